@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// The one error class. Every error of the library is born in make_error (set one breakpoint there)
+// and carries a code, one sentence (value, rule, fix) and, for text input, a place.
+//
+// Two kinds: the user's (every code but kInternal) and ours (kInternal; a test that meets one
+// fails). Fallible functions return llvm::Expected<T>; nothing throws across a public boundary.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string>
+#include <utility>
+
+#include "llvm/Support/Error.h"
+#include "shared/int.h"
+
+namespace catenary {
+
+template <typename T>
+using Expected = llvm::Expected<T>;
+using llvm::Error;
+
+// Values are part of the C ABI (ctn_status in catenary.h): append only.
+enum class ErrorCode : int {
+  kOk = 0,
+  kInvalidArgument = 1,    // an API argument or a launch argument is wrong
+  kParse = 2,              // the text is not a chain
+  kInvalidChain = 3,       // the chain breaks a rule of the IR
+  kUnsupported = 4,        // the chain is fine; no kernel family takes it on this target
+  kResourceLimit = 5,      // a limit of the IR or of the target is exceeded
+  kCompileFailed = 6,      // NVRTC or ptxas refused the emitted source
+  kNvrtcMissing = 7,       // no usable NVRTC
+  kDriverMissing = 8,      // no usable CUDA driver or no device
+  kArchMismatch = 9,       // the machine code is for another GPU
+  kCacheIo = 10,           // the cache directory could not be used; never fatal for a compile
+  kCorruptArtifact = 11,   // a cache entry or file failed its check
+  kNotWarmedCapture = 12,  // compiling or loading was asked for during stream capture
+  kContextPoisoned = 13,   // an earlier kernel left a sticky device error
+  kOutOfMemory = 14,
+  kIo = 15,                // a user's file could not be read or written
+  kMismatch = 16,          // a check found a wrong result
+  kDriver = 17,            // the driver refused a call for another reason
+  kInternal = 99,          // a broken invariant of this library
+};
+
+// Stable lower-case name, for messages and JSON ("invalid_argument").
+const char* error_code_name(ErrorCode code);
+
+// Exit code of the command: 0 done, 1 check failed, 2 bad input or use, 3 environment.
+int exit_code(ErrorCode code);
+
+class ChainError : public llvm::ErrorInfo<ChainError> {
+ public:
+  static char ID;
+  ChainError(ErrorCode code, std::string message, int line, int column)
+      : code_(code), message_(std::move(message)), line_(line), column_(column) {}
+
+  void log(llvm::raw_ostream& os) const override;
+  std::error_code convertToErrorCode() const override;
+
+  ErrorCode code() const { return code_; }
+  const std::string& message() const { return message_; }
+  int line() const { return line_; }      // 1-based; 0: no place
+  int column() const { return column_; }  // 1-based
+
+ private:
+  ErrorCode code_;
+  std::string message_;
+  int line_;
+  int column_;
+};
+
+// A place in text input; line 0 means none.
+struct Location {
+  int line = 0;
+  int column = 0;
+};
+
+Error make_error_text(ErrorCode code, std::string message, Location at = {});
+
+template <typename... Args>
+Error make_error(ErrorCode code, fmt::format_string<Args...> format, Args&&... args) {
+  return make_error_text(code, fmt::format(format, std::forward<Args>(args)...));
+}
+
+template <typename... Args>
+Error make_error_at(Location at, ErrorCode code, fmt::format_string<Args...> format,
+                    Args&&... args) {
+  return make_error_text(code, fmt::format(format, std::forward<Args>(args)...), at);
+}
+
+// What an Error holds, taken out of it (an unknown class becomes kInternal).
+struct ErrorReport {
+  ErrorCode code = ErrorCode::kOk;
+  std::string message;
+  Location at;
+};
+ErrorReport take_report(Error error);
+
+}  // namespace catenary

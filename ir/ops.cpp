@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ir/ops.h"
+
+namespace catenary {
+namespace {
+
+#define ATTRS(...) \
+  { __VA_ARGS__ }
+constexpr OpInfo kOps[] = {
+#define CATENARY_OP(id, text, kind, arity, attrs, exact, error) \
+  {#text, OpKind::kind, arity, attrs, exact, error},
+#include "ir/ops.def"
+#undef CATENARY_OP
+};
+#undef ATTRS
+
+constexpr Op kAll[] = {
+#define CATENARY_OP(id, text, kind, arity, attrs, exact, error) Op::id,
+#include "ir/ops.def"
+#undef CATENARY_OP
+};
+
+}  // namespace
+
+const OpInfo& op_info(Op op) { return kOps[static_cast<size_t>(op)]; }
+
+std::optional<Op> find_op(std::string_view text) {
+  for (Op op : kAll) {
+    if (op_info(op).text == text) return op;
+  }
+  return std::nullopt;
+}
+
+llvm::ArrayRef<Op> all_ops() { return kAll; }
+
+}  // namespace catenary

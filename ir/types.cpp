@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ir/types.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+namespace catenary {
+
+std::string_view role_text(Role role) {
+  switch (role) {
+    case Role::kInput: return "input";
+    case Role::kWeight: return "weight";
+    case Role::kScalar: return "scalar";
+  }
+  return "";
+}
+
+std::optional<DType> find_dtype(std::string_view text) {
+#define CATENARY_DTYPE(id, name, bits, kind, fraction) \
+  if (text == #name) return DType::id;
+#include "shared/dtype.def"
+#undef CATENARY_DTYPE
+  return std::nullopt;
+}
+
+llvm::SmallVector<i64, 4> contiguous_strides(llvm::ArrayRef<Dim> shape) {
+  llvm::SmallVector<i64, 4> strides(shape.size());
+  i64 step = 1;
+  for (size_t i = shape.size(); i-- > 0;) {
+    strides[i] = step;
+    step *= std::max<i64>(shape[i].size, 1);
+  }
+  return strides;
+}
+
+i64 num_elements(const TensorType& type) {
+  i64 count = 1;
+  for (const Dim& dim : type.shape) count *= dim.size;
+  return count;
+}
+
+i64 span_elements(const TensorType& type) {
+  const auto strides = type.strides.empty() ? contiguous_strides(type.shape) : type.strides;
+  i64 last = 0;
+  for (int i = 0; i < type.rank(); ++i) {
+    if (type.shape[i].size == 0) return 0;
+    last += (type.shape[i].size - 1) * strides[i];
+  }
+  return last + 1;
+}
+
+TensorType with_symbol(TensorType type, i64 symbol) {
+  for (Dim& dim : type.shape) {
+    if (dim.symbolic) dim = {symbol, false};
+  }
+  return type;
+}
+
+std::string to_string(const TensorType& type, std::string_view symbol) {
+  std::string text(dtype_text(type.dtype));
+  llvm::SmallVector<std::string, 4> dims;
+  for (const Dim& dim : type.shape) {
+    dims.push_back(dim.symbolic ? std::string(symbol) : fmt::to_string(dim.size));
+  }
+  if (!dims.empty()) text += fmt::format("[{}]", fmt::join(dims, ", "));
+  if (!type.strides.empty() && type.strides != contiguous_strides(type.shape)) {
+    text += fmt::format(" strides[{}]", fmt::join(type.strides, ", "));
+  }
+  if (type.align != 16) text += fmt::format(" align {}", type.align);
+  return text;
+}
+
+}  // namespace catenary

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tensor types: dtype, shape, strides, alignment. Plain data; verify.cpp holds the rules.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/SmallVector.h"
+#include "shared/dtype.h"
+
+namespace catenary {
+
+// Hard limits of the IR; each has its own error (kResourceLimit).
+inline constexpr int kMaxRank = 8;
+inline constexpr i64 kMaxDimSize = i64{1} << 40;
+inline constexpr i64 kMaxTensorBytes = i64{1} << 46;
+inline constexpr int kMaxOps = 256;       // values of a chain that are not parameters
+inline constexpr int kMaxParameters = 128;
+inline constexpr int kMaxNameBytes = 128;
+inline constexpr int kMaxTextBytes = 1 << 20;
+inline constexpr int kMaxNesting = 64;    // expressions within expressions in the text form
+
+// How a tensor is used. kInput: may be produced by the kernel before in the stream. kWeight:
+// stationary while the chain runs, so it may be read before that kernel has finished. kScalar: one
+// f32 handed over by value at launch.
+enum class Role : u8 { kInput, kWeight, kScalar };
+std::string_view role_text(Role role);
+
+// One dimension. A symbolic dimension takes the chain's symbol as its size; `size` is then the
+// symbol's upper bound.
+struct Dim {
+  i64 size = 0;
+  bool symbolic = false;
+  bool operator==(const Dim&) const = default;
+};
+
+struct TensorType {
+  DType dtype = DType::kF32;
+  llvm::SmallVector<Dim, 4> shape;
+  // Elements per step of each dimension; empty means contiguous (row-major). Filled by verify.
+  llvm::SmallVector<i64, 4> strides;
+  // Bytes that the base address is a multiple of.
+  i64 align = 16;
+
+  int rank() const { return static_cast<int>(shape.size()); }
+  bool operator==(const TensorType&) const = default;
+};
+
+std::optional<DType> find_dtype(std::string_view text);
+inline std::string_view dtype_text(DType dtype) { return dtype_info(dtype).text; }
+
+// Row-major strides of `shape` at its largest size.
+llvm::SmallVector<i64, 4> contiguous_strides(llvm::ArrayRef<Dim> shape);
+
+// Product of the sizes (largest size of a symbolic one). Verified types cannot overflow.
+i64 num_elements(const TensorType& type);
+
+// Elements from the first to one past the last that the type addresses (0 when empty).
+i64 span_elements(const TensorType& type);
+
+// The same shape with `symbol` in place of each symbolic dimension.
+TensorType with_symbol(TensorType type, i64 symbol);
+
+// "bf16[M, 768]" with strides and align when they are not the default; `symbol` names M.
+std::string to_string(const TensorType& type, std::string_view symbol = "M");
+
+}  // namespace catenary

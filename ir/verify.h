@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// Chain -> VerifiedChain. The only maker of VerifiedChain: everything behind it may rely on the
+// facts that this header lists and checks none of them again.
+#pragma once
+
+#include "ir/chain.h"
+
+namespace catenary {
+
+// A contraction's labels by class. Order within a class is the order in the result (batch, M, N)
+// or in the left operand (K). Dimension numbers index the operands' and the result's shapes; -1
+// where a tensor lacks the label.
+struct ContractionLabel {
+  char label = 0;
+  Dim size;
+  int left = -1;
+  int right = -1;
+  int result = -1;
+};
+
+struct Contraction {
+  llvm::SmallVector<ContractionLabel, 2> batch;  // left, right and result
+  llvm::SmallVector<ContractionLabel, 2> m;      // left and result
+  llvm::SmallVector<ContractionLabel, 2> n;      // right and result
+  llvm::SmallVector<ContractionLabel, 2> k;      // left and right
+  // kRagged rows: `group` is in right only; kRagged terms: in the result only. Not in any class.
+  std::optional<ContractionLabel> ragged_group;
+};
+
+// What verify() worked out about one value.
+struct ValueInfo {
+  TensorType type;     // shape always; strides always (contiguous for values that are not parameters)
+  std::string labels;  // one letter per dimension, or empty
+  // Elementwise and cast: per operand, for each dimension of this value the operand's dimension, or
+  // -1 where the operand is broadcast. Sum: the map from this value's dimensions to the operand's.
+  llvm::SmallVector<llvm::SmallVector<int, 4>, 2> operand_dims;
+  std::optional<Contraction> contraction;  // kContract
+  llvm::SmallVector<int, 4> summed;        // kSum: the operand's dimensions that are summed
+};
+
+// What holds of every VerifiedChain:
+//  - names are unique identifiers; operands come before their uses; every output names a value;
+//  - every type has strides; sizes are in [0, kMaxDimSize], bytes fit kMaxTensorBytes;
+//  - output tensors do not overlap themselves;
+//  - elementwise and cast values have dtype f32 except casts, which have their own; a contraction's
+//    value is f32 and both its operands have one dtype among bf16, f16, f32;
+//  - a symbolic dimension is never inside a contiguous stride (it is outermost or strides are given).
+class VerifiedChain {
+ public:
+  const Chain& chain() const { return chain_; }
+  const Value& value(ValueId id) const { return chain_.values[id]; }
+  const ValueInfo& info(ValueId id) const { return info_[id]; }
+  int num_values() const { return static_cast<int>(info_.size()); }
+
+  // The type of output `i` in memory: the value's shape, the output's dtype and strides.
+  const TensorType& output_type(int i) const { return outputs_[i]; }
+
+  // Parameter value ids in order (scalars included).
+  llvm::ArrayRef<ValueId> parameters() const { return parameters_; }
+
+ private:
+  friend Expected<VerifiedChain> verify(Chain chain);
+  VerifiedChain() = default;
+  Chain chain_;
+  std::vector<ValueInfo> info_;
+  std::vector<TensorType> outputs_;
+  llvm::SmallVector<ValueId, 8> parameters_;
+};
+
+// Checks every rule of the IR; the error names the value, the rule and the fix (kInvalidChain,
+// kResourceLimit), with the value's place when the chain came from text.
+Expected<VerifiedChain> verify(Chain chain);
+
+}  // namespace catenary

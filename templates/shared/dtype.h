@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Element types, from dtype.def. Shared by host and device: the planner writes the same enumerators
+// into a config struct that a kernel reads.
+#pragma once
+
+#include "shared/int.h"
+
+namespace catenary {
+
+enum class DType : u8 {
+#define CATENARY_DTYPE(id, text, bits, kind, fraction) id,
+#include "shared/dtype.def"
+#undef CATENARY_DTYPE
+};
+
+enum class DTypeKind : u8 { kFloat, kIndex };
+
+struct DTypeInfo {
+  const char* text;
+  i32 bits;
+  DTypeKind kind;
+  i32 fraction;
+};
+
+constexpr DTypeInfo dtype_info(DType dtype) {
+  switch (dtype) {
+#define CATENARY_DTYPE(id, text, bits, kind, fraction) \
+  case DType::id:                                      \
+    return {#text, bits, DTypeKind::kind, fraction};
+#include "shared/dtype.def"
+#undef CATENARY_DTYPE
+  }
+  return {"", 0, DTypeKind::kIndex, 0};
+}
+
+// Storage of one element in bytes.
+constexpr i32 dtype_bytes(DType dtype) { return dtype_info(dtype).bits / 8; }
+
+}  // namespace catenary
