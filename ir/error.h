@@ -59,7 +59,7 @@ class ChainError : public llvm::ErrorInfo<ChainError> {
   std::error_code convertToErrorCode() const override;
 
   ErrorCode code() const { return code_; }
-  const std::string& message() const { return message_; }
+  std::string message() const override { return message_; }
   int line() const { return line_; }      // 1-based; 0: no place
   int column() const { return column_; }  // 1-based
 

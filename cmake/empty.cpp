@@ -1,0 +1,1 @@
+// Anchors the shared library target; its code is in the layers.
