@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// VerifiedChain, Target -> Plan: which kernels run, over which tensors, with which config struct.
+// Pure and deterministic: one chain, target and options give one plan, on every machine.
+#pragma once
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "compiler/target.h"
+#include "ir/verify.h"
+#include "shared/config.h"
+
+namespace catenary {
+
+enum class Family : u8 { kPointwise, kReduce, kGemmSm80 };
+std::string_view family_text(Family family);
+
+// One line of a kernel's elementwise program. Programs are straight-line SSA: `args` index earlier
+// lines of the same program.
+struct ProgramLine {
+  enum class Kind : u8 {
+    kAccumulator,  // result number `index` of the kernel's contraction or sum
+    kLoad,         // element of a tensor (operand)
+    kConstant,     // attributes[0]
+    kScalar,       // Params::scalar[index]
+    kCompute,      // op(args...; attributes...)
+    kRound,        // args[0] rounded to `dtype`, kept as f32
+    kStore,        // args[0] to a tensor (operand), rounded to its dtype
+  };
+  Kind kind = Kind::kCompute;
+  std::string name;     // the IR value's name; emitted variables are called v_<name>
+  std::string comment;  // the IR text of the line
+  Op op = Op::kAdd;
+  int index = 0;
+  llvm::SmallVector<int, 2> args;
+  double attributes[2] = {0, 0};
+  DType dtype = DType::kF32;  // kRound
+  Operand operand;            // kLoad, kStore
+};
+using Program = std::vector<ProgramLine>;
+
+// What one pointer of Params::ptr stands for.
+struct SlotBinding {
+  enum class Kind : u8 { kParameter, kOutput, kWorkspace };
+  Kind kind = Kind::kParameter;
+  int index = 0;             // parameter: position among parameters(); output: its number
+  i64 workspace_offset = 0;  // bytes
+  std::string name;          // for explain and errors
+  i64 align = 16;            // bytes the pointer must be a multiple of
+  i64 bytes = 0;             // span in memory; 0: never touched
+};
+
+// CTAs in one launch: fixed * ceil(extent / block), where extent is a constant (scale == 0: the
+// factor is 1) or symbol * scale.
+struct GridRule {
+  i64 fixed = 1;
+  i64 block = 1;
+  i64 scale = 0;
+  i64 ctas(i64 symbol) const { return scale == 0 ? fixed : fixed * ceil_div(symbol * scale, block); }
+};
+
+// What the cost model says of a kernel, in microseconds, bytes and flops; all at the symbol's upper
+// bound.
+struct Prediction {
+  double us = 0;
+  double memory_us = 0;  // bytes at the target's DRAM rate
+  double math_us = 0;    // flops at the target's rate for the kernel's instruction
+  double launch_us = 0;
+  double waves = 0;
+  i64 bytes = 0;         // each operand once
+  i64 flops = 0;
+};
+
+// A candidate that lost, for explain.
+struct RunnerUp {
+  std::string config;  // "tile 128x128x32, 3 stages, ..."
+  double us = 0;
+  std::string rejected;  // why it cannot run; empty: it was only slower
+};
+
+using KernelConfig = std::variant<PointwiseConfig, ReduceConfig, GemmConfig>;
+
+struct KernelPlan {
+  Family family = Family::kPointwise;
+  std::string symbol;            // extern "C" name, e.g. ctn_gemm_silu_bf16_m128n128k32
+  KernelConfig config;
+  Program prologue;              // kReduce: what is summed, one kStore-free program ending in `sums`
+  llvm::SmallVector<int, 2> prologue_results;  // lines of prologue that are summed
+  Program program;               // epilogue (or the whole of a pointwise kernel)
+  std::vector<SlotBinding> slots;
+  llvm::SmallVector<int, 2> scalars;  // parameter positions behind Params::scalar
+  GridRule grid;
+  int threads = 0;
+  i64 smem_bytes = 0;            // dynamic
+  int min_ctas = 1;              // launch bounds
+  bool waits = true;             // executes the programmatic dependency wait on every path
+  std::string why;               // the group and the reason it ends where it ends
+  std::string config_text;       // one line for people
+  Prediction predicted;
+  std::vector<RunnerUp> runner_ups;
+  std::vector<ValueId> values;   // IR values this kernel computes
+};
+
+// Kernels for one range of the symbol (the whole range where there is none), in launch order.
+struct PlanBucket {
+  i64 lo = 0;
+  i64 hi = 0;
+  std::vector<KernelPlan> kernels;
+  // edges[i]: kernel i may be launched programmatically dependent on kernel i-1 (i > 0), or on the
+  // stream's previous kernel if the caller allows it (i == 0).
+  std::vector<bool> overlap_edge;
+};
+
+struct Plan {
+  Target target;
+  std::vector<PlanBucket> buckets;  // ascending, contiguous; one without a symbol
+  i64 workspace_bytes = 0;          // largest over the buckets
+  // Against running every op on its own: the bytes and flops of the unfused chain.
+  i64 unfused_bytes = 0;
+  i64 fused_bytes = 0;
+  int unfused_kernels = 0;
+  double roofline_us = 0;  // max(bytes / DRAM rate, flops / tensor rate), all kernels
+};
+
+struct PlanOptions {
+  bool fuse = true;        // false: one kernel per op, for comparison
+  int split_k = 0;         // 0: the cost model decides; else forced
+  std::string force_tile;  // "128x128x32w2x2s3" forces a gemm candidate; empty: the cost model decides
+};
+
+// kUnsupported or kResourceLimit with the tightest limit when nothing fits.
+Expected<Plan> make_plan(const VerifiedChain& chain, const Target& target,
+                         const PlanOptions& options = {});
+
+// "M in 1..64" chains: the bucket that `symbol` falls in, or -1. Constant time: buckets are few.
+int find_bucket(const Plan& plan, i64 symbol);
+
+}  // namespace catenary

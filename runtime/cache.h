@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// Cubins by key: memory, then disk. One self-describing file per entry, written by rename, verified
+// on every load; a bad one is a miss with one warning. In-process single flight: threads that ask
+// for one key compile it once. A cache failure never fails a compile.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "compiler/key.h"
+#include "ir/error.h"
+
+namespace catenary {
+
+struct CacheStats {
+  u64 memory_hits = 0;
+  u64 disk_hits = 0;
+  u64 misses = 0;       // compiles
+  u64 write_errors = 0;
+  u64 read_errors = 0;
+  u64 corrupt = 0;
+};
+
+enum class CacheMode : u8 { kReadWrite, kReadOnly, kOff };
+
+struct CacheOptions {
+  // Empty: CATENARY_CACHE_DIR, else $XDG_CACHE_HOME/catenary, else ~/.cache/catenary.
+  std::string directory;
+  // CATENARY_CACHE=off|ro|rw overrides when `directory` is empty.
+  CacheMode mode = CacheMode::kReadWrite;
+  std::function<void(const std::string&)> warn;  // one line per distinct problem
+};
+
+struct CacheEntryInfo {
+  std::string key_hex;
+  std::string symbol;
+  std::string arch;
+  std::string compiler_id;
+  i64 bytes = 0;
+  std::string problem;  // empty: verified
+};
+
+class CubinCache {
+ public:
+  explicit CubinCache(CacheOptions options);
+  ~CubinCache();
+
+  using Compile = std::function<Expected<Cubin>()>;
+
+  // The cubin of `key`: from memory, from disk, or by `compile` (at most one at a time per key; the
+  // other callers wait and share the value or the error). `record` is key_record(): an entry whose
+  // record differs is a miss.
+  Expected<std::shared_ptr<const Cubin>> get(const KernelKey& key, const std::string& record,
+                                             const Compile& compile);
+
+  // Looks without compiling; null when absent.
+  std::shared_ptr<const Cubin> find(const KernelKey& key, const std::string& record);
+
+  CacheStats stats() const;
+  const std::string& directory() const;  // empty: no disk tier (and why_off says why)
+  std::string why_off() const;
+
+  // For `catenary cache`: every entry of the directory, verified; removing all; pruning to a bound.
+  Expected<std::vector<CacheEntryInfo>> list() const;
+  Expected<int> clear();
+  Expected<int> prune(i64 max_bytes);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace catenary

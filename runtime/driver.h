@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// The CUDA driver, opened at run time (libcuda.so.1) and resolved by cuGetProcAddress. Types are
+// declared here by hand, so building needs no CUDA header; a test compares them with cuda.h where
+// one is found.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "compiler/target.h"
+#include "ir/error.h"
+
+namespace catenary::cuda {
+
+using Result = int;
+using Device = int;
+using DevicePtr = unsigned long long;
+struct ContextObject;
+struct StreamObject;
+struct EventObject;
+struct LibraryObject;
+struct KernelObject;
+struct FunctionObject;
+struct GraphObject;
+struct GraphExecObject;
+using Context = ContextObject*;
+using Stream = StreamObject*;
+using Event = EventObject*;
+using Library = LibraryObject*;
+using Kernel = KernelObject*;
+using Function = FunctionObject*;
+using Graph = GraphObject*;
+using GraphExec = GraphExecObject*;
+
+// CUlaunchAttribute: id, 4 bytes of padding, a 64-byte value.
+struct LaunchAttribute {
+  int id;
+  char pad[4];
+  union {
+    char bytes[64];
+    int programmatic_stream_serialization_allowed;
+    struct {
+      unsigned x, y, z;
+    } cluster;
+  } value;
+};
+inline constexpr int kAttributeClusterDimension = 4;
+inline constexpr int kAttributeProgrammaticStreamSerialization = 6;
+
+// CUlaunchConfig.
+struct LaunchConfig {
+  unsigned grid_x, grid_y, grid_z;
+  unsigned block_x, block_y, block_z;
+  unsigned shared_mem_bytes;
+  Stream stream;
+  LaunchAttribute* attributes;
+  unsigned num_attributes;
+};
+
+// The entry points in use, one member per row of driver.def, named after it.
+struct Api;
+
+class Driver {
+ public:
+  // The process's driver, opened and initialised once. kDriverMissing says what was tried: no
+  // libcuda.so.1, cuInit's error, or no device.
+  static Expected<const Driver*> get();
+
+  const Api& api() const { return *api_; }
+  int version() const { return version_; }  // 13000 for 13.0
+  int device_count() const { return device_count_; }
+
+  // The driver's name and sentence for a result, as an Error: 700, 715 to 719 and their like become
+  // kContextPoisoned (the context is lost until the process ends), 2 kOutOfMemory, 209 and 222
+  // kArchMismatch, 900 to 908 kNotWarmedCapture, others kDriver. `what` is the failed step.
+  Error error(Result result, const std::string& what) const;
+
+ private:
+  Driver() = default;
+  static Expected<std::unique_ptr<Driver>> open();
+  std::unique_ptr<const Api> api_;
+  int version_ = 0;
+  int device_count_ = 0;
+};
+
+struct DeviceInfo {
+  int ordinal = 0;
+  std::string name;
+  int compute_capability = 0;  // 90
+  Target target;               // attributes read from the device; rates from the table's row
+  i64 memory_bytes = 0;
+};
+
+// Properties of device `ordinal` as a planning target (`probe`): SM count, clock, shared memory and
+// L2 from the device, rates from the nearest row of targets.def.
+Expected<DeviceInfo> probe(int ordinal);
+
+// Makes the primary context of `ordinal` current on this thread for the object's life, retained once
+// per process; restores the previous one.
+class ScopedContext {
+ public:
+  static Expected<ScopedContext> primary(int ordinal);
+  ScopedContext(ScopedContext&& other) noexcept;
+  ScopedContext& operator=(ScopedContext&&) = delete;
+  ~ScopedContext();
+
+ private:
+  ScopedContext() = default;
+  bool active_ = false;
+};
+
+// Device memory, freed on destruction.
+class DeviceBuffer {
+ public:
+  static Expected<DeviceBuffer> allocate(i64 bytes);
+  DeviceBuffer() = default;
+  DeviceBuffer(DeviceBuffer&& other) noexcept;
+  DeviceBuffer& operator=(DeviceBuffer&& other) noexcept;
+  ~DeviceBuffer();
+  DevicePtr get() const { return pointer_; }
+  i64 bytes() const { return bytes_; }
+  Error upload(const void* data, i64 bytes, i64 offset = 0);
+  Error download(void* data, i64 bytes, i64 offset = 0) const;
+  Error fill(u8 byte);
+
+ private:
+  DevicePtr pointer_ = 0;
+  i64 bytes_ = 0;
+};
+
+}  // namespace catenary::cuda

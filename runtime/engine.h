@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// Engine: chains in, executables out. Compiles through the cache, loads by cuLibrary, binds every
+// launch fact; Executable::launch then allocates nothing, formats nothing and takes no lock.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "compiler/nvrtc.h"
+#include "compiler/plan.h"
+#include "runtime/cache.h"
+#include "runtime/driver.h"
+
+namespace catenary {
+
+// One kernel of a bucket, compiled for the plan's arch.
+struct CompiledKernel {
+  KernelSource source;
+  KernelKey key;
+  std::shared_ptr<const Cubin> cubin;
+};
+
+// A chain whose kernels are machine code: everything short of a device.
+struct CompiledChain {
+  VerifiedChain chain;
+  Plan plan;
+  std::vector<std::vector<CompiledKernel>> buckets;  // as plan.buckets
+};
+
+// Arguments of one launch. Device addresses in the order of the chain's parameters that are not
+// scalars, then outputs in order. Null is allowed where the tensor has no elements.
+struct LaunchArguments {
+  llvm::ArrayRef<void*> tensors;
+  llvm::ArrayRef<float> scalars;  // in the order of the chain's scalar parameters
+  i64 symbol = 0;
+  void* workspace = nullptr;      // plan.workspace_bytes, aligned to 256
+  cuda::Stream stream = nullptr;
+  bool overlap_previous = false;  // the stream's previous kernel may still run when this one starts
+};
+
+class Executable {
+ public:
+  ~Executable();
+  const CompiledChain& compiled() const;
+  i64 workspace_bytes() const;
+  int device() const;
+
+  // Checks the arguments (null, alignment, overlap of outputs with other tensors, symbol range,
+  // counts: kInvalidArgument), then launches the bucket's kernels in order on the stream. Safe
+  // during stream capture. Thread-safe.
+  Error launch(const LaunchArguments& arguments) const;
+
+ private:
+  friend class Engine;
+  struct State;
+  explicit Executable(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+struct EngineOptions {
+  CacheOptions cache;
+  CompileOptions compile;
+  PlanOptions plan;
+};
+
+class Engine {
+ public:
+  explicit Engine(EngineOptions options = {});
+  ~Engine();
+
+  // Verify, plan, emit, compile (all kernels in parallel; cache first). A candidate that ptxas
+  // spills or warns about (C75xx) is dropped and the next best is planned. Needs no GPU.
+  Expected<std::shared_ptr<const CompiledChain>> compile(Chain chain, const Target& target);
+
+  // Loads into the primary context of `device`. Refused with kNotWarmedCapture while a stream of
+  // this thread is being captured; kArchMismatch names both architectures.
+  Expected<std::shared_ptr<const Executable>> load(std::shared_ptr<const CompiledChain> compiled,
+                                                   int device);
+
+  // compile() for the device's own target, then load().
+  Expected<std::shared_ptr<const Executable>> prepare(Chain chain, int device);
+
+  CubinCache& cache();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace catenary
