@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ir/names.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "llvm/ADT/StringRef.h"
+
+namespace catenary {
+
+bool is_identifier(std::string_view text) {
+  return !text.empty() && !is_digit(text[0]) && std::all_of(text.begin(), text.end(), is_name_byte);
+}
+
+std::string escaped(std::string_view text) {
+  std::string out;
+  for (char c : text) {
+    if (c >= ' ' && c <= '~') {
+      out += c;
+    } else {
+      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    }
+  }
+  return out;
+}
+
+std::string quoted(std::string_view text) {
+  constexpr size_t kShown = 64;
+  if (text.size() <= kShown) return fmt::format("'{}'", escaped(text));
+  return fmt::format("'{}...'", escaped(text.substr(0, kShown)));
+}
+
+std::string suggestion(std::string_view text, llvm::ArrayRef<std::string_view> candidates) {
+  const llvm::StringRef wanted(text.data(), text.size());
+  // A third of the letters wrong is another word, not a slip.
+  unsigned best = 1 + static_cast<unsigned>(text.size()) / 3 + 1;
+  std::string_view nearest;
+  for (std::string_view candidate : candidates) {
+    const llvm::StringRef known(candidate.data(), candidate.size());
+    const unsigned distance = wanted.edit_distance(known, /*AllowReplacements=*/true, best);
+    if (distance < best) {
+      best = distance;
+      nearest = candidate;
+    }
+  }
+  return nearest.empty() ? "" : fmt::format(" (did you mean {}?)", quoted(nearest));
+}
+
+}  // namespace catenary

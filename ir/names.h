@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// Names: what one is, how a message shows text that a user wrote, and which known name a misspelt
+// one is nearest to. Shared by the text form and the verifier; knows nothing of either.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "llvm/ADT/ArrayRef.h"
+
+namespace catenary {
+
+// [A-Za-z_][A-Za-z0-9_]*, of any length. Names reach generated source, hence ASCII only.
+bool is_identifier(std::string_view text);
+
+inline bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+inline bool is_digit(char c) { return c >= '0' && c <= '9'; }
+inline bool is_name_byte(char c) { return is_letter(c) || is_digit(c) || c == '_'; }
+
+// `text` with every byte outside printable ASCII as \xNN.
+std::string escaped(std::string_view text);
+
+// escaped(text) in single quotes, cut after 64 bytes: safe to put into any message.
+std::string quoted(std::string_view text);
+
+// " (did you mean 'relu'?)" for the candidate at the least edit distance, or "" if all are far.
+std::string suggestion(std::string_view text, llvm::ArrayRef<std::string_view> candidates);
+
+}  // namespace catenary
