@@ -65,8 +65,13 @@ class Driver {
  public:
   // The process's driver, opened and initialised once. kDriverMissing says what was tried: no
   // libcuda.so.1, cuInit's error, or no device.
+  // In a process forked after that, kDriver: CUDA does not survive fork().
   static Expected<const Driver*> get();
 
+  // Was this process forked from one that had opened the driver? One load.
+  static bool forked();
+
+  ~Driver();
   const Api& api() const { return *api_; }
   int version() const { return version_; }  // 13000 for 13.0
   int device_count() const { return device_count_; }
@@ -76,10 +81,17 @@ class Driver {
   // kArchMismatch, 900 to 908 kNotWarmedCapture, others kDriver. `what` is the failed step.
   Error error(Result result, const std::string& what) const;
 
+  // The primary context of `ordinal`, retained once and kept for the driver's life.
+  Expected<Context> primary_context(int ordinal) const;
+
  private:
-  Driver() = default;
+  friend class ScopedDriver;
+  Driver();
   static Expected<std::unique_ptr<Driver>> open();
+  static Expected<std::unique_ptr<Driver>> over(const Api& api);
   std::unique_ptr<const Api> api_;
+  struct Contexts;
+  std::unique_ptr<Contexts> contexts_;
   int version_ = 0;
   int device_count_ = 0;
 };

@@ -47,8 +47,9 @@ class Executable {
   int device() const;
 
   // Checks the arguments (null, alignment, overlap of outputs with other tensors, symbol range,
-  // counts: kInvalidArgument), then launches the bucket's kernels in order on the stream. Safe
-  // during stream capture. Thread-safe.
+  // counts: kInvalidArgument), then launches the bucket's kernels in order on the stream, which must
+  // belong to this device's primary context (null: that context must be current). Safe during stream
+  // capture. Thread-safe.
   Error launch(const LaunchArguments& arguments) const;
 
  private:
@@ -73,13 +74,15 @@ class Engine {
   // spills or warns about (C75xx) is dropped and the next best is planned. Needs no GPU.
   Expected<std::shared_ptr<const CompiledChain>> compile(Chain chain, const Target& target);
 
-  // Loads into the primary context of `device`. Refused with kNotWarmedCapture while a stream of
-  // this thread is being captured; kArchMismatch names both architectures.
+  // Loads into the primary context of `device`. Refused with kNotWarmedCapture while `stream` is
+  // being captured (null: any blocking stream of the device; a non-blocking one is only seen when
+  // it is given, but loading never breaks its capture). kArchMismatch names both architectures.
   Expected<std::shared_ptr<const Executable>> load(std::shared_ptr<const CompiledChain> compiled,
-                                                   int device);
+                                                   int device, cuda::Stream stream = nullptr);
 
-  // compile() for the device's own target, then load().
-  Expected<std::shared_ptr<const Executable>> prepare(Chain chain, int device);
+  // compile() for the device's own target, then load(). Refuses like load() before it compiles.
+  Expected<std::shared_ptr<const Executable>> prepare(Chain chain, int device,
+                                                      cuda::Stream stream = nullptr);
 
   CubinCache& cache();
 

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// The driver's entry points as one table of function pointers, from driver.def, with the few types
+// and numbers they need beyond driver.h. A test may fill a table of its own: everything above it
+// then runs without a GPU. Knows no chain and no plan.
+#pragma once
+
+#include <cstddef>
+
+#include "runtime/driver.h"
+
+namespace catenary::cuda {
+
+using MemoryHandle = unsigned long long;
+
+// CUmemLocation, CUmemAllocationProp and CUmemAccessDesc.
+struct MemoryLocation {
+  int type;  // 1: device
+  int id;
+};
+struct MemoryProperties {
+  int type;  // 1: pinned
+  int requested_handle_types;
+  MemoryLocation location;
+  void* win32_metadata;
+  unsigned char flags[8];
+};
+struct MemoryAccess {
+  MemoryLocation location;
+  int flags;  // 3: read and write
+};
+
+// Values of the driver's enums, compared with cuda.h by driver_test.
+inline constexpr Result kSuccess = 0;
+inline constexpr Result kErrorStreamCaptureImplicit = 906;
+inline constexpr int kFuncMaxDynamicSharedSize = 8;
+inline constexpr int kCaptureStatusNone = 0;
+inline constexpr int kCaptureModeThreadLocal = 1;
+inline constexpr int kCaptureModeRelaxed = 2;
+inline constexpr unsigned kStreamNonBlocking = 1;
+inline constexpr int kDeviceClockRate = 13;
+inline constexpr int kDeviceSmCount = 16;
+inline constexpr int kDeviceL2Bytes = 38;
+inline constexpr int kDeviceCapabilityMajor = 75;
+inline constexpr int kDeviceCapabilityMinor = 76;
+inline constexpr int kDeviceSmemPerSm = 81;
+inline constexpr int kDeviceSmemPerCta = 97;
+
+// cuLibrary and cuGetProcAddress_v2 came with CUDA 12.0.
+inline constexpr int kMinimumDriver = 12000;
+
+struct Api {
+#define CATENARY_DRIVER(member, name, version, parameters) Result(*member) parameters = nullptr;
+#include "runtime/driver.def"
+#undef CATENARY_DRIVER
+};
+
+// For tests: while it lives, Driver::get() answers with a driver over `api`. Objects made from it
+// must be gone before it. Only one at a time, and no other thread may use the driver meanwhile.
+class ScopedDriver {
+ public:
+  static Expected<ScopedDriver> over(const Api& api);
+  ScopedDriver(ScopedDriver&&) = default;
+  ~ScopedDriver();
+  const Driver& driver() const { return *driver_; }
+
+ private:
+  ScopedDriver() = default;
+  std::unique_ptr<const Driver> driver_;
+};
+
+}  // namespace catenary::cuda

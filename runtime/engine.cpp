@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+// Engine: the way of a chain as code, one call per step: verify, plan, emit, key, cache or compile,
+// load, bind. Decides nothing itself but which candidate is tried after ptxas refused one.
+#include "runtime/engine.h"
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <system_error>
+#include <thread>
+
+#include "compiler/emit.h"
+#include "compiler/templates.h"
+#include "runtime/executable.h"
+
+namespace catenary {
+namespace {
+
+constexpr int kMaxReplans = 8;
+constexpr unsigned kMaxCompileThreads = 8;
+
+// Runs work(0..count-1) on up to 8 threads; a machine that gives no thread still gets it done.
+template <typename Work>
+void for_each_parallel(size_t count, const Work& work) {
+  std::atomic<size_t> next{0};
+  const auto drain = [&] {
+    for (size_t i = next++; i < count; i = next++) work(i);
+  };
+  const size_t wanted = std::min<size_t>(
+      {count, std::max(std::thread::hardware_concurrency(), 1u), kMaxCompileThreads});
+  std::vector<std::thread> threads;
+  for (size_t i = 1; i < wanted; ++i) {
+    try {
+      threads.emplace_back(drain);
+    } catch (const std::system_error&) {
+      break;
+    }
+  }
+  drain();
+  for (std::thread& thread : threads) thread.join();
+}
+
+// A kernel that ptxas spilled or warned about: another candidate may do better. Any other compile
+// error would only come back.
+bool is_refused_candidate(const ErrorReport& report) {
+  return report.code == ErrorCode::kCompileFailed &&
+         (report.message.find("spill") != std::string::npos ||
+          report.message.find("C75") != std::string::npos);
+}
+
+struct Job {
+  size_t bucket;
+  size_t kernel;
+  ErrorReport problem;
+};
+
+}  // namespace
+
+struct Engine::State {
+  explicit State(EngineOptions o) : options(std::move(o)), cache(options.cache) {
+    options.compile.want_ptx = false;  // the cache keeps machine code only
+  }
+
+  EngineOptions options;
+  CubinCache cache;
+
+  // Kernels by device and key, so that chains that share one load it once.
+  struct LoadedKey {
+    const cuda::Driver* driver;
+    int device;
+    KernelKey key;
+    i64 dynamic_smem;
+    auto operator<=>(const LoadedKey&) const = default;
+  };
+  std::mutex loaded_mutex;
+  std::map<LoadedKey, std::weak_ptr<const LoadedKernel>> loaded;
+
+  Error compile_kernel(const Nvrtc& nvrtc, const Target& target, CompiledKernel& kernel);
+  Expected<CompiledChain> compile_plan(const Nvrtc& nvrtc, const VerifiedChain& chain, Plan plan,
+                                       std::vector<Job>& refused);
+  Expected<std::shared_ptr<const LoadedKernel>> load_kernel(const cuda::Driver& driver, int device,
+                                                            const CompiledKernel& kernel,
+                                                            i64 dynamic_smem);
+};
+
+Engine::Engine(EngineOptions options) : state_(std::make_unique<State>(std::move(options))) {}
+Engine::~Engine() = default;
+CubinCache& Engine::cache() { return state_->cache; }
+
+Error Engine::State::compile_kernel(const Nvrtc& nvrtc, const Target& target,
+                                    CompiledKernel& kernel) {
+  const KeyFields fields{kernel.source.body, std::string(embedded_digest()), target.arch,
+                         Nvrtc::option_text(target.arch, options.compile), nvrtc.compiler_id()};
+  kernel.key = kernel_key(fields);
+  auto cubin = cache.get(kernel.key, key_record(fields), [&]() -> Expected<Cubin> {
+    Expected<CompileResult> result =
+        nvrtc.compile(CompileJob{kernel.source, target.arch, options.compile});
+    if (!result) return result.takeError();
+    return std::move(result->cubin);
+  });
+  if (!cubin) return cubin.takeError();
+  kernel.cubin = std::move(*cubin);
+  return Error::success();
+}
+
+// Emits and compiles every kernel of `plan`. On failure the error is the first one in the plan's
+// order, and `refused` lists the kernels that another candidate may replace.
+Expected<CompiledChain> Engine::State::compile_plan(const Nvrtc& nvrtc, const VerifiedChain& chain,
+                                                    Plan plan, std::vector<Job>& refused) {
+  CompiledChain compiled{chain, std::move(plan), {}};
+  std::vector<Job> jobs;
+  for (size_t b = 0; b < compiled.plan.buckets.size(); ++b) {
+    compiled.buckets.emplace_back();
+    const auto& kernels = compiled.plan.buckets[b].kernels;
+    for (size_t k = 0; k < kernels.size(); ++k) {
+      compiled.buckets[b].push_back({emit(chain, compiled.plan, kernels[k]), {}, nullptr});
+      jobs.push_back({b, k, {}});
+    }
+  }
+  for_each_parallel(jobs.size(), [&](size_t i) {
+    Job& job = jobs[i];
+    Error error =
+        compile_kernel(nvrtc, compiled.plan.target, compiled.buckets[job.bucket][job.kernel]);
+    if (error) job.problem = take_report(std::move(error));
+  });
+  const Job* first = nullptr;
+  bool all_refused = true;
+  for (const Job& job : jobs) {
+    if (job.problem.code == ErrorCode::kOk) continue;
+    if (first == nullptr) first = &job;
+    if (is_refused_candidate(job.problem)) {
+      refused.push_back(job);
+    } else {
+      all_refused = false;
+    }
+  }
+  if (first == nullptr) return compiled;
+  if (!all_refused) refused.clear();
+  return make_error_text(first->problem.code, first->problem.message, first->problem.at);
+}
+
+Expected<std::shared_ptr<const CompiledChain>> Engine::compile(Chain chain, const Target& target) {
+  Expected<VerifiedChain> verified = verify(std::move(chain));
+  if (!verified) return verified.takeError();
+  Expected<const Nvrtc*> nvrtc = Nvrtc::get();
+  if (!nvrtc) return nvrtc.takeError();
+  if (!(*nvrtc)->supports(target.arch)) {
+    return make_error(ErrorCode::kUnsupported,
+                      "{} cannot compile for {} (target '{}'): install a newer NVRTC, or choose "
+                      "another target",
+                      (*nvrtc)->compiler_id(), target.arch, target.name);
+  }
+  PlanOptions options = state_->options.plan;
+  std::vector<std::string>& rejected = options.rejected;
+  ErrorReport last;
+  for (int attempt = 0; attempt <= kMaxReplans; ++attempt) {
+    Expected<Plan> plan = make_plan(*verified, target, options);
+    if (!plan) {
+      // With every candidate refused, why they were refused says more than that none is left.
+      if (last.code == ErrorCode::kOk) return plan.takeError();
+      llvm::consumeError(plan.takeError());
+      break;
+    }
+    const Plan tried = *plan;
+    std::vector<Job> refused;
+    Expected<CompiledChain> compiled =
+        state_->compile_plan(**nvrtc, *verified, std::move(*plan), refused);
+    if (compiled) return std::make_shared<const CompiledChain>(std::move(*compiled));
+    last = take_report(compiled.takeError());
+    const size_t known = rejected.size();
+    for (const Job& job : refused) {
+      const std::string& config = tried.buckets[job.bucket].kernels[job.kernel].config_text;
+      if (std::find(rejected.begin(), rejected.end(), config) == rejected.end()) {
+        rejected.push_back(config);
+      }
+    }
+    if (rejected.size() == known) break;  // nothing new to avoid
+  }
+  return make_error_text(last.code, last.message, last.at);
+}
+
+Expected<std::shared_ptr<const LoadedKernel>> Engine::State::load_kernel(
+    const cuda::Driver& driver, int device, const CompiledKernel& kernel, i64 dynamic_smem) {
+  const LoadedKey key{&driver, device, kernel.key, dynamic_smem};
+  const std::lock_guard lock(loaded_mutex);
+  if (auto known = loaded[key].lock()) return known;
+  auto fresh = LoadedKernel::load(driver, *kernel.cubin, dynamic_smem);
+  if (fresh) loaded[key] = *fresh;
+  return fresh;
+}
+
+namespace {
+
+// Refuses before the driver is asked: its own words for this are "no kernel image is available".
+Error check_device(const CompiledChain& compiled, const cuda::DeviceInfo& info) {
+  const std::string& chain = compiled.chain.chain().name;
+  for (size_t b = 0; b < compiled.buckets.size(); ++b) {
+    for (size_t k = 0; k < compiled.buckets[b].size(); ++k) {
+      const Cubin& cubin = *compiled.buckets[b][k].cubin;
+      if (!arch_runs_on(cubin.arch, info.compute_capability)) {
+        return make_error(ErrorCode::kArchMismatch,
+                          "chain '{}' is compiled for {}, and device {} ({}) is sm_{}: compile it "
+                          "for {}",
+                          chain, cubin.arch, info.ordinal, info.name, info.compute_capability,
+                          info.target.arch);
+      }
+      const i64 smem = compiled.plan.buckets[b].kernels[k].smem_bytes;
+      if (smem > info.target.smem_per_cta) {
+        return make_error(ErrorCode::kResourceLimit,
+                          "kernel {} of chain '{}' needs {} bytes of shared memory, and device {} "
+                          "({}) gives {}: compile it for this device",
+                          cubin.symbol, chain, smem, info.ordinal, info.name,
+                          info.target.smem_per_cta);
+      }
+    }
+  }
+  return Error::success();
+}
+
+}  // namespace
+
+Expected<std::shared_ptr<const Executable>> Engine::load(
+    std::shared_ptr<const CompiledChain> compiled, int device, cuda::Stream stream) {
+  if (!compiled) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "compiled chain is null: pass what compile() returned");
+  }
+  Expected<cuda::DeviceInfo> info = cuda::probe(device);
+  if (!info) return info.takeError();
+  if (Error error = check_device(*compiled, *info)) return error;
+  Expected<cuda::ScopedContext> scope = cuda::ScopedContext::primary(device);
+  if (!scope) return scope.takeError();
+  const cuda::Driver* driver = *cuda::Driver::get();
+  if (Error error = refuse_capture(*driver, stream)) return error;
+
+  auto state = std::make_unique<Executable::State>();
+  state->compiled = std::move(compiled);
+  state->driver = driver;
+  state->device = device;
+  if (Error error = state->bind()) return error;
+  for (size_t b = 0; b < state->buckets.size(); ++b) {
+    for (size_t k = 0; k < state->buckets[b].kernels.size(); ++k) {
+      BoundKernel& kernel = state->buckets[b].kernels[k];
+      auto loaded =
+          state_->load_kernel(*driver, device, state->compiled->buckets[b][k], kernel.smem_bytes);
+      if (!loaded) return loaded.takeError();
+      kernel.loaded = std::move(*loaded);
+      kernel.function = kernel.loaded->function();
+    }
+  }
+  return std::shared_ptr<const Executable>(new Executable(std::move(state)));
+}
+
+Expected<std::shared_ptr<const Executable>> Engine::prepare(Chain chain, int device,
+                                                            cuda::Stream stream) {
+  Expected<cuda::DeviceInfo> info = cuda::probe(device);
+  if (!info) return info.takeError();
+  {
+    Expected<cuda::ScopedContext> scope = cuda::ScopedContext::primary(device);
+    if (!scope) return scope.takeError();
+    if (Error error = refuse_capture(**cuda::Driver::get(), stream)) return error;
+  }
+  Expected<std::shared_ptr<const CompiledChain>> compiled = compile(std::move(chain), info->target);
+  if (!compiled) return compiled.takeError();
+  return load(std::move(*compiled), device, stream);
+}
+
+}  // namespace catenary

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+// Executable: arguments -> launches. The success path reads tables, fills one stack buffer per
+// kernel and calls the driver; only an error formats or allocates.
+#include "runtime/executable.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+#include "shared/params.h"
+
+namespace catenary {
+namespace {
+
+// The bytes of one tensor argument, or of the workspace (tensor == number of tensors).
+struct Range {
+  std::uintptr_t begin;
+  std::uintptr_t end;
+  int tensor;
+  bool written;
+};
+
+Error wrong_count(const CompiledChain& compiled, const char* what, size_t want, size_t got) {
+  return make_error(ErrorCode::kInvalidArgument,
+                    "chain '{}' takes {} {}, got {}: pass one each, in the order of its parameters "
+                    "and then its outputs",
+                    compiled.chain.chain().name, want, what, got);
+}
+
+Error wrong_workspace(i64 bytes, void* workspace) {
+  if (workspace == nullptr) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "workspace is null: pass {} bytes of device memory, aligned to {}", bytes,
+                      kWorkspaceAlign);
+  }
+  return make_error(ErrorCode::kInvalidArgument,
+                    "workspace {} is not a multiple of {} bytes: align it to {}", workspace,
+                    kWorkspaceAlign, kWorkspaceAlign);
+}
+
+bool misaligned(const void* address, i64 align) {
+  return reinterpret_cast<std::uintptr_t>(address) % static_cast<std::uintptr_t>(align) != 0;
+}
+
+}  // namespace
+
+Executable::Executable(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Executable::~Executable() = default;
+
+const CompiledChain& Executable::compiled() const { return *state_->compiled; }
+i64 Executable::workspace_bytes() const { return state_->workspace_bytes; }
+int Executable::device() const { return state_->device; }
+
+Error Executable::launch(const LaunchArguments& arguments) const {
+  const State& state = *state_;
+  if (cuda::Driver::forked()) return cuda::Driver::get().takeError();
+  const BoundBucket* bucket = state.find(arguments.symbol);
+  if (bucket == nullptr) return state.wrong_symbol(arguments.symbol);
+  if (Error error = state.check(arguments)) return error;
+
+  // The edge before the first kernel is the caller's to allow. A kernel without CTAs is not
+  // launched, and the one after it then has no planned edge to what runs before.
+  bool may_overlap = arguments.overlap_previous;
+  for (const BoundKernel& kernel : bucket->kernels) {
+    const i64 ctas = kernel.grid.ctas(arguments.symbol);
+    if (ctas > 0) {
+      const bool overlap = may_overlap && kernel.overlap;
+      if (Error error = state.launch_kernel(kernel, ctas, overlap, arguments)) return error;
+    }
+    may_overlap = ctas > 0;
+  }
+  return Error::success();
+}
+
+const BoundBucket* Executable::State::find(i64 symbol) const {
+  if (!compiled->chain.chain().symbol) return symbol == 0 ? &buckets.front() : nullptr;
+  for (const BoundBucket& bucket : buckets) {
+    if (symbol >= bucket.lo && symbol <= bucket.hi) return &bucket;
+  }
+  return nullptr;
+}
+
+Error Executable::State::wrong_symbol(i64 symbol) const {
+  const Chain& chain = compiled->chain.chain();
+  if (!chain.symbol) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "chain '{}' has no symbolic size, got {}: pass 0", chain.name, symbol);
+  }
+  return make_error(ErrorCode::kInvalidArgument,
+                    "{} = {} is outside {}..{}, which chain '{}' was compiled for: pass a size "
+                    "inside, or compile it for a wider range",
+                    chain.symbol->name, symbol, chain.symbol->lo, chain.symbol->hi, chain.name);
+}
+
+Error Executable::State::check(const LaunchArguments& arguments) const {
+  if (arguments.tensors.size() != tensors.size()) {
+    return wrong_count(*compiled, "tensors", tensors.size(), arguments.tensors.size());
+  }
+  if (arguments.scalars.size() != num_scalars) {
+    return wrong_count(*compiled, "scalars", num_scalars, arguments.scalars.size());
+  }
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const void* address = arguments.tensors[i];
+    if (address == nullptr || misaligned(address, tensors[i].align)) {
+      if (Error error = check_tensor(arguments, i)) return error;
+    }
+  }
+  if (workspace_bytes > 0 &&
+      (arguments.workspace == nullptr || misaligned(arguments.workspace, kWorkspaceAlign))) {
+    return wrong_workspace(workspace_bytes, arguments.workspace);
+  }
+  return check_overlap(arguments);
+}
+
+// A null or misaligned tensor: allowed only where it has no elements.
+Error Executable::State::check_tensor(const LaunchArguments& arguments, size_t i) const {
+  const BoundTensor& tensor = tensors[i];
+  const i64 bytes = tensor.span.bytes(arguments.symbol);
+  if (bytes == 0) return Error::success();
+  if (arguments.tensors[i] == nullptr) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "tensor {} ('{}') is null: pass the device address of its {} bytes", i,
+                      tensor.name, bytes);
+  }
+  return make_error(ErrorCode::kInvalidArgument,
+                    "tensor {} ('{}') at {} is not a multiple of {} bytes: align it, or declare a "
+                    "smaller align in the chain",
+                    i, tensor.name, arguments.tensors[i], tensor.align);
+}
+
+// Sweeps the tensors' byte ranges in the order of their addresses: a written one may overlap
+// nothing, a read one nothing that is written.
+Error Executable::State::check_overlap(const LaunchArguments& arguments) const {
+  Range ranges[kMaxTensors + 1];
+  size_t count = 0;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const i64 bytes = tensors[i].span.bytes(arguments.symbol);
+    if (bytes == 0) continue;
+    const auto begin = reinterpret_cast<std::uintptr_t>(arguments.tensors[i]);
+    ranges[count++] = {begin, begin + bytes, static_cast<int>(i), tensors[i].output};
+  }
+  if (workspace_bytes > 0) {
+    const auto begin = reinterpret_cast<std::uintptr_t>(arguments.workspace);
+    ranges[count++] = {begin, begin + workspace_bytes, static_cast<int>(tensors.size()), true};
+  }
+  std::sort(ranges, ranges + count,
+            [](const Range& a, const Range& b) { return a.begin < b.begin; });
+
+  const Range* any = nullptr;      // of those so far, the one that ends last
+  const Range* written = nullptr;  // the same among the written ones
+  for (size_t i = 0; i < count; ++i) {
+    const Range& range = ranges[i];
+    const Range* other = range.written ? any : written;
+    if (other != nullptr && range.begin < other->end)
+      return overlapping(range.tensor, other->tensor);
+    if (any == nullptr || range.end > any->end) any = &range;
+    if (range.written && (written == nullptr || range.end > written->end)) written = &range;
+  }
+  return Error::success();
+}
+
+Error Executable::State::overlapping(int a, int b) const {
+  const auto is_written = [&](int i) {
+    return i == static_cast<int>(tensors.size()) || tensors[i].output;
+  };
+  const auto text = [&](int i) {
+    return i == static_cast<int>(tensors.size())
+               ? std::string("the workspace")
+               : fmt::format("tensor {} ('{}')", i, tensors[i].name);
+  };
+  const int out = is_written(a) ? a : b;
+  return make_error(ErrorCode::kInvalidArgument,
+                    "{}, which is written, overlaps {} in memory: give it memory of its own",
+                    text(out), text(out == a ? b : a));
+}
+
+Error Executable::State::launch_kernel(const BoundKernel& kernel, i64 ctas, bool overlap,
+                                       const LaunchArguments& arguments) const {
+  // Params<pointers, scalars> of templates/shared/params.h: 8-byte words, then floats.
+  u64 image[kMaxParameterBytes / 8];
+  image[0] = 0;
+  for (size_t i = 0; i < kernel.slots.size(); ++i) {
+    const BoundSlot& slot = kernel.slots[i];
+    const void* base = slot.tensor < 0 ? arguments.workspace : arguments.tensors[slot.tensor];
+    image[i] = reinterpret_cast<std::uintptr_t>(base) + slot.offset;
+  }
+  image[kernel.pointers] = static_cast<u64>(arguments.symbol);
+  auto* floats = reinterpret_cast<unsigned char*>(image + kernel.pointers + 1);
+  std::memset(floats, 0, 8);
+  for (size_t i = 0; i < kernel.scalars.size(); ++i) {
+    std::memcpy(floats + 4 * i, &arguments.scalars[kernel.scalars[i]], 4);
+  }
+
+  cuda::LaunchAttribute attribute;
+  cuda::LaunchConfig config{};
+  config.grid_x = static_cast<unsigned>(ctas);
+  config.grid_y = config.grid_z = config.block_y = config.block_z = 1;
+  config.block_x = kernel.threads;
+  config.shared_mem_bytes = kernel.smem_bytes;
+  config.stream = arguments.stream;
+  if (overlap) {
+    attribute = {};
+    attribute.id = cuda::kAttributeProgrammaticStreamSerialization;
+    attribute.value.programmatic_stream_serialization_allowed = 1;
+    config.attributes = &attribute;
+    config.num_attributes = 1;
+  }
+  void* parameters[] = {image};
+  const cuda::Result result =
+      driver->api().launch_kernel_ex(&config, kernel.function, parameters, nullptr);
+  if (result == cuda::kSuccess) return Error::success();
+  return driver->error(result, fmt::format("launching kernel {} of chain '{}'", kernel.symbol,
+                                           compiled->chain.chain().name));
+}
+
+}  // namespace catenary
