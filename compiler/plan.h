@@ -51,13 +51,17 @@ struct SlotBinding {
   i64 bytes = 0;             // span in memory; 0: never touched
 };
 
-// CTAs in one launch: fixed * ceil(extent / block), where extent is a constant (scale == 0: the
-// factor is 1) or symbol * scale.
+// CTAs of one launch: fixed * (ceil(size / block) + extra), where size is `size`, or symbol * scale
+// when scale is not 0. Zero means that there is nothing to launch.
 struct GridRule {
   i64 fixed = 1;
-  i64 block = 1;
+  i64 size = 1;
   i64 scale = 0;
-  i64 ctas(i64 symbol) const { return scale == 0 ? fixed : fixed * ceil_div(symbol * scale, block); }
+  i64 block = 1;
+  i64 extra = 0;
+  i64 ctas(i64 symbol) const {
+    return fixed * (ceil_div(scale == 0 ? size : symbol * scale, block) + extra);
+  }
 };
 
 // What the cost model says of a kernel, in microseconds, bytes and flops; all at the symbol's upper
@@ -126,7 +130,7 @@ struct Plan {
 struct PlanOptions {
   bool fuse = true;        // false: one kernel per op, for comparison
   int split_k = 0;         // 0: the cost model decides; else forced
-  std::string force_tile;  // "128x128x32w2x2s3" forces a gemm candidate; empty: the cost model decides
+  std::string force_tile;  // a gemm tile's name ("128x128x32w2x2s3"); empty: the cost model decides
 };
 
 // kUnsupported or kResourceLimit with the tightest limit when nothing fits.

@@ -3,8 +3,9 @@
 // fills these very structs; emission prints them with named fields; a template reads them as a
 // class-type template argument, so every size and stride below is a constant in the machine code.
 //
-// Iteration space. Every kernel runs over up to kMaxDims dimensions; the last one is the vector
-// dimension. A `gemm` kernel's dimensions are its batch dimensions, then M, then N.
+// Iteration space: up to kMaxDims dimensions, right-aligned: index kMaxDims-1 is the vector
+// dimension, and unused leading ones have size 1 and stride 0. In a gemm kernel the last two are M
+// and N, the batch dimensions stand before them, and the K split (if any) before those.
 #pragma once
 
 #include "shared/dtype.h"
@@ -13,89 +14,144 @@ namespace catenary {
 
 inline constexpr i32 kMaxDims = 8;
 
-// The size of a dimension. scale == 0: `size` is exact. Otherwise the dimension is
-// symbolic: its size at launch is Params::symbol * scale, and `size` is the largest it may be.
+// The size of a dimension. scale == 0: `size` is exact. Otherwise the dimension is symbolic: its
+// size at launch is Params::symbol * scale, and `size` is the largest it may be.
 struct Extent {
-  i64 size = 0;
+  i64 size = 1;
   i64 scale = 0;
+  constexpr Extent() = default;
+  constexpr Extent(i64 exact) : size(exact) {}  // NOLINT: sizes convert silently in emitted text
+  constexpr Extent(i64 largest, i64 per_symbol) : size(largest), scale(per_symbol) {}
   constexpr bool operator==(const Extent&) const = default;
 };
 
-// A tensor as the epilogue (or a pointwise kernel) addresses it.
+// Strides in elements, right-aligned like the space; 0 broadcasts.
+struct Dims {
+  i64 at[kMaxDims] = {};
+  constexpr bool operator==(const Dims&) const = default;
+};
+
+// Sizes, right-aligned like the space.
+struct Extents {
+  Extent at[kMaxDims] = {};
+  constexpr bool operator==(const Extents&) const = default;
+};
+
+// dims(4096, 1): the given strides at the end, zeros before. For emitted text.
+template <class... T>
+constexpr Dims dims(T... stride) {
+  Dims result;
+  const i64 given[] = {static_cast<i64>(stride)...};
+  constexpr i32 count = sizeof...(T);
+  for (i32 i = 0; i < count; ++i) result.at[kMaxDims - count + i] = given[i];
+  return result;
+}
+
+// extents(2560, 12, 3072): the given sizes at the end, ones before. For emitted text.
+template <class... T>
+constexpr Extents extents(T... size) {
+  Extents result;
+  const Extent given[] = {Extent(size)...};
+  constexpr i32 count = sizeof...(T);
+  for (i32 i = 0; i < count; ++i) result.at[kMaxDims - count + i] = given[i];
+  return result;
+}
+
+// A tensor as an elementwise program addresses it.
 struct Operand {
-  i32 slot = 0;                // index into Params::ptr
-  DType dtype = DType::kF32;   // element type in memory
-  i32 vec = 1;                 // elements one aligned access takes along the last dimension
-  bool streamed = false;       // read once by the whole grid: need not stay in L1
-  i64 stride[kMaxDims] = {};   // elements per step of each iteration dimension; 0 broadcasts
+  i32 slot = 0;               // index into Params::ptr
+  DType dtype = DType::kF32;  // element type in memory
+  i32 vec = 1;                // elements one aligned access takes along the last dimension
+  bool streamed = false;      // read once by the whole grid: need not stay in L1
+  Dims stride = {};           // elements per step of each iteration dimension
+  constexpr bool operator==(const Operand&) const = default;
 };
 
 // `pointwise`: out[i] = program(operands[i]) over the whole space.
 struct PointwiseConfig {
-  i32 rank = 1;
-  Extent size[kMaxDims] = {};
+  Extents size = {};
   i32 vec = 1;      // elements of the last dimension that one thread takes in one step
   i32 unroll = 1;   // such vectors in flight per thread
   i32 threads = 256;
+  constexpr bool operator==(const PointwiseConfig&) const = default;
 };
 
-// `reduce`: out[i] = epilogue(sum over r of prologue(i, r)), r ascending in fixed slices.
-// The prologue sees r as the dimension before the last: stride[rank] of an operand is its step in r.
+// `reduce`: out[i] = epilogue(sum over terms of prologue(i, term)), in a fixed order.
+// The leading `term_rank` dimensions of the space are the terms, the rest the output's.
 struct ReduceConfig {
-  i32 rank = 1;                // of the output space
-  Extent size[kMaxDims] = {};  // of the output space
-  Extent terms = {};           // how many are summed
-  i32 sums = 1;                // how many sums run side by side (2: both halves of a gated pair)
+  Extents size = {};  // terms: indices 0 .. term_rank-1 (left-aligned); output: right-aligned
+  i32 term_rank = 1;
+  i32 sums = 1;       // how many sums run side by side (2: both halves of a gated pair)
   i32 vec = 1;
-  i32 lanes = 32;    // threads of a CTA side by side along the vector dimension
-  i32 slices = 8;    // threads of a CTA that share one output; each sums every slices-th term
+  i32 lanes = 32;     // threads of a CTA side by side along the output
+  i32 slices = 8;     // threads that share one output vector; each sums every slices-th term
+  constexpr bool operator==(const ReduceConfig&) const = default;
 };
 
 // How products are formed. kTF32 rounds f32 operands to 10 fraction bits (nearest, ties away);
-// kF32 multiplies exactly and adds in f32 with fused multiply-add.
+// kF32 multiplies exactly and adds in f32 by fused multiply-add.
 enum class MathMode : u8 { kBF16, kF16, kTF32, kF32 };
 
-// Which label of the contraction is partitioned by device-resident ends, if any.
+// Which label of the contraction is partitioned by device-resident inclusive ends, if any.
 enum class Ragged : u8 { kNone, kRows, kTerms };
 
-// One matrix operand of a contraction. `row` is its own free dimension (M for A, N for B).
+// One matrix operand of a contraction. `row` is its free dimension (M for A, N for B).
 struct MatrixOperand {
   i32 slot = 0;
-  DType dtype = DType::kBF16;
   i64 stride_row = 0;
   i64 stride_k = 0;
-  i64 stride_outer = 0;              // step of the outer K dimension, where K does not merge to one
-  i64 stride_batch[kMaxDims] = {};   // 0 where the operand lacks the label
-  i32 copy_bytes = 0;                // bytes of one guarded cp.async along the contiguous dimension: 16, 8, 4;
-                                     // 2 (or less than cp.async takes): element-wise through registers
+  i64 stride_outer = 0;    // step of the outer K dimension, where K does not merge to one
+  i64 stride_group = 0;    // step of the ragged group
+  Dims stride_batch = {};  // right-aligned batch dimensions (without M and N); 0: label absent
+  bool k_major = true;     // shared memory keeps K contiguous, else the row dimension
+  i32 copy_bytes = 16;     // bytes per copy: 16, 8, 4 by cp.async; 2 element-wise through registers
+  constexpr bool operator==(const MatrixOperand&) const = default;
 };
 
-// `gemm_sm80`: D[b, m, n] = epilogue(sum over k of A[b, m, k] * B[b, n, k]), with a second B for a
-// gated pair.
+// `gemm_sm80`: D[b, m, n] = epilogue(sum over k of A[b, m, k] * B[b, n, k]); a gated pair has a
+// second B over the same A.
 struct GemmConfig {
   MathMode math = MathMode::kBF16;
+  Extents batch = {};  // right-aligned
   i32 batch_rank = 0;
-  Extent batch[kMaxDims] = {};
   Extent m = {};
   Extent n = {};
   Extent k = {};
-  i64 k_outer = 1;      // outer K steps; K = k_outer * k.size
+  i64 k_outer = 1;     // outer K steps: the sum runs over k_outer * k
   MatrixOperand a = {};
   MatrixOperand b = {};
   MatrixOperand b2 = {};
-  bool gated = false;   // b2 is live: two contractions share A
+  bool gated = false;
   i32 block_m = 128;
-  i32 block_n = 128;    // columns of D; a gated kernel's B tiles are block_n rows each
+  i32 block_n = 128;   // columns of D; a gated kernel has two B tiles of block_n rows
   i32 block_k = 32;
   i32 warps_m = 2;
   i32 warps_n = 2;
   i32 stages = 3;
-  i32 split_k = 1;      // > 1: partial sums go to slot `partial_slot` as f32 [split, sums, batch.., M, N]
-  i32 raster = 8;       // tiles of M that share one sweep of N, for L2 reuse
-  i32 min_ctas = 1;     // CTAs per SM that the register budget must allow
+  i32 split_k = 1;     // > 1: the split's number is the dimension before the batch dimensions
+  i32 raster = 8;      // tiles of M that share one sweep over N, for L2 reuse
+  i32 vec = 8;         // columns one thread takes in the epilogue
   Ragged ragged = Ragged::kNone;
-  i32 ends_slot = 0;    // int32 inclusive ends, one per group
-  i32 groups = 0;       // the ragged kernel's group count; its group is batch dimension 0
+  i32 ends_slot = 0;   // int32 inclusive ends
+  i32 groups = 0;
+  constexpr bool operator==(const GemmConfig&) const = default;
+
+  constexpr i32 threads() const { return warps_m * warps_n * 32; }
+  constexpr i32 sums() const { return gated ? 2 : 1; }
+  constexpr i32 element_bytes() const {
+    return math == MathMode::kBF16 || math == MathMode::kF16 ? 2 : 4;
+  }
+  // One stage of the ring: the A tile, then the B tiles.
+  constexpr i32 stage_bytes() const {
+    return (block_m + sums() * block_n) * block_k * element_bytes();
+  }
+  // Epilogue staging: each warp turns 16 rows of its accumulators around in shared memory that the
+  // ring no longer needs. Rows are padded by 4 floats so that rows start in different banks.
+  constexpr i32 staging_row() const { return sums() * (block_n / warps_n) + 4; }
+  constexpr i32 staging_bytes() const { return warps_m * warps_n * 16 * staging_row() * 4; }
+  constexpr i32 smem_bytes() const {
+    return stages * stage_bytes() > staging_bytes() ? stages * stage_bytes() : staging_bytes();
+  }
 };
 
 }  // namespace catenary

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+// V adjacent f32 values of one row, the place they stand at, and how they come from and go to memory.
+// An element beyond the row's end (valid < V) is neither read nor written.
+#pragma once
+
+#include "ptx/convert.cuh"
+#include "ptx/global.cuh"
+#include "shared/config.h"
+#include "shared/params.h"
+
+namespace catenary {
+
+template <int V>
+struct Vec {
+  float v[V];
+};
+
+// Where a vector starts in the iteration space, and how many of its elements are inside.
+struct Coord {
+  u32 dim[kMaxDims] = {};
+  i32 valid = 0;
+};
+
+template <Operand kOperand>
+CATENARY_DEVICE i64 element_offset(const Coord& at) {
+  i64 offset = 0;
+#pragma unroll
+  for (int d = 0; d < kMaxDims; ++d) {
+    if (kOperand.stride.at[d] != 0) offset += static_cast<i64>(at.dim[d]) * kOperand.stride.at[d];
+  }
+  return offset;
+}
+
+template <DType kDType>
+CATENARY_DEVICE float load_element(const u8* p) {
+  if constexpr (kDType == DType::kBF16) return bf16_to_f32(ld_global_u16(p));
+  if constexpr (kDType == DType::kF16) return f16_to_f32(ld_global_u16(p));
+  if constexpr (kDType == DType::kF32) return bits_to_f32(ld_global_u32(p));
+}
+
+template <DType kDType>
+CATENARY_DEVICE void store_element(u8* p, float v) {
+  if constexpr (kDType == DType::kBF16) st_global_u16(p, f32_to_bf16(v));
+  if constexpr (kDType == DType::kF16) st_global_u16(p, f32_to_f16(v));
+  if constexpr (kDType == DType::kF32) st_global_u32(p, f32_to_bits(v));
+}
+
+// Two 16-bit elements of one word.
+template <DType kDType>
+CATENARY_DEVICE void unpack(u32 word, float& low, float& high) {
+  if constexpr (kDType == DType::kBF16) {
+    low = bits_to_f32(word << 16);
+    high = bits_to_f32(word & 0xffff0000u);
+  } else {
+    low = f16_to_f32(static_cast<u16>(word));
+    high = f16_to_f32(static_cast<u16>(word >> 16));
+  }
+}
+
+template <DType kDType>
+CATENARY_DEVICE u32 pack(float low, float high) {
+  if constexpr (kDType == DType::kBF16) return f32_to_bf16x2(low, high);
+  return f32_to_f16x2(low, high);
+}
+
+// kWords 32-bit words starting at an address aligned to all of them (at most 16 bytes).
+template <int kWords, bool kStreamed>
+CATENARY_DEVICE void load_words(const u8* p, u32* word) {
+  if constexpr (kWords == 4) {
+    const U32x4 w = kStreamed ? ld_global_streamed_v4(p) : ld_global_v4(p);
+    word[0] = w.x, word[1] = w.y, word[2] = w.z, word[3] = w.w;
+  } else if constexpr (kWords == 2) {
+    const U32x2 w = kStreamed ? ld_global_streamed_v2(p) : ld_global_v2(p);
+    word[0] = w.x, word[1] = w.y;
+  } else {
+    word[0] = ld_global_u32(p);
+  }
+}
+
+template <int kWords>
+CATENARY_DEVICE void store_words(u8* p, const u32* word) {
+  if constexpr (kWords == 4) {
+    st_global_v4(p, {word[0], word[1], word[2], word[3]});
+  } else if constexpr (kWords == 2) {
+    st_global_v2(p, {word[0], word[1]});
+  } else {
+    st_global_u32(p, word[0]);
+  }
+}
+
+// Elements that one access takes: the operand's `vec`, at most the vector itself and 16 bytes.
+template <Operand kOperand, int V>
+constexpr int access_elements() {
+  constexpr int widest = 16 / dtype_bytes(kOperand.dtype);
+  constexpr int limit = V < widest ? V : widest;
+  return kOperand.vec < limit ? kOperand.vec : limit;
+}
+
+template <Operand kOperand, int V>
+CATENARY_DEVICE void load_full(const u8* p, Vec<V>& out) {
+  constexpr int kElements = access_elements<kOperand, V>();
+  constexpr int kBytes = dtype_bytes(kOperand.dtype);
+  constexpr int kWords = kElements * kBytes >= 4 ? kElements * kBytes / 4 : 1;
+#pragma unroll
+  for (int i = 0; i < V; i += kElements) {
+    u32 word[kWords];
+    load_words<kWords, kOperand.streamed>(p + i * kBytes, word);
+    if constexpr (kBytes == 4) {
+#pragma unroll
+      for (int j = 0; j < kWords; ++j) out.v[i + j] = bits_to_f32(word[j]);
+    } else {
+#pragma unroll
+      for (int j = 0; j < kWords; ++j)
+        unpack<kOperand.dtype>(word[j], out.v[i + 2 * j], out.v[i + 2 * j + 1]);
+    }
+  }
+}
+
+template <Operand kOperand, int V>
+CATENARY_DEVICE void store_full(u8* p, const Vec<V>& in) {
+  constexpr int kElements = access_elements<kOperand, V>();
+  constexpr int kBytes = dtype_bytes(kOperand.dtype);
+  constexpr int kWords = kElements * kBytes >= 4 ? kElements * kBytes / 4 : 1;
+#pragma unroll
+  for (int i = 0; i < V; i += kElements) {
+    u32 word[kWords];
+    if constexpr (kBytes == 4) {
+#pragma unroll
+      for (int j = 0; j < kWords; ++j) word[j] = f32_to_bits(in.v[i + j]);
+    } else {
+#pragma unroll
+      for (int j = 0; j < kWords; ++j)
+        word[j] = pack<kOperand.dtype>(in.v[i + 2 * j], in.v[i + 2 * j + 1]);
+    }
+    store_words<kWords>(p + i * kBytes, word);
+  }
+}
+
+// Can the operand be accessed in words, several elements at a time?
+template <Operand kOperand, int V>
+constexpr bool is_vector_access() {
+  return kOperand.stride.at[kMaxDims - 1] == 1 &&
+         access_elements<kOperand, V>() * dtype_bytes(kOperand.dtype) >= 4;
+}
+
+// V elements of the operand at `at`; elements past `valid` are 0. kGuarded: valid may be below V.
+template <Operand kOperand, int V, bool kGuarded, class P>
+CATENARY_DEVICE Vec<V> load_vec(const P& params, const Coord& at) {
+  constexpr i64 kStep = kOperand.stride.at[kMaxDims - 1];
+  constexpr int kBytes = dtype_bytes(kOperand.dtype);
+  const u8* p = static_cast<const u8*>(params.ptr[kOperand.slot]) +
+                element_offset<kOperand>(at) * kBytes;
+  Vec<V> out;
+  if constexpr (kStep == 0) {
+    const float same = load_element<kOperand.dtype>(p);
+#pragma unroll
+    for (int i = 0; i < V; ++i) out.v[i] = same;
+  } else if constexpr (is_vector_access<kOperand, V>() && !kGuarded) {
+    load_full<kOperand, V>(p, out);
+  } else if (is_vector_access<kOperand, V>() && at.valid == V) {
+    load_full<kOperand, V>(p, out);
+  } else {
+#pragma unroll
+    for (int i = 0; i < V; ++i) {
+      const bool inside = !kGuarded || i < at.valid;
+      out.v[i] = inside ? load_element<kOperand.dtype>(p + i * kStep * kBytes) : 0.0f;
+    }
+  }
+  return out;
+}
+
+template <Operand kOperand, int V, bool kGuarded, class P>
+CATENARY_DEVICE void store_vec(const P& params, const Coord& at, const Vec<V>& in) {
+  constexpr i64 kStep = kOperand.stride.at[kMaxDims - 1];
+  constexpr int kBytes = dtype_bytes(kOperand.dtype);
+  u8* p = static_cast<u8*>(params.ptr[kOperand.slot]) + element_offset<kOperand>(at) * kBytes;
+  if constexpr (is_vector_access<kOperand, V>() && !kGuarded) {
+    store_full<kOperand, V>(p, in);
+  } else if (is_vector_access<kOperand, V>() && at.valid == V) {
+    store_full<kOperand, V>(p, in);
+  } else {
+#pragma unroll
+    for (int i = 0; i < V; ++i) {
+      if (!kGuarded || i < at.valid) store_element<kOperand.dtype>(p + i * kStep * kBytes, in.v[i]);
+    }
+  }
+}
+
+// An extent at launch.
+template <class P>
+CATENARY_DEVICE i64 extent_at_launch(Extent extent, const P& params) {
+  return extent.scale == 0 ? extent.size : params.symbol * extent.scale;
+}
+
+}  // namespace catenary

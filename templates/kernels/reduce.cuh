@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// `reduce`: sums over leading dimensions of the space in a fixed order, for split-K fix-up and for
+// `sum` (bias gradients). A CTA is `lanes` output vectors wide and `slices` threads deep: slice s adds
+// terms s, s + slices, ...; slice 0 then adds the slices in ascending order and runs the epilogue.
+// Same plan, same bits.
+#pragma once
+
+#include "epilogue/ops.cuh"
+#include "ptx/shared.cuh"
+#include "ptx/sync.cuh"
+
+namespace catenary {
+
+template <ReduceConfig kConfig, class P>
+CATENARY_DEVICE i64 reduce_terms(const P& params) {
+  i64 terms = 1;
+#pragma unroll
+  for (int d = 0; d < kConfig.term_rank; ++d) {
+    terms *= extent_at_launch(kConfig.size.at[d], params);
+  }
+  return terms;
+}
+
+// Coordinates of output vector i; false when there is no such vector.
+template <ReduceConfig kConfig, class P>
+CATENARY_DEVICE bool reduce_coord(const P& params, u64 i, Coord& at) {
+  const i64 inner = extent_at_launch(kConfig.size.at[kMaxDims - 1], params);
+  const u64 row = static_cast<u64>(ceil_div(inner, kConfig.vec));
+  if (row == 0) return false;
+  const u64 column = (i % row) * kConfig.vec;
+  const i64 left = inner - static_cast<i64>(column);
+  at.dim[kMaxDims - 1] = static_cast<u32>(column);
+  at.valid = left < kConfig.vec ? static_cast<i32>(left) : kConfig.vec;
+  i /= row;
+#pragma unroll
+  for (int d = kMaxDims - 2; d >= kConfig.term_rank; --d) {
+    const u64 size = static_cast<u64>(extent_at_launch(kConfig.size.at[d], params));
+    if (size == 0) return false;
+    at.dim[d] = static_cast<u32>(i % size);
+    i /= size;
+  }
+  return i == 0;
+}
+
+template <ReduceConfig kConfig, class P>
+CATENARY_DEVICE void set_term(const P& params, u64 term, Coord& at) {
+#pragma unroll
+  for (int d = kConfig.term_rank - 1; d >= 0; --d) {
+    if (d == 0) {
+      at.dim[0] = static_cast<u32>(term);
+    } else {
+      const u64 size = static_cast<u64>(extent_at_launch(kConfig.size.at[d], params));
+      at.dim[d] = static_cast<u32>(term % size);
+      term /= size;
+    }
+  }
+}
+
+template <ReduceConfig kConfig, class Prologue, class Program, class P>
+CATENARY_DEVICE void reduce(const P& params) {
+  constexpr int V = kConfig.vec;
+  grid_dependency_launch();
+  grid_dependency_wait();
+
+  const u32 lane = threadIdx.x % kConfig.lanes;
+  const u32 slice = threadIdx.x / kConfig.lanes;
+  Coord at;
+  const bool inside = reduce_coord<kConfig>(
+      params, static_cast<u64>(blockIdx.x) * kConfig.lanes + lane, at);
+
+  Vec<V> sum[kConfig.sums];
+#pragma unroll
+  for (int s = 0; s < kConfig.sums; ++s) sum[s] = splat<V>(0.0f);
+  const i64 terms = inside ? reduce_terms<kConfig>(params) : 0;
+#pragma unroll 4
+  for (i64 term = slice; term < terms; term += kConfig.slices) {
+    set_term<kConfig>(params, static_cast<u64>(term), at);
+    Vec<V> value[kConfig.sums];
+    Prologue::values(params, at, Prologue::load(params, at), value);
+#pragma unroll
+    for (int s = 0; s < kConfig.sums; ++s) sum[s] = map<V, op_add>(sum[s], value[s]);
+  }
+
+  if constexpr (kConfig.slices > 1) {
+    // Partial sums lie as [slice][sum][lane][V] f32.
+    const u32 smem = dynamic_smem();
+    constexpr u32 kSliceBytes = kConfig.sums * kConfig.lanes * V * 4;
+#pragma unroll
+    for (int s = 0; s < kConfig.sums; ++s) {
+#pragma unroll
+      for (int j = 0; j < V; ++j) {
+        st_shared_f32(smem + slice * kSliceBytes + ((s * kConfig.lanes + lane) * V + j) * 4,
+                      sum[s].v[j]);
+      }
+    }
+    // Every thread of the CTA arrives, those outside the space too.
+    cta_barrier();
+    if (slice != 0) return;
+#pragma unroll 1
+    for (u32 other = 1; other < kConfig.slices; ++other) {
+#pragma unroll
+      for (int s = 0; s < kConfig.sums; ++s) {
+#pragma unroll
+        for (int j = 0; j < V; ++j) {
+          sum[s].v[j] = add_rn(sum[s].v[j], ld_shared_f32(smem + other * kSliceBytes +
+                                                          ((s * kConfig.lanes + lane) * V + j) * 4));
+        }
+      }
+    }
+  }
+  if (!inside) return;
+#pragma unroll
+  for (int d = 0; d < kConfig.term_rank; ++d) at.dim[d] = 0;
+  const auto operands = Program::load(params, at);
+  if constexpr (kConfig.sums == 2) {
+    Program::store(params, at, operands, sum[0], sum[1]);
+  } else {
+    Program::store(params, at, operands, sum[0]);
+  }
+}
+
+}  // namespace catenary

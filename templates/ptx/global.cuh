@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// Global memory: one function per access width. PTX ISA 9.7.9 (ld, st). `volatile` keeps the order
+// against griddepcontrol.wait; it does not make a load wait for its value. Streamed loads ask L1 not
+// to keep the line.
+#pragma once
+
+#include "ptx/device.cuh"
+
+namespace catenary {
+
+CATENARY_DEVICE u16 ld_global_u16(const void* p) {
+  u16 v;
+  asm volatile("ld.global.u16 %0, [%1];" : "=h"(v) : "l"(p));
+  return v;
+}
+
+CATENARY_DEVICE u32 ld_global_u32(const void* p) {
+  u32 v;
+  asm volatile("ld.global.u32 %0, [%1];" : "=r"(v) : "l"(p));
+  return v;
+}
+
+CATENARY_DEVICE U32x2 ld_global_v2(const void* p) {
+  U32x2 v;
+  asm volatile("ld.global.v2.u32 {%0, %1}, [%2];" : "=r"(v.x), "=r"(v.y) : "l"(p));
+  return v;
+}
+
+CATENARY_DEVICE U32x4 ld_global_v4(const void* p) {
+  U32x4 v;
+  asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+               : "l"(p));
+  return v;
+}
+
+CATENARY_DEVICE U32x2 ld_global_streamed_v2(const void* p) {
+  U32x2 v;
+  asm volatile("ld.global.L1::no_allocate.v2.u32 {%0, %1}, [%2];"
+               : "=r"(v.x), "=r"(v.y)
+               : "l"(p));
+  return v;
+}
+
+CATENARY_DEVICE U32x4 ld_global_streamed_v4(const void* p) {
+  U32x4 v;
+  asm volatile("ld.global.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+               : "l"(p));
+  return v;
+}
+
+CATENARY_DEVICE void st_global_u16(void* p, u16 v) {
+  asm volatile("st.global.u16 [%0], %1;" ::"l"(p), "h"(v) : "memory");
+}
+
+CATENARY_DEVICE void st_global_u32(void* p, u32 v) {
+  asm volatile("st.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
+}
+
+CATENARY_DEVICE void st_global_v2(void* p, U32x2 v) {
+  asm volatile("st.global.v2.u32 [%0], {%1, %2};" ::"l"(p), "r"(v.x), "r"(v.y) : "memory");
+}
+
+CATENARY_DEVICE void st_global_v4(void* p, U32x4 v) {
+  asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(v.x), "r"(v.y), "r"(v.z),
+               "r"(v.w)
+               : "memory");
+}
+
+}  // namespace catenary

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// Approximate f32 functions and IEEE min/max with NaN propagation. PTX ISA 9.7.3: ex2.approx.ftz has
+// relative error under 2^-22, rcp.approx.ftz under 1 ulp, lg2.approx.ftz absolute error 2^-22.6 near
+// 1, else relative 2^-22. `.NaN` min and max return NaN if either operand is one, as the reference.
+#pragma once
+
+#include "ptx/device.cuh"
+
+namespace catenary {
+
+CATENARY_DEVICE float ex2_approx(float x) {
+  float v;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(v) : "f"(x));
+  return v;
+}
+
+CATENARY_DEVICE float rcp_approx(float x) {
+  float v;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(v) : "f"(x));
+  return v;
+}
+
+CATENARY_DEVICE float lg2_approx(float x) {
+  float v;
+  asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(v) : "f"(x));
+  return v;
+}
+
+// The explicit .rn forbids ptxas to contract a product and a sum into one rounding: fused and unfused
+// plans of a chain round at the same places.
+CATENARY_DEVICE float add_rn(float a, float b) {
+  float v;
+  asm("add.rn.f32 %0, %1, %2;" : "=f"(v) : "f"(a), "f"(b));
+  return v;
+}
+
+CATENARY_DEVICE float sub_rn(float a, float b) {
+  float v;
+  asm("sub.rn.f32 %0, %1, %2;" : "=f"(v) : "f"(a), "f"(b));
+  return v;
+}
+
+CATENARY_DEVICE float mul_rn(float a, float b) {
+  float v;
+  asm("mul.rn.f32 %0, %1, %2;" : "=f"(v) : "f"(a), "f"(b));
+  return v;
+}
+
+CATENARY_DEVICE float div_rn(float a, float b) {
+  float v;
+  asm("div.rn.f32 %0, %1, %2;" : "=f"(v) : "f"(a), "f"(b));
+  return v;
+}
+
+CATENARY_DEVICE float fma_rn(float a, float b, float c) {
+  float v;
+  asm("fma.rn.f32 %0, %1, %2, %3;" : "=f"(v) : "f"(a), "f"(b), "f"(c));
+  return v;
+}
+
+CATENARY_DEVICE float min_nan(float a, float b) {
+  float v;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(v) : "f"(a), "f"(b));
+  return v;
+}
+
+CATENARY_DEVICE float max_nan(float a, float b) {
+  float v;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(v) : "f"(a), "f"(b));
+  return v;
+}
+
+}  // namespace catenary

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// blockIdx.x -> which tile of which problem. Tiles of one batch entry are neighbours; within it,
+// `raster` tiles of M form a band that sweeps N, so that CTAs that run together share rows of A and
+// of B in L2. The K split is the fastest index: splits of one tile run together.
+//
+// Ragged rows: bands cannot be formed before the ends are known, so the tile count is an upper bound
+// (one partial tile per group, and one group more for the rows behind the last end, whose sum is
+// empty); a CTA walks the ends to find its group.
+#pragma once
+
+#include "epilogue/vec.cuh"
+
+namespace catenary {
+
+struct TileWork {
+  bool live = false;
+  u32 batch[kMaxDims] = {};  // right-aligned
+  i64 m0 = 0, n0 = 0;        // the tile's corner
+  i64 m_end = 0;             // rows from here on belong to somebody else
+  i64 k_begin = 0, k_end = 0;  // within one outer K step
+  u32 group = 0;             // ragged group
+  u32 split = 0;
+};
+
+template <GemmConfig kConfig>
+CATENARY_DEVICE void raster_tile(i64 tile, i64 tiles_m, i64 tiles_n, TileWork& work) {
+  const i64 band = tile / (kConfig.raster * tiles_n);
+  const i64 in_band = tile - band * kConfig.raster * tiles_n;
+  const i64 left = tiles_m - band * kConfig.raster;
+  const i64 height = left < kConfig.raster ? left : kConfig.raster;
+  work.m0 = (band * kConfig.raster + in_band % height) * kConfig.block_m;
+  work.n0 = in_band / height * kConfig.block_n;
+}
+
+// Ragged rows: find the group whose rows hold row tile `tile`.
+template <GemmConfig kConfig, class P>
+CATENARY_DEVICE void find_ragged_rows(const P& params, i64 tile, i64 m, TileWork& work) {
+  const u8* ends = static_cast<const u8*>(params.ptr[kConfig.ends_slot]);
+  i64 start = 0;
+  i64 left = tile;
+  work.live = false;
+#pragma unroll 4
+  for (int group = 0; group <= kConfig.groups; ++group) {
+    const i64 end = group < kConfig.groups
+                        ? static_cast<i32>(ld_global_u32(ends + static_cast<i64>(group) * 4))
+                        : m;
+    const i64 tiles = end > start ? (end - start + kConfig.block_m - 1) / kConfig.block_m : 0;
+    if (!work.live && left < tiles) {
+      work.live = true;
+      work.group = group;
+      work.m0 = start + left * kConfig.block_m;
+      work.m_end = end;
+    }
+    left -= tiles;
+    start = end > start ? end : start;
+  }
+  // Rows behind the last end meet no weight: an empty sum, and a valid weight address.
+  if (work.group == kConfig.groups) {
+    work.group = 0;
+    work.k_end = 0;
+  }
+}
+
+template <GemmConfig kConfig, class P>
+CATENARY_DEVICE TileWork find_tile(const P& params) {
+  TileWork work;
+  const i64 m = extent_at_launch(kConfig.m, params);
+  const i64 n = extent_at_launch(kConfig.n, params);
+  work.m_end = m;
+  work.k_end = extent_at_launch(kConfig.k, params);
+  work.live = true;
+
+  i64 index = blockIdx.x;
+  work.split = static_cast<u32>(index % kConfig.split_k);
+  index /= kConfig.split_k;
+  const i64 tiles_n = (n + kConfig.block_n - 1) / kConfig.block_n;
+  i64 tiles_m = (m + kConfig.block_m - 1) / kConfig.block_m;
+  if constexpr (kConfig.ragged == Ragged::kRows) {
+    work.n0 = index % tiles_n * kConfig.block_n;
+    find_ragged_rows<kConfig>(params, index / tiles_n, m, work);
+    return work;
+  }
+  const i64 tiles = tiles_m * tiles_n;
+  if (tiles == 0) {
+    work.live = false;
+    return work;
+  }
+  i64 batch = index / tiles;
+  raster_tile<kConfig>(index - batch * tiles, tiles_m, tiles_n, work);
+#pragma unroll
+  for (int d = kMaxDims - 1; d >= kMaxDims - kConfig.batch_rank; --d) {
+    const i64 size = extent_at_launch(kConfig.batch.at[d], params);
+    if (size == 0) {
+      work.live = false;
+      return work;
+    }
+    work.batch[d] = static_cast<u32>(batch % size);
+    batch /= size;
+  }
+  // A grid sized for the symbol's upper bound has CTAs to spare.
+  work.live = batch == 0;
+  if constexpr (kConfig.ragged == Ragged::kTerms) {
+    // The group is the outermost batch dimension; its terms are [ends[g-1], ends[g]).
+    work.group = work.batch[kMaxDims - kConfig.batch_rank];
+    const u8* ends = static_cast<const u8*>(params.ptr[kConfig.ends_slot]);
+    const i64 total = work.k_end;
+    const i64 end = static_cast<i32>(ld_global_u32(ends + static_cast<i64>(work.group) * 4));
+    work.k_end = end < total ? end : total;
+    work.k_begin = work.group == 0 ? 0
+                                   : static_cast<i32>(ld_global_u32(
+                                         ends + static_cast<i64>(work.group - 1) * 4));
+  }
+  return work;
+}
+
+// Address of an operand's element (row, k = 0) of this tile's batch entry.
+template <GemmConfig kConfig, MatrixOperand kOperand, int kElementBytes, class P>
+CATENARY_DEVICE const u8* tile_base(const P& params, const TileWork& work, i64 row) {
+  i64 offset = row * kOperand.stride_row;
+#pragma unroll
+  for (int d = kMaxDims - kConfig.batch_rank; d < kMaxDims; ++d) {
+    if (kOperand.stride_batch.at[d] != 0) {
+      offset += static_cast<i64>(work.batch[d]) * kOperand.stride_batch.at[d];
+    }
+  }
+  if constexpr (kConfig.ragged == Ragged::kRows) {
+    offset += static_cast<i64>(work.group) * kOperand.stride_group;
+  }
+  return static_cast<const u8*>(params.ptr[kOperand.slot]) + offset * kElementBytes;
+}
+
+}  // namespace catenary
