@@ -4,13 +4,16 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <vector>
 
 #include "ir/verify.h"
 
 namespace catenary {
 
-// A value and the distance from it that a correct kernel may keep (absolute, >= 0).
+// A value and the distance from it that a correct kernel may keep (absolute, >= 0). An error of 0:
+// every correct kernel gives exactly this value before the rounding to the output's dtype. An
+// infinite error: nothing can be said (a kernel may or may not have met an overflow on the way).
 struct Interval {
   double value = 0;
   double error = 0;
@@ -28,9 +31,13 @@ struct ReferenceInputs {
   i64 symbol = 0;  // the chain's symbolic size, if it has one
 };
 
+// Ragged contractions: group g holds the positions [ends[g - 1], ends[g]) of the ragged label, with
+// ends[-1] = 0. Result rows beyond the last end are 0; terms beyond it are not summed.
+class ReferenceState;
 class Reference {
  public:
-  // Checks that the bindings fit the chain (kInvalidArgument otherwise). Keeps pointers to both.
+  // Checks that the bindings fit the chain and that ragged ends ascend within their label's size
+  // (kInvalidArgument otherwise). Keeps a pointer to the chain and to the tensors' data.
   static Expected<Reference> create(const VerifiedChain& chain, const ReferenceInputs& inputs);
 
   // Evaluates every element of every output on `threads` threads (0: all cores).
@@ -41,9 +48,22 @@ class Reference {
   // Element `index` (row-major) of output `i` alone; contractions are formed on demand, once each.
   // For sampling large outputs.
   Interval output_element(int i, i64 index);
+
+  Reference(Reference&&) noexcept;
+  Reference& operator=(Reference&&) noexcept;
+  ~Reference();
+
+ private:
+  explicit Reference(std::unique_ptr<ReferenceState> state);
+  std::unique_ptr<ReferenceState> state_;
 };
 
-// f32 value of one stored element, and rounding to storage (nearest even; tf32: nearest, ties away).
+// Do integer inputs, small enough for f32, make every output an exact integer before its last
+// rounding? Conservative: no cast, and no rounding to tf32, may feed another op.
+bool chain_is_exact(const VerifiedChain& chain);
+
+// f32 value of one stored element, and rounding to storage (nearest even; tf32: nearest, ties
+// away).
 double load_element(DType dtype, const void* data, i64 index);
 void store_element(DType dtype, void* data, i64 index, double value);
 double round_to(DType dtype, double value);

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ir/parallel.h"
+
+#include <algorithm>
+#include <atomic>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+namespace catenary {
+
+void parallel_for(i64 count, int threads, llvm::function_ref<void(i64)> body) {
+  i64 workers = threads > 0 ? threads : static_cast<i64>(std::thread::hardware_concurrency());
+  workers = std::clamp<i64>(workers, 1, std::max<i64>(count, 1));
+  std::atomic<i64> next{0};
+  const auto work = [&] {
+    for (i64 i = next++; i < count; i = next++) body(i);
+  };
+  std::vector<std::thread> others;
+  others.reserve(static_cast<size_t>(workers - 1));
+  for (i64 i = 1; i < workers; ++i) {
+    try {
+      others.emplace_back(work);
+    } catch (const std::system_error&) {
+      break;
+    }
+  }
+  work();
+  for (std::thread& other : others) other.join();
+}
+
+}  // namespace catenary
