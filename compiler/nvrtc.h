@@ -7,6 +7,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "compiler/source.h"
@@ -44,7 +45,8 @@ class Nvrtc {
   // Opens the library at `path` (a file, or a directory to look in) for tests and doctor.
   static Expected<std::unique_ptr<Nvrtc>> open(const std::string& path);
 
-  // Places that get() tries in order, for doctor and for the error.
+  // Places that get() tries in order, for doctor and for the error. CATENARY_NVRTC, where set, is
+  // the only one.
   static std::vector<std::string> search_places();
 
   const std::string& path() const;
@@ -55,14 +57,16 @@ class Nvrtc {
 
   // One compile, on a thread of its own with an 8 MiB stack (callers may have tiny ones).
   // kCompileFailed: one sentence that names the IR value (the emitted line's comment) and NVRTC's
-  // first error; the rest of the log follows on further lines.
+  // first error; the rest of the log follows on further lines. kUnsupported: an architecture that
+  // this NVRTC does not know. kResourceLimit: a body over 4 MiB. kOutOfMemory.
   Expected<CompileResult> compile(const CompileJob& job) const;
 
   // Many compiles in parallel on min(jobs, threads, cores, 8) threads; results in the jobs' order.
   std::vector<Expected<CompileResult>> compile_all(llvm::ArrayRef<CompileJob> jobs,
                                                    int threads = 0) const;
 
-  // The options that `job` is compiled with, as text lines; part of the key.
+  // The options that `job` is compiled with and whether spills pass, as text lines; part of the
+  // key.
   static std::string option_text(std::string_view arch, const CompileOptions& options);
 
   ~Nvrtc();
@@ -70,6 +74,7 @@ class Nvrtc {
  private:
   struct Api;
   explicit Nvrtc(std::unique_ptr<Api> api);
+  Expected<CompileResult> compile_checked(const CompileJob& job) const;
   std::unique_ptr<Api> api_;
 };
 
