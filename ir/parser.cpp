@@ -312,8 +312,8 @@ Expected<Op> Parser::operation() {
   for (Op other : all_ops()) {
     if (other != Op::kParameter) known.push_back(op_info(other).text);
   }
-  return make_error_at(token->at, ErrorCode::kParse, "unknown operation {}: use one of {}{}",
-                       quoted(token->text), fmt::join(known, ", "), suggestion(token->text, known));
+  return make_error_at(token->at, ErrorCode::kParse, "unknown operation {}{}: use one of {}",
+                       quoted(token->text), suggestion(token->text, known), fmt::join(known, ", "));
 }
 
 Expected<Value> Parser::call(int depth) {
@@ -391,7 +391,7 @@ Error Parser::attribute(Value& value, llvm::SmallVectorImpl<std::string_view>& s
       std::find(info.attributes.begin(), info.attributes.end(), attribute_name.text);
   if (found == info.attributes.end()) {
     return make_error_at(
-        attribute_name.at, ErrorCode::kParse, "'{}' has no attribute {}: remove it{}", info.text,
+        attribute_name.at, ErrorCode::kParse, "'{}' has no attribute {}{}: remove it", info.text,
         quoted(attribute_name.text), suggestion(attribute_name.text, info.attributes));
   }
   if (llvm::is_contained(seen, attribute_name.text)) {
@@ -459,7 +459,7 @@ Expected<ValueId> Parser::reference() {
   std::vector<std::string_view> known;
   for (const Value& value : chain_.values) known.push_back(value.name);
   return make_error_at(token->at, ErrorCode::kParse,
-                       "unknown value {}: define it before this place{}", quoted(token->text),
+                       "unknown value {}{}: define it before this place", quoted(token->text),
                        suggestion(token->text, known));
 }
 

@@ -95,8 +95,9 @@ Expected<llvm::SmallVector<Dim, 4>> common_shape(const VerifyContext& context, c
 }
 
 Error check_scale(const VerifyContext& context, const Value& value) {
+  if (value.op != Op::kScale) return Error::success();
   const ValueId factor = value.operands[1].value;
-  if (value.op != Op::kScale || context.info[factor].type.rank() == 0) return Error::success();
+  if (context.info[factor].type.rank() == 0) return Error::success();
   return make_error_at(
       value.at, ErrorCode::kInvalidChain,
       "scale {} has factor {} with {} dimensions: the factor is one number, so use "
@@ -128,7 +129,6 @@ Expected<ValueInfo> check_elementwise(const VerifyContext& context, const Value&
 
   auto info = computed_info(context, value, *shape, std::move(labels));
   if (!info) return info;
-  if (value.op == Op::kCast) info->type.dtype = value.type.dtype;
   for (size_t i = 0; i < maps.size(); ++i) {
     const TensorType& operand = context.info[value.operands[i].value].type;
     for (int d = 0; d < rank; ++d) {

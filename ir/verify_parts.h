@@ -38,7 +38,7 @@ Expected<ValueInfo> check_sum(const VerifyContext& context, const Value& value);
 // Every elementwise op, and cast.
 Expected<ValueInfo> check_elementwise(const VerifyContext& context, const Value& value);
 
-// An f32 value of `shape`, contiguous; for contract, sum and elementwise.
+// A value of `shape`, contiguous: f32, but for a cast its own dtype.
 Expected<ValueInfo> computed_info(const VerifyContext& context, const Value& value,
                                   llvm::ArrayRef<Dim> shape, std::string labels);
 

@@ -140,6 +140,7 @@ Expected<ValueInfo> check_parameter(const VerifyContext& context, const Value& v
 Expected<ValueInfo> computed_info(const VerifyContext& context, const Value& value,
                                   llvm::ArrayRef<Dim> shape, std::string labels) {
   ValueInfo info;
+  if (value.op == Op::kCast) info.type.dtype = value.type.dtype;
   info.type.shape.assign(shape.begin(), shape.end());
   info.labels = std::move(labels);
   const std::string who = fmt::format("value {}", quoted(value.name));

@@ -150,6 +150,20 @@ TEST_CASE("the examples parse, verify and make the round trip") {
   }
 }
 
+TEST_CASE("the example of the grammar parses and verifies") {
+  std::ifstream file(CATENARY_SOURCE_DIR "/ir/README.md");
+  std::stringstream all;
+  all << file.rdbuf();
+  const std::string readme = all.str();
+  const size_t begin = readme.find("```\n") + 4;
+  const std::string text = readme.substr(begin, readme.find("```", begin) - begin);
+  const Chain chain = parse_ok(text);
+  check_round_trip(chain);
+  auto verified = verify(chain);
+  if (!verified) FAIL(render_error(take_report(verified.takeError()), "README.md", text));
+  CHECK(verified->chain().name == "example");
+}
+
 TEST_CASE("every operation makes the round trip and verifies") {
   for (Op op : all_ops()) {
     CAPTURE(op_info(op).text);
