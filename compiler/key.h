@@ -17,8 +17,8 @@ struct KeyFields {
   std::string body;             // emitted source, banner excluded
   std::string template_digest;  // embedded_digest()
   std::string arch;
-  std::string options;          // normalised compiler options, joined by newlines
-  std::string compiler_id;      // Nvrtc::compiler_id()
+  std::string options;      // normalised compiler options, joined by newlines
+  std::string compiler_id;  // Nvrtc::compiler_id()
 };
 
 KernelKey kernel_key(const KeyFields& fields);

@@ -2,7 +2,8 @@
 // KernelSource -> Cubin by NVRTC, opened at run time wherever it lies: CATENARY_NVRTC, already
 // loaded in the process, the loader's path, CUDA_HOME and CUDA_PATH, /usr/local/cuda, the Python
 // wheel's layout (site-packages/nvidia/cu13/lib, nvidia/cuda_nvrtc/lib). Its sibling
-// libnvrtc-builtins is opened first, because libnvrtc 13 has no RUNPATH. Needs no GPU and no driver.
+// libnvrtc-builtins is opened first, because libnvrtc 13 has no RUNPATH. Needs no GPU and no
+// driver.
 #pragma once
 
 #include <memory>
@@ -17,8 +18,8 @@
 namespace catenary {
 
 struct CompileOptions {
-  bool line_info = false;      // -lineinfo: profilers show the emitted source
-  bool allow_spills = false;   // false: a spill or a C75xx warning of ptxas is kCompileFailed
+  bool line_info = false;     // -lineinfo: profilers show the emitted source
+  bool allow_spills = false;  // false: a spill or a C75xx warning of ptxas is kCompileFailed
   bool want_ptx = false;
   bool operator==(const CompileOptions&) const = default;
 };

@@ -72,7 +72,7 @@ struct Prediction {
   double math_us = 0;    // flops at the target's rate for the kernel's instruction
   double launch_us = 0;
   double waves = 0;
-  i64 bytes = 0;         // each operand once
+  i64 bytes = 0;  // each operand once
   i64 flops = 0;
 };
 
@@ -87,23 +87,23 @@ using KernelConfig = std::variant<PointwiseConfig, ReduceConfig, GemmConfig>;
 
 struct KernelPlan {
   Family family = Family::kPointwise;
-  std::string symbol;            // extern "C" name, e.g. ctn_gemm_silu_bf16_m128n128k32
+  std::string symbol;  // extern "C" name, e.g. ctn_gemm_silu_bf16_m128n128k32
   KernelConfig config;
-  Program prologue;              // kReduce: what is summed, one kStore-free program ending in `sums`
-  llvm::SmallVector<int, 2> prologue_results;  // lines of prologue that are summed
-  Program program;               // epilogue (or the whole of a pointwise kernel)
+  Program prologue;  // kReduce: what is summed, one kStore-free program ending in `sums`
+  llvm::SmallVector<int, 2> prologue_results;  // kReduce: lines of prologue that are summed
+  Program program;                             // epilogue (or the whole of a pointwise kernel)
   std::vector<SlotBinding> slots;
   llvm::SmallVector<int, 2> scalars;  // parameter positions behind Params::scalar
   GridRule grid;
   int threads = 0;
-  i64 smem_bytes = 0;            // dynamic
-  int min_ctas = 1;              // launch bounds
-  bool waits = true;             // executes the programmatic dependency wait on every path
-  std::string why;               // the group and the reason it ends where it ends
-  std::string config_text;       // one line for people
+  i64 smem_bytes = 0;       // dynamic
+  int min_ctas = 1;         // launch bounds
+  bool waits = true;        // executes the programmatic dependency wait on every path
+  std::string why;          // the group and the reason it ends where it ends
+  std::string config_text;  // one line for people
   Prediction predicted;
   std::vector<RunnerUp> runner_ups;
-  std::vector<ValueId> values;   // IR values this kernel computes
+  std::vector<ValueId> values;  // IR values this kernel computes
 };
 
 // Kernels for one range of the symbol (the whole range where there is none), in launch order.
@@ -124,6 +124,7 @@ struct Plan {
   i64 unfused_bytes = 0;
   i64 fused_bytes = 0;
   int unfused_kernels = 0;
+  int fused_kernels = 0;
   double roofline_us = 0;  // max(bytes / DRAM rate, flops / tensor rate), all kernels
 };
 
@@ -131,6 +132,7 @@ struct PlanOptions {
   bool fuse = true;        // false: one kernel per op, for comparison
   int split_k = 0;         // 0: the cost model decides; else forced
   std::string force_tile;  // a gemm tile's name ("128x128x32w2x2s3"); empty: the cost model decides
+  std::vector<std::string> rejected;  // KernelPlan::config_text of candidates not to choose again
 };
 
 // kUnsupported or kResourceLimit with the tightest limit when nothing fits.

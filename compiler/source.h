@@ -32,8 +32,8 @@ struct KernelKey {
 // What ptxas reports of a kernel.
 struct KernelResources {
   int registers = 0;
-  int spill_bytes = 0;   // stores + loads
-  int stack_bytes = 0;   // local memory frame
+  int spill_bytes = 0;  // stores + loads
+  int stack_bytes = 0;  // local memory frame
   int static_smem_bytes = 0;
   bool operator==(const KernelResources&) const = default;
 };

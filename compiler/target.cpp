@@ -9,9 +9,10 @@ namespace {
 
 const std::vector<Target>& table() {
   static const std::vector<Target> rows = {
-#define CATENARY_TARGET(name, arch, sms, ghz, smem_sm, smem_cta, l2, dram, tensor, tf32, f32) \
-  Target{#name, #arch, sms, ghz, i64{smem_sm} * 1024, i64{smem_cta} * 1024,                   \
-         i64{l2} * 1024 * 1024, dram, tensor, tf32, f32},
+#define CATENARY_TARGET(name, arch, sms, ghz, smem_sm, smem_cta, l2, dram, tensor, tf32, f32)     \
+  Target{                                                                                         \
+      #name, #arch,  sms,  ghz, i64{smem_sm} * 1024, i64{smem_cta} * 1024, i64{l2} * 1024 * 1024, \
+      dram,  tensor, tf32, f32},
 #include "compiler/targets.def"
 #undef CATENARY_TARGET
   };

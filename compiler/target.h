@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The GPU that a plan is for, as data. Planning reads nothing else about a device, so every plan can
-// be made on a machine without one.
+// The GPU that a plan is for, as data. Planning reads nothing else about a device, so every plan
+// can be made on a machine without one.
 #pragma once
 
 #include <string>
@@ -12,15 +12,15 @@
 namespace catenary {
 
 struct Target {
-  std::string name;    // "h200"
-  std::string arch;    // "sm_90a": what NVRTC compiles for
+  std::string name;  // "h200"
+  std::string arch;  // "sm_90a": what NVRTC compiles for
   int sm_count = 0;
   double clock_ghz = 0;
-  i64 smem_per_sm = 0;      // bytes
-  i64 smem_per_cta = 0;     // bytes, opt-in limit of dynamic shared memory
+  i64 smem_per_sm = 0;   // bytes
+  i64 smem_per_cta = 0;  // bytes, opt-in limit of dynamic shared memory
   i64 l2_bytes = 0;
-  double dram_gbs = 0;      // 1e9 bytes/s
-  double tensor_tflops = 0; // bf16 and f16, dense, f32 accumulation
+  double dram_gbs = 0;       // 1e9 bytes/s
+  double tensor_tflops = 0;  // bf16 and f16, dense, f32 accumulation
   double tf32_tflops = 0;
   double f32_tflops = 0;
   bool operator==(const Target&) const = default;

@@ -74,17 +74,17 @@ CATENARY_DEVICE TileWork find_tile(const P& params) {
   work.split = static_cast<u32>(index % kConfig.split_k);
   index /= kConfig.split_k;
   const i64 tiles_n = (n + kConfig.block_n - 1) / kConfig.block_n;
-  i64 tiles_m = (m + kConfig.block_m - 1) / kConfig.block_m;
+  const i64 tiles_m = (m + kConfig.block_m - 1) / kConfig.block_m;
+  if (tiles_n == 0 || tiles_m == 0) {
+    work.live = false;
+    return work;
+  }
   if constexpr (kConfig.ragged == Ragged::kRows) {
     work.n0 = index % tiles_n * kConfig.block_n;
     find_ragged_rows<kConfig>(params, index / tiles_n, m, work);
     return work;
   }
   const i64 tiles = tiles_m * tiles_n;
-  if (tiles == 0) {
-    work.live = false;
-    return work;
-  }
   i64 batch = index / tiles;
   raster_tile<kConfig>(index - batch * tiles, tiles_m, tiles_n, work);
 #pragma unroll

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// A program -> one C++ struct: the operands it loads, how it loads them, and one line per IR value.
+#pragma once
+
+#include <string>
+
+#include "compiler/plan.h"
+
+namespace catenary {
+
+struct ProgramText {
+  std::string name;      // "Epilogue"
+  int vec = 1;           // elements per vector
+  bool guarded = false;  // the last vector of a row may be partial
+  int accumulators = 0;  // arguments of store()
+};
+
+// Struct with load() and store() for a program that ends in stores.
+std::string emit_store_program(const Program& program, const ProgramText& text);
+
+// Struct with load() and values() for a sum's prologue: `results` are the lines that are summed.
+std::string emit_value_program(const Program& program, llvm::ArrayRef<int> results,
+                               const ProgramText& text);
+
+}  // namespace catenary

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+// The cost model. A CTA works through its k-tiles; an SM holds `ctas` of them at once. Per k-tile
+// the SM needs the largest of
+//   products   2 BM BN BK sums ctas / (tensor rate of an SM x efficiency of the warp tile)
+//   traffic    stage bytes x ctas / L2 rate of an SM
+//   latency    kLatencyUs / (stages - 1): the ring covers that many k-tiles of waiting
+// and the grid runs in rounds of SMs x ctas CTAs. DRAM bounds the whole from below.
+#include "compiler/gemm_tiles.h"
+
+#include <algorithm>
+
+#include "compiler/plan_family.h"
+
+namespace catenary {
+namespace {
+
+// Large tiles first: ties go to the earlier one.
+constexpr GemmTile kTiles[] = {
+    {256, 128, 32, 4, 2, 4}, {128, 256, 32, 2, 4, 4}, {128, 128, 64, 2, 2, 3},
+    {128, 128, 32, 2, 2, 4}, {128, 128, 32, 2, 4, 4}, {128, 64, 64, 2, 2, 3},
+    {64, 128, 64, 2, 2, 3},  {64, 64, 64, 2, 2, 4},   {32, 128, 64, 1, 4, 4},
+    {128, 32, 64, 4, 1, 4},  {32, 64, 128, 1, 4, 3},  {16, 128, 64, 1, 4, 6},
+    {16, 64, 128, 1, 4, 5},  {128, 16, 64, 4, 1, 6},
+};
+
+constexpr int kSplits[] = {1, 2, 3, 4, 6, 8, 12, 16};
+
+// Waiting time of a k-tile on its copies when nothing else covers it: DRAM 479 clocks plus queueing
+// (Luo et al., arXiv:2402.13499), as the ring sees it under load.
+constexpr double kLatencyUs = 0.9;
+
+// L2 -> SM rate: 4,000 to 4,500 bytes per clock over 132 SMs (same source).
+constexpr double kL2BytesPerClockPerSm = 32.0;
+
+// Part of the dense tensor rate that mma.sync reaches with a warp tile of wm x wn. sm_90's mma.sync
+// tops out at 0.65 of wgmma's rate (same source); before that it is the full rate. Small warp tiles
+// are bound by ldmatrix: an mma of 16x8x16 reads (1/wn + 1/wm) of its operands' bytes anew.
+double mma_efficiency(const Target& target, const GemmConfig& config) {
+  const double wm = static_cast<double>(config.block_m) / config.warps_m;
+  const double wn = static_cast<double>(config.block_n) / config.warps_n * config.sums();
+  const double ceiling = target.compute_capability() >= 90 ? 0.62 : 0.85;
+  const double reads = 1.0 / wm + 1.0 / wn;
+  return ceiling * std::min(1.0, 0.045 / reads);
+}
+
+double math_tflops(const Target& target, MathMode math) {
+  switch (math) {
+    case MathMode::kBF16:
+    case MathMode::kF16:
+      return target.tensor_tflops;
+    case MathMode::kTF32:
+      return target.tf32_tflops;
+    case MathMode::kF32:
+      return target.f32_tflops;
+  }
+  return target.f32_tflops;
+}
+
+double efficiency(const Target& target, const GemmConfig& config) {
+  // f32 products are bound by shared-memory reads: one per two multiply-adds at a 32x32 warp tile.
+  return config.math == MathMode::kF32 ? 0.5 : mma_efficiency(target, config);
+}
+
+// Registers a thread needs, by the structure of the kernel: accumulators, two fragment buffers,
+// addresses (measured 38 to 60 beyond the first two on sm_80 and sm_90a).
+int estimated_registers(const GemmConfig& config) {
+  const int warp_m = config.block_m / config.warps_m;
+  const int warp_n = config.block_n / config.warps_n;
+  const int accumulators = config.sums() * warp_m * warp_n / 32;
+  const int fragments = 2 * (warp_m / 4 + config.sums() * warp_n / 4);
+  return accumulators + fragments + 60;
+}
+
+GemmConfig apply(const GemmConfig& base, const GemmTile& tile) {
+  GemmConfig config = base;
+  config.block_m = tile.block_m;
+  config.block_n = base.gated ? std::max(tile.block_n / 2, 16 * tile.warps_n) : tile.block_n;
+  config.block_k = base.element_bytes() == 2 ? tile.block_k : tile.block_k / 2;
+  config.warps_m = tile.warps_m;
+  config.warps_n = tile.warps_n;
+  config.stages = tile.stages;
+  return config;
+}
+
+std::string reject(const Target& target, const GemmConfig& config) {
+  if (config.smem_bytes() > target.smem_per_cta) {
+    return fmt::format("needs {} bytes of shared memory, {} has {} per CTA", config.smem_bytes(),
+                       target.name, target.smem_per_cta);
+  }
+  const int registers = estimated_registers(config);
+  if (registers > 255) return fmt::format("needs about {} registers of 255", registers);
+  if (config.math == MathMode::kF32 && config.block_m * config.block_n > 128 * 64) {
+    return "f32 products keep no fragments: a smaller tile does";
+  }
+  return "";
+}
+
+int resident_ctas(const Target& target, const GemmConfig& config) {
+  const i64 by_smem = target.smem_per_sm / (config.smem_bytes() + 1024);
+  const i64 by_registers =
+      65536 / (i64{config.threads()} * std::min(255, estimated_registers(config)));
+  return static_cast<int>(std::clamp<i64>(std::min(by_smem, by_registers), 1, 4));
+}
+
+i64 output_tiles(const GemmProblem& problem, const GemmConfig& config) {
+  i64 tiles_m = ceil_div(problem.m, config.block_m);
+  if (config.ragged == Ragged::kRows) tiles_m += config.groups / 2;  // half a tile per group
+  return problem.batch * tiles_m * ceil_div(problem.n, config.block_n);
+}
+
+void predict(const GemmProblem& problem, const Target& target, GemmCandidate& candidate) {
+  const GemmConfig& c = candidate.config;
+  const int ctas = candidate.min_ctas;
+  const double sms = target.sm_count;
+  const i64 tiles = output_tiles(problem, c) * c.split_k;
+  const double k_tiles = std::max<i64>(ceil_div(ceil_div(problem.k, c.block_k), c.split_k), 1);
+
+  // Rounds of CTAs: in a full round every SM works on `ctas` at once; the last takes what is left.
+  const i64 slots = static_cast<i64>(sms) * ctas;
+  const double full = static_cast<double>(tiles / slots);
+  const double last = std::ceil((tiles % slots) / sms);
+  const double sm_tflops = math_tflops(target, c.math) * efficiency(target, c) / sms;
+  const double products = 2.0 * c.block_m * c.block_n * c.block_k * c.sums() / (sm_tflops * 1e6);
+  const double traffic = c.stage_bytes() / (kL2BytesPerClockPerSm * target.clock_ghz * 1e3);
+  const double latency = kLatencyUs / (c.stages - 1);
+  const auto round_us = [&](double resident) {
+    return k_tiles * std::max({products * resident, traffic * resident, latency});
+  };
+  const double mainloop = full * round_us(ctas) + (last > 0 ? round_us(last) : 0);
+
+  Prediction& p = candidate.predicted;
+  p.flops =
+      2 * problem.batch * problem.m * problem.n * problem.k * c.sums() + problem.epilogue_flops;
+  p.bytes = problem.matrix_bytes + problem.epilogue_bytes;
+  const double gbs = target.dram_gbs * kDramEfficiency * 1e3;
+  p.memory_us = p.bytes / gbs;
+  // The epilogue overlaps with other CTAs' mainloops only where there are any.
+  const double epilogue = problem.epilogue_flops / (target.f32_tflops * 1e6) +
+                          (ctas > 1 ? 0.3 : 1.0) * problem.epilogue_bytes / gbs;
+  p.math_us = mainloop + epilogue;
+  p.launch_us = kLaunchUs + 1.0;  // filling the ring, draining the last tile
+  p.waves = static_cast<double>(tiles) / slots;
+  if (c.split_k > 1) {
+    // Partial sums are written and read once, mostly in L2, by one more kernel.
+    const double l2 = kL2BytesPerClockPerSm * target.clock_ghz * sms * 1e3;
+    p.math_us += 2.0 * candidate.partial_bytes / (0.5 * l2);
+    p.launch_us += kLaunchUs + 1.0;
+  }
+  p.us = std::max(p.memory_us, p.math_us) + p.launch_us;
+}
+
+bool wanted_split(const GemmProblem& problem, const Target& target, const GemmConfig& config,
+                  int split, const PlanOptions& options) {
+  if (options.split_k > 0) return split == options.split_k;
+  if (split == 1) return true;
+  const i64 k_tiles = ceil_div(problem.k, config.block_k);
+  return config.ragged == Ragged::kNone && output_tiles(problem, config) < target.sm_count &&
+         k_tiles >= 4 * split;
+}
+
+}  // namespace
+
+llvm::ArrayRef<GemmTile> gemm_tiles() { return kTiles; }
+
+std::string tile_name(const GemmConfig& c) {
+  return fmt::format("{}x{}x{}w{}x{}s{}", c.block_m, c.block_n, c.block_k, c.warps_m, c.warps_n,
+                     c.stages);
+}
+
+std::vector<GemmCandidate> rank_gemm_candidates(const GemmProblem& problem, const Target& target,
+                                                const PlanOptions& options) {
+  std::vector<GemmCandidate> ranked;
+  for (const GemmTile& tile : kTiles) {
+    for (int split : kSplits) {
+      GemmCandidate candidate;
+      candidate.config = apply(problem.base, tile);
+      if (!options.force_tile.empty() && tile_name(candidate.config) != options.force_tile)
+        continue;
+      if (!wanted_split(problem, target, candidate.config, split, options)) continue;
+      candidate.config.split_k = split;
+      candidate.rejected = reject(target, candidate.config);
+      candidate.min_ctas = resident_ctas(target, candidate.config);
+      if (split > 1) {
+        candidate.partial_bytes =
+            4 * split * candidate.config.sums() * problem.batch * problem.m * problem.n;
+      }
+      predict(problem, target, candidate);
+      ranked.push_back(std::move(candidate));
+    }
+  }
+  std::stable_sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) {
+    if (a.rejected.empty() != b.rejected.empty()) return a.rejected.empty();
+    return a.predicted.us < b.predicted.us;
+  });
+  return ranked;
+}
+
+}  // namespace catenary

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+// make_plan: fuse, place in memory, plan each group by its family, once per useful range of the
+// symbol.
+#include "compiler/plan.h"
+
+#include <algorithm>
+
+#include "compiler/plan_family.h"
+
+namespace catenary {
+namespace {
+
+// Where the best tile of a contraction changes with a small M: the tile heights, and the point from
+// which the shape is an ordinary GEMM.
+constexpr i64 kBucketEnds[] = {16, 32, 64, 128, 512};
+
+std::vector<std::pair<i64, i64>> bucket_ranges(const VerifiedChain& chain) {
+  const auto& symbol = chain.chain().symbol;
+  if (!symbol) return {{0, 0}};
+  std::vector<std::pair<i64, i64>> ranges;
+  i64 lo = symbol->lo;
+  for (i64 end : kBucketEnds) {
+    if (end < lo || end >= symbol->hi) continue;
+    ranges.push_back({lo, end});
+    lo = end + 1;
+  }
+  ranges.push_back({lo, symbol->hi});
+  return ranges;
+}
+
+Error plan_group(const GroupContext& context, std::vector<KernelPlan>& kernels) {
+  switch (context.group.anchor) {
+    case FusionGroup::Anchor::kNone:
+      return plan_pointwise(context, kernels);
+    case FusionGroup::Anchor::kSum:
+      return plan_reduce(context, kernels);
+    case FusionGroup::Anchor::kContract:
+    case FusionGroup::Anchor::kGatedPair:
+      return plan_gemm_sm80(context, kernels);
+  }
+  return make_error(ErrorCode::kInternal, "group with unknown anchor");
+}
+
+// C identifiers of bounded length: the chain's name may have 128 bytes.
+std::string kernel_name(const VerifiedChain& chain, size_t index) {
+  return fmt::format("ctn_{}_k{}", chain.chain().name.substr(0, 40), index);
+}
+
+struct Bucketed {
+  PlanBucket bucket;
+  i64 workspace_bytes = 0;
+};
+
+Expected<Bucketed> plan_bucket(const VerifiedChain& chain, const Target& target,
+                               const PlanOptions& options, const FusionPlan& fusion,
+                               const MemoryMap& memory, std::pair<i64, i64> range) {
+  Bucketed result;
+  result.bucket.lo = range.first;
+  result.bucket.hi = range.second;
+  result.workspace_bytes = memory.workspace_bytes;
+  for (size_t g = 0; g < fusion.groups.size(); ++g) {
+    const GroupTensors tensors = build_group(chain, fusion, memory, static_cast<int>(g));
+    const GroupContext context{chain,
+                               target,
+                               options,
+                               fusion.groups[g],
+                               tensors,
+                               range.second,
+                               result.workspace_bytes,
+                               kernel_name(chain, result.bucket.kernels.size())};
+    const size_t before = result.bucket.kernels.size();
+    if (Error error = plan_group(context, result.bucket.kernels)) return error;
+    for (size_t k = before; k < result.bucket.kernels.size(); ++k) {
+      KernelPlan& kernel = result.bucket.kernels[k];
+      kernel.why = k == before ? fusion.groups[g].why : "adds the parts of the K split";
+      kernel.values = fusion.groups[g].values;
+    }
+  }
+  // Every family executes the dependency wait first thing on every path.
+  result.bucket.overlap_edge.assign(result.bucket.kernels.size(), true);
+  return result;
+}
+
+bool same_kernels(const PlanBucket& a, const PlanBucket& b) {
+  if (a.kernels.size() != b.kernels.size()) return false;
+  for (size_t k = 0; k < a.kernels.size(); ++k) {
+    if (a.kernels[k].config != b.kernels[k].config ||
+        a.kernels[k].min_ctas != b.kernels[k].min_ctas) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// Bytes that the chain's kernels move when nothing is fused, and how many there are.
+Expected<std::pair<i64, int>> unfused_cost(const VerifiedChain& chain, const FusionPlan& fusion) {
+  const MemoryMap memory = map_memory(chain, fusion);
+  i64 bytes = 0;
+  for (size_t g = 0; g < fusion.groups.size(); ++g) {
+    bytes += program_bytes(build_group(chain, fusion, memory, static_cast<int>(g)));
+  }
+  return std::make_pair(bytes, static_cast<int>(fusion.groups.size()));
+}
+
+void sum_up(const VerifiedChain& chain, Plan& plan, const FusionPlan& fusion) {
+  const auto fused = unfused_cost(chain, fusion);
+  const auto unfused = unfused_cost(chain, fuse_chain(chain, false));
+  plan.fused_bytes = fused->first;
+  plan.fused_kernels = fused->second;
+  plan.unfused_bytes = unfused->first;
+  plan.unfused_kernels = unfused->second;
+  for (const KernelPlan& kernel : plan.buckets.back().kernels) {
+    plan.roofline_us += std::max(kernel.predicted.bytes / (plan.target.dram_gbs * 1e3),
+                                 kernel.predicted.flops / (plan.target.tensor_tflops * 1e6));
+  }
+}
+
+}  // namespace
+
+std::string_view family_text(Family family) {
+  switch (family) {
+    case Family::kPointwise:
+      return "pointwise";
+    case Family::kReduce:
+      return "reduce";
+    case Family::kGemmSm80:
+      return "gemm_sm80";
+  }
+  return "";
+}
+
+Expected<Plan> make_plan(const VerifiedChain& chain, const Target& target,
+                         const PlanOptions& options) {
+  if (target.compute_capability() < 80) {
+    return make_error(ErrorCode::kUnsupported,
+                      "target {} is {}: kernels need sm_80 or newer; pass another --target",
+                      target.name, target.arch);
+  }
+  Plan plan;
+  plan.target = target;
+  const FusionPlan fusion = fuse_chain(chain, options.fuse);
+  const MemoryMap memory = map_memory(chain, fusion);
+  for (const auto& range : bucket_ranges(chain)) {
+    auto planned = plan_bucket(chain, target, options, fusion, memory, range);
+    if (!planned) return planned.takeError();
+    plan.workspace_bytes = std::max(plan.workspace_bytes, planned->workspace_bytes);
+    if (!plan.buckets.empty() && same_kernels(plan.buckets.back(), planned->bucket)) {
+      planned->bucket.lo = plan.buckets.back().lo;
+      plan.buckets.pop_back();
+    }
+    plan.buckets.push_back(std::move(planned->bucket));
+  }
+  sum_up(chain, plan, fusion);
+  return plan;
+}
+
+int find_bucket(const Plan& plan, i64 symbol) {
+  if (plan.buckets.size() == 1 && plan.buckets[0].hi == 0 && plan.buckets[0].lo == 0) {
+    return 0;
+  }
+  for (size_t i = 0; i < plan.buckets.size(); ++i) {
+    if (symbol >= plan.buckets[i].lo && symbol <= plan.buckets[i].hi) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+}  // namespace catenary

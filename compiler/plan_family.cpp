@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/plan_family.h"
+
+#include <algorithm>
+
+namespace catenary {
+
+int add_tensors(Space& space, const GroupProgram& program, llvm::ArrayRef<int> dim_of_axis) {
+  const int first = space.num_tensors();
+  for (size_t a = 0; a < space.axes.size(); ++a) {
+    for (const TensorUse& tensor : program.tensors) {
+      const int dim = dim_of_axis[a];
+      space.axes[a].stride.push_back(dim < 0 ? 0 : tensor.steps[dim]);
+    }
+  }
+  return first;
+}
+
+namespace {
+
+Operand bind_operand(const GroupContext& context, const TensorUse& tensor, const Space& space,
+                     int column) {
+  const MemoryPlace& place = context.tensors.places[tensor.place];
+  Operand operand;
+  operand.slot = tensor.place;
+  operand.dtype = place.dtype;
+  const int axes = static_cast<int>(space.axes.size());
+  llvm::SmallVector<i64, 8> byte_steps;
+  bool covers_all = true;
+  for (int a = 0; a < axes; ++a) {
+    const i64 step = space.axes[a].stride.empty() ? 0 : space.axes[a].stride[column];
+    operand.stride.at[kMaxDims - axes + a] = step;
+    covers_all &= step != 0;
+    if (a + 1 < axes) byte_steps.push_back(step * dtype_bytes(place.dtype));
+  }
+  if (operand.stride.at[kMaxDims - 1] == 1) {
+    const i64 bytes = access_bytes(place.binding.align, byte_steps);
+    operand.vec = static_cast<i32>(std::max<i64>(1, bytes / dtype_bytes(place.dtype)));
+  }
+  operand.streamed = covers_all && !tensor.store;
+  return operand;
+}
+
+}  // namespace
+
+Program bind_program(const GroupContext& context, const GroupProgram& program, const Space& space,
+                     int first) {
+  Program bound = program.lines;
+  for (ProgramLine& line : bound) {
+    if (line.kind != ProgramLine::Kind::kLoad && line.kind != ProgramLine::Kind::kStore) continue;
+    line.operand = bind_operand(context, program.tensors[line.index], space, first + line.index);
+  }
+  return bound;
+}
+
+Extents space_extents(const Space& space) {
+  Extents extents;
+  const int axes = static_cast<int>(space.axes.size());
+  for (int a = 0; a < axes; ++a) extents.at[kMaxDims - axes + a] = space.axes[a].extent;
+  return extents;
+}
+
+std::vector<SlotBinding> bind_slots(const GroupTensors& tensors) {
+  std::vector<SlotBinding> slots;
+  for (const MemoryPlace& place : tensors.places) slots.push_back(place.binding);
+  return slots;
+}
+
+int first_store(const GroupProgram& program) {
+  for (size_t i = 0; i < program.tensors.size(); ++i) {
+    if (program.tensors[i].store) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+int vector_width(const Program& program, int limit) {
+  int width = 1;
+  for (const ProgramLine& line : program) {
+    if (line.kind != ProgramLine::Kind::kLoad && line.kind != ProgramLine::Kind::kStore) continue;
+    const int widest = 16 / dtype_bytes(line.operand.dtype);
+    width = std::max(width, std::min(line.operand.vec, widest));
+  }
+  while (width > limit) width /= 2;
+  return std::max(width, 1);
+}
+
+i64 program_bytes(const GroupTensors& tensors) {
+  i64 bytes = 0;
+  for (const MemoryPlace& place : tensors.places) bytes += place.binding.bytes;
+  return bytes;
+}
+
+i64 program_flops(const Program& program, i64 elements) {
+  i64 ops = 0;
+  for (const ProgramLine& line : program) {
+    if (line.kind != ProgramLine::Kind::kCompute) continue;
+    // A transcendental takes about 16 instructions (templates/epilogue/ops.cuh).
+    ops += op_info(line.op).error > 8 ? 16 : 1;
+  }
+  return ops * elements;
+}
+
+i64 largest_elements(const Space& space, i64 symbol_hi) {
+  i64 count = 1;
+  for (const Axis& axis : space.axes) count *= largest(axis.extent, symbol_hi);
+  return count;
+}
+
+}  // namespace catenary
