@@ -51,10 +51,12 @@ TensorType tensor(std::initializer_list<i64> sizes, DType dtype = DType::kF32) {
   return type;
 }
 
-// x: f32[4, 4]; y = neg(x); return y.
+// x: f32[4, 4]; y = neg(x); return y. Names are assigned as std::string: g++ 12 at -O3 warns
+// falsely
+// (-Wrestrict) where a literal is assigned.
 Chain small_chain() {
   Chain chain;
-  chain.name = "c";
+  chain.name = std::string("c");
   const ValueId x = chain.parameter(Role::kInput, "x", tensor({4, 4}));
   chain.returns(chain.elementwise(Op::kNeg, {{x, ""}}, {}, "y"), DType::kF32);
   return chain;
@@ -299,7 +301,7 @@ TEST_CASE("names") {
     check_rejected(chain, kInvalid, "symbol name");
   }
   Chain chain = small_chain();
-  chain.values[1].name = "a\tb";
+  chain.values[1].name = std::string("a\tb");
   check_rejected(chain, kInvalid, "'a\\x09b'");
   chain = small_chain();
   chain.values[1].name = std::string(kMaxNameBytes, 'y');
@@ -307,7 +309,7 @@ TEST_CASE("names") {
   chain.values[1].name += "y";
   check_rejected(chain, kLimit, "has 129 bytes");
   chain = small_chain();
-  chain.values[1].name = "x";
+  chain.values[1].name = std::string("x");
   check_rejected(chain, kInvalid, "name 'x' is taken");
 }
 
@@ -330,9 +332,9 @@ TEST_CASE("operands that are unknown or not defined yet") {
     check_rejected(chain, kInvalid, fmt::format("output 0 is value number {}", id));
     chain = small_chain();
     chain.values[1] = Value();
-    chain.values[1].name = "y";
+    chain.values[1].name = std::string("y");
     chain.values[1].op = Op::kContract;
-    chain.values[1].equation = "mk,nk->mn";
+    chain.values[1].equation = std::string("mk,nk->mn");
     chain.values[1].operands = {{0, ""}, {0, ""}};
     chain.values[1].ragged = RaggedLabel{'m', 'e', id};
     check_rejected(chain, kInvalid, fmt::format("'y' uses value number {}", id));
@@ -373,7 +375,7 @@ TEST_CASE("ends must be a parameter in memory") {
   check_rejected(chain, kInvalid, "scalar 'x' has type i32[3]");
   chain = small_chain();
   chain.values[1].op = Op::kContract;
-  chain.values[1].equation = "mn,mk->enk";
+  chain.values[1].equation = std::string("mn,mk->enk");
   chain.values[1].operands = {{0, ""}, {0, ""}};
   chain.values[1].ragged = RaggedLabel{'m', '\n', ends};
   check_rejected(chain, kInvalid, "ends 'x' of 'y'");
