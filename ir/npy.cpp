@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ir/npy.h"
+
+#include <fmt/ranges.h>
+
+#include <cstring>
+#include <optional>
+#include <string_view>
+
+#include "ir/names.h"
+#include "ir/reference_program.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/raw_ostream.h"
+
+namespace catenary {
+namespace {
+
+constexpr std::string_view kMagic = "\x93NUMPY";
+constexpr size_t kHeaderAlign = 64;  // the data starts at a multiple of it
+
+struct Header {
+  std::string descr;
+  bool fortran_order = false;
+  llvm::SmallVector<i64, 4> shape;
+};
+
+// The header is a Python dict literal with the keys descr, fortran_order and shape, in any order.
+class HeaderReader {
+ public:
+  explicit HeaderReader(std::string_view text) : rest_(text) {}
+
+  std::optional<Header> read() {
+    Header header;
+    int seen = 0;
+    if (!take('{')) return std::nullopt;
+    while (!take('}')) {
+      const auto key = string();
+      if (!key || !take(':')) return std::nullopt;
+      if (*key == "descr") {
+        auto descr = string();
+        if (!descr) return std::nullopt;
+        header.descr = *descr;
+        seen |= 1;
+      } else if (*key == "fortran_order") {
+        const bool yes = word("True");
+        if (!yes && !word("False")) return std::nullopt;
+        header.fortran_order = yes;
+        seen |= 2;
+      } else if (*key == "shape") {
+        if (!tuple(header.shape)) return std::nullopt;
+        seen |= 4;
+      } else {
+        return std::nullopt;
+      }
+      take(',');
+    }
+    skip_space();
+    if (seen != 7 || !rest_.empty()) return std::nullopt;
+    return header;
+  }
+
+ private:
+  void skip_space() {
+    const size_t start = rest_.find_first_not_of(" \t\n\r");
+    rest_.remove_prefix(start == std::string_view::npos ? rest_.size() : start);
+  }
+
+  bool take(char c) {
+    skip_space();
+    if (rest_.empty() || rest_.front() != c) return false;
+    rest_.remove_prefix(1);
+    return true;
+  }
+
+  bool word(std::string_view text) {
+    skip_space();
+    if (rest_.substr(0, text.size()) != text) return false;
+    rest_.remove_prefix(text.size());
+    return true;
+  }
+
+  std::optional<std::string> string() {
+    const char quote = take('\'') ? '\'' : take('"') ? '"' : '\0';
+    const size_t end = rest_.find(quote);
+    if (!quote || end == std::string_view::npos) return std::nullopt;
+    std::string text(rest_.substr(0, end));
+    rest_.remove_prefix(end + 1);
+    return text;
+  }
+
+  bool tuple(llvm::SmallVectorImpl<i64>& numbers) {
+    if (!take('(')) return false;
+    while (!take(')')) {
+      skip_space();
+      i64 number = 0;
+      size_t digits = 0;
+      while (digits < rest_.size() && is_digit(rest_[digits])) {
+        if (digits == 18) return false;
+        number = number * 10 + (rest_[digits++] - '0');
+      }
+      if (digits == 0) return false;
+      rest_.remove_prefix(digits);
+      numbers.push_back(number);
+      if (take(')')) return true;
+      if (!take(',')) return false;
+    }
+    return true;
+  }
+
+  std::string_view rest_;
+};
+
+std::optional<DType> dtype_of(std::string_view descr) {
+  if (descr == "<f4") return DType::kF32;
+  if (descr == "<f2") return DType::kF16;
+  if (descr == "<i4") return DType::kI32;
+  if (descr == "<V2" || descr == "|V2" || descr == "<u2") return DType::kBF16;
+  return std::nullopt;
+}
+
+std::string_view descr_of(DType dtype) {
+  switch (dtype) {
+    case DType::kBF16:
+      return "|V2";
+    case DType::kF16:
+      return "<f2";
+    case DType::kF32:
+      return "<f4";
+    case DType::kI32:
+      return "<i4";
+  }
+  return "";
+}
+
+template <typename... Args>
+Error io_error(const std::string& path, fmt::format_string<Args...> format, Args&&... args) {
+  return make_error(ErrorCode::kIo, "{} {}", quoted(path),
+                    fmt::format(format, std::forward<Args>(args)...));
+}
+
+Expected<TensorType> check_header(const std::string& path, const Header& header) {
+  if (header.fortran_order) {
+    return io_error(path, "is in Fortran order: save np.ascontiguousarray of it");
+  }
+  const auto dtype = dtype_of(header.descr);
+  if (!dtype) {
+    return io_error(path, "holds dtype {}: convert it to float32, float16, bfloat16 or int32",
+                    quoted(header.descr));
+  }
+  if (header.shape.size() > static_cast<size_t>(kMaxRank)) {
+    return io_error(path, "has {} dimensions: reshape it, {} are the most", header.shape.size(),
+                    kMaxRank);
+  }
+  TensorType type;
+  type.dtype = *dtype;
+  for (i64 size : header.shape) {
+    if (size > kMaxDimSize) return io_error(path, "has size {}: 2^40 is the largest", size);
+    type.shape.push_back({size, false});
+  }
+  return type;
+}
+
+// Bytes of a contiguous tensor, or nothing if they exceed `limit`.
+std::optional<i64> bytes_within(const TensorType& type, i64 limit) {
+  i64 bytes = dtype_bytes(type.dtype);
+  for (const Dim& dim : type.shape) {
+    if (dim.size == 0) return 0;
+  }
+  for (const Dim& dim : type.shape) {
+    if (bytes > limit / dim.size) return std::nullopt;
+    bytes *= dim.size;
+  }
+  return bytes;
+}
+
+// Offset and length of the header's text within the file.
+std::optional<std::pair<size_t, size_t>> locate_header(std::string_view file) {
+  if (file.size() < 10 || file.substr(0, 6) != kMagic) return std::nullopt;
+  const auto byte = [&](size_t i) { return static_cast<size_t>(static_cast<u8>(file[i])); };
+  const size_t major = byte(6);
+  if (major != 1 && major != 2) return std::nullopt;
+  const size_t start = major == 1 ? 10 : 12;
+  if (file.size() < start) return std::nullopt;
+  size_t length = byte(8) | byte(9) << 8;
+  if (major == 2) length |= byte(10) << 16 | byte(11) << 24;
+  if (length > file.size() - start) return std::nullopt;
+  return std::make_pair(start, length);
+}
+
+}  // namespace
+
+Expected<NpyArray> read_npy(const std::string& path) {
+  // A pipe or a device may never end.
+  if (!llvm::sys::fs::is_regular_file(path)) {
+    return io_error(path, "is no file that can be read: give the path of an .npy file");
+  }
+  auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/false,
+                                            /*RequiresNullTerminator=*/false);
+  if (!buffer) {
+    return io_error(path, "could not be read ({}): check the path and its permissions",
+                    buffer.getError().message());
+  }
+  const std::string_view file((*buffer)->getBufferStart(), (*buffer)->getBufferSize());
+  const auto place = locate_header(file);
+  const auto header = place ? HeaderReader(file.substr(place->first, place->second)).read()
+                            : std::optional<Header>();
+  if (!header) {
+    return io_error(path,
+                    "has no .npy header of version 1 or 2 at its start: write it with numpy.save");
+  }
+  auto type = check_header(path, *header);
+  if (!type) return type.takeError();
+  const std::string_view data = file.substr(place->first + place->second);
+  const auto bytes = bytes_within(*type, static_cast<i64>(data.size()));
+  if (!bytes || *bytes != static_cast<i64>(data.size())) {
+    return io_error(path,
+                    "has {} bytes of data, not those of {}: it is cut or damaged, save it "
+                    "again",
+                    data.size(), to_string(*type));
+  }
+  NpyArray array;
+  array.type = std::move(*type);
+  array.bytes.resize(data.size());
+  if (!data.empty()) std::memcpy(array.bytes.data(), data.data(), data.size());
+  return array;
+}
+
+Error write_npy(const std::string& path, const TensorType& type, const void* data) {
+  llvm::SmallVector<i64, 4> sizes;
+  for (const Dim& dim : type.shape) sizes.push_back(dim.size);
+  std::string header =
+      fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}{}), }}",
+                  descr_of(type.dtype), fmt::join(sizes, ", "), sizes.size() == 1 ? "," : "");
+  const size_t before = kMagic.size() + 4;
+  const size_t total =
+      (before + header.size() + 1 + kHeaderAlign - 1) / kHeaderAlign * kHeaderAlign;
+  header.append(total - before - header.size() - 1, ' ');
+  header += '\n';
+
+  std::error_code code;
+  llvm::raw_fd_ostream file(path, code);
+  if (code) {
+    return io_error(path, "could not be opened for writing ({}): check the directory",
+                    code.message());
+  }
+  file << llvm::StringRef(kMagic.data(), kMagic.size()) << '\1' << '\0'
+       << static_cast<char>(header.size() & 255) << static_cast<char>(header.size() >> 8) << header;
+  const auto strides = type.strides.empty() ? contiguous_strides(type.shape) : type.strides;
+  const i64 element = dtype_bytes(type.dtype);
+  const i64 count = num_elements(type);
+  llvm::SmallVector<i64, 4> at(type.rank(), 0);
+  for (i64 i = 0; i < count; ++i) {
+    i64 offset = 0;
+    for (size_t d = 0; d < at.size(); ++d) offset += at[d] * strides[d];
+    file.write(static_cast<const char*>(data) + offset * element, element);
+    advance(type.shape, at);
+  }
+  file.close();
+  if (!file.has_error()) return Error::success();
+  code = file.error();
+  file.clear_error();  // the stream would abort the process otherwise
+  return io_error(path, "could not be written ({}): free some space", code.message());
+}
+
+}  // namespace catenary
