@@ -1,0 +1,517 @@
+// SPDX-License-Identifier: Apache-2.0
+// NVRTC: finding it in every layout, compiling, reading its log. Cases that compile need an NVRTC;
+// with none on the machine at all they say so, with one that is not found they fail.
+#include "compiler/nvrtc.h"
+
+#include <doctest/doctest.h>
+#include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "compiler/nvrtc_log.h"
+#include "compiler/templates.h"
+#include "tests/support/temp_dir.h"
+
+namespace catenary {
+namespace {
+
+namespace fs = std::filesystem;
+using test::ScopedEnv;
+using test::TempDir;
+
+// Null, with a message, only where the machine has none.
+const Nvrtc* nvrtc_or_skip() {
+  auto nvrtc = Nvrtc::get();
+  if (nvrtc) return *nvrtc;
+  const ErrorReport report = take_report(nvrtc.takeError());
+  const bool toolkit = fs::exists("/usr/local/cuda/lib64/libnvrtc.so.13") ||
+                       fs::exists("/usr/local/cuda/lib64/libnvrtc.so.12") ||
+                       std::getenv("CATENARY_NVRTC") != nullptr;
+  CHECK_MESSAGE(!toolkit, report.message);
+  CHECK(report.code == ErrorCode::kNvrtcMissing);
+  MESSAGE("skipped: no NVRTC");
+  return nullptr;
+}
+
+KernelSource source_of(std::string body, std::string symbol = "kern") {
+  return {std::move(symbol), "", std::move(body)};
+}
+
+CompileJob job_of(std::string body, std::string arch = "sm_90a") {
+  return {source_of(std::move(body)), std::move(arch), {}};
+}
+
+const char* const kGood =
+    "extern \"C\" __global__ void kern(float* p, int n) {\n"
+    "  __shared__ float s[64];\n"
+    "  s[threadIdx.x] = p[threadIdx.x];\n"
+    "  __syncthreads();\n"
+    "  p[n] = s[63 - threadIdx.x];\n"
+    "}\n";
+
+// 200 values live over a barrier, at most 64 registers a thread.
+const char* const kSpilling =
+    "extern \"C\" __global__ void __launch_bounds__(1024) kern(float* p, int n) {\n"
+    "  float a[200];\n"
+    "#pragma unroll\n"
+    "  for (int i = 0; i < 200; i++) a[i] = p[i * n + threadIdx.x];\n"
+    "  __syncthreads();\n"
+    "#pragma unroll\n"
+    "  for (int i = 0; i < 200; i++) p[i * n + threadIdx.x] = a[i] * a[(i * 7) % 200];\n"
+    "}\n";
+
+// ptxas: C7508, setmaxnreg ignored, as the register count at entry is unknown.
+const char* const kC75 =
+    "extern \"C\" __global__ void kern(float* p) {\n"
+    "  asm volatile(\"setmaxnreg.inc.sync.aligned.u32 64;\");\n"
+    "  p[0] = 1.0f;\n"
+    "}\n";
+
+ErrorReport failure(const Nvrtc& nvrtc, const CompileJob& job) {
+  auto result = nvrtc.compile(job);
+  REQUIRE_FALSE(result);
+  return take_report(result.takeError());
+}
+
+CompileResult success(const Nvrtc& nvrtc, const CompileJob& job) {
+  auto result = nvrtc.compile(job);
+  if (!result) FAIL(take_report(result.takeError()).message);
+  return std::move(*result);
+}
+
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST_SUITE("log") {
+  TEST_CASE("resources: the largest frame, the sum of spills, of every function") {
+    const PtxasReport report = parse_ptxas_log(
+        "ptxas info    : 0 bytes gmem\n"
+        "ptxas info    : Compiling entry function 'kern' for 'sm_90a'\n"
+        "ptxas info    : Function properties for kern\n"
+        "ptxas         .     400 bytes stack frame, 12 bytes spill stores, 30 bytes spill loads\n"
+        "ptxas info    : Used 38 registers, used 1 barriers, 512 bytes cumulative stack size, "
+        "256 bytes smem\n"
+        "ptxas info    : Function properties for helper\n"
+        "ptxas         .     0 bytes stack frame, 4 bytes spill stores, 0 bytes spill loads\n",
+        "kern");
+    CHECK(report.resources == KernelResources{38, 46, 512, 256});
+    CHECK(report.entry_found);
+    CHECK(report.warning.empty());
+  }
+
+  TEST_CASE("resources: another kernel's log, an empty log and damaged lines give nothing") {
+    CHECK_FALSE(parse_ptxas_log("ptxas info : Compiling entry function 'kern2' for 'sm_80'", "kern")
+                    .entry_found);
+    CHECK(parse_ptxas_log("", "kern").resources == KernelResources{});
+    CHECK(parse_ptxas_log("ptxas info    : Used many registers, bytes smem\nptxas . "
+                          "99999999999999999999 bytes stack frame",
+                          "kern")
+              .resources == KernelResources{});
+  }
+
+  TEST_CASE("a C75xx line is the warning, other codes are not") {
+    CHECK(parse_ptxas_log("x\nptxas info    : (C7510) Potential Performance Loss: y\n", "k")
+              .warning == "ptxas info    : (C7510) Potential Performance Loss: y");
+    CHECK(parse_ptxas_log("ptxas info : (C7600) a\nC75\nC75x1", "k").warning.empty());
+  }
+
+  TEST_CASE("first error: every form of the log") {
+    struct Case {
+      const char* log;
+      LogError error;
+    };
+    const Case cases[] = {
+        {"k.cu(7): warning #177-D: unused\nk.cu(12): error: no \"x\"\nk.cu(13): error: y\n",
+         {"no \"x\"", "k.cu", 12, 12}},
+        {"k.cu(1): catastrophic error: cannot open source file \"a.h\"\n",
+         {"cannot open source file \"a.h\"", "k.cu", 1, 1}},
+        {"tile/ring.cuh(3): error: static assertion failed with \"n\"\n  code\n"
+         "          detected during:\n"
+         "            instantiation of class \"B<N>\" at line 9\n"
+         "            instantiation of \"void f()\" at line 21 of k.cu\n"
+         "1 error detected\n",
+         {"static assertion failed with \"n\"", "tile/ring.cuh", 3, 21}},
+        {"tile/ring.cuh(3): error: a\n\ntile/x.cuh(4): error: b at line 5 of k.cu\n",
+         {"a", "tile/ring.cuh", 3, 0}},
+        {"ptxas error   : Entry function 'k' uses too much shared data (0x61a80 bytes)\n",
+         {"Entry function 'k' uses too much shared data (0x61a80 bytes)", "", 0, 0}},
+        {"ptxas application ptx input, line 23; error   : Unknown modifier '.x'\n",
+         {"Unknown modifier '.x'", "", 0, 0}},
+        {"nvrtc: error: unrecognized option --x found\n",
+         {"unrecognized option --x found", "", 0, 0}},
+        {"At end of source: error: expected a \";\"\n", {"expected a \";\"", "", 0, 0}},
+    };
+    for (const Case& c : cases) {
+      CAPTURE(c.log);
+      const auto error = first_log_error(c.log, "k");
+      REQUIRE(error);
+      CHECK(error->text == c.error.text);
+      CHECK(error->line == c.error.line);
+      CHECK(error->emitted_line == c.error.emitted_line);
+      if (c.error.line > 0) CHECK(error->file == c.error.file);
+    }
+    CHECK_FALSE(first_log_error("k.cu(7): warning #177-D: unused\n", "k"));
+    CHECK_FALSE(first_log_error("", "k"));
+  }
+
+  TEST_CASE("the value of a line is in its trailing comment") {
+    const char* body = "a;\n  v1 = f(v0);  // %h = gelu %g\n// %x\nv;  // % = y\nb;  // %q= z";
+    CHECK(value_of_line(body, 1) == "");
+    CHECK(value_of_line(body, 2) == "%h");
+    CHECK(value_of_line(body, 3) == "");
+    CHECK(value_of_line(body, 5) == "%q");
+    for (int line : {-1, 0, 6, 1 << 30}) CHECK(value_of_line(body, line) == "");
+  }
+
+  TEST_CASE("a long log is cut, and the sentence stays first") {
+    const std::string log = "k.cu(1): error: bad\n" + std::string(200'000, 'x');
+    const std::string message = compile_error_message(source_of("", "k"), "sm_80", log, "status");
+    CHECK(first_line(message) == "kernel k does not compile for sm_80: k.cu(1): bad");
+    CHECK(message.size() < (64 << 10) + 200);
+    CHECK(has(message, "more bytes of log"));
+    CHECK(compile_error_message(source_of("", "k"), "sm_80", "", "status") ==
+          "kernel k does not compile for sm_80: status");
+  }
+}
+
+TEST_SUITE("search") {
+  // Runs the case "child: ..." of this binary in a fresh process, where no NVRTC is loaded yet.
+  int run_child(const char* name) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      const std::string filter = std::string("--test-case=child: ") + name;
+      ::execl("/proc/self/exe", "nvrtc_test", filter.c_str(), "--no-skip", nullptr);
+      ::_exit(127);
+    }
+    int status = -1;
+    ::waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+
+  // A folder laid out as the nvidia-cuda-nvrtc wheel is, holding copies of the library pair.
+  bool make_wheel(const Nvrtc& nvrtc, const std::string& site) {
+    const fs::path folder = site + "/nvidia/cu13/lib";
+    const fs::path from = fs::canonical(nvrtc.path());
+    fs::create_directories(folder);
+    fs::copy_file(from, folder / "libnvrtc.so.13");
+    for (const auto& file : fs::directory_iterator(from.parent_path())) {
+      const std::string name = file.path().filename();
+      if (name.starts_with("libnvrtc-builtins.so.") && !file.is_symlink()) {
+        fs::copy_file(file.path(), folder / name);
+        return true;
+      }
+    }
+    return false;
+  }
+
+  TEST_CASE("a wheel's library pair compiles, wherever the wheel lies") {
+    const Nvrtc* nvrtc = nvrtc_or_skip();
+    if (!nvrtc || !has(nvrtc->compiler_id(), "nvrtc 13.")) return;
+    TempDir dir;
+    const std::string site = dir / "lib/python3.11/site-packages";
+    REQUIRE(make_wheel(*nvrtc, site));
+    ScopedEnv no_path("LD_LIBRARY_PATH", nullptr);
+    ScopedEnv expected("CATENARY_TEST_EXPECTED", (site + "/nvidia/cu13/lib").c_str());
+    {
+      ScopedEnv chosen("CATENARY_NVRTC", (site + "/nvidia/cu13/lib").c_str());
+      CHECK(run_child("compile with the chosen NVRTC") == 0);
+    }
+    {
+      ScopedEnv chosen("CATENARY_NVRTC", site.c_str());
+      CHECK(run_child("compile with the chosen NVRTC") == 0);
+    }
+    ScopedEnv chosen("CATENARY_NVRTC", nullptr);
+    ScopedEnv venv("VIRTUAL_ENV", dir.path().c_str());
+    const auto places = Nvrtc::search_places();
+    CHECK(std::find(places.begin(), places.end(), site) != places.end());
+    auto opened = Nvrtc::open(site);
+    REQUIRE(opened);
+    CHECK((*opened)->compiler_id() == nvrtc->compiler_id());
+  }
+
+  TEST_CASE("child: compile with the chosen NVRTC" * doctest::skip()) {
+    const char* expected = std::getenv("CATENARY_TEST_EXPECTED");
+    if (!expected) return;
+    auto nvrtc = Nvrtc::get();
+    if (!nvrtc) FAIL(take_report(nvrtc.takeError()).message);
+    CHECK((*nvrtc)->path() == std::string(expected) + "/libnvrtc.so.13");
+    CHECK_FALSE(success(**nvrtc, job_of(kGood)).cubin.image.empty());
+    std::ifstream maps("/proc/self/maps");
+    std::string line;
+    bool own = false;
+    while (std::getline(maps, line)) {
+      if (!has(line, "libnvrtc-builtins")) continue;
+      own = true;
+      CHECK_MESSAGE(has(line, expected), line);
+    }
+    CHECK(own);
+  }
+
+  TEST_CASE("a wrong CATENARY_NVRTC is told, and nothing else is tried") {
+    TempDir dir;
+    ScopedEnv chosen("CATENARY_NVRTC", (dir / "absent").c_str());
+    CHECK(Nvrtc::search_places() == std::vector<std::string>{dir / "absent"});
+    CHECK(run_child("the chosen NVRTC is missing") == 0);
+  }
+
+  TEST_CASE("child: the chosen NVRTC is missing" * doctest::skip()) {
+    const char* chosen = std::getenv("CATENARY_NVRTC");
+    if (!chosen) return;
+    auto nvrtc = Nvrtc::get();
+    REQUIRE_FALSE(nvrtc);
+    const ErrorReport report = take_report(nvrtc.takeError());
+    CHECK(report.code == ErrorCode::kNvrtcMissing);
+    for (const char* part :
+         {chosen, "set CATENARY_NVRTC", "toolkit", "pip install nvidia-cuda-nvrtc"}) {
+      CHECK_MESSAGE(has(report.message, part), report.message);
+    }
+  }
+
+  TEST_CASE("places come in the documented order") {
+    TempDir dir;
+    fs::create_directories(dir / "home/.local/lib/python3.9/site-packages");
+    fs::create_directories(dir / "conda/lib/python3.12/site-packages");
+    ScopedEnv chosen("CATENARY_NVRTC", nullptr);
+    ScopedEnv cuda_home("CUDA_HOME", "/toolkit/a");
+    ScopedEnv cuda_path("CUDA_PATH", "/toolkit/b");
+    ScopedEnv venv("VIRTUAL_ENV", nullptr);
+    ScopedEnv conda("CONDA_PREFIX", (dir / "conda").c_str());
+    ScopedEnv home("HOME", (dir / "home").c_str());
+    const auto places = Nvrtc::search_places();
+    REQUIRE(places.size() >= 7);
+    CHECK(places[0] == "this process");
+    CHECK(places[1] == "the loader's path");
+    CHECK(places[2] == "/toolkit/a");
+    CHECK(places[3] == "/toolkit/b");
+    CHECK(places[4] == "/usr/local/cuda");
+    CHECK(places[5] == dir / "conda/lib/python3.12/site-packages");
+    CHECK(places[6] == dir / "home/.local/lib/python3.9/site-packages");
+  }
+
+  TEST_CASE("an empty folder, a text file and another library are no NVRTC") {
+    TempDir dir;
+    std::ofstream(dir / "libnvrtc.so.13") << "not a library\n";
+    fs::create_directory(dir / "empty");
+    for (const std::string& path : {dir / "empty", dir / "absent", dir / "libnvrtc.so.13",
+                                    dir.path(), std::string("libc.so.6")}) {
+      CAPTURE(path);
+      auto nvrtc = Nvrtc::open(path);
+      REQUIRE_FALSE(nvrtc);
+      const ErrorReport report = take_report(nvrtc.takeError());
+      CHECK(report.code == ErrorCode::kNvrtcMissing);
+      CHECK_MESSAGE(has(report.message, path), report.message);
+    }
+  }
+}
+
+TEST_SUITE("compile") {
+  TEST_CASE("the compiler id names the full build") {
+    const Nvrtc* nvrtc = nvrtc_or_skip();
+    if (!nvrtc) return;
+    int major, minor, patch, change;
+    CHECK(std::sscanf(nvrtc->compiler_id().c_str(), "nvrtc %d.%d.%d CL-%d", &major, &minor, &patch,
+                      &change) == 4);
+    CHECK((major == 12 || major == 13));
+  }
+
+  TEST_CASE("a good kernel: cubin, resources, PTX, and no word of complaint") {
+    const Nvrtc* nvrtc = nvrtc_or_skip();
+    if (!nvrtc) return;
+    for (const bool line_info : {false, true}) {
+      CompileJob job = job_of(kGood);
+      job.options.line_info = line_info;
+      job.options.want_ptx = true;
+      const CompileResult result = success(*nvrtc, job);
+      CHECK(result.cubin.symbol == "kern");
+      CHECK(result.cubin.arch == "sm_90a");
+      CHECK(result.cubin.compiler_id == nvrtc->compiler_id());
+      CHECK(std::string(result.cubin.image.begin() + 1, result.cubin.image.begin() + 4) == "ELF");
+      CHECK(result.cubin.resources.registers > 0);
+      CHECK(result.cubin.resources.static_smem_bytes == 256);
+      CHECK(result.cubin.resources.spill_bytes == 0);
+      CHECK(has(result.ptx, ".target sm_90a"));
+      CHECK(result.ptx.find('\0') == std::string::npos);
+      for (const char* word : {"warning", "error", "deprecated", "ignored"}) {
+        CHECK_MESSAGE(!has(result.log, word), result.log);
+      }
+      // Nothing of this run, such as a path or a time, is in the machine code.
+      CHECK(success(*nvrtc, job).cubin == result.cubin);
+    }
+  }
+
+  TEST_CASE("every architecture that is supported compiles, every other is refused by name") {
+    const Nvrtc* nvrtc = nvrtc_or_skip();
+    if (!nvrtc) return;
+    for (const char* arch : {"sm_80", "sm_90a", "sm_100a"}) {
+      REQUIRE(nvrtc->supports(arch));
+      CHECK(success(*nvrtc, job_of(kGood, arch)).cubin.arch == arch);
+    }
+    for (const char* arch : {"sm_20", "sm_80a", "sm_90b", "sm_", "90a", "", "sm_90a -x"}) {
+      CAPTURE(arch);
+      CHECK_FALSE(nvrtc->supports(arch));
+      const ErrorReport report = failure(*nvrtc, job_of(kGood, arch));
+      CHECK(report.code == ErrorCode::kUnsupported);
+      CHECK(has(report.message, std::string("for ") + arch + ":"));
+      CHECK(has(report.message, "sm_90"));
+    }
+  }
+
+  TEST_CASE("an error names the kernel, the place and the value, then gives the log") {
+    const Nvrtc* nvrtc = nvrtc_or_skip();
+    if (!nvrtc) return;
+    const ErrorReport report =
+        failure(*nvrtc, job_of("extern \"C\" __global__ void kern(float* p) {\n"
+                               "  float v0 = p[0];       // %g = input\n"
+                               "  float v1 = bogus(v0);  // %h = gelu %g\n"
+                               "  p[0] = v1;\n}\n"));
+    CHECK(report.code == ErrorCode::kCompileFailed);
+    CHECK(first_line(report.message) ==
+          "kernel kern does not compile for sm_90a: kern.cu(3): value %h: identifier \"bogus\" is "
+          "undefined");
+    CHECK(has(report.message, "\nkern.cu(3): error:"));
+  }
+
+  TEST_CASE("an error inside a template leads to the value that used it") {
+    const Nvrtc* nvrtc = nvrtc_or_skip();
+    if (!nvrtc) return;
+    const ErrorReport report =
+        failure(*nvrtc, job_of("template <int N> struct Ring {\n"
+                               "  static_assert(N > 3, \"too few stages\");\n};\n"
+                               "extern \"C\" __global__ void kern(float* p) {\n"
+                               "  *p = sizeof(Ring<2>);  // %acc = contract %x, %w\n}\n"));
+    CHECK(has(first_line(report.message), "kern.cu(2): value %acc: static assertion failed"));
+  }
+
+  TEST_CASE("ptxas' error is found where -v hides it") {
+    const Nvrtc* nvrtc = nvrtc_or_skip();
+    if (!nvrtc) return;
+    const ErrorReport report =
+        failure(*nvrtc, job_of("extern \"C\" __global__ void kern(float* p) {\n"
+                               "  __shared__ float q[100000];\n  q[threadIdx.x] = 1;\n"
+                               "  __syncthreads();\n  p[0] = q[3];\n}\n"));
+    CHECK(report.code == ErrorCode::kCompileFailed);
+    CHECK_MESSAGE(has(first_line(report.message), "uses too much shared data"), report.message);
+  }
+
+  TEST_CASE("a spill is a failure unless it is allowed") {
+    const Nvrtc* nvrtc = nvrtc_or_skip();
+    if (!nvrtc) return;
+    CompileJob job = job_of(kSpilling);
+    job.options.allow_spills = true;
+    const KernelResources used = success(*nvrtc, job).cubin.resources;
+    CHECK(used.spill_bytes > 0);
+    CHECK(used.stack_bytes > 0);
+    CHECK(used.registers <= 64);
+    job.options.allow_spills = false;
+    const ErrorReport report = failure(*nvrtc, job);
+    CHECK(report.code == ErrorCode::kCompileFailed);
+    CHECK(has(report.message, "kernel kern spills " + std::to_string(used.spill_bytes) + " bytes"));
+  }
+
+  TEST_CASE("a C75xx warning is a failure unless it is allowed") {
+    const Nvrtc* nvrtc = nvrtc_or_skip();
+    if (!nvrtc) return;
+    CompileJob job = job_of(kC75);
+    const ErrorReport report = failure(*nvrtc, job);
+    CHECK(report.code == ErrorCode::kCompileFailed);
+    CHECK_MESSAGE(has(report.message, "C75"), report.message);
+    CHECK(has(report.message, "kernel kern"));
+    job.options.allow_spills = true;
+    CHECK(has(success(*nvrtc, job).log, "C75"));
+  }
+
+  TEST_CASE("a source without its kernel, an empty one and a huge one are refused") {
+    const Nvrtc* nvrtc = nvrtc_or_skip();
+    if (!nvrtc) return;
+    for (const char* body : {"", "extern \"C\" __global__ void other() {}\n"}) {
+      const ErrorReport report = failure(*nvrtc, job_of(body));
+      CHECK(report.code == ErrorCode::kCompileFailed);
+      CHECK(has(report.message, "kernel kern"));
+    }
+    const ErrorReport report = failure(*nvrtc, job_of(std::string((4 << 20) + 1, ' ')));
+    CHECK(report.code == ErrorCode::kResourceLimit);
+    CHECK(has(report.message, "kern has 4194305 bytes"));
+  }
+
+  TEST_CASE("every embedded template can be included by its name") {
+    const Nvrtc* nvrtc = nvrtc_or_skip();
+    if (!nvrtc) return;
+    REQUIRE_FALSE(embedded_templates().empty());
+    const ErrorReport report = failure(*nvrtc, job_of("#include \"absent.cuh\"\n"));
+    CHECK(has(first_line(report.message), "absent.cuh"));
+    success(*nvrtc, job_of(std::string("#include \"shared/int.h\"\n") + kGood));
+  }
+
+  TEST_CASE("many jobs: every one's own result, in order, errors among them") {
+    const Nvrtc* nvrtc = nvrtc_or_skip();
+    if (!nvrtc) return;
+    std::vector<CompileJob> jobs;
+    for (int i = 0; i < 12; ++i) {
+      const std::string name = "kern" + std::to_string(i);
+      const std::string body = "extern \"C\" __global__ void " + name + "(float* p) { p[" +
+                               std::to_string(i) + "] = " + (i % 5 == 4 ? "x" : "1") + "; }\n";
+      jobs.push_back({source_of(body, name), i % 2 ? "sm_80" : "sm_90a", {}});
+    }
+    for (int threads : {0, 1, 3, 100}) {
+      auto results = nvrtc->compile_all(jobs, threads);
+      REQUIRE(results.size() == jobs.size());
+      for (size_t i = 0; i < jobs.size(); ++i) {
+        if (i % 5 == 4) {
+          REQUIRE_FALSE(results[i]);
+          const ErrorReport report = take_report(results[i].takeError());
+          CHECK(has(report.message, "kernel kern" + std::to_string(i) + " "));
+        } else {
+          REQUIRE(results[i]);
+          CHECK(results[i]->cubin.symbol == jobs[i].source.symbol);
+          CHECK(results[i]->cubin.arch == jobs[i].arch);
+        }
+      }
+    }
+    CHECK(nvrtc->compile_all({}).empty());
+  }
+
+  TEST_CASE("a caller with a stack of 64 KiB can compile") {
+    const Nvrtc* nvrtc = nvrtc_or_skip();
+    if (!nvrtc) return;
+    struct Call {
+      const Nvrtc* nvrtc;
+      bool good = false;
+    } call{nvrtc};
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    REQUIRE(pthread_attr_setstacksize(&attributes, 64 << 10) == 0);
+    pthread_t thread;
+    auto body = [](void* argument) -> void* {
+      auto* call = static_cast<Call*>(argument);
+      auto result = call->nvrtc->compile(job_of(kGood));
+      call->good = static_cast<bool>(result);
+      if (!result) llvm::consumeError(result.takeError());
+      return nullptr;
+    };
+    REQUIRE(pthread_create(&thread, &attributes, body, &call) == 0);
+    pthread_join(thread, nullptr);
+    pthread_attr_destroy(&attributes);
+    CHECK(call.good);
+  }
+
+  TEST_CASE("the option text is what the machine code depends on") {
+    const CompileOptions plain;
+    const std::string text = Nvrtc::option_text("sm_90a", plain);
+    CHECK(has(text, "-std=c++20\n"));
+    CHECK(has(text, "-arch=sm_90a\n"));
+    CHECK_FALSE(has(text, "-lineinfo"));
+    CHECK(Nvrtc::option_text("sm_80", plain) != text);
+    CHECK(Nvrtc::option_text("sm_90a", {.line_info = true}) != text);
+    CHECK(Nvrtc::option_text("sm_90a", {.allow_spills = true}) != text);
+    CHECK(Nvrtc::option_text("sm_90a", {.want_ptx = true}) == text);
+  }
+}
+
+}  // namespace
+}  // namespace catenary
