@@ -1,2 +1,36 @@
-# libcatenary.so: the C ABI and nothing else is visible.
-add_library(catenary SHARED ${PROJECT_SOURCE_DIR}/cmake/empty.cpp)
+# libcatenary.so: the C ABI and nothing else is visible. Install rules, CMake package, pkg-config.
+# runtime/ goes in as objects, because --exclude-libs would hide the C ABI of an archive.
+add_library(catenary SHARED $<TARGET_OBJECTS:catenary_runtime>)
+add_library(catenary::catenary ALIAS catenary)
+set_source_files_properties(${PROJECT_SOURCE_DIR}/runtime/c_api.cpp PROPERTIES
+                            COMPILE_DEFINITIONS CATENARY_VERSION="${PROJECT_VERSION}")
+set(catenary_map ${PROJECT_SOURCE_DIR}/cmake/catenary.map)
+set_target_properties(catenary PROPERTIES LINKER_LANGUAGE CXX VERSION ${PROJECT_VERSION} SOVERSION 0
+                      LINK_DEPENDS ${catenary_map})
+target_link_libraries(catenary PRIVATE catenary_compiler catenary_flags)
+target_link_options(catenary PRIVATE -Wl,--exclude-libs,ALL -Wl,--version-script,${catenary_map}
+                    -Wl,--gc-sections -Wl,--as-needed $<$<NOT:$<BOOL:${CATENARY_SANITIZE}>>:-Wl,-z,defs>)
+target_sources(catenary PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}/include FILES
+               ${PROJECT_SOURCE_DIR}/include/catenary/catenary.h
+               ${PROJECT_SOURCE_DIR}/include/catenary/catenary.hpp)
+
+set(catenary_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/catenary)
+install(TARGETS catenary EXPORT catenaryTargets
+        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT catenary
+        FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT catenary)
+install(EXPORT catenaryTargets NAMESPACE catenary:: DESTINATION ${catenary_package_dir}
+        COMPONENT catenary)
+configure_package_config_file(
+  ${PROJECT_SOURCE_DIR}/cmake/catenaryConfig.cmake.in
+  ${CMAKE_CURRENT_BINARY_DIR}/catenaryConfig.cmake INSTALL_DESTINATION ${catenary_package_dir})
+write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/catenaryConfigVersion.cmake
+                                 COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/catenaryConfig.cmake
+              ${CMAKE_CURRENT_BINARY_DIR}/catenaryConfigVersion.cmake
+        DESTINATION ${catenary_package_dir} COMPONENT catenary)
+# The prefix is found from the file's own place, so an installed tree may be moved.
+file(RELATIVE_PATH catenary_pc_prefix /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
+configure_file(${PROJECT_SOURCE_DIR}/cmake/catenary.pc.in ${CMAKE_CURRENT_BINARY_DIR}/catenary.pc
+               @ONLY)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/catenary.pc
+        DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT catenary)

@@ -1,1 +1,0 @@
-// Anchors the shared library target; its code is in the layers.

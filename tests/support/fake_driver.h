@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// A driver table without a GPU: answers like a driver with the devices it is told to have, and
+// records what it is asked. One state per process, reset by fake_api().
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "runtime/api.h"
+
+namespace catenary::testing {
+
+struct FakeLaunch {
+  std::string kernel;
+  unsigned grid = 0;
+  unsigned block = 0;
+  unsigned smem = 0;
+  cuda::Stream stream = nullptr;
+  bool overlap = false;
+  std::vector<unsigned char> image;  // the first image_bytes of the parameter struct
+};
+
+struct FakeDriver {
+  // What it answers.
+  int devices = 2;
+  int capability = 90;
+  int sm_count = 132;
+  int smem_per_cta = 227 * 1024;
+  std::string name = "NVIDIA H200";
+  int capture_status = 0;
+  cuda::Stream capturing_stream = nullptr;
+  cuda::Result init_result = 0;
+  cuda::Result capture_result = 0;
+  cuda::Result alloc_result = 0;
+  cuda::Result load_result = 0;
+  cuda::Result get_kernel_result = 0;
+  cuda::Result launch_result = 0;
+  int fail_launch = -1;  // number of the launch that answers launch_result; -1: none
+  size_t image_bytes = 64;
+
+  // What it was asked.
+  std::vector<std::string> calls;  // slow-path calls by name, with what tells them apart
+  std::vector<FakeLaunch> launches;
+  int pushed = 0;        // contexts pushed and not popped
+  int retained = 0;      // primary contexts
+  int capture_mode = 0;  // of the thread
+  size_t allocated = 0;  // device buffers alive
+  bool loaded_relaxed = true;
+};
+
+FakeDriver& fake();
+
+// Resets fake() and returns a full table over it.
+cuda::Api fake_api();
+
+}  // namespace catenary::testing
