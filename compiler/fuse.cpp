@@ -143,6 +143,19 @@ class Fuser {
     return latest;
   }
 
+  // Does `id` read every value of `group` at its own coordinates? A transposed use needs memory.
+  bool walks_in_place(ValueId id, int group) const {
+    const Value& v = value(id);
+    for (size_t i = 0; i < v.operands.size(); ++i) {
+      if (group_of(v.operands[i].value) != group) continue;
+      const auto& dims = chain_.info(id).operand_dims[i];
+      for (size_t d = 0; d < dims.size(); ++d) {
+        if (dims[d] != static_cast<int>(d) && shape(id)[d] != Dim{1, false}) return false;
+      }
+    }
+    return true;
+  }
+
   void place(ValueId id) {
     const Value& v = value(id);
     if (v.op == Op::kParameter || v.op == Op::kConstant) return;
@@ -154,10 +167,13 @@ class Fuser {
       return;
     }
     if (latest < 0) return;  // recomputed where it is read
-    if (same_shape(plan_.groups[latest].shape, shape(id))) return join(latest, id);
-    add_group(Anchor::kNone, id,
-              fmt::format("'{}' is {}, the kernel before it computes {}", v.name,
-                          shape_text(shape(id)), shape_text(plan_.groups[latest].shape)));
+    const bool same = same_shape(plan_.groups[latest].shape, shape(id));
+    if (same && walks_in_place(id, latest)) return join(latest, id);
+    add_group(
+        Anchor::kNone, id,
+        same ? fmt::format("'{}' reads a value of the kernel before it in another order", v.name)
+             : fmt::format("'{}' is {}, the kernel before it computes {}", v.name,
+                           shape_text(shape(id)), shape_text(plan_.groups[latest].shape)));
     pending_group_.resize(plan_.groups.size());
   }
 
@@ -167,18 +183,20 @@ class Fuser {
   }
 
   // What the group `reader` needs of `id`: a stored value, or, through values that are recomputed,
-  // whatever those need.
-  void mark_read(ValueId id, int reader) {
-    if (group_of(id) == reader) return;
+  // whatever those need. `seen`: values that this reader was asked about before.
+  void mark_read(ValueId id, int reader, std::vector<bool>& seen) {
+    if (group_of(id) == reader || seen[id]) return;
+    seen[id] = true;
     if (reads_memory(plan_, id, reader)) return mark_stored(id);
-    for (const Use& use : value(id).operands) mark_read(use.value, reader);
+    for (const Use& use : value(id).operands) mark_read(use.value, reader, seen);
   }
 
   void find_stored() {
     for (size_t g = 0; g < plan_.groups.size(); ++g) {
       const auto values = plan_.groups[g].values;
+      std::vector<bool> seen(chain_.num_values(), false);
       for (ValueId id : values) {
-        for (const Use& use : value(id).operands) mark_read(use.value, static_cast<int>(g));
+        for (const Use& use : value(id).operands) mark_read(use.value, static_cast<int>(g), seen);
       }
     }
     for (const Output& output : chain_.chain().outputs) mark_stored(output.value);

@@ -139,7 +139,7 @@ CATENARY_DEVICE void mainloop_mma(u32 ring, const GemmSource& from, i64 t_begin,
   const u32 warp_m = warp / kConfig.warps_n;
   const u32 warp_n = warp % kConfig.warps_n;
 
-#pragma unroll
+#pragma unroll 1
   for (int s = 0; s < kStages - 1; ++s) start_stage<kConfig>(ring, from, t_begin + s, t_end, s);
   cp_async_wait<kStages - 2>();
   cta_barrier();
@@ -213,7 +213,7 @@ CATENARY_DEVICE void mainloop_f32(u32 ring, const GemmSource& from, i64 t_begin,
                                   typename GemmTypes<kConfig>::Accumulators& acc) {
   constexpr int kStages = kConfig.stages;
   const u32 warp = threadIdx.x / 32;
-#pragma unroll
+#pragma unroll 1
   for (int s = 0; s < kStages - 1; ++s) start_stage<kConfig>(ring, from, t_begin + s, t_end, s);
   u32 read_slot = 0;
   u32 write_slot = kStages - 1;
@@ -289,13 +289,18 @@ CATENARY_DEVICE void run_epilogue(const P& params, u32 smem, const TileWork& wor
   at.dim[kMaxDims - 1] = static_cast<u32>(n_lane);
   at.valid = n - n_lane < V ? static_cast<i32>(n - n_lane) : V;
 
-#pragma unroll
+  // Rolled, so that the epilogue's text stands once whatever the tile: only the stores to shared
+  // memory, which need constant register numbers, are repeated for each row of fragments.
+#pragma unroll 1
   for (int i = 0; i < T::kFragM; ++i) {
     // The area is this warp's alone: the warp's own barrier orders its reuse.
     warp_barrier();
-    stage_rows<kConfig>(area, acc, i);
-    warp_barrier();
 #pragma unroll
+    for (int row = 0; row < T::kFragM; ++row) {
+      if (row == i) stage_rows<kConfig>(area, acc, row);
+    }
+    warp_barrier();
+#pragma unroll 1
     for (int pass = 0; pass < 16 / kRowsPerPass; ++pass) {
       const u32 row = pass * kRowsPerPass + lane / kLanesPerRow;
       const i64 m = m_warp + i * 16 + row;
