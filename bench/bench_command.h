@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// The `catenary bench` subcommand.
+#pragma once
+
+namespace CLI {
+class App;
+}
+
+namespace catenary {
+
+// Adds `bench` to `app`. Its callback sets `exit_code`: 0 done, 1 a result was wrong, 2 bad use,
+// 3 environment.
+void add_bench(CLI::App& app, int& exit_code);
+
+}  // namespace catenary
