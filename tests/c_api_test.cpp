@@ -223,7 +223,11 @@ TEST_CASE("a value that does not exist is an invalid chain, not a crash") {
     REQUIRE(ctn_chain_elementwise(owner.chain, "relu", use, 1, nullptr, 0, nullptr, &value) ==
             CTN_OK);
   }
-  CHECK_STATUS(ctn_chain_verify(owner.chain), CTN_INVALID_CHAIN, "t0");
+  ctn_output output{};
+  output.struct_size = sizeof output;
+  output.value = 1 << 20;
+  REQUIRE(ctn_chain_return(owner.chain, &output) == CTN_OK);
+  CHECK_STATUS(ctn_chain_verify(owner.chain), CTN_INVALID_CHAIN, "value number");
   char* text = nullptr;
   CHECK(ctn_chain_print(owner.chain, &text) == CTN_INVALID_CHAIN);
   CHECK(text == nullptr);
