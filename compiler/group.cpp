@@ -2,6 +2,7 @@
 #include "compiler/group.h"
 
 #include <algorithm>
+#include <set>
 
 namespace catenary {
 namespace {
@@ -33,11 +34,12 @@ class ProgramBuilder {
     ProgramLine line;
     line.kind = ProgramLine::Kind::kAccumulator;
     line.index = index;
-    memo_[{id, identity(rank_)}] = append(line, id);
+    memo_[{id, canonical(id, identity(rank_))}] = append(line, id);
   }
 
-  // The line that holds value `id`, walked by `walk`.
-  int value(ValueId id, const Walk& walk) {
+  // The line that holds value `id`, walked by `given`.
+  int value(ValueId id, const Walk& given) {
+    const Walk walk = canonical(id, given);
     const auto key = std::make_pair(id, walk);
     if (const auto found = memo_.find(key); found != memo_.end()) return found->second;
     const int line = make(id, walk);
@@ -57,6 +59,15 @@ class ProgramBuilder {
   }
 
  private:
+  // Which dimension walks one of size 1 makes no difference, and must not make a second line.
+  Walk canonical(ValueId id, Walk walk) const {
+    const auto& shape = chain_.info(id).type.shape;
+    for (size_t d = 0; d < walk.size(); ++d) {
+      if (shape[d] == Dim{1, false}) walk[d] = -1;
+    }
+    return walk;
+  }
+
   int append(ProgramLine line, ValueId id) {
     line.name = unique_name(chain_.value(id).name);
     line.comment = describe(id);
@@ -65,8 +76,11 @@ class ProgramBuilder {
   }
 
   std::string unique_name(const std::string& name) {
-    const int count = ++names_[name];
-    return count == 1 ? name : fmt::format("{}_{}", name, count);
+    std::string unique = name;
+    for (int count = 2; !names_.insert(unique).second; ++count) {
+      unique = fmt::format("{}_{}", name, count);
+    }
+    return unique;
   }
 
   std::string describe(ValueId id) const {
@@ -120,11 +134,8 @@ class ProgramBuilder {
   int scalar(ValueId id) {
     ProgramLine line;
     line.kind = ProgramLine::Kind::kScalar;
-    int position = 0;
-    for (ValueId parameter : chain_.parameters()) {
-      if (parameter == id) break;
-      if (chain_.value(parameter).role == Role::kScalar) ++position;
-    }
+    const int position =
+        static_cast<int>(llvm::find(chain_.parameters(), id) - chain_.parameters().begin());
     const auto found = llvm::find(tensors_.scalars, position);
     line.index = static_cast<int>(found - tensors_.scalars.begin());
     if (found == tensors_.scalars.end()) tensors_.scalars.push_back(position);
@@ -159,12 +170,31 @@ class ProgramBuilder {
   GroupTensors& tensors_;
   GroupProgram& program_;
   std::map<std::pair<ValueId, Walk>, int> memo_;
-  std::map<std::string, int> names_;
+  std::set<std::string> names_;
 };
 
 MemoryPlace place_of(const VerifiedChain& chain, const MemoryMap& memory, ValueId id) {
   if (chain.value(id).op == Op::kParameter) return parameter_place(chain, id);
   return memory.home.at(id);
+}
+
+// What group `g` reads from memory, itself or through values that it recomputes.
+void mark_reads(const VerifiedChain& chain, const FusionPlan& fusion, int g,
+                std::vector<bool>& read) {
+  std::vector<ValueId> todo(fusion.groups[g].values);
+  std::vector<bool> seen(chain.num_values(), false);
+  while (!todo.empty()) {
+    const ValueId id = todo.back();
+    todo.pop_back();
+    for (const Use& use : chain.value(id).operands) {
+      if (reads_memory(fusion, use.value, g)) {
+        read[use.value] = true;
+      } else if (fusion.group_of[use.value] != g && !seen[use.value]) {
+        seen[use.value] = true;
+        todo.push_back(use.value);
+      }
+    }
+  }
 }
 
 }  // namespace
@@ -184,11 +214,9 @@ int GroupTensors::add_place(const MemoryPlace& place) {
 MemoryPlace parameter_place(const VerifiedChain& chain, ValueId id) {
   MemoryPlace place;
   const TensorType& type = chain.info(id).type;
-  for (ValueId parameter : chain.parameters()) {
-    if (parameter == id) break;
-    if (chain.value(parameter).role != Role::kScalar) ++place.binding.index;
-  }
   place.binding.kind = SlotBinding::Kind::kParameter;
+  place.binding.index =
+      static_cast<int>(llvm::find(chain.parameters(), id) - chain.parameters().begin());
   place.binding.name = chain.value(id).name;
   place.binding.align = type.align;
   place.binding.bytes = span_elements(type) * dtype_bytes(type.dtype);
@@ -199,12 +227,9 @@ MemoryPlace parameter_place(const VerifiedChain& chain, ValueId id) {
 
 MemoryMap map_memory(const VerifiedChain& chain, const FusionPlan& fusion) {
   MemoryMap memory;
-  // Which stored values another group reads.
-  std::vector<bool> read(chain.num_values(), false);
-  for (ValueId id = 0; id < chain.num_values(); ++id) {
-    for (const Use& use : chain.value(id).operands) {
-      if (reads_memory(fusion, use.value, fusion.group_of[id])) read[use.value] = true;
-    }
+  std::vector<bool> read(chain.num_values(), false);  // by another group
+  for (size_t g = 0; g < fusion.groups.size(); ++g) {
+    mark_reads(chain, fusion, static_cast<int>(g), read);
   }
   for (const FusionGroup& group : fusion.groups) {
     for (ValueId id : group.stored) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random chains from text to machine code without a GPU: every chain verifies, is planned for every
-// target, and is emitted twice with equal bytes; a sample goes through NVRTC for three architectures
-// with no spill and no warning of ptxas. A failure prints the seed and the chain.
+// target, and is emitted twice with equal bytes; a sample goes through NVRTC for three
+// architectures with no spill and no warning of ptxas. A failure prints the seed and the chain.
 #include <doctest/doctest.h>
 
 #include <set>
@@ -33,8 +33,8 @@ std::string describe(u64 seed, const Chain& chain) {
 
 // Plans and emits; an error is put into `problem`. A layout that no kernel family can walk is a
 // typed refusal and no failure; refusals are counted.
-std::vector<KernelSource> sources_for(const VerifiedChain& chain, const Target& target, int& refused,
-                                      std::string& problem) {
+std::vector<KernelSource> sources_for(const VerifiedChain& chain, const Target& target,
+                                      int& refused, std::string& problem) {
   std::vector<KernelSource> sources;
   Expected<Plan> plan = make_plan(chain, target);
   if (!plan) {
@@ -42,8 +42,8 @@ std::vector<KernelSource> sources_for(const VerifiedChain& chain, const Target& 
     if (report.code == ErrorCode::kUnsupported) {
       ++refused;
     } else {
-      problem = fmt::format("{}: {}: {}", target.name, error_code_name(report.code),
-                            report.message);
+      problem =
+          fmt::format("{}: {}: {}", target.name, error_code_name(report.code), report.message);
     }
     return sources;
   }
@@ -92,6 +92,62 @@ TEST_CASE("random chains verify, plan for every target and emit the same bytes t
   CHECK(kernels > kChains * all_targets().size());
   // At most two in a hundred plans.
   CHECK(refused * 50 <= static_cast<int>(kChains * all_targets().size()));
+}
+
+TEST_CASE("a value recomputed by one kernel and stored by a later one is planned") {
+  // q is computed from x alone: the kernel of d recomputes it, and the kernel that stores r (for
+  // the contraction) stores q as well.
+  const char* text = R"(chain late(input x: f32[8, 8], input w: f32[8, 8]) {
+    q = relu(x)
+    z = neg(q)
+    r = exp(x)
+    c = contract "mk,nk->mn"(r, w)
+    d = add(c, z)
+    return d: f32, q: bf16
+  })";
+  for (bool fuse : {true, false}) {
+    auto verified = verify(llvm::cantFail(parse(text)));
+    REQUIRE(static_cast<bool>(verified));
+    PlanOptions options;
+    options.fuse = fuse;
+    auto plan = make_plan(*verified, all_targets()[0], options);
+    CHECK(static_cast<bool>(plan));
+    if (!plan) MESSAGE(take_report(plan.takeError()).message);
+  }
+}
+
+TEST_CASE("a long ladder of recomputed values is planned in linear time") {
+  Chain chain;
+  chain.name = "ladder";
+  TensorType type;
+  type.shape = {Dim{8}};
+  ValueId last = chain.parameter(Role::kInput, "x", type);
+  for (int i = 0; i < 250; ++i) last = chain.elementwise(Op::kAdd, {Use{last, ""}, Use{last, ""}});
+  chain.returns(last, DType::kF32);
+  auto verified = verify(chain);
+  REQUIRE(static_cast<bool>(verified));
+  auto plan = make_plan(*verified, all_targets()[0]);
+  REQUIRE(static_cast<bool>(plan));
+  CHECK(plan->buckets[0].kernels.size() == 1);
+}
+
+TEST_CASE("a kernel's scalars and tensors are named by their positions among the parameters") {
+  const char* text = R"(chain places(scalar a: f32, scalar b: f32, input x: f32[8], scalar c: f32,
+      input y: f32[8]) {
+    p = scale(y, c)
+    q = scale(p, b)
+    return q: f32
+  })";
+  auto verified = verify(llvm::cantFail(parse(text)));
+  REQUIRE(static_cast<bool>(verified));
+  auto plan = make_plan(*verified, all_targets()[0]);
+  REQUIRE(static_cast<bool>(plan));
+  const KernelPlan& kernel = plan->buckets[0].kernels[0];
+  CHECK(kernel.slots[0].name == "y");
+  CHECK(kernel.slots[0].index == 4);
+  REQUIRE(kernel.scalars.size() == 2);
+  CHECK(kernel.scalars[0] == 3);
+  CHECK(kernel.scalars[1] == 1);
 }
 
 TEST_CASE("a sample of random chains compiles for three architectures without spills") {

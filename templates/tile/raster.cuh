@@ -74,19 +74,22 @@ CATENARY_DEVICE TileWork find_tile(const P& params) {
   work.split = static_cast<u32>(index % kConfig.split_k);
   index /= kConfig.split_k;
   const i64 tiles_n = (n + kConfig.block_n - 1) / kConfig.block_n;
-  const i64 tiles_m = (m + kConfig.block_m - 1) / kConfig.block_m;
+  i64 tiles_m = (m + kConfig.block_m - 1) / kConfig.block_m;
   if (tiles_n == 0 || tiles_m == 0) {
     work.live = false;
     return work;
   }
-  if constexpr (kConfig.ragged == Ragged::kRows) {
-    work.n0 = index % tiles_n * kConfig.block_n;
-    find_ragged_rows<kConfig>(params, index / tiles_n, m, work);
-    return work;
-  }
+  // Each group may end in a partial tile, and so may the rows behind the last end.
+  if constexpr (kConfig.ragged == Ragged::kRows) tiles_m += kConfig.groups + 1;
   const i64 tiles = tiles_m * tiles_n;
   i64 batch = index / tiles;
-  raster_tile<kConfig>(index - batch * tiles, tiles_m, tiles_n, work);
+  const i64 in_batch = index - batch * tiles;
+  if constexpr (kConfig.ragged == Ragged::kRows) {
+    work.n0 = in_batch % tiles_n * kConfig.block_n;
+    find_ragged_rows<kConfig>(params, in_batch / tiles_n, m, work);
+  } else {
+    raster_tile<kConfig>(in_batch, tiles_m, tiles_n, work);
+  }
 #pragma unroll
   for (int d = kMaxDims - 1; d >= kMaxDims - kConfig.batch_rank; --d) {
     const i64 size = extent_at_launch(kConfig.batch.at[d], params);
@@ -98,10 +101,11 @@ CATENARY_DEVICE TileWork find_tile(const P& params) {
     batch /= size;
   }
   // A grid sized for the symbol's upper bound has CTAs to spare.
-  work.live = batch == 0;
+  work.live = work.live && batch == 0;
   if constexpr (kConfig.ragged == Ragged::kTerms) {
-    // The group is the outermost batch dimension; its terms are [ends[g-1], ends[g]).
-    work.group = work.batch[kMaxDims - kConfig.batch_rank];
+    // The group is the outermost batch dimension, unless there is only one; its terms are
+    // [ends[g-1], ends[g]).
+    if constexpr (kConfig.groups > 1) work.group = work.batch[kMaxDims - kConfig.batch_rank];
     const u8* ends = static_cast<const u8*>(params.ptr[kConfig.ends_slot]);
     const i64 total = work.k_end;
     const i64 end = static_cast<i32>(ld_global_u32(ends + static_cast<i64>(work.group) * 4));
