@@ -13,10 +13,12 @@
 
 namespace catenary {
 
+class FileSystem;
+
 struct CacheStats {
-  u64 memory_hits = 0;
+  u64 memory_hits = 0;  // with the callers that waited for another's compile
   u64 disk_hits = 0;
-  u64 misses = 0;       // compiles
+  u64 misses = 0;  // compiles
   u64 write_errors = 0;
   u64 read_errors = 0;
   u64 corrupt = 0;
@@ -30,6 +32,8 @@ struct CacheOptions {
   // CATENARY_CACHE=off|ro|rw overrides when `directory` is empty.
   CacheMode mode = CacheMode::kReadWrite;
   std::function<void(const std::string&)> warn;  // one line per distinct problem
+  i64 memory_bytes = i64{1} << 30;    // machine code held in memory, oldest use goes first
+  FileSystem* file_system = nullptr;  // null: the real one; tests inject faults
 };
 
 struct CacheEntryInfo {
@@ -41,6 +45,7 @@ struct CacheEntryInfo {
   std::string problem;  // empty: verified
 };
 
+// Safe to use from many threads and, with one directory, from many processes.
 class CubinCache {
  public:
   explicit CubinCache(CacheOptions options);
@@ -50,7 +55,8 @@ class CubinCache {
 
   // The cubin of `key`: from memory, from disk, or by `compile` (at most one at a time per key; the
   // other callers wait and share the value or the error). `record` is key_record(): an entry whose
-  // record differs is a miss.
+  // record differs is a miss. An error of `compile` that every repeat would give again
+  // (kCompileFailed, kUnsupported, kResourceLimit) is kept in memory, the others are not.
   Expected<std::shared_ptr<const Cubin>> get(const KernelKey& key, const std::string& record,
                                              const Compile& compile);
 
@@ -61,7 +67,9 @@ class CubinCache {
   const std::string& directory() const;  // empty: no disk tier (and why_off says why)
   std::string why_off() const;
 
-  // For `catenary cache`: every entry of the directory, verified; removing all; pruning to a bound.
+  // For `catenary cache`: every entry of the directory, verified; removing all; pruning to a bound
+  // in bytes, least recently written first. Both give the number of entries removed. kCacheIo:
+  // there is no directory (with why_off), it is read-only, or an entry could not be removed.
   Expected<std::vector<CacheEntryInfo>> list() const;
   Expected<int> clear();
   Expected<int> prune(i64 max_bytes);

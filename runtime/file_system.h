@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// The system calls that the cache directory is made of, as one small interface: tests derive from
+// it and let single calls fail. Every call returns a value >= 0, or minus an errno.
+#pragma once
+
+#include <sys/stat.h>
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+namespace catenary {
+
+class FileSystem {
+ public:
+  virtual ~FileSystem() = default;
+
+  // Paths are relative to the open folder `directory` (or AT_FDCWD). Opened files are O_CLOEXEC.
+  virtual int open(int directory, const char* path, int flags, mode_t mode);
+  virtual int mkdir(int directory, const char* path, mode_t mode);
+  virtual int rename(int directory, const char* from, const char* to);
+  virtual int unlink(int directory, const char* path);
+  // Of the path itself, not of a symbolic link's target; an empty path: of `directory`.
+  virtual int stat(int directory, const char* path, struct stat* out);
+  // Names in a folder, without "." and "..", in no order.
+  virtual int list(int directory, const char* path, std::vector<std::string>* names);
+
+  virtual ssize_t read(int file, void* bytes, size_t count);
+  virtual ssize_t write(int file, const void* bytes, size_t count);
+  virtual int fsync(int file);
+  virtual int close(int file);
+
+  static FileSystem& real();
+};
+
+// "No space left on device" for ENOSPC or -ENOSPC.
+std::string errno_text(int error);
+
+}  // namespace catenary
