@@ -12,7 +12,9 @@ target_link_options(catenary PRIVATE -Wl,--exclude-libs,ALL -Wl,--version-script
                     -Wl,--gc-sections -Wl,--as-needed $<$<NOT:$<BOOL:${CATENARY_SANITIZE}>>:-Wl,-z,defs>)
 target_sources(catenary PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}/include FILES
                ${PROJECT_SOURCE_DIR}/include/catenary/catenary.h
-               ${PROJECT_SOURCE_DIR}/include/catenary/catenary.hpp)
+               ${PROJECT_SOURCE_DIR}/include/catenary/catenary.hpp
+               ${PROJECT_SOURCE_DIR}/include/catenary/device.hpp
+               ${PROJECT_SOURCE_DIR}/include/catenary/error.hpp)
 
 set(catenary_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/catenary)
 install(TARGETS catenary EXPORT catenaryTargets

@@ -52,6 +52,14 @@ static const any_function exported[] = {
     (any_function)ctn_executable_workspace_bytes,
     (any_function)ctn_executable_compiled,
     (any_function)ctn_executable_destroy,
+    (any_function)ctn_device_count,
+    (any_function)ctn_device_alloc,
+    (any_function)ctn_device_free,
+    (any_function)ctn_device_upload,
+    (any_function)ctn_device_download,
+    (any_function)ctn_stream_create,
+    (any_function)ctn_stream_synchronize,
+    (any_function)ctn_stream_destroy,
     (any_function)ctn_reference_run,
 };
 

@@ -265,6 +265,29 @@ CTN_API ctn_status ctn_executable_compiled(const ctn_executable* executable,
                                            ctn_compiled** compiled);
 CTN_API void ctn_executable_destroy(ctn_executable* executable);
 
+/* ---- device memory and streams -------------------------------------------------------------- */
+
+/* For programs that bring none of their own; a launch takes memory of any allocator and streams of
+ * the CUDA runtime as well. Each call works in the primary context of `device` and leaves the
+ * thread's current context as it was. */
+
+/* Devices that this process sees, 1 or more. CTN_DRIVER_MISSING says why there is none. */
+CTN_API ctn_status ctn_device_count(int32_t* count);
+
+/* Device memory, aligned to 256 bytes; null for 0 bytes. Freeing accepts null. */
+CTN_API ctn_status ctn_device_alloc(int32_t device, size_t bytes, void** address);
+CTN_API void ctn_device_free(int32_t device, void* address);
+
+/* Copies from and to host memory, in order with the launches on streams of ctn_stream_create. The
+ * host memory is the caller's again on return. */
+CTN_API ctn_status ctn_device_upload(int32_t device, void* to, const void* from, size_t bytes);
+CTN_API ctn_status ctn_device_download(int32_t device, void* to, const void* from, size_t bytes);
+
+/* A CUstream. Destroying accepts null; what was launched on it still runs to its end. */
+CTN_API ctn_status ctn_stream_create(int32_t device, void** stream);
+CTN_API ctn_status ctn_stream_synchronize(int32_t device, void* stream);
+CTN_API void ctn_stream_destroy(int32_t device, void* stream);
+
 /* ---- the reference -------------------------------------------------------------------------- */
 
 typedef struct ctn_reference_args {

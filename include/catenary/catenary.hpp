@@ -25,30 +25,10 @@
 #include <vector>
 
 #include "catenary/catenary.h"
+#include "catenary/device.hpp"
+#include "catenary/error.hpp"
 
 namespace ctn {
-
-// What every failed call throws: one sentence with the value, the rule and the fix.
-class Error : public std::runtime_error {
- public:
-  explicit Error(ctn_status status)
-      : std::runtime_error(ctn_last_error()),
-        status_(status),
-        line_(ctn_last_error_line()),
-        column_(ctn_last_error_column()) {}
-  ctn_status code() const noexcept { return status_; }
-  int line() const noexcept { return line_; }  // place in parsed text, from 1; 0: none
-  int column() const noexcept { return column_; }
-
- private:
-  ctn_status status_;
-  int line_;
-  int column_;
-};
-
-inline void check(ctn_status status) {
-  if (status != CTN_OK) throw Error(status);
-}
 
 enum class DType : ctn_dtype { bf16 = CTN_BF16, f16 = CTN_F16, f32 = CTN_F32, i32 = CTN_I32 };
 inline constexpr DType bf16 = DType::bf16;
@@ -223,17 +203,49 @@ inline Tensor elementwise(const char* op, std::initializer_list<Tensor> operands
   return Tensor(chain, value, rank);
 }
 
+namespace detail {
+
+// Of an equation's result.
+inline int result_rank(const std::string& equation) {
+  const std::size_t arrow = equation.find("->");
+  return arrow == std::string::npos ? 0 : static_cast<int>(equation.size() - arrow - 2);
+}
+
+inline Tensor contract(const std::string& equation, const Tensor& left, const Tensor& right,
+                       const ctn_ragged* ragged, const std::string& name, bool true_f32) {
+  ctn_value value = 0;
+  check(ctn_chain_contract(left.chain(), equation.c_str(), left.value(), right.value(),
+                           true_f32 ? CTN_CONTRACT_TRUE_F32 : 0u, ragged, name_or_null(name),
+                           &value));
+  return Tensor(left.chain(), value, result_rank(equation));
+}
+
+}  // namespace detail
+
 // contract("mk,nk->mn", x, w): labels in one operand and the result are kept, labels in both
 // operands only are summed over. `true_f32`: f32 operands are not rounded to tf32.
 inline Tensor contract(const std::string& equation, const Tensor& left, const Tensor& right,
                        const std::string& name = "", bool true_f32 = false) {
-  ctn_value value = 0;
-  check(ctn_chain_contract(left.chain(), equation.c_str(), left.value(), right.value(),
-                           true_f32 ? CTN_CONTRACT_TRUE_F32 : 0u, nullptr,
-                           detail::name_or_null(name), &value));
-  const std::size_t arrow = equation.find("->");
-  const std::size_t rank = arrow == std::string::npos ? 0 : equation.size() - arrow - 2;
-  return Tensor(left.chain(), value, static_cast<int>(rank));
+  return detail::contract(equation, left, right, nullptr, name, true_f32);
+}
+
+// Label `label` is partitioned by `ends`, an i32 parameter of inclusive ends: positions
+// [ends[g-1], ends[g]) meet group g of label `group`.
+struct Ragged {
+  char label;
+  Tensor ends;
+  char group;
+};
+
+// contract("mk,enk->mn", x, w, {'m', ends, 'e'}): rows by expert, with no padding.
+inline Tensor contract(const std::string& equation, const Tensor& left, const Tensor& right,
+                       const Ragged& ragged, const std::string& name = "", bool true_f32 = false) {
+  ctn_ragged parts{};
+  parts.struct_size = sizeof parts;
+  parts.label = ragged.label;
+  parts.group = ragged.group;
+  parts.ends = ragged.ends.value();
+  return detail::contract(equation, left, right, &parts, name, true_f32);
 }
 
 // x[..., k] times w[n, k], as a linear layer has them: [..., n].
@@ -247,9 +259,7 @@ inline Tensor linear(const Tensor& x, const Tensor& w, const std::string& name =
 inline Tensor sum(const std::string& equation, const Tensor& x, const std::string& name = "") {
   ctn_value value = 0;
   check(ctn_chain_sum(x.chain(), equation.c_str(), x.value(), detail::name_or_null(name), &value));
-  const std::size_t arrow = equation.find("->");
-  const std::size_t rank = arrow == std::string::npos ? 0 : equation.size() - arrow - 2;
-  return Tensor(x.chain(), value, static_cast<int>(rank));
+  return Tensor(x.chain(), value, detail::result_rank(equation));
 }
 
 // Rounds to `dtype`: the only rounding besides an output's.

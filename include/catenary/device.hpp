@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// Device memory and streams for programs that bring none of their own: each owns what it holds.
+// Part of catenary.hpp; knows no chain. A launch takes any device address and any stream.
+#ifndef CATENARY_DEVICE_HPP
+#define CATENARY_DEVICE_HPP
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "catenary/error.hpp"
+
+namespace ctn {
+
+// Devices that this process sees; 0 where there is no usable driver.
+inline int device_count() {
+  std::int32_t count = 0;
+  const ctn_status status = ctn_device_count(&count);
+  if (status != CTN_DRIVER_MISSING) check(status);
+  return count;
+}
+
+// Device memory, freed on destruction: for programs that have no allocator of their own.
+class Buffer {
+ public:
+  Buffer(int device, std::size_t bytes) : device_(device), bytes_(bytes) {
+    check(ctn_device_alloc(device, bytes, &address_));
+  }
+  // A copy of `data`.
+  template <typename T>
+  Buffer(int device, const std::vector<T>& data) : Buffer(device, data.size() * sizeof(T)) {
+    upload(data.data());
+  }
+  Buffer(Buffer&& other) noexcept
+      : device_(other.device_),
+        bytes_(std::exchange(other.bytes_, 0)),
+        address_(std::exchange(other.address_, nullptr)) {}
+  Buffer& operator=(Buffer&& other) noexcept {
+    std::swap(device_, other.device_);
+    std::swap(bytes_, other.bytes_);
+    std::swap(address_, other.address_);
+    return *this;
+  }
+  ~Buffer() { ctn_device_free(device_, address_); }
+
+  void* get() const { return address_; }
+  std::size_t bytes() const { return bytes_; }
+
+  // All of it.
+  void upload(const void* from) { check(ctn_device_upload(device_, address_, from, bytes_)); }
+  void download(void* to) const { check(ctn_device_download(device_, to, address_, bytes_)); }
+
+ private:
+  int device_;
+  std::size_t bytes_;
+  void* address_ = nullptr;
+};
+
+// A stream of a device: for programs that have none of their own.
+class Stream {
+ public:
+  explicit Stream(int device) : device_(device) { check(ctn_stream_create(device, &stream_)); }
+  Stream(Stream&& other) noexcept
+      : device_(other.device_), stream_(std::exchange(other.stream_, nullptr)) {}
+  Stream& operator=(Stream&& other) noexcept {
+    std::swap(device_, other.device_);
+    std::swap(stream_, other.stream_);
+    return *this;
+  }
+  ~Stream() { ctn_stream_destroy(device_, stream_); }
+
+  void* get() const { return stream_; }
+  void synchronize() const { check(ctn_stream_synchronize(device_, stream_)); }
+
+ private:
+  int device_;
+  void* stream_ = nullptr;
+};
+
+}  // namespace ctn
+
+#endif  // CATENARY_DEVICE_HPP
