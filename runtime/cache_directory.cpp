@@ -305,6 +305,7 @@ void CacheDirectory::quarantine(const std::string& name, const FileIdentity& see
   std::vector<std::string> bad;
   const int listed = files_.list(root_, "bad", &bad);
   const std::string target = "bad/" + key_hex(name) + kSuffix.str();
+  files_.unlink(root_, target.c_str());
   if (listed < 0 || bad.size() >= kMaxBadFiles ||
       files_.rename(root_, name.c_str(), target.c_str()) < 0) {
     files_.unlink(root_, name.c_str());

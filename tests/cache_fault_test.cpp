@@ -12,16 +12,15 @@
 #include <filesystem>
 #include <fstream>
 
-#include "runtime/cache.h"
-#include "runtime/cache_directory.h"
-#include "tests/support/cache_samples.h"
-#include "tests/support/faulty_files.h"
+#include "tests/support/cache_fixture.h"
 #include "tests/support/temp_dir.h"
 
 namespace catenary {
 namespace {
 
 namespace fs = std::filesystem;
+using test::entry_path;
+using test::fast_folder;
 using test::FaultyFiles;
 using test::files_below;
 using test::Harm;
@@ -50,10 +49,6 @@ void flip_a_byte(const std::string& path) {
   file.put(static_cast<char>(byte ^ 1));
 }
 
-std::string entry_path(const std::string& folder, const Sample& sample) {
-  return folder + "/v1/" + CacheDirectory::entry_name(sample.key);
-}
-
 // A process's life with the cache: a cold miss with its write, then, in a second cache, a hit, a
 // damaged entry and another miss.
 bool scenario(const std::string& folder, FileSystem& files) {
@@ -71,7 +66,8 @@ bool scenario(const std::string& folder, FileSystem& files) {
 // After the fault: a cache on the sound file system finds nothing wrong in what was left, the
 // damaged entry apart if the fault kept it from being replaced.
 void check_aftermath(const std::string& folder) {
-  CubinCache cache({.directory = folder, .warn = {}});
+  FaultyFiles sound;
+  CubinCache cache({.directory = folder, .warn = {}, .file_system = &sound});
   REQUIRE(cache.directory() == folder);
   for (int i = 1; i <= 3; ++i) CHECK(gives(cache, Sample(i)));
   auto infos = cache.list();
@@ -110,7 +106,7 @@ const Fault kFaults[] = {
 // Returns the number of runs in which a call did fail.
 int sweep(const Fault& fault, int error, bool persistent) {
   for (int nth = 1;; ++nth) {
-    TempDir dir;
+    TempDir dir(fast_folder());
     FaultyFiles files;
     files.op = fault.op;
     files.harm = fault.harm;
@@ -152,7 +148,7 @@ TEST_CASE("every call of a kind fails from some time on") {
 TEST_CASE("an interrupted call is repeated") {
   for (Op op : {Op::kOpen, Op::kMkdir, Op::kRename, Op::kRead, Op::kWrite, Op::kFsync}) {
     CAPTURE(static_cast<int>(op));
-    TempDir dir;
+    TempDir dir(fast_folder());
     FaultyFiles files;
     files.op = op;
     files.error = EINTR;
@@ -173,7 +169,7 @@ TEST_CASE("an interrupted call is repeated") {
 }
 
 TEST_CASE("a full disk: kernels are still compiled, one warning says why") {
-  TempDir dir;
+  TempDir dir(fast_folder());
   FaultyFiles files;
   files.op = Op::kWrite;
   files.error = ENOSPC;
@@ -206,7 +202,7 @@ TEST_CASE("all calls fail: the cache is memory alone and works") {
      private:
       int error_;
     } files(error);
-    TempDir dir;
+    TempDir dir(fast_folder());
     int warnings = 0;
     CubinCache cache({.directory = dir / "cache",
                       .warn = [&](const std::string&) { ++warnings; },
@@ -254,7 +250,7 @@ class Deadly : public FileSystem {
     });
   }
   int fsync(int file) override {
-    return around([&] { return FileSystem::fsync(file); });
+    return around([&] { return file < 0 ? -EBADF : 0; });
   }
   int close(int file) override {
     return around([&] { return FileSystem::close(file); });
@@ -280,7 +276,7 @@ int write_and_die(const std::string& folder, const Sample& sample, int point) {
 }
 
 TEST_CASE("a process killed at any point of a write leaves no bad entry") {
-  TempDir dir;
+  TempDir dir(fast_folder());
   const std::string folder = dir / "cache";
   int number = 0, points = 0;
   for (int point = 1;; ++point) {
@@ -299,7 +295,8 @@ TEST_CASE("a process killed at any point of a write leaves no bad entry") {
   }
   CHECK(points >= 12);
 
-  CubinCache cache({.directory = folder, .warn = {}});
+  FaultyFiles sound;
+  CubinCache cache({.directory = folder, .warn = {}, .file_system = &sound});
   auto infos = cache.list();
   REQUIRE(infos);
   CHECK_FALSE(infos->empty());
