@@ -369,10 +369,10 @@ class Compiled {
 };
 
 struct LaunchOptions {
-  std::vector<float> scalars;     // the chain's scalar parameters in order
-  std::int64_t symbol = 0;        // the symbolic size
-  void* workspace = nullptr;      // Executable::workspace_bytes, aligned to 256
-  bool overlap_previous = false;  // may start while the stream's previous kernel still runs
+  std::vector<float> scalars = {};  // the chain's scalar parameters in order
+  std::int64_t symbol = 0;          // the symbolic size
+  void* workspace = nullptr;        // Executable::workspace_bytes, aligned to 256
+  bool overlap_previous = false;    // may start while the stream's previous kernel still runs
 };
 
 // A compiled chain on one device. Launching is thread-safe and may be captured into a graph.

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the five programs share: test data in bf16, a count of wrong elements, the short form of a
+// plan, and the comparison of a built chain with the .chain file beside it. Uses the public header
+// alone.
+#pragma once
+
+#include <bit>
+#include <cctype>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "catenary/catenary.hpp"
+
+namespace example {
+
+enum class Bf16 : std::uint16_t {};
+
+inline double number(float value) { return value; }
+inline double number(Bf16 value) {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(value) << 16);
+}
+
+// To nearest, ties to even; `value` is finite.
+inline Bf16 to_bf16(double value) {
+  const std::uint32_t bits = std::bit_cast<std::uint32_t>(static_cast<float>(value));
+  return static_cast<Bf16>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+// `count` numbers in [-scale, scale], the same on every machine.
+template <typename T>
+std::vector<T> random_numbers(std::int64_t count, double scale, std::uint32_t seed) {
+  std::vector<T> numbers(count);
+  for (T& number : numbers) {
+    seed = seed * 1664525u + 1013904223u;
+    const double value = scale * (static_cast<std::int32_t>(seed) * 0x1p-31);
+    if constexpr (std::is_same_v<T, Bf16>) {
+      number = to_bf16(value);
+    } else {
+      number = static_cast<T>(value);
+    }
+  }
+  return numbers;
+}
+
+// Counts what is further from the expected value than one rounding to bf16 and a long f32 sum
+// explain, and prints the first few.
+class Check {
+ public:
+  void near(const char* what, std::int64_t index, double got, double expected) {
+    ++compared_;
+    if (std::fabs(got - expected) <= 0x1p-7 * std::fabs(expected) + 1e-3) return;
+    if (++wrong_ <= 5) {
+      std::printf("%s, element %lld: got %g, expected %g\n", what, static_cast<long long>(index),
+                  got, expected);
+    }
+  }
+  template <typename T>
+  void all_near(const char* what, const std::vector<T>& got, std::int64_t from,
+                const std::vector<T>& expected) {
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      near(what, static_cast<std::int64_t>(i), number(got[from + i]), number(expected[i]));
+    }
+  }
+  // The exit code.
+  int result() const {
+    std::printf("%lld elements compared, %lld wrong\n", static_cast<long long>(compared_),
+                static_cast<long long>(wrong_));
+    return wrong_ == 0 && compared_ > 0 ? 0 : 1;
+  }
+
+ private:
+  std::int64_t compared_ = 0;
+  std::int64_t wrong_ = 0;
+};
+
+// Chain text with its values renamed v0, v1, ... in order.
+inline std::string with_plain_names(const std::string& text) {
+  std::map<std::string, std::string> plain;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t equals = line.find(" = ");
+    if (equals != std::string::npos) {
+      plain.emplace(line.substr(2, equals - 2), "v" + std::to_string(plain.size()));
+    }
+  }
+  std::string out, word;
+  for (char c : text + " ") {
+    if (std::isalnum(static_cast<unsigned char>(c)) || c == '_') {
+      word += c;
+      continue;
+    }
+    const auto known = plain.find(word);
+    out += (known == plain.end() ? word : known->second) + c;
+    word.clear();
+  }
+  return out;
+}
+
+// Throws unless `chain` is, but for the names of its values, the chain in examples/`file`.
+inline void require_same(const ctn::Chain& chain, const std::string& file) {
+  std::ostringstream text;
+  text << std::ifstream(std::string(EXAMPLES_DIR) + "/" + file).rdbuf();
+  const std::string written = ctn::Chain::parse(text.str()).text();
+  if (with_plain_names(written) == with_plain_names(chain.text())) return;
+  throw std::runtime_error("the chain built here is not that of " + file + ":\n" + chain.text() +
+                           written);
+}
+
+// The plan without slots, runner-ups and totals.
+inline void print_plan(const ctn::Compiled& compiled) {
+  std::istringstream lines(compiled.explain());
+  bool shown = false;
+  for (std::string line; std::getline(lines, line) && line.compare(0, 6, "totals") != 0;) {
+    const bool continued = line.starts_with("     ");
+    if (!continued) {
+      shown = false;
+      for (const char* start : {"bucket", "kernel ", "  why", "  config", "  predicted"}) {
+        shown = shown || line.starts_with(start);
+      }
+    }
+    if (shown) std::printf("%s\n", line.c_str());
+  }
+}
+
+// No GPU: machine code for two architectures shows that the chain compiles.
+inline void compile_only(const ctn::Engine& engine, const ctn::Chain& chain) {
+  std::printf("no GPU: compiled for sm_80 and sm_90a, evaluated by the reference\n");
+  for (const char* arch : {"sm_80", "sm_90a"}) {
+    const ctn::Compiled compiled = engine.compile(chain, arch);
+    for (const ctn::Kernel& kernel : compiled.kernels()) {
+      std::printf("%s: %s, %zu bytes, %d registers\n", arch, kernel.name.c_str(),
+                  kernel.cubin.size(), kernel.registers);
+    }
+    if (std::string(arch) == "sm_90a") print_plan(compiled);
+  }
+}
+
+// Runs the program; an error is printed and is exit code 3.
+template <typename Program>
+int run(const Program& program) {
+  try {
+    return program();
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "error: %s\n", error.what());
+    return 3;
+  }
+}
+
+}  // namespace example
