@@ -222,6 +222,7 @@ MemoryPlace parameter_place(const VerifiedChain& chain, ValueId id) {
   place.binding.bytes = span_elements(type) * dtype_bytes(type.dtype);
   place.dtype = type.dtype;
   place.strides = type.strides;
+  place.weight = chain.value(id).role == Role::kWeight;
   return place;
 }
 

@@ -17,6 +17,7 @@ struct MemoryPlace {
   SlotBinding binding;
   DType dtype = DType::kF32;
   llvm::SmallVector<i64, 4> strides;  // per dimension of the value
+  bool weight = false;                // a parameter with role weight
 };
 
 // A tensor that the program loads or stores. `steps` has one entry per dimension of the program's

@@ -38,6 +38,7 @@ Operand bind_operand(const GroupContext& context, const TensorUse& tensor, const
     operand.vec = static_cast<i32>(std::max<i64>(1, bytes / dtype_bytes(place.dtype)));
   }
   operand.streamed = covers_all && !tensor.store;
+  operand.weight = place.weight && !tensor.store;
   return operand;
 }
 

@@ -35,9 +35,9 @@ Expected<Target> find_target(std::string_view text) {
   for (const Target& row : table()) {
     if (row.name == text || row.arch == text) return row;
   }
-  const int cc = parse_arch(text);
+  // "sm_90" stands for its architecture-specific form.
   for (const Target& row : table()) {
-    if (cc != 0 && row.compute_capability() == cc) return row;
+    if (row.arch == fmt::format("{}a", text)) return row;
   }
   std::string names;
   for (const Target& row : table()) {

@@ -105,11 +105,18 @@ Interval leaky_relu(const Interval& x, double slope) {
 // argument|, what one unit of the argument moves.
 constexpr double kArgumentUnits = 4;
 
+// The sigmoid-gated functors hold the exponent of their gate below 62: results under 2^-56 in
+// magnitude may differ by as much (gate_pair in templates/epilogue/ops.cuh).
+constexpr double kGateFloor = 0x1p-56;
+
 Interval gated(Op op, const Interval& x, double gate, double slope, double bend, double steepest,
                double sensitivity) {
-  if (x.value == -kInfinity) return {-0.0, 0};
+  const double floor = op == Op::kGelu ? 0 : kGateFloor;
+  if (x.value == -kInfinity) return {-0.0, floor};
   Interval result = smooth(op, x, x.value * gate, slope, bend, steepest);
-  if (result.error > 0) result.error += kArgumentUnits * kUnitF32 * sensitivity;
+  if (std::isfinite(result.value) && std::isfinite(result.error)) {
+    result.error += kArgumentUnits * kUnitF32 * sensitivity + floor;
+  }
   return result;
 }
 

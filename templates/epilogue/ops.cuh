@@ -21,8 +21,31 @@ CATENARY_DEVICE float exp_split(float x) {
   return scaled == 0.0f || high > 128.0f ? scaled : fma_rn(scaled, low * 0.6931471805599453f, scaled);
 }
 
-// 1 / (1 + exp(-x)); exp error 6u, add u, rcp 2u.
-CATENARY_DEVICE float sigmoid_f32(float x) { return rcp_approx(1.0f + exp_split(-x)); }
+// 1 / (1 + exp(-x)) in four instructions. The exponent's rounding costs |x| u where exp(-x) matters,
+// which is up to 88 u before the result leaves f32's range; ex2 4u, add u, rcp 2u.
+CATENARY_DEVICE float sigmoid_f32(float x) {
+  return rcp_approx(1.0f + ex2_approx(mul_rn(x, -kLog2E)));
+}
+
+// 1/a and 1/b from one rcp: the special-function unit gives 16 results per clock and SM, an eighth of
+// the multiply-adds, and bounds an epilogue of activations. a b must stay finite. 4u each.
+CATENARY_DEVICE void rcp_pair(float a, float b, float& ra, float& rb) {
+  const float r = rcp_approx(a * b);
+  ra = r * b;
+  rb = r * a;
+}
+
+// x sigmoid(factor(x)) for two values. The exponent is held below 62, so that neither sum overflows
+// the pair's product; x is held above -44, where the result is under 2^-56 in magnitude. A NaN x
+// comes back through the last product and does not reach its neighbour.
+CATENARY_DEVICE void gate_pair(float x0, float x1, float exponent0, float exponent1, float& y0,
+                               float& y1) {
+  float r0, r1;
+  rcp_pair(1.0f + ex2_approx(min_number(exponent0, 62.0f)),
+           1.0f + ex2_approx(min_number(exponent1, 62.0f)), r0, r1);
+  y0 = max_nan(x0, -44.0f) * r0;
+  y1 = max_nan(x1, -44.0f) * r1;
+}
 
 struct op_add {
   static CATENARY_DEVICE float apply(float a, float b) { return add_rn(a, b); }
@@ -66,50 +89,71 @@ struct op_leaky_relu {
   static CATENARY_DEVICE float apply(float x, float slope) { return x < 0.0f ? mul_rn(x, slope) : x; }
 };
 
-// 0.5 x erfc(-x / sqrt 2). erfc(z) for z >= 0 as t exp(-z^2 + P(t)), t = 1 / (1 + z/2): the rational
-// Chebyshev fit of Numerical Recipes (2nd ed., 6.2, erfcc), fractional error below 1.2e-7 everywhere,
-// so the left tail keeps its relative accuracy. z^2 reaches exp with its rounding error by fma.
+// 0.5 x erfc(-x / sqrt 2) = max(x, 0) - |x| T(|x|), T(a) = 0.5 erfc(a / sqrt 2), which keeps its
+// relative accuracy in the left tail. T(a) = t 2^(P(t) - a^2 log2(e) / 2), t = 1 / (1 + 0.44 a): P is
+// a least-maximum fit of degree 6 over a in [0, 13.5], 35 u; the exponent's rounding adds a^2/2 u, so
+// 150 u where f32 results end. |x| is held below 40, where T is 0.
 struct op_gelu {
+  static CATENARY_DEVICE float tail(float a, float t) {
+    float p = -0.301351934671402f;
+    p = fma_rn(p, t, 1.21211576461792f);
+    p = fma_rn(p, t, -1.648262619972229f);
+    p = fma_rn(p, t, 0.4740428328514099f);
+    p = fma_rn(p, t, 0.3172321915626526f);
+    p = fma_rn(p, t, 1.4570448398590088f);
+    p = fma_rn(p, t, -2.510824203491211f);
+    return t * ex2_approx(fma_rn(-0.7213475204444817f * a, a, p));
+  }
+  static CATENARY_DEVICE float magnitude(float x) { return min_number(abs_f32(x), 40.0f); }
   static CATENARY_DEVICE float apply(float x) {
-    const float z = (x < 0.0f ? -x : x) * 0.7071067811865476f;
-    const float t = rcp_approx(fma_rn(0.5f, z, 1.0f));
-    float p = 0.17087277f;
-    p = fma_rn(p, t, -0.82215223f);
-    p = fma_rn(p, t, 1.48851587f);
-    p = fma_rn(p, t, -1.13520398f);
-    p = fma_rn(p, t, 0.27886807f);
-    p = fma_rn(p, t, -0.18628806f);
-    p = fma_rn(p, t, 0.09678418f);
-    p = fma_rn(p, t, 0.37409196f);
-    p = fma_rn(p, t, 1.00002368f);
-    p = fma_rn(p, t, -1.26551223f);
-    const float half_square = 0.5f * x;
-    const float e = ex2_approx(kLog2E * fma_rn(-half_square, x, p));
-    const float tail = 0.5f * t * e;  // 0.5 erfc(|x| / sqrt 2)
-    const float gate = x < 0.0f ? tail : 1.0f - tail;
-    return x == -__int_as_float(0x7f800000) ? -0.0f : x * gate;
+    const float a = magnitude(x);
+    return fma_rn(-a, tail(a, rcp_approx(fma_rn(0.44f, a, 1.0f))), max_nan(x, 0.0f));
+  }
+  static CATENARY_DEVICE void apply_pair(float x0, float x1, float& y0, float& y1) {
+    const float a0 = magnitude(x0);
+    const float a1 = magnitude(x1);
+    float t0, t1;
+    rcp_pair(fma_rn(0.44f, a0, 1.0f), fma_rn(0.44f, a1, 1.0f), t0, t1);
+    y0 = fma_rn(-a0, tail(a0, t0), max_nan(x0, 0.0f));
+    y1 = fma_rn(-a1, tail(a1, t1), max_nan(x1, 0.0f));
   }
 };
 
 // x sigmoid(2u), u = sqrt(2/pi) (x + 0.044715 x^3): 0.5 (1 + tanh u) is sigmoid(2u), exact in the
 // tail where 1 + tanh cancels.
 struct op_gelu_tanh {
+  // -2u log2(e)
+  static CATENARY_DEVICE float exponent(float x) {
+    return x * fma_rn(-0.10294324f * x, x, -2.3022082f);
+  }
   static CATENARY_DEVICE float apply(float x) {
-    const float cubic = fma_rn(0.044715f * x * x, x, x);
-    const float gate = sigmoid_f32(1.5957691216057308f * cubic);
-    return x == -__int_as_float(0x7f800000) ? -0.0f : x * gate;
+    float y, unused;
+    apply_pair(x, 0.0f, y, unused);
+    return y;
+  }
+  static CATENARY_DEVICE void apply_pair(float x0, float x1, float& y0, float& y1) {
+    gate_pair(x0, x1, exponent(x0), exponent(x1), y0, y1);
   }
 };
 struct op_quick_gelu {
   static CATENARY_DEVICE float apply(float x) {
-    const float gate = sigmoid_f32(1.702f * x);
-    return x == -__int_as_float(0x7f800000) ? -0.0f : x * gate;
+    float y, unused;
+    apply_pair(x, 0.0f, y, unused);
+    return y;
+  }
+  static CATENARY_DEVICE void apply_pair(float x0, float x1, float& y0, float& y1) {
+    constexpr float kFactor = -1.702f * kLog2E;
+    gate_pair(x0, x1, kFactor * x0, kFactor * x1, y0, y1);
   }
 };
 struct op_silu {
   static CATENARY_DEVICE float apply(float x) {
-    const float gate = sigmoid_f32(x);
-    return x == -__int_as_float(0x7f800000) ? -0.0f : x * gate;
+    float y, unused;
+    apply_pair(x, 0.0f, y, unused);
+    return y;
+  }
+  static CATENARY_DEVICE void apply_pair(float x0, float x1, float& y0, float& y1) {
+    gate_pair(x0, x1, -kLog2E * x0, -kLog2E * x1, y0, y1);
   }
 };
 struct op_sigmoid {
@@ -156,12 +200,23 @@ CATENARY_DEVICE float element(const Vec<V>& a, int i) {
 }
 CATENARY_DEVICE float element(float a, int) { return a; }
 
+// Functors that are cheaper for two values at once.
+template <class F>
+concept Paired = requires(float x, float& y) { F::apply_pair(x, x, y, y); };
+
 // F applied to each of V elements; arguments are vectors, or floats that stand for all elements.
-template <int V, class F, class... Args>
-CATENARY_DEVICE Vec<V> map(const Args&... args) {
+template <int V, class F, class First, class... Rest>
+CATENARY_DEVICE Vec<V> map(const First& first, const Rest&... rest) {
   Vec<V> out;
+  if constexpr (Paired<F> && V % 2 == 0) {
 #pragma unroll
-  for (int i = 0; i < V; ++i) out.v[i] = F::apply(element(args, i)...);
+    for (int i = 0; i < V; i += 2) {
+      F::apply_pair(element(first, i), element(first, i + 1), out.v[i], out.v[i + 1]);
+    }
+  } else {
+#pragma unroll
+    for (int i = 0; i < V; ++i) out.v[i] = F::apply(element(first, i), element(rest, i)...);
+  }
   return out;
 }
 

@@ -31,11 +31,24 @@ CATENARY_DEVICE i64 element_offset(const Coord& at) {
   return offset;
 }
 
-template <DType kDType>
+// How an operand is read: once (past L1), as a constant, or plainly.
+enum class Access : u8 { kPlain, kStreamed, kConstant };
+
+template <Operand kOperand>
+constexpr Access access_of() {
+  if (kOperand.weight) return Access::kConstant;
+  return kOperand.streamed ? Access::kStreamed : Access::kPlain;
+}
+
+template <DType kDType, Access kAccess>
 CATENARY_DEVICE float load_element(const u8* p) {
-  if constexpr (kDType == DType::kBF16) return bf16_to_f32(ld_global_u16(p));
-  if constexpr (kDType == DType::kF16) return f16_to_f32(ld_global_u16(p));
-  if constexpr (kDType == DType::kF32) return bits_to_f32(ld_global_u32(p));
+  constexpr bool kConstant = kAccess == Access::kConstant;
+  if constexpr (kDType == DType::kF32) {
+    return bits_to_f32(kConstant ? ld_global_constant_u32(p) : ld_global_u32(p));
+  } else {
+    const u16 bits = kConstant ? ld_global_constant_u16(p) : ld_global_u16(p);
+    return kDType == DType::kBF16 ? bf16_to_f32(bits) : f16_to_f32(bits);
+  }
 }
 
 template <DType kDType>
@@ -64,16 +77,20 @@ CATENARY_DEVICE u32 pack(float low, float high) {
 }
 
 // kWords 32-bit words starting at an address aligned to all of them (at most 16 bytes).
-template <int kWords, bool kStreamed>
+template <int kWords, Access kAccess>
 CATENARY_DEVICE void load_words(const u8* p, u32* word) {
   if constexpr (kWords == 4) {
-    const U32x4 w = kStreamed ? ld_global_streamed_v4(p) : ld_global_v4(p);
+    const U32x4 w = kAccess == Access::kConstant   ? ld_global_constant_v4(p)
+                    : kAccess == Access::kStreamed ? ld_global_streamed_v4(p)
+                                                   : ld_global_v4(p);
     word[0] = w.x, word[1] = w.y, word[2] = w.z, word[3] = w.w;
   } else if constexpr (kWords == 2) {
-    const U32x2 w = kStreamed ? ld_global_streamed_v2(p) : ld_global_v2(p);
+    const U32x2 w = kAccess == Access::kConstant   ? ld_global_constant_v2(p)
+                    : kAccess == Access::kStreamed ? ld_global_streamed_v2(p)
+                                                   : ld_global_v2(p);
     word[0] = w.x, word[1] = w.y;
   } else {
-    word[0] = ld_global_u32(p);
+    word[0] = kAccess == Access::kConstant ? ld_global_constant_u32(p) : ld_global_u32(p);
   }
 }
 
@@ -104,7 +121,7 @@ CATENARY_DEVICE void load_full(const u8* p, Vec<V>& out) {
 #pragma unroll
   for (int i = 0; i < V; i += kElements) {
     u32 word[kWords];
-    load_words<kWords, kOperand.streamed>(p + i * kBytes, word);
+    load_words<kWords, access_of<kOperand>()>(p + i * kBytes, word);
     if constexpr (kBytes == 4) {
 #pragma unroll
       for (int j = 0; j < kWords; ++j) out.v[i + j] = bits_to_f32(word[j]);
@@ -152,7 +169,7 @@ CATENARY_DEVICE Vec<V> load_vec(const P& params, const Coord& at) {
                 element_offset<kOperand>(at) * kBytes;
   Vec<V> out;
   if constexpr (kStep == 0) {
-    const float same = load_element<kOperand.dtype>(p);
+    const float same = load_element<kOperand.dtype, access_of<kOperand>()>(p);
 #pragma unroll
     for (int i = 0; i < V; ++i) out.v[i] = same;
   } else if constexpr (is_vector_access<kOperand, V>() && !kGuarded) {
@@ -163,7 +180,7 @@ CATENARY_DEVICE Vec<V> load_vec(const P& params, const Coord& at) {
 #pragma unroll
     for (int i = 0; i < V; ++i) {
       const bool inside = !kGuarded || i < at.valid;
-      out.v[i] = inside ? load_element<kOperand.dtype>(p + i * kStep * kBytes) : 0.0f;
+      out.v[i] = inside ? load_element<kOperand.dtype, access_of<kOperand>()>(p + i * kStep * kBytes) : 0.0f;
     }
   }
   return out;

@@ -29,9 +29,18 @@ struct GemmTypes {
   static_assert(kWarpM % 16 == 0 && kWarpN % 16 == 0, "a warp's tile is a multiple of 16x16");
   static_assert(kSteps >= 2 && kSteps % 2 == 0, "fragments alternate between two buffers");
 
-  using CopyA = TileCopy<kConfig.a, kConfig.block_m, kConfig.block_k, kElementBytes, kThreads>;
-  using CopyB = TileCopy<kConfig.b, kConfig.block_n, kConfig.block_k, kElementBytes, kThreads>;
-  using CopyB2 = TileCopy<kConfig.b2, kConfig.block_n, kConfig.block_k, kElementBytes, kThreads>;
+  // A tile that divides its matrix exactly needs no check; ragged ends are known at run time only.
+  static constexpr bool kCheckM = kConfig.m.scale != 0 || kConfig.m.size % kConfig.block_m != 0 ||
+                                  kConfig.ragged == Ragged::kRows;
+  static constexpr bool kCheckN = kConfig.n.scale != 0 || kConfig.n.size % kConfig.block_n != 0;
+  static constexpr bool kCheckK = kConfig.k.scale != 0 || kConfig.k.size % kConfig.block_k != 0 ||
+                                  kConfig.ragged != Ragged::kNone;
+  using CopyA = TileCopy<kConfig.a, kConfig.block_m, kConfig.block_k, kElementBytes, kThreads,
+                         kCheckM, kCheckK>;
+  using CopyB = TileCopy<kConfig.b, kConfig.block_n, kConfig.block_k, kElementBytes, kThreads,
+                         kCheckN, kCheckK>;
+  using CopyB2 = TileCopy<kConfig.b2, kConfig.block_n, kConfig.block_k, kElementBytes, kThreads,
+                          kCheckN, kCheckK>;
 
   struct Fragments {
     U32x4 a[kFragM];
@@ -40,21 +49,28 @@ struct GemmTypes {
   using Accumulators = float[kSums][kFragM][kFragN][4];
 };
 
-// Where this CTA reads: the tiles' first elements and how much of the matrices is left.
+// Where this CTA reads, and how much of K is left to it.
+template <GemmConfig kConfig>
 struct GemmSource {
-  const u8* a;
-  const u8* b;
-  const u8* b2;
-  i32 rows_m, rows_n;
+  typename GemmTypes<kConfig>::CopyA::Thread a;
+  typename GemmTypes<kConfig>::CopyB::Thread b;
+  typename GemmTypes<kConfig>::CopyB2::Thread b2;
   i64 k_begin, k_end;
   i64 tiles_per_outer;  // k-tiles of one outer K step
 };
 
+template <MatrixOperand kOperand, int kElementBytes>
+CATENARY_DEVICE i64 k_offset(i64 k, i64 outer) {
+  return (k * kOperand.stride_k + outer * kOperand.stride_outer) * kElementBytes;
+}
+
 // Starts the copies of k-tile `t` into its slot of the ring and commits them as one group; past the
 // last tile the group is empty, so that group counts stay uniform.
 template <GemmConfig kConfig>
-CATENARY_DEVICE void start_stage(u32 ring, const GemmSource& from, i64 t, i64 t_end, u32 slot) {
+CATENARY_DEVICE void start_stage(u32 ring, const GemmSource<kConfig>& from, i64 t, i64 t_end,
+                                 u32 slot) {
   using T = GemmTypes<kConfig>;
+  constexpr int E = T::kElementBytes;
   if (t < t_end) {
     i64 k = t * kConfig.block_k;
     i64 outer = 0;
@@ -66,16 +82,12 @@ CATENARY_DEVICE void start_stage(u32 ring, const GemmSource& from, i64 t, i64 t_
     const i64 left = from.k_end - k;
     const i32 k_left = left < kConfig.block_k ? static_cast<i32>(left) : kConfig.block_k;
     const u32 stage = ring + slot * kConfig.stage_bytes();
-    constexpr int E = T::kElementBytes;
-    T::CopyA::start(stage, from.a + (k * kConfig.a.stride_k + outer * kConfig.a.stride_outer) * E,
-                    from.rows_m, k_left);
-    T::CopyB::start(stage + T::CopyA::Layout::kBytes,
-                    from.b + (k * kConfig.b.stride_k + outer * kConfig.b.stride_outer) * E,
-                    from.rows_n, k_left);
+    T::CopyA::start(stage, from.a, k_offset<kConfig.a, E>(k, outer), k_left);
+    T::CopyB::start(stage + T::CopyA::Layout::kBytes, from.b, k_offset<kConfig.b, E>(k, outer),
+                    k_left);
     if constexpr (kConfig.gated) {
-      T::CopyB2::start(stage + T::CopyA::Layout::kBytes + T::CopyB::Layout::kBytes,
-                       from.b2 + (k * kConfig.b2.stride_k + outer * kConfig.b2.stride_outer) * E,
-                       from.rows_n, k_left);
+      T::CopyB2::start(stage + T::CopyA::Layout::kBytes + T::CopyB::Layout::kBytes, from.b2,
+                       k_offset<kConfig.b2, E>(k, outer), k_left);
     }
   }
   cp_async_commit();
@@ -131,7 +143,7 @@ CATENARY_DEVICE void multiply(const typename GemmTypes<kConfig>::Fragments& f,
 // all warps have read the slot that the next start_stage refills (their fragments of its last step
 // were loaded before they arrived).
 template <GemmConfig kConfig>
-CATENARY_DEVICE void mainloop_mma(u32 ring, const GemmSource& from, i64 t_begin, i64 t_end,
+CATENARY_DEVICE void mainloop_mma(u32 ring, const GemmSource<kConfig>& from, i64 t_begin, i64 t_end,
                                   typename GemmTypes<kConfig>::Accumulators& acc) {
   using T = GemmTypes<kConfig>;
   constexpr int kStages = kConfig.stages;
@@ -209,7 +221,7 @@ CATENARY_DEVICE void multiply_f32(u32 stage, u32 warp_m, u32 warp_n,
 }
 
 template <GemmConfig kConfig>
-CATENARY_DEVICE void mainloop_f32(u32 ring, const GemmSource& from, i64 t_begin, i64 t_end,
+CATENARY_DEVICE void mainloop_f32(u32 ring, const GemmSource<kConfig>& from, i64 t_begin, i64 t_end,
                                   typename GemmTypes<kConfig>::Accumulators& acc) {
   constexpr int kStages = kConfig.stages;
   const u32 warp = threadIdx.x / 32;
@@ -330,14 +342,16 @@ CATENARY_DEVICE void gemm_sm80(const P& params) {
   if (!work.live) return;
   const i64 n = extent_at_launch(kConfig.n, params);
 
-  GemmSource from;
-  from.a = tile_base<kConfig, kConfig.a, E>(params, work, work.m0);
-  from.b = tile_base<kConfig, kConfig.b, E>(params, work, work.n0);
-  from.b2 = from.b;
-  if constexpr (kConfig.gated) from.b2 = tile_base<kConfig, kConfig.b2, E>(params, work, work.n0);
-  from.rows_m = static_cast<i32>(work.m_end - work.m0 < kConfig.block_m ? work.m_end - work.m0
-                                                                        : kConfig.block_m);
-  from.rows_n = static_cast<i32>(n - work.n0 < kConfig.block_n ? n - work.n0 : kConfig.block_n);
+  const i64 m_left = work.m_end - work.m0;
+  const i64 n_left = n - work.n0;
+  const i32 rows_m = static_cast<i32>(m_left < kConfig.block_m ? m_left : kConfig.block_m);
+  const i32 rows_n = static_cast<i32>(n_left < kConfig.block_n ? n_left : kConfig.block_n);
+  GemmSource<kConfig> from;
+  from.a = T::CopyA::thread(tile_base<kConfig, kConfig.a, E>(params, work, work.m0), rows_m);
+  from.b = T::CopyB::thread(tile_base<kConfig, kConfig.b, E>(params, work, work.n0), rows_n);
+  if constexpr (kConfig.gated) {
+    from.b2 = T::CopyB2::thread(tile_base<kConfig, kConfig.b2, E>(params, work, work.n0), rows_n);
+  }
   from.k_begin = work.k_begin;
   from.k_end = work.k_end;
   const i64 k = work.k_end > work.k_begin ? work.k_end - work.k_begin : 0;

@@ -34,6 +34,34 @@ CATENARY_DEVICE U32x4 ld_global_v4(const void* p) {
   return v;
 }
 
+// Constant loads, of memory that nobody writes while the chain runs: not volatile, so that equal ones
+// merge and loops need not repeat them. Legal before griddepcontrol.wait.
+CATENARY_DEVICE u16 ld_global_constant_u16(const void* p) {
+  u16 v;
+  asm("ld.global.nc.u16 %0, [%1];" : "=h"(v) : "l"(p));
+  return v;
+}
+
+CATENARY_DEVICE u32 ld_global_constant_u32(const void* p) {
+  u32 v;
+  asm("ld.global.nc.u32 %0, [%1];" : "=r"(v) : "l"(p));
+  return v;
+}
+
+CATENARY_DEVICE U32x2 ld_global_constant_v2(const void* p) {
+  U32x2 v;
+  asm("ld.global.nc.v2.u32 {%0, %1}, [%2];" : "=r"(v.x), "=r"(v.y) : "l"(p));
+  return v;
+}
+
+CATENARY_DEVICE U32x4 ld_global_constant_v4(const void* p) {
+  U32x4 v;
+  asm("ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];"
+      : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+      : "l"(p));
+  return v;
+}
+
 CATENARY_DEVICE U32x2 ld_global_streamed_v2(const void* p) {
   U32x2 v;
   asm volatile("ld.global.L1::no_allocate.v2.u32 {%0, %1}, [%2];"

@@ -58,6 +58,19 @@ CATENARY_DEVICE float fma_rn(float a, float b, float c) {
   return v;
 }
 
+// The operand that is a number, where one is not.
+CATENARY_DEVICE float min_number(float a, float b) {
+  float v;
+  asm("min.f32 %0, %1, %2;" : "=f"(v) : "f"(a), "f"(b));
+  return v;
+}
+
+CATENARY_DEVICE float abs_f32(float a) {
+  float v;
+  asm("abs.f32 %0, %1;" : "=f"(v) : "f"(a));
+  return v;
+}
+
 CATENARY_DEVICE float min_nan(float a, float b) {
   float v;
   asm("min.NaN.f32 %0, %1, %2;" : "=f"(v) : "f"(a), "f"(b));

@@ -31,8 +31,9 @@ CATENARY_DEVICE U32x4 ldmatrix_x4_trans(u32 address) {
   return v;
 }
 
+// Not volatile: a product depends on its registers alone, and may be moved among the loads.
 CATENARY_DEVICE void mma_bf16(float (&d)[4], const U32x4& a, u32 b0, u32 b1) {
-  asm volatile(
+  asm(
       "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
       "{%8, %9}, {%0, %1, %2, %3};"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
@@ -40,7 +41,7 @@ CATENARY_DEVICE void mma_bf16(float (&d)[4], const U32x4& a, u32 b0, u32 b1) {
 }
 
 CATENARY_DEVICE void mma_f16(float (&d)[4], const U32x4& a, u32 b0, u32 b1) {
-  asm volatile(
+  asm(
       "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
       "{%8, %9}, {%0, %1, %2, %3};"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
@@ -48,7 +49,7 @@ CATENARY_DEVICE void mma_f16(float (&d)[4], const U32x4& a, u32 b0, u32 b1) {
 }
 
 CATENARY_DEVICE void mma_tf32(float (&d)[4], const U32x4& a, u32 b0, u32 b1) {
-  asm volatile(
+  asm(
       "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
       "{%8, %9}, {%0, %1, %2, %3};"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])

@@ -63,6 +63,7 @@ struct Operand {
   DType dtype = DType::kF32;  // element type in memory
   i32 vec = 1;                // elements one aligned access takes along the last dimension
   bool streamed = false;      // read once by the whole grid: need not stay in L1
+  bool weight = false;        // stationary while the chain runs: its loads may be moved and merged
   Dims stride = {};           // elements per step of each iteration dimension
   constexpr bool operator==(const Operand&) const = default;
 };
@@ -146,8 +147,9 @@ struct GemmConfig {
     return (block_m + sums() * block_n) * block_k * element_bytes();
   }
   // Epilogue staging: each warp turns 16 rows of its accumulators around in shared memory that the
-  // ring no longer needs. Rows are padded by 4 floats so that rows start in different banks.
-  constexpr i32 staging_row() const { return sums() * (block_n / warps_n) + 4; }
+  // ring no longer needs. Rows are padded by 8 floats: the 8-byte stores of half a warp (four rows
+  // of four lanes) then meet 32 different banks.
+  constexpr i32 staging_row() const { return sums() * (block_n / warps_n) + 8; }
   constexpr i32 staging_bytes() const { return warps_m * warps_n * 16 * staging_row() * 4; }
   constexpr i32 smem_bytes() const {
     return stages * stage_bytes() > staging_bytes() ? stages * stage_bytes() : staging_bytes();

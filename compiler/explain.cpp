@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plan -> the text and the JSON of `explain`. Both are read from the same plan and say the same;
+// the text is aligned for a terminal of 100 columns, without colours. Decides nothing.
+#include "compiler/explain.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace catenary {
+namespace {
+
+namespace json = llvm::json;
+
+constexpr size_t kWidth = 100;
+constexpr size_t kMargin = 14;  // where the text of a labelled line starts
+
+// "12.0 MiB": three digits are enough to compare.
+std::string bytes_text(i64 bytes) {
+  constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  double value = static_cast<double>(bytes);
+  size_t unit = 0;
+  while (std::fabs(value) >= 1024 && unit + 1 < std::size(kUnits)) {
+    value /= 1024;
+    ++unit;
+  }
+  if (unit == 0) return fmt::format("{} B", bytes);
+  return fmt::format("{:.{}f} {}", value, std::fabs(value) < 100 ? 1 : 0, kUnits[unit]);
+}
+
+std::string flops_text(i64 flops) {
+  constexpr const char* kUnits[] = {"", "K", "M", "G", "T", "P"};
+  double value = static_cast<double>(flops);
+  size_t unit = 0;
+  while (value >= 1000 && unit + 1 < std::size(kUnits)) {
+    value /= 1000;
+    ++unit;
+  }
+  if (unit == 0) return fmt::format("{} flop", flops);
+  return fmt::format("{:.{}f} {}flop", value, value < 100 ? 1 : 0, kUnits[unit]);
+}
+
+std::string us_text(double us) { return fmt::format("{:.{}f} us", us, us < 100 ? 2 : 1); }
+
+// A label and its text; words that pass the width go on below the text's start.
+void line(std::string& out, std::string_view label, std::string_view text) {
+  std::string row = fmt::format("  {:<{}}", label, kMargin - 2);
+  bool fresh = true;
+  llvm::SmallVector<llvm::StringRef, 32> words;
+  llvm::StringRef(text.data(), text.size()).split(words, ' ', -1, /*KeepEmpty=*/false);
+  for (llvm::StringRef word : words) {
+    if (!fresh && row.size() + 1 + word.size() > kWidth) {
+      out += row + "\n";
+      row.assign(kMargin, ' ');
+      fresh = true;
+    }
+    if (!fresh) row += ' ';
+    row += std::string_view(word);
+    fresh = false;
+  }
+  while (!row.empty() && row.back() == ' ') row.pop_back();
+  out += row + "\n";
+}
+
+std::string_view kind_text(SlotBinding::Kind kind) {
+  switch (kind) {
+    case SlotBinding::Kind::kParameter:
+      return "parameter";
+    case SlotBinding::Kind::kOutput:
+      return "output";
+    case SlotBinding::Kind::kWorkspace:
+      return "workspace";
+  }
+  return "";
+}
+
+class Explainer {
+ public:
+  Explainer(const VerifiedChain& chain, const Plan& plan) : chain_(chain), plan_(plan) {}
+
+  std::string text() const {
+    std::string out = header();
+    for (size_t b = 0; b < plan_.buckets.size(); ++b) {
+      const PlanBucket& bucket = plan_.buckets[b];
+      if (symbol()) {
+        out += fmt::format("\nbucket {}: {} in {}..{}, figures at {} = {}\n", b, symbol()->name,
+                           bucket.lo, bucket.hi, symbol()->name, bucket.hi);
+      }
+      for (size_t k = 0; k < bucket.kernels.size(); ++k) out += kernel_text(bucket, k);
+    }
+    return out + totals_text();
+  }
+
+  json::Value value() const {
+    json::Array buckets;
+    for (const PlanBucket& bucket : plan_.buckets) {
+      json::Array kernels;
+      for (size_t k = 0; k < bucket.kernels.size(); ++k) kernels.push_back(kernel_json(bucket, k));
+      buckets.push_back(json::Object{{"lo", bucket.lo},
+                                     {"hi", bucket.hi},
+                                     {"predicted_us", predicted_us(bucket)},
+                                     {"kernels", std::move(kernels)}});
+    }
+    json::Value range = nullptr;
+    if (symbol()) {
+      range = json::Object{{"name", symbol()->name}, {"lo", symbol()->lo}, {"hi", symbol()->hi}};
+    }
+    return json::Object{{"chain", chain_.chain().name},
+                        {"target", target_json()},
+                        {"symbol", std::move(range)},
+                        {"buckets", std::move(buckets)},
+                        {"totals", totals_json()}};
+  }
+
+ private:
+  const std::optional<Symbol>& symbol() const { return chain_.chain().symbol; }
+  const PlanBucket& last() const { return plan_.buckets.back(); }
+
+  static double predicted_us(const PlanBucket& bucket) {
+    double us = 0;
+    for (const KernelPlan& kernel : bucket.kernels) us += kernel.predicted.us;
+    return us;
+  }
+
+  static i64 flops(const PlanBucket& bucket) {
+    i64 total = 0;
+    for (const KernelPlan& kernel : bucket.kernels) total += kernel.predicted.flops;
+    return total;
+  }
+
+  // Launches beyond one per fusion group: they add the parts of a K split.
+  int fix_ups() const { return static_cast<int>(last().kernels.size()) - plan_.fused_kernels; }
+
+  std::vector<std::string> names(const KernelPlan& kernel) const {
+    std::vector<std::string> result;
+    for (ValueId id : kernel.values) result.push_back(chain_.value(id).name);
+    return result;
+  }
+
+  std::string header() const {
+    const Target& t = plan_.target;
+    std::string out;
+    line(out, "chain",
+         fmt::format("{}: {} parameters, {} values, {} outputs", chain_.chain().name,
+                     chain_.parameters().size(), chain_.num_values() - chain_.parameters().size(),
+                     chain_.chain().outputs.size()));
+    line(out, "target",
+         fmt::format("{} ({}): {} SMs at {:.2f} GHz, {:.0f} GB/s, {:.0f} TFLOP/s bf16, {} L2",
+                     t.name, t.arch, t.sm_count, t.clock_ghz, t.dram_gbs, t.tensor_tflops,
+                     bytes_text(t.l2_bytes)));
+    return out;
+  }
+
+  // "ceil(M * 8 / 16) x 4 = 32": how the grid follows the symbol, and what it is at the upper end.
+  std::string grid_text(const GridRule& grid, i64 hi) const {
+    const i64 ctas = grid.ctas(hi);
+    if (grid.scale == 0) return fmt::format("{} CTAs", ctas);
+    std::string rows = symbol()->name;
+    if (grid.scale != 1) rows += fmt::format(" * {}", grid.scale);
+    if (grid.block != 1) rows = fmt::format("ceil({} / {})", rows, grid.block);
+    if (grid.extra != 0) rows = fmt::format("({} + {})", rows, grid.extra);
+    if (grid.fixed != 1) rows += fmt::format(" * {}", grid.fixed);
+    return fmt::format("{} = {} CTAs", rows, ctas);
+  }
+
+  std::string slot_text(const SlotBinding& slot) const {
+    std::string text = fmt::format("{:<9} {:<24} {:>10}, aligned to {}", kind_text(slot.kind),
+                                   slot.name, bytes_text(slot.bytes), slot.align);
+    if (slot.kind == SlotBinding::Kind::kWorkspace) {
+      text += fmt::format(", at byte {}", slot.workspace_offset);
+    }
+    return text;
+  }
+
+  std::string predicted_text(const Prediction& p) const {
+    if (p.us == 0) return "counted in the kernel before";
+    return fmt::format("{} = max(memory {}, math {}) + launch {}", us_text(p.us),
+                       us_text(p.memory_us), us_text(p.math_us), us_text(p.launch_us));
+  }
+
+  std::string launch_text(const KernelPlan& k, i64 hi) const {
+    std::string text = fmt::format("{} x {} threads", grid_text(k.grid, hi), k.threads);
+    if (k.smem_bytes > 0)
+      text += fmt::format(", {} of dynamic shared memory", bytes_text(k.smem_bytes));
+    if (k.min_ctas > 1) text += fmt::format(", {} CTAs per SM", k.min_ctas);
+    if (k.predicted.waves > 0) text += fmt::format(", {:.2f} waves", k.predicted.waves);
+    return text;
+  }
+
+  std::string kernel_text(const PlanBucket& bucket, size_t index) const {
+    const KernelPlan& k = bucket.kernels[index];
+    std::string out = fmt::format("\nkernel {}: {}\n", index, k.symbol);
+    line(out, "family", family_text(k.family));
+    line(out, "computes", fmt::format("{}", fmt::join(names(k), ", ")));
+    line(out, "why", k.why);
+    line(out, "config", k.config_text);
+    line(out, "launch", launch_text(k, bucket.hi));
+    line(out, "starts", edge_text(bucket, index));
+    line(out, "predicted", predicted_text(k.predicted));
+    if (k.predicted.us != 0) {
+      line(out, "moves",
+           fmt::format("{}, {}", bytes_text(k.predicted.bytes), flops_text(k.predicted.flops)));
+    }
+    for (size_t s = 0; s < k.slots.size(); ++s) {
+      out += fmt::format("  {:<{}}{}\n", fmt::format("slot {}", s), kMargin - 2,
+                         slot_text(k.slots[s]));
+    }
+    for (size_t s = 0; s < k.scalars.size(); ++s) {
+      line(out, fmt::format("scalar {}", s), scalar_name(k.scalars[s]));
+    }
+    for (const RunnerUp& other : k.runner_ups) line(out, "runner-up", runner_up_text(k, other));
+    return out;
+  }
+
+  std::string edge_text(const PlanBucket& bucket, size_t index) const {
+    if (index >= bucket.overlap_edge.size() || !bucket.overlap_edge[index]) {
+      return "when the kernel before it has ended";
+    }
+    return index == 0 ? "before the stream's previous kernel has ended, if the caller allows it"
+                      : "before the kernel before it has ended (programmatic dependent launch)";
+  }
+
+  static std::string runner_up_text(const KernelPlan& chosen, const RunnerUp& other) {
+    if (!other.rejected.empty())
+      return fmt::format("impossible: {}: {}", other.config, other.rejected);
+    const double more = chosen.predicted.us > 0 ? other.us / chosen.predicted.us - 1 : 0;
+    return fmt::format("{} ({:+.1f}%): {}", us_text(other.us), 100 * more, other.config);
+  }
+
+  std::string scalar_name(int position) const {
+    return chain_.value(chain_.parameters()[position]).name;
+  }
+
+  std::string totals_text() const {
+    std::string out = "\ntotals";
+    if (symbol()) out += fmt::format(" at {} = {}", symbol()->name, last().hi);
+    out += "\n";
+    const double us = predicted_us(last());
+    std::string kernels =
+        fmt::format("{} fused, {} unfused", plan_.fused_kernels, plan_.unfused_kernels);
+    if (fix_ups() > 0) kernels += fmt::format(", and {} that add K splits", fix_ups());
+    line(out, "kernels", kernels);
+    const i64 saved = plan_.unfused_bytes - plan_.fused_bytes;
+    const double share = plan_.unfused_bytes > 0 ? 100.0 * saved / plan_.unfused_bytes : 0;
+    line(out, "bytes",
+         fmt::format("{} fused, {} unfused: {} saved ({:.0f}%)", bytes_text(plan_.fused_bytes),
+                     bytes_text(plan_.unfused_bytes), bytes_text(saved), share));
+    line(out, "flops", flops_text(flops(last())));
+    line(out, "predicted", us_text(us));
+    line(out, "roofline",
+         fmt::format("{}, {:.0f}% of which the prediction reaches", us_text(plan_.roofline_us),
+                     us > 0 ? 100 * plan_.roofline_us / us : 0));
+    line(out, "workspace", bytes_text(plan_.workspace_bytes));
+    return out;
+  }
+
+  json::Value target_json() const {
+    const Target& t = plan_.target;
+    return json::Object{{"name", t.name},
+                        {"arch", t.arch},
+                        {"sm_count", t.sm_count},
+                        {"clock_ghz", t.clock_ghz},
+                        {"smem_per_sm", t.smem_per_sm},
+                        {"smem_per_cta", t.smem_per_cta},
+                        {"l2_bytes", t.l2_bytes},
+                        {"dram_gbs", t.dram_gbs},
+                        {"tensor_tflops", t.tensor_tflops},
+                        {"tf32_tflops", t.tf32_tflops},
+                        {"f32_tflops", t.f32_tflops}};
+  }
+
+  static json::Value prediction_json(const Prediction& p) {
+    return json::Object{{"us", p.us},           {"memory_us", p.memory_us},
+                        {"math_us", p.math_us}, {"launch_us", p.launch_us},
+                        {"waves", p.waves},     {"bytes", p.bytes},
+                        {"flops", p.flops}};
+  }
+
+  static json::Value slot_json(const SlotBinding& slot) {
+    json::Object object{{"kind", std::string(kind_text(slot.kind))},
+                        {"name", slot.name},
+                        {"bytes", slot.bytes},
+                        {"align", slot.align}};
+    if (slot.kind == SlotBinding::Kind::kWorkspace) {
+      object["offset"] = slot.workspace_offset;
+    } else {
+      object["index"] = slot.index;
+    }
+    return object;
+  }
+
+  static json::Value runner_up_json(const RunnerUp& other) {
+    json::Object object{{"config", other.config}, {"us", other.us}};
+    if (!other.rejected.empty()) object["rejected"] = other.rejected;
+    return object;
+  }
+
+  json::Value kernel_json(const PlanBucket& bucket, size_t index) const {
+    const KernelPlan& k = bucket.kernels[index];
+    json::Array values, slots, scalars, runner_ups;
+    for (const std::string& name : names(k)) values.push_back(name);
+    for (const SlotBinding& slot : k.slots) slots.push_back(slot_json(slot));
+    for (int position : k.scalars) scalars.push_back(scalar_name(position));
+    for (const RunnerUp& other : k.runner_ups) runner_ups.push_back(runner_up_json(other));
+    json::Object grid{
+        {"ctas", k.grid.ctas(bucket.hi)}, {"fixed", k.grid.fixed}, {"size", k.grid.size},
+        {"scale", k.grid.scale},          {"block", k.grid.block}, {"extra", k.grid.extra}};
+    const bool overlap = index < bucket.overlap_edge.size() && bucket.overlap_edge[index];
+    return json::Object{{"symbol", k.symbol},
+                        {"family", std::string(family_text(k.family))},
+                        {"values", std::move(values)},
+                        {"why", k.why},
+                        {"config", k.config_text},
+                        {"grid", std::move(grid)},
+                        {"threads", k.threads},
+                        {"smem_bytes", k.smem_bytes},
+                        {"min_ctas_per_sm", k.min_ctas},
+                        {"overlaps_previous", overlap},
+                        {"predicted", prediction_json(k.predicted)},
+                        {"slots", std::move(slots)},
+                        {"scalars", std::move(scalars)},
+                        {"runner_ups", std::move(runner_ups)}};
+  }
+
+  json::Value totals_json() const {
+    return json::Object{{"kernels", last().kernels.size()},
+                        {"fused_kernels", plan_.fused_kernels},
+                        {"unfused_kernels", plan_.unfused_kernels},
+                        {"fused_bytes", plan_.fused_bytes},
+                        {"unfused_bytes", plan_.unfused_bytes},
+                        {"saved_bytes", plan_.unfused_bytes - plan_.fused_bytes},
+                        {"flops", flops(last())},
+                        {"predicted_us", predicted_us(last())},
+                        {"roofline_us", plan_.roofline_us},
+                        {"workspace_bytes", plan_.workspace_bytes}};
+  }
+
+  const VerifiedChain& chain_;
+  const Plan& plan_;
+};
+
+}  // namespace
+
+std::string explain_text(const VerifiedChain& chain, const Plan& plan) {
+  return Explainer(chain, plan).text();
+}
+
+json::Value explain_json(const VerifiedChain& chain, const Plan& plan) {
+  return Explainer(chain, plan).value();
+}
+
+}  // namespace catenary
