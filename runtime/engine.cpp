@@ -78,7 +78,7 @@ struct Engine::State {
 
   Error compile_kernel(const Nvrtc& nvrtc, const Target& target, CompiledKernel& kernel);
   Expected<CompiledChain> compile_plan(const Nvrtc& nvrtc, const VerifiedChain& chain, Plan plan,
-                                       std::vector<Job>& refused);
+                                       std::vector<std::string>& refused);
   Expected<std::shared_ptr<const LoadedKernel>> load_kernel(const cuda::Driver& driver, int device,
                                                             const CompiledKernel& kernel,
                                                             i64 dynamic_smem);
@@ -105,9 +105,9 @@ Error Engine::State::compile_kernel(const Nvrtc& nvrtc, const Target& target,
 }
 
 // Emits and compiles every kernel of `plan`. On failure the error is the first one in the plan's
-// order, and `refused` lists the kernels that another candidate may replace.
+// order, and `refused` gets the configs that another candidate may replace.
 Expected<CompiledChain> Engine::State::compile_plan(const Nvrtc& nvrtc, const VerifiedChain& chain,
-                                                    Plan plan, std::vector<Job>& refused) {
+                                                    Plan plan, std::vector<std::string>& refused) {
   CompiledChain compiled{chain, std::move(plan), {}};
   std::vector<Job> jobs;
   for (size_t b = 0; b < compiled.plan.buckets.size(); ++b) {
@@ -130,7 +130,7 @@ Expected<CompiledChain> Engine::State::compile_plan(const Nvrtc& nvrtc, const Ve
     if (job.problem.code == ErrorCode::kOk) continue;
     if (first == nullptr) first = &job;
     if (is_refused_candidate(job.problem)) {
-      refused.push_back(job);
+      refused.push_back(compiled.plan.buckets[job.bucket].kernels[job.kernel].config_text);
     } else {
       all_refused = false;
     }
@@ -162,17 +162,15 @@ Expected<std::shared_ptr<const CompiledChain>> Engine::compile(Chain chain, cons
       llvm::consumeError(plan.takeError());
       break;
     }
-    const Plan tried = *plan;
-    std::vector<Job> refused;
+    std::vector<std::string> refused;
     Expected<CompiledChain> compiled =
         state_->compile_plan(**nvrtc, *verified, std::move(*plan), refused);
     if (compiled) return std::make_shared<const CompiledChain>(std::move(*compiled));
     last = take_report(compiled.takeError());
     const size_t known = rejected.size();
-    for (const Job& job : refused) {
-      const std::string& config = tried.buckets[job.bucket].kernels[job.kernel].config_text;
+    for (std::string& config : refused) {
       if (std::find(rejected.begin(), rejected.end(), config) == rejected.end()) {
-        rejected.push_back(config);
+        rejected.push_back(std::move(config));
       }
     }
     if (rejected.size() == known) break;  // nothing new to avoid
