@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/artifacts.h"
+
+#include <cstdlib>
+
+#include "compiler/emit.h"
+#include "compiler/explain.h"
+#include "ir/names.h"
+#include "ir/text.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/Program.h"
+#include "tools/files.h"
+
+namespace catenary::tools {
+namespace {
+
+Error write(const std::string& path, llvm::StringRef bytes, Artifacts& written) {
+  if (Error error = write_file(path, bytes)) return error;
+  written.files.push_back(path);
+  return Error::success();
+}
+
+// Folder of a bucket's kernels: their symbols may repeat from bucket to bucket.
+std::string bucket_folder(const std::string& folder, const VerifiedChain& chain, const Plan& plan,
+                          size_t bucket) {
+  if (plan.buckets.size() == 1) return folder;
+  return fmt::format("{}/{}_{}_to_{}", folder, chain.chain().symbol->name, plan.buckets[bucket].lo,
+                     plan.buckets[bucket].hi);
+}
+
+// Two tools print SASS; the toolkit's folder may not be on the path.
+struct Disassembler {
+  std::string program;
+  std::vector<llvm::StringRef> arguments;  // before the cubin's path
+};
+
+std::optional<Disassembler> find_disassembler() {
+  std::vector<std::string> folders;
+  for (const char* variable : {"CUDA_HOME", "CUDA_PATH"}) {
+    if (const char* home = std::getenv(variable)) folders.push_back(std::string(home) + "/bin");
+  }
+  folders.push_back("/usr/local/cuda/bin");
+  const std::vector<llvm::StringRef> toolkit(folders.begin(), folders.end());
+  for (const char* name : {"nvdisasm", "cuobjdump"}) {
+    llvm::ErrorOr<std::string> found = llvm::sys::findProgramByName(name);
+    if (!found) found = llvm::sys::findProgramByName(name, toolkit);
+    if (!found) continue;
+    if (name == std::string_view("cuobjdump")) return Disassembler{*found, {"-sass"}};
+    return Disassembler{*found, {}};
+  }
+  return std::nullopt;
+}
+
+// A disassembler that fails is a note: the rest of the dump is as good without it.
+void write_sass(const Disassembler& tool, const std::string& cubin, const std::string& path,
+                Artifacts& written) {
+  std::vector<llvm::StringRef> arguments{tool.program};
+  arguments.insert(arguments.end(), tool.arguments.begin(), tool.arguments.end());
+  arguments.push_back(cubin);
+  const llvm::Optional<llvm::StringRef> redirects[] = {llvm::StringRef(""), llvm::StringRef(path),
+                                                       llvm::StringRef("")};
+  std::string problem;
+  const int status =
+      llvm::sys::ExecuteAndWait(tool.program, arguments, llvm::None, redirects, 60, 0, &problem);
+  if (status == 0) {
+    written.files.push_back(path);
+  } else {
+    written.notes.push_back(fmt::format("no SASS of {}: {} ended with {}{}", cubin, tool.program,
+                                        status,
+                                        problem.empty() ? "" : fmt::format(" ({})", problem)));
+  }
+}
+
+Error write_ptx(const std::string& path, const CompiledKernel& kernel, Artifacts& written) {
+  Expected<const Nvrtc*> nvrtc = Nvrtc::get();
+  if (!nvrtc) return nvrtc.takeError();
+  CompileOptions options;
+  options.want_ptx = true;
+  Expected<CompileResult> result =
+      (*nvrtc)->compile(CompileJob{kernel.source, kernel.cubin->arch, options});
+  if (!result) return result.takeError();
+  return write(path, result->ptx, written);
+}
+
+// `path` has no suffix yet.
+Error write_kernel(const std::string& path, const CompiledKernel& kernel, ArtifactKinds kinds,
+                   const std::optional<Disassembler>& disassembler, Artifacts& written) {
+  if (kinds.source) {
+    if (Error error = write(path + ".cu", kernel.source.text(), written)) return error;
+  }
+  if (kinds.ptx) {
+    if (Error error = write_ptx(path + ".ptx", kernel, written)) return error;
+  }
+  if (kinds.cubin) {
+    const std::vector<u8>& image = kernel.cubin->image;
+    const llvm::StringRef bytes(reinterpret_cast<const char*>(image.data()), image.size());
+    if (Error error = write(path + ".cubin", bytes, written)) return error;
+  }
+  if (kinds.sass && disassembler) {
+    write_sass(*disassembler, path + ".cubin", path + ".sass", written);
+  }
+  return Error::success();
+}
+
+}  // namespace
+
+Error write_kernels(const std::string& folder, const CompiledChain& compiled, ArtifactKinds kinds,
+                    Artifacts& written) {
+  const std::optional<Disassembler> disassembler =
+      kinds.sass ? find_disassembler() : std::optional<Disassembler>();
+  for (size_t b = 0; b < compiled.buckets.size(); ++b) {
+    const std::string path = bucket_folder(folder, compiled.chain, compiled.plan, b);
+    if (Error error = make_folder(path)) return error;
+    for (const CompiledKernel& kernel : compiled.buckets[b]) {
+      if (Error error = write_kernel(path + "/" + kernel.source.symbol, kernel, kinds, disassembler,
+                                     written)) {
+        return error;
+      }
+    }
+  }
+  if (kinds.sass && !disassembler) {
+    written.notes.push_back(
+        "no SASS: neither nvdisasm nor cuobjdump is on the path or in the CUDA toolkit; install "
+        "one of them");
+  }
+  return Error::success();
+}
+
+Error write_sources(const std::string& folder, const VerifiedChain& chain, const Plan& plan,
+                    Artifacts& written) {
+  for (size_t b = 0; b < plan.buckets.size(); ++b) {
+    const std::string path = bucket_folder(folder, chain, plan, b);
+    if (Error error = make_folder(path)) return error;
+    for (const KernelPlan& kernel : plan.buckets[b].kernels) {
+      const KernelSource source = emit(chain, plan, kernel);
+      const std::string file = fmt::format("{}/{}.cu", path, source.symbol);
+      if (Error error = write(file, source.text(), written)) return error;
+    }
+  }
+  return Error::success();
+}
+
+Error write_plan(const std::string& folder, const VerifiedChain& chain, const Plan& plan,
+                 Artifacts& written) {
+  if (Error error = make_folder(folder)) return error;
+  if (Error error = write(folder + "/chain.chain", print(chain.chain()), written)) return error;
+  if (Error error = write(folder + "/plan.txt", explain_text(chain, plan), written)) return error;
+  return write(folder + "/plan.json", llvm::formatv("{0:2}\n", explain_json(chain, plan)).str(),
+               written);
+}
+
+Error write_dump(const std::string& folder, const CompiledChain& compiled, Artifacts& written) {
+  if (Error error = write_plan(folder, compiled.chain, compiled.plan, written)) return error;
+  return write_kernels(folder, compiled, {true, true, true, true}, written);
+}
+
+}  // namespace catenary::tools

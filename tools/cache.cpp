@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// `catenary cache`: the cubins on disk, for people: where, what, how much, whether they are sound.
+#include "runtime/cache.h"
+
+#include <CLI/CLI.hpp>
+#include <map>
+
+#include "tools/chain_file.h"
+#include "tools/command.h"
+#include "tools/engine_options.h"
+#include "tools/files.h"
+
+namespace catenary::tools {
+namespace {
+
+Error print_path(CubinCache& cache) {
+  if (cache.directory().empty()) {
+    return make_error(ErrorCode::kCacheIo, "the cache has no directory: {}", cache.why_off());
+  }
+  fmt::print("{}\n", cache.directory());
+  return Error::success();
+}
+
+Error print_list(CubinCache& cache) {
+  auto entries = cache.list();
+  if (!entries) return entries.takeError();
+  for (const CacheEntryInfo& entry : *entries) {
+    fmt::print("{}  {:<9}  {:>10}  {}  {}{}\n", entry.key_hex.substr(0, 16), entry.arch,
+               bytes_text(entry.bytes), entry.symbol, entry.compiler_id,
+               entry.problem.empty() ? "" : "  DAMAGED: " + entry.problem);
+  }
+  fmt::print("{} entries in {}\n", entries->size(), cache.directory());
+  return Error::success();
+}
+
+Error print_stats(CubinCache& cache) {
+  auto entries = cache.list();
+  if (!entries) return entries.takeError();
+  struct Group {
+    int entries = 0;
+    i64 bytes = 0;
+  };
+  std::map<std::string, Group> groups;
+  Group all;
+  int damaged = 0;
+  for (const CacheEntryInfo& entry : *entries) {
+    for (Group* group : {&all, &groups[entry.arch + ", " + entry.compiler_id]}) {
+      ++group->entries;
+      group->bytes += entry.bytes;
+    }
+    damaged += entry.problem.empty() ? 0 : 1;
+  }
+  fmt::print("directory  {}\nentries    {} ({} damaged), {}\n", cache.directory(), all.entries,
+             damaged, bytes_text(all.bytes));
+  for (const auto& [name, group] : groups) {
+    fmt::print("           {:>5}, {:>10}: {}\n", group.entries, bytes_text(group.bytes), name);
+  }
+  return Error::success();
+}
+
+Error verify_entries(CubinCache& cache) {
+  auto entries = cache.list();
+  if (!entries) return entries.takeError();
+  int damaged = 0;
+  for (const CacheEntryInfo& entry : *entries) {
+    if (entry.problem.empty()) continue;
+    ++damaged;
+    fmt::print("{}: {}\n", entry.key_hex, entry.problem);
+  }
+  if (damaged > 0) {
+    return make_error(ErrorCode::kMismatch,
+                      "{} of {} cache entries are damaged: they are compiled again when they are "
+                      "needed, or remove them with `catenary cache clear`",
+                      damaged, entries->size());
+  }
+  fmt::print("{} entries are sound\n", entries->size());
+  return Error::success();
+}
+
+Error print_removed(Expected<int> removed, const CubinCache& cache) {
+  if (!removed) return removed.takeError();
+  fmt::print("removed {} entries from {}\n", *removed, cache.directory());
+  return Error::success();
+}
+
+using Action = Error (*)(CubinCache&);
+
+void add_action(CLI::App& parent, const char* name, const char* description, Action action,
+                int& exit_code) {
+  parent.add_subcommand(name, description)->callback([action, &exit_code] {
+    CubinCache cache(cache_options(true));
+    exit_code = report(action(cache));
+  });
+}
+
+}  // namespace
+
+void add_cache(CLI::App& app, int& exit_code) {
+  CLI::App* command = app.add_subcommand("cache", "Look after the compiled kernels on disk");
+  command->require_subcommand(1);
+  add_action(*command, "path", "Print the directory", &print_path, exit_code);
+  add_action(*command, "stats", "Entries and bytes by architecture and compiler", &print_stats,
+             exit_code);
+  add_action(*command, "list", "Every entry", &print_list, exit_code);
+  add_action(*command, "verify", "Check every entry; exit code 1 if one is damaged",
+             &verify_entries, exit_code);
+  add_action(
+      *command, "clear", "Remove every entry",
+      [](CubinCache& cache) { return print_removed(cache.clear(), cache); }, exit_code);
+  auto max_bytes = std::make_shared<i64>(i64{1} << 28);
+  CLI::App* prune =
+      command->add_subcommand("prune", "Remove the oldest entries until a size is met");
+  prune->add_option("--max-size", *max_bytes, "Size to keep, in bytes or as 64MiB, 1GiB")
+      ->transform(CLI::AsSizeValue(false))
+      ->default_str("256MiB");
+  prune->callback([max_bytes, &exit_code] {
+    CubinCache cache(cache_options(true));
+    exit_code = report(print_removed(cache.prune(*max_bytes), cache));
+  });
+}
+
+}  // namespace catenary::tools

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/chain_file.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+
+#include "ir/names.h"
+#include "ir/text.h"
+#include "llvm/Support/FileSystem.h"
+
+namespace catenary::tools {
+namespace {
+
+Error unreadable(const std::string& path, const char* reason) {
+  return make_error(ErrorCode::kIo, "{} could not be read ({}): check the path and its permissions",
+                    quoted(path), reason);
+}
+
+// At most one byte more than a chain may have: enough for the parser to refuse it.
+Expected<std::string> read_all(const std::string& path, std::FILE* file) {
+  std::string text(kMaxTextBytes + 1, '\0');
+  text.resize(std::fread(text.data(), 1, text.size(), file));
+  if (std::ferror(file)) return unreadable(path, std::strerror(errno));
+  return text;
+}
+
+}  // namespace
+
+Expected<ChainFile> read_chain_file(const std::string& path) {
+  if (path == "-") {
+    Expected<std::string> text = read_all("standard input", stdin);
+    if (!text) return text.takeError();
+    return ChainFile{"<stdin>", std::move(*text)};
+  }
+  if (llvm::sys::fs::is_directory(path)) {
+    return make_error(ErrorCode::kIo, "{} is a directory: give the path of a .chain file",
+                      quoted(path));
+  }
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"),
+                                                             &std::fclose);
+  if (!file) return unreadable(path, std::strerror(errno));
+  Expected<std::string> text = read_all(path, file.get());
+  if (!text) return text.takeError();
+  return ChainFile{path, std::move(*text)};
+}
+
+Expected<VerifiedChain> verify_chain_file(const ChainFile& file) {
+  Expected<Chain> chain = parse(file.text);
+  if (!chain) return chain.takeError();
+  return verify(std::move(*chain));
+}
+
+int report(Error error, const ChainFile* file) {
+  if (!error) return 0;
+  const ErrorReport report = take_report(std::move(error));
+  std::fflush(stdout);
+  if (file != nullptr && report.at.line > 0) {
+    fmt::print(stderr, "{}\n", render_error(report, file->path, file->text));
+  } else {
+    fmt::print(stderr, "catenary: error: {} [{}]\n", report.message, error_code_name(report.code));
+  }
+  return exit_code(report.code);
+}
+
+int with_chain(const std::string& path,
+               llvm::function_ref<Error(const VerifiedChain& chain)> body) {
+  Expected<ChainFile> file = read_chain_file(path);
+  if (!file) return report(file.takeError());
+  Expected<VerifiedChain> chain = verify_chain_file(*file);
+  if (!chain) return report(chain.takeError(), &*file);
+  return report(body(*chain), &*file);
+}
+
+}  // namespace catenary::tools

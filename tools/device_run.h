@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// One launch of an executable on host data: upload, launch, download.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "ir/reference.h"
+#include "runtime/engine.h"
+
+namespace catenary::tools {
+
+// An output in host memory, in the chain's own layout.
+struct HostOutput {
+  TensorType type;  // no symbolic dimension
+  std::vector<std::byte> bytes;
+};
+
+// Runs the chain once. Outputs start as 0xff bytes (NaN in every float format), so that an element
+// that no kernel writes shows, and lie between guard bands. kMismatch: a guard band was written.
+// The driver's errors.
+Expected<std::vector<HostOutput>> run_on_device(const Executable& executable,
+                                                const ReferenceInputs& inputs);
+
+}  // namespace catenary::tools

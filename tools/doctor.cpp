@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// `catenary doctor`: what this machine has of what a chain needs, and what to do about the rest.
+#include <CLI/CLI.hpp>
+
+#include "compiler/nvrtc.h"
+#include "compiler/templates.h"
+#include "runtime/cache.h"
+#include "runtime/driver.h"
+#include "tools/chain_file.h"
+#include "tools/command.h"
+#include "tools/engine_options.h"
+#include "tools/files.h"
+
+namespace catenary::tools {
+namespace {
+
+constexpr const char* kKnownArchs[] = {"sm_80",   "sm_86",   "sm_87",   "sm_89",  "sm_90a",
+                                       "sm_100a", "sm_103a", "sm_120a", "sm_121a"};
+
+void print_row(const char* label, const std::string& text) {
+  fmt::print("{:<10}{}\n", label, text);
+}
+
+void print_build() {
+  print_row("catenary", CATENARY_VERSION);
+  print_row("built", fmt::format("g++ {}, templates {}", __VERSION__,
+                                 std::string(embedded_digest()).substr(0, 16)));
+}
+
+// True where kernels can be compiled.
+bool print_nvrtc(std::vector<std::string>& advice) {
+  Expected<const Nvrtc*> nvrtc = Nvrtc::get();
+  if (!nvrtc) {
+    print_row("NVRTC", "missing");
+    advice.push_back(take_report(nvrtc.takeError()).message);
+    return false;
+  }
+  std::string archs;
+  for (const char* arch : kKnownArchs) {
+    if ((*nvrtc)->supports(arch)) archs += fmt::format("{}{}", archs.empty() ? "" : ", ", arch);
+  }
+  print_row("NVRTC", fmt::format("{} at {}", (*nvrtc)->compiler_id(), (*nvrtc)->path()));
+  print_row("", "compiles for " + archs);
+  return true;
+}
+
+void print_device(int ordinal, std::vector<std::string>& advice) {
+  Expected<cuda::DeviceInfo> info = cuda::probe(ordinal);
+  if (!info) {
+    print_row("device", fmt::format("{}: not usable", ordinal));
+    advice.push_back(take_report(info.takeError()).message);
+    return;
+  }
+  print_row("device", fmt::format("{}: {}, {}, {} SMs, {} of memory; planned for as {}", ordinal,
+                                  info->name, info->target.arch, info->target.sm_count,
+                                  bytes_text(info->memory_bytes), info->target.name));
+}
+
+void print_driver(std::vector<std::string>& advice) {
+  Expected<const cuda::Driver*> driver = cuda::Driver::get();
+  if (!driver) {
+    print_row("driver", "missing: chains compile, and run by the reference");
+    advice.push_back(take_report(driver.takeError()).message);
+    return;
+  }
+  print_row("driver", fmt::format("CUDA {}.{}", (*driver)->version() / 1000,
+                                  (*driver)->version() % 1000 / 10));
+  for (int i = 0; i < (*driver)->device_count(); ++i) print_device(i, advice);
+}
+
+void print_cache(std::vector<std::string>& advice) {
+  const CubinCache cache(cache_options(true));
+  if (cache.directory().empty()) {
+    print_row("cache", "in memory only");
+    advice.push_back("compiled kernels are not kept on disk: " + cache.why_off());
+    return;
+  }
+  auto entries = cache.list();
+  if (!entries) {
+    print_row("cache", fmt::format("{}: not usable", cache.directory()));
+    advice.push_back(take_report(entries.takeError()).message);
+    return;
+  }
+  i64 bytes = 0;
+  int damaged = 0;
+  for (const CacheEntryInfo& entry : *entries) {
+    bytes += entry.bytes;
+    damaged += entry.problem.empty() ? 0 : 1;
+  }
+  print_row("cache", fmt::format("{}: {} entries, {}", cache.directory(), entries->size(),
+                                 bytes_text(bytes)));
+  if (damaged > 0) {
+    advice.push_back(
+        fmt::format("{} cache entries are damaged: `catenary cache verify` names them", damaged));
+  }
+}
+
+// Only a missing compiler is an error: everything but a launch works without a GPU.
+int doctor() {
+  std::vector<std::string> advice;
+  print_build();
+  const bool compiles = print_nvrtc(advice);
+  print_driver(advice);
+  print_cache(advice);
+  for (const std::string& sentence : advice) fmt::print("\n- {}\n", sentence);
+  if (advice.empty()) fmt::print("\nnothing is missing\n");
+  return compiles ? 0 : exit_code(ErrorCode::kNvrtcMissing);
+}
+
+}  // namespace
+
+void add_doctor(CLI::App& app, int& exit_code) {
+  app.add_subcommand("doctor", "Say what this machine has and what is missing")
+      ->callback([&exit_code] { exit_code = doctor(); });
+}
+
+}  // namespace catenary::tools

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/engine_options.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+
+namespace catenary::tools {
+
+CacheOptions cache_options(bool use_cache) {
+  CacheOptions options;
+  if (!use_cache) {
+    options.mode = CacheMode::kOff;
+    options.directory = "off";  // a directory, else CATENARY_CACHE would have the last word
+  }
+  options.warn = [](const std::string& text) {
+    fmt::print(stderr, "catenary: warning: {}\n", text);
+  };
+  return options;
+}
+
+EngineOptions engine_options(bool use_cache) {
+  EngineOptions options;
+  options.cache = cache_options(use_cache);
+  return options;
+}
+
+}  // namespace catenary::tools

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// The engine as the command runs it.
+#pragma once
+
+#include "runtime/engine.h"
+
+namespace catenary::tools {
+
+// Cache warnings go to stderr. `use_cache` false: neither reads nor writes it.
+EngineOptions engine_options(bool use_cache);
+
+// The same for the cache alone.
+CacheOptions cache_options(bool use_cache);
+
+}  // namespace catenary::tools

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// `catenary explain`: the plan of a chain for one target, as text or JSON. Compiles nothing.
+#include "compiler/explain.h"
+
+#include <CLI/CLI.hpp>
+
+#include "llvm/Support/FormatVariadic.h"
+#include "tools/chain_file.h"
+#include "tools/command.h"
+#include "tools/targets.h"
+
+namespace catenary::tools {
+namespace {
+
+struct ExplainOptions {
+  std::string file;
+  std::string target;
+  bool json = false;
+  bool unfused = false;
+};
+
+Error explain(const ExplainOptions& options, const VerifiedChain& chain) {
+  Expected<Target> target = choose_target(options.target);
+  if (!target) return target.takeError();
+  PlanOptions plan_options;
+  plan_options.fuse = !options.unfused;
+  Expected<Plan> plan = make_plan(chain, *target, plan_options);
+  if (!plan) return plan.takeError();
+  const std::string text = options.json ? llvm::formatv("{0:2}\n", explain_json(chain, *plan)).str()
+                                        : explain_text(chain, *plan);
+  fmt::print("{}", text);
+  return Error::success();
+}
+
+}  // namespace
+
+void add_explain(CLI::App& app, int& exit_code) {
+  auto options = std::make_shared<ExplainOptions>();
+  CLI::App* command =
+      app.add_subcommand("explain", "Show the plan: kernels, why they are cut so, predicted time");
+  command->add_option("file", options->file, "Chain file, - for standard input")->required();
+  command->add_option("--target", options->target,
+                      "GPU name or arch (h200, sm_90a); default: this machine's GPU, else h200");
+  command->add_flag("--json", options->json, "Print JSON");
+  command->add_flag("--unfused", options->unfused, "Plan every op as a kernel of its own");
+  command->callback([options, &exit_code] {
+    exit_code = with_chain(options->file,
+                           [&](const VerifiedChain& chain) { return explain(*options, chain); });
+  });
+}
+
+}  // namespace catenary::tools

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/inputs.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+
+#include "ir/names.h"
+#include "ir/npy.h"
+#include "ir/reference_program.h"
+#include "tools/files.h"
+#include "tools/progress.h"
+
+namespace catenary::tools {
+namespace {
+
+Expected<ValueId> find_parameter(const VerifiedChain& chain, const std::string& name) {
+  std::vector<std::string_view> names;
+  for (ValueId id : chain.parameters()) {
+    if (chain.value(id).name == name) return id;
+    names.push_back(chain.value(id).name);
+  }
+  return make_error(ErrorCode::kInvalidArgument,
+                    "--input names {}, which is no parameter of chain '{}'{}: name one of its {} "
+                    "parameters",
+                    quoted(name), chain.chain().name, suggestion(name, names), names.size());
+}
+
+std::optional<float> number(const std::string& text) {
+  char* end = nullptr;
+  const float value = std::strtof(text.c_str(), &end);
+  if (text.empty() || *end != '\0') return std::nullopt;
+  return value;
+}
+
+// Contiguous elements into the layout of `type`.
+std::vector<std::byte> laid_out(const TensorType& type, const std::vector<std::byte>& contiguous) {
+  const i64 element = dtype_bytes(type.dtype);
+  std::vector<std::byte> bytes(static_cast<size_t>(span_elements(type) * element));
+  llvm::SmallVector<i64, 4> at(type.rank(), 0);
+  const i64 count = num_elements(type);
+  for (i64 i = 0; i < count; ++i) {
+    i64 offset = 0;
+    for (size_t d = 0; d < at.size(); ++d) offset += at[d] * type.strides[d];
+    std::memcpy(bytes.data() + offset * element, contiguous.data() + i * element,
+                static_cast<size_t>(element));
+    advance(type.shape, at);
+  }
+  return bytes;
+}
+
+Expected<std::vector<std::byte>> read_tensor(const VerifiedChain& chain, ValueId id, i64 symbol,
+                                             const std::string& path) {
+  Expected<NpyArray> array = read_npy(path);
+  if (!array) return array.takeError();
+  const TensorType type = with_symbol(chain.info(id).type, symbol);
+  if (array->type.dtype != type.dtype || array->type.shape != type.shape) {
+    TensorType plain = type;
+    plain.strides.clear();
+    plain.align = 16;
+    return make_error(ErrorCode::kInvalidArgument,
+                      "{} holds {}, parameter '{}' is {}: save an array of that dtype and shape",
+                      quoted(path), to_string(array->type), chain.value(id).name, to_string(plain));
+  }
+  return laid_out(type, array->bytes);
+}
+
+// The size of the label that `ends` partitions; nothing if it is no parameter of ends.
+std::optional<i64> partitioned_size(const VerifiedChain& chain, ValueId ends, i64 symbol) {
+  for (ValueId id = 0; id < chain.num_values(); ++id) {
+    const auto& ragged = chain.value(id).ragged;
+    if (!ragged || ragged->ends != ends) continue;
+    for (const auto* labels : {&chain.info(id).contraction->m, &chain.info(id).contraction->k}) {
+      for (const ContractionLabel& label : *labels) {
+        if (label.label == ragged->label) return label.size.symbolic ? symbol : label.size.size;
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+void split_evenly(const TensorType& type, i64 rows, std::byte* data) {
+  const i64 groups = num_elements(type);
+  for (i64 g = 0; g < groups; ++g) {
+    const auto end =
+        static_cast<double>(rows / groups * (g + 1) + rows % groups * (g + 1) / groups);
+    store_element(type.dtype, data, g * type.strides[0], end);
+  }
+}
+
+Error check_memory(const VerifiedChain& chain, i64 symbol) {
+  i64 bytes = 0;
+  for (ValueId id : chain.parameters()) {
+    const TensorType type = with_symbol(chain.info(id).type, symbol);
+    bytes += span_elements(type) * dtype_bytes(type.dtype);
+  }
+  for (size_t i = 0; i < chain.chain().outputs.size(); ++i) {
+    const TensorType type = with_symbol(chain.output_type(static_cast<int>(i)), symbol);
+    bytes += span_elements(type) * dtype_bytes(type.dtype);
+  }
+  const i64 memory = i64{::sysconf(_SC_PHYS_PAGES)} * ::sysconf(_SC_PAGESIZE);
+  if (bytes <= memory) return Error::success();
+  return make_error(ErrorCode::kOutOfMemory,
+                    "the tensors of chain '{}' take {}, this machine has {} of memory: make them "
+                    "smaller",
+                    chain.chain().name, bytes_text(bytes), bytes_text(memory));
+}
+
+}  // namespace
+
+Expected<std::pair<std::string, std::string>> split_binding(const std::string& text,
+                                                            const std::string& option) {
+  const size_t equals = text.find('=');
+  if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "{} {} is not of the form name=file: name the tensor and the .npy file",
+                      option, quoted(text));
+  }
+  return std::make_pair(text.substr(0, equals), text.substr(equals + 1));
+}
+
+Expected<i64> choose_symbol(const VerifiedChain& chain, i64 wanted) {
+  const auto& symbol = chain.chain().symbol;
+  if (!symbol) {
+    if (wanted < 0) return 0;
+    return make_error(ErrorCode::kInvalidArgument,
+                      "--symbol is {}, but chain '{}' has no symbolic size: leave it out", wanted,
+                      chain.chain().name);
+  }
+  if (wanted < 0) return symbol->hi;
+  if (wanted >= symbol->lo && wanted <= symbol->hi) return wanted;
+  return make_error(ErrorCode::kInvalidArgument,
+                    "--symbol is {}, but {} of chain '{}' is in {}..{}: give a size inside", wanted,
+                    symbol->name, chain.chain().name, symbol->lo, symbol->hi);
+}
+
+Expected<GivenInputs> read_inputs(const VerifiedChain& chain, i64 symbol,
+                                  const std::vector<std::string>& bindings) {
+  if (Error error = check_memory(chain, symbol)) return error;
+  GivenInputs given;
+  for (const std::string& text : bindings) {
+    auto binding = split_binding(text, "--input");
+    if (!binding) return binding.takeError();
+    Expected<ValueId> id = find_parameter(chain, binding->first);
+    if (!id) return id.takeError();
+    if (given.count(*id)) {
+      return make_error(ErrorCode::kInvalidArgument,
+                        "--input names parameter '{}' twice: give one file for it", binding->first);
+    }
+    const bool scalar = chain.value(*id).role == Role::kScalar;
+    if (const auto value = scalar ? number(binding->second) : std::optional<float>()) {
+      std::vector<std::byte> bytes(sizeof(float));
+      std::memcpy(bytes.data(), &*value, sizeof(float));
+      given[*id] = std::move(bytes);
+      continue;
+    }
+    auto bytes = read_tensor(chain, *id, symbol, binding->second);
+    if (!bytes) return bytes.takeError();
+    given[*id] = std::move(*bytes);
+  }
+  return given;
+}
+
+ChainData make_inputs(const VerifiedChain& chain, i64 symbol, GivenInputs given, FillKind kind,
+                      u64 seed) {
+  const Progress progress("filling the inputs");
+  ChainData data = fill_chain(chain, symbol, kind, seed);
+  for (size_t p = 0; p < chain.parameters().size(); ++p) {
+    const ValueId id = chain.parameters()[p];
+    HostTensor& tensor = data.inputs.parameters[p];
+    if (const auto found = given.find(id); found != given.end()) {
+      data.buffers[p] = std::move(found->second);
+      tensor.data = data.buffers[p].data();
+    } else if (const auto rows = partitioned_size(chain, id, symbol)) {
+      split_evenly(tensor.type, *rows, data.buffers[p].data());
+    }
+  }
+  return data;
+}
+
+}  // namespace catenary::tools

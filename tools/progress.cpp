@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/progress.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <system_error>
+
+namespace catenary::tools {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kQuiet = 2s;
+constexpr auto kRedraw = 200ms;
+constexpr auto kLine = 10s;
+constexpr int kBarWidth = 30;
+
+}  // namespace
+
+Progress::Progress(std::string what, i64 total)
+    : what_(std::move(what)),
+      total_(total),
+      terminal_(::isatty(STDERR_FILENO) == 1),
+      start_(std::chrono::steady_clock::now()) {
+  try {
+    watcher_ = std::thread([this] { watch(); });
+  } catch (const std::system_error&) {
+    // A machine that gives no thread does the work without showing it.
+  }
+}
+
+Progress::~Progress() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  wake_.notify_all();
+  if (watcher_.joinable()) watcher_.join();
+  if (drawn_ && terminal_) fmt::print(stderr, "\r\x1b[K");
+}
+
+void Progress::watch() {
+  std::unique_lock lock(mutex_);
+  auto next = start_ + (terminal_ ? std::chrono::steady_clock::duration(kQuiet)
+                                  : std::chrono::steady_clock::duration(kLine));
+  while (!wake_.wait_until(lock, next, [this] { return stop_; })) {
+    show(std::chrono::duration<double>(next - start_).count());
+    drawn_ = true;
+    if (terminal_) {
+      next += kRedraw;
+    } else {
+      next += kLine;
+    }
+  }
+}
+
+void Progress::show(double seconds) {
+  const i64 done = std::min(done_.load(std::memory_order_relaxed), total_);
+  const double part = total_ > 0 ? static_cast<double>(done) / static_cast<double>(total_) : 0;
+  std::string state = fmt::format("{:.0f} s", seconds);
+  if (total_ > 0) {
+    state = fmt::format("{:3.0f}%, {}", 100 * part, state);
+    if (part > 0) state += fmt::format(", about {:.0f} s left", seconds * (1 - part) / part);
+  }
+  if (!terminal_) {
+    fmt::print(stderr, "catenary: {}: {}\n", what_, state);
+    return;
+  }
+  std::string bar;
+  if (total_ > 0) {
+    const int full = static_cast<int>(part * kBarWidth);
+    bar = fmt::format(" [{}{}]", std::string(full, '#'), std::string(kBarWidth - full, '.'));
+  }
+  fmt::print(stderr, "\r{}{} {}\x1b[K", what_, bar, state);
+  std::fflush(stderr);
+}
+
+}  // namespace catenary::tools

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+// `catenary run`: runs a chain once, summarises its outputs and writes them to .npy files.
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <cmath>
+#include <map>
+
+#include "ir/names.h"
+#include "ir/npy.h"
+#include "tools/chain_file.h"
+#include "tools/command.h"
+#include "tools/device_run.h"
+#include "tools/evaluate.h"
+#include "tools/execution.h"
+#include "tools/inputs.h"
+
+namespace catenary::tools {
+namespace {
+
+struct RunOptions : ExecutionOptions {
+  std::vector<std::string> outputs;
+};
+
+// Of the elements that were formed.
+struct Summary {
+  i64 elements = 0;
+  i64 not_finite = 0;
+  double least = 0;
+  double greatest = 0;
+  double sum = 0;
+  std::vector<double> first;
+
+  void add(double x) {
+    if (first.size() < 4) first.push_back(x);
+    ++elements;
+    if (!std::isfinite(x)) {
+      ++not_finite;
+      return;
+    }
+    const bool fresh = elements - not_finite == 1;
+    least = fresh ? x : std::min(least, x);
+    greatest = fresh ? x : std::max(greatest, x);
+    sum += x;
+  }
+};
+
+using Paths = std::map<int, std::string>;  // by output
+
+Expected<int> find_output(const VerifiedChain& chain, const std::string& name) {
+  std::vector<std::string_view> names;
+  const auto& outputs = chain.chain().outputs;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    names.push_back(chain.value(outputs[i].value).name);
+    if (names.back() == name) return static_cast<int>(i);
+  }
+  return make_error(ErrorCode::kInvalidArgument,
+                    "--output names {}, which is no output of chain '{}'{}: name one of {}",
+                    catenary::quoted(name), chain.chain().name, suggestion(name, names),
+                    fmt::join(names, ", "));
+}
+
+Expected<Paths> output_paths(const VerifiedChain& chain, const RunOptions& options) {
+  Paths paths;
+  for (const std::string& text : options.outputs) {
+    auto binding = split_binding(text, "--output");
+    if (!binding) return binding.takeError();
+    Expected<int> output = find_output(chain, binding->first);
+    if (!output) return output.takeError();
+    if (!paths.try_emplace(*output, binding->second).second) {
+      return make_error(ErrorCode::kInvalidArgument,
+                        "--output names output '{}' twice: give one file for it", binding->first);
+    }
+  }
+  return paths;
+}
+
+// The reference as outputs in memory: values rounded to the output's dtype, contiguous.
+Expected<std::vector<HostOutput>> run_reference(const VerifiedChain& chain,
+                                                const Execution& execution, bool all) {
+  EvaluateOptions options;
+  options.all = all;
+  auto expected = evaluate(chain, execution.data.inputs, options);
+  if (!expected) return expected.takeError();
+  std::vector<HostOutput> outputs;
+  for (size_t i = 0; i < expected->size(); ++i) {
+    const Expectation& e = (*expected)[i];
+    HostOutput output;
+    output.type = with_symbol(chain.output_type(static_cast<int>(i)), execution.symbol);
+    if (!e.indices.empty()) {
+      output.type.shape = {Dim{static_cast<i64>(e.values.size()), false}};
+    }
+    output.type.strides = contiguous_strides(output.type.shape);
+    const DType dtype = output.type.dtype;
+    output.bytes.resize(e.values.size() * static_cast<size_t>(dtype_bytes(dtype)));
+    for (size_t v = 0; v < e.values.size(); ++v) {
+      store_element(dtype, output.bytes.data(), static_cast<i64>(v), e.values[v].value);
+    }
+    outputs.push_back(std::move(output));
+  }
+  return outputs;
+}
+
+Summary summarise(const HostOutput& output) {
+  Summary summary;
+  llvm::SmallVector<i64, 4> at(output.type.rank(), 0);
+  const i64 count = num_elements(output.type);
+  for (i64 i = 0; i < count; ++i) {
+    i64 offset = 0;
+    for (size_t d = 0; d < at.size(); ++d) offset += at[d] * output.type.strides[d];
+    summary.add(load_element(output.type.dtype, output.bytes.data(), offset));
+    for (size_t d = at.size(); d > 0 && ++at[d - 1] == output.type.shape[d - 1].size; --d) {
+      at[d - 1] = 0;
+    }
+  }
+  return summary;
+}
+
+void print_summary(const std::string& name, const TensorType& type, const Summary& s) {
+  fmt::print("{}: {}", name, to_string(type));
+  const i64 elements = num_elements(type);
+  if (s.elements != elements) fmt::print(", sampled at {} of {} elements", s.elements, elements);
+  if (s.elements == 0) {
+    fmt::print(", empty\n");
+    return;
+  }
+  const double finite = static_cast<double>(s.elements - s.not_finite);
+  fmt::print("\n  least {:.6g}, greatest {:.6g}, mean {:.6g}, {} not finite\n", s.least, s.greatest,
+             finite > 0 ? s.sum / finite : 0, s.not_finite);
+  fmt::print("  first [{:.6g}{}]\n", fmt::join(s.first, ", "),
+             s.elements > static_cast<i64>(s.first.size()) ? ", ..." : "");
+}
+
+Error run(const RunOptions& options, const VerifiedChain& chain) {
+  Expected<Paths> paths = output_paths(chain, options);
+  if (!paths) return paths.takeError();
+  Expected<Execution> execution = prepare(chain, options);
+  if (!execution) return execution.takeError();
+  auto outputs = execution->on_device()
+                     ? run_on_device(*execution->executable, execution->data.inputs)
+                     : run_reference(chain, *execution, !paths->empty());
+  if (!outputs) return outputs.takeError();
+  fmt::print("{} ran on {}\n", chain.chain().name, execution->where);
+  for (size_t i = 0; i < outputs->size(); ++i) {
+    const HostOutput& output = (*outputs)[i];
+    const int number = static_cast<int>(i);
+    print_summary(chain.value(chain.chain().outputs[i].value).name,
+                  with_symbol(chain.output_type(number), execution->symbol), summarise(output));
+    const auto path = paths->find(number);
+    if (path == paths->end()) continue;
+    if (Error error = write_npy(path->second, output.type, output.bytes.data())) return error;
+    fmt::print("  wrote {}\n", path->second);
+  }
+  return Error::success();
+}
+
+}  // namespace
+
+void add_run(CLI::App& app, int& exit_code) {
+  auto options = std::make_shared<RunOptions>();
+  CLI::App* command = app.add_subcommand("run", "Run a chain once and keep its outputs");
+  add_execution_options(*command, *options);
+  command->add_option("--output", options->outputs, "name=file.npy; repeatable");
+  command->callback([options, &exit_code] {
+    exit_code =
+        with_chain(options->file, [&](const VerifiedChain& chain) { return run(*options, chain); });
+  });
+}
+
+}  // namespace catenary::tools
