@@ -18,10 +18,10 @@ target_sources(catenary PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}/
 
 set(catenary_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/catenary)
 install(TARGETS catenary EXPORT catenaryTargets
-        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT catenary
-        FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT catenary)
+        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library
+        FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT library)
 install(EXPORT catenaryTargets NAMESPACE catenary:: DESTINATION ${catenary_package_dir}
-        COMPONENT catenary)
+        COMPONENT library)
 configure_package_config_file(
   ${PROJECT_SOURCE_DIR}/cmake/catenaryConfig.cmake.in
   ${CMAKE_CURRENT_BINARY_DIR}/catenaryConfig.cmake INSTALL_DESTINATION ${catenary_package_dir})
@@ -29,10 +29,10 @@ write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/catenaryConfigVersi
                                  COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/catenaryConfig.cmake
               ${CMAKE_CURRENT_BINARY_DIR}/catenaryConfigVersion.cmake
-        DESTINATION ${catenary_package_dir} COMPONENT catenary)
+        DESTINATION ${catenary_package_dir} COMPONENT library)
 # The prefix is found from the file's own place, so an installed tree may be moved.
 file(RELATIVE_PATH catenary_pc_prefix /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
 configure_file(${PROJECT_SOURCE_DIR}/cmake/catenary.pc.in ${CMAKE_CURRENT_BINARY_DIR}/catenary.pc
                @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/catenary.pc
-        DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT catenary)
+        DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT library)

@@ -6,7 +6,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
@@ -15,6 +14,7 @@
 
 #include "runtime/engine.h"
 #include "shared/params.h"
+#include "tests/support/affine_chain.h"
 #include "tests/support/fake_driver.h"
 
 namespace {
@@ -35,127 +35,29 @@ std::atomic<long> allocations{0};
 [[gnu::noinline]] void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 
 using namespace catenary;
+using catenary::testing::affine_compiled;
 using catenary::testing::fake;
 using catenary::testing::fake_api;
 using catenary::testing::FakeLaunch;
+using catenary::testing::kAffineColumns;
+using catenary::testing::kAffineMaxRows;
+using catenary::testing::no_cache;
 using cuda::ScopedDriver;
 
 namespace {
-
-constexpr i64 kColumns = 8;
-constexpr i64 kMaxRows = 64;
-
-TensorType rows(DType dtype, i64 align = 16) {
-  TensorType type;
-  type.dtype = dtype;
-  type.shape = {Dim{kMaxRows, true}, Dim{kColumns, false}};
-  type.align = align;
-  return type;
-}
-
-// y[M, 8] = x[M, 8] * alpha + b[8], M in 0..64. Parameters: x, alpha, b.
-VerifiedChain test_chain() {
-  Chain chain;
-  chain.name = "affine";
-  chain.symbol = Symbol{"M", 0, kMaxRows};
-  const ValueId x = chain.parameter(Role::kInput, "x", rows(DType::kF32));
-  TensorType scalar;
-  scalar.align = 4;
-  const ValueId alpha = chain.parameter(Role::kScalar, "alpha", scalar);
-  TensorType bias;
-  bias.shape = {Dim{kColumns, false}};
-  const ValueId b = chain.parameter(Role::kWeight, "b", bias);
-  const ValueId scaled = chain.elementwise(Op::kScale, {Use{x, ""}, Use{alpha, ""}}, {}, "scaled");
-  const ValueId y = chain.elementwise(Op::kAdd, {Use{scaled, ""}, Use{b, ""}}, {}, "y");
-  chain.returns(y, DType::kBF16);
-  return llvm::cantFail(verify(std::move(chain)));
-}
-
-SlotBinding parameter_slot(int position, i64 align) {
-  SlotBinding slot;
-  slot.index = position;
-  slot.align = align;
-  return slot;
-}
-
-SlotBinding output_slot(int index) {
-  SlotBinding slot;
-  slot.kind = SlotBinding::Kind::kOutput;
-  slot.index = index;
-  return slot;
-}
-
-SlotBinding workspace_slot(i64 offset) {
-  SlotBinding slot;
-  slot.kind = SlotBinding::Kind::kWorkspace;
-  slot.workspace_offset = offset;
-  return slot;
-}
-
-KernelPlan kernel_plan(const char* symbol, std::vector<SlotBinding> slots, GridRule grid) {
-  KernelPlan kernel;
-  kernel.symbol = symbol;
-  kernel.slots = std::move(slots);
-  kernel.grid = grid;
-  kernel.threads = 128;
-  return kernel;
-}
-
-// M in 0..16: k_scale then k_add through the workspace. M in 17..64: one kernel with shared memory.
-std::shared_ptr<CompiledChain> test_compiled(const char* arch = "sm_90a") {
-  Plan plan;
-  plan.target = llvm::cantFail(find_target("h200"));
-  plan.workspace_bytes = 4096;
-  PlanBucket small{0, 16, {}, {true, true}};
-  small.kernels.push_back(kernel_plan("k_scale", {parameter_slot(0, 16), workspace_slot(512)},
-                                      GridRule{.fixed = 2, .scale = 1, .block = 4}));
-  small.kernels[0].scalars = {1};
-  small.kernels.push_back(kernel_plan("k_add",
-                                      {workspace_slot(512), parameter_slot(2, 16), output_slot(0)},
-                                      GridRule{.scale = 1, .block = 8}));
-  PlanBucket large{17, kMaxRows, {}, {false}};
-  large.kernels.push_back(
-      kernel_plan("k_all", {parameter_slot(0, 16), parameter_slot(2, 16), output_slot(0)},
-                  GridRule{.scale = 1}));
-  large.kernels[0].smem_bytes = 65536;
-  plan.buckets = {small, large};
-
-  auto compiled = std::make_shared<CompiledChain>(CompiledChain{test_chain(), plan, {}});
-  u8 number = 0;
-  for (const PlanBucket& bucket : plan.buckets) {
-    compiled->buckets.emplace_back();
-    for (const KernelPlan& kernel : bucket.kernels) {
-      CompiledKernel made;
-      made.key.bytes[0] = ++number;
-      auto cubin = std::make_shared<Cubin>();
-      cubin->symbol = kernel.symbol;
-      cubin->arch = arch;
-      cubin->image = {0x7f, 'E', 'L', 'F'};
-      made.cubin = cubin;
-      compiled->buckets.back().push_back(std::move(made));
-    }
-  }
-  return compiled;
-}
-
-EngineOptions no_cache() {
-  EngineOptions options;
-  options.cache.mode = CacheMode::kOff;
-  return options;
-}
 
 // A driver of fakes, an engine and the test chain loaded on device 0.
 struct Loaded {
   ScopedDriver driver = llvm::cantFail(ScopedDriver::over(fake_api()));
   Engine engine{no_cache()};
-  std::shared_ptr<const Executable> executable = llvm::cantFail(engine.load(test_compiled(), 0));
+  std::shared_ptr<const Executable> executable = llvm::cantFail(engine.load(affine_compiled(), 0));
 };
 
 // Device memory that nobody touches, and the arguments that use it well.
 struct Arguments {
-  alignas(256) unsigned char x[kMaxRows * kColumns * 4];
-  alignas(256) unsigned char b[kColumns * 4];
-  alignas(256) unsigned char y[kMaxRows * kColumns * 2];
+  alignas(256) unsigned char x[kAffineMaxRows * kAffineColumns * 4];
+  alignas(256) unsigned char b[kAffineColumns * 4];
+  alignas(256) unsigned char y[kAffineMaxRows * kAffineColumns * 2];
   alignas(256) unsigned char workspace[4096];
   void* tensors[3] = {x, b, y};
   float scalars[1] = {2.5f};
@@ -256,7 +158,7 @@ TEST_CASE("an edge overlaps where it is planned and, before the first kernel, al
 TEST_CASE("a kernel without CTAs is skipped, and what follows it overlaps nothing") {
   const ScopedDriver driver = llvm::cantFail(ScopedDriver::over(fake_api()));
   Engine engine{no_cache()};
-  auto compiled = test_compiled();
+  auto compiled = affine_compiled();
   compiled->plan.buckets[0].kernels[0].grid = GridRule{.fixed = 0};
   auto executable = llvm::cantFail(engine.load(compiled, 0));
   Arguments arguments(4);
@@ -381,7 +283,7 @@ TEST_CASE("threads may launch one executable at once") {
   }();
   const ScopedDriver driver = llvm::cantFail(ScopedDriver::over(api));
   Engine engine{no_cache()};
-  auto executable = llvm::cantFail(engine.load(test_compiled(), 0));
+  auto executable = llvm::cantFail(engine.load(affine_compiled(), 0));
   std::atomic<int> failures{0};
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
@@ -397,101 +299,6 @@ TEST_CASE("threads may launch one executable at once") {
   }
   for (std::thread& thread : threads) thread.join();
   CHECK(failures == 0);
-}
-
-TEST_CASE("loading forces the load, raises the limit once and unloads at the end") {
-  const ScopedDriver driver = llvm::cantFail(ScopedDriver::over(fake_api()));
-  Engine engine{no_cache()};
-  const auto count = [](const std::string& call) {
-    return std::count(fake().calls.begin(), fake().calls.end(), call);
-  };
-  {
-    auto first = llvm::cantFail(engine.load(test_compiled(), 1));
-    CHECK(first->device() == 1);
-    CHECK(first->workspace_bytes() == 4096);
-    CHECK(fake().calls[0] == "push 101");
-    CHECK(count("load") == 3);
-    CHECK(count("func_load k_scale") == 1);
-    CHECK(count("attribute 8=65536") == 1);
-    CHECK(fake().loaded_relaxed);
-    CHECK(fake().capture_mode == 0);
-    CHECK(fake().pushed == 0);
-    auto second = llvm::cantFail(engine.load(test_compiled(), 1));
-    CHECK(count("load") == 3);  // the same kernels on the same device
-    auto third = llvm::cantFail(engine.load(test_compiled(), 0));
-    CHECK(count("load") == 6);
-    CHECK(count("unload") == 0);
-  }
-  CHECK(count("unload") == 6);
-}
-
-TEST_CASE("an older driver without cuFuncLoad still loads") {
-  cuda::Api api = fake_api();
-  api.func_load = nullptr;
-  const ScopedDriver driver = llvm::cantFail(ScopedDriver::over(api));
-  Engine engine{no_cache()};
-  CHECK(static_cast<bool>(engine.load(test_compiled(), 0)));
-}
-
-TEST_CASE("loading refuses capture, other GPUs and what the driver refuses") {
-  const ScopedDriver driver = llvm::cantFail(ScopedDriver::over(fake_api()));
-  Engine engine{no_cache()};
-  const auto report_of = [&](const char* arch, int device, cuda::Stream stream = nullptr) {
-    return take_report(engine.load(test_compiled(arch), device, stream).takeError());
-  };
-  const auto expect = [](const ErrorReport& report, ErrorCode code,
-                         std::initializer_list<const char*> parts) {
-    CHECK(report.code == code);
-    for (const char* part : parts) {
-      CAPTURE(report.message);
-      CHECK(report.message.find(part) != std::string::npos);
-    }
-  };
-  expect(report_of("sm_80", 0), ErrorCode::kArchMismatch, {"'affine'", "sm_80", "sm_90", "H200"});
-  expect(report_of("sm_100a", 0), ErrorCode::kArchMismatch, {"sm_100a"});
-  expect(report_of("sm_90a", 5), ErrorCode::kInvalidArgument, {"device 5"});
-  expect(take_report(engine.load(nullptr, 0).takeError()), ErrorCode::kInvalidArgument, {"null"});
-  CHECK(std::count(fake().calls.begin(), fake().calls.end(), "load") == 0);
-
-  const auto stream = reinterpret_cast<cuda::Stream>(0x77);
-  fake().capture_status = 1;
-  fake().capturing_stream = stream;
-  expect(report_of("sm_90a", 0, stream), ErrorCode::kNotWarmedCapture, {"prepare() before"});
-  fake().capture_status = 0;
-  fake().capture_result = 906;
-  expect(report_of("sm_90a", 0), ErrorCode::kNotWarmedCapture, {"prepare() before"});
-  expect(take_report(engine.prepare(test_chain().chain(), 0).takeError()),
-         ErrorCode::kNotWarmedCapture, {"prepare() before"});
-  fake().capture_result = 0;
-  CHECK(std::count(fake().calls.begin(), fake().calls.end(), "load") == 0);
-
-  fake().smem_per_cta = 48 * 1024;
-  expect(report_of("sm_90a", 0), ErrorCode::kResourceLimit, {"k_all", "65536", "49152"});
-  fake().smem_per_cta = 227 * 1024;
-  fake().load_result = 209;
-  expect(report_of("sm_90a", 0), ErrorCode::kArchMismatch, {"k_scale"});
-  fake().load_result = 0;
-  fake().get_kernel_result = 500;
-  expect(report_of("sm_90a", 0), ErrorCode::kDriver, {"k_scale", "entry"});
-  CHECK(fake().calls.back() == "unload");
-  CHECK(fake().pushed == 0);
-}
-
-TEST_CASE("parameters and grids that no launch takes are refused at load") {
-  const ScopedDriver driver = llvm::cantFail(ScopedDriver::over(fake_api()));
-  Engine engine{no_cache()};
-  auto compiled = test_compiled();
-  compiled->plan.buckets[1].kernels[0].slots.assign(512, parameter_slot(0, 16));
-  ErrorReport report = take_report(engine.load(compiled, 0).takeError());
-  CHECK(report.code == ErrorCode::kResourceLimit);
-  CHECK(report.message.find("k_all") != std::string::npos);
-  CHECK(report.message.find("512 pointers") != std::string::npos);
-
-  compiled = test_compiled();
-  compiled->plan.buckets[0].kernels[1].grid = GridRule{.fixed = i64{1} << 31};
-  report = take_report(engine.load(compiled, 0).takeError());
-  CHECK(report.code == ErrorCode::kResourceLimit);
-  CHECK(report.message.find("2147483648 CTAs") != std::string::npos);
 }
 
 TEST_CASE("a chain without a symbol takes 0 only") {
@@ -524,7 +331,7 @@ TEST_CASE("a forked child is refused with one sentence") {
   const pid_t child = fork();
   if (child == 0) {
     const ErrorReport launch = take_report(loaded.executable->launch(arguments.launch));
-    const ErrorReport load = take_report(loaded.engine.load(test_compiled(), 0).takeError());
+    const ErrorReport load = take_report(loaded.engine.load(affine_compiled(), 0).takeError());
     const bool refused = launch.code == ErrorCode::kDriver && load.code == ErrorCode::kDriver &&
                          launch.message.find("fork") != std::string::npos &&
                          fake().launches.empty();

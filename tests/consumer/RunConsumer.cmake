@@ -12,7 +12,7 @@ if(LAUNCHER)
 endif()
 if(MODE STREQUAL "package")
   file(REMOVE_RECURSE ${WORK}/prefix)
-  run(${CMAKE_COMMAND} --install ${BUILD} --component catenary --prefix ${WORK}/prefix)
+  run(${CMAKE_COMMAND} --install ${BUILD} --component library --prefix ${WORK}/prefix)
   list(APPEND arguments -DCMAKE_PREFIX_PATH=${WORK}/prefix)
 else()
   # The same warnings as the project's own build: a compiler cache then has every object already.

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// Engine::load over a fake driver: what is asked of the driver, once; and every refusal, before the
+// driver is asked where it can be.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "runtime/engine.h"
+#include "tests/support/affine_chain.h"
+#include "tests/support/fake_driver.h"
+
+using namespace catenary;
+using catenary::cuda::ScopedDriver;
+using catenary::testing::affine_chain;
+using catenary::testing::affine_compiled;
+using catenary::testing::fake;
+using catenary::testing::fake_api;
+using catenary::testing::no_cache;
+using catenary::testing::parameter_slot;
+
+TEST_CASE("loading forces the load, raises the limit once and unloads at the end") {
+  const ScopedDriver driver = llvm::cantFail(ScopedDriver::over(fake_api()));
+  Engine engine{no_cache()};
+  const auto count = [](const std::string& call) {
+    return std::count(fake().calls.begin(), fake().calls.end(), call);
+  };
+  {
+    auto first = llvm::cantFail(engine.load(affine_compiled(), 1));
+    CHECK(first->device() == 1);
+    CHECK(first->workspace_bytes() == 4096);
+    CHECK(fake().calls[0] == "push 101");
+    CHECK(count("load") == 3);
+    CHECK(count("func_load k_scale") == 1);
+    CHECK(count("attribute 8=65536") == 1);
+    CHECK(fake().loaded_relaxed);
+    CHECK(fake().capture_mode == 0);
+    CHECK(fake().pushed == 0);
+    auto second = llvm::cantFail(engine.load(affine_compiled(), 1));
+    CHECK(count("load") == 3);  // the same kernels on the same device
+    auto third = llvm::cantFail(engine.load(affine_compiled(), 0));
+    CHECK(count("load") == 6);
+    CHECK(count("unload") == 0);
+  }
+  CHECK(count("unload") == 6);
+}
+
+TEST_CASE("an older driver without cuFuncLoad still loads") {
+  cuda::Api api = fake_api();
+  api.func_load = nullptr;
+  const ScopedDriver driver = llvm::cantFail(ScopedDriver::over(api));
+  Engine engine{no_cache()};
+  CHECK(static_cast<bool>(engine.load(affine_compiled(), 0)));
+}
+
+TEST_CASE("loading refuses capture, other GPUs and what the driver refuses") {
+  const ScopedDriver driver = llvm::cantFail(ScopedDriver::over(fake_api()));
+  Engine engine{no_cache()};
+  const auto report_of = [&](const char* arch, int device, cuda::Stream stream = nullptr) {
+    return take_report(engine.load(affine_compiled(arch), device, stream).takeError());
+  };
+  const auto expect = [](const ErrorReport& report, ErrorCode code,
+                         std::initializer_list<const char*> parts) {
+    CHECK(report.code == code);
+    for (const char* part : parts) {
+      CAPTURE(report.message);
+      CHECK(report.message.find(part) != std::string::npos);
+    }
+  };
+  expect(report_of("sm_80", 0), ErrorCode::kArchMismatch, {"'affine'", "sm_80", "sm_90", "H200"});
+  expect(report_of("sm_100a", 0), ErrorCode::kArchMismatch, {"sm_100a"});
+  expect(report_of("sm_90a", 5), ErrorCode::kInvalidArgument, {"device 5"});
+  expect(take_report(engine.load(nullptr, 0).takeError()), ErrorCode::kInvalidArgument, {"null"});
+  CHECK(std::count(fake().calls.begin(), fake().calls.end(), "load") == 0);
+
+  const auto stream = reinterpret_cast<cuda::Stream>(0x77);
+  fake().capture_status = 1;
+  fake().capturing_stream = stream;
+  expect(report_of("sm_90a", 0, stream), ErrorCode::kNotWarmedCapture, {"prepare() before"});
+  fake().capture_status = 0;
+  fake().capture_result = 906;
+  expect(report_of("sm_90a", 0), ErrorCode::kNotWarmedCapture, {"prepare() before"});
+  expect(take_report(engine.prepare(affine_chain().chain(), 0).takeError()),
+         ErrorCode::kNotWarmedCapture, {"prepare() before"});
+  fake().capture_result = 0;
+  CHECK(std::count(fake().calls.begin(), fake().calls.end(), "load") == 0);
+
+  fake().smem_per_cta = 48 * 1024;
+  expect(report_of("sm_90a", 0), ErrorCode::kResourceLimit, {"k_all", "65536", "49152"});
+  fake().smem_per_cta = 227 * 1024;
+  fake().load_result = 209;
+  expect(report_of("sm_90a", 0), ErrorCode::kArchMismatch, {"k_scale"});
+  fake().load_result = 0;
+  fake().get_kernel_result = 500;
+  expect(report_of("sm_90a", 0), ErrorCode::kDriver, {"k_scale", "entry"});
+  CHECK(fake().calls.back() == "unload");
+  CHECK(fake().pushed == 0);
+}
+
+TEST_CASE("parameters and grids that no launch takes are refused at load") {
+  const ScopedDriver driver = llvm::cantFail(ScopedDriver::over(fake_api()));
+  Engine engine{no_cache()};
+  auto compiled = affine_compiled();
+  compiled->plan.buckets[1].kernels[0].slots.assign(512, parameter_slot(0, 16));
+  ErrorReport report = take_report(engine.load(compiled, 0).takeError());
+  CHECK(report.code == ErrorCode::kResourceLimit);
+  CHECK(report.message.find("k_all") != std::string::npos);
+  CHECK(report.message.find("512 pointers") != std::string::npos);
+
+  compiled = affine_compiled();
+  compiled->plan.buckets[0].kernels[1].grid = GridRule{.fixed = i64{1} << 31};
+  report = take_report(engine.load(compiled, 0).takeError());
+  CHECK(report.code == ErrorCode::kResourceLimit);
+  CHECK(report.message.find("2147483648 CTAs") != std::string::npos);
+}

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// A compiled chain made by hand: two buckets, three kernels, a workspace, a scalar. Tests of
+// loading and launching use it so that no compiler takes part.
+#pragma once
+
+#include <memory>
+
+#include "runtime/engine.h"
+
+namespace catenary::testing {
+
+inline constexpr i64 kAffineColumns = 8;
+inline constexpr i64 kAffineMaxRows = 64;
+
+// y[M, 8] = x[M, 8] * alpha + b[8], M in 0..64. Parameters: x, alpha, b.
+VerifiedChain affine_chain();
+
+// M in 0..16: k_scale then k_add through the workspace. M in 17..64: k_all, with shared memory.
+std::shared_ptr<CompiledChain> affine_compiled(const char* arch = "sm_90a");
+
+// The pointer of parameter `position`.
+SlotBinding parameter_slot(int position, i64 align);
+
+EngineOptions no_cache();
+
+}  // namespace catenary::testing
