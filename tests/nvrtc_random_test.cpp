@@ -107,6 +107,7 @@ TEST_CASE("a value recomputed by one kernel and stored by a later one is planned
   })";
   for (bool fuse : {true, false}) {
     auto verified = verify(llvm::cantFail(parse(text)));
+    if (!verified) MESSAGE(take_report(verified.takeError()).message);
     REQUIRE(static_cast<bool>(verified));
     PlanOptions options;
     options.fuse = fuse;
@@ -136,18 +137,22 @@ TEST_CASE("a kernel's scalars and tensors are named by their positions among the
       input y: f32[8]) {
     p = scale(y, c)
     q = scale(p, b)
-    return q: f32
+    r = sub(q, x)
+    t = scale(r, a)
+    return t: f32
   })";
   auto verified = verify(llvm::cantFail(parse(text)));
+  if (!verified) MESSAGE(take_report(verified.takeError()).message);
   REQUIRE(static_cast<bool>(verified));
   auto plan = make_plan(*verified, all_targets()[0]);
   REQUIRE(static_cast<bool>(plan));
   const KernelPlan& kernel = plan->buckets[0].kernels[0];
+  REQUIRE(kernel.slots.size() == 3);
   CHECK(kernel.slots[0].name == "y");
   CHECK(kernel.slots[0].index == 4);
-  REQUIRE(kernel.scalars.size() == 2);
-  CHECK(kernel.scalars[0] == 3);
-  CHECK(kernel.scalars[1] == 1);
+  CHECK(kernel.slots[1].name == "x");
+  CHECK(kernel.slots[1].index == 2);
+  CHECK(llvm::ArrayRef<int>(kernel.scalars) == llvm::ArrayRef<int>({3, 1, 0}));
 }
 
 TEST_CASE("a sample of random chains compiles for three architectures without spills") {

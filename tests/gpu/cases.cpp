@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/gpu/cases.h"
+
+#include <algorithm>
+
+#include "compiler/gemm_tiles.h"
+#include "ir/random.h"
+#include "ir/random_chain.h"
+#include "ir/text.h"
+
+namespace catenary::gpu_suite {
+namespace {
+
+constexpr int kForcedSplits[] = {2, 3, 4, 6, 8};
+
+// Names that one row of gemm_tiles() has: 32-bit operands halve K, a gated pair halves N.
+std::vector<std::string> tile_names(const GemmTile& tile) {
+  std::vector<std::string> names;
+  for (bool gated : {false, true}) {
+    for (bool wide : {false, true}) {
+      GemmConfig config;
+      config.block_m = tile.block_m;
+      config.block_n = gated ? std::max(tile.block_n / 2, 16 * tile.warps_n) : tile.block_n;
+      config.block_k = wide ? tile.block_k / 2 : tile.block_k;
+      config.warps_m = tile.warps_m;
+      config.warps_n = tile.warps_n;
+      config.stages = tile.stages;
+      names.push_back(tile_name(config));
+    }
+  }
+  return names;
+}
+
+RandomChainOptions chain_options(i64 index, bool exact) {
+  RandomChainOptions options;
+  options.exact_only = exact;
+  options.no_ragged = index % 4 != 0;
+  // Most pointwise chains come from the generator's own choice; every eighth is sure to be one.
+  options.max_contractions = index % 8 == 5 ? 0 : 2;
+  options.max_elements = index % 20 == 0 ? 1 << 18 : index % 5 < 2 ? 1 << 15 : 4096;
+  return options;
+}
+
+Case random_case(i64 index, bool exact, u64 seed) {
+  Case made;
+  made.seed = mix64(seed + static_cast<u64>(index) * 0x9e3779b97f4a7c15ull);
+  made.name = fmt::format("{} {}", exact ? "exact" : "general", index);
+  made.chain = random_chain(made.seed, chain_options(index, exact));
+  made.must_be_exact = exact;
+  made.real_data = !exact || index % 3 == 0;
+  if (index % 10 == 3) made.options.split_k = kForcedSplits[index / 10 % 5];
+  if (index % 2 == 1)
+    made.tile = static_cast<int>(index / 2 % static_cast<i64>(gemm_tiles().size()));
+  if (index % 16 == 6) made.options.fuse = false;
+  made.symbols = symbol_values(made.chain, made.seed);
+  return made;
+}
+
+}  // namespace
+
+std::vector<i64> symbol_values(const Chain& chain, u64 seed) {
+  if (!chain.symbol) return {0};
+  const i64 lo = chain.symbol->lo;
+  const i64 hi = chain.symbol->hi;
+  std::vector<i64> values = {lo, hi, std::min(lo + 1, hi), std::max(hi - 1, lo),
+                             Random(seed).range(lo, hi)};
+  std::sort(values.begin(), values.end());
+  values.erase(std::unique(values.begin(), values.end()), values.end());
+  return values;
+}
+
+Case from_text(const WrittenCase& written, u64 seed) {
+  Case made;
+  made.name = written.name;
+  made.seed = seed;
+  Expected<Chain> chain = parse(written.text);
+  if (chain) {
+    made.chain = std::move(*chain);
+  } else {
+    // An empty chain is refused by verify(), which reports the case.
+    made.name += ": " + take_report(chain.takeError()).message;
+  }
+  made.options.split_k = written.split_k;
+  made.symbols = written.symbols.empty() ? symbol_values(made.chain, seed) : written.symbols;
+  made.ends = written.ends;
+  made.real_data = true;
+  return made;
+}
+
+i64 num_cases(i64 exact_configs) {
+  const i64 written = static_cast<i64>(written_cases().size());
+  return std::max(exact_configs, written) + exact_configs / 4;
+}
+
+Case make_case(i64 index, i64 exact_configs, u64 seed) {
+  const auto& written = written_cases();
+  if (index < static_cast<i64>(written.size())) {
+    return from_text(written[static_cast<size_t>(index)], seed + static_cast<u64>(index));
+  }
+  return random_case(index, index < exact_configs, seed);
+}
+
+Expected<Plan> plan_case(const VerifiedChain& chain, const Target& target, const Case& from,
+                         PlanOptions& options) {
+  std::vector<std::string> names = {""};
+  if (from.tile >= 0) {
+    names = tile_names(gemm_tiles()[static_cast<size_t>(from.tile)]);
+    names.push_back("");
+  }
+  llvm::SmallVector<int, 2> splits = {0};
+  if (from.options.split_k > 1) splits.insert(splits.begin(), from.options.split_k);
+  ErrorReport last;
+  for (const std::string& name : names) {
+    for (int split : splits) {
+      options = from.options;
+      options.force_tile = name;
+      options.split_k = split;
+      Expected<Plan> plan = make_plan(chain, target, options);
+      if (plan) return plan;
+      last = take_report(plan.takeError());
+    }
+  }
+  return make_error_text(last.code, last.message, last.at);
+}
+
+}  // namespace catenary::gpu_suite

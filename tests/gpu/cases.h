@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// The chains that the suite runs: random ones over every dtype, layout, epilogue and forced plan,
+// and a few written by hand for what random ones meet too rarely (ragged labels, zero sizes,
+// buckets of the symbol, several tiles).
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compiler/plan.h"
+#include "ir/fill.h"
+
+namespace catenary::gpu_suite {
+
+struct Case {
+  std::string name;
+  u64 seed = 0;
+  Chain chain;
+  // Forced choices; dropped where no candidate fits them.
+  PlanOptions options;
+  int tile = -1;           // row of gemm_tiles() to force
+  bool real_data = false;  // also on real data
+  bool must_be_exact = false;
+  std::vector<i64> symbols;  // {0} where the chain has none
+  // Ragged ends to use in place of random ones, one vector per run.
+  std::vector<std::vector<i32>> ends;
+};
+
+// Case `index` of the list that `seed` and `exact_configs` give: those written by hand, then random
+// exact ones up to `exact_configs` in all, then a quarter as many random chains with every op.
+i64 num_cases(i64 exact_configs);
+Case make_case(i64 index, i64 exact_configs, u64 seed);
+
+// A chain written by hand; ends as in Case.
+struct WrittenCase {
+  const char* name;
+  const char* text;
+  std::vector<i64> symbols;
+  std::vector<std::vector<i32>> ends;
+  int split_k = 0;
+};
+const std::vector<WrittenCase>& written_cases();
+
+// Small chains of every family, for the sanitizers: one launch of a few CTAs each.
+const std::vector<WrittenCase>& sanitizer_cases();
+
+Case from_text(const WrittenCase& written, u64 seed);
+
+// The plan under the case's options, or without what does not fit: split, tile, then both.
+// `options` receives what was used.
+Expected<Plan> plan_case(const VerifiedChain& chain, const Target& target, const Case& from,
+                         PlanOptions& options);
+
+// Symbol values worth a run: both ends, one next to each, one between.
+std::vector<i64> symbol_values(const Chain& chain, u64 seed);
+
+}  // namespace catenary::gpu_suite

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/gpu/configs.h"
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "ir/random_chain.h"
+#include "ir/text.h"
+#include "tests/gpu/run_case.h"
+
+namespace catenary::gpu_suite {
+namespace {
+
+constexpr double kShrinkSeconds = 20;
+
+// Host threads that prepare cases in order; take() hands them over in order.
+class Preparation {
+ public:
+  Preparation(const Suite& suite, i64 count) : suite_(suite), ready_(static_cast<size_t>(count)) {
+    const unsigned cores = std::max(std::thread::hardware_concurrency(), 1u);
+    const int wanted =
+        suite.options().threads > 0 ? suite.options().threads : static_cast<int>(cores);
+    for (int i = 0; i < wanted; ++i) threads_.emplace_back([this] { work(); });
+  }
+
+  ~Preparation() {
+    stop_ = true;
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+  // Null when the time is over before the case is ready.
+  std::unique_ptr<PreparedCase> take(i64 index) {
+    std::unique_lock lock(mutex_);
+    const auto is_ready = [&] { return ready_[static_cast<size_t>(index)] != nullptr; };
+    while (!changed_.wait_for(lock, std::chrono::milliseconds(200), is_ready)) {
+      if (suite_.out_of_time()) return nullptr;
+    }
+    return std::move(ready_[static_cast<size_t>(index)]);
+  }
+
+  i64 prepared() const { return done_; }
+
+ private:
+  void work() {
+    while (!stop_ && !suite_.out_of_time()) {
+      const i64 index = next_++;
+      if (index >= static_cast<i64>(ready_.size())) return;
+      auto prepared = std::make_unique<PreparedCase>(
+          prepare_case(suite_, make_case(index, suite_.options().configs, suite_.options().seed)));
+      ++done_;
+      const std::lock_guard lock(mutex_);
+      ready_[static_cast<size_t>(index)] = std::move(prepared);
+      changed_.notify_all();
+    }
+  }
+
+  const Suite& suite_;
+  std::vector<std::unique_ptr<PreparedCase>> ready_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::atomic<i64> next_{0}, done_{0};
+  std::atomic<bool> stop_{false};
+  std::vector<std::thread> threads_;
+};
+
+void count_facts(const PreparedCase& prepared, Tally& tally) {
+  for (const PlanBucket& bucket : prepared.compiled->plan.buckets) {
+    for (const KernelPlan& kernel : bucket.kernels) {
+      ++tally.families[std::string(family_text(kernel.family))];
+      if (const auto* gemm = std::get_if<GemmConfig>(&kernel.config)) {
+        constexpr const char* kMath[] = {"gemm bf16", "gemm f16", "gemm tf32", "gemm f32"};
+        ++tally.dtypes[kMath[static_cast<int>(gemm->math)]];
+        if (gemm->split_k > 1) ++tally.options["split K"];
+        if (gemm->gated) ++tally.options["gated pair"];
+        if (gemm->ragged == Ragged::kRows) ++tally.options["ragged rows"];
+        if (gemm->ragged == Ragged::kTerms) ++tally.options["ragged terms"];
+        ++tally.options[fmt::format("tile {}x{}", gemm->block_m, gemm->block_n)];
+        ++tally.options[fmt::format("copies of {} and {} bytes", gemm->a.copy_bytes,
+                                    gemm->b.copy_bytes)];
+      }
+    }
+  }
+  for (const PreparedRun& run : prepared.runs) {
+    ++tally.runs;
+    ++tally.data[std::string(fill_text(run.kind))];
+  }
+  if (!prepared.options.force_tile.empty()) ++tally.options["forced tile"];
+  if (prepared.compiled->chain.chain().symbol) ++tally.options["symbol"];
+  for (size_t i = 0; i < prepared.compiled->chain.chain().outputs.size(); ++i) {
+    const DType dtype = prepared.compiled->chain.output_type(static_cast<int>(i)).dtype;
+    ++tally.dtypes[fmt::format("output {}", dtype_text(dtype))];
+  }
+}
+
+void count_result(const PreparedCase& prepared, const CaseResult& result, Tally& tally) {
+  ++tally.configs;
+  ++(result.passed ? tally.passed : tally.failed);
+  tally.elements += result.elements;
+  tally.vacuous += result.vacuous;
+  tally.launches += result.launches;
+  if (result.worst_error_ratio > tally.worst_error_ratio) {
+    tally.worst_error_ratio = result.worst_error_ratio;
+    tally.worst_case = fmt::format("{} (seed {})", prepared.from.name, prepared.from.seed);
+  }
+  const auto is_exact = [](const PreparedRun& run) {
+    return run.kind != FillKind::kExactInteger || run.exact;
+  };
+  tally.exact += std::all_of(prepared.runs.begin(), prepared.runs.end(), is_exact);
+  tally.real_data += std::any_of(prepared.runs.begin(), prepared.runs.end(), [](const auto& run) {
+    return run.kind != FillKind::kExactInteger;
+  });
+}
+
+Failure describe(const PreparedCase& prepared, const std::string& problem) {
+  Failure failure;
+  failure.seed = prepared.from.seed;
+  failure.name = prepared.from.name;
+  failure.problem = problem;
+  failure.chain = print(prepared.from.chain);
+  if (prepared.compiled) failure.plan = plan_text(prepared.compiled->plan);
+  return failure;
+}
+
+// The smallest chain that still fails under the same options, within a time limit.
+void shrink_failure(Suite& suite, Runner& runner, const PreparedCase& prepared) {
+  const double until = suite.seconds() + kShrinkSeconds;
+  suite.progress("shrinking the first failure", true);
+  const Chain small = shrink(prepared.from.chain, [&](const Chain& chain) {
+    if (suite.seconds() > until || suite.out_of_time() || suite.context_lost()) return false;
+    Case smaller = prepared.from;
+    smaller.chain = chain;
+    smaller.symbols = symbol_values(chain, smaller.seed);
+    smaller.ends.clear();
+    const PreparedCase again = prepare_case(suite, std::move(smaller));
+    if (again.problem.code != ErrorCode::kOk) return false;
+    const CaseResult result = runner.run(again);
+    if (result.lost_context) suite.lose_context();
+    return !result.passed;
+  });
+  fmt::print("shrunk to:\n{}\n", print(small));
+  std::fflush(stdout);
+}
+
+void run_one(Suite& suite, Runner& runner, const PreparedCase& prepared) {
+  Tally& tally = suite.tally();
+  if (prepared.skipped) {
+    ++tally.skipped;
+    return;
+  }
+  if (prepared.problem.code != ErrorCode::kOk) {
+    ++tally.configs;
+    ++tally.failed;
+    suite.fail(describe(prepared, fmt::format("{}: {}", error_code_name(prepared.problem.code),
+                                              prepared.problem.message)));
+    return;
+  }
+  count_facts(prepared, tally);
+  const CaseResult result = runner.run(prepared);
+  count_result(prepared, result, tally);
+  if (result.lost_context) suite.lose_context();
+  if (result.passed) return;
+  std::string problem;
+  for (const std::string& line : result.problems) problem += line + "\n  ";
+  suite.fail(describe(prepared, problem));
+  if (tally.failures.size() == 1 && !suite.should_stop()) shrink_failure(suite, runner, prepared);
+}
+
+}  // namespace
+
+void run_configs(Suite& suite) {
+  const i64 count = num_cases(suite.options().configs);
+  suite.progress(fmt::format("{} configs, seed {}", count, suite.options().seed), true);
+  Runner runner(suite);
+  i64 done = 0;
+  {
+    Preparation preparation(suite, count);
+    for (; done < count && !suite.should_stop(); ++done) {
+      const std::unique_ptr<PreparedCase> prepared = preparation.take(done);
+      if (!prepared) break;
+      run_one(suite, runner, *prepared);
+      suite.progress(fmt::format("{} of {} configs run, {} prepared, {} failed", done + 1, count,
+                                 preparation.prepared(), suite.tally().failed));
+    }
+  }
+  const Tally& t = suite.tally();
+  suite.progress(
+      fmt::format("configs: {} of {} done; {} passed, {} failed, {} unsupported; {} bitwise, {} on "
+                  "real data, worst error {:.3f} of the allowed ({})",
+                  done, count, t.passed, t.failed, t.skipped, t.exact, t.real_data,
+                  t.worst_error_ratio, t.worst_case),
+      true);
+}
+
+}  // namespace catenary::gpu_suite

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// All memory of one launch as one block of bytes: every tensor and the workspace between guard
+// bands, at an address that has no more alignment than the chain declares. A block is filled on the
+// host, copied to the device as a whole, and compared byte by byte after the launch: whatever the
+// kernels may not write must be what it was.
+//
+//   | guard | tensor 0 | guard | guard | tensor 1 | guard | ... | guard | workspace | guard |
+#pragma once
+
+#include "ir/fill.h"
+#include "ir/reference.h"
+
+namespace catenary::gpu_suite {
+
+inline constexpr i64 kGuardElements = 4096;
+inline constexpr i64 kBlockAlign = 512;  // the block's own base
+
+// What a byte of the block may be after a launch.
+enum class ByteUse : u8 { kKeep, kOutput, kWorkspace };
+
+struct Region {
+  std::string name;
+  bool output = false;
+  bool workspace = false;
+  TensorType type;      // without symbol; of the workspace: f32[n]
+  i64 offset = 0;       // of the first byte of the payload
+  i64 bytes = 0;        // payload
+  i64 guard_begin = 0;  // guard bands: [guard_begin, offset) and [offset + bytes, guard_end)
+  i64 guard_end = 0;
+};
+
+struct MemoryImage {
+  std::vector<Region> regions;  // tensors in launch order, then the workspace if there is one
+  i64 bytes = 0;
+  std::vector<u8> run_a, run_b;  // contents before the two runs, poison 0xff and 0x3f
+  std::vector<ByteUse> use;
+  std::vector<float> scalars;
+};
+
+// `data_a` and `data_b` are fill_chain() of one seed with the poisons 0xff and 0x3f.
+MemoryImage make_image(const VerifiedChain& chain, i64 symbol, i64 workspace_bytes,
+                       const ChainData& data_a, const ChainData& data_b, u64 seed);
+
+// What changed that must not, or "". `before` and `after` hold image.bytes.
+std::string find_damage(const MemoryImage& image, const std::vector<u8>& before,
+                        const std::vector<u8>& after);
+
+// Bytes of outputs that differ between two runs: "" if none.
+std::string find_difference(const MemoryImage& image, const std::vector<u8>& a,
+                            const std::vector<u8>& b, bool outputs_only);
+
+}  // namespace catenary::gpu_suite

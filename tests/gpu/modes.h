@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// The smaller modes of the suite, one function each. Each returns the first thing that is wrong as
+// an error (kMismatch where a result is), and leaves the device as it found it.
+#pragma once
+
+#include "tests/gpu/suite.h"
+
+namespace catenary::gpu_suite {
+
+// Every chain of sanitizer_cases() once, each tensor an allocation of its own, nothing read back:
+// for compute-sanitizer, which does the judging.
+Error run_sanitizer_set(Suite& suite);
+
+// Graph capture and 50 replays, programmatic launches, loading during capture.
+Error run_capture(Suite& suite);
+
+// Wrong arguments, machine code for another architecture, two threads with one executable.
+Error run_errors(Suite& suite);
+
+// Tensors of more than 2^31 elements as A, B and D; sampled.
+Error run_big(Suite& suite);
+
+}  // namespace catenary::gpu_suite

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/gpu/run_case.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "ir/compare.h"
+
+namespace catenary::gpu_suite {
+namespace {
+
+std::string run_name(const PreparedRun& run) {
+  return fmt::format("{} data, symbol {}, data seed {}", fill_text(run.kind), run.symbol, run.seed);
+}
+
+void note(CaseResult& result, const PreparedRun& run, const std::string& what) {
+  result.passed = false;
+  if (result.problems.size() < 4) {
+    result.problems.push_back(fmt::format("{}: {}", run_name(run), what));
+  }
+}
+
+i64 count_vacuous(const std::vector<Interval>& expected) {
+  return std::count_if(expected.begin(), expected.end(), [](const Interval& interval) {
+    return !(interval.error < std::numeric_limits<double>::infinity());
+  });
+}
+
+}  // namespace
+
+Error Runner::reserve(i64 bytes) {
+  if (base_ != 0 && memory_.bytes() >= bytes + kBlockAlign) return Error::success();
+  memory_ = cuda::DeviceBuffer();
+  base_ = 0;
+  const i64 wanted = std::max<i64>(2 * bytes, i64{16} << 20) + kBlockAlign;
+  Expected<cuda::DeviceBuffer> buffer = cuda::DeviceBuffer::allocate(wanted);
+  if (!buffer) return buffer.takeError();
+  memory_ = std::move(*buffer);
+  base_ = static_cast<cuda::DevicePtr>(ceil_div(static_cast<i64>(memory_.get()), kBlockAlign) *
+                                       kBlockAlign);
+  return Error::success();
+}
+
+// The stand-in for a launch: puts what the reference says where a kernel would.
+Error Runner::stand_in(const PreparedRun& run, const Executable&) {
+  size_t output = 0;
+  for (const Region& region : run.image.regions) {
+    if (!region.output) continue;
+    const auto& shape = region.type.shape;
+    const auto& expected = run.expected[output++];
+    llvm::SmallVector<i64, 4> at(shape.size(), 0);
+    for (const Interval& element : expected) {
+      i64 offset = 0;
+      for (size_t d = 0; d < at.size(); ++d) offset += at[d] * region.type.strides[d];
+      store_element(region.type.dtype, reinterpret_cast<void*>(base_ + region.offset), offset,
+                    element.value);
+      for (size_t d = at.size(); d-- > 0;) {
+        if (++at[d] < shape[d].size) break;
+        at[d] = 0;
+      }
+    }
+  }
+  return Error::success();
+}
+
+// One launch over a fresh copy of `before`; what the memory holds afterwards.
+Expected<std::vector<u8>> Runner::launch(const PreparedRun& run, const Executable& executable,
+                                         const std::vector<u8>& before) {
+  const cuda::Api& api = suite_.api();
+  const cuda::Stream stream = suite_.stream();
+  if (Error error = reserve(run.image.bytes)) return error;
+  if (Error error = suite_.check(api.memcpy_htod_async(base_, before.data(), before.size(), stream),
+                                 "copying a block"))
+    return error;
+  std::vector<void*> tensors;
+  LaunchArguments arguments;
+  for (const Region& region : run.image.regions) {
+    void* address = reinterpret_cast<void*>(base_ + region.offset);
+    if (region.workspace) {
+      arguments.workspace = address;
+    } else {
+      tensors.push_back(address);
+    }
+  }
+  arguments.tensors = tensors;
+  arguments.scalars = run.image.scalars;
+  arguments.symbol = run.symbol;
+  arguments.stream = stream;
+  if (Error error = executable.launch(arguments)) return error;
+  if (suite_.options().rehearse) {
+    if (Error error = stand_in(run, executable)) return error;
+  }
+  std::vector<u8> after(before.size());
+  if (Error error = suite_.check(api.memcpy_dtoh_async(after.data(), base_, after.size(), stream),
+                                 "reading a block"))
+    return error;
+  if (Error error = suite_.check(api.stream_synchronize(stream), "waiting for a launch"))
+    return error;
+  return after;
+}
+
+void Runner::compare_outputs(const PreparedRun& run, const Executable&,
+                             const std::vector<u8>& after, CaseResult& result) {
+  size_t output = 0;
+  for (const Region& region : run.image.regions) {
+    if (!region.output) continue;
+    const auto& expected = run.expected[output++];
+    const CompareMode mode = run.exact ? CompareMode::kExact : CompareMode::kInterval;
+    const CompareResult compared =
+        compare(region.type, after.data() + region.offset, expected, mode);
+    result.elements += compared.checked;
+    result.vacuous += count_vacuous(expected);
+    if (run.kind != FillKind::kExactInteger) {
+      result.worst_error_ratio = std::max(result.worst_error_ratio, compared.worst_ratio);
+    }
+    if (compared.ok()) continue;
+    const bool zeros_only =
+        run.exact && compare(region.type, after.data() + region.offset, expected).ok();
+    note(result, run,
+         fmt::format("{} {}{}: {}", region.name, to_string(region.type),
+                     zeros_only  ? " (signs of zero only)"
+                     : run.exact ? " (bitwise)"
+                                 : "",
+                     to_string(compared)));
+  }
+}
+
+Error Runner::run_all(const PreparedRun& run, const Executable& executable, CaseResult& result) {
+  const MemoryImage& image = run.image;
+  Expected<std::vector<u8>> a = launch(run, executable, image.run_a);
+  if (!a) return a.takeError();
+  if (const std::string damage = find_damage(image, image.run_a, *a); !damage.empty()) {
+    note(result, run, damage);
+  }
+  compare_outputs(run, executable, *a, result);
+  Expected<std::vector<u8>> b = launch(run, executable, image.run_b);
+  if (!b) return b.takeError();
+  if (const std::string damage = find_damage(image, image.run_b, *b); !damage.empty()) {
+    note(result, run, "run B " + damage);
+  }
+  if (const std::string text = find_difference(image, *a, *b, true); !text.empty()) {
+    note(result, run,
+         "another poison (0x3f) and other neighbours (1e30) change the result, " + text);
+  }
+  result.launches += 2;
+  for (int again = 0; again < 2; ++again) {
+    Expected<std::vector<u8>> more = launch(run, executable, image.run_a);
+    if (!more) return more.takeError();
+    ++result.launches;
+    if (const std::string text = find_difference(image, *a, *more, false); !text.empty()) {
+      note(result, run, fmt::format("launch {} of the same data {}", again + 2, text));
+    }
+  }
+  return Error::success();
+}
+
+CaseResult Runner::run(const PreparedCase& prepared) {
+  CaseResult result;
+  const auto broken = [&](Error error, const std::string& where) {
+    const ErrorReport report = take_report(std::move(error));
+    result.passed = false;
+    result.lost_context |= report.code == ErrorCode::kContextPoisoned;
+    result.problems.push_back(
+        fmt::format("{}{}: {}", where, error_code_name(report.code), report.message));
+  };
+  Engine engine(suite_.engine_options(prepared.options));
+  auto executable = engine.load(prepared.compiled, 0, suite_.stream());
+  if (!executable) {
+    broken(executable.takeError(), "load: ");
+    return result;
+  }
+  for (const PreparedRun& run : prepared.runs) {
+    if (Error error = run_all(run, **executable, result)) {
+      broken(std::move(error), run_name(run) + ": ");
+      break;
+    }
+  }
+  return result;
+}
+
+}  // namespace catenary::gpu_suite

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// One case, in two halves: what needs no GPU (verify, plan, compile, fill, reference), which many
+// host threads do, and what does (load, launch, compare), which one thread does.
+#pragma once
+
+#include "tests/gpu/cases.h"
+#include "tests/gpu/memory_image.h"
+#include "tests/gpu/suite.h"
+
+namespace catenary::gpu_suite {
+
+// One symbol value, one kind of data.
+struct PreparedRun {
+  i64 symbol = 0;
+  FillKind kind = FillKind::kExactInteger;
+  u64 seed = 0;
+  bool exact = false;  // every output is known to the bit
+  MemoryImage image;
+  std::vector<std::vector<Interval>> expected;
+};
+
+struct PreparedCase {
+  Case from;
+  PlanOptions options;  // in use
+  std::shared_ptr<const CompiledChain> compiled;
+  std::vector<PreparedRun> runs;
+  ErrorReport problem;   // kOk: ready to run
+  bool skipped = false;  // kUnsupported: no kernel family takes the layout
+};
+
+// Everything but the GPU. `threads`: for this case alone.
+PreparedCase prepare_case(const Suite& suite, Case from);
+
+// Loads, launches and compares; true when all is right. Counts into the suite's tally. Failures go
+// to `problems`; a lost context is told to the suite.
+struct CaseResult {
+  bool passed = true;
+  std::vector<std::string> problems;
+  double worst_error_ratio = 0;
+  i64 elements = 0, vacuous = 0, launches = 0;
+  bool lost_context = false;
+};
+
+// Device memory and the launch, or their stand-in. Keeps one block of memory for all cases.
+class Runner {
+ public:
+  explicit Runner(Suite& suite) : suite_(suite) {}
+  CaseResult run(const PreparedCase& prepared);
+
+ private:
+  Expected<std::vector<u8>> launch(const PreparedRun& run, const Executable& executable,
+                                   const std::vector<u8>& before);
+  Error run_all(const PreparedRun& run, const Executable& executable, CaseResult& result);
+  Error reserve(i64 bytes);
+  Error stand_in(const PreparedRun& run, const Executable& executable);
+  void compare_outputs(const PreparedRun& run, const Executable& executable,
+                       const std::vector<u8>& after, CaseResult& result);
+
+  Suite& suite_;
+  cuda::DeviceBuffer memory_;
+  cuda::DevicePtr base_ = 0;
+};
+
+// "kernel: config" of every kernel in the plan.
+std::string plan_text(const Plan& plan);
+
+}  // namespace catenary::gpu_suite

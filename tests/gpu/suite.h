@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the parts of the GPU suite share: its options, the opened device, the clock, the list of
+// failures and the record. Each mode (configs.h, modes.h) is one function over a Suite.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ir/error.h"
+#include "runtime/api.h"
+#include "runtime/engine.h"
+
+namespace catenary::gpu_suite {
+
+inline constexpr int kMaxFailures = 20;
+
+struct SuiteOptions {
+  i64 configs = 400;
+  u64 seed = 1;
+  double time_limit = 0;  // seconds; 0: none
+  std::string record;     // JSON file; empty: none
+  std::string commit;
+  std::string cache;      // cubin cache directory; empty: no disk cache
+  std::string target;     // plan for this row of targets.def instead of the present device
+  bool rehearse = false;  // no GPU: a host stand-in computes what the reference says
+  int threads = 0;        // host threads; 0: all cores
+};
+
+struct Failure {
+  u64 seed = 0;
+  std::string name;     // of the case
+  std::string problem;  // one paragraph
+  std::string chain;
+  std::string plan;
+};
+
+// Counters of all modes that ran; what the record is made of.
+struct Tally {
+  i64 configs = 0;
+  i64 passed = 0;
+  i64 failed = 0;
+  i64 skipped = 0;    // refused as unsupported before any launch
+  i64 exact = 0;      // configs whose integer data was compared bit for bit
+  i64 real_data = 0;  // configs also run on real data
+  i64 runs = 0;       // (config, symbol value, data) triples
+  i64 launches = 0;
+  i64 elements = 0;  // compared with the reference
+  i64 vacuous = 0;   // of them, those of which the reference can say nothing
+  double worst_error_ratio = 0;
+  std::string worst_case;
+  std::map<std::string, i64> families, dtypes, data, options;
+  std::map<std::string, bool> modes;  // other modes: did they pass?
+  std::vector<Failure> failures;
+};
+
+class Suite {
+ public:
+  // Opens the device (or the stand-in). kDriverMissing where there is none.
+  static Expected<std::unique_ptr<Suite>> open(SuiteOptions options);
+  ~Suite();
+
+  const SuiteOptions& options() const { return options_; }
+  const cuda::Driver& driver() const { return *driver_; }
+  const cuda::Api& api() const { return driver_->api(); }
+  const cuda::DeviceInfo& device() const { return device_; }
+  const Target& target() const { return target_; }
+  cuda::Stream stream() const { return stream_; }
+  Tally& tally() { return tally_; }
+
+  // A driver call's result as an Error.
+  Error check(cuda::Result result, const std::string& what) const;
+
+  double seconds() const;
+  bool out_of_time() const;
+  bool should_stop() const;  // out of time, too many failures, or a lost context
+
+  // Prints and keeps a failure; a lost context ends the suite.
+  void fail(Failure failure);
+  void fail(const std::string& name, Error error);
+  void lose_context() { context_lost_ = true; }
+  bool context_lost() const { return context_lost_; }
+
+  // A line now and then: at most one every three seconds unless `always`.
+  void progress(const std::string& line, bool always = false);
+
+  EngineOptions engine_options(const PlanOptions& plan = {}) const;
+
+  // The record as JSON text, and into options().record if that is set.
+  std::string record_text() const;
+  Error write_record() const;
+
+ private:
+  Suite() = default;
+  SuiteOptions options_;
+  std::unique_ptr<cuda::ScopedDriver> stand_in_;
+  const cuda::Driver* driver_ = nullptr;
+  cuda::DeviceInfo device_;
+  Target target_;
+  std::unique_ptr<cuda::ScopedContext> context_;
+  cuda::Stream stream_ = nullptr;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  std::chrono::steady_clock::time_point last_line_ = start_;
+  Tally tally_;
+  bool context_lost_ = false;
+};
+
+// A host stand-in for the driver: memory is the host's, launches do nothing.
+cuda::Api stand_in_api();
+
+}  // namespace catenary::gpu_suite

@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: Apache-2.0
+// Chains written by hand; see cases.h. Sizes are chosen around the tiles: one less, one more.
+#include "tests/gpu/cases.h"
+
+namespace catenary::gpu_suite {
+
+namespace {
+
+// Ragged rows: even, an empty group, all in one group, nothing at all, rows behind the last end.
+const std::vector<std::vector<i32>> kEnds4of200 = {
+    {50, 100, 150, 200}, {0, 0, 200, 200}, {200, 200, 200, 200}, {0, 0, 0, 0},
+    {1, 130, 131, 180},  {7, 7, 7, 200},   {127, 128, 129, 193}};
+const std::vector<std::vector<i32>> kEnds3of70 = {{0, 70, 70}, {1, 2, 69}, {64, 65, 70}, {0, 0, 0}};
+
+std::vector<WrittenCase> ragged_cases() {
+  return {
+      {"ragged rows bf16",
+       "chain a(input x: bf16[200, 64], weight w: bf16[4, 72, 64], input e: i32[4]) {\n"
+       "  y = contract \"mk,gnk->mn\"(x, w) ragged m by e over g\n  return y: bf16 }",
+       {0},
+       kEnds4of200},
+      {"ragged rows, epilogue, odd sizes",
+       "chain a(input x: f16[200, 37], weight w: f16[4, 53, 37], weight b: f16[53] align 2,\n"
+       "        input e: i32[4]) {\n"
+       "  y = contract \"mk,gnk->mn\"(x, w) ragged m by e over g\n"
+       "  z = relu(add(y, b))\n  return z: f32 strides[61, 1] align 4 }",
+       {0},
+       kEnds4of200},
+      {"ragged rows, x transposed",
+       "chain a(input x: bf16[40, 200], weight w: bf16[4, 40, 48], input e: i32[4]) {\n"
+       "  y = contract \"km,gkn->mn\"(x, w) ragged m by e over g\n  return y: bf16 }",
+       {0},
+       kEnds4of200},
+      {"ragged rows tf32, result transposed",
+       "chain a(input x: f32[200, 33], weight w: f32[4, 20, 33], input e: i32[4]) {\n"
+       "  y = contract \"mk,gnk->nm\"(x, w) ragged m by e over g\n  return y: f32 }",
+       {0},
+       kEnds4of200},
+      {"ragged rows in a batch",
+       "chain a(input x: bf16[3, 70, 32], weight w: bf16[3, 3, 40, 32], input e: i32[3]) {\n"
+       "  y = contract \"bmk,bgnk->bmn\"(x, w) ragged m by e over g\n  return y: bf16 }",
+       {0},
+       kEnds3of70},
+      {"ragged rows, two row labels",
+       "chain a(input x: f16[5, 70, 32], weight w: f16[3, 40, 32], input e: i32[3]) {\n"
+       "  y = contract \"hmk,gnk->hmn\"(x, w) ragged m by e over g\n  return y: f16 }",
+       {0},
+       kEnds3of70},
+      {"ragged gated pair",
+       "chain a(input x: bf16[200, 48], weight w: bf16[4, 64, 48], weight v: bf16[4, 64, 48],\n"
+       "        input e: i32[4]) {\n"
+       "  y = contract \"mk,gnk->mn\"(x, w) ragged m by e over g\n"
+       "  z = contract \"mk,gnk->mn\"(x, v) ragged m by e over g\n"
+       "  h = mul(relu(y), z)\n  return h: f32 }",
+       {0},
+       kEnds4of200},
+      {"ragged rows, split K",
+       "chain a(input x: bf16[70, 256], weight w: bf16[3, 24, 256], input e: i32[3]) {\n"
+       "  y = contract \"mk,gnk->mn\"(x, w) ragged m by e over g\n  return y: f32 }",
+       {0},
+       kEnds3of70,
+       4},
+      {"ragged terms bf16",
+       "chain a(input x: bf16[200, 40], input y: bf16[200, 56], input e: i32[4]) {\n"
+       "  d = contract \"tm,tn->gmn\"(x, y) ragged t by e over g\n  return d: f32 }",
+       {0},
+       kEnds4of200},
+      {"ragged terms, K contiguous",
+       "chain a(input x: f16[40, 200], input y: f16[56, 200], input e: i32[4]) {\n"
+       "  d = contract \"mt,nt->gnm\"(x, y) ragged t by e over g\n  return d: f16 }",
+       {0},
+       kEnds4of200},
+      {"ragged terms, one group, batch",
+       "chain a(input x: f32[2, 70, 20], input y: f32[2, 70, 12], input e: i32[1]) {\n"
+       "  d = contract \"btm,btn->bgmn\" f32 (x, y) ragged t by e over g\n  return d: f32 }",
+       {0},
+       {{70}, {0}, {33}}},
+      {"ragged terms, split K",
+       "chain a(input x: bf16[200, 24], input y: bf16[200, 40], input e: i32[4]) {\n"
+       "  d = contract \"tm,tn->gmn\"(x, y) ragged t by e over g\n  return d: bf16 }",
+       {0},
+       kEnds4of200,
+       3},
+  };
+}
+
+std::vector<WrittenCase> size_cases() {
+  return {
+      {"no rows",
+       "chain a(input x: bf16[0, 64], weight w: bf16[32, 64]) {\n"
+       "  y = contract \"mk,nk->mn\"(x, w)\n  return y: bf16 }",
+       {},
+       {}},
+      {"no columns",
+       "chain a(input x: f16[32, 64], weight w: f16[0, 64]) {\n"
+       "  y = contract \"mk,nk->mn\"(x, w)\n  return y: f16 }",
+       {},
+       {}},
+      {"no terms",
+       "chain a(input x: bf16[33, 0], weight w: bf16[40, 0], weight b: f32[40]) {\n"
+       "  y = add(contract \"mk,nk->mn\"(x, w), b)\n  return y: bf16 }",
+       {},
+       {}},
+      {"no terms, split K",
+       "chain a(input x: f32[33, 0], weight w: f32[40, 0]) {\n"
+       "  y = contract \"mk,nk->mn\"(x, w)\n  return y: f32 }",
+       {},
+       {},
+       2},
+      {"sum of nothing",
+       "chain a(input x: f32[0, 40]) {\n"
+       "  y = sum \"mn->n\"(x)\n  return y: f32 }",
+       {},
+       {}},
+      {"every bucket",
+       "chain a[M in 0..700](input x: bf16[M, 136], weight w: bf16[264, 136], weight b: bf16[264]) "
+       "{\n  y = relu(add(contract \"mk,nk->mn\"(x, w), b))\n  return y: bf16 }",
+       {0, 1, 15, 16, 17, 33, 64, 65, 127, 129, 256, 511, 513, 700},
+       {}},
+      {"symbol as columns",
+       "chain a[M in 1..300](input x: f16[72, 40], input y: f16[M, 40]) {\n"
+       "  z = contract \"mk,nk->nm\"(x, y)\n  s = sum \"nm->m\"(z)\n"
+       "  return z: f16 align 2, s: f32 }",
+       {1, 8, 129, 300},
+       {}},
+      {"symbol as terms",
+       "chain a[M in 0..300](input x: f32[M, 40], input y: f32[M, 24]) {\n"
+       "  z = contract \"km,kn->mn\"(x, y)\n  return z: f32 }",
+       {0, 1, 7, 128, 300},
+       {}},
+      {"many tiles, bias and residual",
+       "chain a(input x: bf16[515, 264], weight w: bf16[392, 264], weight b: bf16[392],\n"
+       "        input r: bf16[515, 392]) {\n"
+       "  y = add(add(contract \"mk,nk->mn\"(x, w), b), r)\n  return y: bf16 }",
+       {},
+       {}},
+      {"many tiles, both transposed, padded rows",
+       "chain a(input x: f16[200, 390] strides[392, 1], weight w: f16[200, 260] strides[264, 1]) "
+       "{\n"
+       "  y = contract \"km,kn->mn\"(x, w)\n  return y: f32 strides[264, 1] }",
+       {},
+       {}},
+      {"long K, planned split",
+       "chain a(input x: bf16[24, 4096], weight w: bf16[48, 4096], weight b: f32[48]) {\n"
+       "  y = add(contract \"mk,nk->mn\"(x, w), b)\n  return y: f32 }",
+       {},
+       {}},
+      {"gated pair in a batch, split K",
+       "chain a(input x: bf16[3, 40, 512], weight w: bf16[3, 72, 512], weight v: bf16[3, 72, 512]) "
+       "{\n  g = contract \"bmk,bnk->bmn\"(x, w)\n  u = contract \"bmk,bnk->bmn\"(x, v)\n"
+       "  h = mul(min(g, 1000), max(u, -1000))\n  return h: f32 }",
+       {},
+       {},
+       4},
+  };
+}
+
+}  // namespace
+
+const std::vector<WrittenCase>& written_cases() {
+  static const std::vector<WrittenCase> cases = [] {
+    std::vector<WrittenCase> all = ragged_cases();
+    for (WrittenCase& more : size_cases()) all.push_back(std::move(more));
+    return all;
+  }();
+  return cases;
+}
+
+const std::vector<WrittenCase>& sanitizer_cases() {
+  static const std::vector<WrittenCase> cases = {
+      {"pointwise, vectors",
+       "chain a(input x: bf16[33, 64], weight b: bf16[64]) {\n"
+       "  y = gelu(add(x, b))\n  return y: bf16 }",
+       {},
+       {}},
+      {"pointwise, odd rows",
+       "chain a(input x: f16[17, 37] align 2, input y: f16[17, 37] align 2) "
+       "{\n  z = mul(silu(x), y)\n  return z: f16 align 2 }",
+       {},
+       {}},
+      {"pointwise, transposed",
+       "chain a(input x: f32[40, 24] strides[1, 40], input y: f32[40, 24]) "
+       "{\n  z = div(tanh(x), exp(y))\n  return z: f32 strides[25, 1] align 4 }",
+       {},
+       {}},
+      {"pointwise, symbol",
+       "chain a[M in 0..40](input x: bf16[M, 96], scalar s: f32) {\n"
+       "  y = scale(softplus(x), s)\n  return y: f32 }",
+       {37},
+       {}},
+      {"pointwise, one element",
+       "chain a(input x: f32[1]) {\n  y = sigmoid(x)\n  return y: f16 align 2 }",
+       {},
+       {}},
+      {"sum over rows",
+       "chain a(input x: bf16[70, 48]) {\n  y = sum \"mn->n\"(x)\n  return y: f32 }",
+       {},
+       {}},
+      {"sum over columns",
+       "chain a(input x: f16[19, 131] align 2) {\n"
+       "  y = sum \"mn->m\"(relu2(x))\n  return y: f32 align 4 }",
+       {},
+       {}},
+      {"sum of everything",
+       "chain a(input x: f32[33, 65]) {\n"
+       "  y = sum \"mn->\"(x)\n  return y: f32 align 4 }",
+       {},
+       {}},
+      {"gemm bf16",
+       "chain a(input x: bf16[72, 64], weight w: bf16[136, 64]) {\n"
+       "  y = contract \"mk,nk->mn\"(x, w)\n  return y: bf16 }",
+       {},
+       {}},
+      {"gemm f16 with bias",
+       "chain a(input x: f16[130, 96], weight w: f16[72, 96], weight b: f16[72]) "
+       "{\n  y = gelu_tanh(add(contract \"mk,nk->mn\"(x, w), b))\n"
+       "  return y: f16 }",
+       {},
+       {}},
+      {"gemm tf32",
+       "chain a(input x: f32[40, 36], weight w: f32[72, 36]) {\n"
+       "  y = contract \"mk,nk->mn\"(x, w)\n  return y: f32 }",
+       {},
+       {}},
+      {"gemm f32",
+       "chain a(input x: f32[40, 36], weight w: f32[72, 36]) {\n"
+       "  y = contract \"mk,nk->mn\" f32 (x, w)\n  return y: f32 }",
+       {},
+       {}},
+      {"gemm bf16, odd",
+       "chain a(input x: bf16[33, 31] align 2, weight w: bf16[17, 31] align 2) {\n"
+       "  y = contract \"mk,nk->mn\"(x, w)\n  return y: bf16 align 2 }",
+       {},
+       {}},
+      {"gemm tf32, odd",
+       "chain a(input x: f32[33, 31] align 4, weight w: f32[17, 31] align 4) {\n"
+       "  y = contract \"mk,nk->mn\"(x, w)\n  return y: f32 align 4 }",
+       {},
+       {}},
+      {"gemm f32, odd, transposed",
+       "chain a(input x: f32[31, 33] align 4, weight w: f32[31, 17] align 4) "
+       "{\n  y = contract \"km,kn->nm\" f32 (x, w)\n"
+       "  return y: f32 align 4 }",
+       {},
+       {}},
+      {"gemm bf16, x transposed",
+       "chain a(input x: bf16[64, 72], weight w: bf16[136, 64]) {\n"
+       "  y = contract \"km,nk->mn\"(x, w)\n  return y: bf16 }",
+       {},
+       {}},
+      {"gemm f16, both transposed",
+       "chain a(input x: f16[64, 72], weight w: f16[64, 136]) {\n"
+       "  y = contract \"km,kn->nm\"(x, w)\n  return y: f16 }",
+       {},
+       {}},
+      {"gemm tf32, both transposed",
+       "chain a(input x: f32[64, 72], weight w: f32[64, 40]) {\n"
+       "  y = contract \"km,kn->mn\"(x, w)\n  return y: f32 }",
+       {},
+       {}},
+      {"gemm with a K tail",
+       "chain a(input x: bf16[40, 200], weight w: bf16[40, 200]) {\n"
+       "  y = contract \"mk,nk->mn\"(x, w)\n  return y: f32 }",
+       {},
+       {}},
+      {"batched gemm",
+       "chain a(input x: bf16[3, 20, 40], weight w: bf16[3, 24, 40]) {\n"
+       "  y = contract \"bmk,bnk->bmn\"(x, w)\n  return y: bf16 }",
+       {},
+       {}},
+      {"grouped linear",
+       "chain a(input x: f16[20, 3, 40], weight w: f16[3, 24, 40]) {\n"
+       "  y = contract \"bgk,gnk->bgn\"(x, w)\n  return y: f16 }",
+       {},
+       {}},
+      {"two K labels",
+       "chain a(input x: bf16[20, 3, 40], weight w: bf16[24, 40, 3]) {\n"
+       "  y = contract \"mgk,nkg->mn\"(x, w)\n  return y: f32 }",
+       {},
+       {}},
+      {"gated pair",
+       "chain a(input x: bf16[40, 64], weight w: bf16[72, 64], weight v: bf16[72, 64]) "
+       "{\n  g = contract \"mk,nk->mn\"(x, w)\n  u = contract \"mk,nk->mn\"(x, v)\n"
+       "  h = mul(gelu(g), u)\n  return h: bf16 }",
+       {},
+       {}},
+      {"gated pair, odd",
+       "chain a(input x: f16[21, 35] align 2, weight w: f16[35, 23] align 2,\n"
+       "        weight v: f16[35, 23] align 2) {\n"
+       "  g = contract \"mk,kn->mn\"(x, w)\n  u = contract \"mk,kn->mn\"(x, v)\n"
+       "  h = mul(silu(g), u)\n  return h: f16 strides[29, 1] align 2 }",
+       {},
+       {}},
+      {"split K",
+       "chain a(input x: bf16[24, 512], weight w: bf16[40, 512], weight b: f32[40]) {\n"
+       "  y = relu(add(contract \"mk,nk->mn\"(x, w), b))\n  return y: bf16 }",
+       {},
+       {},
+       4},
+      {"gated pair, split K",
+       "chain a(input x: f16[24, 256], weight w: f16[40, 256],\n"
+       "        weight v: f16[40, 256]) {\n"
+       "  g = contract \"mk,nk->mn\"(x, w)\n"
+       "  u = contract \"mk,nk->mn\"(x, v)\n"
+       "  h = mul(silu(g), u)\n  return h: f16 }",
+       {},
+       {},
+       2},
+      {"ragged rows",
+       "chain a(input x: bf16[70, 40], weight w: bf16[3, 24, 40], input e: i32[3]) {\n"
+       "  y = contract \"mk,gnk->mn\"(x, w) ragged m by e over g\n"
+       "  return y: bf16 }",
+       {0},
+       {{0, 33, 65}}},
+      {"ragged terms",
+       "chain a(input x: f16[70, 40], input y: f16[70, 24], input e: i32[3]) {\n"
+       "  d = contract \"tm,tn->gmn\"(x, y) ragged t by e over g\n"
+       "  return d: f32 }",
+       {0},
+       {{5, 5, 69}}},
+      {"gemm, symbol",
+       "chain a[M in 1..90](input x: bf16[M, 48], weight w: bf16[40, 48]) {\n"
+       "  y = contract \"mk,nk->mn\"(x, w)\n  return y: bf16 }",
+       {77},
+       {}},
+      {"two contractions",
+       "chain a(input x: bf16[24, 48], weight w: bf16[40, 48],\n"
+       "        weight v: bf16[16, 40]) {\n"
+       "  h = cast(relu(contract \"mk,nk->mn\"(x, w)), bf16)\n"
+       "  y = contract \"mk,nk->mn\"(h, v)\n  return y: bf16 }",
+       {},
+       {}},
+  };
+  return cases;
+}
+
+}  // namespace catenary::gpu_suite
