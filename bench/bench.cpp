@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+// The run: ceilings, then case by case, the record written after each, so that a run that is cut
+// short has lost only the case it was in.
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "bench/bench_options.h"
+#include "bench/commit.h"
+#include "bench/compile_cost.h"
+#include "bench/launch_cost.h"
+#include "bench/run_case.h"
+
+namespace catenary::bench {
+namespace {
+
+void progress(const std::string& line) {
+  fmt::print(stderr, "{}\n", line);
+  std::fflush(stderr);
+}
+
+void show(const std::string& text) {
+  fmt::print("{}", text);
+  std::fflush(stdout);
+}
+
+int fail(Error error) {
+  const ErrorReport report = take_report(std::move(error));
+  progress("error: " + report.message);
+  return exit_code(report.code);
+}
+
+// "bench/results/h200/cases-20261121T012804Z.json".
+std::string record_path(const BenchOptions& options, const Record& record, const char* what) {
+  if (!options.out.empty()) return options.out;
+  std::string date;
+  for (const char c : record.date) {
+    if (c != '-' && c != ':') date += c;
+  }
+  return fmt::format("bench/results/{}/{}-{}.json", record.gpu, what, date);
+}
+
+Record new_record(const BenchOptions& options) {
+  Record record;
+  record.date = utc_date();
+  record.commit = options.commit.empty() ? build_commit() : options.commit;
+  record.seed = options.seed;
+  record.quick = options.quick;
+  record.tuning = !options.tile.empty() || options.split_k != 0;
+  return record;
+}
+
+Record device_record(const BenchOptions& options, const Session& session) {
+  Record record = new_record(options);
+  record.device = session.info().name;
+  record.gpu = session.info().target.name;
+  record.driver = display_driver_version();
+  const int cuda = session.driver().version();
+  record.cuda = fmt::format("{}.{}", cuda / 1000, cuda % 1000 / 10);
+  return record;
+}
+
+CaseOptions case_options(const BenchOptions& options) {
+  CaseOptions result;
+  result.timing.rounds = options.quick ? std::min(options.rounds, 5) : options.rounds;
+  if (options.quick) {
+    result.timing.batch_us = 700;
+    result.algorithms = 8;
+  }
+  result.seed = options.seed;
+  result.plan.force_tile = options.tile;
+  result.plan.split_k = options.split_k;
+  result.all_tiles = options.tiles == "all";
+  return result;
+}
+
+std::vector<Case> chosen_cases(const BenchOptions& options) {
+  std::vector<Case> chosen;
+  for (Case& spec : all_cases()) {
+    if (matches(spec.name, options.cases)) chosen.push_back(std::move(spec));
+  }
+  return chosen;
+}
+
+int list_cases(const std::vector<Case>& cases) {
+  for (const Case& spec : cases) {
+    show(fmt::format("{:<38} {}\n", spec.name,
+                     spec.peer.name.empty() ? "no peer: against the copy rate" : spec.peer.name));
+  }
+  return 0;
+}
+
+int run_compile(const BenchOptions& options) {
+  Expected<Target> target = find_target(options.target);
+  if (!target) return fail(target.takeError());
+  progress(fmt::format("compiling for {}", target->arch));
+  Expected<CompileCost> cost = measure_compile_cost(*target, options.quick);
+  if (!cost) return fail(cost.takeError());
+  if (!cost->nvrtc_problem.empty()) progress("without NVRTC: " + cost->nvrtc_problem);
+  show(compile_table(cost->rows));
+  Record record = new_record(options);
+  record.gpu = target->name;
+  record.compiler = cost->compiler;
+  record.compile = std::move(cost->rows);
+  const std::string path = record_path(options, record, "compile");
+  if (Error error = write_record(record, path)) return fail(std::move(error));
+  progress("wrote " + path);
+  return 0;
+}
+
+int run_launch(const BenchOptions& options, const Session& session) {
+  Record record = device_record(options, session);
+  auto rows = measure_launch_cost(session, options.quick);
+  if (!rows) return fail(rows.takeError());
+  show(launch_table(*rows));
+  record.launch = std::move(*rows);
+  const std::string path = record_path(options, record, "launch");
+  if (Error error = write_record(record, path)) return fail(std::move(error));
+  progress("wrote " + path);
+  return 0;
+}
+
+// The library is there for ever; its handle as long as the run. Null, told, where there is none.
+std::unique_ptr<CublasLt> open_peer(const Session& session) {
+  auto lt = CublasLt::open(session);
+  if (lt) return std::move(*lt);
+  progress("no peer: " + take_report(lt.takeError()).message);
+  return nullptr;
+}
+
+int run_cases(const BenchOptions& options, const Session& session, const std::vector<Case>& cases) {
+  Record record = device_record(options, session);
+  const std::string path = record_path(options, record, "cases");
+  const std::unique_ptr<CublasLt> lt = open_peer(session);
+  if (lt) record.cublaslt = fmt::format("{} ({})", lt->version(), lt->path());
+  RandomPool pool(options.seed);
+  progress(fmt::format("{}: measuring the copy rate and the big product", record.device));
+  auto ceilings = measure_ceilings(session, lt.get(), pool, options.quick);
+  if (!ceilings) return fail(ceilings.takeError());
+  record.ceilings = *ceilings;
+  show(fmt::format("{}, driver {}, CUDA {}: copy {:.3f} TB/s, 8192^3 bf16 {:.0f} TFLOP/s\n",
+                   record.device, record.driver, record.cuda, ceilings->copy_tbs,
+                   ceilings->gemm_tflops));
+  if (Expected<const Nvrtc*> nvrtc = Nvrtc::get()) {
+    record.compiler = (*nvrtc)->compiler_id();
+  } else {
+    return fail(nvrtc.takeError());
+  }
+  show(table_head());
+  int code = 0;
+  for (size_t i = 0; i < cases.size(); ++i) {
+    progress(fmt::format("[{:>2}/{}] {}", i + 1, cases.size(), cases[i].name));
+    auto row = run_case(session, lt.get(), pool, *ceilings, cases[i], case_options(options));
+    if (!row) return fail(row.takeError());
+    show(table_line(*row));
+    if (!row->tiles.empty()) show(tile_table(*row));
+    if (!row->error.empty() || !row->verified) code = 1;
+    record.rows.push_back(std::move(*row));
+    if (Error error = write_record(record, path)) return fail(std::move(error));
+  }
+  progress("wrote " + path);
+  return code;
+}
+
+}  // namespace
+
+int run_bench(const BenchOptions& options) {
+  const std::vector<Case> cases = chosen_cases(options);
+  if (cases.empty()) {
+    return fail(make_error(ErrorCode::kInvalidArgument,
+                           "no case matches '{}': `catenary bench --list` names them all",
+                           options.cases));
+  }
+  if (options.list) return list_cases(cases);
+  if (options.compile) return run_compile(options);
+  auto session = Session::open(options.device);
+  if (!session) return fail(session.takeError());
+  if (options.launch) return run_launch(options, **session);
+  return run_cases(options, **session, cases);
+}
+
+}  // namespace catenary::bench

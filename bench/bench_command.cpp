@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/bench_command.h"
+
+#include <CLI/CLI.hpp>
+
+#include "bench/bench_options.h"
+
+namespace catenary {
+
+void add_bench(CLI::App& app, int& exit_code) {
+  auto options = std::make_shared<bench::BenchOptions>();
+  CLI::App* command = app.add_subcommand(
+      "bench", "Verify, then time chains against cuBLASLt and their unfused plans");
+  command->add_option("--cases", options->cases,
+                      "Cases to run, as comma-separated shell patterns (default: all)");
+  command->add_option("--out", options->out,
+                      "Write the record to this JSON file (default: bench/results/<gpu>/)");
+  command->add_option("--rounds", options->rounds, "Rounds of each contest")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  command->add_option("--seed", options->seed, "Seed of the data")->capture_default_str();
+  command->add_option("--device", options->device, "Device number")->capture_default_str();
+  command->add_option("--commit", options->commit,
+                      "Commit to record (default: the one that was built)");
+  command->add_option("--tile", options->tile,
+                      "Use this gemm tile, as `catenary explain` names it");
+  command->add_option("--split", options->split_k, "Split K into this many parts")
+      ->check(CLI::Range(1, 16));
+  command->add_option("--tiles", options->tiles, "Also time every gemm tile of each case")
+      ->check(CLI::IsMember({"all"}));
+  command->add_flag("--quick", options->quick, "Few rounds and short batches, for a first look");
+  command->add_flag("--list", options->list, "List the cases");
+  command->add_flag("--launch", options->launch, "Time the host's part of a launch instead");
+  command->add_flag("--compile", options->compile,
+                    "Time planning, emission, NVRTC and the cache instead (no GPU needed)");
+  command->add_option("--target", options->target, "GPU that --compile compiles for")
+      ->capture_default_str();
+  command->callback([options, &exit_code] { exit_code = bench::run_bench(*options); });
+}
+
+}  // namespace catenary

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/cases.h"
+
+#include <fnmatch.h>
+
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringRef.h"
+
+namespace catenary::bench {
+namespace {
+
+struct Shape {
+  i64 m, n, k;
+  std::string text() const { return fmt::format("{}x{}x{}", m, n, k); }
+};
+
+constexpr Shape kGemmShapes[] = {{8192, 4096, 4096}, {4096, 4096, 4096}, {8192, 3072, 768},
+                                 {512, 11008, 4096}, {256, 14336, 4096}, {8192, 16384, 4096}};
+constexpr Shape kGatedShapes[] = {{8192, 4096, 4096},
+                                  {8192, 16384, 4096},
+                                  {512, 11008, 4096},
+                                  {256, 14336, 4096},
+                                  {8192, 3072, 768}};
+constexpr const char* kCublasLt = "cuBLASLt best";
+
+// f32 operands run in tf32, at half the rate of the 16-bit formats.
+std::string math_text(DType dtype) {
+  return dtype == DType::kF32 ? "tf32" : std::string(dtype_text(dtype));
+}
+double math_rate(DType dtype) { return dtype == DType::kF32 ? 0.5 : 1; }
+
+TensorType tensor(DType dtype, std::initializer_list<i64> sizes) {
+  TensorType type;
+  type.dtype = dtype;
+  for (const i64 size : sizes) type.shape.push_back(Dim{size, false});
+  type.strides = contiguous_strides(type.shape);
+  return type;
+}
+
+enum class Ending { kPlain, kBias, kBiasGelu };
+
+std::string linear_chain(DType dtype, Shape s, Ending ending) {
+  const std::string_view t = dtype_text(dtype);
+  const std::string head =
+      fmt::format("input x: {0}[{1}, {3}], weight w: {0}[{2}, {3}]", t, s.m, s.n, s.k);
+  if (ending == Ending::kPlain) {
+    return fmt::format(
+        "chain gemm({}) {{\n  y = contract \"mk,nk->mn\"(x, w)\n  return y: {}\n}}\n", head, t);
+  }
+  const bool gelu = ending == Ending::kBiasGelu;
+  return fmt::format(
+      "chain gemm_{}({}, weight b: {}[{}]) {{\n"
+      "  h = contract \"mk,nk->mn\"(x, w)\n  y = {}\n  return y: {}\n}}\n",
+      gelu ? "bias_gelu" : "bias", head, t, s.n, gelu ? "gelu_tanh(add(h, b))" : "add(h, b)", t);
+}
+
+Case linear_case(DType dtype, Shape s, Ending ending) {
+  constexpr const char* kNames[] = {"gemm", "gemm_bias", "gemm_bias_gelu"};
+  constexpr LtEpilogue kEpilogues[] = {LtEpilogue::kNone, LtEpilogue::kBias, LtEpilogue::kGeluBias};
+  const int which = static_cast<int>(ending);
+  Case c;
+  c.dtype = math_text(dtype);
+  c.shape = s.text();
+  c.name = fmt::format("{}/{}/{}", kNames[which], c.shape, c.dtype);
+  c.group = ending == Ending::kPlain ? "gemm" : "epilogue";
+  c.chain = linear_chain(dtype, s, ending);
+  c.flops = 2.0 * s.m * s.n * s.k;
+  c.rate = math_rate(dtype);
+  c.peer.name = kCublasLt;
+  PeerProduct product{dense_problem(dtype, s.m, s.n, s.k, kEpilogues[which]), "x", "w", "y", ""};
+  if (ending != Ending::kPlain) {
+    product.bias = "b";
+    c.plain = linear_chain(dtype, s, Ending::kPlain);
+    c.peer.name += ending == Ending::kBias ? " + BIAS" : " + GELU_BIAS";
+  }
+  if (ending == Ending::kBiasGelu) c.note = "tanh form of GELU on both sides";
+  c.peer.products = {product};
+  return c;
+}
+
+Case swiglu_case(Shape s) {
+  const DType dtype = DType::kBF16;
+  Case c;
+  c.dtype = "bf16";
+  c.shape = s.text();
+  c.name = fmt::format("swiglu/{}/bf16", c.shape);
+  c.group = "swiglu";
+  c.chain = fmt::format(
+      "chain swiglu(input x: bf16[{0}, {2}], weight wg: bf16[{1}, {2}], weight wu: bf16[{1}, {2}]) "
+      "{{\n  g = contract \"mk,nk->mn\"(x, wg)\n  u = contract \"mk,nk->mn\"(x, wu)\n"
+      "  y = mul(silu(g), u)\n  return y: bf16\n}}\n",
+      s.m, s.n, s.k);
+  c.flops = 4.0 * s.m * s.n * s.k;
+  c.peer.name = "2 x cuBLASLt best + our pointwise kernel";
+  const LtProblem problem = dense_problem(dtype, s.m, s.n, s.k);
+  c.peer.products = {{problem, "x", "wg", "g_16", ""}, {problem, "x", "wu", "u_16", ""}};
+  c.peer.scratch = {{"g_16", tensor(dtype, {s.m, s.n})}, {"u_16", tensor(dtype, {s.m, s.n})}};
+  c.peer.tail = fmt::format(
+      "chain swiglu_tail(input g_16: bf16[{0}, {1}], input u_16: bf16[{0}, {1}]) {{\n"
+      "  y = mul(silu(g_16), u_16)\n  return y: bf16\n}}\n",
+      s.m, s.n);
+  return c;
+}
+
+Case grouped_case() {
+  constexpr i64 b = 2560, g = 12, k = 1024, n = 3072;
+  Case c;
+  c.dtype = "bf16";
+  c.shape = fmt::format("{}x{}x{}x{}", b, g, n, k);
+  c.name = fmt::format("grouped/{}/bf16", c.shape);
+  c.group = "grouped";
+  c.chain = fmt::format(
+      "chain grouped(input x: bf16[{0}, {1}, {2}], weight w: bf16[{1}, {3}, {2}]) {{\n"
+      "  y = contract \"bgk,gnk->bgn\"(x, w)\n  return y: bf16\n}}\n",
+      b, g, k, n);
+  c.flops = 2.0 * b * g * k * n;
+  LtProblem problem = dense_problem(DType::kBF16, b, n, k);
+  problem.row_a = g * k;
+  problem.row_d = g * n;
+  problem.batch = g;
+  problem.batch_a = k;
+  problem.batch_b = n * k;
+  problem.batch_d = n;
+  c.peer.name = "strided batched cuBLASLt best";
+  c.peer.products = {{problem, "x", "w", "y", ""}};
+  c.note = "x [B,G,K] and y [B,G,N], shape is BxGxNxK";
+  return c;
+}
+
+Case small_case(i64 m) {
+  Case c = linear_case(DType::kBF16, {m, 2048, 4096}, Ending::kPlain);
+  c.name = fmt::format("small/{}/bf16", c.shape);
+  c.group = "small";
+  c.copies = 100;
+  return c;
+}
+
+Case pseudo_linear_case(i64 width) {
+  constexpr i64 batch = 32768;
+  Case c;
+  c.dtype = "f32";
+  c.shape = fmt::format("{}x{}", batch, width);
+  c.name = fmt::format("pseudo_linear/{}/f32", c.shape);
+  c.group = "pseudo_linear";
+  c.chain = fmt::format(
+      "chain pseudo_linear(input x: f32[{0}, {1}], weight w: f32[{1}], weight b: f32[{1}]) {{\n"
+      "  y = relu(add(mul(x, w), b))\n  return y: f32\n}}\n",
+      batch, width);
+  return c;
+}
+
+Case pseudo_chain_case(i64 width) {
+  constexpr i64 batch = 32;
+  constexpr int layers = 8;
+  Case c;
+  c.dtype = "f32";
+  c.shape = fmt::format("{}x{}", batch, width);
+  c.name = fmt::format("pseudo_chain8/{}/f32", c.shape);
+  c.group = "pseudo_chain8";
+  c.copies = 100;
+  std::string parameters = fmt::format("input x: f32[{}, {}]", batch, width);
+  std::string lines;
+  for (int layer = 0; layer < layers; ++layer) {
+    parameters += fmt::format(", weight w{0}: f32[{1}], weight b{0}: f32[{1}]", layer, width);
+    lines += fmt::format("  {} = relu(add(mul({}, w{}), b{}))\n",
+                         layer + 1 == layers ? "y" : fmt::format("h{}", layer),
+                         layer == 0 ? "x" : fmt::format("h{}", layer - 1), layer, layer);
+  }
+  c.chain = fmt::format("chain pseudo_chain8({}) {{\n{}  return y: f32\n}}\n", parameters, lines);
+  return c;
+}
+
+Case moe_case(const char* kind, llvm::ArrayRef<i64> rows) {
+  constexpr i64 k = 4096, n = 14336;
+  Case c;
+  c.dtype = "bf16";
+  c.group = "moe";
+  c.peer.name = "loop of cuBLASLt best";
+  i64 end = 0;
+  for (size_t e = 0; e < rows.size(); ++e) {
+    if (rows[e] > 0) {
+      PeerProduct product{dense_problem(DType::kBF16, rows[e], n, k), "x", "w", "y", ""};
+      product.a_offset = end * k;
+      product.b_offset = static_cast<i64>(e) * n * k;
+      product.d_offset = end * n;
+      c.peer.products.push_back(product);
+    }
+    end += rows[e];
+    c.ends.push_back(static_cast<i32>(end));
+  }
+  c.shape = fmt::format("{}x{}x{}x{}", rows.size(), end, n, k);
+  c.name = fmt::format("moe_{}/{}/bf16", kind, c.shape);
+  c.chain = fmt::format(
+      "chain moe(input x: bf16[{0}, {1}], weight w: bf16[{3}, {2}, {1}], input ends: i32[{3}]) "
+      "{{\n  y = contract \"mk,enk->mn\"(x, w) ragged m by ends over e\n  return y: bf16\n}}\n",
+      end, k, n, rows.size());
+  c.flops = 2.0 * static_cast<double>(end) * n * k;
+  c.note = "the peer's loop knows the group sizes on the host";
+  return c;
+}
+
+}  // namespace
+
+std::vector<Case> all_cases() {
+  constexpr Ending kEndings[] = {Ending::kPlain, Ending::kBias, Ending::kBiasGelu};
+  std::vector<Case> cases;
+  for (const Shape& shape : kGemmShapes) {
+    for (const Ending ending : kEndings) {
+      cases.push_back(linear_case(DType::kBF16, shape, ending));
+    }
+  }
+  for (const DType dtype : {DType::kF16, DType::kF32}) {
+    for (const Ending ending : kEndings) {
+      cases.push_back(linear_case(dtype, kGemmShapes[0], ending));
+    }
+  }
+  for (const Shape& shape : kGatedShapes) cases.push_back(swiglu_case(shape));
+  cases.push_back(grouped_case());
+  for (const i64 m : {1, 8, 64}) cases.push_back(small_case(m));
+  for (const i64 width : {128, 512, 1024, 4096, 16384}) cases.push_back(pseudo_linear_case(width));
+  for (const i64 width : {128, 512, 1024, 4096}) cases.push_back(pseudo_chain_case(width));
+  cases.push_back(moe_case("even", {4096, 4096, 4096, 4096}));
+  cases.push_back(moe_case("skewed", {1024, 7168, 2560, 5632}));
+  return cases;
+}
+
+bool matches(const std::string& name, const std::string& patterns) {
+  if (patterns.empty()) return true;
+  llvm::SmallVector<llvm::StringRef, 4> parts;
+  llvm::StringRef(patterns).split(parts, ',', -1, false);
+  for (const llvm::StringRef part : parts) {
+    if (::fnmatch(part.trim().str().c_str(), name.c_str(), 0) == 0) return true;
+  }
+  return false;
+}
+
+}  // namespace catenary::bench

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is measured: chains as text, each with what a peer does for the same result. Plain data;
+// knows no device.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench/cublaslt.h"
+
+namespace catenary::bench {
+
+// One product of a peer: which tensors it reads and writes, and from which element on.
+struct PeerProduct {
+  LtProblem problem;
+  std::string a, b, d;
+  std::string bias;  // empty: none
+  i64 a_offset = 0, b_offset = 0, d_offset = 0;
+};
+
+// A tensor between a peer's steps.
+struct PeerScratch {
+  std::string name;
+  TensorType type;
+};
+
+// Products in order, then `tail`, a chain of ours over the scratch tensors (empty: none).
+struct Peer {
+  std::string name;  // empty: there is no peer
+  std::vector<PeerProduct> products;
+  std::vector<PeerScratch> scratch;
+  std::string tail;
+};
+
+struct Case {
+  std::string name;       // "gemm_bias/8192x4096x4096/bf16"
+  std::string group;      // which table it belongs to: "gemm", "swiglu", ...
+  std::string dtype;      // of the inputs ("tf32" for f32 products)
+  std::string shape;      // MxNxK where there is a contraction
+  std::string chain;      // text; one output
+  std::string plain;      // the same chain without its epilogue, over the same tensors; empty: none
+  double flops = 0;       // of the contractions
+  double rate = 1;        // of the big bf16 product's rate, what this dtype's tensor cores reach
+  int copies = 0;         // sets of tensors in rotation; 0: what the L2 asks for
+  std::vector<i32> ends;  // contents of an i32 parameter
+  Peer peer;
+  std::string note;
+};
+
+std::vector<Case> all_cases();
+
+// Is `name` matched by one of the comma-separated shell patterns? No pattern matches everything.
+bool matches(const std::string& name, const std::string& patterns);
+
+}  // namespace catenary::bench

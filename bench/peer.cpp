@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/peer.h"
+
+#include "ir/text.h"
+
+namespace catenary::bench {
+namespace {
+
+// One product with the arenas that it works on.
+struct Step {
+  std::shared_ptr<const LtMatmul> matmul;
+  int algorithm = 0;
+  const TensorArena* a = nullptr;
+  const TensorArena* b = nullptr;
+  const TensorArena* d = nullptr;
+  const TensorArena* bias = nullptr;
+  i64 a_bytes = 0, b_bytes = 0, d_bytes = 0;  // offsets
+
+  Error run(int by, int copy) const {
+    return matmul->run(by, a->at(copy, a_bytes), b->at(copy, b_bytes),
+                       bias == nullptr ? nullptr : bias->at(copy), d->at(copy, d_bytes));
+  }
+};
+
+struct State {
+  Tensors scratch;
+  std::vector<Step> steps;
+  std::shared_ptr<const BoundChain> tail;
+
+  Error launch(int copy) const {
+    for (const Step& step : steps) {
+      if (Error error = step.run(step.algorithm, copy)) return error;
+    }
+    return tail ? tail->launch(copy) : Error::success();
+  }
+};
+
+Expected<const TensorArena*> find(const Tensors& tensors, const Tensors& scratch,
+                                  const std::string& name) {
+  for (const Tensors* among : {&tensors, &scratch}) {
+    const auto found = among->find(name);
+    if (found != among->end()) return &found->second;
+  }
+  return make_error(ErrorCode::kInternal, "a peer names the tensor '{}', which is not there", name);
+}
+
+Expected<Step> make_step(const CublasLt& lt, const PeerProduct& product, const Tensors& tensors,
+                         const State& state, int algorithms) {
+  Step step;
+  for (auto [name, out] : {std::pair{&product.a, &step.a},
+                           {&product.b, &step.b},
+                           {&product.d, &step.d},
+                           {&product.bias, &step.bias}}) {
+    if (name->empty()) continue;
+    auto arena = find(tensors, state.scratch, *name);
+    if (!arena) return arena.takeError();
+    *out = *arena;
+  }
+  const i64 width = dtype_bytes(product.problem.dtype);
+  step.a_bytes = product.a_offset * width;
+  step.b_bytes = product.b_offset * width;
+  step.d_bytes = product.d_offset * width;
+  // Equal problems share one contest.
+  for (const Step& known : state.steps) {
+    if (known.matmul->problem() == product.problem) {
+      step.matmul = known.matmul;
+      step.algorithm = known.algorithm;
+      return step;
+    }
+  }
+  auto matmul =
+      lt.matmul(product.problem, algorithms, step.bias == nullptr ? nullptr : step.bias->at(0));
+  if (!matmul) return matmul.takeError();
+  step.matmul = std::move(*matmul);
+  step.algorithm = -1;
+  return step;
+}
+
+Error make_tail(const Session& session, const Peer& peer, const Tensors& tensors, int copies,
+                State& state) {
+  Expected<Chain> chain = parse(peer.tail);
+  if (!chain) return chain.takeError();
+  Expected<VerifiedChain> verified = verify(std::move(*chain));
+  if (!verified) return verified.takeError();
+  // BoundChain finds tensors by name in one map; it keeps addresses only.
+  Tensors merged;
+  for (const Tensors* among : std::initializer_list<const Tensors*>{&tensors, &state.scratch}) {
+    for (const auto& [name, arena] : *among) {
+      TensorArena& view = merged[name];
+      view.type = arena.type;
+      view.copy_bytes = arena.copy_bytes;
+      view.borrowed = arena.base();
+    }
+  }
+  auto tail = BoundChain::make(session, *verified, {}, merged, copies);
+  if (!tail) return tail.takeError();
+  state.tail = std::move(*tail);
+  return Error::success();
+}
+
+}  // namespace
+
+Expected<BestAlgorithm> best_algorithm(const Session& session, const LtMatmul& matmul,
+                                       const std::function<Error(int algorithm, int copy)>& run,
+                                       const TimingOptions& options) {
+  std::vector<int> running;
+  std::vector<Contender> contenders;
+  ErrorReport last;
+  for (int i = 0; i < matmul.num_algorithms(); ++i) {
+    Error error = run(i, 0);
+    if (!error) error = session.synchronize();
+    if (error) {
+      // An algorithm that does not run is passed over; a broken context ends everything.
+      last = take_report(std::move(error));
+      if (last.code == ErrorCode::kContextPoisoned) break;
+      continue;
+    }
+    running.push_back(i);
+    contenders.push_back(
+        {fmt::format("algorithm {}", i), [&run, i](int copy) { return run(i, copy); }});
+  }
+  if (last.code == ErrorCode::kContextPoisoned || running.empty()) {
+    return make_error_text(last.code, last.message);
+  }
+  auto timings = time_contenders(session, contenders, options);
+  if (!timings) return timings.takeError();
+  // Interleaved medians, so the first of equals is as good as any.
+  size_t best = 0;
+  for (size_t i = 1; i < timings->size(); ++i) {
+    if ((*timings)[i].us.median < (*timings)[best].us.median) best = i;
+  }
+  return BestAlgorithm{running[best], (*timings)[best]};
+}
+
+Expected<ReadyPeer> make_peer(const Session& session, const CublasLt& lt, const Peer& peer,
+                              const Tensors& tensors, int copies, const PeerOptions& options) {
+  auto state = std::make_shared<State>();
+  for (const PeerScratch& scratch : peer.scratch) {
+    Expected<TensorArena> arena = make_arena(scratch.type, copies);
+    if (!arena) return arena.takeError();
+    state->scratch[scratch.name] = std::move(*arena);
+  }
+  ReadyPeer ready;
+  for (const PeerProduct& product : peer.products) {
+    Expected<Step> step = make_step(lt, product, tensors, *state, options.algorithms);
+    if (!step) return step.takeError();
+    if (step->algorithm < 0) {
+      TimingOptions timing = options.timing;
+      timing.copies = copies;
+      auto best = best_algorithm(
+          session, *step->matmul, [&](int by, int copy) { return step->run(by, copy); }, timing);
+      if (!best) return best.takeError();
+      step->algorithm = best->algorithm;
+      ready.config += fmt::format("{}algorithm {} of {}", ready.config.empty() ? "" : ", ",
+                                  best->algorithm + 1, step->matmul->num_algorithms());
+    }
+    state->steps.push_back(std::move(*step));
+  }
+  if (!peer.tail.empty()) {
+    if (Error error = make_tail(session, peer, tensors, copies, *state)) return error;
+  }
+  ready.contender = {peer.name, [state](int copy) { return state->launch(copy); }};
+  return ready;
+}
+
+}  // namespace catenary::bench

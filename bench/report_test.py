@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""report.py on small made-up records: which rows count, what the tables and the plot show."""
+import json
+import pathlib
+import tempfile
+import unittest
+import xml.etree.ElementTree
+
+import report
+
+
+def row(case, us, ratio=None, **more):
+    data = {"case": case, "family": "gemm_sm80", "dtype": "bf16", "shape": "2x3x4", "us": us,
+            "of_ceiling": 0.5, "peer": "cuBLASLt best" if ratio else None,
+            "peer_us": us * ratio if us and ratio else None, "ratio": ratio, "verified": True,
+            "worst_error_ratio": 0.25, "group": "gemm", "ceiling": "gemm", "flops": 4e8,
+            "bytes": 2e6}
+    data.update(more)
+    return data
+
+
+def record(date, rows, **more):
+    data = {"device": "NVIDIA H200", "driver": "580.159", "cuda": "13.0", "commit": "abc",
+            "date": date, "seed": 1, "ceilings": {"copy_tbs": 4.2, "gemm_tflops": 800.0},
+            "rows": rows}
+    data.update(more)
+    return data
+
+
+class ReportTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.root = pathlib.Path(self.folder.name)
+        self.results = self.root / "results"
+        (self.results / "h200").mkdir(parents=True)
+        self.readme = self.root / "README.md"
+
+    def save(self, name, data):
+        (self.results / "h200" / name).write_text(json.dumps(data))
+
+    def run_report(self, readme):
+        self.readme.write_text(readme)
+        report.main(["--results", str(self.results), "--readme", str(self.readme)])
+        return self.readme.read_text()
+
+    def test_newest_row_counts_and_text_around_stays(self):
+        self.save("b.json", record("2026-11-20T00:00:00Z", [row("gemm/a", 10.0, 0.5)]))
+        self.save("a.json", record("2026-11-21T00:00:00Z", [row("gemm/a", 8.0, 0.625)]))
+        text = self.run_report(
+            "before\n<!-- bench:gemm -->\nold\n<!-- /bench -->\nafter\n")
+        self.assertTrue(text.startswith("before\n<!-- bench:gemm -->\n"))
+        self.assertTrue(text.endswith("<!-- /bench -->\nafter\n"))
+        self.assertNotIn("old", text)
+        self.assertIn("| gemm/a | 8.00 | 50 TFLOP/s | 50.0% | cuBLASLt best | 5.00 | 0.62 |", text)
+
+    def test_quick_and_tuning_runs_and_other_files_do_not_count(self):
+        self.save("a.json", record("2026-11-20T00:00:00Z", [row("gemm/a", 10.0)]))
+        self.save("b.json", record("2026-11-21T00:00:00Z", [row("gemm/a", 1.0)], quick=True))
+        self.save("c.json", record("2026-11-22T00:00:00Z", [row("gemm/a", 2.0)], tuning=True))
+        self.save("d.json", {"counts": 400})
+        text = self.run_report("<!-- bench:h200/all -->\n<!-- /bench -->\n")
+        self.assertIn("| gemm/a | 10.00 |", text)
+
+    def test_wrong_and_failed_rows_show(self):
+        self.save("a.json", record("2026-11-20T00:00:00Z", [
+            row("gemm/wrong", None, verified=False),
+            row("gemm/failed", None, verified=False, error="no tile fits")]))
+        text = self.run_report("<!-- bench:gemm -->\n<!-- /bench -->\n")
+        self.assertIn("| gemm/wrong | wrong |", text)
+        self.assertIn("| gemm/failed | failed |", text)
+
+    def test_groups_and_specials(self):
+        self.save("a.json", record("2026-11-20T00:00:00Z", [
+            row("gemm/a", 10.0, 1.25),
+            row("pl/b", 20.0, group="pseudo", ceiling="copy", of_ceiling=0.93)]))
+        self.save("b.json", record(
+            "2026-11-21T00:00:00Z", [], ceilings={"copy_tbs": 0, "gemm_tflops": 0},
+            launch=[{"kernel": "k", "executable_ns": 2100.0, "bare_ns": 1900.0, "over_ns": 200.0}],
+            compile=[{"chain": "gemm", "family": "gemm_sm80", "target": "h200", "kernels": 1,
+                      "frontend_us": 100.0, "emit_us": 50.0, "nvrtc_ms": None,
+                      "cache_hit_us": None}]))
+        text = self.run_report("".join(f"<!-- bench:{name} -->\n<!-- /bench -->\n" for name in (
+            "pseudo", "gemm+pseudo", "ceilings", "launch", "compile")))
+        pseudo, both, ceilings, launch, compiled = text.split("<!-- /bench -->\n")[:5]
+        self.assertIn("| pl/b | 20.00 | 0.10 TB/s | 93.0% |", pseudo)
+        self.assertNotIn("peer", pseudo)
+        self.assertNotIn("gemm/a", pseudo)
+        self.assertIn("**1.25**", both)
+        self.assertIn("pl/b", both)
+        self.assertIn("4.200 TB/s | 800 TFLOP/s", ceilings)
+        self.assertIn("| k | 2,100 | 1,900 | 200 |", launch)
+        self.assertIn("| gemm | gemm_sm80 | 100 | 50 | – | – |", compiled)
+
+    def test_marker_without_data_is_refused(self):
+        self.save("a.json", record("2026-11-20T00:00:00Z", [row("gemm/a", 10.0)]))
+        with self.assertRaisesRegex(SystemExit, "bench:moe"):
+            self.run_report("<!-- bench:moe -->\n<!-- /bench -->\n")
+
+    def test_plot_shows_losses_and_is_stable(self):
+        self.save("a.json", record("2026-11-20T00:00:00Z", [
+            row("gemm/win<", 10.0, 1.25), row("gemm/loss", 10.0, 0.5), row("pl", 5.0)]))
+        self.run_report("nothing marked\n")
+        path = self.results / "h200" / "summary.svg"
+        first = path.read_text()
+        xml.etree.ElementTree.fromstring(first)
+        self.assertIn("gemm/loss", first)
+        self.assertIn("#dd6b20", first)
+        self.assertIn("1.25", first)
+        self.assertNotIn(">pl<", first)
+        self.run_report("nothing marked\n")
+        self.assertEqual(first, path.read_text())
+
+
+if __name__ == "__main__":
+    unittest.main()

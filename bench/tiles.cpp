@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tuning by hand: every candidate of compiler/gemm_tiles.h for one case, compiled in parallel,
+// checked like any result, timed in one contest.
+#include <algorithm>
+
+#include "bench/run_case.h"
+#include "compiler/gemm_tiles.h"
+#include "ir/parallel.h"
+
+namespace catenary::bench {
+namespace {
+
+// The problem behind a planned kernel: its config has every choice, and the tile is made anew.
+GemmProblem problem_of(const KernelPlan& kernel) {
+  GemmProblem problem;
+  problem.base = std::get<GemmConfig>(kernel.config);
+  problem.base.split_k = 1;
+  for (const Extent& extent : problem.base.batch.at) problem.batch *= extent.size;
+  problem.m = problem.base.m.size;
+  problem.n = problem.base.n.size;
+  problem.k = problem.base.k.size * problem.base.k_outer;
+  const i64 right = problem.base.sums() * std::max(problem.base.groups, 1) * problem.n;
+  problem.matrix_bytes =
+      problem.batch * (problem.m + right) * problem.k * problem.base.element_bytes();
+  problem.epilogue_bytes = std::max<i64>(kernel.predicted.bytes - problem.matrix_bytes, 0);
+  return problem;
+}
+
+const KernelPlan* first_gemm(const Plan& plan) {
+  for (const KernelPlan& kernel : plan.buckets.front().kernels) {
+    if (std::holds_alternative<GemmConfig>(kernel.config)) return &kernel;
+  }
+  return nullptr;
+}
+
+struct Attempt {
+  TileRow row;
+  PlanOptions options;
+  std::shared_ptr<const CompiledChain> compiled;
+};
+
+void compile_all(const Session& session, const CaseSetup& setup, std::vector<Attempt>& attempts) {
+  parallel_for(static_cast<i64>(attempts.size()), 0, [&](i64 i) {
+    Attempt& attempt = attempts[i];
+    if (!attempt.row.note.empty()) return;
+    EngineOptions options;
+    options.plan = attempt.options;
+    Engine engine(std::move(options));
+    auto compiled = engine.compile(setup.chain.chain(), session.info().target);
+    if (!compiled) {
+      attempt.row.note = take_report(compiled.takeError()).message;
+      attempt.row.note = attempt.row.note.substr(0, attempt.row.note.find('\n'));
+      return;
+    }
+    attempt.compiled = std::move(*compiled);
+    attempt.row.registers = attempt.compiled->buckets[0][0].cubin->resources.registers;
+  });
+}
+
+// Loads and checks one attempt. Nothing, with a note, when it is wrong or cannot be loaded.
+Expected<std::optional<Contender>> ready(const Session& session, const CaseSetup& setup,
+                                         Attempt& attempt) {
+  Engine engine;
+  auto bound = BoundChain::load(session, engine, attempt.compiled, setup.tensors, setup.copies);
+  if (!bound) {
+    attempt.row.note = take_report(bound.takeError()).message;
+    return std::nullopt;
+  }
+  Contender made = contender(attempt.row.tile, std::move(*bound));
+  if (Error error = run_poisoned(session, setup.output(), made)) return error;
+  auto result = compare_samples(setup.samples, setup.output());
+  if (!result) return result.takeError();
+  if (result->ok()) return made;
+  attempt.row.note = "WRONG: " + to_string(*result);
+  return std::nullopt;
+}
+
+Expected<std::vector<Attempt>> list_attempts(const Session& session, const CaseSetup& setup,
+                                             const CaseOptions& options) {
+  PlanOptions open = options.plan;
+  open.force_tile.clear();
+  auto plan = make_plan(setup.chain, session.info().target, open);
+  if (!plan) return plan.takeError();
+  std::vector<Attempt> attempts;
+  const KernelPlan* chosen = first_gemm(*plan);
+  if (chosen == nullptr) return attempts;
+  const GemmConfig& config = std::get<GemmConfig>(chosen->config);
+  for (const GemmCandidate& candidate :
+       rank_gemm_candidates(problem_of(*chosen), session.info().target, open)) {
+    Attempt attempt;
+    attempt.row.tile = tile_name(candidate.config);
+    attempt.row.split_k = candidate.config.split_k;
+    attempt.row.predicted_us = candidate.predicted.us;
+    attempt.row.note = candidate.rejected;
+    attempt.row.chosen =
+        attempt.row.tile == tile_name(config) && candidate.config.split_k == config.split_k;
+    attempt.options = open;
+    attempt.options.force_tile = attempt.row.tile;
+    attempt.options.split_k = candidate.config.split_k;
+    attempts.push_back(std::move(attempt));
+  }
+  return attempts;
+}
+
+}  // namespace
+
+Expected<std::vector<TileRow>> time_tiles(const Session& session, const CaseSetup& setup,
+                                          const CaseOptions& options) {
+  auto attempts = list_attempts(session, setup, options);
+  if (!attempts) return attempts.takeError();
+  compile_all(session, setup, *attempts);
+  std::vector<Contender> contenders;
+  std::vector<Attempt*> timed;
+  for (Attempt& attempt : *attempts) {
+    if (!attempt.compiled) continue;
+    auto made = ready(session, setup, attempt);
+    if (!made) return made.takeError();
+    if (!*made) continue;
+    contenders.push_back(std::move(**made));
+    timed.push_back(&attempt);
+  }
+  TimingOptions timing = options.timing;
+  timing.copies = setup.copies;
+  timing.rounds = std::max(5, timing.rounds / 2);
+  auto timings = time_contenders(session, contenders, timing);
+  if (!timings) return timings.takeError();
+  for (size_t i = 0; i < timed.size(); ++i) timed[i]->row.us = (*timings)[i].us.median;
+  std::vector<TileRow> rows;
+  for (Attempt& attempt : *attempts) rows.push_back(std::move(attempt.row));
+  std::stable_sort(rows.begin(), rows.end(), [](const TileRow& a, const TileRow& b) {
+    if (a.us.has_value() != b.us.has_value()) return a.us.has_value();
+    return a.us && *a.us < *b.us;
+  });
+  return rows;
+}
+
+}  // namespace catenary::bench
