@@ -186,13 +186,16 @@ class AxesBuilder {
     }
     operand.k_major = operand.stride_k == 1 || operand.stride_row != 1;
     const i64 contiguous = operand.k_major ? operand.stride_k : operand.stride_row;
+    const Extent& along = operand.k_major ? k_.extent : row.extent;
     steps.push_back((operand.k_major ? operand.stride_row : operand.stride_k) * bytes);
     // A tile of ragged rows (or terms) may start anywhere along the ragged dimension.
     const bool starts_anywhere =
         anchor().ragged && (ragged_rows_ ? column == 0 && !operand.k_major : operand.k_major);
-    if (contiguous > 1 || starts_anywhere) steps.push_back(bytes);
+    if (starts_anywhere) steps.push_back(bytes);
+    // Elements that do not lie side by side (a broadcast has stride 0) are copied one by one.
+    const bool side_by_side = contiguous == 1 || along == Extent(1);
     operand.copy_bytes = static_cast<i32>(
-        std::max(contiguous > 1 ? bytes : access_bytes(memory.binding.align, steps), bytes));
+        side_by_side ? std::max(access_bytes(memory.binding.align, steps), bytes) : bytes);
     return operand;
   }
 

@@ -37,7 +37,9 @@ Operand bind_operand(const GroupContext& context, const TensorUse& tensor, const
     const i64 bytes = access_bytes(place.binding.align, byte_steps);
     operand.vec = static_cast<i32>(std::max<i64>(1, bytes / dtype_bytes(place.dtype)));
   }
-  operand.streamed = covers_all && !tensor.store;
+  // A store stays in L2 for the next kernel unless the kernel's tensors do not fit there anyway.
+  const bool fits_l2 = program_bytes(context.tensors) <= context.target.l2_bytes / 2;
+  operand.streamed = covers_all && !(tensor.store && fits_l2);
   operand.weight = place.weight && !tensor.store;
   return operand;
 }

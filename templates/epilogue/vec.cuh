@@ -94,10 +94,15 @@ CATENARY_DEVICE void load_words(const u8* p, u32* word) {
   }
 }
 
-template <int kWords>
+template <int kWords, bool kStreamed>
 CATENARY_DEVICE void store_words(u8* p, const u32* word) {
   if constexpr (kWords == 4) {
-    st_global_v4(p, {word[0], word[1], word[2], word[3]});
+    const U32x4 w = {word[0], word[1], word[2], word[3]};
+    if constexpr (kStreamed) {
+      st_global_streamed_v4(p, w);
+    } else {
+      st_global_v4(p, w);
+    }
   } else if constexpr (kWords == 2) {
     st_global_v2(p, {word[0], word[1]});
   } else {
@@ -149,7 +154,7 @@ CATENARY_DEVICE void store_full(u8* p, const Vec<V>& in) {
       for (int j = 0; j < kWords; ++j)
         word[j] = pack<kOperand.dtype>(in.v[i + 2 * j], in.v[i + 2 * j + 1]);
     }
-    store_words<kWords>(p + i * kBytes, word);
+    store_words<kWords, kOperand.streamed>(p + i * kBytes, word);
   }
 }
 

@@ -90,6 +90,13 @@ CATENARY_DEVICE void st_global_v2(void* p, U32x2 v) {
   asm volatile("st.global.v2.u32 [%0], {%1, %2};" ::"l"(p), "r"(v.x), "r"(v.y) : "memory");
 }
 
+// Likely not read again soon: first to leave L2, so that it does not push out what is read.
+CATENARY_DEVICE void st_global_streamed_v4(void* p, U32x4 v) {
+  asm volatile("st.global.cs.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(v.x), "r"(v.y),
+               "r"(v.z), "r"(v.w)
+               : "memory");
+}
+
 CATENARY_DEVICE void st_global_v4(void* p, U32x4 v) {
   asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(v.x), "r"(v.y), "r"(v.z),
                "r"(v.w)

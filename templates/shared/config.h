@@ -62,7 +62,7 @@ struct Operand {
   i32 slot = 0;               // index into Params::ptr
   DType dtype = DType::kF32;  // element type in memory
   i32 vec = 1;                // elements one aligned access takes along the last dimension
-  bool streamed = false;      // read once by the whole grid: need not stay in L1
+  bool streamed = false;      // touched once by the whole grid: need not stay in a cache
   bool weight = false;        // stationary while the chain runs: its loads may be moved and merged
   Dims stride = {};           // elements per step of each iteration dimension
   constexpr bool operator==(const Operand&) const = default;
