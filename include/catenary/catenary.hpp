@@ -250,8 +250,8 @@ inline Tensor contract(const std::string& equation, const Tensor& left, const Te
 
 // x[..., k] times w[n, k], as a linear layer has them: [..., n].
 inline Tensor linear(const Tensor& x, const Tensor& w, const std::string& name = "") {
-  std::string rows;
-  for (int d = 0; d + 1 < x.rank(); ++d) rows += static_cast<char>('a' + d);
+  std::string rows = x.rank() == 2 ? "m" : "";
+  for (int d = 0; d + 1 < x.rank() && x.rank() != 2; ++d) rows += static_cast<char>('a' + d);
   return contract(rows + "k,nk->" + rows + "n", x, w, name);
 }
 
