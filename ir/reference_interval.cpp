@@ -111,8 +111,9 @@ constexpr double kGateFloor = 0x1p-56;
 
 Interval gated(Op op, const Interval& x, double gate, double slope, double bend, double steepest,
                double sensitivity) {
-  const double floor = op == Op::kGelu ? 0 : kGateFloor;
-  if (x.value == -kInfinity) return {-0.0, floor};
+  // A gate that is flushed to 0 loses up to 2^-126 before it is multiplied by x.
+  const double floor = op == Op::kGelu ? kTiny * std::min(std::fabs(x.value), 16.0) : kGateFloor;
+  if (x.value == -kInfinity) return {-0.0, op == Op::kGelu ? 0 : floor};
   Interval result = smooth(op, x, x.value * gate, slope, bend, steepest);
   if (std::isfinite(result.value) && std::isfinite(result.error)) {
     result.error += kArgumentUnits * kUnitF32 * sensitivity + floor;

@@ -345,6 +345,14 @@ TEST_SUITE("ir") {
     }
   }
 
+  TEST_CASE("a gate that a functor flushes to 0 is accepted, a lost normal result is not") {
+    const auto gelu = [](double x) { return apply_op(Op::kGelu, Interval{x, 0}, {0, 0}); };
+    CHECK(std::fabs(gelu(-13.0959).value) > 0x1p-126);
+    CHECK(accepts(gelu(-13.0959), DType::kF32, 0));
+    CHECK_FALSE(accepts(gelu(-12.5), DType::kF32, 0));
+    CHECK(gelu(-kInf).error == 0);
+  }
+
   TEST_CASE("a cast's error is whole steps where the operand straddles a midpoint") {
     CHECK(cast_interval(DType::kBF16, {1, 0x1p-20}).error == 0);
     const Interval flips = cast_interval(DType::kBF16, {1 + 0x1p-8, 0x1p-20});
