@@ -20,14 +20,6 @@ Error write(const std::string& path, llvm::StringRef bytes, Artifacts& written) 
   return Error::success();
 }
 
-// Folder of a bucket's kernels: their symbols may repeat from bucket to bucket.
-std::string bucket_folder(const std::string& folder, const VerifiedChain& chain, const Plan& plan,
-                          size_t bucket) {
-  if (plan.buckets.size() == 1) return folder;
-  return fmt::format("{}/{}_{}_to_{}", folder, chain.chain().symbol->name, plan.buckets[bucket].lo,
-                     plan.buckets[bucket].hi);
-}
-
 // Two tools print SASS; the toolkit's folder may not be on the path.
 struct Disassembler {
   std::string program;
@@ -104,16 +96,23 @@ Error write_kernel(const std::string& path, const CompiledKernel& kernel, Artifa
 
 }  // namespace
 
+// Symbols may repeat from bucket to bucket.
+std::string bucket_folder(const VerifiedChain& chain, const Plan& plan, size_t bucket) {
+  if (plan.buckets.size() == 1) return "";
+  return fmt::format("{}_{}_to_{}/", chain.chain().symbol->name, plan.buckets[bucket].lo,
+                     plan.buckets[bucket].hi);
+}
+
 Error write_kernels(const std::string& folder, const CompiledChain& compiled, ArtifactKinds kinds,
                     Artifacts& written) {
   const std::optional<Disassembler> disassembler =
       kinds.sass ? find_disassembler() : std::optional<Disassembler>();
   for (size_t b = 0; b < compiled.buckets.size(); ++b) {
-    const std::string path = bucket_folder(folder, compiled.chain, compiled.plan, b);
+    const std::string path = folder + "/" + bucket_folder(compiled.chain, compiled.plan, b);
     if (Error error = make_folder(path)) return error;
     for (const CompiledKernel& kernel : compiled.buckets[b]) {
-      if (Error error = write_kernel(path + "/" + kernel.source.symbol, kernel, kinds, disassembler,
-                                     written)) {
+      if (Error error =
+              write_kernel(path + kernel.source.symbol, kernel, kinds, disassembler, written)) {
         return error;
       }
     }
@@ -129,11 +128,11 @@ Error write_kernels(const std::string& folder, const CompiledChain& compiled, Ar
 Error write_sources(const std::string& folder, const VerifiedChain& chain, const Plan& plan,
                     Artifacts& written) {
   for (size_t b = 0; b < plan.buckets.size(); ++b) {
-    const std::string path = bucket_folder(folder, chain, plan, b);
+    const std::string path = folder + "/" + bucket_folder(chain, plan, b);
     if (Error error = make_folder(path)) return error;
     for (const KernelPlan& kernel : plan.buckets[b].kernels) {
       const KernelSource source = emit(chain, plan, kernel);
-      const std::string file = fmt::format("{}/{}.cu", path, source.symbol);
+      const std::string file = path + source.symbol + ".cu";
       if (Error error = write(file, source.text(), written)) return error;
     }
   }

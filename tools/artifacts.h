@@ -22,6 +22,9 @@ struct Artifacts {
   std::vector<std::string> notes;  // one sentence for each thing left out
 };
 
+// "M_1_to_16/", the folder of a bucket's kernels, or "" where the plan has one bucket.
+std::string bucket_folder(const VerifiedChain& chain, const Plan& plan, size_t bucket);
+
 // Writes the kernels' files into `folder`, which is made. kIo; the compiler's errors for PTX.
 Error write_kernels(const std::string& folder, const CompiledChain& compiled, ArtifactKinds kinds,
                     Artifacts& written);

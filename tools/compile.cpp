@@ -45,35 +45,44 @@ Expected<std::vector<Job>> find_jobs(const CompileCommand& command) {
 }
 
 void print_kernels(const CompiledChain& compiled) {
+  const auto name = [&](size_t bucket, const CompiledKernel& kernel) {
+    return bucket_folder(compiled.chain, compiled.plan, bucket) + kernel.source.symbol;
+  };
   size_t width = 6;
-  for (const auto& bucket : compiled.buckets) {
-    for (const CompiledKernel& kernel : bucket) {
-      width = std::max(width, kernel.source.symbol.size());
-    }
+  for (size_t b = 0; b < compiled.buckets.size(); ++b) {
+    for (const CompiledKernel& k : compiled.buckets[b]) width = std::max(width, name(b, k).size());
   }
   fmt::print("  {:<{}}  {:>9}  {:>8}  {:>10}  {:>10}\n", "kernel", width, "registers", "spills",
              "shared", "cubin");
   for (size_t b = 0; b < compiled.buckets.size(); ++b) {
     for (size_t k = 0; k < compiled.buckets[b].size(); ++k) {
-      const Cubin& cubin = *compiled.buckets[b][k].cubin;
-      const i64 shared =
-          cubin.resources.static_smem_bytes + compiled.plan.buckets[b].kernels[k].smem_bytes;
-      fmt::print("  {:<{}}  {:>9}  {:>8}  {:>10}  {:>10}\n", cubin.symbol, width,
-                 cubin.resources.registers, bytes_text(cubin.resources.spill_bytes),
-                 bytes_text(shared), bytes_text(static_cast<i64>(cubin.image.size())));
+      const CompiledKernel& kernel = compiled.buckets[b][k];
+      const KernelResources& used = kernel.cubin->resources;
+      const i64 shared = used.static_smem_bytes + compiled.plan.buckets[b].kernels[k].smem_bytes;
+      fmt::print("  {:<{}}  {:>9}  {:>8}  {:>10}  {:>10}\n", name(b, kernel), width, used.registers,
+                 bytes_text(used.spill_bytes), bytes_text(shared),
+                 bytes_text(static_cast<i64>(kernel.cubin->image.size())));
     }
   }
 }
 
+void print_written(const Artifacts& written, const std::string& folder) {
+  fmt::print("  {} files written into {}\n", written.files.size(), folder);
+  for (const std::string& note : written.notes) fmt::print("  {}\n", note);
+}
+
 Error compile_for(const CompileCommand& command, const VerifiedChain& chain, const Job& job,
-                  Engine& engine, Artifacts& written) {
+                  Engine& engine) {
   const std::string folder = command.folder + "/" + job.name;
   const ArtifactKinds kinds{command.wants("source"), command.wants("ptx"), command.wants("cubin")};
   fmt::print("{} for {} ({})\n", chain.chain().name, job.target.arch, job.target.name);
+  Artifacts written;
   if (!kinds.ptx && !kinds.cubin && command.dump.empty()) {
     Expected<Plan> plan = make_plan(chain, job.target);
     if (!plan) return plan.takeError();
-    return write_sources(folder, chain, *plan, written);
+    if (Error error = write_sources(folder, chain, *plan, written)) return error;
+    print_written(written, folder);
+    return Error::success();
   }
   std::shared_ptr<const CompiledChain> compiled;
   {
@@ -84,20 +93,22 @@ Error compile_for(const CompileCommand& command, const VerifiedChain& chain, con
   }
   print_kernels(*compiled);
   if (Error error = write_kernels(folder, *compiled, kinds, written)) return error;
+  print_written(written, folder);
   if (command.dump.empty()) return Error::success();
-  return write_dump(command.dump + "/" + job.name, *compiled, written);
+  const std::string dump = command.dump + "/" + job.name;
+  Artifacts dumped;
+  if (Error error = write_dump(dump, *compiled, dumped)) return error;
+  print_written(dumped, dump);
+  return Error::success();
 }
 
 Error compile(const CompileCommand& command, const VerifiedChain& chain) {
   Expected<std::vector<Job>> jobs = find_jobs(command);
   if (!jobs) return jobs.takeError();
   Engine engine(engine_options(!command.no_cache));
-  Artifacts written;
   for (const Job& job : *jobs) {
-    if (Error error = compile_for(command, chain, job, engine, written)) return error;
+    if (Error error = compile_for(command, chain, job, engine)) return error;
   }
-  for (const std::string& file : written.files) fmt::print("wrote {}\n", file);
-  for (const std::string& note : written.notes) fmt::print("{}\n", note);
   return Error::success();
 }
 

@@ -1,0 +1,128 @@
+// catenary | target sm_80 (a100) | kernel ctn_geglu_mlp_k0_gemm_m128n128k64
+// chain:
+//   chain geglu_mlp(
+//       input x: bf16[8192, 768],
+//       weight wg: bf16[3072, 768],
+//       weight bg: bf16[3072],
+//       weight wu: bf16[3072, 768],
+//       weight bu: bf16[3072],
+//       weight wd: bf16[768, 3072],
+//       weight bd: bf16[768]) {
+//     g = contract "mk,nk->mn"(x, wg)
+//     u = contract "mk,nk->mn"(x, wu)
+//     t9 = add(g, bg)
+//     t10 = gelu_tanh(t9)
+//     t11 = add(u, bu)
+//     t12 = mul(t10, t11)
+//     h = cast(t12, bf16)
+//     d = contract "mk,nk->mn"(h, wd)
+//     y = add(d, bd)
+//     return y: bf16
+//   }
+// plan: gemm_sm80: tile 128x128x64, 2 x 4 warps, 3 stages, 144 KiB shared, 1 CTAs per SM
+//   'g' is a contraction: it reads its operands from memory; 'u' shares an operand and an epilogue with it
+//   slot 0: parameter 'x'
+//   slot 1: parameter 'wg'
+//   slot 2: parameter 'wu'
+//   slot 3: parameter 'bg'
+//   slot 4: parameter 'bu'
+//   slot 5: workspace 'h'
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_80,code=sm_80 -I<catenary>/templates -cubin ctn_geglu_mlp_k0_gemm_m128n128k64.cu
+#include "kernels/gemm_sm80.cuh"
+namespace {
+using namespace catenary;
+constexpr GemmConfig kConfig{
+    .math = MathMode::kBF16,
+    .m = 8192, .n = 3072, .k = 768,
+    .a = {.slot = 0, .stride_row = 768, .stride_k = 1, .copy_bytes = 16},
+    .b = {.slot = 1, .stride_row = 768, .stride_k = 1, .copy_bytes = 16},
+    .b2 = {.slot = 2, .stride_row = 768, .stride_k = 1, .copy_bytes = 16}, .gated = true,
+    .block_m = 128, .block_n = 128, .block_k = 64, .warps_m = 2, .warps_n = 4, .stages = 3,
+    .split_k = 1, .raster = 8, .vec = 8,
+};
+using P = Params<6, 0>;
+struct Epilogue {
+  struct Operands {
+    Vec<8> v_bg;
+    Vec<8> v_bu;
+  };
+  static CATENARY_DEVICE Operands load(const P& p, const Coord& at) {
+    return {
+        .v_bg = load_vec<Operand{.slot = 3, .dtype = DType::kBF16, .vec = 8, .weight = true, .stride = dims(1)}, 8, false>(p, at),  // %bg = weight
+        .v_bu = load_vec<Operand{.slot = 4, .dtype = DType::kBF16, .vec = 8, .weight = true, .stride = dims(1)}, 8, false>(p, at),  // %bu = weight
+    };
+  }
+  static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<8>& sum0, const Vec<8>& sum1) {
+    const Vec<8>& v_g = sum0;  // %g = contract(%x, %wg)
+    const Vec<8>& v_u = sum1;  // %u = contract(%x, %wu)
+    const Vec<8> v_t9 = map<8, op_add>(v_g, in.v_bg);  // %t9 = add(%g, %bg)
+    const Vec<8> v_t10 = map<8, op_gelu_tanh>(v_t9);  // %t10 = gelu_tanh(%t9)
+    const Vec<8> v_t11 = map<8, op_add>(v_u, in.v_bu);  // %t11 = add(%u, %bu)
+    const Vec<8> v_t12 = map<8, op_mul>(v_t10, v_t11);  // %t12 = mul(%t10, %t11)
+    const Vec<8> v_h = round_to<DType::kBF16, 8>(v_t12);  // %h = cast(%t12)
+    store_vec<Operand{.slot = 5, .dtype = DType::kBF16, .vec = 8, .streamed = true, .stride = dims(3072, 1)}, 8, false>(p, at, v_h);  // %h_2
+  }
+};
+}  // namespace
+extern "C" __global__ void __launch_bounds__(256, 1)
+ctn_geglu_mlp_k0_gemm_m128n128k64(const __grid_constant__ P p) { gemm_sm80<kConfig, Epilogue>(p); }
+
+// catenary | target sm_80 (a100) | kernel ctn_geglu_mlp_k1_gemm_m128n256k64
+// chain:
+//   chain geglu_mlp(
+//       input x: bf16[8192, 768],
+//       weight wg: bf16[3072, 768],
+//       weight bg: bf16[3072],
+//       weight wu: bf16[3072, 768],
+//       weight bu: bf16[3072],
+//       weight wd: bf16[768, 3072],
+//       weight bd: bf16[768]) {
+//     g = contract "mk,nk->mn"(x, wg)
+//     u = contract "mk,nk->mn"(x, wu)
+//     t9 = add(g, bg)
+//     t10 = gelu_tanh(t9)
+//     t11 = add(u, bu)
+//     t12 = mul(t10, t11)
+//     h = cast(t12, bf16)
+//     d = contract "mk,nk->mn"(h, wd)
+//     y = add(d, bd)
+//     return y: bf16
+//   }
+// plan: gemm_sm80: tile 128x256x64, 2 x 4 warps, 3 stages, 144 KiB shared, 1 CTAs per SM
+//   'd' is a contraction: it reads its operands from memory
+//   slot 0: workspace 'h'
+//   slot 1: parameter 'wd'
+//   slot 2: parameter 'bd'
+//   slot 3: output 'y'
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_80,code=sm_80 -I<catenary>/templates -cubin ctn_geglu_mlp_k1_gemm_m128n256k64.cu
+#include "kernels/gemm_sm80.cuh"
+namespace {
+using namespace catenary;
+constexpr GemmConfig kConfig{
+    .math = MathMode::kBF16,
+    .m = 8192, .n = 768, .k = 3072,
+    .a = {.slot = 0, .stride_row = 3072, .stride_k = 1, .copy_bytes = 16},
+    .b = {.slot = 1, .stride_row = 3072, .stride_k = 1, .copy_bytes = 16},
+    .block_m = 128, .block_n = 256, .block_k = 64, .warps_m = 2, .warps_n = 4, .stages = 3,
+    .split_k = 1, .raster = 8, .vec = 8,
+};
+using P = Params<4, 0>;
+struct Epilogue {
+  struct Operands {
+    Vec<8> v_bd;
+  };
+  static CATENARY_DEVICE Operands load(const P& p, const Coord& at) {
+    return {
+        .v_bd = load_vec<Operand{.slot = 2, .dtype = DType::kBF16, .vec = 8, .weight = true, .stride = dims(1)}, 8, false>(p, at),  // %bd = weight
+    };
+  }
+  static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<8>& sum0) {
+    const Vec<8>& v_d = sum0;  // %d = contract(%h, %wd)
+    const Vec<8> v_y = map<8, op_add>(v_d, in.v_bd);  // %y = add(%d, %bd)
+    store_vec<Operand{.slot = 3, .dtype = DType::kBF16, .vec = 8, .streamed = true, .stride = dims(768, 1)}, 8, false>(p, at, v_y);  // %y_2
+  }
+};
+}  // namespace
+extern "C" __global__ void __launch_bounds__(256, 1)
+ctn_geglu_mlp_k1_gemm_m128n256k64(const __grid_constant__ P p) { gemm_sm80<kConfig, Epilogue>(p); }
+

@@ -1,0 +1,50 @@
+// catenary | target sm_90a (h200) | kernel ctn_grouped_linear_k0_gemm_m128n256k64
+// chain:
+//   chain grouped_linear(
+//       input x: bf16[2560, 12, 1024],
+//       weight w: bf16[12, 3072, 1024],
+//       weight b: bf16[12, 3072]) {
+//     h = contract "bgk,gnk->bgn"(x, w)
+//     t4 = add(h, b @ "gn")
+//     y = silu(t4)
+//     return y: bf16
+//   }
+// plan: gemm_sm80: tile 128x256x64, 2 x 4 warps, 3 stages, 144 KiB shared, 1 CTAs per SM
+//   'h' is a contraction: it reads its operands from memory
+//   slot 0: parameter 'x'
+//   slot 1: parameter 'w'
+//   slot 2: parameter 'b'
+//   slot 3: output 'y'
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_grouped_linear_k0_gemm_m128n256k64.cu
+#include "kernels/gemm_sm80.cuh"
+namespace {
+using namespace catenary;
+constexpr GemmConfig kConfig{
+    .math = MathMode::kBF16, .batch = extents(12), .batch_rank = 1,
+    .m = 2560, .n = 3072, .k = 1024,
+    .a = {.slot = 0, .stride_row = 12288, .stride_k = 1, .stride_batch = dims(1024), .copy_bytes = 16},
+    .b = {.slot = 1, .stride_row = 1024, .stride_k = 1, .stride_batch = dims(3145728), .copy_bytes = 16},
+    .block_m = 128, .block_n = 256, .block_k = 64, .warps_m = 2, .warps_n = 4, .stages = 3,
+    .split_k = 1, .raster = 8, .vec = 8,
+};
+using P = Params<4, 0>;
+struct Epilogue {
+  struct Operands {
+    Vec<8> v_b;
+  };
+  static CATENARY_DEVICE Operands load(const P& p, const Coord& at) {
+    return {
+        .v_b = load_vec<Operand{.slot = 2, .dtype = DType::kBF16, .vec = 8, .weight = true, .stride = dims(3072, 0, 1)}, 8, false>(p, at),  // %b = weight
+    };
+  }
+  static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<8>& sum0) {
+    const Vec<8>& v_h = sum0;  // %h = contract(%x, %w)
+    const Vec<8> v_t4 = map<8, op_add>(v_h, in.v_b);  // %t4 = add(%h, %b)
+    const Vec<8> v_y = map<8, op_silu>(v_t4);  // %y = silu(%t4)
+    store_vec<Operand{.slot = 3, .dtype = DType::kBF16, .vec = 8, .streamed = true, .stride = dims(3072, 36864, 1)}, 8, false>(p, at, v_y);  // %y_2
+  }
+};
+}  // namespace
+extern "C" __global__ void __launch_bounds__(256, 1)
+ctn_grouped_linear_k0_gemm_m128n256k64(const __grid_constant__ P p) { gemm_sm80<kConfig, Epilogue>(p); }
+
