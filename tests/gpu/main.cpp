@@ -82,6 +82,8 @@ int main(int argc, char** argv) {
   app.add_option("--target", options.target, "plan for this target instead of the device's own");
   app.add_option("--threads", options.threads, "host threads (0: all cores)");
   app.add_flag("--rehearse", options.rehearse, "no device: the reference stands in for kernels");
+  app.add_option("--inject", options.inject, "a fault for a rehearsal")
+      ->check(CLI::IsMember({"wrong", "missing", "beyond"}));
   CLI11_PARSE(app, argc, argv);
   modes.configs = configs->count() > 0;
   if (!modes.any()) modes = {true, false, true, true, true};

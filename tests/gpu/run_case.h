@@ -52,9 +52,8 @@ class Runner {
                                    const std::vector<u8>& before);
   Error run_all(const PreparedRun& run, const Executable& executable, CaseResult& result);
   Error reserve(i64 bytes);
-  Error stand_in(const PreparedRun& run, const Executable& executable);
-  void compare_outputs(const PreparedRun& run, const Executable& executable,
-                       const std::vector<u8>& after, CaseResult& result);
+  void stand_in(const PreparedRun& run);
+  void compare_outputs(const PreparedRun& run, const std::vector<u8>& after, CaseResult& result);
 
   Suite& suite_;
   cuda::DeviceBuffer memory_;

@@ -49,6 +49,15 @@ cuda::Api stand_in_api() {
     return kSuccess;
   };
   static const auto copy_bytes = copy;
+  // A device's allocations are aligned to 256 bytes and more.
+  api.mem_alloc = [](DevicePtr* pointer, size_t bytes) {
+    *pointer = reinterpret_cast<DevicePtr>(std::aligned_alloc(512, (bytes + 511) / 512 * 512));
+    return *pointer == 0 ? 2 : kSuccess;
+  };
+  api.mem_free = [](DevicePtr pointer) {
+    std::free(reinterpret_cast<void*>(pointer));
+    return kSuccess;
+  };
   api.memcpy_htod_async = [](DevicePtr to, const void* from, size_t bytes, Stream) {
     return copy_bytes(to, const_cast<void*>(from), bytes);
   };

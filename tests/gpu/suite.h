@@ -26,7 +26,10 @@ struct SuiteOptions {
   std::string cache;      // cubin cache directory; empty: no disk cache
   std::string target;     // plan for this row of targets.def instead of the present device
   bool rehearse = false;  // no GPU: a host stand-in computes what the reference says
-  int threads = 0;        // host threads; 0: all cores
+  // Rehearsals only: what the stand-in does wrong. "wrong": one element; "missing": one element is
+  // not written; "beyond": one is written behind the end.
+  std::string inject;
+  int threads = 0;  // host threads; 0: all cores
 };
 
 struct Failure {
