@@ -143,11 +143,12 @@ Expected<std::vector<Expectation>> evaluate(const VerifiedChain& chain,
     places.push_back(sample_rows(type, samples, options.seed + i));
     for (const auto& row : places.back()) total += static_cast<i64>(row.size());
   }
-  Progress progress("evaluating samples by the reference", total);
+  const bool timed = options.samples == 0;
+  Progress progress("evaluating samples by the reference", total, timed ? kSampleTime.count() : 0);
   std::vector<Expectation> expectations;
   for (size_t i = 0; i < places.size(); ++i) {
     const auto share = kSampleTime / static_cast<i64>(places.size());
-    const SampleJob job{chain, inputs, static_cast<int>(i), options.samples == 0,
+    const SampleJob job{chain, inputs, static_cast<int>(i), timed,
                         std::chrono::steady_clock::now() + share};
     Expected<Expectation> expectation = sample(job, std::move(places[i]), progress);
     if (!expectation) return expectation.takeError();

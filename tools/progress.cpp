@@ -20,9 +20,10 @@ constexpr int kBarWidth = 30;
 
 }  // namespace
 
-Progress::Progress(std::string what, i64 total)
+Progress::Progress(std::string what, i64 total, double limit_seconds)
     : what_(std::move(what)),
       total_(total),
+      limit_seconds_(limit_seconds),
       terminal_(::isatty(STDERR_FILENO) == 1),
       start_(std::chrono::steady_clock::now()) {
   try {
@@ -63,7 +64,9 @@ void Progress::show(double seconds) {
   std::string state = fmt::format("{:.0f} s", seconds);
   if (total_ > 0) {
     state = fmt::format("{:3.0f}%, {}", 100 * part, state);
-    if (part > 0) state += fmt::format(", about {:.0f} s left", seconds * (1 - part) / part);
+    double left = part > 0 ? seconds * (1 - part) / part : 0;
+    if (limit_seconds_ > 0) left = std::clamp(limit_seconds_ - seconds, 0.0, left);
+    if (part > 0) state += fmt::format(", about {:.0f} s left", left);
   }
   if (!terminal_) {
     fmt::print(stderr, "catenary: {}: {}\n", what_, state);

@@ -16,8 +16,9 @@ namespace catenary::tools {
 
 class Progress {
  public:
-  // "evaluating the reference"; `total` units of work, 0 when that is not known.
-  explicit Progress(std::string what, i64 total = 0);
+  // "evaluating the reference"; `total` units of work, 0 when that is not known; the step ends
+  // after `limit_seconds` at the latest, 0: no such limit.
+  explicit Progress(std::string what, i64 total = 0, double limit_seconds = 0);
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
   // Ends the step; a bar is wiped off the terminal.
@@ -32,6 +33,7 @@ class Progress {
 
   const std::string what_;
   const i64 total_;
+  const double limit_seconds_;
   const bool terminal_;
   const std::chrono::steady_clock::time_point start_;
   std::atomic<i64> done_{0};
