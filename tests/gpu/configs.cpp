@@ -158,7 +158,13 @@ void run_one(Suite& suite, Runner& runner, const PreparedCase& prepared) {
     return;
   }
   count_facts(prepared, tally);
-  const CaseResult result = runner.run(prepared);
+  CaseResult result = runner.run(prepared);
+  for (const PreparedRun& run : prepared.runs) {
+    if (!prepared.from.must_be_exact || run.kind != FillKind::kExactInteger || run.exact) continue;
+    result.passed = false;
+    result.problems.push_back("the chain was meant to be exact, and its reference is not");
+    break;
+  }
   count_result(prepared, result, tally);
   if (result.lost_context) suite.lose_context();
   if (result.passed) return;
@@ -192,6 +198,9 @@ void run_configs(Suite& suite) {
                   done, count, t.passed, t.failed, t.skipped, t.exact, t.real_data,
                   t.worst_error_ratio, t.worst_case),
       true);
+  if (t.worst_error_ratio > 0.5) {
+    suite.progress("more than half of the allowed error was used: see worst_case", true);
+  }
 }
 
 }  // namespace catenary::gpu_suite
