@@ -109,7 +109,7 @@ class Fuser {
         return;
       }
     }
-    add_group(Anchor::kNone, id, "computed from parameters alone; needed in memory");
+    add_group(Anchor::kNone, id, "reads parameters alone: no contraction before it");
     pending_group_.resize(plan_.groups.size());
     pending_group_.back() = true;
   }

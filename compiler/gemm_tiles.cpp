@@ -136,9 +136,15 @@ void predict(const GemmProblem& problem, const Target& target, GemmCandidate& ca
   const double products = 2.0 * c.block_m * c.block_n * c.block_k * c.sums() / (sm_tflops * 1e6);
   const double traffic = c.stage_bytes() / (kL2BytesPerClockPerSm * target.clock_ghz * 1e3);
   const double latency = kLatencyUs / (c.stages - 1);
+  // Filling the ring, and writing the tile: all SMs write at once, each at its share of DRAM.
+  // Another CTA on the SM covers half of it.
+  const double tile_bytes =
+      static_cast<double>(problem.epilogue_bytes) / std::max<i64>(output_tiles(problem, c), 1);
+  const double ends = (kLatencyUs + tile_bytes / (target.dram_gbs * kDramEfficiency * 1e3 / sms)) *
+                      (ctas > 1 ? 0.5 : 1.0);
   const auto round_us = [&](double resident) {
-    return k_tiles *
-           std::max({(products + kTileOverheadUs) * resident, traffic * resident, latency});
+    return resident * ends + k_tiles * std::max({(products + kTileOverheadUs) * resident,
+                                                 traffic * resident, latency});
   };
   const double mainloop = full * round_us(ctas) + (last > 0 ? round_us(last) : 0);
 
@@ -148,17 +154,14 @@ void predict(const GemmProblem& problem, const Target& target, GemmCandidate& ca
   p.bytes = problem.matrix_bytes + problem.epilogue_bytes;
   const double gbs = target.dram_gbs * kDramEfficiency * 1e3;
   p.memory_us = p.bytes / gbs;
-  // The epilogue overlaps with other CTAs' mainloops only where there are any.
-  const double epilogue = problem.epilogue_flops / (target.f32_tflops * 1e6) +
-                          (ctas > 1 ? 0.3 : 1.0) * problem.epilogue_bytes / gbs;
-  p.math_us = mainloop + epilogue;
-  p.launch_us = kLaunchUs + 1.0;  // filling the ring, draining the last tile
+  p.math_us = mainloop + problem.epilogue_flops / (target.f32_tflops * 1e6);
+  p.launch_us = kLaunchUs;
   p.waves = static_cast<double>(tiles) / slots;
   if (c.split_k > 1) {
     // Partial sums are written and read once, mostly in L2, by one more kernel.
     const double l2 = kL2BytesPerClockPerSm * target.clock_ghz * sms * 1e3;
     p.math_us += 2.0 * candidate.partial_bytes / (0.5 * l2);
-    p.launch_us += kLaunchUs + 1.0;
+    p.launch_us += kLaunchUs + kLatencyUs;
   }
   p.us = std::max(p.memory_us, p.math_us) + p.launch_us;
 }
@@ -204,7 +207,11 @@ std::vector<GemmCandidate> rank_gemm_candidates(const GemmProblem& problem, cons
   }
   std::stable_sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) {
     if (a.rejected.empty() != b.rejected.empty()) return a.rejected.empty();
-    return a.predicted.us < b.predicted.us;
+    // Where memory decides, the tile with less to compute.
+    const auto cost = [](const GemmCandidate& x) {
+      return x.predicted.us + x.predicted.math_us / 16;
+    };
+    return cost(a) < cost(b);
   });
   return ranked;
 }

@@ -56,6 +56,17 @@ Program bind_program(const GroupContext& context, const GroupProgram& program, c
   return bound;
 }
 
+Error check_axes(const GroupContext& context, const Space& space) {
+  for (const Axis& axis : space.axes) {
+    if (axis.kind == AxisKind::kTerm || axis.extent.size <= kMaxAxisSize) continue;
+    return make_error(
+        ErrorCode::kResourceLimit,
+        "'{}' has a dimension of {} elements, kernels walk at most {}: split it in two",
+        context.chain.value(context.group.values[0]).name, axis.extent.size, kMaxAxisSize);
+  }
+  return Error::success();
+}
+
 Extents space_extents(const Space& space) {
   Extents extents;
   const int axes = static_cast<int>(space.axes.size());

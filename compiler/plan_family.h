@@ -34,6 +34,9 @@ int add_tensors(Space& space, const GroupProgram& program, llvm::ArrayRef<int> d
 Program bind_program(const GroupContext& context, const GroupProgram& program, const Space& space,
                      int first);
 
+// kResourceLimit when an axis that a kernel walks by coordinate is longer than kMaxAxisSize.
+Error check_axes(const GroupContext& context, const Space& space);
+
 // Right-aligned sizes of the space's axes.
 Extents space_extents(const Space& space);
 

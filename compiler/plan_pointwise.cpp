@@ -7,7 +7,7 @@
 namespace catenary {
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kThreads = 256;  // 128 and 512 were slower on an H200 (0.77 and 0.90 to 0.91)
 // Bytes of streamed operands a thread should have in flight. 2,048 threads per SM with 16 B each
 // are 32 KB per SM, what 4.3 TB/s at 1 us of latency asks for (Little's law); more vectors per
 // thread were slower on an H200 (relu(x*w+b), f32, width 4096: one vector 0.97 of the copy rate,
@@ -66,6 +66,7 @@ GridRule grid_rule(const Space& space, const PointwiseConfig& config) {
 Error plan_pointwise(const GroupContext& context, std::vector<KernelPlan>& kernels) {
   int first = 0;
   const Space space = make_space(context, first);
+  if (Error error = check_axes(context, space)) return error;
   KernelPlan kernel;
   kernel.family = Family::kPointwise;
   kernel.program = bind_program(context, context.tensors.program, space, first);
@@ -82,6 +83,10 @@ Error plan_pointwise(const GroupContext& context, std::vector<KernelPlan>& kerne
   const i64 elements = largest_elements(space, context.symbol_hi);
   const i64 vectors = ceil_div(std::max<i64>(elements, 1), config.vec);
   const i64 bytes = std::max<i64>(streamed_bytes(kernel.program, config.vec), 1);
+  // Small CTAs where the grid would otherwise leave SMs without one.
+  while (config.threads > 64 && vectors / config.threads < context.target.sm_count) {
+    config.threads /= 2;
+  }
   // More vectors per thread only while every SM still gets two full rounds of CTAs.
   while (config.unroll < 8 && config.unroll * bytes < kBytesInFlight &&
          vectors / (config.unroll * 2 * kThreads) >= 16 * context.target.sm_count) {

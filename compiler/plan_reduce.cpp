@@ -76,6 +76,7 @@ Error plan_reduce(const GroupContext& context, std::vector<KernelPlan>& kernels)
                  0)});
     reduce.term_rank = 1;
   }
+  if (Error error = check_axes(context, reduce.space)) return error;
   const int axes = static_cast<int>(reduce.space.axes.size());
   if (axes > kMaxDims) {
     return make_error(ErrorCode::kUnsupported,

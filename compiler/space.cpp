@@ -8,6 +8,7 @@ namespace {
 
 bool mergeable(const Axis& outer, const Axis& inner) {
   if (outer.kind != inner.kind || inner.extent.scale != 0) return false;
+  if (inner.extent.size > 0 && outer.extent.size > kMaxAxisSize / inner.extent.size) return false;
   for (size_t t = 0; t < outer.stride.size(); ++t) {
     if (outer.stride[t] != inner.stride[t] * inner.extent.size) return false;
   }

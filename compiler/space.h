@@ -15,6 +15,9 @@ namespace catenary {
 // kGroup: a ragged group's own axis of the result.
 enum class AxisKind : u8 { kTerm, kGroup, kBatch, kM, kN, kFree };
 
+// Coordinates are 32 bits wide in the kernels (Coord in templates/epilogue/vec.cuh).
+inline constexpr i64 kMaxAxisSize = i64{1} << 31;
+
 struct Axis {
   AxisKind kind = AxisKind::kFree;
   Extent extent;
@@ -31,7 +34,8 @@ struct Space {
 inline Extent extent_of(Dim dim) { return dim.symbolic ? Extent(dim.size, 1) : Extent(dim.size); }
 
 // Drops axes of exactly one step and merges neighbours a (outer), b (inner) of one kind where every
-// tensor has stride[a] == stride[b] * size[b] and b is not symbolic. Order is kept.
+// tensor has stride[a] == stride[b] * size[b], b is not symbolic and the product stays within
+// kMaxAxisSize. Order is kept.
 void merge_axes(Space& space);
 
 // Sorts axes of one kind among themselves by descending step of `tensor`, so that merge_axes sees

@@ -105,15 +105,11 @@ Interval leaky_relu(const Interval& x, double slope) {
 // argument|, what one unit of the argument moves.
 constexpr double kArgumentUnits = 4;
 
-// The sigmoid-gated functors hold the exponent of their gate below 62: results under 2^-56 in
-// magnitude may differ by as much (gate_pair in templates/epilogue/ops.cuh).
-constexpr double kGateFloor = 0x1p-56;
-
 Interval gated(Op op, const Interval& x, double gate, double slope, double bend, double steepest,
                double sensitivity) {
   // A gate that is flushed to 0 loses up to 2^-126 before it is multiplied by x.
-  const double floor = op == Op::kGelu ? kTiny * std::min(std::fabs(x.value), 16.0) : kGateFloor;
-  if (x.value == -kInfinity) return {-0.0, op == Op::kGelu ? 0 : floor};
+  const double floor = kTiny * std::min(std::fabs(x.value), 128.0);
+  if (x.value == -kInfinity) return {-0.0, 0};
   Interval result = smooth(op, x, x.value * gate, slope, bend, steepest);
   if (std::isfinite(result.value) && std::isfinite(result.error)) {
     result.error += kArgumentUnits * kUnitF32 * sensitivity + floor;

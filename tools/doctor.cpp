@@ -2,6 +2,8 @@
 // `catenary doctor`: what this machine has of what a chain needs, and what to do about the rest.
 #include <CLI/CLI.hpp>
 
+#include <memory>
+
 #include "compiler/nvrtc.h"
 #include "compiler/templates.h"
 #include "runtime/cache.h"
@@ -107,11 +109,23 @@ int doctor() {
   return compiles ? 0 : exit_code(ErrorCode::kNvrtcMissing);
 }
 
+// For scripts.
+int has_device() {
+  Expected<const cuda::Driver*> driver = cuda::Driver::get();
+  if (driver) return 0;
+  return catenary::exit_code(take_report(driver.takeError()).code);
+}
+
 }  // namespace
 
 void add_doctor(CLI::App& app, int& exit_code) {
-  app.add_subcommand("doctor", "Say what this machine has and what is missing")
-      ->callback([&exit_code] { exit_code = doctor(); });
+  auto* command = app.add_subcommand("doctor", "Say what this machine has and what is missing");
+  auto only_device = std::make_shared<bool>(false);
+  command->add_flag("--has-device", *only_device,
+                    "Print nothing; exit with 0 where a GPU can run kernels, else with 3");
+  command->callback([&exit_code, only_device] {
+    exit_code = *only_device ? has_device() : doctor();
+  });
 }
 
 }  // namespace catenary::tools

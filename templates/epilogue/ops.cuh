@@ -27,24 +27,9 @@ CATENARY_DEVICE float sigmoid_f32(float x) {
   return rcp_approx(1.0f + ex2_approx(mul_rn(x, -kLog2E)));
 }
 
-// 1/a and 1/b from one rcp: the special-function unit gives 16 results per clock and SM, an eighth of
-// the multiply-adds, and bounds an epilogue of activations. a b must stay finite. 4u each.
-CATENARY_DEVICE void rcp_pair(float a, float b, float& ra, float& rb) {
-  const float r = rcp_approx(a * b);
-  ra = r * b;
-  rb = r * a;
-}
-
-// x sigmoid(factor(x)) for two values. The exponent is held below 62, so that neither sum overflows
-// the pair's product; x is held above -44, where the result is under 2^-56 in magnitude. A NaN x
-// comes back through the last product and does not reach its neighbour.
-CATENARY_DEVICE void gate_pair(float x0, float x1, float exponent0, float exponent1, float& y0,
-                               float& y1) {
-  float r0, r1;
-  rcp_pair(1.0f + ex2_approx(min_number(exponent0, 62.0f)),
-           1.0f + ex2_approx(min_number(exponent1, 62.0f)), r0, r1);
-  y0 = max_nan(x0, -44.0f) * r0;
-  y1 = max_nan(x1, -44.0f) * r1;
+// x / (1 + 2^exponent). x is held above the least finite number, so that -inf gives -0.
+CATENARY_DEVICE float gate(float x, float exponent) {
+  return max_nan(x, -3.4028235e38f) * rcp_approx(1.0f + ex2_approx(exponent));
 }
 
 struct op_add {
@@ -94,7 +79,9 @@ struct op_leaky_relu {
 // a least-maximum fit of degree 6 over a in [0, 13.5], 35 u; the exponent's rounding adds a^2/2 u, so
 // 150 u where f32 results end. |x| is held below 40, where T is 0.
 struct op_gelu {
-  static CATENARY_DEVICE float tail(float a, float t) {
+  static CATENARY_DEVICE float apply(float x) {
+    const float a = min_number(abs_f32(x), 40.0f);
+    const float t = rcp_approx(fma_rn(0.44f, a, 1.0f));
     float p = -0.301351934671402f;
     p = fma_rn(p, t, 1.21211576461792f);
     p = fma_rn(p, t, -1.648262619972229f);
@@ -102,59 +89,23 @@ struct op_gelu {
     p = fma_rn(p, t, 0.3172321915626526f);
     p = fma_rn(p, t, 1.4570448398590088f);
     p = fma_rn(p, t, -2.510824203491211f);
-    return t * ex2_approx(fma_rn(-0.7213475204444817f * a, a, p));
-  }
-  static CATENARY_DEVICE float magnitude(float x) { return min_number(abs_f32(x), 40.0f); }
-  static CATENARY_DEVICE float apply(float x) {
-    const float a = magnitude(x);
-    return fma_rn(-a, tail(a, rcp_approx(fma_rn(0.44f, a, 1.0f))), max_nan(x, 0.0f));
-  }
-  static CATENARY_DEVICE void apply_pair(float x0, float x1, float& y0, float& y1) {
-    const float a0 = magnitude(x0);
-    const float a1 = magnitude(x1);
-    float t0, t1;
-    rcp_pair(fma_rn(0.44f, a0, 1.0f), fma_rn(0.44f, a1, 1.0f), t0, t1);
-    y0 = fma_rn(-a0, tail(a0, t0), max_nan(x0, 0.0f));
-    y1 = fma_rn(-a1, tail(a1, t1), max_nan(x1, 0.0f));
+    const float tail = t * ex2_approx(fma_rn(-0.7213475204444817f * a, a, p));
+    return fma_rn(-a, tail, max_nan(x, 0.0f));
   }
 };
 
 // x sigmoid(2u), u = sqrt(2/pi) (x + 0.044715 x^3): 0.5 (1 + tanh u) is sigmoid(2u), exact in the
-// tail where 1 + tanh cancels.
+// tail where 1 + tanh cancels. The exponent is -2u log2(e).
 struct op_gelu_tanh {
-  // -2u log2(e)
-  static CATENARY_DEVICE float exponent(float x) {
-    return x * fma_rn(-0.10294324f * x, x, -2.3022082f);
-  }
   static CATENARY_DEVICE float apply(float x) {
-    float y, unused;
-    apply_pair(x, 0.0f, y, unused);
-    return y;
-  }
-  static CATENARY_DEVICE void apply_pair(float x0, float x1, float& y0, float& y1) {
-    gate_pair(x0, x1, exponent(x0), exponent(x1), y0, y1);
+    return gate(x, x * fma_rn(-0.10294324f * x, x, -2.3022082f));
   }
 };
 struct op_quick_gelu {
-  static CATENARY_DEVICE float apply(float x) {
-    float y, unused;
-    apply_pair(x, 0.0f, y, unused);
-    return y;
-  }
-  static CATENARY_DEVICE void apply_pair(float x0, float x1, float& y0, float& y1) {
-    constexpr float kFactor = -1.702f * kLog2E;
-    gate_pair(x0, x1, kFactor * x0, kFactor * x1, y0, y1);
-  }
+  static CATENARY_DEVICE float apply(float x) { return gate(x, -1.702f * kLog2E * x); }
 };
 struct op_silu {
-  static CATENARY_DEVICE float apply(float x) {
-    float y, unused;
-    apply_pair(x, 0.0f, y, unused);
-    return y;
-  }
-  static CATENARY_DEVICE void apply_pair(float x0, float x1, float& y0, float& y1) {
-    gate_pair(x0, x1, -kLog2E * x0, -kLog2E * x1, y0, y1);
-  }
+  static CATENARY_DEVICE float apply(float x) { return gate(x, -kLog2E * x); }
 };
 struct op_sigmoid {
   static CATENARY_DEVICE float apply(float x) { return sigmoid_f32(x); }
@@ -200,23 +151,12 @@ CATENARY_DEVICE float element(const Vec<V>& a, int i) {
 }
 CATENARY_DEVICE float element(float a, int) { return a; }
 
-// Functors that are cheaper for two values at once.
-template <class F>
-concept Paired = requires(float x, float& y) { F::apply_pair(x, x, y, y); };
-
 // F applied to each of V elements; arguments are vectors, or floats that stand for all elements.
-template <int V, class F, class First, class... Rest>
-CATENARY_DEVICE Vec<V> map(const First& first, const Rest&... rest) {
+template <int V, class F, class... Args>
+CATENARY_DEVICE Vec<V> map(const Args&... args) {
   Vec<V> out;
-  if constexpr (Paired<F> && V % 2 == 0) {
 #pragma unroll
-    for (int i = 0; i < V; i += 2) {
-      F::apply_pair(element(first, i), element(first, i + 1), out.v[i], out.v[i + 1]);
-    }
-  } else {
-#pragma unroll
-    for (int i = 0; i < V; ++i) out.v[i] = F::apply(element(first, i), element(rest, i)...);
-  }
+  for (int i = 0; i < V; ++i) out.v[i] = F::apply(element(args, i)...);
   return out;
 }
 

@@ -3,9 +3,9 @@
 // `raster` tiles of M form a band that sweeps N, so that CTAs that run together share rows of A and
 // of B in L2. The K split is the fastest index: splits of one tile run together.
 //
-// Ragged rows: bands cannot be formed before the ends are known, so the tile count is an upper bound
-// (one partial tile per group, and one group more for the rows behind the last end, whose sum is
-// empty); a CTA walks the ends to find its group.
+// Ragged rows: the count of row tiles is an upper bound (one partial tile per group, and one group
+// more for the rows behind the last end, whose sum is empty); a CTA walks the ends to find which rows
+// of which group its row tile is.
 #pragma once
 
 #include "epilogue/vec.cuh"
@@ -41,9 +41,11 @@ CATENARY_DEVICE void find_ragged_rows(const P& params, i64 tile, i64 m, TileWork
   work.live = false;
 #pragma unroll 4
   for (int group = 0; group <= kConfig.groups; ++group) {
-    const i64 end = group < kConfig.groups
-                        ? static_cast<i32>(ld_global_u32(ends + static_cast<i64>(group) * 4))
-                        : m;
+    i64 end = m;
+    if (group < kConfig.groups) {
+      const i64 given = static_cast<i32>(ld_global_u32(ends + static_cast<i64>(group) * 4));
+      end = given < m ? given : m;  // ends come from device memory: never trust them with addresses
+    }
     const i64 tiles = end > start ? (end - start + kConfig.block_m - 1) / kConfig.block_m : 0;
     if (!work.live && left < tiles) {
       work.live = true;
@@ -84,11 +86,9 @@ CATENARY_DEVICE TileWork find_tile(const P& params) {
   const i64 tiles = tiles_m * tiles_n;
   i64 batch = index / tiles;
   const i64 in_batch = index - batch * tiles;
+  raster_tile<kConfig>(in_batch, tiles_m, tiles_n, work);
   if constexpr (kConfig.ragged == Ragged::kRows) {
-    work.n0 = in_batch % tiles_n * kConfig.block_n;
-    find_ragged_rows<kConfig>(params, in_batch / tiles_n, m, work);
-  } else {
-    raster_tile<kConfig>(in_batch, tiles_m, tiles_n, work);
+    find_ragged_rows<kConfig>(params, work.m0 / kConfig.block_m, m, work);
   }
 #pragma unroll
   for (int d = kMaxDims - 1; d >= kMaxDims - kConfig.batch_rank; --d) {
@@ -110,9 +110,10 @@ CATENARY_DEVICE TileWork find_tile(const P& params) {
     const i64 total = work.k_end;
     const i64 end = static_cast<i32>(ld_global_u32(ends + static_cast<i64>(work.group) * 4));
     work.k_end = end < total ? end : total;
-    work.k_begin = work.group == 0 ? 0
-                                   : static_cast<i32>(ld_global_u32(
-                                         ends + static_cast<i64>(work.group - 1) * 4));
+    if (work.group > 0) {
+      const i64 begin = static_cast<i32>(ld_global_u32(ends + static_cast<i64>(work.group - 1) * 4));
+      work.k_begin = begin > 0 ? begin : 0;
+    }
   }
   return work;
 }
