@@ -132,7 +132,7 @@ int run_cases(const BenchOptions& options, const Session& session, const std::ve
   Record record = device_record(options, session);
   const std::string path = record_path(options, record, "cases");
   const std::unique_ptr<CublasLt> lt = open_peer(session);
-  if (lt) record.cublaslt = fmt::format("{} ({})", lt->version(), lt->path());
+  if (lt) record.cublaslt = std::to_string(lt->version());
   RandomPool pool(options.seed);
   progress(fmt::format("{}: measuring the copy rate and the big product", record.device));
   auto ceilings = measure_ceilings(session, lt.get(), pool, options.quick);
@@ -151,7 +151,17 @@ int run_cases(const BenchOptions& options, const Session& session, const std::ve
   for (size_t i = 0; i < cases.size(); ++i) {
     progress(fmt::format("[{:>2}/{}] {}", i + 1, cases.size(), cases[i].name));
     auto row = run_case(session, lt.get(), pool, *ceilings, cases[i], case_options(options));
-    if (!row) return fail(row.takeError());
+    if (!row) {
+      // The context is lost, and with it the run: the record says in which case.
+      ErrorReport report = take_report(row.takeError());
+      Row last;
+      last.name = cases[i].name;
+      last.group = cases[i].group;
+      last.error = report.message;
+      record.rows.push_back(std::move(last));
+      llvm::consumeError(write_record(record, path));
+      return fail(make_error_text(report.code, report.message));
+    }
     show(table_line(*row));
     if (!row->tiles.empty()) show(tile_table(*row));
     if (!row->error.empty() || !row->verified) code = 1;

@@ -70,7 +70,6 @@ class CublasLt {
   CublasLt(const CublasLt&) = delete;
   CublasLt& operator=(const CublasLt&) = delete;
 
-  const std::string& path() const { return library_.path; }
   i64 version() const { return static_cast<i64>(library_.api.version()); }  // 130100
 
   // `most`: how many algorithms to ask for. `bias`: an address of the alignment that biases will

@@ -31,7 +31,7 @@ class CaseRun {
   Error add_peer();
   Error add_unfused();
   Error add_plain();
-  void add_overlap();
+  Error add_overlap();
 
   Error time(const Ceilings& ceilings);
 
@@ -45,6 +45,7 @@ class CaseRun {
   Expected<Contender> ready_unfused();
   Expected<Contender> ready_plain();
   Expected<Contender> ready_peer();
+  Expected<std::vector<Timing>> contest();
 
   const Session& session_;
   const CublasLt* lt_;
@@ -177,14 +178,43 @@ Error CaseRun::add_plain() {
 }
 
 // Matters for launches so short that their edges show: cases with their own rotation.
-void CaseRun::add_overlap() {
-  if (setup_.spec.copies > 0) add(Kind::kOverlap, contender("overlapped", ours_, true));
+Error CaseRun::add_overlap() {
+  if (setup_.spec.copies == 0) return Error::success();
+  Contender overlapped = contender("overlapped", ours_, true);
+  // Checked behind a launch that it may overlap.
+  const Contender both{"overlapped", [&](int copy) -> Error {
+                         if (Error error = overlapped.launch(copy + 1)) return error;
+                         return overlapped.launch(copy);
+                       }};
+  Expected<CompareResult> result = check(both);
+  if (!result) return result.takeError();
+  if (result->ok()) {
+    add(Kind::kOverlap, std::move(overlapped));
+  } else {
+    row_.verified = false;
+    row_.note = "overlapped launches are wrong: " + to_string(*result);
+  }
+  return Error::success();
+}
+
+// A contest that one contender spoils (one that cannot be captured, say) goes on without it.
+Expected<std::vector<Timing>> CaseRun::contest() {
+  TimingOptions options = options_.timing;
+  options.copies = setup_.copies;
+  for (;;) {
+    auto timings = time_contenders(session_, contenders_, options);
+    if (timings || contenders_.size() == 1) return timings;
+    const ErrorReport report = take_report(timings.takeError());
+    if (poisoned(report)) return make_error_text(report.code, report.message);
+    std::string& note = kinds_.back() == Kind::kPeer ? row_.peer_note : row_.note;
+    note = fmt::format("not timed against {}: {}", contenders_.back().name, report.message);
+    contenders_.pop_back();
+    kinds_.pop_back();
+  }
 }
 
 Error CaseRun::time(const Ceilings& ceilings) {
-  TimingOptions options = options_.timing;
-  options.copies = setup_.copies;
-  auto timings = time_contenders(session_, contenders_, options);
+  auto timings = contest();
   if (!timings) return timings.takeError();
   for (size_t i = 0; i < timings->size(); ++i) {
     const Spread& us = (*timings)[i].us;
@@ -230,7 +260,8 @@ Error fill_row(const Session& session, const CublasLt* lt, RandomPool& pool,
   if (Error error = run.add_unfused()) return error;
   if (!row.verified) return Error::success();
   if (Error error = run.add_plain()) return error;
-  run.add_overlap();
+  if (Error error = run.add_overlap()) return error;
+  if (!row.verified) return Error::success();
   if (Error error = run.time(ceilings)) return error;
   if (!options.all_tiles || row.family == family_text(Family::kPointwise)) return Error::success();
   auto tiles = time_tiles(session, *setup, options);
