@@ -42,6 +42,13 @@ class ProgramPrinter {
     return fmt::format("v_{}", l.name);
   }
 
+  // Constants and scalars are floats; map() takes them as they are, stores and rounds do not.
+  std::string as_vector(int line) const {
+    const Kind kind = program_[line].kind;
+    if (kind != Kind::kConstant && kind != Kind::kScalar) return variable(line);
+    return fmt::format("splat<{}>({})", text_.vec, variable(line));
+  }
+
  private:
   template <class F>
   void each(Kind kind, F f) {
@@ -75,13 +82,6 @@ class ProgramPrinter {
                            as_vector(line.args[0]), line.name);
     }
     return "";
-  }
-
-  // Constants and scalars are floats; map() takes them as they are, stores and rounds do not.
-  std::string as_vector(int line) const {
-    const Kind kind = program_[line].kind;
-    if (kind != Kind::kConstant && kind != Kind::kScalar) return variable(line);
-    return fmt::format("splat<{}>({})", text_.vec, variable(line));
   }
 
   std::string compute(const ProgramLine& line) const {
@@ -127,7 +127,7 @@ std::string emit_value_program(const Program& program, llvm::ArrayRef<int> resul
       text.vec));
   printer.lines();
   for (size_t i = 0; i < results.size(); ++i) {
-    printer.raw(fmt::format("    out[{}] = {};\n", i, printer.variable(results[i])));
+    printer.raw(fmt::format("    out[{}] = {};\n", i, printer.as_vector(results[i])));
   }
   printer.raw("  }\n");
   printer.close();

@@ -78,11 +78,13 @@ Error plan_reduce(const GroupContext& context, std::vector<KernelPlan>& kernels)
   }
   if (Error error = check_axes(context, reduce.space)) return error;
   const int axes = static_cast<int>(reduce.space.axes.size());
-  if (axes > kMaxDims) {
+  // A scalar result still has the vector dimension to itself.
+  const int needed = std::max(axes, reduce.term_rank + 1);
+  if (needed > kMaxDims) {
     return make_error(ErrorCode::kUnsupported,
                       "'{}' needs {} loops after merging, above the limit of {}: reorder the "
                       "strides so that neighbouring dimensions merge",
-                      context.chain.value(context.group.anchors[0]).name, axes, kMaxDims);
+                      context.chain.value(context.group.anchors[0]).name, needed, kMaxDims);
   }
   KernelPlan kernel;
   kernel.family = Family::kReduce;

@@ -29,8 +29,8 @@ class ReferenceState {
       : chain_(chain), types_(std::move(types)), data_(std::move(data)), memo_(types_.size()) {
     for (ValueId id = 0; id < chain.num_values(); ++id) {
       const bool parameter = chain.value(id).op == Op::kParameter;
-      programs_.emplace_back(parameter ? nullptr
-                                       : std::make_unique<Program>(chain, types_, data_, id));
+      programs_.emplace_back(
+          parameter ? nullptr : std::make_unique<ReferenceProgram>(chain, types_, data_, id));
       const bool contract = chain.value(id).op == Op::kContract;
       tasks_.emplace_back(
           contract ? std::make_unique<ContractionTask>(chain, types_, id, ragged_ends(id))
@@ -176,11 +176,11 @@ class ReferenceState {
   }
 
   const VerifiedChain& chain_;
-  std::vector<TensorType> types_;                   // per value: no symbol; strides of its storage
-  std::vector<const void*> data_;                   // per value; null unless a parameter
-  std::vector<std::unique_ptr<Program>> programs_;  // per computed value
-  std::vector<std::unique_ptr<ContractionTask>> tasks_;  // per contraction
-  std::vector<llvm::DenseMap<i64, Interval>> memo_;      // per anchor
+  std::vector<TensorType> types_;  // per value: no symbol; strides of its storage
+  std::vector<const void*> data_;  // per value; null unless a parameter
+  std::vector<std::unique_ptr<ReferenceProgram>> programs_;  // per computed value
+  std::vector<std::unique_ptr<ContractionTask>> tasks_;      // per contraction
+  std::vector<llvm::DenseMap<i64, Interval>> memo_;          // per anchor
 };
 
 namespace {

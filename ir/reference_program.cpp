@@ -71,8 +71,8 @@ i64 offset_of(llvm::ArrayRef<i64> at, llvm::ArrayRef<i64> step) {
 
 }  // namespace
 
-Program::Program(const VerifiedChain& chain, llvm::ArrayRef<TensorType> types,
-                 llvm::ArrayRef<const void*> data, ValueId root) {
+ReferenceProgram::ReferenceProgram(const VerifiedChain& chain, llvm::ArrayRef<TensorType> types,
+                                   llvm::ArrayRef<const void*> data, ValueId root) {
   const int rank = types[root].rank();
   DimMap identity;
   for (int d = 0; d < rank; ++d) identity.push_back(d);
@@ -81,8 +81,8 @@ Program::Program(const VerifiedChain& chain, llvm::ArrayRef<TensorType> types,
   nodes_ = builder.take();
 }
 
-Interval Program::evaluate(llvm::ArrayRef<i64> at, AnchorSource anchor,
-                           std::vector<Interval>& scratch) const {
+Interval ReferenceProgram::evaluate(llvm::ArrayRef<i64> at, AnchorSource anchor,
+                                    std::vector<Interval>& scratch) const {
   scratch.resize(nodes_.size());
   for (size_t n = 0; n < nodes_.size(); ++n) {
     const ProgramNode& node = nodes_[n];
@@ -102,7 +102,7 @@ Interval Program::evaluate(llvm::ArrayRef<i64> at, AnchorSource anchor,
   return scratch.back();
 }
 
-llvm::SmallVector<ValueId, 4> Program::anchors() const {
+llvm::SmallVector<ValueId, 4> ReferenceProgram::anchors() const {
   llvm::SmallVector<ValueId, 4> result;
   for (const ProgramNode& node : nodes_) {
     const bool anchor = node.op == Op::kContract || node.op == Op::kSum;

@@ -24,12 +24,12 @@ struct ProgramNode {
   double attributes[2] = {0, 0};
 };
 
-class Program {
+class ReferenceProgram {
  public:
   // The elements of `root`, whose dimensions the coordinates below count. `types[v]`: every value's
   // type without symbols, with the strides of its storage; `data[v]`: a parameter's data.
-  Program(const VerifiedChain& chain, llvm::ArrayRef<TensorType> types,
-          llvm::ArrayRef<const void*> data, ValueId root);
+  ReferenceProgram(const VerifiedChain& chain, llvm::ArrayRef<TensorType> types,
+                   llvm::ArrayRef<const void*> data, ValueId root);
 
   // The root's element at `at`. `scratch` is working space, reused between calls.
   Interval evaluate(llvm::ArrayRef<i64> at, AnchorSource anchor,

@@ -10,7 +10,7 @@
 //     return y: f32
 //   }
 // plan: pointwise: pointwise, 4 elements x 1 vectors per thread, 256 threads
-//   computed from parameters alone; needed in memory
+//   reads parameters alone: no contraction before it
 //   slot 0: parameter 'x'
 //   slot 1: parameter 'w'
 //   slot 2: parameter 'b'
