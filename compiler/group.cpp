@@ -262,7 +262,8 @@ MemoryMap map_memory(const VerifiedChain& chain, const FusionPlan& fusion) {
       place.binding.bytes = span_elements(type) * dtype_bytes(type.dtype);
       place.dtype = own;
       place.strides = type.strides;
-      memory.workspace_bytes += ceil_div(place.binding.bytes, 256) * 256;
+      // An empty value has an offset of its own too: places are told apart by it.
+      memory.workspace_bytes += ceil_div(std::max<i64>(place.binding.bytes, 1), 256) * 256;
       stores.push_back(place);
       memory.home[id] = place;
     }
