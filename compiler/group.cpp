@@ -69,7 +69,8 @@ class ProgramBuilder {
   }
 
   int append(ProgramLine line, ValueId id) {
-    line.name = unique_name(chain_.value(id).name);
+    const std::string& name = chain_.value(id).name;
+    line.name = line.kind == ProgramLine::Kind::kStore ? name : unique_name(name);
     line.comment = describe(id);
     program_.lines.push_back(std::move(line));
     return static_cast<int>(program_.lines.size()) - 1;
