@@ -12,9 +12,10 @@
 #include <optional>
 #include <set>
 
-#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringRef.h"
 #include "runtime/cache_directory.h"
 #include "runtime/cache_entry.h"
+#include "runtime/cache_prune.h"
 #include "runtime/memory_tier.h"
 #include "runtime/single_flight.h"
 
@@ -23,6 +24,7 @@ namespace {
 
 constexpr size_t kMaxFailures = 1024;
 constexpr size_t kMaxWarnings = 1024;
+constexpr i64 kDefaultMaxBytes = i64{2} << 30;
 
 using CubinPtr = std::shared_ptr<const Cubin>;
 
@@ -49,6 +51,28 @@ struct Place {
   std::string why_off;
   std::string warning;
 };
+
+struct Bound {
+  i64 max_bytes = kDefaultMaxBytes;
+  std::string warning;
+};
+
+Bound find_bound(const CacheOptions& options) {
+  Bound bound;
+  const std::string text = environment("CATENARY_CACHE_MAX_BYTES");
+  i64 bytes = 0;
+  if (options.max_bytes) {
+    bound.max_bytes = std::max<i64>(0, *options.max_bytes);
+  } else if (text.empty()) {
+    return bound;
+  } else if (llvm::StringRef(text).getAsInteger(10, bytes) || bytes < 0) {
+    bound.warning = fmt::format(
+        "CATENARY_CACHE_MAX_BYTES={} is ignored: give a number of bytes, or 0 for no bound", text);
+  } else {
+    bound.max_bytes = bytes;
+  }
+  return bound;
+}
 
 // The environment's word, where the options name no directory.
 void apply_environment(Place& place) {
@@ -97,7 +121,10 @@ Expected<CacheEntry> verified(EntryFile file, const std::string& name) {
 }  // namespace
 
 struct CubinCache::State {
-  explicit State(CacheOptions given) : options(std::move(given)), memory(options.memory_bytes) {}
+  explicit State(CacheOptions given)
+      : options(std::move(given)),
+        size_bound(find_bound(options).max_bytes),
+        memory(options.memory_bytes) {}
 
   void open_directory();
   void warn(const std::string& message);
@@ -109,6 +136,7 @@ struct CubinCache::State {
   Error need_directory(bool writable) const;
 
   const CacheOptions options;
+  SizeBound size_bound;
   std::unique_ptr<CacheDirectory> directory;  // null: no disk tier
   std::string directory_path;
   std::string why_off;
@@ -126,6 +154,8 @@ struct CubinCache::State {
 void CubinCache::State::open_directory() {
   const Place place = find_place(options);
   why_off = place.why_off;
+  const Bound bound = find_bound(options);
+  if (!bound.warning.empty()) warn(bound.warning);
   if (!place.warning.empty()) warn(place.warning);
   if (place.directory.empty()) return;
   FileSystem& files = options.file_system ? *options.file_system : FileSystem::real();
@@ -190,6 +220,7 @@ CubinPtr CubinCache::State::load(const CubinId& id) {
     return nullptr;
   }
   ++disk_hits;
+  directory->mark_used(name, identity);
   return std::make_shared<const Cubin>(std::move(entry->cubin));
 }
 
@@ -217,10 +248,13 @@ Outcome CubinCache::State::produce(const CubinId& id, const Compile& compile) {
 
 void CubinCache::State::store(const CubinId& id, const Cubin& cubin) {
   if (!directory || !directory->writable()) return;
+  const std::string name = CacheDirectory::entry_name(id.first);
   const std::vector<u8> bytes = serialize_entry({id.first, id.second, cubin});
-  if (Error error = directory->write(CacheDirectory::entry_name(id.first), bytes)) {
+  if (Error error = directory->write(name, bytes)) {
     ++write_errors;
     warn(take_report(std::move(error)).message);
+  } else if (Error late = size_bound.after_write(*directory, name)) {
+    warn(take_report(std::move(late)).message);
   }
 }
 
@@ -282,6 +316,8 @@ const std::string& CubinCache::directory() const { return state_->directory_path
 
 std::string CubinCache::why_off() const { return state_->why_off; }
 
+i64 CubinCache::max_bytes() const { return state_->size_bound.max_bytes(); }
+
 Expected<std::vector<CacheEntryInfo>> CubinCache::list() const {
   if (Error error = state_->need_directory(false)) return error;
   auto names = state_->directory->entries();
@@ -327,31 +363,7 @@ Expected<int> CubinCache::prune(i64 max_bytes) {
                       "the cache cannot be pruned to {} bytes: give 0 or more", max_bytes);
   }
   if (Error error = state_->need_directory(true)) return error;
-  auto entries = state_->directory->entries();
-  if (!entries) return entries.takeError();
-  llvm::stable_sort(*entries, [](const EntryName& a, const EntryName& b) {
-    return a.identity.modified_ns < b.identity.modified_ns;
-  });
-  // An empty file counts too, so that a bound of 0 removes it.
-  auto cost = [](const EntryName& entry) { return std::max<i64>(1, entry.identity.bytes); };
-  i64 total = 0;
-  for (const EntryName& entry : *entries) total += cost(entry);
-  int removed = 0;
-  std::string stuck;
-  for (const EntryName& entry : *entries) {
-    if (total <= max_bytes) break;
-    if (!state_->directory->remove(entry.name)) {
-      stuck = state_->directory->full_path(entry.name);
-      continue;
-    }
-    total -= cost(entry);
-    ++removed;
-  }
-  if (!stuck.empty() && total > max_bytes) {
-    return make_error(ErrorCode::kCacheIo,
-                      "cache entry {} cannot be removed: check the mode of its folder", stuck);
-  }
-  return removed;
+  return prune_entries(*state_->directory, max_bytes);
 }
 
 }  // namespace catenary

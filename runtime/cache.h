@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "compiler/key.h"
@@ -32,7 +33,10 @@ struct CacheOptions {
   // CATENARY_CACHE=off|ro|rw overrides when `directory` is empty.
   CacheMode mode = CacheMode::kReadWrite;
   std::function<void(const std::string&)> warn;  // one line per distinct problem
-  i64 memory_bytes = i64{1} << 30;    // machine code held in memory, oldest use goes first
+  i64 memory_bytes = i64{1} << 30;  // machine code held in memory, oldest use goes first
+  // Bytes on disk that the directory is held to, about and now and then; 0: no bound. Empty:
+  // CATENARY_CACHE_MAX_BYTES, else 2 GiB.
+  std::optional<i64> max_bytes = std::nullopt;
   FileSystem* file_system = nullptr;  // null: the real one; tests inject faults
 };
 
@@ -66,9 +70,10 @@ class CubinCache {
   CacheStats stats() const;
   const std::string& directory() const;  // empty: no disk tier (and why_off says why)
   std::string why_off() const;
+  i64 max_bytes() const;  // that the directory is held to; 0: no bound
 
   // For `catenary cache`: every entry of the directory, verified; removing all; pruning to a bound
-  // in bytes, least recently written first. Both give the number of entries removed. kCacheIo:
+  // in bytes, least recently used first. Both give the number of entries removed. kCacheIo:
   // there is no directory (with why_off), it is read-only, or an entry could not be removed.
   Expected<std::vector<CacheEntryInfo>> list() const;
   Expected<int> clear();

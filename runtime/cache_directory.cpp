@@ -5,6 +5,7 @@
 #include "runtime/cache_directory.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/random.h>
 #include <unistd.h>
 
@@ -15,14 +16,15 @@
 
 #include "llvm/ADT/StringExtras.h"
 #include "runtime/cache_entry.h"
+#include "runtime/cache_trust.h"
 
 namespace catenary {
 namespace {
 
 constexpr mode_t kFolderMode = 0700;
 constexpr mode_t kFileMode = 0600;
-constexpr mode_t kWritableByOthers = 022;
 constexpr i64 kTemporarySeconds = 3600;
+constexpr i64 kUseSeconds = 3600;
 constexpr size_t kMaxBadFiles = 16;
 constexpr int kFolderFlags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW;
 constexpr llvm::StringLiteral kSuffix = ".ctn";
@@ -61,33 +63,13 @@ Error unusable(const std::string& path, const std::string& reason) {
                     reason);
 }
 
-// Makes `path` and its missing parents. Parents that exist are not judged: one that others can
-// write lets them put another folder in our place, but not one that passes check_folder.
+// Makes `path` and its missing parents. Parents that exist are judged once it is open.
 int make_folders(FileSystem& files, const std::string& path) {
   for (size_t slash = path.find('/', 1);; slash = path.find('/', slash + 1)) {
     const std::string part = path.substr(0, slash);
     const int made = retry([&] { return files.mkdir(AT_FDCWD, part.c_str(), kFolderMode); });
     if (slash == std::string::npos) return made == -EEXIST ? 0 : made;
   }
-}
-
-// Why an open folder must not be trusted; empty: it may.
-std::string folder_problem(FileSystem& files, int folder) {
-  struct stat info;
-  if (const int error = retry([&] { return files.stat(folder, "", &info); }); error < 0) {
-    return fmt::format("it cannot be examined ({})", errno_text(error));
-  }
-  const mode_t mode = info.st_mode & 07777;
-  if (info.st_uid != ::geteuid() && info.st_uid != 0) {
-    return fmt::format(
-        "it belongs to user {} (mode {:04o}), set CATENARY_CACHE_DIR to a folder of "
-        "your own",
-        info.st_uid, mode);
-  }
-  if (mode & kWritableByOthers) {
-    return fmt::format("its mode {:04o} lets others write to it, run chmod go-w", mode);
-  }
-  return "";
 }
 
 std::string open_problem(int error) {
@@ -127,13 +109,17 @@ Expected<std::unique_ptr<CacheDirectory>> CacheDirectory::open(FileSystem& files
   }
   Expected<int> top = open_trusted(files, AT_FDCWD, path.c_str(), path);
   if (!top) return top.takeError();
+  if (std::string problem = ancestor_problem(files, *top, path); !problem.empty()) {
+    files.close(*top);
+    return unusable(path, problem);
+  }
   // On a read-only folder these fail and the open of v1 tells, or writes tell later.
   if (writable) retry([&] { return files.mkdir(*top, "v1", kFolderMode); });
   Expected<int> root = open_trusted(files, *top, "v1", path + "/v1");
   files.close(*top);
   if (!root) return root.takeError();
   std::unique_ptr<CacheDirectory> directory(new CacheDirectory(files, path, *root, writable));
-  if (writable) directory->sweep("tmp", kTemporarySeconds);
+  if (writable) directory->sweep_orphans();
   return directory;
 }
 
@@ -153,22 +139,6 @@ std::string CacheDirectory::key_hex(const std::string& name) {
 
 std::string CacheDirectory::full_path(const std::string& name) const {
   return path_ + "/v1/" + name;
-}
-
-// Why the open file must not be used as an entry; empty: it may.
-std::string CacheDirectory::file_problem(const struct stat& info) const {
-  const mode_t mode = info.st_mode & 07777;
-  if (!S_ISREG(info.st_mode)) return "it is no regular file";
-  if (info.st_uid != ::geteuid() && info.st_uid != 0) {
-    return fmt::format("it belongs to user {}", info.st_uid);
-  }
-  if (mode & kWritableByOthers) {
-    return fmt::format("its mode {:04o} lets others write to it", mode);
-  }
-  if (info.st_size > static_cast<off_t>(kMaxEntryBytes)) {
-    return fmt::format("it has {} bytes, over the limit of {}", info.st_size, kMaxEntryBytes);
-  }
-  return "";
 }
 
 // 0, or the first failed call's error.
@@ -321,25 +291,46 @@ Expected<std::vector<EntryName>> CacheDirectory::entries() const {
   }
   std::vector<EntryName> found;
   for (const std::string& folder : folders) {
-    std::vector<std::string> names;
-    if (folder.size() != 2 || files_.list(root_, folder.c_str(), &names) < 0) continue;
-    for (const std::string& name : names) {
-      EntryName entry{folder + "/" + name, {}};
-      struct stat info;
-      if (key_hex(entry.name).empty()) continue;
-      if (files_.stat(root_, entry.name.c_str(), &info) < 0) continue;
-      entry.identity = identity_of(info);
-      found.push_back(std::move(entry));
-    }
+    if (folder.size() == 2) llvm::append_range(found, neighbours(folder));
   }
   llvm::sort(found, [](const EntryName& a, const EntryName& b) { return a.name < b.name; });
   return found;
 }
 
+std::vector<EntryName> CacheDirectory::neighbours(const std::string& name) const {
+  const std::string folder = name.substr(0, 2);
+  std::vector<std::string> names;
+  std::vector<EntryName> found;
+  if (files_.list(root_, folder.c_str(), &names) < 0) return found;
+  for (const std::string& file : names) {
+    EntryName entry{folder + "/" + file, {}};
+    struct stat info;
+    if (key_hex(entry.name).empty()) continue;
+    if (files_.stat(root_, entry.name.c_str(), &info) < 0) continue;
+    entry.identity = identity_of(info);
+    found.push_back(std::move(entry));
+  }
+  return found;
+}
+
+void CacheDirectory::mark_used(const std::string& name, const FileIdentity& seen) {
+  const i64 age = ::time(nullptr) - seen.modified_ns / 1'000'000'000;
+  if (writable_ && age >= kUseSeconds) files_.touch(root_, name.c_str());
+}
+
+bool CacheDirectory::try_lock() {
+  return retry([&] { return files_.lock(root_, LOCK_EX | LOCK_NB); }) != -EWOULDBLOCK;
+}
+
+// By a call of its own and not by closing: a forked child may hold the folder open.
+void CacheDirectory::unlock() { files_.lock(root_, LOCK_UN); }
+
 bool CacheDirectory::remove(const std::string& name) {
   const int error = retry([&] { return files_.unlink(root_, name.c_str()); });
   return error >= 0 || error == -ENOENT;
 }
+
+void CacheDirectory::sweep_orphans() { sweep("tmp", kTemporarySeconds); }
 
 void CacheDirectory::sweep(const char* folder, i64 min_age_seconds) {
   std::vector<std::string> names;

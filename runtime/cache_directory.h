@@ -72,8 +72,24 @@ class CacheDirectory {
   // Every entry, in order of names. kCacheIo: a folder could not be listed.
   Expected<std::vector<EntryName>> entries() const;
 
+  // The entries that lie in the folder of `name`, one of 256, in no order; what cannot be read is
+  // left out.
+  std::vector<EntryName> neighbours(const std::string& name) const;
+
+  // Notes that an entry is in use, for whoever prunes by age: at most once an hour, by the time of
+  // `seen`. Failures do not matter.
+  void mark_used(const std::string& name, const FileIdentity& seen);
+
+  // Keeps other processes from pruning; false: one of them is at it. A file system without locks
+  // answers true, for two that prune at once only do some work twice.
+  bool try_lock();
+  void unlock();
+
   // False: it is still there.
   bool remove(const std::string& name);
+
+  // Removes temporary files that a dead process left, an hour after its last write.
+  void sweep_orphans();
 
   // Removes the files of v1/`folder` ("tmp" or "bad") that are at least so old.
   void sweep(const char* folder, i64 min_age_seconds);
@@ -82,7 +98,6 @@ class CacheDirectory {
   CacheDirectory(FileSystem& files, std::string path, int root, bool writable)
       : files_(files), path_(std::move(path)), root_(root), writable_(writable) {}
 
-  std::string file_problem(const struct stat& info) const;
   int read_open_file(int file, EntryFile& entry) const;
   Expected<int> create_temporary(std::string& name);
   int write_temporary(int file, llvm::ArrayRef<u8> bytes, const char*& step);

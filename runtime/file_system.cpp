@@ -4,6 +4,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -71,6 +72,12 @@ ssize_t FileSystem::write(int file, const void* bytes, size_t count) {
 int FileSystem::fsync(int file) { return or_errno(::fsync(file)); }
 
 int FileSystem::close(int file) { return or_errno(::close(file)); }
+
+int FileSystem::touch(int directory, const char* path) {
+  return or_errno(::utimensat(directory, path, nullptr, AT_SYMLINK_NOFOLLOW));
+}
+
+int FileSystem::lock(int file, int operation) { return or_errno(::flock(file, operation)); }
 
 FileSystem& FileSystem::real() {
   static FileSystem instance;

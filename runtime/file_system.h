@@ -29,6 +29,10 @@ class FileSystem {
   virtual ssize_t write(int file, const void* bytes, size_t count);
   virtual int fsync(int file);
   virtual int close(int file);
+  // Sets the times of the path itself to now.
+  virtual int touch(int directory, const char* path);
+  // flock(2).
+  virtual int lock(int file, int operation);
 
   static FileSystem& real();
 };

@@ -13,8 +13,21 @@
 
 namespace catenary::test {
 
-enum class Op : u8 { kOpen, kMkdir, kRename, kUnlink, kStat, kList, kRead, kWrite, kFsync, kClose };
-inline constexpr int kNumOps = 10;
+enum class Op : u8 {
+  kOpen,
+  kMkdir,
+  kRename,
+  kUnlink,
+  kStat,
+  kList,
+  kRead,
+  kWrite,
+  kFsync,
+  kClose,
+  kTouch,
+  kLock
+};
+inline constexpr int kNumOps = 12;
 
 // What is done instead of the call.
 enum class Harm : u8 {
@@ -80,6 +93,15 @@ class FaultyFiles : public FileSystem {
     const bool fails = fires(Op::kClose);
     const int result = FileSystem::close(file);
     return fails ? -error : result;
+  }
+
+  int touch(int directory, const char* path) override {
+    if (fires(Op::kTouch)) return -error;
+    return FileSystem::touch(directory, path);
+  }
+  int lock(int file, int operation) override {
+    if (fires(Op::kLock)) return -error;
+    return FileSystem::lock(file, operation);
   }
 
  private:
