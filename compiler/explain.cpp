@@ -29,15 +29,15 @@ std::string bytes_text(i64 bytes) {
   return fmt::format("{:.{}f} {}", value, std::fabs(value) < 100 ? 1 : 0, kUnits[unit]);
 }
 
-std::string flops_text(i64 flops) {
+std::string flops_text(double flops) {
   constexpr const char* kUnits[] = {"", "K", "M", "G", "T", "P"};
-  double value = static_cast<double>(flops);
+  double value = flops;
   size_t unit = 0;
   while (value >= 1000 && unit + 1 < std::size(kUnits)) {
     value /= 1000;
     ++unit;
   }
-  if (unit == 0) return fmt::format("{} flop", flops);
+  if (unit == 0) return fmt::format("{:.0f} flop", flops);
   return fmt::format("{:.{}f} {}flop", value, value < 100 ? 1 : 0, kUnits[unit]);
 }
 
@@ -123,8 +123,8 @@ class Explainer {
     return us;
   }
 
-  static i64 flops(const PlanBucket& bucket) {
-    i64 total = 0;
+  static double flops(const PlanBucket& bucket) {
+    double total = 0;
     for (const KernelPlan& kernel : bucket.kernels) total += kernel.predicted.flops;
     return total;
   }
@@ -215,7 +215,8 @@ class Explainer {
 
   std::string edge_text(const PlanBucket& bucket, size_t index) const {
     if (index >= bucket.overlap_edge.size() || !bucket.overlap_edge[index]) {
-      return "when the kernel before it has ended";
+      return index == 0 ? "when the stream's work before it has ended"
+                        : "when the kernel before it has ended";
     }
     return index == 0 ? "before the stream's previous kernel has ended, if the caller allows it"
                       : "before the kernel before it has ended (programmatic dependent launch)";

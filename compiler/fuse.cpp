@@ -30,7 +30,8 @@ class Fuser {
 
   FusionPlan run() {
     for (ValueId id = 0; id < chain_.num_values(); ++id) place(id);
-    for (const Output& output : chain_.chain().outputs) materialise(output.value);
+    for (const Output& output : chain_.chain().outputs)
+      materialise(output.value, "the caller wants");
     find_stored();
     return std::move(plan_);
   }
@@ -100,7 +101,7 @@ class Fuser {
 
   // A value that other kernels must find in memory: one computed from parameters alone gets a
   // pointwise group of its own or joins one of its shape.
-  void materialise(ValueId id) {
+  void materialise(ValueId id, std::string_view reader) {
     const Value& v = value(id);
     if (group_of(id) >= 0 || v.op == Op::kParameter || v.op == Op::kConstant) return;
     for (size_t g = 0; fuse_ && g < plan_.groups.size(); ++g) {
@@ -109,7 +110,9 @@ class Fuser {
         return;
       }
     }
-    add_group(Anchor::kNone, id, "reads parameters alone: no contraction before it");
+    add_group(
+        Anchor::kNone, id,
+        fmt::format("'{}' is computed from parameters alone, and {} it in memory", v.name, reader));
     pending_group_.resize(plan_.groups.size());
     pending_group_.back() = true;
   }
@@ -118,7 +121,8 @@ class Fuser {
     const Value& v = value(id);
     // A sum may form its terms itself; the tensor cores read memory.
     for (const Use& use : v.operands) {
-      if (v.op == Op::kContract || !fuse_) materialise(use.value);
+      if (v.op == Op::kContract || !fuse_)
+        materialise(use.value, v.op == Op::kSum ? "a sum reads" : "a contraction reads");
     }
     const int earlier =
         partner_.empty() || partner_[id] < 0 || partner_[id] > id ? -1 : group_of(partner_[id]);

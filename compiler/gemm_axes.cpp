@@ -21,7 +21,7 @@ class AxesBuilder {
   Expected<GemmAxes> build() {
     add_label_axes();
     order_axes();
-    if (Error error = check_axes(context_, space_)) return error;
+    if (Error error = check_axes(context_, space_, /*terms=*/false)) return error;
     if (Error error = pick_matrix_axes()) return error;
     fill_config();
     GemmAxes axes;

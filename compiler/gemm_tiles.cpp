@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cost model. A CTA works through its k-tiles; an SM holds `ctas` of them at once. Per k-tile
-// the SM needs the largest of
-//   products   (2 BM BN BK sums / (tensor rate of an SM x efficiency of the warp tile) + overhead)
-//   ctas traffic    stage bytes x ctas / L2 rate of an SM latency    kLatencyUs / (stages - 1): the
-//   ring covers that many k-tiles of waiting
+// The cost model. A CTA works through its k-tiles; an SM holds `ctas` of them at once. A k-tile
+// takes the SM the largest of three times, for all its CTAs together:
+//
+//   products   2 BM BN BK sums / (tensor rate of an SM x efficiency of the warp tile) + overhead
+//   traffic    stage bytes / L2 rate of an SM
+//   latency    kLatencyUs / (stages - 1), once: the ring covers so many k-tiles of waiting
+//
 // and the grid runs in rounds of SMs x ctas CTAs. DRAM bounds the whole from below.
 #include "compiler/gemm_tiles.h"
 
@@ -14,11 +16,12 @@
 namespace catenary {
 namespace {
 
-// Large tiles first: ties go to the earlier one. Eight warps of 64x64 and a block_k of 64 ran
-// fastest on an H200 (8192x4096x4096 bf16, share of cuBLASLt's rate in the same run):
-//   128x256x64 2x4 warps 3 stages 0.62    256x128x64 4x2 0.59    128x128x64 2x2, two CTAs 0.59
-//   128x128x32 2x2 4 stages 0.52          256x128x32, 128x256x32 0.41    16 warps, 128 registers
-//   0.36
+// Large tiles first: ties go to the earlier one. Share of cuBLASLt's rate in the same run on an
+// H200, 8192x4096x4096 bf16:
+//
+//   128x256x64  2x4 warps, 3 stages   0.62     256x128x64  4x2 warps   0.59
+//   128x128x64  2x2 warps, two CTAs   0.59     128x128x32  4 stages    0.52
+//   256x128x32, 128x256x32            0.41     16 warps of 128 registers   0.36
 constexpr GemmTile kTiles[] = {
     {128, 256, 64, 2, 4, 3}, {256, 128, 64, 4, 2, 3}, {128, 128, 64, 2, 2, 3},
     {128, 256, 32, 2, 4, 4}, {256, 128, 32, 4, 2, 4}, {128, 128, 32, 2, 2, 4},
@@ -50,19 +53,6 @@ double mma_efficiency(const Target& target, const GemmConfig& config) {
   const double ceiling = target.compute_capability() >= 90 ? 0.51 : 0.85;
   const double reads = 1.0 / wm + 1.0 / wn;
   return ceiling * std::min(1.0, 0.045 / reads);
-}
-
-double math_tflops(const Target& target, MathMode math) {
-  switch (math) {
-    case MathMode::kBF16:
-    case MathMode::kF16:
-      return target.tensor_tflops;
-    case MathMode::kTF32:
-      return target.tf32_tflops;
-    case MathMode::kF32:
-      return target.f32_tflops;
-  }
-  return target.f32_tflops;
 }
 
 double efficiency(const Target& target, const GemmConfig& config) {
@@ -151,7 +141,7 @@ void predict(const GemmProblem& problem, const Target& target, GemmCandidate& ca
 
   Prediction& p = candidate.predicted;
   p.flops =
-      2 * problem.batch * problem.m * problem.n * problem.k * c.sums() + problem.epilogue_flops;
+      2.0 * problem.batch * problem.m * problem.n * problem.k * c.sums() + problem.epilogue_flops;
   p.bytes = problem.matrix_bytes + problem.epilogue_bytes;
   const double gbs = target.dram_gbs * kDramEfficiency * 1e3;
   p.memory_us = p.bytes / gbs;
@@ -179,6 +169,19 @@ bool wanted_split(const GemmProblem& problem, const Target& target, const GemmCo
 }  // namespace
 
 llvm::ArrayRef<GemmTile> gemm_tiles() { return kTiles; }
+
+double math_tflops(const Target& target, MathMode math) {
+  switch (math) {
+    case MathMode::kBF16:
+    case MathMode::kF16:
+      return target.tensor_tflops;
+    case MathMode::kTF32:
+      return target.tf32_tflops;
+    case MathMode::kF32:
+      return target.f32_tflops;
+  }
+  return target.f32_tflops;
+}
 
 std::string tile_name(const GemmConfig& c) {
   return fmt::format("{}x{}x{}w{}x{}s{}", c.block_m, c.block_n, c.block_k, c.warps_m, c.warps_n,

@@ -22,12 +22,12 @@ std::string tile_name(const GemmConfig& config);
 
 // A problem with every choice but the tile made.
 struct GemmProblem {
-  GemmConfig base;          // extents, operands, math, ragged
-  i64 batch = 1;            // product of the batch extents, largest
-  i64 m = 0, n = 0, k = 0;  // largest sizes; k counts all outer steps
-  i64 matrix_bytes = 0;     // A, B (, B2), each once
-  i64 epilogue_bytes = 0;   // other tensors, each once
-  i64 epilogue_flops = 0;   // elementwise work over all of D
+  GemmConfig base;            // extents, operands, math, ragged
+  i64 batch = 1;              // product of the batch extents, largest
+  i64 m = 0, n = 0, k = 0;    // largest sizes; k counts all outer steps
+  i64 matrix_bytes = 0;       // A, B (, B2), each once
+  i64 epilogue_bytes = 0;     // other tensors, each once
+  double epilogue_flops = 0;  // elementwise work over all of D
 };
 
 struct GemmCandidate {
@@ -38,7 +38,11 @@ struct GemmCandidate {
   std::string rejected;   // why it cannot run on the target
 };
 
-// All candidates for the problem, best first, impossible ones last. Never empty.
+// The rate of the instruction that forms the products, dense, in 1e12 flops/s.
+double math_tflops(const Target& target, MathMode math);
+
+// Candidates for the problem, best first, impossible ones last. Empty only if `options` force a
+// tile or a split that no candidate has.
 std::vector<GemmCandidate> rank_gemm_candidates(const GemmProblem& problem, const Target& target,
                                                 const PlanOptions& options);
 

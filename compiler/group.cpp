@@ -179,9 +179,10 @@ MemoryPlace place_of(const VerifiedChain& chain, const MemoryMap& memory, ValueI
   return memory.home.at(id);
 }
 
-// What group `g` reads from memory, itself or through values that it recomputes.
-void mark_reads(const VerifiedChain& chain, const FusionPlan& fusion, int g,
-                std::vector<bool>& read) {
+// What group `g` reads from memory, itself or through values that it recomputes. Returns, per
+// value, whether the group recomputes it.
+std::vector<bool> mark_reads(const VerifiedChain& chain, const FusionPlan& fusion, int g,
+                             std::vector<bool>& read) {
   std::vector<ValueId> todo(fusion.groups[g].values);
   std::vector<bool> seen(chain.num_values(), false);
   while (!todo.empty()) {
@@ -196,6 +197,7 @@ void mark_reads(const VerifiedChain& chain, const FusionPlan& fusion, int g,
       }
     }
   }
+  return seen;
 }
 
 }  // namespace
@@ -270,6 +272,19 @@ MemoryMap map_memory(const VerifiedChain& chain, const FusionPlan& fusion) {
     }
   }
   return memory;
+}
+
+std::vector<ValueId> computed_values(const VerifiedChain& chain, const FusionPlan& fusion,
+                                     int group) {
+  std::vector<bool> read(chain.num_values(), false);
+  const std::vector<bool> recomputed = mark_reads(chain, fusion, group, read);
+  std::vector<ValueId> values(fusion.groups[group].values);
+  for (ValueId id = 0; id < chain.num_values(); ++id) {
+    const Op op = chain.value(id).op;
+    if (recomputed[id] && op != Op::kParameter && op != Op::kConstant) values.push_back(id);
+  }
+  llvm::sort(values);
+  return values;
 }
 
 GroupTensors build_group(const VerifiedChain& chain, const FusionPlan& fusion,

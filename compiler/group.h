@@ -57,6 +57,10 @@ MemoryMap map_memory(const VerifiedChain& chain, const FusionPlan& fusion);
 
 MemoryPlace parameter_place(const VerifiedChain& chain, ValueId id);
 
+// Values that the group's kernels compute, those that they recompute included; ascending.
+std::vector<ValueId> computed_values(const VerifiedChain& chain, const FusionPlan& fusion,
+                                     int group);
+
 GroupTensors build_group(const VerifiedChain& chain, const FusionPlan& fusion,
                          const MemoryMap& memory, int group);
 

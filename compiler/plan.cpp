@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "compiler/gemm_tiles.h"
 #include "compiler/plan_family.h"
 
 namespace catenary {
@@ -46,6 +47,15 @@ std::string kernel_name(const VerifiedChain& chain, size_t index) {
   return fmt::format("ctn_{}_k{}", chain.chain().name.substr(0, 40), index);
 }
 
+Error check_grid(const KernelPlan& kernel, i64 symbol_hi) {
+  const i64 ctas = kernel.grid.ctas(symbol_hi);
+  if (ctas < (i64{1} << 31)) return Error::success();
+  return make_error(ErrorCode::kResourceLimit,
+                    "kernel {} needs {} CTAs, above the limit of 2^31 - 1: split the tensor that "
+                    "it computes",
+                    kernel.symbol, ctas);
+}
+
 struct Bucketed {
   PlanBucket bucket;
   i64 workspace_bytes = 0;
@@ -72,12 +82,20 @@ Expected<Bucketed> plan_bucket(const VerifiedChain& chain, const Target& target,
     if (Error error = plan_group(context, result.bucket.kernels)) return error;
     for (size_t k = before; k < result.bucket.kernels.size(); ++k) {
       KernelPlan& kernel = result.bucket.kernels[k];
+      if (Error error = check_grid(kernel, range.second)) return error;
       kernel.why = k == before ? fusion.groups[g].why : "adds the parts of the K split";
-      kernel.values = fusion.groups[g].values;
+      kernel.values = computed_values(chain, fusion, static_cast<int>(g));
+    }
+    // The kernel of a K split forms parts of the sums; its fix-up does the rest.
+    if (result.bucket.kernels.size() - before > 1) {
+      result.bucket.kernels[before].values.assign(fusion.groups[g].anchors.begin(),
+                                                  fusion.groups[g].anchors.end());
     }
   }
-  // Every family executes the dependency wait first thing on every path.
-  result.bucket.overlap_edge.assign(result.bucket.kernels.size(), true);
+  // Every family executes the dependency wait first thing on every path; hardware before sm_90 has
+  // no programmatic launch.
+  result.bucket.overlap_edge.assign(result.bucket.kernels.size(),
+                                    target.compute_capability() >= 90);
   return result;
 }
 
@@ -92,26 +110,28 @@ bool same_kernels(const PlanBucket& a, const PlanBucket& b) {
   return true;
 }
 
-// Bytes that the chain's kernels move when nothing is fused, and how many there are.
-Expected<std::pair<i64, int>> unfused_cost(const VerifiedChain& chain, const FusionPlan& fusion) {
+// Bytes that the groups' kernels move, every tensor once per kernel.
+i64 bytes_moved(const VerifiedChain& chain, const FusionPlan& fusion) {
   const MemoryMap memory = map_memory(chain, fusion);
   i64 bytes = 0;
   for (size_t g = 0; g < fusion.groups.size(); ++g) {
     bytes += program_bytes(build_group(chain, fusion, memory, static_cast<int>(g)));
   }
-  return std::make_pair(bytes, static_cast<int>(fusion.groups.size()));
+  return bytes;
 }
 
 void sum_up(const VerifiedChain& chain, Plan& plan, const FusionPlan& fusion) {
-  const auto fused = unfused_cost(chain, fusion);
-  const auto unfused = unfused_cost(chain, fuse_chain(chain, false));
-  plan.fused_bytes = fused->first;
-  plan.fused_kernels = fused->second;
-  plan.unfused_bytes = unfused->first;
-  plan.unfused_kernels = unfused->second;
+  const FusionPlan unfused = fuse_chain(chain, false);
+  plan.fused_bytes = bytes_moved(chain, fusion);
+  plan.fused_kernels = static_cast<int>(fusion.groups.size());
+  plan.unfused_bytes = bytes_moved(chain, unfused);
+  plan.unfused_kernels = static_cast<int>(unfused.groups.size());
   for (const KernelPlan& kernel : plan.buckets.back().kernels) {
+    const auto* gemm = std::get_if<GemmConfig>(&kernel.config);
+    const double tflops =
+        gemm != nullptr ? math_tflops(plan.target, gemm->math) : plan.target.f32_tflops;
     plan.roofline_us += std::max(kernel.predicted.bytes / (plan.target.dram_gbs * 1e3),
-                                 kernel.predicted.flops / (plan.target.tensor_tflops * 1e6));
+                                 kernel.predicted.flops / (tflops * 1e6));
   }
 }
 
@@ -155,9 +175,6 @@ Expected<Plan> make_plan(const VerifiedChain& chain, const Target& target,
 }
 
 int find_bucket(const Plan& plan, i64 symbol) {
-  if (plan.buckets.size() == 1 && plan.buckets[0].hi == 0 && plan.buckets[0].lo == 0) {
-    return 0;
-  }
   for (size_t i = 0; i < plan.buckets.size(); ++i) {
     if (symbol >= plan.buckets[i].lo && symbol <= plan.buckets[i].hi) return static_cast<int>(i);
   }

@@ -72,8 +72,8 @@ struct Prediction {
   double math_us = 0;    // flops at the target's rate for the kernel's instruction
   double launch_us = 0;
   double waves = 0;
-  i64 bytes = 0;  // each operand once
-  i64 flops = 0;
+  i64 bytes = 0;     // each operand once
+  double flops = 0;  // may pass 2^63
 };
 
 // A candidate that lost, for explain.
@@ -87,9 +87,9 @@ using KernelConfig = std::variant<PointwiseConfig, ReduceConfig, GemmConfig>;
 
 struct KernelPlan {
   Family family = Family::kPointwise;
-  std::string symbol;  // extern "C" name, e.g. ctn_gemm_silu_bf16_m128n128k32
+  std::string symbol;  // extern "C" name, e.g. ctn_geglu_mlp_k0_gemm_m128n128k64
   KernelConfig config;
-  Program prologue;  // kReduce: what is summed, one kStore-free program ending in `sums`
+  Program prologue;                            // kReduce: what is summed; stores nothing
   llvm::SmallVector<int, 2> prologue_results;  // kReduce: lines of prologue that are summed
   Program program;                             // epilogue (or the whole of a pointwise kernel)
   std::vector<SlotBinding> slots;
@@ -98,12 +98,11 @@ struct KernelPlan {
   int threads = 0;
   i64 smem_bytes = 0;       // dynamic
   int min_ctas = 1;         // launch bounds
-  bool waits = true;        // executes the programmatic dependency wait on every path
   std::string why;          // the group and the reason it ends where it ends
   std::string config_text;  // one line for people
   Prediction predicted;
   std::vector<RunnerUp> runner_ups;
-  std::vector<ValueId> values;  // IR values this kernel computes
+  std::vector<ValueId> values;  // IR values this kernel computes, ascending
 };
 
 // Kernels for one range of the symbol (the whole range where there is none), in launch order.
@@ -111,8 +110,8 @@ struct PlanBucket {
   i64 lo = 0;
   i64 hi = 0;
   std::vector<KernelPlan> kernels;
-  // edges[i]: kernel i may be launched programmatically dependent on kernel i-1 (i > 0), or on the
-  // stream's previous kernel if the caller allows it (i == 0).
+  // overlap_edge[i]: kernel i may be launched programmatically dependent on kernel i-1 (i > 0), or
+  // on the stream's previous kernel if the caller allows it (i == 0). False before sm_90.
   std::vector<bool> overlap_edge;
 };
 
@@ -125,7 +124,8 @@ struct Plan {
   i64 fused_bytes = 0;
   int unfused_kernels = 0;
   int fused_kernels = 0;
-  double roofline_us = 0;  // max(bytes / DRAM rate, flops / tensor rate), all kernels
+  // Sum over the kernels of max(bytes / DRAM rate, flops / rate of the kernel's instruction).
+  double roofline_us = 0;
 };
 
 struct PlanOptions {
@@ -139,7 +139,7 @@ struct PlanOptions {
 Expected<Plan> make_plan(const VerifiedChain& chain, const Target& target,
                          const PlanOptions& options = {});
 
-// "M in 1..64" chains: the bucket that `symbol` falls in, or -1. Constant time: buckets are few.
+// The bucket that `symbol` falls in (0 for a chain without one), or -1.
 int find_bucket(const Plan& plan, i64 symbol);
 
 }  // namespace catenary

@@ -56,9 +56,9 @@ Program bind_program(const GroupContext& context, const GroupProgram& program, c
   return bound;
 }
 
-Error check_axes(const GroupContext& context, const Space& space) {
+Error check_axes(const GroupContext& context, const Space& space, bool terms) {
   for (const Axis& axis : space.axes) {
-    if (axis.kind == AxisKind::kTerm || axis.extent.size <= kMaxAxisSize) continue;
+    if ((axis.kind == AxisKind::kTerm && !terms) || axis.extent.size <= kMaxAxisSize) continue;
     return make_error(
         ErrorCode::kResourceLimit,
         "'{}' has a dimension of {} elements, kernels walk at most {}: split it in two",
@@ -78,6 +78,33 @@ std::vector<SlotBinding> bind_slots(const GroupTensors& tensors) {
   std::vector<SlotBinding> slots;
   for (const MemoryPlace& place : tensors.places) slots.push_back(place.binding);
   return slots;
+}
+
+void keep_addressed_slots(KernelPlan& kernel) {
+  llvm::SmallVector<i32*, 16> users;
+  for (Program* program : {&kernel.prologue, &kernel.program}) {
+    for (ProgramLine& line : *program) {
+      const bool memory =
+          line.kind == ProgramLine::Kind::kLoad || line.kind == ProgramLine::Kind::kStore;
+      if (memory) users.push_back(&line.operand.slot);
+    }
+  }
+  if (auto* gemm = std::get_if<GemmConfig>(&kernel.config)) {
+    users.append({&gemm->a.slot, &gemm->b.slot});
+    if (gemm->gated) users.push_back(&gemm->b2.slot);
+    if (gemm->ragged != Ragged::kNone) users.push_back(&gemm->ends_slot);
+  }
+  std::vector<SlotBinding> kept;
+  llvm::SmallVector<std::pair<i32*, i32>, 16> renumbered;
+  for (i32 slot = 0; slot < static_cast<i32>(kernel.slots.size()); ++slot) {
+    if (llvm::none_of(users, [&](const i32* user) { return *user == slot; })) continue;
+    for (i32* user : users) {
+      if (*user == slot) renumbered.push_back({user, static_cast<i32>(kept.size())});
+    }
+    kept.push_back(kernel.slots[slot]);
+  }
+  for (const auto& [user, slot] : renumbered) *user = slot;
+  kernel.slots = std::move(kept);
 }
 
 int first_store(const GroupProgram& program) {
@@ -104,14 +131,14 @@ i64 program_bytes(const GroupTensors& tensors) {
   return bytes;
 }
 
-i64 program_flops(const Program& program, i64 elements) {
-  i64 ops = 0;
+double program_flops(const Program& program, i64 elements) {
+  double ops = 0;
   for (const ProgramLine& line : program) {
     if (line.kind != ProgramLine::Kind::kCompute) continue;
     // A transcendental takes about 16 instructions (templates/epilogue/ops.cuh).
     ops += op_info(line.op).error > 8 ? 16 : 1;
   }
-  return ops * elements;
+  return ops * static_cast<double>(elements);
 }
 
 i64 largest_elements(const Space& space, i64 symbol_hi) {

@@ -29,19 +29,23 @@ Error plan_gemm_sm80(const GroupContext& context, std::vector<KernelPlan>& kerne
 int add_tensors(Space& space, const GroupProgram& program, llvm::ArrayRef<int> dim_of_axis);
 
 // The program with its operands filled from the space's axes: axis i of n lands on index
-// kMaxDims - n + i. `first` is the column that add_tensors returned. When `vector_axis` is false
-// the last axis is not contiguous for anybody.
+// kMaxDims - n + i. `first` is the column that add_tensors returned.
 Program bind_program(const GroupContext& context, const GroupProgram& program, const Space& space,
                      int first);
 
 // kResourceLimit when an axis that a kernel walks by coordinate is longer than kMaxAxisSize.
-Error check_axes(const GroupContext& context, const Space& space);
+// `terms`: does it walk summed axes so?
+Error check_axes(const GroupContext& context, const Space& space, bool terms);
 
 // Right-aligned sizes of the space's axes.
 Extents space_extents(const Space& space);
 
 // Slots in place order.
 std::vector<SlotBinding> bind_slots(const GroupTensors& tensors);
+
+// Drops the slots that the kernel's programs and matrices do not address, and renumbers the rest: a
+// kernel of a K split takes a part of its group's tensors.
+void keep_addressed_slots(KernelPlan& kernel);
 
 // The first kStore tensor of the program, or -1.
 int first_store(const GroupProgram& program);
@@ -51,7 +55,7 @@ int vector_width(const Program& program, int limit);
 
 // Bytes that the program's tensors move, each once, and its elementwise work in flops.
 i64 program_bytes(const GroupTensors& tensors);
-i64 program_flops(const Program& program, i64 elements);
+double program_flops(const Program& program, i64 elements);
 
 // The bucket's largest size of an extent.
 inline i64 largest(Extent extent, i64 symbol_hi) {

@@ -92,7 +92,8 @@ PartialLayout partial_layout(const GemmConfig& c) {
     step *= c.batch.at[kMaxDims - 1 - b].size;
   }
   layout.step.at[kMaxDims - 3 - c.batch_rank] = step;
-  layout.sum_bytes = ceil_div(step * c.split_k * 4, 256) * 256;
+  // Empty sums have places of their own too.
+  layout.sum_bytes = ceil_div(std::max<i64>(step * c.split_k * 4, 1), 256) * 256;
   return layout;
 }
 
@@ -157,14 +158,6 @@ void note_runner_ups(const std::vector<GemmCandidate>& ranked, size_t chosen, Ke
   }
 }
 
-Error check_grid(const GroupContext& context, const GridRule& grid) {
-  const i64 ctas = grid.ctas(context.symbol_hi);
-  if (ctas < (i64{1} << 31)) return Error::success();
-  return make_error(ErrorCode::kResourceLimit,
-                    "kernel for '{}' needs {} CTAs, above the limit of 2^31 - 1: split the batch",
-                    context.chain.value(context.group.anchors[0]).name, ctas);
-}
-
 // The first candidate that fits and was not refused before, or the reason why there is none.
 Expected<size_t> choose(const GroupContext& context, const std::vector<GemmCandidate>& ranked) {
   const auto& refused = context.options.rejected;
@@ -211,7 +204,6 @@ Error plan_gemm_sm80(const GroupContext& context, std::vector<KernelPlan>& kerne
   kernel.config_text = candidate_text(best);
   kernel.predicted = best.predicted;
   note_runner_ups(ranked, *chosen, kernel);
-  if (Error error = check_grid(context, kernel.grid)) return error;
   if (c.split_k == 1) {
     kernels.push_back(std::move(kernel));
     return Error::success();
@@ -224,6 +216,8 @@ Error plan_gemm_sm80(const GroupContext& context, std::vector<KernelPlan>& kerne
   kernel.program = partial_stores(c, first_slot, layout.step);
   kernel.slots = fix_up.slots;
   kernel.scalars.clear();
+  keep_addressed_slots(kernel);
+  keep_addressed_slots(fix_up);
   kernels.push_back(std::move(kernel));
   kernels.push_back(std::move(fix_up));
   return Error::success();

@@ -66,7 +66,7 @@ GridRule grid_rule(const Space& space, const PointwiseConfig& config) {
 Error plan_pointwise(const GroupContext& context, std::vector<KernelPlan>& kernels) {
   int first = 0;
   const Space space = make_space(context, first);
-  if (Error error = check_axes(context, space)) return error;
+  if (Error error = check_axes(context, space, /*terms=*/false)) return error;
   KernelPlan kernel;
   kernel.family = Family::kPointwise;
   kernel.program = bind_program(context, context.tensors.program, space, first);
@@ -93,12 +93,6 @@ Error plan_pointwise(const GroupContext& context, std::vector<KernelPlan>& kerne
     config.unroll *= 2;
   }
   kernel.grid = grid_rule(space, config);
-  if (kernel.grid.ctas(context.symbol_hi) >= (i64{1} << 31)) {
-    return make_error(
-        ErrorCode::kResourceLimit,
-        "kernel for '{}' needs {} CTAs, above the limit of 2^31 - 1: split the tensor",
-        context.chain.value(context.group.values[0]).name, kernel.grid.ctas(context.symbol_hi));
-  }
   kernel.config = config;
   kernel.threads = config.threads;
   kernel.symbol = fmt::format("{}_pointwise_v{}u{}", context.name, config.vec, config.unroll);

@@ -62,6 +62,19 @@ void place_terms(Program& program, int axes, int terms) {
   for (ProgramLine& line : program) split_terms(line.operand.stride.at, axes, terms, i64{0});
 }
 
+void predict(const GroupContext& context, i64 terms, i64 outputs, KernelPlan& kernel) {
+  Prediction& p = kernel.predicted;
+  p.bytes = program_bytes(context.tensors);
+  p.flops = program_flops(kernel.prologue, terms * outputs) + static_cast<double>(terms * outputs);
+  // Threads that an SM needs to keep its share of DRAM busy: 512.
+  const double fill = std::min(1.0, static_cast<double>(kernel.grid.ctas(context.symbol_hi)) *
+                                        kernel.threads / (512.0 * context.target.sm_count));
+  p.memory_us = p.bytes / (context.target.dram_gbs * kDramEfficiency * 1e3 * std::max(fill, 1e-3));
+  p.math_us = p.flops / (context.target.f32_tflops * 1e6);
+  p.launch_us = kLaunchUs;
+  p.us = std::max(p.memory_us, p.math_us) + p.launch_us;
+}
+
 }  // namespace
 
 Error plan_reduce(const GroupContext& context, std::vector<KernelPlan>& kernels) {
@@ -76,7 +89,7 @@ Error plan_reduce(const GroupContext& context, std::vector<KernelPlan>& kernels)
                  0)});
     reduce.term_rank = 1;
   }
-  if (Error error = check_axes(context, reduce.space)) return error;
+  if (Error error = check_axes(context, reduce.space, /*terms=*/true)) return error;
   const int axes = static_cast<int>(reduce.space.axes.size());
   // A scalar result still has the vector dimension to itself.
   const int needed = std::max(axes, reduce.term_rank + 1);
@@ -126,15 +139,7 @@ Error plan_reduce(const GroupContext& context, std::vector<KernelPlan>& kernels)
   kernel.symbol = fmt::format("{}_reduce_l{}s{}", context.name, config.lanes, config.slices);
   kernel.config_text = fmt::format("reduce, {} lanes x {} slices, {} elements per lane",
                                    config.lanes, config.slices, config.vec);
-  Prediction& p = kernel.predicted;
-  p.bytes = program_bytes(context.tensors);
-  p.flops = program_flops(kernel.prologue, terms * outputs) + terms * outputs;
-  const double fill = std::min(1.0, kernel.grid.ctas(context.symbol_hi) * kernel.threads /
-                                        (512.0 * context.target.sm_count));
-  p.memory_us = p.bytes / (context.target.dram_gbs * kDramEfficiency * 1e3 * std::max(fill, 1e-3));
-  p.math_us = p.flops / (context.target.f32_tflops * 1e6);
-  p.launch_us = kLaunchUs;
-  p.us = std::max(p.memory_us, p.math_us) + p.launch_us;
+  predict(context, terms, outputs, kernel);
   kernels.push_back(std::move(kernel));
   return Error::success();
 }

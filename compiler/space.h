@@ -15,7 +15,8 @@ namespace catenary {
 // kGroup: a ragged group's own axis of the result.
 enum class AxisKind : u8 { kTerm, kGroup, kBatch, kM, kN, kFree };
 
-// Coordinates are 32 bits wide in the kernels (Coord in templates/epilogue/vec.cuh).
+// Coordinates are 32 bits wide in the kernels (Coord in templates/epilogue/vec.cuh); half of that
+// leaves room for a tile that reaches over the end.
 inline constexpr i64 kMaxAxisSize = i64{1} << 31;
 
 struct Axis {

@@ -60,7 +60,7 @@ struct Epilogue {
     const Vec<8> v_t11 = map<8, op_add>(v_u, in.v_bu);  // %t11 = add(%u, %bu)
     const Vec<8> v_t12 = map<8, op_mul>(v_t10, v_t11);  // %t12 = mul(%t10, %t11)
     const Vec<8> v_h = round_to<DType::kBF16, 8>(v_t12);  // %h = cast(%t12)
-    store_vec<Operand{.slot = 5, .dtype = DType::kBF16, .vec = 8, .streamed = true, .stride = dims(3072, 1)}, 8, false>(p, at, v_h);  // %h_2
+    store_vec<Operand{.slot = 5, .dtype = DType::kBF16, .vec = 8, .streamed = true, .stride = dims(3072, 1)}, 8, false>(p, at, v_h);  // %h
   }
 };
 }  // namespace
@@ -119,7 +119,7 @@ struct Epilogue {
   static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<8>& sum0) {
     const Vec<8>& v_d = sum0;  // %d = contract(%h, %wd)
     const Vec<8> v_y = map<8, op_add>(v_d, in.v_bd);  // %y = add(%d, %bd)
-    store_vec<Operand{.slot = 3, .dtype = DType::kBF16, .vec = 8, .streamed = true, .stride = dims(768, 1)}, 8, false>(p, at, v_y);  // %y_2
+    store_vec<Operand{.slot = 3, .dtype = DType::kBF16, .vec = 8, .streamed = true, .stride = dims(768, 1)}, 8, false>(p, at, v_y);  // %y
   }
 };
 }  // namespace

@@ -41,7 +41,7 @@ struct Epilogue {
     const Vec<8>& v_h = sum0;  // %h = contract(%x, %w)
     const Vec<8> v_t4 = map<8, op_add>(v_h, in.v_b);  // %t4 = add(%h, %b)
     const Vec<8> v_y = map<8, op_silu>(v_t4);  // %y = silu(%t4)
-    store_vec<Operand{.slot = 3, .dtype = DType::kBF16, .vec = 8, .streamed = true, .stride = dims(3072, 36864, 1)}, 8, false>(p, at, v_y);  // %y_2
+    store_vec<Operand{.slot = 3, .dtype = DType::kBF16, .vec = 8, .streamed = true, .stride = dims(3072, 36864, 1)}, 8, false>(p, at, v_y);  // %y
   }
 };
 }  // namespace

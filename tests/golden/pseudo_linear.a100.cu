@@ -10,7 +10,7 @@
 //     return y: f32
 //   }
 // plan: pointwise: pointwise, 4 elements x 1 vectors per thread, 256 threads
-//   reads parameters alone: no contraction before it
+//   'y' is computed from parameters alone, and the caller wants it in memory
 //   slot 0: parameter 'x'
 //   slot 1: parameter 'w'
 //   slot 2: parameter 'b'
@@ -41,7 +41,7 @@ struct Program {
     const Vec<4> v_t3 = map<4, op_mul>(in.v_x, in.v_w);  // %t3 = mul(%x, %w)
     const Vec<4> v_t4 = map<4, op_add>(v_t3, in.v_b);  // %t4 = add(%t3, %b)
     const Vec<4> v_y = map<4, op_relu>(v_t4);  // %y = relu(%t4)
-    store_vec<Operand{.slot = 3, .dtype = DType::kF32, .vec = 4, .streamed = true, .stride = dims(4096, 1)}, 4, false>(p, at, v_y);  // %y_2
+    store_vec<Operand{.slot = 3, .dtype = DType::kF32, .vec = 4, .streamed = true, .stride = dims(4096, 1)}, 4, false>(p, at, v_y);  // %y
   }
 };
 }  // namespace

@@ -13,9 +13,7 @@
 //   'h' is a contraction: it reads its operands from memory
 //   slot 0: parameter 'x'
 //   slot 1: parameter 'w'
-//   slot 2: parameter 'b'
-//   slot 3: output 'y'
-//   slot 4: workspace 'partial sums'
+//   slot 2: workspace 'partial sums'
 // rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_small_batch_k0_gemm_m16n64k128.cu
 #include "kernels/gemm_sm80.cuh"
 namespace {
@@ -28,7 +26,7 @@ constexpr GemmConfig kConfig{
     .block_m = 16, .block_n = 64, .block_k = 128, .warps_m = 1, .warps_n = 4, .stages = 5,
     .split_k = 4, .raster = 8, .vec = 8,
 };
-using P = Params<5, 0>;
+using P = Params<3, 0>;
 struct Epilogue {
   struct Operands {
   };
@@ -38,7 +36,7 @@ struct Epilogue {
   }
   static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<8>& sum0) {
     const Vec<8>& v_sum0 = sum0;  // sum over this split's part of K
-    store_vec<Operand{.slot = 4, .dtype = DType::kF32, .vec = 4, .stride = dims(131072, 2048, 1)}, 8, false>(p, at, v_sum0);  // %sum0
+    store_vec<Operand{.slot = 2, .dtype = DType::kF32, .vec = 4, .stride = dims(131072, 2048, 1)}, 8, false>(p, at, v_sum0);  // %sum0
   }
 };
 }  // namespace
@@ -58,11 +56,9 @@ ctn_small_batch_k0_gemm_m16n64k128(const __grid_constant__ P p) { gemm_sm80<kCon
 //   }
 // plan: reduce: adds 4 parts in ascending order
 //   adds the parts of the K split
-//   slot 0: parameter 'x'
-//   slot 1: parameter 'w'
-//   slot 2: parameter 'b'
-//   slot 3: output 'y'
-//   slot 4: workspace 'partial sums'
+//   slot 0: parameter 'b'
+//   slot 1: output 'y'
+//   slot 2: workspace 'partial sums'
 // rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_small_batch_k0_fixup_s4.cu
 #include "kernels/reduce.cuh"
 namespace {
@@ -71,14 +67,14 @@ constexpr ReduceConfig kConfig{
     .size = extents(4, 1, 1, 1, 1, 1, Extent(64, 1), 2048), .term_rank = 1,
     .sums = 1, .vec = 4, .lanes = 256, .slices = 1,
 };
-using P = Params<5, 0>;
+using P = Params<3, 0>;
 struct Prologue {
   struct Operands {
     Vec<4> v_part0;
   };
   static CATENARY_DEVICE Operands load(const P& p, const Coord& at) {
     return {
-        .v_part0 = load_vec<Operand{.slot = 4, .dtype = DType::kF32, .vec = 4, .stride = dims(131072, 0, 0, 0, 0, 0, 2048, 1)}, 4, false>(p, at),  // one split's sum
+        .v_part0 = load_vec<Operand{.slot = 2, .dtype = DType::kF32, .vec = 4, .stride = dims(131072, 0, 0, 0, 0, 0, 2048, 1)}, 4, false>(p, at),  // one split's sum
     };
   }
   static CATENARY_DEVICE void values(const P& p, const Coord& at, const Operands& in, Vec<4>* out) {
@@ -91,14 +87,14 @@ struct Epilogue {
   };
   static CATENARY_DEVICE Operands load(const P& p, const Coord& at) {
     return {
-        .v_b = load_vec<Operand{.slot = 2, .dtype = DType::kBF16, .vec = 8, .weight = true, .stride = dims(1)}, 4, false>(p, at),  // %b = weight
+        .v_b = load_vec<Operand{.slot = 0, .dtype = DType::kBF16, .vec = 8, .weight = true, .stride = dims(1)}, 4, false>(p, at),  // %b = weight
     };
   }
   static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<4>& sum0) {
     const Vec<4>& v_h = sum0;  // %h = contract(%x, %w)
     const Vec<4> v_t4 = map<4, op_add>(v_h, in.v_b);  // %t4 = add(%h, %b)
     const Vec<4> v_y = map<4, op_silu>(v_t4);  // %y = silu(%t4)
-    store_vec<Operand{.slot = 3, .dtype = DType::kBF16, .vec = 8, .stride = dims(2048, 1)}, 4, false>(p, at, v_y);  // %y_2
+    store_vec<Operand{.slot = 1, .dtype = DType::kBF16, .vec = 8, .stride = dims(2048, 1)}, 4, false>(p, at, v_y);  // %y
   }
 };
 }  // namespace
@@ -120,9 +116,7 @@ ctn_small_batch_k0_fixup_s4(const __grid_constant__ P p) { reduce<kConfig, Prolo
 //   'h' is a contraction: it reads its operands from memory
 //   slot 0: parameter 'x'
 //   slot 1: parameter 'w'
-//   slot 2: parameter 'b'
-//   slot 3: output 'y'
-//   slot 4: workspace 'partial sums'
+//   slot 2: workspace 'partial sums'
 // rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_small_batch_k0_gemm_m32n128k64.cu
 #include "kernels/gemm_sm80.cuh"
 namespace {
@@ -135,7 +129,7 @@ constexpr GemmConfig kConfig{
     .block_m = 32, .block_n = 128, .block_k = 64, .warps_m = 1, .warps_n = 4, .stages = 4,
     .split_k = 8, .raster = 8, .vec = 8,
 };
-using P = Params<5, 0>;
+using P = Params<3, 0>;
 struct Epilogue {
   struct Operands {
   };
@@ -145,7 +139,7 @@ struct Epilogue {
   }
   static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<8>& sum0) {
     const Vec<8>& v_sum0 = sum0;  // sum over this split's part of K
-    store_vec<Operand{.slot = 4, .dtype = DType::kF32, .vec = 4, .stride = dims(131072, 2048, 1)}, 8, false>(p, at, v_sum0);  // %sum0
+    store_vec<Operand{.slot = 2, .dtype = DType::kF32, .vec = 4, .stride = dims(131072, 2048, 1)}, 8, false>(p, at, v_sum0);  // %sum0
   }
 };
 }  // namespace
@@ -165,11 +159,9 @@ ctn_small_batch_k0_gemm_m32n128k64(const __grid_constant__ P p) { gemm_sm80<kCon
 //   }
 // plan: reduce: adds 8 parts in ascending order
 //   adds the parts of the K split
-//   slot 0: parameter 'x'
-//   slot 1: parameter 'w'
-//   slot 2: parameter 'b'
-//   slot 3: output 'y'
-//   slot 4: workspace 'partial sums'
+//   slot 0: parameter 'b'
+//   slot 1: output 'y'
+//   slot 2: workspace 'partial sums'
 // rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_small_batch_k0_fixup_s8.cu
 #include "kernels/reduce.cuh"
 namespace {
@@ -178,14 +170,14 @@ constexpr ReduceConfig kConfig{
     .size = extents(8, 1, 1, 1, 1, 1, Extent(64, 1), 2048), .term_rank = 1,
     .sums = 1, .vec = 4, .lanes = 256, .slices = 1,
 };
-using P = Params<5, 0>;
+using P = Params<3, 0>;
 struct Prologue {
   struct Operands {
     Vec<4> v_part0;
   };
   static CATENARY_DEVICE Operands load(const P& p, const Coord& at) {
     return {
-        .v_part0 = load_vec<Operand{.slot = 4, .dtype = DType::kF32, .vec = 4, .stride = dims(131072, 0, 0, 0, 0, 0, 2048, 1)}, 4, false>(p, at),  // one split's sum
+        .v_part0 = load_vec<Operand{.slot = 2, .dtype = DType::kF32, .vec = 4, .stride = dims(131072, 0, 0, 0, 0, 0, 2048, 1)}, 4, false>(p, at),  // one split's sum
     };
   }
   static CATENARY_DEVICE void values(const P& p, const Coord& at, const Operands& in, Vec<4>* out) {
@@ -198,14 +190,14 @@ struct Epilogue {
   };
   static CATENARY_DEVICE Operands load(const P& p, const Coord& at) {
     return {
-        .v_b = load_vec<Operand{.slot = 2, .dtype = DType::kBF16, .vec = 8, .weight = true, .stride = dims(1)}, 4, false>(p, at),  // %b = weight
+        .v_b = load_vec<Operand{.slot = 0, .dtype = DType::kBF16, .vec = 8, .weight = true, .stride = dims(1)}, 4, false>(p, at),  // %b = weight
     };
   }
   static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<4>& sum0) {
     const Vec<4>& v_h = sum0;  // %h = contract(%x, %w)
     const Vec<4> v_t4 = map<4, op_add>(v_h, in.v_b);  // %t4 = add(%h, %b)
     const Vec<4> v_y = map<4, op_silu>(v_t4);  // %y = silu(%t4)
-    store_vec<Operand{.slot = 3, .dtype = DType::kBF16, .vec = 8, .stride = dims(2048, 1)}, 4, false>(p, at, v_y);  // %y_2
+    store_vec<Operand{.slot = 1, .dtype = DType::kBF16, .vec = 8, .stride = dims(2048, 1)}, 4, false>(p, at, v_y);  // %y
   }
 };
 }  // namespace
@@ -227,9 +219,7 @@ ctn_small_batch_k0_fixup_s8(const __grid_constant__ P p) { reduce<kConfig, Prolo
 //   'h' is a contraction: it reads its operands from memory
 //   slot 0: parameter 'x'
 //   slot 1: parameter 'w'
-//   slot 2: parameter 'b'
-//   slot 3: output 'y'
-//   slot 4: workspace 'partial sums'
+//   slot 2: workspace 'partial sums'
 // rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_small_batch_k0_gemm_m64n64k64.cu
 #include "kernels/gemm_sm80.cuh"
 namespace {
@@ -242,7 +232,7 @@ constexpr GemmConfig kConfig{
     .block_m = 64, .block_n = 64, .block_k = 64, .warps_m = 2, .warps_n = 2, .stages = 4,
     .split_k = 4, .raster = 8, .vec = 8,
 };
-using P = Params<5, 0>;
+using P = Params<3, 0>;
 struct Epilogue {
   struct Operands {
   };
@@ -252,7 +242,7 @@ struct Epilogue {
   }
   static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<8>& sum0) {
     const Vec<8>& v_sum0 = sum0;  // sum over this split's part of K
-    store_vec<Operand{.slot = 4, .dtype = DType::kF32, .vec = 4, .stride = dims(131072, 2048, 1)}, 8, false>(p, at, v_sum0);  // %sum0
+    store_vec<Operand{.slot = 2, .dtype = DType::kF32, .vec = 4, .stride = dims(131072, 2048, 1)}, 8, false>(p, at, v_sum0);  // %sum0
   }
 };
 }  // namespace
@@ -272,11 +262,9 @@ ctn_small_batch_k0_gemm_m64n64k64(const __grid_constant__ P p) { gemm_sm80<kConf
 //   }
 // plan: reduce: adds 4 parts in ascending order
 //   adds the parts of the K split
-//   slot 0: parameter 'x'
-//   slot 1: parameter 'w'
-//   slot 2: parameter 'b'
-//   slot 3: output 'y'
-//   slot 4: workspace 'partial sums'
+//   slot 0: parameter 'b'
+//   slot 1: output 'y'
+//   slot 2: workspace 'partial sums'
 // rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_small_batch_k0_fixup_s4.cu
 #include "kernels/reduce.cuh"
 namespace {
@@ -285,14 +273,14 @@ constexpr ReduceConfig kConfig{
     .size = extents(4, 1, 1, 1, 1, 1, Extent(64, 1), 2048), .term_rank = 1,
     .sums = 1, .vec = 4, .lanes = 256, .slices = 1,
 };
-using P = Params<5, 0>;
+using P = Params<3, 0>;
 struct Prologue {
   struct Operands {
     Vec<4> v_part0;
   };
   static CATENARY_DEVICE Operands load(const P& p, const Coord& at) {
     return {
-        .v_part0 = load_vec<Operand{.slot = 4, .dtype = DType::kF32, .vec = 4, .stride = dims(131072, 0, 0, 0, 0, 0, 2048, 1)}, 4, false>(p, at),  // one split's sum
+        .v_part0 = load_vec<Operand{.slot = 2, .dtype = DType::kF32, .vec = 4, .stride = dims(131072, 0, 0, 0, 0, 0, 2048, 1)}, 4, false>(p, at),  // one split's sum
     };
   }
   static CATENARY_DEVICE void values(const P& p, const Coord& at, const Operands& in, Vec<4>* out) {
@@ -305,14 +293,14 @@ struct Epilogue {
   };
   static CATENARY_DEVICE Operands load(const P& p, const Coord& at) {
     return {
-        .v_b = load_vec<Operand{.slot = 2, .dtype = DType::kBF16, .vec = 8, .weight = true, .stride = dims(1)}, 4, false>(p, at),  // %b = weight
+        .v_b = load_vec<Operand{.slot = 0, .dtype = DType::kBF16, .vec = 8, .weight = true, .stride = dims(1)}, 4, false>(p, at),  // %b = weight
     };
   }
   static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<4>& sum0) {
     const Vec<4>& v_h = sum0;  // %h = contract(%x, %w)
     const Vec<4> v_t4 = map<4, op_add>(v_h, in.v_b);  // %t4 = add(%h, %b)
     const Vec<4> v_y = map<4, op_silu>(v_t4);  // %y = silu(%t4)
-    store_vec<Operand{.slot = 3, .dtype = DType::kBF16, .vec = 8, .stride = dims(2048, 1)}, 4, false>(p, at, v_y);  // %y_2
+    store_vec<Operand{.slot = 1, .dtype = DType::kBF16, .vec = 8, .stride = dims(2048, 1)}, 4, false>(p, at, v_y);  // %y
   }
 };
 }  // namespace
