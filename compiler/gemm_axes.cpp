@@ -142,19 +142,24 @@ class AxesBuilder {
     m_ = take(AxisKind::kM, larger);
     n_ = take(AxisKind::kN, contiguous_or_larger);
     const bool ragged_terms = anchor().ragged && !ragged_rows_;
+    // The outer loop's count is a constant of the kernel, so a symbolic label is the inner one.
     const auto contiguous_k = [&](const Axis& a, const Axis& b) {
-      const auto ones = [](const Axis& x) { return (x.stride[0] == 1) + (x.stride[1] == 1); };
-      return ones(a) != ones(b) ? ones(a) > ones(b) : larger(a, b);
+      const auto rank = [](const Axis& x) {
+        return 3 * (x.extent.scale != 0) + (x.stride[0] == 1) + (x.stride[1] == 1);
+      };
+      return rank(a) != rank(b) ? rank(a) > rank(b) : larger(a, b);
     };
     k_ = take(ragged_terms ? AxisKind::kFree : AxisKind::kTerm, contiguous_k);
     outer_ = take(AxisKind::kTerm, larger);
     const bool more =
         llvm::any_of(space_.axes, [](const Axis& axis) { return axis.kind == AxisKind::kTerm; });
     if (more || outer_.extent.scale != 0) {
-      return make_error(ErrorCode::kUnsupported,
-                        "'{}' = contract \"{}\": the summed labels need more than two loops, the "
-                        "limit of gemm_sm80: order their strides so that they merge",
-                        anchor().name, anchor().equation);
+      return make_error(
+          ErrorCode::kUnsupported,
+          "'{}' = contract \"{}\": the summed labels need more than two loops, or two "
+          "of symbolic size, the limit of gemm_sm80: order their strides so that "
+          "they merge",
+          anchor().name, anchor().equation);
     }
     if (space_.axes.size() > kMaxBatch) {
       return make_error(ErrorCode::kUnsupported,

@@ -13,7 +13,8 @@ struct GemmAxes {
   Program program;    // operands bound; last dimension N, before it M, before that the batch
 };
 
-// kUnsupported when K needs more than two loops, or the batch more than five.
+// kUnsupported when K needs more than two loops or two symbolic ones, or the batch more than five;
+// kResourceLimit when an axis is too long.
 Expected<GemmAxes> make_gemm_axes(const GroupContext& context);
 
 }  // namespace catenary

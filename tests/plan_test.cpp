@@ -374,3 +374,24 @@ TEST_CASE("a symbol that can only be 0 has its bucket, and no other size has") {
   CHECK(find_bucket(plan, 0) == 0);
   CHECK(find_bucket(plan, 1) == -1);
 }
+
+TEST_CASE("a symbolic summed label is walked by the inner loop, whatever its stride") {
+  const VerifiedChain chain = verified(R"(chain c[M in 0..64](
+      input x: bf16[32, M, 8] strides[1024, 16, 1], input w: bf16[16, M, 8] strides[1024, 16, 1]) {
+    y = contract "mka,nka->mn"(x, w)
+    return y: f32
+  })");
+  const Plan plan = planned(chain);
+  CHECK(gemm(plan).k == Extent(64, 1));
+  CHECK(gemm(plan).k_outer == 8);
+  CHECK(gemm(plan).a.stride_outer == 1);
+
+  const ErrorReport report = refusal(R"(chain c[M in 0..64](
+      input x: bf16[32, M, 8, M] strides[65536, 1024, 16, 1],
+      input w: bf16[16, M, 8, M] strides[65536, 1024, 16, 1]) {
+    y = contract "mkab,nkab->mn"(x, w)
+    return y: f32
+  })");
+  CHECK(report.code == ErrorCode::kUnsupported);
+  CHECK(report.message.find("'y' = contract \"mkab,nkab->mn\"") != std::string::npos);
+}
