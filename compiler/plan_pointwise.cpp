@@ -105,7 +105,7 @@ Error plan_pointwise(const GroupContext& context, std::vector<KernelPlan>& kerne
   p.math_us = p.flops / (context.target.f32_tflops * 1e6);
   p.launch_us = kLaunchUs;
   p.waves = static_cast<double>(kernel.grid.ctas(context.symbol_hi)) /
-            (context.target.sm_count * (2048 / kThreads));
+            (context.target.sm_count * (2048 / config.threads));
   p.us = std::max(p.memory_us, p.math_us) + p.launch_us;
   kernels.push_back(std::move(kernel));
   return Error::success();

@@ -17,7 +17,6 @@ struct KernelSource {
   std::string symbol;  // extern "C" name of the kernel
   std::string banner;
   std::string body;
-  // Names of the IR values behind `#line`-like comments: what an error message may refer to.
   std::string text() const { return banner + body; }
 };
 

@@ -395,3 +395,14 @@ TEST_CASE("a symbolic summed label is walked by the inner loop, whatever its str
   CHECK(report.code == ErrorCode::kUnsupported);
   CHECK(report.message.find("'y' = contract \"mkab,nkab->mn\"") != std::string::npos);
 }
+
+TEST_CASE("waves count the CTAs that an SM holds at their own size") {
+  const VerifiedChain chain = verified(R"(chain c(input x: f32[256, 64]) {
+    y = neg(x)
+    return y: f32
+  })");
+  const Plan plan = planned(chain);
+  const KernelPlan& kernel = plan.buckets[0].kernels[0];
+  REQUIRE(kernel.threads == 64);
+  CHECK(kernel.predicted.waves == doctest::Approx(kernel.grid.ctas(0) / (132.0 * (2048 / 64))));
+}
