@@ -63,8 +63,8 @@ class CompilerThread {
 
 Error no_thread() {
   return make_error(ErrorCode::kOutOfMemory,
-                    "no compiler thread with a stack of {} MiB can be started: free memory or "
-                    "raise the limit on threads",
+                    "no memory for a compiler thread with a stack of {} MiB: free memory or raise "
+                    "the limit on threads",
                     kStackBytes >> 20);
 }
 
@@ -309,7 +309,13 @@ std::vector<Expected<CompileResult>> Nvrtc::compile_all(llvm::ArrayRef<CompileJo
   std::vector<std::optional<Expected<CompileResult>>> slots(jobs.size());
   std::atomic<size_t> next{0};
   auto work = [&] {
-    for (size_t i = next++; i < jobs.size(); i = next++) slots[i].emplace(compile_checked(jobs[i]));
+    for (size_t i = next++; i < jobs.size(); i = next++) {
+      try {
+        slots[i].emplace(compile_checked(jobs[i]));
+      } catch (const std::bad_alloc&) {
+        // The slot stays empty: nothing may leave a thread of ours.
+      }
+    }
   };
   {
     const size_t cores = std::max(1u, std::thread::hardware_concurrency());
@@ -323,7 +329,7 @@ std::vector<Expected<CompileResult>> Nvrtc::compile_all(llvm::ArrayRef<CompileJo
   std::vector<Expected<CompileResult>> results;
   results.reserve(jobs.size());
   for (auto& slot : slots) {
-    // Empty only when not one thread could be started.
+    // Empty when memory ran out, for a thread or on one.
     results.push_back(slot ? std::move(*slot) : Expected<CompileResult>(no_thread()));
   }
   return results;

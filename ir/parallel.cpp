@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <exception>
+#include <mutex>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -13,8 +15,16 @@ void parallel_for(i64 count, int threads, llvm::function_ref<void(i64)> body) {
   i64 workers = threads > 0 ? threads : static_cast<i64>(std::thread::hardware_concurrency());
   workers = std::clamp<i64>(workers, 1, std::max<i64>(count, 1));
   std::atomic<i64> next{0};
+  std::mutex mutex;
+  std::exception_ptr thrown;
   const auto work = [&] {
-    for (i64 i = next++; i < count; i = next++) body(i);
+    try {
+      for (i64 i = next++; i < count; i = next++) body(i);
+    } catch (...) {
+      next = count;
+      const std::lock_guard lock(mutex);
+      if (!thrown) thrown = std::current_exception();
+    }
   };
   std::vector<std::thread> others;
   others.reserve(static_cast<size_t>(workers - 1));
@@ -27,6 +37,7 @@ void parallel_for(i64 count, int threads, llvm::function_ref<void(i64)> body) {
   }
   work();
   for (std::thread& other : others) other.join();
+  if (thrown) std::rethrow_exception(thrown);
 }
 
 }  // namespace catenary

@@ -49,6 +49,15 @@ ctn_status guarded(const Body& body) noexcept {
   }
 }
 
+// For functions that give no status: nobody is told, and the last error stays what it was.
+template <typename Body>
+void quietly(const Body& body) noexcept {
+  try {
+    llvm::consumeError(body());
+  } catch (...) {
+  }
+}
+
 // kInvalidArgument naming the argument when `pointer` is null.
 Error require(const void* pointer, const char* argument);
 
@@ -64,15 +73,19 @@ inline std::string text_or_empty(const char* text) { return text == nullptr ? ""
 // A copy of `text` for the caller to free by ctn_string_free; null when memory is out.
 char* copy_text(const std::string& text);
 
+inline constexpr size_t kMaxStructBytes = 1024;
+
 Error wrong_struct_size(const char* argument, size_t got, size_t want);
 
 // Reads a struct whose caller may be built against an older or newer header. Bytes that this
-// library does not know must be zero: they would be options it cannot honour.
+// library does not know must be zero: they would be options it cannot honour. A size beyond any
+// header's was never set by the caller, and is not read up to.
 template <typename Struct>
 Error read_struct(const Struct* given, const char* argument, Struct& out) {
   if (Error error = require(given, argument)) return error;
   const size_t size = given->struct_size;
-  if (size < sizeof(Struct)) return wrong_struct_size(argument, size, sizeof(Struct));
+  if (size < sizeof(Struct) || size > kMaxStructBytes)
+    return wrong_struct_size(argument, size, sizeof(Struct));
   const auto* bytes = reinterpret_cast<const unsigned char*>(given);
   for (size_t i = sizeof(Struct); i < size; ++i) {
     if (bytes[i] != 0) return wrong_struct_size(argument, size, sizeof(Struct));

@@ -60,7 +60,7 @@ ctn_status ctn_device_alloc(int32_t device, size_t bytes, void** address) {
 
 void ctn_device_free(int32_t device, void* address) {
   if (address == nullptr) return;
-  guarded([&] {
+  quietly([&] {
     return on_device(device, "freeing device memory",
                      [&](const Api& api) { return api.mem_free(device_ptr(address)); });
   });
@@ -108,7 +108,7 @@ ctn_status ctn_stream_synchronize(int32_t device, void* stream) {
 
 void ctn_stream_destroy(int32_t device, void* stream) {
   if (stream == nullptr) return;
-  guarded([&] {
+  quietly([&] {
     return on_device(device, "destroying a stream", [&](const Api& api) {
       return api.stream_destroy(static_cast<cuda::Stream>(stream));
     });

@@ -38,10 +38,12 @@ std::string owner_problem(const std::string& subject, const struct stat& info) {
       subject, info.st_uid, info.st_mode & 07777);
 }
 
-std::string mode_problem(const std::string& subject, const struct stat& info,
-                         const std::string& fix) {
-  return fmt::format("{} has mode {:04o}, which lets others write to it, run chmod {}", subject,
-                     info.st_mode & 07777, fix);
+// A folder that everybody shares is not the user's to close.
+std::string mode_problem(const std::string& subject, const struct stat& info) {
+  const bool shared = info.st_uid != ::geteuid() || (info.st_mode & S_ISVTX) != 0;
+  return fmt::format(
+      "{} has mode {:04o}, which lets others write to it, {}", subject, info.st_mode & 07777,
+      shared ? "set CATENARY_CACHE_DIR to a folder of your own" : "run chmod go-w on it");
 }
 
 // The name of the folder `levels` above `path`, for people: the check itself uses no name.
@@ -83,7 +85,7 @@ std::string folder_problem(FileSystem& files, int folder) {
     return not_examined("it", error);
   }
   if (!is_trusted_owner(info.st_uid)) return owner_problem("it", info);
-  if (info.st_mode & kWritableByOthers) return mode_problem("it", info, "go-w");
+  if (info.st_mode & kWritableByOthers) return mode_problem("it", info);
   return "";
 }
 
@@ -106,7 +108,7 @@ std::string ancestor_problem(FileSystem& files, int folder, const std::string& p
     if (!is_trusted_owner(info.st_uid)) return owner_problem(ancestor_name(path, level), info);
     if ((info.st_mode & kWritableByOthers) == 0) continue;
     const std::string name = ancestor_name(path, level);
-    if ((info.st_mode & S_ISVTX) == 0) return mode_problem(name, info, "go-w on that folder");
+    if ((info.st_mode & S_ISVTX) == 0) return mode_problem(name, info);
     if (std::string problem = sticky_problem(leaf, name); !problem.empty()) return problem;
   }
   return fmt::format("it lies more than {} folders deep, set CATENARY_CACHE_DIR to another folder",

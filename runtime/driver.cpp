@@ -132,13 +132,14 @@ Expected<const Driver*> Driver::get() {
     std::unique_ptr<Driver> driver;
     ErrorReport problem;
   };
-  static const Opened opened = [] {
-    Opened result;
+  // Never destroyed: a static object of the host may own a kernel and unload it later than this.
+  static const Opened& opened = *[] {
+    auto* result = new Opened;
     Expected<std::unique_ptr<Driver>> driver = open();
     if (driver) {
-      result.driver = std::move(*driver);
+      result->driver = std::move(*driver);
     } else {
-      result.problem = take_report(driver.takeError());
+      result->problem = take_report(driver.takeError());
     }
     return result;
   }();

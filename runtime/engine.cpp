@@ -4,42 +4,20 @@
 #include "runtime/engine.h"
 
 #include <algorithm>
-#include <atomic>
 #include <map>
 #include <mutex>
-#include <system_error>
 #include <thread>
 
 #include "compiler/emit.h"
 #include "compiler/templates.h"
+#include "ir/parallel.h"
 #include "runtime/executable.h"
 
 namespace catenary {
 namespace {
 
 constexpr int kMaxReplans = 8;
-constexpr unsigned kMaxCompileThreads = 8;
-
-// Runs work(0..count-1) on up to 8 threads; a machine that gives no thread still gets it done.
-template <typename Work>
-void for_each_parallel(size_t count, const Work& work) {
-  std::atomic<size_t> next{0};
-  const auto drain = [&] {
-    for (size_t i = next++; i < count; i = next++) work(i);
-  };
-  const size_t wanted = std::min<size_t>(
-      {count, std::max(std::thread::hardware_concurrency(), 1u), kMaxCompileThreads});
-  std::vector<std::thread> threads;
-  for (size_t i = 1; i < wanted; ++i) {
-    try {
-      threads.emplace_back(drain);
-    } catch (const std::system_error&) {
-      break;
-    }
-  }
-  drain();
-  for (std::thread& thread : threads) thread.join();
-}
+constexpr int kMaxCompileThreads = 8;
 
 // A kernel that ptxas spilled or warned about: another candidate may do better. Any other compile
 // error would only come back.
@@ -118,7 +96,8 @@ Expected<CompiledChain> Engine::State::compile_plan(const Nvrtc& nvrtc, const Ve
       jobs.push_back({b, k, {}});
     }
   }
-  for_each_parallel(jobs.size(), [&](size_t i) {
+  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  parallel_for(static_cast<i64>(jobs.size()), std::min(cores, kMaxCompileThreads), [&](i64 i) {
     Job& job = jobs[i];
     Error error =
         compile_kernel(nvrtc, compiled.plan.target, compiled.buckets[job.bucket][job.kernel]);
@@ -182,9 +161,13 @@ Expected<std::shared_ptr<const LoadedKernel>> Engine::State::load_kernel(
     const cuda::Driver& driver, int device, const CompiledKernel& kernel, i64 dynamic_smem) {
   const LoadedKey key{&driver, device, kernel.key, dynamic_smem};
   const std::lock_guard lock(loaded_mutex);
-  if (auto known = loaded[key].lock()) return known;
+  if (const auto it = loaded.find(key); it != loaded.end()) {
+    if (auto known = it->second.lock()) return known;
+  }
   auto fresh = LoadedKernel::load(driver, *kernel.cubin, dynamic_smem);
-  if (fresh) loaded[key] = *fresh;
+  if (!fresh) return fresh;
+  std::erase_if(loaded, [](const auto& entry) { return entry.second.expired(); });
+  loaded[key] = *fresh;
   return fresh;
 }
 

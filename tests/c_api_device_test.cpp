@@ -101,3 +101,12 @@ TEST_CASE("what the driver refuses is told with the value") {
   contains(failure(CTN_INVALID_ARGUMENT, ctn_device_count(nullptr)), "count is null");
   CHECK(fake().pushed == 0);
 }
+
+TEST_CASE("freeing leaves the last error as it was") {
+  const ScopedDriver driver = driver_with_streams();
+  contains(failure(CTN_INVALID_ARGUMENT, ctn_device_count(nullptr)), "count is null");
+  int there = 0;
+  ctn_device_free(7, &there);
+  ctn_stream_destroy(7, &there);
+  contains(ctn_last_error(), "count is null");
+}

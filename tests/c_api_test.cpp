@@ -250,6 +250,30 @@ TEST_CASE("a struct of a newer header is taken while what it adds is zero") {
                "parameter->struct_size");
 }
 
+TEST_CASE("a struct size that nobody set is not read up to") {
+  ChainOwner owner;
+  REQUIRE(ctn_chain_create("c", &owner.chain) == CTN_OK);
+  const int64_t dims[] = {2, 3};
+  ctn_parameter parameter = matrix("x", dims);
+  ctn_value value = 0;
+  for (const size_t size : {size_t{0}, size_t{1} << 20, SIZE_MAX}) {
+    parameter.struct_size = size;
+    CHECK_STATUS(ctn_chain_parameter(owner.chain, &parameter, &value), CTN_INVALID_ARGUMENT,
+                 "parameter->struct_size", std::to_string(size).c_str());
+  }
+}
+
+TEST_CASE("values of two chains are not combined") {
+  ctn::Chain a("a");
+  ctn::Chain b("b");
+  const ctn::Tensor x = a.input("x", ctn::bf16, {4, 8});
+  const ctn::Tensor w = b.weight("w", ctn::bf16, {4, 8});
+  CHECK_THROWS_WITH_AS(x + w, doctest::Contains("two chains"), std::invalid_argument);
+  CHECK_THROWS_WITH_AS(ctn::linear(x, w), doctest::Contains("two chains"), std::invalid_argument);
+  CHECK_THROWS_WITH_AS(b.output(x, ctn::bf16), doctest::Contains("another chain"),
+                       std::invalid_argument);
+}
+
 TEST_CASE("operators and functions of the C++ header") {
   ctn::Chain c("ops");
   auto x = c.input("x", ctn::f32, {4});

@@ -281,6 +281,16 @@ TEST_SUITE("folders above") {
     CHECK(f.cache.why_off().find(fs::canonical(dir / "open").string()) != std::string::npos);
   }
 
+  TEST_CASE("nobody is told to close a folder that everybody shares") {
+    TempDir dir(fast_folder());
+    fs::create_directory(dir / "shared");
+    fs::permissions(dir / "shared", fs::perms(01777));
+    Fixture f(dir / "shared");
+    CHECK(f.cache.why_off().find("mode 1777") != std::string::npos);
+    CHECK(f.cache.why_off().find("CATENARY_CACHE_DIR") != std::string::npos);
+    CHECK(f.cache.why_off().find("chmod") == std::string::npos);
+  }
+
   TEST_CASE("below a sticky folder the cache must be ours and 0700") {
     TempDir dir(fast_folder());
     fs::create_directory(dir / "sticky");

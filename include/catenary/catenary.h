@@ -5,7 +5,8 @@
  *
  * Every function that can fail returns a ctn_status and throws nothing; ctn_last_error() then has
  * one sentence with the value, the rule and the fix. A null argument that is not said to be
- * optional is CTN_INVALID_ARGUMENT. On failure, results are not written.
+ * optional is CTN_INVALID_ARGUMENT. On failure, results are not written. Functions without a status
+ * leave the last error as it is.
  *
  * Handles are not shared between threads while one of them changes a chain; engines, compiled
  * chains and executables may be used from any number of threads at once. Destroy functions accept

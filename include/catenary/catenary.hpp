@@ -136,6 +136,10 @@ class Chain {
 
   // Returns `value` rounded to `dtype`.
   void output(const Tensor& value, DType dtype, const Layout& layout = {}) {
+    if (value.chain() != handle_.get()) {
+      throw std::invalid_argument("output value " + std::to_string(value.value()) +
+                                  " belongs to another chain: return a value of this one");
+    }
     ctn_output output{};
     output.struct_size = sizeof output;
     output.value = value.value();
@@ -186,6 +190,18 @@ class Chain {
   detail::ChainHandle handle_;
 };
 
+namespace detail {
+
+// Values are numbers within their chain: in another one they would name another value.
+inline void check_same_chain(const Tensor& a, const Tensor& b) {
+  if (a.chain() == b.chain()) return;
+  throw std::invalid_argument("values " + std::to_string(a.value()) + " and " +
+                              std::to_string(b.value()) +
+                              " belong to two chains: combine values of one chain");
+}
+
+}  // namespace detail
+
 // Any elementwise operation by its name in chain text.
 inline Tensor elementwise(const char* op, std::initializer_list<Tensor> operands,
                           std::initializer_list<double> attributes = {},
@@ -193,6 +209,7 @@ inline Tensor elementwise(const char* op, std::initializer_list<Tensor> operands
   std::vector<ctn_use> uses;
   int rank = 0;
   for (const Tensor& operand : operands) {
+    detail::check_same_chain(*operands.begin(), operand);
     uses.push_back({operand.value(), detail::name_or_null(operand.labels())});
     if (operand.rank() > rank) rank = operand.rank();
   }
@@ -213,6 +230,7 @@ inline int result_rank(const std::string& equation) {
 
 inline Tensor contract(const std::string& equation, const Tensor& left, const Tensor& right,
                        const ctn_ragged* ragged, const std::string& name, bool true_f32) {
+  check_same_chain(left, right);
   ctn_value value = 0;
   check(ctn_chain_contract(left.chain(), equation.c_str(), left.value(), right.value(),
                            true_f32 ? CTN_CONTRACT_TRUE_F32 : 0u, ragged, name_or_null(name),
@@ -240,6 +258,7 @@ struct Ragged {
 // contract("mk,enk->mn", x, w, {'m', ends, 'e'}): rows by expert, with no padding.
 inline Tensor contract(const std::string& equation, const Tensor& left, const Tensor& right,
                        const Ragged& ragged, const std::string& name = "", bool true_f32 = false) {
+  detail::check_same_chain(left, ragged.ends);
   ctn_ragged parts{};
   parts.struct_size = sizeof parts;
   parts.label = ragged.label;
