@@ -72,7 +72,7 @@ TEST_CASE("help and version") {
     CHECK(command(fmt::format("{} --help", name)).exit_code == 0);
   }
   expect_error(command(""), 2, {"subcommand", "[invalid_argument]"});
-  expect_error(command("explian"), 2, {"[invalid_argument]"});
+  expect_error(command("explian"), 2, {"'explian'", "did you mean 'explain'", "doctor"});
   expect_error(command("explain " + chain("linear") + " --jsonn"), 2, {"--jsonn"});
 }
 
@@ -130,6 +130,9 @@ TEST_CASE("compile writes source, PTX and cubin per architecture") {
     }
   }
   CHECK(cubins == 2);
+  // An option takes one word: the file may follow it.
+  CHECK(command(fmt::format("compile --emit source --arch sm_80 {} -o {}", chain("linear"), out))
+            .exit_code == 0);
   CHECK(command.exists("out/sm_80"));
   CHECK(command.exists("out/sm_90a"));
 
@@ -272,6 +275,8 @@ TEST_CASE("arguments that name nothing") {
                {"'h900'", "h200 (sm_90a)", "[invalid_argument]"});
   expect_error(command("compile " + chain("linear") + " --arch sm_80,sm_77"), 2, {"'sm_77'"});
   expect_error(command("compile " + chain("linear") + " --arch sm_90b"), 2, {"'sm_90b'"});
+  expect_error(command("run --device ref --input alpha=half " + chain("scaled")), 2,
+               {"'half'", "'alpha'", "number"});
   expect_error(command("compile " + chain("linear") + " --emit sass"), 2, {"sass"});
   expect_error(command("check " + chain("linear") + " --device tpu"), 2, {"tpu"});
   expect_error(command("check " + chain("linear") + " --symbol 4"), 2, {"4", "no symbolic size"});

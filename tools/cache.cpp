@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <map>
+#include <utility>
 
 #include "tools/chain_file.h"
 #include "tools/command.h"
@@ -50,8 +51,9 @@ Error print_stats(CubinCache& cache) {
     }
     damaged += entry.problem.empty() ? 0 : 1;
   }
-  fmt::print("directory  {}\nentries    {} ({} damaged), {}\n", cache.directory(), all.entries,
-             damaged, bytes_text(all.bytes));
+  fmt::print("directory  {}\nbound      {}\nentries    {} ({} damaged), {}\n", cache.directory(),
+             cache.max_bytes() == 0 ? "none" : bytes_text(cache.max_bytes()), all.entries, damaged,
+             bytes_text(all.bytes));
   for (const auto& [name, group] : groups) {
     fmt::print("           {:>5}, {:>10}: {}\n", group.entries, bytes_text(group.bytes), name);
   }
@@ -85,11 +87,24 @@ Error print_removed(Expected<int> removed, const CubinCache& cache) {
 
 using Action = Error (*)(CubinCache&);
 
+// Warnings that opening the cache gave, but for the one that every action's error says again.
+int with_cache(llvm::function_ref<Error(CubinCache&)> action) {
+  std::vector<std::string> warnings;
+  CacheOptions options = cache_options(true);
+  const auto print = std::exchange(
+      options.warn, [&warnings](const std::string& text) { warnings.push_back(text); });
+  CubinCache cache(std::move(options));
+  Error error = action(cache);
+  for (const std::string& text : warnings) {
+    if (text != cache.why_off()) print(text);
+  }
+  return report(std::move(error));
+}
+
 void add_action(CLI::App& parent, const char* name, const char* description, Action action,
                 int& exit_code) {
   parent.add_subcommand(name, description)->callback([action, &exit_code] {
-    CubinCache cache(cache_options(true));
-    exit_code = report(action(cache));
+    exit_code = with_cache(action);
   });
 }
 
@@ -109,13 +124,13 @@ void add_cache(CLI::App& app, int& exit_code) {
       [](CubinCache& cache) { return print_removed(cache.clear(), cache); }, exit_code);
   auto max_bytes = std::make_shared<i64>(i64{1} << 28);
   CLI::App* prune =
-      command->add_subcommand("prune", "Remove the oldest entries until a size is met");
+      command->add_subcommand("prune", "Remove the entries unused for longest until a size is met");
   prune->add_option("--max-size", *max_bytes, "Size to keep, in bytes or as 64MiB, 1GiB")
       ->transform(CLI::AsSizeValue(false))
       ->default_str("256MiB");
   prune->callback([max_bytes, &exit_code] {
-    CubinCache cache(cache_options(true));
-    exit_code = report(print_removed(cache.prune(*max_bytes), cache));
+    exit_code = with_cache(
+        [&](CubinCache& cache) { return print_removed(cache.prune(*max_bytes), cache); });
   });
 }
 

@@ -34,12 +34,15 @@ struct Job {
 
 Expected<std::vector<Job>> find_jobs(const CompileCommand& command) {
   std::vector<Job> jobs;
-  std::vector<std::string> archs = command.archs;
-  if (archs.empty()) archs.push_back("");
-  for (const std::string& arch : archs) {
-    Expected<Target> target = choose_target(arch);
+  if (command.archs.empty()) {
+    Expected<Target> target = choose_target("");
     if (!target) return target.takeError();
-    jobs.push_back({arch.empty() ? target->arch : arch, *target});
+    jobs.push_back({target->arch, *target});
+  }
+  for (const std::string& arch : command.archs) {
+    Expected<Target> target = find_target(arch);
+    if (!target) return target.takeError();
+    jobs.push_back({arch, *target});
   }
   return jobs;
 }
@@ -123,9 +126,11 @@ void add_compile(CLI::App& app, int& exit_code) {
       ->add_option("--arch", options->archs,
                    "Architectures or GPU names, separated by commas (sm_80,sm_90a); default: this "
                    "machine's GPU, else h200")
-      ->delimiter(',');
+      ->delimiter(',')
+      ->allow_extra_args(false);
   command->add_option("--emit", options->kinds, "What to write: source, ptx, cubin")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->check(CLI::IsMember({"source", "ptx", "cubin"}))
       ->capture_default_str();
   command

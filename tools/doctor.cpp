@@ -71,7 +71,13 @@ void print_driver(std::vector<std::string>& advice) {
 }
 
 void print_cache(std::vector<std::string>& advice) {
-  const CubinCache cache(cache_options(true));
+  CacheOptions options = cache_options(true);
+  std::vector<std::string> warnings;
+  options.warn = [&warnings](const std::string& text) { warnings.push_back(text); };
+  const CubinCache cache(std::move(options));
+  for (const std::string& text : warnings) {
+    if (text != cache.why_off()) advice.push_back(text);
+  }
   if (cache.directory().empty()) {
     print_row("cache", "in memory only");
     advice.push_back("compiled kernels are not kept on disk: " + cache.why_off());
@@ -123,9 +129,8 @@ void add_doctor(CLI::App& app, int& exit_code) {
   auto only_device = std::make_shared<bool>(false);
   command->add_flag("--has-device", *only_device,
                     "Print nothing; exit with 0 where a GPU can run kernels, else with 3");
-  command->callback([&exit_code, only_device] {
-    exit_code = *only_device ? has_device() : doctor();
-  });
+  command->callback(
+      [&exit_code, only_device] { exit_code = *only_device ? has_device() : doctor(); });
 }
 
 }  // namespace catenary::tools

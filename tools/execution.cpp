@@ -83,8 +83,10 @@ void add_execution_options(CLI::App& command, ExecutionOptions& options) {
                   "cuda, or ref (float64 on the host); default: cuda if there is a GPU, else ref")
       ->check(CLI::IsMember({"cuda", "ref"}));
   command.add_option("--device-index", options.device_index, "Which GPU")->capture_default_str();
-  command.add_option("--input", options.inputs,
-                     "name=file.npy, or name=1.5 for a scalar; repeatable. Others are random");
+  command
+      .add_option("--input", options.inputs,
+                  "name=file.npy, or name=1.5 for a scalar; repeatable. Others are random")
+      ->allow_extra_args(false);
   command.add_option("--seed", options.seed, "Of the random inputs")->capture_default_str();
   command.add_option("--data", options.data, "Random inputs: normal, or small integers")
       ->check(CLI::IsMember({"normal", "integer"}))

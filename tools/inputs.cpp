@@ -155,6 +155,12 @@ Expected<GivenInputs> read_inputs(const VerifiedChain& chain, i64 symbol,
       given[*id] = std::move(bytes);
       continue;
     }
+    if (scalar && !llvm::StringRef(binding->second).endswith(".npy")) {
+      return make_error(ErrorCode::kInvalidArgument,
+                        "--input {} is {}, and parameter '{}' is a scalar: give a number or an "
+                        ".npy file",
+                        binding->first, quoted(binding->second), binding->first);
+    }
     auto bytes = read_tensor(chain, *id, symbol, binding->second);
     if (!bytes) return bytes.takeError();
     given[*id] = std::move(*bytes);

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The `catenary` command: argv -> a subcommand -> an exit code. Whatever goes wrong ends as one
 // sentence on stderr.
+#include <fmt/ranges.h>
+
 #include <CLI/CLI.hpp>
 
 #include "ir/error.h"
+#include "ir/names.h"
 #include "tools/chain_file.h"
 #include "tools/command.h"
 #ifdef CATENARY_WITH_BENCH
@@ -12,6 +15,18 @@
 
 namespace catenary::tools {
 namespace {
+
+// CLI11's own sentence for a word that is no subcommand only says that one is missing.
+Error unknown_subcommand(const std::string& word, llvm::ArrayRef<std::string_view> names) {
+  return make_error(ErrorCode::kInvalidArgument, "{} is no subcommand{}: use one of {}",
+                    catenary::quoted(word), suggestion(word, names), fmt::join(names, ", "));
+}
+
+std::vector<std::string_view> subcommand_names(const CLI::App& app) {
+  std::vector<std::string_view> names;
+  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
+  return names;
+}
 
 int run_command(int argc, char** argv) {
   int exit_code = 0;
@@ -32,6 +47,10 @@ int run_command(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    const auto names = subcommand_names(app);
+    if (argc > 1 && argv[1][0] != '-' && !llvm::is_contained(names, argv[1])) {
+      return report(unknown_subcommand(argv[1], names));
+    }
     return report(
         make_error(ErrorCode::kInvalidArgument, "{}; see `catenary --help`", error.what()));
   }

@@ -160,7 +160,8 @@ void add_run(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<RunOptions>();
   CLI::App* command = app.add_subcommand("run", "Run a chain once and keep its outputs");
   add_execution_options(*command, *options);
-  command->add_option("--output", options->outputs, "name=file.npy; repeatable");
+  command->add_option("--output", options->outputs, "name=file.npy; repeatable")
+      ->allow_extra_args(false);
   command->callback([options, &exit_code] {
     exit_code =
         with_chain(options->file, [&](const VerifiedChain& chain) { return run(*options, chain); });
