@@ -79,20 +79,6 @@ std::vector<i64> contraction_terms(const VerifiedChain& chain, i64 symbol) {
   return terms;
 }
 
-// The size that a parameter of ragged ends partitions, or nothing if it is no such parameter.
-std::optional<i64> ragged_size(const VerifiedChain& chain, ValueId ends, i64 symbol) {
-  for (ValueId id = 0; id < chain.num_values(); ++id) {
-    const auto& ragged = chain.value(id).ragged;
-    if (!ragged || ragged->ends != ends) continue;
-    for (const auto* labels : {&chain.info(id).contraction->m, &chain.info(id).contraction->k}) {
-      for (const ContractionLabel& label : *labels) {
-        if (label.label == ragged->label) return label.size.symbolic ? symbol : label.size.size;
-      }
-    }
-  }
-  return std::nullopt;
-}
-
 }  // namespace
 
 std::string_view fill_text(FillKind kind) {
@@ -116,6 +102,19 @@ std::string_view fill_text(FillKind kind) {
 }
 
 llvm::ArrayRef<FillKind> all_fills() { return kFills; }
+
+std::optional<i64> ragged_size(const VerifiedChain& chain, ValueId ends, i64 symbol) {
+  for (ValueId id = 0; id < chain.num_values(); ++id) {
+    const auto& ragged = chain.value(id).ragged;
+    if (!ragged || ragged->ends != ends) continue;
+    for (const auto* labels : {&chain.info(id).contraction->m, &chain.info(id).contraction->k}) {
+      for (const ContractionLabel& label : *labels) {
+        if (label.label == ragged->label) return label.size.symbolic ? symbol : label.size.size;
+      }
+    }
+  }
+  return std::nullopt;
+}
 
 void fill_tensor(const TensorType& type, llvm::MutableArrayRef<std::byte> buffer, const Fill& fill,
                  u8 poison) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -39,6 +40,10 @@ void fill_tensor(const TensorType& type, llvm::MutableArrayRef<std::byte> buffer
 // The largest bound, 1 to 2, that keeps sums of `terms` products of two such integers exact in f32:
 // terms * bound^2 <= 2^24. (Beyond 2^24 terms, 1.)
 i64 exact_integer_bound(i64 terms);
+
+// The size that parameter `ends` partitions, or nothing if it is no parameter of ragged ends. `symbol`
+// is the chain's size, if it has one.
+std::optional<i64> ragged_size(const VerifiedChain& chain, ValueId ends, i64 symbol);
 
 // Ragged ends: ascending, in [0, rows], some groups empty; most often the last is `rows`.
 void fill_ends(llvm::MutableArrayRef<i32> ends, i64 rows, u64 seed);

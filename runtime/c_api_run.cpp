@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "ir/reference.h"
+#include "ir/reference_program.h"
 #include "runtime/c_api.h"
 
 namespace catenary::c_api {
@@ -54,7 +55,7 @@ void store_output(const TensorType& type, const std::vector<Interval>& values, v
     i64 offset = 0;
     for (int d = 0; d < type.rank(); ++d) offset += index[d] * type.strides[d];
     store_element(type.dtype, data, offset, value.value);
-    for (int d = type.rank() - 1; d >= 0 && ++index[d] == type.shape[d].size; --d) index[d] = 0;
+    advance(type.shape, index);
   }
 }
 

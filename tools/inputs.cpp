@@ -66,20 +66,6 @@ Expected<std::vector<std::byte>> read_tensor(const VerifiedChain& chain, ValueId
   return laid_out(type, array->bytes);
 }
 
-// The size of the label that `ends` partitions; nothing if it is no parameter of ends.
-std::optional<i64> partitioned_size(const VerifiedChain& chain, ValueId ends, i64 symbol) {
-  for (ValueId id = 0; id < chain.num_values(); ++id) {
-    const auto& ragged = chain.value(id).ragged;
-    if (!ragged || ragged->ends != ends) continue;
-    for (const auto* labels : {&chain.info(id).contraction->m, &chain.info(id).contraction->k}) {
-      for (const ContractionLabel& label : *labels) {
-        if (label.label == ragged->label) return label.size.symbolic ? symbol : label.size.size;
-      }
-    }
-  }
-  return std::nullopt;
-}
-
 void split_evenly(const TensorType& type, i64 rows, std::byte* data) {
   const i64 groups = num_elements(type);
   for (i64 g = 0; g < groups; ++g) {
@@ -178,7 +164,7 @@ ChainData make_inputs(const VerifiedChain& chain, i64 symbol, GivenInputs given,
     if (const auto found = given.find(id); found != given.end()) {
       data.buffers[p] = std::move(found->second);
       tensor.data = data.buffers[p].data();
-    } else if (const auto rows = partitioned_size(chain, id, symbol)) {
+    } else if (const auto rows = ragged_size(chain, id, symbol)) {
       split_evenly(tensor.type, *rows, data.buffers[p].data());
     }
   }

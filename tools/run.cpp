@@ -8,6 +8,7 @@
 
 #include "ir/names.h"
 #include "ir/npy.h"
+#include "ir/reference_program.h"
 #include "tools/chain_file.h"
 #include "tools/command.h"
 #include "tools/device_run.h"
@@ -109,9 +110,7 @@ Summary summarise(const HostOutput& output) {
     i64 offset = 0;
     for (size_t d = 0; d < at.size(); ++d) offset += at[d] * output.type.strides[d];
     summary.add(load_element(output.type.dtype, output.bytes.data(), offset));
-    for (size_t d = at.size(); d > 0 && ++at[d - 1] == output.type.shape[d - 1].size; --d) {
-      at[d - 1] = 0;
-    }
+    advance(output.type.shape, at);
   }
   return summary;
 }
