@@ -20,12 +20,22 @@ class ProgramPrinter {
       out_ += fmt::format("    Vec<{}> v_{};\n", text_.vec, line.name);
     });
     out_ += "  };\n";
-    out_ += "  static CATENARY_DEVICE Operands load(const P& p, const Coord& at) {\n    return {\n";
+    loads("load_weights", true);
+    loads("load", false);
+  }
+
+  // Stationary operands are loaded by a function of their own: it may run before the dependency
+  // wait.
+  void loads(const char* function, bool weights) {
+    out_ += fmt::format(
+        "  static CATENARY_DEVICE void {}(const P& p, const Coord& at, Operands& in) {{\n",
+        function);
     each(Kind::kLoad, [&](const ProgramLine& line) {
-      out_ += fmt::format("        .v_{} = load_vec<{}, {}, {}>(p, at),  // {}\n", line.name,
+      if (line.operand.weight != weights) return;
+      out_ += fmt::format("    in.v_{} = load_vec<{}, {}, {}>(p, at);  // {}\n", line.name,
                           cpp_text(line.operand), text_.vec, text_.guarded, line.comment);
     });
-    out_ += "    };\n  }\n";
+    out_ += "  }\n";
   }
 
   void lines() {

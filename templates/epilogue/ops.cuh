@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One functor per elementwise row of ir/ops.def, f32 in, f32 out, and map(), which applies one to
-// vectors. Error bounds are in ops.def; the derivation stands with each functor. u = 2^-24.
+// vectors. Error bounds are in ops.def; the derivation stands with each functor. u = 2^-24. Every
+// operation names its rounding, so that a functor gives the same bits in every kernel.
 #pragma once
 
 #include "epilogue/vec.cuh"
@@ -15,21 +16,22 @@ inline constexpr float kLog2E = 1.4426950408889634f;
 CATENARY_DEVICE float exp_split(float x) {
   constexpr float kLow = 1.925963033500e-8f;  // log2 e - f32(log2 e)
   const float high = mul_rn(x, kLog2E);
-  const float low = fma_rn(x, kLog2E, -high) + x * kLow;
+  const float low = fma_rn(x, kLow, fma_rn(x, kLog2E, -high));
   // An infinite x makes `low` NaN; its exponent is decided by `high` alone.
   const float scaled = ex2_approx(high);
-  return scaled == 0.0f || high > 128.0f ? scaled : fma_rn(scaled, low * 0.6931471805599453f, scaled);
+  const float step = mul_rn(low, 0.6931471805599453f);
+  return scaled == 0.0f || high > 128.0f ? scaled : fma_rn(scaled, step, scaled);
 }
 
 // 1 / (1 + exp(-x)) in four instructions. The exponent's rounding costs |x| u where exp(-x) matters,
 // which is up to 88 u before the result leaves f32's range; ex2 4u, add u, rcp 2u.
 CATENARY_DEVICE float sigmoid_f32(float x) {
-  return rcp_approx(1.0f + ex2_approx(mul_rn(x, -kLog2E)));
+  return rcp_approx(add_rn(1.0f, ex2_approx(mul_rn(x, -kLog2E))));
 }
 
 // x / (1 + 2^exponent). x is held above the least finite number, so that -inf gives -0.
 CATENARY_DEVICE float gate(float x, float exponent) {
-  return max_nan(x, -3.4028235e38f) * rcp_approx(1.0f + ex2_approx(exponent));
+  return mul_rn(max_nan(x, -3.4028235e38f), rcp_approx(add_rn(1.0f, ex2_approx(exponent))));
 }
 
 struct op_add {
@@ -89,7 +91,7 @@ struct op_gelu {
     p = fma_rn(p, t, 0.3172321915626526f);
     p = fma_rn(p, t, 1.4570448398590088f);
     p = fma_rn(p, t, -2.510824203491211f);
-    const float tail = t * ex2_approx(fma_rn(-0.7213475204444817f * a, a, p));
+    const float tail = mul_rn(t, ex2_approx(fma_rn(mul_rn(-0.7213475204444817f, a), a, p)));
     return fma_rn(-a, tail, max_nan(x, 0.0f));
   }
 };
@@ -98,14 +100,14 @@ struct op_gelu {
 // tail where 1 + tanh cancels. The exponent is -2u log2(e).
 struct op_gelu_tanh {
   static CATENARY_DEVICE float apply(float x) {
-    return gate(x, x * fma_rn(-0.10294324f * x, x, -2.3022082f));
+    return gate(x, mul_rn(x, fma_rn(mul_rn(-0.10294324f, x), x, -2.3022082f)));
   }
 };
 struct op_quick_gelu {
-  static CATENARY_DEVICE float apply(float x) { return gate(x, -1.702f * kLog2E * x); }
+  static CATENARY_DEVICE float apply(float x) { return gate(x, mul_rn(-1.702f * kLog2E, x)); }
 };
 struct op_silu {
-  static CATENARY_DEVICE float apply(float x) { return gate(x, -kLog2E * x); }
+  static CATENARY_DEVICE float apply(float x) { return gate(x, mul_rn(-kLog2E, x)); }
 };
 struct op_sigmoid {
   static CATENARY_DEVICE float apply(float x) { return sigmoid_f32(x); }
@@ -115,30 +117,32 @@ struct op_sigmoid {
 // 1 - 2 / (1 + exp(2|x|)) with the sign put back: at 0.35 the subtraction costs a factor 5.
 struct op_tanh {
   static CATENARY_DEVICE float apply(float x) {
-    const float a = x < 0.0f ? -x : x;
-    const float s = x * x;
+    const float a = abs_f32(x);
+    const float s = mul_rn(x, x);
     float p = 0.021869488536155203f;
     p = fma_rn(p, s, -0.05396825396825397f);
     p = fma_rn(p, s, 0.13333333333333333f);
     p = fma_rn(p, s, -0.3333333333333333f);
-    const float small = fma_rn(p * s, x, x);
-    const float large = fma_rn(-2.0f, rcp_approx(1.0f + exp_split(a + a)), 1.0f);
+    const float small = fma_rn(mul_rn(p, s), x, x);
+    const float e = exp_split(add_rn(a, a));
+    const float large = fma_rn(-2.0f, rcp_approx(add_rn(1.0f, e)), 1.0f);
     return a < 0.25f ? small : (x < 0.0f ? -large : large);
   }
 };
 
 // log(1 + exp(x)) = max(x, 0) + log1p(exp(-|x|)). log1p(e) by lg2 of 1 + e, corrected for the
-// rounding of the sum; below 2^-12 by its series.
+// rounding of the sum; below 2^-8 by its series.
 struct op_softplus {
   static CATENARY_DEVICE float apply(float x) {
-    const float a = x < 0.0f ? -x : x;
-    const float e = exp_split(-a);
-    const float s = 1.0f + e;
-    const float lost = e - (s - 1.0f);
+    const float e = exp_split(-abs_f32(x));
+    const float s = add_rn(1.0f, e);
+    const float lost = sub_rn(e, sub_rn(s, 1.0f));
+    const float series = mul_rn(e, fma_rn(e, fma_rn(e, 0.3333333333f, -0.5f), 1.0f));
     const float log1p =
-        e < 0.00390625f ? e * fma_rn(e, fma_rn(e, 0.3333333333f, -0.5f), 1.0f)
-                        : fma_rn(lg2_approx(s), 0.6931471805599453f, lost * rcp_approx(s));
-    return max_nan(x, 0.0f) + log1p;
+        e < 0.00390625f
+            ? series
+            : fma_rn(lg2_approx(s), 0.6931471805599453f, mul_rn(lost, rcp_approx(s)));
+    return add_rn(max_nan(x, 0.0f), log1p);
   }
 };
 struct op_exp {

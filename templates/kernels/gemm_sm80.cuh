@@ -319,7 +319,9 @@ CATENARY_DEVICE void run_epilogue(const P& params, u32 smem, const TileWork& wor
       const i64 m = m_warp + i * 16 + row;
       at.dim[kMaxDims - 2] = static_cast<u32>(m);
       if (m < work.m_end && at.valid > 0) {
-        const auto operands = Epilogue::load(params, at);
+        typename Epilogue::Operands operands;
+        Epilogue::load_weights(params, at, operands);
+        Epilogue::load(params, at, operands);
         const u32 from = area + (row * kConfig.staging_row() + column) * 4;
         if constexpr (kConfig.gated) {
           Epilogue::store(params, at, operands, read_staged<V>(from),

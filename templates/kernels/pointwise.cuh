@@ -75,21 +75,25 @@ CATENARY_DEVICE void pointwise(const P& params) {
   constexpr int kUnroll = kConfig.unroll;
   constexpr bool kWide = pointwise_max_vectors<kConfig>() >= (i64{1} << 31);
   using Index = typename IndexType<kWide>::type;
-
   grid_dependency_launch();
-  grid_dependency_wait();
 
   const Index total = static_cast<Index>(pointwise_vectors<kConfig>(params));
   const Index first = static_cast<Index>(blockIdx.x) * (kConfig.threads * kUnroll) + threadIdx.x;
   Coord at[kUnroll];
   typename Program::Operands operands[kUnroll];
+  // Weights are on their way while the kernel before still runs; the rest may be its results.
 #pragma unroll
   for (int u = 0; u < kUnroll; ++u) {
     const Index i = first + u * kConfig.threads;
     if (i < total) {
       at[u] = pointwise_coord<kConfig, Index>(params, i);
-      operands[u] = Program::load(params, at[u]);
+      Program::load_weights(params, at[u], operands[u]);
     }
+  }
+  grid_dependency_wait();
+#pragma unroll
+  for (int u = 0; u < kUnroll; ++u) {
+    if (first + u * kConfig.threads < total) Program::load(params, at[u], operands[u]);
   }
 #pragma unroll
   for (int u = 0; u < kUnroll; ++u) {

@@ -76,7 +76,10 @@ CATENARY_DEVICE void reduce(const P& params) {
   for (i64 term = slice; term < terms; term += kConfig.slices) {
     set_term<kConfig>(params, static_cast<u64>(term), at);
     Vec<V> value[kConfig.sums];
-    Prologue::values(params, at, Prologue::load(params, at), value);
+    typename Prologue::Operands terms_in;
+    Prologue::load_weights(params, at, terms_in);
+    Prologue::load(params, at, terms_in);
+    Prologue::values(params, at, terms_in, value);
 #pragma unroll
     for (int s = 0; s < kConfig.sums; ++s) sum[s] = map<V, op_add>(sum[s], value[s]);
   }
@@ -111,7 +114,9 @@ CATENARY_DEVICE void reduce(const P& params) {
   if (!inside) return;
 #pragma unroll
   for (int d = 0; d < kConfig.term_rank; ++d) at.dim[d] = 0;
-  const auto operands = Program::load(params, at);
+  typename Program::Operands operands;
+  Program::load_weights(params, at, operands);
+  Program::load(params, at, operands);
   if constexpr (kConfig.sums == 2) {
     Program::store(params, at, operands, sum[0], sum[1]);
   } else {

@@ -46,11 +46,11 @@ struct Epilogue {
     Vec<8> v_bg;
     Vec<8> v_bu;
   };
-  static CATENARY_DEVICE Operands load(const P& p, const Coord& at) {
-    return {
-        .v_bg = load_vec<Operand{.slot = 3, .dtype = DType::kBF16, .vec = 8, .weight = true, .stride = dims(1)}, 8, false>(p, at),  // %bg = weight
-        .v_bu = load_vec<Operand{.slot = 4, .dtype = DType::kBF16, .vec = 8, .weight = true, .stride = dims(1)}, 8, false>(p, at),  // %bu = weight
-    };
+  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
+    in.v_bg = load_vec<Operand{.slot = 3, .dtype = DType::kBF16, .vec = 8, .weight = true, .stride = dims(1)}, 8, false>(p, at);  // %bg = weight
+    in.v_bu = load_vec<Operand{.slot = 4, .dtype = DType::kBF16, .vec = 8, .weight = true, .stride = dims(1)}, 8, false>(p, at);  // %bu = weight
+  }
+  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
   }
   static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<8>& sum0, const Vec<8>& sum1) {
     const Vec<8>& v_g = sum0;  // %g = contract(%x, %wg)
@@ -111,10 +111,10 @@ struct Epilogue {
   struct Operands {
     Vec<8> v_bd;
   };
-  static CATENARY_DEVICE Operands load(const P& p, const Coord& at) {
-    return {
-        .v_bd = load_vec<Operand{.slot = 2, .dtype = DType::kBF16, .vec = 8, .weight = true, .stride = dims(1)}, 8, false>(p, at),  // %bd = weight
-    };
+  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
+    in.v_bd = load_vec<Operand{.slot = 2, .dtype = DType::kBF16, .vec = 8, .weight = true, .stride = dims(1)}, 8, false>(p, at);  // %bd = weight
+  }
+  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
   }
   static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<8>& sum0) {
     const Vec<8>& v_d = sum0;  // %d = contract(%h, %wd)

@@ -32,10 +32,10 @@ struct Epilogue {
   struct Operands {
     Vec<8> v_b;
   };
-  static CATENARY_DEVICE Operands load(const P& p, const Coord& at) {
-    return {
-        .v_b = load_vec<Operand{.slot = 2, .dtype = DType::kBF16, .vec = 8, .weight = true, .stride = dims(3072, 0, 1)}, 8, false>(p, at),  // %b = weight
-    };
+  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
+    in.v_b = load_vec<Operand{.slot = 2, .dtype = DType::kBF16, .vec = 8, .weight = true, .stride = dims(3072, 0, 1)}, 8, false>(p, at);  // %b = weight
+  }
+  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
   }
   static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<8>& sum0) {
     const Vec<8>& v_h = sum0;  // %h = contract(%x, %w)

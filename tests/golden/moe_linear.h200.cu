@@ -30,9 +30,9 @@ using P = Params<4, 0>;
 struct Epilogue {
   struct Operands {
   };
-  static CATENARY_DEVICE Operands load(const P& p, const Coord& at) {
-    return {
-    };
+  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
   }
   static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<8>& sum0) {
     const Vec<8>& v_y = sum0;  // %y = contract(%x, %w)

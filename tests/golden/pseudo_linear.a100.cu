@@ -30,12 +30,12 @@ struct Program {
     Vec<4> v_w;
     Vec<4> v_b;
   };
-  static CATENARY_DEVICE Operands load(const P& p, const Coord& at) {
-    return {
-        .v_x = load_vec<Operand{.slot = 0, .dtype = DType::kF32, .vec = 4, .streamed = true, .stride = dims(4096, 1)}, 4, false>(p, at),  // %x = input
-        .v_w = load_vec<Operand{.slot = 1, .dtype = DType::kF32, .vec = 4, .weight = true, .stride = dims(1)}, 4, false>(p, at),  // %w = weight
-        .v_b = load_vec<Operand{.slot = 2, .dtype = DType::kF32, .vec = 4, .weight = true, .stride = dims(1)}, 4, false>(p, at),  // %b = weight
-    };
+  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
+    in.v_w = load_vec<Operand{.slot = 1, .dtype = DType::kF32, .vec = 4, .weight = true, .stride = dims(1)}, 4, false>(p, at);  // %w = weight
+    in.v_b = load_vec<Operand{.slot = 2, .dtype = DType::kF32, .vec = 4, .weight = true, .stride = dims(1)}, 4, false>(p, at);  // %b = weight
+  }
+  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
+    in.v_x = load_vec<Operand{.slot = 0, .dtype = DType::kF32, .vec = 4, .streamed = true, .stride = dims(4096, 1)}, 4, false>(p, at);  // %x = input
   }
   static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in) {
     const Vec<4> v_t3 = map<4, op_mul>(in.v_x, in.v_w);  // %t3 = mul(%x, %w)

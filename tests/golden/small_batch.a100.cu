@@ -30,9 +30,9 @@ using P = Params<3, 0>;
 struct Epilogue {
   struct Operands {
   };
-  static CATENARY_DEVICE Operands load(const P& p, const Coord& at) {
-    return {
-    };
+  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
   }
   static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<8>& sum0) {
     const Vec<8>& v_sum0 = sum0;  // sum over this split's part of K
@@ -72,10 +72,10 @@ struct Prologue {
   struct Operands {
     Vec<4> v_part0;
   };
-  static CATENARY_DEVICE Operands load(const P& p, const Coord& at) {
-    return {
-        .v_part0 = load_vec<Operand{.slot = 2, .dtype = DType::kF32, .vec = 4, .stride = dims(131072, 0, 0, 0, 0, 0, 2048, 1)}, 4, false>(p, at),  // one split's sum
-    };
+  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
+    in.v_part0 = load_vec<Operand{.slot = 2, .dtype = DType::kF32, .vec = 4, .stride = dims(131072, 0, 0, 0, 0, 0, 2048, 1)}, 4, false>(p, at);  // one split's sum
   }
   static CATENARY_DEVICE void values(const P& p, const Coord& at, const Operands& in, Vec<4>* out) {
     out[0] = in.v_part0;
@@ -85,10 +85,10 @@ struct Epilogue {
   struct Operands {
     Vec<4> v_b;
   };
-  static CATENARY_DEVICE Operands load(const P& p, const Coord& at) {
-    return {
-        .v_b = load_vec<Operand{.slot = 0, .dtype = DType::kBF16, .vec = 8, .weight = true, .stride = dims(1)}, 4, false>(p, at),  // %b = weight
-    };
+  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
+    in.v_b = load_vec<Operand{.slot = 0, .dtype = DType::kBF16, .vec = 8, .weight = true, .stride = dims(1)}, 4, false>(p, at);  // %b = weight
+  }
+  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
   }
   static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<4>& sum0) {
     const Vec<4>& v_h = sum0;  // %h = contract(%x, %w)
@@ -133,9 +133,9 @@ using P = Params<3, 0>;
 struct Epilogue {
   struct Operands {
   };
-  static CATENARY_DEVICE Operands load(const P& p, const Coord& at) {
-    return {
-    };
+  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
   }
   static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<8>& sum0) {
     const Vec<8>& v_sum0 = sum0;  // sum over this split's part of K
@@ -175,10 +175,10 @@ struct Prologue {
   struct Operands {
     Vec<4> v_part0;
   };
-  static CATENARY_DEVICE Operands load(const P& p, const Coord& at) {
-    return {
-        .v_part0 = load_vec<Operand{.slot = 2, .dtype = DType::kF32, .vec = 4, .stride = dims(131072, 0, 0, 0, 0, 0, 2048, 1)}, 4, false>(p, at),  // one split's sum
-    };
+  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
+    in.v_part0 = load_vec<Operand{.slot = 2, .dtype = DType::kF32, .vec = 4, .stride = dims(131072, 0, 0, 0, 0, 0, 2048, 1)}, 4, false>(p, at);  // one split's sum
   }
   static CATENARY_DEVICE void values(const P& p, const Coord& at, const Operands& in, Vec<4>* out) {
     out[0] = in.v_part0;
@@ -188,10 +188,10 @@ struct Epilogue {
   struct Operands {
     Vec<4> v_b;
   };
-  static CATENARY_DEVICE Operands load(const P& p, const Coord& at) {
-    return {
-        .v_b = load_vec<Operand{.slot = 0, .dtype = DType::kBF16, .vec = 8, .weight = true, .stride = dims(1)}, 4, false>(p, at),  // %b = weight
-    };
+  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
+    in.v_b = load_vec<Operand{.slot = 0, .dtype = DType::kBF16, .vec = 8, .weight = true, .stride = dims(1)}, 4, false>(p, at);  // %b = weight
+  }
+  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
   }
   static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<4>& sum0) {
     const Vec<4>& v_h = sum0;  // %h = contract(%x, %w)
