@@ -9,7 +9,10 @@ set_target_properties(catenary PROPERTIES LINKER_LANGUAGE CXX VERSION ${PROJECT_
                       LINK_DEPENDS ${catenary_map})
 target_link_libraries(catenary PRIVATE catenary_compiler catenary_flags)
 target_link_options(catenary PRIVATE -Wl,--exclude-libs,ALL -Wl,--version-script,${catenary_map}
-                    -Wl,--gc-sections -Wl,--as-needed $<$<NOT:$<BOOL:${CATENARY_SANITIZE}>>:-Wl,-z,defs>)
+                    -Wl,--gc-sections -Wl,--as-needed)
+if(NOT CATENARY_SANITIZE)  # a sanitizer's runtime stays undefined until the program is linked
+  target_link_options(catenary PRIVATE -Wl,-z,defs)
+endif()
 target_sources(catenary PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}/include FILES
                ${PROJECT_SOURCE_DIR}/include/catenary/catenary.h
                ${PROJECT_SOURCE_DIR}/include/catenary/catenary.hpp

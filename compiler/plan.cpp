@@ -92,7 +92,8 @@ Expected<Bucketed> plan_bucket(const VerifiedChain& chain, const Target& target,
                                                   fusion.groups[g].anchors.end());
     }
   }
-  // Every family executes the dependency wait first thing on every path; hardware before sm_90 has
+  // Every family executes the dependency wait on every path, before it reads anything but weights
+  // and before it writes; hardware before sm_90 has
   // no programmatic launch.
   result.bucket.overlap_edge.assign(result.bucket.kernels.size(),
                                     target.compute_capability() >= 90);
