@@ -132,7 +132,7 @@ void predict(const GemmProblem& problem, const Target& target, GemmCandidate& ca
       static_cast<double>(problem.epilogue_bytes) / std::max<i64>(output_tiles(problem, c), 1);
   const double ends = (kLatencyUs + tile_bytes / (target.dram_gbs * kDramEfficiency * 1e3 / sms)) *
                       (ctas > 1 ? 0.5 : 1.0);
-  const double overhead = kTileOverheadUs * (ctas > 1 ? 0.5 : 1.0);
+  const double overhead = kTileOverheadUs * (ctas > 1 ? 0.75 : 1.0);
   const auto round_us = [&](double resident) {
     return resident * ends +
            k_tiles * std::max({(products + overhead) * resident, traffic * resident, latency});

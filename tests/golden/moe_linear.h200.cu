@@ -1,4 +1,4 @@
-// catenary | target sm_90a (h200) | kernel ctn_moe_linear_k0_gemm_m128n128k64
+// catenary | target sm_90a (h200) | kernel ctn_moe_linear_k0_gemm_m256n128k64
 // chain:
 //   chain moe_linear(
 //       input x: bf16[16384, 4096],
@@ -7,13 +7,13 @@
 //     y = contract "mk,enk->mn"(x, w) ragged m by ends over e
 //     return y: bf16
 //   }
-// plan: gemm_sm80: tile 128x128x64, 2 x 2 warps, 3 stages, 96 KiB shared, 2 CTAs per SM
+// plan: gemm_sm80: tile 256x128x64, 4 x 2 warps, 3 stages, 144 KiB shared, 1 CTAs per SM
 //   'y' is a contraction: it reads its operands from memory
 //   slot 0: parameter 'x'
 //   slot 1: parameter 'w'
 //   slot 2: parameter 'ends'
 //   slot 3: output 'y'
-// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_moe_linear_k0_gemm_m128n128k64.cu
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_moe_linear_k0_gemm_m256n128k64.cu
 #include "kernels/gemm_sm80.cuh"
 namespace {
 using namespace catenary;
@@ -22,7 +22,7 @@ constexpr GemmConfig kConfig{
     .m = 16384, .n = 14336, .k = 4096,
     .a = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
     .b = {.slot = 1, .stride_row = 4096, .stride_k = 1, .stride_group = 58720256, .copy_bytes = 16},
-    .block_m = 128, .block_n = 128, .block_k = 64, .warps_m = 2, .warps_n = 2, .stages = 3,
+    .block_m = 256, .block_n = 128, .block_k = 64, .warps_m = 4, .warps_n = 2, .stages = 3,
     .split_k = 1, .raster = 8, .vec = 8,
     .ragged = Ragged::kRows, .ends_slot = 2, .groups = 4,
 };
@@ -40,6 +40,6 @@ struct Epilogue {
   }
 };
 }  // namespace
-extern "C" __global__ void __launch_bounds__(128, 2)
-ctn_moe_linear_k0_gemm_m128n128k64(const __grid_constant__ P p) { gemm_sm80<kConfig, Epilogue>(p); }
+extern "C" __global__ void __launch_bounds__(256, 1)
+ctn_moe_linear_k0_gemm_m256n128k64(const __grid_constant__ P p) { gemm_sm80<kConfig, Epilogue>(p); }
 
