@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading of the log, line by line. Forms seen in NVRTC 13.0, the only one whose text was looked at:
+// Reading of the log, line by line. Forms seen in NVRTC 13.0, the only one whose text was looked
+// at:
 //   k.cu(12): error: text              ptxas error   : text          nvrtc: error: text
 //   k.cu(12): catastrophic error: text  ptxas file, line 3; error   : text
 //   At end of source: error: text      detected during instantiation of "f" at line 12 of k.cu

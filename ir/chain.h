@@ -37,12 +37,12 @@ struct Value {
   std::string name;
   Op op = Op::kParameter;
   llvm::SmallVector<Use, 2> operands;
-  double attributes[2] = {0, 0};  // in the order of op_info(op).attributes
-  Role role = Role::kInput;            // kParameter
-  TensorType type;                     // kParameter: declared. kCast: only dtype counts.
-  std::string equation;                // kContract "mk,nk->mn"; kSum "mn->n"
-  bool true_f32 = false;               // kContract on f32 operands: f32 products instead of tf32
-  std::optional<RaggedLabel> ragged;   // kContract
+  double attributes[2] = {0, 0};      // in the order of op_info(op).attributes
+  Role role = Role::kInput;           // kParameter
+  TensorType type;                    // kParameter: declared. kCast: only dtype counts.
+  std::string equation;               // kContract "mk,nk->mn"; kSum "mn->n"
+  bool true_f32 = false;              // kContract on f32 operands: f32 products instead of tf32
+  std::optional<RaggedLabel> ragged;  // kContract
   Location at;
 
   // Two values are equal when they mean the same; the place in the text does not count.
@@ -70,7 +70,7 @@ struct Symbol {
 struct Chain {
   std::string name;
   std::optional<Symbol> symbol;
-  std::vector<Value> values;    // parameters first, then ops in order
+  std::vector<Value> values;  // parameters first, then ops in order
   std::vector<Output> outputs;
 
   bool operator==(const Chain&) const = default;

@@ -16,41 +16,64 @@ std::error_code ChainError::convertToErrorCode() const { return llvm::inconverti
 
 const char* error_code_name(ErrorCode code) {
   switch (code) {
-    case ErrorCode::kOk: return "ok";
-    case ErrorCode::kInvalidArgument: return "invalid_argument";
-    case ErrorCode::kParse: return "parse";
-    case ErrorCode::kInvalidChain: return "invalid_chain";
-    case ErrorCode::kUnsupported: return "unsupported";
-    case ErrorCode::kResourceLimit: return "resource_limit";
-    case ErrorCode::kCompileFailed: return "compile_failed";
-    case ErrorCode::kNvrtcMissing: return "nvrtc_missing";
-    case ErrorCode::kDriverMissing: return "driver_missing";
-    case ErrorCode::kArchMismatch: return "arch_mismatch";
-    case ErrorCode::kCacheIo: return "cache_io";
-    case ErrorCode::kCorruptArtifact: return "corrupt_artifact";
-    case ErrorCode::kNotWarmedCapture: return "not_warmed_capture";
-    case ErrorCode::kContextPoisoned: return "context_poisoned";
-    case ErrorCode::kOutOfMemory: return "out_of_memory";
-    case ErrorCode::kIo: return "io";
-    case ErrorCode::kMismatch: return "mismatch";
-    case ErrorCode::kDriver: return "driver";
-    case ErrorCode::kInternal: return "internal";
+    case ErrorCode::kOk:
+      return "ok";
+    case ErrorCode::kInvalidArgument:
+      return "invalid_argument";
+    case ErrorCode::kParse:
+      return "parse";
+    case ErrorCode::kInvalidChain:
+      return "invalid_chain";
+    case ErrorCode::kUnsupported:
+      return "unsupported";
+    case ErrorCode::kResourceLimit:
+      return "resource_limit";
+    case ErrorCode::kCompileFailed:
+      return "compile_failed";
+    case ErrorCode::kNvrtcMissing:
+      return "nvrtc_missing";
+    case ErrorCode::kDriverMissing:
+      return "driver_missing";
+    case ErrorCode::kArchMismatch:
+      return "arch_mismatch";
+    case ErrorCode::kCacheIo:
+      return "cache_io";
+    case ErrorCode::kCorruptArtifact:
+      return "corrupt_artifact";
+    case ErrorCode::kNotWarmedCapture:
+      return "not_warmed_capture";
+    case ErrorCode::kContextPoisoned:
+      return "context_poisoned";
+    case ErrorCode::kOutOfMemory:
+      return "out_of_memory";
+    case ErrorCode::kIo:
+      return "io";
+    case ErrorCode::kMismatch:
+      return "mismatch";
+    case ErrorCode::kDriver:
+      return "driver";
+    case ErrorCode::kInternal:
+      return "internal";
   }
   return "internal";
 }
 
 int exit_code(ErrorCode code) {
   switch (code) {
-    case ErrorCode::kOk: return 0;
-    case ErrorCode::kMismatch: return 1;
+    case ErrorCode::kOk:
+      return 0;
+    case ErrorCode::kMismatch:
+      return 1;
     case ErrorCode::kNvrtcMissing:
     case ErrorCode::kDriverMissing:
     case ErrorCode::kArchMismatch:
     case ErrorCode::kContextPoisoned:
     case ErrorCode::kOutOfMemory:
     case ErrorCode::kDriver:
-    case ErrorCode::kInternal: return 3;
-    default: return 2;
+    case ErrorCode::kInternal:
+      return 3;
+    default:
+      return 2;
   }
 }
 
@@ -62,8 +85,12 @@ ErrorReport take_report(Error error) {
   ErrorReport report;
   llvm::handleAllErrors(
       std::move(error),
-      [&](const ChainError& e) { report = {e.code(), e.message(), {e.line(), e.column()}}; },
-      [&](const llvm::ErrorInfoBase& e) { report = {ErrorCode::kInternal, e.message(), {}}; });
+      [&](const ChainError& e) {
+        report = {e.code(), e.message(), {e.line(), e.column()}};
+      },
+      [&](const llvm::ErrorInfoBase& e) {
+        report = {ErrorCode::kInternal, e.message(), {}};
+      });
   return report;
 }
 

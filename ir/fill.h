@@ -41,8 +41,8 @@ void fill_tensor(const TensorType& type, llvm::MutableArrayRef<std::byte> buffer
 // terms * bound^2 <= 2^24. (Beyond 2^24 terms, 1.)
 i64 exact_integer_bound(i64 terms);
 
-// The size that parameter `ends` partitions, or nothing if it is no parameter of ragged ends. `symbol`
-// is the chain's size, if it has one.
+// The size that parameter `ends` partitions, or nothing if it is no parameter of ragged ends.
+// `symbol` is the chain's size, if it has one.
 std::optional<i64> ragged_size(const VerifiedChain& chain, ValueId ends, i64 symbol);
 
 // Ragged ends: ascending, in [0, rows], some groups empty; most often the last is `rows`.

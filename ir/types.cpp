@@ -10,9 +10,12 @@ namespace catenary {
 
 std::string_view role_text(Role role) {
   switch (role) {
-    case Role::kInput: return "input";
-    case Role::kWeight: return "weight";
-    case Role::kScalar: return "scalar";
+    case Role::kInput:
+      return "input";
+    case Role::kWeight:
+      return "weight";
+    case Role::kScalar:
+      return "scalar";
   }
   return "";
 }

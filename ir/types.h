@@ -16,11 +16,11 @@ namespace catenary {
 inline constexpr int kMaxRank = 8;
 inline constexpr i64 kMaxDimSize = i64{1} << 40;
 inline constexpr i64 kMaxTensorBytes = i64{1} << 46;
-inline constexpr int kMaxOps = 256;       // values of a chain that are not parameters
+inline constexpr int kMaxOps = 256;  // values of a chain that are not parameters
 inline constexpr int kMaxParameters = 128;
 inline constexpr int kMaxNameBytes = 128;
 inline constexpr int kMaxTextBytes = 1 << 20;
-inline constexpr int kMaxNesting = 64;    // expressions within expressions in the text form
+inline constexpr int kMaxNesting = 64;  // expressions within expressions in the text form
 
 // How a tensor is used. kInput: may be produced by the kernel before in the stream. kWeight:
 // stationary while the chain runs, so it may be read before that kernel has finished. kScalar: one

@@ -29,7 +29,7 @@ struct Contraction {
 
 // What verify() worked out about one value.
 struct ValueInfo {
-  TensorType type;     // shape always; strides always (contiguous for values that are not parameters)
+  TensorType type;  // shape always; strides always (contiguous for values that are not parameters)
   std::string labels;  // one letter per dimension, or empty
   // Elementwise and cast: per operand, for each dimension of this value the operand's dimension, or
   // -1 where the operand is broadcast. Sum: the map from this value's dimensions to the operand's.
@@ -44,7 +44,8 @@ struct ValueInfo {
 //  - output tensors do not overlap themselves;
 //  - elementwise and cast values have dtype f32 except casts, which have their own; a contraction's
 //    value is f32 and both its operands have one dtype among bf16, f16, f32;
-//  - a symbolic dimension is never inside a contiguous stride (it is outermost or strides are given).
+//  - a symbolic dimension is never inside a contiguous stride (it is outermost or strides are
+//  given).
 class VerifiedChain {
  public:
   const Chain& chain() const { return chain_; }

@@ -108,8 +108,8 @@ struct DeviceInfo {
 // L2 from the device, rates from the nearest row of targets.def.
 Expected<DeviceInfo> probe(int ordinal);
 
-// Makes the primary context of `ordinal` current on this thread for the object's life, retained once
-// per process; restores the previous one.
+// Makes the primary context of `ordinal` current on this thread for the object's life, retained
+// once per process; restores the previous one.
 class ScopedContext {
  public:
   static Expected<ScopedContext> primary(int ordinal);

@@ -34,7 +34,7 @@ struct LaunchArguments {
   llvm::ArrayRef<void*> tensors;
   llvm::ArrayRef<float> scalars;  // in the order of the chain's scalar parameters
   i64 symbol = 0;
-  void* workspace = nullptr;      // plan.workspace_bytes, aligned to 256
+  void* workspace = nullptr;  // plan.workspace_bytes, aligned to 256
   cuda::Stream stream = nullptr;
   bool overlap_previous = false;  // the stream's previous kernel may still run when this one starts
 };
@@ -47,9 +47,9 @@ class Executable {
   int device() const;
 
   // Checks the arguments (null, alignment, overlap of outputs with other tensors, symbol range,
-  // counts: kInvalidArgument), then launches the bucket's kernels in order on the stream, which must
-  // belong to this device's primary context (null: that context must be current). Safe during stream
-  // capture. Thread-safe.
+  // counts: kInvalidArgument), then launches the bucket's kernels in order on the stream, which
+  // must belong to this device's primary context (null: that context must be current). Safe during
+  // stream capture. Thread-safe.
   Error launch(const LaunchArguments& arguments) const;
 
  private:

@@ -23,8 +23,8 @@ CATENARY_DEVICE float exp_split(float x) {
   return scaled == 0.0f || high > 128.0f ? scaled : fma_rn(scaled, step, scaled);
 }
 
-// 1 / (1 + exp(-x)) in four instructions. The exponent's rounding costs |x| u where exp(-x) matters,
-// which is up to 88 u before the result leaves f32's range; ex2 4u, add u, rcp 2u.
+// 1 / (1 + exp(-x)) in four instructions. The exponent's rounding costs |x| u where exp(-x)
+// matters, which is up to 88 u before the result leaves f32's range; ex2 4u, add u, rcp 2u.
 CATENARY_DEVICE float sigmoid_f32(float x) {
   return rcp_approx(add_rn(1.0f, ex2_approx(mul_rn(x, -kLog2E))));
 }
@@ -73,13 +73,15 @@ struct op_relu2 {
   }
 };
 struct op_leaky_relu {
-  static CATENARY_DEVICE float apply(float x, float slope) { return x < 0.0f ? mul_rn(x, slope) : x; }
+  static CATENARY_DEVICE float apply(float x, float slope) {
+    return x < 0.0f ? mul_rn(x, slope) : x;
+  }
 };
 
 // 0.5 x erfc(-x / sqrt 2) = max(x, 0) - |x| T(|x|), T(a) = 0.5 erfc(a / sqrt 2), which keeps its
-// relative accuracy in the left tail. T(a) = t 2^(P(t) - a^2 log2(e) / 2), t = 1 / (1 + 0.44 a): P is
-// a least-maximum fit of degree 6 over a in [0, 13.5], 35 u; the exponent's rounding adds a^2/2 u, so
-// 150 u where f32 results end. |x| is held below 40, where T is 0.
+// relative accuracy in the left tail. T(a) = t 2^(P(t) - a^2 log2(e) / 2), t = 1 / (1 + 0.44 a): P
+// is a least-maximum fit of degree 6 over a in [0, 13.5], 35 u; the exponent's rounding adds a^2/2
+// u, so 150 u where f32 results end. |x| is held below 40, where T is 0.
 struct op_gelu {
   static CATENARY_DEVICE float apply(float x) {
     const float a = min_number(abs_f32(x), 40.0f);
@@ -139,9 +141,8 @@ struct op_softplus {
     const float lost = sub_rn(e, sub_rn(s, 1.0f));
     const float series = mul_rn(e, fma_rn(e, fma_rn(e, 0.3333333333f, -0.5f), 1.0f));
     const float log1p =
-        e < 0.00390625f
-            ? series
-            : fma_rn(lg2_approx(s), 0.6931471805599453f, mul_rn(lost, rcp_approx(s)));
+        e < 0.00390625f ? series
+                        : fma_rn(lg2_approx(s), 0.6931471805599453f, mul_rn(lost, rcp_approx(s)));
     return add_rn(max_nan(x, 0.0f), log1p);
   }
 };

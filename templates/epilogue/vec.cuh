@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// V adjacent f32 values of one row, the place they stand at, and how they come from and go to memory.
-// An element beyond the row's end (valid < V) is neither read nor written.
+// V adjacent f32 values of one row, the place they stand at, and how they come from and go to
+// memory. An element beyond the row's end (valid < V) is neither read nor written.
 #pragma once
 
 #include "ptx/convert.cuh"
@@ -21,8 +21,8 @@ struct Coord {
   i32 valid = 0;
 };
 
-// The operand's element at `at`. By recursion, not a loop: dimensions that it does not walk leave no
-// code for the optimiser to remove (a third of a small kernel's compile time).
+// The operand's element at `at`. By recursion, not a loop: dimensions that it does not walk leave
+// no code for the optimiser to remove.
 template <Operand kOperand, int kDim = 0>
 CATENARY_DEVICE i64 element_offset(const Coord& at) {
   if constexpr (kDim == kMaxDims) {
@@ -174,8 +174,8 @@ template <Operand kOperand, int V, bool kGuarded, class P>
 CATENARY_DEVICE Vec<V> load_vec(const P& params, const Coord& at) {
   constexpr i64 kStep = kOperand.stride.at[kMaxDims - 1];
   constexpr int kBytes = dtype_bytes(kOperand.dtype);
-  const u8* p = static_cast<const u8*>(params.ptr[kOperand.slot]) +
-                element_offset<kOperand>(at) * kBytes;
+  const u8* p =
+      static_cast<const u8*>(params.ptr[kOperand.slot]) + element_offset<kOperand>(at) * kBytes;
   Vec<V> out;
   if constexpr (kStep == 0) {
     const float same = load_element<kOperand.dtype, access_of<kOperand>()>(p);
@@ -189,7 +189,9 @@ CATENARY_DEVICE Vec<V> load_vec(const P& params, const Coord& at) {
 #pragma unroll
     for (int i = 0; i < V; ++i) {
       const bool inside = !kGuarded || i < at.valid;
-      out.v[i] = inside ? load_element<kOperand.dtype, access_of<kOperand>()>(p + i * kStep * kBytes) : 0.0f;
+      out.v[i] = inside
+                     ? load_element<kOperand.dtype, access_of<kOperand>()>(p + i * kStep * kBytes)
+                     : 0.0f;
     }
   }
   return out;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // `gemm_sm80`: the contraction kernel of every chip from sm_80 on, for any label order, stride and
-// size. cp.async fills a ring of `stages` stages; each warp owns a tile of D and feeds mma.sync from
-// ldmatrix, fragments double-buffered in registers so that the reads of the next step overlap the
-// products of this one. After the last step each warp turns its accumulators around in shared memory,
-// 16 rows at a time, so that the epilogue sees rows of `vec` adjacent columns.
+// size. cp.async fills a ring of `stages` stages; each warp owns a tile of D and feeds mma.sync
+// from ldmatrix, fragments double-buffered in registers so that the reads of the next step overlap
+// the products of this one. After the last step each warp turns its accumulators around in shared
+// memory, 16 rows at a time, so that the epilogue sees rows of `vec` adjacent columns.
 //
 //   stage:  | A tile | B tile | B2 tile |      slot of k-tile t: t % stages
 //   warp w: rows (w / warps_n) * WM .. , columns (w % warps_n) * WN ..
@@ -139,9 +139,9 @@ CATENARY_DEVICE void multiply(const typename GemmTypes<kConfig>::Fragments& f,
 
 // Tensor-core mainloop over k-tiles [t_begin, t_end). Group accounting: stages - 1 groups are in
 // flight on entry to a tile; waiting until stages - 2 are left means that the tile to read next has
-// landed. The CTA barrier that follows makes every thread's copies visible to all, and also says that
-// all warps have read the slot that the next start_stage refills (their fragments of its last step
-// were loaded before they arrived).
+// landed. The CTA barrier that follows makes every thread's copies visible to all, and also says
+// that all warps have read the slot that the next start_stage refills (their fragments of its last
+// step were loaded before they arrived).
 template <GemmConfig kConfig>
 CATENARY_DEVICE void mainloop_mma(u32 ring, const GemmSource<kConfig>& from, i64 t_begin, i64 t_end,
                                   typename GemmTypes<kConfig>::Accumulators& acc) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // `pointwise`: a chain without contraction, at memory speed. The space is cut into vectors of
-// kConfig.vec elements of the last dimension; a thread takes kConfig.unroll vectors, `threads` apart,
-// and issues all their loads before the first use. One pass, no shared memory.
+// kConfig.vec elements of the last dimension; a thread takes kConfig.unroll vectors, `threads`
+// apart, and issues all their loads before the first use. One pass, no shared memory.
 //
 //   vector i -> coordinates: last dimension i % ceil(inner / vec), the others by division
 #pragma once
@@ -37,8 +37,8 @@ CATENARY_DEVICE i64 pointwise_vectors(const P& params) {
   return count;
 }
 
-// The outermost dimension that has more than one step: it takes what is left of the index, so that a
-// symbolic size there needs no division.
+// The outermost dimension that has more than one step: it takes what is left of the index, so that
+// a symbolic size there needs no division.
 template <PointwiseConfig kConfig>
 constexpr int pointwise_outermost() {
   int d = 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // `reduce`: sums over leading dimensions of the space in a fixed order, for split-K fix-up and for
-// `sum` (bias gradients). A CTA is `lanes` output vectors wide and `slices` threads deep: slice s adds
-// terms s, s + slices, ...; slice 0 then adds the slices in ascending order and runs the epilogue.
-// Same plan, same bits.
+// `sum` (bias gradients). A CTA is `lanes` output vectors wide and `slices` threads deep: slice s
+// adds terms s, s + slices, ...; slice 0 then adds the slices in ascending order and runs the
+// epilogue. Same plan, same bits.
 #pragma once
 
 #include "epilogue/ops.cuh"
@@ -65,8 +65,8 @@ CATENARY_DEVICE void reduce(const P& params) {
   const u32 lane = threadIdx.x % kConfig.lanes;
   const u32 slice = threadIdx.x / kConfig.lanes;
   Coord at;
-  const bool inside = reduce_coord<kConfig>(
-      params, static_cast<u64>(blockIdx.x) * kConfig.lanes + lane, at);
+  const bool inside =
+      reduce_coord<kConfig>(params, static_cast<u64>(blockIdx.x) * kConfig.lanes + lane, at);
 
   Vec<V> sum[kConfig.sums];
 #pragma unroll
@@ -105,8 +105,9 @@ CATENARY_DEVICE void reduce(const P& params) {
       for (int s = 0; s < kConfig.sums; ++s) {
 #pragma unroll
         for (int j = 0; j < V; ++j) {
-          sum[s].v[j] = add_rn(sum[s].v[j], ld_shared_f32(smem + other * kSliceBytes +
-                                                          ((s * kConfig.lanes + lane) * V + j) * 4));
+          sum[s].v[j] = add_rn(
+              sum[s].v[j],
+              ld_shared_f32(smem + other * kSliceBytes + ((s * kConfig.lanes + lane) * V + j) * 4));
         }
       }
     }

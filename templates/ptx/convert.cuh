@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Conversions between f32 and the storage types, header-free. PTX ISA 9.7.9.21 (cvt): .rn is nearest
-// even, .rna (tf32) nearest with ties away. A two-element cvt takes the high half first.
+// Conversions between f32 and the storage types, header-free. PTX ISA 9.7.9.21 (cvt): .rn is
+// nearest even, .rna (tf32) nearest with ties away. A two-element cvt takes the high half first.
 #pragma once
 
 #include "ptx/device.cuh"

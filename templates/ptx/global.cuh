@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Global memory: one function per access width. PTX ISA 9.7.9 (ld, st). `volatile` keeps the order
-// against griddepcontrol.wait; it does not make a load wait for its value. Streamed loads ask L1 not
-// to keep the line.
+// against griddepcontrol.wait; it does not make a load wait for its value. Streamed loads ask L1
+// not to keep the line.
 #pragma once
 
 #include "ptx/device.cuh"
@@ -34,8 +34,8 @@ CATENARY_DEVICE U32x4 ld_global_v4(const void* p) {
   return v;
 }
 
-// Constant loads, of memory that nobody writes while the chain runs: not volatile, so that equal ones
-// merge and loops need not repeat them. Legal before griddepcontrol.wait.
+// Constant loads, of memory that nobody writes while the chain runs: not volatile, so that equal
+// ones merge and loops need not repeat them. Legal before griddepcontrol.wait.
 CATENARY_DEVICE u16 ld_global_constant_u16(const void* p) {
   u16 v;
   asm("ld.global.nc.u16 %0, [%1];" : "=h"(v) : "l"(p));
@@ -64,9 +64,7 @@ CATENARY_DEVICE U32x4 ld_global_constant_v4(const void* p) {
 
 CATENARY_DEVICE U32x2 ld_global_streamed_v2(const void* p) {
   U32x2 v;
-  asm volatile("ld.global.L1::no_allocate.v2.u32 {%0, %1}, [%2];"
-               : "=r"(v.x), "=r"(v.y)
-               : "l"(p));
+  asm volatile("ld.global.L1::no_allocate.v2.u32 {%0, %1}, [%2];" : "=r"(v.x), "=r"(v.y) : "l"(p));
   return v;
 }
 
@@ -92,8 +90,8 @@ CATENARY_DEVICE void st_global_v2(void* p, U32x2 v) {
 
 // Likely not read again soon: first to leave L2, so that it does not push out what is read.
 CATENARY_DEVICE void st_global_streamed_v4(void* p, U32x4 v) {
-  asm volatile("st.global.cs.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(v.x), "r"(v.y),
-               "r"(v.z), "r"(v.w)
+  asm volatile("st.global.cs.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(v.x), "r"(v.y), "r"(v.z),
+               "r"(v.w)
                : "memory");
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Approximate f32 functions and IEEE min/max with NaN propagation. PTX ISA 9.7.3: ex2.approx.ftz has
-// relative error under 2^-22, rcp.approx.ftz under 1 ulp, lg2.approx.ftz absolute error 2^-22.6 near
-// 1, else relative 2^-22. `.NaN` min and max return NaN if either operand is one, as the reference.
+// Approximate f32 functions and IEEE min/max with NaN propagation. PTX ISA 9.7.3: ex2.approx.ftz
+// has relative error under 2^-22, rcp.approx.ftz under 1 ulp, lg2.approx.ftz absolute error 2^-22.6
+// near 1, else relative 2^-22. `.NaN` min and max return NaN if either operand is one, as the
+// reference.
 #pragma once
 
 #include "ptx/device.cuh"
@@ -26,8 +27,8 @@ CATENARY_DEVICE float lg2_approx(float x) {
   return v;
 }
 
-// The explicit .rn forbids ptxas to contract a product and a sum into one rounding: fused and unfused
-// plans of a chain round at the same places.
+// The explicit .rn forbids ptxas to contract a product and a sum into one rounding: fused and
+// unfused plans of a chain round at the same places.
 CATENARY_DEVICE float add_rn(float a, float b) {
   float v;
   asm("add.rn.f32 %0, %1, %2;" : "=f"(v) : "f"(a), "f"(b));

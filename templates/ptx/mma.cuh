@@ -2,9 +2,9 @@
 // Warp-level matrix instructions of sm_80. PTX ISA 9.7.14 (ldmatrix, mma.sync). Fragment layouts,
 // with g = lane / 4 and t = lane % 4:
 //   D, C m16n8 f32:  d0,d1 -> row g, columns 2t, 2t+1; d2,d3 -> row g+8
-//   A m16k16 16-bit: a0 (g, 2t..), a1 (g+8, 2t..), a2 (g, 2t+8..), a3 (g+8, 2t+8..), two per register
-//   B n8k16 16-bit:  b0 (k 2t.., n g), b1 (k 2t+8.., n g)
-//   A m16k8 tf32:    a0 (g, t), a1 (g+8, t), a2 (g, t+4), a3 (g+8, t+4);  B n8k8: b0 (t, g), b1 (t+4, g)
+//   A m16k16 16-bit: a0 (g, 2t..), a1 (g+8, 2t..), a2 (g, 2t+8..), a3 (g+8, 2t+8..), two per
+//   register B n8k16 16-bit:  b0 (k 2t.., n g), b1 (k 2t+8.., n g) A m16k8 tf32:    a0 (g, t), a1
+//   (g+8, t), a2 (g, t+4), a3 (g+8, t+4);  B n8k8: b0 (t, g), b1 (t+4, g)
 #pragma once
 
 #include "ptx/device.cuh"
@@ -33,24 +33,21 @@ CATENARY_DEVICE U32x4 ldmatrix_x4_trans(u32 address) {
 
 // Not volatile: a product depends on its registers alone, and may be moved among the loads.
 CATENARY_DEVICE void mma_bf16(float (&d)[4], const U32x4& a, u32 b0, u32 b1) {
-  asm(
-      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
       "{%8, %9}, {%0, %1, %2, %3};"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
 }
 
 CATENARY_DEVICE void mma_f16(float (&d)[4], const U32x4& a, u32 b0, u32 b1) {
-  asm(
-      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
       "{%8, %9}, {%0, %1, %2, %3};"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
 }
 
 CATENARY_DEVICE void mma_tf32(float (&d)[4], const U32x4& a, u32 b0, u32 b1) {
-  asm(
-      "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+  asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
       "{%8, %9}, {%0, %1, %2, %3};"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));

@@ -71,8 +71,8 @@ struct Operand {
 // `pointwise`: out[i] = program(operands[i]) over the whole space.
 struct PointwiseConfig {
   Extents size = {};
-  i32 vec = 1;      // elements of the last dimension that one thread takes in one step
-  i32 unroll = 1;   // such vectors in flight per thread
+  i32 vec = 1;     // elements of the last dimension that one thread takes in one step
+  i32 unroll = 1;  // such vectors in flight per thread
   i32 threads = 256;
   constexpr bool operator==(const PointwiseConfig&) const = default;
 };
@@ -82,10 +82,10 @@ struct PointwiseConfig {
 struct ReduceConfig {
   Extents size = {};  // terms: indices 0 .. term_rank-1 (left-aligned); output: right-aligned
   i32 term_rank = 1;
-  i32 sums = 1;       // how many sums run side by side (2: both halves of a gated pair)
+  i32 sums = 1;  // how many sums run side by side (2: both halves of a gated pair)
   i32 vec = 1;
-  i32 lanes = 32;     // threads of a CTA side by side along the output
-  i32 slices = 8;     // threads that share one output vector; each sums every slices-th term
+  i32 lanes = 32;  // threads of a CTA side by side along the output
+  i32 slices = 8;  // threads that share one output vector; each sums every slices-th term
   constexpr bool operator==(const ReduceConfig&) const = default;
 };
 
@@ -118,22 +118,22 @@ struct GemmConfig {
   Extent m = {};
   Extent n = {};
   Extent k = {};
-  i64 k_outer = 1;     // outer K steps: the sum runs over k_outer * k
+  i64 k_outer = 1;  // outer K steps: the sum runs over k_outer * k
   MatrixOperand a = {};
   MatrixOperand b = {};
   MatrixOperand b2 = {};
   bool gated = false;
   i32 block_m = 128;
-  i32 block_n = 128;   // columns of D; a gated kernel has two B tiles of block_n rows
+  i32 block_n = 128;  // columns of D; a gated kernel has two B tiles of block_n rows
   i32 block_k = 32;
   i32 warps_m = 2;
   i32 warps_n = 2;
   i32 stages = 3;
-  i32 split_k = 1;     // > 1: the split's number is the dimension before the batch dimensions
-  i32 raster = 8;      // tiles of M that share one sweep over N, for L2 reuse
-  i32 vec = 8;         // columns one thread takes in the epilogue
+  i32 split_k = 1;  // > 1: the split's number is the dimension before the batch dimensions
+  i32 raster = 8;   // tiles of M that share one sweep over N, for L2 reuse
+  i32 vec = 8;      // columns one thread takes in the epilogue
   Ragged ragged = Ragged::kNone;
-  i32 ends_slot = 0;   // int32 inclusive ends
+  i32 ends_slot = 0;  // int32 inclusive ends
   i32 groups = 0;
   constexpr bool operator==(const GemmConfig&) const = default;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Global -> shared copies of one operand's tile, one ring stage at a time. A tile is copied in pieces
-// of copy_bytes along its contiguous dimension; pieces outside the matrix become zeros, so that tails
-// of M, N and K need no care in the mainloop (zeros on both sides: no 0 * NaN).
+// Global -> shared copies of one operand's tile, one ring stage at a time. A tile is copied in
+// pieces of copy_bytes along its contiguous dimension; pieces outside the matrix become zeros, so
+// that tails of M, N and K need no care in the mainloop (zeros on both sides: no 0 * NaN).
 //
 //   thread t's pieces: i = t, t + threads, ...    line = i / pieces per line, column = i % pieces
 //
@@ -67,7 +67,8 @@ struct TileCopy {
 
   // Offset of piece number `step`. The swizzle repeats every eight lines (tile.cuh).
   static CATENARY_DEVICE u32 step_offset(const Thread& t, int step) {
-    if constexpr (kLineStep % 8 == 0) return t.to + step * kLineStep * kLineElements * kElementBytes;
+    if constexpr (kLineStep % 8 == 0)
+      return t.to + step * kLineStep * kLineElements * kElementBytes;
     return offset(t.line + step * kLineStep, t.element);
   }
 
@@ -118,8 +119,8 @@ struct TileCopy {
       u16 value[kBatch];
 #pragma unroll
       for (int j = 0; j < kBatch; ++j) {
-        const u8* p = t.from + k_bytes +
-                      static_cast<i64>(base + j) * kLineStep * kLineStride * kElementBytes;
+        const u8* p =
+            t.from + k_bytes + static_cast<i64>(base + j) * kLineStep * kLineStride * kElementBytes;
         const bool inside = bytes != 0 && has_line(t, base + j, k_left);
         value[j] = inside ? ld_global_u16(p) : static_cast<u16>(0);
       }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shared-memory tiles -> mma fragments. One step of the mainloop is 16 k of 16-bit elements or 8 k of
-// tf32: 32 bytes of a K-major line in both cases, so one piece of code serves both. Fragment layouts
-// are in ptx/mma.cuh.
+// Shared-memory tiles -> mma fragments. One step of the mainloop is 16 k of 16-bit elements or 8 k
+// of tf32: 32 bytes of a K-major line in both cases, so one piece of code serves both. Fragment
+// layouts are in ptx/mma.cuh.
 #pragma once
 
 #include "ptx/convert.cuh"

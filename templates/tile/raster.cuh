@@ -4,8 +4,8 @@
 // of B in L2. The K split is the fastest index: splits of one tile run together.
 //
 // Ragged rows: the count of row tiles is an upper bound (one partial tile per group, and one group
-// more for the rows behind the last end, whose sum is empty); a CTA walks the ends to find which rows
-// of which group its row tile is.
+// more for the rows behind the last end, whose sum is empty); a CTA walks the ends to find which
+// rows of which group its row tile is.
 #pragma once
 
 #include "epilogue/vec.cuh"
@@ -14,11 +14,11 @@ namespace catenary {
 
 struct TileWork {
   bool live = false;
-  u32 batch[kMaxDims] = {};  // right-aligned
-  i64 m0 = 0, n0 = 0;        // the tile's corner
-  i64 m_end = 0;             // rows from here on belong to somebody else
+  u32 batch[kMaxDims] = {};    // right-aligned
+  i64 m0 = 0, n0 = 0;          // the tile's corner
+  i64 m_end = 0;               // rows from here on belong to somebody else
   i64 k_begin = 0, k_end = 0;  // within one outer K step
-  u32 group = 0;             // ragged group
+  u32 group = 0;               // ragged group
   u32 split = 0;
 };
 
@@ -111,7 +111,8 @@ CATENARY_DEVICE TileWork find_tile(const P& params) {
     const i64 end = static_cast<i32>(ld_global_u32(ends + static_cast<i64>(work.group) * 4));
     work.k_end = end < total ? end : total;
     if (work.group > 0) {
-      const i64 begin = static_cast<i32>(ld_global_u32(ends + static_cast<i64>(work.group - 1) * 4));
+      const i64 begin =
+          static_cast<i32>(ld_global_u32(ends + static_cast<i64>(work.group - 1) * 4));
       work.k_begin = begin > 0 ? begin : 0;
     }
   }

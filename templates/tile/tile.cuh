@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A matrix tile in shared memory. "Lines" are its rows in memory: K-major keeps one free row (of M
 // or N) per line with K contiguous, MN-major one k per line with the free dimension contiguous. A
-// line is a row of 16-byte chunks; chunk c of line l lies at c ^ xor(l), which lets ldmatrix read the
-// same chunk of eight successive lines from eight different bank groups:
+// line is a row of 16-byte chunks; chunk c of line l lies at c ^ xor(l), which lets ldmatrix read
+// the same chunk of eight successive lines from eight different bank groups:
 //
 //   line of  32 B:  c ^ (l >> 2 & 1)      four lines fill the 128 bytes of all banks
 //   line of  64 B:  c ^ (l >> 1 & 3)
