@@ -52,6 +52,10 @@ const char* error_code_name(ErrorCode code) {
       return "mismatch";
     case ErrorCode::kDriver:
       return "driver";
+    case ErrorCode::kSimulatorFault:
+      return "simulator_fault";
+    case ErrorCode::kHostCompilerMissing:
+      return "host_compiler_missing";
     case ErrorCode::kInternal:
       return "internal";
   }
@@ -63,7 +67,9 @@ int exit_code(ErrorCode code) {
     case ErrorCode::kOk:
       return 0;
     case ErrorCode::kMismatch:
+    case ErrorCode::kSimulatorFault:
       return 1;
+    case ErrorCode::kHostCompilerMissing:
     case ErrorCode::kNvrtcMissing:
     case ErrorCode::kDriverMissing:
     case ErrorCode::kArchMismatch:

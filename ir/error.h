@@ -37,10 +37,12 @@ enum class ErrorCode : int {
   kNotWarmedCapture = 12,  // compiling or loading was asked for during stream capture
   kContextPoisoned = 13,   // an earlier kernel left a sticky device error
   kOutOfMemory = 14,
-  kIo = 15,        // a user's file could not be read or written
-  kMismatch = 16,  // a check found a wrong result
-  kDriver = 17,    // the driver refused a call for another reason
-  kInternal = 99,  // a broken invariant of this library
+  kIo = 15,                   // a user's file could not be read or written
+  kMismatch = 16,             // a check found a wrong result
+  kDriver = 17,               // the driver refused a call for another reason
+  kSimulatorFault = 18,       // a kernel in the simulator broke a rule of the hardware
+  kHostCompilerMissing = 19,  // no usable C++ compiler for the simulator
+  kInternal = 99,             // a broken invariant of this library
 };
 
 // Stable lower-case name, for messages and JSON ("invalid_argument").

@@ -18,15 +18,18 @@ const fs::path kSource = CATENARY_SOURCE_DIR;
 
 // What a folder may include of the project. shared/: templates/shared by the host's include path.
 const std::map<std::string, std::set<std::string>> kMayInclude = {
-    {"templates", {"shared", "ptx", "tile", "epilogue", "kernels"}},
+    {"templates", {"shared", "ptx", "tile", "epilogue", "kernels", "sim"}},
     {"ir", {"shared", "ir"}},
     {"compiler", {"shared", "ir", "compiler"}},
-    {"runtime", {"shared", "ir", "compiler", "runtime", "catenary"}},
+    {"simulator", {"shared", "sim", "ir", "simulator"}},
+    {"runtime", {"shared", "ir", "compiler", "simulator", "runtime", "catenary"}},
     {"include", {"catenary"}},
     {"tools", {"shared", "ir", "compiler", "runtime", "catenary", "bench", "tools"}},
     {"bench", {"shared", "ir", "compiler", "runtime", "catenary", "bench"}},
     {"examples", {"catenary", "examples"}},
-    {"tests", {"shared", "ir", "compiler", "runtime", "catenary", "bench", "tools", "tests"}},
+    {"tests",
+     {"shared", "sim", "ir", "compiler", "simulator", "runtime", "catenary", "bench", "tools",
+      "tests"}},
 };
 
 // What templates/shared may include: it is the bottom.
@@ -71,8 +74,9 @@ std::vector<std::string> include_folders(const std::string& text) {
 
 const std::set<std::string>& project_folders() {
   static const std::set<std::string> kFolders = {
-      "shared", "ptx",   "tile",  "epilogue", "kernels",  "ir",       "compiler",  "runtime",
-      "tools",  "bench", "tests", "examples", "catenary", "adapters", "templates", ".."};
+      "shared",   "ptx",      "tile",      "epilogue", "kernels",   "ir",
+      "compiler", "runtime",  "tools",     "bench",    "tests",     "examples",
+      "catenary", "adapters", "templates", "sim",      "simulator", ".."};
   return kFolders;
 }
 

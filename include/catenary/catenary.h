@@ -50,10 +50,12 @@ typedef enum ctn_status {
   CTN_NOT_WARMED_CAPTURE = 12, /* compiling or loading during stream capture */
   CTN_CONTEXT_POISONED = 13,   /* an earlier kernel left the device's context unusable */
   CTN_OUT_OF_MEMORY = 14,
-  CTN_IO = 15,       /* a file could not be read or written */
-  CTN_MISMATCH = 16, /* a check found a wrong result */
-  CTN_DRIVER = 17,   /* the driver refused a call for another reason */
-  CTN_INTERNAL = 99  /* a broken invariant of this library: please report it */
+  CTN_IO = 15,                    /* a file could not be read or written */
+  CTN_MISMATCH = 16,              /* a check found a wrong result */
+  CTN_DRIVER = 17,                /* the driver refused a call for another reason */
+  CTN_SIMULATOR_FAULT = 18,       /* a kernel in the simulator broke a rule of the hardware */
+  CTN_HOST_COMPILER_MISSING = 19, /* no usable C++ compiler for the simulator */
+  CTN_INTERNAL = 99               /* a broken invariant of this library: please report it */
 } ctn_status;
 
 /* Kinds are 32-bit integers, so that a wrong number can be told instead of trusted. */

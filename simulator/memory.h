@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// The simulated device's global memory: host allocations that know which of their bytes have been
+// written. A device address is the host address. Knows no kernel.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "shared/int.h"
+
+namespace catenary::sim {
+
+// Who wrote the bytes of one granule last, and who read them last (simulator/race.h gives the
+// meaning).
+struct GlobalCell {
+  u32 launch = 0;  // number of the launch, counted from 1 in a machine's run; 0: from outside
+  u32 cta = 0;
+  u32 thread = 0;
+  u32 epoch = 0;
+  u32 site = 0;
+  u32 read_launch = 0;
+  u32 read_cta = 0;
+  u32 read_thread = 0;
+  u32 read_epoch = 0;
+  u32 read_site = 0;
+};
+
+// Bytes that share a cell. Accesses are never smaller.
+inline constexpr u32 kGranule = 2;
+
+struct Allocation {
+  u64 begin = 0;
+  i64 bytes = 0;
+  std::unique_ptr<u8[]> storage;  // padded to give `begin` its alignment
+  std::vector<bool> written;      // per granule
+  std::vector<GlobalCell> cells;  // per granule, sized at the first kernel's write
+  u64 end() const { return begin + static_cast<u64>(bytes); }
+};
+
+class Memory {
+ public:
+  // Aligned to 256, filled with a pattern that is NaN in every float type, nothing written yet.
+  // Null when the host has no memory left. bytes > 0.
+  void* allocate(i64 bytes);
+  // False: not an address that allocate() gave.
+  bool release(void* address);
+
+  // The allocation that holds [address, address + bytes), or null.
+  Allocation* find(const void* address, i64 bytes);
+
+  // Sets whether [address, address + bytes) counts as written; it must lie in one allocation.
+  // Bytes that become unwritten are filled with the pattern again.
+  void mark(const void* address, i64 bytes, bool written);
+
+ private:
+  std::map<u64, Allocation> by_end_;
+};
+
+}  // namespace catenary::sim

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// A kernel compiled for the host, loaded into this process. Knows no machine: simulate() binds it.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "ir/error.h"
+#include "llvm/ADT/ArrayRef.h"
+#include "sim/machine.h"
+
+namespace catenary::sim {
+
+class Object {
+ public:
+  // Loads the bytes of a shared object (compiler/host_compiler.h). Each load is a copy of its own.
+  // kEnvironment-like errors (no memory, dlopen's text) are kCacheIo for file trouble, else
+  // kCompileFailed.
+  static Expected<std::shared_ptr<const Object>> load(llvm::ArrayRef<u8> image);
+
+  Object(const Object&) = delete;
+  Object& operator=(const Object&) = delete;
+  ~Object();
+
+  BindFunction bind() const { return bind_; }
+  CallFunction call() const { return call_; }
+
+ private:
+  Object() = default;
+  void* handle_ = nullptr;
+  BindFunction bind_ = nullptr;
+  CallFunction call_ = nullptr;
+};
+
+}  // namespace catenary::sim

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// The end of a host-compiled kernel: what simulator/ looks up in the object. Included after
+// the emitted source, with CATENARY_SIM_KERNEL defined as the kernel's name.
+#pragma once
+
+#include "sim/cuda.h"
+
+namespace catenary::sim {
+
+template <class P>
+void call(void (*kernel)(P), const void* parameters) {
+  kernel(*static_cast<const P*>(parameters));
+}
+
+}  // namespace catenary::sim
+
+extern "C" __attribute__((visibility("default"))) void catenary_sim_bind(
+    catenary::sim::Machine* machine) {
+  catenary::sim::machine = machine;
+}
+
+extern "C" __attribute__((visibility("default"))) void catenary_sim_call(const void* parameters) {
+  catenary::sim::call(&CATENARY_SIM_KERNEL, parameters);
+}
