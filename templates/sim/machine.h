@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a kernel that was compiled for the host asks of the machine that runs it: one member per
-// instruction with a meaning beyond its registers. The twins in sim/ptx/ call these, simulator/ of
-// the host implements them. Every call names the template line it stands for.
+// instruction with a meaning beyond its registers. The twins in sim/ptx/ call these, simulator/
+// implements them. Every call names the template line that it stands for.
 //
 // Shared-memory addresses are 32-bit: bits 0..23 the offset in the CTA's window, bits 24..31 zero
 // for the own CTA, else the rank in the cluster plus one (what `mapa` gives).

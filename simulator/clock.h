@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// Vector clocks of one cluster: what each thread knows to have happened. A component is something
+// that counts its own steps: a thread, its asynchronous copies, its groups, an mbarrier. An access
+// by component c at epoch e happens before what a thread does now if the thread's clock has e or
+// more at c (FastTrack: Flanagan and Freund, PLDI 2009; here the base is shared between threads
+// that met at a barrier).
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "shared/int.h"
+
+namespace catenary::sim {
+
+// Components of a cluster of N threads: five per thread, then the mbarriers in the order of their
+// initialisation.
+class Components {
+ public:
+  explicit Components(u32 threads) : threads_(threads), count_(kPerThread * threads) {}
+  u32 thread(u32 t) const { return t; }
+  u32 copies(u32 t) const { return threads_ + t; }           // cp.async, epochs: groups
+  u32 bulk_reads(u32 t) const { return 2 * threads_ + t; }   // bulk groups: shared memory is read
+  u32 bulk_writes(u32 t) const { return 3 * threads_ + t; }  // bulk groups: all is done
+  u32 wgmma(u32 t) const { return 4 * threads_ + t; }        // wgmma groups
+  u32 add_mbarrier() { return count_++; }
+  u32 threads() const { return threads_; }
+  bool is_thread(u32 component) const { return component < threads_; }
+  bool is_copy(u32 component) const { return component / threads_ == 1 && !is_mbarrier(component); }
+  bool is_mbarrier(u32 component) const { return component >= kPerThread * threads_; }
+  // The thread of a component that belongs to one.
+  u32 owner(u32 component) const { return component % threads_; }
+  // Generic-proxy writes: a thread's stores and its cp.async (PTX ISA 9.7.9.25.2: non-bulk copies
+  // are of the generic proxy).
+  bool is_generic(u32 component) const { return component < 2 * threads_; }
+
+ private:
+  static constexpr u32 kPerThread = 5;
+  u32 threads_;
+  u32 count_;
+};
+
+struct Stamp;
+using StampPtr = std::shared_ptr<const Stamp>;
+
+// What another CTA of the grid let this one know, by release and acquire in global memory.
+struct Foreign {
+  u32 cta = 0;
+  u32 thread = 0;  // in its CTA
+  u32 epoch = 0;
+};
+
+// A point in the order of events, immutable.
+struct Stamp {
+  std::vector<u32> seen;    // by component; missing: 0
+  std::vector<u32> fenced;  // generic components: what a proxy fence on the way has covered
+  bool dependency_waited = false;
+  std::vector<Foreign> foreign;
+};
+
+// A thread's clock: a shared base, and what the thread itself has done since.
+class Clock {
+ public:
+  Clock(const Components& components, u32 thread, StampPtr base);
+
+  u32 at(u32 component) const;
+  bool knows(u32 component, u32 epoch) const { return at(component) >= epoch; }
+  // Has a proxy fence covered the generic access (component, epoch)?
+  bool fenced(u32 component, u32 epoch) const;
+  u32 epoch() const { return own_[0]; }
+  bool dependency_waited() const { return waited_ || base_->dependency_waited; }
+  void set_dependency_waited() { waited_ = true; }
+
+  // The thread waited for its own asynchronous groups up to `group`.
+  void finish_copies(u32 group) { raise(1, group); }
+  void finish_bulk_reads(u32 group) { raise(2, group); }
+  void finish_bulk_writes(u32 group) { raise(3, group); }
+  void finish_wgmma(u32 group) { raise(4, group); }
+
+  void fence_proxy();
+  // What a release hands over; the thread's later accesses are then after it.
+  StampPtr release();
+  void acquire(const StampPtr& stamp);
+  bool knows_foreign(u32 cta, u32 thread, u32 epoch) const;
+  void acquire_foreign(const std::vector<Foreign>& known);
+  // What this thread may hand to other CTAs: itself, and what they let it know.
+  std::vector<Foreign> release_foreign(u32 cta, u32 thread);
+  const StampPtr& base() const { return base_; }
+
+ private:
+  friend class Meeting;
+  void raise(int i, u32 group) {
+    if (group > own_[i]) own_[i] = group;
+  }
+  void overlay(Stamp& stamp) const;
+  const Components* components_;
+  u32 thread_;
+  StampPtr base_;
+  u32 own_[5];
+  bool waited_ = false;
+};
+
+// The least stamp that is after both; equal or dominated ones are not copied. The last few results
+// are remembered by the two that were joined.
+StampPtr join(const StampPtr& a, const StampPtr& b);
+
+// Where threads hand over what they know: a barrier's phase. add() for each one that arrives;
+// result() is after all of them.
+class Meeting {
+ public:
+  void add(Clock& clock);
+  void add(const StampPtr& stamp) { joined_ = joined_ ? join(joined_, stamp) : stamp; }
+  // Adds (component, epoch) itself: a completed asynchronous write.
+  void add(u32 component, u32 epoch) { extra_.push_back({component, epoch}); }
+  StampPtr result();
+  void clear() { *this = Meeting(); }
+
+ private:
+  struct Own {
+    u32 component;
+    u32 epoch;
+  };
+  StampPtr joined_;
+  std::vector<Own> extra_;
+  bool waited_ = false;
+};
+
+}  // namespace catenary::sim
