@@ -7,8 +7,8 @@
 
 namespace catenary::sim {
 
-// One per loaded object, set before its first call.
-inline Machine* machine = nullptr;
+// One per loaded object, set before its first call. Hidden: the loader would make one of all.
+[[gnu::visibility("hidden")]] inline Machine* machine = nullptr;
 
 struct ThreadIndex {
   struct X {
