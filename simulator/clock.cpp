@@ -21,8 +21,8 @@ void raise_all(std::vector<u32>& v, const std::vector<u32>& other) {
 
 void add_foreign(std::vector<Foreign>& known, const Foreign& more) {
   for (Foreign& f : known) {
-    if (f.cta == more.cta && f.thread == more.thread) {
-      f.epoch = std::max(f.epoch, more.epoch);
+    if (f.cluster == more.cluster) {
+      f.stamp = join(f.stamp, more.stamp);
       return;
     }
   }
@@ -82,16 +82,15 @@ StampPtr Clock::release() {
 
 void Clock::acquire(const StampPtr& stamp) { base_ = join(base_, stamp); }
 
-bool Clock::knows_foreign(u32 cta, u32 thread, u32 epoch) const {
+bool Clock::knows_foreign(u32 cluster, u32 component, u32 epoch) const {
   return std::any_of(base_->foreign.begin(), base_->foreign.end(), [&](const Foreign& f) {
-    return f.cta == cta && f.thread == thread && f.epoch >= epoch;
+    return f.cluster == cluster && get(f.stamp->seen, component) >= epoch;
   });
 }
 
-std::vector<Foreign> Clock::release_foreign(u32 cta, u32 thread) {
+std::vector<Foreign> Clock::release_foreign(u32 cluster) {
   std::vector<Foreign> known = base_->foreign;
-  add_foreign(known, {cta, thread, own_[0]});
-  ++own_[0];
+  add_foreign(known, {cluster, release()});
   return known;
 }
 

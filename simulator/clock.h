@@ -43,11 +43,10 @@ class Components {
 struct Stamp;
 using StampPtr = std::shared_ptr<const Stamp>;
 
-// What another CTA of the grid let this one know, by release and acquire in global memory.
+// What another cluster of the grid let this one know, by release and acquire in global memory.
 struct Foreign {
-  u32 cta = 0;
-  u32 thread = 0;  // in its CTA
-  u32 epoch = 0;
+  u32 cluster = 0;  // in the grid
+  StampPtr stamp;
 };
 
 // A point in the order of events, immutable.
@@ -81,10 +80,10 @@ class Clock {
   // What a release hands over; the thread's later accesses are then after it.
   StampPtr release();
   void acquire(const StampPtr& stamp);
-  bool knows_foreign(u32 cta, u32 thread, u32 epoch) const;
+  bool knows_foreign(u32 cluster, u32 component, u32 epoch) const;
+  // What this thread of `cluster` may hand to other clusters: all that it knows.
+  std::vector<Foreign> release_foreign(u32 cluster);
   void acquire_foreign(const std::vector<Foreign>& known);
-  // What this thread may hand to other CTAs: itself, and what they let it know.
-  std::vector<Foreign> release_foreign(u32 cta, u32 thread);
   const StampPtr& base() const { return base_; }
 
  private:

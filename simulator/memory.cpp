@@ -72,4 +72,8 @@ void Memory::mark(const void* address, i64 bytes, bool written) {
   if (!written) fill_pattern(*allocation, first * kGranule, std::min(last * kGranule, to));
 }
 
+void Memory::forget_accesses() {
+  for (auto& [end, allocation] : by_end_) allocation.cells.clear();
+}
+
 }  // namespace catenary::sim

@@ -11,19 +11,18 @@
 
 namespace catenary::sim {
 
-// Who wrote the bytes of one granule last, and who read them last (simulator/race.h gives the
-// meaning).
-struct GlobalCell {
-  u32 launch = 0;  // number of the launch, counted from 1 in a machine's run; 0: from outside
-  u32 cta = 0;
-  u32 thread = 0;
+// Who wrote the bytes of one granule last, and who read them last, while kernels run.
+struct GlobalAccess {
+  u32 launch = 0;     // number of the launch in its run, from 1; 0: nobody
+  u32 cluster = 0;    // in the grid
+  u32 component = 0;  // in the cluster (simulator/clock.h)
   u32 epoch = 0;
-  u32 site = 0;
-  u32 read_launch = 0;
-  u32 read_cta = 0;
-  u32 read_thread = 0;
-  u32 read_epoch = 0;
-  u32 read_site = 0;
+  u32 site = 0;  // number of the template line
+  bool atomic = false;
+};
+struct GlobalCell {
+  GlobalAccess write;
+  GlobalAccess read;
 };
 
 // Bytes that share a cell. Accesses are never smaller.
@@ -52,6 +51,9 @@ class Memory {
   // Sets whether [address, address + bytes) counts as written; it must lie in one allocation.
   // Bytes that become unwritten are filled with the pattern again.
   void mark(const void* address, i64 bytes, bool written);
+
+  // Who accessed what while kernels ran counts for one run: the next one starts after all of it.
+  void forget_accesses();
 
  private:
   std::map<u64, Allocation> by_end_;

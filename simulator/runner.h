@@ -112,7 +112,8 @@ class Runner final : public Machine {
   void finish_cta(Cta& cta);
   void report_deadlock();
   static void thread_main(void* argument);
-  Stack& take_stack();
+  Stack* take_stack();
+  void check_exit(Thread& thread);
 
  public:
   // --- what the instructions share (runner.cpp) ---
@@ -158,7 +159,13 @@ class Runner final : public Machine {
   // Is [address, address + bytes) readable (writable) by this launch now? Faults with the nearest
   // buffer if not. Records the access at (thread, epoch).
   void global_read(Thread& thread, const void* address, u32 bytes, u32 align, Read read, Site site);
-  void global_write(Thread& thread, void* address, u32 bytes, u32 align, Site site);
+  // The write is by `component` at `epoch`, as known by `thread`; an atomic one may meet others.
+  void global_write(Thread& thread, void* address, u32 bytes, u32 align, u32 component, u32 epoch,
+                    bool atomic, Site site);
+  bool global_ordered(const Thread& thread, const GlobalAccess& other, bool atomic) const;
+  std::string describe_global(const GlobalAccess& access) const;
+  void release_word(const void* word);
+  void acquire_word(const void* word);
   const Region& global_region(Thread& thread, const void* address, u32 bytes, bool write,
                               Site site);
 
@@ -186,9 +193,9 @@ class Runner final : public Machine {
   std::vector<Operation> operations_;
   std::vector<std::unique_ptr<Stack>> stacks_;
   std::vector<Stack*> free_stacks_;
-  std::unordered_map<const Thread*, Stack*> stack_of_;
   std::vector<Site> sites_;
   std::unordered_map<u64, u32> site_numbers_;
+  std::unordered_map<u64, std::vector<Foreign>> released_;  // by address of a synchronising word
   // Drawn once per run from the seed, so that many seeds cover many kinds of schedule.
   struct Temper {
     u32 resident = 2;       // clusters at a time

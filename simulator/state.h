@@ -60,8 +60,8 @@ struct Rendezvous {
   u32 lanes = 32;
   bool open = false;
   Site site = {};
-  std::bitset<128> mask;  // who takes part
-  std::bitset<128> arrived;
+  std::bitset<128> mask = {};  // who takes part
+  std::bitset<128> arrived = {};
   std::array<void*, 128> payload = {};
 };
 
@@ -69,6 +69,7 @@ enum class Progress : u8 { kReady, kBlocked, kDone };
 
 struct Thread {
   Fiber fiber;
+  Stack* stack = nullptr;
   u32 index = 0;   // in its CTA
   u32 number = 0;  // in its cluster: also its component
   Cta* cta = nullptr;
@@ -92,7 +93,6 @@ struct Thread {
 struct NamedBarrier {
   u32 expected = 0;  // threads; 0: nobody has arrived
   u32 arrived = 0;
-  bool aligned_all = false;
   Site site = {};
   Meeting meeting;
   std::vector<Thread*> waiting;
@@ -125,14 +125,16 @@ struct Cta {
   std::vector<Rendezvous> warpgroups;
   std::array<NamedBarrier, 16> barriers;
   std::unordered_map<u32, Mbarrier> mbarriers;  // by offset
-  std::vector<u32> registers;                   // per thread, by warp: what setmaxnreg last set
-  u32 live = 0;                                 // threads that have not exited
-  bool triggered = false;                       // griddepcontrol.launch_dependents
+  std::vector<u32> registers;  // per thread, by warpgroup; empty before the first setmaxnreg
+  std::vector<Thread*> waiting_for_registers;
+  u32 live = 0;            // threads that have not exited
+  bool triggered = false;  // griddepcontrol.launch_dependents
   Cta(u32 smem_bytes) : smem(smem_bytes), shadow(smem_bytes) {}
 };
 
 struct Cluster {
   Grid* grid = nullptr;
+  u32 index = 0;  // in the grid
   Components components;
   std::deque<Cta> ctas;
   u32 live = 0;  // CTAs that have not exited

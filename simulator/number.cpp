@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "simulator/number.h"
+
+#include <cstring>
+
+#include "ir/reference.h"
+
+namespace catenary::sim {
+namespace {
+
+DType dtype_of(Number number) {
+  switch (number) {
+    case Number::kBF16:
+      return DType::kBF16;
+    case Number::kF16:
+      return DType::kF16;
+    default:
+      return DType::kF32;
+  }
+}
+
+}  // namespace
+
+u32 number_bytes(Number number) {
+  return number == Number::kBF16 || number == Number::kF16 ? 2 : 4;
+}
+
+void add_numbers(void* to, const void* from, u32 count, Number number) {
+  for (u32 i = 0; i < count; ++i) {
+    if (number == Number::kU32) {
+      u32 a, b;
+      std::memcpy(&a, static_cast<u8*>(to) + 4 * i, 4);
+      std::memcpy(&b, static_cast<const u8*>(from) + 4 * i, 4);
+      a += b;
+      std::memcpy(static_cast<u8*>(to) + 4 * i, &a, 4);
+      continue;
+    }
+    // The sum of two f32 is exact or correctly rounded twice alike in double: 53 >= 2 * 24 + 2.
+    const DType dtype = dtype_of(number);
+    store_element(dtype, to, i, load_element(dtype, to, i) + load_element(dtype, from, i));
+  }
+}
+
+}  // namespace catenary::sim

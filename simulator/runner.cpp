@@ -1,0 +1,469 @@
+// SPDX-License-Identifier: Apache-2.0
+// Scheduling: which grid may start, which thread runs next, when an asynchronous operation lands,
+// what a fault says. All choices come from one seeded generator.
+#include "simulator/runner.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+namespace catenary::sim {
+namespace {
+
+constexpr u32 kPoison = 0xff;
+constexpr u32 kMaxThreads = 1024;
+constexpr u32 kMaxSharedBytes = 227 << 10;  // sm_90: CUDA programming guide, compute capabilities
+constexpr u32 kMaxClusterCtas = 16;
+
+// The runner whose fibers this host thread runs.
+thread_local Runner* active = nullptr;
+
+bool same_site(const Site& a, const Site& b) {
+  return a.line == b.line && (a.file == b.file || std::strcmp(a.file, b.file) == 0) &&
+         std::strcmp(a.op, b.op) == 0;
+}
+
+}  // namespace
+
+Runner::Runner(Memory& memory, const std::vector<Launch>& launches, const SimulatorOptions& options)
+    : memory_(memory), launches_(launches), options_(options), rng_(options.seed) {
+  temper_.resident = options.resident_ctas > 0 ? static_cast<u32>(options.resident_ctas)
+                                               : 1 + static_cast<u32>(random(4));
+  constexpr u32 kPreempt[] = {0, 1024, 64, 8};
+  temper_.preempt_every = kPreempt[random(4)];
+  constexpr u32 kLand[] = {1, 4, 64, 0};
+  temper_.land_every = kLand[random(4)];
+  temper_.starve = random(2) == 0;
+  sites_.push_back({"", 0, ""});
+  u32 number = 0;
+  for (const Launch& launch : launches) {
+    Grid& grid = grids_.emplace_back();
+    grid.launch = &launch;
+    grid.number = ++number;
+  }
+}
+
+Runner::~Runner() = default;
+
+u64 Runner::random(u64 below) { return rng_() % below; }
+
+Error Runner::check_launches() const {
+  for (const Launch& launch : launches_) {
+    const u32 cluster = launch.cluster_ctas;
+    if (launch.threads == 0 || launch.threads > kMaxThreads ||
+        launch.smem_bytes > kMaxSharedBytes || cluster == 0 || cluster > kMaxClusterCtas ||
+        launch.ctas % cluster != 0) {
+      return make_error(ErrorCode::kInvalidArgument,
+                        "kernel {} is launched with {} threads, {} bytes of shared memory and {} "
+                        "CTAs in clusters of {}: a launch takes 1 to {} threads, at most {} bytes "
+                        "and whole clusters of at most {} CTAs",
+                        launch.kernel, launch.threads, launch.smem_bytes, launch.ctas, cluster,
+                        kMaxThreads, kMaxSharedBytes, kMaxClusterCtas);
+    }
+  }
+  return Error::success();
+}
+
+Error Runner::run(RunStatistics* statistics) {
+  if (Error error = check_launches()) return error;
+  active = this;
+  memory_.forget_accesses();
+  for (const Launch& launch : launches_) launch.object->bind()(this);
+  while (!faulted_) {
+    if (!start_clusters()) break;
+    step();
+  }
+  active = nullptr;
+  if (statistics != nullptr) *statistics = statistics_;
+  if (!faulted_) return Error::success();
+  return make_error_text(ErrorCode::kSimulatorFault, message_);
+}
+
+// Fills the machine with the clusters that may run. False: all is done, or memory ran out.
+bool Runner::start_clusters() {
+  size_t resident = 0;
+  bool left = false;
+  for (Grid& grid : grids_) {
+    resident += grid.clusters.size();
+    left |= !grid.complete();
+  }
+  for (Grid& grid : grids_) {
+    if (grid.started()) continue;
+    while (resident < temper_.resident && !grid.started() && may_start(grid)) {
+      start_cluster(grid);
+      ++resident;
+      if (faulted_) return false;
+    }
+    break;  // a grid starts after all CTAs of the one before it have started
+  }
+  return left;
+}
+
+bool Runner::may_start(const Grid& grid) const {
+  if (grid.number == 1) return true;
+  const Grid& before = grids_[grid.number - 2];
+  if (!grid.launch->overlap) {
+    return std::all_of(grids_.begin(), grids_.begin() + (grid.number - 1),
+                       [](const Grid& g) { return g.complete(); });
+  }
+  return before.started() && before.triggered == before.launch->ctas;
+}
+
+void Runner::start_cluster(Grid& grid) {
+  const Launch& launch = *grid.launch;
+  grid.clusters.push_back(std::make_unique<Cluster>(launch.threads * launch.cluster_ctas));
+  Cluster& cluster = *grid.clusters.back();
+  cluster.grid = &grid;
+  cluster.index = grid.next_cta / launch.cluster_ctas;
+  cluster.live = launch.cluster_ctas;
+  auto base = std::make_shared<Stamp>();
+  for (u32 rank = 0; rank < launch.cluster_ctas; ++rank) {
+    Cta& cta = cluster.ctas.emplace_back(launch.smem_bytes);
+    cta.cluster = &cluster;
+    cta.rank = rank;
+    cta.index = grid.next_cta++;
+    cta.live = launch.threads;
+    std::fill(cta.smem.begin(), cta.smem.end(), static_cast<u8>(kPoison));
+    for (u32 first = 0; first < launch.threads; first += 32) {
+      cta.warps.push_back({first, std::min<u32>(32, launch.threads - first)});
+    }
+    for (u32 first = 0; first + 128 <= launch.threads; first += 128) {
+      cta.warpgroups.push_back({first, 128});
+    }
+    u32 priority = 0;
+    for (u32 t = 0; t < launch.threads; ++t) {
+      Thread& thread =
+          cta.threads.emplace_back(cluster.components, rank * launch.threads + t, base);
+      thread.index = t;
+      thread.cta = &cta;
+      if (t % 32 == 0) priority = temper_.starve ? static_cast<u32>(random(3) == 0) : 0;
+      thread.priority = priority;
+      Stack* stack = take_stack();
+      if (stack == nullptr) return;
+      thread.stack = stack;
+      thread.fiber.start(*stack, &thread_main, &thread);
+      thread.ready_at = ready_.size();
+      ready_.push_back(&thread);
+    }
+  }
+  statistics_.ctas += launch.cluster_ctas;
+}
+
+Stack* Runner::take_stack() {
+  if (free_stacks_.empty()) {
+    stacks_.push_back(std::make_unique<Stack>());
+    if (!stacks_.back()->valid()) {
+      faulted_ = true;
+      message_ = fmt::format(
+          "the simulator has no memory for another stack after {} threads: simulate a smaller "
+          "kernel",
+          stacks_.size() - 1);
+      return nullptr;
+    }
+    return stacks_.back().get();
+  }
+  Stack* stack = free_stacks_.back();
+  free_stacks_.pop_back();
+  return stack;
+}
+
+void Runner::step() {
+  if (ready_.empty()) {
+    if (!land_one()) report_deadlock();
+    return;
+  }
+  if (temper_.land_every != 0 && !operations_.empty() && random(temper_.land_every) == 0) {
+    land_one();
+    if (faulted_) return;
+  }
+  schedule(*pick());
+}
+
+Thread* Runner::pick() {
+  size_t at = random(ready_.size());
+  // A starved warp runs only when a few other draws meet starved ones too.
+  for (int i = 0; i < 6 && ready_[at]->priority != 0; ++i) at = random(ready_.size());
+  Thread* thread = ready_[at];
+  ready_[at] = ready_.back();
+  ready_[at]->ready_at = at;
+  ready_.pop_back();
+  return thread;
+}
+
+void Runner::schedule(Thread& thread) {
+  const Cta& cta = *thread.cta;
+  const Launch& launch = *cta.cluster->grid->launch;
+  at = {thread.index, launch.threads, cta.index, launch.ctas, cta.rank, launch.cluster_ctas};
+  running_ = &thread;
+  ++statistics_.switches;
+  thread.fiber.enter();
+  running_ = nullptr;
+  if (faulted_) return;
+  if (thread.progress == Progress::kReady) {
+    thread.ready_at = ready_.size();
+    ready_.push_back(&thread);
+  } else if (thread.progress == Progress::kDone) {
+    retire(thread);
+  }
+}
+
+void Runner::thread_main(void* argument) {
+  Thread& thread = *static_cast<Thread*>(argument);
+  Runner& runner = *active;
+  const Launch& launch = *runner.grid_of(thread).launch;
+  launch.object->call()(launch.parameters.data());
+  runner.check_exit(thread);
+  thread.progress = Progress::kDone;
+}
+
+// What a thread may not leave behind. Runs on the thread's own fiber, so that a fault names it.
+void Runner::check_exit(Thread& thread) {
+  const Site exit = {"", 0, "exit"};
+  if (const u32 group = thread.copies.unfinished()) {
+    fault(FaultKind::kOutstanding, exit, "exits while cp.async group {} is outstanding", group);
+  }
+  for (u32 g = thread.bulk_reads_done; g < thread.bulk.operations.size(); ++g) {
+    if (thread.bulk.operations[g] != 0) {
+      fault(FaultKind::kOutstanding, exit, "exits while bulk group {} still reads shared memory",
+            g + 1);
+    }
+  }
+  if (const u32 group = thread.wgmma.unfinished()) {
+    fault(FaultKind::kOutstanding, exit, "exits while wgmma group {} is outstanding", group);
+  }
+  if (!thread.clock.dependency_waited()) {
+    fault(FaultKind::kNoDependencyWait, exit,
+          "exits without griddepcontrol.wait: the next kernel could start before the one before "
+          "this has ended");
+  }
+  const auto leaves = [&](Rendezvous& lanes, const char* what) {
+    const u32 lane = thread.index - lanes.first;
+    if (lanes.open && lanes.mask.test(lane)) {
+      fault(FaultKind::kDivergence, exit, "exits while other lanes of its {} wait in {} at {}:{}",
+            what, lanes.site.op, lanes.site.file, lanes.site.line);
+    }
+  };
+  leaves(warp_of(thread), "warp");
+  if (thread.index / 128 < thread.cta->warpgroups.size()) leaves(warpgroup_of(thread), "warpgroup");
+  for (u32 id = 0; id < thread.cta->barriers.size(); ++id) {
+    const NamedBarrier& barrier = thread.cta->barriers[id];
+    if (barrier.arrived != 0 && barrier.expected == grid_of(thread).launch->threads) {
+      fault(FaultKind::kBarrier, exit,
+            "exits while {} threads wait for all {} of the CTA in barrier {} at {}:{}",
+            barrier.arrived, barrier.expected, id, barrier.site.file, barrier.site.line);
+    }
+  }
+}
+
+void Runner::retire(Thread& thread) {
+  free_stacks_.push_back(thread.stack);
+  thread.stack = nullptr;
+  Cta& cta = *thread.cta;
+  if (--cta.live == 0) finish_cta(cta);
+}
+
+void Runner::finish_cta(Cta& cta) {
+  Cluster& cluster = *cta.cluster;
+  Grid& grid = *cluster.grid;
+  for (const Operation& operation : operations_) {
+    if (operation.target == &cta) {
+      fault(FaultKind::kOutstanding, operation.site,
+            "CTA {} of kernel {} exits while this copy into its shared memory is outstanding",
+            cta.index, grid.launch->kernel);
+      return;
+    }
+  }
+  // What only writes global memory by now completes with the CTA.
+  land_all([&](const Operation& operation) { return operation.owner->cta == &cta; });
+  if (faulted_) return;
+  if (!cta.triggered) ++grid.triggered;
+  cta.triggered = true;
+  ++grid.finished;
+  if (grid.complete() && grid.number < grids_.size()) wake_all(grids_[grid.number].waiting);
+  if (--cluster.live == 0) {
+    std::erase_if(grid.clusters, [&](const auto& c) { return c.get() == &cluster; });
+  }
+}
+
+void Runner::block(Site site, std::string why) {
+  Thread& thread = self();
+  thread.progress = Progress::kBlocked;
+  thread.waits_at = site;
+  thread.waits_for = std::move(why);
+  thread.fiber.leave();
+}
+
+void Runner::wake(Thread& thread) {
+  if (thread.progress != Progress::kBlocked) return;
+  thread.progress = Progress::kReady;
+  thread.waits_for.clear();
+  thread.ready_at = ready_.size();
+  ready_.push_back(&thread);
+}
+
+void Runner::wake_all(std::vector<Thread*>& threads) {
+  for (Thread* thread : threads) wake(*thread);
+  threads.clear();
+}
+
+void Runner::preempt() {
+  if (temper_.preempt_every == 0 || random(temper_.preempt_every) != 0) return;
+  self().fiber.leave();
+}
+
+void Runner::together(Rendezvous& at, const std::bitset<128>& mask, Site site, void* payload,
+                      const std::function<void(Rendezvous&)>& act) {
+  Thread& me = self();
+  Cta& cta = *me.cta;
+  const u32 lane = me.index - at.first;
+  if (!mask.test(lane)) {
+    fault(FaultKind::kDivergence, site, "executes {} with a mask that leaves itself out", site.op);
+  }
+  if (!at.open) {
+    at.open = true;
+    at.site = site;
+    at.mask = mask;
+    at.arrived.reset();
+    for (u32 l = 0; l < 128; ++l) {
+      if (!mask.test(l)) continue;
+      if (l >= at.lanes || cta.threads[at.first + l].progress == Progress::kDone) {
+        fault(FaultKind::kDivergence, site, "executes {} with lane {}, which {}", site.op, l,
+              l >= at.lanes ? "does not exist" : "has exited");
+      }
+    }
+  } else if (!same_site(at.site, site) || at.mask != mask) {
+    fault(FaultKind::kDivergence, site,
+          "executes {} while other lanes wait for it in {} at {}:{}{}", site.op, at.site.op,
+          at.site.file, at.site.line, at.mask != mask ? " with another mask" : "");
+  }
+  at.arrived.set(lane);
+  at.payload[lane] = payload;
+  if (at.arrived != at.mask) {
+    block(site, "the other lanes");
+    return;
+  }
+  act(at);
+  at.open = false;
+  for (u32 l = 0; l < at.lanes; ++l) {
+    if (at.mask.test(l) && l != lane) wake(cta.threads[at.first + l]);
+  }
+}
+
+void Runner::issue(Operation operation) { operations_.push_back(std::move(operation)); }
+
+bool Runner::land_one() {
+  if (operations_.empty()) return false;
+  const size_t i = random(operations_.size());
+  // A warpgroup's products land in order: each adds to what the one before left.
+  size_t first = i;
+  if (operations_[i].kind == Operation::Kind::kWgmma) {
+    first = 0;
+    while (operations_[first].kind != Operation::Kind::kWgmma ||
+           operations_[first].owner != operations_[i].owner) {
+      ++first;
+    }
+  }
+  Operation operation = std::move(operations_[first]);
+  operations_.erase(operations_.begin() + static_cast<std::ptrdiff_t>(first));
+  operation.land();
+  return true;
+}
+
+void Runner::land_all(const std::function<bool(const Operation&)>& wanted) {
+  std::vector<Operation> ordered, free;
+  for (size_t i = 0; i < operations_.size();) {
+    if (!wanted(operations_[i])) {
+      ++i;
+      continue;
+    }
+    auto& list = operations_[i].kind == Operation::Kind::kWgmma ? ordered : free;
+    list.push_back(std::move(operations_[i]));
+    operations_.erase(operations_.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+  std::shuffle(free.begin(), free.end(), rng_);
+  for (Operation& operation : free) operation.land();
+  for (Operation& operation : ordered) operation.land();
+}
+
+std::string Runner::name_of(const Thread& thread) {
+  return fmt::format("CTA {}, thread {} (warp {}, lane {})", thread.cta->index, thread.index,
+                     thread.index / 32, thread.index % 32);
+}
+
+std::string Runner::describe(const Cluster& cluster, u32 component, u32 site) const {
+  const Components& components = cluster.components;
+  const Site& at = sites_[site];
+  std::string who = "a bulk copy";
+  if (!components.is_mbarrier(component)) {
+    const u32 number = components.owner(component);
+    const u32 threads = cluster.grid->launch->threads;
+    who = fmt::format("CTA {}, thread {}",
+                      cluster.index * cluster.grid->launch->cluster_ctas + number / threads,
+                      number % threads);
+  }
+  return fmt::format("{} ({} at {}:{})", who, at.op, at.file, at.line);
+}
+
+u32 Runner::site_number(Site site) {
+  const u64 key = reinterpret_cast<u64>(site.file) * 31 + reinterpret_cast<u64>(site.op) * 17 +
+                  (u64{site.line} << 44);
+  const auto [it, fresh] = site_numbers_.try_emplace(key, static_cast<u32>(sites_.size()));
+  if (fresh) sites_.push_back(site);
+  return it->second;
+}
+
+void Runner::fault_text(FaultKind kind, Site site, std::string sentence) {
+  if (!faulted_) {
+    faulted_ = true;
+    std::string who;
+    if (running_ != nullptr) {
+      who = fmt::format("kernel {}, {}", grid_of(*running_).launch->kernel, name_of(*running_));
+    } else {
+      who = "an asynchronous operation";
+    }
+    std::string where =
+        site.line == 0 ? "" : fmt::format(" at {}:{} ({})", site.file, site.line, site.op);
+    message_ = fmt::format("{}{} {} [{}: {}; seed {}]", who, where, sentence, fault_name(kind),
+                           fault_rule(kind), options_.seed);
+  }
+  if (running_ == nullptr) return;
+  running_->fiber.leave();
+}
+
+// Nothing can run and nothing can land: says who waits where, the first of each kind.
+void Runner::report_deadlock() {
+  struct Waiting {
+    const Thread* first = nullptr;
+    u32 count = 0;
+  };
+  std::map<std::string, Waiting> all;
+  u32 total = 0;
+  for (const Grid& grid : grids_) {
+    for (const auto& cluster : grid.clusters) {
+      for (const Cta& cta : cluster->ctas) {
+        for (const Thread& thread : cta.threads) {
+          if (thread.progress != Progress::kBlocked) continue;
+          ++total;
+          Waiting& w =
+              all[fmt::format("{} at {}:{} for {}", thread.waits_at.op, thread.waits_at.file,
+                              thread.waits_at.line, thread.waits_for)];
+          if (w.first == nullptr) w.first = &thread;
+          ++w.count;
+        }
+      }
+    }
+  }
+  std::string text = fmt::format("no thread can go on; {} wait", total);
+  size_t shown = 0;
+  for (const auto& [what, w] : all) {
+    if (++shown > 4) break;
+    text += fmt::format("; kernel {}, {}{} in {}", w.first->cta->cluster->grid->launch->kernel,
+                        name_of(*w.first),
+                        w.count > 1 ? fmt::format(" and {} more", w.count - 1) : "", what);
+  }
+  faulted_ = true;
+  message_ = fmt::format("{} [{}: {}; seed {}]", text, fault_name(FaultKind::kDeadlock),
+                         fault_rule(FaultKind::kDeadlock), options_.seed);
+}
+
+}  // namespace catenary::sim

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "simulator/simulator.h"
+
+#include <mutex>
+
+#include "simulator/runner.h"
+
+namespace catenary::sim {
+
+Error simulate(Memory& memory, const std::vector<Launch>& launches,
+               const SimulatorOptions& options, RunStatistics* statistics) {
+  // A loaded object is bound to one machine at a time.
+  static std::mutex one_at_a_time;
+  const std::lock_guard lock(one_at_a_time);
+  if (launches.empty()) return Error::success();
+  Runner runner(memory, launches, options);
+  return runner.run(statistics);
+}
+
+}  // namespace catenary::sim
