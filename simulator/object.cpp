@@ -96,6 +96,13 @@ Expected<std::shared_ptr<const Object>> Object::load(llvm::ArrayRef<u8> image) {
   return object;
 }
 
+std::shared_ptr<const Object> Object::over(BindFunction bind, CallFunction call) {
+  std::shared_ptr<Object> object(new Object);
+  object->bind_ = bind;
+  object->call_ = call;
+  return object;
+}
+
 Object::~Object() {
   if (handle_ != nullptr) ::dlclose(handle_);
 }

@@ -18,6 +18,9 @@ class Object {
   // kCompileFailed.
   static Expected<std::shared_ptr<const Object>> load(llvm::ArrayRef<u8> image);
 
+  // Over functions of this process: kernels that tests write as C++.
+  static std::shared_ptr<const Object> over(BindFunction bind, CallFunction call);
+
   Object(const Object&) = delete;
   Object& operator=(const Object&) = delete;
   ~Object();
