@@ -247,7 +247,8 @@ void Runner::check_exit(Thread& thread) {
   if (thread.index / 128 < thread.cta->warpgroups.size()) leaves(warpgroup_of(thread), "warpgroup");
   for (u32 id = 0; id < thread.cta->barriers.size(); ++id) {
     const NamedBarrier& barrier = thread.cta->barriers[id];
-    if (barrier.arrived != 0 && barrier.expected == grid_of(thread).launch->threads) {
+    if (barrier.arrived != 0 && barrier.expected == grid_of(thread).launch->threads &&
+        !barrier.threads.test(thread.index)) {
       fault(FaultKind::kBarrier, exit,
             "exits while {} threads wait for all {} of the CTA in barrier {} at {}:{}",
             barrier.arrived, barrier.expected, id, barrier.site.file, barrier.site.line);

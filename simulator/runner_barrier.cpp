@@ -46,6 +46,10 @@ void Runner::barrier(u32 id, u32 threads, bool wait, Site site) {
       }
     }
   }
+  if (barrier.threads.test(thread.index)) {
+    fault(FaultKind::kBarrier, site, "arrives twice at barrier {} before it completes", id);
+  }
+  barrier.threads.set(thread.index);
   barrier.expected = expected;
   barrier.site = site;
   barrier.meeting.add(thread.clock);

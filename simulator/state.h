@@ -93,6 +93,7 @@ struct Thread {
 struct NamedBarrier {
   u32 expected = 0;  // threads; 0: nobody has arrived
   u32 arrived = 0;
+  std::bitset<1024> threads = {};  // that have arrived
   Site site = {};
   Meeting meeting;
   std::vector<Thread*> waiting;
