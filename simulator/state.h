@@ -16,6 +16,7 @@
 #include "simulator/fiber.h"
 #include "simulator/shadow.h"
 #include "simulator/simulator.h"
+#include "simulator/wgmma_state.h"
 
 namespace catenary::sim {
 
@@ -82,6 +83,8 @@ struct Thread {
   Groups bulk;
   u32 bulk_reads_done = 0;
   Groups wgmma;
+  // Of a warpgroup's first thread alone, from the first wgmma.fence on.
+  std::unique_ptr<WarpgroupState> warpgroup;
   u32 priority = 0;  // the scheduler's
   // The last phase of each mbarrier that this thread has seen complete, by key (mbarrier_key).
   std::unordered_map<u64, u32> phases_seen;
