@@ -19,6 +19,18 @@ CATENARY_DEVICE float ld_shared_f32(u32 address) {
   return v;
 }
 
+CATENARY_DEVICE u16 ld_shared_u16(u32 address) {
+  u16 v;
+  asm volatile("ld.shared.u16 %0, [%1];" : "=h"(v) : "r"(address));
+  return v;
+}
+
+CATENARY_DEVICE u32 ld_shared_u32(u32 address) {
+  u32 v;
+  asm volatile("ld.shared.u32 %0, [%1];" : "=r"(v) : "r"(address));
+  return v;
+}
+
 CATENARY_DEVICE U32x2 ld_shared_v2(u32 address) {
   U32x2 v;
   asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(v.x), "=r"(v.y) : "r"(address));
@@ -37,12 +49,26 @@ CATENARY_DEVICE void st_shared_u16(u32 address, u16 v) {
   asm volatile("st.shared.u16 [%0], %1;" ::"r"(address), "h"(v) : "memory");
 }
 
+CATENARY_DEVICE void st_shared_u32(u32 address, u32 v) {
+  asm volatile("st.shared.u32 [%0], %1;" ::"r"(address), "r"(v) : "memory");
+}
+
 CATENARY_DEVICE void st_shared_f32(u32 address, float v) {
   asm volatile("st.shared.f32 [%0], %1;" ::"r"(address), "f"(v) : "memory");
 }
 
 CATENARY_DEVICE void st_shared_f32x2(u32 address, float a, float b) {
   asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(address), "f"(a), "f"(b) : "memory");
+}
+
+CATENARY_DEVICE void st_shared_v2(u32 address, U32x2 v) {
+  asm volatile("st.shared.v2.u32 [%0], {%1, %2};" ::"r"(address), "r"(v.x), "r"(v.y) : "memory");
+}
+
+CATENARY_DEVICE void st_shared_v4(u32 address, U32x4 v) {
+  asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(v.x), "r"(v.y),
+               "r"(v.z), "r"(v.w)
+               : "memory");
 }
 
 }  // namespace catenary

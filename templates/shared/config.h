@@ -89,6 +89,10 @@ struct ReduceConfig {
   constexpr bool operator==(const ReduceConfig&) const = default;
 };
 
+// How the 16-byte chunks of a shared-memory tile are permuted, as tensor maps and wgmma descriptors
+// know it: within spans of 32, 64 or 128 bytes, chunk c lies at c ^ (number of its 128-byte line).
+enum class Swizzle : u8 { kNone, k32, k64, k128 };
+
 // How products are formed. kTF32 rounds f32 operands to 10 fraction bits (nearest, ties away);
 // kF32 multiplies exactly and adds in f32 by fused multiply-add.
 enum class MathMode : u8 { kBF16, kF16, kTF32, kF32 };

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// Twins of ptx/tensor.cuh. An L2 policy has no meaning here.
+#pragma once
+
+#include "ptx/device.cuh"
+#include "shared/tensor_map.h"
+
+namespace catenary {
+
+template <int kRank>
+CATENARY_DEVICE void tensor_load(u32 to, const TensorMap& map, const i32 (&corner)[kRank],
+                                 u32 barrier, u64 policy = kEvictNormal,
+                                 sim::Site at = sim::here()) {
+  static_assert(kRank >= 2 && kRank <= 5, "a box has two to five dimensions");
+  sim::machine->tensor_load(to, &map, corner, kRank, barrier, 0, sim::in(at, __func__));
+}
+
+template <int kRank>
+CATENARY_DEVICE void tensor_load_multicast(u32 to, const TensorMap& map, const i32 (&corner)[kRank],
+                                           u32 barrier, u16 mask, u64 policy = kEvictNormal,
+                                           sim::Site at = sim::here()) {
+  static_assert(kRank >= 2 && kRank <= 5, "a box has two to five dimensions");
+  sim::machine->tensor_load(to, &map, corner, kRank, barrier, mask, sim::in(at, __func__));
+}
+
+template <int kRank>
+CATENARY_DEVICE void tensor_store(const TensorMap& map, const i32 (&corner)[kRank], u32 from,
+                                  sim::Site at = sim::here()) {
+  static_assert(kRank >= 2 && kRank <= 5, "a box has two to five dimensions");
+  sim::machine->tensor_store(&map, corner, kRank, from, sim::in(at, __func__));
+}
+
+template <int kRank>
+CATENARY_DEVICE void tensor_reduce_add(const TensorMap& map, const i32 (&corner)[kRank], u32 from,
+                                       sim::Site at = sim::here()) {
+  static_assert(kRank >= 2 && kRank <= 5, "a box has two to five dimensions");
+  sim::machine->tensor_reduce(&map, corner, kRank, from, sim::in(at, __func__));
+}
+
+CATENARY_DEVICE void prefetch_tensor_map(const TensorMap& map, sim::Site at = sim::here()) {
+  sim::machine->tensor_prefetch(&map, sim::in(at, __func__));
+}
+
+}  // namespace catenary
