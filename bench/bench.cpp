@@ -10,6 +10,7 @@
 #include "bench/compile_cost.h"
 #include "bench/launch_cost.h"
 #include "bench/run_case.h"
+#include "compiler/nvrtc.h"
 
 namespace catenary::bench {
 namespace {

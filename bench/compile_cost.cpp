@@ -9,7 +9,6 @@
 #include "compiler/emit.h"
 #include "compiler/key.h"
 #include "compiler/nvrtc.h"
-#include "compiler/templates.h"
 #include "ir/text.h"
 #include "runtime/cache.h"
 
@@ -115,8 +114,8 @@ Expected<double> cache_hit_us(const Nvrtc& nvrtc, const CompileJob& job, bool qu
   CacheOptions options;
   options.directory = folder.path();
   const auto get = [&](CubinCache& cache, const CubinCache::Compile& compile) -> Error {
-    const KeyFields fields{job.source.body, std::string(embedded_digest()), job.arch,
-                           Nvrtc::option_text(job.arch, job.options), nvrtc.compiler_id()};
+    const KeyFields fields{job.source.body, nvrtc.header_digest(), job.arch,
+                           nvrtc.option_text(job.arch, job.options), nvrtc.compiler_id()};
     auto cubin = cache.get(kernel_key(fields), key_record(fields), compile);
     return cubin ? Error::success() : cubin.takeError();
   };

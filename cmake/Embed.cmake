@@ -1,15 +1,24 @@
-# Embeds every device header of `folder` into `target` as one generated table: repo-relative name
-# and text, plus a digest of all of them (part of every kernel's key). Adding a template edits no list.
+# Embeds every device header of `folder` into `target` as two generated tables, what GPUs are given
+# and the simulator's twins in sim/: names relative to `folder` and texts, each table with a digest
+# of its own (part of every kernel's key). Adding a template edits no list.
 function(catenary_embed target folder)
   file(GLOB_RECURSE headers CONFIGURE_DEPENDS ${folder}/*.cuh ${folder}/*.h ${folder}/*.def)
-  list(FILTER headers EXCLUDE REGEX "/sim/")
   list(SORT headers)
-  set(output ${CMAKE_CURRENT_BINARY_DIR}/generated/embedded_templates.cpp)
+  set(twins ${headers})
+  list(FILTER headers EXCLUDE REGEX "/sim/")
+  list(FILTER twins INCLUDE REGEX "/sim/")
+  catenary_embed_table(${target} ${folder} templates "${headers}")
+  catenary_embed_table(${target} ${folder} twins "${twins}")
+endfunction()
+
+# The functions embedded_<table>() and <table>_digest() of compiler/templates.h.
+function(catenary_embed_table target folder table headers)
+  set(output ${CMAKE_CURRENT_BINARY_DIR}/generated/embedded_${table}.cpp)
   add_custom_command(
     OUTPUT ${output}
-    COMMAND ${CMAKE_COMMAND} -DFOLDER=${folder} -DOUTPUT=${output} "-DHEADERS=${headers}"
-            -P ${PROJECT_SOURCE_DIR}/cmake/EmbedFiles.cmake
+    COMMAND ${CMAKE_COMMAND} -DFOLDER=${folder} -DOUTPUT=${output} -DTABLE=${table}
+            "-DHEADERS=${headers}" -P ${PROJECT_SOURCE_DIR}/cmake/EmbedFiles.cmake
     DEPENDS ${headers} ${PROJECT_SOURCE_DIR}/cmake/EmbedFiles.cmake
-    COMMENT "Embedding device templates" VERBATIM)
+    COMMENT "Embedding device ${table}" VERBATIM)
   target_sources(${target} PRIVATE ${output})
 endfunction()

@@ -1,4 +1,4 @@
-# Writes OUTPUT: the definition of catenary::embedded_templates() and embedded_digest() (see
+# Writes OUTPUT: the definition of catenary::embedded_<TABLE>() and <TABLE>_digest() (see
 # compiler/templates.h). Text goes into raw string pieces of at most 12,000 bytes.
 cmake_policy(VERSION 3.25)
 set(rows "")
@@ -26,8 +26,8 @@ namespace {
 constexpr EmbeddedTemplate kTemplates[] = {
 ${rows}};
 }  // namespace
-llvm::ArrayRef<EmbeddedTemplate> embedded_templates() { return kTemplates; }
-std::string_view embedded_digest() { return \"${digest}\"; }
+llvm::ArrayRef<EmbeddedTemplate> embedded_${TABLE}() { return kTemplates; }
+std::string_view ${TABLE}_digest() { return \"${digest}\"; }
 }  // namespace catenary
 ")
 file(COPY_FILE ${OUTPUT}.new ${OUTPUT} ONLY_IF_DIFFERENT)

@@ -15,10 +15,10 @@ namespace catenary {
 // cubin and compared on a hit, so that a misfiled entry or a collision is caught.
 struct KeyFields {
   std::string body;             // emitted source, banner excluded
-  std::string template_digest;  // embedded_digest()
+  std::string template_digest;  // KernelCompiler::header_digest()
   std::string arch;
   std::string options;      // normalised compiler options, joined by newlines
-  std::string compiler_id;  // Nvrtc::compiler_id()
+  std::string compiler_id;  // KernelCompiler::compiler_id()
 };
 
 KernelKey kernel_key(const KeyFields& fields);

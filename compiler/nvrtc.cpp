@@ -352,7 +352,9 @@ Expected<CompileResult> Nvrtc::compile_checked(const CompileJob& job) const {
   return compile_here(library, compiler_id(), job);
 }
 
-std::string Nvrtc::option_text(std::string_view arch, const CompileOptions& options) {
+std::string Nvrtc::header_digest() const { return std::string(templates_digest()); }
+
+std::string Nvrtc::option_text(std::string_view arch, const CompileOptions& options) const {
   return llvm::join(option_list(arch, options), "\n") +
          (options.allow_spills ? "\nspills allowed" : "\nspills refused");
 }

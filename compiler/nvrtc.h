@@ -11,33 +11,12 @@
 #include <string_view>
 #include <vector>
 
-#include "compiler/source.h"
-#include "ir/error.h"
+#include "compiler/kernel_compiler.h"
 #include "llvm/ADT/ArrayRef.h"
 
 namespace catenary {
 
-struct CompileOptions {
-  bool line_info = false;     // -lineinfo: profilers show the emitted source
-  bool allow_spills = false;  // false: a spill or a C75xx warning of ptxas is kCompileFailed
-  bool want_ptx = false;
-  bool operator==(const CompileOptions&) const = default;
-};
-
-struct CompileResult {
-  Cubin cubin;
-  std::string ptx;  // when asked for
-  std::string log;  // NVRTC's and ptxas' own text
-  double milliseconds = 0;
-};
-
-struct CompileJob {
-  KernelSource source;
-  std::string arch;
-  CompileOptions options;
-};
-
-class Nvrtc {
+class Nvrtc final : public KernelCompiler {
  public:
   // The process's NVRTC, found and opened once. kNvrtcMissing lists every place that was tried.
   // Versions 12.8 to 13.x are accepted.
@@ -52,15 +31,15 @@ class Nvrtc {
 
   const std::string& path() const;
   // "nvrtc 13.0.88 CL-36424714": the full build, read from a probe compile's PTX header.
-  const std::string& compiler_id() const;
+  const std::string& compiler_id() const override;
   // Architectures this NVRTC can compile for, as in "sm_90a".
-  bool supports(std::string_view arch) const;
+  bool supports(std::string_view arch) const override;
 
   // One compile, on a thread of its own with an 8 MiB stack (callers may have tiny ones).
   // kCompileFailed: one sentence that names the IR value (the emitted line's comment) and NVRTC's
   // first error; the rest of the log follows on further lines. kUnsupported: an architecture that
   // this NVRTC does not know. kResourceLimit: a body over 4 MiB. kOutOfMemory.
-  Expected<CompileResult> compile(const CompileJob& job) const;
+  Expected<CompileResult> compile(const CompileJob& job) const override;
 
   // Many compiles in parallel on min(jobs, threads, cores, 8) threads; results in the jobs' order.
   std::vector<Expected<CompileResult>> compile_all(llvm::ArrayRef<CompileJob> jobs,
@@ -68,7 +47,10 @@ class Nvrtc {
 
   // The options that `job` is compiled with and whether spills pass, as text lines; part of the
   // key.
-  static std::string option_text(std::string_view arch, const CompileOptions& options);
+  std::string option_text(std::string_view arch, const CompileOptions& options) const override;
+
+  // templates_digest().
+  std::string header_digest() const override;
 
   ~Nvrtc();
 

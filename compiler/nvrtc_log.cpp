@@ -136,7 +136,12 @@ std::string value_of_line(llvm::StringRef body, int line) {
 
 std::string compile_error_message(const KernelSource& source, llvm::StringRef arch,
                                   llvm::StringRef log, llvm::StringRef status) {
-  const std::optional<LogError> error = first_log_error(log, source.symbol);
+  return compile_error_message(source, arch, first_log_error(log, source.symbol), log, status);
+}
+
+std::string compile_error_message(const KernelSource& source, llvm::StringRef arch,
+                                  const std::optional<LogError>& error, llvm::StringRef log,
+                                  llvm::StringRef status) {
   std::string message =
       fmt::format("kernel {} does not compile for {}: ", source.symbol, arch.str());
   if (!error) {

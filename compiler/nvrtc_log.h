@@ -34,8 +34,13 @@ std::optional<LogError> first_log_error(llvm::StringRef log, llvm::StringRef sym
 std::string value_of_line(llvm::StringRef body, int line);
 
 // One sentence that names the kernel, the first error with its place and the IR value, then the log
-// on further lines, cut at 64 KiB. `status` is NVRTC's text for the result, used when the log has
-// no error line.
+// on further lines, cut at 64 KiB. `status` is the compiler's text for the result, used when the
+// log has no error line.
+std::string compile_error_message(const KernelSource& source, llvm::StringRef arch,
+                                  const std::optional<LogError>& error, llvm::StringRef log,
+                                  llvm::StringRef status);
+
+// The same of NVRTC's log.
 std::string compile_error_message(const KernelSource& source, llvm::StringRef arch,
                                   llvm::StringRef log, llvm::StringRef status);
 

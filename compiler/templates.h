@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The device headers under templates/, embedded at build time. NVRTC is handed all of them by name,
-// so the emitted source needs no include path on the user's machine.
+// The device headers under templates/, embedded at build time, so that the emitted source needs no
+// include path on the user's machine: NVRTC is handed the templates by name, the host compiler
+// templates and twins as files.
 #pragma once
 
 #include <string_view>
@@ -14,9 +15,15 @@ struct EmbeddedTemplate {
   const char* text;
 };
 
+// All but sim/.
 llvm::ArrayRef<EmbeddedTemplate> embedded_templates();
 
-// SHA-256 over all names and texts, hex.
-std::string_view embedded_digest();
+// sim/: what the simulator's kernels include, in part in place of a template of the same name
+// ("sim/ptx/global.cuh").
+llvm::ArrayRef<EmbeddedTemplate> embedded_twins();
+
+// SHA-256 over all names and texts of the one table, hex.
+std::string_view templates_digest();
+std::string_view twins_digest();
 
 }  // namespace catenary

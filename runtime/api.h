@@ -31,9 +31,16 @@ struct MemoryAccess {
 
 // Values of the driver's enums, compared with cuda.h by driver_test.
 inline constexpr Result kSuccess = 0;
+inline constexpr Result kErrorInvalidValue = 1;
+inline constexpr Result kErrorOutOfMemory = 2;
+inline constexpr Result kErrorNoBinaryForGpu = 209;
+inline constexpr Result kErrorLaunchFailed = 719;
+inline constexpr Result kErrorNotSupported = 801;
+inline constexpr Result kErrorStreamCaptureUnsupported = 900;
 inline constexpr Result kErrorStreamCaptureImplicit = 906;
 inline constexpr int kFuncMaxDynamicSharedSize = 8;
 inline constexpr int kCaptureStatusNone = 0;
+inline constexpr int kCaptureStatusActive = 1;
 inline constexpr int kCaptureModeThreadLocal = 1;
 inline constexpr int kCaptureModeRelaxed = 2;
 inline constexpr unsigned kStreamNonBlocking = 1;

@@ -46,7 +46,8 @@ Error Executable::State::bind_tensors() {
     if (value.role == Role::kScalar) {
       ++num_scalars;
     } else {
-      tensors.push_back({value.name, false, 1, byte_span(chain.info(id).type)});
+      tensors.push_back(
+          {value.name, false, 1, byte_span(chain.info(id).type), value.role == Role::kWeight});
     }
   }
   num_inputs = tensors.size();

@@ -87,8 +87,9 @@ Error wrong_struct_size(const char* argument, size_t got, size_t want) {
 
 namespace {
 
-EngineOptions engine_options(const ctn_engine_options& given) {
+EngineOptions engine_options(const ctn_engine_options& given, bool simulated) {
   EngineOptions options;
+  options.backend = simulated ? Backend::kHost : Backend::kNvrtc;
   options.cache.directory = text_or_empty(given.cache_directory);
   options.cache.mode = static_cast<CacheMode>(given.cache_mode);
   if (given.warn != nullptr) {
@@ -152,7 +153,10 @@ ctn_status ctn_engine_create(const ctn_engine_options* options, ctn_engine** eng
                         "options->cache_mode is {}: use a value of ctn_cache_mode",
                         given.cache_mode);
     }
-    *engine = new ctn_engine{Engine(engine_options(given))};
+    // Its kernels are for the device that this process has.
+    Expected<bool> simulated = cuda::simulator_chosen();
+    if (!simulated) return simulated.takeError();
+    *engine = new ctn_engine{Engine(engine_options(given, *simulated))};
     return Error::success();
   });
 }

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // libcuda.so.1 -> Driver: opened once, every entry point of driver.def resolved by
-// cuGetProcAddress, initialised; its results as errors of this library; its primary contexts. Knows
-// no chain and no kernel.
+// cuGetProcAddress, initialised; its results as errors of this library; its primary contexts. Or
+// the simulator in its place. Knows no chain and no kernel.
 #include "runtime/driver.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <mutex>
+#include <string_view>
 
 #include "runtime/api.h"
+#include "runtime/simulated_driver.h"
 
 namespace catenary::cuda {
 namespace {
@@ -22,6 +25,8 @@ using GetProcAddress = Result (*)(const char* name, void** pointer, int version,
 // makes the question one load.
 std::atomic<bool> process_forked{false};
 std::atomic<const Driver*> overriding_driver{nullptr};
+std::atomic<bool> cuda_given{false};
+std::atomic<bool> simulator_asked_for{false};
 
 void watch_forks() {
   static std::once_flag once;
@@ -99,6 +104,14 @@ Expected<std::unique_ptr<Driver>> Driver::open() {
   return over(*api);
 }
 
+Expected<std::unique_ptr<Driver>> Driver::open_simulator() {
+  Expected<Api> api = simulator_api();
+  if (!api) return api.takeError();
+  Expected<std::unique_ptr<Driver>> driver = over(*api);
+  if (driver) (*driver)->simulated_ = true;
+  return driver;
+}
+
 Expected<std::unique_ptr<Driver>> Driver::over(const Api& api) {
   std::unique_ptr<Driver> driver(new Driver);
   driver->api_ = std::make_unique<const Api>(api);
@@ -128,26 +141,59 @@ Expected<const Driver*> Driver::get() {
         "survive fork(): start workers by exec or spawn, or open it in the child only");
   }
   if (const Driver* driver = overriding_driver.load()) return driver;
+  Expected<bool> simulated = simulator_chosen();
+  if (!simulated) return simulated.takeError();
   struct Opened {
     std::unique_ptr<Driver> driver;
     ErrorReport problem;
+    explicit Opened(Expected<std::unique_ptr<Driver>> result) {
+      if (result) {
+        driver = std::move(*result);
+      } else {
+        problem = take_report(result.takeError());
+      }
+    }
+    Expected<const Driver*> get() const {
+      if (driver) return driver.get();
+      return make_error_text(problem.code, problem.message);
+    }
   };
   // Never destroyed: a static object of the host may own a kernel and unload it later than this.
-  static const Opened& opened = *[] {
-    auto* result = new Opened;
-    Expected<std::unique_ptr<Driver>> driver = open();
-    if (driver) {
-      result->driver = std::move(*driver);
-    } else {
-      result->problem = take_report(driver.takeError());
-    }
-    return result;
-  }();
-  if (opened.driver) return opened.driver.get();
-  return make_error_text(opened.problem.code, opened.problem.message);
+  if (*simulated) {
+    static const Opened& simulator = *new Opened(open_simulator());
+    return simulator.get();
+  }
+  static const Opened& opened = *new Opened(open());
+  if (opened.driver) cuda_given = true;
+  return opened.get();
+}
+
+Error use_simulator() {
+  if (!cuda_given) {
+    simulator_asked_for = true;
+    return Error::success();
+  }
+  return make_error(ErrorCode::kInvalidArgument,
+                    "the simulator cannot take the place of the CUDA driver once that is in use: "
+                    "call use_simulator() first, or set CATENARY_DEVICE=sim");
+}
+
+Expected<bool> simulator_chosen() {
+  if (simulator_asked_for) return true;
+  const char* text = std::getenv("CATENARY_DEVICE");
+  const std::string_view name = text == nullptr ? "" : text;
+  if (name == "sim") return true;
+  if (name.empty() || name == "cuda") return false;
+  return make_error(ErrorCode::kInvalidArgument, "CATENARY_DEVICE is '{}': set it to sim or cuda",
+                    name);
 }
 
 Error Driver::error(Result result, const std::string& what) const {
+  if (simulated_) {
+    if (const auto said = take_simulator_report(result)) {
+      return make_error(said->code, "{} failed: {}", what, said->message);
+    }
+  }
   const char* name = nullptr;
   const char* text = nullptr;
   if (api_->get_error_name(result, &name) != kSuccess || name == nullptr) name = "unknown error";

@@ -43,6 +43,7 @@ struct LaunchAttribute {
     struct {
       unsigned x, y, z;
     } cluster;
+    const void* pointer;
   } value;
 };
 inline constexpr int kAttributeClusterDimension = 4;
@@ -63,8 +64,9 @@ struct Api;
 
 class Driver {
  public:
-  // The process's driver, opened and initialised once. kDriverMissing says what was tried: no
-  // libcuda.so.1, cuInit's error, or no device.
+  // The process's driver, opened and initialised once: CUDA's, or the simulator where that was
+  // chosen (below). kDriverMissing says what was tried: no libcuda.so.1, cuInit's error, or no
+  // device.
   // In a process forked after that, kDriver: CUDA does not survive fork().
   static Expected<const Driver*> get();
 
@@ -75,10 +77,12 @@ class Driver {
   const Api& api() const { return *api_; }
   int version() const { return version_; }  // 13000 for 13.0
   int device_count() const { return device_count_; }
+  bool simulated() const { return simulated_; }
 
   // The driver's name and sentence for a result, as an Error: 700, 715 to 719 and their like become
   // kContextPoisoned (the context is lost until the process ends), 2 kOutOfMemory, 209 and 222
-  // kArchMismatch, 900 to 908 kNotWarmedCapture, others kDriver. `what` is the failed step.
+  // kArchMismatch, 900 to 908 kNotWarmedCapture, others kDriver. A kernel's fault in the simulator
+  // is kSimulatorFault, and nothing is lost by it. `what` is the failed step.
   Error error(Result result, const std::string& what) const;
 
   // The primary context of `ordinal`, retained once and kept for the driver's life.
@@ -88,13 +92,22 @@ class Driver {
   friend class ScopedDriver;
   Driver();
   static Expected<std::unique_ptr<Driver>> open();
+  static Expected<std::unique_ptr<Driver>> open_simulator();
   static Expected<std::unique_ptr<Driver>> over(const Api& api);
   std::unique_ptr<const Api> api_;
   struct Contexts;
   std::unique_ptr<Contexts> contexts_;
   int version_ = 0;
   int device_count_ = 0;
+  bool simulated_ = false;
 };
+
+// From here on Driver::get() gives the simulator. kInvalidArgument: it has given CUDA's driver.
+Error use_simulator();
+
+// By use_simulator() or by CATENARY_DEVICE=sim. kInvalidArgument: CATENARY_DEVICE is neither sim
+// nor cuda.
+Expected<bool> simulator_chosen();
 
 struct DeviceInfo {
   int ordinal = 0;

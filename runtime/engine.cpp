@@ -9,7 +9,8 @@
 #include <thread>
 
 #include "compiler/emit.h"
-#include "compiler/templates.h"
+#include "compiler/host_compiler.h"
+#include "compiler/nvrtc.h"
 #include "ir/parallel.h"
 #include "runtime/executable.h"
 
@@ -25,6 +26,11 @@ bool is_refused_candidate(const ErrorReport& report) {
   return report.code == ErrorCode::kCompileFailed &&
          (report.message.find("spill") != std::string::npos ||
           report.message.find("C75") != std::string::npos);
+}
+
+Expected<const KernelCompiler*> find_compiler(Backend backend) {
+  if (backend == Backend::kHost) return HostCompiler::get();
+  return Nvrtc::get();
 }
 
 struct Job {
@@ -54,9 +60,10 @@ struct Engine::State {
   std::mutex loaded_mutex;
   std::map<LoadedKey, std::weak_ptr<const LoadedKernel>> loaded;
 
-  Error compile_kernel(const Nvrtc& nvrtc, const Target& target, CompiledKernel& kernel);
-  Expected<CompiledChain> compile_plan(const Nvrtc& nvrtc, const VerifiedChain& chain, Plan plan,
-                                       std::vector<std::string>& refused);
+  Error compile_kernel(const KernelCompiler& compiler, const Target& target,
+                       CompiledKernel& kernel);
+  Expected<CompiledChain> compile_plan(const KernelCompiler& compiler, const VerifiedChain& chain,
+                                       Plan plan, std::vector<std::string>& refused);
   Expected<std::shared_ptr<const LoadedKernel>> load_kernel(const cuda::Driver& driver, int device,
                                                             const CompiledKernel& kernel,
                                                             i64 dynamic_smem);
@@ -66,14 +73,15 @@ Engine::Engine(EngineOptions options) : state_(std::make_unique<State>(std::move
 Engine::~Engine() = default;
 CubinCache& Engine::cache() { return state_->cache; }
 
-Error Engine::State::compile_kernel(const Nvrtc& nvrtc, const Target& target,
+Error Engine::State::compile_kernel(const KernelCompiler& compiler, const Target& target,
                                     CompiledKernel& kernel) {
-  const KeyFields fields{kernel.source.body, std::string(embedded_digest()), target.arch,
-                         Nvrtc::option_text(target.arch, options.compile), nvrtc.compiler_id()};
+  const KeyFields fields{kernel.source.body, compiler.header_digest(), target.arch,
+                         compiler.option_text(target.arch, options.compile),
+                         compiler.compiler_id()};
   kernel.key = kernel_key(fields);
   auto cubin = cache.get(kernel.key, key_record(fields), [&]() -> Expected<Cubin> {
     Expected<CompileResult> result =
-        nvrtc.compile(CompileJob{kernel.source, target.arch, options.compile});
+        compiler.compile(CompileJob{kernel.source, target.arch, options.compile});
     if (!result) return result.takeError();
     return std::move(result->cubin);
   });
@@ -84,8 +92,9 @@ Error Engine::State::compile_kernel(const Nvrtc& nvrtc, const Target& target,
 
 // Emits and compiles every kernel of `plan`. On failure the error is the first one in the plan's
 // order, and `refused` gets the configs that another candidate may replace.
-Expected<CompiledChain> Engine::State::compile_plan(const Nvrtc& nvrtc, const VerifiedChain& chain,
-                                                    Plan plan, std::vector<std::string>& refused) {
+Expected<CompiledChain> Engine::State::compile_plan(const KernelCompiler& compiler,
+                                                    const VerifiedChain& chain, Plan plan,
+                                                    std::vector<std::string>& refused) {
   CompiledChain compiled{chain, std::move(plan), {}};
   std::vector<Job> jobs;
   for (size_t b = 0; b < compiled.plan.buckets.size(); ++b) {
@@ -100,7 +109,7 @@ Expected<CompiledChain> Engine::State::compile_plan(const Nvrtc& nvrtc, const Ve
   parallel_for(static_cast<i64>(jobs.size()), std::min(cores, kMaxCompileThreads), [&](i64 i) {
     Job& job = jobs[i];
     Error error =
-        compile_kernel(nvrtc, compiled.plan.target, compiled.buckets[job.bucket][job.kernel]);
+        compile_kernel(compiler, compiled.plan.target, compiled.buckets[job.bucket][job.kernel]);
     if (error) job.problem = take_report(std::move(error));
   });
   const Job* first = nullptr;
@@ -122,13 +131,13 @@ Expected<CompiledChain> Engine::State::compile_plan(const Nvrtc& nvrtc, const Ve
 Expected<std::shared_ptr<const CompiledChain>> Engine::compile(Chain chain, const Target& target) {
   Expected<VerifiedChain> verified = verify(std::move(chain));
   if (!verified) return verified.takeError();
-  Expected<const Nvrtc*> nvrtc = Nvrtc::get();
-  if (!nvrtc) return nvrtc.takeError();
-  if (!(*nvrtc)->supports(target.arch)) {
+  Expected<const KernelCompiler*> compiler = find_compiler(state_->options.backend);
+  if (!compiler) return compiler.takeError();
+  if (!(*compiler)->supports(target.arch)) {
     return make_error(ErrorCode::kUnsupported,
                       "{} cannot compile for {} (target '{}'): install a newer NVRTC, or choose "
                       "another target",
-                      (*nvrtc)->compiler_id(), target.arch, target.name);
+                      (*compiler)->compiler_id(), target.arch, target.name);
   }
   PlanOptions options = state_->options.plan;
   std::vector<std::string>& rejected = options.rejected;
@@ -143,7 +152,7 @@ Expected<std::shared_ptr<const CompiledChain>> Engine::compile(Chain chain, cons
     }
     std::vector<std::string> refused;
     Expected<CompiledChain> compiled =
-        state_->compile_plan(**nvrtc, *verified, std::move(*plan), refused);
+        state_->compile_plan(**compiler, *verified, std::move(*plan), refused);
     if (compiled) return std::make_shared<const CompiledChain>(std::move(*compiled));
     last = take_report(compiled.takeError());
     const size_t known = rejected.size();
@@ -174,18 +183,29 @@ Expected<std::shared_ptr<const LoadedKernel>> Engine::State::load_kernel(
 namespace {
 
 // Refuses before the driver is asked: its own words for this are "no kernel image is available".
-Error check_device(const CompiledChain& compiled, const cuda::DeviceInfo& info) {
+Error check_arch(const std::string& chain, const Cubin& cubin, const cuda::DeviceInfo& info,
+                 bool simulated) {
+  const std::string arch(planned_arch(cubin.arch));
+  if (is_host_arch(cubin.arch) != simulated) {
+    return make_error(ErrorCode::kArchMismatch,
+                      "chain '{}' is compiled for {}, and device {} ({}) is {}: compile it by an "
+                      "engine with backend {}",
+                      chain, simulated ? arch : "the simulator", info.ordinal, info.name,
+                      simulated ? "the simulator" : "a GPU", simulated ? "kHost" : "kNvrtc");
+  }
+  if (arch_runs_on(arch, info.compute_capability)) return Error::success();
+  return make_error(ErrorCode::kArchMismatch,
+                    "chain '{}' is compiled for {}, and device {} ({}) is sm_{}: compile it for {}",
+                    chain, arch, info.ordinal, info.name, info.compute_capability,
+                    info.target.arch);
+}
+
+Error check_device(const CompiledChain& compiled, const cuda::DeviceInfo& info, bool simulated) {
   const std::string& chain = compiled.chain.chain().name;
   for (size_t b = 0; b < compiled.buckets.size(); ++b) {
     for (size_t k = 0; k < compiled.buckets[b].size(); ++k) {
       const Cubin& cubin = *compiled.buckets[b][k].cubin;
-      if (!arch_runs_on(cubin.arch, info.compute_capability)) {
-        return make_error(ErrorCode::kArchMismatch,
-                          "chain '{}' is compiled for {}, and device {} ({}) is sm_{}: compile it "
-                          "for {}",
-                          chain, cubin.arch, info.ordinal, info.name, info.compute_capability,
-                          info.target.arch);
-      }
+      if (Error error = check_arch(chain, cubin, info, simulated)) return error;
       const i64 smem = compiled.plan.buckets[b].kernels[k].smem_bytes;
       if (smem > info.target.smem_per_cta) {
         return make_error(ErrorCode::kResourceLimit,
@@ -209,10 +229,10 @@ Expected<std::shared_ptr<const Executable>> Engine::load(
   }
   Expected<cuda::DeviceInfo> info = cuda::probe(device);
   if (!info) return info.takeError();
-  if (Error error = check_device(*compiled, *info)) return error;
+  const cuda::Driver* driver = *cuda::Driver::get();
+  if (Error error = check_device(*compiled, *info, driver->simulated())) return error;
   Expected<cuda::ScopedContext> scope = cuda::ScopedContext::primary(device);
   if (!scope) return scope.takeError();
-  const cuda::Driver* driver = *cuda::Driver::get();
   if (Error error = refuse_capture(*driver, stream)) return error;
 
   auto state = std::make_unique<Executable::State>();

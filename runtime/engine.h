@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/nvrtc.h"
+#include "compiler/kernel_compiler.h"
 #include "compiler/plan.h"
 #include "runtime/cache.h"
 #include "runtime/driver.h"
@@ -59,7 +59,11 @@ class Executable {
   std::unique_ptr<State> state_;
 };
 
+// What makes machine code: NVRTC for GPUs, the host's C++ compiler for the simulator.
+enum class Backend : u8 { kNvrtc, kHost };
+
 struct EngineOptions {
+  Backend backend = Backend::kNvrtc;
   CacheOptions cache;
   CompileOptions compile;
   PlanOptions plan;
@@ -71,12 +75,14 @@ class Engine {
   ~Engine();
 
   // Verify, plan, emit, compile (all kernels in parallel; cache first). A candidate that ptxas
-  // spills or warns about (C75xx) is dropped and the next best is planned. Needs no GPU.
+  // spills or warns about (C75xx) is dropped and the next best is planned. Needs no GPU. Errors
+  // are those of the steps; kNvrtcMissing, kHostCompilerMissing: the backend's compiler is.
   Expected<std::shared_ptr<const CompiledChain>> compile(Chain chain, const Target& target);
 
   // Loads into the primary context of `device`. Refused with kNotWarmedCapture while `stream` is
   // being captured (null: any blocking stream of the device; a non-blocking one is only seen when
-  // it is given, but loading never breaks its capture). kArchMismatch names both architectures.
+  // it is given, but loading never breaks its capture). kArchMismatch names both architectures, or
+  // says that a GPU's machine code met the simulator or the other way round.
   Expected<std::shared_ptr<const Executable>> load(std::shared_ptr<const CompiledChain> compiled,
                                                    int device, cuda::Stream stream = nullptr);
 

@@ -61,11 +61,13 @@ Error Executable::launch(const LaunchArguments& arguments) const {
   // The edge before the first kernel is the caller's to allow. A kernel without CTAs is not
   // launched, and the one after it then has no planned edge to what runs before.
   bool may_overlap = arguments.overlap_previous;
+  bool first = true;
   for (const BoundKernel& kernel : bucket->kernels) {
     const i64 ctas = kernel.grid.ctas(arguments.symbol);
     if (ctas > 0) {
-      const bool overlap = may_overlap && kernel.overlap;
-      if (Error error = state.launch_kernel(kernel, ctas, overlap, arguments)) return error;
+      const State::Edge edge{first, may_overlap && kernel.overlap};
+      if (Error error = state.launch_kernel(kernel, ctas, edge, arguments)) return error;
+      first = false;
     }
     may_overlap = ctas > 0;
   }
@@ -174,7 +176,31 @@ Error Executable::State::overlapping(int a, int b) const {
                     text(out), text(out == a ? b : a));
 }
 
-Error Executable::State::launch_kernel(const BoundKernel& kernel, i64 ctas, bool overlap,
+cuda::SimulatedLaunch Executable::State::describe(const BoundKernel& kernel, Edge edge,
+                                                  const LaunchArguments& arguments) const {
+  cuda::SimulatedLaunch facts;
+  facts.parameter_bytes = static_cast<size_t>(
+      params_bytes(static_cast<i64>(kernel.pointers), static_cast<i64>(kernel.scalars.size())));
+  facts.first_of_chain = edge.first;
+  for (const BoundSlot& slot : kernel.slots) {
+    sim::Region region;
+    if (slot.tensor < 0) {
+      region = {"workspace", sim::RegionRole::kWorkspace,
+                reinterpret_cast<std::uintptr_t>(arguments.workspace), workspace_bytes};
+    } else {
+      const BoundTensor& tensor = tensors[slot.tensor];
+      const auto role = tensor.output   ? sim::RegionRole::kOutput
+                        : tensor.weight ? sim::RegionRole::kWeight
+                                        : sim::RegionRole::kInput;
+      region = {tensor.name, role, reinterpret_cast<std::uintptr_t>(arguments.tensors[slot.tensor]),
+                tensor.span.bytes(arguments.symbol)};
+    }
+    if (region.bytes > 0) facts.regions.push_back(std::move(region));
+  }
+  return facts;
+}
+
+Error Executable::State::launch_kernel(const BoundKernel& kernel, i64 ctas, Edge edge,
                                        const LaunchArguments& arguments) const {
   // Params<pointers, scalars> of templates/shared/params.h: 8-byte words, then floats.
   u64 image[kMaxParameterBytes / 8];
@@ -191,19 +217,25 @@ Error Executable::State::launch_kernel(const BoundKernel& kernel, i64 ctas, bool
     std::memcpy(floats + 4 * i, &arguments.scalars[kernel.scalars[i]], 4);
   }
 
-  cuda::LaunchAttribute attribute;
+  cuda::LaunchAttribute attributes[2];
   cuda::LaunchConfig config{};
   config.grid_x = static_cast<unsigned>(ctas);
   config.grid_y = config.grid_z = config.block_y = config.block_z = 1;
   config.block_x = kernel.threads;
   config.shared_mem_bytes = kernel.smem_bytes;
   config.stream = arguments.stream;
-  if (overlap) {
-    attribute = {};
+  config.attributes = attributes;
+  if (edge.overlap) {
+    cuda::LaunchAttribute& attribute = attributes[config.num_attributes++] = {};
     attribute.id = cuda::kAttributeProgrammaticStreamSerialization;
     attribute.value.programmatic_stream_serialization_allowed = 1;
-    config.attributes = &attribute;
-    config.num_attributes = 1;
+  }
+  cuda::SimulatedLaunch facts;
+  if (driver->simulated()) {
+    facts = describe(kernel, edge, arguments);
+    cuda::LaunchAttribute& attribute = attributes[config.num_attributes++] = {};
+    attribute.id = cuda::kAttributeSimulatedLaunch;
+    attribute.value.pointer = &facts;
   }
   void* parameters[] = {image};
   const cuda::Result result =

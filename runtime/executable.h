@@ -8,6 +8,7 @@
 
 #include "runtime/engine.h"
 #include "runtime/loaded_kernel.h"
+#include "runtime/simulated_launch.h"
 
 namespace catenary {
 
@@ -37,6 +38,7 @@ struct BoundTensor {
   bool output = false;
   i64 align = 1;
   ByteSpan span;
+  bool weight = false;
 };
 
 // Where one pointer of the parameter image comes from.
@@ -87,8 +89,15 @@ struct Executable::State {
   Error check_overlap(const LaunchArguments& arguments) const;
   Error overlapping(int a, int b) const;
   Error wrong_symbol(i64 symbol) const;
-  Error launch_kernel(const BoundKernel& kernel, i64 ctas, bool overlap,
+  struct Edge {
+    bool first = false;    // of the chain's kernels
+    bool overlap = false;  // may start before the kernel before has ended
+  };
+  Error launch_kernel(const BoundKernel& kernel, i64 ctas, Edge edge,
                       const LaunchArguments& arguments) const;
+  // For the simulator alone; allocates.
+  cuda::SimulatedLaunch describe(const BoundKernel& kernel, Edge edge,
+                                 const LaunchArguments& arguments) const;
 };
 
 }  // namespace catenary

@@ -5,6 +5,7 @@
 
 #include "compiler/emit.h"
 #include "compiler/explain.h"
+#include "compiler/nvrtc.h"
 #include "ir/names.h"
 #include "ir/text.h"
 #include "llvm/Support/FormatVariadic.h"

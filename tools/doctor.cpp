@@ -26,7 +26,7 @@ void print_row(const char* label, const std::string& text) {
 void print_build() {
   print_row("catenary", CATENARY_VERSION);
   print_row("built", fmt::format("g++ {}, templates {}", __VERSION__,
-                                 std::string(embedded_digest()).substr(0, 16)));
+                                 std::string(templates_digest()).substr(0, 16)));
 }
 
 // True where kernels can be compiled.

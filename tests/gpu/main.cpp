@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
+#include "compiler/nvrtc.h"
 #include "tests/gpu/configs.h"
 #include "tests/gpu/modes.h"
 

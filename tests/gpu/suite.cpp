@@ -7,6 +7,7 @@
 #include <ctime>
 #include <fstream>
 
+#include "compiler/nvrtc.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
 #include "tests/support/fake_driver.h"

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the simulator is told of a launch beyond cuLaunchKernelEx: a launch attribute of our own,
+// which Executable adds where the driver is the simulator.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "simulator/simulator.h"
+
+namespace catenary::cuda {
+
+// LaunchAttribute::id; value.pointer is a SimulatedLaunch that lives until the call returns.
+inline constexpr int kAttributeSimulatedLaunch = 0x43544e;
+
+struct SimulatedLaunch {
+  size_t parameter_bytes = 0;
+  std::vector<sim::Region> regions;  // the tensors of this kernel
+  // The kernels of a chain come one after another. Before the first one runs, what they write holds
+  // nothing yet.
+  bool first_of_chain = false;
+};
+
+}  // namespace catenary::cuda
