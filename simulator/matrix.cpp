@@ -36,15 +36,15 @@ double memory_value(Number number, const u8* from) {
 }
 
 // 16-byte chunks in a row of a swizzle atom, which has eight rows.
-u32 atom_chunks(Swizzle swizzle) {
+u32 atom_chunks(MatrixSwizzle swizzle) {
   switch (swizzle) {
-    case Swizzle::kNone:
+    case MatrixSwizzle::kNone:
       return 1;
-    case Swizzle::k128:
+    case MatrixSwizzle::k128:
       return 8;
-    case Swizzle::k64:
+    case MatrixSwizzle::k64:
       return 4;
-    case Swizzle::k32:
+    case MatrixSwizzle::k32:
       return 2;
   }
   return 1;
@@ -221,7 +221,7 @@ Expected<MatrixDescriptor> decode_descriptor(u64 bits) {
   d.leading = static_cast<u32>(bits >> 16 & kField) * kChunk;
   d.stride = static_cast<u32>(bits >> 32 & kField) * kChunk;
   d.base_offset = static_cast<u32>(bits >> 49 & 7);
-  d.swizzle = static_cast<Swizzle>(bits >> 62);
+  d.swizzle = static_cast<MatrixSwizzle>(bits >> 62);
   return d;
 }
 

@@ -101,7 +101,7 @@ void store_matrix(const std::array<u8*, 8>& rows, bool trans,
 
 // --- matrix descriptors ---
 
-enum class Swizzle : u8 { kNone = 0, k128 = 1, k64 = 2, k32 = 3 };  // as encoded
+enum class MatrixSwizzle : u8 { kNone = 0, k128 = 1, k64 = 2, k32 = 3 };  // as encoded
 
 // All in bytes but base_offset, which counts lines of 128 bytes.
 struct MatrixDescriptor {
@@ -109,7 +109,7 @@ struct MatrixDescriptor {
   u32 leading = 0;
   u32 stride = 0;
   u32 base_offset = 0;
-  Swizzle swizzle = Swizzle::kNone;
+  MatrixSwizzle swizzle = MatrixSwizzle::kNone;
 };
 
 // One operand of one product as it lies in shared memory: rows of A, or columns of B, by K.
