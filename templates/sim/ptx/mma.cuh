@@ -43,51 +43,31 @@ CATENARY_DEVICE U32x2 ldmatrix_x2_trans(u32 address, sim::Site at = sim::here())
 }
 
 CATENARY_DEVICE void stmatrix_x1(u32 address, u32 v, sim::Site at = sim::here()) {
-  const sim::Site site = sim::in(at, __func__);
-  sim::use(v, site);
-  sim::machine->stmatrix(address, &v, 1, false, site);
+  sim::machine->stmatrix(address, &v, 1, false, sim::in(at, __func__));
 }
 
 CATENARY_DEVICE void stmatrix_x1_trans(u32 address, u32 v, sim::Site at = sim::here()) {
-  const sim::Site site = sim::in(at, __func__);
-  sim::use(v, site);
-  sim::machine->stmatrix(address, &v, 1, true, site);
+  sim::machine->stmatrix(address, &v, 1, true, sim::in(at, __func__));
 }
 
 CATENARY_DEVICE void stmatrix_x2(u32 address, U32x2 v, sim::Site at = sim::here()) {
-  const sim::Site site = sim::in(at, __func__);
-  sim::use(v.x, site);
-  sim::use(v.y, site);
   const u32 words[2] = {v.x, v.y};
-  sim::machine->stmatrix(address, words, 2, false, site);
+  sim::machine->stmatrix(address, words, 2, false, sim::in(at, __func__));
 }
 
 CATENARY_DEVICE void stmatrix_x2_trans(u32 address, U32x2 v, sim::Site at = sim::here()) {
-  const sim::Site site = sim::in(at, __func__);
-  sim::use(v.x, site);
-  sim::use(v.y, site);
   const u32 words[2] = {v.x, v.y};
-  sim::machine->stmatrix(address, words, 2, true, site);
+  sim::machine->stmatrix(address, words, 2, true, sim::in(at, __func__));
 }
 
 CATENARY_DEVICE void stmatrix_x4(u32 address, U32x4 v, sim::Site at = sim::here()) {
-  const sim::Site site = sim::in(at, __func__);
-  sim::use(v.x, site);
-  sim::use(v.y, site);
-  sim::use(v.z, site);
-  sim::use(v.w, site);
   const u32 words[4] = {v.x, v.y, v.z, v.w};
-  sim::machine->stmatrix(address, words, 4, false, site);
+  sim::machine->stmatrix(address, words, 4, false, sim::in(at, __func__));
 }
 
 CATENARY_DEVICE void stmatrix_x4_trans(u32 address, U32x4 v, sim::Site at = sim::here()) {
-  const sim::Site site = sim::in(at, __func__);
-  sim::use(v.x, site);
-  sim::use(v.y, site);
-  sim::use(v.z, site);
-  sim::use(v.w, site);
   const u32 words[4] = {v.x, v.y, v.z, v.w};
-  sim::machine->stmatrix(address, words, 4, true, site);
+  sim::machine->stmatrix(address, words, 4, true, sim::in(at, __func__));
 }
 
 namespace sim {
@@ -95,7 +75,6 @@ namespace sim {
 inline void mma(float (&d)[4], const U32x4& a, u32 b0, u32 b1, Number number, Site site) {
   const u32 a_words[4] = {a.x, a.y, a.z, a.w};
   const u32 b_words[2] = {b0, b1};
-  for (float v : d) use(v, site);
   machine->mma(d, a_words, b_words, number, site);
 }
 

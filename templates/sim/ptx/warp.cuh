@@ -7,24 +7,20 @@
 namespace catenary {
 
 CATENARY_DEVICE u32 shuffle_index(u32 value, u32 lane, sim::Site at = sim::here()) {
-  sim::use(value, sim::in(at, __func__));
   return sim::machine->shuffle(value, lane, sim::Shuffle::kIndex, 0xffffffffu,
                                sim::in(at, __func__));
 }
 
 CATENARY_DEVICE u32 shuffle_xor(u32 value, u32 mask, sim::Site at = sim::here()) {
-  sim::use(value, sim::in(at, __func__));
   return sim::machine->shuffle(value, mask, sim::Shuffle::kXor, 0xffffffffu, sim::in(at, __func__));
 }
 
 CATENARY_DEVICE u32 shuffle_up(u32 value, u32 distance, sim::Site at = sim::here()) {
-  sim::use(value, sim::in(at, __func__));
   return sim::machine->shuffle(value, distance, sim::Shuffle::kUp, 0xffffffffu,
                                sim::in(at, __func__));
 }
 
 CATENARY_DEVICE u32 shuffle_down(u32 value, u32 distance, sim::Site at = sim::here()) {
-  sim::use(value, sim::in(at, __func__));
   return sim::machine->shuffle(value, distance, sim::Shuffle::kDown, 0xffffffffu,
                                sim::in(at, __func__));
 }

@@ -36,7 +36,6 @@ inline void wgmma(float (&d)[N / 2], const WgmmaOperands& operands, Site site) {
 template <int N>
 inline void wgmma_registers(float (&d)[N / 2], const U32x4& a, WgmmaOperands operands, Site site) {
   const u32 words[4] = {a.x, a.y, a.z, a.w};
-  for (u32 word : words) use(word, site);
   operands.a_registers = words;
   wgmma<N>(d, operands, site);
 }
