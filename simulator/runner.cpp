@@ -260,7 +260,9 @@ void Runner::retire(Thread& thread) {
   free_stacks_.push_back(thread.stack);
   thread.stack = nullptr;
   Cta& cta = *thread.cta;
-  if (--cta.live == 0) finish_cta(cta);
+  --cta.live;
+  complete_cluster_barrier_if_due(*cta.cluster);
+  if (cta.live == 0) finish_cta(cta);
 }
 
 void Runner::finish_cta(Cta& cta) {

@@ -9,6 +9,7 @@
 #include "fmt/format.h"
 #include "simulator/fault.h"
 #include "simulator/state.h"
+#include "simulator/tensor_map.h"
 
 namespace catenary::sim {
 
@@ -177,10 +178,39 @@ class Runner final : public Machine {
   void land_all(const std::function<bool(const Operation&)>& wanted);
 
   // --- mbarriers (runner_mbarrier.cpp) ---
-  Mbarrier& find_mbarrier(u32 address, Site site, Cta** cta = nullptr);
-  // `bytes` of a copy that was issued for `phase` have landed.
-  void complete_transaction(Cta& cta, u32 offset, u32 phase, u32 bytes, Site site);
-  void complete_phase_if_due(Cta& cta, u32 offset);
+  struct Barrier {
+    Cta* cta;
+    u32 offset;
+    Mbarrier* object;
+  };
+  // The object at a shared address; `own`: the instruction takes those of its own CTA alone. Faults
+  // where there is none, or its initialisation is not known to the running thread.
+  Barrier find_mbarrier(u32 address, bool own, Site site);
+  // Faults where the asynchronous proxy and other CTAs may not know the initialisation.
+  void check_published(const Barrier& barrier, Site site);
+  void take_arrivals(const Barrier& barrier, u32 count, Site site);
+  void complete_phase_if_due(const Barrier& barrier, Site site);
+  // An asynchronous write of [place, place + bytes) that completes at `barrier`: checks it against
+  // what the running thread knows, issues `write`, and counts the bytes when it has landed.
+  void issue_transaction(const Place& place, u32 bytes, const Barrier& barrier, bool async_proxy,
+                         Site site, std::function<void()> write);
+  static std::string mbarrier_name(const Barrier& barrier);
+  static std::string describe_wait(const Barrier& barrier);
+
+  // --- bulk copies (runner_bulk.cpp) ---
+  // Reads shared memory when it lands, then writes what it read to global memory, later still.
+  void issue_store(Site site, std::function<std::vector<u8>()> read,
+                   std::function<void(const std::vector<u8>&)> write);
+  void bulk_write(void* to, u32 from, u32 bytes, bool add, Number number, Site site);
+  void check_bulk_size(u32 bytes, Site site);
+  // Calls `act` for each CTA of the mask, with the address that names its copy of `to`.
+  void for_each_rank(u32 to, u32 barrier, u32 mask, Site site,
+                     const std::function<void(u32 to, u32 barrier)>& act);
+  TensorMapSpec read_map(const void* map, u32 rank, Site site);
+  void tensor_write(const void* map, const i32* at, u32 rank, u32 from, bool add, Site site);
+
+  // --- clusters (runner_cluster.cpp) ---
+  void complete_cluster_barrier_if_due(Cluster& cluster);
 
  private:
   Memory& memory_;

@@ -34,6 +34,7 @@ struct Operation {
   Cta* target = nullptr;  // whose shared memory it writes, if any
   Site site = {};
   std::function<void()> land;  // the effect
+  bool reads = false;          // kBulkStore: has yet to read shared memory
 };
 
 // Groups of one thread's asynchronous operations of one kind.
@@ -86,8 +87,8 @@ struct Thread {
   // Of a warpgroup's first thread alone, from the first wgmma.fence on.
   std::unique_ptr<WarpgroupState> warpgroup;
   u32 priority = 0;  // the scheduler's
-  // The last phase of each mbarrier that this thread has seen complete, by key (mbarrier_key).
-  std::unordered_map<u64, u32> phases_seen;
+  // By component of an mbarrier: how many of its phases were complete when this thread last saw one.
+  std::unordered_map<u32, u32> phases_seen;
   Thread(const Components& components, u32 number, StampPtr base)
       : number(number), clock(components, number, std::move(base)) {}
 };
@@ -102,20 +103,29 @@ struct NamedBarrier {
   std::vector<Thread*> waiting;
 };
 
+// A thread that has asked for the end of `phase` and not seen it.
+struct MbarrierWaiter {
+  Thread* thread;
+  u32 phase;
+};
+
 // An mbarrier object in shared memory (PTX ISA 9.7.13.15).
 struct Mbarrier {
   u32 component = 0;  // epoch p + 1: the transactions of phase p
   u32 count = 0;      // arrivals of a phase
   u32 pending = 0;
-  i64 transactions = 0;    // bytes expected and not delivered, or less than 0
-  u32 phase = 0;           // that is incomplete now
-  bool published = false;  // fence.mbarrier_init or a proxy fence has followed its initialisation
+  i64 transactions = 0;  // bytes expected and not delivered, or less than 0
+  i64 expected = 0;      // bytes, of the incomplete phase in all
+  i64 issued = 0;        // bytes of the copies that were issued for it
+  u32 asynchronous = 0;  // arrivals of cp.async that are on their way
+  u32 phase = 0;         // that is incomplete now
   Thread* initialised_by = nullptr;
   u32 initialised_epoch = 0;
+  u32 published_epoch = 0;  // of its fence.mbarrier_init; 0: none yet
   Site site = {};
   Meeting meeting;  // of the incomplete phase
   StampPtr last;    // of the phase before
-  std::vector<Thread*> waiting;
+  std::vector<MbarrierWaiter> waiting;
 };
 
 struct Cta {
@@ -144,12 +154,13 @@ struct Cluster {
   u32 live = 0;  // CTAs that have not exited
   // barrier.cluster: arrivals of the phase that is open.
   u32 arrived = 0;
-  u32 phase = 0;
+  u32 phase = 0;  // phases that are complete
   Meeting meeting;
   StampPtr last;
-  std::unordered_map<u32, u32> arrived_phase;  // by thread number: phases it has arrived at
+  std::vector<u32> arrivals;  // by thread number: how often it has arrived
+  std::vector<u32> waits;     // and waited
   std::vector<Thread*> waiting;
-  explicit Cluster(u32 threads) : components(threads) {}
+  explicit Cluster(u32 threads) : components(threads), arrivals(threads), waits(threads) {}
 };
 
 struct Grid {
