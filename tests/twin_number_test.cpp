@@ -10,8 +10,8 @@
 #include <random>
 
 #include "ir/reference.h"
-#include "ptx/convert.cuh"
-#include "ptx/math.cuh"
+#include "sim/ptx/convert.cuh"
+#include "sim/ptx/math.cuh"
 #include "tests/support/sim_kernel.h"
 
 namespace catenary {

@@ -7,9 +7,12 @@
 
 namespace catenary::sim {
 
+// Copied, as a parameter that holds tensor maps asks for more alignment than `parameters` has.
 template <class P>
 void call(void (*kernel)(P), const void* parameters) {
-  kernel(*static_cast<const P*>(parameters));
+  P copy;
+  __builtin_memcpy(&copy, parameters, sizeof copy);
+  kernel(copy);
 }
 
 }  // namespace catenary::sim
