@@ -40,11 +40,13 @@ constexpr const char* kProbe =
     "  return rows<Config{.m = 3, .wide = true}>();\n"
     "}\n";
 
-// The files of one compile, removed at its end.
+// The files of one compile, removed at its end. Not beside the headers: a quoted include looks in
+// the file's own folder first, before the twins.
 struct Unit {
   explicit Unit(const std::string& folder) {
     static std::atomic<u64> count{0};
-    const std::string name = fmt::format("{}/unit{}", folder, ++count);
+    llvm::sys::fs::create_directory(folder + "/units");
+    const std::string name = fmt::format("{}/units/unit{}", folder, ++count);
     source = name + ".cpp";
     object = name + ".so";
     log = name + ".log";
@@ -169,6 +171,12 @@ Expected<const HostCompiler*> HostCompiler::get() {
   return instance = compiler->release();
 }
 
+HostCompiler HostCompiler::over(std::string folder) const {
+  HostCompiler compiler = *this;
+  compiler.over_ = std::move(folder);
+  return compiler;
+}
+
 Expected<CompileResult> HostCompiler::compile(const CompileJob& job) const {
   const auto start = std::chrono::steady_clock::now();
   Expected<std::string> folder = header_folder();
@@ -177,9 +185,12 @@ Expected<CompileResult> HostCompiler::compile(const CompileJob& job) const {
   if (Error error = write_text(unit.source, unit_text(job.source))) return error;
   std::vector<std::string> arguments{path_};
   llvm::append_range(arguments, option_list(job.arch, job.options));
+  for (const std::string& headers : {over_, *folder}) {
+    if (headers.empty()) continue;
+    arguments.insert(arguments.end(), {"-I", headers + "/sim", "-I", headers});
+  }
   arguments.insert(arguments.end(),
-                   {"-fdiagnostics-color=never", "-Wl,-z,defs", "-I", *folder + "/sim", "-I",
-                    *folder, "-o", unit.object, unit.source});
+                   {"-fdiagnostics-color=never", "-Wl,-z,defs", "-o", unit.object, unit.source});
   const ProcessResult run = run_process(arguments, unit.log, kCompileSeconds);
   if (run.status == -1) {
     return make_error(ErrorCode::kHostCompilerMissing,

@@ -31,6 +31,10 @@ class HostCompiler final : public KernelCompiler {
   // The compiler `program`, a path or a name on the path. kHostCompilerMissing.
   static Expected<std::unique_ptr<HostCompiler>> open(const std::string& program);
 
+  // The same compiler; headers below `folder` stand in for those of the same names. For tests that
+  // plant faults: header_digest() does not tell it from this one, so no cache may be shared.
+  HostCompiler over(std::string folder) const;
+
   const std::string& path() const { return path_; }
   // "host g++ (Debian 12.2.0-14+deb12u1) 12.2.0".
   const std::string& compiler_id() const override { return compiler_id_; }
@@ -57,6 +61,7 @@ class HostCompiler final : public KernelCompiler {
   Expected<std::string> try_out();
   std::string path_;
   std::string compiler_id_;
+  std::string over_;              // a folder of headers that come first; empty: none
   bool fills_variables_ = false;  // knows -ftrivial-auto-var-init
 };
 
