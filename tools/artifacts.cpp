@@ -5,6 +5,7 @@
 
 #include "compiler/emit.h"
 #include "compiler/explain.h"
+#include "compiler/host_compiler.h"
 #include "compiler/nvrtc.h"
 #include "ir/names.h"
 #include "ir/text.h"
@@ -85,9 +86,10 @@ Error write_kernel(const std::string& path, const CompiledKernel& kernel, Artifa
     if (Error error = write_ptx(path + ".ptx", kernel, written)) return error;
   }
   if (kinds.cubin) {
+    const char* suffix = is_host_arch(kernel.cubin->arch) ? ".so" : ".cubin";
     const std::vector<u8>& image = kernel.cubin->image;
     const llvm::StringRef bytes(reinterpret_cast<const char*>(image.data()), image.size());
-    if (Error error = write(path + ".cubin", bytes, written)) return error;
+    if (Error error = write(path + suffix, bytes, written)) return error;
   }
   if (kinds.sass && disassembler) {
     write_sass(*disassembler, path + ".cubin", path + ".sass", written);
@@ -151,7 +153,14 @@ Error write_plan(const std::string& folder, const VerifiedChain& chain, const Pl
 
 Error write_dump(const std::string& folder, const CompiledChain& compiled, Artifacts& written) {
   if (Error error = write_plan(folder, compiled.chain, compiled.plan, written)) return error;
-  return write_kernels(folder, compiled, {true, true, true, true}, written);
+  const bool for_host = !compiled.buckets.empty() && !compiled.buckets.front().empty() &&
+                        is_host_arch(compiled.buckets.front().front().cubin->arch);
+  if (for_host) {
+    written.notes.push_back(
+        "no PTX and no SASS: these kernels are for the simulator; `catenary compile` writes those "
+        "for a GPU");
+  }
+  return write_kernels(folder, compiled, {true, !for_host, true, !for_host}, written);
 }
 
 }  // namespace catenary::tools

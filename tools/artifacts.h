@@ -12,9 +12,9 @@ namespace catenary::tools {
 
 struct ArtifactKinds {
   bool source = false;
-  bool ptx = false;
-  bool cubin = false;
-  bool sass = false;  // where cuobjdump or nvdisasm is found, else a note
+  bool ptx = false;    // of kernels for a GPU alone, as is SASS
+  bool cubin = false;  // of kernels for the simulator a shared object
+  bool sass = false;   // where cuobjdump or nvdisasm is found, else a note
 };
 
 struct Artifacts {

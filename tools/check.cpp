@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// `catenary check`: runs a chain and compares every output with the float64 reference. Without a
-// device it checks the reference against itself and says so.
+// `catenary check`: runs a chain and compares every output with the float64 reference, in the
+// simulator under as many seeds as wanted. Where no kernel can run it checks the reference against
+// itself and says so.
 #include <CLI/CLI.hpp>
 
 #include "ir/compare.h"
@@ -15,6 +16,7 @@ namespace {
 
 struct CheckOptions : ExecutionOptions {
   i64 samples = 0;
+  int schedules = 1;
 };
 
 struct Row {
@@ -46,8 +48,8 @@ CompareMode compare_mode(const VerifiedChain& chain, const CheckOptions& options
   return exact ? CompareMode::kExact : CompareMode::kInterval;
 }
 
-Expected<std::vector<Row>> check_rows(const VerifiedChain& chain, const CheckOptions& options,
-                                      const Execution& execution) {
+Expected<std::vector<Row>> check_rows(const CheckOptions& options, const Execution& execution) {
+  const VerifiedChain& chain = execution.chain;
   std::vector<HostOutput> outputs;
   if (execution.on_device()) {
     auto run = run_on_device(*execution.executable, execution.data.inputs);
@@ -93,26 +95,52 @@ size_t num_kernels(const Execution& execution) {
   return plan.buckets[find_bucket(plan, execution.symbol)].kernels.size();
 }
 
+// Compares the run of `seed`, already prepared. kMismatch when an output is wrong.
+Error check_seed(const CheckOptions& options, const Execution& execution, u64 seed, bool last) {
+  Expected<std::vector<Row>> rows = check_rows(options, execution);
+  if (!rows) return rows.takeError();
+  const auto wrong = llvm::find_if(*rows, [](const Row& row) { return !row.result.ok(); });
+  if (last || wrong != rows->end()) print_rows(*rows);
+  if (wrong == rows->end()) return Error::success();
+  const std::string where = execution.place == Place::kSim
+                                ? fmt::format("{}, seed {}", execution.where, seed)
+                                : execution.where;
+  return make_error(ErrorCode::kMismatch, "output '{}' is wrong on {}: {}", wrong->name, where,
+                    to_string(wrong->result));
+}
+
+void print_verdict(const CheckOptions& options, const Execution& execution) {
+  if (!execution.on_device()) {
+    fmt::print("no kernel ran: this checked only that the reference accepts its own rounding\n");
+    return;
+  }
+  const bool exact = compare_mode(execution.chain, options) == CompareMode::kExact;
+  const std::string seeds = options.schedules > 1 ? fmt::format(" under {} seeds from {}",
+                                                                options.schedules, options.seed)
+                                                  : "";
+  fmt::print("{} kernel(s) ran on {}{}; compared with the float64 reference {}\n",
+             num_kernels(execution), execution.where, seeds,
+             exact ? "bit for bit" : "within its error bounds");
+}
+
 Error check(const CheckOptions& options, const VerifiedChain& chain) {
   Expected<Execution> execution = prepare(chain, options);
   if (!execution) return execution.takeError();
-  Expected<std::vector<Row>> rows = check_rows(chain, options, *execution);
-  if (!rows) return rows.takeError();
-  print_rows(*rows);
-  const bool exact = compare_mode(chain, options) == CompareMode::kExact;
-  if (execution->on_device()) {
-    fmt::print("{} kernel(s) ran on {}; compared with the float64 reference {}\n",
-               num_kernels(*execution), execution->where,
-               exact ? "bit for bit" : "within its error bounds");
-  } else {
-    fmt::print("no kernel ran: this checked only that the reference accepts its own rounding\n");
+  if (options.schedules > 1 && execution->place != Place::kSim) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "--schedules is {}, and the chain runs on {}: only the simulator has "
+                      "schedules, so add --device sim",
+                      options.schedules, execution->where);
   }
-  for (const Row& row : *rows) {
-    if (!row.result.ok()) {
-      return make_error(ErrorCode::kMismatch, "output '{}' is wrong on {}: {}", row.name,
-                        execution->where, to_string(row.result));
+  for (int i = 0; i < options.schedules; ++i) {
+    const u64 seed = options.seed + static_cast<u64>(i);
+    if (i > 0) {
+      if (Error error = seed_execution(*execution, options, seed)) return error;
     }
+    const bool last = i + 1 == options.schedules;
+    if (Error error = check_seed(options, *execution, seed, last)) return error;
   }
+  print_verdict(options, *execution);
   return Error::success();
 }
 
@@ -127,6 +155,11 @@ void add_check(CLI::App& app, int& exit_code) {
                    "Elements of each output to compare; default: all where that takes seconds, "
                    "else a sample that does")
       ->check(CLI::PositiveNumber);
+  command
+      ->add_option("--schedules", options->schedules,
+                   "In the simulator: check under this many successive seeds, from --seed on")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   command->callback([options, &exit_code] {
     exit_code = with_chain(options->file,
                            [&](const VerifiedChain& chain) { return check(*options, chain); });

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "tools/progress.h"
+
 namespace catenary::tools {
 namespace {
 
@@ -102,6 +104,7 @@ Expected<std::vector<HostOutput>> run_on_device(const Executable& executable,
   launch.scalars = arguments.scalars;
   launch.symbol = inputs.symbol;
   launch.workspace = arguments.workspace;
+  const Progress progress("running the kernels");
   if (Error error = executable.launch(launch)) return error;
   std::vector<HostOutput> outputs;
   for (size_t i = 0; i < types.size(); ++i) {

@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "compiler/host_compiler.h"
 #include "compiler/nvrtc.h"
 #include "compiler/templates.h"
 #include "runtime/cache.h"
@@ -58,15 +59,31 @@ void print_device(int ordinal, std::vector<std::string>& advice) {
                                   bytes_text(info->memory_bytes), info->target.name));
 }
 
-void print_driver(std::vector<std::string>& advice) {
+// True where kernels can run in the simulator.
+bool print_host_compiler(std::vector<std::string>& advice) {
+  Expected<const HostCompiler*> compiler = HostCompiler::get();
+  if (!compiler) {
+    print_row("simulator", "missing: no C++ compiler");
+    advice.push_back(take_report(compiler.takeError()).message);
+    return false;
+  }
+  print_row("simulator",
+            fmt::format("by {} at {}", (*compiler)->compiler_id(), (*compiler)->path()));
+  return true;
+}
+
+void print_driver(bool simulates, std::vector<std::string>& advice) {
   Expected<const cuda::Driver*> driver = cuda::Driver::get();
   if (!driver) {
-    print_row("driver", "missing: chains compile, and run by the reference");
+    print_row("driver", fmt::format("missing: chains compile, and run {}",
+                                    simulates ? "in the simulator" : "by the reference"));
     advice.push_back(take_report(driver.takeError()).message);
     return;
   }
-  print_row("driver", fmt::format("CUDA {}.{}", (*driver)->version() / 1000,
-                                  (*driver)->version() % 1000 / 10));
+  print_row("driver", (*driver)->simulated()
+                          ? "the simulator, by CATENARY_DEVICE"
+                          : fmt::format("CUDA {}.{}", (*driver)->version() / 1000,
+                                        (*driver)->version() % 1000 / 10));
   for (int i = 0; i < (*driver)->device_count(); ++i) print_device(i, advice);
 }
 
@@ -108,7 +125,7 @@ int doctor() {
   std::vector<std::string> advice;
   print_build();
   const bool compiles = print_nvrtc(advice);
-  print_driver(advice);
+  print_driver(print_host_compiler(advice), advice);
   print_cache(advice);
   for (const std::string& sentence : advice) fmt::print("\n- {}\n", sentence);
   if (advice.empty()) fmt::print("\nnothing is missing\n");
@@ -118,7 +135,9 @@ int doctor() {
 // For scripts.
 int has_device() {
   Expected<const cuda::Driver*> driver = cuda::Driver::get();
-  if (driver) return 0;
+  if (driver) {
+    return (*driver)->simulated() ? catenary::exit_code(ErrorCode::kDriverMissing) : 0;
+  }
   return catenary::exit_code(take_report(driver.takeError()).code);
 }
 

@@ -3,21 +3,19 @@
 
 #include <CLI/CLI.hpp>
 
+#include "ir/reduce_sizes.h"
+#include "runtime/simulated_driver.h"
 #include "tools/artifacts.h"
 #include "tools/engine_options.h"
-#include "tools/inputs.h"
+#include "tools/evaluate.h"
 #include "tools/progress.h"
 #include "tools/targets.h"
 
 namespace catenary::tools {
 namespace {
 
-bool device_found() {
-  Expected<const cuda::Driver*> driver = cuda::Driver::get();
-  if (driver) return (*driver)->device_count() > 0;
-  llvm::consumeError(driver.takeError());
-  return false;
-}
+constexpr double kLongWork = 2e9;  // multiply-adds
+constexpr i64 kQuickSize = 256;
 
 Expected<std::shared_ptr<const CompiledChain>> compile(const VerifiedChain& chain,
                                                        const Target& target, Engine& engine) {
@@ -30,13 +28,16 @@ void print_notes(const Artifacts& written, const std::string& folder) {
   for (const std::string& note : written.notes) fmt::print("{}\n", note);
 }
 
-Error prepare_device(const VerifiedChain& chain, const ExecutionOptions& options,
-                     Execution& execution) {
+Error prepare_device(const ExecutionOptions& options, Execution& execution) {
   Expected<cuda::DeviceInfo> info = cuda::probe(options.device_index);
   if (!info) return info.takeError();
-  execution.where = fmt::format("device {} ({})", info->ordinal, info->name);
-  execution.engine = std::make_unique<Engine>(engine_options(!options.no_cache));
-  auto compiled = compile(chain, info->target, *execution.engine);
+  const bool simulated = execution.place == Place::kSim;
+  execution.where = simulated ? fmt::format("the simulator ({})", info->target.name)
+                              : fmt::format("device {} ({})", info->ordinal, info->name);
+  EngineOptions engine = engine_options(!options.no_cache);
+  if (simulated) engine.backend = Backend::kHost;
+  execution.engine = std::make_unique<Engine>(std::move(engine));
+  auto compiled = compile(execution.chain, info->target, *execution.engine);
   if (!compiled) return compiled.takeError();
   if (!options.dump.empty()) {
     Artifacts written;
@@ -80,14 +81,22 @@ void add_execution_options(CLI::App& command, ExecutionOptions& options) {
   command.add_option("file", options.file, "Chain file, - for standard input")->required();
   command
       .add_option("--device", options.device,
-                  "cuda, or ref (float64 on the host); default: cuda if there is a GPU, else ref")
-      ->check(CLI::IsMember({"cuda", "ref"}));
+                  "cuda; sim: the same kernels on the host; ref: float64 without kernels. Default: "
+                  "CATENARY_DEVICE, else cuda if there is a GPU, else sim if there is a C++ "
+                  "compiler, else ref")
+      ->check(CLI::IsMember({"cuda", "sim", "ref"}));
   command.add_option("--device-index", options.device_index, "Which GPU")->capture_default_str();
   command
       .add_option("--input", options.inputs,
                   "name=file.npy, or name=1.5 for a scalar; repeatable. Others are random")
       ->allow_extra_args(false);
-  command.add_option("--seed", options.seed, "Of the random inputs")->capture_default_str();
+  command
+      .add_option("--seed", options.seed, "Of the random inputs and of the simulator's schedule")
+      ->capture_default_str();
+  command
+      .add_option("--max-size", options.max_size,
+                  "Reduce sizes above this one, keeping remainders modulo 64; for the simulator")
+      ->check(CLI::Range(kLeastMaxSize, kMaxDimSize));
   command.add_option("--data", options.data, "Random inputs: normal, or small integers")
       ->check(CLI::IsMember({"normal", "integer"}))
       ->capture_default_str();
@@ -99,30 +108,80 @@ void add_execution_options(CLI::App& command, ExecutionOptions& options) {
   command.add_flag("--no-cache", options.no_cache, "Neither read nor write the cubin cache");
 }
 
+namespace {
+
+// Which sizes to reduce to, 0 for none: what the user says, else, in the simulator, what makes long
+// work short. A user who asked for the simulator, or brought data, gets the sizes of the chain.
+i64 choose_max_size(const VerifiedChain& chain, const ExecutionOptions& options,
+                    const PlaceChoice& choice, i64 symbol) {
+  if (options.max_size > 0) return options.max_size;
+  const double work = reference_work(chain, symbol);
+  if (choice.place != Place::kSim || work <= kLongWork) return 0;
+  const std::string fact = fmt::format(
+      "chain '{}' is {:.2g} multiply-adds, long work for the simulator", chain.chain().name, work);
+  if (!choice.asked_for && options.inputs.empty()) {
+    fmt::print("{}: its sizes are reduced as by --max-size {}\n", fact, kQuickSize);
+    return kQuickSize;
+  }
+  fmt::print(stderr, "catenary: warning: {}; --max-size {} would make it short\n", fact,
+             kQuickSize);
+  return 0;
+}
+
+// Replaces the chain and the symbol by smaller ones.
+Error reduce(i64 max_size, Execution& execution) {
+  Expected<ReducedChain> reduced = reduce_sizes(execution.chain, max_size);
+  if (!reduced) return reduced.takeError();
+  std::string text;
+  for (const auto& [before, after] : reduced->sizes) {
+    text += fmt::format("{}{} -> {}", text.empty() ? "" : ", ", before, after);
+  }
+  if (!text.empty()) fmt::print("sizes: {}\n", text);
+  if (execution.chain.chain().symbol) {
+    execution.symbol = reduce_symbol(*reduced, execution.symbol, max_size);
+  }
+  execution.chain = std::move(reduced->chain);
+  return Error::success();
+}
+
+}  // namespace
+
 Expected<Execution> prepare(const VerifiedChain& chain, const ExecutionOptions& options) {
-  Execution execution;
+  Expected<PlaceChoice> choice = choose_place(options.device);
+  if (!choice) return choice.takeError();
+  Execution execution(chain, choice->place);
   Expected<i64> symbol = choose_symbol(chain, options.symbol);
   if (!symbol) return symbol.takeError();
   execution.symbol = *symbol;
-  Expected<GivenInputs> given = read_inputs(chain, execution.symbol, options.inputs);
+  if (!choice->why.empty()) fmt::print("{}\n", choice->why);
+  if (const i64 max_size = choose_max_size(chain, options, *choice, *symbol)) {
+    if (Error error = reduce(max_size, execution)) return error;
+  }
+  Expected<GivenInputs> given = read_inputs(execution.chain, execution.symbol, options.inputs);
   if (!given) return given.takeError();
+  execution.given = std::move(*given);
 
-  const bool found = options.device.empty() && device_found();
-  if (options.device == "cuda" || found) {
-    if (Error error = prepare_device(chain, options, execution)) return error;
+  if (execution.place != Place::kRef) {
+    if (Error error = prepare_device(options, execution)) return error;
   } else {
     execution.where = "the reference";
-    if (options.device.empty()) fmt::print("no GPU found: evaluating by the reference\n");
     if (!options.dump.empty()) {
-      if (Error error = dump_without_device(chain, options)) return error;
+      if (Error error = dump_without_device(execution.chain, options)) return error;
     }
   }
-  const FillKind kind = options.data == "integer" ? FillKind::kExactInteger : FillKind::kNormal;
-  execution.data = make_inputs(chain, execution.symbol, std::move(*given), kind, options.seed);
-  // The reference's rules for inputs (ends that ascend) hold on a device as well.
-  Expected<Reference> checked = Reference::create(chain, execution.data.inputs);
-  if (!checked) return checked.takeError();
+  if (Error error = seed_execution(execution, options, options.seed)) return error;
   return execution;
+}
+
+Error seed_execution(Execution& execution, const ExecutionOptions& options, u64 seed) {
+  if (execution.place == Place::kSim) {
+    if (Error error = cuda::set_simulator_seed(seed)) return error;
+  }
+  const FillKind kind = options.data == "integer" ? FillKind::kExactInteger : FillKind::kNormal;
+  execution.data = make_inputs(execution.chain, execution.symbol, execution.given, kind, seed);
+  // The reference's rules for inputs (ends that ascend) hold on a device as well.
+  Expected<Reference> checked = Reference::create(execution.chain, execution.data.inputs);
+  return checked ? Error::success() : checked.takeError();
 }
 
 }  // namespace catenary::tools

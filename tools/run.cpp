@@ -135,16 +135,17 @@ Error run(const RunOptions& options, const VerifiedChain& chain) {
   if (!paths) return paths.takeError();
   Expected<Execution> execution = prepare(chain, options);
   if (!execution) return execution.takeError();
+  const VerifiedChain& ran = execution->chain;
   auto outputs = execution->on_device()
                      ? run_on_device(*execution->executable, execution->data.inputs)
-                     : run_reference(chain, *execution, !paths->empty());
+                     : run_reference(ran, *execution, !paths->empty());
   if (!outputs) return outputs.takeError();
   fmt::print("{} ran on {}\n", chain.chain().name, execution->where);
   for (size_t i = 0; i < outputs->size(); ++i) {
     const HostOutput& output = (*outputs)[i];
     const int number = static_cast<int>(i);
-    print_summary(chain.value(chain.chain().outputs[i].value).name,
-                  with_symbol(chain.output_type(number), execution->symbol), summarise(output));
+    print_summary(ran.value(ran.chain().outputs[i].value).name,
+                  with_symbol(ran.output_type(number), execution->symbol), summarise(output));
     const auto path = paths->find(number);
     if (path == paths->end()) continue;
     if (Error error = write_npy(path->second, output.type, output.bytes.data())) return error;
