@@ -7,6 +7,7 @@
 #include <cstddef>
 
 #include "runtime/driver.h"
+#include "shared/tensor_map.h"
 
 namespace catenary::cuda {
 
@@ -38,6 +39,11 @@ inline constexpr Result kErrorLaunchFailed = 719;
 inline constexpr Result kErrorNotSupported = 801;
 inline constexpr Result kErrorStreamCaptureUnsupported = 900;
 inline constexpr Result kErrorStreamCaptureImplicit = 906;
+inline constexpr int kTensorMapU32 = 2;
+inline constexpr int kTensorMapF16 = 6;
+inline constexpr int kTensorMapF32 = 7;
+inline constexpr int kTensorMapBF16 = 9;
+inline constexpr int kTensorMapPromotion256 = 3;  // bytes of L2 that a miss fetches
 inline constexpr int kFuncMaxDynamicSharedSize = 8;
 inline constexpr int kCaptureStatusNone = 0;
 inline constexpr int kCaptureStatusActive = 1;

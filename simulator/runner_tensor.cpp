@@ -69,9 +69,6 @@ void Runner::tensor_write(const void* map, const i32* at, u32 rank, u32 from, bo
   const u32 group = thread.bulk.open;
   auto box = std::make_shared<Box>();
   box->spec = read_map(map, rank, site);
-  if (add && box->spec.number == Number::kTF32) {
-    fault(FaultKind::kOperand, site, "adds tf32 numbers: a tensor reduction takes f32 ones");
-  }
   box->rows = walk_box(box->spec, at);
   const Place place =
       shared_place(from, static_cast<u32>(box_bytes(box->spec)), kSharedAlign, site);

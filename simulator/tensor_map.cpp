@@ -107,6 +107,11 @@ Error check(const TensorMapSpec& spec) {
     return make_error(ErrorCode::kInvalidArgument,
                       "a tensor map has rank {}: give 1 to {} dimensions", spec.rank, kMaxRank);
   }
+  if (spec.number == Number::kTF32) {
+    return make_error(
+        ErrorCode::kInvalidArgument,
+        "a tensor map has elements of type tf32: give f32, which moves the same bytes");
+  }
   if (spec.base % kChunk != 0 || spec.base == 0) {
     return make_error(ErrorCode::kInvalidArgument,
                       "a tensor map starts at address {:#x}: give one that is a multiple of 16",

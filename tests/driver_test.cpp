@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "runtime/api.h"
+#include "runtime/tensor_map.h"
 #include "tests/support/fake_driver.h"
 
 #ifdef CATENARY_CUDA_HEADER
@@ -72,6 +73,17 @@ static_assert(sizeof(MemoryHandle) == sizeof(CUmemGenericAllocationHandle));
 #define SAME_VALUE(ours, theirs) static_assert(static_cast<int>(ours) == static_cast<int>(theirs))
 SAME_VALUE(kSuccess, CUDA_SUCCESS);
 SAME_VALUE(kErrorStreamCaptureImplicit, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+SAME_VALUE(kErrorInvalidValue, CUDA_ERROR_INVALID_VALUE);
+SAME_VALUE(kTensorMapU32, CU_TENSOR_MAP_DATA_TYPE_UINT32);
+SAME_VALUE(kTensorMapF16, CU_TENSOR_MAP_DATA_TYPE_FLOAT16);
+SAME_VALUE(kTensorMapF32, CU_TENSOR_MAP_DATA_TYPE_FLOAT32);
+SAME_VALUE(kTensorMapBF16, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16);
+SAME_VALUE(kTensorMapPromotion256, CU_TENSOR_MAP_L2_PROMOTION_L2_256B);
+SAME_VALUE(sim::Swizzle::kNone, CU_TENSOR_MAP_SWIZZLE_NONE);
+SAME_VALUE(sim::Swizzle::k32, CU_TENSOR_MAP_SWIZZLE_32B);
+SAME_VALUE(sim::Swizzle::k64, CU_TENSOR_MAP_SWIZZLE_64B);
+SAME_VALUE(sim::Swizzle::k128, CU_TENSOR_MAP_SWIZZLE_128B);
+static_assert(sizeof(TensorMap) == sizeof(CUtensorMap));
 SAME_VALUE(kFuncMaxDynamicSharedSize, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES);
 SAME_VALUE(kAttributeClusterDimension, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION);
 SAME_VALUE(kAttributeProgrammaticStreamSerialization,
