@@ -159,7 +159,7 @@ CATENARY_DEVICE void mainloop_mma(u32 ring, const GemmSource<kConfig>& from, i64
   typename T::Fragments fragments[2];
   u32 read_slot = 0;
   u32 write_slot = kStages - 1;
-  load_fragments<kConfig>(ring, 0, warp_m, warp_n, fragments[0]);
+  if (t_begin < t_end) load_fragments<kConfig>(ring, 0, warp_m, warp_n, fragments[0]);
 #pragma unroll 1
   for (i64 t = t_begin; t < t_end; ++t) {
 #pragma unroll
@@ -167,7 +167,8 @@ CATENARY_DEVICE void mainloop_mma(u32 ring, const GemmSource<kConfig>& from, i64
       if (step == T::kSteps - 1) {
         cp_async_wait<kStages - 2>();
         cta_barrier();
-        read_slot = read_slot + 1 == kStages ? 0 : read_slot + 1;
+        // Behind the last tile nothing has been filled: its own fragments are loaded once more.
+        if (t + 1 < t_end) read_slot = read_slot + 1 == kStages ? 0 : read_slot + 1;
       }
       load_fragments<kConfig>(ring + read_slot * kConfig.stage_bytes(), (step + 1) % T::kSteps,
                               warp_m, warp_n, fragments[(step + 1) % 2]);
