@@ -22,10 +22,10 @@ struct SimKernel {
   u32 smem_bytes = 0;
   u32 cluster_ctas = 1;
   bool overlap = false;
-  std::vector<sim::Region> regions;
+  std::vector<sim::Region> regions = {};
   // Most programs have no kernel before them: they then need not wait for one.
   bool waits = false;  // true: the body itself executes dependency_wait
-  std::function<void(sim::Machine&)> body;
+  std::function<void(sim::Machine&)> body = {};
 };
 
 // The fault's name, "" for none; `message`, where given, gets the whole sentence. kInvalidArgument
