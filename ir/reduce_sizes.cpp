@@ -120,7 +120,7 @@ Expected<ReducedChain> reduce_sizes(const VerifiedChain& chain, i64 max_size) {
   }
   if (small.symbol) {
     small.symbol->hi = sizes(small.symbol->hi);
-    small.symbol->lo = std::min(reduced(small.symbol->lo, max_size), small.symbol->hi);
+    small.symbol->lo = reduced(small.symbol->lo, std::max<i64>(small.symbol->hi, 1));
   }
   Expected<VerifiedChain> verified = verify(std::move(small));
   if (!verified) return verified.takeError();
@@ -131,9 +131,9 @@ Expected<ReducedChain> reduce_sizes(const VerifiedChain& chain, i64 max_size) {
   return result;
 }
 
-i64 reduce_symbol(const ReducedChain& reduced_chain, i64 symbol, i64 max_size) {
-  const auto& range = reduced_chain.chain.chain().symbol;
-  return std::clamp(reduced(symbol, max_size), range->lo, range->hi);
+i64 reduce_symbol(const VerifiedChain& reduced_chain, i64 symbol) {
+  const Symbol& range = *reduced_chain.chain().symbol;
+  return std::max(reduced(symbol, std::max<i64>(range.hi, 1)), range.lo);
 }
 
 }  // namespace catenary

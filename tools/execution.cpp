@@ -138,7 +138,7 @@ Error reduce(i64 max_size, Execution& execution) {
   }
   if (!text.empty()) fmt::print("sizes: {}\n", text);
   if (execution.chain.chain().symbol) {
-    execution.symbol = reduce_symbol(*reduced, execution.symbol, max_size);
+    execution.symbol = reduce_symbol(reduced->chain, execution.symbol);
   }
   execution.chain = std::move(reduced->chain);
   return Error::success();
