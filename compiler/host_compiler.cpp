@@ -138,7 +138,7 @@ Expected<std::unique_ptr<HostCompiler>> HostCompiler::find(llvm::ArrayRef<std::s
   for (const std::string& program : programs) {
     const llvm::ErrorOr<std::string> path = llvm::sys::findProgramByName(program);
     std::string why = program.find('/') == std::string::npos ? "not on the path" : "not there";
-    if (path) {
+    if (path && llvm::sys::fs::can_execute(*path)) {
       std::unique_ptr<HostCompiler> compiler(new HostCompiler);
       compiler->path_ = *path;
       Expected<std::string> reason = compiler->try_out();
