@@ -443,7 +443,8 @@ void Runner::report_deadlock() {
   u32 total = 0;
   for (const Grid& grid : grids_) {
     for (const auto& cluster : grid.clusters) {
-      for (const Cta& cta : cluster->ctas) {
+      for (Cta& cta : cluster->ctas) {
+        describe_waits(cta);
         for (const Thread& thread : cta.threads) {
           if (thread.progress != Progress::kBlocked) continue;
           ++total;

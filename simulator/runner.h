@@ -195,7 +195,9 @@ class Runner final : public Machine {
   void issue_transaction(const Place& place, u32 bytes, const Barrier& barrier, bool async_proxy,
                          Site site, std::function<void()> write);
   static std::string mbarrier_name(const Barrier& barrier);
-  static std::string describe_wait(const Barrier& barrier);
+  static std::string describe_wait(const Barrier& barrier, const Thread& thread);
+  // Fills in waits_for of the threads that wait for an mbarrier of `cta`.
+  static void describe_waits(Cta& cta);
 
   // --- bulk copies (runner_bulk.cpp) ---
   // Reads shared memory when it lands, then writes what it read to global memory, later still.

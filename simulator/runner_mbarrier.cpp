@@ -21,7 +21,7 @@ std::string Runner::mbarrier_name(const Barrier& barrier) {
   return fmt::format("{} of CTA {}", name, barrier.cta->index);
 }
 
-std::string Runner::describe_wait(const Barrier& barrier) {
+std::string Runner::describe_wait(const Barrier& barrier, const Thread& thread) {
   const Mbarrier& object = *barrier.object;
   std::string text = fmt::format("the end of phase {} (parity {}) of {}: {} of {} arrivals are in",
                                  object.phase, object.phase & 1, mbarrier_name(barrier),
@@ -30,7 +30,24 @@ std::string Runner::describe_wait(const Barrier& barrier) {
     text += fmt::format(", {} of {} expected bytes have landed",
                         object.expected - object.transactions, object.expected);
   }
+  // Legal where threads share a barrier's phases, yet a likely reason of a deadlock.
+  const auto seen = thread.phases_seen.find(object.component);
+  if (seen != thread.phases_seen.end() && seen->second < object.phase) {
+    text += fmt::format(
+        "; the thread saw {} phases end while {} have, so that its parity may not have been "
+        "flipped",
+        seen->second, object.phase);
+  }
   return text;
+}
+
+// Made when somebody asks: what has arrived and landed changes while a thread waits.
+void Runner::describe_waits(Cta& cta) {
+  for (auto& [offset, object] : cta.mbarriers) {
+    for (const MbarrierWaiter& waiter : object.waiting) {
+      waiter.thread->waits_for = describe_wait({&cta, offset, &object}, *waiter.thread);
+    }
+  }
 }
 
 Runner::Barrier Runner::find_mbarrier(u32 address, bool own, Site site) {
@@ -140,12 +157,7 @@ void Runner::complete_phase_if_due(const Barrier& barrier, Site site) {
           object.expected - object.transactions);
     return;
   }
-  if (object.pending != 0 || object.transactions != 0) {
-    if (object.waiting.empty()) return;
-    const std::string text = describe_wait(barrier);
-    for (const MbarrierWaiter& waiter : object.waiting) waiter.thread->waits_for = text;
-    return;
-  }
+  if (object.pending != 0 || object.transactions != 0) return;
   if (object.issued != object.expected) {
     fault(FaultKind::kTransaction, site,
           "phase {} of {} completes with the {} bytes that it expects, but copies of {} bytes were "
@@ -216,7 +228,7 @@ bool Runner::mbarrier_try_wait(u32 barrier, u32 parity, Site site) {
       thread.fiber.leave();
       return false;
     }
-    block(site, describe_wait(named));
+    block(site, "");  // describe_waits() says why
   }
   std::erase_if(object.waiting, [&](const MbarrierWaiter& w) { return w.thread == &thread; });
   const auto [seen, fresh] = thread.phases_seen.try_emplace(object.component, object.phase);
