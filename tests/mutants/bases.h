@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// The chains that mutated templates are run in. Sizes are a tile or two with ragged tails; tiles
+// are the smallest of compiler/gemm_tiles.cpp.
+#pragma once
+
+#include "tests/mutants/mutant.h"
+
+namespace catenary::testing {
+
+// Ends before the first row, out of order and behind the last row: a kernel must hold them all to
+// the label's size.
+inline constexpr i32 kWildEnds[] = {-5, 33, 90};
+
+inline constexpr MutantBase kMutantBases[] = {
+    {.name = "gemm",
+     .chain = "chain a(input x: bf16[40, 264], weight w: bf16[70, 264], weight b: f32[70]) {\n"
+              "  y = relu(add(contract \"mk,nk->mn\"(x, w), b))\n  return y: bf16 align 4 }",
+     .tile = "32x64x128w1x4s3"},
+    {.name = "gemm, both transposed",
+     .chain = "chain a(input x: f16[136, 40], weight w: f16[136, 72]) {\n"
+              "  y = contract \"km,kn->mn\"(x, w)\n  return y: f16 }",
+     .tile = "32x64x128w1x4s3"},
+    {.name = "gemm, odd sizes",
+     .chain = "chain a(input x: bf16[33, 31] align 2, weight w: bf16[17, 31] align 2) {\n"
+              "  y = contract \"mk,nk->mn\"(x, w)\n  return y: bf16 align 2 }",
+     .tile = "16x64x128w1x4s5"},
+    {.name = "gemm f32",
+     .chain = "chain a(input x: f32[20, 260], weight w: f32[24, 260]) {\n"
+              "  y = contract \"mk,nk->mn\" f32 (x, w)\n  return y: f32 }",
+     .tile = "32x64x64w1x4s3"},
+    {.name = "gated pair",
+     .chain =
+         "chain a(input x: bf16[24, 132], weight w: bf16[40, 132], weight v: bf16[40, 132]) {\n"
+         "  g = contract \"mk,nk->mn\"(x, w)\n  u = contract \"mk,nk->mn\"(x, v)\n"
+         "  h = mul(relu(g), u)\n  return h: f32 }",
+     .tile = "16x64x128w1x4s5"},
+    {.name = "split K",
+     .chain = "chain a(input x: bf16[24, 512], weight w: bf16[40, 512], weight b: f32[40]) {\n"
+              "  y = relu(add(contract \"mk,nk->mn\"(x, w), b))\n  return y: bf16 }",
+     .tile = "16x64x128w1x4s5",
+     .split_k = 2},
+    {.name = "symbol as columns",
+     .chain = "chain a[M in 1..200](input x: f16[20, 136], input y: f16[M, 136]) {\n"
+              "  z = contract \"nk,mk->nm\"(x, y)\n  return z: f16 strides[200, 1] }",
+     .tile = "16x64x128w1x4s5",
+     .symbol = 70},
+    {.name = "ragged rows",
+     .chain = "chain a(input x: bf16[70, 40], weight w: bf16[3, 24, 40], input e: i32[3]) {\n"
+              "  y = contract \"mk,gnk->mn\"(x, w) ragged m by e over g\n  return y: f32 }",
+     .tile = "16x64x128w1x4s5",
+     .ends = kWildEnds},
+    {.name = "ragged terms",
+     .chain = "chain a(input x: f16[70, 40], input y: f16[70, 24], input e: i32[3]) {\n"
+              "  d = contract \"tm,tn->gmn\"(x, y) ragged t by e over g\n  return d: f32 }",
+     .tile = "16x64x128w1x4s5",
+     .ends = kWildEnds},
+    {.name = "two gemms",
+     .chain = "chain a(input x: bf16[24, 48], weight w: bf16[40, 48], weight v: bf16[16, 40]) {\n"
+              "  h = cast(relu(contract \"mk,nk->mn\"(x, w)), bf16)\n"
+              "  y = contract \"mk,nk->mn\"(h, v)\n  return y: bf16 }",
+     .tile = "16x64x128w1x4s5"},
+    {.name = "sum",
+     .chain = "chain a(input x: bf16[70, 44]) {\n"
+              "  y = sum \"mn->n\"(x)\n  return y: f32 }"},
+    {.name = "pointwise",
+     .chain = "chain a(input x: bf16[17, 37] strides[40, 1], weight b: bf16[37]) {\n"
+              "  y = relu(add(x, b))\n  return y: bf16 strides[40, 1] }"},
+};
+
+}  // namespace catenary::testing
