@@ -12,6 +12,7 @@
 #include "llvm/ADT/StringRef.h"
 #include "runtime/simulated_device.h"
 #include "runtime/simulated_launch.h"
+#include "runtime/tensor_map.h"
 
 namespace catenary::cuda {
 
@@ -351,6 +352,7 @@ void set_kernel_calls(Api& api) {
   api.func_set_attribute = [](Function, int, int) { return kSuccess; };
   api.occupancy_max_active_blocks = max_active_blocks;
   api.launch_kernel_ex = launch_kernel;
+  api.tensor_map_encode_tiled = simulated_tensor_map_encode;
 }
 
 void set_stream_calls(Api& api) {
