@@ -10,6 +10,7 @@
 #include <utility>
 
 #if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
 
@@ -120,6 +121,10 @@ void Fiber::start(Stack& stack, Entry entry, void* argument) {
   entry_ = entry;
   argument_ = argument;
   own_fake_stack_ = nullptr;
+#if defined(__SANITIZE_ADDRESS__)
+  // What a fault abandoned on this stack has left its red zones.
+  __asan_unpoison_memory_region(stack.bottom(), Stack::kBytes);
+#endif
   auto top = reinterpret_cast<std::uintptr_t>(stack.bottom() + Stack::kBytes) & ~std::uintptr_t{63};
   auto** slot = reinterpret_cast<void**>(top);
 #if defined(__x86_64__)
