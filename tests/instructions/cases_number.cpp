@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+// Cases of convert.cu and math.cu: numbers rounded by float64 arithmetic.
+#include "tests/instructions/bytes.h"
+
+namespace catenary::instructions {
+namespace {
+
+constexpr size_t kValues = 1024;
+constexpr u32 kNan = 0x7fffffff;  // of 32 bits; 0x7fff of 16
+
+// Zeros, ones, subnormals, ties of every format, limits, infinities, NaNs; then any bits.
+std::vector<u32> patterns(u64 seed) {
+  std::vector<u32> list = {0x00000000, 0x80000000, 0x3f800000, 0xbf800000, 0x00000001, 0x80000001,
+                           0x007fffff, 0x00800000, 0x7f7fffff, 0xff7fffff, 0x7f800000, 0xff800000,
+                           0x7fc00000, 0xffc00000, 0x7f800001, 0x3f808000, 0x3f818000, 0x3f801000,
+                           0x3f803000, 0x3f808001, 0x3f807fff, 0x3f801001, 0x3f800fff, 0xbf801000,
+                           0x477fe000, 0x477fefff, 0x477ff000, 0x47800000, 0x33000000, 0x33000001,
+                           0x33800000, 0x33c00000, 0x387fc000, 0x387fe000, 0x387fffff, 0x38800000,
+                           0x7f7fffff, 0x7f7f8000, 0x7f7f7fff, 0x7f7ff000, 0x7f7fefff, 0x00008000};
+  Random random(seed);
+  while (list.size() < kValues) {
+    const u32 bits = random.word();
+    // Half of them near one, where f16 has its numbers.
+    list.push_back(list.size() % 2 == 0 ? bits
+                                        : (bits & 0x80ffffff) | 0x38000000 | (bits & 0x7000000));
+  }
+  return list;
+}
+
+float number(u32 bits) { return std::bit_cast<float>(bits); }
+
+// A finite value to `fraction` bits behind the leading one, exponents from `lowest` on.
+double rounded(double value, int fraction, int lowest, bool ties_away) {
+  int exponent;
+  std::frexp(value, &exponent);
+  const double quantum = std::ldexp(1.0, std::max(exponent - 1, lowest) - fraction);
+  const double steps = value / quantum;
+  return (ties_away ? std::round(steps) : std::nearbyint(steps)) * quantum;
+}
+
+u16 to_bf16(float x) {
+  if (std::isnan(x)) return 0x7fff;
+  const double value = std::isinf(x) ? x : rounded(x, 7, -126, false);
+  return static_cast<u16>(std::bit_cast<u32>(static_cast<float>(value)) >> 16);
+}
+
+u16 to_f16(float x) {
+  if (std::isnan(x)) return 0x7fff;
+  const u16 sign = std::signbit(x) ? 0x8000 : 0;
+  const double value = std::isinf(x) ? x : rounded(x, 10, -14, false);
+  const double magnitude = std::abs(value);
+  if (magnitude >= 65536) return sign | 0x7c00;
+  if (magnitude < 0x1p-14) return sign | static_cast<u16>(magnitude * 0x1p24);
+  int exponent;
+  const double fraction = std::frexp(magnitude, &exponent);  // 0.5 .. 1
+  return sign | static_cast<u16>(((exponent + 13) << 10) + static_cast<int>(fraction * 2048));
+}
+
+u32 to_tf32(float x) {
+  if (std::isnan(x)) return kNan;
+  const double value = std::isinf(x) ? x : rounded(x, 10, -126, true);
+  return std::bit_cast<u32>(static_cast<float>(value));
+}
+
+u32 from_f16(u16 bits) {
+  const int exponent = bits >> 10 & 31;
+  const int fraction = bits & 1023;
+  if (exponent == 31 && fraction != 0) return kNan;
+  const double magnitude = exponent == 31  ? HUGE_VAL
+                           : exponent == 0 ? std::ldexp(fraction, -24)
+                                           : std::ldexp(1024 + fraction, exponent - 25);
+  return std::bit_cast<u32>(static_cast<float>(bits >> 15 != 0 ? -magnitude : magnitude));
+}
+
+Case convert_values() {
+  Case c{.name = "conversions", .file = "convert.cu", .kernel = "convert_values"};
+  c.ctas = 4;
+  c.threads = 256;
+  const std::vector<u32> list = patterns(30);
+  Bytes in(4 * kValues);
+  c.expected.assign(7 * 4 * kValues, 0);
+  for (size_t t = 0; t < kValues; ++t) {
+    put(in, 4 * t, list[t]);
+    const float x = number(list[t]), y = number(list[kValues - 1 - t]);
+    const u16 half = static_cast<u16>(list[t] >> 16);
+    const u32 words[] = {to_f16(x),
+                         to_bf16(x),
+                         to_f16(x) | static_cast<u32>(to_f16(y)) << 16,
+                         to_bf16(x) | static_cast<u32>(to_bf16(y)) << 16,
+                         to_tf32(x),
+                         from_f16(half),
+                         static_cast<u32>(half) << 16};
+    for (size_t i = 0; i < 7; ++i) put(c.expected, 4 * (i * kValues + t), words[i]);
+  }
+  c.buffers = {input(in), output(7 * 4 * kValues)};
+  return c;
+}
+
+// The smaller one, where -0 is less than +0.
+float smaller(float a, float b) {
+  if (a == b) return std::signbit(a) ? a : b;
+  return a < b ? a : b;
+}
+
+Case math_exact() {
+  Case c{.name = "exact functions", .file = "math.cu", .kernel = "math_exact"};
+  c.ctas = 4;
+  c.threads = 256;
+  const std::vector<u32> as = patterns(31), others = patterns(32), cs = patterns(33);
+  Bytes in(3 * 4 * kValues);
+  c.expected.assign(9 * 4 * kValues, 0);
+  for (size_t t = 0; t < kValues; ++t) {
+    const float a = number(as[t]);
+    // The special ones against each other, in another order.
+    const float b = number(others[t < 42 ? (5 * t + t / 7) % 42 : t]);
+    float third = number(cs[kValues - 1 - t]);
+    if (std::isnan(third)) third = 3;
+    put(in, 4 * t, a);
+    put(in, 4 * (kValues + t), b);
+    put(in, 4 * (2 * kValues + t), third);
+    const bool any = std::isnan(a) || std::isnan(b);
+    const float low = std::isnan(a) ? b : std::isnan(b) ? a : smaller(a, b);
+    const float results[] = {a + b,
+                             a - b,
+                             a * b,
+                             a / b,
+                             std::fma(a, b, third),
+                             low,
+                             any ? NAN : smaller(a, b),
+                             any ? NAN : -smaller(-a, -b),
+                             std::abs(third)};
+    for (size_t i = 0; i < 9; ++i) {
+      const u32 bits = std::isnan(results[i]) ? kNan : std::bit_cast<u32>(results[i]);
+      put(c.expected, 4 * (i * kValues + t), bits);
+    }
+  }
+  c.buffers = {input(in), output(9 * 4 * kValues)};
+  return c;
+}
+
+// Within the bounds that templates/ptx/math.cuh states; results below 2^-126 are flushed to zero.
+Case math_approximate() {
+  Case c{.name = "approximate functions", .file = "math.cu", .kernel = "math_approximate"};
+  c.ctas = 4;
+  c.threads = 256;
+  Random random(34);
+  Bytes in(3 * 4 * kValues);
+  c.approximate.resize(3 * kValues);
+  const auto set = [&](size_t at, float x, double value, double error) {
+    put(in, 4 * at, x);
+    if (std::abs(value) < 0x1p-125 && at < 2 * kValues) error = 0x1p-126;
+    // A result that no f32 holds is infinite.
+    c.approximate[at] = {static_cast<float>(value) == HUGE_VALF ? HUGE_VAL : value, error};
+  };
+  for (size_t t = 0; t < kValues; ++t) {
+    const float exponent = t < 4 ? 100.0f * (static_cast<float>(t) - 1.5f)
+                                 : static_cast<float>(random.between(-13000, 12700)) / 100.0f;
+    const double power = std::exp2(static_cast<double>(exponent));
+    set(t, exponent, power, power * 0x1p-22);
+    const float divisor =
+        number((random.word() & 0x807fffff) | static_cast<u32>(random.between(1, 252)) << 23);
+    const double inverse = 1 / static_cast<double>(divisor);
+    set(kValues + t, divisor, inverse, std::abs(inverse) * 0x1p-23);
+    const float argument =
+        t % 2 == 0 ? number((random.word() & 0x7fffff) | static_cast<u32>(126 + t / 2 % 2) << 23)
+                   : number(static_cast<u32>(random.between(0x00800000, 0x7f7fffff)));
+    const double log = std::log2(static_cast<double>(argument));
+    set(2 * kValues + t, argument, log, std::max(std::exp2(-22.6), std::abs(log) * 0x1p-22));
+  }
+  c.buffers = {input(in), output(3 * 4 * kValues)};
+  return c;
+}
+
+}  // namespace
+
+void add_number_cases(std::vector<Case>& cases) {
+  cases.push_back(convert_values());
+  cases.push_back(math_exact());
+  cases.push_back(math_approximate());
+}
+
+}  // namespace catenary::instructions

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+// Cases of tensor.cu: boxes of two to five dimensions that lie in, across and out of their tensor.
+#include <array>
+
+#include "tests/instructions/bytes.h"
+
+namespace catenary::instructions {
+namespace {
+
+using Corner = std::array<i32, 5>;
+
+size_t box_size(const sim::TensorMapSpec& spec) {
+  size_t bytes = element_bytes(spec.number);
+  for (u32 d = 0; d < spec.rank; ++d) bytes *= spec.box[d];
+  return bytes;
+}
+
+size_t tensor_size(const sim::TensorMapSpec& spec) {
+  size_t bytes = spec.sizes[0] * element_bytes(spec.number);
+  for (u32 d = 1; d < spec.rank; ++d) bytes += (spec.sizes[d] - 1) * spec.strides[d - 1];
+  return bytes;
+}
+
+// Calls act(offset in the box's bytes, offset in the tensor or -1) for every element.
+template <class Act>
+void for_each_element(const sim::TensorMapSpec& spec, const Corner& corner, const Act& act) {
+  const size_t width = element_bytes(spec.number);
+  for (size_t i = 0; i < box_size(spec) / width; ++i) {
+    i64 global = 0;
+    bool inside = true;
+    size_t rest = i;
+    for (u32 d = 0; d < spec.rank; ++d) {
+      const i64 at = corner[d] + static_cast<i64>(rest % spec.box[d]);
+      rest /= spec.box[d];
+      inside = inside && at >= 0 && at < static_cast<i64>(spec.sizes[d]);
+      global += at * static_cast<i64>(d == 0 ? width : spec.strides[d - 1]);
+    }
+    // Chunks of 16 bytes within a line of the span: XORed with the number of the 128-byte line.
+    const size_t chunks = spec.swizzle == sim::Swizzle::k128  ? 8
+                          : spec.swizzle == sim::Swizzle::k64 ? 4
+                          : spec.swizzle == sim::Swizzle::k32 ? 2
+                                                              : 1;
+    const size_t linear = i * width;
+    act(linear ^ ((linear >> 7) % chunks << 4), inside ? global : -1);
+  }
+}
+
+// Boxes side by side from outside the tensor's low end to outside its high end, at most `most` of
+// them, and one that is far away.
+std::vector<Corner> corners(const sim::TensorMapSpec& spec, size_t most) {
+  std::vector<Corner> all = {Corner{}};
+  for (u32 d = 0; d < spec.rank; ++d) {
+    std::vector<Corner> next;
+    const i32 box = static_cast<i32>(spec.box[d]);
+    for (const Corner& corner : all) {
+      for (i32 at = -(box / 3); at < static_cast<i32>(spec.sizes[d]); at += box) {
+        next.push_back(corner);
+        next.back()[d] = at;
+      }
+    }
+    all = std::move(next);
+  }
+  std::vector<Corner> some;
+  const size_t step = all.size() <= most ? 1 : all.size() / most + 1;
+  for (size_t i = 0; i < all.size(); i += step) some.push_back(all[i]);
+  Corner far = {};
+  for (u32 d = 0; d < spec.rank; ++d) far[d] = d % 2 == 0 ? 100000 : -100000;
+  some.push_back(far);
+  return some;
+}
+
+Buffer boxes(const sim::TensorMapSpec& spec, const std::vector<Corner>& at, bool adds) {
+  Bytes words(16 + 20 * at.size());
+  put(words, 0, spec.rank);
+  put(words, 4, static_cast<u32>(at.size()));
+  put(words, 8, static_cast<u32>(box_size(spec)));
+  put(words, 12, static_cast<u32>(adds));
+  for (size_t i = 0; i < at.size(); ++i) {
+    for (size_t d = 0; d < 5; ++d) put(words, 16 + 20 * i + 4 * d, at[i][d]);
+  }
+  return {"boxes", sim::RegionRole::kInput, std::move(words)};
+}
+
+Bytes loaded(const sim::TensorMapSpec& spec, const std::vector<Corner>& at, const Bytes& tensor) {
+  const size_t size = box_size(spec), width = element_bytes(spec.number);
+  Bytes result(at.size() * size, 0);
+  for (size_t i = 0; i < at.size(); ++i) {
+    for_each_element(spec, at[i], [&](size_t shared, i64 global) {
+      if (global >= 0) copy(tensor, static_cast<size_t>(global), width, result, i * size + shared);
+    });
+  }
+  return result;
+}
+
+Case load_case(const std::string& name, const sim::TensorMapSpec& spec) {
+  Case c{.name = "tensor load " + name, .file = "tensor.cu", .kernel = "tensor_loads"};
+  const std::vector<Corner> at = corners(spec, 12);
+  const Bytes tensor = Random(60 + spec.rank).bytes(tensor_size(spec));
+  c.threads = 128;
+  c.smem_bytes = static_cast<u32>(box_size(spec)) + 8;
+  c.maps = {{0, spec}};
+  c.expected = loaded(spec, at, tensor);
+  c.buffers = {input(tensor), boxes(spec, at, false), output(c.expected.size())};
+  return c;
+}
+
+// Both CTAs get both boxes.
+Case multicast_case(const std::string& name, const sim::TensorMapSpec& spec) {
+  Case c{.name = "tensor multicast " + name, .file = "tensor.cu", .kernel = "tensor_multicast"};
+  const std::vector<Corner> all = corners(spec, 12);
+  const std::vector<Corner> at = {all[0], all[all.size() / 2]};
+  const Bytes tensor = Random(70 + spec.rank).bytes(tensor_size(spec));
+  c.ctas = 2;
+  c.cluster_ctas = 2;
+  c.threads = 128;
+  c.smem_bytes = 2 * static_cast<u32>(box_size(spec)) + 8;
+  c.maps = {{0, spec}};
+  c.expected = loaded(spec, at, tensor);
+  const Bytes once = c.expected;
+  c.expected.insert(c.expected.end(), once.begin(), once.end());
+  c.buffers = {input(tensor), boxes(spec, at, false), output(c.expected.size())};
+  return c;
+}
+
+Case store_case(const std::string& name, const sim::TensorMapSpec& spec) {
+  Case c{.name = "tensor store " + name, .file = "tensor.cu", .kernel = "tensor_stores"};
+  const std::vector<Corner> at = corners(spec, 12);
+  const size_t size = box_size(spec), width = element_bytes(spec.number);
+  const Bytes in = Random(80 + spec.rank).bytes(at.size() * size);
+  c.threads = 128;
+  c.smem_bytes = static_cast<u32>(size);
+  c.maps = {{2, spec}};
+  c.expected.assign(tensor_size(spec), kUntouched);
+  for (size_t i = 0; i < at.size(); ++i) {
+    for_each_element(spec, at[i], [&](size_t shared, i64 global) {
+      if (global >= 0) copy(in, i * size + shared, width, c.expected, static_cast<size_t>(global));
+    });
+  }
+  c.buffers = {input(in), boxes(spec, at, false), output(c.expected.size())};
+  return c;
+}
+
+// Every box is added twice, and so are its neighbours' halves.
+Case add_case(const std::string& name, const sim::TensorMapSpec& spec) {
+  Case c{.name = "tensor reduce " + name, .file = "tensor.cu", .kernel = "tensor_stores"};
+  std::vector<Corner> at = corners(spec, 6);
+  const size_t once = at.size();
+  for (size_t i = 0; i < once; ++i) {
+    at.push_back(at[i]);
+    at.back()[spec.rank - 1] += 1;
+  }
+  const size_t size = box_size(spec), width = element_bytes(spec.number);
+  Random random(90 + spec.rank);
+  Bytes in(at.size() * size), before(tensor_size(spec));
+  std::vector<i32> sums(before.size() / width);
+  for (size_t i = 0; i < sums.size(); ++i) {
+    sums[i] = random.between(-9, 9);
+    put_number(before, i * width, spec.number, sums[i]);
+  }
+  for (size_t i = 0; i < at.size(); ++i) {
+    for_each_element(spec, at[i], [&](size_t shared, i64 global) {
+      const i32 value = random.between(-9, 9);
+      put_number(in, i * size + shared, spec.number, value);
+      if (global >= 0) sums[static_cast<size_t>(global) / width] += value;
+    });
+  }
+  c.threads = 128;
+  c.smem_bytes = static_cast<u32>(size);
+  c.maps = {{2, spec}};
+  c.expected.resize(before.size());
+  for (size_t i = 0; i < sums.size(); ++i) put_number(c.expected, i * width, spec.number, sums[i]);
+  c.buffers = {input(in), boxes(spec, at, true), output(before)};
+  return c;
+}
+
+struct Named {
+  const char* name;
+  sim::TensorMapSpec spec;
+};
+
+std::vector<Named> specs() {
+  using enum sim::Number;
+  const auto make = [](sim::Number number, std::vector<u64> sizes, std::vector<u64> strides,
+                       std::vector<u32> box, sim::Swizzle swizzle) {
+    sim::TensorMapSpec spec;
+    spec.number = number;
+    spec.rank = static_cast<u32>(sizes.size());
+    std::copy(sizes.begin(), sizes.end(), spec.sizes);
+    std::copy(strides.begin(), strides.end(), spec.strides);
+    std::copy(box.begin(), box.end(), spec.box);
+    spec.swizzle = swizzle;
+    return spec;
+  };
+  return {{"2-D", make(kBF16, {40, 10}, {96}, {16, 4}, sim::Swizzle::kNone)},
+          {"2-D swizzle 32", make(kF16, {40, 50}, {80}, {16, 16}, sim::Swizzle::k32)},
+          {"2-D swizzle 64", make(kBF16, {72, 40}, {160}, {32, 16}, sim::Swizzle::k64)},
+          {"2-D swizzle 128", make(kBF16, {104, 41}, {208}, {64, 16}, sim::Swizzle::k128)},
+          {"2-D f32 swizzle 128", make(kF32, {52, 20}, {208}, {32, 8}, sim::Swizzle::k128)},
+          {"3-D", make(kF16, {24, 6, 5}, {64, 512}, {16, 4, 4}, sim::Swizzle::kNone)},
+          {"3-D swizzle 128", make(kBF16, {72, 7, 5}, {144, 1040}, {64, 4, 2}, sim::Swizzle::k128)},
+          {"4-D", make(kF32, {12, 5, 4, 3}, {48, 256, 1024}, {8, 2, 2, 2}, sim::Swizzle::kNone)},
+          {"4-D swizzle 64",
+           make(kF16, {40, 5, 4, 3}, {80, 400, 1600}, {32, 2, 4, 2}, sim::Swizzle::k64)},
+          {"5-D", make(kBF16, {16, 3, 4, 3, 3}, {32, 96, 400, 1200}, {8, 2, 2, 2, 2},
+                       sim::Swizzle::kNone)},
+          {"5-D swizzle 32", make(kBF16, {24, 3, 4, 3, 3}, {48, 144, 576, 1728}, {16, 2, 4, 2, 2},
+                                  sim::Swizzle::k32)}};
+}
+
+}  // namespace
+
+void add_tensor_cases(std::vector<Case>& cases) {
+  for (const Named& n : specs()) {
+    cases.push_back(load_case(n.name, n.spec));
+    cases.push_back(store_case(n.name, n.spec));
+    cases.push_back(add_case(n.name, n.spec));
+    // The second box lies behind the first: where its swizzle pattern starts.
+    const u32 pattern = n.spec.swizzle == sim::Swizzle::k128 ? 1024 : 512;
+    if (box_size(n.spec) % pattern == 0) cases.push_back(multicast_case(n.name, n.spec));
+  }
+}
+
+}  // namespace catenary::instructions
