@@ -67,18 +67,21 @@ struct Api {
 #undef CATENARY_DRIVER
 };
 
-// For tests: while it lives, Driver::get() answers with a driver over `api`. Objects made from it
-// must be gone before it. Only one at a time, and no other thread may use the driver meanwhile.
+// For tests: while it lives, Driver::get() answers with a driver over `api`, or with the simulator
+// beside the process's own driver; then again with the one before. Objects made from it must be
+// gone before it. No other thread may use the driver meanwhile.
 class ScopedDriver {
  public:
   static Expected<ScopedDriver> over(const Api& api);
+  static Expected<ScopedDriver> simulator();
   ScopedDriver(ScopedDriver&&) = default;
   ~ScopedDriver();
   const Driver& driver() const { return *driver_; }
 
  private:
-  ScopedDriver() = default;
+  explicit ScopedDriver(std::unique_ptr<const Driver> driver);
   std::unique_ptr<const Driver> driver_;
+  const Driver* before_ = nullptr;
 };
 
 }  // namespace catenary::cuda

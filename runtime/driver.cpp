@@ -266,17 +266,23 @@ ScopedContext::~ScopedContext() {
   (*driver)->api().ctx_pop_current(&popped);
 }
 
+ScopedDriver::ScopedDriver(std::unique_ptr<const Driver> driver)
+    : driver_(std::move(driver)), before_(overriding_driver.exchange(driver_.get())) {}
+
 Expected<ScopedDriver> ScopedDriver::over(const Api& api) {
   Expected<std::unique_ptr<Driver>> driver = Driver::over(api);
   if (!driver) return driver.takeError();
-  ScopedDriver scope;
-  scope.driver_ = std::move(*driver);
-  overriding_driver.store(scope.driver_.get());
-  return scope;
+  return ScopedDriver(std::move(*driver));
+}
+
+Expected<ScopedDriver> ScopedDriver::simulator() {
+  Expected<std::unique_ptr<Driver>> driver = Driver::open_simulator();
+  if (!driver) return driver.takeError();
+  return ScopedDriver(std::move(*driver));
 }
 
 ScopedDriver::~ScopedDriver() {
-  if (driver_) overriding_driver.store(nullptr);
+  if (driver_) overriding_driver.store(before_);
 }
 
 }  // namespace catenary::cuda

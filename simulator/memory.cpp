@@ -16,9 +16,9 @@ constexpr u8 kPattern[kGranule] = {0xf7, 0x7f};
 
 u64 number(const void* address) { return reinterpret_cast<std::uintptr_t>(address); }
 
-void fill_pattern(Allocation& allocation, u64 from, u64 to) {
+void fill_pattern(Allocation& allocation) {
   u8* bytes = reinterpret_cast<u8*>(allocation.begin);
-  for (u64 at = from; at < to; ++at) bytes[at] = kPattern[at % kGranule];
+  for (i64 at = 0; at < allocation.bytes; ++at) bytes[at] = kPattern[at % kGranule];
 }
 
 }  // namespace
@@ -33,7 +33,7 @@ void* Memory::allocate(i64 bytes) {
   fresh.begin = (number(fresh.storage.get()) + kAlign - 1) / kAlign * kAlign;
   try {
     fresh.written.assign((static_cast<u64>(bytes) + kGranule - 1) / kGranule, false);
-    fill_pattern(fresh, 0, static_cast<u64>(bytes));
+    fill_pattern(fresh);
     void* address = reinterpret_cast<void*>(fresh.begin);
     const u64 end = fresh.end();
     by_end_.emplace(end, std::move(fresh));
@@ -69,7 +69,6 @@ void Memory::mark(const void* address, i64 bytes, bool written) {
   if (first >= last) return;
   std::fill(allocation->written.begin() + static_cast<i64>(first),
             allocation->written.begin() + static_cast<i64>(last), written);
-  if (!written) fill_pattern(*allocation, first * kGranule, std::min(last * kGranule, to));
 }
 
 void Memory::forget_accesses() {

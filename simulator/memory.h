@@ -48,8 +48,8 @@ class Memory {
   // The allocation that holds [address, address + bytes), or null.
   Allocation* find(const void* address, i64 bytes);
 
-  // Sets whether [address, address + bytes) counts as written; it must lie in one allocation.
-  // Bytes that become unwritten are filled with the pattern again.
+  // Sets whether [address, address + bytes) counts as written; it must lie in one allocation. The
+  // bytes stay.
   void mark(const void* address, i64 bytes, bool written);
 
   // Who accessed what while kernels ran counts for one run: the next one starts after all of it.
