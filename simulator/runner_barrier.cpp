@@ -56,8 +56,7 @@ void Runner::barrier(u32 id, u32 threads, bool wait, Site site) {
   if (wait) barrier.waiting.push_back(&thread);
   if (++barrier.arrived < expected) {
     if (!wait) return;
-    block(site, fmt::format("barrier {}, where {} of {} threads have arrived", id, barrier.arrived,
-                            expected));
+    block(site, fmt::format("barrier {} of {} threads", id, barrier.expected));
     return;
   }
   const StampPtr stamp = barrier.meeting.result();

@@ -80,8 +80,7 @@ void Runner::cluster_wait(Site site) {
   }
   if (cluster.phase < cluster.arrivals[n]) {
     cluster.waiting.push_back(&thread);
-    block(site,
-          fmt::format("the cluster's barrier, where {} threads have arrived", cluster.arrived));
+    block(site, "the other threads of the cluster");
   }
   ++cluster.waits[n];
   thread.clock.acquire(cluster.last);
