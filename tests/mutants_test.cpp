@@ -6,7 +6,8 @@
 
 #include <cstdlib>
 #include <fstream>
-#include <map>
+#include <functional>
+#include <memory>
 #include <set>
 
 #include "compiler/templates.h"
@@ -15,7 +16,9 @@
 #include "tests/mutants/bases.h"
 #include "tests/mutants/elementwise_mutants.h"
 #include "tests/mutants/gemm_mutants.h"
+#include "tests/mutants/hopper_mutants.h"
 #include "tests/support/sim_chain.h"
+#include "tests/support/sim_hopper_gemm.h"
 #include "tests/support/temp_dir.h"
 
 using namespace catenary;
@@ -25,29 +28,33 @@ namespace {
 
 constexpr u64 kSeeds = 20;
 
-const MutantBase* find_base(llvm::StringRef name) {
-  const auto* it = llvm::find_if(kMutantBases, [&](const MutantBase& b) { return name == b.name; });
-  return it == std::end(kMutantBases) ? nullptr : it;
+// What is run with one seed: a base, or a mutant of it.
+using Program = std::function<SimulatedOutcome(u64 seed)>;
+
+std::vector<std::string> all_bases() {
+  std::vector<std::string> names = {kHopper, kHopperCluster};
+  for (const MutantBase& base : kMutantBases) names.push_back(base.name);
+  return names;
 }
 
 std::vector<Mutant> all_mutants() {
   std::vector<Mutant> all(std::begin(kGemmMutants), std::end(kGemmMutants));
   all.insert(all.end(), std::begin(kElementwiseMutants), std::end(kElementwiseMutants));
+  all.insert(all.end(), std::begin(kHopperMutants), std::end(kHopperMutants));
   return all;
 }
 
-const char* template_text(llvm::StringRef name) {
+std::string original_text(llvm::StringRef file) {
+  if (file == kHopperFile) return hopper_gemm_text();
   for (const EmbeddedTemplate& header : embedded_templates()) {
-    if (name == header.name) return header.text;
+    if (file == header.name) return header.text;
   }
-  return nullptr;
+  return "";
 }
 
-// The template with the fault in it; empty if the text does not stand there as the row says.
+// The file with the fault in it; empty if the text does not stand there as the row says.
 std::string mutate(const Mutant& mutant) {
-  const char* original = template_text(mutant.file);
-  if (original == nullptr) return "";
-  std::string text = original;
+  std::string text = original_text(mutant.file);
   size_t at = std::string::npos;
   int count = 0;
   for (size_t from = text.find(mutant.text); from != std::string::npos;
@@ -58,14 +65,37 @@ std::string mutate(const Mutant& mutant) {
   return text.replace(at, llvm::StringRef(mutant.text).size(), mutant.in_place);
 }
 
-Expected<SimulatedChain> make_base(const MutantBase& base, const HostCompiler* compiler) {
+Expected<Program> chain_program(const MutantBase& base, const HostCompiler& compiler) {
   SimulatedChainOptions options;
   options.plan.force_tile = base.tile;
   options.plan.split_k = base.split_k;
   options.symbol = base.symbol;
   options.ends = base.ends.vec();
-  options.compiler = compiler;
-  return SimulatedChain::make(base.chain, options);
+  options.compiler = &compiler;
+  auto made = SimulatedChain::make(base.chain, options);
+  if (!made) return made.takeError();
+  auto chain = std::make_shared<SimulatedChain>(std::move(*made));
+  return Program([chain](u64 seed) { return chain->run(seed); });
+}
+
+Expected<Program> hopper_program(const std::string& text, bool cluster,
+                                 const HostCompiler& compiler) {
+  HopperGemmOptions options;
+  options.cluster = cluster;
+  auto made = HopperGemm::make(text, options, compiler);
+  if (!made) return made.takeError();
+  auto gemm = std::make_shared<HopperGemm>(std::move(*made));
+  return Program([gemm](u64 seed) { return gemm->run(seed); });
+}
+
+// The base of that name. `hopper` is the text of its kernel, where that is no template.
+Expected<Program> make_program(llvm::StringRef base, const HostCompiler& compiler,
+                               const std::string& hopper = hopper_gemm_text()) {
+  if (base == kHopper || base == kHopperCluster) {
+    return hopper_program(hopper, base == kHopperCluster, compiler);
+  }
+  const auto* it = llvm::find_if(kMutantBases, [&](const MutantBase& b) { return base == b.name; });
+  return chain_program(*it, compiler);
 }
 
 // The first seed under which something is wrong.
@@ -74,23 +104,26 @@ struct Caught {
   SimulatedOutcome outcome;
 };
 
-Caught run_seeds(const SimulatedChain& chain) {
+Caught run_seeds(Expected<Program> program) {
+  if (!program) return {1, outcome_of(program.takeError())};
   for (u64 seed = 1; seed <= kSeeds; ++seed) {
-    SimulatedOutcome outcome = chain.run(seed);
+    SimulatedOutcome outcome = (*program)(seed);
     if (!outcome.name.empty()) return {seed, std::move(outcome)};
   }
   return {};
 }
 
-// Writes the mutant below `folder`, compiles its base over it, runs it.
+// A template is written below `folder`, and its base compiled over it.
 Caught run_mutant(const Mutant& mutant, const HostCompiler& compiler, const std::string& folder) {
+  const std::string text = mutate(mutant);
+  if (llvm::StringRef(mutant.file) == kHopperFile) {
+    return run_seeds(make_program(mutant.base, compiler, text));
+  }
   const std::filesystem::path path = folder + "/" + mutant.file;
   std::filesystem::create_directories(path.parent_path());
-  std::ofstream(path) << "#line 1 \"" << mutant.file << "\"\n" << mutate(mutant);
+  std::ofstream(path) << "#line 1 \"" << mutant.file << "\"\n" << text;
   const HostCompiler over = compiler.over(folder);
-  auto chain = make_base(*find_base(mutant.base), &over);
-  if (!chain) return {1, outcome_of(chain.takeError())};
-  return run_seeds(*chain);
+  return run_seeds(make_program(mutant.base, over));
 }
 
 bool is_expected(const Mutant& mutant, const std::string& name) {
@@ -112,7 +145,7 @@ void write_report(const std::string& path, const std::vector<Mutant>& mutants,
                   const std::vector<Caught>& caught) {
   std::ofstream file(path);
   file << "# What the simulator says of each mutant\n\n"
-          "Generated; do not edit. A mutant is a template with one planted fault (the rows of "
+          "Generated; do not edit. A mutant is a kernel with one planted fault (the rows of "
           "`*_mutants.h`), run with seeds 1, 2, ... until something is wrong. To write this "
           "table again:\n\n"
           "    CATENARY_MUTANT_REPORT=tests/mutants/REPORT.md build/tests/mutants_test\n\n"
@@ -136,28 +169,39 @@ const HostCompiler& compiler() {
 
 TEST_SUITE("mutants") {
   TEST_CASE("every row names a base, a template and a text that stands there") {
+    const std::vector<std::string> bases = all_bases();
     std::set<std::string> names;
     for (const Mutant& mutant : all_mutants()) {
       CAPTURE(mutant.name);
       CHECK(names.insert(mutant.name).second);
-      CHECK(find_base(mutant.base) != nullptr);
+      CHECK(llvm::is_contained(bases, mutant.base));
       const std::string text = mutate(mutant);
       CHECK(!text.empty());
-      CHECK(text != template_text(mutant.file));
+      CHECK(text != original_text(mutant.file));
     }
     CHECK(names.size() >= 24);
   }
 
+  TEST_CASE("the report has a row for each mutant") {
+    std::ifstream file(CATENARY_SOURCE_DIR "/tests/mutants/REPORT.md");
+    std::set<std::string> rows;
+    for (std::string line; std::getline(file, line);) {
+      if (line.rfind("| `", 0) == 0) rows.insert(line.substr(3, line.find('`', 3) - 3));
+    }
+    std::set<std::string> names;
+    for (const Mutant& mutant : all_mutants()) names.insert(mutant.name);
+    CHECK(rows == names);
+  }
+
   TEST_CASE("templates as they are pass under every seed") {
     const HostCompiler& host = compiler();
-    std::vector<Caught> caught(std::size(kMutantBases));
-    parallel_for(static_cast<i64>(caught.size()), 0, [&](i64 i) {
-      auto chain = make_base(kMutantBases[i], &host);
-      caught[i] = chain ? run_seeds(*chain) : Caught{1, outcome_of(chain.takeError())};
-    });
+    const std::vector<std::string> bases = all_bases();
+    std::vector<Caught> caught(bases.size());
+    parallel_for(static_cast<i64>(bases.size()), 0,
+                 [&](i64 i) { caught[i] = run_seeds(make_program(bases[i], host)); });
     for (size_t i = 0; i < caught.size(); ++i) {
-      const std::string text = fmt::format("{}, seed {}: {}", kMutantBases[i].name, caught[i].seed,
-                                           caught[i].outcome.message);
+      const std::string text =
+          fmt::format("{}, seed {}: {}", bases[i], caught[i].seed, caught[i].outcome.message);
       CHECK_MESSAGE(caught[i].outcome.name == "", text);
     }
   }
