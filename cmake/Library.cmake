@@ -7,7 +7,7 @@ set_source_files_properties(${PROJECT_SOURCE_DIR}/runtime/c_api.cpp PROPERTIES
 set(catenary_map ${PROJECT_SOURCE_DIR}/cmake/catenary.map)
 set_target_properties(catenary PROPERTIES LINKER_LANGUAGE CXX VERSION ${PROJECT_VERSION} SOVERSION 0
                       LINK_DEPENDS ${catenary_map})
-target_link_libraries(catenary PRIVATE catenary_compiler catenary_flags)
+target_link_libraries(catenary PRIVATE catenary_compiler catenary_simulator catenary_flags)
 target_link_options(catenary PRIVATE -Wl,--exclude-libs,ALL -Wl,--version-script,${catenary_map}
                     -Wl,--gc-sections -Wl,--as-needed)
 if(NOT CATENARY_SANITIZE)  # a sanitizer's runtime stays undefined until the program is linked
