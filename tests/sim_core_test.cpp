@@ -258,7 +258,7 @@ TEST_CASE("threads that wait for each other for ever are a deadlock, and it says
   };
   std::string message;
   CHECK(fault_of(memory, {k}, 1, &message) == "deadlock");
-  CHECK_MESSAGE(message.find("barrier 1, where ") != std::string::npos, message);
+  CHECK_MESSAGE(message.find("barrier 1 of 64 threads") != std::string::npos, message);
   CHECK_MESSAGE(message.find("64 wait") != std::string::npos, message);
 }
 
