@@ -6,12 +6,16 @@
 #include "compiler/gemm_tiles.h"
 #include "ir/random.h"
 #include "ir/random_chain.h"
+#include "ir/reduce_sizes.h"
 #include "ir/text.h"
 
 namespace catenary::gpu_suite {
 namespace {
 
 constexpr int kForcedSplits[] = {2, 3, 4, 6, 8};
+// Of a small case: multiply-adds per launch, and the size that more of them are reduced to.
+constexpr double kSmallWork = 2e6;
+constexpr i64 kSmallSize = 200;
 
 // Names that one row of gemm_tiles() has: 32-bit operands halve K, a gated pair halves N.
 std::vector<std::string> tile_names(const GemmTile& tile) {
@@ -31,21 +35,58 @@ std::vector<std::string> tile_names(const GemmTile& tile) {
   return names;
 }
 
-RandomChainOptions chain_options(i64 index, bool exact) {
+RandomChainOptions chain_options(i64 index, bool exact, bool small) {
   RandomChainOptions options;
   options.exact_only = exact;
   options.no_ragged = index % 4 != 0;
   // Most pointwise chains come from the generator's own choice; every eighth is sure to be one.
   options.max_contractions = index % 8 == 5 ? 0 : 2;
   options.max_elements = index % 20 == 0 ? 1 << 18 : index % 5 < 2 ? 1 << 15 : 4096;
+  if (small) options.max_elements = index % 20 == 0 ? 1 << 13 : index % 5 < 2 ? 4096 : 2048;
   return options;
 }
 
-Case random_case(i64 index, bool exact, u64 seed) {
+double multiply_adds(const VerifiedChain& chain, i64 symbol) {
+  const auto size = [&](const Dim& dim) {
+    return static_cast<double>(dim.symbolic ? symbol : dim.size);
+  };
+  double sum = 0;
+  for (ValueId id = 0; id < chain.num_values(); ++id) {
+    const auto& contraction = chain.info(id).contraction;
+    if (!contraction) continue;
+    double product = 1;
+    for (const ContractionLabel& label : contraction->k) product *= size(label.size);
+    for (const Dim& dim : chain.info(id).type.shape) product *= size(dim);
+    sum += product;
+  }
+  return sum;
+}
+
+// A written case over smaller tensors, if its own would take the simulator long.
+void reduce_work(Case& made) {
+  Expected<VerifiedChain> chain = verify(made.chain);
+  // prepare_case() reports what is wrong.
+  if (!chain) return llvm::consumeError(chain.takeError());
+  double work = 0;
+  for (i64 symbol : made.symbols) work = std::max(work, multiply_adds(*chain, symbol));
+  if (work <= kSmallWork) return;
+  Expected<ReducedChain> small = reduce_sizes(*chain, kSmallSize);
+  if (!small) return llvm::consumeError(small.takeError());
+  if (made.chain.symbol) {
+    for (i64& symbol : made.symbols) symbol = reduce_symbol(small->chain, symbol);
+    std::sort(made.symbols.begin(), made.symbols.end());
+    made.symbols.erase(std::unique(made.symbols.begin(), made.symbols.end()), made.symbols.end());
+  }
+  made.chain = small->chain.chain();
+  made.reduced = true;
+}
+
+Case random_case(i64 index, bool exact, const CaseList& list) {
   Case made;
-  made.seed = mix64(seed + static_cast<u64>(index) * 0x9e3779b97f4a7c15ull);
+  made.index = index;
+  made.seed = mix64(list.seed + static_cast<u64>(index) * 0x9e3779b97f4a7c15ull);
   made.name = fmt::format("{} {}", exact ? "exact" : "general", index);
-  made.chain = random_chain(made.seed, chain_options(index, exact));
+  made.chain = random_chain(made.seed, chain_options(index, exact, list.small));
   made.must_be_exact = exact;
   made.real_data = !exact || index % 3 == 0;
   if (index % 10 == 3) made.options.split_k = kForcedSplits[index / 10 % 5];
@@ -87,17 +128,20 @@ Case from_text(const WrittenCase& written, u64 seed) {
   return made;
 }
 
-i64 num_cases(i64 exact_configs) {
-  const i64 written = static_cast<i64>(written_cases().size());
-  return std::max(exact_configs, written) + exact_configs / 4;
+i64 num_cases(const CaseList& list) {
+  const i64 written = list.written ? static_cast<i64>(written_cases().size()) : 0;
+  return std::max(list.exact_configs, written) + list.exact_configs / 4;
 }
 
-Case make_case(i64 index, i64 exact_configs, u64 seed) {
+Case make_case(i64 index, const CaseList& list) {
   const auto& written = written_cases();
-  if (index < static_cast<i64>(written.size())) {
-    return from_text(written[static_cast<size_t>(index)], seed + static_cast<u64>(index));
+  if (!list.written || index >= static_cast<i64>(written.size())) {
+    return random_case(index, index < list.exact_configs, list);
   }
-  return random_case(index, index < exact_configs, seed);
+  Case made = from_text(written[static_cast<size_t>(index)], list.seed + static_cast<u64>(index));
+  made.index = index;
+  if (list.small) reduce_work(made);
+  return made;
 }
 
 Expected<Plan> plan_case(const VerifiedChain& chain, const Target& target, const Case& from,

@@ -15,6 +15,7 @@ namespace catenary::gpu_suite {
 
 struct Case {
   std::string name;
+  i64 index = -1;  // in its CaseList
   u64 seed = 0;
   Chain chain;
   // Forced choices; dropped where no candidate fits them.
@@ -25,12 +26,19 @@ struct Case {
   std::vector<i64> symbols;  // {0} where the chain has none
   // Ragged ends to use in place of random ones, one vector per run.
   std::vector<std::vector<i32>> ends;
+  bool reduced = false;  // its sizes are smaller than they were written
 };
 
-// Case `index` of the list that `seed` and `exact_configs` give: those written by hand, then random
-// exact ones up to `exact_configs` in all, then a quarter as many random chains with every op.
-i64 num_cases(i64 exact_configs);
-Case make_case(i64 index, i64 exact_configs, u64 seed);
+// The cases of one run: those written by hand (unless left out), then random exact ones up to
+// `exact_configs` in all, then a quarter as many random chains with every op.
+struct CaseList {
+  i64 exact_configs = 0;
+  u64 seed = 1;
+  bool written = true;
+  bool small = false;  // for the simulator: less work per case
+};
+i64 num_cases(const CaseList& list);
+Case make_case(i64 index, const CaseList& list);
 
 // A chain written by hand; ends as in Case.
 struct WrittenCase {

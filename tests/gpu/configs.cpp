@@ -10,6 +10,7 @@
 #include "ir/random_chain.h"
 #include "ir/text.h"
 #include "tests/gpu/run_case.h"
+#include "tests/gpu/twin.h"
 
 namespace catenary::gpu_suite {
 namespace {
@@ -19,7 +20,9 @@ constexpr double kShrinkSeconds = 20;
 // Host threads that prepare cases in order; take() hands them over in order.
 class Preparation {
  public:
-  Preparation(const Suite& suite, i64 count) : suite_(suite), ready_(static_cast<size_t>(count)) {
+  // Cases [begin, end).
+  Preparation(const Suite& suite, i64 begin, i64 end)
+      : suite_(suite), ready_(static_cast<size_t>(end)), next_(begin) {
     const unsigned cores = std::max(std::thread::hardware_concurrency(), 1u);
     const int wanted =
         suite.options().threads > 0 ? suite.options().threads : static_cast<int>(cores);
@@ -48,8 +51,8 @@ class Preparation {
     while (!stop_ && !suite_.out_of_time()) {
       const i64 index = next_++;
       if (index >= static_cast<i64>(ready_.size())) return;
-      auto prepared = std::make_unique<PreparedCase>(
-          prepare_case(suite_, make_case(index, suite_.options().configs, suite_.options().seed)));
+      auto prepared =
+          std::make_unique<PreparedCase>(prepare_case(suite_, make_case(index, suite_.cases())));
       ++done_;
       const std::lock_guard lock(mutex_);
       ready_[static_cast<size_t>(index)] = std::move(prepared);
@@ -61,7 +64,7 @@ class Preparation {
   std::vector<std::unique_ptr<PreparedCase>> ready_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::atomic<i64> next_{0}, done_{0};
+  std::atomic<i64> next_, done_{0};
   std::atomic<bool> stop_{false};
   std::vector<std::thread> threads_;
 };
@@ -88,6 +91,7 @@ void count_facts(const PreparedCase& prepared, Tally& tally) {
     ++tally.data[std::string(fill_text(run.kind))];
   }
   if (!prepared.options.force_tile.empty()) ++tally.options["forced tile"];
+  if (prepared.from.reduced) ++tally.options["reduced sizes"];
   if (prepared.compiled->chain.chain().symbol) ++tally.options["symbol"];
   for (size_t i = 0; i < prepared.compiled->chain.chain().outputs.size(); ++i) {
     const DType dtype = prepared.compiled->chain.output_type(static_cast<int>(i)).dtype;
@@ -114,11 +118,13 @@ void count_result(const PreparedCase& prepared, const CaseResult& result, Tally&
   });
 }
 
-Failure describe(const PreparedCase& prepared, const std::string& problem) {
+Failure describe(const SuiteOptions& options, const PreparedCase& prepared,
+                 const std::string& problem) {
   Failure failure;
   failure.seed = prepared.from.seed;
   failure.name = prepared.from.name;
-  failure.problem = problem;
+  failure.problem = fmt::format("{}again: the same options with --configs {} --seed {} --case {}",
+                                problem, options.configs, options.seed, prepared.from.index);
   failure.chain = print(prepared.from.chain);
   if (prepared.compiled) failure.plan = plan_text(prepared.compiled->plan);
   return failure;
@@ -138,10 +144,20 @@ void shrink_failure(Suite& suite, Runner& runner, const PreparedCase& prepared) 
     if (again.problem.code != ErrorCode::kOk) return false;
     const CaseResult result = runner.run(again);
     if (result.lost_context) suite.lose_context();
-    return !result.passed;
+    if (!result.passed || !again.twin) return !result.passed;
+    TwinTally unused;
+    return !run_twin(again, result.after, unused).empty();
   });
   fmt::print("shrunk to:\n{}\n", print(small));
   std::fflush(stdout);
+}
+
+void compare_twin(const PreparedCase& prepared, CaseResult& result, TwinTally& tally) {
+  for (std::string& problem : run_twin(prepared, result.after, tally)) {
+    fmt::print("DIFFERS {} (seed {}): {}\n", prepared.from.name, prepared.from.seed, problem);
+    result.passed = false;
+    result.problems.push_back("simulator: " + std::move(problem));
+  }
 }
 
 void run_one(Suite& suite, Runner& runner, const PreparedCase& prepared) {
@@ -153,12 +169,14 @@ void run_one(Suite& suite, Runner& runner, const PreparedCase& prepared) {
   if (prepared.problem.code != ErrorCode::kOk) {
     ++tally.configs;
     ++tally.failed;
-    suite.fail(describe(prepared, fmt::format("{}: {}", error_code_name(prepared.problem.code),
-                                              prepared.problem.message)));
+    suite.fail(describe(suite.options(), prepared,
+                        fmt::format("{}: {}\n  ", error_code_name(prepared.problem.code),
+                                    prepared.problem.message)));
     return;
   }
   count_facts(prepared, tally);
   CaseResult result = runner.run(prepared);
+  if (prepared.twin) compare_twin(prepared, result, tally.twin);
   for (const PreparedRun& run : prepared.runs) {
     if (!prepared.from.must_be_exact || run.kind != FillKind::kExactInteger || run.exact) continue;
     result.passed = false;
@@ -170,20 +188,40 @@ void run_one(Suite& suite, Runner& runner, const PreparedCase& prepared) {
   if (result.passed) return;
   std::string problem;
   for (const std::string& line : result.problems) problem += line + "\n  ";
-  suite.fail(describe(prepared, problem));
+  suite.fail(describe(suite.options(), prepared, problem));
   if (tally.failures.size() == 1 && !suite.should_stop()) shrink_failure(suite, runner, prepared);
 }
 
 }  // namespace
 
+namespace {
+
+void report_twin(Suite& suite) {
+  const TwinTally& t = suite.tally().twin;
+  std::string ulps;
+  for (const auto& [dtype, ulp] : t.max_ulp) ulps += fmt::format(" {} in {}", ulp, dtype);
+  suite.progress(
+      fmt::format("against the simulator: {} of {} configs agree; {} of {} exact elements are "
+                  "equal; {} of {} real ones, the others differ by at most (ulp){}, and {:.3f} of "
+                  "the allowed error ({})",
+                  t.equal_configs, t.configs, t.exact_equal, t.exact_elements, t.real_equal,
+                  t.real_elements, ulps, t.worst_share, t.worst_case),
+      true);
+}
+
+}  // namespace
+
 void run_configs(Suite& suite) {
-  const i64 count = num_cases(suite.options().configs);
-  suite.progress(fmt::format("{} configs, seed {}", count, suite.options().seed), true);
+  const i64 only = suite.options().only_case;
+  const i64 count = num_cases(suite.cases());
+  const i64 begin = only < 0 ? 0 : std::min(only, count);
+  const i64 end = only < 0 ? count : std::min(only + 1, count);
+  suite.progress(fmt::format("{} configs, seed {}", end - begin, suite.options().seed), true);
   Runner runner(suite);
-  i64 done = 0;
+  i64 done = begin;
   {
-    Preparation preparation(suite, count);
-    for (; done < count && !suite.should_stop(); ++done) {
+    Preparation preparation(suite, begin, end);
+    for (; done < end && !suite.should_stop(); ++done) {
       const std::unique_ptr<PreparedCase> prepared = preparation.take(done);
       if (!prepared) break;
       run_one(suite, runner, *prepared);
@@ -195,9 +233,10 @@ void run_configs(Suite& suite) {
   suite.progress(
       fmt::format("configs: {} of {} done; {} passed, {} failed, {} unsupported; {} bitwise, {} on "
                   "real data, worst error {:.3f} of the allowed ({})",
-                  done, count, t.passed, t.failed, t.skipped, t.exact, t.real_data,
+                  done - begin, end - begin, t.passed, t.failed, t.skipped, t.exact, t.real_data,
                   t.worst_error_ratio, t.worst_case),
       true);
+  if (suite.options().against_simulator) report_twin(suite);
   if (t.worst_error_ratio > 0.5) {
     suite.progress("more than half of the allowed error was used: see worst_case", true);
   }

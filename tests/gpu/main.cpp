@@ -4,7 +4,6 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
-#include "compiler/nvrtc.h"
 #include "tests/gpu/configs.h"
 #include "tests/gpu/modes.h"
 
@@ -17,7 +16,8 @@ constexpr int kSkipped = 77;
 
 struct Modes {
   bool configs = false, sanitize = false, capture = false, errors = false, big = false;
-  bool any() const { return configs || sanitize || capture || errors || big; }
+  bool instructions = false;
+  bool any() const { return configs || sanitize || capture || errors || big || instructions; }
 };
 
 void run_mode(Suite& suite, const char* name, Error (*mode)(Suite&)) {
@@ -30,6 +30,7 @@ void run_mode(Suite& suite, const char* name, Error (*mode)(Suite&)) {
 // The short modes first: they tell most per second.
 void run_modes(Suite& suite, const Modes& modes) {
   if (modes.errors) run_mode(suite, "errors", run_errors);
+  if (modes.instructions) run_mode(suite, "instructions", run_instructions);
   if (modes.capture) run_mode(suite, "capture", run_capture);
   if (modes.sanitize) run_mode(suite, "sanitize-set", run_sanitizer_set);
   if (modes.big) run_mode(suite, "big", run_big);
@@ -44,15 +45,15 @@ int run(const SuiteOptions& options, const Modes& modes) {
     return report.code == ErrorCode::kDriverMissing ? kSkipped : 2;
   }
   Suite& suite = **opened;
-  Expected<const Nvrtc*> nvrtc = Nvrtc::get();
-  if (!nvrtc) {
-    fmt::print("gpu_suite skipped: {}\n", take_report(nvrtc.takeError()).message);
+  Expected<std::string> compiler = suite.compiler_id();
+  if (!compiler) {
+    fmt::print("gpu_suite skipped: {}\n", take_report(compiler.takeError()).message);
     return kSkipped;
   }
-  suite.progress(fmt::format("{}, driver {}, {}, target {} ({})", suite.device().name,
-                             suite.driver().version(), (*nvrtc)->compiler_id(), suite.target().name,
-                             suite.target().arch),
-                 true);
+  suite.progress(
+      fmt::format("{}, driver {}, {}, target {} ({})", suite.device().name,
+                  suite.driver().version(), *compiler, suite.target().name, suite.target().arch),
+      true);
   run_modes(suite, modes);
   int code = suite.tally().failures.empty() ? 0 : 1;
   if (Error error = suite.write_record()) {
@@ -76,6 +77,7 @@ int main(int argc, char** argv) {
   app.add_flag("--capture", modes.capture, "graph capture and programmatic launches");
   app.add_flag("--errors", modes.errors, "wrong arguments and wrong architecture");
   app.add_flag("--big", modes.big, "tensors of more than 2^31 elements");
+  app.add_flag("--instructions", modes.instructions, "kernels that execute every PTX wrapper");
   app.add_option("--time-limit", options.time_limit, "stop cleanly after so many seconds");
   app.add_option("--record", options.record, "write a JSON record to this file");
   app.add_option("--commit", options.commit, "commit to name in the record");
@@ -83,11 +85,18 @@ int main(int argc, char** argv) {
   app.add_option("--target", options.target, "plan for this target instead of the device's own");
   app.add_option("--threads", options.threads, "host threads (0: all cores)");
   app.add_flag("--rehearse", options.rehearse, "no device: the reference stands in for kernels");
+  app.add_flag("--simulator", options.simulator, "the simulator as the device");
+  auto* against = app.add_option("--against-simulator", options.configs,
+                                 "random chains on the device and in the simulator, compared")
+                      ->check(CLI::Range(i64{1}, i64{1'000'000}))
+                      ->excludes("--configs", "--simulator");
+  app.add_option("--case", options.only_case, "of the configs, this one alone");
   app.add_option("--inject", options.inject, "a fault for a rehearsal")
       ->check(CLI::IsMember({"wrong", "missing", "beyond"}));
   CLI11_PARSE(app, argc, argv);
-  modes.configs = configs->count() > 0;
-  if (!modes.any()) modes = {true, false, true, true, true};
+  options.against_simulator = against->count() > 0;
+  modes.configs = configs->count() > 0 || options.against_simulator;
+  if (!modes.any()) modes = {true, false, true, true, true, true};
   const int code = run(options, modes);
   std::fflush(stdout);
   return code;

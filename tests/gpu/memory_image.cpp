@@ -114,21 +114,9 @@ void fill_input(MemoryImage& image, const Region& region, const std::vector<std:
 
 void mark_output(MemoryImage& image, const Region& region) {
   const i64 size = dtype_bytes(region.type.dtype);
-  const i64 count = num_elements(region.type);
-  const auto& shape = region.type.shape;
-  const auto strides =
-      region.type.strides.empty() ? contiguous_strides(shape) : region.type.strides;
-  llvm::SmallVector<i64, 4> at(shape.size(), 0);
-  for (i64 i = 0; i < count; ++i) {
-    i64 element = 0;
-    for (size_t d = 0; d < at.size(); ++d) element += at[d] * strides[d];
-    const i64 first = region.offset + element * size;
-    std::fill_n(image.use.begin() + first, size, ByteUse::kOutput);
-    for (size_t d = at.size(); d-- > 0;) {
-      if (++at[d] < shape[d].size) break;
-      at[d] = 0;
-    }
-  }
+  for_each_element(region.type, [&](i64, i64 offset) {
+    std::fill_n(image.use.begin() + region.offset + offset * size, size, ByteUse::kOutput);
+  });
 }
 
 void fill_written(MemoryImage& image, const Region& region) {

@@ -41,6 +41,24 @@ struct MemoryImage {
 MemoryImage make_image(const VerifiedChain& chain, i64 symbol, i64 workspace_bytes,
                        const ChainData& data_a, const ChainData& data_b, u64 seed);
 
+// Calls `visit` with each element of `type`, in row-major order: its number and where it lies, both
+// in elements.
+template <typename Visit>
+void for_each_element(const TensorType& type, const Visit& visit) {
+  const auto strides = type.strides.empty() ? contiguous_strides(type.shape) : type.strides;
+  const i64 count = num_elements(type);
+  llvm::SmallVector<i64, 4> at(type.shape.size(), 0);
+  for (i64 i = 0; i < count; ++i) {
+    i64 offset = 0;
+    for (size_t d = 0; d < at.size(); ++d) offset += at[d] * strides[d];
+    visit(i, offset);
+    for (size_t d = at.size(); d-- > 0;) {
+      if (++at[d] < type.shape[d].size) break;
+      at[d] = 0;
+    }
+  }
+}
+
 // What changed that must not, or "". `before` and `after` hold image.bytes.
 std::string find_damage(const MemoryImage& image, const std::vector<u8>& before,
                         const std::vector<u8>& after);

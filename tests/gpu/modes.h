@@ -17,6 +17,9 @@ Error run_capture(Suite& suite);
 // Wrong arguments, machine code for another architecture, two threads with one executable.
 Error run_errors(Suite& suite);
 
+// The kernels of tests/instructions, against their expectations and the simulator.
+Error run_instructions(Suite& suite);
+
 // Tensors of more than 2^31 elements as A, B and D; sampled.
 Error run_big(Suite& suite);
 

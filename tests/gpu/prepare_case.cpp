@@ -4,6 +4,7 @@
 
 #include "ir/random.h"
 #include "tests/gpu/run_case.h"
+#include "tests/gpu/twin.h"
 
 namespace catenary::gpu_suite {
 namespace {
@@ -84,6 +85,11 @@ Error prepare(const Suite& suite, PreparedCase& prepared) {
   }
   if (!compiled) return compiled.takeError();
   prepared.compiled = std::move(*compiled);
+  if (suite.options().against_simulator) {
+    auto twin = compile_twin(*prepared.compiled);
+    if (!twin) return twin.takeError();
+    prepared.twin = std::move(*twin);
+  }
   return prepare_runs(prepared);
 }
 

@@ -5,20 +5,10 @@
 #include <cstring>
 
 #include "ir/compare.h"
+#include "ir/random.h"
 
 namespace catenary::gpu_suite {
 namespace {
-
-std::string run_name(const PreparedRun& run) {
-  return fmt::format("{} data, symbol {}, data seed {}", fill_text(run.kind), run.symbol, run.seed);
-}
-
-void note(CaseResult& result, const PreparedRun& run, const std::string& what) {
-  result.passed = false;
-  if (result.problems.size() < 4) {
-    result.problems.push_back(fmt::format("{}: {}", run_name(run), what));
-  }
-}
 
 i64 count_vacuous(const std::vector<Interval>& expected) {
   return std::count_if(expected.begin(), expected.end(), [](const Interval& interval) {
@@ -28,11 +18,25 @@ i64 count_vacuous(const std::vector<Interval>& expected) {
 
 }  // namespace
 
+std::string run_name(const PreparedRun& run) {
+  return fmt::format("{} data, symbol {}, data seed {}", fill_text(run.kind), run.symbol, run.seed);
+}
+
+void Runner::note(CaseResult& result, const PreparedRun& run, const std::string& what) const {
+  result.passed = false;
+  if (result.problems.size() >= 4) return;
+  const std::string schedule =
+      suite_.simulated() ? fmt::format(", schedule {}", schedule_) : std::string();
+  result.problems.push_back(fmt::format("{}{}: {}", run_name(run), schedule, what));
+}
+
 Error Runner::reserve(i64 bytes) {
   if (base_ != 0 && memory_.bytes() >= bytes + kBlockAlign) return Error::success();
   memory_ = cuda::DeviceBuffer();
   base_ = 0;
-  const i64 wanted = std::max<i64>(2 * bytes, i64{16} << 20) + kBlockAlign;
+  // The simulator keeps books over all of it.
+  const i64 spare = suite_.simulated() ? bytes : std::max<i64>(2 * bytes, i64{16} << 20);
+  const i64 wanted = spare + kBlockAlign;
   Expected<cuda::DeviceBuffer> buffer = cuda::DeviceBuffer::allocate(wanted);
   if (!buffer) return buffer.takeError();
   memory_ = std::move(*buffer);
@@ -48,41 +52,35 @@ void Runner::stand_in(const PreparedRun& run) {
   size_t output = 0;
   for (const Region& region : run.image.regions) {
     if (!region.output) continue;
-    const auto& shape = region.type.shape;
     const auto& expected = run.expected[output++];
     auto* data = reinterpret_cast<void*>(base_ + region.offset);
-    llvm::SmallVector<i64, 4> at(shape.size(), 0);
-    for (size_t e = 0; e < expected.size(); ++e) {
-      i64 offset = 0;
-      for (size_t d = 0; d < at.size(); ++d) offset += at[d] * region.type.strides[d];
-      const bool last = e + 1 == expected.size();
-      const double value = expected[e].value;
+    for_each_element(region.type, [&](i64 e, i64 offset) {
+      const bool last = e + 1 == static_cast<i64>(expected.size());
+      const double value = expected[static_cast<size_t>(e)].value;
       if (!last || fault != "missing") {
         const bool wrong = last && fault == "wrong";
         store_element(region.type.dtype, data, offset, wrong ? value * 1.25 + 8 : value);
       }
       if (last && fault == "beyond") store_element(region.type.dtype, data, offset + 1, value);
-      for (size_t d = at.size(); d-- > 0;) {
-        if (++at[d] < shape[d].size) break;
-        at[d] = 0;
-      }
-    }
+    });
   }
 }
 
-// One launch over a fresh copy of `before`; what the memory holds afterwards.
-Expected<std::vector<u8>> Runner::launch(const PreparedRun& run, const Executable& executable,
-                                         const std::vector<u8>& before) {
-  const cuda::Api& api = suite_.api();
-  const cuda::Stream stream = suite_.stream();
-  if (Error error = reserve(run.image.bytes)) return error;
-  if (Error error = suite_.check(api.memcpy_htod_async(base_, before.data(), before.size(), stream),
-                                 "copying a block"))
+Expected<std::vector<u8>> launch_image(const LaunchPlace& place, const PreparedRun& run,
+                                       const Executable& executable, const std::vector<u8>& before,
+                                       llvm::function_ref<void()> stand_in) {
+  const cuda::Api& api = place.driver.api();
+  const auto check = [&](cuda::Result result, const char* what) {
+    return result == cuda::kSuccess ? Error::success() : place.driver.error(result, what);
+  };
+  if (Error error =
+          check(api.memcpy_htod_async(place.base, before.data(), before.size(), place.stream),
+                "copying a block"))
     return error;
   std::vector<void*> tensors;
   LaunchArguments arguments;
   for (const Region& region : run.image.regions) {
-    void* address = reinterpret_cast<void*>(base_ + region.offset);
+    void* address = reinterpret_cast<void*>(place.base + region.offset);
     if (region.workspace) {
       arguments.workspace = address;
     } else {
@@ -92,16 +90,27 @@ Expected<std::vector<u8>> Runner::launch(const PreparedRun& run, const Executabl
   arguments.tensors = tensors;
   arguments.scalars = run.image.scalars;
   arguments.symbol = run.symbol;
-  arguments.stream = stream;
+  arguments.stream = place.stream;
   if (Error error = executable.launch(arguments)) return error;
-  if (suite_.options().rehearse) stand_in(run);
+  stand_in();
   std::vector<u8> after(before.size());
-  if (Error error = suite_.check(api.memcpy_dtoh_async(after.data(), base_, after.size(), stream),
-                                 "reading a block"))
+  if (Error error =
+          check(api.memcpy_dtoh_async(after.data(), place.base, after.size(), place.stream),
+                "reading a block"))
     return error;
-  if (Error error = suite_.check(api.stream_synchronize(stream), "waiting for a launch"))
+  if (Error error = check(api.stream_synchronize(place.stream), "waiting for a launch"))
     return error;
   return after;
+}
+
+Expected<std::vector<u8>> Runner::launch(const PreparedRun& run, const Executable& executable,
+                                         const std::vector<u8>& before) {
+  if (Error error = reserve(run.image.bytes)) return error;
+  schedule_ = mix64(schedule_ + 1);
+  if (Error error = suite_.schedule(schedule_)) return error;
+  return launch_image({suite_.driver(), suite_.stream(), base_}, run, executable, before, [&] {
+    if (suite_.options().rehearse) stand_in(run);
+  });
 }
 
 void Runner::compare_outputs(const PreparedRun& run, const std::vector<u8>& after,
@@ -147,6 +156,7 @@ Error Runner::run_all(const PreparedRun& run, const Executable& executable, Case
     note(result, run,
          "another poison (0x3f) and other neighbours (1e30) change the result, " + text);
   }
+  if (suite_.options().against_simulator) result.after.push_back(*a);
   result.launches += 2;
   for (int again = 0; again < 2; ++again) {
     Expected<std::vector<u8>> more = launch(run, executable, image.run_a);
@@ -174,6 +184,7 @@ CaseResult Runner::run(const PreparedCase& prepared) {
     broken(executable.takeError(), "load: ");
     return result;
   }
+  schedule_ = prepared.from.seed;
   for (const PreparedRun& run : prepared.runs) {
     if (Error error = run_all(run, **executable, result)) {
       broken(std::move(error), run_name(run) + ": ");

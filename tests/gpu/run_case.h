@@ -23,6 +23,8 @@ struct PreparedCase {
   Case from;
   PlanOptions options;  // in use
   std::shared_ptr<const CompiledChain> compiled;
+  // The same kernels for the simulator, if the suite compares with it.
+  std::shared_ptr<const CompiledChain> twin;
   std::vector<PreparedRun> runs;
   ErrorReport problem;   // kOk: ready to run
   bool skipped = false;  // kUnsupported: no kernel family takes the layout
@@ -39,6 +41,7 @@ struct CaseResult {
   double worst_error_ratio = 0;
   i64 elements = 0, vacuous = 0, launches = 0;
   bool lost_context = false;
+  std::vector<std::vector<u8>> after;  // the memory after the first launch of each run
 };
 
 // Device memory and the launch, or their stand-in. Keeps one block of memory for all cases.
@@ -53,12 +56,29 @@ class Runner {
   Error run_all(const PreparedRun& run, const Executable& executable, CaseResult& result);
   Error reserve(i64 bytes);
   void stand_in(const PreparedRun& run);
+  void note(CaseResult& result, const PreparedRun& run, const std::string& what) const;
   void compare_outputs(const PreparedRun& run, const std::vector<u8>& after, CaseResult& result);
 
   Suite& suite_;
   cuda::DeviceBuffer memory_;
   cuda::DevicePtr base_ = 0;
+  u64 schedule_ = 0;  // the simulator's, of the last launch
 };
+
+// Where an image lies, and what runs it.
+struct LaunchPlace {
+  const cuda::Driver& driver;
+  cuda::Stream stream;
+  cuda::DevicePtr base;  // aligned to kBlockAlign
+};
+// One launch over a fresh copy of `before`; what the memory holds afterwards. `stand_in` is called
+// behind the launch.
+Expected<std::vector<u8>> launch_image(const LaunchPlace& place, const PreparedRun& run,
+                                       const Executable& executable, const std::vector<u8>& before,
+                                       llvm::function_ref<void()> stand_in);
+
+// "normal data, symbol 3, data seed 17".
+std::string run_name(const PreparedRun& run);
 
 // "kernel: config" of every kernel in the plan.
 std::string plan_text(const Plan& plan);

@@ -7,9 +7,11 @@
 #include <ctime>
 #include <fstream>
 
+#include "compiler/host_compiler.h"
 #include "compiler/nvrtc.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
+#include "runtime/simulated_driver.h"
 #include "tests/support/fake_driver.h"
 
 namespace catenary::gpu_suite {
@@ -90,6 +92,9 @@ Expected<std::unique_ptr<Suite>> Suite::open(SuiteOptions options) {
     if (!stand_in) return stand_in.takeError();
     suite->stand_in_ = std::make_unique<cuda::ScopedDriver>(std::move(*stand_in));
   }
+  if (suite->options_.simulator) {
+    if (Error error = cuda::use_simulator()) return error;
+  }
   Expected<const cuda::Driver*> driver = cuda::Driver::get();
   if (!driver) return driver.takeError();
   suite->driver_ = *driver;
@@ -118,6 +123,15 @@ Suite::~Suite() {
 Error Suite::check(cuda::Result result, const std::string& what) const {
   if (result == cuda::kSuccess) return Error::success();
   return driver_->error(result, what);
+}
+
+CaseList Suite::cases() const {
+  const bool twice = options_.against_simulator;
+  return {options_.configs, options_.seed, !twice, twice || options_.simulator};
+}
+
+Error Suite::schedule(u64 seed) const {
+  return simulated() ? cuda::set_simulator_seed(seed) : Error::success();
 }
 
 double Suite::seconds() const {
@@ -158,11 +172,39 @@ void Suite::progress(const std::string& line, bool always) {
 
 EngineOptions Suite::engine_options(const PlanOptions& plan) const {
   EngineOptions options;
+  if (simulated()) options.backend = Backend::kHost;
   options.plan = plan;
   options.cache.directory = options_.cache;
   options.cache.mode = options_.cache.empty() ? CacheMode::kOff : CacheMode::kReadWrite;
   return options;
 }
+
+Expected<std::string> Suite::compiler_id() const {
+  if (simulated()) {
+    Expected<const HostCompiler*> compiler = HostCompiler::get();
+    if (!compiler) return compiler.takeError();
+    return (*compiler)->compiler_id();
+  }
+  Expected<const Nvrtc*> nvrtc = Nvrtc::get();
+  if (!nvrtc) return nvrtc.takeError();
+  return (*nvrtc)->compiler_id();
+}
+
+namespace {
+
+llvm::json::Object twin_record(const TwinTally& twin) {
+  return llvm::json::Object{{"configs", twin.configs},
+                            {"equal_configs", twin.equal_configs},
+                            {"exact_elements", twin.exact_elements},
+                            {"exact_equal", twin.exact_equal},
+                            {"real_elements", twin.real_elements},
+                            {"real_equal", twin.real_equal},
+                            {"max_ulp", counts(twin.max_ulp)},
+                            {"worst_share_of_allowed_error", twin.worst_share},
+                            {"worst_case", clean(twin.worst_case)}};
+}
+
+}  // namespace
 
 std::string Suite::record_text() const {
   llvm::json::Array failures;
@@ -173,18 +215,16 @@ std::string Suite::record_text() const {
                                           {"plan", clean(failure.plan)},
                                           {"chain", clean(failure.chain)}});
   }
-  Expected<const Nvrtc*> nvrtc = Nvrtc::get();
-  std::string compiler = "none";
-  if (nvrtc) {
-    compiler = (*nvrtc)->compiler_id();
-  } else {
-    llvm::consumeError(nvrtc.takeError());
+  Expected<std::string> compiler = compiler_id();
+  if (!compiler) {
+    llvm::consumeError(compiler.takeError());
+    compiler = std::string("none");
   }
   const Tally& t = tally_;
   llvm::json::Object record{
       {"device", clean(device_.name)},
       {"driver", version_text(driver_->version())},
-      {"nvrtc", clean(compiler)},
+      {"compiler", clean(*compiler)},
       {"arch", target_.arch},
       {"commit", clean(options_.commit)},
       {"date", today()},
@@ -209,9 +249,11 @@ std::string Suite::record_text() const {
       {"options", counts(t.options)},
       {"modes", counts(t.modes)},
       {"rehearsal", options_.rehearse},
+      {"simulator", options_.simulator},
       {"complete", !out_of_time() && !context_lost_},
       {"seconds", seconds()},
       {"failures", std::move(failures)}};
+  if (options_.against_simulator) record["against_simulator"] = twin_record(t.twin);
   std::string text;
   llvm::raw_string_ostream out(text);
   out << llvm::formatv("{0:2}", llvm::json::Value(std::move(record)));

@@ -12,6 +12,7 @@
 #include "ir/error.h"
 #include "runtime/api.h"
 #include "runtime/engine.h"
+#include "tests/gpu/cases.h"
 
 namespace catenary::gpu_suite {
 
@@ -23,13 +24,28 @@ struct SuiteOptions {
   double time_limit = 0;  // seconds; 0: none
   std::string record;     // JSON file; empty: none
   std::string commit;
-  std::string cache;      // cubin cache directory; empty: no disk cache
-  std::string target;     // plan for this row of targets.def instead of the present device
-  bool rehearse = false;  // no GPU: a host stand-in computes what the reference says
+  std::string cache;       // cubin cache directory; empty: no disk cache
+  std::string target;      // plan for this row of targets.def instead of the present device
+  bool rehearse = false;   // no GPU: a host stand-in computes what the reference says
+  bool simulator = false;  // the simulator as the device: smaller chains, a schedule per launch
+  // Every config a second time in the simulator, whose bytes are compared with the device's.
+  bool against_simulator = false;
+  i64 only_case = -1;  // of the configs: this one alone
   // Rehearsals only: what the stand-in does wrong. "wrong": one element; "missing": one element is
   // not written; "beyond": one is written behind the end.
   std::string inject;
   int threads = 0;  // host threads; 0: all cores
+};
+
+// What the simulator gave against what the device gave, bit for bit.
+struct TwinTally {
+  i64 configs = 0;
+  i64 equal_configs = 0;  // every run of exact integers equal, every other one within its bounds
+  i64 exact_elements = 0, exact_equal = 0;
+  i64 real_elements = 0, real_equal = 0;
+  std::map<std::string, i64> max_ulp;  // real data, by dtype of the output
+  double worst_share = 0;              // real data: difference / allowed error
+  std::string worst_case;
 };
 
 struct Failure {
@@ -57,6 +73,7 @@ struct Tally {
   std::map<std::string, i64> families, dtypes, data, options;
   std::map<std::string, bool> modes;  // other modes: did they pass?
   std::vector<Failure> failures;
+  TwinTally twin;
 };
 
 class Suite {
@@ -80,6 +97,13 @@ class Suite {
   bool out_of_time() const;
   bool should_stop() const;  // out of time, too many failures, or a lost context
 
+  // What run_configs() runs.
+  CaseList cases() const;
+
+  bool simulated() const { return options_.simulator; }
+  // In the simulator, the schedule of what is waited for from here on. Nothing elsewhere.
+  Error schedule(u64 seed) const;
+
   // Prints and keeps a failure; a lost context ends the suite.
   void fail(Failure failure);
   void fail(const std::string& name, Error error);
@@ -90,6 +114,9 @@ class Suite {
   void progress(const std::string& line, bool always = false);
 
   EngineOptions engine_options(const PlanOptions& plan = {}) const;
+
+  // The name and version of what compiles the kernels. kNvrtcMissing, kHostCompilerMissing.
+  Expected<std::string> compiler_id() const;
 
   // The record as JSON text, and into options().record if that is set.
   std::string record_text() const;
