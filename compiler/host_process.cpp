@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstdio>
 #include <cstring>
 #include <mutex>
 #include <thread>
@@ -18,7 +19,6 @@
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Program.h"
-#include "llvm/Support/raw_ostream.h"
 
 namespace catenary {
 namespace {
@@ -162,15 +162,12 @@ Expected<std::string> header_folder() {
 }
 
 Error write_text(const std::string& path, llvm::StringRef text) {
-  std::error_code failed;
-  llvm::raw_fd_ostream file(path, failed);
-  if (!failed) {
-    file << text;
-    file.close();
-    failed = file.error();
-    file.clear_error();
-  }
-  return failed ? unwritable(path, failed.message()) : Error::success();
+  // Not llvm::raw_fd_ostream: with it comes a terminal library that no shared library can hold.
+  std::FILE* file = std::fopen(path.c_str(), "wb");
+  if (file == nullptr) return unwritable(path, std::strerror(errno));
+  const bool wrote = std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  const bool closed = std::fclose(file) == 0;
+  return wrote && closed ? Error::success() : unwritable(path, std::strerror(errno));
 }
 
 }  // namespace catenary
