@@ -47,6 +47,15 @@ void expect_error(const CommandResult& result, int exit_code,
   }
 }
 
+// In an environment: no host compiler is found, so that nothing runs in the simulator.
+const char* const kNoCompiler = "CATENARY_CXX=/nonexistent/cxx";
+
+bool host_compiler_found(Command& command) {
+  const bool found = !has(command("doctor").out, "simulator missing");
+  if (!found) MESSAGE("skipped: no host compiler");
+  return found;
+}
+
 // A [rows, columns] array of zeros.
 void write_zeros(const std::string& path, DType dtype, i64 rows, i64 columns) {
   TensorType type;
@@ -185,9 +194,10 @@ TEST_CASE("check by the reference says that no kernel ran") {
     CHECK(has(result.out, "PASS"));
     CHECK(has(result.out, "no kernel ran"));
   }
-  const CommandResult sampled = command("check --samples 20 " + chain("linear"));
+  const CommandResult sampled = command("check --samples 20 " + chain("linear"), kNoCompiler);
   CHECK(sampled.exit_code == 0);
-  CHECK(has(sampled.out, "no GPU found"));
+  CHECK(has(sampled.out, "no GPU found, and no C++ compiler for the simulator"));
+  CHECK(has(sampled.out, "no kernel ran"));
   CHECK(has(sampled.out, "384            20"));
 }
 
@@ -322,4 +332,90 @@ TEST_CASE("no device for --device cuda is exit code 3") {
   Command command;
   expect_error(command("check --device cuda " + chain("linear")), 3, {"[driver_missing]"});
   expect_error(command("run --device cuda " + chain("linear")), 3, {"[driver_missing]"});
+}
+
+TEST_CASE("without a GPU the kernels run in the simulator") {
+  Command command;
+  if (!host_compiler_found(command)) return;
+  const CommandResult chosen = command("check " + chain("linear"));
+  INFO(chosen.err);
+  CHECK(chosen.exit_code == 0);
+  CHECK(has(chosen.out, "no GPU found: the kernels run in the simulator"));
+  CHECK(has(chosen.out, "1 kernel(s) ran on the simulator (h200)"));
+  for (const char* name : {"linear", "scaled", "experts"}) {
+    const CommandResult result = command("check --device sim --data integer " + chain(name));
+    INFO(result.err);
+    CHECK(result.exit_code == 0);
+    CHECK_FALSE(has(result.out, "no GPU found"));
+    CHECK(has(result.out, "PASS"));
+  }
+  const CommandResult other =
+      command("run " + chain("scaled"), "CATENARY_DEVICE=sim CATENARY_SIM_TARGET=a100");
+  CHECK(other.exit_code == 0);
+  CHECK(has(other.out, "scaled ran on the simulator (a100)"));
+}
+
+TEST_CASE("check --schedules repeats the run under successive seeds") {
+  Command command;
+  if (!host_compiler_found(command)) return;
+  const CommandResult result =
+      command("check --device sim --seed 5 --schedules 3 " + chain("scaled"));
+  INFO(result.err);
+  CHECK(result.exit_code == 0);
+  CHECK(has(result.out, "under 3 seeds from 5"));
+  expect_error(command("check --device ref --schedules 3 " + chain("scaled")), 2,
+               {"--schedules is 3", "--device sim"});
+  expect_error(command("check --schedules 0 " + chain("scaled")), 2, {"--schedules"});
+}
+
+TEST_CASE("--max-size reduces the chain that runs") {
+  Command command;
+  const std::string mlp = fmt::format("'{}/examples/geglu_mlp.chain'", CATENARY_SOURCE_DIR);
+  const CommandResult reduced = command("check --device ref --max-size 64 " + mlp);
+  INFO(reduced.err);
+  CHECK(reduced.exit_code == 0);
+  CHECK(has(reduced.out, "sizes: 8192 -> 64, 3072 -> 64, 768 -> 64"));
+  CHECK(has(reduced.out, "bf16[64, 64]"));
+  const std::string small = fmt::format("'{}/examples/small_batch.chain'", CATENARY_SOURCE_DIR);
+  const CommandResult symbol = command("run --device ref --max-size 32 --symbol 61 " + small);
+  CHECK(symbol.exit_code == 0);
+  CHECK(has(symbol.out, "bf16[29, "));
+  expect_error(command("check --device ref --max-size 8 " + mlp), 2, {"--max-size", "16"});
+  if (!host_compiler_found(command)) return;
+  const CommandResult chosen = command("check " + mlp);  // nobody asked for an hour
+  INFO(chosen.err);
+  CHECK(chosen.exit_code == 0);
+  CHECK(has(chosen.out, "as by --max-size 256"));
+  CHECK(has(chosen.out, "2 kernel(s) ran on the simulator"));
+}
+
+TEST_CASE("the dump of a run in the simulator holds its objects") {
+  Command command;
+  if (!host_compiler_found(command)) return;
+  const CommandResult result = command(
+      fmt::format("check --device sim {} --dump {}", chain("linear"), command.path("dump")));
+  INFO(result.err);
+  CHECK(result.exit_code == 0);
+  int objects = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(command.path("dump"))) {
+    CHECK(entry.path().extension() != ".cubin");
+    objects += entry.path().extension() == ".so" ? 1 : 0;
+  }
+  CHECK(objects == 1);
+  CHECK(has(result.out, "no PTX and no SASS"));
+}
+
+TEST_CASE("what stands in the way of the simulator is named") {
+  Command command;
+  expect_error(command("check --device sim " + chain("linear"), kNoCompiler), 3,
+               {"/nonexistent/cxx", "[host_compiler_missing]"});
+  expect_error(command("check --device cuda " + chain("linear"), "CATENARY_DEVICE=sim"), 2,
+               {"--device is cuda", "CATENARY_DEVICE is sim"});
+  expect_error(command("check " + chain("linear"), "CATENARY_DEVICE=tpu"), 2, {"'tpu'"});
+  expect_error(command("check --device sim " + chain("linear"), "CATENARY_SIM_TARGET=h900"), 2,
+               {"'h900'", "CATENARY_SIM_TARGET"});
+  const CommandResult doctor = command("doctor", kNoCompiler);
+  CHECK(has(doctor.out, "simulator missing"));
+  CHECK(has(doctor.out, "/nonexistent/cxx"));
+  CHECK(command("doctor --has-device", "CATENARY_DEVICE=sim").exit_code == 3);
 }
