@@ -25,6 +25,7 @@ const std::vector<Case>& all_cases() {
     add_tensor_cases(all);
     add_wgmma_cases(all);
     add_gemm_cases(all);
+    add_unmapped_cases(all);  // a device that faults is lost for the rest
     return all;
   }();
   return cases;

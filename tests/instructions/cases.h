@@ -71,5 +71,6 @@ void add_bulk_cases(std::vector<Case>& cases);
 void add_tensor_cases(std::vector<Case>& cases);
 void add_wgmma_cases(std::vector<Case>& cases);
 void add_gemm_cases(std::vector<Case>& cases);
+void add_unmapped_cases(std::vector<Case>& cases);
 
 }  // namespace catenary::instructions

@@ -40,9 +40,10 @@ Case shared_copies() {
   return c;
 }
 
-Case cp_async_zero_fill() {
-  Case c{.name = "cp.async with zero fill", .file = "cp_async.cu", .kernel = "cp_async_zero_fill"};
+Case cp_async_zero_fill(const char* name, i64 beyond) {
+  Case c{.name = name, .file = "cp_async.cu", .kernel = "cp_async_zero_fill"};
   c.threads = 64;
+  c.symbol = beyond;
   c.smem_bytes = 1792;
   const Bytes in = Random(3).bytes(1024);
   c.expected.assign(1792, 0);
@@ -60,7 +61,11 @@ Case cp_async_zero_fill() {
 void add_memory_cases(std::vector<Case>& cases) {
   cases.push_back(global_copies());
   cases.push_back(shared_copies());
-  cases.push_back(cp_async_zero_fill());
+  cases.push_back(cp_async_zero_fill("cp.async with zero fill", 0));
+}
+
+void add_unmapped_cases(std::vector<Case>& cases) {
+  cases.push_back(cp_async_zero_fill("cp.async of nothing from nowhere", i64{1} << 40));
 }
 
 }  // namespace catenary::instructions

@@ -10,7 +10,6 @@
 namespace {
 using namespace catenary;
 using P = Params<2, 0>;
-constexpr u32 kFar = 1u << 24;
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(64) cp_async_zero_fill(const __grid_constant__ P p) {
@@ -19,10 +18,10 @@ extern "C" __global__ void __launch_bounds__(64) cp_async_zero_fill(const __grid
   u8* out = static_cast<u8*>(p.ptr[1]);
   grid_dependency_wait();
   const u32 smem = dynamic_smem();
-  cp_async_16(smem + 16 * t, in + 16 * t + (t % 17 == 0 ? kFar : 0), t % 17);
+  cp_async_16(smem + 16 * t, in + 16 * t + (t % 17 == 0 ? p.symbol : 0), t % 17);
   cp_async_commit();
-  cp_async_8(smem + 1024 + 8 * t, in + 8 * t + (t % 9 == 0 ? kFar : 0), t % 9);
-  cp_async_4(smem + 1536 + 4 * t, in + 4 * t + (t % 5 == 0 ? kFar : 0), t % 5);
+  cp_async_8(smem + 1024 + 8 * t, in + 8 * t + (t % 9 == 0 ? p.symbol : 0), t % 9);
+  cp_async_4(smem + 1536 + 4 * t, in + 4 * t + (t % 5 == 0 ? p.symbol : 0), t % 5);
   cp_async_commit();
   cp_async_wait<1>();
   cta_barrier();

@@ -5,11 +5,7 @@
 
 namespace catenary::instructions {
 
-CompileJob compile_job(const Case& from) {
-  CompileOptions options;
-  options.allow_spills = true;
-  return {source_of(from), "sm_90a", options};
-}
+CompileJob compile_job(const Case& from) { return {source_of(from), "sm_90a", {}}; }
 
 Expected<std::shared_ptr<const sim::Object>> compile_for_simulator(const KernelCompiler& compiler,
                                                                    const Case& from) {

@@ -7,7 +7,7 @@
 
 namespace catenary::instructions {
 
-// What both compilers are given for a case. Registers may spill: nothing is timed.
+// What both compilers are given for a case.
 CompileJob compile_job(const Case& from);
 
 // compile_job() compiled by `compiler`, and loaded.
