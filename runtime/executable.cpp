@@ -184,18 +184,23 @@ cuda::SimulatedLaunch Executable::State::describe(const BoundKernel& kernel, Edg
   facts.first_of_chain = edge.first;
   for (const BoundSlot& slot : kernel.slots) {
     sim::Region region;
+    TensorType layout;
     if (slot.tensor < 0) {
       region = {"workspace", sim::RegionRole::kWorkspace,
                 reinterpret_cast<std::uintptr_t>(arguments.workspace), workspace_bytes};
     } else {
       const BoundTensor& tensor = tensors[slot.tensor];
+      if (tensor.output) {
+        const int output = slot.tensor - static_cast<int>(num_inputs);
+        layout = with_symbol(compiled->chain.output_type(output), arguments.symbol);
+      }
       const auto role = tensor.output   ? sim::RegionRole::kOutput
                         : tensor.weight ? sim::RegionRole::kWeight
                                         : sim::RegionRole::kInput;
       region = {tensor.name, role, reinterpret_cast<std::uintptr_t>(arguments.tensors[slot.tensor]),
                 tensor.span.bytes(arguments.symbol)};
     }
-    if (region.bytes > 0) facts.regions.push_back(std::move(region));
+    if (region.bytes > 0) facts.tensors.push_back({std::move(region), std::move(layout)});
   }
   return facts;
 }

@@ -4,8 +4,12 @@
 #include <algorithm>
 #include <cstring>
 
+#include "ir/reference_program.h"
+
 namespace catenary::cuda {
 namespace {
+
+constexpr size_t kMaxQueue = 4096;
 
 void* address(DevicePtr pointer) { return reinterpret_cast<void*>(pointer); }
 
@@ -16,6 +20,30 @@ bool is_written(const sim::Region& region) {
 bool overlap(const sim::Region& a, const sim::Region& b) {
   return a.begin < b.begin + static_cast<u64>(b.bytes) &&
          b.begin < a.begin + static_cast<u64>(a.bytes);
+}
+
+// Marks the elements of `tensor` as unwritten, a row of neighbours at a time.
+void forget(sim::Memory& memory, const SimulatedTensor& tensor) {
+  const auto mark = [&](i64 offset, i64 bytes) {
+    memory.mark(reinterpret_cast<void*>(tensor.region.begin + static_cast<u64>(offset)), bytes,
+                false);
+  };
+  TensorType rows = tensor.layout;
+  const bool whole = tensor.region.role == sim::RegionRole::kWorkspace || rows.strides.empty() ||
+                     rows.strides == contiguous_strides(rows.shape);
+  if (whole) return mark(0, tensor.region.bytes);
+  i64 row = dtype_bytes(rows.dtype);
+  if (rows.strides.back() == 1) {
+    row *= rows.shape.back().size;
+    rows.shape.pop_back();
+  }
+  llvm::SmallVector<i64, 4> at(rows.rank(), 0);
+  for (i64 left = num_elements(rows); left > 0; --left) {
+    i64 offset = 0;
+    for (int d = 0; d < rows.rank(); ++d) offset += at[d] * rows.strides[d];
+    mark(offset * dtype_bytes(rows.dtype), row);
+    advance(rows.shape, at);
+  }
 }
 
 // The bytes move with the knowledge of which of them were written.
@@ -97,6 +125,8 @@ Result SimulatedDevice::fill(DevicePtr to, unsigned char byte, size_t bytes) {
 void SimulatedDevice::enqueue(const std::vector<QueuedLaunch>& launches) {
   const std::lock_guard lock(mutex_);
   queue_.insert(queue_.end(), launches.begin(), launches.end());
+  // A program that never waits would fill memory; a fault stays until somebody does.
+  if (queue_.size() >= kMaxQueue) run_queue();
 }
 
 Result SimulatedDevice::synchronize() {
@@ -144,7 +174,12 @@ Result SimulatedDevice::run_queue() {
 Result SimulatedDevice::run_group(std::vector<QueuedLaunch> group) {
   forget_outputs(group);
   std::vector<sim::Launch> launches;
-  for (QueuedLaunch& queued : group) launches.push_back(std::move(queued.launch));
+  for (QueuedLaunch& queued : group) {
+    for (SimulatedTensor& tensor : queued.tensors) {
+      queued.launch.regions.push_back(std::move(tensor.region));
+    }
+    launches.push_back(std::move(queued.launch));
+  }
   Error error = sim::simulate(memory_, launches, options_);
   if (!error) return kSuccess;
   reports_.push_back({kErrorLaunchFailed, catenary::take_report(std::move(error))});
@@ -160,13 +195,15 @@ void SimulatedDevice::forget_outputs(const std::vector<QueuedLaunch>& group) {
     while (end < group.size() && !group[end].first_of_chain) ++end;
     const size_t earlier = used.size();
     for (size_t i = begin; i < end; ++i) {
-      for (const sim::Region& region : group[i].launch.regions) {
-        const auto is_used = [&](const sim::Region& other) { return overlap(region, other); };
-        if (is_written(region) && group[begin].first_of_chain &&
+      for (const SimulatedTensor& tensor : group[i].tensors) {
+        const auto is_used = [&](const sim::Region& other) {
+          return overlap(tensor.region, other);
+        };
+        if (is_written(tensor.region) && group[begin].first_of_chain &&
             std::none_of(used.begin(), used.begin() + static_cast<i64>(earlier), is_used)) {
-          memory_.mark(reinterpret_cast<void*>(region.begin), region.bytes, false);
+          forget(memory_, tensor);
         }
-        used.push_back(region);
+        used.push_back(tensor.region);
       }
     }
     begin = end;

@@ -9,12 +9,13 @@
 
 #include "compiler/target.h"
 #include "runtime/api.h"
-#include "simulator/simulator.h"
+#include "runtime/simulated_launch.h"
 
 namespace catenary::cuda {
 
 struct QueuedLaunch {
-  sim::Launch launch;
+  sim::Launch launch;  // without regions: those of the tensors are meant
+  std::vector<SimulatedTensor> tensors;
   bool first_of_chain = false;
 };
 

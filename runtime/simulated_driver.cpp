@@ -211,7 +211,7 @@ Result launch_kernel(const LaunchConfig* config, Function function, void** param
   launch.smem_bytes = config->shared_mem_bytes;
   const auto* bytes = static_cast<const std::byte*>(parameters[0]);
   launch.parameters.assign(bytes, bytes + facts->parameter_bytes);
-  launch.regions = facts->regions;
+  queued.tensors = facts->tensors;
   queued.first_of_chain = facts->first_of_chain;
   return submit(config->stream, {std::move(queued)});
 }
