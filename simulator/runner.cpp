@@ -23,6 +23,14 @@ bool same_site(const Site& a, const Site& b) {
          std::strcmp(a.op, b.op) == 0;
 }
 
+// Removes one; the order of the others changes.
+Operation take(std::vector<Operation>& operations, size_t at) {
+  Operation taken = std::move(operations[at]);
+  if (at + 1 != operations.size()) operations[at] = std::move(operations.back());
+  operations.pop_back();
+  return taken;
+}
+
 }  // namespace
 
 Runner::Runner(Memory& memory, const std::vector<Launch>& launches, const SimulatorOptions& options)
@@ -31,6 +39,7 @@ Runner::Runner(Memory& memory, const std::vector<Launch>& launches, const Simula
                                                : 1 + static_cast<u32>(random(4));
   constexpr u32 kPreempt[] = {0, 1024, 64, 8};
   temper_.preempt_every = kPreempt[random(4)];
+  if (temper_.preempt_every != 0) until_preempted_ = 1 + random(2 * temper_.preempt_every - 1);
   constexpr u32 kLand[] = {1, 4, 64, 0};
   temper_.land_every = kLand[random(4)];
   temper_.starve = random(2) == 0;
@@ -44,8 +53,6 @@ Runner::Runner(Memory& memory, const std::vector<Launch>& launches, const Simula
 }
 
 Runner::~Runner() = default;
-
-u64 Runner::random(u64 below) { return rng_() % below; }
 
 Error Runner::check_launches() const {
   for (const Launch& launch : launches_) {
@@ -172,7 +179,7 @@ void Runner::step() {
     if (!land_one()) report_deadlock();
     return;
   }
-  if (temper_.land_every != 0 && !operations_.empty() && random(temper_.land_every) == 0) {
+  if (temper_.land_every != 0 && !issuers_.empty() && random(temper_.land_every) == 0) {
     land_one();
     if (faulted_) return;
   }
@@ -268,8 +275,9 @@ void Runner::retire(Thread& thread) {
 void Runner::finish_cta(Cta& cta) {
   Cluster& cluster = *cta.cluster;
   Grid& grid = *cluster.grid;
-  for (const Operation& operation : operations_) {
-    if (operation.target == &cta) {
+  for (const Thread* issuer : issuers_) {
+    for (const Operation& operation : issuer->operations) {
+      if (operation.target != &cta) continue;
       fault(FaultKind::kOutstanding, operation.site,
             "CTA {} of kernel {} exits while this copy into its shared memory is outstanding",
             cta.index, grid.launch->kernel);
@@ -277,7 +285,7 @@ void Runner::finish_cta(Cta& cta) {
     }
   }
   // What only writes global memory by now completes with the CTA.
-  land_all([&](const Operation& operation) { return operation.owner->cta == &cta; });
+  for (Thread& thread : cta.threads) land_all(thread, [](const Operation&) { return true; });
   if (faulted_) return;
   if (!cta.triggered) ++grid.triggered;
   cta.triggered = true;
@@ -309,8 +317,8 @@ void Runner::wake_all(std::vector<Thread*>& threads) {
   threads.clear();
 }
 
-void Runner::preempt() {
-  if (temper_.preempt_every == 0 || random(temper_.preempt_every) != 0) return;
+void Runner::yield() {
+  until_preempted_ = 1 + random(2 * temper_.preempt_every - 1);
   self().fiber.leave();
 }
 
@@ -352,40 +360,60 @@ void Runner::together(Rendezvous& at, const std::bitset<128>& mask, Site site, v
   }
 }
 
-void Runner::issue(Operation operation) { operations_.push_back(std::move(operation)); }
+void Runner::issue(Operation operation) {
+  Thread& owner = *operation.owner;
+  if (owner.operations.empty() && owner.products.empty()) {
+    owner.issuer_at = issuers_.size();
+    issuers_.push_back(&owner);
+  }
+  if (operation.kind == Operation::Kind::kWgmma) {
+    owner.products.push_back(std::move(operation));
+  } else {
+    owner.operations.push_back(std::move(operation));
+  }
+}
+
+void Runner::drop_issuer_if_idle(Thread& owner) {
+  if (!owner.operations.empty() || !owner.products.empty()) return;
+  issuers_[owner.issuer_at] = issuers_.back();
+  issuers_[owner.issuer_at]->issuer_at = owner.issuer_at;
+  issuers_.pop_back();
+}
 
 bool Runner::land_one() {
-  if (operations_.empty()) return false;
-  const size_t i = random(operations_.size());
-  // A warpgroup's products land in order: each adds to what the one before left.
-  size_t first = i;
-  if (operations_[i].kind == Operation::Kind::kWgmma) {
-    first = 0;
-    while (operations_[first].kind != Operation::Kind::kWgmma ||
-           operations_[first].owner != operations_[i].owner) {
-      ++first;
-    }
+  if (issuers_.empty()) return false;
+  Thread& owner = *issuers_[random(issuers_.size())];
+  Operation operation;
+  const size_t at = random(owner.operations.size() + owner.products.size());
+  if (at < owner.operations.size()) {
+    operation = take(owner.operations, at);
+  } else {
+    // A warpgroup's products land in order: each adds to what the one before left.
+    operation = std::move(owner.products.front());
+    owner.products.pop_front();
   }
-  Operation operation = std::move(operations_[first]);
-  operations_.erase(operations_.begin() + static_cast<std::ptrdiff_t>(first));
+  drop_issuer_if_idle(owner);
   operation.land();
   return true;
 }
 
-void Runner::land_all(const std::function<bool(const Operation&)>& wanted) {
-  std::vector<Operation> ordered, free;
-  for (size_t i = 0; i < operations_.size();) {
-    if (!wanted(operations_[i])) {
+void Runner::land_all(Thread& owner, llvm::function_ref<bool(const Operation&)> wanted) {
+  if (owner.operations.empty() && owner.products.empty()) return;
+  std::vector<Operation> landing;
+  for (size_t i = 0; i < owner.operations.size();) {
+    if (!wanted(owner.operations[i])) {
       ++i;
       continue;
     }
-    auto& list = operations_[i].kind == Operation::Kind::kWgmma ? ordered : free;
-    list.push_back(std::move(operations_[i]));
-    operations_.erase(operations_.begin() + static_cast<std::ptrdiff_t>(i));
+    landing.push_back(take(owner.operations, i));
   }
-  std::shuffle(free.begin(), free.end(), rng_);
-  for (Operation& operation : free) operation.land();
-  for (Operation& operation : ordered) operation.land();
+  for (size_t i = landing.size(); i > 1; --i) std::swap(landing[i - 1], landing[random(i)]);
+  while (!owner.products.empty() && wanted(owner.products.front())) {
+    landing.push_back(std::move(owner.products.front()));
+    owner.products.pop_front();
+  }
+  drop_issuer_if_idle(owner);
+  for (Operation& operation : landing) operation.land();
 }
 
 std::string Runner::name_of(const Thread& thread) {
@@ -430,6 +458,7 @@ void Runner::fault_text(FaultKind kind, Site site, std::string sentence) {
                            fault_rule(kind), options_.seed);
   }
   if (running_ == nullptr) return;
+  sentence = std::string();  // this frame is never left
   running_->fiber.leave();
 }
 

@@ -4,9 +4,10 @@
 // has taken effect for the calling thread, blocks that thread, or faults and never returns.
 #pragma once
 
-#include <random>
+#include <functional>
 
 #include "fmt/format.h"
+#include "ir/random.h"
 #include "simulator/fault.h"
 #include "simulator/state.h"
 #include "simulator/tensor_map.h"
@@ -132,13 +133,17 @@ class Runner final : public Machine {
   void wake(Thread& thread);
   void wake_all(std::vector<Thread*>& threads);
   // Perhaps lets others run; every instruction that others can observe calls it first.
-  void preempt();
+  void preempt() {
+    if (--until_preempted_ == 0) yield();
+  }
+  void yield();
   // "CTA 3, thread 37 (warp 1, lane 5)"
   static std::string name_of(const Thread& thread);
   // "thread 5's cp.async at tile/copy.cuh:98"
   std::string describe(const Cluster& cluster, u32 component, u32 site) const;
   u32 site_number(Site site);
-  u64 random(u64 below);
+  // Less than `below`, which is less than 2^32.
+  u64 random(u64 below) { return (rng_.next() >> 32) * below >> 32; }
 
   // Lanes meet; the last of them runs `act`.
   void together(Rendezvous& at, const std::bitset<128>& mask, Site site, void* payload,
@@ -172,10 +177,12 @@ class Runner final : public Machine {
 
   // --- asynchronous operations (runner.cpp) ---
   void issue(Operation operation);
-  // Lands one operation at random; false: there is none.
+  // Lands one operation of a random thread; false: there is none.
   bool land_one();
-  // Lands those that `wanted` names, in random order.
-  void land_all(const std::function<bool(const Operation&)>& wanted);
+  // Lands those of `owner` that `wanted` names, in random order but for products.
+  void land_all(Thread& owner, llvm::function_ref<bool(const Operation&)> wanted);
+  // Behind the removal of operations.
+  void drop_issuer_if_idle(Thread& owner);
 
   // --- mbarriers (runner_mbarrier.cpp) ---
   struct Barrier {
@@ -218,11 +225,11 @@ class Runner final : public Machine {
   Memory& memory_;
   const std::vector<Launch>& launches_;
   SimulatorOptions options_;
-  std::mt19937_64 rng_;
+  Random rng_;
   std::deque<Grid> grids_;
   std::vector<Thread*> ready_;
   Thread* running_ = nullptr;
-  std::vector<Operation> operations_;
+  std::vector<Thread*> issuers_;  // threads with operations that have not landed
   std::vector<std::unique_ptr<Stack>> stacks_;
   std::vector<Stack*> free_stacks_;
   std::vector<Site> sites_;
@@ -235,6 +242,7 @@ class Runner final : public Machine {
     u32 land_every = 4;     // one step in so many lands an operation; 0: only when all else waits
     bool starve = false;    // some warps run only when no other can
   } temper_;
+  u64 until_preempted_ = ~u64{0};  // instructions
   bool faulted_ = false;
   std::string message_;
   RunStatistics statistics_;

@@ -144,9 +144,9 @@ void Runner::bulk_wait(u32 pending, bool read_only, Site) {
   if (committed <= pending) return;
   const u32 group = committed - pending;
   const auto land = [&](bool reads) {
-    land_all([&](const Operation& operation) {
-      return operation.owner == &thread && operation.kind == Operation::Kind::kBulkStore &&
-             operation.group <= group && operation.reads == reads;
+    land_all(thread, [&](const Operation& operation) {
+      return operation.kind == Operation::Kind::kBulkStore && operation.group <= group &&
+             operation.reads == reads;
     });
   };
   land(true);

@@ -254,9 +254,8 @@ void Runner::copy_async_arrive(u32 barrier, Site site) {
   ++named.object->asynchronous;
   issue({Operation::Kind::kBulkLoad, &thread, 0, named.cta, site,
          [this, &thread, named, group, site] {
-           land_all([&](const Operation& operation) {
-             return operation.owner == &thread && operation.kind == Operation::Kind::kCopy &&
-                    operation.group <= group;
+           land_all(thread, [&](const Operation& operation) {
+             return operation.kind == Operation::Kind::kCopy && operation.group <= group;
            });
            Mbarrier& object = *named.object;
            --object.asynchronous;

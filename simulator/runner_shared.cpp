@@ -133,9 +133,8 @@ void Runner::copy_async_wait(u32 pending, Site) {
   const u32 committed = thread.copies.open - 1;
   if (committed <= pending) return;
   const u32 group = committed - pending;
-  land_all([&](const Operation& operation) {
-    return operation.owner == &thread && operation.kind == Operation::Kind::kCopy &&
-           operation.group <= group;
+  land_all(thread, [&](const Operation& operation) {
+    return operation.kind == Operation::Kind::kCopy && operation.group <= group;
   });
   if (group > thread.copies.done) thread.copies.done = group;
   thread.clock.finish_copies(group);

@@ -314,9 +314,8 @@ void Runner::wgmma_wait(u32 pending, Site site) {
     const u32 committed = first.wgmma.open - 1;
     if (committed <= pending + first.wgmma.done) return;
     const u32 group = committed - pending;
-    land_all([&](const Operation& operation) {
-      return operation.owner == &first && operation.kind == Operation::Kind::kWgmma &&
-             operation.group <= group;
+    land_all(first, [&](const Operation& operation) {
+      return operation.kind == Operation::Kind::kWgmma && operation.group <= group;
     });
     if (first.warpgroup != nullptr) {
       fill_registers(*this, *first.warpgroup, rendezvous, cta, group, site);

@@ -6,12 +6,12 @@
 #include <array>
 #include <bitset>
 #include <deque>
-#include <functional>
 #include <memory>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "llvm/ADT/FunctionExtras.h"
 #include "simulator/clock.h"
 #include "simulator/fiber.h"
 #include "simulator/shadow.h"
@@ -33,8 +33,8 @@ struct Operation {
   u32 group = 0;          // of the owner and kind; groups count from 1
   Cta* target = nullptr;  // whose shared memory it writes, if any
   Site site = {};
-  std::function<void()> land;  // the effect
-  bool reads = false;          // kBulkStore: has yet to read shared memory
+  llvm::unique_function<void()> land;  // the effect
+  bool reads = false;                  // kBulkStore: has yet to read shared memory
 };
 
 // Groups of one thread's asynchronous operations of one kind.
@@ -87,7 +87,12 @@ struct Thread {
   // Of a warpgroup's first thread alone, from the first wgmma.fence on.
   std::unique_ptr<WarpgroupState> warpgroup;
   u32 priority = 0;  // the scheduler's
-  // By component of an mbarrier: how many of its phases were complete when this thread last saw one.
+  // Issued and not landed: in no order, and products in the order in which they land.
+  std::vector<Operation> operations;
+  std::deque<Operation> products;
+  size_t issuer_at = 0;  // index among the threads that have such
+  // By component of an mbarrier: how many of its phases were complete when this thread last saw
+  // one.
   std::unordered_map<u32, u32> phases_seen;
   Thread(const Components& components, u32 number, StampPtr base)
       : number(number), clock(components, number, std::move(base)) {}
