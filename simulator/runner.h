@@ -215,7 +215,7 @@ class Runner final : public Machine {
   // Calls `act` for each CTA of the mask, with the address that names its copy of `to`.
   void for_each_rank(u32 to, u32 barrier, u32 mask, Site site,
                      const std::function<void(u32 to, u32 barrier)>& act);
-  TensorMapSpec read_map(const void* map, u32 rank, Site site);
+  TensorMapSpec read_map(const void* map, const i32* corner, u32 rank, Site site);
   void tensor_write(const void* map, const i32* at, u32 rank, u32 from, bool add, Site site);
 
   // --- clusters (runner_cluster.cpp) ---

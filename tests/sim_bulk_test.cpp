@@ -296,6 +296,20 @@ TEST_CASE("a box is loaded swizzled, with zeros outside, and its full bytes are 
   }
 }
 
+TEST_CASE("a box whose corner is no multiple of 16 bytes is stopped") {
+  Memory memory;
+  const Matrix x(numbered(memory, "x", RegionRole::kInput, 20 * 192));
+  for (const i32 column : {1, -2, 7}) {
+    const SimKernel k = alone({x.region}, [&x, column](Machine& m, u32 b) {
+      const i32 corner[] = {column, 0};
+      m.mbarrier_expect(b, Matrix::kBox, true, site("expect"));
+      m.tensor_load(smem(m, 1024), &x.map, corner, 2, b, 0, site("tensor_load"));
+      wait(m, b, 0);
+    });
+    fails(memory, k, {"misaligned"}, "innermost coordinate", 1);
+  }
+}
+
 TEST_CASE("a box is stored and added without what lies outside") {
   Memory memory;
   Region y = buffer(memory, "y", RegionRole::kOutput, 20 * 192, true);

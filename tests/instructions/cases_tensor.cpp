@@ -53,7 +53,10 @@ std::vector<Corner> corners(const sim::TensorMapSpec& spec, size_t most) {
     std::vector<Corner> next;
     const i32 box = static_cast<i32>(spec.box[d]);
     for (const Corner& corner : all) {
-      for (i32 at = -(box / 3); at < static_cast<i32>(spec.sizes[d]); at += box) {
+      // The innermost coordinate is a multiple of 16 bytes.
+      const i32 unit = d == 0 ? static_cast<i32>(16 / element_bytes(spec.number)) : 1;
+      for (i32 at = -(box / 3 + unit - 1) / unit * unit; at < static_cast<i32>(spec.sizes[d]);
+           at += box) {
         next.push_back(corner);
         next.back()[d] = at;
       }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Twins of ptx/convert.cuh: exact, by integers. NaN becomes 0x7fff in 16 bits (PTX ISA 9.7.9.21,
-// cvt: "canonical NaN") and 0x7fffffff in 32.
+// cvt: "canonical NaN") and 0x7fffffff in 32 (both seen
+// on an H200).
 #pragma once
 
 #include "ptx/device.cuh"
@@ -87,7 +88,8 @@ CATENARY_DEVICE u16 f32_to_bf16(float v, sim::Site at = sim::here()) {
 // Ties away: half of the last kept bit is added to the magnitude, whatever the sign.
 CATENARY_DEVICE u32 f32_to_tf32(u32 bits, sim::Site at = sim::here()) {
   sim::use(bits, sim::in(at, __func__));
-  if ((bits & 0x7fffffffu) > 0x7f800000u) return 0x7fffffffu;
+  // A NaN is cut, not rounded: one that has low bits alone becomes infinite (seen on an H200).
+  if ((bits & 0x7fffffffu) > 0x7f800000u) return bits & 0xffffe000u;
   return (bits + 0x1000u) & 0xffffe000u;
 }
 
