@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bulk-tensor copies (PTX ISA 9.7.9.25.5): boxes of tensors, by an encoded map. What of a box lies
 // outside its tensor is loaded as zeros and not stored; a load delivers the full box in any case.
+#include <algorithm>
 #include <cstring>
 
 #include "simulator/number.h"
@@ -76,6 +77,10 @@ void Runner::tensor_write(const void* map, const i32* at, u32 rank, u32 from, bo
   const u32 group = thread.bulk.open;
   auto box = std::make_shared<Box>();
   box->spec = read_map(map, at, rank, site);
+  // Measured on an H200: an illegal instruction, while a box beyond the high end is clipped.
+  if (std::any_of(at, at + rank, [](i32 coordinate) { return coordinate < 0; })) {
+    fault(FaultKind::kOutOfBounds, site, "stores a box with a negative coordinate");
+  }
   box->rows = walk_box(box->spec, at);
   const Place place =
       shared_place(from, static_cast<u32>(box_bytes(box->spec)), kSharedAlign, site);

@@ -310,6 +310,17 @@ TEST_CASE("a box whose corner is no multiple of 16 bytes is stopped") {
   }
 }
 
+TEST_CASE("a box with a negative coordinate is loaded and not stored") {
+  Memory memory;
+  const Matrix out(buffer(memory, "y", RegionRole::kOutput, 20 * 192, true));
+  SimKernel k{.threads = 1, .smem_bytes = 2048, .regions = {out.region}};
+  k.body = [&out](Machine& m) {
+    const i32 corner[] = {0, -2};
+    m.tensor_store(&out.map, corner, 2, smem(m, 0), site("tensor_store"));
+  };
+  fails(memory, k, {"out_of_bounds"}, "negative coordinate", 1);
+}
+
 TEST_CASE("a box is stored and added without what lies outside") {
   Memory memory;
   Region y = buffer(memory, "y", RegionRole::kOutput, 20 * 192, true);
@@ -320,8 +331,8 @@ TEST_CASE("a box is stored and added without what lies outside") {
       SimKernel k{.threads = 32, .smem_bytes = 2048, .regions = {y}};
       k.body = [&out, add](Machine& m) {
         // Only what lies inside is written: the rest of the box is not read.
-        const i32 corner[] = {24, -2};
-        for (u32 r = 2; r < 8 && m.at.thread < 16; ++r) {
+        const i32 corner[] = {24, 14};
+        for (u32 r = 0; r < 6 && m.at.thread < 16; ++r) {
           store(m, Matrix::place(m, 0, m.at.thread, r), 100 * r + m.at.thread);
         }
         m.fence_proxy_async(site("fence_proxy"));
@@ -341,8 +352,8 @@ TEST_CASE("a box is stored and added without what lies outside") {
         const u32 r = i / 48;
         const u32 c = i % 48;
         const u32 before = 0x01010101;
-        const bool hit = c >= 24 && c < 40 && r < 6;
-        const u32 value = 100 * (r + 2) + c - 24;
+        const bool hit = c >= 24 && c < 40 && r >= 14;
+        const u32 value = 100 * (r - 14) + c - 24;
         REQUIRE(word(y, i) == (hit ? value + (add ? before : 0) : before));
       }
     }

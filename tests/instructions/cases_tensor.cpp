@@ -45,18 +45,18 @@ void for_each_element(const sim::TensorMapSpec& spec, const Corner& corner, cons
   }
 }
 
-// Boxes side by side from outside the tensor's low end to outside its high end, at most `most` of
-// them, and one that is far away.
-std::vector<Corner> corners(const sim::TensorMapSpec& spec, size_t most) {
+// Boxes side by side from the tensor's low end (for loads: from outside it) to outside its high
+// end, at most `most` of them, and one that is far away. Only loads take negative coordinates.
+std::vector<Corner> corners(const sim::TensorMapSpec& spec, size_t most, bool negative) {
   std::vector<Corner> all = {Corner{}};
   for (u32 d = 0; d < spec.rank; ++d) {
     std::vector<Corner> next;
     const i32 box = static_cast<i32>(spec.box[d]);
-    for (const Corner& corner : all) {
-      // The innermost coordinate is a multiple of 16 bytes.
-      const i32 unit = d == 0 ? static_cast<i32>(16 / element_bytes(spec.number)) : 1;
-      for (i32 at = -(box / 3 + unit - 1) / unit * unit; at < static_cast<i32>(spec.sizes[d]);
-           at += box) {
+    // The innermost coordinate is a multiple of 16 bytes.
+    const i32 unit = d == 0 ? static_cast<i32>(16 / element_bytes(spec.number)) : 1;
+    const i32 third = (box / 3 + unit - 1) / unit * unit;
+    for (i32 at = negative ? -third : 0; at < static_cast<i32>(spec.sizes[d]); at += box) {
+      for (const Corner& corner : all) {
         next.push_back(corner);
         next.back()[d] = at;
       }
@@ -67,7 +67,7 @@ std::vector<Corner> corners(const sim::TensorMapSpec& spec, size_t most) {
   const size_t step = all.size() <= most ? 1 : all.size() / most + 1;
   for (size_t i = 0; i < all.size(); i += step) some.push_back(all[i]);
   Corner far = {};
-  for (u32 d = 0; d < spec.rank; ++d) far[d] = d % 2 == 0 ? 100000 : -100000;
+  for (u32 d = 0; d < spec.rank; ++d) far[d] = negative && d % 2 == 1 ? -100000 : 100000;
   some.push_back(far);
   return some;
 }
@@ -97,7 +97,7 @@ Bytes loaded(const sim::TensorMapSpec& spec, const std::vector<Corner>& at, cons
 
 Case load_case(const std::string& name, const sim::TensorMapSpec& spec) {
   Case c{.name = "tensor load " + name, .file = "tensor.cu", .kernel = "tensor_loads"};
-  const std::vector<Corner> at = corners(spec, 12);
+  const std::vector<Corner> at = corners(spec, 12, true);
   const Bytes tensor = Random(60 + spec.rank).bytes(tensor_size(spec));
   c.threads = 128;
   c.smem_bytes = static_cast<u32>(box_size(spec)) + 8;
@@ -110,7 +110,7 @@ Case load_case(const std::string& name, const sim::TensorMapSpec& spec) {
 // Both CTAs get both boxes.
 Case multicast_case(const std::string& name, const sim::TensorMapSpec& spec) {
   Case c{.name = "tensor multicast " + name, .file = "tensor.cu", .kernel = "tensor_multicast"};
-  const std::vector<Corner> all = corners(spec, 12);
+  const std::vector<Corner> all = corners(spec, 12, true);
   const std::vector<Corner> at = {all[0], all[all.size() / 2]};
   const Bytes tensor = Random(70 + spec.rank).bytes(tensor_size(spec));
   c.ctas = 2;
@@ -127,7 +127,7 @@ Case multicast_case(const std::string& name, const sim::TensorMapSpec& spec) {
 
 Case store_case(const std::string& name, const sim::TensorMapSpec& spec) {
   Case c{.name = "tensor store " + name, .file = "tensor.cu", .kernel = "tensor_stores"};
-  const std::vector<Corner> at = corners(spec, 12);
+  const std::vector<Corner> at = corners(spec, 12, false);
   const size_t size = box_size(spec), width = element_bytes(spec.number);
   const Bytes in = Random(80 + spec.rank).bytes(at.size() * size);
   c.threads = 128;
@@ -146,7 +146,7 @@ Case store_case(const std::string& name, const sim::TensorMapSpec& spec) {
 // Every box is added twice, and so are its neighbours' halves.
 Case add_case(const std::string& name, const sim::TensorMapSpec& spec) {
   Case c{.name = "tensor reduce " + name, .file = "tensor.cu", .kernel = "tensor_stores"};
-  std::vector<Corner> at = corners(spec, 6);
+  std::vector<Corner> at = corners(spec, 6, false);
   const size_t once = at.size();
   for (size_t i = 0; i < once; ++i) {
     at.push_back(at[i]);
