@@ -42,11 +42,10 @@ thread_local size_t next_remembered = 0;
 Clock::Clock(const Components& components, u32 thread, StampPtr base)
     : components_(&components), thread_(thread), base_(std::move(base)), own_{1, 0, 0, 0, 0} {}
 
-u32 Clock::at(u32 component) const {
-  const u32 known = get(base_->seen, component);
+bool Clock::knows(u32 component, u32 epoch) const {
+  if (get(base_->seen, component) >= epoch) return true;
   const u32 n = components_->threads();
-  if (component < 5 * n && component % n == thread_) return std::max(known, own_[component / n]);
-  return known;
+  return component < 5 * n && component % n == thread_ && own_[component / n] >= epoch;
 }
 
 bool Clock::fenced(u32 component, u32 epoch) const {

@@ -62,8 +62,7 @@ class Clock {
  public:
   Clock(const Components& components, u32 thread, StampPtr base);
 
-  u32 at(u32 component) const;
-  bool knows(u32 component, u32 epoch) const { return at(component) >= epoch; }
+  bool knows(u32 component, u32 epoch) const;
   // Has a proxy fence covered the generic access (component, epoch)?
   bool fenced(u32 component, u32 epoch) const;
   u32 epoch() const { return own_[0]; }

@@ -91,7 +91,7 @@ void first_entry() { Fiber::run(std::exchange(starting, nullptr)); }
 
 }  // namespace
 
-Stack::Stack() {
+Stack::Stack(size_t unused) : unused_(unused) {
   void* mapping = mmap(nullptr, kBytes + kGuardBytes, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (mapping == MAP_FAILED) return;
@@ -105,6 +105,26 @@ Stack::Stack() {
 
 Stack::~Stack() {
   if (mapping_ != nullptr) munmap(mapping_, kBytes + kGuardBytes);
+}
+
+Stack* StackPool::take() {
+  if (!free_.empty()) {
+    Stack* stack = free_.back();
+    free_.pop_back();
+    return stack;
+  }
+  // Tops at the same place in every page would share a few lines of the host's caches.
+  constexpr size_t kStep = 256;
+  auto fresh = std::make_unique<Stack>(stacks_.size() % (Stack::kSpread / kStep) * kStep);
+  if (!fresh->valid()) return nullptr;
+  stacks_.push_back(std::move(fresh));
+  return stacks_.back().get();
+}
+
+void StackPool::reclaim() {
+  if (stacks_.size() > kKept) stacks_.resize(kKept);
+  free_.clear();
+  for (const auto& stack : stacks_) free_.push_back(stack.get());
 }
 
 void Fiber::run(Fiber* fiber) {
@@ -125,7 +145,7 @@ void Fiber::start(Stack& stack, Entry entry, void* argument) {
   // What a fault abandoned on this stack has left its red zones.
   __asan_unpoison_memory_region(stack.bottom(), Stack::kBytes);
 #endif
-  auto top = reinterpret_cast<std::uintptr_t>(stack.bottom() + Stack::kBytes) & ~std::uintptr_t{63};
+  auto top = reinterpret_cast<std::uintptr_t>(stack.top()) & ~std::uintptr_t{63};
   auto** slot = reinterpret_cast<void**>(top);
 #if defined(__x86_64__)
   *--slot = nullptr;  // the return address of first_entry: it has none

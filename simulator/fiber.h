@@ -4,6 +4,8 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
+#include <vector>
 
 namespace catenary::sim {
 
@@ -42,16 +44,36 @@ class Fiber {
 class Stack {
  public:
   static constexpr size_t kBytes = 256 << 10;
-  Stack();
+  static constexpr size_t kSpread = 16 << 10;
+  // `unused`: bytes at its upper end, less than kSpread.
+  explicit Stack(size_t unused = 0);
   ~Stack();
   Stack(const Stack&) = delete;
   Stack& operator=(const Stack&) = delete;
   bool valid() const { return base_ != nullptr; }
   char* bottom() const { return base_; }
+  char* top() const { return base_ + kBytes - unused_; }
 
  private:
   char* base_ = nullptr;     // lowest usable byte
   void* mapping_ = nullptr;  // with the guard page
+  size_t unused_;
+};
+
+// Stacks to take and give back; a mapping costs more than a short kernel's thread.
+class StackPool {
+ public:
+  // Null: the host has no memory left.
+  Stack* take();
+  void give(Stack& stack) { free_.push_back(&stack); }
+  // What was taken and never given back is free again too: nobody runs on it any more.
+  void reclaim();
+  size_t size() const { return stacks_.size(); }
+
+ private:
+  static constexpr size_t kKept = 4096;
+  std::vector<std::unique_ptr<Stack>> stacks_;
+  std::vector<Stack*> free_;
 };
 
 }  // namespace catenary::sim

@@ -23,6 +23,13 @@ void fill_pattern(Allocation& allocation) {
 
 }  // namespace
 
+GlobalCell& Allocation::cell(size_t granule) {
+  if (pages.empty()) pages.resize((written.size() + kPageCells - 1) / kPageCells);
+  std::unique_ptr<Page>& page = pages[granule / kPageCells];
+  if (!page) page = std::make_unique<Page>();
+  return (*page)[granule % kPageCells];
+}
+
 void* Memory::allocate(i64 bytes) {
   if (bytes <= 0 || bytes > std::numeric_limits<i64>::max() / 2) return nullptr;
   Allocation fresh;
@@ -72,7 +79,7 @@ void Memory::mark(const void* address, i64 bytes, bool written) {
 }
 
 void Memory::forget_accesses() {
-  for (auto& [end, allocation] : by_end_) allocation.cells.clear();
+  for (auto& [end, allocation] : by_end_) allocation.pages.clear();
 }
 
 }  // namespace catenary::sim

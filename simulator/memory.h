@@ -3,6 +3,7 @@
 // written. A device address is the host address. Knows no kernel.
 #pragma once
 
+#include <array>
 #include <map>
 #include <memory>
 #include <vector>
@@ -33,8 +34,17 @@ struct Allocation {
   i64 bytes = 0;
   std::unique_ptr<u8[]> storage;  // padded to give `begin` its alignment
   std::vector<bool> written;      // per granule
-  std::vector<GlobalCell> cells;  // per granule, sized at the first kernel's write
+  // Null: nobody has asked for a cell of its page in this run.
+  GlobalCell* find_cell(size_t granule) {
+    const size_t page = granule / kPageCells;
+    return page < pages.size() && pages[page] ? &(*pages[page])[granule % kPageCells] : nullptr;
+  }
+  GlobalCell& cell(size_t granule);
   u64 end() const { return begin + static_cast<u64>(bytes); }
+
+  static constexpr size_t kPageCells = 128;
+  using Page = std::array<GlobalCell, kPageCells>;
+  std::vector<std::unique_ptr<Page>> pages;  // empty before the first cell
 };
 
 class Memory {

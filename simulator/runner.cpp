@@ -33,8 +33,9 @@ Operation take(std::vector<Operation>& operations, size_t at) {
 
 }  // namespace
 
-Runner::Runner(Memory& memory, const std::vector<Launch>& launches, const SimulatorOptions& options)
-    : memory_(memory), launches_(launches), options_(options), rng_(options.seed) {
+Runner::Runner(Memory& memory, const std::vector<Launch>& launches, const SimulatorOptions& options,
+               StackPool& stacks)
+    : memory_(memory), launches_(launches), options_(options), rng_(options.seed), stacks_(stacks) {
   temper_.resident = options.resident_ctas > 0 ? static_cast<u32>(options.resident_ctas)
                                                : 1 + static_cast<u32>(random(4));
   constexpr u32 kPreempt[] = {0, 1024, 64, 8};
@@ -77,7 +78,7 @@ Error Runner::run(RunStatistics* statistics) {
   memory_.forget_accesses();
   for (const Launch& launch : launches_) launch.object->bind()(this);
   while (!faulted_) {
-    if (!start_clusters()) break;
+    if (may_start_more_ && !start_clusters()) break;
     step();
   }
   active = nullptr;
@@ -88,6 +89,7 @@ Error Runner::run(RunStatistics* statistics) {
 
 // Fills the machine with the clusters that may run. False: all is done, or memory ran out.
 bool Runner::start_clusters() {
+  may_start_more_ = false;
   size_t resident = 0;
   bool left = false;
   for (Grid& grid : grids_) {
@@ -125,7 +127,7 @@ void Runner::start_cluster(Grid& grid) {
   cluster.live = launch.cluster_ctas;
   auto base = std::make_shared<Stamp>();
   for (u32 rank = 0; rank < launch.cluster_ctas; ++rank) {
-    Cta& cta = cluster.ctas.emplace_back(launch.smem_bytes);
+    Cta& cta = cluster.ctas.emplace_back(launch.smem_bytes, launch.threads);
     cta.cluster = &cluster;
     cta.rank = rank;
     cta.index = grid.next_cta++;
@@ -157,21 +159,12 @@ void Runner::start_cluster(Grid& grid) {
 }
 
 Stack* Runner::take_stack() {
-  if (free_stacks_.empty()) {
-    stacks_.push_back(std::make_unique<Stack>());
-    if (!stacks_.back()->valid()) {
-      faulted_ = true;
-      message_ = fmt::format(
-          "the simulator has no memory for another stack after {} threads: simulate a smaller "
-          "kernel",
-          stacks_.size() - 1);
-      return nullptr;
-    }
-    return stacks_.back().get();
-  }
-  Stack* stack = free_stacks_.back();
-  free_stacks_.pop_back();
-  return stack;
+  if (Stack* stack = stacks_.take()) return stack;
+  faulted_ = true;
+  message_ = fmt::format(
+      "the simulator has no memory for another stack after {} threads: simulate a smaller kernel",
+      stacks_.size());
+  return nullptr;
 }
 
 void Runner::step() {
@@ -264,8 +257,11 @@ void Runner::check_exit(Thread& thread) {
 }
 
 void Runner::retire(Thread& thread) {
-  free_stacks_.push_back(thread.stack);
+  stacks_.give(*thread.stack);
   thread.stack = nullptr;
+  if (thread.operations.capacity() != 0 && thread.operations.empty()) {
+    give_spare(std::move(thread.operations));
+  }
   Cta& cta = *thread.cta;
   --cta.live;
   complete_cluster_barrier_if_due(*cta.cluster);
@@ -291,6 +287,7 @@ void Runner::finish_cta(Cta& cta) {
   cta.triggered = true;
   ++grid.finished;
   if (grid.complete() && grid.number < grids_.size()) wake_all(grids_[grid.number].waiting);
+  may_start_more_ = true;
   if (--cluster.live == 0) {
     std::erase_if(grid.clusters, [&](const auto& c) { return c.get() == &cluster; });
   }
@@ -322,8 +319,22 @@ void Runner::yield() {
   self().fiber.leave();
 }
 
+// All lanes of the mask are there to take part.
+void Runner::check_lanes(const Rendezvous& at, const std::bitset<128>& mask, Site site) {
+  const Cta& cta = *self().cta;
+  const bool all_live = cta.live == cta.threads.size();
+  if (all_live && (mask >> at.lanes).none()) return;
+  for (u32 l = 0; l < mask.size(); ++l) {
+    if (!mask.test(l)) continue;
+    if (l >= at.lanes || cta.threads[at.first + l].progress == Progress::kDone) {
+      fault(FaultKind::kDivergence, site, "executes {} with lane {}, which {}", site.op, l,
+            l >= at.lanes ? "does not exist" : "has exited");
+    }
+  }
+}
+
 void Runner::together(Rendezvous& at, const std::bitset<128>& mask, Site site, void* payload,
-                      const std::function<void(Rendezvous&)>& act) {
+                      llvm::function_ref<void(Rendezvous&)> act) {
   Thread& me = self();
   Cta& cta = *me.cta;
   const u32 lane = me.index - at.first;
@@ -335,13 +346,7 @@ void Runner::together(Rendezvous& at, const std::bitset<128>& mask, Site site, v
     at.site = site;
     at.mask = mask;
     at.arrived.reset();
-    for (u32 l = 0; l < 128; ++l) {
-      if (!mask.test(l)) continue;
-      if (l >= at.lanes || cta.threads[at.first + l].progress == Progress::kDone) {
-        fault(FaultKind::kDivergence, site, "executes {} with lane {}, which {}", site.op, l,
-              l >= at.lanes ? "does not exist" : "has exited");
-      }
-    }
+    check_lanes(at, mask, site);
   } else if (!same_site(at.site, site) || at.mask != mask) {
     fault(FaultKind::kDivergence, site,
           "executes {} while other lanes wait for it in {} at {}:{}{}", site.op, at.site.op,
@@ -365,6 +370,7 @@ void Runner::issue(Operation operation) {
   if (owner.operations.empty() && owner.products.empty()) {
     owner.issuer_at = issuers_.size();
     issuers_.push_back(&owner);
+    if (owner.operations.capacity() == 0) owner.operations = take_spare();
   }
   if (operation.kind == Operation::Kind::kWgmma) {
     owner.products.push_back(std::move(operation));
@@ -390,7 +396,7 @@ bool Runner::land_one() {
   } else {
     // A warpgroup's products land in order: each adds to what the one before left.
     operation = std::move(owner.products.front());
-    owner.products.pop_front();
+    owner.products.erase(owner.products.begin());
   }
   drop_issuer_if_idle(owner);
   operation.land();
@@ -399,7 +405,7 @@ bool Runner::land_one() {
 
 void Runner::land_all(Thread& owner, llvm::function_ref<bool(const Operation&)> wanted) {
   if (owner.operations.empty() && owner.products.empty()) return;
-  std::vector<Operation> landing;
+  std::vector<Operation> landing = take_spare();
   for (size_t i = 0; i < owner.operations.size();) {
     if (!wanted(owner.operations[i])) {
       ++i;
@@ -407,13 +413,30 @@ void Runner::land_all(Thread& owner, llvm::function_ref<bool(const Operation&)> 
     }
     landing.push_back(take(owner.operations, i));
   }
-  for (size_t i = landing.size(); i > 1; --i) std::swap(landing[i - 1], landing[random(i)]);
-  while (!owner.products.empty() && wanted(owner.products.front())) {
-    landing.push_back(std::move(owner.products.front()));
-    owner.products.pop_front();
+  // In which order a thread's cp.async land at once cannot be seen.
+  if (!landing.empty() && landing.front().kind != Operation::Kind::kCopy) {
+    for (size_t i = landing.size(); i > 1; --i) std::swap(landing[i - 1], landing[random(i)]);
   }
+  const auto unwanted = std::find_if_not(owner.products.begin(), owner.products.end(), wanted);
+  std::move(owner.products.begin(), unwanted, std::back_inserter(landing));
+  owner.products.erase(owner.products.begin(), unwanted);
   drop_issuer_if_idle(owner);
   for (Operation& operation : landing) operation.land();
+  give_spare(std::move(landing));
+}
+
+std::vector<Operation> Runner::take_spare() {
+  std::vector<Operation> list;
+  if (!spare_.empty()) {
+    list = std::move(spare_.back());
+    spare_.pop_back();
+  }
+  return list;
+}
+
+void Runner::give_spare(std::vector<Operation> list) {
+  list.clear();
+  spare_.push_back(std::move(list));
 }
 
 std::string Runner::name_of(const Thread& thread) {
@@ -438,8 +461,14 @@ std::string Runner::describe(const Cluster& cluster, u32 component, u32 site) co
 u32 Runner::site_number(Site site) {
   const u64 key = reinterpret_cast<u64>(site.file) * 31 + reinterpret_cast<u64>(site.op) * 17 +
                   (u64{site.line} << 44);
+  RecentSite& recent = recent_sites_[(key ^ site.line) % recent_sites_.size()];
+  if (recent.site.line == site.line && recent.site.op == site.op && recent.site.file == site.file &&
+      recent.number != 0) {
+    return recent.number;
+  }
   const auto [it, fresh] = site_numbers_.try_emplace(key, static_cast<u32>(sites_.size()));
   if (fresh) sites_.push_back(site);
+  recent = {site, it->second};
   return it->second;
 }
 

@@ -16,7 +16,8 @@ namespace catenary::sim {
 
 class Runner final : public Machine {
  public:
-  Runner(Memory& memory, const std::vector<Launch>& launches, const SimulatorOptions& options);
+  Runner(Memory& memory, const std::vector<Launch>& launches, const SimulatorOptions& options,
+         StackPool& stacks);
   ~Runner();
   Error run(RunStatistics* statistics);
 
@@ -145,9 +146,10 @@ class Runner final : public Machine {
   // Less than `below`, which is less than 2^32.
   u64 random(u64 below) { return (rng_.next() >> 32) * below >> 32; }
 
+  void check_lanes(const Rendezvous& at, const std::bitset<128>& mask, Site site);
   // Lanes meet; the last of them runs `act`.
   void together(Rendezvous& at, const std::bitset<128>& mask, Site site, void* payload,
-                const std::function<void(Rendezvous&)>& act);
+                llvm::function_ref<void(Rendezvous&)> act);
   Rendezvous& warp_of(Thread& thread) { return thread.cta->warps[thread.index / 32]; }
   Rendezvous& warpgroup_of(Thread& thread) { return thread.cta->warpgroups[thread.index / 128]; }
 
@@ -183,6 +185,8 @@ class Runner final : public Machine {
   void land_all(Thread& owner, llvm::function_ref<bool(const Operation&)> wanted);
   // Behind the removal of operations.
   void drop_issuer_if_idle(Thread& owner);
+  std::vector<Operation> take_spare();
+  void give_spare(std::vector<Operation> list);
 
   // --- mbarriers (runner_mbarrier.cpp) ---
   struct Barrier {
@@ -230,10 +234,16 @@ class Runner final : public Machine {
   std::vector<Thread*> ready_;
   Thread* running_ = nullptr;
   std::vector<Thread*> issuers_;  // threads with operations that have not landed
-  std::vector<std::unique_ptr<Stack>> stacks_;
-  std::vector<Stack*> free_stacks_;
+  StackPool& stacks_;
+  std::vector<std::vector<Operation>> spare_;  // empty lists that have room
+  bool may_start_more_ = true;                 // something happened that a grid may wait for
   std::vector<Site> sites_;
   std::unordered_map<u64, u32> site_numbers_;
+  struct RecentSite {
+    Site site = {};
+    u32 number = 0;
+  };
+  std::array<RecentSite, 64> recent_sites_ = {};
   std::unordered_map<u64, std::vector<Foreign>> released_;  // by address of a synchronising word
   // Drawn once per run from the seed, so that many seeds cover many kinds of schedule.
   struct Temper {

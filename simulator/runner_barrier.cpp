@@ -133,6 +133,7 @@ void Runner::dependency_launch(Site) {
   if (cta.triggered) return;
   cta.triggered = true;
   ++cta.cluster->grid->triggered;
+  may_start_more_ = true;
 }
 
 void Runner::fence_proxy_async(Site) { self().clock.fence_proxy(); }

@@ -86,24 +86,22 @@ void Runner::global_read(Thread& thread, const void* address, u32 bytes, u32 ali
   const size_t first = (address_of(address) - allocation->begin) / kGranule;
   const size_t last = (address_of(address) + bytes - 1 - allocation->begin) / kGranule;
   const Cluster& cluster = *thread.cta->cluster;
-  const u32 launch = cluster.grid->number;
+  const GlobalAccess access = {
+      cluster.grid->number, cluster.index,     cluster.components.thread(thread.number),
+      thread.clock.epoch(), site_number(site), false};
   for (size_t i = first; i <= last; ++i) {
     if (!allocation->written[i]) {
       fault(FaultKind::kUnwritten, site, "reads byte {} of '{}', which nobody has written",
             offset + (i - first) * kGranule, region.name);
     }
-    if (allocation->cells.empty()) continue;
-    GlobalCell& cell = allocation->cells[i];
-    if (!global_ordered(thread, cell.write, false)) {
+    // What this kernel may not write is watched only where another one has written.
+    GlobalCell* cell = is_written(region.role) ? &allocation->cell(i) : allocation->find_cell(i);
+    if (cell == nullptr) continue;
+    if (!global_ordered(thread, cell->write, false)) {
       fault(FaultKind::kRace, site, "reads byte {} of '{}' unordered with the write of {}",
-            offset + (i - first) * kGranule, region.name, describe_global(cell.write));
+            offset + (i - first) * kGranule, region.name, describe_global(cell->write));
     }
-    cell.read = {launch,
-                 cluster.index,
-                 cluster.components.thread(thread.number),
-                 thread.clock.epoch(),
-                 site_number(site),
-                 false};
+    cell->read = access;
   }
 }
 
@@ -130,12 +128,13 @@ void Runner::global_write(Thread& thread, void* address, u32 bytes, u32 align, u
     fault(FaultKind::kOutOfBounds, site, "writes {} bytes of '{}' that are not allocated", bytes,
           region.name);
   }
-  if (allocation->cells.empty()) allocation->cells.resize(allocation->written.size());
   const size_t first = (address_of(address) - allocation->begin) / kGranule;
   const size_t last = (address_of(address) + bytes - 1 - allocation->begin) / kGranule;
   const Cluster& cluster = *thread.cta->cluster;
+  const GlobalAccess access = {cluster.grid->number, cluster.index, component, epoch,
+                               site_number(site),    atomic};
   for (size_t i = first; i <= last; ++i) {
-    GlobalCell& cell = allocation->cells[i];
+    GlobalCell& cell = allocation->cell(i);
     for (const GlobalAccess* other : {&cell.write, &cell.read}) {
       if (global_ordered(thread, *other, atomic)) continue;
       fault(FaultKind::kRace, site, "writes byte {} of '{}' unordered with the {} of {}",
@@ -146,7 +145,7 @@ void Runner::global_write(Thread& thread, void* address, u32 bytes, u32 align, u
       fault(FaultKind::kUnwritten, site, "adds to byte {} of '{}', which nobody has written",
             offset + (i - first) * kGranule, region.name);
     }
-    cell.write = {cluster.grid->number, cluster.index, component, epoch, site_number(site), atomic};
+    cell.write = access;
     allocation->written[i] = true;
   }
 }

@@ -15,7 +15,7 @@ constexpr u32 kAllLanes = 0xffffffffu;
 // Lanes of a warp meet, unless one of them waits in an instruction of the warpgroup that this lane
 // would have to execute too.
 void meet(Runner& runner, u32 mask, Site site, void* payload,
-          const std::function<void(Rendezvous&)>& act) {
+          llvm::function_ref<void(Rendezvous&)> act) {
   Thread& thread = runner.self();
   if (thread.index / 128 < thread.cta->warpgroups.size()) {
     const Rendezvous& group = runner.warpgroup_of(thread);

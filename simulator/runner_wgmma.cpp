@@ -51,7 +51,7 @@ void land(const Product& p) {
 }
 
 // The warpgroup's threads meet, unless a lane of this one's warp waits for it elsewhere.
-void meet(Runner& runner, Site site, void* payload, const std::function<void(Rendezvous&)>& act) {
+void meet(Runner& runner, Site site, void* payload, llvm::function_ref<void(Rendezvous&)> act) {
   Thread& thread = runner.self();
   if (thread.index / kThreads >= thread.cta->warpgroups.size()) {
     runner.fault(FaultKind::kDivergence, site,

@@ -11,7 +11,7 @@ void Shadow::add_reader(Cell& cell, const Access& access) {
   };
   if (cell.reader == kMany) {
     auto& all = readers_[cell.read_epoch];
-    std::erase_if(all, [&](const Reader& r) { return covered(r.component, r.epoch); });
+    llvm::erase_if(all, [&](const Reader& r) { return covered(r.component, r.epoch); });
     all.push_back({access.component, access.epoch, access.site});
     return;
   }
@@ -55,7 +55,7 @@ std::optional<Conflict> Shadow::check_readers(const Cell& cell, u32 offset,
 std::optional<Conflict> Shadow::read(u32 offset, u32 bytes, const Access& access) {
   const u32 end = (offset + bytes + kGranule - 1) / kGranule;
   for (u32 i = offset / kGranule; i < end; ++i) {
-    Cell& cell = cells_[i];
+    Cell& cell = this->cell(i);
     const u32 at = i * kGranule;
     if (cell.writer == kMbarrier) {
       return Conflict{Conflict::Kind::kBarrier, at, 0, cell.write_site};
@@ -76,7 +76,7 @@ std::optional<Conflict> Shadow::read(u32 offset, u32 bytes, const Access& access
 std::optional<Conflict> Shadow::write(u32 offset, u32 bytes, const Access& access) {
   const u32 end = (offset + bytes + kGranule - 1) / kGranule;
   for (u32 i = offset / kGranule; i < end; ++i) {
-    Cell& cell = cells_[i];
+    Cell& cell = this->cell(i);
     const u32 at = i * kGranule;
     if (cell.writer == kMbarrier) {
       return Conflict{Conflict::Kind::kBarrier, at, 0, cell.write_site};
@@ -105,8 +105,8 @@ std::optional<Conflict> Shadow::write(u32 offset, u32 bytes, const Access& acces
 
 void Shadow::set_barrier(u32 offset, bool is_barrier) {
   for (u32 i = offset / kGranule; i < (offset + 8) / kGranule; ++i) {
-    cells_[i] = Cell();
-    if (is_barrier) cells_[i].writer = kMbarrier;
+    cell(i) = Cell();
+    if (is_barrier) cell(i).writer = kMbarrier;
   }
 }
 

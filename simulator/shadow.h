@@ -4,9 +4,13 @@
 // instruction.
 #pragma once
 
+#include <array>
+#include <memory>
 #include <optional>
 #include <vector>
 
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallVector.h"
 #include "simulator/clock.h"
 #include "simulator/memory.h"
 
@@ -40,7 +44,8 @@ struct Conflict {
 
 class Shadow {
  public:
-  explicit Shadow(u32 bytes) : cells_((bytes + kGranule - 1) / kGranule) {}
+  explicit Shadow(u32 bytes)
+      : pages_((bytes + kPageCells * kGranule - 1) / (kPageCells * kGranule)) {}
 
   // Records a read or a write of [offset, offset + bytes), which lies inside. The first conflict,
   // if any; the access is then not recorded.
@@ -70,8 +75,16 @@ class Shadow {
   };
   void add_reader(Cell& cell, const Access& access);
   std::optional<Conflict> check_readers(const Cell& cell, u32 offset, const Access& access) const;
-  std::vector<Cell> cells_;
-  std::vector<std::vector<Reader>> readers_;
+  // A kernel rarely touches all of its memory.
+  static constexpr u32 kPageCells = 512;
+  using Page = std::array<Cell, kPageCells>;
+  Cell& cell(u32 granule) {
+    std::unique_ptr<Page>& page = pages_[granule / kPageCells];
+    if (!page) page = std::make_unique<Page>();
+    return (*page)[granule % kPageCells];
+  }
+  std::vector<std::unique_ptr<Page>> pages_;
+  std::vector<llvm::SmallVector<Reader, 4>> readers_;
   std::vector<u32> free_readers_;
 };
 

@@ -7,13 +7,15 @@
 
 namespace catenary::sim {
 
-Error simulate(Memory& memory, const std::vector<Launch>& launches,
-               const SimulatorOptions& options, RunStatistics* statistics) {
+Error simulate(Memory& memory, const std::vector<Launch>& launches, const SimulatorOptions& options,
+               RunStatistics* statistics) {
   // A loaded object is bound to one machine at a time.
   static std::mutex one_at_a_time;
   const std::lock_guard lock(one_at_a_time);
   if (launches.empty()) return Error::success();
-  Runner runner(memory, launches, options);
+  static StackPool stacks;
+  stacks.reclaim();
+  Runner runner(memory, launches, options, stacks);
   return runner.run(statistics);
 }
 

@@ -16,6 +16,7 @@
 #include "simulator/fiber.h"
 #include "simulator/shadow.h"
 #include "simulator/simulator.h"
+#include "simulator/slots.h"
 #include "simulator/wgmma_state.h"
 
 namespace catenary::sim {
@@ -89,7 +90,7 @@ struct Thread {
   u32 priority = 0;  // the scheduler's
   // Issued and not landed: in no order, and products in the order in which they land.
   std::vector<Operation> operations;
-  std::deque<Operation> products;
+  std::vector<Operation> products;
   size_t issuer_at = 0;  // index among the threads that have such
   // By component of an mbarrier: how many of its phases were complete when this thread last saw
   // one.
@@ -139,7 +140,7 @@ struct Cta {
   u32 rank = 0;   // in the cluster
   std::vector<u8> smem;
   Shadow shadow;
-  std::deque<Thread> threads;
+  Slots<Thread> threads;
   std::vector<Rendezvous> warps;
   std::vector<Rendezvous> warpgroups;
   std::array<NamedBarrier, 16> barriers;
@@ -148,7 +149,8 @@ struct Cta {
   std::vector<Thread*> waiting_for_registers;
   u32 live = 0;            // threads that have not exited
   bool triggered = false;  // griddepcontrol.launch_dependents
-  Cta(u32 smem_bytes) : smem(smem_bytes), shadow(smem_bytes) {}
+  Cta(u32 smem_bytes, u32 num_threads)
+      : smem(smem_bytes), shadow(smem_bytes), threads(num_threads) {}
 };
 
 struct Cluster {
