@@ -19,7 +19,7 @@ GemmProblem problem_of(const KernelPlan& kernel) {
   problem.m = problem.base.m.size;
   problem.n = problem.base.n.size;
   problem.k = problem.base.k.size * problem.base.k_outer;
-  const i64 right = problem.base.sums() * std::max(problem.base.groups, 1) * problem.n;
+  const i64 right = problem.base.sums() * std::max<i64>(problem.base.groups, 1) * problem.n;
   problem.matrix_bytes =
       problem.batch * (problem.m + right) * problem.k * problem.base.element_bytes();
   problem.epilogue_bytes = std::max<i64>(kernel.predicted.bytes - problem.matrix_bytes, 0);

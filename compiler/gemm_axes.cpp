@@ -232,7 +232,7 @@ class AxesBuilder {
     if (anchor().ragged) {
       config_.ragged = ragged_rows_ ? Ragged::kRows : Ragged::kTerms;
       const ValueId ends = anchor().ragged->ends;
-      config_.groups = static_cast<i32>(context_.chain.info(ends).type.shape[0].size);
+      config_.groups = context_.chain.info(ends).type.shape[0].size;
       const SlotBinding wanted = parameter_place(context_.chain, ends).binding;
       for (size_t i = 0; i < context_.tensors.places.size(); ++i) {
         const SlotBinding& slot = context_.tensors.places[i].binding;

@@ -32,7 +32,7 @@ GemmProblem make_problem(const GroupContext& context, const GemmAxes& axes) {
         context.tensors.places[i].binding.bytes;
   }
   // A ragged reduction splits its terms over the groups.
-  if (c.ragged == Ragged::kTerms) problem.k = ceil_div(problem.k, std::max(c.groups, 1));
+  if (c.ragged == Ragged::kTerms) problem.k = ceil_div(problem.k, std::max<i64>(c.groups, 1));
   problem.epilogue_flops = program_flops(axes.program, problem.batch * problem.m * problem.n);
   return problem;
 }

@@ -166,7 +166,7 @@ std::string cpp_text(const GemmConfig& c) {
   fields.line().add("split_k", c.split_k, -1).add("raster", c.raster, -1).add("vec", c.vec, -1);
   if (c.ragged != Ragged::kNone) {
     fields.line().add("ragged", c.ragged, Ragged::kNone).add("ends_slot", c.ends_slot, -1);
-    fields.add("groups", c.groups, -1);
+    fields.add("groups", c.groups, i64{-1});
   }
   return fields.str();
 }

@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 #include <sys/wait.h>
 
+#include <cstddef>
 #include <filesystem>
 #include <thread>
 
@@ -67,6 +68,15 @@ std::vector<std::unique_ptr<HostCompiler>> compilers() {
   if (found.empty()) MESSAGE("skipped: no host compiler");
   return found;
 }
+
+// Shorter than its size if it ends in padding, which `after` then lies in.
+template <class T>
+struct Followed {
+  [[no_unique_address]] T config;
+  u8 after;
+};
+template <class T>
+constexpr bool kEndsInPadding = sizeof(Followed<T>) == sizeof(T);
 
 size_t files_in(const std::string& folder) {
   size_t count = 0;
@@ -244,6 +254,16 @@ TEST_CASE("one compile per key: memory, then disk") {
   llvm::cantFail(engine.compile(scaled_chain(), target));
   CHECK(engine.cache().stats().disk_hits == 1);
   CHECK(engine.cache().stats().misses == 0);
+}
+
+TEST_CASE("a config struct has padding inside or at its end, not both") {
+  CHECK_FALSE(kEndsInPadding<GemmConfig>);
+  CHECK_FALSE(kEndsInPadding<MatrixOperand>);
+  CHECK_FALSE(kEndsInPadding<Operand>);
+  CHECK(kEndsInPadding<PointwiseConfig>);
+  CHECK(offsetof(PointwiseConfig, threads) == sizeof(Extents) + 2 * sizeof(i32));
+  CHECK(kEndsInPadding<ReduceConfig>);
+  CHECK(offsetof(ReduceConfig, slices) == sizeof(Extents) + 4 * sizeof(i32));
 }
 
 TEST_CASE("many threads compile at once") {

@@ -6,6 +6,9 @@
 // Iteration space: up to kMaxDims dimensions, right-aligned: index kMaxDims-1 is the vector
 // dimension, and unused leading ones have size 1 and stride 0. In a gemm kernel the last two are M
 // and N, the batch dimensions stand before them, and the K split (if any) before those.
+//
+// A struct with padding between its fields has none at its end: clang 14 misreads template
+// arguments of such a type.
 #pragma once
 
 #include "shared/dtype.h"
@@ -138,7 +141,7 @@ struct GemmConfig {
   i32 vec = 8;      // columns one thread takes in the epilogue
   Ragged ragged = Ragged::kNone;
   i32 ends_slot = 0;  // int32 inclusive ends
-  i32 groups = 0;
+  i64 groups = 0;
   constexpr bool operator==(const GemmConfig&) const = default;
 
   constexpr i32 threads() const { return warps_m * warps_n * 32; }
