@@ -9,11 +9,13 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <map>
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
@@ -130,9 +132,18 @@ inline void print_plan(const ctn::Compiled& compiled) {
   }
 }
 
-// No GPU: machine code for two architectures shows that the chain compiles.
+// The simulator is a device as well, one for small sizes.
+inline bool simulated() {
+  const char* device = std::getenv("CATENARY_DEVICE");
+  return device != nullptr && std::string_view(device) == "sim";
+}
+inline const char* where() { return simulated() ? "in the simulator" : "on the GPU"; }
+
+// No device: machine code for two architectures shows that the chain compiles.
 inline void compile_only(const ctn::Engine& engine, const ctn::Chain& chain) {
-  std::printf("no GPU: compiled for sm_80 and sm_90a, evaluated by the reference\n");
+  std::printf(
+      "no GPU: compiled for sm_80 and sm_90a, evaluated by the reference;\n"
+      "CATENARY_DEVICE=sim runs the kernels in the simulator\n");
   for (const char* arch : {"sm_80", "sm_90a"}) {
     const ctn::Compiled compiled = engine.compile(chain, arch);
     for (const ctn::Kernel& kernel : compiled.kernels()) {
