@@ -48,6 +48,7 @@ class CapturedGraph {
   }
 
   Error launch() {
+    if (Error error = suite_.reschedule()) return error;
     return suite_.check(suite_.api().graph_launch(exec_, suite_.stream()), "launching the graph");
   }
 
@@ -107,6 +108,7 @@ Error check_load_refused(Suite& suite, BoundChain& chain) {
 // kLinks launches, each reading what the one before wrote.
 Expected<std::vector<u8>> run_links(Suite& suite, BoundChain& chain,
                                     std::vector<cuda::DeviceBuffer>& steps, bool overlap) {
+  if (Error error = suite.reschedule()) return error;
   for (size_t i = 1; i < steps.size(); ++i) {
     if (Error error = suite.check(
             suite.api().memset_d8_async(steps[i].get(), 0xff, static_cast<size_t>(steps[i].bytes()),

@@ -118,13 +118,12 @@ void count_result(const PreparedCase& prepared, const CaseResult& result, Tally&
   });
 }
 
-Failure describe(const SuiteOptions& options, const PreparedCase& prepared,
-                 const std::string& problem) {
+Failure describe(const PreparedCase& prepared, const std::string& problem) {
   Failure failure;
   failure.seed = prepared.from.seed;
   failure.name = prepared.from.name;
-  failure.problem = fmt::format("{}again: the same options with --configs {} --seed {} --case {}",
-                                problem, options.configs, options.seed, prepared.from.index);
+  failure.problem =
+      fmt::format("{}again: the same command with --case {}", problem, prepared.from.index);
   failure.chain = print(prepared.from.chain);
   if (prepared.compiled) failure.plan = plan_text(prepared.compiled->plan);
   return failure;
@@ -169,9 +168,8 @@ void run_one(Suite& suite, Runner& runner, const PreparedCase& prepared) {
   if (prepared.problem.code != ErrorCode::kOk) {
     ++tally.configs;
     ++tally.failed;
-    suite.fail(describe(suite.options(), prepared,
-                        fmt::format("{}: {}\n  ", error_code_name(prepared.problem.code),
-                                    prepared.problem.message)));
+    suite.fail(describe(prepared, fmt::format("{}: {}\n  ", error_code_name(prepared.problem.code),
+                                              prepared.problem.message)));
     return;
   }
   count_facts(prepared, tally);
@@ -188,7 +186,7 @@ void run_one(Suite& suite, Runner& runner, const PreparedCase& prepared) {
   if (result.passed) return;
   std::string problem;
   for (const std::string& line : result.problems) problem += line + "\n  ";
-  suite.fail(describe(suite.options(), prepared, problem));
+  suite.fail(describe(prepared, problem));
   if (tally.failures.size() == 1 && !suite.should_stop()) shrink_failure(suite, runner, prepared);
 }
 

@@ -85,7 +85,8 @@ int main(int argc, char** argv) {
   app.add_option("--target", options.target, "plan for this target instead of the device's own");
   app.add_option("--threads", options.threads, "host threads (0: all cores)");
   app.add_flag("--rehearse", options.rehearse, "no device: the reference stands in for kernels");
-  app.add_flag("--simulator", options.simulator, "the simulator as the device");
+  app.add_flag("--simulator", options.simulator, "the simulator as the device, smaller chains")
+      ->excludes("--big", "--instructions", "--rehearse");
   auto* against = app.add_option("--against-simulator", options.configs,
                                  "random chains on the device and in the simulator, compared")
                       ->check(CLI::Range(i64{1}, i64{1'000'000}))
@@ -96,7 +97,10 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   options.against_simulator = against->count() > 0;
   modes.configs = configs->count() > 0 || options.against_simulator;
-  if (!modes.any()) modes = {true, false, true, true, true, true};
+  if (!modes.any()) {
+    modes = options.simulator ? Modes{true, true, true, true}
+                              : Modes{true, false, true, true, true, true};
+  }
   const int code = run(options, modes);
   std::fflush(stdout);
   return code;

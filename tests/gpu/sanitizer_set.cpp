@@ -30,6 +30,21 @@ void compile_ahead(const Suite& suite) {
   for (std::thread& thread : threads) thread.join();
 }
 
+constexpr int kSchedules = 4;
+
+// Launches the chain, in the simulator under several schedules, and waits for it.
+Error run_one(Suite& suite, BoundChain& chain, const char* name) {
+  for (int left = suite.simulated() ? kSchedules : 1; left > 0; --left) {
+    if (Error error = suite.reschedule()) return error;
+    if (Error error = chain.executable().launch(chain.arguments(suite.stream()))) return error;
+    if (Error error = suite.check(suite.api().stream_synchronize(suite.stream()),
+                                  fmt::format("running '{}'", name))) {
+      return error;
+    }
+  }
+  return Error::success();
+}
+
 }  // namespace
 
 Error run_sanitizer_set(Suite& suite) {
@@ -44,11 +59,7 @@ Error run_sanitizer_set(Suite& suite) {
     auto bound =
         BoundChain::make(suite, written.text, symbol, FillKind::kNormal, 1, from.options, ends);
     if (!bound) return bound.takeError();
-    if (Error error = bound->executable().launch(bound->arguments(suite.stream()))) return error;
-    if (Error error = suite.check(suite.api().stream_synchronize(suite.stream()),
-                                  std::string("running '") + written.name + "'")) {
-      return error;
-    }
+    if (Error error = run_one(suite, *bound, written.name)) return error;
     ++done;
     suite.progress(fmt::format("{} of {}: {}", done, cases.size(), written.name));
   }

@@ -9,6 +9,7 @@
 
 #include "compiler/host_compiler.h"
 #include "compiler/nvrtc.h"
+#include "ir/random.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
 #include "runtime/simulated_driver.h"
@@ -133,6 +134,8 @@ CaseList Suite::cases() const {
 Error Suite::schedule(u64 seed) const {
   return simulated() ? cuda::set_simulator_seed(seed) : Error::success();
 }
+
+Error Suite::reschedule() { return schedule(schedule_ = mix64(schedule_ + options_.seed)); }
 
 double Suite::seconds() const {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();

@@ -103,6 +103,8 @@ class Suite {
   bool simulated() const { return options_.simulator; }
   // In the simulator, the schedule of what is waited for from here on. Nothing elsewhere.
   Error schedule(u64 seed) const;
+  // The same with a seed that no call has had.
+  Error reschedule();
 
   // Prints and keeps a failure; a lost context ends the suite.
   void fail(Failure failure);
@@ -135,6 +137,7 @@ class Suite {
   std::chrono::steady_clock::time_point last_line_ = start_;
   Tally tally_;
   bool context_lost_ = false;
+  u64 schedule_ = 0;
 };
 
 // A host stand-in for the driver: memory is the host's, launches do nothing.
