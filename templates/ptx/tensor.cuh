@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bulk copies of boxes of tensors, sm_90. PTX ISA 9.7.9.25.5 (cp.async.bulk.tensor). The map gives
 // element type, sizes, strides, box and swizzle; `corner` is the box's first element, innermost
-// dimension first, in elements. It may lie anywhere: elements out of bounds are loaded as zeros and
-// not stored. Shared addresses are multiples of 128, of the swizzle's span (1024 for 128 B) with a
-// swizzle. One thread executes, for itself; completion as in bulk.cuh.
+// dimension first, in elements. Elements out of bounds are loaded as zeros and not stored. Seen on
+// an H200: the innermost coordinate is a multiple of 16 bytes, and a store's are not negative, or
+// the instruction is illegal. Shared addresses are multiples of 128, of the swizzle's span (1024
+// for 128 B) with a swizzle. One thread executes, for itself; completion as in bulk.cuh.
 //
 // The map must lie in a kernel parameter that is a __grid_constant__: its address is taken.
 #pragma once
