@@ -42,9 +42,10 @@ class HostCompiler final : public KernelCompiler {
   bool supports(std::string_view arch) const override;
 
   // Cubin::image is a shared object (simulator/object.h), Cubin::arch "host:" and the job's. A
-  // compile takes about a second, in a folder of the process's own below TMPDIR. kCompileFailed as
-  // KernelCompiler says, also for a compiler that ends without an object or not within 5 minutes;
-  // kHostCompilerMissing: it cannot be started; kIo: no file can be written there.
+  // compile takes a few tenths of a second, in a folder of the process's own below TMPDIR.
+  // kCompileFailed as KernelCompiler says, also for a compiler that ends without an object or not
+  // within 5 minutes; kHostCompilerMissing: it cannot be started; kIo: no file can be written
+  // there.
   Expected<CompileResult> compile(const CompileJob& job) const override;
 
   std::string option_text(std::string_view arch, const CompileOptions& options) const override;

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scheduling: which grid may start, which thread runs next, when an asynchronous operation lands,
-// what a fault says. All choices come from one seeded generator.
+// Scheduling: which grid may start, which thread runs next, when an asynchronous operation lands.
+// All choices come from one seeded generator.
 #include "simulator/runner.h"
 
 #include <algorithm>
 #include <cstring>
-#include <map>
 
 namespace catenary::sim {
 namespace {
@@ -21,14 +20,6 @@ thread_local Runner* active = nullptr;
 bool same_site(const Site& a, const Site& b) {
   return a.line == b.line && (a.file == b.file || std::strcmp(a.file, b.file) == 0) &&
          std::strcmp(a.op, b.op) == 0;
-}
-
-// Removes one; the order of the others changes.
-Operation take(std::vector<Operation>& operations, size_t at) {
-  Operation taken = std::move(operations[at]);
-  if (at + 1 != operations.size()) operations[at] = std::move(operations.back());
-  operations.pop_back();
-  return taken;
 }
 
 }  // namespace
@@ -363,169 +354,6 @@ void Runner::together(Rendezvous& at, const std::bitset<128>& mask, Site site, v
   for (u32 l = 0; l < at.lanes; ++l) {
     if (at.mask.test(l) && l != lane) wake(cta.threads[at.first + l]);
   }
-}
-
-void Runner::issue(Operation operation) {
-  Thread& owner = *operation.owner;
-  if (owner.operations.empty() && owner.products.empty()) {
-    owner.issuer_at = issuers_.size();
-    issuers_.push_back(&owner);
-    if (owner.operations.capacity() == 0) owner.operations = take_spare();
-  }
-  if (operation.kind == Operation::Kind::kWgmma) {
-    owner.products.push_back(std::move(operation));
-  } else {
-    owner.operations.push_back(std::move(operation));
-  }
-}
-
-void Runner::drop_issuer_if_idle(Thread& owner) {
-  if (!owner.operations.empty() || !owner.products.empty()) return;
-  issuers_[owner.issuer_at] = issuers_.back();
-  issuers_[owner.issuer_at]->issuer_at = owner.issuer_at;
-  issuers_.pop_back();
-}
-
-bool Runner::land_one() {
-  if (issuers_.empty()) return false;
-  Thread& owner = *issuers_[random(issuers_.size())];
-  Operation operation;
-  const size_t at = random(owner.operations.size() + owner.products.size());
-  if (at < owner.operations.size()) {
-    operation = take(owner.operations, at);
-  } else {
-    // A warpgroup's products land in order: each adds to what the one before left.
-    operation = std::move(owner.products.front());
-    owner.products.erase(owner.products.begin());
-  }
-  drop_issuer_if_idle(owner);
-  operation.land();
-  return true;
-}
-
-void Runner::land_all(Thread& owner, llvm::function_ref<bool(const Operation&)> wanted) {
-  if (owner.operations.empty() && owner.products.empty()) return;
-  std::vector<Operation> landing = take_spare();
-  for (size_t i = 0; i < owner.operations.size();) {
-    if (!wanted(owner.operations[i])) {
-      ++i;
-      continue;
-    }
-    landing.push_back(take(owner.operations, i));
-  }
-  // In which order a thread's cp.async land at once cannot be seen.
-  if (!landing.empty() && landing.front().kind != Operation::Kind::kCopy) {
-    for (size_t i = landing.size(); i > 1; --i) std::swap(landing[i - 1], landing[random(i)]);
-  }
-  const auto unwanted = std::find_if_not(owner.products.begin(), owner.products.end(), wanted);
-  std::move(owner.products.begin(), unwanted, std::back_inserter(landing));
-  owner.products.erase(owner.products.begin(), unwanted);
-  drop_issuer_if_idle(owner);
-  for (Operation& operation : landing) operation.land();
-  give_spare(std::move(landing));
-}
-
-std::vector<Operation> Runner::take_spare() {
-  std::vector<Operation> list;
-  if (!spare_.empty()) {
-    list = std::move(spare_.back());
-    spare_.pop_back();
-  }
-  return list;
-}
-
-void Runner::give_spare(std::vector<Operation> list) {
-  list.clear();
-  spare_.push_back(std::move(list));
-}
-
-std::string Runner::name_of(const Thread& thread) {
-  return fmt::format("CTA {}, thread {} (warp {}, lane {})", thread.cta->index, thread.index,
-                     thread.index / 32, thread.index % 32);
-}
-
-std::string Runner::describe(const Cluster& cluster, u32 component, u32 site) const {
-  const Components& components = cluster.components;
-  const Site& at = sites_[site];
-  std::string who = "a bulk copy";
-  if (!components.is_mbarrier(component)) {
-    const u32 number = components.owner(component);
-    const u32 threads = cluster.grid->launch->threads;
-    who = fmt::format("CTA {}, thread {}",
-                      cluster.index * cluster.grid->launch->cluster_ctas + number / threads,
-                      number % threads);
-  }
-  return fmt::format("{} ({} at {}:{})", who, at.op, at.file, at.line);
-}
-
-u32 Runner::site_number(Site site) {
-  const u64 key = reinterpret_cast<u64>(site.file) * 31 + reinterpret_cast<u64>(site.op) * 17 +
-                  (u64{site.line} << 44);
-  RecentSite& recent = recent_sites_[(key ^ site.line) % recent_sites_.size()];
-  if (recent.site.line == site.line && recent.site.op == site.op && recent.site.file == site.file &&
-      recent.number != 0) {
-    return recent.number;
-  }
-  const auto [it, fresh] = site_numbers_.try_emplace(key, static_cast<u32>(sites_.size()));
-  if (fresh) sites_.push_back(site);
-  recent = {site, it->second};
-  return it->second;
-}
-
-void Runner::fault_text(FaultKind kind, Site site, std::string sentence) {
-  if (!faulted_) {
-    faulted_ = true;
-    std::string who;
-    if (running_ != nullptr) {
-      who = fmt::format("kernel {}, {}", grid_of(*running_).launch->kernel, name_of(*running_));
-    } else {
-      who = "an asynchronous operation";
-    }
-    std::string where =
-        site.line == 0 ? "" : fmt::format(" at {}:{} ({})", site.file, site.line, site.op);
-    message_ = fmt::format("{}{} {} [{}: {}; seed {}]", who, where, sentence, fault_name(kind),
-                           fault_rule(kind), options_.seed);
-  }
-  if (running_ == nullptr) return;
-  sentence = std::string();  // this frame is never left
-  running_->fiber.leave();
-}
-
-// Nothing can run and nothing can land: says who waits where, the first of each kind.
-void Runner::report_deadlock() {
-  struct Waiting {
-    const Thread* first = nullptr;
-    u32 count = 0;
-  };
-  std::map<std::string, Waiting> all;
-  u32 total = 0;
-  for (const Grid& grid : grids_) {
-    for (const auto& cluster : grid.clusters) {
-      for (Cta& cta : cluster->ctas) {
-        describe_waits(cta);
-        for (const Thread& thread : cta.threads) {
-          if (thread.progress != Progress::kBlocked) continue;
-          ++total;
-          Waiting& w =
-              all[fmt::format("{} at {}:{} for {}", thread.waits_at.op, thread.waits_at.file,
-                              thread.waits_at.line, thread.waits_for)];
-          if (w.first == nullptr) w.first = &thread;
-          ++w.count;
-        }
-      }
-    }
-  }
-  std::string text = fmt::format("no thread can go on; {} wait", total);
-  size_t shown = 0;
-  for (const auto& [what, w] : all) {
-    if (++shown > 4) break;
-    text += fmt::format("; kernel {}, {}{} in {}", w.first->cta->cluster->grid->launch->kernel,
-                        name_of(*w.first),
-                        w.count > 1 ? fmt::format(" and {} more", w.count - 1) : "", what);
-  }
-  faulted_ = true;
-  message_ = fmt::format("{} [{}: {}; seed {}]", text, fault_name(FaultKind::kDeadlock),
-                         fault_rule(FaultKind::kDeadlock), options_.seed);
 }
 
 }  // namespace catenary::sim

@@ -177,7 +177,7 @@ class Runner final : public Machine {
   const Region& global_region(Thread& thread, const void* address, u32 bytes, bool write,
                               Site site);
 
-  // --- asynchronous operations (runner.cpp) ---
+  // --- asynchronous operations (runner_async.cpp) ---
   void issue(Operation operation);
   // Lands one operation of a random thread; false: there is none.
   bool land_one();
