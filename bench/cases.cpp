@@ -3,6 +3,8 @@
 
 #include <fnmatch.h>
 
+#include <algorithm>
+
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringRef.h"
 
@@ -127,11 +129,12 @@ Case grouped_case() {
   return c;
 }
 
-Case small_case(i64 m) {
-  Case c = linear_case(DType::kBF16, {m, 2048, 4096}, Ending::kPlain);
+Case small_case(i64 m, i64 n, i64 k) {
+  Case c = linear_case(DType::kBF16, {m, n, k}, Ending::kPlain);
   c.name = fmt::format("small/{}/bf16", c.shape);
   c.group = "small";
-  c.copies = 100;
+  // As many weights as launches, but for matrices so large that a few pass the L2 anyway.
+  c.copies = static_cast<int>(std::clamp<i64>((i64{1} << 31) / (2 * n * k), 10, 100));
   return c;
 }
 
@@ -216,7 +219,10 @@ std::vector<Case> all_cases() {
   }
   for (const Shape& shape : kGatedShapes) cases.push_back(swiglu_case(shape));
   cases.push_back(grouped_case());
-  for (const i64 m : {1, 8, 64}) cases.push_back(small_case(m));
+  for (const i64 m : {1, 2, 4, 8, 16, 32, 64, 128}) cases.push_back(small_case(m, 2048, 4096));
+  for (const auto& [n, k] : {std::pair(4096, 4096), {8192, 8192}, {28672, 4096}, {4096, 14336}}) {
+    for (const i64 m : {1, 8, 16, 64}) cases.push_back(small_case(m, n, k));
+  }
   for (const i64 width : {128, 512, 1024, 4096, 16384}) cases.push_back(pseudo_linear_case(width));
   for (const i64 width : {128, 512, 1024, 4096}) cases.push_back(pseudo_chain_case(width));
   cases.push_back(moe_case("even", {4096, 4096, 4096, 4096}));
