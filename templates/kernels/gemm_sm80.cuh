@@ -35,6 +35,11 @@ struct GemmTypes {
   static constexpr bool kCheckN = kConfig.n.scale != 0 || kConfig.n.size % kConfig.block_n != 0;
   static constexpr bool kCheckK = kConfig.k.scale != 0 || kConfig.k.size % kConfig.block_k != 0 ||
                                   kConfig.ragged != Ragged::kNone;
+  // k-tiles that every CTA has at least, as far as is known here.
+  static constexpr i64 kLeastTiles =
+      kConfig.k.scale != 0 || kConfig.ragged == Ragged::kTerms
+          ? 0
+          : kConfig.k_outer * ceil_div(kConfig.k.size, kConfig.block_k) / kConfig.split_k;
   using CopyA = TileCopy<kConfig.a, kConfig.block_m, kConfig.block_k, kElementBytes, kThreads,
                          kCheckM, kCheckK>;
   using CopyB = TileCopy<kConfig.b, kConfig.block_n, kConfig.block_k, kElementBytes, kThreads,
@@ -167,8 +172,11 @@ CATENARY_DEVICE void mainloop_mma(u32 ring, const GemmSource<kConfig>& from, i64
       if (step == T::kSteps - 1) {
         cp_async_wait<kStages - 2>();
         cta_barrier();
-        // Behind the last tile nothing has been filled: its own fragments are loaded once more.
-        if (t + 1 < t_end) read_slot = read_slot + 1 == kStages ? 0 : read_slot + 1;
+        // Behind the last tile its slot is read ahead for nothing. Where there are fewer tiles than
+        // stages nobody has filled it: the last tile is read again. (The test costs the smaller
+        // tiles a fifth of their speed, so it stands only where it can fail.)
+        if (T::kLeastTiles >= kStages || t + 1 < t_end)
+          read_slot = read_slot + 1 == kStages ? 0 : read_slot + 1;
       }
       load_fragments<kConfig>(ring + read_slot * kConfig.stage_bytes(), (step + 1) % T::kSteps,
                               warp_m, warp_n, fragments[(step + 1) % 2]);

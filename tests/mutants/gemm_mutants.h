@@ -87,7 +87,7 @@ inline constexpr Mutant kGemmMutants[] = {
      .planted = "fragments behind the last k-tile come from a stage that nobody filled",
      .base = "two gemms",
      .file = "kernels/gemm_sm80.cuh",
-     .text = "if (t + 1 < t_end) read_slot",
+     .text = "if (T::kLeastTiles >= kStages || t + 1 < t_end)\n          read_slot",
      .in_place = "read_slot",
      .faults = "unwritten"},
     {.name = "gated_halves_overlap",
