@@ -75,7 +75,7 @@ Error Runner::run(RunStatistics* statistics) {
   active = nullptr;
   if (statistics != nullptr) *statistics = statistics_;
   if (!faulted_) return Error::success();
-  return make_error_text(ErrorCode::kSimulatorFault, message_);
+  return make_error_text(code_, message_);
 }
 
 // Fills the machine with the clusters that may run. False: all is done, or memory ran out.
@@ -152,6 +152,7 @@ void Runner::start_cluster(Grid& grid) {
 Stack* Runner::take_stack() {
   if (Stack* stack = stacks_.take()) return stack;
   faulted_ = true;
+  code_ = ErrorCode::kOutOfMemory;
   message_ = fmt::format(
       "the simulator has no memory for another stack after {} threads: simulate a smaller kernel",
       stacks_.size());
@@ -265,9 +266,9 @@ void Runner::finish_cta(Cta& cta) {
   for (const Thread* issuer : issuers_) {
     for (const Operation& operation : issuer->operations) {
       if (operation.target != &cta) continue;
+      landing_ = issuer;
       fault(FaultKind::kOutstanding, operation.site,
-            "CTA {} of kernel {} exits while this copy into its shared memory is outstanding",
-            cta.index, grid.launch->kernel);
+            "has not landed in the shared memory of CTA {}, which exits", cta.index);
       return;
     }
   }

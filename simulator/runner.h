@@ -119,7 +119,7 @@ class Runner final : public Machine {
   void check_exit(Thread& thread);
 
  public:
-  // --- what the instructions share (runner.cpp) ---
+  // --- what the instructions share (runner.cpp, runner_report.cpp) ---
   Thread& self() { return *running_; }
   Grid& grid_of(const Thread& thread) { return *thread.cta->cluster->grid; }
   // Ends the run: names the thread, the line and the rule. Never returns to a fiber; called while
@@ -183,6 +183,8 @@ class Runner final : public Machine {
   bool land_one();
   // Lands those of `owner` that `wanted` names, in random order but for products.
   void land_all(Thread& owner, llvm::function_ref<bool(const Operation&)> wanted);
+  // An operation that has been taken off its owner's list; a fault then names the owner.
+  void land(const Thread& owner, Operation& operation);
   // Behind the removal of operations.
   void drop_issuer_if_idle(Thread& owner);
   std::vector<Operation> take_spare();
@@ -233,7 +235,8 @@ class Runner final : public Machine {
   std::deque<Grid> grids_;
   std::vector<Thread*> ready_;
   Thread* running_ = nullptr;
-  std::vector<Thread*> issuers_;  // threads with operations that have not landed
+  const Thread* landing_ = nullptr;  // whose operation lands now
+  std::vector<Thread*> issuers_;     // threads with operations that have not landed
   StackPool& stacks_;
   std::vector<std::vector<Operation>> spare_;  // empty lists that have room
   bool may_start_more_ = true;                 // something happened that a grid may wait for
@@ -254,6 +257,7 @@ class Runner final : public Machine {
   } temper_;
   u64 until_preempted_ = ~u64{0};  // instructions
   bool faulted_ = false;
+  ErrorCode code_ = ErrorCode::kSimulatorFault;
   std::string message_;
   RunStatistics statistics_;
 };

@@ -2,6 +2,7 @@
 // Asynchronous operations between their issue and their landing: kept by the thread that issued
 // them, landed one at a time at random moments, or together where the thread waits.
 #include <algorithm>
+#include <utility>
 
 #include "simulator/runner.h"
 
@@ -52,8 +53,14 @@ bool Runner::land_one() {
     owner.products.erase(owner.products.begin());
   }
   drop_issuer_if_idle(owner);
-  operation.land();
+  land(owner, operation);
   return true;
+}
+
+void Runner::land(const Thread& owner, Operation& operation) {
+  const Thread* outer = std::exchange(landing_, &owner);
+  operation.land();
+  landing_ = outer;
 }
 
 void Runner::land_all(Thread& owner, llvm::function_ref<bool(const Operation&)> wanted) {
@@ -74,7 +81,7 @@ void Runner::land_all(Thread& owner, llvm::function_ref<bool(const Operation&)> 
   std::move(owner.products.begin(), unwanted, std::back_inserter(landing));
   owner.products.erase(owner.products.begin(), unwanted);
   drop_issuer_if_idle(owner);
-  for (Operation& operation : landing) operation.land();
+  for (Operation& operation : landing) land(owner, operation);
   give_spare(std::move(landing));
 }
 

@@ -43,12 +43,10 @@ u32 Runner::site_number(Site site) {
 void Runner::fault_text(FaultKind kind, Site site, std::string sentence) {
   if (!faulted_) {
     faulted_ = true;
-    std::string who;
-    if (running_ != nullptr) {
-      who = fmt::format("kernel {}, {}", grid_of(*running_).launch->kernel, name_of(*running_));
-    } else {
-      who = "an asynchronous operation";
-    }
+    const Thread& thread = landing_ != nullptr ? *landing_ : *running_;
+    const std::string who =
+        fmt::format("kernel {}, {}{}", thread.cta->cluster->grid->launch->kernel,
+                    landing_ != nullptr ? "an operation of " : "", name_of(thread));
     std::string where =
         site.line == 0 ? "" : fmt::format(" at {}:{} ({})", site.file, site.line, site.op);
     message_ = fmt::format("{}{} {} [{}: {}; seed {}]", who, where, sentence, fault_name(kind),

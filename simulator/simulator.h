@@ -49,6 +49,7 @@ struct RunStatistics {
 
 // Runs `launches` in order, as one stream does. kSimulatorFault: the first fault, as one sentence
 // that names kernel, CTA, thread, template line and rule; memory is then in no particular state.
+// kOutOfMemory: the host has none for another stack.
 // kInvalidArgument: a launch that the hardware would refuse (threads, shared memory, cluster).
 Error simulate(Memory& memory, const std::vector<Launch>& launches, const SimulatorOptions& options,
                RunStatistics* statistics = nullptr);
