@@ -76,7 +76,7 @@ inline void fails(sim::Memory& memory, const SimKernel& kernel, const std::set<s
     CHECK_MESSAGE(names.count(name) == 1, seed, " ", name, ": ", message);
     CHECK_MESSAGE(message.find(part) != std::string::npos, message);
     // Also where the fault shows while an operation lands.
-    const bool named = name.empty() || message.find("kernel test1, CTA ") != std::string::npos ||
+    const bool named = message.find("kernel test1, CTA ") != std::string::npos ||
                        message.find("kernel test1, an operation of CTA ") != std::string::npos;
     CHECK_MESSAGE(named, message);
   }
