@@ -75,7 +75,8 @@ std::string config_text(const Plan& plan) {
 std::string_view plan_family(const Plan& plan) {
   const auto& kernels = plan.buckets.front().kernels;
   for (const KernelPlan& kernel : kernels) {
-    if (std::holds_alternative<GemmConfig>(kernel.config)) return family_text(kernel.family);
+    const bool contracts = kernel.family == Family::kGemmSm80 || kernel.family == Family::kSkinny;
+    if (contracts) return family_text(kernel.family);
   }
   return kernels.empty() ? "" : family_text(kernels.front().family);
 }

@@ -42,6 +42,12 @@ FamilyText family_parts(const KernelPlan& kernel, const GemmConfig& c) {
           "gemm_sm80<kConfig, Epilogue>"};
 }
 
+FamilyText family_parts(const KernelPlan& kernel, const SkinnyConfig& c) {
+  const ProgramText text{"Epilogue", c.vec, partial_rows(c.n, c.vec), c.sums()};
+  return {"skinny", "SkinnyConfig", cpp_text(c), emit_store_program(kernel.program, text),
+          "skinny<kConfig, Epilogue>"};
+}
+
 std::string comment_lines(const std::string& text) {
   std::string out;
   llvm::SmallVector<llvm::StringRef, 16> lines;

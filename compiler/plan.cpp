@@ -13,7 +13,7 @@ namespace {
 
 // Where the best tile of a contraction changes with a small M: the tile heights, and the point from
 // which the shape is an ordinary GEMM.
-constexpr i64 kBucketEnds[] = {16, 32, 64, 128, 512};
+constexpr i64 kBucketEnds[] = {8, 16, 32, 64, 128, 512};
 
 std::vector<std::pair<i64, i64>> bucket_ranges(const VerifiedChain& chain) {
   const auto& symbol = chain.chain().symbol;
@@ -29,6 +29,25 @@ std::vector<std::pair<i64, i64>> bucket_ranges(const VerifiedChain& chain) {
   return ranges;
 }
 
+// The fastest of the families that can: `gemm_sm80` always, `skinny` for few rows.
+Error plan_contraction(const GroupContext& context, std::vector<KernelPlan>& kernels) {
+  const i64 workspace_before = context.workspace_bytes;
+  std::vector<KernelPlan> gemm;
+  Error gemm_error = plan_gemm_sm80(context, gemm);
+  const i64 workspace_after = context.workspace_bytes;
+  context.workspace_bytes = workspace_before;
+  Expected<bool> taken = plan_skinny(context, gemm_error ? nullptr : &gemm.front(), kernels);
+  if (!taken) return llvm::joinErrors(std::move(gemm_error), taken.takeError());
+  if (*taken) {
+    llvm::consumeError(std::move(gemm_error));
+    return Error::success();
+  }
+  if (gemm_error) return gemm_error;
+  context.workspace_bytes = workspace_after;
+  for (KernelPlan& kernel : gemm) kernels.push_back(std::move(kernel));
+  return Error::success();
+}
+
 Error plan_group(const GroupContext& context, std::vector<KernelPlan>& kernels) {
   switch (context.group.anchor) {
     case FusionGroup::Anchor::kNone:
@@ -37,7 +56,7 @@ Error plan_group(const GroupContext& context, std::vector<KernelPlan>& kernels) 
       return plan_reduce(context, kernels);
     case FusionGroup::Anchor::kContract:
     case FusionGroup::Anchor::kGatedPair:
-      return plan_gemm_sm80(context, kernels);
+      return plan_contraction(context, kernels);
   }
   return make_error(ErrorCode::kInternal, "group with unknown anchor");
 }
@@ -129,8 +148,10 @@ void sum_up(const VerifiedChain& chain, Plan& plan, const FusionPlan& fusion) {
   plan.unfused_kernels = static_cast<int>(unfused.groups.size());
   for (const KernelPlan& kernel : plan.buckets.back().kernels) {
     const auto* gemm = std::get_if<GemmConfig>(&kernel.config);
-    const double tflops =
-        gemm != nullptr ? math_tflops(plan.target, gemm->math) : plan.target.f32_tflops;
+    const auto* skinny = std::get_if<SkinnyConfig>(&kernel.config);
+    const double tflops = gemm != nullptr     ? math_tflops(plan.target, gemm->math)
+                          : skinny != nullptr ? math_tflops(plan.target, skinny->math)
+                                              : plan.target.f32_tflops;
     plan.roofline_us += std::max(kernel.predicted.bytes / (plan.target.dram_gbs * 1e3),
                                  kernel.predicted.flops / (tflops * 1e6));
   }
@@ -146,6 +167,8 @@ std::string_view family_text(Family family) {
       return "reduce";
     case Family::kGemmSm80:
       return "gemm_sm80";
+    case Family::kSkinny:
+      return "skinny";
   }
   return "";
 }

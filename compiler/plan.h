@@ -13,7 +13,7 @@
 
 namespace catenary {
 
-enum class Family : u8 { kPointwise, kReduce, kGemmSm80 };
+enum class Family : u8 { kPointwise, kReduce, kGemmSm80, kSkinny };
 std::string_view family_text(Family family);
 
 // One line of a kernel's elementwise program. Programs are straight-line SSA: `args` index earlier
@@ -83,7 +83,7 @@ struct RunnerUp {
   std::string rejected;  // why it cannot run; empty: it was only slower
 };
 
-using KernelConfig = std::variant<PointwiseConfig, ReduceConfig, GemmConfig>;
+using KernelConfig = std::variant<PointwiseConfig, ReduceConfig, GemmConfig, SkinnyConfig>;
 
 struct KernelPlan {
   Family family = Family::kPointwise;
@@ -129,9 +129,10 @@ struct Plan {
 };
 
 struct PlanOptions {
-  bool fuse = true;        // false: one kernel per op, for comparison
-  int split_k = 0;         // 0: the cost model decides; else forced
-  std::string force_tile;  // a gemm tile's name ("128x128x32w2x2s3"); empty: the cost model decides
+  bool fuse = true;  // false: one kernel per op, for comparison
+  int split_k = 0;   // 0: the cost model decides; else forced
+  // A tile's name ("128x128x32w2x2s3", "skinny16x1s3r1g2p2"); empty: the cost model decides.
+  std::string force_tile;
   std::vector<std::string> rejected;  // KernelPlan::config_text of candidates not to choose again
 };
 

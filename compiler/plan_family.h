@@ -24,6 +24,11 @@ Error plan_pointwise(const GroupContext& context, std::vector<KernelPlan>& kerne
 Error plan_reduce(const GroupContext& context, std::vector<KernelPlan>& kernels);
 Error plan_gemm_sm80(const GroupContext& context, std::vector<KernelPlan>& kernels);
 
+// Appends nothing and returns false where the family does not fit the group, or is predicted to be
+// slower than `rival` (null: there is none).
+Expected<bool> plan_skinny(const GroupContext& context, const KernelPlan* rival,
+                           std::vector<KernelPlan>& kernels);
+
 // Appends every tensor of `program` as a column of steps to the axes; axis a walks the program's
 // dimension dim_of_axis[a] (-1: none). Returns the first column's number.
 int add_tensors(Space& space, const GroupProgram& program, llvm::ArrayRef<int> dim_of_axis);

@@ -117,7 +117,7 @@ std::string cpp_text(const Operand& o) {
   Fields fields;
   fields.add("slot", o.slot, -1).add("dtype", o.dtype, static_cast<DType>(255));
   fields.add("vec", o.vec, d.vec).add("streamed", o.streamed, d.streamed);
-  fields.add("weight", o.weight, d.weight);
+  fields.add("weight", o.weight, d.weight).add("early", o.early, d.early);
   fields.add("stride", o.stride, d.stride);
   return "Operand" + braces(fields);
 }
@@ -168,6 +168,27 @@ std::string cpp_text(const GemmConfig& c) {
     fields.line().add("ragged", c.ragged, Ragged::kNone).add("ends_slot", c.ends_slot, -1);
     fields.add("groups", c.groups, i64{-1});
   }
+  return fields.str();
+}
+
+std::string cpp_text(const SkinnyConfig& c) {
+  const SkinnyConfig d;
+  Fields fields;
+  fields.line().add("math", c.math, static_cast<MathMode>(255)).add("batch", c.batch, d.batch);
+  fields.add("batch_rank", c.batch_rank, d.batch_rank);
+  fields.line()
+      .add("m", c.m, Extent(-1))
+      .add("n", c.n, Extent(-1))
+      .add("blocks", c.blocks, i64{-1});
+  fields.line().add("x", c.x, MatrixOperand{.slot = -1});
+  fields.line().add("w", c.w, MatrixOperand{.slot = -1});
+  if (c.gated) fields.line().add("w2", c.w2, MatrixOperand{.slot = -1});
+  if (c.gated) fields.add("gated", c.gated, false);
+  fields.add("stationary", c.stationary, d.stationary);
+  fields.line().add("warps_k", c.warps_k, -1).add("warps_n", c.warps_n, -1);
+  fields.add("shared_blocks", c.shared_blocks, -1).add("register_blocks", c.register_blocks, -1);
+  fields.line().add("columns", c.columns, -1).add("groups", c.groups, -1);
+  fields.add("x_parts", c.x_parts, -1).add("split_k", c.split_k, -1).add("vec", c.vec, -1);
   return fields.str();
 }
 

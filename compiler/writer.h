@@ -21,5 +21,6 @@ std::string cpp_text(float value);  // 0x1.8p+0f: exact
 std::string cpp_text(const PointwiseConfig& config);
 std::string cpp_text(const ReduceConfig& config);
 std::string cpp_text(const GemmConfig& config);
+std::string cpp_text(const SkinnyConfig& config);
 
 }  // namespace catenary

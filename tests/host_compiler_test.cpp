@@ -258,6 +258,7 @@ TEST_CASE("one compile per key: memory, then disk") {
 
 TEST_CASE("a config struct has padding inside or at its end, not both") {
   CHECK_FALSE(kEndsInPadding<GemmConfig>);
+  CHECK_FALSE(kEndsInPadding<SkinnyConfig>);
   CHECK_FALSE(kEndsInPadding<MatrixOperand>);
   CHECK_FALSE(kEndsInPadding<Operand>);
   CHECK(kEndsInPadding<PointwiseConfig>);

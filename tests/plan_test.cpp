@@ -60,6 +60,10 @@ void addressed_slots(const KernelPlan& kernel, std::set<i32>& all, std::set<i32>
       if (store) written.insert(line.operand.slot);
     }
   }
+  if (const auto* skinny = std::get_if<SkinnyConfig>(&kernel.config)) {
+    all.insert({skinny->x.slot, skinny->w.slot});
+    if (skinny->gated) all.insert(skinny->w2.slot);
+  }
   const auto* gemm = std::get_if<GemmConfig>(&kernel.config);
   if (gemm == nullptr) return;
   all.insert({gemm->a.slot, gemm->b.slot});

@@ -67,6 +67,7 @@ struct Operand {
   i32 vec = 1;                // elements one aligned access takes along the last dimension
   bool streamed = false;      // touched once by the whole grid: need not stay in a cache
   bool weight = false;        // stationary while the chain runs: its loads may be moved and merged
+  bool early = false;         // a weight whose load must not sink below the dependency wait
   Dims stride = {};           // elements per step of each iteration dimension
   constexpr bool operator==(const Operand&) const = default;
 };
@@ -161,6 +162,52 @@ struct GemmConfig {
   constexpr i32 smem_bytes() const {
     return stages * stage_bytes() > staging_bytes() ? stages * stage_bytes() : staging_bytes();
   }
+};
+
+// `skinny`: D[b, m, n] = epilogue(sum over k of X[b, m, k] * W[b, n, k]) for so few m that the
+// kernel is a stream of W. A CTA has warps_n x 16 rows of W, each of its warps a slice of their K;
+// all of W is requested before the dependency wait, whose successor streams while this kernel
+// waits. K counts in blocks of 128 bytes. A gated pair's 16 rows are 8 of W and 8 of W2.
+struct SkinnyConfig {
+  MathMode math = MathMode::kBF16;
+  Extents batch = {};  // right-aligned
+  i32 batch_rank = 0;
+  Extent m = {};
+  Extent n = {};   // exact
+  i64 blocks = 1;  // of K, all splits
+  MatrixOperand x = {};
+  MatrixOperand w = {};
+  MatrixOperand w2 = {};
+  bool gated = false;
+  bool stationary = true;  // W has the role weight
+  i32 warps_k = 16;
+  i32 warps_n = 1;
+  i32 shared_blocks = 3;    // blocks of a warp's slice that wait in shared memory
+  i32 register_blocks = 1;  // the rest, in registers
+  i32 columns = 8;          // of the products: m rounded up to 8
+  i32 groups = 2;           // parts of a warp's copies, each started when the one before has landed
+  i32 x_parts = 2;          // parts of X held in registers one after the other
+  i32 split_k = 1;
+  i32 vec = 2;
+  constexpr bool operator==(const SkinnyConfig&) const = default;
+
+  constexpr i32 threads() const { return warps_k * warps_n * 32; }
+  constexpr i32 sums() const { return gated ? 2 : 1; }
+  // Rows of D's n that a CTA computes.
+  constexpr i32 rows() const { return warps_n * 16 / sums(); }
+  constexpr i32 warp_blocks() const { return shared_blocks + register_blocks; }
+  // A row of a warp's slice: 16 bytes more than its blocks, so that rows g and g+1 of a fragment,
+  // of which a quarter of a warp reads 16 of every 32 bytes, meet different banks.
+  constexpr i32 row_bytes() const { return shared_blocks > 0 ? shared_blocks * 128 + 16 : 0; }
+  // The slice later holds the warp's sums: columns x 20 floats. 20: of the accumulator's stores,
+  // columns 2t are 40 words apart, that is 8 banks, and rows g fill those.
+  static constexpr i32 kSumRow = 20;
+  constexpr i32 slice_bytes() const {
+    const i32 sums_bytes = columns * kSumRow * 4;
+    return 16 * row_bytes() > sums_bytes ? 16 * row_bytes() : sums_bytes;
+  }
+  constexpr i32 barrier_bytes() const { return (warps_k * warps_n * groups * 8 + 127) / 128 * 128; }
+  constexpr i32 smem_bytes() const { return barrier_bytes() + warps_k * warps_n * slice_bytes(); }
 };
 
 }  // namespace catenary

@@ -73,6 +73,12 @@ void count_facts(const PreparedCase& prepared, Tally& tally) {
   for (const PlanBucket& bucket : prepared.compiled->plan.buckets) {
     for (const KernelPlan& kernel : bucket.kernels) {
       ++tally.families[std::string(family_text(kernel.family))];
+      if (const auto* skinny = std::get_if<SkinnyConfig>(&kernel.config)) {
+        constexpr const char* kMath[] = {"skinny bf16", "skinny f16", "skinny tf32", "skinny f32"};
+        ++tally.dtypes[kMath[static_cast<int>(skinny->math)]];
+        if (skinny->split_k > 1) ++tally.options["skinny, split K"];
+        if (skinny->gated) ++tally.options["skinny, gated pair"];
+      }
       if (const auto* gemm = std::get_if<GemmConfig>(&kernel.config)) {
         constexpr const char* kMath[] = {"gemm bf16", "gemm f16", "gemm tf32", "gemm f32"};
         ++tally.dtypes[kMath[static_cast<int>(gemm->math)]];

@@ -12,10 +12,10 @@ Case global_copies() {
   c.ctas = 2;
   c.threads = 64;
   const Bytes in = Random(1).bytes(kSection);
-  constexpr size_t kWidths[] = {2, 4, 8, 16, 2, 4, 8, 16, 8, 16};
-  c.expected.assign(10 * kSection, kUntouched);
-  for (size_t s = 0; s < 10; ++s) copy(in, 0, 128 * kWidths[s], c.expected, s * kSection);
-  c.buffers = {input(in), output(10 * kSection)};
+  constexpr size_t kWidths[] = {2, 4, 8, 16, 2, 4, 8, 16, 8, 16, 16};
+  c.expected.assign(11 * kSection, kUntouched);
+  for (size_t s = 0; s < 11; ++s) copy(in, 0, 128 * kWidths[s], c.expected, s * kSection);
+  c.buffers = {input(in), output(11 * kSection)};
   return c;
 }
 

@@ -66,6 +66,12 @@ CATENARY_DEVICE U32x4 ld_global_streamed_v4(const void* p, sim::Site at = sim::h
   return v;
 }
 
+CATENARY_DEVICE U32x4 ld_global_weight_v4(const void* p, sim::Site at = sim::here()) {
+  U32x4 v;
+  sim::machine->load_global(&v, p, 16, sim::Read::kPlain, sim::in(at, __func__));
+  return v;
+}
+
 CATENARY_DEVICE void st_global_u16(void* p, u16 v, sim::Site at = sim::here()) {
   const sim::Site site = sim::in(at, __func__);
   sim::machine->store_global(p, &v, 2, site);

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// Groups anchored by a contraction (or a gated pair) of few rows -> `skinny` kernels, where the
+// layout allows it and the cost model prefers it to `gemm_sm80`.
+#include <algorithm>
+
+#include "compiler/gemm_axes.h"
+#include "compiler/skinny_tiles.h"
+#include "compiler/split_k.h"
+
+namespace catenary {
+namespace {
+
+bool exact(const Extents& extents) {
+  return llvm::all_of(extents.at, [](const Extent& extent) { return extent.scale == 0; });
+}
+
+// 16-byte copies along K, from any row.
+bool streams(const MatrixOperand& operand) {
+  return operand.k_major && operand.stride_k == 1 && operand.copy_bytes == 16;
+}
+
+bool suits(const GroupContext& context, const GemmConfig& c) {
+  const i64 m = largest(c.m, context.symbol_hi);
+  const i64 block = 128 / c.element_bytes();
+  return context.target.compute_capability() == 90 && c.math != MathMode::kF32 &&
+         c.ragged == Ragged::kNone && c.k_outer == 1 && c.k.scale == 0 && c.k.size > 0 &&
+         c.k.size % block == 0 && c.n.scale == 0 && c.n.size > 0 && exact(c.batch) &&
+         m <= kSkinnyRows && streams(c.a) && streams(c.b) && (!c.gated || streams(c.b2));
+}
+
+bool is_weight(const GroupContext& context, const MatrixOperand& operand) {
+  return context.tensors.places[operand.slot].weight;
+}
+
+SkinnyProblem make_problem(const GroupContext& context, const GemmAxes& axes) {
+  const GemmConfig& c = axes.config;
+  SkinnyProblem problem;
+  SkinnyConfig& base = problem.base;
+  base.math = c.math;
+  base.batch = c.batch;
+  base.batch_rank = c.batch_rank;
+  base.m = c.m;
+  base.n = c.n;
+  base.blocks = c.k.size * c.element_bytes() / 128;
+  base.x = c.a;
+  base.w = c.b;
+  base.w2 = c.b2;
+  base.gated = c.gated;
+  base.stationary = is_weight(context, c.b) && (!c.gated || is_weight(context, c.b2));
+  for (const Extent& extent : c.batch.at) problem.batch *= extent.size;
+  problem.m = largest(c.m, context.symbol_hi);
+  problem.weight_bytes = context.tensors.places[c.b.slot].binding.bytes;
+  if (c.gated) problem.weight_bytes += context.tensors.places[c.b2.slot].binding.bytes;
+  for (const MemoryPlace& place : context.tensors.places) {
+    problem.epilogue_bytes += place.binding.bytes;
+  }
+  problem.epilogue_bytes -= problem.weight_bytes;
+  problem.epilogue_flops = program_flops(axes.program, problem.batch * problem.m * c.n.size);
+  return problem;
+}
+
+std::string candidate_text(const SkinnyCandidate& candidate) {
+  const SkinnyConfig& c = candidate.config;
+  return fmt::format("{} rows of W, {} x {} warps, of K {} bytes per warp shared and {} in registers, {} KiB shared, {} CTAs per SM{}",
+                     c.rows(), c.warps_k, c.warps_n, c.shared_blocks * 128, c.register_blocks * 128,
+                     c.smem_bytes() / 1024, candidate.min_ctas,
+                     c.split_k > 1 ? fmt::format(", K split in {}", c.split_k) : "");
+}
+
+// Weights that the epilogue reads are asked for before the dependency wait too.
+Program with_early_weights(Program program) {
+  for (ProgramLine& line : program) {
+    if (line.kind == ProgramLine::Kind::kLoad) line.operand.early = line.operand.weight;
+  }
+  return program;
+}
+
+KernelPlan make_kernel(const GroupContext& context, const GemmAxes& axes,
+                       const SkinnyCandidate& candidate) {
+  const SkinnyConfig& c = candidate.config;
+  KernelPlan kernel;
+  kernel.family = Family::kSkinny;
+  kernel.config = c;
+  kernel.program = with_early_weights(axes.program);
+  kernel.slots = bind_slots(context.tensors);
+  kernel.scalars = context.tensors.scalars;
+  kernel.grid.fixed = c.split_k * ceil_div(c.n.size, c.rows());
+  for (const Extent& extent : c.batch.at) kernel.grid.fixed *= extent.size;
+  kernel.grid.size = c.m.size;
+  kernel.grid.scale = c.m.scale;
+  kernel.grid.block = c.columns;
+  kernel.threads = c.threads();
+  kernel.smem_bytes = c.smem_bytes();
+  kernel.min_ctas = candidate.min_ctas;
+  kernel.symbol = fmt::format("{}_skinny_w{}x{}", context.name, c.warps_k, c.warps_n);
+  kernel.config_text = candidate_text(candidate);
+  kernel.predicted = candidate.predicted;
+  return kernel;
+}
+
+}  // namespace
+
+Expected<bool> plan_skinny(const GroupContext& context, const KernelPlan* rival,
+                           std::vector<KernelPlan>& kernels) {
+  Expected<GemmAxes> axes = make_gemm_axes(context);
+  if (!axes) return axes.takeError();
+  if (!suits(context, axes->config)) return false;
+  const auto ranked =
+      rank_skinny_candidates(make_problem(context, *axes), context.target, context.options);
+  const auto chosen = llvm::find_if(ranked, [&](const SkinnyCandidate& candidate) {
+    return !llvm::is_contained(context.options.rejected, candidate_text(candidate));
+  });
+  if (chosen == ranked.end() ||
+      (rival != nullptr && chosen->predicted.us > rival->predicted.us)) {
+    return false;
+  }
+  KernelPlan kernel = make_kernel(context, *axes, *chosen);
+  for (const SkinnyCandidate& other : ranked) {
+    if (&other == &*chosen || kernel.runner_ups.size() == 2) continue;
+    kernel.runner_ups.push_back({candidate_text(other), other.predicted.us, ""});
+  }
+  if (rival != nullptr) {
+    kernel.runner_ups.push_back({fmt::format("{}: {}", family_text(rival->family), rival->config_text), rival->predicted.us, ""});
+  }
+  const SkinnyConfig& c = chosen->config;
+  finish_split(context, axes->program, {c.batch, c.batch_rank, c.m, c.n, c.split_k, c.sums()},
+               std::move(kernel), kernels);
+  return true;
+}
+
+}  // namespace catenary

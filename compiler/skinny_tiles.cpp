@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// The cost model. The kernel is a stream: W from DRAM, and beside it X, which every CTA reads whole
+// from L2 through the same ports:
+//
+//   stream   W / DRAM rate + CTAs x (its X) / (kXRate x DRAM rate)
+//   rounds   CTAs beyond those that are resident wait for a place: the last round may be partial
+//   ends     the first bytes' way, the products, the sum over the warps, the epilogue; under
+//            programmatic launches the next kernel's stream covers most of it
+#include "compiler/skinny_tiles.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "compiler/gemm_tiles.h"
+#include "compiler/plan_family.h"
+
+namespace catenary {
+namespace {
+
+struct Shape {
+  int warps_k, warps_n;
+};
+constexpr Shape kShapes[] = {{16, 1}, {8, 1}, {8, 2}, {4, 1}, {4, 4}, {4, 2}};
+constexpr int kSplits[] = {1, 2, 4, 8};
+
+// The constants below are fits to the mean of plain and overlapped launches on an H200, us (N x K,
+// plain / overlapped; one run each):
+//
+//   rows of X     1             8             16
+//   2048 x 4096   6.01 / 4.01   6.78 / 4.48   7.65 / 5.61
+//   4096 x 4096   9.87 / 8.10   11.1 / 8.73   12.3 / 9.86
+//   28672 x 4096  56.8 / 55.0   64.1 / 60.5   74.1 / 67.5
+//   8192 x 8192   37.5 / 35.1 with K split in 2;  4096 x 14336  34.9 / 32.6 split in 4
+
+// L2 -> SM beside the stream, as a multiple of the DRAM rate.
+constexpr double kXRate = 2.7;
+
+// A kernel's own ends, not covered by its neighbours, and what a K split adds.
+constexpr double kEndsUs = 0.3;
+constexpr double kSplitUs = 2.0;
+
+// What registers hold beside X, W and sums: addresses, the epilogue's operands (measured 20 to 26).
+int estimated_registers(const SkinnyConfig& c) {
+  const int tiles = c.columns / 8;
+  const int part = static_cast<int>(ceil_div(c.warp_blocks(), c.x_parts));
+  return 24 + part * tiles * 8 + c.register_blocks * 16 + tiles * 4;
+}
+
+SkinnyConfig shaped(const SkinnyProblem& problem, Shape shape, int split) {
+  SkinnyConfig c = problem.base;
+  c.warps_k = shape.warps_k;
+  c.warps_n = shape.warps_n;
+  c.split_k = split;
+  c.columns = static_cast<i32>(std::max<i64>(ceil_div(problem.m, 8), 1) * 8);
+  const i64 most = ceil_div(ceil_div(c.blocks, split), c.warps_k);
+  // Registers are free until X arrives, and what they hold leaves L1 to X: of 16 rows, with a
+  // second or third block of eight in them, 6.5 and 5.6 us (K=4096 N=2048, overlapped).
+  const i64 registers = most < 4 || shape.warps_k == 16 ? 1 : c.columns == 8 ? 2 : 3;
+  c.register_blocks = static_cast<i32>(std::min(most, registers));
+  c.shared_blocks = static_cast<i32>(most) - c.register_blocks;
+  // The same case, us: 4 rows 4.18 with two groups, 4.44 with four; 8 rows 4.85 and 4.48; one group
+  // 4.55 with one row, where two are 4.01.
+  c.groups = c.shared_blocks == 0 ? 1 : problem.m <= 4 ? 2 : 4;
+  const i64 part = c.columns > 8 ? 1 : shape.warps_k == 16 ? 2 : 4;
+  c.x_parts = static_cast<i32>(ceil_div(most, part));
+  return c;
+}
+
+// CTAs per SM, at least two so that kernels overlap; 0: W does not fit.
+int resident_ctas(const Target& target, const SkinnyConfig& c) {
+  const i64 by_smem = target.smem_per_sm / (c.smem_bytes() + 1024);
+  const i64 by_registers = 65536 / (i64{c.threads()} * estimated_registers(c));
+  const i64 ctas = std::min({by_smem, by_registers, i64{4}});
+  return ctas >= 2 ? static_cast<int>(ctas) : 0;
+}
+
+void predict(const SkinnyProblem& problem, const Target& target, SkinnyCandidate& candidate) {
+  const SkinnyConfig& c = candidate.config;
+  const double gbs = target.dram_gbs * kDramEfficiency * 1e3;
+  const i64 ctas = problem.batch * ceil_div(c.n.size, c.rows()) * c.split_k;
+  const double x_bytes =
+      static_cast<double>(ctas) * problem.m * ceil_div(c.blocks, c.split_k) * 128;
+  const double stream = problem.weight_bytes / gbs + x_bytes / (kXRate * target.dram_gbs * 1e3);
+  // CTAs come in rounds of two per SM; an SM that has none in the last round idles.
+  const double rounds = static_cast<double>(ctas) / (2.0 * target.sm_count);
+  const double idle = rounds <= 1 ? 1 : std::ceil(rounds) / rounds;
+
+  Prediction& p = candidate.predicted;
+  p.bytes = problem.weight_bytes + problem.epilogue_bytes;
+  p.flops = 2.0 * problem.batch * problem.m * c.n.size * c.blocks * 128 /
+                (c.math == MathMode::kTF32 ? 4 : 2) * c.sums() +
+            problem.epilogue_flops;
+  p.memory_us = p.bytes / gbs;
+  p.math_us = stream * idle + kEndsUs;
+  p.launch_us = kLaunchUs;
+  p.waves = rounds;
+  if (c.split_k > 1) {
+    const double partial =
+        8.0 * c.split_k * c.sums() * problem.batch * problem.m * c.n.size / (2 * gbs);
+    p.math_us += partial;
+    p.launch_us += kLaunchUs + kSplitUs;
+  }
+  p.us = std::max(p.memory_us, p.math_us) + p.launch_us;
+}
+
+// A forced name may be any shape that the template takes, not only those listed.
+bool read_name(const std::string& name, SkinnyConfig& c) {
+  int used = 0;
+  const int read = std::sscanf(name.c_str(), "skinny%dx%ds%dr%dg%dp%d%n", &c.warps_k, &c.warps_n,
+                               &c.shared_blocks, &c.register_blocks, &c.groups, &c.x_parts, &used);
+  const bool whole = read == 6 && used == static_cast<int>(name.size());
+  return whole && c.warps_k > 0 && c.warps_n > 0 && c.threads() <= 1024 && c.shared_blocks >= 0 &&
+         c.register_blocks >= 0 && c.warp_blocks() > 0 && c.groups > 0 && 16 % c.groups == 0 &&
+         c.x_parts > 0;
+}
+
+// Do the warps' slices hold K, with a block for every warp, and the threads all of D?
+bool holds(const SkinnyConfig& c) {
+  return ceil_div(c.blocks, c.split_k) <= i64{c.warps_k} * c.warp_blocks() &&
+         c.blocks / c.split_k >= c.warps_k && c.rows() / c.vec * c.columns <= c.threads();
+}
+
+}  // namespace
+
+std::string tile_name(const SkinnyConfig& c) {
+  return fmt::format("skinny{}x{}s{}r{}g{}p{}", c.warps_k, c.warps_n, c.shared_blocks,
+                     c.register_blocks, c.groups, c.x_parts);
+}
+
+std::vector<SkinnyCandidate> rank_skinny_candidates(const SkinnyProblem& problem,
+                                                    const Target& target,
+                                                    const PlanOptions& options) {
+  std::vector<SkinnyCandidate> ranked;
+  const auto add = [&](const SkinnyConfig& config) {
+    SkinnyCandidate candidate;
+    candidate.config = config;
+    if (!holds(config)) return;
+    candidate.min_ctas = resident_ctas(target, config);
+    if (candidate.min_ctas == 0) return;
+    predict(problem, target, candidate);
+    ranked.push_back(std::move(candidate));
+  };
+  for (const int split : kSplits) {
+    if (options.split_k > 0 && split != options.split_k) continue;
+    for (const Shape shape : kShapes) {
+      // 16 warps leave 64 registers each: enough for four rows of X (4.18 us; eight: 4.52, and 4.48
+      // with eight warps).
+      if (shape.warps_k == 16 && problem.m > 4) continue;
+      if (options.force_tile.empty()) add(shaped(problem, shape, split));
+    }
+    SkinnyConfig forced = shaped(problem, kShapes[0], split);
+    if (read_name(options.force_tile, forced)) add(forced);
+  }
+  std::stable_sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) {
+    return a.predicted.us < b.predicted.us;
+  });
+  return ranked;
+}
+
+}  // namespace catenary

@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: Apache-2.0
+// `skinny`: a contraction of so few rows X that the time is that of reading W once. A CTA has 16
+// rows of W per row of warps; the warps of that row share K, each with a slice of its own:
+//
+//   warp (wk, wn):  rows n0 + 16 wn .. +16,   K blocks [b0, b1), of 128 bytes each
+//   slice:          16 rows x (shared_blocks x 128 + 16) bytes | register_blocks in registers
+//
+// All of W is asked for before the dependency wait, so that the stream of one kernel runs while the
+// kernel before it waits, multiplies and drains; with two CTAs of different kernels on each SM,
+// memory is never idle. What is left behind the wait is little: X straight into fragments, the
+// products, one sum over the warps, the epilogue.
+//
+// W is the 16-row operand of mma.sync, X the 8-column one. Within a block, lane t of a row's four
+// holds bytes [32 t, 32 t + 32) of W and of X alike: both see the same permutation of K, and each
+// row is read in whole 128-byte lines. (64-byte pieces, 16 bytes a lane, made eight rows of X
+// 0.45 us slower on an H200.)
+#pragma once
+
+#include "epilogue/ops.cuh"
+#include "ptx/bulk.cuh"
+#include "ptx/mbarrier.cuh"
+#include "ptx/mma.cuh"
+#include "ptx/sync.cuh"
+#include "tile/fragment.cuh"
+
+namespace catenary {
+
+template <SkinnyConfig kConfig>
+struct SkinnyTypes {
+  static constexpr int kBlocks = kConfig.warp_blocks();
+  static constexpr int kTiles = kConfig.columns / 8;
+  static constexpr int kPartBlocks = (kBlocks + kConfig.x_parts - 1) / kConfig.x_parts;
+  static constexpr int kElementBytes = is_16bit(kConfig.math) ? 2 : 4;
+  // Blocks that every warp has.
+  static constexpr i64 kLeast = kConfig.blocks / kConfig.split_k / kConfig.warps_k;
+  static constexpr bool kEven = kConfig.blocks % (kConfig.split_k * kConfig.warps_k) == 0;
+  static_assert(16 % kConfig.groups == 0, "groups of equally many rows");
+  static_assert((kConfig.blocks + kConfig.split_k - 1) / kConfig.split_k <=
+                    i64{kConfig.warps_k} * kBlocks,
+                "the warps' slices hold K");
+  static_assert(kConfig.rows() / kConfig.vec * kConfig.columns <= kConfig.threads(),
+                "one vector of D per thread");
+
+  // Two 16-byte pieces of a row's block.
+  struct Pieces {
+    U32x4 half[2];
+  };
+  struct WeightBlock {
+    Pieces upper, lower;  // rows g and g + 8
+  };
+  using XPart = Pieces[kPartBlocks][kTiles];
+  using Sums = float[kTiles][4];
+};
+
+// What a CTA and this thread's warp compute.
+struct SkinnyWork {
+  u32 batch[kMaxDims] = {};  // right-aligned
+  u32 split = 0;
+  i64 n0 = 0;      // first row of D's n
+  i64 block0 = 0;  // first K block of the warp
+  i32 blocks = 0;  // of the warp
+};
+
+template <SkinnyConfig kConfig>
+CATENARY_DEVICE SkinnyWork find_skinny_work() {
+  constexpr i64 kTiles = (kConfig.n.size + kConfig.rows() - 1) / kConfig.rows();
+  const u32 warp_k = threadIdx.x / 32 % kConfig.warps_k;
+  SkinnyWork work;
+  u32 index = blockIdx.x;
+  work.split = index % kConfig.split_k;
+  index /= kConfig.split_k;
+  work.n0 = static_cast<i64>(index % kTiles) * kConfig.rows();
+  index /= kTiles;
+#pragma unroll
+  for (int d = kMaxDims - 1; d >= kMaxDims - kConfig.batch_rank; --d) {
+    const u32 size = static_cast<u32>(kConfig.batch.at[d].size);
+    work.batch[d] = index % size;
+    index /= size;
+  }
+  const i64 begin = kConfig.blocks * work.split / kConfig.split_k;
+  const i64 count = kConfig.blocks * (work.split + 1) / kConfig.split_k - begin;
+  work.block0 = begin + count * warp_k / kConfig.warps_k;
+  work.blocks = static_cast<i32>(begin + count * (warp_k + 1) / kConfig.warps_k - work.block0);
+  return work;
+}
+
+// Address of an operand's row at the warp's first block.
+template <SkinnyConfig kConfig, MatrixOperand kOperand, class P>
+CATENARY_DEVICE const u8* skinny_row(const P& params, const SkinnyWork& work, i64 row) {
+  i64 offset = row * kOperand.stride_row;
+#pragma unroll
+  for (int d = kMaxDims - kConfig.batch_rank; d < kMaxDims; ++d) {
+    if (kOperand.stride_batch.at[d] != 0) {
+      offset += static_cast<i64>(work.batch[d]) * kOperand.stride_batch.at[d];
+    }
+  }
+  return static_cast<const u8*>(params.ptr[kOperand.slot]) +
+         offset * SkinnyTypes<kConfig>::kElementBytes + work.block0 * 128;
+}
+
+// Row `row` (0 .. 15) of the warp's W. Rows behind the last are the last again: read in bounds, and
+// never stored.
+template <SkinnyConfig kConfig, class P>
+CATENARY_DEVICE const u8* weight_row(const P& params, const SkinnyWork& work, u32 row) {
+  const u32 warp_n = threadIdx.x / 32 / kConfig.warps_k;
+  constexpr u32 kRows = 16 / kConfig.sums();
+  i64 n = work.n0 + warp_n * kRows + row % kRows;
+  if (kConfig.n.size % kConfig.rows() != 0 && n >= kConfig.n.size) n = kConfig.n.size - 1;
+  if constexpr (kConfig.gated) {
+    if (row >= kRows) return skinny_row<kConfig, kConfig.w2>(params, work, n);
+  }
+  return skinny_row<kConfig, kConfig.w>(params, work, n);
+}
+
+// Starts the copies of the warp's slice, in groups of rows. A group waits until the one before it
+// has landed: requests that queue at the L2 hold up the loads of X of the kernel before (one group
+// instead of four: 0.7 us slower with eight rows of X on an H200). Long copies: one costs the copy
+// engine some 8 cycles whatever its size, so that pieces of 64 bytes took 6 us.
+//
+// barriers: one per group, 1 arrival (the lane that expects the group's bytes), phase 0 alone.
+template <SkinnyConfig kConfig, class P>
+CATENARY_DEVICE void start_copies(const P& params, const SkinnyWork& work, u32 slice,
+                                  u32 barriers) {
+  using T = SkinnyTypes<kConfig>;
+  constexpr u32 kRows = 16 / kConfig.groups;
+  const u32 lane = threadIdx.x % 32;
+  const i32 blocks = T::kEven || work.blocks > kConfig.shared_blocks ? kConfig.shared_blocks
+                                                                     : work.blocks;
+  const u32 bytes = static_cast<u32>(blocks) * 128;
+  if (lane < kConfig.groups) {
+    mbarrier_init(barriers + 8 * lane, 1);
+    // The copies complete on it: their proxy must see it initialised (PTX ISA 9.7.13.4).
+    fence_mbarrier_init();
+    mbarrier_arrive_expect_tx(barriers + 8 * lane, kRows * bytes);
+  }
+  warp_barrier();
+#pragma unroll
+  for (u32 group = 0; group < kConfig.groups; ++group) {
+    if (group > 0) mbarrier_wait(barriers + 8 * (group - 1), 0);
+    if (lane < kRows && (T::kLeast > 0 || bytes > 0)) {
+      const u32 row = group * kRows + lane;
+      bulk_load(slice + row * kConfig.row_bytes(), weight_row<kConfig>(params, work, row), bytes,
+                barriers + 8 * group);
+    }
+  }
+}
+
+template <SkinnyConfig kConfig>
+CATENARY_DEVICE bool has_block(const SkinnyWork& work, int block) {
+  return block < SkinnyTypes<kConfig>::kLeast || block < work.blocks;
+}
+
+// The blocks of W that wait in registers, behind those in shared memory.
+template <SkinnyConfig kConfig, class P>
+CATENARY_DEVICE void load_register_blocks(const P& params, const SkinnyWork& work,
+                                          typename SkinnyTypes<kConfig>::WeightBlock* weights) {
+  const u32 lane = threadIdx.x % 32;
+  const u8* upper = weight_row<kConfig>(params, work, lane / 4) + lane % 4 * 32;
+  const u8* lower = weight_row<kConfig>(params, work, lane / 4 + 8) + lane % 4 * 32;
+#pragma unroll
+  for (int i = 0; i < kConfig.register_blocks; ++i) {
+    const int block = kConfig.shared_blocks + i;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      weights[i].upper.half[half] = {0, 0, 0, 0};
+      weights[i].lower.half[half] = {0, 0, 0, 0};
+      if (has_block<kConfig>(work, block)) {
+        weights[i].upper.half[half] = ld_global_weight_v4(upper + block * 128 + half * 16);
+        weights[i].lower.half[half] = ld_global_weight_v4(lower + block * 128 + half * 16);
+      }
+    }
+  }
+}
+
+// Part `part` of X: rows lane / 4 + 8 j of the launch's m; rows that do not exist are zero.
+template <SkinnyConfig kConfig, class P>
+CATENARY_DEVICE void load_x(const P& params, const SkinnyWork& work, int part, i64 m,
+                            typename SkinnyTypes<kConfig>::XPart& x) {
+  using T = SkinnyTypes<kConfig>;
+  const u32 lane = threadIdx.x % 32;
+  const u8* base = skinny_row<kConfig, kConfig.x>(params, work, lane / 4) + lane % 4 * 32;
+#pragma unroll
+  for (int i = T::kPartBlocks - 1; i >= 0; --i) {
+    const int block = part * T::kPartBlocks + i;
+#pragma unroll
+    for (int j = 0; j < T::kTiles; ++j) {
+      const bool inside =
+          block < T::kBlocks && has_block<kConfig>(work, block) && lane / 4 + 8 * j < m;
+      const u8* p = base + j * 8 * kConfig.x.stride_row * T::kElementBytes + block * 128;
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        x[i][j].half[half] = {0, 0, 0, 0};
+        if (inside) x[i][j].half[half] = ld_global_v4(p + half * 16);
+      }
+    }
+  }
+}
+
+template <SkinnyConfig kConfig>
+CATENARY_DEVICE typename SkinnyTypes<kConfig>::WeightBlock read_block(u32 slice, int block) {
+  const u32 lane = threadIdx.x % 32;
+  const u32 row = slice + lane / 4 * kConfig.row_bytes() + block * 128 + lane % 4 * 32;
+  typename SkinnyTypes<kConfig>::WeightBlock weights;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    weights.upper.half[half] = ld_shared_v4(row + half * 16);
+    weights.lower.half[half] = ld_shared_v4(row + 8 * kConfig.row_bytes() + half * 16);
+  }
+  return weights;
+}
+
+// One block: two pieces of 16 bytes a lane, each two steps of mma.sync.
+template <SkinnyConfig kConfig>
+CATENARY_DEVICE void multiply_block(const typename SkinnyTypes<kConfig>::WeightBlock& weights,
+                                    const typename SkinnyTypes<kConfig>::Pieces* x,
+                                    typename SkinnyTypes<kConfig>::Sums& sums) {
+  using T = SkinnyTypes<kConfig>;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    U32x4 upper = weights.upper.half[half];
+    U32x4 lower = weights.lower.half[half];
+    round_fragment<kConfig.math>(upper);
+    round_fragment<kConfig.math>(lower);
+#pragma unroll
+    for (int j = 0; j < T::kTiles; ++j) {
+      U32x4 b = x[j].half[half];
+      round_fragment<kConfig.math>(b);
+      mma_step<kConfig.math>(sums[j], {upper.x, lower.x, upper.y, lower.y}, b.x, b.y);
+      mma_step<kConfig.math>(sums[j], {upper.z, lower.z, upper.w, lower.w}, b.z, b.w);
+    }
+  }
+}
+
+// Products of the warp's slice. Blocks in registers first: X's last part is asked for first.
+template <SkinnyConfig kConfig, class P>
+CATENARY_DEVICE void multiply_slice(const P& params, const SkinnyWork& work, i64 m, u32 slice,
+                                    u32 barriers,
+                                    const typename SkinnyTypes<kConfig>::WeightBlock* registers,
+                                    typename SkinnyTypes<kConfig>::Sums& sums) {
+  using T = SkinnyTypes<kConfig>;
+  typename T::XPart x;
+#pragma unroll
+  for (int part = kConfig.x_parts - 1; part >= 0; --part) {
+    load_x<kConfig>(params, work, part, m, x);
+    const int first = part * T::kPartBlocks;
+    // The first part that reaches shared memory waits for the last group; start_copies() has waited
+    // for the others.
+    if (first < kConfig.shared_blocks && first + T::kPartBlocks >= kConfig.shared_blocks) {
+      mbarrier_wait(barriers + 8 * (kConfig.groups - 1), 0);
+    }
+#pragma unroll
+    for (int i = T::kPartBlocks - 1; i >= 0; --i) {
+      const int block = first + i;
+      if (block >= T::kBlocks || !has_block<kConfig>(work, block)) continue;
+      if (block >= kConfig.shared_blocks) {
+        multiply_block<kConfig>(registers[block - kConfig.shared_blocks], x[i], sums);
+      } else {
+        multiply_block<kConfig>(read_block<kConfig>(slice, block), x[i], sums);
+      }
+    }
+  }
+}
+
+// The warp's sums into its own slice, as [column][row]. All its lanes have read the slice: the
+// products that they arrive with depend on it.
+template <SkinnyConfig kConfig>
+CATENARY_DEVICE void store_sums(u32 slice, const typename SkinnyTypes<kConfig>::Sums& sums) {
+  using T = SkinnyTypes<kConfig>;
+  const u32 lane = threadIdx.x % 32;
+  warp_barrier();
+#pragma unroll
+  for (int j = 0; j < T::kTiles; ++j) {
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      const u32 column = j * 8 + lane % 4 * 2 + e % 2;
+      const u32 row = lane / 4 + e / 2 * 8;
+      st_shared_f32(slice + (column * kConfig.kSumRow + row) * 4, sums[j][e]);
+    }
+  }
+}
+
+// Sum number `sum` of D's vector (column m, rows from `row` of the CTA's): the warps along K in
+// ascending order.
+template <SkinnyConfig kConfig>
+CATENARY_DEVICE Vec<kConfig.vec> add_slices(u32 slices, u32 column, u32 row, int sum) {
+  constexpr u32 kRows = 16 / kConfig.sums();
+  const u32 from = slices + row / kRows * kConfig.warps_k * kConfig.slice_bytes() +
+                   (column * kConfig.kSumRow + sum * kRows + row % kRows) * 4;
+  Vec<kConfig.vec> total;
+#pragma unroll
+  for (int i = 0; i < kConfig.vec; ++i) {
+    total.v[i] = ld_shared_f32(from + i * 4);
+#pragma unroll
+    for (int warp = 1; warp < kConfig.warps_k; ++warp) {
+      total.v[i] += ld_shared_f32(from + warp * kConfig.slice_bytes() + i * 4);
+    }
+  }
+  return total;
+}
+
+// Where this thread's vector of D stands; valid is 0 for threads without one. M alone may be
+// unknown until launch.
+template <SkinnyConfig kConfig>
+CATENARY_DEVICE Coord skinny_coord(const SkinnyWork& work, i64 m) {
+  constexpr u32 kVectors = kConfig.rows() / kConfig.vec;
+  const u32 column = threadIdx.x / kVectors;
+  const i64 n = work.n0 + threadIdx.x % kVectors * kConfig.vec;
+  Coord at;
+#pragma unroll
+  for (int b = 1; b <= kConfig.batch_rank; ++b) {
+    at.dim[kMaxDims - 2 - b] = work.batch[kMaxDims - b];
+  }
+  at.dim[kMaxDims - 1] = static_cast<u32>(n);
+  at.dim[kMaxDims - 2] = column;
+  if constexpr (kConfig.split_k > 1) at.dim[kMaxDims - 3 - kConfig.batch_rank] = work.split;
+  const i64 left = column < m ? kConfig.n.size - n : 0;
+  at.valid = left < kConfig.vec ? static_cast<i32>(left) : kConfig.vec;
+  return at;
+}
+
+template <SkinnyConfig kConfig, class Epilogue, class P>
+CATENARY_DEVICE void skinny(const P& params) {
+  using T = SkinnyTypes<kConfig>;
+  grid_dependency_launch();
+  if constexpr (!kConfig.stationary) grid_dependency_wait();
+
+  const SkinnyWork work = find_skinny_work<kConfig>();
+  const i64 m = extent_at_launch(kConfig.m, params);
+  const u32 warp = threadIdx.x / 32;
+  const u32 barriers = dynamic_smem() + warp * kConfig.groups * 8;
+  const u32 slices = dynamic_smem() + kConfig.barrier_bytes();
+  const u32 slice = slices + warp * kConfig.slice_bytes();
+
+  typename T::WeightBlock registers[kConfig.register_blocks > 0 ? kConfig.register_blocks : 1];
+  load_register_blocks<kConfig>(params, work, registers);
+  typename Epilogue::Operands operands;
+  const Coord early = skinny_coord<kConfig>(work, m);
+  if (early.valid > 0) Epilogue::load_weights(params, early, operands);
+  if constexpr (kConfig.shared_blocks > 0) start_copies<kConfig>(params, work, slice, barriers);
+  if constexpr (kConfig.stationary) grid_dependency_wait();
+
+  typename T::Sums sums = {};
+  multiply_slice<kConfig>(params, work, m, slice, barriers, registers, sums);
+  const Coord at = skinny_coord<kConfig>(work, m);
+  if (at.valid > 0) Epilogue::load(params, at, operands);
+  store_sums<kConfig>(slice, sums);
+  // Every thread arrives: the sums of all warps are visible behind it.
+  cta_barrier();
+  if (at.valid <= 0) return;
+  const u32 column = at.dim[kMaxDims - 2];
+  const u32 row = static_cast<u32>(at.dim[kMaxDims - 1] - work.n0);
+  const Vec<kConfig.vec> first = add_slices<kConfig>(slices, column, row, 0);
+  if constexpr (kConfig.gated) {
+    Epilogue::store(params, at, operands, first, add_slices<kConfig>(slices, column, row, 1));
+  } else {
+    Epilogue::store(params, at, operands, first);
+  }
+}
+
+}  // namespace catenary
