@@ -186,6 +186,11 @@ int run_bench(const BenchOptions& options) {
   if (options.compile) return run_compile(options);
   auto session = Session::open(options.device);
   if (!session) return fail(session.takeError());
+  if ((*session)->driver().simulated()) {
+    return fail(make_error(ErrorCode::kInvalidArgument,
+                           "{} keeps no time: unset CATENARY_DEVICE and run on a GPU",
+                           (*session)->info().name));
+  }
   if (options.launch) return run_launch(options, **session);
   return run_cases(options, **session, cases);
 }

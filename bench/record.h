@@ -43,7 +43,10 @@ struct Row {
   std::optional<Spread> unfused_us;
   int unfused_kernels = 0;
   std::optional<Spread> plain_us;    // the chain without its epilogue
-  std::optional<Spread> overlap_us;  // launched as programmatic dependents of each other
+  std::optional<Spread> overlap_us;  // programmatic on every edge
+  std::optional<Spread> plain_overlap_us;
+  std::optional<double> copy_share, overlap_copy_share;  // bytes/s over those of the copy
+  std::optional<double> overlap_ratio;                   // peer_us / overlap_us
   std::vector<TileRow> tiles;
 };
 

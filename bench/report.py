@@ -73,6 +73,10 @@ def number(value, digits=1, unit=""):
     return "–" if value is None else f"{value:,.{digits}f}{unit}"
 
 
+def percent(share):
+    return number(None if share is None else share * 100, 1, "%")
+
+
 def micros(value):
     return number(value, 2 if value is not None and value < 100 else 1)
 
@@ -90,8 +94,7 @@ def table(head, rows):
     return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
 
 
-def ratio_text(row):
-    ratio = row.get("ratio")
+def ratio_text(ratio):
     if ratio is None:
         return "–"
     return f"**{ratio:.2f}**" if ratio >= 1 else f"{ratio:.2f}"
@@ -100,12 +103,11 @@ def ratio_text(row):
 def case_row(row):
     if not row["verified"] or row.get("us") is None:
         state = "wrong" if not row.get("error") and not row["verified"] else "failed"
-        return [row["case"], state] + ["–"] * 7
-    of_ceiling = row.get("of_ceiling")
-    return [row["case"], micros(row["us"]), rate(row),
-            number(None if of_ceiling is None else of_ceiling * 100, 1, "%"),
-            row.get("peer") or "–", micros(row.get("peer_us")), ratio_text(row),
-            micros(row.get("unfused_us")), micros(row.get("overlap_us"))]
+        return [row["case"], state] + ["–"] * 9
+    return [row["case"], micros(row["us"]), rate(row), percent(row.get("of_ceiling")),
+            row.get("peer") or "–", micros(row.get("peer_us")), ratio_text(row.get("ratio")),
+            micros(row.get("unfused_us")), micros(row.get("overlap_us")),
+            percent(row.get("overlap_copy_share")), ratio_text(row.get("overlap_ratio"))]
 
 
 def case_table(gpu, groups):
@@ -113,7 +115,8 @@ def case_table(gpu, groups):
     if not rows:
         return None
     head = ["case", "µs", "rate", "of ceiling", "peer", "peer µs", "speed against peer",
-            "unfused µs", "overlapped µs"]
+            "unfused µs", "overlapped µs", "overlapped, of copy rate",
+            "overlapped, speed against peer"]
     cells = [case_row(row) for row in rows]
     # Columns that say nothing in this table are left out.
     keep = [i for i in range(len(head)) if i < 4 or any(c[i] != "–" for c in cells)]
