@@ -262,6 +262,10 @@ Case moe_case(const char* kind, llvm::ArrayRef<i64> rows) {
 
 }  // namespace
 
+std::string linear_text(i64 m, i64 n, i64 k) {
+  return linear_chain(DType::kBF16, {m, n, k}, Ending::kPlain);
+}
+
 std::vector<Case> all_cases() {
   constexpr Ending kEndings[] = {Ending::kPlain, Ending::kBias, Ending::kBiasGelu};
   std::vector<Case> cases;

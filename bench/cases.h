@@ -57,6 +57,9 @@ struct Case {
 
 std::vector<Case> all_cases();
 
+// A bf16 linear layer as chain text: y[m, n] of x[m, k] and the weight w[n, k].
+std::string linear_text(i64 m, i64 n, i64 k);
+
 // Is `name` matched by one of the comma-separated shell patterns? No pattern matches everything.
 bool matches(const std::string& name, const std::string& patterns);
 

@@ -57,11 +57,11 @@ Expected<Samples> sample_reference(const VerifiedChain& chain, const Tensors& te
   ReferenceInputs inputs;
   for (ValueId id : chain.parameters()) {
     const auto found = tensors.find(chain.value(id).name);
-    if (found == tensors.end() || found->second.host.empty()) {
+    if (found == tensors.end() || found->second.contents().empty()) {
       return make_error(ErrorCode::kInternal, "no host data for parameter '{}'",
                         chain.value(id).name);
     }
-    inputs.parameters.push_back({found->second.type, found->second.host.data()});
+    inputs.parameters.push_back({found->second.type, found->second.contents().data()});
   }
   Expected<Reference> reference = Reference::create(chain, inputs);
   if (!reference) return reference.takeError();

@@ -104,6 +104,35 @@ class ReportTest(unittest.TestCase):
         self.assertIn("| k | 2,100 | 1,900 | 200 |", launch)
         self.assertIn("| gemm | gemm_sm80 | 100 | 50 | – | – |", compiled)
 
+    def sweep(self, date, rows, **more):
+        return record(date, [], sweep={
+            "columns": ["m", "n", "k", "verified", "us", "overlap_us", "peer_us", "config",
+                        "peer_config", "note"],
+            "configs": ["gemm_sm80 16x64", "skinny"], "rows": rows}, **more)
+
+    def test_sweep_merges_shards_and_counts_losses(self):
+        self.save("full.json", record("2026-11-19T00:00:00Z", [row("gemm/a", 10.0, 0.5)]))
+        self.save("a.json", self.sweep("2026-11-20T00:00:00Z", [
+            [1, 512, 1024, True, 4.0, 2.0, 1.0, 0, "algorithm 1 of 8", None],
+            [1, 2048, 1024, True, 4.0, 2.0, 4.0, 0, "algorithm 1 of 8", None]]))
+        self.save("b.json", self.sweep("2026-11-21T00:00:00Z", [
+            [1, 512, 1024, True, 4.0, 2.0, 16.0, 1, "algorithm 2 of 8", None],
+            [16, 512, 1024, True, 4.0, 4.0, 3.0, 1, "algorithm 2 of 8", None],
+            [16, 2048, 1024, False, None, None, None, 1, None, "WRONG"]],
+            ceilings={"copy_tbs": 4.0, "gemm_tflops": 0}))
+        text = self.run_report("<!-- bench:sweep -->\n<!-- /bench -->\n"
+                               "<!-- bench:ceilings -->\n<!-- /bench -->\n")
+        self.assertIn("| 1 | 2 | 0 | 4.00 | 2.00 (M=1 K=1024 N=2048) | 0 of 2 | "
+                      "2.00 | 1.00 (M=1 K=1024 N=2048) | 0 of 2 |", text)
+        self.assertIn("| 16 | 2 | 1 | 0.75 | 0.75 (M=16 K=1024 N=512) | 1 of 1 |", text)
+        self.assertIn("| all | 4 | 1 |", text)
+        self.assertIn("800 TFLOP/s", text)  # a sweep's ceilings do not count
+        picture = (self.results / "h200" / "sweep.svg").read_text()
+        xml.etree.ElementTree.fromstring(picture)
+        self.assertIn(">8.00<", picture)
+        self.assertEqual(picture.count("#dd6b20"), 1)
+        self.assertEqual(picture.count("#dddddd"), 1)
+
     def test_marker_without_data_is_refused(self):
         self.save("a.json", record("2026-11-20T00:00:00Z", [row("gemm/a", 10.0)]))
         with self.assertRaisesRegex(SystemExit, "bench:moe"):

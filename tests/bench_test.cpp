@@ -6,9 +6,11 @@
 
 #include <cmath>
 #include <set>
+#include <tuple>
 
 #include "bench/bench_options.h"
 #include "bench/run_case.h"
+#include "bench/sweep.h"
 #include "compiler/host_compiler.h"
 #include "ir/text.h"
 #include "runtime/simulated_driver.h"
@@ -341,6 +343,72 @@ TEST_CASE("a wrong row is told apart from a failed one and is not timed") {
   CHECK(table_line(row).find("WRONG: 3 mismatches") != std::string::npos);
   row.error = "no tile fits";
   CHECK(table_line(row).find("failed: no tile fits") != std::string::npos);
+}
+
+TEST_CASE("a sweep's shards share out its shapes, all M of a matrix together") {
+  const std::vector<SweepShape> all = sweep_shapes(1, 1);
+  CHECK(all.size() == 640);
+  const auto key = [](const SweepShape& s) { return std::tuple(s.k, s.n, s.m); };
+  std::set<std::tuple<i64, i64, i64>> seen;
+  for (const SweepShape& s : all) CHECK(seen.insert(key(s)).second);
+  for (int shard = 1; shard <= 3; ++shard) {
+    const std::vector<SweepShape> part = sweep_shapes(shard, 3);
+    CHECK(part.size() % 10 == 0);
+    for (size_t i = 0; i < part.size(); ++i) {
+      CHECK(seen.erase(key(part[i])) == 1);
+      if (i % 10 > 0) CHECK(part[i].n == part[i - 1].n);
+      if (i % 10 > 0) CHECK(part[i].k == part[i - 1].k);
+    }
+  }
+  CHECK(seen.empty());
+}
+
+TEST_CASE("every shape of a sweep rotates through more than twice the L2, in bounded memory") {
+  const std::vector<SweepShape> shapes = sweep_shapes(1, 1);
+  const i64 l2 = (*find_target("h200")).l2_bytes;
+  const int most = quick_sweep().max_copies;
+  const i64 arena = sweep_arena_bytes(shapes, l2, most);
+  CHECK(arena <= i64{4} << 30);
+  for (const SweepShape& s : shapes) {
+    const i64 bytes = 2 * s.n * s.k;
+    const int copies = sweep_copies(bytes, arena, most);
+    CHECK(copies >= 2);
+    CHECK(copies * bytes <= arena);
+    CHECK(copies * bytes > 2 * l2);
+  }
+}
+
+TEST_CASE("a sweep verifies each shape, plain and overlapped") {
+  const std::unique_ptr<Session> session = simulated_session();
+  if (!session) return;
+  const test::TempDir folder;
+  const test::ScopedEnv cache("CATENARY_CACHE_DIR", (folder / "cache").c_str());
+  RandomPool pool(3);
+  SweepOptions options;
+  options.timing = shortest();
+  options.max_copies = 3;
+  const std::vector<SweepShape> shapes = {{1, 64, 128}, {3, 64, 128}, {17, 72, 256}};
+  Record record;
+  Error error = run_sweep(*session, nullptr, pool, shapes, options, [&](SweepRow row) {
+    CAPTURE(row.note);
+    CHECK(row.verified);
+    CHECK(row.note.empty());
+    CHECK(row.us.has_value());
+    CHECK(row.overlap_us.has_value());
+    CHECK_FALSE(row.peer_us.has_value());
+    CHECK_FALSE(row.config.empty());
+    record.sweep.push_back(std::move(row));
+    return Error::success();
+  });
+  CHECK_MESSAGE(!error, take_report(std::move(error)).message);
+  REQUIRE(record.sweep.size() == 3);
+  const llvm::json::Value json = to_json(record);
+  const llvm::json::Object& sweep = *json.getAsObject()->getObject("sweep");
+  const size_t columns = sweep.getArray("columns")->size();
+  for (const llvm::json::Value& row : *sweep.getArray("rows")) {
+    CHECK(row.getAsArray()->size() == columns);
+  }
+  CHECK(sweep.getArray("configs")->size() >= 1);
 }
 
 TEST_CASE("a chain of several kernels is verified with programmatic launches too") {
