@@ -6,7 +6,7 @@
 
 Reads <results>/<gpu>/*.json. Of each case the newest row counts; quick runs and runs with forced
 tiles do not. A marker line `<!-- bench:NAME -->` and the next `<!-- /bench -->` enclose a table.
-NAME is `ceilings`, `launch`, `compile`, `sweep`, `all`, or groups of cases joined by `+`
+NAME is `ceilings`, `launch`, `compile`, `sweep`, `peers`, `all`, or groups of cases joined by `+`
 (`gemm+epilogue`); `h200/gemm` takes one GPU only. The plots are <results>/<gpu>/summary.svg (each
 case against its peer, losses beside wins) and sweep.svg (every shape of the sweep against its peer).
 Standard library only; the output depends on the records alone.
@@ -20,6 +20,7 @@ import re
 import sys
 
 SWEEP_FLOOR = 0.97  # of the peer's speed: what no shape of the sweep may be below
+PEERS = ("F.linear", "torch.compile", "catenary", "catenary overlapped")  # columns of peers.py
 CELL_WIDTH, CELL_HEIGHT = 44, 22
 MARKED = re.compile(r"(<!-- bench:([^ ]+) -->\n)(.*?)(<!-- /bench -->)", re.DOTALL)
 
@@ -34,6 +35,7 @@ class Gpu:
         self.launch = {}
         self.compile = {}
         self.sweep = {}  # rows by (m, k, n)
+        self.peers = {}  # rows of peers.py by (bias_silu, k, n, m)
 
     def add(self, record):
         if record.get("quick") or record.get("tuning"):
@@ -59,9 +61,20 @@ class Gpu:
             row["device"] = record.get("device")
             self.sweep[row["m"], row["k"], row["n"]] = row
 
+    def add_peers(self, record):
+        for row in record["peers"]:
+            row["copy_tbs"] = record.get("copy_tbs")
+            self.peers[row["bias_silu"], row["k"], row["n"], row["m"]] = row
+
 
 def is_record(data):
-    return isinstance(data, dict) and isinstance(data.get("rows"), list) and "ceilings" in data
+    if not isinstance(data, dict):
+        return False
+    return is_peers(data) or (isinstance(data.get("rows"), list) and "ceilings" in data)
+
+
+def is_peers(data):
+    return isinstance(data.get("peers"), list)
 
 
 def load(results):
@@ -80,7 +93,7 @@ def load(results):
             continue
         gpu = gpus.setdefault(folder.name, Gpu(folder.name))
         for record in sorted(records, key=lambda r: r.get("date") or ""):
-            gpu.add(record)
+            (gpu.add_peers if is_peers(record) else gpu.add)(record)
     return gpus
 
 
@@ -201,8 +214,29 @@ def sweep_table(gpu):
                   f"below {SWEEP_FLOOR}"], lines)
 
 
+def peers_table(gpu):
+    """PyTorch and Catenary in one process; the last column against the faster of the others."""
+    if not gpu.peers:
+        return None
+    timed = {name for row in gpu.peers.values() for name in row["times"]}
+    names = [name for name in PEERS if name in timed]
+    lines = []
+    for _, row in sorted(gpu.peers.items()):
+        times = {name: time["us"] for name, time in row["times"].items()}
+        ours = times.get("catenary overlapped")
+        others = [us for name, us in times.items() if not name.startswith("catenary")]
+        share = row["bytes"] / (ours * row["copy_tbs"] * 1e6) if ours and row["copy_tbs"] else None
+        lines.append([f"{row['m']}x{row['n']}x{row['k']}",
+                      "bias + SiLU" if row["bias_silu"] else "–"]
+                     + [micros(times.get(name)) for name in names]
+                     + [percent(share),
+                        ratio_text(min(others) / ours if ours and others else None)])
+    return table(["M x N x K", "epilogue"] + [f"{name}, µs" for name in names]
+                 + ["of copy rate", "speed against the best peer"], lines)
+
+
 SPECIAL = {"ceilings": ceilings_table, "launch": launch_table, "compile": compile_table,
-           "sweep": sweep_table}
+           "sweep": sweep_table, "peers": peers_table}
 
 
 def render(name, gpus):

@@ -133,6 +133,20 @@ class ReportTest(unittest.TestCase):
         self.assertEqual(picture.count("#dd6b20"), 1)
         self.assertEqual(picture.count("#dddddd"), 1)
 
+    def test_peers(self):
+        times = {"F.linear": 10.0, "torch.compile": 8.0, "catenary": 6.0,
+                 "catenary overlapped": 4.0}
+        rows = [{"m": m, "n": 2048, "k": 4096, "bias_silu": silu, "bytes": 16e6, "problems": {},
+                 "times": {name: {"us": us, "p10": us, "p90": us} for name, us in times.items()}}
+                for silu in (False, True) for m in (16, 1)]
+        del rows[0]["times"]["torch.compile"]
+        self.save("p.json", {"device": "NVIDIA H200", "date": "20261121T000000Z", "copy_tbs": 4.0,
+                             "peers": rows})
+        text = self.run_report("<!-- bench:peers -->\n<!-- /bench -->\n")
+        self.assertIn("| 1x2048x4096 | – | 10.00 | 8.00 | 6.00 | 4.00 | 100.0% | **2.00** |\n"
+                      "| 16x2048x4096 | – | 10.00 | – | 6.00 | 4.00 | 100.0% | **2.50** |\n"
+                      "| 1x2048x4096 | bias + SiLU | 10.00 |", text)
+
     def test_marker_without_data_is_refused(self):
         self.save("a.json", record("2026-11-20T00:00:00Z", [row("gemm/a", 10.0)]))
         with self.assertRaisesRegex(SystemExit, "bench:moe"):
