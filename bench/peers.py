@@ -61,8 +61,9 @@ def bytes_moved(m, n, k, bias_silu):
 
 def commit():
     try:
-        return subprocess.run(["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"], check=True,
-                              capture_output=True, text=True).stdout.strip()
+        command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=12",
+                   "--exclude=*"]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
         return None
 
