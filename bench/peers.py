@@ -171,7 +171,7 @@ def makers(torch, catenary, case, executable, workspace):
         return lambda i: function(*case.inputs(i))
 
     def compiled():
-        torch._dynamo.reset()
+        torch.compiler.reset()
         return torch.compile(eager(torch, case.bias_silu), mode="max-autotune-no-cudagraphs",
                              dynamic=False, fullgraph=True)
 
