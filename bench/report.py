@@ -131,11 +131,12 @@ def ratio_text(ratio):
 def case_row(row):
     if not row["verified"] or row.get("us") is None:
         state = "wrong" if not row.get("error") and not row["verified"] else "failed"
-        return [row["case"], state] + ["–"] * 9
+        return [row["case"], state] + ["–"] * 10
     return [row["case"], micros(row["us"]), rate(row), percent(row.get("of_ceiling")),
             row.get("peer") or "–", micros(row.get("peer_us")), ratio_text(row.get("ratio")),
             micros(row.get("unfused_us")), micros(row.get("overlap_us")),
-            percent(row.get("overlap_copy_share")), ratio_text(row.get("overlap_ratio"))]
+            percent(row.get("overlap_copy_share")), ratio_text(row.get("overlap_ratio")),
+            micros(row.get("plain_overlap_us"))]
 
 
 def case_table(gpu, groups):
@@ -144,7 +145,7 @@ def case_table(gpu, groups):
         return None
     head = ["case", "µs", "rate", "of ceiling", "peer", "peer µs", "speed against peer",
             "unfused µs", "overlapped µs", "overlapped, of copy rate",
-            "overlapped, speed against peer"]
+            "overlapped, speed against peer", "overlapped without epilogue, µs"]
     cells = [case_row(row) for row in rows]
     # Columns that say nothing in this table are left out.
     keep = [i for i in range(len(head)) if i < 4 or any(c[i] != "–" for c in cells)]

@@ -66,12 +66,12 @@ class ReportTest(unittest.TestCase):
     def test_overlapped_columns_show_where_there_is_something_in_them(self):
         self.save("a.json", record("2026-11-20T00:00:00Z", [
             row("small/a", 10.0, 1.25, group="small", overlap_us=8.0, overlap_ratio=1.5625,
-                overlap_copy_share=0.875),
+                overlap_copy_share=0.875, plain_overlap_us=7.875),
             row("gemm/b", 10.0, 1.25)]))
         text = self.run_report("<!-- bench:small -->\n<!-- /bench -->\n"
                                "<!-- bench:gemm -->\n<!-- /bench -->\n")
         small, gemm = text.split("<!-- /bench -->\n")[:2]
-        self.assertIn("| 8.00 | 87.5% | **1.56** |", small)
+        self.assertIn("| 8.00 | 87.5% | **1.56** | 7.88 |", small)
         self.assertNotIn("overlapped", gemm)
 
     def test_wrong_and_failed_rows_show(self):
