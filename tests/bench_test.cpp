@@ -4,10 +4,12 @@
 // which keeps no time.
 #include <doctest/doctest.h>
 
+#include <CLI/CLI.hpp>
 #include <cmath>
 #include <set>
 #include <tuple>
 
+#include "bench/bench_command.h"
 #include "bench/bench_options.h"
 #include "bench/run_case.h"
 #include "bench/sweep.h"
@@ -456,4 +458,19 @@ TEST_CASE("bad use of the benchmark ends with its exit code") {
   options.compile = true;
   options.target = "h9000";
   CHECK(run_bench(options) == 2);
+}
+
+TEST_CASE("a shard that is none is refused, and so is one of nothing") {
+  for (const char* shard : {"5/4", "0/4", "-1/4", "1/65", "1", "1/", "1/2x", "a/b", "1/2/3"}) {
+    CAPTURE(shard);
+    CLI::App app;
+    int code = 0;
+    add_bench(app, code);
+    CHECK_THROWS_AS(app.parse(fmt::format("bench --sweep small --shard {}", shard)),
+                    CLI::ValidationError);
+  }
+  CLI::App app;
+  int code = 0;
+  add_bench(app, code);
+  CHECK_THROWS_AS(app.parse("bench --shard 1/2"), CLI::RequiresError);
 }
