@@ -10,6 +10,7 @@
 #include "bench/compile_cost.h"
 #include "bench/launch_cost.h"
 #include "bench/run_case.h"
+#include "bench/sweep.h"
 #include "compiler/nvrtc.h"
 
 namespace catenary::bench {
@@ -129,6 +130,61 @@ std::unique_ptr<CublasLt> open_peer(const Session& session) {
   return nullptr;
 }
 
+// Names the record's compiler. kNvrtcMissing.
+Error find_compiler_id(Record& record) {
+  Expected<const Nvrtc*> nvrtc = Nvrtc::get();
+  if (!nvrtc) return nvrtc.takeError();
+  record.compiler = (*nvrtc)->compiler_id();
+  return Error::success();
+}
+
+// "sweep", "sweep-2of4".
+std::string sweep_name(const BenchOptions& options) {
+  const auto& [part, parts] = options.shard;
+  return parts == 1 ? "sweep" : fmt::format("sweep-{}of{}", part, parts);
+}
+
+// Rows into `record`, which is written with each new matrix. `code`: 1 once a row is wrong.
+Error sweep_into(const BenchOptions& options, const Session& session, const CublasLt* lt,
+                 RandomPool& pool, const std::string& path, Record& record, int& code) {
+  const std::vector<SweepShape> shapes = sweep_shapes(options.shard.first, options.shard.second);
+  SweepOptions sweep = quick_sweep();
+  sweep.seed = options.seed;
+  progress(fmt::format("compiling {} shapes", shapes.size()));
+  return run_sweep(session, lt, pool, shapes, sweep, [&](SweepRow row) -> Error {
+    show(sweep_line(row));
+    if (!row.verified || !row.us) code = 1;
+    Error written = Error::success();
+    if (!record.sweep.empty()) {
+      const SweepShape& last = record.sweep.back().shape;
+      if (last.n != row.shape.n || last.k != row.shape.k) written = write_record(record, path);
+    }
+    record.sweep.push_back(std::move(row));
+    return written;
+  });
+}
+
+int run_shapes(const BenchOptions& options, const Session& session) {
+  Record record = device_record(options, session);
+  const std::string path = record_path(options, record, sweep_name(options).c_str());
+  const std::unique_ptr<CublasLt> lt = open_peer(session);
+  if (lt) record.cublaslt = std::to_string(lt->version());
+  RandomPool pool(options.seed);
+  progress(fmt::format("{}: measuring the copy rate", record.device));
+  auto ceilings = measure_ceilings(session, nullptr, pool, true);
+  if (!ceilings) return fail(ceilings.takeError());
+  record.ceilings = *ceilings;
+  if (Error error = find_compiler_id(record)) return fail(std::move(error));
+  int code = 0;
+  Error error = sweep_into(options, session, lt.get(), pool, path, record, code);
+  if (!record.sweep.empty()) {
+    error = llvm::joinErrors(std::move(error), write_record(record, path));
+  }
+  if (error) return fail(std::move(error));
+  progress("wrote " + path);
+  return code;
+}
+
 int run_cases(const BenchOptions& options, const Session& session, const std::vector<Case>& cases) {
   Record record = device_record(options, session);
   const std::string path = record_path(options, record, "cases");
@@ -142,11 +198,7 @@ int run_cases(const BenchOptions& options, const Session& session, const std::ve
   show(fmt::format("{}, driver {}, CUDA {}: copy {:.3f} TB/s, 8192^3 bf16 {:.0f} TFLOP/s\n",
                    record.device, record.driver, record.cuda, ceilings->copy_tbs,
                    ceilings->gemm_tflops));
-  if (Expected<const Nvrtc*> nvrtc = Nvrtc::get()) {
-    record.compiler = (*nvrtc)->compiler_id();
-  } else {
-    return fail(nvrtc.takeError());
-  }
+  if (Error error = find_compiler_id(record)) return fail(std::move(error));
   show(table_head());
   int code = 0;
   for (size_t i = 0; i < cases.size(); ++i) {
@@ -186,7 +238,13 @@ int run_bench(const BenchOptions& options) {
   if (options.compile) return run_compile(options);
   auto session = Session::open(options.device);
   if (!session) return fail(session.takeError());
+  if ((*session)->driver().simulated()) {
+    return fail(make_error(ErrorCode::kInvalidArgument,
+                           "{} keeps no time: unset CATENARY_DEVICE and run on a GPU",
+                           (*session)->info().name));
+  }
   if (options.launch) return run_launch(options, **session);
+  if (!options.sweep.empty()) return run_shapes(options, **session);
   return run_cases(options, **session, cases);
 }
 

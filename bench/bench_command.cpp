@@ -2,10 +2,26 @@
 #include "bench/bench_command.h"
 
 #include <CLI/CLI.hpp>
+#include <cstdio>
 
 #include "bench/bench_options.h"
 
 namespace catenary {
+namespace {
+
+// "2/4".
+std::pair<int, int> parse_shard(const std::string& text) {
+  int part = 0;
+  int parts = 0;
+  int end = 0;
+  if (std::sscanf(text.c_str(), "%d/%d%n", &part, &parts, &end) != 2 ||
+      text.size() != static_cast<size_t>(end) || part < 1 || part > parts || parts > 64) {
+    throw CLI::ValidationError("--shard", text + " is not I/N with 1 <= I <= N <= 64");
+  }
+  return {part, parts};
+}
+
+}  // namespace
 
 void add_bench(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<bench::BenchOptions>();
@@ -28,6 +44,15 @@ void add_bench(CLI::App& app, int& exit_code) {
       ->check(CLI::Range(1, 16));
   command->add_option("--tiles", options->tiles, "Also time every gemm tile of each case")
       ->check(CLI::IsMember({"all"}));
+  auto* sweep = command
+                    ->add_option("--sweep", options->sweep,
+                                 "Time every small batch over many matrices instead, briefly")
+                    ->check(CLI::IsMember({"small"}));
+  command
+      ->add_option_function<std::string>(
+          "--shard", [options](const std::string& text) { options->shard = parse_shard(text); },
+          "Of the sweep's matrices only part I of N, as I/N")
+      ->needs(sweep);
   command->add_flag("--quick", options->quick, "Few rounds and short batches, for a first look");
   command->add_flag("--list", options->list, "List the cases");
   command->add_flag("--launch", options->launch, "Time the host's part of a launch instead");

@@ -3,13 +3,18 @@
 
 namespace catenary::bench {
 
+EngineOptions engine_options(const Session& session, const PlanOptions& plan) {
+  EngineOptions options;
+  options.backend = session.driver().simulated() ? Backend::kHost : Backend::kNvrtc;
+  options.plan = plan;
+  return options;
+}
+
 Expected<std::shared_ptr<const BoundChain>> BoundChain::make(const Session& session,
                                                              const VerifiedChain& chain,
                                                              const PlanOptions& options,
                                                              const Tensors& tensors, int copies) {
-  EngineOptions engine_options;
-  engine_options.plan = options;
-  Engine engine(std::move(engine_options));
+  Engine engine(engine_options(session, options));
   auto compiled = engine.compile(chain.chain(), session.info().target);
   if (!compiled) return compiled.takeError();
   return load(session, engine, std::move(*compiled), tensors, copies);
@@ -55,6 +60,7 @@ Error BoundChain::launch(int copy, bool overlap) const {
   arguments.workspace = reinterpret_cast<void*>(workspace_.get());
   arguments.stream = session_.stream();
   arguments.overlap_previous = overlap;
+  arguments.plain_edges = !overlap;
   return executable_->launch(arguments);
 }
 
@@ -75,8 +81,9 @@ std::string config_text(const Plan& plan) {
 std::string_view plan_family(const Plan& plan) {
   const auto& kernels = plan.buckets.front().kernels;
   for (const KernelPlan& kernel : kernels) {
-    const bool contracts = kernel.family == Family::kGemmSm80 || kernel.family == Family::kSkinny;
-    if (contracts) return family_text(kernel.family);
+    if (kernel.family != Family::kPointwise && kernel.family != Family::kReduce) {
+      return family_text(kernel.family);
+    }
   }
   return kernels.empty() ? "" : family_text(kernels.front().family);
 }

@@ -8,6 +8,9 @@
 
 namespace catenary::bench {
 
+// How an engine compiles for the session's device: by NVRTC, or for the simulator.
+EngineOptions engine_options(const Session& session, const PlanOptions& plan = {});
+
 class BoundChain {
  public:
   // Compiles `chain` for the session's device by `options` and binds each parameter, and the
@@ -22,8 +25,8 @@ class BoundChain {
       const Session& session, Engine& engine, std::shared_ptr<const CompiledChain> compiled,
       const Tensors& tensors, int copies);
 
-  // Enqueues one launch on the session's stream. `overlap`: it may start before the stream's
-  // previous kernel has ended.
+  // Enqueues one launch on the session's stream. `overlap`: each of its kernels may start before
+  // the one before it in the stream has ended; else none may.
   Error launch(int copy, bool overlap = false) const;
 
   const Plan& plan() const { return executable_->compiled().plan; }

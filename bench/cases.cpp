@@ -76,8 +76,16 @@ Case linear_case(DType dtype, Shape s, Ending ending) {
     c.peer.name += ending == Ending::kBias ? " + BIAS" : " + GELU_BIAS";
   }
   if (ending == Ending::kBiasGelu) c.note = "tanh form of GELU on both sides";
-  c.peer.products = {product};
+  c.peer.steps = {product};
   return c;
+}
+
+// A peer's `out` = silu(g_16) * u_16.
+PeerPointwise gate(const char* out, i64 m, i64 n) {
+  return {
+      fmt::format("chain swiglu_tail(input g_16: bf16[{0}, {1}], input u_16: bf16[{0}, {1}]) {{\n"
+                  "  {2} = mul(silu(g_16), u_16)\n  return {2}: bf16\n}}\n",
+                  m, n, out)};
 }
 
 Case swiglu_case(Shape s) {
@@ -95,12 +103,9 @@ Case swiglu_case(Shape s) {
   c.flops = 4.0 * s.m * s.n * s.k;
   c.peer.name = "2 x cuBLASLt best + our pointwise kernel";
   const LtProblem problem = dense_problem(dtype, s.m, s.n, s.k);
-  c.peer.products = {{problem, "x", "wg", "g_16", ""}, {problem, "x", "wu", "u_16", ""}};
+  c.peer.steps = {PeerProduct{problem, "x", "wg", "g_16", ""},
+                  PeerProduct{problem, "x", "wu", "u_16", ""}, gate("y", s.m, s.n)};
   c.peer.scratch = {{"g_16", tensor(dtype, {s.m, s.n})}, {"u_16", tensor(dtype, {s.m, s.n})}};
-  c.peer.tail = fmt::format(
-      "chain swiglu_tail(input g_16: bf16[{0}, {1}], input u_16: bf16[{0}, {1}]) {{\n"
-      "  y = mul(silu(g_16), u_16)\n  return y: bf16\n}}\n",
-      s.m, s.n);
   return c;
 }
 
@@ -124,17 +129,70 @@ Case grouped_case() {
   problem.batch_b = n * k;
   problem.batch_d = n;
   c.peer.name = "strided batched cuBLASLt best";
-  c.peer.products = {{problem, "x", "w", "y", ""}};
+  c.peer.steps = {PeerProduct{problem, "x", "w", "y", ""}};
   c.note = "x [B,G,K] and y [B,G,N], shape is BxGxNxK";
   return c;
+}
+
+// As many weights as launches, but for weights so large that a few pass the L2 anyway.
+int small_copies(i64 weight_bytes) {
+  return static_cast<int>(std::clamp<i64>((i64{1} << 31) / weight_bytes, 10, 100));
 }
 
 Case small_case(i64 m, i64 n, i64 k) {
   Case c = linear_case(DType::kBF16, {m, n, k}, Ending::kPlain);
   c.name = fmt::format("small/{}/bf16", c.shape);
   c.group = "small";
-  // As many weights as launches, but for matrices so large that a few pass the L2 anyway.
-  c.copies = static_cast<int>(std::clamp<i64>((i64{1} << 31) / (2 * n * k), 10, 100));
+  c.copies = small_copies(2 * n * k);
+  return c;
+}
+
+Case small_bias_silu_case(i64 m, i64 n, i64 k) {
+  Case c = small_case(m, n, k);
+  c.name = fmt::format("small_bias_silu/{}/bf16", c.shape);
+  c.group = "small_bias_silu";
+  c.plain = c.chain;
+  c.chain = fmt::format(
+      "chain bias_silu(input x: bf16[{0}, {2}], weight w: bf16[{1}, {2}], weight b: bf16[{1}]) "
+      "{{\n  h = contract \"mk,nk->mn\"(x, w)\n  y = silu(add(h, b))\n  return y: bf16\n}}\n",
+      m, n, k);
+  c.peer.name = "cuBLASLt best + BIAS, our SiLU kernel";
+  PeerProduct product{dense_problem(DType::kBF16, m, n, k, LtEpilogue::kBias), "x", "w", "h_16",
+                      "b"};
+  c.peer.steps = {product,
+                  PeerPointwise{fmt::format("chain silu_tail(input h_16: bf16[{0}, {1}]) {{\n"
+                                            "  y = silu(h_16)\n  return y: bf16\n}}\n",
+                                            m, n)}};
+  c.peer.scratch = {{"h_16", tensor(DType::kBF16, {m, n})}};
+  return c;
+}
+
+// width -> 2 x hidden -> width as one chain.
+Case mlp_case(i64 m, i64 hidden, i64 width) {
+  constexpr DType dtype = DType::kBF16;
+  Case c;
+  c.dtype = "bf16";
+  c.shape = Shape{m, hidden, width}.text();
+  c.name = fmt::format("mlp/{}/bf16", c.shape);
+  c.group = "mlp";
+  c.copies = small_copies(3 * 2 * hidden * width);
+  c.chain = fmt::format(
+      "chain mlp(input x: bf16[{0}, {2}], weight wg: bf16[{1}, {2}], weight wu: bf16[{1}, {2}], "
+      "weight wd: bf16[{2}, {1}]) {{\n"
+      "  g = contract \"mk,nk->mn\"(x, wg)\n  u = contract \"mk,nk->mn\"(x, wu)\n"
+      "  h = cast(mul(silu(g), u), bf16)\n  y = contract \"mk,nk->mn\"(h, wd)\n"
+      "  return y: bf16\n}}\n",
+      m, hidden, width);
+  c.flops = 6.0 * m * hidden * width;
+  c.peer.name = "3 x cuBLASLt best + our pointwise kernel";
+  const LtProblem up = dense_problem(dtype, m, hidden, width);
+  c.peer.steps = {PeerProduct{up, "x", "wg", "g_16", ""}, PeerProduct{up, "x", "wu", "u_16", ""},
+                  gate("h_16", m, hidden),
+                  PeerProduct{dense_problem(dtype, m, width, hidden), "h_16", "wd", "y", ""}};
+  for (const char* name : {"g_16", "u_16", "h_16"}) {
+    c.peer.scratch.push_back({name, tensor(dtype, {m, hidden})});
+  }
+  c.note = "shape is M x hidden x width";
   return c;
 }
 
@@ -186,7 +244,7 @@ Case moe_case(const char* kind, llvm::ArrayRef<i64> rows) {
       product.a_offset = end * k;
       product.b_offset = static_cast<i64>(e) * n * k;
       product.d_offset = end * n;
-      c.peer.products.push_back(product);
+      c.peer.steps.emplace_back(product);
     }
     end += rows[e];
     c.ends.push_back(static_cast<i32>(end));
@@ -204,6 +262,10 @@ Case moe_case(const char* kind, llvm::ArrayRef<i64> rows) {
 
 }  // namespace
 
+std::string linear_text(i64 m, i64 n, i64 k) {
+  return linear_chain(DType::kBF16, {m, n, k}, Ending::kPlain);
+}
+
 std::vector<Case> all_cases() {
   constexpr Ending kEndings[] = {Ending::kPlain, Ending::kBias, Ending::kBiasGelu};
   std::vector<Case> cases;
@@ -219,10 +281,13 @@ std::vector<Case> all_cases() {
   }
   for (const Shape& shape : kGatedShapes) cases.push_back(swiglu_case(shape));
   cases.push_back(grouped_case());
-  for (const i64 m : {1, 2, 4, 8, 16, 32, 64, 128}) cases.push_back(small_case(m, 2048, 4096));
+  constexpr i64 kBatches[] = {1, 2, 4, 8, 16, 32, 64, 128};
+  for (const i64 m : kBatches) cases.push_back(small_case(m, 2048, 4096));
+  for (const i64 m : kBatches) cases.push_back(small_bias_silu_case(m, 2048, 4096));
   for (const auto& [n, k] : {std::pair(4096, 4096), {8192, 8192}, {28672, 4096}, {4096, 14336}}) {
     for (const i64 m : {1, 8, 16, 64}) cases.push_back(small_case(m, n, k));
   }
+  for (const i64 m : {1, 16, 64}) cases.push_back(mlp_case(m, 14336, 4096));
   for (const i64 width : {128, 512, 1024, 4096, 16384}) cases.push_back(pseudo_linear_case(width));
   for (const i64 width : {128, 512, 1024, 4096}) cases.push_back(pseudo_chain_case(width));
   cases.push_back(moe_case("even", {4096, 4096, 4096, 4096}));

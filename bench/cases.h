@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "bench/cublaslt.h"
@@ -25,12 +26,18 @@ struct PeerScratch {
   TensorType type;
 };
 
-// Products in order, then `tail`, a chain of ours over the scratch tensors (empty: none).
+// What cuBLASLt has no epilogue for: a chain of ours, of one pointwise kernel.
+struct PeerPointwise {
+  std::string chain;
+};
+
+using PeerStep = std::variant<PeerProduct, PeerPointwise>;
+
+// Steps in order, over the case's tensors and the scratch ones.
 struct Peer {
   std::string name;  // empty: there is no peer
-  std::vector<PeerProduct> products;
+  std::vector<PeerStep> steps;
   std::vector<PeerScratch> scratch;
-  std::string tail;
 };
 
 struct Case {
@@ -49,6 +56,9 @@ struct Case {
 };
 
 std::vector<Case> all_cases();
+
+// A bf16 linear layer as chain text: y[m, n] of x[m, k] and the weight w[n, k].
+std::string linear_text(i64 m, i64 n, i64 k);
 
 // Is `name` matched by one of the comma-separated shell patterns? No pattern matches everything.
 bool matches(const std::string& name, const std::string& patterns);

@@ -93,4 +93,10 @@ Bound ceiling_bound(const Ceilings& ceilings, double bytes, double flops, double
   return copy >= gemm ? Bound{copy, "copy"} : Bound{gemm, "gemm"};
 }
 
+std::optional<double> copy_share(const Ceilings& ceilings, double bytes,
+                                 const std::optional<Spread>& us) {
+  if (!us || us->median <= 0 || ceilings.copy_tbs <= 0) return std::nullopt;
+  return bytes / (us->median * ceilings.copy_tbs * 1e6);
+}
+
 }  // namespace catenary::bench

@@ -2,6 +2,8 @@
 // The two rates that bound every kernel of a run, measured in that run.
 #pragma once
 
+#include <optional>
+
 #include "bench/peer.h"
 
 namespace catenary::bench {
@@ -22,5 +24,9 @@ struct Bound {
   const char* by = "";  // "copy" or "gemm"
 };
 Bound ceiling_bound(const Ceilings& ceilings, double bytes, double flops, double rate);
+
+// Bytes per second over those of the copy; nothing without a time or a rate.
+std::optional<double> copy_share(const Ceilings& ceilings, double bytes,
+                                 const std::optional<Spread>& us);
 
 }  // namespace catenary::bench

@@ -6,8 +6,9 @@
 namespace catenary::bench {
 namespace {
 
-// One product with the arenas that it works on.
+// A chain of ours, or one product with the arenas that it works on.
 struct Step {
+  std::shared_ptr<const BoundChain> pointwise;  // null: a product
   std::shared_ptr<const LtMatmul> matmul;
   int algorithm = 0;
   const TensorArena* a = nullptr;
@@ -25,13 +26,15 @@ struct Step {
 struct State {
   Tensors scratch;
   std::vector<Step> steps;
-  std::shared_ptr<const BoundChain> tail;
 
   Error launch(int copy) const {
     for (const Step& step : steps) {
-      if (Error error = step.run(step.algorithm, copy)) return error;
+      if (Error error =
+              step.pointwise ? step.pointwise->launch(copy) : step.run(step.algorithm, copy)) {
+        return error;
+      }
     }
-    return tail ? tail->launch(copy) : Error::success();
+    return Error::success();
   }
 };
 
@@ -44,8 +47,8 @@ Expected<const TensorArena*> find(const Tensors& tensors, const Tensors& scratch
   return make_error(ErrorCode::kInternal, "a peer names the tensor '{}', which is not there", name);
 }
 
-Expected<Step> make_step(const CublasLt& lt, const PeerProduct& product, const Tensors& tensors,
-                         const State& state, int algorithms) {
+Expected<Step> make_product(const CublasLt& lt, const PeerProduct& product, const Tensors& tensors,
+                            const State& state, int algorithms) {
   Step step;
   for (auto [name, out] : {std::pair{&product.a, &step.a},
                            {&product.b, &step.b},
@@ -62,7 +65,7 @@ Expected<Step> make_step(const CublasLt& lt, const PeerProduct& product, const T
   step.d_bytes = product.d_offset * width;
   // Equal problems share one contest.
   for (const Step& known : state.steps) {
-    if (known.matmul->problem() == product.problem) {
+    if (known.matmul && known.matmul->problem() == product.problem) {
       step.matmul = known.matmul;
       step.algorithm = known.algorithm;
       return step;
@@ -76,9 +79,9 @@ Expected<Step> make_step(const CublasLt& lt, const PeerProduct& product, const T
   return step;
 }
 
-Error make_tail(const Session& session, const Peer& peer, const Tensors& tensors, int copies,
-                State& state) {
-  Expected<Chain> chain = parse(peer.tail);
+Expected<Step> make_pointwise(const Session& session, const PeerPointwise& pointwise,
+                              const Tensors& tensors, int copies, const State& state) {
+  Expected<Chain> chain = parse(pointwise.chain);
   if (!chain) return chain.takeError();
   Expected<VerifiedChain> verified = verify(std::move(*chain));
   if (!verified) return verified.takeError();
@@ -92,9 +95,24 @@ Error make_tail(const Session& session, const Peer& peer, const Tensors& tensors
       view.borrowed = arena.base();
     }
   }
-  auto tail = BoundChain::make(session, *verified, {}, merged, copies);
-  if (!tail) return tail.takeError();
-  state.tail = std::move(*tail);
+  auto bound = BoundChain::make(session, *verified, {}, merged, copies);
+  if (!bound) return bound.takeError();
+  Step step;
+  step.pointwise = std::move(*bound);
+  return step;
+}
+
+// The fastest algorithm of `step`'s product, which has none yet.
+Error find_algorithm(const Session& session, int copies, const PeerOptions& options, Step& step,
+                     std::string& config) {
+  TimingOptions timing = options.timing;
+  timing.copies = copies;
+  auto best = best_algorithm(
+      session, *step.matmul, [&](int by, int copy) { return step.run(by, copy); }, timing);
+  if (!best) return best.takeError();
+  step.algorithm = best->algorithm;
+  config += fmt::format("{}algorithm {} of {}", config.empty() ? "" : ", ", best->algorithm + 1,
+                        step.matmul->num_algorithms());
   return Error::success();
 }
 
@@ -141,23 +159,17 @@ Expected<ReadyPeer> make_peer(const Session& session, const CublasLt& lt, const 
     state->scratch[scratch.name] = std::move(*arena);
   }
   ReadyPeer ready;
-  for (const PeerProduct& product : peer.products) {
-    Expected<Step> step = make_step(lt, product, tensors, *state, options.algorithms);
+  for (const PeerStep& wanted : peer.steps) {
+    const auto* product = std::get_if<PeerProduct>(&wanted);
+    Expected<Step> step =
+        product != nullptr
+            ? make_product(lt, *product, tensors, *state, options.algorithms)
+            : make_pointwise(session, std::get<PeerPointwise>(wanted), tensors, copies, *state);
     if (!step) return step.takeError();
-    if (step->algorithm < 0) {
-      TimingOptions timing = options.timing;
-      timing.copies = copies;
-      auto best = best_algorithm(
-          session, *step->matmul, [&](int by, int copy) { return step->run(by, copy); }, timing);
-      if (!best) return best.takeError();
-      step->algorithm = best->algorithm;
-      ready.config += fmt::format("{}algorithm {} of {}", ready.config.empty() ? "" : ", ",
-                                  best->algorithm + 1, step->matmul->num_algorithms());
+    if (step->matmul && step->algorithm < 0) {
+      if (Error error = find_algorithm(session, copies, options, *step, ready.config)) return error;
     }
     state->steps.push_back(std::move(*step));
-  }
-  if (!peer.tail.empty()) {
-    if (Error error = make_tail(session, peer, tensors, copies, *state)) return error;
   }
   ready.contender = {peer.name, [state](int copy) { return state->launch(copy); }};
   return ready;

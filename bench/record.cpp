@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <ctime>
 
@@ -39,6 +40,13 @@ Value text(const std::string& value) {
   return llvm::json::fixUTF8(value);
 }
 
+template <typename Rows, typename ToJson>
+Array array(const Rows& rows, const ToJson& to_json) {
+  Array result;
+  for (const auto& row : rows) result.push_back(to_json(row));
+  return result;
+}
+
 Value tile_json(const TileRow& tile) {
   return Object{{"tile", text(tile.tile)},
                 {"split_k", tile.split_k},
@@ -69,6 +77,11 @@ Value row_json(const Row& row) {
                 {"unfused_kernels", row.unfused_kernels},
                 {"plain_us", middle(row.plain_us)},
                 {"overlap_us", middle(row.overlap_us)},
+                {"overlap_spread", ends(row.overlap_us)},
+                {"overlap_ratio", number(row.overlap_ratio)},
+                {"plain_overlap_us", middle(row.plain_overlap_us)},
+                {"copy_share", number(row.copy_share)},
+                {"overlap_copy_share", number(row.overlap_copy_share)},
                 {"kernels", row.kernels},
                 {"config", text(row.config)},
                 {"peer_config", text(row.peer_config)},
@@ -105,6 +118,24 @@ Value compile_json(const CompileRow& row) {
                 {"cache_hit_us", number(row.cache_hit_us)}};
 }
 
+// Rows as arrays below the names of their columns. `config` is a number among `configs`, which are
+// few.
+Value sweep_json(llvm::ArrayRef<SweepRow> rows) {
+  std::vector<std::string> configs;
+  Array lines;
+  for (const SweepRow& row : rows) {
+    auto found = std::find(configs.begin(), configs.end(), row.config);
+    if (found == configs.end()) found = configs.insert(found, row.config);
+    lines.push_back(Array{row.shape.m, row.shape.n, row.shape.k, row.verified, number(row.us),
+                          number(row.overlap_us), number(row.peer_us), found - configs.begin(),
+                          text(row.peer_config), text(row.note)});
+  }
+  return Object{{"columns", Array{"m", "n", "k", "verified", "us", "overlap_us", "peer_us",
+                                  "config", "peer_config", "note"}},
+                {"configs", array(configs, text)},
+                {"rows", std::move(lines)}};
+}
+
 std::string time_text(const std::optional<Spread>& us) {
   if (!us) return "-";
   return us->median < 100 ? fmt::format("{:.2f}", us->median) : fmt::format("{:.1f}", us->median);
@@ -117,11 +148,15 @@ std::string rate_text(const Row& row) {
   return fmt::format("{:.2f} TB/s", row.bytes / row.us->median * 1e-6);
 }
 
-template <typename Rows, typename ToJson>
-Array array(const Rows& rows, const ToJson& to_json) {
-  Array result;
-  for (const auto& row : rows) result.push_back(to_json(row));
-  return result;
+// "  overlapped 4.41 (90.3% of copy, ratio 1.95)".
+std::string overlap_text(const Row& row) {
+  if (!row.overlap_us) return "";
+  std::string text = fmt::format("  overlapped {}", time_text(row.overlap_us));
+  if (row.overlap_copy_share) {
+    text += fmt::format(" ({:.1f}% of copy{})", *row.overlap_copy_share * 100,
+                        row.overlap_ratio ? fmt::format(", ratio {:.3f}", *row.overlap_ratio) : "");
+  }
+  return text;
 }
 
 }  // namespace
@@ -143,6 +178,7 @@ Value to_json(const Record& record) {
                 {"tuning", record.tuning}};
   if (!record.launch.empty()) object["launch"] = array(record.launch, launch_json);
   if (!record.compile.empty()) object["compile"] = array(record.compile, compile_json);
+  if (!record.sweep.empty()) object["sweep"] = sweep_json(record.sweep);
   return object;
 }
 
@@ -159,7 +195,7 @@ Error write_record(const Record& record, const std::string& path) {
     std::error_code code;
     llvm::raw_fd_ostream out(draft, code);
     if (code) return failed(code);
-    out << llvm::formatv("{0:2}\n", to_json(record));
+    out << llvm::formatv(record.sweep.empty() ? "{0:2}\n" : "{0}\n", to_json(record));
     out.close();
     if (out.has_error()) {
       const std::error_code problem = out.error();
@@ -183,14 +219,13 @@ std::string table_line(const Row& row) {
   const auto percent = [](const std::optional<double>& part) {
     return part ? fmt::format("{:.1f}%", *part * 100) : std::string("-");
   };
-  return fmt::format(
-      "{:<36} {:>9} {:>9} {:>10} {:>9} {:>6} {:>9} {:>9} {:>8}{}{}\n", row.name, time_text(row.us),
-      percent(row.of_ceiling), rate_text(row), time_text(row.peer_us),
-      row.ratio ? fmt::format("{:.3f}", *row.ratio) : "-", time_text(row.unfused_us),
-      time_text(row.plain_us),
-      row.worst_error_ratio ? fmt::format("{:.2f}", *row.worst_error_ratio) : "-",
-      row.overlap_us ? fmt::format("  overlapped {}", time_text(row.overlap_us)) : "",
-      row.peer_note.empty() ? "" : fmt::format("  [peer: {}]", row.peer_note));
+  return fmt::format("{:<36} {:>9} {:>9} {:>10} {:>9} {:>6} {:>9} {:>9} {:>8}{}{}\n", row.name,
+                     time_text(row.us), percent(row.of_ceiling), rate_text(row),
+                     time_text(row.peer_us), row.ratio ? fmt::format("{:.3f}", *row.ratio) : "-",
+                     time_text(row.unfused_us), time_text(row.plain_us),
+                     row.worst_error_ratio ? fmt::format("{:.2f}", *row.worst_error_ratio) : "-",
+                     overlap_text(row),
+                     row.peer_note.empty() ? "" : fmt::format("  [peer: {}]", row.peer_note));
 }
 
 std::string tile_table(const Row& row) {
@@ -203,6 +238,19 @@ std::string tile_table(const Row& row) {
                         tile.note.empty() ? "" : "  " + tile.note);
   }
   return text;
+}
+
+std::string sweep_line(const SweepRow& row) {
+  const auto time = [](const std::optional<double>& us) {
+    return us ? fmt::format("{:.2f}", *us) : std::string("-");
+  };
+  const auto ratio = [&](const std::optional<double>& us) {
+    return us && row.peer_us ? fmt::format("{:.3f}", *row.peer_us / *us) : std::string("-");
+  };
+  return fmt::format("{:>3} {:>6} {:>6} {:>8} {:>8} {:>8} {:>7} {:>7}  {}{}\n", row.shape.m,
+                     row.shape.n, row.shape.k, time(row.us), time(row.overlap_us),
+                     time(row.peer_us), ratio(row.us), ratio(row.overlap_us), row.config,
+                     row.note.empty() ? "" : "  " + row.note);
 }
 
 std::string launch_table(llvm::ArrayRef<LaunchRow> rows) {

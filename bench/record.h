@@ -43,8 +43,25 @@ struct Row {
   std::optional<Spread> unfused_us;
   int unfused_kernels = 0;
   std::optional<Spread> plain_us;    // the chain without its epilogue
-  std::optional<Spread> overlap_us;  // launched as programmatic dependents of each other
+  std::optional<Spread> overlap_us;  // programmatic on every edge
+  std::optional<Spread> plain_overlap_us;
+  std::optional<double> copy_share, overlap_copy_share;  // bytes/s over those of the copy
+  std::optional<double> overlap_ratio;                   // peer_us / overlap_us
   std::vector<TileRow> tiles;
+};
+
+// A bf16 linear layer of the sweep.
+struct SweepShape {
+  i64 m = 0, n = 0, k = 0;
+};
+
+// Times in microseconds, medians.
+struct SweepRow {
+  SweepShape shape;
+  std::string config;  // family and tile
+  bool verified = false;
+  std::optional<double> us, overlap_us, peer_us;
+  std::string peer_config, note;
 };
 
 // Host time of one launch, nanoseconds.
@@ -73,17 +90,19 @@ struct Record {
   std::vector<Row> rows;
   std::vector<LaunchRow> launch;
   std::vector<CompileRow> compile;
+  std::vector<SweepRow> sweep;
 };
 
 llvm::json::Value to_json(const Record& record);
 
-// Writes the JSON to `path` by rename, making its folder. kIo.
+// Writes the JSON to `path` by rename, making its folder; a sweep's without white space. kIo.
 Error write_record(const Record& record, const std::string& path);
 
 std::string table_head();
 std::string table_line(const Row& row);
 std::string tile_table(const Row& row);
 std::string launch_table(llvm::ArrayRef<LaunchRow> rows);
+std::string sweep_line(const SweepRow& row);
 std::string compile_table(llvm::ArrayRef<CompileRow> rows);
 
 // Now, in UTC: "2026-11-21T01:28:04Z".

@@ -6,17 +6,22 @@
 
 Reads <results>/<gpu>/*.json. Of each case the newest row counts; quick runs and runs with forced
 tiles do not. A marker line `<!-- bench:NAME -->` and the next `<!-- /bench -->` enclose a table.
-NAME is `ceilings`, `launch`, `compile`, `all`, or groups of cases joined by `+` (`gemm+epilogue`);
-`h200/gemm` takes one GPU only. The plot is <results>/<gpu>/summary.svg: each case against its peer,
-losses beside wins. Standard library only; the output depends on the records alone.
+NAME is `ceilings`, `launch`, `compile`, `sweep`, `peers`, `all`, or groups of cases joined by `+`
+(`gemm+epilogue`); `h200/gemm` takes one GPU only. The plots are <results>/<gpu>/summary.svg (each
+case against its peer, losses beside wins) and sweep.svg (every shape of the sweep against its peer).
+Standard library only; the output depends on the records alone.
 """
 import argparse
 import html
 import json
+import math
 import pathlib
 import re
 import sys
 
+SWEEP_FLOOR = 0.97  # of the peer's speed: what no shape of the sweep may be below
+PEERS = ("F.linear", "torch.compile", "catenary", "catenary overlapped")  # columns of peers.py
+CELL_WIDTH, CELL_HEIGHT = 44, 22
 MARKED = re.compile(r"(<!-- bench:([^ ]+) -->\n)(.*?)(<!-- /bench -->)", re.DOTALL)
 
 
@@ -29,10 +34,15 @@ class Gpu:
         self.rows = {}
         self.launch = {}
         self.compile = {}
+        self.sweep = {}  # rows by (m, k, n)
+        self.peers = {}  # rows of peers.py by (bias_silu, k, n, m)
 
     def add(self, record):
         if record.get("quick") or record.get("tuning"):
             return
+        if record.get("sweep"):
+            self.add_sweep(record)
+            return  # its ceilings are not a full run's
         if (record.get("ceilings") or {}).get("copy_tbs"):
             self.record = record
         for row in record.get("rows", []):
@@ -44,9 +54,27 @@ class Gpu:
         for row in record.get("compile", []):
             self.compile[row["chain"]] = row
 
+    def add_sweep(self, record):
+        sweep = record["sweep"]
+        for values in sweep["rows"]:
+            row = dict(zip(sweep["columns"], values))
+            row["device"] = record.get("device")
+            self.sweep[row["m"], row["k"], row["n"]] = row
+
+    def add_peers(self, record):
+        for row in record["peers"]:
+            row["copy_tbs"] = record.get("copy_tbs")
+            self.peers[row["bias_silu"], row["k"], row["n"], row["m"]] = row
+
 
 def is_record(data):
-    return isinstance(data, dict) and isinstance(data.get("rows"), list) and "ceilings" in data
+    if not isinstance(data, dict):
+        return False
+    return is_peers(data) or (isinstance(data.get("rows"), list) and "ceilings" in data)
+
+
+def is_peers(data):
+    return isinstance(data.get("peers"), list)
 
 
 def load(results):
@@ -65,12 +93,16 @@ def load(results):
             continue
         gpu = gpus.setdefault(folder.name, Gpu(folder.name))
         for record in sorted(records, key=lambda r: r.get("date") or ""):
-            gpu.add(record)
+            (gpu.add_peers if is_peers(record) else gpu.add)(record)
     return gpus
 
 
 def number(value, digits=1, unit=""):
     return "–" if value is None else f"{value:,.{digits}f}{unit}"
+
+
+def percent(share):
+    return number(None if share is None else share * 100, 1, "%")
 
 
 def micros(value):
@@ -90,8 +122,7 @@ def table(head, rows):
     return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
 
 
-def ratio_text(row):
-    ratio = row.get("ratio")
+def ratio_text(ratio):
     if ratio is None:
         return "–"
     return f"**{ratio:.2f}**" if ratio >= 1 else f"{ratio:.2f}"
@@ -100,12 +131,12 @@ def ratio_text(row):
 def case_row(row):
     if not row["verified"] or row.get("us") is None:
         state = "wrong" if not row.get("error") and not row["verified"] else "failed"
-        return [row["case"], state] + ["–"] * 7
-    of_ceiling = row.get("of_ceiling")
-    return [row["case"], micros(row["us"]), rate(row),
-            number(None if of_ceiling is None else of_ceiling * 100, 1, "%"),
-            row.get("peer") or "–", micros(row.get("peer_us")), ratio_text(row),
-            micros(row.get("unfused_us")), micros(row.get("overlap_us"))]
+        return [row["case"], state] + ["–"] * 10
+    return [row["case"], micros(row["us"]), rate(row), percent(row.get("of_ceiling")),
+            row.get("peer") or "–", micros(row.get("peer_us")), ratio_text(row.get("ratio")),
+            micros(row.get("unfused_us")), micros(row.get("overlap_us")),
+            percent(row.get("overlap_copy_share")), ratio_text(row.get("overlap_ratio")),
+            micros(row.get("plain_overlap_us"))]
 
 
 def case_table(gpu, groups):
@@ -113,7 +144,8 @@ def case_table(gpu, groups):
     if not rows:
         return None
     head = ["case", "µs", "rate", "of ceiling", "peer", "peer µs", "speed against peer",
-            "unfused µs", "overlapped µs"]
+            "unfused µs", "overlapped µs", "overlapped, of copy rate",
+            "overlapped, speed against peer", "overlapped without epilogue, µs"]
     cells = [case_row(row) for row in rows]
     # Columns that say nothing in this table are left out.
     keep = [i for i in range(len(head)) if i < 4 or any(c[i] != "–" for c in cells)]
@@ -150,7 +182,62 @@ def compile_table(gpu):
                   for r in gpu.compile.values()])
 
 
-SPECIAL = {"ceilings": ceilings_table, "launch": launch_table, "compile": compile_table}
+def sweep_ratio(row, which):
+    """The peer's time over ours; None where either is missing."""
+    return row["peer_us"] / row[which] if row.get("peer_us") and row.get(which) else None
+
+
+def ratio_cells(rows, which):
+    """Geometric mean, worst with its shape, number of shapes below the floor."""
+    ratios = [(sweep_ratio(row, which), row) for row in rows]
+    ratios = [pair for pair in ratios if pair[0] is not None]
+    if not ratios:
+        return ["–"] * 3
+    mean = math.exp(sum(math.log(ratio) for ratio, _ in ratios) / len(ratios))
+    worst, at = min(ratios, key=lambda pair: pair[0])
+    losses = sum(ratio < SWEEP_FLOOR for ratio, _ in ratios)
+    return [f"{mean:.2f}", f"{worst:.2f} (M={at['m']} K={at['k']} N={at['n']})",
+            f"{losses} of {len(ratios)}"]
+
+
+def sweep_table(gpu):
+    if not gpu.sweep:
+        return None
+    rows = list(gpu.sweep.values())
+    lines = []
+    for m in sorted({row["m"] for row in rows}) + [None]:
+        chosen = [row for row in rows if m is None or row["m"] == m]
+        failed = sum(not row["verified"] or row.get("us") is None for row in chosen)
+        lines.append(["all" if m is None else str(m), str(len(chosen)), str(failed)]
+                     + ratio_cells(chosen, "overlap_us") + ratio_cells(chosen, "us"))
+    return table(["M", "shapes", "wrong or failed", "overlapped: geometric mean", "worst",
+                  f"below {SWEEP_FLOOR}", "plain: geometric mean", "worst",
+                  f"below {SWEEP_FLOOR}"], lines)
+
+
+def peers_table(gpu):
+    """PyTorch and Catenary in one process; the last column against the faster of the others."""
+    if not gpu.peers:
+        return None
+    timed = {name for row in gpu.peers.values() for name in row["times"]}
+    names = [name for name in PEERS if name in timed]
+    lines = []
+    for _, row in sorted(gpu.peers.items()):
+        times = {name: time["us"] for name, time in row["times"].items()}
+        ours = times.get("catenary overlapped")
+        others = [us for name, us in times.items() if not name.startswith("catenary")]
+        share = row["bytes"] / (ours * row["copy_tbs"] * 1e6) if ours and row["copy_tbs"] else None
+        lines.append([f"{row['m']}x{row['n']}x{row['k']}",
+                      "bias + SiLU" if row["bias_silu"] else "–"]
+                     + [micros(times.get(name)) for name in names]
+                     + [percent(share),
+                        ratio_text(min(others) / ours if ours and others else None)])
+    return table(["M x N x K", "epilogue"] + [f"{name}, µs" for name in names]
+                 + ["of copy rate", "speed against the best peer"], lines)
+
+
+SPECIAL = {"ceilings": ceilings_table, "launch": launch_table, "compile": compile_table,
+           "sweep": sweep_table, "peers": peers_table}
 
 
 def render(name, gpus):
@@ -215,6 +302,58 @@ def plot(gpu):
     return "\n".join(out + ["</svg>"]) + "\n"
 
 
+def heat_color(ratio):
+    """Orange below the floor, pale around 1, ever deeper blue up to 2 and beyond."""
+    if ratio is None:
+        return "#dddddd"
+    if ratio < SWEEP_FLOOR:
+        return "#dd6b20"
+    part = min(max(ratio - 1, 0), 1)
+    return "#" + "".join(f"{round(a + (b - a) * part):02x}"
+                         for a, b in ((0xeb, 0x2b), (0xf4, 0x6c), (0xff, 0xb0)))
+
+
+def heat_panel(rows, m, left, top):
+    """One M: K downwards, N to the right, the overlapped ratio in each cell."""
+    ks = sorted({key[1] for key in rows})
+    ns = sorted({key[2] for key in rows})
+    out = [svg_text(left, top - 24, f"M = {m}", weight="bold")]
+    for j, n in enumerate(ns):
+        out.append(svg_text(left + j * CELL_WIDTH + CELL_WIDTH / 2, top - 6, str(n), "middle"))
+    for i, k in enumerate(ks):
+        y = top + i * CELL_HEIGHT
+        out.append(svg_text(left - 4, y + 15, str(k), "end"))
+        for j, n in enumerate(ns):
+            row = rows.get((m, k, n))
+            if row is None:
+                continue
+            ratio = sweep_ratio(row, "overlap_us")
+            x = left + j * CELL_WIDTH
+            out.append(f'<rect x="{x}" y="{y}" width="{CELL_WIDTH - 1}" '
+                       f'height="{CELL_HEIGHT - 1}" fill="{heat_color(ratio)}"/>')
+            out.append(svg_text(x + CELL_WIDTH / 2, y + 15, number(ratio, 2), "middle"))
+    return out
+
+
+def heat_map(gpu):
+    """The sweep, one panel per M, two side by side; None without one."""
+    if not gpu.sweep:
+        return None
+    ms = sorted({key[0] for key in gpu.sweep})
+    wide = 64 + CELL_WIDTH * len({key[2] for key in gpu.sweep})
+    high = 60 + CELL_HEIGHT * len({key[1] for key in gpu.sweep})
+    device = next(iter(gpu.sweep.values())).get("device") or gpu.name
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{2 * wide + 20}" '
+           f'height="{50 + high * ((len(ms) + 1) // 2)}" font-family="sans-serif" font-size="11">',
+           '<rect width="100%" height="100%" fill="white"/>',
+           svg_text(12, 20, f"Small batches against cuBLASLt, {device}", weight="bold"),
+           svg_text(12, 36, "peer's time over ours, programmatic launches; K down, N to the right; "
+                            f"orange: below {SWEEP_FLOOR}")]
+    for i, m in enumerate(ms):
+        out += heat_panel(gpu.sweep, m, 56 + wide * (i % 2), 96 + high * (i // 2))
+    return "\n".join(out + ["</svg>"]) + "\n"
+
+
 def main(arguments):
     root = pathlib.Path(__file__).resolve().parent
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
@@ -225,9 +364,9 @@ def main(arguments):
         raise SystemExit(f"{options.results} is no folder: run `catenary bench` first")
     gpus = load(options.results)
     for gpu in gpus.values():
-        picture = plot(gpu)
-        if picture:
-            (options.results / gpu.name / "summary.svg").write_text(picture)
+        for name, picture in (("summary.svg", plot(gpu)), ("sweep.svg", heat_map(gpu))):
+            if picture:
+                (options.results / gpu.name / name).write_text(picture)
     if options.readme.is_file():
         old = options.readme.read_text()
         new = rewrite(old, gpus)

@@ -63,6 +63,17 @@ class ReportTest(unittest.TestCase):
         text = self.run_report("<!-- bench:h200/all -->\n<!-- /bench -->\n")
         self.assertIn("| gemm/a | 10.00 |", text)
 
+    def test_overlapped_columns_show_where_there_is_something_in_them(self):
+        self.save("a.json", record("2026-11-20T00:00:00Z", [
+            row("small/a", 10.0, 1.25, group="small", overlap_us=8.0, overlap_ratio=1.5625,
+                overlap_copy_share=0.875, plain_overlap_us=7.875),
+            row("gemm/b", 10.0, 1.25)]))
+        text = self.run_report("<!-- bench:small -->\n<!-- /bench -->\n"
+                               "<!-- bench:gemm -->\n<!-- /bench -->\n")
+        small, gemm = text.split("<!-- /bench -->\n")[:2]
+        self.assertIn("| 8.00 | 87.5% | **1.56** | 7.88 |", small)
+        self.assertNotIn("overlapped", gemm)
+
     def test_wrong_and_failed_rows_show(self):
         self.save("a.json", record("2026-11-20T00:00:00Z", [
             row("gemm/wrong", None, verified=False),
@@ -92,6 +103,49 @@ class ReportTest(unittest.TestCase):
         self.assertIn("4.200 TB/s | 800 TFLOP/s", ceilings)
         self.assertIn("| k | 2,100 | 1,900 | 200 |", launch)
         self.assertIn("| gemm | gemm_sm80 | 100 | 50 | – | – |", compiled)
+
+    def sweep(self, date, rows, **more):
+        return record(date, [], sweep={
+            "columns": ["m", "n", "k", "verified", "us", "overlap_us", "peer_us", "config",
+                        "peer_config", "note"],
+            "configs": ["gemm_sm80 16x64", "skinny"], "rows": rows}, **more)
+
+    def test_sweep_merges_shards_and_counts_losses(self):
+        self.save("full.json", record("2026-11-19T00:00:00Z", [row("gemm/a", 10.0, 0.5)]))
+        self.save("a.json", self.sweep("2026-11-20T00:00:00Z", [
+            [1, 512, 1024, True, 4.0, 2.0, 1.0, 0, "algorithm 1 of 8", None],
+            [1, 2048, 1024, True, 4.0, 2.0, 4.0, 0, "algorithm 1 of 8", None]]))
+        self.save("b.json", self.sweep("2026-11-21T00:00:00Z", [
+            [1, 512, 1024, True, 4.0, 2.0, 16.0, 1, "algorithm 2 of 8", None],
+            [16, 512, 1024, True, 4.0, 4.0, 3.0, 1, "algorithm 2 of 8", None],
+            [16, 2048, 1024, False, None, None, None, 1, None, "WRONG"]],
+            ceilings={"copy_tbs": 4.0, "gemm_tflops": 0}))
+        text = self.run_report("<!-- bench:sweep -->\n<!-- /bench -->\n"
+                               "<!-- bench:ceilings -->\n<!-- /bench -->\n")
+        self.assertIn("| 1 | 2 | 0 | 4.00 | 2.00 (M=1 K=1024 N=2048) | 0 of 2 | "
+                      "2.00 | 1.00 (M=1 K=1024 N=2048) | 0 of 2 |", text)
+        self.assertIn("| 16 | 2 | 1 | 0.75 | 0.75 (M=16 K=1024 N=512) | 1 of 1 |", text)
+        self.assertIn("| all | 4 | 1 |", text)
+        self.assertIn("800 TFLOP/s", text)  # a sweep's ceilings do not count
+        picture = (self.results / "h200" / "sweep.svg").read_text()
+        xml.etree.ElementTree.fromstring(picture)
+        self.assertIn(">8.00<", picture)
+        self.assertEqual(picture.count("#dd6b20"), 1)
+        self.assertEqual(picture.count("#dddddd"), 1)
+
+    def test_peers(self):
+        times = {"F.linear": 10.0, "torch.compile": 8.0, "catenary": 6.0,
+                 "catenary overlapped": 4.0}
+        rows = [{"m": m, "n": 2048, "k": 4096, "bias_silu": silu, "bytes": 16e6, "problems": {},
+                 "times": {name: {"us": us, "p10": us, "p90": us} for name, us in times.items()}}
+                for silu in (False, True) for m in (16, 1)]
+        del rows[0]["times"]["torch.compile"]
+        self.save("p.json", {"device": "NVIDIA H200", "date": "20261121T000000Z", "copy_tbs": 4.0,
+                             "peers": rows})
+        text = self.run_report("<!-- bench:peers -->\n<!-- /bench -->\n")
+        self.assertIn("| 1x2048x4096 | – | 10.00 | 8.00 | 6.00 | 4.00 | 100.0% | **2.00** |\n"
+                      "| 16x2048x4096 | – | 10.00 | – | 6.00 | 4.00 | 100.0% | **2.50** |\n"
+                      "| 1x2048x4096 | bias + SiLU | 10.00 |", text)
 
     def test_marker_without_data_is_refused(self):
         self.save("a.json", record("2026-11-20T00:00:00Z", [row("gemm/a", 10.0)]))

@@ -36,14 +36,14 @@ class CaseRun {
   Error time(const Ceilings& ceilings);
 
  private:
-  enum class Kind { kOurs, kPeer, kUnfused, kPlain, kOverlap };
+  enum class Kind { kOurs, kPeer, kUnfused, kPlain, kOverlap, kPlainOverlap };
   void add(Kind kind, Contender contender) {
     kinds_.push_back(kind);
     contenders_.push_back(std::move(contender));
   }
   Expected<CompareResult> check(const Contender& contender);
   Expected<Contender> ready_unfused();
-  Expected<Contender> ready_plain();
+  Error ready_plain();
   Expected<Contender> ready_peer();
   Expected<std::vector<Timing>> contest();
 
@@ -52,7 +52,7 @@ class CaseRun {
   const CaseSetup& setup_;
   const CaseOptions& options_;
   Row& row_;
-  std::shared_ptr<const BoundChain> ours_;
+  std::shared_ptr<const BoundChain> ours_, plain_;
   std::vector<Kind> kinds_;
   std::vector<Contender> contenders_;
 };
@@ -100,14 +100,13 @@ Expected<Contender> CaseRun::ready_unfused() {
   return unfused;
 }
 
-Expected<Contender> CaseRun::ready_plain() {
+Error CaseRun::ready_plain() {
   Expected<VerifiedChain> chain = verified_chain(setup_.spec.plain);
   if (!chain) return chain.takeError();
   auto bound = BoundChain::make(session_, *chain, options_.plan, setup_.tensors, setup_.copies);
   if (!bound) return bound.takeError();
-  Contender plain = contender("plain", std::move(*bound));
-  if (Error error = run_poisoned(session_, setup_.output(), plain)) return error;
-  return plain;
+  plain_ = std::move(*bound);
+  return run_poisoned(session_, setup_.output(), contender("plain", plain_));
 }
 
 Expected<Contender> CaseRun::ready_peer() {
@@ -166,20 +165,22 @@ Error CaseRun::add_unfused() {
 
 Error CaseRun::add_plain() {
   if (setup_.spec.plain.empty()) return Error::success();
-  Expected<Contender> plain = ready_plain();
-  if (plain) {
-    add(Kind::kPlain, std::move(*plain));
+  Error error = ready_plain();
+  if (!error) {
+    add(Kind::kPlain, contender("plain", plain_));
     return Error::success();
   }
-  const ErrorReport report = take_report(plain.takeError());
+  plain_ = nullptr;
+  const ErrorReport report = take_report(std::move(error));
   if (poisoned(report)) return make_error_text(report.code, report.message);
   row_.note = report.message;
   return Error::success();
 }
 
-// Matters for launches so short that their edges show: cases with their own rotation.
+// Matters for launches so short that their edges show, which are those with a rotation of their
+// own, and for chains that have edges.
 Error CaseRun::add_overlap() {
-  if (setup_.spec.copies == 0) return Error::success();
+  if (setup_.spec.copies == 0 && row_.kernels < 2) return Error::success();
   Contender overlapped = contender("overlapped", ours_, true);
   // Checked behind a launch that it may overlap.
   const Contender both{"overlapped", [&](int copy) -> Error {
@@ -190,6 +191,7 @@ Error CaseRun::add_overlap() {
   if (!result) return result.takeError();
   if (result->ok()) {
     add(Kind::kOverlap, std::move(overlapped));
+    if (plain_) add(Kind::kPlainOverlap, contender("plain, overlapped", plain_, true));
   } else {
     row_.verified = false;
     row_.note = "overlapped launches are wrong: " + to_string(*result);
@@ -235,12 +237,20 @@ Error CaseRun::time(const Ceilings& ceilings) {
       case Kind::kOverlap:
         row_.overlap_us = us;
         break;
+      case Kind::kPlainOverlap:
+        row_.plain_overlap_us = us;
+        break;
     }
   }
   const Bound bound = ceiling_bound(ceilings, row_.bytes, row_.flops, setup_.spec.rate);
   row_.ceiling = bound.by;
   if (bound.us > 0) row_.of_ceiling = bound.us / row_.us->median;
+  row_.copy_share = copy_share(ceilings, row_.bytes, row_.us);
+  row_.overlap_copy_share = copy_share(ceilings, row_.bytes, row_.overlap_us);
   if (row_.peer_us) row_.ratio = row_.peer_us->median / row_.us->median;
+  if (row_.peer_us && row_.overlap_us) {
+    row_.overlap_ratio = row_.peer_us->median / row_.overlap_us->median;
+  }
   return Error::success();
 }
 

@@ -38,11 +38,15 @@ class RandomPool {
 struct TensorArena {
   TensorType type;
   cuda::DeviceBuffer buffer;
-  i64 copy_bytes = 0;            // distance between copies
-  std::vector<std::byte> host;   // copy 0; empty for outputs and scratch
-  cuda::DevicePtr borrowed = 0;  // the base where the memory is another arena's
+  i64 copy_bytes = 0;                       // distance between copies
+  std::vector<std::byte> host;              // copy 0; empty for outputs and scratch
+  cuda::DevicePtr borrowed = 0;             // the base where the memory is another arena's
+  llvm::ArrayRef<std::byte> borrowed_host;  // and what copy 0 holds there, or more
 
   cuda::DevicePtr base() const { return borrowed != 0 ? borrowed : buffer.get(); }
+  llvm::ArrayRef<std::byte> contents() const {
+    return borrowed_host.empty() ? llvm::ArrayRef(host) : borrowed_host;
+  }
   void* at(int copy, i64 offset_bytes = 0) const {
     return reinterpret_cast<void*>(base() + static_cast<u64>(copy * copy_bytes + offset_bytes));
   }

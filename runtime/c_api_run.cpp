@@ -9,6 +9,9 @@
 namespace catenary::c_api {
 namespace {
 
+// Callers built before plain_edges pass as many bytes: it stands in what was padding.
+static_assert(sizeof(ctn_launch_args) == 72);
+
 // An array of `count` elements may be null only when it is empty.
 Error require_array(const void* array, size_t count, const char* argument) {
   return count == 0 ? Error::success() : require(array, argument);
@@ -124,6 +127,7 @@ ctn_status ctn_executable_launch(const ctn_executable* executable, const ctn_lau
     launch.workspace = given.workspace;
     launch.stream = static_cast<cuda::Stream>(given.stream);
     launch.overlap_previous = given.overlap_previous != 0;
+    launch.plain_edges = given.plain_edges != 0;
     return executable->executable->launch(launch);
   });
 }

@@ -37,6 +37,7 @@ struct LaunchArguments {
   void* workspace = nullptr;  // plan.workspace_bytes, aligned to 256
   cuda::Stream stream = nullptr;
   bool overlap_previous = false;  // the stream's previous kernel may still run when this one starts
+  bool plain_edges = false;       // no kernel starts before the one before it has ended; wins
 };
 
 class Executable {

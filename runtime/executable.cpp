@@ -58,9 +58,10 @@ Error Executable::launch(const LaunchArguments& arguments) const {
   if (bucket == nullptr) return state.wrong_symbol(arguments.symbol);
   if (Error error = state.check(arguments)) return error;
 
-  // The edge before the first kernel is the caller's to allow. A kernel without CTAs is not
-  // launched, and the one after it then has no planned edge to what runs before.
-  bool may_overlap = arguments.overlap_previous;
+  // The edge before the first kernel is the caller's to allow, all of them are his to forbid. A
+  // kernel without CTAs is not launched, and the one after it then has no planned edge to what runs
+  // before.
+  bool may_overlap = arguments.overlap_previous && !arguments.plain_edges;
   bool first = true;
   for (const BoundKernel& kernel : bucket->kernels) {
     const i64 ctas = kernel.grid.ctas(arguments.symbol);
@@ -69,7 +70,7 @@ Error Executable::launch(const LaunchArguments& arguments) const {
       if (Error error = state.launch_kernel(kernel, ctas, edge, arguments)) return error;
       first = false;
     }
-    may_overlap = ctas > 0;
+    may_overlap = ctas > 0 && !arguments.plain_edges;
   }
   return Error::success();
 }

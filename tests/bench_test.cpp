@@ -1,14 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // The benchmark's parts that need no GPU: cases, statistics, batch and rotation sizes, sampling,
-// ceilings, and the JSON that report.py reads.
+// ceilings, and the JSON that report.py reads. What leads up to the timing runs in the simulator,
+// which keeps no time.
 #include <doctest/doctest.h>
 
+#include <CLI/CLI.hpp>
 #include <cmath>
 #include <set>
+#include <tuple>
 
+#include "bench/bench_command.h"
 #include "bench/bench_options.h"
 #include "bench/run_case.h"
+#include "bench/sweep.h"
+#include "compiler/host_compiler.h"
 #include "ir/text.h"
+#include "runtime/simulated_driver.h"
 #include "tests/support/temp_dir.h"
 
 using namespace catenary;
@@ -37,6 +44,28 @@ std::map<std::string, TensorType> tensor_types(const VerifiedChain& chain) {
   for (ValueId id : chain.parameters()) types[chain.value(id).name] = chain.info(id).type;
   types[chain.value(chain.chain().outputs[0].value).name] = chain.output_type(0);
   return types;
+}
+
+// A session on the simulator; null, told, without a host compiler.
+std::unique_ptr<Session> simulated_session() {
+  if (auto compiler = HostCompiler::get(); !compiler) {
+    MESSAGE("skipped: " << take_report(compiler.takeError()).message);
+    return nullptr;
+  }
+  REQUIRE_FALSE(static_cast<bool>(cuda::use_simulator()));
+  auto session = Session::open(0);
+  REQUIRE_MESSAGE(session, take_report(session.takeError()).message);
+  REQUIRE((*session)->driver().simulated());
+  return std::move(*session);
+}
+
+// As little as the protocol does.
+TimingOptions shortest() {
+  TimingOptions timing;
+  timing.rounds = 1;
+  timing.batch_us = 0;
+  timing.graph_launches = 2;
+  return timing;
 }
 
 // One past the last element that a matrix of rows x columns, batched, touches.
@@ -81,8 +110,9 @@ TEST_CASE("every case verifies and plans for h200, fused and unfused") {
       CHECK(plan_family(plan) == "pointwise");
       CHECK(plan.buckets[0].kernels.size() == 1);
     } else {
-      CHECK(plan_family(plan) == "gemm_sm80");
-      CHECK(spec.peer.products.size() >= 1);
+      CHECK(plan_family(plan) != "pointwise");
+      CHECK(plan_family(plan) != "reduce");
+      CHECK(spec.peer.steps.size() >= 1);
     }
   }
 }
@@ -114,25 +144,36 @@ TEST_CASE("peers compute as many flops, from the case's tensors, inside their bo
       CHECK(types.emplace(scratch.name, scratch.type).second);
     }
     double flops = 0;
-    bool writes_output = spec.peer.name.empty();
-    for (const PeerProduct& product : spec.peer.products) {
-      check_product(product, types);
-      const LtProblem& p = product.problem;
-      flops += 2.0 * p.batch * p.m * p.n * p.k;
-      writes_output |= product.d == output;
-    }
-    if (!spec.peer.name.empty()) CHECK(flops == doctest::Approx(spec.flops));
-    if (!spec.peer.tail.empty()) {
-      const VerifiedChain tail = verified(spec.peer.tail);
-      CHECK(planned(tail).buckets[0].kernels.size() == 1);
-      for (const auto& [name, type] : tensor_types(tail)) {
+    std::set<std::string> written;  // scratch tensors so far
+    const auto reads = [&](const std::string& name) {
+      const bool scratch = std::any_of(spec.peer.scratch.begin(), spec.peer.scratch.end(),
+                                       [&](const PeerScratch& s) { return s.name == name; });
+      CHECK_MESSAGE(!(scratch && written.count(name) == 0), name);
+    };
+    for (const PeerStep& step : spec.peer.steps) {
+      if (const auto* product = std::get_if<PeerProduct>(&step)) {
+        check_product(*product, types);
+        const LtProblem& p = product->problem;
+        flops += 2.0 * p.batch * p.m * p.n * p.k;
+        reads(product->a);
+        reads(product->b);
+        written.insert(product->d);
+        continue;
+      }
+      const VerifiedChain chain = verified(std::get<PeerPointwise>(step).chain);
+      const Plan plan = planned(chain);
+      CHECK(plan.buckets[0].kernels.size() == 1);
+      CHECK(plan_family(plan) == "pointwise");
+      for (const auto& [name, type] : tensor_types(chain)) {
         REQUIRE(types.count(name));
         CHECK(types.at(name).shape == type.shape);
         CHECK(types.at(name).dtype == type.dtype);
-        writes_output |= name == output;
       }
+      for (ValueId id : chain.parameters()) reads(chain.value(id).name);
+      written.insert(chain.value(chain.chain().outputs[0].value).name);
     }
-    CHECK(writes_output);
+    if (!spec.peer.name.empty()) CHECK(flops == doctest::Approx(spec.flops));
+    CHECK((spec.peer.name.empty() || written.count(output) == 1));
   }
 }
 
@@ -222,6 +263,10 @@ TEST_CASE("the slower ceiling bounds") {
   CHECK(math.us == doctest::Approx(1000));
   CHECK(std::string(math.by) == "gemm");
   CHECK(ceiling_bound(ceilings, 4e6, 8e11, 0.5).us == doctest::Approx(2000));
+  const Spread ten_us{10, 10, 10};
+  CHECK(copy_share(ceilings, 3e7, ten_us).value() == doctest::Approx(0.75));
+  CHECK_FALSE(copy_share(ceilings, 3e7, std::nullopt));
+  CHECK_FALSE(copy_share({}, 3e7, ten_us));
   // Without the product's rate nothing is claimed of a contraction.
   CHECK(ceiling_bound({4.0, 0}, 4e6, 8e11, 1).us == 0);
 }
@@ -244,6 +289,9 @@ TEST_CASE("the record's JSON has the fields that readers rely on") {
   row.peer = "cuBLASLt best";
   row.peer_us = Spread{61.7, 61, 62};
   row.ratio = 0.5;
+  row.overlap_us = Spread{100, 99, 101};
+  row.overlap_ratio = 0.617;
+  row.overlap_copy_share = 0.9;
   Row wrong;
   wrong.name = "gemm/4x5x6/bf16";
   record.rows = {row, wrong};
@@ -269,8 +317,10 @@ TEST_CASE("the record's JSON has the fields that readers rely on") {
         doctest::Approx(803.4));
   const llvm::json::Array& rows = *top.getArray("rows");
   REQUIRE(rows.size() == 2);
-  for (const char* key : {"case", "family", "dtype", "shape", "us", "of_ceiling", "peer", "peer_us",
-                          "ratio", "verified", "worst_error_ratio"}) {
+  for (const char* key :
+       {"case", "family", "dtype", "shape", "us", "of_ceiling", "peer", "peer_us", "ratio",
+        "verified", "worst_error_ratio", "bytes", "overlap_us", "overlap_ratio", "copy_share",
+        "overlap_copy_share", "plain_overlap_us"}) {
     INFO(key);
     CHECK(rows[0].getAsObject()->get(key) != nullptr);
     CHECK(rows[1].getAsObject()->get(key) != nullptr);
@@ -297,12 +347,130 @@ TEST_CASE("a wrong row is told apart from a failed one and is not timed") {
   CHECK(table_line(row).find("failed: no tile fits") != std::string::npos);
 }
 
+TEST_CASE("a sweep's shards share out its shapes, all M of a matrix together") {
+  const std::vector<SweepShape> all = sweep_shapes(1, 1);
+  CHECK(all.size() == 640);
+  const auto key = [](const SweepShape& s) { return std::tuple(s.k, s.n, s.m); };
+  std::set<std::tuple<i64, i64, i64>> seen;
+  for (const SweepShape& s : all) CHECK(seen.insert(key(s)).second);
+  for (int shard = 1; shard <= 3; ++shard) {
+    const std::vector<SweepShape> part = sweep_shapes(shard, 3);
+    CHECK(part.size() % 10 == 0);
+    for (size_t i = 0; i < part.size(); ++i) {
+      CHECK(seen.erase(key(part[i])) == 1);
+      if (i % 10 > 0) CHECK(part[i].n == part[i - 1].n);
+      if (i % 10 > 0) CHECK(part[i].k == part[i - 1].k);
+    }
+  }
+  CHECK(seen.empty());
+}
+
+TEST_CASE("every shape of a sweep rotates through more than twice the L2, in bounded memory") {
+  const std::vector<SweepShape> shapes = sweep_shapes(1, 1);
+  const i64 l2 = (*find_target("h200")).l2_bytes;
+  const int most = quick_sweep().max_copies;
+  const i64 arena = sweep_arena_bytes(shapes, l2, most);
+  CHECK(arena <= i64{4} << 30);
+  for (const SweepShape& s : shapes) {
+    const i64 bytes = 2 * s.n * s.k;
+    const int copies = sweep_copies(bytes, arena, most);
+    CHECK(copies >= 2);
+    CHECK(copies * bytes <= arena);
+    CHECK(copies * bytes > 2 * l2);
+  }
+}
+
+TEST_CASE("a sweep verifies each shape, plain and overlapped") {
+  const std::unique_ptr<Session> session = simulated_session();
+  if (!session) return;
+  const test::TempDir folder;
+  const test::ScopedEnv cache("CATENARY_CACHE_DIR", (folder / "cache").c_str());
+  RandomPool pool(3);
+  SweepOptions options;
+  options.timing = shortest();
+  options.max_copies = 3;
+  const std::vector<SweepShape> shapes = {{1, 64, 128}, {3, 64, 128}, {17, 72, 256}};
+  Record record;
+  Error error = run_sweep(*session, nullptr, pool, shapes, options, [&](SweepRow row) {
+    CAPTURE(row.note);
+    CHECK(row.verified);
+    CHECK(row.note.empty());
+    CHECK(row.us.has_value());
+    CHECK(row.overlap_us.has_value());
+    CHECK_FALSE(row.peer_us.has_value());
+    CHECK_FALSE(row.config.empty());
+    record.sweep.push_back(std::move(row));
+    return Error::success();
+  });
+  CHECK_MESSAGE(!error, take_report(std::move(error)).message);
+  REQUIRE(record.sweep.size() == 3);
+  const llvm::json::Value json = to_json(record);
+  const llvm::json::Object& sweep = *json.getAsObject()->getObject("sweep");
+  const size_t columns = sweep.getArray("columns")->size();
+  for (const llvm::json::Value& row : *sweep.getArray("rows")) {
+    CHECK(row.getAsArray()->size() == columns);
+  }
+  CHECK(sweep.getArray("configs")->size() >= 1);
+}
+
+TEST_CASE("a chain of several kernels is verified with programmatic launches too") {
+  const std::unique_ptr<Session> session = simulated_session();
+  if (!session) return;
+  const test::TempDir folder;
+  const test::ScopedEnv cache("CATENARY_CACHE_DIR", (folder / "cache").c_str());
+  Case spec;
+  spec.name = "mlp/3x64x128/bf16";
+  spec.copies = 3;
+  spec.chain =
+      "chain mlp(input x: bf16[3, 128], weight wg: bf16[64, 128], weight wu: bf16[64, 128], "
+      "weight wd: bf16[128, 64]) {\n"
+      "  g = contract \"mk,nk->mn\"(x, wg)\n  u = contract \"mk,nk->mn\"(x, wu)\n"
+      "  h = cast(mul(silu(g), u), bf16)\n  y = contract \"mk,nk->mn\"(h, wd)\n"
+      "  return y: bf16\n}\n";
+  spec.plain =
+      "chain plain(input x: bf16[3, 128], weight wg: bf16[64, 128], weight wd: bf16[128, 64]) {\n"
+      "  g = cast(contract \"mk,nk->mn\"(x, wg), bf16)\n"
+      "  y = contract \"mk,nk->mn\"(g, wd)\n  return y: bf16\n}\n";
+  CaseOptions options;
+  options.timing = shortest();
+  RandomPool pool(3);
+  Expected<Row> row = run_case(*session, nullptr, pool, {}, spec, options);
+  REQUIRE(row);
+  CAPTURE(row->error);
+  CAPTURE(row->note);
+  CHECK(row->verified);
+  CHECK(row->error.empty());
+  CHECK(row->kernels >= 2);
+  CHECK(row->us.has_value());
+  CHECK(row->overlap_us.has_value());
+  CHECK(row->unfused_us.has_value());
+  CHECK(row->plain_us.has_value());
+  CHECK(row->plain_overlap_us.has_value());
+  CHECK(row->bytes == 2 * (3 * 128 + 3 * 64 * 128 + 3 * 128));
+}
+
 TEST_CASE("bad use of the benchmark ends with its exit code") {
   BenchOptions options;
   options.cases = "no-such-case*";
   CHECK(run_bench(options) == 2);
   options.cases = "";
+  if (const std::unique_ptr<Session> session = simulated_session()) CHECK(run_bench(options) == 2);
   options.compile = true;
   options.target = "h9000";
   CHECK(run_bench(options) == 2);
+}
+
+TEST_CASE("a shard that is none is refused, and so is one of nothing") {
+  for (const char* shard : {"5/4", "0/4", "-1/4", "1/65", "1", "1/", "1/2x", "a/b", "1/2/3"}) {
+    CAPTURE(shard);
+    CLI::App app;
+    int code = 0;
+    add_bench(app, code);
+    CHECK_THROWS_AS(app.parse(fmt::format("bench --sweep small --shard {}", shard)),
+                    CLI::ValidationError);
+  }
+  CLI::App app;
+  int code = 0;
+  add_bench(app, code);
+  CHECK_THROWS_AS(app.parse("bench --shard 1/2"), CLI::RequiresError);
 }

@@ -422,6 +422,15 @@ TEST_CASE("compile, look inside, load and launch") {
     executable.launch(stream, {at(0), at(65536), at(131072), at(262144)}, launch);
     REQUIRE(!catenary::testing::fake().launches.empty());
     CHECK(catenary::testing::fake().launches[0].stream == stream);
+    launch.overlap_previous = true;
+    for (const bool plain_edges : {false, true}) {
+      catenary::testing::fake().launches.clear();
+      launch.plain_edges = plain_edges;
+      executable.launch(stream, {at(0), at(65536), at(131072), at(262144)}, launch);
+      for (const auto& made : catenary::testing::fake().launches) {
+        CHECK(made.overlap == !plain_edges);
+      }
+    }
     CHECK_THROWS_AS(executable.launch(stream, {at(0)}), ctn::Error);
     expect_last_error({"4 tensors", "got 1"});
 

@@ -155,6 +155,20 @@ TEST_CASE("an edge overlaps where it is planned and, before the first kernel, al
   CHECK_FALSE(fake().launches[0].overlap);
 }
 
+TEST_CASE("plain edges are plain everywhere, whatever else is allowed") {
+  Loaded loaded;
+  Arguments small(4);
+  small.launch.plain_edges = true;
+  for (const bool overlap_previous : {false, true}) {
+    fake().launches.clear();
+    small.launch.overlap_previous = overlap_previous;
+    llvm::cantFail(loaded.executable->launch(small.launch));
+    REQUIRE(fake().launches.size() == 2);
+    CHECK_FALSE(fake().launches[0].overlap);
+    CHECK_FALSE(fake().launches[1].overlap);
+  }
+}
+
 TEST_CASE("a kernel without CTAs is skipped, and what follows it overlaps nothing") {
   const ScopedDriver driver = llvm::cantFail(ScopedDriver::over(fake_api()));
   Engine engine{no_cache()};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/gpu/bound_chain.h"
+#include "tests/gpu/captured_graph.h"
 #include "tests/gpu/modes.h"
 
 namespace catenary::gpu_suite {
@@ -20,43 +21,6 @@ constexpr const char* kLink =
     "  return y: bf16\n}";
 
 Error differs(const std::string& what) { return make_error(ErrorCode::kMismatch, "{}", what); }
-
-// A graph of whatever `record` puts on the stream.
-class CapturedGraph {
- public:
-  explicit CapturedGraph(Suite& suite) : suite_(suite) {}
-  CapturedGraph(const CapturedGraph&) = delete;
-  CapturedGraph& operator=(const CapturedGraph&) = delete;
-  ~CapturedGraph() {
-    if (exec_ != nullptr) suite_.api().graph_exec_destroy(exec_);
-    if (graph_ != nullptr) suite_.api().graph_destroy(graph_);
-  }
-
-  template <typename Record>
-  Error capture(const Record& record) {
-    const cuda::Api& api = suite_.api();
-    if (Error error =
-            suite_.check(api.stream_begin_capture(suite_.stream(), cuda::kCaptureModeThreadLocal),
-                         "beginning a capture")) {
-      return error;
-    }
-    Error recorded = record();
-    const cuda::Result ended = api.stream_end_capture(suite_.stream(), &graph_);
-    if (recorded) return recorded;
-    if (Error error = suite_.check(ended, "ending the capture")) return error;
-    return suite_.check(api.graph_instantiate(&exec_, graph_, 0), "instantiating the graph");
-  }
-
-  Error launch() {
-    if (Error error = suite_.reschedule()) return error;
-    return suite_.check(suite_.api().graph_launch(exec_, suite_.stream()), "launching the graph");
-  }
-
- private:
-  Suite& suite_;
-  cuda::Graph graph_ = nullptr;
-  cuda::GraphExec exec_ = nullptr;
-};
 
 Error check_replays(Suite& suite, BoundChain& chain) {
   if (Error error = chain.poison(suite, 0, 0xff)) return error;

@@ -16,8 +16,10 @@ constexpr int kSkipped = 77;
 
 struct Modes {
   bool configs = false, sanitize = false, capture = false, errors = false, big = false;
-  bool instructions = false;
-  bool any() const { return configs || sanitize || capture || errors || big || instructions; }
+  bool instructions = false, edges = false;
+  bool any() const {
+    return configs || sanitize || capture || errors || big || instructions || edges;
+  }
 };
 
 void run_mode(Suite& suite, const char* name, Error (*mode)(Suite&)) {
@@ -32,6 +34,7 @@ void run_modes(Suite& suite, const Modes& modes) {
   if (modes.errors) run_mode(suite, "errors", run_errors);
   if (modes.instructions) run_mode(suite, "instructions", run_instructions);
   if (modes.capture) run_mode(suite, "capture", run_capture);
+  if (modes.edges) run_mode(suite, "edges", run_edges);
   if (modes.sanitize) run_mode(suite, "sanitize-set", run_sanitizer_set);
   if (modes.big) run_mode(suite, "big", run_big);
   if (modes.configs && !suite.context_lost()) run_configs(suite);
@@ -75,6 +78,7 @@ int main(int argc, char** argv) {
   app.add_option("--seed", options.seed, "seed of the random chains");
   app.add_flag("--sanitize-set", modes.sanitize, "30 small chains once, for compute-sanitizer");
   app.add_flag("--capture", modes.capture, "graph capture and programmatic launches");
+  app.add_flag("--edges", modes.edges, "programmatic edges behind kernels that stall");
   app.add_flag("--errors", modes.errors, "wrong arguments and wrong architecture");
   app.add_flag("--big", modes.big, "tensors of more than 2^31 elements");
   app.add_flag("--instructions", modes.instructions, "kernels that execute every PTX wrapper");
@@ -98,8 +102,8 @@ int main(int argc, char** argv) {
   options.against_simulator = against->count() > 0;
   modes.configs = configs->count() > 0 || options.against_simulator;
   if (!modes.any()) {
-    modes = options.simulator ? Modes{true, true, true, true}
-                              : Modes{true, false, true, true, true, true};
+    modes = options.simulator ? Modes{true, true, true, true, false, false, true}
+                              : Modes{true, false, true, true, true, true, true};
   }
   const int code = run(options, modes);
   std::fflush(stdout);

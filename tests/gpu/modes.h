@@ -14,6 +14,11 @@ Error run_sanitizer_set(Suite& suite);
 // Graph capture and 50 replays, programmatic launches, loading during capture.
 Error run_capture(Suite& suite);
 
+// Launch edges: graphs of 100 kernels with programmatic edges give, replay after replay, the bytes
+// of plain launches, also behind a kernel that triggers early and then stalls, and where a launch
+// writes what the stalled one still has to read.
+Error run_edges(Suite& suite);
+
 // Wrong arguments, machine code for another architecture, two threads with one executable.
 Error run_errors(Suite& suite);
 
