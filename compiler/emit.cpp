@@ -70,6 +70,9 @@ std::string banner(const VerifiedChain& chain, const Plan& plan, const KernelPla
       "compute_" + plan.target.arch.substr(3), plan.target.arch, kernel.symbol);
   return out;
 }
+  for (size_t i = 0; i < kernel.maps.size(); ++i) {
+    out += fmt::format("//   map {}: {}\n", i, map_text(kernel, kernel.maps[i]));
+  }
 
 }  // namespace
 
@@ -77,6 +80,14 @@ KernelSource emit(const VerifiedChain& chain, const Plan& plan, const KernelPlan
   const FamilyText parts =
       std::visit([&](const auto& config) { return family_parts(kernel, config); }, kernel.config);
   KernelSource source;
+// The arguments of Params.
+std::string params_text(const KernelPlan& kernel) {
+  std::string text =
+      fmt::format("{}, {}", std::max<size_t>(kernel.slots.size(), 1), kernel.scalars.size());
+  if (!kernel.maps.empty()) text += fmt::format(", {}", kernel.maps.size());
+  return text;
+}
+
   source.symbol = kernel.symbol;
   source.banner = banner(chain, plan, kernel);
   source.body = fmt::format(
@@ -84,14 +95,13 @@ KernelSource emit(const VerifiedChain& chain, const Plan& plan, const KernelPlan
       "namespace {{\n"
       "using namespace catenary;\n"
       "constexpr {} kConfig{{\n{}\n}};\n"
-      "using P = Params<{}, {}>;\n"
+      "using P = Params<{}>;\n"
       "{}"
       "}}  // namespace\n"
       "extern \"C\" __global__ void __launch_bounds__({}, {})\n"
       "{}(const __grid_constant__ P p) {{ {}(p); }}\n",
-      parts.header, parts.type, parts.config, std::max<size_t>(kernel.slots.size(), 1),
-      kernel.scalars.size(), parts.programs, kernel.threads, kernel.min_ctas, kernel.symbol,
-      parts.call);
+      parts.header, parts.type, parts.config, params_text(kernel), parts.programs, kernel.threads,
+      kernel.min_ctas, kernel.symbol, parts.call);
   return source;
 }
 

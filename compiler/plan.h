@@ -51,16 +51,38 @@ struct SlotBinding {
   i64 bytes = 0;             // span in memory; 0: never touched
 };
 
+// A tensor map that the kernel takes (Params::map): the memory behind a slot as a tensor, and the
+// box of it that one copy moves. Innermost dimension first; elements along it are neighbours. The
+// runtime encodes it at each launch, when address and symbol are known.
+struct MapBinding {
+  struct Dimension {
+    Extent size;
+    i64 stride = 0;  // bytes; of the innermost dimension: one element
+    i32 box = 1;
+    bool operator==(const Dimension&) const = default;
+  };
+  int slot = 0;
+  DType dtype = DType::kBF16;
+  llvm::SmallVector<Dimension, 5> dims;
+  Swizzle swizzle = Swizzle::kNone;
+};
+
+// Why the hardware cannot take the map, or its slot may not be aligned enough; empty: it can.
+std::string map_problem(const MapBinding& map, const SlotBinding& slot);
+
 // CTAs of one launch: fixed * (ceil(size / block) + extra), where size is `size`, or symbol * scale
-// when scale is not 0. Zero means that there is nothing to launch.
+// when scale is not 0; at most `limit`, if that is not 0. Zero means that there is nothing to
+// launch.
 struct GridRule {
   i64 fixed = 1;
   i64 size = 1;
   i64 scale = 0;
   i64 block = 1;
   i64 extra = 0;
+  i64 limit = 0;
   i64 ctas(i64 symbol) const {
-    return fixed * (ceil_div(scale == 0 ? size : symbol * scale, block) + extra);
+    const i64 wanted = fixed * (ceil_div(scale == 0 ? size : symbol * scale, block) + extra);
+    return limit > 0 && wanted > limit ? limit : wanted;
   }
 };
 
@@ -102,8 +124,10 @@ struct KernelPlan {
   std::string config_text;  // one line for people
   Prediction predicted;
   std::vector<RunnerUp> runner_ups;
+  std::vector<MapBinding> maps;
   std::vector<ValueId> values;  // IR values this kernel computes, ascending
 };
+  int cluster = 1;  // CTAs of a cluster; divides the grid
 
 // Kernels for one range of the symbol (the whole range where there is none), in launch order.
 struct PlanBucket {
@@ -114,6 +138,9 @@ struct PlanBucket {
   // on the stream's previous kernel if the caller allows it (i == 0). False before sm_90.
   std::vector<bool> overlap_edge;
 };
+
+// A map of the kernel for people: "'x' as 4096 x 2560 bf16 in boxes of 64 x 128".
+std::string map_text(const KernelPlan& kernel, const MapBinding& map);
 
 struct Plan {
   Target target;
