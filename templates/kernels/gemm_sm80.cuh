@@ -350,7 +350,7 @@ CATENARY_DEVICE void gemm_sm80(const P& params) {
   grid_dependency_launch();
   grid_dependency_wait();
 
-  const TileWork work = find_tile<kConfig>(params);
+  const TileWork work = find_tile<kConfig>(params, blockIdx.x);
   if (!work.live) return;
   const i64 n = extent_at_launch(kConfig.n, params);
 

@@ -145,6 +145,7 @@ struct GemmConfig {
   constexpr bool operator==(const GemmConfig&) const = default;
 
   constexpr i32 threads() const { return warps_m * warps_n * 32; }
+  constexpr i32 raster_m() const { return block_m; }
   constexpr i32 sums() const { return gated ? 2 : 1; }
   constexpr i32 element_bytes() const {
     return math == MathMode::kBF16 || math == MathMode::kF16 ? 2 : 4;
