@@ -42,6 +42,12 @@ FamilyText family_parts(const KernelPlan& kernel, const GemmConfig& c) {
           "gemm_sm80<kConfig, Epilogue>"};
 }
 
+FamilyText family_parts(const KernelPlan& kernel, const GemmSm90Config& c) {
+  const ProgramText text{"Epilogue", c.vec, partial_rows(c.n, c.vec), c.sums()};
+  return {"gemm_sm90", "GemmSm90Config", cpp_text(c), emit_store_program(kernel.program, text),
+          "gemm_sm90<kConfig, Epilogue>"};
+}
+
 std::string comment_lines(const std::string& text) {
   std::string out;
   llvm::SmallVector<llvm::StringRef, 16> lines;
@@ -64,22 +70,16 @@ std::string banner(const VerifiedChain& chain, const Plan& plan, const KernelPla
     out +=
         fmt::format("//   slot {}: {} '{}'\n", i, kKinds[static_cast<int>(slot.kind)], slot.name);
   }
+  for (size_t i = 0; i < kernel.maps.size(); ++i) {
+    out += fmt::format("//   map {}: {}\n", i, map_text(kernel, kernel.maps[i]));
+  }
   out += fmt::format(
       "// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr "
       "-gencode=arch={},code={} -I<catenary>/templates -cubin {}.cu\n",
       "compute_" + plan.target.arch.substr(3), plan.target.arch, kernel.symbol);
   return out;
 }
-  for (size_t i = 0; i < kernel.maps.size(); ++i) {
-    out += fmt::format("//   map {}: {}\n", i, map_text(kernel, kernel.maps[i]));
-  }
 
-}  // namespace
-
-KernelSource emit(const VerifiedChain& chain, const Plan& plan, const KernelPlan& kernel) {
-  const FamilyText parts =
-      std::visit([&](const auto& config) { return family_parts(kernel, config); }, kernel.config);
-  KernelSource source;
 // The arguments of Params.
 std::string params_text(const KernelPlan& kernel) {
   std::string text =
@@ -88,6 +88,12 @@ std::string params_text(const KernelPlan& kernel) {
   return text;
 }
 
+}  // namespace
+
+KernelSource emit(const VerifiedChain& chain, const Plan& plan, const KernelPlan& kernel) {
+  const FamilyText parts =
+      std::visit([&](const auto& config) { return family_parts(kernel, config); }, kernel.config);
+  KernelSource source;
   source.symbol = kernel.symbol;
   source.banner = banner(chain, plan, kernel);
   source.body = fmt::format(

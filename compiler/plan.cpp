@@ -37,7 +37,7 @@ Error plan_group(const GroupContext& context, std::vector<KernelPlan>& kernels) 
       return plan_reduce(context, kernels);
     case FusionGroup::Anchor::kContract:
     case FusionGroup::Anchor::kGatedPair:
-      return plan_gemm_sm80(context, kernels);
+      return plan_contraction(context, kernels);
   }
   return make_error(ErrorCode::kInternal, "group with unknown anchor");
 }
@@ -128,9 +128,12 @@ void sum_up(const VerifiedChain& chain, Plan& plan, const FusionPlan& fusion) {
   plan.unfused_bytes = bytes_moved(chain, unfused);
   plan.unfused_kernels = static_cast<int>(unfused.groups.size());
   for (const KernelPlan& kernel : plan.buckets.back().kernels) {
-    const auto* gemm = std::get_if<GemmConfig>(&kernel.config);
-    const double tflops =
-        gemm != nullptr ? math_tflops(plan.target, gemm->math) : plan.target.f32_tflops;
+    double tflops = plan.target.f32_tflops;
+    if (const auto* gemm = std::get_if<GemmConfig>(&kernel.config)) {
+      tflops = math_tflops(plan.target, gemm->math);
+    } else if (const auto* gemm = std::get_if<GemmSm90Config>(&kernel.config)) {
+      tflops = math_tflops(plan.target, gemm->math);
+    }
     plan.roofline_us += std::max(kernel.predicted.bytes / (plan.target.dram_gbs * 1e3),
                                  kernel.predicted.flops / (tflops * 1e6));
   }
@@ -146,6 +149,8 @@ std::string_view family_text(Family family) {
       return "reduce";
     case Family::kGemmSm80:
       return "gemm_sm80";
+    case Family::kGemmSm90:
+      return "gemm_sm90";
   }
   return "";
 }

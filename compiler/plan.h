@@ -13,7 +13,7 @@
 
 namespace catenary {
 
-enum class Family : u8 { kPointwise, kReduce, kGemmSm80 };
+enum class Family : u8 { kPointwise, kReduce, kGemmSm80, kGemmSm90 };
 std::string_view family_text(Family family);
 
 // One line of a kernel's elementwise program. Programs are straight-line SSA: `args` index earlier
@@ -105,7 +105,16 @@ struct RunnerUp {
   std::string rejected;  // why it cannot run; empty: it was only slower
 };
 
-using KernelConfig = std::variant<PointwiseConfig, ReduceConfig, GemmConfig>;
+// A tile that the planner considered for a contraction, by the name that forces it.
+struct TileOption {
+  std::string name;
+  int split_k = 1;
+  double us = 0;         // predicted
+  std::string rejected;  // why it cannot run; empty: it can
+  bool chosen = false;
+};
+
+using KernelConfig = std::variant<PointwiseConfig, ReduceConfig, GemmConfig, GemmSm90Config>;
 
 struct KernelPlan {
   Family family = Family::kPointwise;
@@ -115,8 +124,10 @@ struct KernelPlan {
   llvm::SmallVector<int, 2> prologue_results;  // kReduce: lines of prologue that are summed
   Program program;                             // epilogue (or the whole of a pointwise kernel)
   std::vector<SlotBinding> slots;
+  std::vector<MapBinding> maps;
   llvm::SmallVector<int, 2> scalars;  // parameter positions behind Params::scalar
   GridRule grid;
+  int cluster = 1;  // CTAs of a cluster; divides the grid
   int threads = 0;
   i64 smem_bytes = 0;       // dynamic
   int min_ctas = 1;         // launch bounds
@@ -124,10 +135,12 @@ struct KernelPlan {
   std::string config_text;  // one line for people
   Prediction predicted;
   std::vector<RunnerUp> runner_ups;
-  std::vector<MapBinding> maps;
-  std::vector<ValueId> values;  // IR values this kernel computes, ascending
+  std::vector<TileOption> tiles;  // of a contraction: all that were considered, of every family
+  std::vector<ValueId> values;    // IR values this kernel computes, ascending
 };
-  int cluster = 1;  // CTAs of a cluster; divides the grid
+
+// A map of the kernel for people: "'x' as 4096 x 2560 bf16 in boxes of 64 x 128".
+std::string map_text(const KernelPlan& kernel, const MapBinding& map);
 
 // Kernels for one range of the symbol (the whole range where there is none), in launch order.
 struct PlanBucket {
@@ -138,9 +151,6 @@ struct PlanBucket {
   // on the stream's previous kernel if the caller allows it (i == 0). False before sm_90.
   std::vector<bool> overlap_edge;
 };
-
-// A map of the kernel for people: "'x' as 4096 x 2560 bf16 in boxes of 64 x 128".
-std::string map_text(const KernelPlan& kernel, const MapBinding& map);
 
 struct Plan {
   Target target;

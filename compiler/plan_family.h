@@ -22,7 +22,13 @@ struct GroupContext {
 
 Error plan_pointwise(const GroupContext& context, std::vector<KernelPlan>& kernels);
 Error plan_reduce(const GroupContext& context, std::vector<KernelPlan>& kernels);
+// Chooses among the families below.
+Error plan_contraction(const GroupContext& context, std::vector<KernelPlan>& kernels);
 Error plan_gemm_sm80(const GroupContext& context, std::vector<KernelPlan>& kernels);
+// False, and no kernel: a rule of the family does not hold, or gemm_sm80 is predicted to be faster.
+// `tiles` gets the family's candidates either way.
+Expected<bool> plan_gemm_sm90(const GroupContext& context, std::vector<KernelPlan>& kernels,
+                              std::vector<TileOption>& tiles);
 
 // Appends every tensor of `program` as a column of steps to the axes; axis a walks the program's
 // dimension dim_of_axis[a] (-1: none). Returns the first column's number.

@@ -21,5 +21,7 @@ std::string cpp_text(float value);  // 0x1.8p+0f: exact
 std::string cpp_text(const PointwiseConfig& config);
 std::string cpp_text(const ReduceConfig& config);
 std::string cpp_text(const GemmConfig& config);
+std::string cpp_text(const MappedMatrix& matrix);
+std::string cpp_text(const GemmSm90Config& config);
 
 }  // namespace catenary
