@@ -2,6 +2,7 @@
 // Groups anchored by a contraction (or a gated pair) -> a `gemm_sm90` kernel, where tensor maps can
 // describe its operands and it is predicted to be faster than gemm_sm80.
 #include <algorithm>
+#include <cmath>
 
 #include "compiler/gemm_axes.h"
 #include "compiler/gemm_sm90_tiles.h"
@@ -85,8 +86,15 @@ bool has_kernel(const GroupContext& context, const GemmConfig& c) {
          c.k_outer > 0;
 }
 
+// Tiles have 32-bit numbers, with room for one more round of CTAs.
+bool is_countable(const GemmConfig& c) {
+  double tiles = std::ceil(c.m.size / 64.0) * std::ceil(c.n.size / 32.0) + c.groups + 1;
+  for (const Extent& extent : c.batch.at) tiles *= static_cast<double>(extent.size);
+  return tiles < (i64{1} << 31);
+}
+
 std::optional<Problem> make_problem(const GroupContext& context, const GemmConfig& c) {
-  if (!has_kernel(context, c)) return std::nullopt;
+  if (!has_kernel(context, c) || !is_countable(c)) return std::nullopt;
   const Mapper mapper(context, c);
   const auto a = mapper.map(c.a, c.m, false);
   const auto b = mapper.map(c.b, c.n, false);

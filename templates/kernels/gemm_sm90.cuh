@@ -67,7 +67,7 @@ CATENARY_DEVICE u32 turn_barrier(u32 smem, u32 warpgroup) {
 
 // How many tiles this launch has room for, those of one cluster counted once.
 template <GemmSm90Config kConfig, class P>
-CATENARY_DEVICE i64 tile_count(const P& params) {
+CATENARY_DEVICE u32 tile_count(const P& params) {
   const i64 m = extent_at_launch(kConfig.m, params);
   const i64 n = extent_at_launch(kConfig.n, params);
   i64 count = (m + kConfig.raster_m() - 1) / kConfig.raster_m();
@@ -77,7 +77,7 @@ CATENARY_DEVICE i64 tile_count(const P& params) {
   for (int d = kMaxDims - kConfig.batch_rank; d < kMaxDims; ++d) {
     count *= extent_at_launch(kConfig.batch.at[d], params);
   }
-  return count;
+  return static_cast<u32>(count);
 }
 
 // A tile's steps along K: [begin, end), all outer steps counted.
@@ -101,10 +101,10 @@ CATENARY_DEVICE StepRange step_range(const TileWork& work) {
 // The live tiles of this cluster, one after the other: `act` gets each with its steps.
 template <GemmSm90Config kConfig, class P, class Act>
 CATENARY_DEVICE void for_each_tile(const P& params, Act act) {
-  const i64 count = tile_count<kConfig>(params);
-  const i64 stride = gridDim.x / kConfig.cluster;
+  const u32 count = tile_count<kConfig>(params);
+  const u32 stride = gridDim.x / kConfig.cluster;
 #pragma unroll 1
-  for (i64 index = blockIdx.x / kConfig.cluster; index < count; index += stride) {
+  for (u32 index = blockIdx.x / kConfig.cluster; index < count; index += stride) {
     const TileWork work = find_tile<kConfig>(params, index);
     if (work.live) act(work, step_range<kConfig>(work));
   }

@@ -65,6 +65,7 @@ Expected<SimulatedChain> SimulatedChain::make(const std::string& text,
 Error SimulatedChain::compile() {
   Expected<Target> target = find_target(options_.target);
   if (!target) return target.takeError();
+  if (options_.sm_count != 0) target->sm_count = options_.sm_count;
   Expected<Plan> plan = make_plan(chain_, *target, options_.plan);
   if (!plan) return plan.takeError();
   plan_ = std::move(*plan);
