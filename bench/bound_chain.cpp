@@ -75,7 +75,7 @@ std::string config_text(const Plan& plan) {
 std::string_view plan_family(const Plan& plan) {
   const auto& kernels = plan.buckets.front().kernels;
   for (const KernelPlan& kernel : kernels) {
-    if (std::holds_alternative<GemmConfig>(kernel.config)) return family_text(kernel.family);
+    if (!kernel.tiles.empty()) return family_text(kernel.family);
   }
   return kernels.empty() ? "" : family_text(kernels.front().family);
 }
