@@ -49,7 +49,7 @@ constexpr double kEpilogueClocksPerSum = 0.08;
 double wgmma_efficiency(int n) {
   const double clocks = n / 2.0;
   const double reads = (2048 + 32.0 * n) / 128;
-  return 0.80 * std::min(1.0, clocks / reads);
+  return 0.80 * std::min(1.0, 0.9 * clocks / reads);
 }
 
 int accumulators(const GemmSm90Config& c) {

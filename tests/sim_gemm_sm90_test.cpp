@@ -153,14 +153,14 @@ TEST_CASE("a symbol as rows, columns and terms") {
       "chain a[M in 0..700](input x: bf16[M, 72], weight w: bf16[136, 72]) {\n"
       "  y = contract \"mk,nk->mn\"(x, w)\n  return y: bf16 }";
   const std::string columns =
-      "chain a[M in 600..900](input x: f16[200, 72], input z: f16[M, 72]) {\n"
+      "chain a[M in 0..900](input x: f16[200, 72], input z: f16[M, 72]) {\n"
       "  y = contract \"nk,mk->nm\"(x, z)\n  return y: f16 strides[901, 1] align 2 }";
   const std::string terms =
       "chain a[M in 0..700](input x: f16[M, 136], input z: f16[M, 264]) {\n"
       "  y = contract \"tm,tn->mn\"(x, z)\n  return y: f32 }";
-  for (i64 symbol : {513, 700}) cases.push_back({"rows", rows, "128x128p2", symbol});
-  for (i64 symbol : {600, 833}) cases.push_back({"columns", columns, "128x128p2c2", symbol});
-  for (i64 symbol : {520, 640}) cases.push_back({"terms", terms, "128x256g2", symbol});
+  for (i64 symbol : {0, 1, 513, 700}) cases.push_back({"rows", rows, "128x128p2", symbol});
+  for (i64 symbol : {0, 600, 833}) cases.push_back({"columns", columns, "128x128p2c2", symbol});
+  for (i64 symbol : {0, 7, 520, 640}) cases.push_back({"terms", terms, "128x256g2", symbol});
   run_all(cases);
 }
 

@@ -361,7 +361,8 @@ CATENARY_DEVICE void make_barriers(const P& params, u32 smem) {
   mbarrier_init(turn_barrier<kConfig>(smem, 0), 4);
   mbarrier_init(turn_barrier<kConfig>(smem, 1), 4);
   fence_mbarrier_init();
-  if (extent_at_launch(kConfig.k, params) > 0) {  // else a map may be empty
+  // Without tiles or terms a map may be empty.
+  if (tile_count<kConfig>(params) > 0 && extent_at_launch(kConfig.k, params) > 0) {
     prefetch_tensor_map(params.map[kConfig.a.map]);
     prefetch_tensor_map(params.map[kConfig.b.map]);
     if constexpr (kConfig.gated) prefetch_tensor_map(params.map[kConfig.b2.map]);

@@ -51,16 +51,16 @@ template <MappedMatrix kMatrix, bool kMulticast, class P>
 CATENARY_DEVICE void load_box(const P& params, const TileWork& work, i32 row, i32 k, i32 outer,
                               u32 to, u32 full) {
   constexpr i32 kRank = kMatrix.rank();
-  i32 corner[kRank];
-  corner[0] = kMatrix.k_major ? k : row;
-  corner[1] = kMatrix.k_major ? row : k;
-  if constexpr (kRank > 2) corner[2] = walk_coordinate<kMatrix.walk2>(work, outer);
-  if constexpr (kRank > 3) corner[3] = walk_coordinate<kMatrix.walk3>(work, outer);
-  if constexpr (kRank > 4) corner[4] = walk_coordinate<kMatrix.walk4>(work, outer);
+  i32 place[kRank];
+  place[0] = kMatrix.k_major ? k : row;
+  place[1] = kMatrix.k_major ? row : k;
+  if constexpr (kRank > 2) place[2] = walk_coordinate<kMatrix.walk2>(work, outer);
+  if constexpr (kRank > 3) place[3] = walk_coordinate<kMatrix.walk3>(work, outer);
+  if constexpr (kRank > 4) place[4] = walk_coordinate<kMatrix.walk4>(work, outer);
   if constexpr (kMulticast) {
-    tensor_load_multicast(to, params.map[kMatrix.map], corner, full, 3);
+    tensor_load_multicast(to, params.map[kMatrix.map], place, full, 3);
   } else {
-    tensor_load(to, params.map[kMatrix.map], corner, full);
+    tensor_load(to, params.map[kMatrix.map], place, full);
   }
 }
 

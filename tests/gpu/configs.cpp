@@ -7,6 +7,7 @@
 #include <mutex>
 #include <thread>
 
+#include "compiler/gemm_sm90_tiles.h"
 #include "ir/random_chain.h"
 #include "ir/text.h"
 #include "tests/gpu/run_case.h"
@@ -73,6 +74,11 @@ void count_facts(const PreparedCase& prepared, Tally& tally) {
   for (const PlanBucket& bucket : prepared.compiled->plan.buckets) {
     for (const KernelPlan& kernel : bucket.kernels) {
       ++tally.families[std::string(family_text(kernel.family))];
+      if (const auto* gemm = std::get_if<GemmSm90Config>(&kernel.config)) {
+        ++tally.dtypes[gemm->math == MathMode::kBF16 ? "gemm bf16" : "gemm f16"];
+        if (gemm->gated) ++tally.options["gated pair"];
+        ++tally.options[fmt::format("tile {}", tile_name(*gemm))];
+      }
       if (const auto* gemm = std::get_if<GemmConfig>(&kernel.config)) {
         constexpr const char* kMath[] = {"gemm bf16", "gemm f16", "gemm tf32", "gemm f32"};
         ++tally.dtypes[kMath[static_cast<int>(gemm->math)]];
