@@ -92,6 +92,7 @@ Expected<LaunchRow> measure(const Session& session, RandomPool& pool, const char
   if (!tensors) return tensors.takeError();
   PlanOptions options;
   options.split_k = 1;
+  options.force_tile = "64x64x64w2x2s4";  // a kernel without tensor maps
   auto bound = BoundChain::make(session, *verified, options, *tensors, 1);
   if (!bound) return bound.takeError();
   Expected<BareLaunch> bare = BareLaunch::make(session, (*bound)->compiled(), *tensors);

@@ -1,34 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tuning by hand: every candidate of compiler/gemm_tiles.h for one case, compiled in parallel,
-// checked like any result, timed in one contest.
+// Tuning by hand: every tile that the planner considers for one case, compiled in parallel, checked
+// like any result, timed in one contest.
 #include <algorithm>
 
 #include "bench/run_case.h"
-#include "compiler/gemm_tiles.h"
 #include "ir/parallel.h"
 
 namespace catenary::bench {
 namespace {
 
-// The problem behind a planned kernel: its config has every choice, and the tile is made anew.
-GemmProblem problem_of(const KernelPlan& kernel) {
-  GemmProblem problem;
-  problem.base = std::get<GemmConfig>(kernel.config);
-  problem.base.split_k = 1;
-  for (const Extent& extent : problem.base.batch.at) problem.batch *= extent.size;
-  problem.m = problem.base.m.size;
-  problem.n = problem.base.n.size;
-  problem.k = problem.base.k.size * problem.base.k_outer;
-  const i64 right = problem.base.sums() * std::max<i64>(problem.base.groups, 1) * problem.n;
-  problem.matrix_bytes =
-      problem.batch * (problem.m + right) * problem.k * problem.base.element_bytes();
-  problem.epilogue_bytes = std::max<i64>(kernel.predicted.bytes - problem.matrix_bytes, 0);
-  return problem;
-}
-
 const KernelPlan* first_gemm(const Plan& plan) {
   for (const KernelPlan& kernel : plan.buckets.front().kernels) {
-    if (std::holds_alternative<GemmConfig>(kernel.config)) return &kernel;
+    if (!kernel.tiles.empty()) return &kernel;
   }
   return nullptr;
 }
@@ -84,19 +67,16 @@ Expected<std::vector<Attempt>> list_attempts(const Session& session, const CaseS
   std::vector<Attempt> attempts;
   const KernelPlan* chosen = first_gemm(*plan);
   if (chosen == nullptr) return attempts;
-  const GemmConfig& config = std::get<GemmConfig>(chosen->config);
-  for (const GemmCandidate& candidate :
-       rank_gemm_candidates(problem_of(*chosen), session.info().target, open)) {
+  for (const TileOption& tile : chosen->tiles) {
     Attempt attempt;
-    attempt.row.tile = tile_name(candidate.config);
-    attempt.row.split_k = candidate.config.split_k;
-    attempt.row.predicted_us = candidate.predicted.us;
-    attempt.row.note = candidate.rejected;
-    attempt.row.chosen =
-        attempt.row.tile == tile_name(config) && candidate.config.split_k == config.split_k;
+    attempt.row.tile = tile.name;
+    attempt.row.split_k = tile.split_k;
+    attempt.row.predicted_us = tile.us;
+    attempt.row.note = tile.rejected;
+    attempt.row.chosen = tile.chosen;
     attempt.options = open;
-    attempt.options.force_tile = attempt.row.tile;
-    attempt.options.split_k = candidate.config.split_k;
+    attempt.options.force_tile = tile.name;
+    attempt.options.split_k = tile.split_k;
     attempts.push_back(std::move(attempt));
   }
   return attempts;

@@ -48,6 +48,12 @@ FamilyText family_parts(const KernelPlan& kernel, const SkinnyConfig& c) {
           "skinny<kConfig, Epilogue>"};
 }
 
+FamilyText family_parts(const KernelPlan& kernel, const GemmSm90Config& c) {
+  const ProgramText text{"Epilogue", c.vec, partial_rows(c.n, c.vec), c.sums()};
+  return {"gemm_sm90", "GemmSm90Config", cpp_text(c), emit_store_program(kernel.program, text),
+          "gemm_sm90<kConfig, Epilogue>"};
+}
+
 std::string comment_lines(const std::string& text) {
   std::string out;
   llvm::SmallVector<llvm::StringRef, 16> lines;
@@ -70,11 +76,22 @@ std::string banner(const VerifiedChain& chain, const Plan& plan, const KernelPla
     out +=
         fmt::format("//   slot {}: {} '{}'\n", i, kKinds[static_cast<int>(slot.kind)], slot.name);
   }
+  for (size_t i = 0; i < kernel.maps.size(); ++i) {
+    out += fmt::format("//   map {}: {}\n", i, map_text(kernel, kernel.maps[i]));
+  }
   out += fmt::format(
       "// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr "
       "-gencode=arch={},code={} -I<catenary>/templates -cubin {}.cu\n",
       "compute_" + plan.target.arch.substr(3), plan.target.arch, kernel.symbol);
   return out;
+}
+
+// The arguments of Params.
+std::string params_text(const KernelPlan& kernel) {
+  std::string text =
+      fmt::format("{}, {}", std::max<size_t>(kernel.slots.size(), 1), kernel.scalars.size());
+  if (!kernel.maps.empty()) text += fmt::format(", {}", kernel.maps.size());
+  return text;
 }
 
 }  // namespace
@@ -90,14 +107,13 @@ KernelSource emit(const VerifiedChain& chain, const Plan& plan, const KernelPlan
       "namespace {{\n"
       "using namespace catenary;\n"
       "constexpr {} kConfig{{\n{}\n}};\n"
-      "using P = Params<{}, {}>;\n"
+      "using P = Params<{}>;\n"
       "{}"
       "}}  // namespace\n"
       "extern \"C\" __global__ void __launch_bounds__({}, {})\n"
       "{}(const __grid_constant__ P p) {{ {}(p); }}\n",
-      parts.header, parts.type, parts.config, std::max<size_t>(kernel.slots.size(), 1),
-      kernel.scalars.size(), parts.programs, kernel.threads, kernel.min_ctas, kernel.symbol,
-      parts.call);
+      parts.header, parts.type, parts.config, params_text(kernel), parts.programs, kernel.threads,
+      kernel.min_ctas, kernel.symbol, parts.call);
   return source;
 }
 

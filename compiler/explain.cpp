@@ -206,6 +206,9 @@ class Explainer {
       out += fmt::format("  {:<{}}{}\n", fmt::format("slot {}", s), kMargin - 2,
                          slot_text(k.slots[s]));
     }
+    for (size_t m = 0; m < k.maps.size(); ++m) {
+      line(out, fmt::format("map {}", m), map_text(k, k.maps[m]));
+    }
     for (size_t s = 0; s < k.scalars.size(); ++s) {
       line(out, fmt::format("scalar {}", s), scalar_name(k.scalars[s]));
     }

@@ -30,6 +30,10 @@ struct GemmProblem {
   double epilogue_flops = 0;  // elementwise work over all of D
 };
 
+struct GemmAxes;
+struct GroupContext;
+GemmProblem make_gemm_problem(const GroupContext& context, const GemmAxes& axes);
+
 struct GemmCandidate {
   GemmConfig config;
   int min_ctas = 1;       // CTAs per SM that registers and shared memory allow

@@ -29,25 +29,6 @@ std::vector<std::pair<i64, i64>> bucket_ranges(const VerifiedChain& chain) {
   return ranges;
 }
 
-// The fastest of the families that can: `gemm_sm80` always, `skinny` for few rows.
-Error plan_contraction(const GroupContext& context, std::vector<KernelPlan>& kernels) {
-  const i64 workspace_before = context.workspace_bytes;
-  std::vector<KernelPlan> gemm;
-  Error gemm_error = plan_gemm_sm80(context, gemm);
-  const i64 workspace_after = context.workspace_bytes;
-  context.workspace_bytes = workspace_before;
-  Expected<bool> taken = plan_skinny(context, gemm_error ? nullptr : &gemm.front(), kernels);
-  if (!taken) return llvm::joinErrors(std::move(gemm_error), taken.takeError());
-  if (*taken) {
-    llvm::consumeError(std::move(gemm_error));
-    return Error::success();
-  }
-  if (gemm_error) return gemm_error;
-  context.workspace_bytes = workspace_after;
-  for (KernelPlan& kernel : gemm) kernels.push_back(std::move(kernel));
-  return Error::success();
-}
-
 Error plan_group(const GroupContext& context, std::vector<KernelPlan>& kernels) {
   switch (context.group.anchor) {
     case FusionGroup::Anchor::kNone:
@@ -147,11 +128,14 @@ void sum_up(const VerifiedChain& chain, Plan& plan, const FusionPlan& fusion) {
   plan.unfused_bytes = bytes_moved(chain, unfused);
   plan.unfused_kernels = static_cast<int>(unfused.groups.size());
   for (const KernelPlan& kernel : plan.buckets.back().kernels) {
-    const auto* gemm = std::get_if<GemmConfig>(&kernel.config);
-    const auto* skinny = std::get_if<SkinnyConfig>(&kernel.config);
-    const double tflops = gemm != nullptr     ? math_tflops(plan.target, gemm->math)
-                          : skinny != nullptr ? math_tflops(plan.target, skinny->math)
-                                              : plan.target.f32_tflops;
+    double tflops = plan.target.f32_tflops;
+    if (const auto* gemm = std::get_if<GemmConfig>(&kernel.config)) {
+      tflops = math_tflops(plan.target, gemm->math);
+    } else if (const auto* gemm = std::get_if<GemmSm90Config>(&kernel.config)) {
+      tflops = math_tflops(plan.target, gemm->math);
+    } else if (const auto* skinny = std::get_if<SkinnyConfig>(&kernel.config)) {
+      tflops = math_tflops(plan.target, skinny->math);
+    }
     plan.roofline_us += std::max(kernel.predicted.bytes / (plan.target.dram_gbs * 1e3),
                                  kernel.predicted.flops / (tflops * 1e6));
   }
@@ -169,6 +153,8 @@ std::string_view family_text(Family family) {
       return "gemm_sm80";
     case Family::kSkinny:
       return "skinny";
+    case Family::kGemmSm90:
+      return "gemm_sm90";
   }
   return "";
 }

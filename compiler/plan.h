@@ -13,7 +13,7 @@
 
 namespace catenary {
 
-enum class Family : u8 { kPointwise, kReduce, kGemmSm80, kSkinny };
+enum class Family : u8 { kPointwise, kReduce, kGemmSm80, kGemmSm90, kSkinny };
 std::string_view family_text(Family family);
 
 // One line of a kernel's elementwise program. Programs are straight-line SSA: `args` index earlier
@@ -51,16 +51,38 @@ struct SlotBinding {
   i64 bytes = 0;             // span in memory; 0: never touched
 };
 
+// A tensor map that the kernel takes (Params::map): the memory behind a slot as a tensor, and the
+// box of it that one copy moves. Innermost dimension first; elements along it are neighbours. The
+// runtime encodes it at each launch, when address and symbol are known.
+struct MapBinding {
+  struct Dimension {
+    Extent size;
+    i64 stride = 0;  // bytes; of the innermost dimension: one element
+    i32 box = 1;
+    bool operator==(const Dimension&) const = default;
+  };
+  int slot = 0;
+  DType dtype = DType::kBF16;
+  llvm::SmallVector<Dimension, 5> dims;
+  Swizzle swizzle = Swizzle::kNone;
+};
+
+// Why the hardware cannot take the map, or its slot may not be aligned enough; empty: it can.
+std::string map_problem(const MapBinding& map, const SlotBinding& slot);
+
 // CTAs of one launch: fixed * (ceil(size / block) + extra), where size is `size`, or symbol * scale
-// when scale is not 0. Zero means that there is nothing to launch.
+// when scale is not 0; at most `limit`, if that is not 0. Zero means that there is nothing to
+// launch.
 struct GridRule {
   i64 fixed = 1;
   i64 size = 1;
   i64 scale = 0;
   i64 block = 1;
   i64 extra = 0;
+  i64 limit = 0;
   i64 ctas(i64 symbol) const {
-    return fixed * (ceil_div(scale == 0 ? size : symbol * scale, block) + extra);
+    const i64 wanted = fixed * (ceil_div(scale == 0 ? size : symbol * scale, block) + extra);
+    return limit > 0 && wanted > limit ? limit : wanted;
   }
 };
 
@@ -83,7 +105,17 @@ struct RunnerUp {
   std::string rejected;  // why it cannot run; empty: it was only slower
 };
 
-using KernelConfig = std::variant<PointwiseConfig, ReduceConfig, GemmConfig, SkinnyConfig>;
+// A tile that the planner considered for a contraction, by the name that forces it.
+struct TileOption {
+  std::string name;
+  int split_k = 1;
+  double us = 0;         // predicted
+  std::string rejected;  // why it cannot run; empty: it can
+  bool chosen = false;
+};
+
+using KernelConfig =
+    std::variant<PointwiseConfig, ReduceConfig, GemmConfig, GemmSm90Config, SkinnyConfig>;
 
 struct KernelPlan {
   Family family = Family::kPointwise;
@@ -93,8 +125,10 @@ struct KernelPlan {
   llvm::SmallVector<int, 2> prologue_results;  // kReduce: lines of prologue that are summed
   Program program;                             // epilogue (or the whole of a pointwise kernel)
   std::vector<SlotBinding> slots;
+  std::vector<MapBinding> maps;
   llvm::SmallVector<int, 2> scalars;  // parameter positions behind Params::scalar
   GridRule grid;
+  int cluster = 1;  // CTAs of a cluster; divides the grid
   int threads = 0;
   i64 smem_bytes = 0;       // dynamic
   int min_ctas = 1;         // launch bounds
@@ -102,8 +136,12 @@ struct KernelPlan {
   std::string config_text;  // one line for people
   Prediction predicted;
   std::vector<RunnerUp> runner_ups;
-  std::vector<ValueId> values;  // IR values this kernel computes, ascending
+  std::vector<TileOption> tiles;  // of a contraction: all that were considered, of every family
+  std::vector<ValueId> values;    // IR values this kernel computes, ascending
 };
+
+// A map of the kernel for people: "'x' as 4096 x 2560 bf16 in boxes of 64 x 128".
+std::string map_text(const KernelPlan& kernel, const MapBinding& map);
 
 // Kernels for one range of the symbol (the whole range where there is none), in launch order.
 struct PlanBucket {

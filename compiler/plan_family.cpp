@@ -98,6 +98,10 @@ void keep_addressed_slots(KernelPlan& kernel) {
     users.append({&skinny->x.slot, &skinny->w.slot});
     if (skinny->gated) users.push_back(&skinny->w2.slot);
   }
+  if (auto* gemm = std::get_if<GemmSm90Config>(&kernel.config)) {
+    if (gemm->ragged != Ragged::kNone) users.push_back(&gemm->ends_slot);
+  }
+  for (MapBinding& map : kernel.maps) users.push_back(&map.slot);
   std::vector<SlotBinding> kept;
   llvm::SmallVector<std::pair<i32*, i32>, 16> renumbered;
   for (i32 slot = 0; slot < static_cast<i32>(kernel.slots.size()); ++slot) {

@@ -22,12 +22,18 @@ struct GroupContext {
 
 Error plan_pointwise(const GroupContext& context, std::vector<KernelPlan>& kernels);
 Error plan_reduce(const GroupContext& context, std::vector<KernelPlan>& kernels);
+// Chooses among the families below.
+Error plan_contraction(const GroupContext& context, std::vector<KernelPlan>& kernels);
 Error plan_gemm_sm80(const GroupContext& context, std::vector<KernelPlan>& kernels);
+// False, and no kernel: a rule of the family does not hold, or gemm_sm80 is predicted to be faster.
+// `tiles` gets the family's candidates either way.
+Expected<bool> plan_gemm_sm90(const GroupContext& context, std::vector<KernelPlan>& kernels,
+                              std::vector<TileOption>& tiles);
 
-// Appends nothing and returns false where the family does not fit the group, or is predicted to be
-// slower than `rival` (null: there is none).
+// Appends no kernel and returns false where the family does not fit the group, or is predicted to
+// be slower than `rival` (null: there is none). Appends its candidates to `tiles`.
 Expected<bool> plan_skinny(const GroupContext& context, const KernelPlan* rival,
-                           std::vector<KernelPlan>& kernels);
+                           std::vector<KernelPlan>& kernels, std::vector<TileOption>& tiles);
 
 // Appends every tensor of `program` as a column of steps to the axes; axis a walks the program's
 // dimension dim_of_axis[a] (-1: none). Returns the first column's number.

@@ -18,25 +18,6 @@ std::string candidate_text(const GemmCandidate& candidate) {
                      c.split_k > 1 ? fmt::format(", K split in {}", c.split_k) : "");
 }
 
-GemmProblem make_problem(const GroupContext& context, const GemmAxes& axes) {
-  GemmProblem problem;
-  problem.base = axes.config;
-  const GemmConfig& c = axes.config;
-  for (const Extent& extent : c.batch.at) problem.batch *= largest(extent, context.symbol_hi);
-  problem.m = largest(c.m, context.symbol_hi);
-  problem.n = largest(c.n, context.symbol_hi);
-  problem.k = largest(c.k, context.symbol_hi) * c.k_outer;
-  for (size_t i = 0; i < context.tensors.places.size(); ++i) {
-    const bool matrix = llvm::is_contained(context.tensors.matrices, static_cast<int>(i));
-    (matrix ? problem.matrix_bytes : problem.epilogue_bytes) +=
-        context.tensors.places[i].binding.bytes;
-  }
-  // A ragged reduction splits its terms over the groups.
-  if (c.ragged == Ragged::kTerms) problem.k = ceil_div(problem.k, std::max<i64>(c.groups, 1));
-  problem.epilogue_flops = program_flops(axes.program, problem.batch * problem.m * problem.n);
-  return problem;
-}
-
 GridRule grid_rule(const GemmConfig& c) {
   GridRule grid;
   grid.fixed = c.split_k * ceil_div(c.n.size, c.block_n);
@@ -53,6 +34,11 @@ void note_runner_ups(const std::vector<GemmCandidate>& ranked, size_t chosen, Ke
     if (i == chosen) continue;
     kernel.runner_ups.push_back(
         {candidate_text(ranked[i]), ranked[i].predicted.us, ranked[i].rejected});
+  }
+  for (size_t i = 0; i < ranked.size(); ++i) {
+    const GemmCandidate& tile = ranked[i];
+    kernel.tiles.push_back({tile_name(tile.config), tile.config.split_k, tile.predicted.us,
+                            tile.rejected, i == chosen});
   }
 }
 
@@ -78,10 +64,29 @@ Expected<size_t> choose(const GroupContext& context, const std::vector<GemmCandi
 
 }  // namespace
 
+GemmProblem make_gemm_problem(const GroupContext& context, const GemmAxes& axes) {
+  GemmProblem problem;
+  problem.base = axes.config;
+  const GemmConfig& c = axes.config;
+  for (const Extent& extent : c.batch.at) problem.batch *= largest(extent, context.symbol_hi);
+  problem.m = largest(c.m, context.symbol_hi);
+  problem.n = largest(c.n, context.symbol_hi);
+  problem.k = largest(c.k, context.symbol_hi) * c.k_outer;
+  for (size_t i = 0; i < context.tensors.places.size(); ++i) {
+    const bool matrix = llvm::is_contained(context.tensors.matrices, static_cast<int>(i));
+    (matrix ? problem.matrix_bytes : problem.epilogue_bytes) +=
+        context.tensors.places[i].binding.bytes;
+  }
+  // A ragged reduction splits its terms over the groups.
+  if (c.ragged == Ragged::kTerms) problem.k = ceil_div(problem.k, std::max<i64>(c.groups, 1));
+  problem.epilogue_flops = program_flops(axes.program, problem.batch * problem.m * problem.n);
+  return problem;
+}
+
 Error plan_gemm_sm80(const GroupContext& context, std::vector<KernelPlan>& kernels) {
   Expected<GemmAxes> axes = make_gemm_axes(context);
   if (!axes) return axes.takeError();
-  const GemmProblem problem = make_problem(context, *axes);
+  const GemmProblem problem = make_gemm_problem(context, *axes);
   const auto ranked = rank_gemm_candidates(problem, context.target, context.options);
   Expected<size_t> chosen = choose(context, ranked);
   if (!chosen) return chosen.takeError();

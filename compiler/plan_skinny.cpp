@@ -61,10 +61,12 @@ SkinnyProblem make_problem(const GroupContext& context, const GemmAxes& axes) {
 
 std::string candidate_text(const SkinnyCandidate& candidate) {
   const SkinnyConfig& c = candidate.config;
-  return fmt::format("{} rows of W, {} x {} warps, of K {} bytes per warp shared and {} in registers, {} KiB shared, {} CTAs per SM{}",
-                     c.rows(), c.warps_k, c.warps_n, c.shared_blocks * 128, c.register_blocks * 128,
-                     c.smem_bytes() / 1024, candidate.min_ctas,
-                     c.split_k > 1 ? fmt::format(", K split in {}", c.split_k) : "");
+  return fmt::format(
+      "{} rows of W, {} x {} warps, of K {} bytes per warp shared and {} in registers, {} KiB "
+      "shared, {} CTAs per SM{}",
+      c.rows(), c.warps_k, c.warps_n, c.shared_blocks * 128, c.register_blocks * 128,
+      c.smem_bytes() / 1024, candidate.min_ctas,
+      c.split_k > 1 ? fmt::format(", K split in {}", c.split_k) : "");
 }
 
 // Weights that the epilogue reads are asked for before the dependency wait too.
@@ -101,26 +103,32 @@ KernelPlan make_kernel(const GroupContext& context, const GemmAxes& axes,
 }  // namespace
 
 Expected<bool> plan_skinny(const GroupContext& context, const KernelPlan* rival,
-                           std::vector<KernelPlan>& kernels) {
+                           std::vector<KernelPlan>& kernels, std::vector<TileOption>& tiles) {
   Expected<GemmAxes> axes = make_gemm_axes(context);
   if (!axes) return axes.takeError();
   if (!suits(context, axes->config)) return false;
   const auto ranked =
       rank_skinny_candidates(make_problem(context, *axes), context.target, context.options);
+  for (const SkinnyCandidate& candidate : ranked) {
+    tiles.push_back(
+        {tile_name(candidate.config), candidate.config.split_k, candidate.predicted.us, ""});
+  }
   const auto chosen = llvm::find_if(ranked, [&](const SkinnyCandidate& candidate) {
     return !llvm::is_contained(context.options.rejected, candidate_text(candidate));
   });
-  if (chosen == ranked.end() ||
-      (rival != nullptr && chosen->predicted.us > rival->predicted.us)) {
+  if (chosen == ranked.end() || (rival != nullptr && chosen->predicted.us > rival->predicted.us)) {
     return false;
   }
+  tiles[static_cast<size_t>(chosen - ranked.begin())].chosen = true;
   KernelPlan kernel = make_kernel(context, *axes, *chosen);
   for (const SkinnyCandidate& other : ranked) {
     if (&other == &*chosen || kernel.runner_ups.size() == 2) continue;
     kernel.runner_ups.push_back({candidate_text(other), other.predicted.us, ""});
   }
   if (rival != nullptr) {
-    kernel.runner_ups.push_back({fmt::format("{}: {}", family_text(rival->family), rival->config_text), rival->predicted.us, ""});
+    kernel.runner_ups.push_back(
+        {fmt::format("{}: {}", family_text(rival->family), rival->config_text), rival->predicted.us,
+         ""});
   }
   const SkinnyConfig& c = chosen->config;
   finish_split(context, axes->program, {c.batch, c.batch_rank, c.m, c.n, c.split_k, c.sums()},

@@ -55,12 +55,13 @@ SkinnyConfig shaped(const SkinnyProblem& problem, Shape shape, int split) {
   const i64 most = ceil_div(ceil_div(c.blocks, split), c.warps_k);
   // Registers are free until X arrives, and what they hold leaves L1 to X: of 16 rows, with a
   // second or third block of eight in them, 6.5 and 5.6 us (K=4096 N=2048, overlapped).
-  const i64 registers = most < 4 || shape.warps_k == 16 ? 1 : c.columns == 8 ? 2 : 3;
+  const i64 registers = shape.warps_k == 16 ? 1 : most < 4 || c.columns == 8 ? 2 : 3;
   c.register_blocks = static_cast<i32>(std::min(most, registers));
   c.shared_blocks = static_cast<i32>(most) - c.register_blocks;
   // The same case, us: 4 rows 4.18 with two groups, 4.44 with four; 8 rows 4.85 and 4.48; one group
   // 4.55 with one row, where two are 4.01.
-  c.groups = c.shared_blocks == 0 ? 1 : problem.m <= 4 ? 2 : 4;
+  // Few bytes need no pacing, and a group's wait is a latency (N=K=512, 8 rows, plain: 3.9 us).
+  c.groups = c.shared_blocks < 3 ? 1 : problem.m <= 4 ? 2 : 4;
   const i64 part = c.columns > 8 ? 1 : shape.warps_k == 16 ? 2 : 4;
   c.x_parts = static_cast<i32>(ceil_div(most, part));
   return c;
@@ -151,9 +152,8 @@ std::vector<SkinnyCandidate> rank_skinny_candidates(const SkinnyProblem& problem
     SkinnyConfig forced = shaped(problem, kShapes[0], split);
     if (read_name(options.force_tile, forced)) add(forced);
   }
-  std::stable_sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) {
-    return a.predicted.us < b.predicted.us;
-  });
+  std::stable_sort(ranked.begin(), ranked.end(),
+                   [](const auto& a, const auto& b) { return a.predicted.us < b.predicted.us; });
   return ranked;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shapes of `skinny`: how many warps share K, how much of W waits where, and what that costs. Judged
-// by arithmetic that a reader can redo by hand (see skinny_tiles.cpp).
+// Shapes of `skinny`: how many warps share K, how much of W waits where, and what that costs.
+// Judged by arithmetic that a reader can redo by hand (see skinny_tiles.cpp).
 #pragma once
 
 #include <string>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A contraction whose K is split over CTAs: each split stores f32 partial sums to the workspace, and
-// a `reduce` kernel adds them in ascending order and runs the epilogue. Knows no family.
+// A contraction whose K is split over CTAs: each split stores f32 partial sums to the workspace,
+// and a `reduce` kernel adds them in ascending order and runs the epilogue. Knows no family.
 #pragma once
 
 #include "compiler/plan_family.h"

@@ -192,4 +192,36 @@ std::string cpp_text(const SkinnyConfig& c) {
   return fields.str();
 }
 
+std::string cpp_text(const MappedMatrix& m) {
+  const MappedMatrix d;
+  Fields fields;
+  fields.add("map", m.map, -1).add("k_major", m.k_major, d.k_major);
+  fields.add("weight", m.weight, d.weight).add("walk2", m.walk2, d.walk2);
+  fields.add("walk3", m.walk3, d.walk3).add("walk4", m.walk4, d.walk4);
+  return braces(fields);
+}
+
+std::string cpp_text(const GemmSm90Config& c) {
+  const GemmSm90Config d;
+  Fields fields;
+  fields.line().add("math", c.math, static_cast<MathMode>(255)).add("batch", c.batch, d.batch);
+  fields.add("batch_rank", c.batch_rank, d.batch_rank);
+  fields.line().add("m", c.m, Extent(-1)).add("n", c.n, Extent(-1)).add("k", c.k, Extent(-1));
+  fields.add("k_outer", c.k_outer, d.k_outer);
+  fields.line().add("a", c.a, MappedMatrix{.map = -1});
+  fields.line().add("b", c.b, MappedMatrix{.map = -1});
+  if (c.gated) fields.line().add("b2", c.b2, MappedMatrix{.map = -1});
+  if (c.gated) fields.add("gated", c.gated, false);
+  fields.line().add("ping_pong", c.ping_pong, d.ping_pong);
+  fields.add("block_m", c.block_m, -1).add("block_n", c.block_n, -1);
+  fields.add("consumers", c.consumers, -1).add("stages", c.stages, -1);
+  fields.add("cluster", c.cluster, d.cluster);
+  fields.line().add("split_k", c.split_k, -1).add("raster", c.raster, -1).add("vec", c.vec, -1);
+  if (c.ragged != Ragged::kNone) {
+    fields.line().add("ragged", c.ragged, Ragged::kNone).add("ends_slot", c.ends_slot, -1);
+    fields.add("groups", c.groups, i64{-1});
+  }
+  return fields.str();
+}
+
 }  // namespace catenary

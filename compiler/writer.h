@@ -22,5 +22,7 @@ std::string cpp_text(const PointwiseConfig& config);
 std::string cpp_text(const ReduceConfig& config);
 std::string cpp_text(const GemmConfig& config);
 std::string cpp_text(const SkinnyConfig& config);
+std::string cpp_text(const MappedMatrix& matrix);
+std::string cpp_text(const GemmSm90Config& config);
 
 }  // namespace catenary

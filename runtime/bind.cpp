@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "runtime/executable.h"
-#include "shared/params.h"
 
 namespace catenary {
 namespace {
@@ -16,6 +15,20 @@ int rank_among(const VerifiedChain& chain, int position, bool scalars) {
     count += (chain.value(chain.parameters()[i]).role == Role::kScalar) == scalars;
   }
   return count;
+}
+
+sim::Number number_of(DType dtype) {
+  switch (dtype) {
+    case DType::kBF16:
+      return sim::Number::kBF16;
+    case DType::kF16:
+      return sim::Number::kF16;
+    case DType::kF32:
+      return sim::Number::kF32;
+    case DType::kI32:
+      return sim::Number::kU32;
+  }
+  return sim::Number::kF32;
 }
 
 }  // namespace
@@ -37,6 +50,32 @@ ByteSpan byte_span(const TensorType& type) {
   }
   if (empty) span.fixed = 0;
   return span;
+}
+
+BoundMap bind_map(const MapBinding& map) {
+  BoundMap bound;
+  bound.slot = static_cast<size_t>(map.slot);
+  sim::TensorMapSpec& spec = bound.spec;
+  spec.number = number_of(map.dtype);
+  spec.rank = static_cast<u32>(map.dims.size());
+  spec.swizzle = static_cast<sim::Swizzle>(map.swizzle);
+  for (u32 d = 0; d < spec.rank; ++d) {
+    bound.sizes[d] = map.dims[d].size;
+    spec.box[d] = static_cast<u32>(map.dims[d].box);
+    if (d > 0) spec.strides[d - 1] = static_cast<u64>(map.dims[d].stride);
+  }
+  return bound;
+}
+
+std::optional<sim::TensorMapSpec> BoundMap::at(u64 base, i64 symbol) const {
+  sim::TensorMapSpec result = spec;
+  result.base = base;
+  for (u32 d = 0; d < spec.rank; ++d) {
+    const i64 size = sizes[d].scale == 0 ? sizes[d].size : symbol * sizes[d].scale;
+    if (size == 0) return std::nullopt;
+    result.sizes[d] = static_cast<u64>(size);
+  }
+  return result;
 }
 
 Error Executable::State::bind_tensors() {
@@ -71,10 +110,13 @@ Expected<BoundKernel> Executable::State::bind_kernel(const KernelPlan& plan,
   kernel.grid = plan.grid;
   kernel.threads = static_cast<unsigned>(plan.threads);
   kernel.smem_bytes = static_cast<unsigned>(plan.smem_bytes);
+  kernel.cluster = static_cast<unsigned>(plan.cluster);
   kernel.pointers = std::max<size_t>(plan.slots.size(), 1);
-  const i64 bytes =
-      params_bytes(static_cast<i64>(kernel.pointers), static_cast<i64>(plan.scalars.size()));
-  if (bytes > kMaxParameterBytes) {
+  for (const MapBinding& map : plan.maps) kernel.maps.push_back(bind_map(map));
+  for (int position : plan.scalars) {
+    kernel.scalars.push_back(rank_among(compiled->chain, position, true));
+  }
+  if (const i64 bytes = kernel.parameter_bytes(); bytes > kMaxParameterBytes) {
     return make_error(ErrorCode::kResourceLimit,
                       "kernel {} takes {} bytes of parameters ({} pointers, {} scalars), and a "
                       "launch takes at most {}: split the chain",
@@ -98,9 +140,6 @@ Expected<BoundKernel> Executable::State::bind_kernel(const KernelPlan& plan,
       tensor.align = std::max(tensor.align, slot.align);
     }
     kernel.slots.push_back(bound);
-  }
-  for (int position : plan.scalars) {
-    kernel.scalars.push_back(rank_among(compiled->chain, position, true));
   }
   return kernel;
 }

@@ -7,8 +7,6 @@
 #include <cstdint>
 #include <cstring>
 
-#include "shared/params.h"
-
 namespace catenary {
 namespace {
 
@@ -180,8 +178,7 @@ Error Executable::State::overlapping(int a, int b) const {
 cuda::SimulatedLaunch Executable::State::describe(const BoundKernel& kernel, Edge edge,
                                                   const LaunchArguments& arguments) const {
   cuda::SimulatedLaunch facts;
-  facts.parameter_bytes = static_cast<size_t>(
-      params_bytes(static_cast<i64>(kernel.pointers), static_cast<i64>(kernel.scalars.size())));
+  facts.parameter_bytes = static_cast<size_t>(kernel.parameter_bytes());
   facts.first_of_chain = edge.first;
   for (const BoundSlot& slot : kernel.slots) {
     sim::Region region;
@@ -206,24 +203,43 @@ cuda::SimulatedLaunch Executable::State::describe(const BoundKernel& kernel, Edg
   return facts;
 }
 
+Error Executable::State::encode_maps(const BoundKernel& kernel, i64 symbol, const u64* pointers,
+                                     unsigned char* image) const {
+  for (size_t i = 0; i < kernel.maps.size(); ++i) {
+    TensorMap map = {};
+    if (const auto spec = kernel.maps[i].at(pointers[kernel.maps[i].slot], symbol)) {
+      Expected<TensorMap> encoded = encode(*driver, *spec);
+      if (!encoded) return encoded.takeError();
+      map = *encoded;
+    }
+    std::memcpy(image + i * sizeof map, &map, sizeof map);
+  }
+  return Error::success();
+}
+
 Error Executable::State::launch_kernel(const BoundKernel& kernel, i64 ctas, Edge edge,
                                        const LaunchArguments& arguments) const {
-  // Params<pointers, scalars> of templates/shared/params.h: 8-byte words, then floats.
-  u64 image[kMaxParameterBytes / 8];
-  image[0] = 0;
+  // Params<pointers, scalars, maps> of templates/shared/params.h: maps, 8-byte words, floats.
+  alignas(TensorMap) u64 image[kMaxParameterBytes / 8];
+  u64* words = image + kernel.maps.size() * sizeof(TensorMap) / 8;
+  words[0] = 0;
   for (size_t i = 0; i < kernel.slots.size(); ++i) {
     const BoundSlot& slot = kernel.slots[i];
     const void* base = slot.tensor < 0 ? arguments.workspace : arguments.tensors[slot.tensor];
-    image[i] = reinterpret_cast<std::uintptr_t>(base) + slot.offset;
+    words[i] = reinterpret_cast<std::uintptr_t>(base) + slot.offset;
   }
-  image[kernel.pointers] = static_cast<u64>(arguments.symbol);
-  auto* floats = reinterpret_cast<unsigned char*>(image + kernel.pointers + 1);
+  if (!kernel.maps.empty()) {
+    auto* front = reinterpret_cast<unsigned char*>(image);
+    if (Error error = encode_maps(kernel, arguments.symbol, words, front)) return error;
+  }
+  words[kernel.pointers] = static_cast<u64>(arguments.symbol);
+  auto* floats = reinterpret_cast<unsigned char*>(words + kernel.pointers + 1);
   std::memset(floats, 0, 8);
   for (size_t i = 0; i < kernel.scalars.size(); ++i) {
     std::memcpy(floats + 4 * i, &arguments.scalars[kernel.scalars[i]], 4);
   }
 
-  cuda::LaunchAttribute attributes[2];
+  cuda::LaunchAttribute attributes[3];
   cuda::LaunchConfig config{};
   config.grid_x = static_cast<unsigned>(ctas);
   config.grid_y = config.grid_z = config.block_y = config.block_z = 1;
@@ -235,6 +251,11 @@ Error Executable::State::launch_kernel(const BoundKernel& kernel, i64 ctas, Edge
     cuda::LaunchAttribute& attribute = attributes[config.num_attributes++] = {};
     attribute.id = cuda::kAttributeProgrammaticStreamSerialization;
     attribute.value.programmatic_stream_serialization_allowed = 1;
+  }
+  if (kernel.cluster > 1) {
+    cuda::LaunchAttribute& attribute = attributes[config.num_attributes++] = {};
+    attribute.id = cuda::kAttributeClusterDimension;
+    attribute.value.cluster = {kernel.cluster, 1, 1};
   }
   cuda::SimulatedLaunch facts;
   if (driver->simulated()) {

@@ -4,11 +4,14 @@
 // launches it).
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "runtime/engine.h"
 #include "runtime/loaded_kernel.h"
 #include "runtime/simulated_launch.h"
+#include "runtime/tensor_map.h"
+#include "shared/params.h"
 
 namespace catenary {
 
@@ -47,17 +50,33 @@ struct BoundSlot {
   i64 offset = 0;
 };
 
+// A tensor map as far as it is known before a launch.
+struct BoundMap {
+  size_t slot = 0;
+  sim::TensorMapSpec spec;  // but for the base and symbolic sizes
+  Extent sizes[sim::kMaxRank] = {};
+  // Nothing: the tensor has no elements, and no copy takes the map.
+  std::optional<sim::TensorMapSpec> at(u64 base, i64 symbol) const;
+};
+BoundMap bind_map(const MapBinding& map);
+
 struct BoundKernel {
   std::shared_ptr<const LoadedKernel> loaded;
   cuda::Function function = nullptr;
   GridRule grid;
   unsigned threads = 0;
   unsigned smem_bytes = 0;
+  unsigned cluster = 1;  // CTAs
   size_t pointers = 0;   // of Params: at least one
   bool overlap = false;  // may start before the kernel before it has ended
   std::vector<BoundSlot> slots;
+  std::vector<BoundMap> maps;
   std::vector<int> scalars;  // numbers among the chain's scalars
   std::string symbol;
+  i64 parameter_bytes() const {
+    return params_bytes(static_cast<i64>(pointers), static_cast<i64>(scalars.size()),
+                        static_cast<i64>(maps.size()));
+  }
 };
 
 struct BoundBucket {
@@ -93,6 +112,9 @@ struct Executable::State {
     bool first = false;    // of the chain's kernels
     bool overlap = false;  // may start before the kernel before has ended
   };
+  // Writes the maps to the front of a parameter image whose pointers are at `pointers`.
+  Error encode_maps(const BoundKernel& kernel, i64 symbol, const u64* pointers,
+                    unsigned char* image) const;
   Error launch_kernel(const BoundKernel& kernel, i64 ctas, Edge edge,
                       const LaunchArguments& arguments) const;
   // For the simulator alone; allocates.

@@ -14,6 +14,7 @@
 
 #include "runtime/engine.h"
 #include "shared/params.h"
+#include "simulator/tensor_map.h"
 #include "tests/support/affine_chain.h"
 #include "tests/support/fake_driver.h"
 
@@ -119,6 +120,85 @@ TEST_CASE("kernels are launched in order with the planned bytes") {
   CHECK(second.ptr[1] == arguments.b);
   CHECK(second.ptr[2] == arguments.y);
   CHECK(second.symbol == 9);
+}
+
+// The large bucket's kernel with a map of x (M rows of 8 columns) in front of its parameters.
+std::shared_ptr<CompiledChain> mapped_chain() {
+  auto compiled = affine_compiled();
+  KernelPlan& plan = compiled->plan.buckets[1].kernels[0];
+  MapBinding map;
+  map.slot = 0;
+  map.dtype = DType::kF32;
+  map.dims = {{Extent(kAffineColumns), 4, 8}, {Extent(kAffineMaxRows, 1), kAffineColumns * 4, 16}};
+  CHECK(map_problem(map, plan.slots[0]) == "");
+  plan.maps = {map};
+  plan.cluster = 2;
+  plan.grid.limit = 48;
+  return compiled;
+}
+
+TEST_CASE("tensor maps are encoded at each launch and stand in front of the pointers") {
+  Loaded loaded;
+  const auto executable = llvm::cantFail(loaded.engine.load(mapped_chain(), 0));
+  fake().image_bytes = sizeof(Params<3, 0, 1>);
+  for (i64 symbol : {17, 64}) {
+    Arguments arguments(symbol);
+    fake().launches.clear();
+    llvm::cantFail(executable->launch(arguments.launch));
+    REQUIRE(fake().launches.size() == 1);
+    const FakeLaunch& launch = fake().launches[0];
+    CHECK(launch.cluster == 2);
+    CHECK(launch.grid == std::min<i64>(symbol, 48));
+    const auto image = image_as<Params<3, 0, 1>>(launch);
+    CHECK(image.ptr[0] == arguments.x);
+    CHECK(image.ptr[2] == arguments.y);
+    CHECK(image.symbol == symbol);
+    const auto spec = sim::decode_tensor_map(image.map[0]);
+    REQUIRE(spec.has_value());
+    CHECK(spec->base == reinterpret_cast<u64>(arguments.x));
+    CHECK(spec->sizes[0] == kAffineColumns);
+    CHECK(spec->sizes[1] == static_cast<u64>(symbol));
+    CHECK(spec->strides[0] == kAffineColumns * 4);
+    CHECK(spec->box[1] == 16);
+    CHECK(spec->number == sim::Number::kF32);
+  }
+}
+
+TEST_CASE("a map that the driver refuses stops the launch") {
+  Loaded loaded;
+  auto compiled = mapped_chain();
+  compiled->plan.buckets[1].kernels[0].maps[0].dims[1].stride = 24;
+  CHECK(map_problem(compiled->plan.buckets[1].kernels[0].maps[0],
+                    compiled->plan.buckets[1].kernels[0].slots[0])
+            .find("24 bytes") != std::string::npos);
+  const auto executable = llvm::cantFail(loaded.engine.load(compiled, 0));
+  Arguments arguments(20);
+  const ErrorReport report = take_report(executable->launch(arguments.launch));
+  CHECK(report.code == ErrorCode::kInvalidArgument);
+  CHECK(report.message.find("24 bytes") != std::string::npos);
+  CHECK(fake().launches.empty());
+}
+
+TEST_CASE("what the hardware cannot take as a tensor map is named") {
+  const SlotBinding slot = catenary::testing::parameter_slot(0, 16);
+  MapBinding good;
+  good.dims = {{Extent(64), 2, 64}, {Extent(128), 128, 32}};
+  good.swizzle = Swizzle::k128;
+  CHECK(map_problem(good, slot) == "");
+  CHECK(map_problem(good, catenary::testing::parameter_slot(0, 8)) != "");
+  const auto problem_with = [&](auto change) {
+    MapBinding map = good;
+    change(map);
+    return map_problem(map, slot);
+  };
+  CHECK(problem_with([](MapBinding& m) { m.dims[1].stride = 136; }) != "");
+  CHECK(problem_with([](MapBinding& m) { m.dims[1].stride = 0; }) != "");
+  CHECK(problem_with([](MapBinding& m) { m.dims[1].stride = i64{1} << 40; }) != "");
+  CHECK(problem_with([](MapBinding& m) { m.dims[1].box = 257; }) != "");
+  CHECK(problem_with([](MapBinding& m) { m.dims[0].box = 32; }) != "");
+  CHECK(problem_with([](MapBinding& m) { m.dims[0].size = Extent((i64{1} << 32) + 1); }) != "");
+  CHECK(problem_with([](MapBinding& m) { m.dims.resize(1); }) != "");
+  CHECK(problem_with([](MapBinding& m) { m.dims.resize(6, m.dims[1]); }) != "");
 }
 
 TEST_CASE("the symbol picks the bucket") {
@@ -275,15 +355,18 @@ TEST_CASE("a launch that the driver refuses names the kernel and stops") {
 TEST_CASE("a launch allocates nothing") {
   Loaded loaded;
   Arguments arguments(20);
-  fake().launches.reserve(4);
+  fake().launches.reserve(8);
   fake().image_bytes = 0;
-  llvm::cantFail(loaded.executable->launch(arguments.launch));
-  const long before = allocations.load();
-  // The fake's own record of the name fits std::string's inner buffer.
-  Error error = loaded.executable->launch(arguments.launch);
-  const long after = allocations.load();
-  CHECK_FALSE(static_cast<bool>(error));
-  CHECK(after == before);
+  const auto mapped = llvm::cantFail(loaded.engine.load(mapped_chain(), 0));
+  for (const Executable* executable : {loaded.executable.get(), mapped.get()}) {
+    llvm::cantFail(executable->launch(arguments.launch));
+    const long before = allocations.load();
+    // The fake's own record of the name fits std::string's inner buffer.
+    Error error = executable->launch(arguments.launch);
+    const long after = allocations.load();
+    CHECK_FALSE(static_cast<bool>(error));
+    CHECK(after == before);
+  }
 }
 
 TEST_CASE("threads may launch one executable at once") {

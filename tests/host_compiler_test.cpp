@@ -260,6 +260,8 @@ TEST_CASE("a config struct has padding inside or at its end, not both") {
   CHECK_FALSE(kEndsInPadding<GemmConfig>);
   CHECK_FALSE(kEndsInPadding<SkinnyConfig>);
   CHECK_FALSE(kEndsInPadding<MatrixOperand>);
+  CHECK_FALSE(kEndsInPadding<MappedMatrix>);
+  CHECK_FALSE(kEndsInPadding<GemmSm90Config>);
   CHECK_FALSE(kEndsInPadding<Operand>);
   CHECK(kEndsInPadding<PointwiseConfig>);
   CHECK(offsetof(PointwiseConfig, threads) == sizeof(Extents) + 2 * sizeof(i32));

@@ -16,6 +16,7 @@
 #include "tests/mutants/bases.h"
 #include "tests/mutants/elementwise_mutants.h"
 #include "tests/mutants/gemm_mutants.h"
+#include "tests/mutants/gemm_sm90_mutants.h"
 #include "tests/mutants/hopper_mutants.h"
 #include "tests/support/sim_chain.h"
 #include "tests/support/sim_hopper_gemm.h"
@@ -39,6 +40,7 @@ std::vector<std::string> all_bases() {
 
 std::vector<Mutant> all_mutants() {
   std::vector<Mutant> all(std::begin(kGemmMutants), std::end(kGemmMutants));
+  all.insert(all.end(), std::begin(kGemmSm90Mutants), std::end(kGemmSm90Mutants));
   all.insert(all.end(), std::begin(kElementwiseMutants), std::end(kElementwiseMutants));
   all.insert(all.end(), std::begin(kHopperMutants), std::end(kHopperMutants));
   return all;
@@ -71,6 +73,7 @@ Expected<Program> chain_program(const MutantBase& base, const HostCompiler& comp
   options.plan.split_k = base.split_k;
   options.symbol = base.symbol;
   options.ends = base.ends.vec();
+  options.sm_count = base.sm_count;
   options.compiler = &compiler;
   auto made = SimulatedChain::make(base.chain, options);
   if (!made) return made.takeError();

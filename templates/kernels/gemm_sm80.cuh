@@ -347,10 +347,9 @@ template <GemmConfig kConfig, class Epilogue, class P>
 CATENARY_DEVICE void gemm_sm80(const P& params) {
   using T = GemmTypes<kConfig>;
   constexpr int E = T::kElementBytes;
-  grid_dependency_launch();
   grid_dependency_wait();
 
-  const TileWork work = find_tile<kConfig>(params);
+  const TileWork work = find_tile<kConfig>(params, blockIdx.x);
   if (!work.live) return;
   const i64 n = extent_at_launch(kConfig.n, params);
 
@@ -394,6 +393,9 @@ CATENARY_DEVICE void gemm_sm80(const P& params) {
     cp_async_wait<0>();
     cta_barrier();
   }
+  // Not earlier: the next kernel can do nothing yet, and its CTAs, placed where this one's end
+  // first, would crowd some SMs (7168x7168 weights, one row of X: 29.0 us against 25.5 on an H200).
+  grid_dependency_launch();
   run_epilogue<kConfig, Epilogue>(params, smem, work, n, acc);
 }
 

@@ -124,8 +124,8 @@ CATENARY_DEVICE void start_copies(const P& params, const SkinnyWork& work, u32 s
   using T = SkinnyTypes<kConfig>;
   constexpr u32 kRows = 16 / kConfig.groups;
   const u32 lane = threadIdx.x % 32;
-  const i32 blocks = T::kEven || work.blocks > kConfig.shared_blocks ? kConfig.shared_blocks
-                                                                     : work.blocks;
+  const i32 blocks =
+      T::kEven || work.blocks > kConfig.shared_blocks ? kConfig.shared_blocks : work.blocks;
   const u32 bytes = static_cast<u32>(blocks) * 128;
   if (lane < kConfig.groups) {
     mbarrier_init(barriers + 8 * lane, 1);

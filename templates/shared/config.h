@@ -146,6 +146,7 @@ struct GemmConfig {
   constexpr bool operator==(const GemmConfig&) const = default;
 
   constexpr i32 threads() const { return warps_m * warps_n * 32; }
+  constexpr i32 raster_m() const { return block_m; }
   constexpr i32 sums() const { return gated ? 2 : 1; }
   constexpr i32 element_bytes() const {
     return math == MathMode::kBF16 || math == MathMode::kF16 ? 2 : 4;
@@ -208,6 +209,75 @@ struct SkinnyConfig {
   }
   constexpr i32 barrier_bytes() const { return (warps_k * warps_n * groups * 8 + 127) / 128 * 128; }
   constexpr i32 smem_bytes() const { return barrier_bytes() + warps_k * warps_n * slice_bytes(); }
+};
+
+// How a tensor map's dimension behind the first two is walked: by the batch coordinate of that
+// index (0 to kMaxDims - 1), or by one of these.
+inline constexpr i32 kWalkNone = -1;             // the map has no such dimension
+inline constexpr i32 kWalkOuter = kMaxDims;      // by the outer K step
+inline constexpr i32 kWalkGroup = kMaxDims + 1;  // by the ragged group
+
+// A matrix operand of `gemm_sm90`: a tensor map whose first two dimensions are K and the free
+// dimension, innermost first.
+struct MappedMatrix {
+  i32 map = 0;          // index into Params::map
+  bool k_major = true;  // K is innermost, else the free dimension
+  bool weight = false;  // stationary while the chain runs: may be loaded before the dependency wait
+  i32 walk2 = kWalkNone;
+  i32 walk3 = kWalkNone;
+  i32 walk4 = kWalkNone;
+  constexpr bool operator==(const MappedMatrix&) const = default;
+
+  constexpr i32 rank() const {
+    return 2 + (walk2 != kWalkNone) + (walk3 != kWalkNone) + (walk4 != kWalkNone);
+  }
+};
+
+// `gemm_sm90`: what GemmConfig says, by tensor maps and wgmma.
+struct GemmSm90Config {
+  MathMode math = MathMode::kBF16;
+  Extents batch = {};
+  i32 batch_rank = 0;
+  Extent m = {};
+  Extent n = {};
+  Extent k = {};
+  i64 k_outer = 1;
+  MappedMatrix a = {};
+  MappedMatrix b = {};
+  MappedMatrix b2 = {};
+  bool gated = false;
+  bool ping_pong = false;  // each consumer warpgroup has a tile of its own, in turns
+  i32 block_m = 128;       // rows of a CTA's tile
+  i32 block_n = 256;       // columns of D; a gated kernel has two B tiles of block_n rows
+  i32 consumers = 2;       // warpgroups that multiply; cooperative ones share a tile's rows
+  i32 stages = 4;
+  i32 cluster = 1;  // CTAs with neighbouring row tiles of one column, which share the tiles of B
+  i32 split_k = 1;  // > 1: the split's number is the dimension before the batch dimensions
+  i32 raster = 8;   // tiles of M that share one sweep over N, for L2 reuse
+  i32 vec = 8;      // columns one thread takes in the epilogue
+  Ragged ragged = Ragged::kNone;
+  i32 ends_slot = 0;  // int32 inclusive ends
+  i64 groups = 0;
+  constexpr bool operator==(const GemmSm90Config&) const = default;
+
+  constexpr i32 threads() const { return 128 * (1 + consumers); }
+  constexpr i32 sums() const { return gated ? 2 : 1; }
+  constexpr i32 element_bytes() const { return 2; }
+  constexpr i32 block_k() const { return kRowBytes / element_bytes(); }
+  constexpr i32 raster_m() const { return block_m * cluster; }
+  // Rows of the tile that one consumer warpgroup multiplies, in fragments of 64.
+  constexpr i32 warpgroup_m() const { return ping_pong ? block_m : block_m / consumers; }
+
+  // Shared memory: the ring's stages (the A tile, then the B tiles), the staging of the consumer
+  // warps (16 rows of 64 sums each), the mbarriers: full and empty of each stage, two turns.
+  static constexpr i32 kRowBytes = 128;  // of an operand's tile: one swizzle span
+  static constexpr i32 kStagingBytes = 16 * 64 * 4;
+  constexpr i32 tile_a_bytes() const { return block_m * kRowBytes; }
+  constexpr i32 tile_b_bytes() const { return block_n * kRowBytes; }
+  constexpr i32 stage_bytes() const { return tile_a_bytes() + sums() * tile_b_bytes(); }
+  constexpr i32 staging_offset() const { return stages * stage_bytes(); }
+  constexpr i32 barrier_offset() const { return staging_offset() + consumers * 4 * kStagingBytes; }
+  constexpr i32 smem_bytes() const { return barrier_offset() + 8 * (2 * stages + 2); }
 };
 
 }  // namespace catenary

@@ -1,24 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one kernel parameter of every kernel: pointers, the symbolic size, scalar parameters.
-// Host packing (runtime/executable.cpp) and device reading share this struct.
+// The one kernel parameter of every kernel: tensor maps, pointers, the symbolic size, scalar
+// parameters. Host packing (runtime/executable.cpp) and device reading share this struct.
 #pragma once
 
-#include "shared/int.h"
+#include "shared/tensor_map.h"
 
 namespace catenary {
 
 // kPointers >= 1. kScalars may be 0; the array then has one unused element.
-// Layout: 8-byte pointers, then the symbol, then floats; no padding before `scalar`.
-template <int kPointers, int kScalars>
+// Layout: tensor maps where there are any, 8-byte pointers, then the symbol, then floats; no
+// padding before `scalar`.
+template <int kPointers, int kScalars, int kMaps = 0>
 struct Params {
+  TensorMap map[kMaps];
   void* ptr[kPointers];
   i64 symbol;
   float scalar[kScalars > 0 ? kScalars : 1];
 };
 
-// Byte size of Params<pointers, scalars> (floats are padded to a multiple of 8 bytes).
-constexpr i64 params_bytes(i64 pointers, i64 scalars) {
-  return 8 * pointers + 8 + 8 * (((scalars > 0 ? scalars : 1) + 1) / 2);
+template <int kPointers, int kScalars>
+struct Params<kPointers, kScalars, 0> {
+  void* ptr[kPointers];
+  i64 symbol;
+  float scalar[kScalars > 0 ? kScalars : 1];
+};
+
+// Byte size of Params<pointers, scalars, maps> (floats are padded to a multiple of 8 bytes, and a
+// struct with maps to a multiple of their alignment).
+constexpr i64 params_bytes(i64 pointers, i64 scalars, i64 maps = 0) {
+  const i64 words = 8 * pointers + 8 + 8 * (((scalars > 0 ? scalars : 1) + 1) / 2);
+  if (maps == 0) return words;
+  const i64 align = alignof(TensorMap);
+  return (maps * static_cast<i64>(sizeof(TensorMap)) + words + align - 1) / align * align;
 }
+static_assert(sizeof(Params<3, 2>) == params_bytes(3, 2), "the layout without maps");
+static_assert(sizeof(Params<3, 2, 2>) == params_bytes(3, 2, 2), "the layout with maps");
 
 }  // namespace catenary

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// blockIdx.x -> which tile of which problem. Tiles of one batch entry are neighbours; within it,
-// `raster` tiles of M form a band that sweeps N, so that CTAs that run together share rows of A and
-// of B in L2. The K split is the fastest index: splits of one tile run together.
+// A tile's number -> which tile of which problem. Tiles of one batch entry are neighbours; within
+// it, `raster` tiles of M form a band that sweeps N, so that CTAs that run together share rows of A
+// and of B in L2. The K split is the fastest index: splits of one tile run together. kConfig is the
+// config of a contraction kernel; its tiles have raster_m() rows. Tiles are fewer than 2^31, as
+// CTAs are: 32-bit divisions do.
 //
 // Ragged rows: the count of row tiles is an upper bound (one partial tile per group, and one group
 // more for the rows behind the last end, whose sum is empty); a CTA walks the ends to find which
@@ -22,18 +24,19 @@ struct TileWork {
   u32 split = 0;
 };
 
-template <GemmConfig kConfig>
-CATENARY_DEVICE void raster_tile(i64 tile, i64 tiles_m, i64 tiles_n, TileWork& work) {
-  const i64 band = tile / (kConfig.raster * tiles_n);
-  const i64 in_band = tile - band * kConfig.raster * tiles_n;
-  const i64 left = tiles_m - band * kConfig.raster;
-  const i64 height = left < kConfig.raster ? left : kConfig.raster;
-  work.m0 = (band * kConfig.raster + in_band % height) * kConfig.block_m;
-  work.n0 = in_band / height * kConfig.block_n;
+template <auto kConfig>
+CATENARY_DEVICE void raster_tile(u32 tile, u32 tiles_m, u32 tiles_n, TileWork& work) {
+  constexpr u32 kRaster = kConfig.raster;
+  const u32 band = tile / (kRaster * tiles_n);
+  const u32 in_band = tile - band * kRaster * tiles_n;
+  const u32 left = tiles_m - band * kRaster;
+  const u32 height = left < kRaster ? left : kRaster;
+  work.m0 = static_cast<i64>(band * kRaster + in_band % height) * kConfig.raster_m();
+  work.n0 = static_cast<i64>(in_band / height) * kConfig.block_n;
 }
 
 // Ragged rows: find the group whose rows hold row tile `tile`.
-template <GemmConfig kConfig, class P>
+template <auto kConfig, class P>
 CATENARY_DEVICE void find_ragged_rows(const P& params, i64 tile, i64 m, TileWork& work) {
   const u8* ends = static_cast<const u8*>(params.ptr[kConfig.ends_slot]);
   i64 start = 0;
@@ -46,11 +49,11 @@ CATENARY_DEVICE void find_ragged_rows(const P& params, i64 tile, i64 m, TileWork
       const i64 given = static_cast<i32>(ld_global_u32(ends + static_cast<i64>(group) * 4));
       end = given < m ? given : m;  // ends come from device memory: never trust them with addresses
     }
-    const i64 tiles = end > start ? (end - start + kConfig.block_m - 1) / kConfig.block_m : 0;
+    const i64 tiles = end > start ? (end - start + kConfig.raster_m() - 1) / kConfig.raster_m() : 0;
     if (!work.live && left < tiles) {
       work.live = true;
       work.group = group;
-      work.m0 = start + left * kConfig.block_m;
+      work.m0 = start + left * kConfig.raster_m();
       work.m_end = end;
     }
     left -= tiles;
@@ -63,8 +66,8 @@ CATENARY_DEVICE void find_ragged_rows(const P& params, i64 tile, i64 m, TileWork
   }
 }
 
-template <GemmConfig kConfig, class P>
-CATENARY_DEVICE TileWork find_tile(const P& params) {
+template <auto kConfig, class P>
+CATENARY_DEVICE TileWork find_tile(const P& params, u32 index) {
   TileWork work;
   const i64 m = extent_at_launch(kConfig.m, params);
   const i64 n = extent_at_launch(kConfig.n, params);
@@ -72,32 +75,31 @@ CATENARY_DEVICE TileWork find_tile(const P& params) {
   work.k_end = extent_at_launch(kConfig.k, params);
   work.live = true;
 
-  i64 index = blockIdx.x;
-  work.split = static_cast<u32>(index % kConfig.split_k);
+  work.split = index % kConfig.split_k;
   index /= kConfig.split_k;
-  const i64 tiles_n = (n + kConfig.block_n - 1) / kConfig.block_n;
-  i64 tiles_m = (m + kConfig.block_m - 1) / kConfig.block_m;
+  const u32 tiles_n = static_cast<u32>((n + kConfig.block_n - 1) / kConfig.block_n);
+  u32 tiles_m = static_cast<u32>((m + kConfig.raster_m() - 1) / kConfig.raster_m());
   if (tiles_n == 0 || tiles_m == 0) {
     work.live = false;
     return work;
   }
   // Each group may end in a partial tile, and so may the rows behind the last end.
   if constexpr (kConfig.ragged == Ragged::kRows) tiles_m += kConfig.groups + 1;
-  const i64 tiles = tiles_m * tiles_n;
-  i64 batch = index / tiles;
-  const i64 in_batch = index - batch * tiles;
+  const u32 tiles = tiles_m * tiles_n;
+  u32 batch = index / tiles;
+  const u32 in_batch = index - batch * tiles;
   raster_tile<kConfig>(in_batch, tiles_m, tiles_n, work);
   if constexpr (kConfig.ragged == Ragged::kRows) {
-    find_ragged_rows<kConfig>(params, work.m0 / kConfig.block_m, m, work);
+    find_ragged_rows<kConfig>(params, work.m0 / kConfig.raster_m(), m, work);
   }
 #pragma unroll
   for (int d = kMaxDims - 1; d >= kMaxDims - kConfig.batch_rank; --d) {
-    const i64 size = extent_at_launch(kConfig.batch.at[d], params);
+    const u32 size = static_cast<u32>(extent_at_launch(kConfig.batch.at[d], params));
     if (size == 0) {
       work.live = false;
       return work;
     }
-    work.batch[d] = static_cast<u32>(batch % size);
+    work.batch[d] = batch % size;
     batch /= size;
   }
   // A grid sized for the symbol's upper bound has CTAs to spare.
@@ -120,7 +122,7 @@ CATENARY_DEVICE TileWork find_tile(const P& params) {
 }
 
 // Address of an operand's element (row, k = 0) of this tile's batch entry.
-template <GemmConfig kConfig, MatrixOperand kOperand, int kElementBytes, class P>
+template <auto kConfig, MatrixOperand kOperand, int kElementBytes, class P>
 CATENARY_DEVICE const u8* tile_base(const P& params, const TileWork& work, i64 row) {
   i64 offset = row * kOperand.stride_row;
 #pragma unroll

@@ -1,4 +1,4 @@
-// catenary | target sm_90a (h200) | kernel ctn_geglu_mlp_k0_gemm_m128n128k64
+// catenary | target sm_90a (h200) | kernel ctn_geglu_mlp_k0_gemm_m64n128k64
 // chain:
 //   chain geglu_mlp(
 //       input x: bf16[8192, 768],
@@ -19,7 +19,7 @@
 //     y = add(d, bd)
 //     return y: bf16
 //   }
-// plan: gemm_sm80: tile 128x128x64, 2 x 4 warps, 3 stages, 144 KiB shared, 1 CTAs per SM
+// plan: gemm_sm90: tile 64x128x64, 2 ping-pong warpgroups, 4 stages, clusters of 2, 192 KiB shared
 //   'g' is a contraction: it reads its operands from memory; 'u' shares an operand and an epilogue with it
 //   slot 0: parameter 'x'
 //   slot 1: parameter 'wg'
@@ -27,20 +27,23 @@
 //   slot 3: parameter 'bg'
 //   slot 4: parameter 'bu'
 //   slot 5: workspace 'h'
-// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_geglu_mlp_k0_gemm_m128n128k64.cu
-#include "kernels/gemm_sm80.cuh"
+//   map 0: 'x' as 768 x 8192 bf16 in boxes of 64 x 64
+//   map 1: 'wg' as 768 x 3072 bf16 in boxes of 64 x 64
+//   map 2: 'wu' as 768 x 3072 bf16 in boxes of 64 x 64
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_geglu_mlp_k0_gemm_m64n128k64.cu
+#include "kernels/gemm_sm90.cuh"
 namespace {
 using namespace catenary;
-constexpr GemmConfig kConfig{
+constexpr GemmSm90Config kConfig{
     .math = MathMode::kBF16,
     .m = 8192, .n = 3072, .k = 768,
-    .a = {.slot = 0, .stride_row = 768, .stride_k = 1, .copy_bytes = 16},
-    .b = {.slot = 1, .stride_row = 768, .stride_k = 1, .copy_bytes = 16},
-    .b2 = {.slot = 2, .stride_row = 768, .stride_k = 1, .copy_bytes = 16}, .gated = true,
-    .block_m = 128, .block_n = 128, .block_k = 64, .warps_m = 2, .warps_n = 4, .stages = 3,
+    .a = {.map = 0},
+    .b = {.map = 1, .weight = true},
+    .b2 = {.map = 2, .weight = true}, .gated = true,
+    .ping_pong = true, .block_m = 64, .block_n = 128, .consumers = 2, .stages = 4, .cluster = 2,
     .split_k = 1, .raster = 8, .vec = 8,
 };
-using P = Params<6, 0>;
+using P = Params<6, 0, 3>;
 struct Epilogue {
   struct Operands {
     Vec<8> v_bg;
@@ -64,8 +67,8 @@ struct Epilogue {
   }
 };
 }  // namespace
-extern "C" __global__ void __launch_bounds__(256, 1)
-ctn_geglu_mlp_k0_gemm_m128n128k64(const __grid_constant__ P p) { gemm_sm80<kConfig, Epilogue>(p); }
+extern "C" __global__ void __launch_bounds__(384, 1)
+ctn_geglu_mlp_k0_gemm_m64n128k64(const __grid_constant__ P p) { gemm_sm90<kConfig, Epilogue>(p); }
 
 // catenary | target sm_90a (h200) | kernel ctn_geglu_mlp_k1_gemm_m128n128k64
 // chain:
@@ -88,25 +91,27 @@ ctn_geglu_mlp_k0_gemm_m128n128k64(const __grid_constant__ P p) { gemm_sm80<kConf
 //     y = add(d, bd)
 //     return y: bf16
 //   }
-// plan: gemm_sm80: tile 128x128x64, 2 x 2 warps, 3 stages, 96 KiB shared, 2 CTAs per SM
+// plan: gemm_sm90: tile 128x128x64, 2 ping-pong warpgroups, 6 stages, clusters of 2, 224 KiB shared
 //   'd' is a contraction: it reads its operands from memory
 //   slot 0: workspace 'h'
 //   slot 1: parameter 'wd'
 //   slot 2: parameter 'bd'
 //   slot 3: output 'y'
+//   map 0: 'h' as 3072 x 8192 bf16 in boxes of 64 x 128
+//   map 1: 'wd' as 3072 x 768 bf16 in boxes of 64 x 64
 // rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_geglu_mlp_k1_gemm_m128n128k64.cu
-#include "kernels/gemm_sm80.cuh"
+#include "kernels/gemm_sm90.cuh"
 namespace {
 using namespace catenary;
-constexpr GemmConfig kConfig{
+constexpr GemmSm90Config kConfig{
     .math = MathMode::kBF16,
     .m = 8192, .n = 768, .k = 3072,
-    .a = {.slot = 0, .stride_row = 3072, .stride_k = 1, .copy_bytes = 16},
-    .b = {.slot = 1, .stride_row = 3072, .stride_k = 1, .copy_bytes = 16},
-    .block_m = 128, .block_n = 128, .block_k = 64, .warps_m = 2, .warps_n = 2, .stages = 3,
+    .a = {.map = 0},
+    .b = {.map = 1, .weight = true},
+    .ping_pong = true, .block_m = 128, .block_n = 128, .consumers = 2, .stages = 6, .cluster = 2,
     .split_k = 1, .raster = 8, .vec = 8,
 };
-using P = Params<4, 0>;
+using P = Params<4, 0, 2>;
 struct Epilogue {
   struct Operands {
     Vec<8> v_bd;
@@ -123,6 +128,6 @@ struct Epilogue {
   }
 };
 }  // namespace
-extern "C" __global__ void __launch_bounds__(128, 2)
-ctn_geglu_mlp_k1_gemm_m128n128k64(const __grid_constant__ P p) { gemm_sm80<kConfig, Epilogue>(p); }
+extern "C" __global__ void __launch_bounds__(384, 1)
+ctn_geglu_mlp_k1_gemm_m128n128k64(const __grid_constant__ P p) { gemm_sm90<kConfig, Epilogue>(p); }
 

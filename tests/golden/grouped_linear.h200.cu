@@ -9,25 +9,27 @@
 //     y = silu(t4)
 //     return y: bf16
 //   }
-// plan: gemm_sm80: tile 128x128x64, 2 x 2 warps, 3 stages, 96 KiB shared, 2 CTAs per SM
+// plan: gemm_sm90: tile 128x128x64, 2 ping-pong warpgroups, 6 stages, clusters of 2, 224 KiB shared
 //   'h' is a contraction: it reads its operands from memory
 //   slot 0: parameter 'x'
 //   slot 1: parameter 'w'
 //   slot 2: parameter 'b'
 //   slot 3: output 'y'
+//   map 0: 'x' as 1024 x 2560 x 12 bf16 in boxes of 64 x 128 x 1
+//   map 1: 'w' as 1024 x 3072 x 12 bf16 in boxes of 64 x 64 x 1
 // rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_grouped_linear_k0_gemm_m128n128k64.cu
-#include "kernels/gemm_sm80.cuh"
+#include "kernels/gemm_sm90.cuh"
 namespace {
 using namespace catenary;
-constexpr GemmConfig kConfig{
+constexpr GemmSm90Config kConfig{
     .math = MathMode::kBF16, .batch = extents(12), .batch_rank = 1,
     .m = 2560, .n = 3072, .k = 1024,
-    .a = {.slot = 0, .stride_row = 12288, .stride_k = 1, .stride_batch = dims(1024), .copy_bytes = 16},
-    .b = {.slot = 1, .stride_row = 1024, .stride_k = 1, .stride_batch = dims(3145728), .copy_bytes = 16},
-    .block_m = 128, .block_n = 128, .block_k = 64, .warps_m = 2, .warps_n = 2, .stages = 3,
+    .a = {.map = 0, .walk2 = 7},
+    .b = {.map = 1, .weight = true, .walk2 = 7},
+    .ping_pong = true, .block_m = 128, .block_n = 128, .consumers = 2, .stages = 6, .cluster = 2,
     .split_k = 1, .raster = 8, .vec = 8,
 };
-using P = Params<4, 0>;
+using P = Params<4, 0, 2>;
 struct Epilogue {
   struct Operands {
     Vec<8> v_b;
@@ -45,6 +47,6 @@ struct Epilogue {
   }
 };
 }  // namespace
-extern "C" __global__ void __launch_bounds__(128, 2)
-ctn_grouped_linear_k0_gemm_m128n128k64(const __grid_constant__ P p) { gemm_sm80<kConfig, Epilogue>(p); }
+extern "C" __global__ void __launch_bounds__(384, 1)
+ctn_grouped_linear_k0_gemm_m128n128k64(const __grid_constant__ P p) { gemm_sm90<kConfig, Epilogue>(p); }
 

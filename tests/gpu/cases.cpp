@@ -3,11 +3,12 @@
 
 #include <algorithm>
 
-#include "compiler/gemm_tiles.h"
+#include "compiler/gemm_sm90_tiles.h"
 #include "ir/random.h"
 #include "ir/random_chain.h"
 #include "ir/reduce_sizes.h"
 #include "ir/text.h"
+#include "tests/gpu/mapped_chain.h"
 
 namespace catenary::gpu_suite {
 namespace {
@@ -31,6 +32,17 @@ std::vector<std::string> tile_names(const GemmTile& tile) {
       config.stages = tile.stages;
       names.push_back(tile_name(config));
     }
+  }
+  return names;
+}
+
+// The same of a row of gemm_sm90_tiles(), plain and as a gated pair.
+std::vector<std::string> tile_names(const GemmSm90Tile& tile, const Target& target) {
+  std::vector<std::string> names;
+  for (bool gated : {false, true}) {
+    GemmSm90Config config;
+    config.gated = gated;
+    names.push_back(tile_name(with_tile(config, tile, target)));
   }
   return names;
 }
@@ -81,6 +93,29 @@ void reduce_work(Case& made) {
   made.reduced = true;
 }
 
+// Both ends and one between.
+void keep_some_symbols(Case& made, const CaseList& list) {
+  if (list.small && made.symbols.size() > 3) {
+    made.symbols = {made.symbols.front(), made.symbols[2], made.symbols.back()};
+  }
+}
+
+// For gemm_sm90: three of four on one of its tiles, the others as planned.
+Case mapped_case(i64 index, const CaseList& list) {
+  const u64 seed = mix64(list.seed + static_cast<u64>(index) * 0x9e3779b97f4a7c15ull);
+  const std::string text = mapped_chain(seed, list.small);
+  const std::string name = fmt::format("mapped {}", index);
+  Case made = from_text({name.c_str(), text.c_str(), {}, {}}, seed);
+  made.index = index;
+  made.real_data = index % 3 == 0;
+  const i64 number = index / 4;
+  if (number % 4 != 3) {
+    made.tile = static_cast<int>(gemm_tiles().size() + number % gemm_sm90_tiles().size());
+  }
+  keep_some_symbols(made, list);
+  return made;
+}
+
 Case random_case(i64 index, bool exact, const CaseList& list) {
   Case made;
   made.index = index;
@@ -94,10 +129,7 @@ Case random_case(i64 index, bool exact, const CaseList& list) {
     made.tile = static_cast<int>(index / 2 % static_cast<i64>(gemm_tiles().size()));
   if (index % 16 == 6) made.options.fuse = false;
   made.symbols = symbol_values(made.chain, made.seed);
-  // Both ends and one between.
-  if (list.small && made.symbols.size() > 3) {
-    made.symbols = {made.symbols.front(), made.symbols[2], made.symbols.back()};
-  }
+  keep_some_symbols(made, list);
   return made;
 }
 
@@ -140,6 +172,7 @@ i64 num_cases(const CaseList& list) {
 Case make_case(i64 index, const CaseList& list) {
   const auto& written = written_cases();
   if (!list.written || index >= static_cast<i64>(written.size())) {
+    if (index < list.exact_configs && index % 4 == 2) return mapped_case(index, list);
     return random_case(index, index < list.exact_configs, list);
   }
   Case made = from_text(written[static_cast<size_t>(index)], list.seed + static_cast<u64>(index));
@@ -152,7 +185,10 @@ Expected<Plan> plan_case(const VerifiedChain& chain, const Target& target, const
                          PlanOptions& options) {
   std::vector<std::string> names = {""};
   if (from.tile >= 0) {
-    names = tile_names(gemm_tiles()[static_cast<size_t>(from.tile)]);
+    const auto row = static_cast<size_t>(from.tile);
+    names = row < gemm_tiles().size()
+                ? tile_names(gemm_tiles()[row])
+                : tile_names(gemm_sm90_tiles()[row - gemm_tiles().size()], target);
     names.push_back("");
   }
   llvm::SmallVector<int, 2> splits = {0};

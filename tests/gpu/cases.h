@@ -20,7 +20,7 @@ struct Case {
   Chain chain;
   // Forced choices; dropped where no candidate fits them.
   PlanOptions options;
-  int tile = -1;           // row of gemm_tiles() to force
+  int tile = -1;           // row to force, of gemm_tiles(), then of gemm_sm90_tiles()
   bool real_data = false;  // also on real data
   bool must_be_exact = false;
   std::vector<i64> symbols;  // {0} where the chain has none
@@ -30,7 +30,8 @@ struct Case {
 };
 
 // The cases of one run: those written by hand (unless left out), then random exact ones up to
-// `exact_configs` in all, then a quarter as many random chains with every op.
+// `exact_configs` in all, then a quarter as many random chains with every op. Every fourth exact
+// one is a contraction that gemm_sm90 can take.
 struct CaseList {
   i64 exact_configs = 0;
   u64 seed = 1;

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <thread>
 
+#include "compiler/gemm_sm90_tiles.h"
 #include "ir/random_chain.h"
 #include "ir/text.h"
 #include "tests/gpu/run_case.h"
@@ -78,6 +79,11 @@ void count_facts(const PreparedCase& prepared, Tally& tally) {
         ++tally.dtypes[kMath[static_cast<int>(skinny->math)]];
         if (skinny->split_k > 1) ++tally.options["skinny, split K"];
         if (skinny->gated) ++tally.options["skinny, gated pair"];
+      }
+      if (const auto* gemm = std::get_if<GemmSm90Config>(&kernel.config)) {
+        ++tally.dtypes[gemm->math == MathMode::kBF16 ? "gemm bf16" : "gemm f16"];
+        if (gemm->gated) ++tally.options["gated pair"];
+        ++tally.options[fmt::format("tile {}", tile_name(*gemm))];
       }
       if (const auto* gemm = std::get_if<GemmConfig>(&kernel.config)) {
         constexpr const char* kMath[] = {"gemm bf16", "gemm f16", "gemm tf32", "gemm f32"};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The chains that mutated templates are run in. Sizes are a tile or two with ragged tails; tiles
-// are the smallest of compiler/gemm_tiles.cpp.
+// are the smallest of compiler/gemm_tiles.cpp. Those of gemm_sm90 run on few SMs, so that a CTA has
+// several tiles and its ring wraps.
 #pragma once
 
 #include "tests/mutants/mutant.h"
@@ -54,6 +55,23 @@ inline constexpr MutantBase kMutantBases[] = {
               "  d = contract \"tm,tn->gmn\"(x, y) ragged t by e over g\n  return d: f32 }",
      .tile = "16x64x128w1x4s5",
      .ends = kWildEnds},
+    {.name = "sm90 gemm",
+     .chain = "chain a(input x: bf16[136, 200], weight w: bf16[136, 200], weight b: f32[136]) {\n"
+              "  y = relu(add(contract \"mk,nk->mn\"(x, w), b))\n  return y: bf16 }",
+     .tile = "64x64x64g1s8",
+     .sm_count = 1},
+    {.name = "sm90 gemm, ping-pong in clusters",
+     .chain = "chain a(input x: f16[300, 200], weight w: f16[264, 200]) {\n"
+              "  y = contract \"mk,nk->mn\"(x, w)\n  return y: f16 }",
+     .tile = "128x128x64p2s6c2",
+     .sm_count = 2},
+    {.name = "sm90 gated pair along N",
+     .chain =
+         "chain a(input x: f16[300, 136], weight w: f16[136, 264], weight v: f16[136, 264]) {\n"
+         "  g = contract \"mk,kn->mn\"(x, w)\n  u = contract \"mk,kn->mn\"(x, v)\n"
+         "  h = mul(relu(g), u)\n  return h: f32 }",
+     .tile = "128x128x64g2s4",
+     .sm_count = 2},
     {.name = "two gemms",
      .chain = "chain a(input x: bf16[24, 48], weight w: bf16[40, 48], weight v: bf16[16, 40]) {\n"
               "  h = cast(relu(contract \"mk,nk->mn\"(x, w)), bf16)\n"

@@ -207,24 +207,26 @@ inline constexpr Mutant kGemmMutants[] = {
      .planted = "the last band of row tiles is taken for a full one",
      .base = "gemm",
      .file = "tile/raster.cuh",
-     .text = "left < kConfig.raster ? left : kConfig.raster",
-     .in_place = "kConfig.raster",
+     .text = "left < kRaster ? left : kRaster",
+     .in_place = "kRaster",
      .faults = "unwritten_output"},
     {.name = "early_exit_without_wait",
      .planted = "CTAs without a tile leave before the dependency wait",
      .base = "symbol as columns",
      .file = "kernels/gemm_sm80.cuh",
-     .text = "  grid_dependency_wait();\n\n  const TileWork work = find_tile<kConfig>(params);\n"
+     .text = "  grid_dependency_wait();\n\n  const TileWork work = find_tile<kConfig>(params, "
+             "blockIdx.x);\n"
              "  if (!work.live) return;\n",
-     .in_place = "  const TileWork work = find_tile<kConfig>(params);\n"
+     .in_place = "  const TileWork work = find_tile<kConfig>(params, blockIdx.x);\n"
                  "  if (!work.live) return;\n  grid_dependency_wait();\n",
      .faults = "no_dependency_wait"},
     {.name = "wait_behind_first_read",
      .planted = "the dependency wait stands behind the read of the ragged ends",
      .base = "ragged rows",
      .file = "kernels/gemm_sm80.cuh",
-     .text = "  grid_dependency_wait();\n\n  const TileWork work = find_tile<kConfig>(params);\n",
-     .in_place = "  const TileWork work = find_tile<kConfig>(params);\n"
+     .text = "  grid_dependency_wait();\n\n  const TileWork work = find_tile<kConfig>(params, "
+             "blockIdx.x);\n",
+     .in_place = "  const TileWork work = find_tile<kConfig>(params, blockIdx.x);\n"
                  "  grid_dependency_wait();\n",
      .faults = "before_dependency_wait"},
     {.name = "wait_removed",

@@ -16,6 +16,7 @@ struct MutantBase {
   int split_k = 0;
   i64 symbol = 0;
   llvm::ArrayRef<i32> ends = {};
+  int sm_count = 0;  // not 0: in place of the target's
 };
 
 struct Mutant {

@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "runtime/tensor_map.h"
+
 namespace catenary::testing {
 namespace {
 
@@ -51,6 +53,7 @@ Result launch(const cuda::LaunchConfig* config, cuda::Function function, void** 
     const cuda::LaunchAttribute& attribute = config->attributes[i];
     seen.overlap |= attribute.id == cuda::kAttributeProgrammaticStreamSerialization &&
                     attribute.value.programmatic_stream_serialization_allowed == 1;
+    if (attribute.id == cuda::kAttributeClusterDimension) seen.cluster = attribute.value.cluster.x;
   }
   const auto* image = static_cast<const unsigned char*>(parameters[0]);
   seen.image.assign(image, image + driver.image_bytes);
@@ -130,6 +133,7 @@ void set_kernel_calls(cuda::Api& api) {
     return note("attribute " + std::to_string(which) + "=" + std::to_string(value)), 0;
   };
   api.launch_kernel_ex = launch;
+  api.tensor_map_encode_tiled = cuda::simulated_tensor_map_encode;
   api.stream_is_capturing = [](cuda::Stream stream, int* status) {
     *status = stream == fake().capturing_stream ? fake().capture_status : 0;
     return fake().capture_result;

@@ -17,6 +17,7 @@ struct FakeLaunch {
   unsigned smem = 0;
   cuda::Stream stream = nullptr;
   bool overlap = false;
+  unsigned cluster = 1;
   std::vector<unsigned char> image;  // the first image_bytes of the parameter struct
 };
 

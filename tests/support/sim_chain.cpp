@@ -7,7 +7,7 @@
 #include "compiler/emit.h"
 #include "ir/compare.h"
 #include "ir/text.h"
-#include "shared/params.h"
+#include "runtime/executable.h"
 
 namespace catenary::testing {
 namespace {
@@ -65,6 +65,7 @@ Expected<SimulatedChain> SimulatedChain::make(const std::string& text,
 Error SimulatedChain::compile() {
   Expected<Target> target = find_target(options_.target);
   if (!target) return target.takeError();
+  if (options_.sm_count != 0) target->sm_count = options_.sm_count;
   Expected<Plan> plan = make_plan(chain_, *target, options_.plan);
   if (!plan) return plan.takeError();
   plan_ = std::move(*plan);
@@ -138,11 +139,21 @@ sim::Launch SimulatedChain::launch(size_t number, const Buffers& buffers) const 
   launch.threads = static_cast<u32>(plan.threads);
   launch.smem_bytes = static_cast<u32>(plan.smem_bytes);
   launch.overlap = number > 0 && bucket.overlap_edge[number];
-  // Params of templates/shared/params.h: pointers, the symbol, floats.
+  launch.cluster_ctas = static_cast<u32>(plan.cluster);
+  // Params of templates/shared/params.h: maps, pointers, the symbol, floats.
   const size_t pointers = std::max<size_t>(plan.slots.size(), 1);
   const auto scalars = static_cast<i64>(plan.scalars.size());
-  launch.parameters.resize(static_cast<size_t>(params_bytes(static_cast<i64>(pointers), scalars)));
-  std::byte* to = launch.parameters.data();
+  launch.parameters.resize(static_cast<size_t>(
+      params_bytes(static_cast<i64>(pointers), scalars, static_cast<i64>(plan.maps.size()))));
+  for (size_t i = 0; i < plan.maps.size(); ++i) {
+    const SlotBinding& slot = plan.slots[plan.maps[i].slot];
+    const u64 base = region(slot, buffers).begin + static_cast<u64>(slot.workspace_offset);
+    const auto spec = bind_map(plan.maps[i]).at(base, options_.symbol);
+    if (!spec) continue;
+    const TensorMap map = sim::encode_tensor_map(*spec);
+    std::memcpy(launch.parameters.data() + i * sizeof map, &map, sizeof map);
+  }
+  std::byte* to = launch.parameters.data() + plan.maps.size() * sizeof(TensorMap);
   for (size_t i = 0; i < plan.slots.size(); ++i) {
     sim::Region from = region(plan.slots[i], buffers);
     const u64 address = from.begin + static_cast<u64>(plan.slots[i].workspace_offset);

@@ -20,6 +20,7 @@ namespace catenary::testing {
 
 struct SimulatedChainOptions {
   std::string target = "h200";
+  int sm_count = 0;  // not 0: in place of the target's, so that persistent CTAs have several tiles
   PlanOptions plan;
   i64 symbol = 0;
   // Ragged ends as the kernel sees them; the reference takes them held to 0 .. their label's size

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tiles of `gemm_sm90`: the candidate list, what each needs of a target, and the cost model (see
+// gemm_sm90_tiles.cpp).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "compiler/gemm_tiles.h"
+
+namespace catenary {
+
+struct GemmSm90Tile {
+  int block_m, block_n;  // a gated pair takes half of block_n
+  int consumers;
+  bool ping_pong;
+  int cluster;
+};
+
+llvm::ArrayRef<GemmSm90Tile> gemm_sm90_tiles();
+
+// The config with that tile and as many stages as the target has room for.
+GemmSm90Config with_tile(const GemmSm90Config& base, const GemmSm90Tile& tile,
+                         const Target& target);
+
+// "128x256x64g2s4c2": g: warpgroups that share the tile (p: that take turns), s: stages, c: CTAs of
+// a cluster.
+std::string tile_name(const GemmSm90Config& config);
+
+struct GemmSm90Candidate {
+  GemmSm90Config config;
+  Prediction predicted;
+  std::string rejected;  // why it cannot run
+};
+
+// Candidates for the problem, best first, impossible ones last. `base` has every choice but the
+// tile made.
+std::vector<GemmSm90Candidate> rank_gemm_sm90_candidates(const GemmSm90Config& base,
+                                                         const GemmProblem& problem,
+                                                         const Target& target,
+                                                         const PlanOptions& options);
+
+}  // namespace catenary

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+// Groups anchored by a contraction (or a gated pair) -> a `gemm_sm90` kernel, where tensor maps can
+// describe its operands and it is predicted to be faster than gemm_sm80.
+#include <algorithm>
+#include <cmath>
+
+#include "compiler/gemm_axes.h"
+#include "compiler/gemm_sm90_tiles.h"
+
+namespace catenary {
+namespace {
+
+// Coordinates of copies are signed 32-bit, and a tile reaches over the end.
+constexpr i64 kMaxSize = (i64{1} << 31) - 1024;
+
+// A contraction's operand as a map, but for the box along the free dimension.
+struct Mapped {
+  MappedMatrix matrix;
+  MapBinding map;
+};
+
+i64 at_least_16(i64 bytes) { return std::max<i64>(ceil_div(bytes, 16) * 16, 16); }
+
+class Mapper {
+ public:
+  Mapper(const GroupContext& context, const GemmConfig& c) : context_(context), c_(c) {}
+
+  // Nothing: the operand's elements do not lie side by side, or it has too many dimensions.
+  // `grouped`: the ragged group is one of them.
+  std::optional<Mapped> map(const MatrixOperand& o, const Extent& row, bool grouped) const {
+    const MemoryPlace& place = context_.tensors.places[o.slot];
+    Mapped mapped;
+    mapped.matrix.k_major = o.k_major;
+    mapped.matrix.weight = place.weight;
+    mapped.map.slot = o.slot;
+    mapped.map.dtype = place.dtype;
+    mapped.map.swizzle = Swizzle::k128;
+    const i64 bytes = dtype_bytes(place.dtype);
+    const Extent& inner = o.k_major ? c_.k : row;
+    const Extent& outer = o.k_major ? row : c_.k;
+    const i64 inner_step = o.k_major ? o.stride_k : o.stride_row;
+    const i64 outer_step = o.k_major ? o.stride_row : o.stride_k;
+    if (inner_step != 1 && !(inner == Extent(1))) return std::nullopt;
+    const i32 span = static_cast<i32>(128 / bytes);
+    mapped.map.dims.push_back({inner, bytes, span});
+    // A dimension of one step has no stride to respect, and a map wants one.
+    const i64 stride = outer == Extent(1) ? at_least_16(inner.size * bytes) : outer_step * bytes;
+    mapped.map.dims.push_back({outer, stride, span});
+    if (c_.k_outer > 1 && o.stride_outer != 0) {
+      add(mapped, Extent(c_.k_outer), o.stride_outer * bytes, kWalkOuter);
+    }
+    if (grouped) add(mapped, Extent(c_.groups), o.stride_group * bytes, kWalkGroup);
+    for (i32 d = kMaxDims - c_.batch_rank; d < kMaxDims; ++d) {
+      const i64 step = o.stride_batch.at[d];
+      if (step != 0) add(mapped, c_.batch.at[d], step * bytes, d);
+    }
+    if (mapped.map.dims.size() > 5) return std::nullopt;
+    if (!map_problem(mapped.map, place.binding).empty()) return std::nullopt;
+    return mapped;
+  }
+
+ private:
+  static void add(Mapped& mapped, const Extent& size, i64 stride, i32 walk) {
+    MappedMatrix& m = mapped.matrix;
+    (m.walk2 == kWalkNone ? m.walk2 : m.walk3 == kWalkNone ? m.walk3 : m.walk4) = walk;
+    mapped.map.dims.push_back({size, stride, 1});
+  }
+
+  const GroupContext& context_;
+  const GemmConfig& c_;
+};
+
+struct Problem {
+  GemmSm90Config config;  // no tile yet
+  std::vector<MapBinding> maps;
+};
+
+bool has_kernel(const GroupContext& context, const GemmConfig& c) {
+  if (context.target.arch != "sm_90a") return false;
+  if (c.math != MathMode::kBF16 && c.math != MathMode::kF16) return false;
+  if (c.ragged != Ragged::kNone) return false;
+  for (const Extent& extent : {c.m, c.n, c.k}) {
+    if (extent.size <= 0 || extent.size > kMaxSize) return false;
+  }
+  return llvm::none_of(c.batch.at, [](const Extent& extent) { return extent.size <= 0; }) &&
+         c.k_outer > 0;
+}
+
+// Tiles have 32-bit numbers, with room for one more round of CTAs.
+bool is_countable(const GemmConfig& c) {
+  double tiles = std::ceil(c.m.size / 64.0) * std::ceil(c.n.size / 32.0) + c.groups + 1;
+  for (const Extent& extent : c.batch.at) tiles *= static_cast<double>(extent.size);
+  return tiles < (i64{1} << 31);
+}
+
+std::optional<Problem> make_problem(const GroupContext& context, const GemmConfig& c) {
+  if (!has_kernel(context, c) || !is_countable(c)) return std::nullopt;
+  const Mapper mapper(context, c);
+  const auto a = mapper.map(c.a, c.m, false);
+  const auto b = mapper.map(c.b, c.n, false);
+  const auto b2 = c.gated ? mapper.map(c.b2, c.n, false) : b;
+  if (!a || !b || !b2 || b2->matrix.k_major != b->matrix.k_major) return std::nullopt;
+  Problem problem;
+  GemmSm90Config& config = problem.config;
+  config.math = c.math;
+  config.batch = c.batch;
+  config.batch_rank = c.batch_rank;
+  config.m = c.m;
+  config.n = c.n;
+  config.k = c.k;
+  config.k_outer = c.k_outer;
+  config.gated = c.gated;
+  config.vec = c.vec;
+  config.raster = c.raster;
+  config.a = a->matrix;
+  config.b = b->matrix;
+  config.b.map = 1;
+  problem.maps = {a->map, b->map};
+  if (c.gated) {
+    config.b2 = b2->matrix;
+    config.b2.map = 2;
+    problem.maps.push_back(b2->map);
+  }
+  return problem;
+}
+
+// A box holds a line of every row that one copy moves; lines along the free dimension hold 64
+// elements, and a box as many lines as a step of K has.
+void set_boxes(const GemmSm90Config& c, std::vector<MapBinding>& maps) {
+  for (size_t i = 0; i < maps.size(); ++i) {
+    const MappedMatrix& matrix = i == 0 ? c.a : c.b;
+    const i32 rows = i == 0 ? c.block_m : c.block_n / c.cluster;
+    maps[i].dims[1].box = matrix.k_major ? rows : c.block_k();
+  }
+}
+
+GridRule grid_rule(const GemmSm90Config& c, const Target& target) {
+  GridRule grid;
+  grid.fixed = c.split_k * c.cluster * ceil_div(c.n.size, c.block_n);
+  for (const Extent& extent : c.batch.at) grid.fixed *= extent.size;
+  grid.size = c.m.size;
+  grid.scale = c.m.scale;
+  grid.block = c.raster_m();
+  if (c.ragged == Ragged::kRows) grid.extra = c.groups + 1;
+  grid.limit = target.sm_count / c.cluster * c.cluster;
+  return grid;
+}
+
+std::string candidate_text(const GemmSm90Candidate& candidate) {
+  const GemmSm90Config& c = candidate.config;
+  return fmt::format("tile {}x{}x{}, {} {} warpgroups, {} stages{}, {} KiB shared", c.block_m,
+                     c.block_n, c.block_k(), c.consumers, c.ping_pong ? "ping-pong" : "cooperative",
+                     c.stages, c.cluster > 1 ? fmt::format(", clusters of {}", c.cluster) : "",
+                     c.smem_bytes() / 1024);
+}
+
+// What gemm_sm80 is predicted to take.
+std::vector<GemmCandidate> rivals(const GroupContext& context, const GemmProblem& problem) {
+  auto ranked = rank_gemm_candidates(problem, context.target, context.options);
+  std::erase_if(ranked, [](const GemmCandidate& c) { return !c.rejected.empty(); });
+  return ranked;
+}
+
+KernelPlan make_kernel(const GroupContext& context, const GemmAxes& axes,
+                       const GemmSm90Candidate& best, std::vector<MapBinding> maps) {
+  const GemmSm90Config& c = best.config;
+  KernelPlan kernel;
+  kernel.family = Family::kGemmSm90;
+  kernel.config = c;
+  kernel.program = axes.program;
+  kernel.slots = bind_slots(context.tensors);
+  set_boxes(c, maps);
+  kernel.maps = std::move(maps);
+  kernel.scalars = context.tensors.scalars;
+  kernel.grid = grid_rule(c, context.target);
+  kernel.cluster = c.cluster;
+  kernel.threads = c.threads();
+  kernel.smem_bytes = c.smem_bytes();
+  kernel.symbol = fmt::format("{}_gemm_m{}n{}k{}", context.name, c.block_m, c.block_n, c.block_k());
+  kernel.config_text = candidate_text(best);
+  kernel.predicted = best.predicted;
+  return kernel;
+}
+
+}  // namespace
+
+Expected<bool> plan_gemm_sm90(const GroupContext& context, std::vector<KernelPlan>& kernels,
+                              std::vector<TileOption>& tiles) {
+  Expected<GemmAxes> axes = make_gemm_axes(context);
+  if (!axes) return axes.takeError();
+  std::optional<Problem> problem = make_problem(context, axes->config);
+  if (!problem) return false;
+  const GemmProblem sizes = make_gemm_problem(context, *axes);
+  const auto ranked =
+      rank_gemm_sm90_candidates(problem->config, sizes, context.target, context.options);
+  const GemmSm90Candidate* best = nullptr;
+  for (const GemmSm90Candidate& candidate : ranked) {
+    tiles.push_back({tile_name(candidate.config), 1, candidate.predicted.us, candidate.rejected});
+    const bool refused = llvm::is_contained(context.options.rejected, candidate_text(candidate));
+    if (best == nullptr && candidate.rejected.empty() && !refused) best = &candidate;
+  }
+  const auto others = rivals(context, sizes);
+  if (best == nullptr || (!others.empty() && others[0].predicted.us < best->predicted.us)) {
+    return false;
+  }
+  KernelPlan kernel = make_kernel(context, *axes, *best, std::move(problem->maps));
+  for (const GemmSm90Candidate& candidate : ranked) {
+    if (&candidate == best || kernel.runner_ups.size() == 3) continue;
+    kernel.runner_ups.push_back(
+        {candidate_text(candidate), candidate.predicted.us, candidate.rejected});
+  }
+  tiles[static_cast<size_t>(best - ranked.data())].chosen = true;
+  for (const GemmCandidate& other : others) {
+    tiles.push_back({tile_name(other.config), other.config.split_k, other.predicted.us, ""});
+  }
+  kernels.push_back(std::move(kernel));
+  return true;
+}
+
+}  // namespace catenary

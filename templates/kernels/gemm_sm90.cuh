@@ -1,0 +1,407 @@
+// SPDX-License-Identifier: Apache-2.0
+// `gemm_sm90`: the contraction kernel of sm_90a for operands that tensor maps can describe.
+// Persistent CTAs; one thread loads, warpgroups multiply:
+//
+//   warpgroup 0, warp 0: produce()   a ring of stages, each a tile of A and one or two of B
+//   the other warpgroups: consume()  cooperative ones take 64 or 128 rows of one tile each,
+//                                    ping-pong ones a tile each, in turns
+//
+// The ring goes on from tile to tile, so that the loads of the next tile run while the epilogue of
+// this one does; with ping-pong so do its products.
+//
+// Barriers (s: a stage; parities as the ring's position says):
+//   full[s]   1 arrival: the CTA's own producer, which expects a stage's bytes; the copies deliver
+//             them. Waited for by every thread that multiplies the stage, parity 0 first.
+//   empty[s]  4 arrivals, one a warp, of each warpgroup that multiplies the stage, in each CTA that
+//             this CTA's copies write to. Waited for by the producer, parity 1 first, which falls
+//             through.
+//   turn[w]   ping-pong: 4 arrivals, one of each warp of the other warpgroup when it has issued its
+//             last product. Waited for by warpgroup w before a tile; the first turn of warpgroup 0
+//             falls through. So a warpgroup meets full[s] only when the phase before the one that
+//             it waits for is complete.
+#pragma once
+
+#include "epilogue/ops.cuh"
+#include "ptx/cluster.cuh"
+#include "ptx/sync.cuh"
+#include "ptx/warp.cuh"
+#include "tile/ring.cuh"
+#include "tile/turn.cuh"
+
+namespace catenary {
+
+template <GemmSm90Config kConfig>
+struct GemmSm90Types {
+  static constexpr int kBlockK = kConfig.block_k();
+  static constexpr int kSums = kConfig.sums();
+  static constexpr int kFragM = kConfig.warpgroup_m() / 64;
+  static constexpr int kFragN = kConfig.block_n;
+  static constexpr bool kPingPong = kConfig.ping_pong;
+  static_assert(kConfig.warpgroup_m() % 64 == 0, "a warpgroup multiplies fragments of 64 rows");
+  static_assert(!kPingPong || kConfig.consumers == 2, "two warpgroups take turns");
+  // A sum that may be empty starts from zeros; else the first product overwrites.
+  static constexpr bool kMayBeEmpty =
+      kConfig.k.scale != 0 || kConfig.k.size == 0 || kConfig.ragged != Ragged::kNone ||
+      kConfig.k_outer * ((kConfig.k.size + kBlockK - 1) / kBlockK) < kConfig.split_k;
+  static constexpr bool kLoadsEarly =
+      kConfig.ragged == Ragged::kNone &&
+      (kConfig.a.weight || kConfig.b.weight || (kConfig.gated && kConfig.b2.weight));
+
+  using Position = RingPosition<kConfig.stages>;
+  using Accumulators = float[kSums][kFragM][kFragN / 2];
+};
+
+// Shared addresses.
+template <GemmSm90Config kConfig>
+CATENARY_DEVICE u32 full_barrier(u32 smem, u32 stage) {
+  return smem + kConfig.barrier_offset() + 8 * stage;
+}
+template <GemmSm90Config kConfig>
+CATENARY_DEVICE u32 empty_barrier(u32 smem, u32 stage) {
+  return smem + kConfig.barrier_offset() + 8 * (kConfig.stages + stage);
+}
+template <GemmSm90Config kConfig>
+CATENARY_DEVICE u32 turn_barrier(u32 smem, u32 warpgroup) {
+  return smem + kConfig.barrier_offset() + 8 * (2 * kConfig.stages + warpgroup);
+}
+
+// How many tiles this launch has room for, those of one cluster counted once.
+template <GemmSm90Config kConfig, class P>
+CATENARY_DEVICE u32 tile_count(const P& params) {
+  const i64 m = extent_at_launch(kConfig.m, params);
+  const i64 n = extent_at_launch(kConfig.n, params);
+  i64 count = (m + kConfig.raster_m() - 1) / kConfig.raster_m();
+  if constexpr (kConfig.ragged == Ragged::kRows) count += kConfig.groups + 1;
+  count *= (n + kConfig.block_n - 1) / kConfig.block_n * kConfig.split_k;
+#pragma unroll
+  for (int d = kMaxDims - kConfig.batch_rank; d < kMaxDims; ++d) {
+    count *= extent_at_launch(kConfig.batch.at[d], params);
+  }
+  return static_cast<u32>(count);
+}
+
+// A tile's steps along K: [begin, end), all outer steps counted.
+struct StepRange {
+  i64 begin = 0, end = 0;
+  i64 per_outer = 0;
+};
+
+template <GemmSm90Config kConfig>
+CATENARY_DEVICE StepRange step_range(const TileWork& work) {
+  constexpr i64 kBlockK = kConfig.block_k();
+  StepRange range;
+  const i64 k = work.k_end > work.k_begin ? work.k_end - work.k_begin : 0;
+  range.per_outer = (k + kBlockK - 1) / kBlockK;
+  const i64 steps = range.per_outer * kConfig.k_outer;
+  range.begin = steps * work.split / kConfig.split_k;
+  range.end = steps * (work.split + 1) / kConfig.split_k;
+  return range;
+}
+
+// The live tiles of this cluster, one after the other: `act` gets each with its steps.
+template <GemmSm90Config kConfig, class P, class Act>
+CATENARY_DEVICE void for_each_tile(const P& params, Act act) {
+  const u32 count = tile_count<kConfig>(params);
+  const u32 stride = gridDim.x / kConfig.cluster;
+#pragma unroll 1
+  for (u32 index = blockIdx.x / kConfig.cluster; index < count; index += stride) {
+    const TileWork work = find_tile<kConfig>(params, index);
+    if (work.live) act(work, step_range<kConfig>(work));
+  }
+}
+
+// The copies of one step of a tile. Stationary operands are those with the role weight.
+enum class Operands : u8 { kAll, kStationary, kOthers };
+
+constexpr bool is_loaded(bool weight, Operands which) {
+  return which == Operands::kAll || weight == (which == Operands::kStationary);
+}
+
+template <GemmSm90Config kConfig, Operands kWhich, class P>
+CATENARY_DEVICE void load_step(const P& params, const TileWork& work, const StepRange& steps,
+                               i64 step, u32 smem, u32 rank, u32 stage) {
+  constexpr i32 kBlockK = kConfig.block_k();
+  i64 outer = 0;
+  if constexpr (kConfig.k_outer > 1) outer = step / steps.per_outer;
+  const i32 k = static_cast<i32>(work.k_begin + (step - outer * steps.per_outer) * kBlockK);
+  const i32 o = static_cast<i32>(outer);
+  const i32 m = static_cast<i32>(work.m0 + rank * kConfig.block_m);
+  const i32 n = static_cast<i32>(work.n0);
+  const u32 a = smem + stage * kConfig.stage_bytes();
+  const u32 b = a + kConfig.tile_a_bytes();
+  const u32 full = full_barrier<kConfig>(smem, stage);
+  if constexpr (is_loaded(kConfig.a.weight, kWhich)) {
+    load_tile<kConfig.a, kConfig.block_m, kBlockK, 1>(params, work, 0, m, k, o, a, full);
+  }
+  if constexpr (is_loaded(kConfig.b.weight, kWhich)) {
+    load_tile<kConfig.b, kConfig.block_n, kBlockK, kConfig.cluster>(params, work, rank, n, k, o, b,
+                                                                    full);
+  }
+  if constexpr (kConfig.gated && is_loaded(kConfig.b2.weight, kWhich)) {
+    load_tile<kConfig.b2, kConfig.block_n, kBlockK, kConfig.cluster>(
+        params, work, rank, n, k, o, b + kConfig.tile_b_bytes(), full);
+  }
+}
+
+// The stage is free, here and in the other CTA, and expects its bytes. Copies of the other CTA may
+// land before that: the count is then below zero for a while, and the phase stays open for want of
+// this arrival.
+template <GemmSm90Config kConfig>
+CATENARY_DEVICE void open_stage(u32 smem, const typename GemmSm90Types<kConfig>::Position& at) {
+  const u32 empty = empty_barrier<kConfig>(smem, at.stage);
+  if constexpr (kConfig.cluster == 1) {
+    mbarrier_wait(empty, at.parity ^ 1);
+  } else {
+    mbarrier_wait_cluster(empty, at.parity ^ 1);
+  }
+  mbarrier_arrive_expect_tx(full_barrier<kConfig>(smem, at.stage), kConfig.stage_bytes());
+}
+
+// One thread. Where an operand is stationary, its copies for the first stages start before the
+// dependency wait, and the other operands' follow behind it.
+template <GemmSm90Config kConfig, class P>
+CATENARY_DEVICE void produce(const P& params, u32 smem, u32 rank) {
+  using T = GemmSm90Types<kConfig>;
+  typename T::Position at;
+  bool waited = !T::kLoadsEarly;
+  if constexpr (!T::kLoadsEarly) grid_dependency_wait();
+  for_each_tile<kConfig>(params, [&](const TileWork& work, const StepRange& steps) {
+    i64 step = steps.begin;
+    if constexpr (T::kLoadsEarly) {
+      if (!waited) {
+        const i64 left = steps.end - steps.begin;
+        const u32 early = left < kConfig.stages ? static_cast<u32>(left) : kConfig.stages;
+#pragma unroll 1
+        for (u32 s = 0; s < early; ++s, at.advance()) {
+          open_stage<kConfig>(smem, at);
+          load_step<kConfig, Operands::kStationary>(params, work, steps, step + s, smem, rank, s);
+        }
+        grid_dependency_wait();
+        waited = true;
+#pragma unroll 1
+        for (u32 s = 0; s < early; ++s) {
+          load_step<kConfig, Operands::kOthers>(params, work, steps, step + s, smem, rank, s);
+        }
+        step += early;
+      }
+    }
+#pragma unroll 1
+    for (; step < steps.end; ++step, at.advance()) {
+      open_stage<kConfig>(smem, at);
+      load_step<kConfig, Operands::kAll>(params, work, steps, step, smem, rank, at.stage);
+    }
+  });
+  if (!waited) grid_dependency_wait();
+}
+
+// This warp has read the stage: one arrival here, and one in the other CTA, which wrote a part.
+template <GemmSm90Config kConfig>
+CATENARY_DEVICE void release_stage(u32 smem, u32 stage) {
+  const u32 lane = threadIdx.x % 32;
+  const u32 empty = empty_barrier<kConfig>(smem, stage);
+  if constexpr (kConfig.cluster == 1) {
+    if (lane == 0) mbarrier_arrive(empty);
+  } else {
+    if (lane < kConfig.cluster) mbarrier_arrive_remote(map_shared(empty, lane));
+  }
+}
+
+// The products of one stage, from the warpgroup's row `row` of its A tile on.
+template <GemmSm90Config kConfig>
+CATENARY_DEVICE void multiply_stage(typename GemmSm90Types<kConfig>::Accumulators& d, u32 stage,
+                                    u32 row, bool add) {
+  using T = GemmSm90Types<kConfig>;
+  constexpr bool kKMajorA = kConfig.a.k_major;
+  constexpr bool kKMajorB = kConfig.b.k_major;
+  static_assert(!kConfig.gated || kConfig.b2.k_major == kKMajorB, "both B tiles lie alike");
+  const u32 tile_b = stage + kConfig.tile_a_bytes();
+  const u64 b = tile_descriptor<kKMajorB, T::kBlockK>(tile_b, 0);
+  const u64 a = tile_descriptor<kKMajorA, T::kBlockK>(stage, row);
+  // 64 rows further: 64 lines, or a block of kBlockK lines, which are as many.
+  constexpr u32 kNextFragment = 64 * 128;
+  static_assert(T::kBlockK == 64, "a block of 64 rows has 64 lines either way");
+#pragma unroll
+  for (u32 i = 0; i < T::kBlockK / 16; ++i) {
+#pragma unroll
+    for (u32 f = 0; f < T::kFragM; ++f) {
+#pragma unroll
+      for (u32 s = 0; s < T::kSums; ++s) {
+        wgmma_step<kConfig.math, T::kFragN, !kKMajorA, !kKMajorB>(
+            d[s][f], advance_descriptor(a, f * kNextFragment + i * kNextProduct<kKMajorA>),
+            advance_descriptor(b, s * kConfig.tile_b_bytes() + i * kNextProduct<kKMajorB>),
+            add || i != 0);
+      }
+    }
+  }
+}
+
+// All steps of one tile. One group of products stays in flight: a stage is released when the next
+// one's products have been issued and its own have been waited for.
+template <GemmSm90Config kConfig>
+CATENARY_DEVICE void multiply(typename GemmSm90Types<kConfig>::Accumulators& d, u32 smem,
+                              u32 warpgroup, u32 steps,
+                              typename GemmSm90Types<kConfig>::Position& at) {
+  using T = GemmSm90Types<kConfig>;
+  const u32 row = T::kPingPong ? 0 : warpgroup * kConfig.warpgroup_m();
+  if constexpr (T::kMayBeEmpty) {
+#pragma unroll
+    for (int s = 0; s < T::kSums; ++s)
+#pragma unroll
+      for (int f = 0; f < T::kFragM; ++f)
+#pragma unroll
+        for (int i = 0; i < T::kFragN / 2; ++i) d[s][f][i] = 0.0f;
+  }
+  u32 previous = 0;
+#pragma unroll 1
+  for (u32 step = 0; step < steps; ++step) {
+    mbarrier_wait(full_barrier<kConfig>(smem, at.stage), at.parity);
+    wgmma_fence();
+    multiply_stage<kConfig>(d, smem + at.stage * kConfig.stage_bytes(), row,
+                            T::kMayBeEmpty || step != 0);
+    wgmma_commit();
+    wgmma_wait<1>();
+    if (step != 0) release_stage<kConfig>(smem, previous);
+    previous = at.stage;
+    at.advance();
+  }
+  if constexpr (T::kPingPong) {
+    if (threadIdx.x % 32 == 0) mbarrier_arrive(turn_barrier<kConfig>(smem, warpgroup ^ 1));
+  }
+  wgmma_wait<0>();
+#pragma unroll
+  for (int s = 0; s < T::kSums; ++s) {
+#pragma unroll
+    for (int f = 0; f < T::kFragM; ++f) wgmma_pin(d[s][f]);
+  }
+  if (!T::kMayBeEmpty || steps != 0) release_stage<kConfig>(smem, previous);
+}
+
+// The emitted epilogue over this warp's rows of the tile, which begin at `m_warp` in fragment 0; a
+// piece (16 rows, 64 / sums columns) at a time.
+template <GemmSm90Config kConfig, class Epilogue, class P>
+CATENARY_DEVICE void run_epilogue(const P& params, u32 area, const TileWork& work, i64 m_warp,
+                                  i64 n, const typename GemmSm90Types<kConfig>::Accumulators& d) {
+  using T = GemmSm90Types<kConfig>;
+  constexpr int V = kConfig.vec;
+  constexpr u32 kColumns = 64 / T::kSums;
+  constexpr u32 kPieces = T::kFragN / kColumns;
+  constexpr u32 kLanesPerRow = kColumns / V;
+  constexpr u32 kRowsPerPass = 32 / kLanesPerRow;
+  const u32 lane = threadIdx.x % 32;
+  const u32 column = lane % kLanesPerRow * V;
+
+  Coord at;
+#pragma unroll
+  for (int i = 0; i < kMaxDims - 2; ++i) at.dim[i] = work.batch[i + 2];
+  if constexpr (kConfig.split_k > 1) at.dim[kMaxDims - 3 - kConfig.batch_rank] = work.split;
+
+#pragma unroll 1
+  for (u32 piece = 0; piece < T::kFragM * kPieces; ++piece) {
+    const i64 n_lane = work.n0 + piece % kPieces * kColumns + column;
+    const i64 m_piece = m_warp + piece / kPieces * 64;
+    at.dim[kMaxDims - 1] = static_cast<u32>(n_lane);
+    at.valid = n - n_lane < V ? static_cast<i32>(n - n_lane) : V;
+    // The area is this warp's alone: the warp's own barrier orders its reuse.
+    warp_barrier();
+    stage_piece(area, d, piece);
+    warp_barrier();
+#pragma unroll 4
+    for (u32 pass = 0; pass < 16 / kRowsPerPass; ++pass) {
+      const u32 row = pass * kRowsPerPass + lane / kLanesPerRow;
+      const i64 m = m_piece + row;
+      at.dim[kMaxDims - 2] = static_cast<u32>(m);
+      if (m < work.m_end && at.valid > 0) {
+        typename Epilogue::Operands operands;
+        Epilogue::load_weights(params, at, operands);
+        Epilogue::load(params, at, operands);
+        if constexpr (kConfig.gated) {
+          Epilogue::store(params, at, operands, staged_vec<V>(area, row, column),
+                          staged_vec<V>(area, row, kColumns + column));
+        } else {
+          Epilogue::store(params, at, operands, staged_vec<V>(area, row, column));
+        }
+      }
+    }
+  }
+}
+
+// One consumer warpgroup.
+template <GemmSm90Config kConfig, class Epilogue, class P>
+CATENARY_DEVICE void consume(const P& params, u32 smem, u32 rank, u32 warpgroup) {
+  using T = GemmSm90Types<kConfig>;
+  const u32 warp = threadIdx.x / 32 - 4;  // among the consumers
+  const u32 area = smem + kConfig.staging_offset() + warp * kConfig.kStagingBytes;
+  const u32 row = rank * kConfig.block_m + warp % 4 * 16 +
+                  (T::kPingPong ? 0 : warpgroup * kConfig.warpgroup_m());
+  const i64 n = extent_at_launch(kConfig.n, params);
+  typename T::Position at;
+  u32 number = 0;            // of the tile
+  u32 turn = warpgroup ^ 1;  // parity of the next turn's phase
+  grid_dependency_wait();
+  for_each_tile<kConfig>(params, [&](const TileWork& work, const StepRange& range) {
+    const u32 steps = static_cast<u32>(range.end - range.begin);
+    if constexpr (T::kPingPong) {
+      if ((number++ & 1) != warpgroup) return at.skip(steps);
+      mbarrier_wait(turn_barrier<kConfig>(smem, warpgroup), turn);
+      turn ^= 1;
+    }
+    typename T::Accumulators d;
+    multiply<kConfig>(d, smem, warpgroup, steps, at);
+    run_epilogue<kConfig, Epilogue>(params, area, work, work.m0 + row, n, d);
+  });
+}
+
+template <GemmSm90Config kConfig, class P>
+CATENARY_DEVICE void make_barriers(const P& params, u32 smem) {
+  constexpr u32 kReaders = kConfig.ping_pong ? 1 : kConfig.consumers;
+  for (u32 stage = 0; stage < kConfig.stages; ++stage) {
+    mbarrier_init(full_barrier<kConfig>(smem, stage), 1);
+    mbarrier_init(empty_barrier<kConfig>(smem, stage), 4 * kReaders * kConfig.cluster);
+  }
+  mbarrier_init(turn_barrier<kConfig>(smem, 0), 4);
+  mbarrier_init(turn_barrier<kConfig>(smem, 1), 4);
+  fence_mbarrier_init();
+  // Without tiles or terms a map may be empty.
+  if (tile_count<kConfig>(params) > 0 && extent_at_launch(kConfig.k, params) > 0) {
+    prefetch_tensor_map(params.map[kConfig.a.map]);
+    prefetch_tensor_map(params.map[kConfig.b.map]);
+    if constexpr (kConfig.gated) prefetch_tensor_map(params.map[kConfig.b2.map]);
+  }
+}
+
+template <GemmSm90Config kConfig, class Epilogue, class P>
+CATENARY_DEVICE void gemm_sm90(const P& params) {
+  const u32 smem = dynamic_smem();
+  const u32 warp = warp_index();
+  const u32 rank = kConfig.cluster == 1 ? 0 : cluster_rank();
+  grid_dependency_launch();
+  if (threadIdx.x == 0) make_barriers<kConfig>(params, smem);
+  // The barriers exist, in both CTAs, before anybody uses them.
+  if constexpr (kConfig.cluster == 1) {
+    cta_barrier();
+  } else {
+    cluster_arrive();
+    cluster_wait();
+  }
+  // An SM's 65,536 registers over 384 threads are 168 each; the producer's go to the consumers.
+  constexpr bool kMoveRegisters = kConfig.consumers == 2;
+  if (warp < 4) {
+    if constexpr (kMoveRegisters) set_max_registers_decrease<40>();
+    if (warp == 0 && elect_one()) {
+      produce<kConfig>(params, smem, rank);
+    } else {
+      grid_dependency_wait();
+    }
+    warp_barrier();
+  } else {
+    if constexpr (kMoveRegisters) set_max_registers_increase<232>();
+    consume<kConfig, Epilogue>(params, smem, rank, warp / 4 - 1);
+  }
+  // No CTA leaves while the other may still write to it or arrive at its barriers.
+  if constexpr (kConfig.cluster != 1) {
+    cluster_arrive();
+    cluster_wait();
+  }
+}
+
+}  // namespace catenary

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+// When the planner takes `gemm_sm90`, with which maps, tile and grid; what NVRTC makes of every
+// tile. The last part needs NVRTC.
+#include <doctest/doctest.h>
+
+#include <set>
+
+#include "compiler/emit.h"
+#include "compiler/gemm_sm90_tiles.h"
+#include "compiler/nvrtc.h"
+#include "ir/text.h"
+
+using namespace catenary;
+
+namespace {
+
+VerifiedChain verified(const std::string& text) {
+  auto chain = verify(llvm::cantFail(parse(text)));
+  if (!chain) FAIL(take_report(chain.takeError()).message);
+  return std::move(*chain);
+}
+
+Plan planned(const std::string& text, PlanOptions options = {}, const char* target = "h200") {
+  auto plan = make_plan(verified(text), llvm::cantFail(find_target(target)), options);
+  if (!plan) FAIL(take_report(plan.takeError()).message);
+  return std::move(*plan);
+}
+
+const KernelPlan& first_kernel(const Plan& plan) { return plan.buckets.back().kernels[0]; }
+const GemmSm90Config& config(const Plan& plan) {
+  return std::get<GemmSm90Config>(first_kernel(plan).config);
+}
+
+std::string gemm(const std::string& x, const std::string& w, const std::string& equation,
+                 const std::string& output = "bf16") {
+  return fmt::format(
+      "chain a(input x: {}, weight w: {}) {{\n  y = contract \"{}\"(x, w)\n  return y: {} }}", x, w,
+      equation, output);
+}
+
+const std::string kLarge = gemm("bf16[4096, 2048]", "bf16[8192, 2048]", "mk,nk->mn");
+
+using Dimension = MapBinding::Dimension;
+
+}  // namespace
+
+TEST_CASE("a large contraction gets maps of its operands") {
+  const Plan plan = planned(kLarge);
+  const KernelPlan& kernel = first_kernel(plan);
+  REQUIRE(kernel.family == Family::kGemmSm90);
+  const GemmSm90Config& c = config(plan);
+  CHECK(c.a.k_major);
+  CHECK(c.b.k_major);
+  CHECK_FALSE(c.a.weight);
+  CHECK(c.b.weight);
+  REQUIRE(kernel.maps.size() == 2);
+  CHECK(kernel.maps[0].slot == 0);
+  CHECK(kernel.maps[1].slot == 1);
+  CHECK(kernel.maps[0].swizzle == Swizzle::k128);
+  CHECK(kernel.maps[0].dims[0] == Dimension{Extent(2048), 2, 64});
+  CHECK(kernel.maps[0].dims[1] == Dimension{Extent(4096), 4096, c.block_m});
+  CHECK(kernel.maps[1].dims[1] == Dimension{Extent(8192), 4096, c.block_n / c.cluster});
+  CHECK(kernel.threads == 128 * (1 + c.consumers));
+  CHECK(kernel.smem_bytes == c.smem_bytes());
+  CHECK(kernel.cluster == c.cluster);
+  CHECK(kernel.grid.limit == 132);
+  CHECK(map_text(kernel, kernel.maps[0]) ==
+        fmt::format("'x' as 2048 x 4096 bf16 in boxes of 64 x {}", c.block_m));
+}
+
+TEST_CASE("dimensions of a map beyond K and the free one") {
+  PlanOptions options;
+  options.force_tile = "128x128x64p2s6c2";
+  const Plan plan =
+      planned(gemm("f16[256, 12, 512]", "f16[12, 512, 256]", "bgk,gkn->bgn"), options);
+  const KernelPlan& kernel = first_kernel(plan);
+  REQUIRE(kernel.family == Family::kGemmSm90);
+  const GemmSm90Config& c = config(plan);
+  CHECK(c.a.k_major);
+  CHECK_FALSE(c.b.k_major);
+  CHECK(c.a.walk2 == kMaxDims - 1);
+  CHECK(c.b.walk2 == kMaxDims - 1);
+  CHECK(c.b.rank() == 3);
+  REQUIRE(kernel.maps[1].dims.size() == 3);
+  CHECK(kernel.maps[1].dims[0] == Dimension{Extent(256), 2, 64});
+  CHECK(kernel.maps[1].dims[1] == Dimension{Extent(512), 512, 64});
+  CHECK(kernel.maps[1].dims[2] == Dimension{Extent(12), 512 * 512, 1});
+}
+
+TEST_CASE("the family is taken where its rules hold") {
+  const struct {
+    const char* why;
+    std::string chain;
+  } kOthers[] = {
+      {"rows of 8 bytes", gemm("bf16[4096, 2052]", "bf16[8192, 2052]", "mk,nk->mn")},
+      {"an alignment of 8", gemm("bf16[4096, 2048] align 8", "bf16[8192, 2048]", "mk,nk->mn")},
+      {"nothing contiguous",
+       gemm("bf16[4096, 2048] strides[4096, 2]", "bf16[8192, 2048]", "mk,nk->mn")},
+      {"f32 operands", gemm("f32[4096, 2048]", "f32[8192, 2048]", "mk,nk->mn")},
+      {"four batch dimensions",
+       gemm("bf16[64, 2, 2, 2, 2, 512] strides[65536, 32768, 8192, 4096, 1024, 1]",
+            "bf16[2, 2, 2, 2, 512, 512] strides[2097152, 524288, 4194304, 1048576, 512, 1]",
+            "mabcdk,abcdnk->abcdmn")},
+  };
+  for (const auto& other : kOthers) {
+    INFO(other.why);
+    CHECK(first_kernel(planned(other.chain)).family == Family::kGemmSm80);
+  }
+  CHECK(first_kernel(planned(kLarge, {}, "h100")).family == Family::kGemmSm90);
+  CHECK(first_kernel(planned(kLarge, {}, "a100")).family == Family::kGemmSm80);
+  CHECK(first_kernel(planned(kLarge, {}, "b200")).family == Family::kGemmSm80);
+}
+
+TEST_CASE("the grid holds the SMs at most, in whole clusters, and nothing without rows") {
+  PlanOptions options;
+  options.force_tile = "128x128x64p2s6c2";
+  const Plan plan = planned(
+      "chain a[M in 0..20000](input x: bf16[M, 512], weight w: bf16[512, 512]) {\n"
+      "  y = contract \"mk,nk->mn\"(x, w)\n  return y: bf16 }",
+      options);
+  const KernelPlan& kernel = first_kernel(plan);
+  REQUIRE(kernel.family == Family::kGemmSm90);
+  CHECK(kernel.maps[0].dims[1].size == Extent(20000, 1));
+  CHECK(kernel.grid.ctas(0) == 0);
+  CHECK(kernel.grid.ctas(1) == 8);
+  CHECK(kernel.grid.ctas(257) == 16);
+  CHECK(kernel.grid.ctas(20000) == 132);
+}
+
+TEST_CASE("tiles have names, fit the target and can be forced") {
+  const Plan plan = planned(kLarge);
+  std::set<std::string> names;
+  int chosen = 0;
+  for (const TileOption& tile : first_kernel(plan).tiles) {
+    CHECK(names.insert(fmt::format("{} {}", tile.name, tile.split_k)).second);
+    chosen += tile.chosen;
+    if (!tile.rejected.empty()) continue;
+    PlanOptions options;
+    options.force_tile = tile.name;
+    options.split_k = tile.split_k;
+    const Plan forced = planned(kLarge, options);
+    INFO(tile.name);
+    const bool is_sm90 = tile.name.find('w') == std::string::npos;
+    CHECK(first_kernel(forced).family == (is_sm90 ? Family::kGemmSm90 : Family::kGemmSm80));
+    CHECK(first_kernel(forced).smem_bytes <= 227 * 1024);
+    if (is_sm90) CHECK(tile_name(config(forced)) == tile.name);
+  }
+  CHECK(chosen == 1);
+  CHECK(names.size() > gemm_sm90_tiles().size());
+}
+
+TEST_CASE("refused candidates are not chosen again; without any left gemm_sm80 is") {
+  PlanOptions options;
+  std::set<std::string> seen;
+  for (size_t i = 0; i <= gemm_sm90_tiles().size(); ++i) {
+    const Plan plan = planned(kLarge, options);
+    const KernelPlan& kernel = first_kernel(plan);
+    if (kernel.family == Family::kGemmSm80) break;
+    CHECK(seen.insert(kernel.config_text).second);
+    options.rejected.push_back(kernel.config_text);
+  }
+  CHECK(seen.size() > 8);
+  CHECK(first_kernel(planned(kLarge, options)).family == Family::kGemmSm80);
+}
+
+TEST_CASE("every tile compiles without spills") {
+  Expected<const Nvrtc*> nvrtc = Nvrtc::get();
+  if (!nvrtc) {
+    MESSAGE("skipped: " << take_report(nvrtc.takeError()).message);
+    return;
+  }
+  const std::string chains[] = {
+      "chain plain(input x: bf16[4096, 2048], weight w: bf16[8192, 2048], weight b: bf16[8192],\n"
+      "            input r: bf16[4096, 8192]) {\n"
+      "  y = add(gelu(add(contract \"mk,nk->mn\"(x, w), b)), r)\n  return y: bf16 }",
+      "chain both[K in 64..8192](input x: f16[K, 4000], input w: f16[K, 3000]) {\n"
+      "  y = contract \"km,kn->mn\"(x, w)\n  return y: f32 }",
+      "chain batch(input x: bf16[2560, 12, 1000], weight w: bf16[12, 3001, 1000],\n"
+      "            weight b: bf16[12, 3001] align 2) {\n"
+      "  y = silu(add(contract \"bgk,gnk->bgn\"(x, w), b @ \"gn\"))\n  return y: bf16 align 2 }",
+      "chain gated(input x: bf16[4096, 2048], weight w: bf16[8192, 2048],\n"
+      "            weight v: bf16[8192, 2048]) {\n"
+      "  g = contract \"mk,nk->mn\"(x, w)\n  u = contract \"mk,nk->mn\"(x, v)\n"
+      "  h = mul(silu(g), u)\n  return h: bf16 }"};
+  std::vector<CompileJob> jobs;
+  for (const std::string& text : chains) {
+    const VerifiedChain chain = verified(text);
+    const Plan open = planned(text);
+    for (const TileOption& tile : first_kernel(open).tiles) {
+      if (!tile.rejected.empty() || tile.name.find('w') != std::string::npos) continue;
+      PlanOptions options;
+      options.force_tile = tile.name;
+      const Plan plan = planned(text, options);
+      REQUIRE(first_kernel(plan).family == Family::kGemmSm90);
+      jobs.push_back({emit(chain, plan, first_kernel(plan)), plan.target.arch, {}});
+      jobs.back().source.banner = tile.name + " of " + chain.chain().name;
+    }
+  }
+  CHECK(jobs.size() > 40);
+  auto results = (*nvrtc)->compile_all(jobs);
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (results[i]) continue;
+    FAIL_CHECK(jobs[i].source.banner << ": "
+                                     << take_report(results[i].takeError()).message.substr(0, 400));
+  }
+}

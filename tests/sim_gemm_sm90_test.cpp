@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+// `gemm_sm90` in the simulator: every tile, every way that operands lie, tails of tiles and of the
+// ring, tiles that one CTA takes after the other; exact values under several schedules. The target
+// has few SMs, so that CTAs are persistent.
+#include <doctest/doctest.h>
+
+#include "compiler/gemm_sm90_tiles.h"
+#include "ir/parallel.h"
+#include "ir/text.h"
+#include "tests/support/sim_chain.h"
+
+using namespace catenary;
+using namespace catenary::testing;
+
+namespace {
+
+struct Case {
+  std::string name;
+  std::string chain;
+  std::string tile;  // "128x128p2c2": without the depth of K and the stages
+  i64 symbol = 0;
+  int sm_count = 2;
+  u64 seeds = 3;
+};
+
+std::string short_name(const std::string& tile) {
+  const size_t x = tile.rfind('x');
+  const size_t kind = tile.find_first_of("gp");
+  if (kind == std::string::npos) return "";  // of gemm_sm80
+  const size_t stages = tile.find('s');
+  const size_t cluster = tile.find('c');
+  return tile.substr(0, x) + tile.substr(kind, stages - kind) +
+         (cluster == std::string::npos ? "" : tile.substr(cluster));
+}
+
+// The full name of the tile that the planner has for this chain.
+std::string find_tile_name(const Case& from) {
+  auto chain = verify(llvm::cantFail(parse(from.chain)));
+  if (!chain) return take_report(chain.takeError()).message;
+  auto plan = make_plan(*chain, llvm::cantFail(find_target("h200")));
+  if (!plan) return take_report(plan.takeError()).message;
+  for (const KernelPlan& kernel : plan->buckets.back().kernels) {
+    for (const TileOption& tile : kernel.tiles) {
+      if (tile.rejected.empty() && short_name(tile.name) == from.tile) return tile.name;
+    }
+  }
+  return "no such tile";
+}
+
+// What went wrong, over all seeds; empty: nothing.
+std::string run(const Case& from, const HostCompiler& compiler) {
+  SimulatedChainOptions options;
+  options.plan.force_tile = find_tile_name(from);
+  options.symbol = from.symbol;
+  options.sm_count = from.sm_count;
+  options.compiler = &compiler;
+  auto chain = SimulatedChain::make(from.chain, options);
+  if (!chain) return from.name + ": " + take_report(chain.takeError()).message;
+  const auto& kernels = chain->plan().buckets[find_bucket(chain->plan(), from.symbol)].kernels;
+  if (kernels[0].family != Family::kGemmSm90) return from.name + ": another family";
+  for (u64 seed = 1; seed <= from.seeds; ++seed) {
+    const SimulatedOutcome outcome = chain->run(seed);
+    if (outcome.name.empty()) continue;
+    return fmt::format("{}, seed {}: {}: {}", from.name, seed, outcome.name, outcome.message);
+  }
+  return "";
+}
+
+void run_all(const std::vector<Case>& cases) {
+  auto compiler = HostCompiler::get();
+  if (!compiler) {
+    MESSAGE("skipped: " << take_report(compiler.takeError()).message);
+    return;
+  }
+  std::vector<std::string> problems(cases.size());
+  parallel_for(static_cast<i64>(cases.size()), 0,
+               [&](i64 i) { problems[i] = run(cases[i], **compiler); });
+  for (const std::string& problem : problems) CHECK(problem == "");
+}
+
+// Ragged against every tile; K is no multiple of a step.
+constexpr const char* kPlain =
+    "chain a(input x: bf16[520, 328], weight w: bf16[456, 328], weight b: f32[456]) {\n"
+    "  y = relu(add(contract \"mk,nk->mn\"(x, w), b))\n  return y: bf16 }";
+
+std::string gemm(const std::string& x, const std::string& w, const std::string& equation,
+                 const std::string& output = "bf16") {
+  return fmt::format(
+      "chain a(input x: {}, weight w: {}) {{\n  y = contract \"{}\"(x, w)\n  return y: {} }}", x, w,
+      equation, output);
+}
+
+}  // namespace
+
+TEST_CASE("every tile, several to a CTA") {
+  std::vector<Case> cases;
+  const Target target = llvm::cantFail(find_target("h200"));
+  for (const GemmSm90Tile& tile : gemm_sm90_tiles()) {
+    const std::string name = short_name(tile_name(with_tile(GemmSm90Config(), tile, target)));
+    cases.push_back({name, kPlain, name});
+  }
+  run_all(cases);
+}
+
+TEST_CASE("operands lie either way") {
+  std::vector<Case> cases;
+  for (const char* tile : {"128x256g2", "128x128p2c2", "256x128g2c2", "64x64g1"}) {
+    cases.push_back({"A along M", gemm("f16[136, 200]", "f16[264, 136]", "km,nk->mn"), tile});
+    cases.push_back({"B along N", gemm("f16[200, 136]", "f16[136, 264]", "mk,kn->mn"), tile});
+    cases.push_back({"both", gemm("bf16[136, 200]", "bf16[136, 264]", "km,kn->mn"), tile});
+  }
+  run_all(cases);
+}
+
+TEST_CASE("batches of every order") {
+  run_all({
+      {"[B, G, D]", gemm("bf16[70, 3, 72]", "bf16[3, 136, 72]", "bgk,gnk->bgn"), "64x128g1"},
+      {"[G, B, D]", gemm("bf16[3, 70, 72]", "bf16[3, 72, 136]", "gbk,gkn->gbn"), "128x128p2"},
+      {"two batch labels", gemm("f16[70, 2, 3, 72]", "f16[3, 2, 40, 72]", "mabk,bank->bamn"),
+       "64x64g1"},
+      {"a label that A lacks", gemm("f16[40, 72]", "f16[3, 72, 72]", "mk,bkn->bmn"), "64x64g1"},
+      {"two K loops",
+       gemm("f16[40, 3, 72] strides[304, 96, 1]", "f16[72, 3, 72] strides[296, 80, 1]",
+            "mjk,njk->mn"),
+       "128x128p2c2"},
+      {"padded rows",
+       gemm("bf16[200, 72] strides[80, 1]", "bf16[136, 72] strides[96, 1]", "mk,nk->mn",
+            "f32 strides[144, 1]"),
+       "128x128p2"},
+  });
+}
+
+TEST_CASE("sizes around the tile and the ring") {
+  std::vector<Case> cases;
+  for (const i64 size : {8, 64, 120, 128, 136, 256, 264}) {
+    const std::string x = fmt::format("bf16[{}, 72]", size);
+    const std::string w = fmt::format("bf16[{}, 72]", size);
+    cases.push_back({fmt::format("M = N = {}", size), gemm(x, w, "mk,nk->mn"), "128x128p2c2"});
+  }
+  // 4 stages of 64: fewer steps, as many, one more; far more than one round.
+  for (const i64 k : {8, 64, 192, 256, 264, 320, 1096}) {
+    const std::string x = fmt::format("bf16[300, {}]", k);
+    const std::string w = fmt::format("bf16[264, {}]", k);
+    cases.push_back({fmt::format("K = {}", k), gemm(x, w, "mk,nk->mn"), "128x256g2"});
+    cases.push_back({fmt::format("K = {}, in turns", k), gemm(x, w, "mk,nk->mn"), "64x256p2c2"});
+  }
+  run_all(cases);
+}
+
+TEST_CASE("a symbol as rows, columns and terms") {
+  std::vector<Case> cases;
+  const std::string rows =
+      "chain a[M in 0..700](input x: bf16[M, 72], weight w: bf16[136, 72]) {\n"
+      "  y = contract \"mk,nk->mn\"(x, w)\n  return y: bf16 }";
+  const std::string columns =
+      "chain a[M in 0..900](input x: f16[200, 72], input z: f16[M, 72]) {\n"
+      "  y = contract \"nk,mk->nm\"(x, z)\n  return y: f16 strides[901, 1] align 2 }";
+  const std::string terms =
+      "chain a[M in 0..700](input x: f16[M, 136], input z: f16[M, 264]) {\n"
+      "  y = contract \"tm,tn->mn\"(x, z)\n  return y: f32 }";
+  for (i64 symbol : {0, 1, 513, 700}) cases.push_back({"rows", rows, "128x128p2", symbol});
+  for (i64 symbol : {0, 600, 833}) cases.push_back({"columns", columns, "128x128p2c2", symbol});
+  for (i64 symbol : {0, 7, 520, 640}) cases.push_back({"terms", terms, "128x256g2", symbol});
+  run_all(cases);
+}
+
+TEST_CASE("epilogues: residual, several outputs, columns without alignment") {
+  run_all({
+      {"residual and pre-activation",
+       "chain a(input x: bf16[200, 136], weight w: bf16[264, 136], weight b: bf16[264],\n"
+       "        input r: bf16[200, 264]) {\n"
+       "  h = add(contract \"mk,nk->mn\"(x, w), b)\n  y = add(relu(h), r)\n"
+       "  return y: bf16, h: f32 }",
+       "128x128p2"},
+      {"odd columns",
+       "chain a(input x: bf16[70, 136], weight w: bf16[75, 136], weight b: f32[75] align 4) {\n"
+       "  y = add(contract \"mk,nk->mn\"(x, w), b)\n  return y: bf16 align 2 }",
+       "128x128g2"},
+      {"columns outermost",
+       "chain a(input x: f16[200, 72], weight w: f16[136, 72]) {\n"
+       "  y = contract \"mk,nk->nm\"(x, w)\n  return y: f16 }",
+       "64x128p2"},
+      {"a chain of two",
+       "chain a(input x: bf16[136, 72], weight w: bf16[200, 72], weight v: bf16[72, 200]) {\n"
+       "  h = cast(relu(contract \"mk,nk->mn\"(x, w)), bf16)\n"
+       "  y = contract \"mk,nk->mn\"(h, v)\n  return y: f32 }",
+       "64x64g1"},
+  });
+}
+
+TEST_CASE("gated pairs") {
+  std::vector<Case> cases;
+  const std::string along_k =
+      "chain a(input x: bf16[300, 136], weight w: bf16[200, 136], weight v: bf16[200, 136]) {\n"
+      "  g = contract \"mk,nk->mn\"(x, w)\n  u = contract \"mk,nk->mn\"(x, v)\n"
+      "  h = mul(relu(g), u)\n  return h: f32 }";
+  const std::string along_n =
+      "chain a(input x: f16[2, 70, 72], weight w: f16[2, 72, 136], weight v: f16[2, 72, 136]) {\n"
+      "  g = contract \"bmk,bkn->bmn\"(x, w)\n  u = contract \"bmk,bkn->bmn\"(x, v)\n"
+      "  h = mul(relu(g), u)\n  return h: f32 }";
+  for (const char* tile : {"128x128g2c2", "128x64p2c2", "128x96g2", "64x32g1"}) {
+    cases.push_back({"gated", along_k, tile});
+  }
+  for (const char* tile : {"128x128g2c2", "128x64p2"}) {
+    cases.push_back({"gated, weights along N", along_n, tile});
+  }
+  run_all(cases);
+}
