@@ -2,8 +2,8 @@
 // A tile's number -> which tile of which problem. Tiles of one batch entry are neighbours; within
 // it, `raster` tiles of M form a band that sweeps N, so that CTAs that run together share rows of A
 // and of B in L2. The K split is the fastest index: splits of one tile run together. kConfig is the
-// config of a contraction kernel; its tiles have raster_m() rows. Tiles are fewer than 2^31, as CTAs
-// are: 32-bit divisions do.
+// config of a contraction kernel; its tiles have raster_m() rows. Tiles are fewer than 2^31, as
+// CTAs are: 32-bit divisions do.
 //
 // Ragged rows: the count of row tiles is an upper bound (one partial tile per group, and one group
 // more for the rows behind the last end, whose sum is empty); a CTA walks the ends to find which
