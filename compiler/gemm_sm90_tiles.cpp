@@ -29,6 +29,8 @@ constexpr GemmSm90Tile kTiles[] = {
     {64, 128, 1, false, 1},  {64, 64, 1, false, 1},
 };
 
+constexpr int kSplits[] = {1, 2, 3, 4, 6, 8, 12, 16};
+
 constexpr int kMaxStages = 8;
 constexpr int kMinStages = 2;
 
@@ -41,11 +43,20 @@ constexpr double kStartUs = 1.2;
 // 8,000 bytes per clock over 132 SMs).
 constexpr double kL2BytesPerClockPerSm = 44.0;
 
+// The part of the copy rate that the ring reaches where DRAM bounds it: 28.4 us for 7168x7168
+// weights with 48 rows, where the copy rate gives 24.1. Rows of a box beyond the matrix cost
+// requests too: 7168x28672 takes 138 us with one row, 147 with 17, 105 with 32 (H200).
+constexpr double kStreamEfficiency = 0.88;
+constexpr double kEmptyRowsEfficiency = 0.70;
+constexpr i64 kFullBoxRows = 32;
+
 // A tile's epilogue: clocks per sum of the SM (shared memory twice, arithmetic, stores).
 constexpr double kEpilogueClocksPerSum = 0.08;
 
-// The dense rate that wgmma keeps under load with random data (power), and what narrow instructions
-// lose: m64nN reads 2 KB of A and 32 N bytes of B in N / 2 clocks, at 128 bytes a clock.
+// The part of the dense rate that wgmma keeps under load with random data (H200, 8192x4096x4096
+// with 128x128 tiles: 371 us, cuBLASLt 367; 512x11008x4096: 71 and 62), and what narrow
+// instructions lose: m64nN reads 2 KB of A and 32 N bytes of B in N / 2 clocks, at 128 bytes a
+// clock.
 double wgmma_efficiency(int n) {
   const double clocks = n / 2.0;
   const double reads = (2048 + 32.0 * n) / 128;
@@ -106,12 +117,43 @@ void predict(const GemmProblem& problem, const Target& target, GemmSm90Candidate
               problem.epilogue_flops / (target.f32_tflops * 1e6);
   p.launch_us = kLaunchUs;
   p.waves = static_cast<double>(tiles) / sms;
-  p.us = std::max(p.memory_us + kStartUs, p.math_us) + p.launch_us;
+  if (c.split_k > 1) {
+    // Partial sums are written and read once, mostly in L2, by one more kernel.
+    const double partial = 8.0 * c.split_k * c.sums() * problem.batch * problem.m * problem.n;
+    p.math_us += partial / (0.5 * kL2BytesPerClockPerSm * clock * sms);
+    p.launch_us += kLaunchUs + kLatencyUs;
+  }
+  const double start = resident_ctas(target, c) > 1 ? kStartUs / 2 : kStartUs;
+  const double stream = problem.m < kFullBoxRows ? kEmptyRowsEfficiency : kStreamEfficiency;
+  p.us = std::max(p.memory_us / stream + start, p.math_us) + p.launch_us;
+}
+
+// Few rows and one consumer: the ring as short as lets the next kernel's first CTA be resident, and
+// load its weights, beside this one. The same config where that leaves no ring.
+GemmSm90Config with_room_for_two(const GemmSm90Config& whole, const Target& target) {
+  GemmSm90Config c = whole;
+  if (c.consumers > 1 || accumulators(c) > 64) return c;
+  while (c.stages > 3 && 2 * (c.smem_bytes() + 1024) > target.smem_per_sm) --c.stages;
+  return resident_ctas(target, c) == 2 ? c : whole;
+}
+
+bool wanted_split(const GemmProblem& problem, const Target& target, const GemmSm90Config& c,
+                  int split, const PlanOptions& options) {
+  if (options.split_k > 0) return split == options.split_k;
+  if (split == 1) return true;
+  const i64 steps = ceil_div(problem.k, c.block_k());
+  return c.ragged == Ragged::kNone && c.m.scale == 0 && c.n.scale == 0 &&
+         output_tiles(problem, c) * split <= 2 * target.sm_count && steps >= 4 * split;
 }
 
 }  // namespace
 
 llvm::ArrayRef<GemmSm90Tile> gemm_sm90_tiles() { return kTiles; }
+
+int resident_ctas(const Target& target, const GemmSm90Config& c) {
+  const bool two = 2 * (c.smem_bytes() + 1024) <= target.smem_per_sm && c.consumers == 1;
+  return two ? 2 : 1;
+}
 
 GemmSm90Config with_tile(const GemmSm90Config& base, const GemmSm90Tile& tile,
                          const Target& target) {
@@ -138,14 +180,23 @@ std::vector<GemmSm90Candidate> rank_gemm_sm90_candidates(const GemmSm90Config& b
                                                          const Target& target,
                                                          const PlanOptions& options) {
   std::vector<GemmSm90Candidate> ranked;
-  if (options.split_k > 1) return ranked;
-  for (const GemmSm90Tile& tile : kTiles) {
+  const auto add = [&](GemmSm90Config config, int split) {
+    if (!options.force_tile.empty() && tile_name(config) != options.force_tile) return;
+    if (!wanted_split(problem, target, config, split, options)) return;
+    config.split_k = split;
     GemmSm90Candidate candidate;
-    candidate.config = with_tile(base, tile, target);
-    if (!options.force_tile.empty() && tile_name(candidate.config) != options.force_tile) continue;
-    candidate.rejected = reject(target, candidate.config);
+    candidate.config = config;
+    candidate.rejected = reject(target, config);
     predict(problem, target, candidate);
     ranked.push_back(std::move(candidate));
+  };
+  for (const GemmSm90Tile& tile : kTiles) {
+    const GemmSm90Config whole = with_tile(base, tile, target);
+    const GemmSm90Config half = with_room_for_two(whole, target);
+    for (const int split : kSplits) {
+      add(whole, split);
+      if (half.stages != whole.stages) add(half, split);
+    }
   }
   std::stable_sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) {
     if (a.rejected.empty() != b.rejected.empty()) return a.rejected.empty();

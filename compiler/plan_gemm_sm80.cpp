@@ -10,6 +10,9 @@
 namespace catenary {
 namespace {
 
+// Below this a kernel gains from the next one's early launch (gemm_sm80.cuh has the measurement).
+constexpr double kShortUs = 8;
+
 std::string candidate_text(const GemmCandidate& candidate) {
   const GemmConfig& c = candidate.config;
   return fmt::format("tile {}, {} x {} warps, {} stages, {} KiB shared, {} CTAs per SM{}",
@@ -91,7 +94,8 @@ Error plan_gemm_sm80(const GroupContext& context, std::vector<KernelPlan>& kerne
   Expected<size_t> chosen = choose(context, ranked);
   if (!chosen) return chosen.takeError();
   const GemmCandidate& best = ranked[*chosen];
-  const GemmConfig& c = best.config;
+  GemmConfig c = best.config;
+  c.launch_early = best.predicted.us < kShortUs;
 
   KernelPlan kernel;
   kernel.family = Family::kGemmSm80;

@@ -6,6 +6,7 @@
 
 #include "compiler/gemm_axes.h"
 #include "compiler/gemm_sm90_tiles.h"
+#include "compiler/split_k.h"
 
 namespace catenary {
 namespace {
@@ -148,10 +149,11 @@ GridRule grid_rule(const GemmSm90Config& c, const Target& target) {
 
 std::string candidate_text(const GemmSm90Candidate& candidate) {
   const GemmSm90Config& c = candidate.config;
-  return fmt::format("tile {}x{}x{}, {} {} warpgroups, {} stages{}, {} KiB shared", c.block_m,
+  return fmt::format("tile {}x{}x{}, {} {} warpgroups, {} stages{}, {} KiB shared{}", c.block_m,
                      c.block_n, c.block_k(), c.consumers, c.ping_pong ? "ping-pong" : "cooperative",
                      c.stages, c.cluster > 1 ? fmt::format(", clusters of {}", c.cluster) : "",
-                     c.smem_bytes() / 1024);
+                     c.smem_bytes() / 1024,
+                     c.split_k > 1 ? fmt::format(", K split in {}", c.split_k) : "");
 }
 
 // What gemm_sm80 is predicted to take.
@@ -176,6 +178,7 @@ KernelPlan make_kernel(const GroupContext& context, const GemmAxes& axes,
   kernel.cluster = c.cluster;
   kernel.threads = c.threads();
   kernel.smem_bytes = c.smem_bytes();
+  kernel.min_ctas = resident_ctas(context.target, c);
   kernel.symbol = fmt::format("{}_gemm_m{}n{}k{}", context.name, c.block_m, c.block_n, c.block_k());
   kernel.config_text = candidate_text(best);
   kernel.predicted = best.predicted;
@@ -195,7 +198,8 @@ Expected<bool> plan_gemm_sm90(const GroupContext& context, std::vector<KernelPla
       rank_gemm_sm90_candidates(problem->config, sizes, context.target, context.options);
   const GemmSm90Candidate* best = nullptr;
   for (const GemmSm90Candidate& candidate : ranked) {
-    tiles.push_back({tile_name(candidate.config), 1, candidate.predicted.us, candidate.rejected});
+    tiles.push_back({tile_name(candidate.config), candidate.config.split_k, candidate.predicted.us,
+                     candidate.rejected});
     const bool refused = llvm::is_contained(context.options.rejected, candidate_text(candidate));
     if (best == nullptr && candidate.rejected.empty() && !refused) best = &candidate;
   }
@@ -213,7 +217,9 @@ Expected<bool> plan_gemm_sm90(const GroupContext& context, std::vector<KernelPla
   for (const GemmCandidate& other : others) {
     tiles.push_back({tile_name(other.config), other.config.split_k, other.predicted.us, ""});
   }
-  kernels.push_back(std::move(kernel));
+  const GemmSm90Config& c = best->config;
+  finish_split(context, axes->program, {c.batch, c.batch_rank, c.m, c.n, c.split_k, c.sums()},
+               std::move(kernel), kernels);
   return true;
 }
 

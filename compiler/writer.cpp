@@ -160,6 +160,7 @@ std::string cpp_text(const GemmConfig& c) {
   fields.line().add("b", c.b, MatrixOperand{.slot = -1});
   if (c.gated) fields.line().add("b2", c.b2, MatrixOperand{.slot = -1});
   if (c.gated) fields.add("gated", c.gated, false);
+  fields.add("launch_early", c.launch_early, d.launch_early);
   fields.line().add("block_m", c.block_m, -1).add("block_n", c.block_n, -1);
   fields.add("block_k", c.block_k, -1).add("warps_m", c.warps_m, -1).add("warps_n", c.warps_n, -1);
   fields.add("stages", c.stages, -1);

@@ -82,6 +82,7 @@ const Sample kSamples[] = {
   fence_mbarrier_init();
   mbarrier_arrive_count(s, 2);
   mbarrier_arrive_remote(s);
+  mbarrier_release_remote(s);
   mbarrier_expect_tx(s, 64);
   mbarrier_arrive_expect_tx(s, n);
   mbarrier_wait(s, 0);

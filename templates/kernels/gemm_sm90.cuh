@@ -202,7 +202,7 @@ CATENARY_DEVICE void release_stage(u32 smem, u32 stage) {
   if constexpr (kConfig.cluster == 1) {
     if (lane == 0) mbarrier_arrive(empty);
   } else {
-    if (lane < kConfig.cluster) mbarrier_arrive_remote(map_shared(empty, lane));
+    if (lane < kConfig.cluster) mbarrier_release_remote(map_shared(empty, lane));
   }
 }
 

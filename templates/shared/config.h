@@ -131,6 +131,7 @@ struct GemmConfig {
   MatrixOperand b = {};
   MatrixOperand b2 = {};
   bool gated = false;
+  bool launch_early = false;  // lets the next kernel start with this one, not with its epilogue
   i32 block_m = 128;
   i32 block_n = 128;  // columns of D; a gated kernel has two B tiles of block_n rows
   i32 block_k = 32;

@@ -135,7 +135,7 @@ CATENARY_DEVICE void release(u32 smem, u32 stage) {
   if constexpr (kGemm.cluster == 1) {
     if (lane == 0) mbarrier_arrive(empty);
   } else {
-    if (lane < kGemm.cluster) mbarrier_arrive_remote(map_shared(empty, lane));
+    if (lane < kGemm.cluster) mbarrier_release_remote(map_shared(empty, lane));
   }
 }
 

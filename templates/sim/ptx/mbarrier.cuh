@@ -26,6 +26,10 @@ CATENARY_DEVICE void mbarrier_arrive_remote(u32 mapped, sim::Site at = sim::here
   sim::machine->mbarrier_arrive(mapped, 1, sim::in(at, __func__));
 }
 
+CATENARY_DEVICE void mbarrier_release_remote(u32 mapped, sim::Site at = sim::here()) {
+  sim::machine->mbarrier_arrive(mapped, 1, sim::in(at, __func__));
+}
+
 CATENARY_DEVICE void mbarrier_expect_tx(u32 barrier, u32 bytes, sim::Site at = sim::here()) {
   sim::machine->mbarrier_expect(barrier, bytes, false, sim::in(at, __func__));
 }
