@@ -103,15 +103,18 @@ void predict(const SkinnyProblem& problem, const Target& target, SkinnyCandidate
   p.us = std::max(p.memory_us, p.math_us) + p.launch_us;
 }
 
+// Of one warp, in a forced name; what fits is less.
+constexpr int kMostBlocks = 64;
+
 // A forced name may be any shape that the template takes, not only those listed.
 bool read_name(const std::string& name, SkinnyConfig& c) {
-  int used = 0;
-  const int read = std::sscanf(name.c_str(), "skinny%dx%ds%dr%dg%dp%d%n", &c.warps_k, &c.warps_n,
-                               &c.shared_blocks, &c.register_blocks, &c.groups, &c.x_parts, &used);
-  const bool whole = read == 6 && used == static_cast<int>(name.size());
-  return whole && c.warps_k > 0 && c.warps_n > 0 && c.threads() <= 1024 && c.shared_blocks >= 0 &&
-         c.register_blocks >= 0 && c.warp_blocks() > 0 && c.groups > 0 && 16 % c.groups == 0 &&
-         c.x_parts > 0;
+  const int read = std::sscanf(name.c_str(), "skinny%dx%ds%dr%dg%dp%d", &c.warps_k, &c.warps_n,
+                               &c.shared_blocks, &c.register_blocks, &c.groups, &c.x_parts);
+  const auto within = [](int value, int lo, int hi) { return value >= lo && value <= hi; };
+  return read == 6 && within(c.warps_k, 1, 32) && within(c.warps_n, 1, 32) && c.threads() <= 1024 &&
+         within(c.shared_blocks, 0, kMostBlocks) && within(c.register_blocks, 0, kMostBlocks) &&
+         within(c.groups, 1, 16) && 16 % c.groups == 0 && within(c.x_parts, 1, c.warp_blocks()) &&
+         tile_name(c) == name;
 }
 
 // Do the warps' slices hold K, with a block for every warp, and the threads all of D?
@@ -151,9 +154,8 @@ std::vector<SkinnyCandidate> rank_skinny_candidates(const SkinnyProblem& problem
     SkinnyConfig forced = shaped(problem, kShapes[0], split);
     if (read_name(options.force_tile, forced)) add(forced);
   }
-  std::stable_sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) {
-    return a.predicted.us < b.predicted.us;
-  });
+  std::stable_sort(ranked.begin(), ranked.end(),
+                   [](const auto& a, const auto& b) { return a.predicted.us < b.predicted.us; });
   return ranked;
 }
 
