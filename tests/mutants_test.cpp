@@ -17,6 +17,7 @@
 #include "tests/mutants/elementwise_mutants.h"
 #include "tests/mutants/gemm_mutants.h"
 #include "tests/mutants/hopper_mutants.h"
+#include "tests/mutants/skinny_mutants.h"
 #include "tests/support/sim_chain.h"
 #include "tests/support/sim_hopper_gemm.h"
 #include "tests/support/temp_dir.h"
@@ -41,6 +42,7 @@ std::vector<Mutant> all_mutants() {
   std::vector<Mutant> all(std::begin(kGemmMutants), std::end(kGemmMutants));
   all.insert(all.end(), std::begin(kElementwiseMutants), std::end(kElementwiseMutants));
   all.insert(all.end(), std::begin(kHopperMutants), std::end(kHopperMutants));
+  all.insert(all.end(), std::begin(kSkinnyMutants), std::end(kSkinnyMutants));
   return all;
 }
 
