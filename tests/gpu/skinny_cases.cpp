@@ -79,7 +79,7 @@ std::vector<WrittenCase> sizes() {
 std::vector<WrittenCase> shapes() {
   return {
       shaped("skinny8x1s3r1g2p2", linear({.m = "3", .n = 33, .k = 576})),
-      shaped("skinny4x4s2r2g16p4", linear({.m = "16", .n = 113, .k = 1024})),
+      shaped("skinny4x2s2r2g16p4", linear({.m = "16", .n = 113, .k = 1024})),
       shaped("skinny4x2s0r3g1p1", linear({.dtype = "f16", .m = "7", .k = 704})),
       shaped("skinny16x1s2r0g8p2", linear({.m = "8", .k = 1600})),
       shaped("skinny8x1s4r1g4p3", linear({.dtype = "f32", .m = "13", .n = 50, .k = 1056})),
