@@ -48,7 +48,9 @@ void RandomParts::new_labels(Labels& labels) {
 // Batch and M in either order, then N, then K: no operand needs another order.
 void RandomParts::few_row_labels(Labels& labels, DType dtype) {
   const Dim rows = symbol_ && !symbol_used_ ? new_dim() : Dim{random_.range(1, 16), false};
-  const Dim terms{128 / dtype_bytes(dtype) * random_.range(1, 24), false};
+  const i64 block = 128 / dtype_bytes(dtype);
+  const i64 most = std::clamp<i64>(options_.max_elements / (16 * block), 1, 24);
+  const Dim terms{block * random_.range(1, most), false};
   const bool outer_batch = random_.chance(15);
   if (outer_batch) labels.push_back({0, {random_.range(1, 3), false}, true, true, true});
   labels.push_back({0, rows, true, false, true, true});

@@ -5,9 +5,10 @@
 
 #include <doctest/doctest.h>
 
+#include <map>
 #include <set>
 
-#include "compiler/gemm_axes.h"
+#include "ir/random_chain.h"
 #include "ir/text.h"
 
 using namespace catenary;
@@ -261,4 +262,42 @@ TEST_CASE("every row count has a grid: none for no rows, one for up to 16") {
       CHECK(kernel.grid.ctas(m) == (m == 0 ? 0 : config.split_k * ceil_div(2047, config.rows())));
     }
   }
+}
+
+TEST_CASE("random chains of few rows meet the family in every way that it has") {
+  const Target at = target("h200");
+  std::map<std::string, int> seen;
+  for (u64 seed = 0; seed < 200; ++seed) {
+    RandomChainOptions random;
+    random.few_rows = true;
+    random.max_elements = 1 << 15;
+    const Chain chain = random_chain(seed, random);
+    PlanOptions options;
+    options.split_k = seed % 4 == 0 ? 2 : 0;
+    auto plan = make_plan(llvm::cantFail(verify(chain)), at, options);
+    if (!plan) {
+      CHECK(take_report(plan.takeError()).code == ErrorCode::kUnsupported);
+      continue;
+    }
+    for (const KernelPlan& kernel : plan->buckets.back().kernels) {
+      const auto* c = std::get_if<SkinnyConfig>(&kernel.config);
+      if (c == nullptr) continue;
+      ++seen["kernels"];
+      seen["f16"] += c->math == MathMode::kF16;
+      seen["bf16"] += c->math == MathMode::kBF16;
+      seen["tf32"] += c->math == MathMode::kTF32;
+      seen["gated"] += c->gated;
+      seen["split"] += c->split_k > 1;
+      seen["uneven"] += c->blocks % (c->split_k * c->warps_k) != 0;
+      seen["batch"] += c->batch_rank > 0;
+      seen["symbol"] += c->m.scale != 0;
+      seen["w no weight"] += !c->stationary;
+      seen["odd n"] += c->n.size % 2 != 0;
+    }
+  }
+  std::string text;
+  for (const auto& [what, count] : seen) text += fmt::format("{} {}; ", what, count);
+  MESSAGE(text);
+  CHECK(seen["kernels"] >= 100);
+  for (const auto& [what, count] : seen) CHECK_MESSAGE(count >= 5, what);
 }

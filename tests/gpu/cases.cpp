@@ -65,7 +65,7 @@ RandomChainOptions chain_options(i64 index, bool exact, bool small) {
   options.max_elements = index % 20 == 0 ? 1 << 18 : index % 5 < 2 ? 1 << 15 : 4096;
   if (small) options.max_elements = index % 20 == 0 ? 1 << 13 : index % 5 < 2 ? 4096 : 2048;
   options.few_rows = has_few_rows(index);
-  if (options.few_rows) options.max_elements = small ? 1 << 14 : 1 << 16;
+  if (options.few_rows) options.max_elements = small ? 1 << 15 : 1 << 16;
   return options;
 }
 
