@@ -39,11 +39,13 @@ constexpr double kXRate = 2.7;
 constexpr double kEndsUs = 0.3;
 constexpr double kSplitUs = 2.0;
 
-// What registers hold beside X, W and sums: addresses, the epilogue's operands (measured 20 to 26).
+// What registers hold beside X, W and sums: addresses, the epilogue's operands (measured 20 to 26;
+// more where warps have unlike counts of blocks: 4 x 4 warps with 16 rows spilled 64 bytes).
 int estimated_registers(const SkinnyConfig& c) {
   const int tiles = c.columns / 8;
   const int part = static_cast<int>(ceil_div(c.warp_blocks(), c.x_parts));
-  return 24 + part * tiles * 8 + c.register_blocks * 16 + tiles * 4;
+  const int rest = c.blocks % (c.split_k * c.warps_k) == 0 ? 24 : 28;
+  return rest + part * tiles * 8 + c.register_blocks * 16 + tiles * 4;
 }
 
 SkinnyConfig shaped(const SkinnyProblem& problem, Shape shape, int split) {
@@ -104,15 +106,18 @@ void predict(const SkinnyProblem& problem, const Target& target, SkinnyCandidate
   p.us = std::max(p.memory_us, p.math_us) + p.launch_us;
 }
 
+// Of one warp, in a forced name; what fits is less.
+constexpr int kMostBlocks = 64;
+
 // A forced name may be any shape that the template takes, not only those listed.
 bool read_name(const std::string& name, SkinnyConfig& c) {
-  int used = 0;
-  const int read = std::sscanf(name.c_str(), "skinny%dx%ds%dr%dg%dp%d%n", &c.warps_k, &c.warps_n,
-                               &c.shared_blocks, &c.register_blocks, &c.groups, &c.x_parts, &used);
-  const bool whole = read == 6 && used == static_cast<int>(name.size());
-  return whole && c.warps_k > 0 && c.warps_n > 0 && c.threads() <= 1024 && c.shared_blocks >= 0 &&
-         c.register_blocks >= 0 && c.warp_blocks() > 0 && c.groups > 0 && 16 % c.groups == 0 &&
-         c.x_parts > 0;
+  const int read = std::sscanf(name.c_str(), "skinny%dx%ds%dr%dg%dp%d", &c.warps_k, &c.warps_n,
+                               &c.shared_blocks, &c.register_blocks, &c.groups, &c.x_parts);
+  const auto within = [](int value, int lo, int hi) { return value >= lo && value <= hi; };
+  return read == 6 && within(c.warps_k, 1, 32) && within(c.warps_n, 1, 32) && c.threads() <= 1024 &&
+         within(c.shared_blocks, 0, kMostBlocks) && within(c.register_blocks, 0, kMostBlocks) &&
+         within(c.groups, 1, 16) && 16 % c.groups == 0 && within(c.x_parts, 1, c.warp_blocks()) &&
+         tile_name(c) == name;
 }
 
 // Do the warps' slices hold K, with a block for every warp, and the threads all of D?

@@ -14,7 +14,7 @@ class ChainMaker {
 
   Chain make() {
     Random& random = parts_.random();
-    const bool pointwise = contractions_left_ == 0 || random.chance(25);
+    const bool pointwise = contractions_left_ == 0 || (!options_.few_rows && random.chance(25));
     ValueId value = pointwise ? parts_.tensor_value() : anchor();
     value = parts_.steps(value, pointwise ? 1 : 0, 5);
     if (random.chance(15)) value = parts_.steps(parts_.sum(value), 0, 2);

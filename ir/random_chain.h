@@ -13,6 +13,9 @@ struct RandomChainOptions {
   bool exact_only = false;  // only what keeps integers in [-2, 2] exact up to the last rounding
   bool no_ragged = true;
   int max_contractions = 2;  // 0: pointwise chains and sums
+  // Starts with a contraction of up to 16 rows whose operands lie along K, in whole 128-byte
+  // blocks, with rows on 16 bytes.
+  bool few_rows = false;
 };
 
 // A chain that verify() accepts: contractions of every dtype, label class and label order (several

@@ -45,6 +45,38 @@ void RandomParts::new_labels(Labels& labels) {
   add(k, true, true, false);
 }
 
+// Batch and M in either order, then N, then K: no operand needs another order.
+void RandomParts::few_row_labels(Labels& labels, DType dtype) {
+  const Dim rows = symbol_ && !symbol_used_ ? new_dim() : Dim{random_.range(1, 16), false};
+  const i64 block = 128 / dtype_bytes(dtype);
+  const i64 most = std::clamp<i64>(options_.max_elements / (16 * block), 1, 24);
+  const Dim terms{block * random_.range(1, most), false};
+  const bool outer_batch = random_.chance(15);
+  if (outer_batch) labels.push_back({0, {random_.range(1, 3), false}, true, true, true});
+  labels.push_back({0, rows, true, false, true, true});
+  if (!outer_batch && random_.chance(15)) {
+    labels.push_back({0, {random_.range(1, 3), false}, true, true, true});
+  }
+  labels.push_back({0, new_dim(), false, true, true});
+  labels.push_back({0, terms, true, true, false, true});
+}
+
+// A tensor that a contraction reads.
+ValueId RandomParts::operand(Role role, DType dtype, llvm::ArrayRef<Dim> shape) {
+  const ValueId id = parameter(role, dtype, shape);
+  if (!options_.few_rows || shape.empty()) return id;
+  TensorType& type = value(id).type;
+  type.align = 16;
+  type.strides.resize(shape.size());
+  i64 step = 1;
+  for (size_t d = shape.size(); d-- > 0;) {
+    type.strides[d] = step;
+    step *= std::max<i64>(shape[d].size, 1);
+    if (random_.chance(30)) step += 8 * random_.range(1, 4);
+  }
+  return id;
+}
+
 // Each dimension of `existing` joins a class; the other operand brings its own labels.
 void RandomParts::existing_labels(Labels& labels, ValueId existing, bool on_left) {
   const auto shape = known(existing).shape;
@@ -82,7 +114,7 @@ std::string RandomParts::order(const Labels& labels, bool Label::*member) {
   for (const Label& label : labels) {
     if (label.*member) text += label.name;
   }
-  if (random_.chance(60)) shuffle(text);
+  if (!options_.few_rows && random_.chance(60)) shuffle(text);
   return text;
 }
 
@@ -109,10 +141,17 @@ ValueId RandomParts::contraction(std::optional<ValueId> existing) {
   const bool on_left = !existing || random_.chance(80);
   const DType dtype = existing ? known(*existing).dtype : float_dtype();
   Labels labels;
-  existing ? existing_labels(labels, *existing, on_left) : new_labels(labels);
+  if (existing) {
+    existing_labels(labels, *existing, on_left);
+  } else if (options_.few_rows) {
+    few_row_labels(labels, dtype);
+  } else {
+    new_labels(labels);
+  }
   Value contract;
   contract.op = Op::kContract;
-  if (!options_.no_ragged && !existing && random_.chance(25)) make_ragged(labels, contract);
+  if (!options_.no_ragged && !options_.few_rows && !existing && random_.chance(25))
+    make_ragged(labels, contract);
   fit(labels);
   std::string letters = kLetters;
   if (random_.chance(50)) shuffle(letters);
@@ -144,11 +183,11 @@ ValueId RandomParts::contraction(std::optional<ValueId> existing) {
       contract.operands.push_back({*existing, ""});
     } else {
       const Role role = random_.chance(side == 0 ? 20 : 80) ? Role::kWeight : Role::kInput;
-      contract.operands.push_back({parameter(role, dtype, shape_of(texts[side])), ""});
+      contract.operands.push_back({operand(role, dtype, shape_of(texts[side])), ""});
     }
   }
   contract.equation = fmt::format("{},{}->{}", texts[0], texts[1], facts.labels);
-  contract.true_f32 = dtype == DType::kF32 && random_.chance(50);
+  contract.true_f32 = dtype == DType::kF32 && random_.chance(options_.few_rows ? 15 : 50);
   facts.shape = shape_of(facts.labels);
   facts.magnitude =
       known(contract.operands[0].value).magnitude * known(contract.operands[1].value).magnitude;
@@ -162,8 +201,8 @@ ValueId RandomParts::twin(ValueId first) {
   Value contract = value(first);
   contract.name.clear();
   Use& replaced = contract.operands[random_.chance(75) ? 1 : 0];
-  const Value operand = value(replaced.value);
-  replaced.value = parameter(operand.role, operand.type.dtype, operand.type.shape);
+  const Value known_one = value(replaced.value);
+  replaced.value = operand(known_one.role, known_one.type.dtype, known_one.type.shape);
   Known facts = known(first);
   facts.used = false;
   return append(std::move(contract), std::move(facts));

@@ -27,7 +27,7 @@ i64 product(llvm::ArrayRef<Dim> shape) {
 RandomParts::RandomParts(u64 seed, const RandomChainOptions& options)
     : options_(options), random_(seed) {
   if (!random_.chance(25)) return;
-  const i64 hi = random_.range(1, std::min<i64>(64, options.max_elements));
+  const i64 hi = random_.range(1, std::min<i64>(options.few_rows ? 16 : 64, options.max_elements));
   symbol_ = Symbol{"M", random_.range(0, 1), hi};
 }
 

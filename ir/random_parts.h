@@ -74,6 +74,8 @@ class RandomParts {
   bool allowed(Op op, double magnitude) const;
 
   void new_labels(Labels& labels);
+  void few_row_labels(Labels& labels, DType dtype);
+  ValueId operand(Role role, DType dtype, llvm::ArrayRef<Dim> shape);
   void existing_labels(Labels& labels, ValueId existing, bool on_left);
   void fit(Labels& labels);
   std::string order(const Labels& labels, bool Label::*member);

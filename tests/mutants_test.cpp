@@ -18,6 +18,7 @@
 #include "tests/mutants/gemm_mutants.h"
 #include "tests/mutants/gemm_sm90_mutants.h"
 #include "tests/mutants/hopper_mutants.h"
+#include "tests/mutants/skinny_mutants.h"
 #include "tests/support/sim_chain.h"
 #include "tests/support/sim_hopper_gemm.h"
 #include "tests/support/temp_dir.h"
@@ -43,6 +44,7 @@ std::vector<Mutant> all_mutants() {
   all.insert(all.end(), std::begin(kGemmSm90Mutants), std::end(kGemmSm90Mutants));
   all.insert(all.end(), std::begin(kElementwiseMutants), std::end(kElementwiseMutants));
   all.insert(all.end(), std::begin(kHopperMutants), std::end(kHopperMutants));
+  all.insert(all.end(), std::begin(kSkinnyMutants), std::end(kSkinnyMutants));
   return all;
 }
 

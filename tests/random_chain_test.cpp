@@ -30,6 +30,7 @@ RandomChainOptions any_chain(u64 seed) {
   RandomChainOptions options;
   options.exact_only = seed % 4 == 1;
   options.no_ragged = seed % 4 != 2;
+  options.few_rows = seed % 7 == 3;
   return options;
 }
 

@@ -33,7 +33,6 @@ struct SkinnyTypes {
   static constexpr int kElementBytes = is_16bit(kConfig.math) ? 2 : 4;
   // Blocks that every warp has.
   static constexpr i64 kLeast = kConfig.blocks / kConfig.split_k / kConfig.warps_k;
-  static constexpr bool kEven = kConfig.blocks % (kConfig.split_k * kConfig.warps_k) == 0;
   static_assert(16 % kConfig.groups == 0, "groups of equally many rows");
   static_assert((kConfig.blocks + kConfig.split_k - 1) / kConfig.split_k <=
                     i64{kConfig.warps_k} * kBlocks,
@@ -124,8 +123,8 @@ CATENARY_DEVICE void start_copies(const P& params, const SkinnyWork& work, u32 s
   using T = SkinnyTypes<kConfig>;
   constexpr u32 kRows = 16 / kConfig.groups;
   const u32 lane = threadIdx.x % 32;
-  const i32 blocks =
-      T::kEven || work.blocks > kConfig.shared_blocks ? kConfig.shared_blocks : work.blocks;
+  const bool full = T::kLeast >= kConfig.shared_blocks || work.blocks >= kConfig.shared_blocks;
+  const i32 blocks = full ? kConfig.shared_blocks : work.blocks;
   const u32 bytes = static_cast<u32>(blocks) * 128;
   if (lane < kConfig.groups) {
     mbarrier_init(barriers + 8 * lane, 1);

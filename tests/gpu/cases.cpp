@@ -4,6 +4,8 @@
 #include <algorithm>
 
 #include "compiler/gemm_sm90_tiles.h"
+#include "compiler/gemm_tiles.h"
+#include "compiler/skinny_tiles.h"
 #include "ir/random.h"
 #include "ir/random_chain.h"
 #include "ir/reduce_sizes.h"
@@ -47,6 +49,26 @@ std::vector<std::string> tile_names(const GemmSm90Tile& tile, const Target& targ
   return names;
 }
 
+// Every fourth random chain is one of few rows.
+bool has_few_rows(i64 index) { return index % 4 == 0; }
+
+// Shapes of `skinny`, most of which the planner would not choose.
+std::vector<std::string> skinny_names(u64 seed) {
+  Random random(seed);
+  std::vector<std::string> names;
+  for (int i = 0; i < 8; ++i) {
+    SkinnyConfig config;
+    config.warps_k = static_cast<i32>(random.range(4, 8));
+    config.warps_n = static_cast<i32>(random.range(1, 3));
+    config.shared_blocks = static_cast<i32>(random.range(0, 4));
+    config.register_blocks = static_cast<i32>(random.range(config.shared_blocks == 0 ? 1 : 0, 2));
+    config.groups = 1 << random.range(0, 4);
+    config.x_parts = static_cast<i32>(random.range(1, config.warp_blocks()));
+    names.push_back(tile_name(config));
+  }
+  return names;
+}
+
 RandomChainOptions chain_options(i64 index, bool exact, bool small) {
   RandomChainOptions options;
   options.exact_only = exact;
@@ -55,6 +77,8 @@ RandomChainOptions chain_options(i64 index, bool exact, bool small) {
   options.max_contractions = index % 8 == 5 ? 0 : 2;
   options.max_elements = index % 20 == 0 ? 1 << 18 : index % 5 < 2 ? 1 << 15 : 4096;
   if (small) options.max_elements = index % 20 == 0 ? 1 << 13 : index % 5 < 2 ? 4096 : 2048;
+  options.few_rows = has_few_rows(index);
+  if (options.few_rows) options.max_elements = small ? 1 << 15 : 1 << 16;
   return options;
 }
 
@@ -124,9 +148,15 @@ Case random_case(i64 index, bool exact, const CaseList& list) {
   made.chain = random_chain(made.seed, chain_options(index, exact, list.small));
   made.must_be_exact = exact;
   made.real_data = !exact || index % 3 == 0;
-  if (index % 10 == 3) made.options.split_k = kForcedSplits[index / 10 % 5];
-  if (index % 2 == 1)
-    made.tile = static_cast<int>(index / 2 % static_cast<i64>(gemm_tiles().size()));
+  if (has_few_rows(index)) {
+    if (index % 3 == 0) made.options.split_k = 2 << made.seed % 3;
+    if (index % 5 < 2) made.tiles = skinny_names(made.seed);
+  } else {
+    if (index % 10 == 3) made.options.split_k = kForcedSplits[index / 10 % 5];
+    const i64 tiles = static_cast<i64>(gemm_tiles().size());
+    if (index % 2 == 1)
+      made.tiles = tile_names(gemm_tiles()[static_cast<size_t>(index / 2 % tiles)]);
+  }
   if (index % 16 == 6) made.options.fuse = false;
   made.symbols = symbol_values(made.chain, made.seed);
   keep_some_symbols(made, list);
@@ -158,6 +188,8 @@ Case from_text(const WrittenCase& written, u64 seed) {
     made.name += ": " + take_report(chain.takeError()).message;
   }
   made.options.split_k = written.split_k;
+  made.options.force_tile = written.tile;
+  made.family = written.family;
   made.symbols = written.symbols.empty() ? symbol_values(made.chain, seed) : written.symbols;
   made.ends = written.ends;
   made.real_data = true;
@@ -183,14 +215,18 @@ Case make_case(i64 index, const CaseList& list) {
 
 Expected<Plan> plan_case(const VerifiedChain& chain, const Target& target, const Case& from,
                          PlanOptions& options) {
-  std::vector<std::string> names = {""};
+  if (!from.family.empty() && target.compute_capability() == 90) {
+    options = from.options;
+    return make_plan(chain, target, options);
+  }
+  std::vector<std::string> names = from.tiles;
   if (from.tile >= 0) {
     const auto row = static_cast<size_t>(from.tile);
     names = row < gemm_tiles().size()
                 ? tile_names(gemm_tiles()[row])
                 : tile_names(gemm_sm90_tiles()[row - gemm_tiles().size()], target);
-    names.push_back("");
   }
+  names.push_back("");
   llvm::SmallVector<int, 2> splits = {0};
   if (from.options.split_k > 1) splits.insert(splits.begin(), from.options.split_k);
   ErrorReport last;
@@ -205,6 +241,19 @@ Expected<Plan> plan_case(const VerifiedChain& chain, const Target& target, const
     }
   }
   return make_error_text(last.code, last.message, last.at);
+}
+
+std::string family_problem(const Case& from, const Plan& plan) {
+  if (from.family.empty() || plan.target.compute_capability() != 90) return "";
+  for (const PlanBucket& bucket : plan.buckets) {
+    const bool has = llvm::any_of(bucket.kernels, [&](const KernelPlan& kernel) {
+      return family_text(kernel.family) == from.family;
+    });
+    if (bucket.hi > kSkinnyRows || has) continue;
+    return fmt::format("the case is one for {}, and sizes {} to {} have no such kernel",
+                       from.family, bucket.lo, bucket.hi);
+  }
+  return "";
 }
 
 }  // namespace catenary::gpu_suite

@@ -20,7 +20,10 @@ struct Case {
   Chain chain;
   // Forced choices; dropped where no candidate fits them.
   PlanOptions options;
-  int tile = -1;           // row to force, of gemm_tiles(), then of gemm_sm90_tiles()
+  int tile = -1;                   // row to force, of gemm_tiles(), then of gemm_sm90_tiles()
+  std::vector<std::string> tiles;  // to force; the first that fits
+  // The family that has to compute it, under exactly these options; empty: any.
+  std::string family;
   bool real_data = false;  // also on real data
   bool must_be_exact = false;
   std::vector<i64> symbols;  // {0} where the chain has none
@@ -43,13 +46,16 @@ Case make_case(i64 index, const CaseList& list);
 
 // A chain written by hand; ends as in Case.
 struct WrittenCase {
-  const char* name;
-  const char* text;
+  std::string name;
+  std::string text;
   std::vector<i64> symbols;
   std::vector<std::vector<i32>> ends;
   int split_k = 0;
+  std::string tile = "";
+  std::string family = "";  // as in Case
 };
 const std::vector<WrittenCase>& written_cases();
+std::vector<WrittenCase> skinny_cases();  // among them
 
 // Small chains of every family, for the sanitizers: one launch of a few CTAs each.
 const std::vector<WrittenCase>& sanitizer_cases();
@@ -60,6 +66,9 @@ Case from_text(const WrittenCase& written, u64 seed);
 // `options` receives what was used.
 Expected<Plan> plan_case(const VerifiedChain& chain, const Target& target, const Case& from,
                          PlanOptions& options);
+
+// What is wrong with the plan of a case that names a family; empty: nothing.
+std::string family_problem(const Case& from, const Plan& plan);
 
 // Symbol values worth a run: both ends, one next to each, one between.
 std::vector<i64> symbol_values(const Chain& chain, u64 seed);

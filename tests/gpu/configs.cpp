@@ -79,6 +79,9 @@ void count_facts(const PreparedCase& prepared, Tally& tally) {
         ++tally.dtypes[kMath[static_cast<int>(skinny->math)]];
         if (skinny->split_k > 1) ++tally.options["skinny, split K"];
         if (skinny->gated) ++tally.options["skinny, gated pair"];
+        if (!skinny->stationary) ++tally.options["skinny, w no weight"];
+        const bool even = skinny->blocks % (skinny->split_k * skinny->warps_k) == 0;
+        if (!even) ++tally.options["skinny, uneven"];
       }
       if (const auto* gemm = std::get_if<GemmSm90Config>(&kernel.config)) {
         ++tally.dtypes[gemm->math == MathMode::kBF16 ? "gemm bf16" : "gemm f16"];

@@ -75,7 +75,9 @@ Error prepare(const Suite& suite, PreparedCase& prepared) {
   if (!plan) return plan.takeError();
   Engine engine(suite.engine_options(prepared.options));
   auto compiled = engine.compile(prepared.from.chain, suite.target());
-  if (!compiled && (!prepared.options.force_tile.empty() || prepared.options.split_k > 0)) {
+  const bool may_drop = prepared.from.family.empty();
+  if (!compiled && may_drop &&
+      (!prepared.options.force_tile.empty() || prepared.options.split_k > 0)) {
     // The forced tile spills for this chain.
     llvm::consumeError(compiled.takeError());
     prepared.options.force_tile.clear();
@@ -85,6 +87,10 @@ Error prepare(const Suite& suite, PreparedCase& prepared) {
   }
   if (!compiled) return compiled.takeError();
   prepared.compiled = std::move(*compiled);
+  if (const std::string text = family_problem(prepared.from, prepared.compiled->plan);
+      !text.empty()) {
+    return make_error(ErrorCode::kInternal, "{}", text);
+  }
   if (suite.options().against_simulator) {
     auto twin = compile_twin(*prepared.compiled);
     if (!twin) return twin.takeError();

@@ -33,7 +33,7 @@ void compile_ahead(const Suite& suite) {
 constexpr int kSchedules = 4;
 
 // Launches the chain, in the simulator under several schedules, and waits for it.
-Error run_one(Suite& suite, BoundChain& chain, const char* name) {
+Error run_one(Suite& suite, BoundChain& chain, const std::string& name) {
   for (int left = suite.simulated() ? kSchedules : 1; left > 0; --left) {
     if (Error error = suite.reschedule()) return error;
     if (Error error = chain.executable().launch(chain.arguments(suite.stream()))) return error;

@@ -161,6 +161,7 @@ const std::vector<WrittenCase>& written_cases() {
   static const std::vector<WrittenCase> cases = [] {
     std::vector<WrittenCase> all = ragged_cases();
     for (WrittenCase& more : size_cases()) all.push_back(std::move(more));
+    for (WrittenCase& more : skinny_cases()) all.push_back(std::move(more));
     return all;
   }();
   return cases;
@@ -297,6 +298,23 @@ const std::vector<WrittenCase>& sanitizer_cases() {
        {},
        {},
        4},
+      {"skinny",
+       "chain a(input x: bf16[5, 1088], weight w: bf16[39, 1088], weight b: f32[39] align 4) {\n"
+       "  y = silu(add(contract \"mk,nk->mn\"(x, w), b))\n  return y: bf16 align 2 }",
+       {},
+       {},
+       0,
+       "",
+       "skinny"},
+      {"skinny, gated pair, split K, w an input",
+       "chain a(input x: f32[11, 1056], input w: f32[24, 1056], input v: f32[24, 1056]) {\n"
+       "  g = contract \"mk,nk->mn\"(x, w)\n  u = contract \"mk,nk->mn\"(x, v)\n"
+       "  h = mul(relu(g), u)\n  return h: f32 }",
+       {},
+       {},
+       2,
+       "",
+       "skinny"},
       {"gated pair, split K",
        "chain a(input x: f16[24, 256], weight w: f16[40, 256],\n"
        "        weight v: f16[40, 256]) {\n"

@@ -77,6 +77,42 @@ inline constexpr MutantBase kMutantBases[] = {
               "  h = cast(relu(contract \"mk,nk->mn\"(x, w)), bf16)\n"
               "  y = contract \"mk,nk->mn\"(h, v)\n  return y: bf16 }",
      .tile = "16x64x128w1x4s5"},
+    {.name = "skinny",
+     .chain = "chain a(input x: bf16[5, 1088], weight w: bf16[39, 1088], weight b: f32[39],\n"
+              "        input r: bf16[5, 39] align 2) {\n"
+              "  y = relu(add(add(contract \"mk,nk->mn\"(x, w), b), r))\n"
+              "  return y: bf16 align 2 }",
+     .tile = "skinny4x2s3r2g2p3"},
+    {.name = "skinny, room to spare",
+     .chain = "chain a(input x: f16[3, 576], weight w: f16[20, 576]) {\n"
+              "  y = contract \"mk,nk->mn\"(x, w)\n  return y: f32 }",
+     .tile = "skinny4x1s4r1g4p5"},
+    {.name = "skinny, gated pair in a batch",
+     .chain = "chain a(input x: bf16[2, 9, 512], weight w: bf16[2, 23, 512],\n"
+              "        weight v: bf16[2, 23, 512]) {\n"
+              "  g = contract \"bmk,bnk->bmn\"(x, w)\n  u = contract \"bmk,bnk->bmn\"(x, v)\n"
+              "  h = mul(relu(g), u)\n  return h: f32 }",
+     .tile = "skinny4x2s1r1g2p1"},
+    {.name = "skinny, K split",
+     .chain = "chain a(input x: f32[3, 512], weight w: f32[24, 512], weight b: f32[24]) {\n"
+              "  y = add(contract \"mk,nk->mn\"(x, w), b)\n  return y: f32 }",
+     .tile = "skinny4x1s1r1g1p2",
+     .split_k = 2},
+    {.name = "skinny, symbol",
+     .chain = "chain a[M in 0..16](input x: bf16[M, 512], weight w: bf16[20, 512]) {\n"
+              "  y = contract \"mk,nk->mn\"(x, w)\n  return y: bf16 }",
+     .tile = "skinny4x1s2r0g4p2",
+     .symbol = 11},
+    {.name = "skinny behind a kernel",
+     .chain = "chain a(input p: bf16[3, 512], weight w: bf16[20, 512]) {\n"
+              "  x = cast(relu(p), bf16)\n"
+              "  y = contract \"mk,nk->mn\"(x, w)\n  return y: f32 }",
+     .tile = "skinny4x1s1r1g1p1"},
+    {.name = "skinny, w behind a kernel",
+     .chain = "chain a(input x: bf16[3, 512], input p: bf16[20, 512]) {\n"
+              "  w = cast(relu(p), bf16)\n"
+              "  y = contract \"mk,nk->mn\"(x, w)\n  return y: f32 }",
+     .tile = "skinny4x1s1r1g1p1"},
     {.name = "sum",
      .chain = "chain a(input x: bf16[70, 44]) {\n"
               "  y = sum \"mn->n\"(x)\n  return y: f32 }"},

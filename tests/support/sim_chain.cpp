@@ -122,10 +122,11 @@ sim::Region SimulatedChain::region(const SlotBinding& slot, const Buffers& buffe
   const Buffers::Tensor& tensor =
       output ? buffers.outputs[slot.index] : buffers.parameters[slot.index];
   const Role role = output ? Role::kInput : chain_.value(chain_.parameters()[slot.index]).role;
+  const bool weight = role == Role::kWeight && !options_.weights_as_inputs;
   return {slot.name,
-          output                  ? sim::RegionRole::kOutput
-          : role == Role::kWeight ? sim::RegionRole::kWeight
-                                  : sim::RegionRole::kInput,
+          output   ? sim::RegionRole::kOutput
+          : weight ? sim::RegionRole::kWeight
+                   : sim::RegionRole::kInput,
           tensor.begin, tensor.bytes};
 }
 

@@ -28,6 +28,9 @@ struct SimulatedChainOptions {
   std::vector<i32> ends;
   FillKind fill = FillKind::kExactInteger;
   u64 data_seed = 1;
+  // The simulator takes weights for inputs: a kernel that reads one before the dependency wait, as
+  // it may, is caught.
+  bool weights_as_inputs = false;
   const HostCompiler* compiler = nullptr;  // null: HostCompiler::get()
 };
 

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// Chains written by hand for `skinny`; see cases.h. Where M may be, every kernel for up to 16 rows
+// must be of that family. K is counted in blocks of 128 bytes, which warps and splits share; sizes
+// are such that they do so evenly, unevenly, or with one block each.
+#include "tests/gpu/cases.h"
+
+namespace catenary::gpu_suite {
+namespace {
+
+struct Linear {
+  const char* dtype = "bf16";
+  const char* m = "5";
+  i64 n = 40;
+  i64 k = 576;
+  const char* role = "weight";  // of w
+};
+
+// y = x w^T + b, odd N too.
+std::string linear(const Linear& l) {
+  return fmt::format(
+      "chain a{0}(input x: {1}[{2}, {3}], {4} w: {1}[{5}, {3}], weight b: f32[{5}] align 4) {{\n"
+      "  y = add(contract \"mk,nk->mn\"(x, w), b)\n  return y: {1} align 4 }}",
+      l.m[0] == 'M' ? "[M in 0..17]" : "", l.dtype, l.m, l.k, l.role, l.n);
+}
+
+std::vector<i64> counted(i64 last) {
+  std::vector<i64> values;
+  for (i64 i = 0; i <= last; ++i) values.push_back(i);
+  return values;
+}
+
+WrittenCase skinny(std::string name, std::string text) {
+  WrittenCase made;
+  made.name = "skinny, " + std::move(name);
+  made.text = std::move(text);
+  made.family = "skinny";
+  return made;
+}
+
+WrittenCase split(WrittenCase made, int split_k) {
+  made.split_k = split_k;
+  made.name += fmt::format(", K split in {}", split_k);
+  return made;
+}
+
+WrittenCase shaped(const char* tile, std::string text, int split_k = 0) {
+  WrittenCase made = skinny(tile, std::move(text));
+  made.tile = tile;
+  return split_k > 0 ? split(made, split_k) : made;
+}
+
+WrittenCase with_symbols(WrittenCase made, std::vector<i64> symbols) {
+  made.symbols = std::move(symbols);
+  return made;
+}
+
+std::vector<WrittenCase> sizes() {
+  return {
+      with_symbols(skinny("every row count", linear({.m = "M", .n = 24})), counted(17)),
+      with_symbols(
+          split(skinny("every row count, odd", linear({.dtype = "f16", .m = "M", .n = 9})), 2),
+          {0, 1, 7, 8, 9, 16, 17}),
+      skinny("one column, one row", linear({.m = "1", .n = 1, .k = 512})),
+      skinny("15 columns", linear({.dtype = "f16", .m = "2", .n = 15, .k = 576})),
+      skinny("17 columns", linear({.m = "16", .n = 17, .k = 1088})),
+      skinny("2047 columns", linear({.m = "1", .n = 2047, .k = 512})),
+      skinny("K of 2048", linear({.m = "3", .k = 2048})),
+      skinny("K of 4096", linear({.dtype = "f16", .m = "4", .k = 4096})),
+      skinny("K of 4160", linear({.m = "9", .n = 17, .k = 4160})),
+      skinny("tf32, K of 512", linear({.dtype = "f32", .m = "8", .k = 512})),
+      skinny("tf32, K of 544", linear({.dtype = "f32", .m = "11", .n = 33, .k = 544})),
+      split(skinny("uneven", linear({.m = "6", .k = 2112})), 4),
+      split(skinny("uneven tf32", linear({.dtype = "f32", .m = "16", .n = 17, .k = 2080})), 8),
+  };
+}
+
+// Shapes that the planner does not choose, or not for such sizes: slices with more room than K
+// fills, all of it in registers or in shared memory, one copy per row, X in one part or in many.
+std::vector<WrittenCase> shapes() {
+  return {
+      shaped("skinny8x1s3r1g2p2", linear({.m = "3", .n = 33, .k = 576})),
+      shaped("skinny4x2s2r2g16p4", linear({.m = "16", .n = 113, .k = 1024})),
+      shaped("skinny4x2s0r3g1p1", linear({.dtype = "f16", .m = "7", .k = 704})),
+      shaped("skinny16x1s2r0g8p2", linear({.m = "8", .k = 1600})),
+      shaped("skinny8x1s4r1g4p3", linear({.dtype = "f32", .m = "13", .n = 50, .k = 1056})),
+      shaped("skinny5x1s3r2g2p5", linear({.m = "4", .n = 23, .k = 1472})),
+      shaped("skinny4x1s1r1g1p2", linear({.m = "10", .n = 20, .k = 576}), 2),
+  };
+}
+
+std::vector<WrittenCase> layouts() {
+  return {
+      skinny("w left of x",
+             "chain a(input x: bf16[6, 640], weight w: bf16[40, 640]) {\n"
+             "  y = contract \"nk,mk->mn\"(w, x)\n  return y: f32 }"),
+      skinny("padded rows",
+             "chain a(input x: bf16[7, 576] strides[584, 1], weight w: bf16[41, 576]\n"
+             "        strides[600, 1]) {\n"
+             "  y = contract \"mk,nk->mn\"(x, w)\n  return y: bf16 strides[47, 1] align 2 }"),
+      skinny("one row of x for all, columns apart",
+             "chain a(input x: f16[5, 512] strides[0, 1], weight w: f16[24, 512]) {\n"
+             "  y = contract \"mk,nk->mn\"(x, w)\n  return y: f32 strides[96, 3] align 4 }"),
+      skinny("batch",
+             "chain a(input x: bf16[3, 5, 512], weight w: bf16[3, 24, 512]) {\n"
+             "  y = contract \"bmk,bnk->bmn\"(x, w)\n  return y: bf16 }"),
+      skinny("batch of symbolic rows, padded",
+             "chain a[M in 0..16](input x: f16[M, 2, 576] strides[1200, 584, 1],\n"
+             "                    weight w: f16[2, 17, 576] strides[9984, 584, 1]) {\n"
+             "  y = contract \"mbk,bnk->bmn\"(x, w)\n"
+             "  return y: f16 strides[400, 19, 1] align 2 }"),
+      skinny("grouped",
+             "chain a(input x: bf16[7, 3, 512], weight w: bf16[3, 24, 512]) {\n"
+             "  y = contract \"bgk,gnk->bgn\"(x, w)\n  return y: bf16 }"),
+      split(skinny("two batch labels",
+                   "chain a(input x: bf16[2, 4, 3, 1024], weight w: bf16[3, 19, 2, 1024]) {\n"
+                   "  y = contract \"amck,cnak->amcn\"(x, w)\n  return y: f32 }"),
+            2),
+      shaped("skinny4x1s1r1g1p1",
+             "chain a(input x: bf16[0, 5, 512], weight w: bf16[0, 24, 512]) {\n"
+             "  y = contract \"bmk,bnk->bmn\"(x, w)\n  return y: bf16 }"),
+  };
+}
+
+std::vector<WrittenCase> epilogues() {
+  const auto gated = [](const char* dtype, int m, int n, int k) {
+    return fmt::format(
+        "chain a(input x: {0}[{1}, {3}], weight w: {0}[{2}, {3}], weight v: {0}[{2}, {3}],\n"
+        "        weight b: {0}[{2}] align {4}) {{\n"
+        "  g = contract \"mk,nk->mn\"(x, w)\n  u = contract \"mk,nk->mn\"(x, v)\n"
+        "  h = mul(relu(add(g, b)), u)\n  return h: f32 align 4 }}",
+        dtype, m, n, k, dtype[1] == '3' ? 4 : 2);
+  };
+  return {
+      skinny("bias, silu, residual",
+             "chain a(input x: bf16[9, 1088], weight w: bf16[40, 1088], weight b: bf16[40],\n"
+             "        input r: bf16[9, 40]) {\n"
+             "  y = add(silu(add(contract \"mk,nk->mn\"(x, w), b)), r)\n  return y: bf16 }"),
+      skinny("bias, residual, scalar, two results, odd",
+             "chain a[M in 0..9](input x: f16[M, 512], weight w: f16[33, 512],\n"
+             "        weight b: f16[33] align 2, input r: f16[M, 33] align 2, scalar s: f32) {\n"
+             "  y = add(contract \"mk,nk->mn\"(x, w), b)\n  z = scale(add(relu(y), r), s)\n"
+             "  return y: f32 align 4, z: f32 strides[35, 1] align 4 }"),
+      split(skinny("bias, silu, residual",
+                   "chain a(input x: bf16[9, 1088], weight w: bf16[39, 1088],\n"
+                   "        weight b: bf16[39] align 2, input r: bf16[9, 39] align 2) {\n"
+                   "  y = add(silu(add(contract \"mk,nk->mn\"(x, w), b)), r)\n"
+                   "  return y: bf16 align 2 }"),
+            2),
+      skinny("gated pair", gated("bf16", 4, 24, 1088)),
+      skinny("gated pair, odd", gated("f16", 9, 23, 576)),
+      skinny("gated pair, tf32", gated("f32", 16, 15, 544)),
+      split(skinny("gated pair", gated("bf16", 5, 23, 1024)), 2),
+      skinny("w is an input", linear({.m = "5", .n = 33, .k = 576, .role = "input"})),
+      split(skinny("w is an input", linear({.m = "12", .n = 24, .k = 1024, .role = "input"})), 2),
+      skinny("w and v are inputs",
+             "chain a(input x: bf16[5, 512], weight w: bf16[24, 512], input v: bf16[24, 512]) {\n"
+             "  g = contract \"mk,nk->mn\"(x, w)\n  u = contract \"mk,nk->mn\"(x, v)\n"
+             "  h = mul(relu(g), u)\n  return h: f32 }"),
+      skinny("w from the kernel before",
+             "chain a(input x: bf16[5, 512], input p: bf16[24, 512]) {\n"
+             "  w = cast(relu(p), bf16)\n  y = contract \"mk,nk->mn\"(x, w)\n  return y: bf16 }"),
+      skinny("x from the kernel before",
+             "chain a[M in 0..12](input x: bf16[M, 512], weight w: bf16[256, 512],\n"
+             "                    weight v: bf16[24, 256]) {\n"
+             "  h = cast(relu(contract \"mk,nk->mn\"(x, w)), bf16)\n"
+             "  y = contract \"mk,nk->mn\"(h, v)\n  return h: bf16, y: bf16 }"),
+  };
+}
+
+}  // namespace
+
+std::vector<WrittenCase> skinny_cases() {
+  std::vector<WrittenCase> all = sizes();
+  for (auto* more : {&shapes, &layouts, &epilogues}) {
+    for (WrittenCase& made : (*more)()) all.push_back(std::move(made));
+  }
+  return all;
+}
+
+}  // namespace catenary::gpu_suite

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+// Shapes of `skinny`: candidates fit their target and hold all of K, forced names are taken as
+// written or not at all, and plans take the family where it fits and nowhere else.
+#include "compiler/skinny_tiles.h"
+
+#include <doctest/doctest.h>
+
+#include <map>
+#include <set>
+
+#include "ir/random_chain.h"
+#include "ir/text.h"
+
+using namespace catenary;
+
+namespace {
+
+SkinnyProblem problem(i64 m, i64 n, i64 blocks, bool gated = false) {
+  SkinnyProblem made;
+  made.base.m = m;
+  made.base.n = n;
+  made.base.blocks = blocks;
+  made.base.gated = gated;
+  made.m = m;
+  made.weight_bytes = n * blocks * 128 * made.base.sums();
+  made.epilogue_bytes = m * (n * 2 + blocks * 128);
+  return made;
+}
+
+Target target(const char* name) { return llvm::cantFail(find_target(name)); }
+
+std::vector<SkinnyCandidate> forced(const std::string& name, i64 blocks = 64, int split_k = 1) {
+  PlanOptions options;
+  options.force_tile = name;
+  options.split_k = split_k;
+  return rank_skinny_candidates(problem(4, 2048, blocks), target("h200"), options);
+}
+
+Plan planned(const std::string& text, const char* name, PlanOptions options = {}) {
+  auto chain = verify(llvm::cantFail(parse(text)));
+  if (!chain) FAIL(take_report(chain.takeError()).message);
+  auto plan = make_plan(*chain, target(name), options);
+  if (!plan) FAIL(take_report(plan.takeError()).message);
+  return std::move(*plan);
+}
+
+std::string linear(const char* m, const char* dtype, i64 n, i64 k, const char* more = "") {
+  return fmt::format(
+      "chain a{}(input x: {}[{}, {}], weight w: {}[{}, {}]) {{\n"
+      "  y = contract \"mk,nk->mn\" {} (x, w)\n  return y: {} }}",
+      m[0] == 'M' ? "[M in 0..64]" : "", dtype, m, k, dtype, n, k, more, dtype);
+}
+
+Family first_family(const Plan& plan, size_t bucket = 0) {
+  return plan.buckets[bucket].kernels[0].family;
+}
+
+}  // namespace
+
+TEST_CASE("candidates hold all of K, fit two to an SM, and come best first") {
+  for (const char* name : {"h100", "h200"}) {
+    const Target at = target(name);
+    for (const i64 m : {1, 4, 5, 8, 9, 16}) {
+      for (const i64 blocks : {4, 5, 8, 17, 31, 64, 65, 128, 224}) {
+        for (const bool gated : {false, true}) {
+          CAPTURE(m);
+          CAPTURE(blocks);
+          const auto ranked = rank_skinny_candidates(problem(m, 2048, blocks, gated), at, {});
+          CHECK(!ranked.empty());
+          std::set<std::string> names;
+          double last = 0;
+          for (const SkinnyCandidate& candidate : ranked) {
+            const SkinnyConfig& c = candidate.config;
+            const i64 most = ceil_div(ceil_div(blocks, c.split_k), c.warps_k);
+            CHECK(c.warp_blocks() == most);
+            CHECK(blocks / c.split_k >= c.warps_k);
+            CHECK(c.columns >= m);
+            CHECK(c.columns - m < 8);
+            CHECK(c.threads() <= 1024);
+            CHECK(c.rows() / c.vec * c.columns <= c.threads());
+            CHECK(c.smem_bytes() <= at.smem_per_cta);
+            CHECK(candidate.min_ctas >= 2);
+            CHECK(candidate.min_ctas * (c.smem_bytes() + 1024) <= at.smem_per_sm);
+            CHECK(candidate.min_ctas * c.threads() <= 2048);
+            CHECK(candidate.predicted.us >= last);
+            CHECK(candidate.predicted.us >= candidate.predicted.memory_us);
+            last = candidate.predicted.us;
+            CHECK(names.insert(fmt::format("{} {}", tile_name(c), c.split_k)).second);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("candidates depend on the problem alone") {
+  const auto first = rank_skinny_candidates(problem(8, 4096, 112), target("h200"), {});
+  const auto second = rank_skinny_candidates(problem(8, 4096, 112), target("h200"), {});
+  REQUIRE(first.size() == second.size());
+  for (size_t i = 0; i < first.size(); ++i) CHECK(first[i].config == second[i].config);
+}
+
+TEST_CASE("a slice of K that no SM holds leaves no candidate but for a K split") {
+  for (const SkinnyCandidate& candidate :
+       rank_skinny_candidates(problem(16, 4096, 448), target("h200"), {})) {
+    CHECK(candidate.config.split_k > 1);
+  }
+  CHECK(rank_skinny_candidates(problem(16, 4096, 1 << 20), target("h200"), {}).empty());
+  // Fewer blocks than warps.
+  CHECK(rank_skinny_candidates(problem(1, 4096, 3), target("h200"), {}).empty());
+}
+
+TEST_CASE("a forced name is taken as it stands") {
+  const auto ranked = forced("skinny8x1s6r2g4p3");
+  REQUIRE(ranked.size() == 1);
+  const SkinnyConfig& c = ranked[0].config;
+  CHECK(c.warps_k == 8);
+  CHECK(c.warps_n == 1);
+  CHECK(c.shared_blocks == 6);
+  CHECK(c.register_blocks == 2);
+  CHECK(c.groups == 4);
+  CHECK(c.x_parts == 3);
+  CHECK(tile_name(c) == "skinny8x1s6r2g4p3");
+  CHECK(forced("skinny8x1s6r2g4p3", 32).size() == 1);  // with room to spare
+  CHECK(forced("skinny8x1s6r2g4p3", 64, 2).size() == 1);
+  // Every split of the planner's that leaves each warp a block.
+  PlanOptions options;
+  options.force_tile = "skinny8x1s6r2g4p3";
+  CHECK(rank_skinny_candidates(problem(4, 2048, 64), target("h200"), options).size() == 4);
+}
+
+TEST_CASE("a name that is no shape, or one that does not fit, leaves no candidate") {
+  for (const char* name : {
+           "128x128x32w2x2s3",  // another family's
+           "skinny",
+           "skinny8x2",
+           "Skinny8x1s6r2g4p3",
+           "skinny8x1s6r2g4p3 ",
+           "skinny 8x1s6r2g4p3",
+           "skinny08x1s6r2g4p3",
+           "skinny8x1s6r2g4p3x",
+           "skinny8x1s6r2g4",
+           "skinny0x1s6r2g4p3",
+           "skinny8x0s6r2g4p3",
+           "skinny-8x-1s6r2g4p3",
+           "skinny8x2s-1r9g4p3",
+           "skinny8x2s9r-1g4p3",
+           "skinny8x2s0r0g4p1",
+           "skinny8x1s6r2g0p3",
+           "skinny8x1s6r2g3p3",
+           "skinny8x1s6r2g32p3",
+           "skinny8x1s6r2g4p0",
+           "skinny8x1s6r2g4p-1",
+           "skinny8x1s6r2g4p9",
+           "skinny33x1s6r2g4p3",
+           "skinny16x4s6r2g4p3",  // too many threads
+           "skinny65536x65536s6r2g4p3",
+           "skinny8x2s99999999r2g4p3",  // of which products overflow
+           "skinny8x1s6r1g4p3",         // 56 of 64 blocks
+           "skinny8x2s8r64g4p3",        // no registers for two CTAs
+           "skinny8x4s6r2g4p3",         // no shared memory for two CTAs
+       }) {
+    CAPTURE(name);
+    CHECK(forced(name).empty());
+  }
+  CHECK(forced("skinny16x1s3r1g2p2", 64, 3).empty());  // no such split
+  CHECK(forced("skinny16x1s3r1g2p2", 15).empty());     // a warp without a block
+}
+
+TEST_CASE("few rows of whole blocks are skinny on sm_90 and on nothing else") {
+  for (const Target& at : all_targets()) {
+    CAPTURE(at.name);
+    const bool expected = at.compute_capability() == 90;
+    for (const char* m : {"1", "4", "8", "16"}) {
+      for (const char* dtype : {"bf16", "f16", "f32"}) {
+        CAPTURE(m);
+        // 8 KiB a row; 16 rows of 16 KiB would leave an SM no room for a second CTA.
+        const i64 k = dtype[0] == 'b' || dtype[1] == '1' ? 4096 : 2048;
+        const Plan plan = planned(linear(m, dtype, 2048, k), at.name.c_str());
+        CHECK((first_family(plan) == Family::kSkinny) == expected);
+        for (const KernelPlan& kernel : plan.buckets[0].kernels) {
+          CHECK(kernel.smem_bytes <= at.smem_per_cta);
+          CHECK(kernel.threads <= 1024);
+        }
+      }
+    }
+    const Plan plan = planned(linear("M", "bf16", 2048, 4096), at.name.c_str());
+    for (size_t b = 0; b < plan.buckets.size(); ++b) {
+      const bool few = plan.buckets[b].hi <= kSkinnyRows;
+      CHECK((first_family(plan, b) == Family::kSkinny) == (expected && few));
+    }
+  }
+}
+
+TEST_CASE("what the family does not take stays with gemm_sm80") {
+  const char* kGemm[] = {
+      "chain a(input x: bf16[8, 4104], weight w: bf16[2048, 4104]) {\n"  // no whole blocks
+      "  y = contract \"mk,nk->mn\"(x, w)\n  return y: bf16 }",
+      "chain a(input x: bf16[17, 4096], weight w: bf16[2048, 4096]) {\n"  // too many rows
+      "  y = contract \"mk,nk->mn\"(x, w)\n  return y: bf16 }",
+      "chain a(input x: bf16[8, 4096], weight w: bf16[4096, 2048]) {\n"  // W across K
+      "  y = contract \"mk,kn->mn\"(x, w)\n  return y: bf16 }",
+      "chain a(input x: bf16[8, 4096] strides[4097, 1], weight w: bf16[2048, 4096]) {\n"
+      "  y = contract \"mk,nk->mn\"(x, w)\n  return y: bf16 }",
+      "chain a(input x: bf16[8, 4096], weight w: bf16[2048, 4096] align 8) {\n"
+      "  y = contract \"mk,nk->mn\"(x, w)\n  return y: bf16 }",
+      "chain a(input x: f32[8, 4096], weight w: f32[2048, 4096]) {\n"  // products of whole f32
+      "  y = contract \"mk,nk->mn\" f32 (x, w)\n  return y: f32 }",
+      "chain a(input x: bf16[8, 4096], weight w: bf16[2, 2048, 4096], input e: i32[2]) {\n"
+      "  y = contract \"mk,gnk->mn\"(x, w) ragged m by e over g\n  return y: bf16 }",
+      "chain a[M in 0..64](input x: bf16[8, M] strides[64, 1], weight w: bf16[2048, M]\n"
+      "        strides[64, 1]) {\n"
+      "  y = contract \"mk,nk->mn\"(x, w)\n  return y: bf16 }",
+      "chain a[M in 0..64](input x: bf16[8, 4096], weight w: bf16[M, 4096]) {\n"
+      "  y = contract \"mk,nk->mn\"(x, w)\n  return y: bf16 strides[64, 1] }",
+  };
+  for (const char* text : kGemm) {
+    CAPTURE(text);
+    const Plan plan = planned(text, "h200");
+    for (size_t b = 0; b < plan.buckets.size(); ++b) {
+      CHECK(first_family(plan, b) == Family::kGemmSm80);
+    }
+  }
+}
+
+TEST_CASE("a refused shape is not chosen again, and at last the other family is") {
+  PlanOptions options;
+  std::set<std::string> seen;
+  for (int i = 0; i < 100; ++i) {
+    const Plan plan = planned(linear("4", "bf16", 2048, 4096), "h200", options);
+    const KernelPlan& kernel = plan.buckets[0].kernels[0];
+    if (kernel.family != Family::kSkinny) break;
+    CHECK(seen.insert(kernel.config_text).second);
+    options.rejected.push_back(kernel.config_text);
+  }
+  CHECK(seen.size() >= 2);
+  CHECK(seen.size() < 100);
+}
+
+TEST_CASE("a forced shape is the plan's, and the other family is a runner-up of a free choice") {
+  PlanOptions options;
+  options.force_tile = "skinny8x1s6r2g4p3";
+  const Plan plan = planned(linear("4", "bf16", 2048, 4096), "h200", options);
+  REQUIRE(first_family(plan) == Family::kSkinny);
+  const auto& config = std::get<SkinnyConfig>(plan.buckets[0].kernels[0].config);
+  CHECK(tile_name(config) == options.force_tile);
+  CHECK(config.stationary);
+
+  const Plan free = planned(linear("4", "bf16", 2048, 4096), "h200");
+  const auto& others = free.buckets[0].kernels[0].runner_ups;
+  CHECK(llvm::any_of(others,
+                     [](const RunnerUp& other) { return other.config.find("gemm_sm80: ") == 0; }));
+}
+
+TEST_CASE("every row count has a grid: none for no rows, one for up to 16") {
+  const Plan plan = planned(linear("M", "bf16", 2047, 512), "h200");
+  for (const PlanBucket& bucket : plan.buckets) {
+    if (bucket.hi > kSkinnyRows) continue;
+    const KernelPlan& kernel = bucket.kernels[0];
+    const auto& config = std::get<SkinnyConfig>(kernel.config);
+    for (i64 m = bucket.lo; m <= bucket.hi; ++m) {
+      CHECK(kernel.grid.ctas(m) == (m == 0 ? 0 : config.split_k * ceil_div(2047, config.rows())));
+    }
+  }
+}
+
+TEST_CASE("random chains of few rows meet the family in every way that it has") {
+  const Target at = target("h200");
+  std::map<std::string, int> seen;
+  for (u64 seed = 0; seed < 200; ++seed) {
+    RandomChainOptions random;
+    random.few_rows = true;
+    random.max_elements = 1 << 15;
+    const Chain chain = random_chain(seed, random);
+    PlanOptions options;
+    options.split_k = seed % 4 == 0 ? 2 : 0;
+    auto plan = make_plan(llvm::cantFail(verify(chain)), at, options);
+    if (!plan) {
+      CHECK(take_report(plan.takeError()).code == ErrorCode::kUnsupported);
+      continue;
+    }
+    for (const KernelPlan& kernel : plan->buckets.back().kernels) {
+      const auto* c = std::get_if<SkinnyConfig>(&kernel.config);
+      if (c == nullptr) continue;
+      ++seen["kernels"];
+      seen["f16"] += c->math == MathMode::kF16;
+      seen["bf16"] += c->math == MathMode::kBF16;
+      seen["tf32"] += c->math == MathMode::kTF32;
+      seen["gated"] += c->gated;
+      seen["split"] += c->split_k > 1;
+      seen["uneven"] += c->blocks % (c->split_k * c->warps_k) != 0;
+      seen["batch"] += c->batch_rank > 0;
+      seen["symbol"] += c->m.scale != 0;
+      seen["w no weight"] += !c->stationary;
+      seen["odd n"] += c->n.size % 2 != 0;
+    }
+  }
+  std::string text;
+  for (const auto& [what, count] : seen) text += fmt::format("{} {}; ", what, count);
+  MESSAGE(text);
+  CHECK(seen["kernels"] >= 100);
+  for (const auto& [what, count] : seen) CHECK_MESSAGE(count >= 5, what);
+}
