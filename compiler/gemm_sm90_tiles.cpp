@@ -33,6 +33,7 @@ constexpr int kSplits[] = {1, 2, 3, 4, 6, 8, 12, 16};
 
 constexpr int kMaxStages = 8;
 constexpr int kMinStages = 2;
+constexpr int kMinStreamStages = 6;  // four: 138 us for 7168x28672 weights, by the copy rate 96
 
 // Waiting time of a step on its copies when nothing else covers it, and what starts and ends a CTA
 // (barriers, the first maps, the last stores).
@@ -133,7 +134,8 @@ void predict(const GemmProblem& problem, const Target& target, GemmSm90Candidate
 GemmSm90Config with_room_for_two(const GemmSm90Config& whole, const Target& target) {
   GemmSm90Config c = whole;
   if (c.consumers > 1 || accumulators(c) > 64) return c;
-  while (c.stages > 3 && 2 * (c.smem_bytes() + 1024) > target.smem_per_sm) --c.stages;
+  while (c.stages > kMinStreamStages && 2 * (c.smem_bytes() + 1024) > target.smem_per_sm)
+    --c.stages;
   return resident_ctas(target, c) == 2 ? c : whole;
 }
 

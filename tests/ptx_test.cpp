@@ -26,10 +26,12 @@ const Sample kSamples[] = {
   u32 b = ld_global_u32(p) + ld_global_constant_u32(p);
   U32x2 c = ld_global_v2(p), d = ld_global_constant_v2(p), e = ld_global_streamed_v2(p);
   U32x4 f = ld_global_v4(p), g = ld_global_constant_v4(p), h = ld_global_streamed_v4(p);
+  U32x4 i = ld_global_weight_v4(p);
   st_global_u16(p, a);
   st_global_u32(p, b);
   st_global_v2(p, c), st_global_v2(p, d), st_global_v2(p, e);
-  st_global_v4(p, f), st_global_v4(p, g), st_global_streamed_v4(p, h);)"},
+  st_global_v4(p, f), st_global_v4(p, g), st_global_v4(p, i);
+  st_global_streamed_v4(p, h);)"},
     {"shared.cuh", "sm_80", "", R"(
   s = dynamic_smem();
   st_shared_u16(s, ld_shared_u16(s + 2));
