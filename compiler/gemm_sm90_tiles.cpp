@@ -33,7 +33,6 @@ constexpr int kSplits[] = {1, 2, 3, 4, 6, 8, 12, 16};
 
 constexpr int kMaxStages = 8;
 constexpr int kMinStages = 2;
-constexpr int kMinStreamStages = 6;  // four: 138 us for 7168x28672 weights, by the copy rate 96
 
 // Waiting time of a step on its copies when nothing else covers it, and what starts and ends a CTA
 // (barriers, the first maps, the last stores).
@@ -46,10 +45,10 @@ constexpr double kL2BytesPerClockPerSm = 44.0;
 
 // The part of the copy rate that the ring reaches where DRAM bounds it: 28.4 us for 7168x7168
 // weights with 48 rows, where the copy rate gives 24.1. Rows of a box beyond the matrix cost
-// requests too: 7168x28672 takes 138 us with one row, 147 with 17, 105 with 32 (H200).
+// requests too: with 32 rows 36.3 us and more, with 48 29.8 (H200; six stages).
 constexpr double kStreamEfficiency = 0.88;
 constexpr double kEmptyRowsEfficiency = 0.70;
-constexpr i64 kFullBoxRows = 32;
+constexpr i64 kFullBoxRows = 48;
 
 // A tile's epilogue: clocks per sum of the SM (shared memory twice, arithmetic, stores).
 constexpr double kEpilogueClocksPerSum = 0.08;
@@ -124,19 +123,8 @@ void predict(const GemmProblem& problem, const Target& target, GemmSm90Candidate
     p.math_us += partial / (0.5 * kL2BytesPerClockPerSm * clock * sms);
     p.launch_us += kLaunchUs + kLatencyUs;
   }
-  const double start = resident_ctas(target, c) > 1 ? kStartUs / 2 : kStartUs;
   const double stream = problem.m < kFullBoxRows ? kEmptyRowsEfficiency : kStreamEfficiency;
-  p.us = std::max(p.memory_us / stream + start, p.math_us) + p.launch_us;
-}
-
-// Few rows and one consumer: the ring as short as lets the next kernel's first CTA be resident, and
-// load its weights, beside this one. The same config where that leaves no ring.
-GemmSm90Config with_room_for_two(const GemmSm90Config& whole, const Target& target) {
-  GemmSm90Config c = whole;
-  if (c.consumers > 1 || accumulators(c) > 64) return c;
-  while (c.stages > kMinStreamStages && 2 * (c.smem_bytes() + 1024) > target.smem_per_sm)
-    --c.stages;
-  return resident_ctas(target, c) == 2 ? c : whole;
+  p.us = std::max(p.memory_us / stream + kStartUs, p.math_us) + p.launch_us;
 }
 
 bool wanted_split(const GemmProblem& problem, const Target& target, const GemmSm90Config& c,
@@ -151,11 +139,6 @@ bool wanted_split(const GemmProblem& problem, const Target& target, const GemmSm
 }  // namespace
 
 llvm::ArrayRef<GemmSm90Tile> gemm_sm90_tiles() { return kTiles; }
-
-int resident_ctas(const Target& target, const GemmSm90Config& c) {
-  const bool two = 2 * (c.smem_bytes() + 1024) <= target.smem_per_sm && c.consumers == 1;
-  return two ? 2 : 1;
-}
 
 GemmSm90Config with_tile(const GemmSm90Config& base, const GemmSm90Tile& tile,
                          const Target& target) {
@@ -194,11 +177,7 @@ std::vector<GemmSm90Candidate> rank_gemm_sm90_candidates(const GemmSm90Config& b
   };
   for (const GemmSm90Tile& tile : kTiles) {
     const GemmSm90Config whole = with_tile(base, tile, target);
-    const GemmSm90Config half = with_room_for_two(whole, target);
-    for (const int split : kSplits) {
-      add(whole, split);
-      if (half.stages != whole.stages) add(half, split);
-    }
+    for (const int split : kSplits) add(whole, split);
   }
   std::stable_sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) {
     if (a.rejected.empty() != b.rejected.empty()) return a.rejected.empty();

@@ -19,9 +19,6 @@ struct GemmSm90Tile {
 
 llvm::ArrayRef<GemmSm90Tile> gemm_sm90_tiles();
 
-// CTAs, of one kernel or of two, that an SM holds: 2 where shared memory and registers allow.
-int resident_ctas(const Target& target, const GemmSm90Config& config);
-
 // The config with that tile and as many stages as the target has room for.
 GemmSm90Config with_tile(const GemmSm90Config& base, const GemmSm90Tile& tile,
                          const Target& target);

@@ -46,8 +46,8 @@ constexpr double kL2BytesPerClockPerSm = 32.0;
 // Part of the copy rate that the cp.async ring reaches where DRAM bounds it: 59.5 us for 28672x4096
 // and 34.4 us for 8192x8192 weights with one to 16 rows, where the copy rate alone gives 55.1 and
 // 31.5 (H200).
-// Taller tiles have shorter rings: 31.5 us for 7168x7168 with 17 to 32 rows, where the copy rate
-// gives 24.1.
+// Taller tiles have shorter rings, and two row tiles stream W twice: 31.5 us for 7168x7168 with 17
+// to 32 rows, where the copy rate gives 24.1.
 constexpr double kStreamEfficiency = 0.93;
 constexpr double kTallStreamEfficiency = 0.78;
 
@@ -162,7 +162,8 @@ void predict(const GemmProblem& problem, const Target& target, GemmCandidate& ca
     p.math_us += 2.0 * candidate.partial_bytes / (0.5 * l2);
     p.launch_us += kLaunchUs + kLatencyUs;
   }
-  const double stream = c.block_m <= 16 ? kStreamEfficiency : kTallStreamEfficiency;
+  const bool short_tile = c.block_m <= 16 && problem.m <= 16;
+  const double stream = short_tile ? kStreamEfficiency : kTallStreamEfficiency;
   p.us = std::max(p.memory_us / stream, p.math_us) + p.launch_us;
 }
 

@@ -178,7 +178,6 @@ KernelPlan make_kernel(const GroupContext& context, const GemmAxes& axes,
   kernel.cluster = c.cluster;
   kernel.threads = c.threads();
   kernel.smem_bytes = c.smem_bytes();
-  kernel.min_ctas = resident_ctas(context.target, c);
   kernel.symbol = fmt::format("{}_gemm_m{}n{}k{}", context.name, c.block_m, c.block_n, c.block_k());
   kernel.config_text = candidate_text(best);
   kernel.predicted = best.predicted;

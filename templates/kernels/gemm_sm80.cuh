@@ -395,8 +395,8 @@ CATENARY_DEVICE void gemm_sm80(const P& params) {
     cta_barrier();
   }
   // The CTAs of the next kernel, placed where this one's end first, crowd some SMs: launched with
-  // this kernel they make long ones slower (7168x7168 weights, one row: 29.0 us against 25.6 on an
-  // H200), and short ones faster (512x8192, 16 rows, K split: 5.7 against 6.8).
+  // this kernel they mostly make both slower (7168x7168 weights, one row: 29.0 us against 25.2 on
+  // an H200), a fix-up apart (512x8192, 16 rows, K split in 16: 5.7 against 6.8).
   if constexpr (!kConfig.launch_early) grid_dependency_launch();
   run_epilogue<kConfig, Epilogue>(params, smem, work, n, acc);
 }
