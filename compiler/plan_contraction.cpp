@@ -34,11 +34,12 @@ Error plan_contraction(const GroupContext& context, std::vector<KernelPlan>& ker
   if (*taken) {
     // A name that forces a skinny tile is no tile of the others.
     llvm::consumeError(std::move(gemm_error));
-    for (TileOption& tile : gemm.empty() ? std::vector<TileOption>() : gemm.front().tiles) {
-      tile.chosen = false;
-      tiles.push_back(std::move(tile));
-    }
     kernels[first].tiles = std::move(tiles);
+    if (gemm.empty()) return Error::success();
+    for (TileOption tile : gemm.front().tiles) {
+      tile.chosen = false;
+      kernels[first].tiles.push_back(std::move(tile));
+    }
     return Error::success();
   }
   if (gemm_error) return gemm_error;
