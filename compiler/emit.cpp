@@ -49,8 +49,11 @@ FamilyText family_parts(const KernelPlan& kernel, const SkinnyConfig& c) {
 }
 
 FamilyText family_parts(const KernelPlan& kernel, const GemmSm90Config& c) {
-  const ProgramText text{"Epilogue", c.vec, partial_rows(c.n, c.vec), c.sums()};
-  return {"gemm_sm90", "GemmSm90Config", cpp_text(c), emit_store_program(kernel.program, text),
+  ProgramText text{"Epilogue", c.vec, partial_rows(c.n, c.vec), c.sums()};
+  text.in_registers = c.in_registers;
+  return {"gemm_sm90", "GemmSm90Config", cpp_text(c),
+          c.in_registers ? emit_register_program(kernel.program, text)
+                         : emit_store_program(kernel.program, text),
           "gemm_sm90<kConfig, Epilogue>"};
 }
 

@@ -46,10 +46,43 @@ class ProgramPrinter {
   void close() { out_ += "};\n"; }
   const std::string& str() const { return out_; }
 
+  // The operands of accumulators that stay where they lie: those that differ from column to column
+  // of D, and the others, each with a struct and a function.
+  void open_in_registers() {
+    out_ += fmt::format("struct {} {{\n", text_.name);
+    for (const bool columns : {true, false}) {
+      out_ += columns ? "  struct Columns {\n" : "  struct Rows {\n";
+      each_of(columns, [&](const ProgramLine& line) {
+        out_ += fmt::format("    Vec<{}> v_{};\n", text_.vec, line.name);
+      });
+      out_ += fmt::format(
+          "  }};\n  static CATENARY_DEVICE void {}(const P& p, const Coord& at, "
+          "{}& in) {{\n",
+          columns ? "load_columns" : "load_rows", columns ? "Columns" : "Rows");
+      each_of(columns, [&](const ProgramLine& line) {
+        out_ += fmt::format("    in.v_{} = load_vec<{}, {}, false>(p, at);  // {}\n", line.name,
+                            cpp_text(line.operand), text_.vec, line.comment);
+      });
+      out_ += "  }\n";
+    }
+  }
+
+  // The outputs' places, in the order of the program's stores.
+  void outputs() {
+    std::string list;
+    int count = 0;
+    each(Kind::kStore, [&](const ProgramLine& line) {
+      list += (count++ > 0 ? ",\n      " : "\n      ") + cpp_text(line.operand);
+    });
+    out_ += fmt::format("  static constexpr int kOutputCount = {};\n", count);
+    out_ += fmt::format("  static constexpr Operand kOutputs[] = {{{}}};\n", list);
+  }
+
   std::string variable(int line) const {
     const ProgramLine& l = program_[line];
-    if (l.kind == Kind::kLoad) return fmt::format("in.v_{}", l.name);
-    return fmt::format("v_{}", l.name);
+    if (l.kind != Kind::kLoad) return fmt::format("v_{}", l.name);
+    if (!text_.in_registers) return fmt::format("in.v_{}", l.name);
+    return fmt::format("{}.v_{}", varies_along_n(l) ? "columns" : "rows", l.name);
   }
 
   // Constants and scalars are floats; map() takes them as they are, stores and rounds do not.
@@ -65,6 +98,17 @@ class ProgramPrinter {
     for (const ProgramLine& line : program_) {
       if (line.kind == kind) f(line);
     }
+  }
+
+  static bool varies_along_n(const ProgramLine& line) {
+    return line.operand.stride.at[kMaxDims - 1] != 0;
+  }
+
+  template <class F>
+  void each_of(bool columns, F f) {
+    each(Kind::kLoad, [&](const ProgramLine& line) {
+      if (varies_along_n(line) == columns) f(line);
+    });
   }
 
   std::string print(const ProgramLine& line) const {
@@ -87,6 +131,7 @@ class ProgramPrinter {
         return assign(vec, fmt::format("round_to<{}, {}>({})", cpp_text(line.dtype), text_.vec,
                                        as_vector(line.args[0])));
       case Kind::kStore:
+        if (text_.in_registers) return "";
         return fmt::format("    store_vec<{}, {}, {}>(p, at, {});  // %{}\n",
                            cpp_text(line.operand), text_.vec, text_.guarded,
                            as_vector(line.args[0]), line.name);
@@ -122,6 +167,31 @@ std::string emit_store_program(const Program& program, const ProgramText& text) 
       "  static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in" + sums +
       ") {\n");
   printer.lines();
+  printer.raw("  }\n");
+  printer.close();
+  return printer.str();
+}
+
+std::string emit_register_program(const Program& program, const ProgramText& text) {
+  ProgramPrinter printer(program, text);
+  printer.open_in_registers();
+  printer.outputs();
+  std::string sums;
+  for (int i = 0; i < text.accumulators; ++i) {
+    sums += fmt::format(", const Vec<{}>& sum{}", text.vec, i);
+  }
+  printer.raw(
+      fmt::format("  static CATENARY_DEVICE void values(const P& p, const Columns& columns, const "
+                  "Rows& rows{}, "
+                  "Vec<{}>* out) {{\n",
+                  sums, text.vec));
+  printer.lines();
+  int output = 0;
+  for (const ProgramLine& line : program) {
+    if (line.kind != Kind::kStore) continue;
+    printer.raw(fmt::format("    out[{}] = {};  // %{}\n", output++,
+                            printer.as_vector(line.args[0]), line.name));
+  }
   printer.raw("  }\n");
   printer.close();
   return printer.str();

@@ -12,6 +12,9 @@
 #include "compiler/gemm_sm90_tiles.h"
 
 #include <algorithm>
+#include <cmath>
+
+#include "llvm/ADT/STLExtras.h"
 
 #include "compiler/plan_family.h"
 
@@ -39,9 +42,10 @@ constexpr int kMinStages = 2;
 constexpr double kLatencyUs = 0.9;
 constexpr double kStartUs = 1.2;
 
-// L2 -> SM: the bytes per clock that an SM draws while all do (hopper-class chips give 5,500 to
-// 8,000 bytes per clock over 132 SMs).
-constexpr double kL2BytesPerClockPerSm = 44.0;
+// L2 -> SM: the bytes per clock that an SM draws while all do. 512x11008x4096 by 64x128 tiles
+// without clusters takes 75 us: 72 bytes per clock, where a benchmark of distinct lines gives 42 to
+// 60: the SMs ask for the same lines at about the same time.
+constexpr double kL2BytesPerClockPerSm = 64.0;
 
 // The part of the copy rate that the ring reaches where DRAM bounds it: 28.4 us for 7168x7168
 // weights with 48 rows, where the copy rate gives 24.1. Rows of a box beyond the matrix cost
@@ -49,6 +53,10 @@ constexpr double kL2BytesPerClockPerSm = 44.0;
 constexpr double kStreamEfficiency = 0.88;
 constexpr double kEmptyRowsEfficiency = 0.70;
 constexpr i64 kFullBoxRows = 48;
+
+// Two CTAs that share B wait for each other: 1 to 5% where traffic does not decide (H200, tiles of
+// seven shapes with and without).
+constexpr double kClusterCost = 1.025;
 
 // A tile's epilogue: clocks per sum of the SM (shared memory twice, arithmetic, stores).
 constexpr double kEpilogueClocksPerSum = 0.08;
@@ -63,6 +71,12 @@ double wgmma_efficiency(int n) {
   return 0.80 * std::min(1.0, 0.9 * clocks / reads);
 }
 
+// Two times that run beside each other: the longer one, and more where both are near.
+double together(double a, double b) {
+  constexpr double kSharpness = 8;
+  return std::pow(std::pow(a, kSharpness) + std::pow(b, kSharpness), 1 / kSharpness);
+}
+
 int accumulators(const GemmSm90Config& c) {
   return c.sums() * c.warpgroup_m() / 64 * c.block_n / 2;
 }
@@ -73,8 +87,11 @@ std::string reject(const Target& target, const GemmSm90Config& c) {
                        target.name, target.smem_per_cta);
   }
   if (accumulators(c) > 192) return fmt::format("needs {} accumulators", accumulators(c));
-  if (c.block_n % (64 / c.sums()) != 0 || c.block_n % (8 * c.cluster) != 0) {
+  if (!c.in_registers && c.block_n % (64 / c.sums()) != 0) {
     return fmt::format("{} columns are no whole pieces of the epilogue", c.block_n);
+  }
+  if (c.block_n % (8 * c.cluster) != 0) {
+    return fmt::format("{} columns are no whole swizzle atoms for each CTA", c.block_n);
   }
   if (!c.b.k_major && c.block_n % (64 * c.cluster) != 0) {
     return "B lies along N: its tile is no whole boxes";
@@ -88,6 +105,37 @@ i64 output_tiles(const GemmProblem& problem, const GemmSm90Config& c) {
   return problem.batch * tiles_m * ceil_div(problem.n, c.block_n) * c.split_k;
 }
 
+// Widths that fill one to four waves of the chip: 11008 columns by 512 rows leave a third of the
+// last wave idle with 128 x 128 tiles, with 128 x 176 a twentieth.
+std::vector<GemmSm90Tile> fitted_tiles(const GemmSm90Config& base, const GemmProblem& problem,
+                                       const Target& target) {
+  constexpr GemmSm90Tile kShapes[] = {{128, 256, 2, false, 1}, {128, 256, 2, false, 2},
+                                      {128, 128, 2, true, 1},  {128, 128, 2, true, 2},
+                                      {256, 128, 2, false, 1}, {256, 128, 2, false, 2},
+                                      {64, 256, 2, true, 1},   {64, 256, 2, true, 2}};
+  constexpr int kMinWidth = 96;
+  constexpr int kMaxWaves = 4;
+  if (!base.in_registers || !base.b.k_major) return {};
+  // Multiples that wgmma takes, and of 8 columns for each CTA and each sum.
+  const int step = base.gated ? 32 : 16;
+  std::vector<GemmSm90Tile> fitted;
+  for (const GemmSm90Tile& shape : kShapes) {
+    int narrower = shape.block_n;
+    for (int waves = 1; waves <= kMaxWaves; ++waves) {
+      const i64 rows = problem.batch * ceil_div(problem.m, i64{shape.block_m} * shape.cluster);
+      const i64 columns = waves * (target.sm_count / shape.cluster) / std::max<i64>(rows, 1);
+      if (columns == 0) continue;
+      const i64 n = base.gated ? 2 * problem.n : problem.n;
+      const i64 width = ceil_div(ceil_div(n, columns), step) * step;
+      if (width >= narrower || width < kMinWidth || width % 64 == 0) continue;
+      narrower = static_cast<int>(width);
+      fitted.push_back(shape);
+      fitted.back().block_n = narrower;
+    }
+  }
+  return fitted;
+}
+
 void predict(const GemmProblem& problem, const Target& target, GemmSm90Candidate& candidate) {
   const GemmSm90Config& c = candidate.config;
   const double clock = target.clock_ghz * 1e3;  // per microsecond
@@ -99,7 +147,8 @@ void predict(const GemmProblem& problem, const Target& target, GemmSm90Candidate
   const double products = 2.0 * c.block_m * c.block_n * c.block_k() * c.sums() / rate;
   const double drawn = c.tile_a_bytes() + 1.0 * c.sums() * c.tile_b_bytes() / c.cluster;
   const double traffic = drawn / (kL2BytesPerClockPerSm * clock);
-  const double step = std::max({products, traffic, kLatencyUs / c.stages});
+  const double step = together(products, std::max(traffic, kLatencyUs / c.stages)) *
+                      (c.cluster > 1 ? kClusterCost : 1.0);
   const double mainloop = std::max(steps, 1.0) * step;
   // All SMs write at once, each at its share of DRAM.
   const double tile_bytes = static_cast<double>(problem.epilogue_bytes) / std::max<i64>(tiles, 1);
@@ -175,7 +224,9 @@ std::vector<GemmSm90Candidate> rank_gemm_sm90_candidates(const GemmSm90Config& b
     predict(problem, target, candidate);
     ranked.push_back(std::move(candidate));
   };
-  for (const GemmSm90Tile& tile : kTiles) {
+  std::vector<GemmSm90Tile> tiles(std::begin(kTiles), std::end(kTiles));
+  llvm::append_range(tiles, fitted_tiles(base, problem, target));
+  for (const GemmSm90Tile& tile : tiles) {
     const GemmSm90Config whole = with_tile(base, tile, target);
     for (const int split : kSplits) add(whole, split);
   }

@@ -94,7 +94,23 @@ bool is_countable(const GemmConfig& c) {
   return tiles < (i64{1} << 31);
 }
 
-std::optional<Problem> make_problem(const GroupContext& context, const GemmConfig& c) {
+// Can the epilogue run on the accumulators where they lie? No operand may vary along both M and N
+// (its pieces of 16 bytes would be read in quarters), and outputs must be rows of 16-byte pieces,
+// or of f32 pairs.
+bool fits_registers(const GemmSm90Config& c, const Program& program) {
+  constexpr int kM = kMaxDims - 2;
+  constexpr int kN = kMaxDims - 1;
+  if (c.n.scale != 0 || c.n.size % 8 != 0) return false;
+  return llvm::all_of(program, [](const ProgramLine& line) {
+    const Operand& o = line.operand;
+    if (line.kind == ProgramLine::Kind::kLoad) return o.stride.at[kM] == 0 || o.stride.at[kN] == 0;
+    if (line.kind != ProgramLine::Kind::kStore) return true;
+    return o.stride.at[kN] == 1 && o.vec >= (o.dtype == DType::kF32 ? 2 : 8);
+  });
+}
+
+std::optional<Problem> make_problem(const GroupContext& context, const GemmAxes& axes) {
+  const GemmConfig& c = axes.config;
   if (!has_kernel(context, c) || !is_countable(c)) return std::nullopt;
   const Mapper mapper(context, c);
   const auto a = mapper.map(c.a, c.m, false);
@@ -117,6 +133,10 @@ std::optional<Problem> make_problem(const GroupContext& context, const GemmConfi
   config.b = b->matrix;
   config.b.map = 1;
   problem.maps = {a->map, b->map};
+  if (fits_registers(config, axes.program)) {
+    config.in_registers = true;
+    config.vec = 2;
+  }
   if (c.gated) {
     config.b2 = b2->matrix;
     config.b2.map = 2;
@@ -190,7 +210,7 @@ Expected<bool> plan_gemm_sm90(const GroupContext& context, std::vector<KernelPla
                               std::vector<TileOption>& tiles) {
   Expected<GemmAxes> axes = make_gemm_axes(context);
   if (!axes) return axes.takeError();
-  std::optional<Problem> problem = make_problem(context, axes->config);
+  std::optional<Problem> problem = make_problem(context, *axes);
   if (!problem) return false;
   const GemmProblem sizes = make_gemm_problem(context, *axes);
   const auto ranked =

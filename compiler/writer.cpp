@@ -218,6 +218,7 @@ std::string cpp_text(const GemmSm90Config& c) {
   fields.add("consumers", c.consumers, -1).add("stages", c.stages, -1);
   fields.add("cluster", c.cluster, d.cluster);
   fields.line().add("split_k", c.split_k, -1).add("raster", c.raster, -1).add("vec", c.vec, -1);
+  fields.add("in_registers", c.in_registers, d.in_registers);
   if (c.ragged != Ragged::kNone) {
     fields.line().add("ragged", c.ragged, Ragged::kNone).add("ends_slot", c.ends_slot, -1);
     fields.add("groups", c.groups, i64{-1});

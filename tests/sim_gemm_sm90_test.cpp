@@ -102,6 +102,37 @@ TEST_CASE("every tile, several to a CTA") {
   run_all(cases);
 }
 
+// Operands along N and along M and neither, outputs of both widths, rows of D in a wider tensor,
+// tiles whose last piece is partial.
+TEST_CASE("the epilogue on accumulators where they lie") {
+  const std::string chain =
+      "chain a(input x: bf16[200, 136], weight w: bf16[328, 136], weight b: f32[328],\n"
+      "        input s: f32[200, 1], input c: f32[1]) {\n"
+      "  h = add(contract \"mk,nk->mn\"(x, w), b)\n  y = mul(relu(h), s)\n  z = mul(y, c)\n"
+      "  return h: bf16 strides[336, 1], y: f32, z: f16 }";
+  const std::string gated =
+      "chain a(input x: bf16[200, 136], weight v: bf16[328, 136], weight w: bf16[328, 136],\n"
+      "        weight b: bf16[328], input s: f32[200, 1]) {\n"
+      "  g = add(contract \"mk,nk->mn\"(x, v), b)\n  u = contract \"mk,nk->mn\"(x, w)\n"
+      "  y = mul(mul(relu(g), u), s)\n  return y: bf16, g: bf16 }";
+  std::vector<Case> cases;
+  for (const char* tile : {"128x256g2c2", "128x128p2", "128x192g2", "64x64g1"}) {
+    cases.push_back({std::string("plain ") + tile, chain, tile});
+  }
+  for (const char* tile : {"128x128g2", "128x64p2", "64x96p2", "64x32g1"}) {
+    cases.push_back({std::string("gated ") + tile, gated, tile});
+  }
+  run_all(cases);
+}
+
+// 264 SMs' worth of 128-row tiles would leave most idle: widths that fit.
+TEST_CASE("widths that fit the number of SMs") {
+  run_all(
+      {{"one wave", gemm("bf16[256, 72]", "bf16[14336, 72]", "mk,nk->mn"), "128x224g2", 0, 132, 1},
+       {"three waves, clusters", gemm("bf16[512, 72]", "bf16[11008, 72]", "mk,nk->mn"),
+        "128x112p2c2", 0, 132, 1}});
+}
+
 TEST_CASE("operands lie either way") {
   std::vector<Case> cases;
   for (const char* tile : {"128x256g2", "128x128p2c2", "256x128g2c2", "64x64g1"}) {

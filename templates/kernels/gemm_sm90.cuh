@@ -22,6 +22,7 @@
 #pragma once
 
 #include "epilogue/ops.cuh"
+#include "epilogue/registers.cuh"
 #include "ptx/cluster.cuh"
 #include "ptx/sync.cuh"
 #include "ptx/warp.cuh"
@@ -149,11 +150,9 @@ CATENARY_DEVICE void load_step(const P& params, const TileWork& work, const Step
 template <GemmSm90Config kConfig>
 CATENARY_DEVICE void open_stage(u32 smem, const typename GemmSm90Types<kConfig>::Position& at) {
   const u32 empty = empty_barrier<kConfig>(smem, at.stage);
-  if constexpr (kConfig.cluster == 1) {
-    mbarrier_wait(empty, at.parity ^ 1);
-  } else {
-    mbarrier_wait_cluster(empty, at.parity ^ 1);
-  }
+  // Of this CTA's scope, also where the other CTA arrives: this thread goes on to copies alone, it
+  // reads nothing that others wrote. At cluster scope each wait would empty L1 (CCTL.IVALL).
+  mbarrier_wait(empty, at.parity ^ 1);
   mbarrier_arrive_expect_tx(full_barrier<kConfig>(smem, at.stage), kConfig.stage_bytes());
 }
 
@@ -237,10 +236,11 @@ CATENARY_DEVICE void multiply_stage(typename GemmSm90Types<kConfig>::Accumulator
 
 // All steps of one tile. One group of products stays in flight: a stage is released when the next
 // one's products have been issued and its own have been waited for.
-template <GemmSm90Config kConfig>
+// `meanwhile` runs beside the last products.
+template <GemmSm90Config kConfig, class Meanwhile>
 CATENARY_DEVICE void multiply(typename GemmSm90Types<kConfig>::Accumulators& d, u32 smem,
                               u32 warpgroup, u32 steps,
-                              typename GemmSm90Types<kConfig>::Position& at) {
+                              typename GemmSm90Types<kConfig>::Position& at, Meanwhile meanwhile) {
   using T = GemmSm90Types<kConfig>;
   const u32 row = T::kPingPong ? 0 : warpgroup * kConfig.warpgroup_m();
   if constexpr (T::kMayBeEmpty) {
@@ -267,6 +267,7 @@ CATENARY_DEVICE void multiply(typename GemmSm90Types<kConfig>::Accumulators& d, 
   if constexpr (T::kPingPong) {
     if (threadIdx.x % 32 == 0) mbarrier_arrive(turn_barrier<kConfig>(smem, warpgroup ^ 1));
   }
+  meanwhile();
   wgmma_wait<0>();
 #pragma unroll
   for (int s = 0; s < T::kSums; ++s) {
@@ -277,7 +278,7 @@ CATENARY_DEVICE void multiply(typename GemmSm90Types<kConfig>::Accumulators& d, 
 }
 
 // The emitted epilogue over this warp's rows of the tile, which begin at `m_warp` in fragment 0; a
-// piece (16 rows, 64 / sums columns) at a time.
+// piece (16 rows, 64 / sums columns) at a time. This one turns the sums around first.
 template <GemmSm90Config kConfig, class Epilogue, class P>
 CATENARY_DEVICE void run_epilogue(const P& params, u32 area, const TileWork& work, i64 m_warp,
                                   i64 n, const typename GemmSm90Types<kConfig>::Accumulators& d) {
@@ -346,8 +347,16 @@ CATENARY_DEVICE void consume(const P& params, u32 smem, u32 rank, u32 warpgroup)
       turn ^= 1;
     }
     typename T::Accumulators d;
-    multiply<kConfig>(d, smem, warpgroup, steps, at);
-    run_epilogue<kConfig, Epilogue>(params, area, work, work.m0 + row, n, d);
+    if constexpr (kConfig.in_registers) {
+      using OnRegisters = RegisterEpilogue<kConfig, Epilogue>;
+      typename OnRegisters::Ahead ahead;
+      multiply<kConfig>(d, smem, warpgroup, steps, at,
+                        [&] { OnRegisters::prefetch(params, work, n, ahead); });
+      OnRegisters::run(params, area, work, work.m0 + row, n, d, ahead);
+    } else {
+      multiply<kConfig>(d, smem, warpgroup, steps, at, [] {});
+      run_epilogue<kConfig, Epilogue>(params, area, work, work.m0 + row, n, d);
+    }
   });
 }
 
@@ -397,9 +406,10 @@ CATENARY_DEVICE void gemm_sm90(const P& params) {
     if constexpr (kMoveRegisters) set_max_registers_increase<232>();
     consume<kConfig, Epilogue>(params, smem, rank, warp / 4 - 1);
   }
-  // No CTA leaves while the other may still write to it or arrive at its barriers.
+  // No CTA leaves while the other may still write to it or arrive at its barriers. Relaxed: nothing
+  // is handed over, and a release would wait for the last stores to reach the whole GPU.
   if constexpr (kConfig.cluster != 1) {
-    cluster_arrive();
+    cluster_arrive_relaxed();
     cluster_wait();
   }
 }

@@ -256,6 +256,7 @@ struct GemmSm90Config {
   i32 split_k = 1;  // > 1: the split's number is the dimension before the batch dimensions
   i32 raster = 8;   // tiles of M that share one sweep over N, for L2 reuse
   i32 vec = 8;      // columns one thread takes in the epilogue
+  bool in_registers = false;  // the epilogue works on accumulators where they lie; vec is 2
   Ragged ragged = Ragged::kNone;
   i32 ends_slot = 0;  // int32 inclusive ends
   i64 groups = 0;

@@ -41,29 +41,34 @@ constexpr GemmSm90Config kConfig{
     .b = {.map = 1, .weight = true},
     .b2 = {.map = 2, .weight = true}, .gated = true,
     .ping_pong = true, .block_m = 64, .block_n = 128, .consumers = 2, .stages = 4, .cluster = 2,
-    .split_k = 1, .raster = 8, .vec = 8,
+    .split_k = 1, .raster = 8, .vec = 2, .in_registers = true,
 };
 using P = Params<6, 0, 3>;
 struct Epilogue {
-  struct Operands {
-    Vec<8> v_bg;
-    Vec<8> v_bu;
+  struct Columns {
+    Vec<2> v_bg;
+    Vec<2> v_bu;
   };
-  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
-    in.v_bg = load_vec<Operand{.slot = 3, .dtype = DType::kBF16, .vec = 8, .weight = true, .stride = dims(1)}, 8, false>(p, at);  // %bg = weight
-    in.v_bu = load_vec<Operand{.slot = 4, .dtype = DType::kBF16, .vec = 8, .weight = true, .stride = dims(1)}, 8, false>(p, at);  // %bu = weight
+  static CATENARY_DEVICE void load_columns(const P& p, const Coord& at, Columns& in) {
+    in.v_bg = load_vec<Operand{.slot = 3, .dtype = DType::kBF16, .vec = 8, .weight = true, .stride = dims(1)}, 2, false>(p, at);  // %bg = weight
+    in.v_bu = load_vec<Operand{.slot = 4, .dtype = DType::kBF16, .vec = 8, .weight = true, .stride = dims(1)}, 2, false>(p, at);  // %bu = weight
   }
-  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
+  struct Rows {
+  };
+  static CATENARY_DEVICE void load_rows(const P& p, const Coord& at, Rows& in) {
   }
-  static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<8>& sum0, const Vec<8>& sum1) {
-    const Vec<8>& v_g = sum0;  // %g = contract(%x, %wg)
-    const Vec<8>& v_u = sum1;  // %u = contract(%x, %wu)
-    const Vec<8> v_t9 = map<8, op_add>(v_g, in.v_bg);  // %t9 = add(%g, %bg)
-    const Vec<8> v_t10 = map<8, op_gelu_tanh>(v_t9);  // %t10 = gelu_tanh(%t9)
-    const Vec<8> v_t11 = map<8, op_add>(v_u, in.v_bu);  // %t11 = add(%u, %bu)
-    const Vec<8> v_t12 = map<8, op_mul>(v_t10, v_t11);  // %t12 = mul(%t10, %t11)
-    const Vec<8> v_h = round_to<DType::kBF16, 8>(v_t12);  // %h = cast(%t12)
-    store_vec<Operand{.slot = 5, .dtype = DType::kBF16, .vec = 8, .streamed = true, .stride = dims(3072, 1)}, 8, false>(p, at, v_h);  // %h
+  static constexpr int kOutputCount = 1;
+  static constexpr Operand kOutputs[] = {
+      Operand{.slot = 5, .dtype = DType::kBF16, .vec = 8, .streamed = true, .stride = dims(3072, 1)}};
+  static CATENARY_DEVICE void values(const P& p, const Columns& columns, const Rows& rows, const Vec<2>& sum0, const Vec<2>& sum1, Vec<2>* out) {
+    const Vec<2>& v_g = sum0;  // %g = contract(%x, %wg)
+    const Vec<2>& v_u = sum1;  // %u = contract(%x, %wu)
+    const Vec<2> v_t9 = map<2, op_add>(v_g, columns.v_bg);  // %t9 = add(%g, %bg)
+    const Vec<2> v_t10 = map<2, op_gelu_tanh>(v_t9);  // %t10 = gelu_tanh(%t9)
+    const Vec<2> v_t11 = map<2, op_add>(v_u, columns.v_bu);  // %t11 = add(%u, %bu)
+    const Vec<2> v_t12 = map<2, op_mul>(v_t10, v_t11);  // %t12 = mul(%t10, %t11)
+    const Vec<2> v_h = round_to<DType::kBF16, 2>(v_t12);  // %h = cast(%t12)
+    out[0] = v_h;  // %h
   }
 };
 }  // namespace
@@ -91,14 +96,14 @@ ctn_geglu_mlp_k0_gemm_m64n128k64(const __grid_constant__ P p) { gemm_sm90<kConfi
 //     y = add(d, bd)
 //     return y: bf16
 //   }
-// plan: gemm_sm90: tile 128x128x64, 2 ping-pong warpgroups, 6 stages, clusters of 2, 224 KiB shared
+// plan: gemm_sm90: tile 128x128x64, 2 ping-pong warpgroups, 6 stages, 224 KiB shared
 //   'd' is a contraction: it reads its operands from memory
 //   slot 0: workspace 'h'
 //   slot 1: parameter 'wd'
 //   slot 2: parameter 'bd'
 //   slot 3: output 'y'
 //   map 0: 'h' as 3072 x 8192 bf16 in boxes of 64 x 128
-//   map 1: 'wd' as 3072 x 768 bf16 in boxes of 64 x 64
+//   map 1: 'wd' as 3072 x 768 bf16 in boxes of 64 x 128
 // rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_geglu_mlp_k1_gemm_m128n128k64.cu
 #include "kernels/gemm_sm90.cuh"
 namespace {
@@ -108,23 +113,28 @@ constexpr GemmSm90Config kConfig{
     .m = 8192, .n = 768, .k = 3072,
     .a = {.map = 0},
     .b = {.map = 1, .weight = true},
-    .ping_pong = true, .block_m = 128, .block_n = 128, .consumers = 2, .stages = 6, .cluster = 2,
-    .split_k = 1, .raster = 8, .vec = 8,
+    .ping_pong = true, .block_m = 128, .block_n = 128, .consumers = 2, .stages = 6,
+    .split_k = 1, .raster = 8, .vec = 2, .in_registers = true,
 };
 using P = Params<4, 0, 2>;
 struct Epilogue {
-  struct Operands {
-    Vec<8> v_bd;
+  struct Columns {
+    Vec<2> v_bd;
   };
-  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
-    in.v_bd = load_vec<Operand{.slot = 2, .dtype = DType::kBF16, .vec = 8, .weight = true, .stride = dims(1)}, 8, false>(p, at);  // %bd = weight
+  static CATENARY_DEVICE void load_columns(const P& p, const Coord& at, Columns& in) {
+    in.v_bd = load_vec<Operand{.slot = 2, .dtype = DType::kBF16, .vec = 8, .weight = true, .stride = dims(1)}, 2, false>(p, at);  // %bd = weight
   }
-  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
+  struct Rows {
+  };
+  static CATENARY_DEVICE void load_rows(const P& p, const Coord& at, Rows& in) {
   }
-  static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<8>& sum0) {
-    const Vec<8>& v_d = sum0;  // %d = contract(%h, %wd)
-    const Vec<8> v_y = map<8, op_add>(v_d, in.v_bd);  // %y = add(%d, %bd)
-    store_vec<Operand{.slot = 3, .dtype = DType::kBF16, .vec = 8, .streamed = true, .stride = dims(768, 1)}, 8, false>(p, at, v_y);  // %y
+  static constexpr int kOutputCount = 1;
+  static constexpr Operand kOutputs[] = {
+      Operand{.slot = 3, .dtype = DType::kBF16, .vec = 8, .streamed = true, .stride = dims(768, 1)}};
+  static CATENARY_DEVICE void values(const P& p, const Columns& columns, const Rows& rows, const Vec<2>& sum0, Vec<2>* out) {
+    const Vec<2>& v_d = sum0;  // %d = contract(%h, %wd)
+    const Vec<2> v_y = map<2, op_add>(v_d, columns.v_bd);  // %y = add(%d, %bd)
+    out[0] = v_y;  // %y
   }
 };
 }  // namespace

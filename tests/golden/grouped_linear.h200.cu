@@ -9,14 +9,14 @@
 //     y = silu(t4)
 //     return y: bf16
 //   }
-// plan: gemm_sm90: tile 128x128x64, 2 ping-pong warpgroups, 6 stages, clusters of 2, 224 KiB shared
+// plan: gemm_sm90: tile 128x128x64, 2 ping-pong warpgroups, 6 stages, 224 KiB shared
 //   'h' is a contraction: it reads its operands from memory
 //   slot 0: parameter 'x'
 //   slot 1: parameter 'w'
 //   slot 2: parameter 'b'
 //   slot 3: output 'y'
 //   map 0: 'x' as 1024 x 2560 x 12 bf16 in boxes of 64 x 128 x 1
-//   map 1: 'w' as 1024 x 3072 x 12 bf16 in boxes of 64 x 64 x 1
+//   map 1: 'w' as 1024 x 3072 x 12 bf16 in boxes of 64 x 128 x 1
 // rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_grouped_linear_k0_gemm_m128n128k64.cu
 #include "kernels/gemm_sm90.cuh"
 namespace {
@@ -26,24 +26,29 @@ constexpr GemmSm90Config kConfig{
     .m = 2560, .n = 3072, .k = 1024,
     .a = {.map = 0, .walk2 = 7},
     .b = {.map = 1, .weight = true, .walk2 = 7},
-    .ping_pong = true, .block_m = 128, .block_n = 128, .consumers = 2, .stages = 6, .cluster = 2,
-    .split_k = 1, .raster = 8, .vec = 8,
+    .ping_pong = true, .block_m = 128, .block_n = 128, .consumers = 2, .stages = 6,
+    .split_k = 1, .raster = 8, .vec = 2, .in_registers = true,
 };
 using P = Params<4, 0, 2>;
 struct Epilogue {
-  struct Operands {
-    Vec<8> v_b;
+  struct Columns {
+    Vec<2> v_b;
   };
-  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
-    in.v_b = load_vec<Operand{.slot = 2, .dtype = DType::kBF16, .vec = 8, .weight = true, .stride = dims(3072, 0, 1)}, 8, false>(p, at);  // %b = weight
+  static CATENARY_DEVICE void load_columns(const P& p, const Coord& at, Columns& in) {
+    in.v_b = load_vec<Operand{.slot = 2, .dtype = DType::kBF16, .vec = 8, .weight = true, .stride = dims(3072, 0, 1)}, 2, false>(p, at);  // %b = weight
   }
-  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
+  struct Rows {
+  };
+  static CATENARY_DEVICE void load_rows(const P& p, const Coord& at, Rows& in) {
   }
-  static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<8>& sum0) {
-    const Vec<8>& v_h = sum0;  // %h = contract(%x, %w)
-    const Vec<8> v_t4 = map<8, op_add>(v_h, in.v_b);  // %t4 = add(%h, %b)
-    const Vec<8> v_y = map<8, op_silu>(v_t4);  // %y = silu(%t4)
-    store_vec<Operand{.slot = 3, .dtype = DType::kBF16, .vec = 8, .streamed = true, .stride = dims(3072, 36864, 1)}, 8, false>(p, at, v_y);  // %y
+  static constexpr int kOutputCount = 1;
+  static constexpr Operand kOutputs[] = {
+      Operand{.slot = 3, .dtype = DType::kBF16, .vec = 8, .streamed = true, .stride = dims(3072, 36864, 1)}};
+  static CATENARY_DEVICE void values(const P& p, const Columns& columns, const Rows& rows, const Vec<2>& sum0, Vec<2>* out) {
+    const Vec<2>& v_h = sum0;  // %h = contract(%x, %w)
+    const Vec<2> v_t4 = map<2, op_add>(v_h, columns.v_b);  // %t4 = add(%h, %b)
+    const Vec<2> v_y = map<2, op_silu>(v_t4);  // %y = silu(%t4)
+    out[0] = v_y;  // %y
   }
 };
 }  // namespace
