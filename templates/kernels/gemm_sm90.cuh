@@ -19,12 +19,16 @@
 //             last product. Waited for by warpgroup w before a tile; the first turn of warpgroup 0
 //             falls through. So a warpgroup meets full[s] only when the phase before the one that
 //             it waits for is complete.
+//   1, 2      named, of ragged terms alone: all warps that multiply a stage, when its terms behind
+//             the group's end have been cleared (tile/ragged.cuh). Ping-pong warpgroups have one
+//             each.
 #pragma once
 
 #include "epilogue/ops.cuh"
 #include "ptx/cluster.cuh"
 #include "ptx/sync.cuh"
 #include "ptx/warp.cuh"
+#include "tile/ragged.cuh"
 #include "tile/ring.cuh"
 #include "tile/turn.cuh"
 
@@ -71,7 +75,7 @@ CATENARY_DEVICE u32 tile_count(const P& params) {
   const i64 m = extent_at_launch(kConfig.m, params);
   const i64 n = extent_at_launch(kConfig.n, params);
   i64 count = (m + kConfig.raster_m() - 1) / kConfig.raster_m();
-  if constexpr (kConfig.ragged == Ragged::kRows) count += kConfig.groups + 1;
+  if (kConfig.ragged == Ragged::kRows && m > 0) count += kConfig.groups + 1;
   count *= (n + kConfig.block_n - 1) / kConfig.block_n * kConfig.split_k;
 #pragma unroll
   for (int d = kMaxDims - kConfig.batch_rank; d < kMaxDims; ++d) {
@@ -84,6 +88,7 @@ CATENARY_DEVICE u32 tile_count(const P& params) {
 struct StepRange {
   i64 begin = 0, end = 0;
   i64 per_outer = 0;
+  i64 terms = 0;  // of one outer step; its last step may have less than a block
 };
 
 template <GemmSm90Config kConfig>
@@ -91,6 +96,7 @@ CATENARY_DEVICE StepRange step_range(const TileWork& work) {
   constexpr i64 kBlockK = kConfig.block_k();
   StepRange range;
   const i64 k = work.k_end > work.k_begin ? work.k_end - work.k_begin : 0;
+  range.terms = k;
   range.per_outer = (k + kBlockK - 1) / kBlockK;
   const i64 steps = range.per_outer * kConfig.k_outer;
   range.begin = steps * work.split / kConfig.split_k;
@@ -235,13 +241,35 @@ CATENARY_DEVICE void multiply_stage(typename GemmSm90Types<kConfig>::Accumulator
   }
 }
 
+// Ragged terms: a step that ends behind its group's last term loses what lies there.
+template <GemmSm90Config kConfig>
+CATENARY_DEVICE void clear_foreign_terms(u32 stage, u32 warpgroup, const StepRange& range,
+                                         i64 step) {
+  constexpr i64 kBlockK = kConfig.block_k();
+  constexpr u32 kBytes = kConfig.stage_bytes();
+  static_assert(!kConfig.a.k_major && !kConfig.b.k_major, "a term is a line");
+  i64 outer = 0;
+  if constexpr (kConfig.k_outer > 1) outer = step / range.per_outer;
+  const i64 live = range.terms - (step - outer * range.per_outer) * kBlockK;
+  if (live >= kBlockK) return;
+  const u32 thread = threadIdx.x - 128;  // among the consumers
+  if constexpr (!kConfig.ping_pong) {
+    clear_terms<kBytes, kConfig.consumers * 128, 1>(stage, static_cast<u32>(live), thread);
+  } else if (warpgroup == 0) {
+    clear_terms<kBytes, 128, 1>(stage, static_cast<u32>(live), thread);
+  } else {
+    clear_terms<kBytes, 128, 2>(stage, static_cast<u32>(live), thread - 128);
+  }
+}
+
 // All steps of one tile. One group of products stays in flight: a stage is released when the next
 // one's products have been issued and its own have been waited for.
 template <GemmSm90Config kConfig>
 CATENARY_DEVICE void multiply(typename GemmSm90Types<kConfig>::Accumulators& d, u32 smem,
-                              u32 warpgroup, u32 steps,
+                              u32 warpgroup, const StepRange& range,
                               typename GemmSm90Types<kConfig>::Position& at) {
   using T = GemmSm90Types<kConfig>;
+  const u32 steps = static_cast<u32>(range.end - range.begin);
   const u32 row = T::kPingPong ? 0 : warpgroup * kConfig.warpgroup_m();
   if constexpr (T::kMayBeEmpty) {
 #pragma unroll
@@ -254,10 +282,13 @@ CATENARY_DEVICE void multiply(typename GemmSm90Types<kConfig>::Accumulators& d, 
   u32 previous = 0;
 #pragma unroll 1
   for (u32 step = 0; step < steps; ++step) {
+    const u32 stage = smem + at.stage * kConfig.stage_bytes();
     mbarrier_wait(full_barrier<kConfig>(smem, at.stage), at.parity);
+    if constexpr (kConfig.ragged == Ragged::kTerms) {
+      clear_foreign_terms<kConfig>(stage, warpgroup, range, range.begin + step);
+    }
     wgmma_fence();
-    multiply_stage<kConfig>(d, smem + at.stage * kConfig.stage_bytes(), row,
-                            T::kMayBeEmpty || step != 0);
+    multiply_stage<kConfig>(d, stage, row, T::kMayBeEmpty || step != 0);
     wgmma_commit();
     wgmma_wait<1>();
     if (step != 0) release_stage<kConfig>(smem, previous);
@@ -265,6 +296,9 @@ CATENARY_DEVICE void multiply(typename GemmSm90Types<kConfig>::Accumulators& d, 
     at.advance();
   }
   if constexpr (T::kPingPong) {
+    // Without a step nothing has brought the lanes together since they waited for this turn: one
+    // left behind would meet that phase's parity again when two more turns have been given.
+    if constexpr (T::kMayBeEmpty) warp_barrier();
     if (threadIdx.x % 32 == 0) mbarrier_arrive(turn_barrier<kConfig>(smem, warpgroup ^ 1));
   }
   wgmma_wait<0>();
@@ -339,14 +373,14 @@ CATENARY_DEVICE void consume(const P& params, u32 smem, u32 rank, u32 warpgroup)
   u32 turn = warpgroup ^ 1;  // parity of the next turn's phase
   grid_dependency_wait();
   for_each_tile<kConfig>(params, [&](const TileWork& work, const StepRange& range) {
-    const u32 steps = static_cast<u32>(range.end - range.begin);
     if constexpr (T::kPingPong) {
+      const u32 steps = static_cast<u32>(range.end - range.begin);
       if ((number++ & 1) != warpgroup) return at.skip(steps);
       mbarrier_wait(turn_barrier<kConfig>(smem, warpgroup), turn);
       turn ^= 1;
     }
     typename T::Accumulators d;
-    multiply<kConfig>(d, smem, warpgroup, steps, at);
+    multiply<kConfig>(d, smem, warpgroup, range, at);
     run_epilogue<kConfig, Epilogue>(params, area, work, work.m0 + row, n, d);
   });
 }
