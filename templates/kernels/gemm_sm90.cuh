@@ -51,6 +51,9 @@ struct GemmSm90Types {
       kConfig.ragged == Ragged::kNone &&
       (kConfig.a.weight || kConfig.b.weight || (kConfig.gated && kConfig.b2.weight));
 
+  // Which tile is next takes all lanes of a warp, the producer's too.
+  static constexpr bool kWarpFindsTile = kConfig.ragged == Ragged::kRows;
+
   using Position = RingPosition<kConfig.stages>;
   using Accumulators = float[kSums][kFragM][kFragN / 2];
 };
@@ -109,9 +112,17 @@ template <GemmSm90Config kConfig, class P, class Act>
 CATENARY_DEVICE void for_each_tile(const P& params, Act act) {
   const u32 count = tile_count<kConfig>(params);
   const u32 stride = gridDim.x / kConfig.cluster;
+  GroupWalk<kConfig> walk;
 #pragma unroll 1
   for (u32 index = blockIdx.x / kConfig.cluster; index < count; index += stride) {
-    const TileWork work = find_tile<kConfig>(params, index);
+    const TileWork work = find_tile<kConfig>(
+        params, index, [&](u32 tile, u32 tiles_m, u32 tiles_n, i64 m, TileWork& found) {
+          if constexpr (GemmSm90Types<kConfig>::kWarpFindsTile) {
+            walk.find(params, tile, tiles_n, m, found);
+          } else {
+            raster_tile<kConfig>(tile, tiles_m, tiles_n, found);
+          }
+        });
     if (work.live) act(work, step_range<kConfig>(work));
   }
 }
@@ -163,8 +174,8 @@ CATENARY_DEVICE void open_stage(u32 smem, const typename GemmSm90Types<kConfig>:
   mbarrier_arrive_expect_tx(full_barrier<kConfig>(smem, at.stage), kConfig.stage_bytes());
 }
 
-// One thread. Where an operand is stationary, its copies for the first stages start before the
-// dependency wait, and the other operands' follow behind it.
+// One thread loads. Where an operand is stationary, its copies for the first stages start before
+// the dependency wait, and the other operands' follow behind it.
 template <GemmSm90Config kConfig, class P>
 CATENARY_DEVICE void produce(const P& params, u32 smem, u32 rank) {
   using T = GemmSm90Types<kConfig>;
@@ -172,6 +183,7 @@ CATENARY_DEVICE void produce(const P& params, u32 smem, u32 rank) {
   bool waited = !T::kLoadsEarly;
   if constexpr (!T::kLoadsEarly) grid_dependency_wait();
   for_each_tile<kConfig>(params, [&](const TileWork& work, const StepRange& steps) {
+    if (T::kWarpFindsTile && threadIdx.x != 0) return;
     i64 step = steps.begin;
     if constexpr (T::kLoadsEarly) {
       if (!waited) {
@@ -421,7 +433,7 @@ CATENARY_DEVICE void gemm_sm90(const P& params) {
   constexpr bool kMoveRegisters = kConfig.consumers == 2;
   if (warp < 4) {
     if constexpr (kMoveRegisters) set_max_registers_decrease<40>();
-    if (warp == 0 && elect_one()) {
+    if (warp == 0 && (GemmSm90Types<kConfig>::kWarpFindsTile || elect_one())) {
       produce<kConfig>(params, smem, rank);
     } else {
       grid_dependency_wait();
