@@ -19,9 +19,9 @@
 //             last product. Waited for by warpgroup w before a tile; the first turn of warpgroup 0
 //             falls through. So a warpgroup meets full[s] only when the phase before the one that
 //             it waits for is complete.
-//   1, 2      named, of ragged terms alone: all warps that multiply a stage, when its terms behind
-//             the group's end have been cleared (tile/ragged.cuh). Ping-pong warpgroups have one
-//             each.
+//   named 1   ragged terms alone: all warps that multiply a stage sync when they have cleared its
+//             terms behind the group's end (tile/ragged.cuh). Ping-pong warpgroups, 4 warps each,
+//             share it: a turn is over when all of a warpgroup have left it.
 #pragma once
 
 #include "epilogue/ops.cuh"
@@ -255,23 +255,16 @@ CATENARY_DEVICE void multiply_stage(typename GemmSm90Types<kConfig>::Accumulator
 
 // Ragged terms: a step that ends behind its group's last term loses what lies there.
 template <GemmSm90Config kConfig>
-CATENARY_DEVICE void clear_foreign_terms(u32 stage, u32 warpgroup, const StepRange& range,
-                                         i64 step) {
+CATENARY_DEVICE void clear_foreign_terms(u32 stage, const StepRange& range, i64 step) {
   constexpr i64 kBlockK = kConfig.block_k();
-  constexpr u32 kBytes = kConfig.stage_bytes();
   static_assert(!kConfig.a.k_major && !kConfig.b.k_major, "a term is a line");
   i64 outer = 0;
   if constexpr (kConfig.k_outer > 1) outer = step / range.per_outer;
   const i64 live = range.terms - (step - outer * range.per_outer) * kBlockK;
   if (live >= kBlockK) return;
-  const u32 thread = threadIdx.x - 128;  // among the consumers
-  if constexpr (!kConfig.ping_pong) {
-    clear_terms<kBytes, kConfig.consumers * 128, 1>(stage, static_cast<u32>(live), thread);
-  } else if (warpgroup == 0) {
-    clear_terms<kBytes, 128, 1>(stage, static_cast<u32>(live), thread);
-  } else {
-    clear_terms<kBytes, 128, 2>(stage, static_cast<u32>(live), thread - 128);
-  }
+  constexpr u32 kThreads = 128 * (kConfig.ping_pong ? 1 : kConfig.consumers);
+  clear_terms<kConfig.stage_bytes(), kThreads>(stage, static_cast<u32>(live),
+                                               (threadIdx.x - 128) % kThreads);
 }
 
 // All steps of one tile. One group of products stays in flight: a stage is released when the next
@@ -297,7 +290,7 @@ CATENARY_DEVICE void multiply(typename GemmSm90Types<kConfig>::Accumulators& d, 
     const u32 stage = smem + at.stage * kConfig.stage_bytes();
     mbarrier_wait(full_barrier<kConfig>(smem, at.stage), at.parity);
     if constexpr (kConfig.ragged == Ragged::kTerms) {
-      clear_foreign_terms<kConfig>(stage, warpgroup, range, range.begin + step);
+      clear_foreign_terms<kConfig>(stage, range, range.begin + step);
     }
     wgmma_fence();
     multiply_stage<kConfig>(d, stage, row, T::kMayBeEmpty || step != 0);

@@ -106,8 +106,8 @@ struct GroupWalk {
 // Generic writes reach wgmma, which reads by the asynchronous proxy, by each writer's proxy fence
 // and a barrier behind it (PTX ISA 9.7.15.4, async proxy). The same pair orders them before the
 // next copy into the stage, whose producer waits for these threads' release.
-//   named barrier kBarrier: kThreads threads, all of which wait; once per call.
-template <u32 kStageBytes, u32 kThreads, int kBarrier>
+//   named barrier 1: all kThreads threads sync, once per call.
+template <u32 kStageBytes, u32 kThreads>
 CATENARY_DEVICE void clear_terms(u32 stage, u32 live, u32 thread) {
   constexpr u32 kBlockBytes = 64 * 128;
   static_assert(kStageBytes % kBlockBytes == 0, "a stage is whole blocks of 64 lines");
@@ -118,7 +118,7 @@ CATENARY_DEVICE void clear_terms(u32 stage, u32 live, u32 thread) {
     }
   }
   fence_proxy_async_shared();
-  named_barrier_sync<kBarrier>(kThreads);
+  named_barrier_sync<1>(kThreads);
 }
 
 }  // namespace catenary
