@@ -99,9 +99,22 @@ std::string reject(const Target& target, const GemmSm90Config& c) {
   return "";
 }
 
+// Groups that can have rows; without ragged rows all are one.
+i64 filled_groups(const GemmProblem& problem, const GemmSm90Config& c) {
+  return c.ragged == Ragged::kRows ? std::clamp<i64>(problem.m, 1, c.groups) : 1;
+}
+
+// A ragged group ends in a partial row tile, half of it empty as sizes happen to be, and takes one
+// at least.
+i64 row_tiles(const GemmProblem& problem, const GemmSm90Config& c) {
+  if (c.ragged != Ragged::kRows) return ceil_div(problem.m, c.raster_m());
+  const i64 groups = filled_groups(problem, c);
+  const double whole = static_cast<double>(problem.m) / static_cast<double>(groups) / c.raster_m();
+  return static_cast<i64>(std::ceil(static_cast<double>(groups) * std::max(whole + 0.5, 1.0)));
+}
+
 i64 output_tiles(const GemmProblem& problem, const GemmSm90Config& c) {
-  i64 tiles_m = ceil_div(problem.m, c.raster_m()) * c.cluster;
-  if (c.ragged == Ragged::kRows) tiles_m += c.groups * c.cluster / 2;
+  const i64 tiles_m = row_tiles(problem, c) * c.cluster;
   return problem.batch * tiles_m * ceil_div(problem.n, c.block_n) * c.split_k;
 }
 
@@ -172,7 +185,8 @@ void predict(const GemmProblem& problem, const Target& target, GemmSm90Candidate
     p.math_us += partial / (0.5 * kL2BytesPerClockPerSm * clock * sms);
     p.launch_us += kLaunchUs + kLatencyUs;
   }
-  const double stream = problem.m < kFullBoxRows ? kEmptyRowsEfficiency : kStreamEfficiency;
+  const bool full_boxes = problem.m >= kFullBoxRows * filled_groups(problem, c);
+  const double stream = full_boxes ? kStreamEfficiency : kEmptyRowsEfficiency;
   p.us = std::max(p.memory_us / stream + kStartUs, p.math_us) + p.launch_us;
 }
 

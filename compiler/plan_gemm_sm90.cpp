@@ -76,10 +76,18 @@ struct Problem {
   std::vector<MapBinding> maps;
 };
 
+// A copy's corner lies on 16 bytes along the innermost dimension ("Facts learned on an H200" in
+// ARCHITECTURE.md). Rows or terms of a group start anywhere, so their dimension is another one.
+bool starts_copies(const GemmConfig& c) {
+  if (c.ragged == Ragged::kNone) return true;
+  if (c.groups <= 0) return false;
+  return c.ragged == Ragged::kRows ? c.a.k_major : !c.a.k_major && !c.b.k_major;
+}
+
 bool has_kernel(const GroupContext& context, const GemmConfig& c) {
   if (context.target.arch != "sm_90a") return false;
   if (c.math != MathMode::kBF16 && c.math != MathMode::kF16) return false;
-  if (c.ragged != Ragged::kNone) return false;
+  if (!starts_copies(c)) return false;
   for (const Extent& extent : {c.m, c.n, c.k}) {
     if (extent.size <= 0 || extent.size > kMaxSize) return false;
   }
@@ -89,7 +97,7 @@ bool has_kernel(const GroupContext& context, const GemmConfig& c) {
 
 // Tiles have 32-bit numbers, with room for one more round of CTAs.
 bool is_countable(const GemmConfig& c) {
-  double tiles = std::ceil(c.m.size / 64.0) * std::ceil(c.n.size / 32.0) + c.groups + 1;
+  double tiles = (std::ceil(c.m.size / 64.0) + c.groups + 1) * std::ceil(c.n.size / 32.0);
   for (const Extent& extent : c.batch.at) tiles *= static_cast<double>(extent.size);
   return tiles < (i64{1} << 31);
 }
@@ -114,8 +122,9 @@ std::optional<Problem> make_problem(const GroupContext& context, const GemmAxes&
   if (!has_kernel(context, c) || !is_countable(c)) return std::nullopt;
   const Mapper mapper(context, c);
   const auto a = mapper.map(c.a, c.m, false);
-  const auto b = mapper.map(c.b, c.n, false);
-  const auto b2 = c.gated ? mapper.map(c.b2, c.n, false) : b;
+  const bool grouped = c.ragged == Ragged::kRows;
+  const auto b = mapper.map(c.b, c.n, grouped);
+  const auto b2 = c.gated ? mapper.map(c.b2, c.n, grouped) : b;
   if (!a || !b || !b2 || b2->matrix.k_major != b->matrix.k_major) return std::nullopt;
   Problem problem;
   GemmSm90Config& config = problem.config;
@@ -129,6 +138,9 @@ std::optional<Problem> make_problem(const GroupContext& context, const GemmAxes&
   config.gated = c.gated;
   config.vec = c.vec;
   config.raster = c.raster;
+  config.ragged = c.ragged;
+  config.ends_slot = c.ends_slot;
+  config.groups = c.groups;
   config.a = a->matrix;
   config.b = b->matrix;
   config.b.map = 1;

@@ -18,6 +18,7 @@
 #include "tests/mutants/gemm_mutants.h"
 #include "tests/mutants/gemm_sm90_mutants.h"
 #include "tests/mutants/hopper_mutants.h"
+#include "tests/mutants/ragged_mutants.h"
 #include "tests/mutants/skinny_mutants.h"
 #include "tests/support/sim_chain.h"
 #include "tests/support/sim_hopper_gemm.h"
@@ -42,6 +43,7 @@ std::vector<std::string> all_bases() {
 std::vector<Mutant> all_mutants() {
   std::vector<Mutant> all(std::begin(kGemmMutants), std::end(kGemmMutants));
   all.insert(all.end(), std::begin(kGemmSm90Mutants), std::end(kGemmSm90Mutants));
+  all.insert(all.end(), std::begin(kRaggedMutants), std::end(kRaggedMutants));
   all.insert(all.end(), std::begin(kElementwiseMutants), std::end(kElementwiseMutants));
   all.insert(all.end(), std::begin(kHopperMutants), std::end(kHopperMutants));
   all.insert(all.end(), std::begin(kSkinnyMutants), std::end(kSkinnyMutants));
@@ -76,6 +78,8 @@ Expected<Program> chain_program(const MutantBase& base, const HostCompiler& comp
   options.symbol = base.symbol;
   options.ends = base.ends.vec();
   options.sm_count = base.sm_count;
+  options.nan_rows = base.nan_rows.vec();
+  if (!base.nan_rows.empty()) options.fill = FillKind::kNormal;
   options.compiler = &compiler;
   auto made = SimulatedChain::make(base.chain, options);
   if (!made) return made.takeError();

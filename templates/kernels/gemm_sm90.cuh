@@ -19,6 +19,9 @@
 //             last product. Waited for by warpgroup w before a tile; the first turn of warpgroup 0
 //             falls through. So a warpgroup meets full[s] only when the phase before the one that
 //             it waits for is complete.
+//   named 1   ragged terms alone: all warps that multiply a stage sync when they have cleared its
+//             terms behind the group's end (tile/ragged.cuh). Ping-pong warpgroups, 4 warps each,
+//             share it: a turn is over when all of a warpgroup have left it.
 #pragma once
 
 #include "epilogue/ops.cuh"
@@ -26,6 +29,7 @@
 #include "ptx/cluster.cuh"
 #include "ptx/sync.cuh"
 #include "ptx/warp.cuh"
+#include "tile/ragged.cuh"
 #include "tile/ring.cuh"
 #include "tile/turn.cuh"
 
@@ -47,6 +51,9 @@ struct GemmSm90Types {
   static constexpr bool kLoadsEarly =
       kConfig.ragged == Ragged::kNone &&
       (kConfig.a.weight || kConfig.b.weight || (kConfig.gated && kConfig.b2.weight));
+
+  // Which tile is next takes all lanes of a warp, the producer's too.
+  static constexpr bool kWarpFindsTile = kConfig.ragged == Ragged::kRows;
 
   using Position = RingPosition<kConfig.stages>;
   using Accumulators = float[kSums][kFragM][kFragN / 2];
@@ -72,7 +79,7 @@ CATENARY_DEVICE u32 tile_count(const P& params) {
   const i64 m = extent_at_launch(kConfig.m, params);
   const i64 n = extent_at_launch(kConfig.n, params);
   i64 count = (m + kConfig.raster_m() - 1) / kConfig.raster_m();
-  if constexpr (kConfig.ragged == Ragged::kRows) count += kConfig.groups + 1;
+  if (kConfig.ragged == Ragged::kRows && m > 0) count += kConfig.groups + 1;
   count *= (n + kConfig.block_n - 1) / kConfig.block_n * kConfig.split_k;
 #pragma unroll
   for (int d = kMaxDims - kConfig.batch_rank; d < kMaxDims; ++d) {
@@ -85,6 +92,7 @@ CATENARY_DEVICE u32 tile_count(const P& params) {
 struct StepRange {
   i64 begin = 0, end = 0;
   i64 per_outer = 0;
+  i64 terms = 0;  // of one outer step; its last step may have less than a block
 };
 
 template <GemmSm90Config kConfig>
@@ -92,6 +100,7 @@ CATENARY_DEVICE StepRange step_range(const TileWork& work) {
   constexpr i64 kBlockK = kConfig.block_k();
   StepRange range;
   const i64 k = work.k_end > work.k_begin ? work.k_end - work.k_begin : 0;
+  range.terms = k;
   range.per_outer = (k + kBlockK - 1) / kBlockK;
   const i64 steps = range.per_outer * kConfig.k_outer;
   range.begin = steps * work.split / kConfig.split_k;
@@ -104,9 +113,17 @@ template <GemmSm90Config kConfig, class P, class Act>
 CATENARY_DEVICE void for_each_tile(const P& params, Act act) {
   const u32 count = tile_count<kConfig>(params);
   const u32 stride = gridDim.x / kConfig.cluster;
+  GroupWalk<kConfig> walk;
 #pragma unroll 1
   for (u32 index = blockIdx.x / kConfig.cluster; index < count; index += stride) {
-    const TileWork work = find_tile<kConfig>(params, index);
+    const TileWork work = find_tile<kConfig>(
+        params, index, [&](u32 tile, u32 tiles_m, u32 tiles_n, i64 m, TileWork& found) {
+          if constexpr (GemmSm90Types<kConfig>::kWarpFindsTile) {
+            walk.find(params, tile, tiles_n, m, found);
+          } else {
+            raster_tile<kConfig>(tile, tiles_m, tiles_n, found);
+          }
+        });
     if (work.live) act(work, step_range<kConfig>(work));
   }
 }
@@ -156,8 +173,8 @@ CATENARY_DEVICE void open_stage(u32 smem, const typename GemmSm90Types<kConfig>:
   mbarrier_arrive_expect_tx(full_barrier<kConfig>(smem, at.stage), kConfig.stage_bytes());
 }
 
-// One thread. Where an operand is stationary, its copies for the first stages start before the
-// dependency wait, and the other operands' follow behind it.
+// One thread loads. Where an operand is stationary, its copies for the first stages start before
+// the dependency wait, and the other operands' follow behind it.
 template <GemmSm90Config kConfig, class P>
 CATENARY_DEVICE void produce(const P& params, u32 smem, u32 rank) {
   using T = GemmSm90Types<kConfig>;
@@ -165,6 +182,7 @@ CATENARY_DEVICE void produce(const P& params, u32 smem, u32 rank) {
   bool waited = !T::kLoadsEarly;
   if constexpr (!T::kLoadsEarly) grid_dependency_wait();
   for_each_tile<kConfig>(params, [&](const TileWork& work, const StepRange& steps) {
+    if (T::kWarpFindsTile && threadIdx.x != 0) return;
     i64 step = steps.begin;
     if constexpr (T::kLoadsEarly) {
       if (!waited) {
@@ -234,14 +252,29 @@ CATENARY_DEVICE void multiply_stage(typename GemmSm90Types<kConfig>::Accumulator
   }
 }
 
+// Ragged terms: a step that ends behind its group's last term loses what lies there.
+template <GemmSm90Config kConfig>
+CATENARY_DEVICE void clear_foreign_terms(u32 stage, const StepRange& range, i64 step) {
+  constexpr i64 kBlockK = kConfig.block_k();
+  static_assert(!kConfig.a.k_major && !kConfig.b.k_major, "a term is a line");
+  i64 outer = 0;
+  if constexpr (kConfig.k_outer > 1) outer = step / range.per_outer;
+  const i64 live = range.terms - (step - outer * range.per_outer) * kBlockK;
+  if (live >= kBlockK) return;
+  constexpr u32 kThreads = 128 * (kConfig.ping_pong ? 1 : kConfig.consumers);
+  clear_terms<kConfig.stage_bytes(), kThreads>(stage, static_cast<u32>(live),
+                                               (threadIdx.x - 128) % kThreads);
+}
+
 // All steps of one tile. One group of products stays in flight: a stage is released when the next
 // one's products have been issued and its own have been waited for.
 // `meanwhile` runs beside the last products.
 template <GemmSm90Config kConfig, class Meanwhile>
 CATENARY_DEVICE void multiply(typename GemmSm90Types<kConfig>::Accumulators& d, u32 smem,
-                              u32 warpgroup, u32 steps,
+                              u32 warpgroup, const StepRange& range,
                               typename GemmSm90Types<kConfig>::Position& at, Meanwhile meanwhile) {
   using T = GemmSm90Types<kConfig>;
+  const u32 steps = static_cast<u32>(range.end - range.begin);
   const u32 row = T::kPingPong ? 0 : warpgroup * kConfig.warpgroup_m();
   if constexpr (T::kMayBeEmpty) {
 #pragma unroll
@@ -254,10 +287,13 @@ CATENARY_DEVICE void multiply(typename GemmSm90Types<kConfig>::Accumulators& d, 
   u32 previous = 0;
 #pragma unroll 1
   for (u32 step = 0; step < steps; ++step) {
+    const u32 stage = smem + at.stage * kConfig.stage_bytes();
     mbarrier_wait(full_barrier<kConfig>(smem, at.stage), at.parity);
+    if constexpr (kConfig.ragged == Ragged::kTerms) {
+      clear_foreign_terms<kConfig>(stage, range, range.begin + step);
+    }
     wgmma_fence();
-    multiply_stage<kConfig>(d, smem + at.stage * kConfig.stage_bytes(), row,
-                            T::kMayBeEmpty || step != 0);
+    multiply_stage<kConfig>(d, stage, row, T::kMayBeEmpty || step != 0);
     wgmma_commit();
     wgmma_wait<1>();
     if (step != 0) release_stage<kConfig>(smem, previous);
@@ -265,6 +301,9 @@ CATENARY_DEVICE void multiply(typename GemmSm90Types<kConfig>::Accumulators& d, 
     at.advance();
   }
   if constexpr (T::kPingPong) {
+    // Without a step nothing has brought the lanes together since they waited for this turn: one
+    // left behind would meet that phase's parity again when two more turns have been given.
+    if constexpr (T::kMayBeEmpty) warp_barrier();
     if (threadIdx.x % 32 == 0) mbarrier_arrive(turn_barrier<kConfig>(smem, warpgroup ^ 1));
   }
   meanwhile();
@@ -340,8 +379,8 @@ CATENARY_DEVICE void consume(const P& params, u32 smem, u32 rank, u32 warpgroup)
   u32 turn = warpgroup ^ 1;  // parity of the next turn's phase
   grid_dependency_wait();
   for_each_tile<kConfig>(params, [&](const TileWork& work, const StepRange& range) {
-    const u32 steps = static_cast<u32>(range.end - range.begin);
     if constexpr (T::kPingPong) {
+      const u32 steps = static_cast<u32>(range.end - range.begin);
       if ((number++ & 1) != warpgroup) return at.skip(steps);
       mbarrier_wait(turn_barrier<kConfig>(smem, warpgroup), turn);
       turn ^= 1;
@@ -350,11 +389,11 @@ CATENARY_DEVICE void consume(const P& params, u32 smem, u32 rank, u32 warpgroup)
     if constexpr (kConfig.in_registers) {
       using OnRegisters = RegisterEpilogue<kConfig, Epilogue>;
       typename OnRegisters::Ahead ahead;
-      multiply<kConfig>(d, smem, warpgroup, steps, at,
+      multiply<kConfig>(d, smem, warpgroup, range, at,
                         [&] { OnRegisters::prefetch(params, work, n, ahead); });
       OnRegisters::run(params, area, work, work.m0 + row, n, d, ahead);
     } else {
-      multiply<kConfig>(d, smem, warpgroup, steps, at, [] {});
+      multiply<kConfig>(d, smem, warpgroup, range, at, [] {});
       run_epilogue<kConfig, Epilogue>(params, area, work, work.m0 + row, n, d);
     }
   });
@@ -396,7 +435,7 @@ CATENARY_DEVICE void gemm_sm90(const P& params) {
   constexpr bool kMoveRegisters = kConfig.consumers == 2;
   if (warp < 4) {
     if constexpr (kMoveRegisters) set_max_registers_decrease<40>();
-    if (warp == 0 && elect_one()) {
+    if (warp == 0 && (GemmSm90Types<kConfig>::kWarpFindsTile || elect_one())) {
       produce<kConfig>(params, smem, rank);
     } else {
       grid_dependency_wait();

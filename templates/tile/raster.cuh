@@ -7,7 +7,7 @@
 //
 // Ragged rows: the count of row tiles is an upper bound (one partial tile per group, and one group
 // more for the rows behind the last end, whose sum is empty); a CTA walks the ends to find which
-// rows of which group its row tile is.
+// rows of which group its row tile is. Persistent kernels walk once (GroupWalk of tile/ragged.cuh).
 #pragma once
 
 #include "epilogue/vec.cuh"
@@ -66,8 +66,9 @@ CATENARY_DEVICE void find_ragged_rows(const P& params, i64 tile, i64 m, TileWork
   }
 }
 
-template <auto kConfig, class P>
-CATENARY_DEVICE TileWork find_tile(const P& params, u32 index) {
+// `place` finds the corner of a tile of one batch entry: (tile, tiles_m, tiles_n, m, work).
+template <auto kConfig, class P, class Place>
+CATENARY_DEVICE TileWork find_tile(const P& params, u32 index, Place place) {
   TileWork work;
   const i64 m = extent_at_launch(kConfig.m, params);
   const i64 n = extent_at_launch(kConfig.n, params);
@@ -88,10 +89,7 @@ CATENARY_DEVICE TileWork find_tile(const P& params, u32 index) {
   const u32 tiles = tiles_m * tiles_n;
   u32 batch = index / tiles;
   const u32 in_batch = index - batch * tiles;
-  raster_tile<kConfig>(in_batch, tiles_m, tiles_n, work);
-  if constexpr (kConfig.ragged == Ragged::kRows) {
-    find_ragged_rows<kConfig>(params, work.m0 / kConfig.raster_m(), m, work);
-  }
+  place(in_batch, tiles_m, tiles_n, m, work);
 #pragma unroll
   for (int d = kMaxDims - 1; d >= kMaxDims - kConfig.batch_rank; --d) {
     const u32 size = static_cast<u32>(extent_at_launch(kConfig.batch.at[d], params));
@@ -119,6 +117,17 @@ CATENARY_DEVICE TileWork find_tile(const P& params, u32 index) {
     }
   }
   return work;
+}
+
+template <auto kConfig, class P>
+CATENARY_DEVICE TileWork find_tile(const P& params, u32 index) {
+  const auto place = [&](u32 tile, u32 tiles_m, u32 tiles_n, i64 m, TileWork& work) {
+    raster_tile<kConfig>(tile, tiles_m, tiles_n, work);
+    if constexpr (kConfig.ragged == Ragged::kRows) {
+      find_ragged_rows<kConfig>(params, work.m0 / kConfig.raster_m(), m, work);
+    }
+  };
+  return find_tile<kConfig>(params, index, place);
 }
 
 // Address of an operand's element (row, k = 0) of this tile's batch entry.

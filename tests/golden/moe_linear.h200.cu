@@ -1,4 +1,4 @@
-// catenary | target sm_90a (h200) | kernel ctn_moe_linear_k0_gemm_m256n128k64
+// catenary | target sm_90a (h200) | kernel ctn_moe_linear_k0_gemm_m64n256k64
 // chain:
 //   chain moe_linear(
 //       input x: bf16[16384, 4096],
@@ -7,26 +7,28 @@
 //     y = contract "mk,enk->mn"(x, w) ragged m by ends over e
 //     return y: bf16
 //   }
-// plan: gemm_sm80: tile 256x128x64, 4 x 2 warps, 3 stages, 144 KiB shared, 1 CTAs per SM
+// plan: gemm_sm90: tile 64x256x64, 2 ping-pong warpgroups, 4 stages, clusters of 2, 192 KiB shared
 //   'y' is a contraction: it reads its operands from memory
 //   slot 0: parameter 'x'
 //   slot 1: parameter 'w'
 //   slot 2: parameter 'ends'
 //   slot 3: output 'y'
-// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_moe_linear_k0_gemm_m256n128k64.cu
-#include "kernels/gemm_sm80.cuh"
+//   map 0: 'x' as 4096 x 16384 bf16 in boxes of 64 x 64
+//   map 1: 'w' as 4096 x 14336 x 4 bf16 in boxes of 64 x 128 x 1
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_moe_linear_k0_gemm_m64n256k64.cu
+#include "kernels/gemm_sm90.cuh"
 namespace {
 using namespace catenary;
-constexpr GemmConfig kConfig{
+constexpr GemmSm90Config kConfig{
     .math = MathMode::kBF16,
     .m = 16384, .n = 14336, .k = 4096,
-    .a = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
-    .b = {.slot = 1, .stride_row = 4096, .stride_k = 1, .stride_group = 58720256, .copy_bytes = 16},
-    .block_m = 256, .block_n = 128, .block_k = 64, .warps_m = 4, .warps_n = 2, .stages = 3,
+    .a = {.map = 0},
+    .b = {.map = 1, .weight = true, .walk2 = 9},
+    .ping_pong = true, .block_m = 64, .block_n = 256, .consumers = 2, .stages = 4, .cluster = 2,
     .split_k = 1, .raster = 8, .vec = 8,
     .ragged = Ragged::kRows, .ends_slot = 2, .groups = 4,
 };
-using P = Params<4, 0>;
+using P = Params<4, 0, 2>;
 struct Epilogue {
   struct Operands {
   };
@@ -40,6 +42,6 @@ struct Epilogue {
   }
 };
 }  // namespace
-extern "C" __global__ void __launch_bounds__(256, 1)
-ctn_moe_linear_k0_gemm_m256n128k64(const __grid_constant__ P p) { gemm_sm80<kConfig, Epilogue>(p); }
+extern "C" __global__ void __launch_bounds__(384, 1)
+ctn_moe_linear_k0_gemm_m64n256k64(const __grid_constant__ P p) { gemm_sm90<kConfig, Epilogue>(p); }
 

@@ -98,6 +98,17 @@ double multiply_adds(const VerifiedChain& chain, i64 symbol) {
   return sum;
 }
 
+// Ends are counted in rows that the smaller chain may not have.
+void hold_ends(const VerifiedChain& chain, Case& made) {
+  for (const ValueId id : chain.parameters()) {
+    const auto rows = ragged_size(chain, id, made.symbols[0]);
+    if (!rows) continue;
+    for (std::vector<i32>& ends : made.ends) {
+      for (i32& end : ends) end = std::min(end, static_cast<i32>(*rows));
+    }
+  }
+}
+
 // A written case over smaller tensors, if its own would take the simulator long.
 void reduce_work(Case& made) {
   Expected<VerifiedChain> chain = verify(made.chain);
@@ -113,6 +124,7 @@ void reduce_work(Case& made) {
     std::sort(made.symbols.begin(), made.symbols.end());
     made.symbols.erase(std::unique(made.symbols.begin(), made.symbols.end()), made.symbols.end());
   }
+  hold_ends(small->chain, made);
   made.chain = small->chain.chain();
   made.reduced = true;
 }

@@ -86,6 +86,8 @@ void count_facts(const PreparedCase& prepared, Tally& tally) {
       if (const auto* gemm = std::get_if<GemmSm90Config>(&kernel.config)) {
         ++tally.dtypes[gemm->math == MathMode::kBF16 ? "gemm bf16" : "gemm f16"];
         if (gemm->gated) ++tally.options["gated pair"];
+        if (gemm->ragged == Ragged::kRows) ++tally.options["gemm_sm90, ragged rows"];
+        if (gemm->ragged == Ragged::kTerms) ++tally.options["gemm_sm90, ragged terms"];
         ++tally.options[fmt::format("tile {}", tile_name(*gemm))];
       }
       if (const auto* gemm = std::get_if<GemmConfig>(&kernel.config)) {

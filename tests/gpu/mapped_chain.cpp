@@ -11,6 +11,7 @@ namespace catenary::gpu_suite {
 namespace {
 
 constexpr i64 kAround[] = {1, 8, 63, 64, 65, 72, 127, 128, 129, 136, 192, 200, 255, 256, 257, 264};
+constexpr i64 kGroups[] = {1, 2, 5, 33, 70};
 constexpr i64 kTerms[] = {1, 7, 8, 63, 64, 65, 128, 192, 200, 256, 257, 320, 513, 600};
 
 class MappedChain {
@@ -25,20 +26,42 @@ class MappedChain {
     // Every label of the result comes from an operand.
     const auto missing = [&](char l) { return (x + w).find(l) == std::string::npos; };
     d.erase(std::remove_if(d.begin(), d.end(), missing), d.end());
+    return chain_text(x, w, d, 'n', "", "");
+  }
+
+  // The ragged label `m` is never the innermost: copies start anywhere along it.
+  std::string ragged_text() {
+    pick_sizes();
+    size_['e'] = random_.pick(llvm::ArrayRef<i64>(kGroups));
+    const std::string batch = batch_.substr(0, 1);
+    const std::string ends = fmt::format(", input e: i32[{}]", size_['e']);
+    const std::string ragged = " ragged m by e over e";
+    if (random_.chance(40)) {
+      return chain_text(batch + "mn", batch + "mk", batch + "enk", 'k', ends, ragged);
+    }
+    const std::string w = batch + (random_.chance(50) ? "enk" : "ekn");
+    return chain_text(batch + "mk", w, batch + "mn", 'n', ends, ragged);
+  }
+
+ private:
+  // Operands x and w, result d, whose last label is `column`.
+  std::string chain_text(const std::string& x, const std::string& w, const std::string& d,
+                         char column, const std::string& ends, const std::string& ragged) {
     const bool gated = random_.chance(25);
     const std::string dtype = random_.chance(70) ? "bf16" : "f16";
     std::string parameters =
         fmt::format("input x: {}, weight w: {}", operand(x, dtype), operand(w, dtype));
-    std::string body = fmt::format("  g = contract \"{},{}->{}\"(x, w)\n", x, w, d);
+    std::string body = fmt::format("  g = contract \"{},{}->{}\"(x, w){}\n", x, w, d, ragged);
     std::string last = "g";
     if (gated) {
       parameters += fmt::format(", weight v: {}", operand(w, dtype));
-      body += fmt::format("  u = contract \"{},{}->{}\"(x, v)\n  h = add(relu(g), u)\n", x, w, d);
+      body += fmt::format("  u = contract \"{},{}->{}\"(x, v){}\n  h = add(relu(g), u)\n", x, w, d,
+                          ragged);
       last = "h";
     }
     if (random_.chance(50)) {
-      parameters += fmt::format(", weight b: f32[{}] align 4", size_text('n'));
-      body += fmt::format("  t = relu(add({}, b @ \"n\"))\n", last);
+      parameters += fmt::format(", weight b: f32[{}] align 4", size_text(column));
+      body += fmt::format("  t = relu(add({}, b @ \"{}\"))\n", last, column);
       last = "t";
     }
     if (random_.chance(30)) {
@@ -50,10 +73,9 @@ class MappedChain {
     if (random_.chance(20)) body += fmt::format(", g: {}", result(d, false));
     const std::string symbol =
         symbol_ == 0 ? "" : fmt::format("[M in {}..{}]", random_.range(0, 1), size_[symbol_]);
-    return fmt::format("chain mapped{}({}) {{\n{} }}", symbol, parameters, body);
+    return fmt::format("chain mapped{}({}) {{\n{} }}", symbol, parameters + ends, body);
   }
 
- private:
   void pick_sizes() {
     const auto pick = [&](llvm::ArrayRef<i64> from) {
       const i64 size = random_.pick(from);
@@ -125,6 +147,9 @@ class MappedChain {
 
 }  // namespace
 
-std::string mapped_chain(u64 seed, bool small) { return MappedChain(seed, small).text(); }
+std::string mapped_chain(u64 seed, bool small) {
+  MappedChain chain(seed, small);
+  return seed % 4 == 0 ? chain.ragged_text() : chain.text();
+}
 
 }  // namespace catenary::gpu_suite

@@ -9,6 +9,13 @@
 namespace catenary::gpu_suite {
 namespace {
 
+// A forced tile is one of Hopper's.
+Case sanitizer_case(const Suite& suite, const WrittenCase& written) {
+  Case made = from_text(written, 1);
+  if (suite.target().compute_capability() != 90) made.options.force_tile.clear();
+  return made;
+}
+
 // Compiles all chains on all cores, so that the launches find them in the engine's cache on disk,
 // if there is one. Errors come back when the chain is bound.
 void compile_ahead(const Suite& suite) {
@@ -17,7 +24,7 @@ void compile_ahead(const Suite& suite) {
   std::atomic<size_t> next{0};
   const auto work = [&] {
     for (size_t i = next++; i < cases.size(); i = next++) {
-      const Case from = from_text(cases[i], 1);
+      const Case from = sanitizer_case(suite, cases[i]);
       auto compiled =
           Engine(suite.engine_options(from.options)).compile(from.chain, suite.target());
       if (!compiled) llvm::consumeError(compiled.takeError());
@@ -53,7 +60,7 @@ Error run_sanitizer_set(Suite& suite) {
   size_t done = 0;
   for (const WrittenCase& written : cases) {
     if (suite.out_of_time()) break;
-    const Case from = from_text(written, 1);
+    const Case from = sanitizer_case(suite, written);
     const std::vector<i32> ends = written.ends.empty() ? std::vector<i32>() : written.ends[0];
     const i64 symbol = written.symbols.empty() ? 0 : written.symbols[0];
     auto bound =

@@ -162,6 +162,7 @@ const std::vector<WrittenCase>& written_cases() {
     std::vector<WrittenCase> all = ragged_cases();
     for (WrittenCase& more : size_cases()) all.push_back(std::move(more));
     for (WrittenCase& more : skinny_cases()) all.push_back(std::move(more));
+    for (WrittenCase& more : ragged_cases_sm90()) all.push_back(std::move(more));
     return all;
   }();
   return cases;
@@ -336,6 +337,24 @@ const std::vector<WrittenCase>& sanitizer_cases() {
        "  return d: f32 }",
        {0},
        {{5, 5, 69}}},
+      {"gemm_sm90, ragged rows",
+       "chain a(input x: bf16[200, 136], weight w: bf16[3, 72, 136], input e: i32[3]) {\n"
+       "  y = contract \"mk,gnk->mn\"(x, w) ragged m by e over g\n"
+       "  return y: bf16 }",
+       {0},
+       {{5, 140, 190}},
+       0,
+       "128x128x64p2s6c2",
+       "gemm_sm90"},
+      {"gemm_sm90, ragged terms",
+       "chain a(input x: f16[200, 136], input y: f16[200, 136], input e: i32[3]) {\n"
+       "  d = contract \"tm,tn->gmn\"(x, y) ragged t by e over g\n"
+       "  return d: f32 }",
+       {0},
+       {{5, 140, 190}},
+       0,
+       "128x128x64p2s6c2",
+       "gemm_sm90"},
       {"gemm, symbol",
        "chain a[M in 1..90](input x: bf16[M, 48], weight w: bf16[40, 48]) {\n"
        "  y = contract \"mk,nk->mn\"(x, w)\n  return y: bf16 }",

@@ -12,6 +12,14 @@ namespace catenary::testing {
 // the label's size.
 inline constexpr i32 kWildEnds[] = {-5, 33, 90};
 
+// The same for more groups than a warp has lanes, with an empty first one.
+inline constexpr i32 kManyEnds[] = {0,  3,  2,  9,  9,  9,  10, 11, 12, 13, 14, 15,
+                                    16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27,
+                                    28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 50, 50};
+inline constexpr i32 kEmptyEnds[] = {0, 0, 70, 70};
+inline constexpr i32 kNanEnds[] = {33, 40, 90};
+inline constexpr std::pair<i64, i64> kNanRows[] = {{33, 40}, {90, 100}};
+
 inline constexpr MutantBase kMutantBases[] = {
     {.name = "gemm",
      .chain = "chain a(input x: bf16[40, 264], weight w: bf16[70, 264], weight b: f32[70]) {\n"
@@ -72,6 +80,37 @@ inline constexpr MutantBase kMutantBases[] = {
          "  h = mul(relu(g), u)\n  return h: f32 }",
      .tile = "128x128x64g2s4",
      .sm_count = 2},
+    {.name = "sm90 ragged rows",
+     .chain = "chain a(input x: bf16[70, 72], weight w: bf16[3, 72, 72], input e: i32[3]) {\n"
+              "  y = contract \"mk,gnk->mn\"(x, w) ragged m by e over g\n  return y: f32 }",
+     .tile = "64x64x64g1s8",
+     .ends = kWildEnds,
+     .sm_count = 2},
+    {.name = "sm90 ragged rows, many groups",
+     .chain = "chain a(input x: bf16[2, 60, 64], weight w: bf16[36, 8, 64], input e: i32[36]) {\n"
+              "  y = contract \"bmk,gnk->bmn\"(x, w) ragged m by e over g\n  return y: f32 }",
+     .tile = "64x64x64g1s8",
+     .ends = kManyEnds,
+     .sm_count = 2},
+    {.name = "sm90 ragged terms",
+     .chain = "chain a(input x: f16[70, 136], input y: f16[70, 72], input e: i32[3]) {\n"
+              "  d = contract \"tm,tn->gmn\"(x, y) ragged t by e over g\n  return d: f32 }",
+     .tile = "128x128x64g2s6",
+     .ends = kWildEnds,
+     .sm_count = 2},
+    {.name = "sm90 ragged terms, ping-pong in clusters",
+     .chain = "chain a(input x: f16[70, 136], input y: f16[70, 264], input e: i32[4]) {\n"
+              "  d = contract \"tm,tn->gmn\"(x, y) ragged t by e over g\n  return d: f32 }",
+     .tile = "128x128x64p2s6c2",
+     .ends = kEmptyEnds,
+     .sm_count = 2},
+    {.name = "sm90 ragged terms beside NaN",
+     .chain = "chain a(input x: f16[100, 72], input y: f16[100, 72], input e: i32[3]) {\n"
+              "  d = contract \"tm,tn->gmn\"(x, y) ragged t by e over g\n  return d: f32 }",
+     .tile = "64x64x64g1s8",
+     .ends = kNanEnds,
+     .sm_count = 2,
+     .nan_rows = kNanRows},
     {.name = "two gemms",
      .chain = "chain a(input x: bf16[24, 48], weight w: bf16[40, 48], weight v: bf16[16, 40]) {\n"
               "  h = cast(relu(contract \"mk,nk->mn\"(x, w)), bf16)\n"

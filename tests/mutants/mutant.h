@@ -3,6 +3,8 @@
 // which the simulator may report it. Rows are in *_mutants.h, runs in mutants_test.cpp.
 #pragma once
 
+#include <utility>
+
 #include "llvm/ADT/ArrayRef.h"
 #include "shared/int.h"
 
@@ -17,6 +19,8 @@ struct MutantBase {
   i64 symbol = 0;
   llvm::ArrayRef<i32> ends = {};
   int sm_count = 0;  // not 0: in place of the target's
+  // SimulatedChainOptions::nan_rows, over real data.
+  llvm::ArrayRef<std::pair<i64, i64>> nan_rows = {};
 };
 
 struct Mutant {

@@ -90,11 +90,28 @@ Error SimulatedChain::compile() {
   return Error::success();
 }
 
+void SimulatedChain::plant_nan(i64 ragged_size) {
+  for (size_t p = 0; p < chain_.parameters().size(); ++p) {
+    const TensorType type = with_symbol(chain_.info(chain_.parameters()[p]).type, options_.symbol);
+    if (type.dtype == DType::kI32 || type.rank() == 0 || type.shape[0].size != ragged_size)
+      continue;
+    const i64 row = type.strides[0] * dtype_bytes(type.dtype);
+    const i64 bytes = static_cast<i64>(data_.buffers[p].size());
+    for (const auto& [begin, end] : options_.nan_rows) {
+      const i64 from = std::min(begin * row, bytes);
+      // All ones are a NaN in every format.
+      std::memset(data_.buffers[p].data() + from, 0xff,
+                  static_cast<size_t>(std::min(end * row, bytes) - from));
+    }
+  }
+}
+
 Error SimulatedChain::fill() {
   data_ = fill_chain(chain_, options_.symbol, options_.fill, options_.data_seed);
   for (size_t p = 0; p < chain_.parameters().size(); ++p) {
     const auto size = ragged_size(chain_, chain_.parameters()[p], options_.symbol);
     if (!size) continue;
+    plant_nan(*size);
     auto* seen = reinterpret_cast<i32*>(data_.buffers[p].data());
     if (options_.ends.empty()) {
       ends_.assign(seen, seen + data_.buffers[p].size() / sizeof(i32));
@@ -111,6 +128,11 @@ Error SimulatedChain::fill() {
   if (!reference) return reference.takeError();
   expected_ = reference->evaluate(/*threads=*/1);
   return Error::success();
+}
+
+Error SimulatedChain::set_ends(std::vector<i32> ends) {
+  options_.ends = std::move(ends);
+  return fill();
 }
 
 sim::Region SimulatedChain::region(const SlotBinding& slot, const Buffers& buffers) const {

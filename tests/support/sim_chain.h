@@ -26,6 +26,8 @@ struct SimulatedChainOptions {
   // Ragged ends as the kernel sees them; the reference takes them held to 0 .. their label's size
   // and ascending. Empty: random ones.
   std::vector<i32> ends;
+  // Tensors whose first dimension is the ragged label: these elements of it are NaN, [begin, end).
+  std::vector<std::pair<i64, i64>> nan_rows;
   FillKind fill = FillKind::kExactInteger;
   u64 data_seed = 1;
   // The simulator takes weights for inputs: a kernel that reads one before the dependency wait, as
@@ -50,6 +52,9 @@ class SimulatedChain {
   // the inputs, evaluates the reference. Errors are those of the steps.
   static Expected<SimulatedChain> make(const std::string& text, SimulatedChainOptions options = {});
 
+  // Other ragged ends from the next run on, under the same kernels: SimulatedChainOptions::ends.
+  Error set_ends(std::vector<i32> ends);
+
   // Launches all kernels with this seed, on fresh memory. Every tensor has an allocation of exactly
   // the bytes that it spans. Thread-safe.
   SimulatedOutcome run(u64 seed) const;
@@ -62,6 +67,7 @@ class SimulatedChain {
       : chain_(std::move(chain)), options_(std::move(options)) {}
   Error compile();
   Error fill();
+  void plant_nan(i64 ragged_size);
   sim::Launch launch(size_t kernel, const Buffers& buffers) const;
   sim::Region region(const SlotBinding& slot, const Buffers& buffers) const;
   SimulatedOutcome check_output(int i, const Buffers& buffers, sim::Memory& memory) const;

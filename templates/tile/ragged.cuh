@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ragged contractions of persistent kernels.
+//
+// Rows: a warp's walk over the groups, whose tiles stand one group after the other, so that CTAs
+// that run together share a group's weights in L2; in a group, bands of `raster` row tiles sweep N.
+// Lanes load and add up 32 ends at once, and the walk goes on from tile to tile.
+//
+// Terms: a group's last step of K reaches into the terms of the next group, or of nobody. Tensor
+// copies do not stop there, so what they brought is overwritten with zeros.
+#pragma once
+
+#include "ptx/atomic.cuh"
+#include "ptx/shared.cuh"
+#include "ptx/warp.cuh"
+#include "tile/raster.cuh"
+
+namespace catenary {
+
+// The lowest of the lanes in a ballot that is not empty: the exponent of its bit.
+CATENARY_DEVICE u32 lowest_lane(u32 lanes) {
+  return (f32_to_bits(static_cast<float>(lanes & (0u - lanes))) >> 23) - 127;
+}
+
+// Groups [first, first + 32), one a lane; the one behind the last holds the rows behind the last
+// end. All lanes call find(), converged, with the same tile.
+template <auto kConfig>
+struct GroupWalk {
+  u32 first = 0;
+  i32 first_row = 0;   // of these groups
+  u32 first_tile = 0;  // of these groups
+  bool loaded = false;
+  i32 begin = 0, end = 0;  // rows of this lane's group
+  u32 tile_end = 0;        // behind its last tile
+
+  // This tile of a batch entry: its corner, group and rows; not live if there is no such tile.
+  template <class P>
+  CATENARY_DEVICE void find(const P& params, u32 tile, u32 tiles_n, i64 m, TileWork& work) {
+    if (tile < first_tile) *this = GroupWalk();  // the next batch entry
+    if (!loaded) load(params, tiles_n, static_cast<i32>(m));
+    u32 lanes = vote_ballot(tile < tile_end);
+#pragma unroll 1
+    while (lanes == 0 && first + 32 <= kConfig.groups) {
+      first += 32;
+      first_row = static_cast<i32>(shuffle_index(static_cast<u32>(end), 31));
+      first_tile = shuffle_index(tile_end, 31);
+      load(params, tiles_n, static_cast<i32>(m));
+      lanes = vote_ballot(tile < tile_end);
+    }
+    work.live = lanes != 0;
+    if (!work.live) return;
+    const u32 lane = lowest_lane(lanes);
+    const i64 from = static_cast<i32>(shuffle_index(static_cast<u32>(begin), lane));
+    const i64 to = static_cast<i32>(shuffle_index(static_cast<u32>(end), lane));
+    const u32 tiles_m = row_tiles(static_cast<u32>(to - from));
+    raster_tile<kConfig>(tile + tiles_m * tiles_n - shuffle_index(tile_end, lane), tiles_m, tiles_n,
+                         work);
+    work.m0 += from;
+    work.m_end = to;
+    work.group = first + lane;
+    // Rows behind the last end meet no weight: an empty sum, and a valid weight coordinate.
+    if (work.group == kConfig.groups) {
+      work.group = 0;
+      work.k_end = 0;
+    }
+  }
+
+ private:
+  static CATENARY_DEVICE u32 row_tiles(u32 rows) {
+    return (rows + kConfig.raster_m() - 1) / kConfig.raster_m();
+  }
+
+  // Ends come from device memory: held to [first_row, m] and made to ascend, since rows become
+  // addresses. Both prefixes (largest end, sum of tiles) take log2(32) steps.
+  template <class P>
+  CATENARY_DEVICE void load(const P& params, u32 tiles_n, i32 m) {
+    const u32 lane = threadIdx.x % 32;
+    const u8* ends = static_cast<const u8*>(params.ptr[kConfig.ends_slot]);
+    end = m;
+    if (first + lane < kConfig.groups) {
+      const i32 given = static_cast<i32>(ld_global_u32(ends + static_cast<i64>(first + lane) * 4));
+      end = given < first_row ? first_row : given < m ? given : m;
+    }
+#pragma unroll
+    for (u32 distance = 1; distance < 32; distance *= 2) {
+      const i32 below = static_cast<i32>(shuffle_up(static_cast<u32>(end), distance));
+      end = below > end ? below : end;
+    }
+    const i32 below = static_cast<i32>(shuffle_up(static_cast<u32>(end), 1));
+    begin = lane == 0 ? first_row : below;
+    tile_end = row_tiles(static_cast<u32>(end - begin)) * tiles_n;
+#pragma unroll
+    for (u32 distance = 1; distance < 32; distance *= 2) {
+      const u32 tiles = shuffle_up(tile_end, distance);
+      if (lane >= distance) tile_end += tiles;
+    }
+    tile_end += first_tile;
+    loaded = true;
+  }
+};
+
+// The lines [live, 64) of each block of 64 k of an MN-major stage (tile/ring.cuh) become zeros, in
+// every operand: infinity times zero is NaN. A line is one k, so a swizzle moves nothing out of it.
+// All kThreads threads that multiply the stage, converged, each behind its wait for the full phase;
+// `thread` counts them from 0.
+//
+// Generic writes reach wgmma, which reads by the asynchronous proxy, by each writer's proxy fence
+// and a barrier behind it (PTX ISA 9.7.15.4, async proxy). The same pair orders them before the
+// next copy into the stage, whose producer waits for these threads' release.
+//   named barrier 1: all kThreads threads sync, once per call.
+template <u32 kStageBytes, u32 kThreads>
+CATENARY_DEVICE void clear_terms(u32 stage, u32 live, u32 thread) {
+  constexpr u32 kBlockBytes = 64 * 128;
+  static_assert(kStageBytes % kBlockBytes == 0, "a stage is whole blocks of 64 lines");
+#pragma unroll 1
+  for (u32 block = 0; block < kStageBytes; block += kBlockBytes) {
+    for (u32 at = live * 128 + thread * 16; at < kBlockBytes; at += kThreads * 16) {
+      st_shared_v4(stage + block + at, U32x4{0, 0, 0, 0});
+    }
+  }
+  fence_proxy_async_shared();
+  named_barrier_sync<1>(kThreads);
+}
+
+}  // namespace catenary
