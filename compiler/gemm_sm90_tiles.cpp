@@ -94,14 +94,18 @@ constexpr double kEmptyRowsEfficiency = 0.70;
 constexpr i64 kFullBoxRows = 48;
 
 // Few rows: L2 -> all SMs together, bytes per us (H200, 17 to 64 rows: X that every CTA reads again
-// costs as W does). For CTAs in pairs: what one SM draws of a stream; a kernel's start, of which
-// its neighbours under programmatic launches cover a part; what each CTA of a cluster adds to the
-// cluster's barriers and sums; the rate of other CTAs' shared memory. These four are estimates.
+// costs as W does; 2048x28672 with 64 rows and 64 columns a CTA, 235 MB: 37 us; 512x28672, 59 MB:
+// 10 us without the fix-up).
 constexpr double kL2BytesPerUs = 5.7e6;
-constexpr double kStreamBytesPerClockPerSm = 30.0;
-constexpr double kPairStartUs = 0.6;
-constexpr double kPartUs = 0.3;
-constexpr double kClusterBytesPerClock = 24.0;
+
+// CTAs in pairs. What one SM draws of a stream; a kernel's start, of which its neighbours under
+// programmatic launches cover most, as in `skinny`; what each CTA of a cluster adds to the barriers
+// and the sums: estimates. Shared memory of other CTAs: 3.3 TB/s over an H100's SMs in clusters of
+// 2, 2.7 in clusters of 4 (Luo et al., arXiv:2402.13499).
+constexpr double kStreamBytesPerClockPerSm = 40.0;
+constexpr double kPairStartUs = 0.3;
+constexpr double kPartUs = 0.2;
+constexpr double kClusterBytesPerClock = 12.0;
 
 // A tile's epilogue: clocks per sum of the SM (shared memory twice, arithmetic, stores).
 constexpr double kEpilogueClocksPerSum = 0.08;
@@ -148,6 +152,13 @@ double products_us(const Target& target, const GemmSm90Config& c) {
   return 2.0 * c.block_m * c.block_n * c.block_k() * c.sums() / rate;
 }
 
+// What all CTAs draw from L2.
+double drawn_us(const GemmProblem& problem, const GemmSm90Config& c) {
+  const double steps = static_cast<double>(ceil_div(problem.k, c.block_k()));
+  const double tiles = static_cast<double>(output_tiles(problem, c) / c.split_k);
+  return tiles * steps * c.stage_bytes() / kL2BytesPerUs;
+}
+
 // Persistent CTAs: `p` has bytes, flops and memory_us.
 void predict_persistent(const GemmProblem& problem, const Target& target, const GemmSm90Config& c,
                         Prediction& p) {
@@ -156,8 +167,8 @@ void predict_persistent(const GemmProblem& problem, const Target& target, const 
   const i64 tiles = output_tiles(problem, c);
   const double rounds = std::ceil(static_cast<double>(tiles) / sms);
   const double steps = static_cast<double>(ceil_div(ceil_div(problem.k, c.block_k()), c.split_k));
-  const double drawn = c.tile_a_bytes() + 1.0 * c.sums() * c.tile_b_bytes() / c.cluster;
-  const double traffic = drawn / (kL2BytesPerClockPerSm * clock);
+  const double stage = c.tile_a_bytes() + 1.0 * c.sums() * c.tile_b_bytes() / c.cluster;
+  const double traffic = stage / (kL2BytesPerClockPerSm * clock);
   const double step = std::max({products_us(target, c), traffic, kLatencyUs / c.stages});
   const double mainloop = std::max(steps, 1.0) * step;
   // All SMs write at once, each at its share of DRAM.
@@ -166,9 +177,9 @@ void predict_persistent(const GemmProblem& problem, const Target& target, const 
       std::max(1.0 * c.block_m * c.block_n * c.sums() * kEpilogueClocksPerSum / clock,
                tile_bytes / (target.dram_gbs * kDramEfficiency * 1e3 / sms));
   const double between = c.ping_pong ? std::max(epilogue - mainloop, 0.0) : epilogue;
-  // With one row tile no two CTAs share W.
-  const double all = problem.m <= c.block_m ? tiles * steps * drawn / kL2BytesPerUs : 0;
-  p.math_us = kStartUs + std::max(rounds * (mainloop + between), all) +
+  // With one row tile no CTAs share W in L2.
+  const double drawn = problem.m <= c.block_m ? drawn_us(problem, c) : 0;
+  p.math_us = kStartUs + std::max(rounds * mainloop, drawn) + rounds * between +
               (c.ping_pong ? epilogue : 0.0) + problem.epilogue_flops / (target.f32_tflops * 1e6);
   p.waves = static_cast<double>(tiles) / sms;
 }
@@ -183,11 +194,10 @@ void predict_pairs(const GemmProblem& problem, const Target& target, const GemmS
   const double traffic = c.stage_bytes() / (kStreamBytesPerClockPerSm * clock);
   const double latency = kLatencyUs / c.stages / std::min(per_sm, 2.0);
   const double mainloop = per_sm * steps * std::max({products_us(target, c), traffic, latency});
-  const double drawn = ctas * steps * c.stage_bytes() / kL2BytesPerUs;
   const double sums = per_sm * c.box_m() * c.sum_row_bytes() / (kClusterBytesPerClock * clock);
   const double ends = kPairStartUs + (c.cluster_k > 1 ? kPartUs * c.cluster_k : 0) + sums +
                       problem.epilogue_bytes / (target.dram_gbs * kDramEfficiency * 1e3);
-  p.math_us = std::max({mainloop, drawn, p.memory_us / kStreamEfficiency}) + ends +
+  p.math_us = std::max({mainloop, drawn_us(problem, c), p.memory_us / kStreamEfficiency}) + ends +
               problem.epilogue_flops / (target.f32_tflops * 1e6);
   p.waves = ctas / (2.0 * target.sm_count);
 }
@@ -294,9 +304,10 @@ std::vector<GemmSm90Candidate> rank_gemm_sm90_candidates(const GemmSm90Config& b
   }
   std::stable_sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) {
     if (a.rejected.empty() != b.rejected.empty()) return a.rejected.empty();
-    // Where memory decides, the tile with less to compute.
+    // Where memory decides, the tile with less to compute, and without fragments of no rows.
     const auto cost = [](const GemmSm90Candidate& x) {
-      return x.predicted.us + x.predicted.math_us / 16;
+      const int empty = (x.config.block_m - x.config.box_m()) / 64;
+      return std::make_pair(x.predicted.us + x.predicted.math_us / 16, empty);
     };
     return cost(a) < cost(b);
   });

@@ -116,8 +116,7 @@ CATENARY_DEVICE void finish_tile(const P& params, u32 area) {
   typename Epilogue::Operands operands[kEach];
 #pragma unroll
   for (u32 i = 0; i < kEach; ++i) {
-    place[i] =
-        sum_place<kConfig, kRows>(params, work, rank, i * kConfig.threads() + threadIdx.x);
+    place[i] = sum_place<kConfig, kRows>(params, work, rank, i * kConfig.threads() + threadIdx.x);
     if (place[i].at.valid == 0) continue;
     Epilogue::load_weights(params, place[i].at, operands[i]);
     Epilogue::load(params, place[i].at, operands[i]);
