@@ -369,8 +369,8 @@ CATENARY_DEVICE void consume_part(const P& params, u32 smem, u32 warpgroup) {
   for_each_tile<kConfig>(params, [&](const TileWork&, const StepRange& range) {
     typename GemmSm90Types<kConfig>::Accumulators d;
     multiply<kConfig>(d, smem, warpgroup, static_cast<u32>(range.end - range.begin), at);
-    // No copy is on its way, since each has been waited for; but products of another warp may still
-    // read the ring. All consumer warps arrive when their own have ended.
+    // No copy is on its way: each has been waited for. A wait for products is one for those of the
+    // executing threads alone (PTX ISA 9.7.15.7): all consumer warps arrive when theirs have ended.
     named_barrier_sync<1>(kConfig.consumers * 128);
     leave_sums<kConfig>(smem, d, row);
   });

@@ -205,13 +205,6 @@ inline constexpr Mutant kGemmSm90Mutants[] = {
      .text = "  if constexpr (kCtas > 1) cluster_wait();\n}\n",
      .in_place = "}\n",
      .faults = "remote_exit"},
-    {.name = "sm90_sums_left_early",
-     .planted = "a warp leaves its sums where products of another still read the ring",
-     .base = kSm90Parts,
-     .file = kSm90File,
-     .text = "    named_barrier_sync<1>(kConfig.consumers * 128);\n",
-     .in_place = "",
-     .faults = "race"},
     {.name = "sm90_parts_overlap",
      .planted = "every CTA of a cluster takes the first part of K",
      .base = kSm90Parts,
@@ -234,7 +227,7 @@ inline constexpr Mutant kGemmSm90Mutants[] = {
              "kConfig.stage_bytes());",
      .in_place = "mbarrier_arrive_expect_tx(full_barrier<kConfig>(smem, at.stage), "
                  "kConfig.block_m * 128 + kConfig.tile_b_bytes());",
-     .faults = "transaction"},
+     .faults = "transaction deadlock"},
 
     // The dependency wait.
     {.name = "sm90_inputs_before_wait",
