@@ -49,7 +49,9 @@ FamilyText family_parts(const KernelPlan& kernel, const SkinnyConfig& c) {
 }
 
 FamilyText family_parts(const KernelPlan& kernel, const GemmSm90Config& c) {
-  ProgramText text{"Epilogue", c.vec, partial_rows(c.n, c.vec), c.sums()};
+  // A thread's accumulators are pairs of columns.
+  const int vec = c.in_registers ? 2 : c.vec;
+  ProgramText text{"Epilogue", vec, partial_rows(c.n, vec), c.sums()};
   text.in_registers = c.in_registers;
   return {"gemm_sm90", "GemmSm90Config", cpp_text(c),
           c.in_registers ? emit_register_program(kernel.program, text)

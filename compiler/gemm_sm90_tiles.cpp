@@ -9,6 +9,14 @@
 // and the epilogue of a tile stands between the products of cooperative warpgroups, while those of
 // ping-pong hide it as far as it is shorter than a tile's products. DRAM bounds the whole from
 // below.
+//
+// CTAs with one tile each, two to an SM (cluster_k), take the largest of
+//
+//   DRAM       as above
+//   L2         bytes that all CTAs draw / the rate of L2 to all SMs together
+//   an SM      its CTAs' steps of K, each as above
+//
+// and then the sums' way over the cluster.
 #include "compiler/gemm_sm90_tiles.h"
 
 #include <algorithm>
@@ -24,18 +32,53 @@ namespace {
 // Large tiles first: ties go to the earlier one. At most 64 x 256 sums a warpgroup, or 128 x 192
 // between them, fit its registers.
 constexpr GemmSm90Tile kTiles[] = {
-    {128, 256, 2, false, 2}, {256, 128, 2, false, 2}, {128, 128, 2, true, 2},
-    {128, 256, 2, false, 1}, {256, 128, 2, false, 1}, {128, 128, 2, true, 1},
-    {128, 192, 2, false, 2}, {128, 192, 2, false, 1}, {64, 256, 2, true, 2},
-    {64, 256, 2, true, 1},   {128, 128, 2, false, 1}, {64, 192, 2, true, 1},
-    {64, 128, 2, true, 1},   {128, 64, 2, true, 1},   {64, 256, 1, false, 1},
-    {64, 128, 1, false, 1},  {64, 64, 1, false, 1},
+    {128, 256, 2, false, 2, 0},
+    {256, 128, 2, false, 2, 0},
+    {128, 128, 2, true, 2, 0},
+    {128, 256, 2, false, 1, 0},
+    {256, 128, 2, false, 1, 0},
+    {128, 128, 2, true, 1, 0},
+    {128, 192, 2, false, 2, 0},
+    {128, 192, 2, false, 1, 0},
+    {64, 256, 2, true, 2, 0},
+    {64, 256, 2, true, 1, 0},
+    {128, 128, 2, false, 1, 0},
+    {64, 192, 2, true, 1, 0},
+    {64, 128, 2, true, 1, 0},
+    {128, 64, 2, true, 1, 0},
+    {64, 256, 1, false, 1, 0},
+    {64, 128, 1, false, 1, 0},
+    {64, 64, 1, false, 1, 0},
+    // Few rows: two CTAs to an SM, K shared by clusters.
+    {64, 128, 1, false, 1, 1},
+    {64, 128, 1, false, 1, 2},
+    {64, 128, 1, false, 1, 4},
+    {64, 128, 1, false, 1, 8},
+    {64, 64, 1, false, 1, 1},
+    {64, 64, 1, false, 1, 2},
+    {64, 64, 1, false, 1, 4},
+    {64, 64, 1, false, 1, 8},
+    {64, 32, 1, false, 1, 1},
+    {64, 32, 1, false, 1, 2},
+    {64, 32, 1, false, 1, 4},
+    {64, 32, 1, false, 1, 8},
 };
+
+constexpr i64 kMostRows = 256;  // of a tile
 
 constexpr int kSplits[] = {1, 2, 3, 4, 6, 8, 12, 16};
 
 constexpr int kMaxStages = 8;
+constexpr int kMaxStagesOfTwo = 12;  // where two CTAs share an SM
 constexpr int kMinStages = 2;
+
+// Shared memory that the hardware keeps of each CTA (CUDA C++ Programming Guide, compute capability
+// 9.0).
+constexpr i64 kReservedSmem = 1024;
+
+i64 smem_limit(const Target& target, const GemmSm90Config& c) {
+  return c.cluster_k == 0 ? target.smem_per_cta : target.smem_per_sm / 2 - kReservedSmem;
+}
 
 // Waiting time of a step on its copies when nothing else covers it, and what starts and ends a CTA
 // (barriers, the first maps, the last stores).
@@ -57,6 +100,19 @@ constexpr i64 kFullBoxRows = 48;
 // Two CTAs that share B wait for each other: 1 to 5% where traffic does not decide (H200, tiles of
 // seven shapes with and without).
 constexpr double kClusterCost = 1.025;
+// Few rows: L2 -> all SMs together, bytes per us (H200, 17 to 64 rows: X that every CTA reads again
+// costs as W does; 2048x28672 with 64 rows and 64 columns a CTA, 235 MB: 37 us; 512x28672, 59 MB:
+// 10 us without the fix-up).
+constexpr double kL2BytesPerUs = 5.7e6;
+
+// CTAs in pairs. What one SM draws of a stream; a kernel's start, of which its neighbours under
+// programmatic launches cover most, as in `skinny`; what each CTA of a cluster adds to the barriers
+// and the sums: estimates. Shared memory of other CTAs: 3.3 TB/s over an H100's SMs in clusters of
+// 2, 2.7 in clusters of 4 (Luo et al., arXiv:2402.13499).
+constexpr double kStreamBytesPerClockPerSm = 40.0;
+constexpr double kPairStartUs = 0.3;
+constexpr double kPartUs = 0.2;
+constexpr double kClusterBytesPerClock = 12.0;
 
 // A tile's epilogue: clocks per sum of the SM (shared memory twice, arithmetic, stores).
 constexpr double kEpilogueClocksPerSum = 0.08;
@@ -82,12 +138,17 @@ int accumulators(const GemmSm90Config& c) {
 }
 
 std::string reject(const Target& target, const GemmSm90Config& c) {
-  if (c.stages < kMinStages || c.smem_bytes() > target.smem_per_cta) {
+  if (c.stages < kMinStages || c.stages > kMaxStagesOfTwo ||
+      c.smem_bytes() > smem_limit(target, c)) {
     return fmt::format("needs {} bytes of shared memory, {} has {} per CTA", c.smem_bytes(),
-                       target.name, target.smem_per_cta);
+                       target.name, smem_limit(target, c));
   }
   if (accumulators(c) > 192) return fmt::format("needs {} accumulators", accumulators(c));
-  if (!c.in_registers && c.block_n % (64 / c.sums()) != 0) {
+  if (c.cluster_k != 0 && c.ragged != Ragged::kNone) {
+    return "CTAs of one tile each do not walk ragged groups";
+  }
+  const int piece = c.in_registers || c.cluster_k != 0 ? 8 : 64 / c.sums();
+  if (c.block_n % piece != 0) {
     return fmt::format("{} columns are no whole pieces of the epilogue", c.block_n);
   }
   if (c.block_n % (8 * c.cluster) != 0) {
@@ -122,10 +183,10 @@ i64 output_tiles(const GemmProblem& problem, const GemmSm90Config& c) {
 // last wave idle with 128 x 128 tiles, with 128 x 176 a twentieth.
 std::vector<GemmSm90Tile> fitted_tiles(const GemmSm90Config& base, const GemmProblem& problem,
                                        const Target& target) {
-  constexpr GemmSm90Tile kShapes[] = {{128, 256, 2, false, 1}, {128, 256, 2, false, 2},
-                                      {128, 128, 2, true, 1},  {128, 128, 2, true, 2},
-                                      {256, 128, 2, false, 1}, {256, 128, 2, false, 2},
-                                      {64, 256, 2, true, 1},   {64, 256, 2, true, 2}};
+  constexpr GemmSm90Tile kShapes[] = {
+      {128, 256, 2, false, 1, 0}, {128, 256, 2, false, 2, 0}, {128, 128, 2, true, 1, 0},
+      {128, 128, 2, true, 2, 0},  {256, 128, 2, false, 1, 0}, {256, 128, 2, false, 2, 0},
+      {64, 256, 2, true, 1, 0},   {64, 256, 2, true, 2, 0}};
   constexpr int kMinWidth = 96;
   constexpr int kMaxWaves = 4;
   if (!base.in_registers || !base.b.k_major) return {};
@@ -149,19 +210,31 @@ std::vector<GemmSm90Tile> fitted_tiles(const GemmSm90Config& base, const GemmPro
   return fitted;
 }
 
-void predict(const GemmProblem& problem, const Target& target, GemmSm90Candidate& candidate) {
-  const GemmSm90Config& c = candidate.config;
+double products_us(const Target& target, const GemmSm90Config& c) {
+  const double rate = target.tensor_tflops * 1e6 / target.sm_count * wgmma_efficiency(c.block_n);
+  return 2.0 * c.block_m * c.block_n * c.block_k() * c.sums() / rate;
+}
+
+// What all CTAs draw from L2.
+double drawn_us(const GemmProblem& problem, const GemmSm90Config& c) {
+  const double steps = static_cast<double>(ceil_div(problem.k, c.block_k()));
+  const double tiles = static_cast<double>(output_tiles(problem, c) / c.split_k);
+  return tiles * steps * c.stage_bytes() / kL2BytesPerUs;
+}
+
+// Persistent CTAs: `p` has bytes, flops and memory_us.
+void predict_persistent(const GemmProblem& problem, const Target& target, const GemmSm90Config& c,
+                        Prediction& p) {
   const double clock = target.clock_ghz * 1e3;  // per microsecond
   const double sms = target.sm_count / c.cluster * c.cluster;
   const i64 tiles = output_tiles(problem, c);
   const double rounds = std::ceil(static_cast<double>(tiles) / sms);
   const double steps = static_cast<double>(ceil_div(ceil_div(problem.k, c.block_k()), c.split_k));
-  const double rate = target.tensor_tflops * 1e6 / target.sm_count * wgmma_efficiency(c.block_n);
-  const double products = 2.0 * c.block_m * c.block_n * c.block_k() * c.sums() / rate;
-  const double drawn = c.tile_a_bytes() + 1.0 * c.sums() * c.tile_b_bytes() / c.cluster;
-  const double traffic = drawn / (kL2BytesPerClockPerSm * clock);
-  const double step = together(products, std::max(traffic, kLatencyUs / c.stages)) *
-                      (c.cluster > 1 ? kClusterCost : 1.0);
+  const double stage = c.tile_a_bytes() + 1.0 * c.sums() * c.tile_b_bytes() / c.cluster;
+  const double traffic = stage / (kL2BytesPerClockPerSm * clock);
+  const double step =
+      together(products_us(target, c), std::max(traffic, kLatencyUs / c.stages)) *
+      (c.cluster > 1 ? kClusterCost : 1.0);
   const double mainloop = std::max(steps, 1.0) * step;
   // All SMs write at once, each at its share of DRAM.
   const double tile_bytes = static_cast<double>(problem.epilogue_bytes) / std::max<i64>(tiles, 1);
@@ -169,31 +242,71 @@ void predict(const GemmProblem& problem, const Target& target, GemmSm90Candidate
       std::max(1.0 * c.block_m * c.block_n * c.sums() * kEpilogueClocksPerSum / clock,
                tile_bytes / (target.dram_gbs * kDramEfficiency * 1e3 / sms));
   const double between = c.ping_pong ? std::max(epilogue - mainloop, 0.0) : epilogue;
+  // With one row tile no CTAs share W in L2.
+  const double drawn = problem.m <= c.block_m ? drawn_us(problem, c) : 0;
+  p.math_us = kStartUs + std::max(rounds * mainloop, drawn) + rounds * between +
+              (c.ping_pong ? epilogue : 0.0) + problem.epilogue_flops / (target.f32_tflops * 1e6);
+  p.waves = static_cast<double>(tiles) / sms;
+}
 
+// CTAs with one tile each, two to an SM: the same.
+void predict_pairs(const GemmProblem& problem, const Target& target, const GemmSm90Config& c,
+                   Prediction& p) {
+  const double clock = target.clock_ghz * 1e3;
+  const double ctas = static_cast<double>(output_tiles(problem, c) * c.cluster_k);
+  const double per_sm = std::ceil(ctas / target.sm_count);
+  const double steps = static_cast<double>(ceil_div(ceil_div(problem.k, c.block_k()), c.parts()));
+  const double traffic = c.stage_bytes() / (kStreamBytesPerClockPerSm * clock);
+  const double latency = kLatencyUs / c.stages / std::min(per_sm, 2.0);
+  const double mainloop = per_sm * steps * std::max({products_us(target, c), traffic, latency});
+  const double sums = per_sm * c.box_m() * c.sum_row_bytes() / (kClusterBytesPerClock * clock);
+  const double ends = kPairStartUs + (c.cluster_k > 1 ? kPartUs * c.cluster_k : 0) + sums +
+                      problem.epilogue_bytes / (target.dram_gbs * kDramEfficiency * 1e3);
+  p.math_us = std::max({mainloop, drawn_us(problem, c), p.memory_us / kStreamEfficiency}) + ends +
+              problem.epilogue_flops / (target.f32_tflops * 1e6);
+  p.waves = ctas / (2.0 * target.sm_count);
+}
+
+void predict(const GemmProblem& problem, const Target& target, GemmSm90Candidate& candidate) {
+  const GemmSm90Config& c = candidate.config;
   Prediction& p = candidate.predicted;
   p.flops =
       2.0 * problem.batch * problem.m * problem.n * problem.k * c.sums() + problem.epilogue_flops;
   p.bytes = problem.matrix_bytes + problem.epilogue_bytes;
   p.memory_us = p.bytes / (target.dram_gbs * kDramEfficiency * 1e3);
-  p.math_us = kStartUs + rounds * (mainloop + between) + (c.ping_pong ? epilogue : 0.0) +
-              problem.epilogue_flops / (target.f32_tflops * 1e6);
+  if (c.cluster_k == 0) {
+    predict_persistent(problem, target, c, p);
+  } else {
+    predict_pairs(problem, target, c, p);
+  }
   p.launch_us = kLaunchUs;
-  p.waves = static_cast<double>(tiles) / sms;
   if (c.split_k > 1) {
     // Partial sums are written and read once, mostly in L2, by one more kernel.
     const double partial = 8.0 * c.split_k * c.sums() * problem.batch * problem.m * problem.n;
-    p.math_us += partial / (0.5 * kL2BytesPerClockPerSm * clock * sms);
+    p.math_us += partial / (0.5 * kL2BytesPerClockPerSm * target.clock_ghz * 1e3 * target.sm_count);
     p.launch_us += kLaunchUs + kLatencyUs;
   }
-  const bool full_boxes = problem.m >= kFullBoxRows * filled_groups(problem, c);
+  if (c.cluster_k != 0) {
+    p.us = p.math_us + p.launch_us;
+    return;
+  }
+  const bool full_boxes = problem.m >= kFullBoxRows * filled_groups(problem, c) || c.rows_a != 0;
   const double stream = full_boxes ? kStreamEfficiency : kEmptyRowsEfficiency;
   p.us = std::max(p.memory_us / stream + kStartUs, p.math_us) + p.launch_us;
+}
+
+// A forced name may ask for any depth of the ring.
+int forced_stages(const std::string& name, int most) {
+  const size_t at = name.rfind('s');
+  int stages = most;
+  if (at != std::string::npos) llvm::StringRef(name).substr(at + 1).consumeInteger(10, stages);
+  return stages;
 }
 
 bool wanted_split(const GemmProblem& problem, const Target& target, const GemmSm90Config& c,
                   int split, const PlanOptions& options) {
   if (options.split_k > 0) return split == options.split_k;
-  if (split == 1) return true;
+  if (split == 1 || c.cluster_k != 0) return split == 1;
   const i64 steps = ceil_div(problem.k, c.block_k());
   return c.ragged == Ragged::kNone && c.m.scale == 0 && c.n.scale == 0 &&
          output_tiles(problem, c) * split <= 2 * target.sm_count && steps >= 4 * split;
@@ -211,16 +324,28 @@ GemmSm90Config with_tile(const GemmSm90Config& base, const GemmSm90Tile& tile,
   c.consumers = tile.consumers;
   c.ping_pong = tile.ping_pong;
   c.cluster = tile.cluster;
+  c.cluster_k = tile.cluster_k;
+  // Boxes of A along M are lines of 64 rows either way.
+  if (c.rows_a != 0) c.rows_a = std::max(c.rows_a, c.block_m - c.sums() * c.block_n);
+  if (!c.a.k_major || c.rows_a >= c.block_m) c.rows_a = 0;
+  // More threads add the sums where each takes fewer columns.
+  if (c.cluster_k != 0) {
+    c.vec = 4;
+    c.in_registers = false;
+  }
   c.stages = 0;
-  const i64 rest = target.smem_per_cta - c.smem_bytes();
-  c.stages = static_cast<i32>(std::clamp<i64>(rest / (c.stage_bytes() + 16), 0, kMaxStages));
+  const i64 fixed = c.cluster_k == 0 ? c.smem_bytes() : 64;
+  const i64 most = c.cluster_k == 0 ? kMaxStages : kMaxStagesOfTwo;
+  const i64 stages = (smem_limit(target, c) - fixed) / (c.stage_bytes() + 16);
+  c.stages = static_cast<i32>(std::clamp<i64>(stages, 0, most));
   return c;
 }
 
 std::string tile_name(const GemmSm90Config& c) {
-  return fmt::format("{}x{}x{}{}{}s{}{}", c.block_m, c.block_n, c.block_k(),
+  return fmt::format("{}x{}x{}{}{}s{}{}{}", c.block_m, c.block_n, c.block_k(),
                      c.ping_pong ? "p" : "g", c.consumers, c.stages,
-                     c.cluster > 1 ? fmt::format("c{}", c.cluster) : "");
+                     c.cluster > 1 ? fmt::format("c{}", c.cluster) : "",
+                     c.cluster_k > 0 ? fmt::format("k{}", c.cluster_k) : "");
 }
 
 std::vector<GemmSm90Candidate> rank_gemm_sm90_candidates(const GemmSm90Config& base,
@@ -238,17 +363,21 @@ std::vector<GemmSm90Candidate> rank_gemm_sm90_candidates(const GemmSm90Config& b
     predict(problem, target, candidate);
     ranked.push_back(std::move(candidate));
   };
+  GemmSm90Config few = base;
+  few.rows_a = static_cast<i32>(std::clamp<i64>(ceil_div(problem.m, 8) * 8, 8, kMostRows));
   std::vector<GemmSm90Tile> tiles(std::begin(kTiles), std::end(kTiles));
   llvm::append_range(tiles, fitted_tiles(base, problem, target));
   for (const GemmSm90Tile& tile : tiles) {
-    const GemmSm90Config whole = with_tile(base, tile, target);
+    GemmSm90Config whole = with_tile(few, tile, target);
+    whole.stages = forced_stages(options.force_tile, whole.stages);
     for (const int split : kSplits) add(whole, split);
   }
   std::stable_sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) {
     if (a.rejected.empty() != b.rejected.empty()) return a.rejected.empty();
-    // Where memory decides, the tile with less to compute.
+    // Where memory decides, the tile with less to compute, and without fragments of no rows.
     const auto cost = [](const GemmSm90Candidate& x) {
-      return x.predicted.us + x.predicted.math_us / 16;
+      const int empty = (x.config.block_m - x.config.box_m()) / 64;
+      return std::make_pair(x.predicted.us + x.predicted.math_us / 16, empty);
     };
     return cost(a) < cost(b);
   });

@@ -15,16 +15,19 @@ struct GemmSm90Tile {
   int consumers;
   bool ping_pong;
   int cluster;
+  int cluster_k = 0;  // as in GemmSm90Config
 };
 
 llvm::ArrayRef<GemmSm90Tile> gemm_sm90_tiles();
 
-// The config with that tile and as many stages as the target has room for.
+// The config with that tile and as many stages as the target has room for. `base.rows_a` is M
+// rounded up to 8, or 0, and stays, or grows as the tile demands, where
+// it is less than the tile has.
 GemmSm90Config with_tile(const GemmSm90Config& base, const GemmSm90Tile& tile,
                          const Target& target);
 
 // "128x256x64g2s4c2": g: warpgroups that share the tile (p: that take turns), s: stages, c: CTAs of
-// a cluster.
+// a cluster along M. "64x64x64g1s6k4": k: CTAs of a cluster along K (1: none), two to an SM.
 std::string tile_name(const GemmSm90Config& config);
 
 struct GemmSm90Candidate {

@@ -145,10 +145,7 @@ std::optional<Problem> make_problem(const GroupContext& context, const GemmAxes&
   config.b = b->matrix;
   config.b.map = 1;
   problem.maps = {a->map, b->map};
-  if (fits_registers(config, axes.program)) {
-    config.in_registers = true;
-    config.vec = 2;
-  }
+  config.in_registers = fits_registers(config, axes.program);
   if (c.gated) {
     config.b2 = b2->matrix;
     config.b2.map = 2;
@@ -162,29 +159,31 @@ std::optional<Problem> make_problem(const GroupContext& context, const GemmAxes&
 void set_boxes(const GemmSm90Config& c, std::vector<MapBinding>& maps) {
   for (size_t i = 0; i < maps.size(); ++i) {
     const MappedMatrix& matrix = i == 0 ? c.a : c.b;
-    const i32 rows = i == 0 ? c.block_m : c.block_n / c.cluster;
+    const i32 rows = i == 0 ? c.box_m() : c.block_n / c.cluster;
     maps[i].dims[1].box = matrix.k_major ? rows : c.block_k();
   }
 }
 
 GridRule grid_rule(const GemmSm90Config& c, const Target& target) {
   GridRule grid;
-  grid.fixed = c.split_k * c.cluster * ceil_div(c.n.size, c.block_n);
+  grid.fixed = c.split_k * c.cluster_ctas() * ceil_div(c.n.size, c.block_n);
   for (const Extent& extent : c.batch.at) grid.fixed *= extent.size;
   grid.size = c.m.size;
   grid.scale = c.m.scale;
   grid.block = c.raster_m();
   if (c.ragged == Ragged::kRows) grid.extra = c.groups + 1;
-  grid.limit = target.sm_count / c.cluster * c.cluster;
+  if (c.cluster_k == 0) grid.limit = target.sm_count / c.cluster * c.cluster;
   return grid;
 }
 
 std::string candidate_text(const GemmSm90Candidate& candidate) {
   const GemmSm90Config& c = candidate.config;
+  std::string clusters = c.cluster > 1 ? fmt::format(", clusters of {}", c.cluster) : "";
+  if (c.cluster_k > 1) clusters += fmt::format(", K shared by clusters of {}", c.cluster_k);
+  if (c.cluster_k > 0) clusters += ", 2 CTAs per SM";
   return fmt::format("tile {}x{}x{}, {} {} warpgroups, {} stages{}, {} KiB shared{}", c.block_m,
                      c.block_n, c.block_k(), c.consumers, c.ping_pong ? "ping-pong" : "cooperative",
-                     c.stages, c.cluster > 1 ? fmt::format(", clusters of {}", c.cluster) : "",
-                     c.smem_bytes() / 1024,
+                     c.stages, clusters, c.smem_bytes() / 1024,
                      c.split_k > 1 ? fmt::format(", K split in {}", c.split_k) : "");
 }
 
@@ -207,7 +206,8 @@ KernelPlan make_kernel(const GroupContext& context, const GemmAxes& axes,
   kernel.maps = std::move(maps);
   kernel.scalars = context.tensors.scalars;
   kernel.grid = grid_rule(c, context.target);
-  kernel.cluster = c.cluster;
+  kernel.cluster = c.cluster_ctas();
+  kernel.min_ctas = c.cluster_k == 0 ? 1 : 2;
   kernel.threads = c.threads();
   kernel.smem_bytes = c.smem_bytes();
   kernel.symbol = fmt::format("{}_gemm_m{}n{}k{}", context.name, c.block_m, c.block_n, c.block_k());

@@ -216,7 +216,8 @@ std::string cpp_text(const GemmSm90Config& c) {
   fields.line().add("ping_pong", c.ping_pong, d.ping_pong);
   fields.add("block_m", c.block_m, -1).add("block_n", c.block_n, -1);
   fields.add("consumers", c.consumers, -1).add("stages", c.stages, -1);
-  fields.add("cluster", c.cluster, d.cluster);
+  fields.add("rows_a", c.rows_a, d.rows_a).add("cluster", c.cluster, d.cluster);
+  fields.add("cluster_k", c.cluster_k, d.cluster_k);
   fields.line().add("split_k", c.split_k, -1).add("raster", c.raster, -1).add("vec", c.vec, -1);
   fields.add("in_registers", c.in_registers, d.in_registers);
   if (c.ragged != Ragged::kNone) {

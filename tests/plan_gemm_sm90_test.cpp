@@ -149,6 +149,47 @@ TEST_CASE("tiles have names, fit the target and can be forced") {
   CHECK(names.size() > gemm_sm90_tiles().size());
 }
 
+TEST_CASE("few rows: boxes of as many rows, K shared by clusters, two CTAs to an SM") {
+  const struct {
+    i64 m, n, k;
+    int block_n, cluster_k;
+  } kShapes[] = {{32, 2048, 4096, 64, 4}, {64, 2048, 4096, 64, 4}, {32, 512, 7168, 32, 4}};
+  for (const auto& shape : kShapes) {
+    const Plan plan = planned(gemm(fmt::format("bf16[{}, {}]", shape.m, shape.k),
+                                   fmt::format("bf16[{}, {}]", shape.n, shape.k), "mk,nk->mn"));
+    const KernelPlan& kernel = first_kernel(plan);
+    CAPTURE(kernel.config_text);
+    REQUIRE(kernel.family == Family::kGemmSm90);
+    const GemmSm90Config& c = config(plan);
+    CHECK(c.block_m == 64);
+    CHECK(c.block_n == shape.block_n);
+    CHECK(c.cluster_k == shape.cluster_k);
+    CHECK(c.split_k == 1);
+    CHECK(c.rows_a == (shape.m < 64 ? shape.m : 0));
+    CHECK(kernel.maps[0].dims[1].box == shape.m);
+    CHECK(kernel.maps[1].dims[1].box == c.block_n);
+    CHECK(kernel.cluster == shape.cluster_k);
+    CHECK(kernel.grid.ctas(0) == shape.n / c.block_n * shape.cluster_k);
+    CHECK(kernel.min_ctas == 2);
+    CHECK(2 * (kernel.smem_bytes + 1024) <= plan.target.smem_per_sm);
+  }
+}
+
+TEST_CASE("a forced name may have any number of stages") {
+  PlanOptions options;
+  options.force_tile = "64x64x64g1s3k4";
+  const Plan plan = planned(gemm("bf16[33, 4096]", "bf16[2048, 4096]", "mk,nk->mn"), options);
+  CHECK(config(plan).stages == 3);
+  CHECK(config(plan).cluster_k == 4);
+  // Boxes of 40 rows, of which a stage keeps no more, since B's tile lies behind them.
+  CHECK(config(plan).stage_bytes() == (40 + 64) * 128);
+  // 32 rows of B are too few to be rows 32 to 63 of A.
+  options.force_tile = "64x32x64g1s3k4";
+  const Plan narrow = planned(gemm("bf16[20, 4096]", "bf16[2048, 4096]", "mk,nk->mn"), options);
+  CHECK(config(narrow).stage_bytes() == (32 + 32) * 128);
+  CHECK(first_kernel(narrow).maps[0].dims[1].box == 32);
+}
+
 TEST_CASE("refused candidates are not chosen again; without any left gemm_sm80 is") {
   PlanOptions options;
   std::set<std::string> seen;
@@ -181,7 +222,11 @@ TEST_CASE("every tile compiles without spills") {
       "chain gated(input x: bf16[4096, 2048], weight w: bf16[8192, 2048],\n"
       "            weight v: bf16[8192, 2048]) {\n"
       "  g = contract \"mk,nk->mn\"(x, w)\n  u = contract \"mk,nk->mn\"(x, v)\n"
-      "  h = mul(silu(g), u)\n  return h: bf16 }"};
+      "  h = mul(silu(g), u)\n  return h: bf16 }",
+      "chain few(input x: bf16[40, 2048], weight w: bf16[3001, 2048], weight b: bf16[3001] align "
+      "2,\n"
+      "          input r: f32[40, 3001] align 4) {\n"
+      "  y = add(gelu(add(contract \"mk,nk->mn\"(x, w), b)), r)\n  return y: bf16 align 2 }"};
   std::vector<CompileJob> jobs;
   for (const std::string& text : chains) {
     const VerifiedChain chain = verified(text);
@@ -189,7 +234,7 @@ TEST_CASE("every tile compiles without spills") {
     int row = 0;
     for (const TileOption& tile : first_kernel(open).tiles) {
       if (!tile.rejected.empty() || tile.name.find('w') != std::string::npos) continue;
-      // Every third of the last two chains.
+      // Every third of the last chains.
       if (jobs.size() > 30 && row++ % 3 != 0) continue;
       PlanOptions options;
       options.force_tile = tile.name;

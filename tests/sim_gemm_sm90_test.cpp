@@ -17,7 +17,7 @@ namespace {
 struct Case {
   std::string name;
   std::string chain;
-  std::string tile;  // "128x128p2c2": without the depth of K and the stages
+  std::string tile;  // "128x128p2c2", "64x64g1k4": without the depth of K and the stages
   i64 symbol = 0;
   int sm_count = 2;
   u64 seeds = 2;
@@ -28,7 +28,7 @@ std::string short_name(const std::string& tile) {
   const size_t kind = tile.find_first_of("gp");
   if (kind == std::string::npos) return "";  // of gemm_sm80
   const size_t stages = tile.find('s');
-  const size_t cluster = tile.find('c');
+  const size_t cluster = tile.find_first_of("ck", stages);
   return tile.substr(0, x) + tile.substr(kind, stages - kind) +
          (cluster == std::string::npos ? "" : tile.substr(cluster));
 }
@@ -236,4 +236,92 @@ TEST_CASE("gated pairs") {
     cases.push_back({"gated, weights along N", along_n, tile});
   }
   run_all(cases);
+}
+
+TEST_CASE("few rows: boxes of as many, and what lies behind them") {
+  std::vector<Case> cases;
+  for (const i64 m : {1, 17, 32, 33, 63}) {
+    const std::string x = fmt::format("bf16[{}, 200]", m);
+    const std::string odd = fmt::format("f16[{}, 136]", m);
+    for (const char* tile : {"64x64g1", "64x128p2", "64x256p2c2", "128x256g2"}) {
+      cases.push_back(
+          {fmt::format("M = {}", m), gemm(x, "bf16[72, 200]", "mk,nk->mn", "f32"), tile});
+    }
+    cases.push_back({fmt::format("M = {}, B along N", m),
+                     gemm(odd, "f16[136, 136]", "mk,kn->mn", "f32"), "64x64g1"});
+  }
+  run_all(cases);
+}
+
+TEST_CASE("clusters along K") {
+  std::vector<Case> cases;
+  const auto plain = [](i64 m, i64 n, i64 k) {
+    return fmt::format(
+        "chain a(input x: bf16[{0}, {2}], weight w: bf16[{1}, {2}], weight b: f32[{1}] align 4) "
+        "{{\n  y = silu(add(contract \"mk,nk->mn\"(x, w), b))\n  return y: bf16 align 2 }}",
+        m, n, k);
+  };
+  // 25 steps of 64 and a tail: parts of unlike lengths, more steps than stages.
+  for (const i64 m : {1, 17, 31, 32, 33, 48, 63, 64}) {
+    cases.push_back({fmt::format("M = {}", m), plain(m, 136, 1608), "64x64g1k4", 0, 2, 4});
+  }
+  for (const char* tile : {"64x64g1k1", "64x64g1k2", "64x64g1k8", "64x32g1k4", "64x128g1k2"}) {
+    cases.push_back({"odd columns", plain(33, 75, 520), tile, 0, 2, 4});
+    cases.push_back({"two row tiles", plain(72, 64, 200), tile, 0, 2, 4});
+  }
+  // Parts without a step.
+  for (const i64 k : {8, 64, 72, 136, 264}) {
+    cases.push_back({fmt::format("K = {}", k), plain(17, 40, k), "64x32g1k8", 0, 2, 4});
+  }
+  run_all(cases);
+}
+
+TEST_CASE("clusters along K: pairs, batches, operands along M and N, symbols") {
+  std::vector<Case> cases;
+  const std::string pair =
+      "chain a(input x: bf16[33, 712], weight w: bf16[75, 712], weight v: bf16[75, 712]) {\n"
+      "  g = contract \"mk,nk->mn\"(x, w)\n  u = contract \"mk,nk->mn\"(x, v)\n"
+      "  h = mul(relu(g), u)\n  return h: f32 align 4 }";
+  for (const char* tile : {"64x32g1k4", "64x16g1k2", "64x64g1k8"}) {
+    cases.push_back({"gated", pair, tile, 0, 2, 4});
+  }
+  const std::string rows =
+      "chain a[M in 0..64](input x: f16[M, 328], weight w: f16[136, 328]) {\n"
+      "  y = contract \"mk,nk->mn\"(x, w)\n  return y: f16 }";
+  for (i64 symbol : {0, 1, 17, 33, 64}) cases.push_back({"rows", rows, "64x64g1k4", symbol});
+  const std::string terms =
+      "chain a[M in 0..700](input x: f16[M, 40], input z: f16[M, 72]) {\n"
+      "  y = contract \"tm,tn->mn\"(x, z)\n  return y: f32 }";
+  for (i64 symbol : {0, 7, 640}) cases.push_back({"terms", terms, "64x64g1k4", symbol});
+  cases.push_back({"[G, B, D]", gemm("bf16[3, 30, 264]", "bf16[3, 264, 136]", "gbk,gkn->gbn"),
+                   "64x64g1k2", 0, 2, 4});
+  cases.push_back({"two K loops",
+                   gemm("f16[40, 3, 136] strides[432, 144, 1]",
+                        "f16[72, 3, 136] strides[456, 152, 1]", "mjk,njk->mn"),
+                   "64x32g1k4", 0, 2, 4});
+  cases.push_back({"a chain of two",
+                   "chain a(input x: bf16[36, 72], weight w: bf16[200, 72], weight v: bf16[72, "
+                   "200], input r: f32[36, 72]) {\n"
+                   "  h = cast(relu(contract \"mk,nk->mn\"(x, w)), bf16)\n"
+                   "  y = add(contract \"mk,nk->mn\"(h, v), r)\n  return y: f32 }",
+                   "64x64g1k2", 0, 2, 4});
+  run_all(cases);
+}
+
+TEST_CASE("K split over clusters and over the workspace") {
+  auto compiler = HostCompiler::get();
+  if (!compiler) {
+    MESSAGE("skipped: " << take_report(compiler.takeError()).message);
+    return;
+  }
+  Case both = {"both", gemm("bf16[33, 1096]", "bf16[72, 1096]", "mk,nk->mn"), "64x64g1k2"};
+  SimulatedChainOptions options;
+  options.plan.force_tile = find_tile_name(both);
+  options.plan.split_k = 3;
+  options.compiler = *compiler;
+  auto chain = SimulatedChain::make(both.chain, options);
+  REQUIRE(bool(chain));
+  const auto& c = std::get<GemmSm90Config>(chain->plan().buckets[0].kernels[0].config);
+  CHECK(c.parts() == 6);
+  for (u64 seed = 1; seed <= 4; ++seed) CHECK(chain->run(seed).name == "");
 }

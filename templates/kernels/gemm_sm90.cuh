@@ -9,6 +9,11 @@
 // The ring goes on from tile to tile, so that the loads of the next tile run while the epilogue of
 // this one does; with ping-pong so do its products.
 //
+// With cluster_k a CTA has one tile, of which a cluster shares K. When its products are done the
+// warpgroups leave their sums where the ring was, and all threads add a share of them over the
+// cluster (tile/cluster_sum.cuh). Such CTAs are small, two to an SM: those of the next kernel load
+// their weights while these end.
+//
 // Barriers (s: a stage; parities as the ring's position says):
 //   full[s]   1 arrival: the CTA's own producer, which expects a stage's bytes; the copies deliver
 //             them. Waited for by every thread that multiplies the stage, parity 0 first.
@@ -29,6 +34,7 @@
 #include "ptx/cluster.cuh"
 #include "ptx/sync.cuh"
 #include "ptx/warp.cuh"
+#include "tile/cluster_sum.cuh"
 #include "tile/ragged.cuh"
 #include "tile/ring.cuh"
 #include "tile/turn.cuh"
@@ -47,7 +53,7 @@ struct GemmSm90Types {
   // A sum that may be empty starts from zeros; else the first product overwrites.
   static constexpr bool kMayBeEmpty =
       kConfig.k.scale != 0 || kConfig.k.size == 0 || kConfig.ragged != Ragged::kNone ||
-      kConfig.k_outer * ((kConfig.k.size + kBlockK - 1) / kBlockK) < kConfig.split_k;
+      kConfig.k_outer * ((kConfig.k.size + kBlockK - 1) / kBlockK) < kConfig.parts();
   static constexpr bool kLoadsEarly =
       kConfig.ragged == Ragged::kNone &&
       (kConfig.a.weight || kConfig.b.weight || (kConfig.gated && kConfig.b2.weight));
@@ -88,7 +94,7 @@ CATENARY_DEVICE u32 tile_count(const P& params) {
   return static_cast<u32>(count);
 }
 
-// A tile's steps along K: [begin, end), all outer steps counted.
+// A tile's steps along K that this CTA has: [begin, end), all outer steps counted.
 struct StepRange {
   i64 begin = 0, end = 0;
   i64 per_outer = 0;
@@ -103,8 +109,10 @@ CATENARY_DEVICE StepRange step_range(const TileWork& work) {
   range.terms = k;
   range.per_outer = (k + kBlockK - 1) / kBlockK;
   const i64 steps = range.per_outer * kConfig.k_outer;
-  range.begin = steps * work.split / kConfig.split_k;
-  range.end = steps * (work.split + 1) / kConfig.split_k;
+  i64 part = work.split;
+  if constexpr (kConfig.cluster_k > 1) part = part * kConfig.cluster_k + cluster_rank();
+  range.begin = steps * part / kConfig.parts();
+  range.end = steps * (part + 1) / kConfig.parts();
   return range;
 }
 
@@ -112,10 +120,10 @@ CATENARY_DEVICE StepRange step_range(const TileWork& work) {
 template <GemmSm90Config kConfig, class P, class Act>
 CATENARY_DEVICE void for_each_tile(const P& params, Act act) {
   const u32 count = tile_count<kConfig>(params);
-  const u32 stride = gridDim.x / kConfig.cluster;
+  const u32 stride = gridDim.x / kConfig.cluster_ctas();
   GroupWalk<kConfig> walk;
 #pragma unroll 1
-  for (u32 index = blockIdx.x / kConfig.cluster; index < count; index += stride) {
+  for (u32 index = blockIdx.x / kConfig.cluster_ctas(); index < count; index += stride) {
     const TileWork work = find_tile<kConfig>(
         params, index, [&](u32 tile, u32 tiles_m, u32 tiles_n, i64 m, TileWork& found) {
           if constexpr (GemmSm90Types<kConfig>::kWarpFindsTile) {
@@ -365,7 +373,7 @@ CATENARY_DEVICE void run_epilogue(const P& params, u32 area, const TileWork& wor
   }
 }
 
-// One consumer warpgroup.
+// One consumer warpgroup of persistent CTAs.
 template <GemmSm90Config kConfig, class Epilogue, class P>
 CATENARY_DEVICE void consume(const P& params, u32 smem, u32 rank, u32 warpgroup) {
   using T = GemmSm90Types<kConfig>;
@@ -396,6 +404,23 @@ CATENARY_DEVICE void consume(const P& params, u32 smem, u32 rank, u32 warpgroup)
       multiply<kConfig>(d, smem, warpgroup, range, at, [] {});
       run_epilogue<kConfig, Epilogue>(params, area, work, work.m0 + row, n, d);
     }
+  });
+}
+
+// One consumer warpgroup of a cluster along K: its part of the tile's sums, to where the ring was.
+template <GemmSm90Config kConfig, class P>
+CATENARY_DEVICE void consume_part(const P& params, u32 smem, u32 warpgroup) {
+  static_assert(!kConfig.ping_pong && kConfig.cluster == 1, "one tile, its cluster along K");
+  const u32 row = warpgroup * kConfig.warpgroup_m() + threadIdx.x / 32 % 4 * 16;
+  typename GemmSm90Types<kConfig>::Position at;
+  grid_dependency_wait();
+  for_each_tile<kConfig>(params, [&](const TileWork&, const StepRange& range) {
+    typename GemmSm90Types<kConfig>::Accumulators d;
+    multiply<kConfig>(d, smem, warpgroup, static_cast<u32>(range.end - range.begin), at);
+    // No copy is on its way: each has been waited for. A wait for products is one for those of the
+    // executing threads alone (PTX ISA 9.7.15.7): all consumer warps arrive when theirs have ended.
+    named_barrier_sync<1>(kConfig.consumers * 128);
+    leave_sums<kConfig>(smem, d, row);
   });
 }
 
@@ -443,8 +468,13 @@ CATENARY_DEVICE void gemm_sm90(const P& params) {
     warp_barrier();
   } else {
     if constexpr (kMoveRegisters) set_max_registers_increase<232>();
-    consume<kConfig, Epilogue>(params, smem, rank, warp / 4 - 1);
+    if constexpr (kConfig.cluster_k == 0) {
+      consume<kConfig, Epilogue>(params, smem, rank, warp / 4 - 1);
+    } else {
+      consume_part<kConfig>(params, smem, warp / 4 - 1);
+    }
   }
+  if constexpr (kConfig.cluster_k != 0) finish_tile<kConfig, Epilogue>(params, smem);
   // No CTA leaves while the other may still write to it or arrive at its barriers. Relaxed: nothing
   // is handed over, and a release would wait for the last stores to reach the whole GPU.
   if constexpr (kConfig.cluster != 1) {

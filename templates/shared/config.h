@@ -252,11 +252,15 @@ struct GemmSm90Config {
   i32 block_n = 256;       // columns of D; a gated kernel has two B tiles of block_n rows
   i32 consumers = 2;       // warpgroups that multiply; cooperative ones share a tile's rows
   i32 stages = 4;
+  i32 rows_a = 0;   // rows of A in a stage, a multiple of 8, where M is no larger; 0: block_m
   i32 cluster = 1;  // CTAs with neighbouring row tiles of one column, which share the tiles of B
+  // 0: persistent CTAs. Else each tile has a cluster of so many CTAs, which take consecutive parts
+  // of K, add their sums and end; an SM has room for two CTAs.
+  i32 cluster_k = 0;
   i32 split_k = 1;  // > 1: the split's number is the dimension before the batch dimensions
   i32 raster = 8;   // tiles of M that share one sweep over N, for L2 reuse
   i32 vec = 8;      // columns one thread takes in the epilogue
-  bool in_registers = false;  // the epilogue works on accumulators where they lie; vec is 2
+  bool in_registers = false;  // the epilogue works on accumulators where they lie, two columns each
   Ragged ragged = Ragged::kNone;
   i32 ends_slot = 0;  // int32 inclusive ends
   i64 groups = 0;
@@ -269,16 +273,32 @@ struct GemmSm90Config {
   constexpr i32 raster_m() const { return block_m * cluster; }
   // Rows of the tile that one consumer warpgroup multiplies, in fragments of 64.
   constexpr i32 warpgroup_m() const { return ping_pong ? block_m : block_m / consumers; }
+  constexpr i32 cluster_ctas() const { return cluster_k > 1 ? cluster_k : cluster; }
+  // Parts of K that are summed apart.
+  constexpr i32 parts() const { return cluster_k > 1 ? cluster_k * split_k : split_k; }
+  // Rows of A in a stage. Where they are fewer than the products take, those reach into the tiles
+  // of B behind them and take such bytes for rows of A: rows do not meet in a product, and sums of
+  // rows behind M are never stored. So that they end inside the stage, box_m() + sums() * block_n
+  // is at least block_m.
+  constexpr i32 box_m() const { return rows_a == 0 ? block_m : rows_a; }
 
   // Shared memory: the ring's stages (the A tile, then the B tiles), the staging of the consumer
-  // warps (16 rows of 64 sums each), the mbarriers: full and empty of each stage, two turns.
+  // warps (16 rows of 64 sums each), the mbarriers: full and empty of each stage, two turns. With
+  // cluster_k the sums take the ring's place, and there is no staging.
   static constexpr i32 kRowBytes = 128;  // of an operand's tile: one swizzle span
   static constexpr i32 kStagingBytes = 16 * 64 * 4;
-  constexpr i32 tile_a_bytes() const { return block_m * kRowBytes; }
+  constexpr i32 tile_a_bytes() const { return box_m() * kRowBytes; }
   constexpr i32 tile_b_bytes() const { return block_n * kRowBytes; }
   constexpr i32 stage_bytes() const { return tile_a_bytes() + sums() * tile_b_bytes(); }
   constexpr i32 staging_offset() const { return stages * stage_bytes(); }
-  constexpr i32 barrier_offset() const { return staging_offset() + consumers * 4 * kStagingBytes; }
+  // A row of the tile's sums. 8 floats more: the 8-byte stores of half a warp (four rows of four
+  // lanes) then meet 32 different banks.
+  constexpr i32 sum_row_bytes() const { return (sums() * block_n + 8) * 4; }
+  constexpr i32 barrier_offset() const {
+    if (cluster_k == 0) return staging_offset() + consumers * 4 * kStagingBytes;
+    const i32 sum_bytes = box_m() * sum_row_bytes();
+    return staging_offset() > sum_bytes ? staging_offset() : sum_bytes;
+  }
   constexpr i32 smem_bytes() const { return barrier_offset() + 8 * (2 * stages + 2); }
 };
 

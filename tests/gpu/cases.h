@@ -57,6 +57,7 @@ struct WrittenCase {
 const std::vector<WrittenCase>& written_cases();
 std::vector<WrittenCase> skinny_cases();       // among them
 std::vector<WrittenCase> ragged_cases_sm90();  // among them
+std::vector<WrittenCase> few_rows_cases();     // too
 
 // Small chains of every family, for the sanitizers: one launch of a few CTAs each.
 const std::vector<WrittenCase>& sanitizer_cases();

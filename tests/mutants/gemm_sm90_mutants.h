@@ -8,8 +8,10 @@
 namespace catenary::testing {
 
 inline constexpr const char* kSm90File = "kernels/gemm_sm90.cuh";
+inline constexpr const char* kSumFile = "tile/cluster_sum.cuh";
 inline constexpr const char* kSm90 = "sm90 gemm";
 inline constexpr const char* kSm90Turns = "sm90 gemm, ping-pong in clusters";
+inline constexpr const char* kSm90Parts = "sm90 gemm, clusters along K";
 inline constexpr const char* kSm90Gated = "sm90 gated pair along N";
 
 inline constexpr Mutant kGemmSm90Mutants[] = {
@@ -187,6 +189,45 @@ inline constexpr Mutant kGemmSm90Mutants[] = {
      .text = "static_cast<i32>(work.m0 + rank * kConfig.block_m);",
      .in_place = "static_cast<i32>(work.m0);",
      .faults = "mismatch"},
+
+    // Clusters along K.
+    {.name = "sm90_parts_not_awaited",
+     .planted = "the sums are added before the other CTAs have left theirs",
+     .base = kSm90Parts,
+     .file = kSumFile,
+     .text = "  if constexpr (kCtas > 1) cluster_arrive();\n\n  const TileWork work",
+     .in_place = "  if constexpr (kCtas > 1) cluster_arrive_relaxed();\n\n  const TileWork work",
+     .faults = "race"},
+    {.name = "sm90_parts_left",
+     .planted = "a CTA may leave while another reads its sums",
+     .base = kSm90Parts,
+     .file = kSumFile,
+     .text = "  if constexpr (kCtas > 1) cluster_wait();\n}\n",
+     .in_place = "}\n",
+     .faults = "remote_exit"},
+    {.name = "sm90_parts_overlap",
+     .planted = "every CTA of a cluster takes the first part of K",
+     .base = kSm90Parts,
+     .file = kSm90File,
+     .text = "part * kConfig.cluster_k + cluster_rank();",
+     .in_place = "part * kConfig.cluster_k;",
+     .faults = "mismatch"},
+    {.name = "sm90_own_sums_alone",
+     .planted = "a CTA adds its own sums in place of each of the others'",
+     .base = kSm90Parts,
+     .file = kSumFile,
+     .text = "ld_cluster_v4(map_shared(address + 16 * i, rank))",
+     .in_place = "ld_cluster_v4(map_shared(address + 16 * i, cluster_rank()))",
+     .faults = "mismatch"},
+    {.name = "sm90_whole_box_expected",
+     .planted = "a stage expects the rows of A that its copies leave out",
+     .base = kSm90Parts,
+     .file = kSm90File,
+     .text = "mbarrier_arrive_expect_tx(full_barrier<kConfig>(smem, at.stage), "
+             "kConfig.stage_bytes());",
+     .in_place = "mbarrier_arrive_expect_tx(full_barrier<kConfig>(smem, at.stage), "
+                 "kConfig.block_m * 128 + kConfig.tile_b_bytes());",
+     .faults = "transaction deadlock"},
 
     // The dependency wait.
     {.name = "sm90_inputs_before_wait",
