@@ -39,9 +39,8 @@ std::string forward_chain(const Grouped& s, Kind kind) {
   const std::string x = "input x: " + bf16(s.rows(s.k));
   const std::string w = bf16(s.weight());
   if (kind == Kind::kPlain) {
-    return fmt::format(
-        "chain grouped({}, weight w: {}) {{\n  y = {}(x, w)\n  return y: bf16\n}}\n", x, w,
-        product);
+    return fmt::format("chain grouped({}, weight w: {}) {{\n  y = {}(x, w)\n  return y: bf16\n}}\n",
+                       x, w, product);
   }
   if (kind == Kind::kBiasSilu) {
     return fmt::format(
@@ -134,10 +133,10 @@ Peer batched_peer(const PeerProduct& product) {
 Peer bias_silu_peer(const Grouped& s) {
   Peer peer = batched_peer({forward_problem(s), "x", "w", "h_16", ""});
   peer.name += ", our bias and SiLU kernel";
-  peer.steps.emplace_back(PeerPointwise{fmt::format(
-      "chain bias_silu_tail(input h_16: {}, input b: {}) {{\n"
-      "  y = silu(add(h_16 @ \"{}\", b @ \"gn\"))\n  return y: bf16\n}}\n",
-      bf16(s.rows(s.n)), bf16({s.g, s.n}), s.labels('n'))});
+  peer.steps.emplace_back(PeerPointwise{
+      fmt::format("chain bias_silu_tail(input h_16: {}, input b: {}) {{\n"
+                  "  y = silu(add(h_16 @ \"{}\", b @ \"gn\"))\n  return y: bf16\n}}\n",
+                  bf16(s.rows(s.n)), bf16({s.g, s.n}), s.labels('n'))});
   peer.scratch = {{"h_16", bf16_tensor(s.rows(s.n))}};
   return peer;
 }
@@ -157,8 +156,8 @@ Case grouped_case(const Grouped& s, Kind kind) {
   c.dtype = "bf16";
   c.group = "grouped";
   c.shape = fmt::format("{}x{}x{}x{}", s.b, s.g, s.n, s.k);
-  c.name = fmt::format("{}{}{}/{}/bf16", kNames[static_cast<int>(kind)],
-                       s.rows_first ? "" : "_gbk", s.k_major ? "" : "_gkn", c.shape);
+  c.name = fmt::format("{}{}{}/{}/bf16", kNames[static_cast<int>(kind)], s.rows_first ? "" : "_gbk",
+                       s.k_major ? "" : "_gkn", c.shape);
   c.note = fmt::format("rows [{}], weights [{}], shape is BxGxNxK", s.rows_first ? "B,G" : "G,B",
                        s.k_major ? "G,N,K" : "G,K,N");
   c.flops = (kind == Kind::kGated ? 4.0 : 2.0) * s.b * s.g * s.n * s.k;

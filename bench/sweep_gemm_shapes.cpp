@@ -133,7 +133,8 @@ std::vector<TileOption> tiles_to_time(llvm::ArrayRef<TileOption> tiles, const Ge
     return a.chosen != b.chosen ? a.chosen : a.us < b.us;
   });
   const size_t first = std::min(ranked.size(), static_cast<size_t>(options.top) + 1);
-  std::vector<TileOption> timed(ranked.begin(), ranked.begin() + static_cast<std::ptrdiff_t>(first));
+  std::vector<TileOption> timed(ranked.begin(),
+                                ranked.begin() + static_cast<std::ptrdiff_t>(first));
   if (!options.fixed) return timed;
   for (const FixedTile& fixed : kFixed) {
     const std::string prefix =
