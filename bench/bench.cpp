@@ -11,6 +11,7 @@
 #include "bench/launch_cost.h"
 #include "bench/run_case.h"
 #include "bench/sweep.h"
+#include "bench/sweep_gemm.h"
 #include "compiler/nvrtc.h"
 
 namespace catenary::bench {
@@ -138,10 +139,11 @@ Error find_compiler_id(Record& record) {
   return Error::success();
 }
 
-// "sweep", "sweep-2of4".
+// "sweep", "sweep-2of4", "sweep-gemm".
 std::string sweep_name(const BenchOptions& options) {
   const auto& [part, parts] = options.shard;
-  return parts == 1 ? "sweep" : fmt::format("sweep-{}of{}", part, parts);
+  const std::string name = options.sweep == "gemm" ? "sweep-gemm" : "sweep";
+  return parts == 1 ? name : fmt::format("{}-{}of{}", name, part, parts);
 }
 
 // Rows into `record`, which is written with each new matrix. `code`: 1 once a row is wrong.
@@ -162,6 +164,35 @@ Error sweep_into(const BenchOptions& options, const Session& session, const Cubl
     record.sweep.push_back(std::move(row));
     return written;
   });
+}
+
+// Large contractions have no peer here: candidates stand against each other.
+int run_gemm_shapes(const BenchOptions& options, const Session& session) {
+  Record record = device_record(options, session);
+  const std::string path = record_path(options, record, sweep_name(options).c_str());
+  if (Error error = find_compiler_id(record)) return fail(std::move(error));
+  const auto shapes = gemm_sweep_shapes(options.shard.first, options.shard.second);
+  GemmSweepOptions sweep = quick_gemm_sweep();
+  sweep.seed = options.seed;
+  RandomPool pool(options.seed);
+  progress(fmt::format("compiling the candidates of {} shapes", shapes.size()));
+  int code = 0;
+  Error error = run_gemm_sweep(
+      session, pool, shapes, sweep,
+      [&](size_t candidates) { progress(fmt::format("{} candidates compiled", candidates)); },
+      [&](GemmSweepRow row) -> Error {
+        show(gemm_sweep_line(row));
+        if (!row.verified) code = 1;
+        record.gemm_sweep.push_back(std::move(row));
+        // Now and then, so that a run that is cut short has lost little.
+        return record.gemm_sweep.size() % 16 == 0 ? write_record(record, path) : Error::success();
+      });
+  if (!record.gemm_sweep.empty()) {
+    error = llvm::joinErrors(std::move(error), write_record(record, path));
+  }
+  if (error) return fail(std::move(error));
+  progress("wrote " + path);
+  return code;
 }
 
 int run_shapes(const BenchOptions& options, const Session& session) {
@@ -244,6 +275,7 @@ int run_bench(const BenchOptions& options) {
                            (*session)->info().name));
   }
   if (options.launch) return run_launch(options, **session);
+  if (options.sweep == "gemm") return run_gemm_shapes(options, **session);
   if (!options.sweep.empty()) return run_shapes(options, **session);
   return run_cases(options, **session, cases);
 }

@@ -44,14 +44,16 @@ void add_bench(CLI::App& app, int& exit_code) {
       ->check(CLI::Range(1, 16));
   command->add_option("--tiles", options->tiles, "Also time every gemm tile of each case")
       ->check(CLI::IsMember({"all"}));
-  auto* sweep = command
-                    ->add_option("--sweep", options->sweep,
-                                 "Time every small batch over many matrices instead, briefly")
-                    ->check(CLI::IsMember({"small"}));
+  auto* sweep =
+      command
+          ->add_option("--sweep", options->sweep,
+                       "Briefly, instead: every small batch over many matrices (small), or "
+                       "the best candidates of many large contractions (gemm)")
+          ->check(CLI::IsMember({"small", "gemm"}));
   command
       ->add_option_function<std::string>(
           "--shard", [options](const std::string& text) { options->shard = parse_shard(text); },
-          "Of the sweep's matrices only part I of N, as I/N")
+          "Of the sweep's shapes only part I of N, as I/N")
       ->needs(sweep);
   command->add_flag("--quick", options->quick, "Few rounds and short batches, for a first look");
   command->add_flag("--list", options->list, "List the cases");

@@ -16,8 +16,8 @@ struct BenchOptions {
   std::string target = "h200";  // compile(): what is compiled for
   std::string tile;             // forced gemm tile
   std::string tiles;            // "all": time every candidate
-  std::string sweep;            // "small": every small batch and matrix, briefly
-  std::pair<int, int> shard = {1, 1};  // of the sweep's matrices: this part of so many
+  std::string sweep;  // "small": every small batch and matrix, briefly; "gemm": candidates
+  std::pair<int, int> shard = {1, 1};  // of the sweep's shapes: this part of so many
   int split_k = 0;
   int rounds = 15;
   int device = 0;

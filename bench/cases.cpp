@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "bench/tensors.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringRef.h"
 
@@ -30,14 +31,6 @@ std::string math_text(DType dtype) {
   return dtype == DType::kF32 ? "tf32" : std::string(dtype_text(dtype));
 }
 double math_rate(DType dtype) { return dtype == DType::kF32 ? 0.5 : 1; }
-
-TensorType tensor(DType dtype, std::initializer_list<i64> sizes) {
-  TensorType type;
-  type.dtype = dtype;
-  for (const i64 size : sizes) type.shape.push_back(Dim{size, false});
-  type.strides = contiguous_strides(type.shape);
-  return type;
-}
 
 enum class Ending { kPlain, kBias, kBiasGelu };
 
@@ -80,14 +73,6 @@ Case linear_case(DType dtype, Shape s, Ending ending) {
   return c;
 }
 
-// A peer's `out` = silu(g_16) * u_16.
-PeerPointwise gate(const char* out, i64 m, i64 n) {
-  return {
-      fmt::format("chain swiglu_tail(input g_16: bf16[{0}, {1}], input u_16: bf16[{0}, {1}]) {{\n"
-                  "  {2} = mul(silu(g_16), u_16)\n  return {2}: bf16\n}}\n",
-                  m, n, out)};
-}
-
 Case swiglu_case(Shape s) {
   const DType dtype = DType::kBF16;
   Case c;
@@ -104,33 +89,8 @@ Case swiglu_case(Shape s) {
   c.peer.name = "2 x cuBLASLt best + our pointwise kernel";
   const LtProblem problem = dense_problem(dtype, s.m, s.n, s.k);
   c.peer.steps = {PeerProduct{problem, "x", "wg", "g_16", ""},
-                  PeerProduct{problem, "x", "wu", "u_16", ""}, gate("y", s.m, s.n)};
-  c.peer.scratch = {{"g_16", tensor(dtype, {s.m, s.n})}, {"u_16", tensor(dtype, {s.m, s.n})}};
-  return c;
-}
-
-Case grouped_case() {
-  constexpr i64 b = 2560, g = 12, k = 1024, n = 3072;
-  Case c;
-  c.dtype = "bf16";
-  c.shape = fmt::format("{}x{}x{}x{}", b, g, n, k);
-  c.name = fmt::format("grouped/{}/bf16", c.shape);
-  c.group = "grouped";
-  c.chain = fmt::format(
-      "chain grouped(input x: bf16[{0}, {1}, {2}], weight w: bf16[{1}, {3}, {2}]) {{\n"
-      "  y = contract \"bgk,gnk->bgn\"(x, w)\n  return y: bf16\n}}\n",
-      b, g, k, n);
-  c.flops = 2.0 * b * g * k * n;
-  LtProblem problem = dense_problem(DType::kBF16, b, n, k);
-  problem.row_a = g * k;
-  problem.row_d = g * n;
-  problem.batch = g;
-  problem.batch_a = k;
-  problem.batch_b = n * k;
-  problem.batch_d = n;
-  c.peer.name = "strided batched cuBLASLt best";
-  c.peer.steps = {PeerProduct{problem, "x", "w", "y", ""}};
-  c.note = "x [B,G,K] and y [B,G,N], shape is BxGxNxK";
+                  PeerProduct{problem, "x", "wu", "u_16", ""}, gate_step("y", {s.m, s.n})};
+  c.peer.scratch = gate_scratch({s.m, s.n});
   return c;
 }
 
@@ -163,7 +123,7 @@ Case small_bias_silu_case(i64 m, i64 n, i64 k) {
                   PeerPointwise{fmt::format("chain silu_tail(input h_16: bf16[{0}, {1}]) {{\n"
                                             "  y = silu(h_16)\n  return y: bf16\n}}\n",
                                             m, n)}};
-  c.peer.scratch = {{"h_16", tensor(DType::kBF16, {m, n})}};
+  c.peer.scratch = {{"h_16", bf16_tensor({m, n})}};
   return c;
 }
 
@@ -187,11 +147,10 @@ Case mlp_case(i64 m, i64 hidden, i64 width) {
   c.peer.name = "3 x cuBLASLt best + our pointwise kernel";
   const LtProblem up = dense_problem(dtype, m, hidden, width);
   c.peer.steps = {PeerProduct{up, "x", "wg", "g_16", ""}, PeerProduct{up, "x", "wu", "u_16", ""},
-                  gate("h_16", m, hidden),
+                  gate_step("h_16", {m, hidden}),
                   PeerProduct{dense_problem(dtype, m, width, hidden), "h_16", "wd", "y", ""}};
-  for (const char* name : {"g_16", "u_16", "h_16"}) {
-    c.peer.scratch.push_back({name, tensor(dtype, {m, hidden})});
-  }
+  c.peer.scratch = gate_scratch({m, hidden});
+  c.peer.scratch.push_back({"h_16", bf16_tensor({m, hidden})});
   c.note = "shape is M x hidden x width";
   return c;
 }
@@ -231,36 +190,18 @@ Case pseudo_chain_case(i64 width) {
   return c;
 }
 
-Case moe_case(const char* kind, llvm::ArrayRef<i64> rows) {
-  constexpr i64 k = 4096, n = 14336;
-  Case c;
-  c.dtype = "bf16";
-  c.group = "moe";
-  c.peer.name = "loop of cuBLASLt best";
-  i64 end = 0;
-  for (size_t e = 0; e < rows.size(); ++e) {
-    if (rows[e] > 0) {
-      PeerProduct product{dense_problem(DType::kBF16, rows[e], n, k), "x", "w", "y", ""};
-      product.a_offset = end * k;
-      product.b_offset = static_cast<i64>(e) * n * k;
-      product.d_offset = end * n;
-      c.peer.steps.emplace_back(product);
-    }
-    end += rows[e];
-    c.ends.push_back(static_cast<i32>(end));
-  }
-  c.shape = fmt::format("{}x{}x{}x{}", rows.size(), end, n, k);
-  c.name = fmt::format("moe_{}/{}/bf16", kind, c.shape);
-  c.chain = fmt::format(
-      "chain moe(input x: bf16[{0}, {1}], weight w: bf16[{3}, {2}, {1}], input ends: i32[{3}]) "
-      "{{\n  y = contract \"mk,enk->mn\"(x, w) ragged m by ends over e\n  return y: bf16\n}}\n",
-      end, k, n, rows.size());
-  c.flops = 2.0 * static_cast<double>(end) * n * k;
-  c.note = "the peer's loop knows the group sizes on the host";
-  return c;
+}  // namespace
+
+PeerPointwise gate_step(const std::string& out, llvm::ArrayRef<i64> sizes) {
+  return {
+      fmt::format("chain swiglu_tail(input g_16: bf16[{0}], input u_16: bf16[{0}]) {{\n"
+                  "  {1} = mul(silu(g_16), u_16)\n  return {1}: bf16\n}}\n",
+                  fmt::join(sizes, ", "), out)};
 }
 
-}  // namespace
+std::vector<PeerScratch> gate_scratch(llvm::ArrayRef<i64> sizes) {
+  return {{"g_16", bf16_tensor(sizes)}, {"u_16", bf16_tensor(sizes)}};
+}
 
 std::string linear_text(i64 m, i64 n, i64 k) {
   return linear_chain(DType::kBF16, {m, n, k}, Ending::kPlain);
@@ -280,7 +221,7 @@ std::vector<Case> all_cases() {
     }
   }
   for (const Shape& shape : kGatedShapes) cases.push_back(swiglu_case(shape));
-  cases.push_back(grouped_case());
+  for (Case& c : grouped_cases(2560, 12, 3072, 1024)) cases.push_back(std::move(c));
   constexpr i64 kBatches[] = {1, 2, 4, 8, 16, 32, 64, 128};
   for (const i64 m : kBatches) cases.push_back(small_case(m, 2048, 4096));
   for (const i64 m : kBatches) cases.push_back(small_bias_silu_case(m, 2048, 4096));
@@ -290,8 +231,7 @@ std::vector<Case> all_cases() {
   for (const i64 m : {1, 16, 64}) cases.push_back(mlp_case(m, 14336, 4096));
   for (const i64 width : {128, 512, 1024, 4096, 16384}) cases.push_back(pseudo_linear_case(width));
   for (const i64 width : {128, 512, 1024, 4096}) cases.push_back(pseudo_chain_case(width));
-  cases.push_back(moe_case("even", {4096, 4096, 4096, 4096}));
-  cases.push_back(moe_case("skewed", {1024, 7168, 2560, 5632}));
+  for (Case& c : all_ragged_cases()) cases.push_back(std::move(c));
   return cases;
 }
 

@@ -31,7 +31,13 @@ struct PeerPointwise {
   std::string chain;
 };
 
-using PeerStep = std::variant<PeerProduct, PeerPointwise>;
+// What no product of the peer writes, and is zero: elements of `d`.
+struct PeerZeros {
+  std::string d;
+  i64 offset = 0, elements = 0;
+};
+
+using PeerStep = std::variant<PeerProduct, PeerPointwise, PeerZeros>;
 
 // Steps in order, over the case's tensors and the scratch ones.
 struct Peer {
@@ -52,10 +58,23 @@ struct Case {
   int copies = 0;         // sets of tensors in rotation; 0: what the L2 asks for
   std::vector<i32> ends;  // contents of an i32 parameter
   Peer peer;
+  Peer second_peer;  // another way of the peer to the same result
   std::string note;
 };
 
 std::vector<Case> all_cases();
+
+// cases_grouped.cpp. Linear layers side by side, shape BxGxNxK: x [B,G,K] and [G,B,K], weights
+// [G,N,K] and [G,K,N]; plain, with bias and SiLU, gated, and the gradients.
+std::vector<Case> grouped_cases(i64 b, i64 g, i64 n, i64 k);
+
+// cases_ragged.cpp. Experts of so many rows each, shape ExMxNxK: forward, gated, and the gradients.
+std::vector<Case> ragged_cases(const std::string& kind, llvm::ArrayRef<i64> rows, i64 n, i64 k);
+std::vector<Case> all_ragged_cases();
+
+// A peer's `out` = silu(g_16) * u_16, and the two scratch tensors: bf16 of `sizes`.
+PeerPointwise gate_step(const std::string& out, llvm::ArrayRef<i64> sizes);
+std::vector<PeerScratch> gate_scratch(llvm::ArrayRef<i64> sizes);
 
 // A bf16 linear layer as chain text: y[m, n] of x[m, k] and the weight w[n, k].
 std::string linear_text(i64 m, i64 n, i64 k);

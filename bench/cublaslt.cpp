@@ -94,8 +94,8 @@ Error LtMatmul::describe() {
   const LtProblem& p = problem_;
   const int type = lt_type(p.dtype);
   const int compute = p.dtype == DType::kF32 ? kLtCompute32FFastTF32 : kLtCompute32F;
-  const int op_a = kLtOpT;
-  const int op_b = kLtOpN;
+  const int op_a = p.b_n_major ? kLtOpN : kLtOpT;
+  const int op_b = p.a_m_major ? kLtOpT : kLtOpN;
   const unsigned epilogue = lt_epilogue(p.epilogue);
   const auto layout = [&](LtLayout& out, i64 rows, i64 columns, i64 leading, i64 stride) {
     int status =
@@ -114,8 +114,13 @@ Error LtMatmul::describe() {
   set(kLtDescTransB, &op_b, sizeof op_b);
   set(kLtDescEpilogue, &epilogue, sizeof epilogue);
   if (p.epilogue != LtEpilogue::kNone) set(kLtDescBiasDataType, &type, sizeof type);
-  if (status == kLtSuccess) status = layout(a_, p.k, p.n, p.row_b, p.batch_b);
-  if (status == kLtSuccess) status = layout(b_, p.k, p.m, p.row_a, p.batch_a);
+  // Rows and columns as they lie in memory, columns first.
+  const auto operand = [&](LtLayout& out, bool k_first, i64 free, i64 leading, i64 stride) {
+    if (status != kLtSuccess) return;
+    status = layout(out, k_first ? p.k : free, k_first ? free : p.k, leading, stride);
+  };
+  operand(a_, !p.b_n_major, p.n, p.row_b, p.batch_b);
+  operand(b_, !p.a_m_major, p.m, p.row_a, p.batch_a);
   if (status == kLtSuccess) status = layout(d_, p.n, p.m, p.row_d, p.batch_d);
   return lt_.check(status, "describing a product");
 }

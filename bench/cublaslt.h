@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrix products by cuBLASLt, in the row-major terms of the IR: D[M,N] = epilogue(A[M,K]
-// B[N,K]^T), with row strides and a strided batch. cuBLASLt counts columns first, so it is asked
-// for D^T = B A^T: its A is our B transposed, its B is our A, its m and n are our N and M.
+// B[N,K]^T), with row strides and a strided batch; either operand may lie transposed. cuBLASLt
+// counts columns first, so it is asked for D^T = B A^T: its A is our B transposed, its B is our A,
+// its m and n are our N and M.
 #pragma once
 
 #include <memory>
@@ -19,7 +20,9 @@ enum class LtEpilogue : u8 { kNone, kBias, kReluBias, kGeluBias };
 struct LtProblem {
   DType dtype = DType::kBF16;
   i64 m = 0, n = 0, k = 0;
-  i64 row_a = 0, row_b = 0, row_d = 0;  // from one row to the next
+  bool a_m_major = false;               // A lies as [K,M]: its rows are K's
+  bool b_n_major = false;               // B lies as [K,N]
+  i64 row_a = 0, row_b = 0, row_d = 0;  // from one row in memory to the next
   i64 batch = 1;
   i64 batch_a = 0, batch_b = 0, batch_d = 0;  // from one batch to the next
   LtEpilogue epilogue = LtEpilogue::kNone;

@@ -6,10 +6,12 @@
 namespace catenary::bench {
 namespace {
 
-// A chain of ours, or one product with the arenas that it works on.
+// A chain of ours, one product with the arenas that it works on, or zeros written to one.
 struct Step {
-  std::shared_ptr<const BoundChain> pointwise;  // null: a product
+  std::shared_ptr<const BoundChain> pointwise;
   std::shared_ptr<const LtMatmul> matmul;
+  const Session* zeros = nullptr;  // whose stream writes them
+  i64 zero_bytes = 0;
   int algorithm = 0;
   const TensorArena* a = nullptr;
   const TensorArena* b = nullptr;
@@ -17,7 +19,15 @@ struct Step {
   const TensorArena* bias = nullptr;
   i64 a_bytes = 0, b_bytes = 0, d_bytes = 0;  // offsets
 
+  // `by`: which algorithm, of a product.
   Error run(int by, int copy) const {
+    if (pointwise) return pointwise->launch(copy);
+    if (zeros != nullptr) {
+      const auto at = reinterpret_cast<cuda::DevicePtr>(d->at(copy, d_bytes));
+      return zeros->check(
+          zeros->api().memset_d8_async(at, 0, static_cast<size_t>(zero_bytes), zeros->stream()),
+          "writing zeros");
+    }
     return matmul->run(by, a->at(copy, a_bytes), b->at(copy, b_bytes),
                        bias == nullptr ? nullptr : bias->at(copy), d->at(copy, d_bytes));
   }
@@ -29,10 +39,7 @@ struct State {
 
   Error launch(int copy) const {
     for (const Step& step : steps) {
-      if (Error error =
-              step.pointwise ? step.pointwise->launch(copy) : step.run(step.algorithm, copy)) {
-        return error;
-      }
+      if (Error error = step.run(step.algorithm, copy)) return error;
     }
     return Error::success();
   }
@@ -102,6 +109,30 @@ Expected<Step> make_pointwise(const Session& session, const PeerPointwise& point
   return step;
 }
 
+Expected<Step> make_zeros(const Session& session, const PeerZeros& zeros, const Tensors& tensors,
+                          const State& state) {
+  auto arena = find(tensors, state.scratch, zeros.d);
+  if (!arena) return arena.takeError();
+  const i64 width = dtype_bytes((*arena)->type.dtype);
+  Step step;
+  step.zeros = &session;
+  step.zero_bytes = zeros.elements * width;
+  step.d = *arena;
+  step.d_bytes = zeros.offset * width;
+  return step;
+}
+
+Expected<Step> make_step(const Session& session, const CublasLt& lt, const PeerStep& wanted,
+                         const Tensors& tensors, int copies, const State& state, int algorithms) {
+  if (const auto* product = std::get_if<PeerProduct>(&wanted)) {
+    return make_product(lt, *product, tensors, state, algorithms);
+  }
+  if (const auto* zeros = std::get_if<PeerZeros>(&wanted)) {
+    return make_zeros(session, *zeros, tensors, state);
+  }
+  return make_pointwise(session, std::get<PeerPointwise>(wanted), tensors, copies, state);
+}
+
 // The fastest algorithm of `step`'s product, which has none yet.
 Error find_algorithm(const Session& session, int copies, const PeerOptions& options, Step& step,
                      std::string& config) {
@@ -160,11 +191,8 @@ Expected<ReadyPeer> make_peer(const Session& session, const CublasLt& lt, const 
   }
   ReadyPeer ready;
   for (const PeerStep& wanted : peer.steps) {
-    const auto* product = std::get_if<PeerProduct>(&wanted);
     Expected<Step> step =
-        product != nullptr
-            ? make_product(lt, *product, tensors, *state, options.algorithms)
-            : make_pointwise(session, std::get<PeerPointwise>(wanted), tensors, copies, *state);
+        make_step(session, lt, wanted, tensors, copies, *state, options.algorithms);
     if (!step) return step.takeError();
     if (step->matmul && step->algorithm < 0) {
       if (Error error = find_algorithm(session, copies, options, *step, ready.config)) return error;

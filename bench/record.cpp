@@ -92,6 +92,11 @@ Value row_json(const Row& row) {
                 {"note", text(row.note)},
                 {"peer_note", text(row.peer_note)},
                 {"error", text(row.error)}};
+  if (!row.second_peer.empty()) {
+    object["second_peer"] = text(row.second_peer);
+    object["second_peer_us"] = middle(row.second_peer_us);
+    object["second_peer_config"] = text(row.second_peer_config);
+  }
   if (!row.tiles.empty()) {
     Array tiles;
     for (const TileRow& tile : row.tiles) tiles.push_back(tile_json(tile));
@@ -136,6 +141,25 @@ Value sweep_json(llvm::ArrayRef<SweepRow> rows) {
                 {"rows", std::move(lines)}};
 }
 
+// A row per shape; `tiles` are arrays below the names in "tile_columns".
+Value gemm_sweep_json(llvm::ArrayRef<GemmSweepRow> rows) {
+  Array lines;
+  for (const GemmSweepRow& row : rows) {
+    Array tiles;
+    for (const TileRow& tile : row.tiles) {
+      tiles.push_back(Array{text(tile.tile), tile.split_k, number(tile.predicted_us),
+                            number(tile.us), tile.chosen, tile.registers, text(tile.note)});
+    }
+    const GemmShape& s = row.shape;
+    lines.push_back(
+        Array{s.batch, s.m, s.n, s.k, s.gated, row.verified, std::move(tiles), text(row.note)});
+  }
+  return Object{{"columns", Array{"batch", "m", "n", "k", "gated", "verified", "tiles", "note"}},
+                {"tile_columns",
+                 Array{"tile", "split_k", "predicted_us", "us", "chosen", "registers", "note"}},
+                {"rows", std::move(lines)}};
+}
+
 std::string time_text(const std::optional<Spread>& us) {
   if (!us) return "-";
   return us->median < 100 ? fmt::format("{:.2f}", us->median) : fmt::format("{:.1f}", us->median);
@@ -159,6 +183,12 @@ std::string overlap_text(const Row& row) {
   return text;
 }
 
+// "  loop of 12 cuBLASLt best: 270.1".
+std::string second_peer_text(const Row& row) {
+  if (!row.second_peer_us) return "";
+  return fmt::format("  {}: {}", row.second_peer, time_text(row.second_peer_us));
+}
+
 }  // namespace
 
 Value to_json(const Record& record) {
@@ -179,6 +209,7 @@ Value to_json(const Record& record) {
   if (!record.launch.empty()) object["launch"] = array(record.launch, launch_json);
   if (!record.compile.empty()) object["compile"] = array(record.compile, compile_json);
   if (!record.sweep.empty()) object["sweep"] = sweep_json(record.sweep);
+  if (!record.gemm_sweep.empty()) object["gemm_sweep"] = gemm_sweep_json(record.gemm_sweep);
   return object;
 }
 
@@ -195,7 +226,8 @@ Error write_record(const Record& record, const std::string& path) {
     std::error_code code;
     llvm::raw_fd_ostream out(draft, code);
     if (code) return failed(code);
-    out << llvm::formatv(record.sweep.empty() ? "{0:2}\n" : "{0}\n", to_json(record));
+    const bool large = !record.sweep.empty() || !record.gemm_sweep.empty();
+    out << llvm::formatv(large ? "{0}\n" : "{0:2}\n", to_json(record));
     out.close();
     if (out.has_error()) {
       const std::error_code problem = out.error();
@@ -219,12 +251,12 @@ std::string table_line(const Row& row) {
   const auto percent = [](const std::optional<double>& part) {
     return part ? fmt::format("{:.1f}%", *part * 100) : std::string("-");
   };
-  return fmt::format("{:<36} {:>9} {:>9} {:>10} {:>9} {:>6} {:>9} {:>9} {:>8}{}{}\n", row.name,
+  return fmt::format("{:<36} {:>9} {:>9} {:>10} {:>9} {:>6} {:>9} {:>9} {:>8}{}{}{}\n", row.name,
                      time_text(row.us), percent(row.of_ceiling), rate_text(row),
                      time_text(row.peer_us), row.ratio ? fmt::format("{:.3f}", *row.ratio) : "-",
                      time_text(row.unfused_us), time_text(row.plain_us),
                      row.worst_error_ratio ? fmt::format("{:.2f}", *row.worst_error_ratio) : "-",
-                     overlap_text(row),
+                     overlap_text(row), second_peer_text(row),
                      row.peer_note.empty() ? "" : fmt::format("  [peer: {}]", row.peer_note));
 }
 
@@ -251,6 +283,26 @@ std::string sweep_line(const SweepRow& row) {
                      row.shape.n, row.shape.k, time(row.us), time(row.overlap_us),
                      time(row.peer_us), ratio(row.us), ratio(row.overlap_us), row.config,
                      row.note.empty() ? "" : "  " + row.note);
+}
+
+std::string gemm_sweep_line(const GemmSweepRow& row) {
+  const GemmShape& s = row.shape;
+  std::string line = fmt::format("{:>3} {:>6} {:>6} {:>6}{} ", s.batch, s.m, s.n, s.k,
+                                 s.gated ? " gated" : "      ");
+  const TileRow* chosen = nullptr;
+  const TileRow* best = nullptr;
+  std::string notes = row.note;
+  for (const TileRow& tile : row.tiles) {
+    if (tile.chosen) chosen = &tile;
+    if (tile.us && (best == nullptr || *tile.us < *best->us)) best = &tile;
+    if (!tile.note.empty()) notes += fmt::format("  [{}: {}]", tile.tile, tile.note);
+  }
+  if (chosen == nullptr || !chosen->us) return line + "  not timed  " + notes + "\n";
+  return line + fmt::format("{:>9.2f} {:>9.2f} {:>6.3f}  {} predicted {:.2f}, best {}{}  {}\n",
+                            *chosen->us, *best->us, *best->us / *chosen->us, chosen->tile,
+                            chosen->predicted_us, best->tile,
+                            best->split_k > 1 ? fmt::format(" split {}", best->split_k) : "",
+                            notes);
 }
 
 std::string launch_table(llvm::ArrayRef<LaunchRow> rows) {

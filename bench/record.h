@@ -38,15 +38,17 @@ struct Row {
   std::string ceiling;               // "copy" or "gemm"
   std::string peer;
   std::optional<Spread> peer_us;
-  std::optional<double> ratio;  // peer_us / us: above 1 we are faster
-  std::string peer_config, peer_note;
+  std::string second_peer;  // another way of the peer, where there is one
+  std::optional<Spread> second_peer_us;
+  std::optional<double> ratio;  // the faster peer's time / us: above 1 we are faster
+  std::string peer_config, peer_note, second_peer_config;
   std::optional<Spread> unfused_us;
   int unfused_kernels = 0;
   std::optional<Spread> plain_us;    // the chain without its epilogue
   std::optional<Spread> overlap_us;  // programmatic on every edge
   std::optional<Spread> plain_overlap_us;
   std::optional<double> copy_share, overlap_copy_share;  // bytes/s over those of the copy
-  std::optional<double> overlap_ratio;                   // peer_us / overlap_us
+  std::optional<double> overlap_ratio;                   // the faster peer's / overlap_us
   std::vector<TileRow> tiles;
 };
 
@@ -62,6 +64,19 @@ struct SweepRow {
   bool verified = false;
   std::optional<double> us, overlap_us, peer_us;
   std::string peer_config, note;
+};
+
+// A bf16 contraction of the sweep of large ones.
+struct GemmShape {
+  i64 batch = 1, m = 0, n = 0, k = 0;
+  bool gated = false;
+};
+
+struct GemmSweepRow {
+  GemmShape shape;
+  bool verified = false;       // the chosen tile
+  std::vector<TileRow> tiles;  // those that were tried
+  std::string note;
 };
 
 // Host time of one launch, nanoseconds.
@@ -91,11 +106,12 @@ struct Record {
   std::vector<LaunchRow> launch;
   std::vector<CompileRow> compile;
   std::vector<SweepRow> sweep;
+  std::vector<GemmSweepRow> gemm_sweep;
 };
 
 llvm::json::Value to_json(const Record& record);
 
-// Writes the JSON to `path` by rename, making its folder; a sweep's without white space. kIo.
+// Writes the JSON to `path` by rename, making its folder; sweeps without white space. kIo.
 Error write_record(const Record& record, const std::string& path);
 
 std::string table_head();
@@ -103,6 +119,7 @@ std::string table_line(const Row& row);
 std::string tile_table(const Row& row);
 std::string launch_table(llvm::ArrayRef<LaunchRow> rows);
 std::string sweep_line(const SweepRow& row);
+std::string gemm_sweep_line(const GemmSweepRow& row);
 std::string compile_table(llvm::ArrayRef<CompileRow> rows);
 
 // Now, in UTC: "2026-11-21T01:28:04Z".

@@ -6,7 +6,7 @@
 
 Reads <results>/<gpu>/*.json. Of each case the newest row counts; quick runs and runs with forced
 tiles do not. A marker line `<!-- bench:NAME -->` and the next `<!-- /bench -->` enclose a table.
-NAME is `ceilings`, `launch`, `compile`, `sweep`, `peers`, `all`, or groups of cases joined by `+`
+NAME is `ceilings`, `launch`, `compile`, `sweep`, `choices`, `peers`, `large_peers`, `all`, or groups of cases joined by `+`
 (`gemm+epilogue`); `h200/gemm` takes one GPU only. The plots are <results>/<gpu>/summary.svg (each
 case against its peer, losses beside wins) and sweep.svg (every shape of the sweep against its peer).
 Standard library only; the output depends on the records alone.
@@ -35,7 +35,9 @@ class Gpu:
         self.launch = {}
         self.compile = {}
         self.sweep = {}  # rows by (m, k, n)
+        self.choices = {}  # rows of the sweep of large contractions by shape
         self.peers = {}  # rows of peers.py by (bias_silu, k, n, m)
+        self.large_peers = {}  # rows of peers_large.py by case
 
     def add(self, record):
         if record.get("quick") or record.get("tuning"):
@@ -43,6 +45,9 @@ class Gpu:
         if record.get("sweep"):
             self.add_sweep(record)
             return  # its ceilings are not a full run's
+        if record.get("gemm_sweep"):
+            self.add_choices(record["gemm_sweep"])
+            return
         if (record.get("ceilings") or {}).get("copy_tbs"):
             self.record = record
         for row in record.get("rows", []):
@@ -61,8 +66,17 @@ class Gpu:
             row["device"] = record.get("device")
             self.sweep[row["m"], row["k"], row["n"]] = row
 
+    def add_choices(self, sweep):
+        for values in sweep["rows"]:
+            row = dict(zip(sweep["columns"], values))
+            row["tiles"] = [dict(zip(sweep["tile_columns"], tile)) for tile in row["tiles"]]
+            self.choices[tuple(row[key] for key in ("batch", "m", "n", "k", "gated"))] = row
+
     def add_peers(self, record):
-        for row in record["peers"]:
+        for row in record.get("large_peers", []):
+            self.large_peers.pop(row["case"], None)
+            self.large_peers[row["case"]] = row
+        for row in record.get("peers", []):
             row["copy_tbs"] = record.get("copy_tbs")
             self.peers[row["bias_silu"], row["k"], row["n"], row["m"]] = row
 
@@ -74,7 +88,7 @@ def is_record(data):
 
 
 def is_peers(data):
-    return isinstance(data.get("peers"), list)
+    return any(isinstance(data.get(key), list) for key in ("peers", "large_peers"))
 
 
 def load(results):
@@ -131,9 +145,11 @@ def ratio_text(ratio):
 def case_row(row):
     if not row["verified"] or row.get("us") is None:
         state = "wrong" if not row.get("error") and not row["verified"] else "failed"
-        return [row["case"], state] + ["–"] * 10
+        return [row["case"], state] + ["–"] * 12
     return [row["case"], micros(row["us"]), rate(row), percent(row.get("of_ceiling")),
-            row.get("peer") or "–", micros(row.get("peer_us")), ratio_text(row.get("ratio")),
+            row.get("peer") or "–", micros(row.get("peer_us")),
+            row.get("second_peer") or "–", micros(row.get("second_peer_us")),
+            ratio_text(row.get("ratio")),
             micros(row.get("unfused_us")), micros(row.get("overlap_us")),
             percent(row.get("overlap_copy_share")), ratio_text(row.get("overlap_ratio")),
             micros(row.get("plain_overlap_us"))]
@@ -143,7 +159,8 @@ def case_table(gpu, groups):
     rows = [row for row in gpu.rows.values() if groups is None or row.get("group") in groups]
     if not rows:
         return None
-    head = ["case", "µs", "rate", "of ceiling", "peer", "peer µs", "speed against peer",
+    head = ["case", "µs", "rate", "of ceiling", "peer", "peer µs", "second peer",
+            "second peer µs", "speed against peer",
             "unfused µs", "overlapped µs", "overlapped, of copy rate",
             "overlapped, speed against peer", "overlapped without epilogue, µs"]
     cells = [case_row(row) for row in rows]
@@ -215,6 +232,60 @@ def sweep_table(gpu):
                   f"below {SWEEP_FLOOR}"], lines)
 
 
+def choice(row):
+    """The best candidate's time over that of the planner's choice; None where it was not timed."""
+    timed = [tile for tile in row["tiles"] if tile["us"]]
+    chosen = [tile["us"] for tile in timed if tile["chosen"]]
+    return min(tile["us"] for tile in timed) / chosen[0] if chosen else None
+
+
+def correlation(pairs):
+    """Pearson's, None of fewer than three pairs or of constant ones."""
+    if len(pairs) < 3:
+        return None
+    mean_x, mean_y = (sum(values) / len(pairs) for values in zip(*pairs))
+    xx = sum((x - mean_x) ** 2 for x, _ in pairs)
+    yy = sum((y - mean_y) ** 2 for _, y in pairs)
+    xy = sum((x - mean_x) * (y - mean_y) for x, y in pairs)
+    return xy / math.sqrt(xx * yy) if xx and yy else None
+
+
+def choice_cells(rows):
+    """Shapes, failures, mean and worst of choice(), how often the choice was best; then the
+    correlation of predicted and measured times: of all candidates, in logarithms, and within each
+    shape (the mean over the shapes), which is what a choice depends on."""
+    shares = [(choice(row), row) for row in rows]
+    shares = [pair for pair in shares if pair[0] is not None]
+    if not shares:
+        return [str(len(rows)), str(len(rows))] + ["–"] * 5
+    mean = math.exp(sum(math.log(share) for share, _ in shares) / len(shares))
+    worst, at = min(shares, key=lambda pair: pair[0])
+    batch = f"{at['batch']} x " if at["batch"] > 1 else ""
+    points = [[(math.log(tile["predicted_us"]), math.log(tile["us"])) for tile in row["tiles"]
+               if tile["us"]] for row in rows]
+    within = [value for value in map(correlation, points) if value is not None]
+    return [str(len(rows)), str(len(rows) - len(shares)), f"{mean:.3f}",
+            f"{worst:.3f} ({batch}{at['m']}x{at['n']}x{at['k']})",
+            f"{sum(share > 0.99 for share, _ in shares)} of {len(shares)}",
+            number(correlation([point for one in points for point in one]), 3),
+            number(sum(within) / len(within) if within else None, 3)]
+
+
+def choices_table(gpu):
+    if not gpu.choices:
+        return None
+    rows = list(gpu.choices.values())
+    kinds = [("dense, M to 256", lambda r: r["batch"] == 1 and not r["gated"] and r["m"] <= 256),
+             ("dense, larger M", lambda r: r["batch"] == 1 and not r["gated"] and r["m"] > 256),
+             ("batched", lambda r: r["batch"] > 1), ("gated", lambda r: r["gated"]),
+             ("all", lambda r: True)]
+    lines = [[name] + choice_cells([row for row in rows if wanted(row)])
+             for name, wanted in kinds if any(wanted(row) for row in rows)]
+    return table(["contractions", "shapes", "not timed", "choice against best: geometric mean",
+                  "worst", "within 1%", "correlation of predicted and measured", "within a shape"],
+                 lines)
+
+
 def peers_table(gpu):
     """PyTorch and Catenary in one process; the last column against the faster of the others."""
     if not gpu.peers:
@@ -236,8 +307,28 @@ def peers_table(gpu):
                  + ["of copy rate", "speed against the best peer"], lines)
 
 
+def large_peers_table(gpu):
+    """The fastest of PyTorch's ways beside ours; the others' times follow by name."""
+    if not gpu.large_peers:
+        return None
+    lines = []
+    for case, row in gpu.large_peers.items():
+        times = {name: time["us"] for name, time in row["times"].items()}
+        ours = times.pop("catenary", None)
+        order = sorted(times, key=times.get)
+        best = order[0] if order else None
+        rate = row["flops"] / ours * 1e-6 if ours else None
+        lines.append([case, micros(ours), number(rate, 0, " TFLOP/s"), best or "–",
+                      micros(times.get(best)),
+                      ratio_text(times[best] / ours if best and ours else None),
+                      ", ".join(f"{name} {micros(times[name])}" for name in order[1:]) or "–"])
+    return table(["case", "catenary, µs", "rate", "best of PyTorch", "its µs",
+                  "speed against it", "others, µs"], lines)
+
+
 SPECIAL = {"ceilings": ceilings_table, "launch": launch_table, "compile": compile_table,
-           "sweep": sweep_table, "peers": peers_table}
+           "sweep": sweep_table, "choices": choices_table, "peers": peers_table,
+           "large_peers": large_peers_table}
 
 
 def render(name, gpus):
@@ -278,7 +369,14 @@ def plot(gpu):
         return None
     left, width, step, top = 330, 420, 20, 56
     most = max(1.2, max(r["ratio"] for r in rows) * 1.05)
-    height = top + step * len(rows) + 24
+    groups = []  # in the order of their first rows; rows of a group stand together
+    for row in rows:
+        if row.get("group") not in groups:
+            groups.append(row.get("group"))
+    lines = []  # a group's name, or one of its rows
+    for group in groups:
+        lines += [group] + [row for row in rows if row.get("group") == group]
+    height = top + step * len(lines) + 24
     scale = width / most
     record = gpu.record or {}
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + width + 70}" height="{height}" '
@@ -287,8 +385,11 @@ def plot(gpu):
            svg_text(12, 20, f"Catenary against its peers, {record.get('device') or gpu.name}",
                     weight="bold"),
            svg_text(12, 38, "speed, peer = 1 (blue: at least as fast, orange: slower)")]
-    for i, row in enumerate(rows):
+    for i, row in enumerate(lines):
         y = top + step * i
+        if not isinstance(row, dict):
+            out.append(svg_text(12, y + 14, row or "", weight="bold"))
+            continue
         ratio = row["ratio"]
         color = "#2b6cb0" if ratio >= 1 else "#dd6b20"
         out.append(svg_text(left - 8, y + 12, row["case"], "end"))

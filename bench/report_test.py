@@ -74,6 +74,17 @@ class ReportTest(unittest.TestCase):
         self.assertIn("| 8.00 | 87.5% | **1.56** | 7.88 |", small)
         self.assertNotIn("overlapped", gemm)
 
+    def test_second_peer_has_columns_where_there_is_one(self):
+        self.save("a.json", record("2026-11-20T00:00:00Z", [
+            row("grouped/a", 10.0, 1.25, group="grouped", second_peer="loop of 12 cuBLASLt best",
+                second_peer_us=12.5),
+            row("gemm/b", 10.0, 1.25)]))
+        text = self.run_report("<!-- bench:grouped -->\n<!-- /bench -->\n"
+                               "<!-- bench:gemm -->\n<!-- /bench -->\n")
+        grouped, gemm = text.split("<!-- /bench -->\n")[:2]
+        self.assertIn("| 12.50 | loop of 12 cuBLASLt best | 12.50 | **1.25** |", grouped)
+        self.assertNotIn("second peer", gemm)
+
     def test_wrong_and_failed_rows_show(self):
         self.save("a.json", record("2026-11-20T00:00:00Z", [
             row("gemm/wrong", None, verified=False),
@@ -133,6 +144,29 @@ class ReportTest(unittest.TestCase):
         self.assertEqual(picture.count("#dd6b20"), 1)
         self.assertEqual(picture.count("#dddddd"), 1)
 
+    def test_choices(self):
+        tiles = ["tile", "split_k", "predicted_us", "us", "chosen", "registers", "note"]
+        columns = ["batch", "m", "n", "k", "gated", "verified", "tiles", "note"]
+
+        def save(name, rows):
+            self.save(name, record("2026-11-20T00:00:00Z", [], ceilings={}, gemm_sweep={
+                "columns": columns, "tile_columns": tiles, "rows": rows}))
+        save("a.json", [
+            [1, 64, 256, 512, False, True, [["a", 1, 10.0, 10.0, True, 90, None],
+                                            ["b", 1, 20.0, 20.0, False, 90, None],
+                                            ["c", 1, 30.0, None, False, 90, "WRONG"]], None],
+            [1, 128, 256, 512, False, True, [["a", 1, 10.0, 20.0, True, 90, None],
+                                             ["b", 2, 20.0, 10.0, False, 90, None],
+                                             ["c", 1, 40.0, 5.0, False, 90, None]], None]])
+        save("b.json", [
+            [4, 512, 256, 512, True, False, [["a", 1, 10.0, None, True, 90, "no"]], "no"]])
+        text = self.run_report("<!-- bench:choices -->\n<!-- /bench -->\n")
+        self.assertIn("| dense, M to 256 | 2 | 0 | 0.500 | 0.250 (128x256x512) | 1 of 2 |", text)
+        self.assertIn("| -1.000 |\n", text)  # the second shape's times fall as predictions rise
+        self.assertIn("| gated | 1 | 1 | – | – | – | – | – |", text)
+        self.assertIn("| all | 3 | 1 |", text)
+        self.assertNotIn("larger M", text)
+
     def test_peers(self):
         times = {"F.linear": 10.0, "torch.compile": 8.0, "catenary": 6.0,
                  "catenary overlapped": 4.0}
@@ -147,6 +181,19 @@ class ReportTest(unittest.TestCase):
                       "| 16x2048x4096 | – | 10.00 | – | 6.00 | 4.00 | 100.0% | **2.50** |\n"
                       "| 1x2048x4096 | bias + SiLU | 10.00 |", text)
 
+    def test_large_peers(self):
+        times = {"F.linear": 12.0, "F.linear, torch.compile": 10.0, "catenary": 8.0}
+        rows = [{"case": "swiglu/1x2x3", "flops": 8e9, "problems": {},
+                 "times": {name: {"us": us, "p10": us, "p90": us} for name, us in times.items()}},
+                {"case": "moe/1x2x3x4", "flops": 8e9, "problems": {"catenary": "failed"},
+                 "times": {}}]
+        self.save("p.json", {"device": "NVIDIA H200", "date": "20261121T000000Z", "copy_tbs": 4.0,
+                             "large_peers": rows})
+        text = self.run_report("<!-- bench:large_peers -->\n<!-- /bench -->\n")
+        self.assertIn("| swiglu/1x2x3 | 8.00 | 1,000 TFLOP/s | F.linear, torch.compile | 10.00 | "
+                      "**1.25** | F.linear 12.00 |\n"
+                      "| moe/1x2x3x4 | – | – | – | – | – | – |", text)
+
     def test_marker_without_data_is_refused(self):
         self.save("a.json", record("2026-11-20T00:00:00Z", [row("gemm/a", 10.0)]))
         with self.assertRaisesRegex(SystemExit, "bench:moe"):
@@ -154,12 +201,15 @@ class ReportTest(unittest.TestCase):
 
     def test_plot_shows_losses_and_is_stable(self):
         self.save("a.json", record("2026-11-20T00:00:00Z", [
-            row("gemm/win<", 10.0, 1.25), row("gemm/loss", 10.0, 0.5), row("pl", 5.0)]))
+            row("gemm/win<", 10.0, 1.25), row("moe/a", 10.0, 0.75, group="moe"),
+            row("gemm/loss", 10.0, 0.5), row("pl", 5.0)]))
         self.run_report("nothing marked\n")
         path = self.results / "h200" / "summary.svg"
         first = path.read_text()
         xml.etree.ElementTree.fromstring(first)
         self.assertIn("gemm/loss", first)
+        self.assertIn(">moe<", first)  # rows under the names of their groups
+        self.assertLess(first.index("gemm/loss"), first.index("moe/a"))
         self.assertIn("#dd6b20", first)
         self.assertIn("1.25", first)
         self.assertNotIn(">pl<", first)

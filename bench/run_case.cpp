@@ -17,6 +17,14 @@ Expected<VerifiedChain> verified_chain(const std::string& text) {
 
 bool poisoned(const ErrorReport& report) { return report.code == ErrorCode::kContextPoisoned; }
 
+std::optional<double> faster_peer(const Row& row) {
+  std::optional<double> us;
+  for (const auto& peer : {row.peer_us, row.second_peer_us}) {
+    if (peer && (!us || peer->median < *us)) us = peer->median;
+  }
+  return us;
+}
+
 // A case in the making: contenders in the order in which they take turns.
 class CaseRun {
  public:
@@ -29,6 +37,7 @@ class CaseRun {
 
   // The others: what cannot be compared is noted and left out. An error is a broken context.
   Error add_peer();
+  Error add_second_peer();
   Error add_unfused();
   Error add_plain();
   Error add_overlap();
@@ -36,7 +45,7 @@ class CaseRun {
   Error time(const Ceilings& ceilings);
 
  private:
-  enum class Kind { kOurs, kPeer, kUnfused, kPlain, kOverlap, kPlainOverlap };
+  enum class Kind { kOurs, kPeer, kSecondPeer, kUnfused, kPlain, kOverlap, kPlainOverlap };
   void add(Kind kind, Contender contender) {
     kinds_.push_back(kind);
     contenders_.push_back(std::move(contender));
@@ -44,7 +53,7 @@ class CaseRun {
   Expected<CompareResult> check(const Contender& contender);
   Expected<Contender> ready_unfused();
   Error ready_plain();
-  Expected<Contender> ready_peer();
+  Expected<Contender> ready_peer(const Peer& spec, std::string& config);
   Expected<std::vector<Timing>> contest();
 
   const Session& session_;
@@ -109,16 +118,16 @@ Error CaseRun::ready_plain() {
   return run_poisoned(session_, setup_.output(), contender("plain", plain_));
 }
 
-Expected<Contender> CaseRun::ready_peer() {
+Expected<Contender> CaseRun::ready_peer(const Peer& spec, std::string& config) {
   PeerOptions options;
   options.algorithms = options_.algorithms;
   options.timing = options_.timing;
   options.timing.rounds = 3;
   options.timing.batch_us = options_.timing.batch_us / 2;
   Expected<ReadyPeer> peer =
-      make_peer(session_, *lt_, setup_.spec.peer, setup_.tensors, setup_.copies, options);
+      make_peer(session_, *lt_, spec, setup_.tensors, setup_.copies, options);
   if (!peer) return peer.takeError();
-  row_.peer_config = peer->config;
+  config = peer->config;
   if (Error error = run_poisoned(session_, setup_.output(), peer->contender)) return error;
   Expected<double> distance = coarse_distance(setup_.samples, setup_.output());
   if (!distance) return distance.takeError();
@@ -138,7 +147,7 @@ Error CaseRun::add_peer() {
     row_.peer_note = "cuBLASLt was not found";
     return Error::success();
   }
-  Expected<Contender> peer = ready_peer();
+  Expected<Contender> peer = ready_peer(setup_.spec.peer, row_.peer_config);
   if (peer) {
     add(Kind::kPeer, std::move(*peer));
     return Error::success();
@@ -146,6 +155,20 @@ Error CaseRun::add_peer() {
   const ErrorReport report = take_report(peer.takeError());
   if (poisoned(report)) return make_error_text(report.code, report.message);
   row_.peer_note = report.message;
+  return Error::success();
+}
+
+Error CaseRun::add_second_peer() {
+  row_.second_peer = setup_.spec.second_peer.name;
+  if (row_.second_peer.empty() || lt_ == nullptr) return Error::success();
+  Expected<Contender> peer = ready_peer(setup_.spec.second_peer, row_.second_peer_config);
+  if (peer) {
+    add(Kind::kSecondPeer, std::move(*peer));
+    return Error::success();
+  }
+  const ErrorReport report = take_report(peer.takeError());
+  if (poisoned(report)) return make_error_text(report.code, report.message);
+  row_.note = fmt::format("{}: {}", row_.second_peer, report.message);
   return Error::success();
 }
 
@@ -228,6 +251,9 @@ Error CaseRun::time(const Ceilings& ceilings) {
       case Kind::kPeer:
         row_.peer_us = us;
         break;
+      case Kind::kSecondPeer:
+        row_.second_peer_us = us;
+        break;
       case Kind::kUnfused:
         row_.unfused_us = us;
         break;
@@ -247,10 +273,9 @@ Error CaseRun::time(const Ceilings& ceilings) {
   if (bound.us > 0) row_.of_ceiling = bound.us / row_.us->median;
   row_.copy_share = copy_share(ceilings, row_.bytes, row_.us);
   row_.overlap_copy_share = copy_share(ceilings, row_.bytes, row_.overlap_us);
-  if (row_.peer_us) row_.ratio = row_.peer_us->median / row_.us->median;
-  if (row_.peer_us && row_.overlap_us) {
-    row_.overlap_ratio = row_.peer_us->median / row_.overlap_us->median;
-  }
+  const std::optional<double> peer_us = faster_peer(row_);
+  if (peer_us) row_.ratio = *peer_us / row_.us->median;
+  if (peer_us && row_.overlap_us) row_.overlap_ratio = *peer_us / row_.overlap_us->median;
   return Error::success();
 }
 
@@ -267,6 +292,7 @@ Error fill_row(const Session& session, const CublasLt* lt, RandomPool& pool,
   if (!right) return right.takeError();
   if (!*right) return Error::success();
   if (Error error = run.add_peer()) return error;
+  if (Error error = run.add_second_peer()) return error;
   if (Error error = run.add_unfused()) return error;
   if (!row.verified) return Error::success();
   if (Error error = run.add_plain()) return error;

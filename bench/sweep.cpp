@@ -5,6 +5,7 @@
 
 #include "bench/cases.h"
 #include "bench/run_case.h"
+#include "bench/shared_arena.h"
 #include "ir/parallel.h"
 #include "ir/text.h"
 
@@ -13,27 +14,9 @@ namespace {
 
 constexpr i64 kRows[] = {1, 2, 3, 4, 8, 16, 17, 32, 48, 64};
 constexpr i64 kSizes[] = {512, 1024, 2048, 4096, 7168, 8192, 14336, 28672};
-constexpr i64 kWidth = 2;  // bytes of a bf16
-
-TensorType matrix(i64 rows, i64 columns) {
-  TensorType type;
-  type.dtype = DType::kBF16;
-  type.shape = {Dim{rows, false}, Dim{columns, false}};
-  type.strides = contiguous_strides(type.shape);
-  return type;
-}
+TensorType matrix(i64 rows, i64 columns) { return bf16_tensor({rows, columns}); }
 
 i64 weight_bytes(const SweepShape& s) { return copy_bytes(matrix(s.n, s.k)); }
-
-// An arena whose copies lie end to end in `whole`.
-TensorArena view(const TensorArena& whole, TensorType type) {
-  TensorArena arena;
-  arena.type = std::move(type);
-  arena.copy_bytes = copy_bytes(arena.type);
-  arena.borrowed = whole.base();
-  arena.borrowed_host = whole.host;
-  return arena;
-}
 
 // One shape, compiled or refused.
 struct Shape {
@@ -75,7 +58,7 @@ class Sweep {
   const Session& session_;
   const CublasLt* lt_;
   const SweepOptions& options_;
-  TensorArena weights_, inputs_;
+  SharedArena weights_, inputs_;
   i64 weights_bytes_ = 0;
   std::vector<Shape> shapes_;
 };
@@ -92,20 +75,10 @@ Error Sweep::fill(RandomPool& pool, llvm::ArrayRef<SweepShape> shapes) {
     inputs = std::max(inputs, copies * copy_bytes(matrix(s.m, s.k)));
     rows = std::max(rows, copy_bytes(matrix(s.m, s.k)));
   }
-  // The host keeps one copy of each: the largest matrix, the largest batch.
-  const auto make = [&](i64 copy, i64 bytes, double scale, i64 phase) -> Expected<TensorArena> {
-    const i64 copies = ceil_div(bytes, copy);
-    Expected<TensorArena> arena = make_arena(matrix(1, copy / kWidth), static_cast<int>(copies));
-    if (!arena) return arena.takeError();
-    if (Error error = fill_random(session_, pool.block(DType::kBF16, scale), phase, *arena)) {
-      return error;
-    }
-    return arena;
-  };
-  Expected<TensorArena> weights = make(largest, weights_bytes_, 1.0 / 64, 0);
+  auto weights = SharedArena::make(session_, pool, largest, weights_bytes_, 1.0 / 64, 0);
   if (!weights) return weights.takeError();
   weights_ = std::move(*weights);
-  Expected<TensorArena> made = make(rows, inputs, 1, 16 * 300007);
+  auto made = SharedArena::make(session_, pool, rows, inputs, 1, 16 * 300007);
   if (!made) return made.takeError();
   inputs_ = std::move(*made);
   return session_.synchronize_context();
@@ -139,8 +112,8 @@ Expected<Bench> Sweep::set_up(const Shape& shape) const {
   const SweepShape& at = shape.at;
   Bench bench;
   bench.copies = sweep_copies(weight_bytes(at), weights_bytes_, options_.max_copies);
-  bench.tensors["w"] = view(weights_, matrix(at.n, at.k));
-  bench.tensors["x"] = view(inputs_, matrix(at.m, at.k));
+  bench.tensors["w"] = weights_.view(matrix(at.n, at.k));
+  bench.tensors["x"] = inputs_.view(matrix(at.m, at.k));
   Expected<TensorArena> output = make_arena(matrix(at.m, at.n), bench.copies);
   if (!output) return output.takeError();
   bench.tensors["y"] = std::move(*output);

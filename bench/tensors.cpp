@@ -17,6 +17,7 @@ namespace {
 // 64 MiB less a bit: 16 bytes times an odd number.
 constexpr i64 kBlockBytes = (i64{64} << 20) - 16 * 4099;
 constexpr i64 kChunkBytes = i64{1} << 20;
+constexpr i64 kPieceBytes = i64{16} << 20;
 static_assert(kBlockBytes / 16 % 2 == 1);
 
 // Terms of the largest contraction that reads `id`; 0: none does.
@@ -59,13 +60,25 @@ llvm::ArrayRef<std::byte> RandomPool::block(DType dtype, double scale) {
 
 void RandomPool::repeat(llvm::ArrayRef<std::byte> block, i64 phase, std::byte* out, i64 bytes) {
   const i64 period = static_cast<i64>(block.size());
-  i64 from = phase % period;
-  for (i64 done = 0; done < bytes;) {
-    const i64 piece = std::min(bytes - done, period - from);
-    std::memcpy(out + done, block.data() + from, static_cast<size_t>(piece));
-    done += piece;
-    from = 0;
-  }
+  const i64 first = phase % period;
+  // By pieces of the result, in parallel: the weights of 64 experts are 7 GB.
+  parallel_for(ceil_div(bytes, kPieceBytes), 0, [&](i64 p) {
+    const i64 end = std::min((p + 1) * kPieceBytes, bytes);
+    for (i64 done = p * kPieceBytes; done < end;) {
+      const i64 from = (first + done) % period;
+      const i64 piece = std::min(end - done, period - from);
+      std::memcpy(out + done, block.data() + from, static_cast<size_t>(piece));
+      done += piece;
+    }
+  });
+}
+
+TensorType bf16_tensor(llvm::ArrayRef<i64> sizes) {
+  TensorType type;
+  type.dtype = DType::kBF16;
+  for (const i64 size : sizes) type.shape.push_back(Dim{size, false});
+  type.strides = contiguous_strides(type.shape);
+  return type;
 }
 
 i64 tensor_bytes(const TensorType& type) { return span_elements(type) * dtype_bytes(type.dtype); }

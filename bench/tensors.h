@@ -53,6 +53,9 @@ struct TensorArena {
 };
 using Tensors = std::map<std::string, TensorArena>;
 
+// A contiguous bf16 tensor.
+TensorType bf16_tensor(llvm::ArrayRef<i64> sizes);
+
 // Bytes that a tensor of `type` (no symbolic dimension) spans, and those of one copy of it.
 i64 tensor_bytes(const TensorType& type);
 i64 copy_bytes(const TensorType& type);

@@ -195,6 +195,7 @@ class Explainer {
     line(out, "computes", fmt::format("{}", fmt::join(names(k), ", ")));
     line(out, "why", k.why);
     line(out, "config", k.config_text);
+    if (!k.tuned.empty()) line(out, "tuned", k.tuned);
     line(out, "launch", launch_text(k, bucket.hi));
     line(out, "starts", edge_text(bucket, index));
     line(out, "predicted", predicted_text(k.predicted));
@@ -311,8 +312,11 @@ class Explainer {
         {"ctas", k.grid.ctas(bucket.hi)}, {"fixed", k.grid.fixed}, {"size", k.grid.size},
         {"scale", k.grid.scale},          {"block", k.grid.block}, {"extra", k.grid.extra}};
     const bool overlap = index < bucket.overlap_edge.size() && bucket.overlap_edge[index];
+    json::Value tuned = nullptr;
+    if (!k.tuned.empty()) tuned = k.tuned;
     return json::Object{{"symbol", k.symbol},
                         {"family", std::string(family_text(k.family))},
+                        {"tuned", std::move(tuned)},
                         {"values", std::move(values)},
                         {"why", k.why},
                         {"config", k.config_text},

@@ -137,6 +137,8 @@ struct KernelPlan {
   Prediction predicted;
   std::vector<RunnerUp> runner_ups;
   std::vector<TileOption> tiles;  // of a contraction: all that were considered, of every family
+  std::string problem;            // of a contraction: its identity for measured choices
+  std::string tuned;              // TunedChoice::note, if one was taken
   std::vector<ValueId> values;    // IR values this kernel computes, ascending
 };
 
@@ -166,12 +168,22 @@ struct Plan {
   double roofline_us = 0;
 };
 
+// A tile that was measured to be the best for one contraction. Planning takes it as it would take a
+// forced one; where it cannot, the cost model decides.
+struct TunedChoice {
+  std::string problem;  // KernelPlan::problem
+  std::string tile;
+  int split_k = 1;
+  std::string note;  // of the measurement, for explain; not empty
+};
+
 struct PlanOptions {
   bool fuse = true;  // false: one kernel per op, for comparison
   int split_k = 0;   // 0: the cost model decides; else forced
   // A tile's name ("128x128x32w2x2s3", "skinny16x1s3r1g2p2"); empty: the cost model decides.
   std::string force_tile;
   std::vector<std::string> rejected;  // KernelPlan::config_text of candidates not to choose again
+  std::vector<TunedChoice> tuned;     // nothing where a tile or a split is forced
 };
 
 // kUnsupported or kResourceLimit with the tightest limit when nothing fits.

@@ -33,6 +33,12 @@ Expected<const KernelCompiler*> find_compiler(Backend backend) {
   return Nvrtc::get();
 }
 
+TuningOptions tuning_options(const EngineOptions& options) {
+  TuningOptions tuning = options.tuning;
+  if (!tuning.warn) tuning.warn = options.cache.warn;
+  return tuning;
+}
+
 struct Job {
   size_t bucket;
   size_t kernel;
@@ -42,12 +48,16 @@ struct Job {
 }  // namespace
 
 struct Engine::State {
-  explicit State(EngineOptions o) : options(std::move(o)), cache(options.cache) {
+  explicit State(EngineOptions o)
+      : options(std::move(o)),
+        cache(options.cache),
+        tuning(tuning_options(options), cache.directory()) {
     options.compile.want_ptx = false;  // the cache keeps machine code only
   }
 
   EngineOptions options;
   CubinCache cache;
+  TuningStore tuning;
 
   // Kernels by device and key, so that chains that share one load it once.
   struct LoadedKey {
@@ -72,6 +82,7 @@ struct Engine::State {
 Engine::Engine(EngineOptions options) : state_(std::make_unique<State>(std::move(options))) {}
 Engine::~Engine() = default;
 CubinCache& Engine::cache() { return state_->cache; }
+TuningStore& Engine::tuning() { return state_->tuning; }
 
 Error Engine::State::compile_kernel(const KernelCompiler& compiler, const Target& target,
                                     CompiledKernel& kernel) {
@@ -140,6 +151,9 @@ Expected<std::shared_ptr<const CompiledChain>> Engine::compile(Chain chain, cons
                       (*compiler)->compiler_id(), target.arch, target.name);
   }
   PlanOptions options = state_->options.plan;
+  for (TunedChoice& choice : state_->tuning.choices(*verified, target, options)) {
+    options.tuned.push_back(std::move(choice));
+  }
   std::vector<std::string>& rejected = options.rejected;
   ErrorReport last;
   for (int attempt = 0; attempt <= kMaxReplans; ++attempt) {

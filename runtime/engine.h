@@ -11,6 +11,7 @@
 #include "compiler/plan.h"
 #include "runtime/cache.h"
 #include "runtime/driver.h"
+#include "runtime/tuning.h"
 
 namespace catenary {
 
@@ -66,6 +67,7 @@ enum class Backend : u8 { kNvrtc, kHost };
 struct EngineOptions {
   Backend backend = Backend::kNvrtc;
   CacheOptions cache;
+  TuningOptions tuning;  // its warnings go where the cache's go, if they go nowhere else
   CompileOptions compile;
   PlanOptions plan;
 };
@@ -75,7 +77,8 @@ class Engine {
   explicit Engine(EngineOptions options = {});
   ~Engine();
 
-  // Verify, plan, emit, compile (all kernels in parallel; cache first). A candidate that ptxas
+  // Verify, plan (by the records of `catenary tune` for this target, where there are some), emit,
+  // compile (all kernels in parallel; cache first). A candidate that ptxas
   // spills or warns about (C75xx) is dropped and the next best is planned. Needs no GPU. Errors
   // are those of the steps; kNvrtcMissing, kHostCompilerMissing: the backend's compiler is.
   Expected<std::shared_ptr<const CompiledChain>> compile(Chain chain, const Target& target);
@@ -92,6 +95,7 @@ class Engine {
                                                       cuda::Stream stream = nullptr);
 
   CubinCache& cache();
+  TuningStore& tuning();
 
  private:
   struct State;

@@ -7,36 +7,21 @@
 #include <CLI/CLI.hpp>
 #include <cmath>
 #include <set>
-#include <tuple>
 
 #include "bench/bench_command.h"
 #include "bench/bench_options.h"
 #include "bench/run_case.h"
-#include "bench/sweep.h"
-#include "compiler/host_compiler.h"
-#include "ir/text.h"
-#include "runtime/simulated_driver.h"
+#include "tests/support/bench_session.h"
 #include "tests/support/temp_dir.h"
 
 using namespace catenary;
 using namespace catenary::bench;
+using test::planned;
+using test::shortest;
+using test::simulated_session;
+using test::verified;
 
 namespace {
-
-VerifiedChain verified(const std::string& text) {
-  INFO(text);
-  Expected<Chain> chain = parse(text);
-  REQUIRE_MESSAGE(chain, take_report(chain.takeError()).message);
-  Expected<VerifiedChain> result = verify(std::move(*chain));
-  REQUIRE_MESSAGE(result, take_report(result.takeError()).message);
-  return std::move(*result);
-}
-
-Plan planned(const VerifiedChain& chain, const PlanOptions& options = {}) {
-  Expected<Plan> plan = make_plan(chain, *find_target("h200"), options);
-  REQUIRE_MESSAGE(plan, take_report(plan.takeError()).message);
-  return std::move(*plan);
-}
 
 // Types of the parameters and the output by name, as the tensors of a case are bound.
 std::map<std::string, TensorType> tensor_types(const VerifiedChain& chain) {
@@ -44,28 +29,6 @@ std::map<std::string, TensorType> tensor_types(const VerifiedChain& chain) {
   for (ValueId id : chain.parameters()) types[chain.value(id).name] = chain.info(id).type;
   types[chain.value(chain.chain().outputs[0].value).name] = chain.output_type(0);
   return types;
-}
-
-// A session on the simulator; null, told, without a host compiler.
-std::unique_ptr<Session> simulated_session() {
-  if (auto compiler = HostCompiler::get(); !compiler) {
-    MESSAGE("skipped: " << take_report(compiler.takeError()).message);
-    return nullptr;
-  }
-  REQUIRE_FALSE(static_cast<bool>(cuda::use_simulator()));
-  auto session = Session::open(0);
-  REQUIRE_MESSAGE(session, take_report(session.takeError()).message);
-  REQUIRE((*session)->driver().simulated());
-  return std::move(*session);
-}
-
-// As little as the protocol does.
-TimingOptions shortest() {
-  TimingOptions timing;
-  timing.rounds = 1;
-  timing.batch_us = 0;
-  timing.graph_launches = 2;
-  return timing;
 }
 
 // One past the last element that a matrix of rows x columns, batched, touches.
@@ -81,10 +44,10 @@ void check_product(const PeerProduct& product, const std::map<std::string, Tenso
   for (const std::string& name : {product.a, product.b, product.d}) {
     CHECK(types.at(name).dtype == p.dtype);
   }
-  CHECK(reach(product.a_offset, p.batch, p.batch_a, p.m, p.row_a, p.k) <=
-        num_elements(types.at(product.a)));
-  CHECK(reach(product.b_offset, p.batch, p.batch_b, p.n, p.row_b, p.k) <=
-        num_elements(types.at(product.b)));
+  CHECK(reach(product.a_offset, p.batch, p.batch_a, p.a_m_major ? p.k : p.m, p.row_a,
+              p.a_m_major ? p.m : p.k) <= num_elements(types.at(product.a)));
+  CHECK(reach(product.b_offset, p.batch, p.batch_b, p.b_n_major ? p.k : p.n, p.row_b,
+              p.b_n_major ? p.n : p.k) <= num_elements(types.at(product.b)));
   CHECK(reach(product.d_offset, p.batch, p.batch_d, p.m, p.row_d, p.n) <=
         num_elements(types.at(product.d)));
   CHECK((p.epilogue == LtEpilogue::kNone) == product.bias.empty());
@@ -126,55 +89,71 @@ TEST_CASE("a case's ragged ends fill its i32 parameter and end at its rows") {
     if (spec.ends.empty()) continue;
     ++ragged;
     CHECK(types.at("ends").shape[0].size == static_cast<i64>(spec.ends.size()));
-    CHECK(spec.ends.back() == types.at("x").shape[0].size);
+    CHECK(spec.ends.back() == types.at(types.count("x") ? "x" : "dy").shape[0].size);
     CHECK(std::is_sorted(spec.ends.begin(), spec.ends.end()));
   }
-  CHECK(ragged == 2);
+  CHECK(ragged == 20);
 }
 
-TEST_CASE("peers compute as many flops, from the case's tensors, inside their bounds") {
-  for (const Case& spec : all_cases()) {
-    INFO(spec.name);
-    auto types = tensor_types(verified(spec.chain));
-    const std::string output = [&] {
-      const VerifiedChain chain = verified(spec.chain);
-      return chain.value(chain.chain().outputs[0].value).name;
-    }();
-    for (const PeerScratch& scratch : spec.peer.scratch) {
-      CHECK(types.emplace(scratch.name, scratch.type).second);
-    }
-    double flops = 0;
-    std::set<std::string> written;  // scratch tensors so far
-    const auto reads = [&](const std::string& name) {
-      const bool scratch = std::any_of(spec.peer.scratch.begin(), spec.peer.scratch.end(),
-                                       [&](const PeerScratch& s) { return s.name == name; });
-      CHECK_MESSAGE(!(scratch && written.count(name) == 0), name);
-    };
-    for (const PeerStep& step : spec.peer.steps) {
-      if (const auto* product = std::get_if<PeerProduct>(&step)) {
-        check_product(*product, types);
-        const LtProblem& p = product->problem;
-        flops += 2.0 * p.batch * p.m * p.n * p.k;
-        reads(product->a);
-        reads(product->b);
-        written.insert(product->d);
-        continue;
-      }
-      const VerifiedChain chain = verified(std::get<PeerPointwise>(step).chain);
-      const Plan plan = planned(chain);
-      CHECK(plan.buckets[0].kernels.size() == 1);
-      CHECK(plan_family(plan) == "pointwise");
-      for (const auto& [name, type] : tensor_types(chain)) {
-        REQUIRE(types.count(name));
-        CHECK(types.at(name).shape == type.shape);
-        CHECK(types.at(name).dtype == type.dtype);
-      }
-      for (ValueId id : chain.parameters()) reads(chain.value(id).name);
-      written.insert(chain.value(chain.chain().outputs[0].value).name);
-    }
-    if (!spec.peer.name.empty()) CHECK(flops == doctest::Approx(spec.flops));
-    CHECK((spec.peer.name.empty() || written.count(output) == 1));
+namespace {
+
+// The steps of one peer of `spec`, each over tensors that are there, in order.
+void check_peer(const Case& spec, const Peer& peer) {
+  INFO(spec.name << ": " << peer.name);
+  const VerifiedChain whole = verified(spec.chain);
+  auto types = tensor_types(whole);
+  const std::string output = whole.value(whole.chain().outputs[0].value).name;
+  for (const PeerScratch& scratch : peer.scratch) {
+    CHECK(types.emplace(scratch.name, scratch.type).second);
   }
+  double flops = 0;
+  std::set<std::string> written;  // scratch tensors so far
+  const auto reads = [&](const std::string& name) {
+    const bool scratch = std::any_of(peer.scratch.begin(), peer.scratch.end(),
+                                     [&](const PeerScratch& s) { return s.name == name; });
+    CHECK_MESSAGE(!(scratch && written.count(name) == 0), name);
+  };
+  for (const PeerStep& step : peer.steps) {
+    if (const auto* product = std::get_if<PeerProduct>(&step)) {
+      check_product(*product, types);
+      const LtProblem& p = product->problem;
+      flops += 2.0 * p.batch * p.m * p.n * p.k;
+      reads(product->a);
+      reads(product->b);
+      written.insert(product->d);
+      continue;
+    }
+    if (const auto* zeros = std::get_if<PeerZeros>(&step)) {
+      CHECK(zeros->offset + zeros->elements <= num_elements(types.at(zeros->d)));
+      continue;
+    }
+    const VerifiedChain chain = verified(std::get<PeerPointwise>(step).chain);
+    const Plan plan = planned(chain);
+    CHECK(plan.buckets[0].kernels.size() == 1);
+    CHECK(plan_family(plan) == "pointwise");
+    for (const auto& [name, type] : tensor_types(chain)) {
+      REQUIRE(types.count(name));
+      CHECK(types.at(name).shape == type.shape);
+      CHECK(types.at(name).dtype == type.dtype);
+    }
+    for (ValueId id : chain.parameters()) reads(chain.value(id).name);
+    written.insert(chain.value(chain.chain().outputs[0].value).name);
+  }
+  CHECK(flops == doctest::Approx(spec.flops));
+  CHECK(written.count(output) == 1);
+}
+
+}  // namespace
+
+TEST_CASE("peers compute as many flops, from the case's tensors, inside their bounds") {
+  int seconds = 0;
+  for (const Case& spec : all_cases()) {
+    if (!spec.peer.name.empty()) check_peer(spec, spec.peer);
+    if (spec.second_peer.name.empty()) continue;
+    check_peer(spec, spec.second_peer);
+    ++seconds;
+  }
+  CHECK(seconds == 8);
 }
 
 TEST_CASE("a case's plain chain runs over a part of its tensors and writes its output") {
@@ -345,72 +324,6 @@ TEST_CASE("a wrong row is told apart from a failed one and is not timed") {
   CHECK(table_line(row).find("WRONG: 3 mismatches") != std::string::npos);
   row.error = "no tile fits";
   CHECK(table_line(row).find("failed: no tile fits") != std::string::npos);
-}
-
-TEST_CASE("a sweep's shards share out its shapes, all M of a matrix together") {
-  const std::vector<SweepShape> all = sweep_shapes(1, 1);
-  CHECK(all.size() == 640);
-  const auto key = [](const SweepShape& s) { return std::tuple(s.k, s.n, s.m); };
-  std::set<std::tuple<i64, i64, i64>> seen;
-  for (const SweepShape& s : all) CHECK(seen.insert(key(s)).second);
-  for (int shard = 1; shard <= 3; ++shard) {
-    const std::vector<SweepShape> part = sweep_shapes(shard, 3);
-    CHECK(part.size() % 10 == 0);
-    for (size_t i = 0; i < part.size(); ++i) {
-      CHECK(seen.erase(key(part[i])) == 1);
-      if (i % 10 > 0) CHECK(part[i].n == part[i - 1].n);
-      if (i % 10 > 0) CHECK(part[i].k == part[i - 1].k);
-    }
-  }
-  CHECK(seen.empty());
-}
-
-TEST_CASE("every shape of a sweep rotates through more than twice the L2, in bounded memory") {
-  const std::vector<SweepShape> shapes = sweep_shapes(1, 1);
-  const i64 l2 = (*find_target("h200")).l2_bytes;
-  const int most = quick_sweep().max_copies;
-  const i64 arena = sweep_arena_bytes(shapes, l2, most);
-  CHECK(arena <= i64{4} << 30);
-  for (const SweepShape& s : shapes) {
-    const i64 bytes = 2 * s.n * s.k;
-    const int copies = sweep_copies(bytes, arena, most);
-    CHECK(copies >= 2);
-    CHECK(copies * bytes <= arena);
-    CHECK(copies * bytes > 2 * l2);
-  }
-}
-
-TEST_CASE("a sweep verifies each shape, plain and overlapped") {
-  const std::unique_ptr<Session> session = simulated_session();
-  if (!session) return;
-  const test::TempDir folder;
-  const test::ScopedEnv cache("CATENARY_CACHE_DIR", (folder / "cache").c_str());
-  RandomPool pool(3);
-  SweepOptions options;
-  options.timing = shortest();
-  options.max_copies = 3;
-  const std::vector<SweepShape> shapes = {{1, 64, 128}, {3, 64, 128}, {17, 72, 256}};
-  Record record;
-  Error error = run_sweep(*session, nullptr, pool, shapes, options, [&](SweepRow row) {
-    CAPTURE(row.note);
-    CHECK(row.verified);
-    CHECK(row.note.empty());
-    CHECK(row.us.has_value());
-    CHECK(row.overlap_us.has_value());
-    CHECK_FALSE(row.peer_us.has_value());
-    CHECK_FALSE(row.config.empty());
-    record.sweep.push_back(std::move(row));
-    return Error::success();
-  });
-  CHECK_MESSAGE(!error, take_report(std::move(error)).message);
-  REQUIRE(record.sweep.size() == 3);
-  const llvm::json::Value json = to_json(record);
-  const llvm::json::Object& sweep = *json.getAsObject()->getObject("sweep");
-  const size_t columns = sweep.getArray("columns")->size();
-  for (const llvm::json::Value& row : *sweep.getArray("rows")) {
-    CHECK(row.getAsArray()->size() == columns);
-  }
-  CHECK(sweep.getArray("configs")->size() >= 1);
 }
 
 TEST_CASE("a chain of several kernels is verified with programmatic launches too") {

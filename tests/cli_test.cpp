@@ -2,9 +2,12 @@
 // The command from outside: exit codes, what stands on stdout, and one sentence per mistake.
 #include <cstring>
 
+#include "compiler/templates.h"
 #include "ir/npy.h"
 #include "ir/reference.h"
+#include "ir/text.h"
 #include "llvm/Support/JSON.h"
+#include "runtime/tuning.h"
 #include "tests/support/command.h"
 
 using namespace catenary;
@@ -75,7 +78,7 @@ TEST_CASE("help and version") {
   CHECK(has(version.out, "catenary 0."));
   const CommandResult help = command("--help");
   CHECK(help.exit_code == 0);
-  for (const char* name : {"explain", "compile", "run", "check", "cache", "doctor"}) {
+  for (const char* name : {"explain", "compile", "run", "check", "tune", "cache", "doctor"}) {
     INFO(name);
     CHECK(has(help.out, name));
     CHECK(command(fmt::format("{} --help", name)).exit_code == 0);
@@ -418,4 +421,43 @@ TEST_CASE("what stands in the way of the simulator is named") {
   CHECK(has(doctor.out, "simulator missing"));
   CHECK(has(doctor.out, "/nonexistent/cxx"));
   CHECK(command("doctor --has-device", "CATENARY_DEVICE=sim").exit_code == 3);
+}
+
+TEST_CASE("tune needs a GPU, and shows and removes its records without one") {
+  Command command;
+  expect_error(command("tune " + chain("linear")), 3, {"[driver_missing]"});
+  expect_error(command("tune " + chain("linear"), "CATENARY_DEVICE=sim"), 2, {"keeps no time"});
+  expect_error(command("tune"), 2, {"--list"});
+  expect_error(command("tune --list --clear"), 2, {"--clear"});
+  expect_error(command("tune --list", "CATENARY_TUNING=off"), 3, {"switched off"});
+  CHECK(has(command("tune --list").out, "0 records"));
+
+  const std::string text = file_text(kChains + "linear.chain");
+  Expected<VerifiedChain> linear = verify(cantFail(parse(text)));
+  REQUIRE(linear);
+  const Target target = *find_target("h200");
+  Expected<Plan> plan = make_plan(*linear, target);
+  REQUIRE(plan);
+  const KernelPlan& kernel = plan->buckets[0].kernels[0];
+  TuningRecord record;
+  record.problem = kernel.problem;
+  record.target = target.name;
+  record.arch = target.arch;
+  record.sm_count = target.sm_count;
+  record.templates = templates_digest();
+  record.device = "NVIDIA H200";
+  record.date = "2026-11-22T00:00:00Z";
+  record.tile = record.model_tile =
+      llvm::find_if(kernel.tiles, [](const TileOption& tile) { return tile.chosen; })->name;
+  TuningOptions where;
+  where.directory = command.path("cache/tuning");
+  TuningStore store(where, "");
+  REQUIRE_FALSE(static_cast<bool>(store.write(record)));
+  const std::string explain = "explain " + chain("linear") + " --target h200";
+  CHECK(has(command(explain + " --tuned").out, "tuned       measured (NVIDIA H200, 2026-11-22)"));
+  CHECK_FALSE(has(command(explain).out, "tuned"));
+  CHECK_FALSE(has(command(explain + " --tuned", "CATENARY_TUNING=off").out, "tuned"));
+  CHECK(has(command("tune --list").out, "1 records"));
+  CHECK(has(command("tune --clear").out, "removed 1 records"));
+  CHECK(has(command("tune --list").out, "0 records"));
 }

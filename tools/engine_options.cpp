@@ -25,4 +25,12 @@ EngineOptions engine_options(bool use_cache) {
   return options;
 }
 
+TuningStore tuning_store() {
+  CacheOptions cache_options = tools::cache_options(true);
+  TuningOptions options;
+  options.warn = cache_options.warn;
+  const CubinCache cache(std::move(cache_options));
+  return TuningStore(std::move(options), cache.directory());
+}
+
 }  // namespace catenary::tools

@@ -12,4 +12,7 @@ EngineOptions engine_options(bool use_cache);
 // The same for the cache alone.
 CacheOptions cache_options(bool use_cache);
 
+// The tuning records that such an engine reads.
+TuningStore tuning_store();
+
 }  // namespace catenary::tools

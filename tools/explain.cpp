@@ -7,6 +7,7 @@
 #include "llvm/Support/FormatVariadic.h"
 #include "tools/chain_file.h"
 #include "tools/command.h"
+#include "tools/engine_options.h"
 #include "tools/targets.h"
 
 namespace catenary::tools {
@@ -17,6 +18,7 @@ struct ExplainOptions {
   std::string target;
   bool json = false;
   bool unfused = false;
+  bool tuned = false;
 };
 
 Error explain(const ExplainOptions& options, const VerifiedChain& chain) {
@@ -24,6 +26,10 @@ Error explain(const ExplainOptions& options, const VerifiedChain& chain) {
   if (!target) return target.takeError();
   PlanOptions plan_options;
   plan_options.fuse = !options.unfused;
+  if (options.tuned) {
+    const TuningStore store = tuning_store();
+    plan_options.tuned = store.choices(chain, *target, plan_options);
+  }
   Expected<Plan> plan = make_plan(chain, *target, plan_options);
   if (!plan) return plan.takeError();
   const std::string text = options.json ? llvm::formatv("{0:2}\n", explain_json(chain, *plan)).str()
@@ -42,6 +48,8 @@ void add_explain(CLI::App& app, int& exit_code) {
   command->add_option("--target", options->target,
                       "GPU name or arch (h200, sm_90a); default: this machine's GPU, else h200");
   command->add_flag("--json", options->json, "Print JSON");
+  command->add_flag("--tuned", options->tuned,
+                    "Plan by what `catenary tune` measured for the target, as compiling does");
   command->add_flag("--unfused", options->unfused, "Plan every op as a kernel of its own");
   command->callback([options, &exit_code] {
     exit_code = with_chain(options->file,

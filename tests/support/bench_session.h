@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// What tests of the benchmark share: verified chains, plans for h200, a session on the simulator.
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include "bench/session.h"
+#include "bench/timing.h"
+#include "compiler/host_compiler.h"
+#include "compiler/plan.h"
+#include "ir/text.h"
+#include "runtime/simulated_driver.h"
+
+namespace catenary::test {
+
+inline VerifiedChain verified(const std::string& text) {
+  INFO(text);
+  Expected<Chain> chain = parse(text);
+  REQUIRE_MESSAGE(chain, take_report(chain.takeError()).message);
+  Expected<VerifiedChain> result = verify(std::move(*chain));
+  REQUIRE_MESSAGE(result, take_report(result.takeError()).message);
+  return std::move(*result);
+}
+
+inline Plan planned(const VerifiedChain& chain, const PlanOptions& options = {}) {
+  Expected<Plan> plan = make_plan(chain, *find_target("h200"), options);
+  REQUIRE_MESSAGE(plan, take_report(plan.takeError()).message);
+  return std::move(*plan);
+}
+
+// A session on the simulator; null, told, without a host compiler.
+inline std::unique_ptr<bench::Session> simulated_session() {
+  if (auto compiler = HostCompiler::get(); !compiler) {
+    MESSAGE("skipped: " << take_report(compiler.takeError()).message);
+    return nullptr;
+  }
+  REQUIRE_FALSE(static_cast<bool>(cuda::use_simulator()));
+  auto session = bench::Session::open(0);
+  REQUIRE_MESSAGE(session, take_report(session.takeError()).message);
+  REQUIRE((*session)->driver().simulated());
+  return std::move(*session);
+}
+
+// As little as the protocol does.
+inline bench::TimingOptions shortest() {
+  bench::TimingOptions timing;
+  timing.rounds = 1;
+  timing.batch_us = 0;
+  timing.graph_launches = 2;
+  return timing;
+}
+
+}  // namespace catenary::test

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+// `catenary tune`: measures the best few candidates of a chain's contractions on the device at hand
+// and keeps the winners, which every later compile for that device takes. Also shows and removes
+// what is kept.
+#include "bench/tune.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+
+#include "compiler/nvrtc.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "tools/chain_file.h"
+#include "tools/command.h"
+#include "tools/engine_options.h"
+#include "tools/files.h"
+
+namespace catenary::tools {
+namespace {
+
+struct TuneCommand {
+  std::string file;
+  std::string output;
+  int device = 0;
+  bench::TuneOptions options = bench::default_tuning();
+  bool list = false;
+  bool clear = false;
+};
+
+void print_record(const TuningRecord& record) {
+  fmt::print("{:<26} {:>5} {:>12} {:>10} {:>10} {:>10}\n", "tile", "split", "predicted us", "us",
+             "p10", "p90");
+  std::vector<TunedCandidate> rows = record.candidates;
+  std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
+    if (a.median_us.has_value() != b.median_us.has_value()) return a.median_us.has_value();
+    return a.median_us && *a.median_us < *b.median_us;
+  });
+  for (const TunedCandidate& row : rows) {
+    const auto is = [&](const std::string& tile, int split) {
+      return row.tile == tile && row.split_k == split;
+    };
+    std::string note = row.note;
+    if (is(record.model_tile, record.model_split_k)) note += "  cost model";
+    if (is(record.tile, record.split_k)) note += "  <- taken";
+    if (!row.median_us) {
+      fmt::print("{:<26} {:>5} {:>12.2f} {:>32}  {}\n", row.tile, row.split_k, row.predicted_us,
+                 "not timed", note);
+      continue;
+    }
+    fmt::print("{:<26} {:>5} {:>12.2f} {:>10.2f} {:>10.2f} {:>10.2f}{}\n", row.tile, row.split_k,
+               row.predicted_us, *row.median_us, row.p10_us, row.p90_us, note);
+  }
+}
+
+Error write_output(const std::string& path, llvm::ArrayRef<TuningRecord> records) {
+  llvm::json::Array array;
+  for (const TuningRecord& record : records) array.push_back(tuning_json(record));
+  const llvm::json::Value value = std::move(array);
+  return write_file(path, llvm::formatv("{0:2}\n", value).str());
+}
+
+// Keeps the records, or says why not.
+Error keep(llvm::ArrayRef<TuningRecord> records) {
+  TuningStore store = tuning_store();
+  if (!store.writable()) {
+    fmt::print("not kept: the folder of tuning records is off or read-only (CATENARY_TUNING)\n");
+    return Error::success();
+  }
+  for (const TuningRecord& record : records) {
+    if (Error error = store.write(record)) return error;
+  }
+  fmt::print("kept {} record{} in {}\n", records.size(), records.size() == 1 ? "" : "s",
+             store.directory());
+  return Error::success();
+}
+
+Error tune(const TuneCommand& command, const VerifiedChain& chain) {
+  auto session = bench::Session::open(command.device);
+  if (!session) return session.takeError();
+  const cuda::DeviceInfo& info = (*session)->info();
+  if ((*session)->driver().simulated()) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "{} keeps no time: unset CATENARY_DEVICE and run on a GPU", info.name);
+  }
+  Expected<const Nvrtc*> nvrtc = Nvrtc::get();
+  if (!nvrtc) return nvrtc.takeError();
+  bench::RandomPool pool(command.options.seed);
+  std::vector<std::string> contests;
+  auto records =
+      bench::tune_chain(**session, pool, chain, command.options, [&](const std::string& line) {
+        fmt::print(stderr, "timing {}\n", line);
+        contests.push_back(line);
+      });
+  if (!records) return records.takeError();
+  for (size_t i = 0; i < records->size(); ++i) {
+    TuningRecord& record = (*records)[i];
+    record.device = info.name;
+    record.driver = bench::display_driver_version();
+    record.compiler = (*nvrtc)->compiler_id();
+    record.date = bench::utc_date();
+    fmt::print("{}\n", contests[i]);
+    print_record(record);
+  }
+  if (!command.output.empty()) {
+    if (Error error = write_output(command.output, *records)) return error;
+  }
+  return keep(*records);
+}
+
+Error list_records() {
+  const TuningStore store = tuning_store();
+  auto entries = store.list();
+  if (!entries) return entries.takeError();
+  for (const TuningEntry& entry : *entries) {
+    const TuningRecord& r = entry.record;
+    const std::string id = entry.name.substr(0, 2) + entry.name.substr(3, 14);
+    if (r.tile.empty()) {
+      fmt::print("{}  DAMAGED: {}\n", id, entry.problem);
+      continue;
+    }
+    fmt::print("{}  {:<6} {:<20} {:<26} {}{}\n", id, r.target, r.chain, r.tile, tuning_summary(r),
+               entry.problem.empty() ? "" : "  NOT USED: " + entry.problem);
+  }
+  fmt::print("{} records in {}\n", entries->size(), store.directory());
+  return Error::success();
+}
+
+Error clear_records() {
+  TuningStore store = tuning_store();
+  Expected<int> removed = store.clear();
+  if (!removed) return removed.takeError();
+  fmt::print("removed {} records from {}\n", *removed, store.directory());
+  return Error::success();
+}
+
+int run_tune(const TuneCommand& command) {
+  if (command.list) return report(list_records());
+  if (command.clear) return report(clear_records());
+  if (command.file.empty()) {
+    return report(make_error(ErrorCode::kInvalidArgument,
+                             "no chain is named: give a chain file, --list or --clear"));
+  }
+  return with_chain(command.file, [&](const VerifiedChain& chain) { return tune(command, chain); });
+}
+
+}  // namespace
+
+void add_tune(CLI::App& app, int& exit_code) {
+  auto options = std::make_shared<TuneCommand>();
+  CLI::App* command = app.add_subcommand(
+      "tune", "Measure the best candidates of a chain's contractions and keep the winners");
+  auto* file = command->add_option("file", options->file, "Chain file, - for standard input");
+  command->add_option("--device", options->device, "Device number")->capture_default_str();
+  command->add_option("--top", options->options.top, "Rivals of the cost model's choice")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
+  command->add_option("--rounds", options->options.timing.rounds, "Rounds of each contest")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  command->add_option("--output", options->output, "Write the records to this JSON file as well");
+  auto* list = command->add_flag("--list", options->list, "List the records that are kept");
+  auto* clear = command->add_flag("--clear", options->clear, "Remove all of them");
+  list->excludes(file, clear);
+  clear->excludes(file);
+  command->callback([options, &exit_code] { exit_code = run_tune(*options); });
+}
+
+}  // namespace catenary::tools
