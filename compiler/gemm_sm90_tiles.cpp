@@ -95,7 +95,8 @@ void predict(const GemmProblem& problem, const Target& target, GemmSm90Candidate
   const i64 tiles = output_tiles(problem, c);
   const double rounds = std::ceil(static_cast<double>(tiles) / sms);
   const double steps = static_cast<double>(ceil_div(ceil_div(problem.k, c.block_k()), c.split_k));
-  const double rate = target.tensor_tflops * 1e6 / target.sm_count * wgmma_efficiency(c.block_n);
+  const double rate =
+      math_tflops(target, c.math) * 1e6 / target.sm_count * wgmma_efficiency(c.block_n);
   const double products = 2.0 * c.block_m * c.block_n * c.block_k() * c.sums() / rate;
   const double drawn = c.tile_a_bytes() + 1.0 * c.sums() * c.tile_b_bytes() / c.cluster;
   const double traffic = drawn / (kL2BytesPerClockPerSm * clock);

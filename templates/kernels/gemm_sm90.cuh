@@ -219,9 +219,10 @@ CATENARY_DEVICE void multiply_stage(typename GemmSm90Types<kConfig>::Accumulator
   const u64 a = tile_descriptor<kKMajorA, T::kBlockK>(stage, row);
   // 64 rows further: 64 lines, or a block of kBlockK lines, which are as many.
   constexpr u32 kNextFragment = 64 * 128;
-  static_assert(T::kBlockK == 64, "a block of 64 rows has 64 lines either way");
+  static_assert(kKMajorA || T::kBlockK == 64, "a block of 64 rows has 64 lines either way");
+  constexpr u32 kProducts = kConfig.kRowBytes / 32;
 #pragma unroll
-  for (u32 i = 0; i < T::kBlockK / 16; ++i) {
+  for (u32 i = 0; i < kProducts; ++i) {
 #pragma unroll
     for (u32 f = 0; f < T::kFragM; ++f) {
 #pragma unroll

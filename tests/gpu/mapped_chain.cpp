@@ -26,7 +26,7 @@ class MappedChain {
     const auto missing = [&](char l) { return (x + w).find(l) == std::string::npos; };
     d.erase(std::remove_if(d.begin(), d.end(), missing), d.end());
     const bool gated = random_.chance(25);
-    const std::string dtype = random_.chance(70) ? "bf16" : "f16";
+    const std::string dtype = random_.chance(25) ? "f32" : random_.chance(70) ? "bf16" : "f16";
     std::string parameters =
         fmt::format("input x: {}, weight w: {}", operand(x, dtype), operand(w, dtype));
     std::string body = fmt::format("  g = contract \"{},{}->{}\"(x, w)\n", x, w, d);
@@ -104,7 +104,8 @@ class MappedChain {
   }
 
   std::string operand(const std::string& labels, const std::string& dtype) {
-    return fmt::format("{}[{}] strides[{}]", dtype, shape(labels), strides(labels, 8));
+    const i64 unit = dtype == "f32" ? 4 : 8;  // 16 bytes
+    return fmt::format("{}[{}] strides[{}]", dtype, shape(labels), strides(labels, unit));
   }
 
   // A tensor like the result: a parameter with its shape, or an output without.

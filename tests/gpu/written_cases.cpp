@@ -162,6 +162,7 @@ const std::vector<WrittenCase>& written_cases() {
     std::vector<WrittenCase> all = ragged_cases();
     for (WrittenCase& more : size_cases()) all.push_back(std::move(more));
     for (WrittenCase& more : skinny_cases()) all.push_back(std::move(more));
+    for (WrittenCase& more : tf32_cases()) all.push_back(std::move(more));
     return all;
   }();
   return cases;
