@@ -211,7 +211,8 @@ std::vector<GemmSm90Tile> fitted_tiles(const GemmSm90Config& base, const GemmPro
 }
 
 double products_us(const Target& target, const GemmSm90Config& c) {
-  const double rate = target.tensor_tflops * 1e6 / target.sm_count * wgmma_efficiency(c.block_n);
+  const double rate =
+      math_tflops(target, c.math) * 1e6 / target.sm_count * wgmma_efficiency(c.block_n);
   return 2.0 * c.block_m * c.block_n * c.block_k() * c.sums() / rate;
 }
 

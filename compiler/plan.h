@@ -65,6 +65,7 @@ struct MapBinding {
   DType dtype = DType::kBF16;
   llvm::SmallVector<Dimension, 5> dims;
   Swizzle swizzle = Swizzle::kNone;
+  bool as_tf32 = false;  // f32 elements; copies to shared memory round them to tf32, ties to even
 };
 
 // Why the hardware cannot take the map, or its slot may not be aligned enough; empty: it can.

@@ -36,6 +36,7 @@ class Mapper {
     mapped.map.slot = o.slot;
     mapped.map.dtype = place.dtype;
     mapped.map.swizzle = Swizzle::k128;
+    mapped.map.as_tf32 = c_.math == MathMode::kTF32;
     const i64 bytes = dtype_bytes(place.dtype);
     const Extent& inner = o.k_major ? c_.k : row;
     const Extent& outer = o.k_major ? row : c_.k;
@@ -84,10 +85,17 @@ bool starts_copies(const GemmConfig& c) {
   return c.ragged == Ragged::kRows ? c.a.k_major : !c.a.k_major && !c.b.k_major;
 }
 
+// wgmma has products of 16-bit elements either way, and of tf32 along K (PTX ISA 9.7.15.5).
+bool has_products(const GemmConfig& c) {
+  if (c.math == MathMode::kTF32) {
+    return c.a.k_major && c.b.k_major && (!c.gated || c.b2.k_major);
+  }
+  return c.math == MathMode::kBF16 || c.math == MathMode::kF16;
+}
+
 bool has_kernel(const GroupContext& context, const GemmConfig& c) {
   if (context.target.arch != "sm_90a") return false;
-  if (c.math != MathMode::kBF16 && c.math != MathMode::kF16) return false;
-  if (!starts_copies(c)) return false;
+  if (!has_products(c) || !starts_copies(c)) return false;
   for (const Extent& extent : {c.m, c.n, c.k}) {
     if (extent.size <= 0 || extent.size > kMaxSize) return false;
   }

@@ -57,8 +57,8 @@ std::string map_text(const KernelPlan& kernel, const MapBinding& map) {
     sizes += (sizes.empty() ? "" : " x ") + size;
     boxes += (boxes.empty() ? "" : " x ") + fmt::to_string(dim.box);
   }
-  return fmt::format("'{}' as {} {} in boxes of {}", kernel.slots[map.slot].name, sizes,
-                     dtype_text(map.dtype), boxes);
+  return fmt::format("'{}' as {} {}{} in boxes of {}", kernel.slots[map.slot].name, sizes,
+                     dtype_text(map.dtype), map.as_tf32 ? " (rounded to tf32)" : "", boxes);
 }
 
 }  // namespace catenary

@@ -62,12 +62,12 @@ class Reference {
 // rounding? Conservative: no cast, and no rounding to tf32, may feed another op.
 bool chain_is_exact(const VerifiedChain& chain);
 
-// f32 value of one stored element, and rounding to storage (nearest even; tf32: nearest, ties
-// away).
+// f32 value of one stored element, and rounding to storage (nearest even). To tf32 kernels round to
+// nearest too, ties away from zero or (`ties_to_even`) by tensor copies.
 double load_element(DType dtype, const void* data, i64 index);
 void store_element(DType dtype, void* data, i64 index, double value);
 double round_to(DType dtype, double value);
-double round_to_tf32(double value);
+double round_to_tf32(double value, bool ties_to_even = false);
 
 // Is `got` (an element of `dtype`, as read by load_element) what a correct kernel may produce?
 // Accepts iff round(value - error) <= got <= round(value + error); NaN matches NaN, and an infinity

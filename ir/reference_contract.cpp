@@ -77,7 +77,7 @@ class Packed {
         operand_(operand),
         tf32_(tf32),
         lines_(lines),
-        has_errors_(operand.data == nullptr),
+        has_errors_(operand.data == nullptr || tf32),  // a tie of tf32 has one
         largest(lines, 0.0),
         value_(padded(lines) * std::min(terms, kSlab), 0.0),
         error_(has_errors_ ? value_.size() : 0, 0.0) {}

@@ -238,7 +238,19 @@ Interval cast_interval(DType dtype, const Interval& operand) {
   return round_interval(operand, [&](double v) { return round_to(dtype, v); });
 }
 
-Interval tf32_interval(const Interval& operand) { return round_interval(operand, round_to_tf32); }
+Interval tf32_interval(const Interval& operand) {
+  const auto rounded = [&](bool ties_to_even) {
+    return round_interval(operand, [&](double v) { return round_to_tf32(v, ties_to_even); });
+  };
+  const Interval away = rounded(false);
+  const Interval even = rounded(true);
+  if (std::isinf(even.error)) return even;
+  if (std::isinf(away.error) || !std::isfinite(away.value)) return away;
+  if (away.value == even.value && away.error == even.error) return away;
+  const double low = std::min(away.value - away.error, even.value - even.error);
+  const double high = std::max(away.value + away.error, even.value + even.error);
+  return {(low + high) / 2, (high - low) / 2};
+}
 
 Interval sum_interval(double sum, double magnitudes, double errors, i64 terms, bool integers) {
   if (integers && magnitudes <= 0x1p24) return {sum, 0};

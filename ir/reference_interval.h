@@ -25,7 +25,8 @@ Interval apply_op(Op op, llvm::ArrayRef<Interval> operands, const double (&attri
 // Rounding to `dtype`, where an operand error may move the result by whole steps of the format.
 Interval cast_interval(DType dtype, const Interval& operand);
 
-// The same for a tensor core's conversion of an f32 operand to tf32.
+// The same for the rounding of an f32 operand of tensor cores to tf32, ties either way: an exact
+// tie becomes both its neighbours.
 Interval tf32_interval(const Interval& operand);
 
 // The sum of `terms` f32 values in some fixed order: `sum` of the values, of their magnitudes and

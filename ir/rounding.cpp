@@ -147,7 +147,10 @@ double round_to(DType dtype, double value) {
   return value;
 }
 
-double round_to_tf32(double value) { return round_format<true>(kTF32Format, value); }
+double round_to_tf32(double value, bool ties_to_even) {
+  return ties_to_even ? round_format<false>(kTF32Format, value)
+                      : round_format<true>(kTF32Format, value);
+}
 
 bool accepts(const Interval& expected, DType dtype, double got) {
   if (std::isinf(expected.error)) return true;

@@ -43,6 +43,7 @@ inline constexpr int kTensorMapU32 = 2;
 inline constexpr int kTensorMapF16 = 6;
 inline constexpr int kTensorMapF32 = 7;
 inline constexpr int kTensorMapBF16 = 9;
+inline constexpr int kTensorMapTF32 = 11;
 inline constexpr int kTensorMapPromotion256 = 3;  // bytes of L2 that a miss fetches
 inline constexpr int kFuncMaxDynamicSharedSize = 8;
 inline constexpr int kCaptureStatusNone = 0;

@@ -56,7 +56,7 @@ BoundMap bind_map(const MapBinding& map) {
   BoundMap bound;
   bound.slot = static_cast<size_t>(map.slot);
   sim::TensorMapSpec& spec = bound.spec;
-  spec.number = number_of(map.dtype);
+  spec.number = map.as_tf32 ? sim::Number::kTF32 : number_of(map.dtype);
   spec.rank = static_cast<u32>(map.dims.size());
   spec.swizzle = static_cast<sim::Swizzle>(map.swizzle);
   for (u32 d = 0; d < spec.rank; ++d) {

@@ -13,8 +13,9 @@ constexpr int data_type(sim::Number number) {
     case sim::Number::kU32:
       return cuda::kTensorMapU32;
     case sim::Number::kF32:
-    case sim::Number::kTF32:
       return cuda::kTensorMapF32;
+    case sim::Number::kTF32:
+      return cuda::kTensorMapTF32;
   }
   return -1;
 }
@@ -43,7 +44,7 @@ Result simulated_tensor_map_encode(TensorMap* map, int data_type, unsigned rank,
                                    const unsigned* element_strides, int interleave, int swizzle,
                                    int, int fill) {
   constexpr sim::Number kNumbers[] = {sim::Number::kBF16, sim::Number::kF16, sim::Number::kF32,
-                                      sim::Number::kU32};
+                                      sim::Number::kTF32, sim::Number::kU32};
   sim::TensorMapSpec spec;
   bool known = false;
   for (const sim::Number number : kNumbers) {

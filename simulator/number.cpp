@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "simulator/number.h"
 
+#include <cmath>
 #include <cstring>
 
 #include "ir/reference.h"
@@ -38,6 +39,14 @@ void add_numbers(void* to, const void* from, u32 count, Number number) {
     // The sum of two f32 is exact or correctly rounded twice alike in double: 53 >= 2 * 24 + 2.
     const DType dtype = dtype_of(number);
     store_element(dtype, to, i, load_element(dtype, to, i) + load_element(dtype, from, i));
+  }
+}
+
+void round_numbers_to_tf32(void* numbers, u32 count) {
+  for (u32 i = 0; i < count; ++i) {
+    const double value = load_element(DType::kF32, numbers, i);
+    if (!std::isfinite(value)) continue;
+    store_element(DType::kF32, numbers, i, round_to_tf32(value, true));
   }
 }
 

@@ -77,6 +77,10 @@ void Runner::tensor_write(const void* map, const i32* at, u32 rank, u32 from, bo
   const u32 group = thread.bulk.open;
   auto box = std::make_shared<Box>();
   box->spec = read_map(map, at, rank, site);
+  if (box->spec.number == Number::kTF32) {
+    fault(FaultKind::kTensorMap, site,
+          "stores through a tensor map of tf32, which rounds what is loaded: encode one of f32");
+  }
   // Measured on an H200: an illegal instruction, while a box beyond the high end is clipped.
   if (std::any_of(at, at + rank, [](i32 coordinate) { return coordinate < 0; })) {
     fault(FaultKind::kOutOfBounds, site, "stores a box with a negative coordinate");

@@ -107,11 +107,6 @@ Error check(const TensorMapSpec& spec) {
     return make_error(ErrorCode::kInvalidArgument,
                       "a tensor map has rank {}: give 1 to {} dimensions", spec.rank, kMaxRank);
   }
-  if (spec.number == Number::kTF32) {
-    return make_error(
-        ErrorCode::kInvalidArgument,
-        "a tensor map has elements of type tf32: give f32, which moves the same bytes");
-  }
   if (spec.base % kChunk != 0 || spec.base == 0) {
     return make_error(ErrorCode::kInvalidArgument,
                       "a tensor map starts at address {:#x}: give one that is a multiple of 16",
@@ -208,6 +203,9 @@ void scatter_box(const TensorMapSpec& spec, const std::vector<BoxRow>& rows, u32
   for (const BoxRow& row : rows) {
     for_each_chunk(row, spec.swizzle, address, [&](const BoxChunk& chunk) {
       std::memcpy(to + chunk.shared, reinterpret_cast<const void*>(chunk.global), chunk.bytes);
+      if (spec.number == Number::kTF32) {
+        round_numbers_to_tf32(to + chunk.shared, chunk.bytes / 4);
+      }
     });
   }
 }

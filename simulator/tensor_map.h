@@ -79,7 +79,7 @@ void for_each_chunk(const BoxRow& row, Swizzle swizzle, u32 address,
                     llvm::function_ref<void(const BoxChunk&)> act);
 
 // Global memory -> the box at shared `address`, whose bytes are at `to`; zeros where it lies
-// outside the tensor.
+// outside the tensor. Elements of a map of tf32 are rounded on the way.
 void scatter_box(const TensorMapSpec& spec, const std::vector<BoxRow>& rows, u32 address, u8* to);
 // The box at shared `address`, whose bytes are at `from`, in the order of its elements; zeros where
 // it lies outside the tensor.

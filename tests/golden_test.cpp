@@ -24,6 +24,8 @@ constexpr const char* kExamples[] = {"geglu_mlp", "grouped_linear", "moe_linear"
 // Whole files for these; digests for every target.
 constexpr const char* kShown[] = {"h200", "a100"};
 
+std::string examples(const char* name) { return fmt::format("examples/{}", name); }
+
 bool updating() { return std::getenv("CATENARY_UPDATE_GOLDEN") != nullptr; }
 
 std::string read(const std::string& path) {
@@ -38,8 +40,9 @@ struct Texts {
   std::string sources;  // every kernel of every bucket
 };
 
-Texts texts_of(const std::string& example, const Target& target) {
-  Expected<Chain> chain = parse(read(kRoot + "/examples/" + example + ".chain"));
+// `path`: of the chain's text, from the repository's root and without its suffix.
+Texts texts_of(const std::string& path, const Target& target) {
+  Expected<Chain> chain = parse(read(kRoot + "/" + path + ".chain"));
   REQUIRE(static_cast<bool>(chain));
   Expected<VerifiedChain> verified = verify(std::move(*chain));
   REQUIRE(static_cast<bool>(verified));
@@ -89,18 +92,24 @@ void check_or_write(const std::string& name, const std::string& text) {
 TEST_CASE("plans and sources of the examples") {
   for (const char* example : kExamples) {
     for (const char* name : kShown) {
-      const Texts texts = texts_of(example, *find_target(name));
+      const Texts texts = texts_of(examples(example), *find_target(name));
       check_or_write(fmt::format("{}.{}.plan", example, name), texts.plan);
       check_or_write(fmt::format("{}.{}.cu", example, name), texts.sources);
     }
   }
 }
 
+TEST_CASE("the plan and source of a chain of tf32") {
+  const Texts texts = texts_of("tests/chains/tf32_linear", *find_target("h200"));
+  check_or_write("tf32_linear.h200.plan", texts.plan);
+  check_or_write("tf32_linear.h200.cu", texts.sources);
+}
+
 TEST_CASE("digests of the examples for every target") {
   std::string digests;
   for (const char* example : kExamples) {
     for (const Target& target : all_targets()) {
-      const Texts texts = texts_of(example, target);
+      const Texts texts = texts_of(examples(example), target);
       llvm::SHA256 hash;
       hash.update(texts.plan);
       hash.update(texts.sources);

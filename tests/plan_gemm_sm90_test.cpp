@@ -87,6 +87,26 @@ TEST_CASE("dimensions of a map beyond K and the free one") {
   CHECK(kernel.maps[1].dims[2] == Dimension{Extent(12), 512 * 512, 1});
 }
 
+TEST_CASE("f32 operands along K are rounded by their maps") {
+  const Plan plan = planned(gemm("f32[4096, 2048]", "f32[8192, 2048]", "mk,nk->mn"));
+  const KernelPlan& kernel = first_kernel(plan);
+  REQUIRE(kernel.family == Family::kGemmSm90);
+  const GemmSm90Config& c = config(plan);
+  CHECK(c.math == MathMode::kTF32);
+  CHECK(c.block_k() == 32);
+  for (const MapBinding& map : kernel.maps) CHECK(map.as_tf32);
+  CHECK(kernel.maps[0].dims[0] == Dimension{Extent(2048), 4, 32});
+  CHECK(kernel.maps[0].dims[1] == Dimension{Extent(4096), 8192, c.block_m});
+  CHECK(map_text(kernel, kernel.maps[0]) ==
+        fmt::format("'x' as 2048 x 4096 f32 (rounded to tf32) in boxes of 32 x {}", c.block_m));
+  // Half the rate of 16-bit products.
+  const Prediction wide = kernel.predicted;
+  const Prediction narrow = first_kernel(planned(kLarge)).predicted;
+  CHECK(wide.math_us > 1.9 * narrow.math_us);
+  CHECK(wide.math_us < 2.2 * narrow.math_us);
+  for (const MapBinding& map : first_kernel(planned(kLarge)).maps) CHECK_FALSE(map.as_tf32);
+}
+
 TEST_CASE("the family is taken where its rules hold") {
   const struct {
     const char* why;
@@ -96,7 +116,12 @@ TEST_CASE("the family is taken where its rules hold") {
       {"an alignment of 8", gemm("bf16[4096, 2048] align 8", "bf16[8192, 2048]", "mk,nk->mn")},
       {"nothing contiguous",
        gemm("bf16[4096, 2048] strides[4096, 2]", "bf16[8192, 2048]", "mk,nk->mn")},
-      {"f32 operands", gemm("f32[4096, 2048]", "f32[8192, 2048]", "mk,nk->mn")},
+      {"f32 along M", gemm("f32[2048, 4096]", "f32[8192, 2048]", "km,nk->mn")},
+      {"f32 along N", gemm("f32[4096, 2048]", "f32[2048, 8192]", "mk,kn->mn")},
+      {"true f32",
+       "chain a(input x: f32[4096, 2048], weight w: f32[8192, 2048]) {\n"
+       "  y = contract \"mk,nk->mn\" f32 (x, w)\n  return y: f32 }"},
+      {"f32 rows of 8 bytes", gemm("f32[4096, 2050]", "f32[8192, 2050]", "mk,nk->mn")},
       {"four batch dimensions",
        gemm("bf16[64, 2, 2, 2, 2, 512] strides[65536, 32768, 8192, 4096, 1024, 1]",
             "bf16[2, 2, 2, 2, 512, 512] strides[2097152, 524288, 4194304, 1048576, 512, 1]",
@@ -226,7 +251,9 @@ TEST_CASE("every tile compiles without spills") {
       "chain few(input x: bf16[40, 2048], weight w: bf16[3001, 2048], weight b: bf16[3001] align "
       "2,\n"
       "          input r: f32[40, 3001] align 4) {\n"
-      "  y = add(gelu(add(contract \"mk,nk->mn\"(x, w), b)), r)\n  return y: bf16 align 2 }"};
+      "  y = add(gelu(add(contract \"mk,nk->mn\"(x, w), b)), r)\n  return y: bf16 align 2 }",
+      "chain tf32(input x: f32[4096, 2048], weight w: f32[8192, 2048], weight b: f32[8192]) {\n"
+      "  y = gelu(add(contract \"mk,nk->mn\"(x, w), b))\n  return y: f32 }"};
   std::vector<CompileJob> jobs;
   for (const std::string& text : chains) {
     const VerifiedChain chain = verified(text);

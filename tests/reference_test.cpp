@@ -258,10 +258,41 @@ TEST_SUITE("ir") {
   TEST_CASE("f32 operands are rounded to tf32, unless f32 products are asked for") {
     const std::string head = "chain c(input x: f32[1, 1], weight w: f32[1, 1]) {\n  y = contract ";
     const std::string tail = "(x, w)\n  return y: f32\n}";
-    const std::vector<float> x = {1 + 0x1p-11f}, one = {1};
+    const std::vector<float> x = {1 + 0x1.8p-11f}, one = {1};
     const ReferenceInputs inputs{{floats({1, 1}, x), floats({1, 1}, one)}};
     CHECK(values_of(chain_of(head + "\"mk,nk->mn\"" + tail), inputs)[0] == 1 + 0x1p-10);
-    CHECK(values_of(chain_of(head + "\"mk,nk->mn\" f32" + tail), inputs)[0] == 1 + 0x1p-11);
+    CHECK(values_of(chain_of(head + "\"mk,nk->mn\" f32" + tail), inputs)[0] == 1 + 0x1.8p-11);
+  }
+
+  TEST_CASE("a tie of tf32 may round either way, unless both ways agree") {
+    const auto is = [](const Interval& x, double low, double high) {
+      return x.value - x.error == low && x.value + x.error == high;
+    };
+    // The neighbour below is even, so that the ways differ; above it they agree.
+    CHECK(is(tf32_interval({1 + 0x1p-11, 0}), 1, 1 + 0x1p-10));
+    CHECK(is(tf32_interval({-1 - 0x1p-11, 0}), -1 - 0x1p-10, -1));
+    CHECK(is(tf32_interval({1 + 0x1.8p-10, 0}), 1 + 0x1p-9, 1 + 0x1p-9));
+    CHECK(is(tf32_interval({1 + 0x1.1p-11, 0}), 1 + 0x1p-10, 1 + 0x1p-10));
+    CHECK(is(tf32_interval({1, 0x1p-11}), 1 - 0x1p-10, 1 + 0x1p-10));
+    CHECK(std::isnan(tf32_interval({std::nan(""), 0}).value));
+    CHECK(std::isinf(tf32_interval({0x1.fffp127, 0}).value));
+    CHECK(std::isinf(tf32_interval({1, std::numeric_limits<double>::infinity()}).error));
+    // A product of a tie says so, where the operand is stored and where it is computed.
+    const std::string text =
+        "chain c(input x: f32[1, 1], weight w: f32[1, 1]) {\n"
+        "  y = contract \"mk,nk->mn\"(x, w)\n  z = contract \"mk,nk->mn\"(neg(x), w)\n"
+        "  return y: f32, z: f32\n}";
+    const std::vector<float> x = {1 + 0x1p-11f}, one = {1};
+    const ReferenceInputs inputs{{floats({1, 1}, x), floats({1, 1}, one)}};
+    const VerifiedChain chain = chain_of(text);
+    auto reference = Reference::create(chain, inputs);
+    if (!reference) FAIL(take_report(reference.takeError()).message);
+    const auto outputs = reference->evaluate(1);
+    CHECK(accepts(outputs[0][0], DType::kF32, 1));
+    CHECK(accepts(outputs[0][0], DType::kF32, 1 + 0x1p-10));
+    CHECK_FALSE(accepts(outputs[0][0], DType::kF32, 1 - 0x1p-10));
+    CHECK(accepts(outputs[1][0], DType::kF32, -1));
+    CHECK(accepts(outputs[1][0], DType::kF32, -1 - 0x1p-10));
   }
 
   TEST_CASE("the errors of a contraction are the stated bounds") {

@@ -21,6 +21,7 @@ struct Case {
   i64 symbol = 0;
   int sm_count = 2;
   u64 seeds = 2;
+  FillKind fill = FillKind::kExactInteger;
 };
 
 std::string short_name(const std::string& tile) {
@@ -53,6 +54,7 @@ std::string run(const Case& from, const HostCompiler& compiler) {
   options.plan.force_tile = find_tile_name(from);
   options.symbol = from.symbol;
   options.sm_count = from.sm_count;
+  options.fill = from.fill;
   options.compiler = &compiler;
   auto chain = SimulatedChain::make(from.chain, options);
   if (!chain) return from.name + ": " + take_report(chain.takeError()).message;
@@ -253,6 +255,19 @@ TEST_CASE("few rows: boxes of as many, and what lies behind them") {
   run_all(cases);
 }
 
+TEST_CASE("tf32: every tile, several to a CTA") {
+  std::vector<Case> cases;
+  const std::string chain =
+      "chain a(input x: f32[520, 100], weight w: f32[328, 100], weight b: f32[328]) {\n"
+      "  y = relu(add(contract \"mk,nk->mn\"(x, w), b))\n  return y: bf16 }";
+  const Target target = llvm::cantFail(find_target("h200"));
+  for (const GemmSm90Tile& tile : gemm_sm90_tiles()) {
+    const std::string name = short_name(tile_name(with_tile(GemmSm90Config(), tile, target)));
+    cases.push_back({name, chain, name});
+  }
+  run_all(cases);
+}
+
 TEST_CASE("clusters along K") {
   std::vector<Case> cases;
   const auto plain = [](i64 m, i64 n, i64 k) {
@@ -324,4 +339,46 @@ TEST_CASE("K split over clusters and over the workspace") {
   const auto& c = std::get<GemmSm90Config>(chain->plan().buckets[0].kernels[0].config);
   CHECK(c.parts() == 6);
   for (u64 seed = 1; seed <= 4; ++seed) CHECK(chain->run(seed).name == "");
+}
+
+TEST_CASE("tf32: batches, gated pairs, K loops, tails of K, a symbol") {
+  std::vector<Case> cases = {
+      {"[B, G, D]", gemm("f32[70, 3, 36]", "f32[3, 136, 36]", "bgk,gnk->bgn", "f32"), "64x128g1"},
+      {"two K loops",
+       gemm("f32[40, 3, 36] strides[152, 48, 1]", "f32[72, 3, 36] strides[148, 40, 1]",
+            "mjk,njk->mn"),
+       "128x128p2c2"},
+      {"columns outermost", gemm("f32[200, 36]", "f32[136, 36]", "mk,nk->nm", "f32"), "64x128p2"},
+  };
+  const std::string gated =
+      "chain a(input x: f32[300, 68], weight w: f32[200, 68], weight v: f32[200, 68]) {\n"
+      "  g = contract \"mk,nk->mn\"(x, w)\n  u = contract \"mk,nk->mn\"(x, v)\n"
+      "  h = mul(relu(g), u)\n  return h: f32 }";
+  for (const char* tile : {"128x128g2c2", "128x64p2c2", "128x96g2", "64x32g1"}) {
+    cases.push_back({"gated", gated, tile});
+  }
+  for (const i64 k : {4, 32, 64, 128, 132, 548}) {
+    const std::string x = fmt::format("f32[300, {}]", k);
+    const std::string w = fmt::format("f32[264, {}]", k);
+    cases.push_back({fmt::format("K = {}", k), gemm(x, w, "mk,nk->mn"),
+                     k % 64 == 0 ? "128x256g2" : "64x256p2c2"});
+  }
+  const std::string rows =
+      "chain a[M in 0..700](input x: f32[M, 36], weight w: f32[136, 36]) {\n"
+      "  y = contract \"mk,nk->mn\"(x, w)\n  return y: f32 }";
+  for (i64 symbol : {0, 1, 513, 700}) cases.push_back({"rows", rows, "128x128p2", symbol});
+  run_all(cases);
+}
+
+// Cut instead of rounded operands are off by 2^-11 on average, and all to one side.
+TEST_CASE("tf32: operands are rounded, not cut") {
+  std::vector<Case> cases;
+  const std::string chain = gemm("f32[136, 200]", "f32[264, 200]", "mk,nk->mn", "f32");
+  for (const FillKind fill : {FillKind::kNormal, FillKind::kPositive}) {
+    for (const char* tile : {"128x256g2", "128x128p2c2"}) {
+      cases.push_back({"data of any fraction", chain, tile});
+      cases.back().fill = fill;
+    }
+  }
+  run_all(cases);
 }

@@ -136,16 +136,16 @@ CATENARY_DEVICE void for_each_tile(const P& params, Act act) {
   }
 }
 
-// The copies of one step of a tile. Stationary operands are those with the role weight.
-enum class Operands : u8 { kAll, kStationary, kOthers };
+// Which copies of a step of a tile: those of stationary operands (the role weight) and of others.
+struct Copies {
+  bool stationary = true;
+  bool others = true;
+  CATENARY_DEVICE bool of(bool weight) const { return weight ? stationary : others; }
+};
 
-constexpr bool is_loaded(bool weight, Operands which) {
-  return which == Operands::kAll || weight == (which == Operands::kStationary);
-}
-
-template <GemmSm90Config kConfig, Operands kWhich, class P>
+template <GemmSm90Config kConfig, class P>
 CATENARY_DEVICE void load_step(const P& params, const TileWork& work, const StepRange& steps,
-                               i64 step, u32 smem, u32 rank, u32 stage) {
+                               i64 step, u32 smem, u32 rank, u32 stage, Copies copies) {
   constexpr i32 kBlockK = kConfig.block_k();
   i64 outer = 0;
   if constexpr (kConfig.k_outer > 1) outer = step / steps.per_outer;
@@ -156,16 +156,18 @@ CATENARY_DEVICE void load_step(const P& params, const TileWork& work, const Step
   const u32 a = smem + stage * kConfig.stage_bytes();
   const u32 b = a + kConfig.tile_a_bytes();
   const u32 full = full_barrier<kConfig>(smem, stage);
-  if constexpr (is_loaded(kConfig.a.weight, kWhich)) {
+  if (copies.of(kConfig.a.weight)) {
     load_tile<kConfig.a, kConfig.block_m, kBlockK, 1>(params, work, 0, m, k, o, a, full);
   }
-  if constexpr (is_loaded(kConfig.b.weight, kWhich)) {
+  if (copies.of(kConfig.b.weight)) {
     load_tile<kConfig.b, kConfig.block_n, kBlockK, kConfig.cluster>(params, work, rank, n, k, o, b,
                                                                     full);
   }
-  if constexpr (kConfig.gated && is_loaded(kConfig.b2.weight, kWhich)) {
-    load_tile<kConfig.b2, kConfig.block_n, kBlockK, kConfig.cluster>(
-        params, work, rank, n, k, o, b + kConfig.tile_b_bytes(), full);
+  if constexpr (kConfig.gated) {
+    if (copies.of(kConfig.b2.weight)) {
+      load_tile<kConfig.b2, kConfig.block_n, kBlockK, kConfig.cluster>(
+          params, work, rank, n, k, o, b + kConfig.tile_b_bytes(), full);
+    }
   }
 }
 
@@ -181,8 +183,9 @@ CATENARY_DEVICE void open_stage(u32 smem, const typename GemmSm90Types<kConfig>:
   mbarrier_arrive_expect_tx(full_barrier<kConfig>(smem, at.stage), kConfig.stage_bytes());
 }
 
-// One thread loads. Where an operand is stationary, its copies for the first stages start before
-// the dependency wait, and the other operands' follow behind it.
+// One thread loads. Where an operand is stationary, its copies for the first stages start before the
+// dependency wait, and the other operands' follow behind it: the first tile takes `early` rounds
+// more than it has steps. One loop does all rounds, since each copy's text costs compile time.
 template <GemmSm90Config kConfig, class P>
 CATENARY_DEVICE void produce(const P& params, u32 smem, u32 rank) {
   using T = GemmSm90Types<kConfig>;
@@ -191,29 +194,24 @@ CATENARY_DEVICE void produce(const P& params, u32 smem, u32 rank) {
   if constexpr (!T::kLoadsEarly) grid_dependency_wait();
   for_each_tile<kConfig>(params, [&](const TileWork& work, const StepRange& steps) {
     if (T::kWarpFindsTile && threadIdx.x != 0) return;
-    i64 step = steps.begin;
-    if constexpr (T::kLoadsEarly) {
-      if (!waited) {
-        const i64 left = steps.end - steps.begin;
-        const u32 early = left < kConfig.stages ? static_cast<u32>(left) : kConfig.stages;
+    const i64 count = steps.end - steps.begin;
+    i64 early = 0;
+    if (T::kLoadsEarly && !waited) early = count < kConfig.stages ? count : kConfig.stages;
 #pragma unroll 1
-        for (u32 s = 0; s < early; ++s, at.advance()) {
-          open_stage<kConfig>(smem, at);
-          load_step<kConfig, Operands::kStationary>(params, work, steps, step + s, smem, rank, s);
-        }
+    for (i64 round = 0; round < count + early; ++round) {
+      const Copies copies{round < early || round >= 2 * early, round >= early};
+      if (T::kLoadsEarly && !waited && copies.others) {
         grid_dependency_wait();
         waited = true;
-#pragma unroll 1
-        for (u32 s = 0; s < early; ++s) {
-          load_step<kConfig, Operands::kOthers>(params, work, steps, step + s, smem, rank, s);
-        }
-        step += early;
       }
-    }
-#pragma unroll 1
-    for (; step < steps.end; ++step, at.advance()) {
-      open_stage<kConfig>(smem, at);
-      load_step<kConfig, Operands::kAll>(params, work, steps, step, smem, rank, at.stage);
+      const i64 step = round < early ? round : round - early;
+      // The first tile that has steps begins with stage 0.
+      const u32 stage = copies.stationary ? at.stage : static_cast<u32>(step);
+      if (copies.stationary) {
+        open_stage<kConfig>(smem, at);
+        at.advance();
+      }
+      load_step<kConfig>(params, work, steps, steps.begin + step, smem, rank, stage, copies);
     }
   });
   if (!waited) grid_dependency_wait();
@@ -244,9 +242,10 @@ CATENARY_DEVICE void multiply_stage(typename GemmSm90Types<kConfig>::Accumulator
   const u64 a = tile_descriptor<kKMajorA, T::kBlockK>(stage, row);
   // 64 rows further: 64 lines, or a block of kBlockK lines, which are as many.
   constexpr u32 kNextFragment = 64 * 128;
-  static_assert(T::kBlockK == 64, "a block of 64 rows has 64 lines either way");
+  static_assert(kKMajorA || T::kBlockK == 64, "a block of 64 rows has 64 lines either way");
+  constexpr u32 kProducts = kConfig.kRowBytes / 32;
 #pragma unroll
-  for (u32 i = 0; i < T::kBlockK / 16; ++i) {
+  for (u32 i = 0; i < kProducts; ++i) {
 #pragma unroll
     for (u32 f = 0; f < T::kFragM; ++f) {
 #pragma unroll
@@ -427,6 +426,7 @@ CATENARY_DEVICE void consume_part(const P& params, u32 smem, u32 warpgroup) {
 template <GemmSm90Config kConfig, class P>
 CATENARY_DEVICE void make_barriers(const P& params, u32 smem) {
   constexpr u32 kReaders = kConfig.ping_pong ? 1 : kConfig.consumers;
+#pragma unroll 1
   for (u32 stage = 0; stage < kConfig.stages; ++stage) {
     mbarrier_init(full_barrier<kConfig>(smem, stage), 1);
     mbarrier_init(empty_barrier<kConfig>(smem, stage), 4 * kReaders * kConfig.cluster);

@@ -201,7 +201,8 @@ CATENARY_DEVICE void wgmma_f16(float (&d)[N / 2], u64 a, u64 b, bool scale_d) {
   Wgmma<N, WgmmaF16<kTransA, kTransB>>::issue(d, a, b, scale_d);
 }
 
-// Both operands K-major. The low 13 bits of elements are ignored: round by f32_to_tf32 before.
+// Both operands K-major. The low 13 bits of elements are ignored: round them before, by f32_to_tf32
+// or by a tensor map of tf32.
 template <int N>
 CATENARY_DEVICE void wgmma_tf32(float (&d)[N / 2], u64 a, u64 b, bool scale_d) {
   Wgmma<N, WgmmaTF32>::issue(d, a, b, scale_d);

@@ -97,8 +97,9 @@ struct ReduceConfig {
 // know it: within spans of 32, 64 or 128 bytes, chunk c lies at c ^ (number of its 128-byte line).
 enum class Swizzle : u8 { kNone, k32, k64, k128 };
 
-// How products are formed. kTF32 rounds f32 operands to 10 fraction bits (nearest, ties away);
-// kF32 multiplies exactly and adds in f32 by fused multiply-add.
+// How products are formed. kTF32 rounds f32 operands to 10 fraction bits (nearest; ties away where
+// a conversion does it, to even where a tensor copy does); kF32 multiplies exactly and adds in f32
+// by fused multiply-add.
 enum class MathMode : u8 { kBF16, kF16, kTF32, kF32 };
 
 // Which label of the contraction is partitioned by device-resident inclusive ends, if any.
@@ -234,7 +235,7 @@ struct MappedMatrix {
   }
 };
 
-// `gemm_sm90`: what GemmConfig says, by tensor maps and wgmma.
+// `gemm_sm90`: what GemmConfig says, by tensor maps and wgmma. Operands of kTF32 are K-major.
 struct GemmSm90Config {
   MathMode math = MathMode::kBF16;
   Extents batch = {};
@@ -268,7 +269,7 @@ struct GemmSm90Config {
 
   constexpr i32 threads() const { return 128 * (1 + consumers); }
   constexpr i32 sums() const { return gated ? 2 : 1; }
-  constexpr i32 element_bytes() const { return 2; }
+  constexpr i32 element_bytes() const { return math == MathMode::kTF32 ? 4 : 2; }
   constexpr i32 block_k() const { return kRowBytes / element_bytes(); }
   constexpr i32 raster_m() const { return block_m * cluster; }
   // Rows of the tile that one consumer warpgroup multiplies, in fragments of 64.

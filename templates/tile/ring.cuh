@@ -3,8 +3,9 @@
 // role stands in it, the copies that fill a stage, the descriptors of what lies there.
 //
 //   tile of an operand: lines of 128 bytes under the 128-byte swizzle, atoms of 8 lines
-//   K-major    line = row of the tile, 64 elements of K
-//   MN-major   line = one k, 64 elements of the free dimension; a block of 64 k after the other
+//   K-major    line = row of the tile, 128 bytes of K
+//   MN-major   line = one k, 64 elements of the free dimension; a block of 64 k after the other.
+//              Elements of 16 bits alone: wgmma transposes no others (PTX ISA 9.7.15.5).
 #pragma once
 
 #include "ptx/mbarrier.cuh"
@@ -99,7 +100,8 @@ CATENARY_DEVICE u64 tile_descriptor(u32 tile, u32 row) {
   }
 }
 
-// Bytes to the next 16 elements of K: within a line, or two atoms further.
+// Bytes to the next product's K (16 elements of 16 bits or 8 of tf32): within a line, or two atoms
+// further.
 template <bool kKMajor>
 constexpr u32 kNextProduct = kKMajor ? 32 : 2048;
 
@@ -107,9 +109,11 @@ template <MathMode kMath, int N, bool kTransA, bool kTransB>
 CATENARY_DEVICE void wgmma_step(float (&d)[N / 2], u64 a, u64 b, bool scale_d) {
   if constexpr (kMath == MathMode::kBF16) {
     wgmma_bf16<N, kTransA, kTransB>(d, a, b, scale_d);
-  } else {
-    static_assert(kMath == MathMode::kF16, "16-bit operands");
+  } else if constexpr (kMath == MathMode::kF16) {
     wgmma_f16<N, kTransA, kTransB>(d, a, b, scale_d);
+  } else {
+    static_assert(kMath == MathMode::kTF32 && !kTransA && !kTransB, "tf32 operands are K-major");
+    wgmma_tf32<N>(d, a, b, scale_d);
   }
 }
 

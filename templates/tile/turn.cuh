@@ -20,19 +20,23 @@ CATENARY_DEVICE u32 staged_chunk(u32 area, u32 row, u32 chunk) {
   return area + row * 256 + (swizzled << 4);
 }
 
+// This lane's place in chunk 0 or 1 of the area, for staged_columns.
+CATENARY_DEVICE u32 staged_place(u32 area) {
+  const u32 lane = threadIdx.x % 32;
+  return staged_chunk(area, lane / 4, lane % 4 / 2) + lane % 2 * 8;
+}
+
 // kCount columns of a fragment, from `first` (a constant once inlined) on, to those of the area
-// from `to` on.
+// from `to` on. Even chunks differ from chunk 0 by a constant XOR, and row 8 is 2048 bytes on.
 template <int kCount, int kRegisters>
-CATENARY_DEVICE void stage_columns(u32 area, const float (&d)[kRegisters], u32 first, u32 to) {
-  const u32 row = threadIdx.x % 32 / 4;
-  const u32 t = threadIdx.x % 4;
+CATENARY_DEVICE void stage_columns(u32 place, const float (&d)[kRegisters], u32 first, u32 to) {
 #pragma unroll
   for (u32 i = 0; i < kCount / 8; ++i) {
-    const u32 chunk = to / 4 + 2 * i + t / 2;
-    const u32 half = t % 2 * 8;
+    const u32 chunk = to / 4 + 2 * i;
+    const u32 at = place ^ ((chunk ^ (chunk >> 3)) << 4);
     const u32 r = first / 2 + 4 * i;
-    st_shared_f32x2(staged_chunk(area, row, chunk) + half, d[r], d[r + 1]);
-    st_shared_f32x2(staged_chunk(area, row + 8, chunk) + half, d[r + 2], d[r + 3]);
+    st_shared_f32x2(at, d[r], d[r + 1]);
+    st_shared_f32x2(at + 2048, d[r + 2], d[r + 3]);
   }
 }
 
@@ -43,12 +47,13 @@ CATENARY_DEVICE void stage_piece(u32 area, const float (&d)[kSums][kFragments][k
                                  u32 piece) {
   constexpr u32 kColumns = 64 / kSums;
   constexpr u32 kPieces = 2 * kRegisters / kColumns;
+  const u32 place = staged_place(area);
 #pragma unroll
   for (u32 i = 0; i < kFragments * kPieces; ++i) {
     if (i != piece) continue;
 #pragma unroll
     for (u32 s = 0; s < kSums; ++s) {
-      stage_columns<kColumns>(area, d[s][i / kPieces], i % kPieces * kColumns, s * kColumns);
+      stage_columns<kColumns>(place, d[s][i / kPieces], i % kPieces * kColumns, s * kColumns);
     }
   }
 }

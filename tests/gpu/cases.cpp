@@ -38,13 +38,16 @@ std::vector<std::string> tile_names(const GemmTile& tile) {
   return names;
 }
 
-// The same of a row of gemm_sm90_tiles(), plain and as a gated pair.
+// The same of a row of gemm_sm90_tiles(), plain and as a gated pair, of 16 and of 32 bits.
 std::vector<std::string> tile_names(const GemmSm90Tile& tile, const Target& target) {
   std::vector<std::string> names;
-  for (bool gated : {false, true}) {
-    GemmSm90Config config;
-    config.gated = gated;
-    names.push_back(tile_name(with_tile(config, tile, target)));
+  for (const MathMode math : {MathMode::kBF16, MathMode::kTF32}) {
+    for (bool gated : {false, true}) {
+      GemmSm90Config config;
+      config.math = math;
+      config.gated = gated;
+      names.push_back(tile_name(with_tile(config, tile, target)));
+    }
   }
   return names;
 }

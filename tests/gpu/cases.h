@@ -55,9 +55,10 @@ struct WrittenCase {
   std::string family = "";  // as in Case
 };
 const std::vector<WrittenCase>& written_cases();
-std::vector<WrittenCase> skinny_cases();       // among them
-std::vector<WrittenCase> ragged_cases_sm90();  // among them
-std::vector<WrittenCase> few_rows_cases();     // too
+std::vector<WrittenCase> skinny_cases();  // among them, as are these
+std::vector<WrittenCase> ragged_cases_sm90();
+std::vector<WrittenCase> few_rows_cases();
+std::vector<WrittenCase> tf32_cases();
 
 // Small chains of every family, for the sanitizers: one launch of a few CTAs each.
 const std::vector<WrittenCase>& sanitizer_cases();

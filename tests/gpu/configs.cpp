@@ -84,7 +84,8 @@ void count_facts(const PreparedCase& prepared, Tally& tally) {
         if (!even) ++tally.options["skinny, uneven"];
       }
       if (const auto* gemm = std::get_if<GemmSm90Config>(&kernel.config)) {
-        ++tally.dtypes[gemm->math == MathMode::kBF16 ? "gemm bf16" : "gemm f16"];
+        constexpr const char* kMath[] = {"gemm_sm90 bf16", "gemm_sm90 f16", "gemm_sm90 tf32"};
+        ++tally.dtypes[kMath[static_cast<int>(gemm->math)]];
         if (gemm->gated) ++tally.options["gated pair"];
         if (gemm->ragged == Ragged::kRows) ++tally.options["gemm_sm90, ragged rows"];
         if (gemm->ragged == Ragged::kTerms) ++tally.options["gemm_sm90, ragged terms"];

@@ -48,7 +48,7 @@ class MappedChain {
   std::string chain_text(const std::string& x, const std::string& w, const std::string& d,
                          char column, const std::string& ends, const std::string& ragged) {
     const bool gated = random_.chance(25);
-    const std::string dtype = random_.chance(70) ? "bf16" : "f16";
+    const std::string dtype = random_.chance(25) ? "f32" : random_.chance(70) ? "bf16" : "f16";
     std::string parameters =
         fmt::format("input x: {}, weight w: {}", operand(x, dtype), operand(w, dtype));
     std::string body = fmt::format("  g = contract \"{},{}->{}\"(x, w){}\n", x, w, d, ragged);
@@ -126,7 +126,8 @@ class MappedChain {
   }
 
   std::string operand(const std::string& labels, const std::string& dtype) {
-    return fmt::format("{}[{}] strides[{}]", dtype, shape(labels), strides(labels, 8));
+    const i64 unit = dtype == "f32" ? 4 : 8;  // 16 bytes
+    return fmt::format("{}[{}] strides[{}]", dtype, shape(labels), strides(labels, unit));
   }
 
   // A tensor like the result: a parameter with its shape, or an output without.

@@ -164,6 +164,7 @@ const std::vector<WrittenCase>& written_cases() {
     for (WrittenCase& more : skinny_cases()) all.push_back(std::move(more));
     for (WrittenCase& more : ragged_cases_sm90()) all.push_back(std::move(more));
     for (WrittenCase& more : few_rows_cases()) all.push_back(std::move(more));
+    for (WrittenCase& more : tf32_cases()) all.push_back(std::move(more));
     return all;
   }();
   return cases;

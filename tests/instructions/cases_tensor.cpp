@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cases of tensor.cu: boxes of two to five dimensions that lie in, across and out of their tensor.
 #include <array>
+#include <cstring>
 
 #include "tests/instructions/bytes.h"
 
@@ -103,6 +104,48 @@ Case load_case(const std::string& name, const sim::TensorMapSpec& spec) {
   c.smem_bytes = static_cast<u32>(box_size(spec)) + 8;
   c.maps = {{0, spec}};
   c.expected = loaded(spec, at, tensor);
+  c.buffers = {input(tensor), boxes(spec, at, false), output(c.expected.size())};
+  return c;
+}
+
+// To 10 fraction bits, to nearest, ties to even; infinities and NaNs stay.
+u32 rounded_to_tf32(u32 bits) {
+  if ((bits & 0x7f800000) == 0x7f800000) return bits;
+  return (bits + 0xfff + (bits >> 13 & 1)) & 0xffffe000;
+}
+
+// A map of tf32 rounds: random bits, of which every other is a tie or the like, and what is
+// special.
+Case rounding_case() {
+  sim::TensorMapSpec spec;
+  spec.number = sim::Number::kTF32;
+  spec.rank = 2;
+  spec.sizes[0] = 96, spec.sizes[1] = 40;
+  spec.strides[0] = 4 * spec.sizes[0];
+  spec.box[0] = 32, spec.box[1] = 16;
+  spec.swizzle = sim::Swizzle::k128;
+  Case c{.name = "tensor load rounded to tf32", .file = "tensor.cu", .kernel = "tensor_loads"};
+  Bytes tensor = Random(66).bytes(tensor_size(spec));
+  constexpr u32 kSpecial[] = {0,          0x80000000, 0x00001000, 0x00003000, 0x007fffff,
+                              0x7f7fefff, 0x7f7ff000, 0x7f7fffff, 0x7f800000, 0xff800000,
+                              0x7fc00000, 0x7f800001, 0xffffffff, 0x3fffffff, 0x3f801000};
+  constexpr u32 kLow[] = {0x0fff, 0x1000, 0x1001, 0x1fff};
+  for (size_t i = 0; i < tensor.size() / 4; i += 2) {
+    u32 bits;
+    std::memcpy(&bits, tensor.data() + 4 * i, 4);
+    bits = i / 2 < std::size(kSpecial) ? kSpecial[i / 2] : (bits & ~0x1fffu) | kLow[i / 2 % 4];
+    put(tensor, 4 * i, bits);
+  }
+  const std::vector<Corner> at = corners(spec, 12, true);
+  c.threads = 128;
+  c.smem_bytes = static_cast<u32>(box_size(spec)) + 8;
+  c.maps = {{0, spec}};
+  c.expected = loaded(spec, at, tensor);
+  for (size_t i = 0; i < c.expected.size(); i += 4) {
+    u32 bits;
+    std::memcpy(&bits, c.expected.data() + i, 4);
+    put(c.expected, i, rounded_to_tf32(bits));
+  }
   c.buffers = {input(tensor), boxes(spec, at, false), output(c.expected.size())};
   return c;
 }
@@ -221,6 +264,7 @@ void add_tensor_cases(std::vector<Case>& cases) {
     const u32 pattern = n.spec.swizzle == sim::Swizzle::k128 ? 1024 : 512;
     if (box_size(n.spec) % pattern == 0) cases.push_back(multicast_case(n.name, n.spec));
   }
+  cases.push_back(rounding_case());
 }
 
 }  // namespace catenary::instructions

@@ -234,8 +234,8 @@ inline constexpr Mutant kGemmSm90Mutants[] = {
      .planted = "every operand is loaded before the dependency wait",
      .base = kSm90,
      .file = kSm90File,
-     .text = "load_step<kConfig, Operands::kStationary>",
-     .in_place = "load_step<kConfig, Operands::kAll>",
+     .text = "rank, stage, copies);",
+     .in_place = "rank, stage, {copies.stationary, copies.stationary});",
      .faults = "before_dependency_wait"},
     {.name = "sm90_producer_does_not_wait",
      .planted = "the producer does not wait for the kernel before",
@@ -292,8 +292,8 @@ inline constexpr Mutant kGemmSm90Mutants[] = {
      .planted = "rows 8 to 15 of a piece land on rows 0 to 7",
      .base = kSm90,
      .file = "tile/turn.cuh",
-     .text = "staged_chunk(area, row + 8, chunk)",
-     .in_place = "staged_chunk(area, row, chunk)",
+     .text = "st_shared_f32x2(at + 2048, ",
+     .in_place = "st_shared_f32x2(at, ",
      .faults = "unwritten mismatch race"},
 };
 

@@ -1,0 +1,52 @@
+// catenary | target sm_90a (h200) | kernel ctn_tf32_linear_k0_gemm_m128n128k32
+// chain:
+//   chain tf32_linear(
+//       input x: f32[8192, 1024],
+//       weight w: f32[4096, 1024],
+//       weight b: f32[4096]) {
+//     t3 = contract "mk,nk->mn"(x, w)
+//     t4 = add(t3, b)
+//     y = gelu_tanh(t4)
+//     return y: f32
+//   }
+// plan: gemm_sm90: tile 128x128x32, 2 ping-pong warpgroups, 6 stages, clusters of 2, 224 KiB shared
+//   't3' is a contraction: it reads its operands from memory
+//   slot 0: parameter 'x'
+//   slot 1: parameter 'w'
+//   slot 2: parameter 'b'
+//   slot 3: output 'y'
+//   map 0: 'x' as 1024 x 8192 f32 (rounded to tf32) in boxes of 32 x 128
+//   map 1: 'w' as 1024 x 4096 f32 (rounded to tf32) in boxes of 32 x 64
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_tf32_linear_k0_gemm_m128n128k32.cu
+#include "kernels/gemm_sm90.cuh"
+namespace {
+using namespace catenary;
+constexpr GemmSm90Config kConfig{
+    .math = MathMode::kTF32,
+    .m = 8192, .n = 4096, .k = 1024,
+    .a = {.map = 0},
+    .b = {.map = 1, .weight = true},
+    .ping_pong = true, .block_m = 128, .block_n = 128, .consumers = 2, .stages = 6, .cluster = 2,
+    .split_k = 1, .raster = 8, .vec = 4,
+};
+using P = Params<4, 0, 2>;
+struct Epilogue {
+  struct Operands {
+    Vec<4> v_b;
+  };
+  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
+    in.v_b = load_vec<Operand{.slot = 2, .dtype = DType::kF32, .vec = 4, .weight = true, .stride = dims(1)}, 4, false>(p, at);  // %b = weight
+  }
+  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<4>& sum0) {
+    const Vec<4>& v_t3 = sum0;  // %t3 = contract(%x, %w)
+    const Vec<4> v_t4 = map<4, op_add>(v_t3, in.v_b);  // %t4 = add(%t3, %b)
+    const Vec<4> v_y = map<4, op_gelu_tanh>(v_t4);  // %y = gelu_tanh(%t4)
+    store_vec<Operand{.slot = 3, .dtype = DType::kF32, .vec = 4, .streamed = true, .stride = dims(4096, 1)}, 4, false>(p, at, v_y);  // %y
+  }
+};
+}  // namespace
+extern "C" __global__ void __launch_bounds__(384, 1)
+ctn_tf32_linear_k0_gemm_m128n128k32(const __grid_constant__ P p) { gemm_sm90<kConfig, Epilogue>(p); }
+
