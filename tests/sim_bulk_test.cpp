@@ -321,6 +321,17 @@ TEST_CASE("a box with a negative coordinate is loaded and not stored") {
   fails(memory, k, {"out_of_bounds"}, "negative coordinate", 1);
 }
 
+TEST_CASE("a map of tf32 rounds what is loaded, and stores nothing") {
+  Memory memory;
+  const Matrix out(buffer(memory, "y", RegionRole::kOutput, 20 * 192, true), Number::kTF32);
+  SimKernel k{.threads = 1, .smem_bytes = 2048, .regions = {out.region}};
+  k.body = [&out](Machine& m) {
+    const i32 corner[] = {0, 0};
+    m.tensor_store(&out.map, corner, 2, smem(m, 0), site("tensor_store"));
+  };
+  fails(memory, k, {"tensor_map"}, "of tf32, which rounds what is loaded", 1);
+}
+
 TEST_CASE("a box is stored and added without what lies outside") {
   Memory memory;
   Region y = buffer(memory, "y", RegionRole::kOutput, 20 * 192, true);
