@@ -183,10 +183,10 @@ i64 output_tiles(const GemmProblem& problem, const GemmSm90Config& c) {
 // last wave idle with 128 x 128 tiles, with 128 x 176 a twentieth.
 std::vector<GemmSm90Tile> fitted_tiles(const GemmSm90Config& base, const GemmProblem& problem,
                                        const Target& target) {
-  constexpr GemmSm90Tile kShapes[] = {
-      {128, 256, 2, false, 1, 0}, {128, 256, 2, false, 2, 0}, {128, 128, 2, true, 1, 0},
-      {128, 128, 2, true, 2, 0},  {256, 128, 2, false, 1, 0}, {256, 128, 2, false, 2, 0},
-      {64, 256, 2, true, 1, 0},   {64, 256, 2, true, 2, 0}};
+  constexpr GemmSm90Tile kShapes[] = {{128, 256, 2, false, 1, 0}, {128, 256, 2, false, 2, 0},
+                                      {128, 128, 2, true, 1, 0},  {128, 128, 2, true, 2, 0},
+                                      {256, 128, 2, false, 1, 0}, {256, 128, 2, false, 2, 0},
+                                      {64, 256, 2, true, 1, 0},   {64, 256, 2, true, 2, 0}};
   constexpr int kMinWidth = 96;
   constexpr int kMaxWaves = 4;
   if (!base.in_registers || !base.b.k_major) return {};
@@ -233,9 +233,8 @@ void predict_persistent(const GemmProblem& problem, const Target& target, const 
   const double steps = static_cast<double>(ceil_div(ceil_div(problem.k, c.block_k()), c.split_k));
   const double stage = c.tile_a_bytes() + 1.0 * c.sums() * c.tile_b_bytes() / c.cluster;
   const double traffic = stage / (kL2BytesPerClockPerSm * clock);
-  const double step =
-      together(products_us(target, c), std::max(traffic, kLatencyUs / c.stages)) *
-      (c.cluster > 1 ? kClusterCost : 1.0);
+  const double step = together(products_us(target, c), std::max(traffic, kLatencyUs / c.stages)) *
+                      (c.cluster > 1 ? kClusterCost : 1.0);
   const double mainloop = std::max(steps, 1.0) * step;
   // All SMs write at once, each at its share of DRAM.
   const double tile_bytes = static_cast<double>(problem.epilogue_bytes) / std::max<i64>(tiles, 1);
@@ -244,7 +243,8 @@ void predict_persistent(const GemmProblem& problem, const Target& target, const 
                tile_bytes / (target.dram_gbs * kDramEfficiency * 1e3 / sms));
   const double between = c.ping_pong ? std::max(epilogue - mainloop, 0.0) : epilogue;
   // With one row tile no CTAs share W in L2.
-  const double drawn = problem.m <= c.block_m ? drawn_us(problem, c) : 0;
+  const bool one_row = c.ragged == Ragged::kNone && problem.m <= c.block_m;
+  const double drawn = one_row ? drawn_us(problem, c) : 0;
   p.math_us = kStartUs + std::max(rounds * mainloop, drawn) + rounds * between +
               (c.ping_pong ? epilogue : 0.0) + problem.epilogue_flops / (target.f32_tflops * 1e6);
   p.waves = static_cast<double>(tiles) / sms;
@@ -328,7 +328,7 @@ GemmSm90Config with_tile(const GemmSm90Config& base, const GemmSm90Tile& tile,
   c.cluster_k = tile.cluster_k;
   // Boxes of A along M are lines of 64 rows either way.
   if (c.rows_a != 0) c.rows_a = std::max(c.rows_a, c.block_m - c.sums() * c.block_n);
-  if (!c.a.k_major || c.rows_a >= c.block_m) c.rows_a = 0;
+  if (!c.a.k_major || c.ragged != Ragged::kNone || c.rows_a >= c.block_m) c.rows_a = 0;
   // More threads add the sums where each takes fewer columns.
   if (c.cluster_k != 0) {
     c.vec = 4;

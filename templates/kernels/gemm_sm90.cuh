@@ -183,9 +183,10 @@ CATENARY_DEVICE void open_stage(u32 smem, const typename GemmSm90Types<kConfig>:
   mbarrier_arrive_expect_tx(full_barrier<kConfig>(smem, at.stage), kConfig.stage_bytes());
 }
 
-// One thread loads. Where an operand is stationary, its copies for the first stages start before the
-// dependency wait, and the other operands' follow behind it: the first tile takes `early` rounds
-// more than it has steps. One loop does all rounds, since each copy's text costs compile time.
+// One thread loads. Where an operand is stationary, its copies for the first stages start before
+// the dependency wait, and the other operands' follow behind it: the first tile takes `early`
+// rounds more than it has steps. One loop does all rounds, since each copy's text costs compile
+// time.
 template <GemmSm90Config kConfig, class P>
 CATENARY_DEVICE void produce(const P& params, u32 smem, u32 rank) {
   using T = GemmSm90Types<kConfig>;
@@ -410,12 +411,13 @@ CATENARY_DEVICE void consume(const P& params, u32 smem, u32 rank, u32 warpgroup)
 template <GemmSm90Config kConfig, class P>
 CATENARY_DEVICE void consume_part(const P& params, u32 smem, u32 warpgroup) {
   static_assert(!kConfig.ping_pong && kConfig.cluster == 1, "one tile, its cluster along K");
+  static_assert(kConfig.ragged == Ragged::kNone, "finish_tile() finds its tile by number");
   const u32 row = warpgroup * kConfig.warpgroup_m() + threadIdx.x / 32 % 4 * 16;
   typename GemmSm90Types<kConfig>::Position at;
   grid_dependency_wait();
   for_each_tile<kConfig>(params, [&](const TileWork&, const StepRange& range) {
     typename GemmSm90Types<kConfig>::Accumulators d;
-    multiply<kConfig>(d, smem, warpgroup, static_cast<u32>(range.end - range.begin), at);
+    multiply<kConfig>(d, smem, warpgroup, range, at, [] {});
     // No copy is on its way: each has been waited for. A wait for products is one for those of the
     // executing threads alone (PTX ISA 9.7.15.7): all consumer warps arrive when theirs have ended.
     named_barrier_sync<1>(kConfig.consumers * 128);
