@@ -36,7 +36,7 @@ std::string stale(const TuningRecord& record) {
 struct TuningStore::State {
   TuningOptions options;
   std::string path;  // empty: no tuning
-  std::string why_off = "tuning is switched off";
+  std::string why_off = "tuning is switched off: set CATENARY_TUNING to ro or rw";
   std::unique_ptr<CacheDirectory> directory;  // null: nothing to read
   std::mutex mutex;
   std::set<std::string> warned;
