@@ -169,6 +169,18 @@ TEST_CASE("rows: layouts, batches, epilogues, a symbol, K split") {
   run_all(cases);
 }
 
+TEST_CASE("rows: tf32, and sums turned into rows or not") {
+  const std::vector<std::vector<i32>> ends = {{0, 1, 130}, {64, 129, 200}};
+  const std::string tf32 =
+      "chain a(input x: f32[200, 72], weight w: f32[3, 136, 72], input e: i32[3]) {\n"
+      "  y = contract \"mk,enk->mn\"(x, w) ragged m by e over e\n  return y: f32 }";
+  const std::string odd =
+      "chain a(input x: bf16[200, 72], weight w: bf16[3, 75, 72], input e: i32[3]) {\n"
+      "  y = contract \"mk,enk->mn\"(x, w) ragged m by e over e\n  return y: bf16 align 2 }";
+  run_all(
+      {{"tf32", tf32, "128x128x32p2s6c2", ends}, {"odd columns", odd, "128x128x64p2s6c2", ends}});
+}
+
 TEST_CASE("rows: gated pairs") {
   std::vector<Case> cases;
   const std::string pair =
