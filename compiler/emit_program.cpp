@@ -75,6 +75,7 @@ class ProgramPrinter {
       list += (count++ > 0 ? ",\n      " : "\n      ") + cpp_text(line.operand);
     });
     out_ += fmt::format("  static constexpr int kOutputCount = {};\n", count);
+    out_ += fmt::format("  static constexpr bool kShort = {};\n", is_short());
     out_ += fmt::format("  static constexpr Operand kOutputs[] = {{{}}};\n", list);
   }
 
@@ -98,6 +99,18 @@ class ProgramPrinter {
     for (const ProgramLine& line : program_) {
       if (line.kind == kind) f(line);
     }
+  }
+
+  // Little to do for each value: few results, and few ops, of one instruction each (those that
+  // round at most once).
+  bool is_short() const {
+    constexpr int kMostLines = 3;
+    int lines = 0;
+    for (const ProgramLine& line : program_) {
+      if (line.kind == Kind::kCompute && op_info(line.op).error > 1) return false;
+      if (line.kind == Kind::kCompute || line.kind == Kind::kStore) ++lines;
+    }
+    return lines <= kMostLines;
   }
 
   static bool varies_along_n(const ProgramLine& line) {

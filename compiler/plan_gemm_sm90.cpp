@@ -243,7 +243,10 @@ Expected<bool> plan_gemm_sm90(const GroupContext& context, std::vector<KernelPla
     if (best == nullptr && candidate.rejected.empty() && !refused) best = &candidate;
   }
   const auto others = rivals(context, sizes);
-  if (best == nullptr || (!others.empty() && others[0].predicted.us < best->predicted.us)) {
+  // Predictions of gemm_sm80 are 14% low on an H200 (273 tiles of `bench --sweep gemm`).
+  constexpr double kRivalsError = 1.14;
+  if (best == nullptr ||
+      (!others.empty() && others[0].predicted.us * kRivalsError < best->predicted.us)) {
     return false;
   }
   KernelPlan kernel = make_kernel(context, *axes, *best, std::move(problem->maps));

@@ -178,7 +178,7 @@ TEST_CASE("few rows: boxes of as many rows, K shared by clusters, two CTAs to an
   const struct {
     i64 m, n, k;
     int block_n, cluster_k;
-  } kShapes[] = {{32, 2048, 4096, 64, 4}, {64, 2048, 4096, 64, 4}, {32, 512, 7168, 32, 4}};
+  } kShapes[] = {{32, 2048, 4096, 64, 4}, {64, 2048, 4096, 64, 4}, {24, 2048, 4096, 64, 4}};
   for (const auto& shape : kShapes) {
     const Plan plan = planned(gemm(fmt::format("bf16[{}, {}]", shape.m, shape.k),
                                    fmt::format("bf16[{}, {}]", shape.n, shape.k), "mk,nk->mn"));

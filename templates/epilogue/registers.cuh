@@ -27,7 +27,7 @@ namespace catenary {
 
 // Piece `number` of the fragments; the first index of every register is a constant. Columns beyond
 // the tile's last are zeros.
-template <int kSums, int kFragments, int kRegisters, int kPieceRegisters>
+template <bool kConstant, int kSums, int kFragments, int kRegisters, int kPieceRegisters>
 CATENARY_DEVICE void take_piece(float (&piece)[kSums][kPieceRegisters],
                                 const float (&d)[kSums][kFragments][kRegisters], u32 number) {
   constexpr u32 kPieces = (kRegisters + kPieceRegisters - 1) / kPieceRegisters;
@@ -41,9 +41,9 @@ CATENARY_DEVICE void take_piece(float (&piece)[kSums][kPieceRegisters],
         const u32 from = i % kPieces * kPieceRegisters + r;
         piece[s][r] = from < kRegisters ? d[s][i / kPieces][from < kRegisters ? from : 0] : 0.0f;
       }
-      // Keeps this a branch with one move per register: as selects between all pieces it would be
-      // as many instructions as the rest of the epilogue.
-      wgmma_pin(piece[s]);
+      // Where the number is no constant, this keeps a branch with one move per register: as selects
+      // between all pieces it would be as many instructions as the rest of the epilogue.
+      if constexpr (!kConstant) wgmma_pin(piece[s]);
     }
   }
 }
@@ -56,6 +56,8 @@ struct RegisterEpilogue {
   static constexpr u32 kChunks = kColumns / 8;  // 16 bytes of 16-bit results each
   static constexpr u32 kPieces = (kConfig.block_n + kColumns - 1) / kColumns;  // of a fragment
 
+  using Values = Vec<2>[kOutputs][kChunks][2];
+
   // What a piece needs of the operands that vary along N.
   using Ahead = typename Epilogue::Columns[kChunks];
 
@@ -67,40 +69,44 @@ struct RegisterEpilogue {
   // A piece's 16-bit words, two columns each: [8 columns][rows g, rows g + 8].
   using Words = u32[kChunks][2];
 
-  // Rows of the area to D.
-  template <Operand kOutput, class P>
-  static CATENARY_DEVICE void store_rows(const P& params, u32 area, Coord at, u32 m, u32 m_end,
-                                         u32 n, u32 n_end) {
-    constexpr u32 kRowsPerPass = 32 / kChunks;
-    const u32 lane = threadIdx.x % 32;
-    const u32 chunk = lane % kChunks;
-    at.dim[kMaxDims - 1] = n + chunk * 8;
-#pragma unroll
-    for (u32 pass = 0; pass < 16 / kRowsPerPass; ++pass) {
-      const u32 row = pass * kRowsPerPass + lane / kChunks;
-      at.dim[kMaxDims - 2] = m + row;
-      const U32x4 w = ld_shared_v4(chunk_address(area, row, chunk));
-      const u32 word[4] = {w.x, w.y, w.z, w.w};
-      u8* p = static_cast<u8*>(params.ptr[kOutput.slot]) + element_offset<kOutput>(at) * 2;
-      if (m + row < m_end && n + chunk * 8 < n_end) store_words<4, kOutput.streamed>(p, word);
-    }
-  }
+  // A piece as rows: what a lane has of it.
+  static constexpr u32 kRowsPerPass = 32 / kChunks;
+  static constexpr u32 kPasses = 16 / kRowsPerPass;
+  using PieceRows = U32x4[kPasses];
 
-  template <Operand kOutput, class P>
-  static CATENARY_DEVICE void store_words_turned(const P& params, u32 area, const Coord& at,
-                                                 const Words& word, u32 m, u32 m_end, u32 n,
-                                                 u32 n_end) {
+  static CATENARY_DEVICE void leave_words(u32 area, const Words& word) {
     const u32 lane = threadIdx.x % 32;
-    // The area is this warp's alone: the warp's own barrier orders its reuse.
-    warp_barrier();
 #pragma unroll
     for (u32 g = 0; g < kChunks; g += 2) {
       // Lane l names row l % 8 of matrix l / 8: rows 0 to 7 and 8 to 15 of chunk g, then of g + 1.
       const u32 to = chunk_address(area, lane % 16, g + lane / 16);
       stmatrix_x4(to, {word[g][0], word[g][1], word[g + 1][0], word[g + 1][1]});
     }
-    warp_barrier();
-    store_rows<kOutput>(params, area, at, m, m_end, n, n_end);
+  }
+
+  static CATENARY_DEVICE void read_rows(u32 area, PieceRows& rows) {
+    const u32 lane = threadIdx.x % 32;
+#pragma unroll
+    for (u32 pass = 0; pass < kPasses; ++pass) {
+      rows[pass] =
+          ld_shared_v4(chunk_address(area, pass * kRowsPerPass + lane / kChunks, lane % kChunks));
+    }
+  }
+
+  template <Operand kOutput, class P>
+  static CATENARY_DEVICE void store_rows(const P& params, const PieceRows& rows, Coord at, u32 m,
+                                         u32 m_end, u32 n, u32 n_end) {
+    const u32 lane = threadIdx.x % 32;
+    const u32 column = n + lane % kChunks * 8;
+    at.dim[kMaxDims - 1] = column;
+#pragma unroll
+    for (u32 pass = 0; pass < kPasses; ++pass) {
+      const u32 row = m + pass * kRowsPerPass + lane / kChunks;
+      at.dim[kMaxDims - 2] = row;
+      const u32 word[4] = {rows[pass].x, rows[pass].y, rows[pass].z, rows[pass].w};
+      u8* p = static_cast<u8*>(params.ptr[kOutput.slot]) + element_offset<kOutput>(at) * 2;
+      if (row < m_end && column < n_end) store_words<4, kOutput.streamed>(p, word);
+    }
   }
 
   // f32 results as they are: four lanes fill a sector.
@@ -148,12 +154,11 @@ struct RegisterEpilogue {
 
   // One piece from column n and row m on: all results, then the outputs one after the other.
   template <class P>
-  static CATENARY_DEVICE void run_piece(const P& params, u32 area, const Coord& at,
-                                        const float (&sums)[kSums][kColumns / 2],
-                                        const Ahead& columns, u32 m, u32 m_end, u32 n, u32 n_end) {
+  static CATENARY_DEVICE void compute(const P& params, const Coord& at,
+                                      const float (&sums)[kSums][kColumns / 2],
+                                      const Ahead& columns, u32 m, u32 m_end, Values& value) {
     typename Epilogue::Rows rows[2];
     load_rows(params, at, m, m_end, rows);
-    Vec<2> value[kOutputs][kChunks][2];
 #pragma unroll
     for (u32 g = 0; g < kChunks; ++g) {
 #pragma unroll
@@ -171,25 +176,36 @@ struct RegisterEpilogue {
         for (u32 o = 0; o < kOutputs; ++o) value[o][g][half] = out[o];
       }
     }
-    store_outputs<0>(params, area, at, value, m, m_end, n, n_end);
   }
 
+  template <DType kDType>
+  static CATENARY_DEVICE void pack_words(const Vec<2> (&value)[kChunks][2], Words& word) {
+#pragma unroll
+    for (u32 i = 0; i < kColumns / 4; ++i) {
+      const Vec<2>& v = value[i / 2][i % 2];
+      word[i / 2][i % 2] = pack<kDType>(v.v[0], v.v[1]);
+    }
+  }
+
+  // All outputs, one after the other.
   template <int kOutput, class P>
   static CATENARY_DEVICE void store_outputs(const P& params, u32 area, const Coord& at,
-                                            const Vec<2> (&value)[kOutputs][kChunks][2], u32 m,
-                                            u32 m_end, u32 n, u32 n_end) {
+                                            const Values& value, u32 m, u32 m_end, u32 n,
+                                            u32 n_end) {
     if constexpr (kOutput < kOutputs) {
       constexpr Operand kTo = Epilogue::kOutputs[kOutput];
       if constexpr (kTo.dtype == DType::kF32) {
         store_pairs<kTo>(params, at, value[kOutput], m, m_end, n, n_end);
       } else {
         Words word;
-#pragma unroll
-        for (u32 i = 0; i < kColumns / 4; ++i) {
-          const Vec<2>& v = value[kOutput][i / 2][i % 2];
-          word[i / 2][i % 2] = pack<kTo.dtype>(v.v[0], v.v[1]);
-        }
-        store_words_turned<kTo>(params, area, at, word, m, m_end, n, n_end);
+        PieceRows rows;
+        pack_words<kTo.dtype>(value[kOutput], word);
+        // The area is this warp's alone: the warp's own barrier orders its reuse.
+        warp_barrier();
+        leave_words(area, word);
+        warp_barrier();
+        read_rows(area, rows);
+        store_rows<kTo>(params, rows, at, m, m_end, n, n_end);
       }
       store_outputs<kOutput + 1>(params, area, at, value, m, m_end, n, n_end);
     }
@@ -224,16 +240,21 @@ struct RegisterEpilogue {
     const u32 n_end = column_end(work, n);
     const u32 m_end = static_cast<u32>(work.m_end);
     const Coord at = coordinates(work);
-#pragma unroll 1
+    // A text of its own for each piece saves the copies of accumulators, which are most of a short
+    // epilogue; a long one would be too much to compile.
+    constexpr int kUnroll = Epilogue::kShort ? kFragments * static_cast<int>(kPieces) : 1;
+#pragma unroll kUnroll
     for (u32 piece = 0; piece < kFragments * kPieces; ++piece) {
       Ahead columns;
 #pragma unroll
       for (u32 g = 0; g < kChunks; ++g) columns[g] = ahead[g];
       load_columns(params, at, n0 + (piece + 1) % kPieces * kColumns, n_end, ahead);
       float sums[kSums][kColumns / 2];
-      take_piece(sums, d, piece);
+      take_piece<(kUnroll > 1)>(sums, d, piece);
       const u32 m = static_cast<u32>(m_warp) + piece / kPieces * 64;
-      run_piece(params, area, at, sums, columns, m, m_end, n0 + piece % kPieces * kColumns, n_end);
+      Values value;
+      compute(params, at, sums, columns, m, m_end, value);
+      store_outputs<0>(params, area, at, value, m, m_end, n0 + piece % kPieces * kColumns, n_end);
     }
   }
 };

@@ -41,7 +41,7 @@ constexpr GemmSm90Config kConfig{
     .b = {.map = 1, .weight = true},
     .b2 = {.map = 2, .weight = true}, .gated = true,
     .ping_pong = true, .block_m = 64, .block_n = 128, .consumers = 2, .stages = 4, .cluster = 2,
-    .split_k = 1, .raster = 8, .vec = 2, .in_registers = true,
+    .split_k = 1, .raster = 8, .vec = 8, .in_registers = true,
 };
 using P = Params<6, 0, 3>;
 struct Epilogue {
@@ -58,6 +58,7 @@ struct Epilogue {
   static CATENARY_DEVICE void load_rows(const P& p, const Coord& at, Rows& in) {
   }
   static constexpr int kOutputCount = 1;
+  static constexpr bool kShort = false;
   static constexpr Operand kOutputs[] = {
       Operand{.slot = 5, .dtype = DType::kBF16, .vec = 8, .streamed = true, .stride = dims(3072, 1)}};
   static CATENARY_DEVICE void values(const P& p, const Columns& columns, const Rows& rows, const Vec<2>& sum0, const Vec<2>& sum1, Vec<2>* out) {
@@ -75,7 +76,7 @@ struct Epilogue {
 extern "C" __global__ void __launch_bounds__(384, 1)
 ctn_geglu_mlp_k0_gemm_m64n128k64(const __grid_constant__ P p) { gemm_sm90<kConfig, Epilogue>(p); }
 
-// catenary | target sm_90a (h200) | kernel ctn_geglu_mlp_k1_gemm_m128n128k64
+// catenary | target sm_90a (h200) | kernel ctn_geglu_mlp_k1_gemm_m128n192k64
 // chain:
 //   chain geglu_mlp(
 //       input x: bf16[8192, 768],
@@ -96,15 +97,15 @@ ctn_geglu_mlp_k0_gemm_m64n128k64(const __grid_constant__ P p) { gemm_sm90<kConfi
 //     y = add(d, bd)
 //     return y: bf16
 //   }
-// plan: gemm_sm90: tile 128x128x64, 2 ping-pong warpgroups, 6 stages, 224 KiB shared
+// plan: gemm_sm90: tile 128x192x64, 2 cooperative warpgroups, 4 stages, 192 KiB shared
 //   'd' is a contraction: it reads its operands from memory
 //   slot 0: workspace 'h'
 //   slot 1: parameter 'wd'
 //   slot 2: parameter 'bd'
 //   slot 3: output 'y'
 //   map 0: 'h' as 3072 x 8192 bf16 in boxes of 64 x 128
-//   map 1: 'wd' as 3072 x 768 bf16 in boxes of 64 x 128
-// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_geglu_mlp_k1_gemm_m128n128k64.cu
+//   map 1: 'wd' as 3072 x 768 bf16 in boxes of 64 x 192
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_geglu_mlp_k1_gemm_m128n192k64.cu
 #include "kernels/gemm_sm90.cuh"
 namespace {
 using namespace catenary;
@@ -113,8 +114,8 @@ constexpr GemmSm90Config kConfig{
     .m = 8192, .n = 768, .k = 3072,
     .a = {.map = 0},
     .b = {.map = 1, .weight = true},
-    .ping_pong = true, .block_m = 128, .block_n = 128, .consumers = 2, .stages = 6,
-    .split_k = 1, .raster = 8, .vec = 2, .in_registers = true,
+    .block_m = 128, .block_n = 192, .consumers = 2, .stages = 4,
+    .split_k = 1, .raster = 8, .vec = 8, .in_registers = true,
 };
 using P = Params<4, 0, 2>;
 struct Epilogue {
@@ -129,6 +130,7 @@ struct Epilogue {
   static CATENARY_DEVICE void load_rows(const P& p, const Coord& at, Rows& in) {
   }
   static constexpr int kOutputCount = 1;
+  static constexpr bool kShort = true;
   static constexpr Operand kOutputs[] = {
       Operand{.slot = 3, .dtype = DType::kBF16, .vec = 8, .streamed = true, .stride = dims(768, 1)}};
   static CATENARY_DEVICE void values(const P& p, const Columns& columns, const Rows& rows, const Vec<2>& sum0, Vec<2>* out) {
@@ -139,5 +141,5 @@ struct Epilogue {
 };
 }  // namespace
 extern "C" __global__ void __launch_bounds__(384, 1)
-ctn_geglu_mlp_k1_gemm_m128n128k64(const __grid_constant__ P p) { gemm_sm90<kConfig, Epilogue>(p); }
+ctn_geglu_mlp_k1_gemm_m128n192k64(const __grid_constant__ P p) { gemm_sm90<kConfig, Epilogue>(p); }
 

@@ -27,7 +27,7 @@ constexpr GemmSm90Config kConfig{
     .a = {.map = 0, .walk2 = 7},
     .b = {.map = 1, .weight = true, .walk2 = 7},
     .ping_pong = true, .block_m = 128, .block_n = 128, .consumers = 2, .stages = 6,
-    .split_k = 1, .raster = 8, .vec = 2, .in_registers = true,
+    .split_k = 1, .raster = 8, .vec = 8, .in_registers = true,
 };
 using P = Params<4, 0, 2>;
 struct Epilogue {
@@ -42,6 +42,7 @@ struct Epilogue {
   static CATENARY_DEVICE void load_rows(const P& p, const Coord& at, Rows& in) {
   }
   static constexpr int kOutputCount = 1;
+  static constexpr bool kShort = false;
   static constexpr Operand kOutputs[] = {
       Operand{.slot = 3, .dtype = DType::kBF16, .vec = 8, .streamed = true, .stride = dims(3072, 36864, 1)}};
   static CATENARY_DEVICE void values(const P& p, const Columns& columns, const Rows& rows, const Vec<2>& sum0, Vec<2>* out) {

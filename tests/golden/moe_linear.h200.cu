@@ -1,4 +1,4 @@
-// catenary | target sm_90a (h200) | kernel ctn_moe_linear_k0_gemm_m64n256k64
+// catenary | target sm_90a (h200) | kernel ctn_moe_linear_k0_gemm_m256n128k64
 // chain:
 //   chain moe_linear(
 //       input x: bf16[16384, 4096],
@@ -7,15 +7,15 @@
 //     y = contract "mk,enk->mn"(x, w) ragged m by ends over e
 //     return y: bf16
 //   }
-// plan: gemm_sm90: tile 64x256x64, 2 ping-pong warpgroups, 4 stages, clusters of 2, 192 KiB shared
+// plan: gemm_sm90: tile 256x128x64, 2 cooperative warpgroups, 4 stages, 224 KiB shared
 //   'y' is a contraction: it reads its operands from memory
 //   slot 0: parameter 'x'
 //   slot 1: parameter 'w'
 //   slot 2: parameter 'ends'
 //   slot 3: output 'y'
-//   map 0: 'x' as 4096 x 16384 bf16 in boxes of 64 x 64
+//   map 0: 'x' as 4096 x 16384 bf16 in boxes of 64 x 256
 //   map 1: 'w' as 4096 x 14336 x 4 bf16 in boxes of 64 x 128 x 1
-// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_moe_linear_k0_gemm_m64n256k64.cu
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_moe_linear_k0_gemm_m256n128k64.cu
 #include "kernels/gemm_sm90.cuh"
 namespace {
 using namespace catenary;
@@ -24,24 +24,30 @@ constexpr GemmSm90Config kConfig{
     .m = 16384, .n = 14336, .k = 4096,
     .a = {.map = 0},
     .b = {.map = 1, .weight = true, .walk2 = 9},
-    .ping_pong = true, .block_m = 64, .block_n = 256, .consumers = 2, .stages = 4, .cluster = 2,
-    .split_k = 1, .raster = 8, .vec = 8,
+    .block_m = 256, .block_n = 128, .consumers = 2, .stages = 4,
+    .split_k = 1, .raster = 8, .vec = 8, .in_registers = true,
     .ragged = Ragged::kRows, .ends_slot = 2, .groups = 4,
 };
 using P = Params<4, 0, 2>;
 struct Epilogue {
-  struct Operands {
+  struct Columns {
   };
-  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
+  static CATENARY_DEVICE void load_columns(const P& p, const Coord& at, Columns& in) {
   }
-  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
+  struct Rows {
+  };
+  static CATENARY_DEVICE void load_rows(const P& p, const Coord& at, Rows& in) {
   }
-  static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<8>& sum0) {
-    const Vec<8>& v_y = sum0;  // %y = contract(%x, %w)
-    store_vec<Operand{.slot = 3, .dtype = DType::kBF16, .vec = 8, .streamed = true, .stride = dims(14336, 1)}, 8, false>(p, at, v_y);  // %y
+  static constexpr int kOutputCount = 1;
+  static constexpr bool kShort = true;
+  static constexpr Operand kOutputs[] = {
+      Operand{.slot = 3, .dtype = DType::kBF16, .vec = 8, .streamed = true, .stride = dims(14336, 1)}};
+  static CATENARY_DEVICE void values(const P& p, const Columns& columns, const Rows& rows, const Vec<2>& sum0, Vec<2>* out) {
+    const Vec<2>& v_y = sum0;  // %y = contract(%x, %w)
+    out[0] = v_y;  // %y
   }
 };
 }  // namespace
 extern "C" __global__ void __launch_bounds__(384, 1)
-ctn_moe_linear_k0_gemm_m64n256k64(const __grid_constant__ P p) { gemm_sm90<kConfig, Epilogue>(p); }
+ctn_moe_linear_k0_gemm_m256n128k64(const __grid_constant__ P p) { gemm_sm90<kConfig, Epilogue>(p); }
 

@@ -9,14 +9,14 @@
 //     y = gelu_tanh(t4)
 //     return y: f32
 //   }
-// plan: gemm_sm90: tile 128x128x32, 2 ping-pong warpgroups, 6 stages, clusters of 2, 224 KiB shared
+// plan: gemm_sm90: tile 128x128x32, 2 ping-pong warpgroups, 6 stages, 224 KiB shared
 //   't3' is a contraction: it reads its operands from memory
 //   slot 0: parameter 'x'
 //   slot 1: parameter 'w'
 //   slot 2: parameter 'b'
 //   slot 3: output 'y'
 //   map 0: 'x' as 1024 x 8192 f32 (rounded to tf32) in boxes of 32 x 128
-//   map 1: 'w' as 1024 x 4096 f32 (rounded to tf32) in boxes of 32 x 64
+//   map 1: 'w' as 1024 x 4096 f32 (rounded to tf32) in boxes of 32 x 128
 // rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_tf32_linear_k0_gemm_m128n128k32.cu
 #include "kernels/gemm_sm90.cuh"
 namespace {
@@ -26,24 +26,30 @@ constexpr GemmSm90Config kConfig{
     .m = 8192, .n = 4096, .k = 1024,
     .a = {.map = 0},
     .b = {.map = 1, .weight = true},
-    .ping_pong = true, .block_m = 128, .block_n = 128, .consumers = 2, .stages = 6, .cluster = 2,
-    .split_k = 1, .raster = 8, .vec = 4,
+    .ping_pong = true, .block_m = 128, .block_n = 128, .consumers = 2, .stages = 6,
+    .split_k = 1, .raster = 8, .vec = 4, .in_registers = true,
 };
 using P = Params<4, 0, 2>;
 struct Epilogue {
-  struct Operands {
-    Vec<4> v_b;
+  struct Columns {
+    Vec<2> v_b;
   };
-  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
-    in.v_b = load_vec<Operand{.slot = 2, .dtype = DType::kF32, .vec = 4, .weight = true, .stride = dims(1)}, 4, false>(p, at);  // %b = weight
+  static CATENARY_DEVICE void load_columns(const P& p, const Coord& at, Columns& in) {
+    in.v_b = load_vec<Operand{.slot = 2, .dtype = DType::kF32, .vec = 4, .weight = true, .stride = dims(1)}, 2, false>(p, at);  // %b = weight
   }
-  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
+  struct Rows {
+  };
+  static CATENARY_DEVICE void load_rows(const P& p, const Coord& at, Rows& in) {
   }
-  static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<4>& sum0) {
-    const Vec<4>& v_t3 = sum0;  // %t3 = contract(%x, %w)
-    const Vec<4> v_t4 = map<4, op_add>(v_t3, in.v_b);  // %t4 = add(%t3, %b)
-    const Vec<4> v_y = map<4, op_gelu_tanh>(v_t4);  // %y = gelu_tanh(%t4)
-    store_vec<Operand{.slot = 3, .dtype = DType::kF32, .vec = 4, .streamed = true, .stride = dims(4096, 1)}, 4, false>(p, at, v_y);  // %y
+  static constexpr int kOutputCount = 1;
+  static constexpr bool kShort = false;
+  static constexpr Operand kOutputs[] = {
+      Operand{.slot = 3, .dtype = DType::kF32, .vec = 4, .streamed = true, .stride = dims(4096, 1)}};
+  static CATENARY_DEVICE void values(const P& p, const Columns& columns, const Rows& rows, const Vec<2>& sum0, Vec<2>* out) {
+    const Vec<2>& v_t3 = sum0;  // %t3 = contract(%x, %w)
+    const Vec<2> v_t4 = map<2, op_add>(v_t3, columns.v_b);  // %t4 = add(%t3, %b)
+    const Vec<2> v_y = map<2, op_gelu_tanh>(v_t4);  // %y = gelu_tanh(%t4)
+    out[0] = v_y;  // %y
   }
 };
 }  // namespace
