@@ -64,6 +64,10 @@ void addressed_slots(const KernelPlan& kernel, std::set<i32>& all, std::set<i32>
     all.insert({skinny->x.slot, skinny->w.slot});
     if (skinny->gated) all.insert(skinny->w2.slot);
   }
+  for (const MapBinding& map : kernel.maps) all.insert(map.slot);
+  if (const auto* mapped = std::get_if<GemmSm90Config>(&kernel.config)) {
+    if (mapped->ragged != Ragged::kNone) all.insert(mapped->ends_slot);
+  }
   const auto* gemm = std::get_if<GemmConfig>(&kernel.config);
   if (gemm == nullptr) return;
   all.insert({gemm->a.slot, gemm->b.slot});

@@ -98,7 +98,7 @@ struct Epilogue {
 extern "C" __global__ void __launch_bounds__(256, 2)
 ctn_small_batch_k0_skinny_w8x1(const __grid_constant__ P p) { skinny<kConfig, Epilogue>(p); }
 
-// catenary | target sm_90a (h200) | kernel ctn_small_batch_k0_gemm_m32n128k64
+// catenary | target sm_90a (h200) | kernel ctn_small_batch_k0_gemm_m64n64k64
 // chain:
 //   chain small_batch[M in 1..64](
 //       input x: bf16[M, 4096],
@@ -109,118 +109,15 @@ ctn_small_batch_k0_skinny_w8x1(const __grid_constant__ P p) { skinny<kConfig, Ep
 //     y = silu(t4)
 //     return y: bf16
 //   }
-// plan: gemm_sm80: tile 32x128x64, 1 x 4 warps, 4 stages, 80 KiB shared, 2 CTAs per SM, K split in 8
-//   'h' is a contraction: it reads its operands from memory
-//   slot 0: parameter 'x'
-//   slot 1: parameter 'w'
-//   slot 2: workspace 'partial sums'
-// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_small_batch_k0_gemm_m32n128k64.cu
-#include "kernels/gemm_sm80.cuh"
-namespace {
-using namespace catenary;
-constexpr GemmConfig kConfig{
-    .math = MathMode::kBF16,
-    .m = Extent(64, 1), .n = 2048, .k = 4096,
-    .a = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
-    .b = {.slot = 1, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16}, .launch_early = true,
-    .block_m = 32, .block_n = 128, .block_k = 64, .warps_m = 1, .warps_n = 4, .stages = 4,
-    .split_k = 8, .raster = 8, .vec = 8,
-};
-using P = Params<3, 0>;
-struct Epilogue {
-  struct Operands {
-  };
-  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
-  }
-  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
-  }
-  static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<8>& sum0) {
-    const Vec<8>& v_sum0 = sum0;  // sum over this split's part of K
-    store_vec<Operand{.slot = 2, .dtype = DType::kF32, .vec = 4, .stride = dims(131072, 2048, 1)}, 8, false>(p, at, v_sum0);  // %sum0
-  }
-};
-}  // namespace
-extern "C" __global__ void __launch_bounds__(128, 2)
-ctn_small_batch_k0_gemm_m32n128k64(const __grid_constant__ P p) { gemm_sm80<kConfig, Epilogue>(p); }
-
-// catenary | target sm_90a (h200) | kernel ctn_small_batch_k0_fixup_s8
-// chain:
-//   chain small_batch[M in 1..64](
-//       input x: bf16[M, 4096],
-//       weight w: bf16[2048, 4096],
-//       weight b: bf16[2048]) {
-//     h = contract "mk,nk->mn"(x, w)
-//     t4 = add(h, b)
-//     y = silu(t4)
-//     return y: bf16
-//   }
-// plan: reduce: adds 8 parts in ascending order
-//   adds the parts of the K split
-//   slot 0: parameter 'b'
-//   slot 1: output 'y'
-//   slot 2: workspace 'partial sums'
-// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_small_batch_k0_fixup_s8.cu
-#include "kernels/reduce.cuh"
-namespace {
-using namespace catenary;
-constexpr ReduceConfig kConfig{
-    .size = extents(8, 1, 1, 1, 1, 1, Extent(64, 1), 2048), .term_rank = 1,
-    .sums = 1, .vec = 4, .lanes = 256, .slices = 1,
-};
-using P = Params<3, 0>;
-struct Prologue {
-  struct Operands {
-    Vec<4> v_part0;
-  };
-  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
-  }
-  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
-    in.v_part0 = load_vec<Operand{.slot = 2, .dtype = DType::kF32, .vec = 4, .stride = dims(131072, 0, 0, 0, 0, 0, 2048, 1)}, 4, false>(p, at);  // one split's sum
-  }
-  static CATENARY_DEVICE void values(const P& p, const Coord& at, const Operands& in, Vec<4>* out) {
-    out[0] = in.v_part0;
-  }
-};
-struct Epilogue {
-  struct Operands {
-    Vec<4> v_b;
-  };
-  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
-    in.v_b = load_vec<Operand{.slot = 0, .dtype = DType::kBF16, .vec = 8, .weight = true, .stride = dims(1)}, 4, false>(p, at);  // %b = weight
-  }
-  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
-  }
-  static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<4>& sum0) {
-    const Vec<4>& v_h = sum0;  // %h = contract(%x, %w)
-    const Vec<4> v_t4 = map<4, op_add>(v_h, in.v_b);  // %t4 = add(%h, %b)
-    const Vec<4> v_y = map<4, op_silu>(v_t4);  // %y = silu(%t4)
-    store_vec<Operand{.slot = 1, .dtype = DType::kBF16, .vec = 8, .stride = dims(2048, 1)}, 4, false>(p, at, v_y);  // %y
-  }
-};
-}  // namespace
-extern "C" __global__ void __launch_bounds__(256, 1)
-ctn_small_batch_k0_fixup_s8(const __grid_constant__ P p) { reduce<kConfig, Prologue, Epilogue>(p); }
-
-// catenary | target sm_90a (h200) | kernel ctn_small_batch_k0_gemm_m64n128k64
-// chain:
-//   chain small_batch[M in 1..64](
-//       input x: bf16[M, 4096],
-//       weight w: bf16[2048, 4096],
-//       weight b: bf16[2048]) {
-//     h = contract "mk,nk->mn"(x, w)
-//     t4 = add(h, b)
-//     y = silu(t4)
-//     return y: bf16
-//   }
-// plan: gemm_sm90: tile 64x128x64, 1 cooperative warpgroups, 4 stages, K shared by clusters of 8, 2 CTAs per SM, 96 KiB shared
+// plan: gemm_sm90: tile 64x64x64, 1 cooperative warpgroups, 9 stages, K shared by clusters of 4, 2 CTAs per SM, 108 KiB shared
 //   'h' is a contraction: it reads its operands from memory
 //   slot 0: parameter 'x'
 //   slot 1: parameter 'w'
 //   slot 2: parameter 'b'
 //   slot 3: output 'y'
-//   map 0: 'x' as 4096 x up to 64 bf16 in boxes of 64 x 64
-//   map 1: 'w' as 4096 x 2048 bf16 in boxes of 64 x 128
-// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_small_batch_k0_gemm_m64n128k64.cu
+//   map 0: 'x' as 4096 x up to 64 bf16 in boxes of 64 x 32
+//   map 1: 'w' as 4096 x 2048 bf16 in boxes of 64 x 64
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_small_batch_k0_gemm_m64n64k64.cu
 #include "kernels/gemm_sm90.cuh"
 namespace {
 using namespace catenary;
@@ -229,7 +126,7 @@ constexpr GemmSm90Config kConfig{
     .m = Extent(64, 1), .n = 2048, .k = 4096,
     .a = {.map = 0},
     .b = {.map = 1, .weight = true},
-    .block_m = 64, .block_n = 128, .consumers = 1, .stages = 4, .cluster_k = 8,
+    .block_m = 64, .block_n = 64, .consumers = 1, .stages = 9, .rows_a = 32, .cluster_k = 4,
     .split_k = 1, .raster = 8, .vec = 4,
 };
 using P = Params<4, 0, 2>;
@@ -251,5 +148,57 @@ struct Epilogue {
 };
 }  // namespace
 extern "C" __global__ void __launch_bounds__(256, 2)
-ctn_small_batch_k0_gemm_m64n128k64(const __grid_constant__ P p) { gemm_sm90<kConfig, Epilogue>(p); }
+ctn_small_batch_k0_gemm_m64n64k64(const __grid_constant__ P p) { gemm_sm90<kConfig, Epilogue>(p); }
+
+// catenary | target sm_90a (h200) | kernel ctn_small_batch_k0_gemm_m64n64k64
+// chain:
+//   chain small_batch[M in 1..64](
+//       input x: bf16[M, 4096],
+//       weight w: bf16[2048, 4096],
+//       weight b: bf16[2048]) {
+//     h = contract "mk,nk->mn"(x, w)
+//     t4 = add(h, b)
+//     y = silu(t4)
+//     return y: bf16
+//   }
+// plan: gemm_sm90: tile 64x64x64, 1 cooperative warpgroups, 7 stages, K shared by clusters of 4, 2 CTAs per SM, 112 KiB shared
+//   'h' is a contraction: it reads its operands from memory
+//   slot 0: parameter 'x'
+//   slot 1: parameter 'w'
+//   slot 2: parameter 'b'
+//   slot 3: output 'y'
+//   map 0: 'x' as 4096 x up to 64 bf16 in boxes of 64 x 64
+//   map 1: 'w' as 4096 x 2048 bf16 in boxes of 64 x 64
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_small_batch_k0_gemm_m64n64k64.cu
+#include "kernels/gemm_sm90.cuh"
+namespace {
+using namespace catenary;
+constexpr GemmSm90Config kConfig{
+    .math = MathMode::kBF16,
+    .m = Extent(64, 1), .n = 2048, .k = 4096,
+    .a = {.map = 0},
+    .b = {.map = 1, .weight = true},
+    .block_m = 64, .block_n = 64, .consumers = 1, .stages = 7, .cluster_k = 4,
+    .split_k = 1, .raster = 8, .vec = 4,
+};
+using P = Params<4, 0, 2>;
+struct Epilogue {
+  struct Operands {
+    Vec<4> v_b;
+  };
+  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
+    in.v_b = load_vec<Operand{.slot = 2, .dtype = DType::kBF16, .vec = 8, .weight = true, .stride = dims(1)}, 4, false>(p, at);  // %b = weight
+  }
+  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<4>& sum0) {
+    const Vec<4>& v_h = sum0;  // %h = contract(%x, %w)
+    const Vec<4> v_t4 = map<4, op_add>(v_h, in.v_b);  // %t4 = add(%h, %b)
+    const Vec<4> v_y = map<4, op_silu>(v_t4);  // %y = silu(%t4)
+    store_vec<Operand{.slot = 3, .dtype = DType::kBF16, .vec = 8, .stride = dims(2048, 1)}, 4, false>(p, at, v_y);  // %y
+  }
+};
+}  // namespace
+extern "C" __global__ void __launch_bounds__(256, 2)
+ctn_small_batch_k0_gemm_m64n64k64(const __grid_constant__ P p) { gemm_sm90<kConfig, Epilogue>(p); }
 
