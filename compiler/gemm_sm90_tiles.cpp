@@ -53,6 +53,7 @@ constexpr GemmSm90Tile kTiles[] = {
     {64, 128, 1, false, 1, 1},
     {64, 128, 1, false, 1, 2},
     {64, 128, 1, false, 1, 4},
+    {64, 128, 1, false, 1, 8},
     {64, 64, 1, false, 1, 1},
     {64, 64, 1, false, 1, 2},
     {64, 64, 1, false, 1, 4},
@@ -104,6 +105,17 @@ constexpr double kStreamEfficiency = 0.88;
 constexpr double kEmptyRowsEfficiency = 0.70;
 constexpr i64 kFullBoxRows = 48;
 
+// Longer kernels run into the power limit (1.55 GHz instead of 1.75): then what saves traffic is
+// free, and wide cooperative tiles lose what they gain elsewhere. 8192x16384x4096: 128x256
+// cooperative 1,630 us, 128x128 ping-pong in clusters 1,580; four experts' 16384x14336x4096: 2,890
+// and 2,740.
+constexpr double kHotUs = 250.0;
+constexpr double kHotCost = 1.06;
+
+// One 64 x 64 tile has too few bytes on their way for a stream from DRAM; two to an SM have not
+// (28672x4096 weights with 32 rows: 92 us, and 61).
+constexpr double kSmallStreamCost = 1.5;
+
 // A K split's second kernel.
 constexpr double kFixUpUs = 3.4;
 
@@ -121,7 +133,7 @@ constexpr double kL2BytesPerUs = 5.7e6;
 constexpr double kStreamBytesPerClockPerSm = 33.5;
 constexpr double kPairLatencyUs = 0.3;
 constexpr double kPairStartUs = 1.7;
-constexpr double kPartUs = 0.17;
+constexpr double kPartUs = 0.2;
 constexpr double kClusterBytesPerClock = 17.5;
 
 // A tile's epilogue: clocks per sum of the SM (shared memory twice, arithmetic, stores).
@@ -254,8 +266,13 @@ void predict_persistent(const GemmProblem& problem, const Target& target, const 
   const double steps = static_cast<double>(ceil_div(ceil_div(problem.k, c.block_k()), c.split_k));
   const double stage = tile_a_traffic(problem, c) + tile_b_traffic(problem, c) / c.cluster;
   const double traffic = stage / (kL2BytesPerClockPerSm * clock);
-  const double step = together(products_us(target, c), std::max(traffic, kLatencyUs / c.stages)) *
-                      (c.cluster > 1 ? kClusterCost : 1.0);
+  const double products = products_us(target, c);
+  const bool hot = rounds * steps * products > kHotUs;
+  double cost = c.cluster > 1 && !hot ? kClusterCost : 1.0;
+  if (hot && !c.ping_pong && !c.gated) cost *= kHotCost;
+  const bool streams = problem.m <= 64 && c.ragged == Ragged::kNone;
+  if (streams && c.block_m * c.block_n * c.sums() == 64 * 64) cost *= kSmallStreamCost;
+  const double step = together(products, std::max(traffic, kLatencyUs / c.stages)) * cost;
   const double mainloop = std::max(steps, 1.0) * step;
   // All SMs write at once, each at its share of DRAM.
   const double tile_bytes = static_cast<double>(problem.epilogue_bytes) / std::max<i64>(tiles, 1);
@@ -391,12 +408,7 @@ std::vector<GemmSm90Candidate> rank_gemm_sm90_candidates(const GemmSm90Config& b
   few.rows_a = static_cast<i32>(std::clamp<i64>(ceil_div(problem.m, 8) * 8, 8, kMostRows));
   std::vector<GemmSm90Tile> tiles(std::begin(kTiles), std::end(kTiles));
   llvm::append_range(tiles, fitted_tiles(base, problem, target));
-  // One 64 x 64 tile has too few bytes on their way for a stream from DRAM; two to an SM have not
-  // (28672x4096 weights with 32 rows: 92 us, and 61).
-  const bool streams = problem.m <= 64 && base.ragged == Ragged::kNone;
   for (const GemmSm90Tile& tile : tiles) {
-    const bool small = tile.block_m == 64 && tile.block_n == 64 && tile.cluster_k == 0;
-    if (streams && small && options.force_tile.empty()) continue;
     GemmSm90Config whole = with_tile(few, tile, target);
     whole.stages = forced_stages(options.force_tile, whole.stages);
     for (const int split : kSplits) add(whole, split);

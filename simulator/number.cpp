@@ -45,8 +45,12 @@ void add_numbers(void* to, const void* from, u32 count, Number number) {
 void round_numbers_to_tf32(void* numbers, u32 count) {
   for (u32 i = 0; i < count; ++i) {
     const double value = load_element(DType::kF32, numbers, i);
-    if (!std::isfinite(value)) continue;
-    store_element(DType::kF32, numbers, i, round_to_tf32(value, true));
+    if (std::isnan(value)) {
+      constexpr u32 kNan = 0x7fffe000;  // whatever its sign and payload were (seen on an H200)
+      std::memcpy(static_cast<u8*>(numbers) + 4 * i, &kNan, 4);
+    } else if (std::isfinite(value)) {
+      store_element(DType::kF32, numbers, i, round_to_tf32(value, true));
+    }
   }
 }
 
