@@ -108,7 +108,7 @@ constexpr i64 kFullBoxRows = 48;
 // Longer kernels run into the power limit (1.55 GHz instead of 1.75): then what saves traffic is
 // free, and wide cooperative tiles lose what they gain elsewhere. 8192x16384x4096: 128x256
 // cooperative 1,630 us, 128x128 ping-pong in clusters 1,580; four experts' 16384x14336x4096: 2,890
-// and 2,740.
+// and 2,740 without clusters, 3,030 with.
 constexpr double kHotUs = 250.0;
 constexpr double kHotCost = 1.06;
 
@@ -268,7 +268,8 @@ void predict_persistent(const GemmProblem& problem, const Target& target, const 
   const double traffic = stage / (kL2BytesPerClockPerSm * clock);
   const double products = products_us(target, c);
   const bool hot = rounds * steps * products > kHotUs;
-  double cost = c.cluster > 1 && !hot ? kClusterCost : 1.0;
+  const bool shares = hot && c.ragged != Ragged::kRows;
+  double cost = c.cluster > 1 && !shares ? kClusterCost : 1.0;
   if (hot && !c.ping_pong && !c.gated) cost *= kHotCost;
   const bool streams = problem.m <= 64 && c.ragged == Ragged::kNone;
   if (streams && c.block_m * c.block_n * c.sums() == 64 * 64) cost *= kSmallStreamCost;

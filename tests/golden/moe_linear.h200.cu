@@ -1,4 +1,4 @@
-// catenary | target sm_90a (h200) | kernel ctn_moe_linear_k0_gemm_m64n256k64
+// catenary | target sm_90a (h200) | kernel ctn_moe_linear_k0_gemm_m128n128k64
 // chain:
 //   chain moe_linear(
 //       input x: bf16[16384, 4096],
@@ -7,15 +7,15 @@
 //     y = contract "mk,enk->mn"(x, w) ragged m by ends over e
 //     return y: bf16
 //   }
-// plan: gemm_sm90: tile 64x256x64, 2 ping-pong warpgroups, 4 stages, clusters of 2, 192 KiB shared
+// plan: gemm_sm90: tile 128x128x64, 2 ping-pong warpgroups, 6 stages, 224 KiB shared
 //   'y' is a contraction: it reads its operands from memory
 //   slot 0: parameter 'x'
 //   slot 1: parameter 'w'
 //   slot 2: parameter 'ends'
 //   slot 3: output 'y'
-//   map 0: 'x' as 4096 x 16384 bf16 in boxes of 64 x 64
+//   map 0: 'x' as 4096 x 16384 bf16 in boxes of 64 x 128
 //   map 1: 'w' as 4096 x 14336 x 4 bf16 in boxes of 64 x 128 x 1
-// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_moe_linear_k0_gemm_m64n256k64.cu
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_moe_linear_k0_gemm_m128n128k64.cu
 #include "kernels/gemm_sm90.cuh"
 namespace {
 using namespace catenary;
@@ -24,7 +24,7 @@ constexpr GemmSm90Config kConfig{
     .m = 16384, .n = 14336, .k = 4096,
     .a = {.map = 0},
     .b = {.map = 1, .weight = true, .walk2 = 9},
-    .ping_pong = true, .block_m = 64, .block_n = 256, .consumers = 2, .stages = 4, .cluster = 2,
+    .ping_pong = true, .block_m = 128, .block_n = 128, .consumers = 2, .stages = 6,
     .split_k = 1, .raster = 8, .vec = 8, .in_registers = true,
     .ragged = Ragged::kRows, .ends_slot = 2, .groups = 4,
 };
@@ -49,5 +49,5 @@ struct Epilogue {
 };
 }  // namespace
 extern "C" __global__ void __launch_bounds__(384, 1)
-ctn_moe_linear_k0_gemm_m64n256k64(const __grid_constant__ P p) { gemm_sm90<kConfig, Epilogue>(p); }
+ctn_moe_linear_k0_gemm_m128n128k64(const __grid_constant__ P p) { gemm_sm90<kConfig, Epilogue>(p); }
 
