@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ir/reference.h"
+#include "ir/reference_interval.h"
 
 using namespace catenary;
 
@@ -165,4 +166,19 @@ TEST_SUITE("ir") {
     CHECK_FALSE(accepts({65520, 1}, DType::kF16, -kInf));
     CHECK(accepts({0, kInf}, bf16, kNan));
   }
+}
+
+TEST_CASE("a tie of tf32 may round either way, unless both ways agree") {
+  const auto is = [](const Interval& x, double low, double high) {
+    return x.value - x.error == low && x.value + x.error == high;
+  };
+  // The neighbour below is even, so that the ways differ; above it they agree.
+  CHECK(is(tf32_interval({1 + 0x1p-11, 0}), 1, 1 + 0x1p-10));
+  CHECK(is(tf32_interval({-1 - 0x1p-11, 0}), -1 - 0x1p-10, -1));
+  CHECK(is(tf32_interval({1 + 0x1.8p-10, 0}), 1 + 0x1p-9, 1 + 0x1p-9));
+  CHECK(is(tf32_interval({1 + 0x1.1p-11, 0}), 1 + 0x1p-10, 1 + 0x1p-10));
+  CHECK(is(tf32_interval({1, 0x1p-11}), 1 - 0x1p-10, 1 + 0x1p-10));
+  CHECK(std::isnan(tf32_interval({std::nan(""), 0}).value));
+  CHECK(std::isinf(tf32_interval({0x1.fffp127, 0}).value));
+  CHECK(std::isinf(tf32_interval({1, std::numeric_limits<double>::infinity()}).error));
 }

@@ -242,7 +242,7 @@ struct RegisterEpilogue {
     const Coord at = coordinates(work);
     // A text of its own for each piece saves the copies of accumulators, which are most of a short
     // epilogue; a long one would be too much to compile.
-    constexpr int kUnroll = Epilogue::kShort ? kFragments * static_cast<int>(kPieces) : 1;
+    constexpr int kUnroll = Epilogue::kShort ? static_cast<int>(kFragments * kPieces) : 1;
 #pragma unroll kUnroll
     for (u32 piece = 0; piece < kFragments * kPieces; ++piece) {
       Ahead columns;

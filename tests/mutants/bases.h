@@ -64,6 +64,12 @@ inline constexpr MutantBase kMutantBases[] = {
      .tile = "16x64x128w1x4s5",
      .ends = kWildEnds},
     {.name = "sm90 gemm",
+     .chain = "chain a(input x: bf16[136, 200], weight w: bf16[136, 200], weight b: f32[136],\n"
+              "        input r: f32[136, 136]) {\n"
+              "  y = add(relu(add(contract \"mk,nk->mn\"(x, w), b)), r)\n  return y: bf16 }",
+     .tile = "64x64x64g1s8",
+     .sm_count = 1},
+    {.name = "sm90 gemm, sums where they lie",
      .chain = "chain a(input x: bf16[136, 200], weight w: bf16[136, 200], weight b: f32[136]) {\n"
               "  y = relu(add(contract \"mk,nk->mn\"(x, w), b))\n  return y: bf16 }",
      .tile = "64x64x64g1s8",
@@ -74,15 +80,17 @@ inline constexpr MutantBase kMutantBases[] = {
      .tile = "128x128x64p2s6c2",
      .sm_count = 2},
     {.name = "sm90 gated pair along N",
-     .chain =
-         "chain a(input x: f16[300, 136], weight w: f16[136, 264], weight v: f16[136, 264]) {\n"
-         "  g = contract \"mk,kn->mn\"(x, w)\n  u = contract \"mk,kn->mn\"(x, v)\n"
-         "  h = mul(relu(g), u)\n  return h: f32 }",
+     .chain = "chain a(input x: f16[300, 136], weight w: f16[136, 264], weight v: f16[136, 264],\n"
+              "        input r: f32[300, 264]) {\n"
+              "  g = contract \"mk,kn->mn\"(x, w)\n  u = contract \"mk,kn->mn\"(x, v)\n"
+              "  h = add(mul(relu(g), u), r)\n  return h: f32 }",
      .tile = "128x128x64g2s4",
      .sm_count = 2},
     {.name = "sm90 ragged rows",
-     .chain = "chain a(input x: bf16[70, 72], weight w: bf16[3, 72, 72], input e: i32[3]) {\n"
-              "  y = contract \"mk,gnk->mn\"(x, w) ragged m by e over g\n  return y: f32 }",
+     .chain = "chain a(input x: bf16[70, 72], weight w: bf16[3, 72, 72], input e: i32[3],\n"
+              "        input r: f32[70, 72]) {\n"
+              "  c = contract \"mk,gnk->mn\"(x, w) ragged m by e over g\n  y = add(c, r)\n"
+              "  return y: f32 }",
      .tile = "64x64x64g1s8",
      .ends = kWildEnds,
      .sm_count = 2},

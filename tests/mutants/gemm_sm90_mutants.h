@@ -10,6 +10,7 @@ namespace catenary::testing {
 inline constexpr const char* kSm90File = "kernels/gemm_sm90.cuh";
 inline constexpr const char* kSumFile = "tile/cluster_sum.cuh";
 inline constexpr const char* kSm90 = "sm90 gemm";
+inline constexpr const char* kSm90InRegisters = "sm90 gemm, sums where they lie";
 inline constexpr const char* kSm90Turns = "sm90 gemm, ping-pong in clusters";
 inline constexpr const char* kSm90Parts = "sm90 gemm, clusters along K";
 inline constexpr const char* kSm90Gated = "sm90 gated pair along N";
@@ -36,8 +37,8 @@ inline constexpr Mutant kGemmSm90Mutants[] = {
      .planted = "the producer does not wait for a stage to be released",
      .base = kSm90,
      .file = kSm90File,
-     .text = "    mbarrier_wait(empty, at.parity ^ 1);\n",
-     .in_place = "    (void)empty;\n",
+     .text = "  mbarrier_wait(empty, at.parity ^ 1);\n",
+     .in_place = "  (void)empty;\n",
      .faults = "race copy_in_flight phase transaction barrier"},
     {.name = "sm90_released_before_products_end",
      .planted = "a stage is released while products still read it",
@@ -170,9 +171,8 @@ inline constexpr Mutant kGemmSm90Mutants[] = {
      .planted = "a CTA may leave while the other still reaches into it",
      .base = kSm90Turns,
      .file = kSm90File,
-     .text =
-         "  if constexpr (kConfig.cluster != 1) {\n    cluster_arrive();\n    cluster_wait();\n  "
-         "}\n",
+     .text = "  if constexpr (kConfig.cluster != 1) {\n    cluster_arrive_relaxed();\n"
+             "    cluster_wait();\n  }\n",
      .in_place = "",
      .faults = "remote_exit"},
     {.name = "sm90_half_of_b",
@@ -295,6 +295,27 @@ inline constexpr Mutant kGemmSm90Mutants[] = {
      .text = "st_shared_f32x2(at + 2048, ",
      .in_place = "st_shared_f32x2(at, ",
      .faults = "unwritten mismatch race"},
+    {.name = "sm90_words_left_early",
+     .planted = "a piece of results is left while lanes still read the one before",
+     .base = kSm90InRegisters,
+     .file = "epilogue/registers.cuh",
+     .text = "        warp_barrier();\n        leave_words(area, word);\n",
+     .in_place = "        leave_words(area, word);\n",
+     .faults = "race"},
+    {.name = "sm90_rows_read_early",
+     .planted = "rows of results are read before all lanes have left them",
+     .base = kSm90InRegisters,
+     .file = "epilogue/registers.cuh",
+     .text = "        leave_words(area, word);\n        warp_barrier();\n",
+     .in_place = "        leave_words(area, word);\n",
+     .faults = "race unwritten"},
+    {.name = "sm90_result_behind_the_last_row",
+     .planted = "the row behind the last one is stored",
+     .base = kSm90InRegisters,
+     .file = "epilogue/registers.cuh",
+     .text = "if (row < m_end && column < n_end) store_words<4,",
+     .in_place = "if (row <= m_end && column < n_end) store_words<4,",
+     .faults = "out_of_bounds"},
 };
 
 }  // namespace catenary::testing
