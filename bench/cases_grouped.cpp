@@ -68,31 +68,22 @@ std::string gradient_chain(const Grouped& s, Kind kind) {
       dy, bf16(s.rows(s.k)), s.labels('n'), s.labels('k'), s.weight_labels());
 }
 
-LtProblem forward_problem(const Grouped& s) {
-  LtProblem p = dense_problem(DType::kBF16, s.b, s.n, s.k);
-  p.b_n_major = !s.k_major;
-  p.row_a = s.row_step(s.k);
+// Rows of `terms` elements times the weights: rows of `columns`.
+LtProblem rows_problem(const Grouped& s, i64 columns, i64 terms, bool weights_along_columns) {
+  LtProblem p = dense_problem(DType::kBF16, s.b, columns, terms);
+  p.b_n_major = weights_along_columns;
+  p.row_a = s.row_step(terms);
   p.row_b = s.k_major ? s.k : s.n;
-  p.row_d = s.row_step(s.n);
+  p.row_d = s.row_step(columns);
   p.batch = s.g;
-  p.batch_a = s.group_step(s.k);
+  p.batch_a = s.group_step(terms);
   p.batch_b = s.n * s.k;
-  p.batch_d = s.group_step(s.n);
+  p.batch_d = s.group_step(columns);
   return p;
 }
 
-LtProblem dgrad_problem(const Grouped& s) {
-  LtProblem p = dense_problem(DType::kBF16, s.b, s.k, s.n);
-  p.b_n_major = s.k_major;
-  p.row_a = s.row_step(s.n);
-  p.row_b = s.k_major ? s.k : s.n;
-  p.row_d = s.row_step(s.k);
-  p.batch = s.g;
-  p.batch_a = s.group_step(s.n);
-  p.batch_b = s.n * s.k;
-  p.batch_d = s.group_step(s.k);
-  return p;
-}
+LtProblem forward_problem(const Grouped& s) { return rows_problem(s, s.n, s.k, !s.k_major); }
+LtProblem dgrad_problem(const Grouped& s) { return rows_problem(s, s.k, s.n, s.k_major); }
 
 // dw [G,N,K]; its terms are the rows.
 LtProblem wgrad_problem(const Grouped& s) {

@@ -230,24 +230,32 @@ def copy_tbs(torch):
     return 2 * count / (quantile(times, 0.5) * 1e9)
 
 
-def run(options):
+def open_run(options, prefix, **fields):
+    """torch, Catenary, where the record goes, and its head; None, with a line, without a GPU."""
     try:
         import torch
     except ImportError:
         print("no torch: install it, or run --self-test", file=sys.stderr)
-        return 3
+        return None
     if not torch.cuda.is_available():
         print("torch sees no GPU: run --self-test instead", file=sys.stderr)
-        return 3
+        return None
     torch.cuda.init()
     catenary = Catenary(options.library)
     device = torch.cuda.get_device_name()
     now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y%m%dT%H%M%SZ")
-    out = options.out or ROOT / "results" / gpu_folder(device) / f"peers-{now}.json"
+    out = options.out or ROOT / "results" / gpu_folder(device) / f"{prefix}-{now}.json"
     record = {"device": device, "torch": torch.__version__, "cuda": torch.version.cuda,
               "catenary": catenary.version(), "commit": options.commit or commit(), "date": now,
-              "launches": LAUNCHES, "rounds": options.rounds, "copy_tbs": round(copy_tbs(torch), 4),
-              "peers": []}
+              "rounds": options.rounds, "copy_tbs": round(copy_tbs(torch), 4), **fields}
+    return torch, catenary, out, record
+
+
+def run(options):
+    opened = open_run(options, "peers", launches=LAUNCHES, peers=[])
+    if opened is None:
+        return 3
+    torch, catenary, out, record = opened
     n, k = options.n, options.k
     weights = [(torch.randn(n, k, device="cuda") / math.sqrt(k)).to(torch.bfloat16)
                for _ in range(LAUNCHES)]
@@ -330,18 +338,24 @@ def check_everything(catenary):
             self_test_case(catenary, m, 64, 96, bias_silu)
 
 
-def self_test(options):
+def in_simulator(options, check, passed):
+    """`check` of a library whose device is the simulator."""
     with tempfile.TemporaryDirectory() as cache:
         os.environ.update(CATENARY_DEVICE="sim", CATENARY_CACHE_DIR=cache)
         try:
-            check_everything(Catenary(options.library))
+            check(Catenary(options.library))
         except CatenaryError as error:
             if "host_compiler_missing" not in str(error):
                 raise
             print(f"skipped: {error}")
             return 3
-    print("self-test: launches, plain and overlapped, are right in the simulator")
+    print(f"self-test: {passed}")
     return 0
+
+
+def self_test(options):
+    return in_simulator(options, check_everything,
+                        "launches, plain and overlapped, are right in the simulator")
 
 
 def find_library():
@@ -350,28 +364,37 @@ def find_library():
     return places[0] if places else None
 
 
-def main(arguments):
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+def common_options(doc):
+    parser = argparse.ArgumentParser(description=doc.split("\n")[0])
     parser.add_argument("--library", type=pathlib.Path, default=find_library(),
                         help="libcatenary.so (default: CATENARY_LIBRARY, build*/libcatenary.so)")
     parser.add_argument("--out", type=pathlib.Path, help="the record (default: results/<gpu>/)")
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--commit", help="commit to record (default: git's)")
+    parser.add_argument("--self-test", action="store_true",
+                        help="the part over the C ABI, in the simulator; needs no torch and no GPU")
+    return parser
+
+
+def start(options, run, self_test):
+    if options.library is None or not options.library.is_file():
+        print(f"no library at {options.library}: build it, then pass --library", file=sys.stderr)
+        return 3
+    return self_test(options) if options.self_test else run(options)
+
+
+def main(arguments):
+    parser = common_options(__doc__)
     parser.add_argument("--m", type=lambda text: [int(m) for m in text.split(",")],
                         default=list(BATCHES), help="batch sizes, comma-separated")
     parser.add_argument("--epilogue", type=lambda text: text.split(","),
                         default=["plain", "bias_silu"], help="plain, bias_silu or both")
     parser.add_argument("--n", type=int, default=2048)
     parser.add_argument("--k", type=int, default=4096)
-    parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--commit", help="commit to record (default: git's)")
-    parser.add_argument("--self-test", action="store_true",
-                        help="the C-ABI part in the simulator; needs no torch and no GPU")
     options = parser.parse_args(arguments)
-    if options.library is None or not options.library.is_file():
-        print(f"no library at {options.library}: build it, then pass --library", file=sys.stderr)
-        return 3
     if not set(options.epilogue) <= {"plain", "bias_silu"}:
         parser.error("--epilogue takes plain and bias_silu")
-    return self_test(options) if options.self_test else run(options)
+    return start(options, run, self_test)
 
 
 if __name__ == "__main__":

@@ -14,20 +14,15 @@ rounds. The record lands in bench/results/<gpu>/peers-large-<date>.json; report.
 Exit codes: 0 done, 1 a result was wrong or Catenary failed, 2 bad use, 3 no torch, no GPU or no
 library.
 """
-import argparse
 import ctypes
-import datetime
 import fnmatch
 import itertools
 import math
-import os
-import pathlib
 import sys
-import tempfile
 
-from catenary_abi import Catenary, CatenaryError, DeviceTensor, Executable, numbers, reference
-from peers import (OF_LARGEST, RELATIVE, ROOT, commit, copy_tbs, differences, find_library,
-                   gpu_folder, spread, write_record)
+from catenary_abi import DeviceTensor, Executable, numbers, reference
+from peers import (OF_LARGEST, RELATIVE, common_options, differences, in_simulator, open_run, spread,
+                   start, write_record)
 
 SETS = 3  # of tensors in rotation: each is larger than an L2
 BATCH_MS = 4.0
@@ -256,22 +251,10 @@ def run_case(torch, catenary, case, rounds):
 
 
 def run(options):
-    try:
-        import torch
-    except ImportError:
-        print("no torch: install it, or run --self-test", file=sys.stderr)
+    opened = open_run(options, "peers-large", large_peers=[])
+    if opened is None:
         return 3
-    if not torch.cuda.is_available():
-        print("torch sees no GPU: run --self-test instead", file=sys.stderr)
-        return 3
-    torch.cuda.init()
-    catenary = Catenary(options.library)
-    device = torch.cuda.get_device_name()
-    now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y%m%dT%H%M%SZ")
-    out = options.out or ROOT / "results" / gpu_folder(device) / f"peers-large-{now}.json"
-    record = {"device": device, "torch": torch.__version__, "cuda": torch.version.cuda,
-              "catenary": catenary.version(), "commit": options.commit or commit(), "date": now,
-              "rounds": options.rounds, "copy_tbs": round(copy_tbs(torch), 4), "large_peers": []}
+    torch, catenary, out, record = opened
     code = 0
     for case in all_cases():
         if not any(fnmatch.fnmatch(case.name, one) for one in options.cases):
@@ -316,42 +299,23 @@ def self_test_case(catenary, case):
     executable.close()
 
 
-def self_test(options):
+def check_everything(catenary):
     names = [case.name for case in all_cases()]
     assert len(names) == len(set(names)), names
-    with tempfile.TemporaryDirectory() as cache:
-        os.environ.update(CATENARY_DEVICE="sim", CATENARY_CACHE_DIR=cache)
-        try:
-            catenary = Catenary(options.library)
-            for case in (swiglu(3, 16, 32), grouped(3, 2, 16, 32, False),
-                         grouped(3, 2, 16, 32, True), experts("few", (2, 0, 3), 16, 32, False),
-                         experts("few", (2, 0, 3), 16, 32, True)):
-                self_test_case(catenary, case)
-        except CatenaryError as error:
-            if "host_compiler_missing" not in str(error):
-                raise
-            print(f"skipped: {error}")
-            return 3
-    print("self-test: the chains are right in the simulator")
-    return 0
+    for case in (swiglu(3, 16, 32), grouped(3, 2, 16, 32, False), grouped(3, 2, 16, 32, True),
+                 experts("few", (2, 0, 3), 16, 32, False), experts("few", (2, 0, 3), 16, 32, True)):
+        self_test_case(catenary, case)
+
+
+def self_test(options):
+    return in_simulator(options, check_everything, "the chains are right in the simulator")
 
 
 def main(arguments):
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--library", type=pathlib.Path, default=find_library(),
-                        help="libcatenary.so (default: CATENARY_LIBRARY, build*/libcatenary.so)")
-    parser.add_argument("--out", type=pathlib.Path, help="the record (default: results/<gpu>/)")
+    parser = common_options(__doc__)
     parser.add_argument("--cases", type=lambda text: text.split(","), default=["*"],
                         help="comma-separated shell patterns")
-    parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--commit", help="commit to record (default: git's)")
-    parser.add_argument("--self-test", action="store_true",
-                        help="the chains in the simulator; needs no torch and no GPU")
-    options = parser.parse_args(arguments)
-    if options.library is None or not options.library.is_file():
-        print(f"no library at {options.library}: build it, then pass --library", file=sys.stderr)
-        return 3
-    return self_test(options) if options.self_test else run(options)
+    return start(parser.parse_args(arguments), run, self_test)
 
 
 if __name__ == "__main__":

@@ -82,7 +82,8 @@ i64 smem_limit(const Target& target, const GemmSm90Config& c) {
 
 // The constants below are a fit to 1,346 tiles of 186 shapes timed on an H200 (`bench --sweep
 // gemm`): the error of a prediction is 11%, and the first choice by them 0.9% slower than the best
-// tile of this family that was timed, 14% at worst.
+// tile of this family that was timed, 14% at worst. What long kernels, streams and pairs of CTAs
+// cost comes from the runs named beside it, and was not part of that fit.
 
 // Waiting time of a step on its copies when nothing else covers it; what starts and ends a kernel
 // (launch, barriers, the first maps, the last stores); what a step costs beside its products.

@@ -8,28 +8,12 @@
 #include "compiler/emit.h"
 #include "compiler/gemm_sm90_tiles.h"
 #include "compiler/nvrtc.h"
-#include "ir/text.h"
+#include "tests/support/gemm_sm90_plan.h"
 
 using namespace catenary;
+using namespace catenary::testing;
 
 namespace {
-
-VerifiedChain verified(const std::string& text) {
-  auto chain = verify(llvm::cantFail(parse(text)));
-  if (!chain) FAIL(take_report(chain.takeError()).message);
-  return std::move(*chain);
-}
-
-Plan planned(const std::string& text, PlanOptions options = {}, const char* target = "h200") {
-  auto plan = make_plan(verified(text), llvm::cantFail(find_target(target)), options);
-  if (!plan) FAIL(take_report(plan.takeError()).message);
-  return std::move(*plan);
-}
-
-const KernelPlan& first_kernel(const Plan& plan) { return plan.buckets.back().kernels[0]; }
-const GemmSm90Config& config(const Plan& plan) {
-  return std::get<GemmSm90Config>(first_kernel(plan).config);
-}
 
 std::string gemm(const std::string& x, const std::string& w, const std::string& equation,
                  const std::string& output = "bf16") {

@@ -92,17 +92,19 @@ std::string gemm(const std::string& x, const std::string& w, const std::string& 
       equation, output);
 }
 
-}  // namespace
-
-TEST_CASE("every tile, several to a CTA") {
+void run_every_tile(const std::string& chain) {
   std::vector<Case> cases;
   const Target target = llvm::cantFail(find_target("h200"));
   for (const GemmSm90Tile& tile : gemm_sm90_tiles()) {
     const std::string name = short_name(tile_name(with_tile(GemmSm90Config(), tile, target)));
-    cases.push_back({name, kPlain, name});
+    cases.push_back({name, chain, name});
   }
   run_all(cases);
 }
+
+}  // namespace
+
+TEST_CASE("every tile, several to a CTA") { run_every_tile(kPlain); }
 
 // Operands along N and along M and neither, outputs of both widths, rows of D in a wider tensor,
 // tiles whose last piece is partial.
@@ -256,16 +258,9 @@ TEST_CASE("few rows: boxes of as many, and what lies behind them") {
 }
 
 TEST_CASE("tf32: every tile, several to a CTA") {
-  std::vector<Case> cases;
-  const std::string chain =
+  run_every_tile(
       "chain a(input x: f32[520, 100], weight w: f32[328, 100], weight b: f32[328]) {\n"
-      "  y = relu(add(contract \"mk,nk->mn\"(x, w), b))\n  return y: bf16 }";
-  const Target target = llvm::cantFail(find_target("h200"));
-  for (const GemmSm90Tile& tile : gemm_sm90_tiles()) {
-    const std::string name = short_name(tile_name(with_tile(GemmSm90Config(), tile, target)));
-    cases.push_back({name, chain, name});
-  }
-  run_all(cases);
+      "  y = relu(add(contract \"mk,nk->mn\"(x, w), b))\n  return y: bf16 }");
 }
 
 TEST_CASE("clusters along K") {

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Text of a chain -> its plan and the `gemm_sm90` config in it; what is no plan fails the test.
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include "compiler/plan.h"
+#include "ir/text.h"
+
+namespace catenary::testing {
+
+inline VerifiedChain verified(const std::string& text) {
+  auto chain = verify(llvm::cantFail(parse(text)));
+  if (!chain) FAIL(take_report(chain.takeError()).message);
+  return std::move(*chain);
+}
+
+inline Plan planned(const std::string& text, PlanOptions options = {},
+                    const char* target = "h200") {
+  auto plan = make_plan(verified(text), llvm::cantFail(find_target(target)), options);
+  if (!plan) FAIL(take_report(plan.takeError()).message);
+  return std::move(*plan);
+}
+
+inline const KernelPlan& first_kernel(const Plan& plan) { return plan.buckets.back().kernels[0]; }
+inline const GemmSm90Config& config(const Plan& plan) {
+  return std::get<GemmSm90Config>(first_kernel(plan).config);
+}
+
+}  // namespace catenary::testing
