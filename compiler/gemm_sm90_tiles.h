@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tiles of `gemm_sm90`: the candidate list, what each needs of a target, and the cost model (see
-// gemm_sm90_tiles.cpp).
+// Tiles of `gemm_sm90`: the candidate list and what each needs of a target.
 #pragma once
 
 #include <string>
@@ -15,7 +14,8 @@ struct GemmSm90Tile {
   int consumers;
   bool ping_pong;
   int cluster;
-  int cluster_k = 0;  // as in GemmSm90Config
+  int cluster_k = 0;    // as in GemmSm90Config
+  int ctas_per_sm = 1;  // as there
 };
 
 llvm::ArrayRef<GemmSm90Tile> gemm_sm90_tiles();
@@ -27,7 +27,8 @@ GemmSm90Config with_tile(const GemmSm90Config& base, const GemmSm90Tile& tile,
                          const Target& target);
 
 // "128x256x64g2s4c2": g: warpgroups that share the tile (p: that take turns), s: stages, c: CTAs of
-// a cluster along M. "64x64x64g1s6k4": k: CTAs of a cluster along K (1: none), two to an SM.
+// a cluster along M. "64x64x64g1s6k4": k: CTAs of a cluster along K (1: none), two to an SM;
+// "64x112x64g1s10k1w": the same, one to an SM.
 std::string tile_name(const GemmSm90Config& config);
 
 struct GemmSm90Candidate {

@@ -218,6 +218,7 @@ std::string cpp_text(const GemmSm90Config& c) {
   fields.add("consumers", c.consumers, -1).add("stages", c.stages, -1);
   fields.add("rows_a", c.rows_a, d.rows_a).add("cluster", c.cluster, d.cluster);
   fields.add("cluster_k", c.cluster_k, d.cluster_k);
+  fields.add("ctas_per_sm", c.ctas_per_sm, d.ctas_per_sm);
   fields.line().add("split_k", c.split_k, -1).add("raster", c.raster, -1).add("vec", c.vec, -1);
   fields.add("in_registers", c.in_registers, d.in_registers);
   if (c.ragged != Ragged::kNone) {

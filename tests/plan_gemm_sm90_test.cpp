@@ -3,6 +3,8 @@
 // tile. The last part needs NVRTC.
 #include <doctest/doctest.h>
 
+#include <cstdio>
+
 #include <set>
 
 #include "compiler/emit.h"
@@ -181,6 +183,45 @@ TEST_CASE("few rows: boxes of as many rows, K shared by clusters, two CTAs to an
     CHECK(kernel.grid.ctas(0) == shape.n / c.block_n * shape.cluster_k);
     CHECK(kernel.min_ctas == 2);
     CHECK(2 * (kernel.smem_bytes + 1024) <= plan.target.smem_per_sm);
+  }
+}
+
+TEST_CASE("few rows, long streams: every SM has the same share of the weights") {
+  const struct {
+    i64 m, n, k;
+    int block_n, cluster_k;
+  } kShapes[] = {{64, 14336, 8192, 112, 1},
+                 {48, 4096, 14336, 64, 2},
+                 {32, 28672, 4096, 224, 1},
+                 {20, 8192, 8192, 64, 1},
+                 {64, 8192, 8192, 128, 2}};
+  for (const auto& shape : kShapes) {
+    const Plan plan = planned(gemm(fmt::format("bf16[{}, {}]", shape.m, shape.k),
+                                   fmt::format("bf16[{}, {}]", shape.n, shape.k), "mk,nk->mn"));
+    const KernelPlan& kernel = first_kernel(plan);
+    CAPTURE(kernel.config_text);
+    REQUIRE(kernel.family == Family::kGemmSm90);
+    const GemmSm90Config& c = config(plan);
+    CHECK(c.block_n == shape.block_n);
+    CHECK(c.cluster_k == shape.cluster_k);
+    CHECK(c.ctas_per_sm == 1);
+    CHECK(kernel.min_ctas == 1);
+    CHECK(kernel.grid.ctas(0) == 128);
+    CHECK(c.stages >= 5);
+  }
+}
+
+TEST_CASE("widths of streams are such as wgmma takes") {
+  for (i64 n = 64; n < 40000; n += 1112) {
+    const Plan plan = planned(gemm("bf16[32, 512]", fmt::format("bf16[{}, 512]", n), "mk,nk->mn"));
+    for (const TileOption& tile : first_kernel(plan).tiles) {
+      if (tile.name.back() != 'w') continue;
+      int rows = 0, columns = 0;
+      REQUIRE(std::sscanf(tile.name.c_str(), "%dx%dx", &rows, &columns) == 2);
+      CAPTURE(tile.name);
+      CHECK(columns % (columns > 64 ? 16 : 8) == 0);
+      CHECK(tile.rejected == "");
+    }
   }
 }
 

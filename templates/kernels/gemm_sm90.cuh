@@ -11,8 +11,8 @@
 //
 // With cluster_k a CTA has one tile, of which a cluster shares K. When its products are done the
 // warpgroups leave their sums where the ring was, and all threads add a share of them over the
-// cluster (tile/cluster_sum.cuh). Such CTAs are small, two to an SM: those of the next kernel load
-// their weights while these end.
+// cluster (tile/cluster_sum.cuh). Small ones are two to an SM: those of the next kernel load their
+// weights while these end. Large ones, one to an SM, are for long streams of weights.
 //
 // Barriers (s: a stage; parities as the ring's position says):
 //   full[s]   1 arrival: the CTA's own producer, which expects a stage's bytes; the copies deliver
@@ -57,6 +57,13 @@ struct GemmSm90Types {
   static constexpr bool kLoadsEarly =
       kConfig.ragged == Ragged::kNone &&
       (kConfig.a.weight || kConfig.b.weight || (kConfig.gated && kConfig.b2.weight));
+
+  // Where two CTAs share an SM, the next kernel's find their places when this one's wait ends, and
+  // their weights would hold up A: they are let in when A has landed as far as the ring reaches
+  // (2048x4096 weights, 64 rows, H200: 8.2 and 7.5 us). Not where the ring has many rounds to go:
+  // CTAs would come in twos, and stream unevenly (2048x28672, 32 rows: 36 us alone, 42 overlapped).
+  static constexpr bool kLaunchesLate = kConfig.ctas_per_sm > 1;
+  static constexpr u32 kMostRounds = 3;
 
   // Which tile is next takes all lanes of a warp, the producer's too.
   static constexpr bool kWarpFindsTile = kConfig.ragged == Ragged::kRows;
@@ -297,6 +304,10 @@ CATENARY_DEVICE void multiply(typename GemmSm90Types<kConfig>::Accumulators& d, 
   for (u32 step = 0; step < steps; ++step) {
     const u32 stage = smem + at.stage * kConfig.stage_bytes();
     mbarrier_wait(full_barrier<kConfig>(smem, at.stage), at.parity);
+    if constexpr (T::kLaunchesLate) {
+      const bool last_ahead = step + 1 == (steps < kConfig.stages ? steps : kConfig.stages);
+      if (last_ahead && steps <= T::kMostRounds * kConfig.stages) grid_dependency_launch();
+    }
     if constexpr (kConfig.ragged == Ragged::kTerms) {
       clear_foreign_terms<kConfig>(stage, range, range.begin + step);
     }
@@ -449,7 +460,7 @@ CATENARY_DEVICE void gemm_sm90(const P& params) {
   const u32 smem = dynamic_smem();
   const u32 warp = warp_index();
   const u32 rank = kConfig.cluster == 1 ? 0 : cluster_rank();
-  grid_dependency_launch();
+  if constexpr (!GemmSm90Types<kConfig>::kLaunchesLate) grid_dependency_launch();
   if (threadIdx.x == 0) make_barriers<kConfig>(params, smem);
   // The barriers exist, in both CTAs, before anybody uses them.
   if constexpr (kConfig.cluster == 1) {
@@ -458,8 +469,9 @@ CATENARY_DEVICE void gemm_sm90(const P& params) {
     cluster_arrive();
     cluster_wait();
   }
-  // An SM's 65,536 registers over 384 threads are 168 each; the producer's go to the consumers.
-  constexpr bool kMoveRegisters = kConfig.consumers == 2;
+  // An SM's 65,536 registers over 384 threads are 168 each; the producer's go to the consumers, but
+  // not where all threads work on the epilogue.
+  constexpr bool kMoveRegisters = kConfig.consumers == 2 && kConfig.cluster_k == 0;
   if (warp < 4) {
     if constexpr (kMoveRegisters) set_max_registers_decrease<40>();
     if (warp == 0 && (GemmSm90Types<kConfig>::kWarpFindsTile || elect_one())) {

@@ -256,8 +256,9 @@ struct GemmSm90Config {
   i32 rows_a = 0;   // rows of A in a stage, a multiple of 8, where M is no larger; 0: block_m
   i32 cluster = 1;  // CTAs with neighbouring row tiles of one column, which share the tiles of B
   // 0: persistent CTAs. Else each tile has a cluster of so many CTAs, which take consecutive parts
-  // of K, add their sums and end; an SM has room for two CTAs.
+  // of K, add their sums and end; an SM has room for ctas_per_sm of them.
   i32 cluster_k = 0;
+  i32 ctas_per_sm = 1;
   i32 split_k = 1;  // > 1: the split's number is the dimension before the batch dimensions
   i32 raster = 8;   // tiles of M that share one sweep over N, for L2 reuse
   i32 vec = 8;      // columns one thread takes in the epilogue

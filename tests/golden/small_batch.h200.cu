@@ -126,7 +126,7 @@ constexpr GemmSm90Config kConfig{
     .m = Extent(64, 1), .n = 2048, .k = 4096,
     .a = {.map = 0},
     .b = {.map = 1, .weight = true},
-    .block_m = 64, .block_n = 64, .consumers = 1, .stages = 9, .rows_a = 32, .cluster_k = 4,
+    .block_m = 64, .block_n = 64, .consumers = 1, .stages = 9, .rows_a = 32, .cluster_k = 4, .ctas_per_sm = 2,
     .split_k = 1, .raster = 8, .vec = 4,
 };
 using P = Params<4, 0, 2>;
@@ -178,7 +178,7 @@ constexpr GemmSm90Config kConfig{
     .m = Extent(64, 1), .n = 2048, .k = 4096,
     .a = {.map = 0},
     .b = {.map = 1, .weight = true},
-    .block_m = 64, .block_n = 64, .consumers = 1, .stages = 7, .cluster_k = 4,
+    .block_m = 64, .block_n = 64, .consumers = 1, .stages = 7, .cluster_k = 4, .ctas_per_sm = 2,
     .split_k = 1, .raster = 8, .vec = 4,
 };
 using P = Params<4, 0, 2>;
