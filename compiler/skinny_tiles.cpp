@@ -57,18 +57,12 @@ int estimated_registers(const SkinnyConfig& c) {
   return rest + part * tiles * 8 + c.register_blocks * 16 + tiles * 4;
 }
 
-// Threads of all CTAs of an SM (CUDA programming guide, technical specifications).
-i64 threads_per_sm(const Target& target) {
-  const int cc = target.compute_capability();
-  return cc == 80 || cc / 10 == 9 || cc / 10 == 10 ? 2048 : 1536;
-}
-
-// CTAs per SM, at least two so that one streams while another ends; 0: W does not fit.
+// CTAs per SM, at least two so that one streams while another ends; 0: W does not fit. Registers or
+// shared memory run out before the threads of an SM do (1536 on some GPUs).
 int resident_ctas(const Target& target, const SkinnyConfig& c) {
   const i64 by_smem = target.smem_per_sm / (c.smem_bytes() + kReservedSmem);
   const i64 by_registers = 65536 / (i64{c.threads()} * estimated_registers(c));
-  const i64 by_threads = threads_per_sm(target) / c.threads();
-  const i64 ctas = std::min({by_smem, by_registers, by_threads, i64{4}});
+  const i64 ctas = std::min({by_smem, by_registers, i64{4}});
   return ctas >= 2 && estimated_registers(c) <= 255 ? static_cast<int>(ctas) : 0;
 }
 
