@@ -2,7 +2,7 @@
 // The cost model. The kernel is a stream: W from DRAM, and beside it X, which every CTA reads whole
 // from L2 through the same ports:
 //
-//   stream   W / DRAM rate + CTAs x (its X) / (kXRate x DRAM rate)
+//   stream   W / DRAM rate + CTAs x (its X) / rate of L2
 //   rounds   CTAs beyond those that are resident wait for a place: the last round may be partial
 //   ends     the first bytes' way, the products, the sum over the warps, the epilogue; under
 //            programmatic launches the next kernel's stream covers most of it
@@ -41,8 +41,8 @@ constexpr i64 kReservedSmem = 1024;
 // L2 -> SM beside the stream, as a multiple of the DRAM rate.
 constexpr double kXRate = 2.7;
 
-// L2 -> one SM (gemm_tiles.cpp).
-constexpr double kL2BytesPerClockPerSm = 32.0;
+// The same where no run tells: what an SM draws from L2, as in gemm_tiles.cpp.
+double sm_gbs(const Target& target) { return 32.0 * target.clock_ghz; }
 
 // A kernel's own ends, not covered by its neighbours, and what a K split adds.
 constexpr double kEndsUs = 0.3;
@@ -122,8 +122,7 @@ double rounds_factor(const Target& target, const SkinnyConfig& c, i64 ctas) {
   // slower where the SMs that have a CTA are too few.
   const i64 last = (ctas - 1) % (i64{2} * target.sm_count) + 1;
   const double busy = static_cast<double>(std::min<i64>(last, target.sm_count));
-  const double rate = busy * kL2BytesPerClockPerSm * target.clock_ghz;
-  const double slower = std::max(target.dram_gbs * kDramEfficiency / rate, 1.0);
+  const double slower = std::max(target.dram_gbs * kDramEfficiency / (busy * sm_gbs(target)), 1.0);
   return 1 + (slower - 1) * last / ctas;
 }
 
@@ -133,7 +132,8 @@ void predict(const SkinnyProblem& problem, const Target& target, SkinnyCandidate
   const i64 ctas = problem.batch * ceil_div(c.n.size, c.rows()) * c.split_k;
   const double x_bytes =
       static_cast<double>(ctas) * problem.m * ceil_div(c.blocks, c.split_k) * 128;
-  const double stream = problem.weight_bytes / gbs + x_bytes / (kXRate * target.dram_gbs * 1e3);
+  const double x_gbs = c.bulk ? kXRate * target.dram_gbs : sm_gbs(target) * target.sm_count;
+  const double stream = problem.weight_bytes / gbs + x_bytes / (x_gbs * 1e3);
 
   Prediction& p = candidate.predicted;
   p.bytes = problem.weight_bytes + problem.epilogue_bytes;
