@@ -309,6 +309,10 @@ CATENARY_DEVICE void skinny(const P& params) {
   const Coord early = skinny_coord<kConfig>(work, m);
   if (early.valid > 0) Epilogue::load_weights(params, early, operands);
   if constexpr (kConfig.shared_blocks > 0) start_copies<kConfig>(params, work, slice, barriers);
+  // Before sm_90 the wait is no instruction, and ptxas moves the loads of W down between the
+  // products (10 blocks in 110 registers, not in 210): fewer would be on their way. They stay
+  // above a barrier.
+  if constexpr (!kConfig.bulk) warp_barrier();
   if constexpr (kConfig.stationary) grid_dependency_wait();
 
   typename T::Sums sums = {};
