@@ -78,15 +78,18 @@ std::vector<WrittenCase> sizes() {
 // end within a group, warps with fewer blocks than the slice has.
 std::vector<WrittenCase> async_shapes() {
   return {
-      with_symbols(shaped("skinny8x1s3r1g2p2a", linear({.m = "M", .n = 33, .k = 2048})),
-                   {0, 1, 8, 9, 16}),
+      with_symbols(
+          shaped("skinny8x1s3r1g2p2a",
+                 "chain a[M in 0..16](input x: bf16[M, 2048], weight w: bf16[33, 2048]) {\n"
+                 "  y = contract \"mk,nk->mn\"(x, w)\n  return y: f32 align 4 }"),
+          {0, 1, 8, 9, 16}),
       shaped("skinny8x1s3r1g1p4a", linear({.m = "3", .n = 33, .k = 576})),
       shaped("skinny4x2s2r2g2p4a", linear({.m = "16", .n = 113, .k = 1024})),
       shaped("skinny4x2s0r3g1p1a", linear({.dtype = "f16", .m = "7", .k = 704})),
       shaped("skinny16x1s2r0g1p2a", linear({.m = "8", .k = 1600})),
       shaped("skinny8x1s4r1g3p3a", linear({.dtype = "f32", .m = "13", .n = 50, .k = 1056})),
       shaped("skinny5x1s3r2g3p5a", linear({.m = "4", .n = 23, .k = 1472})),
-      shaped("skinny4x1s6r10g2p4a", linear({.m = "8", .n = 2047, .k = 4096})),
+      shaped("skinny4x1s6r10g2p4a", linear({.m = "8", .n = 33, .k = 4096})),
       shaped("skinny4x1s1r1g1p2a", linear({.m = "10", .n = 20, .k = 576}), 2),
       shaped("skinny4x1s2r1g2p2a", linear({.m = "6", .n = 33, .k = 704, .role = "input"})),
   };
