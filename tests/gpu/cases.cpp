@@ -55,11 +55,10 @@ std::vector<std::string> tile_names(const GemmSm90Tile& tile, const Target& targ
 // Every fourth random chain is one of few rows.
 bool has_few_rows(i64 index) { return index % 4 == 0; }
 
-// Must the case's family compute it on this target? Bulk copies and gemm_sm90 are of sm_90 alone.
+// Must the case's family compute it on this target? Forced shapes are sure to fit sm_90 alone.
 bool names_family(const Case& from, const Target& target) {
   if (from.family.empty() || target.compute_capability() == 90) return !from.family.empty();
-  const std::string& tile = from.options.force_tile;
-  return from.family == "skinny" && (tile.empty() || tile.back() == 'a');
+  return from.family == "skinny" && from.options.force_tile.empty();
 }
 
 // Shapes of `skinny`, most of which the planner would not choose.
@@ -251,6 +250,7 @@ Expected<Plan> plan_case(const VerifiedChain& chain, const Target& target, const
                 ? tile_names(gemm_tiles()[row])
                 : tile_names(gemm_sm90_tiles()[row - gemm_tiles().size()], target);
   }
+  if (!from.options.force_tile.empty()) names.insert(names.begin(), from.options.force_tile);
   names.push_back("");
   llvm::SmallVector<int, 2> splits = {0};
   if (from.options.split_k > 1) splits.insert(splits.begin(), from.options.split_k);
