@@ -22,7 +22,7 @@ bool streams(const MatrixOperand& operand) {
 bool suits(const GroupContext& context, const GemmConfig& c) {
   const i64 m = largest(c.m, context.symbol_hi);
   const i64 block = 128 / c.element_bytes();
-  return context.target.compute_capability() == 90 && c.math != MathMode::kF32 &&
+  return context.target.compute_capability() >= 80 && c.math != MathMode::kF32 &&
          c.ragged == Ragged::kNone && c.k_outer == 1 && c.k.scale == 0 && c.k.size > 0 &&
          c.k.size % block == 0 && c.n.scale == 0 && c.n.size > 0 && exact(c.batch) &&
          m <= kSkinnyRows && streams(c.a) && streams(c.b) && (!c.gated || streams(c.b2));
@@ -63,9 +63,9 @@ std::string candidate_text(const SkinnyCandidate& candidate) {
   const SkinnyConfig& c = candidate.config;
   return fmt::format(
       "{} rows of W, {} x {} warps, of K {} bytes per warp shared and {} in registers, {} KiB "
-      "shared, {} CTAs per SM{}",
+      "shared{}, {} CTAs per SM{}",
       c.rows(), c.warps_k, c.warps_n, c.shared_blocks * 128, c.register_blocks * 128,
-      c.smem_bytes() / 1024, candidate.min_ctas,
+      c.smem_bytes() / 1024, c.bulk ? "" : " by cp.async", candidate.min_ctas,
       c.split_k > 1 ? fmt::format(", K split in {}", c.split_k) : "");
 }
 

@@ -14,7 +14,7 @@ namespace catenary {
 inline constexpr i64 kSkinnyRows = 16;
 
 // "skinny16x1s3r1g2p2": warps along K and N, blocks of a warp in shared memory and in registers,
-// groups of copies, parts of X.
+// groups of copies, parts of X. "skinny16x1s3r1g2p2a": by cp.async, not by bulk copies.
 std::string tile_name(const SkinnyConfig& config);
 
 // A problem with every choice but the shape made.

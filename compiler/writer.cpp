@@ -185,7 +185,7 @@ std::string cpp_text(const SkinnyConfig& c) {
   fields.line().add("w", c.w, MatrixOperand{.slot = -1});
   if (c.gated) fields.line().add("w2", c.w2, MatrixOperand{.slot = -1});
   if (c.gated) fields.add("gated", c.gated, false);
-  fields.add("stationary", c.stationary, d.stationary);
+  fields.add("stationary", c.stationary, d.stationary).add("bulk", c.bulk, d.bulk);
   fields.line().add("warps_k", c.warps_k, -1).add("warps_n", c.warps_n, -1);
   fields.add("shared_blocks", c.shared_blocks, -1).add("register_blocks", c.register_blocks, -1);
   fields.line().add("columns", c.columns, -1).add("groups", c.groups, -1);

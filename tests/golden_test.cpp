@@ -105,6 +105,14 @@ TEST_CASE("the plan and source of a chain of tf32") {
   check_or_write("tf32_linear.h200.cu", texts.sources);
 }
 
+TEST_CASE("the plan of a small batch where shared memory is small, and where launches overlap") {
+  for (const char* name : {"l4", "b200"}) {
+    const Texts texts = texts_of(examples("small_batch"), *find_target(name));
+    check_or_write(fmt::format("small_batch.{}.plan", name), texts.plan);
+    check_or_write(fmt::format("small_batch.{}.cu", name), texts.sources);
+  }
+}
+
 TEST_CASE("digests of the examples for every target") {
   std::string digests;
   for (const char* example : kExamples) {

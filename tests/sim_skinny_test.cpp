@@ -63,39 +63,69 @@ constexpr const char* kMadeWeight =
 
 TEST_SUITE("skinny in the simulator") {
   TEST_CASE("the planner's own choice, of every kind of product") {
-    for (const char* dtype : {"bf16", "f16", "f32"}) {
-      for (const int m : {1, 8, 13}) {
-        CAPTURE(dtype);
-        CAPTURE(m);
-        const SimulatedChain chain = make(fmt::format(
-            "chain a(input x: {0}[{1}, 1088], weight w: {0}[39, 1088], weight b: f32[39]) {{\n"
-            "  y = relu(add(contract \"mk,nk->mn\"(x, w), b))\n  return y: f32 align 4 }}",
-            dtype, m));
-        CHECK(skinny(chain, 0).columns == (m > 8 ? 16 : 8));
-        passes(chain);
+    for (const char* target : {"h200", "a100"}) {
+      for (const char* dtype : {"bf16", "f16", "f32"}) {
+        for (const int m : {1, 8, 13}) {
+          CAPTURE(target);
+          CAPTURE(dtype);
+          CAPTURE(m);
+          SimulatedChainOptions options;
+          options.target = target;
+          const SimulatedChain chain =
+              make(fmt::format("chain a(input x: {0}[{1}, 1088], weight w: {0}[39, 1088],\n"
+                               "        weight b: f32[39]) {{\n"
+                               "  y = relu(add(contract \"mk,nk->mn\"(x, w), b))\n"
+                               "  return y: f32 align 4 }}",
+                               dtype, m),
+                   options);
+          CHECK(skinny(chain, 0).columns == (m > 8 ? 16 : 8));
+          passes(chain);
+        }
       }
+    }
+  }
+
+  TEST_CASE("the planner's own choice on every target") {
+    for (const Target& target : all_targets()) {
+      CAPTURE(target.name);
+      SimulatedChainOptions options;
+      options.target = target.name;
+      // 65 blocks of K: more than registers hold, and shared blocks in one group and in several.
+      const SimulatedChain chain = make(
+          "chain a(input x: bf16[7, 4160], weight w: bf16[39, 4160], weight b: f32[39]) {\n"
+          "  y = relu(add(contract \"mk,nk->mn\"(x, w), b))\n  return y: f32 align 4 }",
+          options);
+      CHECK(skinny(chain, 0).bulk == (target.compute_capability() == 90));
+      CHECK(skinny(chain, 0).shared_blocks > 0);
+      passes(chain);
     }
   }
 
   TEST_CASE("shapes: slices in shared memory, in registers, uneven, with room to spare") {
     for (const char* tile :
-         {"skinny8x1s2r1g4p3", "skinny8x1s0r3g1p3", "skinny8x2s3r0g16p3", "skinny5x1s2r2g1p2"}) {
+         {"skinny8x1s2r1g4p3", "skinny8x1s0r3g1p3", "skinny8x2s3r0g16p3", "skinny5x1s2r2g1p2",
+          "skinny8x1s2r1g2p3a", "skinny8x1s0r3g1p3a", "skinny8x2s3r0g2p3a", "skinny5x1s2r2g1p2a",
+          "skinny4x1s5r1g3p2a", "skinny4x2s6r0g4p6a"}) {
       SimulatedChainOptions options;
       options.plan.force_tile = tile;
       CAPTURE(tile);
       const SimulatedChain chain = make(kGated, options);
       CHECK(skinny(chain, 0).gated);
+      CHECK(skinny(chain, 0).bulk == (std::string(tile).back() != 'a'));
       passes(chain);
     }
   }
 
   TEST_CASE("K split over CTAs, each uneven") {
-    SimulatedChainOptions options;
-    options.plan.split_k = 2;
-    const SimulatedChain chain = make(kGated, options);
-    CHECK(skinny(chain, 0).split_k == 2);
-    CHECK(skinny(chain, 0).blocks % 2 == 1);
-    passes(chain);
+    for (const char* target : {"h200", "l4"}) {
+      SimulatedChainOptions options;
+      options.target = target;
+      options.plan.split_k = 2;
+      const SimulatedChain chain = make(kGated, options);
+      CHECK(skinny(chain, 0).split_k == 2);
+      CHECK(skinny(chain, 0).blocks % 2 == 1);
+      passes(chain);
+    }
   }
 
   TEST_CASE("two layers under a programmatic edge: W before the wait, X behind it") {
@@ -105,6 +135,14 @@ TEST_SUITE("skinny in the simulator") {
     CHECK(chain.plan().buckets[0].overlap_edge[1]);
     // X is the other kernel's result: read before the wait, it would be a fault under every seed.
     passes(chain);
+    // By cp.async, with a programmatic edge and without one.
+    for (const char* target : {"b200", "a100"}) {
+      SimulatedChainOptions options;
+      options.target = target;
+      const SimulatedChain other = make(kLayers, options);
+      CHECK(!skinny(other, 1).bulk);
+      passes(other);
+    }
 
     SimulatedChainOptions inputs;
     inputs.weights_as_inputs = true;
@@ -112,6 +150,8 @@ TEST_SUITE("skinny in the simulator") {
     SimulatedChainOptions shared = inputs;
     shared.plan.force_tile = "skinny4x1s2r0g2p1";
     reads_early(make(kLayers, shared), "(bulk_load");
+    shared.plan.force_tile = "skinny4x1s2r0g2p1a";
+    reads_early(make(kLayers, shared), "(cp_async_16");
   }
 
   TEST_CASE("an epilogue's weights are read before the wait, its other operands behind it") {

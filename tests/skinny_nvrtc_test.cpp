@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Candidates of `skinny` through NVRTC for sm_90a, plain and with a full epilogue: they compile
-// without spills. Prints the registers of each.
+// Candidates of `skinny` through NVRTC for every target, plain and with a full epilogue: they
+// compile without spills. Prints the registers of each.
 #include <doctest/doctest.h>
 
 #include "compiler/emit.h"
@@ -17,6 +17,7 @@ struct Case {
   i64 m, n, k;
   bool epilogue;
   bool gated = false;
+  const char* target = "h200";
 };
 
 std::string text_of(const Case& c) {
@@ -45,7 +46,7 @@ struct Source {
 // With `options`, if the kernel is of the family.
 void add_source(const Case& c, const PlanOptions& options, std::vector<Source>& sources) {
   const VerifiedChain chain = llvm::cantFail(verify(llvm::cantFail(parse(text_of(c)))));
-  const Target target = llvm::cantFail(find_target("h200"));
+  const Target target = llvm::cantFail(find_target(c.target));
   auto plan = make_plan(chain, target, options);
   if (!plan) FAIL(options.force_tile << ": " << take_report(plan.takeError()).message);
   const KernelPlan& kernel = plan->buckets[0].kernels[0];
@@ -68,7 +69,7 @@ std::vector<Source> candidates(const Case& c) {
   problem.base.gated = c.gated;
   problem.weight_bytes = c.n * c.k * element_bytes * problem.base.sums();
   const auto ranked =
-      rank_skinny_candidates(problem, llvm::cantFail(find_target("h200")), PlanOptions());
+      rank_skinny_candidates(problem, llvm::cantFail(find_target(c.target)), PlanOptions());
   for (const SkinnyCandidate& candidate : ranked) {
     PlanOptions options;
     options.force_tile = tile_name(candidate.config);
@@ -94,8 +95,8 @@ int count_spills(const Nvrtc& nvrtc, const Case& c, size_t most) {
   for (const Source& source : sources) jobs.push_back(source.job);
   auto results = nvrtc.compile_all(jobs);
   const std::string what =
-      fmt::format("{} {}x{}x{}{}{}", c.dtype, c.m, c.n, c.k, c.epilogue ? " with epilogue" : "",
-                  c.gated ? ", gated" : "");
+      fmt::format("{}: {} {}x{}x{}{}{}", c.target, c.dtype, c.m, c.n, c.k,
+                  c.epilogue ? " with epilogue" : "", c.gated ? ", gated" : "");
   std::string registers;
   int spills = 0;
   for (size_t i = 0; i < results.size(); ++i) {
@@ -138,4 +139,33 @@ TEST_CASE("other sizes, dtypes and gated pairs: the two best do not spill") {
       {"bf16", 5, 2047, 4160, true},        {"bf16", 16, 40, 576, false},
   };
   for (const Case& c : kCases) CHECK(count_spills(*nvrtc, c, 2) == 0);
+}
+
+TEST_CASE("by cp.async on the other targets: the two best do not spill") {
+  const Nvrtc* nvrtc = nvrtc_or_skip();
+  if (nvrtc == nullptr) return;
+  for (const char* target : {"a100", "a10", "l4", "b200"}) {
+    const Case kCases[] = {
+        {"bf16", 1, 2048, 4096, true, false, target},
+        {"bf16", 8, 2048, 4096, true, false, target},
+        {"f16", 16, 2048, 4096, true, false, target},
+        {"bf16", 4, 4096, 14336, false, false, target},
+        {"f32", 8, 2048, 2080, true, false, target},
+        {"bf16", 8, 14336, 4096, true, true, target},
+    };
+    for (const Case& c : kCases) CHECK(count_spills(*nvrtc, c, 2) == 0);
+  }
+}
+
+TEST_CASE("a forced shape by cp.async compiles for sm_90a") {
+  const Nvrtc* nvrtc = nvrtc_or_skip();
+  if (nvrtc == nullptr) return;
+  std::vector<Source> sources;
+  PlanOptions options;
+  options.force_tile = "skinny16x1s3r1g2p2a";
+  add_source({"bf16", 1, 2048, 4096, true}, options, sources);
+  REQUIRE(sources.size() == 1);
+  auto results = nvrtc->compile_all({sources[0].job});
+  REQUIRE(static_cast<bool>(results[0]));
+  CHECK(results[0]->cubin.resources.spill_bytes == 0);
 }

@@ -17,11 +17,10 @@
 #pragma once
 
 #include "epilogue/ops.cuh"
-#include "ptx/bulk.cuh"
-#include "ptx/mbarrier.cuh"
 #include "ptx/mma.cuh"
 #include "ptx/sync.cuh"
 #include "tile/fragment.cuh"
+#include "tile/skinny_copy.cuh"
 
 namespace catenary {
 
@@ -33,7 +32,7 @@ struct SkinnyTypes {
   static constexpr int kElementBytes = is_16bit(kConfig.math) ? 2 : 4;
   // Blocks that every warp has.
   static constexpr i64 kLeast = kConfig.blocks / kConfig.split_k / kConfig.warps_k;
-  static_assert(16 % kConfig.groups == 0, "groups of equally many rows");
+  using Copies = SkinnyCopies<kConfig, kLeast>;
   static_assert((kConfig.blocks + kConfig.split_k - 1) / kConfig.split_k <=
                     i64{kConfig.warps_k} * kBlocks,
                 "the warps' slices hold K");
@@ -111,37 +110,15 @@ CATENARY_DEVICE const u8* weight_row(const P& params, const SkinnyWork& work, u3
   return skinny_row<kConfig, kConfig.w>(params, work, n);
 }
 
-// Starts the copies of the warp's slice, in groups of rows. A group waits until the one before it
-// has landed: requests that queue at the L2 hold up the loads of X of the kernel before (one group
-// instead of four: 0.7 us slower with eight rows of X on an H200). Long copies: one costs the copy
-// engine some 8 cycles whatever its size, so that pieces of 64 bytes took 6 us.
-//
-// barriers: one per group, 1 arrival (the lane that expects the group's bytes), phase 0 alone.
+// Starts the copies of the warp's blocks in shared memory (tile/skinny_copy.cuh).
 template <SkinnyConfig kConfig, class P>
 CATENARY_DEVICE void start_copies(const P& params, const SkinnyWork& work, u32 slice,
                                   u32 barriers) {
   using T = SkinnyTypes<kConfig>;
-  constexpr u32 kRows = 16 / kConfig.groups;
-  const u32 lane = threadIdx.x % 32;
   const bool full = T::kLeast >= kConfig.shared_blocks || work.blocks >= kConfig.shared_blocks;
   const i32 blocks = full ? kConfig.shared_blocks : work.blocks;
-  const u32 bytes = static_cast<u32>(blocks) * 128;
-  if (lane < kConfig.groups) {
-    mbarrier_init(barriers + 8 * lane, 1);
-    // The copies complete on it: their proxy must see it initialised (PTX ISA 9.7.13.4).
-    fence_mbarrier_init();
-    mbarrier_arrive_expect_tx(barriers + 8 * lane, kRows * bytes);
-  }
-  warp_barrier();
-#pragma unroll
-  for (u32 group = 0; group < kConfig.groups; ++group) {
-    if (group > 0) mbarrier_wait(barriers + 8 * (group - 1), 0);
-    if (lane < kRows && (T::kLeast > 0 || bytes > 0)) {
-      const u32 row = group * kRows + lane;
-      bulk_load(slice + row * kConfig.row_bytes(), weight_row<kConfig>(params, work, row), bytes,
-                barriers + 8 * group);
-    }
-  }
+  T::Copies::start(slice, barriers, blocks,
+                   [&](u32 row) { return weight_row<kConfig>(params, work, row); });
 }
 
 template <SkinnyConfig kConfig>
@@ -242,11 +219,7 @@ CATENARY_DEVICE void multiply_slice(const P& params, const SkinnyWork& work, i64
   for (int part = kConfig.x_parts - 1; part >= 0; --part) {
     load_x<kConfig>(params, work, part, m, x);
     const int first = part * T::kPartBlocks;
-    // The first part that reaches shared memory waits for the last group; start_copies() has waited
-    // for the others.
-    if (first < kConfig.shared_blocks && first + T::kPartBlocks >= kConfig.shared_blocks) {
-      mbarrier_wait(barriers + 8 * (kConfig.groups - 1), 0);
-    }
+    T::Copies::wait(barriers, first, first + T::kPartBlocks);
 #pragma unroll
     for (int i = T::kPartBlocks - 1; i >= 0; --i) {
       const int block = first + i;
@@ -336,6 +309,10 @@ CATENARY_DEVICE void skinny(const P& params) {
   const Coord early = skinny_coord<kConfig>(work, m);
   if (early.valid > 0) Epilogue::load_weights(params, early, operands);
   if constexpr (kConfig.shared_blocks > 0) start_copies<kConfig>(params, work, slice, barriers);
+  // Before sm_90 the wait is no instruction, and ptxas moves the loads of W down between the
+  // products (10 blocks in 110 registers, not in 210): fewer would be on their way. They stay
+  // above a barrier.
+  if constexpr (!kConfig.bulk) warp_barrier();
   if constexpr (kConfig.stationary) grid_dependency_wait();
 
   typename T::Sums sums = {};

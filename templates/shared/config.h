@@ -183,13 +183,16 @@ struct SkinnyConfig {
   MatrixOperand w2 = {};
   bool gated = false;
   bool stationary = true;  // W has the role weight
+  bool bulk = true;        // shared blocks by bulk copies, of sm_90; else by cp.async, of sm_80
   i32 warps_k = 16;
   i32 warps_n = 1;
   i32 shared_blocks = 3;    // blocks of a warp's slice that wait in shared memory
   i32 register_blocks = 1;  // the rest, in registers
   i32 columns = 8;          // of the products: m rounded up to 8
-  i32 groups = 2;           // parts of a warp's copies, each started when the one before has landed
-  i32 x_parts = 2;          // parts of X held in registers one after the other
+  // Parts of a warp's copies. In bulk: of its rows, each started when the one before has landed;
+  // else of its blocks, waited for one by one.
+  i32 groups = 2;
+  i32 x_parts = 2;  // parts of X held in registers one after the other
   i32 split_k = 1;
   i32 vec = 2;
   constexpr bool operator==(const SkinnyConfig&) const = default;
@@ -209,7 +212,9 @@ struct SkinnyConfig {
     const i32 sums_bytes = columns * kSumRow * 4;
     return 16 * row_bytes() > sums_bytes ? 16 * row_bytes() : sums_bytes;
   }
-  constexpr i32 barrier_bytes() const { return (warps_k * warps_n * groups * 8 + 127) / 128 * 128; }
+  constexpr i32 barrier_bytes() const {
+    return bulk ? (warps_k * warps_n * groups * 8 + 127) / 128 * 128 : 0;
+  }
   constexpr i32 smem_bytes() const { return barrier_bytes() + warps_k * warps_n * slice_bytes(); }
 };
 

@@ -55,6 +55,12 @@ std::vector<std::string> tile_names(const GemmSm90Tile& tile, const Target& targ
 // Every fourth random chain is one of few rows.
 bool has_few_rows(i64 index) { return index % 4 == 0; }
 
+// Must the case's family compute it on this target? Forced shapes are sure to fit sm_90 alone.
+bool names_family(const Case& from, const Target& target) {
+  if (from.family.empty() || target.compute_capability() == 90) return !from.family.empty();
+  return from.family == "skinny" && from.options.force_tile.empty();
+}
+
 // Shapes of `skinny`, most of which the planner would not choose.
 std::vector<std::string> skinny_names(u64 seed) {
   Random random(seed);
@@ -67,6 +73,9 @@ std::vector<std::string> skinny_names(u64 seed) {
     config.register_blocks = static_cast<i32>(random.range(config.shared_blocks == 0 ? 1 : 0, 2));
     config.groups = 1 << random.range(0, 4);
     config.x_parts = static_cast<i32>(random.range(1, config.warp_blocks()));
+    config.bulk = random.range(0, 1) == 0;
+    if (!config.bulk)
+      config.groups = std::clamp(config.groups, 1, std::max(config.shared_blocks, 1));
     names.push_back(tile_name(config));
   }
   return names;
@@ -230,7 +239,7 @@ Case make_case(i64 index, const CaseList& list) {
 
 Expected<Plan> plan_case(const VerifiedChain& chain, const Target& target, const Case& from,
                          PlanOptions& options) {
-  if (!from.family.empty() && target.compute_capability() == 90) {
+  if (names_family(from, target)) {
     options = from.options;
     return make_plan(chain, target, options);
   }
@@ -241,6 +250,7 @@ Expected<Plan> plan_case(const VerifiedChain& chain, const Target& target, const
                 ? tile_names(gemm_tiles()[row])
                 : tile_names(gemm_sm90_tiles()[row - gemm_tiles().size()], target);
   }
+  if (!from.options.force_tile.empty()) names.insert(names.begin(), from.options.force_tile);
   names.push_back("");
   llvm::SmallVector<int, 2> splits = {0};
   if (from.options.split_k > 1) splits.insert(splits.begin(), from.options.split_k);
@@ -259,7 +269,7 @@ Expected<Plan> plan_case(const VerifiedChain& chain, const Target& target, const
 }
 
 std::string family_problem(const Case& from, const Plan& plan) {
-  if (from.family.empty() || plan.target.compute_capability() != 90) return "";
+  if (!names_family(from, plan.target)) return "";
   for (const PlanBucket& bucket : plan.buckets) {
     const bool has = llvm::any_of(bucket.kernels, [&](const KernelPlan& kernel) {
       return family_text(kernel.family) == from.family;

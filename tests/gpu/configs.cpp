@@ -80,6 +80,7 @@ void count_facts(const PreparedCase& prepared, Tally& tally) {
         if (skinny->split_k > 1) ++tally.options["skinny, split K"];
         if (skinny->gated) ++tally.options["skinny, gated pair"];
         if (!skinny->stationary) ++tally.options["skinny, w no weight"];
+        if (!skinny->bulk) ++tally.options["skinny, cp.async"];
         const bool even = skinny->blocks % (skinny->split_k * skinny->warps_k) == 0;
         if (!even) ++tally.options["skinny, uneven"];
       }

@@ -74,6 +74,27 @@ std::vector<WrittenCase> sizes() {
   };
 }
 
+// By cp.async, as on every target but sm_90: groups of several blocks and of one, parts of X that
+// end within a group, warps with fewer blocks than the slice has.
+std::vector<WrittenCase> async_shapes() {
+  return {
+      with_symbols(
+          shaped("skinny8x1s3r1g2p2a",
+                 "chain a[M in 0..16](input x: bf16[M, 2048], weight w: bf16[33, 2048]) {\n"
+                 "  y = contract \"mk,nk->mn\"(x, w)\n  return y: f32 align 4 }"),
+          {0, 1, 8, 9, 16}),
+      shaped("skinny8x1s3r1g1p4a", linear({.m = "3", .n = 33, .k = 576})),
+      shaped("skinny4x2s2r2g2p4a", linear({.m = "16", .n = 113, .k = 1024})),
+      shaped("skinny4x2s0r3g1p1a", linear({.dtype = "f16", .m = "7", .k = 704})),
+      shaped("skinny16x1s2r0g1p2a", linear({.m = "8", .k = 1600})),
+      shaped("skinny8x1s4r1g3p3a", linear({.dtype = "f32", .m = "13", .n = 50, .k = 1056})),
+      shaped("skinny5x1s3r2g3p5a", linear({.m = "4", .n = 23, .k = 1472})),
+      shaped("skinny4x1s6r10g2p4a", linear({.m = "8", .n = 33, .k = 4096})),
+      shaped("skinny4x1s1r1g1p2a", linear({.m = "10", .n = 20, .k = 576}), 2),
+      shaped("skinny4x1s2r1g2p2a", linear({.m = "6", .n = 33, .k = 704, .role = "input"})),
+  };
+}
+
 // Shapes that the planner does not choose, or not for such sizes: slices with more room than K
 // fills, all of it in registers or in shared memory, one copy per row, X in one part or in many.
 std::vector<WrittenCase> shapes() {
@@ -150,6 +171,7 @@ std::vector<WrittenCase> epilogues() {
       skinny("gated pair, odd", gated("f16", 9, 23, 576)),
       skinny("gated pair, tf32", gated("f32", 16, 15, 544)),
       split(skinny("gated pair", gated("bf16", 5, 23, 1024)), 2),
+      shaped("skinny4x1s2r2g2p2a", gated("bf16", 5, 23, 1024)),
       skinny("w is an input", linear({.m = "5", .n = 33, .k = 576, .role = "input"})),
       split(skinny("w is an input", linear({.m = "12", .n = 24, .k = 1024, .role = "input"})), 2),
       skinny("w and v are inputs",
@@ -164,6 +186,11 @@ std::vector<WrittenCase> epilogues() {
              "                    weight v: bf16[24, 256]) {\n"
              "  h = cast(relu(contract \"mk,nk->mn\"(x, w)), bf16)\n"
              "  y = contract \"mk,nk->mn\"(h, v)\n  return h: bf16, y: bf16 }"),
+      shaped("skinny4x1s2r0g2p2a",
+             "chain a[M in 0..12](input x: bf16[M, 512], weight w: bf16[256, 512],\n"
+             "                    weight v: bf16[24, 256]) {\n"
+             "  h = cast(relu(contract \"mk,nk->mn\"(x, w)), bf16)\n"
+             "  y = contract \"mk,nk->mn\"(h, v)\n  return h: bf16, y: bf16 }"),
   };
 }
 
@@ -171,7 +198,7 @@ std::vector<WrittenCase> epilogues() {
 
 std::vector<WrittenCase> skinny_cases() {
   std::vector<WrittenCase> all = sizes();
-  for (auto* more : {&shapes, &layouts, &epilogues}) {
+  for (auto* more : {&shapes, &async_shapes, &layouts, &epilogues}) {
     for (WrittenCase& made : (*more)()) all.push_back(std::move(made));
   }
   return all;

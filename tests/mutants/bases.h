@@ -134,6 +134,14 @@ inline constexpr MutantBase kMutantBases[] = {
               "  y = relu(add(add(contract \"mk,nk->mn\"(x, w), b), r))\n"
               "  return y: bf16 align 2 }",
      .tile = "skinny4x2s3r2g2p3"},
+    {.name = "skinny by cp.async",
+     .chain = "chain a(input x: bf16[5, 1088], weight w: bf16[39, 1088], weight b: f32[39]) {\n"
+              "  y = relu(add(contract \"mk,nk->mn\"(x, w), b))\n  return y: bf16 align 2 }",
+     .tile = "skinny4x2s3r2g2p3a"},
+    {.name = "skinny by cp.async, room to spare",
+     .chain = "chain a(input x: f16[3, 576], weight w: f16[20, 576]) {\n"
+              "  y = contract \"mk,nk->mn\"(x, w)\n  return y: f32 }",
+     .tile = "skinny4x1s4r1g3p5a"},
     {.name = "skinny, room to spare",
      .chain = "chain a(input x: f16[3, 576], weight w: f16[20, 576]) {\n"
               "  y = contract \"mk,nk->mn\"(x, w)\n  return y: f32 }",

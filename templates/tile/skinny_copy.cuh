@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a warp of `skinny` brings its slice of W (16 rows of K blocks, 128 bytes each) from global to
+// shared memory: by bulk copies or by cp.async, behind one interface. `start` asks for all of it,
+// with every lane of the warp; `wait` returns when the blocks that are read next have landed, for
+// every lane to read. A slice is read in parts of K, the last first.
+//
+//   start(slice, barriers, blocks, row)   row(i): address of row i (0 .. 15) at the warp's block 0
+//   wait(barriers, first, end)            blocks [first, end) are read next
+//
+// kLeast: blocks that every warp has, for checks that the compiler can drop.
+#pragma once
+
+#include "ptx/bulk.cuh"
+#include "ptx/cp_async.cuh"
+#include "ptx/mbarrier.cuh"
+#include "ptx/sync.cuh"
+#include "shared/config.h"
+
+namespace catenary {
+
+// In groups of rows. A group waits until the one before it has landed: requests that queue at the
+// L2 hold up the loads of X of the kernel before (one group instead of four: 0.7 us slower with
+// eight rows of X on an H200). Long copies: one costs the copy engine some 8 cycles whatever its
+// size, so that pieces of 64 bytes took 6 us.
+//
+// barriers: one per group, 1 arrival (the lane that expects the group's bytes), phase 0 alone.
+template <SkinnyConfig kConfig, i64 kLeast>
+struct BulkCopies {
+  static_assert(16 % kConfig.groups == 0, "groups of equally many rows");
+
+  template <class Row>
+  static CATENARY_DEVICE void start(u32 slice, u32 barriers, i32 blocks, const Row& row_at) {
+    constexpr u32 kRows = 16 / kConfig.groups;
+    const u32 lane = threadIdx.x % 32;
+    const u32 bytes = static_cast<u32>(blocks) * 128;
+    if (lane < kConfig.groups) {
+      mbarrier_init(barriers + 8 * lane, 1);
+      // The copies complete on it: their proxy must see it initialised (PTX ISA 9.7.13.4).
+      fence_mbarrier_init();
+      mbarrier_arrive_expect_tx(barriers + 8 * lane, kRows * bytes);
+    }
+    warp_barrier();
+#pragma unroll
+    for (u32 group = 0; group < kConfig.groups; ++group) {
+      if (group > 0) mbarrier_wait(barriers + 8 * (group - 1), 0);
+      if (lane < kRows && (kLeast > 0 || bytes > 0)) {
+        const u32 row = group * kRows + lane;
+        bulk_load(slice + row * kConfig.row_bytes(), row_at(row), bytes, barriers + 8 * group);
+      }
+    }
+  }
+
+  // The first part that reaches shared memory waits for the last group; start() has waited for the
+  // others.
+  static CATENARY_DEVICE void wait(u32 barriers, int first, int end) {
+    if (first < kConfig.shared_blocks && end >= kConfig.shared_blocks) {
+      mbarrier_wait(barriers + 8 * (kConfig.groups - 1), 0);
+    }
+  }
+};
+
+// At most `pending` (0 .. kMost) of the thread's groups are still in flight afterwards; the
+// instruction takes a constant, which `pending` is once its loop is unrolled.
+template <int kMost>
+CATENARY_DEVICE void wait_for_all_but(int pending) {
+  if constexpr (kMost > 0) {
+    if (pending < kMost) return wait_for_all_but<kMost - 1>(pending);
+  }
+  cp_async_wait<kMost>();
+}
+
+// Eight lanes copy a line of 128 bytes, 16 each; a warp asks for a line of four rows at a time.
+// Groups are runs of blocks, committed in the order in which they are read, so that products start
+// when the first of them has landed.
+template <SkinnyConfig kConfig, i64 kLeast>
+struct AsyncCopies {
+  static_assert(kConfig.groups <= kConfig.shared_blocks || kConfig.groups == 1,
+                "a block for every group");
+
+  // First block of a group, counted from block 0 up.
+  static constexpr int group_begin(int group) {
+    return kConfig.shared_blocks * group / kConfig.groups;
+  }
+
+  template <class Row>
+  static CATENARY_DEVICE void start(u32 slice, u32 /*barriers*/, i32 blocks, const Row& row_at) {
+    const u32 lane = threadIdx.x % 32;
+    const u32 to = slice + lane / 8 * kConfig.row_bytes() + lane % 8 * 16;
+    const u8* from[4];
+#pragma unroll
+    for (u32 i = 0; i < 4; ++i) from[i] = row_at(i * 4 + lane / 8) + lane % 8 * 16;
+#pragma unroll
+    for (int group = kConfig.groups - 1; group >= 0; --group) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+#pragma unroll
+        for (int block = group_begin(group); block < group_begin(group + 1); ++block) {
+          if (block >= kLeast && block >= blocks) continue;
+          cp_async_16(to + i * 4 * kConfig.row_bytes() + block * 128, from[i] + block * 128, 16);
+        }
+      }
+      cp_async_commit();
+    }
+  }
+
+  // All groups with a block from `first` on have landed: the others, of which
+  // group_begin(group + 1) <= first, may be on their way. A thread's wait covers its own copies
+  // alone (PTX ISA 9.7.9.25, cp.async.wait_group): all lanes arrive at the warp barrier behind
+  // theirs before one reads what another has copied.
+  static CATENARY_DEVICE void wait(u32 /*barriers*/, int first, int /*end*/) {
+    if constexpr (kConfig.shared_blocks > 0) {
+      if (first >= kConfig.shared_blocks) return;
+      wait_for_all_but<kConfig.groups - 1>(((first + 1) * kConfig.groups - 1) /
+                                           kConfig.shared_blocks);
+      warp_barrier();
+    }
+  }
+};
+
+template <SkinnyConfig kConfig, i64 kLeast, bool kBulk = kConfig.bulk>
+struct SkinnyCopies : BulkCopies<kConfig, kLeast> {};
+
+template <SkinnyConfig kConfig, i64 kLeast>
+struct SkinnyCopies<kConfig, kLeast, false> : AsyncCopies<kConfig, kLeast> {};
+
+}  // namespace catenary

@@ -1,0 +1,306 @@
+// catenary | target sm_100a (b200) | kernel ctn_small_batch_k0_skinny_w8x1
+// chain:
+//   chain small_batch[M in 1..64](
+//       input x: bf16[M, 4096],
+//       weight w: bf16[2048, 4096],
+//       weight b: bf16[2048]) {
+//     h = contract "mk,nk->mn"(x, w)
+//     t4 = add(h, b)
+//     y = silu(t4)
+//     return y: bf16
+//   }
+// plan: skinny: 16 rows of W, 8 x 1 warps, of K 768 bytes per warp shared and 256 in registers, 98 KiB shared by cp.async, 2 CTAs per SM
+//   'h' is a contraction: it reads its operands from memory
+//   slot 0: parameter 'x'
+//   slot 1: parameter 'w'
+//   slot 2: parameter 'b'
+//   slot 3: output 'y'
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_100a,code=sm_100a -I<catenary>/templates -cubin ctn_small_batch_k0_skinny_w8x1.cu
+#include "kernels/skinny.cuh"
+namespace {
+using namespace catenary;
+constexpr SkinnyConfig kConfig{
+    .math = MathMode::kBF16,
+    .m = Extent(64, 1), .n = 2048, .blocks = 64,
+    .x = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
+    .w = {.slot = 1, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16}, .bulk = false,
+    .warps_k = 8, .warps_n = 1, .shared_blocks = 6, .register_blocks = 2,
+    .columns = 8, .groups = 2, .x_parts = 2, .split_k = 1, .vec = 2,
+};
+using P = Params<4, 0>;
+struct Epilogue {
+  struct Operands {
+    Vec<2> v_b;
+  };
+  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
+    in.v_b = load_vec<Operand{.slot = 2, .dtype = DType::kBF16, .vec = 8, .weight = true, .early = true, .stride = dims(1)}, 2, false>(p, at);  // %b = weight
+  }
+  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<2>& sum0) {
+    const Vec<2>& v_h = sum0;  // %h = contract(%x, %w)
+    const Vec<2> v_t4 = map<2, op_add>(v_h, in.v_b);  // %t4 = add(%h, %b)
+    const Vec<2> v_y = map<2, op_silu>(v_t4);  // %y = silu(%t4)
+    store_vec<Operand{.slot = 3, .dtype = DType::kBF16, .vec = 8, .stride = dims(2048, 1)}, 2, false>(p, at, v_y);  // %y
+  }
+};
+}  // namespace
+extern "C" __global__ void __launch_bounds__(256, 2)
+ctn_small_batch_k0_skinny_w8x1(const __grid_constant__ P p) { skinny<kConfig, Epilogue>(p); }
+
+// catenary | target sm_100a (b200) | kernel ctn_small_batch_k0_skinny_w8x1
+// chain:
+//   chain small_batch[M in 1..64](
+//       input x: bf16[M, 4096],
+//       weight w: bf16[2048, 4096],
+//       weight b: bf16[2048]) {
+//     h = contract "mk,nk->mn"(x, w)
+//     t4 = add(h, b)
+//     y = silu(t4)
+//     return y: bf16
+//   }
+// plan: skinny: 16 rows of W, 8 x 1 warps, of K 640 bytes per warp shared and 384 in registers, 82 KiB shared by cp.async, 2 CTAs per SM
+//   'h' is a contraction: it reads its operands from memory
+//   slot 0: parameter 'x'
+//   slot 1: parameter 'w'
+//   slot 2: parameter 'b'
+//   slot 3: output 'y'
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_100a,code=sm_100a -I<catenary>/templates -cubin ctn_small_batch_k0_skinny_w8x1.cu
+#include "kernels/skinny.cuh"
+namespace {
+using namespace catenary;
+constexpr SkinnyConfig kConfig{
+    .math = MathMode::kBF16,
+    .m = Extent(64, 1), .n = 2048, .blocks = 64,
+    .x = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
+    .w = {.slot = 1, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16}, .bulk = false,
+    .warps_k = 8, .warps_n = 1, .shared_blocks = 5, .register_blocks = 3,
+    .columns = 16, .groups = 5, .x_parts = 8, .split_k = 1, .vec = 2,
+};
+using P = Params<4, 0>;
+struct Epilogue {
+  struct Operands {
+    Vec<2> v_b;
+  };
+  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
+    in.v_b = load_vec<Operand{.slot = 2, .dtype = DType::kBF16, .vec = 8, .weight = true, .early = true, .stride = dims(1)}, 2, false>(p, at);  // %b = weight
+  }
+  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<2>& sum0) {
+    const Vec<2>& v_h = sum0;  // %h = contract(%x, %w)
+    const Vec<2> v_t4 = map<2, op_add>(v_h, in.v_b);  // %t4 = add(%h, %b)
+    const Vec<2> v_y = map<2, op_silu>(v_t4);  // %y = silu(%t4)
+    store_vec<Operand{.slot = 3, .dtype = DType::kBF16, .vec = 8, .stride = dims(2048, 1)}, 2, false>(p, at, v_y);  // %y
+  }
+};
+}  // namespace
+extern "C" __global__ void __launch_bounds__(256, 2)
+ctn_small_batch_k0_skinny_w8x1(const __grid_constant__ P p) { skinny<kConfig, Epilogue>(p); }
+
+// catenary | target sm_100a (b200) | kernel ctn_small_batch_k0_gemm_m32n128k64
+// chain:
+//   chain small_batch[M in 1..64](
+//       input x: bf16[M, 4096],
+//       weight w: bf16[2048, 4096],
+//       weight b: bf16[2048]) {
+//     h = contract "mk,nk->mn"(x, w)
+//     t4 = add(h, b)
+//     y = silu(t4)
+//     return y: bf16
+//   }
+// plan: gemm_sm80: tile 32x128x64, 1 x 4 warps, 4 stages, 80 KiB shared, 2 CTAs per SM, K split in 8
+//   'h' is a contraction: it reads its operands from memory
+//   slot 0: parameter 'x'
+//   slot 1: parameter 'w'
+//   slot 2: workspace 'partial sums'
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_100a,code=sm_100a -I<catenary>/templates -cubin ctn_small_batch_k0_gemm_m32n128k64.cu
+#include "kernels/gemm_sm80.cuh"
+namespace {
+using namespace catenary;
+constexpr GemmConfig kConfig{
+    .math = MathMode::kBF16,
+    .m = Extent(64, 1), .n = 2048, .k = 4096,
+    .a = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
+    .b = {.slot = 1, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
+    .block_m = 32, .block_n = 128, .block_k = 64, .warps_m = 1, .warps_n = 4, .stages = 4,
+    .split_k = 8, .raster = 8, .vec = 8,
+};
+using P = Params<3, 0>;
+struct Epilogue {
+  struct Operands {
+  };
+  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<8>& sum0) {
+    const Vec<8>& v_sum0 = sum0;  // sum over this split's part of K
+    store_vec<Operand{.slot = 2, .dtype = DType::kF32, .vec = 4, .stride = dims(131072, 2048, 1)}, 8, false>(p, at, v_sum0);  // %sum0
+  }
+};
+}  // namespace
+extern "C" __global__ void __launch_bounds__(128, 2)
+ctn_small_batch_k0_gemm_m32n128k64(const __grid_constant__ P p) { gemm_sm80<kConfig, Epilogue>(p); }
+
+// catenary | target sm_100a (b200) | kernel ctn_small_batch_k0_fixup_s8
+// chain:
+//   chain small_batch[M in 1..64](
+//       input x: bf16[M, 4096],
+//       weight w: bf16[2048, 4096],
+//       weight b: bf16[2048]) {
+//     h = contract "mk,nk->mn"(x, w)
+//     t4 = add(h, b)
+//     y = silu(t4)
+//     return y: bf16
+//   }
+// plan: reduce: adds 8 parts in ascending order
+//   adds the parts of the K split
+//   slot 0: parameter 'b'
+//   slot 1: output 'y'
+//   slot 2: workspace 'partial sums'
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_100a,code=sm_100a -I<catenary>/templates -cubin ctn_small_batch_k0_fixup_s8.cu
+#include "kernels/reduce.cuh"
+namespace {
+using namespace catenary;
+constexpr ReduceConfig kConfig{
+    .size = extents(8, 1, 1, 1, 1, 1, Extent(64, 1), 2048), .term_rank = 1,
+    .sums = 1, .vec = 4, .lanes = 256, .slices = 1,
+};
+using P = Params<3, 0>;
+struct Prologue {
+  struct Operands {
+    Vec<4> v_part0;
+  };
+  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
+    in.v_part0 = load_vec<Operand{.slot = 2, .dtype = DType::kF32, .vec = 4, .stride = dims(131072, 0, 0, 0, 0, 0, 2048, 1)}, 4, false>(p, at);  // one split's sum
+  }
+  static CATENARY_DEVICE void values(const P& p, const Coord& at, const Operands& in, Vec<4>* out) {
+    out[0] = in.v_part0;
+  }
+};
+struct Epilogue {
+  struct Operands {
+    Vec<4> v_b;
+  };
+  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
+    in.v_b = load_vec<Operand{.slot = 0, .dtype = DType::kBF16, .vec = 8, .weight = true, .stride = dims(1)}, 4, false>(p, at);  // %b = weight
+  }
+  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<4>& sum0) {
+    const Vec<4>& v_h = sum0;  // %h = contract(%x, %w)
+    const Vec<4> v_t4 = map<4, op_add>(v_h, in.v_b);  // %t4 = add(%h, %b)
+    const Vec<4> v_y = map<4, op_silu>(v_t4);  // %y = silu(%t4)
+    store_vec<Operand{.slot = 1, .dtype = DType::kBF16, .vec = 8, .stride = dims(2048, 1)}, 4, false>(p, at, v_y);  // %y
+  }
+};
+}  // namespace
+extern "C" __global__ void __launch_bounds__(256, 1)
+ctn_small_batch_k0_fixup_s8(const __grid_constant__ P p) { reduce<kConfig, Prologue, Epilogue>(p); }
+
+// catenary | target sm_100a (b200) | kernel ctn_small_batch_k0_gemm_m64n128k64
+// chain:
+//   chain small_batch[M in 1..64](
+//       input x: bf16[M, 4096],
+//       weight w: bf16[2048, 4096],
+//       weight b: bf16[2048]) {
+//     h = contract "mk,nk->mn"(x, w)
+//     t4 = add(h, b)
+//     y = silu(t4)
+//     return y: bf16
+//   }
+// plan: gemm_sm80: tile 64x128x64, 2 x 2 warps, 3 stages, 72 KiB shared, 2 CTAs per SM, K split in 8
+//   'h' is a contraction: it reads its operands from memory
+//   slot 0: parameter 'x'
+//   slot 1: parameter 'w'
+//   slot 2: workspace 'partial sums'
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_100a,code=sm_100a -I<catenary>/templates -cubin ctn_small_batch_k0_gemm_m64n128k64.cu
+#include "kernels/gemm_sm80.cuh"
+namespace {
+using namespace catenary;
+constexpr GemmConfig kConfig{
+    .math = MathMode::kBF16,
+    .m = Extent(64, 1), .n = 2048, .k = 4096,
+    .a = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
+    .b = {.slot = 1, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
+    .block_m = 64, .block_n = 128, .block_k = 64, .warps_m = 2, .warps_n = 2, .stages = 3,
+    .split_k = 8, .raster = 8, .vec = 8,
+};
+using P = Params<3, 0>;
+struct Epilogue {
+  struct Operands {
+  };
+  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<8>& sum0) {
+    const Vec<8>& v_sum0 = sum0;  // sum over this split's part of K
+    store_vec<Operand{.slot = 2, .dtype = DType::kF32, .vec = 4, .stride = dims(131072, 2048, 1)}, 8, false>(p, at, v_sum0);  // %sum0
+  }
+};
+}  // namespace
+extern "C" __global__ void __launch_bounds__(128, 2)
+ctn_small_batch_k0_gemm_m64n128k64(const __grid_constant__ P p) { gemm_sm80<kConfig, Epilogue>(p); }
+
+// catenary | target sm_100a (b200) | kernel ctn_small_batch_k0_fixup_s8
+// chain:
+//   chain small_batch[M in 1..64](
+//       input x: bf16[M, 4096],
+//       weight w: bf16[2048, 4096],
+//       weight b: bf16[2048]) {
+//     h = contract "mk,nk->mn"(x, w)
+//     t4 = add(h, b)
+//     y = silu(t4)
+//     return y: bf16
+//   }
+// plan: reduce: adds 8 parts in ascending order
+//   adds the parts of the K split
+//   slot 0: parameter 'b'
+//   slot 1: output 'y'
+//   slot 2: workspace 'partial sums'
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_100a,code=sm_100a -I<catenary>/templates -cubin ctn_small_batch_k0_fixup_s8.cu
+#include "kernels/reduce.cuh"
+namespace {
+using namespace catenary;
+constexpr ReduceConfig kConfig{
+    .size = extents(8, 1, 1, 1, 1, 1, Extent(64, 1), 2048), .term_rank = 1,
+    .sums = 1, .vec = 4, .lanes = 256, .slices = 1,
+};
+using P = Params<3, 0>;
+struct Prologue {
+  struct Operands {
+    Vec<4> v_part0;
+  };
+  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
+    in.v_part0 = load_vec<Operand{.slot = 2, .dtype = DType::kF32, .vec = 4, .stride = dims(131072, 0, 0, 0, 0, 0, 2048, 1)}, 4, false>(p, at);  // one split's sum
+  }
+  static CATENARY_DEVICE void values(const P& p, const Coord& at, const Operands& in, Vec<4>* out) {
+    out[0] = in.v_part0;
+  }
+};
+struct Epilogue {
+  struct Operands {
+    Vec<4> v_b;
+  };
+  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
+    in.v_b = load_vec<Operand{.slot = 0, .dtype = DType::kBF16, .vec = 8, .weight = true, .stride = dims(1)}, 4, false>(p, at);  // %b = weight
+  }
+  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<4>& sum0) {
+    const Vec<4>& v_h = sum0;  // %h = contract(%x, %w)
+    const Vec<4> v_t4 = map<4, op_add>(v_h, in.v_b);  // %t4 = add(%h, %b)
+    const Vec<4> v_y = map<4, op_silu>(v_t4);  // %y = silu(%t4)
+    store_vec<Operand{.slot = 1, .dtype = DType::kBF16, .vec = 8, .stride = dims(2048, 1)}, 4, false>(p, at, v_y);  // %y
+  }
+};
+}  // namespace
+extern "C" __global__ void __launch_bounds__(256, 1)
+ctn_small_batch_k0_fixup_s8(const __grid_constant__ P p) { reduce<kConfig, Prologue, Epilogue>(p); }
+
