@@ -94,10 +94,11 @@ std::string candidate_text(const SkinnyCandidate& candidate) {
   const SkinnyConfig& c = candidate.config;
   return fmt::format(
       "{} rows of W, {} x {} warps, of K {} bytes per warp shared and {} in registers, {} KiB "
-      "shared, {} CTAs per SM{}",
+      "shared, {} CTAs per SM{}{}",
       c.rows(), c.warps_k, c.warps_n, c.shared_blocks * 128, c.register_blocks * 128,
       c.smem_bytes() / 1024, candidate.min_ctas,
-      c.split_k > 1 ? fmt::format(", K split in {}", c.split_k) : "");
+      c.split_k > 1 ? fmt::format(", K split in {}", c.split_k) : "",
+      c.ragged != Ragged::kNone ? fmt::format(", {} ragged rows at a time", c.columns) : "");
 }
 
 // Weights that the epilogue reads are asked for before the dependency wait too.

@@ -6,6 +6,9 @@
 //   rounds   CTAs beyond those that are resident wait for a place: the last round may be partial
 //   ends     the first bytes' way, the products, the sum over the warps, the epilogue; under
 //            programmatic launches the next kernel's stream covers most of it
+//
+// Ragged rows are a batch of as many such problems as groups may have rows, each of their mean. No
+// measurement stands behind that yet.
 #include "compiler/skinny_tiles.h"
 
 #include <algorithm>

@@ -48,8 +48,7 @@ VerifiedChain verified(const std::string& text) {
 }
 
 Plan planned(const Experts& e, const char* target = "h200", PlanOptions options = {}) {
-  auto plan =
-      make_plan(verified(text_of(e)), llvm::cantFail(find_target(target)), options);
+  auto plan = make_plan(verified(text_of(e)), llvm::cantFail(find_target(target)), options);
   if (!plan) FAIL(take_report(plan.takeError()).message);
   return std::move(*plan);
 }
@@ -150,8 +149,12 @@ TEST_CASE("the kernels compile without spills") {
       for (const bool gated : {false, true}) {
         const bool f32 = gated && mean == 4;
         const Experts e{std::to_string(std::max<i64>(mean * groups, 1)),
-                        static_cast<int>(groups), n, f32 ? k / 2 : k, gated,
-                        f32 ? "f32" : "bf16", mean > 0};
+                        static_cast<int>(groups),
+                        n,
+                        f32 ? k / 2 : k,
+                        gated,
+                        f32 ? "f32" : "bf16",
+                        mean > 0};
         const Plan open = planned(e);
         int left = 3;
         for (const TileOption& tile : kernel(open).tiles) {
@@ -160,11 +163,9 @@ TEST_CASE("the kernels compile without spills") {
           PlanOptions options;
           options.force_tile = tile.name;
           const Plan plan = planned(e, "h200", options);
-          jobs.push_back(
-              {emit(verified(text_of(e)), plan, kernel(plan)), plan.target.arch, {}});
-          jobs.back().source.banner =
-              fmt::format("{} of {} groups, mean {}, {}{}", tile.name, groups, mean,
-                          gated ? "gated " : "", e.dtype);
+          jobs.push_back({emit(verified(text_of(e)), plan, kernel(plan)), plan.target.arch, {}});
+          jobs.back().source.banner = fmt::format("{} of {} groups, mean {}, {}{}", tile.name,
+                                                  groups, mean, gated ? "gated " : "", e.dtype);
         }
       }
     }
@@ -174,8 +175,8 @@ TEST_CASE("the kernels compile without spills") {
   std::string registers;
   for (size_t i = 0; i < results.size(); ++i) {
     if (results[i]) {
-      registers += fmt::format("{}: {}\n", jobs[i].source.banner,
-                               results[i]->cubin.resources.registers);
+      registers +=
+          fmt::format("{}: {}\n", jobs[i].source.banner, results[i]->cubin.resources.registers);
       continue;
     }
     FAIL_CHECK(jobs[i].source.banner << ": "

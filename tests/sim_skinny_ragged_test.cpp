@@ -125,7 +125,7 @@ std::string pair(const char* dtype, int k) {
 }
 
 // Even, empty, all in one, none, one row, short of the last row, around a chunk, out of order.
-const Ends kEnds4of40 = {{10, 20, 30, 40}, {0, 0, 40, 40}, {40, 40, 40, 40},  {0, 0, 0, 0},
+const Ends kEnds4of40 = {{10, 20, 30, 40}, {0, 0, 40, 40}, {40, 40, 40, 40}, {0, 0, 0, 0},
                          {0, 1, 1, 1},     {1, 9, 17, 34}, {16, 16, 33, 40}, {-5, 20, 11, 90}};
 
 }  // namespace
@@ -210,20 +210,34 @@ TEST_CASE("symbolic rows: every bucket, a grid no larger than the rows") {
 TEST_CASE("behind a kernel that makes its x, one that makes its w, and in front of another") {
   const Ends ends = {{3, 3, 12}, {0, 12, 12}, {0, 0, 0}, {2, 4, 9}};
   run_all({
-      {"x", "chain a(input p: bf16[12, 512], weight w: bf16[3, 24, 512], input e: i32[3]) {\n"
-            "  x = cast(relu(p), bf16)\n"
-            "  y = contract \"mk,enk->mn\"(x, w) ragged m by e over e\n  return y: f32 }",
-       "", ends, {}, 0, 1},
-      {"w", "chain a(input x: bf16[12, 512], input p: bf16[3, 24, 512], input e: i32[3]) {\n"
-            "  w = cast(relu(p), bf16)\n"
-            "  y = contract \"mk,enk->mn\"(x, w) ragged m by e over e\n  return y: f32 }",
-       "", ends, {}, 0, 1},
+      {"x",
+       "chain a(input p: bf16[12, 512], weight w: bf16[3, 24, 512], input e: i32[3]) {\n"
+       "  x = cast(relu(p), bf16)\n"
+       "  y = contract \"mk,enk->mn\"(x, w) ragged m by e over e\n  return y: f32 }",
+       "",
+       ends,
+       {},
+       0,
+       1},
+      {"w",
+       "chain a(input x: bf16[12, 512], input p: bf16[3, 24, 512], input e: i32[3]) {\n"
+       "  w = cast(relu(p), bf16)\n"
+       "  y = contract \"mk,enk->mn\"(x, w) ragged m by e over e\n  return y: f32 }",
+       "",
+       ends,
+       {},
+       0,
+       1},
       {"two layers",
        "chain a(input x: bf16[12, 512], weight w: bf16[3, 256, 512], weight v: bf16[3, 24, 256],\n"
        "        input e: i32[3]) {\n"
        "  h = cast(relu(contract \"mk,enk->mn\"(x, w) ragged m by e over e), bf16)\n"
        "  y = contract \"mk,enk->mn\"(h, v) ragged m by e over e\n  return y: f32 }",
-       "", ends, {}, 0, 1},
+       "",
+       ends,
+       {},
+       0,
+       1},
   });
 }
 

@@ -14,9 +14,9 @@ namespace catenary {
 
 // Rows of a group, `columns` at a time, while W stays where it is. Most groups have one such chunk.
 template <SkinnyConfig kConfig, class Epilogue, class P>
-CATENARY_DEVICE void multiply_chunks(
-    const P& params, SkinnyWork& work, i64 m_end, u32 slices, u32 barriers,
-    const typename SkinnyTypes<kConfig>::WeightBlock* registers) {
+CATENARY_DEVICE void multiply_chunks(const P& params, SkinnyWork& work, i64 m_end, u32 slices,
+                                     u32 barriers,
+                                     const typename SkinnyTypes<kConfig>::WeightBlock* registers) {
   const u32 slice = slices + threadIdx.x / 32 * kConfig.slice_bytes();
   bool landed = false;
 #pragma unroll 1
@@ -46,10 +46,11 @@ CATENARY_DEVICE void multiply_chunks(
 
 // The grid has CTAs for as many groups as may have rows; those that find no group leave.
 //
-// No W is asked for before the wait, be it a weight or not: whose it is, and whether it is anybody's,
-// the ends say, and those are data. The i-th CTAs could guess that their group is group i; but a
-// wrong guess costs as much as the kernel itself, and it is wrong behind the first empty group:
-// nearly always where few rows meet many groups, which is where a start before the wait would pay.
+// No W is asked for before the wait, be it a weight or not: whose it is, and whether it is
+// anybody's, the ends say, and those are data. The i-th CTAs could guess that their group is group
+// i; but a wrong guess costs as much as the kernel itself, and it is wrong behind the first empty
+// group: nearly always where few rows meet many groups, which is where a start before the wait
+// would pay.
 template <SkinnyConfig kConfig, class Epilogue, class P>
 CATENARY_DEVICE void skinny_ragged(const P& params) {
   using T = SkinnyTypes<kConfig>;

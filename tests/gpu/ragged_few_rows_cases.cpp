@@ -47,7 +47,12 @@ std::vector<i32> sparse_ends(i32 groups, i32 rows) {
 
 WrittenCase ragged(std::string name, std::string text,
                    std::vector<std::vector<i32>> ends = kEnds4of60, const char* tile = "") {
-  return {"skinny, ragged rows, " + std::move(name), std::move(text), {}, std::move(ends), 0, tile,
+  return {"skinny, ragged rows, " + std::move(name),
+          std::move(text),
+          {},
+          std::move(ends),
+          0,
+          tile,
           "skinny"};
 }
 
@@ -69,10 +74,11 @@ std::vector<WrittenCase> ragged_cases_skinny() {
              {sparse_ends(300, 43), sparse_ends(300, 9)}),
       ragged("one group", linear({.rows = "13", .groups = 1}), {{13}, {0}, {9}}),
       ragged("one row", linear({.rows = "1", .groups = 5}), {{0, 0, 1, 1, 1}, {0, 0, 0, 0, 0}}),
-      ragged("in a batch",
-             "chain a(input x: bf16[2, 20, 512], weight w: bf16[2, 3, 24, 512], input e: i32[3]) {\n"
-             "  y = contract \"bmk,benk->bmn\"(x, w) ragged m by e over e\n  return y: bf16 }",
-             ends3),
+      ragged(
+          "in a batch",
+          "chain a(input x: bf16[2, 20, 512], weight w: bf16[2, 3, 24, 512], input e: i32[3]) {\n"
+          "  y = contract \"bmk,benk->bmn\"(x, w) ragged m by e over e\n  return y: bf16 }",
+          ends3),
       ragged("two row labels, padded",
              "chain a(input x: f16[20, 2, 512] strides[1200, 520, 1],\n"
              "        weight w: f16[3, 24, 512] strides[12800, 520, 1], input e: i32[3]) {\n"
@@ -87,8 +93,8 @@ std::vector<WrittenCase> ragged_cases_skinny() {
              "  return h: bf16, y: bf16 }",
              ends3),
   };
-  for (const char* tile : {"skinny8x1s1r1g4p2", "skinny4x2s1r2g1p3", "skinny8x1s2r0g16p2",
-                           "skinny5x1s1r1g1p2"}) {
+  for (const char* tile :
+       {"skinny8x1s1r1g4p2", "skinny4x2s1r2g1p3", "skinny8x1s2r0g16p2", "skinny5x1s1r1g1p2"}) {
     all.push_back(ragged(tile, linear({.n = 33}), kEnds4of60, tile));
   }
   WrittenCase every = ragged("every row count", linear({.rows = "M", .n = 24}), {});
