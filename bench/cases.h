@@ -55,6 +55,7 @@ struct Case {
   std::string plain;      // the same chain without its epilogue, over the same tensors; empty: none
   double flops = 0;       // of the contractions
   double rate = 1;        // of the big bf16 product's rate, what this dtype's tensor cores reach
+  i64 unread_bytes = 0;   // weights that no row meets
   int copies = 0;         // sets of tensors in rotation; 0: what the L2 asks for
   std::vector<i32> ends;  // contents of an i32 parameter
   Peer peer;

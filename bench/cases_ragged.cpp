@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A mixture of experts: rows [ends[e-1], ends[e]) belong to expert e. The peer is a loop over the
 // experts, which knows their sizes on the host.
+#include <algorithm>
+
 #include "bench/cases.h"
 #include "ir/random.h"
 
@@ -132,6 +134,34 @@ Case ragged_case(const std::string& rows, const Experts& s, Kind kind) {
   return c;
 }
 
+// Decoding: so few rows that most of the time is that of reading the weights of the experts that
+// have any. Each row has drawn its expert.
+Case decode_case(i64 experts, i64 rows, i64 n, i64 k, Kind kind) {
+  Random random(20261122 + 1000 * experts + rows);
+  Experts s{std::vector<i64>(experts), n, k};
+  for (i64 row = 0; row < rows; ++row) ++s.rows[random.range(0, experts - 1)];
+  Case c = ragged_case("decode", s, kind);
+  c.group = "moe_decode";
+  // Weights that are read pass the L2 from launch to launch, and no more memory than that asks for.
+  const i64 used = std::count_if(s.rows.begin(), s.rows.end(), [](i64 r) { return r > 0; });
+  const i64 expert_bytes = n * k * (kind == Kind::kGated ? 4 : 2);
+  c.unread_bytes = (experts - used) * expert_bytes;
+  c.copies = static_cast<int>(std::clamp<i64>((i64{1} << 28) / (used * expert_bytes), 4, 40));
+  return c;
+}
+
+// Mixtral 8x7B, DeepSeek-V2-Lite and Qwen3-235B, one projection each.
+void add_decode_cases(std::vector<Case>& cases) {
+  constexpr i64 kSizes[][3] = {{8, 14336, 4096}, {64, 1408, 2048}, {128, 1536, 4096}};
+  for (const auto& [experts, n, k] : kSizes) {
+    for (const i64 rows : {1, 8, 32, 64}) {
+      for (const Kind kind : {Kind::kForward, Kind::kGated}) {
+        cases.push_back(decode_case(experts, rows, n, k, kind));
+      }
+    }
+  }
+}
+
 // 64 experts of 1 to 300 rows.
 std::vector<i64> many_experts() {
   Random random(20261122);
@@ -163,6 +193,7 @@ std::vector<Case> all_ragged_cases() {
   for (const auto& [kind, rows] : kinds) {
     for (Case& c : ragged_cases(kind, rows, n, k)) cases.push_back(std::move(c));
   }
+  add_decode_cases(cases);
   return cases;
 }
 

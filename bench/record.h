@@ -26,7 +26,7 @@ struct TileRow {
 // One case. What was not measured is absent, and null in JSON.
 struct Row {
   std::string name, group, family, dtype, shape, config, note, error;
-  double bytes = 0;  // inputs, weights and output, each once
+  double bytes = 0;  // inputs, weights (of experts with rows) and output, each once
   double flops = 0;  // of the contractions
   int kernels = 0;
   int copies = 0;

@@ -287,6 +287,7 @@ Error fill_row(const Session& session, const CublasLt* lt, RandomPool& pool,
   for (const auto& [name, arena] : setup->tensors) {
     row.bytes += static_cast<double>(tensor_bytes(arena.type));
   }
+  row.bytes -= static_cast<double>(spec.unread_bytes);
   CaseRun run(session, lt, *setup, options, row);
   Expected<bool> right = run.add_ours();
   if (!right) return right.takeError();

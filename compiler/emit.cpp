@@ -44,8 +44,9 @@ FamilyText family_parts(const KernelPlan& kernel, const GemmConfig& c) {
 
 FamilyText family_parts(const KernelPlan& kernel, const SkinnyConfig& c) {
   const ProgramText text{"Epilogue", c.vec, partial_rows(c.n, c.vec), c.sums()};
-  return {"skinny", "SkinnyConfig", cpp_text(c), emit_store_program(kernel.program, text),
-          "skinny<kConfig, Epilogue>"};
+  const std::string name = c.ragged == Ragged::kNone ? "skinny" : "skinny_ragged";
+  return {name, "SkinnyConfig", cpp_text(c), emit_store_program(kernel.program, text),
+          name + "<kConfig, Epilogue>"};
 }
 
 FamilyText family_parts(const KernelPlan& kernel, const GemmSm90Config& c) {

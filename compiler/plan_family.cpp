@@ -97,6 +97,7 @@ void keep_addressed_slots(KernelPlan& kernel) {
   if (auto* skinny = std::get_if<SkinnyConfig>(&kernel.config)) {
     users.append({&skinny->x.slot, &skinny->w.slot});
     if (skinny->gated) users.push_back(&skinny->w2.slot);
+    if (skinny->ragged != Ragged::kNone) users.push_back(&skinny->ends_slot);
   }
   if (auto* gemm = std::get_if<GemmSm90Config>(&kernel.config)) {
     if (gemm->ragged != Ragged::kNone) users.push_back(&gemm->ends_slot);

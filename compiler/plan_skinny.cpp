@@ -19,13 +19,37 @@ bool streams(const MatrixOperand& operand) {
   return operand.k_major && operand.stride_k == 1 && operand.copy_bytes == 16;
 }
 
-bool suits(const GroupContext& context, const GemmConfig& c) {
+// Rows of X that a CTA meets: all, or the mean of the ragged groups.
+i64 rows_of_x(const GroupContext& context, const GemmConfig& c) {
   const i64 m = largest(c.m, context.symbol_hi);
+  return c.ragged == Ragged::kNone ? m : ceil_div(m, c.groups);
+}
+
+// Batch entries that read the same W: a kernel for few rows reads it again for each. What merges
+// into M elsewhere is a batch where M is ragged.
+i64 readers(const GemmConfig& c) {
+  i64 count = 1;
+  if (c.ragged == Ragged::kNone) return count;
+  for (int d = 0; d < kMaxDims; ++d) {
+    if (c.b.stride_batch.at[d] == 0) count *= c.batch.at[d].size;
+  }
+  return count;
+}
+
+// Ragged groups that may have rows.
+i64 occupied_groups(const GroupContext& context, const GemmConfig& c) {
+  return c.ragged == Ragged::kNone ? 1 : std::min(largest(c.m, context.symbol_hi), c.groups);
+}
+
+bool suits(const GroupContext& context, const GemmConfig& c) {
+  if (c.ragged == Ragged::kTerms || (c.ragged == Ragged::kRows && c.groups <= 0)) return false;
   const i64 block = 128 / c.element_bytes();
-  return context.target.compute_capability() >= 80 && c.math != MathMode::kF32 &&
-         c.ragged == Ragged::kNone && c.k_outer == 1 && c.k.scale == 0 && c.k.size > 0 &&
-         c.k.size % block == 0 && c.n.scale == 0 && c.n.size > 0 && exact(c.batch) &&
-         m <= kSkinnyRows && streams(c.a) && streams(c.b) && (!c.gated || streams(c.b2));
+  const bool kind = c.ragged == Ragged::kNone || context.target.compute_capability() == 90;
+  return context.target.compute_capability() >= 80 && kind && c.math != MathMode::kF32 &&
+         c.k_outer == 1 && c.k.scale == 0 && c.k.size > 0 && c.k.size % block == 0 &&
+         c.n.scale == 0 && c.n.size > 0 && exact(c.batch) &&
+         rows_of_x(context, c) * readers(c) <= kSkinnyRows && streams(c.a) && streams(c.b) &&
+         (!c.gated || streams(c.b2));
 }
 
 bool is_weight(const GroupContext& context, const MatrixOperand& operand) {
@@ -46,15 +70,24 @@ SkinnyProblem make_problem(const GroupContext& context, const GemmAxes& axes) {
   base.w = c.b;
   base.w2 = c.b2;
   base.gated = c.gated;
-  base.stationary = is_weight(context, c.b) && (!c.gated || is_weight(context, c.b2));
+  base.ragged = c.ragged;
+  base.ends_slot = c.ends_slot;
+  base.ragged_groups = c.groups;
+  base.stationary = c.ragged == Ragged::kNone && is_weight(context, c.b) &&
+                    (!c.gated || is_weight(context, c.b2));
   for (const Extent& extent : c.batch.at) problem.batch *= extent.size;
-  problem.m = largest(c.m, context.symbol_hi);
+  problem.batch *= occupied_groups(context, c);
+  problem.m = rows_of_x(context, c);
   problem.weight_bytes = context.tensors.places[c.b.slot].binding.bytes;
   if (c.gated) problem.weight_bytes += context.tensors.places[c.b2.slot].binding.bytes;
   for (const MemoryPlace& place : context.tensors.places) {
     problem.epilogue_bytes += place.binding.bytes;
   }
   problem.epilogue_bytes -= problem.weight_bytes;
+  // W of a group without rows is not read.
+  if (c.ragged == Ragged::kRows) {
+    problem.weight_bytes = problem.weight_bytes / c.groups * occupied_groups(context, c);
+  }
   problem.epilogue_flops = program_flops(axes.program, problem.batch * problem.m * c.n.size);
   return problem;
 }
@@ -63,10 +96,11 @@ std::string candidate_text(const SkinnyCandidate& candidate) {
   const SkinnyConfig& c = candidate.config;
   return fmt::format(
       "{} rows of W, {} x {} warps, of K {} bytes per warp shared and {} in registers, {} KiB "
-      "shared{}, {} CTAs per SM{}",
+      "shared{}, {} CTAs per SM{}{}",
       c.rows(), c.warps_k, c.warps_n, c.shared_blocks * 128, c.register_blocks * 128,
       c.smem_bytes() / 1024, c.bulk ? "" : " by cp.async", candidate.min_ctas,
-      c.split_k > 1 ? fmt::format(", K split in {}", c.split_k) : "");
+      c.split_k > 1 ? fmt::format(", K split in {}", c.split_k) : "",
+      c.ragged != Ragged::kNone ? fmt::format(", {} ragged rows at a time", c.columns) : "");
 }
 
 // Weights that the epilogue reads are asked for before the dependency wait too.
@@ -77,20 +111,32 @@ Program with_early_weights(Program program) {
   return program;
 }
 
+// A ragged launch has CTAs for as many groups as may have rows, those behind the last end among
+// them: no more than rows, which are few where groups are many.
+GridRule grid_rule(const SkinnyConfig& c) {
+  GridRule grid;
+  grid.fixed = c.split_k * ceil_div(c.n.size, c.rows());
+  for (const Extent& extent : c.batch.at) grid.fixed *= extent.size;
+  grid.size = c.m.size;
+  grid.scale = c.m.scale;
+  grid.block = c.columns;
+  if (c.ragged == Ragged::kRows) {
+    grid.block = 1;
+    grid.limit = grid.fixed * (c.ragged_groups + 1);
+  }
+  return grid;
+}
+
 KernelPlan make_kernel(const GroupContext& context, const GemmAxes& axes,
                        const SkinnyCandidate& candidate) {
   const SkinnyConfig& c = candidate.config;
   KernelPlan kernel;
   kernel.family = Family::kSkinny;
   kernel.config = c;
-  kernel.program = with_early_weights(axes.program);
+  kernel.program = c.ragged == Ragged::kNone ? with_early_weights(axes.program) : axes.program;
   kernel.slots = bind_slots(context.tensors);
   kernel.scalars = context.tensors.scalars;
-  kernel.grid.fixed = c.split_k * ceil_div(c.n.size, c.rows());
-  for (const Extent& extent : c.batch.at) kernel.grid.fixed *= extent.size;
-  kernel.grid.size = c.m.size;
-  kernel.grid.scale = c.m.scale;
-  kernel.grid.block = c.columns;
+  kernel.grid = grid_rule(c);
   kernel.threads = c.threads();
   kernel.smem_bytes = c.smem_bytes();
   kernel.min_ctas = candidate.min_ctas;

@@ -6,6 +6,9 @@
 //   rounds   CTAs beyond those that are resident wait for a place: the last round may be partial
 //   ends     the first bytes' way, the products, the sum over the warps, the epilogue; under
 //            programmatic launches the next kernel's stream covers most of it
+//
+// Ragged rows are a batch of as many such problems as groups may have rows, each of their mean. No
+// measurement stands behind that yet.
 #include "compiler/skinny_tiles.h"
 
 #include <algorithm>
@@ -49,12 +52,20 @@ constexpr double kEndsUs = 0.3;
 constexpr double kSplitUs = 2.0;
 
 // What registers hold beside X, W and sums: addresses, the epilogue's operands (measured 20 to 26;
-// more where warps have unlike counts of blocks: 4 x 4 warps with 16 rows spilled 64 bytes).
+// more where warps have unlike counts of blocks: 4 x 4 warps with 16 rows spilled 64 bytes; more
+// over chunks of 16 ragged rows: 8 x 1 warps spilled 132 bytes of 80 registers, none of 128).
 int estimated_registers(const SkinnyConfig& c) {
   const int tiles = c.columns / 8;
   const int part = static_cast<int>(ceil_div(c.warp_blocks(), c.x_parts));
   const int rest = c.blocks % (c.split_k * c.warps_k) == 0 ? 24 : 28;
-  return rest + part * tiles * 8 + c.register_blocks * 16 + tiles * 4;
+  const int chunks = c.ragged != Ragged::kNone && tiles > 1 ? 32 : 0;
+  return rest + chunks + part * tiles * 8 + c.register_blocks * 16 + tiles * 4;
+}
+
+// Half of the ragged groups have more rows than the mean, and a second chunk waits for its X again.
+i32 columns_of(const SkinnyProblem& problem) {
+  const i64 most = problem.base.ragged == Ragged::kNone ? problem.m : 2 * problem.m;
+  return static_cast<i32>(std::clamp<i64>(ceil_div(most, 8) * 8, 8, kSkinnyRows));
 }
 
 // CTAs per SM, at least two so that one streams while another ends; 0: W does not fit. Registers or
@@ -95,11 +106,13 @@ SkinnyConfig shaped(const SkinnyProblem& problem, const Target& target, Shape sh
   c.warps_k = shape.warps_k;
   c.warps_n = shape.warps_n;
   c.split_k = split;
-  c.columns = static_cast<i32>(std::max<i64>(ceil_div(problem.m, 8), 1) * 8);
+  c.columns = columns_of(problem);
   const i64 most = ceil_div(ceil_div(c.blocks, split), c.warps_k);
   // Registers are free until X arrives, and what they hold leaves L1 to X: of 16 rows, with a
   // second or third block of eight in them, 6.5 and 5.6 us (K=4096 N=2048, overlapped).
-  const i64 registers = shape.warps_k == 16 ? 1 : most < 4 || c.columns == 8 ? 2 : 3;
+  // Over ragged rows the third spilled.
+  const bool two = most < 4 || c.columns == 8 || c.ragged != Ragged::kNone;
+  const i64 registers = shape.warps_k == 16 ? 1 : two ? 2 : 3;
   c.register_blocks = static_cast<i32>(std::min(most, registers));
   c.shared_blocks = static_cast<i32>(most) - c.register_blocks;
   // The same case, us: 4 rows 4.18 with two groups, 4.44 with four; 8 rows 4.85 and 4.48; one group
@@ -202,6 +215,7 @@ std::vector<SkinnyCandidate> rank_skinny_candidates(const SkinnyProblem& problem
   };
   for (const int split : kSplits) {
     if (options.split_k > 0 && split != options.split_k) continue;
+    if (problem.base.ragged != Ragged::kNone && split > 1) continue;
     for (const Shape shape : kShapes) {
       // 16 warps leave 64 registers each: enough for four rows of X (4.18 us; eight: 4.52, and 4.48
       // with eight warps).

@@ -10,7 +10,7 @@
 
 namespace catenary {
 
-// Rows of X that the family takes at most.
+// Rows of X that the family takes at most; of ragged groups, on average.
 inline constexpr i64 kSkinnyRows = 16;
 
 // "skinny16x1s3r1g2p2": warps along K and N, blocks of a warp in shared memory and in registers,
@@ -19,10 +19,10 @@ std::string tile_name(const SkinnyConfig& config);
 
 // A problem with every choice but the shape made.
 struct SkinnyProblem {
-  SkinnyConfig base;  // extents, operands, math
-  i64 batch = 1;      // product of the batch extents
-  i64 m = 0;          // largest
-  i64 weight_bytes = 0;
+  SkinnyConfig base;       // extents, operands, math
+  i64 batch = 1;           // product of the batch extents and of the ragged groups with rows
+  i64 m = 0;               // largest; of ragged groups, the mean
+  i64 weight_bytes = 0;    // that are read
   i64 epilogue_bytes = 0;  // tensors of the epilogue, each once
   double epilogue_flops = 0;
 };

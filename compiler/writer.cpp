@@ -186,10 +186,15 @@ std::string cpp_text(const SkinnyConfig& c) {
   if (c.gated) fields.line().add("w2", c.w2, MatrixOperand{.slot = -1});
   if (c.gated) fields.add("gated", c.gated, false);
   fields.add("stationary", c.stationary, d.stationary).add("bulk", c.bulk, d.bulk);
+  fields.add("ragged", c.ragged, d.ragged);
   fields.line().add("warps_k", c.warps_k, -1).add("warps_n", c.warps_n, -1);
   fields.add("shared_blocks", c.shared_blocks, -1).add("register_blocks", c.register_blocks, -1);
   fields.line().add("columns", c.columns, -1).add("groups", c.groups, -1);
   fields.add("x_parts", c.x_parts, -1).add("split_k", c.split_k, -1).add("vec", c.vec, -1);
+  if (c.ragged != Ragged::kNone) {
+    fields.line().add("ends_slot", c.ends_slot, -1);
+    fields.add("ragged_groups", c.ragged_groups, i64{-1});
+  }
   return fields.str();
 }
 

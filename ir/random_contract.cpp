@@ -119,8 +119,9 @@ std::string RandomParts::order(const Labels& labels, bool Label::*member) {
 }
 
 // Partitions an M label (a group label joins the right operand) or a K label (it joins the result).
+// Of few rows: so many to a group, and the group outermost.
 void RandomParts::make_ragged(Labels& labels, Value& contract) {
-  const bool rows = random_.chance(60);
+  const bool rows = options_.few_rows || random_.chance(60);
   for (size_t i = 0; i < labels.size(); ++i) {
     const Label label = labels[i];
     const bool fits =
@@ -131,6 +132,15 @@ void RandomParts::make_ragged(Labels& labels, Value& contract) {
     group.fixed = true;
     group.right = rows;
     group.result = !rows;
+    if (options_.few_rows) {
+      if (!label.size.symbolic) {
+        labels[i].size.size = random_.range(1, 12 * group.size.size);
+        labels[i].fixed = false;
+      }
+      labels.insert(labels.begin(), group);
+      contract.ragged = RaggedLabel{static_cast<char>(i + 1), 0, -1};
+      return;
+    }
     labels.push_back(group);
     contract.ragged = RaggedLabel{static_cast<char>(i), static_cast<char>(labels.size() - 1), -1};
     return;
@@ -150,8 +160,7 @@ ValueId RandomParts::contraction(std::optional<ValueId> existing) {
   }
   Value contract;
   contract.op = Op::kContract;
-  if (!options_.no_ragged && !options_.few_rows && !existing && random_.chance(25))
-    make_ragged(labels, contract);
+  if (!options_.no_ragged && !existing && random_.chance(25)) make_ragged(labels, contract);
   fit(labels);
   std::string letters = kLetters;
   if (random_.chance(50)) shuffle(letters);

@@ -20,6 +20,7 @@
 #include "tests/mutants/hopper_mutants.h"
 #include "tests/mutants/ragged_mutants.h"
 #include "tests/mutants/skinny_mutants.h"
+#include "tests/mutants/skinny_ragged_mutants.h"
 #include "tests/support/sim_chain.h"
 #include "tests/support/sim_hopper_gemm.h"
 #include "tests/support/temp_dir.h"
@@ -47,6 +48,7 @@ std::vector<Mutant> all_mutants() {
   all.insert(all.end(), std::begin(kElementwiseMutants), std::end(kElementwiseMutants));
   all.insert(all.end(), std::begin(kHopperMutants), std::end(kHopperMutants));
   all.insert(all.end(), std::begin(kSkinnyMutants), std::end(kSkinnyMutants));
+  all.insert(all.end(), std::begin(kSkinnyRaggedMutants), std::end(kSkinnyRaggedMutants));
   return all;
 }
 

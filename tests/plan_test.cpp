@@ -63,6 +63,7 @@ void addressed_slots(const KernelPlan& kernel, std::set<i32>& all, std::set<i32>
   if (const auto* skinny = std::get_if<SkinnyConfig>(&kernel.config)) {
     all.insert({skinny->x.slot, skinny->w.slot});
     if (skinny->gated) all.insert(skinny->w2.slot);
+    if (skinny->ragged != Ragged::kNone) all.insert(skinny->ends_slot);
   }
   for (const MapBinding& map : kernel.maps) all.insert(map.slot);
   if (const auto* mapped = std::get_if<GemmSm90Config>(&kernel.config)) {

@@ -290,8 +290,17 @@ TEST_CASE("what the family does not take stays with gemm_sm80") {
       "  y = contract \"mk,nk->mn\"(x, w)\n  return y: bf16 }",
       "chain a(input x: f32[8, 4096], weight w: f32[2048, 4096]) {\n"  // products of whole f32
       "  y = contract \"mk,nk->mn\" f32 (x, w)\n  return y: f32 }",
-      "chain a(input x: bf16[8, 4096], weight w: bf16[2, 2048, 4096], input e: i32[2]) {\n"
+      "chain a(input x: bf16[33, 4096], weight w: bf16[2, 2048, 4096], input e: i32[2]) {\n"
       "  y = contract \"mk,gnk->mn\"(x, w) ragged m by e over g\n  return y: bf16 }",
+      "chain a(input x: bf16[32, 2, 4096], weight w: bf16[2, 2048, 4096], input e: i32[2]) {\n"
+      "  y = contract \"mhk,gnk->mhn\"(x, w) ragged m by e over g\n  return y: bf16 }",
+      "chain a(input x: bf16[8, 4096], weight w: bf16[2, 4096, 2048], input e: i32[2]) {\n"
+      "  y = contract \"mk,gkn->mn\"(x, w) ragged m by e over g\n  return y: bf16 }",
+      "chain a(input x: bf16[8, 4096], weight w: bf16[2, 2048, 4096] strides[8388612, 4096, 1],\n"
+      "        input e: i32[2]) {\n"
+      "  y = contract \"mk,gnk->mn\"(x, w) ragged m by e over g\n  return y: bf16 }",
+      "chain a(input x: bf16[8, 2048], input d: bf16[8, 4096], input e: i32[2]) {\n"
+      "  y = contract \"mn,mk->enk\"(x, d) ragged m by e over e\n  return y: bf16 }",
       "chain a[M in 0..64](input x: bf16[8, M] strides[64, 1], weight w: bf16[2048, M]\n"
       "        strides[64, 1]) {\n"
       "  y = contract \"mk,nk->mn\"(x, w)\n  return y: bf16 }",
@@ -351,9 +360,10 @@ TEST_CASE("every row count has a grid: none for no rows, one for up to 16") {
 TEST_CASE("random chains of few rows meet the family in every way that it has") {
   const Target at = target("h200");
   std::map<std::string, int> seen;
-  for (u64 seed = 0; seed < 200; ++seed) {
+  for (u64 seed = 0; seed < 300; ++seed) {
     RandomChainOptions random;
     random.few_rows = true;
+    random.no_ragged = false;
     random.max_elements = 1 << 15;
     const Chain chain = random_chain(seed, random);
     PlanOptions options;
@@ -375,8 +385,11 @@ TEST_CASE("random chains of few rows meet the family in every way that it has") 
       seen["uneven"] += c->blocks % (c->split_k * c->warps_k) != 0;
       seen["batch"] += c->batch_rank > 0;
       seen["symbol"] += c->m.scale != 0;
-      seen["w no weight"] += !c->stationary;
+      seen["w no weight"] += !c->stationary && c->ragged == Ragged::kNone;
       seen["odd n"] += c->n.size % 2 != 0;
+      seen["ragged"] += c->ragged == Ragged::kRows;
+      seen["ragged, gated"] += c->ragged == Ragged::kRows && c->gated;
+      seen["ragged, symbol"] += c->ragged == Ragged::kRows && c->m.scale != 0;
     }
   }
   std::string text;

@@ -38,6 +38,8 @@ struct SkinnyTypes {
                 "the warps' slices hold K");
   static_assert(kConfig.rows() / kConfig.vec * kConfig.columns <= kConfig.threads(),
                 "one vector of D per thread");
+  static_assert(kConfig.ragged == Ragged::kNone || (!kConfig.stationary && kConfig.split_k == 1),
+                "which W a CTA reads is known behind the wait");
 
   // Two 16-byte pieces of a row's block.
   struct Pieces {
@@ -54,9 +56,12 @@ struct SkinnyTypes {
 struct SkinnyWork {
   u32 batch[kMaxDims] = {};  // right-aligned
   u32 split = 0;
-  i64 n0 = 0;      // first row of D's n
-  i64 block0 = 0;  // first K block of the warp
-  i32 blocks = 0;  // of the warp
+  u32 group = 0;    // ragged
+  i64 m0 = 0;       // first row of D's m
+  i64 n0 = 0;       // first row of D's n
+  i64 block0 = 0;   // first K block of the warp
+  i32 blocks = 0;   // of the warp
+  u32 ordinal = 0;  // of the group among those that have rows
 };
 
 template <SkinnyConfig kConfig>
@@ -75,6 +80,7 @@ CATENARY_DEVICE SkinnyWork find_skinny_work() {
     work.batch[d] = index % size;
     index /= size;
   }
+  work.ordinal = index;
   const i64 begin = kConfig.blocks * work.split / kConfig.split_k;
   const i64 count = kConfig.blocks * (work.split + 1) / kConfig.split_k - begin;
   work.block0 = begin + count * warp_k / kConfig.warps_k;
@@ -91,6 +97,9 @@ CATENARY_DEVICE const u8* skinny_row(const P& params, const SkinnyWork& work, i6
     if (kOperand.stride_batch.at[d] != 0) {
       offset += static_cast<i64>(work.batch[d]) * kOperand.stride_batch.at[d];
     }
+  }
+  if constexpr (kConfig.ragged != Ragged::kNone) {
+    offset += static_cast<i64>(work.group) * kOperand.stride_group;
   }
   return static_cast<const u8*>(params.ptr[kOperand.slot]) +
          offset * SkinnyTypes<kConfig>::kElementBytes + work.block0 * 128;
@@ -148,13 +157,13 @@ CATENARY_DEVICE void load_register_blocks(const P& params, const SkinnyWork& wor
   }
 }
 
-// Part `part` of X: rows lane / 4 + 8 j of the launch's m; rows that do not exist are zero.
+// Part `part` of X: rows lane / 4 + 8 j of the m from m0 on; rows that do not exist are zero.
 template <SkinnyConfig kConfig, class P>
 CATENARY_DEVICE void load_x(const P& params, const SkinnyWork& work, int part, i64 m,
                             typename SkinnyTypes<kConfig>::XPart& x) {
   using T = SkinnyTypes<kConfig>;
   const u32 lane = threadIdx.x % 32;
-  const u8* base = skinny_row<kConfig, kConfig.x>(params, work, lane / 4) + lane % 4 * 32;
+  const u8* base = skinny_row<kConfig, kConfig.x>(params, work, work.m0 + lane / 4) + lane % 4 * 32;
 #pragma unroll
   for (int i = T::kPartBlocks - 1; i >= 0; --i) {
     const int block = part * T::kPartBlocks + i;
@@ -208,18 +217,20 @@ CATENARY_DEVICE void multiply_block(const typename SkinnyTypes<kConfig>::WeightB
 }
 
 // Products of the warp's slice. Blocks in registers first: X's last part is asked for first.
+// `landed`: an earlier call has waited for all of W.
 template <SkinnyConfig kConfig, class P>
 CATENARY_DEVICE void multiply_slice(const P& params, const SkinnyWork& work, i64 m, u32 slice,
                                     u32 barriers,
                                     const typename SkinnyTypes<kConfig>::WeightBlock* registers,
-                                    typename SkinnyTypes<kConfig>::Sums& sums) {
+                                    typename SkinnyTypes<kConfig>::Sums& sums,
+                                    bool landed = false) {
   using T = SkinnyTypes<kConfig>;
   typename T::XPart x;
 #pragma unroll
   for (int part = kConfig.x_parts - 1; part >= 0; --part) {
     load_x<kConfig>(params, work, part, m, x);
     const int first = part * T::kPartBlocks;
-    T::Copies::wait(barriers, first, first + T::kPartBlocks);
+    if (!landed) T::Copies::wait(barriers, first, first + T::kPartBlocks);
 #pragma unroll
     for (int i = T::kPartBlocks - 1; i >= 0; --i) {
       const int block = first + i;
@@ -233,10 +244,10 @@ CATENARY_DEVICE void multiply_slice(const P& params, const SkinnyWork& work, i64
   }
 }
 
-// The warp's sums into its own slice, as [column][row]. All its lanes have read the slice: the
-// products that they arrive with depend on it.
+// The warp's sums, as [column][row], to their place: in its own slice, or behind it. All its lanes
+// have read the slice: the products that they arrive with depend on it.
 template <SkinnyConfig kConfig>
-CATENARY_DEVICE void store_sums(u32 slice, const typename SkinnyTypes<kConfig>::Sums& sums) {
+CATENARY_DEVICE void store_sums(u32 area, const typename SkinnyTypes<kConfig>::Sums& sums) {
   using T = SkinnyTypes<kConfig>;
   const u32 lane = threadIdx.x % 32;
   warp_barrier();
@@ -246,17 +257,17 @@ CATENARY_DEVICE void store_sums(u32 slice, const typename SkinnyTypes<kConfig>::
     for (int e = 0; e < 4; ++e) {
       const u32 column = j * 8 + lane % 4 * 2 + e % 2;
       const u32 row = lane / 4 + e / 2 * 8;
-      st_shared_f32(slice + (column * kConfig.kSumRow + row) * 4, sums[j][e]);
+      st_shared_f32(area + (column * kConfig.kSumRow + row) * 4, sums[j][e]);
     }
   }
 }
 
 // Sum number `sum` of D's vector (column m, rows from `row` of the CTA's): the warps along K in
-// ascending order.
+// ascending order. `sums`: those of the first warp.
 template <SkinnyConfig kConfig>
-CATENARY_DEVICE Vec<kConfig.vec> add_slices(u32 slices, u32 column, u32 row, int sum) {
+CATENARY_DEVICE Vec<kConfig.vec> add_slices(u32 sums, u32 column, u32 row, int sum) {
   constexpr u32 kRows = 16 / kConfig.sums();
-  const u32 from = slices + row / kRows * kConfig.warps_k * kConfig.slice_bytes() +
+  const u32 from = sums + row / kRows * kConfig.warps_k * kConfig.slice_bytes() +
                    (column * kConfig.kSumRow + sum * kRows + row % kRows) * 4;
   Vec<kConfig.vec> total;
 #pragma unroll
@@ -270,8 +281,8 @@ CATENARY_DEVICE Vec<kConfig.vec> add_slices(u32 slices, u32 column, u32 row, int
   return total;
 }
 
-// Where this thread's vector of D stands; valid is 0 for threads without one. M alone may be
-// unknown until launch.
+// Where this thread's vector of D stands, of the m rows from m0 on; valid is 0 for threads without
+// one. M alone may be unknown until launch.
 template <SkinnyConfig kConfig>
 CATENARY_DEVICE Coord skinny_coord(const SkinnyWork& work, i64 m) {
   constexpr u32 kVectors = kConfig.rows() / kConfig.vec;
@@ -283,11 +294,25 @@ CATENARY_DEVICE Coord skinny_coord(const SkinnyWork& work, i64 m) {
     at.dim[kMaxDims - 2 - b] = work.batch[kMaxDims - b];
   }
   at.dim[kMaxDims - 1] = static_cast<u32>(n);
-  at.dim[kMaxDims - 2] = column;
+  at.dim[kMaxDims - 2] = static_cast<u32>(work.m0) + column;
   if constexpr (kConfig.split_k > 1) at.dim[kMaxDims - 3 - kConfig.batch_rank] = work.split;
   const i64 left = column < m ? kConfig.n.size - n : 0;
   at.valid = left < kConfig.vec ? static_cast<i32>(left) : kConfig.vec;
   return at;
+}
+
+// Adds the warps' sums of this thread's vector of D and stores what the epilogue makes of them.
+template <SkinnyConfig kConfig, class Epilogue, class P>
+CATENARY_DEVICE void store_vector(const P& params, const SkinnyWork& work, u32 sums,
+                                  const Coord& at, const typename Epilogue::Operands& operands) {
+  const u32 column = at.dim[kMaxDims - 2] - static_cast<u32>(work.m0);
+  const u32 row = static_cast<u32>(at.dim[kMaxDims - 1] - work.n0);
+  const Vec<kConfig.vec> first = add_slices<kConfig>(sums, column, row, 0);
+  if constexpr (kConfig.gated) {
+    Epilogue::store(params, at, operands, first, add_slices<kConfig>(sums, column, row, 1));
+  } else {
+    Epilogue::store(params, at, operands, first);
+  }
 }
 
 template <SkinnyConfig kConfig, class Epilogue, class P>
@@ -323,14 +348,7 @@ CATENARY_DEVICE void skinny(const P& params) {
   // Every thread arrives: the sums of all warps are visible behind it.
   cta_barrier();
   if (at.valid <= 0) return;
-  const u32 column = at.dim[kMaxDims - 2];
-  const u32 row = static_cast<u32>(at.dim[kMaxDims - 1] - work.n0);
-  const Vec<kConfig.vec> first = add_slices<kConfig>(slices, column, row, 0);
-  if constexpr (kConfig.gated) {
-    Epilogue::store(params, at, operands, first, add_slices<kConfig>(slices, column, row, 1));
-  } else {
-    Epilogue::store(params, at, operands, first);
-  }
+  store_vector<kConfig, Epilogue>(params, work, slices, at, operands);
 }
 
 }  // namespace catenary

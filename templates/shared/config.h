@@ -171,6 +171,7 @@ struct GemmConfig {
 // kernel is a stream of W. A CTA has warps_n x 16 rows of W, each of its warps a slice of their K;
 // all of W is requested before the dependency wait, whose successor streams while this kernel
 // waits. K counts in blocks of 128 bytes. A gated pair's 16 rows are 8 of W and 8 of W2.
+// Ragged rows: a CTA's W is that of one group, whose rows of X meet it `columns` at a time.
 struct SkinnyConfig {
   MathMode math = MathMode::kBF16;
   Extents batch = {};  // right-aligned
@@ -182,8 +183,9 @@ struct SkinnyConfig {
   MatrixOperand w = {};
   MatrixOperand w2 = {};
   bool gated = false;
-  bool stationary = true;  // W has the role weight
+  bool stationary = true;  // W has the role weight, and is known before the dependency wait
   bool bulk = true;        // shared blocks by bulk copies, of sm_90; else by cp.async, of sm_80
+  Ragged ragged = Ragged::kNone;  // kRows, or none
   i32 warps_k = 16;
   i32 warps_n = 1;
   i32 shared_blocks = 3;    // blocks of a warp's slice that wait in shared memory
@@ -195,6 +197,8 @@ struct SkinnyConfig {
   i32 x_parts = 2;  // parts of X held in registers one after the other
   i32 split_k = 1;
   i32 vec = 2;
+  i32 ends_slot = 0;      // int32 inclusive ends
+  i64 ragged_groups = 0;  // `groups` are parts of a copy
   constexpr bool operator==(const SkinnyConfig&) const = default;
 
   constexpr i32 threads() const { return warps_k * warps_n * 32; }
@@ -206,11 +210,13 @@ struct SkinnyConfig {
   // of which a quarter of a warp reads 16 of every 32 bytes, meet different banks.
   constexpr i32 row_bytes() const { return shared_blocks > 0 ? shared_blocks * 128 + 16 : 0; }
   // The slice later holds the warp's sums: columns x 20 floats. 20: of the accumulator's stores,
-  // columns 2t are 40 words apart, that is 8 banks, and rows g fill those.
+  // columns 2t are 40 words apart, that is 8 banks, and rows g fill those. Ragged rows may need W
+  // again, so that the sums stand behind it.
   static constexpr i32 kSumRow = 20;
+  constexpr i32 sums_offset() const { return ragged == Ragged::kNone ? 0 : 16 * row_bytes(); }
   constexpr i32 slice_bytes() const {
-    const i32 sums_bytes = columns * kSumRow * 4;
-    return 16 * row_bytes() > sums_bytes ? 16 * row_bytes() : sums_bytes;
+    const i32 sums_end = sums_offset() + columns * kSumRow * 4;
+    return 16 * row_bytes() > sums_end ? 16 * row_bytes() : sums_end;
   }
   constexpr i32 barrier_bytes() const {
     return bulk ? (warps_k * warps_n * groups * 8 + 127) / 128 * 128 : 0;

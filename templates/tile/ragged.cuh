@@ -5,6 +5,9 @@
 // that run together share a group's weights in L2; in a group, bands of `raster` row tiles sweep N.
 // Lanes load and add up 32 ends at once, and the walk goes on from tile to tile.
 //
+// CTAs of one group each find the i-th of the groups that have rows at all: those are no more than
+// the rows, however many groups there are.
+//
 // Terms: a group's last step of K reaches into the terms of the next group, or of nobody. Tensor
 // copies do not stop there, so what they brought is overwritten with zeros.
 #pragma once
@@ -19,6 +22,65 @@ namespace catenary {
 // The lowest of the lanes in a ballot that is not empty: the exponent of its bit.
 CATENARY_DEVICE u32 lowest_lane(u32 lanes) {
   return (f32_to_bits(static_cast<float>(lanes & (0u - lanes))) >> 23) - 127;
+}
+
+CATENARY_DEVICE u32 count_lanes(u32 lanes) {
+  lanes -= lanes >> 1 & 0x55555555u;
+  lanes = (lanes & 0x33333333u) + (lanes >> 2 & 0x33333333u);
+  return ((lanes + (lanes >> 4)) & 0x0f0f0f0fu) * 0x01010101u >> 24;
+}
+
+struct GroupRows {
+  u32 group;
+  i32 begin, end;  // of its rows; equal: there is no such group
+};
+
+// The end of `group`, held to m: it comes from device memory, and rows become addresses. From the
+// group behind the last on: m.
+template <i64 kGroups>
+CATENARY_DEVICE i32 load_end(const u8* ends, u32 group, i32 m) {
+  if (group >= kGroups) return m;
+  const i32 given = static_cast<i32>(ld_global_u32(ends + static_cast<i64>(group) * 4));
+  return m < given ? m : given;
+}
+
+// Number `ordinal` of the groups that have rows, in ascending order; group kGroups has the rows
+// behind the last end. All lanes call it, converged, with the same arguments.
+template <i64 kGroups>
+CATENARY_DEVICE GroupRows find_occupied_group(const u8* ends, u32 ordinal, i32 m) {
+  // Ends asked for together: most kernels wait for them once.
+  constexpr int kLoads = kGroups < 128 ? kGroups / 32 + 1 : 4;
+  const u32 lane = threadIdx.x % 32;
+  i32 first_row = 0;
+#pragma unroll 1
+  for (u32 first = 0; first <= kGroups; first += 32 * kLoads) {
+    i32 end[kLoads];
+#pragma unroll
+    for (int i = 0; i < kLoads; ++i) end[i] = load_end<kGroups>(ends, first + i * 32 + lane, m);
+#pragma unroll
+    for (int i = 0; i < kLoads; ++i) {
+      // Ends are made to ascend from row 0: the largest up to each lane's, in log2(32) steps.
+      if (end[i] < first_row) end[i] = first_row;
+#pragma unroll
+      for (u32 distance = 1; distance < 32; distance *= 2) {
+        const i32 below = static_cast<i32>(shuffle_up(static_cast<u32>(end[i]), distance));
+        end[i] = below > end[i] ? below : end[i];
+      }
+      const i32 below = static_cast<i32>(shuffle_up(static_cast<u32>(end[i]), 1));
+      const i32 begin = lane > 0 ? below : first_row;
+      const u32 lanes = vote_ballot(end[i] > begin);
+      const u32 rank = count_lanes(lanes & ((1u << lane) - 1));
+      const u32 found = vote_ballot(end[i] > begin && rank == ordinal);
+      if (found != 0) {
+        const u32 from = lowest_lane(found);
+        return {first + i * 32 + from, static_cast<i32>(shuffle_index(begin, from)),
+                static_cast<i32>(shuffle_index(end[i], from))};
+      }
+      ordinal -= count_lanes(lanes);
+      first_row = static_cast<i32>(shuffle_index(static_cast<u32>(end[i]), 31));
+    }
+  }
+  return {kGroups, m, m};
 }
 
 // Groups [first, first + 32), one a lane; the one behind the last holds the rows behind the last

@@ -57,6 +57,7 @@ struct WrittenCase {
 const std::vector<WrittenCase>& written_cases();
 std::vector<WrittenCase> skinny_cases();  // among them, as are these
 std::vector<WrittenCase> ragged_cases_sm90();
+std::vector<WrittenCase> ragged_cases_skinny();
 std::vector<WrittenCase> few_rows_cases();
 std::vector<WrittenCase> tf32_cases();
 

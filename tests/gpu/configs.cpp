@@ -79,7 +79,10 @@ void count_facts(const PreparedCase& prepared, Tally& tally) {
         ++tally.dtypes[kMath[static_cast<int>(skinny->math)]];
         if (skinny->split_k > 1) ++tally.options["skinny, split K"];
         if (skinny->gated) ++tally.options["skinny, gated pair"];
-        if (!skinny->stationary) ++tally.options["skinny, w no weight"];
+        if (skinny->ragged == Ragged::kRows)
+          ++tally.options["skinny, ragged rows"];
+        else if (!skinny->stationary)
+          ++tally.options["skinny, w no weight"];
         if (!skinny->bulk) ++tally.options["skinny, cp.async"];
         const bool even = skinny->blocks % (skinny->split_k * skinny->warps_k) == 0;
         if (!even) ++tally.options["skinny, uneven"];

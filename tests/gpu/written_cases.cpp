@@ -163,6 +163,7 @@ const std::vector<WrittenCase>& written_cases() {
     for (WrittenCase& more : size_cases()) all.push_back(std::move(more));
     for (WrittenCase& more : skinny_cases()) all.push_back(std::move(more));
     for (WrittenCase& more : ragged_cases_sm90()) all.push_back(std::move(more));
+    for (WrittenCase& more : ragged_cases_skinny()) all.push_back(std::move(more));
     for (WrittenCase& more : few_rows_cases()) all.push_back(std::move(more));
     for (WrittenCase& more : tf32_cases()) all.push_back(std::move(more));
     return all;
@@ -357,6 +358,28 @@ const std::vector<WrittenCase>& sanitizer_cases() {
        0,
        "128x128x64p2s6c2",
        "gemm_sm90"},
+      {"skinny, ragged rows",
+       "chain a(input x: bf16[40, 576], weight w: bf16[4, 39, 576], weight b: f32[39] align 4,\n"
+       "        input e: i32[4]) {\n"
+       "  y = silu(add(contract \"mk,gnk->mn\"(x, w) ragged m by e over g, b))\n"
+       "  return y: bf16 align 2 }",
+       {0},
+       {{5, 5, 25, 38}},
+       0,
+       "",
+       "skinny"},
+      {"skinny, ragged gated pair",
+       "chain a(input x: f32[12, 544], weight w: f32[40, 24, 544], weight v: f32[40, 24, 544],\n"
+       "        input e: i32[40]) {\n"
+       "  g = contract \"mk,gnk->mn\"(x, w) ragged m by e over g\n"
+       "  u = contract \"mk,gnk->mn\"(x, v) ragged m by e over g\n"
+       "  h = mul(relu(g), u)\n  return h: f32 }",
+       {0},
+       {{0, 0, 0, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3,  3,  3,  3,  3,  3,  3,
+         3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 12, 12, 12, 12, 12, 12, 12}},
+       0,
+       "",
+       "skinny"},
       {"gemm, symbol",
        "chain a[M in 1..90](input x: bf16[M, 48], weight w: bf16[40, 48]) {\n"
        "  y = contract \"mk,nk->mn\"(x, w)\n  return y: bf16 }",
