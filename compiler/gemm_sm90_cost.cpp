@@ -86,14 +86,17 @@ constexpr double kPartUs = 0.2;
 constexpr double kClusterBytesPerClock = 17.5;
 
 // CTAs of one tile each, one to an SM, which keep a deep ring: the same rate from L2, bytes per us,
-// the part of the copy rate, and what a kernel's ends and the sum over two CTAs add to the mean of
-// plain and overlapped launches. H200, plain / overlapped us: 14336x8192 with 64 rows 60.9 / 57.5
-// where the copy rate gives 54.9, 8192x8192 38.3 / 34.3 and 31.4, 28672x1024 with 32 rows 18.1 /
-// 14.8 and 13.7; by L2 4096x14336 with 64 rows 35.0 / 31.1 and 30.8.
+// the part of the copy rate, and what a kernel's ends add to the mean of plain and overlapped
+// launches, more with narrow tiles, and what the sum over two CTAs does. H200, plain / overlapped
+// us, and the copy rate's: 112 columns 60.9 / 57.5, 54.9 (14336x8192, 64 rows); 224 columns 18.1 /
+// 14.8, 13.7 (28672x1024, 32 rows); 56 columns 8.9 / 7.3, 3.4 (7168x1024, 32 rows) and 19.4 / 17.8,
+// 13.7 (7168x4096); 128 columns, two CTAs 38.3 / 34.3, 31.4 (8192x8192, 64 rows).
 constexpr double kStreamL2BytesPerUs = 7.6e6;
 constexpr double kStreamOfOneEfficiency = 0.96;
-constexpr double kStreamEndsUs = 2.0;
-constexpr double kStreamSumUs = 0.8;
+constexpr double kStreamEndsUs = 1.3;
+constexpr double kNarrowStreamUs = 2.5;
+constexpr int kNarrowStream = 96;
+constexpr double kStreamSumUs = 1.7;
 
 // A tile's epilogue: clocks per sum of the SM (shared memory twice, arithmetic, stores).
 constexpr double kEpilogueClocksPerSum = 0.081;
@@ -220,6 +223,7 @@ void predict_streams(const GemmProblem& problem, const Target& target, const Gem
   const double products = rounds * steps * products_us(target, c);
   const double stream = p.memory_us * rounds / kStreamOfOneEfficiency;
   p.math_us = std::max({products, drawn, stream}) + kStreamEndsUs +
+              (c.sums() * c.block_n < kNarrowStream ? kNarrowStreamUs : 0) +
               (c.cluster_k > 1 ? kStreamSumUs : 0) +
               problem.epilogue_flops / (target.f32_tflops * 1e6);
   p.waves = ctas / target.sm_count;

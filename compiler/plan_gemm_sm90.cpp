@@ -206,8 +206,12 @@ std::vector<GemmCandidate> rivals(const GroupContext& context, const GemmProblem
 // `bench --sweep gemm` 14%. With few rows, and the next kernel's weights on their way meanwhile
 // (`bench --sweep small`), this family is ahead from 17 rows on, and gemm_sm80 with fewer; its
 // tiles of 64 rows take longest: 8.7 us for 8192x1024 weights and 64 rows, 8.4 for 14336x512.
-double rivals_error(const GemmProblem& problem) {
-  if (problem.m <= 16) return 0.8;
+// Streams of wide tiles are ahead with fewer rows too: 28672x8192, 16 rows, 112.5 us by gemm_sm80,
+// 110.4 with 17.
+double rivals_error(const GemmProblem& problem, const GemmSm90Config& best) {
+  constexpr int kWideStream = 200;
+  const bool wide = best.cluster_k == 1 && best.sums() * best.block_n > kWideStream;
+  if (problem.m <= 16) return wide ? 1.2 : 0.8;
   if (problem.m <= 32) return 1.3;
   return problem.m <= 64 ? 1.9 : 1.14;
 }
@@ -254,7 +258,8 @@ Expected<bool> plan_gemm_sm90(const GroupContext& context, std::vector<KernelPla
   }
   const auto others = rivals(context, sizes);
   if (best == nullptr ||
-      (!others.empty() && others[0].predicted.us * rivals_error(sizes) < best->predicted.us)) {
+      (!others.empty() &&
+       others[0].predicted.us * rivals_error(sizes, best->config) < best->predicted.us)) {
     return false;
   }
   KernelPlan kernel = make_kernel(context, *axes, *best, std::move(problem->maps));

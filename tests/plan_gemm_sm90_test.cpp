@@ -193,7 +193,7 @@ TEST_CASE("few rows, long streams: every SM has the same share of the weights") 
   } kShapes[] = {{64, 14336, 8192, 112, 1},
                  {48, 4096, 14336, 64, 2},
                  {32, 28672, 4096, 224, 1},
-                 {20, 8192, 8192, 64, 1},
+                 {20, 8192, 8192, 128, 2},
                  {64, 8192, 8192, 128, 2}};
   for (const auto& shape : kShapes) {
     const Plan plan = planned(gemm(fmt::format("bf16[{}, {}]", shape.m, shape.k),

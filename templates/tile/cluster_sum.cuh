@@ -98,9 +98,7 @@ CATENARY_DEVICE SumPlace sum_place(const P& params, const TileWork& work, u32 ra
 
 // All threads of the cluster: the tile's rows, added, through the emitted epilogue. Of the two
 // barriers of the cluster (every thread arrives at both), the first stands between the sums' stores
-// and their loads, the second keeps each CTA until nobody reads its memory. That one is relaxed,
-// behind the stores of D: their operands are the loaded sums, so that those have arrived, and a
-// release would wait for the stores (0.2 us of 7.7, 64 rows of 2048x4096 weights, H200).
+// and their loads, the second keeps each CTA until nobody reads its memory.
 template <auto kConfig, class Epilogue, class P>
 CATENARY_DEVICE void finish_tile(const P& params, u32 area) {
   constexpr int V = kConfig.vec;
@@ -138,6 +136,8 @@ CATENARY_DEVICE void finish_tile(const P& params, u32 area) {
       sum[i][s] = add_sums<V, kCtas>(area + place[i].from + s * kConfig.block_n * 4);
     }
   }
+  // Before the stores, which a release would wait for.
+  if constexpr (kCtas > 1) cluster_arrive();
 #pragma unroll
   for (u32 i = 0; i < kEach; ++i) {
     if (place[i].at.valid == 0) continue;
@@ -147,11 +147,7 @@ CATENARY_DEVICE void finish_tile(const P& params, u32 area) {
       Epilogue::store(params, place[i].at, operands[i], sum[i][0]);
     }
   }
-  if constexpr (kCtas > 1) {
-    warp_barrier();
-    cluster_arrive_relaxed();
-    cluster_wait();
-  }
+  if constexpr (kCtas > 1) cluster_wait();
 }
 
 }  // namespace catenary
