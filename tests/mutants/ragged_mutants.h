@@ -164,11 +164,11 @@ inline constexpr Mutant kRaggedMutants[] = {
      .file = kSm90File,
      .text =
          "    mbarrier_wait(full_barrier<kConfig>(smem, at.stage), at.parity);\n    if constexpr "
-         "(kConfig.ragged == Ragged::kTerms) {\n      clear_foreign_terms<kConfig>(stage, "
-         "range, range.begin + step);\n    }\n",
+         "(T::kLaunchesLate)",
      .in_place = "    if constexpr (kConfig.ragged == Ragged::kTerms) {\n      "
                  "clear_foreign_terms<kConfig>(stage, range, range.begin + step);\n    "
-                 "}\n    mbarrier_wait(full_barrier<kConfig>(smem, at.stage), at.parity);\n",
+                 "}\n    mbarrier_wait(full_barrier<kConfig>(smem, at.stage), at.parity);\n    if "
+                 "constexpr (T::kLaunchesLate)",
      .faults = "copy_in_flight race"},
     {.name = "sm90_turn_of_an_empty_tile",
      .planted = "a warp hands its turn over before all its lanes have had it",
