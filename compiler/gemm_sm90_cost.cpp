@@ -87,7 +87,7 @@ constexpr double kClusterBytesPerClock = 17.5;
 
 // CTAs of one tile each, one to an SM, which keep a deep ring: the same rate from L2, bytes per us,
 // the part of the copy rate, and what a kernel's ends add to the mean of plain and overlapped
-// launches, more with narrow tiles, and what the sum over two CTAs does. H200, plain / overlapped
+// launches: more with narrow tiles, or else with the sum over two CTAs. H200, plain / overlapped
 // us, and the copy rate's: 112 columns 60.9 / 57.5, 54.9 (14336x8192, 64 rows); 224 columns 18.1 /
 // 14.8, 13.7 (28672x1024, 32 rows); 56 columns 8.9 / 7.3, 3.4 (7168x1024, 32 rows) and 19.4 / 17.8,
 // 13.7 (7168x4096); 128 columns, two CTAs 38.3 / 34.3, 31.4 (8192x8192, 64 rows).
@@ -222,9 +222,9 @@ void predict_streams(const GemmProblem& problem, const Target& target, const Gem
   const double drawn = drawn_bytes(problem, c) / kStreamL2BytesPerUs;
   const double products = rounds * steps * products_us(target, c);
   const double stream = p.memory_us * rounds / kStreamOfOneEfficiency;
-  p.math_us = std::max({products, drawn, stream}) + kStreamEndsUs +
-              (c.sums() * c.block_n < kNarrowStream ? kNarrowStreamUs : 0) +
-              (c.cluster_k > 1 ? kStreamSumUs : 0) +
+  const bool narrow = c.sums() * c.block_n < kNarrowStream;
+  const double more = narrow ? kNarrowStreamUs : c.cluster_k > 1 ? kStreamSumUs : 0;
+  p.math_us = std::max({products, drawn, stream}) + kStreamEndsUs + more +
               problem.epilogue_flops / (target.f32_tflops * 1e6);
   p.waves = ctas / target.sm_count;
 }

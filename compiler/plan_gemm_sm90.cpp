@@ -210,7 +210,7 @@ std::vector<GemmCandidate> rivals(const GroupContext& context, const GemmProblem
 // 110.4 with 17.
 double rivals_error(const GemmProblem& problem, const GemmSm90Config& best) {
   constexpr int kWideStream = 200;
-  const bool wide = best.cluster_k == 1 && best.sums() * best.block_n > kWideStream;
+  const bool wide = best.cluster_k == 1 && !best.gated && best.block_n > kWideStream;
   if (problem.m <= 16) return wide ? 1.2 : 0.8;
   if (problem.m <= 32) return 1.3;
   return problem.m <= 64 ? 1.9 : 1.14;
