@@ -127,14 +127,13 @@ std::vector<GemmSm90Tile> fitted_tiles(const GemmSm90Config& base, const GemmPro
 // 32 such clusters took two rounds on an H200 (16.4 us; two to an SM 9.2).
 std::vector<GemmSm90Tile> stream_tiles(const GemmSm90Config& base, const GemmProblem& problem,
                                        const Target& target) {
-  constexpr i64 kMostRowsOfStream = 128;
+  constexpr i64 kMostRowsOfStream = 64;
   // 32 columns: 11.6 us for 2048x4096 weights and 64 rows, where two CTAs to an SM take 9.2.
   constexpr int kMinWidth = 48;
   constexpr int kMaxWidth = 256;
   if (!base.b.k_major || base.ragged != Ragged::kNone || problem.m > kMostRowsOfStream) return {};
   const i64 sums = base.gated ? 2 : 1;
   const i64 n = sums * problem.n;
-  const int fragments = problem.m > 64 ? 2 : 1;
   std::vector<GemmSm90Tile> tiles;
   for (const int cluster_k : {1, 2}) {
     const i64 columns = target.sm_count / cluster_k / std::max<i64>(problem.batch, 1);
@@ -144,7 +143,7 @@ std::vector<GemmSm90Tile> stream_tiles(const GemmSm90Config& base, const GemmPro
     const i64 step = sums * (least > 64 * sums ? 16 : 8);
     const i64 width = ceil_div(least, step) * step;
     if (width < kMinWidth || width > kMaxWidth) continue;
-    tiles.push_back({64 * fragments, static_cast<int>(width), fragments, false, 1, cluster_k, 1});
+    tiles.push_back({64, static_cast<int>(width), 1, false, 1, cluster_k, 1});
   }
   return tiles;
 }

@@ -286,7 +286,7 @@ TEST_CASE("clusters along K") {
   run_all(cases);
 }
 
-// Widths of 64 and 128 columns for 132 SMs; one and two fragments of rows.
+// Widths of 64 and 128 columns for 132 SMs.
 TEST_CASE("streams: a tile for every SM") {
   std::vector<Case> cases;
   const auto plain = [](i64 m, i64 k) {
@@ -297,8 +297,6 @@ TEST_CASE("streams: a tile for every SM") {
     cases.push_back({fmt::format("M = {}", m), plain(m, 136), "64x64g1k1w", 0, 132, 1});
     cases.push_back({fmt::format("M = {}, in twos", m), plain(m, 136), "64x128g1k2w", 0, 132, 1});
   }
-  cases.push_back({"two fragments", plain(72, 72), "128x64g2k1w", 0, 132, 1});
-  cases.push_back({"two fragments, in twos", plain(128, 136), "128x128g2k2w", 0, 132, 1});
   cases.push_back({"gated",
                    "chain a(input x: f16[40, 136], weight w: f16[2100, 136], weight v: f16[2100, "
                    "136]) {\n"
