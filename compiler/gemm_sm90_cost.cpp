@@ -23,6 +23,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "compiler/gemm_sm90_tiles.h"
 #include "compiler/plan_family.h"
 
 namespace catenary {
@@ -64,6 +65,12 @@ constexpr double kHotCost = 1.06;
 // One 64 x 64 tile has too few bytes on their way for a stream from DRAM; two to an SM have not
 // (28672x4096 weights with 32 rows: 92 us, and 61).
 constexpr double kSmallStreamCost = 1.5;
+
+// The part of the mainloop's rate that is left where threads copy an operand, by the bytes of their
+// pieces. Estimates: not measured yet.
+constexpr double kWidePiecesEfficiency = 0.85;  // 16
+constexpr double kPiecesEfficiency = 0.70;      // 8 or 4
+constexpr double kElementsEfficiency = 0.45;    // 2: lines are rotated behind the copy
 
 // A K split's second kernel.
 constexpr double kFixUpUs = 3.4;
@@ -134,9 +141,15 @@ i64 output_tiles(const GemmProblem& problem, const GemmSm90Config& c) {
   return problem.batch * tiles_m * ceil_div(problem.n, c.block_n) * c.split_k;
 }
 
+double copy_efficiency(const GemmSm90Config& c) {
+  if (!c.threads_copy()) return 1.0;
+  const i32 bytes = narrowest_copy(c);
+  return bytes == 16 ? kWidePiecesEfficiency : bytes > 2 ? kPiecesEfficiency : kElementsEfficiency;
+}
+
 double products_us(const Target& target, const GemmSm90Config& c) {
-  const double rate =
-      math_tflops(target, c.math) * 1e6 / target.sm_count * wgmma_efficiency(c.block_n);
+  const double rate = math_tflops(target, c.math) * 1e6 / target.sm_count *
+                      wgmma_efficiency(c.block_n) * copy_efficiency(c);
   return 2.0 * c.block_m * c.block_n * c.block_k() * c.sums() / rate +
          kStepClocks / (target.clock_ghz * 1e3);
 }

@@ -78,6 +78,9 @@ std::string reject(const Target& target, const GemmSm90Config& c) {
   if (c.cluster_k != 0 && c.ragged != Ragged::kNone) {
     return "CTAs of one tile each do not walk ragged groups";
   }
+  if (c.threads_copy() && c.cluster > 1) {
+    return "CTAs of a cluster do not share what threads copy";
+  }
   const int piece = c.in_registers || c.cluster_k != 0 ? 8 : 64 / c.sums();
   if (c.block_n % piece != 0) {
     return fmt::format("{} columns are no whole pieces of the epilogue", c.block_n);
@@ -168,6 +171,14 @@ bool wanted_split(const GemmProblem& problem, const Target& target, const GemmSm
 }  // namespace
 
 llvm::ArrayRef<GemmSm90Tile> gemm_sm90_tiles() { return kTiles; }
+
+i32 narrowest_copy(const GemmSm90Config& c) {
+  i32 bytes = 16;
+  for (const MappedMatrix* matrix : {&c.a, &c.b, &c.b2}) {
+    if (matrix->copied) bytes = std::min(bytes, matrix->memory.copy_bytes);
+  }
+  return bytes;
+}
 
 GemmSm90Config with_tile(const GemmSm90Config& base, const GemmSm90Tile& tile,
                          const Target& target) {

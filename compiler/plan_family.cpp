@@ -100,6 +100,9 @@ void keep_addressed_slots(KernelPlan& kernel) {
     if (skinny->ragged != Ragged::kNone) users.push_back(&skinny->ends_slot);
   }
   if (auto* gemm = std::get_if<GemmSm90Config>(&kernel.config)) {
+    for (MappedMatrix* matrix : {&gemm->a, &gemm->b, &gemm->b2}) {
+      if (matrix->copied) users.push_back(&matrix->memory.slot);
+    }
     if (gemm->ragged != Ragged::kNone) users.push_back(&gemm->ends_slot);
   }
   for (MapBinding& map : kernel.maps) users.push_back(&map.slot);

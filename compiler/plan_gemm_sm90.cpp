@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Groups anchored by a contraction (or a gated pair) -> a `gemm_sm90` kernel, where tensor maps can
-// describe its operands and it is predicted to be faster than gemm_sm80.
+// Groups anchored by a contraction (or a gated pair) -> a `gemm_sm90` kernel, where its operands
+// lie as wgmma and its copies want them and it is predicted to be faster than gemm_sm80. Operands
+// that tensor maps cannot describe are copied by threads.
 #include <algorithm>
 #include <cmath>
 
@@ -14,10 +15,11 @@ namespace {
 // Coordinates of copies are signed 32-bit, and a tile reaches over the end.
 constexpr i64 kMaxSize = (i64{1} << 31) - 1024;
 
-// A contraction's operand as a map, but for the box along the free dimension.
+// A contraction's operand, with its map but for the box along the free dimension; none if threads
+// copy it.
 struct Mapped {
   MappedMatrix matrix;
-  MapBinding map;
+  std::optional<MapBinding> map;
 };
 
 i64 at_least_16(i64 bytes) { return std::max<i64>(ceil_div(bytes, 16) * 16, 16); }
@@ -26,46 +28,58 @@ class Mapper {
  public:
   Mapper(const GroupContext& context, const GemmConfig& c) : context_(context), c_(c) {}
 
-  // Nothing: the operand's elements do not lie side by side, or it has too many dimensions.
-  // `grouped`: the ragged group is one of them.
-  std::optional<Mapped> map(const MatrixOperand& o, const Extent& row, bool grouped) const {
+  // Nothing: the operand's elements do not lie side by side. `grouped`: the ragged group is one of
+  // its dimensions. `starts_anywhere`: so do tiles along the innermost one.
+  std::optional<Mapped> place(const MatrixOperand& o, const Extent& row, bool grouped,
+                              bool starts_anywhere) const {
     const MemoryPlace& place = context_.tensors.places[o.slot];
+    const i64 inner_step = o.k_major ? o.stride_k : o.stride_row;
+    if (inner_step != 1 && !((o.k_major ? c_.k : row) == Extent(1))) return std::nullopt;
     Mapped mapped;
     mapped.matrix.k_major = o.k_major;
     mapped.matrix.weight = place.weight;
-    mapped.map.slot = o.slot;
-    mapped.map.dtype = place.dtype;
-    mapped.map.swizzle = Swizzle::k128;
-    mapped.map.as_tf32 = c_.math == MathMode::kTF32;
-    const i64 bytes = dtype_bytes(place.dtype);
-    const Extent& inner = o.k_major ? c_.k : row;
-    const Extent& outer = o.k_major ? row : c_.k;
-    const i64 inner_step = o.k_major ? o.stride_k : o.stride_row;
-    const i64 outer_step = o.k_major ? o.stride_row : o.stride_k;
-    if (inner_step != 1 && !(inner == Extent(1))) return std::nullopt;
-    const i32 span = static_cast<i32>(128 / bytes);
-    mapped.map.dims.push_back({inner, bytes, span});
-    // A dimension of one step has no stride to respect, and a map wants one.
-    const i64 stride = outer == Extent(1) ? at_least_16(inner.size * bytes) : outer_step * bytes;
-    mapped.map.dims.push_back({outer, stride, span});
-    if (c_.k_outer > 1 && o.stride_outer != 0) {
-      add(mapped, Extent(c_.k_outer), o.stride_outer * bytes, kWalkOuter);
-    }
-    if (grouped) add(mapped, Extent(c_.groups), o.stride_group * bytes, kWalkGroup);
-    for (i32 d = kMaxDims - c_.batch_rank; d < kMaxDims; ++d) {
-      const i64 step = o.stride_batch.at[d];
-      if (step != 0) add(mapped, c_.batch.at[d], step * bytes, d);
-    }
-    if (mapped.map.dims.size() > 5) return std::nullopt;
-    if (!map_problem(mapped.map, place.binding).empty()) return std::nullopt;
-    return mapped;
+    if (!starts_anywhere && map(o, row, grouped, mapped)) return mapped;
+    // The copy itself rounds to tf32, that of a thread does not.
+    if (c_.math == MathMode::kTF32) return std::nullopt;
+    MappedMatrix copied;
+    copied.k_major = o.k_major;
+    copied.weight = place.weight;
+    copied.copied = true;
+    copied.memory = o;
+    return Mapped{copied, std::nullopt};
   }
 
  private:
-  static void add(Mapped& mapped, const Extent& size, i64 stride, i32 walk) {
-    MappedMatrix& m = mapped.matrix;
-    (m.walk2 == kWalkNone ? m.walk2 : m.walk3 == kWalkNone ? m.walk3 : m.walk4) = walk;
-    mapped.map.dims.push_back({size, stride, 1});
+  // False: no tensor map describes the operand, or it has too many dimensions.
+  bool map(const MatrixOperand& o, const Extent& row, bool grouped, Mapped& mapped) const {
+    const MemoryPlace& place = context_.tensors.places[o.slot];
+    MapBinding map;
+    map.slot = o.slot;
+    map.dtype = place.dtype;
+    map.swizzle = Swizzle::k128;
+    map.as_tf32 = c_.math == MathMode::kTF32;
+    const i64 bytes = dtype_bytes(place.dtype);
+    const Extent& inner = o.k_major ? c_.k : row;
+    const Extent& outer = o.k_major ? row : c_.k;
+    const i64 outer_step = o.k_major ? o.stride_row : o.stride_k;
+    const i32 span = static_cast<i32>(128 / bytes);
+    map.dims.push_back({inner, bytes, span});
+    // A dimension of one step has no stride to respect, and a map wants one.
+    const i64 stride = outer == Extent(1) ? at_least_16(inner.size * bytes) : outer_step * bytes;
+    map.dims.push_back({outer, stride, span});
+    const auto add = [&](const Extent& size, i64 step, i32 walk) {
+      MappedMatrix& m = mapped.matrix;
+      (m.walk2 == kWalkNone ? m.walk2 : m.walk3 == kWalkNone ? m.walk3 : m.walk4) = walk;
+      map.dims.push_back({size, step * bytes, 1});
+    };
+    if (c_.k_outer > 1 && o.stride_outer != 0) add(Extent(c_.k_outer), o.stride_outer, kWalkOuter);
+    if (grouped) add(Extent(c_.groups), o.stride_group, kWalkGroup);
+    for (i32 d = kMaxDims - c_.batch_rank; d < kMaxDims; ++d) {
+      if (o.stride_batch.at[d] != 0) add(c_.batch.at[d], o.stride_batch.at[d], d);
+    }
+    if (map.dims.size() > 5 || !map_problem(map, place.binding).empty()) return false;
+    mapped.map = std::move(map);
+    return true;
   }
 
   const GroupContext& context_;
@@ -77,12 +91,11 @@ struct Problem {
   std::vector<MapBinding> maps;
 };
 
-// A copy's corner lies on 16 bytes along the innermost dimension ("Facts learned on an H200" in
-// ARCHITECTURE.md). Rows or terms of a group start anywhere, so their dimension is another one.
-bool starts_copies(const GemmConfig& c) {
+// Rows or terms of a group start anywhere. Terms behind its end are cleared in lines of one term
+// (tile/ragged.cuh).
+bool has_groups(const GemmConfig& c) {
   if (c.ragged == Ragged::kNone) return true;
-  if (c.groups <= 0) return false;
-  return c.ragged == Ragged::kRows ? c.a.k_major : !c.a.k_major && !c.b.k_major;
+  return c.groups > 0 && (c.ragged == Ragged::kRows || (!c.a.k_major && !c.b.k_major));
 }
 
 // wgmma has products of 16-bit elements either way, and of tf32 along K (PTX ISA 9.7.15.5).
@@ -95,7 +108,7 @@ bool has_products(const GemmConfig& c) {
 
 bool has_kernel(const GroupContext& context, const GemmConfig& c) {
   if (context.target.arch != "sm_90a") return false;
-  if (!has_products(c) || !starts_copies(c)) return false;
+  if (!has_products(c) || !has_groups(c)) return false;
   for (const Extent& extent : {c.m, c.n, c.k}) {
     if (extent.size <= 0 || extent.size > kMaxSize) return false;
   }
@@ -129,10 +142,12 @@ std::optional<Problem> make_problem(const GroupContext& context, const GemmAxes&
   const GemmConfig& c = axes.config;
   if (!has_kernel(context, c) || !is_countable(c)) return std::nullopt;
   const Mapper mapper(context, c);
-  const auto a = mapper.map(c.a, c.m, false);
-  const bool grouped = c.ragged == Ragged::kRows;
-  const auto b = mapper.map(c.b, c.n, grouped);
-  const auto b2 = c.gated ? mapper.map(c.b2, c.n, grouped) : b;
+  const bool rows = c.ragged == Ragged::kRows;
+  // A tensor copy's corner lies on 16 bytes along the innermost dimension ("Facts learned on an
+  // H200" in ARCHITECTURE.md).
+  auto a = mapper.place(c.a, c.m, false, rows && !c.a.k_major);
+  auto b = mapper.place(c.b, c.n, rows, false);
+  auto b2 = c.gated ? mapper.place(c.b2, c.n, rows, false) : b;
   if (!a || !b || !b2 || b2->matrix.k_major != b->matrix.k_major) return std::nullopt;
   Problem problem;
   GemmSm90Config& config = problem.config;
@@ -149,27 +164,29 @@ std::optional<Problem> make_problem(const GroupContext& context, const GemmAxes&
   config.ragged = c.ragged;
   config.ends_slot = c.ends_slot;
   config.groups = c.groups;
-  config.a = a->matrix;
-  config.b = b->matrix;
-  config.b.map = 1;
-  problem.maps = {a->map, b->map};
+  const auto take = [&](Mapped& mapped) {
+    if (mapped.map) {
+      mapped.matrix.map = static_cast<i32>(problem.maps.size());
+      problem.maps.push_back(*mapped.map);
+    }
+    return mapped.matrix;
+  };
+  config.a = take(*a);
+  config.b = take(*b);
+  if (c.gated) config.b2 = take(*b2);
   config.in_registers = fits_registers(config, axes.program);
-  if (c.gated) {
-    config.b2 = b2->matrix;
-    config.b2.map = 2;
-    problem.maps.push_back(b2->map);
-  }
   return problem;
 }
 
 // A box holds a line of every row that one copy moves; lines along the free dimension hold 64
 // elements, and a box as many lines as a step of K has.
 void set_boxes(const GemmSm90Config& c, std::vector<MapBinding>& maps) {
-  for (size_t i = 0; i < maps.size(); ++i) {
-    const MappedMatrix& matrix = i == 0 ? c.a : c.b;
-    const i32 rows = i == 0 ? c.box_m() : c.block_n / c.cluster;
-    maps[i].dims[1].box = matrix.k_major ? rows : c.block_k();
-  }
+  const auto set = [&](const MappedMatrix& matrix, i32 rows) {
+    if (!matrix.copied) maps[matrix.map].dims[1].box = matrix.k_major ? rows : c.block_k();
+  };
+  set(c.a, c.box_m());
+  set(c.b, c.block_n / c.cluster);
+  if (c.gated) set(c.b2, c.block_n / c.cluster);
 }
 
 GridRule grid_rule(const GemmSm90Config& c, const Target& target) {
@@ -184,15 +201,28 @@ GridRule grid_rule(const GemmSm90Config& c, const Target& target) {
   return grid;
 }
 
+// Which operands threads copy, in pieces of how many bytes.
+std::string copies_text(const GemmSm90Config& c) {
+  std::string text;
+  const auto add = [&](const char* name, const MappedMatrix& matrix) {
+    if (matrix.copied) text += fmt::format(", {} copied by {}", name, matrix.memory.copy_bytes);
+  };
+  add("A", c.a);
+  add("B", c.b);
+  if (c.gated) add("B2", c.b2);
+  return text.empty() ? "" : text + " bytes";
+}
+
 std::string candidate_text(const GemmSm90Candidate& candidate) {
   const GemmSm90Config& c = candidate.config;
   std::string clusters = c.cluster > 1 ? fmt::format(", clusters of {}", c.cluster) : "";
   if (c.cluster_k > 1) clusters += fmt::format(", K shared by clusters of {}", c.cluster_k);
   if (c.cluster_k > 0) clusters += c.ctas_per_sm > 1 ? ", 2 CTAs per SM" : ", 1 CTA per SM";
-  return fmt::format("tile {}x{}x{}, {} {} warpgroups, {} stages{}, {} KiB shared{}", c.block_m,
+  return fmt::format("tile {}x{}x{}, {} {} warpgroups, {} stages{}, {} KiB shared{}{}", c.block_m,
                      c.block_n, c.block_k(), c.consumers, c.ping_pong ? "ping-pong" : "cooperative",
                      c.stages, clusters, c.smem_bytes() / 1024,
-                     c.split_k > 1 ? fmt::format(", K split in {}", c.split_k) : "");
+                     c.split_k > 1 ? fmt::format(", K split in {}", c.split_k) : "",
+                     copies_text(c));
 }
 
 // What gemm_sm80 is predicted to take.
@@ -210,7 +240,14 @@ std::vector<GemmCandidate> rivals(const GroupContext& context, const GemmProblem
 // 110.4 with 17.
 double rivals_error(const GemmProblem& problem, const GemmSm90Config& best) {
   constexpr int kWideStream = 200;
+  // Estimates, not measured: gemm_sm80 waits for elements on 2 bytes, 8 of a thread at a time, and
+  // asks for two to four times as many pieces of 8 or 4.
+  constexpr double kElementsCost = 2.5;
+  constexpr double kPiecesCost = 1.2;
   const bool wide = best.cluster_k == 1 && !best.gated && best.block_n > kWideStream;
+  if (problem.m > 64 && best.threads_copy()) {
+    return 1.14 * (narrowest_copy(best) == 2 ? kElementsCost : kPiecesCost);
+  }
   if (problem.m <= 16) return wide ? 1.2 : 0.8;
   if (problem.m <= 32) return 1.3;
   return problem.m <= 64 ? 1.9 : 1.14;

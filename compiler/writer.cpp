@@ -201,6 +201,11 @@ std::string cpp_text(const SkinnyConfig& c) {
 std::string cpp_text(const MappedMatrix& m) {
   const MappedMatrix d;
   Fields fields;
+  if (m.copied) {
+    fields.add("k_major", m.k_major, d.k_major).add("weight", m.weight, d.weight);
+    fields.add("copied", m.copied, d.copied).add("memory", m.memory, d.memory);
+    return braces(fields);
+  }
   fields.add("map", m.map, -1).add("k_major", m.k_major, d.k_major);
   fields.add("weight", m.weight, d.weight).add("walk2", m.walk2, d.walk2);
   fields.add("walk3", m.walk3, d.walk3).add("walk4", m.walk4, d.walk4);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// `gemm_sm90`: the contraction kernel of sm_90a for operands that tensor maps can describe.
-// Persistent CTAs; one thread loads, warpgroups multiply:
+// `gemm_sm90`: the contraction kernel of sm_90a. Persistent CTAs; one thread loads, warpgroups
+// multiply; operands that no tensor map describes are copied by all threads of warpgroup 0, in the
+// same layout (tile/thread_copy.cuh):
 //
 //   warpgroup 0, warp 0: produce()   a ring of stages, each a tile of A and one or two of B
 //   the other warpgroups: consume()  cooperative ones take 64 or 128 rows of one tile each,
@@ -16,7 +17,9 @@
 //
 // Barriers (s: a stage; parities as the ring's position says):
 //   full[s]   1 arrival: the CTA's own producer, which expects a stage's bytes; the copies deliver
-//             them. Waited for by every thread that multiplies the stage, parity 0 first.
+//             them. With copies by threads 4 more, one of each warp that copies, when its own have
+//             landed and its proxy fence is done; and not that one if there are no others. Waited
+//             for by every thread that multiplies the stage, parity 0 first.
 //   empty[s]  4 arrivals, one a warp, of each warpgroup that multiplies the stage, in each CTA that
 //             this CTA's copies write to. Waited for by the producer, parity 1 first, which falls
 //             through.
@@ -37,6 +40,8 @@
 #include "tile/cluster_sum.cuh"
 #include "tile/ragged.cuh"
 #include "tile/ring.cuh"
+#include "tile/steps.cuh"
+#include "tile/thread_copy.cuh"
 #include "tile/turn.cuh"
 
 namespace catenary {
@@ -68,19 +73,15 @@ struct GemmSm90Types {
   // Which tile is next takes all lanes of a warp, the producer's too.
   static constexpr bool kWarpFindsTile = kConfig.ragged == Ragged::kRows;
 
+  // Registers that the producer's threads keep. An SM's 65,536 over 384 threads are 168 each.
+  static constexpr bool kThreadsCopy = kConfig.threads_copy();
+  static constexpr int kProducerRegisters = kThreadsCopy ? 72 : 40;
+  static constexpr int kConsumerRegisters = kThreadsCopy ? 216 : 232;
+
   using Position = RingPosition<kConfig.stages>;
   using Accumulators = float[kSums][kFragM][kFragN / 2];
 };
 
-// Shared addresses.
-template <GemmSm90Config kConfig>
-CATENARY_DEVICE u32 full_barrier(u32 smem, u32 stage) {
-  return smem + kConfig.barrier_offset() + 8 * stage;
-}
-template <GemmSm90Config kConfig>
-CATENARY_DEVICE u32 empty_barrier(u32 smem, u32 stage) {
-  return smem + kConfig.barrier_offset() + 8 * (kConfig.stages + stage);
-}
 template <GemmSm90Config kConfig>
 CATENARY_DEVICE u32 turn_barrier(u32 smem, u32 warpgroup) {
   return smem + kConfig.barrier_offset() + 8 * (2 * kConfig.stages + warpgroup);
@@ -99,28 +100,6 @@ CATENARY_DEVICE u32 tile_count(const P& params) {
     count *= extent_at_launch(kConfig.batch.at[d], params);
   }
   return static_cast<u32>(count);
-}
-
-// A tile's steps along K that this CTA has: [begin, end), all outer steps counted.
-struct StepRange {
-  i64 begin = 0, end = 0;
-  i64 per_outer = 0;
-  i64 terms = 0;  // of one outer step; its last step may have less than a block
-};
-
-template <GemmSm90Config kConfig>
-CATENARY_DEVICE StepRange step_range(const TileWork& work) {
-  constexpr i64 kBlockK = kConfig.block_k();
-  StepRange range;
-  const i64 k = work.k_end > work.k_begin ? work.k_end - work.k_begin : 0;
-  range.terms = k;
-  range.per_outer = (k + kBlockK - 1) / kBlockK;
-  const i64 steps = range.per_outer * kConfig.k_outer;
-  i64 part = work.split;
-  if constexpr (kConfig.cluster_k > 1) part = part * kConfig.cluster_k + cluster_rank();
-  range.begin = steps * part / kConfig.parts();
-  range.end = steps * (part + 1) / kConfig.parts();
-  return range;
 }
 
 // The live tiles of this cluster, one after the other: `act` gets each with its steps.
@@ -143,13 +122,6 @@ CATENARY_DEVICE void for_each_tile(const P& params, Act act) {
   }
 }
 
-// Which copies of a step of a tile: those of stationary operands (the role weight) and of others.
-struct Copies {
-  bool stationary = true;
-  bool others = true;
-  CATENARY_DEVICE bool of(bool weight) const { return weight ? stationary : others; }
-};
-
 template <GemmSm90Config kConfig, class P>
 CATENARY_DEVICE void load_step(const P& params, const TileWork& work, const StepRange& steps,
                                i64 step, u32 smem, u32 rank, u32 stage, Copies copies) {
@@ -163,14 +135,18 @@ CATENARY_DEVICE void load_step(const P& params, const TileWork& work, const Step
   const u32 a = smem + stage * kConfig.stage_bytes();
   const u32 b = a + kConfig.tile_a_bytes();
   const u32 full = full_barrier<kConfig>(smem, stage);
-  if (copies.of(kConfig.a.weight)) {
-    load_tile<kConfig.a, kConfig.block_m, kBlockK, 1>(params, work, 0, m, k, o, a, full);
+  if constexpr (!kConfig.a.copied) {
+    if (copies.of(kConfig.a.weight)) {
+      load_tile<kConfig.a, kConfig.block_m, kBlockK, 1>(params, work, 0, m, k, o, a, full);
+    }
   }
-  if (copies.of(kConfig.b.weight)) {
-    load_tile<kConfig.b, kConfig.block_n, kBlockK, kConfig.cluster>(params, work, rank, n, k, o, b,
-                                                                    full);
+  if constexpr (!kConfig.b.copied) {
+    if (copies.of(kConfig.b.weight)) {
+      load_tile<kConfig.b, kConfig.block_n, kBlockK, kConfig.cluster>(params, work, rank, n, k, o,
+                                                                      b, full);
+    }
   }
-  if constexpr (kConfig.gated) {
+  if constexpr (kConfig.gated && !kConfig.b2.copied) {
     if (copies.of(kConfig.b2.weight)) {
       load_tile<kConfig.b2, kConfig.block_n, kBlockK, kConfig.cluster>(
           params, work, rank, n, k, o, b + kConfig.tile_b_bytes(), full);
@@ -187,21 +163,25 @@ CATENARY_DEVICE void open_stage(u32 smem, const typename GemmSm90Types<kConfig>:
   // Of this CTA's scope, also where the other CTA arrives: this thread goes on to copies alone, it
   // reads nothing that others wrote. At cluster scope each wait would empty L1 (CCTL.IVALL).
   mbarrier_wait(empty, at.parity ^ 1);
-  mbarrier_arrive_expect_tx(full_barrier<kConfig>(smem, at.stage), kConfig.stage_bytes());
+  if constexpr (kConfig.mapped_bytes() > 0) {
+    if (kConfig.threads_copy() && threadIdx.x != 0) return;
+    mbarrier_arrive_expect_tx(full_barrier<kConfig>(smem, at.stage), kConfig.mapped_bytes());
+  }
 }
 
-// One thread loads. Where an operand is stationary, its copies for the first stages start before
-// the dependency wait, and the other operands' follow behind it: the first tile takes `early`
-// rounds more than it has steps. One loop does all rounds, since each copy's text costs compile
-// time.
+// One thread loads, or all of the warpgroup, of which thread 0 starts the tensor copies. Where an
+// operand is stationary, its copies for the first stages start before the dependency wait, and the
+// other operands' follow behind it: the first tile takes `early` rounds more than it has steps. One
+// loop does all rounds, since each copy's text costs compile time.
 template <GemmSm90Config kConfig, class P>
 CATENARY_DEVICE void produce(const P& params, u32 smem, u32 rank) {
   using T = GemmSm90Types<kConfig>;
   typename T::Position at;
+  CopiedSteps<kConfig> copied;
   bool waited = !T::kLoadsEarly;
   if constexpr (!T::kLoadsEarly) grid_dependency_wait();
   for_each_tile<kConfig>(params, [&](const TileWork& work, const StepRange& steps) {
-    if (T::kWarpFindsTile && threadIdx.x != 0) return;
+    if (T::kWarpFindsTile && !T::kThreadsCopy && threadIdx.x != 0) return;
     const i64 count = steps.end - steps.begin;
     i64 early = 0;
     if (T::kLoadsEarly && !waited) early = count < kConfig.stages ? count : kConfig.stages;
@@ -219,9 +199,12 @@ CATENARY_DEVICE void produce(const P& params, u32 smem, u32 rank) {
         open_stage<kConfig>(smem, at);
         at.advance();
       }
-      load_step<kConfig>(params, work, steps, steps.begin + step, smem, rank, stage, copies);
+      if (!T::kThreadsCopy || threadIdx.x == 0)
+        load_step<kConfig>(params, work, steps, steps.begin + step, smem, rank, stage, copies);
+      copied.start(params, work, steps, steps.begin + step, smem, stage, copies);
     }
   });
+  copied.finish_all(smem);
   if (!waited) grid_dependency_wait();
 }
 
@@ -439,9 +422,10 @@ CATENARY_DEVICE void consume_part(const P& params, u32 smem, u32 warpgroup) {
 template <GemmSm90Config kConfig, class P>
 CATENARY_DEVICE void make_barriers(const P& params, u32 smem) {
   constexpr u32 kReaders = kConfig.ping_pong ? 1 : kConfig.consumers;
+  constexpr u32 kLoaders = (kConfig.mapped_bytes() > 0 ? 1 : 0) + (kConfig.threads_copy() ? 4 : 0);
 #pragma unroll 1
   for (u32 stage = 0; stage < kConfig.stages; ++stage) {
-    mbarrier_init(full_barrier<kConfig>(smem, stage), 1);
+    mbarrier_init(full_barrier<kConfig>(smem, stage), kLoaders);
     mbarrier_init(empty_barrier<kConfig>(smem, stage), 4 * kReaders * kConfig.cluster);
   }
   mbarrier_init(turn_barrier<kConfig>(smem, 0), 4);
@@ -449,18 +433,20 @@ CATENARY_DEVICE void make_barriers(const P& params, u32 smem) {
   fence_mbarrier_init();
   // Without tiles or terms a map may be empty.
   if (tile_count<kConfig>(params) > 0 && extent_at_launch(kConfig.k, params) > 0) {
-    prefetch_tensor_map(params.map[kConfig.a.map]);
-    prefetch_tensor_map(params.map[kConfig.b.map]);
-    if constexpr (kConfig.gated) prefetch_tensor_map(params.map[kConfig.b2.map]);
+    if constexpr (!kConfig.a.copied) prefetch_tensor_map(params.map[kConfig.a.map]);
+    if constexpr (!kConfig.b.copied) prefetch_tensor_map(params.map[kConfig.b.map]);
+    if constexpr (kConfig.gated && !kConfig.b2.copied)
+      prefetch_tensor_map(params.map[kConfig.b2.map]);
   }
 }
 
 template <GemmSm90Config kConfig, class Epilogue, class P>
 CATENARY_DEVICE void gemm_sm90(const P& params) {
+  using T = GemmSm90Types<kConfig>;
   const u32 smem = dynamic_smem();
   const u32 warp = warp_index();
   const u32 rank = kConfig.cluster == 1 ? 0 : cluster_rank();
-  if constexpr (!GemmSm90Types<kConfig>::kLaunchesLate) grid_dependency_launch();
+  if constexpr (!T::kLaunchesLate) grid_dependency_launch();
   if (threadIdx.x == 0) make_barriers<kConfig>(params, smem);
   // The barriers exist, in both CTAs, before anybody uses them.
   if constexpr (kConfig.cluster == 1) {
@@ -469,19 +455,18 @@ CATENARY_DEVICE void gemm_sm90(const P& params) {
     cluster_arrive();
     cluster_wait();
   }
-  // An SM's 65,536 registers over 384 threads are 168 each; the producer's go to the consumers, but
-  // not where all threads work on the epilogue.
+  // The producer's registers go to the consumers, but not where all threads work on the epilogue.
   constexpr bool kMoveRegisters = kConfig.consumers == 2 && kConfig.cluster_k == 0;
   if (warp < 4) {
-    if constexpr (kMoveRegisters) set_max_registers_decrease<40>();
-    if (warp == 0 && (GemmSm90Types<kConfig>::kWarpFindsTile || elect_one())) {
+    if constexpr (kMoveRegisters) set_max_registers_decrease<T::kProducerRegisters>();
+    if (T::kThreadsCopy || (warp == 0 && (T::kWarpFindsTile || elect_one()))) {
       produce<kConfig>(params, smem, rank);
     } else {
       grid_dependency_wait();
     }
     warp_barrier();
   } else {
-    if constexpr (kMoveRegisters) set_max_registers_increase<232>();
+    if constexpr (kMoveRegisters) set_max_registers_increase<T::kConsumerRegisters>();
     if constexpr (kConfig.cluster_k == 0) {
       consume<kConfig, Epilogue>(params, smem, rank, warp / 4 - 1);
     } else {

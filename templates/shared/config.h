@@ -231,14 +231,16 @@ inline constexpr i32 kWalkOuter = kMaxDims;      // by the outer K step
 inline constexpr i32 kWalkGroup = kMaxDims + 1;  // by the ragged group
 
 // A matrix operand of `gemm_sm90`: a tensor map whose first two dimensions are K and the free
-// dimension, innermost first.
+// dimension, innermost first; or, where the hardware takes no such map, memory that threads copy.
 struct MappedMatrix {
   i32 map = 0;          // index into Params::map
   bool k_major = true;  // K is innermost, else the free dimension
   bool weight = false;  // stationary while the chain runs: may be loaded before the dependency wait
+  bool copied = false;  // by threads, from where `memory` says
   i32 walk2 = kWalkNone;
   i32 walk3 = kWalkNone;
   i32 walk4 = kWalkNone;
+  MatrixOperand memory = {};
   constexpr bool operator==(const MappedMatrix&) const = default;
 
   constexpr i32 rank() const {
@@ -303,6 +305,12 @@ struct GemmSm90Config {
   constexpr i32 tile_a_bytes() const { return box_m() * kRowBytes; }
   constexpr i32 tile_b_bytes() const { return block_n * kRowBytes; }
   constexpr i32 stage_bytes() const { return tile_a_bytes() + sums() * tile_b_bytes(); }
+  // Of a stage: does it hold operands that threads copy, and what do tensor copies bring?
+  constexpr bool threads_copy() const { return a.copied || b.copied || (gated && b2.copied); }
+  constexpr i32 mapped_bytes() const {
+    return (a.copied ? 0 : tile_a_bytes()) + (b.copied ? 0 : tile_b_bytes()) +
+           (!gated || b2.copied ? 0 : tile_b_bytes());
+  }
   constexpr i32 staging_offset() const { return stages * stage_bytes(); }
   // A row of the tile's sums. 8 floats more: the 8-byte stores of half a warp (four rows of four
   // lanes) then meet 32 different banks.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The ring of a producer that loads by tensor maps and of consumers that multiply by wgmma: where a
-// role stands in it, the copies that fill a stage, the descriptors of what lies there.
+// role stands in it, where its barriers are, the copies that fill a stage, the descriptors of what
+// lies there.
 //
 //   tile of an operand: lines of 128 bytes under the 128-byte swizzle, atoms of 8 lines
 //   K-major    line = row of the tile, 128 bytes of K
@@ -37,6 +38,16 @@ struct RingPosition {
     parity ^= wraps & 1;
   }
 };
+
+// Shared addresses.
+template <GemmSm90Config kConfig>
+CATENARY_DEVICE u32 full_barrier(u32 smem, u32 stage) {
+  return smem + kConfig.barrier_offset() + 8 * stage;
+}
+template <GemmSm90Config kConfig>
+CATENARY_DEVICE u32 empty_barrier(u32 smem, u32 stage) {
+  return smem + kConfig.barrier_offset() + 8 * (kConfig.stages + stage);
+}
 
 // The coordinate along a map's dimension.
 template <i32 kWalk>
