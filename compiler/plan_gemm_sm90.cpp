@@ -245,7 +245,8 @@ double rivals_error(const GemmProblem& problem, const GemmSm90Config& best) {
   constexpr double kElementsCost = 2.5;
   constexpr double kPiecesCost = 1.2;
   const bool wide = best.cluster_k == 1 && !best.gated && best.block_n > kWideStream;
-  if (problem.m > 64 && best.threads_copy()) {
+  if (best.threads_copy()) {
+    if (problem.m <= 64) return 1.0;
     return 1.14 * (narrowest_copy(best) == 2 ? kElementsCost : kPiecesCost);
   }
   if (problem.m <= 16) return wide ? 1.2 : 0.8;

@@ -14,6 +14,7 @@
 #include "ir/parallel.h"
 #include "llvm/ADT/StringExtras.h"
 #include "tests/mutants/bases.h"
+#include "tests/mutants/copied_mutants.h"
 #include "tests/mutants/elementwise_mutants.h"
 #include "tests/mutants/gemm_mutants.h"
 #include "tests/mutants/gemm_sm90_mutants.h"
@@ -44,6 +45,7 @@ std::vector<std::string> all_bases() {
 std::vector<Mutant> all_mutants() {
   std::vector<Mutant> all(std::begin(kGemmMutants), std::end(kGemmMutants));
   all.insert(all.end(), std::begin(kGemmSm90Mutants), std::end(kGemmSm90Mutants));
+  all.insert(all.end(), std::begin(kCopiedMutants), std::end(kCopiedMutants));
   all.insert(all.end(), std::begin(kRaggedMutants), std::end(kRaggedMutants));
   all.insert(all.end(), std::begin(kElementwiseMutants), std::end(kElementwiseMutants));
   all.insert(all.end(), std::begin(kHopperMutants), std::end(kHopperMutants));

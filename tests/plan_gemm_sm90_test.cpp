@@ -98,8 +98,6 @@ TEST_CASE("the family is taken where its rules hold") {
     const char* why;
     std::string chain;
   } kOthers[] = {
-      {"rows of 8 bytes", gemm("bf16[4096, 2052]", "bf16[8192, 2052]", "mk,nk->mn")},
-      {"an alignment of 8", gemm("bf16[4096, 2048] align 8", "bf16[8192, 2048]", "mk,nk->mn")},
       {"nothing contiguous",
        gemm("bf16[4096, 2048] strides[4096, 2]", "bf16[8192, 2048]", "mk,nk->mn")},
       {"f32 along M", gemm("f32[2048, 4096]", "f32[8192, 2048]", "km,nk->mn")},
@@ -108,10 +106,6 @@ TEST_CASE("the family is taken where its rules hold") {
        "chain a(input x: f32[4096, 2048], weight w: f32[8192, 2048]) {\n"
        "  y = contract \"mk,nk->mn\" f32 (x, w)\n  return y: f32 }"},
       {"f32 rows of 8 bytes", gemm("f32[4096, 2050]", "f32[8192, 2050]", "mk,nk->mn")},
-      {"four batch dimensions",
-       gemm("bf16[64, 2, 2, 2, 2, 512] strides[65536, 32768, 8192, 4096, 1024, 1]",
-            "bf16[2, 2, 2, 2, 512, 512] strides[2097152, 524288, 4194304, 1048576, 512, 1]",
-            "mabcdk,abcdnk->abcdmn")},
   };
   for (const auto& other : kOthers) {
     INFO(other.why);
@@ -120,6 +114,55 @@ TEST_CASE("the family is taken where its rules hold") {
   CHECK(first_kernel(planned(kLarge, {}, "h100")).family == Family::kGemmSm90);
   CHECK(first_kernel(planned(kLarge, {}, "a100")).family == Family::kGemmSm80);
   CHECK(first_kernel(planned(kLarge, {}, "b200")).family == Family::kGemmSm80);
+}
+
+TEST_CASE("what no map describes is copied by threads") {
+  const struct {
+    const char* why;
+    std::string chain;
+    i32 a, b;  // bytes of a piece; 0: a map
+  } kCopied[] = {
+      {"odd rows", gemm("bf16[8192, 4095]", "bf16[4096, 4095]", "mk,nk->mn"), 2, 2},
+      {"rows of 4 bytes", gemm("f16[4096, 4098]", "f16[4096, 4098]", "mk,nk->mn"), 4, 4},
+      {"rows of 8 bytes", gemm("bf16[4096, 2052]", "bf16[8192, 2052]", "mk,nk->mn"), 8, 8},
+      {"an alignment of 8", gemm("bf16[4096, 2048] align 8", "bf16[8192, 2048]", "mk,nk->mn"), 8,
+       0},
+      {"B along an odd N",
+       gemm("bf16[4096, 2048]", "bf16[2048, 4097]", "mk,kn->mn", "bf16 align 2"), 0, 2},
+      {"ragged rows along M",
+       "chain a(input x: bf16[2048, 8192], weight w: bf16[4, 4096, 2048], input e: i32[4]) {\n"
+       "  y = contract \"km,gnk->mn\"(x, w) ragged m by e over g\n  return y: bf16 }",
+       2, 0},
+      {"four batch dimensions",
+       gemm("bf16[64, 2, 2, 2, 2, 512] strides[65536, 32768, 8192, 4096, 1024, 1]",
+            "bf16[2, 2, 2, 2, 512, 512] strides[2097152, 524288, 4194304, 1048576, 512, 1]",
+            "mabcdk,abcdnk->abcdmn"),
+       16, 16},
+  };
+  for (const auto& from : kCopied) {
+    CAPTURE(from.why);
+    const Plan plan = planned(from.chain);
+    const KernelPlan& kernel = first_kernel(plan);
+    REQUIRE(kernel.family == Family::kGemmSm90);
+    const GemmSm90Config& c = config(plan);
+    CHECK(c.cluster == 1);
+    CHECK(c.a.copied == (from.a != 0));
+    CHECK(c.b.copied == (from.b != 0));
+    if (from.a != 0) CHECK(c.a.memory.copy_bytes == from.a);
+    if (from.b != 0) CHECK(c.b.memory.copy_bytes == from.b);
+    REQUIRE(kernel.maps.size() == (from.a == 0) + (from.b == 0));
+    // What is left is numbered and boxed as its operand.
+    if (from.a == 0) CHECK(c.a.map == 0);
+    if (from.b == 0) CHECK(c.b.map == 0);
+    if (from.b == 0) CHECK(kernel.maps[0].slot == 1);
+    if (from.b == 0) CHECK(kernel.maps[0].dims[1].box == c.block_n);
+    CHECK(kernel.config_text.find("copied by") != std::string::npos);
+  }
+  const Plan few = planned(gemm("bf16[16, 255]", "bf16[72, 255]", "mk,nk->mn"));
+  CHECK(first_kernel(few).family == Family::kGemmSm80);
+  for (const TileOption& tile : first_kernel(planned(kCopied[0].chain)).tiles) {
+    if (tile.name.find("c2") != std::string::npos) CHECK(tile.rejected != "");
+  }
 }
 
 TEST_CASE("the grid holds the SMs at most, in whole clusters, and nothing without rows") {
@@ -277,6 +320,12 @@ TEST_CASE("every tile compiles without spills") {
       "2,\n"
       "          input r: f32[40, 3001] align 4) {\n"
       "  y = add(gelu(add(contract \"mk,nk->mn\"(x, w), b)), r)\n  return y: bf16 align 2 }",
+      "chain odd(input x: bf16[4096, 2047], weight w: bf16[8192, 2047], weight b: bf16[8192]) {\n"
+      "  y = gelu(add(contract \"mk,nk->mn\"(x, w), b))\n  return y: bf16 }",
+      "chain oddpair(input x: bf16[2050, 4098], weight w: bf16[2050, 3001],\n"
+      "              weight v: bf16[2050, 3001]) {\n"
+      "  g = contract \"km,kn->mn\"(x, w)\n  u = contract \"km,kn->mn\"(x, v)\n"
+      "  h = mul(silu(g), u)\n  return h: bf16 align 2 }",
       "chain tf32(input x: f32[4096, 2048], weight w: f32[8192, 2048], weight b: f32[8192]) {\n"
       "  y = gelu(add(contract \"mk,nk->mn\"(x, w), b))\n  return y: f32 }"};
   std::vector<CompileJob> jobs;

@@ -10,8 +10,8 @@
 //
 // cp.async takes no less than 4 bytes (PTX ISA 9.7.9.25). Where elements lie on 2 bytes alone, a
 // line begins within a word or on one; a warp has every fourth line, so that all of its lines do
-// alike if the pitch is odd, or all lines are if it is even. Those that begin on words are copied as
-// they are. Of the others, which are "odd", word w > 0 is copied from the memory word that holds
+// alike if the pitch is odd, or all lines are if it is even. Those that begin on words are copied
+// as they are. Of the others, which are "odd", word w > 0 is copied from the memory word that holds
 // elements 2w - 1 and 2w, inside the line both; word 0 is put together from elements 63 and 0. Word
 // w of the line is then the upper half of what lies there and the lower half of its neighbour to
 // the right, in a circle: the warp rotates its lines when they have landed.
@@ -233,7 +233,7 @@ struct CopiedSteps<kConfig, true> {
     if constexpr (kConfig.a.copied) {
       if (copies.of(kConfig.a.weight))
         start_operand<kConfig.a, CopyA>(params, work, work.m0, work.m_end, k, outer, 0, smem,
-                                      stage);
+                                        stage);
     }
     if constexpr (kConfig.b.copied) {
       if (copies.of(kConfig.b.weight))

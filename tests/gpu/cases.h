@@ -60,6 +60,7 @@ std::vector<WrittenCase> ragged_cases_sm90();
 std::vector<WrittenCase> ragged_cases_skinny();
 std::vector<WrittenCase> few_rows_cases();
 std::vector<WrittenCase> tf32_cases();
+std::vector<WrittenCase> copied_cases();
 
 // Small chains of every family, for the sanitizers: one launch of a few CTAs each.
 const std::vector<WrittenCase>& sanitizer_cases();

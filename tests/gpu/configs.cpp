@@ -93,6 +93,10 @@ void count_facts(const PreparedCase& prepared, Tally& tally) {
         if (gemm->gated) ++tally.options["gated pair"];
         if (gemm->ragged == Ragged::kRows) ++tally.options["gemm_sm90, ragged rows"];
         if (gemm->ragged == Ragged::kTerms) ++tally.options["gemm_sm90, ragged terms"];
+        for (const MappedMatrix& matrix : {gemm->a, gemm->b}) {
+          if (!matrix.copied) continue;
+          ++tally.options[fmt::format("gemm_sm90, copied by {} bytes", matrix.memory.copy_bytes)];
+        }
         ++tally.options[fmt::format("tile {}", tile_name(*gemm))];
       }
       if (const auto* gemm = std::get_if<GemmConfig>(&kernel.config)) {

@@ -166,6 +166,7 @@ const std::vector<WrittenCase>& written_cases() {
     for (WrittenCase& more : ragged_cases_skinny()) all.push_back(std::move(more));
     for (WrittenCase& more : few_rows_cases()) all.push_back(std::move(more));
     for (WrittenCase& more : tf32_cases()) all.push_back(std::move(more));
+    for (WrittenCase& more : copied_cases()) all.push_back(std::move(more));
     return all;
   }();
   return cases;

@@ -29,9 +29,9 @@ inline constexpr Mutant kGemmSm90Mutants[] = {
      .base = kSm90,
      .file = kSm90File,
      .text = "mbarrier_arrive_expect_tx(full_barrier<kConfig>(smem, at.stage), "
-             "kConfig.stage_bytes());",
+             "kConfig.mapped_bytes());",
      .in_place = "mbarrier_arrive_expect_tx(full_barrier<kConfig>(smem, at.stage), "
-                 "kConfig.stage_bytes() - 128);",
+                 "kConfig.mapped_bytes() - 128);",
      .faults = "transaction"},
     {.name = "sm90_empty_not_awaited",
      .planted = "the producer does not wait for a stage to be released",
