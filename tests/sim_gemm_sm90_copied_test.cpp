@@ -111,14 +111,14 @@ TEST_CASE("one operand copied, the other by tensor copies") {
 TEST_CASE("operands along M and N") {
   std::vector<Case> cases;
   for (const char* tile : {kPingPong, kCooperative, "256x128x64g2s4", kSmall}) {
-    cases.push_back({"A along an odd M", gemm("f16[136, 201]", "f16[264, 136]", "km,nk->mn"), tile,
-                     2, 0});
-    cases.push_back({"B along an odd N", gemm("f16[200, 136]", "f16[136, 265]", "mk,kn->mn"), tile,
-                     0, 2});
-    cases.push_back({"both, an odd K", gemm("bf16[137, 204]", "bf16[137, 266]", "km,kn->mn"), tile,
-                     8, 4});
-    cases.push_back({"both, all odd", gemm("bf16[71, 203]", "bf16[71, 267]", "km,kn->mn"), tile, 2,
-                     2});
+    cases.push_back(
+        {"A along an odd M", gemm("f16[136, 201]", "f16[264, 136]", "km,nk->mn"), tile, 2, 0});
+    cases.push_back(
+        {"B along an odd N", gemm("f16[200, 136]", "f16[136, 265]", "mk,kn->mn"), tile, 0, 2});
+    cases.push_back(
+        {"both, an odd K", gemm("bf16[137, 204]", "bf16[137, 266]", "km,kn->mn"), tile, 8, 4});
+    cases.push_back(
+        {"both, all odd", gemm("bf16[71, 203]", "bf16[71, 267]", "km,kn->mn"), tile, 2, 2});
   }
   run_all(cases);
 }
@@ -143,19 +143,31 @@ TEST_CASE("few steps, many steps, few tiles, many tiles") {
     const std::string x = fmt::format("bf16[300, {}]", k);
     const std::string w = fmt::format("bf16[264, {}]", k);
     // A tile of one step, and a ring that holds several tiles.
-    cases.push_back({fmt::format("K = {}", k), gemm(x, w, "mk,nk->mn"),
-                     k % 4 == 1 ? kPingPong : kSmall, 2, 2, 0, {}, 4});
+    cases.push_back({fmt::format("K = {}", k),
+                     gemm(x, w, "mk,nk->mn"),
+                     k % 4 == 1 ? kPingPong : kSmall,
+                     2,
+                     2,
+                     0,
+                     {},
+                     4});
   }
   for (const i64 size : {7, 63, 65, 127, 129, 257}) {
     const std::string x = fmt::format("f16[{}, 75]", size);
     cases.push_back({fmt::format("M = N = {}", size), gemm(x, x, "mk,nk->mn"), kPingPong, 2, 2});
-    cases.push_back({fmt::format("M = N = {}", size), gemm(x, x, "mk,nk->mn"), "64x128x64g1s8", 2,
-                     2});
+    cases.push_back(
+        {fmt::format("M = N = {}", size), gemm(x, x, "mk,nk->mn"), "64x128x64g1s8", 2, 2});
   }
   // Rings of two and three stages: nothing ahead, one step.
   for (const char* tile : {"64x64x64g1s2", "64x64x64g1s3", "128x128x64p2s2", "128x128x64p2s3"}) {
-    cases.push_back({"a short ring", gemm("bf16[200, 457]", "bf16[136, 457]", "mk,nk->mn"), tile, 2,
-                     2, 0, {}, 6});
+    cases.push_back({"a short ring",
+                     gemm("bf16[200, 457]", "bf16[136, 457]", "mk,nk->mn"),
+                     tile,
+                     2,
+                     2,
+                     0,
+                     {},
+                     6});
   }
   run_all(cases);
 }
@@ -186,8 +198,8 @@ TEST_CASE("batches, K loops, symbols, a chain of two") {
       {"[B, G, D]", gemm("bf16[70, 3, 73]", "bf16[3, 136, 73]", "bgk,gnk->bgn"), "64x128x64g1s8", 2,
        2},
       {"[G, B, D]", gemm("bf16[3, 70, 72]", "bf16[3, 72, 137]", "gbk,gkn->gbn"), kPingPong, 0, 2},
-      {"two batch labels", gemm("f16[70, 2, 3, 71]", "f16[3, 2, 40, 71]", "mabk,bank->bamn"), kSmall,
-       2, 2},
+      {"two batch labels", gemm("f16[70, 2, 3, 71]", "f16[3, 2, 40, 71]", "mabk,bank->bamn"),
+       kSmall, 2, 2},
       {"a label that A lacks", gemm("f16[40, 71]", "f16[3, 71, 72]", "mk,bkn->bmn"), kSmall, 2, 0},
       {"two K loops",
        gemm("f16[40, 3, 72] strides[303, 95, 1]", "f16[72, 3, 72] strides[296, 81, 1]",

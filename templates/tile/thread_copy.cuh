@@ -69,27 +69,43 @@ struct ThreadCopy {
     if constexpr (kPieceBytes == 4) cp_async_4(to, from, valid);
   }
 
+  // Passes whose addresses are one register and constants.
+  static constexpr u32 kBatch = kPasses % 8 == 0 ? 8 : kPasses % 4 == 0 ? 4 : 2 - kPasses % 2;
+  static_assert(kLineStep != 4 || kBatch % 2 == 0, "steps of four lines turn every other time");
+
   // This thread's pieces; `odd`: as above. The caller commits the group.
   static CATENARY_DEVICE void copy_pieces(u32 tile, const Source& source, u32 odd) {
     const u32 line = threadIdx.x / kPieces;
     const u32 byte = threadIdx.x % kPieces * kPieceBytes;
     const i32 element = static_cast<i32>(byte / 2 - odd);
-    const u8* from = source.corner + static_cast<i64>(line) * kLineStride + 2 * element;
-    const u32 to = tile + line * 128 + (byte ^ line % 8 * 16);
+    const u8* corner = source.corner + static_cast<i64>(line) * kLineStride + 2 * element;
+    u32 to = tile + line * 128 + (byte ^ line % 8 * 16);
     if (kRotates && element < 0) return;
-#pragma unroll
+#pragma unroll 1
     for (u32 block = 0; block < kBlocks; ++block) {
       const u32 bytes = valid_bytes(source.elements_left(block) - element);
-#pragma unroll 16
-      for (u32 pass = 0; pass < kPasses; ++pass) {
-        if (kLines % kLineStep != 0 && line + pass * kLineStep >= kLines) continue;
-        const bool has_line =
-            !kCheckLines || static_cast<i32>(line + pass * kLineStep) < source.lines_left();
-        // Steps of four lines meet the other half of the swizzle every other time.
-        const u32 turn = kLineStep == 4 ? pass % 2 * 64 : 0;
-        copy_piece((to ^ turn) + block * kLines * 128 + pass * kLineStep * 128,
-                   from + block * 128 + pass * kLineStep * kLineStride, has_line ? bytes : 0);
+      const u8* from = corner + block * 128;
+      i32 left = source.lines_left() - static_cast<i32>(line);
+#pragma unroll 1
+      for (u32 first = 0; first < kPasses; first += kBatch) {
+        copy_batch(to, from, bytes, left, kLines - line - first * kLineStep);
+        to += kBatch * kLineStep * 128;
+        from += kBatch * kLineStep * kLineStride;
+        left -= kBatch * kLineStep;
       }
+    }
+  }
+
+  // `left`: lines of the matrix from the first pass's on; `lines`: of the tile.
+  static CATENARY_DEVICE void copy_batch(u32 to, const u8* from, u32 bytes, i32 left, u32 lines) {
+#pragma unroll
+    for (u32 i = 0; i < kBatch; ++i) {
+      if (kLines % kLineStep != 0 && i * kLineStep >= lines) continue;
+      const bool has_line = !kCheckLines || static_cast<i32>(i * kLineStep) < left;
+      // Steps of four lines meet the other half of the swizzle every other time.
+      const u32 turn = kLineStep == 4 ? i % 2 * 64 : 0;
+      copy_piece((to ^ turn) + i * kLineStep * 128, from + i * kLineStep * kLineStride,
+                 has_line ? bytes : 0);
     }
   }
 
@@ -144,22 +160,22 @@ struct ThreadCopy {
 
   // All lanes of a warp whose lines are odd, when those have landed and are visible to all of it.
   static CATENARY_DEVICE void rotate(u32 tile) {
-    constexpr u32 kBatch = 8;
+    constexpr u32 kTogether = 8;
     const u32 warp = threadIdx.x / 32;
     const u32 lane = threadIdx.x % 32;
     const u32 at = tile + warp * 128 + (lane * 4 ^ warp * 16);
 #pragma unroll 1
-    for (u32 first = 0; first < kWarpLines; first += kBatch) {
+    for (u32 first = 0; first < kWarpLines; first += kTogether) {
       const u32 batch = at + first * 512;
-      u32 word[kBatch];
+      u32 word[kTogether];
 #pragma unroll
-      for (u32 i = 0; i < kBatch; ++i) {
-        if (kWarpLines % kBatch == 0 || first + i < kWarpLines)
+      for (u32 i = 0; i < kTogether; ++i) {
+        if (kWarpLines % kTogether == 0 || first + i < kWarpLines)
           word[i] = ld_shared_u32((batch ^ i % 2 * 64) + i * 512);
       }
 #pragma unroll
-      for (u32 i = 0; i < kBatch; ++i) {
-        if (kWarpLines % kBatch != 0 && first + i >= kWarpLines) continue;
+      for (u32 i = 0; i < kTogether; ++i) {
+        if (kWarpLines % kTogether != 0 && first + i >= kWarpLines) continue;
         const u32 right = shuffle_index(word[i], (lane + 1) % 32);
         st_shared_u32((batch ^ i % 2 * 64) + i * 512, word[i] >> 16 | right << 16);
       }
