@@ -39,8 +39,6 @@ class Mapper {
     mapped.matrix.k_major = o.k_major;
     mapped.matrix.weight = place.weight;
     if (!starts_anywhere && map(o, row, grouped, mapped)) return mapped;
-    // The copy itself rounds to tf32, that of a thread does not.
-    if (c_.math == MathMode::kTF32) return std::nullopt;
     MappedMatrix copied;
     copied.k_major = o.k_major;
     copied.weight = place.weight;

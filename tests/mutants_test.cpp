@@ -83,6 +83,7 @@ Expected<Program> chain_program(const MutantBase& base, const HostCompiler& comp
   options.ends = base.ends.vec();
   options.sm_count = base.sm_count;
   options.nan_rows = base.nan_rows.vec();
+  options.fill = base.fill;
   if (!base.nan_rows.empty()) options.fill = FillKind::kNormal;
   options.compiler = &compiler;
   auto made = SimulatedChain::make(base.chain, options);

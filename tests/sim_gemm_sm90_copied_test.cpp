@@ -21,6 +21,7 @@ struct Case {
   i64 symbol = 0;
   std::vector<i32> ends = {};
   u64 seeds = 2;
+  FillKind fill = FillKind::kExactInteger;
 };
 
 i32 copied_bytes(const MappedMatrix& matrix) {
@@ -33,6 +34,7 @@ std::string run(const Case& from, const HostCompiler& compiler) {
   options.plan.force_tile = from.tile;
   options.symbol = from.symbol;
   options.ends = from.ends;
+  options.fill = from.fill;
   options.sm_count = 2;
   options.compiler = &compiler;
   auto chain = SimulatedChain::make(from.chain, options);
@@ -267,5 +269,36 @@ TEST_CASE("clusters along K") {
   for (const i64 k : {7, 65, 137}) {
     cases.push_back({fmt::format("K = {}", k), plain(17, 40, k), "64x32x64g1s5k8", 2, 2});
   }
+  run_all(cases);
+}
+
+TEST_CASE("tf32: pieces of every width, tails, gated pairs; rounded, not cut") {
+  std::vector<Case> cases;
+  const struct {
+    i64 k;
+    i32 bytes;
+  } kWidths[] = {{99, 4}, {3, 4}, {33, 4}, {98, 8}, {546, 8}};
+  for (const auto& width : kWidths) {
+    const std::string x = fmt::format("f32[300, {}]", width.k);
+    const std::string w = fmt::format("f32[203, {}]", width.k);
+    for (const char* tile : {"128x128x32p2s6", "128x256x32g2s4", "64x64x32g1s8"}) {
+      cases.push_back({fmt::format("K = {}", width.k), gemm(x, w, "mk,nk->mn"), tile, width.bytes,
+                       width.bytes});
+      if (width.k < 99) break;
+      cases.push_back(cases.back());
+      cases.back().fill = FillKind::kPositive;
+    }
+  }
+  const std::string pair =
+      "chain a(input x: f32[300, 67], weight w: f32[200, 67], weight v: f32[200, 67]) {\n"
+      "  g = contract \"mk,nk->mn\"(x, w)\n  u = contract \"mk,nk->mn\"(x, v)\n"
+      "  h = mul(relu(g), u)\n  return h: f32 }";
+  cases.push_back({"gated", pair, "128x64x32p2s6", 4, 4});
+  cases.push_back({"gated", pair, "64x32x32g1s8", 4, 4});
+  cases.push_back({"too many dimensions for a map",
+                   gemm("f32[40, 2, 2, 2, 2, 36]",
+                        "f32[2, 2, 2, 2, 24, 36] strides[8192, 16384, 32768, 65536, 36, 1]",
+                        "mabcdk,abcdnk->abcdmn"),
+                   "64x64x32g1s8", 16, 16});
   run_all(cases);
 }

@@ -3,7 +3,9 @@
 // stages (tile/ring.cuh): the four warps of the producer copy them by cp.async, in the layout that
 // tensor copies would leave, zeros beyond the matrix included.
 //
-//   line     128 bytes, 64 elements of 16 bits; 16-byte chunk c of line l lies at c ^ (l % 8)
+//   line     128 bytes, 64 elements of 16 bits; 16-byte chunk c of line l lies at c ^ (l % 8).
+//            Elements of 32 bits, K-major alone, are rounded to tf32 when they have landed, as a
+//            tensor copy would on the way
 //   K-major  line = row of the tile, one block
 //   MN-major line = one k, a block of 64 k for each 64 elements of the free dimension
 //   pieces   128 / bytes lanes to a line; a thread has the same place in every 128 / lanes-th line
@@ -17,6 +19,7 @@
 // the right, in a circle: the warp rotates its lines when they have landed.
 #pragma once
 
+#include "ptx/convert.cuh"
 #include "ptx/cp_async.cuh"
 #include "ptx/global.cuh"
 #include "ptx/mbarrier.cuh"
@@ -30,19 +33,22 @@ namespace catenary {
 
 // kRows: free rows of the tile (block_m or block_n). kCheckRows, kCheckK: tiles may reach over the
 // matrix's end in that direction.
-template <MatrixOperand kOperand, i32 kRows, bool kCheckRows, bool kCheckK>
+template <MatrixOperand kOperand, i32 kElementBytes, i32 kRows, bool kCheckRows, bool kCheckK>
 struct ThreadCopy {
   static constexpr bool kKMajor = kOperand.k_major;
   static constexpr bool kRotates = kOperand.copy_bytes == 2;
+  static constexpr bool kRounds = kElementBytes == 4;
+  static_assert(kKMajor || !kRounds, "tf32 operands are K-major");
   static constexpr u32 kPieceBytes = kRotates ? 4 : kOperand.copy_bytes;
-  static constexpr i32 kPieceElements = kPieceBytes / 2;
+  static constexpr i32 kPieceElements = kPieceBytes / kElementBytes;
   static constexpr u32 kPieces = 128 / kPieceBytes;  // of a line
   static constexpr u32 kLineStep = 128 / kPieces;    // lines of one piece of each thread
   static constexpr u32 kLines = kKMajor ? kRows : 64;
   static constexpr u32 kBlocks = kKMajor ? 1 : kRows / 64;
   static constexpr u32 kPasses = (kLines + kLineStep - 1) / kLineStep;
 
-  static constexpr i64 kLineStride = 2 * (kKMajor ? kOperand.stride_row : kOperand.stride_k);
+  static constexpr i64 kLineStride =
+      kElementBytes * (kKMajor ? kOperand.stride_row : kOperand.stride_k);
   static constexpr bool kCheckLines = kKMajor ? kCheckRows : kCheckK;
   static constexpr bool kCheckElements = kKMajor ? kCheckK : kCheckRows;
 
@@ -60,7 +66,9 @@ struct ThreadCopy {
   // Bytes of a piece that lie inside the matrix, of whose first element on `left` elements do.
   static CATENARY_DEVICE u32 valid_bytes(i32 left) {
     if constexpr (!kCheckElements) return kPieceBytes;
-    return left <= 0 ? 0 : left < kPieceElements ? static_cast<u32>(left) * 2 : kPieceBytes;
+    return left <= 0               ? 0
+           : left < kPieceElements ? static_cast<u32>(left) * kElementBytes
+                                   : kPieceBytes;
   }
 
   static CATENARY_DEVICE void copy_piece(u32 to, const u8* from, u32 valid) {
@@ -77,8 +85,9 @@ struct ThreadCopy {
   static CATENARY_DEVICE void copy_pieces(u32 tile, const Source& source, u32 odd) {
     const u32 line = threadIdx.x / kPieces;
     const u32 byte = threadIdx.x % kPieces * kPieceBytes;
-    const i32 element = static_cast<i32>(byte / 2 - odd);
-    const u8* corner = source.corner + static_cast<i64>(line) * kLineStride + 2 * element;
+    const i32 element = static_cast<i32>(byte / kElementBytes - odd);
+    const u8* corner =
+        source.corner + static_cast<i64>(line) * kLineStride + kElementBytes * element;
     u32 to = tile + line * 128 + (byte ^ line % 8 * 16);
     if (kRotates && element < 0) return;
 #pragma unroll 1
@@ -181,6 +190,33 @@ struct ThreadCopy {
       }
     }
   }
+
+  // All lanes of a warp round its lines, which have landed and are visible to all of it: of the
+  // lines of a pass it has kLineStep / 4 side by side, and takes four of 16 at a time.
+  static CATENARY_DEVICE void round(u32 tile) {
+    constexpr u32 kAdjacent = kLineStep / 4;
+    constexpr u32 kTogether = 4;
+    const u32 place = threadIdx.x % 32 / 8;
+    const u32 line =
+        threadIdx.x / 32 * kAdjacent + place % kAdjacent + place / kAdjacent * kLineStep;
+    const u32 at = tile + line * 128 + threadIdx.x % 8 * 16;
+#pragma unroll 1
+    for (u32 first = 0; first < kLines; first += 16 * kTogether) {
+      U32x4 piece[kTogether];
+#pragma unroll
+      for (u32 i = 0; i < kTogether; ++i) {
+        const u32 ahead = first + 16 * i;
+        if (line + ahead < kLines) piece[i] = ld_shared_v4(at + ahead * 128);
+      }
+#pragma unroll
+      for (u32 i = 0; i < kTogether; ++i) {
+        const u32 ahead = first + 16 * i;
+        const U32x4 rounded = {f32_to_tf32(piece[i].x), f32_to_tf32(piece[i].y),
+                               f32_to_tf32(piece[i].z), f32_to_tf32(piece[i].w)};
+        if (line + ahead < kLines) st_shared_v4(at + ahead * 128, rounded);
+      }
+    }
+  }
 };
 
 // The copied operands of a producer's steps, for each of its four warps: what is on its way, and
@@ -203,16 +239,16 @@ struct CopiedSteps<kConfig, true> {
   static_assert(kAhead >= 0, "one stage is read while the next one lands");
   static_assert(kConfig.stages <= 32, "a bit of a word for each");
   static_assert(kConfig.cluster == 1, "threads copy for their own CTA alone");
-  static_assert(kConfig.element_bytes() == 2, "copied elements are not rounded on their way");
 
+  static constexpr i32 kBytes = kConfig.element_bytes();
   static constexpr bool kCheckK = kConfig.k.scale != 0 || kConfig.ragged == Ragged::kTerms ||
                                   kConfig.k.size % kConfig.block_k() != 0;
   static constexpr bool kCheckM = kConfig.m.scale != 0 || kConfig.ragged == Ragged::kRows ||
                                   kConfig.m.size % kConfig.box_m() != 0;
   static constexpr bool kCheckN = kConfig.n.scale != 0 || kConfig.n.size % kConfig.block_n != 0;
-  using CopyA = ThreadCopy<kConfig.a.memory, kConfig.box_m(), kCheckM, kCheckK>;
-  using CopyB = ThreadCopy<kConfig.b.memory, kConfig.block_n, kCheckN, kCheckK>;
-  using CopyB2 = ThreadCopy<kConfig.b2.memory, kConfig.block_n, kCheckN, kCheckK>;
+  using CopyA = ThreadCopy<kConfig.a.memory, kBytes, kConfig.box_m(), kCheckM, kCheckK>;
+  using CopyB = ThreadCopy<kConfig.b.memory, kBytes, kConfig.block_n, kCheckN, kCheckK>;
+  using CopyB2 = ThreadCopy<kConfig.b2.memory, kBytes, kConfig.block_n, kCheckN, kCheckK>;
 
   RingPosition<kConfig.stages> landed;
   i32 ahead = 0;           // steps that have been started and not finished
@@ -227,8 +263,8 @@ struct CopiedSteps<kConfig, true> {
                                      i64 k, i64 outer, u32 operand, u32 smem, u32 stage) {
     constexpr MatrixOperand kMemory = kMatrix.memory;
     typename Copy::Source source;
-    source.corner = tile_base<kConfig, kMemory, 2>(params, work, row) +
-                    2 * (k * kMemory.stride_k + outer * kMemory.stride_outer);
+    source.corner = tile_base<kConfig, kMemory, kBytes>(params, work, row) +
+                    kBytes * (k * kMemory.stride_k + outer * kMemory.stride_outer);
     source.rows_left = static_cast<i32>(row_end - row);
     const i64 k_left = work.k_end - k;
     source.k_left = static_cast<i32>(k_left < kConfig.block_k() ? k_left : kConfig.block_k());
@@ -270,12 +306,12 @@ struct CopiedSteps<kConfig, true> {
   // 9.7.15.4), behind the warp's barrier one lane arrives for all.
   CATENARY_DEVICE void finish(u32 smem) {
     const u32 stage = smem + landed.stage * kConfig.stage_bytes();
-    if constexpr (CopyA::kRotates || CopyB::kRotates || CopyB2::kRotates) {
-      // Word 0 of an odd line is another lane's.
+    if constexpr (CopyA::kRotates || CopyB::kRotates || CopyB2::kRotates || kBytes == 4) {
+      // Lanes go on with what others of the warp have written.
       warp_barrier();
-      rotate<CopyA>(stage, 0);
-      rotate<CopyB>(stage, 1);
-      rotate<CopyB2>(stage, 2);
+      mend<kConfig.a, CopyA>(stage, 0);
+      mend<kConfig.b, CopyB>(stage, 1);
+      if constexpr (kConfig.gated) mend<kConfig.b2, CopyB2>(stage, 2);
     }
     fence_proxy_async_shared();
     warp_barrier();
@@ -292,11 +328,12 @@ struct CopiedSteps<kConfig, true> {
   }
 
  private:
-  template <class Copy>
-  CATENARY_DEVICE void rotate(u32 stage, u32 operand) const {
-    if constexpr (Copy::kRotates) {
+  template <MappedMatrix kMatrix, class Copy>
+  CATENARY_DEVICE void mend(u32 stage, u32 operand) const {
+    if constexpr (kMatrix.copied && Copy::kRotates) {
       if ((odd[operand] >> landed.stage & 1) != 0) Copy::rotate(stage + offset(operand));
     }
+    if constexpr (kMatrix.copied && Copy::kRounds) Copy::round(stage + offset(operand));
   }
 };
 

@@ -208,7 +208,7 @@ inline constexpr Mutant kGemmSm90Mutants[] = {
     {.name = "sm90_parts_overlap",
      .planted = "every CTA of a cluster takes the first part of K",
      .base = kSm90Parts,
-     .file = kSm90File,
+     .file = "tile/steps.cuh",
      .text = "part * kConfig.cluster_k + cluster_rank();",
      .in_place = "part * kConfig.cluster_k;",
      .faults = "mismatch"},
@@ -224,7 +224,7 @@ inline constexpr Mutant kGemmSm90Mutants[] = {
      .base = kSm90Parts,
      .file = kSm90File,
      .text = "mbarrier_arrive_expect_tx(full_barrier<kConfig>(smem, at.stage), "
-             "kConfig.stage_bytes());",
+             "kConfig.mapped_bytes());",
      .in_place = "mbarrier_arrive_expect_tx(full_barrier<kConfig>(smem, at.stage), "
                  "kConfig.block_m * 128 + kConfig.tile_b_bytes());",
      .faults = "transaction deadlock"},

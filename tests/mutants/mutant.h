@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "ir/fill.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "shared/int.h"
 
@@ -21,6 +22,7 @@ struct MutantBase {
   int sm_count = 0;  // not 0: in place of the target's
   // SimulatedChainOptions::nan_rows, over real data.
   llvm::ArrayRef<std::pair<i64, i64>> nan_rows = {};
+  FillKind fill = FillKind::kExactInteger;
 };
 
 struct Mutant {
