@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The cost model. A CTA has an SM to itself and works through its tiles; a step of K takes the
-// largest of three times:
+// largest of these times:
 //
 //   products   2 BM BN BK sums / (tensor rate of an SM x efficiency of the instruction)
+//   copies     by threads: their clocks for each line of a stage
 //   traffic    bytes that the SM draws from L2 for a stage / its rate
 //   latency    kLatencyUs / stages: the ring covers so many steps of waiting
 //
@@ -23,7 +24,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "compiler/gemm_sm90_tiles.h"
 #include "compiler/plan_family.h"
 
 namespace catenary {
@@ -66,11 +66,13 @@ constexpr double kHotCost = 1.06;
 // (28672x4096 weights with 32 rows: 92 us, and 61).
 constexpr double kSmallStreamCost = 1.5;
 
-// The part of the mainloop's rate that is left where threads copy an operand, by the bytes of their
-// pieces. Estimates: not measured yet.
-constexpr double kWidePiecesEfficiency = 0.85;  // 16
-constexpr double kPiecesEfficiency = 0.70;      // 8 or 4
-constexpr double kElementsEfficiency = 0.45;    // 2: lines are rotated behind the copy
+// Threads that copy an operand, clocks of the SM for a line of 128 bytes, by the bytes of their
+// pieces. Estimates, not measured yet: of a 128 x 256 tile whose operands are both copied they
+// leave 70% of the rate by pieces of 8 and 4 bytes, 45% by elements, whose lines are rotated behind
+// the copy.
+constexpr double kChunkClocks = 2.5;    // 16 bytes
+constexpr double kPieceClocks = 4.1;    // 8 or 4
+constexpr double kElementClocks = 6.4;  // 2
 
 // A K split's second kernel.
 constexpr double kFixUpUs = 3.4;
@@ -141,17 +143,24 @@ i64 output_tiles(const GemmProblem& problem, const GemmSm90Config& c) {
   return problem.batch * tiles_m * ceil_div(problem.n, c.block_n) * c.split_k;
 }
 
-double copy_efficiency(const GemmSm90Config& c) {
-  if (!c.threads_copy()) return 1.0;
-  const i32 bytes = narrowest_copy(c);
-  return bytes == 16 ? kWidePiecesEfficiency : bytes > 2 ? kPiecesEfficiency : kElementsEfficiency;
+// Clocks that threads take to copy what they do of a stage.
+double copy_clocks(const GemmSm90Config& c) {
+  const auto clocks = [](const MappedMatrix& matrix, i32 lines) {
+    if (!matrix.copied) return 0.0;
+    const i32 bytes = matrix.memory.copy_bytes;
+    return lines * (bytes == 16 ? kChunkClocks : bytes > 2 ? kPieceClocks : kElementClocks);
+  };
+  const i32 lines_b = c.tile_b_bytes() / c.kRowBytes;
+  return clocks(c.a, c.box_m()) + clocks(c.b, lines_b) + (c.gated ? clocks(c.b2, lines_b) : 0);
 }
 
+// A step's products, or the copies by threads where those take longer.
 double products_us(const Target& target, const GemmSm90Config& c) {
-  const double rate = math_tflops(target, c.math) * 1e6 / target.sm_count *
-                      wgmma_efficiency(c.block_n) * copy_efficiency(c);
-  return 2.0 * c.block_m * c.block_n * c.block_k() * c.sums() / rate +
-         kStepClocks / (target.clock_ghz * 1e3);
+  const double rate =
+      math_tflops(target, c.math) * 1e6 / target.sm_count * wgmma_efficiency(c.block_n);
+  const double clock = target.clock_ghz * 1e3;
+  return std::max(2.0 * c.block_m * c.block_n * c.block_k() * c.sums() / rate + kStepClocks / clock,
+                  copy_clocks(c) / clock);
 }
 
 bool splits_lines(const MatrixOperand& o, const GemmSm90Config& c) {

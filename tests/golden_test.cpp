@@ -99,10 +99,12 @@ TEST_CASE("plans and sources of the examples") {
   }
 }
 
-TEST_CASE("the plan and source of a chain of tf32") {
-  const Texts texts = texts_of("tests/chains/tf32_linear", *find_target("h200"));
-  check_or_write("tf32_linear.h200.plan", texts.plan);
-  check_or_write("tf32_linear.h200.cu", texts.sources);
+TEST_CASE("plans and sources of a chain of tf32 and of one with an odd K") {
+  for (const char* name : {"tf32_linear", "odd_linear"}) {
+    const Texts texts = texts_of(fmt::format("tests/chains/{}", name), *find_target("h200"));
+    check_or_write(fmt::format("{}.h200.plan", name), texts.plan);
+    check_or_write(fmt::format("{}.h200.cu", name), texts.sources);
+  }
 }
 
 TEST_CASE("the plan of a small batch where shared memory is small, and where launches overlap") {
