@@ -238,18 +238,31 @@ std::vector<GemmCandidate> rivals(const GroupContext& context, const GemmProblem
 // 110.4 with 17.
 double rivals_error(const GemmProblem& problem, const GemmSm90Config& best) {
   constexpr int kWideStream = 200;
-  // Estimates, not measured: gemm_sm80 waits for elements on 2 bytes, 8 of a thread at a time, and
-  // asks for two to four times as many pieces of 8 or 4.
-  constexpr double kElementsCost = 2.5;
-  constexpr double kPiecesCost = 1.2;
   const bool wide = best.cluster_k == 1 && !best.gated && best.block_n > kWideStream;
-  if (best.threads_copy()) {
-    if (problem.m <= 64) return 1.0;
-    return 1.14 * (narrowest_copy(best) == 2 ? kElementsCost : kPiecesCost);
-  }
   if (problem.m <= 16) return wide ? 1.2 : 0.8;
   if (problem.m <= 32) return 1.3;
   return problem.m <= 64 ? 1.9 : 1.14;
+}
+
+// The same where threads copy for either. Estimates, not measured: gemm_sm80 waits for elements on
+// 2 bytes, 8 of a thread at a time, and asks for two to four times as many pieces of 8 or 4; short
+// kernels and few rows go by the predictions.
+double rivals_copy_error(const GemmProblem& problem, const GemmSm90Config& best, double us) {
+  constexpr double kElementsCost = 2.5;
+  constexpr double kPiecesCost = 1.2;
+  constexpr double kShortUs = 10;
+  if (us < kShortUs || problem.m <= 64) return 1.0;
+  return narrowest_copy(best) == 2 ? kElementsCost : kPiecesCost;
+}
+
+// Is gemm_sm80 expected to be faster?
+bool loses(const GemmProblem& problem, const GemmSm90Candidate& best,
+           const std::vector<GemmCandidate>& others) {
+  if (others.empty()) return false;
+  const double us = others[0].predicted.us;
+  const double error = best.config.threads_copy() ? rivals_copy_error(problem, best.config, us)
+                                                  : rivals_error(problem, best.config);
+  return us * error < best.predicted.us;
 }
 
 KernelPlan make_kernel(const GroupContext& context, const GemmAxes& axes,
@@ -293,11 +306,7 @@ Expected<bool> plan_gemm_sm90(const GroupContext& context, std::vector<KernelPla
     if (best == nullptr && candidate.rejected.empty() && !refused) best = &candidate;
   }
   const auto others = rivals(context, sizes);
-  if (best == nullptr ||
-      (!others.empty() &&
-       others[0].predicted.us * rivals_error(sizes, best->config) < best->predicted.us)) {
-    return false;
-  }
+  if (best == nullptr || loses(sizes, *best, others)) return false;
   KernelPlan kernel = make_kernel(context, *axes, *best, std::move(problem->maps));
   for (const GemmSm90Candidate& candidate : ranked) {
     if (&candidate == best || kernel.runner_ups.size() == 3) continue;

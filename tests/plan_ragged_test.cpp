@@ -71,17 +71,21 @@ TEST_CASE("gemm_sm90 is taken where copies may start at a group's first row or t
     CHECK(first_kernel(planned(chain, {}, "a100")).family == Family::kGemmSm80);
   }
   const std::string kOthers[] = {
-      // Rows along the innermost dimension.
-      ragged("bf16[2048, 8192]", "bf16[8, 4096, 2048]", 8, "km,enk->mn"),
       // Terms along it, of one operand.
       ragged("bf16[4096, 8192]", "bf16[8192, 2048]", 8, "nm,mk->enk"),
       ragged("bf16[8192, 4096]", "bf16[2048, 8192]", 8, "mn,km->enk"),
-      // Groups on 8 bytes.
-      ragged("bf16[8192, 2048]", "bf16[8, 4096, 2048] strides[8388612, 2048, 1]", 8, "mk,enk->mn"),
   };
   for (const std::string& chain : kOthers) {
     CHECK(first_kernel(planned(chain)).family == Family::kGemmSm80);
   }
+  // Rows along the innermost dimension, groups on 8 bytes: copies by threads.
+  const Plan along_m = planned(ragged("bf16[2048, 8192]", "bf16[8, 4096, 2048]", 8, "km,enk->mn"));
+  CHECK(config(along_m).a.copied);
+  CHECK_FALSE(config(along_m).b.copied);
+  const Plan groups = planned(
+      ragged("bf16[8192, 2048]", "bf16[8, 4096, 2048] strides[8388612, 2048, 1]", 8, "mk,enk->mn"));
+  CHECK_FALSE(config(groups).a.copied);
+  CHECK(config(groups).b.copied);
 }
 
 TEST_CASE("partial row tiles cost waves") {

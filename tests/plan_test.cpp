@@ -68,6 +68,9 @@ void addressed_slots(const KernelPlan& kernel, std::set<i32>& all, std::set<i32>
   for (const MapBinding& map : kernel.maps) all.insert(map.slot);
   if (const auto* mapped = std::get_if<GemmSm90Config>(&kernel.config)) {
     if (mapped->ragged != Ragged::kNone) all.insert(mapped->ends_slot);
+    for (const MappedMatrix& matrix : {mapped->a, mapped->b, mapped->b2}) {
+      if (matrix.copied) all.insert(matrix.memory.slot);
+    }
   }
   const auto* gemm = std::get_if<GemmConfig>(&kernel.config);
   if (gemm == nullptr) return;
