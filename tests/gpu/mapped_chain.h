@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random contractions whose operands tensor maps can describe, or threads copy, as text: what
-// `gemm_sm90` takes.
-// Sizes lie around its tiles and the depth of its ring.
+// `gemm_sm90` takes. Sizes lie around its tiles and the depth of its ring.
 #pragma once
 
 #include <string>
