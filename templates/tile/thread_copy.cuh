@@ -97,7 +97,7 @@ struct ThreadCopy {
       i32 left = source.lines_left() - static_cast<i32>(line);
 #pragma unroll 1
       for (u32 first = 0; first < kPasses; first += kBatch) {
-        copy_batch(to, from, bytes, left, kLines - line - first * kLineStep);
+        copy_batch(to, from, bytes, left, static_cast<i32>(kLines - line - first * kLineStep));
         to += kBatch * kLineStep * 128;
         from += kBatch * kLineStep * kLineStride;
         left -= kBatch * kLineStep;
@@ -106,10 +106,10 @@ struct ThreadCopy {
   }
 
   // `left`: lines of the matrix from the first pass's on; `lines`: of the tile.
-  static CATENARY_DEVICE void copy_batch(u32 to, const u8* from, u32 bytes, i32 left, u32 lines) {
+  static CATENARY_DEVICE void copy_batch(u32 to, const u8* from, u32 bytes, i32 left, i32 lines) {
 #pragma unroll
     for (u32 i = 0; i < kBatch; ++i) {
-      if (kLines % kLineStep != 0 && i * kLineStep >= lines) continue;
+      if (kLines % kLineStep != 0 && static_cast<i32>(i * kLineStep) >= lines) continue;
       const bool has_line = !kCheckLines || static_cast<i32>(i * kLineStep) < left;
       // Steps of four lines meet the other half of the swizzle every other time.
       const u32 turn = kLineStep == 4 ? i % 2 * 64 : 0;
