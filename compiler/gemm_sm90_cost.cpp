@@ -85,14 +85,19 @@ constexpr double kClusterCost = 1.09;
 // 10 us without the fix-up).
 constexpr double kL2BytesPerUs = 5.7e6;
 
-// CTAs in pairs: what one SM draws of a stream; a kernel's start and end; what each CTA of a
-// cluster adds to the barriers, and the rate at which its SM adds sums of the cluster. A fit to 107
-// of them, 7% off.
+// CTAs in pairs: what one SM draws of a stream; a kernel's start and end, alone and in a cluster;
+// what each CTA of that adds, and the rate at which its SM sends and adds sums. Means of plain and
+// overlapped launches (H200, us): 2048x4096 weights, 64, 32, 16 rows, clusters of 4: 8.1, 7.0, 6.8;
+// 4096x2048, clusters of 2, 64 and 32 rows 7.7, 6.9; 2048x2048, clusters of 4, 5.8, 5.1. With a
+// ring of three or four stages 11.8 and 10.0 where six take 8.1.
 constexpr double kStreamBytesPerClockPerSm = 33.5;
 constexpr double kPairLatencyUs = 0.3;
 constexpr double kPairStartUs = 1.7;
-constexpr double kPartUs = 0.2;
-constexpr double kClusterBytesPerClock = 17.5;
+constexpr double kPartsStartUs = 0.9;
+constexpr double kPartUs = 0.15;
+constexpr double kClusterBytesPerClock = 40.0;
+constexpr int kShallowRing = 5;
+constexpr double kShallowRingCost = 1.3;
 
 // CTAs of one tile each, one to an SM, which keep a deep ring: the same rate from L2, bytes per us,
 // the part of the copy rate, and what a kernel's ends add to the mean of plain and overlapped
@@ -227,10 +232,12 @@ void predict_pairs(const GemmProblem& problem, const Target& target, const GemmS
   const double latency = kPairLatencyUs / c.stages / std::min(per_sm, 2.0);
   const double mainloop = per_sm * steps * std::max({products_us(target, c), traffic, latency});
   const double sums = per_sm * c.box_m() * c.sum_row_bytes() / (kClusterBytesPerClock * clock);
-  const double ends = kPairStartUs + (c.cluster_k > 1 ? kPartUs * c.cluster_k : 0) + sums +
-                      problem.epilogue_bytes / (target.dram_gbs * kDramEfficiency * 1e3);
-  p.math_us = std::max({mainloop, drawn_bytes(problem, c) / kL2BytesPerUs,
-                        p.memory_us / kStreamEfficiency}) +
+  const double start = c.cluster_k > 1 ? kPartsStartUs + kPartUs * c.cluster_k : kPairStartUs;
+  const double ends =
+      start + sums + problem.epilogue_bytes / (target.dram_gbs * kDramEfficiency * 1e3);
+  const double shallow = steps > c.stages && c.stages < kShallowRing ? kShallowRingCost : 1.0;
+  p.math_us = shallow * std::max({mainloop, drawn_bytes(problem, c) / kL2BytesPerUs,
+                                  p.memory_us / kStreamEfficiency}) +
               ends + problem.epilogue_flops / (target.f32_tflops * 1e6);
   p.waves = ctas / (2.0 * target.sm_count);
 }

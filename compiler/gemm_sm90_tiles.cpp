@@ -199,7 +199,7 @@ GemmSm90Config with_tile(const GemmSm90Config& base, const GemmSm90Tile& tile,
     c.in_registers = false;
   }
   c.stages = 0;
-  const i64 fixed = c.cluster_k == 0 ? c.smem_bytes() : 64;
+  const i64 fixed = c.cluster_k == 0 ? c.smem_bytes() : 64 + i64{c.cluster_k - 1} * c.share_bytes();
   const i64 most = c.cluster_k == 0 ? kMaxStages : kMaxStagesOfOne;
   const i64 stages = (smem_limit(target, c) - fixed) / (c.stage_bytes() + 16);
   c.stages = static_cast<i32>(std::clamp<i64>(stages, 0, most));

@@ -43,11 +43,14 @@ struct LaunchAttribute {
     struct {
       unsigned x, y, z;
     } cluster;
+    int cluster_policy;
     const void* pointer;
   } value;
 };
 inline constexpr int kAttributeClusterDimension = 4;
+inline constexpr int kAttributeClusterSchedulingPolicy = 5;
 inline constexpr int kAttributeProgrammaticStreamSerialization = 6;
+inline constexpr int kClusterPolicyLoadBalancing = 2;
 
 // CUlaunchConfig.
 struct LaunchConfig {

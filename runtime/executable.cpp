@@ -239,7 +239,7 @@ Error Executable::State::launch_kernel(const BoundKernel& kernel, i64 ctas, Edge
     std::memcpy(floats + 4 * i, &arguments.scalars[kernel.scalars[i]], 4);
   }
 
-  cuda::LaunchAttribute attributes[3];
+  cuda::LaunchAttribute attributes[4];
   cuda::LaunchConfig config{};
   config.grid_x = static_cast<unsigned>(ctas);
   config.grid_y = config.grid_z = config.block_y = config.block_z = 1;
@@ -256,6 +256,14 @@ Error Executable::State::launch_kernel(const BoundKernel& kernel, i64 ctas, Edge
     cuda::LaunchAttribute& attribute = attributes[config.num_attributes++] = {};
     attribute.id = cuda::kAttributeClusterDimension;
     attribute.value.cluster = {kernel.cluster, 1, 1};
+  }
+  // Where SMs have room for two CTAs, clusters of four come to stand on half of them, two of a
+  // kernel to an SM (H200), unless the scheduler is asked to spread the load. Clusters of two do
+  // not.
+  if (kernel.cluster > 2) {
+    cuda::LaunchAttribute& attribute = attributes[config.num_attributes++] = {};
+    attribute.id = cuda::kAttributeClusterSchedulingPolicy;
+    attribute.value.cluster_policy = cuda::kClusterPolicyLoadBalancing;
   }
   cuda::SimulatedLaunch facts;
   if (driver->simulated()) {

@@ -200,6 +200,7 @@ class Runner final : public Machine {
   // where there is none, or its initialisation is not known to the running thread.
   Barrier find_mbarrier(u32 address, bool own, Site site);
   // Faults where the asynchronous proxy and other CTAs may not know the initialisation.
+  bool fence_published(const Mbarrier& object);
   void check_published(const Barrier& barrier, Site site);
   void take_arrivals(const Barrier& barrier, u32 count, Site site);
   void complete_phase_if_due(const Barrier& barrier, Site site);

@@ -64,7 +64,8 @@ Runner::Barrier Runner::find_mbarrier(u32 address, bool own, Site site) {
   }
   found.object = &it->second;
   const Mbarrier& object = *found.object;
-  if (!thread.clock.knows(object.initialised_by->number, object.initialised_epoch)) {
+  if (!thread.clock.knows(object.initialised_by->number, object.initialised_epoch) &&
+      !fence_published(object)) {
     fault(FaultKind::kBarrier, site,
           "uses {} unordered with its initialisation by {} at {}:{}: a barrier of the CTA must "
           "stand between",
@@ -75,12 +76,20 @@ Runner::Barrier Runner::find_mbarrier(u32 address, bool own, Site site) {
   return found;
 }
 
+// fence.mbarrier_init.release.cluster orders the initialisation before what follows the barrier of
+// the cluster at which its thread arrives next, be that arrival relaxed (PTX ISA 9.7.13.4).
+bool Runner::fence_published(const Mbarrier& object) {
+  const Thread& thread = self();
+  return object.published_epoch != 0 &&
+         thread.cta->cluster->waits[thread.number] > object.published_phase;
+}
+
 void Runner::check_published(const Barrier& barrier, Site site) {
   const Mbarrier& object = *barrier.object;
   const Clock& clock = self().clock;
   const u32 by = object.initialised_by->number;
   const bool fenced = object.published_epoch != 0 && clock.knows(by, object.published_epoch);
-  if (fenced || clock.fenced(by, object.initialised_epoch)) return;
+  if (fenced || fence_published(object) || clock.fenced(by, object.initialised_epoch)) return;
   fault(FaultKind::kBarrier, site,
         "uses {} from {}, and fence.mbarrier_init does not follow its initialisation by {} at "
         "{}:{}",
@@ -271,6 +280,7 @@ void Runner::fence_mbarrier_init(Site) {
   for (auto& [offset, object] : thread.cta->mbarriers) {
     if (object.initialised_by == &thread && object.published_epoch == 0) {
       object.published_epoch = thread.clock.epoch();
+      object.published_phase = thread.cta->cluster->arrivals[thread.number];
     }
   }
 }

@@ -128,6 +128,7 @@ struct Mbarrier {
   Thread* initialised_by = nullptr;
   u32 initialised_epoch = 0;
   u32 published_epoch = 0;  // of its fence.mbarrier_init; 0: none yet
+  u32 published_phase = 0;  // of the cluster's barrier: at which that thread arrives next
   Site site = {};
   Meeting meeting;  // of the incomplete phase
   StampPtr last;    // of the phase before

@@ -307,3 +307,28 @@ TEST_CASE("mbarriers of other CTAs: who may do what") {
   fails(memory, program(true, ([](Machine& m, u32 b) { m.mbarrier_init(b + 8, 1, site("init")); })),
         {"operand"}, "in its own CTA");
 }
+
+TEST_CASE(
+    "a relaxed cluster barrier hands over mbarriers that fence.mbarrier_init released before") {
+  Memory memory;
+  enum class Order { kFenceFirst, kFenceBehind, kNoFence };
+  const auto program = [](Order order) {
+    return pair(32, {}, [=](Machine& m) {
+      if (m.at.thread == 0) {
+        m.mbarrier_init(smem(m, 0), 1, site("init"));
+        if (order == Order::kFenceFirst) m.fence_mbarrier_init(site("fence"));
+      }
+      m.cluster_arrive(false, site("arrive"));
+      if (m.at.thread == 0 && order == Order::kFenceBehind) m.fence_mbarrier_init(site("fence"));
+      m.cluster_wait(site("wait"));
+      if (m.at.thread == 0) {
+        const u32 other = m.map_shared(smem(m, 0), 1 - m.at.cta_in_cluster, site("map"));
+        m.mbarrier_arrive(other, 1, site("use"));
+      }
+      cluster_sync(m);
+    });
+  };
+  passes(memory, program(Order::kFenceFirst), 10);
+  fails(memory, program(Order::kFenceBehind), {"barrier"}, "unordered with its initialisation");
+  fails(memory, program(Order::kNoFence), {"barrier"}, "unordered with its initialisation");
+}

@@ -11,9 +11,10 @@
 // this one does; with ping-pong so do its products.
 //
 // With cluster_k a CTA has one tile, of which a cluster shares K. When its products are done the
-// warpgroups leave their sums where the ring was, and all threads add a share of them over the
-// cluster (tile/cluster_sum.cuh). Small ones are two to an SM: those of the next kernel load their
-// weights while these end. Large ones, one to an SM, are for long streams of weights.
+// warpgroups send each other CTA the sums of its share of the rows, leave those of their own where
+// the ring was, and all threads add them over the cluster (tile/cluster_sum.cuh). Small ones are
+// two to an SM: those of the next kernel load their weights while these end. Large ones, one to an
+// SM, are for long streams of weights.
 //
 // Barriers (s: a stage; parities as the ring's position says):
 //   full[s]   1 arrival: the CTA's own producer, which expects a stage's bytes; the copies deliver
@@ -27,6 +28,8 @@
 //             last product. Waited for by warpgroup w before a tile; the first turn of warpgroup 0
 //             falls through. So a warpgroup meets full[s] only when the phase before the one that
 //             it waits for is complete.
+//   sums      clusters along K: 1 arrival, thread 0's, which expects what the other CTAs send.
+//             Waited for by all threads before they add, phase 0.
 //   named 1   ragged terms alone: all warps that multiply a stage sync when they have cleared its
 //             terms behind the group's end (tile/ragged.cuh). Ping-pong warpgroups, 4 warps each,
 //             share it: a turn is over when all of a warpgroup have left it.
@@ -63,12 +66,13 @@ struct GemmSm90Types {
       kConfig.ragged == Ragged::kNone &&
       (kConfig.a.weight || kConfig.b.weight || (kConfig.gated && kConfig.b2.weight));
 
-  // Where two CTAs share an SM, the next kernel's find their places when this one's wait ends, and
-  // their weights would hold up A: they are let in when A has landed as far as the ring reaches
-  // (2048x4096 weights, 64 rows, H200: 8.2 and 7.5 us). Not where the ring has many rounds to go:
-  // CTAs would come in twos, and stream unevenly (2048x28672, 32 rows: 36 us alone, 42 overlapped).
+  // Two CTAs share an SM: the next kernel's find their places when this one's wait ends, and their
+  // weights would stand before this one's copies. Few CTAs with few steps leave the next kernel's
+  // SMs of their own (512x512, 32 rows, 32 CTAs: 2.1 us, let in late 2.8).
   static constexpr bool kLaunchesLate = kConfig.ctas_per_sm > 1;
-  static constexpr u32 kMostRounds = 3;
+  static constexpr bool kOneRound =
+      kConfig.k.size * kConfig.k_outer <= i64{kBlockK} * kConfig.stages * kConfig.parts();
+  static constexpr u32 kFewCtas = 64;
 
   // Which tile is next takes all lanes of a warp, the producer's too.
   static constexpr bool kWarpFindsTile = kConfig.ragged == Ragged::kRows;
@@ -126,10 +130,7 @@ template <GemmSm90Config kConfig, class P>
 CATENARY_DEVICE void load_step(const P& params, const TileWork& work, const StepRange& steps,
                                i64 step, u32 smem, u32 rank, u32 stage, Copies copies) {
   constexpr i32 kBlockK = kConfig.block_k();
-  i64 outer = 0;
-  if constexpr (kConfig.k_outer > 1) outer = step / steps.per_outer;
-  const i32 k = static_cast<i32>(work.k_begin + (step - outer * steps.per_outer) * kBlockK);
-  const i32 o = static_cast<i32>(outer);
+  const auto [k, o] = find_step<kConfig>(work, steps, step);
   const i32 m = static_cast<i32>(work.m0 + rank * kConfig.block_m);
   const i32 n = static_cast<i32>(work.n0);
   const u32 a = smem + stage * kConfig.stage_bytes();
@@ -202,6 +203,10 @@ CATENARY_DEVICE void produce(const P& params, u32 smem, u32 rank) {
       if (!T::kThreadsCopy || threadIdx.x == 0)
         load_step<kConfig>(params, work, steps, steps.begin + step, smem, rank, stage, copies);
       copied.start(params, work, steps, steps.begin + step, smem, stage, copies);
+      if constexpr (T::kLaunchesLate) {
+        const bool last = round + 1 == count + early;
+        if (last && lets_in<kConfig>(count) == LetsIn::kLastCopy) grid_dependency_launch();
+      }
     }
   });
   copied.finish_all(smem);
@@ -288,8 +293,9 @@ CATENARY_DEVICE void multiply(typename GemmSm90Types<kConfig>::Accumulators& d, 
     const u32 stage = smem + at.stage * kConfig.stage_bytes();
     mbarrier_wait(full_barrier<kConfig>(smem, at.stage), at.parity);
     if constexpr (T::kLaunchesLate) {
-      const bool last_ahead = step + 1 == (steps < kConfig.stages ? steps : kConfig.stages);
-      if (last_ahead && steps <= T::kMostRounds * kConfig.stages) grid_dependency_launch();
+      if (step + 1 == kConfig.stages && lets_in<kConfig>(steps) == LetsIn::kLanded) {
+        grid_dependency_launch();
+      }
     }
     if constexpr (kConfig.ragged == Ragged::kTerms) {
       clear_foreign_terms<kConfig>(stage, range, range.begin + step);
@@ -408,15 +414,21 @@ CATENARY_DEVICE void consume_part(const P& params, u32 smem, u32 warpgroup) {
   static_assert(kConfig.ragged == Ragged::kNone, "finish_tile() finds its tile by number");
   const u32 row = warpgroup * kConfig.warpgroup_m() + threadIdx.x / 32 % 4 * 16;
   typename GemmSm90Types<kConfig>::Position at;
+  // The other CTAs' barriers exist before anything is sent to them.
+  if constexpr (kConfig.cluster_k > 1) cluster_wait();
   grid_dependency_wait();
+  typename GemmSm90Types<kConfig>::Accumulators d;
+  bool live = false;
   for_each_tile<kConfig>(params, [&](const TileWork&, const StepRange& range) {
-    typename GemmSm90Types<kConfig>::Accumulators d;
+    live = true;
     multiply<kConfig>(d, smem, warpgroup, range, at, [] {});
-    // No copy is on its way: each has been waited for. A wait for products is one for those of the
-    // executing threads alone (PTX ISA 9.7.15.7): all consumer warps arrive when theirs have ended.
-    named_barrier_sync<1>(kConfig.consumers * 128);
-    leave_sums<kConfig>(smem, d, row);
+    if constexpr (kConfig.cluster_k > 1) send_sums<kConfig>(smem, d, row);
   });
+  // No copy is on its way: each has been waited for. A wait for products is one for those of the
+  // executing threads alone (PTX ISA 9.7.15.7): all warps of the CTA arrive, the consumers' when
+  // theirs have ended.
+  cta_barrier();
+  if (live) leave_sums<kConfig>(smem, d, row);
 }
 
 template <GemmSm90Config kConfig, class P>
@@ -428,15 +440,16 @@ CATENARY_DEVICE void make_barriers(const P& params, u32 smem) {
     mbarrier_init(full_barrier<kConfig>(smem, stage), kLoaders);
     mbarrier_init(empty_barrier<kConfig>(smem, stage), 4 * kReaders * kConfig.cluster);
   }
-  mbarrier_init(turn_barrier<kConfig>(smem, 0), 4);
-  mbarrier_init(turn_barrier<kConfig>(smem, 1), 4);
+  if constexpr (kConfig.cluster_k > 1) {
+    make_sums_barrier<kConfig>(smem);
+  } else if constexpr (kConfig.ping_pong) {
+    mbarrier_init(turn_barrier<kConfig>(smem, 0), 4);
+    mbarrier_init(turn_barrier<kConfig>(smem, 1), 4);
+  }
   fence_mbarrier_init();
   // Without tiles or terms a map may be empty.
   if (tile_count<kConfig>(params) > 0 && extent_at_launch(kConfig.k, params) > 0) {
-    if constexpr (!kConfig.a.copied) prefetch_tensor_map(params.map[kConfig.a.map]);
-    if constexpr (!kConfig.b.copied) prefetch_tensor_map(params.map[kConfig.b.map]);
-    if constexpr (kConfig.gated && !kConfig.b2.copied)
-      prefetch_tensor_map(params.map[kConfig.b2.map]);
+    prefetch_maps<kConfig>(params);
   }
 }
 
@@ -446,13 +459,15 @@ CATENARY_DEVICE void gemm_sm90(const P& params) {
   const u32 smem = dynamic_smem();
   const u32 warp = warp_index();
   const u32 rank = kConfig.cluster == 1 ? 0 : cluster_rank();
-  if constexpr (!T::kLaunchesLate) grid_dependency_launch();
+  if (!T::kLaunchesLate || (T::kOneRound && gridDim.x <= T::kFewCtas)) grid_dependency_launch();
   if (threadIdx.x == 0) make_barriers<kConfig>(params, smem);
-  // The barriers exist, in both CTAs, before anybody uses them.
+  // The barriers exist, in all CTAs of a cluster, before anybody uses them; of those along K the
+  // consumers wait for that later. Relaxed: fence.mbarrier_init releases all that there is (PTX ISA
+  // 9.7.13.4).
+  if constexpr (kConfig.cluster_ctas() > 1) cluster_arrive_relaxed();
   if constexpr (kConfig.cluster == 1) {
     cta_barrier();
   } else {
-    cluster_arrive();
     cluster_wait();
   }
   // The producer's registers go to the consumers, but not where all threads work on the epilogue.
@@ -465,6 +480,8 @@ CATENARY_DEVICE void gemm_sm90(const P& params) {
       grid_dependency_wait();
     }
     warp_barrier();
+    if constexpr (kConfig.cluster_k > 1) cluster_wait();
+    if constexpr (kConfig.cluster_k != 0) cta_barrier();
   } else {
     if constexpr (kMoveRegisters) set_max_registers_increase<T::kConsumerRegisters>();
     if constexpr (kConfig.cluster_k == 0) {

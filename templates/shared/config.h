@@ -299,7 +299,9 @@ struct GemmSm90Config {
 
   // Shared memory: the ring's stages (the A tile, then the B tiles), the staging of the consumer
   // warps (16 rows of 64 sums each), the mbarriers: full and empty of each stage, two turns. With
-  // cluster_k the sums take the ring's place, and there is no staging.
+  // cluster_k there is no staging: a CTA's own sums of the rows that it adds take the ring's place,
+  // those that the other CTAs send have theirs behind it, and the last barrier is for their
+  // arrival.
   static constexpr i32 kRowBytes = 128;  // of an operand's tile: one swizzle span
   static constexpr i32 kStagingBytes = 16 * 64 * 4;
   constexpr i32 tile_a_bytes() const { return box_m() * kRowBytes; }
@@ -315,12 +317,18 @@ struct GemmSm90Config {
   // A row of the tile's sums. 8 floats more: the 8-byte stores of half a warp (four rows of four
   // lanes) then meet 32 different banks.
   constexpr i32 sum_row_bytes() const { return (sums() * block_n + 8) * 4; }
+  // Of the tile's rows, those that one CTA of a cluster along K adds.
+  constexpr i32 share_rows() const { return box_m() / cluster_k; }
+  constexpr i32 share_bytes() const { return share_rows() * sum_row_bytes(); }
+  constexpr i32 arrival_offset() const {
+    return staging_offset() > share_bytes() ? staging_offset() : share_bytes();
+  }
   constexpr i32 barrier_offset() const {
     if (cluster_k == 0) return staging_offset() + consumers * 4 * kStagingBytes;
-    const i32 sum_bytes = box_m() * sum_row_bytes();
-    return staging_offset() > sum_bytes ? staging_offset() : sum_bytes;
+    return arrival_offset() + (cluster_k - 1) * share_bytes();
   }
-  constexpr i32 smem_bytes() const { return barrier_offset() + 8 * (2 * stages + 2); }
+  constexpr i32 barriers() const { return 2 * stages + 2; }
+  constexpr i32 smem_bytes() const { return barrier_offset() + 8 * barriers(); }
 };
 
 }  // namespace catenary

@@ -1,67 +1,113 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sums of a tile over the parts of K that the CTAs of a cluster have: each CTA leaves its own
-// in its shared memory, and each adds a share of the rows over the cluster, in ascending order of
-// the parts.
+// The sums of a tile over the parts of K that the CTAs of a cluster have. Each CTA adds a share of
+// the rows over the cluster, in ascending order of the parts: its own sums of those rows lie where
+// the ring was, the other CTAs send theirs (st.async), which arrive behind the ring.
 //
-//   area: box_m() rows of sums() x block_n floats and a padding (sum_row_bytes()), at the address
-//   where the ring was
+//   share: share_rows() rows of sums() x block_n floats and a padding (sum_row_bytes())
+//
+// Nobody waits for a barrier of the cluster here: what it would release is ordered by a fence of
+// the whole GPU (MEMBAR.ALL.GPU in SASS), and that waits for everything that the SM has under way,
+// the copies of the next kernel's CTA among it (H200, 2048x4096 weights: 2 to 2.7 us).
 #pragma once
 
 #include "epilogue/vec.cuh"
 #include "ptx/cluster.cuh"
+#include "ptx/mbarrier.cuh"
 #include "ptx/shared.cuh"
 #include "ptx/sync.cuh"
 #include "tile/raster.cuh"
 
 namespace catenary {
 
-// A warp's rows of the fragments, which begin at `row` (16 rows, and 16 in each further fragment).
-// Rows that are none of A's (GemmSm90Config::box_m) are left out.
-template <auto kConfig, int kSums, int kFragments, int kRegisters>
-CATENARY_DEVICE void leave_sums(u32 area, const float (&d)[kSums][kFragments][kRegisters],
-                                u32 row) {
+// The mbarrier of a cluster along K where the others' sums arrive: 1 arrival, thread 0's, which
+// expects their bytes; phase 0 alone.
+template <auto kConfig>
+CATENARY_DEVICE u32 sums_barrier(u32 smem) {
+  return smem + kConfig.barrier_offset() + 8 * (kConfig.barriers() - 1);
+}
+
+template <auto kConfig>
+CATENARY_DEVICE void make_sums_barrier(u32 smem) {
+  constexpr u32 kRow = kConfig.sums() * kConfig.block_n * 4;
+  mbarrier_init(sums_barrier<kConfig>(smem), 1);
+  mbarrier_arrive_expect_tx(sums_barrier<kConfig>(smem),
+                            (kConfig.cluster_k - 1) * kConfig.share_rows() * kRow);
+}
+
+// Where CTA `to` finds the sums that CTA `from` has of its share: addresses of CTA `to`.
+template <auto kConfig>
+CATENARY_DEVICE u32 share_of(u32 smem, u32 from, u32 to) {
+  const u32 place = from < to ? from : from - 1;
+  return from == to ? smem : smem + kConfig.arrival_offset() + place * kConfig.share_bytes();
+}
+
+// A warp's rows of the fragments, which begin at `row` (16 rows, and 16 in each further fragment):
+// `act` gets each of the thread's pairs of sums with its row and its bytes within the row. Rows
+// that are none of A's (GemmSm90Config::box_m) are left out.
+template <auto kConfig, int kSums, int kFragments, int kRegisters, class Act>
+CATENARY_DEVICE void for_each_pair(const float (&d)[kSums][kFragments][kRegisters], u32 row,
+                                   Act act) {
   const u32 lane = threadIdx.x % 32;
 #pragma unroll
   for (u32 half = 0; half < 2 * kFragments; ++half) {
     const u32 first = row + half / 2 * 64 + half % 2 * 8;
     if (first >= kConfig.box_m()) continue;
-    const u32 to = area + (first + lane / 4) * kConfig.sum_row_bytes() + lane % 4 * 8;
 #pragma unroll
     for (u32 s = 0; s < kSums; ++s) {
 #pragma unroll
       for (u32 i = 0; i < kRegisters / 4; ++i) {
         const u32 r = 4 * i + half % 2 * 2;
-        st_shared_f32x2(to + (s * kConfig.block_n + 8 * i) * 4, d[s][half / 2][r],
-                        d[s][half / 2][r + 1]);
+        act(first + lane / 4, (s * kConfig.block_n + 8 * i + lane % 4 * 2) * 4, d[s][half / 2][r],
+            d[s][half / 2][r + 1]);
       }
     }
   }
 }
 
-// V sums at `address` of each CTA of the cluster, added.
-template <int V, u32 kCtas>
-CATENARY_DEVICE Vec<V> add_sums(u32 address) {
+// The sums of rows that other CTAs add, straight from registers to where they expect them. All CTAs
+// of the cluster have their mbarriers.
+template <auto kConfig, int kSums, int kFragments, int kRegisters>
+CATENARY_DEVICE void send_sums(u32 smem, const float (&d)[kSums][kFragments][kRegisters], u32 row) {
+  const u32 rank = cluster_rank();
+  for_each_pair<kConfig>(d, row, [&](u32 r, u32 offset, float first, float second) {
+    const u32 to = r / kConfig.share_rows();
+    if (to == rank) return;
+    const u32 place = share_of<kConfig>(smem, rank, to) +
+                      r % kConfig.share_rows() * kConfig.sum_row_bytes() + offset;
+    st_async_v2(map_shared(place, to), {f32_to_bits(first), f32_to_bits(second)},
+                map_shared(sums_barrier<kConfig>(smem), to));
+  });
+}
+
+// The sums of this CTA's share, to where the ring was.
+template <auto kConfig, int kSums, int kFragments, int kRegisters>
+CATENARY_DEVICE void leave_sums(u32 smem, const float (&d)[kSums][kFragments][kRegisters],
+                                u32 row) {
+  const u32 rank = kConfig.cluster_k == 1 ? 0 : cluster_rank();
+  for_each_pair<kConfig>(d, row, [&](u32 r, u32 offset, float first, float second) {
+    if (r / kConfig.share_rows() != rank) return;
+    const u32 place = smem + r % kConfig.share_rows() * kConfig.sum_row_bytes() + offset;
+    st_shared_f32x2(place, first, second);
+  });
+}
+
+// V sums at `offset` of each CTA's share for CTA `rank`, which executes this, added.
+template <auto kConfig>
+CATENARY_DEVICE Vec<kConfig.vec> add_sums(u32 smem, u32 rank, u32 offset) {
+  constexpr int V = kConfig.vec;
+  constexpr u32 kCtas = kConfig.cluster_k;
   static_assert(V % 4 == 0, "16 bytes at a time");
   Vec<V> sum;
 #pragma unroll
   for (u32 i = 0; i < V / 4; ++i) {
-    // All are asked for before the first is added.
-    U32x4 part[kCtas];
 #pragma unroll
-    for (u32 rank = 0; rank < kCtas; ++rank) {
-      if constexpr (kCtas == 1) {
-        part[rank] = ld_shared_v4(address + 16 * i);
-      } else {
-        part[rank] = ld_cluster_v4(map_shared(address + 16 * i, rank));
-      }
-    }
-#pragma unroll
-    for (u32 rank = 0; rank < kCtas; ++rank) {
-      const u32 word[4] = {part[rank].x, part[rank].y, part[rank].z, part[rank].w};
+    for (u32 from = 0; from < kCtas; ++from) {
+      const U32x4 part = ld_shared_v4(share_of<kConfig>(smem, from, rank) + offset + 16 * i);
+      const u32 word[4] = {part.x, part.y, part.z, part.w};
 #pragma unroll
       for (u32 j = 0; j < 4; ++j) {
         const float v = bits_to_f32(word[j]);
-        sum.v[4 * i + j] = rank == 0 ? v : sum.v[4 * i + j] + v;
+        sum.v[4 * i + j] = from == 0 ? v : sum.v[4 * i + j] + v;
       }
     }
   }
@@ -70,21 +116,21 @@ CATENARY_DEVICE Vec<V> add_sums(u32 address) {
 
 // What a thread adds: V columns of one row.
 struct SumPlace {
-  Coord at;      // valid is 0 where there is nothing
-  u32 from = 0;  // in the area
+  Coord at;        // valid is 0 where there is nothing
+  u32 offset = 0;  // in a share
 };
 
-// Vector `index` of the share of CTA `rank`, which has kRows rows.
-template <auto kConfig, u32 kRows, class P>
+// Vector `index` of the share of CTA `rank`.
+template <auto kConfig, class P>
 CATENARY_DEVICE SumPlace sum_place(const P& params, const TileWork& work, u32 rank, u32 index) {
   constexpr int V = kConfig.vec;
+  constexpr u32 kRows = kConfig.share_rows();
   constexpr u32 kPerRow = kConfig.block_n / V;
-  const u32 row = rank * kRows + index / kPerRow;
   const u32 column = index % kPerRow * V;
-  const i64 m = work.m0 + row;
+  const i64 m = work.m0 + rank * kRows + index / kPerRow;
   const i64 left = extent_at_launch(kConfig.n, params) - work.n0 - column;
   SumPlace place;
-  place.from = row * kConfig.sum_row_bytes() + column * 4;
+  place.offset = index / kPerRow * kConfig.sum_row_bytes() + column * 4;
   Coord& at = place.at;
 #pragma unroll
   for (int i = 0; i < kMaxDims - 2; ++i) at.dim[i] = work.batch[i + 2];
@@ -96,19 +142,16 @@ CATENARY_DEVICE SumPlace sum_place(const P& params, const TileWork& work, u32 ra
   return place;
 }
 
-// All threads of the cluster: the tile's rows, added, through the emitted epilogue. Of the two
-// barriers of the cluster (every thread arrives at both), the first stands between the sums' stores
-// and their loads, the second keeps each CTA until nobody reads its memory.
+// All threads of a CTA: its share of the tile's rows, added, through the emitted epilogue. The
+// barrier of the CTA stands between the stores of its own sums and their loads.
 template <auto kConfig, class Epilogue, class P>
-CATENARY_DEVICE void finish_tile(const P& params, u32 area) {
+CATENARY_DEVICE void finish_tile(const P& params, u32 smem) {
   constexpr int V = kConfig.vec;
   constexpr u32 kCtas = kConfig.cluster_k;
   constexpr u32 kSums = kConfig.sums();
-  constexpr u32 kRows = kConfig.box_m() / kCtas;
-  constexpr u32 kVectors = kRows * (kConfig.block_n / V);
+  constexpr u32 kVectors = kConfig.share_rows() * (kConfig.block_n / V);
   constexpr u32 kEach = (kVectors + kConfig.threads() - 1) / kConfig.threads();
   static_assert(kConfig.box_m() % kCtas == 0, "whole rows for each CTA");
-  if constexpr (kCtas > 1) cluster_arrive();
 
   const TileWork work = find_tile<kConfig>(params, blockIdx.x / kCtas);
   const u32 rank = kCtas == 1 ? 0 : cluster_rank();
@@ -116,38 +159,28 @@ CATENARY_DEVICE void finish_tile(const P& params, u32 area) {
   typename Epilogue::Operands operands[kEach];
 #pragma unroll
   for (u32 i = 0; i < kEach; ++i) {
-    place[i] = sum_place<kConfig, kRows>(params, work, rank, i * kConfig.threads() + threadIdx.x);
+    place[i] = sum_place<kConfig>(params, work, rank, i * kConfig.threads() + threadIdx.x);
     if (place[i].at.valid == 0) continue;
     Epilogue::load_weights(params, place[i].at, operands[i]);
     Epilogue::load(params, place[i].at, operands[i]);
   }
 
+  cta_barrier();
   if constexpr (kCtas > 1) {
-    cluster_wait();
-  } else {
-    cta_barrier();
+    if (work.live) mbarrier_wait(sums_barrier<kConfig>(smem), 0);
   }
-  Vec<V> sum[kEach][kSums];
 #pragma unroll
   for (u32 i = 0; i < kEach; ++i) {
     if (place[i].at.valid == 0) continue;
-#pragma unroll
-    for (u32 s = 0; s < kSums; ++s) {
-      sum[i][s] = add_sums<V, kCtas>(area + place[i].from + s * kConfig.block_n * 4);
-    }
-  }
-  // Before the stores, which a release would wait for.
-  if constexpr (kCtas > 1) cluster_arrive();
-#pragma unroll
-  for (u32 i = 0; i < kEach; ++i) {
-    if (place[i].at.valid == 0) continue;
+    const Vec<V> first = add_sums<kConfig>(smem, rank, place[i].offset);
     if constexpr (kConfig.gated) {
-      Epilogue::store(params, place[i].at, operands[i], sum[i][0], sum[i][1]);
+      const u32 second = place[i].offset + kConfig.block_n * 4;
+      Epilogue::store(params, place[i].at, operands[i], first,
+                      add_sums<kConfig>(smem, rank, second));
     } else {
-      Epilogue::store(params, place[i].at, operands[i], sum[i][0]);
+      Epilogue::store(params, place[i].at, operands[i], first);
     }
   }
-  if constexpr (kCtas > 1) cluster_wait();
 }
 
 }  // namespace catenary

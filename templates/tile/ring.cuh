@@ -100,6 +100,16 @@ CATENARY_DEVICE void load_tile(const P& params, const TileWork& work, u32 rank, 
   }
 }
 
+// The maps of a kernel whose problem is not empty, before their first use.
+template <GemmSm90Config kConfig, class P>
+CATENARY_DEVICE void prefetch_maps(const P& params) {
+  if constexpr (!kConfig.a.copied) prefetch_tensor_map(params.map[kConfig.a.map]);
+  if constexpr (!kConfig.b.copied) prefetch_tensor_map(params.map[kConfig.b.map]);
+  if constexpr (kConfig.gated && !kConfig.b2.copied) {
+    prefetch_tensor_map(params.map[kConfig.b2.map]);
+  }
+}
+
 // The descriptor of an operand's tile from row `row` (a multiple of 64) on, and what a step of 32
 // bytes of K adds to its address.
 template <bool kKMajor, u32 kBlockK>

@@ -29,6 +29,44 @@ CATENARY_DEVICE StepRange step_range(const TileWork& work) {
   return range;
 }
 
+// Where a step lies: its K, and that of the outer loop.
+struct StepOfK {
+  i32 k = 0;
+  i32 outer = 0;
+};
+
+template <GemmSm90Config kConfig>
+CATENARY_DEVICE StepOfK find_step(const TileWork& work, const StepRange& steps, i64 step) {
+  i64 outer = 0;
+  if constexpr (kConfig.k_outer > 1) outer = step / steps.per_outer;
+  const i64 inner = step - outer * steps.per_outer;
+  return {static_cast<i32>(work.k_begin + inner * kConfig.block_k()), static_cast<i32>(outer)};
+}
+
+// When CTAs of two to an SM let the next kernel in, whose weights then take turns with their own
+// copies. H200, us by moment, and by the first instruction; 2048x4096 weights unless said:
+//
+//                                              first    kLastCopy   kLanded
+//   64 rows, 2048x1024, 4 steps of K            4.08      3.46        3.61
+//   64 rows, 2048x2048, 8 steps in 6 stages     5.19      4.58        4.59
+//   32 rows, 16 in 8                            6.81      6.00        5.67
+//   64 rows, 16 in 6                            7.39      6.94        8.22
+//
+// Where a ring has many rounds to go, CTAs would come in twos and stream unevenly: 48 rows,
+// 1024x28672, 20 us let in by the end, 24 by the last copy.
+enum class LetsIn {
+  kLastCopy,  // the last copy has been asked for
+  kLanded,    // A has landed as far as the ring reaches
+  kEnd,       // no earlier than by its end
+};
+
+template <GemmSm90Config kConfig>
+CATENARY_DEVICE LetsIn lets_in(i64 steps) {
+  if (steps > 3 * kConfig.stages) return LetsIn::kEnd;
+  const bool two_rounds = steps > kConfig.stages && steps <= 2 * kConfig.stages;
+  return two_rounds ? LetsIn::kLanded : LetsIn::kLastCopy;
+}
+
 // Which copies of a step of a tile: those of stationary operands (the role weight) and of others.
 struct Copies {
   bool stationary = true;

@@ -81,7 +81,7 @@ inline constexpr Mutant kCopiedMutants[] = {
      .file = kCopyFile,
      .text = "kLineStep == 4 ? i % 2 * 64 : 0",
      .in_place = "0",
-     .faults = "mismatch race"},
+     .faults = "mismatch race copy_in_flight"},
     {.name = "copied_not_rotated",
      .planted = "lines that begin within a word stay as they were copied",
      .base = kCopied,

@@ -292,11 +292,15 @@ inline constexpr Mutant kHopperMutants[] = {
      .in_place = "    cta_barrier();\n  }\n  grid",
      .faults = "barrier remote_exit"},
     {.name = "cluster_barrier_relaxed",
-     .planted = "the cluster barrier behind the mbarriers' initialisation releases nothing",
+     .planted = "neither a fence nor the cluster barrier releases the mbarriers' initialisation",
      .base = kHopperCluster,
      .file = kHopperFile,
-     .text = "    cluster_arrive();\n    cluster_wait();\n  }\n  grid",
-     .in_place = "    cluster_arrive_relaxed();\n    cluster_wait();\n  }\n  grid",
+     .text = "    fence_mbarrier_init();\n  }\n"
+             "  // The barriers exist, in both CTAs, before anybody uses them.\n"
+             "  if constexpr (kGemm.cluster == 1) {\n    cta_barrier();\n  } else {\n"
+             "    cluster_arrive();\n",
+     .in_place = "  }\n  if constexpr (kGemm.cluster == 1) {\n    cta_barrier();\n  } else {\n"
+                 "    cluster_arrive_relaxed();\n",
      .faults = "barrier"},
     {.name = "cluster_barrier_at_end",
      .planted = "a CTA leaves while the other may still arrive at its barriers",
