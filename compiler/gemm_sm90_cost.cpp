@@ -89,14 +89,18 @@ constexpr double kL2BytesPerUs = 5.7e6;
 // what each CTA of that adds, and the rate at which its SM sends and adds sums. Means of plain and
 // overlapped launches (H200, us): 2048x4096 weights, 64, 32, 16 rows, clusters of 4: 8.1, 7.0, 6.8;
 // 4096x2048, clusters of 2, 64 and 32 rows 7.7, 6.9; 2048x2048, clusters of 4, 5.8, 5.1. With a
-// ring of three or four stages 11.8 and 10.0 where six take 8.1.
+// ring of three or four stages 11.8 and 10.0 where six take 8.1; with five, 7168x4096 and 17 rows,
+// 18.1 where a stream takes 17.0.
 constexpr double kStreamBytesPerClockPerSm = 33.5;
 constexpr double kPairLatencyUs = 0.3;
 constexpr double kPairStartUs = 1.7;
 constexpr double kPartsStartUs = 0.9;
 constexpr double kPartUs = 0.15;
 constexpr double kClusterBytesPerClock = 40.0;
-constexpr int kShallowRing = 5;
+// More CTAs than SMs leave the next kernel's no room: 7168x4096, 17 rows, 64 columns 18.2, and the
+// stream of 112 columns 18.5 plain, 15.4 overlapped.
+constexpr double kNoRoomUs = 1.2;
+constexpr int kShallowRing = 6;
 constexpr double kShallowRingCost = 1.3;
 
 // CTAs of one tile each, one to an SM, which keep a deep ring: the same rate from L2, bytes per us,
@@ -233,8 +237,9 @@ void predict_pairs(const GemmProblem& problem, const Target& target, const GemmS
   const double mainloop = per_sm * steps * std::max({products_us(target, c), traffic, latency});
   const double sums = per_sm * c.box_m() * c.sum_row_bytes() / (kClusterBytesPerClock * clock);
   const double start = c.cluster_k > 1 ? kPartsStartUs + kPartUs * c.cluster_k : kPairStartUs;
+  const double room = per_sm > 1 ? kNoRoomUs : 0;
   const double ends =
-      start + sums + problem.epilogue_bytes / (target.dram_gbs * kDramEfficiency * 1e3);
+      start + sums + room + problem.epilogue_bytes / (target.dram_gbs * kDramEfficiency * 1e3);
   const double shallow = steps > c.stages && c.stages < kShallowRing ? kShallowRingCost : 1.0;
   p.math_us = shallow * std::max({mainloop, drawn_bytes(problem, c) / kL2BytesPerUs,
                                   p.memory_us / kStreamEfficiency}) +
