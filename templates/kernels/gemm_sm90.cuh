@@ -424,9 +424,8 @@ CATENARY_DEVICE void consume_part(const P& params, u32 smem, u32 warpgroup) {
     multiply<kConfig>(d, smem, warpgroup, range, at, [] {});
     if constexpr (kConfig.cluster_k > 1) send_sums<kConfig>(smem, d, row);
   });
-  // No copy is on its way: each has been waited for. A wait for products is one for those of the
-  // executing threads alone (PTX ISA 9.7.15.7): all warps of the CTA arrive, the consumers' when
-  // theirs have ended.
+  // No copy is on its way. A wait for products is one for those of the executing threads alone (PTX
+  // ISA 9.7.15.7): all warps of the CTA arrive, the consumers' when theirs have ended.
   cta_barrier();
   if (live) leave_sums<kConfig>(smem, d, row);
 }
@@ -461,9 +460,8 @@ CATENARY_DEVICE void gemm_sm90(const P& params) {
   const u32 rank = kConfig.cluster == 1 ? 0 : cluster_rank();
   if (!T::kLaunchesLate || (T::kOneRound && gridDim.x <= T::kFewCtas)) grid_dependency_launch();
   if (threadIdx.x == 0) make_barriers<kConfig>(params, smem);
-  // The barriers exist, in all CTAs of a cluster, before anybody uses them; of those along K the
-  // consumers wait for that later. Relaxed: fence.mbarrier_init releases all that there is (PTX ISA
-  // 9.7.13.4).
+  // The barriers exist, in all CTAs, before anybody uses them; along K the consumers wait for that
+  // later. Relaxed: fence.mbarrier_init releases all that there is (PTX ISA 9.7.13.4).
   if constexpr (kConfig.cluster_ctas() > 1) cluster_arrive_relaxed();
   if constexpr (kConfig.cluster == 1) {
     cta_barrier();
