@@ -67,15 +67,18 @@ constexpr double kHotCost = 1.06;
 constexpr double kSmallStreamCost = 1.5;
 
 // Threads that copy an operand, clocks of the SM for a line of 128 bytes, by the bytes of their
-// pieces. Estimates, not measured yet: of a 128 x 256 tile whose operands are both copied they
-// leave 70% of the rate by pieces of 8 and 4 bytes, 45% by elements, whose lines are rotated behind
-// the copy.
-constexpr double kChunkClocks = 2.5;    // 16 bytes
-constexpr double kPieceClocks = 4.1;    // 8 or 4
-constexpr double kElementClocks = 6.4;  // 2
+// pieces (128x256 tiles, H200: 8192x4096x4095 bf16 1,930 us, 4096x4096x4098 497, 4100 459; elements
+// are rotated behind the copy). 16 bytes: an estimate.
+constexpr double kChunkClocks = 2.5;     // 16 bytes
+constexpr double kPieceClocks = 7.0;     // 8 or 4
+constexpr double kElementClocks = 17.5;  // 2
+// TF32 by 4 bytes, rounded on the way (8192x4096x4095 f32 2,620 us).
+constexpr double kRoundedPieceClocks = 10.0;
 
-// A K split's second kernel.
+// A K split's second kernel; of few rows, the mean of plain and overlapped launches (64 rows, plain
+// / overlapped us: 512x28672 weights in 16 parts 15.4 / 12.5, 2048x14336 in 4 21.5 / 18.9).
 constexpr double kFixUpUs = 3.4;
+constexpr double kFixUpOfFewUs = 2.0;
 
 // Two CTAs that share B wait for each other.
 constexpr double kClusterCost = 1.09;
@@ -100,6 +103,8 @@ constexpr double kClusterBytesPerClock = 40.0;
 // More CTAs than SMs leave the next kernel's no room: 7168x4096, 17 rows, 64 columns 18.2, and the
 // stream of 112 columns 18.5 plain, 15.4 overlapped.
 constexpr double kNoRoomUs = 1.2;
+// Clusters of eight do not fit one CTA to an SM: 512x28672, 32 rows, 128 CTAs 15.3 / 15.0.
+constexpr double kCrowdedUs = 1.6;
 constexpr int kShallowRing = 6;
 constexpr double kShallowRingCost = 1.3;
 
@@ -108,13 +113,14 @@ constexpr double kShallowRingCost = 1.3;
 // launches: more with narrow tiles, or else with the sum over two CTAs. H200, plain / overlapped
 // us, and the copy rate's: 112 columns 60.9 / 57.5, 54.9 (14336x8192, 64 rows); 224 columns 18.1 /
 // 14.8, 13.7 (28672x1024, 32 rows); 56 columns 8.9 / 7.3, 3.4 (7168x1024, 32 rows) and 19.4 / 17.8,
-// 13.7 (7168x4096); 128 columns, two CTAs 38.3 / 34.3, 31.4 (8192x8192, 64 rows).
+// 13.7 (7168x4096); 128 columns, two CTAs 38.3 / 34.3, 31.4 (8192x8192, 64 rows), 112 columns, two
+// CTAs 11.9 / 9.4, 6.9 (7168x2048, 48 rows).
 constexpr double kStreamL2BytesPerUs = 7.6e6;
 constexpr double kStreamOfOneEfficiency = 0.96;
 constexpr double kStreamEndsUs = 1.3;
 constexpr double kNarrowStreamUs = 2.5;
 constexpr int kNarrowStream = 96;
-constexpr double kStreamSumUs = 1.7;
+constexpr double kStreamSumUs = 0.9;
 
 // A tile's epilogue: clocks per sum of the SM (shared memory twice, arithmetic, stores).
 constexpr double kEpilogueClocksPerSum = 0.081;
@@ -154,10 +160,12 @@ i64 output_tiles(const GemmProblem& problem, const GemmSm90Config& c) {
 
 // Clocks that threads take to copy what they do of a stage.
 double copy_clocks(const GemmSm90Config& c) {
-  const auto clocks = [](const MappedMatrix& matrix, i32 lines) {
+  const auto clocks = [&](const MappedMatrix& matrix, i32 lines) {
     if (!matrix.copied) return 0.0;
     const i32 bytes = matrix.memory.copy_bytes;
-    return lines * (bytes == 16 ? kChunkClocks : bytes > 2 ? kPieceClocks : kElementClocks);
+    const bool rounded = c.math == MathMode::kTF32 && bytes == 4;
+    const double piece = rounded ? kRoundedPieceClocks : kPieceClocks;
+    return lines * (bytes == 16 ? kChunkClocks : bytes > 2 ? piece : kElementClocks);
   };
   const i32 lines_b = c.tile_b_bytes() / c.kRowBytes;
   return clocks(c.a, c.box_m()) + clocks(c.b, lines_b) + (c.gated ? clocks(c.b2, lines_b) : 0);
@@ -237,7 +245,8 @@ void predict_pairs(const GemmProblem& problem, const Target& target, const GemmS
   const double mainloop = per_sm * steps * std::max({products_us(target, c), traffic, latency});
   const double sums = per_sm * c.box_m() * c.sum_row_bytes() / (kClusterBytesPerClock * clock);
   const double start = c.cluster_k > 1 ? kPartsStartUs + kPartUs * c.cluster_k : kPairStartUs;
-  const double room = per_sm > 1 ? kNoRoomUs : 0;
+  const bool crowded = c.cluster_k == 8 && per_sm == 1 && ctas > 0.75 * target.sm_count;
+  const double room = per_sm > 1 ? kNoRoomUs : crowded ? kCrowdedUs : 0;
   const double ends =
       start + sums + room + problem.epilogue_bytes / (target.dram_gbs * kDramEfficiency * 1e3);
   const double shallow = steps > c.stages && c.stages < kShallowRing ? kShallowRingCost : 1.0;
@@ -287,8 +296,10 @@ Prediction predict_gemm_sm90(const GemmProblem& problem, const Target& target,
   if (c.split_k > 1) {
     // Partial sums are written and read once, mostly in L2, by one more kernel.
     const double partial = 8.0 * c.split_k * c.sums() * problem.batch * problem.m * problem.n;
-    p.math_us += partial / (0.5 * kL2BytesPerClockPerSm * target.clock_ghz * 1e3 * target.sm_count);
-    p.launch_us += kFixUpUs;
+    const bool few = problem.m <= 64 && c.ragged == Ragged::kNone;
+    p.launch_us +=
+        (few ? kFixUpOfFewUs : kFixUpUs) +
+        partial / (0.5 * kL2BytesPerClockPerSm * target.clock_ghz * 1e3 * target.sm_count);
   }
   if (c.cluster_k != 0) {
     p.us = p.math_us + p.launch_us;

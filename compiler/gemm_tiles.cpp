@@ -43,6 +43,14 @@ constexpr double kTileOverheadUs = 0.09;
 // L2 -> SM rate: 4,000 to 4,500 bytes per clock over 132 SMs (same source).
 constexpr double kL2BytesPerClockPerSm = 32.0;
 
+// Clocks of an SM for a warp's load of pieces of 8 or 4 bytes (cp.async), and of elements of 2,
+// which a thread waits for: then no less than those of one warp, over the warps. 8192x4096x4095
+// bf16 3,900 us, 4096x4096x4098 653; 32x4096x4095 by tiles of 32x64, K in one, two and six parts
+// 175, 100, 46 (H200).
+constexpr double kPieceClocks = 6.0;
+constexpr double kElementClocks = 9.0;
+constexpr double kElementLatencyClocks = 112.0;
+
 // Part of the copy rate that the cp.async ring reaches where DRAM bounds it: 59.5 us for 28672x4096
 // and 34.4 us for 8192x8192 weights with one to 16 rows, where the copy rate alone gives 55.1 and
 // 31.5 (H200).
@@ -119,6 +127,18 @@ i64 output_tiles(const GemmProblem& problem, const GemmConfig& config) {
   return problem.batch * tiles_m * ceil_div(problem.n, config.block_n);
 }
 
+// What a k-tile's copies in pieces of less than 16 bytes take where an SM has so many CTAs.
+double narrow_copies_us(const Target& target, const GemmConfig& c, double resident) {
+  const auto clocks = [&](const MatrixOperand& operand, i32 rows) {
+    if (operand.copy_bytes >= 16) return 0.0;
+    const double loads = rows * c.block_k * c.element_bytes() / (32.0 * operand.copy_bytes);
+    if (operand.copy_bytes > 2) return loads * kPieceClocks * resident;
+    return loads * std::max(kElementClocks * resident, kElementLatencyClocks * 32 / c.threads());
+  };
+  const double b2 = c.gated ? clocks(c.b2, c.block_n) : 0;
+  return (clocks(c.a, c.block_m) + clocks(c.b, c.block_n) + b2) / (target.clock_ghz * 1e3);
+}
+
 void predict(const GemmProblem& problem, const Target& target, GemmCandidate& candidate) {
   const GemmConfig& c = candidate.config;
   const int ctas = candidate.min_ctas;
@@ -143,7 +163,8 @@ void predict(const GemmProblem& problem, const Target& target, GemmCandidate& ca
   const double overhead = kTileOverheadUs * (ctas > 1 ? 0.75 : 1.0);
   const auto round_us = [&](double resident) {
     return resident * ends +
-           k_tiles * std::max({(products + overhead) * resident, traffic * resident, latency});
+           k_tiles * std::max({(products + overhead) * resident, traffic * resident, latency,
+                               narrow_copies_us(target, c, resident)});
   };
   const double mainloop = full * round_us(ctas) + (last > 0 ? round_us(last) : 0);
 

@@ -41,6 +41,10 @@ i64 occupied_groups(const GroupContext& context, const GemmConfig& c) {
   return c.ragged == Ragged::kNone ? 1 : std::min(largest(c.m, context.symbol_hi), c.groups);
 }
 
+i64 most_rows(const GemmConfig& c) {
+  return c.ragged == Ragged::kNone ? kSkinnyRows : kSkinnyRaggedRows;
+}
+
 bool suits(const GroupContext& context, const GemmConfig& c) {
   if (c.ragged == Ragged::kTerms || (c.ragged == Ragged::kRows && c.groups <= 0)) return false;
   const i64 block = 128 / c.element_bytes();
@@ -48,7 +52,7 @@ bool suits(const GroupContext& context, const GemmConfig& c) {
   return context.target.compute_capability() >= 80 && kind && c.math != MathMode::kF32 &&
          c.k_outer == 1 && c.k.scale == 0 && c.k.size > 0 && c.k.size % block == 0 &&
          c.n.scale == 0 && c.n.size > 0 && exact(c.batch) &&
-         rows_of_x(context, c) * readers(c) <= kSkinnyRows && streams(c.a) && streams(c.b) &&
+         rows_of_x(context, c) * readers(c) <= most_rows(c) && streams(c.a) && streams(c.b) &&
          (!c.gated || streams(c.b2));
 }
 
@@ -96,10 +100,11 @@ std::string candidate_text(const SkinnyCandidate& candidate) {
   const SkinnyConfig& c = candidate.config;
   return fmt::format(
       "{} rows of W, {} x {} warps, of K {} bytes per warp shared and {} in registers, {} KiB "
-      "shared{}, {} CTAs per SM{}{}",
+      "shared{}, {} CTAs per SM{}{}{}",
       c.rows(), c.warps_k, c.warps_n, c.shared_blocks * 128, c.register_blocks * 128,
       c.smem_bytes() / 1024, c.bulk ? "" : " by cp.async", candidate.min_ctas,
       c.split_k > 1 ? fmt::format(", K split in {}", c.split_k) : "",
+      c.cluster_k > 1 ? fmt::format(", K shared by clusters of {}", c.cluster_k) : "",
       c.ragged != Ragged::kNone ? fmt::format(", {} ragged rows at a time", c.columns) : "");
 }
 
@@ -115,7 +120,7 @@ Program with_early_weights(Program program) {
 // them: no more than rows, which are few where groups are many.
 GridRule grid_rule(const SkinnyConfig& c) {
   GridRule grid;
-  grid.fixed = c.split_k * ceil_div(c.n.size, c.rows());
+  grid.fixed = c.parts() * ceil_div(c.n.size, c.rows());
   for (const Extent& extent : c.batch.at) grid.fixed *= extent.size;
   grid.size = c.m.size;
   grid.scale = c.m.scale;
@@ -137,6 +142,7 @@ KernelPlan make_kernel(const GroupContext& context, const GemmAxes& axes,
   kernel.slots = bind_slots(context.tensors);
   kernel.scalars = context.tensors.scalars;
   kernel.grid = grid_rule(c);
+  kernel.cluster = c.cluster_k;
   kernel.threads = c.threads();
   kernel.smem_bytes = c.smem_bytes();
   kernel.min_ctas = candidate.min_ctas;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cost model. The kernel is a stream: W from DRAM, and beside it X, which every CTA reads whole
-// from L2 through the same ports:
+// The cost model. The kernel is a stream: W from DRAM, and beside it X, which every row of warps
+// loads from L2:
 //
-//   stream   W / DRAM rate + CTAs x (its X) / rate of L2
+//   stream   W / DRAM rate + what the warps load of X / rate of its way into registers
 //   rounds   CTAs beyond those that are resident wait for a place: the last round may be partial
 //   ends     the first bytes' way, the products, the sum over the warps, the epilogue; under
 //            programmatic launches the next kernel's stream covers most of it
@@ -12,6 +12,7 @@
 #include "compiler/skinny_tiles.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstdio>
 
 #include "compiler/gemm_tiles.h"
@@ -21,9 +22,11 @@ namespace catenary {
 namespace {
 
 struct Shape {
-  int warps_k, warps_n;
+  int warps_k, warps_n, row_tiles = 1, cluster_k = 1;
 };
-constexpr Shape kShapes[] = {{16, 1}, {8, 1}, {8, 2}, {4, 1}, {4, 4}, {4, 2}};
+constexpr Shape kShapes[] = {{16, 1},      {8, 1},        {8, 2},       {4, 1},       {4, 4},
+                             {4, 2},       {16, 1, 1, 2}, {8, 1, 1, 2}, {8, 1, 1, 4}, {8, 1, 1, 8},
+                             {8, 1, 2, 1}, {8, 1, 2, 2},  {8, 1, 2, 4}};
 constexpr int kSplits[] = {1, 2, 4, 8};
 
 // Of one warp, in shared memory or in registers; what fits is less.
@@ -41,7 +44,9 @@ constexpr i64 kReservedSmem = 1024;
 //   28672 x 4096  56.8 / 55.0   64.1 / 60.5   74.1 / 67.5
 //   8192 x 8192   37.5 / 35.1 with K split in 2;  4096 x 14336  34.9 / 32.6 split in 4
 
-// L2 -> SM beside the stream, as a multiple of the DRAM rate.
+// X's way from L2 into registers, beside the stream, as a multiple of the DRAM rate: it is the
+// loads that cost, not the bytes out of L2 (2048 x 4096, 16 rows, overlapped: 32 rows of W a CTA
+// and half of K 5.6 us where 16 rows a warp load X for each, 4.7 where a warp has all 32).
 constexpr double kXRate = 2.7;
 
 // The same where no run tells: what an SM draws from L2, as in gemm_tiles.cpp.
@@ -50,22 +55,36 @@ double sm_gbs(const Target& target) { return 32.0 * target.clock_ghz; }
 // A kernel's own ends, not covered by its neighbours, and what a K split adds.
 constexpr double kEndsUs = 0.3;
 constexpr double kSplitUs = 2.0;
+constexpr double kUnevenCost = 0.7;
+
+// Sums sent through a cluster, for each CTA that an SM gets. Pairs: 8192 x 8192 weights and one row
+// 1.3 us for eight of them, 14336 x 7168 2.8 for 14; eight rows gain nothing by pairs (2048 x 4096,
+// 4.47 / 6.9). Fours 2.2 to 4 us for eight (8192 x 8192), eights 3 to 8 (4096 x 14336).
+constexpr double kPairsUs = 0.2;
+constexpr double kFoursUs = 0.3;
+constexpr double kEightsUs = 0.7;
+// Where one to an SM would be enough, larger clusters do not fit that way (GPCs of uneven size):
+// one row, 4.00 / 6.03 us, fours 4.10 / 7.77, eights 4.75 / 7.4.
+constexpr double kCrowdedUs = 0.9;
 
 // What registers hold beside X, W and sums: addresses, the epilogue's operands (measured 20 to 26;
 // more where warps have unlike counts of blocks: 4 x 4 warps with 16 rows spilled 64 bytes; more
-// over chunks of 16 ragged rows: 8 x 1 warps spilled 132 bytes of 80 registers, none of 128).
+// over chunks of 16 ragged rows: 8 x 1 warps spilled 132 bytes of 80 registers, none of 128, 4 x 1
+// warps with six blocks 8 bytes of 128).
 int estimated_registers(const SkinnyConfig& c) {
   const int tiles = c.columns / 8;
   const int part = static_cast<int>(ceil_div(c.warp_blocks(), c.x_parts));
-  const int rest = c.blocks % (c.split_k * c.warps_k) == 0 ? 24 : 28;
-  const int chunks = c.ragged != Ragged::kNone && tiles > 1 ? 32 : 0;
-  return rest + chunks + part * tiles * 8 + c.register_blocks * 16 + tiles * 4;
+  const int rest = c.blocks % (c.parts() * c.warps_k) == 0 ? 24 : 28;
+  const bool chunked = c.ragged != Ragged::kNone && tiles > 1;
+  const int chunks = !chunked ? 0 : c.threads() > 128 ? 32 : 52;
+  return rest + chunks + part * c.x_columns + c.row_tiles * (c.register_blocks * 16 + tiles * 4);
 }
 
 // Half of the ragged groups have more rows than the mean, and a second chunk waits for its X again.
 i32 columns_of(const SkinnyProblem& problem) {
-  const i64 most = problem.base.ragged == Ragged::kNone ? problem.m : 2 * problem.m;
-  return static_cast<i32>(std::clamp<i64>(ceil_div(most, 8) * 8, 8, kSkinnyRows));
+  const bool ragged = problem.base.ragged != Ragged::kNone;
+  const i64 columns = ceil_div(ragged ? 2 * problem.m : problem.m, 8) * 8;
+  return static_cast<i32>(std::clamp<i64>(columns, 8, ragged ? kSkinnyRaggedRows : kSkinnyRows));
 }
 
 // CTAs per SM, at least two so that one streams while another ends; 0: W does not fit. Registers or
@@ -83,7 +102,7 @@ bool copies_in_bulk(const Target& target) { return target.compute_capability() =
 // A warp's shared blocks of which two CTAs fit an SM.
 i64 most_shared_blocks(const Target& target, const SkinnyConfig& c) {
   const i64 slice = (target.smem_per_sm / 2 - kReservedSmem) / (c.warps_k * c.warps_n);
-  return std::max<i64>((slice / 16 - 16) / 128, 0);
+  return std::max<i64>((slice / c.warp_rows() - 16) / 128, 0);
 }
 
 // Elsewhere shared memory is less on most GPUs: what does not fit waits in registers, and X comes
@@ -101,52 +120,86 @@ void fit_async(const Target& target, SkinnyConfig& c) {
   c.groups = static_cast<i32>(std::max<i64>(ceil_div(c.shared_blocks, part), 1));
 }
 
+// A vector of D for each thread.
+void fit_vectors(SkinnyConfig& c) {
+  while (c.vectors() > c.threads() && c.vec < 8) c.vec *= 2;
+}
+
 SkinnyConfig shaped(const SkinnyProblem& problem, const Target& target, Shape shape, int split) {
   SkinnyConfig c = problem.base;
   c.warps_k = shape.warps_k;
   c.warps_n = shape.warps_n;
+  c.row_tiles = shape.row_tiles;
   c.split_k = split;
+  c.cluster_k = shape.cluster_k;
   c.columns = columns_of(problem);
-  const i64 most = ceil_div(ceil_div(c.blocks, split), c.warps_k);
+  c.x_columns = c.columns;
+  fit_vectors(c);
+  const i64 most = ceil_div(ceil_div(c.blocks, c.parts()), c.warps_k);
   // Registers are free until X arrives, and what they hold leaves L1 to X: of 16 rows, with a
   // second or third block of eight in them, 6.5 and 5.6 us (K=4096 N=2048, overlapped).
   // Over ragged rows the third spilled.
-  const bool two = most < 4 || c.columns == 8 || c.ragged != Ragged::kNone;
-  const i64 registers = shape.warps_k == 16 ? 1 : two ? 2 : 3;
+  const bool two = most < 4 || c.columns != 16 || c.ragged != Ragged::kNone;
+  const i64 registers = shape.warps_k == 16 || c.row_tiles > 1 ? 1 : two ? 2 : 3;
   c.register_blocks = static_cast<i32>(std::min(most, registers));
   c.shared_blocks = static_cast<i32>(most) - c.register_blocks;
   // The same case, us: 4 rows 4.18 with two groups, 4.44 with four; 8 rows 4.85 and 4.48; one group
   // 4.55 with one row, where two are 4.01.
   // Few bytes need no pacing, and a group's wait is a latency (N=K=512, 8 rows, plain: 3.9 us).
   c.groups = c.shared_blocks < 3 ? 1 : problem.m <= 4 ? 2 : 4;
-  const i64 part = c.columns > 8 ? 1 : shape.warps_k == 16 ? 2 : 4;
+  const bool many = c.columns > (c.row_tiles > 1 ? 16 : 8);
+  const i64 part = many ? 1 : shape.warps_k == 16 || c.row_tiles > 1 ? 2 : 4;
   c.x_parts = static_cast<i32>(ceil_div(most, part));
   if (!copies_in_bulk(target)) fit_async(target, c);
   return c;
 }
 
+// Clusters of CTAs that share K, instead of kernels that split it.
+bool shares_k(const SkinnyProblem& problem, const Target& target, int split) {
+  return copies_in_bulk(target) && split == 1 && problem.base.ragged == Ragged::kNone;
+}
+
 // The stream's time as a multiple of what DRAM takes. CTAs come in rounds of two per SM.
 double rounds_factor(const Target& target, const SkinnyConfig& c, i64 ctas) {
-  const double rounds = static_cast<double>(ctas) / (2.0 * target.sm_count);
-  // An SM that has none in the last round idles.
-  if (c.bulk) return rounds <= 1 ? 1 : std::ceil(rounds) / rounds;
   if (ctas == 0) return 1;
-  // Elsewhere an SM can draw several times its share of DRAM's rate from L2: the last round is
-  // slower where the SMs that have a CTA are too few.
+  const double rounds = static_cast<double>(ctas) / (2.0 * target.sm_count);
+  // In bulk, an SM that has none in the last round idles.
+  const double idle = c.bulk && rounds > 1 ? std::ceil(rounds) / rounds : 1;
+  // An SM can draw several times its share of DRAM's rate from L2, and no more: where those that
+  // have a CTA in the last round are too few, it is slower (512 x 4096, one row: 32 CTAs 4.35 us,
+  // 64 in pairs 3.07).
   const i64 last = (ctas - 1) % (i64{2} * target.sm_count) + 1;
   const double busy = static_cast<double>(std::min<i64>(last, target.sm_count));
   const double slower = std::max(target.dram_gbs * kDramEfficiency / (busy * sm_gbs(target)), 1.0);
-  return 1 + (slower - 1) * last / ctas;
+  // Warps with fewer blocks than others have less on their way in every round (14336 x 7168, one
+  // row, 3.5 blocks of 4: 53.6 us, where the copy rate gives 48).
+  const double blocks = static_cast<double>(c.blocks) / (c.parts() * c.warps_k);
+  const double uneven = rounds > 1 ? 1 + kUnevenCost * (1 - blocks / c.warp_blocks()) : 1;
+  return (idle + (slower - 1) * last / ctas) * uneven;
+}
+
+// What the warps load of X, by the SM that loads most.
+double x_us(const SkinnyProblem& problem, const Target& target, const SkinnyConfig& c, i64 ctas) {
+  const i64 rows = c.columns > 16 ? c.columns : problem.m;
+  const double bytes = 128.0 * c.warps_n * rows * ceil_div(c.blocks, c.parts());
+  const double of_sm = std::max(static_cast<double>(ctas) / target.sm_count, 1.0);
+  const double gbs = c.bulk ? kXRate * target.dram_gbs / target.sm_count : sm_gbs(target);
+  return bytes * of_sm / (gbs * 1e3);
+}
+
+double cluster_us(const Target& target, const SkinnyConfig& c, i64 ctas) {
+  if (c.cluster_k == 1) return 0;
+  const double of_sm = static_cast<double>(ctas) / target.sm_count;
+  const bool crowded = c.cluster_k > 2 && of_sm > 0.75 && of_sm <= 1;
+  const double each = c.cluster_k == 2 ? kPairsUs : c.cluster_k == 4 ? kFoursUs : kEightsUs;
+  return std::ceil(of_sm) * each + (crowded ? kCrowdedUs : 0);
 }
 
 void predict(const SkinnyProblem& problem, const Target& target, SkinnyCandidate& candidate) {
   const SkinnyConfig& c = candidate.config;
   const double gbs = target.dram_gbs * kDramEfficiency * 1e3;
-  const i64 ctas = problem.batch * ceil_div(c.n.size, c.rows()) * c.split_k;
-  const double x_bytes =
-      static_cast<double>(ctas) * problem.m * ceil_div(c.blocks, c.split_k) * 128;
-  const double x_gbs = c.bulk ? kXRate * target.dram_gbs : sm_gbs(target) * target.sm_count;
-  const double stream = problem.weight_bytes / gbs + x_bytes / (x_gbs * 1e3);
+  const i64 ctas = problem.batch * ceil_div(c.n.size, c.rows()) * c.parts();
+  const double stream = problem.weight_bytes / gbs * rounds_factor(target, c, ctas);
 
   Prediction& p = candidate.predicted;
   p.bytes = problem.weight_bytes + problem.epilogue_bytes;
@@ -154,7 +207,7 @@ void predict(const SkinnyProblem& problem, const Target& target, SkinnyCandidate
                 (c.math == MathMode::kTF32 ? 4 : 2) * c.sums() +
             problem.epilogue_flops;
   p.memory_us = p.bytes / gbs;
-  p.math_us = stream * rounds_factor(target, c, ctas) + kEndsUs;
+  p.math_us = stream + x_us(problem, target, c, ctas) + cluster_us(target, c, ctas) + kEndsUs;
   p.launch_us = kLaunchUs;
   p.waves = static_cast<double>(ctas) / (2.0 * target.sm_count);
   if (c.split_k > 1) {
@@ -166,32 +219,59 @@ void predict(const SkinnyProblem& problem, const Target& target, SkinnyCandidate
   p.us = std::max(p.memory_us, p.math_us) + p.launch_us;
 }
 
+// "t2c4" behind a name's numbers: row tiles, CTAs that share K, columns of X at a time.
+bool read_suffix(llvm::StringRef text, SkinnyConfig& c) {
+  const auto take = [&](char letter, i32& value) {
+    if (!text.startswith(llvm::StringRef(&letter, 1))) return true;
+    text = text.drop_front();
+    return !text.consumeInteger(10, value);
+  };
+  return take('x', c.x_columns) && take('t', c.row_tiles) && take('c', c.cluster_k) &&
+         (text.empty() || text == "a");
+}
+
+bool is_power(i32 value, i32 most) {
+  return value > 0 && value <= most && std::has_single_bit(static_cast<u32>(value));
+}
+
 // A forced name may be any shape that the template takes, not only those listed; by cp.async on
 // every target.
 bool read_name(const std::string& name, const Target& target, SkinnyConfig& c) {
-  const int read = std::sscanf(name.c_str(), "skinny%dx%ds%dr%dg%dp%d", &c.warps_k, &c.warps_n,
-                               &c.shared_blocks, &c.register_blocks, &c.groups, &c.x_parts);
-  c.bulk = name.empty() || name.back() != 'a';
+  int length = 0;
+  const int read =
+      std::sscanf(name.c_str(), "skinny%dx%ds%dr%dg%dp%d%n", &c.warps_k, &c.warps_n,
+                  &c.shared_blocks, &c.register_blocks, &c.groups, &c.x_parts, &length);
+  if (read != 6 || !read_suffix(llvm::StringRef(name).drop_front(length), c)) return false;
+  c.bulk = name.back() != 'a';
   const auto within = [](int value, int lo, int hi) { return value >= lo && value <= hi; };
-  const bool groups = c.bulk ? within(c.groups, 1, 16) && 16 % c.groups == 0
-                             : within(c.groups, 1, std::max(c.shared_blocks, 1));
-  return read == 6 && (copies_in_bulk(target) || !c.bulk) && groups && within(c.warps_k, 1, 32) &&
-         within(c.warps_n, 1, 32) && c.threads() <= 1024 &&
-         within(c.shared_blocks, 0, kMostBlocks) && within(c.register_blocks, 0, kMostBlocks) &&
-         within(c.x_parts, 1, c.warp_blocks()) && tile_name(c) == name;
+  const bool groups =
+      c.bulk ? is_power(c.groups, 16) : within(c.groups, 1, std::max(c.shared_blocks, 1));
+  const bool cluster = c.cluster_k == 1 || (c.bulk && c.ragged == Ragged::kNone);
+  return (copies_in_bulk(target) || !c.bulk) && groups && cluster && is_power(c.cluster_k, 8) &&
+         is_power(c.row_tiles, 4) && is_power(c.x_columns, 64) && c.x_columns >= 8 &&
+         c.columns % c.x_columns == 0 && within(c.warps_k, 1, 32) && within(c.warps_n, 1, 32) &&
+         c.threads() <= 1024 && within(c.shared_blocks, 0, kMostBlocks) &&
+         within(c.register_blocks, 0, kMostBlocks) && within(c.x_parts, 1, c.warp_blocks()) &&
+         tile_name(c) == name;
 }
 
 // Do the warps' slices hold K, with a block for every warp, and the threads all of D?
 bool holds(const SkinnyConfig& c) {
-  return ceil_div(c.blocks, c.split_k) <= i64{c.warps_k} * c.warp_blocks() &&
-         c.blocks / c.split_k >= c.warps_k && c.rows() / c.vec * c.columns <= c.threads();
+  // Three columns of sums beside tests for the last block spilled, whatever the estimate.
+  if (c.columns > 16 && c.blocks % (c.parts() * c.warps_k) != 0) return false;
+  return ceil_div(c.blocks, c.parts()) <= i64{c.warps_k} * c.warp_blocks() &&
+         c.blocks / c.parts() >= c.warps_k && c.vectors() <= c.threads();
 }
 
 }  // namespace
 
 std::string tile_name(const SkinnyConfig& c) {
-  return fmt::format("skinny{}x{}s{}r{}g{}p{}{}", c.warps_k, c.warps_n, c.shared_blocks,
-                     c.register_blocks, c.groups, c.x_parts, c.bulk ? "" : "a");
+  std::string suffix;
+  if (c.x_columns < c.columns) suffix += fmt::format("x{}", c.x_columns);
+  if (c.row_tiles > 1) suffix += fmt::format("t{}", c.row_tiles);
+  if (c.cluster_k > 1) suffix += fmt::format("c{}", c.cluster_k);
+  return fmt::format("skinny{}x{}s{}r{}g{}p{}{}{}", c.warps_k, c.warps_n, c.shared_blocks,
+                     c.register_blocks, c.groups, c.x_parts, suffix, c.bulk ? "" : "a");
 }
 
 std::vector<SkinnyCandidate> rank_skinny_candidates(const SkinnyProblem& problem,
@@ -206,7 +286,7 @@ std::vector<SkinnyCandidate> rank_skinny_candidates(const SkinnyProblem& problem
     if (candidate.min_ctas == 0) return;
     // Many rounds of small slices stream badly: 221 us for 28672x14336, K split in 8, where the
     // copy rate gives 192.
-    const i64 ctas = problem.batch * ceil_div(config.n.size, config.rows()) * config.split_k;
+    const i64 ctas = problem.batch * ceil_div(config.n.size, config.rows()) * config.parts();
     const bool rounds = ctas > i64{4} * target.sm_count;
     if (options.force_tile.empty() && rounds && config.split_k > 1 && config.shared_blocks < 3)
       return;
@@ -220,10 +300,16 @@ std::vector<SkinnyCandidate> rank_skinny_candidates(const SkinnyProblem& problem
       // 16 warps leave 64 registers each: enough for four rows of X (4.18 us; eight: 4.52, and 4.48
       // with eight warps).
       if (shape.warps_k == 16 && problem.m > 4) continue;
+      if (shape.cluster_k > 1 && !shares_k(problem, target, split)) continue;
       if (options.force_tile.empty()) add(shaped(problem, target, shape, split));
     }
-    SkinnyConfig forced = shaped(problem, target, kShapes[0], split);
-    if (read_name(options.force_tile, target, forced)) add(forced);
+    SkinnyConfig forced = problem.base;
+    forced.split_k = split;
+    forced.columns = forced.x_columns = columns_of(problem);
+    if (read_name(options.force_tile, target, forced)) {
+      fit_vectors(forced);
+      add(forced);
+    }
   }
   std::stable_sort(ranked.begin(), ranked.end(),
                    [](const auto& a, const auto& b) { return a.predicted.us < b.predicted.us; });

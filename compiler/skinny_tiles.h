@@ -10,11 +10,13 @@
 
 namespace catenary {
 
-// Rows of X that the family takes at most; of ragged groups, on average.
-inline constexpr i64 kSkinnyRows = 16;
+// Rows of X that the family takes at most, and rows that ragged groups have on average.
+inline constexpr i64 kSkinnyRows = 24;
+inline constexpr i64 kSkinnyRaggedRows = 16;
 
 // "skinny16x1s3r1g2p2": warps along K and N, blocks of a warp in shared memory and in registers,
-// groups of copies, parts of X. "skinny16x1s3r1g2p2a": by cp.async, not by bulk copies.
+// groups of copies, parts of X. "skinny16x1s3r1g2p2a": by cp.async, not by bulk copies. In between,
+// "x16", "t2" and "c4": 16 columns of X at a time, 32 rows of W a warp, K shared by clusters of 4.
 std::string tile_name(const SkinnyConfig& config);
 
 // A problem with every choice but the shape made.

@@ -188,9 +188,12 @@ std::string cpp_text(const SkinnyConfig& c) {
   fields.add("stationary", c.stationary, d.stationary).add("bulk", c.bulk, d.bulk);
   fields.add("ragged", c.ragged, d.ragged);
   fields.line().add("warps_k", c.warps_k, -1).add("warps_n", c.warps_n, -1);
+  fields.add("row_tiles", c.row_tiles, d.row_tiles);
   fields.add("shared_blocks", c.shared_blocks, -1).add("register_blocks", c.register_blocks, -1);
   fields.line().add("columns", c.columns, -1).add("groups", c.groups, -1);
-  fields.add("x_parts", c.x_parts, -1).add("split_k", c.split_k, -1).add("vec", c.vec, -1);
+  fields.add("x_parts", c.x_parts, -1).add("x_columns", c.x_columns, -1);
+  fields.add("split_k", c.split_k, -1);
+  fields.add("cluster_k", c.cluster_k, d.cluster_k).add("vec", c.vec, -1);
   if (c.ragged != Ragged::kNone) {
     fields.line().add("ends_slot", c.ends_slot, -1);
     fields.add("ragged_groups", c.ragged_groups, i64{-1});

@@ -159,8 +159,6 @@ TEST_CASE("what no map describes is copied by threads") {
     if (from.b == 0) CHECK(kernel.maps[0].dims[1].box == c.block_n);
     CHECK(kernel.config_text.find("copied by") != std::string::npos);
   }
-  const Plan few = planned(gemm("bf16[16, 255]", "bf16[72, 255]", "mk,nk->mn"));
-  CHECK(first_kernel(few).family == Family::kGemmSm80);
   for (const TileOption& tile : first_kernel(planned(kCopied[0].chain)).tiles) {
     if (tile.name.find("c2") != std::string::npos) CHECK(tile.rejected != "");
   }
@@ -208,7 +206,7 @@ TEST_CASE("few rows: boxes of as many rows, K shared by clusters, two CTAs to an
   const struct {
     i64 m, n, k;
     int block_n, cluster_k;
-  } kShapes[] = {{32, 2048, 4096, 64, 4}, {64, 2048, 4096, 64, 4}, {24, 2048, 4096, 64, 4}};
+  } kShapes[] = {{32, 2048, 4096, 64, 4}, {64, 2048, 4096, 64, 4}, {40, 2048, 4096, 64, 4}};
   for (const auto& shape : kShapes) {
     const Plan plan = planned(gemm(fmt::format("bf16[{}, {}]", shape.m, shape.k),
                                    fmt::format("bf16[{}, {}]", shape.n, shape.k), "mk,nk->mn"));

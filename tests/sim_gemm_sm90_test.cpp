@@ -97,7 +97,7 @@ void run_every_tile(const std::string& chain) {
   const Target target = llvm::cantFail(find_target("h200"));
   for (const GemmSm90Tile& tile : gemm_sm90_tiles()) {
     const std::string name = short_name(tile_name(with_tile(GemmSm90Config(), tile, target)));
-    cases.push_back({name, chain, name});
+    cases.push_back({name, chain, name, 0, 2, 1});
   }
   run_all(cases);
 }

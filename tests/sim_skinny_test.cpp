@@ -4,6 +4,7 @@
 // NaN and an infinity reach.
 #include <doctest/doctest.h>
 
+#include "compiler/skinny_tiles.h"
 #include "tests/support/sim_chain.h"
 
 using namespace catenary;
@@ -90,6 +91,7 @@ TEST_SUITE("skinny in the simulator") {
       CAPTURE(target.name);
       SimulatedChainOptions options;
       options.target = target.name;
+      options.plan.split_k = 1;
       // 65 blocks of K: more than registers hold, and shared blocks in one group and in several.
       const SimulatedChain chain = make(
           "chain a(input x: bf16[7, 4160], weight w: bf16[39, 4160], weight b: f32[39]) {\n"
@@ -114,6 +116,46 @@ TEST_SUITE("skinny in the simulator") {
       CHECK(skinny(chain, 0).bulk == (std::string(tile).back() != 'a'));
       passes(chain);
     }
+  }
+
+  TEST_CASE("CTAs of a cluster share K; warps have several tiles of W's rows") {
+    // 17 blocks of K among 2, 4 and 8 CTAs: none has as many as the next. 9 rows of X: some CTAs
+    // add a column more than others. 23 rows of each W: the last tiles have none.
+    for (const char* tile :
+         {"skinny4x1s2r1g4p3c2", "skinny2x2s3r0g2p3c4", "skinny1x2s1r2g1p1c8",
+          "skinny4x1s2r1g2p3t2c2", "skinny2x1s2r1g4p3x8t4c4", "skinny2x1s4r1g8p5x8t2c2",
+          "skinny1x1s2r1g16p3t4c8", "skinny4x1s3r2g4p5x8t2", "skinny4x1s3r2g3p5x8t2a"}) {
+      CAPTURE(tile);
+      SimulatedChainOptions options;
+      options.plan.force_tile = tile;
+      const SimulatedChain chain = make(kGated, options);
+      CHECK(tile_name(skinny(chain, 0)) == tile);
+      passes(chain);
+    }
+  }
+
+  TEST_CASE("clusters: every row count, in a batch, behind the kernel that makes X") {
+    SimulatedChainOptions options;
+    options.plan.force_tile = "skinny2x1s1r1g2p2c4";
+    for (const int m : {0, 1, 2, 3, 4, 5, 7, 8}) {
+      options.symbol = m;
+      const SimulatedChain chain = make(
+          "chain a[M in 0..8](input x: bf16[M, 3, 576], weight w: bf16[3, 20, 576]) {\n"
+          "  y = contract \"mbk,bnk->mbn\"(x, w)\n  return y: f32 }",
+          options);
+      CHECK(skinny(chain, 0).cluster_k == 4);
+      passes(chain);
+    }
+    options.symbol = 0;
+    options.plan.force_tile = "skinny1x1s2r0g1p1t2c4";
+    const SimulatedChain layers = make(
+        "chain a(input x: bf16[5, 512], weight w: bf16[512, 512], weight v: bf16[40, 512]) {\n"
+        "  h = cast(contract \"mk,nk->mn\"(x, w), bf16)\n"
+        "  y = contract \"mk,nk->mn\"(h, v)\n  return y: f32 }",
+        options);
+    CHECK(skinny(layers, 0).cluster_k == 4);
+    CHECK(layers.plan().buckets[0].overlap_edge[1]);
+    passes(layers);
   }
 
   TEST_CASE("K split over CTAs, each uneven") {

@@ -66,25 +66,28 @@ Family first_family(const Plan& plan, size_t bucket = 0) {
 
 TEST_CASE("candidates hold all of K, fit two to an SM, and come best first") {
   for (const Target& at : all_targets()) {
-    for (const i64 m : {1, 4, 5, 8, 9, 16}) {
+    for (const i64 m : {1, 4, 5, 8, 9, 16, 24}) {
       for (const i64 blocks : {4, 5, 8, 17, 31, 64, 65, 128, 224}) {
         for (const bool gated : {false, true}) {
           CAPTURE(at.name);
           CAPTURE(m);
           CAPTURE(blocks);
           const auto ranked = rank_skinny_candidates(problem(m, 2048, blocks, gated), at, {});
-          CHECK(!ranked.empty());
+          const bool spills = m > 16 && blocks % 4 != 0;  // uneven slices
+          CHECK((spills || !ranked.empty()));
           std::set<std::string> names;
           double last = 0;
           for (const SkinnyCandidate& candidate : ranked) {
             const SkinnyConfig& c = candidate.config;
-            const i64 most = ceil_div(ceil_div(blocks, c.split_k), c.warps_k);
+            const i64 most = ceil_div(ceil_div(blocks, c.parts()), c.warps_k);
             CHECK(c.warp_blocks() == most);
-            CHECK(blocks / c.split_k >= c.warps_k);
+            CHECK(blocks / c.parts() >= c.warps_k);
+            CHECK((c.cluster_k == 1 || (c.bulk && c.split_k == 1)));
+            CHECK(c.columns % c.cluster_k == 0);
             CHECK(c.columns >= m);
             CHECK(c.columns - m < 8);
             CHECK(c.threads() <= 1024);
-            CHECK(c.rows() / c.vec * c.columns <= c.threads());
+            CHECK(c.vectors() <= c.threads());
             CHECK(c.smem_bytes() <= at.smem_per_cta);
             CHECK(candidate.min_ctas >= 2);
             CHECK(candidate.min_ctas * (c.smem_bytes() + 1024) <= at.smem_per_sm);
@@ -112,12 +115,12 @@ TEST_CASE("candidates depend on the problem alone") {
   }
 }
 
-TEST_CASE("a slice of K that no SM holds leaves no candidate but for a K split") {
+TEST_CASE("a slice of K that no SM holds leaves no candidate but parts of K") {
   for (const Target& at : all_targets()) {
     CAPTURE(at.name);
     for (const SkinnyCandidate& candidate :
          rank_skinny_candidates(problem(16, 4096, 448), at, {})) {
-      CHECK(candidate.config.split_k > 1);
+      CHECK(candidate.config.parts() > 1);
     }
     CHECK(rank_skinny_candidates(problem(16, 4096, 1 << 20), at, {}).empty());
     // Fewer blocks than warps.
@@ -178,6 +181,44 @@ TEST_CASE("a forced name is taken as it stands") {
   PlanOptions options;
   options.force_tile = "skinny8x1s6r2g4p3";
   CHECK(rank_skinny_candidates(problem(4, 2048, 64), target("h200"), options).size() == 4);
+}
+
+TEST_CASE("a forced name may share K among CTAs, and give warps more rows of W than 16") {
+  const auto ranked = forced("skinny8x1s3r1g4p2t2c2");
+  REQUIRE(ranked.size() == 1);
+  const SkinnyConfig& c = ranked[0].config;
+  CHECK(c.row_tiles == 2);
+  CHECK(c.cluster_k == 2);
+  CHECK(c.rows() == 32);
+  CHECK(c.x_columns == c.columns);
+  CHECK(c.arrival_bytes() == 32 * 4 * 4);  // half of eight columns
+  CHECK(forced("skinny2x2s4r4g4p4c4").size() == 1);
+  CHECK(forced("skinny8x1s3r1g3p4t2a", 32).size() == 1);
+  for (const char* name :
+       {"skinny8x1s3r1g4p2c2t2", "skinny8x1s3r1g4p2t2c2x8", "skinny8x1s3r1g4p2t3c2",
+        "skinny8x1s3r1g4p2t8c2", "skinny8x1s3r1g4p2t2c3", "skinny8x1s3r1g4p2t2c16",
+        "skinny8x1s3r1g4p2t1c2", "skinny8x1s3r1g4p2t2c1", "skinny8x1s3r1g4p2t2c2a",
+        "skinny8x1s3r1g4p2x8t2c2", "skinny8x1s3r1g4p2x4t2c2", "skinny8x1s3r1g4p2t",
+        "skinny8x1s3r1g4p2c"}) {
+    CAPTURE(name);
+    CHECK(forced(name).empty());
+  }
+  CHECK(forced("skinny8x1s3r1g4p2t2c2", 64, 1, "a100").empty());
+}
+
+TEST_CASE("16 rows share K in pairs, so that a warp's X meets 32 rows of W") {
+  const Plan plan = planned(linear("16", "bf16", 2048, 4096), "h200");
+  REQUIRE(first_family(plan) == Family::kSkinny);
+  const KernelPlan& kernel = plan.buckets[0].kernels[0];
+  const auto& c = std::get<SkinnyConfig>(kernel.config);
+  CHECK(c.row_tiles == 2);
+  CHECK(c.cluster_k == 2);
+  CHECK(kernel.cluster == 2);
+  CHECK(kernel.grid.ctas(16) == 128);
+  // Too few CTAs to draw what DRAM gives: more of them share K.
+  const Plan narrow = planned(linear("1", "bf16", 512, 4096), "h200");
+  REQUIRE(first_family(narrow) == Family::kSkinny);
+  CHECK(std::get<SkinnyConfig>(narrow.buckets[0].kernels[0].config).cluster_k > 1);
 }
 
 TEST_CASE("a forced name with an a is by cp.async, on every target") {
@@ -280,7 +321,7 @@ TEST_CASE("what the family does not take stays with gemm_sm80") {
   const char* kGemm[] = {
       "chain a(input x: bf16[8, 4104], weight w: bf16[2048, 4104]) {\n"  // no whole blocks
       "  y = contract \"mk,nk->mn\"(x, w)\n  return y: bf16 }",
-      "chain a(input x: bf16[17, 4096], weight w: bf16[2048, 4096]) {\n"  // too many rows
+      "chain a(input x: bf16[25, 4096], weight w: bf16[2048, 4096]) {\n"  // too many rows
       "  y = contract \"mk,nk->mn\"(x, w)\n  return y: bf16 }",
       "chain a(input x: bf16[8, 4096], weight w: bf16[4096, 2048]) {\n"  // W across K
       "  y = contract \"mk,kn->mn\"(x, w)\n  return y: bf16 }",
@@ -352,7 +393,7 @@ TEST_CASE("every row count has a grid: none for no rows, one for up to 16") {
     const KernelPlan& kernel = bucket.kernels[0];
     const auto& config = std::get<SkinnyConfig>(kernel.config);
     for (i64 m = bucket.lo; m <= bucket.hi; ++m) {
-      CHECK(kernel.grid.ctas(m) == (m == 0 ? 0 : config.split_k * ceil_div(2047, config.rows())));
+      CHECK(kernel.grid.ctas(m) == (m == 0 ? 0 : config.parts() * ceil_div(2047, config.rows())));
     }
   }
 }
@@ -382,7 +423,8 @@ TEST_CASE("random chains of few rows meet the family in every way that it has") 
       seen["tf32"] += c->math == MathMode::kTF32;
       seen["gated"] += c->gated;
       seen["split"] += c->split_k > 1;
-      seen["uneven"] += c->blocks % (c->split_k * c->warps_k) != 0;
+      seen["cluster"] += c->cluster_k > 1;
+      seen["uneven"] += c->blocks % (c->parts() * c->warps_k) != 0;
       seen["batch"] += c->batch_rank > 0;
       seen["symbol"] += c->m.scale != 0;
       seen["w no weight"] += !c->stationary && c->ragged == Ragged::kNone;

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// `skinny`: a contraction of so few rows X that the time is that of reading W once. A CTA has 16
-// rows of W per row of warps; the warps of that row share K, each with a slice of its own:
+// `skinny`: a contraction of so few rows X that the time is that of reading W once. A CTA has 16,
+// 32 or 64 rows of W per row of warps; the warps of that row share K, each with a slice of its own:
 //
-//   warp (wk, wn):  rows n0 + 16 wn .. +16,   K blocks [b0, b1), of 128 bytes each
-//   slice:          16 rows x (shared_blocks x 128 + 16) bytes | register_blocks in registers
+//   warp (wk, wn):  rows n0 + R wn .. +R,   K blocks [b0, b1), of 128 bytes each;  R = 16 row_tiles
+//   slice:          R rows x (shared_blocks x 128 + 16) bytes | register_blocks in registers
+//
+// The CTAs of a cluster share K too (tile/skinny_cluster.cuh). What a warp loads of X meets all of
+// its rows of W: with 16 rows of X, whose way into registers costs as much as the stream, a warp
+// has 32 rows of W and half of their K.
 //
 // All of W is asked for before the dependency wait, so that the stream of one kernel runs while the
 // kernel before it waits, multiplies and drains; with two CTAs of different kernels on each SM,
@@ -20,6 +24,7 @@
 #include "ptx/mma.cuh"
 #include "ptx/sync.cuh"
 #include "tile/fragment.cuh"
+#include "tile/skinny_cluster.cuh"
 #include "tile/skinny_copy.cuh"
 
 namespace catenary {
@@ -28,28 +33,31 @@ template <SkinnyConfig kConfig>
 struct SkinnyTypes {
   static constexpr int kBlocks = kConfig.warp_blocks();
   static constexpr int kTiles = kConfig.columns / 8;
+  static constexpr int kPartTiles = kConfig.x_columns / 8;
+  static constexpr int kRowTiles = kConfig.row_tiles;
   static constexpr int kPartBlocks = (kBlocks + kConfig.x_parts - 1) / kConfig.x_parts;
   static constexpr int kElementBytes = is_16bit(kConfig.math) ? 2 : 4;
   // Blocks that every warp has.
-  static constexpr i64 kLeast = kConfig.blocks / kConfig.split_k / kConfig.warps_k;
+  static constexpr i64 kLeast = kConfig.blocks / kConfig.parts() / kConfig.warps_k;
   using Copies = SkinnyCopies<kConfig, kLeast>;
-  static_assert((kConfig.blocks + kConfig.split_k - 1) / kConfig.split_k <=
+  static_assert((kConfig.blocks + kConfig.parts() - 1) / kConfig.parts() <=
                     i64{kConfig.warps_k} * kBlocks,
                 "the warps' slices hold K");
-  static_assert(kConfig.rows() / kConfig.vec * kConfig.columns <= kConfig.threads(),
-                "one vector of D per thread");
-  static_assert(kConfig.ragged == Ragged::kNone || (!kConfig.stationary && kConfig.split_k == 1),
+  static_assert(kConfig.vectors() <= kConfig.threads(), "one vector of D per thread");
+  static_assert(kConfig.columns % kConfig.x_columns == 0, "whole parts of the columns");
+  static_assert(kConfig.ragged == Ragged::kNone || (!kConfig.stationary && kConfig.parts() == 1),
                 "which W a CTA reads is known behind the wait");
 
   // Two 16-byte pieces of a row's block.
   struct Pieces {
     U32x4 half[2];
   };
-  struct WeightBlock {
+  struct WeightTile {
     Pieces upper, lower;  // rows g and g + 8
   };
-  using XPart = Pieces[kPartBlocks][kTiles];
-  using Sums = float[kTiles][4];
+  using WeightBlock = WeightTile[kRowTiles];
+  using XPart = Pieces[kPartBlocks][kPartTiles];
+  using Sums = float[kRowTiles][kTiles][4];
 };
 
 // What a CTA and this thread's warp compute.
@@ -70,8 +78,9 @@ CATENARY_DEVICE SkinnyWork find_skinny_work() {
   const u32 warp_k = threadIdx.x / 32 % kConfig.warps_k;
   SkinnyWork work;
   u32 index = blockIdx.x;
-  work.split = index % kConfig.split_k;
-  index /= kConfig.split_k;
+  const u32 part = index % kConfig.parts();
+  work.split = part / kConfig.cluster_k;
+  index /= kConfig.parts();
   work.n0 = static_cast<i64>(index % kTiles) * kConfig.rows();
   index /= kTiles;
 #pragma unroll
@@ -81,8 +90,8 @@ CATENARY_DEVICE SkinnyWork find_skinny_work() {
     index /= size;
   }
   work.ordinal = index;
-  const i64 begin = kConfig.blocks * work.split / kConfig.split_k;
-  const i64 count = kConfig.blocks * (work.split + 1) / kConfig.split_k - begin;
+  const i64 begin = kConfig.blocks * part / kConfig.parts();
+  const i64 count = kConfig.blocks * (part + 1) / kConfig.parts() - begin;
   work.block0 = begin + count * warp_k / kConfig.warps_k;
   work.blocks = static_cast<i32>(begin + count * (warp_k + 1) / kConfig.warps_k - work.block0);
   return work;
@@ -105,12 +114,12 @@ CATENARY_DEVICE const u8* skinny_row(const P& params, const SkinnyWork& work, i6
          offset * SkinnyTypes<kConfig>::kElementBytes + work.block0 * 128;
 }
 
-// Row `row` (0 .. 15) of the warp's W. Rows behind the last are the last again: read in bounds, and
-// never stored.
+// Row `row` (0 .. R - 1) of the warp's W. Rows behind the last are the last again: read in bounds,
+// and never stored.
 template <SkinnyConfig kConfig, class P>
 CATENARY_DEVICE const u8* weight_row(const P& params, const SkinnyWork& work, u32 row) {
   const u32 warp_n = threadIdx.x / 32 / kConfig.warps_k;
-  constexpr u32 kRows = 16 / kConfig.sums();
+  constexpr u32 kRows = kConfig.warp_rows() / kConfig.sums();
   i64 n = work.n0 + warp_n * kRows + row % kRows;
   if (kConfig.n.size % kConfig.rows() != 0 && n >= kConfig.n.size) n = kConfig.n.size - 1;
   if constexpr (kConfig.gated) {
@@ -140,37 +149,40 @@ template <SkinnyConfig kConfig, class P>
 CATENARY_DEVICE void load_register_blocks(const P& params, const SkinnyWork& work,
                                           typename SkinnyTypes<kConfig>::WeightBlock* weights) {
   const u32 lane = threadIdx.x % 32;
-  const u8* upper = weight_row<kConfig>(params, work, lane / 4) + lane % 4 * 32;
-  const u8* lower = weight_row<kConfig>(params, work, lane / 4 + 8) + lane % 4 * 32;
 #pragma unroll
-  for (int i = 0; i < kConfig.register_blocks; ++i) {
-    const int block = kConfig.shared_blocks + i;
+  for (int t = 0; t < kConfig.row_tiles; ++t) {
+    const u8* upper = weight_row<kConfig>(params, work, t * 16 + lane / 4) + lane % 4 * 32;
+    const u8* lower = weight_row<kConfig>(params, work, t * 16 + lane / 4 + 8) + lane % 4 * 32;
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      weights[i].upper.half[half] = {0, 0, 0, 0};
-      weights[i].lower.half[half] = {0, 0, 0, 0};
-      if (has_block<kConfig>(work, block)) {
-        weights[i].upper.half[half] = ld_global_weight_v4(upper + block * 128 + half * 16);
-        weights[i].lower.half[half] = ld_global_weight_v4(lower + block * 128 + half * 16);
+    for (int i = 0; i < kConfig.register_blocks; ++i) {
+      const int block = kConfig.shared_blocks + i;
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        weights[i][t].upper.half[half] = {0, 0, 0, 0};
+        weights[i][t].lower.half[half] = {0, 0, 0, 0};
+        if (!has_block<kConfig>(work, block)) continue;
+        weights[i][t].upper.half[half] = ld_global_weight_v4(upper + block * 128 + half * 16);
+        weights[i][t].lower.half[half] = ld_global_weight_v4(lower + block * 128 + half * 16);
       }
     }
   }
 }
 
-// Part `part` of X: rows lane / 4 + 8 j of the m from m0 on; rows that do not exist are zero.
+// Part `part` of X: rows first + lane / 4 + 8 j of the m from m0 on; rows that do not exist are
+// zero.
 template <SkinnyConfig kConfig, class P>
-CATENARY_DEVICE void load_x(const P& params, const SkinnyWork& work, int part, i64 m,
+CATENARY_DEVICE void load_x(const P& params, const SkinnyWork& work, int part, u32 first, i64 m,
                             typename SkinnyTypes<kConfig>::XPart& x) {
   using T = SkinnyTypes<kConfig>;
   const u32 lane = threadIdx.x % 32;
-  const u8* base = skinny_row<kConfig, kConfig.x>(params, work, work.m0 + lane / 4) + lane % 4 * 32;
+  const u32 row = first + lane / 4;
+  const u8* base = skinny_row<kConfig, kConfig.x>(params, work, work.m0 + row) + lane % 4 * 32;
 #pragma unroll
   for (int i = T::kPartBlocks - 1; i >= 0; --i) {
     const int block = part * T::kPartBlocks + i;
 #pragma unroll
-    for (int j = 0; j < T::kTiles; ++j) {
-      const bool inside =
-          block < T::kBlocks && has_block<kConfig>(work, block) && lane / 4 + 8 * j < m;
+    for (int j = 0; j < T::kPartTiles; ++j) {
+      const bool inside = block < T::kBlocks && has_block<kConfig>(work, block) && row + 8 * j < m;
       const u8* p = base + j * 8 * kConfig.x.stride_row * T::kElementBytes + block * 128;
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
@@ -182,10 +194,10 @@ CATENARY_DEVICE void load_x(const P& params, const SkinnyWork& work, int part, i
 }
 
 template <SkinnyConfig kConfig>
-CATENARY_DEVICE typename SkinnyTypes<kConfig>::WeightBlock read_block(u32 slice, int block) {
+CATENARY_DEVICE typename SkinnyTypes<kConfig>::WeightTile read_tile(u32 slice, int block, int t) {
   const u32 lane = threadIdx.x % 32;
-  const u32 row = slice + lane / 4 * kConfig.row_bytes() + block * 128 + lane % 4 * 32;
-  typename SkinnyTypes<kConfig>::WeightBlock weights;
+  const u32 row = slice + (t * 16 + lane / 4) * kConfig.row_bytes() + block * 128 + lane % 4 * 32;
+  typename SkinnyTypes<kConfig>::WeightTile weights;
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     weights.upper.half[half] = ld_shared_v4(row + half * 16);
@@ -194,12 +206,12 @@ CATENARY_DEVICE typename SkinnyTypes<kConfig>::WeightBlock read_block(u32 slice,
   return weights;
 }
 
-// One block: two pieces of 16 bytes a lane, each two steps of mma.sync.
+// 16 rows of one block and some of its columns: two pieces of 16 bytes a lane, each two steps of
+// mma.sync.
 template <SkinnyConfig kConfig>
-CATENARY_DEVICE void multiply_block(const typename SkinnyTypes<kConfig>::WeightBlock& weights,
-                                    const typename SkinnyTypes<kConfig>::Pieces* x,
-                                    typename SkinnyTypes<kConfig>::Sums& sums) {
-  using T = SkinnyTypes<kConfig>;
+CATENARY_DEVICE void multiply_tile(const typename SkinnyTypes<kConfig>::WeightTile& weights,
+                                   const typename SkinnyTypes<kConfig>::Pieces* x,
+                                   float (*sums)[4]) {
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     U32x4 upper = weights.upper.half[half];
@@ -207,7 +219,7 @@ CATENARY_DEVICE void multiply_block(const typename SkinnyTypes<kConfig>::WeightB
     round_fragment<kConfig.math>(upper);
     round_fragment<kConfig.math>(lower);
 #pragma unroll
-    for (int j = 0; j < T::kTiles; ++j) {
+    for (int j = 0; j < SkinnyTypes<kConfig>::kPartTiles; ++j) {
       U32x4 b = x[j].half[half];
       round_fragment<kConfig.math>(b);
       mma_step<kConfig.math>(sums[j], {upper.x, lower.x, upper.y, lower.y}, b.x, b.y);
@@ -228,17 +240,24 @@ CATENARY_DEVICE void multiply_slice(const P& params, const SkinnyWork& work, i64
   typename T::XPart x;
 #pragma unroll
   for (int part = kConfig.x_parts - 1; part >= 0; --part) {
-    load_x<kConfig>(params, work, part, m, x);
     const int first = part * T::kPartBlocks;
-    if (!landed) T::Copies::wait(barriers, first, first + T::kPartBlocks);
 #pragma unroll
-    for (int i = T::kPartBlocks - 1; i >= 0; --i) {
-      const int block = first + i;
-      if (block >= T::kBlocks || !has_block<kConfig>(work, block)) continue;
-      if (block >= kConfig.shared_blocks) {
-        multiply_block<kConfig>(registers[block - kConfig.shared_blocks], x[i], sums);
-      } else {
-        multiply_block<kConfig>(read_block<kConfig>(slice, block), x[i], sums);
+    for (int column = 0; column < kConfig.columns; column += kConfig.x_columns) {
+      load_x<kConfig>(params, work, part, column, m, x);
+      if (!landed && column == 0) T::Copies::wait(barriers, first, first + T::kPartBlocks);
+#pragma unroll
+      for (int i = T::kPartBlocks - 1; i >= 0; --i) {
+        const int block = first + i;
+        if (block >= T::kBlocks || !has_block<kConfig>(work, block)) continue;
+#pragma unroll
+        for (int t = 0; t < kConfig.row_tiles; ++t) {
+          float(*to)[4] = &sums[t][column / 8];
+          if (block >= kConfig.shared_blocks) {
+            multiply_tile<kConfig>(registers[block - kConfig.shared_blocks][t], x[i], to);
+          } else {
+            multiply_tile<kConfig>(read_tile<kConfig>(slice, block, t), x[i], to);
+          }
+        }
       }
     }
   }
@@ -252,12 +271,15 @@ CATENARY_DEVICE void store_sums(u32 area, const typename SkinnyTypes<kConfig>::S
   const u32 lane = threadIdx.x % 32;
   warp_barrier();
 #pragma unroll
-  for (int j = 0; j < T::kTiles; ++j) {
+  for (int t = 0; t < kConfig.row_tiles; ++t) {
 #pragma unroll
-    for (int e = 0; e < 4; ++e) {
-      const u32 column = j * 8 + lane % 4 * 2 + e % 2;
-      const u32 row = lane / 4 + e / 2 * 8;
-      st_shared_f32(area + (column * kConfig.kSumRow + row) * 4, sums[j][e]);
+    for (int j = 0; j < T::kTiles; ++j) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        const u32 column = j * 8 + lane % 4 * 2 + e % 2;
+        const u32 row = t * 16 + lane / 4 + e / 2 * 8;
+        st_shared_f32(area + (column * kConfig.sum_row() + row) * 4, sums[t][j][e]);
+      }
     }
   }
 }
@@ -266,9 +288,9 @@ CATENARY_DEVICE void store_sums(u32 area, const typename SkinnyTypes<kConfig>::S
 // ascending order. `sums`: those of the first warp.
 template <SkinnyConfig kConfig>
 CATENARY_DEVICE Vec<kConfig.vec> add_slices(u32 sums, u32 column, u32 row, int sum) {
-  constexpr u32 kRows = 16 / kConfig.sums();
+  constexpr u32 kRows = kConfig.warp_rows() / kConfig.sums();
   const u32 from = sums + row / kRows * kConfig.warps_k * kConfig.slice_bytes() +
-                   (column * kConfig.kSumRow + sum * kRows + row % kRows) * 4;
+                   (column * kConfig.sum_row() + sum * kRows + row % kRows) * 4;
   Vec<kConfig.vec> total;
 #pragma unroll
   for (int i = 0; i < kConfig.vec; ++i) {
@@ -282,12 +304,11 @@ CATENARY_DEVICE Vec<kConfig.vec> add_slices(u32 sums, u32 column, u32 row, int s
 }
 
 // Where this thread's vector of D stands, of the m rows from m0 on; valid is 0 for threads without
-// one. M alone may be unknown until launch.
+// one. M alone may be unknown until launch. A cluster's columns go around its CTAs.
 template <SkinnyConfig kConfig>
 CATENARY_DEVICE Coord skinny_coord(const SkinnyWork& work, i64 m) {
-  constexpr u32 kVectors = kConfig.rows() / kConfig.vec;
-  const u32 column = threadIdx.x / kVectors;
-  const i64 n = work.n0 + threadIdx.x % kVectors * kConfig.vec;
+  const u32 column = SkinnyCluster<kConfig>::column(SkinnyCluster<kConfig>::rank());
+  const i64 n = work.n0 + SkinnyCluster<kConfig>::row();
   Coord at;
 #pragma unroll
   for (int b = 1; b <= kConfig.batch_rank; ++b) {
@@ -301,17 +322,42 @@ CATENARY_DEVICE Coord skinny_coord(const SkinnyWork& work, i64 m) {
   return at;
 }
 
-// Adds the warps' sums of this thread's vector of D and stores what the epilogue makes of them.
+// The sums of this thread's vector in the columns of CTA `to`, added over the warps of this CTA.
+template <SkinnyConfig kConfig>
+CATENARY_DEVICE void add_vector(u32 sums, u32 to, typename SkinnyCluster<kConfig>::Sums& own) {
+  using Cluster = SkinnyCluster<kConfig>;
+#pragma unroll
+  for (int s = 0; s < kConfig.sums(); ++s) {
+    own[s] = add_slices<kConfig>(sums, Cluster::column(to), Cluster::row(), s);
+  }
+}
+
+// What other CTAs of the cluster add, of the m rows of X.
+template <SkinnyConfig kConfig>
+CATENARY_DEVICE void send_vectors(u32 sums, i64 m) {
+  using Cluster = SkinnyCluster<kConfig>;
+#pragma unroll
+  for (u32 step = 1; step < kConfig.cluster_k; ++step) {
+    const u32 to = (Cluster::rank() + step) % kConfig.cluster_k;
+    if (Cluster::column(to) >= m) continue;
+    typename Cluster::Sums own;
+    add_vector<kConfig>(sums, to, own);
+    Cluster::send(own, to);
+  }
+}
+
+// Adds the sums of this thread's vector of D and stores what the epilogue makes of them.
 template <SkinnyConfig kConfig, class Epilogue, class P>
-CATENARY_DEVICE void store_vector(const P& params, const SkinnyWork& work, u32 sums,
-                                  const Coord& at, const typename Epilogue::Operands& operands) {
-  const u32 column = at.dim[kMaxDims - 2] - static_cast<u32>(work.m0);
-  const u32 row = static_cast<u32>(at.dim[kMaxDims - 1] - work.n0);
-  const Vec<kConfig.vec> first = add_slices<kConfig>(sums, column, row, 0);
+CATENARY_DEVICE void store_vector(const P& params, u32 sums, const Coord& at,
+                                  const typename Epilogue::Operands& operands) {
+  using Cluster = SkinnyCluster<kConfig>;
+  typename Cluster::Sums own;
+  add_vector<kConfig>(sums, Cluster::rank(), own);
+  if constexpr (kConfig.cluster_k > 1) Cluster::add_arrivals(own);
   if constexpr (kConfig.gated) {
-    Epilogue::store(params, at, operands, first, add_slices<kConfig>(sums, column, row, 1));
+    Epilogue::store(params, at, operands, own[0], own[1]);
   } else {
-    Epilogue::store(params, at, operands, first);
+    Epilogue::store(params, at, operands, own[0]);
   }
 }
 
@@ -319,10 +365,11 @@ template <SkinnyConfig kConfig, class Epilogue, class P>
 CATENARY_DEVICE void skinny(const P& params) {
   using T = SkinnyTypes<kConfig>;
   grid_dependency_launch();
+  const i64 m = extent_at_launch(kConfig.m, params);
+  if constexpr (kConfig.cluster_k > 1) SkinnyCluster<kConfig>::begin(m);
   if constexpr (!kConfig.stationary) grid_dependency_wait();
 
   const SkinnyWork work = find_skinny_work<kConfig>();
-  const i64 m = extent_at_launch(kConfig.m, params);
   const u32 warp = threadIdx.x / 32;
   const u32 barriers = dynamic_smem() + warp * kConfig.groups * 8;
   const u32 slices = dynamic_smem() + kConfig.barrier_bytes();
@@ -347,8 +394,11 @@ CATENARY_DEVICE void skinny(const P& params) {
   store_sums<kConfig>(slice, sums);
   // Every thread arrives: the sums of all warps are visible behind it.
   cta_barrier();
-  if (at.valid <= 0) return;
-  store_vector<kConfig, Epilogue>(params, work, slices, at, operands);
+  if constexpr (kConfig.cluster_k > 1) {
+    cluster_wait();
+    send_vectors<kConfig>(slices, m);
+  }
+  if (at.valid > 0) store_vector<kConfig, Epilogue>(params, slices, at, operands);
 }
 
 }  // namespace catenary

@@ -38,7 +38,7 @@ CATENARY_DEVICE void multiply_chunks(const P& params, SkinnyWork& work, i64 m_en
     // Every thread arrives: the sums of all warps are visible behind it.
     cta_barrier();
     if (at.valid > 0) {
-      store_vector<kConfig, Epilogue>(params, work, slices + kConfig.sums_offset(), at, operands);
+      store_vector<kConfig, Epilogue>(params, slices + kConfig.sums_offset(), at, operands);
     }
     landed = true;
   }

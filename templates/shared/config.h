@@ -168,9 +168,9 @@ struct GemmConfig {
 };
 
 // `skinny`: D[b, m, n] = epilogue(sum over k of X[b, m, k] * W[b, n, k]) for so few m that the
-// kernel is a stream of W. A CTA has warps_n x 16 rows of W, each of its warps a slice of their K;
-// all of W is requested before the dependency wait, whose successor streams while this kernel
-// waits. K counts in blocks of 128 bytes. A gated pair's 16 rows are 8 of W and 8 of W2.
+// kernel is a stream of W. A CTA has warps_n x row_tiles x 16 rows of W, each of its warps a slice
+// of their K; all of W is requested before the dependency wait, whose successor streams while this
+// kernel waits. K counts in blocks of 128 bytes. Half of a gated pair's rows are W's, half W2's.
 // Ragged rows: a CTA's W is that of one group, whose rows of X meet it `columns` at a time.
 struct SkinnyConfig {
   MathMode math = MathMode::kBF16;
@@ -188,14 +188,19 @@ struct SkinnyConfig {
   Ragged ragged = Ragged::kNone;  // kRows, or none
   i32 warps_k = 16;
   i32 warps_n = 1;
+  i32 row_tiles = 1;        // of 16 rows of W, that a warp multiplies with each piece of X it loads
   i32 shared_blocks = 3;    // blocks of a warp's slice that wait in shared memory
   i32 register_blocks = 1;  // the rest, in registers
   i32 columns = 8;          // of the products: m rounded up to 8
   // Parts of a warp's copies. In bulk: of its rows, each started when the one before has landed;
   // else of its blocks, waited for one by one.
   i32 groups = 2;
-  i32 x_parts = 2;  // parts of X held in registers one after the other
+  i32 x_parts = 2;    // parts of a warp's blocks whose X is in registers, one after the other
+  i32 x_columns = 8;  // of the columns, that are in registers at a time
   i32 split_k = 1;
+  // CTAs of a cluster that share K (of one split), each with all columns of the products: fewer
+  // bytes of X for each. sm_90.
+  i32 cluster_k = 1;
   i32 vec = 2;
   i32 ends_slot = 0;      // int32 inclusive ends
   i64 ragged_groups = 0;  // `groups` are parts of a copy
@@ -203,25 +208,39 @@ struct SkinnyConfig {
 
   constexpr i32 threads() const { return warps_k * warps_n * 32; }
   constexpr i32 sums() const { return gated ? 2 : 1; }
+  constexpr i32 warp_rows() const { return row_tiles * 16; }  // of W, and of W2 with them
   // Rows of D's n that a CTA computes.
-  constexpr i32 rows() const { return warps_n * 16 / sums(); }
+  constexpr i32 rows() const { return warps_n * warp_rows() / sums(); }
   constexpr i32 warp_blocks() const { return shared_blocks + register_blocks; }
+  // Vectors of D that a CTA stores: of a cluster's columns, every cluster_k-th.
+  constexpr i32 vectors() const { return rows() / vec * (columns / cluster_k); }
+  // Parts of K, each a CTA's.
+  constexpr i32 parts() const { return split_k * cluster_k; }
   // A row of a warp's slice: 16 bytes more than its blocks, so that rows g and g+1 of a fragment,
   // of which a quarter of a warp reads 16 of every 32 bytes, meet different banks.
   constexpr i32 row_bytes() const { return shared_blocks > 0 ? shared_blocks * 128 + 16 : 0; }
-  // The slice later holds the warp's sums: columns x 20 floats. 20: of the accumulator's stores,
-  // columns 2t are 40 words apart, that is 8 banks, and rows g fill those. Ragged rows may need W
-  // again, so that the sums stand behind it.
-  static constexpr i32 kSumRow = 20;
-  constexpr i32 sums_offset() const { return ragged == Ragged::kNone ? 0 : 16 * row_bytes(); }
+  // The slice later holds the warp's sums, of each column its rows and 4 floats: of the
+  // accumulator's stores, columns 2t are 40, 72 or 136 words apart, that is 8 banks, and rows g
+  // fill those. Ragged rows may need W again, so that the sums stand behind it.
+  constexpr i32 sum_row() const { return warp_rows() + 4; }
+  constexpr i32 weight_bytes() const { return warp_rows() * row_bytes(); }
+  constexpr i32 sums_offset() const { return ragged == Ragged::kNone ? 0 : weight_bytes(); }
   constexpr i32 slice_bytes() const {
-    const i32 sums_end = sums_offset() + columns * kSumRow * 4;
-    return 16 * row_bytes() > sums_end ? 16 * row_bytes() : sums_end;
+    const i32 sums_end = sums_offset() + columns * sum_row() * 4;
+    return weight_bytes() > sums_end ? weight_bytes() : sums_end;
   }
-  constexpr i32 barrier_bytes() const {
-    return bulk ? (warps_k * warps_n * groups * 8 + 127) / 128 * 128 : 0;
+  // Those of the warps' copies, and the one of what the cluster sends.
+  constexpr i32 barriers() const {
+    return (bulk ? warps_k * warps_n * groups : 0) + (cluster_k > 1 ? 1 : 0);
   }
-  constexpr i32 smem_bytes() const { return barrier_bytes() + warps_k * warps_n * slice_bytes(); }
+  constexpr i32 barrier_bytes() const { return (barriers() * 8 + 127) / 128 * 128; }
+  // Behind the slices, the sums of the other CTAs of the cluster for the columns that this one
+  // adds: every cluster_k-th.
+  constexpr i32 arrival_offset() const {
+    return barrier_bytes() + warps_k * warps_n * slice_bytes();
+  }
+  constexpr i32 arrival_bytes() const { return vectors() * vec * sums() * 4; }
+  constexpr i32 smem_bytes() const { return arrival_offset() + (cluster_k - 1) * arrival_bytes(); }
 };
 
 // How a tensor map's dimension behind the first two is walked: by the batch coordinate of that

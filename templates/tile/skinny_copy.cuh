@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a warp of `skinny` brings its slice of W (16 rows of K blocks, 128 bytes each) from global to
-// shared memory: by bulk copies or by cp.async, behind one interface. `start` asks for all of it,
-// with every lane of the warp; `wait` returns when the blocks that are read next have landed, for
-// every lane to read. A slice is read in parts of K, the last first.
+// How a warp of `skinny` brings its slice of W (warp_rows() rows of K blocks, 128 bytes each) from
+// global to shared memory: by bulk copies or by cp.async, behind one interface. `start` asks for
+// all of it, with every lane of the warp; `wait` returns when the blocks that are read next have
+// landed, for every lane to read. A slice is read in parts of K, the last first.
 //
-//   start(slice, barriers, blocks, row)   row(i): address of row i (0 .. 15) at the warp's block 0
+//   start(slice, barriers, blocks, row)   row(i): address of row i at the warp's block 0
 //   wait(barriers, first, end)            blocks [first, end) are read next
 //
 // kLeast: blocks that every warp has, for checks that the compiler can drop.
@@ -26,11 +26,12 @@ namespace catenary {
 // barriers: one per group, 1 arrival (the lane that expects the group's bytes), phase 0 alone.
 template <SkinnyConfig kConfig, i64 kLeast>
 struct BulkCopies {
-  static_assert(16 % kConfig.groups == 0, "groups of equally many rows");
+  static_assert(kConfig.warp_rows() % kConfig.groups == 0 && kConfig.groups <= 32,
+                "groups of equally many rows, a lane for each");
 
   template <class Row>
   static CATENARY_DEVICE void start(u32 slice, u32 barriers, i32 blocks, const Row& row_at) {
-    constexpr u32 kRows = 16 / kConfig.groups;
+    constexpr u32 kRows = kConfig.warp_rows() / kConfig.groups;
     const u32 lane = threadIdx.x % 32;
     const u32 bytes = static_cast<u32>(blocks) * 128;
     if (lane < kConfig.groups) {
@@ -43,8 +44,10 @@ struct BulkCopies {
 #pragma unroll
     for (u32 group = 0; group < kConfig.groups; ++group) {
       if (group > 0) mbarrier_wait(barriers + 8 * (group - 1), 0);
-      if (lane < kRows && (kLeast > 0 || bytes > 0)) {
-        const u32 row = group * kRows + lane;
+#pragma unroll
+      for (u32 i = lane; i < kRows; i += 32) {
+        if (kLeast == 0 && bytes == 0) continue;
+        const u32 row = group * kRows + i;
         bulk_load(slice + row * kConfig.row_bytes(), row_at(row), bytes, barriers + 8 * group);
       }
     }
@@ -86,13 +89,14 @@ struct AsyncCopies {
   static CATENARY_DEVICE void start(u32 slice, u32 /*barriers*/, i32 blocks, const Row& row_at) {
     const u32 lane = threadIdx.x % 32;
     const u32 to = slice + lane / 8 * kConfig.row_bytes() + lane % 8 * 16;
-    const u8* from[4];
+    constexpr u32 kSteps = kConfig.warp_rows() / 4;
+    const u8* from[kSteps];
 #pragma unroll
-    for (u32 i = 0; i < 4; ++i) from[i] = row_at(i * 4 + lane / 8) + lane % 8 * 16;
+    for (u32 i = 0; i < kSteps; ++i) from[i] = row_at(i * 4 + lane / 8) + lane % 8 * 16;
 #pragma unroll
     for (int group = kConfig.groups - 1; group >= 0; --group) {
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
+      for (u32 i = 0; i < kSteps; ++i) {
 #pragma unroll
         for (int block = group_begin(group); block < group_begin(group + 1); ++block) {
           if (block >= kLeast && block >= blocks) continue;

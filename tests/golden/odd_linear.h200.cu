@@ -1,4 +1,4 @@
-// catenary | target sm_90a (h200) | kernel ctn_odd_linear_k0_gemm_m128n256k64
+// catenary | target sm_90a (h200) | kernel ctn_odd_linear_k0_gemm_m64n256k64
 // chain:
 //   chain odd_linear(
 //       input x: bf16[8192, 1023],
@@ -9,14 +9,14 @@
 //     y = relu(h)
 //     return y: bf16
 //   }
-// plan: gemm_sm90: tile 128x256x64, 2 cooperative warpgroups, 4 stages, 224 KiB shared, A copied by 2 bytes
+// plan: gemm_sm90: tile 64x256x64, 2 ping-pong warpgroups, 4 stages, 192 KiB shared, A copied by 2 bytes
 //   't3' is a contraction: it reads its operands from memory
 //   slot 0: parameter 'x'
 //   slot 1: parameter 'w'
 //   slot 2: parameter 'b'
 //   slot 3: output 'y'
 //   map 0: 'w' as 4096 x 1023 bf16 in boxes of 64 x 64
-// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_odd_linear_k0_gemm_m128n256k64.cu
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_odd_linear_k0_gemm_m64n256k64.cu
 #include "kernels/gemm_sm90.cuh"
 namespace {
 using namespace catenary;
@@ -25,7 +25,7 @@ constexpr GemmSm90Config kConfig{
     .m = 8192, .n = 4096, .k = 1023,
     .a = {.copied = true, .memory = {.slot = 0, .stride_row = 1023, .stride_k = 1, .copy_bytes = 2}},
     .b = {.map = 0, .k_major = false, .weight = true},
-    .block_m = 128, .block_n = 256, .consumers = 2, .stages = 4,
+    .ping_pong = true, .block_m = 64, .block_n = 256, .consumers = 2, .stages = 4,
     .split_k = 1, .raster = 8, .vec = 8, .in_registers = true,
 };
 using P = Params<4, 0, 1>;
@@ -53,5 +53,5 @@ struct Epilogue {
 };
 }  // namespace
 extern "C" __global__ void __launch_bounds__(384, 1)
-ctn_odd_linear_k0_gemm_m128n256k64(const __grid_constant__ P p) { gemm_sm90<kConfig, Epilogue>(p); }
+ctn_odd_linear_k0_gemm_m64n256k64(const __grid_constant__ P p) { gemm_sm90<kConfig, Epilogue>(p); }
 

@@ -25,7 +25,7 @@ constexpr SkinnyConfig kConfig{
     .x = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
     .w = {.slot = 1, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16}, .bulk = false,
     .warps_k = 8, .warps_n = 1, .shared_blocks = 4, .register_blocks = 4,
-    .columns = 8, .groups = 1, .x_parts = 2, .split_k = 1, .vec = 2,
+    .columns = 8, .groups = 1, .x_parts = 2, .x_columns = 8, .split_k = 1, .vec = 2,
 };
 using P = Params<4, 0>;
 struct Epilogue {

@@ -25,7 +25,7 @@ constexpr SkinnyConfig kConfig{
     .x = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
     .w = {.slot = 1, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16}, .bulk = false,
     .warps_k = 8, .warps_n = 1, .shared_blocks = 6, .register_blocks = 2,
-    .columns = 8, .groups = 2, .x_parts = 2, .split_k = 1, .vec = 2,
+    .columns = 8, .groups = 2, .x_parts = 2, .x_columns = 8, .split_k = 1, .vec = 2,
 };
 using P = Params<4, 0>;
 struct Epilogue {
@@ -75,7 +75,7 @@ constexpr SkinnyConfig kConfig{
     .x = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
     .w = {.slot = 1, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16}, .bulk = false,
     .warps_k = 8, .warps_n = 1, .shared_blocks = 5, .register_blocks = 3,
-    .columns = 16, .groups = 5, .x_parts = 8, .split_k = 1, .vec = 2,
+    .columns = 16, .groups = 5, .x_parts = 8, .x_columns = 16, .split_k = 1, .vec = 2,
 };
 using P = Params<4, 0>;
 struct Epilogue {

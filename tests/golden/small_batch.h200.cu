@@ -9,7 +9,7 @@
 //     y = silu(t4)
 //     return y: bf16
 //   }
-// plan: skinny: 16 rows of W, 8 x 1 warps, of K 768 bytes per warp shared and 256 in registers, 98 KiB shared, 2 CTAs per SM
+// plan: skinny: 32 rows of W, 8 x 1 warps, of K 384 bytes per warp shared and 128 in registers, 100 KiB shared, 2 CTAs per SM, K shared by clusters of 2
 //   'h' is a contraction: it reads its operands from memory
 //   slot 0: parameter 'x'
 //   slot 1: parameter 'w'
@@ -24,8 +24,8 @@ constexpr SkinnyConfig kConfig{
     .m = Extent(64, 1), .n = 2048, .blocks = 64,
     .x = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
     .w = {.slot = 1, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
-    .warps_k = 8, .warps_n = 1, .shared_blocks = 6, .register_blocks = 2,
-    .columns = 8, .groups = 4, .x_parts = 2, .split_k = 1, .vec = 2,
+    .warps_k = 8, .warps_n = 1, .row_tiles = 2, .shared_blocks = 3, .register_blocks = 1,
+    .columns = 8, .groups = 4, .x_parts = 2, .x_columns = 8, .split_k = 1, .cluster_k = 2, .vec = 2,
 };
 using P = Params<4, 0>;
 struct Epilogue {
@@ -59,7 +59,7 @@ ctn_small_batch_k0_skinny_w8x1(const __grid_constant__ P p) { skinny<kConfig, Ep
 //     y = silu(t4)
 //     return y: bf16
 //   }
-// plan: skinny: 16 rows of W, 8 x 1 warps, of K 640 bytes per warp shared and 384 in registers, 82 KiB shared, 2 CTAs per SM
+// plan: skinny: 32 rows of W, 8 x 1 warps, of K 384 bytes per warp shared and 128 in registers, 101 KiB shared, 2 CTAs per SM, K shared by clusters of 2
 //   'h' is a contraction: it reads its operands from memory
 //   slot 0: parameter 'x'
 //   slot 1: parameter 'w'
@@ -74,8 +74,8 @@ constexpr SkinnyConfig kConfig{
     .m = Extent(64, 1), .n = 2048, .blocks = 64,
     .x = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
     .w = {.slot = 1, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
-    .warps_k = 8, .warps_n = 1, .shared_blocks = 5, .register_blocks = 3,
-    .columns = 16, .groups = 4, .x_parts = 8, .split_k = 1, .vec = 2,
+    .warps_k = 8, .warps_n = 1, .row_tiles = 2, .shared_blocks = 3, .register_blocks = 1,
+    .columns = 16, .groups = 4, .x_parts = 2, .x_columns = 16, .split_k = 1, .cluster_k = 2, .vec = 2,
 };
 using P = Params<4, 0>;
 struct Epilogue {

@@ -25,7 +25,7 @@ constexpr SkinnyConfig kConfig{
     .x = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
     .w = {.slot = 1, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16}, .bulk = false,
     .warps_k = 4, .warps_n = 1, .shared_blocks = 6, .register_blocks = 10,
-    .columns = 8, .groups = 2, .x_parts = 4, .split_k = 1, .vec = 2,
+    .columns = 8, .groups = 2, .x_parts = 4, .x_columns = 8, .split_k = 1, .vec = 2,
 };
 using P = Params<4, 0>;
 struct Epilogue {
@@ -75,7 +75,7 @@ constexpr SkinnyConfig kConfig{
     .x = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
     .w = {.slot = 1, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16}, .bulk = false,
     .warps_k = 4, .warps_n = 1, .shared_blocks = 6, .register_blocks = 10,
-    .columns = 16, .groups = 6, .x_parts = 16, .split_k = 1, .vec = 2,
+    .columns = 16, .groups = 6, .x_parts = 16, .x_columns = 16, .split_k = 1, .vec = 2,
 };
 using P = Params<4, 0>;
 struct Epilogue {

@@ -109,6 +109,29 @@ std::vector<WrittenCase> shapes() {
   };
 }
 
+// CTAs of a cluster that share K, evenly and not; 32 and 64 rows of W a warp; X a part of its
+// columns at a time. Row counts that leave some CTAs of a cluster without a column.
+std::vector<WrittenCase> clusters() {
+  return {
+      with_symbols(shaped("skinny8x1s1r1g4p2t2c2", linear({.m = "M", .n = 70, .k = 2048})),
+                   counted(17)),
+      with_symbols(shaped("skinny4x1s1r1g2p1c4", linear({.m = "M", .n = 33, .k = 2112})),
+                   {0, 1, 2, 3, 4, 7, 16, 17}),
+      shaped("skinny8x1s3r1g4p2t2c2", linear({.m = "16", .n = 100, .k = 4096})),
+      shaped("skinny8x1s3r1g4p4t2c2", linear({.dtype = "f16", .m = "24", .n = 97, .k = 4096})),
+      shaped("skinny4x1s2r2g8p4x8t2", linear({.m = "24", .n = 65, .k = 1024})),
+      shaped("skinny2x2s2r1g4p3c8", linear({.dtype = "f32", .m = "13", .n = 50, .k = 1120})),
+      shaped("skinny2x1s2r1g16p3x8t4c4", linear({.m = "11", .n = 130, .k = 1216})),
+      shaped("skinny4x1s3r2g3p5x8t2a", linear({.m = "11", .n = 70, .k = 1088})),
+      shaped("skinny4x2s1r1g2p1t2c2", linear({.m = "9", .n = 70, .k = 1024, .role = "input"})),
+      shaped("skinny4x1s1r1g4p1t2c2",
+             "chain a(input x: bf16[2, 9, 1024], weight w: bf16[2, 23, 1024],\n"
+             "        weight v: bf16[2, 23, 1024], weight b: f32[23] align 4) {\n"
+             "  g = contract \"bmk,bnk->bmn\"(x, w)\n  u = contract \"bmk,bnk->bmn\"(x, v)\n"
+             "  h = mul(relu(add(g, b)), u)\n  return h: f32 align 4 }"),
+  };
+}
+
 std::vector<WrittenCase> layouts() {
   return {
       skinny("w left of x",
@@ -198,7 +221,7 @@ std::vector<WrittenCase> epilogues() {
 
 std::vector<WrittenCase> skinny_cases() {
   std::vector<WrittenCase> all = sizes();
-  for (auto* more : {&shapes, &async_shapes, &layouts, &epilogues}) {
+  for (auto* more : {&shapes, &async_shapes, &clusters, &layouts, &epilogues}) {
     for (WrittenCase& made : (*more)()) all.push_back(std::move(made));
   }
   return all;

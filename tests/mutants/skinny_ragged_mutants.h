@@ -97,7 +97,7 @@ inline constexpr Mutant kSkinnyRaggedMutants[] = {
      .planted = "every chunk has the x of the first rows",
      .base = kSkinnyRows3,
      .file = "kernels/skinny.cuh",
-     .text = "work.m0 + lane / 4)",
+     .text = "work.m0 + row)",
      .in_place = "lane / 4)",
      .faults = "mismatch"},
     {.name = "skinny_ragged_no_barrier_between_chunks",
@@ -125,7 +125,7 @@ inline constexpr Mutant kSkinnyRaggedMutants[] = {
      .planted = "the sums take the place of W, which the next chunk needs",
      .base = kSkinnyRows3,
      .file = "shared/config.h",
-     .text = "ragged == Ragged::kNone ? 0 : 16 * row_bytes();",
+     .text = "ragged == Ragged::kNone ? 0 : weight_bytes();",
      .in_place = "0 * static_cast<i32>(ragged);",
      .faults = "race mismatch copy_in_flight"},
 };
