@@ -248,7 +248,7 @@ bool read_name(const std::string& name, const Target& target, SkinnyConfig& c) {
       c.bulk ? is_power(c.groups, 16) : within(c.groups, 1, std::max(c.shared_blocks, 1));
   const bool cluster = c.cluster_k == 1 || (c.bulk && c.ragged == Ragged::kNone);
   return (copies_in_bulk(target) || !c.bulk) && groups && cluster && is_power(c.cluster_k, 8) &&
-         is_power(c.row_tiles, 4) && is_power(c.x_columns, 64) && c.x_columns >= 8 &&
+         is_power(c.row_tiles, 4) && c.x_columns >= 8 && c.x_columns % 8 == 0 &&
          c.columns % c.x_columns == 0 && within(c.warps_k, 1, 32) && within(c.warps_n, 1, 32) &&
          c.threads() <= 1024 && within(c.shared_blocks, 0, kMostBlocks) &&
          within(c.register_blocks, 0, kMostBlocks) && within(c.x_parts, 1, c.warp_blocks()) &&
