@@ -78,7 +78,7 @@ constexpr double kRoundedPieceClocks = 10.0;
 // A K split's second kernel; of few rows, the mean of plain and overlapped launches (64 rows, plain
 // / overlapped us: 512x28672 weights in 16 parts 15.4 / 12.5, 2048x14336 in 4 21.5 / 18.9).
 constexpr double kFixUpUs = 3.4;
-constexpr double kFixUpOfFewUs = 2.0;
+constexpr double kFixUpOfFewUs = 2.2;
 
 // Two CTAs that share B wait for each other.
 constexpr double kClusterCost = 1.09;
@@ -103,8 +103,12 @@ constexpr double kClusterBytesPerClock = 40.0;
 // More CTAs than SMs leave the next kernel's no room: 7168x4096, 17 rows, 64 columns 18.2, and the
 // stream of 112 columns 18.5 plain, 15.4 overlapped.
 constexpr double kNoRoomUs = 1.2;
-// Clusters of eight do not fit one CTA to an SM: 512x28672, 32 rows, 128 CTAs 15.3 / 15.0.
-constexpr double kCrowdedUs = 1.6;
+// Rings of many rounds let the next kernel in at their end: 7168x2048, 32 rows, 11.1 plain and 10.8
+// overlapped, where the stream of 112 columns takes 11.5 and 9.2.
+constexpr double kNoOverlapUs = 0.8;
+// 32 columns in clusters of eight: 1024x7168, 32 rows, 9.4 / 8.0 where 64 columns take 8.1 / 6.6;
+// 512x28672 15.3 / 15.0.
+constexpr double kNarrowPartsUs = 1.4;
 constexpr int kShallowRing = 6;
 constexpr double kShallowRingCost = 1.3;
 
@@ -120,7 +124,7 @@ constexpr double kStreamOfOneEfficiency = 0.96;
 constexpr double kStreamEndsUs = 1.3;
 constexpr double kNarrowStreamUs = 2.5;
 constexpr int kNarrowStream = 96;
-constexpr double kStreamSumUs = 0.9;
+constexpr double kStreamSumUs = 1.7;
 
 // A tile's epilogue: clocks per sum of the SM (shared memory twice, arithmetic, stores).
 constexpr double kEpilogueClocksPerSum = 0.081;
@@ -245,8 +249,10 @@ void predict_pairs(const GemmProblem& problem, const Target& target, const GemmS
   const double mainloop = per_sm * steps * std::max({products_us(target, c), traffic, latency});
   const double sums = per_sm * c.box_m() * c.sum_row_bytes() / (kClusterBytesPerClock * clock);
   const double start = c.cluster_k > 1 ? kPartsStartUs + kPartUs * c.cluster_k : kPairStartUs;
-  const bool crowded = c.cluster_k == 8 && per_sm == 1 && ctas > 0.75 * target.sm_count;
-  const double room = per_sm > 1 ? kNoRoomUs : crowded ? kCrowdedUs : 0;
+  const bool narrow = c.cluster_k == 8 && c.sums() * c.block_n <= 32;
+  const double room = (per_sm > 1 ? kNoRoomUs : 0) +
+                      (c.cluster_k == 1 && steps > 3 * c.stages ? kNoOverlapUs : 0) +
+                      (narrow ? kNarrowPartsUs : 0);
   const double ends =
       start + sums + room + problem.epilogue_bytes / (target.dram_gbs * kDramEfficiency * 1e3);
   const double shallow = steps > c.stages && c.stages < kShallowRing ? kShallowRingCost : 1.0;

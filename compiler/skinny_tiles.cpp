@@ -55,8 +55,6 @@ double sm_gbs(const Target& target) { return 32.0 * target.clock_ghz; }
 // A kernel's own ends, not covered by its neighbours, and what a K split adds.
 constexpr double kEndsUs = 0.3;
 constexpr double kSplitUs = 2.0;
-constexpr double kUnevenCost = 0.7;
-
 // Sums sent through a cluster, for each CTA that an SM gets. Pairs: 8192 x 8192 weights and one row
 // 1.3 us for eight of them, 14336 x 7168 2.8 for 14; eight rows gain nothing by pairs (2048 x 4096,
 // 4.47 / 6.9). Fours 2.2 to 4 us for eight (8192 x 8192), eights 3 to 8 (4096 x 14336).
@@ -171,17 +169,12 @@ double rounds_factor(const Target& target, const SkinnyConfig& c, i64 ctas) {
   const i64 last = (ctas - 1) % (i64{2} * target.sm_count) + 1;
   const double busy = static_cast<double>(std::min<i64>(last, target.sm_count));
   const double slower = std::max(target.dram_gbs * kDramEfficiency / (busy * sm_gbs(target)), 1.0);
-  // Warps with fewer blocks than others have less on their way in every round (14336 x 7168, one
-  // row, 3.5 blocks of 4: 53.6 us, where the copy rate gives 48).
-  const double blocks = static_cast<double>(c.blocks) / (c.parts() * c.warps_k);
-  const double uneven = rounds > 1 ? 1 + kUnevenCost * (1 - blocks / c.warp_blocks()) : 1;
-  return (idle + (slower - 1) * last / ctas) * uneven;
+  return idle + (slower - 1) * last / ctas;
 }
 
 // What the warps load of X, by the SM that loads most.
 double x_us(const SkinnyProblem& problem, const Target& target, const SkinnyConfig& c, i64 ctas) {
-  const i64 rows = c.columns > 16 ? c.columns : problem.m;
-  const double bytes = 128.0 * c.warps_n * rows * ceil_div(c.blocks, c.parts());
+  const double bytes = 128.0 * c.warps_n * problem.m * ceil_div(c.blocks, c.parts());
   const double of_sm = std::max(static_cast<double>(ctas) / target.sm_count, 1.0);
   const double gbs = c.bulk ? kXRate * target.dram_gbs / target.sm_count : sm_gbs(target);
   return bytes * of_sm / (gbs * 1e3);
