@@ -78,7 +78,7 @@ constexpr double kRoundedPieceClocks = 10.0;
 // A K split's second kernel; of few rows, the mean of plain and overlapped launches (64 rows, plain
 // / overlapped us: 512x28672 weights in 16 parts 15.4 / 12.5, 2048x14336 in 4 21.5 / 18.9).
 constexpr double kFixUpUs = 3.4;
-constexpr double kFixUpOfFewUs = 2.2;
+constexpr double kFixUpOfFewUs = 2.0;
 
 // Two CTAs that share B wait for each other.
 constexpr double kClusterCost = 1.09;
