@@ -3,6 +3,7 @@
 that a program without numpy needs besides: bf16 numbers, device tensors, the reference."""
 import ctypes
 import json
+import pathlib
 import struct
 
 
@@ -35,7 +36,9 @@ class Catenary:
     """libcatenary.so, as far as this script needs it."""
 
     def __init__(self, path):
-        self.lib = ctypes.CDLL(str(path))
+        # A name without a slash would be looked for where the loader looks, not here.
+        file = pathlib.Path(path)
+        self.lib = ctypes.CDLL(str(file.resolve() if file.exists() else file))
         for name in ("ctn_version", "ctn_status_name", "ctn_last_error"):
             getattr(self.lib, name).restype = ctypes.c_char_p
         for name in ("ctn_chain_destroy", "ctn_engine_destroy", "ctn_executable_destroy",

@@ -14,6 +14,8 @@ Error plan_gemm(const GroupContext& context, std::vector<KernelPlan>& kernels) {
   if (!taken) return taken.takeError();
   if (!*taken) {
     if (Error error = plan_gemm_sm80(context, kernels)) return error;
+    const std::string problem = gemm_sm90_problem(context);
+    if (!problem.empty()) kernels.front().runner_ups.push_back({"gemm_sm90", 0, problem});
   }
   std::vector<TileOption>& all = kernels.front().tiles;
   all.insert(all.end(), tiles.begin(), tiles.end());

@@ -29,6 +29,9 @@ Error plan_gemm_sm80(const GroupContext& context, std::vector<KernelPlan>& kerne
 // `tiles` gets the family's candidates either way.
 Expected<bool> plan_gemm_sm90(const GroupContext& context, std::vector<KernelPlan>& kernels,
                               std::vector<TileOption>& tiles);
+// Why the layout of the group's operands keeps it from that family, in words for the user; empty:
+// it does not, or the target has no wgmma.
+std::string gemm_sm90_problem(const GroupContext& context);
 
 // Appends no kernel and returns false where the family does not fit the group, or is predicted to
 // be slower than `rival` (null: there is none). Appends its candidates to `tiles`.

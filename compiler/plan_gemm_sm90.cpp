@@ -89,24 +89,28 @@ struct Problem {
   std::vector<MapBinding> maps;
 };
 
-// Rows or terms of a group start anywhere. Terms behind its end are cleared in lines of one term
-// (tile/ragged.cuh).
-bool has_groups(const GemmConfig& c) {
-  if (c.ragged == Ragged::kNone) return true;
-  return c.groups > 0 && (c.ragged == Ragged::kRows || (!c.a.k_major && !c.b.k_major));
-}
-
-// wgmma has products of 16-bit elements either way, and of tf32 along K (PTX ISA 9.7.15.5).
-bool has_products(const GemmConfig& c) {
-  if (c.math == MathMode::kTF32) {
-    return c.a.k_major && c.b.k_major && (!c.gated || c.b2.k_major);
+// Why no layout of the operands suits wgmma; empty: this one does. It has products of 16-bit
+// elements either way, and of tf32 along K (PTX ISA 9.7.15.5). Rows or terms of a ragged group
+// start anywhere; terms behind its end are cleared in lines of one term (tile/ragged.cuh).
+std::string layout_problem(const GemmConfig& c) {
+  const bool along_k = c.a.k_major && c.b.k_major && (!c.gated || c.b2.k_major);
+  if (c.math == MathMode::kF32) {
+    return "wgmma has no products of whole f32; without f32 behind its labels a contraction is "
+           "tf32";
   }
-  return c.math == MathMode::kBF16 || c.math == MathMode::kF16;
+  if (c.math == MathMode::kTF32 && !along_k) {
+    return "wgmma takes tf32 operands whose summed label is innermost; store them so, or as bf16";
+  }
+  if (c.ragged == Ragged::kTerms && (c.a.k_major || c.b.k_major)) {
+    return "ragged terms are an operand's innermost label, where wgmma kernels need them further "
+           "out";
+  }
+  return "";
 }
 
 bool has_kernel(const GroupContext& context, const GemmConfig& c) {
-  if (context.target.arch != "sm_90a") return false;
-  if (!has_products(c) || !has_groups(c)) return false;
+  if (context.target.arch != "sm_90a" || !layout_problem(c).empty()) return false;
+  if (c.ragged != Ragged::kNone && c.groups <= 0) return false;
   for (const Extent& extent : {c.m, c.n, c.k}) {
     if (extent.size <= 0 || extent.size > kMaxSize) return false;
   }
@@ -284,6 +288,16 @@ KernelPlan make_kernel(const GroupContext& context, const GemmAxes& axes,
 }
 
 }  // namespace
+
+std::string gemm_sm90_problem(const GroupContext& context) {
+  if (context.target.arch != "sm_90a") return "";
+  Expected<GemmAxes> axes = make_gemm_axes(context);
+  if (!axes) {
+    llvm::consumeError(axes.takeError());
+    return "";
+  }
+  return layout_problem(axes->config);
+}
 
 Expected<bool> plan_gemm_sm90(const GroupContext& context, std::vector<KernelPlan>& kernels,
                               std::vector<TileOption>& tiles) {

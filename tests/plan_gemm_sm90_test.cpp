@@ -115,6 +115,35 @@ TEST_CASE("the family is taken where its rules hold") {
   CHECK(first_kernel(planned(kLarge, {}, "b200")).family == Family::kGemmSm80);
 }
 
+TEST_CASE("a layout that wgmma does not take is named, and on no other target") {
+  const struct {
+    std::string chain, why;
+  } kShapes[] = {
+      {gemm("f32[4096, 2048]", "f32[2048, 4096]", "mk,kn->mn"), "summed label is innermost"},
+      {"chain a(input x: f32[512, 512], weight w: f32[512, 512]) {\n"
+       "  y = contract \"mk,nk->mn\" f32 (x, w)\n  return y: f32 }",
+       "no products of whole f32"},
+      {"chain a(input x: bf16[2048, 4096], input d: bf16[2048, 4096], input e: i32[4]) {\n"
+       "  y = contract \"nm,km->enk\"(d, x) ragged m by e over e\n  return y: bf16 }",
+       "ragged terms"},
+  };
+  for (const auto& shape : kShapes) {
+    CAPTURE(shape.why);
+    const Plan plan = planned(shape.chain);
+    const KernelPlan& kernel = first_kernel(plan);
+    REQUIRE(kernel.family == Family::kGemmSm80);
+    const auto named = llvm::find_if(kernel.runner_ups, [&](const RunnerUp& other) {
+      return other.rejected.find(shape.why) != std::string::npos;
+    });
+    REQUIRE(named != kernel.runner_ups.end());
+    CHECK(named->config == "gemm_sm90");
+  }
+  const Plan plain = planned(gemm("bf16[4096, 2048]", "bf16[4096, 2048]", "mk,nk->mn"));
+  for (const RunnerUp& other : first_kernel(plain).runner_ups) {
+    CHECK(other.config != "gemm_sm90");
+  }
+}
+
 TEST_CASE("what no map describes is copied by threads") {
   const struct {
     const char* why;
