@@ -238,7 +238,7 @@ TEST_CASE("every candidate that is chosen fits its target") {
 
 TEST_CASE("K is split in a fixed order where the grid would not fill the chip") {
   const VerifiedChain chain =
-      verified(R"(chain c(input x: bf16[8, 8192], weight w: bf16[1024, 8192]) {
+      verified(R"(chain c(input x: bf16[8, 28672], weight w: bf16[1024, 28672]) {
     y = contract "mk,nk->mn"(x, w)
     return y: bf16
   })");
@@ -253,7 +253,7 @@ TEST_CASE("K is split in a fixed order where the grid would not fill the chip") 
 
 TEST_CASE("the kernels of a K split name what they address, and no more") {
   const VerifiedChain chain =
-      verified(R"(chain c(input x: bf16[8, 8192], weight w: bf16[1024, 8192],
+      verified(R"(chain c(input x: bf16[8, 28672], weight w: bf16[1024, 28672],
                           weight b: f32[1024]) {
     y = contract "mk,nk->mn"(x, w)
     z = add(y, b)
