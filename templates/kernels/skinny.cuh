@@ -206,12 +206,12 @@ CATENARY_DEVICE typename SkinnyTypes<kConfig>::WeightTile read_tile(u32 slice, i
   return weights;
 }
 
-// 16 rows of one block and some of its columns: two pieces of 16 bytes a lane, each two steps of
-// mma.sync.
+// 16 rows of one block and some of its columns, from tile `first` on: two pieces of 16 bytes a
+// lane, each two steps of mma.sync.
 template <SkinnyConfig kConfig>
 CATENARY_DEVICE void multiply_tile(const typename SkinnyTypes<kConfig>::WeightTile& weights,
-                                   const typename SkinnyTypes<kConfig>::Pieces* x,
-                                   float (*sums)[4]) {
+                                   const typename SkinnyTypes<kConfig>::Pieces* x, int first,
+                                   float (&sums)[SkinnyTypes<kConfig>::kTiles][4]) {
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     U32x4 upper = weights.upper.half[half];
@@ -222,8 +222,8 @@ CATENARY_DEVICE void multiply_tile(const typename SkinnyTypes<kConfig>::WeightTi
     for (int j = 0; j < SkinnyTypes<kConfig>::kPartTiles; ++j) {
       U32x4 b = x[j].half[half];
       round_fragment<kConfig.math>(b);
-      mma_step<kConfig.math>(sums[j], {upper.x, lower.x, upper.y, lower.y}, b.x, b.y);
-      mma_step<kConfig.math>(sums[j], {upper.z, lower.z, upper.w, lower.w}, b.z, b.w);
+      mma_step<kConfig.math>(sums[first + j], {upper.x, lower.x, upper.y, lower.y}, b.x, b.y);
+      mma_step<kConfig.math>(sums[first + j], {upper.z, lower.z, upper.w, lower.w}, b.z, b.w);
     }
   }
 }
@@ -251,11 +251,11 @@ CATENARY_DEVICE void multiply_slice(const P& params, const SkinnyWork& work, i64
         if (block >= T::kBlocks || !has_block<kConfig>(work, block)) continue;
 #pragma unroll
         for (int t = 0; t < kConfig.row_tiles; ++t) {
-          float(*to)[4] = &sums[t][column / 8];
           if (block >= kConfig.shared_blocks) {
-            multiply_tile<kConfig>(registers[block - kConfig.shared_blocks][t], x[i], to);
+            multiply_tile<kConfig>(registers[block - kConfig.shared_blocks][t], x[i], column / 8,
+                                   sums[t]);
           } else {
-            multiply_tile<kConfig>(read_tile<kConfig>(slice, block, t), x[i], to);
+            multiply_tile<kConfig>(read_tile<kConfig>(slice, block, t), x[i], column / 8, sums[t]);
           }
         }
       }
