@@ -114,12 +114,12 @@ std::vector<WrittenCase> shapes() {
 // columns at a time. Row counts that leave some CTAs of a cluster without a column.
 std::vector<WrittenCase> clusters() {
   return {
-      with_symbols(shaped("skinny8x1s1r1g4p2t2c2", linear({.m = "M", .n = 70, .k = 2048})),
+      with_symbols(shaped("skinny8x1s1r1g4p2t2c2", linear({.m = "M", .n = 70, .k = 1088})),
                    counted(16)),
       with_symbols(shaped("skinny4x1s1r1g2p1c4", linear({.m = "M", .n = 33, .k = 2112})),
                    {0, 1, 2, 3, 4, 7, 16}),
-      shaped("skinny8x1s3r1g4p2t2c2", linear({.m = "16", .n = 100, .k = 4096})),
-      shaped("skinny8x1s3r1g4p4t2c2", linear({.dtype = "f16", .m = "24", .n = 97, .k = 4096})),
+      shaped("skinny8x1s3r1g4p2t2c2", linear({.m = "16", .n = 50, .k = 1600})),
+      shaped("skinny8x1s3r1g4p4t2c2", linear({.dtype = "f16", .m = "24", .n = 65, .k = 1024})),
       shaped("skinny4x1s2r2g8p4x8t2", linear({.m = "24", .n = 65, .k = 1024})),
       shaped("skinny2x2s2r1g4p3c8", linear({.dtype = "f32", .m = "13", .n = 50, .k = 1120})),
       shaped("skinny2x1s2r1g16p3x8t4c4", linear({.m = "11", .n = 130, .k = 1216})),
