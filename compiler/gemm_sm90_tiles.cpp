@@ -159,17 +159,13 @@ int forced_stages(const std::string& name, int most) {
   return stages;
 }
 
-constexpr int kLargestCluster = 8;
-
 bool wanted_split(const GemmProblem& problem, const Target& target, const GemmSm90Config& c,
                   int split, const PlanOptions& options) {
   if (options.split_k > 0) return split == options.split_k;
-  // What more CTAs than the largest cluster share is split.
-  if (split == 1 || (c.cluster_k != 0 && c.cluster_k != kLargestCluster)) return split == 1;
+  if (split == 1 || c.cluster_k != 0) return split == 1;
   const i64 steps = ceil_div(problem.k, c.block_k());
-  const i64 parts = i64{split} * std::max(c.cluster_k, 1);
   return c.ragged == Ragged::kNone && c.m.scale == 0 && c.n.scale == 0 &&
-         gemm_sm90_output_tiles(problem, c) * parts <= 2 * target.sm_count && steps >= 4 * parts;
+         gemm_sm90_output_tiles(problem, c) * split <= 2 * target.sm_count && steps >= 4 * split;
 }
 
 }  // namespace

@@ -45,8 +45,8 @@ constexpr double kL2BytesPerClockPerSm = 32.0;
 
 // Clocks of an SM for a warp's load of pieces of 8 or 4 bytes (cp.async), and of elements of 2,
 // which a thread waits for: then no less than those of one warp, over the warps. 8192x4096x4095
-// bf16 3,900 us, 4096x4096x4098 653; 32x4096x4095 by tiles of 32x64, K in one, two and six parts
-// 175, 100, 46 (H200).
+// bf16 3,900 us, 4096x4096x4098 653; 32x4096x4095 by tiles of 16x64 175, of 32x64 with K in two,
+// four and six parts 100, 56, 46 (H200).
 constexpr double kPieceClocks = 6.0;
 constexpr double kElementClocks = 9.0;
 constexpr double kElementLatencyClocks = 112.0;

@@ -89,7 +89,7 @@ struct Problem {
   std::vector<MapBinding> maps;
 };
 
-// Why no layout of the operands suits wgmma; empty: this one does. It has products of 16-bit
+// Why the operands' layout does not suit wgmma; empty: it does. wgmma has products of 16-bit
 // elements either way, and of tf32 along K (PTX ISA 9.7.15.5). Rows or terms of a ragged group
 // start anywhere; terms behind its end are cleared in lines of one term (tile/ragged.cuh).
 std::string layout_problem(const GemmConfig& c) {

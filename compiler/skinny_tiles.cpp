@@ -212,7 +212,7 @@ void predict(const SkinnyProblem& problem, const Target& target, SkinnyCandidate
   p.us = std::max(p.memory_us, p.math_us) + p.launch_us;
 }
 
-// "t2c4" behind a name's numbers: row tiles, CTAs that share K, columns of X at a time.
+// "x8t2c4" behind a name's numbers: columns of X at a time, tiles of rows, CTAs that share K.
 bool read_suffix(llvm::StringRef text, SkinnyConfig& c) {
   const auto take = [&](char letter, i32& value) {
     if (!text.startswith(llvm::StringRef(&letter, 1))) return true;
