@@ -47,21 +47,28 @@ class ProgramPrinter {
   const std::string& str() const { return out_; }
 
   // The operands of accumulators that stay where they lie: those that differ from column to column
-  // of D, and the others, each with a struct and a function.
+  // of D, as pairs which wait in registers, and the others; each with a struct and a function.
   void open_in_registers() {
     out_ += fmt::format("struct {} {{\n", text_.name);
     for (const bool columns : {true, false}) {
       out_ += columns ? "  struct Columns {\n" : "  struct Rows {\n";
       each_of(columns, [&](const ProgramLine& line) {
-        out_ += fmt::format("    Vec<{}> v_{};\n", text_.vec, line.name);
+        if (columns) {
+          out_ += fmt::format("    static constexpr Operand o_{0} = {1};\n    Pair<o_{0}> v_{0};\n",
+                              line.name, cpp_text(line.operand));
+        } else {
+          out_ += fmt::format("    Vec<{}> v_{};\n", text_.vec, line.name);
+        }
       });
       out_ += fmt::format(
           "  }};\n  static CATENARY_DEVICE void {}(const P& p, const Coord& at, "
           "{}& in) {{\n",
           columns ? "load_columns" : "load_rows", columns ? "Columns" : "Rows");
       each_of(columns, [&](const ProgramLine& line) {
-        out_ += fmt::format("    in.v_{} = load_vec<{}, {}, false>(p, at);  // {}\n", line.name,
-                            cpp_text(line.operand), text_.vec, line.comment);
+        out_ += columns ? fmt::format("    in.v_{0} = load_pair<Columns::o_{0}>(p, at);  // {1}\n",
+                                      line.name, line.comment)
+                        : fmt::format("    in.v_{} = load_vec<{}, {}, false>(p, at);  // {}\n",
+                                      line.name, cpp_text(line.operand), text_.vec, line.comment);
       });
       out_ += "  }\n";
     }
@@ -83,7 +90,8 @@ class ProgramPrinter {
     const ProgramLine& l = program_[line];
     if (l.kind != Kind::kLoad) return fmt::format("v_{}", l.name);
     if (!text_.in_registers) return fmt::format("in.v_{}", l.name);
-    return fmt::format("{}.v_{}", varies_along_n(l) ? "columns" : "rows", l.name);
+    return varies_along_n(l) ? fmt::format("columns.v_{}.values()", l.name)
+                             : fmt::format("rows.v_{}", l.name);
   }
 
   // Constants and scalars are floats; map() takes them as they are, stores and rounds do not.

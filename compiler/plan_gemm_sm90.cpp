@@ -191,6 +191,38 @@ void set_boxes(const GemmSm90Config& c, std::vector<MapBinding>& maps) {
   if (c.gated) set(c.b2, c.block_n / c.cluster);
 }
 
+// The output of a store as a tensor whose boxes are the epilogue's pieces: columns, rows, then the
+// dimensions along which it has a stride, as epilogue/registers.cuh counts them.
+MapBinding output_map(const GemmSm90Config& c, const Operand& o) {
+  const i64 bytes = dtype_bytes(o.dtype);
+  MapBinding map;
+  map.slot = o.slot;
+  map.dtype = o.dtype;
+  map.swizzle = c.piece_columns() == 64 ? Swizzle::k128 : Swizzle::k64;
+  map.dims.push_back({c.n, bytes, c.piece_columns()});
+  const i64 row = o.stride.at[kMaxDims - 2] * bytes;
+  map.dims.push_back({c.m, c.m == Extent(1) ? at_least_16(c.n.size * bytes) : row, 16});
+  for (int d = kMaxDims - 3; d >= 0; --d) {
+    if (o.stride.at[d] == 0) continue;
+    // An operand's dimensions begin two behind those of a batch: rows and columns are its last.
+    map.dims.push_back({c.batch.at[d + 2], o.stride.at[d] * bytes, 1});
+  }
+  return map;
+}
+
+// Outputs of 16 bits leave by tensor copies, where the hardware takes their layout.
+void map_outputs(KernelPlan& kernel) {
+  const auto& c = std::get<GemmSm90Config>(kernel.config);
+  if (!c.in_registers || c.cluster_k != 0 || c.split_k != 1) return;
+  for (ProgramLine& line : kernel.program) {
+    if (line.kind != ProgramLine::Kind::kStore || dtype_bytes(line.operand.dtype) != 2) continue;
+    MapBinding map = output_map(c, line.operand);
+    if (!map_problem(map, kernel.slots[line.operand.slot]).empty()) continue;
+    line.operand.map = static_cast<i32>(kernel.maps.size());
+    kernel.maps.push_back(std::move(map));
+  }
+}
+
 GridRule grid_rule(const GemmSm90Config& c, const Target& target) {
   GridRule grid;
   grid.fixed = c.split_k * c.cluster_ctas() * ceil_div(c.n.size, c.block_n);
@@ -275,6 +307,7 @@ KernelPlan make_kernel(const GroupContext& context, const GemmAxes& axes,
   kernel.slots = bind_slots(context.tensors);
   set_boxes(c, maps);
   kernel.maps = std::move(maps);
+  map_outputs(kernel);
   kernel.scalars = context.tensors.scalars;
   kernel.grid = grid_rule(c, context.target);
   kernel.cluster = c.cluster_ctas();

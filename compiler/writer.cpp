@@ -117,7 +117,7 @@ std::string cpp_text(const Operand& o) {
   Fields fields;
   fields.add("slot", o.slot, -1).add("dtype", o.dtype, static_cast<DType>(255));
   fields.add("vec", o.vec, d.vec).add("streamed", o.streamed, d.streamed);
-  fields.add("weight", o.weight, d.weight).add("early", o.early, d.early);
+  fields.add("weight", o.weight, d.weight).add("early", o.early, d.early).add("map", o.map, d.map);
   fields.add("stride", o.stride, d.stride);
   return "Operand" + braces(fields);
 }

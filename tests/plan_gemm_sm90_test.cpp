@@ -28,6 +28,13 @@ const std::string kLarge = gemm("bf16[4096, 2048]", "bf16[8192, 2048]", "mk,nk->
 
 using Dimension = MapBinding::Dimension;
 
+// Outputs that leave by tensor copies, each with a map of its own.
+size_t boxed_outputs(const KernelPlan& kernel) {
+  size_t count = 0;
+  for (const ProgramLine& line : kernel.program) count += line.operand.map >= 0 ? 1 : 0;
+  return count;
+}
+
 }  // namespace
 
 TEST_CASE("a large contraction gets maps of its operands") {
@@ -39,7 +46,7 @@ TEST_CASE("a large contraction gets maps of its operands") {
   CHECK(c.b.k_major);
   CHECK_FALSE(c.a.weight);
   CHECK(c.b.weight);
-  REQUIRE(kernel.maps.size() == 2);
+  REQUIRE(kernel.maps.size() == 3);
   CHECK(kernel.maps[0].slot == 0);
   CHECK(kernel.maps[1].slot == 1);
   CHECK(kernel.maps[0].swizzle == Swizzle::k128);
@@ -73,6 +80,48 @@ TEST_CASE("dimensions of a map beyond K and the free one") {
   CHECK(kernel.maps[1].dims[2] == Dimension{Extent(12), 512 * 512, 1});
 }
 
+TEST_CASE("outputs of 16 bits leave as boxes of the epilogue's pieces") {
+  const KernelPlan plain = first_kernel(planned(kLarge));
+  REQUIRE(boxed_outputs(plain) == 1);
+  CHECK(plain.program.back().operand.map == 2);
+  CHECK(plain.maps[2].slot == plain.program.back().operand.slot);
+  CHECK(plain.maps[2].swizzle == Swizzle::k128);
+  REQUIRE(plain.maps[2].dims.size() == 2);
+  CHECK(plain.maps[2].dims[0] == Dimension{Extent(8192), 2, 64});
+  CHECK(plain.maps[2].dims[1] == Dimension{Extent(4096), 16384, 16});
+
+  // A batch is a dimension; halves of pieces where two sums share the registers.
+  const KernelPlan batch = first_kernel(
+      planned("chain a(input x: bf16[2560, 12, 1024], weight w: bf16[12, 3072, 1024],\n"
+              "        weight v: bf16[12, 3072, 1024]) {\n"
+              "  g = contract \"bgk,gnk->bgn\"(x, w)\n  u = contract \"bgk,gnk->bgn\"(x, v)\n"
+              "  y = mul(silu(g), u)\n  return y: f16, g: bf16 strides[43008, 3584, 1] }"));
+  REQUIRE(boxed_outputs(batch) == 2);
+  CHECK(batch.maps[3].dtype == DType::kBF16);
+  CHECK(batch.maps[3].swizzle == Swizzle::k64);
+  REQUIRE(batch.maps[3].dims.size() == 3);
+  CHECK(batch.maps[3].dims[0] == Dimension{Extent(3072), 2, 32});
+  CHECK(batch.maps[3].dims[1] == Dimension{Extent(2560), 43008 * 2, 16});
+  CHECK(batch.maps[3].dims[2] == Dimension{Extent(12), 3584 * 2, 1});
+  CHECK(batch.maps[4].dtype == DType::kF16);
+
+  // f32, rows that a map cannot have, columns that are not whole pieces of 16 bytes.
+  const char* const kOthers[] = {"f32", "bf16 strides[8196, 1] align 8", "bf16 align 2"};
+  for (const char* output : kOthers) {
+    CAPTURE(std::string(output));
+    const Plan plan = planned(gemm("bf16[4096, 2048]", "bf16[8192, 2048]", "mk,nk->mn", output));
+    REQUIRE(first_kernel(plan).family == Family::kGemmSm90);
+    CHECK(boxed_outputs(first_kernel(plan)) == 0);
+    CHECK(first_kernel(plan).maps.size() == 2);
+  }
+  // Partial sums.
+  PlanOptions options;
+  options.split_k = 2;
+  const Plan split = planned(gemm("bf16[256, 8192]", "bf16[1024, 8192]", "mk,nk->mn"), options);
+  REQUIRE(first_kernel(split).family == Family::kGemmSm90);
+  CHECK(boxed_outputs(first_kernel(split)) == 0);
+}
+
 TEST_CASE("f32 operands along K are rounded by their maps") {
   const Plan plan = planned(gemm("f32[4096, 2048]", "f32[8192, 2048]", "mk,nk->mn"));
   const KernelPlan& kernel = first_kernel(plan);
@@ -80,7 +129,8 @@ TEST_CASE("f32 operands along K are rounded by their maps") {
   const GemmSm90Config& c = config(plan);
   CHECK(c.math == MathMode::kTF32);
   CHECK(c.block_k() == 32);
-  for (const MapBinding& map : kernel.maps) CHECK(map.as_tf32);
+  CHECK(kernel.maps[0].as_tf32);
+  CHECK(kernel.maps[1].as_tf32);
   CHECK(kernel.maps[0].dims[0] == Dimension{Extent(2048), 4, 32});
   CHECK(kernel.maps[0].dims[1] == Dimension{Extent(4096), 8192, c.block_m});
   CHECK(map_text(kernel, kernel.maps[0]) ==
@@ -180,7 +230,7 @@ TEST_CASE("what no map describes is copied by threads") {
     CHECK(c.b.copied == (from.b != 0));
     if (from.a != 0) CHECK(c.a.memory.copy_bytes == from.a);
     if (from.b != 0) CHECK(c.b.memory.copy_bytes == from.b);
-    REQUIRE(kernel.maps.size() == (from.a == 0) + (from.b == 0));
+    REQUIRE(kernel.maps.size() == (from.a == 0) + (from.b == 0) + boxed_outputs(kernel));
     // What is left is numbered and boxed as its operand.
     if (from.a == 0) CHECK(c.a.map == 0);
     if (from.b == 0) CHECK(c.b.map == 0);

@@ -108,6 +108,7 @@ CATENARY_DEVICE void all(const TensorMap& map, u32 s, const i32 (&corner)[kRank]
   tensor_load(s, map, corner, s + 8, kEvictLast);
   tensor_load_multicast(s, map, corner, s + 8, 3);
   tensor_store(map, corner, s);
+  tensor_store(map, corner, s, kEvictFirst);
   tensor_reduce_add(map, corner, s);
 }
 )",

@@ -1,25 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 // The epilogue on accumulators of wgmma where they lie. A thread has pairs of adjacent columns
-// (ptx/wgmma.cuh), so vectors are two wide; results of 16 bits are turned into rows of 16-byte
-// pieces by way of an area of shared memory that belongs to the warp, results in f32 fill whole
+// (ptx/wgmma.cuh), so vectors are two wide; results of 16 bits go by way of an area of shared
+// memory that belongs to the warp, from where a tensor copy stores the piece as a box, or where an
+// output has no map or a piece is not whole, the warp does by rows. Results in f32 fill whole
 // sectors as they are.
 //
-//   piece: 16 rows of one fragment, 64 / sums columns; the accumulators of one piece are copied to
+//   piece: 16 rows of one fragment, 64 or 32 columns; the accumulators of one piece are copied to
 //   registers of their own, so that one text serves all pieces
-//   area: a piece of 16-bit results, rows of 128 / sums bytes in chunks of 16; chunk c of row r
-//   lies at c ^ (r % 8), or at c ^ (r / 2 % 4) where two rows share 128 bytes. So neither the eight
-//   rows that one stmatrix writes nor the 128 bytes that a quarter of a warp reads meet a bank
-//   twice.
+//   area: two pieces of 16-bit results, rows of 128 or 64 bytes in chunks of 16; chunk c of row r
+//   lies at c ^ (r % 8), or at c ^ (r / 2 % 4) where two rows share 128 bytes: the swizzles of
+//   tensor maps. So neither the eight rows that one stmatrix writes nor the 128 bytes that a
+//   quarter of a warp reads meet a bank twice.
 //
-// Operands may vary along M or along N, not along both: Columns are read once for all rows of a
-// piece, one piece ahead; Rows once for all its columns. Coordinates are held inside the matrix, so
-// that nothing but the stores needs a guard.
+// Boxes take the area's halves in turns. Lane 0 starts their copies, each a group of its own, and
+// waits before a half is written again until at most the copy of the other one reads.
+//
+// Operands may vary along M or along N, not along both: Columns are read once for all rows of the
+// tile, before its products, or of a piece, one piece ahead; Rows once for all its columns.
+// Coordinates are held inside the matrix, so that nothing but the stores needs a guard.
 #pragma once
 
 #include "epilogue/vec.cuh"
+#include "ptx/atomic.cuh"
+#include "ptx/bulk.cuh"
 #include "ptx/mma.cuh"
 #include "ptx/shared.cuh"
 #include "ptx/sync.cuh"
+#include "ptx/tensor.cuh"
 #include "ptx/wgmma.cuh"
 #include "tile/raster.cuh"
 
@@ -52,14 +59,32 @@ template <GemmSm90Config kConfig, class Epilogue>
 struct RegisterEpilogue {
   static constexpr int kOutputs = Epilogue::kOutputCount;
   static constexpr int kSums = kConfig.sums();
-  static constexpr int kColumns = 64 / kSums;   // of a piece
+  static constexpr int kColumns = kConfig.piece_columns();
   static constexpr u32 kChunks = kColumns / 8;  // 16 bytes of 16-bit results each
   static constexpr u32 kPieces = (kConfig.block_n + kColumns - 1) / kColumns;  // of a fragment
 
+  // Pieces that end inside the tile and inside their rows' group are whole.
+  static constexpr bool kAllWhole =
+      kConfig.ragged != Ragged::kRows && kConfig.block_n % kColumns == 0;
+  static constexpr u32 kPieceBytes = 16 * kColumns * 2;
+
+  static constexpr bool boxes_any() {
+    bool any = false;
+    for (const Operand& output : Epilogue::kOutputs) any = any || output.map >= 0;
+    return any;
+  }
+  static constexpr bool kBoxes = boxes_any();
+
   using Values = Vec<2>[kOutputs][kChunks][2];
 
-  // What a piece needs of the operands that vary along N.
-  using Ahead = typename Epilogue::Columns[kChunks];
+  // What the tile, or where that would be too many registers a piece, needs of the operands that
+  // vary along N. An empty struct has no words.
+  static constexpr u32 kColumnWords = sizeof(typename Epilogue::Columns) / 4;
+  static constexpr u32 kMostRegisters = kConfig.threads_copy() ? 136 : 160;
+  static constexpr bool kTileAhead =
+      kConfig.accumulators() + kColumnWords * kPieces * kChunks <= kMostRegisters;
+  using Ahead = typename Epilogue::Columns[kTileAhead ? kPieces : 1][kChunks];
+  using PieceColumns = typename Epilogue::Columns[kChunks];
 
   static CATENARY_DEVICE u32 chunk_address(u32 area, u32 row, u32 chunk) {
     const u32 turn = kChunks == 8 ? row % 8 : row / 2 % 4;
@@ -109,6 +134,63 @@ struct RegisterEpilogue {
     }
   }
 
+  // The sources of the copies may be written again: lane 0 started them, and so it waits.
+  template <int kPending>
+  static CATENARY_DEVICE void wait_for_boxes() {
+    if constexpr (kBoxes) {
+      if (threadIdx.x % 32 == 0) bulk_wait_read<kPending>();
+    }
+  }
+
+  // A piece as a box of the output's map: columns, rows, then the dimensions along which it has a
+  // stride, innermost first. What lies behind the tensor's last row or column is not stored.
+  template <Operand kOutput, class P>
+  static CATENARY_DEVICE void store_box(const P& params, u32 from, const Coord& at, u32 m, u32 n) {
+    constexpr int kRank = [] {
+      int rank = 2;
+      for (int d = 0; d < kMaxDims - 2; ++d) rank += kOutput.stride.at[d] != 0 ? 1 : 0;
+      return rank;
+    }();
+    i32 place[kRank] = {static_cast<i32>(n), static_cast<i32>(m)};
+    int to = 2;
+#pragma unroll
+    for (int d = kMaxDims - 3; d >= 0; --d) {
+      if (kOutput.stride.at[d] != 0) place[to++] = static_cast<i32>(at.dim[d]);
+    }
+    tensor_store(params.map[kOutput.map], place, from,
+                 kOutput.streamed ? kEvictFirst : kEvictNormal);
+    bulk_commit();
+  }
+
+  // 16-bit results by way of the area, of which `half` is free next but for its last copy.
+  template <Operand kOutput, class P>
+  static CATENARY_DEVICE void store_piece(const P& params, u32 area, u32& half, const Coord& at,
+                                          const Words& word, u32 m, u32 m_end, u32 n, u32 n_end) {
+    constexpr bool kMapped = kOutput.map >= 0;
+    if (kMapped && (kAllWhole || (m + 16 <= m_end && n + kColumns <= n_end))) {
+      wait_for_boxes<1>();
+      warp_barrier();
+      leave_words(area + half, word);
+      // Each lane for its own words: the copy, which lane 0 starts, reads by the asynchronous
+      // proxy.
+      fence_proxy_async_shared();
+      warp_barrier();
+      if constexpr (kMapped) {
+        if (threadIdx.x % 32 == 0) store_box<kOutput>(params, area + half, at, m, n);
+      }
+      half = kPieceBytes - half;
+    } else if constexpr (!kMapped || !kAllWhole) {
+      PieceRows rows;
+      wait_for_boxes<0>();
+      // The area is this warp's alone: the warp's own barrier orders its reuse.
+      warp_barrier();
+      leave_words(area, word);
+      warp_barrier();
+      read_rows(area, rows);
+      store_rows<kOutput>(params, rows, at, m, m_end, n, n_end);
+    }
+  }
+
   // f32 results as they are: four lanes fill a sector.
   template <Operand kOutput, class P>
   static CATENARY_DEVICE void store_pairs(const P& params, Coord at,
@@ -132,7 +214,7 @@ struct RegisterEpilogue {
 
   template <class P>
   static CATENARY_DEVICE void load_columns(const P& params, Coord at, u32 n, u32 n_end,
-                                           Ahead& columns) {
+                                           PieceColumns& columns) {
 #pragma unroll
     for (u32 g = 0; g < kChunks; ++g) {
       const u32 column = n + 8 * g + threadIdx.x % 4 * 2;
@@ -156,7 +238,8 @@ struct RegisterEpilogue {
   template <class P>
   static CATENARY_DEVICE void compute(const P& params, const Coord& at,
                                       const float (&sums)[kSums][kColumns / 2],
-                                      const Ahead& columns, u32 m, u32 m_end, Values& value) {
+                                      const PieceColumns& columns, u32 m, u32 m_end,
+                                      Values& value) {
     typename Epilogue::Rows rows[2];
     load_rows(params, at, m, m_end, rows);
 #pragma unroll
@@ -189,7 +272,7 @@ struct RegisterEpilogue {
 
   // All outputs, one after the other.
   template <int kOutput, class P>
-  static CATENARY_DEVICE void store_outputs(const P& params, u32 area, const Coord& at,
+  static CATENARY_DEVICE void store_outputs(const P& params, u32 area, u32& half, const Coord& at,
                                             const Values& value, u32 m, u32 m_end, u32 n,
                                             u32 n_end) {
     if constexpr (kOutput < kOutputs) {
@@ -198,16 +281,10 @@ struct RegisterEpilogue {
         store_pairs<kTo>(params, at, value[kOutput], m, m_end, n, n_end);
       } else {
         Words word;
-        PieceRows rows;
         pack_words<kTo.dtype>(value[kOutput], word);
-        // The area is this warp's alone: the warp's own barrier orders its reuse.
-        warp_barrier();
-        leave_words(area, word);
-        warp_barrier();
-        read_rows(area, rows);
-        store_rows<kTo>(params, rows, at, m, m_end, n, n_end);
+        store_piece<kTo>(params, area, half, at, word, m, m_end, n, n_end);
       }
-      store_outputs<kOutput + 1>(params, area, at, value, m, m_end, n, n_end);
+      store_outputs<kOutput + 1>(params, area, half, at, value, m, m_end, n, n_end);
     }
   }
 
@@ -224,12 +301,50 @@ struct RegisterEpilogue {
     return at;
   }
 
-  // The first piece's columns: to be called before the sums are complete, so that the loads run
-  // beside the last products.
+  // The columns of the tile, or of its first piece, to be called before the sums are complete:
+  // those of the tile before its products, those of a piece beside the last ones.
   template <class P>
   static CATENARY_DEVICE void prefetch(const P& params, const TileWork& work, i64 n, Ahead& ahead) {
-    load_columns(params, coordinates(work), static_cast<u32>(work.n0), column_end(work, n), ahead);
+    const Coord at = coordinates(work);
+    const u32 n0 = static_cast<u32>(work.n0);
+#pragma unroll
+    for (u32 piece = 0; piece < (kTileAhead ? kPieces : 1); ++piece) {
+      load_columns(params, at, n0 + piece * kColumns, column_end(work, n), ahead[piece]);
+    }
   }
+
+  // Word by word: a choice between structs would be one between addresses, of local memory.
+  static CATENARY_DEVICE void select(typename Epilogue::Columns& to,
+                                     const typename Epilogue::Columns& from, bool taken) {
+    struct Words {
+      u32 word[kColumnWords];
+    };
+    Words words = __builtin_bit_cast(Words, to);
+    const Words others = __builtin_bit_cast(Words, from);
+#pragma unroll
+    for (u32 i = 0; i < kColumnWords; ++i) words.word[i] = taken ? others.word[i] : words.word[i];
+    to = __builtin_bit_cast(typename Epilogue::Columns, words);
+  }
+
+  // The columns of piece `piece`; its number is a constant where the pieces are unrolled.
+  template <class P>
+  static CATENARY_DEVICE void take_columns(const P& params, const Coord& at, u32 n0, u32 n_end,
+                                           u32 piece, Ahead& ahead, PieceColumns& columns) {
+#pragma unroll
+    for (u32 g = 0; g < kChunks; ++g) {
+      columns[g] = ahead[0][g];
+      if constexpr (kTileAhead && kColumnWords > 0) {
+#pragma unroll
+        for (u32 i = 1; i < kPieces; ++i) select(columns[g], ahead[i][g], piece % kPieces == i);
+      }
+    }
+    if constexpr (!kTileAhead) {
+      load_columns(params, at, n0 + (piece + 1) % kPieces * kColumns, n_end, ahead[0]);
+    }
+  }
+
+  // Behind the last tile: the area stays until the copies have read it.
+  static CATENARY_DEVICE void finish() { wait_for_boxes<0>(); }
 
   // This warp's rows of the tile, which begin at `m_warp` in fragment 0; `ahead` is prefetch()'s.
   template <class P, int kFragments, int kRegisters>
@@ -241,20 +356,28 @@ struct RegisterEpilogue {
     const u32 m_end = static_cast<u32>(work.m_end);
     const Coord at = coordinates(work);
     // A text of its own for each piece saves the copies of accumulators, which are most of a short
-    // epilogue; a long one would be too much to compile.
-    constexpr int kUnroll = Epilogue::kShort ? static_cast<int>(kFragments * kPieces) : 1;
+    // epilogue. A long one is much to compile, worth it where few products hide it (8192x3072x768
+    // with gelu_tanh on an H200: 61.1 us, 63.3 with one text for all pieces). More than 128
+    // accumulators leave no registers for what it moves ahead.
+    constexpr i64 kFewSteps = 16;
+    constexpr bool kShortSum =
+        kConfig.k.scale == 0 && kConfig.k.size * kConfig.k_outer <= kFewSteps * kConfig.block_k();
+    constexpr bool kUnrolled =
+        (Epilogue::kShort || kShortSum) && kConfig.piece_columns() * kSums == 64;
+    constexpr int kUnroll = kUnrolled ? static_cast<int>(kFragments * kPieces) : 1;
+    wait_for_boxes<0>();
+    u32 half = 0;
 #pragma unroll kUnroll
     for (u32 piece = 0; piece < kFragments * kPieces; ++piece) {
-      Ahead columns;
-#pragma unroll
-      for (u32 g = 0; g < kChunks; ++g) columns[g] = ahead[g];
-      load_columns(params, at, n0 + (piece + 1) % kPieces * kColumns, n_end, ahead);
+      PieceColumns columns;
+      take_columns(params, at, n0, n_end, piece, ahead, columns);
       float sums[kSums][kColumns / 2];
-      take_piece<(kUnroll > 1)>(sums, d, piece);
+      take_piece<kUnrolled>(sums, d, piece);
       const u32 m = static_cast<u32>(m_warp) + piece / kPieces * 64;
       Values value;
       compute(params, at, sums, columns, m, m_end, value);
-      store_outputs<0>(params, area, at, value, m, m_end, n0 + piece % kPieces * kColumns, n_end);
+      store_outputs<0>(params, area, half, at, value, m, m_end, n0 + piece % kPieces * kColumns,
+                       n_end);
     }
   }
 };

@@ -215,6 +215,40 @@ CATENARY_DEVICE void store_vec(const P& params, const Coord& at, const Vec<V>& i
   }
 }
 
+// Two adjacent elements of a row as they lie in memory, for values that wait in registers: one word
+// where an access takes both 16-bit elements.
+template <Operand kOperand>
+struct Pair {
+  static constexpr bool kPacked =
+      dtype_bytes(kOperand.dtype) == 2 && is_vector_access<kOperand, 2>();
+  u32 word[kPacked ? 1 : 2];
+
+  CATENARY_DEVICE Vec<2> values() const {
+    Vec<2> out;
+    if constexpr (kPacked) {
+      unpack<kOperand.dtype>(word[0], out.v[0], out.v[1]);
+    } else {
+      out.v[0] = bits_to_f32(word[0]), out.v[1] = bits_to_f32(word[1]);
+    }
+    return out;
+  }
+};
+
+// Both elements are inside.
+template <Operand kOperand, class P>
+CATENARY_DEVICE Pair<kOperand> load_pair(const P& params, const Coord& at) {
+  Pair<kOperand> out;
+  if constexpr (Pair<kOperand>::kPacked) {
+    const u8* p =
+        static_cast<const u8*>(params.ptr[kOperand.slot]) + element_offset<kOperand>(at) * 2;
+    load_words<1, access_of<kOperand>()>(p, out.word);
+  } else {
+    const Vec<2> in = load_vec<kOperand, 2, false>(params, at);
+    out.word[0] = f32_to_bits(in.v[0]), out.word[1] = f32_to_bits(in.v[1]);
+  }
+  return out;
+}
+
 // An extent at launch.
 template <class P>
 CATENARY_DEVICE i64 extent_at_launch(Extent extent, const P& params) {

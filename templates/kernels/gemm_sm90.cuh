@@ -37,6 +37,7 @@
 
 #include "epilogue/ops.cuh"
 #include "epilogue/registers.cuh"
+#include "epilogue/turned.cuh"
 #include "ptx/cluster.cuh"
 #include "ptx/sync.cuh"
 #include "ptx/warp.cuh"
@@ -45,7 +46,6 @@
 #include "tile/ring.cuh"
 #include "tile/steps.cuh"
 #include "tile/thread_copy.cuh"
-#include "tile/turn.cuh"
 
 namespace catenary {
 
@@ -84,6 +84,15 @@ struct GemmSm90Types {
 
   using Position = RingPosition<kConfig.stages>;
   using Accumulators = float[kSums][kFragM][kFragN / 2];
+};
+
+template <GemmSm90Config kConfig, class Epilogue, bool kInRegisters>
+struct EpilogueOf {
+  using Type = TurnedEpilogue<kConfig, Epilogue>;
+};
+template <GemmSm90Config kConfig, class Epilogue>
+struct EpilogueOf<kConfig, Epilogue, true> {
+  using Type = RegisterEpilogue<kConfig, Epilogue>;
 };
 
 template <GemmSm90Config kConfig>
@@ -324,61 +333,13 @@ CATENARY_DEVICE void multiply(typename GemmSm90Types<kConfig>::Accumulators& d, 
   if (!T::kMayBeEmpty || steps != 0) release_stage<kConfig>(smem, previous);
 }
 
-// The emitted epilogue over this warp's rows of the tile, which begin at `m_warp` in fragment 0; a
-// piece (16 rows, 64 / sums columns) at a time. This one turns the sums around first.
-template <GemmSm90Config kConfig, class Epilogue, class P>
-CATENARY_DEVICE void run_epilogue(const P& params, u32 area, const TileWork& work, i64 m_warp,
-                                  i64 n, const typename GemmSm90Types<kConfig>::Accumulators& d) {
-  using T = GemmSm90Types<kConfig>;
-  constexpr int V = kConfig.vec;
-  constexpr u32 kColumns = 64 / T::kSums;
-  constexpr u32 kPieces = T::kFragN / kColumns;
-  constexpr u32 kLanesPerRow = kColumns / V;
-  constexpr u32 kRowsPerPass = 32 / kLanesPerRow;
-  const u32 lane = threadIdx.x % 32;
-  const u32 column = lane % kLanesPerRow * V;
-
-  Coord at;
-#pragma unroll
-  for (int i = 0; i < kMaxDims - 2; ++i) at.dim[i] = work.batch[i + 2];
-  if constexpr (kConfig.split_k > 1) at.dim[kMaxDims - 3 - kConfig.batch_rank] = work.split;
-
-#pragma unroll 1
-  for (u32 piece = 0; piece < T::kFragM * kPieces; ++piece) {
-    const i64 n_lane = work.n0 + piece % kPieces * kColumns + column;
-    const i64 m_piece = m_warp + piece / kPieces * 64;
-    at.dim[kMaxDims - 1] = static_cast<u32>(n_lane);
-    at.valid = n - n_lane < V ? static_cast<i32>(n - n_lane) : V;
-    // The area is this warp's alone: the warp's own barrier orders its reuse.
-    warp_barrier();
-    stage_piece(area, d, piece);
-    warp_barrier();
-#pragma unroll 4
-    for (u32 pass = 0; pass < 16 / kRowsPerPass; ++pass) {
-      const u32 row = pass * kRowsPerPass + lane / kLanesPerRow;
-      const i64 m = m_piece + row;
-      at.dim[kMaxDims - 2] = static_cast<u32>(m);
-      if (m < work.m_end && at.valid > 0) {
-        typename Epilogue::Operands operands;
-        Epilogue::load_weights(params, at, operands);
-        Epilogue::load(params, at, operands);
-        if constexpr (kConfig.gated) {
-          Epilogue::store(params, at, operands, staged_vec<V>(area, row, column),
-                          staged_vec<V>(area, row, kColumns + column));
-        } else {
-          Epilogue::store(params, at, operands, staged_vec<V>(area, row, column));
-        }
-      }
-    }
-  }
-}
-
 // One consumer warpgroup of persistent CTAs.
 template <GemmSm90Config kConfig, class Epilogue, class P>
 CATENARY_DEVICE void consume(const P& params, u32 smem, u32 rank, u32 warpgroup) {
   using T = GemmSm90Types<kConfig>;
+  using OnSums = typename EpilogueOf<kConfig, Epilogue, kConfig.in_registers>::Type;
   const u32 warp = threadIdx.x / 32 - 4;  // among the consumers
-  const u32 area = smem + kConfig.staging_offset() + warp * kConfig.kStagingBytes;
+  const u32 area = smem + kConfig.staging_offset() + warp * kConfig.staging_bytes();
   const u32 row = rank * kConfig.block_m + warp % 4 * 16 +
                   (T::kPingPong ? 0 : warpgroup * kConfig.warpgroup_m());
   const i64 n = extent_at_launch(kConfig.n, params);
@@ -390,44 +351,40 @@ CATENARY_DEVICE void consume(const P& params, u32 smem, u32 rank, u32 warpgroup)
     if constexpr (T::kPingPong) {
       const u32 steps = static_cast<u32>(range.end - range.begin);
       if ((number++ & 1) != warpgroup) return at.skip(steps);
+    }
+    typename OnSums::Ahead ahead;
+    if constexpr (OnSums::kTileAhead) OnSums::prefetch(params, work, n, ahead);
+    if constexpr (T::kPingPong) {
       mbarrier_wait(turn_barrier<kConfig>(smem, warpgroup), turn);
       turn ^= 1;
     }
     typename T::Accumulators d;
-    if constexpr (kConfig.in_registers) {
-      using OnRegisters = RegisterEpilogue<kConfig, Epilogue>;
-      typename OnRegisters::Ahead ahead;
-      multiply<kConfig>(d, smem, warpgroup, range, at,
-                        [&] { OnRegisters::prefetch(params, work, n, ahead); });
-      OnRegisters::run(params, area, work, work.m0 + row, n, d, ahead);
-    } else {
-      multiply<kConfig>(d, smem, warpgroup, range, at, [] {});
-      run_epilogue<kConfig, Epilogue>(params, area, work, work.m0 + row, n, d);
-    }
+    multiply<kConfig>(d, smem, warpgroup, range, at, [&] {
+      if constexpr (!OnSums::kTileAhead) OnSums::prefetch(params, work, n, ahead);
+    });
+    OnSums::run(params, area, work, work.m0 + row, n, d, ahead);
   });
+  OnSums::finish();
 }
 
-// One consumer warpgroup of a cluster along K: its part of the tile's sums, to where the ring was.
+// One consumer warpgroup of a cluster along K: its part of the tile's sums; those of other CTAs'
+// rows are sent to them. False: there is no tile.
 template <GemmSm90Config kConfig, class P>
-CATENARY_DEVICE void consume_part(const P& params, u32 smem, u32 warpgroup) {
+CATENARY_DEVICE bool consume_part(const P& params, u32 smem, u32 warpgroup, u32 row,
+                                  typename GemmSm90Types<kConfig>::Accumulators& d) {
   static_assert(!kConfig.ping_pong && kConfig.cluster == 1, "one tile, its cluster along K");
   static_assert(kConfig.ragged == Ragged::kNone, "finish_tile() finds its tile by number");
-  const u32 row = warpgroup * kConfig.warpgroup_m() + threadIdx.x / 32 % 4 * 16;
   typename GemmSm90Types<kConfig>::Position at;
   // The other CTAs' barriers exist before anything is sent to them.
   if constexpr (kConfig.cluster_k > 1) cluster_wait();
   grid_dependency_wait();
-  typename GemmSm90Types<kConfig>::Accumulators d;
   bool live = false;
   for_each_tile<kConfig>(params, [&](const TileWork&, const StepRange& range) {
     live = true;
     multiply<kConfig>(d, smem, warpgroup, range, at, [] {});
     if constexpr (kConfig.cluster_k > 1) send_sums<kConfig>(smem, d, row);
   });
-  // No copy is on its way. A wait for products is one for those of the executing threads alone (PTX
-  // ISA 9.7.15.7): all warps of the CTA arrive, the consumers' when theirs have ended.
-  cta_barrier();
-  if (live) leave_sums<kConfig>(smem, d, row);
+  return live;
 }
 
 template <GemmSm90Config kConfig, class P>
@@ -452,6 +409,39 @@ CATENARY_DEVICE void make_barriers(const P& params, u32 smem) {
   }
 }
 
+// Warpgroup 0 of a CTA.
+template <GemmSm90Config kConfig, class P>
+CATENARY_DEVICE void run_producer(const P& params, u32 smem, u32 rank, u32 warp) {
+  using T = GemmSm90Types<kConfig>;
+  if (T::kThreadsCopy || (warp == 0 && (T::kWarpFindsTile || elect_one()))) {
+    produce<kConfig>(params, smem, rank);
+  } else {
+    grid_dependency_wait();
+  }
+  warp_barrier();
+}
+
+// A CTA with one tile, or a part of its K: all threads work on the epilogue, so that no registers
+// move.
+template <GemmSm90Config kConfig, class Epilogue, class P>
+CATENARY_DEVICE void run_one_tile(const P& params, u32 smem, u32 warp) {
+  typename GemmSm90Types<kConfig>::Accumulators d;
+  const u32 warpgroup = warp / 4 - 1;
+  const u32 row = warpgroup * kConfig.warpgroup_m() + warp % 4 * 16;
+  bool live = false;
+  if (warp < 4) {
+    run_producer<kConfig>(params, smem, 0, warp);
+    if constexpr (kConfig.cluster_k > 1) cluster_wait();
+  } else {
+    live = consume_part<kConfig>(params, smem, warpgroup, row, d);
+  }
+  // No copy is on its way. A wait for products is one for those of the executing threads alone (PTX
+  // ISA 9.7.15.7): all warps of the CTA arrive, the consumers' when theirs have ended.
+  cta_barrier();
+  if (live) leave_sums<kConfig>(smem, d, row);
+  finish_tile<kConfig, Epilogue>(params, smem);
+}
+
 template <GemmSm90Config kConfig, class Epilogue, class P>
 CATENARY_DEVICE void gemm_sm90(const P& params) {
   using T = GemmSm90Types<kConfig>;
@@ -468,27 +458,19 @@ CATENARY_DEVICE void gemm_sm90(const P& params) {
   } else {
     cluster_wait();
   }
-  // The producer's registers go to the consumers, but not where all threads work on the epilogue.
-  constexpr bool kMoveRegisters = kConfig.consumers == 2 && kConfig.cluster_k == 0;
-  if (warp < 4) {
-    if constexpr (kMoveRegisters) set_max_registers_decrease<T::kProducerRegisters>();
-    if (T::kThreadsCopy || (warp == 0 && (T::kWarpFindsTile || elect_one()))) {
-      produce<kConfig>(params, smem, rank);
-    } else {
-      grid_dependency_wait();
-    }
-    warp_barrier();
-    if constexpr (kConfig.cluster_k > 1) cluster_wait();
-    if constexpr (kConfig.cluster_k != 0) cta_barrier();
+  if constexpr (kConfig.cluster_k != 0) {
+    run_one_tile<kConfig, Epilogue>(params, smem, warp);
   } else {
-    if constexpr (kMoveRegisters) set_max_registers_increase<T::kConsumerRegisters>();
-    if constexpr (kConfig.cluster_k == 0) {
-      consume<kConfig, Epilogue>(params, smem, rank, warp / 4 - 1);
+    // The producer's registers go to the consumers.
+    constexpr bool kMoveRegisters = kConfig.consumers == 2;
+    if (warp < 4) {
+      if constexpr (kMoveRegisters) set_max_registers_decrease<T::kProducerRegisters>();
+      run_producer<kConfig>(params, smem, rank, warp);
     } else {
-      consume_part<kConfig>(params, smem, warp / 4 - 1);
+      if constexpr (kMoveRegisters) set_max_registers_increase<T::kConsumerRegisters>();
+      consume<kConfig, Epilogue>(params, smem, rank, warp / 4 - 1);
     }
   }
-  if constexpr (kConfig.cluster_k != 0) finish_tile<kConfig, Epilogue>(params, smem);
   // No CTA leaves while the other may still write to it or arrive at its barriers. Relaxed: nothing
   // is handed over, and a release would wait for the last stores to reach the whole GPU.
   if constexpr (kConfig.cluster != 1) {

@@ -93,31 +93,37 @@ CATENARY_DEVICE void tensor_load_multicast(u32 to, const TensorMap& map, const i
 }
 
 template <int kRank>
-CATENARY_DEVICE void tensor_store(const TensorMap& map, const i32 (&corner)[kRank], u32 from) {
+CATENARY_DEVICE void tensor_store(const TensorMap& map, const i32 (&corner)[kRank], u32 from,
+                                  u64 policy = kEvictNormal) {
   static_assert(kRank >= 2 && kRank <= 5, "a box has two to five dimensions");
   if constexpr (kRank == 2) {
     asm volatile(
-        "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group "
-        "[%0, {%2, %3}], [%1];" ::"l"(&map),
-        "r"(from), "r"(corner[0]), "r"(corner[1])
+        "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group"
+        ".L2::cache_hint "
+        "[%0, {%3, %4}], [%1], %2;" ::"l"(&map),
+        "r"(from), "l"(policy), "r"(corner[0]), "r"(corner[1])
         : "memory");
   } else if constexpr (kRank == 3) {
     asm volatile(
-        "cp.async.bulk.tensor.3d.global.shared::cta.bulk_group "
-        "[%0, {%2, %3, %4}], [%1];" ::"l"(&map),
-        "r"(from), "r"(corner[0]), "r"(corner[1]), "r"(corner[2])
+        "cp.async.bulk.tensor.3d.global.shared::cta.bulk_group"
+        ".L2::cache_hint "
+        "[%0, {%3, %4, %5}], [%1], %2;" ::"l"(&map),
+        "r"(from), "l"(policy), "r"(corner[0]), "r"(corner[1]), "r"(corner[2])
         : "memory");
   } else if constexpr (kRank == 4) {
     asm volatile(
-        "cp.async.bulk.tensor.4d.global.shared::cta.bulk_group "
-        "[%0, {%2, %3, %4, %5}], [%1];" ::"l"(&map),
-        "r"(from), "r"(corner[0]), "r"(corner[1]), "r"(corner[2]), "r"(corner[3])
+        "cp.async.bulk.tensor.4d.global.shared::cta.bulk_group"
+        ".L2::cache_hint "
+        "[%0, {%3, %4, %5, %6}], [%1], %2;" ::"l"(&map),
+        "r"(from), "l"(policy), "r"(corner[0]), "r"(corner[1]), "r"(corner[2]), "r"(corner[3])
         : "memory");
   } else if constexpr (kRank == 5) {
     asm volatile(
-        "cp.async.bulk.tensor.5d.global.shared::cta.bulk_group "
-        "[%0, {%2, %3, %4, %5, %6}], [%1];" ::"l"(&map),
-        "r"(from), "r"(corner[0]), "r"(corner[1]), "r"(corner[2]), "r"(corner[3]), "r"(corner[4])
+        "cp.async.bulk.tensor.5d.global.shared::cta.bulk_group"
+        ".L2::cache_hint "
+        "[%0, {%3, %4, %5, %6, %7}], [%1], %2;" ::"l"(&map),
+        "r"(from), "l"(policy), "r"(corner[0]), "r"(corner[1]), "r"(corner[2]), "r"(corner[3]),
+        "r"(corner[4])
         : "memory");
   }
 }

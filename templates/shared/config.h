@@ -68,6 +68,7 @@ struct Operand {
   bool streamed = false;      // touched once by the whole grid: need not stay in a cache
   bool weight = false;        // stationary while the chain runs: its loads may be moved and merged
   bool early = false;         // a weight whose load must not sink below the dependency wait
+  i32 map = -1;               // of an output: index into Params::map where boxes of it are stored
   Dims stride = {};           // elements per step of each iteration dimension
   constexpr bool operator==(const Operand&) const = default;
 };
@@ -305,6 +306,8 @@ struct GemmSm90Config {
   constexpr i32 element_bytes() const { return math == MathMode::kTF32 ? 4 : 2; }
   constexpr i32 block_k() const { return kRowBytes / element_bytes(); }
   constexpr i32 raster_m() const { return block_m * cluster; }
+  // A thread's accumulators.
+  constexpr i32 accumulators() const { return sums() * warpgroup_m() / 64 * block_n / 2; }
   // Rows of the tile that one consumer warpgroup multiplies, in fragments of 64.
   constexpr i32 warpgroup_m() const { return ping_pong ? block_m : block_m / consumers; }
   constexpr i32 cluster_ctas() const { return cluster_k > 1 ? cluster_k : cluster; }
@@ -316,13 +319,25 @@ struct GemmSm90Config {
   // is at least block_m.
   constexpr i32 box_m() const { return rows_a == 0 ? block_m : rows_a; }
 
+  // Columns of each sum that the epilogue takes at a time, with 16 rows. Where registers are few,
+  // or the tile ends in half a piece, halves.
+  constexpr i32 piece_columns() const {
+    const i32 most = threads_copy() ? 96 : 128;  // accumulators that leave room for whole pieces
+    const bool halves = in_registers && (accumulators() > most || block_n % 64 == 32);
+    return sums() > 1 || halves ? 32 : 64;
+  }
+  // Of a consumer warp: two pieces of 16-bit results, of which one is on its way to memory, or one
+  // of sums.
+  constexpr i32 staging_bytes() const {
+    return in_registers ? 2 * 16 * piece_columns() * 2 : 16 * 64 * 4;
+  }
+
   // Shared memory: the ring's stages (the A tile, then the B tiles), the staging of the consumer
-  // warps (16 rows of 64 sums each), the mbarriers: full and empty of each stage, two turns. With
+  // warps, the mbarriers: full and empty of each stage, two turns. With
   // cluster_k there is no staging: a CTA's own sums of the rows that it adds take the ring's place,
   // those that the other CTAs send have theirs behind it, and the last barrier is for their
   // arrival.
   static constexpr i32 kRowBytes = 128;  // of an operand's tile: one swizzle span
-  static constexpr i32 kStagingBytes = 16 * 64 * 4;
   constexpr i32 tile_a_bytes() const { return box_m() * kRowBytes; }
   constexpr i32 tile_b_bytes() const { return block_n * kRowBytes; }
   constexpr i32 stage_bytes() const { return tile_a_bytes() + sums() * tile_b_bytes(); }
@@ -343,7 +358,7 @@ struct GemmSm90Config {
     return staging_offset() > share_bytes() ? staging_offset() : share_bytes();
   }
   constexpr i32 barrier_offset() const {
-    if (cluster_k == 0) return staging_offset() + consumers * 4 * kStagingBytes;
+    if (cluster_k == 0) return staging_offset() + consumers * 4 * staging_bytes();
     return arrival_offset() + (cluster_k - 1) * share_bytes();
   }
   constexpr i32 barriers() const { return 2 * stages + 2; }

@@ -19,7 +19,7 @@
 //     y = add(d, bd)
 //     return y: bf16
 //   }
-// plan: gemm_sm90: tile 64x128x64, 2 ping-pong warpgroups, 4 stages, clusters of 2, 192 KiB shared
+// plan: gemm_sm90: tile 64x128x64, 2 ping-pong warpgroups, 5 stages, clusters of 2, 216 KiB shared
 //   'g' is a contraction: it reads its operands from memory; 'u' shares an operand and an epilogue with it
 //   slot 0: parameter 'x'
 //   slot 1: parameter 'wg'
@@ -30,6 +30,7 @@
 //   map 0: 'x' as 768 x 8192 bf16 in boxes of 64 x 64
 //   map 1: 'wg' as 768 x 3072 bf16 in boxes of 64 x 64
 //   map 2: 'wu' as 768 x 3072 bf16 in boxes of 64 x 64
+//   map 3: 'h' as 3072 x 8192 bf16 in boxes of 32 x 16
 // rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_geglu_mlp_k0_gemm_m64n128k64.cu
 #include "kernels/gemm_sm90.cuh"
 namespace {
@@ -40,18 +41,20 @@ constexpr GemmSm90Config kConfig{
     .a = {.map = 0},
     .b = {.map = 1, .weight = true},
     .b2 = {.map = 2, .weight = true}, .gated = true,
-    .ping_pong = true, .block_m = 64, .block_n = 128, .consumers = 2, .stages = 4, .cluster = 2,
+    .ping_pong = true, .block_m = 64, .block_n = 128, .consumers = 2, .stages = 5, .cluster = 2,
     .split_k = 1, .raster = 8, .vec = 8, .in_registers = true,
 };
-using P = Params<6, 0, 3>;
+using P = Params<6, 0, 4>;
 struct Epilogue {
   struct Columns {
-    Vec<2> v_bg;
-    Vec<2> v_bu;
+    static constexpr Operand o_bg = Operand{.slot = 3, .dtype = DType::kBF16, .vec = 8, .weight = true, .stride = dims(1)};
+    Pair<o_bg> v_bg;
+    static constexpr Operand o_bu = Operand{.slot = 4, .dtype = DType::kBF16, .vec = 8, .weight = true, .stride = dims(1)};
+    Pair<o_bu> v_bu;
   };
   static CATENARY_DEVICE void load_columns(const P& p, const Coord& at, Columns& in) {
-    in.v_bg = load_vec<Operand{.slot = 3, .dtype = DType::kBF16, .vec = 8, .weight = true, .stride = dims(1)}, 2, false>(p, at);  // %bg = weight
-    in.v_bu = load_vec<Operand{.slot = 4, .dtype = DType::kBF16, .vec = 8, .weight = true, .stride = dims(1)}, 2, false>(p, at);  // %bu = weight
+    in.v_bg = load_pair<Columns::o_bg>(p, at);  // %bg = weight
+    in.v_bu = load_pair<Columns::o_bu>(p, at);  // %bu = weight
   }
   struct Rows {
   };
@@ -60,13 +63,13 @@ struct Epilogue {
   static constexpr int kOutputCount = 1;
   static constexpr bool kShort = false;
   static constexpr Operand kOutputs[] = {
-      Operand{.slot = 5, .dtype = DType::kBF16, .vec = 8, .streamed = true, .stride = dims(3072, 1)}};
+      Operand{.slot = 5, .dtype = DType::kBF16, .vec = 8, .streamed = true, .map = 3, .stride = dims(3072, 1)}};
   static CATENARY_DEVICE void values(const P& p, const Columns& columns, const Rows& rows, const Vec<2>& sum0, const Vec<2>& sum1, Vec<2>* out) {
     const Vec<2>& v_g = sum0;  // %g = contract(%x, %wg)
     const Vec<2>& v_u = sum1;  // %u = contract(%x, %wu)
-    const Vec<2> v_t9 = map<2, op_add>(v_g, columns.v_bg);  // %t9 = add(%g, %bg)
+    const Vec<2> v_t9 = map<2, op_add>(v_g, columns.v_bg.values());  // %t9 = add(%g, %bg)
     const Vec<2> v_t10 = map<2, op_gelu_tanh>(v_t9);  // %t10 = gelu_tanh(%t9)
-    const Vec<2> v_t11 = map<2, op_add>(v_u, columns.v_bu);  // %t11 = add(%u, %bu)
+    const Vec<2> v_t11 = map<2, op_add>(v_u, columns.v_bu.values());  // %t11 = add(%u, %bu)
     const Vec<2> v_t12 = map<2, op_mul>(v_t10, v_t11);  // %t12 = mul(%t10, %t11)
     const Vec<2> v_h = round_to<DType::kBF16, 2>(v_t12);  // %h = cast(%t12)
     out[0] = v_h;  // %h
@@ -105,6 +108,7 @@ ctn_geglu_mlp_k0_gemm_m64n128k64(const __grid_constant__ P p) { gemm_sm90<kConfi
 //   slot 3: output 'y'
 //   map 0: 'h' as 3072 x 8192 bf16 in boxes of 64 x 128
 //   map 1: 'wd' as 3072 x 768 bf16 in boxes of 64 x 192
+//   map 2: 'y' as 768 x 8192 bf16 in boxes of 64 x 16
 // rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_geglu_mlp_k1_gemm_m128n192k64.cu
 #include "kernels/gemm_sm90.cuh"
 namespace {
@@ -117,13 +121,14 @@ constexpr GemmSm90Config kConfig{
     .block_m = 128, .block_n = 192, .consumers = 2, .stages = 4,
     .split_k = 1, .raster = 8, .vec = 8, .in_registers = true,
 };
-using P = Params<4, 0, 2>;
+using P = Params<4, 0, 3>;
 struct Epilogue {
   struct Columns {
-    Vec<2> v_bd;
+    static constexpr Operand o_bd = Operand{.slot = 2, .dtype = DType::kBF16, .vec = 8, .weight = true, .stride = dims(1)};
+    Pair<o_bd> v_bd;
   };
   static CATENARY_DEVICE void load_columns(const P& p, const Coord& at, Columns& in) {
-    in.v_bd = load_vec<Operand{.slot = 2, .dtype = DType::kBF16, .vec = 8, .weight = true, .stride = dims(1)}, 2, false>(p, at);  // %bd = weight
+    in.v_bd = load_pair<Columns::o_bd>(p, at);  // %bd = weight
   }
   struct Rows {
   };
@@ -132,10 +137,10 @@ struct Epilogue {
   static constexpr int kOutputCount = 1;
   static constexpr bool kShort = true;
   static constexpr Operand kOutputs[] = {
-      Operand{.slot = 3, .dtype = DType::kBF16, .vec = 8, .streamed = true, .stride = dims(768, 1)}};
+      Operand{.slot = 3, .dtype = DType::kBF16, .vec = 8, .streamed = true, .map = 2, .stride = dims(768, 1)}};
   static CATENARY_DEVICE void values(const P& p, const Columns& columns, const Rows& rows, const Vec<2>& sum0, Vec<2>* out) {
     const Vec<2>& v_d = sum0;  // %d = contract(%h, %wd)
-    const Vec<2> v_y = map<2, op_add>(v_d, columns.v_bd);  // %y = add(%d, %bd)
+    const Vec<2> v_y = map<2, op_add>(v_d, columns.v_bd.values());  // %y = add(%d, %bd)
     out[0] = v_y;  // %y
   }
 };

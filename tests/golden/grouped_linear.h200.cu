@@ -17,6 +17,7 @@
 //   slot 3: output 'y'
 //   map 0: 'x' as 1024 x 2560 x 12 bf16 in boxes of 64 x 128 x 1
 //   map 1: 'w' as 1024 x 3072 x 12 bf16 in boxes of 64 x 128 x 1
+//   map 2: 'y' as 3072 x 2560 x 12 bf16 in boxes of 64 x 16 x 1
 // rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_grouped_linear_k0_gemm_m128n128k64.cu
 #include "kernels/gemm_sm90.cuh"
 namespace {
@@ -29,13 +30,14 @@ constexpr GemmSm90Config kConfig{
     .ping_pong = true, .block_m = 128, .block_n = 128, .consumers = 2, .stages = 6,
     .split_k = 1, .raster = 8, .vec = 8, .in_registers = true,
 };
-using P = Params<4, 0, 2>;
+using P = Params<4, 0, 3>;
 struct Epilogue {
   struct Columns {
-    Vec<2> v_b;
+    static constexpr Operand o_b = Operand{.slot = 2, .dtype = DType::kBF16, .vec = 8, .weight = true, .stride = dims(3072, 0, 1)};
+    Pair<o_b> v_b;
   };
   static CATENARY_DEVICE void load_columns(const P& p, const Coord& at, Columns& in) {
-    in.v_b = load_vec<Operand{.slot = 2, .dtype = DType::kBF16, .vec = 8, .weight = true, .stride = dims(3072, 0, 1)}, 2, false>(p, at);  // %b = weight
+    in.v_b = load_pair<Columns::o_b>(p, at);  // %b = weight
   }
   struct Rows {
   };
@@ -44,10 +46,10 @@ struct Epilogue {
   static constexpr int kOutputCount = 1;
   static constexpr bool kShort = false;
   static constexpr Operand kOutputs[] = {
-      Operand{.slot = 3, .dtype = DType::kBF16, .vec = 8, .streamed = true, .stride = dims(3072, 36864, 1)}};
+      Operand{.slot = 3, .dtype = DType::kBF16, .vec = 8, .streamed = true, .map = 2, .stride = dims(3072, 36864, 1)}};
   static CATENARY_DEVICE void values(const P& p, const Columns& columns, const Rows& rows, const Vec<2>& sum0, Vec<2>* out) {
     const Vec<2>& v_h = sum0;  // %h = contract(%x, %w)
-    const Vec<2> v_t4 = map<2, op_add>(v_h, columns.v_b);  // %t4 = add(%h, %b)
+    const Vec<2> v_t4 = map<2, op_add>(v_h, columns.v_b.values());  // %t4 = add(%h, %b)
     const Vec<2> v_y = map<2, op_silu>(v_t4);  // %y = silu(%t4)
     out[0] = v_y;  // %y
   }

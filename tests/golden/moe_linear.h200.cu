@@ -15,6 +15,7 @@
 //   slot 3: output 'y'
 //   map 0: 'x' as 4096 x 16384 bf16 in boxes of 64 x 128
 //   map 1: 'w' as 4096 x 14336 x 4 bf16 in boxes of 64 x 128 x 1
+//   map 2: 'y' as 14336 x 16384 bf16 in boxes of 64 x 16
 // rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_moe_linear_k0_gemm_m128n128k64.cu
 #include "kernels/gemm_sm90.cuh"
 namespace {
@@ -28,7 +29,7 @@ constexpr GemmSm90Config kConfig{
     .split_k = 1, .raster = 8, .vec = 8, .in_registers = true,
     .ragged = Ragged::kRows, .ends_slot = 2, .groups = 4,
 };
-using P = Params<4, 0, 2>;
+using P = Params<4, 0, 3>;
 struct Epilogue {
   struct Columns {
   };
@@ -41,7 +42,7 @@ struct Epilogue {
   static constexpr int kOutputCount = 1;
   static constexpr bool kShort = true;
   static constexpr Operand kOutputs[] = {
-      Operand{.slot = 3, .dtype = DType::kBF16, .vec = 8, .streamed = true, .stride = dims(14336, 1)}};
+      Operand{.slot = 3, .dtype = DType::kBF16, .vec = 8, .streamed = true, .map = 2, .stride = dims(14336, 1)}};
   static CATENARY_DEVICE void values(const P& p, const Columns& columns, const Rows& rows, const Vec<2>& sum0, Vec<2>* out) {
     const Vec<2>& v_y = sum0;  // %y = contract(%x, %w)
     out[0] = v_y;  // %y

@@ -9,13 +9,14 @@
 //     y = relu(h)
 //     return y: bf16
 //   }
-// plan: gemm_sm90: tile 64x256x64, 2 ping-pong warpgroups, 4 stages, 192 KiB shared, A copied by 2 bytes
+// plan: gemm_sm90: tile 64x256x64, 2 ping-pong warpgroups, 5 stages, 216 KiB shared, A copied by 2 bytes
 //   't3' is a contraction: it reads its operands from memory
 //   slot 0: parameter 'x'
 //   slot 1: parameter 'w'
 //   slot 2: parameter 'b'
 //   slot 3: output 'y'
 //   map 0: 'w' as 4096 x 1023 bf16 in boxes of 64 x 64
+//   map 1: 'y' as 4096 x 8192 bf16 in boxes of 32 x 16
 // rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_odd_linear_k0_gemm_m64n256k64.cu
 #include "kernels/gemm_sm90.cuh"
 namespace {
@@ -25,16 +26,17 @@ constexpr GemmSm90Config kConfig{
     .m = 8192, .n = 4096, .k = 1023,
     .a = {.copied = true, .memory = {.slot = 0, .stride_row = 1023, .stride_k = 1, .copy_bytes = 2}},
     .b = {.map = 0, .k_major = false, .weight = true},
-    .ping_pong = true, .block_m = 64, .block_n = 256, .consumers = 2, .stages = 4,
+    .ping_pong = true, .block_m = 64, .block_n = 256, .consumers = 2, .stages = 5,
     .split_k = 1, .raster = 8, .vec = 8, .in_registers = true,
 };
-using P = Params<4, 0, 1>;
+using P = Params<4, 0, 2>;
 struct Epilogue {
   struct Columns {
-    Vec<2> v_b;
+    static constexpr Operand o_b = Operand{.slot = 2, .dtype = DType::kBF16, .vec = 8, .weight = true, .stride = dims(1)};
+    Pair<o_b> v_b;
   };
   static CATENARY_DEVICE void load_columns(const P& p, const Coord& at, Columns& in) {
-    in.v_b = load_vec<Operand{.slot = 2, .dtype = DType::kBF16, .vec = 8, .weight = true, .stride = dims(1)}, 2, false>(p, at);  // %b = weight
+    in.v_b = load_pair<Columns::o_b>(p, at);  // %b = weight
   }
   struct Rows {
   };
@@ -43,10 +45,10 @@ struct Epilogue {
   static constexpr int kOutputCount = 1;
   static constexpr bool kShort = true;
   static constexpr Operand kOutputs[] = {
-      Operand{.slot = 3, .dtype = DType::kBF16, .vec = 8, .streamed = true, .stride = dims(4096, 1)}};
+      Operand{.slot = 3, .dtype = DType::kBF16, .vec = 8, .streamed = true, .map = 1, .stride = dims(4096, 1)}};
   static CATENARY_DEVICE void values(const P& p, const Columns& columns, const Rows& rows, const Vec<2>& sum0, Vec<2>* out) {
     const Vec<2>& v_t3 = sum0;  // %t3 = contract(%x, %w)
-    const Vec<2> v_h = map<2, op_add>(v_t3, columns.v_b);  // %h = add(%t3, %b)
+    const Vec<2> v_h = map<2, op_add>(v_t3, columns.v_b.values());  // %h = add(%t3, %b)
     const Vec<2> v_y = map<2, op_relu>(v_h);  // %y = relu(%h)
     out[0] = v_y;  // %y
   }

@@ -79,6 +79,23 @@ inline constexpr MutantBase kMutantBases[] = {
               "  y = contract \"mk,nk->mn\"(x, w)\n  return y: f16 }",
      .tile = "128x128x64p2s6c2",
      .sm_count = 2},
+    {.name = "sm90 ragged rows, results of 16 bits",
+     .chain = "chain a(input x: bf16[70, 72], weight w: bf16[3, 72, 72], input e: i32[3]) {\n"
+              "  c = contract \"mk,gnk->mn\"(x, w) ragged m by e over g\n  y = relu(c)\n"
+              "  return y: bf16 }",
+     .tile = "64x64x64g1s8",
+     .ends = kWildEnds,
+     .sm_count = 2},
+    {.name = "sm90 gemm, tiles that end in part of a piece",
+     .chain = "chain a(input x: bf16[264, 72], weight w: bf16[224, 72]) {\n"
+              "  y = contract \"mk,nk->mn\"(x, w)\n  return y: bf16 }",
+     .tile = "128x112x64p2s6",
+     .sm_count = 6},
+    {.name = "sm90 gemm, bias of several pieces",
+     .chain = "chain a(input x: bf16[136, 72], weight w: bf16[264, 72], weight b: bf16[264]) {\n"
+              "  y = relu(add(contract \"mk,nk->mn\"(x, w), b))\n  return y: bf16 }",
+     .tile = "128x128x64p2s6",
+     .sm_count = 2},
     {.name = "sm90 gated pair along N",
      .chain = "chain a(input x: f16[300, 136], weight w: f16[136, 264], weight v: f16[136, 264],\n"
               "        input r: f32[300, 264]) {\n"
