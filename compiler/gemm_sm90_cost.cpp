@@ -50,7 +50,8 @@ constexpr double kSplitLinesDram = 1.9;
 
 // The part of the copy rate that the ring reaches where DRAM bounds it: 28.4 us for 7168x7168
 // weights with 48 rows, where the copy rate gives 24.1. Rows of a box beyond the matrix cost
-// requests too: with 32 rows 36.3 us and more, with 48 29.8 (H200; six stages).
+// requests too: with 32 rows 36.3 us and more, with 48 29.8 (H200; six stages). Eight ragged groups
+// of 64 rows together, 14336x4096 weights each: tiles of 64 rows 233 us, of 128 rows 340.
 constexpr double kStreamEfficiency = 0.88;
 constexpr double kEmptyRowsEfficiency = 0.70;
 constexpr i64 kFullBoxRows = 48;
@@ -75,10 +76,15 @@ constexpr double kElementClocks = 17.5;  // 2
 // TF32 by 4 bytes, rounded on the way (8192x4096x4095 f32 2,620 us).
 constexpr double kRoundedPieceClocks = 10.0;
 
-// A K split's second kernel; of few rows, the mean of plain and overlapped launches (64 rows, plain
-// / overlapped us: 512x28672 weights in 16 parts 15.4 / 12.5, 2048x14336 in 4 21.5 / 18.9).
+// A K split's second kernel. Of few rows the mean of plain and overlapped launches, whose first
+// kernel reads W as a stream does, slower where it leaves SMs idle. H200, plain / overlapped us,
+// 64x64 tiles: 512x28672 in 16 parts 13.3 / 11.0 (17 rows), 13.7 / 11.6 (32), 14.9 / 12.6 (64); 32
+// rows in 12 parts 13.7 / 11.7, in 16 by 64 tiles of 128 columns 14.3 / 14.9; 1024x14336 in 8 12.8
+// / 10.5 (32), 13.4 / 11.0 (64); 1024x28672 in 8 20.2 / 17.8 (32), 21.3 / 18.8 (64).
+constexpr i64 kFewRows = 64;
 constexpr double kFixUpUs = 3.4;
-constexpr double kFixUpOfFewUs = 2.0;
+constexpr double kFixUpOfFewUs = 1.2;
+constexpr double kIdleSmsCost = 0.45;
 
 // Two CTAs that share B wait for each other.
 constexpr double kClusterCost = 1.09;
@@ -196,6 +202,11 @@ double tile_b_traffic(const GemmProblem& problem, const GemmSm90Config& c) {
   return c.sums() * c.tile_b_bytes() * (splits_lines(problem.base.b, c) ? kSplitLinesTraffic : 1.0);
 }
 
+// A K split of few rows: CTAs with a part of one tile each, as those of a stream.
+bool splits_few_rows(const GemmProblem& problem, const GemmSm90Config& c) {
+  return c.split_k > 1 && problem.m <= kFewRows && c.ragged == Ragged::kNone;
+}
+
 // What all CTAs draw from L2.
 double drawn_bytes(const GemmProblem& problem, const GemmSm90Config& c) {
   const double steps = static_cast<double>(ceil_div(problem.k, c.block_k()));
@@ -218,8 +229,9 @@ void predict_persistent(const GemmProblem& problem, const Target& target, const 
   const bool shares = hot && c.ragged != Ragged::kRows;
   double cost = c.cluster > 1 && !shares ? kClusterCost : 1.0;
   if (hot && !c.ping_pong && !c.gated) cost *= kHotCost;
-  const bool streams = problem.m <= 64 && c.ragged == Ragged::kNone;
-  if (streams && c.block_m * c.block_n * c.sums() == 64 * 64) cost *= kSmallStreamCost;
+  const bool streams = problem.m <= kFewRows && c.ragged == Ragged::kNone;
+  if (streams && c.split_k == 1 && c.block_m * c.block_n * c.sums() == 64 * 64)
+    cost *= kSmallStreamCost;
   const double step = together(products, std::max(traffic, kLatencyUs / c.stages)) * cost;
   const double mainloop = std::max(steps, 1.0) * step;
   // All SMs write at once, each at its share of DRAM.
@@ -230,7 +242,8 @@ void predict_persistent(const GemmProblem& problem, const Target& target, const 
   const double between = c.ping_pong ? std::max(epilogue - mainloop, 0.0) : epilogue;
   // With one row tile no CTAs share W in L2.
   const bool one_row = c.ragged == Ragged::kNone && problem.m <= c.block_m;
-  const double drawn = one_row ? drawn_bytes(problem, c) / kL2BytesPerUs : 0;
+  const double rate = splits_few_rows(problem, c) ? kStreamL2BytesPerUs : kL2BytesPerUs;
+  const double drawn = one_row ? drawn_bytes(problem, c) / rate : 0;
   p.math_us = kStartUs + std::max(rounds * mainloop, drawn) + rounds * between +
               (c.ping_pong ? epilogue : 0.0) + problem.epilogue_flops / (target.f32_tflops * 1e6);
   p.waves = static_cast<double>(tiles) / sms;
@@ -302,17 +315,22 @@ Prediction predict_gemm_sm90(const GemmProblem& problem, const Target& target,
   if (c.split_k > 1) {
     // Partial sums are written and read once, mostly in L2, by one more kernel.
     const double partial = 8.0 * c.split_k * c.sums() * problem.batch * problem.m * problem.n;
-    const bool few = problem.m <= 64 && c.ragged == Ragged::kNone;
     p.launch_us +=
-        (few ? kFixUpOfFewUs : kFixUpUs) +
+        (splits_few_rows(problem, c) ? kFixUpOfFewUs : kFixUpUs) +
         partial / (0.5 * kL2BytesPerClockPerSm * target.clock_ghz * 1e3 * target.sm_count);
   }
   if (c.cluster_k != 0) {
     p.us = p.math_us + p.launch_us;
     return p;
   }
-  const bool full_boxes = problem.m >= kFullBoxRows * filled_groups(problem, c) || c.rows_a != 0;
+  // A box of a ragged group's tile holds rows of the next groups too.
+  const i64 box = c.ragged == Ragged::kRows ? c.block_m / 64 : 1;
+  const bool full_boxes = problem.m >= kFullBoxRows * box || c.rows_a != 0;
   double stream = full_boxes ? kStreamEfficiency : kEmptyRowsEfficiency;
+  if (splits_few_rows(problem, c)) {
+    const double busy = static_cast<double>(output_tiles(problem, c)) / target.sm_count;
+    stream = kStreamOfOneEfficiency * (1 - kIdleSmsCost * (1 - std::min(busy, 1.0)));
+  }
   if (splits_lines(problem.base.a, c) || splits_lines(problem.base.b, c)) stream /= kSplitLinesDram;
   p.us = std::max(p.memory_us / stream + kStartUs, p.math_us) + p.launch_us;
   return p;

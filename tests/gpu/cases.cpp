@@ -76,6 +76,9 @@ std::vector<std::string> skinny_names(u64 seed) {
     config.bulk = random.range(0, 1) == 0;
     if (!config.bulk)
       config.groups = std::clamp(config.groups, 1, std::max(config.shared_blocks, 1));
+    // Half of them with rows of W beyond a tile's, or K over a cluster.
+    if (random.range(0, 1) == 0) config.row_tiles = 1 << random.range(0, 2);
+    if (config.bulk && random.range(0, 1) == 0) config.cluster_k = 1 << random.range(0, 3);
     names.push_back(tile_name(config));
   }
   return names;
