@@ -76,14 +76,16 @@ constexpr double kElementClocks = 17.5;  // 2
 // TF32 by 4 bytes, rounded on the way (8192x4096x4095 f32 2,620 us).
 constexpr double kRoundedPieceClocks = 10.0;
 
-// A K split's second kernel. Of few rows the mean of plain and overlapped launches, whose first
-// kernel reads W as a stream does, slower where it leaves SMs idle. H200, plain / overlapped us,
-// 64x64 tiles: 512x28672 in 16 parts 13.3 / 11.0 (17 rows), 13.7 / 11.6 (32), 14.9 / 12.6 (64); 32
-// rows in 12 parts 13.7 / 11.7, in 16 by 64 tiles of 128 columns 14.3 / 14.9; 1024x14336 in 8 12.8
-// / 10.5 (32), 13.4 / 11.0 (64); 1024x28672 in 8 20.2 / 17.8 (32), 21.3 / 18.8 (64).
+// A K split's second kernel. Of few rows the mean of plain and overlapped launches; with 64x64
+// tiles, one to an SM, the first kernel reads W as a stream does, slower where it leaves SMs idle.
+// H200, plain / overlapped us: 512x28672 in 16 parts 13.3 / 11.0 (17 rows), 13.7 / 11.6 (32), 14.9
+// / 12.6 (64); 1024x14336 in 8 12.8 / 10.5 (32), 13.4 / 11.0 (64); 1024x28672 in 8 20.2 / 17.8
+// (32), 21.3 / 18.8 (64). 32 rows of 512x28672 in 12 parts 13.7 / 11.7, in 16 by tiles of 128
+// columns 14.3 / 14.9; those for 64 rows of 4096x14336 in 4 39.3 / 34.9.
 constexpr i64 kFewRows = 64;
 constexpr double kFixUpUs = 3.4;
 constexpr double kFixUpOfFewUs = 1.2;
+constexpr double kSplitEfficiency = 0.92;
 constexpr double kIdleSmsCost = 0.45;
 
 // Two CTAs that share B wait for each other.
@@ -327,9 +329,9 @@ Prediction predict_gemm_sm90(const GemmProblem& problem, const Target& target,
   const i64 box = c.ragged == Ragged::kRows ? c.block_m / 64 : 1;
   const bool full_boxes = problem.m >= kFullBoxRows * box || c.rows_a != 0;
   double stream = full_boxes ? kStreamEfficiency : kEmptyRowsEfficiency;
-  if (splits_few_rows(problem, c)) {
-    const double busy = static_cast<double>(output_tiles(problem, c)) / target.sm_count;
-    stream = kStreamOfOneEfficiency * (1 - kIdleSmsCost * (1 - std::min(busy, 1.0)));
+  const double busy = static_cast<double>(output_tiles(problem, c)) / target.sm_count;
+  if (splits_few_rows(problem, c) && c.block_m * c.block_n * c.sums() == 64 * 64 && busy <= 1) {
+    stream = kSplitEfficiency * (1 - kIdleSmsCost * (1 - busy));
   }
   if (splits_lines(problem.base.a, c) || splits_lines(problem.base.b, c)) stream /= kSplitLinesDram;
   p.us = std::max(p.memory_us / stream + kStartUs, p.math_us) + p.launch_us;
