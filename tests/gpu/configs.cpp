@@ -236,10 +236,12 @@ void report_twin(Suite& suite) {
 }  // namespace
 
 void run_configs(Suite& suite) {
-  const i64 only = suite.options().only_case;
+  const SuiteOptions& options = suite.options();
+  const i64 only = options.only_case;
   const i64 count = num_cases(suite.cases());
-  const i64 begin = only < 0 ? 0 : std::min(only, count);
-  const i64 end = only < 0 ? count : std::min(only + 1, count);
+  const i64 part = std::min(options.part, options.parts);
+  const i64 begin = only < 0 ? count * (part - 1) / options.parts : std::min(only, count);
+  const i64 end = only < 0 ? count * part / options.parts : std::min(only + 1, count);
   suite.progress(fmt::format("{} configs, seed {}", end - begin, suite.options().seed), true);
   Runner runner(suite);
   i64 done = begin;

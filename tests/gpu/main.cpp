@@ -96,6 +96,10 @@ int main(int argc, char** argv) {
                       ->check(CLI::Range(i64{1}, i64{1'000'000}))
                       ->excludes("--configs", "--simulator");
   app.add_option("--case", options.only_case, "of the configs, this one alone");
+  app.add_option("--part", options.part, "of the configs, this part alone, from 1 on")
+      ->check(CLI::Range(i64{1}, i64{64}));
+  app.add_option("--parts", options.parts, "how many parts the configs have")
+      ->check(CLI::Range(i64{1}, i64{64}));
   app.add_option("--inject", options.inject, "a fault for a rehearsal")
       ->check(CLI::IsMember({"wrong", "missing", "beyond"}));
   CLI11_PARSE(app, argc, argv);

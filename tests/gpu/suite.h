@@ -31,6 +31,8 @@ struct SuiteOptions {
   // Every config a second time in the simulator, whose bytes are compared with the device's.
   bool against_simulator = false;
   i64 only_case = -1;  // of the configs: this one alone
+  i64 part = 1;        // of the configs: this part of `parts` as long ones
+  i64 parts = 1;
   // Rehearsals only: what the stand-in does wrong. "wrong": one element; "missing": one element is
   // not written; "beyond": one is written behind the end.
   std::string inject;
