@@ -25,7 +25,7 @@ CATENARY_DEVICE void tensor_load_multicast(u32 to, const TensorMap& map, const i
 
 template <int kRank>
 CATENARY_DEVICE void tensor_store(const TensorMap& map, const i32 (&corner)[kRank], u32 from,
-                                  u64 = kEvictNormal, sim::Site at = sim::here()) {
+                                  u64 policy = kEvictNormal, sim::Site at = sim::here()) {
   static_assert(kRank >= 2 && kRank <= 5, "a box has two to five dimensions");
   sim::machine->tensor_store(&map, corner, kRank, from, sim::in(at, __func__));
 }
