@@ -431,3 +431,34 @@ TEST_CASE("every tile compiles without spills") {
                                      << take_report(results[i].takeError()).message.substr(0, 400));
   }
 }
+
+// As a later backward pass wants them: each result more takes registers from the same accumulators.
+TEST_CASE("layers that keep their pre-activations compile with the tile that is chosen") {
+  auto nvrtc = Nvrtc::get();
+  if (!nvrtc) {
+    MESSAGE("skipped: " << take_report(nvrtc.takeError()).message);
+    return;
+  }
+  const std::string chains[] = {
+      "chain one(input x: bf16[8192, 4096], weight w: bf16[4096, 4096], weight b: bf16[4096]) {\n"
+      "  h = add(contract \"mk,nk->mn\"(x, w), b)\n  y = gelu_tanh(h)\n"
+      "  return y: bf16, h: bf16 }",
+      "chain pair(input x: bf16[8192, 4096], weight w: bf16[4096, 4096],\n"
+      "           weight v: bf16[4096, 4096], weight b: bf16[4096], weight c: bf16[4096]) {\n"
+      "  g = add(contract \"mk,nk->mn\"(x, w), b)\n  u = add(contract \"mk,nk->mn\"(x, v), c)\n"
+      "  y = mul(silu(g), u)\n  return y: bf16, g: bf16, u: bf16 }"};
+  std::vector<CompileJob> jobs;
+  for (const std::string& text : chains) {
+    const VerifiedChain chain = verified(text);
+    const Plan plan = planned(text);
+    REQUIRE(first_kernel(plan).family == Family::kGemmSm90);
+    jobs.push_back({emit(chain, plan, first_kernel(plan)), plan.target.arch, {}});
+    jobs.back().source.banner = first_kernel(plan).config_text + " of " + chain.chain().name;
+  }
+  auto results = (*nvrtc)->compile_all(jobs);
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (results[i]) continue;
+    FAIL_CHECK(jobs[i].source.banner << ": "
+                                     << take_report(results[i].takeError()).message.substr(0, 400));
+  }
+}

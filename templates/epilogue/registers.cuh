@@ -75,7 +75,8 @@ struct RegisterEpilogue {
   }
   static constexpr bool kBoxes = boxes_any();
 
-  using Values = Vec<2>[kOutputs][kChunks][2];
+  // A piece's results as they are stored: a pair of columns is one word of 16-bit elements, or two.
+  using Results = u32[kOutputs][kChunks][2][2];
 
   // What the tile, or where that would be too many registers a piece, needs of the operands that
   // vary along N. An empty struct has no words.
@@ -91,8 +92,8 @@ struct RegisterEpilogue {
     return area + (row * kChunks + (chunk ^ turn)) * 16;
   }
 
-  // A piece's 16-bit words, two columns each: [8 columns][rows g, rows g + 8].
-  using Words = u32[kChunks][2];
+  // Of one output: [8 columns][rows g, rows g + 8][pair's words].
+  using Words = u32[kChunks][2][2];
 
   // A piece as rows: what a lane has of it.
   static constexpr u32 kRowsPerPass = 32 / kChunks;
@@ -105,7 +106,7 @@ struct RegisterEpilogue {
     for (u32 g = 0; g < kChunks; g += 2) {
       // Lane l names row l % 8 of matrix l / 8: rows 0 to 7 and 8 to 15 of chunk g, then of g + 1.
       const u32 to = chunk_address(area, lane % 16, g + lane / 16);
-      stmatrix_x4(to, {word[g][0], word[g][1], word[g + 1][0], word[g + 1][1]});
+      stmatrix_x4(to, {word[g][0][0], word[g][1][0], word[g + 1][0][0], word[g + 1][1][0]});
     }
   }
 
@@ -193,9 +194,8 @@ struct RegisterEpilogue {
 
   // f32 results as they are: four lanes fill a sector.
   template <Operand kOutput, class P>
-  static CATENARY_DEVICE void store_pairs(const P& params, Coord at,
-                                          const Vec<2> (&value)[kChunks][2], u32 m, u32 m_end,
-                                          u32 n, u32 n_end) {
+  static CATENARY_DEVICE void store_pairs(const P& params, Coord at, const Words& word, u32 m,
+                                          u32 m_end, u32 n, u32 n_end) {
     const u32 lane = threadIdx.x % 32;
 #pragma unroll
     for (u32 g = 0; g < kChunks; ++g) {
@@ -206,8 +206,7 @@ struct RegisterEpilogue {
         at.dim[kMaxDims - 2] = row;
         at.dim[kMaxDims - 1] = column;
         u8* p = static_cast<u8*>(params.ptr[kOutput.slot]) + element_offset<kOutput>(at) * 4;
-        const u32 word[2] = {f32_to_bits(value[g][half].v[0]), f32_to_bits(value[g][half].v[1])};
-        if (row < m_end && column < n_end) store_words<2, false>(p, word);
+        if (row < m_end && column < n_end) store_words<2, false>(p, word[g][half]);
       }
     }
   }
@@ -234,12 +233,29 @@ struct RegisterEpilogue {
     }
   }
 
+  // At once, since a pair of 16-bit results takes one register where its values take two.
+  template <int kOutput>
+  static CATENARY_DEVICE void keep_results(const Vec<2> (&out)[kOutputs], u32 g, u32 half,
+                                           Results& result) {
+    if constexpr (kOutput < kOutputs) {
+      constexpr DType kDType = Epilogue::kOutputs[kOutput].dtype;
+      const Vec<2>& v = out[kOutput];
+      if constexpr (kDType == DType::kF32) {
+        result[kOutput][g][half][0] = f32_to_bits(v.v[0]);
+        result[kOutput][g][half][1] = f32_to_bits(v.v[1]);
+      } else {
+        result[kOutput][g][half][0] = pack<kDType>(v.v[0], v.v[1]);
+      }
+      keep_results<kOutput + 1>(out, g, half, result);
+    }
+  }
+
   // One piece from column n and row m on: all results, then the outputs one after the other.
   template <class P>
   static CATENARY_DEVICE void compute(const P& params, const Coord& at,
                                       const float (&sums)[kSums][kColumns / 2],
                                       const PieceColumns& columns, u32 m, u32 m_end,
-                                      Values& value) {
+                                      Results& result) {
     typename Epilogue::Rows rows[2];
     load_rows(params, at, m, m_end, rows);
 #pragma unroll
@@ -255,36 +271,24 @@ struct RegisterEpilogue {
           Epilogue::values(params, columns[g], rows[half], first, {sums[1][r], sums[1][r + 1]},
                            out);
         }
-#pragma unroll
-        for (u32 o = 0; o < kOutputs; ++o) value[o][g][half] = out[o];
+        keep_results<0>(out, g, half, result);
       }
-    }
-  }
-
-  template <DType kDType>
-  static CATENARY_DEVICE void pack_words(const Vec<2> (&value)[kChunks][2], Words& word) {
-#pragma unroll
-    for (u32 i = 0; i < kColumns / 4; ++i) {
-      const Vec<2>& v = value[i / 2][i % 2];
-      word[i / 2][i % 2] = pack<kDType>(v.v[0], v.v[1]);
     }
   }
 
   // All outputs, one after the other.
   template <int kOutput, class P>
   static CATENARY_DEVICE void store_outputs(const P& params, u32 area, u32& half, const Coord& at,
-                                            const Values& value, u32 m, u32 m_end, u32 n,
+                                            const Results& result, u32 m, u32 m_end, u32 n,
                                             u32 n_end) {
     if constexpr (kOutput < kOutputs) {
       constexpr Operand kTo = Epilogue::kOutputs[kOutput];
       if constexpr (kTo.dtype == DType::kF32) {
-        store_pairs<kTo>(params, at, value[kOutput], m, m_end, n, n_end);
+        store_pairs<kTo>(params, at, result[kOutput], m, m_end, n, n_end);
       } else {
-        Words word;
-        pack_words<kTo.dtype>(value[kOutput], word);
-        store_piece<kTo>(params, area, half, at, word, m, m_end, n, n_end);
+        store_piece<kTo>(params, area, half, at, result[kOutput], m, m_end, n, n_end);
       }
-      store_outputs<kOutput + 1>(params, area, half, at, value, m, m_end, n, n_end);
+      store_outputs<kOutput + 1>(params, area, half, at, result, m, m_end, n, n_end);
     }
   }
 
@@ -357,13 +361,14 @@ struct RegisterEpilogue {
     const Coord at = coordinates(work);
     // A text of its own for each piece saves the copies of accumulators, which are most of a short
     // epilogue. A long one is much to compile, worth it where few products hide it (8192x3072x768
-    // with gelu_tanh on an H200: 61.1 us, 63.3 with one text for all pieces). More than 128
-    // accumulators leave no registers for what it moves ahead.
+    // with gelu_tanh on an H200: 61.1 us, 63.3 with one text for all pieces; a gated pair 108
+    // either way). More than 128 accumulators leave no registers for what it moves ahead.
     constexpr i64 kFewSteps = 16;
     constexpr bool kShortSum =
         kConfig.k.scale == 0 && kConfig.k.size * kConfig.k_outer <= kFewSteps * kConfig.block_k();
+    constexpr bool kOneResult = kSums == 1 && kOutputs == 1;
     constexpr bool kUnrolled =
-        (Epilogue::kShort || kShortSum) && kConfig.piece_columns() * kSums == 64;
+        (Epilogue::kShort || (kShortSum && kOneResult)) && kConfig.piece_columns() * kSums == 64;
     constexpr int kUnroll = kUnrolled ? static_cast<int>(kFragments * kPieces) : 1;
     wait_for_boxes<0>();
     u32 half = 0;
@@ -374,9 +379,9 @@ struct RegisterEpilogue {
       float sums[kSums][kColumns / 2];
       take_piece<kUnrolled>(sums, d, piece);
       const u32 m = static_cast<u32>(m_warp) + piece / kPieces * 64;
-      Values value;
-      compute(params, at, sums, columns, m, m_end, value);
-      store_outputs<0>(params, area, half, at, value, m, m_end, n0 + piece % kPieces * kColumns,
+      Results result;
+      compute(params, at, sums, columns, m, m_end, result);
+      store_outputs<0>(params, area, half, at, result, m, m_end, n0 + piece % kPieces * kColumns,
                        n_end);
     }
   }
