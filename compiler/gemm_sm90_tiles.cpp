@@ -64,17 +64,13 @@ i64 smem_limit(const Target& target, const GemmSm90Config& c) {
                             : target.smem_per_sm / c.ctas_per_sm - kReservedSmem;
 }
 
-int accumulators(const GemmSm90Config& c) {
-  return c.sums() * c.warpgroup_m() / 64 * c.block_n / 2;
-}
-
 std::string reject(const Target& target, const GemmSm90Config& c) {
   if (c.stages < kMinStages || c.stages > kMaxStagesOfOne ||
       c.smem_bytes() > smem_limit(target, c)) {
     return fmt::format("needs {} bytes of shared memory, {} has {} per CTA", c.smem_bytes(),
                        target.name, smem_limit(target, c));
   }
-  if (accumulators(c) > 192) return fmt::format("needs {} accumulators", accumulators(c));
+  if (c.accumulators() > 192) return fmt::format("needs {} accumulators", c.accumulators());
   if (c.cluster_k != 0 && c.ragged != Ragged::kNone) {
     return "CTAs of one tile each do not walk ragged groups";
   }

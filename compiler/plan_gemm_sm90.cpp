@@ -8,6 +8,7 @@
 #include "compiler/gemm_axes.h"
 #include "compiler/gemm_sm90_tiles.h"
 #include "compiler/split_k.h"
+#include "shared/params.h"
 
 namespace catenary {
 namespace {
@@ -210,12 +211,20 @@ MapBinding output_map(const GemmSm90Config& c, const Operand& o) {
   return map;
 }
 
-// Outputs of 16 bits leave by tensor copies, where the hardware takes their layout.
+// A kernel's parameters before CUDA 12.1 (CUDA C++ Programming Guide, function parameters).
+constexpr i64 kMaxParamBytes = 4096;
+
+// Outputs of 16 bits leave by tensor copies, where the hardware takes their layout and the kernel's
+// parameters have room for the map.
 void map_outputs(KernelPlan& kernel) {
   const auto& c = std::get<GemmSm90Config>(kernel.config);
   if (!c.in_registers || c.cluster_k != 0 || c.split_k != 1) return;
+  const auto slots = static_cast<i64>(kernel.slots.size());
+  const auto scalars = static_cast<i64>(kernel.scalars.size());
   for (ProgramLine& line : kernel.program) {
     if (line.kind != ProgramLine::Kind::kStore || dtype_bytes(line.operand.dtype) != 2) continue;
+    const auto maps = static_cast<i64>(kernel.maps.size());
+    if (params_bytes(slots, scalars, maps + 1) > kMaxParamBytes) return;
     MapBinding map = output_map(c, line.operand);
     if (!map_problem(map, kernel.slots[line.operand.slot]).empty()) continue;
     line.operand.map = static_cast<i32>(kernel.maps.size());
@@ -307,8 +316,8 @@ KernelPlan make_kernel(const GroupContext& context, const GemmAxes& axes,
   kernel.slots = bind_slots(context.tensors);
   set_boxes(c, maps);
   kernel.maps = std::move(maps);
-  map_outputs(kernel);
   kernel.scalars = context.tensors.scalars;
+  map_outputs(kernel);
   kernel.grid = grid_rule(c, context.target);
   kernel.cluster = c.cluster_ctas();
   kernel.min_ctas = c.ctas_per_sm;

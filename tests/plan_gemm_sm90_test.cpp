@@ -10,6 +10,7 @@
 #include "compiler/emit.h"
 #include "compiler/gemm_sm90_tiles.h"
 #include "compiler/nvrtc.h"
+#include "shared/params.h"
 #include "tests/support/gemm_sm90_plan.h"
 
 using namespace catenary;
@@ -114,6 +115,21 @@ TEST_CASE("outputs of 16 bits leave as boxes of the epilogue's pieces") {
     CHECK(boxed_outputs(first_kernel(plan)) == 0);
     CHECK(first_kernel(plan).maps.size() == 2);
   }
+  // As many as the kernel's parameters have room for.
+  std::string lines, outputs = "h: bf16";
+  for (int i = 0; i < 31; ++i) {
+    lines += i == 0 ? "  y0 = add(h, h)\n" : fmt::format("  y{} = add(y{}, h)\n", i, i - 1);
+    outputs += fmt::format(", y{}: bf16", i);
+  }
+  const KernelPlan many =
+      first_kernel(planned("chain a(input x: bf16[4096, 2048], weight w: bf16[8192, 2048]) {\n"
+                           "  h = contract \"mk,nk->mn\"(x, w)\n" +
+                           lines + "  return " + outputs + " }"));
+  REQUIRE(many.family == Family::kGemmSm90);
+  CHECK(boxed_outputs(many) > 20);
+  CHECK(boxed_outputs(many) < 32);
+  CHECK(params_bytes(static_cast<i64>(many.slots.size()), 0, static_cast<i64>(many.maps.size())) <=
+        4096);
   // Partial sums.
   PlanOptions options;
   options.split_k = 2;
