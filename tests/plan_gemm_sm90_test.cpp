@@ -391,6 +391,19 @@ TEST_CASE("refused candidates are not chosen again; without any left gemm_sm80 i
   CHECK(first_kernel(planned(kLarge, options)).family == Family::kGemmSm80);
 }
 
+namespace {
+
+void check_compiles(const Nvrtc& nvrtc, const std::vector<CompileJob>& jobs) {
+  auto results = nvrtc.compile_all(jobs);
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (results[i]) continue;
+    FAIL_CHECK(jobs[i].source.banner << ": "
+                                     << take_report(results[i].takeError()).message.substr(0, 400));
+  }
+}
+
+}  // namespace
+
 TEST_CASE("every tile compiles without spills") {
   Expected<const Nvrtc*> nvrtc = Nvrtc::get();
   if (!nvrtc) {
@@ -440,12 +453,7 @@ TEST_CASE("every tile compiles without spills") {
     }
   }
   CHECK(jobs.size() > 36);
-  auto results = (*nvrtc)->compile_all(jobs);
-  for (size_t i = 0; i < results.size(); ++i) {
-    if (results[i]) continue;
-    FAIL_CHECK(jobs[i].source.banner << ": "
-                                     << take_report(results[i].takeError()).message.substr(0, 400));
-  }
+  check_compiles(**nvrtc, jobs);
 }
 
 // As a later backward pass wants them: each result more takes registers from the same accumulators.
@@ -471,10 +479,5 @@ TEST_CASE("layers that keep their pre-activations compile with the tile that is 
     jobs.push_back({emit(chain, plan, first_kernel(plan)), plan.target.arch, {}});
     jobs.back().source.banner = first_kernel(plan).config_text + " of " + chain.chain().name;
   }
-  auto results = (*nvrtc)->compile_all(jobs);
-  for (size_t i = 0; i < results.size(); ++i) {
-    if (results[i]) continue;
-    FAIL_CHECK(jobs[i].source.banner << ": "
-                                     << take_report(results[i].takeError()).message.substr(0, 400));
-  }
+  check_compiles(**nvrtc, jobs);
 }

@@ -361,14 +361,13 @@ struct RegisterEpilogue {
     const Coord at = coordinates(work);
     // A text of its own for each piece saves the copies of accumulators, which are most of a short
     // epilogue. A long one is much to compile, worth it where few products hide it (8192x3072x768
-    // with gelu_tanh on an H200: 61.1 us, 63.3 with one text for all pieces; a gated pair 108
-    // either way). More than 128 accumulators leave no registers for what it moves ahead.
+    // with gelu_tanh on an H200: 61.1 us, 63.3 with one text for all pieces). More than 128
+    // accumulators leave no registers for what it moves ahead.
     constexpr i64 kFewSteps = 16;
     constexpr bool kShortSum =
         kConfig.k.scale == 0 && kConfig.k.size * kConfig.k_outer <= kFewSteps * kConfig.block_k();
-    constexpr bool kOneResult = kSums == 1 && kOutputs == 1;
     constexpr bool kUnrolled =
-        (Epilogue::kShort || (kShortSum && kOneResult)) && kConfig.piece_columns() * kSums == 64;
+        (Epilogue::kShort || kShortSum) && kConfig.piece_columns() * kSums == 64;
     constexpr int kUnroll = kUnrolled ? static_cast<int>(kFragments * kPieces) : 1;
     wait_for_boxes<0>();
     u32 half = 0;

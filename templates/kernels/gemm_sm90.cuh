@@ -86,6 +86,7 @@ struct GemmSm90Types {
   using Accumulators = float[kSums][kFragM][kFragN / 2];
 };
 
+// What makes results of a tile's sums: where they lie, or turned into rows.
 template <GemmSm90Config kConfig, class Epilogue, bool kInRegisters>
 struct EpilogueOf {
   using Type = TurnedEpilogue<kConfig, Epilogue>;
