@@ -153,6 +153,13 @@ double program_flops(const Program& program, i64 elements) {
   return ops * static_cast<double>(elements);
 }
 
+Program with_early_weights(Program program) {
+  for (ProgramLine& line : program) {
+    if (line.kind == ProgramLine::Kind::kLoad) line.operand.early = line.operand.weight;
+  }
+  return program;
+}
+
 i64 largest_elements(const Space& space, i64 symbol_hi) {
   i64 count = 1;
   for (const Axis& axis : space.axes) count *= largest(axis.extent, symbol_hi);

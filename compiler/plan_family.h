@@ -71,6 +71,10 @@ int vector_width(const Program& program, int limit);
 i64 program_bytes(const GroupTensors& tensors);
 double program_flops(const Program& program, i64 elements);
 
+// The program with the weights that it reads asked for before the dependency wait
+// (Operand::early).
+Program with_early_weights(Program program);
+
 // The bucket's largest size of an extent.
 inline i64 largest(Extent extent, i64 symbol_hi) {
   return extent.scale == 0 ? extent.size : symbol_hi * extent.scale;

@@ -108,14 +108,6 @@ std::string candidate_text(const SkinnyCandidate& candidate) {
       c.ragged != Ragged::kNone ? fmt::format(", {} ragged rows at a time", c.columns) : "");
 }
 
-// Weights that the epilogue reads are asked for before the dependency wait too.
-Program with_early_weights(Program program) {
-  for (ProgramLine& line : program) {
-    if (line.kind == ProgramLine::Kind::kLoad) line.operand.early = line.operand.weight;
-  }
-  return program;
-}
-
 // A ragged launch has CTAs for as many groups as may have rows, those behind the last end among
 // them: no more than rows, which are few where groups are many.
 GridRule grid_rule(const SkinnyConfig& c) {

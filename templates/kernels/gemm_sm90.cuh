@@ -426,12 +426,18 @@ CATENARY_DEVICE void run_producer(const P& params, u32 smem, u32 rank, u32 warp)
 // move.
 template <GemmSm90Config kConfig, class Epilogue, class P>
 CATENARY_DEVICE void run_one_tile(const P& params, u32 smem, u32 warp) {
+  using End = TileEnd<kConfig, Epilogue>;
   typename GemmSm90Types<kConfig>::Accumulators d;
   const u32 warpgroup = warp / 4 - 1;
   const u32 row = warpgroup * kConfig.warpgroup_m() + warp % 4 * 16;
+  const TileWork work = find_tile<kConfig>(params, blockIdx.x / kConfig.cluster_k);
+  End end;
+  // The warp that starts the copies reads its part when they are under way.
+  if (warp != 0) end.begin(params, work);
   bool live = false;
   if (warp < 4) {
     run_producer<kConfig>(params, smem, 0, warp);
+    if (warp == 0) end.begin(params, work);
     if constexpr (kConfig.cluster_k > 1) cluster_wait();
   } else {
     live = consume_part<kConfig>(params, smem, warpgroup, row, d);
@@ -440,7 +446,7 @@ CATENARY_DEVICE void run_one_tile(const P& params, u32 smem, u32 warp) {
   // ISA 9.7.15.7): all warps of the CTA arrive, the consumers' when theirs have ended.
   cta_barrier();
   if (live) leave_sums<kConfig>(smem, d, row);
-  finish_tile<kConfig, Epilogue>(params, smem);
+  finish_tile<kConfig, Epilogue>(params, smem, work, end);
 }
 
 template <GemmSm90Config kConfig, class Epilogue, class P>
