@@ -182,12 +182,13 @@ struct RegisterEpilogue {
       half = kPieceBytes - half;
     } else if constexpr (!kMapped || !kAllWhole) {
       PieceRows rows;
-      wait_for_boxes<0>();
+      // The half stays free: the next piece takes it.
+      wait_for_boxes<1>();
       // The area is this warp's alone: the warp's own barrier orders its reuse.
       warp_barrier();
-      leave_words(area, word);
+      leave_words(area + half, word);
       warp_barrier();
-      read_rows(area, rows);
+      read_rows(area + half, rows);
       store_rows<kOutput>(params, rows, at, m, m_end, n, n_end);
     }
   }

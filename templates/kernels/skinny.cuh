@@ -128,15 +128,21 @@ CATENARY_DEVICE const u8* weight_row(const P& params, const SkinnyWork& work, u3
   return skinny_row<kConfig, kConfig.w>(params, work, n);
 }
 
-// Starts the copies of the warp's blocks in shared memory (tile/skinny_copy.cuh).
-template <SkinnyConfig kConfig, class P>
-CATENARY_DEVICE void start_copies(const P& params, const SkinnyWork& work, u32 slice,
-                                  u32 barriers) {
+// Starts the copies of the warp's blocks in shared memory (tile/skinny_copy.cuh), and runs
+// `meanwhile` beside them.
+template <SkinnyConfig kConfig, class P, class Meanwhile>
+CATENARY_DEVICE void start_copies(const P& params, const SkinnyWork& work, u32 slice, u32 barriers,
+                                  const Meanwhile& meanwhile) {
   using T = SkinnyTypes<kConfig>;
-  const bool full = T::kLeast >= kConfig.shared_blocks || work.blocks >= kConfig.shared_blocks;
-  const i32 blocks = full ? kConfig.shared_blocks : work.blocks;
-  T::Copies::start(slice, barriers, blocks,
-                   [&](u32 row) { return weight_row<kConfig>(params, work, row); });
+  if constexpr (kConfig.shared_blocks == 0) {
+    meanwhile();
+  } else {
+    const bool full = T::kLeast >= kConfig.shared_blocks || work.blocks >= kConfig.shared_blocks;
+    const i32 blocks = full ? kConfig.shared_blocks : work.blocks;
+    T::Copies::start(
+        slice, barriers, blocks, [&](u32 row) { return weight_row<kConfig>(params, work, row); },
+        meanwhile);
+  }
 }
 
 template <SkinnyConfig kConfig>
@@ -378,9 +384,12 @@ CATENARY_DEVICE void skinny(const P& params) {
   typename T::WeightBlock registers[kConfig.register_blocks > 0 ? kConfig.register_blocks : 1];
   load_register_blocks<kConfig>(params, work, registers);
   typename Epilogue::Operands operands;
-  const Coord early = skinny_coord<kConfig>(work, m);
-  if (early.valid > 0) Epilogue::load_weights(params, early, operands);
-  if constexpr (kConfig.shared_blocks > 0) start_copies<kConfig>(params, work, slice, barriers);
+  // The epilogue's weights: a warp waits for them where they are unpacked, and so behind its
+  // copies.
+  start_copies<kConfig>(params, work, slice, barriers, [&] {
+    const Coord early = skinny_coord<kConfig>(work, m);
+    if (early.valid > 0) Epilogue::load_weights(params, early, operands);
+  });
   // Before sm_90 the wait is no instruction, and ptxas moves the loads of W down between the
   // products (10 blocks in 110 registers, not in 210): fewer would be on their way. They stay
   // above a barrier.

@@ -70,9 +70,7 @@ CATENARY_DEVICE void skinny_ragged(const P& params) {
   typename T::WeightBlock registers[kConfig.register_blocks > 0 ? kConfig.register_blocks : 1];
   if (work.group < kConfig.ragged_groups) {
     load_register_blocks<kConfig>(params, work, registers);
-    if constexpr (kConfig.shared_blocks > 0) {
-      start_copies<kConfig>(params, work, slices + warp * kConfig.slice_bytes(), barriers);
-    }
+    start_copies<kConfig>(params, work, slices + warp * kConfig.slice_bytes(), barriers, [] {});
   }
   multiply_chunks<kConfig, Epilogue>(params, work, rows.end, slices, barriers, registers);
 }

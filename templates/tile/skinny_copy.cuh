@@ -4,8 +4,10 @@
 // all of it, with every lane of the warp; `wait` returns when the blocks that are read next have
 // landed, for every lane to read. A slice is read in parts of K, the last first.
 //
-//   start(slice, barriers, blocks, row)   row(i): address of row i at the warp's block 0
-//   wait(barriers, first, end)            blocks [first, end) are read next
+//   start(slice, barriers, blocks, row, meanwhile)   row(i): address of row i at the warp's block
+//   0;
+//                                                    meanwhile() runs once copies are under way
+//   wait(barriers, first, end)                       blocks [first, end) are read next
 //
 // kLeast: blocks that every warp has, for checks that the compiler can drop.
 #pragma once
@@ -21,7 +23,8 @@ namespace catenary {
 // In groups of rows. A group waits until the one before it has landed: requests that queue at the
 // L2 hold up the loads of X of the kernel before (one group instead of four: 0.7 us slower with
 // eight rows of X on an H200). Long copies: one costs the copy engine some 8 cycles whatever its
-// size, so that pieces of 64 bytes took 6 us.
+// size, so that pieces of 64 bytes took 6 us. One CTA reads each byte, once: L2 keeps X instead (8
+// and 16 rows 0.1 us, H200).
 //
 // barriers: one per group, 1 arrival (the lane that expects the group's bytes), phase 0 alone.
 template <SkinnyConfig kConfig, i64 kLeast>
@@ -29,8 +32,9 @@ struct BulkCopies {
   static_assert(kConfig.warp_rows() % kConfig.groups == 0 && kConfig.groups <= 32,
                 "groups of equally many rows, a lane for each");
 
-  template <class Row>
-  static CATENARY_DEVICE void start(u32 slice, u32 barriers, i32 blocks, const Row& row_at) {
+  template <class Row, class Meanwhile>
+  static CATENARY_DEVICE void start(u32 slice, u32 barriers, i32 blocks, const Row& row_at,
+                                    const Meanwhile& meanwhile) {
     constexpr u32 kRows = kConfig.warp_rows() / kConfig.groups;
     const u32 lane = threadIdx.x % 32;
     const u32 bytes = static_cast<u32>(blocks) * 128;
@@ -48,8 +52,10 @@ struct BulkCopies {
       for (u32 i = lane; i < kRows; i += 32) {
         if (kLeast == 0 && bytes == 0) continue;
         const u32 row = group * kRows + i;
-        bulk_load(slice + row * kConfig.row_bytes(), row_at(row), bytes, barriers + 8 * group);
+        bulk_load(slice + row * kConfig.row_bytes(), row_at(row), bytes, barriers + 8 * group,
+                  kEvictFirst);
       }
+      if (group == 0) meanwhile();
     }
   }
 
@@ -85,8 +91,9 @@ struct AsyncCopies {
     return kConfig.shared_blocks * group / kConfig.groups;
   }
 
-  template <class Row>
-  static CATENARY_DEVICE void start(u32 slice, u32 /*barriers*/, i32 blocks, const Row& row_at) {
+  template <class Row, class Meanwhile>
+  static CATENARY_DEVICE void start(u32 slice, u32 /*barriers*/, i32 blocks, const Row& row_at,
+                                    const Meanwhile& meanwhile) {
     const u32 lane = threadIdx.x % 32;
     const u32 to = slice + lane / 8 * kConfig.row_bytes() + lane % 8 * 16;
     constexpr u32 kSteps = kConfig.warp_rows() / 4;
@@ -105,6 +112,7 @@ struct AsyncCopies {
       }
       cp_async_commit();
     }
+    meanwhile();
   }
 
   // All groups with a block from `first` on have landed: the others, of which
