@@ -58,6 +58,13 @@ constexpr double kElementLatencyClocks = 112.0;
 // to 32 rows, where the copy rate gives 24.1.
 constexpr double kStreamEfficiency = 0.93;
 constexpr double kTallStreamEfficiency = 0.78;
+// A long K that one CTA to an SM works through reads faster than a copy does. H200, one to 16 rows,
+// means of plain and overlapped launches and the copy rate's time, us: 8192x14336 55.0 and 54.9,
+// 14336x14336 93.2 and 96.1, 8192x28672 106 and 110, 14336x28672 183.4 and 192.2. More CTAs than
+// there is room for need twice that K: 28672x28672 by tiles of 64 columns 365.7 and 384.4, but by
+// 128 (two CTAs on some SMs) 382.6; 28672x14336 by 64 columns 200 where gemm_sm90 takes 193.
+constexpr double kLongStreamEfficiency = 1.06;
+constexpr double kLongStreamEndsUs = 1.7;
 
 // Part of the dense tensor rate that mma.sync reaches with a warp tile of wm x wn. sm_90's mma.sync
 // reaches 0.51 of wgmma's rate (the runs above, less the overhead per k-tile); before that it is
@@ -139,6 +146,18 @@ double narrow_copies_us(const Target& target, const GemmConfig& c, double reside
   return (clocks(c.a, c.block_m) + clocks(c.b, c.block_n) + b2) / (target.clock_ghz * 1e3);
 }
 
+// W's way from DRAM: `tiles` CTAs, of which `slots` are resident at once.
+double stream_us(const GemmProblem& problem, const Target& target, const GemmConfig& c, i64 tiles,
+                 i64 slots, double memory_us) {
+  if (c.block_m > 16 || problem.m > 16) return memory_us / kTallStreamEfficiency;
+  const bool one_each = tiles <= target.sm_count && tiles >= 0.8 * target.sm_count;
+  const i64 least = one_each ? kLongStream : 2 * kLongStream;
+  if (problem.k >= least && c.split_k == 1 && (one_each || tiles > slots)) {
+    return memory_us / kLongStreamEfficiency + kLongStreamEndsUs;
+  }
+  return memory_us / kStreamEfficiency;
+}
+
 void predict(const GemmProblem& problem, const Target& target, GemmCandidate& candidate) {
   const GemmConfig& c = candidate.config;
   const int ctas = candidate.min_ctas;
@@ -183,9 +202,9 @@ void predict(const GemmProblem& problem, const Target& target, GemmCandidate& ca
     p.math_us += 2.0 * candidate.partial_bytes / (0.5 * l2);
     p.launch_us += kLaunchUs + kLatencyUs;
   }
-  const bool short_tile = c.block_m <= 16 && problem.m <= 16;
-  const double stream = short_tile ? kStreamEfficiency : kTallStreamEfficiency;
-  p.us = std::max(p.memory_us / stream, p.math_us) + p.launch_us;
+  const double stream = stream_us(problem, target, c, tiles, slots, p.memory_us);
+  p.memory_us = std::min(p.memory_us, stream);
+  p.us = std::max(stream, p.math_us) + p.launch_us;
 }
 
 bool wanted_split(const GemmProblem& problem, const Target& target, const GemmConfig& config,

@@ -20,6 +20,9 @@ llvm::ArrayRef<GemmTile> gemm_tiles();
 // "128x128x32w2x2s4".
 std::string tile_name(const GemmConfig& config);
 
+// Few rows with so many terms stream W faster than a copy does (gemm_tiles.cpp).
+inline constexpr i64 kLongStream = 12800;
+
 // A problem with every choice but the tile made.
 struct GemmProblem {
   GemmConfig base;            // extents, operands, math, ragged

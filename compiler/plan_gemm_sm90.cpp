@@ -280,12 +280,17 @@ std::vector<GemmCandidate> rivals(const GroupContext& context, const GemmProblem
 // (`bench --sweep small`), this family is ahead from 17 rows on, and gemm_sm80 with fewer; its
 // tiles of 64 rows take longest: 8.7 us for 8192x1024 weights and 64 rows, 8.4 for 14336x512.
 // Streams of wide tiles are ahead with fewer rows too: 28672x8192, 16 rows, 112.5 us by gemm_sm80,
-// 110.4 with 17.
-double rivals_error(const GemmProblem& problem, const GemmSm90Config& best) {
+// 110.4 with 17; what a long K takes gemm_sm80 is known. So is what short sums take tiles of 16
+// rows: 512x512 weights, 64 rows, 2.6 us where this family takes 3.3 plain and 2.4 overlapped,
+// 1024x1024 3.8 (4.4 and 3.6), 128 rows of 512x1024 3.75 (4.3).
+double rivals_error(const GemmProblem& problem, const GemmSm90Config& best,
+                    const GemmConfig& rival) {
   constexpr int kWideStream = 200;
+  constexpr i64 kShortSum = 1024;
   const bool wide = best.cluster_k == 1 && !best.gated && best.block_n > kWideStream;
-  if (problem.m <= 16) return wide ? 1.2 : 0.8;
+  if (problem.m <= 16) return !wide ? 0.8 : problem.k < 2 * kLongStream ? 1.2 : 1.0;
   if (problem.m <= 32) return 1.3;
+  if (rival.block_m == 16 && problem.k <= kShortSum) return 0.87;
   return problem.m <= 64 ? 1.9 : 1.14;
 }
 
@@ -301,8 +306,9 @@ bool loses(const GemmProblem& problem, const GemmSm90Candidate& best,
            const std::vector<GemmCandidate>& others) {
   if (others.empty()) return false;
   const double us = others[0].predicted.us;
-  const double error = best.config.threads_copy() ? rivals_copy_error(problem, best.config)
-                                                  : rivals_error(problem, best.config);
+  const double error = best.config.threads_copy()
+                           ? rivals_copy_error(problem, best.config)
+                           : rivals_error(problem, best.config, others[0].config);
   return us * error < best.predicted.us;
 }
 
@@ -312,7 +318,8 @@ KernelPlan make_kernel(const GroupContext& context, const GemmAxes& axes,
   KernelPlan kernel;
   kernel.family = Family::kGemmSm90;
   kernel.config = c;
-  kernel.program = axes.program;
+  // CTAs with one tile each read them before its products (TileEnd of tile/cluster_sum.cuh).
+  kernel.program = c.cluster_k != 0 ? with_early_weights(axes.program) : axes.program;
   kernel.slots = bind_slots(context.tensors);
   set_boxes(c, maps);
   kernel.maps = std::move(maps);
