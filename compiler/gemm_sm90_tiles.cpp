@@ -91,7 +91,7 @@ std::string reject(const Target& target, const GemmSm90Config& c) {
 }
 
 // Widths that fill one to four waves of the chip: 11008 columns by 512 rows leave a third of the
-// last wave idle with 128 x 128 tiles, with 128 x 176 a twentieth.
+// last wave idle with 128 x 128 tiles; 128 x 168 are two waves.
 std::vector<GemmSm90Tile> fitted_tiles(const GemmSm90Config& base, const GemmProblem& problem,
                                        const Target& target) {
   constexpr GemmSm90Tile kShapes[] = {{128, 256, 2, false, 1, 0}, {128, 256, 2, false, 2, 0},
@@ -101,10 +101,10 @@ std::vector<GemmSm90Tile> fitted_tiles(const GemmSm90Config& base, const GemmPro
   constexpr int kMinWidth = 96;
   constexpr int kMaxWaves = 4;
   if (!base.in_registers || !base.b.k_major) return {};
-  // Multiples that wgmma takes, and of 8 columns for each CTA and each sum.
-  const int step = base.gated ? 32 : 16;
   std::vector<GemmSm90Tile> fitted;
   for (const GemmSm90Tile& shape : kShapes) {
+    // 8 columns, as wgmma takes them, for each CTA and each sum.
+    const int step = (base.gated ? 16 : 8) * shape.cluster;
     int narrower = shape.block_n;
     for (int waves = 1; waves <= kMaxWaves; ++waves) {
       const i64 rows = problem.batch * ceil_div(problem.m, i64{shape.block_m} * shape.cluster);
@@ -137,10 +137,8 @@ std::vector<GemmSm90Tile> stream_tiles(const GemmSm90Config& base, const GemmPro
   for (const int cluster_k : {1, 2}) {
     const i64 columns = target.sm_count / cluster_k / std::max<i64>(problem.batch, 1);
     if (columns == 0) continue;
-    // wgmma takes 8 to 64 columns by 8, and more by 16.
-    const i64 least = ceil_div(n, columns);
-    const i64 step = sums * (least > 64 * sums ? 16 : 8);
-    const i64 width = ceil_div(least, step) * step;
+    const i64 step = 8 * sums;  // as wgmma takes them
+    const i64 width = ceil_div(ceil_div(n, columns), step) * step;
     if (width < kMinWidth || width > kMaxWidth) continue;
     tiles.push_back({64, static_cast<int>(width), 1, false, 1, cluster_k, 1});
   }

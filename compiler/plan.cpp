@@ -13,7 +13,7 @@ namespace {
 
 // Where the best tile of a contraction changes with a small M: the tile heights, and the point from
 // which the shape is an ordinary GEMM.
-constexpr i64 kBucketEnds[] = {8, 16, 32, 64, 128, 512};
+constexpr i64 kBucketEnds[] = {4, 8, 16, 24, 32, 64, 128, 512};
 
 std::vector<std::pair<i64, i64>> bucket_ranges(const VerifiedChain& chain) {
   const auto& symbol = chain.chain().symbol;

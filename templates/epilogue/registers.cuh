@@ -163,15 +163,17 @@ struct RegisterEpilogue {
     bulk_commit();
   }
 
-  // 16-bit results by way of the area, of which `half` is free next but for its last copy.
+  // 16-bit results by way of the area, of which `half` is free next but for its last copy; behind
+  // rows it stays so.
   template <Operand kOutput, class P>
   static CATENARY_DEVICE void store_piece(const P& params, u32 area, u32& half, const Coord& at,
                                           const Words& word, u32 m, u32 m_end, u32 n, u32 n_end) {
     constexpr bool kMapped = kOutput.map >= 0;
+    wait_for_boxes<1>();
+    // The area is this warp's alone: the warp's own barrier orders its reuse.
+    warp_barrier();
+    leave_words(area + half, word);
     if (kMapped && (kAllWhole || (m + 16 <= m_end && n + kColumns <= n_end))) {
-      wait_for_boxes<1>();
-      warp_barrier();
-      leave_words(area + half, word);
       // Each lane for its own words: the copy, which lane 0 starts, reads by the asynchronous
       // proxy.
       fence_proxy_async_shared();
@@ -182,11 +184,6 @@ struct RegisterEpilogue {
       half = kPieceBytes - half;
     } else if constexpr (!kMapped || !kAllWhole) {
       PieceRows rows;
-      // The half stays free: the next piece takes it.
-      wait_for_boxes<1>();
-      // The area is this warp's alone: the warp's own barrier orders its reuse.
-      warp_barrier();
-      leave_words(area + half, word);
       warp_barrier();
       read_rows(area + half, rows);
       store_rows<kOutput>(params, rows, at, m, m_end, n, n_end);

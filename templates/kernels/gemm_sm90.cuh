@@ -79,6 +79,8 @@ struct GemmSm90Types {
 
   // Registers that the producer's threads keep. An SM's 65,536 over 384 threads are 168 each.
   static constexpr bool kThreadsCopy = kConfig.threads_copy();
+  // Warps that load: all; one for stationary operands and one for the others; one.
+  static constexpr u32 kLoaders = kThreadsCopy ? 4 : kLoadsEarly ? 2 : 1;
   static constexpr int kProducerRegisters = kThreadsCopy ? 72 : 40;
   static constexpr int kConsumerRegisters = kThreadsCopy ? 216 : 232;
 
@@ -165,56 +167,62 @@ CATENARY_DEVICE void load_step(const P& params, const TileWork& work, const Step
   }
 }
 
-// The stage is free, here and in the other CTA, and expects its bytes. Copies of the other CTA may
-// land before that: the count is then below zero for a while, and the phase stays open for want of
-// this arrival.
+// The stage is free, here and in the other CTA, and `expects` its bytes. Copies of another thread
+// or of the other CTA may land before that: the count is then below zero for a while, and the phase
+// stays open for want of this arrival.
 template <GemmSm90Config kConfig>
-CATENARY_DEVICE void open_stage(u32 smem, const typename GemmSm90Types<kConfig>::Position& at) {
+CATENARY_DEVICE void open_stage(u32 smem, const typename GemmSm90Types<kConfig>::Position& at,
+                                bool expects) {
   const u32 empty = empty_barrier<kConfig>(smem, at.stage);
   // Of this CTA's scope, also where the other CTA arrives: this thread goes on to copies alone, it
   // reads nothing that others wrote. At cluster scope each wait would empty L1 (CCTL.IVALL).
   mbarrier_wait(empty, at.parity ^ 1);
   if constexpr (kConfig.mapped_bytes() > 0) {
-    if (kConfig.threads_copy() && threadIdx.x != 0) return;
+    if (!expects || (kConfig.threads_copy() && threadIdx.x != 0)) return;
     mbarrier_arrive_expect_tx(full_barrier<kConfig>(smem, at.stage), kConfig.mapped_bytes());
   }
 }
 
-// One thread loads, or all of the warpgroup, of which thread 0 starts the tensor copies. Where an
-// operand is stationary, its copies for the first stages start before the dependency wait, and the
-// other operands' follow behind it: the first tile takes `early` rounds more than it has steps. One
-// loop does all rounds, since each copy's text costs compile time.
+// One thread loads, or where an operand is stationary two: its copies wait for no kernel, and those
+// of the others for the dependency alone, not behind a ring of W that all SMs ask for.
+//
+// Where threads copy, all of the warpgroup do, and thread 0 starts the tensor copies: those of
+// stationary operands for the first stages before the dependency wait, the others behind it: the
+// first tile takes `early` rounds more than it has steps. One text for all rounds compiles faster.
 template <GemmSm90Config kConfig, class P>
-CATENARY_DEVICE void produce(const P& params, u32 smem, u32 rank) {
+CATENARY_DEVICE void produce(const P& params, u32 smem, u32 rank, Copies mine) {
   using T = GemmSm90Types<kConfig>;
+  constexpr bool kEarlyRounds = T::kLoadsEarly && T::kThreadsCopy;
   typename T::Position at;
   CopiedSteps<kConfig> copied;
-  bool waited = !T::kLoadsEarly;
-  if constexpr (!T::kLoadsEarly) grid_dependency_wait();
+  bool waited = !kEarlyRounds && mine.others;
+  if (waited) grid_dependency_wait();
   for_each_tile<kConfig>(params, [&](const TileWork& work, const StepRange& steps) {
     if (T::kWarpFindsTile && !T::kThreadsCopy && threadIdx.x != 0) return;
     const i64 count = steps.end - steps.begin;
     i64 early = 0;
-    if (T::kLoadsEarly && !waited) early = count < kConfig.stages ? count : kConfig.stages;
+    if (kEarlyRounds && !waited) early = count < kConfig.stages ? count : kConfig.stages;
 #pragma unroll 1
     for (i64 round = 0; round < count + early; ++round) {
-      const Copies copies{round < early || round >= 2 * early, round >= early};
-      if (T::kLoadsEarly && !waited && copies.others) {
+      const Copies copies{mine.stationary && (round < early || round >= 2 * early),
+                          mine.others && round >= early};
+      if (kEarlyRounds && !waited && copies.others) {
         grid_dependency_wait();
         waited = true;
       }
       const i64 step = round < early ? round : round - early;
       // The first tile that has steps begins with stage 0.
-      const u32 stage = copies.stationary ? at.stage : static_cast<u32>(step);
-      if (copies.stationary) {
-        open_stage<kConfig>(smem, at);
+      const bool opens = !kEarlyRounds || copies.stationary;
+      const u32 stage = opens ? at.stage : static_cast<u32>(step);
+      if (opens) {
+        open_stage<kConfig>(smem, at, copies.stationary);
         at.advance();
       }
       if (!T::kThreadsCopy || threadIdx.x == 0)
         load_step<kConfig>(params, work, steps, steps.begin + step, smem, rank, stage, copies);
       copied.start(params, work, steps, steps.begin + step, smem, stage, copies);
       if constexpr (T::kLaunchesLate) {
-        const bool last = round + 1 == count + early;
+        const bool last = round + 1 == count + early && copies.others;
         if (last && lets_in<kConfig>(count) == LetsIn::kLastCopy) grid_dependency_launch();
       }
     }
@@ -414,8 +422,9 @@ CATENARY_DEVICE void make_barriers(const P& params, u32 smem) {
 template <GemmSm90Config kConfig, class P>
 CATENARY_DEVICE void run_producer(const P& params, u32 smem, u32 rank, u32 warp) {
   using T = GemmSm90Types<kConfig>;
-  if (T::kThreadsCopy || (warp == 0 && (T::kWarpFindsTile || elect_one()))) {
-    produce<kConfig>(params, smem, rank);
+  if (warp < T::kLoaders && (T::kThreadsCopy || T::kWarpFindsTile || elect_one())) {
+    constexpr bool kAll = T::kLoaders != 2;
+    produce<kConfig>(params, smem, rank, {kAll || warp == 0, kAll || warp == 1});
   } else {
     grid_dependency_wait();
   }
@@ -432,12 +441,13 @@ CATENARY_DEVICE void run_one_tile(const P& params, u32 smem, u32 warp) {
   const u32 row = warpgroup * kConfig.warpgroup_m() + warp % 4 * 16;
   const TileWork work = find_tile<kConfig>(params, blockIdx.x / kConfig.cluster_k);
   End end;
-  // The warp that starts the copies reads its part when they are under way.
-  if (warp != 0) end.begin(params, work);
+  // Warps that start copies read their part when those are under way.
+  constexpr u32 kLoaders = GemmSm90Types<kConfig>::kLoaders;
+  if (warp >= kLoaders) end.begin(params, work);
   bool live = false;
   if (warp < 4) {
     run_producer<kConfig>(params, smem, 0, warp);
-    if (warp == 0) end.begin(params, work);
+    if (warp < kLoaders) end.begin(params, work);
     if constexpr (kConfig.cluster_k > 1) cluster_wait();
   } else {
     live = consume_part<kConfig>(params, smem, warpgroup, row, d);

@@ -1,3 +1,53 @@
+// catenary | target sm_100a (b200) | kernel ctn_small_batch_k0_skinny_w16x1
+// chain:
+//   chain small_batch[M in 1..64](
+//       input x: bf16[M, 4096],
+//       weight w: bf16[2048, 4096],
+//       weight b: bf16[2048]) {
+//     h = contract "mk,nk->mn"(x, w)
+//     t4 = add(h, b)
+//     y = silu(t4)
+//     return y: bf16
+//   }
+// plan: skinny: 16 rows of W, 16 x 1 warps, of K 384 bytes per warp shared and 128 in registers, 100 KiB shared by cp.async, 2 CTAs per SM
+//   'h' is a contraction: it reads its operands from memory
+//   slot 0: parameter 'x'
+//   slot 1: parameter 'w'
+//   slot 2: parameter 'b'
+//   slot 3: output 'y'
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_100a,code=sm_100a -I<catenary>/templates -cubin ctn_small_batch_k0_skinny_w16x1.cu
+#include "kernels/skinny.cuh"
+namespace {
+using namespace catenary;
+constexpr SkinnyConfig kConfig{
+    .math = MathMode::kBF16,
+    .m = Extent(64, 1), .n = 2048, .blocks = 64,
+    .x = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
+    .w = {.slot = 1, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16}, .bulk = false,
+    .warps_k = 16, .warps_n = 1, .shared_blocks = 3, .register_blocks = 1,
+    .columns = 8, .groups = 2, .x_parts = 2, .x_columns = 8, .split_k = 1, .vec = 2,
+};
+using P = Params<4, 0>;
+struct Epilogue {
+  struct Operands {
+    Vec<2> v_b;
+  };
+  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
+    in.v_b = load_vec<Operand{.slot = 2, .dtype = DType::kBF16, .vec = 8, .weight = true, .early = true, .stride = dims(1)}, 2, false>(p, at);  // %b = weight
+  }
+  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<2>& sum0) {
+    const Vec<2>& v_h = sum0;  // %h = contract(%x, %w)
+    const Vec<2> v_t4 = map<2, op_add>(v_h, in.v_b);  // %t4 = add(%h, %b)
+    const Vec<2> v_y = map<2, op_silu>(v_t4);  // %y = silu(%t4)
+    store_vec<Operand{.slot = 3, .dtype = DType::kBF16, .vec = 8, .stride = dims(2048, 1)}, 2, false>(p, at, v_y);  // %y
+  }
+};
+}  // namespace
+extern "C" __global__ void __launch_bounds__(512, 2)
+ctn_small_batch_k0_skinny_w16x1(const __grid_constant__ P p) { skinny<kConfig, Epilogue>(p); }
+
 // catenary | target sm_100a (b200) | kernel ctn_small_batch_k0_skinny_w8x1
 // chain:
 //   chain small_batch[M in 1..64](

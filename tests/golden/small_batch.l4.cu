@@ -98,6 +98,56 @@ struct Epilogue {
 extern "C" __global__ void __launch_bounds__(128, 2)
 ctn_small_batch_k0_skinny_w4x1(const __grid_constant__ P p) { skinny<kConfig, Epilogue>(p); }
 
+// catenary | target sm_89 (l4) | kernel ctn_small_batch_k0_skinny_w4x1
+// chain:
+//   chain small_batch[M in 1..64](
+//       input x: bf16[M, 4096],
+//       weight w: bf16[2048, 4096],
+//       weight b: bf16[2048]) {
+//     h = contract "mk,nk->mn"(x, w)
+//     t4 = add(h, b)
+//     y = silu(t4)
+//     return y: bf16
+//   }
+// plan: skinny: 16 rows of W, 4 x 1 warps, of K 768 bytes per warp shared and 1280 in registers, 49 KiB shared by cp.async, 2 CTAs per SM
+//   'h' is a contraction: it reads its operands from memory
+//   slot 0: parameter 'x'
+//   slot 1: parameter 'w'
+//   slot 2: parameter 'b'
+//   slot 3: output 'y'
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_89,code=sm_89 -I<catenary>/templates -cubin ctn_small_batch_k0_skinny_w4x1.cu
+#include "kernels/skinny.cuh"
+namespace {
+using namespace catenary;
+constexpr SkinnyConfig kConfig{
+    .math = MathMode::kBF16,
+    .m = Extent(64, 1), .n = 2048, .blocks = 64,
+    .x = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
+    .w = {.slot = 1, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16}, .bulk = false,
+    .warps_k = 4, .warps_n = 1, .shared_blocks = 6, .register_blocks = 10,
+    .columns = 24, .groups = 6, .x_parts = 16, .x_columns = 24, .split_k = 1, .vec = 4,
+};
+using P = Params<4, 0>;
+struct Epilogue {
+  struct Operands {
+    Vec<4> v_b;
+  };
+  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
+    in.v_b = load_vec<Operand{.slot = 2, .dtype = DType::kBF16, .vec = 8, .weight = true, .early = true, .stride = dims(1)}, 4, false>(p, at);  // %b = weight
+  }
+  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<4>& sum0) {
+    const Vec<4>& v_h = sum0;  // %h = contract(%x, %w)
+    const Vec<4> v_t4 = map<4, op_add>(v_h, in.v_b);  // %t4 = add(%h, %b)
+    const Vec<4> v_y = map<4, op_silu>(v_t4);  // %y = silu(%t4)
+    store_vec<Operand{.slot = 3, .dtype = DType::kBF16, .vec = 8, .stride = dims(2048, 1)}, 4, false>(p, at, v_y);  // %y
+  }
+};
+}  // namespace
+extern "C" __global__ void __launch_bounds__(128, 2)
+ctn_small_batch_k0_skinny_w4x1(const __grid_constant__ P p) { skinny<kConfig, Epilogue>(p); }
+
 // catenary | target sm_89 (l4) | kernel ctn_small_batch_k0_gemm_m32n64k128
 // chain:
 //   chain small_batch[M in 1..64](

@@ -25,11 +25,11 @@ CATENARY_DEVICE void wgmma_pin(float (&d)[kCount], sim::Site = sim::here()) {}
 
 namespace sim {
 
-constexpr bool is_wgmma_n(int n) { return n > 0 && n <= 256 && n % (n > 64 ? 16 : 8) == 0; }
+constexpr bool is_wgmma_n(int n) { return n > 0 && n <= 256 && n % 8 == 0; }
 
 template <int N>
 inline void wgmma(float (&d)[N / 2], const WgmmaOperands& operands, Site site) {
-  static_assert(is_wgmma_n(N), "N is 8 .. 64 by 8 or 80 .. 256 by 16");
+  static_assert(is_wgmma_n(N), "N is 8 .. 256 by 8");
   machine->wgmma(d, operands, site);
 }
 
