@@ -22,11 +22,12 @@ CATENARY_DEVICE u64 evict_first_policy() {
   return policy;
 }
 
-CATENARY_DEVICE void cp_async_16(u32 to, const void* from, u32 valid, u64 policy) {
-  asm volatile(
-      "cp.async.cg.shared.global.L2::cache_hint.L2::128B [%0], [%1], 16, %2, %3;" ::"r"(to),
-      "l"(from), "r"(valid), "l"(policy)
-      : "memory");
+// 16 bytes, all of them read. Not beside a count of bytes that is no constant: ptxas of CUDA 13.0
+// makes an illegal instruction of the two (its descriptor names no register).
+CATENARY_DEVICE void cp_async_16_hinted(u32 to, const void* from, u64 policy) {
+  asm volatile("cp.async.cg.shared.global.L2::cache_hint.L2::128B [%0], [%1], 16, %2;" ::"r"(to),
+               "l"(from), "l"(policy)
+               : "memory");
 }
 
 CATENARY_DEVICE void cp_async_8(u32 to, const void* from, u32 valid) {

@@ -12,9 +12,9 @@ CATENARY_DEVICE void cp_async_16(u32 to, const void* from, u32 valid, sim::Site 
 
 CATENARY_DEVICE u64 evict_first_policy() { return 0; }
 
-CATENARY_DEVICE void cp_async_16(u32 to, const void* from, u32 valid, u64 /*policy*/,
-                                 sim::Site at = sim::here()) {
-  sim::machine->copy_async(to, from, 16, valid, sim::in(at, __func__));
+CATENARY_DEVICE void cp_async_16_hinted(u32 to, const void* from, u64 /*policy*/,
+                                        sim::Site at = sim::here()) {
+  sim::machine->copy_async(to, from, 16, 16, sim::in(at, __func__));
 }
 
 CATENARY_DEVICE void cp_async_8(u32 to, const void* from, u32 valid, sim::Site at = sim::here()) {
