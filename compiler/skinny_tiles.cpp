@@ -66,13 +66,14 @@ constexpr double kEightsUs = 0.7;
 constexpr double kCrowdedUs = 0.9;
 
 // What registers hold beside X, W and sums: addresses, the epilogue's operands (measured 20 to 26;
-// more where warps have unlike counts of blocks: 8 x 1 warps with 16 rows spilled 32 bytes of 78;
-// more over chunks of 16 ragged rows: 8 x 1 warps spilled 132 bytes of 80 registers, none of 128, 4
-// x 1 warps with six blocks 8 bytes of 128).
+// more where warps have unlike counts of blocks and over eight rows of X: 8 x 1 warps with 16 rows
+// spilled 32 bytes of 78; more over chunks of 16 ragged rows: 8 x 1 warps spilled 132 bytes of 80
+// registers, none of 128, 4 x 1 warps with six blocks 8 bytes of 128).
 int estimated_registers(const SkinnyConfig& c) {
   const int tiles = c.columns / 8;
   const int part = static_cast<int>(ceil_div(c.warp_blocks(), c.x_parts));
-  const int rest = c.blocks % (c.parts() * c.warps_k) == 0 ? 24 : 32;
+  const bool alike = c.blocks % (c.parts() * c.warps_k) == 0;
+  const int rest = alike || c.columns == 8 ? 24 : 32;
   const bool chunked = c.ragged != Ragged::kNone && tiles > 1;
   const int chunks = !chunked ? 0 : c.threads() > 128 ? 32 : 52;
   return rest + chunks + part * c.x_columns + c.row_tiles * (c.register_blocks * 16 + tiles * 4);
