@@ -73,22 +73,6 @@ Expected<size_t> choose(const GroupContext& context, const std::vector<GemmCandi
       ranked.back().rejected.empty() ? "was refused by ptxas" : ranked.back().rejected);
 }
 
-// Weights of which one row or column of tiles takes all: each byte is read once, and leaves L2 to
-// what is read again (H200, 16 rows of 4096x14336 weights: 31.7 us, 30.2 so; 7168x1024 5.16, 5.06).
-void mark_streamed(const GroupContext& context, const GemmProblem& problem, GemmConfig& c) {
-  if (c.ragged != Ragged::kNone) return;
-  const auto read_once = [&](const MatrixOperand& o, bool one_tile) {
-    for (int d = 0; d < kMaxDims; ++d) {
-      const bool shared = o.stride_batch.at[d] == 0 && c.batch.at[d] != Extent(1);
-      if (d >= kMaxDims - c.batch_rank && shared) return false;
-    }
-    return one_tile && context.tensors.places[o.slot].weight;
-  };
-  c.a.streamed = read_once(c.a, problem.n <= c.block_n);
-  c.b.streamed = read_once(c.b, problem.m <= c.block_m);
-  if (c.gated) c.b2.streamed = read_once(c.b2, problem.m <= c.block_m);
-}
-
 }  // namespace
 
 GemmProblem make_gemm_problem(const GroupContext& context, const GemmAxes& axes) {
@@ -119,7 +103,6 @@ Error plan_gemm_sm80(const GroupContext& context, std::vector<KernelPlan>& kerne
   if (!chosen) return chosen.takeError();
   const GemmCandidate& best = ranked[*chosen];
   GemmConfig c = best.config;
-  mark_streamed(context, problem, c);
   c.launch_early = launches_early(problem, context.target, c, grid_rule(c).ctas(context.symbol_hi));
 
   KernelPlan kernel;

@@ -130,7 +130,7 @@ std::string cpp_text(const MatrixOperand& o) {
       .add("stride_outer", o.stride_outer, d.stride_outer);
   fields.add("stride_group", o.stride_group, d.stride_group);
   fields.add("stride_batch", o.stride_batch, d.stride_batch).add("k_major", o.k_major, d.k_major);
-  fields.add("streamed", o.streamed, d.streamed).add("copy_bytes", o.copy_bytes, -1);
+  fields.add("copy_bytes", o.copy_bytes, -1);
   return braces(fields);
 }
 

@@ -147,29 +147,6 @@ TEST_CASE("an operand that is broadcast along K is copied element by element") {
   CHECK(gemm(plan).b.copy_bytes == 8);
 }
 
-TEST_CASE("weights that one row of tiles reads need not stay in L2") {
-  const auto streamed = [](const char* parameters, const char* labels) {
-    const VerifiedChain chain = verified(fmt::format(
-        "chain c({}) {{ y = contract \"{}\"(x, w)\n return y: bf16 }}", parameters, labels));
-    const Plan plan = planned(chain, "a100");
-    const GemmConfig& c = gemm(plan);
-    return std::make_pair(c.a.streamed, c.b.streamed);
-  };
-  using Flags = std::pair<bool, bool>;
-  // A100: one row of X has a kernel of its own, 40 and more have tiles of gemm_sm80.
-  CHECK(streamed("input x: bf16[40, 512], weight w: bf16[4096, 512]", "mk,nk->mn") ==
-        Flags(false, true));
-  CHECK(streamed("input x: bf16[4096, 512], weight w: bf16[4096, 512]", "mk,nk->mn") ==
-        Flags(false, false));
-  // Not a weight; shared by a batch; A's side.
-  CHECK(streamed("input x: bf16[40, 512], input w: bf16[4096, 512]", "mk,nk->mn") ==
-        Flags(false, false));
-  CHECK(streamed("input x: bf16[8, 40, 512], weight w: bf16[4096, 512]", "bmk,nk->bnm") ==
-        Flags(false, false));
-  CHECK(streamed("weight x: bf16[4096, 512], input w: bf16[8, 512]", "mk,nk->mn") ==
-        Flags(true, false));
-}
-
 TEST_CASE("long streams of few rows go to the family that was measured fastest") {
   const auto family = [](i64 m, i64 n, i64 k) {
     const VerifiedChain chain = verified(

@@ -42,7 +42,6 @@ const Sample kSamples[] = {
   st_shared_v4(s, ld_shared_v4(s + 16));)"},
     {"cp_async.cuh", "sm_80", "", R"(
   cp_async_16(s, p, 16);
-  cp_async_16_hinted(s, p, evict_first_policy());
   cp_async_8(s, p, n);
   cp_async_4(s, p, 0);
   cp_async_commit();

@@ -15,21 +15,6 @@ CATENARY_DEVICE void cp_async_16(u32 to, const void* from, u32 valid) {
                : "memory");
 }
 
-// L2 gives up such lines before all others. PTX ISA 9.7.9.20 (createpolicy).
-CATENARY_DEVICE u64 evict_first_policy() {
-  u64 policy;
-  asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
-  return policy;
-}
-
-// 16 bytes, all of them read. Not beside a count of bytes that is no constant: ptxas of CUDA 13.0
-// makes an illegal instruction of the two (its descriptor names no register).
-CATENARY_DEVICE void cp_async_16_hinted(u32 to, const void* from, u64 policy) {
-  asm volatile("cp.async.cg.shared.global.L2::cache_hint.L2::128B [%0], [%1], 16, %2;" ::"r"(to),
-               "l"(from), "l"(policy)
-               : "memory");
-}
-
 CATENARY_DEVICE void cp_async_8(u32 to, const void* from, u32 valid) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(to), "l"(from), "r"(valid)
                : "memory");

@@ -115,7 +115,6 @@ struct MatrixOperand {
   i64 stride_group = 0;    // step of the ragged group
   Dims stride_batch = {};  // right-aligned batch dimensions (without M and N); 0: label absent
   bool k_major = true;     // shared memory keeps K contiguous, else the row dimension
-  bool streamed = false;   // read once by the whole grid: need not stay in L2
   i32 copy_bytes = 16;     // bytes per copy: 16, 8, 4 by cp.async; 2 element-wise through registers
   constexpr bool operator==(const MatrixOperand&) const = default;
 };

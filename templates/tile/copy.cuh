@@ -101,11 +101,7 @@ struct TileCopy {
         const u32 to = tile + step_offset(t, step);
         const u32 valid = has_line(t, step, k_left) ? bytes : 0;
         const u8* p = from + step * kLineStep * kLineStride * kElementBytes;
-        if constexpr (kPieceBytes == 16 && kOperand.streamed && !kCheckRows && !kCheckK) {
-          cp_async_16_hinted(to, p, evict_first_policy());
-        } else if constexpr (kPieceBytes == 16) {
-          cp_async_16(to, p, valid);
-        }
+        if constexpr (kPieceBytes == 16) cp_async_16(to, p, valid);
         if constexpr (kPieceBytes == 8) cp_async_8(to, p, valid);
         if constexpr (kPieceBytes == 4) cp_async_4(to, p, valid);
       }

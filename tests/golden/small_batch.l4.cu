@@ -173,7 +173,7 @@ constexpr GemmConfig kConfig{
     .math = MathMode::kBF16,
     .m = Extent(64, 1), .n = 2048, .k = 4096,
     .a = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
-    .b = {.slot = 1, .stride_row = 4096, .stride_k = 1, .streamed = true, .copy_bytes = 16},
+    .b = {.slot = 1, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
     .block_m = 32, .block_n = 64, .block_k = 128, .warps_m = 1, .warps_n = 4, .stages = 3,
     .split_k = 1, .raster = 8, .vec = 8,
 };
@@ -223,7 +223,7 @@ constexpr GemmConfig kConfig{
     .math = MathMode::kBF16,
     .m = Extent(64, 1), .n = 2048, .k = 4096,
     .a = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
-    .b = {.slot = 1, .stride_row = 4096, .stride_k = 1, .streamed = true, .copy_bytes = 16},
+    .b = {.slot = 1, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
     .block_m = 64, .block_n = 64, .block_k = 64, .warps_m = 2, .warps_n = 2, .stages = 4,
     .split_k = 1, .raster = 8, .vec = 8,
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ptx/cp_async.cuh: copies with every number of valid bytes and with a hint, in two groups. Where none is valid,
+// ptx/cp_async.cuh: copies with every number of valid bytes, in two groups. Where none is valid,
 // the source lies outside the input.
 #include "ptx/cp_async.cuh"
 #include "ptx/global.cuh"
@@ -22,7 +22,6 @@ extern "C" __global__ void __launch_bounds__(64) cp_async_zero_fill(const __grid
   cp_async_commit();
   cp_async_8(smem + 1024 + 8 * t, in + 8 * t + (t % 9 == 0 ? p.symbol : 0), t % 9);
   cp_async_4(smem + 1536 + 4 * t, in + 4 * t + (t % 5 == 0 ? p.symbol : 0), t % 5);
-  cp_async_16_hinted(smem + 1792 + 16 * t, in + 16 * t, evict_first_policy());
   cp_async_commit();
   cp_async_wait<1>();
   cta_barrier();
@@ -32,5 +31,4 @@ extern "C" __global__ void __launch_bounds__(64) cp_async_zero_fill(const __grid
   cta_barrier();
   st_global_v2(out + 1024 + 8 * o, ld_shared_v2(smem + 1024 + 8 * o));
   st_global_u32(out + 1536 + 4 * o, ld_shared_u32(smem + 1536 + 4 * o));
-  st_global_v4(out + 1792 + 16 * o, ld_shared_v4(smem + 1792 + 16 * o));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Twins of ptx/cp_async.cuh. An L2 policy has no meaning here.
+// Twins of ptx/cp_async.cuh.
 #pragma once
 
 #include "ptx/device.cuh"
@@ -8,13 +8,6 @@ namespace catenary {
 
 CATENARY_DEVICE void cp_async_16(u32 to, const void* from, u32 valid, sim::Site at = sim::here()) {
   sim::machine->copy_async(to, from, 16, valid, sim::in(at, __func__));
-}
-
-CATENARY_DEVICE u64 evict_first_policy(sim::Site = sim::here()) { return 0; }
-
-CATENARY_DEVICE void cp_async_16_hinted(u32 to, const void* from, u64 policy,
-                                        sim::Site at = sim::here()) {
-  sim::machine->copy_async(to, from, 16, 16, sim::in(at, __func__));
 }
 
 CATENARY_DEVICE void cp_async_8(u32 to, const void* from, u32 valid, sim::Site at = sim::here()) {
