@@ -4,10 +4,10 @@
 // all of it, with every lane of the warp; `wait` returns when the blocks that are read next have
 // landed, for every lane to read. A slice is read in parts of K, the last first.
 //
-//   start(slice, barriers, blocks, row, meanwhile)   row(i): address of row i at the warp's block
-//   0;
-//                                                    meanwhile() runs once copies are under way
-//   wait(barriers, first, end)                       blocks [first, end) are read next
+//   start(slice, barriers, blocks, row, meanwhile)
+//     row(i): address of row i at the warp's block 0; meanwhile() runs once copies are under way
+//   wait(barriers, first, end)
+//     blocks [first, end) are read next
 //
 // kLeast: blocks that every warp has, for checks that the compiler can drop.
 #pragma once
