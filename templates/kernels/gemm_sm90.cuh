@@ -42,6 +42,7 @@
 #include "ptx/sync.cuh"
 #include "ptx/warp.cuh"
 #include "tile/cluster_sum.cuh"
+#include "tile/products.cuh"
 #include "tile/ragged.cuh"
 #include "tile/ring.cuh"
 #include "tile/steps.cuh"
@@ -124,9 +125,10 @@ CATENARY_DEVICE void for_each_tile(const P& params, Act act) {
   const u32 count = tile_count<kConfig>(params);
   const u32 stride = gridDim.x / kConfig.cluster_ctas();
   GroupWalk<kConfig> walk;
+  TermWalk<kConfig> terms;
 #pragma unroll 1
   for (u32 index = blockIdx.x / kConfig.cluster_ctas(); index < count; index += stride) {
-    const TileWork work = find_tile<kConfig>(
+    TileWork work = find_tile<kConfig>(
         params, index, [&](u32 tile, u32 tiles_m, u32 tiles_n, i64 m, TileWork& found) {
           if constexpr (GemmSm90Types<kConfig>::kWarpFindsTile) {
             walk.find(params, tile, tiles_n, m, found);
@@ -134,7 +136,9 @@ CATENARY_DEVICE void for_each_tile(const P& params, Act act) {
             raster_tile<kConfig>(tile, tiles_m, tiles_n, found);
           }
         });
-    if (work.live) act(work, step_range<kConfig>(work));
+    if (!work.live) continue;
+    if constexpr (kConfig.ragged == Ragged::kTerms) terms.find(params, work);
+    act(work, step_range<kConfig>(work));
   }
 }
 
@@ -243,50 +247,6 @@ CATENARY_DEVICE void release_stage(u32 smem, u32 stage) {
   }
 }
 
-// The products of one stage, from the warpgroup's row `row` of its A tile on.
-template <GemmSm90Config kConfig>
-CATENARY_DEVICE void multiply_stage(typename GemmSm90Types<kConfig>::Accumulators& d, u32 stage,
-                                    u32 row, bool add) {
-  using T = GemmSm90Types<kConfig>;
-  constexpr bool kKMajorA = kConfig.a.k_major;
-  constexpr bool kKMajorB = kConfig.b.k_major;
-  static_assert(!kConfig.gated || kConfig.b2.k_major == kKMajorB, "both B tiles lie alike");
-  const u32 tile_b = stage + kConfig.tile_a_bytes();
-  const u64 b = tile_descriptor<kKMajorB, T::kBlockK>(tile_b, 0);
-  const u64 a = tile_descriptor<kKMajorA, T::kBlockK>(stage, row);
-  // 64 rows further: 64 lines, or a block of kBlockK lines, which are as many.
-  constexpr u32 kNextFragment = 64 * 128;
-  static_assert(kKMajorA || T::kBlockK == 64, "a block of 64 rows has 64 lines either way");
-  constexpr u32 kProducts = kConfig.kRowBytes / 32;
-#pragma unroll
-  for (u32 i = 0; i < kProducts; ++i) {
-#pragma unroll
-    for (u32 f = 0; f < T::kFragM; ++f) {
-#pragma unroll
-      for (u32 s = 0; s < T::kSums; ++s) {
-        wgmma_step<kConfig.math, T::kFragN, !kKMajorA, !kKMajorB>(
-            d[s][f], advance_descriptor(a, f * kNextFragment + i * kNextProduct<kKMajorA>),
-            advance_descriptor(b, s * kConfig.tile_b_bytes() + i * kNextProduct<kKMajorB>),
-            add || i != 0);
-      }
-    }
-  }
-}
-
-// Ragged terms: a step that ends behind its group's last term loses what lies there.
-template <GemmSm90Config kConfig>
-CATENARY_DEVICE void clear_foreign_terms(u32 stage, const StepRange& range, i64 step) {
-  constexpr i64 kBlockK = kConfig.block_k();
-  static_assert(!kConfig.a.k_major && !kConfig.b.k_major, "a term is a line");
-  i64 outer = 0;
-  if constexpr (kConfig.k_outer > 1) outer = step / range.per_outer;
-  const i64 live = range.terms - (step - outer * range.per_outer) * kBlockK;
-  if (live >= kBlockK) return;
-  constexpr u32 kThreads = 128 * (kConfig.ping_pong ? 1 : kConfig.consumers);
-  clear_terms<kConfig.stage_bytes(), kThreads>(stage, static_cast<u32>(live),
-                                               (threadIdx.x - 128) % kThreads);
-}
-
 // All steps of one tile. One group of products stays in flight: a stage is released when the next
 // one's products have been issued and its own have been waited for.
 // `meanwhile` runs beside the last products.
@@ -297,14 +257,8 @@ CATENARY_DEVICE void multiply(typename GemmSm90Types<kConfig>::Accumulators& d, 
   using T = GemmSm90Types<kConfig>;
   const u32 steps = static_cast<u32>(range.end - range.begin);
   const u32 row = T::kPingPong ? 0 : warpgroup * kConfig.warpgroup_m();
-  if constexpr (T::kMayBeEmpty) {
-#pragma unroll
-    for (int s = 0; s < T::kSums; ++s)
-#pragma unroll
-      for (int f = 0; f < T::kFragM; ++f)
-#pragma unroll
-        for (int i = 0; i < T::kFragN / 2; ++i) d[s][f][i] = 0.0f;
-  }
+  // Behind the products, for empty sums alone, it would be cheaper, and every tile would spill.
+  if constexpr (T::kMayBeEmpty) clear_sums(d);
   u32 previous = 0;
 #pragma unroll 1
   for (u32 step = 0; step < steps; ++step) {

@@ -8,8 +8,8 @@
 // CTAs of one group each find the i-th of the groups that have rows at all: those are no more than
 // the rows, however many groups there are.
 //
-// Terms: a group's last step of K reaches into the terms of the next group, or of nobody. Tensor
-// copies do not stop there, so what they brought is overwritten with zeros.
+// Terms: [ends[g-1], ends[g]) of K are group g's. Tiles that follow one another are mostly of one
+// group, whose ends are read once. Foreign terms in a stage are overwritten with zeros.
 #pragma once
 
 #include "ptx/atomic.cuh"
@@ -160,10 +160,36 @@ struct GroupWalk {
   }
 };
 
+// A group's terms, kept while tiles are of that group: its ends lie in device memory, and each role
+// would wait for them in front of each tile (64 experts' wgrad, 10,431 rows in all, on an H200: a
+// seventh of the consumers' samples).
+template <auto kConfig>
+struct TermWalk {
+  bool loaded = false;
+  u32 group = 0;
+  i64 begin = 0, end = 0;
+
+  template <class P>
+  CATENARY_DEVICE void find(const P& params, TileWork& work) {
+    work.group = term_group<kConfig>(work);
+    if (loaded && work.group == group) {
+      work.k_begin = begin;
+      work.k_end = end;
+      return;
+    }
+    find_terms<kConfig>(params, work);
+    loaded = true;
+    group = work.group;
+    begin = work.k_begin;
+    end = work.k_end;
+  }
+};
+
 // The lines [live, 64) of each block of 64 k of an MN-major stage (tile/ring.cuh) become zeros, in
 // every operand: infinity times zero is NaN. A line is one k, so a swizzle moves nothing out of it.
 // All kThreads threads that multiply the stage, converged, each behind its wait for the full phase;
-// `thread` counts them from 0.
+// `thread` counts them from 0. Eight of them take a line; stores at immediate offsets, since loops
+// around them took as long as the products of a step.
 //
 // Generic writes reach wgmma, which reads by the asynchronous proxy, by each writer's proxy fence
 // and a barrier behind it (PTX ISA 9.7.15.4, async proxy). The same pair orders them before the
@@ -172,11 +198,16 @@ struct GroupWalk {
 template <u32 kStageBytes, u32 kThreads>
 CATENARY_DEVICE void clear_terms(u32 stage, u32 live, u32 thread) {
   constexpr u32 kBlockBytes = 64 * 128;
+  constexpr u32 kLines = kThreads / 8;  // at once
   static_assert(kStageBytes % kBlockBytes == 0, "a stage is whole blocks of 64 lines");
-#pragma unroll 1
-  for (u32 block = 0; block < kStageBytes; block += kBlockBytes) {
-    for (u32 at = live * 128 + thread * 16; at < kBlockBytes; at += kThreads * 16) {
-      st_shared_v4(stage + block + at, U32x4{0, 0, 0, 0});
+  const u32 line = thread / 8;
+  const u32 own = stage + thread * 16;
+#pragma unroll
+  for (u32 first = 0; first < 64; first += kLines) {
+    if (first + line < live) continue;
+#pragma unroll
+    for (u32 block = 0; block < kStageBytes; block += kBlockBytes) {
+      st_shared_v4(own + first * 128 + block, U32x4{0, 0, 0, 0});
     }
   }
   fence_proxy_async_shared();

@@ -66,7 +66,29 @@ CATENARY_DEVICE void find_ragged_rows(const P& params, i64 tile, i64 m, TileWork
   }
 }
 
-// `place` finds the corner of a tile of one batch entry: (tile, tiles_m, tiles_n, m, work).
+// Ragged terms: the group is the outermost batch dimension, unless there is only one.
+template <auto kConfig>
+CATENARY_DEVICE u32 term_group(const TileWork& work) {
+  if constexpr (kConfig.groups > 1) return work.batch[kMaxDims - kConfig.batch_rank];
+  return 0;
+}
+
+// Ragged terms of the tile's group: [ends[g-1], ends[g]) of the k_end that there are.
+template <auto kConfig, class P>
+CATENARY_DEVICE void find_terms(const P& params, TileWork& work) {
+  work.group = term_group<kConfig>(work);
+  const u8* ends = static_cast<const u8*>(params.ptr[kConfig.ends_slot]);
+  const i64 total = work.k_end;
+  const i64 end = static_cast<i32>(ld_global_u32(ends + static_cast<i64>(work.group) * 4));
+  work.k_end = end < total ? end : total;
+  if (work.group > 0) {
+    const i64 begin = static_cast<i32>(ld_global_u32(ends + static_cast<i64>(work.group - 1) * 4));
+    work.k_begin = begin > 0 ? begin : 0;
+  }
+}
+
+// `place` finds the corner of a tile of one batch entry: (tile, tiles_m, tiles_n, m, work). Ragged
+// terms are the caller's to find.
 template <auto kConfig, class P, class Place>
 CATENARY_DEVICE TileWork find_tile(const P& params, u32 index, Place place) {
   TileWork work;
@@ -102,20 +124,6 @@ CATENARY_DEVICE TileWork find_tile(const P& params, u32 index, Place place) {
   }
   // A grid sized for the symbol's upper bound has CTAs to spare.
   work.live = work.live && batch == 0;
-  if constexpr (kConfig.ragged == Ragged::kTerms) {
-    // The group is the outermost batch dimension, unless there is only one; its terms are
-    // [ends[g-1], ends[g]).
-    if constexpr (kConfig.groups > 1) work.group = work.batch[kMaxDims - kConfig.batch_rank];
-    const u8* ends = static_cast<const u8*>(params.ptr[kConfig.ends_slot]);
-    const i64 total = work.k_end;
-    const i64 end = static_cast<i32>(ld_global_u32(ends + static_cast<i64>(work.group) * 4));
-    work.k_end = end < total ? end : total;
-    if (work.group > 0) {
-      const i64 begin =
-          static_cast<i32>(ld_global_u32(ends + static_cast<i64>(work.group - 1) * 4));
-      work.k_begin = begin > 0 ? begin : 0;
-    }
-  }
   return work;
 }
 
@@ -127,7 +135,11 @@ CATENARY_DEVICE TileWork find_tile(const P& params, u32 index) {
       find_ragged_rows<kConfig>(params, work.m0 / kConfig.raster_m(), m, work);
     }
   };
-  return find_tile<kConfig>(params, index, place);
+  TileWork work = find_tile<kConfig>(params, index, place);
+  if constexpr (kConfig.ragged == Ragged::kTerms) {
+    if (work.live) find_terms<kConfig>(params, work);
+  }
+  return work;
 }
 
 // Address of an operand's element (row, k = 0) of this tile's batch entry.

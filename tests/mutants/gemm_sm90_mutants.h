@@ -8,6 +8,7 @@
 namespace catenary::testing {
 
 inline constexpr const char* kSm90File = "kernels/gemm_sm90.cuh";
+inline constexpr const char* kProductsFile = "tile/products.cuh";
 inline constexpr const char* kSumFile = "tile/cluster_sum.cuh";
 inline constexpr const char* kSm90 = "sm90 gemm";
 inline constexpr const char* kSm90InRegisters = "sm90 gemm, sums where they lie";
@@ -84,7 +85,7 @@ inline constexpr Mutant kGemmSm90Mutants[] = {
     {.name = "sm90_sums_kept",
      .planted = "the first product of a tile adds to the last tile's sums",
      .base = kSm90,
-     .file = kSm90File,
+     .file = kProductsFile,
      .text = "            add || i != 0);",
      .in_place = "            true);",
      .faults = "mismatch accumulator"},
@@ -112,7 +113,7 @@ inline constexpr Mutant kGemmSm90Mutants[] = {
     {.name = "sm90_gate_twice",
      .planted = "both sums of a pair take the first B tile",
      .base = kSm90Gated,
-     .file = kSm90File,
+     .file = kProductsFile,
      .text = "advance_descriptor(b, s * kConfig.tile_b_bytes() +",
      .in_place = "advance_descriptor(b,",
      .faults = "mismatch"},
@@ -120,8 +121,8 @@ inline constexpr Mutant kGemmSm90Mutants[] = {
      .planted = "both cooperative warpgroups multiply the first rows",
      .base = kSm90Gated,
      .file = kSm90File,
-     .text = "const u32 row = T::kPingPong ? 0 : warpgroup * kConfig.warpgroup_m();\n  if",
-     .in_place = "const u32 row = 0;\n  if",
+     .text = "const u32 row = T::kPingPong ? 0 : warpgroup * kConfig.warpgroup_m();",
+     .in_place = "const u32 row = 0;",
      .faults = "mismatch"},
 
     // Turns.
