@@ -108,6 +108,10 @@ constexpr double kPairStartUs = 1.7;
 constexpr double kPartsStartUs = 0.9;
 constexpr double kPartUs = 0.15;
 constexpr double kClusterBytesPerClock = 40.0;
+// Of 32 columns in clusters of two whose ring goes round once more, L2 gives more: 2048x2048, 64
+// rows, 5.6 / 4.6 us, by 64 columns in clusters of four 6.1 / 4.6; 1024x2048, 128 rows, 5.1 / 4.4
+// and 5.8 / 4.4. With 4096 terms 8.1 / 7.8 and 8.4 / 6.9.
+constexpr double kNarrowPairL2BytesPerUs = 8.0e6;
 // More CTAs than SMs leave the next kernel's no room: 7168x4096, 17 rows, 64 columns 18.2, and the
 // stream of 112 columns 18.5 plain, 15.4 overlapped.
 constexpr double kNoRoomUs = 1.2;
@@ -271,7 +275,10 @@ void predict_pairs(const GemmProblem& problem, const Target& target, const GemmS
   const double ends =
       start + sums + room + problem.epilogue_bytes / (target.dram_gbs * kDramEfficiency * 1e3);
   const double shallow = steps > c.stages && c.stages < kShallowRing ? kShallowRingCost : 1.0;
-  p.math_us = shallow * std::max({mainloop, drawn_bytes(problem, c) / kL2BytesPerUs,
+  const bool two_rounds = steps > c.stages && steps <= 2 * c.stages;
+  const bool narrow_pair = c.cluster_k == 2 && c.sums() * c.block_n == 32 && two_rounds;
+  const double rate = narrow_pair ? kNarrowPairL2BytesPerUs : kL2BytesPerUs;
+  p.math_us = shallow * std::max({mainloop, drawn_bytes(problem, c) / rate,
                                   p.memory_us / kStreamEfficiency}) +
               ends + problem.epilogue_flops / (target.f32_tflops * 1e6);
   p.waves = ctas / (2.0 * target.sm_count);

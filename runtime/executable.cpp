@@ -219,7 +219,8 @@ Error Executable::State::encode_maps(const BoundKernel& kernel, i64 symbol, cons
 
 Error Executable::State::launch_kernel(const BoundKernel& kernel, i64 ctas, Edge edge,
                                        const LaunchArguments& arguments) const {
-  // Params<pointers, scalars, maps> of templates/shared/params.h: maps, 8-byte words, floats.
+  // Params<pointers, scalars, maps> of templates/shared/params.h: maps, 8-byte words, the edge and
+  // floats, 4 bytes each.
   alignas(TensorMap) u64 image[kMaxParameterBytes / 8];
   u64* words = image + kernel.maps.size() * sizeof(TensorMap) / 8;
   words[0] = 0;
@@ -233,10 +234,11 @@ Error Executable::State::launch_kernel(const BoundKernel& kernel, i64 ctas, Edge
     if (Error error = encode_maps(kernel, arguments.symbol, words, front)) return error;
   }
   words[kernel.pointers] = static_cast<u64>(arguments.symbol);
-  auto* floats = reinterpret_cast<unsigned char*>(words + kernel.pointers + 1);
-  std::memset(floats, 0, 8);
+  auto* rest = reinterpret_cast<unsigned char*>(words + kernel.pointers + 1);
+  const u32 overlapped[2] = {edge.overlap, 0};
+  std::memcpy(rest, overlapped, sizeof overlapped);
   for (size_t i = 0; i < kernel.scalars.size(); ++i) {
-    std::memcpy(floats + 4 * i, &arguments.scalars[kernel.scalars[i]], 4);
+    std::memcpy(rest + 4 + 4 * i, &arguments.scalars[kernel.scalars[i]], 4);
   }
 
   cuda::LaunchAttribute attributes[4];

@@ -111,6 +111,7 @@ TEST_CASE("kernels are launched in order with the planned bytes") {
   CHECK(first.ptr[1] == arguments.workspace + 512);
   CHECK(first.symbol == 9);
   CHECK(first.scalar[0] == 2.5f);
+  CHECK(first.overlapped == 0);
 
   const FakeLaunch& add = fake().launches[1];
   CHECK(add.kernel == "k_add");
@@ -221,12 +222,16 @@ TEST_CASE("an edge overlaps where it is planned and, before the first kernel, al
   llvm::cantFail(loaded.executable->launch(small.launch));
   CHECK_FALSE(fake().launches[0].overlap);
   CHECK(fake().launches[1].overlap);
+  // Kernels are told of their edge.
+  CHECK(image_as<Params<2, 1>>(fake().launches[0]).overlapped == 0);
+  CHECK(image_as<Params<3, 0>>(fake().launches[1]).overlapped == 1);
 
   fake().launches.clear();
   small.launch.overlap_previous = true;
   llvm::cantFail(loaded.executable->launch(small.launch));
   CHECK(fake().launches[0].overlap);
   CHECK(fake().launches[1].overlap);
+  CHECK(image_as<Params<2, 1>>(fake().launches[0]).overlapped == 1);
 
   fake().launches.clear();
   Arguments large(20);

@@ -128,6 +128,12 @@ CATENARY_DEVICE const u8* weight_row(const P& params, const SkinnyWork& work, u3
   return skinny_row<kConfig, kConfig.w>(params, work, n);
 }
 
+// Ragged CTAs ask for W behind the wait, beside the X of those that were there before them.
+template <SkinnyConfig kConfig, class P>
+CATENARY_DEVICE bool paces_copies(const P& params) {
+  return kConfig.ragged != Ragged::kNone || params.overlapped != 0;
+}
+
 // Starts the copies of the warp's blocks in shared memory (tile/skinny_copy.cuh), and runs
 // `meanwhile` beside them.
 template <SkinnyConfig kConfig, class P, class Meanwhile>
@@ -140,8 +146,8 @@ CATENARY_DEVICE void start_copies(const P& params, const SkinnyWork& work, u32 s
     const bool full = T::kLeast >= kConfig.shared_blocks || work.blocks >= kConfig.shared_blocks;
     const i32 blocks = full ? kConfig.shared_blocks : work.blocks;
     T::Copies::start(
-        slice, barriers, blocks, [&](u32 row) { return weight_row<kConfig>(params, work, row); },
-        meanwhile);
+        slice, barriers, blocks, paces_copies<kConfig>(params),
+        [&](u32 row) { return weight_row<kConfig>(params, work, row); }, meanwhile);
   }
 }
 
@@ -250,7 +256,9 @@ CATENARY_DEVICE void multiply_slice(const P& params, const SkinnyWork& work, i64
 #pragma unroll
     for (int column = 0; column < kConfig.columns; column += kConfig.x_columns) {
       load_x<kConfig>(params, work, part, column, m, x);
-      if (!landed && column == 0) T::Copies::wait(barriers, first, first + T::kPartBlocks);
+      if (!landed && column == 0) {
+        T::Copies::wait(barriers, first, first + T::kPartBlocks, paces_copies<kConfig>(params));
+      }
 #pragma unroll
       for (int i = T::kPartBlocks - 1; i >= 0; --i) {
         const int block = first + i;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one kernel parameter of every kernel: tensor maps, pointers, the symbolic size, scalar
-// parameters. Host packing (runtime/executable.cpp) and device reading share this struct.
+// The one kernel parameter of every kernel: tensor maps, pointers, the symbolic size, the launch's
+// edge, scalar parameters. Host packing (runtime/executable.cpp) and device reading share this
+// struct.
 #pragma once
 
 #include "shared/tensor_map.h"
@@ -8,13 +9,14 @@
 namespace catenary {
 
 // kPointers >= 1. kScalars may be 0; the array then has one unused element.
-// Layout: tensor maps where there are any, 8-byte pointers, then the symbol, then floats; no
-// padding before `scalar`.
+// Layout: tensor maps where there are any, 8-byte pointers, then the symbol, then `overlapped` (1:
+// the stream's work before may still run, else 0) and floats; no padding before `scalar`.
 template <int kPointers, int kScalars, int kMaps = 0>
 struct Params {
   TensorMap map[kMaps];
   void* ptr[kPointers];
   i64 symbol;
+  u32 overlapped;
   float scalar[kScalars > 0 ? kScalars : 1];
 };
 
@@ -22,13 +24,14 @@ template <int kPointers, int kScalars>
 struct Params<kPointers, kScalars, 0> {
   void* ptr[kPointers];
   i64 symbol;
+  u32 overlapped;
   float scalar[kScalars > 0 ? kScalars : 1];
 };
 
-// Byte size of Params<pointers, scalars, maps> (floats are padded to a multiple of 8 bytes, and a
-// struct with maps to a multiple of their alignment).
+// Byte size of Params<pointers, scalars, maps> (`overlapped` and floats are padded to a multiple of
+// 8 bytes, and a struct with maps to a multiple of their alignment).
 constexpr i64 params_bytes(i64 pointers, i64 scalars, i64 maps = 0) {
-  const i64 words = 8 * pointers + 8 + 8 * (((scalars > 0 ? scalars : 1) + 1) / 2);
+  const i64 words = 8 * pointers + 8 + 8 * (((scalars > 0 ? scalars : 1) + 2) / 2);
   if (maps == 0) return words;
   const i64 align = alignof(TensorMap);
   return (maps * static_cast<i64>(sizeof(TensorMap)) + words + align - 1) / align * align;

@@ -4,9 +4,10 @@
 // all of it, with every lane of the warp; `wait` returns when the blocks that are read next have
 // landed, for every lane to read. A slice is read in parts of K, the last first.
 //
-//   start(slice, barriers, blocks, row, meanwhile)
+//   start(slice, barriers, blocks, paced, row, meanwhile)
+//     paced: the kernel before may still load its X
 //     row(i): address of row i at the warp's block 0; meanwhile() runs once copies are under way
-//   wait(barriers, first, end)
+//   wait(barriers, first, end, paced)
 //     blocks [first, end) are read next
 //
 // kLeast: blocks that every warp has, for checks that the compiler can drop.
@@ -20,9 +21,10 @@
 
 namespace catenary {
 
-// In groups of rows. A group waits until the one before it has landed: requests that queue at the
-// L2 hold up the loads of X of the kernel before (one group instead of four: 0.7 us slower with
-// eight rows of X on an H200). Long copies: one costs the copy engine some 8 cycles whatever its
+// In groups of rows. Paced, a group waits until the one before it has landed: requests that queue
+// at the L2 hold up the loads of X of the kernel before (one group instead of four: 0.7 us slower
+// with eight rows of X on an H200). Behind a plain edge it is this kernel's X that would wait, for
+// as many round trips to DRAM. Long copies: one costs the copy engine some 8 cycles whatever its
 // size, so that pieces of 64 bytes took 6 us. One CTA reads each byte, once: L2 keeps X instead (8
 // and 16 rows 0.1 us, H200).
 //
@@ -33,8 +35,8 @@ struct BulkCopies {
                 "groups of equally many rows, a lane for each");
 
   template <class Row, class Meanwhile>
-  static CATENARY_DEVICE void start(u32 slice, u32 barriers, i32 blocks, const Row& row_at,
-                                    const Meanwhile& meanwhile) {
+  static CATENARY_DEVICE void start(u32 slice, u32 barriers, i32 blocks, bool paced,
+                                    const Row& row_at, const Meanwhile& meanwhile) {
     constexpr u32 kRows = kConfig.warp_rows() / kConfig.groups;
     const u32 lane = threadIdx.x % 32;
     const u32 bytes = static_cast<u32>(blocks) * 128;
@@ -47,7 +49,7 @@ struct BulkCopies {
     warp_barrier();
 #pragma unroll
     for (u32 group = 0; group < kConfig.groups; ++group) {
-      if (group > 0) mbarrier_wait(barriers + 8 * (group - 1), 0);
+      if (group > 0 && paced) mbarrier_wait(barriers + 8 * (group - 1), 0);
 #pragma unroll
       for (u32 i = lane; i < kRows; i += 32) {
         if (kLeast == 0 && bytes == 0) continue;
@@ -59,12 +61,17 @@ struct BulkCopies {
     }
   }
 
-  // The first part that reaches shared memory waits for the last group; start() has waited for the
-  // others.
-  static CATENARY_DEVICE void wait(u32 barriers, int first, int end) {
-    if (first < kConfig.shared_blocks && end >= kConfig.shared_blocks) {
-      mbarrier_wait(barriers + 8 * (kConfig.groups - 1), 0);
+  // The first part that reaches shared memory waits for all groups, but for those that start() has
+  // waited for.
+  static CATENARY_DEVICE void wait(u32 barriers, int first, int end, bool paced) {
+    if (first >= kConfig.shared_blocks || end < kConfig.shared_blocks) return;
+    if (!paced) {
+#pragma unroll
+      for (u32 group = 0; group + 1 < kConfig.groups; ++group) {
+        mbarrier_wait(barriers + 8 * group, 0);
+      }
     }
+    mbarrier_wait(barriers + 8 * (kConfig.groups - 1), 0);
   }
 };
 
@@ -92,8 +99,8 @@ struct AsyncCopies {
   }
 
   template <class Row, class Meanwhile>
-  static CATENARY_DEVICE void start(u32 slice, u32 /*barriers*/, i32 blocks, const Row& row_at,
-                                    const Meanwhile& meanwhile) {
+  static CATENARY_DEVICE void start(u32 slice, u32 /*barriers*/, i32 blocks, bool /*paced*/,
+                                    const Row& row_at, const Meanwhile& meanwhile) {
     const u32 lane = threadIdx.x % 32;
     const u32 to = slice + lane / 8 * kConfig.row_bytes() + lane % 8 * 16;
     constexpr u32 kSteps = kConfig.warp_rows() / 4;
@@ -119,7 +126,7 @@ struct AsyncCopies {
   // group_begin(group + 1) <= first, may be on their way. A thread's wait covers its own copies
   // alone (PTX ISA 9.7.9.25, cp.async.wait_group): all lanes arrive at the warp barrier behind
   // theirs before one reads what another has copied.
-  static CATENARY_DEVICE void wait(u32 /*barriers*/, int first, int /*end*/) {
+  static CATENARY_DEVICE void wait(u32 /*barriers*/, int first, int /*end*/, bool /*paced*/) {
     if constexpr (kConfig.shared_blocks > 0) {
       if (first >= kConfig.shared_blocks) return;
       wait_for_all_but<kConfig.groups - 1>(((first + 1) * kConfig.groups - 1) /

@@ -151,7 +151,7 @@ struct Epilogue {
 extern "C" __global__ void __launch_bounds__(256, 1)
 ctn_small_batch_k0_fixup_s3(const __grid_constant__ P p) { reduce<kConfig, Prologue, Epilogue>(p); }
 
-// catenary | target sm_80 (a100) | kernel ctn_small_batch_k0_gemm_m32n128k64
+// catenary | target sm_80 (a100) | kernel ctn_small_batch_k0_gemm_m32n64k128
 // chain:
 //   chain small_batch[M in 1..64](
 //       input x: bf16[M, 4096],
@@ -162,12 +162,12 @@ ctn_small_batch_k0_fixup_s3(const __grid_constant__ P p) { reduce<kConfig, Prolo
 //     y = silu(t4)
 //     return y: bf16
 //   }
-// plan: gemm_sm80: tile 32x128x64, 1 x 4 warps, 4 stages, 80 KiB shared, 2 CTAs per SM, K split in 6
+// plan: gemm_sm80: tile 32x64x128, 1 x 4 warps, 3 stages, 72 KiB shared, 2 CTAs per SM, K split in 3
 //   'h' is a contraction: it reads its operands from memory
 //   slot 0: parameter 'x'
 //   slot 1: parameter 'w'
 //   slot 2: workspace 'partial sums'
-// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_80,code=sm_80 -I<catenary>/templates -cubin ctn_small_batch_k0_gemm_m32n128k64.cu
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_80,code=sm_80 -I<catenary>/templates -cubin ctn_small_batch_k0_gemm_m32n64k128.cu
 #include "kernels/gemm_sm80.cuh"
 namespace {
 using namespace catenary;
@@ -176,8 +176,8 @@ constexpr GemmConfig kConfig{
     .m = Extent(64, 1), .n = 2048, .k = 4096,
     .a = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
     .b = {.slot = 1, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
-    .block_m = 32, .block_n = 128, .block_k = 64, .warps_m = 1, .warps_n = 4, .stages = 4,
-    .split_k = 6, .raster = 8, .vec = 8,
+    .block_m = 32, .block_n = 64, .block_k = 128, .warps_m = 1, .warps_n = 4, .stages = 3,
+    .split_k = 3, .raster = 8, .vec = 8,
 };
 using P = Params<3, 0>;
 struct Epilogue {
@@ -194,9 +194,9 @@ struct Epilogue {
 };
 }  // namespace
 extern "C" __global__ void __launch_bounds__(128, 2)
-ctn_small_batch_k0_gemm_m32n128k64(const __grid_constant__ P p) { gemm_sm80<kConfig, Epilogue>(p); }
+ctn_small_batch_k0_gemm_m32n64k128(const __grid_constant__ P p) { gemm_sm80<kConfig, Epilogue>(p); }
 
-// catenary | target sm_80 (a100) | kernel ctn_small_batch_k0_fixup_s6
+// catenary | target sm_80 (a100) | kernel ctn_small_batch_k0_fixup_s3
 // chain:
 //   chain small_batch[M in 1..64](
 //       input x: bf16[M, 4096],
@@ -207,17 +207,17 @@ ctn_small_batch_k0_gemm_m32n128k64(const __grid_constant__ P p) { gemm_sm80<kCon
 //     y = silu(t4)
 //     return y: bf16
 //   }
-// plan: reduce: adds 6 parts in ascending order
+// plan: reduce: adds 3 parts in ascending order
 //   adds the parts of the K split
 //   slot 0: parameter 'b'
 //   slot 1: output 'y'
 //   slot 2: workspace 'partial sums'
-// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_80,code=sm_80 -I<catenary>/templates -cubin ctn_small_batch_k0_fixup_s6.cu
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_80,code=sm_80 -I<catenary>/templates -cubin ctn_small_batch_k0_fixup_s3.cu
 #include "kernels/reduce.cuh"
 namespace {
 using namespace catenary;
 constexpr ReduceConfig kConfig{
-    .size = extents(6, 1, 1, 1, 1, 1, Extent(64, 1), 2048), .term_rank = 1,
+    .size = extents(3, 1, 1, 1, 1, 1, Extent(64, 1), 2048), .term_rank = 1,
     .sums = 1, .vec = 4, .lanes = 256, .slices = 1,
 };
 using P = Params<3, 0>;
@@ -252,9 +252,9 @@ struct Epilogue {
 };
 }  // namespace
 extern "C" __global__ void __launch_bounds__(256, 1)
-ctn_small_batch_k0_fixup_s6(const __grid_constant__ P p) { reduce<kConfig, Prologue, Epilogue>(p); }
+ctn_small_batch_k0_fixup_s3(const __grid_constant__ P p) { reduce<kConfig, Prologue, Epilogue>(p); }
 
-// catenary | target sm_80 (a100) | kernel ctn_small_batch_k0_gemm_m64n128k64
+// catenary | target sm_80 (a100) | kernel ctn_small_batch_k0_gemm_m64n64k64
 // chain:
 //   chain small_batch[M in 1..64](
 //       input x: bf16[M, 4096],
@@ -265,12 +265,12 @@ ctn_small_batch_k0_fixup_s6(const __grid_constant__ P p) { reduce<kConfig, Prolo
 //     y = silu(t4)
 //     return y: bf16
 //   }
-// plan: gemm_sm80: tile 64x128x64, 2 x 2 warps, 3 stages, 72 KiB shared, 2 CTAs per SM, K split in 6
+// plan: gemm_sm80: tile 64x64x64, 2 x 2 warps, 4 stages, 64 KiB shared, 2 CTAs per SM, K split in 3
 //   'h' is a contraction: it reads its operands from memory
 //   slot 0: parameter 'x'
 //   slot 1: parameter 'w'
 //   slot 2: workspace 'partial sums'
-// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_80,code=sm_80 -I<catenary>/templates -cubin ctn_small_batch_k0_gemm_m64n128k64.cu
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_80,code=sm_80 -I<catenary>/templates -cubin ctn_small_batch_k0_gemm_m64n64k64.cu
 #include "kernels/gemm_sm80.cuh"
 namespace {
 using namespace catenary;
@@ -279,8 +279,8 @@ constexpr GemmConfig kConfig{
     .m = Extent(64, 1), .n = 2048, .k = 4096,
     .a = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
     .b = {.slot = 1, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
-    .block_m = 64, .block_n = 128, .block_k = 64, .warps_m = 2, .warps_n = 2, .stages = 3,
-    .split_k = 6, .raster = 8, .vec = 8,
+    .block_m = 64, .block_n = 64, .block_k = 64, .warps_m = 2, .warps_n = 2, .stages = 4,
+    .split_k = 3, .raster = 8, .vec = 8,
 };
 using P = Params<3, 0>;
 struct Epilogue {
@@ -297,9 +297,9 @@ struct Epilogue {
 };
 }  // namespace
 extern "C" __global__ void __launch_bounds__(128, 2)
-ctn_small_batch_k0_gemm_m64n128k64(const __grid_constant__ P p) { gemm_sm80<kConfig, Epilogue>(p); }
+ctn_small_batch_k0_gemm_m64n64k64(const __grid_constant__ P p) { gemm_sm80<kConfig, Epilogue>(p); }
 
-// catenary | target sm_80 (a100) | kernel ctn_small_batch_k0_fixup_s6
+// catenary | target sm_80 (a100) | kernel ctn_small_batch_k0_fixup_s3
 // chain:
 //   chain small_batch[M in 1..64](
 //       input x: bf16[M, 4096],
@@ -310,17 +310,17 @@ ctn_small_batch_k0_gemm_m64n128k64(const __grid_constant__ P p) { gemm_sm80<kCon
 //     y = silu(t4)
 //     return y: bf16
 //   }
-// plan: reduce: adds 6 parts in ascending order
+// plan: reduce: adds 3 parts in ascending order
 //   adds the parts of the K split
 //   slot 0: parameter 'b'
 //   slot 1: output 'y'
 //   slot 2: workspace 'partial sums'
-// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_80,code=sm_80 -I<catenary>/templates -cubin ctn_small_batch_k0_fixup_s6.cu
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_80,code=sm_80 -I<catenary>/templates -cubin ctn_small_batch_k0_fixup_s3.cu
 #include "kernels/reduce.cuh"
 namespace {
 using namespace catenary;
 constexpr ReduceConfig kConfig{
-    .size = extents(6, 1, 1, 1, 1, 1, Extent(64, 1), 2048), .term_rank = 1,
+    .size = extents(3, 1, 1, 1, 1, 1, Extent(64, 1), 2048), .term_rank = 1,
     .sums = 1, .vec = 4, .lanes = 256, .slices = 1,
 };
 using P = Params<3, 0>;
@@ -355,5 +355,5 @@ struct Epilogue {
 };
 }  // namespace
 extern "C" __global__ void __launch_bounds__(256, 1)
-ctn_small_batch_k0_fixup_s6(const __grid_constant__ P p) { reduce<kConfig, Prologue, Epilogue>(p); }
+ctn_small_batch_k0_fixup_s3(const __grid_constant__ P p) { reduce<kConfig, Prologue, Epilogue>(p); }
 

@@ -148,7 +148,7 @@ struct Epilogue {
 extern "C" __global__ void __launch_bounds__(256, 2)
 ctn_small_batch_k0_skinny_w8x1(const __grid_constant__ P p) { skinny<kConfig, Epilogue>(p); }
 
-// catenary | target sm_100a (b200) | kernel ctn_small_batch_k0_gemm_m32n128k64
+// catenary | target sm_100a (b200) | kernel ctn_small_batch_k0_skinny_w8x1
 // chain:
 //   chain small_batch[M in 1..64](
 //       input x: bf16[M, 4096],
@@ -159,12 +159,62 @@ ctn_small_batch_k0_skinny_w8x1(const __grid_constant__ P p) { skinny<kConfig, Ep
 //     y = silu(t4)
 //     return y: bf16
 //   }
-// plan: gemm_sm80: tile 32x128x64, 1 x 4 warps, 4 stages, 80 KiB shared, 2 CTAs per SM, K split in 8
+// plan: skinny: 16 rows of W, 8 x 1 warps, of K 768 bytes per warp shared and 256 in registers, 98 KiB shared by cp.async, 2 CTAs per SM
+//   'h' is a contraction: it reads its operands from memory
+//   slot 0: parameter 'x'
+//   slot 1: parameter 'w'
+//   slot 2: parameter 'b'
+//   slot 3: output 'y'
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_100a,code=sm_100a -I<catenary>/templates -cubin ctn_small_batch_k0_skinny_w8x1.cu
+#include "kernels/skinny.cuh"
+namespace {
+using namespace catenary;
+constexpr SkinnyConfig kConfig{
+    .math = MathMode::kBF16,
+    .m = Extent(64, 1), .n = 2048, .blocks = 64,
+    .x = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
+    .w = {.slot = 1, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16}, .bulk = false,
+    .warps_k = 8, .warps_n = 1, .shared_blocks = 6, .register_blocks = 2,
+    .columns = 24, .groups = 6, .x_parts = 8, .x_columns = 24, .split_k = 1, .vec = 2,
+};
+using P = Params<4, 0>;
+struct Epilogue {
+  struct Operands {
+    Vec<2> v_b;
+  };
+  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
+    in.v_b = load_vec<Operand{.slot = 2, .dtype = DType::kBF16, .vec = 8, .weight = true, .early = true, .stride = dims(1)}, 2, false>(p, at);  // %b = weight
+  }
+  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<2>& sum0) {
+    const Vec<2>& v_h = sum0;  // %h = contract(%x, %w)
+    const Vec<2> v_t4 = map<2, op_add>(v_h, in.v_b);  // %t4 = add(%h, %b)
+    const Vec<2> v_y = map<2, op_silu>(v_t4);  // %y = silu(%t4)
+    store_vec<Operand{.slot = 3, .dtype = DType::kBF16, .vec = 8, .stride = dims(2048, 1)}, 2, false>(p, at, v_y);  // %y
+  }
+};
+}  // namespace
+extern "C" __global__ void __launch_bounds__(256, 2)
+ctn_small_batch_k0_skinny_w8x1(const __grid_constant__ P p) { skinny<kConfig, Epilogue>(p); }
+
+// catenary | target sm_100a (b200) | kernel ctn_small_batch_k0_gemm_m32n64k128
+// chain:
+//   chain small_batch[M in 1..64](
+//       input x: bf16[M, 4096],
+//       weight w: bf16[2048, 4096],
+//       weight b: bf16[2048]) {
+//     h = contract "mk,nk->mn"(x, w)
+//     t4 = add(h, b)
+//     y = silu(t4)
+//     return y: bf16
+//   }
+// plan: gemm_sm80: tile 32x64x128, 1 x 4 warps, 3 stages, 72 KiB shared, 3 CTAs per SM, K split in 4
 //   'h' is a contraction: it reads its operands from memory
 //   slot 0: parameter 'x'
 //   slot 1: parameter 'w'
 //   slot 2: workspace 'partial sums'
-// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_100a,code=sm_100a -I<catenary>/templates -cubin ctn_small_batch_k0_gemm_m32n128k64.cu
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_100a,code=sm_100a -I<catenary>/templates -cubin ctn_small_batch_k0_gemm_m32n64k128.cu
 #include "kernels/gemm_sm80.cuh"
 namespace {
 using namespace catenary;
@@ -173,8 +223,8 @@ constexpr GemmConfig kConfig{
     .m = Extent(64, 1), .n = 2048, .k = 4096,
     .a = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
     .b = {.slot = 1, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
-    .block_m = 32, .block_n = 128, .block_k = 64, .warps_m = 1, .warps_n = 4, .stages = 4,
-    .split_k = 8, .raster = 8, .vec = 8,
+    .block_m = 32, .block_n = 64, .block_k = 128, .warps_m = 1, .warps_n = 4, .stages = 3,
+    .split_k = 4, .raster = 8, .vec = 8,
 };
 using P = Params<3, 0>;
 struct Epilogue {
@@ -190,10 +240,10 @@ struct Epilogue {
   }
 };
 }  // namespace
-extern "C" __global__ void __launch_bounds__(128, 2)
-ctn_small_batch_k0_gemm_m32n128k64(const __grid_constant__ P p) { gemm_sm80<kConfig, Epilogue>(p); }
+extern "C" __global__ void __launch_bounds__(128, 3)
+ctn_small_batch_k0_gemm_m32n64k128(const __grid_constant__ P p) { gemm_sm80<kConfig, Epilogue>(p); }
 
-// catenary | target sm_100a (b200) | kernel ctn_small_batch_k0_fixup_s8
+// catenary | target sm_100a (b200) | kernel ctn_small_batch_k0_fixup_s4
 // chain:
 //   chain small_batch[M in 1..64](
 //       input x: bf16[M, 4096],
@@ -204,17 +254,17 @@ ctn_small_batch_k0_gemm_m32n128k64(const __grid_constant__ P p) { gemm_sm80<kCon
 //     y = silu(t4)
 //     return y: bf16
 //   }
-// plan: reduce: adds 8 parts in ascending order
+// plan: reduce: adds 4 parts in ascending order
 //   adds the parts of the K split
 //   slot 0: parameter 'b'
 //   slot 1: output 'y'
 //   slot 2: workspace 'partial sums'
-// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_100a,code=sm_100a -I<catenary>/templates -cubin ctn_small_batch_k0_fixup_s8.cu
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_100a,code=sm_100a -I<catenary>/templates -cubin ctn_small_batch_k0_fixup_s4.cu
 #include "kernels/reduce.cuh"
 namespace {
 using namespace catenary;
 constexpr ReduceConfig kConfig{
-    .size = extents(8, 1, 1, 1, 1, 1, Extent(64, 1), 2048), .term_rank = 1,
+    .size = extents(4, 1, 1, 1, 1, 1, Extent(64, 1), 2048), .term_rank = 1,
     .sums = 1, .vec = 4, .lanes = 256, .slices = 1,
 };
 using P = Params<3, 0>;
@@ -249,9 +299,9 @@ struct Epilogue {
 };
 }  // namespace
 extern "C" __global__ void __launch_bounds__(256, 1)
-ctn_small_batch_k0_fixup_s8(const __grid_constant__ P p) { reduce<kConfig, Prologue, Epilogue>(p); }
+ctn_small_batch_k0_fixup_s4(const __grid_constant__ P p) { reduce<kConfig, Prologue, Epilogue>(p); }
 
-// catenary | target sm_100a (b200) | kernel ctn_small_batch_k0_gemm_m64n128k64
+// catenary | target sm_100a (b200) | kernel ctn_small_batch_k0_gemm_m64n64k64
 // chain:
 //   chain small_batch[M in 1..64](
 //       input x: bf16[M, 4096],
@@ -262,12 +312,12 @@ ctn_small_batch_k0_fixup_s8(const __grid_constant__ P p) { reduce<kConfig, Prolo
 //     y = silu(t4)
 //     return y: bf16
 //   }
-// plan: gemm_sm80: tile 64x128x64, 2 x 2 warps, 3 stages, 72 KiB shared, 2 CTAs per SM, K split in 8
+// plan: gemm_sm80: tile 64x64x64, 2 x 2 warps, 4 stages, 64 KiB shared, 3 CTAs per SM, K split in 4
 //   'h' is a contraction: it reads its operands from memory
 //   slot 0: parameter 'x'
 //   slot 1: parameter 'w'
 //   slot 2: workspace 'partial sums'
-// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_100a,code=sm_100a -I<catenary>/templates -cubin ctn_small_batch_k0_gemm_m64n128k64.cu
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_100a,code=sm_100a -I<catenary>/templates -cubin ctn_small_batch_k0_gemm_m64n64k64.cu
 #include "kernels/gemm_sm80.cuh"
 namespace {
 using namespace catenary;
@@ -276,8 +326,8 @@ constexpr GemmConfig kConfig{
     .m = Extent(64, 1), .n = 2048, .k = 4096,
     .a = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
     .b = {.slot = 1, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
-    .block_m = 64, .block_n = 128, .block_k = 64, .warps_m = 2, .warps_n = 2, .stages = 3,
-    .split_k = 8, .raster = 8, .vec = 8,
+    .block_m = 64, .block_n = 64, .block_k = 64, .warps_m = 2, .warps_n = 2, .stages = 4,
+    .split_k = 4, .raster = 8, .vec = 8,
 };
 using P = Params<3, 0>;
 struct Epilogue {
@@ -293,10 +343,10 @@ struct Epilogue {
   }
 };
 }  // namespace
-extern "C" __global__ void __launch_bounds__(128, 2)
-ctn_small_batch_k0_gemm_m64n128k64(const __grid_constant__ P p) { gemm_sm80<kConfig, Epilogue>(p); }
+extern "C" __global__ void __launch_bounds__(128, 3)
+ctn_small_batch_k0_gemm_m64n64k64(const __grid_constant__ P p) { gemm_sm80<kConfig, Epilogue>(p); }
 
-// catenary | target sm_100a (b200) | kernel ctn_small_batch_k0_fixup_s8
+// catenary | target sm_100a (b200) | kernel ctn_small_batch_k0_fixup_s4
 // chain:
 //   chain small_batch[M in 1..64](
 //       input x: bf16[M, 4096],
@@ -307,17 +357,17 @@ ctn_small_batch_k0_gemm_m64n128k64(const __grid_constant__ P p) { gemm_sm80<kCon
 //     y = silu(t4)
 //     return y: bf16
 //   }
-// plan: reduce: adds 8 parts in ascending order
+// plan: reduce: adds 4 parts in ascending order
 //   adds the parts of the K split
 //   slot 0: parameter 'b'
 //   slot 1: output 'y'
 //   slot 2: workspace 'partial sums'
-// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_100a,code=sm_100a -I<catenary>/templates -cubin ctn_small_batch_k0_fixup_s8.cu
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_100a,code=sm_100a -I<catenary>/templates -cubin ctn_small_batch_k0_fixup_s4.cu
 #include "kernels/reduce.cuh"
 namespace {
 using namespace catenary;
 constexpr ReduceConfig kConfig{
-    .size = extents(8, 1, 1, 1, 1, 1, Extent(64, 1), 2048), .term_rank = 1,
+    .size = extents(4, 1, 1, 1, 1, 1, Extent(64, 1), 2048), .term_rank = 1,
     .sums = 1, .vec = 4, .lanes = 256, .slices = 1,
 };
 using P = Params<3, 0>;
@@ -352,5 +402,5 @@ struct Epilogue {
 };
 }  // namespace
 extern "C" __global__ void __launch_bounds__(256, 1)
-ctn_small_batch_k0_fixup_s8(const __grid_constant__ P p) { reduce<kConfig, Prologue, Epilogue>(p); }
+ctn_small_batch_k0_fixup_s4(const __grid_constant__ P p) { reduce<kConfig, Prologue, Epilogue>(p); }
 

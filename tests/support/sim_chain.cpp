@@ -152,7 +152,7 @@ sim::Region SimulatedChain::region(const SlotBinding& slot, const Buffers& buffe
           tensor.begin, tensor.bytes};
 }
 
-sim::Launch SimulatedChain::launch(size_t number, const Buffers& buffers) const {
+sim::Launch SimulatedChain::launch(size_t number, const Buffers& buffers, u64 seed) const {
   const PlanBucket& bucket = plan_.buckets[bucket_];
   const KernelPlan& plan = bucket.kernels[number];
   sim::Launch launch;
@@ -163,7 +163,7 @@ sim::Launch SimulatedChain::launch(size_t number, const Buffers& buffers) const 
   launch.smem_bytes = static_cast<u32>(plan.smem_bytes);
   launch.overlap = number > 0 && bucket.overlap_edge[number];
   launch.cluster_ctas = static_cast<u32>(plan.cluster);
-  // Params of templates/shared/params.h: maps, pointers, the symbol, floats.
+  // Params of templates/shared/params.h: maps, pointers, the symbol, the edge, floats.
   const size_t pointers = std::max<size_t>(plan.slots.size(), 1);
   const auto scalars = static_cast<i64>(plan.scalars.size());
   launch.parameters.resize(static_cast<size_t>(
@@ -184,8 +184,10 @@ sim::Launch SimulatedChain::launch(size_t number, const Buffers& buffers) const 
     if (from.bytes > 0) launch.regions.push_back(std::move(from));
   }
   std::memcpy(to + 8 * pointers, &options_.symbol, 8);
+  const u32 overlapped = number > 0 ? launch.overlap : seed % 2;
+  std::memcpy(to + 8 * pointers + 8, &overlapped, 4);
   for (size_t i = 0; i < plan.scalars.size(); ++i) {
-    std::memcpy(to + 8 * pointers + 8 + 4 * i, data_.buffers[plan.scalars[i]].data(), 4);
+    std::memcpy(to + 8 * pointers + 12 + 4 * i, data_.buffers[plan.scalars[i]].data(), 4);
   }
   return launch;
 }
@@ -244,7 +246,7 @@ SimulatedOutcome SimulatedChain::run(u64 seed) const {
 
   std::vector<sim::Launch> launches;
   for (size_t k = 0; k < objects_.size(); ++k) {
-    launches.push_back(launch(k, buffers));
+    launches.push_back(launch(k, buffers, seed));
     if (launches.back().ctas == 0) launches.pop_back();
   }
   sim::SimulatorOptions options;

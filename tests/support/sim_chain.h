@@ -56,7 +56,8 @@ class SimulatedChain {
   Error set_ends(std::vector<i32> ends);
 
   // Launches all kernels with this seed, on fresh memory. Every tensor has an allocation of exactly
-  // the bytes that it spans. Thread-safe.
+  // the bytes that it spans. The first kernel is told of a programmatic edge under odd seeds, of a
+  // plain one under even ones. Thread-safe.
   SimulatedOutcome run(u64 seed) const;
 
   const Plan& plan() const { return plan_; }
@@ -68,7 +69,7 @@ class SimulatedChain {
   Error compile();
   Error fill();
   void plant_nan(i64 ragged_size);
-  sim::Launch launch(size_t kernel, const Buffers& buffers) const;
+  sim::Launch launch(size_t kernel, const Buffers& buffers, u64 seed) const;
   sim::Region region(const SlotBinding& slot, const Buffers& buffers) const;
   SimulatedOutcome check_output(int i, const Buffers& buffers, sim::Memory& memory) const;
 
