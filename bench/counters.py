@@ -36,6 +36,7 @@ METRICS = {
     "ghz": "sm__cycles_elapsed.avg.per_second",
     "tensor": "sm__pipe_tensor_cycles_active" + ELAPSED,
     "issue": "sm__issue_active" + ELAPSED,
+    "special": "sm__inst_executed_pipe_xu" + ELAPSED,
     "l1": "l1tex__data_pipe_lsu_wavefronts" + ELAPSED,
     "l2_to_sm": "lts__lts2xbar_cycles_active" + ELAPSED,
     "dram": "gpu__dram_throughput" + ELAPSED,

@@ -205,10 +205,12 @@ def launch_table(gpu):
 def counters_table(gpu):
     if not gpu.counters:
         return None
-    return table(["case", "µs", "SM clock, GHz", "tensor pipe", "issue slots", "L1's data pipe",
+    return table(["case", "µs", "SM clock, GHz", "tensor pipe", "issue slots",
+                  "special functions", "L1's data pipe",
                   "L2 to SMs", "DRAM"],
                  [[r["case"], micros(r["us"]), number(r["ghz"], 2)] +
-                  [percent(r[k]) for k in ("tensor", "issue", "l1", "l2_to_sm", "dram")]
+                  [percent(r[k]) for k in ("tensor", "issue", "special", "l1", "l2_to_sm",
+                                       "dram")]
                   for r in gpu.counters.values()])
 
 
