@@ -256,9 +256,7 @@ CATENARY_DEVICE void multiply_slice(const P& params, const SkinnyWork& work, i64
 #pragma unroll
     for (int column = 0; column < kConfig.columns; column += kConfig.x_columns) {
       load_x<kConfig>(params, work, part, column, m, x);
-      if (!landed && column == 0) {
-        T::Copies::wait(barriers, first, first + T::kPartBlocks, paces_copies<kConfig>(params));
-      }
+      if (!landed && column == 0) T::Copies::wait(barriers, first, first + T::kPartBlocks);
 #pragma unroll
       for (int i = T::kPartBlocks - 1; i >= 0; --i) {
         const int block = first + i;

@@ -7,7 +7,7 @@
 //   start(slice, barriers, blocks, paced, row, meanwhile)
 //     paced: the kernel before may still load its X
 //     row(i): address of row i at the warp's block 0; meanwhile() runs once copies are under way
-//   wait(barriers, first, end, paced)
+//   wait(barriers, first, end)
 //     blocks [first, end) are read next
 //
 // kLeast: blocks that every warp has, for checks that the compiler can drop.
@@ -28,7 +28,8 @@ namespace catenary {
 // size, so that pieces of 64 bytes took 6 us. One CTA reads each byte, once: L2 keeps X instead (8
 // and 16 rows 0.1 us, H200).
 //
-// barriers: one per group, 1 arrival (the lane that expects the group's bytes), phase 0 alone.
+// barriers: one per group, 1 arrival (the lane that expects the group's bytes), phase 0 alone; not
+// paced, all groups complete on the last one.
 template <SkinnyConfig kConfig, i64 kLeast>
 struct BulkCopies {
   static_assert(kConfig.warp_rows() % kConfig.groups == 0 && kConfig.groups <= 32,
@@ -44,34 +45,33 @@ struct BulkCopies {
       mbarrier_init(barriers + 8 * lane, 1);
       // The copies complete on it: their proxy must see it initialised (PTX ISA 9.7.13.4).
       fence_mbarrier_init();
-      mbarrier_arrive_expect_tx(barriers + 8 * lane, kRows * bytes);
+      if (paced) {
+        mbarrier_arrive_expect_tx(barriers + 8 * lane, kRows * bytes);
+      } else if (lane + 1 == kConfig.groups) {
+        mbarrier_arrive_expect_tx(barriers + 8 * lane, kConfig.groups * kRows * bytes);
+      }
     }
     warp_barrier();
 #pragma unroll
     for (u32 group = 0; group < kConfig.groups; ++group) {
       if (group > 0 && paced) mbarrier_wait(barriers + 8 * (group - 1), 0);
+      const u32 barrier = barriers + 8 * (paced ? group : kConfig.groups - 1);
 #pragma unroll
       for (u32 i = lane; i < kRows; i += 32) {
         if (kLeast == 0 && bytes == 0) continue;
         const u32 row = group * kRows + i;
-        bulk_load(slice + row * kConfig.row_bytes(), row_at(row), bytes, barriers + 8 * group,
-                  kEvictFirst);
+        bulk_load(slice + row * kConfig.row_bytes(), row_at(row), bytes, barrier, kEvictFirst);
       }
       if (group == 0) meanwhile();
     }
   }
 
-  // The first part that reaches shared memory waits for all groups, but for those that start() has
-  // waited for.
-  static CATENARY_DEVICE void wait(u32 barriers, int first, int end, bool paced) {
-    if (first >= kConfig.shared_blocks || end < kConfig.shared_blocks) return;
-    if (!paced) {
-#pragma unroll
-      for (u32 group = 0; group + 1 < kConfig.groups; ++group) {
-        mbarrier_wait(barriers + 8 * group, 0);
-      }
+  // The first part that reaches shared memory waits for the last group; start() has waited for the
+  // others, or all complete on its barrier.
+  static CATENARY_DEVICE void wait(u32 barriers, int first, int end) {
+    if (first < kConfig.shared_blocks && end >= kConfig.shared_blocks) {
+      mbarrier_wait(barriers + 8 * (kConfig.groups - 1), 0);
     }
-    mbarrier_wait(barriers + 8 * (kConfig.groups - 1), 0);
   }
 };
 
@@ -126,7 +126,7 @@ struct AsyncCopies {
   // group_begin(group + 1) <= first, may be on their way. A thread's wait covers its own copies
   // alone (PTX ISA 9.7.9.25, cp.async.wait_group): all lanes arrive at the warp barrier behind
   // theirs before one reads what another has copied.
-  static CATENARY_DEVICE void wait(u32 /*barriers*/, int first, int /*end*/, bool /*paced*/) {
+  static CATENARY_DEVICE void wait(u32 /*barriers*/, int first, int /*end*/) {
     if constexpr (kConfig.shared_blocks > 0) {
       if (first >= kConfig.shared_blocks) return;
       wait_for_all_but<kConfig.groups - 1>(((first + 1) * kConfig.groups - 1) /
