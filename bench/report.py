@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Records of `catenary bench` -> the tables between markers in README.md and ARCHITECTURE.md, and plots.
+"""Records of `catenary bench` -> the tables between markers in README.md and LIMITS.md, and plots.
 
     bench/report.py [--results DIR] [--readme FILE...]
 
@@ -382,7 +382,7 @@ def main(arguments):
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--results", type=pathlib.Path, default=root / "results")
     parser.add_argument("--readme", type=pathlib.Path, nargs="+",
-                        default=[root.parent / "README.md", root.parent / "ARCHITECTURE.md"])
+                        default=[root.parent / "README.md", root / "LIMITS.md"])
     options = parser.parse_args(arguments)
     if not options.results.is_dir():
         raise SystemExit(f"{options.results} is no folder: run `catenary bench` first")
