@@ -17,6 +17,16 @@ Operation take(std::vector<Operation>& operations, size_t at) {
   return taken;
 }
 
+// Number `at` of a thread's operations and products; of the products the first, whichever is meant:
+// they land in order, since each adds to what the one before left.
+Operation take_any(std::vector<Operation>& operations, std::vector<Operation>& products,
+                   size_t at) {
+  if (at < operations.size()) return take(operations, at);
+  Operation product = std::move(products.front());
+  products.erase(products.begin());
+  return product;
+}
+
 }  // namespace
 
 void Runner::issue(Operation operation) {
@@ -43,15 +53,8 @@ void Runner::drop_issuer_if_idle(Thread& owner) {
 bool Runner::land_one() {
   if (issuers_.empty()) return false;
   Thread& owner = *issuers_[random(issuers_.size())];
-  Operation operation;
-  const size_t at = random(owner.operations.size() + owner.products.size());
-  if (at < owner.operations.size()) {
-    operation = take(owner.operations, at);
-  } else {
-    // A warpgroup's products land in order: each adds to what the one before left.
-    operation = std::move(owner.products.front());
-    owner.products.erase(owner.products.begin());
-  }
+  const size_t count = owner.operations.size() + owner.products.size();
+  Operation operation = take_any(owner.operations, owner.products, random(count));
   drop_issuer_if_idle(owner);
   land(owner, operation);
   return true;
