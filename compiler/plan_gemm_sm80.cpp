@@ -62,10 +62,13 @@ Expected<size_t> choose(const GroupContext& context, const std::vector<GemmCandi
   }
   const std::string& name = context.chain.value(context.group.anchors[0]).name;
   if (ranked.empty()) {
-    return make_error(ErrorCode::kInvalidArgument,
-                      "no gemm_sm80 candidate of '{}' is named '{}' with split {}: `catenary "
-                      "explain` lists the candidates",
-                      name, context.options.force_tile, context.options.split_k);
+    return make_error(
+        ErrorCode::kInvalidArgument,
+        "no tile for '{}' that fits {} is named '{}'{}: `catenary bench --tiles all` names "
+        "those that do",
+        name, context.target.name, context.options.force_tile,
+        context.options.split_k > 0 ? fmt::format(" with K split in {}", context.options.split_k)
+                                    : "");
   }
   return make_error(
       ErrorCode::kResourceLimit, "no gemm_sm80 tile for '{}' fits {}: the smallest {}", name,

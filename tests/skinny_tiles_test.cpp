@@ -450,3 +450,24 @@ TEST_CASE("random chains of few rows meet the family in every way that it has") 
   CHECK(seen["kernels"] >= 100);
   for (const auto& [what, count] : seen) CHECK_MESSAGE(count >= 5, what);
 }
+
+TEST_CASE("a forced name that no family has, or that does not fit, is refused by name") {
+  const VerifiedChain chain = llvm::cantFail(
+      verify(llvm::cantFail(parse("chain a(input x: bf16[33, 4096], weight w: bf16[2048, 4096]) {\n"
+                                  "  y = contract \"mk,nk->mn\"(x, w)\n  return y: bf16 }"))));
+  for (const int split : {0, 2}) {
+    for (const char* name : {"64x72x64g1s6k4", "64x64x64g1s19k4", "skinny9x9s9r9g9p9"}) {
+      CAPTURE(name);
+      PlanOptions options;
+      options.force_tile = name;
+      options.split_k = split;
+      auto plan = make_plan(chain, target("h200"), options);
+      REQUIRE_FALSE(static_cast<bool>(plan));
+      const ErrorReport report = take_report(plan.takeError());
+      CHECK(report.code == ErrorCode::kInvalidArgument);
+      CHECK(report.message.find(fmt::format("that fits h200 is named '{}'", name)) !=
+            std::string::npos);
+      CHECK((report.message.find("split in 2") != std::string::npos) == (split == 2));
+    }
+  }
+}
