@@ -97,7 +97,8 @@ class Gpu:
 def is_record(data):
     if not isinstance(data, dict):
         return False
-    return is_peers(data) or is_counters(data) or (isinstance(data.get("rows"), list) and "ceilings" in data)
+    return (is_peers(data) or is_counters(data) or
+            (isinstance(data.get("rows"), list) and "ceilings" in data))
 
 
 def is_peers(data):
@@ -205,12 +206,10 @@ def launch_table(gpu):
 def counters_table(gpu):
     if not gpu.counters:
         return None
-    return table(["case", "µs", "SM clock, GHz", "tensor pipe", "issue slots",
-                  "special functions", "L1's data pipe",
-                  "L2 to SMs", "DRAM"],
-                 [[r["case"], micros(r["us"]), number(r["ghz"], 2)] +
-                  [percent(r[k]) for k in ("tensor", "issue", "special", "l1", "l2_to_sm",
-                                       "dram")]
+    keys = ("tensor", "issue", "special", "l1", "l2_to_sm", "dram")
+    return table(["case", "µs", "SM clock, GHz", "tensor pipe", "issue slots", "special functions",
+                  "L1's data pipe", "L2 to SMs", "DRAM"],
+                 [[r["case"], micros(r["us"]), number(r["ghz"], 2)] + [percent(r[k]) for k in keys]
                   for r in gpu.counters.values()])
 
 
