@@ -24,6 +24,7 @@ import tempfile
 CASES = ("gemm/8192x4096x4096/bf16,gemm_bias_gelu/8192x3072x768/bf16,"
          "gemm_bias_gelu/512x11008x4096/bf16,gemm_bias_gelu/4096x4096x4096/bf16,"
          "swiglu/8192x4096x4096/bf16,grouped/2560x12x3072x1024/bf16,"
+         "grouped_bias_silu/2560x12x3072x1024/bf16,"
          "moe_even/4x16384x14336x4096/bf16,moe_wgrad_even/4x16384x14336x4096/bf16,"
          "moe_wgrad_many/64x10431x14336x4096/bf16,small/16x2048x4096/bf16,small/32x2048x4096/bf16,"
          "small/64x2048x4096/bf16,small/16x4096x4096/bf16,small/64x4096x4096/bf16,"
@@ -40,9 +41,12 @@ METRICS = {
     "l1": "l1tex__data_pipe_lsu_wavefronts" + ELAPSED,
     "l2_to_sm": "lts__lts2xbar_cycles_active" + ELAPSED,
     "dram": "gpu__dram_throughput" + ELAPSED,
+    "sm_gb": "l1tex__m_xbar2l1tex_read_bytes.sum",  # what reaches the SMs
+    "l2_gb": "lts__t_sectors_srcunit_tex.sum",  # what L2 is asked for them, and what they write
 }
 SCALE = {"nsecond": 1e-3, "ns": 1e-3, "usecond": 1, "us": 1, "msecond": 1e3, "ms": 1e3,
-         "hz": 1e-9, "Hz": 1e-9, "Khz": 1e-6, "Mhz": 1e-3, "MHz": 1e-3, "Ghz": 1, "GHz": 1, "%": 1e-2}
+         "hz": 1e-9, "Hz": 1e-9, "Khz": 1e-6, "Mhz": 1e-3, "MHz": 1e-3, "Ghz": 1, "GHz": 1, "%": 1e-2,
+         "byte": 1e-9, "Kbyte": 1e-6, "Mbyte": 1e-3, "Gbyte": 1, "sector": 32e-9, "": 32e-9}
 
 
 def parse(text):

@@ -208,8 +208,9 @@ def counters_table(gpu):
         return None
     keys = ("tensor", "issue", "special", "l1", "l2_to_sm", "dram")
     return table(["case", "µs", "SM clock, GHz", "tensor pipe", "issue slots", "special functions",
-                  "L1's data pipe", "L2 to SMs", "DRAM"],
-                 [[r["case"], micros(r["us"]), number(r["ghz"], 2)] + [percent(r[k]) for k in keys]
+                  "L1's data pipe", "L2 to SMs", "DRAM", "GB to SMs", "GB from and to L2"],
+                 [[r["case"], micros(r["us"]), number(r["ghz"], 2)] + [percent(r[k]) for k in keys] +
+                  [number(r.get(k), 2) for k in ("sm_gb", "l2_gb")]
                   for r in gpu.counters.values()])
 
 

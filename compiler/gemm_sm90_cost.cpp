@@ -57,12 +57,25 @@ constexpr double kStreamEfficiency = 0.88;
 constexpr double kEmptyRowsEfficiency = 0.70;
 constexpr i64 kFullBoxRows = 48;
 
-// Longer kernels run into the power limit (1.55 GHz instead of 1.75): then what saves traffic is
-// free, and wide cooperative tiles lose what they gain elsewhere. 8192x16384x4096: 128x256
-// cooperative 1,630 us, 128x128 ping-pong in clusters 1,580; four experts' 16384x14336x4096: 2,890
-// and 2,740 without clusters, 3,030 with.
-constexpr double kHotUs = 250.0;
+// Longer kernels run into the power limit (1.5 GHz instead of 1.75), with 16-bit operands: L2,
+// whose clock stays, gives more per clock of the SMs, what saves traffic costs next to nothing, and
+// wide cooperative tiles lose what they gain elsewhere. H200, us: 8192x16384x4096 by 128x256
+// cooperative 1,630, by 128x128 ping-pong in clusters 1,580; with gelu_tanh 4096x4096x4096 199 and
+// 187; gated 8192x16384x4096 3,360 and 3,210, four experts' 16384x14336x4096 5,960 and 5,700, in
+// clusters 5,670. But 8192x4096x4096 in tf32 702 and 755.
+constexpr double kHotUs = 150.0;
 constexpr double kHotCost = 1.06;
+constexpr double kHotL2 = 1.15;
+constexpr double kHotClusterCost = 1.01;
+constexpr double kHotRaggedClusterCost = 1.04;
+
+// CTAs of persistent tiles ask for the same lines at about the same time while they are in step: of
+// square blocks of tiles more is shared (`band_rows`), behind long epilogues less, as often as
+// there is one (counters of 2560x12x3072x1024: 70 million sectors leave L2 for the SMs, with bias
+// and silu 80; 257 and 290 us, in clusters of two 256 and 270).
+constexpr double kSquareBandL2BytesPerClockPerSm = 66.0;
+constexpr double kLongEpilogueFlops = 8.0;  // of one element of D
+constexpr double kDriftSteps = 4.0;
 
 // One 64 x 64 tile has too few bytes on their way for a stream from DRAM; two to an SM have not
 // (28672x4096 weights with 32 rows: 92 us, and 61).
@@ -221,6 +234,25 @@ double drawn_bytes(const GemmProblem& problem, const GemmSm90Config& c) {
   return tiles * steps * (tile_a_traffic(problem, c) + tile_b_traffic(problem, c));
 }
 
+// What an SM draws from L2 of persistent tiles, bytes per clock.
+double l2_rate(const GemmSm90Config& c) {
+  constexpr i32 kSquareBand = 4;
+  return c.raster == kSquareBand ? kSquareBandL2BytesPerClockPerSm : kL2BytesPerClockPerSm;
+}
+
+// What CTAs that get out of step draw more. Cooperative ones all pause for an epilogue.
+double drift(const GemmProblem& problem, const GemmSm90Config& c, double steps) {
+  const double results = static_cast<double>(problem.batch * problem.m * problem.n);
+  const bool is_long = problem.epilogue_flops > kLongEpilogueFlops * results;
+  if (!is_long || !c.ping_pong || c.cluster > 1) return 1.0;
+  return 1.0 + kDriftSteps / std::max(steps, kDriftSteps);
+}
+
+double cluster_cost(const GemmSm90Config& c, bool hot) {
+  if (!hot) return kClusterCost;
+  return c.ragged == Ragged::kRows ? kHotRaggedClusterCost : kHotClusterCost;
+}
+
 // Persistent CTAs: `p` has bytes, flops and memory_us.
 void predict_persistent(const GemmProblem& problem, const Target& target, const GemmSm90Config& c,
                         Prediction& p) {
@@ -230,12 +262,12 @@ void predict_persistent(const GemmProblem& problem, const Target& target, const 
   const double rounds = std::ceil(static_cast<double>(tiles) / sms);
   const double steps = static_cast<double>(ceil_div(ceil_div(problem.k, c.block_k()), c.split_k));
   const double stage = tile_a_traffic(problem, c) + tile_b_traffic(problem, c) / c.cluster;
-  const double traffic = stage / (kL2BytesPerClockPerSm * clock);
   const double products = products_us(target, c);
-  const bool hot = rounds * steps * products > kHotUs;
-  const bool shares = hot && c.ragged != Ragged::kRows;
-  double cost = c.cluster > 1 && !shares ? kClusterCost : 1.0;
-  if (hot && !c.ping_pong && !c.gated) cost *= kHotCost;
+  const bool hot = rounds * steps * products > kHotUs && c.math != MathMode::kTF32;
+  const double rate_l2 = l2_rate(c) * (hot ? kHotL2 : 1.0);
+  const double traffic = stage * drift(problem, c, steps) / (rate_l2 * clock);
+  double cost = c.cluster > 1 ? cluster_cost(c, hot) : 1.0;
+  if (hot && !c.ping_pong) cost *= kHotCost;
   const bool streams = problem.m <= kFewRows && c.ragged == Ragged::kNone;
   if (streams && c.split_k == 1 && c.block_m * c.block_n * c.sums() == 64 * 64)
     cost *= kSmallStreamCost;

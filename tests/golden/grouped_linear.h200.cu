@@ -9,14 +9,14 @@
 //     y = silu(t4)
 //     return y: bf16
 //   }
-// plan: gemm_sm90: tile 128x128x64, 2 ping-pong warpgroups, 6 stages, 224 KiB shared
+// plan: gemm_sm90: tile 128x128x64, 2 ping-pong warpgroups, 6 stages, clusters of 2, 224 KiB shared
 //   'h' is a contraction: it reads its operands from memory
 //   slot 0: parameter 'x'
 //   slot 1: parameter 'w'
 //   slot 2: parameter 'b'
 //   slot 3: output 'y'
 //   map 0: 'x' as 1024 x 2560 x 12 bf16 in boxes of 64 x 128 x 1
-//   map 1: 'w' as 1024 x 3072 x 12 bf16 in boxes of 64 x 128 x 1
+//   map 1: 'w' as 1024 x 3072 x 12 bf16 in boxes of 64 x 64 x 1
 //   map 2: 'y' as 3072 x 2560 x 12 bf16 in boxes of 64 x 16 x 1
 // rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_grouped_linear_k0_gemm_m128n128k64.cu
 #include "kernels/gemm_sm90.cuh"
@@ -27,7 +27,7 @@ constexpr GemmSm90Config kConfig{
     .m = 2560, .n = 3072, .k = 1024,
     .a = {.map = 0, .walk2 = 7},
     .b = {.map = 1, .weight = true, .walk2 = 7},
-    .ping_pong = true, .block_m = 128, .block_n = 128, .consumers = 2, .stages = 6,
+    .ping_pong = true, .block_m = 128, .block_n = 128, .consumers = 2, .stages = 6, .cluster = 2,
     .split_k = 1, .raster = 8, .vec = 8, .in_registers = true,
 };
 using P = Params<4, 0, 3>;

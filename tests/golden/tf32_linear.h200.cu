@@ -27,7 +27,7 @@ constexpr GemmSm90Config kConfig{
     .a = {.map = 0},
     .b = {.map = 1, .weight = true},
     .ping_pong = true, .block_m = 128, .block_n = 128, .consumers = 2, .stages = 6,
-    .split_k = 1, .raster = 8, .vec = 4, .in_registers = true,
+    .split_k = 1, .raster = 4, .vec = 4, .in_registers = true,
 };
 using P = Params<4, 0, 2>;
 struct Epilogue {
