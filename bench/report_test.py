@@ -196,13 +196,15 @@ class ReportTest(unittest.TestCase):
 
     def test_counters(self):
         counted = {"case": "gemm/a", "kernel": "k", "us": 371.2, "ghz": 1.5531, "tensor": 0.934,
-                   "issue": 0.26, "special": 0.05, "l1": 0.71, "l2_to_sm": 0.8, "dram": 0.29}
+                   "issue": 0.26, "special": 0.05, "l1": 0.71, "l2_to_sm": 0.8, "dram": 0.29,
+                   "sm_gb": 3.0199, "l2_gb": 2.24}
         for name, date, us in (("c.json", "2026-11-22T00:00:00Z", 400.0),
                                ("d.json", "2026-11-23T00:00:00Z", 371.2)):
             self.save(name, {"device": "NVIDIA H200", "date": date,
                              "counters": [{**counted, "us": us}]})
         text = self.run_report("<!-- bench:counters -->\n<!-- /bench -->\n")
-        self.assertIn("| gemm/a | 371.2 | 1.55 | 93.4% | 26.0% | 5.0% | 71.0% | 80.0% | 29.0% |\n", text)
+        self.assertIn("| gemm/a | 371.2 | 1.55 | 93.4% | 26.0% | 5.0% | 71.0% | 80.0% | 29.0% | "
+                      "3.02 | 2.24 |\n", text)
         self.assertNotIn("400", text)
 
     def test_marker_without_data_is_refused(self):

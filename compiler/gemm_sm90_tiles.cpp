@@ -174,7 +174,7 @@ i32 band_rows(const GemmSm90Config& c, const Target& target) {
   // With few tiles, or few along M or N, there are no blocks to choose.
   constexpr i64 kMinAlong = 8;
   constexpr i64 kMinWaves = 2;
-  if (c.cluster_ctas() > 1 || c.ragged != Ragged::kNone) return kWide;
+  if (c.cluster > 1 || c.cluster_k != 0 || c.ragged != Ragged::kNone) return kWide;
   const i64 tiles_m = ceil_div(c.m.size, c.block_m);
   const i64 tiles_n = ceil_div(c.n.size, c.block_n);
   i64 tiles = tiles_m * tiles_n;

@@ -22,6 +22,7 @@ struct Case {
   int sm_count = 2;
   u64 seeds = 2;
   FillKind fill = FillKind::kExactInteger;
+  i32 raster = 8;  // that the plan must have
 };
 
 std::string short_name(const std::string& tile) {
@@ -60,6 +61,9 @@ std::string run(const Case& from, const HostCompiler& compiler) {
   if (!chain) return from.name + ": " + take_report(chain.takeError()).message;
   const auto& kernels = chain->plan().buckets[find_bucket(chain->plan(), from.symbol)].kernels;
   if (kernels[0].family != Family::kGemmSm90) return from.name + ": another family";
+  if (std::get<GemmSm90Config>(kernels[0].config).raster != from.raster) {
+    return from.name + ": another raster";
+  }
   for (u64 seed = 1; seed <= from.seeds; ++seed) {
     const SimulatedOutcome outcome = chain->run(seed);
     if (outcome.name.empty()) continue;
@@ -135,6 +139,13 @@ TEST_CASE("widths that fit the number of SMs") {
       {{"one wave", gemm("bf16[256, 72]", "bf16[14336, 72]", "mk,nk->mn"), "128x224g2", 0, 132, 1},
        {"three waves, clusters", gemm("bf16[512, 72]", "bf16[11008, 72]", "mk,nk->mn"),
         "128x112p2c2", 0, 132, 1}});
+}
+
+// Bands of four row tiles; the last one has two.
+TEST_CASE("square bands") {
+  Case bands{"bands", gemm("bf16[580, 72]", "bf16[520, 72]", "mk,nk->mn"), "64x64g1"};
+  bands.raster = 4;
+  run_all({bands});
 }
 
 TEST_CASE("operands lie either way") {
