@@ -6,8 +6,8 @@
 
 Reads <results>/<gpu>/*.json. Of each case the newest row counts; quick runs and runs with forced
 tiles do not. A marker line `<!-- bench:NAME -->` and the next `<!-- /bench -->` enclose a table.
-NAME is `ceilings`, `launch`, `compile`, `sweep`, `choices`, `peers`, `large_peers`, `counters`, `all`, or groups of cases joined by `+`
-(`gemm+epilogue`); `h200/gemm` takes one GPU only. The plots are <results>/<gpu>/summary.svg (each
+NAME is `ceilings`, `launch`, `compile`, `sweep`, `choices`, `peers`, `large_peers`, `counters`, `tuned`, `all`, or groups of cases joined
+by `+` (`gemm+epilogue`); `h200/gemm` takes one GPU only. The plots are <results>/<gpu>/summary.svg (each
 case against its peer, losses beside wins) and sweep.svg (every shape of the sweep against its peer).
 Standard library only; the output depends on the records alone.
 """
@@ -38,6 +38,7 @@ class Gpu:
         self.peers = {}  # rows of peers.py by (bias_silu, k, n, m)
         self.large_peers = {}  # rows of peers_large.py by case
         self.counters = {}  # rows of counters.py by case
+        self.tuned = {}  # rows of tune_gaps.py by shape
 
     def add(self, record):
         if record.get("quick") or record.get("tuning"):
@@ -85,9 +86,17 @@ class Gpu:
             self.counters.pop(row["case"], None)
             self.counters[row["case"]] = row
 
+    def add_tuned(self, record):
+        for row in record["tuned"]:
+            key = shape_text(row)
+            self.tuned.pop(key, None)
+            self.tuned[key] = row
+
     def add_any(self, record):
-        if is_counters(record):
+        if has_list(record, "counters"):
             self.add_counters(record)
+        elif has_list(record, "tuned"):
+            self.add_tuned(record)
         elif is_peers(record):
             self.add_peers(record)
         else:
@@ -97,16 +106,16 @@ class Gpu:
 def is_record(data):
     if not isinstance(data, dict):
         return False
-    return (is_peers(data) or is_counters(data) or
+    return (is_peers(data) or has_list(data, "counters") or has_list(data, "tuned") or
             (isinstance(data.get("rows"), list) and "ceilings" in data))
 
 
 def is_peers(data):
-    return any(isinstance(data.get(key), list) for key in ("peers", "large_peers"))
+    return has_list(data, "peers") or has_list(data, "large_peers")
 
 
-def is_counters(data):
-    return isinstance(data.get("counters"), list)
+def has_list(data, key):
+    return isinstance(data.get(key), list)
 
 
 def load(results):
@@ -346,9 +355,30 @@ def large_peers_table(gpu):
                   "speed against it", "others, µs"], lines)
 
 
+def shape_text(row):
+    batch = f"{row['batch']} x " if row["batch"] > 1 else ""
+    return f"{batch}{row['m']}x{row['n']}x{row['k']}" + (", gated" if row["gated"] else "")
+
+
+def choice_text(tile, split):
+    return tile + (f", K in {split}" if split > 1 else "")
+
+
+def tuned_table(gpu):
+    """What `catenary tune` measured for shapes whose first choice was behind, in one contest each."""
+    if not gpu.tuned:
+        return None
+    return table(["shape", "first choice", "its µs", "tuned", "its µs", "faster by"],
+                 [[shape, choice_text(r["model_tile"], r["model_split_k"]), micros(r["model_us"]),
+                   choice_text(r["tile"], r["split_k"]), micros(r["us"]),
+                   percent(r["model_us"] / r["us"] - 1 if r["model_us"] and r["us"] else None)]
+                  for shape, r in gpu.tuned.items()])
+
+
 SPECIAL = {"ceilings": ceilings_table, "launch": launch_table, "compile": compile_table,
            "sweep": sweep_table, "choices": choices_table, "peers": peers_table,
-           "large_peers": large_peers_table, "counters": counters_table}
+           "large_peers": large_peers_table, "counters": counters_table,
+           "tuned": tuned_table}
 
 
 def render(name, gpus):

@@ -207,6 +207,16 @@ class ReportTest(unittest.TestCase):
                       "3.02 | 2.24 |\n", text)
         self.assertNotIn("400", text)
 
+    def test_tuned(self):
+        shape = {"batch": 2, "m": 64, "n": 256, "k": 128, "gated": True}
+        tuned = {**shape, "model_tile": "a", "model_split_k": 1, "model_us": 11.0, "tile": "b",
+                 "split_k": 4, "us": 10.0, "sweep_gap": 1.1}
+        self.save("t.json", {"device": "NVIDIA H200", "date": "2026-11-23T00:00:00Z",
+                             "tuned": [tuned, {**tuned, "batch": 1, "model_us": None}]})
+        text = self.run_report("<!-- bench:tuned -->\n<!-- /bench -->\n")
+        self.assertIn("| 2 x 64x256x128, gated | a | 11.00 | b, K in 4 | 10.00 | 10.0% |\n"
+                      "| 64x256x128, gated | a | – | b, K in 4 | 10.00 | – |", text)
+
     def test_marker_without_data_is_refused(self):
         self.save("a.json", record("2026-11-20T00:00:00Z", [row("gemm/a", 10.0)]))
         with self.assertRaisesRegex(SystemExit, "bench:moe"):

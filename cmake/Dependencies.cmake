@@ -1,4 +1,4 @@
-# LLVM Support (static), fmt (header-only), threads, dl. Everything is linked into our own library
+# LLVM Support (static), fmt, threads, dl. Everything is linked into our own library
 # and hidden: a host process may hold another LLVM or fmt.
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
@@ -20,7 +20,21 @@ separate_arguments(llvm_libs)
 find_library(CATENARY_TINFO NAMES libtinfo.a tinfo REQUIRED)
 find_library(CATENARY_ZLIB NAMES libz.a z REQUIRED)
 
+# fmt's packages are shared libraries or headers alone. Of version 9 (Debian 12's) the implementation
+# is compiled here, once; of others by every source file that formats.
+if(fmt_VERSION VERSION_GREATER_EQUAL 9 AND fmt_VERSION VERSION_LESS 10)
+  add_library(catenary_fmt STATIC ${CMAKE_CURRENT_LIST_DIR}/fmt_library.cpp)
+  target_compile_features(catenary_fmt PUBLIC cxx_std_20)
+  target_include_directories(catenary_fmt SYSTEM PUBLIC
+                             $<TARGET_PROPERTY:fmt::fmt-header-only,INTERFACE_INCLUDE_DIRECTORIES>)
+  set_target_properties(catenary_fmt PROPERTIES POSITION_INDEPENDENT_CODE ON
+                        CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
+  set(formatting catenary_fmt)
+else()
+  set(formatting fmt::fmt-header-only)
+endif()
+
 add_library(catenary_dependencies INTERFACE)
 target_include_directories(catenary_dependencies SYSTEM INTERFACE ${llvm_include})
-target_link_libraries(catenary_dependencies INTERFACE fmt::fmt-header-only ${llvm_libs}
+target_link_libraries(catenary_dependencies INTERFACE ${formatting} ${llvm_libs}
                       ${CATENARY_TINFO} ${CATENARY_ZLIB} Threads::Threads ${CMAKE_DL_LIBS})
