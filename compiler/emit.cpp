@@ -112,7 +112,7 @@ KernelSource emit(const VerifiedChain& chain, const Plan& plan, const KernelPlan
       "#include \"kernels/{}.cuh\"\n"
       "namespace {{\n"
       "using namespace catenary;\n"
-      "constexpr {} kConfig{{\n{}\n}};\n"
+      "__device__ constexpr {} kConfig{{\n{}\n}};\n"
       "using P = Params<{}>;\n"
       "{}"
       "}}  // namespace\n"

@@ -223,7 +223,7 @@ TEST_CASE("warpgroup products assemble for every N") {
   if (!nvrtc) return;
   std::vector<CompileJob> jobs;
   for (int n = 8; n <= 256; n += 8) {
-    jobs.push_back(job("wgmma.cuh",
+    jobs.push_back(job("wgmma_registers.cuh",
                        "#include \"ptx/atomic.cuh\"\n#include \"tile/descriptor.cuh\"\n",
                        "\n" + wgmma_body(n), "sm_90a"));
   }

@@ -55,7 +55,7 @@ CATENARY_DEVICE void take_piece(float (&piece)[kSums][kPieceRegisters],
   }
 }
 
-template <GemmSm90Config kConfig, class Epilogue>
+template <const GemmSm90Config& kConfig, class Epilogue>
 struct RegisterEpilogue {
   static constexpr int kOutputs = Epilogue::kOutputCount;
   static constexpr int kSums = kConfig.sums();

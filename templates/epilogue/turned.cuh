@@ -11,7 +11,7 @@
 
 namespace catenary {
 
-template <GemmSm90Config kConfig, class Epilogue>
+template <const GemmSm90Config& kConfig, class Epilogue>
 struct TurnedEpilogue {
   // As epilogue/registers.cuh has them; operands are read in run(), stores end by themselves.
   struct Ahead {};

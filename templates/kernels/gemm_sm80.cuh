@@ -16,7 +16,7 @@
 
 namespace catenary {
 
-template <GemmConfig kConfig>
+template <const GemmConfig& kConfig>
 struct GemmTypes {
   static constexpr int kElementBytes = kConfig.element_bytes();
   static constexpr int kThreads = kConfig.threads();
@@ -55,7 +55,7 @@ struct GemmTypes {
 };
 
 // Where this CTA reads, and how much of K is left to it.
-template <GemmConfig kConfig>
+template <const GemmConfig& kConfig>
 struct GemmSource {
   typename GemmTypes<kConfig>::CopyA::Thread a;
   typename GemmTypes<kConfig>::CopyB::Thread b;
@@ -71,7 +71,7 @@ CATENARY_DEVICE i64 k_offset(i64 k, i64 outer) {
 
 // Starts the copies of k-tile `t` into its slot of the ring and commits them as one group; past the
 // last tile the group is empty, so that group counts stay uniform.
-template <GemmConfig kConfig>
+template <const GemmConfig& kConfig>
 CATENARY_DEVICE void start_stage(u32 ring, const GemmSource<kConfig>& from, i64 t, i64 t_end,
                                  u32 slot) {
   using T = GemmTypes<kConfig>;
@@ -98,7 +98,7 @@ CATENARY_DEVICE void start_stage(u32 ring, const GemmSource<kConfig>& from, i64 
   cp_async_commit();
 }
 
-template <GemmConfig kConfig>
+template <const GemmConfig& kConfig>
 CATENARY_DEVICE void load_fragments(u32 stage, u32 step, u32 warp_m, u32 warp_n,
                                     typename GemmTypes<kConfig>::Fragments& f) {
   using T = GemmTypes<kConfig>;
@@ -123,7 +123,7 @@ CATENARY_DEVICE void load_fragments(u32 stage, u32 step, u32 warp_m, u32 warp_n,
 }
 
 // Walks fragments row by row, turning at the ends, so that successive products share an operand.
-template <GemmConfig kConfig>
+template <const GemmConfig& kConfig>
 CATENARY_DEVICE void multiply(const typename GemmTypes<kConfig>::Fragments& f,
                               typename GemmTypes<kConfig>::Accumulators& acc) {
   using T = GemmTypes<kConfig>;
@@ -147,7 +147,7 @@ CATENARY_DEVICE void multiply(const typename GemmTypes<kConfig>::Fragments& f,
 // landed. The CTA barrier that follows makes every thread's copies visible to all, and also says
 // that all warps have read the slot that the next start_stage refills (their fragments of its last
 // step were loaded before they arrived).
-template <GemmConfig kConfig>
+template <const GemmConfig& kConfig>
 CATENARY_DEVICE void mainloop_mma(u32 ring, const GemmSource<kConfig>& from, i64 t_begin, i64 t_end,
                                   typename GemmTypes<kConfig>::Accumulators& acc) {
   using T = GemmTypes<kConfig>;
@@ -191,7 +191,7 @@ CATENARY_DEVICE void mainloop_mma(u32 ring, const GemmSource<kConfig>& from, i64
 
 // f32 products on the ordinary cores, in the accumulator layout of mma so that the epilogue is the
 // same: a thread owns rows g, g+8 and columns 2t, 2t+1 of each 16x8 piece.
-template <GemmConfig kConfig>
+template <const GemmConfig& kConfig>
 CATENARY_DEVICE void multiply_f32(u32 stage, u32 warp_m, u32 warp_n,
                                   typename GemmTypes<kConfig>::Accumulators& acc) {
   using T = GemmTypes<kConfig>;
@@ -229,7 +229,7 @@ CATENARY_DEVICE void multiply_f32(u32 stage, u32 warp_m, u32 warp_n,
   }
 }
 
-template <GemmConfig kConfig>
+template <const GemmConfig& kConfig>
 CATENARY_DEVICE void mainloop_f32(u32 ring, const GemmSource<kConfig>& from, i64 t_begin, i64 t_end,
                                   typename GemmTypes<kConfig>::Accumulators& acc) {
   constexpr int kStages = kConfig.stages;
@@ -252,7 +252,7 @@ CATENARY_DEVICE void mainloop_f32(u32 ring, const GemmSource<kConfig>& from, i64
 }
 
 // One warp's 16 rows, from the mma layout to rows of floats in its private staging area.
-template <GemmConfig kConfig>
+template <const GemmConfig& kConfig>
 CATENARY_DEVICE void stage_rows(u32 area, const typename GemmTypes<kConfig>::Accumulators& acc,
                                 int i) {
   using T = GemmTypes<kConfig>;
@@ -287,7 +287,7 @@ CATENARY_DEVICE Vec<V> read_staged(u32 address) {
   return out;
 }
 
-template <GemmConfig kConfig, class Epilogue, class P>
+template <const GemmConfig& kConfig, class Epilogue, class P>
 CATENARY_DEVICE void run_epilogue(const P& params, u32 smem, const TileWork& work, i64 n,
                                   const typename GemmTypes<kConfig>::Accumulators& acc) {
   using T = GemmTypes<kConfig>;
@@ -343,7 +343,7 @@ CATENARY_DEVICE void run_epilogue(const P& params, u32 smem, const TileWork& wor
   }
 }
 
-template <GemmConfig kConfig, class Epilogue, class P>
+template <const GemmConfig& kConfig, class Epilogue, class P>
 CATENARY_DEVICE void gemm_sm80(const P& params) {
   using T = GemmTypes<kConfig>;
   constexpr int E = T::kElementBytes;

@@ -50,7 +50,7 @@
 
 namespace catenary {
 
-template <GemmSm90Config kConfig>
+template <const GemmSm90Config& kConfig>
 struct GemmSm90Types {
   static constexpr int kBlockK = kConfig.block_k();
   static constexpr int kSums = kConfig.sums();
@@ -90,22 +90,22 @@ struct GemmSm90Types {
 };
 
 // What makes results of a tile's sums: where they lie, or turned into rows.
-template <GemmSm90Config kConfig, class Epilogue, bool kInRegisters>
+template <const GemmSm90Config& kConfig, class Epilogue, bool kInRegisters>
 struct EpilogueOf {
   using Type = TurnedEpilogue<kConfig, Epilogue>;
 };
-template <GemmSm90Config kConfig, class Epilogue>
+template <const GemmSm90Config& kConfig, class Epilogue>
 struct EpilogueOf<kConfig, Epilogue, true> {
   using Type = RegisterEpilogue<kConfig, Epilogue>;
 };
 
-template <GemmSm90Config kConfig>
+template <const GemmSm90Config& kConfig>
 CATENARY_DEVICE u32 turn_barrier(u32 smem, u32 warpgroup) {
   return smem + kConfig.barrier_offset() + 8 * (2 * kConfig.stages + warpgroup);
 }
 
 // How many tiles this launch has room for, those of one cluster counted once.
-template <GemmSm90Config kConfig, class P>
+template <const GemmSm90Config& kConfig, class P>
 CATENARY_DEVICE u32 tile_count(const P& params) {
   const i64 m = extent_at_launch(kConfig.m, params);
   const i64 n = extent_at_launch(kConfig.n, params);
@@ -120,7 +120,7 @@ CATENARY_DEVICE u32 tile_count(const P& params) {
 }
 
 // The live tiles of this cluster, one after the other: `act` gets each with its steps.
-template <GemmSm90Config kConfig, class P, class Act>
+template <const GemmSm90Config& kConfig, class P, class Act>
 CATENARY_DEVICE void for_each_tile(const P& params, Act act) {
   const u32 count = tile_count<kConfig>(params);
   const u32 stride = gridDim.x / kConfig.cluster_ctas();
@@ -142,7 +142,7 @@ CATENARY_DEVICE void for_each_tile(const P& params, Act act) {
   }
 }
 
-template <GemmSm90Config kConfig, class P>
+template <const GemmSm90Config& kConfig, class P>
 CATENARY_DEVICE void load_step(const P& params, const TileWork& work, const StepRange& steps,
                                i64 step, u32 smem, u32 rank, u32 stage, Copies copies) {
   constexpr i32 kBlockK = kConfig.block_k();
@@ -174,7 +174,7 @@ CATENARY_DEVICE void load_step(const P& params, const TileWork& work, const Step
 // The stage is free, here and in the other CTA, and `expects` its bytes. Copies of another thread
 // or of the other CTA may land before that: the count is then below zero for a while, and the phase
 // stays open for want of this arrival.
-template <GemmSm90Config kConfig>
+template <const GemmSm90Config& kConfig>
 CATENARY_DEVICE void open_stage(u32 smem, const typename GemmSm90Types<kConfig>::Position& at,
                                 bool expects) {
   const u32 empty = empty_barrier<kConfig>(smem, at.stage);
@@ -193,7 +193,7 @@ CATENARY_DEVICE void open_stage(u32 smem, const typename GemmSm90Types<kConfig>:
 // Where threads copy, all of the warpgroup do, and thread 0 starts the tensor copies: those of
 // stationary operands for the first stages before the dependency wait, the others behind it: the
 // first tile takes `early` rounds more than it has steps. One text for all rounds compiles faster.
-template <GemmSm90Config kConfig, class P>
+template <const GemmSm90Config& kConfig, class P>
 CATENARY_DEVICE void produce(const P& params, u32 smem, u32 rank, Copies mine) {
   using T = GemmSm90Types<kConfig>;
   constexpr bool kEarlyRounds = T::kLoadsEarly && T::kThreadsCopy;
@@ -236,7 +236,7 @@ CATENARY_DEVICE void produce(const P& params, u32 smem, u32 rank, Copies mine) {
 }
 
 // This warp has read the stage: one arrival here, and one in the other CTA, which wrote a part.
-template <GemmSm90Config kConfig>
+template <const GemmSm90Config& kConfig>
 CATENARY_DEVICE void release_stage(u32 smem, u32 stage) {
   const u32 lane = threadIdx.x % 32;
   const u32 empty = empty_barrier<kConfig>(smem, stage);
@@ -250,7 +250,7 @@ CATENARY_DEVICE void release_stage(u32 smem, u32 stage) {
 // All steps of one tile. One group of products stays in flight: a stage is released when the next
 // one's products have been issued and its own have been waited for.
 // `meanwhile` runs beside the last products.
-template <GemmSm90Config kConfig, class Meanwhile>
+template <const GemmSm90Config& kConfig, class Meanwhile>
 CATENARY_DEVICE void multiply(typename GemmSm90Types<kConfig>::Accumulators& d, u32 smem,
                               u32 warpgroup, const StepRange& range,
                               typename GemmSm90Types<kConfig>::Position& at, Meanwhile meanwhile) {
@@ -298,7 +298,7 @@ CATENARY_DEVICE void multiply(typename GemmSm90Types<kConfig>::Accumulators& d, 
 }
 
 // One consumer warpgroup of persistent CTAs.
-template <GemmSm90Config kConfig, class Epilogue, class P>
+template <const GemmSm90Config& kConfig, class Epilogue, class P>
 CATENARY_DEVICE void consume(const P& params, u32 smem, u32 rank, u32 warpgroup) {
   using T = GemmSm90Types<kConfig>;
   using OnSums = typename EpilogueOf<kConfig, Epilogue, kConfig.in_registers>::Type;
@@ -333,7 +333,7 @@ CATENARY_DEVICE void consume(const P& params, u32 smem, u32 rank, u32 warpgroup)
 
 // One consumer warpgroup of a cluster along K: its part of the tile's sums; those of other CTAs'
 // rows are sent to them. False: there is no tile.
-template <GemmSm90Config kConfig, class P>
+template <const GemmSm90Config& kConfig, class P>
 CATENARY_DEVICE bool consume_part(const P& params, u32 smem, u32 warpgroup, u32 row,
                                   typename GemmSm90Types<kConfig>::Accumulators& d) {
   static_assert(!kConfig.ping_pong && kConfig.cluster == 1, "one tile, its cluster along K");
@@ -351,7 +351,7 @@ CATENARY_DEVICE bool consume_part(const P& params, u32 smem, u32 warpgroup, u32 
   return live;
 }
 
-template <GemmSm90Config kConfig, class P>
+template <const GemmSm90Config& kConfig, class P>
 CATENARY_DEVICE void make_barriers(const P& params, u32 smem) {
   constexpr u32 kReaders = kConfig.ping_pong ? 1 : kConfig.consumers;
   constexpr u32 kLoaders = (kConfig.mapped_bytes() > 0 ? 1 : 0) + (kConfig.threads_copy() ? 4 : 0);
@@ -374,7 +374,7 @@ CATENARY_DEVICE void make_barriers(const P& params, u32 smem) {
 }
 
 // Warpgroup 0 of a CTA.
-template <GemmSm90Config kConfig, class P>
+template <const GemmSm90Config& kConfig, class P>
 CATENARY_DEVICE void run_producer(const P& params, u32 smem, u32 rank, u32 warp) {
   using T = GemmSm90Types<kConfig>;
   if (warp < T::kLoaders && (T::kThreadsCopy || T::kWarpFindsTile || elect_one())) {
@@ -388,7 +388,7 @@ CATENARY_DEVICE void run_producer(const P& params, u32 smem, u32 rank, u32 warp)
 
 // A CTA with one tile, or a part of its K: all threads work on the epilogue, so that no registers
 // move.
-template <GemmSm90Config kConfig, class Epilogue, class P>
+template <const GemmSm90Config& kConfig, class Epilogue, class P>
 CATENARY_DEVICE void run_one_tile(const P& params, u32 smem, u32 warp) {
   using End = TileEnd<kConfig, Epilogue>;
   typename GemmSm90Types<kConfig>::Accumulators d;
@@ -414,7 +414,7 @@ CATENARY_DEVICE void run_one_tile(const P& params, u32 smem, u32 warp) {
   finish_tile<kConfig, Epilogue>(params, smem, work, end);
 }
 
-template <GemmSm90Config kConfig, class Epilogue, class P>
+template <const GemmSm90Config& kConfig, class Epilogue, class P>
 CATENARY_DEVICE void gemm_sm90(const P& params) {
   using T = GemmSm90Types<kConfig>;
   const u32 smem = dynamic_smem();

@@ -22,14 +22,14 @@ struct IndexType<true> {
   using type = u64;
 };
 
-template <PointwiseConfig kConfig>
+template <const PointwiseConfig& kConfig>
 constexpr i64 pointwise_max_vectors() {
   i64 count = ceil_div(kConfig.size.at[kMaxDims - 1].size, kConfig.vec);
   for (int d = 0; d < kMaxDims - 1; ++d) count *= kConfig.size.at[d].size;
   return count;
 }
 
-template <PointwiseConfig kConfig, class P>
+template <const PointwiseConfig& kConfig, class P>
 CATENARY_DEVICE i64 pointwise_vectors(const P& params) {
   i64 count = ceil_div(extent_at_launch(kConfig.size.at[kMaxDims - 1], params), kConfig.vec);
 #pragma unroll
@@ -39,14 +39,14 @@ CATENARY_DEVICE i64 pointwise_vectors(const P& params) {
 
 // The outermost dimension that has more than one step: it takes what is left of the index, so that
 // a symbolic size there needs no division.
-template <PointwiseConfig kConfig>
+template <const PointwiseConfig& kConfig>
 constexpr int pointwise_outermost() {
   int d = 0;
   while (d < kMaxDims - 1 && kConfig.size.at[d] == Extent(1)) ++d;
   return d;
 }
 
-template <PointwiseConfig kConfig, class Index, class P>
+template <const PointwiseConfig& kConfig, class Index, class P>
 CATENARY_DEVICE Coord pointwise_coord(const P& params, Index i) {
   constexpr int kOutermost = pointwise_outermost<kConfig>();
   Coord at;
@@ -70,7 +70,7 @@ CATENARY_DEVICE Coord pointwise_coord(const P& params, Index i) {
   return at;
 }
 
-template <PointwiseConfig kConfig, class Program, class P>
+template <const PointwiseConfig& kConfig, class Program, class P>
 CATENARY_DEVICE void pointwise(const P& params) {
   constexpr int kUnroll = kConfig.unroll;
   constexpr bool kWide = pointwise_max_vectors<kConfig>() >= (i64{1} << 31);

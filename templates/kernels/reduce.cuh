@@ -11,7 +11,7 @@
 
 namespace catenary {
 
-template <ReduceConfig kConfig, class P>
+template <const ReduceConfig& kConfig, class P>
 CATENARY_DEVICE i64 reduce_terms(const P& params) {
   i64 terms = 1;
 #pragma unroll
@@ -22,7 +22,7 @@ CATENARY_DEVICE i64 reduce_terms(const P& params) {
 }
 
 // Coordinates of output vector i; false when there is no such vector.
-template <ReduceConfig kConfig, class P>
+template <const ReduceConfig& kConfig, class P>
 CATENARY_DEVICE bool reduce_coord(const P& params, u64 i, Coord& at) {
   const i64 inner = extent_at_launch(kConfig.size.at[kMaxDims - 1], params);
   const u64 row = static_cast<u64>(ceil_div(inner, kConfig.vec));
@@ -42,7 +42,7 @@ CATENARY_DEVICE bool reduce_coord(const P& params, u64 i, Coord& at) {
   return i == 0;
 }
 
-template <ReduceConfig kConfig, class P>
+template <const ReduceConfig& kConfig, class P>
 CATENARY_DEVICE void set_term(const P& params, u64 term, Coord& at) {
 #pragma unroll
   for (int d = kConfig.term_rank - 1; d >= 0; --d) {
@@ -56,7 +56,7 @@ CATENARY_DEVICE void set_term(const P& params, u64 term, Coord& at) {
   }
 }
 
-template <ReduceConfig kConfig, class Prologue, class Program, class P>
+template <const ReduceConfig& kConfig, class Prologue, class Program, class P>
 CATENARY_DEVICE void reduce(const P& params) {
   constexpr int V = kConfig.vec;
   grid_dependency_launch();

@@ -29,7 +29,7 @@
 
 namespace catenary {
 
-template <SkinnyConfig kConfig>
+template <const SkinnyConfig& kConfig>
 struct SkinnyTypes {
   static constexpr int kBlocks = kConfig.warp_blocks();
   static constexpr int kTiles = kConfig.columns / 8;
@@ -72,7 +72,7 @@ struct SkinnyWork {
   u32 ordinal = 0;  // of the group among those that have rows
 };
 
-template <SkinnyConfig kConfig>
+template <const SkinnyConfig& kConfig>
 CATENARY_DEVICE SkinnyWork find_skinny_work() {
   constexpr i64 kTiles = (kConfig.n.size + kConfig.rows() - 1) / kConfig.rows();
   const u32 warp_k = threadIdx.x / 32 % kConfig.warps_k;
@@ -98,7 +98,7 @@ CATENARY_DEVICE SkinnyWork find_skinny_work() {
 }
 
 // Address of an operand's row at the warp's first block.
-template <SkinnyConfig kConfig, MatrixOperand kOperand, class P>
+template <const SkinnyConfig& kConfig, MatrixOperand kOperand, class P>
 CATENARY_DEVICE const u8* skinny_row(const P& params, const SkinnyWork& work, i64 row) {
   i64 offset = row * kOperand.stride_row;
 #pragma unroll
@@ -116,7 +116,7 @@ CATENARY_DEVICE const u8* skinny_row(const P& params, const SkinnyWork& work, i6
 
 // Row `row` (0 .. R - 1) of the warp's W. Rows behind the last are the last again: read in bounds,
 // and never stored.
-template <SkinnyConfig kConfig, class P>
+template <const SkinnyConfig& kConfig, class P>
 CATENARY_DEVICE const u8* weight_row(const P& params, const SkinnyWork& work, u32 row) {
   const u32 warp_n = threadIdx.x / 32 / kConfig.warps_k;
   constexpr u32 kRows = kConfig.warp_rows() / kConfig.sums();
@@ -129,14 +129,14 @@ CATENARY_DEVICE const u8* weight_row(const P& params, const SkinnyWork& work, u3
 }
 
 // Ragged CTAs ask for W behind the wait, beside the X of those that were there before them.
-template <SkinnyConfig kConfig, class P>
+template <const SkinnyConfig& kConfig, class P>
 CATENARY_DEVICE bool paces_copies(const P& params) {
   return kConfig.ragged != Ragged::kNone || params.overlapped != 0;
 }
 
 // Starts the copies of the warp's blocks in shared memory (tile/skinny_copy.cuh), and runs
 // `meanwhile` beside them.
-template <SkinnyConfig kConfig, class P, class Meanwhile>
+template <const SkinnyConfig& kConfig, class P, class Meanwhile>
 CATENARY_DEVICE void start_copies(const P& params, const SkinnyWork& work, u32 slice, u32 barriers,
                                   const Meanwhile& meanwhile) {
   using T = SkinnyTypes<kConfig>;
@@ -151,13 +151,13 @@ CATENARY_DEVICE void start_copies(const P& params, const SkinnyWork& work, u32 s
   }
 }
 
-template <SkinnyConfig kConfig>
+template <const SkinnyConfig& kConfig>
 CATENARY_DEVICE bool has_block(const SkinnyWork& work, int block) {
   return block < SkinnyTypes<kConfig>::kLeast || block < work.blocks;
 }
 
 // The blocks of W that wait in registers, behind those in shared memory.
-template <SkinnyConfig kConfig, class P>
+template <const SkinnyConfig& kConfig, class P>
 CATENARY_DEVICE void load_register_blocks(const P& params, const SkinnyWork& work,
                                           typename SkinnyTypes<kConfig>::WeightBlock* weights) {
   const u32 lane = threadIdx.x % 32;
@@ -182,7 +182,7 @@ CATENARY_DEVICE void load_register_blocks(const P& params, const SkinnyWork& wor
 
 // Part `part` of X: rows first + lane / 4 + 8 j of the m from m0 on; rows that do not exist are
 // zero.
-template <SkinnyConfig kConfig, class P>
+template <const SkinnyConfig& kConfig, class P>
 CATENARY_DEVICE void load_x(const P& params, const SkinnyWork& work, int part, u32 first, i64 m,
                             typename SkinnyTypes<kConfig>::XPart& x) {
   using T = SkinnyTypes<kConfig>;
@@ -205,7 +205,7 @@ CATENARY_DEVICE void load_x(const P& params, const SkinnyWork& work, int part, u
   }
 }
 
-template <SkinnyConfig kConfig>
+template <const SkinnyConfig& kConfig>
 CATENARY_DEVICE typename SkinnyTypes<kConfig>::WeightTile read_tile(u32 slice, int block, int t) {
   const u32 lane = threadIdx.x % 32;
   const u32 row = slice + (t * 16 + lane / 4) * kConfig.row_bytes() + block * 128 + lane % 4 * 32;
@@ -220,7 +220,7 @@ CATENARY_DEVICE typename SkinnyTypes<kConfig>::WeightTile read_tile(u32 slice, i
 
 // 16 rows of one block and some of its columns, from tile `first` on: two pieces of 16 bytes a
 // lane, each two steps of mma.sync.
-template <SkinnyConfig kConfig>
+template <const SkinnyConfig& kConfig>
 CATENARY_DEVICE void multiply_tile(const typename SkinnyTypes<kConfig>::WeightTile& weights,
                                    const typename SkinnyTypes<kConfig>::Pieces* x, int first,
                                    float (&sums)[SkinnyTypes<kConfig>::kTiles][4]) {
@@ -242,7 +242,7 @@ CATENARY_DEVICE void multiply_tile(const typename SkinnyTypes<kConfig>::WeightTi
 
 // Products of the warp's slice. Blocks in registers first: X's last part is asked for first.
 // `landed`: an earlier call has waited for all of W.
-template <SkinnyConfig kConfig, class P>
+template <const SkinnyConfig& kConfig, class P>
 CATENARY_DEVICE void multiply_slice(const P& params, const SkinnyWork& work, i64 m, u32 slice,
                                     u32 barriers,
                                     const typename SkinnyTypes<kConfig>::WeightBlock* registers,
@@ -277,7 +277,7 @@ CATENARY_DEVICE void multiply_slice(const P& params, const SkinnyWork& work, i64
 
 // The warp's sums, as [column][row], to their place: in its own slice, or behind it. All its lanes
 // have read the slice: the products that they arrive with depend on it.
-template <SkinnyConfig kConfig>
+template <const SkinnyConfig& kConfig>
 CATENARY_DEVICE void store_sums(u32 area, const typename SkinnyTypes<kConfig>::Sums& sums) {
   using T = SkinnyTypes<kConfig>;
   const u32 lane = threadIdx.x % 32;
@@ -298,7 +298,7 @@ CATENARY_DEVICE void store_sums(u32 area, const typename SkinnyTypes<kConfig>::S
 
 // Sum number `sum` of D's vector (column m, rows from `row` of the CTA's): the warps along K in
 // ascending order. `sums`: those of the first warp.
-template <SkinnyConfig kConfig>
+template <const SkinnyConfig& kConfig>
 CATENARY_DEVICE Vec<kConfig.vec> add_slices(u32 sums, u32 column, u32 row, int sum) {
   constexpr u32 kRows = kConfig.warp_rows() / kConfig.sums();
   const u32 from = sums + row / kRows * kConfig.warps_k * kConfig.slice_bytes() +
@@ -317,7 +317,7 @@ CATENARY_DEVICE Vec<kConfig.vec> add_slices(u32 sums, u32 column, u32 row, int s
 
 // Where this thread's vector of D stands, of the m rows from m0 on; valid is 0 for threads without
 // one. M alone may be unknown until launch. A cluster's columns go around its CTAs.
-template <SkinnyConfig kConfig>
+template <const SkinnyConfig& kConfig>
 CATENARY_DEVICE Coord skinny_coord(const SkinnyWork& work, i64 m) {
   const u32 column = SkinnyCluster<kConfig>::column(SkinnyCluster<kConfig>::rank());
   const i64 n = work.n0 + SkinnyCluster<kConfig>::row();
@@ -335,7 +335,7 @@ CATENARY_DEVICE Coord skinny_coord(const SkinnyWork& work, i64 m) {
 }
 
 // The sums of this thread's vector in the columns of CTA `to`, added over the warps of this CTA.
-template <SkinnyConfig kConfig>
+template <const SkinnyConfig& kConfig>
 CATENARY_DEVICE void add_vector(u32 sums, u32 to, typename SkinnyCluster<kConfig>::Sums& own) {
   using Cluster = SkinnyCluster<kConfig>;
 #pragma unroll
@@ -345,7 +345,7 @@ CATENARY_DEVICE void add_vector(u32 sums, u32 to, typename SkinnyCluster<kConfig
 }
 
 // What other CTAs of the cluster add, of the m rows of X.
-template <SkinnyConfig kConfig>
+template <const SkinnyConfig& kConfig>
 CATENARY_DEVICE void send_vectors(u32 sums, i64 m) {
   using Cluster = SkinnyCluster<kConfig>;
 #pragma unroll
@@ -359,7 +359,7 @@ CATENARY_DEVICE void send_vectors(u32 sums, i64 m) {
 }
 
 // Adds the sums of this thread's vector of D and stores what the epilogue makes of them.
-template <SkinnyConfig kConfig, class Epilogue, class P>
+template <const SkinnyConfig& kConfig, class Epilogue, class P>
 CATENARY_DEVICE void store_vector(const P& params, u32 sums, const Coord& at,
                                   const typename Epilogue::Operands& operands) {
   using Cluster = SkinnyCluster<kConfig>;
@@ -373,7 +373,7 @@ CATENARY_DEVICE void store_vector(const P& params, u32 sums, const Coord& at,
   }
 }
 
-template <SkinnyConfig kConfig, class Epilogue, class P>
+template <const SkinnyConfig& kConfig, class Epilogue, class P>
 CATENARY_DEVICE void skinny(const P& params) {
   using T = SkinnyTypes<kConfig>;
   grid_dependency_launch();

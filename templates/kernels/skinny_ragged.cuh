@@ -13,7 +13,7 @@
 namespace catenary {
 
 // Rows of a group, `columns` at a time, while W stays where it is. Most groups have one such chunk.
-template <SkinnyConfig kConfig, class Epilogue, class P>
+template <const SkinnyConfig& kConfig, class Epilogue, class P>
 CATENARY_DEVICE void multiply_chunks(const P& params, SkinnyWork& work, i64 m_end, u32 slices,
                                      u32 barriers,
                                      const typename SkinnyTypes<kConfig>::WeightBlock* registers) {
@@ -51,7 +51,7 @@ CATENARY_DEVICE void multiply_chunks(const P& params, SkinnyWork& work, i64 m_en
 // i; but a wrong guess costs as much as the kernel itself, and it is wrong behind the first empty
 // group: nearly always where few rows meet many groups, which is where a start before the wait
 // would pay.
-template <SkinnyConfig kConfig, class Epilogue, class P>
+template <const SkinnyConfig& kConfig, class Epilogue, class P>
 CATENARY_DEVICE void skinny_ragged(const P& params) {
   using T = SkinnyTypes<kConfig>;
   grid_dependency_launch();

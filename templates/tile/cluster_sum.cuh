@@ -21,12 +21,12 @@ namespace catenary {
 
 // The mbarrier of a cluster along K where the others' sums arrive: 1 arrival, thread 0's, which
 // expects their bytes; phase 0 alone.
-template <auto kConfig>
+template <const auto& kConfig>
 CATENARY_DEVICE u32 sums_barrier(u32 smem) {
   return smem + kConfig.barrier_offset() + 8 * (kConfig.barriers() - 1);
 }
 
-template <auto kConfig>
+template <const auto& kConfig>
 CATENARY_DEVICE void make_sums_barrier(u32 smem) {
   constexpr u32 kRow = kConfig.sums() * kConfig.block_n * 4;
   mbarrier_init(sums_barrier<kConfig>(smem), 1);
@@ -35,7 +35,7 @@ CATENARY_DEVICE void make_sums_barrier(u32 smem) {
 }
 
 // Where CTA `to` finds the sums that CTA `from` has of its share: addresses of CTA `to`.
-template <auto kConfig>
+template <const auto& kConfig>
 CATENARY_DEVICE u32 share_of(u32 smem, u32 from, u32 to) {
   const u32 place = from < to ? from : from - 1;
   return from == to ? smem : smem + kConfig.arrival_offset() + place * kConfig.share_bytes();
@@ -44,7 +44,7 @@ CATENARY_DEVICE u32 share_of(u32 smem, u32 from, u32 to) {
 // A warp's rows of the fragments, which begin at `row` (16 rows, and 16 in each further fragment):
 // `act` gets each of the thread's pairs of sums with its row and its bytes within the row. Rows
 // that are none of A's (GemmSm90Config::box_m) are left out.
-template <auto kConfig, int kSums, int kFragments, int kRegisters, class Act>
+template <const auto& kConfig, int kSums, int kFragments, int kRegisters, class Act>
 CATENARY_DEVICE void for_each_pair(const float (&d)[kSums][kFragments][kRegisters], u32 row,
                                    Act act) {
   const u32 lane = threadIdx.x % 32;
@@ -66,7 +66,7 @@ CATENARY_DEVICE void for_each_pair(const float (&d)[kSums][kFragments][kRegister
 
 // The sums of rows that other CTAs add, straight from registers to where they expect them. All CTAs
 // of the cluster have their mbarriers.
-template <auto kConfig, int kSums, int kFragments, int kRegisters>
+template <const auto& kConfig, int kSums, int kFragments, int kRegisters>
 CATENARY_DEVICE void send_sums(u32 smem, const float (&d)[kSums][kFragments][kRegisters], u32 row) {
   const u32 rank = cluster_rank();
   for_each_pair<kConfig>(d, row, [&](u32 r, u32 offset, float first, float second) {
@@ -80,7 +80,7 @@ CATENARY_DEVICE void send_sums(u32 smem, const float (&d)[kSums][kFragments][kRe
 }
 
 // The sums of this CTA's share, to where the ring was.
-template <auto kConfig, int kSums, int kFragments, int kRegisters>
+template <const auto& kConfig, int kSums, int kFragments, int kRegisters>
 CATENARY_DEVICE void leave_sums(u32 smem, const float (&d)[kSums][kFragments][kRegisters],
                                 u32 row) {
   const u32 rank = kConfig.cluster_k == 1 ? 0 : cluster_rank();
@@ -92,7 +92,7 @@ CATENARY_DEVICE void leave_sums(u32 smem, const float (&d)[kSums][kFragments][kR
 }
 
 // V sums at `offset` of each CTA's share for CTA `rank`, which executes this, added.
-template <auto kConfig>
+template <const auto& kConfig>
 CATENARY_DEVICE Vec<kConfig.vec> add_sums(u32 smem, u32 rank, u32 offset) {
   constexpr int V = kConfig.vec;
   constexpr u32 kCtas = kConfig.cluster_k;
@@ -121,7 +121,7 @@ struct SumPlace {
 };
 
 // Vector `index` of the share of CTA `rank`.
-template <auto kConfig, class P>
+template <const auto& kConfig, class P>
 CATENARY_DEVICE SumPlace sum_place(const P& params, const TileWork& work, u32 rank, u32 index) {
   constexpr int V = kConfig.vec;
   constexpr u32 kRows = kConfig.share_rows();
@@ -143,7 +143,7 @@ CATENARY_DEVICE SumPlace sum_place(const P& params, const TileWork& work, u32 ra
 }
 
 // What a thread of a CTA adds, and the operands of the emitted epilogue beside it.
-template <auto kConfig, class Epilogue>
+template <const auto& kConfig, class Epilogue>
 struct TileEnd {
   static constexpr u32 kVectors = kConfig.share_rows() * (kConfig.block_n / kConfig.vec);
   static constexpr u32 kEach = (kVectors + kConfig.threads() - 1) / kConfig.threads();
@@ -178,7 +178,7 @@ struct TileEnd {
 
 // All threads of a CTA: its share of the tile's rows, added, through the emitted epilogue. The
 // barrier of the CTA stands between the stores of its own sums and their loads.
-template <auto kConfig, class Epilogue, class P>
+template <const auto& kConfig, class Epilogue, class P>
 CATENARY_DEVICE void finish_tile(const P& params, u32 smem, const TileWork& work,
                                  TileEnd<kConfig, Epilogue>& end) {
   using End = TileEnd<kConfig, Epilogue>;

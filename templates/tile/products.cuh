@@ -24,7 +24,7 @@ CATENARY_DEVICE void clear_sums(float (&d)[kSums][kFragments][kRegisters]) {
 
 // The products of one stage, from the warpgroup's row `row` of its A tile on. `add`: to what d
 // holds, else the first product overwrites it.
-template <GemmSm90Config kConfig, int kSums, int kFragments, int kRegisters>
+template <const GemmSm90Config& kConfig, int kSums, int kFragments, int kRegisters>
 CATENARY_DEVICE void multiply_stage(float (&d)[kSums][kFragments][kRegisters], u32 stage, u32 row,
                                     bool add) {
   constexpr bool kKMajorA = kConfig.a.k_major;
@@ -54,7 +54,7 @@ CATENARY_DEVICE void multiply_stage(float (&d)[kSums][kFragments][kRegisters], u
 
 // Ragged terms: a step that ends behind its group's last term loses what lies there. All threads
 // that multiply the stage call it, each behind its wait for the full phase.
-template <GemmSm90Config kConfig>
+template <const GemmSm90Config& kConfig>
 CATENARY_DEVICE void clear_foreign_terms(u32 stage, const StepRange& range, i64 step) {
   constexpr i64 kBlockK = kConfig.block_k();
   static_assert(!kConfig.a.k_major && !kConfig.b.k_major, "a term is a line");

@@ -85,7 +85,7 @@ CATENARY_DEVICE GroupRows find_occupied_group(const u8* ends, u32 ordinal, i32 m
 
 // Groups [first, first + 32), one a lane; the one behind the last holds the rows behind the last
 // end. All lanes call find(), converged, with the same tile.
-template <auto kConfig>
+template <const auto& kConfig>
 struct GroupWalk {
   u32 first = 0;
   i32 first_row = 0;   // of these groups
@@ -163,7 +163,7 @@ struct GroupWalk {
 // A group's terms, kept while tiles are of that group: its ends lie in device memory, and each role
 // would wait for them in front of each tile (64 experts' wgrad, 10,431 rows in all, on an H200: a
 // seventh of the consumers' samples).
-template <auto kConfig>
+template <const auto& kConfig>
 struct TermWalk {
   bool loaded = false;
   u32 group = 0;

@@ -24,7 +24,7 @@ struct TileWork {
   u32 split = 0;
 };
 
-template <auto kConfig>
+template <const auto& kConfig>
 CATENARY_DEVICE void raster_tile(u32 tile, u32 tiles_m, u32 tiles_n, TileWork& work) {
   constexpr u32 kRaster = kConfig.raster;
   const u32 band = tile / (kRaster * tiles_n);
@@ -36,7 +36,7 @@ CATENARY_DEVICE void raster_tile(u32 tile, u32 tiles_m, u32 tiles_n, TileWork& w
 }
 
 // Ragged rows: find the group whose rows hold row tile `tile`.
-template <auto kConfig, class P>
+template <const auto& kConfig, class P>
 CATENARY_DEVICE void find_ragged_rows(const P& params, i64 tile, i64 m, TileWork& work) {
   const u8* ends = static_cast<const u8*>(params.ptr[kConfig.ends_slot]);
   i64 start = 0;
@@ -67,14 +67,14 @@ CATENARY_DEVICE void find_ragged_rows(const P& params, i64 tile, i64 m, TileWork
 }
 
 // Ragged terms: the group is the outermost batch dimension, unless there is only one.
-template <auto kConfig>
+template <const auto& kConfig>
 CATENARY_DEVICE u32 term_group(const TileWork& work) {
   if constexpr (kConfig.groups > 1) return work.batch[kMaxDims - kConfig.batch_rank];
   return 0;
 }
 
 // Ragged terms of the tile's group: [ends[g-1], ends[g]) of the k_end that there are.
-template <auto kConfig, class P>
+template <const auto& kConfig, class P>
 CATENARY_DEVICE void find_terms(const P& params, TileWork& work) {
   work.group = term_group<kConfig>(work);
   const u8* ends = static_cast<const u8*>(params.ptr[kConfig.ends_slot]);
@@ -89,7 +89,7 @@ CATENARY_DEVICE void find_terms(const P& params, TileWork& work) {
 
 // `place` finds the corner of a tile of one batch entry: (tile, tiles_m, tiles_n, m, work). Ragged
 // terms are the caller's to find.
-template <auto kConfig, class P, class Place>
+template <const auto& kConfig, class P, class Place>
 CATENARY_DEVICE TileWork find_tile(const P& params, u32 index, Place place) {
   TileWork work;
   const i64 m = extent_at_launch(kConfig.m, params);
@@ -127,7 +127,7 @@ CATENARY_DEVICE TileWork find_tile(const P& params, u32 index, Place place) {
   return work;
 }
 
-template <auto kConfig, class P>
+template <const auto& kConfig, class P>
 CATENARY_DEVICE TileWork find_tile(const P& params, u32 index) {
   const auto place = [&](u32 tile, u32 tiles_m, u32 tiles_n, i64 m, TileWork& work) {
     raster_tile<kConfig>(tile, tiles_m, tiles_n, work);
@@ -143,7 +143,7 @@ CATENARY_DEVICE TileWork find_tile(const P& params, u32 index) {
 }
 
 // Address of an operand's element (row, k = 0) of this tile's batch entry.
-template <auto kConfig, MatrixOperand kOperand, int kElementBytes, class P>
+template <const auto& kConfig, MatrixOperand kOperand, int kElementBytes, class P>
 CATENARY_DEVICE const u8* tile_base(const P& params, const TileWork& work, i64 row) {
   i64 offset = row * kOperand.stride_row;
 #pragma unroll

@@ -40,11 +40,11 @@ struct RingPosition {
 };
 
 // Shared addresses.
-template <GemmSm90Config kConfig>
+template <const GemmSm90Config& kConfig>
 CATENARY_DEVICE u32 full_barrier(u32 smem, u32 stage) {
   return smem + kConfig.barrier_offset() + 8 * stage;
 }
-template <GemmSm90Config kConfig>
+template <const GemmSm90Config& kConfig>
 CATENARY_DEVICE u32 empty_barrier(u32 smem, u32 stage) {
   return smem + kConfig.barrier_offset() + 8 * (kConfig.stages + stage);
 }
@@ -101,7 +101,7 @@ CATENARY_DEVICE void load_tile(const P& params, const TileWork& work, u32 rank, 
 }
 
 // The maps of a kernel whose problem is not empty, before their first use.
-template <GemmSm90Config kConfig, class P>
+template <const GemmSm90Config& kConfig, class P>
 CATENARY_DEVICE void prefetch_maps(const P& params) {
   if constexpr (!kConfig.a.copied) prefetch_tensor_map(params.map[kConfig.a.map]);
   if constexpr (!kConfig.b.copied) prefetch_tensor_map(params.map[kConfig.b.map]);

@@ -16,7 +16,7 @@
 
 namespace catenary {
 
-template <SkinnyConfig kConfig>
+template <const SkinnyConfig& kConfig>
 struct SkinnyCluster {
   using Sums = Vec<kConfig.vec>[kConfig.sums()];
   static constexpr u32 kCtas = kConfig.cluster_k;

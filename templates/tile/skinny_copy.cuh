@@ -30,7 +30,7 @@ namespace catenary {
 //
 // barriers: one per group, 1 arrival (the lane that expects the group's bytes), phase 0 alone; not
 // paced, all groups complete on the last one.
-template <SkinnyConfig kConfig, i64 kLeast>
+template <const SkinnyConfig& kConfig, i64 kLeast>
 struct BulkCopies {
   static_assert(kConfig.warp_rows() % kConfig.groups == 0 && kConfig.groups <= 32,
                 "groups of equally many rows, a lane for each");
@@ -88,7 +88,7 @@ CATENARY_DEVICE void wait_for_all_but(int pending) {
 // Eight lanes copy a line of 128 bytes, 16 each; a warp asks for a line of four rows at a time.
 // Groups are runs of blocks, committed in the order in which they are read, so that products start
 // when the first of them has landed.
-template <SkinnyConfig kConfig, i64 kLeast>
+template <const SkinnyConfig& kConfig, i64 kLeast>
 struct AsyncCopies {
   static_assert(kConfig.groups <= kConfig.shared_blocks || kConfig.groups == 1,
                 "a block for every group");
@@ -136,10 +136,10 @@ struct AsyncCopies {
   }
 };
 
-template <SkinnyConfig kConfig, i64 kLeast, bool kBulk = kConfig.bulk>
+template <const SkinnyConfig& kConfig, i64 kLeast, bool kBulk = kConfig.bulk>
 struct SkinnyCopies : BulkCopies<kConfig, kLeast> {};
 
-template <SkinnyConfig kConfig, i64 kLeast>
+template <const SkinnyConfig& kConfig, i64 kLeast>
 struct SkinnyCopies<kConfig, kLeast, false> : AsyncCopies<kConfig, kLeast> {};
 
 }  // namespace catenary

@@ -14,7 +14,7 @@ struct StepRange {
   i64 terms = 0;  // of one outer step; its last step may have less than a block
 };
 
-template <GemmSm90Config kConfig>
+template <const GemmSm90Config& kConfig>
 CATENARY_DEVICE StepRange step_range(const TileWork& work) {
   constexpr i64 kBlockK = kConfig.block_k();
   StepRange range;
@@ -35,7 +35,7 @@ struct StepOfK {
   i32 outer = 0;
 };
 
-template <GemmSm90Config kConfig>
+template <const GemmSm90Config& kConfig>
 CATENARY_DEVICE StepOfK find_step(const TileWork& work, const StepRange& steps, i64 step) {
   i64 outer = 0;
   if constexpr (kConfig.k_outer > 1) outer = step / steps.per_outer;
@@ -60,7 +60,7 @@ enum class LetsIn {
   kEnd,       // no earlier than by its end
 };
 
-template <GemmSm90Config kConfig>
+template <const GemmSm90Config& kConfig>
 CATENARY_DEVICE LetsIn lets_in(i64 steps) {
   if (steps > 3 * kConfig.stages) return LetsIn::kEnd;
   const bool two_rounds = steps > kConfig.stages && steps <= 2 * kConfig.stages;

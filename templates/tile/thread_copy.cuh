@@ -227,14 +227,14 @@ struct ThreadCopy {
 
 // The copied operands of a producer's steps, for each of its four warps: what is on its way, and
 // the full barriers of what has landed. Without such operands there is nothing to do.
-template <GemmSm90Config kConfig, bool kAny = kConfig.threads_copy()>
+template <const GemmSm90Config& kConfig, bool kAny = kConfig.threads_copy()>
 struct CopiedSteps {
   template <class P>
   CATENARY_DEVICE void start(const P&, const TileWork&, const StepRange&, i64, u32, u32, Copies) {}
   CATENARY_DEVICE void finish_all(u32) {}
 };
 
-template <GemmSm90Config kConfig>
+template <const GemmSm90Config& kConfig>
 struct CopiedSteps<kConfig, true> {
   // Steps that a thread has on their way before it waits for the first of them: half of the ring,
   // but two less than it has stages: one is free when the products of the step behind it have been

@@ -31,7 +31,7 @@
 #include "kernels/gemm_sm80.cuh"
 namespace {
 using namespace catenary;
-constexpr GemmConfig kConfig{
+__device__ constexpr GemmConfig kConfig{
     .math = MathMode::kBF16,
     .m = 8192, .n = 3072, .k = 768,
     .a = {.slot = 0, .stride_row = 768, .stride_k = 1, .copy_bytes = 16},
@@ -98,7 +98,7 @@ ctn_geglu_mlp_k0_gemm_m128n128k64(const __grid_constant__ P p) { gemm_sm80<kConf
 #include "kernels/gemm_sm80.cuh"
 namespace {
 using namespace catenary;
-constexpr GemmConfig kConfig{
+__device__ constexpr GemmConfig kConfig{
     .math = MathMode::kBF16,
     .m = 8192, .n = 768, .k = 3072,
     .a = {.slot = 0, .stride_row = 3072, .stride_k = 1, .copy_bytes = 16},

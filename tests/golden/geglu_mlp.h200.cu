@@ -35,7 +35,7 @@
 #include "kernels/gemm_sm90.cuh"
 namespace {
 using namespace catenary;
-constexpr GemmSm90Config kConfig{
+__device__ constexpr GemmSm90Config kConfig{
     .math = MathMode::kBF16,
     .m = 8192, .n = 3072, .k = 768,
     .a = {.map = 0},
@@ -113,7 +113,7 @@ ctn_geglu_mlp_k0_gemm_m64n128k64(const __grid_constant__ P p) { gemm_sm90<kConfi
 #include "kernels/gemm_sm90.cuh"
 namespace {
 using namespace catenary;
-constexpr GemmSm90Config kConfig{
+__device__ constexpr GemmSm90Config kConfig{
     .math = MathMode::kBF16,
     .m = 8192, .n = 768, .k = 3072,
     .a = {.map = 0},

@@ -19,7 +19,7 @@
 #include "kernels/gemm_sm80.cuh"
 namespace {
 using namespace catenary;
-constexpr GemmConfig kConfig{
+__device__ constexpr GemmConfig kConfig{
     .math = MathMode::kBF16, .batch = extents(12), .batch_rank = 1,
     .m = 2560, .n = 3072, .k = 1024,
     .a = {.slot = 0, .stride_row = 12288, .stride_k = 1, .stride_batch = dims(1024), .copy_bytes = 16},

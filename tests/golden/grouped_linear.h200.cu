@@ -22,7 +22,7 @@
 #include "kernels/gemm_sm90.cuh"
 namespace {
 using namespace catenary;
-constexpr GemmSm90Config kConfig{
+__device__ constexpr GemmSm90Config kConfig{
     .math = MathMode::kBF16, .batch = extents(12), .batch_rank = 1,
     .m = 2560, .n = 3072, .k = 1024,
     .a = {.map = 0, .walk2 = 7},

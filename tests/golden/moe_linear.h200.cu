@@ -20,7 +20,7 @@
 #include "kernels/gemm_sm90.cuh"
 namespace {
 using namespace catenary;
-constexpr GemmSm90Config kConfig{
+__device__ constexpr GemmSm90Config kConfig{
     .math = MathMode::kBF16,
     .m = 16384, .n = 14336, .k = 4096,
     .a = {.map = 0},

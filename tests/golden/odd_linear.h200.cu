@@ -21,7 +21,7 @@
 #include "kernels/gemm_sm90.cuh"
 namespace {
 using namespace catenary;
-constexpr GemmSm90Config kConfig{
+__device__ constexpr GemmSm90Config kConfig{
     .math = MathMode::kBF16,
     .m = 8192, .n = 4096, .k = 1023,
     .a = {.copied = true, .memory = {.slot = 0, .stride_row = 1023, .stride_k = 1, .copy_bytes = 2}},

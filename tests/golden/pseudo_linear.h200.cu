@@ -19,7 +19,7 @@
 #include "kernels/pointwise.cuh"
 namespace {
 using namespace catenary;
-constexpr PointwiseConfig kConfig{
+__device__ constexpr PointwiseConfig kConfig{
     .size = extents(32768, 4096),
     .vec = 4, .unroll = 1, .threads = 256,
 };

@@ -19,7 +19,7 @@
 #include "kernels/skinny.cuh"
 namespace {
 using namespace catenary;
-constexpr SkinnyConfig kConfig{
+__device__ constexpr SkinnyConfig kConfig{
     .math = MathMode::kBF16,
     .m = Extent(64, 1), .n = 2048, .blocks = 64,
     .x = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
@@ -68,7 +68,7 @@ ctn_small_batch_k0_skinny_w8x1(const __grid_constant__ P p) { skinny<kConfig, Ep
 #include "kernels/gemm_sm80.cuh"
 namespace {
 using namespace catenary;
-constexpr GemmConfig kConfig{
+__device__ constexpr GemmConfig kConfig{
     .math = MathMode::kBF16,
     .m = Extent(64, 1), .n = 2048, .k = 4096,
     .a = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
@@ -113,7 +113,7 @@ ctn_small_batch_k0_gemm_m16n64k128(const __grid_constant__ P p) { gemm_sm80<kCon
 #include "kernels/reduce.cuh"
 namespace {
 using namespace catenary;
-constexpr ReduceConfig kConfig{
+__device__ constexpr ReduceConfig kConfig{
     .size = extents(3, 1, 1, 1, 1, 1, Extent(64, 1), 2048), .term_rank = 1,
     .sums = 1, .vec = 4, .lanes = 256, .slices = 1,
 };
@@ -171,7 +171,7 @@ ctn_small_batch_k0_fixup_s3(const __grid_constant__ P p) { reduce<kConfig, Prolo
 #include "kernels/gemm_sm80.cuh"
 namespace {
 using namespace catenary;
-constexpr GemmConfig kConfig{
+__device__ constexpr GemmConfig kConfig{
     .math = MathMode::kBF16,
     .m = Extent(64, 1), .n = 2048, .k = 4096,
     .a = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
@@ -216,7 +216,7 @@ ctn_small_batch_k0_gemm_m32n64k128(const __grid_constant__ P p) { gemm_sm80<kCon
 #include "kernels/reduce.cuh"
 namespace {
 using namespace catenary;
-constexpr ReduceConfig kConfig{
+__device__ constexpr ReduceConfig kConfig{
     .size = extents(3, 1, 1, 1, 1, 1, Extent(64, 1), 2048), .term_rank = 1,
     .sums = 1, .vec = 4, .lanes = 256, .slices = 1,
 };
@@ -274,7 +274,7 @@ ctn_small_batch_k0_fixup_s3(const __grid_constant__ P p) { reduce<kConfig, Prolo
 #include "kernels/gemm_sm80.cuh"
 namespace {
 using namespace catenary;
-constexpr GemmConfig kConfig{
+__device__ constexpr GemmConfig kConfig{
     .math = MathMode::kBF16,
     .m = Extent(64, 1), .n = 2048, .k = 4096,
     .a = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
@@ -319,7 +319,7 @@ ctn_small_batch_k0_gemm_m64n64k64(const __grid_constant__ P p) { gemm_sm80<kConf
 #include "kernels/reduce.cuh"
 namespace {
 using namespace catenary;
-constexpr ReduceConfig kConfig{
+__device__ constexpr ReduceConfig kConfig{
     .size = extents(3, 1, 1, 1, 1, 1, Extent(64, 1), 2048), .term_rank = 1,
     .sums = 1, .vec = 4, .lanes = 256, .slices = 1,
 };

@@ -19,7 +19,7 @@
 #include "kernels/skinny.cuh"
 namespace {
 using namespace catenary;
-constexpr SkinnyConfig kConfig{
+__device__ constexpr SkinnyConfig kConfig{
     .math = MathMode::kBF16,
     .m = Extent(64, 1), .n = 2048, .blocks = 64,
     .x = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
@@ -69,7 +69,7 @@ ctn_small_batch_k0_skinny_w16x1(const __grid_constant__ P p) { skinny<kConfig, E
 #include "kernels/skinny.cuh"
 namespace {
 using namespace catenary;
-constexpr SkinnyConfig kConfig{
+__device__ constexpr SkinnyConfig kConfig{
     .math = MathMode::kBF16,
     .m = Extent(64, 1), .n = 2048, .blocks = 64,
     .x = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
@@ -119,7 +119,7 @@ ctn_small_batch_k0_skinny_w8x1(const __grid_constant__ P p) { skinny<kConfig, Ep
 #include "kernels/skinny.cuh"
 namespace {
 using namespace catenary;
-constexpr SkinnyConfig kConfig{
+__device__ constexpr SkinnyConfig kConfig{
     .math = MathMode::kBF16,
     .m = Extent(64, 1), .n = 2048, .blocks = 64,
     .x = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
@@ -169,7 +169,7 @@ ctn_small_batch_k0_skinny_w8x1(const __grid_constant__ P p) { skinny<kConfig, Ep
 #include "kernels/skinny.cuh"
 namespace {
 using namespace catenary;
-constexpr SkinnyConfig kConfig{
+__device__ constexpr SkinnyConfig kConfig{
     .math = MathMode::kBF16,
     .m = Extent(64, 1), .n = 2048, .blocks = 64,
     .x = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
@@ -218,7 +218,7 @@ ctn_small_batch_k0_skinny_w8x1(const __grid_constant__ P p) { skinny<kConfig, Ep
 #include "kernels/gemm_sm80.cuh"
 namespace {
 using namespace catenary;
-constexpr GemmConfig kConfig{
+__device__ constexpr GemmConfig kConfig{
     .math = MathMode::kBF16,
     .m = Extent(64, 1), .n = 2048, .k = 4096,
     .a = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
@@ -263,7 +263,7 @@ ctn_small_batch_k0_gemm_m32n64k128(const __grid_constant__ P p) { gemm_sm80<kCon
 #include "kernels/reduce.cuh"
 namespace {
 using namespace catenary;
-constexpr ReduceConfig kConfig{
+__device__ constexpr ReduceConfig kConfig{
     .size = extents(4, 1, 1, 1, 1, 1, Extent(64, 1), 2048), .term_rank = 1,
     .sums = 1, .vec = 4, .lanes = 256, .slices = 1,
 };
@@ -321,7 +321,7 @@ ctn_small_batch_k0_fixup_s4(const __grid_constant__ P p) { reduce<kConfig, Prolo
 #include "kernels/gemm_sm80.cuh"
 namespace {
 using namespace catenary;
-constexpr GemmConfig kConfig{
+__device__ constexpr GemmConfig kConfig{
     .math = MathMode::kBF16,
     .m = Extent(64, 1), .n = 2048, .k = 4096,
     .a = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
@@ -366,7 +366,7 @@ ctn_small_batch_k0_gemm_m64n64k64(const __grid_constant__ P p) { gemm_sm80<kConf
 #include "kernels/reduce.cuh"
 namespace {
 using namespace catenary;
-constexpr ReduceConfig kConfig{
+__device__ constexpr ReduceConfig kConfig{
     .size = extents(4, 1, 1, 1, 1, 1, Extent(64, 1), 2048), .term_rank = 1,
     .sums = 1, .vec = 4, .lanes = 256, .slices = 1,
 };

@@ -19,7 +19,7 @@
 #include "kernels/skinny.cuh"
 namespace {
 using namespace catenary;
-constexpr SkinnyConfig kConfig{
+__device__ constexpr SkinnyConfig kConfig{
     .math = MathMode::kBF16,
     .m = Extent(64, 1), .n = 2048, .blocks = 64,
     .x = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
@@ -69,7 +69,7 @@ ctn_small_batch_k0_skinny_w16x1(const __grid_constant__ P p) { skinny<kConfig, E
 #include "kernels/skinny.cuh"
 namespace {
 using namespace catenary;
-constexpr SkinnyConfig kConfig{
+__device__ constexpr SkinnyConfig kConfig{
     .math = MathMode::kBF16,
     .m = Extent(64, 1), .n = 2048, .blocks = 64,
     .x = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
@@ -119,7 +119,7 @@ ctn_small_batch_k0_skinny_w8x1(const __grid_constant__ P p) { skinny<kConfig, Ep
 #include "kernels/skinny.cuh"
 namespace {
 using namespace catenary;
-constexpr SkinnyConfig kConfig{
+__device__ constexpr SkinnyConfig kConfig{
     .math = MathMode::kBF16,
     .m = Extent(64, 1), .n = 2048, .blocks = 64,
     .x = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
@@ -169,7 +169,7 @@ ctn_small_batch_k0_skinny_w8x1(const __grid_constant__ P p) { skinny<kConfig, Ep
 #include "kernels/skinny.cuh"
 namespace {
 using namespace catenary;
-constexpr SkinnyConfig kConfig{
+__device__ constexpr SkinnyConfig kConfig{
     .math = MathMode::kBF16,
     .m = Extent(64, 1), .n = 2048, .blocks = 64,
     .x = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
@@ -221,7 +221,7 @@ ctn_small_batch_k0_skinny_w8x1(const __grid_constant__ P p) { skinny<kConfig, Ep
 #include "kernels/gemm_sm90.cuh"
 namespace {
 using namespace catenary;
-constexpr GemmSm90Config kConfig{
+__device__ constexpr GemmSm90Config kConfig{
     .math = MathMode::kBF16,
     .m = Extent(64, 1), .n = 2048, .k = 4096,
     .a = {.map = 0},
@@ -273,7 +273,7 @@ ctn_small_batch_k0_gemm_m64n64k64(const __grid_constant__ P p) { gemm_sm90<kConf
 #include "kernels/gemm_sm90.cuh"
 namespace {
 using namespace catenary;
-constexpr GemmSm90Config kConfig{
+__device__ constexpr GemmSm90Config kConfig{
     .math = MathMode::kBF16,
     .m = Extent(64, 1), .n = 2048, .k = 4096,
     .a = {.map = 0},

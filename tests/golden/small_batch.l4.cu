@@ -19,7 +19,7 @@
 #include "kernels/skinny.cuh"
 namespace {
 using namespace catenary;
-constexpr SkinnyConfig kConfig{
+__device__ constexpr SkinnyConfig kConfig{
     .math = MathMode::kBF16,
     .m = Extent(64, 1), .n = 2048, .blocks = 64,
     .x = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
@@ -69,7 +69,7 @@ ctn_small_batch_k0_skinny_w4x1(const __grid_constant__ P p) { skinny<kConfig, Ep
 #include "kernels/skinny.cuh"
 namespace {
 using namespace catenary;
-constexpr SkinnyConfig kConfig{
+__device__ constexpr SkinnyConfig kConfig{
     .math = MathMode::kBF16,
     .m = Extent(64, 1), .n = 2048, .blocks = 64,
     .x = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
@@ -119,7 +119,7 @@ ctn_small_batch_k0_skinny_w4x1(const __grid_constant__ P p) { skinny<kConfig, Ep
 #include "kernels/skinny.cuh"
 namespace {
 using namespace catenary;
-constexpr SkinnyConfig kConfig{
+__device__ constexpr SkinnyConfig kConfig{
     .math = MathMode::kBF16,
     .m = Extent(64, 1), .n = 2048, .blocks = 64,
     .x = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
@@ -169,7 +169,7 @@ ctn_small_batch_k0_skinny_w4x1(const __grid_constant__ P p) { skinny<kConfig, Ep
 #include "kernels/gemm_sm80.cuh"
 namespace {
 using namespace catenary;
-constexpr GemmConfig kConfig{
+__device__ constexpr GemmConfig kConfig{
     .math = MathMode::kBF16,
     .m = Extent(64, 1), .n = 2048, .k = 4096,
     .a = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
@@ -219,7 +219,7 @@ ctn_small_batch_k0_gemm_m32n64k128(const __grid_constant__ P p) { gemm_sm80<kCon
 #include "kernels/gemm_sm80.cuh"
 namespace {
 using namespace catenary;
-constexpr GemmConfig kConfig{
+__device__ constexpr GemmConfig kConfig{
     .math = MathMode::kBF16,
     .m = Extent(64, 1), .n = 2048, .k = 4096,
     .a = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},

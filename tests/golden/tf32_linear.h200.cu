@@ -21,7 +21,7 @@
 #include "kernels/gemm_sm90.cuh"
 namespace {
 using namespace catenary;
-constexpr GemmSm90Config kConfig{
+__device__ constexpr GemmSm90Config kConfig{
     .math = MathMode::kTF32,
     .m = 8192, .n = 4096, .k = 1024,
     .a = {.map = 0},

@@ -6,7 +6,7 @@
 #include "ptx/global.cuh"
 #include "ptx/shared.cuh"
 #include "ptx/sync.cuh"
-#include "ptx/wgmma.cuh"
+#include "ptx/wgmma_registers.cuh"
 #include "shared/params.h"
 #include "tile/descriptor.cuh"
 
