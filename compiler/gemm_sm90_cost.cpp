@@ -24,16 +24,17 @@
 #include <algorithm>
 #include <cmath>
 
+#include "compiler/gemm_sm90_tiles.h"
 #include "compiler/plan_family.h"
 
 namespace catenary {
 namespace {
 
 // The constants below are a fit to 1,346 tiles of 186 shapes timed on an H200 (`bench --sweep
-// gemm`): the error of a prediction is 11%. First choices, gemm_sm80's among them, were 1.7% slower
-// than the best tile that was timed, 14% at worst (the same shapes, plain launches, at 220bd50).
-// What long kernels, streams and pairs of CTAs cost comes from the runs named beside it, and was
-// not part of that fit.
+// gemm`): the error of a prediction is 11%. First choices, gemm_sm80's among them, were 1.6% slower
+// than the best tile that was timed, 14% at worst (201 shapes, plain launches, at 18c6a92). What
+// long kernels, streams and pairs of CTAs cost comes from the runs named beside it, and was not
+// part of that fit.
 
 // Waiting time of a step on its copies when nothing else covers it; what starts and ends a kernel
 // (launch, barriers, the first maps, the last stores); what a step costs beside its products.
@@ -234,9 +235,8 @@ double drawn_bytes(const GemmProblem& problem, const GemmSm90Config& c) {
   return tiles * steps * (tile_a_traffic(problem, c) + tile_b_traffic(problem, c));
 }
 
-// What an SM draws from L2 of persistent tiles, bytes per clock.
+// Persistent tiles: the bytes per clock that an SM draws from L2.
 double l2_rate(const GemmSm90Config& c) {
-  constexpr i32 kSquareBand = 4;
   return c.raster == kSquareBand ? kSquareBandL2BytesPerClockPerSm : kL2BytesPerClockPerSm;
 }
 

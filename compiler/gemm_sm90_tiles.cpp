@@ -169,20 +169,18 @@ bool wanted_split(const GemmProblem& problem, const Target& target, const GemmSm
 // does not stay in L2 is read half as often by bands of 8 (4096x4096x4096 184 and 187 us; 64 ragged
 // groups 2,734 and 2,930).
 i32 band_rows(const GemmSm90Config& c, const Target& target) {
-  constexpr i32 kWide = 8;
-  constexpr i32 kSquare = 4;
   // With few tiles, or few along M or N, there are no blocks to choose.
   constexpr i64 kMinAlong = 8;
   constexpr i64 kMinWaves = 2;
-  if (c.cluster > 1 || c.cluster_k != 0 || c.ragged != Ragged::kNone) return kWide;
+  if (c.cluster > 1 || c.cluster_k != 0 || c.ragged != Ragged::kNone) return kWideBand;
   const i64 tiles_m = ceil_div(c.m.size, c.block_m);
   const i64 tiles_n = ceil_div(c.n.size, c.block_n);
   i64 tiles = tiles_m * tiles_n;
   for (const Extent& extent : c.batch.at) tiles *= extent.size;
-  if (tiles < kMinWaves * target.sm_count) return kWide;
-  if (std::min(tiles_m, tiles_n) < kMinAlong) return kWide;
+  if (tiles < kMinWaves * target.sm_count) return kWideBand;
+  if (std::min(tiles_m, tiles_n) < kMinAlong) return kWideBand;
   const i64 bytes = c.n.size * c.k.size * c.k_outer * c.sums() * c.element_bytes();
-  return bytes <= target.l2_bytes / 3 ? kSquare : kWide;
+  return bytes <= target.l2_bytes / 3 ? kSquareBand : kWideBand;
 }
 
 }  // namespace

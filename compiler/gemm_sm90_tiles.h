@@ -18,14 +18,18 @@ struct GemmSm90Tile {
   int ctas_per_sm = 1;  // as there
 };
 
+// Row tiles of a band (`raster`): of four a GPC's CTAs have square blocks of tiles.
+inline constexpr i32 kSquareBand = 4;
+inline constexpr i32 kWideBand = 8;
+
 llvm::ArrayRef<GemmSm90Tile> gemm_sm90_tiles();
 
 // Bytes of the narrowest pieces that threads copy; 16 where they copy nothing.
 i32 narrowest_copy(const GemmSm90Config& config);
 
-// The config with that tile and as many stages as the target has room for. `base.rows_a` is M
-// rounded up to 8, or 0, and stays, or grows as the tile demands, where
-// it is less than the tile has.
+// The config with that tile, its bands and as many stages as the target has room for. `base.rows_a`
+// is M rounded up to 8, or 0, and stays, or grows as the tile demands, where it is less than the
+// tile has.
 GemmSm90Config with_tile(const GemmSm90Config& base, const GemmSm90Tile& tile,
                          const Target& target);
 

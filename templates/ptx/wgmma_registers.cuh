@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The products of wgmma.cuh with A in registers: rows 16w .. 16w+15 of warp w, as A in mma.cuh. They
-// stay untouched until the wait.
+// The products of wgmma.cuh with A in registers: rows 16w .. 16w+15 of warp w, as A in mma.cuh.
+// They stay untouched until the wait.
 #pragma once
 
 #include "ptx/wgmma.cuh"
