@@ -45,7 +45,7 @@ TEST_CASE("bands are square where B stays in L2 and there are tiles for blocks")
   const std::string single = "128x128x64p2s6";
   CHECK(raster(dense(8192, 4096, 1024), single) == 4);
   CHECK(raster(groups("relu(add(t, b @ \"gn\"))"), single) == 4);
-  SUBCASE("B is 32 MiB of an L2 of 50") { CHECK(raster(dense(8192, 4096, 4096), single) == 8); }
+  SUBCASE("B is 32 MiB of an L2 of 60") { CHECK(raster(dense(8192, 4096, 4096), single) == 8); }
   SUBCASE("six columns of tiles") { CHECK(raster(dense(8192, 768, 1024), single) == 8); }
   SUBCASE("fewer than two waves") { CHECK(raster(dense(2048, 2048, 1024), single) == 8); }
   SUBCASE("pairs of CTAs share B") { CHECK(raster(dense(8192, 4096, 1024), single + "c2") == 8); }
