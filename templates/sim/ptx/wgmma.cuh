@@ -27,10 +27,21 @@ namespace sim {
 
 constexpr bool is_wgmma_n(int n) { return n > 0 && n <= 256 && n % 8 == 0; }
 
+// A by descriptor, or with `a_registers` its four words.
 template <int N>
-inline void wgmma(float (&d)[N / 2], const WgmmaOperands& operands, Site site) {
+inline void wgmma(float (&d)[N / 2], Number number, u64 a, const u32* a_registers, u64 b,
+                  bool scale_d, bool trans_a, bool trans_b, Site site) {
   static_assert(is_wgmma_n(N), "N is 8 .. 256 by 8");
-  machine->wgmma(d, operands, site);
+  machine->wgmma(d,
+                 {.number = number,
+                  .n = N,
+                  .a_descriptor = a,
+                  .a_registers = a_registers,
+                  .b_descriptor = b,
+                  .scale_d = scale_d,
+                  .trans_a = trans_a,
+                  .trans_b = trans_b},
+                 site);
 }
 
 }  // namespace sim
@@ -38,46 +49,21 @@ inline void wgmma(float (&d)[N / 2], const WgmmaOperands& operands, Site site) {
 template <int N, bool kTransA = false, bool kTransB = false>
 CATENARY_DEVICE void wgmma_bf16(float (&d)[N / 2], u64 a, u64 b, bool scale_d,
                                 sim::Site at = sim::here()) {
-  sim::wgmma<N>(d,
-                {.number = sim::Number::kBF16,
-                 .n = N,
-                 .a_descriptor = a,
-                 .a_registers = nullptr,
-                 .b_descriptor = b,
-                 .scale_d = scale_d,
-                 .trans_a = kTransA,
-                 .trans_b = kTransB},
+  sim::wgmma<N>(d, sim::Number::kBF16, a, nullptr, b, scale_d, kTransA, kTransB,
                 sim::in(at, __func__));
 }
 
 template <int N, bool kTransA = false, bool kTransB = false>
 CATENARY_DEVICE void wgmma_f16(float (&d)[N / 2], u64 a, u64 b, bool scale_d,
                                sim::Site at = sim::here()) {
-  sim::wgmma<N>(d,
-                {.number = sim::Number::kF16,
-                 .n = N,
-                 .a_descriptor = a,
-                 .a_registers = nullptr,
-                 .b_descriptor = b,
-                 .scale_d = scale_d,
-                 .trans_a = kTransA,
-                 .trans_b = kTransB},
+  sim::wgmma<N>(d, sim::Number::kF16, a, nullptr, b, scale_d, kTransA, kTransB,
                 sim::in(at, __func__));
 }
 
 template <int N>
 CATENARY_DEVICE void wgmma_tf32(float (&d)[N / 2], u64 a, u64 b, bool scale_d,
                                 sim::Site at = sim::here()) {
-  sim::wgmma<N>(d,
-                {.number = sim::Number::kTF32,
-                 .n = N,
-                 .a_descriptor = a,
-                 .a_registers = nullptr,
-                 .b_descriptor = b,
-                 .scale_d = scale_d,
-                 .trans_a = false,
-                 .trans_b = false},
-                sim::in(at, __func__));
+  sim::wgmma<N>(d, sim::Number::kTF32, a, nullptr, b, scale_d, false, false, sim::in(at, __func__));
 }
 
 }  // namespace catenary
