@@ -26,64 +26,78 @@ from peers import (OF_LARGEST, RELATIVE, common_options, differences, in_simulat
 
 SETS = 3  # of tensors in rotation: each is larger than an L2
 BATCH_MS = 4.0
-EVEN, SKEWED = (4096, 4096, 4096, 4096), (1024, 7168, 2560, 5632)
+EXPERTS = {"even": (4096, 4096, 4096, 4096), "skewed": (1024, 7168, 2560, 5632),
+           "odd": (4001, 3999, 4211, 4173), "empty": (2048, 0, 3072, 1536, 4096, 0, 2560, 3072),
+           "many": tuple(1 + (97 * e * e + 131 * e) % 300 for e in range(64))}
 
 
 # ---- cases: a chain, and what stands in its parameters ------------------------------------------
 
 class Case:
-    """`shapes`: of the parameters by name, in order; the last name is the result's."""
+    """`labels`: of x, the weight and the result; `sizes`: of the labels. `epilogue`: "plain",
+    "bias_silu" or "gated". `rows`: of experts, whose label is e. `shapes`: of the parameters by
+    name, in order; the last one is the result's."""
 
-    def __init__(self, name, text, shapes, flops, rows=None):
-        self.name, self.text, self.shapes, self.flops, self.rows = name, text, shapes, flops, rows
+    def __init__(self, name, labels, sizes, epilogue, rows=None):
+        self.labels, self.epilogue, self.rows = labels, epilogue, rows
+        x, w, y = (tuple(sizes[label] for label in one) for one in labels)
+        weights = ("wg", "wu") if epilogue == "gated" else ("w",)
+        self.shapes = {"x": x, **{one: w for one in weights}}
+        if epilogue == "bias_silu":
+            self.shapes["b"] = (sizes["g"], sizes["n"])
+        if rows:
+            self.shapes["ends"] = (sizes["e"],)
+        self.shapes["y"] = y
+        self.flops = 2.0 * len(weights) * math.prod(sizes.values()) / sizes.get("e", 1)
+        self.scale = 1 / math.sqrt(sizes["k"])  # of weights
+        self.name = f"{name}/{'x'.join(str(sizes[label]) for label in 'ebmgnk' if label in sizes)}"
+        self.text = self.chain(weights)
+
+    def chain(self, weights):
+        kinds = {"x": "input", "ends": "input"}
+        parameters = ", ".join(
+            f"{kinds.get(name, 'weight')} {name}: {'i32' if name == 'ends' else 'bf16'}"
+            f"[{', '.join(map(str, shape))}]" for name, shape in self.shapes.items() if name != "y")
+        x, w, y = self.labels
+        ragged = " ragged m by ends over e" if self.rows else ""
+        products = [f'contract "{x},{w}->{y}"(x, {name}){ragged}' for name in weights]
+        body = {"plain": f"  y = {products[0]}\n",
+                "bias_silu": f'  h = {products[0]}\n  y = silu(add(h, b @ "gn"))\n',
+                "gated": f"  g = {products[0]}\n  u = {products[-1]}\n  y = mul(silu(g), u)\n"}
+        return f"chain large({parameters}) {{\n{body[self.epilogue]}  return y: bf16\n}}\n"
+
+    def weights(self):
+        return [name for name in self.shapes if name not in ("x", "ends", "y")]
 
     def ends(self):
         return list(itertools.accumulate(self.rows))
 
 
-def chain(name, equation, shapes, gated, ragged=""):
-    """`shapes`: of x, the weight and the result."""
-    x, w, y = (", ".join(map(str, shape)) for shape in shapes)
-    ends = f", input ends: i32[{shapes[1][0]}]" if ragged else ""
-    weights = ("wg", "wu") if gated else ("w",)
-    parameters = f"input x: bf16[{x}]" + "".join(f", weight {n}: bf16[{w}]" for n in weights)
-    lines = [f'contract "{equation}"(x, {n}){ragged}' for n in weights]
-    body = (f"  g = {lines[0]}\n  u = {lines[1]}\n  y = mul(silu(g), u)\n" if gated
-            else f"  y = {lines[0]}\n")
-    names = {"x": shapes[0], **{n: shapes[1] for n in weights}}
-    if ragged:
-        names["ends"] = (shapes[1][0],)
-    names["y"] = shapes[2]
-    return f"chain {name}({parameters}{ends}) {{\n{body}  return y: bf16\n}}\n", names
-
-
 def swiglu(m, n, k):
-    text, shapes = chain("swiglu", "mk,nk->mn", ((m, k), (n, k), (m, n)), True)
-    return Case(f"swiglu/{m}x{n}x{k}", text, shapes, 4.0 * m * n * k)
+    return Case("swiglu", ("mk", "nk", "mn"), {"m": m, "n": n, "k": k}, "gated")
 
 
-def grouped(b, g, n, k, gated):
-    text, shapes = chain("grouped", "bgk,gnk->bgn", ((b, g, k), (g, n, k), (b, g, n)), gated)
-    name = "grouped_gated" if gated else "grouped"
-    return Case(f"{name}/{b}x{g}x{n}x{k}", text, shapes, (4.0 if gated else 2.0) * b * g * n * k)
+def grouped(x, w, epilogue, b, g, n, k):
+    name = "grouped" + ("" if epilogue == "plain" else f"_{epilogue}")
+    name += ("" if x == "bgk" else f"_{x[:2]}k") + ("" if w == "gnk" else f"_{w}")
+    return Case(name, (x, w, x.replace("k", "n")), {"b": b, "g": g, "n": n, "k": k}, epilogue)
 
 
-def experts(kind, rows, n, k, gated):
-    m, e = sum(rows), len(rows)
-    text, shapes = chain("moe", "mk,enk->mn", ((m, k), (e, n, k), (m, n)), gated,
-                         " ragged m by ends over e")
-    name = "moe_gated" if gated else "moe"
-    return Case(f"{name}_{kind}/{e}x{m}x{n}x{k}", text, shapes,
-                (4.0 if gated else 2.0) * m * n * k, rows)
+def experts(kind, rows, n, k, epilogue):
+    name = ("moe_gated_" if epilogue == "gated" else "moe_") + kind
+    return Case(name, ("mk", "enk", "mn"), {"m": sum(rows), "e": len(rows), "n": n, "k": k},
+                epilogue, rows)
 
 
 def all_cases():
-    cases = [swiglu(*shape) for shape in ((8192, 4096, 4096), (512, 11008, 4096),
-                                          (256, 14336, 4096), (8192, 3072, 768))]
-    cases += [grouped(2560, 12, 3072, 1024, gated) for gated in (False, True)]
-    cases += [experts(kind, rows, 14336, 4096, gated) for gated in (False, True)
-              for kind, rows in (("even", EVEN), ("skewed", SKEWED))]
-    return cases
+    cases = [swiglu(*shape) for shape in ((4096, 4096, 4096), (8192, 4096, 4096),
+                                          (8192, 16384, 4096), (8192, 3072, 768),
+                                          (512, 11008, 4096), (256, 14336, 4096))]
+    cases += [grouped(x, w, epilogue, 2560, 12, 3072, 1024)
+              for x, w in itertools.product(("bgk", "gbk"), ("gnk", "gkn"))
+              for epilogue in ("plain", "bias_silu", "gated")]
+    return cases + [experts(kind, rows, 14336, 4096, epilogue)
+                    for epilogue in ("plain", "gated") for kind, rows in EXPERTS.items()]
 
 
 # ---- on a GPU, with torch -----------------------------------------------------------------------
@@ -95,7 +109,7 @@ def products(torch, case):
         ends = torch.tensor(case.ends(), dtype=torch.int32, device="cuda")
         starts = [0] + case.ends()
 
-        def loop(x, w):
+        def loop_of_experts(x, w):
             return torch.cat([linear(x[starts[e]:starts[e + 1]], w[e])
                               for e in range(len(case.rows))])
 
@@ -106,26 +120,44 @@ def products(torch, case):
             if grouped_mm is None:
                 raise RuntimeError("this PyTorch has no grouped_mm")
             return grouped_mm(x, w.transpose(-2, -1), offs=ends)
-        return {"loop of F.linear": loop, "grouped_mm": by_grouped_mm}
-    if "grouped" in case.name:
-        return {"torch.bmm": lambda x, w: torch.bmm(x.transpose(0, 1),
-                                                    w.transpose(1, 2)).transpose(0, 1),
-                "einsum": lambda x, w: torch.einsum("bgk,gnk->bgn", x, w)}
-    return {"F.linear": linear}
+        return {"loop of F.linear": loop_of_experts, "grouped_mm": by_grouped_mm}
+    x_labels, w_labels, y_labels = case.labels
+    if "g" not in x_labels:
+        return {"F.linear": linear}
+    at = x_labels.index("g")
+    transposed = w_labels == "gnk"  # linear's own order
+
+    def bmm(x, w):
+        return torch.bmm(x.transpose(0, at), w.transpose(1, 2) if transposed else w).transpose(0, at)
+
+    def loop_of_groups(x, w):
+        return torch.stack([linear(x.select(at, g), w[g] if transposed else w[g].T)
+                            for g in range(w.shape[0])], at)
+
+    equation = f"{x_labels},{w_labels}->{y_labels}"
+    return {"torch.bmm": bmm, "einsum": lambda x, w: torch.einsum(equation, x, w),
+            "loop of F.linear": loop_of_groups}
 
 
-def gate(torch, product):
-    return lambda x, wg, wu: torch.nn.functional.silu(product(x, wg)) * product(x, wu)
+def whole_layer(torch, case, product):
+    """The case's layer of its tensors in order, by one of `products`."""
+    silu = torch.nn.functional.silu
+    if case.epilogue == "gated":
+        return lambda x, wg, wu: silu(product(x, wg)) * product(x, wu)
+    if case.epilogue == "bias_silu":
+        rows_inside = case.labels[0][0] == "g"
+        return lambda x, w, b: silu(product(x, w) + (b[:, None] if rows_inside else b))
+    return product
 
 
 def functions(torch, case):
-    """Name -> how to make a function of the case's tensors. What is gated is compiled too."""
-    gated = "wg" in case.shapes
+    """Name -> how to make a function of the case's tensors. What has an epilogue is compiled too,
+    but for loops and for einsum, which is torch.bmm then."""
     made = {}
     for name, product in products(torch, case).items():
-        whole = gate(torch, product) if gated else product
+        whole = whole_layer(torch, case, product)
         made[name] = lambda whole=whole: whole
-        if gated and not name.startswith("loop"):
+        if case.epilogue != "plain" and name not in ("loop of F.linear", "einsum"):
             made[f"{name}, torch.compile"] = lambda whole=whole: compiled(torch, whole)
     return made
 
@@ -142,26 +174,23 @@ def tensors(torch, case, seed):
         if name == "ends":
             made[name] = torch.tensor(case.ends(), dtype=torch.int32, device="cuda")
             continue
-        scale = 1 / math.sqrt(shape[-1]) if name.startswith("w") else 1
+        scale = case.scale if name.startswith("w") else 1
         made[name] = torch.randn(*shape, device="cuda", generator=generator,
                                  dtype=torch.bfloat16).mul_(scale)
     return made
 
 
 def expected(torch, case, data):
-    """In float64, over the first weights and rows of each kind of tensor."""
+    """In float64."""
     def product(x, w):
         if case.rows:
             starts = [0] + case.ends()
-            return torch.cat([x[starts[e]:starts[e + 1]].double() @ w[e].double().T
+            return torch.cat([x[starts[e]:starts[e + 1]] @ w[e].double().T
                               for e in range(len(case.rows))])
-        if "grouped" in case.name:
-            return torch.einsum("bgk,gnk->bgn", x.double(), w.double())
-        return x.double() @ w.double().T
-    if "wg" not in data:
-        return product(data["x"], data["w"])
-    g = product(data["x"], data["wg"])
-    return g.mul_(torch.sigmoid(g)).mul_(product(data["x"], data["wu"]))
+        return torch.einsum("{},{}->{}".format(*case.labels), x, w.double())
+
+    layer = whole_layer(torch, case, product)
+    return layer(data["x"].double(), *(data[name] for name in case.weights()))
 
 
 class Contender:
@@ -199,11 +228,10 @@ def makers(torch, catenary, case, sets):
     def of_torch(make):
         def made():
             function = make()
-            weights = ("wg", "wu") if "wg" in case.shapes else ("w",)
 
             def launch(i):
                 with torch.no_grad():
-                    return function(sets[i]["x"], *(sets[i][name] for name in weights))
+                    return function(sets[i]["x"], *(sets[i][name] for name in case.weights()))
             return launch
         return made
 
@@ -284,7 +312,7 @@ def self_test_case(catenary, case):
         count = math.prod(shape)
         host.append((ctypes.c_int32 * count)(*case.ends()) if name == "ends"
                     else (ctypes.c_uint16 * count)(*[0x7FC0] * count) if name == "y"
-                    else numbers(count, seed + 1, 1 / math.sqrt(shape[-1])))
+                    else numbers(count, seed + 1, case.scale))
     device = [DeviceTensor(catenary, data) for data in host]
     reference(catenary, case.text, host)
     stream = catenary.made("ctn_stream_create", 0)
@@ -302,8 +330,12 @@ def self_test_case(catenary, case):
 def check_everything(catenary):
     names = [case.name for case in all_cases()]
     assert len(names) == len(set(names)), names
-    for case in (swiglu(3, 16, 32), grouped(3, 2, 16, 32, False), grouped(3, 2, 16, 32, True),
-                 experts("few", (2, 0, 3), 16, 32, False), experts("few", (2, 0, 3), 16, 32, True)):
+    rows = (2, 0, 3)
+    cases = [swiglu(3, 16, 32)]
+    cases += [grouped(x, w, epilogue, 3, 2, 16, 32) for x, w in (("bgk", "gnk"), ("gbk", "gkn"))
+              for epilogue in ("plain", "bias_silu", "gated")]
+    cases += [experts("few", rows, 16, 32, epilogue) for epilogue in ("plain", "gated")]
+    for case in cases:
         self_test_case(catenary, case)
 
 

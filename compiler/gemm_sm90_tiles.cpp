@@ -172,6 +172,7 @@ i32 band_rows(const GemmSm90Config& c, const Target& target) {
   // With few tiles, or few along M or N, there are no blocks to choose.
   constexpr i64 kMinAlong = 8;
   constexpr i64 kMinWaves = 2;
+  if (c.ragged == Ragged::kTerms) return c.cluster > 1 ? kSquareBand : kWideBand;
   if (c.cluster > 1 || c.cluster_k != 0 || c.ragged != Ragged::kNone) return kWideBand;
   const i64 tiles_m = ceil_div(c.m.size, c.block_m);
   const i64 tiles_n = ceil_div(c.n.size, c.block_n);
@@ -217,7 +218,7 @@ GemmSm90Config with_tile(const GemmSm90Config& base, const GemmSm90Tile& tile,
   c.stages = 0;
   const i64 fixed = c.cluster_k == 0 ? c.smem_bytes() : 64 + i64{c.cluster_k - 1} * c.share_bytes();
   const i64 most = c.cluster_k == 0 ? kMaxStages : kMaxStagesOfOne;
-  const i64 stages = (smem_limit(target, c) - fixed) / (c.stage_bytes() + 16);
+  const i64 stages = (smem_limit(target, c) - fixed) / (c.stage_bytes() + 8 * c.stage_barriers());
   c.stages = static_cast<i32>(std::clamp<i64>(stages, 0, most));
   return c;
 }

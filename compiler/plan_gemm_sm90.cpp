@@ -92,7 +92,7 @@ struct Problem {
 
 // Why the operands' layout does not suit wgmma; empty: it does. wgmma has products of 16-bit
 // elements either way, and of tf32 along K (PTX ISA 9.7.15.5). Rows or terms of a ragged group
-// start anywhere; terms behind its end are cleared in lines of one term (tile/ragged.cuh).
+// start anywhere; terms behind its end are cleared in lines of one term (tile/term_tail.cuh).
 std::string layout_problem(const GemmConfig& c) {
   const bool along_k = c.a.k_major && c.b.k_major && (!c.gated || c.b2.k_major);
   if (c.math == MathMode::kF32) {

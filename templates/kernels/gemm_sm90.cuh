@@ -4,6 +4,7 @@
 // same layout (tile/thread_copy.cuh):
 //
 //   warpgroup 0, warp 0: produce()   a ring of stages, each a tile of A and one or two of B
+//   its warp 1: clear_tails()        ragged terms alone: zeros behind a group's last term
 //   the other warpgroups: consume()  cooperative ones take 64 or 128 rows of one tile each,
 //                                    ping-pong ones a tile each, in turns
 //
@@ -19,8 +20,10 @@
 // Barriers (s: a stage; parities as the ring's position says):
 //   full[s]   1 arrival: the CTA's own producer, which expects a stage's bytes; the copies deliver
 //             them. With copies by threads 4 more, one of each warp that copies, when its own have
-//             landed and its proxy fence is done; and not that one if there are no others. Waited
-//             for by every thread that multiplies the stage, parity 0 first.
+//             landed and its proxy fence is done; and not that one if there are no others. Of a
+//             group's last terms the warp's that clears what stands behind them, instead
+//             (landed[s], tile/term_tail.cuh). Waited for by every thread that multiplies the
+//             stage, parity 0 first.
 //   empty[s]  4 arrivals, one a warp, of each warpgroup that multiplies the stage, in each CTA that
 //             this CTA's copies write to. Waited for by the producer, parity 1 first, which falls
 //             through.
@@ -30,9 +33,6 @@
 //             it waits for is complete.
 //   sums      clusters along K: 1 arrival, thread 0's, which expects what the other CTAs send.
 //             Waited for by all threads before they add, phase 0.
-//   named 1   ragged terms alone: all warps that multiply a stage sync when they have cleared its
-//             terms behind the group's end (tile/ragged.cuh). Ping-pong warpgroups, 4 warps each,
-//             share it: a turn is over when all of a warpgroup have left it.
 #pragma once
 
 #include "epilogue/ops.cuh"
@@ -46,6 +46,7 @@
 #include "tile/ragged.cuh"
 #include "tile/ring.cuh"
 #include "tile/steps.cuh"
+#include "tile/term_tail.cuh"
 #include "tile/thread_copy.cuh"
 
 namespace catenary {
@@ -59,9 +60,14 @@ struct GemmSm90Types {
   static constexpr bool kPingPong = kConfig.ping_pong;
   static_assert(kConfig.warpgroup_m() % 64 == 0, "a warpgroup multiplies fragments of 64 rows");
   static_assert(!kPingPong || kConfig.consumers == 2, "two warpgroups take turns");
-  // A sum that may be empty starts from zeros; else the first product overwrites.
+  // Ragged groups without terms and rows of no group take steps of zeros (`step_of_zeros`).
+  static constexpr bool kStepsOfZeros = kConfig.ragged != Ragged::kNone && kConfig.k.scale == 0 &&
+                                        kConfig.k.size != 0 && kConfig.parts() == 1 &&
+                                        !kConfig.threads_copy();
+  // Other sums that may be empty start from zeros; else the first product overwrites.
   static constexpr bool kMayBeEmpty =
-      kConfig.k.scale != 0 || kConfig.k.size == 0 || kConfig.ragged != Ragged::kNone ||
+      kConfig.k.scale != 0 || kConfig.k.size == 0 ||
+      (kConfig.ragged != Ragged::kNone && !kStepsOfZeros) ||
       kConfig.k_outer * ((kConfig.k.size + kBlockK - 1) / kBlockK) < kConfig.parts();
   static constexpr bool kLoadsEarly =
       kConfig.ragged == Ragged::kNone &&
@@ -82,6 +88,8 @@ struct GemmSm90Types {
   static constexpr bool kThreadsCopy = kConfig.threads_copy();
   // Warps that load: all; one for stationary operands and one for the others; one.
   static constexpr u32 kLoaders = kThreadsCopy ? 4 : kLoadsEarly ? 2 : 1;
+  static constexpr bool kClearsTails = kConfig.ragged == Ragged::kTerms;
+  static_assert(!kClearsTails || kLoaders == 1, "warp 1 is free to clear");
   static constexpr int kProducerRegisters = kThreadsCopy ? 72 : 40;
   static constexpr int kConsumerRegisters = kThreadsCopy ? 216 : 232;
 
@@ -138,52 +146,53 @@ CATENARY_DEVICE void for_each_tile(const P& params, Act act) {
         });
     if (!work.live) continue;
     if constexpr (kConfig.ragged == Ragged::kTerms) terms.find(params, work);
+    if constexpr (GemmSm90Types<kConfig>::kStepsOfZeros) step_of_zeros<kConfig>(work);
     act(work, step_range<kConfig>(work));
   }
 }
 
 template <const GemmSm90Config& kConfig, class P>
 CATENARY_DEVICE void load_step(const P& params, const TileWork& work, const StepRange& steps,
-                               i64 step, u32 smem, u32 rank, u32 stage, Copies copies) {
+                               i64 step, u32 smem, u32 rank, u32 stage, u32 arrival,
+                               Copies copies) {
   constexpr i32 kBlockK = kConfig.block_k();
   const auto [k, o] = find_step<kConfig>(work, steps, step);
   const i32 m = static_cast<i32>(work.m0 + rank * kConfig.block_m);
   const i32 n = static_cast<i32>(work.n0);
   const u32 a = smem + stage * kConfig.stage_bytes();
   const u32 b = a + kConfig.tile_a_bytes();
-  const u32 full = full_barrier<kConfig>(smem, stage);
   if constexpr (!kConfig.a.copied) {
     if (copies.of(kConfig.a.weight)) {
-      load_tile<kConfig.a, kConfig.block_m, kBlockK, 1>(params, work, 0, m, k, o, a, full);
+      load_tile<kConfig.a, kConfig.block_m, kBlockK, 1>(params, work, 0, m, k, o, a, arrival);
     }
   }
   if constexpr (!kConfig.b.copied) {
     if (copies.of(kConfig.b.weight)) {
       load_tile<kConfig.b, kConfig.block_n, kBlockK, kConfig.cluster>(params, work, rank, n, k, o,
-                                                                      b, full);
+                                                                      b, arrival);
     }
   }
   if constexpr (kConfig.gated && !kConfig.b2.copied) {
     if (copies.of(kConfig.b2.weight)) {
       load_tile<kConfig.b2, kConfig.block_n, kBlockK, kConfig.cluster>(
-          params, work, rank, n, k, o, b + kConfig.tile_b_bytes(), full);
+          params, work, rank, n, k, o, b + kConfig.tile_b_bytes(), arrival);
     }
   }
 }
 
-// The stage is free, here and in the other CTA, and `expects` its bytes. Copies of another thread
-// or of the other CTA may land before that: the count is then below zero for a while, and the phase
-// stays open for want of this arrival.
+// The stage is free, here and in the other CTA, and `arrival` expects its bytes. Copies of another
+// thread or of the other CTA may land before that: the count is then below zero for a while, and
+// the phase stays open for want of this arrival.
 template <const GemmSm90Config& kConfig>
 CATENARY_DEVICE void open_stage(u32 smem, const typename GemmSm90Types<kConfig>::Position& at,
-                                bool expects) {
+                                u32 arrival, bool expects) {
   const u32 empty = empty_barrier<kConfig>(smem, at.stage);
   // Of this CTA's scope, also where the other CTA arrives: this thread goes on to copies alone, it
   // reads nothing that others wrote. At cluster scope each wait would empty L1 (CCTL.IVALL).
   mbarrier_wait(empty, at.parity ^ 1);
   if constexpr (kConfig.mapped_bytes() > 0) {
     if (!expects || (kConfig.threads_copy() && threadIdx.x != 0)) return;
-    mbarrier_arrive_expect_tx(full_barrier<kConfig>(smem, at.stage), kConfig.mapped_bytes());
+    mbarrier_arrive_expect_tx(arrival, kConfig.mapped_bytes());
   }
 }
 
@@ -218,12 +227,14 @@ CATENARY_DEVICE void produce(const P& params, u32 smem, u32 rank, Copies mine) {
       // The first tile that has steps begins with stage 0.
       const bool opens = !kEarlyRounds || copies.stationary;
       const u32 stage = opens ? at.stage : static_cast<u32>(step);
+      const u32 arrival = arrival_barrier<kConfig>(smem, stage, steps, steps.begin + step);
       if (opens) {
-        open_stage<kConfig>(smem, at, copies.stationary);
+        open_stage<kConfig>(smem, at, arrival, copies.stationary);
         at.advance();
       }
       if (!T::kThreadsCopy || threadIdx.x == 0)
-        load_step<kConfig>(params, work, steps, steps.begin + step, smem, rank, stage, copies);
+        load_step<kConfig>(params, work, steps, steps.begin + step, smem, rank, stage, arrival,
+                           copies);
       copied.start(params, work, steps, steps.begin + step, smem, stage, copies);
       if constexpr (T::kLaunchesLate) {
         const bool last = round + 1 == count + early && copies.others;
@@ -269,9 +280,6 @@ CATENARY_DEVICE void multiply(typename GemmSm90Types<kConfig>::Accumulators& d, 
       if (step + 1 == kConfig.stages && lets_in<kConfig>(steps) == LetsIn::kLanded) {
         grid_dependency_launch();
       }
-    }
-    if constexpr (kConfig.ragged == Ragged::kTerms) {
-      clear_foreign_terms<kConfig>(stage, range, range.begin + step);
     }
     wgmma_fence();
     multiply_stage<kConfig>(d, stage, row, T::kMayBeEmpty || step != 0);
@@ -359,6 +367,9 @@ CATENARY_DEVICE void make_barriers(const P& params, u32 smem) {
   for (u32 stage = 0; stage < kConfig.stages; ++stage) {
     mbarrier_init(full_barrier<kConfig>(smem, stage), kLoaders);
     mbarrier_init(empty_barrier<kConfig>(smem, stage), 4 * kReaders * kConfig.cluster);
+    if constexpr (GemmSm90Types<kConfig>::kClearsTails) {
+      mbarrier_init(landed_barrier<kConfig>(smem, stage), 1);
+    }
   }
   if constexpr (kConfig.cluster_k > 1) {
     make_sums_barrier<kConfig>(smem);
@@ -373,6 +384,16 @@ CATENARY_DEVICE void make_barriers(const P& params, u32 smem) {
   }
 }
 
+// The warp beside the producer, behind the dependency wait: a group's ends are read.
+template <const GemmSm90Config& kConfig, class P>
+CATENARY_DEVICE void clear_tails_of_tiles(const P& params, u32 smem) {
+  typename GemmSm90Types<kConfig>::Position at;
+  u32 parities = 0;
+  for_each_tile<kConfig>(params, [&](const TileWork&, const StepRange& range) {
+    clear_tails<kConfig>(smem, range, at, parities);
+  });
+}
+
 // Warpgroup 0 of a CTA.
 template <const GemmSm90Config& kConfig, class P>
 CATENARY_DEVICE void run_producer(const P& params, u32 smem, u32 rank, u32 warp) {
@@ -382,6 +403,9 @@ CATENARY_DEVICE void run_producer(const P& params, u32 smem, u32 rank, u32 warp)
     produce<kConfig>(params, smem, rank, {kAll || warp == 0, kAll || warp == 1});
   } else {
     grid_dependency_wait();
+    if constexpr (T::kClearsTails) {
+      if (warp == 1) clear_tails_of_tiles<kConfig>(params, smem);
+    }
   }
   warp_barrier();
 }

@@ -1,14 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A warpgroup's products of one stage of the ring (tile/ring.cuh). A ragged group's last step
-// reaches into the terms of the next group, or of nobody, since tensor copies do not stop there:
-// what they brought becomes zeros. (To leave products out would be shorter: but where texts meet
-// with products under way, ptxas puts a warpgroup.arrive of its own (C7519), and as a loop each
-// product is a group of its own, all of which a step then waits for.)
+// A warpgroup's products of one stage of the ring (tile/ring.cuh).
 #pragma once
 
-#include "tile/ragged.cuh"
 #include "tile/ring.cuh"
-#include "tile/steps.cuh"
 
 namespace catenary {
 
@@ -50,21 +44,6 @@ CATENARY_DEVICE void multiply_stage(float (&d)[kSums][kFragments][kRegisters], u
       }
     }
   }
-}
-
-// Ragged terms: a step that ends behind its group's last term loses what lies there. All threads
-// that multiply the stage call it, each behind its wait for the full phase.
-template <const GemmSm90Config& kConfig>
-CATENARY_DEVICE void clear_foreign_terms(u32 stage, const StepRange& range, i64 step) {
-  constexpr i64 kBlockK = kConfig.block_k();
-  static_assert(!kConfig.a.k_major && !kConfig.b.k_major, "a term is a line");
-  i64 outer = 0;
-  if constexpr (kConfig.k_outer > 1) outer = step / range.per_outer;
-  const i64 live = range.terms - (step - outer * range.per_outer) * kBlockK;
-  if (live >= kBlockK) return;
-  constexpr u32 kThreads = 128 * (kConfig.ping_pong ? 1 : kConfig.consumers);
-  clear_terms<kConfig.stage_bytes(), kThreads>(stage, static_cast<u32>(live),
-                                               (threadIdx.x - 128) % kThreads);
 }
 
 }  // namespace catenary

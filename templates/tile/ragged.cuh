@@ -9,7 +9,7 @@
 // the rows, however many groups there are.
 //
 // Terms: [ends[g-1], ends[g]) of K are group g's. Tiles that follow one another are mostly of one
-// group, whose ends are read once. Foreign terms in a stage are overwritten with zeros.
+// group, whose ends are read once. What a step brings of other groups: tile/term_tail.cuh.
 #pragma once
 
 #include "ptx/atomic.cuh"
@@ -184,34 +184,5 @@ struct TermWalk {
     end = work.k_end;
   }
 };
-
-// The lines [live, 64) of each block of 64 k of an MN-major stage (tile/ring.cuh) become zeros, in
-// every operand: infinity times zero is NaN. A line is one k, so a swizzle moves nothing out of it.
-// All kThreads threads that multiply the stage, converged, each behind its wait for the full phase;
-// `thread` counts them from 0. Eight of them take a line; stores at immediate offsets, since loops
-// around them took as long as the products of a step.
-//
-// Generic writes reach wgmma, which reads by the asynchronous proxy, by each writer's proxy fence
-// and a barrier behind it (PTX ISA 9.7.15.4, async proxy). The same pair orders them before the
-// next copy into the stage, whose producer waits for these threads' release.
-//   named barrier 1: all kThreads threads sync, once per call.
-template <u32 kStageBytes, u32 kThreads>
-CATENARY_DEVICE void clear_terms(u32 stage, u32 live, u32 thread) {
-  constexpr u32 kBlockBytes = 64 * 128;
-  constexpr u32 kLines = kThreads / 8;  // at once
-  static_assert(kStageBytes % kBlockBytes == 0, "a stage is whole blocks of 64 lines");
-  const u32 line = thread / 8;
-  const u32 own = stage + thread * 16;
-#pragma unroll
-  for (u32 first = 0; first < 64; first += kLines) {
-    if (first + line < live) continue;
-#pragma unroll
-    for (u32 block = 0; block < kStageBytes; block += kBlockBytes) {
-      st_shared_v4(own + first * 128 + block, U32x4{0, 0, 0, 0});
-    }
-  }
-  fence_proxy_async_shared();
-  named_barrier_sync<1>(kThreads);
-}
 
 }  // namespace catenary

@@ -14,6 +14,18 @@ struct StepRange {
   i64 terms = 0;  // of one outer step; its last step may have less than a block
 };
 
+// An empty sum takes a step behind the end of K, of which tensor copies bring zeros, so that every
+// tile's first product may overwrite: where sums may be empty, ptxas clears the accumulators of
+// each tile in its turn, with no products under way. A whole number of steps from 0: where K is the
+// innermost dimension its coordinate is a multiple of 16 bytes (ptx/tensor.cuh).
+template <const GemmSm90Config& kConfig>
+CATENARY_DEVICE void step_of_zeros(TileWork& work) {
+  constexpr i64 kBlockK = kConfig.block_k();
+  if (work.k_end > work.k_begin) return;
+  work.k_begin = (kConfig.k.size + kBlockK - 1) / kBlockK * kBlockK;
+  work.k_end = work.k_begin + 1;
+}
+
 template <const GemmSm90Config& kConfig>
 CATENARY_DEVICE StepRange step_range(const TileWork& work) {
   constexpr i64 kBlockK = kConfig.block_k();

@@ -33,10 +33,8 @@ inline constexpr Mutant kGemmSm90Mutants[] = {
      .planted = "the full barrier expects one line of a stage less",
      .base = kSm90,
      .file = kSm90File,
-     .text = "mbarrier_arrive_expect_tx(full_barrier<kConfig>(smem, at.stage), "
-             "kConfig.mapped_bytes());",
-     .in_place = "mbarrier_arrive_expect_tx(full_barrier<kConfig>(smem, at.stage), "
-                 "kConfig.mapped_bytes() - 128);",
+     .text = "mbarrier_arrive_expect_tx(arrival, kConfig.mapped_bytes());",
+     .in_place = "mbarrier_arrive_expect_tx(arrival, kConfig.mapped_bytes() - 128);",
      .faults = "transaction"},
     {.name = "sm90_empty_not_awaited",
      .planted = "the producer does not wait for a stage to be released",
@@ -242,10 +240,9 @@ inline constexpr Mutant kGemmSm90Mutants[] = {
      .planted = "a stage expects the rows of A that its copies leave out",
      .base = kSm90Parts,
      .file = kSm90File,
-     .text = "mbarrier_arrive_expect_tx(full_barrier<kConfig>(smem, at.stage), "
-             "kConfig.mapped_bytes());",
-     .in_place = "mbarrier_arrive_expect_tx(full_barrier<kConfig>(smem, at.stage), "
-                 "kConfig.block_m * 128 + kConfig.tile_b_bytes());",
+     .text = "mbarrier_arrive_expect_tx(arrival, kConfig.mapped_bytes());",
+     .in_place =
+         "mbarrier_arrive_expect_tx(arrival, kConfig.block_m * 128 + kConfig.tile_b_bytes());",
      .faults = "transaction deadlock"},
 
     // The dependency wait.
@@ -253,8 +250,8 @@ inline constexpr Mutant kGemmSm90Mutants[] = {
      .planted = "every operand is loaded before the dependency wait",
      .base = kSm90,
      .file = kSm90File,
-     .text = "rank, stage, copies);",
-     .in_place = "rank, stage, {copies.stationary, copies.stationary});",
+     .text = "arrival,\n                           copies);",
+     .in_place = "arrival, {copies.stationary, copies.stationary});",
      .faults = "before_dependency_wait"},
     {.name = "sm90_producer_does_not_wait",
      .planted = "the producer does not wait for the kernel before",
@@ -267,8 +264,8 @@ inline constexpr Mutant kGemmSm90Mutants[] = {
      .planted = "the thread that loads X expects the stage's bytes too",
      .base = kSm90,
      .file = kSm90File,
-     .text = "open_stage<kConfig>(smem, at, copies.stationary);",
-     .in_place = "open_stage<kConfig>(smem, at, true);",
+     .text = "open_stage<kConfig>(smem, at, arrival, copies.stationary);",
+     .in_place = "open_stage<kConfig>(smem, at, arrival, true);",
      .faults = "barrier transaction phase deadlock"},
     {.name = "sm90_loader_does_not_await_stage",
      .planted = "the thread that loads X does not wait for its stage to be released",
@@ -288,8 +285,8 @@ inline constexpr Mutant kGemmSm90Mutants[] = {
      .planted = "the producer's idle warps leave without the dependency wait",
      .base = kSm90,
      .file = kSm90File,
-     .text = "  } else {\n    grid_dependency_wait();\n  }\n",
-     .in_place = "  }\n",
+     .text = "  } else {\n    grid_dependency_wait();\n",
+     .in_place = "  } else {\n",
      .faults = "no_dependency_wait"},
 
     // The way to the epilogue.
