@@ -244,6 +244,9 @@ TEST_CASE("ragged rows and terms") {
   const std::string terms =
       "chain a(input x: f16[170, 135], input y: f16[170, 70], input e: i32[4]) {\n"
       "  d = contract \"tm,tn->gmn\"(x, y) ragged t by e over g\n  return d: f32 }";
+  const std::string beside =
+      "chain a(input x: f16[170, 135], input y: f16[170, 72], input e: i32[4]) {\n"
+      "  d = contract \"tm,tn->gmn\"(x, y) ragged t by e over g\n  return d: f32 }";
   const std::vector<std::vector<i32>> kEnds = {
       {50, 100, 150, 170}, {0, 0, 170, 170}, {0, 0, 0, 0}, {1, 130, 131, 160}, {-5, 33, 33, 900}};
   for (const std::vector<i32>& ends : kEnds) {
@@ -251,6 +254,7 @@ TEST_CASE("ragged rows and terms") {
       cases.push_back({"rows", rows, tile, 2, 2, 0, ends});
       cases.push_back({"rows along M", transposed, tile, 2, 0, 0, ends});
       cases.push_back({"terms", terms, tile, 2, 4, 0, ends});
+      cases.push_back({"terms beside tensor copies", beside, tile, 2, 0, 0, ends});
     }
   }
   run_all(cases);

@@ -66,6 +66,8 @@ struct RegisterEpilogue {
   // Pieces that end inside the tile and inside their rows' group are whole.
   static constexpr bool kAllWhole =
       kConfig.ragged != Ragged::kRows && kConfig.block_n % kColumns == 0;
+  // No tile has columns behind the matrix: columns' operands need no clamp, and have one address.
+  static constexpr bool kWholeTiles = kConfig.n.scale == 0 && kConfig.n.size % kConfig.block_n == 0;
   static constexpr u32 kPieceBytes = 16 * kColumns * 2;
 
   static constexpr bool boxes_any() {
@@ -215,7 +217,7 @@ struct RegisterEpilogue {
 #pragma unroll
     for (u32 g = 0; g < kChunks; ++g) {
       const u32 column = n + 8 * g + threadIdx.x % 4 * 2;
-      at.dim[kMaxDims - 1] = column < n_end ? column : n_end - 2;
+      at.dim[kMaxDims - 1] = kWholeTiles || column < n_end ? column : n_end - 2;
       Epilogue::load_columns(params, at, columns[g]);
     }
   }

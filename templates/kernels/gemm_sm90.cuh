@@ -88,8 +88,9 @@ struct GemmSm90Types {
   static constexpr bool kThreadsCopy = kConfig.threads_copy();
   // Warps that load: all; one for stationary operands and one for the others; one.
   static constexpr u32 kLoaders = kThreadsCopy ? 4 : kLoadsEarly ? 2 : 1;
-  static constexpr bool kClearsTails = kConfig.ragged == Ragged::kTerms;
-  static_assert(!kClearsTails || kLoaders == 1, "warp 1 is free to clear");
+  // Warps that copy clear what tensor copies bring beside theirs.
+  static constexpr bool kWarpClearsTails = kConfig.clears_tails() && !kThreadsCopy;
+  static_assert(!kWarpClearsTails || kLoaders == 1, "warp 1 is free to clear");
   static constexpr int kProducerRegisters = kThreadsCopy ? 72 : 40;
   static constexpr int kConsumerRegisters = kThreadsCopy ? 216 : 232;
 
@@ -367,7 +368,7 @@ CATENARY_DEVICE void make_barriers(const P& params, u32 smem) {
   for (u32 stage = 0; stage < kConfig.stages; ++stage) {
     mbarrier_init(full_barrier<kConfig>(smem, stage), kLoaders);
     mbarrier_init(empty_barrier<kConfig>(smem, stage), 4 * kReaders * kConfig.cluster);
-    if constexpr (GemmSm90Types<kConfig>::kClearsTails) {
+    if constexpr (kConfig.clears_tails()) {
       mbarrier_init(landed_barrier<kConfig>(smem, stage), 1);
     }
   }
@@ -403,7 +404,7 @@ CATENARY_DEVICE void run_producer(const P& params, u32 smem, u32 rank, u32 warp)
     produce<kConfig>(params, smem, rank, {kAll || warp == 0, kAll || warp == 1});
   } else {
     grid_dependency_wait();
-    if constexpr (T::kClearsTails) {
+    if constexpr (T::kWarpClearsTails) {
       if (warp == 1) clear_tails_of_tiles<kConfig>(params, smem);
     }
   }

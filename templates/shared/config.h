@@ -333,10 +333,10 @@ struct GemmSm90Config {
   }
 
   // Shared memory: the ring's stages (the A tile, then the B tiles), the staging of the consumer
-  // warps, the mbarriers: full and empty of each stage, two turns, and of ragged terms landed of
-  // each stage. With cluster_k there is no staging: a CTA's own sums of the rows that it adds take
-  // the ring's place, those that the other CTAs send have theirs behind it, and the last barrier is
-  // for their arrival.
+  // warps, the mbarriers: full and empty of each stage, two turns, and landed of each stage where
+  // ragged terms are cleared. With cluster_k there is no staging: a CTA's own sums of the rows that
+  // it adds take the ring's place, those that the other CTAs send have theirs behind it, and the
+  // last barrier is for their arrival.
   static constexpr i32 kRowBytes = 128;  // of an operand's tile: one swizzle span
   constexpr i32 tile_a_bytes() const { return box_m() * kRowBytes; }
   constexpr i32 tile_b_bytes() const { return block_n * kRowBytes; }
@@ -347,6 +347,8 @@ struct GemmSm90Config {
     return (a.copied ? 0 : tile_a_bytes()) + (b.copied ? 0 : tile_b_bytes()) +
            (!gated || b2.copied ? 0 : tile_b_bytes());
   }
+  // Tensor copies do not stop at a ragged group's last term; threads do.
+  constexpr bool clears_tails() const { return ragged == Ragged::kTerms && mapped_bytes() > 0; }
   constexpr i32 staging_offset() const { return stages * stage_bytes(); }
   // A row of the tile's sums. 8 floats more: the 8-byte stores of half a warp (four rows of four
   // lanes) then meet 32 different banks.
@@ -361,7 +363,7 @@ struct GemmSm90Config {
     if (cluster_k == 0) return staging_offset() + consumers * 4 * staging_bytes();
     return arrival_offset() + (cluster_k - 1) * share_bytes();
   }
-  constexpr i32 stage_barriers() const { return ragged == Ragged::kTerms ? 3 : 2; }
+  constexpr i32 stage_barriers() const { return clears_tails() ? 3 : 2; }
   constexpr i32 barriers() const { return stage_barriers() * stages + 2; }
   constexpr i32 smem_bytes() const { return barrier_offset() + 8 * barriers(); }
 };

@@ -8,12 +8,13 @@
 // cleared the stage themselves, their loop took 2 to 3% longer for all steps, and 8 to 12% of odd
 // groups, whose CTAs got out of step and found less of each other's lines in L2; four experts'
 // wgrad on an H200. To leave products out would be shorter: but where texts meet with products
-// under way, ptxas puts a warpgroup.arrive of its own (C7519).)
+// under way, ptxas puts a warpgroup.arrive of its own (C7519).) Where threads copy one operand,
+// they stop at the last term themselves, and clear the other one when its copies have landed.
 //
 //   landed[s]  1 arrival: the CTA's own producer, which expects a tail's bytes; the copies deliver
-//              them. Waited for by the warp that clears, parity 0 first: a phase for each tail
-//              that stage s has held. The next one cannot end before this one was seen: its
-//              producers wait for empty[s], behind full[s].
+//              them. Waited for by those that clear, parity 0 first: a phase for each tail that
+//              stage s has held. The next one cannot end before this one was seen: its producers
+//              wait for empty[s], behind full[s].
 #pragma once
 
 #include "ptx/shared.cuh"
@@ -40,7 +41,7 @@ CATENARY_DEVICE u32 landed_barrier(u32 smem, u32 stage) {
 // Where the copies of a step arrive.
 template <const GemmSm90Config& kConfig>
 CATENARY_DEVICE u32 arrival_barrier(u32 smem, u32 stage, const StepRange& range, i64 step) {
-  if constexpr (kConfig.ragged == Ragged::kTerms) {
+  if constexpr (kConfig.clears_tails()) {
     if (live_terms<kConfig>(range, step) < kConfig.block_k()) {
       return landed_barrier<kConfig>(smem, stage);
     }
@@ -48,20 +49,19 @@ CATENARY_DEVICE u32 arrival_barrier(u32 smem, u32 stage, const StepRange& range,
   return full_barrier<kConfig>(smem, stage);
 }
 
-// The lines [live, 64) of each block of 64 k of an MN-major stage (tile/ring.cuh) become zeros, in
+// The lines [live, 64) of each block of 64 k of MN-major tiles (tile/ring.cuh) become zeros, in
 // every operand: infinity times zero is NaN. A line is one k, so a swizzle moves nothing out of it.
-// All lanes of one warp, converged; eight of them take a line.
-template <u32 kStageBytes>
-CATENARY_DEVICE void clear_terms(u32 stage, u32 live) {
+// kThreads threads, counted by `thread`; eight of them take a line.
+template <u32 kTileBytes, u32 kThreads>
+CATENARY_DEVICE void clear_terms(u32 tile, u32 live, u32 thread) {
   constexpr u32 kBlockBytes = 64 * 128;
-  constexpr u32 kLines = 32 / 8;  // at once
-  static_assert(kStageBytes % kBlockBytes == 0, "a stage is whole blocks of 64 lines");
-  const u32 lane = threadIdx.x % 32;
+  constexpr u32 kLines = kThreads / 8;  // at once
+  static_assert(kTileBytes % kBlockBytes == 0, "tiles are whole blocks of 64 lines");
 #pragma unroll 1
-  for (u32 line = live + lane / 8; line < 64; line += kLines) {
+  for (u32 line = live + thread / 8; line < 64; line += kLines) {
 #pragma unroll
-    for (u32 block = 0; block < kStageBytes; block += kBlockBytes) {
-      st_shared_v4(stage + block + line * 128 + lane % 8 * 16, U32x4{0, 0, 0, 0});
+    for (u32 block = 0; block < kTileBytes; block += kBlockBytes) {
+      st_shared_v4(tile + block + line * 128 + thread % 8 * 16, U32x4{0, 0, 0, 0});
     }
   }
 }
@@ -81,8 +81,8 @@ CATENARY_DEVICE void clear_tails(u32 smem, const StepRange& range, RingPosition<
     if (live >= kConfig.block_k()) continue;
     mbarrier_wait(landed_barrier<kConfig>(smem, at.stage), parities >> at.stage & 1);
     parities ^= 1u << at.stage;
-    clear_terms<kConfig.stage_bytes()>(smem + at.stage * kConfig.stage_bytes(),
-                                       static_cast<u32>(live));
+    clear_terms<kConfig.stage_bytes(), 32>(smem + at.stage * kConfig.stage_bytes(),
+                                           static_cast<u32>(live), threadIdx.x % 32);
     fence_proxy_async_shared();
     warp_barrier();
     if (threadIdx.x % 32 == 0) mbarrier_arrive(full_barrier<kConfig>(smem, at.stage));

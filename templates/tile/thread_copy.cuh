@@ -28,6 +28,7 @@
 #include "ptx/warp.cuh"
 #include "tile/ring.cuh"
 #include "tile/steps.cuh"
+#include "tile/term_tail.cuh"
 
 namespace catenary {
 
@@ -259,6 +260,11 @@ struct CopiedSteps<kConfig, true> {
   RingPosition<kConfig.stages> landed;
   i32 ahead = 0;           // steps that have been started and not finished
   u32 odd[3] = {0, 0, 0};  // of A, B, B2: stages in which this warp's lines are odd
+  // Ragged terms: of each stage 8 bits, how many of its 64 terms are the group's own; of each stage
+  // a bit, the parity of landed's next phase.
+  static_assert(!kConfig.clears_tails() || kConfig.stages <= 8, "8 bits of 64 for each");
+  u64 own_terms = 0;
+  u32 parities = 0;
 
   static constexpr u32 offset(u32 operand) {
     return operand == 0 ? 0 : kConfig.tile_a_bytes() + (operand - 1) * kConfig.tile_b_bytes();
@@ -301,6 +307,11 @@ struct CopiedSteps<kConfig, true> {
       if (copies.of(kConfig.b2.weight))
         start_operand<kConfig.b2, CopyB2>(params, work, work.n0, n, k, outer, 2, smem, stage);
     }
+    if constexpr (kConfig.clears_tails()) {
+      const i64 live = live_terms<kConfig>(steps, step);
+      const u64 own = live < kConfig.block_k() ? live : kConfig.block_k();
+      own_terms = (own_terms & ~(u64{0xff} << 8 * stage)) | own << 8 * stage;
+    }
     cp_async_commit();
     if (!copies.others || ++ahead <= kAhead) return;
     cp_async_wait<kAhead>();
@@ -319,6 +330,7 @@ struct CopiedSteps<kConfig, true> {
       mend<kConfig.b, CopyB>(stage, 1);
       if constexpr (kConfig.gated) mend<kConfig.b2, CopyB2>(stage, 2);
     }
+    if constexpr (kConfig.clears_tails()) clear_mapped(smem);
     fence_proxy_async_shared();
     warp_barrier();
     if (threadIdx.x % 32 == 0) mbarrier_arrive(full_barrier<kConfig>(smem, landed.stage));
@@ -334,6 +346,27 @@ struct CopiedSteps<kConfig, true> {
   }
 
  private:
+  // What tensor copies have brought of other groups' terms. Thread 0 arrives for those copies,
+  // which here do so at landed.
+  CATENARY_DEVICE void clear_mapped(u32 smem) {
+    const u32 own = static_cast<u32>(own_terms >> 8 * landed.stage) & 0xff;
+    if (own >= kConfig.block_k()) return;
+    mbarrier_wait(landed_barrier<kConfig>(smem, landed.stage), parities >> landed.stage & 1);
+    parities ^= 1u << landed.stage;
+    if (threadIdx.x == 0) mbarrier_arrive(full_barrier<kConfig>(smem, landed.stage));
+    const u32 a = smem + landed.stage * kConfig.stage_bytes();
+    const u32 b = a + kConfig.tile_a_bytes();
+    if constexpr (!kConfig.a.copied) {
+      clear_terms<kConfig.tile_a_bytes(), 128>(a, own, threadIdx.x);
+    }
+    if constexpr (!kConfig.b.copied) {
+      clear_terms<kConfig.tile_b_bytes(), 128>(b, own, threadIdx.x);
+    }
+    if constexpr (kConfig.gated && !kConfig.b2.copied) {
+      clear_terms<kConfig.tile_b_bytes(), 128>(b + kConfig.tile_b_bytes(), own, threadIdx.x);
+    }
+  }
+
   template <MappedMatrix kMatrix, class Copy>
   CATENARY_DEVICE void mend(u32 stage, u32 operand) const {
     if constexpr (kMatrix.copied && Copy::kRotates) {

@@ -121,6 +121,12 @@ std::vector<WrittenCase> copied_cases() {
                   "  d = contract \"tm,tn->gmn\"(x, y) ragged t by e over g\n  return d: f32 }",
                   turns);
   groups.ends = {{50, 100, 150, 300}, {0, 0, 300, 300}, {0, 0, 0, 0}, {1, 130, 131, 180}};
+  cases.push_back(groups);
+  groups = copied("ragged terms beside tensor copies",
+                  "chain a(input x: f16[300, 135], input y: f16[300, 72], input e: i32[4]) {\n"
+                  "  d = contract \"tm,tn->gmn\"(x, y) ragged t by e over g\n  return d: f32 }",
+                  turns);
+  groups.ends = {{50, 100, 150, 300}, {0, 0, 300, 300}, {0, 0, 0, 0}, {1, 130, 131, 180}};
   cases.push_back(std::move(groups));
   return cases;
 }

@@ -10,6 +10,7 @@ namespace catenary::testing {
 inline constexpr const char* kCopyFile = "tile/thread_copy.cuh";
 inline constexpr const char* kCopied = "sm90 gemm, copied by threads";
 inline constexpr const char* kCopiedA = "sm90 gemm, A copied by threads";
+inline constexpr const char* kCopiedTermsNan = "sm90 ragged terms beside NaN, A copied by threads";
 
 inline constexpr Mutant kCopiedMutants[] = {
     {.name = "copied_without_proxy_fence",
@@ -138,6 +139,30 @@ inline constexpr Mutant kCopiedMutants[] = {
      .text = "      if (copies.of(kConfig.a.weight))",
      .in_place = "      if (copies.stationary)",
      .faults = "before_dependency_wait"},
+    {.name = "copied_mapped_terms_kept",
+     .planted = "terms of the next group stay in the operand that tensor copies bring",
+     .base = kCopiedTermsNan,
+     .file = kCopyFile,
+     .text = "      clear_terms<kConfig.tile_b_bytes(), 128>(b, own, threadIdx.x);\n",
+     .in_place = "",
+     .faults = "mismatch"},
+    {.name = "copied_nobody_arrives_for_tensor_copies",
+     .planted = "no thread arrives for the tensor copies of a tail",
+     .base = kCopiedTermsNan,
+     .file = kCopyFile,
+     .text =
+         "    if (threadIdx.x == 0) mbarrier_arrive(full_barrier<kConfig>(smem, landed.stage));\n",
+     .in_place = "",
+     .faults = "deadlock"},
+    {.name = "copied_clears_before_landing",
+     .planted = "the other operand is cleared before its copies have landed",
+     .base = kCopiedTermsNan,
+     .file = kCopyFile,
+     .text =
+         "    mbarrier_wait(landed_barrier<kConfig>(smem, landed.stage), parities >> landed.stage "
+         "& 1);\n",
+     .in_place = "",
+     .faults = "copy_in_flight race"},
 };
 
 }  // namespace catenary::testing
