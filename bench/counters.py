@@ -24,8 +24,9 @@ import tempfile
 CASES = ("gemm/8192x4096x4096/bf16,gemm_bias_gelu/8192x3072x768/bf16,"
          "gemm_bias_gelu/512x11008x4096/bf16,gemm_bias_gelu/4096x4096x4096/bf16,"
          "swiglu/8192x4096x4096/bf16,grouped/2560x12x3072x1024/bf16,"
-         "grouped_bias_silu/2560x12x3072x1024/bf16,"
+         "grouped_bias_silu/2560x12x3072x1024/bf16,grouped_dgrad/2560x12x3072x1024/bf16,"
          "moe_even/4x16384x14336x4096/bf16,moe_wgrad_even/4x16384x14336x4096/bf16,"
+         "moe_wgrad_odd/4x16384x14336x4096/bf16,moe_wgrad_empty/8x16384x14336x4096/bf16,"
          "moe_wgrad_many/64x10431x14336x4096/bf16,small/16x2048x4096/bf16,small/32x2048x4096/bf16,"
          "small/64x2048x4096/bf16,small/16x4096x4096/bf16,small/64x4096x4096/bf16,"
          "small/64x28672x4096/bf16")

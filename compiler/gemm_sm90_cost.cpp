@@ -237,7 +237,7 @@ double drawn_bytes(const GemmProblem& problem, const GemmSm90Config& c) {
 
 // Persistent tiles: the bytes per clock that an SM draws from L2.
 double l2_rate(const GemmSm90Config& c) {
-  return c.raster == kSquareBand ? kSquareBandL2BytesPerClockPerSm : kL2BytesPerClockPerSm;
+  return c.cluster == 1 && c.raster == kSquareBand ? kSquareBandL2BytesPerClockPerSm : kL2BytesPerClockPerSm;
 }
 
 // What CTAs that get out of step draw more. Cooperative ones all pause for an epilogue.

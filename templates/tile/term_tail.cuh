@@ -5,11 +5,11 @@
 // A warp beside the producer does it, some stages ahead of the products: copies of a tail arrive at
 // landed[s] instead of full[s]; the warp waits for that, clears the foreign terms and arrives at
 // full[s] in the producer's place. The warpgroups that multiply know nothing of it. (Where they
-// cleared the stage themselves, their loop took 2 to 3% longer for all steps, and 8 to 12% of odd
-// groups, whose CTAs got out of step and found less of each other's lines in L2; four experts'
-// wgrad on an H200. To leave products out would be shorter: but where texts meet with products
-// under way, ptxas puts a warpgroup.arrive of its own (C7519).) Where threads copy one operand,
-// they stop at the last term themselves, and clear the other one when its copies have landed.
+// cleared the stage themselves, four experts' wgrad took 1 to 2% longer on an H200, with odd groups
+// 6 to 12%: CTAs got out of step and found less of each other's lines in L2. To leave products out
+// would be shorter: but where texts meet with products under way, ptxas puts a warpgroup.arrive of
+// its own (C7519).) Where threads copy one operand, they stop at the last term themselves, and
+// clear the other one when its copies have landed.
 //
 //   landed[s]  1 arrival: the CTA's own producer, which expects a tail's bytes; the copies deliver
 //              them. Waited for by those that clear, parity 0 first: a phase for each tail that
