@@ -167,8 +167,8 @@ bool wanted_split(const GemmProblem& problem, const Target& target, const GemmSm
 // neighbouring CTAs in a GPC: 4 x 4 tiles share more lines, and fewer pages of A and D, than 8 x 2.
 // With bias and silu 290 us became 274, dgrad 264 260, wgrad 259 255. But each band sweeps B: what
 // does not stay in L2 is read half as often by bands of 8 (4096x4096x4096 184 and 187 us; 64 ragged
-// groups 2,734 and 2,930). Ragged terms in clusters of two: bands of 4 clusters 2,881 to 2,966 us,
-// of 8 2,883 to 3,100, most with empty groups (four to eight experts' wgrad).
+// groups 2,734 and 2,930). Ragged terms in clusters of two: bands of 4 clusters 2,886 to 2,966 us,
+// of 16 2,909 to 3,073 (experts' wgrad).
 i32 band_rows(const GemmSm90Config& c, const Target& target) {
   // With few tiles, or few along M or N, there are no blocks to choose.
   constexpr i64 kMinAlong = 8;

@@ -64,6 +64,26 @@ TEST_CASE("CTAs share B behind long epilogues, where the sum over K is short") {
   CHECK(config(plan).ping_pong);
 }
 
+TEST_CASE("CTAs of ragged terms share B, in bands of four clusters") {
+  // By the clock of the table of targets, and by what an H200's driver says.
+  Target target = llvm::cantFail(find_target("h200"));
+  for (const double clock : {target.clock_ghz, 1.98}) {
+    target.clock_ghz = clock;
+    for (const int groups : {4, 8, 64}) {
+      const auto plan = llvm::cantFail(make_plan(
+          verified(fmt::format("chain a(input dy: bf16[16384, 14336], input x: bf16[16384, 4096],\n"
+                               "        input ends: i32[{0}]) {{\n"
+                               "  dw = contract \"mn,mk->enk\"(dy, x) ragged m by ends over e\n"
+                               "  return dw: bf16 }}",
+                               groups)),
+          target));
+      CHECK(config(plan).ping_pong);
+      CHECK(config(plan).cluster == 2);
+      CHECK(config(plan).raster == 4);
+    }
+  }
+}
+
 TEST_CASE("at the power limit ping-pong is cheaper, but not in tf32") {
   CHECK(config(planned(dense(4096, 4096, 4096))).ping_pong);
   CHECK(config(planned(gated(8192, 16384, 4096))).ping_pong);
