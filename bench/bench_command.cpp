@@ -29,8 +29,10 @@ void add_bench(CLI::App& app, int& exit_code) {
       "bench", "Verify, then time chains against cuBLASLt and their unfused plans");
   command->add_option("--cases", options->cases,
                       "Cases to run, as comma-separated shell patterns (default: all)");
-  command->add_option("--out", options->out,
-                      "Write the record to this JSON file (default: bench/results/<gpu>/)");
+  command->add_option(
+      "--out", options->out,
+      "Write the record to this JSON file (default: bench/results/<gpu>/; none with "
+      "--compile)");
   command->add_option("--rounds", options->rounds, "Rounds of each contest")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();

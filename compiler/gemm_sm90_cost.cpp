@@ -79,8 +79,8 @@ constexpr double kLongEpilogueFlops = 8.0;  // of one element of D
 constexpr double kDriftSteps = 4.0;
 // Groups of ragged terms begin and end at different steps, and CTAs may stay out of step. Experts'
 // wgrad, H200, us, without clusters and in clusters of two: even, skewed and odd groups 2,818 to
-// 2,870 and 2,825 to 2,846, some empty 3,265 and 2,790. Of the 30 GB that reach the SMs 21, 22 and,
-// some empty, 27 leave L2 without clusters.
+// 2,870 and 2,825 to 2,846, some empty 3,265 and 2,790 (a run each). Of the 30 GB that reach the
+// SMs 21, 22 and, some empty, 27 leave L2 without clusters.
 constexpr double kRaggedTermsDrift = 1.15;
 
 // One 64 x 64 tile has too few bytes on their way for a stream from DRAM; two to an SM have not

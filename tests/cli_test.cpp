@@ -423,6 +423,17 @@ TEST_CASE("what stands in the way of the simulator is named") {
   CHECK(command("doctor --has-device", "CATENARY_DEVICE=sim").exit_code == 3);
 }
 
+TEST_CASE("bench --compile needs no GPU and writes no record unless told") {
+  Command command;
+  const CommandResult shown = command("bench --compile --quick");
+  CHECK(shown.exit_code == 0);
+  CHECK(has(shown.out, "gemm_bias_gelu"));
+  CHECK_FALSE(has(shown.err, "wrote"));
+  const std::string record = command.path("compile.json");
+  CHECK(command("bench --compile --quick --out '" + record + "'").exit_code == 0);
+  CHECK(has(file_text(record), "\"compile\""));
+}
+
 TEST_CASE("tune needs a GPU, and shows and removes its records without one") {
   Command command;
   expect_error(command("tune " + chain("linear")), 3, {"[driver_missing]"});
