@@ -65,9 +65,9 @@ TEST_CASE("CTAs share B behind long epilogues, where the sum over K is short") {
 }
 
 TEST_CASE("CTAs of ragged terms share B, in bands of four clusters") {
-  // By the clock of the table of targets, and by what an H200's driver says.
+  // By more than one clock: the choice is not to hang by a thread.
   Target target = llvm::cantFail(find_target("h200"));
-  for (const double clock : {target.clock_ghz, 1.98}) {
+  for (const double clock : {target.clock_ghz, 1.83}) {
     target.clock_ghz = clock;
     for (const int groups : {4, 8, 64}) {
       const auto plan = llvm::cantFail(make_plan(
