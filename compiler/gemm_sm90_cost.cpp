@@ -248,11 +248,10 @@ double l2_rate(const GemmSm90Config& c) {
 
 // What CTAs that get out of step draw more. Cooperative ones all pause for an epilogue.
 double drift(const GemmProblem& problem, const GemmSm90Config& c, double steps) {
-  const double results = static_cast<double>(problem.batch * problem.m * problem.n);
-  const bool is_long = problem.epilogue_flops > kLongEpilogueFlops * results;
   if (!c.ping_pong || c.cluster > 1) return 1.0;
   if (c.ragged == Ragged::kTerms) return kRaggedTermsDrift;
-  if (!is_long) return 1.0;
+  const double results = static_cast<double>(problem.batch * problem.m * problem.n);
+  if (problem.epilogue_flops <= kLongEpilogueFlops * results) return 1.0;
   return 1.0 + kDriftSteps / std::max(steps, kDriftSteps);
 }
 

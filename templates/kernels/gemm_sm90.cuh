@@ -20,8 +20,8 @@
 // Barriers (s: a stage; parities as the ring's position says):
 //   full[s]   1 arrival: the CTA's own producer, which expects a stage's bytes; the copies deliver
 //             them. With copies by threads 4 more, one of each warp that copies, when its own have
-//             landed and its proxy fence is done; and not that one if there are no others. Of a
-//             group's last terms the warp's that clears what stands behind them, instead
+//             landed and its proxy fence is done; and not that one if there are no others. Where
+//             foreign terms are cleared, the producer's arrival is that of those who clear
 //             (landed[s], tile/term_tail.cuh). Waited for by every thread that multiplies the
 //             stage, parity 0 first.
 //   empty[s]  4 arrivals, one a warp, of each warpgroup that multiplies the stage, in each CTA that
