@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "compiler/gemm_tiles.h"
+#include "compiler/limits.h"
 #include "compiler/plan_family.h"
 
 namespace catenary {
@@ -47,15 +48,6 @@ std::string kernel_name(const VerifiedChain& chain, size_t index) {
   return fmt::format("ctn_{}_k{}", chain.chain().name.substr(0, 40), index);
 }
 
-Error check_grid(const KernelPlan& kernel, i64 symbol_hi) {
-  const i64 ctas = kernel.grid.ctas(symbol_hi);
-  if (ctas < (i64{1} << 31)) return Error::success();
-  return make_error(ErrorCode::kResourceLimit,
-                    "kernel {} needs {} CTAs, above the limit of 2^31 - 1: split the tensor that "
-                    "it computes",
-                    kernel.symbol, ctas);
-}
-
 struct Bucketed {
   PlanBucket bucket;
   i64 workspace_bytes = 0;
@@ -82,7 +74,7 @@ Expected<Bucketed> plan_bucket(const VerifiedChain& chain, const Target& target,
     if (Error error = plan_group(context, result.bucket.kernels)) return error;
     for (size_t k = before; k < result.bucket.kernels.size(); ++k) {
       KernelPlan& kernel = result.bucket.kernels[k];
-      if (Error error = check_grid(kernel, range.second)) return error;
+      if (Error error = check_limits(kernel, target, range.second)) return error;
       kernel.why = k == before ? fusion.groups[g].why : "adds the parts of the K split";
       kernel.values = computed_values(chain, fusion, static_cast<int>(g));
     }

@@ -81,10 +81,8 @@ struct GridRule {
   i64 block = 1;
   i64 extra = 0;
   i64 limit = 0;
-  i64 ctas(i64 symbol) const {
-    const i64 wanted = fixed * (ceil_div(scale == 0 ? size : symbol * scale, block) + extra);
-    return limit > 0 && wanted > limit ? limit : wanted;
-  }
+  // No more than the largest i64: products beyond it stay there.
+  i64 ctas(i64 symbol) const;
 };
 
 // What the cost model says of a kernel, in microseconds, bytes and flops; all at the symbol's upper

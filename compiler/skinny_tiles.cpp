@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdio>
+#include <optional>
 
 #include "compiler/gemm_tiles.h"
 #include "compiler/plan_family.h"
@@ -124,7 +125,9 @@ void fit_vectors(SkinnyConfig& c) {
   while (c.vectors() > c.threads() && c.vec < 8) c.vec *= 2;
 }
 
-SkinnyConfig shaped(const SkinnyProblem& problem, const Target& target, Shape shape, int split) {
+// Nothing: a warp's slice of K has more blocks than the template can hold.
+std::optional<SkinnyConfig> shaped(const SkinnyProblem& problem, const Target& target, Shape shape,
+                                   int split) {
   SkinnyConfig c = problem.base;
   c.warps_k = shape.warps_k;
   c.warps_n = shape.warps_n;
@@ -135,6 +138,7 @@ SkinnyConfig shaped(const SkinnyProblem& problem, const Target& target, Shape sh
   c.x_columns = c.columns;
   fit_vectors(c);
   const i64 most = ceil_div(ceil_div(c.blocks, c.parts()), c.warps_k);
+  if (most > 2 * kMostBlocks) return std::nullopt;
   // Registers are free until X arrives, and what they hold leaves L1 to X: of 16 rows, with a
   // second or third block of eight in them, 6.5 and 5.6 us (K=4096 N=2048, overlapped).
   // Over ragged rows the third spilled.
@@ -297,7 +301,8 @@ std::vector<SkinnyCandidate> rank_skinny_candidates(const SkinnyProblem& problem
       // with eight warps).
       if (shape.warps_k == 16 && problem.m > 4) continue;
       if (shape.cluster_k > 1 && !shares_k(problem, target, split)) continue;
-      if (options.force_tile.empty()) add(shaped(problem, target, shape, split));
+      if (!options.force_tile.empty()) continue;
+      if (const auto config = shaped(problem, target, shape, split)) add(*config);
     }
     SkinnyConfig forced = problem.base;
     forced.split_k = split;
