@@ -6,13 +6,13 @@
 #include <cstdio>
 
 #include "bench/bench_options.h"
-#include "bench/commit.h"
-#include "bench/compile_cost.h"
-#include "bench/launch_cost.h"
-#include "bench/run_case.h"
-#include "bench/sweep.h"
-#include "bench/sweep_gemm.h"
-#include "compiler/nvrtc.h"
+#include "bench/measure/compile_cost.h"
+#include "bench/measure/launch_cost.h"
+#include "bench/measure/run_case.h"
+#include "bench/record/commit.h"
+#include "bench/sweep/sweep.h"
+#include "bench/sweep/sweep_gemm.h"
+#include "compiler/compile/nvrtc.h"
 
 namespace catenary::bench {
 namespace {

@@ -3,11 +3,11 @@
 
 #include <algorithm>
 
-#include "bench/sweep_gemm.h"
-#include "compiler/templates.h"
-#include "ir/fill.h"
+#include "bench/sweep/sweep_gemm.h"
+#include "compiler/compile/templates.h"
 #include "ir/parallel.h"
-#include "ir/text.h"
+#include "ir/random/fill.h"
+#include "ir/text/text.h"
 
 namespace catenary::bench {
 namespace {

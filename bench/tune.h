@@ -3,8 +3,8 @@
 // on all cores, checked like any result, timed in one contest as parts of the whole chain.
 #pragma once
 
-#include "bench/run_case.h"
-#include "runtime/tuning_record.h"
+#include "bench/measure/run_case.h"
+#include "runtime/tuning/tuning_record.h"
 
 namespace catenary::bench {
 

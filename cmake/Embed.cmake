@@ -11,7 +11,7 @@ function(catenary_embed target folder)
   catenary_embed_table(${target} ${folder} twins "${twins}")
 endfunction()
 
-# The functions embedded_<table>() and <table>_digest() of compiler/templates.h.
+# The functions embedded_<table>() and <table>_digest() of compiler/compile/templates.h.
 function(catenary_embed_table target folder table headers)
   set(output ${CMAKE_CURRENT_BINARY_DIR}/generated/embedded_${table}.cpp)
   add_custom_command(

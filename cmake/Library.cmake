@@ -2,7 +2,7 @@
 # runtime/ goes in as objects, because --exclude-libs would hide the C ABI of an archive.
 add_library(catenary SHARED $<TARGET_OBJECTS:catenary_runtime>)
 add_library(catenary::catenary ALIAS catenary)
-set_source_files_properties(${PROJECT_SOURCE_DIR}/runtime/c_api.cpp PROPERTIES
+set_source_files_properties(${PROJECT_SOURCE_DIR}/runtime/c_api/c_api.cpp PROPERTIES
                             COMPILE_DEFINITIONS CATENARY_VERSION="${PROJECT_VERSION}")
 set(catenary_map ${PROJECT_SOURCE_DIR}/cmake/catenary.map)
 set_target_properties(catenary PROPERTIES LINKER_LANGUAGE CXX VERSION ${PROJECT_VERSION} SOVERSION 0

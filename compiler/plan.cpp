@@ -5,9 +5,9 @@
 
 #include <algorithm>
 
-#include "compiler/gemm_tiles.h"
+#include "compiler/families/family.h"
+#include "compiler/families/gemm_sm80/candidates.h"
 #include "compiler/limits.h"
-#include "compiler/plan_family.h"
 
 namespace catenary {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "compiler/target.h"
-#include "ir/verify.h"
+#include "ir/verify/verify.h"
 #include "shared/config.h"
 
 namespace catenary {

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "ir/names.h"
-#include "ir/reference_program.h"
+#include "ir/reference/reference_program.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/raw_ostream.h"

@@ -8,9 +8,9 @@
 #include <mutex>
 #include <thread>
 
-#include "compiler/emit.h"
-#include "compiler/host_compiler.h"
-#include "compiler/nvrtc.h"
+#include "compiler/compile/host_compiler.h"
+#include "compiler/compile/nvrtc.h"
+#include "compiler/emit/emit.h"
 #include "ir/parallel.h"
 #include "runtime/executable.h"
 

@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "compiler/kernel_compiler.h"
+#include "compiler/compile/kernel_compiler.h"
 #include "compiler/plan.h"
-#include "runtime/cache.h"
-#include "runtime/driver.h"
-#include "runtime/tuning.h"
+#include "runtime/cache/cache.h"
+#include "runtime/driver/driver.h"
+#include "runtime/tuning/tuning.h"
 
 namespace catenary {
 

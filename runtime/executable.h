@@ -7,10 +7,10 @@
 #include <optional>
 #include <vector>
 
+#include "runtime/driver/simulated_launch.h"
+#include "runtime/driver/tensor_map.h"
 #include "runtime/engine.h"
 #include "runtime/loaded_kernel.h"
-#include "runtime/simulated_launch.h"
-#include "runtime/tensor_map.h"
 #include "shared/params.h"
 
 namespace catenary {

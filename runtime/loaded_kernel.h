@@ -6,8 +6,8 @@
 
 #include <memory>
 
-#include "compiler/source.h"
-#include "runtime/api.h"
+#include "compiler/emit/source.h"
+#include "runtime/driver/api.h"
 
 namespace catenary {
 

@@ -16,7 +16,7 @@ namespace catenary::sim {
 struct GlobalAccess {
   u32 launch = 0;     // number of the launch in its run, from 1; 0: nobody
   u32 cluster = 0;    // in the grid
-  u32 component = 0;  // in the cluster (simulator/clock.h)
+  u32 component = 0;  // in the cluster (simulator/order/clock.h)
   u32 epoch = 0;
   u32 site = 0;  // number of the template line
   bool atomic = false;

@@ -13,9 +13,9 @@ namespace catenary::sim {
 
 class Object {
  public:
-  // Loads the bytes of a shared object (compiler/host_compiler.h). Each load is a copy of its own.
-  // kEnvironment-like errors (no memory, dlopen's text) are kCacheIo for file trouble, else
-  // kCompileFailed.
+  // Loads the bytes of a shared object (compiler/compile/host_compiler.h). Each load is a copy of
+  // its own. kEnvironment-like errors (no memory, dlopen's text) are kCacheIo for file trouble,
+  // else kCompileFailed.
   static Expected<std::shared_ptr<const Object>> load(llvm::ArrayRef<u8> image);
 
   // Over functions of this process: kernels that tests write as C++.

@@ -3,7 +3,7 @@
 
 #include <mutex>
 
-#include "simulator/runner.h"
+#include "simulator/runner/runner.h"
 
 namespace catenary::sim {
 

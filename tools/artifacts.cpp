@@ -3,12 +3,12 @@
 
 #include <cstdlib>
 
-#include "compiler/emit.h"
+#include "compiler/compile/host_compiler.h"
+#include "compiler/compile/nvrtc.h"
+#include "compiler/emit/emit.h"
 #include "compiler/explain.h"
-#include "compiler/host_compiler.h"
-#include "compiler/nvrtc.h"
 #include "ir/names.h"
-#include "ir/text.h"
+#include "ir/text/text.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/Program.h"
 #include "tools/files.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // `catenary cache`: the cubins on disk, for people: where, what, how much, whether they are sound.
-#include "runtime/cache.h"
+#include "runtime/cache/cache.h"
 
 #include <CLI/CLI.hpp>
 #include <map>

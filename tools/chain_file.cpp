@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "ir/names.h"
-#include "ir/text.h"
+#include "ir/text/text.h"
 #include "llvm/Support/FileSystem.h"
 
 namespace catenary::tools {

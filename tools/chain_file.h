@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "ir/verify.h"
+#include "ir/verify/verify.h"
 #include "llvm/ADT/STLExtras.h"
 
 namespace catenary::tools {

@@ -4,7 +4,7 @@
 // itself and says so.
 #include <CLI/CLI.hpp>
 
-#include "ir/compare.h"
+#include "ir/reference/compare.h"
 #include "tools/chain_file.h"
 #include "tools/command.h"
 #include "tools/device_run.h"

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "ir/reference.h"
+#include "ir/reference/reference.h"
 #include "runtime/engine.h"
 
 namespace catenary::tools {

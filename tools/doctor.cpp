@@ -4,11 +4,11 @@
 
 #include <memory>
 
-#include "compiler/host_compiler.h"
-#include "compiler/nvrtc.h"
-#include "compiler/templates.h"
-#include "runtime/cache.h"
-#include "runtime/driver.h"
+#include "compiler/compile/host_compiler.h"
+#include "compiler/compile/nvrtc.h"
+#include "compiler/compile/templates.h"
+#include "runtime/cache/cache.h"
+#include "runtime/driver/driver.h"
 #include "tools/chain_file.h"
 #include "tools/command.h"
 #include "tools/engine_options.h"

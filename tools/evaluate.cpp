@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "ir/parallel.h"
-#include "ir/random.h"
+#include "ir/random/random.h"
 #include "tools/progress.h"
 
 namespace catenary::tools {

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "ir/reference.h"
+#include "ir/reference/reference.h"
 
 namespace catenary::tools {
 

@@ -3,8 +3,8 @@
 
 #include <CLI/CLI.hpp>
 
-#include "ir/reduce_sizes.h"
-#include "runtime/simulated_driver.h"
+#include "ir/random/reduce_sizes.h"
+#include "runtime/driver/simulated_driver.h"
 #include "tools/artifacts.h"
 #include "tools/engine_options.h"
 #include "tools/evaluate.h"

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "ir/fill.h"
+#include "ir/random/fill.h"
 #include "runtime/engine.h"
 #include "tools/inputs.h"
 #include "tools/place.h"

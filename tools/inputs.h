@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "ir/fill.h"
+#include "ir/random/fill.h"
 
 namespace catenary::tools {
 

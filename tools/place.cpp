@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/place.h"
 
-#include "compiler/host_compiler.h"
-#include "runtime/driver.h"
+#include "compiler/compile/host_compiler.h"
+#include "runtime/driver/driver.h"
 
 namespace catenary::tools {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "ir/names.h"
 #include "ir/npy.h"
-#include "ir/reference_program.h"
+#include "ir/reference/reference_program.h"
 #include "tools/chain_file.h"
 #include "tools/command.h"
 #include "tools/device_run.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/targets.h"
 
-#include "runtime/driver.h"
+#include "runtime/driver/driver.h"
 
 namespace catenary::tools {
 

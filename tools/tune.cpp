@@ -7,7 +7,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
-#include "compiler/nvrtc.h"
+#include "compiler/compile/nvrtc.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "tools/chain_file.h"
 #include "tools/command.h"

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "epilogue/vec.cuh"
+#include "ptx/convert.cuh"
 #include "ptx/math.cuh"
 
 namespace catenary {

@@ -23,12 +23,13 @@
 #include "epilogue/vec.cuh"
 #include "ptx/atomic.cuh"
 #include "ptx/bulk.cuh"
+#include "ptx/convert.cuh"
 #include "ptx/mma.cuh"
 #include "ptx/shared.cuh"
 #include "ptx/sync.cuh"
 #include "ptx/tensor.cuh"
 #include "ptx/wgmma.cuh"
-#include "tile/raster.cuh"
+#include "scheduler/tile_scheduler.cuh"
 
 namespace catenary {
 

@@ -10,9 +10,13 @@
 #pragma once
 
 #include "epilogue/ops.cuh"
+#include "ptx/convert.cuh"
+#include "ptx/cp_async.cuh"
+#include "ptx/math.cuh"
+#include "ptx/shared.cuh"
 #include "ptx/sync.cuh"
-#include "tile/fragment.cuh"
-#include "tile/raster.cuh"
+#include "scheduler/tile_scheduler.cuh"
+#include "smem/fragment.cuh"
 
 namespace catenary {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // `gemm_sm90`: the contraction kernel of sm_90a. Persistent CTAs; one thread loads, warpgroups
 // multiply; operands that no tensor map describes are copied by all threads of warpgroup 0, in the
-// same layout (tile/thread_copy.cuh):
+// same layout (pipeline/cp_async_load.cuh):
 //
 //   warpgroup 0, warp 0: produce()   a ring of stages, each a tile of A and one or two of B
 //   its warp 1: clear_tails()        ragged terms alone: zeros behind a group's last term
@@ -13,16 +13,16 @@
 //
 // With cluster_k a CTA has one tile, of which a cluster shares K. When its products are done the
 // warpgroups send each other CTA the sums of its share of the rows, leave those of their own where
-// the ring was, and all threads add them over the cluster (tile/cluster_sum.cuh). Small ones are
-// two to an SM: those of the next kernel load their weights while these end. Large ones, one to an
-// SM, are for long streams of weights.
+// the ring was, and all threads add them over the cluster (epilogue/cluster_split_k.cuh). Small
+// ones are two to an SM: those of the next kernel load their weights while these end. Large ones,
+// one to an SM, are for long streams of weights.
 //
 // Barriers (s: a stage; parities as the ring's position says):
 //   full[s]   1 arrival: the CTA's own producer, which expects a stage's bytes; the copies deliver
 //             them. With copies by threads 4 more, one of each warp that copies, when its own have
 //             landed and its proxy fence is done; and not that one if there are no others. Where
 //             foreign terms are cleared, the producer's arrival is that of those who clear
-//             (landed[s], tile/term_tail.cuh). Waited for by every thread that multiplies the
+//             (landed[s], pipeline/k_tail.cuh). Waited for by every thread that multiplies the
 //             stage, parity 0 first.
 //   empty[s]  4 arrivals, one a warp, of each warpgroup that multiplies the stage, in each CTA that
 //             this CTA's copies write to. Waited for by the producer, parity 1 first, which falls
@@ -35,19 +35,22 @@
 //             Waited for by all threads before they add, phase 0.
 #pragma once
 
+#include "epilogue/cluster_split_k.cuh"
 #include "epilogue/ops.cuh"
 #include "epilogue/registers.cuh"
-#include "epilogue/turned.cuh"
+#include "epilogue/staged.cuh"
+#include "pipeline/cp_async_load.cuh"
+#include "pipeline/k_tail.cuh"
+#include "pipeline/k_tiles.cuh"
+#include "pipeline/mma.cuh"
+#include "pipeline/pipeline.cuh"
 #include "ptx/cluster.cuh"
+#include "ptx/mbarrier.cuh"
+#include "ptx/shared.cuh"
 #include "ptx/sync.cuh"
 #include "ptx/warp.cuh"
-#include "tile/cluster_sum.cuh"
-#include "tile/products.cuh"
-#include "tile/ragged.cuh"
-#include "tile/ring.cuh"
-#include "tile/steps.cuh"
-#include "tile/term_tail.cuh"
-#include "tile/thread_copy.cuh"
+#include "ptx/wgmma.cuh"
+#include "scheduler/grouped.cuh"
 
 namespace catenary {
 

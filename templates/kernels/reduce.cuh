@@ -6,6 +6,7 @@
 #pragma once
 
 #include "epilogue/ops.cuh"
+#include "ptx/math.cuh"
 #include "ptx/shared.cuh"
 #include "ptx/sync.cuh"
 

@@ -5,8 +5,8 @@
 //   warp (wk, wn):  rows n0 + R wn .. +R,   K blocks [b0, b1), of 128 bytes each;  R = 16 row_tiles
 //   slice:          R rows x (shared_blocks x 128 + 16) bytes | register_blocks in registers
 //
-// The CTAs of a cluster share K too (tile/skinny_cluster.cuh). What a warp loads of X meets all of
-// its rows of W: with 16 rows of X, whose way into registers costs as much as the stream, a warp
+// The CTAs of a cluster share K too (kernels/skinny_cluster.cuh). What a warp loads of X meets all
+// of its rows of W: with 16 rows of X, whose way into registers costs as much as the stream, a warp
 // has 32 rows of W and half of their K.
 //
 // All of W is asked for before the dependency wait, so that the stream of one kernel runs while the
@@ -21,11 +21,14 @@
 #pragma once
 
 #include "epilogue/ops.cuh"
+#include "kernels/skinny_cluster.cuh"
+#include "kernels/skinny_load.cuh"
+#include "ptx/cluster.cuh"
+#include "ptx/global.cuh"
 #include "ptx/mma.cuh"
+#include "ptx/shared.cuh"
 #include "ptx/sync.cuh"
-#include "tile/fragment.cuh"
-#include "tile/skinny_cluster.cuh"
-#include "tile/skinny_copy.cuh"
+#include "smem/fragment.cuh"
 
 namespace catenary {
 
@@ -134,7 +137,7 @@ CATENARY_DEVICE bool paces_copies(const P& params) {
   return kConfig.ragged != Ragged::kNone || params.overlapped != 0;
 }
 
-// Starts the copies of the warp's blocks in shared memory (tile/skinny_copy.cuh), and runs
+// Starts the copies of the warp's blocks in shared memory (kernels/skinny_load.cuh), and runs
 // `meanwhile` beside them.
 template <const SkinnyConfig& kConfig, class P, class Meanwhile>
 CATENARY_DEVICE void start_copies(const P& params, const SkinnyWork& work, u32 slice, u32 barriers,

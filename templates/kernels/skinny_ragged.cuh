@@ -8,7 +8,9 @@
 #pragma once
 
 #include "kernels/skinny.cuh"
-#include "tile/ragged.cuh"
+#include "ptx/shared.cuh"
+#include "ptx/sync.cuh"
+#include "scheduler/grouped.cuh"
 
 namespace catenary {
 

@@ -3,7 +3,7 @@
 // f32 accumulators and K = 16 elements of 16 bits or 8 of tf32. All 128 threads of a warpgroup
 // execute every function here convergently. With w = warp % 4, g = lane / 4, t = lane % 4:
 //   D  d[4i], d[4i+1] -> row 16w+g, columns 8i+2t, 8i+2t+1;  d[4i+2], d[4i+3] -> row 16w+g+8
-//   A, B  descriptors of shared memory (tile/descriptor.cuh), the same in all threads
+//   A, B  descriptors of shared memory (pipeline/descriptor.cuh), the same in all threads
 // With A in registers: wgmma_registers.cuh.
 //
 // Products run asynchronously: wgmma_fence, products, wgmma_commit, wgmma_wait, wgmma_pin, and only

@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "ir/compare.h"
-#include "ir/random.h"
-#include "ir/text.h"
+#include "ir/random/random.h"
+#include "ir/reference/compare.h"
+#include "ir/text/text.h"
 #include "tests/gpu/bound_chain.h"
 #include "tests/gpu/modes.h"
 

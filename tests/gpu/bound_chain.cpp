@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "ir/text.h"
+#include "ir/text/text.h"
 
 namespace catenary::gpu_suite {
 

@@ -3,7 +3,7 @@
 // than --configs work with.
 #pragma once
 
-#include "ir/fill.h"
+#include "ir/random/fill.h"
 #include "tests/gpu/suite.h"
 
 namespace catenary::gpu_suite {

@@ -3,13 +3,13 @@
 
 #include <algorithm>
 
-#include "compiler/gemm_sm90_tiles.h"
-#include "compiler/gemm_tiles.h"
-#include "compiler/skinny_tiles.h"
-#include "ir/random.h"
-#include "ir/random_chain.h"
-#include "ir/reduce_sizes.h"
-#include "ir/text.h"
+#include "compiler/families/gemm_sm80/candidates.h"
+#include "compiler/families/gemm_sm90/candidates.h"
+#include "compiler/families/skinny/candidates.h"
+#include "ir/random/random.h"
+#include "ir/random/random_chain.h"
+#include "ir/random/reduce_sizes.h"
+#include "ir/text/text.h"
 #include "tests/gpu/mapped_chain.h"
 
 namespace catenary::gpu_suite {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "compiler/plan.h"
-#include "ir/fill.h"
+#include "ir/random/fill.h"
 
 namespace catenary::gpu_suite {
 

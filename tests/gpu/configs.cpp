@@ -7,9 +7,9 @@
 #include <mutex>
 #include <thread>
 
-#include "compiler/gemm_sm90_tiles.h"
-#include "ir/random_chain.h"
-#include "ir/text.h"
+#include "compiler/families/gemm_sm90/candidates.h"
+#include "ir/random/random_chain.h"
+#include "ir/text/text.h"
 #include "tests/gpu/run_case.h"
 #include "tests/gpu/twin.h"
 

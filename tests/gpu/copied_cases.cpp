@@ -2,7 +2,7 @@
 // Chains written by hand for `gemm_sm90` on operands that its threads copy, since no tensor map
 // describes them; see cases.h. Every tile without clusters along M is forced once by pieces of each
 // width, with tails everywhere.
-#include "compiler/gemm_sm90_tiles.h"
+#include "compiler/families/gemm_sm90/candidates.h"
 #include "tests/gpu/cases.h"
 
 namespace catenary::gpu_suite {

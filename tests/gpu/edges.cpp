@@ -10,10 +10,10 @@
 #include <sanitizer/lsan_interface.h>
 #endif
 
-#include "compiler/host_compiler.h"
-#include "compiler/nvrtc.h"
+#include "compiler/compile/host_compiler.h"
+#include "compiler/compile/nvrtc.h"
+#include "runtime/driver/simulated_launch.h"
 #include "runtime/loaded_kernel.h"
-#include "runtime/simulated_launch.h"
 #include "tests/gpu/bound_chain.h"
 #include "tests/gpu/captured_graph.h"
 

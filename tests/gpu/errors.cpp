@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <thread>
 
-#include "ir/text.h"
+#include "ir/text/text.h"
 #include "tests/gpu/bound_chain.h"
 #include "tests/gpu/modes.h"
 

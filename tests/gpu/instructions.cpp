@@ -4,10 +4,10 @@
 #include <cstdio>
 #include <map>
 
-#include "compiler/host_compiler.h"
-#include "compiler/nvrtc.h"
+#include "compiler/compile/host_compiler.h"
+#include "compiler/compile/nvrtc.h"
+#include "runtime/driver/tensor_map.h"
 #include "runtime/loaded_kernel.h"
-#include "runtime/tensor_map.h"
 #include "tests/gpu/modes.h"
 #include "tests/instructions/simulate.h"
 

@@ -5,7 +5,7 @@
 #include <map>
 
 #include "ir/error.h"
-#include "ir/random.h"
+#include "ir/random/random.h"
 
 namespace catenary::gpu_suite {
 namespace {

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "ir/random.h"
+#include "ir/random/random.h"
 
 namespace catenary::gpu_suite {
 namespace {

@@ -7,8 +7,8 @@
 //   | guard | tensor 0 | guard | guard | tensor 1 | guard | ... | guard | workspace | guard |
 #pragma once
 
-#include "ir/fill.h"
-#include "ir/reference.h"
+#include "ir/random/fill.h"
+#include "ir/reference/reference.h"
 
 namespace catenary::gpu_suite {
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "ir/random.h"
+#include "ir/random/random.h"
 #include "tests/gpu/run_case.h"
 #include "tests/gpu/twin.h"
 

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "ir/compare.h"
-#include "ir/random.h"
+#include "ir/random/random.h"
+#include "ir/reference/compare.h"
 
 namespace catenary::gpu_suite {
 namespace {

@@ -7,12 +7,12 @@
 #include <ctime>
 #include <fstream>
 
-#include "compiler/host_compiler.h"
-#include "compiler/nvrtc.h"
-#include "ir/random.h"
+#include "compiler/compile/host_compiler.h"
+#include "compiler/compile/nvrtc.h"
+#include "ir/random/random.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
-#include "runtime/simulated_driver.h"
+#include "runtime/driver/simulated_driver.h"
 #include "tests/support/fake_driver.h"
 
 namespace catenary::gpu_suite {

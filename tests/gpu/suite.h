@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "ir/error.h"
-#include "runtime/api.h"
+#include "runtime/driver/api.h"
 #include "runtime/engine.h"
 #include "tests/gpu/cases.h"
 

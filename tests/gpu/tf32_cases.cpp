@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Chains written by hand for `gemm_sm90` on f32 operands, which its tensor maps round to tf32; see
 // cases.h. Every tile is forced once, plain and as a gated pair, with tails everywhere.
-#include "compiler/gemm_sm90_tiles.h"
+#include "compiler/families/gemm_sm90/candidates.h"
 #include "tests/gpu/cases.h"
 
 namespace catenary::gpu_suite {

@@ -6,10 +6,10 @@
 #include <limits>
 #include <map>
 
-#include "compiler/host_compiler.h"
-#include "ir/compare.h"
-#include "ir/random.h"
-#include "runtime/simulated_driver.h"
+#include "compiler/compile/host_compiler.h"
+#include "ir/random/random.h"
+#include "ir/reference/compare.h"
+#include "runtime/driver/simulated_driver.h"
 
 namespace catenary::gpu_suite {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "compiler/templates.h"
+#include "compiler/compile/templates.h"
 #include "shared/params.h"
 #include "tests/instructions/bytes.h"
 

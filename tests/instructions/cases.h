@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "compiler/source.h"
+#include "compiler/emit/source.h"
+#include "simulator/model/tensor_map.h"
 #include "simulator/simulator.h"
-#include "simulator/tensor_map.h"
 
 namespace catenary::instructions {
 

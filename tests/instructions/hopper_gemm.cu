@@ -17,6 +17,7 @@
 // In a cluster of two the CTAs take tiles of the same columns and neighbouring rows. Each loads
 // half of B's tile for both: a full[s] counts its own A, its own half of B and the other CTA's
 // half.
+#include "pipeline/descriptor.cuh"
 #include "ptx/atomic.cuh"
 #include "ptx/bulk.cuh"
 #include "ptx/cluster.cuh"
@@ -29,7 +30,6 @@
 #include "ptx/warp.cuh"
 #include "ptx/wgmma.cuh"
 #include "shared/params.h"
-#include "tile/descriptor.cuh"
 
 namespace {
 using namespace catenary;

@@ -2,7 +2,7 @@
 // A case in the simulator: its kernel compiled by the host's compiler, its output's bytes back.
 #pragma once
 
-#include "compiler/kernel_compiler.h"
+#include "compiler/compile/kernel_compiler.h"
 #include "tests/instructions/cases.h"
 
 namespace catenary::instructions {

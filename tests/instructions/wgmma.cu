@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // ptx/wgmma.cuh: D[64, N] = A[64, K] B[N, K] of two steps along K, with operands as the host lays
 // them out.
+#include "pipeline/descriptor.cuh"
 #include "ptx/atomic.cuh"
 #include "ptx/convert.cuh"
 #include "ptx/global.cuh"
@@ -8,7 +9,6 @@
 #include "ptx/sync.cuh"
 #include "ptx/wgmma_registers.cuh"
 #include "shared/params.h"
-#include "tile/descriptor.cuh"
 
 namespace {
 using namespace catenary;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The chains that mutated templates are run in. Sizes are a tile or two with ragged tails; tiles
-// are the smallest of compiler/gemm_tiles.cpp. Those of gemm_sm90 run on few SMs, so that a CTA has
-// several tiles and its ring wraps.
+// are the smallest of compiler/families/gemm_sm80/candidates.cpp. Those of gemm_sm90 run on few
+// SMs, so that a CTA has several tiles and its ring wraps.
 #pragma once
 
 #include "tests/mutants/mutant.h"

@@ -7,7 +7,7 @@
 
 namespace catenary::testing {
 
-inline constexpr const char* kCopyFile = "tile/thread_copy.cuh";
+inline constexpr const char* kCopyFile = "pipeline/cp_async_load.cuh";
 inline constexpr const char* kCopied = "sm90 gemm, copied by threads";
 inline constexpr const char* kCopiedA = "sm90 gemm, A copied by threads";
 inline constexpr const char* kCopiedTermsNan = "sm90 ragged terms beside NaN, A copied by threads";

@@ -5,7 +5,7 @@
 
 #include <utility>
 
-#include "ir/fill.h"
+#include "ir/random/fill.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "shared/int.h"
 

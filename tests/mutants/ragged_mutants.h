@@ -7,8 +7,8 @@
 
 namespace catenary::testing {
 
-inline constexpr const char* kRaggedFile = "tile/ragged.cuh";
-inline constexpr const char* kTailFile = "tile/term_tail.cuh";
+inline constexpr const char* kRaggedFile = "scheduler/grouped.cuh";
+inline constexpr const char* kTailFile = "pipeline/k_tail.cuh";
 inline constexpr const char* kSm90Rows = "sm90 ragged rows";
 inline constexpr const char* kSm90RowsMany = "sm90 ragged rows, many groups";
 inline constexpr const char* kSm90Terms = "sm90 ragged terms";
@@ -85,7 +85,7 @@ inline constexpr Mutant kRaggedMutants[] = {
     {.name = "sm90_ragged_weights_of_first",
      .planted = "every group meets the first group's weights",
      .base = kSm90Rows,
-     .file = "tile/ring.cuh",
+     .file = "pipeline/pipeline.cuh",
      .text = "return static_cast<i32>(work.group);",
      .in_place = "return 0;",
      .faults = "mismatch"},
@@ -137,7 +137,7 @@ inline constexpr Mutant kRaggedMutants[] = {
     {.name = "sm90_step_of_zeros_in_the_matrix",
      .planted = "rows of no group take the first term of K for one of zeros",
      .base = kSm90RowsMany,
-     .file = "tile/steps.cuh",
+     .file = "pipeline/k_tiles.cuh",
      .text = "  work.k_begin = (kConfig.k.size + kBlockK - 1) / kBlockK * kBlockK;\n",
      .in_place = "  work.k_begin = 0;\n",
      .faults = "mismatch"},
@@ -165,7 +165,7 @@ inline constexpr Mutant kRaggedMutants[] = {
     {.name = "sm90_terms_begin_ignored",
      .planted = "every group's terms begin with the first one",
      .base = kSm90Terms,
-     .file = "tile/steps.cuh",
+     .file = "pipeline/k_tiles.cuh",
      .text = "static_cast<i32>(work.k_begin + inner",
      .in_place = "static_cast<i32>(inner",
      .faults = "mismatch"},

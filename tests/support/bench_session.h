@@ -4,12 +4,12 @@
 
 #include <doctest/doctest.h>
 
-#include "bench/session.h"
-#include "bench/timing.h"
-#include "compiler/host_compiler.h"
+#include "bench/measure/session.h"
+#include "bench/measure/timing.h"
+#include "compiler/compile/host_compiler.h"
 #include "compiler/plan.h"
-#include "ir/text.h"
-#include "runtime/simulated_driver.h"
+#include "ir/text/text.h"
+#include "runtime/driver/simulated_driver.h"
 
 namespace catenary::test {
 

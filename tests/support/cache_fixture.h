@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/cache.h"
-#include "runtime/cache_directory.h"
+#include "runtime/cache/cache.h"
+#include "runtime/cache/cache_directory.h"
 #include "tests/support/cache_samples.h"
 #include "tests/support/faulty_files.h"
 

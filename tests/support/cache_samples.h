@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/key.h"
+#include "compiler/compile/key.h"
 #include "ir/error.h"
 
 namespace catenary::test {

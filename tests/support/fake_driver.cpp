@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "runtime/tensor_map.h"
+#include "runtime/driver/tensor_map.h"
 
 namespace catenary::testing {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/api.h"
+#include "runtime/driver/api.h"
 
 namespace catenary::testing {
 

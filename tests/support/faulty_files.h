@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <array>
 
-#include "runtime/file_system.h"
+#include "runtime/cache/file_system.h"
 #include "shared/int.h"
 
 namespace catenary::test {

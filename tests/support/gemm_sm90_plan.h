@@ -5,7 +5,7 @@
 #include <doctest/doctest.h>
 
 #include "compiler/plan.h"
-#include "ir/text.h"
+#include "ir/text/text.h"
 
 namespace catenary::testing {
 

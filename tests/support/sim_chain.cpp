@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "compiler/emit.h"
-#include "ir/compare.h"
-#include "ir/text.h"
+#include "compiler/emit/emit.h"
+#include "ir/reference/compare.h"
+#include "ir/text/text.h"
 #include "runtime/executable.h"
 
 namespace catenary::testing {

@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "compiler/host_compiler.h"
+#include "compiler/compile/host_compiler.h"
 #include "compiler/plan.h"
-#include "ir/fill.h"
+#include "ir/random/fill.h"
 #include "simulator/simulator.h"
 
 namespace catenary::testing {

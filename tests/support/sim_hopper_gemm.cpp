@@ -5,9 +5,9 @@
 #include <fstream>
 #include <sstream>
 
-#include "ir/reference.h"
+#include "ir/reference/reference.h"
 #include "shared/params.h"
-#include "simulator/tensor_map.h"
+#include "simulator/model/tensor_map.h"
 
 namespace catenary::testing {
 namespace {

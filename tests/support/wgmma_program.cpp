@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "ir/reference.h"
+#include "ir/reference/reference.h"
 
 namespace catenary::testing {
 namespace {

@@ -6,7 +6,7 @@
 #include <functional>
 #include <vector>
 
-#include "simulator/matrix.h"
+#include "simulator/model/matrix.h"
 #include "tests/support/sim_kernel.h"
 
 namespace catenary::testing {

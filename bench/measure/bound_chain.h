@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// A compiled chain bound to named arenas: ready to be launched on any copy of its tensors.
+#pragma once
+
+#include "bench/measure/tensors.h"
+#include "bench/measure/timing.h"
+#include "runtime/engine.h"
+
+namespace catenary::bench {
+
+// How an engine compiles for the session's device: by NVRTC, or for the simulator.
+EngineOptions engine_options(const Session& session, const PlanOptions& plan = {});
+
+class BoundChain {
+ public:
+  // Compiles `chain` for the session's device by `options` and binds each parameter, and the
+  // output, to the arena of its name. kInternal if one is missing.
+  static Expected<std::shared_ptr<const BoundChain>> make(const Session& session,
+                                                          const VerifiedChain& chain,
+                                                          const PlanOptions& options,
+                                                          const Tensors& tensors, int copies);
+
+  // The same for what is compiled already.
+  static Expected<std::shared_ptr<const BoundChain>> load(
+      const Session& session, Engine& engine, std::shared_ptr<const CompiledChain> compiled,
+      const Tensors& tensors, int copies);
+
+  // Enqueues one launch on the session's stream. `overlap`: each of its kernels may start before
+  // the one before it in the stream has ended; else none may.
+  Error launch(int copy, bool overlap = false) const;
+
+  const Plan& plan() const { return executable_->compiled().plan; }
+  const CompiledChain& compiled() const { return executable_->compiled(); }
+
+ private:
+  explicit BoundChain(const Session& session) : session_(session) {}
+  Error bind(const Tensors& tensors, int copies);
+
+  const Session& session_;
+  std::shared_ptr<const Executable> executable_;
+  std::vector<std::vector<void*>> arguments_;  // by copy
+  cuda::DeviceBuffer workspace_;
+};
+
+// A contender that launches `chain`, which it keeps alive.
+Contender contender(std::string name, std::shared_ptr<const BoundChain> chain,
+                    bool overlap = false);
+
+// "128x128x32w2x2s4 ... | adds 4 parts": the configs of the plan's kernels.
+std::string config_text(const Plan& plan);
+
+// The family of the plan's contraction, else of its first kernel.
+std::string_view plan_family(const Plan& plan);
+
+}  // namespace catenary::bench

@@ -1,0 +1,368 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/measure/run_case.h"
+
+#include "ir/text/text.h"
+
+namespace catenary::bench {
+namespace {
+
+// Part of the device's memory that one case may take.
+constexpr double kMemoryPart = 0.6;
+
+Expected<VerifiedChain> verified_chain(const std::string& text) {
+  Expected<Chain> chain = parse(text);
+  if (!chain) return chain.takeError();
+  return verify(std::move(*chain));
+}
+
+bool poisoned(const ErrorReport& report) { return report.code == ErrorCode::kContextPoisoned; }
+
+std::optional<double> faster_peer(const Row& row) {
+  std::optional<double> us;
+  for (const auto& peer : {row.peer_us, row.second_peer_us}) {
+    if (peer && (!us || peer->median < *us)) us = peer->median;
+  }
+  return us;
+}
+
+// A case in the making: contenders in the order in which they take turns.
+class CaseRun {
+ public:
+  CaseRun(const Session& session, const CublasLt* lt, const CaseSetup& setup,
+          const CaseOptions& options, Row& row)
+      : session_(session), lt_(lt), setup_(setup), options_(options), row_(row) {}
+
+  // Compiles and verifies ours. False: it is wrong, and row says so.
+  Expected<bool> add_ours();
+
+  // The others: what cannot be compared is noted and left out. An error is a broken context.
+  Error add_peer();
+  Error add_second_peer();
+  Error add_unfused();
+  Error add_plain();
+  Error add_overlap();
+
+  Error time(const Ceilings& ceilings);
+
+ private:
+  enum class Kind { kOurs, kPeer, kSecondPeer, kUnfused, kPlain, kOverlap, kPlainOverlap };
+  void add(Kind kind, Contender contender) {
+    kinds_.push_back(kind);
+    contenders_.push_back(std::move(contender));
+  }
+  Expected<CompareResult> check(const Contender& contender);
+  Expected<Contender> ready_unfused();
+  Error ready_plain();
+  Expected<Contender> ready_peer(const Peer& spec, std::string& config);
+  Expected<std::vector<Timing>> contest();
+
+  const Session& session_;
+  const CublasLt* lt_;
+  const CaseSetup& setup_;
+  const CaseOptions& options_;
+  Row& row_;
+  std::shared_ptr<const BoundChain> ours_, plain_;
+  std::vector<Kind> kinds_;
+  std::vector<Contender> contenders_;
+};
+
+Expected<CompareResult> CaseRun::check(const Contender& contender) {
+  if (Error error = run_poisoned(session_, setup_.output(), contender)) return error;
+  return compare_samples(setup_.samples, setup_.output());
+}
+
+Expected<bool> CaseRun::add_ours() {
+  auto bound =
+      BoundChain::make(session_, setup_.chain, options_.plan, setup_.tensors, setup_.copies);
+  if (!bound) return bound.takeError();
+  ours_ = std::move(*bound);
+  const Plan& plan = ours_->plan();
+  row_.family = plan_family(plan);
+  row_.config = config_text(plan);
+  row_.kernels = static_cast<int>(plan.buckets.front().kernels.size());
+  Contender ours = contender("ours", ours_);
+  Expected<CompareResult> result = check(ours);
+  if (!result) return result.takeError();
+  row_.verified = result->ok() && result->checked > 0;
+  row_.worst_error_ratio = result->worst_ratio;
+  if (!row_.verified) {
+    row_.note = to_string(*result);
+    return false;
+  }
+  add(Kind::kOurs, std::move(ours));
+  return true;
+}
+
+Expected<Contender> CaseRun::ready_unfused() {
+  PlanOptions options;
+  options.fuse = false;
+  auto bound = BoundChain::make(session_, setup_.chain, options, setup_.tensors, setup_.copies);
+  if (!bound) return bound.takeError();
+  row_.unfused_kernels = static_cast<int>((*bound)->plan().buckets.front().kernels.size());
+  Contender unfused = contender("unfused", std::move(*bound));
+  Expected<CompareResult> result = check(unfused);
+  if (!result) return result.takeError();
+  if (!result->ok()) {
+    row_.verified = false;
+    return make_error(ErrorCode::kMismatch, "the unfused plan is wrong: {}", to_string(*result));
+  }
+  return unfused;
+}
+
+Error CaseRun::ready_plain() {
+  Expected<VerifiedChain> chain = verified_chain(setup_.spec.plain);
+  if (!chain) return chain.takeError();
+  auto bound = BoundChain::make(session_, *chain, options_.plan, setup_.tensors, setup_.copies);
+  if (!bound) return bound.takeError();
+  plain_ = std::move(*bound);
+  return run_poisoned(session_, setup_.output(), contender("plain", plain_));
+}
+
+Expected<Contender> CaseRun::ready_peer(const Peer& spec, std::string& config) {
+  PeerOptions options;
+  options.algorithms = options_.algorithms;
+  options.timing = options_.timing;
+  options.timing.rounds = 3;
+  options.timing.batch_us = options_.timing.batch_us / 2;
+  Expected<ReadyPeer> peer =
+      make_peer(session_, *lt_, spec, setup_.tensors, setup_.copies, options);
+  if (!peer) return peer.takeError();
+  config = peer->config;
+  if (Error error = run_poisoned(session_, setup_.output(), peer->contender)) return error;
+  Expected<double> distance = coarse_distance(setup_.samples, setup_.output());
+  if (!distance) return distance.takeError();
+  if (!(*distance <= kCoarseLimit)) {
+    return make_error(ErrorCode::kMismatch,
+                      "its result is {:.3g} root mean squares from the reference, so it computes "
+                      "something else",
+                      *distance);
+  }
+  return std::move(peer->contender);
+}
+
+Error CaseRun::add_peer() {
+  row_.peer = setup_.spec.peer.name;
+  if (row_.peer.empty()) return Error::success();
+  if (lt_ == nullptr) {
+    row_.peer_note = "cuBLASLt was not found";
+    return Error::success();
+  }
+  Expected<Contender> peer = ready_peer(setup_.spec.peer, row_.peer_config);
+  if (peer) {
+    add(Kind::kPeer, std::move(*peer));
+    return Error::success();
+  }
+  const ErrorReport report = take_report(peer.takeError());
+  if (poisoned(report)) return make_error_text(report.code, report.message);
+  row_.peer_note = report.message;
+  return Error::success();
+}
+
+Error CaseRun::add_second_peer() {
+  row_.second_peer = setup_.spec.second_peer.name;
+  if (row_.second_peer.empty() || lt_ == nullptr) return Error::success();
+  Expected<Contender> peer = ready_peer(setup_.spec.second_peer, row_.second_peer_config);
+  if (peer) {
+    add(Kind::kSecondPeer, std::move(*peer));
+    return Error::success();
+  }
+  const ErrorReport report = take_report(peer.takeError());
+  if (poisoned(report)) return make_error_text(report.code, report.message);
+  row_.note = fmt::format("{}: {}", row_.second_peer, report.message);
+  return Error::success();
+}
+
+Error CaseRun::add_unfused() {
+  const Plan& plan = ours_->plan();
+  if (plan.unfused_kernels <= plan.fused_kernels) return Error::success();
+  Expected<Contender> unfused = ready_unfused();
+  if (unfused) {
+    add(Kind::kUnfused, std::move(*unfused));
+    return Error::success();
+  }
+  const ErrorReport report = take_report(unfused.takeError());
+  if (poisoned(report)) return make_error_text(report.code, report.message);
+  row_.note = report.message;
+  return Error::success();
+}
+
+Error CaseRun::add_plain() {
+  if (setup_.spec.plain.empty()) return Error::success();
+  Error error = ready_plain();
+  if (!error) {
+    add(Kind::kPlain, contender("plain", plain_));
+    return Error::success();
+  }
+  plain_ = nullptr;
+  const ErrorReport report = take_report(std::move(error));
+  if (poisoned(report)) return make_error_text(report.code, report.message);
+  row_.note = report.message;
+  return Error::success();
+}
+
+// Matters for launches so short that their edges show, which are those with a rotation of their
+// own, and for chains that have edges.
+Error CaseRun::add_overlap() {
+  if (setup_.spec.copies == 0 && row_.kernels < 2) return Error::success();
+  Contender overlapped = contender("overlapped", ours_, true);
+  // Checked behind a launch that it may overlap.
+  const Contender both{"overlapped", [&](int copy) -> Error {
+                         if (Error error = overlapped.launch(copy + 1)) return error;
+                         return overlapped.launch(copy);
+                       }};
+  Expected<CompareResult> result = check(both);
+  if (!result) return result.takeError();
+  if (result->ok()) {
+    add(Kind::kOverlap, std::move(overlapped));
+    if (plain_) add(Kind::kPlainOverlap, contender("plain, overlapped", plain_, true));
+  } else {
+    row_.verified = false;
+    row_.note = "overlapped launches are wrong: " + to_string(*result);
+  }
+  return Error::success();
+}
+
+// A contest that one contender spoils (one that cannot be captured, say) goes on without it.
+Expected<std::vector<Timing>> CaseRun::contest() {
+  TimingOptions options = options_.timing;
+  options.copies = setup_.copies;
+  for (;;) {
+    auto timings = time_contenders(session_, contenders_, options);
+    if (timings || contenders_.size() == 1) return timings;
+    const ErrorReport report = take_report(timings.takeError());
+    if (poisoned(report)) return make_error_text(report.code, report.message);
+    std::string& note = kinds_.back() == Kind::kPeer ? row_.peer_note : row_.note;
+    note = fmt::format("not timed against {}: {}", contenders_.back().name, report.message);
+    contenders_.pop_back();
+    kinds_.pop_back();
+  }
+}
+
+Error CaseRun::time(const Ceilings& ceilings) {
+  auto timings = contest();
+  if (!timings) return timings.takeError();
+  for (size_t i = 0; i < timings->size(); ++i) {
+    const Spread& us = (*timings)[i].us;
+    switch (kinds_[i]) {
+      case Kind::kOurs:
+        row_.us = us;
+        row_.graph = (*timings)[i].graph;
+        break;
+      case Kind::kPeer:
+        row_.peer_us = us;
+        break;
+      case Kind::kSecondPeer:
+        row_.second_peer_us = us;
+        break;
+      case Kind::kUnfused:
+        row_.unfused_us = us;
+        break;
+      case Kind::kPlain:
+        row_.plain_us = us;
+        break;
+      case Kind::kOverlap:
+        row_.overlap_us = us;
+        break;
+      case Kind::kPlainOverlap:
+        row_.plain_overlap_us = us;
+        break;
+    }
+  }
+  const Bound bound = ceiling_bound(ceilings, row_.bytes, row_.flops, setup_.spec.rate);
+  row_.ceiling = bound.by;
+  if (bound.us > 0) row_.of_ceiling = bound.us / row_.us->median;
+  row_.copy_share = copy_share(ceilings, row_.bytes, row_.us);
+  row_.overlap_copy_share = copy_share(ceilings, row_.bytes, row_.overlap_us);
+  const std::optional<double> peer_us = faster_peer(row_);
+  if (peer_us) row_.ratio = *peer_us / row_.us->median;
+  if (peer_us && row_.overlap_us) row_.overlap_ratio = *peer_us / row_.overlap_us->median;
+  return Error::success();
+}
+
+Error fill_row(const Session& session, const CublasLt* lt, RandomPool& pool,
+               const Ceilings& ceilings, const Case& spec, const CaseOptions& options, Row& row) {
+  Expected<CaseSetup> setup = set_up_case(session, pool, spec, options);
+  if (!setup) return setup.takeError();
+  row.copies = setup->copies;
+  for (const auto& [name, arena] : setup->tensors) {
+    row.bytes += static_cast<double>(tensor_bytes(arena.type));
+  }
+  row.bytes -= static_cast<double>(spec.unread_bytes);
+  CaseRun run(session, lt, *setup, options, row);
+  Expected<bool> right = run.add_ours();
+  if (!right) return right.takeError();
+  if (!*right) return Error::success();
+  if (Error error = run.add_peer()) return error;
+  if (Error error = run.add_second_peer()) return error;
+  if (Error error = run.add_unfused()) return error;
+  if (!row.verified) return Error::success();
+  if (Error error = run.add_plain()) return error;
+  if (Error error = run.add_overlap()) return error;
+  if (!row.verified) return Error::success();
+  if (Error error = run.time(ceilings)) return error;
+  if (!options.all_tiles || row.family == family_text(Family::kPointwise)) return Error::success();
+  auto tiles = time_tiles(session, *setup, options);
+  if (!tiles) return tiles.takeError();
+  row.tiles = std::move(*tiles);
+  return Error::success();
+}
+
+}  // namespace
+
+const TensorArena& CaseSetup::output() const {
+  return tensors.at(chain.value(chain.chain().outputs[0].value).name);
+}
+
+Expected<CaseSetup> set_up_case(const Session& session, RandomPool& pool, const Case& spec,
+                                const CaseOptions& options) {
+  Expected<VerifiedChain> chain = verified_chain(spec.chain);
+  if (!chain) return chain.takeError();
+  const i64 budget = static_cast<i64>(kMemoryPart * session.info().memory_bytes);
+  int copies = spec.copies;
+  if (copies == 0) {
+    copies = rotation_copies(input_bytes(*chain), set_bytes(*chain), session.info().target.l2_bytes,
+                             budget);
+  }
+  if (copies * set_bytes(*chain) > budget) {
+    return make_error(
+        ErrorCode::kOutOfMemory,
+        "case {} needs {} MiB of device memory, and {} has {}: run it on a larger one", spec.name,
+        copies * set_bytes(*chain) >> 20, session.info().name, session.info().memory_bytes >> 20);
+  }
+  Expected<Tensors> tensors = make_tensors(session, pool, *chain, spec.ends, copies);
+  if (!tensors) return tensors.takeError();
+  Expected<Samples> samples = sample_reference(*chain, *tensors, options.samples, options.seed);
+  if (!samples) return samples.takeError();
+  return CaseSetup{spec, std::move(*chain), copies, std::move(*tensors), std::move(*samples)};
+}
+
+Error run_poisoned(const Session& session, const TensorArena& output, const Contender& contender) {
+  const auto bytes = static_cast<size_t>(tensor_bytes(output.type));
+  if (Error error =
+          session.check(session.api().memset_d8_async(output.base(), 0xff, bytes, session.stream()),
+                        "poisoning the output")) {
+    return error;
+  }
+  if (Error error = contender.launch(0)) return error;
+  return session.synchronize();
+}
+
+Expected<Row> run_case(const Session& session, const CublasLt* lt, RandomPool& pool,
+                       const Ceilings& ceilings, const Case& spec, const CaseOptions& options) {
+  Row row;
+  row.name = spec.name;
+  row.group = spec.group;
+  row.dtype = spec.dtype;
+  row.shape = spec.shape;
+  row.flops = spec.flops;
+  row.note = spec.note;
+  row.peer = spec.peer.name;
+  if (Error error = fill_row(session, lt, pool, ceilings, spec, options, row)) {
+    const ErrorReport report = take_report(std::move(error));
+    if (poisoned(report)) return make_error_text(report.code, report.message);
+    row.error = report.message;
+  }
+  return row;
+}
+
+}  // namespace catenary::bench

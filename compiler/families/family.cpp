@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/families/family.h"
+
+#include <algorithm>
+
+namespace catenary {
+
+int add_tensors(Space& space, const GroupProgram& program, llvm::ArrayRef<int> dim_of_axis) {
+  const int first = space.num_tensors();
+  for (size_t a = 0; a < space.axes.size(); ++a) {
+    for (const TensorUse& tensor : program.tensors) {
+      const int dim = dim_of_axis[a];
+      space.axes[a].stride.push_back(dim < 0 ? 0 : tensor.steps[dim]);
+    }
+  }
+  return first;
+}
+
+namespace {
+
+Operand bind_operand(const GroupContext& context, const TensorUse& tensor, const Space& space,
+                     int column) {
+  const MemoryPlace& place = context.tensors.places[tensor.place];
+  Operand operand;
+  operand.slot = tensor.place;
+  operand.dtype = place.dtype;
+  const int axes = static_cast<int>(space.axes.size());
+  llvm::SmallVector<i64, 8> byte_steps;
+  bool covers_all = true;
+  for (int a = 0; a < axes; ++a) {
+    const i64 step = space.axes[a].stride.empty() ? 0 : space.axes[a].stride[column];
+    operand.stride.at[kMaxDims - axes + a] = step;
+    covers_all &= step != 0;
+    if (a + 1 < axes) byte_steps.push_back(step * dtype_bytes(place.dtype));
+  }
+  if (operand.stride.at[kMaxDims - 1] == 1) {
+    const i64 bytes = access_bytes(place.binding.align, byte_steps);
+    operand.vec = static_cast<i32>(std::max<i64>(1, bytes / dtype_bytes(place.dtype)));
+  }
+  // A store stays in L2 for the next kernel unless the kernel's tensors do not fit there anyway.
+  const bool fits_l2 = program_bytes(context.tensors) <= context.target.l2_bytes / 2;
+  operand.streamed = covers_all && !(tensor.store && fits_l2);
+  operand.weight = place.weight && !tensor.store;
+  return operand;
+}
+
+}  // namespace
+
+Program bind_program(const GroupContext& context, const GroupProgram& program, const Space& space,
+                     int first) {
+  Program bound = program.lines;
+  for (ProgramLine& line : bound) {
+    if (line.kind != ProgramLine::Kind::kLoad && line.kind != ProgramLine::Kind::kStore) continue;
+    line.operand = bind_operand(context, program.tensors[line.index], space, first + line.index);
+  }
+  return bound;
+}
+
+Error check_axes(const GroupContext& context, const Space& space, bool terms) {
+  for (const Axis& axis : space.axes) {
+    if ((axis.kind == AxisKind::kTerm && !terms) || axis.extent.size <= kMaxAxisSize) continue;
+    return make_error(
+        ErrorCode::kResourceLimit,
+        "'{}' has a dimension of {} elements, kernels walk at most {}: split it in two",
+        context.chain.value(context.group.values[0]).name, axis.extent.size, kMaxAxisSize);
+  }
+  return Error::success();
+}
+
+Extents space_extents(const Space& space) {
+  Extents extents;
+  const int axes = static_cast<int>(space.axes.size());
+  for (int a = 0; a < axes; ++a) extents.at[kMaxDims - axes + a] = space.axes[a].extent;
+  return extents;
+}
+
+std::vector<SlotBinding> bind_slots(const GroupTensors& tensors) {
+  std::vector<SlotBinding> slots;
+  for (const MemoryPlace& place : tensors.places) slots.push_back(place.binding);
+  return slots;
+}
+
+void keep_addressed_slots(KernelPlan& kernel) {
+  llvm::SmallVector<i32*, 16> users;
+  for (Program* program : {&kernel.prologue, &kernel.program}) {
+    for (ProgramLine& line : *program) {
+      const bool memory =
+          line.kind == ProgramLine::Kind::kLoad || line.kind == ProgramLine::Kind::kStore;
+      if (memory) users.push_back(&line.operand.slot);
+    }
+  }
+  if (auto* gemm = std::get_if<GemmConfig>(&kernel.config)) {
+    users.append({&gemm->a.slot, &gemm->b.slot});
+    if (gemm->gated) users.push_back(&gemm->b2.slot);
+    if (gemm->ragged != Ragged::kNone) users.push_back(&gemm->ends_slot);
+  }
+  if (auto* skinny = std::get_if<SkinnyConfig>(&kernel.config)) {
+    users.append({&skinny->x.slot, &skinny->w.slot});
+    if (skinny->gated) users.push_back(&skinny->w2.slot);
+    if (skinny->ragged != Ragged::kNone) users.push_back(&skinny->ends_slot);
+  }
+  if (auto* gemm = std::get_if<GemmSm90Config>(&kernel.config)) {
+    for (MappedMatrix* matrix : {&gemm->a, &gemm->b, &gemm->b2}) {
+      if (matrix->copied) users.push_back(&matrix->memory.slot);
+    }
+    if (gemm->ragged != Ragged::kNone) users.push_back(&gemm->ends_slot);
+  }
+  for (MapBinding& map : kernel.maps) users.push_back(&map.slot);
+  std::vector<SlotBinding> kept;
+  llvm::SmallVector<std::pair<i32*, i32>, 16> renumbered;
+  for (i32 slot = 0; slot < static_cast<i32>(kernel.slots.size()); ++slot) {
+    if (llvm::none_of(users, [&](const i32* user) { return *user == slot; })) continue;
+    for (i32* user : users) {
+      if (*user == slot) renumbered.push_back({user, static_cast<i32>(kept.size())});
+    }
+    kept.push_back(kernel.slots[slot]);
+  }
+  for (const auto& [user, slot] : renumbered) *user = slot;
+  kernel.slots = std::move(kept);
+}
+
+int first_store(const GroupProgram& program) {
+  for (size_t i = 0; i < program.tensors.size(); ++i) {
+    if (program.tensors[i].store) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+int vector_width(const Program& program, int limit) {
+  int width = 1;
+  for (const ProgramLine& line : program) {
+    if (line.kind != ProgramLine::Kind::kLoad && line.kind != ProgramLine::Kind::kStore) continue;
+    const int widest = 16 / dtype_bytes(line.operand.dtype);
+    width = std::max(width, std::min(line.operand.vec, widest));
+  }
+  while (width > limit) width /= 2;
+  return std::max(width, 1);
+}
+
+i64 program_bytes(const GroupTensors& tensors) {
+  i64 bytes = 0;
+  for (const MemoryPlace& place : tensors.places) bytes += place.binding.bytes;
+  return bytes;
+}
+
+double program_flops(const Program& program, i64 elements) {
+  double ops = 0;
+  for (const ProgramLine& line : program) {
+    if (line.kind != ProgramLine::Kind::kCompute) continue;
+    // A transcendental takes about 16 instructions (templates/epilogue/ops.cuh).
+    ops += op_info(line.op).error > 8 ? 16 : 1;
+  }
+  return ops * static_cast<double>(elements);
+}
+
+Program with_early_weights(Program program) {
+  for (ProgramLine& line : program) {
+    if (line.kind == ProgramLine::Kind::kLoad) line.operand.early = line.operand.weight;
+  }
+  return program;
+}
+
+i64 largest_elements(const Space& space, i64 symbol_hi) {
+  i64 count = 1;
+  for (const Axis& axis : space.axes) count *= largest(axis.extent, symbol_hi);
+  return count;
+}
+
+}  // namespace catenary

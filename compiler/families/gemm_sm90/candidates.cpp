@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+// The candidate list and what each candidate needs of a target.
+#include "compiler/families/gemm_sm90/candidates.h"
+
+#include <algorithm>
+
+#include "llvm/ADT/STLExtras.h"
+
+#include "compiler/families/family.h"
+#include "compiler/families/gemm_sm90/cost.h"
+
+namespace catenary {
+namespace {
+
+// Large tiles first: ties go to the earlier one. At most 64 x 256 sums a warpgroup, or 128 x 192
+// between them, fit its registers.
+constexpr GemmSm90Tile kTiles[] = {
+    {128, 256, 2, false, 2, 0},
+    {256, 128, 2, false, 2, 0},
+    {128, 128, 2, true, 2, 0},
+    {128, 256, 2, false, 1, 0},
+    {256, 128, 2, false, 1, 0},
+    {128, 128, 2, true, 1, 0},
+    {128, 192, 2, false, 2, 0},
+    {128, 192, 2, false, 1, 0},
+    {64, 256, 2, true, 2, 0},
+    {64, 256, 2, true, 1, 0},
+    {128, 128, 2, false, 1, 0},
+    {64, 192, 2, true, 1, 0},
+    {64, 128, 2, true, 1, 0},
+    {128, 64, 2, true, 1, 0},
+    {64, 256, 1, false, 1, 0},
+    {64, 128, 1, false, 1, 0},
+    {64, 64, 1, false, 1, 0},
+    // Few rows: two CTAs to an SM, K shared by clusters.
+    {64, 128, 1, false, 1, 1, 2},
+    {64, 128, 1, false, 1, 2, 2},
+    {64, 128, 1, false, 1, 4, 2},
+    {64, 128, 1, false, 1, 8, 2},
+    {64, 64, 1, false, 1, 1, 2},
+    {64, 64, 1, false, 1, 2, 2},
+    {64, 64, 1, false, 1, 4, 2},
+    {64, 64, 1, false, 1, 8, 2},
+    {64, 32, 1, false, 1, 1, 2},
+    {64, 32, 1, false, 1, 2, 2},
+    {64, 32, 1, false, 1, 4, 2},
+    {64, 32, 1, false, 1, 8, 2},
+};
+
+constexpr i64 kMostRows = 256;  // of a tile
+
+constexpr int kSplits[] = {1, 2, 3, 4, 6, 8, 12, 16};
+
+constexpr int kMaxStages = 8;
+constexpr int kMaxStagesOfOne = 20;  // of CTAs with one tile each
+constexpr int kMinStages = 2;
+
+// Shared memory that the hardware keeps of each CTA (CUDA C++ Programming Guide, compute capability
+// 9.0).
+constexpr i64 kReservedSmem = 1024;
+
+i64 smem_limit(const Target& target, const GemmSm90Config& c) {
+  return c.ctas_per_sm == 1 ? target.smem_per_cta
+                            : target.smem_per_sm / c.ctas_per_sm - kReservedSmem;
+}
+
+std::string reject(const Target& target, const GemmSm90Config& c) {
+  if (c.stages < kMinStages || c.stages > kMaxStagesOfOne ||
+      c.smem_bytes() > smem_limit(target, c)) {
+    return fmt::format("needs {} bytes of shared memory, {} has {} per CTA", c.smem_bytes(),
+                       target.name, smem_limit(target, c));
+  }
+  if (c.accumulators() > 192) return fmt::format("needs {} accumulators", c.accumulators());
+  if (c.cluster_k != 0 && c.ragged != Ragged::kNone) {
+    return "CTAs of one tile each do not walk ragged groups";
+  }
+  if (c.threads_copy() && c.cluster > 1) {
+    return "CTAs of a cluster do not share what threads copy";
+  }
+  const int piece = c.in_registers || c.cluster_k != 0 ? 8 : 64 / c.sums();
+  if (c.block_n % piece != 0) {
+    return fmt::format("{} columns are no whole pieces of the epilogue", c.block_n);
+  }
+  if (c.block_n % (8 * c.cluster) != 0) {
+    return fmt::format("{} columns are no whole swizzle atoms for each CTA", c.block_n);
+  }
+  if (!c.b.k_major && c.block_n % (64 * c.cluster) != 0) {
+    return "B lies along N: its tile is no whole boxes";
+  }
+  return "";
+}
+
+// Widths that fill one to four waves of the chip: 11008 columns by 512 rows leave a third of the
+// last wave idle with 128 x 128 tiles; 128 x 168 are two waves.
+std::vector<GemmSm90Tile> fitted_tiles(const GemmSm90Config& base, const GemmProblem& problem,
+                                       const Target& target) {
+  constexpr GemmSm90Tile kShapes[] = {{128, 256, 2, false, 1, 0}, {128, 256, 2, false, 2, 0},
+                                      {128, 128, 2, true, 1, 0},  {128, 128, 2, true, 2, 0},
+                                      {256, 128, 2, false, 1, 0}, {256, 128, 2, false, 2, 0},
+                                      {64, 256, 2, true, 1, 0},   {64, 256, 2, true, 2, 0}};
+  constexpr int kMinWidth = 96;
+  constexpr int kMaxWaves = 4;
+  if (!base.in_registers || !base.b.k_major) return {};
+  std::vector<GemmSm90Tile> fitted;
+  for (const GemmSm90Tile& shape : kShapes) {
+    // 8 columns, as wgmma takes them, for each CTA and each sum.
+    const int step = (base.gated ? 16 : 8) * shape.cluster;
+    int narrower = shape.block_n;
+    for (int waves = 1; waves <= kMaxWaves; ++waves) {
+      const i64 rows = problem.batch * ceil_div(problem.m, i64{shape.block_m} * shape.cluster);
+      const i64 columns = waves * (target.sm_count / shape.cluster) / std::max<i64>(rows, 1);
+      if (columns == 0) continue;
+      const i64 n = base.gated ? 2 * problem.n : problem.n;
+      const i64 width = ceil_div(ceil_div(n, columns), step) * step;
+      if (width >= narrower || width < kMinWidth || width % 64 == 0) continue;
+      narrower = static_cast<int>(width);
+      fitted.push_back(shape);
+      fitted.back().block_n = narrower;
+    }
+  }
+  return fitted;
+}
+
+// Few rows: a width that gives every SM a tile, and so the same share of W, or every two SMs one
+// that they share along K. Four CTAs of one to an SM are no cluster: of 2048x4096 weights, 64 rows,
+// 32 such clusters took two rounds on an H200 (16.4 us; two to an SM 9.2).
+std::vector<GemmSm90Tile> stream_tiles(const GemmSm90Config& base, const GemmProblem& problem,
+                                       const Target& target) {
+  constexpr i64 kMostRowsOfStream = 64;
+  // 32 columns: 11.6 us for 2048x4096 weights and 64 rows, where two CTAs to an SM take 9.2.
+  constexpr int kMinWidth = 48;
+  constexpr int kMaxWidth = 256;
+  if (!base.b.k_major || base.ragged != Ragged::kNone || problem.m > kMostRowsOfStream) return {};
+  const i64 sums = base.gated ? 2 : 1;
+  const i64 n = sums * problem.n;
+  std::vector<GemmSm90Tile> tiles;
+  for (const int cluster_k : {1, 2}) {
+    const i64 columns = target.sm_count / cluster_k / std::max<i64>(problem.batch, 1);
+    if (columns == 0) continue;
+    const i64 step = 8 * sums;  // as wgmma takes them
+    const i64 width = ceil_div(ceil_div(n, columns), step) * step;
+    if (width < kMinWidth || width > kMaxWidth) continue;
+    tiles.push_back({64, static_cast<int>(width), 1, false, 1, cluster_k, 1});
+  }
+  return tiles;
+}
+
+// A forced name may ask for any depth of the ring.
+int forced_stages(const std::string& name, int most) {
+  const size_t at = name.rfind('s');
+  int stages = most;
+  if (at != std::string::npos) llvm::StringRef(name).substr(at + 1).consumeInteger(10, stages);
+  return stages;
+}
+
+bool wanted_split(const GemmProblem& problem, const Target& target, const GemmSm90Config& c,
+                  int split, const PlanOptions& options) {
+  if (options.split_k > 0) return split == options.split_k;
+  if (split == 1 || c.cluster_k != 0) return split == 1;
+  const i64 steps = ceil_div(problem.k, c.block_k());
+  return c.ragged == Ragged::kNone && c.m.scale == 0 && c.n.scale == 0 &&
+         gemm_sm90_output_tiles(problem, c) * split <= 2 * target.sm_count && steps >= 4 * split;
+}
+
+// Row tiles of a band. Requests of a GPC's SMs for the same lines at about the same time leave L2
+// once (H200, 2560x12x3072x1024: 3.0 GB reach the SMs, 2.2 GB leave L2), and an H200 places 16
+// neighbouring CTAs in a GPC: 4 x 4 tiles share more lines, and fewer pages of A and D, than 8 x 2.
+// With bias and silu 290 us became 274, dgrad 264 260, wgrad 259 255. But each band sweeps B: what
+// does not stay in L2 is read half as often by bands of 8 (4096x4096x4096 184 and 187 us; 64 ragged
+// groups 2,734 and 2,930). Ragged terms in clusters of two: bands of 4 clusters 2,886 to 2,966 us,
+// of 16 2,909 to 3,073 (experts' wgrad).
+i32 band_rows(const GemmSm90Config& c, const Target& target) {
+  // With few tiles, or few along M or N, there are no blocks to choose.
+  constexpr i64 kMinAlong = 8;
+  constexpr i64 kMinWaves = 2;
+  if (c.ragged == Ragged::kTerms && c.cluster > 1) return kSquareBand;
+  if (c.cluster > 1 || c.cluster_k != 0 || c.ragged != Ragged::kNone) return kWideBand;
+  const i64 tiles_m = ceil_div(c.m.size, c.block_m);
+  const i64 tiles_n = ceil_div(c.n.size, c.block_n);
+  i64 tiles = tiles_m * tiles_n;
+  for (const Extent& extent : c.batch.at) tiles *= extent.size;
+  if (tiles < kMinWaves * target.sm_count) return kWideBand;
+  if (std::min(tiles_m, tiles_n) < kMinAlong) return kWideBand;
+  const i64 bytes = c.n.size * c.k.size * c.k_outer * c.sums() * c.element_bytes();
+  return bytes <= target.l2_bytes / 3 ? kSquareBand : kWideBand;
+}
+
+}  // namespace
+
+llvm::ArrayRef<GemmSm90Tile> gemm_sm90_tiles() { return kTiles; }
+
+i32 narrowest_copy(const GemmSm90Config& c) {
+  i32 bytes = 16;
+  for (const MappedMatrix* matrix : {&c.a, &c.b, &c.b2}) {
+    if (matrix->copied) bytes = std::min(bytes, matrix->memory.copy_bytes);
+  }
+  return bytes;
+}
+
+GemmSm90Config with_tile(const GemmSm90Config& base, const GemmSm90Tile& tile,
+                         const Target& target) {
+  GemmSm90Config c = base;
+  c.block_m = tile.block_m;
+  c.block_n = base.gated ? tile.block_n / 2 : tile.block_n;
+  c.consumers = tile.consumers;
+  c.ping_pong = tile.ping_pong;
+  c.cluster = tile.cluster;
+  c.cluster_k = tile.cluster_k;
+  c.ctas_per_sm = tile.ctas_per_sm;
+  c.raster = band_rows(c, target);
+  // Boxes of A along M are lines of 64 rows either way.
+  if (c.rows_a != 0) c.rows_a = std::max(c.rows_a, c.block_m - c.sums() * c.block_n);
+  if (!c.a.k_major || c.ragged != Ragged::kNone || c.rows_a >= c.block_m) c.rows_a = 0;
+  // More threads add the sums where each takes fewer columns.
+  if (c.cluster_k != 0) {
+    c.vec = 4;
+    c.in_registers = false;
+  }
+  c.stages = 0;
+  const i64 fixed = c.cluster_k == 0 ? c.smem_bytes() : 64 + i64{c.cluster_k - 1} * c.share_bytes();
+  const i64 most = c.cluster_k == 0 ? kMaxStages : kMaxStagesOfOne;
+  const i64 stages = (smem_limit(target, c) - fixed) / (c.stage_bytes() + 8 * c.stage_barriers());
+  c.stages = static_cast<i32>(std::clamp<i64>(stages, 0, most));
+  return c;
+}
+
+std::string tile_name(const GemmSm90Config& c) {
+  return fmt::format("{}x{}x{}{}{}s{}{}{}{}", c.block_m, c.block_n, c.block_k(),
+                     c.ping_pong ? "p" : "g", c.consumers, c.stages,
+                     c.cluster > 1 ? fmt::format("c{}", c.cluster) : "",
+                     c.cluster_k > 0 ? fmt::format("k{}", c.cluster_k) : "",
+                     c.cluster_k > 0 && c.ctas_per_sm == 1 ? "w" : "");
+}
+
+std::vector<GemmSm90Candidate> rank_gemm_sm90_candidates(const GemmSm90Config& base,
+                                                         const GemmProblem& problem,
+                                                         const Target& target,
+                                                         const PlanOptions& options) {
+  std::vector<GemmSm90Candidate> ranked;
+  const auto add = [&](GemmSm90Config config, int split) {
+    if (!options.force_tile.empty() && tile_name(config) != options.force_tile) return;
+    if (!wanted_split(problem, target, config, split, options)) return;
+    config.split_k = split;
+    GemmSm90Candidate candidate;
+    candidate.config = config;
+    candidate.rejected = reject(target, config);
+    candidate.predicted = predict_gemm_sm90(problem, target, config);
+    ranked.push_back(std::move(candidate));
+  };
+  GemmSm90Config few = base;
+  few.rows_a = static_cast<i32>(std::clamp<i64>(ceil_div(problem.m, 8) * 8, 8, kMostRows));
+  std::vector<GemmSm90Tile> tiles(std::begin(kTiles), std::end(kTiles));
+  llvm::append_range(tiles, fitted_tiles(base, problem, target));
+  llvm::append_range(tiles, stream_tiles(base, problem, target));
+  for (const GemmSm90Tile& tile : tiles) {
+    GemmSm90Config whole = with_tile(few, tile, target);
+    whole.stages = forced_stages(options.force_tile, whole.stages);
+    for (const int split : kSplits) add(whole, split);
+  }
+  std::stable_sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) {
+    if (a.rejected.empty() != b.rejected.empty()) return a.rejected.empty();
+    // Where memory decides, the tile with less to compute, and without fragments of no rows.
+    const auto cost = [](const GemmSm90Candidate& x) {
+      const int empty = (x.config.block_m - x.config.box_m()) / 64;
+      return std::make_pair(x.predicted.us + x.predicted.math_us / 16, empty);
+    };
+    return cost(a) < cost(b);
+  });
+  return ranked;
+}
+
+}  // namespace catenary

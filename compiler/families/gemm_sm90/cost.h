@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// The cost model of `gemm_sm90` (see gemm_sm90_cost.cpp).
+#pragma once
+
+#include "compiler/families/gemm_sm80/candidates.h"
+
+namespace catenary {
+
+// Tiles of the output, those of a K split counted apart.
+i64 gemm_sm90_output_tiles(const GemmProblem& problem, const GemmSm90Config& config);
+
+// What the problem is expected to take with that config, microseconds; a K split with its fix-up.
+Prediction predict_gemm_sm90(const GemmProblem& problem, const Target& target,
+                             const GemmSm90Config& config);
+
+}  // namespace catenary

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// Groups without an anchor -> `pointwise` kernels.
+#include <algorithm>
+
+#include "compiler/families/family.h"
+
+namespace catenary {
+namespace {
+
+constexpr int kThreads = 256;  // 128 and 512 were slower on an H200 (0.77 and 0.90 to 0.91)
+// Bytes of streamed operands a thread should have in flight. 2,048 threads per SM with 16 B each
+// are 32 KB per SM, what 4.3 TB/s at 1 us of latency asks for (Little's law); more vectors per
+// thread were slower on an H200 (relu(x*w+b), f32, width 4096: one vector 0.97 of the copy rate,
+// two 0.93).
+constexpr i64 kBytesInFlight = 16;
+
+Space make_space(const GroupContext& context, int& first) {
+  Space space;
+  llvm::SmallVector<int, 8> dims;
+  for (size_t d = 0; d < context.group.shape.size(); ++d) {
+    space.axes.push_back({AxisKind::kFree, extent_of(context.group.shape[d]), {}});
+    dims.push_back(static_cast<int>(d));
+  }
+  first = add_tensors(space, context.tensors.program, dims);
+  sort_axes(space, AxisKind::kFree, first + first_store(context.tensors.program));
+  merge_axes(space);
+  return space;
+}
+
+// Bytes that one vector loads from tensors read once by the grid.
+i64 streamed_bytes(const Program& program, int vec) {
+  i64 bytes = 0;
+  for (const ProgramLine& line : program) {
+    if (line.kind == ProgramLine::Kind::kLoad && line.operand.streamed) {
+      bytes += vec * dtype_bytes(line.operand.dtype);
+    }
+  }
+  return bytes;
+}
+
+GridRule grid_rule(const Space& space, const PointwiseConfig& config) {
+  const i64 per_cta = i64{config.threads} * config.unroll;
+  GridRule grid;
+  grid.block = per_cta;
+  i64 vectors = 1;
+  i64 scale = 0;
+  const int axes = static_cast<int>(space.axes.size());
+  for (int a = 0; a < axes; ++a) {
+    const Extent& extent = space.axes[a].extent;
+    const bool inner = a == axes - 1;
+    // A symbolic outer axis scales the grid; a symbolic vector axis is launched at its largest.
+    if (extent.scale != 0 && !inner && scale == 0) {
+      scale = extent.scale;
+    } else {
+      vectors *= inner ? ceil_div(extent.size, config.vec) : extent.size;
+    }
+  }
+  grid.size = vectors;
+  grid.scale = scale * vectors;
+  if (scale != 0 && vectors == 0) grid.scale = 0;
+  return grid;
+}
+
+}  // namespace
+
+Error plan_pointwise(const GroupContext& context, std::vector<KernelPlan>& kernels) {
+  int first = 0;
+  const Space space = make_space(context, first);
+  if (Error error = check_axes(context, space, /*terms=*/false)) return error;
+  KernelPlan kernel;
+  kernel.family = Family::kPointwise;
+  kernel.program = bind_program(context, context.tensors.program, space, first);
+  kernel.slots = bind_slots(context.tensors);
+  kernel.scalars = context.tensors.scalars;
+
+  PointwiseConfig config;
+  config.size = space_extents(space);
+  config.threads = kThreads;
+  const i64 inner = config.size.at[kMaxDims - 1].size;
+  int limit = 8;
+  while (limit > 1 && limit > inner) limit /= 2;
+  config.vec = vector_width(kernel.program, limit);
+  const i64 elements = largest_elements(space, context.symbol_hi);
+  const i64 vectors = ceil_div(std::max<i64>(elements, 1), config.vec);
+  const i64 bytes = std::max<i64>(streamed_bytes(kernel.program, config.vec), 1);
+  // Small CTAs where the grid would otherwise leave SMs without one.
+  while (config.threads > 64 && vectors / config.threads < context.target.sm_count) {
+    config.threads /= 2;
+  }
+  // More vectors per thread only while every SM still gets two full rounds of CTAs.
+  while (config.unroll < 8 && config.unroll * bytes < kBytesInFlight &&
+         vectors / (config.unroll * 2 * kThreads) >= 16 * context.target.sm_count) {
+    config.unroll *= 2;
+  }
+  kernel.grid = grid_rule(space, config);
+  kernel.config = config;
+  kernel.threads = config.threads;
+  kernel.symbol = fmt::format("{}_pointwise_v{}u{}", context.name, config.vec, config.unroll);
+  kernel.config_text = fmt::format("pointwise, {} elements x {} vectors per thread, {} threads",
+                                   config.vec, config.unroll, config.threads);
+  Prediction& p = kernel.predicted;
+  p.bytes = program_bytes(context.tensors);
+  p.flops = program_flops(kernel.program, elements);
+  p.memory_us = p.bytes / (context.target.dram_gbs * kDramEfficiency * 1e3);
+  p.math_us = p.flops / (context.target.f32_tflops * 1e6);
+  p.launch_us = kLaunchUs;
+  p.waves = static_cast<double>(kernel.grid.ctas(context.symbol_hi)) /
+            (context.target.sm_count * (2048 / config.threads));
+  p.us = std::max(p.memory_us, p.math_us) + p.launch_us;
+  kernels.push_back(std::move(kernel));
+  return Error::success();
+}
+
+}  // namespace catenary

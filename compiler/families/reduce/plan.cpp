@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// Groups anchored by a sum -> `reduce` kernels.
+#include <algorithm>
+
+#include "compiler/families/family.h"
+
+namespace catenary {
+namespace {
+
+i64 power_of_two_at_least(i64 n) {
+  i64 p = 1;
+  while (p < n) p *= 2;
+  return p;
+}
+
+struct ReduceSpace {
+  Space space;  // term axes first, then free axes
+  int prologue = 0;
+  int program = 0;
+  int term_rank = 0;
+};
+
+// Axes are the summed operand's dimensions; the result's program walks those that survive.
+ReduceSpace make_space(const GroupContext& context) {
+  ReduceSpace result;
+  const ValueId sum = context.group.anchors[0];
+  const ValueInfo& info = context.chain.info(sum);
+  const ValueId operand = context.chain.value(sum).operands[0].value;
+  const auto& shape = context.chain.info(operand).type.shape;
+  llvm::SmallVector<int, 8> operand_dim, result_dim;
+  const auto add = [&](int d, AxisKind kind, int in_result) {
+    result.space.axes.push_back({kind, extent_of(shape[d]), {}});
+    operand_dim.push_back(d);
+    result_dim.push_back(in_result);
+  };
+  for (int d : info.summed) add(d, AxisKind::kTerm, -1);
+  for (int r = 0; r < info.type.rank(); ++r) add(info.operand_dims[0][r], AxisKind::kFree, r);
+  result.prologue = add_tensors(result.space, context.tensors.prologue, operand_dim);
+  result.program = add_tensors(result.space, context.tensors.program, result_dim);
+  if (!context.tensors.prologue.tensors.empty()) {
+    sort_axes(result.space, AxisKind::kTerm, result.prologue);
+  }
+  sort_axes(result.space, AxisKind::kFree, result.program + first_store(context.tensors.program));
+  merge_axes(result.space);
+  for (const Axis& axis : result.space.axes) result.term_rank += axis.kind == AxisKind::kTerm;
+  return result;
+}
+
+// Left-aligns the first `terms` axes of a right-aligned program.
+template <class Array>
+void split_terms(Array& values, int axes, int terms,
+                 const typename std::remove_reference_t<decltype(values[0])>& none) {
+  for (int i = 0; i < terms; ++i) {
+    const int from = kMaxDims - axes + i;
+    if (from == i) continue;
+    values[i] = values[from];
+    values[from] = none;
+  }
+}
+
+void place_terms(Program& program, int axes, int terms) {
+  for (ProgramLine& line : program) split_terms(line.operand.stride.at, axes, terms, i64{0});
+}
+
+void predict(const GroupContext& context, i64 terms, i64 outputs, KernelPlan& kernel) {
+  Prediction& p = kernel.predicted;
+  p.bytes = program_bytes(context.tensors);
+  p.flops = program_flops(kernel.prologue, terms * outputs) + static_cast<double>(terms * outputs);
+  // Threads that an SM needs to keep its share of DRAM busy: 512.
+  const double fill = std::min(1.0, static_cast<double>(kernel.grid.ctas(context.symbol_hi)) *
+                                        kernel.threads / (512.0 * context.target.sm_count));
+  p.memory_us = p.bytes / (context.target.dram_gbs * kDramEfficiency * 1e3 * std::max(fill, 1e-3));
+  p.math_us = p.flops / (context.target.f32_tflops * 1e6);
+  p.launch_us = kLaunchUs;
+  p.us = std::max(p.memory_us, p.math_us) + p.launch_us;
+}
+
+}  // namespace
+
+Error plan_reduce(const GroupContext& context, std::vector<KernelPlan>& kernels) {
+  ReduceSpace reduce = make_space(context);
+  if (reduce.term_rank == 0) {
+    // All summed dimensions have size 1: one term, at coordinate 0.
+    reduce.space.axes.insert(
+        reduce.space.axes.begin(),
+        Axis{AxisKind::kTerm, Extent(1),
+             llvm::SmallVector<i64, 8>(
+                 context.tensors.prologue.tensors.size() + context.tensors.program.tensors.size(),
+                 0)});
+    reduce.term_rank = 1;
+  }
+  if (Error error = check_axes(context, reduce.space, /*terms=*/true)) return error;
+  const int axes = static_cast<int>(reduce.space.axes.size());
+  // A scalar result still has the vector dimension to itself.
+  const int needed = std::max(axes, reduce.term_rank + 1);
+  if (needed > kMaxDims) {
+    return make_error(ErrorCode::kUnsupported,
+                      "'{}' needs {} loops after merging, above the limit of {}: reorder the "
+                      "strides so that neighbouring dimensions merge",
+                      context.chain.value(context.group.anchors[0]).name, needed, kMaxDims);
+  }
+  KernelPlan kernel;
+  kernel.family = Family::kReduce;
+  kernel.prologue = bind_program(context, context.tensors.prologue, reduce.space, reduce.prologue);
+  kernel.prologue_results = context.tensors.prologue_results;
+  kernel.program = bind_program(context, context.tensors.program, reduce.space, reduce.program);
+  kernel.slots = bind_slots(context.tensors);
+  kernel.scalars = context.tensors.scalars;
+
+  i64 terms = 1;
+  i64 outputs = 1;
+  for (const Axis& axis : reduce.space.axes) {
+    const i64 size = largest(axis.extent, context.symbol_hi);
+    (axis.kind == AxisKind::kTerm ? terms : outputs) *= size;
+  }
+  ReduceConfig config;
+  config.size = space_extents(reduce.space);
+  split_terms(config.size.at, axes, reduce.term_rank, Extent(1));
+  place_terms(kernel.prologue, axes, reduce.term_rank);
+  place_terms(kernel.program, axes, reduce.term_rank);
+  config.term_rank = reduce.term_rank;
+  const i64 inner = axes > reduce.term_rank ? config.size.at[kMaxDims - 1].size : 1;
+  int limit = 8;
+  while (limit > 1 && (limit > inner || outputs / (limit * 32) < context.target.sm_count))
+    limit /= 2;
+  config.vec = std::min(vector_width(kernel.prologue, limit), vector_width(kernel.program, limit));
+  const i64 vectors = ceil_div(std::max<i64>(outputs, 1), config.vec);
+  config.lanes = static_cast<i32>(std::min<i64>(32, power_of_two_at_least(vectors)));
+  config.slices = static_cast<i32>(
+      std::min<i64>(512 / config.lanes, power_of_two_at_least(std::max<i64>(terms / 4, 1))));
+  kernel.config = config;
+  kernel.threads = config.lanes * config.slices;
+  kernel.smem_bytes = config.slices > 1 ? i64{4} * config.sums * kernel.threads * config.vec : 0;
+  // Sized for the symbol's largest value: CTAs outside the space leave at once.
+  i64 all_vectors = ceil_div(inner, config.vec);
+  for (int a = reduce.term_rank; a + 1 < axes; ++a) all_vectors *= reduce.space.axes[a].extent.size;
+  kernel.grid.size = all_vectors;
+  kernel.grid.block = config.lanes;
+  kernel.symbol = fmt::format("{}_reduce_l{}s{}", context.name, config.lanes, config.slices);
+  kernel.config_text = fmt::format("reduce, {} lanes x {} slices, {} elements per lane",
+                                   config.lanes, config.slices, config.vec);
+  predict(context, terms, outputs, kernel);
+  kernels.push_back(std::move(kernel));
+  return Error::success();
+}
+
+}  // namespace catenary

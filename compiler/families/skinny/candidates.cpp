@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0
+// The cost model. The kernel is a stream: W from DRAM, and beside it X, which every row of warps
+// loads from L2:
+//
+//   stream   W / DRAM rate + what the warps load of X / rate of its way into registers
+//   rounds   CTAs beyond those that are resident wait for a place: the last round may be partial
+//   ends     the first bytes' way, the products, the sum over the warps, the epilogue; under
+//            programmatic launches the next kernel's stream covers most of it
+//
+// Ragged rows are a batch of as many such problems as groups may have rows, each of their mean. No
+// measurement stands behind that yet.
+#include "compiler/families/skinny/candidates.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstdio>
+#include <optional>
+
+#include "compiler/families/family.h"
+#include "compiler/families/gemm_sm80/candidates.h"
+
+namespace catenary {
+namespace {
+
+struct Shape {
+  int warps_k, warps_n, row_tiles = 1, cluster_k = 1;
+};
+constexpr Shape kShapes[] = {{16, 1},      {8, 1},        {8, 2},       {4, 1},       {4, 4},
+                             {4, 2},       {16, 1, 1, 2}, {8, 1, 1, 2}, {8, 1, 1, 4}, {8, 1, 1, 8},
+                             {8, 1, 2, 1}, {8, 1, 2, 2},  {8, 1, 2, 4}};
+constexpr int kSplits[] = {1, 2, 4, 8};
+
+// Of one warp, in shared memory or in registers; what fits is less.
+constexpr int kMostBlocks = 64;
+
+// Shared memory that a CTA takes beside its own.
+constexpr i64 kReservedSmem = 1024;
+
+// The constants below are fits to the mean of plain and overlapped launches on an H200, us (N x K,
+// plain / overlapped; one run each):
+//
+//   rows of X     1             8             16
+//   2048 x 4096   6.01 / 4.01   6.78 / 4.48   7.65 / 5.61
+//   4096 x 4096   9.87 / 8.10   11.1 / 8.73   12.3 / 9.86
+//   28672 x 4096  56.8 / 55.0   64.1 / 60.5   74.1 / 67.5
+//   8192 x 8192   37.5 / 35.1 with K split in 2;  4096 x 14336  34.9 / 32.6 split in 4
+
+// X's way from L2 into registers, beside the stream, as a multiple of the DRAM rate: it is the
+// loads that cost, not the bytes out of L2 (2048 x 4096, 16 rows, overlapped: 32 rows of W a CTA
+// and half of K 5.6 us where 16 rows a warp load X for each, 4.7 where a warp has all 32).
+constexpr double kXRate = 2.7;
+
+// The same where no run tells: what an SM draws from L2, as in gemm_tiles.cpp.
+double sm_gbs(const Target& target) { return 32.0 * target.clock_ghz; }
+
+// A kernel's own ends, not covered by its neighbours, and what a K split adds.
+constexpr double kEndsUs = 0.3;
+constexpr double kSplitUs = 2.0;
+// Sums sent through a cluster, for each CTA that an SM gets. Pairs: 8192 x 8192 weights and one row
+// 1.3 us for eight of them, 14336 x 7168 2.8 for 14; eight rows gain nothing by pairs (2048 x 4096,
+// 4.47 / 6.9). Fours 2.2 to 4 us for eight (8192 x 8192), eights 3 to 8 (4096 x 14336).
+constexpr double kPairsUs = 0.2;
+constexpr double kFoursUs = 0.3;
+constexpr double kEightsUs = 0.7;
+// Where one to an SM would be enough, larger clusters do not fit that way (GPCs of uneven size):
+// one row, 4.00 / 6.03 us, fours 4.10 / 7.77, eights 4.75 / 7.4.
+constexpr double kCrowdedUs = 0.9;
+
+// What registers hold beside X, W and sums: addresses, the epilogue's operands (measured 20 to 26;
+// more where warps have unlike counts of blocks and over eight rows of X: 8 x 1 warps with 16 rows
+// spilled 32 bytes of 78; more over chunks of 16 ragged rows: 8 x 1 warps spilled 132 bytes of 80
+// registers, none of 128, 4 x 1 warps with six blocks 8 bytes of 128).
+int estimated_registers(const SkinnyConfig& c) {
+  const int tiles = c.columns / 8;
+  const int part = static_cast<int>(ceil_div(c.warp_blocks(), c.x_parts));
+  const bool alike = c.blocks % (c.parts() * c.warps_k) == 0;
+  const int rest = alike || c.columns == 8 ? 24 : 32;
+  const bool chunked = c.ragged != Ragged::kNone && tiles > 1;
+  const int chunks = !chunked ? 0 : c.threads() > 128 ? 32 : 52;
+  return rest + chunks + part * c.x_columns + c.row_tiles * (c.register_blocks * 16 + tiles * 4);
+}
+
+// Half of the ragged groups have more rows than the mean, and a second chunk waits for its X again.
+i32 columns_of(const SkinnyProblem& problem) {
+  const bool ragged = problem.base.ragged != Ragged::kNone;
+  const i64 columns = ceil_div(ragged ? 2 * problem.m : problem.m, 8) * 8;
+  return static_cast<i32>(std::clamp<i64>(columns, 8, ragged ? kSkinnyRaggedRows : kSkinnyRows));
+}
+
+// CTAs per SM, at least two so that one streams while another ends; 0: W does not fit. Registers or
+// shared memory run out before the threads of an SM do (1536 on some GPUs).
+int resident_ctas(const Target& target, const SkinnyConfig& c) {
+  const i64 by_smem = target.smem_per_sm / (c.smem_bytes() + kReservedSmem);
+  const i64 by_registers = 65536 / (i64{c.threads()} * estimated_registers(c));
+  const i64 ctas = std::min({by_smem, by_registers, i64{4}});
+  return ctas >= 2 && estimated_registers(c) <= 255 ? static_cast<int>(ctas) : 0;
+}
+
+// Bulk copies and mbarriers are those of sm_90, which the measurements are of.
+bool copies_in_bulk(const Target& target) { return target.compute_capability() == 90; }
+
+// A warp's shared blocks of which two CTAs fit an SM.
+i64 most_shared_blocks(const Target& target, const SkinnyConfig& c) {
+  const i64 slice = (target.smem_per_sm / 2 - kReservedSmem) / (c.warps_k * c.warps_n);
+  return std::max<i64>((slice / c.warp_rows() - 16) / 128, 0);
+}
+
+// Elsewhere shared memory is less on most GPUs: what does not fit waits in registers, and X comes
+// in smaller parts if those are short. No copy waits for another: a group is what a part of X
+// reads. Not measured.
+void fit_async(const Target& target, SkinnyConfig& c) {
+  const i32 most = c.warp_blocks();
+  c.bulk = false;
+  c.shared_blocks = static_cast<i32>(std::min<i64>(c.shared_blocks, most_shared_blocks(target, c)));
+  c.register_blocks = std::min(most - c.shared_blocks, kMostBlocks);
+  while (c.x_parts < c.warp_blocks() && resident_ctas(target, c) == 0) {
+    c.x_parts = std::min(c.warp_blocks(), c.x_parts * 2);
+  }
+  const i64 part = ceil_div(most, c.x_parts);
+  c.groups = static_cast<i32>(std::max<i64>(ceil_div(c.shared_blocks, part), 1));
+}
+
+// A vector of D for each thread.
+void fit_vectors(SkinnyConfig& c) {
+  while (c.vectors() > c.threads() && c.vec < 8) c.vec *= 2;
+}
+
+// Nothing: a warp's slice of K has more blocks than the template can hold.
+std::optional<SkinnyConfig> shaped(const SkinnyProblem& problem, const Target& target, Shape shape,
+                                   int split) {
+  SkinnyConfig c = problem.base;
+  c.warps_k = shape.warps_k;
+  c.warps_n = shape.warps_n;
+  c.row_tiles = shape.row_tiles;
+  c.split_k = split;
+  c.cluster_k = shape.cluster_k;
+  c.columns = columns_of(problem);
+  c.x_columns = c.columns;
+  fit_vectors(c);
+  const i64 most = ceil_div(ceil_div(c.blocks, c.parts()), c.warps_k);
+  if (most > 2 * kMostBlocks) return std::nullopt;
+  // Registers are free until X arrives, and what they hold leaves L1 to X: of 16 rows, with a
+  // second or third block of eight in them, 6.5 and 5.6 us (K=4096 N=2048, overlapped).
+  // Over ragged rows the third spilled.
+  const bool two = most < 4 || c.columns != 16 || c.ragged != Ragged::kNone;
+  const i64 registers = shape.warps_k == 16 || c.row_tiles > 1 ? 1 : two ? 2 : 3;
+  c.register_blocks = static_cast<i32>(std::min(most, registers));
+  c.shared_blocks = static_cast<i32>(most) - c.register_blocks;
+  // The same case, us: 4 rows 4.18 with two groups, 4.44 with four; 8 rows 4.85 and 4.48; one group
+  // 4.55 with one row, where two are 4.01.
+  // Few bytes need no pacing, and a group's wait is a latency (N=K=512, 8 rows, plain: 3.9 us).
+  c.groups = c.shared_blocks < 3 ? 1 : problem.m <= 4 ? 2 : 4;
+  const bool many = c.columns > (c.row_tiles > 1 ? 16 : 8);
+  const i64 part = many ? 1 : shape.warps_k == 16 || c.row_tiles > 1 ? 2 : 4;
+  c.x_parts = static_cast<i32>(ceil_div(most, part));
+  if (!copies_in_bulk(target)) fit_async(target, c);
+  return c;
+}
+
+// Clusters of CTAs that share K, instead of kernels that split it.
+bool shares_k(const SkinnyProblem& problem, const Target& target, int split) {
+  return copies_in_bulk(target) && split == 1 && problem.base.ragged == Ragged::kNone;
+}
+
+// The stream's time as a multiple of what DRAM takes. CTAs come in rounds of two per SM.
+double rounds_factor(const Target& target, const SkinnyConfig& c, i64 ctas) {
+  if (ctas == 0) return 1;
+  const double rounds = static_cast<double>(ctas) / (2.0 * target.sm_count);
+  // In bulk, an SM that has none in the last round idles.
+  const double idle = c.bulk && rounds > 1 ? std::ceil(rounds) / rounds : 1;
+  // An SM can draw several times its share of DRAM's rate from L2, and no more: where those that
+  // have a CTA in the last round are too few, it is slower (512 x 4096, one row: 32 CTAs 4.35 us,
+  // 64 in pairs 3.07).
+  const i64 last = (ctas - 1) % (i64{2} * target.sm_count) + 1;
+  const double busy = static_cast<double>(std::min<i64>(last, target.sm_count));
+  const double slower = std::max(target.dram_gbs * kDramEfficiency / (busy * sm_gbs(target)), 1.0);
+  return idle + (slower - 1) * last / ctas;
+}
+
+// What the warps load of X, by the SM that loads most.
+double x_us(const SkinnyProblem& problem, const Target& target, const SkinnyConfig& c, i64 ctas) {
+  const double bytes = 128.0 * c.warps_n * problem.m * ceil_div(c.blocks, c.parts());
+  const double of_sm = std::max(static_cast<double>(ctas) / target.sm_count, 1.0);
+  const double gbs = c.bulk ? kXRate * target.dram_gbs / target.sm_count : sm_gbs(target);
+  return bytes * of_sm / (gbs * 1e3);
+}
+
+double cluster_us(const Target& target, const SkinnyConfig& c, i64 ctas) {
+  if (c.cluster_k == 1) return 0;
+  const double of_sm = static_cast<double>(ctas) / target.sm_count;
+  const bool crowded = c.cluster_k > 2 && of_sm > 0.75 && of_sm <= 1;
+  const double each = c.cluster_k == 2 ? kPairsUs : c.cluster_k == 4 ? kFoursUs : kEightsUs;
+  return std::ceil(of_sm) * each + (crowded ? kCrowdedUs : 0);
+}
+
+void predict(const SkinnyProblem& problem, const Target& target, SkinnyCandidate& candidate) {
+  const SkinnyConfig& c = candidate.config;
+  const double gbs = target.dram_gbs * kDramEfficiency * 1e3;
+  const i64 ctas = problem.batch * ceil_div(c.n.size, c.rows()) * c.parts();
+  const double stream = problem.weight_bytes / gbs * rounds_factor(target, c, ctas);
+
+  Prediction& p = candidate.predicted;
+  p.bytes = problem.weight_bytes + problem.epilogue_bytes;
+  p.flops = 2.0 * problem.batch * problem.m * c.n.size * c.blocks * 128 /
+                (c.math == MathMode::kTF32 ? 4 : 2) * c.sums() +
+            problem.epilogue_flops;
+  p.memory_us = p.bytes / gbs;
+  p.math_us = stream + x_us(problem, target, c, ctas) + cluster_us(target, c, ctas) + kEndsUs;
+  p.launch_us = kLaunchUs;
+  p.waves = static_cast<double>(ctas) / (2.0 * target.sm_count);
+  if (c.split_k > 1) {
+    const double partial =
+        8.0 * c.split_k * c.sums() * problem.batch * problem.m * c.n.size / (2 * gbs);
+    p.math_us += partial;
+    p.launch_us += kLaunchUs + kSplitUs;
+  }
+  p.us = std::max(p.memory_us, p.math_us) + p.launch_us;
+}
+
+// "x8t2c4" behind a name's numbers: columns of X at a time, tiles of rows, CTAs that share K.
+bool read_suffix(llvm::StringRef text, SkinnyConfig& c) {
+  const auto take = [&](char letter, i32& value) {
+    if (!text.startswith(llvm::StringRef(&letter, 1))) return true;
+    text = text.drop_front();
+    return !text.consumeInteger(10, value);
+  };
+  return take('x', c.x_columns) && take('t', c.row_tiles) && take('c', c.cluster_k) &&
+         (text.empty() || text == "a");
+}
+
+bool is_power(i32 value, i32 most) {
+  return value > 0 && value <= most && std::has_single_bit(static_cast<u32>(value));
+}
+
+// A forced name may be any shape that the template takes, not only those listed; by cp.async on
+// every target.
+bool read_name(const std::string& name, const Target& target, SkinnyConfig& c) {
+  int length = 0;
+  const int read =
+      std::sscanf(name.c_str(), "skinny%dx%ds%dr%dg%dp%d%n", &c.warps_k, &c.warps_n,
+                  &c.shared_blocks, &c.register_blocks, &c.groups, &c.x_parts, &length);
+  if (read != 6 || !read_suffix(llvm::StringRef(name).drop_front(length), c)) return false;
+  c.bulk = name.back() != 'a';
+  const auto within = [](int value, int lo, int hi) { return value >= lo && value <= hi; };
+  const bool groups =
+      c.bulk ? is_power(c.groups, 16) : within(c.groups, 1, std::max(c.shared_blocks, 1));
+  const bool cluster = c.cluster_k == 1 || (c.bulk && c.ragged == Ragged::kNone);
+  return (copies_in_bulk(target) || !c.bulk) && groups && cluster && is_power(c.cluster_k, 8) &&
+         is_power(c.row_tiles, 4) && c.x_columns >= 8 && c.x_columns % 8 == 0 &&
+         c.columns % c.x_columns == 0 && within(c.warps_k, 1, 32) && within(c.warps_n, 1, 32) &&
+         c.threads() <= 1024 && within(c.shared_blocks, 0, kMostBlocks) &&
+         within(c.register_blocks, 0, kMostBlocks) && within(c.x_parts, 1, c.warp_blocks()) &&
+         tile_name(c) == name;
+}
+
+// Do the warps' slices hold K, with a block for every warp, and the threads all of D?
+bool holds(const SkinnyConfig& c) {
+  // Three columns of sums: beside tests for the last block they spilled, whatever the estimate; in
+  // clusters of eight 512x28672 took 18.7 / 15.4 us with 17 rows, gemm_sm90 14.3 / 14.0.
+  const bool uneven = c.blocks % (c.parts() * c.warps_k) != 0;
+  if (c.columns > 16 && (uneven || c.cluster_k == 8)) return false;
+  return ceil_div(c.blocks, c.parts()) <= i64{c.warps_k} * c.warp_blocks() &&
+         c.blocks / c.parts() >= c.warps_k && c.vectors() <= c.threads();
+}
+
+}  // namespace
+
+std::string tile_name(const SkinnyConfig& c) {
+  std::string suffix;
+  if (c.x_columns < c.columns) suffix += fmt::format("x{}", c.x_columns);
+  if (c.row_tiles > 1) suffix += fmt::format("t{}", c.row_tiles);
+  if (c.cluster_k > 1) suffix += fmt::format("c{}", c.cluster_k);
+  return fmt::format("skinny{}x{}s{}r{}g{}p{}{}{}", c.warps_k, c.warps_n, c.shared_blocks,
+                     c.register_blocks, c.groups, c.x_parts, suffix, c.bulk ? "" : "a");
+}
+
+std::vector<SkinnyCandidate> rank_skinny_candidates(const SkinnyProblem& problem,
+                                                    const Target& target,
+                                                    const PlanOptions& options) {
+  std::vector<SkinnyCandidate> ranked;
+  const auto add = [&](const SkinnyConfig& config) {
+    SkinnyCandidate candidate;
+    candidate.config = config;
+    if (!holds(config)) return;
+    candidate.min_ctas = resident_ctas(target, config);
+    if (candidate.min_ctas == 0) return;
+    // Many rounds of small slices stream badly: 221 us for 28672x14336, K split in 8, where the
+    // copy rate gives 192.
+    const i64 ctas = problem.batch * ceil_div(config.n.size, config.rows()) * config.parts();
+    const bool rounds = ctas > i64{4} * target.sm_count;
+    if (options.force_tile.empty() && rounds && config.split_k > 1 && config.shared_blocks < 3)
+      return;
+    predict(problem, target, candidate);
+    ranked.push_back(std::move(candidate));
+  };
+  for (const int split : kSplits) {
+    if (options.split_k > 0 && split != options.split_k) continue;
+    if (problem.base.ragged != Ragged::kNone && split > 1) continue;
+    for (const Shape shape : kShapes) {
+      // 16 warps leave 64 registers each: enough for four rows of X (4.18 us; eight: 4.52, and 4.48
+      // with eight warps).
+      if (shape.warps_k == 16 && problem.m > 4) continue;
+      if (shape.cluster_k > 1 && !shares_k(problem, target, split)) continue;
+      if (!options.force_tile.empty()) continue;
+      if (const auto config = shaped(problem, target, shape, split)) add(*config);
+    }
+    SkinnyConfig forced = problem.base;
+    forced.split_k = split;
+    forced.columns = forced.x_columns = columns_of(problem);
+    if (read_name(options.force_tile, target, forced)) {
+      fit_vectors(forced);
+      add(forced);
+    }
+  }
+  std::stable_sort(ranked.begin(), ranked.end(),
+                   [](const auto& a, const auto& b) { return a.predicted.us < b.predicted.us; });
+  return ranked;
+}
+
+}  // namespace catenary

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/fusion/fuse.h"
+
+#include <algorithm>
+
+#include "llvm/ADT/SmallPtrSet.h"
+
+namespace catenary {
+namespace {
+
+using Anchor = FusionGroup::Anchor;
+
+bool same_shape(llvm::ArrayRef<Dim> a, llvm::ArrayRef<Dim> b) { return a == b; }
+
+std::string shape_text(llvm::ArrayRef<Dim> shape) {
+  std::string text = "[";
+  for (const Dim& dim : shape) {
+    text += fmt::format("{}{}", text.size() > 1 ? ", " : "",
+                        dim.symbolic ? std::string("M") : fmt::to_string(dim.size));
+  }
+  return text + "]";
+}
+
+class Fuser {
+ public:
+  Fuser(const VerifiedChain& chain, bool fuse) : chain_(chain), fuse_(fuse) {
+    plan_.group_of.assign(chain.num_values(), -1);
+    if (fuse_) find_pairs();
+  }
+
+  FusionPlan run() {
+    for (ValueId id = 0; id < chain_.num_values(); ++id) place(id);
+    for (const Output& output : chain_.chain().outputs)
+      materialise(output.value, "the caller wants");
+    find_stored();
+    return std::move(plan_);
+  }
+
+ private:
+  const Value& value(ValueId id) const { return chain_.value(id); }
+  llvm::ArrayRef<Dim> shape(ValueId id) const { return chain_.info(id).type.shape; }
+  int group_of(ValueId id) const { return plan_.group_of[id]; }
+
+  // Contractions that may share one kernel: one equation, one operand in common on the same side,
+  // and some elementwise value that needs both.
+  bool pairable(ValueId first, ValueId second) const {
+    const Value& a = value(first);
+    const Value& b = value(second);
+    const bool shares_left = a.operands[0] == b.operands[0];
+    const bool shares_right = a.operands[1] == b.operands[1];
+    if (shares_left == shares_right) return false;
+    const int other = shares_left ? 1 : 0;
+    const auto& x = chain_.info(a.operands[other].value).type;
+    const auto& y = chain_.info(b.operands[other].value).type;
+    return a.equation == b.equation && a.true_f32 == b.true_f32 && a.ragged == b.ragged &&
+           x.dtype == y.dtype && x.shape == y.shape && !(a.ragged && !shares_left);
+  }
+
+  // Anchors that each value depends on without another contraction or sum between; a value that
+  // depends on exactly two pairable ones pairs them.
+  void find_pairs() {
+    std::vector<llvm::SmallVector<ValueId, 4>> reach(chain_.num_values());
+    partner_.assign(chain_.num_values(), -1);
+    for (ValueId id = 0; id < chain_.num_values(); ++id) {
+      const Value& v = value(id);
+      if (v.op == Op::kContract || v.op == Op::kSum) {
+        reach[id] = {id};
+        continue;
+      }
+      for (const Use& use : v.operands) {
+        for (ValueId anchor : reach[use.value]) {
+          if (!llvm::is_contained(reach[id], anchor)) reach[id].push_back(anchor);
+        }
+      }
+      if (reach[id].size() != 2) continue;
+      const ValueId first = std::min(reach[id][0], reach[id][1]);
+      const ValueId second = std::max(reach[id][0], reach[id][1]);
+      if (value(first).op == Op::kContract && value(second).op == Op::kContract &&
+          partner_[first] < 0 && partner_[second] < 0 && pairable(first, second)) {
+        partner_[first] = second;
+        partner_[second] = first;
+      }
+    }
+  }
+
+  int add_group(Anchor anchor, ValueId first, std::string why) {
+    FusionGroup group;
+    group.anchor = anchor;
+    if (anchor != Anchor::kNone) group.anchors.push_back(first);
+    group.shape.assign(shape(first).begin(), shape(first).end());
+    group.why = std::move(why);
+    plan_.groups.push_back(std::move(group));
+    join(static_cast<int>(plan_.groups.size()) - 1, first);
+    return static_cast<int>(plan_.groups.size()) - 1;
+  }
+
+  void join(int group, ValueId id) {
+    plan_.groups[group].values.push_back(id);
+    plan_.group_of[id] = group;
+  }
+
+  // A value that other kernels must find in memory: one computed from parameters alone gets a
+  // pointwise group of its own or joins one of its shape.
+  void materialise(ValueId id, std::string_view reader) {
+    const Value& v = value(id);
+    if (group_of(id) >= 0 || v.op == Op::kParameter || v.op == Op::kConstant) return;
+    for (size_t g = 0; fuse_ && g < plan_.groups.size(); ++g) {
+      if (pending_group_[g] && same_shape(plan_.groups[g].shape, shape(id))) {
+        join(static_cast<int>(g), id);
+        return;
+      }
+    }
+    add_group(
+        Anchor::kNone, id,
+        fmt::format("'{}' is computed from parameters alone, and {} it in memory", v.name, reader));
+    pending_group_.resize(plan_.groups.size());
+    pending_group_.back() = true;
+  }
+
+  void place_anchor(ValueId id) {
+    const Value& v = value(id);
+    // A sum may form its terms itself; the tensor cores read memory.
+    for (const Use& use : v.operands) {
+      if (v.op == Op::kContract || !fuse_)
+        materialise(use.value, v.op == Op::kSum ? "a sum reads" : "a contraction reads");
+    }
+    const int earlier =
+        partner_.empty() || partner_[id] < 0 || partner_[id] > id ? -1 : group_of(partner_[id]);
+    // The pair holds only if nothing that the second half reads is computed in or after the first.
+    if (earlier >= 0 && operands_group(v) < earlier) {
+      FusionGroup& group = plan_.groups[earlier];
+      group.anchor = Anchor::kGatedPair;
+      group.anchors.push_back(id);
+      group.why += fmt::format("; '{}' shares an operand and an epilogue with it", v.name);
+      join(earlier, id);
+      return;
+    }
+    const char* what = v.op == Op::kSum ? "a sum" : "a contraction";
+    add_group(v.op == Op::kSum ? Anchor::kSum : Anchor::kContract, id,
+              fmt::format("'{}' is {}: it reads its operands from memory", v.name, what));
+    pending_group_.resize(plan_.groups.size());
+  }
+
+  int operands_group(const Value& v) const {
+    int latest = -1;
+    for (const Use& use : v.operands) latest = std::max(latest, group_of(use.value));
+    return latest;
+  }
+
+  // Does `id` read every value of `group` at its own coordinates? A transposed use needs memory.
+  bool walks_in_place(ValueId id, int group) const {
+    const Value& v = value(id);
+    for (size_t i = 0; i < v.operands.size(); ++i) {
+      if (group_of(v.operands[i].value) != group) continue;
+      const auto& dims = chain_.info(id).operand_dims[i];
+      for (size_t d = 0; d < dims.size(); ++d) {
+        if (dims[d] != static_cast<int>(d) && shape(id)[d] != Dim{1, false}) return false;
+      }
+    }
+    return true;
+  }
+
+  void place(ValueId id) {
+    const Value& v = value(id);
+    if (v.op == Op::kParameter || v.op == Op::kConstant) return;
+    if (v.op == Op::kContract || v.op == Op::kSum) return place_anchor(id);
+    const int latest = operands_group(v);
+    if (!fuse_) {
+      add_group(Anchor::kNone, id, "fusion is off");
+      pending_group_.resize(plan_.groups.size());
+      return;
+    }
+    if (latest < 0) return;  // recomputed where it is read
+    const bool same = same_shape(plan_.groups[latest].shape, shape(id));
+    if (same && walks_in_place(id, latest)) return join(latest, id);
+    add_group(
+        Anchor::kNone, id,
+        same ? fmt::format("'{}' reads a value of the kernel before it in another order", v.name)
+             : fmt::format("'{}' is {}, the kernel before it computes {}", v.name,
+                           shape_text(shape(id)), shape_text(plan_.groups[latest].shape)));
+    pending_group_.resize(plan_.groups.size());
+  }
+
+  void mark_stored(ValueId id) {
+    auto& stored = plan_.groups[group_of(id)].stored;
+    if (!llvm::is_contained(stored, id)) stored.push_back(id);
+  }
+
+  // What the group `reader` needs of `id`: a stored value, or, through values that are recomputed,
+  // whatever those need. `seen`: values that this reader was asked about before.
+  void mark_read(ValueId id, int reader, std::vector<bool>& seen) {
+    if (group_of(id) == reader || seen[id]) return;
+    seen[id] = true;
+    if (reads_memory(plan_, id, reader)) return mark_stored(id);
+    for (const Use& use : value(id).operands) mark_read(use.value, reader, seen);
+  }
+
+  void find_stored() {
+    for (size_t g = 0; g < plan_.groups.size(); ++g) {
+      const auto values = plan_.groups[g].values;
+      std::vector<bool> seen(chain_.num_values(), false);
+      for (ValueId id : values) {
+        for (const Use& use : value(id).operands) mark_read(use.value, static_cast<int>(g), seen);
+      }
+    }
+    for (const Output& output : chain_.chain().outputs) mark_stored(output.value);
+    for (FusionGroup& group : plan_.groups) llvm::sort(group.stored);
+  }
+
+  const VerifiedChain& chain_;
+  bool fuse_;
+  FusionPlan plan_;
+  std::vector<ValueId> partner_;
+  std::vector<bool> pending_group_;
+};
+
+}  // namespace
+
+FusionPlan fuse_chain(const VerifiedChain& chain, bool fuse) { return Fuser(chain, fuse).run(); }
+
+}  // namespace catenary

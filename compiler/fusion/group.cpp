@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/fusion/group.h"
+
+#include <algorithm>
+#include <set>
+
+namespace catenary {
+namespace {
+
+// For each dimension of a value, the dimension of the program's shape that walks it; -1 where it is
+// never walked (a broadcast dimension of size 1).
+using Walk = llvm::SmallVector<int, 8>;
+
+Walk identity(int rank) {
+  Walk walk(rank);
+  for (int i = 0; i < rank; ++i) walk[i] = i;
+  return walk;
+}
+
+class ProgramBuilder {
+ public:
+  ProgramBuilder(const VerifiedChain& chain, const FusionPlan& fusion, const MemoryMap& memory,
+                 int group, int rank, GroupTensors& tensors, GroupProgram& program)
+      : chain_(chain),
+        fusion_(fusion),
+        memory_(memory),
+        group_(group),
+        rank_(rank),
+        tensors_(tensors),
+        program_(program) {}
+
+  // Declares the value an accumulator before the program reads it.
+  void accumulator(ValueId id, int index) {
+    ProgramLine line;
+    line.kind = ProgramLine::Kind::kAccumulator;
+    line.index = index;
+    memo_[{id, canonical(id, identity(rank_))}] = append(line, id);
+  }
+
+  // The line that holds value `id`, walked by `given`.
+  int value(ValueId id, const Walk& given) {
+    const Walk walk = canonical(id, given);
+    const auto key = std::make_pair(id, walk);
+    if (const auto found = memo_.find(key); found != memo_.end()) return found->second;
+    const int line = make(id, walk);
+    memo_[key] = line;
+    return line;
+  }
+
+  void store(ValueId id) {
+    const int from = value(id, identity(rank_));
+    for (const MemoryPlace& place : memory_.stores.at(id)) {
+      ProgramLine line;
+      line.kind = ProgramLine::Kind::kStore;
+      line.args = {from};
+      line.index = use(place, identity(rank_), true);
+      append(line, id);
+    }
+  }
+
+ private:
+  // Which dimension walks one of size 1 makes no difference, and must not make a second line.
+  Walk canonical(ValueId id, Walk walk) const {
+    const auto& shape = chain_.info(id).type.shape;
+    for (size_t d = 0; d < walk.size(); ++d) {
+      if (shape[d] == Dim{1, false}) walk[d] = -1;
+    }
+    return walk;
+  }
+
+  int append(ProgramLine line, ValueId id) {
+    const std::string& name = chain_.value(id).name;
+    line.name = line.kind == ProgramLine::Kind::kStore ? name : unique_name(name);
+    line.comment = describe(id);
+    program_.lines.push_back(std::move(line));
+    return static_cast<int>(program_.lines.size()) - 1;
+  }
+
+  std::string unique_name(const std::string& name) {
+    std::string unique = name;
+    for (int count = 2; !names_.insert(unique).second; ++count) {
+      unique = fmt::format("{}_{}", name, count);
+    }
+    return unique;
+  }
+
+  std::string describe(ValueId id) const {
+    const Value& v = chain_.value(id);
+    if (v.op == Op::kParameter) return fmt::format("%{} = {}", v.name, role_text(v.role));
+    if (v.op == Op::kConstant) return fmt::format("%{} = constant", v.name);
+    std::string args;
+    for (const Use& use : v.operands) {
+      args += fmt::format("{}%{}", args.empty() ? "" : ", ", chain_.value(use.value).name);
+    }
+    return fmt::format("%{} = {}({})", v.name, op_info(v.op).text, args);
+  }
+
+  int use(const MemoryPlace& place, const Walk& walk, bool store) {
+    TensorUse tensor;
+    tensor.place = tensors_.add_place(place);
+    tensor.store = store;
+    tensor.steps.assign(rank_, 0);
+    for (size_t d = 0; d < walk.size(); ++d) {
+      if (walk[d] >= 0) tensor.steps[walk[d]] += place.strides[d];
+    }
+    program_.tensors.push_back(std::move(tensor));
+    return static_cast<int>(program_.tensors.size()) - 1;
+  }
+
+  int load(ValueId id, const MemoryPlace& place, const Walk& walk) {
+    ProgramLine line;
+    line.kind = ProgramLine::Kind::kLoad;
+    line.index = use(place, walk, false);
+    return append(line, id);
+  }
+
+  int make(ValueId id, const Walk& walk) {
+    const Value& v = chain_.value(id);
+    if (v.op == Op::kConstant) return constant(id);
+    if (v.op == Op::kParameter && v.role == Role::kScalar) return scalar(id);
+    if (v.op == Op::kParameter) return load(id, parameter_place(chain_, id), walk);
+    if (reads_memory(fusion_, id, group_)) {
+      return load(id, memory_.home.at(id), walk);
+    }
+    return compute(id, walk);
+  }
+
+  int constant(ValueId id) {
+    ProgramLine line;
+    line.kind = ProgramLine::Kind::kConstant;
+    line.attributes[0] = chain_.value(id).attributes[0];
+    return append(line, id);
+  }
+
+  int scalar(ValueId id) {
+    ProgramLine line;
+    line.kind = ProgramLine::Kind::kScalar;
+    const int position =
+        static_cast<int>(llvm::find(chain_.parameters(), id) - chain_.parameters().begin());
+    const auto found = llvm::find(tensors_.scalars, position);
+    line.index = static_cast<int>(found - tensors_.scalars.begin());
+    if (found == tensors_.scalars.end()) tensors_.scalars.push_back(position);
+    return append(line, id);
+  }
+
+  int compute(ValueId id, const Walk& walk) {
+    const Value& v = chain_.value(id);
+    const ValueInfo& info = chain_.info(id);
+    ProgramLine line;
+    for (size_t i = 0; i < v.operands.size(); ++i) {
+      const ValueId operand = v.operands[i].value;
+      Walk inner(chain_.info(operand).type.rank(), -1);
+      for (size_t d = 0; d < info.operand_dims[i].size(); ++d) {
+        if (info.operand_dims[i][d] >= 0) inner[info.operand_dims[i][d]] = walk[d];
+      }
+      line.args.push_back(value(operand, inner));
+    }
+    line.op = v.op;
+    line.attributes[0] = v.attributes[0];
+    line.attributes[1] = v.attributes[1];
+    line.kind = v.op == Op::kCast ? ProgramLine::Kind::kRound : ProgramLine::Kind::kCompute;
+    line.dtype = info.type.dtype;
+    return append(line, id);
+  }
+
+  const VerifiedChain& chain_;
+  const FusionPlan& fusion_;
+  const MemoryMap& memory_;
+  int group_;
+  int rank_;
+  GroupTensors& tensors_;
+  GroupProgram& program_;
+  std::map<std::pair<ValueId, Walk>, int> memo_;
+  std::set<std::string> names_;
+};
+
+MemoryPlace place_of(const VerifiedChain& chain, const MemoryMap& memory, ValueId id) {
+  if (chain.value(id).op == Op::kParameter) return parameter_place(chain, id);
+  return memory.home.at(id);
+}
+
+// What group `g` reads from memory, itself or through values that it recomputes. Returns, per
+// value, whether the group recomputes it.
+std::vector<bool> mark_reads(const VerifiedChain& chain, const FusionPlan& fusion, int g,
+                             std::vector<bool>& read) {
+  std::vector<ValueId> todo(fusion.groups[g].values);
+  std::vector<bool> seen(chain.num_values(), false);
+  while (!todo.empty()) {
+    const ValueId id = todo.back();
+    todo.pop_back();
+    for (const Use& use : chain.value(id).operands) {
+      if (reads_memory(fusion, use.value, g)) {
+        read[use.value] = true;
+      } else if (fusion.group_of[use.value] != g && !seen[use.value]) {
+        seen[use.value] = true;
+        todo.push_back(use.value);
+      }
+    }
+  }
+  return seen;
+}
+
+}  // namespace
+
+int GroupTensors::add_place(const MemoryPlace& place) {
+  for (size_t i = 0; i < places.size(); ++i) {
+    const SlotBinding& a = places[i].binding;
+    const SlotBinding& b = place.binding;
+    if (a.kind == b.kind && a.index == b.index && a.workspace_offset == b.workspace_offset) {
+      return static_cast<int>(i);
+    }
+  }
+  places.push_back(place);
+  return static_cast<int>(places.size()) - 1;
+}
+
+MemoryPlace parameter_place(const VerifiedChain& chain, ValueId id) {
+  MemoryPlace place;
+  const TensorType& type = chain.info(id).type;
+  place.binding.kind = SlotBinding::Kind::kParameter;
+  place.binding.index =
+      static_cast<int>(llvm::find(chain.parameters(), id) - chain.parameters().begin());
+  place.binding.name = chain.value(id).name;
+  place.binding.align = type.align;
+  place.binding.bytes = span_elements(type) * dtype_bytes(type.dtype);
+  place.dtype = type.dtype;
+  place.strides = type.strides;
+  place.weight = chain.value(id).role == Role::kWeight;
+  return place;
+}
+
+MemoryMap map_memory(const VerifiedChain& chain, const FusionPlan& fusion) {
+  MemoryMap memory;
+  std::vector<bool> read(chain.num_values(), false);  // by another group
+  for (size_t g = 0; g < fusion.groups.size(); ++g) {
+    mark_reads(chain, fusion, static_cast<int>(g), read);
+  }
+  for (const FusionGroup& group : fusion.groups) {
+    for (ValueId id : group.stored) {
+      auto& stores = memory.stores[id];
+      const DType own = chain.info(id).type.dtype;
+      const auto& outputs = chain.chain().outputs;
+      for (int i = 0; i < static_cast<int>(outputs.size()); ++i) {
+        if (outputs[i].value != id) continue;
+        const TensorType& type = chain.output_type(i);
+        MemoryPlace place;
+        place.binding.kind = SlotBinding::Kind::kOutput;
+        place.binding.index = i;
+        place.binding.name = chain.value(id).name;
+        place.binding.align = type.align;
+        place.binding.bytes = span_elements(type) * dtype_bytes(type.dtype);
+        place.dtype = type.dtype;
+        place.strides = type.strides;
+        stores.push_back(place);
+        // An output of the value's own dtype holds every bit of it: other groups read that.
+        if (type.dtype == own) memory.home.try_emplace(id, place);
+      }
+      if (!read[id] || memory.home.count(id) != 0) continue;
+      const TensorType& type = chain.info(id).type;
+      MemoryPlace place;
+      place.binding.kind = SlotBinding::Kind::kWorkspace;
+      place.binding.workspace_offset = memory.workspace_bytes;
+      place.binding.name = chain.value(id).name;
+      place.binding.align = 256;
+      place.binding.bytes = span_elements(type) * dtype_bytes(type.dtype);
+      place.dtype = own;
+      place.strides = type.strides;
+      // An empty value has an offset of its own too: places are told apart by it.
+      memory.workspace_bytes += ceil_div(std::max<i64>(place.binding.bytes, 1), 256) * 256;
+      stores.push_back(place);
+      memory.home[id] = place;
+    }
+  }
+  return memory;
+}
+
+std::vector<ValueId> computed_values(const VerifiedChain& chain, const FusionPlan& fusion,
+                                     int group) {
+  std::vector<bool> read(chain.num_values(), false);
+  const std::vector<bool> recomputed = mark_reads(chain, fusion, group, read);
+  std::vector<ValueId> values(fusion.groups[group].values);
+  for (ValueId id = 0; id < chain.num_values(); ++id) {
+    const Op op = chain.value(id).op;
+    if (recomputed[id] && op != Op::kParameter && op != Op::kConstant) values.push_back(id);
+  }
+  llvm::sort(values);
+  return values;
+}
+
+GroupTensors build_group(const VerifiedChain& chain, const FusionPlan& fusion,
+                         const MemoryMap& memory, int index) {
+  const FusionGroup& group = fusion.groups[index];
+  GroupTensors tensors;
+  const int rank = static_cast<int>(group.shape.size());
+  for (size_t i = 0; i < group.anchors.size(); ++i) {
+    const Value& anchor = chain.value(group.anchors[i]);
+    if (anchor.op != Op::kContract) continue;
+    for (const Use& use : anchor.operands) {
+      tensors.matrices.push_back(tensors.add_place(place_of(chain, memory, use.value)));
+    }
+    if (anchor.ragged && i == 0) tensors.add_place(parameter_place(chain, anchor.ragged->ends));
+  }
+  if (group.anchor == FusionGroup::Anchor::kSum) {
+    const ValueId operand = chain.value(group.anchors[0]).operands[0].value;
+    const int terms_rank = chain.info(operand).type.rank();
+    ProgramBuilder prologue(chain, fusion, memory, index, terms_rank, tensors, tensors.prologue);
+    tensors.prologue_results = {prologue.value(operand, identity(terms_rank))};
+  }
+  ProgramBuilder program(chain, fusion, memory, index, rank, tensors, tensors.program);
+  for (size_t i = 0; i < group.anchors.size(); ++i) {
+    program.accumulator(group.anchors[i], static_cast<int>(i));
+  }
+  for (ValueId id : group.stored) program.store(id);
+  return tensors;
+}
+
+}  // namespace catenary

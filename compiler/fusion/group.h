@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// A fusion group as tensors and a program: which memory the group's kernel touches, with a step per
+// dimension of the group's shape, and the straight-line code between loads and stores. The family
+// planners (plan_*.cpp) turn this into axes, operands and a config.
+#pragma once
+
+#include <map>
+
+#include "compiler/fusion/fuse.h"
+#include "compiler/fusion/space.h"
+#include "compiler/plan.h"
+
+namespace catenary {
+
+// Where a value lives between kernels (or a parameter or output for good).
+struct MemoryPlace {
+  SlotBinding binding;
+  DType dtype = DType::kF32;
+  llvm::SmallVector<i64, 4> strides;  // per dimension of the value
+  bool weight = false;                // a parameter with role weight
+};
+
+// A tensor that the program loads or stores. `steps` has one entry per dimension of the program's
+// shape (for a sum's prologue: of the summed operand's shape).
+struct TensorUse {
+  int place = -1;  // index into GroupTensors::places
+  llvm::SmallVector<i64, 8> steps;
+  bool store = false;
+};
+
+struct GroupProgram {
+  Program lines;  // operand fields still unset; ProgramLine::index of kLoad and
+                  // kStore lines is the number of its TensorUse
+  std::vector<TensorUse> tensors;
+};
+
+// Everything that a group's kernel addresses.
+struct GroupTensors {
+  std::vector<MemoryPlace> places;    // in slot order
+  llvm::SmallVector<int, 2> scalars;  // positions among the chain's scalar parameters
+  GroupProgram prologue;              // kSum: the terms
+  llvm::SmallVector<int, 2> prologue_results;
+  GroupProgram program;  // accumulators in, stores out
+  llvm::SmallVector<int, 4>
+      matrices;  // kContract: places of left, right (, the pair's other operand)
+
+  int add_place(const MemoryPlace& place);  // reuses an equal one
+};
+
+// Where every stored value of the chain goes: outputs and workspace. Offsets are multiples of 256.
+struct MemoryMap {
+  std::map<ValueId, MemoryPlace> home;                 // what other groups read
+  std::map<ValueId, std::vector<MemoryPlace>> stores;  // all that must be written
+  i64 workspace_bytes = 0;
+};
+MemoryMap map_memory(const VerifiedChain& chain, const FusionPlan& fusion);
+
+MemoryPlace parameter_place(const VerifiedChain& chain, ValueId id);
+
+// Values that the group's kernels compute, those that they recompute included; ascending.
+std::vector<ValueId> computed_values(const VerifiedChain& chain, const FusionPlan& fusion,
+                                     int group);
+
+GroupTensors build_group(const VerifiedChain& chain, const FusionPlan& fusion,
+                         const MemoryMap& memory, int group);
+
+}  // namespace catenary

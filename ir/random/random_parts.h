@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// The parts that random chains are made of: tensors with random layouts, contractions, elementwise
+// steps, sums. Knows the shape and labels of every value so far, by the rules that verify() has.
+// Private to random_chain.
+#pragma once
+
+#include <optional>
+
+#include "ir/random/random.h"
+#include "ir/random/random_chain.h"
+
+namespace catenary {
+
+class RandomParts {
+ public:
+  RandomParts(u64 seed, const RandomChainOptions& options);
+  Random& random() { return random_; }
+  DType float_dtype();
+
+  // A parameter with dimensions, to start a pointwise chain from.
+  ValueId tensor_value();
+
+  // `value` after some elementwise steps, `fewest` to `most` of them.
+  ValueId steps(ValueId value, int fewest, int most);
+
+  ValueId cast(ValueId value, DType dtype);
+  ValueId sum(ValueId value);
+
+  // `value` as a contraction takes it: rank 1 or more, most often cast.
+  ValueId operand_from(ValueId value);
+
+  // A contraction of two new parameters, or of `existing` and a new one.
+  ValueId contraction(std::optional<ValueId> existing);
+
+  // The same contraction as `first` (its two operands are parameters), one operand replaced.
+  ValueId twin(ValueId first);
+
+  // Two values that broadcast together, multiplied or added.
+  ValueId join(ValueId left, ValueId right);
+
+  // The chain: whatever nothing reads is returned, and some of the rest.
+  Chain finish();
+
+ private:
+  struct Known {
+    llvm::SmallVector<Dim, 4> shape;
+    std::string labels;
+    DType dtype = DType::kF32;
+    double magnitude = 2;  // bound of exact integers
+    bool used = false;
+  };
+  struct Label;
+  using Labels = llvm::SmallVector<Label, 8>;
+
+  Known& known(ValueId id);
+  Value& value(ValueId id);
+  bool is_parameter(ValueId id) const;
+
+  Dim new_dim();
+  void shuffle(std::string& text);
+  llvm::SmallVector<i64, 4> random_strides(llvm::ArrayRef<Dim> shape, bool may_overlap);
+  i64 random_align(DType dtype);
+  ValueId parameter(Role role, DType dtype, llvm::ArrayRef<Dim> shape);
+  ValueId constant(double number);
+  ValueId append(Value value, Known known);
+  ValueId elementwise(Op op, llvm::ArrayRef<Use> uses, llvm::ArrayRef<double> attributes,
+                      double magnitude);
+
+  Use use_of(ValueId id);
+  Use second_operand(ValueId main, const Use& main_use, double& magnitude);
+  ValueId unary_step(ValueId id);
+  ValueId binary_step(ValueId id);
+  double result_magnitude(Op op, double a, double b) const;
+  bool allowed(Op op, double magnitude) const;
+
+  void new_labels(Labels& labels);
+  void few_row_labels(Labels& labels, DType dtype);
+  ValueId operand(Role role, DType dtype, llvm::ArrayRef<Dim> shape);
+  void existing_labels(Labels& labels, ValueId existing, bool on_left);
+  void fit(Labels& labels);
+  std::string order(const Labels& labels, bool Label::*member);
+  void make_ragged(Labels& labels, Value& contract);
+
+  const RandomChainOptions& options_;
+  Random random_;
+  std::optional<Symbol> symbol_;
+  bool symbol_used_ = false;
+  std::vector<Value> parameters_, ops_;
+  std::vector<Known> known_parameters_, known_ops_;
+};
+
+}  // namespace catenary

@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+// Binding and driving the oracle. Values are formed in order: anchors (contractions, sums) as whole
+// tensors, or element by element with a memo when only samples are asked for; everything
+// elementwise on demand (reference_program).
+#include "ir/reference/reference.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "ir/parallel.h"
+#include "ir/reference/reference_contract.h"
+#include "ir/reference/reference_interval.h"
+#include "ir/reference/reference_program.h"
+#include "llvm/ADT/DenseMap.h"
+
+namespace catenary {
+namespace {
+
+constexpr i64 kChunk = 4096;  // elements that one piece of elementwise work forms
+
+bool is_anchor(Op op) { return op == Op::kContract || op == Op::kSum; }
+
+}  // namespace
+
+class ReferenceState {
+ public:
+  ReferenceState(const VerifiedChain& chain, std::vector<TensorType> types,
+                 std::vector<const void*> data)
+      : chain_(chain), types_(std::move(types)), data_(std::move(data)), memo_(types_.size()) {
+    for (ValueId id = 0; id < chain.num_values(); ++id) {
+      const bool parameter = chain.value(id).op == Op::kParameter;
+      programs_.emplace_back(
+          parameter ? nullptr : std::make_unique<ReferenceProgram>(chain, types_, data_, id));
+      const bool contract = chain.value(id).op == Op::kContract;
+      tasks_.emplace_back(
+          contract ? std::make_unique<ContractionTask>(chain, types_, id, ragged_ends(id))
+                   : nullptr);
+    }
+  }
+
+  std::vector<std::vector<Interval>> evaluate(int threads) const {
+    Tensors tensors(types_.size());
+    for (ValueId id = 0; id < chain_.num_values(); ++id) {
+      const Value& value = chain_.value(id);
+      if (value.op == Op::kContract) {
+        const ContractionOperand left = operand(value.operands[0].value, threads, tensors);
+        const ContractionOperand right = operand(value.operands[1].value, threads, tensors);
+        tensors[id].resize(num_elements(types_[id]));
+        tasks_[id]->evaluate(left, right, threads, tensors[id]);
+      } else if (value.op == Op::kSum) {
+        std::vector<Interval>& result = tensors[id];
+        result.resize(num_elements(types_[id]));
+        parallel_for(static_cast<i64>(result.size()), threads, [&](i64 i) {
+          result[i] =
+              sum_element(id, i, [&](ValueId anchor, i64 index) { return tensors[anchor][index]; });
+        });
+      }
+    }
+    std::vector<std::vector<Interval>> outputs;
+    for (const Output& output : chain_.chain().outputs) {
+      outputs.push_back(whole(output.value, threads, tensors));
+    }
+    return outputs;
+  }
+
+  Interval output_element(int i, i64 index) {
+    return element(chain_.chain().outputs[i].value, index);
+  }
+
+ private:
+  // Per value: every element in row-major order, where something needs them all.
+  using Tensors = std::vector<std::vector<Interval>>;
+
+  std::vector<i64> ragged_ends(ValueId id) const {
+    std::vector<i64> ends;
+    if (!chain_.value(id).ragged) return ends;
+    const ValueId parameter = chain_.value(id).ragged->ends;
+    for (i64 g = 0; g < types_[parameter].shape[0].size; ++g) {
+      ends.push_back(static_cast<i64>(
+          load_element(DType::kI32, data_[parameter], g * types_[parameter].strides[0])));
+    }
+    return ends;
+  }
+
+  // All elements of a computed value whose anchors are formed.
+  std::vector<Interval> whole(ValueId id, int threads, const Tensors& tensors) const {
+    if (is_anchor(chain_.value(id).op)) return tensors[id];
+    const TensorType& type = types_[id];
+    std::vector<Interval> result(num_elements(type));
+    const i64 size = static_cast<i64>(result.size());
+    parallel_for(ceil_div(size, kChunk), threads, [&](i64 chunk) {
+      std::vector<Interval> scratch;
+      llvm::SmallVector<i64, 4> at;
+      unravel(chunk * kChunk, type.shape, at);
+      for (i64 i = chunk * kChunk; i < std::min(size, (chunk + 1) * kChunk); ++i) {
+        result[i] = programs_[id]->evaluate(
+            at, [&](ValueId anchor, i64 index) { return tensors[anchor][index]; }, scratch);
+        advance(type.shape, at);
+      }
+    });
+    return result;
+  }
+
+  ContractionOperand operand(ValueId id, int threads, Tensors& tensors) const {
+    ContractionOperand operand;
+    operand.dtype = types_[id].dtype;
+    operand.data = data_[id];
+    if (chain_.value(id).op == Op::kParameter) return operand;
+    if (tensors[id].empty()) tensors[id] = whole(id, threads, tensors);
+    operand.computed = tensors[id];
+    return operand;
+  }
+
+  Interval sum_element(ValueId id, i64 index, AnchorSource anchor) const {
+    const ValueInfo& info = chain_.info(id);
+    const ValueId source = chain_.value(id).operands[0].value;
+    llvm::SmallVector<i64, 4> result_at, summed_at;
+    llvm::SmallVector<Dim, 4> summed_shape;
+    unravel(index, types_[id].shape, result_at);
+    llvm::SmallVector<i64, 4> at(types_[source].rank(), 0);
+    for (size_t d = 0; d < result_at.size(); ++d) at[info.operand_dims[0][d]] = result_at[d];
+    i64 terms = 1;
+    for (int d : info.summed) {
+      summed_shape.push_back(types_[source].shape[d]);
+      terms *= types_[source].shape[d].size;
+    }
+    summed_at.assign(summed_shape.size(), 0);
+    double sum = 0, magnitudes = 0, errors = 0;
+    bool integers = true;
+    std::vector<Interval> scratch;
+    for (i64 t = 0; t < terms; ++t) {
+      for (size_t d = 0; d < summed_at.size(); ++d) at[info.summed[d]] = summed_at[d];
+      const Interval x = program_element(source, at, anchor, scratch);
+      sum += x.value;
+      magnitudes += std::fabs(x.value);
+      errors += x.error;
+      integers = integers && x.error == 0 && x.value == std::nearbyint(x.value);
+      advance(summed_shape, summed_at);
+    }
+    return sum_interval(sum, magnitudes, errors, terms, integers);
+  }
+
+  Interval program_element(ValueId id, llvm::ArrayRef<i64> at, AnchorSource anchor,
+                           std::vector<Interval>& scratch) const {
+    if (programs_[id]) return programs_[id]->evaluate(at, anchor, scratch);
+    i64 offset = 0;
+    for (size_t d = 0; d < at.size(); ++d) offset += at[d] * types_[id].strides[d];
+    return {load_element(types_[id].dtype, data_[id], offset), 0};
+  }
+
+  // One element of a computed value, with its anchors formed on demand.
+  Interval element(ValueId id, i64 index) {
+    llvm::SmallVector<i64, 4> at;
+    unravel(index, types_[id].shape, at);
+    std::vector<Interval> scratch;
+    return program_element(
+        id, at, [&](ValueId anchor, i64 i) { return anchor_element(anchor, i); }, scratch);
+  }
+
+  Interval anchor_element(ValueId id, i64 index) {
+    const auto found = memo_[id].find(index);
+    if (found != memo_[id].end()) return found->second;
+    Interval result;
+    const Value& value = chain_.value(id);
+    if (value.op == Op::kSum) {
+      result = sum_element(id, index, [&](ValueId a, i64 i) { return anchor_element(a, i); });
+    } else {
+      result = tasks_[id]->element(index, [&](int side, i64 offset) {
+        const ValueId operand = value.operands[side].value;
+        if (chain_.value(operand).op != Op::kParameter) return element(operand, offset);
+        return Interval{load_element(types_[operand].dtype, data_[operand], offset), 0};
+      });
+    }
+    memo_[id].try_emplace(index, result);
+    return result;
+  }
+
+  const VerifiedChain& chain_;
+  std::vector<TensorType> types_;  // per value: no symbol; strides of its storage
+  std::vector<const void*> data_;  // per value; null unless a parameter
+  std::vector<std::unique_ptr<ReferenceProgram>> programs_;  // per computed value
+  std::vector<std::unique_ptr<ContractionTask>> tasks_;      // per contraction
+  std::vector<llvm::DenseMap<i64, Interval>> memo_;          // per anchor
+};
+
+namespace {
+
+Error check_binding(const Value& value, const TensorType& declared, const HostTensor& bound,
+                    TensorType& type) {
+  const TensorType& given = bound.type;
+  if (given.dtype != declared.dtype || given.shape != declared.shape ||
+      (!given.strides.empty() && given.strides.size() != given.shape.size())) {
+    TensorType plain = declared;
+    plain.strides.clear();
+    plain.align = 16;
+    return make_error(ErrorCode::kInvalidArgument,
+                      "parameter '{}' is bound to a tensor {}: bind a tensor {}", value.name,
+                      to_string(given), to_string(plain));
+  }
+  type = given;
+  if (type.strides.empty()) type.strides = contiguous_strides(type.shape);
+  if (!bound.data && num_elements(type) > 0) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "parameter '{}' is bound to a null pointer: give the address of its {} "
+                      "elements",
+                      value.name, num_elements(type));
+  }
+  return Error::success();
+}
+
+Error check_symbol(const Chain& chain, i64 symbol) {
+  if (!chain.symbol || (symbol >= chain.symbol->lo && symbol <= chain.symbol->hi)) {
+    return Error::success();
+  }
+  return make_error(ErrorCode::kInvalidArgument, "symbol '{}' is {}: give a size of {} to {}",
+                    chain.symbol->name, symbol, chain.symbol->lo, chain.symbol->hi);
+}
+
+// Ends ascend and stay within the size of the ragged label.
+Error check_ends(const VerifiedChain& chain, ValueId contraction, llvm::ArrayRef<TensorType> types,
+                 llvm::ArrayRef<const void*> data) {
+  const RaggedLabel& ragged = *chain.value(contraction).ragged;
+  const Contraction& classes = *chain.info(contraction).contraction;
+  i64 size = 0;
+  for (const auto* labels : {&classes.m, &classes.k}) {
+    for (const ContractionLabel& label : *labels) {
+      if (label.label != ragged.label) continue;
+      size = types[chain.value(contraction).operands[0].value].shape[label.left].size;
+    }
+  }
+  const TensorType& type = types[ragged.ends];
+  i64 before = 0;
+  for (i64 g = 0; g < type.shape[0].size; ++g) {
+    const i64 end =
+        static_cast<i64>(load_element(DType::kI32, data[ragged.ends], g * type.strides[0]));
+    if (end < before || end > size) {
+      return make_error(ErrorCode::kInvalidArgument,
+                        "entry {} of ends '{}' is {}: ends must ascend and lie in {} to {}", g,
+                        chain.value(ragged.ends).name, end, before, size);
+    }
+    before = end;
+  }
+  return Error::success();
+}
+
+}  // namespace
+
+Reference::Reference(std::unique_ptr<ReferenceState> state) : state_(std::move(state)) {}
+Reference::Reference(Reference&&) noexcept = default;
+Reference& Reference::operator=(Reference&&) noexcept = default;
+Reference::~Reference() = default;
+
+Expected<Reference> Reference::create(const VerifiedChain& chain, const ReferenceInputs& inputs) {
+  if (inputs.parameters.size() != chain.parameters().size()) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "chain '{}' has {} parameters but {} tensors are bound: bind one for each",
+                      chain.chain().name, chain.parameters().size(), inputs.parameters.size());
+  }
+  if (Error e = check_symbol(chain.chain(), inputs.symbol)) return e;
+  std::vector<TensorType> types;
+  std::vector<const void*> data(chain.num_values(), nullptr);
+  for (ValueId id = 0; id < chain.num_values(); ++id) {
+    types.push_back(with_symbol(chain.info(id).type, inputs.symbol));
+    types.back().strides = contiguous_strides(types.back().shape);
+  }
+  for (size_t i = 0; i < inputs.parameters.size(); ++i) {
+    const ValueId id = chain.parameters()[i];
+    const TensorType declared = types[id];
+    if (Error e = check_binding(chain.value(id), declared, inputs.parameters[i], types[id])) {
+      return e;
+    }
+    data[id] = inputs.parameters[i].data;
+  }
+  for (ValueId id = 0; id < chain.num_values(); ++id) {
+    if (!chain.value(id).ragged) continue;
+    if (Error e = check_ends(chain, id, types, data)) return e;
+  }
+  return Reference(std::make_unique<ReferenceState>(chain, std::move(types), std::move(data)));
+}
+
+std::vector<std::vector<Interval>> Reference::evaluate(int threads) const {
+  return state_->evaluate(threads);
+}
+
+Interval Reference::output_element(int i, i64 index) { return state_->output_element(i, index); }
+
+bool chain_is_exact(const VerifiedChain& chain) {
+  for (const Value& value : chain.chain().values) {
+    if (!op_info(value.op).exact) return false;
+    const bool f32_operands =
+        value.op == Op::kContract && chain.info(value.operands[0].value).type.dtype == DType::kF32;
+    for (const Use& use : value.operands) {
+      const Op source = chain.value(use.value).op;
+      if (source == Op::kCast) return false;
+      if (f32_operands && !value.true_f32 && source != Op::kParameter) return false;
+    }
+    if (value.op == Op::kConstant && value.attributes[0] != std::nearbyint(value.attributes[0])) {
+      return false;
+    }
+    if (value.op == Op::kClamp) {
+      for (double bound : value.attributes) {
+        if (bound != std::nearbyint(bound)) return false;
+      }
+    }
+  }
+  return true;
+}
+
+}  // namespace catenary

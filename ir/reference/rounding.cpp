@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// Storage formats <-> double. Every rounding goes from double to the format in one step, so a value
+// is never rounded twice. Knows nothing of chains.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+
+#include "ir/reference/reference.h"
+
+namespace catenary {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// A binary format narrower than double. `fraction` counts the explicit fraction bits.
+struct Format {
+  int fraction;
+  double smallest_normal;
+  double smallest;  // subnormal
+  double largest;   // finite
+};
+constexpr Format kBF16Format{7, 0x1p-126, 0x1p-133, 0x1.fep127};
+constexpr Format kF16Format{10, 0x1p-14, 0x1p-24, 0x1.ffcp15};
+constexpr Format kTF32Format{10, 0x1p-126, 0x1p-136, 0x1.ffcp127};
+
+// Adding half of the last kept bit carries into the exponent where it must; subnormals of the
+// format are fixed point, which scaling by a power of two turns into rounding to an integer.
+template <bool kTiesAway>
+double round_format(const Format& format, double value) {
+  if (std::isnan(value) || std::isinf(value)) return value;
+  const double magnitude = std::fabs(value);
+  double rounded;
+  if (magnitude < format.smallest_normal) {
+    const double steps = magnitude / format.smallest;
+    rounded = (kTiesAway ? std::round(steps) : std::nearbyint(steps)) * format.smallest;
+  } else {
+    const int dropped = 52 - format.fraction;
+    std::uint64_t bits = std::bit_cast<std::uint64_t>(magnitude);
+    const std::uint64_t half = std::uint64_t{1} << (dropped - 1);
+    bits += kTiesAway ? half : half - 1 + ((bits >> dropped) & 1);
+    rounded = std::bit_cast<double>(bits >> dropped << dropped);
+    if (rounded > format.largest) rounded = kInfinity;
+  }
+  return std::copysign(rounded, value);
+}
+
+double round_f32(double value) { return static_cast<double>(static_cast<float>(value)); }
+
+i32 round_i32(double value) {
+  if (std::isnan(value)) return 0;
+  return static_cast<i32>(std::clamp(std::nearbyint(value), -0x1p31, 0x1p31 - 1));
+}
+
+double decode_f16(std::uint16_t bits) {
+  const int exponent = bits >> 10 & 31;
+  const int fraction = bits & 1023;
+  double value;
+  if (exponent == 31) {
+    value = fraction ? std::numeric_limits<double>::quiet_NaN() : kInfinity;
+  } else if (exponent == 0) {
+    value = fraction * 0x1p-24;
+  } else {
+    value = std::ldexp(1024 + fraction, exponent - 25);
+  }
+  return std::copysign(value, bits & 0x8000 ? -1.0 : 1.0);
+}
+
+// `value` is one of the format's values.
+std::uint16_t encode_f16(double value) {
+  const std::uint16_t sign = std::signbit(value) ? 0x8000 : 0;
+  if (std::isnan(value)) return sign | 0x7e00;
+  const double magnitude = std::fabs(value);
+  if (std::isinf(magnitude)) return sign | 0x7c00;
+  if (magnitude < kF16Format.smallest_normal) {
+    return sign | static_cast<std::uint16_t>(magnitude / kF16Format.smallest);
+  }
+  const std::uint64_t bits = std::bit_cast<std::uint64_t>(magnitude);
+  const int exponent = static_cast<int>(bits >> 52) - 1023 + 15;
+  return static_cast<std::uint16_t>(sign | exponent << 10 | (bits >> 42 & 1023));
+}
+
+template <typename T>
+T read(const void* data, i64 index) {
+  T bits;
+  std::memcpy(&bits, static_cast<const char*>(data) + index * static_cast<i64>(sizeof(T)),
+              sizeof(T));
+  return bits;
+}
+
+template <typename T>
+void write(void* data, i64 index, T bits) {
+  std::memcpy(static_cast<char*>(data) + index * static_cast<i64>(sizeof(T)), &bits, sizeof(T));
+}
+
+}  // namespace
+
+double load_element(DType dtype, const void* data, i64 index) {
+  switch (dtype) {
+    case DType::kBF16:
+      return std::bit_cast<float>(std::uint32_t{read<std::uint16_t>(data, index)} << 16);
+    case DType::kF16:
+      return decode_f16(read<std::uint16_t>(data, index));
+    case DType::kF32:
+      return read<float>(data, index);
+    case DType::kI32:
+      return read<i32>(data, index);
+  }
+  return 0;
+}
+
+void store_element(DType dtype, void* data, i64 index, double value) {
+  switch (dtype) {
+    case DType::kBF16: {
+      const float rounded = static_cast<float>(round_format<false>(kBF16Format, value));
+      // A NaN whose payload lies in the low half only would become an infinity: keep it quiet.
+      const std::uint32_t quiet = std::isnan(rounded) ? 0x00400000 : 0;
+      write(data, index,
+            static_cast<std::uint16_t>((std::bit_cast<std::uint32_t>(rounded) | quiet) >> 16));
+      return;
+    }
+    case DType::kF16:
+      write(data, index, encode_f16(round_format<false>(kF16Format, value)));
+      return;
+    case DType::kF32:
+      write(data, index, static_cast<float>(value));
+      return;
+    case DType::kI32:
+      write(data, index, round_i32(value));
+      return;
+  }
+}
+
+double round_to(DType dtype, double value) {
+  switch (dtype) {
+    case DType::kBF16:
+      return round_format<false>(kBF16Format, value);
+    case DType::kF16:
+      return round_format<false>(kF16Format, value);
+    case DType::kF32:
+      return round_f32(value);
+    case DType::kI32:
+      return round_i32(value);
+  }
+  return value;
+}
+
+double round_to_tf32(double value, bool ties_to_even) {
+  return ties_to_even ? round_format<false>(kTF32Format, value)
+                      : round_format<true>(kTF32Format, value);
+}
+
+bool accepts(const Interval& expected, DType dtype, double got) {
+  if (std::isinf(expected.error)) return true;
+  if (std::isnan(expected.value)) return std::isnan(got);
+  if (std::isinf(expected.value)) return got == expected.value;
+  return round_to(dtype, expected.value - expected.error) <= got &&
+         got <= round_to(dtype, expected.value + expected.error);
+}
+
+}  // namespace catenary

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+// verify(): the rules of a whole chain, in this order: limits, names, the symbol, each value by the
+// rules of its op (verify_types, verify_contract, verify_elementwise), outputs, uselessness.
+#include "ir/verify/verify.h"
+
+#include <cfloat>
+#include <cmath>
+
+#include "ir/names.h"
+#include "ir/verify/verify_parts.h"
+#include "llvm/ADT/StringSet.h"
+
+namespace catenary {
+namespace {
+
+constexpr int kMaxOutputs = 32;
+constexpr i64 kMaxSymbol = i64{1} << 31;
+
+Error check_limits(const Chain& chain) {
+  const i64 parameters =
+      llvm::count_if(chain.values, [](const Value& v) { return v.op == Op::kParameter; });
+  const i64 ops = static_cast<i64>(chain.values.size()) - parameters;
+  const i64 outputs = static_cast<i64>(chain.outputs.size());
+  const auto over = [&](i64 count, int limit, std::string_view what) {
+    return make_error(ErrorCode::kResourceLimit, "chain {} has {} {}: split it, {} are the most",
+                      quoted(chain.name), count, what, limit);
+  };
+  if (parameters > kMaxParameters) return over(parameters, kMaxParameters, "parameters");
+  if (ops > kMaxOps) return over(ops, kMaxOps, "operations");
+  if (outputs > kMaxOutputs) return over(outputs, kMaxOutputs, "outputs");
+  if (outputs == 0) {
+    return make_error(ErrorCode::kInvalidChain,
+                      "chain {} returns nothing: return a value, as in 'return y: bf16'",
+                      quoted(chain.name));
+  }
+  return Error::success();
+}
+
+Error check_name(std::string_view name, std::string_view what, Location at,
+                 llvm::StringSet<>& taken) {
+  if (!is_identifier(name)) {
+    return make_error_at(at, ErrorCode::kInvalidChain,
+                         "{} {} is no identifier: use letters, digits and '_', no digit first",
+                         what, quoted(name));
+  }
+  if (name.size() > kMaxNameBytes) {
+    return make_error_at(at, ErrorCode::kResourceLimit,
+                         "{} {} has {} bytes: shorten it to at most {}", what, quoted(name),
+                         name.size(), kMaxNameBytes);
+  }
+  if (!taken.insert(llvm::StringRef(name.data(), name.size())).second) {
+    return make_error_at(at, ErrorCode::kInvalidChain, "{} {} is taken: choose another", what,
+                         quoted(name));
+  }
+  return Error::success();
+}
+
+Error check_names(const Chain& chain) {
+  llvm::StringSet<> taken;
+  llvm::StringSet<> chains;  // a chain may be called as one of its values
+  if (Error e = check_name(chain.name, "chain name", {}, chains)) return e;
+  if (chain.symbol) {
+    if (Error e = check_name(chain.symbol->name, "symbol name", {}, taken)) return e;
+  }
+  for (const Value& value : chain.values) {
+    if (Error e = check_name(value.name, "name", value.at, taken)) return e;
+  }
+  return Error::success();
+}
+
+Error check_symbol(const Chain& chain) {
+  if (!chain.symbol) return Error::success();
+  const Symbol& symbol = *chain.symbol;
+  if (symbol.lo < 0 || symbol.hi < symbol.lo || symbol.hi > kMaxSymbol) {
+    return make_error(ErrorCode::kInvalidChain,
+                      "symbol {} has the range {}..{}: give bounds with 0 <= lo <= hi <= 2^31",
+                      quoted(symbol.name), symbol.lo, symbol.hi);
+  }
+  for (const Value& value : chain.values) {
+    if (llvm::any_of(value.type.shape, [](const Dim& dim) { return dim.symbolic; })) {
+      return Error::success();
+    }
+  }
+  return make_error(ErrorCode::kInvalidChain,
+                    "symbol {} is no dimension of any parameter: use it in a shape or remove it",
+                    quoted(symbol.name));
+}
+
+// One id that `value` uses: known, defined before, and not an i32 tensor unless it may be.
+Error check_reference(const Chain& chain, ValueId user, ValueId used) {
+  const Value& value = chain.values[user];
+  if (used < 0 || used >= static_cast<ValueId>(chain.values.size())) {
+    return make_error_at(value.at, ErrorCode::kInvalidChain,
+                         "{} uses value number {}, which the chain does not have: use one of 0 to "
+                         "{}",
+                         quoted(value.name), used, chain.values.size() - 1);
+  }
+  if (used >= user) {
+    return make_error_at(value.at, ErrorCode::kInvalidChain,
+                         "{} uses {}, which is not defined before it: exchange their order",
+                         quoted(value.name), quoted(chain.values[used].name));
+  }
+  return Error::success();
+}
+
+Error check_operands(const Chain& chain, ValueId id) {
+  const Value& value = chain.values[id];
+  const OpInfo& info = op_info(value.op);
+  if (static_cast<int>(value.operands.size()) != info.arity) {
+    return make_error_at(value.at, ErrorCode::kInvalidChain, "{} has {} operands: '{}' takes {}",
+                         quoted(value.name), value.operands.size(), info.text, info.arity);
+  }
+  for (const Use& use : value.operands) {
+    if (Error e = check_reference(chain, id, use.value)) return e;
+    const Value& operand = chain.values[use.value];
+    if (operand.op == Op::kParameter && operand.type.dtype == DType::kI32) {
+      return make_error_at(value.at, ErrorCode::kInvalidChain,
+                           "{} uses {}, an i32 tensor, as an operand: i32 serves only as ragged "
+                           "ends, so declare it bf16, f16 or f32",
+                           quoted(value.name), quoted(operand.name));
+    }
+  }
+  if (value.ragged) return check_reference(chain, id, value.ragged->ends);
+  return Error::success();
+}
+
+Error check_attributes(const Value& value) {
+  for (size_t i = 0; i < 2; ++i) {
+    const double attribute = value.attributes[i];
+    if (op_info(value.op).attributes[i].empty()) break;
+    if (std::fabs(attribute) <= FLT_MAX) continue;  // false for NaN
+    return make_error_at(value.at, ErrorCode::kInvalidChain,
+                         "attribute '{}' of {} is {}: give a number that is finite in f32",
+                         op_info(value.op).attributes[i], quoted(value.name), attribute);
+  }
+  return Error::success();
+}
+
+// Facts about value number context.info.size().
+Expected<ValueInfo> check_value(const VerifyContext& context) {
+  const Chain& chain = context.chain;
+  const auto id = static_cast<ValueId>(context.info.size());
+  const Value& value = chain.values[id];
+  if (static_cast<size_t>(value.op) >= all_ops().size()) {
+    return make_error_at(value.at, ErrorCode::kInvalidChain,
+                         "{} has operation number {}: use one of the table", quoted(value.name),
+                         static_cast<int>(value.op));
+  }
+  if (dtype_info(value.type.dtype).bits == 0) {
+    return make_error_at(value.at, ErrorCode::kInvalidChain,
+                         "{} has dtype number {}: use one of the table", quoted(value.name),
+                         static_cast<int>(value.type.dtype));
+  }
+  if (Error e = check_operands(chain, id)) return e;
+  if (Error e = check_attributes(value)) return e;
+  switch (value.op) {
+    case Op::kParameter:
+      if (id > 0 && !context.is_parameter(id - 1)) {
+        return make_error_at(value.at, ErrorCode::kInvalidChain,
+                             "parameter {} comes after operation {}: declare parameters first",
+                             quoted(value.name), quoted(context.name(id - 1)));
+      }
+      return check_parameter(context, value);
+    case Op::kConstant:
+      return ValueInfo{};
+    case Op::kContract:
+      return check_contract(context, value);
+    case Op::kSum:
+      return check_sum(context, value);
+    default:
+      return check_elementwise(context, value);
+  }
+}
+
+Expected<TensorType> check_output(const VerifyContext& context, int i) {
+  const Chain& chain = context.chain;
+  const Output& output = chain.outputs[i];
+  if (output.value < 0 || output.value >= static_cast<ValueId>(chain.values.size())) {
+    return make_error_at(output.at, ErrorCode::kInvalidChain,
+                         "output {} is value number {}, which the chain does not have: use one of "
+                         "0 to {}",
+                         i, output.value, static_cast<i64>(chain.values.size()) - 1);
+  }
+  const std::string who = fmt::format("output {}", quoted(context.name(output.value)));
+  const Op op = chain.values[output.value].op;
+  if (op == Op::kParameter || op == Op::kConstant) {
+    return make_error_at(output.at, ErrorCode::kInvalidChain,
+                         "{} is no computed value: return a cast of it to make a copy", who);
+  }
+  if (dtype_info(output.dtype).kind != DTypeKind::kFloat) {
+    return make_error_at(output.at, ErrorCode::kInvalidChain,
+                         "{} has dtype {}: return it as bf16, f16 or f32", who,
+                         dtype_text(output.dtype));
+  }
+  TensorType type = context.info[output.value].type;
+  type.dtype = output.dtype;
+  type.strides = output.strides;
+  type.align = output.align;
+  if (Error e = check_shape(chain, type, who, output.at)) return e;
+  if (Error e = check_layout(chain, type, who, output.at)) return e;
+  if (Error e = check_no_overlap(type, who, output.at)) return e;
+  return type;
+}
+
+// Nothing is compiled, and nothing bound, in vain.
+Error check_all_used(const Chain& chain) {
+  std::vector<bool> reached(chain.values.size());
+  for (const Output& output : chain.outputs) reached[output.value] = true;
+  // Uses come after definitions, so one pass from the end suffices; the first value found
+  // unreached has no use at all.
+  for (size_t i = chain.values.size(); i-- > 0;) {
+    const Value& value = chain.values[i];
+    if (!reached[i]) {
+      return value.op == Op::kParameter
+                 ? make_error_at(value.at, ErrorCode::kInvalidChain,
+                                 "parameter {} is not used: remove it", quoted(value.name))
+                 : make_error_at(value.at, ErrorCode::kInvalidChain,
+                                 "value {} reaches no output: return it or remove it",
+                                 quoted(value.name));
+    }
+    for (const Use& use : value.operands) reached[use.value] = true;
+    if (value.ragged) reached[value.ragged->ends] = true;
+  }
+  return Error::success();
+}
+
+}  // namespace
+
+Expected<VerifiedChain> verify(Chain chain) {
+  if (Error e = check_limits(chain)) return e;
+  if (Error e = check_names(chain)) return e;
+  if (Error e = check_symbol(chain)) return e;
+  VerifiedChain verified;
+  for (Value& value : chain.values) {
+    for (Dim& dim : value.type.shape) {
+      if (dim.symbolic && chain.symbol) dim.size = chain.symbol->hi;
+    }
+  }
+  VerifyContext context{chain, {}};
+  context.info.reserve(chain.values.size());
+  for (ValueId id = 0; id < static_cast<ValueId>(chain.values.size()); ++id) {
+    auto info = check_value(context);
+    if (!info) return info.takeError();
+    context.info.push_back(std::move(*info));
+    if (context.is_parameter(id)) verified.parameters_.push_back(id);
+  }
+  for (int i = 0; i < static_cast<int>(chain.outputs.size()); ++i) {
+    auto type = check_output(context, i);
+    if (!type) return type.takeError();
+    verified.outputs_.push_back(std::move(*type));
+  }
+  if (Error e = check_all_used(chain)) return e;
+  verified.info_ = std::move(context.info);
+  verified.chain_ = std::move(chain);
+  return verified;
+}
+
+}  // namespace catenary

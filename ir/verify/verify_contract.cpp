@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rules of contract and sum: equation, labels and their classes, sizes, dtypes, ragged labels.
+#include "ir/names.h"
+#include "ir/verify/verify_parts.h"
+
+namespace catenary {
+namespace {
+
+// "mk,nk->mn" taken apart: one string of labels per operand, and the result's.
+struct Equation {
+  llvm::SmallVector<std::string_view, 2> operands;
+  std::string_view result;
+};
+
+Expected<Equation> parse_equation(const Value& value, size_t num_operands) {
+  const std::string_view text = value.equation;
+  const auto fail = [&](std::string_view why) {
+    return make_error_at(value.at, ErrorCode::kInvalidChain,
+                         "equation {} of {} {}: write letters as in \"{}\"", quoted(text),
+                         quoted(value.name), why, num_operands == 1 ? "mn->n" : "mk,nk->mn");
+  };
+  const size_t arrow = text.find("->");
+  if (arrow == std::string_view::npos) return fail("has no '->'");
+  Equation equation;
+  equation.result = text.substr(arrow + 2);
+  std::string_view rest = text.substr(0, arrow);
+  for (size_t comma = rest.find(','); comma != std::string_view::npos; comma = rest.find(',')) {
+    equation.operands.push_back(rest.substr(0, comma));
+    rest.remove_prefix(comma + 1);
+  }
+  equation.operands.push_back(rest);
+  if (equation.operands.size() != num_operands) {
+    return fail(
+        fmt::format("has {} operands where {} belong", equation.operands.size(), num_operands));
+  }
+  for (std::string_view labels :
+       {equation.operands.front(), equation.operands.back(), equation.result}) {
+    if (!llvm::all_of(labels, is_letter)) return fail("has a label that is no letter");
+  }
+  for (std::string_view labels : equation.operands) {
+    if (labels.empty()) return fail("has an operand without labels");
+  }
+  for (size_t i = 0; i < equation.result.size(); ++i) {
+    if (label_index(equation.result.substr(0, i), equation.result[i]) >= 0) {
+      return fail(fmt::format("repeats label '{}' in the result", equation.result[i]));
+    }
+  }
+  return equation;
+}
+
+Error check_operands(const VerifyContext& context, const Value& value, const Equation& equation) {
+  const std::string where = fmt::format("equation \"{}\"", value.equation);
+  for (size_t i = 0; i < value.operands.size(); ++i) {
+    const Use& use = value.operands[i];
+    if (!use.labels.empty()) {
+      return make_error_at(value.at, ErrorCode::kInvalidChain,
+                           "operand {} of {} carries labels of its own: remove '@', the equation "
+                           "names its dimensions",
+                           quoted(context.name(use.value)), quoted(value.name));
+    }
+    if (Error e = check_labels(context, value, use.value, equation.operands[i], where)) return e;
+  }
+  return Error::success();
+}
+
+// Both operands must hold one dtype; says which cast makes it so.
+Error check_contract_dtypes(const VerifyContext& context, const Value& value) {
+  const ValueId ids[] = {value.operands[0].value, value.operands[1].value};
+  const DType left = context.info[ids[0]].type.dtype;
+  const DType right = context.info[ids[1]].type.dtype;
+  if (left != right) {
+    // Cast what is f32 (most often a computed value), never widen the other.
+    const bool cast_left = left == DType::kF32 || right != DType::kF32;
+    const ValueId id = ids[cast_left ? 0 : 1];
+    return make_error_at(value.at, ErrorCode::kInvalidChain,
+                         "operands of {} differ in dtype, {} is {} and {} is {}: cast {} to {} "
+                         "first",
+                         quoted(value.name), quoted(context.name(ids[0])), dtype_text(left),
+                         quoted(context.name(ids[1])), dtype_text(right), quoted(context.name(id)),
+                         dtype_text(cast_left ? right : left));
+  }
+  if (value.true_f32 && left != DType::kF32) {
+    return make_error_at(value.at, ErrorCode::kInvalidChain,
+                         "{} asks for f32 products but its operands are {}: remove the f32 mark or "
+                         "cast both operands to f32",
+                         quoted(value.name), dtype_text(left));
+  }
+  return Error::success();
+}
+
+// The group of a ragged label and its place: in the right operand only (M ragged) or in the result
+// only (K ragged).
+Expected<ContractionLabel> check_ragged(const VerifyContext& context, const Value& value,
+                                        const Equation& equation) {
+  const RaggedLabel& ragged = *value.ragged;
+  const Value& ends = context.chain.values[ragged.ends];
+  const TensorType& type = ends.type;
+  if (ends.op != Op::kParameter || ends.role == Role::kScalar || type.dtype != DType::kI32 ||
+      type.rank() != 1 || type.shape[0].symbolic || type.shape[0].size < 1 ||
+      context.info[ragged.ends].type.strides[0] != 1) {
+    return make_error_at(value.at, ErrorCode::kInvalidChain,
+                         "ends {} of {} must be a parameter i32[groups] (static, contiguous, one "
+                         "group or more): declare it 'input ends: i32[4]'",
+                         quoted(ends.name), quoted(value.name));
+  }
+  const char label = ragged.label;
+  ContractionLabel group;
+  group.label = ragged.group;
+  group.left = label_index(equation.operands[0], ragged.group);
+  group.right = label_index(equation.operands[1], ragged.group);
+  group.result = label_index(equation.result, ragged.group);
+  const bool in_left = label_index(equation.operands[0], label) >= 0;
+  const bool in_right = label_index(equation.operands[1], label) >= 0;
+  const bool in_result = label_index(equation.result, label) >= 0;
+  const bool rows =
+      in_left && !in_right && in_result && group.left < 0 && group.right >= 0 && group.result < 0;
+  const bool terms =
+      in_left && in_right && !in_result && group.left < 0 && group.right < 0 && group.result >= 0;
+  if (!rows && !terms) {
+    return make_error_at(
+        value.at, ErrorCode::kInvalidChain,
+        "ragged label {} over {} does not fit equation \"{}\" of {}: rows need the "
+        "group in the right operand alone (\"mk,enk->mn\"), terms in the result "
+        "alone (\"mn,mk->enk\")",
+        quoted({&label, 1}), quoted({&ragged.group, 1}), value.equation, quoted(value.name));
+  }
+  const Dim groups = type.shape[0];
+  if (rows) {
+    const ValueId weight = value.operands[1].value;
+    const Dim& size = context.info[weight].type.shape[group.right];
+    if (size != groups) {
+      return make_error_at(value.at, ErrorCode::kInvalidChain,
+                           "group {} of {} has size {} in {} but {} holds {} ends: make them equal",
+                           quoted({&ragged.group, 1}), quoted(value.name),
+                           size_text(context.chain, size), quoted(context.name(weight)),
+                           quoted(ends.name), groups.size);
+    }
+  }
+  group.size = groups;
+  return group;
+}
+
+// One label of the operands -> its class, with its size taken from both sides.
+Error classify(const VerifyContext& context, const Value& value, const Equation& equation,
+               char label, Contraction& contraction) {
+  const ValueId left = value.operands[0].value;
+  const ValueId right = value.operands[1].value;
+  ContractionLabel entry;
+  entry.label = label;
+  entry.left = label_index(equation.operands[0], label);
+  entry.right = label_index(equation.operands[1], label);
+  entry.result = label_index(equation.result, label);
+  const bool both = entry.left >= 0 && entry.right >= 0;
+  if (!both && entry.result < 0) {
+    return make_error_at(value.at, ErrorCode::kInvalidChain,
+                         "label '{}' of {} appears once in \"{}\": put it into the result, or sum "
+                         "{} over it first",
+                         label, quoted(value.name), value.equation,
+                         quoted(context.name(entry.left >= 0 ? left : right)));
+  }
+  entry.size = entry.left >= 0 ? context.info[left].type.shape[entry.left]
+                               : context.info[right].type.shape[entry.right];
+  if (both && entry.size != context.info[right].type.shape[entry.right]) {
+    return make_error_at(value.at, ErrorCode::kInvalidChain,
+                         "label '{}' of {} has size {} in {} and {} in {}: make them equal", label,
+                         quoted(value.name), size_text(context.chain, entry.size),
+                         quoted(context.name(left)),
+                         size_text(context.chain, context.info[right].type.shape[entry.right]),
+                         quoted(context.name(right)));
+  }
+  auto& list = entry.result < 0  ? contraction.k
+               : both            ? contraction.batch
+               : entry.left >= 0 ? contraction.m
+                                 : contraction.n;
+  list.push_back(entry);
+  return Error::success();
+}
+
+// Fills the classes: result labels in the result's order, then K in the left operand's order.
+Expected<Contraction> classify_all(const VerifyContext& context, const Value& value,
+                                   const Equation& equation) {
+  Contraction contraction;
+  if (value.ragged) {
+    auto group = check_ragged(context, value, equation);
+    if (!group) return group.takeError();
+    contraction.ragged_group = *group;
+  }
+  std::string order(equation.result);
+  for (std::string_view labels : equation.operands) {
+    for (char label : labels) {
+      if (label_index(order, label) < 0) order += label;
+    }
+  }
+  for (char label : order) {
+    if (value.ragged && label == value.ragged->group) continue;
+    if (label_index(equation.operands[0], label) < 0 &&
+        label_index(equation.operands[1], label) < 0) {
+      return make_error_at(value.at, ErrorCode::kInvalidChain,
+                           "label '{}' in the result of {} is in neither operand of \"{}\": remove "
+                           "it, or add it to an operand",
+                           label, quoted(value.name), value.equation);
+    }
+    if (Error e = classify(context, value, equation, label, contraction)) return e;
+  }
+  return contraction;
+}
+
+}  // namespace
+
+Error check_labels(const VerifyContext& context, const Value& value, ValueId tensor,
+                   std::string_view labels, std::string_view where) {
+  const auto fail = [&](std::string_view why, std::string_view fix) {
+    return make_error_at(value.at, ErrorCode::kInvalidChain, "{} of {} {} {}: {}", where,
+                         quoted(value.name), why, quoted(context.name(tensor)), fix);
+  };
+  for (size_t i = 0; i < labels.size(); ++i) {
+    if (!is_letter(labels[i])) return fail("has a label that is no letter for", "use a-z or A-Z");
+    if (label_index(labels.substr(0, i), labels[i]) >= 0) {
+      return fail(fmt::format("repeats label '{}' for", labels[i]),
+                  "name each dimension by a letter of its own");
+    }
+  }
+  const int rank = context.info[tensor].type.rank();
+  if (static_cast<int>(labels.size()) != rank) {
+    return fail(fmt::format("has {} labels for", labels.size()),
+                fmt::format("it has {} dimensions, so name each once", rank));
+  }
+  return Error::success();
+}
+
+Expected<ValueInfo> check_contract(const VerifyContext& context, const Value& value) {
+  auto equation = parse_equation(value, 2);
+  if (!equation) return equation.takeError();
+  if (Error e = check_operands(context, value, *equation)) return e;
+  if (Error e = check_contract_dtypes(context, value)) return e;
+  auto contraction = classify_all(context, value, *equation);
+  if (!contraction) return contraction.takeError();
+
+  llvm::SmallVector<Dim, 4> shape(equation->result.size());
+  for (const auto* labels : {&contraction->batch, &contraction->m, &contraction->n}) {
+    for (const ContractionLabel& label : *labels) shape[label.result] = label.size;
+  }
+  const auto& group = contraction->ragged_group;
+  if (group && group->result >= 0) shape[group->result] = group->size;
+  auto info = computed_info(context, value, shape, std::string(equation->result));
+  if (info) info->contraction = std::move(*contraction);
+  return info;
+}
+
+Expected<ValueInfo> check_sum(const VerifyContext& context, const Value& value) {
+  auto equation = parse_equation(value, 1);
+  if (!equation) return equation.takeError();
+  if (Error e = check_operands(context, value, *equation)) return e;
+  const std::string_view labels = equation->operands[0];
+  const TensorType& operand = context.info[value.operands[0].value].type;
+  llvm::SmallVector<Dim, 4> shape;
+  llvm::SmallVector<int, 4> map;
+  for (char label : equation->result) {
+    const int dim = label_index(labels, label);
+    if (dim < 0) {
+      return make_error_at(value.at, ErrorCode::kInvalidChain,
+                           "label '{}' in the result of {} is not in the operand of \"{}\": remove "
+                           "it",
+                           label, quoted(value.name), value.equation);
+    }
+    map.push_back(dim);
+    shape.push_back(operand.shape[dim]);
+  }
+  if (shape.size() == labels.size()) {
+    return make_error_at(value.at, ErrorCode::kInvalidChain,
+                         "equation \"{}\" of {} sums nothing: leave a label out of the result",
+                         value.equation, quoted(value.name));
+  }
+  auto info = computed_info(context, value, shape, std::string(equation->result));
+  if (!info) return info;
+  info->operand_dims.push_back(std::move(map));
+  for (int i = 0; i < static_cast<int>(labels.size()); ++i) {
+    if (label_index(equation->result, labels[i]) < 0) info->summed.push_back(i);
+  }
+  return info;
+}
+
+}  // namespace catenary

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// The parts of verify(), one per kind of rule. Private to verify*.cpp. Each takes the chain and
+// what is known of the values before, and gives what is to be known of one more, or the error.
+#pragma once
+
+#include "ir/verify/verify.h"
+
+namespace catenary {
+
+// The chain with what is known of its first info.size() values. Symbolic dimensions have their
+// largest size; operand ids of the value at hand are in [0, info.size()).
+struct VerifyContext {
+  const Chain& chain;
+  std::vector<ValueInfo> info;
+
+  const std::string& name(ValueId id) const { return chain.values[id].name; }
+  bool is_parameter(ValueId id) const { return chain.values[id].op == Op::kParameter; }
+};
+
+// "768", or the symbol's name.
+std::string size_text(const Chain& chain, const Dim& dim);
+
+// Rank, sizes, elements and bytes of the shape; `who` is the subject of the message, such as
+// "parameter 'x'".
+Error check_shape(const Chain& chain, const TensorType& type, std::string_view who, Location at);
+
+// Count and sign of the strides, bytes that they span, and align. Empty strides become contiguous,
+// which a symbolic dimension that is not the outermost forbids.
+Error check_layout(const Chain& chain, TensorType& type, std::string_view who, Location at);
+
+// No two elements of the laid-out type share an address.
+Error check_no_overlap(const TensorType& type, std::string_view who, Location at);
+
+Expected<ValueInfo> check_parameter(const VerifyContext& context, const Value& value);
+Expected<ValueInfo> check_contract(const VerifyContext& context, const Value& value);
+Expected<ValueInfo> check_sum(const VerifyContext& context, const Value& value);
+
+// Every elementwise op, and cast.
+Expected<ValueInfo> check_elementwise(const VerifyContext& context, const Value& value);
+
+// A value of `shape`, contiguous: f32, but for a cast its own dtype.
+Expected<ValueInfo> computed_info(const VerifyContext& context, const Value& value,
+                                  llvm::ArrayRef<Dim> shape, std::string labels);
+
+// Labels of one tensor: letters, none twice, one per dimension. `where` is such as
+// "equation \"mk,nk->mn\"".
+Error check_labels(const VerifyContext& context, const Value& value, ValueId tensor,
+                   std::string_view labels, std::string_view where);
+
+// labels.find, as int; -1 where there is none.
+inline int label_index(std::string_view labels, char label) {
+  const size_t found = labels.find(label);
+  return found == std::string_view::npos ? -1 : static_cast<int>(found);
+}
+
+}  // namespace catenary

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+// C ABI: errors, text, engine, compiled chain. Converts and forwards; decides nothing.
+#include "runtime/c_api/c_api.h"
+
+#include <cstdlib>
+
+#include "compiler/explain.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/raw_ostream.h"
+
+namespace catenary::c_api {
+namespace {
+
+struct LastError {
+  std::string message;
+  Location at;
+};
+thread_local LastError last_error;
+
+#define CATENARY_SAME(status, code) \
+  static_assert(static_cast<int>(status) == static_cast<int>(ErrorCode::code))
+CATENARY_SAME(CTN_OK, kOk);
+CATENARY_SAME(CTN_INVALID_ARGUMENT, kInvalidArgument);
+CATENARY_SAME(CTN_PARSE, kParse);
+CATENARY_SAME(CTN_INVALID_CHAIN, kInvalidChain);
+CATENARY_SAME(CTN_UNSUPPORTED, kUnsupported);
+CATENARY_SAME(CTN_RESOURCE_LIMIT, kResourceLimit);
+CATENARY_SAME(CTN_COMPILE_FAILED, kCompileFailed);
+CATENARY_SAME(CTN_NVRTC_MISSING, kNvrtcMissing);
+CATENARY_SAME(CTN_DRIVER_MISSING, kDriverMissing);
+CATENARY_SAME(CTN_ARCH_MISMATCH, kArchMismatch);
+CATENARY_SAME(CTN_CACHE_IO, kCacheIo);
+CATENARY_SAME(CTN_CORRUPT_ARTIFACT, kCorruptArtifact);
+CATENARY_SAME(CTN_NOT_WARMED_CAPTURE, kNotWarmedCapture);
+CATENARY_SAME(CTN_CONTEXT_POISONED, kContextPoisoned);
+CATENARY_SAME(CTN_OUT_OF_MEMORY, kOutOfMemory);
+CATENARY_SAME(CTN_IO, kIo);
+CATENARY_SAME(CTN_MISMATCH, kMismatch);
+CATENARY_SAME(CTN_DRIVER, kDriver);
+CATENARY_SAME(CTN_SIMULATOR_FAULT, kSimulatorFault);
+CATENARY_SAME(CTN_HOST_COMPILER_MISSING, kHostCompilerMissing);
+CATENARY_SAME(CTN_INTERNAL, kInternal);
+#undef CATENARY_SAME
+
+}  // namespace
+
+ctn_status fail_text(ErrorCode code, const char* message) noexcept {
+  try {
+    last_error.message = message;
+  } catch (...) {
+    last_error.message.clear();
+  }
+  last_error.at = {};
+  return static_cast<ctn_status>(code);
+}
+
+ctn_status fail(Error error) noexcept {
+  try {
+    ErrorReport report = take_report(std::move(error));
+    last_error.message = std::move(report.message);
+    last_error.at = report.at;
+    return static_cast<ctn_status>(report.code);
+  } catch (...) {
+    return fail_text(ErrorCode::kOutOfMemory, "");
+  }
+}
+
+Error require(const void* pointer, const char* argument) {
+  if (pointer != nullptr) return Error::success();
+  return make_error(ErrorCode::kInvalidArgument, "{} is null: pass an address", argument);
+}
+
+char* copy_text(const std::string& text) {
+  char* copy = static_cast<char*>(std::malloc(text.size() + 1));
+  if (copy == nullptr) throw std::bad_alloc();
+  std::memcpy(copy, text.c_str(), text.size() + 1);
+  return copy;
+}
+
+Error wrong_struct_size(const char* argument, size_t got, size_t want) {
+  return make_error(
+      ErrorCode::kInvalidArgument,
+      "{}->struct_size is {}, and this library knows {} bytes: set it to the struct's "
+      "sizeof and leave what is not used zero",
+      argument, got, want);
+}
+
+namespace {
+
+EngineOptions engine_options(const ctn_engine_options& given, bool simulated) {
+  EngineOptions options;
+  options.backend = simulated ? Backend::kHost : Backend::kNvrtc;
+  options.cache.directory = text_or_empty(given.cache_directory);
+  options.cache.mode = static_cast<CacheMode>(given.cache_mode);
+  if (given.warn != nullptr) {
+    options.cache.warn = [warn = given.warn, user = given.user](const std::string& line) {
+      warn(user, line.c_str());
+    };
+  }
+  options.compile.line_info = given.line_info != 0;
+  options.compile.allow_spills = given.allow_spills != 0;
+  options.plan.fuse = given.unfused == 0;
+  options.plan.split_k = given.split_k;
+  options.plan.force_tile = text_or_empty(given.force_tile);
+  return options;
+}
+
+struct KernelPlace {
+  const CompiledKernel* kernel;
+  const KernelPlan* plan;
+};
+
+Expected<KernelPlace> find_kernel(const CompiledChain& compiled, size_t index) {
+  size_t count = 0;
+  for (size_t b = 0; b < compiled.buckets.size(); ++b) {
+    const auto& bucket = compiled.buckets[b];
+    if (index < count + bucket.size()) {
+      return KernelPlace{&bucket[index - count], &compiled.plan.buckets[b].kernels[index - count]};
+    }
+    count += bucket.size();
+  }
+  return make_error(ErrorCode::kInvalidArgument,
+                    "index {} names no kernel: the compiled chain has {}, counted from 0", index,
+                    count);
+}
+
+}  // namespace
+}  // namespace catenary::c_api
+
+using namespace catenary;
+using namespace catenary::c_api;
+
+const char* ctn_version(void) { return CATENARY_VERSION; }
+
+const char* ctn_status_name(ctn_status status) {
+  return error_code_name(static_cast<ErrorCode>(status));
+}
+
+const char* ctn_last_error(void) { return last_error.message.c_str(); }
+int32_t ctn_last_error_line(void) { return last_error.at.line; }
+int32_t ctn_last_error_column(void) { return last_error.at.column; }
+void ctn_string_free(char* text) { std::free(text); }
+
+ctn_status ctn_engine_create(const ctn_engine_options* options, ctn_engine** engine) {
+  return guarded([&]() -> Error {
+    if (Error error = require(engine, "engine")) return error;
+    ctn_engine_options given{};
+    if (options != nullptr) {
+      if (Error error = read_struct(options, "options", given)) return error;
+    }
+    if (given.cache_mode < CTN_CACHE_READ_WRITE || given.cache_mode > CTN_CACHE_OFF) {
+      return make_error(ErrorCode::kInvalidArgument,
+                        "options->cache_mode is {}: use a value of ctn_cache_mode",
+                        given.cache_mode);
+    }
+    // Its kernels are for the device that this process has.
+    Expected<bool> simulated = cuda::simulator_chosen();
+    if (!simulated) return simulated.takeError();
+    *engine = new ctn_engine{Engine(engine_options(given, *simulated))};
+    return Error::success();
+  });
+}
+
+void ctn_engine_destroy(ctn_engine* engine) { delete engine; }
+
+ctn_status ctn_engine_compile(ctn_engine* engine, const ctn_chain* chain, const char* target,
+                              ctn_compiled** compiled) {
+  return guarded([&]() -> Error {
+    if (Error error =
+            require(engine, "engine", chain, "chain", target, "target", compiled, "compiled")) {
+      return error;
+    }
+    Expected<Target> found = find_target(target);
+    if (!found) return found.takeError();
+    auto result = engine->engine.compile(ordered(chain->chain), *found);
+    if (!result) return result.takeError();
+    *compiled = new ctn_compiled{std::move(*result)};
+    return Error::success();
+  });
+}
+
+ctn_status ctn_engine_load(ctn_engine* engine, const ctn_compiled* compiled, int32_t device,
+                           void* stream, ctn_executable** executable) {
+  return guarded([&]() -> Error {
+    if (Error error = require(engine, "engine", compiled, "compiled", executable, "executable")) {
+      return error;
+    }
+    auto result =
+        engine->engine.load(compiled->compiled, device, static_cast<cuda::Stream>(stream));
+    if (!result) return result.takeError();
+    *executable = new ctn_executable{std::move(*result)};
+    return Error::success();
+  });
+}
+
+ctn_status ctn_engine_prepare(ctn_engine* engine, const ctn_chain* chain, int32_t device,
+                              void* stream, ctn_executable** executable) {
+  return guarded([&]() -> Error {
+    if (Error error = require(engine, "engine", chain, "chain", executable, "executable")) {
+      return error;
+    }
+    auto result =
+        engine->engine.prepare(ordered(chain->chain), device, static_cast<cuda::Stream>(stream));
+    if (!result) return result.takeError();
+    *executable = new ctn_executable{std::move(*result)};
+    return Error::success();
+  });
+}
+
+void ctn_compiled_destroy(ctn_compiled* compiled) { delete compiled; }
+
+ctn_status ctn_compiled_explain(const ctn_compiled* compiled, ctn_format format, char** text) {
+  return guarded([&]() -> Error {
+    if (Error error = require(compiled, "compiled", text, "text")) return error;
+    const CompiledChain& chain = *compiled->compiled;
+    std::string result;
+    if (format == CTN_TEXT) {
+      result = explain_text(chain.chain, chain.plan);
+    } else if (format == CTN_JSON) {
+      llvm::raw_string_ostream stream(result);
+      stream << llvm::formatv("{0:2}", explain_json(chain.chain, chain.plan));
+    } else {
+      return make_error(ErrorCode::kInvalidArgument, "format is {}: use CTN_TEXT or CTN_JSON",
+                        format);
+    }
+    *text = copy_text(result);
+    return Error::success();
+  });
+}
+
+ctn_status ctn_compiled_kernel_count(const ctn_compiled* compiled, size_t* count) {
+  return guarded([&]() -> Error {
+    if (Error error = require(compiled, "compiled", count, "count")) return error;
+    size_t total = 0;
+    for (const auto& bucket : compiled->compiled->buckets) total += bucket.size();
+    *count = total;
+    return Error::success();
+  });
+}
+
+ctn_status ctn_compiled_kernel(const ctn_compiled* compiled, size_t index, ctn_kernel* kernel) {
+  return guarded([&]() -> Error {
+    ctn_kernel facts{};
+    if (Error error = require(compiled, "compiled")) return error;
+    if (Error error = read_struct(kernel, "kernel", facts)) return error;
+    Expected<KernelPlace> place = find_kernel(*compiled->compiled, index);
+    if (!place) return place.takeError();
+    const Cubin& cubin = *place->kernel->cubin;
+    facts.name = cubin.symbol.c_str();
+    facts.arch = cubin.arch.c_str();
+    facts.cubin = cubin.image.data();
+    facts.cubin_bytes = cubin.image.size();
+    facts.threads = place->plan->threads;
+    facts.registers = cubin.resources.registers;
+    facts.smem_bytes = place->plan->smem_bytes;
+    *kernel = facts;
+    return Error::success();
+  });
+}
+
+ctn_status ctn_compiled_kernel_source(const ctn_compiled* compiled, size_t index, char** text) {
+  return guarded([&]() -> Error {
+    if (Error error = require(compiled, "compiled", text, "text")) return error;
+    Expected<KernelPlace> place = find_kernel(*compiled->compiled, index);
+    if (!place) return place.takeError();
+    *text = copy_text(place->kernel->source.text());
+    return Error::success();
+  });
+}

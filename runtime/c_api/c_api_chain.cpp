@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+// C ABI: building a chain. Checks only what C can get wrong (null, counts, enum numbers); what a
+// chain means is verify()'s to judge.
+#include "ir/text/text.h"
+#include "ir/verify/verify.h"
+#include "runtime/c_api/c_api.h"
+
+namespace catenary::c_api {
+namespace {
+
+static_assert(static_cast<int>(DType::kBF16) == CTN_BF16);
+static_assert(static_cast<int>(DType::kF16) == CTN_F16);
+static_assert(static_cast<int>(DType::kF32) == CTN_F32);
+static_assert(static_cast<int>(DType::kI32) == CTN_I32);
+static_assert(static_cast<int>(Role::kInput) == CTN_INPUT);
+static_assert(static_cast<int>(Role::kWeight) == CTN_WEIGHT);
+static_assert(static_cast<int>(Role::kScalar) == CTN_SCALAR);
+
+Expected<DType> read_dtype(ctn_dtype dtype, const char* argument) {
+  if (dtype >= CTN_BF16 && dtype <= CTN_I32) return static_cast<DType>(dtype);
+  return make_error(ErrorCode::kInvalidArgument, "{} is {}: use a value of ctn_dtype", argument,
+                    dtype);
+}
+
+Error check_count(i64 count, i64 most, const char* argument) {
+  if (count >= 0 && count <= most) return Error::success();
+  return make_error(ErrorCode::kInvalidArgument, "{} is {}: use 0 to {}", argument, count, most);
+}
+
+Expected<TensorType> read_type(const Chain& chain, const ctn_parameter& given) {
+  TensorType type;
+  Expected<DType> dtype = read_dtype(given.dtype, "parameter->dtype");
+  if (!dtype) return dtype.takeError();
+  type.dtype = *dtype;
+  if (Error error = check_count(given.rank, kMaxRank, "parameter->rank")) return error;
+  if (given.rank > 0) {
+    if (Error error = require(given.dims, "parameter->dims")) return error;
+  }
+  for (int d = 0; d < given.rank; ++d) {
+    const bool symbolic = given.dims[d] == CTN_SYMBOL;
+    if (symbolic && !chain.symbol) {
+      return make_error(
+          ErrorCode::kInvalidArgument,
+          "dimension {} of parameter '{}' is CTN_SYMBOL, and the chain has no symbol: "
+          "call ctn_chain_symbol first",
+          d, text_or_empty(given.name));
+    }
+    type.shape.push_back({symbolic ? chain.symbol->hi : given.dims[d], symbolic});
+  }
+  if (given.strides != nullptr) type.strides.assign(given.strides, given.strides + given.rank);
+  if (given.align != 0) type.align = given.align;
+  return type;
+}
+
+}  // namespace
+
+Chain ordered(const Chain& chain) {
+  const size_t count = chain.values.size();
+  std::vector<ValueId> place(count);
+  Chain result;
+  result.name = chain.name;
+  result.symbol = chain.symbol;
+  result.values.reserve(count);
+  for (const bool parameters : {true, false}) {
+    for (size_t i = 0; i < count; ++i) {
+      if ((chain.values[i].op == Op::kParameter) != parameters) continue;
+      place[i] = static_cast<ValueId>(result.values.size());
+      result.values.push_back(chain.values[i]);
+    }
+  }
+  // A number that names no value stays as it is, for verify() to name.
+  const auto moved = [&](ValueId id) {
+    return id >= 0 && static_cast<size_t>(id) < count ? place[id] : id;
+  };
+  for (Value& value : result.values) {
+    for (Use& use : value.operands) use.value = moved(use.value);
+    if (value.ragged) value.ragged->ends = moved(value.ragged->ends);
+  }
+  result.outputs = chain.outputs;
+  for (Output& output : result.outputs) output.value = moved(output.value);
+  return result;
+}
+
+}  // namespace catenary::c_api
+
+using namespace catenary;
+using namespace catenary::c_api;
+
+ctn_status ctn_chain_parse(const char* text, size_t length, ctn_chain** chain) {
+  return guarded([&]() -> Error {
+    if (Error error = require(text, "text", chain, "chain")) return error;
+    Expected<Chain> parsed = parse(std::string_view(text, length));
+    if (!parsed) return parsed.takeError();
+    *chain = new ctn_chain{std::move(*parsed)};
+    return Error::success();
+  });
+}
+
+ctn_status ctn_chain_create(const char* name, ctn_chain** chain) {
+  return guarded([&]() -> Error {
+    if (Error error = require(name, "name", chain, "chain")) return error;
+    auto fresh = std::make_unique<ctn_chain>();
+    fresh->chain.name = name;
+    *chain = fresh.release();
+    return Error::success();
+  });
+}
+
+void ctn_chain_destroy(ctn_chain* chain) { delete chain; }
+
+ctn_status ctn_chain_print(const ctn_chain* chain, char** text) {
+  return guarded([&]() -> Error {
+    if (Error error = require(chain, "chain", text, "text")) return error;
+    // Only a chain that holds the rules has a text: print() may rely on them.
+    Expected<VerifiedChain> verified = verify(ordered(chain->chain));
+    if (!verified) return verified.takeError();
+    *text = copy_text(print(verified->chain()));
+    return Error::success();
+  });
+}
+
+ctn_status ctn_chain_verify(const ctn_chain* chain) {
+  return guarded([&]() -> Error {
+    if (Error error = require(chain, "chain")) return error;
+    return verify(ordered(chain->chain)).takeError();
+  });
+}
+
+ctn_status ctn_chain_symbol(ctn_chain* chain, const char* name, int64_t lo, int64_t hi) {
+  return guarded([&]() -> Error {
+    if (Error error = require(chain, "chain", name, "name")) return error;
+    if (chain->chain.symbol) {
+      return make_error(ErrorCode::kInvalidArgument,
+                        "chain '{}' already has the symbol {}: a chain has one symbolic size",
+                        chain->chain.name, chain->chain.symbol->name);
+    }
+    chain->chain.symbol = Symbol{name, lo, hi};
+    return Error::success();
+  });
+}
+
+ctn_status ctn_chain_parameter(ctn_chain* chain, const ctn_parameter* parameter, ctn_value* value) {
+  return guarded([&]() -> Error {
+    ctn_parameter given{};
+    if (Error error = require(chain, "chain", value, "value")) return error;
+    if (Error error = read_struct(parameter, "parameter", given)) return error;
+    if (given.role < CTN_INPUT || given.role > CTN_SCALAR) {
+      return make_error(ErrorCode::kInvalidArgument,
+                        "parameter->role is {}: use a value of ctn_role", given.role);
+    }
+    Expected<TensorType> type = read_type(chain->chain, given);
+    if (!type) return type.takeError();
+    *value = chain->chain.parameter(static_cast<Role>(given.role), text_or_empty(given.name),
+                                    std::move(*type));
+    return Error::success();
+  });
+}
+
+ctn_status ctn_chain_constant(ctn_chain* chain, double number, const char* name, ctn_value* value) {
+  return guarded([&]() -> Error {
+    if (Error error = require(chain, "chain", value, "value")) return error;
+    *value = chain->chain.constant(number, text_or_empty(name));
+    return Error::success();
+  });
+}
+
+ctn_status ctn_chain_contract(ctn_chain* chain, const char* equation, ctn_value left,
+                              ctn_value right, uint32_t flags, const ctn_ragged* ragged,
+                              const char* name, ctn_value* value) {
+  return guarded([&]() -> Error {
+    if (Error error = require(chain, "chain", equation, "equation", value, "value")) return error;
+    if ((flags & ~CTN_CONTRACT_TRUE_F32) != 0) {
+      return make_error(ErrorCode::kInvalidArgument,
+                        "flags is {:#x}: use 0 or CTN_CONTRACT_TRUE_F32", flags);
+    }
+    std::optional<RaggedLabel> label;
+    if (ragged != nullptr) {
+      ctn_ragged given{};
+      if (Error error = read_struct(ragged, "ragged", given)) return error;
+      label = RaggedLabel{given.label, given.group, given.ends};
+    }
+    *value = chain->chain.contract(equation, left, right, text_or_empty(name));
+    Value& contraction = chain->chain.values.back();
+    contraction.true_f32 = (flags & CTN_CONTRACT_TRUE_F32) != 0;
+    contraction.ragged = label;
+    return Error::success();
+  });
+}
+
+ctn_status ctn_chain_elementwise(ctn_chain* chain, const char* op, const ctn_use* operands,
+                                 size_t num_operands, const double* attributes,
+                                 size_t num_attributes, const char* name, ctn_value* value) {
+  return guarded([&]() -> Error {
+    if (Error error = require(chain, "chain", op, "op", operands, "operands", value, "value")) {
+      return error;
+    }
+    const std::optional<Op> found = find_op(op);
+    if (!found || !is_elementwise(*found)) {
+      return make_error(ErrorCode::kInvalidArgument,
+                        "op '{}' is not elementwise: use one such as add, mul, relu or silu", op);
+    }
+    const OpInfo& info = op_info(*found);
+    if (num_operands != static_cast<size_t>(info.arity)) {
+      return make_error(ErrorCode::kInvalidArgument, "op '{}' takes {} operand(s), got {}", op,
+                        info.arity, num_operands);
+    }
+    const size_t wanted = !info.attributes[0].empty() + !info.attributes[1].empty();
+    if (num_attributes != wanted) {
+      return make_error(ErrorCode::kInvalidArgument, "op '{}' takes {} attribute(s), got {}", op,
+                        wanted, num_attributes);
+    }
+    if (wanted > 0) {
+      if (Error error = require(attributes, "attributes")) return error;
+    }
+    llvm::SmallVector<Use, 2> uses;
+    for (size_t i = 0; i < num_operands; ++i) {
+      uses.push_back({operands[i].value, text_or_empty(operands[i].labels)});
+    }
+    *value = chain->chain.elementwise(*found, uses, llvm::makeArrayRef(attributes, wanted),
+                                      text_or_empty(name));
+    return Error::success();
+  });
+}
+
+ctn_status ctn_chain_sum(ctn_chain* chain, const char* equation, ctn_value operand,
+                         const char* name, ctn_value* value) {
+  return guarded([&]() -> Error {
+    if (Error error = require(chain, "chain", equation, "equation", value, "value")) return error;
+    *value = chain->chain.sum(equation, operand, text_or_empty(name));
+    return Error::success();
+  });
+}
+
+ctn_status ctn_chain_cast(ctn_chain* chain, ctn_value operand, ctn_dtype dtype, const char* name,
+                          ctn_value* value) {
+  return guarded([&]() -> Error {
+    if (Error error = require(chain, "chain", value, "value")) return error;
+    Expected<DType> wanted = read_dtype(dtype, "dtype");
+    if (!wanted) return wanted.takeError();
+    *value = chain->chain.cast(operand, *wanted, text_or_empty(name));
+    return Error::success();
+  });
+}
+
+ctn_status ctn_chain_return(ctn_chain* chain, const ctn_output* output) {
+  return guarded([&]() -> Error {
+    ctn_output given{};
+    if (Error error = require(chain, "chain")) return error;
+    if (Error error = read_struct(output, "output", given)) return error;
+    Expected<DType> dtype = read_dtype(given.dtype, "output->dtype");
+    if (!dtype) return dtype.takeError();
+    if (Error error = check_count(given.num_strides, kMaxRank, "output->num_strides")) return error;
+    if (given.num_strides > 0) {
+      if (Error error = require(given.strides, "output->strides")) return error;
+    }
+    Output result;
+    result.value = given.value;
+    result.dtype = *dtype;
+    if (given.num_strides > 0) {
+      result.strides.assign(given.strides, given.strides + given.num_strides);
+    }
+    if (given.align != 0) result.align = given.align;
+    chain->chain.outputs.push_back(std::move(result));
+    return Error::success();
+  });
+}

@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tiers in order: memory, disk, compile; and what each of them may do to a caller: nothing but
+// give a verified cubin. Problems of the disk tier become counters and one warning each.
+#include "runtime/cache/cache.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <limits>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+
+#include "llvm/ADT/StringRef.h"
+#include "runtime/cache/cache_directory.h"
+#include "runtime/cache/cache_entry.h"
+#include "runtime/cache/cache_prune.h"
+#include "runtime/cache/memory_tier.h"
+#include "runtime/cache/single_flight.h"
+
+namespace catenary {
+namespace {
+
+constexpr size_t kMaxFailures = 1024;
+constexpr size_t kMaxWarnings = 1024;
+constexpr i64 kDefaultMaxBytes = i64{2} << 30;
+
+using CubinPtr = std::shared_ptr<const Cubin>;
+
+// What a caller gets: a cubin, or an error when it is null.
+struct Outcome {
+  CubinPtr cubin;
+  ErrorReport error;
+  bool compiled = false;
+};
+
+bool is_deterministic(ErrorCode code) {
+  return code == ErrorCode::kCompileFailed || code == ErrorCode::kUnsupported ||
+         code == ErrorCode::kResourceLimit;
+}
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? value : "";
+}
+
+struct Place {
+  std::string directory;  // empty: no disk tier
+  CacheMode mode = CacheMode::kReadWrite;
+  std::string why_off;
+  std::string warning;
+};
+
+struct Bound {
+  i64 max_bytes = kDefaultMaxBytes;
+  std::string warning;
+};
+
+Bound find_bound(const CacheOptions& options) {
+  Bound bound;
+  const std::string text = environment("CATENARY_CACHE_MAX_BYTES");
+  i64 bytes = 0;
+  if (options.max_bytes) {
+    bound.max_bytes = std::max<i64>(0, *options.max_bytes);
+  } else if (text.empty()) {
+    return bound;
+  } else if (llvm::StringRef(text).getAsInteger(10, bytes) || bytes < 0) {
+    bound.warning = fmt::format(
+        "CATENARY_CACHE_MAX_BYTES={} is ignored: give a number of bytes, or 0 for no bound", text);
+  } else {
+    bound.max_bytes = bytes;
+  }
+  return bound;
+}
+
+// The environment's word, where the options name no directory.
+void apply_environment(Place& place) {
+  if (const std::string mode = environment("CATENARY_CACHE"); mode == "off") {
+    place.mode = CacheMode::kOff;
+  } else if (mode == "ro") {
+    place.mode = CacheMode::kReadOnly;
+  } else if (mode == "rw") {
+    place.mode = CacheMode::kReadWrite;
+  } else if (!mode.empty()) {
+    place.warning = fmt::format("CATENARY_CACHE={} is ignored: set it to off, ro or rw", mode);
+  }
+  place.directory = environment("CATENARY_CACHE_DIR");
+  if (!place.directory.empty()) return;
+  // The XDG rules: a relative path counts as none.
+  if (const std::string xdg = environment("XDG_CACHE_HOME"); xdg.starts_with('/')) {
+    place.directory = xdg + "/catenary";
+  } else if (const std::string home = environment("HOME"); !home.empty()) {
+    place.directory = home + "/.cache/catenary";
+  }
+}
+
+Place find_place(const CacheOptions& options) {
+  Place place{options.directory, options.mode, "", ""};
+  if (place.directory.empty()) apply_environment(place);
+  if (place.mode == CacheMode::kOff) {
+    place.directory.clear();
+    place.why_off = "the disk cache is switched off";
+  } else if (place.directory.empty()) {
+    place.why_off = "no folder for the cache is known: set CATENARY_CACHE_DIR or HOME";
+    if (place.warning.empty()) place.warning = place.why_off;
+  }
+  return place;
+}
+
+// Every check that stands between a file's bytes and the driver.
+Expected<CacheEntry> verified(EntryFile file, const std::string& name) {
+  if (!file.problem.empty()) return make_error_text(ErrorCode::kCorruptArtifact, file.problem);
+  Expected<CacheEntry> entry = parse_entry(file.bytes);
+  if (entry && CacheDirectory::entry_name(entry->key) != name) {
+    return make_error(ErrorCode::kCorruptArtifact, "it holds key {}", entry->key.hex());
+  }
+  return entry;
+}
+
+}  // namespace
+
+struct CubinCache::State {
+  explicit State(CacheOptions given)
+      : options(std::move(given)),
+        size_bound(find_bound(options).max_bytes),
+        memory(options.memory_bytes) {}
+
+  void open_directory();
+  void warn(const std::string& message);
+  std::optional<Outcome> recall(const CubinId& id);
+  void keep(const CubinId& id, const Outcome& outcome);
+  CubinPtr load(const CubinId& id);
+  Outcome produce(const CubinId& id, const Compile& compile);
+  void store(const CubinId& id, const Cubin& cubin);
+  Error need_directory(bool writable) const;
+
+  const CacheOptions options;
+  SizeBound size_bound;
+  std::unique_ptr<CacheDirectory> directory;  // null: no disk tier
+  std::string directory_path;
+  std::string why_off;
+
+  std::mutex mutex;  // over memory, failures and warned
+  MemoryTier memory;
+  std::map<CubinId, ErrorReport> failures;
+  std::set<std::string> warned;
+
+  SingleFlight<CubinId, Outcome> flights;
+  std::atomic<u64> memory_hits{0}, disk_hits{0}, misses{0};
+  std::atomic<u64> write_errors{0}, read_errors{0}, corrupt{0};
+};
+
+void CubinCache::State::open_directory() {
+  const Place place = find_place(options);
+  why_off = place.why_off;
+  const Bound bound = find_bound(options);
+  if (!bound.warning.empty()) warn(bound.warning);
+  if (!place.warning.empty()) warn(place.warning);
+  if (place.directory.empty()) return;
+  FileSystem& files = options.file_system ? *options.file_system : FileSystem::real();
+  auto opened = CacheDirectory::open(files, place.directory, place.mode == CacheMode::kReadWrite);
+  if (!opened) {
+    why_off = take_report(opened.takeError()).message;
+    warn(why_off);
+    return;
+  }
+  directory = std::move(*opened);
+  directory_path = directory->path();
+}
+
+// Called without the lock: the callback may ask for the cache's state.
+void CubinCache::State::warn(const std::string& message) {
+  {
+    std::lock_guard lock(mutex);
+    if (warned.size() >= kMaxWarnings || !warned.insert(message).second) return;
+  }
+  if (options.warn) options.warn(message);
+}
+
+std::optional<Outcome> CubinCache::State::recall(const CubinId& id) {
+  std::lock_guard lock(mutex);
+  if (CubinPtr cubin = memory.find(id)) return Outcome{std::move(cubin), {}};
+  if (const auto it = failures.find(id); it != failures.end()) return Outcome{nullptr, it->second};
+  return std::nullopt;
+}
+
+void CubinCache::State::keep(const CubinId& id, const Outcome& outcome) {
+  std::lock_guard lock(mutex);
+  if (outcome.cubin) {
+    memory.insert(id, outcome.cubin);
+  } else if (is_deterministic(outcome.error.code)) {
+    // Starting afresh is the simplest bound; it costs a failing compile each.
+    if (failures.size() >= kMaxFailures) failures.clear();
+    failures.emplace(id, outcome.error);
+  }
+}
+
+// From disk, verified; null is a miss, whatever the reason.
+CubinPtr CubinCache::State::load(const CubinId& id) {
+  if (!directory) return nullptr;
+  const std::string name = CacheDirectory::entry_name(id.first);
+  Expected<std::optional<EntryFile>> file = directory->read(name);
+  if (!file) {
+    ++read_errors;
+    warn(take_report(file.takeError()).message);
+    return nullptr;
+  }
+  if (!*file) return nullptr;
+  const FileIdentity identity = (*file)->identity;
+  Expected<CacheEntry> entry = verified(std::move(**file), name);
+  if (entry && entry->record != id.second) {
+    entry = make_error(ErrorCode::kCorruptArtifact, "its key record differs");
+  }
+  if (!entry) {
+    ++corrupt;
+    warn(fmt::format("cache entry {} is not used: {}; the kernel is compiled again",
+                     directory->full_path(name), take_report(entry.takeError()).message));
+    directory->quarantine(name, identity);
+    return nullptr;
+  }
+  ++disk_hits;
+  directory->mark_used(name, identity);
+  return std::make_shared<const Cubin>(std::move(entry->cubin));
+}
+
+// What the first caller does for all: another flight may have landed before this one began.
+Outcome CubinCache::State::produce(const CubinId& id, const Compile& compile) {
+  if (std::optional<Outcome> known = recall(id)) {
+    if (known->cubin) ++memory_hits;
+    return *known;
+  }
+  Outcome outcome;
+  outcome.cubin = load(id);
+  if (!outcome.cubin) {
+    ++misses;
+    Expected<Cubin> cubin = compile();
+    if (cubin) {
+      outcome.cubin = std::make_shared<const Cubin>(std::move(*cubin));
+      outcome.compiled = true;
+    } else {
+      outcome.error = take_report(cubin.takeError());
+    }
+  }
+  keep(id, outcome);
+  return outcome;
+}
+
+void CubinCache::State::store(const CubinId& id, const Cubin& cubin) {
+  if (!directory || !directory->writable()) return;
+  const std::string name = CacheDirectory::entry_name(id.first);
+  const std::vector<u8> bytes = serialize_entry({id.first, id.second, cubin});
+  if (Error error = directory->write(name, bytes)) {
+    ++write_errors;
+    warn(take_report(std::move(error)).message);
+  } else if (Error late = size_bound.after_write(*directory, name)) {
+    warn(take_report(std::move(late)).message);
+  }
+}
+
+Error CubinCache::State::need_directory(bool writable) const {
+  if (!directory) return make_error(ErrorCode::kCacheIo, "there is no disk cache: {}", why_off);
+  if (writable && !directory->writable()) {
+    return make_error(ErrorCode::kCacheIo,
+                      "cache folder {} is opened read-only: set "
+                      "CATENARY_CACHE=rw to change it",
+                      directory_path);
+  }
+  return Error::success();
+}
+
+CubinCache::CubinCache(CacheOptions options) : state_(std::make_unique<State>(std::move(options))) {
+  state_->open_directory();
+}
+
+CubinCache::~CubinCache() = default;
+
+Expected<CubinPtr> CubinCache::get(const KernelKey& key, const std::string& record,
+                                   const Compile& compile) {
+  const CubinId id{key, record};
+  std::optional<Outcome> outcome = state_->recall(id);
+  bool led = false;
+  if (!outcome) {
+    auto result = state_->flights.run(id, [&] { return state_->produce(id, compile); });
+    outcome = std::move(result.value);
+    led = result.led;
+  }
+  if (!outcome->cubin) {
+    const ErrorReport& error = outcome->error;
+    return make_error_text(error.code, error.message, error.at);
+  }
+  if (!led) ++state_->memory_hits;
+  // After the landing: those who wait for the cubin do not wait for the disk.
+  if (led && outcome->compiled) state_->store(id, *outcome->cubin);
+  return outcome->cubin;
+}
+
+CubinPtr CubinCache::find(const KernelKey& key, const std::string& record) {
+  const CubinId id{key, record};
+  if (std::optional<Outcome> known = state_->recall(id); known && known->cubin) {
+    ++state_->memory_hits;
+    return known->cubin;
+  }
+  Outcome outcome;
+  outcome.cubin = state_->load(id);
+  if (outcome.cubin) state_->keep(id, outcome);
+  return outcome.cubin;
+}
+
+CacheStats CubinCache::stats() const {
+  const State& s = *state_;
+  return {s.memory_hits, s.disk_hits, s.misses, s.write_errors, s.read_errors, s.corrupt};
+}
+
+const std::string& CubinCache::directory() const { return state_->directory_path; }
+
+std::string CubinCache::why_off() const { return state_->why_off; }
+
+i64 CubinCache::max_bytes() const { return state_->size_bound.max_bytes(); }
+
+Expected<std::vector<CacheEntryInfo>> CubinCache::list() const {
+  if (Error error = state_->need_directory(false)) return error;
+  auto names = state_->directory->entries();
+  if (!names) return names.takeError();
+  std::vector<CacheEntryInfo> infos;
+  for (const EntryName& entry : *names) {
+    Expected<std::optional<EntryFile>> file = state_->directory->read(entry.name);
+    if (file && !*file) continue;  // removed since the listing
+    CacheEntryInfo info;
+    info.key_hex = CacheDirectory::key_hex(entry.name);
+    info.bytes = entry.identity.bytes;
+    Expected<CacheEntry> content =
+        file ? verified(std::move(**file), entry.name) : Expected<CacheEntry>(file.takeError());
+    if (content) {
+      info.symbol = content->cubin.symbol;
+      info.arch = content->cubin.arch;
+      info.compiler_id = content->cubin.compiler_id;
+    } else {
+      info.problem = take_report(content.takeError()).message;
+    }
+    infos.push_back(std::move(info));
+  }
+  return infos;
+}
+
+Expected<int> CubinCache::clear() {
+  {
+    std::lock_guard lock(state_->mutex);
+    state_->memory.clear();
+    state_->failures.clear();
+  }
+  Expected<int> removed = prune(0);
+  if (!removed) return removed;
+  for (const char* folder : {"tmp", "bad"}) {
+    state_->directory->sweep(folder, std::numeric_limits<i64>::min());
+  }
+  return removed;
+}
+
+Expected<int> CubinCache::prune(i64 max_bytes) {
+  if (max_bytes < 0) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "the cache cannot be pruned to {} bytes: give 0 or more", max_bytes);
+  }
+  if (Error error = state_->need_directory(true)) return error;
+  return prune_entries(*state_->directory, max_bytes);
+}
+
+}  // namespace catenary

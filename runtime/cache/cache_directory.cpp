@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: Apache-2.0
+// The file protocol: open once, look at the open file and not at the path, read it whole; write
+// beside, sync, close, rename. Every call's result is checked, close's too: it is where a full or
+// remote disk may tell.
+#include "runtime/cache/cache_directory.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <ctime>
+
+#include "llvm/ADT/StringExtras.h"
+#include "runtime/cache/cache_entry.h"
+#include "runtime/cache/cache_trust.h"
+
+namespace catenary {
+namespace {
+
+constexpr mode_t kFolderMode = 0700;
+constexpr mode_t kFileMode = 0600;
+constexpr i64 kTemporarySeconds = 3600;
+constexpr i64 kUseSeconds = 3600;
+constexpr size_t kMaxBadFiles = 16;
+constexpr int kFolderFlags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW;
+constexpr llvm::StringLiteral kSuffix = ".ctn";
+
+// Interrupted calls are repeated. close is not: on Linux the file is closed all the same.
+template <typename Call>
+auto retry(Call call) {
+  auto result = call();
+  while (result == -EINTR) result = call();
+  return result;
+}
+
+FileIdentity identity_of(const struct stat& info) {
+  return {info.st_ino, info.st_size, info.st_mtim.tv_sec * 1'000'000'000 + info.st_mtim.tv_nsec};
+}
+
+bool is_absence(int error) { return error == -ENOENT || error == -ESTALE || error == -ENOTDIR; }
+
+bool is_lower_hex(llvm::StringRef text) {
+  return llvm::all_of(text, [](char c) { return llvm::isDigit(c) || (c >= 'a' && c <= 'f'); });
+}
+
+// 128 random bits; the process id and a counter alone where the kernel has none to give.
+std::string unique_name() {
+  static std::atomic<u64> counter{0};
+  u8 random[16] = {};
+  const ssize_t got = ::getrandom(random, sizeof(random), GRND_NONBLOCK);
+  const std::string digits =
+      llvm::toHex(llvm::ArrayRef<u8>(random, got > 0 ? static_cast<size_t>(got) : 0), true);
+  return fmt::format("{}-{}-{}", digits, ::getpid(), counter++);
+}
+
+Error unusable(const std::string& path, const std::string& reason) {
+  return make_error(ErrorCode::kCacheIo,
+                    "cache folder {} is not used: {}; kernels are kept in memory alone", path,
+                    reason);
+}
+
+// Makes `path` and its missing parents. Parents that exist are judged once it is open.
+int make_folders(FileSystem& files, const std::string& path) {
+  for (size_t slash = path.find('/', 1);; slash = path.find('/', slash + 1)) {
+    const std::string part = path.substr(0, slash);
+    const int made = retry([&] { return files.mkdir(AT_FDCWD, part.c_str(), kFolderMode); });
+    if (slash == std::string::npos) return made == -EEXIST ? 0 : made;
+  }
+}
+
+std::string open_problem(int error) {
+  if (error == -ELOOP || error == -ENOTDIR) {
+    return "it is a symbolic link or no folder, set CATENARY_CACHE_DIR to a real folder";
+  }
+  return fmt::format("it cannot be opened ({}), set CATENARY_CACHE_DIR to another folder",
+                     errno_text(error));
+}
+
+// Opens a folder and checks that nobody else may change it.
+Expected<int> open_trusted(FileSystem& files, int parent, const char* name,
+                           const std::string& path) {
+  const int folder = retry([&] { return files.open(parent, name, kFolderFlags, 0); });
+  if (folder < 0) return unusable(path, open_problem(folder));
+  if (std::string problem = folder_problem(files, folder); !problem.empty()) {
+    files.close(folder);
+    return unusable(path, problem);
+  }
+  return folder;
+}
+
+}  // namespace
+
+Expected<std::unique_ptr<CacheDirectory>> CacheDirectory::open(FileSystem& files,
+                                                               const std::string& given,
+                                                               bool writable) {
+  // With a slash at the end O_NOFOLLOW would follow a link.
+  const std::string path = llvm::StringRef(given).rtrim('/').str();
+  if (path.empty()) return unusable(given, "it has no name, set CATENARY_CACHE_DIR to a folder");
+  if (writable) {
+    if (const int made = make_folders(files, path); made < 0) {
+      return unusable(path, fmt::format("it cannot be made ({}), set CATENARY_CACHE_DIR to another "
+                                        "folder",
+                                        errno_text(made)));
+    }
+  }
+  Expected<int> top = open_trusted(files, AT_FDCWD, path.c_str(), path);
+  if (!top) return top.takeError();
+  if (std::string problem = ancestor_problem(files, *top, path); !problem.empty()) {
+    files.close(*top);
+    return unusable(path, problem);
+  }
+  // On a read-only folder these fail and the open of v1 tells, or writes tell later.
+  if (writable) retry([&] { return files.mkdir(*top, "v1", kFolderMode); });
+  Expected<int> root = open_trusted(files, *top, "v1", path + "/v1");
+  files.close(*top);
+  if (!root) return root.takeError();
+  std::unique_ptr<CacheDirectory> directory(new CacheDirectory(files, path, *root, writable));
+  if (writable) directory->sweep_orphans();
+  return directory;
+}
+
+CacheDirectory::~CacheDirectory() { files_.close(root_); }
+
+std::string CacheDirectory::entry_name(const KernelKey& key) {
+  const std::string hex = key.hex();
+  return hex.substr(0, 2) + "/" + hex.substr(2) + kSuffix.str();
+}
+
+std::string CacheDirectory::key_hex(const std::string& name) {
+  llvm::StringRef rest = name;
+  if (!rest.consume_back(kSuffix) || rest.size() != 65 || rest[2] != '/') return "";
+  const std::string hex = (rest.take_front(2) + rest.drop_front(3)).str();
+  return is_lower_hex(hex) ? hex : "";
+}
+
+std::string CacheDirectory::full_path(const std::string& name) const {
+  return path_ + "/v1/" + name;
+}
+
+// 0, or the first failed call's error.
+int CacheDirectory::read_open_file(int file, EntryFile& entry) const {
+  struct stat info;
+  if (const int error = retry([&] { return files_.stat(file, "", &info); }); error < 0) {
+    return error;
+  }
+  entry.identity = identity_of(info);
+  entry.problem = file_problem(info);
+  if (!entry.problem.empty()) return 0;
+  entry.bytes.resize(info.st_size);
+  size_t filled = 0;
+  while (filled < entry.bytes.size()) {
+    const ssize_t got = retry([&] {
+      return files_.read(file, entry.bytes.data() + filled, entry.bytes.size() - filled);
+    });
+    if (got < 0) return static_cast<int>(got);
+    if (got == 0) break;
+    filled += got;
+  }
+  if (filled < entry.bytes.size()) {
+    entry.problem = fmt::format("it ended after {} of {} bytes", filled, entry.bytes.size());
+  }
+  return 0;
+}
+
+Expected<std::optional<EntryFile>> CacheDirectory::read(const std::string& name) const {
+  EntryFile entry;
+  // O_NONBLOCK: a pipe in the entry's place must not stop us.
+  const int file = retry(
+      [&] { return files_.open(root_, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0); });
+  if (file == -ELOOP) {
+    struct stat info;
+    if (files_.stat(root_, name.c_str(), &info) >= 0) entry.identity = identity_of(info);
+    entry.problem = "it is a symbolic link";
+    return entry;
+  }
+  int error = file;
+  if (file >= 0) {
+    error = read_open_file(file, entry);
+    files_.close(file);
+  }
+  if (is_absence(error)) return std::nullopt;
+  if (error < 0) {
+    return make_error(ErrorCode::kCacheIo,
+                      "cache folder {} cannot be read ({}); kernels are compiled instead", path_,
+                      errno_text(error));
+  }
+  return entry;
+}
+
+Error CacheDirectory::write_error(const char* step, int error) const {
+  return make_error(ErrorCode::kCacheIo,
+                    "cache folder {} cannot be written ({}: {}); the next process compiles again",
+                    path_, step, errno_text(error));
+}
+
+Expected<int> CacheDirectory::create_temporary(std::string& name) {
+  int file = 0;
+  // The folder may have been removed while we run, and so may a name be taken.
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    name = "tmp/" + unique_name();
+    file = retry([&] {
+      return files_.open(root_, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, kFileMode);
+    });
+    if (file == -ENOENT) {
+      const int made = retry([&] { return files_.mkdir(root_, "tmp", kFolderMode); });
+      if (made < 0 && made != -EEXIST) return write_error("mkdir", made);
+    } else if (file != -EEXIST) {
+      break;
+    }
+  }
+  if (file < 0) return write_error("open", file);
+  return file;
+}
+
+// Writes, syncs and closes; 0 or the first failure, with its step.
+int CacheDirectory::write_temporary(int file, llvm::ArrayRef<u8> bytes, const char*& step) {
+  int failure = 0;
+  step = "write";
+  while (!bytes.empty() && failure == 0) {
+    const ssize_t wrote = retry([&] { return files_.write(file, bytes.data(), bytes.size()); });
+    // A write of no bytes would repeat for ever.
+    if (wrote <= 0) {
+      failure = wrote < 0 ? static_cast<int>(wrote) : -EIO;
+    } else {
+      bytes = bytes.drop_front(wrote);
+    }
+  }
+  if (failure == 0) {
+    step = "fsync";
+    failure = std::min(0, retry([&] { return files_.fsync(file); }));
+  }
+  const int closed = files_.close(file);
+  if (failure == 0 && closed < 0 && closed != -EINTR) {
+    step = "close";
+    failure = closed;
+  }
+  return failure;
+}
+
+int CacheDirectory::publish(const std::string& temporary, const std::string& name) {
+  return retry([&] { return files_.rename(root_, temporary.c_str(), name.c_str()); });
+}
+
+Error CacheDirectory::write(const std::string& name, llvm::ArrayRef<u8> bytes) {
+  if (bytes.size() > kMaxEntryBytes) return write_error("size", EFBIG);
+  std::string temporary;
+  Expected<int> file = create_temporary(temporary);
+  if (!file) return file.takeError();
+  const char* step = nullptr;
+  int failure = write_temporary(*file, bytes, step);
+  if (failure == 0) {
+    step = "mkdir";
+    const int made =
+        retry([&] { return files_.mkdir(root_, name.substr(0, 2).c_str(), kFolderMode); });
+    failure = made == -EEXIST ? 0 : made;
+  }
+  if (failure == 0) {
+    step = "rename";
+    failure = publish(temporary, name);
+  }
+  if (failure == 0) return Error::success();
+  retry([&] { return files_.unlink(root_, temporary.c_str()); });
+  return write_error(step, failure);
+}
+
+void CacheDirectory::quarantine(const std::string& name, const FileIdentity& seen) {
+  struct stat info;
+  if (!writable_ || files_.stat(root_, name.c_str(), &info) < 0) return;
+  if (info.st_uid != ::geteuid() || identity_of(info) != seen) return;
+  retry([&] { return files_.mkdir(root_, "bad", kFolderMode); });
+  std::vector<std::string> bad;
+  const int listed = files_.list(root_, "bad", &bad);
+  const std::string target = "bad/" + key_hex(name) + kSuffix.str();
+  files_.unlink(root_, target.c_str());
+  if (listed < 0 || bad.size() >= kMaxBadFiles ||
+      files_.rename(root_, name.c_str(), target.c_str()) < 0) {
+    files_.unlink(root_, name.c_str());
+  }
+}
+
+Expected<std::vector<EntryName>> CacheDirectory::entries() const {
+  std::vector<std::string> folders;
+  if (const int error = files_.list(root_, ".", &folders); error < 0) {
+    return make_error(ErrorCode::kCacheIo,
+                      "cache folder {} cannot be listed ({}): check that it is still there", path_,
+                      errno_text(error));
+  }
+  std::vector<EntryName> found;
+  for (const std::string& folder : folders) {
+    if (folder.size() == 2) llvm::append_range(found, neighbours(folder));
+  }
+  llvm::sort(found, [](const EntryName& a, const EntryName& b) { return a.name < b.name; });
+  return found;
+}
+
+std::vector<EntryName> CacheDirectory::neighbours(const std::string& name) const {
+  const std::string folder = name.substr(0, 2);
+  std::vector<std::string> names;
+  std::vector<EntryName> found;
+  if (files_.list(root_, folder.c_str(), &names) < 0) return found;
+  for (const std::string& file : names) {
+    EntryName entry{folder + "/" + file, {}};
+    struct stat info;
+    if (key_hex(entry.name).empty()) continue;
+    if (files_.stat(root_, entry.name.c_str(), &info) < 0) continue;
+    entry.identity = identity_of(info);
+    found.push_back(std::move(entry));
+  }
+  return found;
+}
+
+void CacheDirectory::mark_used(const std::string& name, const FileIdentity& seen) {
+  const i64 age = ::time(nullptr) - seen.modified_ns / 1'000'000'000;
+  if (writable_ && age >= kUseSeconds) files_.touch(root_, name.c_str());
+}
+
+bool CacheDirectory::try_lock() {
+  return retry([&] { return files_.lock(root_, LOCK_EX | LOCK_NB); }) != -EWOULDBLOCK;
+}
+
+// By a call of its own and not by closing: a forked child may hold the folder open.
+void CacheDirectory::unlock() { files_.lock(root_, LOCK_UN); }
+
+bool CacheDirectory::remove(const std::string& name) {
+  const int error = retry([&] { return files_.unlink(root_, name.c_str()); });
+  return error >= 0 || error == -ENOENT;
+}
+
+void CacheDirectory::sweep_orphans() { sweep("tmp", kTemporarySeconds); }
+
+void CacheDirectory::sweep(const char* folder, i64 min_age_seconds) {
+  std::vector<std::string> names;
+  if (files_.list(root_, folder, &names) < 0) return;
+  const i64 now = ::time(nullptr);
+  for (const std::string& name : names) {
+    const std::string path = fmt::format("{}/{}", folder, name);
+    struct stat info;
+    if (files_.stat(root_, path.c_str(), &info) < 0) continue;
+    if (now - info.st_mtim.tv_sec >= min_age_seconds) files_.unlink(root_, path.c_str());
+  }
+}
+
+}  // namespace catenary

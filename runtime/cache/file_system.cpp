@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// The real calls.
+#include "runtime/cache/file_system.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <string_view>
+#include <system_error>
+
+namespace catenary {
+namespace {
+
+template <typename T>
+T or_errno(T result) {
+  return result < 0 ? -errno : result;
+}
+
+}  // namespace
+
+int FileSystem::open(int directory, const char* path, int flags, mode_t mode) {
+  return or_errno(::openat(directory, path, flags | O_CLOEXEC, mode));
+}
+
+int FileSystem::mkdir(int directory, const char* path, mode_t mode) {
+  return or_errno(::mkdirat(directory, path, mode));
+}
+
+int FileSystem::rename(int directory, const char* from, const char* to) {
+  return or_errno(::renameat(directory, from, directory, to));
+}
+
+int FileSystem::unlink(int directory, const char* path) {
+  return or_errno(::unlinkat(directory, path, 0));
+}
+
+int FileSystem::stat(int directory, const char* path, struct stat* out) {
+  return or_errno(::fstatat(directory, path, out, AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH));
+}
+
+int FileSystem::list(int directory, const char* path, std::vector<std::string>* names) {
+  const int file = ::openat(directory, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (file < 0) return -errno;
+  DIR* stream = ::fdopendir(file);
+  if (!stream) {
+    const int error = errno;
+    ::close(file);
+    return -error;
+  }
+  errno = 0;
+  while (const dirent* entry = ::readdir(stream)) {
+    const std::string_view name = entry->d_name;
+    if (name != "." && name != "..") names->emplace_back(name);
+  }
+  const int error = errno;
+  ::closedir(stream);
+  return -error;
+}
+
+ssize_t FileSystem::read(int file, void* bytes, size_t count) {
+  return or_errno(::read(file, bytes, count));
+}
+
+ssize_t FileSystem::write(int file, const void* bytes, size_t count) {
+  return or_errno(::write(file, bytes, count));
+}
+
+int FileSystem::fsync(int file) { return or_errno(::fsync(file)); }
+
+int FileSystem::close(int file) { return or_errno(::close(file)); }
+
+int FileSystem::touch(int directory, const char* path) {
+  return or_errno(::utimensat(directory, path, nullptr, AT_SYMLINK_NOFOLLOW));
+}
+
+int FileSystem::lock(int file, int operation) { return or_errno(::flock(file, operation)); }
+
+FileSystem& FileSystem::real() {
+  static FileSystem instance;
+  return instance;
+}
+
+std::string errno_text(int error) { return std::generic_category().message(std::abs(error)); }
+
+}  // namespace catenary

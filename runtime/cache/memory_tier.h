@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Cubins in memory up to a number of bytes; the least recently used goes first. Not thread-safe:
+// its owner locks. A cubin that is dropped lives on for as long as somebody holds it.
+#pragma once
+
+#include <list>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "compiler/emit/source.h"
+
+namespace catenary {
+
+// A key and its record: two that differ in the record alone are two kernels.
+using CubinId = std::pair<KernelKey, std::string>;
+
+class MemoryTier {
+ public:
+  explicit MemoryTier(i64 max_bytes) : max_bytes_(max_bytes) {}
+
+  // Null: absent.
+  std::shared_ptr<const Cubin> find(const CubinId& id) {
+    const auto it = index_.find(id);
+    if (it == index_.end()) return nullptr;
+    uses_.splice(uses_.begin(), uses_, it->second);
+    return it->second->cubin;
+  }
+
+  void insert(const CubinId& id, std::shared_ptr<const Cubin> cubin) {
+    const auto [it, added] = index_.try_emplace(id);
+    if (!added) return;
+    bytes_ += static_cast<i64>(cubin->image.size());
+    uses_.push_front({std::move(cubin), it});
+    it->second = uses_.begin();
+    // The newest stays, however large it is: its caller has it anyway.
+    while (bytes_ > max_bytes_ && uses_.size() > 1) {
+      bytes_ -= static_cast<i64>(uses_.back().cubin->image.size());
+      index_.erase(uses_.back().place);
+      uses_.pop_back();
+    }
+  }
+
+  void clear() {
+    index_.clear();
+    uses_.clear();
+    bytes_ = 0;
+  }
+
+ private:
+  struct Slot;
+  using Uses = std::list<Slot>;
+  using Index = std::map<CubinId, Uses::iterator>;
+  struct Slot {
+    std::shared_ptr<const Cubin> cubin;
+    Index::iterator place;
+  };
+
+  i64 max_bytes_;
+  i64 bytes_ = 0;
+  Uses uses_;  // most recent first
+  Index index_;
+};
+
+}  // namespace catenary

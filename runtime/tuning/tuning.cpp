@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/tuning/tuning.h"
+
+#include <fcntl.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <mutex>
+#include <set>
+
+#include "compiler/compile/templates.h"
+#include "runtime/cache/cache_directory.h"
+
+namespace catenary {
+namespace {
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? value : "";
+}
+
+// What a folder's error says, without what the cubin cache does about it.
+std::string cause(Error error) {
+  const std::string message = take_report(std::move(error)).message;
+  return message.substr(0, message.find("; "));
+}
+
+// Why a sound record must not be used; empty: it may.
+std::string stale(const TuningRecord& record) {
+  if (record.templates == templates_digest()) return "";
+  return "it was measured with other device templates, run `catenary tune` again";
+}
+
+}  // namespace
+
+struct TuningStore::State {
+  TuningOptions options;
+  std::string path;  // empty: no tuning
+  std::string why_off = "tuning is switched off: set CATENARY_TUNING to ro or rw";
+  std::unique_ptr<CacheDirectory> directory;  // null: nothing to read
+  std::mutex mutex;
+  std::set<std::string> warned;
+
+  FileSystem& files() const {
+    return options.file_system != nullptr ? *options.file_system : FileSystem::real();
+  }
+  void warn(const std::string& message) {
+    const std::lock_guard lock(mutex);
+    if (warned.insert(message).second && options.warn) options.warn(message);
+  }
+  void apply_environment();
+  void find_path(const std::string& cache_directory);
+  Error open(bool writable);
+  Error need_directory(bool writable);
+  Expected<TuningRecord> read(const std::string& name, EntryFile file) const;
+};
+
+void TuningStore::State::apply_environment() {
+  if (const std::string mode = environment("CATENARY_TUNING"); mode == "off") {
+    options.mode = CacheMode::kOff;
+  } else if (mode == "ro") {
+    options.mode = CacheMode::kReadOnly;
+  } else if (mode == "rw") {
+    options.mode = CacheMode::kReadWrite;
+  } else if (!mode.empty()) {
+    warn(fmt::format("CATENARY_TUNING={} is ignored: set it to off, ro or rw", mode));
+  }
+  options.directory = environment("CATENARY_TUNING_DIR");
+}
+
+void TuningStore::State::find_path(const std::string& cache_directory) {
+  if (options.directory.empty()) apply_environment();
+  if (options.mode == CacheMode::kOff) return;
+  path = options.directory;
+  if (path.empty() && !cache_directory.empty()) path = cache_directory + "/tuning";
+  if (path.empty()) why_off = "no folder for tuning records is known: set CATENARY_TUNING_DIR";
+}
+
+Error TuningStore::State::open(bool writable) {
+  auto opened = CacheDirectory::open(files(), path, writable);
+  if (!opened) return opened.takeError();
+  directory = std::move(*opened);
+  return Error::success();
+}
+
+// Every check that stands between a file's bytes and a plan, but for the device.
+Expected<TuningRecord> TuningStore::State::read(const std::string& name, EntryFile file) const {
+  if (!file.problem.empty()) return make_error_text(ErrorCode::kCorruptArtifact, file.problem);
+  Expected<TuningRecord> record = parse_tuning(file.bytes);
+  if (!record) return record.takeError();
+  Target target;
+  target.name = record->target;
+  target.arch = record->arch;
+  target.sm_count = record->sm_count;
+  if (CacheDirectory::entry_name(tuning_key(target, record->problem)) != name) {
+    return make_error(ErrorCode::kCorruptArtifact, "it is another problem's or device's ({})",
+                      record->target);
+  }
+  return record;
+}
+
+TuningStore::TuningStore(TuningOptions options, const std::string& cache_directory)
+    : state_(std::make_unique<State>()) {
+  state_->options = std::move(options);
+  state_->find_path(cache_directory);
+  if (state_->path.empty()) return;
+  // Most users have no records, and that is no problem to tell of.
+  struct stat info;
+  const std::string root = state_->path + "/v1";
+  if (state_->files().stat(AT_FDCWD, root.c_str(), &info) < 0) return;
+  if (Error error = state_->open(false)) {
+    state_->warn(fmt::format("no tuning records are used: {}", cause(std::move(error))));
+  }
+}
+
+TuningStore::~TuningStore() = default;
+
+const std::string& TuningStore::directory() const { return state_->path; }
+bool TuningStore::writable() const {
+  return !state_->path.empty() && state_->options.mode == CacheMode::kReadWrite;
+}
+
+std::optional<TuningRecord> TuningStore::find(const Target& target,
+                                              const std::string& problem) const {
+  if (!state_->directory) return std::nullopt;
+  const std::string name = CacheDirectory::entry_name(tuning_key(target, problem));
+  auto file = state_->directory->read(name);
+  if (!file) {
+    state_->warn(fmt::format("no tuning records are used: {}", cause(file.takeError())));
+    return std::nullopt;
+  }
+  if (!*file) return std::nullopt;
+  Expected<TuningRecord> record = state_->read(name, std::move(**file));
+  std::string reason;
+  if (!record) {
+    reason = take_report(record.takeError()).message;
+  } else {
+    reason = stale(*record);
+  }
+  if (reason.empty()) return std::move(*record);
+  state_->warn(
+      fmt::format("tuning record {} is not used: {}", state_->directory->full_path(name), reason));
+  return std::nullopt;
+}
+
+std::vector<TunedChoice> TuningStore::choices(const VerifiedChain& chain, const Target& target,
+                                              const PlanOptions& options) const {
+  std::vector<TunedChoice> found;
+  if (!state_->directory || !options.force_tile.empty() || options.split_k != 0) return found;
+  Expected<Plan> plan = make_plan(chain, target, options);
+  if (!plan) {
+    // Whoever plans next meets the same error, and tells it.
+    llvm::consumeError(plan.takeError());
+    return found;
+  }
+  std::set<std::string> asked;
+  for (const PlanBucket& bucket : plan->buckets) {
+    for (const KernelPlan& kernel : bucket.kernels) {
+      if (kernel.problem.empty() || !asked.insert(kernel.problem).second) continue;
+      if (auto record = find(target, kernel.problem)) {
+        found.push_back({kernel.problem, record->tile, record->split_k, tuning_summary(*record)});
+      }
+    }
+  }
+  return found;
+}
+
+Error TuningStore::State::need_directory(bool writable) {
+  if (path.empty()) return make_error_text(ErrorCode::kCacheIo, why_off);
+  if (writable && options.mode != CacheMode::kReadWrite) {
+    return make_error(ErrorCode::kCacheIo,
+                      "tuning records are read-only: set CATENARY_TUNING=rw to change them");
+  }
+  if (directory && directory->writable() >= writable) return Error::success();
+  if (Error error = open(writable)) {
+    return make_error(ErrorCode::kCacheIo, "tuning records: {}", cause(std::move(error)));
+  }
+  return Error::success();
+}
+
+Error TuningStore::write(const TuningRecord& record) {
+  if (Error error = state_->need_directory(true)) return error;
+  Target target;
+  target.name = record.target;
+  target.arch = record.arch;
+  target.sm_count = record.sm_count;
+  const std::string name = CacheDirectory::entry_name(tuning_key(target, record.problem));
+  if (Error error = state_->directory->write(name, tuning_bytes(record))) {
+    return make_error(ErrorCode::kCacheIo, "the tuning record was not kept: {}",
+                      cause(std::move(error)));
+  }
+  return Error::success();
+}
+
+Expected<std::vector<TuningEntry>> TuningStore::list() const {
+  std::vector<TuningEntry> found;
+  if (state_->path.empty()) return make_error_text(ErrorCode::kCacheIo, state_->why_off);
+  if (!state_->directory) return found;
+  auto names = state_->directory->entries();
+  if (!names) return names.takeError();
+  for (const EntryName& entry : *names) {
+    TuningEntry one{entry.name, {}, ""};
+    auto file = state_->directory->read(entry.name);
+    if (!file) return file.takeError();
+    if (!*file) continue;
+    Expected<TuningRecord> record = state_->read(entry.name, std::move(**file));
+    if (record) {
+      one.record = std::move(*record);
+      one.problem = stale(one.record);
+    } else {
+      one.problem = take_report(record.takeError()).message;
+    }
+    found.push_back(std::move(one));
+  }
+  return found;
+}
+
+Expected<int> TuningStore::clear() {
+  if (!state_->path.empty() && !state_->directory) return 0;
+  if (Error error = state_->need_directory(true)) return error;
+  auto names = state_->directory->entries();
+  if (!names) return names.takeError();
+  int removed = 0;
+  for (const EntryName& entry : *names) {
+    if (!state_->directory->remove(entry.name)) {
+      return make_error(ErrorCode::kCacheIo, "tuning record {} cannot be removed: check its folder",
+                        state_->directory->full_path(entry.name));
+    }
+    ++removed;
+  }
+  return removed;
+}
+
+}  // namespace catenary

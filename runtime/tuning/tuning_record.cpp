@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/tuning/tuning_record.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Endian.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/SHA256.h"
+
+namespace catenary {
+namespace {
+
+namespace json = llvm::json;
+
+constexpr llvm::StringLiteral kMagic = "catenary-tuning 1 ";
+
+std::string hex_digest(llvm::StringRef text) {
+  llvm::SHA256 hash;
+  hash.update(text);
+  return llvm::toHex(hash.final(), /*LowerCase=*/true);
+}
+
+json::Value candidate_json(const TunedCandidate& c) {
+  json::Object object{{"tile", c.tile}, {"split_k", c.split_k}, {"predicted_us", c.predicted_us}};
+  if (c.median_us) {
+    object["us"] = *c.median_us;
+    object["p10_us"] = c.p10_us;
+    object["p90_us"] = c.p90_us;
+  }
+  if (!c.note.empty()) object["note"] = json::fixUTF8(c.note);
+  return object;
+}
+
+bool parse_candidate(const json::Value& value, TunedCandidate& c) {
+  const json::Object* object = value.getAsObject();
+  if (object == nullptr) return false;
+  const auto tile = object->getString("tile");
+  const auto split = object->getInteger("split_k");
+  const auto predicted = object->getNumber("predicted_us");
+  if (!tile || !split || !predicted) return false;
+  c.tile = tile->str();
+  c.split_k = static_cast<int>(*split);
+  c.predicted_us = *predicted;
+  if (const auto us = object->getNumber("us")) c.median_us = *us;
+  c.p10_us = object->getNumber("p10_us").getValueOr(0);
+  c.p90_us = object->getNumber("p90_us").getValueOr(0);
+  c.note = object->getString("note").getValueOr("").str();
+  return true;
+}
+
+// Every text field by its name, for writing and for reading.
+template <class Record, class Field>
+void each_text(Record& r, Field field) {
+  field("problem", r.problem);
+  field("target", r.target);
+  field("arch", r.arch);
+  field("templates", r.templates);
+  field("device", r.device);
+  field("driver", r.driver);
+  field("compiler", r.compiler);
+  field("date", r.date);
+  field("chain", r.chain);
+  field("tile", r.tile);
+  field("model_tile", r.model_tile);
+}
+
+template <class Record, class Field>
+void each_number(Record& r, Field field) {
+  field("sm_count", r.sm_count);
+  field("split_k", r.split_k);
+  field("model_split_k", r.model_split_k);
+}
+
+Error corrupt(const char* what) { return make_error(ErrorCode::kCorruptArtifact, "{}", what); }
+
+const TunedCandidate* find(const TuningRecord& r, const std::string& tile, int split_k) {
+  const auto found =
+      std::find_if(r.candidates.begin(), r.candidates.end(),
+                   [&](const TunedCandidate& c) { return c.tile == tile && c.split_k == split_k; });
+  return found == r.candidates.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+KernelKey tuning_key(const Target& target, const std::string& problem) {
+  llvm::SHA256 hash;
+  for (const std::string& part :
+       {kMagic.str(), target.name, target.arch, std::to_string(target.sm_count), problem}) {
+    char length[8];
+    llvm::support::endian::write64le(length, part.size());
+    hash.update(llvm::StringRef(length, sizeof(length)));
+    hash.update(part);
+  }
+  KernelKey key;
+  std::ranges::copy(hash.final(), key.bytes.begin());
+  return key;
+}
+
+json::Value tuning_json(const TuningRecord& record) {
+  json::Object object;
+  each_text(record, [&](const char* name, const std::string& value) {
+    object[name] = json::fixUTF8(value);
+  });
+  each_number(record, [&](const char* name, int value) { object[name] = value; });
+  json::Array candidates;
+  for (const TunedCandidate& c : record.candidates) candidates.push_back(candidate_json(c));
+  object["candidates"] = std::move(candidates);
+  return object;
+}
+
+std::vector<u8> tuning_bytes(const TuningRecord& record) {
+  const std::string body = llvm::formatv("{0:2}\n", tuning_json(record)).str();
+  const std::string text = kMagic.str() + hex_digest(body) + "\n" + body;
+  return {text.begin(), text.end()};
+}
+
+Expected<TuningRecord> parse_tuning(llvm::ArrayRef<u8> bytes) {
+  llvm::StringRef text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (!text.consume_front(kMagic)) return corrupt("it is no tuning record of this version");
+  const auto [digest, body] = text.split('\n');
+  if (digest != hex_digest(body)) return corrupt("its bytes do not match their SHA-256");
+  Expected<json::Value> value = json::parse(body);
+  if (!value) {
+    llvm::consumeError(value.takeError());
+    return corrupt("it is not JSON");
+  }
+  const json::Object* object = value->getAsObject();
+  if (object == nullptr) return corrupt("it is no JSON object");
+  TuningRecord record;
+  bool whole = true;
+  each_text(record, [&](const char* name, std::string& field) {
+    const auto found = object->getString(name);
+    whole = whole && found;
+    if (found) field = found->str();
+  });
+  each_number(record, [&](const char* name, int& field) {
+    const auto found = object->getInteger(name);
+    whole = whole && found;
+    if (found) field = static_cast<int>(*found);
+  });
+  const json::Array* candidates = object->getArray("candidates");
+  if (!whole || candidates == nullptr) return corrupt("it lacks a field");
+  for (const json::Value& one : *candidates) {
+    record.candidates.emplace_back();
+    if (!parse_candidate(one, record.candidates.back())) return corrupt("it lacks a field");
+  }
+  return record;
+}
+
+std::string tuning_summary(const TuningRecord& record) {
+  const TunedCandidate* winner = find(record, record.tile, record.split_k);
+  const TunedCandidate* model = find(record, record.model_tile, record.model_split_k);
+  std::string text = "measured";
+  if (winner != nullptr && winner->median_us) text += fmt::format(" {:.2f} us", *winner->median_us);
+  if (model != nullptr && model != winner && model->median_us) {
+    text += fmt::format(", {:.2f} us by the cost model's {}", *model->median_us, model->tile);
+    if (model->split_k > 1) text += fmt::format(" with K split in {}", model->split_k);
+  }
+  return text + fmt::format(" ({}, {})", record.device, record.date.substr(0, 10));
+}
+
+}  // namespace catenary

@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "simulator/model/matrix.h"
+
+#include <bit>
+#include <cstring>
+
+namespace catenary::sim {
+namespace {
+
+constexpr u32 kChunk = 16;  // bytes that a swizzle keeps together
+
+float f16_float(u16 bits) {
+  // The exponents differ by 112; subnormals become normal in the product.
+  float magnitude = std::bit_cast<float>(static_cast<u32>(bits & 0x7fff) << 13) * 0x1p112f;
+  u32 out = std::bit_cast<u32>(magnitude);
+  if (magnitude >= 0x1p16f) out |= 0x7f800000;  // infinities and NaNs
+  return std::bit_cast<float>(out | static_cast<u32>(bits & 0x8000) << 16);
+}
+
+// The i-th element of an operand's registers.
+double register_value(Number number, const u32* registers, u32 i) {
+  if (number == Number::kTF32) return tf32_value(registers[i]);
+  const u16 bits = static_cast<u16>(registers[i / 2] >> (16 * (i % 2)));
+  return number == Number::kBF16 ? bf16_value(bits) : f16_value(bits);
+}
+
+double memory_value(Number number, const u8* from) {
+  if (number == Number::kTF32) {
+    u32 bits;
+    std::memcpy(&bits, from, 4);
+    return tf32_value(bits);
+  }
+  u16 bits;
+  std::memcpy(&bits, from, 2);
+  return number == Number::kBF16 ? bf16_value(bits) : f16_value(bits);
+}
+
+// 16-byte chunks in a row of a swizzle atom, which has eight rows.
+u32 atom_chunks(MatrixSwizzle swizzle) {
+  switch (swizzle) {
+    case MatrixSwizzle::kNone:
+      return 1;
+    case MatrixSwizzle::k128:
+      return 8;
+    case MatrixSwizzle::k64:
+      return 4;
+    case MatrixSwizzle::k32:
+      return 2;
+  }
+  return 1;
+}
+
+// Where the chunk of (row, k) lies before the swizzle, from the start: the canonical layouts of PTX
+// ISA 9.7.15.5.1.2.
+u32 chunk_offset(const MatrixDescriptor& d, const SharedTile& tile, u32 row, u32 k) {
+  const u32 per_chunk = kChunk / tile.element_bytes;
+  const u32 width = atom_chunks(d.swizzle);
+  if (!tile.mn_major) {
+    const u32 in_k = k / per_chunk * (width == 1 ? d.leading : kChunk);
+    return row % 8 * width * kChunk + row / 8 * d.stride + in_k;
+  }
+  const u32 chunk = row / per_chunk;
+  if (width == 1) return chunk * d.stride + k % 8 * kChunk + k / 8 * d.leading;
+  return chunk % width * kChunk + chunk / width * d.leading + k % 8 * width * kChunk +
+         k / 8 * d.stride;
+}
+
+// The chunk's index within its row is XORed with the number of the 128-byte line in the pattern,
+// which starts at a multiple of 1024 bytes plus base_offset lines.
+u32 chunk_address(const MatrixDescriptor& d, const SharedTile& tile, u32 row, u32 k) {
+  const u32 pattern = d.base_offset * 128;
+  const u32 linear = d.start + chunk_offset(d, tile, row, k) - pattern;
+  const u32 mask = (atom_chunks(d.swizzle) - 1) * kChunk;
+  return (linear ^ (linear >> 3 & mask)) + pattern;
+}
+
+template <typename... Args>
+Error refuse(fmt::format_string<Args...> format, Args&&... args) {
+  return make_error(ErrorCode::kSimulatorFault, format, std::forward<Args>(args)...);
+}
+
+// An offset that is used moves by whole atoms, and never back onto the atom before.
+Error check_offset(const char* name, u32 bytes, bool used, u32 atom_bytes, bool swizzled) {
+  if (!used) return Error::success();
+  if (bytes < atom_bytes || (swizzled && bytes % atom_bytes != 0)) {
+    return refuse(
+        "takes a matrix descriptor with a {} byte offset of {}: the tile has several swizzle atoms "
+        "of {} bytes, so the offset {}",
+        name, bytes, atom_bytes,
+        swizzled ? "is a positive multiple of that" : "is at least that much");
+  }
+  return Error::success();
+}
+
+Error check_start(const MatrixDescriptor& d, const SharedTile& tile) {
+  const u32 width = atom_chunks(d.swizzle);
+  const u32 line = width * kChunk;
+  if (width == 1) {
+    if (d.base_offset == 0) return Error::success();
+    return refuse("takes a matrix descriptor without swizzle and with base offset {}: it must be 0",
+                  d.base_offset);
+  }
+  const u32 in_pattern = (d.start - d.base_offset * 128) % (8 * line);
+  if (in_pattern >= line) {
+    return refuse(
+        "takes a matrix descriptor that starts at shared address {}, which is row {} of a {}-byte "
+        "swizzle pattern, with base offset {}: align the tile to {} bytes",
+        d.start, in_pattern / line, line, d.base_offset, 8 * line);
+  }
+  // Of a K-major row two chunks are read; of an MN-major one as many as the tile has.
+  const u32 row_bytes = tile.rows * tile.element_bytes;
+  const u32 read = tile.mn_major ? (row_bytes < line ? row_bytes : line) : 2 * kChunk;
+  if (in_pattern + read > line) {
+    return refuse(
+        "takes a matrix descriptor that starts at byte {} of a {}-byte swizzled row and reads {} "
+        "bytes of it: move on to the next atom",
+        in_pattern, line, read);
+  }
+  return Error::success();
+}
+
+}  // namespace
+
+double bf16_value(u16 bits) { return std::bit_cast<float>(static_cast<u32>(bits) << 16); }
+double f16_value(u16 bits) { return f16_float(bits); }
+double tf32_value(u32 bits) { return std::bit_cast<float>(bits & 0xffffe000u); }
+
+void multiply(const double* a, const double* b, float* d, u32 m, u32 n, u32 k, bool accumulate) {
+  constexpr u32 kBlock = 8;
+  for (u32 row = 0; row < m; ++row) {
+    for (u32 column = 0; column < n; column += kBlock) {
+      double sum[kBlock] = {};
+      for (u32 i = 0; i < k; ++i) {
+        const double factor = a[row * k + i];
+        const double* from = b + i * n + column;
+        for (u32 j = 0; j < kBlock; ++j) sum[j] += factor * from[j];
+      }
+      float* to = d + row * n + column;
+      for (u32 j = 0; j < kBlock; ++j) {
+        const float v = static_cast<float>(accumulate ? sum[j] + to[j] : sum[j]);
+        to[j] = v == v ? v : std::bit_cast<float>(0x7fffffffu);
+      }
+    }
+  }
+}
+
+void warp_product(Number number, const std::array<MmaLane, 32>& lanes) {
+  double a[16 * 16], b[16 * 8];
+  float d[16 * 8];
+  const u32 k = product_k(number);
+  const u32 per_register = 4 / operand_bytes(number);
+  for (u32 lane = 0; lane < 32; ++lane) {
+    for (u32 i = 0; i < 4 * per_register; ++i) {
+      const Element e = mma_a_element(number, lane, i);
+      a[e.row * k + e.column] = register_value(number, lanes[lane].a, i);
+    }
+    for (u32 i = 0; i < 2 * per_register; ++i) {
+      const Element e = mma_b_element(number, lane, i);
+      b[e.row * 8 + e.column] = register_value(number, lanes[lane].b, i);
+    }
+    for (u32 i = 0; i < 4; ++i) {
+      const Element e = mma_d_element(lane, i);
+      d[e.row * 8 + e.column] = lanes[lane].d[i];
+    }
+  }
+  multiply(a, b, d, 16, 8, k, true);
+  for (u32 lane = 0; lane < 32; ++lane) {
+    for (u32 i = 0; i < 4; ++i) {
+      const Element e = mma_d_element(lane, i);
+      lanes[lane].d[i] = d[e.row * 8 + e.column];
+    }
+  }
+}
+
+std::vector<double> wgmma_a_values(Number number, const std::array<const u32*, 128>& registers) {
+  const u32 k = product_k(number);
+  std::vector<double> a(64 * k);
+  for (u32 thread = 0; thread < 128; ++thread) {
+    for (u32 i = 0; i < 16 / operand_bytes(number); ++i) {
+      const Element e = wgmma_a_element(number, thread, i);
+      a[e.row * k + e.column] = register_value(number, registers[thread], i);
+    }
+  }
+  return a;
+}
+
+void load_matrix(const std::array<const u8*, 8>& rows, bool trans,
+                 const std::array<u32*, 32>& registers) {
+  for (u32 lane = 0; lane < 32; ++lane) {
+    u16 halves[2];
+    for (u32 half = 0; half < 2; ++half) {
+      const Element e = ldmatrix_element(lane, half, trans);
+      std::memcpy(&halves[half], rows[e.row] + 2 * e.column, 2);
+    }
+    *registers[lane] = halves[0] | static_cast<u32>(halves[1]) << 16;
+  }
+}
+
+void store_matrix(const std::array<u8*, 8>& rows, bool trans,
+                  const std::array<const u32*, 32>& registers) {
+  for (u32 lane = 0; lane < 32; ++lane) {
+    for (u32 half = 0; half < 2; ++half) {
+      const Element e = ldmatrix_element(lane, half, trans);
+      const u16 bits = static_cast<u16>(*registers[lane] >> (16 * half));
+      std::memcpy(rows[e.row] + 2 * e.column, &bits, 2);
+    }
+  }
+}
+
+Expected<MatrixDescriptor> decode_descriptor(u64 bits) {
+  constexpr u64 kField = 0x3fff;
+  constexpr u64 kUsed = kField | kField << 16 | kField << 32 | u64{7} << 49 | u64{3} << 62;
+  if ((bits & ~kUsed) != 0) {
+    return refuse(
+        "takes the matrix descriptor {:#018x}, whose bits {:#x} are reserved: build it from 18-bit "
+        "shared addresses and offsets",
+        bits, bits & ~kUsed);
+  }
+  MatrixDescriptor d;
+  d.start = static_cast<u32>(bits & kField) * kChunk;
+  d.leading = static_cast<u32>(bits >> 16 & kField) * kChunk;
+  d.stride = static_cast<u32>(bits >> 32 & kField) * kChunk;
+  d.base_offset = static_cast<u32>(bits >> 49 & 7);
+  d.swizzle = static_cast<MatrixSwizzle>(bits >> 62);
+  return d;
+}
+
+Error check_descriptor(const MatrixDescriptor& d, const SharedTile& tile, u32 begin, u32 end) {
+  const u32 width = atom_chunks(d.swizzle);
+  const u32 atom_bytes = 8 * width * kChunk;
+  const bool swizzled = width > 1;
+  if (Error error = check_start(d, tile)) return error;
+  // Along rows and along k: which offset leads from one atom to the next, and is there a next one?
+  const bool next_row =
+      tile.mn_major ? tile.rows * tile.element_bytes > width * kChunk : tile.rows > 8;
+  const bool next_k = tile.mn_major ? tile.k() > 8 : !swizzled;
+  const bool stride_is_row = !tile.mn_major || !swizzled;
+  if (Error error = check_offset("stride", d.stride, stride_is_row ? next_row : next_k, atom_bytes,
+                                 swizzled)) {
+    return error;
+  }
+  if (Error error = check_offset("leading", d.leading, stride_is_row ? next_k : next_row,
+                                 atom_bytes, swizzled)) {
+    return error;
+  }
+  for (const u32 address : chunk_addresses(d, tile)) {
+    if (address < begin || address + kChunk > end) {
+      return refuse(
+          "takes a matrix descriptor (start {}, leading {}, stride {}) that reaches shared address "
+          "{}, outside [{}, {})",
+          d.start, d.leading, d.stride, address, begin, end);
+    }
+  }
+  return Error::success();
+}
+
+u32 element_address(const MatrixDescriptor& d, const SharedTile& tile, u32 row, u32 k) {
+  const u32 along = tile.mn_major ? row : k;
+  const u32 per_chunk = kChunk / tile.element_bytes;
+  return chunk_address(d, tile, row, k) + along % per_chunk * tile.element_bytes;
+}
+
+std::vector<u32> chunk_addresses(const MatrixDescriptor& d, const SharedTile& tile) {
+  const u32 per_chunk = kChunk / tile.element_bytes;
+  const u32 row_step = tile.mn_major ? per_chunk : 1;
+  const u32 k_step = tile.mn_major ? 1 : per_chunk;
+  std::vector<u32> addresses;
+  addresses.reserve(tile.rows * 2);
+  for (u32 row = 0; row < tile.rows; row += row_step) {
+    for (u32 k = 0; k < tile.k(); k += k_step) addresses.push_back(chunk_address(d, tile, row, k));
+  }
+  return addresses;
+}
+
+void load_tile(const MatrixDescriptor& d, const SharedTile& tile, Number number, const u8* bytes,
+               u32 begin, double* out, u32 row_step, u32 k_step) {
+  const u32 per_chunk = kChunk / tile.element_bytes;
+  const u32 step = tile.mn_major ? row_step : k_step;
+  for (u32 row = 0; row < tile.rows; row += tile.mn_major ? per_chunk : 1) {
+    for (u32 k = 0; k < tile.k(); k += tile.mn_major ? 1 : per_chunk) {
+      const u8* from = bytes + (chunk_address(d, tile, row, k) - begin);
+      double* to = out + row * row_step + k * k_step;
+      for (u32 i = 0; i < per_chunk; ++i) {
+        to[i * step] = memory_value(number, from + i * tile.element_bytes);
+      }
+    }
+  }
+}
+
+}  // namespace catenary::sim

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+// The machine: schedules threads, holds their state and gives each instruction its meaning. One
+// file per group of instructions; each names the rule it enforces. An instruction returns when it
+// has taken effect for the calling thread, blocks that thread, or faults and never returns.
+#pragma once
+
+#include <functional>
+
+#include "fmt/format.h"
+#include "ir/random/random.h"
+#include "simulator/fault.h"
+#include "simulator/model/tensor_map.h"
+#include "simulator/runner/state.h"
+
+namespace catenary::sim {
+
+class Runner final : public Machine {
+ public:
+  Runner(Memory& memory, const std::vector<Launch>& launches, const SimulatorOptions& options,
+         StackPool& stacks);
+  ~Runner();
+  Error run(RunStatistics* statistics);
+
+  // runner_global.cpp
+  void load_global(void* to, const void* from, u32 bytes, Read read, Site site) override;
+  void store_global(void* to, const void* from, u32 bytes, Site site) override;
+  void reduce_global(void* to, const void* from, u32 count, Number number, bool release,
+                     Site site) override;
+  u32 atomic_add_global(void* to, u32 value, Site site) override;
+  u32 load_acquire_global(const void* from, Site site) override;
+  void store_release_global(void* to, u32 value, Site site) override;
+
+  // runner_shared.cpp
+  u32 dynamic_smem() override { return kWindow; }
+  void load_shared(void* to, u32 from, u32 bytes, Site site) override;
+  void store_shared(u32 to, const void* from, u32 bytes, Site site) override;
+  void copy_async(u32 to, const void* from, u32 bytes, u32 valid, Site site) override;
+  void copy_async_commit(Site site) override;
+  void copy_async_wait(u32 pending, Site site) override;
+
+  // runner_warp.cpp
+  void warp_barrier(u32 mask, Site site) override;
+  void ldmatrix(u32* to, u32 from, u32 count, bool trans, Site site) override;
+  void stmatrix(u32 to, const u32* from, u32 count, bool trans, Site site) override;
+  void mma(float* d, const u32* a, const u32* b, Number number, Site site) override;
+  u32 shuffle(u32 value, u32 lane, Shuffle kind, u32 mask, Site site) override;
+  u32 vote(u32 predicate, Vote kind, u32 mask, Site site) override;
+  bool elect(u32 mask, Site site) override;
+  void use_register(u32 bits, Site site) override;
+
+  // runner_barrier.cpp
+  void barrier(u32 id, u32 threads, bool wait, Site site) override;
+  void set_max_registers(u32 count, bool increase, Site site) override;
+  void dependency_wait(Site site) override;
+  void dependency_launch(Site site) override;
+  void fence_proxy_async(Site site) override;
+  void fence_gpu(Site site) override;
+
+  // runner_mbarrier.cpp
+  void mbarrier_init(u32 barrier, u32 count, Site site) override;
+  void mbarrier_invalidate(u32 barrier, Site site) override;
+  void mbarrier_arrive(u32 barrier, u32 count, Site site) override;
+  void mbarrier_expect(u32 barrier, u32 bytes, bool arrive, Site site) override;
+  bool mbarrier_try_wait(u32 barrier, u32 parity, Site site) override;
+  void copy_async_arrive(u32 barrier, Site site) override;
+  void fence_mbarrier_init(Site site) override;
+
+  // runner_bulk.cpp, runner_tensor.cpp
+  void bulk_load(u32 to, const void* from, u32 bytes, u32 barrier, u32 mask, Site site) override;
+  void bulk_store(void* to, u32 from, u32 bytes, Site site) override;
+  void bulk_reduce(void* to, u32 from, u32 bytes, Number number, Site site) override;
+  void bulk_copy_cluster(u32 to, u32 from, u32 bytes, u32 barrier, Site site) override;
+  void bulk_prefetch(const void* from, u32 bytes, Site site) override;
+  void bulk_commit(Site site) override;
+  void bulk_wait(u32 pending, bool read_only, Site site) override;
+  void tensor_load(u32 to, const void* map, const i32* at, u32 rank, u32 barrier, u32 mask,
+                   Site site) override;
+  void tensor_store(const void* map, const i32* at, u32 rank, u32 from, Site site) override;
+  void tensor_reduce(const void* map, const i32* at, u32 rank, u32 from, Site site) override;
+  void tensor_prefetch(const void* map, Site site) override;
+
+  // runner_wgmma.cpp
+  void wgmma_fence(Site site) override;
+  void wgmma(float* d, const WgmmaOperands& operands, Site site) override;
+  void wgmma_commit(Site site) override;
+  void wgmma_wait(u32 pending, Site site) override;
+
+  // runner_cluster.cpp
+  u32 map_shared(u32 address, u32 rank, Site site) override;
+  void cluster_arrive(bool release, Site site) override;
+  void cluster_wait(Site site) override;
+  void store_async(u32 to, const void* from, u32 bytes, u32 barrier, Site site) override;
+
+ private:
+  // Dynamic shared memory starts behind the kilobyte that the system takes (CUDA programming guide,
+  // compute capability 9.0).
+  static constexpr u32 kWindow = 1024;
+
+  // A place in shared memory, resolved and checked.
+  struct Place {
+    Cta* cta;
+    u32 offset;
+    u8* bytes;
+  };
+
+  // --- runner.cpp: scheduling ---
+  Error check_launches() const;
+  bool start_clusters();
+  bool may_start(const Grid& grid) const;
+  void start_cluster(Grid& grid);
+  void step();
+  void schedule(Thread& thread);
+  Thread* pick();
+  void retire(Thread& thread);
+  void finish_cta(Cta& cta);
+  void report_deadlock();
+  static void thread_main(void* argument);
+  Stack* take_stack();
+  void check_exit(Thread& thread);
+
+ public:
+  // --- what the instructions share (runner.cpp, runner_report.cpp) ---
+  Thread& self() { return *running_; }
+  Grid& grid_of(const Thread& thread) { return *thread.cta->cluster->grid; }
+  // Ends the run: names the thread, the line and the rule. Never returns to a fiber; called while
+  // no fiber runs (an operation lands), it returns.
+  template <typename... Args>
+  void fault(FaultKind kind, Site site, fmt::format_string<Args...> format, Args&&... args) {
+    fault_text(kind, site, fmt::format(format, std::forward<Args>(args)...));
+  }
+  void fault_text(FaultKind kind, Site site, std::string sentence);
+  // Stops the running thread until wake(); `why` is for the report of a deadlock.
+  void block(Site site, std::string why);
+  void wake(Thread& thread);
+  void wake_all(std::vector<Thread*>& threads);
+  // Perhaps lets others run; every instruction that others can observe calls it first.
+  void preempt() {
+    if (--until_preempted_ == 0) yield();
+  }
+  void yield();
+  // "CTA 3, thread 37 (warp 1, lane 5)"
+  static std::string name_of(const Thread& thread);
+  // "thread 5's cp.async at smem/cp_async_tile.cuh:98"
+  std::string describe(const Cluster& cluster, u32 component, u32 site) const;
+  u32 site_number(Site site);
+  // Less than `below`, which is less than 2^32.
+  u64 random(u64 below) { return (rng_.next() >> 32) * below >> 32; }
+
+  void check_lanes(const Rendezvous& at, const std::bitset<128>& mask, Site site);
+  // Lanes meet; the last of them runs `act`.
+  void together(Rendezvous& at, const std::bitset<128>& mask, Site site, void* payload,
+                llvm::function_ref<void(Rendezvous&)> act);
+  Rendezvous& warp_of(Thread& thread) { return thread.cta->warps[thread.index / 32]; }
+  Rendezvous& warpgroup_of(Thread& thread) { return thread.cta->warpgroups[thread.index / 128]; }
+
+  // --- memory (runner_shared.cpp, runner_global.cpp) ---
+  // A shared address as the running thread writes it. `align` bytes; faults where it lies outside.
+  Place shared_place(u32 address, u32 bytes, u32 align, Site site);
+  // The order's side of an access to shared memory by `component` at `epoch`, as known by
+  // `thread`; faults on a conflict.
+  void shared_read(Thread& thread, const Place& place, u32 bytes, u32 component, u32 epoch,
+                   bool async_proxy, Site site);
+  void shared_write(Thread& thread, const Place& place, u32 bytes, u32 component, u32 epoch,
+                    bool async_proxy, Site site);
+  void report(Thread& thread, const Cta& cta, const Conflict& conflict, u32 bytes, bool write,
+              Site site);
+  // Is [address, address + bytes) readable (writable) by this launch now? Faults with the nearest
+  // buffer if not. Records the access at (thread, epoch).
+  void global_read(Thread& thread, const void* address, u32 bytes, u32 align, Read read, Site site);
+  // The write is by `component` at `epoch`, as known by `thread`; an atomic one may meet others.
+  void global_write(Thread& thread, void* address, u32 bytes, u32 align, u32 component, u32 epoch,
+                    bool atomic, Site site);
+  bool global_ordered(const Thread& thread, const GlobalAccess& other, bool atomic) const;
+  std::string describe_global(const GlobalAccess& access) const;
+  void release_word(const void* word);
+  void acquire_word(const void* word);
+  const Region& global_region(Thread& thread, const void* address, u32 bytes, bool write,
+                              Site site);
+
+  // --- asynchronous operations (runner_async.cpp) ---
+  void issue(Operation operation);
+  // Lands one operation of a random thread; false: there is none.
+  bool land_one();
+  // Lands those of `owner` that `wanted` names, in random order but for products.
+  void land_all(Thread& owner, llvm::function_ref<bool(const Operation&)> wanted);
+  // An operation that has been taken off its owner's list; a fault then names the owner.
+  void land(const Thread& owner, Operation& operation);
+  // Behind the removal of operations.
+  void drop_issuer_if_idle(Thread& owner);
+  std::vector<Operation> take_spare();
+  void give_spare(std::vector<Operation> list);
+
+  // --- mbarriers (runner_mbarrier.cpp) ---
+  struct Barrier {
+    Cta* cta;
+    u32 offset;
+    Mbarrier* object;
+  };
+  // The object at a shared address; `own`: the instruction takes those of its own CTA alone. Faults
+  // where there is none, or its initialisation is not known to the running thread.
+  Barrier find_mbarrier(u32 address, bool own, Site site);
+  // Faults where the asynchronous proxy and other CTAs may not know the initialisation.
+  bool fence_published(const Mbarrier& object);
+  void check_published(const Barrier& barrier, Site site);
+  void take_arrivals(const Barrier& barrier, u32 count, Site site);
+  void complete_phase_if_due(const Barrier& barrier, Site site);
+  // An asynchronous write of [place, place + bytes) that completes at `barrier`: checks it against
+  // what the running thread knows, issues `write`, and counts the bytes when it has landed.
+  void issue_transaction(const Place& place, u32 bytes, const Barrier& barrier, bool async_proxy,
+                         Site site, std::function<void()> write);
+  static std::string mbarrier_name(const Barrier& barrier);
+  static std::string describe_wait(const Barrier& barrier, const Thread& thread);
+  // Fills in waits_for of the threads that wait for an mbarrier of `cta`.
+  static void describe_waits(Cta& cta);
+
+  // --- bulk copies (runner_bulk.cpp) ---
+  // Reads shared memory when it lands, then writes what it read to global memory, later still.
+  void issue_store(Site site, std::function<std::vector<u8>()> read,
+                   std::function<void(const std::vector<u8>&)> write);
+  void bulk_write(void* to, u32 from, u32 bytes, bool add, Number number, Site site);
+  void check_bulk_size(u32 bytes, Site site);
+  // Calls `act` for each CTA of the mask, with the address that names its copy of `to`.
+  void for_each_rank(u32 to, u32 barrier, u32 mask, Site site,
+                     const std::function<void(u32 to, u32 barrier)>& act);
+  TensorMapSpec read_map(const void* map, const i32* corner, u32 rank, Site site);
+  void tensor_write(const void* map, const i32* at, u32 rank, u32 from, bool add, Site site);
+
+  // --- clusters (runner_cluster.cpp) ---
+  void complete_cluster_barrier_if_due(Cluster& cluster);
+
+ private:
+  Memory& memory_;
+  const std::vector<Launch>& launches_;
+  SimulatorOptions options_;
+  Random rng_;
+  std::deque<Grid> grids_;
+  std::vector<Thread*> ready_;
+  Thread* running_ = nullptr;
+  const Thread* landing_ = nullptr;  // whose operation lands now
+  std::vector<Thread*> issuers_;     // threads with operations that have not landed
+  StackPool& stacks_;
+  std::vector<std::vector<Operation>> spare_;  // empty lists that have room
+  bool may_start_more_ = true;                 // something happened that a grid may wait for
+  std::vector<Site> sites_;
+  std::unordered_map<u64, u32> site_numbers_;
+  struct RecentSite {
+    Site site = {};
+    u32 number = 0;
+  };
+  std::array<RecentSite, 64> recent_sites_ = {};
+  std::unordered_map<u64, std::vector<Foreign>> released_;  // by address of a synchronising word
+  // Drawn once per run from the seed, so that many seeds cover many kinds of schedule.
+  struct Temper {
+    u32 resident = 2;       // clusters at a time
+    u32 preempt_every = 0;  // one instruction in so many yields; 0: none
+    u32 land_every = 4;     // one step in so many lands an operation; 0: only when all else waits
+    bool starve = false;    // some warps run only when no other can
+  } temper_;
+  u64 until_preempted_ = ~u64{0};  // instructions
+  bool faulted_ = false;
+  ErrorCode code_ = ErrorCode::kSimulatorFault;
+  std::string message_;
+  RunStatistics statistics_;
+};
+
+}  // namespace catenary::sim

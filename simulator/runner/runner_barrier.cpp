@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// Barriers of a CTA (PTX ISA 9.7.13.1 and 9.7.13.2), setmaxnreg (9.7.17.5), launch edges
+// (9.7.13.13) and fences.
+#include <algorithm>
+
+#include "simulator/runner/runner.h"
+
+namespace catenary::sim {
+namespace {
+
+constexpr u32 kRegisterFile = 64 << 10;  // registers of an SM, in units of 32 bits
+
+}  // namespace
+
+void Runner::barrier(u32 id, u32 threads, bool wait, Site site) {
+  preempt();
+  Thread& thread = self();
+  Cta& cta = *thread.cta;
+  const u32 all = grid_of(thread).launch->threads;
+  const u32 expected = threads == 0 ? all : threads;
+  if (id >= cta.barriers.size() || expected % 32 != 0 || expected > (all + 31) / 32 * 32) {
+    if (!(threads == 0 && id < cta.barriers.size())) {
+      fault(
+          FaultKind::kBarrier, site,
+          "uses barrier {} for {} threads: ids are 0 to 15, and counts whole warps of the CTA's {}",
+          id, expected, all);
+    }
+  }
+  if (threads == 0 && cta.live != all) {
+    fault(FaultKind::kBarrier, site, "waits for all {} threads of the CTA, of which {} have exited",
+          all, all - cta.live);
+  }
+  NamedBarrier& barrier = cta.barriers[id];
+  if (barrier.arrived != 0 && barrier.expected != expected) {
+    fault(FaultKind::kBarrier, site,
+          "uses barrier {} for {} threads while {} of {} wait in it at {}:{}", id, expected,
+          barrier.arrived, barrier.expected, barrier.site.file, barrier.site.line);
+  }
+  // .aligned: all lanes of a warp execute the same one.
+  if (barrier.arrived != 0) {
+    for (const Thread* other : barrier.waiting) {
+      if (other->index / 32 == thread.index / 32 && other->waits_at.line != site.line) {
+        fault(FaultKind::kDivergence, site,
+              "executes {} while lane {} of its warp waits in another one at {}:{}", site.op,
+              other->index % 32, other->waits_at.file, other->waits_at.line);
+      }
+    }
+  }
+  if (barrier.threads.test(thread.index)) {
+    fault(FaultKind::kBarrier, site, "arrives twice at barrier {} before it completes", id);
+  }
+  barrier.threads.set(thread.index);
+  barrier.expected = expected;
+  barrier.site = site;
+  barrier.meeting.add(thread.clock);
+  if (wait) barrier.waiting.push_back(&thread);
+  if (++barrier.arrived < expected) {
+    if (!wait) return;
+    block(site, fmt::format("barrier {} of {} threads", id, barrier.expected));
+    return;
+  }
+  const StampPtr stamp = barrier.meeting.result();
+  std::vector<Thread*> waiting = std::move(barrier.waiting);
+  barrier = NamedBarrier();
+  for (Thread* other : waiting) {
+    other->clock.acquire(stamp);
+    if (other != &thread) wake(*other);
+  }
+}
+
+// The registers that a CTA of `threads` threads starts with per thread: what ptxas may give each
+// under __launch_bounds__(threads, 1).
+static u32 initial_registers(u32 threads) {
+  return std::min(255u, kRegisterFile / threads) / 8 * 8;
+}
+
+void Runner::set_max_registers(u32 count, bool increase, Site site) {
+  Thread& thread = self();
+  Cta& cta = *thread.cta;
+  if (thread.index / 128 >= cta.warpgroups.size()) {
+    fault(FaultKind::kRegisters, site, "executes setmaxnreg outside a whole warpgroup");
+  }
+  if (count % 8 != 0 || count < 24 || count > 256) {
+    fault(FaultKind::kRegisters, site,
+          "sets {} registers: multiples of 8 from 24 to 256 are allowed", count);
+  }
+  const u32 threads = grid_of(thread).launch->threads;
+  if (cta.registers.empty())
+    cta.registers.assign(cta.warpgroups.size(), initial_registers(threads));
+  std::bitset<128> everybody;
+  everybody.set();
+  const u32 group = thread.index / 128;
+  together(warpgroup_of(thread), everybody, site, nullptr, [&](Rendezvous&) {
+    const u32 now = cta.registers[group];
+    if (increase ? count < now : count > now) {
+      fault(FaultKind::kRegisters, site, "{} its registers from {} to {}",
+            increase ? "increases" : "decreases", now, count);
+    }
+    if (!increase) cta.registers[group] = count;
+  });
+  if (!increase) {
+    // What was given back may be what others wait for.
+    wake_all(cta.waiting_for_registers);
+    return;
+  }
+  // Blocks until the registers are there (9.7.17.5); the pool is what the CTA started with.
+  while (true) {
+    const u32 pool = initial_registers(threads) * static_cast<u32>(cta.warpgroups.size());
+    u32 used = 0;
+    for (u32 g = 0; g < cta.registers.size(); ++g) used += g == group ? count : cta.registers[g];
+    if (used <= pool) break;
+    cta.waiting_for_registers.push_back(&thread);
+    block(site, fmt::format("{} registers per thread, when {} of {} are in use by other warpgroups",
+                            count, used - count, pool));
+  }
+  cta.registers[group] = count;
+}
+
+void Runner::dependency_wait(Site site) {
+  preempt();
+  Thread& thread = self();
+  Grid& grid = grid_of(thread);
+  if (grid.number > 1 && grid.launch->overlap && !grids_[grid.number - 2].complete()) {
+    grid.waiting.push_back(&thread);
+    block(site, fmt::format("kernel {} to end", grids_[grid.number - 2].launch->kernel));
+  }
+  thread.clock.set_dependency_waited();
+}
+
+void Runner::dependency_launch(Site) {
+  preempt();
+  Cta& cta = *self().cta;
+  if (cta.triggered) return;
+  cta.triggered = true;
+  ++cta.cluster->grid->triggered;
+  may_start_more_ = true;
+}
+
+void Runner::fence_proxy_async(Site) { self().clock.fence_proxy(); }
+
+// Orders this thread's accesses at gpu scope; the words that carry the order are handled where they
+// are accessed.
+void Runner::fence_gpu(Site) {}
+
+}  // namespace catenary::sim

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// A peer's steps give what the case's chain gives: both are evaluated by the reference on the same
+// data, step by step, each step rounding what it writes, as the peer does on a device.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "bench/cases/cases.h"
+#include "bench/measure/check.h"
+#include "ir/random/fill.h"
+#include "ir/text/text.h"
+
+using namespace catenary;
+using namespace catenary::bench;
+
+namespace {
+
+struct Host {
+  TensorType type;
+  std::vector<std::byte> bytes;
+};
+using Hosts = std::map<std::string, Host>;
+
+VerifiedChain verified(const std::string& text) {
+  INFO(text);
+  Expected<Chain> chain = parse(text);
+  REQUIRE_MESSAGE(chain, take_report(chain.takeError()).message);
+  Expected<VerifiedChain> result = verify(std::move(*chain));
+  REQUIRE_MESSAGE(result, take_report(result.takeError()).message);
+  return std::move(*result);
+}
+
+Host empty_host(const TensorType& type) {
+  return {type, std::vector<std::byte>(static_cast<size_t>(num_elements(type) * 2))};
+}
+
+// Random numbers for the parameters; matrices are scaled about as the benchmark scales them.
+Hosts parameters(const VerifiedChain& chain, llvm::ArrayRef<i32> ends) {
+  Hosts hosts;
+  u64 seed = 1;
+  for (ValueId id : chain.parameters()) {
+    Host host = empty_host(chain.info(id).type);
+    if (host.type.dtype == DType::kI32) {
+      host.bytes.resize(ends.size() * sizeof(i32));
+      std::memcpy(host.bytes.data(), ends.data(), host.bytes.size());
+      hosts[chain.value(id).name] = std::move(host);
+      continue;
+    }
+    Fill fill{FillKind::kNormal, ++seed};
+    if (chain.value(id).role == Role::kWeight && host.type.rank() == 2) fill.scale = 1.0 / 64;
+    fill_tensor(host.type, host.bytes, fill);
+    hosts[chain.value(id).name] = std::move(host);
+  }
+  return hosts;
+}
+
+// Evaluates `chain`, whose parameters are the named tensors in order.
+Host evaluated(const VerifiedChain& chain, const std::vector<const Host*>& arguments) {
+  REQUIRE(chain.parameters().size() == arguments.size());
+  ReferenceInputs inputs;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    REQUIRE(chain.info(chain.parameters()[i]).type.shape == arguments[i]->type.shape);
+    inputs.parameters.push_back({arguments[i]->type, arguments[i]->bytes.data()});
+  }
+  Expected<Reference> reference = Reference::create(chain, inputs);
+  REQUIRE(reference);
+  const std::vector<Interval> values = reference->evaluate()[0];
+  Host out = empty_host(chain.output_type(0));
+  for (size_t i = 0; i < values.size(); ++i) {
+    store_element(DType::kBF16, out.bytes.data(), static_cast<i64>(i), values[i].value);
+  }
+  return out;
+}
+
+// D = A B^T + bias, read and written as the problem's strides say, by plain loops. That they stay
+// inside their tensors is bench_test's.
+void run(const PeerProduct& product, Hosts& hosts) {
+  const LtProblem& p = product.problem;
+  REQUIRE((p.epilogue == LtEpilogue::kNone || p.epilogue == LtEpilogue::kBias));
+  const std::byte* left = hosts.at(product.a).bytes.data();
+  const std::byte* right = hosts.at(product.b).bytes.data();
+  const std::byte* bias = product.bias.empty() ? nullptr : hosts.at(product.bias).bytes.data();
+  const auto element = [&](i64 g, i64 m, i64 n) {
+    double sum = bias == nullptr ? 0 : load_element(DType::kBF16, bias, n);
+    const i64 a = product.a_offset + g * p.batch_a + m * (p.a_m_major ? 1 : p.row_a);
+    const i64 b = product.b_offset + g * p.batch_b + n * (p.b_n_major ? 1 : p.row_b);
+    for (i64 k = 0; k < p.k; ++k) {
+      sum += load_element(DType::kBF16, left, a + k * (p.a_m_major ? p.row_a : 1)) *
+             load_element(DType::kBF16, right, b + k * (p.b_n_major ? p.row_b : 1));
+    }
+    return sum;
+  };
+  std::byte* out = hosts.at(product.d).bytes.data();
+  for (i64 g = 0; g < p.batch; ++g) {
+    for (i64 m = 0; m < p.m; ++m) {
+      for (i64 n = 0; n < p.n; ++n) {
+        store_element(DType::kBF16, out, product.d_offset + g * p.batch_d + m * p.row_d + n,
+                      element(g, m, n));
+      }
+    }
+  }
+}
+
+// Elements that no step has written.
+void poison(Host& host) {
+  for (std::byte& byte : host.bytes) byte = std::byte{0xff};
+}
+
+// The largest distance in root mean squares.
+double distance(const Host& got, const Host& want) {
+  double squares = 0;
+  double most = 0;
+  const i64 count = num_elements(want.type);
+  for (i64 i = 0; i < count; ++i) {
+    const double right = load_element(DType::kBF16, want.bytes.data(), i);
+    const double off = load_element(DType::kBF16, got.bytes.data(), i) - right;
+    squares += right * right;
+    if (!std::isfinite(off)) return std::numeric_limits<double>::infinity();
+    most = std::max(most, std::fabs(off));
+  }
+  return most / std::sqrt(squares / static_cast<double>(count));
+}
+
+void check_peer(const Case& spec, const Peer& peer) {
+  INFO(spec.name << ": " << peer.name);
+  const VerifiedChain chain = verified(spec.chain);
+  Hosts hosts = parameters(chain, spec.ends);
+  std::vector<const Host*> arguments;
+  for (ValueId id : chain.parameters()) arguments.push_back(&hosts.at(chain.value(id).name));
+  const Host want = evaluated(chain, arguments);
+  const std::string output = chain.value(chain.chain().outputs[0].value).name;
+  hosts[output] = empty_host(chain.output_type(0));
+  for (const PeerScratch& scratch : peer.scratch) hosts[scratch.name] = empty_host(scratch.type);
+  poison(hosts.at(output));
+  for (const PeerStep& step : peer.steps) {
+    if (const auto* product = std::get_if<PeerProduct>(&step)) {
+      run(*product, hosts);
+      continue;
+    }
+    if (const auto* zeros = std::get_if<PeerZeros>(&step)) {
+      std::memset(hosts.at(zeros->d).bytes.data() + 2 * zeros->offset, 0,
+                  static_cast<size_t>(2 * zeros->elements));
+      continue;
+    }
+    const VerifiedChain pointwise = verified(std::get<PeerPointwise>(step).chain);
+    arguments.clear();
+    for (ValueId id : pointwise.parameters()) {
+      arguments.push_back(&hosts.at(pointwise.value(id).name));
+    }
+    hosts[pointwise.value(pointwise.chain().outputs[0].value).name] =
+        evaluated(pointwise, arguments);
+  }
+  CHECK(distance(hosts.at(output), want) < kCoarseLimit);
+}
+
+}  // namespace
+
+TEST_CASE("the peers of small batches compute what the chains compute") {
+  int checked = 0;
+  for (const Case& spec : all_cases()) {
+    if (!matches(spec.name, "small/1x2048x4096/*,small_bias_silu/1x*,mlp/1x*")) continue;
+    check_peer(spec, spec.peer);
+    ++checked;
+  }
+  CHECK(checked == 3);
+}
+
+TEST_CASE("the peers of grouped layers and their gradients compute what the chains compute") {
+  for (const Case& spec : grouped_cases(5, 3, 16, 24)) {
+    check_peer(spec, spec.peer);
+    if (!spec.second_peer.name.empty()) check_peer(spec, spec.second_peer);
+  }
+}
+
+TEST_CASE("the peers of experts compute what the chains compute, empty experts too") {
+  for (const Case& spec : ragged_cases("some", {3, 0, 8, 1, 0}, 16, 24)) {
+    check_peer(spec, spec.peer);
+  }
+}

@@ -1,0 +1,474 @@
+// SPDX-License-Identifier: Apache-2.0
+// The command from outside: exit codes, what stands on stdout, and one sentence per mistake.
+#include <cstring>
+
+#include "compiler/compile/templates.h"
+#include "ir/npy.h"
+#include "ir/reference/reference.h"
+#include "ir/text/text.h"
+#include "llvm/Support/JSON.h"
+#include "runtime/tuning/tuning.h"
+#include "tests/support/command.h"
+
+using namespace catenary;
+using catenary::test::CommandResult;
+using catenary::test::file_text;
+using catenary::test::TempDir;
+
+namespace {
+
+const std::string kChains = std::string(CATENARY_SOURCE_DIR) + "/tests/chains/";
+
+std::string chain(const char* name) { return fmt::format("'{}{}.chain'", kChains, name); }
+
+class Command {
+ public:
+  CommandResult operator()(const std::string& arguments, const std::string& environment = "") {
+    return test::run_command(CATENARY_COMMAND, folder_, arguments, environment);
+  }
+  std::string path(const std::string& name) const { return folder_ / name; }
+  bool exists(const std::string& name) const { return std::filesystem::exists(folder_ / name); }
+
+ private:
+  TempDir folder_;
+};
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+// One line on stderr, nothing on stdout that claims success, and the wanted exit code and parts.
+void expect_error(const CommandResult& result, int exit_code,
+                  std::initializer_list<std::string> parts) {
+  INFO("stderr: ", result.err);
+  CHECK(result.exit_code == exit_code);
+  CHECK(has(result.err, "error: "));
+  CHECK_FALSE(has(result.err, "terminate"));
+  for (const std::string& part : parts) {
+    INFO("wanted: ", part);
+    CHECK(has(result.err, part));
+  }
+}
+
+// In an environment: no host compiler is found, so that nothing runs in the simulator.
+const char* const kNoCompiler = "CATENARY_CXX=/nonexistent/cxx";
+
+bool host_compiler_found(Command& command) {
+  const bool found = !has(command("doctor").out, "simulator missing");
+  if (!found) MESSAGE("skipped: no host compiler");
+  return found;
+}
+
+// A [rows, columns] array of zeros.
+void write_zeros(const std::string& path, DType dtype, i64 rows, i64 columns) {
+  TensorType type;
+  type.dtype = dtype;
+  type.shape = {{rows, false}, {columns, false}};
+  const std::vector<std::byte> bytes(static_cast<size_t>(rows * columns * dtype_bytes(dtype)));
+  Error error = write_npy(path, type, bytes.data());
+  REQUIRE_FALSE(static_cast<bool>(error));
+}
+
+}  // namespace
+
+TEST_CASE("help and version") {
+  Command command;
+  const CommandResult version = command("--version");
+  CHECK(version.exit_code == 0);
+  CHECK(has(version.out, "catenary 0."));
+  const CommandResult help = command("--help");
+  CHECK(help.exit_code == 0);
+  for (const char* name : {"explain", "compile", "run", "check", "tune", "cache", "doctor"}) {
+    INFO(name);
+    CHECK(has(help.out, name));
+    CHECK(command(fmt::format("{} --help", name)).exit_code == 0);
+  }
+  expect_error(command(""), 2, {"subcommand", "[invalid_argument]"});
+  expect_error(command("explian"), 2, {"'explian'", "did you mean 'explain'", "doctor"});
+  expect_error(command("explain " + chain("linear") + " --jsonn"), 2, {"--jsonn"});
+}
+
+TEST_CASE("explain as text and as JSON") {
+  Command command;
+  const CommandResult text = command("explain " + chain("linear") + " --target h200");
+  CHECK(text.exit_code == 0);
+  CHECK(text.err.empty());
+  for (const char* part : {"linear", "h200 (sm_90a)", "gemm_sm80", "computes    h, t4, y",
+                           "parameter w", "output    y", "roofline", "workspace"}) {
+    INFO(part);
+    CHECK(has(text.out, part));
+  }
+  const CommandResult result = command("explain " + chain("scaled") + " --target a100 --json");
+  CHECK(result.exit_code == 0);
+  llvm::Expected<llvm::json::Value> value = llvm::json::parse(result.out);
+  REQUIRE(static_cast<bool>(value));
+  const llvm::json::Object& root = *value->getAsObject();
+  CHECK(root.getString("chain").getValueOr("") == "scaled");
+  CHECK(root.getObject("target")->getString("arch").getValueOr("") == "sm_80");
+  CHECK(root.getObject("symbol")->getInteger("hi").getValueOr(-1) == 8);
+  CHECK(root.getObject("totals")->getInteger("unfused_kernels").getValueOr(-1) == 2);
+  const llvm::json::Object& bucket = *(*root.getArray("buckets"))[0].getAsObject();
+  const llvm::json::Object& kernel = *(*bucket.getArray("kernels"))[0].getAsObject();
+  CHECK(kernel.getString("family").getValueOr("") == "pointwise");
+  REQUIRE(kernel.getArray("scalars")->size() == 2);
+  CHECK((*kernel.getArray("scalars"))[1].getAsString().getValueOr("") == "beta");
+}
+
+TEST_CASE("a chain from standard input") {
+  Command command;
+  const CommandResult result = command("explain - --target l4 < " + chain("linear"));
+  CHECK(result.exit_code == 0);
+  CHECK(has(result.out, "l4 (sm_89)"));
+}
+
+TEST_CASE("compile writes source, PTX and cubin per architecture") {
+  Command command;
+  const std::string out = command.path("out");
+  const CommandResult result = command(fmt::format(
+      "compile {} --arch sm_80,sm_90a --emit source,ptx,cubin -o {}", chain("linear"), out));
+  INFO(result.err);
+  CHECK(result.exit_code == 0);
+  int cubins = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(out)) {
+    const std::string suffix = entry.path().extension();
+    const std::string text = entry.is_regular_file() ? file_text(entry.path()) : "";
+    if (suffix == ".cubin") {
+      ++cubins;
+      CHECK(text.substr(1, 3) == "ELF");
+    } else if (suffix == ".cu") {
+      CHECK(has(text, "extern \"C\" __global__"));
+    } else if (suffix == ".ptx") {
+      CHECK(has(text, ".visible .entry ctn_linear"));
+    }
+  }
+  CHECK(cubins == 2);
+  // An option takes one word: the file may follow it.
+  CHECK(command(fmt::format("compile --emit source --arch sm_80 {} -o {}", chain("linear"), out))
+            .exit_code == 0);
+  CHECK(command.exists("out/sm_80"));
+  CHECK(command.exists("out/sm_90a"));
+
+  // What was compiled is in the cache, and sound.
+  const CommandResult verify = command("cache verify");
+  CHECK(verify.exit_code == 0);
+  CHECK(has(verify.out, "2 entries are sound"));
+  CHECK(has(command("cache list").out, "ctn_linear"));
+  CHECK(has(command("cache path").out, command.path("cache")));
+  CHECK(has(command("cache stats").out, "sm_90a"));
+  CHECK(has(command("cache prune --max-size 1GiB").out, "removed 0 entries"));
+  CHECK(has(command("cache prune --max-size 0").out, "removed 2 entries"));
+  CHECK(command("cache clear").exit_code == 0);
+  CHECK(has(command("cache list").out, "0 entries"));
+}
+
+TEST_CASE("a damaged cache entry is exit code 1 of cache verify") {
+  Command command;
+  const std::string compile =
+      fmt::format("compile {} --arch sm_80 -o {}", chain("scaled"), command.path("out"));
+  REQUIRE(command(compile).exit_code == 0);
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(command.path("cache"))) {
+    if (entry.is_regular_file() && entry.file_size() > 1000) {
+      std::filesystem::resize_file(entry.path(), entry.file_size() / 2);
+    }
+  }
+  expect_error(command("cache verify"), 1, {"1 of 1 cache entries are damaged", "[mismatch]"});
+  CHECK(command(compile).exit_code == 0);  // a damaged entry is a miss
+}
+
+TEST_CASE("sources need no NVRTC, cubins do") {
+  Command command;
+  const std::string none = "CATENARY_NVRTC=/nonexistent";
+  const std::string compile =
+      fmt::format("compile {} --arch sm_80 -o {} --emit ", chain("linear"), command.path("out"));
+  CHECK(command(compile + "source", none).exit_code == 0);
+  expect_error(command(compile + "cubin", none), 3, {"/nonexistent", "[nvrtc_missing]"});
+  const CommandResult doctor = command("doctor", none);
+  CHECK(doctor.exit_code == 3);
+  CHECK(has(doctor.out, "NVRTC     missing"));
+  CHECK(has(doctor.out, "/nonexistent"));
+}
+
+TEST_CASE("check by the reference says that no kernel ran") {
+  Command command;
+  for (const char* name : {"linear", "scaled", "experts"}) {
+    INFO(name);
+    const CommandResult result = command("check --device ref " + chain(name));
+    CHECK(result.exit_code == 0);
+    CHECK(has(result.out, "PASS"));
+    CHECK(has(result.out, "no kernel ran"));
+  }
+  const CommandResult sampled = command("check --samples 20 " + chain("linear"), kNoCompiler);
+  CHECK(sampled.exit_code == 0);
+  CHECK(has(sampled.out, "no GPU found, and no C++ compiler for the simulator"));
+  CHECK(has(sampled.out, "no kernel ran"));
+  CHECK(has(sampled.out, "384            20"));
+}
+
+TEST_CASE("run writes what it computed") {
+  Command command;
+  TensorType row;
+  row.shape = {{2, false}, {12, false}};
+  std::vector<float> x(24);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i);
+  Error error = write_npy(command.path("x.npy"), row, x.data());
+  REQUIRE_FALSE(static_cast<bool>(error));
+  const CommandResult result = command(fmt::format(
+      "run {} --device ref --symbol 2 --input x={} --input alpha=0.5 --input beta=3 --output q={}",
+      chain("scaled"), command.path("x.npy"), command.path("q.npy")));
+  INFO(result.err);
+  CHECK(result.exit_code == 0);
+  CHECK(has(result.out, "least 0, greatest 11.5"));
+  Expected<NpyArray> q = read_npy(command.path("q.npy"));
+  REQUIRE(static_cast<bool>(q));
+  CHECK(q->type.dtype == DType::kF16);
+  CHECK(load_element(DType::kF16, q->bytes.data(), 5) == 7.5);
+}
+
+TEST_CASE("the dump holds chain, plan, source, PTX and cubin") {
+  Command command;
+  const CommandResult result = command(
+      fmt::format("check --device ref {} --dump {}", chain("linear"), command.path("dump")));
+  INFO(result.err);
+  CHECK(result.exit_code == 0);
+  CHECK(has(file_text(command.path("dump/chain.chain")), "chain linear"));
+  CHECK(has(file_text(command.path("dump/plan.txt")), "kernel 0"));
+  int kernels = 0;
+  int sass = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(command.path("dump"))) {
+    const std::string suffix = entry.path().extension();
+    kernels += suffix == ".cu" || suffix == ".ptx" || suffix == ".cubin" ? 1 : 0;
+    sass += suffix == ".sass" ? 1 : 0;
+  }
+  CHECK(kernels == 3);
+  CHECK((sass == 1 || has(result.out, "no SASS")));
+}
+
+TEST_CASE("mistakes in a chain are shown with file, line and caret") {
+  Command command;
+  expect_error(command("check " + chain("unknown_op")), 2,
+               {"unknown_op.chain:2:7: error: ", "'rellu'", "did you mean 'relu'", "\n        ^"});
+  expect_error(command("explain " + chain("wrong_shape")), 2,
+               {"wrong_shape.chain:3:3: error: ", "16", "15", "'b'", "    ^"});
+  expect_error(command("compile " + chain("lonely_label")), 2,
+               {"lonely_label.chain:2:3: error: ", "'k'", "appears once", "    ^"});
+}
+
+TEST_CASE("a chain cut anywhere is a mistake with a place, or empty") {
+  Command command;
+  const std::string text = file_text(kChains + "linear.chain");
+  for (size_t size : {size_t{0}, size_t{70}, size_t{90}, text.size() / 2, text.size() - 3}) {
+    INFO(size);
+    std::ofstream(command.path("cut.chain"), std::ios::binary) << text.substr(0, size);
+    expect_error(command(fmt::format("explain {}", command.path("cut.chain"))), 2,
+                 {"cut.chain:", "^"});
+  }
+}
+
+TEST_CASE("files that cannot be read or written") {
+  Command command;
+  expect_error(command("check /nonexistent/a.chain"), 2, {"/nonexistent/a.chain", "[io]"});
+  expect_error(command("explain /tmp"), 2, {"/tmp", "directory", "[io]"});
+  expect_error(command("explain /dev/zero"), 2, {"error: "});
+  std::ofstream(command.path("file")) << "in the way";
+  const std::string below = command.path("file") + "/dump";
+  expect_error(command(fmt::format("check --device ref {} --dump {}", chain("linear"), below)), 2,
+               {below, "[io]"});
+  expect_error(command(fmt::format("compile {} --arch sm_80 --emit source -o {}", chain("linear"),
+                                   command.path("file"))),
+               2, {command.path("file"), "[io]"});
+  expect_error(
+      command(fmt::format("run --device ref {} --output y={}/y.npy", chain("linear"), below)), 2,
+      {below, "[io]"});
+  expect_error(command("explain " + chain("linear") + " > /dev/full"), 2, {"standard output"});
+}
+
+TEST_CASE("arguments that name nothing") {
+  Command command;
+  expect_error(command("explain " + chain("linear") + " --target h900"), 2,
+               {"'h900'", "h200 (sm_90a)", "[invalid_argument]"});
+  expect_error(command("compile " + chain("linear") + " --arch sm_80,sm_77"), 2, {"'sm_77'"});
+  expect_error(command("compile " + chain("linear") + " --arch sm_90b"), 2, {"'sm_90b'"});
+  expect_error(command("run --device ref --input alpha=half " + chain("scaled")), 2,
+               {"'half'", "'alpha'", "number"});
+  expect_error(command("compile " + chain("linear") + " --emit sass"), 2, {"sass"});
+  expect_error(command("check " + chain("linear") + " --device tpu"), 2, {"tpu"});
+  expect_error(command("check " + chain("linear") + " --symbol 4"), 2, {"4", "no symbolic size"});
+  expect_error(command("check " + chain("scaled") + " --symbol 9"), 2, {"9", "1..8"});
+  expect_error(command("run --device ref " + chain("linear") + " --output z=a.npy"), 2, {"'z'"});
+  expect_error(command("run --device ref " + chain("linear") + " --output y"), 2, {"name=file"});
+}
+
+TEST_CASE("input files that do not fit") {
+  Command command;
+  const std::string file = command.path("x.npy");
+  const std::string check = "check --device ref " + chain("linear") + " --input ";
+  write_zeros(file, DType::kBF16, 24, 31);
+  expect_error(command(check + "x=" + file), 2, {"bf16[24, 31]", "bf16[24, 32]", "'x'"});
+  write_zeros(file, DType::kF32, 24, 32);
+  expect_error(command(check + "x=" + file), 2, {"f32[24, 32]", "bf16[24, 32]", "'x'"});
+  write_zeros(file, DType::kBF16, 24, 32);
+  CHECK(command(check + "x=" + file).exit_code == 0);
+  expect_error(command(check + "xx=" + file), 2, {"'xx'", "'x'"});
+  expect_error(command(check + "x=" + file + " --input x=" + file), 2, {"'x' twice"});
+  expect_error(command(check + "x=/nonexistent.npy"), 2, {"/nonexistent.npy", "[io]"});
+  std::ofstream(file) << "not an array";
+  expect_error(command(check + "x=" + file), 2, {file, ".npy", "[io]"});
+  write_zeros(file, DType::kF32, 1, 1);
+  expect_error(command("check --device ref " + chain("scaled") + " --input alpha=" + file), 2,
+               {"'alpha'", "f32[1, 1]"});
+}
+
+TEST_CASE("ends that descend are refused before anything runs") {
+  Command command;
+  TensorType type;
+  type.dtype = DType::kI32;
+  type.shape = {{4, false}};
+  const i32 ends[] = {8, 4, 20, 30};
+  Error error = write_npy(command.path("ends.npy"), type, ends);
+  REQUIRE_FALSE(static_cast<bool>(error));
+  expect_error(command(fmt::format("check --device ref {} --input ends={}", chain("experts"),
+                                   command.path("ends.npy"))),
+               2, {"'ends'", "ascend", "[invalid_argument]"});
+}
+
+TEST_CASE("no device for --device cuda is exit code 3") {
+  Command command;
+  expect_error(command("check --device cuda " + chain("linear")), 3, {"[driver_missing]"});
+  expect_error(command("run --device cuda " + chain("linear")), 3, {"[driver_missing]"});
+}
+
+TEST_CASE("without a GPU the kernels run in the simulator") {
+  Command command;
+  if (!host_compiler_found(command)) return;
+  const CommandResult chosen = command("check " + chain("linear"));
+  INFO(chosen.err);
+  CHECK(chosen.exit_code == 0);
+  CHECK(has(chosen.out, "no GPU found: the kernels run in the simulator"));
+  CHECK(has(chosen.out, "1 kernel(s) ran on the simulator (h200)"));
+  for (const char* name : {"linear", "scaled", "experts"}) {
+    const CommandResult result = command("check --device sim --data integer " + chain(name));
+    INFO(result.err);
+    CHECK(result.exit_code == 0);
+    CHECK_FALSE(has(result.out, "no GPU found"));
+    CHECK(has(result.out, "PASS"));
+  }
+  const CommandResult other =
+      command("run " + chain("scaled"), "CATENARY_DEVICE=sim CATENARY_SIM_TARGET=a100");
+  CHECK(other.exit_code == 0);
+  CHECK(has(other.out, "scaled ran on the simulator (a100)"));
+}
+
+TEST_CASE("check --schedules repeats the run under successive seeds") {
+  Command command;
+  if (!host_compiler_found(command)) return;
+  const CommandResult result =
+      command("check --device sim --seed 5 --schedules 3 " + chain("scaled"));
+  INFO(result.err);
+  CHECK(result.exit_code == 0);
+  CHECK(has(result.out, "under 3 seeds from 5"));
+  expect_error(command("check --device ref --schedules 3 " + chain("scaled")), 2,
+               {"--schedules is 3", "--device sim"});
+  expect_error(command("check --schedules 0 " + chain("scaled")), 2, {"--schedules"});
+}
+
+TEST_CASE("--max-size reduces the chain that runs") {
+  Command command;
+  const std::string mlp = fmt::format("'{}/examples/geglu_mlp.chain'", CATENARY_SOURCE_DIR);
+  const CommandResult reduced = command("check --device ref --max-size 64 " + mlp);
+  INFO(reduced.err);
+  CHECK(reduced.exit_code == 0);
+  CHECK(has(reduced.out, "sizes: 8192 -> 64, 3072 -> 64, 768 -> 64"));
+  CHECK(has(reduced.out, "bf16[64, 64]"));
+  const std::string small = fmt::format("'{}/examples/small_batch.chain'", CATENARY_SOURCE_DIR);
+  const CommandResult symbol = command("run --device ref --max-size 32 --symbol 61 " + small);
+  CHECK(symbol.exit_code == 0);
+  CHECK(has(symbol.out, "bf16[29, "));
+  expect_error(command("check --device ref --max-size 8 " + mlp), 2, {"--max-size", "16"});
+  if (!host_compiler_found(command)) return;
+  const CommandResult chosen = command("check " + mlp);  // nobody asked for an hour
+  INFO(chosen.err);
+  CHECK(chosen.exit_code == 0);
+  CHECK(has(chosen.out, "as by --max-size 256"));
+  CHECK(has(chosen.out, "2 kernel(s) ran on the simulator"));
+}
+
+TEST_CASE("the dump of a run in the simulator holds its objects") {
+  Command command;
+  if (!host_compiler_found(command)) return;
+  const CommandResult result = command(
+      fmt::format("check --device sim {} --dump {}", chain("linear"), command.path("dump")));
+  INFO(result.err);
+  CHECK(result.exit_code == 0);
+  int objects = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(command.path("dump"))) {
+    CHECK(entry.path().extension() != ".cubin");
+    objects += entry.path().extension() == ".so" ? 1 : 0;
+  }
+  CHECK(objects == 1);
+  CHECK(has(result.out, "no PTX and no SASS"));
+}
+
+TEST_CASE("what stands in the way of the simulator is named") {
+  Command command;
+  expect_error(command("check --device sim " + chain("linear"), kNoCompiler), 3,
+               {"/nonexistent/cxx", "[host_compiler_missing]"});
+  expect_error(command("check --device cuda " + chain("linear"), "CATENARY_DEVICE=sim"), 2,
+               {"--device is cuda", "CATENARY_DEVICE is sim"});
+  expect_error(command("check " + chain("linear"), "CATENARY_DEVICE=tpu"), 2, {"'tpu'"});
+  expect_error(command("check --device sim " + chain("linear"), "CATENARY_SIM_TARGET=h900"), 2,
+               {"'h900'", "CATENARY_SIM_TARGET"});
+  const CommandResult doctor = command("doctor", kNoCompiler);
+  CHECK(has(doctor.out, "simulator missing"));
+  CHECK(has(doctor.out, "/nonexistent/cxx"));
+  CHECK(command("doctor --has-device", "CATENARY_DEVICE=sim").exit_code == 3);
+}
+
+TEST_CASE("bench --compile needs no GPU and writes no record unless told") {
+  Command command;
+  const CommandResult shown = command("bench --compile --quick");
+  CHECK(shown.exit_code == 0);
+  CHECK(has(shown.out, "gemm_bias_gelu"));
+  CHECK_FALSE(has(shown.err, "wrote"));
+  const std::string record = command.path("compile.json");
+  CHECK(command("bench --compile --quick --out '" + record + "'").exit_code == 0);
+  CHECK(has(file_text(record), "\"compile\""));
+}
+
+TEST_CASE("tune needs a GPU, and shows and removes its records without one") {
+  Command command;
+  expect_error(command("tune " + chain("linear")), 3, {"[driver_missing]"});
+  expect_error(command("tune " + chain("linear"), "CATENARY_DEVICE=sim"), 2, {"keeps no time"});
+  expect_error(command("tune"), 2, {"--list"});
+  expect_error(command("tune --list --clear"), 2, {"--clear"});
+  expect_error(command("tune --list", "CATENARY_TUNING=off"), 2, {"switched off", "rw"});
+  CHECK(has(command("tune --list").out, "0 records"));
+
+  const std::string text = file_text(kChains + "linear.chain");
+  Expected<VerifiedChain> linear = verify(cantFail(parse(text)));
+  REQUIRE(linear);
+  const Target target = *find_target("h200");
+  Expected<Plan> plan = make_plan(*linear, target);
+  REQUIRE(plan);
+  const KernelPlan& kernel = plan->buckets[0].kernels[0];
+  TuningRecord record;
+  record.problem = kernel.problem;
+  record.target = target.name;
+  record.arch = target.arch;
+  record.sm_count = target.sm_count;
+  record.templates = templates_digest();
+  record.device = "NVIDIA H200";
+  record.date = "2026-11-22T00:00:00Z";
+  record.tile = record.model_tile =
+      llvm::find_if(kernel.tiles, [](const TileOption& tile) { return tile.chosen; })->name;
+  TuningOptions where;
+  where.directory = command.path("cache/tuning");
+  TuningStore store(where, "");
+  REQUIRE_FALSE(static_cast<bool>(store.write(record)));
+  const std::string explain = "explain " + chain("linear") + " --target h200";
+  CHECK(has(command(explain + " --tuned").out, "tuned       measured (NVIDIA H200, 2026-11-22)"));
+  CHECK_FALSE(has(command(explain).out, "tuned"));
+  CHECK_FALSE(has(command(explain + " --tuned", "CATENARY_TUNING=off").out, "tuned"));
+  CHECK(has(command("tune --list").out, "1 records"));
+  CHECK(has(command("tune --clear").out, "removed 1 records"));
+  CHECK(has(command("tune --list").out, "0 records"));
+}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sizes of plans: no kernel is planned beyond its target, however long K is, and check_limits
+// refuses each kind of excess.
+#include "compiler/limits.h"
+
+#include <doctest/doctest.h>
+
+#include <limits>
+
+#include "ir/text/text.h"
+
+using namespace catenary;
+
+namespace {
+
+KernelPlan small_kernel() {
+  KernelPlan kernel;
+  kernel.symbol = "k";
+  kernel.threads = 256;
+  kernel.smem_bytes = 1024;
+  return kernel;
+}
+
+Target h200() { return llvm::cantFail(find_target("h200")); }
+
+ErrorCode code_of(const KernelPlan& kernel) {
+  Error error = check_limits(kernel, h200(), 0);
+  const bool failed = static_cast<bool>(error);
+  REQUIRE(failed);
+  return take_report(std::move(error)).code;
+}
+
+std::string dot(const char* dtype, i64 k) {
+  return fmt::format(
+      "chain dot(input x: {0}[1, {1}], weight w: {0}[1, {1}]) {{\n"
+      "  h = contract \"mk,nk->mn\"(x, w)\n  return h: f32 }}",
+      dtype, k);
+}
+
+}  // namespace
+
+TEST_CASE("a long K plans kernels within the target's limits") {
+  // In 32 bits the shared memory of a slice of these sizes wraps around to a few KiB, or to zero.
+  for (const i64 k : {i64{67'108'928}, i64{1} << 28, (i64{1} << 28) + 64, i64{1} << 31,
+                      i64{4'294'967'360}, i64{1} << 34, i64{1} << 40}) {
+    for (const char* dtype : {"bf16", "f32"}) {
+      const auto chain = llvm::cantFail(verify(llvm::cantFail(parse(dot(dtype, k)))));
+      for (const Target& target : all_targets()) {
+        CAPTURE(k);
+        CAPTURE(dtype);
+        CAPTURE(target.name);
+        auto plan = make_plan(chain, target);
+        if (!plan) FAIL(take_report(plan.takeError()).message);
+        for (const KernelPlan& kernel : plan->buckets[0].kernels) {
+          CHECK(kernel.smem_bytes >= 0);
+          CHECK(kernel.smem_bytes <= target.smem_per_cta);
+          const auto* skinny = std::get_if<SkinnyConfig>(&kernel.config);
+          if (skinny == nullptr) continue;
+          // The same sum in 64 bits.
+          const i64 row = skinny->shared_blocks > 0 ? i64{skinny->shared_blocks} * 128 + 16 : 0;
+          const i64 slices = i64{skinny->warps_k} * skinny->warps_n * skinny->warp_rows() * row;
+          CHECK(slices <= kernel.smem_bytes);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("K = 33,554,464 in f32 takes a kernel that fits") {
+  const auto chain = llvm::cantFail(verify(llvm::cantFail(parse(dot("f32", 33'554'464)))));
+  auto plan = make_plan(chain, h200());
+  if (!plan) FAIL(take_report(plan.takeError()).message);
+  CHECK_FALSE(std::holds_alternative<SkinnyConfig>(plan->buckets[0].kernels[0].config));
+}
+
+TEST_CASE("check_limits refuses what the target does not have") {
+  KernelPlan kernel = small_kernel();
+  Error none = check_limits(kernel, h200(), 0);
+  const bool refused = static_cast<bool>(none);
+  CHECK_FALSE(refused);
+  kernel.smem_bytes = h200().smem_per_cta + 1;
+  CHECK(code_of(kernel) == ErrorCode::kInternal);
+  kernel = small_kernel();
+  kernel.smem_bytes = -1;
+  CHECK(code_of(kernel) == ErrorCode::kInternal);
+  kernel = small_kernel();
+  kernel.threads = 1056;
+  CHECK(code_of(kernel) == ErrorCode::kInternal);
+  kernel = small_kernel();
+  kernel.min_ctas = 40;
+  CHECK(code_of(kernel) == ErrorCode::kInternal);
+  kernel = small_kernel();
+  kernel.grid.size = i64{1} << 31;
+  CHECK(code_of(kernel) == ErrorCode::kResourceLimit);
+}
+
+TEST_CASE("a grid's CTAs saturate instead of wrapping around") {
+  GridRule grid;
+  grid.fixed = i64{1} << 40;
+  grid.size = i64{1} << 40;
+  CHECK(grid.ctas(0) == std::numeric_limits<i64>::max());
+  grid.fixed = 3;
+  grid.size = 10;
+  grid.block = 4;
+  CHECK(grid.ctas(0) == 9);
+  grid.extra = 2;
+  CHECK(grid.ctas(0) == 15);
+  grid.limit = 7;
+  CHECK(grid.ctas(0) == 7);
+  grid = {};
+  grid.scale = 3;
+  grid.block = 2;
+  CHECK(grid.ctas(5) == 8);
+}

@@ -1,0 +1,485 @@
+// SPDX-License-Identifier: Apache-2.0
+// When the planner takes `gemm_sm90`, with which maps, tile and grid; what NVRTC makes of every
+// tile. The last part needs NVRTC.
+#include <doctest/doctest.h>
+
+#include <cstdio>
+
+#include <set>
+
+#include "compiler/compile/nvrtc.h"
+#include "compiler/emit/emit.h"
+#include "compiler/families/gemm_sm90/candidates.h"
+#include "shared/params.h"
+#include "tests/support/gemm_sm90_plan.h"
+
+using namespace catenary;
+using namespace catenary::testing;
+
+namespace {
+
+std::string gemm(const std::string& x, const std::string& w, const std::string& equation,
+                 const std::string& output = "bf16") {
+  return fmt::format(
+      "chain a(input x: {}, weight w: {}) {{\n  y = contract \"{}\"(x, w)\n  return y: {} }}", x, w,
+      equation, output);
+}
+
+const std::string kLarge = gemm("bf16[4096, 2048]", "bf16[8192, 2048]", "mk,nk->mn");
+
+using Dimension = MapBinding::Dimension;
+
+// Outputs that leave by tensor copies, each with a map of its own.
+size_t boxed_outputs(const KernelPlan& kernel) {
+  size_t count = 0;
+  for (const ProgramLine& line : kernel.program) count += line.operand.map >= 0 ? 1 : 0;
+  return count;
+}
+
+}  // namespace
+
+TEST_CASE("a large contraction gets maps of its operands") {
+  const Plan plan = planned(kLarge);
+  const KernelPlan& kernel = first_kernel(plan);
+  REQUIRE(kernel.family == Family::kGemmSm90);
+  const GemmSm90Config& c = config(plan);
+  CHECK(c.a.k_major);
+  CHECK(c.b.k_major);
+  CHECK_FALSE(c.a.weight);
+  CHECK(c.b.weight);
+  REQUIRE(kernel.maps.size() == 3);
+  CHECK(kernel.maps[0].slot == 0);
+  CHECK(kernel.maps[1].slot == 1);
+  CHECK(kernel.maps[0].swizzle == Swizzle::k128);
+  CHECK(kernel.maps[0].dims[0] == Dimension{Extent(2048), 2, 64});
+  CHECK(kernel.maps[0].dims[1] == Dimension{Extent(4096), 4096, c.block_m});
+  CHECK(kernel.maps[1].dims[1] == Dimension{Extent(8192), 4096, c.block_n / c.cluster});
+  CHECK(kernel.threads == 128 * (1 + c.consumers));
+  CHECK(kernel.smem_bytes == c.smem_bytes());
+  CHECK(kernel.cluster == c.cluster);
+  CHECK(kernel.grid.limit == 132);
+  CHECK(map_text(kernel, kernel.maps[0]) ==
+        fmt::format("'x' as 2048 x 4096 bf16 in boxes of 64 x {}", c.block_m));
+}
+
+TEST_CASE("dimensions of a map beyond K and the free one") {
+  PlanOptions options;
+  options.force_tile = "128x128x64p2s6c2";
+  const Plan plan =
+      planned(gemm("f16[256, 12, 512]", "f16[12, 512, 256]", "bgk,gkn->bgn"), options);
+  const KernelPlan& kernel = first_kernel(plan);
+  REQUIRE(kernel.family == Family::kGemmSm90);
+  const GemmSm90Config& c = config(plan);
+  CHECK(c.a.k_major);
+  CHECK_FALSE(c.b.k_major);
+  CHECK(c.a.walk2 == kMaxDims - 1);
+  CHECK(c.b.walk2 == kMaxDims - 1);
+  CHECK(c.b.rank() == 3);
+  REQUIRE(kernel.maps[1].dims.size() == 3);
+  CHECK(kernel.maps[1].dims[0] == Dimension{Extent(256), 2, 64});
+  CHECK(kernel.maps[1].dims[1] == Dimension{Extent(512), 512, 64});
+  CHECK(kernel.maps[1].dims[2] == Dimension{Extent(12), 512 * 512, 1});
+}
+
+TEST_CASE("outputs of 16 bits leave as boxes of the epilogue's pieces") {
+  const KernelPlan plain = first_kernel(planned(kLarge));
+  REQUIRE(boxed_outputs(plain) == 1);
+  CHECK(plain.program.back().operand.map == 2);
+  CHECK(plain.maps[2].slot == plain.program.back().operand.slot);
+  CHECK(plain.maps[2].swizzle == Swizzle::k128);
+  REQUIRE(plain.maps[2].dims.size() == 2);
+  CHECK(plain.maps[2].dims[0] == Dimension{Extent(8192), 2, 64});
+  CHECK(plain.maps[2].dims[1] == Dimension{Extent(4096), 16384, 16});
+
+  // A batch is a dimension; halves of pieces where two sums share the registers.
+  const KernelPlan batch = first_kernel(
+      planned("chain a(input x: bf16[2560, 12, 1024], weight w: bf16[12, 3072, 1024],\n"
+              "        weight v: bf16[12, 3072, 1024]) {\n"
+              "  g = contract \"bgk,gnk->bgn\"(x, w)\n  u = contract \"bgk,gnk->bgn\"(x, v)\n"
+              "  y = mul(silu(g), u)\n  return y: f16, g: bf16 strides[43008, 3584, 1] }"));
+  REQUIRE(boxed_outputs(batch) == 2);
+  CHECK(batch.maps[3].dtype == DType::kBF16);
+  CHECK(batch.maps[3].swizzle == Swizzle::k64);
+  REQUIRE(batch.maps[3].dims.size() == 3);
+  CHECK(batch.maps[3].dims[0] == Dimension{Extent(3072), 2, 32});
+  CHECK(batch.maps[3].dims[1] == Dimension{Extent(2560), 43008 * 2, 16});
+  CHECK(batch.maps[3].dims[2] == Dimension{Extent(12), 3584 * 2, 1});
+  CHECK(batch.maps[4].dtype == DType::kF16);
+
+  // f32, rows that a map cannot have, columns that are not whole pieces of 16 bytes.
+  const char* const kOthers[] = {"f32", "bf16 strides[8196, 1] align 8", "bf16 align 2"};
+  for (const char* output : kOthers) {
+    CAPTURE(std::string(output));
+    const Plan plan = planned(gemm("bf16[4096, 2048]", "bf16[8192, 2048]", "mk,nk->mn", output));
+    REQUIRE(first_kernel(plan).family == Family::kGemmSm90);
+    CHECK(boxed_outputs(first_kernel(plan)) == 0);
+    CHECK(first_kernel(plan).maps.size() == 2);
+  }
+  // As many as the kernel's parameters have room for.
+  std::string lines, outputs = "h: bf16";
+  for (int i = 0; i < 31; ++i) {
+    lines += i == 0 ? "  y0 = add(h, h)\n" : fmt::format("  y{} = add(y{}, h)\n", i, i - 1);
+    outputs += fmt::format(", y{}: bf16", i);
+  }
+  const KernelPlan many =
+      first_kernel(planned("chain a(input x: bf16[4096, 2048], weight w: bf16[8192, 2048]) {\n"
+                           "  h = contract \"mk,nk->mn\"(x, w)\n" +
+                           lines + "  return " + outputs + " }"));
+  REQUIRE(many.family == Family::kGemmSm90);
+  CHECK(boxed_outputs(many) > 20);
+  CHECK(boxed_outputs(many) < 32);
+  CHECK(params_bytes(static_cast<i64>(many.slots.size()), 0, static_cast<i64>(many.maps.size())) <=
+        4096);
+  // Partial sums.
+  PlanOptions options;
+  options.split_k = 2;
+  const Plan split = planned(gemm("bf16[256, 8192]", "bf16[1024, 8192]", "mk,nk->mn"), options);
+  REQUIRE(first_kernel(split).family == Family::kGemmSm90);
+  CHECK(boxed_outputs(first_kernel(split)) == 0);
+}
+
+TEST_CASE("f32 operands along K are rounded by their maps") {
+  const Plan plan = planned(gemm("f32[4096, 2048]", "f32[8192, 2048]", "mk,nk->mn"));
+  const KernelPlan& kernel = first_kernel(plan);
+  REQUIRE(kernel.family == Family::kGemmSm90);
+  const GemmSm90Config& c = config(plan);
+  CHECK(c.math == MathMode::kTF32);
+  CHECK(c.block_k() == 32);
+  CHECK(kernel.maps[0].as_tf32);
+  CHECK(kernel.maps[1].as_tf32);
+  CHECK(kernel.maps[0].dims[0] == Dimension{Extent(2048), 4, 32});
+  CHECK(kernel.maps[0].dims[1] == Dimension{Extent(4096), 8192, c.block_m});
+  CHECK(map_text(kernel, kernel.maps[0]) ==
+        fmt::format("'x' as 2048 x 4096 f32 (rounded to tf32) in boxes of 32 x {}", c.block_m));
+  // Half the rate of 16-bit products.
+  const Prediction wide = kernel.predicted;
+  const Prediction narrow = first_kernel(planned(kLarge)).predicted;
+  CHECK(wide.math_us > 1.7 * narrow.math_us);
+  CHECK(wide.math_us < 2.2 * narrow.math_us);
+  const Plan large = planned(kLarge);
+  for (const MapBinding& map : first_kernel(large).maps) CHECK_FALSE(map.as_tf32);
+}
+
+TEST_CASE("the family is taken where its rules hold") {
+  const struct {
+    const char* why;
+    std::string chain;
+  } kOthers[] = {
+      {"nothing contiguous",
+       gemm("bf16[4096, 2048] strides[4096, 2]", "bf16[8192, 2048]", "mk,nk->mn")},
+      {"f32 along M", gemm("f32[2048, 4096]", "f32[8192, 2048]", "km,nk->mn")},
+      {"f32 along N", gemm("f32[4096, 2048]", "f32[2048, 8192]", "mk,kn->mn")},
+      {"true f32",
+       "chain a(input x: f32[4096, 2048], weight w: f32[8192, 2048]) {\n"
+       "  y = contract \"mk,nk->mn\" f32 (x, w)\n  return y: f32 }"},
+  };
+  for (const auto& other : kOthers) {
+    INFO(other.why);
+    CHECK(first_kernel(planned(other.chain)).family == Family::kGemmSm80);
+  }
+  CHECK(first_kernel(planned(kLarge, {}, "h100")).family == Family::kGemmSm90);
+  CHECK(first_kernel(planned(kLarge, {}, "a100")).family == Family::kGemmSm80);
+  CHECK(first_kernel(planned(kLarge, {}, "b200")).family == Family::kGemmSm80);
+}
+
+TEST_CASE("a layout that wgmma does not take is named, and on no other target") {
+  const struct {
+    std::string chain, why;
+  } kShapes[] = {
+      {gemm("f32[4096, 2048]", "f32[2048, 4096]", "mk,kn->mn"), "summed label is innermost"},
+      {"chain a(input x: f32[512, 512], weight w: f32[512, 512]) {\n"
+       "  y = contract \"mk,nk->mn\" f32 (x, w)\n  return y: f32 }",
+       "no products of whole f32"},
+      {"chain a(input x: bf16[2048, 4096], input d: bf16[2048, 4096], input e: i32[4]) {\n"
+       "  y = contract \"nm,km->enk\"(d, x) ragged m by e over e\n  return y: bf16 }",
+       "ragged terms"},
+  };
+  for (const auto& shape : kShapes) {
+    CAPTURE(shape.why);
+    const Plan plan = planned(shape.chain);
+    const KernelPlan& kernel = first_kernel(plan);
+    REQUIRE(kernel.family == Family::kGemmSm80);
+    const auto named = llvm::find_if(kernel.runner_ups, [&](const RunnerUp& other) {
+      return other.rejected.find(shape.why) != std::string::npos;
+    });
+    REQUIRE(named != kernel.runner_ups.end());
+    CHECK(named->config == "gemm_sm90");
+  }
+  const Plan plain = planned(gemm("bf16[4096, 2048]", "bf16[4096, 2048]", "mk,nk->mn"));
+  for (const RunnerUp& other : first_kernel(plain).runner_ups) {
+    CHECK(other.config != "gemm_sm90");
+  }
+}
+
+TEST_CASE("what no map describes is copied by threads") {
+  const struct {
+    const char* why;
+    std::string chain;
+    i32 a, b;  // bytes of a piece; 0: a map
+  } kCopied[] = {
+      {"odd rows", gemm("bf16[8192, 4095]", "bf16[4096, 4095]", "mk,nk->mn"), 2, 2},
+      {"rows of 4 bytes", gemm("f16[4096, 4098]", "f16[4096, 4098]", "mk,nk->mn"), 4, 4},
+      {"rows of 8 bytes", gemm("bf16[4096, 2052]", "bf16[8192, 2052]", "mk,nk->mn"), 8, 8},
+      {"f32 rows of 4 bytes", gemm("f32[4096, 2051]", "f32[8192, 2051]", "mk,nk->mn"), 4, 4},
+      {"f32 rows of 8 bytes", gemm("f32[4096, 2050]", "f32[8192, 2050]", "mk,nk->mn"), 8, 8},
+      {"an alignment of 8", gemm("bf16[4096, 2048] align 8", "bf16[8192, 2048]", "mk,nk->mn"), 8,
+       0},
+      {"B along an odd N",
+       gemm("bf16[4096, 2048]", "bf16[2048, 4097]", "mk,kn->mn", "bf16 align 2"), 0, 2},
+      {"ragged rows along M",
+       "chain a(input x: bf16[2048, 8192], weight w: bf16[4, 4096, 2048], input e: i32[4]) {\n"
+       "  y = contract \"km,gnk->mn\"(x, w) ragged m by e over g\n  return y: bf16 }",
+       2, 0},
+      {"four batch dimensions",
+       gemm("bf16[2048, 2, 2, 2, 2, 512] strides[65536, 32768, 8192, 4096, 1024, 1]",
+            "bf16[2, 2, 2, 2, 512, 512] strides[2097152, 524288, 4194304, 1048576, 512, 1]",
+            "mabcdk,abcdnk->abcdmn"),
+       16, 16},
+  };
+  for (const auto& from : kCopied) {
+    CAPTURE(std::string(from.why));
+    const Plan plan = planned(from.chain);
+    const KernelPlan& kernel = first_kernel(plan);
+    REQUIRE(kernel.family == Family::kGemmSm90);
+    const GemmSm90Config& c = config(plan);
+    CHECK(c.cluster == 1);
+    CHECK(c.a.copied == (from.a != 0));
+    CHECK(c.b.copied == (from.b != 0));
+    if (from.a != 0) CHECK(c.a.memory.copy_bytes == from.a);
+    if (from.b != 0) CHECK(c.b.memory.copy_bytes == from.b);
+    REQUIRE(kernel.maps.size() == (from.a == 0) + (from.b == 0) + boxed_outputs(kernel));
+    // What is left is numbered and boxed as its operand.
+    if (from.a == 0) CHECK(c.a.map == 0);
+    if (from.b == 0) CHECK(c.b.map == 0);
+    if (from.b == 0) CHECK(kernel.maps[0].slot == 1);
+    if (from.b == 0) CHECK(kernel.maps[0].dims[1].box == c.block_n);
+    CHECK(kernel.config_text.find("copied by") != std::string::npos);
+  }
+  const Plan odd = planned(kCopied[0].chain);
+  for (const TileOption& tile : first_kernel(odd).tiles) {
+    if (tile.name.find("c2") != std::string::npos) CHECK(tile.rejected != "");
+  }
+}
+
+TEST_CASE("the grid holds the SMs at most, in whole clusters, and nothing without rows") {
+  PlanOptions options;
+  options.force_tile = "128x128x64p2s6c2";
+  const Plan plan = planned(
+      "chain a[M in 0..20000](input x: bf16[M, 512], weight w: bf16[512, 512]) {\n"
+      "  y = contract \"mk,nk->mn\"(x, w)\n  return y: bf16 }",
+      options);
+  const KernelPlan& kernel = first_kernel(plan);
+  REQUIRE(kernel.family == Family::kGemmSm90);
+  CHECK(kernel.maps[0].dims[1].size == Extent(20000, 1));
+  CHECK(kernel.grid.ctas(0) == 0);
+  CHECK(kernel.grid.ctas(1) == 8);
+  CHECK(kernel.grid.ctas(257) == 16);
+  CHECK(kernel.grid.ctas(20000) == 132);
+}
+
+TEST_CASE("tiles have names, fit the target and can be forced") {
+  const Plan plan = planned(kLarge);
+  std::set<std::string> names;
+  int chosen = 0;
+  for (const TileOption& tile : first_kernel(plan).tiles) {
+    CHECK(names.insert(fmt::format("{} {}", tile.name, tile.split_k)).second);
+    chosen += tile.chosen;
+    if (!tile.rejected.empty()) continue;
+    PlanOptions options;
+    options.force_tile = tile.name;
+    options.split_k = tile.split_k;
+    const Plan forced = planned(kLarge, options);
+    INFO(tile.name);
+    const bool is_sm90 = tile.name.find('w') == std::string::npos;
+    CHECK(first_kernel(forced).family == (is_sm90 ? Family::kGemmSm90 : Family::kGemmSm80));
+    CHECK(first_kernel(forced).smem_bytes <= 227 * 1024);
+    if (is_sm90) CHECK(tile_name(config(forced)) == tile.name);
+  }
+  CHECK(chosen == 1);
+  CHECK(names.size() > gemm_sm90_tiles().size());
+}
+
+TEST_CASE("few rows: boxes of as many rows, K shared by clusters, two CTAs to an SM") {
+  const struct {
+    i64 m, n, k;
+    int block_n, cluster_k;
+  } kShapes[] = {{32, 2048, 4096, 64, 4}, {64, 2048, 4096, 64, 4}, {40, 2048, 4096, 64, 4}};
+  for (const auto& shape : kShapes) {
+    const Plan plan = planned(gemm(fmt::format("bf16[{}, {}]", shape.m, shape.k),
+                                   fmt::format("bf16[{}, {}]", shape.n, shape.k), "mk,nk->mn"));
+    const KernelPlan& kernel = first_kernel(plan);
+    CAPTURE(kernel.config_text);
+    REQUIRE(kernel.family == Family::kGemmSm90);
+    const GemmSm90Config& c = config(plan);
+    CHECK(c.block_m == 64);
+    CHECK(c.block_n == shape.block_n);
+    CHECK(c.cluster_k == shape.cluster_k);
+    CHECK(c.split_k == 1);
+    CHECK(c.rows_a == (shape.m < 64 ? shape.m : 0));
+    CHECK(kernel.maps[0].dims[1].box == shape.m);
+    CHECK(kernel.maps[1].dims[1].box == c.block_n);
+    CHECK(kernel.cluster == shape.cluster_k);
+    CHECK(kernel.grid.ctas(0) == shape.n / c.block_n * shape.cluster_k);
+    CHECK(kernel.min_ctas == 2);
+    CHECK(2 * (kernel.smem_bytes + 1024) <= plan.target.smem_per_sm);
+  }
+}
+
+TEST_CASE("few rows, long streams: every SM has the same share of the weights") {
+  const struct {
+    i64 m, n, k;
+    int block_n, cluster_k;
+  } kShapes[] = {{64, 14336, 8192, 112, 1},
+                 {48, 4096, 14336, 64, 2},
+                 {32, 28672, 4096, 224, 1},
+                 {20, 8192, 8192, 128, 2},
+                 {64, 8192, 8192, 128, 2}};
+  for (const auto& shape : kShapes) {
+    const Plan plan = planned(gemm(fmt::format("bf16[{}, {}]", shape.m, shape.k),
+                                   fmt::format("bf16[{}, {}]", shape.n, shape.k), "mk,nk->mn"));
+    const KernelPlan& kernel = first_kernel(plan);
+    CAPTURE(kernel.config_text);
+    REQUIRE(kernel.family == Family::kGemmSm90);
+    const GemmSm90Config& c = config(plan);
+    CHECK(c.block_n == shape.block_n);
+    CHECK(c.cluster_k == shape.cluster_k);
+    CHECK(c.ctas_per_sm == 1);
+    CHECK(kernel.min_ctas == 1);
+    CHECK(kernel.grid.ctas(0) == 128);
+    CHECK(c.stages >= 5);
+  }
+}
+
+TEST_CASE("widths of streams are such as wgmma takes") {
+  for (i64 n = 64; n < 40000; n += 1112) {
+    const Plan plan = planned(gemm("bf16[32, 512]", fmt::format("bf16[{}, 512]", n), "mk,nk->mn"));
+    for (const TileOption& tile : first_kernel(plan).tiles) {
+      if (tile.name.back() != 'w') continue;
+      int rows = 0, columns = 0;
+      REQUIRE(std::sscanf(tile.name.c_str(), "%dx%dx", &rows, &columns) == 2);
+      CAPTURE(tile.name);
+      CHECK(columns % 8 == 0);
+      CHECK(tile.rejected == "");
+    }
+  }
+}
+
+TEST_CASE("a forced name may have any number of stages") {
+  PlanOptions options;
+  options.force_tile = "64x64x64g1s3k4";
+  const Plan plan = planned(gemm("bf16[33, 4096]", "bf16[2048, 4096]", "mk,nk->mn"), options);
+  CHECK(config(plan).stages == 3);
+  CHECK(config(plan).cluster_k == 4);
+  // Boxes of 40 rows, of which a stage keeps no more, since B's tile lies behind them.
+  CHECK(config(plan).stage_bytes() == (40 + 64) * 128);
+  // 32 rows of B are too few to be rows 32 to 63 of A.
+  options.force_tile = "64x32x64g1s3k4";
+  const Plan narrow = planned(gemm("bf16[20, 4096]", "bf16[2048, 4096]", "mk,nk->mn"), options);
+  CHECK(config(narrow).stage_bytes() == (32 + 32) * 128);
+  CHECK(first_kernel(narrow).maps[0].dims[1].box == 32);
+}
+
+TEST_CASE("refused candidates are not chosen again; without any left gemm_sm80 is") {
+  PlanOptions options;
+  std::set<std::string> seen;
+  for (size_t i = 0; i <= gemm_sm90_tiles().size(); ++i) {
+    const Plan plan = planned(kLarge, options);
+    const KernelPlan& kernel = first_kernel(plan);
+    if (kernel.family == Family::kGemmSm80) break;
+    CHECK(seen.insert(kernel.config_text).second);
+    options.rejected.push_back(kernel.config_text);
+  }
+  CHECK(seen.size() > 8);
+  CHECK(first_kernel(planned(kLarge, options)).family == Family::kGemmSm80);
+}
+
+namespace {
+
+void check_compiles(const Nvrtc& nvrtc, const std::vector<CompileJob>& jobs) {
+  auto results = nvrtc.compile_all(jobs);
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (results[i]) continue;
+    FAIL_CHECK(jobs[i].source.banner << ": "
+                                     << take_report(results[i].takeError()).message.substr(0, 400));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("every tile compiles without spills") {
+  Expected<const Nvrtc*> nvrtc = Nvrtc::get();
+  if (!nvrtc) {
+    MESSAGE("skipped: " << take_report(nvrtc.takeError()).message);
+    return;
+  }
+  const std::string chains[] = {
+      "chain plain(input x: bf16[4096, 2048], weight w: bf16[8192, 2048], weight b: bf16[8192],\n"
+      "            input r: bf16[4096, 8192]) {\n"
+      "  y = add(gelu(add(contract \"mk,nk->mn\"(x, w), b)), r)\n  return y: bf16 }",
+      "chain both[K in 64..8192](input x: f16[K, 4000], input w: f16[K, 3000]) {\n"
+      "  y = contract \"km,kn->mn\"(x, w)\n  return y: f32 }",
+      "chain batch(input x: bf16[2560, 12, 1000], weight w: bf16[12, 3001, 1000],\n"
+      "            weight b: bf16[12, 3001] align 2) {\n"
+      "  y = silu(add(contract \"bgk,gnk->bgn\"(x, w), b @ \"gn\"))\n  return y: bf16 align 2 }",
+      "chain gated(input x: bf16[4096, 2048], weight w: bf16[8192, 2048],\n"
+      "            weight v: bf16[8192, 2048]) {\n"
+      "  g = contract \"mk,nk->mn\"(x, w)\n  u = contract \"mk,nk->mn\"(x, v)\n"
+      "  h = mul(silu(g), u)\n  return h: bf16 }",
+      "chain few(input x: bf16[40, 2048], weight w: bf16[3001, 2048], weight b: bf16[3001] align "
+      "2,\n"
+      "          input r: f32[40, 3001] align 4) {\n"
+      "  y = add(gelu(add(contract \"mk,nk->mn\"(x, w), b)), r)\n  return y: bf16 align 2 }",
+      "chain odd(input x: bf16[4096, 2047], weight w: bf16[8192, 2047], weight b: bf16[8192]) {\n"
+      "  y = gelu(add(contract \"mk,nk->mn\"(x, w), b))\n  return y: bf16 }",
+      "chain oddpair(input x: bf16[2050, 4098], weight w: bf16[2050, 3001],\n"
+      "              weight v: bf16[2050, 3001]) {\n"
+      "  g = contract \"km,kn->mn\"(x, w)\n  u = contract \"km,kn->mn\"(x, v)\n"
+      "  h = mul(silu(g), u)\n  return h: bf16 align 2 }",
+      "chain tf32(input x: f32[4096, 2048], weight w: f32[8192, 2048], weight b: f32[8192]) {\n"
+      "  y = gelu(add(contract \"mk,nk->mn\"(x, w), b))\n  return y: f32 }"};
+  std::vector<CompileJob> jobs;
+  for (const std::string& text : chains) {
+    const VerifiedChain chain = verified(text);
+    const Plan open = planned(text);
+    int row = 0;
+    for (const TileOption& tile : first_kernel(open).tiles) {
+      if (!tile.rejected.empty() || tile.name.find('w') != std::string::npos) continue;
+      // Every third of the last chains.
+      if (jobs.size() > 30 && row++ % 3 != 0) continue;
+      PlanOptions options;
+      options.force_tile = tile.name;
+      const Plan plan = planned(text, options);
+      REQUIRE(first_kernel(plan).family == Family::kGemmSm90);
+      jobs.push_back({emit(chain, plan, first_kernel(plan)), plan.target.arch, {}});
+      jobs.back().source.banner = tile.name + " of " + chain.chain().name;
+    }
+  }
+  CHECK(jobs.size() > 36);
+  check_compiles(**nvrtc, jobs);
+}
+
+// As a later backward pass wants them: each result more takes registers from the same accumulators.
+TEST_CASE("layers that keep their pre-activations compile with the tile that is chosen") {
+  auto nvrtc = Nvrtc::get();
+  if (!nvrtc) {
+    MESSAGE("skipped: " << take_report(nvrtc.takeError()).message);
+    return;
+  }
+  const std::string chains[] = {
+      "chain one(input x: bf16[8192, 4096], weight w: bf16[4096, 4096], weight b: bf16[4096]) {\n"
+      "  h = add(contract \"mk,nk->mn\"(x, w), b)\n  y = gelu_tanh(h)\n"
+      "  return y: bf16, h: bf16 }",
+      "chain pair(input x: bf16[8192, 4096], weight w: bf16[4096, 4096],\n"
+      "           weight v: bf16[4096, 4096], weight b: bf16[4096], weight c: bf16[4096]) {\n"
+      "  g = add(contract \"mk,nk->mn\"(x, w), b)\n  u = add(contract \"mk,nk->mn\"(x, v), c)\n"
+      "  y = mul(silu(g), u)\n  return y: bf16, g: bf16, u: bf16 }"};
+  std::vector<CompileJob> jobs;
+  for (const std::string& text : chains) {
+    const VerifiedChain chain = verified(text);
+    const Plan plan = planned(text);
+    REQUIRE(first_kernel(plan).family == Family::kGemmSm90);
+    jobs.push_back({emit(chain, plan, first_kernel(plan)), plan.target.arch, {}});
+    jobs.back().source.banner = first_kernel(plan).config_text + " of " + chain.chain().name;
+  }
+  check_compiles(**nvrtc, jobs);
+}

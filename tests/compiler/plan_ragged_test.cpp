@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ragged contractions on Hopper: when the planner takes `gemm_sm90`, with which maps and grid, what
+// partial row tiles cost, what NVRTC makes of the tiles. The last part needs NVRTC.
+#include <doctest/doctest.h>
+
+#include "compiler/compile/nvrtc.h"
+#include "compiler/emit/emit.h"
+#include "compiler/families/gemm_sm90/candidates.h"
+#include "tests/support/gemm_sm90_plan.h"
+
+using namespace catenary;
+using namespace catenary::testing;
+
+namespace {
+
+std::string ragged(const std::string& x, const std::string& w, int groups,
+                   const std::string& equation) {
+  return fmt::format(
+      "chain a(input x: {}, weight w: {}, input e: i32[{}]) {{\n"
+      "  y = contract \"{}\"(x, w) ragged m by e over e\n  return y: bf16 }}",
+      x, w, groups, equation);
+}
+
+const std::string kRows = ragged("bf16[8192, 2048]", "bf16[8, 4096, 2048]", 8, "mk,enk->mn");
+const std::string kBackward = ragged("bf16[8192, 4096]", "bf16[8, 4096, 2048]", 8, "mn,enk->mk");
+const std::string kTerms = ragged("bf16[8192, 4096]", "bf16[8192, 2048]", 8, "mn,mk->enk");
+const std::string kPair =
+    "chain a(input x: bf16[8192, 2048], weight w: bf16[8, 4096, 2048],\n"
+    "        weight v: bf16[8, 4096, 2048], input e: i32[8]) {\n"
+    "  g = contract \"mk,enk->mn\"(x, w) ragged m by e over e\n"
+    "  u = contract \"mk,enk->mn\"(x, v) ragged m by e over e\n"
+    "  y = mul(silu(g), u)\n  return y: bf16 }";
+
+using Dimension = MapBinding::Dimension;
+
+}  // namespace
+
+TEST_CASE("ragged rows: B's map has the groups, A's has none") {
+  PlanOptions options;
+  options.force_tile = "128x128x64p2s6c2";
+  const Plan plan = planned(kRows, options);
+  const KernelPlan& kernel = first_kernel(plan);
+  REQUIRE(kernel.family == Family::kGemmSm90);
+  const GemmSm90Config& c = config(plan);
+  CHECK(c.ragged == Ragged::kRows);
+  CHECK(c.groups == 8);
+  CHECK(kernel.slots[c.ends_slot].name == "e");
+  CHECK(c.a.rank() == 2);
+  CHECK(c.b.walk2 == kWalkGroup);
+  REQUIRE(kernel.maps[1].dims.size() == 3);
+  CHECK(kernel.maps[1].dims[2] == Dimension{Extent(8), 2 * 4096 * 2048, 1});
+  CHECK(kernel.grid.extra == 9);
+  CHECK(kernel.grid.limit == 132);
+}
+
+TEST_CASE("ragged terms: no map has the groups, both operands lie along their free dimension") {
+  const Plan plan = planned(kTerms);
+  REQUIRE(first_kernel(plan).family == Family::kGemmSm90);
+  const GemmSm90Config& c = config(plan);
+  CHECK(c.ragged == Ragged::kTerms);
+  CHECK_FALSE(c.a.k_major);
+  CHECK_FALSE(c.b.k_major);
+  CHECK(c.a.rank() == 2);
+  CHECK(c.b.rank() == 2);
+  CHECK(c.batch_rank == 1);
+}
+
+TEST_CASE("gemm_sm90 is taken where copies may start at a group's first row or term") {
+  for (const std::string& chain : {kRows, kBackward, kTerms, kPair}) {
+    CHECK(first_kernel(planned(chain)).family == Family::kGemmSm90);
+    CHECK(first_kernel(planned(chain, {}, "a100")).family == Family::kGemmSm80);
+  }
+  const std::string kOthers[] = {
+      // Terms along it, of one operand.
+      ragged("bf16[4096, 8192]", "bf16[8192, 2048]", 8, "nm,mk->enk"),
+      ragged("bf16[8192, 4096]", "bf16[2048, 8192]", 8, "mn,km->enk"),
+  };
+  for (const std::string& chain : kOthers) {
+    CHECK(first_kernel(planned(chain)).family == Family::kGemmSm80);
+  }
+  // Rows along the innermost dimension, groups on 8 bytes: copies by threads.
+  const Plan along_m = planned(ragged("bf16[2048, 8192]", "bf16[8, 4096, 2048]", 8, "km,enk->mn"));
+  CHECK(config(along_m).a.copied);
+  CHECK_FALSE(config(along_m).b.copied);
+  const Plan groups = planned(
+      ragged("bf16[8192, 2048]", "bf16[8, 4096, 2048] strides[8388612, 2048, 1]", 8, "mk,enk->mn"));
+  CHECK_FALSE(config(groups).a.copied);
+  CHECK(config(groups).b.copied);
+}
+
+TEST_CASE("partial row tiles cost waves") {
+  PlanOptions options;
+  options.force_tile = "128x128x64p2s6c2";  // 256 rows a cluster
+  const auto waves = [&](i64 rows, int groups) {
+    const std::string x = fmt::format("bf16[{}, 2048]", rows);
+    const std::string w = fmt::format("bf16[{}, 1024, 2048]", groups);
+    return first_kernel(planned(ragged(x, w, groups, "mk,enk->mn"), options)).predicted.waves *
+           132 / 8 / 2;
+  };
+  CHECK(waves(65536, 1) == doctest::Approx(257));
+  CHECK(waves(65536, 64) == doctest::Approx(64 * 4.5));
+  // No group with rows takes less than one, and no more groups than rows have any.
+  CHECK(waves(4096, 64) == doctest::Approx(64));
+  CHECK(waves(3, 64) == doctest::Approx(3));
+}
+
+TEST_CASE("the tiles compile without spills") {
+  Expected<const Nvrtc*> nvrtc = Nvrtc::get();
+  if (!nvrtc) {
+    MESSAGE("skipped: " << take_report(nvrtc.takeError()).message);
+    return;
+  }
+  std::vector<CompileJob> jobs;
+  for (const std::string& text : {kRows, kBackward, kTerms, kPair}) {
+    const VerifiedChain chain = verified(text);
+    const Plan open = planned(text);
+    int row = static_cast<int>(jobs.size());
+    for (const TileOption& tile : first_kernel(open).tiles) {
+      if (!tile.rejected.empty() || tile.name.find('w') != std::string::npos) continue;
+      if (row++ % 3 != 0) continue;
+      PlanOptions options;
+      options.force_tile = tile.name;
+      const Plan plan = planned(text, options);
+      REQUIRE(first_kernel(plan).family == Family::kGemmSm90);
+      jobs.push_back({emit(chain, plan, first_kernel(plan)), plan.target.arch, {}});
+      jobs.back().source.banner = tile.name + " of " + text;
+    }
+  }
+  CHECK(jobs.size() > 16);
+  auto results = (*nvrtc)->compile_all(jobs);
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (results[i]) continue;
+    FAIL_CHECK(jobs[i].source.banner << ": "
+                                     << take_report(results[i].takeError()).message.substr(0, 400));
+  }
+}

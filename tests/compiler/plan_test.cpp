@@ -1,0 +1,440 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the planner decides, on chains small enough to work out by hand.
+#include <doctest/doctest.h>
+
+#include <map>
+#include <set>
+
+#include "compiler/fusion/fuse.h"
+#include "compiler/plan.h"
+#include "ir/random/random_chain.h"
+#include "ir/text/text.h"
+
+using namespace catenary;
+
+namespace {
+
+VerifiedChain verified(const std::string& text) {
+  auto chain = verify(llvm::cantFail(parse(text)));
+  if (!chain) FAIL(take_report(chain.takeError()).message);
+  return std::move(*chain);
+}
+
+Plan planned(const VerifiedChain& chain, const char* target = "h200", PlanOptions options = {}) {
+  auto plan = make_plan(chain, llvm::cantFail(find_target(target)), options);
+  if (!plan) FAIL(take_report(plan.takeError()).message);
+  return std::move(*plan);
+}
+
+const GemmConfig& gemm(const Plan& plan, size_t kernel = 0) {
+  return std::get<GemmConfig>(plan.buckets[0].kernels[kernel].config);
+}
+
+// The error of a chain that verifies but has no plan.
+ErrorReport refusal(const char* text) {
+  const VerifiedChain chain = verified(text);
+  auto plan = make_plan(chain, llvm::cantFail(find_target("h200")));
+  if (plan) return {};
+  return take_report(plan.takeError());
+}
+
+std::vector<std::string> slot_names(const KernelPlan& kernel) {
+  std::vector<std::string> names;
+  for (const SlotBinding& slot : kernel.slots) names.push_back(slot.name);
+  return names;
+}
+
+std::vector<std::string> computed_names(const VerifiedChain& chain, const KernelPlan& kernel) {
+  std::vector<std::string> names;
+  for (ValueId id : kernel.values) names.push_back(chain.value(id).name);
+  return names;
+}
+
+// Slots that the kernel's code addresses, and those of them that it writes.
+void addressed_slots(const KernelPlan& kernel, std::set<i32>& all, std::set<i32>& written) {
+  for (const Program* program : {&kernel.prologue, &kernel.program}) {
+    for (const ProgramLine& line : *program) {
+      const bool store = line.kind == ProgramLine::Kind::kStore;
+      if (!store && line.kind != ProgramLine::Kind::kLoad) continue;
+      all.insert(line.operand.slot);
+      if (store) written.insert(line.operand.slot);
+    }
+  }
+  if (const auto* skinny = std::get_if<SkinnyConfig>(&kernel.config)) {
+    all.insert({skinny->x.slot, skinny->w.slot});
+    if (skinny->gated) all.insert(skinny->w2.slot);
+    if (skinny->ragged != Ragged::kNone) all.insert(skinny->ends_slot);
+  }
+  for (const MapBinding& map : kernel.maps) all.insert(map.slot);
+  if (const auto* mapped = std::get_if<GemmSm90Config>(&kernel.config)) {
+    if (mapped->ragged != Ragged::kNone) all.insert(mapped->ends_slot);
+    for (const MappedMatrix& matrix : {mapped->a, mapped->b, mapped->b2}) {
+      if (matrix.copied) all.insert(matrix.memory.slot);
+    }
+  }
+  const auto* gemm = std::get_if<GemmConfig>(&kernel.config);
+  if (gemm == nullptr) return;
+  all.insert({gemm->a.slot, gemm->b.slot});
+  if (gemm->gated) all.insert(gemm->b2.slot);
+  if (gemm->ragged != Ragged::kNone) all.insert(gemm->ends_slot);
+}
+
+// What is wrong with the memory of one bucket; empty: nothing. Workspace is never reused, so two
+// places either are one or lie apart, and each is written before it is read.
+std::string memory_problem(const Plan& plan, const PlanBucket& bucket) {
+  std::map<i64, i64> places;  // offset -> bytes
+  std::set<i64> ready;
+  for (const KernelPlan& kernel : bucket.kernels) {
+    std::set<i32> all, written;
+    addressed_slots(kernel, all, written);
+    for (i32 i = 0; i < static_cast<i32>(kernel.slots.size()); ++i) {
+      const SlotBinding& slot = kernel.slots[i];
+      if (all.erase(i) == 0) return fmt::format("{}: slot {} is idle", kernel.symbol, i);
+      const bool writes = written.count(i) != 0;
+      if (writes && slot.kind == SlotBinding::Kind::kParameter)
+        return fmt::format("{}: writes parameter {}", kernel.symbol, slot.name);
+      if (slot.kind != SlotBinding::Kind::kWorkspace) continue;
+      if (slot.workspace_offset % slot.align != 0 ||
+          slot.workspace_offset + slot.bytes > plan.workspace_bytes)
+        return fmt::format("{}: {} lies outside", kernel.symbol, slot.name);
+      const auto [place, fresh] = places.insert({slot.workspace_offset, slot.bytes});
+      if (!fresh && place->second != slot.bytes)
+        return fmt::format("{}: {} has two sizes", kernel.symbol, slot.name);
+      if (writes ? !ready.insert(slot.workspace_offset).second
+                 : ready.count(slot.workspace_offset) == 0)
+        return fmt::format("{}: {} is written twice or read too early", kernel.symbol, slot.name);
+    }
+    if (!all.empty()) return fmt::format("{}: slot {} is unknown", kernel.symbol, *all.begin());
+  }
+  i64 end = 0;
+  for (const auto& [offset, bytes] : places) {
+    if (offset < end) return fmt::format("places meet at byte {}", offset);
+    end = offset + bytes;
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("empty values between kernels have places of their own") {
+  const VerifiedChain chain = verified(R"(chain c(input x0: f32[0, 1], input x2: f16[1, 0]) {
+    v3 = cast(x0, f16)
+    v4 = contract "bg,mb->gm"(v3, x2)
+    v6 = sum "ab->a"(v4)
+    return v6: bf16
+  })");
+  const Plan plan = planned(chain);
+  std::set<i64> offsets;
+  int workspaces = 0;
+  for (const SlotBinding& slot : plan.buckets[0].kernels[1].slots) {
+    if (slot.kind != SlotBinding::Kind::kWorkspace) continue;
+    offsets.insert(slot.workspace_offset);
+    ++workspaces;
+  }
+  CHECK(workspaces == 2);
+  CHECK(offsets.size() == 2);
+}
+
+TEST_CASE("an operand that is broadcast along K is copied element by element") {
+  const VerifiedChain chain = verified(
+      R"(chain c(weight w: bf16[16, 1] strides[0, 1], input x: bf16[1, 7, 13, 16] align 8) {
+    v = contract "ib,bgmi->bgm"(w, x)
+    return v: f32
+  })");
+  const Plan plan = planned(chain);
+  CHECK(gemm(plan).a.stride_k == 0);
+  CHECK(gemm(plan).a.copy_bytes == 2);
+  CHECK(gemm(plan).b.copy_bytes == 8);
+}
+
+TEST_CASE("long streams of few rows go to the family that was measured fastest") {
+  const auto family = [](i64 m, i64 n, i64 k) {
+    const VerifiedChain chain = verified(
+        fmt::format("chain c(input x: bf16[{0}, {2}], weight w: bf16[{1}, {2}]) {{ y = contract "
+                    "\"mk,nk->mn\"(x, w)\n return y: bf16 }}",
+                    m, n, k));
+    const Plan plan = planned(chain);
+    return plan.buckets[0].kernels[0].family;
+  };
+  CHECK(family(1, 14336, 14336) == Family::kGemmSm80);
+  CHECK(family(16, 28672, 28672) == Family::kGemmSm80);
+  CHECK(family(1, 28672, 14336) == Family::kGemmSm90);
+  CHECK(family(17, 14336, 28672) == Family::kGemmSm90);
+  CHECK(family(1, 2048, 4096) == Family::kSkinny);
+  // Short sums of 33 rows and more.
+  CHECK(family(64, 512, 512) == Family::kGemmSm80);
+  CHECK(family(64, 2048, 2048) == Family::kGemmSm90);
+}
+
+TEST_CASE("a gated pair is one kernel with one pass over x") {
+  const VerifiedChain chain =
+      verified(R"(chain c(input x: bf16[256, 128], weight wg: bf16[512, 128],
+                                                  weight wu: bf16[512, 128]) {
+    h = mul(silu(contract "mk,nk->mn"(x, wg)), contract "mk,nk->mn"(x, wu))
+    return h: bf16
+  })");
+  const Plan plan = planned(chain);
+  REQUIRE(plan.buckets[0].kernels.size() == 1);
+  CHECK(gemm(plan).gated);
+  CHECK(gemm(plan).a.slot == 0);
+  CHECK(plan.unfused_kernels == 4);
+  CHECK(plan.fused_bytes < plan.unfused_bytes);
+}
+
+TEST_CASE("a use in another order cuts the group") {
+  const VerifiedChain chain = verified(R"(chain c(input x: bf16[64, 32], weight w: bf16[64, 32]) {
+    y = contract "mk,nk->mn"(x, w)
+    z = add(y, y @ "nm")
+    return z: f32
+  })");
+  const FusionPlan fusion = fuse_chain(chain, true);
+  REQUIRE(fusion.groups.size() == 2);
+  CHECK(fusion.groups[1].why.find("another order") != std::string::npos);
+  CHECK(fusion.groups[1].why.find("'z'") != std::string::npos);
+}
+
+TEST_CASE("axes merge only as far as 32-bit coordinates reach") {
+  const VerifiedChain chain = verified(R"(chain c(input x: bf16[65536, 65536]) {
+    y = relu(x)
+    return y: bf16
+  })");
+  const Plan plan = planned(chain);
+  const auto& config = std::get<PointwiseConfig>(plan.buckets[0].kernels[0].config);
+  CHECK(config.size.at[kMaxDims - 1].size == 65536);
+  CHECK(config.size.at[kMaxDims - 2].size == 65536);
+
+  const VerifiedChain line = verified(R"(chain c(input x: bf16[8589934592]) {
+    y = relu(x)
+    return y: bf16
+  })");
+  auto refused = make_plan(line, llvm::cantFail(find_target("h200")));
+  REQUIRE(!refused);
+  const ErrorReport report = take_report(refused.takeError());
+  CHECK(report.code == ErrorCode::kResourceLimit);
+  CHECK(report.message.find("8589934592") != std::string::npos);
+}
+
+TEST_CASE("a refused candidate is not chosen again") {
+  const VerifiedChain chain =
+      verified(R"(chain c(input x: bf16[4096, 4096], weight w: bf16[4096, 4096]) {
+    y = contract "mk,nk->mn"(x, w)
+    return y: bf16
+  })");
+  PlanOptions options;
+  std::set<std::string> seen;
+  for (int i = 0; i < 4; ++i) {
+    const Plan plan = planned(chain, "h200", options);
+    const std::string& config = plan.buckets[0].kernels[0].config_text;
+    CHECK(seen.insert(config).second);
+    options.rejected.push_back(config);
+  }
+}
+
+TEST_CASE("every candidate that is chosen fits its target") {
+  const VerifiedChain chain =
+      verified(R"(chain c[M in 1..4096](input x: f16[M, 1000], weight w: f16[1000, 777]) {
+    y = contract "mk,kn->mn"(x, w)
+    return y: f16
+  })");
+  for (const Target& target : all_targets()) {
+    const Plan plan = planned(chain, target.name.c_str());
+    i64 next = 1;
+    for (const PlanBucket& bucket : plan.buckets) {
+      CHECK(bucket.lo == next);
+      next = bucket.hi + 1;
+      for (const KernelPlan& kernel : bucket.kernels) {
+        CHECK(kernel.smem_bytes <= target.smem_per_cta);
+        CHECK(kernel.threads <= 1024);
+      }
+    }
+    CHECK(next == 4097);
+    CHECK(find_bucket(plan, 0) == -1);
+    CHECK(find_bucket(plan, 1) == 0);
+    CHECK(find_bucket(plan, 4096) == static_cast<int>(plan.buckets.size()) - 1);
+    CHECK(find_bucket(plan, 4097) == -1);
+  }
+}
+
+TEST_CASE("K is split in a fixed order where the grid would not fill the chip") {
+  const VerifiedChain chain =
+      verified(R"(chain c(input x: bf16[8, 28672], weight w: bf16[1024, 28672]) {
+    y = contract "mk,nk->mn"(x, w)
+    return y: bf16
+  })");
+  const Plan plan = planned(chain);
+  REQUIRE(plan.buckets[0].kernels.size() == 2);
+  CHECK(gemm(plan).split_k > 1);
+  const auto& fix_up = std::get<ReduceConfig>(plan.buckets[0].kernels[1].config);
+  CHECK(fix_up.size.at[0].size == gemm(plan).split_k);
+  CHECK(fix_up.slices == 1);
+  CHECK(plan.workspace_bytes >= i64{4} * gemm(plan).split_k * 8 * 1024);
+}
+
+TEST_CASE("the kernels of a K split name what they address, and no more") {
+  const VerifiedChain chain =
+      verified(R"(chain c(input x: bf16[8, 28672], weight w: bf16[1024, 28672],
+                          weight b: f32[1024]) {
+    y = contract "mk,nk->mn"(x, w)
+    z = add(y, b)
+    return z: bf16
+  })");
+  const Plan plan = planned(chain);
+  REQUIRE(plan.buckets[0].kernels.size() == 2);
+  const KernelPlan& split = plan.buckets[0].kernels[0];
+  const KernelPlan& fix_up = plan.buckets[0].kernels[1];
+  using Names = std::vector<std::string>;
+  CHECK(slot_names(split) == Names{"x", "w", "partial sums"});
+  CHECK(slot_names(fix_up) == Names{"b", "z", "partial sums"});
+  CHECK(computed_names(chain, split) == Names{"y"});
+  CHECK(computed_names(chain, fix_up) == Names{"y", "z"});
+}
+
+TEST_CASE("no two values share memory, and every slot is addressed: random chains") {
+  int workspaces = 0;
+  for (u64 seed = 0; seed < 400; ++seed) {
+    RandomChainOptions options;
+    options.max_contractions = 1 + static_cast<int>(seed % 3);
+    options.max_elements = seed % 2 == 0 ? 1 << 20 : 4096;
+    options.few_rows = seed % 5 == 4;
+    const Chain random = random_chain(seed, options);
+    const VerifiedChain chain = llvm::cantFail(verify(random));
+    PlanOptions plan_options;
+    plan_options.split_k = seed % 4 == 3 ? 2 : 0;
+    for (bool fuse : {true, false}) {
+      plan_options.fuse = fuse;
+      auto plan = make_plan(chain, llvm::cantFail(find_target("h200")), plan_options);
+      if (!plan) {
+        const ErrorReport report = take_report(plan.takeError());
+        if (report.code != ErrorCode::kUnsupported) FAIL_CHECK(seed << ": " << report.message);
+        continue;
+      }
+      workspaces += plan->workspace_bytes > 0;
+      for (const PlanBucket& bucket : plan->buckets) {
+        const std::string problem = memory_problem(*plan, bucket);
+        if (!problem.empty())
+          FAIL_CHECK("seed " << seed << ": " << problem << "\n" << print(random));
+      }
+    }
+  }
+  CHECK(workspaces > 200);
+}
+
+TEST_CASE("launch edges are planned where the hardware has them") {
+  const VerifiedChain chain = verified(R"(chain c(input x: bf16[64, 64], weight w: bf16[64, 64]) {
+    h = cast(contract "mk,nk->mn"(x, w), bf16)
+    y = contract "mk,nk->mn"(h, w)
+    return y: bf16
+  })");
+  for (const Target& target : all_targets()) {
+    const PlanBucket bucket = planned(chain, target.name.c_str()).buckets[0];
+    REQUIRE(bucket.overlap_edge.size() == bucket.kernels.size());
+    for (bool edge : bucket.overlap_edge) CHECK(edge == (target.compute_capability() >= 90));
+  }
+}
+
+TEST_CASE("values that a kernel recomputes are among those it computes") {
+  const VerifiedChain chain =
+      verified(R"(chain c(input x: f32[64, 32], weight w: f32[32], weight b: f32[32]) {
+    y = relu(add(mul(x, w), b))
+    return y: f32
+  })");
+  const Plan plan = planned(chain);
+  CHECK(plan.buckets[0].kernels[0].values.size() == 3);
+  CHECK(plan.buckets[0].kernels[0].why.find("'y'") != std::string::npos);
+}
+
+TEST_CASE("work beyond 64 bits is predicted, not overflown") {
+  const VerifiedChain chain =
+      verified(R"(chain c(input x: bf16[4194304, 8388608], weight w: bf16[4194304, 8388608]) {
+    y = contract "mk,nk->mn"(x, w)
+    return y: bf16
+  })");
+  const Plan plan = planned(chain);
+  CHECK(plan.buckets[0].kernels[0].predicted.flops == 0x1p68);
+  CHECK(plan.roofline_us > 0);
+}
+
+TEST_CASE("the roofline takes the rate of the kernel's instruction") {
+  const char* text = R"(chain c(input x: f32[4096, 4096], weight w: f32[4096, 4096]) {{
+    y = contract "mk,nk->mn" {} (x, w)
+    return y: f32
+  }})";
+  const Target target = llvm::cantFail(find_target("h200"));
+  const double flops = 2.0 * 4096 * 4096 * 4096;
+  const VerifiedChain tf32 = verified(fmt::format(fmt::runtime(text), "").c_str());
+  CHECK(planned(tf32).roofline_us == doctest::Approx(flops / (target.tf32_tflops * 1e6)));
+  const VerifiedChain f32 = verified(fmt::format(fmt::runtime(text), "f32").c_str());
+  CHECK(planned(f32).roofline_us == doctest::Approx(flops / (target.f32_tflops * 1e6)));
+}
+
+TEST_CASE("a sum over more terms than coordinates reach is refused by name") {
+  const ErrorReport report = refusal(R"(chain c(input x: bf16[8589934592]) {
+    total = sum "k->"(x)
+    return total: f32
+  })");
+  CHECK(report.code == ErrorCode::kResourceLimit);
+  CHECK(report.message.find("'total' has a dimension of 8589934592 elements") != std::string::npos);
+}
+
+TEST_CASE("a grid that no launch takes is refused, whatever the family") {
+  for (const char* text :
+       {R"(chain c(input x: bf16[8388608, 2097152]) {
+    y = relu(x)
+    return y: bf16
+  })",
+        R"(chain c(input x: bf16[2, 8388608, 1048576]) {
+    y = sum "kmn->mn"(x)
+    return y: bf16
+  })",
+        R"(chain c(input x: bf16[2147483648, 4, 4], weight w: bf16[2147483648, 4, 4]) {
+    y = contract "bmk,bnk->bmn"(x, w)
+    return y: bf16
+  })"}) {
+    const ErrorReport report = refusal(text);
+    CAPTURE(report.message);
+    CHECK(report.code == ErrorCode::kResourceLimit);
+    CHECK(report.message.find("CTAs, above the limit of 2^31 - 1") != std::string::npos);
+  }
+}
+
+TEST_CASE("a symbol that can only be 0 has its bucket, and no other size has") {
+  const VerifiedChain chain = verified(R"(chain c[M in 0..0](input x: f32[M, 4]) {
+    y = neg(x)
+    return y: f32
+  })");
+  const Plan plan = planned(chain);
+  CHECK(find_bucket(plan, 0) == 0);
+  CHECK(find_bucket(plan, 1) == -1);
+}
+
+TEST_CASE("a symbolic summed label is walked by the inner loop, whatever its stride") {
+  const VerifiedChain chain = verified(R"(chain c[M in 0..64](
+      input x: bf16[32, M, 8] strides[1024, 16, 1], input w: bf16[16, M, 8] strides[1024, 16, 1]) {
+    y = contract "mka,nka->mn"(x, w)
+    return y: f32
+  })");
+  const Plan plan = planned(chain);
+  CHECK(gemm(plan).k == Extent(64, 1));
+  CHECK(gemm(plan).k_outer == 8);
+  CHECK(gemm(plan).a.stride_outer == 1);
+
+  const ErrorReport report = refusal(R"(chain c[M in 0..64](
+      input x: bf16[32, M, 8, M] strides[65536, 1024, 16, 1],
+      input w: bf16[16, M, 8, M] strides[65536, 1024, 16, 1]) {
+    y = contract "mkab,nkab->mn"(x, w)
+    return y: f32
+  })");
+  CHECK(report.code == ErrorCode::kUnsupported);
+  CHECK(report.message.find("'y' = contract \"mkab,nkab->mn\"") != std::string::npos);
+}
+
+TEST_CASE("waves count the CTAs that an SM holds at their own size") {
+  const VerifiedChain chain = verified(R"(chain c(input x: f32[256, 64]) {
+    y = neg(x)
+    return y: f32
+  })");
+  const Plan plan = planned(chain);
+  const KernelPlan& kernel = plan.buckets[0].kernels[0];
+  REQUIRE(kernel.threads == 64);
+  CHECK(kernel.predicted.waves == doctest::Approx(kernel.grid.ctas(0) / (132.0 * (2048 / 64))));
+}

@@ -1,0 +1,473 @@
+// SPDX-License-Identifier: Apache-2.0
+// Shapes of `skinny`: candidates fit their target and hold all of K, forced names are taken as
+// written or not at all, and plans take the family where it fits and nowhere else.
+#include "compiler/families/skinny/candidates.h"
+
+#include <doctest/doctest.h>
+
+#include <map>
+#include <set>
+
+#include "ir/random/random_chain.h"
+#include "ir/text/text.h"
+
+using namespace catenary;
+
+namespace {
+
+SkinnyProblem problem(i64 m, i64 n, i64 blocks, bool gated = false) {
+  SkinnyProblem made;
+  made.base.m = m;
+  made.base.n = n;
+  made.base.blocks = blocks;
+  made.base.gated = gated;
+  made.m = m;
+  made.weight_bytes = n * blocks * 128 * made.base.sums();
+  made.epilogue_bytes = m * (n * 2 + blocks * 128);
+  return made;
+}
+
+Target target(const char* name) { return llvm::cantFail(find_target(name)); }
+
+std::vector<SkinnyCandidate> forced(const std::string& name, i64 blocks = 64, int split_k = 1,
+                                    const char* at = "h200") {
+  PlanOptions options;
+  options.force_tile = name;
+  options.split_k = split_k;
+  return rank_skinny_candidates(problem(4, 2048, blocks), target(at), options);
+}
+
+// CUDA programming guide, technical specifications.
+int threads_per_sm(const Target& at) {
+  const std::map<int, int> known = {{80, 2048}, {86, 1536}, {89, 1536}, {90, 2048}, {100, 2048}};
+  return known.at(at.compute_capability());
+}
+
+Plan planned(const std::string& text, const char* name, PlanOptions options = {}) {
+  auto chain = verify(llvm::cantFail(parse(text)));
+  if (!chain) FAIL(take_report(chain.takeError()).message);
+  auto plan = make_plan(*chain, target(name), options);
+  if (!plan) FAIL(take_report(plan.takeError()).message);
+  return std::move(*plan);
+}
+
+std::string linear(const char* m, const char* dtype, i64 n, i64 k, const char* more = "") {
+  return fmt::format(
+      "chain a{}(input x: {}[{}, {}], weight w: {}[{}, {}]) {{\n"
+      "  y = contract \"mk,nk->mn\" {} (x, w)\n  return y: {} }}",
+      m[0] == 'M' ? "[M in 0..64]" : "", dtype, m, k, dtype, n, k, more, dtype);
+}
+
+Family first_family(const Plan& plan, size_t bucket = 0) {
+  return plan.buckets[bucket].kernels[0].family;
+}
+
+}  // namespace
+
+TEST_CASE("candidates hold all of K, fit two to an SM, and come best first") {
+  for (const Target& at : all_targets()) {
+    for (const i64 m : {1, 4, 5, 8, 9, 16, 24}) {
+      for (const i64 blocks : {4, 5, 8, 17, 31, 64, 65, 128, 224}) {
+        for (const bool gated : {false, true}) {
+          CAPTURE(at.name);
+          CAPTURE(m);
+          CAPTURE(blocks);
+          const auto ranked = rank_skinny_candidates(problem(m, 2048, blocks, gated), at, {});
+          const bool spills = m > 16 && blocks % 4 != 0;  // uneven slices
+          CHECK((spills || !ranked.empty()));
+          std::set<std::string> names;
+          double last = 0;
+          for (const SkinnyCandidate& candidate : ranked) {
+            const SkinnyConfig& c = candidate.config;
+            const i64 most = ceil_div(ceil_div(blocks, c.parts()), c.warps_k);
+            CHECK(c.warp_blocks() == most);
+            CHECK(blocks / c.parts() >= c.warps_k);
+            CHECK((c.cluster_k == 1 || (c.bulk && c.split_k == 1)));
+            CHECK(c.columns % c.cluster_k == 0);
+            CHECK(c.columns >= m);
+            CHECK(c.columns - m < 8);
+            CHECK(c.threads() <= 1024);
+            CHECK(c.vectors() <= c.threads());
+            CHECK(c.smem_bytes() <= at.smem_per_cta);
+            CHECK(candidate.min_ctas >= 2);
+            CHECK(candidate.min_ctas * (c.smem_bytes() + 1024) <= at.smem_per_sm);
+            CHECK(candidate.min_ctas * c.threads() <= threads_per_sm(at));
+            CHECK(c.bulk == (at.compute_capability() == 90));
+            CHECK((c.bulk ? 16 % c.groups == 0 : c.groups <= std::max(c.shared_blocks, 1)));
+            CHECK((tile_name(c).back() == 'a') == !c.bulk);
+            CHECK(candidate.predicted.us >= last);
+            CHECK(candidate.predicted.us >= candidate.predicted.memory_us);
+            last = candidate.predicted.us;
+            CHECK(names.insert(fmt::format("{} {}", tile_name(c), c.split_k)).second);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("warps with unlike counts of blocks are as many as others with eight rows of X") {
+  // K of 7168 and 8192, shared by two: 56 blocks for 16 warps, and 64 (H200, 4 rows of 1024x7168
+  // weights: 4.0 us overlapped where 8 warps take 4.9).
+  for (const i64 blocks : {112, 128}) {
+    const auto ranked = rank_skinny_candidates(problem(4, 1024, blocks), target("h200"), {});
+    REQUIRE(!ranked.empty());
+    CHECK(ranked[0].config.warps_k == 16);
+  }
+}
+
+TEST_CASE("candidates depend on the problem alone") {
+  for (const char* name : {"h200", "l4"}) {
+    const auto first = rank_skinny_candidates(problem(8, 4096, 112), target(name), {});
+    const auto second = rank_skinny_candidates(problem(8, 4096, 112), target(name), {});
+    REQUIRE(first.size() == second.size());
+    for (size_t i = 0; i < first.size(); ++i) CHECK(first[i].config == second[i].config);
+  }
+}
+
+TEST_CASE("a slice of K that no SM holds leaves no candidate but parts of K") {
+  for (const Target& at : all_targets()) {
+    CAPTURE(at.name);
+    for (const SkinnyCandidate& candidate :
+         rank_skinny_candidates(problem(16, 4096, 448), at, {})) {
+      CHECK(candidate.config.parts() > 1);
+    }
+    CHECK(rank_skinny_candidates(problem(16, 4096, 1 << 20), at, {}).empty());
+    // Fewer blocks than warps.
+    CHECK(rank_skinny_candidates(problem(1, 4096, 3), at, {}).empty());
+  }
+}
+
+TEST_CASE("where shared memory is small, fewer blocks are in it, and the rest in registers") {
+  for (const char* name : {"a100", "a10", "l4"}) {
+    CAPTURE(name);
+    const auto ranked = rank_skinny_candidates(problem(8, 4096, 64), target(name), {});
+    REQUIRE(!ranked.empty());
+    CHECK(ranked[0].config.split_k == 1);
+    CHECK(ranked[0].config.register_blocks > 2);
+  }
+}
+
+TEST_CASE("a GPU with few bytes of DRAM per SM streams at full rate with few of them") {
+  // One CTA more than a round of two per SM: a second round in bulk, next to nothing by cp.async,
+  // where an SM draws more than its share.
+  const auto ratio = [](const char* name, const char* tile) {
+    const Target at = target(name);
+    PlanOptions options;
+    options.force_tile = tile;
+    options.split_k = 1;
+    const i64 round = i64{2} * at.sm_count * 16;
+    const auto full = rank_skinny_candidates(problem(1, round, 32), at, options);
+    const auto more = rank_skinny_candidates(problem(1, round + 16, 32), at, options);
+    REQUIRE(full.size() == 1);
+    REQUIRE(more.size() == 1);
+    return more[0].predicted.us / full[0].predicted.us;
+  };
+  CHECK(ratio("h200", "skinny16x1s1r1g1p1") > 1.3);
+  CHECK(ratio("l4", "skinny16x1s1r1g1p1a") < 1.1);
+  // Four CTAs alone do not make DRAM's rate.
+  const Target a100 = target("a100");
+  PlanOptions whole;
+  whole.split_k = 1;
+  const auto few = rank_skinny_candidates(problem(1, 64, 64), a100, whole);
+  REQUIRE(!few.empty());
+  CHECK(few[0].predicted.math_us > 3 * few[0].predicted.memory_us);
+}
+
+TEST_CASE("a forced name is taken as it stands") {
+  const auto ranked = forced("skinny8x1s6r2g4p3");
+  REQUIRE(ranked.size() == 1);
+  const SkinnyConfig& c = ranked[0].config;
+  CHECK(c.warps_k == 8);
+  CHECK(c.warps_n == 1);
+  CHECK(c.shared_blocks == 6);
+  CHECK(c.register_blocks == 2);
+  CHECK(c.groups == 4);
+  CHECK(c.x_parts == 3);
+  CHECK(tile_name(c) == "skinny8x1s6r2g4p3");
+  CHECK(forced("skinny8x1s6r2g4p3", 32).size() == 1);  // with room to spare
+  CHECK(forced("skinny8x1s6r2g4p3", 64, 2).size() == 1);
+  // Every split of the planner's that leaves each warp a block.
+  PlanOptions options;
+  options.force_tile = "skinny8x1s6r2g4p3";
+  CHECK(rank_skinny_candidates(problem(4, 2048, 64), target("h200"), options).size() == 4);
+}
+
+TEST_CASE("a forced name may share K among CTAs, and give warps more rows of W than 16") {
+  const auto ranked = forced("skinny8x1s3r1g4p2t2c2");
+  REQUIRE(ranked.size() == 1);
+  const SkinnyConfig& c = ranked[0].config;
+  CHECK(c.row_tiles == 2);
+  CHECK(c.cluster_k == 2);
+  CHECK(c.rows() == 32);
+  CHECK(c.x_columns == c.columns);
+  CHECK(c.arrival_bytes() == 32 * 4 * 4);  // half of eight columns
+  CHECK(forced("skinny2x2s4r4g4p4c4").size() == 1);
+  CHECK(forced("skinny8x1s3r1g3p4t2a", 32).size() == 1);
+  for (const char* name :
+       {"skinny8x1s3r1g4p2c2t2", "skinny8x1s3r1g4p2t2c2x8", "skinny8x1s3r1g4p2t3c2",
+        "skinny8x1s3r1g4p2t8c2", "skinny8x1s3r1g4p2t2c3", "skinny8x1s3r1g4p2t2c16",
+        "skinny8x1s3r1g4p2t1c2", "skinny8x1s3r1g4p2t2c1", "skinny8x1s3r1g4p2t2c2a",
+        "skinny8x1s3r1g4p2x8t2c2", "skinny8x1s3r1g4p2x4t2c2", "skinny8x1s3r1g4p2t",
+        "skinny8x1s3r1g4p2c"}) {
+    CAPTURE(name);
+    CHECK(forced(name).empty());
+  }
+  CHECK(forced("skinny8x1s3r1g4p2t2c2", 64, 1, "a100").empty());
+}
+
+TEST_CASE("16 rows share K in pairs, so that a warp's X meets 32 rows of W") {
+  const Plan plan = planned(linear("16", "bf16", 2048, 4096), "h200");
+  REQUIRE(first_family(plan) == Family::kSkinny);
+  const KernelPlan& kernel = plan.buckets[0].kernels[0];
+  const auto& c = std::get<SkinnyConfig>(kernel.config);
+  CHECK(c.row_tiles == 2);
+  CHECK(c.cluster_k == 2);
+  CHECK(kernel.cluster == 2);
+  CHECK(kernel.grid.ctas(16) == 128);
+  // Too few CTAs to draw what DRAM gives: more of them share K.
+  const Plan narrow = planned(linear("1", "bf16", 512, 4096), "h200");
+  REQUIRE(first_family(narrow) == Family::kSkinny);
+  CHECK(std::get<SkinnyConfig>(narrow.buckets[0].kernels[0].config).cluster_k > 1);
+}
+
+TEST_CASE("a forced name with an a is by cp.async, on every target") {
+  for (const Target& at : all_targets()) {
+    CAPTURE(at.name);
+    const auto ranked = forced("skinny8x1s2r1g2p2a", 24, 1, at.name.c_str());
+    REQUIRE(ranked.size() == 1);
+    const SkinnyConfig& c = ranked[0].config;
+    CHECK(!c.bulk);
+    CHECK(c.shared_blocks == 2);
+    CHECK(c.register_blocks == 1);
+    CHECK(c.groups == 2);
+    CHECK(tile_name(c) == "skinny8x1s2r1g2p2a");
+    CHECK(c.barrier_bytes() == 0);
+    // Bulk copies are of sm_90.
+    const bool bulk = at.compute_capability() == 90;
+    CHECK(forced("skinny8x1s2r1g2p2", 24, 1, at.name.c_str()).size() == (bulk ? 1 : 0));
+  }
+  CHECK(forced("skinny8x1s3r5g3p4a").size() == 1);      // three groups of a block each
+  CHECK(forced("skinny8x1s0r8g1p8a", 64).size() == 0);  // no registers for two CTAs
+  CHECK(forced("skinny4x1s0r8g1p8a", 32).size() == 1);
+  CHECK(forced("skinny8x1s3r5g4p4a").empty());  // a group without a block
+  CHECK(forced("skinny8x1s0r3g2p1a", 24).empty());
+  CHECK(forced("skinny8x1s3r1g2p2aa", 24).empty());
+  CHECK(forced("skinny8x1s3r1g2p2b", 24).empty());
+  // 100 KiB per SM hold less.
+  CHECK(forced("skinny16x1s3r1g2p2a", 64, 1, "h200").size() == 1);
+  CHECK(forced("skinny16x1s3r1g2p2a", 64, 1, "a100").empty());
+  CHECK(forced("skinny16x1s2r1g2p2a", 48, 1, "a100").size() == 1);
+  CHECK(forced("skinny16x1s2r1g2p2a", 48, 1, "l4").empty());
+}
+
+TEST_CASE("a name that is no shape, or one that does not fit, leaves no candidate") {
+  for (const char* name : {
+           "128x128x32w2x2s3",  // another family's
+           "skinny",
+           "skinny8x2",
+           "Skinny8x1s6r2g4p3",
+           "skinny8x1s6r2g4p3 ",
+           "skinny 8x1s6r2g4p3",
+           "skinny08x1s6r2g4p3",
+           "skinny8x1s6r2g4p3x",
+           "skinny8x1s6r2g4",
+           "skinny0x1s6r2g4p3",
+           "skinny8x0s6r2g4p3",
+           "skinny-8x-1s6r2g4p3",
+           "skinny8x2s-1r9g4p3",
+           "skinny8x2s9r-1g4p3",
+           "skinny8x2s0r0g4p1",
+           "skinny8x1s6r2g0p3",
+           "skinny8x1s6r2g3p3",
+           "skinny8x1s6r2g32p3",
+           "skinny8x1s6r2g4p0",
+           "skinny8x1s6r2g4p-1",
+           "skinny8x1s6r2g4p9",
+           "skinny33x1s6r2g4p3",
+           "skinny16x4s6r2g4p3",  // too many threads
+           "skinny65536x65536s6r2g4p3",
+           "skinny8x2s99999999r2g4p3",  // of which products overflow
+           "skinny8x1s6r1g4p3",         // 56 of 64 blocks
+           "skinny8x2s8r64g4p3",        // no registers for two CTAs
+           "skinny8x4s6r2g4p3",         // no shared memory for two CTAs
+       }) {
+    CAPTURE(name);
+    CHECK(forced(name).empty());
+  }
+  CHECK(forced("skinny16x1s3r1g2p2", 64, 3).empty());  // no such split
+  CHECK(forced("skinny16x1s3r1g2p2", 15).empty());     // a warp without a block
+}
+
+TEST_CASE("few rows of whole blocks are skinny on every target") {
+  for (const Target& at : all_targets()) {
+    CAPTURE(at.name);
+    // Of 16 rows X weighs as much as W; where L2 is slow for it, gemm_sm80 reads it less often.
+    const i64 sure = at.compute_capability() == 90 ? 16 : 8;
+    for (const char* m : {"1", "4", "8", "16"}) {
+      for (const char* dtype : {"bf16", "f16", "f32"}) {
+        CAPTURE(std::string(m));
+        CAPTURE(std::string(dtype));
+        // 8 KiB a row; 16 rows of 16 KiB would leave an SM no room for a second CTA.
+        const i64 k = dtype[0] == 'b' || dtype[1] == '1' ? 4096 : 2048;
+        const Plan plan = planned(linear(m, dtype, 2048, k), at.name.c_str());
+        if (std::stoi(m) <= sure) CHECK(first_family(plan) == Family::kSkinny);
+        for (const KernelPlan& kernel : plan.buckets[0].kernels) {
+          CHECK(kernel.smem_bytes <= at.smem_per_cta);
+          CHECK(kernel.threads <= 1024);
+        }
+      }
+    }
+    const Plan plan = planned(linear("M", "bf16", 2048, 4096), at.name.c_str());
+    for (size_t b = 0; b < plan.buckets.size(); ++b) {
+      const i64 rows = plan.buckets[b].hi;
+      if (rows <= sure) CHECK(first_family(plan, b) == Family::kSkinny);
+      if (rows > kSkinnyRows) CHECK(first_family(plan, b) != Family::kSkinny);
+    }
+  }
+}
+
+TEST_CASE("what the family does not take stays with gemm_sm80") {
+  const char* kGemm[] = {
+      "chain a(input x: bf16[8, 4104], weight w: bf16[2048, 4104]) {\n"  // no whole blocks
+      "  y = contract \"mk,nk->mn\"(x, w)\n  return y: bf16 }",
+      "chain a(input x: bf16[25, 4096], weight w: bf16[2048, 4096]) {\n"  // too many rows
+      "  y = contract \"mk,nk->mn\"(x, w)\n  return y: bf16 }",
+      "chain a(input x: bf16[8, 4096], weight w: bf16[4096, 2048]) {\n"  // W across K
+      "  y = contract \"mk,kn->mn\"(x, w)\n  return y: bf16 }",
+      "chain a(input x: bf16[8, 4096] strides[4097, 1], weight w: bf16[2048, 4096]) {\n"
+      "  y = contract \"mk,nk->mn\"(x, w)\n  return y: bf16 }",
+      "chain a(input x: bf16[8, 4096], weight w: bf16[2048, 4096] align 8) {\n"
+      "  y = contract \"mk,nk->mn\"(x, w)\n  return y: bf16 }",
+      "chain a(input x: f32[8, 4096], weight w: f32[2048, 4096]) {\n"  // products of whole f32
+      "  y = contract \"mk,nk->mn\" f32 (x, w)\n  return y: f32 }",
+      "chain a(input x: bf16[33, 4096], weight w: bf16[2, 2048, 4096], input e: i32[2]) {\n"
+      "  y = contract \"mk,gnk->mn\"(x, w) ragged m by e over g\n  return y: bf16 }",
+      "chain a(input x: bf16[32, 2, 4096], weight w: bf16[2, 2048, 4096], input e: i32[2]) {\n"
+      "  y = contract \"mhk,gnk->mhn\"(x, w) ragged m by e over g\n  return y: bf16 }",
+      "chain a(input x: bf16[8, 4096], weight w: bf16[2, 4096, 2048], input e: i32[2]) {\n"
+      "  y = contract \"mk,gkn->mn\"(x, w) ragged m by e over g\n  return y: bf16 }",
+      "chain a(input x: bf16[8, 4096], weight w: bf16[2, 2048, 4096] strides[8388612, 4096, 1],\n"
+      "        input e: i32[2]) {\n"
+      "  y = contract \"mk,gnk->mn\"(x, w) ragged m by e over g\n  return y: bf16 }",
+      "chain a(input x: bf16[8, 2048], input d: bf16[8, 4096], input e: i32[2]) {\n"
+      "  y = contract \"mn,mk->enk\"(x, d) ragged m by e over e\n  return y: bf16 }",
+      "chain a[M in 0..64](input x: bf16[8, M] strides[64, 1], weight w: bf16[2048, M]\n"
+      "        strides[64, 1]) {\n"
+      "  y = contract \"mk,nk->mn\"(x, w)\n  return y: bf16 }",
+      "chain a[M in 0..64](input x: bf16[8, 4096], weight w: bf16[M, 4096]) {\n"
+      "  y = contract \"mk,nk->mn\"(x, w)\n  return y: bf16 strides[64, 1] }",
+  };
+  for (const char* text : kGemm) {
+    CAPTURE(text);
+    const Plan plan = planned(text, "h200");
+    for (size_t b = 0; b < plan.buckets.size(); ++b) {
+      CHECK(first_family(plan, b) != Family::kSkinny);
+    }
+  }
+}
+
+TEST_CASE("a refused shape is not chosen again, and at last the other family is") {
+  PlanOptions options;
+  std::set<std::string> seen;
+  for (int i = 0; i < 100; ++i) {
+    const Plan plan = planned(linear("4", "bf16", 2048, 4096), "h200", options);
+    const KernelPlan& kernel = plan.buckets[0].kernels[0];
+    if (kernel.family != Family::kSkinny) break;
+    CHECK(seen.insert(kernel.config_text).second);
+    options.rejected.push_back(kernel.config_text);
+  }
+  CHECK(seen.size() >= 2);
+  CHECK(seen.size() < 100);
+}
+
+TEST_CASE("a forced shape is the plan's, and the other family is a runner-up of a free choice") {
+  PlanOptions options;
+  options.force_tile = "skinny8x1s6r2g4p3";
+  const Plan plan = planned(linear("4", "bf16", 2048, 4096), "h200", options);
+  REQUIRE(first_family(plan) == Family::kSkinny);
+  const auto& config = std::get<SkinnyConfig>(plan.buckets[0].kernels[0].config);
+  CHECK(tile_name(config) == options.force_tile);
+  CHECK(config.stationary);
+
+  const Plan free = planned(linear("4", "bf16", 2048, 4096), "h200");
+  const auto& others = free.buckets[0].kernels[0].runner_ups;
+  CHECK(llvm::any_of(others,
+                     [](const RunnerUp& other) { return other.config.find("gemm_sm80: ") == 0; }));
+}
+
+TEST_CASE("every row count has a grid: none for no rows, one for up to 16") {
+  const Plan plan = planned(linear("M", "bf16", 2047, 512), "h200");
+  for (const PlanBucket& bucket : plan.buckets) {
+    if (bucket.hi > kSkinnyRows) continue;
+    const KernelPlan& kernel = bucket.kernels[0];
+    const auto& config = std::get<SkinnyConfig>(kernel.config);
+    for (i64 m = bucket.lo; m <= bucket.hi; ++m) {
+      CHECK(kernel.grid.ctas(m) == (m == 0 ? 0 : config.parts() * ceil_div(2047, config.rows())));
+    }
+  }
+}
+
+TEST_CASE("random chains of few rows meet the family in every way that it has") {
+  const Target at = target("h200");
+  std::map<std::string, int> seen;
+  for (u64 seed = 0; seed < 300; ++seed) {
+    RandomChainOptions random;
+    random.few_rows = true;
+    random.no_ragged = false;
+    random.max_elements = 1 << 15;
+    const Chain chain = random_chain(seed, random);
+    PlanOptions options;
+    options.split_k = seed % 4 == 0 ? 2 : 0;
+    auto plan = make_plan(llvm::cantFail(verify(chain)), at, options);
+    if (!plan) {
+      CHECK(take_report(plan.takeError()).code == ErrorCode::kUnsupported);
+      continue;
+    }
+    for (const KernelPlan& kernel : plan->buckets.back().kernels) {
+      const auto* c = std::get_if<SkinnyConfig>(&kernel.config);
+      if (c == nullptr) continue;
+      ++seen["kernels"];
+      seen["f16"] += c->math == MathMode::kF16;
+      seen["bf16"] += c->math == MathMode::kBF16;
+      seen["tf32"] += c->math == MathMode::kTF32;
+      seen["gated"] += c->gated;
+      seen["split"] += c->split_k > 1;
+      seen["cluster"] += c->cluster_k > 1;
+      seen["uneven"] += c->blocks % (c->parts() * c->warps_k) != 0;
+      seen["batch"] += c->batch_rank > 0;
+      seen["symbol"] += c->m.scale != 0;
+      seen["w no weight"] += !c->stationary && c->ragged == Ragged::kNone;
+      seen["odd n"] += c->n.size % 2 != 0;
+      seen["ragged"] += c->ragged == Ragged::kRows;
+      seen["ragged, gated"] += c->ragged == Ragged::kRows && c->gated;
+      seen["ragged, symbol"] += c->ragged == Ragged::kRows && c->m.scale != 0;
+    }
+  }
+  std::string text;
+  for (const auto& [what, count] : seen) text += fmt::format("{} {}; ", what, count);
+  MESSAGE(text);
+  CHECK(seen["kernels"] >= 100);
+  for (const auto& [what, count] : seen) CHECK_MESSAGE(count >= 5, what);
+}
+
+TEST_CASE("a forced name that no family has, or that does not fit, is refused by name") {
+  const VerifiedChain chain = llvm::cantFail(
+      verify(llvm::cantFail(parse("chain a(input x: bf16[33, 4096], weight w: bf16[2048, 4096]) {\n"
+                                  "  y = contract \"mk,nk->mn\"(x, w)\n  return y: bf16 }"))));
+  for (const int split : {0, 2}) {
+    for (const char* name : {"64x72x64g1s6k4", "64x64x64g1s19k4", "skinny9x9s9r9g9p9"}) {
+      CAPTURE(name);
+      PlanOptions options;
+      options.force_tile = name;
+      options.split_k = split;
+      auto plan = make_plan(chain, target("h200"), options);
+      REQUIRE_FALSE(static_cast<bool>(plan));
+      const ErrorReport report = take_report(plan.takeError());
+      CHECK(report.code == ErrorCode::kInvalidArgument);
+      CHECK(report.message.find(fmt::format("that fits h200 is named '{}'", name)) !=
+            std::string::npos);
+      CHECK((report.message.find("split in 2") != std::string::npos) == (split == 2));
+    }
+  }
+}

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+// Random chains are valid, varied and reproducible; the reference's two ways to one element agree
+// on them; shrinking keeps what it must and drops the rest.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "ir/random/fill.h"
+#include "ir/random/random_chain.h"
+#include "ir/reference/compare.h"
+#include "ir/text/text.h"
+
+using namespace catenary;
+
+namespace {
+
+// Verifies, and reports seed and text otherwise.
+VerifiedChain verified(u64 seed, const Chain& chain) {
+  auto result = verify(chain);
+  if (!result) {
+    const ErrorReport report = take_report(result.takeError());
+    FAIL("seed " << seed << ": " << report.message << "\n" << print(chain));
+  }
+  return std::move(*result);
+}
+
+RandomChainOptions any_chain(u64 seed) {
+  RandomChainOptions options;
+  options.exact_only = seed % 4 == 1;
+  options.no_ragged = seed % 4 != 2;
+  options.few_rows = seed % 7 == 3;
+  return options;
+}
+
+// Interval by interval, with NaN equal to NaN.
+bool same(const Interval& a, const Interval& b) {
+  const bool values = a.value == b.value || (std::isnan(a.value) && std::isnan(b.value));
+  const bool errors = a.error == b.error || std::fabs(a.error - b.error) <= 1e-9 * a.error;
+  return values && errors;
+}
+
+i64 random_symbol(const Chain& chain, u64 seed) {
+  if (!chain.symbol) return 0;
+  return chain.symbol->lo + static_cast<i64>(seed) % (chain.symbol->hi - chain.symbol->lo + 1);
+}
+
+}  // namespace
+
+TEST_SUITE("ir") {
+  TEST_CASE("2,000 seeds verify and survive the text form; every feature occurs") {
+    std::map<std::string, int> seen;
+    for (u64 seed = 0; seed < 2000; ++seed) {
+      const Chain chain = random_chain(seed, any_chain(seed));
+      const VerifiedChain valid = verified(seed, chain);
+      auto parsed = parse(print(chain));
+      if (!parsed) FAIL("seed " << seed << ": " << take_report(parsed.takeError()).message);
+      if (!(*parsed == chain)) FAIL("seed " << seed << " changes in text\n" << print(chain));
+      for (ValueId id = 0; id < valid.num_values(); ++id) {
+        const Value& value = valid.value(id);
+        ++seen[std::string(op_info(value.op).text)];
+        const TensorType& type = valid.info(id).type;
+        if (value.op == Op::kParameter) ++seen[std::string(role_text(value.role))];
+        if (value.op == Op::kParameter && !value.type.strides.empty()) ++seen["strided input"];
+        for (const Dim& dim : type.shape) {
+          if (dim.size <= 1) ++seen[dim.size == 0 ? "size 0" : "size 1"];
+        }
+        if (num_elements(type) > 8192) FAIL("seed " << seed << " has a large tensor");
+        for (const Use& use : value.operands) seen["by label"] += !use.labels.empty();
+        if (!valid.info(id).contraction) continue;
+        const Contraction& c = *valid.info(id).contraction;
+        ++seen[fmt::format("contract {}",
+                           dtype_text(valid.info(value.operands[0].value).type.dtype))];
+        for (auto [name, labels] :
+             {std::pair{"batch", &c.batch}, {"m", &c.m}, {"n", &c.n}, {"k", &c.k}}) {
+          ++seen[fmt::format("{} labels {}", labels->size(), name)];
+          for (const ContractionLabel& label : *labels) seen["zero k"] += label.size.size == 0;
+        }
+        seen["true f32"] += value.true_f32;
+        seen["chained"] += valid.value(value.operands[0].value).op == Op::kCast;
+        if (value.ragged) ++seen[c.ragged_group->result < 0 ? "ragged rows" : "ragged terms"];
+      }
+      for (const Output& output : chain.outputs) {
+        ++seen[fmt::format("output {}", dtype_text(output.dtype))];
+        seen["strided output"] += !output.strides.empty();
+        ++seen[fmt::format("align {}", output.align)];
+      }
+      seen["several outputs"] += chain.outputs.size() > 1;
+      seen["symbol"] += chain.symbol.has_value();
+    }
+    for (Op op : all_ops()) {
+      CAPTURE(op_info(op).text);
+      CHECK(seen[std::string(op_info(op).text)] > 0);
+    }
+    for (const char* feature :
+         {"input",          "weight",         "scalar",         "strided input",   "strided output",
+          "by label",       "size 0",         "size 1",         "zero k",          "contract bf16",
+          "contract f16",   "contract f32",   "true f32",       "chained",         "ragged rows",
+          "ragged terms",   "output bf16",    "output f16",     "output f32",      "align 2",
+          "align 4",        "align 8",        "align 16",       "several outputs", "symbol",
+          "0 labels batch", "1 labels batch", "2 labels batch", "0 labels m",      "1 labels m",
+          "2 labels m",     "0 labels n",     "1 labels n",     "2 labels n",      "0 labels k",
+          "1 labels k",     "2 labels k"}) {
+      CAPTURE(feature);
+      CHECK(seen[feature] > 2);
+    }
+  }
+
+  TEST_CASE("the same seed gives the same chain, another seed another") {
+    CHECK(random_chain(7) == random_chain(7));
+    std::set<std::string> texts;
+    for (u64 seed = 0; seed < 100; ++seed) texts.insert(print(random_chain(seed)));
+    CHECK(texts.size() > 95);
+  }
+
+  TEST_CASE("no contraction where none is asked for") {
+    RandomChainOptions options;
+    options.max_contractions = 0;
+    for (u64 seed = 0; seed < 100; ++seed) {
+      for (const Value& value : random_chain(seed, options).values)
+        CHECK(value.op != Op::kContract);
+    }
+  }
+
+  TEST_CASE("sampled elements equal evaluated ones") {
+    for (u64 seed = 0; seed < 250; ++seed) {
+      const Chain chain = random_chain(seed, any_chain(seed));
+      const VerifiedChain valid = verified(seed, chain);
+      const FillKind kind = all_fills()[seed % all_fills().size()];
+      const ChainData data = fill_chain(valid, random_symbol(chain, seed), kind, seed);
+      auto reference = Reference::create(valid, data.inputs);
+      if (!reference) FAIL("seed " << seed << ": " << take_report(reference.takeError()).message);
+      const auto all = reference->evaluate(2);
+      for (size_t i = 0; i < all.size(); ++i) {
+        const i64 size = static_cast<i64>(all[i].size());
+        for (i64 j = 0; j < size; j += 1 + size / 7) {
+          const Interval one = reference->output_element(static_cast<int>(i), j);
+          if (same(one, all[i][j])) continue;
+          FAIL("seed " << seed << " output " << i << " element " << j << ": " << one.value << " +- "
+                       << one.error << ", evaluated " << all[i][j].value << " +- "
+                       << all[i][j].error << "\n"
+                       << print(chain));
+        }
+      }
+    }
+  }
+
+  TEST_CASE("exact chains on integers have no error anywhere") {
+    RandomChainOptions options;
+    options.exact_only = true;
+    i64 elements = 0;
+    i64 zeros = 0;
+    for (u64 seed = 0; seed < 300; ++seed) {
+      const Chain chain = random_chain(seed, options);
+      const VerifiedChain valid = verified(seed, chain);
+      if (!chain_is_exact(valid)) FAIL("seed " << seed << "\n" << print(chain));
+      const ChainData data =
+          fill_chain(valid, random_symbol(chain, seed), FillKind::kExactInteger, seed);
+      auto reference = Reference::create(valid, data.inputs);
+      REQUIRE(!!reference);
+      for (const auto& output : reference->evaluate(1)) {
+        for (const Interval& x : output) {
+          ++elements;
+          zeros += x.value == 0;
+          if (x.error != 0 || x.value != std::nearbyint(x.value)) {
+            FAIL("seed " << seed << ": " << x.value << " +- " << x.error << "\n" << print(chain));
+          }
+        }
+      }
+    }
+    CHECK(elements > 50000);
+    CHECK(zeros < elements / 2);
+  }
+
+  TEST_CASE("shrinking keeps what fails and drops the rest") {
+    int shrunk = 0;
+    for (u64 seed = 0; seed < 60; ++seed) {
+      const Chain chain = random_chain(seed);
+      const auto has_gelu = [](const Chain& c) {
+        return llvm::any_of(c.values, [](const Value& v) { return v.op == Op::kGelu; });
+      };
+      if (!has_gelu(chain)) continue;
+      ++shrunk;
+      const Chain small = shrink(chain, has_gelu);
+      verified(seed, small);
+      CAPTURE(print(small));
+      CHECK(has_gelu(small));
+      CHECK(small.outputs.size() == 1);
+      CHECK(small.values.size() == 2);
+      for (const Dim& dim : small.values[0].type.shape) CHECK(dim.size <= 1);
+      CHECK(small.values[0].type.strides.empty());
+    }
+    CHECK(shrunk > 3);
+  }
+}

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+// The simulator finds the bugs it is for: every mutant of a template is caught within 20 seeds,
+// under a name that says what is wrong; the templates as they are pass under all of them.
+// CATENARY_MUTANT_REPORT=<path> writes what caught which as a table (tests/mutants/REPORT.md).
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <set>
+
+#include "compiler/compile/templates.h"
+#include "ir/parallel.h"
+#include "llvm/ADT/StringExtras.h"
+#include "tests/mutants/bases.h"
+#include "tests/mutants/copied_mutants.h"
+#include "tests/mutants/elementwise_mutants.h"
+#include "tests/mutants/gemm_mutants.h"
+#include "tests/mutants/gemm_sm90_mutants.h"
+#include "tests/mutants/hopper_mutants.h"
+#include "tests/mutants/ragged_mutants.h"
+#include "tests/mutants/skinny_mutants.h"
+#include "tests/mutants/skinny_ragged_mutants.h"
+#include "tests/support/sim_chain.h"
+#include "tests/support/sim_hopper_gemm.h"
+#include "tests/support/temp_dir.h"
+
+using namespace catenary;
+using namespace catenary::testing;
+
+namespace {
+
+constexpr u64 kSeeds = 20;
+
+// What is run with one seed: a base, or a mutant of it.
+using Program = std::function<SimulatedOutcome(u64 seed)>;
+
+std::vector<std::string> all_bases() {
+  std::vector<std::string> names = {kHopper, kHopperCluster};
+  for (const MutantBase& base : kMutantBases) names.push_back(base.name);
+  return names;
+}
+
+std::vector<Mutant> all_mutants() {
+  std::vector<Mutant> all(std::begin(kGemmMutants), std::end(kGemmMutants));
+  all.insert(all.end(), std::begin(kGemmSm90Mutants), std::end(kGemmSm90Mutants));
+  all.insert(all.end(), std::begin(kCopiedMutants), std::end(kCopiedMutants));
+  all.insert(all.end(), std::begin(kRaggedMutants), std::end(kRaggedMutants));
+  all.insert(all.end(), std::begin(kElementwiseMutants), std::end(kElementwiseMutants));
+  all.insert(all.end(), std::begin(kHopperMutants), std::end(kHopperMutants));
+  all.insert(all.end(), std::begin(kSkinnyMutants), std::end(kSkinnyMutants));
+  all.insert(all.end(), std::begin(kSkinnyRaggedMutants), std::end(kSkinnyRaggedMutants));
+  return all;
+}
+
+std::string original_text(llvm::StringRef file) {
+  if (file == kHopperFile) return hopper_gemm_text();
+  for (const EmbeddedTemplate& header : embedded_templates()) {
+    if (file == header.name) return header.text;
+  }
+  return "";
+}
+
+// The file with the fault in it; empty if the text does not stand there as the row says.
+std::string mutate(const Mutant& mutant) {
+  std::string text = original_text(mutant.file);
+  size_t at = std::string::npos;
+  int count = 0;
+  for (size_t from = text.find(mutant.text); from != std::string::npos;
+       from = text.find(mutant.text, from + 1)) {
+    if (++count == std::max(mutant.occurrence, 1)) at = from;
+  }
+  if (at == std::string::npos || (mutant.occurrence == 0 && count != 1)) return "";
+  return text.replace(at, llvm::StringRef(mutant.text).size(), mutant.in_place);
+}
+
+Expected<Program> chain_program(const MutantBase& base, const HostCompiler& compiler) {
+  SimulatedChainOptions options;
+  options.plan.force_tile = base.tile;
+  options.plan.split_k = base.split_k;
+  options.symbol = base.symbol;
+  options.ends = base.ends.vec();
+  options.sm_count = base.sm_count;
+  options.nan_rows = base.nan_rows.vec();
+  options.fill = base.fill;
+  if (!base.nan_rows.empty()) options.fill = FillKind::kNormal;
+  options.compiler = &compiler;
+  auto made = SimulatedChain::make(base.chain, options);
+  if (!made) return made.takeError();
+  auto chain = std::make_shared<SimulatedChain>(std::move(*made));
+  return Program([chain](u64 seed) { return chain->run(seed); });
+}
+
+Expected<Program> hopper_program(const std::string& text, bool cluster,
+                                 const HostCompiler& compiler) {
+  HopperGemmOptions options;
+  options.cluster = cluster;
+  auto made = HopperGemm::make(text, options, compiler);
+  if (!made) return made.takeError();
+  auto gemm = std::make_shared<HopperGemm>(std::move(*made));
+  return Program([gemm](u64 seed) { return gemm->run(seed); });
+}
+
+// The base of that name. `hopper` is the text of its kernel, where that is no template.
+Expected<Program> make_program(llvm::StringRef base, const HostCompiler& compiler,
+                               const std::string& hopper = hopper_gemm_text()) {
+  if (base == kHopper || base == kHopperCluster) {
+    return hopper_program(hopper, base == kHopperCluster, compiler);
+  }
+  const auto* it = llvm::find_if(kMutantBases, [&](const MutantBase& b) { return base == b.name; });
+  return chain_program(*it, compiler);
+}
+
+// The first seed under which something is wrong.
+struct Caught {
+  u64 seed = 0;  // 0: none of them
+  SimulatedOutcome outcome;
+};
+
+Caught run_seeds(Expected<Program> program) {
+  if (!program) return {1, outcome_of(program.takeError())};
+  for (u64 seed = 1; seed <= kSeeds; ++seed) {
+    SimulatedOutcome outcome = (*program)(seed);
+    if (!outcome.name.empty()) return {seed, std::move(outcome)};
+  }
+  return {};
+}
+
+// A template is written below `folder`, and its base compiled over it.
+Caught run_mutant(const Mutant& mutant, const HostCompiler& compiler, const std::string& folder) {
+  const std::string text = mutate(mutant);
+  if (llvm::StringRef(mutant.file) == kHopperFile) {
+    return run_seeds(make_program(mutant.base, compiler, text));
+  }
+  const std::filesystem::path path = folder + "/" + mutant.file;
+  std::filesystem::create_directories(path.parent_path());
+  std::ofstream(path) << "#line 1 \"" << mutant.file << "\"\n" << text;
+  const HostCompiler over = compiler.over(folder);
+  return run_seeds(make_program(mutant.base, over));
+}
+
+bool is_expected(const Mutant& mutant, const std::string& name) {
+  llvm::SmallVector<llvm::StringRef, 4> names;
+  llvm::SplitString(mutant.faults, names);
+  return llvm::is_contained(names, name);
+}
+
+// A message without the rule behind it or the second example, fit for a table.
+std::string first_sentence(const SimulatedOutcome& outcome) {
+  std::string text = outcome.message;
+  for (const std::string& end : {" [" + outcome.name + ":", std::string("; worst")}) {
+    text = text.substr(0, text.rfind(end));
+  }
+  return text;
+}
+
+void write_report(const std::string& path, const std::vector<Mutant>& mutants,
+                  const std::vector<Caught>& caught) {
+  std::ofstream file(path);
+  file << "# What the simulator says of each mutant\n\n"
+          "Generated; do not edit. A mutant is a kernel with one planted fault (the rows of "
+          "`*_mutants.h`), run with seeds 1, 2, ... until something is wrong. To write this "
+          "table again:\n\n"
+          "    CATENARY_MUTANT_REPORT=tests/mutants/REPORT.md build/tests/mutants_test\n\n"
+          "| mutant | planted | run in | caught by | seed | message |\n"
+          "|---|---|---|---|---|---|\n";
+  for (size_t i = 0; i < mutants.size(); ++i) {
+    const Mutant& m = mutants[i];
+    file << "| `" << m.name << "` | " << m.planted << " | " << m.base << " | "
+         << caught[i].outcome.name << " | " << caught[i].seed << " | "
+         << first_sentence(caught[i].outcome) << " |\n";
+  }
+}
+
+const HostCompiler& compiler() {
+  auto found = HostCompiler::get();
+  REQUIRE_MESSAGE(bool(found), "no host compiler");
+  return **found;
+}
+
+}  // namespace
+
+TEST_SUITE("mutants") {
+  TEST_CASE("every row names a base, a template and a text that stands there") {
+    const std::vector<std::string> bases = all_bases();
+    std::set<std::string> names;
+    for (const Mutant& mutant : all_mutants()) {
+      CAPTURE(mutant.name);
+      CHECK(names.insert(mutant.name).second);
+      CHECK(llvm::is_contained(bases, mutant.base));
+      const std::string text = mutate(mutant);
+      CHECK(!text.empty());
+      CHECK(text != original_text(mutant.file));
+    }
+    CHECK(names.size() >= 24);
+  }
+
+  TEST_CASE("the report has a row for each mutant") {
+    std::ifstream file(CATENARY_SOURCE_DIR "/tests/mutants/REPORT.md");
+    std::set<std::string> rows;
+    for (std::string line; std::getline(file, line);) {
+      if (line.rfind("| `", 0) == 0) rows.insert(line.substr(3, line.find('`', 3) - 3));
+    }
+    std::set<std::string> names;
+    for (const Mutant& mutant : all_mutants()) names.insert(mutant.name);
+    CHECK(rows == names);
+  }
+
+  TEST_CASE("templates as they are pass under every seed") {
+    const HostCompiler& host = compiler();
+    const std::vector<std::string> bases = all_bases();
+    std::vector<Caught> caught(bases.size());
+    parallel_for(static_cast<i64>(bases.size()), 0,
+                 [&](i64 i) { caught[i] = run_seeds(make_program(bases[i], host)); });
+    for (size_t i = 0; i < caught.size(); ++i) {
+      const std::string text =
+          fmt::format("{}, seed {}: {}", bases[i], caught[i].seed, caught[i].outcome.message);
+      CHECK_MESSAGE(caught[i].outcome.name == "", text);
+    }
+  }
+
+  TEST_CASE("every mutant is caught by name") {
+    const HostCompiler& host = compiler();
+    const std::vector<Mutant> mutants = all_mutants();
+    const test::TempDir folder;
+    std::vector<Caught> caught(mutants.size());
+    parallel_for(static_cast<i64>(mutants.size()), 0, [&](i64 i) {
+      caught[i] = run_mutant(mutants[i], host, folder / mutants[i].name);
+    });
+    for (size_t i = 0; i < mutants.size(); ++i) {
+      const SimulatedOutcome& outcome = caught[i].outcome;
+      const std::string text =
+          fmt::format("{} is to be caught by {}; seed {} gives '{}': {}", mutants[i].name,
+                      mutants[i].faults, caught[i].seed, outcome.name, outcome.message);
+      CHECK_MESSAGE(is_expected(mutants[i], outcome.name), text);
+    }
+    if (const char* path = std::getenv("CATENARY_MUTANT_REPORT")) {
+      write_report(path, mutants, caught);
+    }
+  }
+}

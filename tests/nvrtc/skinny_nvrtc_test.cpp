@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+// Candidates of `skinny` through NVRTC for every target, plain and with a full epilogue: they
+// compile without spills. Prints the registers of each.
+#include <doctest/doctest.h>
+
+#include "compiler/compile/nvrtc.h"
+#include "compiler/emit/emit.h"
+#include "compiler/families/skinny/candidates.h"
+#include "ir/text/text.h"
+
+using namespace catenary;
+
+namespace {
+
+struct Case {
+  const char* dtype;
+  i64 m, n, k;
+  bool epilogue;
+  bool gated = false;
+  const char* target = "h200";
+};
+
+std::string text_of(const Case& c) {
+  std::string extra =
+      c.epilogue ? fmt::format(", weight b: {0}[{1}], input r: {0}[{2}, {1}]", c.dtype, c.n, c.m)
+                 : "";
+  std::string body = "  y = contract \"mk,nk->mn\"(x, w)\n";
+  if (c.gated) {
+    extra += fmt::format(", weight v: {}[{}, {}]", c.dtype, c.n, c.k);
+    body =
+        "  g = contract \"mk,nk->mn\"(x, w)\n  u = contract \"mk,nk->mn\"(x, v)\n"
+        "  y = mul(silu(g), u)\n";
+  }
+  body += c.epilogue ? "  z = add(silu(add(y, b)), r)\n" : "";
+  return fmt::format(
+      "chain a(input x: {0}[{1}, {3}], weight w: {0}[{2}, {3}]{4}) {{\n{5}"
+      "  return {6}: {0} }}",
+      c.dtype, c.m, c.n, c.k, extra, body, c.epilogue ? "z" : "y");
+}
+
+struct Source {
+  std::string config;
+  CompileJob job;
+};
+
+// With `options`, if the kernel is of the family.
+void add_source(const Case& c, const PlanOptions& options, std::vector<Source>& sources) {
+  const VerifiedChain chain = llvm::cantFail(verify(llvm::cantFail(parse(text_of(c)))));
+  const Target target = llvm::cantFail(find_target(c.target));
+  auto plan = make_plan(chain, target, options);
+  if (!plan) FAIL(options.force_tile << ": " << take_report(plan.takeError()).message);
+  const KernelPlan& kernel = plan->buckets[0].kernels[0];
+  if (kernel.family != Family::kSkinny) return;
+  const std::string name = tile_name(std::get<SkinnyConfig>(kernel.config));
+  sources.push_back(
+      {fmt::format("{} split {}", name, std::get<SkinnyConfig>(kernel.config).split_k),
+       {emit(chain, *plan, kernel), target.arch, {}}});
+}
+
+// Every candidate, the planner's own choice first.
+std::vector<Source> candidates(const Case& c) {
+  std::vector<Source> sources;
+  add_source(c, {}, sources);
+  SkinnyProblem problem;
+  problem.base.m = problem.m = c.m;
+  problem.base.n = c.n;
+  const i64 element_bytes = c.dtype == std::string("f32") ? 4 : 2;
+  problem.base.blocks = c.k * element_bytes / 128;
+  problem.base.gated = c.gated;
+  problem.weight_bytes = c.n * c.k * element_bytes * problem.base.sums();
+  const auto ranked =
+      rank_skinny_candidates(problem, llvm::cantFail(find_target(c.target)), PlanOptions());
+  for (const SkinnyCandidate& candidate : ranked) {
+    PlanOptions options;
+    options.force_tile = tile_name(candidate.config);
+    options.split_k = candidate.config.split_k;
+    add_source(c, options, sources);
+  }
+  return sources;
+}
+
+const Nvrtc* nvrtc_or_skip() {
+  auto nvrtc = Nvrtc::get();
+  if (nvrtc) return *nvrtc;
+  MESSAGE("skipped: " << take_report(nvrtc.takeError()).message);
+  return nullptr;
+}
+
+// Compiles the first `most` candidates and says what they take. Returns how many spill.
+int count_spills(const Nvrtc& nvrtc, const Case& c, size_t most) {
+  std::vector<Source> sources = candidates(c);
+  REQUIRE(!sources.empty());
+  sources.resize(std::min(most, sources.size()));
+  std::vector<CompileJob> jobs;
+  for (const Source& source : sources) jobs.push_back(source.job);
+  auto results = nvrtc.compile_all(jobs);
+  const std::string what =
+      fmt::format("{}: {} {}x{}x{}{}{}", c.target, c.dtype, c.m, c.n, c.k,
+                  c.epilogue ? " with epilogue" : "", c.gated ? ", gated" : "");
+  std::string registers;
+  int spills = 0;
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (results[i]) {
+      const KernelResources& used = results[i]->cubin.resources;
+      registers += fmt::format("{} {}; ", sources[i].config, used.registers);
+      CHECK(used.spill_bytes == 0);
+      continue;
+    }
+    const std::string message = take_report(results[i].takeError()).message;
+    CHECK_MESSAGE(message.find(" spills ") != std::string::npos, message);
+    const std::string text = fmt::format("{}: {}: {}", what, sources[i].config, message);
+    MESSAGE(text.substr(0, text.find('\n')));
+    CHECK_MESSAGE(i > 0, "the first choice spills");
+    ++spills;
+  }
+  MESSAGE(what << ": " << registers);
+  return spills;
+}
+
+}  // namespace
+
+TEST_CASE("weights of 2048 x 4096: no candidate spills") {
+  const Nvrtc* nvrtc = nvrtc_or_skip();
+  if (nvrtc == nullptr) return;
+  for (const i64 m : {1, 4, 8, 16}) {
+    for (const bool epilogue : {false, true}) {
+      CHECK(count_spills(*nvrtc, {"bf16", m, 2048, 4096, epilogue}, 4) == 0);
+    }
+  }
+}
+
+TEST_CASE("other sizes, dtypes and gated pairs: the two best do not spill") {
+  const Nvrtc* nvrtc = nvrtc_or_skip();
+  if (nvrtc == nullptr) return;
+  const Case kCases[] = {
+      {"f16", 8, 4096, 14336, true},        {"bf16", 16, 28672, 4096, true},
+      {"f32", 4, 2048, 2048, true},         {"f32", 16, 2048, 2080, true},
+      {"bf16", 1, 14336, 4096, true, true}, {"bf16", 16, 14336, 4096, true, true},
+      {"bf16", 5, 2047, 4160, true},        {"bf16", 16, 40, 576, false},
+  };
+  for (const Case& c : kCases) CHECK(count_spills(*nvrtc, c, 2) == 0);
+}
+
+TEST_CASE("by cp.async on the other targets: the two best do not spill") {
+  const Nvrtc* nvrtc = nvrtc_or_skip();
+  if (nvrtc == nullptr) return;
+  for (const char* target : {"a100", "a10", "l4", "b200"}) {
+    const Case kCases[] = {
+        {"bf16", 1, 2048, 4096, true, false, target},
+        {"bf16", 8, 2048, 4096, true, false, target},
+        {"f16", 16, 2048, 4096, true, false, target},
+        {"bf16", 4, 4096, 14336, false, false, target},
+        {"f32", 8, 2048, 2080, true, false, target},
+        {"bf16", 8, 14336, 4096, true, true, target},
+    };
+    for (const Case& c : kCases) CHECK(count_spills(*nvrtc, c, 2) == 0);
+  }
+}
+
+TEST_CASE("a forced shape by cp.async compiles for sm_90a") {
+  const Nvrtc* nvrtc = nvrtc_or_skip();
+  if (nvrtc == nullptr) return;
+  std::vector<Source> sources;
+  PlanOptions options;
+  options.force_tile = "skinny16x1s3r1g2p2a";
+  add_source({"bf16", 1, 2048, 4096, true}, options, sources);
+  REQUIRE(sources.size() == 1);
+  auto results = nvrtc->compile_all({sources[0].job});
+  REQUIRE(static_cast<bool>(results[0]));
+  CHECK(results[0]->cubin.resources.spill_bytes == 0);
+}

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// The simulated device's memory: bounds, alignment, which bytes are written, the pattern in fresh
+// ones. And objects: every load is a copy of its own, and leaves nothing open.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+
+#include "compiler/compile/host_compiler.h"
+#include "ir/reference/reference.h"
+#include "simulator/memory.h"
+#include "simulator/object.h"
+#include "tests/support/temp_dir.h"
+
+using namespace catenary;
+using catenary::sim::Allocation;
+using catenary::sim::Memory;
+using catenary::sim::Object;
+
+namespace {
+
+u8* bytes_of(void* address) { return static_cast<u8*>(address); }
+
+i64 count_written(const Allocation& allocation) {
+  return std::count(allocation.written.begin(), allocation.written.end(), true);
+}
+
+}  // namespace
+
+TEST_CASE("an address is found inside its allocation alone") {
+  Memory memory;
+  u8* a = bytes_of(memory.allocate(100));
+  u8* b = bytes_of(memory.allocate(1));
+  REQUIRE(a != nullptr);
+  REQUIRE(b != nullptr);
+  CHECK(reinterpret_cast<u64>(a) % 256 == 0);
+  CHECK(reinterpret_cast<u64>(b) % 256 == 0);
+  Allocation* found = memory.find(a, 100);
+  REQUIRE(found != nullptr);
+  CHECK(found->begin == reinterpret_cast<u64>(a));
+  CHECK(found->bytes == 100);
+  CHECK(memory.find(a + 99, 1) == found);
+  CHECK(memory.find(a + 40, 60) == found);
+  CHECK(memory.find(a + 40, 61) == nullptr);
+  CHECK(memory.find(a + 100, 1) == nullptr);
+  CHECK(memory.find(a - 1, 1) == nullptr);
+  CHECK(memory.find(a, -1) == nullptr);
+  CHECK(memory.find(b, 1) != found);
+  CHECK(memory.find(nullptr, 1) == nullptr);
+}
+
+TEST_CASE("only what was allocated is released, and once") {
+  Memory memory;
+  u8* a = bytes_of(memory.allocate(64));
+  CHECK_FALSE(memory.release(a + 1));
+  CHECK_FALSE(memory.release(nullptr));
+  CHECK(memory.release(a));
+  CHECK_FALSE(memory.release(a));
+  CHECK(memory.find(a, 1) == nullptr);
+}
+
+TEST_CASE("no memory is a null address") {
+  Memory memory;
+  CHECK(memory.allocate(i64{1} << 61) == nullptr);
+  CHECK(memory.allocate(i64{1} << 62) == nullptr);
+  CHECK(memory.allocate(0) == nullptr);
+}
+
+TEST_CASE("fresh memory is NaN in every float type, and nothing of it is written") {
+  Memory memory;
+  void* a = memory.allocate(64);
+  CHECK(count_written(*memory.find(a, 64)) == 0);
+  for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
+    for (i64 i = 0; i < 64 / dtype_bytes(dtype); ++i) CHECK(std::isnan(load_element(dtype, a, i)));
+  }
+}
+
+TEST_CASE("marks cover whole granules, and leave the bytes alone") {
+  Memory memory;
+  u8* a = bytes_of(memory.allocate(33));
+  Allocation& allocation = *memory.find(a, 33);
+  CHECK(allocation.written.size() == 17);
+  std::memset(a, 0, 33);
+  memory.mark(a, 33, true);
+  CHECK(count_written(allocation) == 17);
+  memory.mark(a + 4, 8, false);
+  CHECK(count_written(allocation) == 13);
+  CHECK(std::all_of(a, a + 33, [](u8 byte) { return byte == 0; }));
+  memory.mark(a + 21, 2, false);  // halves of two granules: neither is forgotten
+  CHECK(count_written(allocation) == 13);
+  memory.mark(a + 5, 2, true);  // halves of two granules: both are written
+  CHECK(count_written(allocation) == 15);
+  memory.mark(a, 33, false);
+  CHECK(count_written(allocation) == 0);
+  memory.mark(a, 0, true);
+  CHECK(count_written(allocation) == 0);
+}
+
+namespace {
+
+// Counts its calls, per loaded copy.
+const char* const kCounting =
+    "#include \"sim/cuda.h\"\n"
+    "static int calls = 0;\n"
+    "inline int shared_calls = 0;\n"
+    "struct P { int* to; };\n"
+    "extern \"C\" __global__ void counting(const __grid_constant__ P p) {\n"
+    "  p.to[0] = ++calls;\n"
+    "  p.to[1] = ++shared_calls;\n"
+    "}\n";
+
+std::vector<u8> image_of(const char* body) {
+  auto compiler = HostCompiler::get();
+  if (!compiler) {
+    llvm::consumeError(compiler.takeError());
+    MESSAGE("skipped: no host compiler");
+    return {};
+  }
+  auto result = (*compiler)->compile({{"counting", "", body}, "sm_90a", {}});
+  if (!result) FAIL(take_report(result.takeError()).message);
+  return result->cubin.image;
+}
+
+int calls_of(const Object& object) {
+  int counts[2] = {};
+  int* to = counts;
+  object.call()(&to);
+  CHECK(counts[0] == counts[1]);
+  return counts[0];
+}
+
+i64 open_files() {
+  i64 count = 0;
+  for ([[maybe_unused]] const auto& file : std::filesystem::directory_iterator("/proc/self/fd")) {
+    ++count;
+  }
+  return count;
+}
+
+ErrorReport failure(llvm::ArrayRef<u8> image) {
+  auto object = Object::load(image);
+  REQUIRE_FALSE(object);
+  return take_report(object.takeError());
+}
+
+}  // namespace
+
+TEST_CASE("each load is a copy of its own, and closes what it opened") {
+  const std::vector<u8> image = image_of(kCounting);
+  if (image.empty()) return;
+  const i64 files = open_files();
+  auto first = llvm::cantFail(Object::load(image));
+  auto second = llvm::cantFail(Object::load(image));
+  CHECK(open_files() == files);
+  CHECK(calls_of(*first) == 1);
+  CHECK(calls_of(*first) == 2);
+  CHECK(calls_of(*second) == 1);
+  first.reset();
+  for (int i = 0; i < 20; ++i) CHECK(calls_of(*llvm::cantFail(Object::load(image))) == 1);
+  CHECK(calls_of(*second) == 2);
+  first = llvm::cantFail(Object::load(image));
+  const bool binds = first->bind() != nullptr;
+  CHECK(binds);
+  CHECK(calls_of(*first) == 1);
+}
+
+TEST_CASE("what is no kernel does not load") {
+  const u8 text[] = "not a shared object";
+  const ErrorReport junk = failure(text);
+  CHECK(junk.code == ErrorCode::kCompileFailed);
+  CHECK(junk.message.find("20 bytes") != std::string::npos);
+  CHECK(failure({}).code == ErrorCode::kCompileFailed);
+}
