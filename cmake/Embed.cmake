@@ -1,14 +1,14 @@
 # Embeds every device header of `folder` into `target` as two generated tables, what GPUs are given
-# and the simulator's twins in sim/: names relative to `folder` and texts, each table with a digest
+# and the simulator's host shims in sim/: names relative to `folder` and texts, each table with a digest
 # of its own (part of every kernel's key). Adding a template edits no list.
 function(catenary_embed target folder)
   file(GLOB_RECURSE headers CONFIGURE_DEPENDS ${folder}/*.cuh ${folder}/*.h ${folder}/*.def)
   list(SORT headers)
-  set(twins ${headers})
+  set(shims ${headers})
   list(FILTER headers EXCLUDE REGEX "/sim/")
-  list(FILTER twins INCLUDE REGEX "/sim/")
+  list(FILTER shims INCLUDE REGEX "/sim/")
   catenary_embed_table(${target} ${folder} templates "${headers}")
-  catenary_embed_table(${target} ${folder} twins "${twins}")
+  catenary_embed_table(${target} ${folder} shims "${shims}")
 endfunction()
 
 # The functions embedded_<table>() and <table>_digest() of compiler/compile/templates.h.

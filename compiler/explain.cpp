@@ -218,7 +218,7 @@ class Explainer {
   }
 
   std::string edge_text(const PlanBucket& bucket, size_t index) const {
-    if (index >= bucket.overlap_edge.size() || !bucket.overlap_edge[index]) {
+    if (index >= bucket.pdl.size() || !bucket.pdl[index]) {
       return index == 0 ? "when the stream's work before it has ended"
                         : "when the kernel before it has ended";
     }
@@ -311,7 +311,7 @@ class Explainer {
     json::Object grid{
         {"ctas", k.grid.ctas(bucket.hi)}, {"fixed", k.grid.fixed}, {"size", k.grid.size},
         {"scale", k.grid.scale},          {"block", k.grid.block}, {"extra", k.grid.extra}};
-    const bool overlap = index < bucket.overlap_edge.size() && bucket.overlap_edge[index];
+    const bool overlap = index < bucket.pdl.size() && bucket.pdl[index];
     json::Value tuned = nullptr;
     if (!k.tuned.empty()) tuned = k.tuned;
     return json::Object{{"symbol", k.symbol},
@@ -324,7 +324,7 @@ class Explainer {
                         {"threads", k.threads},
                         {"smem_bytes", k.smem_bytes},
                         {"min_ctas_per_sm", k.min_ctas},
-                        {"overlaps_previous", overlap},
+                        {"pdl", overlap},
                         {"predicted", prediction_json(k.predicted)},
                         {"slots", std::move(slots)},
                         {"scalars", std::move(scalars)},

@@ -37,7 +37,7 @@ Error plan_group(const GroupContext& context, std::vector<KernelPlan>& kernels) 
     case FusionGroup::Anchor::kSum:
       return plan_reduce(context, kernels);
     case FusionGroup::Anchor::kContract:
-    case FusionGroup::Anchor::kGatedPair:
+    case FusionGroup::Anchor::kDualContract:
       return plan_contraction(context, kernels);
   }
   return make_error(ErrorCode::kInternal, "group with unknown anchor");
@@ -87,8 +87,7 @@ Expected<Bucketed> plan_bucket(const VerifiedChain& chain, const Target& target,
   // Every family executes the dependency wait on every path, before it reads anything but weights
   // and before it writes; hardware before sm_90 has
   // no programmatic launch.
-  result.bucket.overlap_edge.assign(result.bucket.kernels.size(),
-                                    target.compute_capability() >= 90);
+  result.bucket.pdl.assign(result.bucket.kernels.size(), target.compute_capability() >= 90);
   return result;
 }
 
@@ -121,7 +120,7 @@ void sum_up(const VerifiedChain& chain, Plan& plan, const FusionPlan& fusion) {
   plan.unfused_kernels = static_cast<int>(unfused.groups.size());
   for (const KernelPlan& kernel : plan.buckets.back().kernels) {
     double tflops = plan.target.f32_tflops;
-    if (const auto* gemm = std::get_if<GemmConfig>(&kernel.config)) {
+    if (const auto* gemm = std::get_if<GemmSm80Config>(&kernel.config)) {
       tflops = math_tflops(plan.target, gemm->math);
     } else if (const auto* gemm = std::get_if<GemmSm90Config>(&kernel.config)) {
       tflops = math_tflops(plan.target, gemm->math);

@@ -114,7 +114,7 @@ struct TileOption {
 };
 
 using KernelConfig =
-    std::variant<PointwiseConfig, ReduceConfig, GemmConfig, GemmSm90Config, SkinnyConfig>;
+    std::variant<PointwiseConfig, ReduceConfig, GemmSm80Config, GemmSm90Config, SkinnyConfig>;
 
 struct KernelPlan {
   Family family = Family::kPointwise;
@@ -149,9 +149,9 @@ struct PlanBucket {
   i64 lo = 0;
   i64 hi = 0;
   std::vector<KernelPlan> kernels;
-  // overlap_edge[i]: kernel i may be launched programmatically dependent on kernel i-1 (i > 0), or
+  // pdl[i]: kernel i may be launched programmatically dependent on kernel i-1 (i > 0), or
   // on the stream's previous kernel if the caller allows it (i == 0). False before sm_90.
-  std::vector<bool> overlap_edge;
+  std::vector<bool> pdl;
 };
 
 struct Plan {

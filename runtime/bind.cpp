@@ -154,7 +154,7 @@ Error Executable::State::bind() {
     for (size_t i = 0; i < plan.kernels.size(); ++i) {
       Expected<BoundKernel> kernel = bind_kernel(plan.kernels[i], plan);
       if (!kernel) return kernel.takeError();
-      kernel->overlap = i < plan.overlap_edge.size() && plan.overlap_edge[i];
+      kernel->overlap = i < plan.pdl.size() && plan.pdl[i];
       bucket.kernels.push_back(std::move(*kernel));
     }
     buckets.push_back(std::move(bucket));

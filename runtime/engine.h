@@ -37,8 +37,8 @@ struct LaunchArguments {
   i64 symbol = 0;
   void* workspace = nullptr;  // plan.workspace_bytes, aligned to 256
   cuda::Stream stream = nullptr;
-  bool overlap_previous = false;  // the stream's previous kernel may still run when this one starts
-  bool plain_edges = false;       // no kernel starts before the one before it has ended; wins
+  bool allow_pdl = false;    // the stream's previous kernel may still run when this one starts
+  bool disable_pdl = false;  // no kernel starts before the one before it has ended; wins
 };
 
 class Executable {

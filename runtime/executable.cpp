@@ -59,7 +59,7 @@ Error Executable::launch(const LaunchArguments& arguments) const {
   // The edge before the first kernel is the caller's to allow, all of them are his to forbid. A
   // kernel without CTAs is not launched, and the one after it then has no planned edge to what runs
   // before.
-  bool may_overlap = arguments.overlap_previous && !arguments.plain_edges;
+  bool may_overlap = arguments.allow_pdl && !arguments.disable_pdl;
   bool first = true;
   for (const BoundKernel& kernel : bucket->kernels) {
     const i64 ctas = kernel.grid.ctas(arguments.symbol);
@@ -68,7 +68,7 @@ Error Executable::launch(const LaunchArguments& arguments) const {
       if (Error error = state.launch_kernel(kernel, ctas, edge, arguments)) return error;
       first = false;
     }
-    may_overlap = ctas > 0 && !arguments.plain_edges;
+    may_overlap = ctas > 0 && !arguments.disable_pdl;
   }
   return Error::success();
 }
@@ -235,8 +235,8 @@ Error Executable::State::launch_kernel(const BoundKernel& kernel, i64 ctas, Edge
   }
   words[kernel.pointers] = static_cast<u64>(arguments.symbol);
   auto* rest = reinterpret_cast<unsigned char*>(words + kernel.pointers + 1);
-  const u32 overlapped[2] = {edge.overlap, 0};
-  std::memcpy(rest, overlapped, sizeof overlapped);
+  const u32 pdl[2] = {edge.overlap, 0};
+  std::memcpy(rest, pdl, sizeof pdl);
   for (size_t i = 0; i < kernel.scalars.size(); ++i) {
     std::memcpy(rest + 4 + 4 * i, &arguments.scalars[kernel.scalars[i]], 4);
   }

@@ -102,7 +102,7 @@ Error check_seed(const CheckOptions& options, const Execution& execution, u64 se
   const auto wrong = llvm::find_if(*rows, [](const Row& row) { return !row.result.ok(); });
   if (last || wrong != rows->end()) print_rows(*rows);
   if (wrong == rows->end()) return Error::success();
-  const std::string where = execution.place == Place::kSim
+  const std::string where = execution.device == DeviceKind::kSim
                                 ? fmt::format("{}, seed {}", execution.where, seed)
                                 : execution.where;
   return make_error(ErrorCode::kMismatch, "output '{}' is wrong on {}: {}", wrong->name, where,
@@ -126,7 +126,7 @@ void print_verdict(const CheckOptions& options, const Execution& execution) {
 Error check(const CheckOptions& options, const VerifiedChain& chain) {
   Expected<Execution> execution = prepare(chain, options);
   if (!execution) return execution.takeError();
-  if (options.schedules > 1 && execution->place != Place::kSim) {
+  if (options.schedules > 1 && execution->device != DeviceKind::kSim) {
     return make_error(ErrorCode::kInvalidArgument,
                       "--schedules is {}, and the chain runs on {}: only the simulator has "
                       "schedules, so add --device sim",

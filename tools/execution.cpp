@@ -31,7 +31,7 @@ void print_notes(const Artifacts& written, const std::string& folder) {
 Error prepare_device(const ExecutionOptions& options, Execution& execution) {
   Expected<cuda::DeviceInfo> info = cuda::probe(options.device_index);
   if (!info) return info.takeError();
-  const bool simulated = execution.place == Place::kSim;
+  const bool simulated = execution.device == DeviceKind::kSim;
   execution.where = simulated ? fmt::format("the simulator ({})", info->target.name)
                               : fmt::format("device {} ({})", info->ordinal, info->name);
   EngineOptions engine = engine_options(!options.no_cache);
@@ -113,10 +113,10 @@ namespace {
 // Which sizes to reduce to, 0 for none: what the user says, else, in the simulator, what makes long
 // work short. A user who asked for the simulator, or brought data, gets the sizes of the chain.
 i64 choose_max_size(const VerifiedChain& chain, const ExecutionOptions& options,
-                    const PlaceChoice& choice, i64 symbol) {
+                    const DeviceChoice& choice, i64 symbol) {
   if (options.max_size > 0) return options.max_size;
   const double work = reference_work(chain, symbol);
-  if (choice.place != Place::kSim || work <= kLongWork) return 0;
+  if (choice.kind != DeviceKind::kSim || work <= kLongWork) return 0;
   const std::string fact = fmt::format(
       "chain '{}' is {:.2g} multiply-adds, long work for the simulator", chain.chain().name, work);
   if (!choice.asked_for && options.inputs.empty()) {
@@ -147,9 +147,9 @@ Error reduce(i64 max_size, Execution& execution) {
 }  // namespace
 
 Expected<Execution> prepare(const VerifiedChain& chain, const ExecutionOptions& options) {
-  Expected<PlaceChoice> choice = choose_place(options.device);
+  Expected<DeviceChoice> choice = choose_device(options.device);
   if (!choice) return choice.takeError();
-  Execution execution(chain, choice->place);
+  Execution execution(chain, choice->kind);
   Expected<i64> symbol = choose_symbol(chain, options.symbol);
   if (!symbol) return symbol.takeError();
   execution.symbol = *symbol;
@@ -161,7 +161,7 @@ Expected<Execution> prepare(const VerifiedChain& chain, const ExecutionOptions& 
   if (!given) return given.takeError();
   execution.given = std::move(*given);
 
-  if (execution.place != Place::kRef) {
+  if (execution.device != DeviceKind::kRef) {
     if (Error error = prepare_device(options, execution)) return error;
   } else {
     execution.where = "the reference";
@@ -174,7 +174,7 @@ Expected<Execution> prepare(const VerifiedChain& chain, const ExecutionOptions& 
 }
 
 Error seed_execution(Execution& execution, const ExecutionOptions& options, u64 seed) {
-  if (execution.place == Place::kSim) {
+  if (execution.device == DeviceKind::kSim) {
     if (Error error = cuda::set_simulator_seed(seed)) return error;
   }
   const FillKind kind = options.data == "integer" ? FillKind::kExactInteger : FillKind::kNormal;

@@ -7,8 +7,8 @@
 
 #include "ir/random/fill.h"
 #include "runtime/engine.h"
+#include "tools/device_choice.h"
 #include "tools/inputs.h"
-#include "tools/place.h"
 
 namespace CLI {
 class App;
@@ -18,7 +18,7 @@ namespace catenary::tools {
 
 struct ExecutionOptions {
   std::string file;
-  std::string device;  // "cuda", "sim", "ref"; empty: choose_place() decides
+  std::string device;  // "cuda", "sim", "ref"; empty: choose_device() decides
   int device_index = 0;
   std::vector<std::string> inputs;
   u64 seed = 1;      // of the data, and of the simulator's schedule
@@ -32,10 +32,10 @@ void add_execution_options(CLI::App& command, ExecutionOptions& options);
 
 // A chain ready to run, with its data.
 struct Execution {
-  Execution(VerifiedChain c, Place p) : chain(std::move(c)), place(p) {}
+  Execution(VerifiedChain c, DeviceKind d) : chain(std::move(c)), device(d) {}
 
   VerifiedChain chain;  // the user's, or one with smaller sizes
-  Place place;
+  DeviceKind device;
   i64 symbol = 0;
   GivenInputs given;
   ChainData data;

@@ -62,8 +62,8 @@ Error BoundChain::launch(int copy, bool overlap) const {
   arguments.tensors = arguments_[copy];
   arguments.workspace = reinterpret_cast<void*>(workspace_.get());
   arguments.stream = session_.stream();
-  arguments.overlap_previous = overlap;
-  arguments.plain_edges = !overlap;
+  arguments.allow_pdl = overlap;
+  arguments.disable_pdl = !overlap;
   return executable_->launch(arguments);
 }
 

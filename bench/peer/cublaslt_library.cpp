@@ -98,7 +98,7 @@ std::vector<std::string> cublaslt_search_places() {
     if (is_folder(place) && !llvm::is_contained(places, place)) places.push_back(std::move(place));
   };
   // A file of NVRTC's, where one is chosen, has cuBLASLt beside it in a toolkit and in a wheel.
-  for (const std::string& place : nvrtc_search_places()) {
+  for (const std::string& place : nvrtc_search_paths()) {
     add(is_file(place) ? place.substr(0, place.rfind('/')) : place);
   }
   add("/usr/local/cuda");

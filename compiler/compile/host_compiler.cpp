@@ -41,13 +41,13 @@ constexpr Site here(const char* f = __builtin_FILE(), unsigned l = __builtin_LIN
 }
 __attribute__((noinline)) i64 size_of(Extent extent) { return extent.size; }
 __attribute__((noinline)) i64 size_of(const i32& number) { return number; }
-template <GemmConfig kConfig> bool reads_well(Site at = here()) {
+template <GemmSm80Config kConfig> bool reads_well(Site at = here()) {
   return size_of(kConfig.m) == 3 && size_of(kConfig.n) == 4 && size_of(kConfig.k) == 5 &&
          size_of(kConfig.block_m) == 6 && size_of(kConfig.stages) == 7 &&
          size_of(kConfig.vec) == 8 && at.line > 0;
 }
 extern "C" __attribute__((visibility("default"))) bool catenary_probe() {
-  return reads_well<GemmConfig{.m = 3, .n = 4, .k = 5, .block_m = 6, .stages = 7, .vec = 8}>();
+  return reads_well<GemmSm80Config{.m = 3, .n = 4, .k = 5, .block_m = 6, .stages = 7, .vec = 8}>();
 }
 )";
 
@@ -122,7 +122,7 @@ std::string HostCompiler::option_text(std::string_view arch, const CompileOption
 }
 
 std::string HostCompiler::header_digest() const {
-  return fmt::format("{} {}", templates_digest(), twins_digest());
+  return fmt::format("{} {}", templates_digest(), shims_digest());
 }
 
 bool HostCompiler::supports(std::string_view) const { return true; }

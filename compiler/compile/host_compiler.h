@@ -49,7 +49,7 @@ class HostCompiler final : public KernelCompiler {
   Expected<CompileResult> compile(const CompileJob& job) const override;
 
   std::string option_text(std::string_view arch, const CompileOptions& options) const override;
-  // templates_digest() and twins_digest().
+  // templates_digest() and shims_digest().
   std::string header_digest() const override;
 
  private:

@@ -24,7 +24,7 @@ std::optional<ErrorLine> split_error(llvm::StringRef line) {
 }
 
 // Splits "file:12:5" or "file:12".
-bool parse_place(llvm::StringRef place, std::string& file, int& line) {
+bool parse_device(llvm::StringRef place, std::string& file, int& line) {
   llvm::SmallVector<llvm::StringRef, 4> parts;
   place.split(parts, ':');
   if (parts.size() < 2 || parts[1].getAsInteger(10, line) || line < 1) return false;
@@ -36,7 +36,7 @@ bool parse_place(llvm::StringRef place, std::string& file, int& line) {
 int emitted_line(llvm::StringRef line, llvm::StringRef program) {
   std::string file;
   int number = 0;
-  return parse_place(line, file, number) && file == program ? number : 0;
+  return parse_device(line, file, number) && file == program ? number : 0;
 }
 
 }  // namespace
@@ -55,7 +55,7 @@ std::optional<LogError> first_host_error(llvm::StringRef log, llvm::StringRef sy
     }
     LogError error;
     error.text = found->text.str();
-    if (!parse_place(found->place, error.file, error.line)) {
+    if (!parse_device(found->place, error.file, error.line)) {
       error.file.clear();
       error.line = 0;
       return error;

@@ -84,7 +84,7 @@ class Folder {
     if (owner_ == ::getpid() && llvm::sys::fs::exists(path_ + "/sim/entry.h")) return path_;
     if (Error error = make()) return error;
     Error error = write(embedded_templates());
-    if (!error) error = write(embedded_twins());
+    if (!error) error = write(embedded_shims());
     if (!error) return path_;
     remove_now();
     return error;

@@ -285,7 +285,7 @@ Expected<std::unique_ptr<Nvrtc>> Nvrtc::open(const std::string& path) {
   return std::unique_ptr<Nvrtc>(new Nvrtc(std::move(api)));
 }
 
-std::vector<std::string> Nvrtc::search_places() { return nvrtc_search_places(); }
+std::vector<std::string> Nvrtc::search_places() { return nvrtc_search_paths(); }
 
 const std::string& Nvrtc::path() const { return api_->library.path; }
 const std::string& Nvrtc::compiler_id() const { return api_->compiler_id; }

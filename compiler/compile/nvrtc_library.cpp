@@ -171,7 +171,7 @@ std::optional<Expected<NvrtcLibrary>> try_place(const std::string& place) {
 
 }  // namespace
 
-std::vector<std::string> nvrtc_search_places() {
+std::vector<std::string> nvrtc_search_paths() {
   if (const std::string chosen = environment("CATENARY_NVRTC"); !chosen.empty()) return {chosen};
   std::vector<std::string> places{kInProcess, kLoaderPath};
   for (const char* variable : {"CUDA_HOME", "CUDA_PATH"}) {
@@ -205,7 +205,7 @@ Expected<NvrtcLibrary> open_nvrtc_library(const std::string& path) {
 Expected<NvrtcLibrary> find_nvrtc_library(llvm::function_ref<Error(const NvrtcLibrary&)> accept) {
   const bool chosen = !environment("CATENARY_NVRTC").empty();
   std::vector<std::string> tried;
-  for (const std::string& place : nvrtc_search_places()) {
+  for (const std::string& place : nvrtc_search_paths()) {
     std::optional<Expected<NvrtcLibrary>> found;
     if (chosen) {
       found.emplace(open_nvrtc_library(place));

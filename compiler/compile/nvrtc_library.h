@@ -60,6 +60,6 @@ Expected<NvrtcLibrary> find_nvrtc_library(llvm::function_ref<Error(const NvrtcLi
 
 // Descriptions of the places, in order: folders, files and sonames. CATENARY_NVRTC, where set, is
 // the only one: a wrong explicit choice is told and not passed over.
-std::vector<std::string> nvrtc_search_places();
+std::vector<std::string> nvrtc_search_paths();
 
 }  // namespace catenary

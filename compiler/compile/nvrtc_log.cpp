@@ -44,7 +44,7 @@ bool has_c75_code(llvm::StringRef line) {
 }
 
 // Splits "file(12)" into its parts.
-bool parse_place(llvm::StringRef place, std::string& file, int& number) {
+bool parse_device(llvm::StringRef place, std::string& file, int& number) {
   const size_t open = place.rfind('(');
   if (open == llvm::StringRef::npos || !place.endswith(")")) return false;
   if (place.slice(open + 1, place.size() - 1).getAsInteger(10, number)) return false;
@@ -107,7 +107,7 @@ std::optional<LogError> first_log_error(llvm::StringRef log, llvm::StringRef sym
     if (!split_error_line(lines[i], place, text)) continue;
     LogError error;
     error.text = text.str();
-    const bool has_place = parse_place(place, error.file, error.line);
+    const bool has_place = parse_device(place, error.file, error.line);
     if (has_place && error.file == program) error.emitted_line = error.line;
     if (!has_place) return error;
     // Deeper instantiations come first; the last of them stands nearest to the emitted source.

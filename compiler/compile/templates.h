@@ -20,10 +20,10 @@ llvm::ArrayRef<EmbeddedTemplate> embedded_templates();
 
 // sim/: what the simulator's kernels include, in part in place of a template of the same name
 // ("sim/ptx/global.cuh").
-llvm::ArrayRef<EmbeddedTemplate> embedded_twins();
+llvm::ArrayRef<EmbeddedTemplate> embedded_shims();
 
 // SHA-256 over all names and texts of the one table, hex.
 std::string_view templates_digest();
-std::string_view twins_digest();
+std::string_view shims_digest();
 
 }  // namespace catenary

@@ -36,27 +36,27 @@ FamilyText family_parts(const KernelPlan& kernel, const ReduceConfig& c) {
           "reduce<kConfig, Prologue, Epilogue>"};
 }
 
-FamilyText family_parts(const KernelPlan& kernel, const GemmConfig& c) {
-  const ProgramText text{"Epilogue", c.vec, partial_rows(c.n, c.vec), c.sums()};
-  return {"gemm_sm80", "GemmConfig", cpp_text(c), emit_store_program(kernel.program, text),
+FamilyText family_parts(const KernelPlan& kernel, const GemmSm80Config& c) {
+  const ProgramText text{"Epilogue", c.vec, partial_rows(c.n, c.vec), c.num_accumulators()};
+  return {"gemm_sm80", "GemmSm80Config", cpp_text(c), emit_store_program(kernel.program, text),
           "gemm_sm80<kConfig, Epilogue>"};
 }
 
 FamilyText family_parts(const KernelPlan& kernel, const SkinnyConfig& c) {
-  const ProgramText text{"Epilogue", c.vec, partial_rows(c.n, c.vec), c.sums()};
-  const std::string name = c.ragged == Ragged::kNone ? "skinny" : "skinny_ragged";
+  const ProgramText text{"Epilogue", c.vec, partial_rows(c.n, c.vec), c.num_accumulators()};
+  const std::string name = c.ragged == Ragged::kNone ? "skinny" : "skinny_m_grouped";
   return {name, "SkinnyConfig", cpp_text(c), emit_store_program(kernel.program, text),
           name + "<kConfig, Epilogue>"};
 }
 
 FamilyText family_parts(const KernelPlan& kernel, const GemmSm90Config& c) {
   // A thread's accumulators are pairs of columns.
-  const int vec = c.in_registers ? 2 : c.vec;
-  ProgramText text{"Epilogue", vec, partial_rows(c.n, vec), c.sums()};
-  text.in_registers = c.in_registers;
+  const int vec = c.register_epilogue ? 2 : c.vec;
+  ProgramText text{"Epilogue", vec, partial_rows(c.n, vec), c.num_accumulators()};
+  text.register_epilogue = c.register_epilogue;
   return {"gemm_sm90", "GemmSm90Config", cpp_text(c),
-          c.in_registers ? emit_register_program(kernel.program, text)
-                         : emit_store_program(kernel.program, text),
+          c.register_epilogue ? emit_register_program(kernel.program, text)
+                              : emit_store_program(kernel.program, text),
           "gemm_sm90<kConfig, Epilogue>"};
 }
 

@@ -89,7 +89,7 @@ class ProgramPrinter {
   std::string variable(int line) const {
     const ProgramLine& l = program_[line];
     if (l.kind != Kind::kLoad) return fmt::format("v_{}", l.name);
-    if (!text_.in_registers) return fmt::format("in.v_{}", l.name);
+    if (!text_.register_epilogue) return fmt::format("in.v_{}", l.name);
     return varies_along_n(l) ? fmt::format("columns.v_{}.values()", l.name)
                              : fmt::format("rows.v_{}", l.name);
   }
@@ -152,7 +152,7 @@ class ProgramPrinter {
         return assign(vec, fmt::format("round_to<{}, {}>({})", cpp_text(line.dtype), text_.vec,
                                        as_vector(line.args[0])));
       case Kind::kStore:
-        if (text_.in_registers) return "";
+        if (text_.register_epilogue) return "";
         return fmt::format("    store_vec<{}, {}, {}>(p, at, {});  // %{}\n",
                            cpp_text(line.operand), text_.vec, text_.guarded,
                            as_vector(line.args[0]), line.name);

@@ -13,14 +13,15 @@ struct ProgramText {
   int vec = 1;           // elements per vector
   bool guarded = false;  // the last vector of a row may be partial
   int accumulators = 0;  // arguments of store()
-  bool in_registers = false;
+  bool register_epilogue = false;
 };
 
 // Struct with load() and store() for a program that ends in stores.
 std::string emit_store_program(const Program& program, const ProgramText& text);
 
 // Struct with load_columns(), load_rows() and values() for a program that runs on accumulators
-// where they lie (text.in_registers): its stores become kOutputs and `out`, in the program's order.
+// where they lie (text.register_epilogue): its stores become kOutputs and `out`, in the program's
+// order.
 std::string emit_register_program(const Program& program, const ProgramText& text);
 
 // Struct with load() and values() for a sum's prologue: `results` are the lines that are summed.

@@ -33,7 +33,7 @@ class Fields {
     return fmt::format("MathMode::{}", kNames[static_cast<int>(math)]);
   }
   static std::string text(Ragged ragged) {
-    constexpr const char* kNames[] = {"kNone", "kRows", "kTerms"};
+    constexpr const char* kNames[] = {"kNone", "kMGrouped", "kKGrouped"};
     return fmt::format("Ragged::{}", kNames[static_cast<int>(ragged)]);
   }
   template <class T>
@@ -117,7 +117,9 @@ std::string cpp_text(const Operand& o) {
   Fields fields;
   fields.add("slot", o.slot, -1).add("dtype", o.dtype, static_cast<DType>(255));
   fields.add("vec", o.vec, d.vec).add("streamed", o.streamed, d.streamed);
-  fields.add("weight", o.weight, d.weight).add("early", o.early, d.early).add("map", o.map, d.map);
+  fields.add("weight", o.weight, d.weight)
+      .add("before_wait", o.before_wait, d.before_wait)
+      .add("map", o.map, d.map);
   fields.add("stride", o.stride, d.stride);
   return "Operand" + braces(fields);
 }
@@ -149,8 +151,8 @@ std::string cpp_text(const ReduceConfig& c) {
   return fields.str();
 }
 
-std::string cpp_text(const GemmConfig& c) {
-  const GemmConfig d;
+std::string cpp_text(const GemmSm80Config& c) {
+  const GemmSm80Config d;
   Fields fields;
   fields.line().add("math", c.math, static_cast<MathMode>(255)).add("batch", c.batch, d.batch);
   fields.add("batch_rank", c.batch_rank, d.batch_rank);
@@ -158,16 +160,21 @@ std::string cpp_text(const GemmConfig& c) {
   fields.add("k_outer", c.k_outer, d.k_outer);
   fields.line().add("a", c.a, MatrixOperand{.slot = -1});
   fields.line().add("b", c.b, MatrixOperand{.slot = -1});
-  if (c.gated) fields.line().add("b2", c.b2, MatrixOperand{.slot = -1});
-  if (c.gated) fields.add("gated", c.gated, false);
-  fields.add("launch_early", c.launch_early, d.launch_early);
+  if (c.dual) fields.line().add("b2", c.b2, MatrixOperand{.slot = -1});
+  if (c.dual) fields.add("dual", c.dual, false);
+  fields.add("trigger_early", c.trigger_early, d.trigger_early);
   fields.line().add("block_m", c.block_m, -1).add("block_n", c.block_n, -1);
   fields.add("block_k", c.block_k, -1).add("warps_m", c.warps_m, -1).add("warps_n", c.warps_n, -1);
   fields.add("stages", c.stages, -1);
-  fields.line().add("split_k", c.split_k, -1).add("raster", c.raster, -1).add("vec", c.vec, -1);
+  fields.line()
+      .add("split_k", c.split_k, -1)
+      .add("tile_swizzle", c.tile_swizzle, -1)
+      .add("vec", c.vec, -1);
   if (c.ragged != Ragged::kNone) {
-    fields.line().add("ragged", c.ragged, Ragged::kNone).add("ends_slot", c.ends_slot, -1);
-    fields.add("groups", c.groups, i64{-1});
+    fields.line()
+        .add("ragged", c.ragged, Ragged::kNone)
+        .add("group_ends_slot", c.group_ends_slot, -1);
+    fields.add("num_groups", c.num_groups, i64{-1});
   }
   return fields.str();
 }
@@ -180,38 +187,38 @@ std::string cpp_text(const SkinnyConfig& c) {
   fields.line()
       .add("m", c.m, Extent(-1))
       .add("n", c.n, Extent(-1))
-      .add("blocks", c.blocks, i64{-1});
+      .add("k_blocks", c.k_blocks, i64{-1});
   fields.line().add("x", c.x, MatrixOperand{.slot = -1});
   fields.line().add("w", c.w, MatrixOperand{.slot = -1});
-  if (c.gated) fields.line().add("w2", c.w2, MatrixOperand{.slot = -1});
-  if (c.gated) fields.add("gated", c.gated, false);
-  fields.add("stationary", c.stationary, d.stationary).add("bulk", c.bulk, d.bulk);
+  if (c.dual) fields.line().add("w2", c.w2, MatrixOperand{.slot = -1});
+  if (c.dual) fields.add("dual", c.dual, false);
+  fields.add("w_is_weight", c.w_is_weight, d.w_is_weight).add("bulk", c.bulk, d.bulk);
   fields.add("ragged", c.ragged, d.ragged);
   fields.line().add("warps_k", c.warps_k, -1).add("warps_n", c.warps_n, -1);
   fields.add("row_tiles", c.row_tiles, d.row_tiles);
   fields.add("shared_blocks", c.shared_blocks, -1).add("register_blocks", c.register_blocks, -1);
-  fields.line().add("columns", c.columns, -1).add("groups", c.groups, -1);
-  fields.add("x_parts", c.x_parts, -1).add("x_columns", c.x_columns, -1);
+  fields.line().add("columns", c.columns, -1).add("copy_groups", c.copy_groups, -1);
+  fields.add("x_chunks", c.x_chunks, -1).add("x_columns", c.x_columns, -1);
   fields.add("split_k", c.split_k, -1);
   fields.add("cluster_k", c.cluster_k, d.cluster_k).add("vec", c.vec, -1);
   if (c.ragged != Ragged::kNone) {
-    fields.line().add("ends_slot", c.ends_slot, -1);
-    fields.add("ragged_groups", c.ragged_groups, i64{-1});
+    fields.line().add("group_ends_slot", c.group_ends_slot, -1);
+    fields.add("num_groups", c.num_groups, i64{-1});
   }
   return fields.str();
 }
 
-std::string cpp_text(const MappedMatrix& m) {
-  const MappedMatrix d;
+std::string cpp_text(const Sm90Operand& m) {
+  const Sm90Operand d;
   Fields fields;
-  if (m.copied) {
+  if (m.by_cp_async) {
     fields.add("k_major", m.k_major, d.k_major).add("weight", m.weight, d.weight);
-    fields.add("copied", m.copied, d.copied).add("memory", m.memory, d.memory);
+    fields.add("by_cp_async", m.by_cp_async, d.by_cp_async).add("memory", m.memory, d.memory);
     return braces(fields);
   }
   fields.add("map", m.map, -1).add("k_major", m.k_major, d.k_major);
-  fields.add("weight", m.weight, d.weight).add("walk2", m.walk2, d.walk2);
-  fields.add("walk3", m.walk3, d.walk3).add("walk4", m.walk4, d.walk4);
+  fields.add("weight", m.weight, d.weight).add("coord2", m.coord2, d.coord2);
+  fields.add("coord3", m.coord3, d.coord3).add("coord4", m.coord4, d.coord4);
   return braces(fields);
 }
 
@@ -222,21 +229,26 @@ std::string cpp_text(const GemmSm90Config& c) {
   fields.add("batch_rank", c.batch_rank, d.batch_rank);
   fields.line().add("m", c.m, Extent(-1)).add("n", c.n, Extent(-1)).add("k", c.k, Extent(-1));
   fields.add("k_outer", c.k_outer, d.k_outer);
-  fields.line().add("a", c.a, MappedMatrix{.map = -1});
-  fields.line().add("b", c.b, MappedMatrix{.map = -1});
-  if (c.gated) fields.line().add("b2", c.b2, MappedMatrix{.map = -1});
-  if (c.gated) fields.add("gated", c.gated, false);
+  fields.line().add("a", c.a, Sm90Operand{.map = -1});
+  fields.line().add("b", c.b, Sm90Operand{.map = -1});
+  if (c.dual) fields.line().add("b2", c.b2, Sm90Operand{.map = -1});
+  if (c.dual) fields.add("dual", c.dual, false);
   fields.line().add("ping_pong", c.ping_pong, d.ping_pong);
   fields.add("block_m", c.block_m, -1).add("block_n", c.block_n, -1);
   fields.add("consumers", c.consumers, -1).add("stages", c.stages, -1);
-  fields.add("rows_a", c.rows_a, d.rows_a).add("cluster", c.cluster, d.cluster);
+  fields.add("a_rows", c.a_rows, d.a_rows).add("cluster_m", c.cluster_m, d.cluster_m);
   fields.add("cluster_k", c.cluster_k, d.cluster_k);
   fields.add("ctas_per_sm", c.ctas_per_sm, d.ctas_per_sm);
-  fields.line().add("split_k", c.split_k, -1).add("raster", c.raster, -1).add("vec", c.vec, -1);
-  fields.add("in_registers", c.in_registers, d.in_registers);
+  fields.line()
+      .add("split_k", c.split_k, -1)
+      .add("tile_swizzle", c.tile_swizzle, -1)
+      .add("vec", c.vec, -1);
+  fields.add("register_epilogue", c.register_epilogue, d.register_epilogue);
   if (c.ragged != Ragged::kNone) {
-    fields.line().add("ragged", c.ragged, Ragged::kNone).add("ends_slot", c.ends_slot, -1);
-    fields.add("groups", c.groups, i64{-1});
+    fields.line()
+        .add("ragged", c.ragged, Ragged::kNone)
+        .add("group_ends_slot", c.group_ends_slot, -1);
+    fields.add("num_groups", c.num_groups, i64{-1});
   }
   return fields.str();
 }

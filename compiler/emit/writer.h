@@ -20,9 +20,9 @@ std::string cpp_text(float value);  // 0x1.8p+0f: exact
 // Body of a `constexpr <Type> kConfig{...};`, one group of fields per line.
 std::string cpp_text(const PointwiseConfig& config);
 std::string cpp_text(const ReduceConfig& config);
-std::string cpp_text(const GemmConfig& config);
+std::string cpp_text(const GemmSm80Config& config);
 std::string cpp_text(const SkinnyConfig& config);
-std::string cpp_text(const MappedMatrix& matrix);
+std::string cpp_text(const Sm90Operand& matrix);
 std::string cpp_text(const GemmSm90Config& config);
 
 }  // namespace catenary

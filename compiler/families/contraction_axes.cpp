@@ -39,7 +39,7 @@ class AxesBuilder {
 
  private:
   // Columns of the space: A, B (, B2), then the program's tensors.
-  int matrices() const { return config_.gated ? 3 : 2; }
+  int matrices() const { return config_.dual ? 3 : 2; }
   int store_column() const { return matrices() + first_store(context_.tensors.program); }
   i64 store_step(const Axis& axis) const {
     return axis.stride.empty() ? 0 : axis.stride[store_column()];
@@ -56,7 +56,7 @@ class AxesBuilder {
     llvm::SmallVector<int, 3> chosen;
     chosen.push_back(places[sides_.swapped ? 1 : 0]);
     chosen.push_back(places[sides_.swapped ? 0 : 1]);
-    if (config_.gated) chosen.push_back(places[sides_.swapped ? 2 : 3]);
+    if (config_.dual) chosen.push_back(places[sides_.swapped ? 2 : 3]);
     return chosen;
   }
 
@@ -76,7 +76,7 @@ class AxesBuilder {
   }
 
   void add_label_axes() {
-    config_.gated = context_.group.anchor == FusionGroup::Anchor::kGatedPair;
+    config_.dual = context_.group.anchor == FusionGroup::Anchor::kDualContract;
     const Contraction& c = contraction();
     const auto& ragged = anchor().ragged;
     const char apart = ragged ? ragged->label : 0;
@@ -171,7 +171,7 @@ class AxesBuilder {
   }
 
   MatrixOperand matrix(int column, int place, const Axis& row) const {
-    const MemoryPlace& memory = context_.tensors.places[place];
+    const MemoryLocation& memory = context_.tensors.places[place];
     const i64 bytes = dtype_bytes(memory.dtype);
     MatrixOperand operand;
     operand.slot = place;
@@ -228,16 +228,16 @@ class AxesBuilder {
     const auto places = matrix_places();
     config_.a = matrix(0, places[0], m_);
     config_.b = matrix(1, places[1], n_);
-    if (config_.gated) config_.b2 = matrix(2, places[2], n_);
+    if (config_.dual) config_.b2 = matrix(2, places[2], n_);
     if (anchor().ragged) {
-      config_.ragged = ragged_rows_ ? Ragged::kRows : Ragged::kTerms;
+      config_.ragged = ragged_rows_ ? Ragged::kMGrouped : Ragged::kKGrouped;
       const ValueId ends = anchor().ragged->ends;
-      config_.groups = context_.chain.info(ends).type.shape[0].size;
-      const SlotBinding wanted = parameter_place(context_.chain, ends).binding;
+      config_.num_groups = context_.chain.info(ends).type.shape[0].size;
+      const SlotBinding wanted = parameter_location(context_.chain, ends).binding;
       for (size_t i = 0; i < context_.tensors.places.size(); ++i) {
         const SlotBinding& slot = context_.tensors.places[i].binding;
         if (slot.kind == wanted.kind && slot.index == wanted.index) {
-          config_.ends_slot = static_cast<i32>(i);
+          config_.group_ends_slot = static_cast<i32>(i);
         }
       }
     }
@@ -256,7 +256,7 @@ class AxesBuilder {
 
   const GroupContext& context_;
   Sides sides_;
-  GemmConfig config_;
+  GemmSm80Config config_;
   Space space_;
   llvm::SmallVector<int, 8> result_dim_;
   bool ragged_rows_ = false;
@@ -267,7 +267,7 @@ class AxesBuilder {
 
 Expected<GemmAxes> make_gemm_axes(const GroupContext& context) {
   const auto& matrices = context.tensors.matrices;
-  const bool gated = context.group.anchor == FusionGroup::Anchor::kGatedPair;
+  const bool gated = context.group.anchor == FusionGroup::Anchor::kDualContract;
   // A gated kernel's A is the operand that both contractions share.
   const bool shares_left = gated && matrices[0] == matrices[2];
   Sides sides;

@@ -9,8 +9,8 @@
 namespace catenary {
 
 struct GemmAxes {
-  GemmConfig config;  // extents, operands, math, ragged; no tile yet
-  Program program;    // operands bound; last dimension N, before it M, before that the batch
+  GemmSm80Config config;  // extents, operands, math, ragged; no tile yet
+  Program program;        // operands bound; last dimension N, before it M, before that the batch
 };
 
 // kUnsupported when K needs more than two loops or two symbolic ones, or the batch more than five;

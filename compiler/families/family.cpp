@@ -20,7 +20,7 @@ namespace {
 
 Operand bind_operand(const GroupContext& context, const TensorUse& tensor, const Space& space,
                      int column) {
-  const MemoryPlace& place = context.tensors.places[tensor.place];
+  const MemoryLocation& place = context.tensors.places[tensor.place];
   Operand operand;
   operand.slot = tensor.place;
   operand.dtype = place.dtype;
@@ -76,7 +76,7 @@ Extents space_extents(const Space& space) {
 
 std::vector<SlotBinding> bind_slots(const GroupTensors& tensors) {
   std::vector<SlotBinding> slots;
-  for (const MemoryPlace& place : tensors.places) slots.push_back(place.binding);
+  for (const MemoryLocation& place : tensors.places) slots.push_back(place.binding);
   return slots;
 }
 
@@ -89,21 +89,21 @@ void keep_addressed_slots(KernelPlan& kernel) {
       if (memory) users.push_back(&line.operand.slot);
     }
   }
-  if (auto* gemm = std::get_if<GemmConfig>(&kernel.config)) {
+  if (auto* gemm = std::get_if<GemmSm80Config>(&kernel.config)) {
     users.append({&gemm->a.slot, &gemm->b.slot});
-    if (gemm->gated) users.push_back(&gemm->b2.slot);
-    if (gemm->ragged != Ragged::kNone) users.push_back(&gemm->ends_slot);
+    if (gemm->dual) users.push_back(&gemm->b2.slot);
+    if (gemm->ragged != Ragged::kNone) users.push_back(&gemm->group_ends_slot);
   }
   if (auto* skinny = std::get_if<SkinnyConfig>(&kernel.config)) {
     users.append({&skinny->x.slot, &skinny->w.slot});
-    if (skinny->gated) users.push_back(&skinny->w2.slot);
-    if (skinny->ragged != Ragged::kNone) users.push_back(&skinny->ends_slot);
+    if (skinny->dual) users.push_back(&skinny->w2.slot);
+    if (skinny->ragged != Ragged::kNone) users.push_back(&skinny->group_ends_slot);
   }
   if (auto* gemm = std::get_if<GemmSm90Config>(&kernel.config)) {
-    for (MappedMatrix* matrix : {&gemm->a, &gemm->b, &gemm->b2}) {
-      if (matrix->copied) users.push_back(&matrix->memory.slot);
+    for (Sm90Operand* matrix : {&gemm->a, &gemm->b, &gemm->b2}) {
+      if (matrix->by_cp_async) users.push_back(&matrix->memory.slot);
     }
-    if (gemm->ragged != Ragged::kNone) users.push_back(&gemm->ends_slot);
+    if (gemm->ragged != Ragged::kNone) users.push_back(&gemm->group_ends_slot);
   }
   for (MapBinding& map : kernel.maps) users.push_back(&map.slot);
   std::vector<SlotBinding> kept;
@@ -139,7 +139,7 @@ int vector_width(const Program& program, int limit) {
 
 i64 program_bytes(const GroupTensors& tensors) {
   i64 bytes = 0;
-  for (const MemoryPlace& place : tensors.places) bytes += place.binding.bytes;
+  for (const MemoryLocation& place : tensors.places) bytes += place.binding.bytes;
   return bytes;
 }
 
@@ -155,7 +155,7 @@ double program_flops(const Program& program, i64 elements) {
 
 Program with_early_weights(Program program) {
   for (ProgramLine& line : program) {
-    if (line.kind == ProgramLine::Kind::kLoad) line.operand.early = line.operand.weight;
+    if (line.kind == ProgramLine::Kind::kLoad) line.operand.before_wait = line.operand.weight;
   }
   return program;
 }

@@ -129,7 +129,7 @@ class Fuser {
     // The pair holds only if nothing that the second half reads is computed in or after the first.
     if (earlier >= 0 && operands_group(v) < earlier) {
       FusionGroup& group = plan_.groups[earlier];
-      group.anchor = Anchor::kGatedPair;
+      group.anchor = Anchor::kDualContract;
       group.anchors.push_back(id);
       group.why += fmt::format("; '{}' shares an operand and an epilogue with it", v.name);
       join(earlier, id);

@@ -13,7 +13,7 @@
 namespace catenary {
 
 struct FusionGroup {
-  enum class Anchor : u8 { kNone, kContract, kGatedPair, kSum };
+  enum class Anchor : u8 { kNone, kContract, kDualContract, kSum };
   Anchor anchor = Anchor::kNone;
   llvm::SmallVector<ValueId, 2> anchors;  // contractions or the sum
   std::vector<ValueId> values;            // computed here, in order, anchors included

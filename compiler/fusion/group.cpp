@@ -49,7 +49,7 @@ class ProgramBuilder {
 
   void store(ValueId id) {
     const int from = value(id, identity(rank_));
-    for (const MemoryPlace& place : memory_.stores.at(id)) {
+    for (const MemoryLocation& place : memory_.stores.at(id)) {
       ProgramLine line;
       line.kind = ProgramLine::Kind::kStore;
       line.args = {from};
@@ -95,9 +95,9 @@ class ProgramBuilder {
     return fmt::format("%{} = {}({})", v.name, op_info(v.op).text, args);
   }
 
-  int use(const MemoryPlace& place, const Walk& walk, bool store) {
+  int use(const MemoryLocation& place, const Walk& walk, bool store) {
     TensorUse tensor;
-    tensor.place = tensors_.add_place(place);
+    tensor.place = tensors_.add_location(place);
     tensor.store = store;
     tensor.steps.assign(rank_, 0);
     for (size_t d = 0; d < walk.size(); ++d) {
@@ -107,7 +107,7 @@ class ProgramBuilder {
     return static_cast<int>(program_.tensors.size()) - 1;
   }
 
-  int load(ValueId id, const MemoryPlace& place, const Walk& walk) {
+  int load(ValueId id, const MemoryLocation& place, const Walk& walk) {
     ProgramLine line;
     line.kind = ProgramLine::Kind::kLoad;
     line.index = use(place, walk, false);
@@ -118,7 +118,7 @@ class ProgramBuilder {
     const Value& v = chain_.value(id);
     if (v.op == Op::kConstant) return constant(id);
     if (v.op == Op::kParameter && v.role == Role::kScalar) return scalar(id);
-    if (v.op == Op::kParameter) return load(id, parameter_place(chain_, id), walk);
+    if (v.op == Op::kParameter) return load(id, parameter_location(chain_, id), walk);
     if (reads_memory(fusion_, id, group_)) {
       return load(id, memory_.home.at(id), walk);
     }
@@ -174,8 +174,8 @@ class ProgramBuilder {
   std::set<std::string> names_;
 };
 
-MemoryPlace place_of(const VerifiedChain& chain, const MemoryMap& memory, ValueId id) {
-  if (chain.value(id).op == Op::kParameter) return parameter_place(chain, id);
+MemoryLocation place_of(const VerifiedChain& chain, const MemoryMap& memory, ValueId id) {
+  if (chain.value(id).op == Op::kParameter) return parameter_location(chain, id);
   return memory.home.at(id);
 }
 
@@ -202,7 +202,7 @@ std::vector<bool> mark_reads(const VerifiedChain& chain, const FusionPlan& fusio
 
 }  // namespace
 
-int GroupTensors::add_place(const MemoryPlace& place) {
+int GroupTensors::add_location(const MemoryLocation& place) {
   for (size_t i = 0; i < places.size(); ++i) {
     const SlotBinding& a = places[i].binding;
     const SlotBinding& b = place.binding;
@@ -214,8 +214,8 @@ int GroupTensors::add_place(const MemoryPlace& place) {
   return static_cast<int>(places.size()) - 1;
 }
 
-MemoryPlace parameter_place(const VerifiedChain& chain, ValueId id) {
-  MemoryPlace place;
+MemoryLocation parameter_location(const VerifiedChain& chain, ValueId id) {
+  MemoryLocation place;
   const TensorType& type = chain.info(id).type;
   place.binding.kind = SlotBinding::Kind::kParameter;
   place.binding.index =
@@ -243,7 +243,7 @@ MemoryMap map_memory(const VerifiedChain& chain, const FusionPlan& fusion) {
       for (int i = 0; i < static_cast<int>(outputs.size()); ++i) {
         if (outputs[i].value != id) continue;
         const TensorType& type = chain.output_type(i);
-        MemoryPlace place;
+        MemoryLocation place;
         place.binding.kind = SlotBinding::Kind::kOutput;
         place.binding.index = i;
         place.binding.name = chain.value(id).name;
@@ -257,7 +257,7 @@ MemoryMap map_memory(const VerifiedChain& chain, const FusionPlan& fusion) {
       }
       if (!read[id] || memory.home.count(id) != 0) continue;
       const TensorType& type = chain.info(id).type;
-      MemoryPlace place;
+      MemoryLocation place;
       place.binding.kind = SlotBinding::Kind::kWorkspace;
       place.binding.workspace_offset = memory.workspace_bytes;
       place.binding.name = chain.value(id).name;
@@ -296,9 +296,10 @@ GroupTensors build_group(const VerifiedChain& chain, const FusionPlan& fusion,
     const Value& anchor = chain.value(group.anchors[i]);
     if (anchor.op != Op::kContract) continue;
     for (const Use& use : anchor.operands) {
-      tensors.matrices.push_back(tensors.add_place(place_of(chain, memory, use.value)));
+      tensors.matrices.push_back(tensors.add_location(place_of(chain, memory, use.value)));
     }
-    if (anchor.ragged && i == 0) tensors.add_place(parameter_place(chain, anchor.ragged->ends));
+    if (anchor.ragged && i == 0)
+      tensors.add_location(parameter_location(chain, anchor.ragged->ends));
   }
   if (group.anchor == FusionGroup::Anchor::kSum) {
     const ValueId operand = chain.value(group.anchors[0]).operands[0].value;

@@ -13,7 +13,7 @@
 namespace catenary {
 
 // Where a value lives between kernels (or a parameter or output for good).
-struct MemoryPlace {
+struct MemoryLocation {
   SlotBinding binding;
   DType dtype = DType::kF32;
   llvm::SmallVector<i64, 4> strides;  // per dimension of the value
@@ -36,26 +36,26 @@ struct GroupProgram {
 
 // Everything that a group's kernel addresses.
 struct GroupTensors {
-  std::vector<MemoryPlace> places;    // in slot order
-  llvm::SmallVector<int, 2> scalars;  // positions among the chain's scalar parameters
-  GroupProgram prologue;              // kSum: the terms
+  std::vector<MemoryLocation> places;  // in slot order
+  llvm::SmallVector<int, 2> scalars;   // positions among the chain's scalar parameters
+  GroupProgram prologue;               // kSum: the terms
   llvm::SmallVector<int, 2> prologue_results;
   GroupProgram program;  // accumulators in, stores out
   llvm::SmallVector<int, 4>
       matrices;  // kContract: places of left, right (, the pair's other operand)
 
-  int add_place(const MemoryPlace& place);  // reuses an equal one
+  int add_location(const MemoryLocation& place);  // reuses an equal one
 };
 
 // Where every stored value of the chain goes: outputs and workspace. Offsets are multiples of 256.
 struct MemoryMap {
-  std::map<ValueId, MemoryPlace> home;                 // what other groups read
-  std::map<ValueId, std::vector<MemoryPlace>> stores;  // all that must be written
+  std::map<ValueId, MemoryLocation> home;                 // what other groups read
+  std::map<ValueId, std::vector<MemoryLocation>> stores;  // all that must be written
   i64 workspace_bytes = 0;
 };
 MemoryMap map_memory(const VerifiedChain& chain, const FusionPlan& fusion);
 
-MemoryPlace parameter_place(const VerifiedChain& chain, ValueId id);
+MemoryLocation parameter_location(const VerifiedChain& chain, ValueId id);
 
 // Values that the group's kernels compute, those that they recompute included; ascending.
 std::vector<ValueId> computed_values(const VerifiedChain& chain, const FusionPlan& fusion,

@@ -250,12 +250,12 @@ typedef struct ctn_launch_args {
   size_t num_tensors;
   const float* scalars; /* scalar parameters in order */
   size_t num_scalars;
-  int64_t symbol;           /* the symbolic size; 0 without one */
-  void* workspace;          /* ctn_executable_workspace_bytes of device memory, aligned to 256 */
-  void* stream;             /* CUstream or cudaStream_t of the executable's device */
-  int32_t overlap_previous; /* 1: may start while the stream's previous kernel still runs */
-  int32_t plain_edges;      /* 1: no kernel starts before the one before it has ended, not even
-                               inside the chain, whatever overlap_previous says */
+  int64_t symbol;      /* the symbolic size; 0 without one */
+  void* workspace;     /* ctn_executable_workspace_bytes of device memory, aligned to 256 */
+  void* stream;        /* CUstream or cudaStream_t of the executable's device */
+  int32_t allow_pdl;   /* 1: may start while the stream's previous kernel still runs */
+  int32_t disable_pdl; /* 1: no kernel starts before the one before it has ended, not even
+                          inside the chain, whatever allow_pdl says */
 } ctn_launch_args;
 
 /* Checks the arguments, then launches the chain's kernels in order. Allocates nothing, takes no

@@ -391,8 +391,8 @@ struct LaunchOptions {
   std::vector<float> scalars = {};  // the chain's scalar parameters in order
   std::int64_t symbol = 0;          // the symbolic size
   void* workspace = nullptr;        // Executable::workspace_bytes, aligned to 256
-  bool overlap_previous = false;    // may start while the stream's previous kernel still runs
-  bool plain_edges = false;         // no kernel starts before the one before it has ended; wins
+  bool allow_pdl = false;           // may start while the stream's previous kernel still runs
+  bool disable_pdl = false;         // no kernel starts before the one before it has ended; wins
 };
 
 // A compiled chain on one device. Launching is thread-safe and may be captured into a graph.
@@ -413,8 +413,8 @@ class Executable {
     args.symbol = options.symbol;
     args.workspace = options.workspace;
     args.stream = stream;
-    args.overlap_previous = options.overlap_previous ? 1 : 0;
-    args.plain_edges = options.plain_edges ? 1 : 0;
+    args.allow_pdl = options.allow_pdl ? 1 : 0;
+    args.disable_pdl = options.disable_pdl ? 1 : 0;
     check(ctn_executable_launch(handle_.get(), &args));
   }
   void launch(void* stream, std::initializer_list<const void*> tensors,

@@ -105,17 +105,17 @@ EngineOptions engine_options(const ctn_engine_options& given, bool simulated) {
   return options;
 }
 
-struct KernelPlace {
+struct KernelRef {
   const CompiledKernel* kernel;
   const KernelPlan* plan;
 };
 
-Expected<KernelPlace> find_kernel(const CompiledChain& compiled, size_t index) {
+Expected<KernelRef> find_kernel(const CompiledChain& compiled, size_t index) {
   size_t count = 0;
   for (size_t b = 0; b < compiled.buckets.size(); ++b) {
     const auto& bucket = compiled.buckets[b];
     if (index < count + bucket.size()) {
-      return KernelPlace{&bucket[index - count], &compiled.plan.buckets[b].kernels[index - count]};
+      return KernelRef{&bucket[index - count], &compiled.plan.buckets[b].kernels[index - count]};
     }
     count += bucket.size();
   }
@@ -243,7 +243,7 @@ ctn_status ctn_compiled_kernel(const ctn_compiled* compiled, size_t index, ctn_k
     ctn_kernel facts{};
     if (Error error = require(compiled, "compiled")) return error;
     if (Error error = read_struct(kernel, "kernel", facts)) return error;
-    Expected<KernelPlace> place = find_kernel(*compiled->compiled, index);
+    Expected<KernelRef> place = find_kernel(*compiled->compiled, index);
     if (!place) return place.takeError();
     const Cubin& cubin = *place->kernel->cubin;
     facts.name = cubin.symbol.c_str();
@@ -261,7 +261,7 @@ ctn_status ctn_compiled_kernel(const ctn_compiled* compiled, size_t index, ctn_k
 ctn_status ctn_compiled_kernel_source(const ctn_compiled* compiled, size_t index, char** text) {
   return guarded([&]() -> Error {
     if (Error error = require(compiled, "compiled", text, "text")) return error;
-    Expected<KernelPlace> place = find_kernel(*compiled->compiled, index);
+    Expected<KernelRef> place = find_kernel(*compiled->compiled, index);
     if (!place) return place.takeError();
     *text = copy_text(place->kernel->source.text());
     return Error::success();

@@ -9,7 +9,7 @@
 namespace catenary::c_api {
 namespace {
 
-// Callers built before plain_edges pass as many bytes: it stands in what was padding.
+// Callers built before disable_pdl pass as many bytes: it stands in what was padding.
 static_assert(sizeof(ctn_launch_args) == 72);
 
 // An array of `count` elements may be null only when it is empty.
@@ -126,8 +126,8 @@ ctn_status ctn_executable_launch(const ctn_executable* executable, const ctn_lau
     launch.symbol = given.symbol;
     launch.workspace = given.workspace;
     launch.stream = static_cast<cuda::Stream>(given.stream);
-    launch.overlap_previous = given.overlap_previous != 0;
-    launch.plain_edges = given.plain_edges != 0;
+    launch.allow_pdl = given.allow_pdl != 0;
+    launch.disable_pdl = given.disable_pdl != 0;
     return executable->executable->launch(launch);
   });
 }

@@ -272,8 +272,8 @@ std::vector<u32> chunk_addresses(const MatrixDescriptor& d, const SharedTile& ti
   return addresses;
 }
 
-void load_tile(const MatrixDescriptor& d, const SharedTile& tile, Number number, const u8* bytes,
-               u32 begin, double* out, u32 row_step, u32 k_step) {
+void tma_load_tile(const MatrixDescriptor& d, const SharedTile& tile, Number number,
+                   const u8* bytes, u32 begin, double* out, u32 row_step, u32 k_step) {
   const u32 per_chunk = kChunk / tile.element_bytes;
   const u32 step = tile.mn_major ? row_step : k_step;
   for (u32 row = 0; row < tile.rows; row += tile.mn_major ? per_chunk : 1) {

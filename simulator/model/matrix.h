@@ -137,7 +137,7 @@ std::vector<u32> chunk_addresses(const MatrixDescriptor& descriptor, const Share
 
 // The tile's values: element (row, k) at out[row * row_step + k * k_step]. `bytes` is what lies at
 // the shared address `begin`.
-void load_tile(const MatrixDescriptor& descriptor, const SharedTile& tile, Number number,
-               const u8* bytes, u32 begin, double* out, u32 row_step, u32 k_step);
+void tma_load_tile(const MatrixDescriptor& descriptor, const SharedTile& tile, Number number,
+                   const u8* bytes, u32 begin, double* out, u32 row_step, u32 k_step);
 
 }  // namespace catenary::sim

@@ -34,9 +34,9 @@ class Runner final : public Machine {
   u32 dynamic_smem() override { return kWindow; }
   void load_shared(void* to, u32 from, u32 bytes, Site site) override;
   void store_shared(u32 to, const void* from, u32 bytes, Site site) override;
-  void copy_async(u32 to, const void* from, u32 bytes, u32 valid, Site site) override;
-  void copy_async_commit(Site site) override;
-  void copy_async_wait(u32 pending, Site site) override;
+  void cp_async(u32 to, const void* from, u32 bytes, u32 valid, Site site) override;
+  void cp_async_commit(Site site) override;
+  void cp_async_wait(u32 pending, Site site) override;
 
   // runner_warp.cpp
   void warp_barrier(u32 mask, Site site) override;
@@ -51,8 +51,8 @@ class Runner final : public Machine {
   // runner_barrier.cpp
   void barrier(u32 id, u32 threads, bool wait, Site site) override;
   void set_max_registers(u32 count, bool increase, Site site) override;
-  void dependency_wait(Site site) override;
-  void dependency_launch(Site site) override;
+  void griddepcontrol_wait(Site site) override;
+  void griddepcontrol_launch_dependents(Site site) override;
   void fence_proxy_async(Site site) override;
   void fence_gpu(Site site) override;
 
@@ -62,7 +62,7 @@ class Runner final : public Machine {
   void mbarrier_arrive(u32 barrier, u32 count, Site site) override;
   void mbarrier_expect(u32 barrier, u32 bytes, bool arrive, Site site) override;
   bool mbarrier_try_wait(u32 barrier, u32 parity, Site site) override;
-  void copy_async_arrive(u32 barrier, Site site) override;
+  void cp_async_arrive(u32 barrier, Site site) override;
   void fence_mbarrier_init(Site site) override;
 
   // runner_bulk.cpp, runner_tensor.cpp
@@ -73,11 +73,11 @@ class Runner final : public Machine {
   void bulk_prefetch(const void* from, u32 bytes, Site site) override;
   void bulk_commit(Site site) override;
   void bulk_wait(u32 pending, bool read_only, Site site) override;
-  void tensor_load(u32 to, const void* map, const i32* at, u32 rank, u32 barrier, u32 mask,
-                   Site site) override;
-  void tensor_store(const void* map, const i32* at, u32 rank, u32 from, Site site) override;
-  void tensor_reduce(const void* map, const i32* at, u32 rank, u32 from, Site site) override;
-  void tensor_prefetch(const void* map, Site site) override;
+  void tma_load(u32 to, const void* map, const i32* at, u32 rank, u32 barrier, u32 mask,
+                Site site) override;
+  void tma_store(const void* map, const i32* at, u32 rank, u32 from, Site site) override;
+  void tma_reduce(const void* map, const i32* at, u32 rank, u32 from, Site site) override;
+  void tma_prefetch_descriptor(const void* map, Site site) override;
 
   // runner_wgmma.cpp
   void wgmma_fence(Site site) override;

@@ -116,7 +116,7 @@ void Runner::set_max_registers(u32 count, bool increase, Site site) {
   cta.registers[group] = count;
 }
 
-void Runner::dependency_wait(Site site) {
+void Runner::griddepcontrol_wait(Site site) {
   preempt();
   Thread& thread = self();
   Grid& grid = grid_of(thread);
@@ -127,7 +127,7 @@ void Runner::dependency_wait(Site site) {
   thread.clock.set_dependency_waited();
 }
 
-void Runner::dependency_launch(Site) {
+void Runner::griddepcontrol_launch_dependents(Site) {
   preempt();
   Cta& cta = *self().cta;
   if (cta.triggered) return;

@@ -254,7 +254,7 @@ bool Runner::mbarrier_try_wait(u32 barrier, u32 parity, Site site) {
 
 // The arrival is one of those that the count foresees (.noinc) and happens when the thread's
 // earlier copies have landed; no wait of the thread stands for them.
-void Runner::copy_async_arrive(u32 barrier, Site site) {
+void Runner::cp_async_arrive(u32 barrier, Site site) {
   preempt();
   Thread& thread = self();
   const Barrier named = find_mbarrier(barrier, true, site);

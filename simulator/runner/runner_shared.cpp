@@ -106,7 +106,7 @@ void Runner::store_shared(u32 to, const void* from, u32 bytes, Site site) {
   std::memcpy(place.bytes, from, bytes);
 }
 
-void Runner::copy_async(u32 to, const void* from, u32 bytes, u32 valid, Site site) {
+void Runner::cp_async(u32 to, const void* from, u32 bytes, u32 valid, Site site) {
   preempt();
   Thread& thread = self();
   if (valid > bytes) {
@@ -125,9 +125,9 @@ void Runner::copy_async(u32 to, const void* from, u32 bytes, u32 valid, Site sit
          }});
 }
 
-void Runner::copy_async_commit(Site) { ++self().copies.open; }
+void Runner::cp_async_commit(Site) { ++self().copies.open; }
 
-void Runner::copy_async_wait(u32 pending, Site) {
+void Runner::cp_async_wait(u32 pending, Site) {
   preempt();
   Thread& thread = self();
   const u32 committed = thread.copies.open - 1;

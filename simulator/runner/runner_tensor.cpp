@@ -48,8 +48,8 @@ TensorMapSpec Runner::read_map(const void* map, const i32* corner, u32 rank, Sit
   return *spec;
 }
 
-void Runner::tensor_load(u32 to, const void* map, const i32* at, u32 rank, u32 barrier, u32 mask,
-                         Site site) {
+void Runner::tma_load(u32 to, const void* map, const i32* at, u32 rank, u32 barrier, u32 mask,
+                      Site site) {
   preempt();
   Thread& thread = self();
   auto box = std::make_shared<Box>();
@@ -127,14 +127,16 @@ void Runner::tensor_write(const void* map, const i32* at, u32 rank, u32 from, bo
       });
 }
 
-void Runner::tensor_store(const void* map, const i32* at, u32 rank, u32 from, Site site) {
+void Runner::tma_store(const void* map, const i32* at, u32 rank, u32 from, Site site) {
   tensor_write(map, at, rank, from, false, site);
 }
 
-void Runner::tensor_reduce(const void* map, const i32* at, u32 rank, u32 from, Site site) {
+void Runner::tma_reduce(const void* map, const i32* at, u32 rank, u32 from, Site site) {
   tensor_write(map, at, rank, from, true, site);
 }
 
-void Runner::tensor_prefetch(const void* map, Site site) { read_map(map, nullptr, 0, site); }
+void Runner::tma_prefetch_descriptor(const void* map, Site site) {
+  read_map(map, nullptr, 0, site);
+}
 
 }  // namespace catenary::sim

@@ -43,9 +43,9 @@ void land(const Product& p) {
   std::vector<double> a, b(k * n);
   if (p.a_values.empty()) {
     a.resize(kRows * k);
-    load_tile(p.a, p.a_tile, p.number, p.smem, p.window, a.data(), k, 1);
+    tma_load_tile(p.a, p.a_tile, p.number, p.smem, p.window, a.data(), k, 1);
   }
-  load_tile(p.b, p.b_tile, p.number, p.smem, p.window, b.data(), 1, n);
+  tma_load_tile(p.b, p.b_tile, p.number, p.smem, p.window, b.data(), 1, n);
   multiply(p.a_values.empty() ? a.data() : p.a_values.data(), b.data(), p.d->values.data(), kRows,
            n, k, p.accumulate);
 }

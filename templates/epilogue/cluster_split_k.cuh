@@ -3,7 +3,7 @@
 // the rows over the cluster, in ascending order of the parts: its own sums of those rows lie where
 // the ring was, the other CTAs send theirs (st.async), which arrive behind the ring.
 //
-//   share: share_rows() rows of sums() x block_n floats and a padding (sum_row_bytes())
+//   share: reduce_rows() rows of sums() x block_n floats and a padding (partials_row_bytes())
 //
 // Nobody waits for a barrier of the cluster here: what it would release is ordered by a fence of
 // the whole GPU (MEMBAR.ALL.GPU in SASS), and that waits for everything that the SM has under way,
@@ -23,28 +23,28 @@ namespace catenary {
 // The mbarrier of a cluster along K where the others' sums arrive: 1 arrival, thread 0's, which
 // expects their bytes; phase 0 alone.
 template <const auto& kConfig>
-CATENARY_DEVICE u32 sums_barrier(u32 smem) {
+CATENARY_DEVICE u32 partials_barrier(u32 smem) {
   return smem + kConfig.barrier_offset() + 8 * (kConfig.barriers() - 1);
 }
 
 template <const auto& kConfig>
-CATENARY_DEVICE void make_sums_barrier(u32 smem) {
-  constexpr u32 kRow = kConfig.sums() * kConfig.block_n * 4;
-  mbarrier_init(sums_barrier<kConfig>(smem), 1);
-  mbarrier_arrive_expect_tx(sums_barrier<kConfig>(smem),
-                            (kConfig.cluster_k - 1) * kConfig.share_rows() * kRow);
+CATENARY_DEVICE void init_partials_barrier(u32 smem) {
+  constexpr u32 kRow = kConfig.num_accumulators() * kConfig.block_n * 4;
+  mbarrier_init(partials_barrier<kConfig>(smem), 1);
+  mbarrier_arrive_expect_tx(partials_barrier<kConfig>(smem),
+                            (kConfig.cluster_k - 1) * kConfig.reduce_rows() * kRow);
 }
 
 // Where CTA `to` finds the sums that CTA `from` has of its share: addresses of CTA `to`.
 template <const auto& kConfig>
-CATENARY_DEVICE u32 share_of(u32 smem, u32 from, u32 to) {
+CATENARY_DEVICE u32 partials_address(u32 smem, u32 from, u32 to) {
   const u32 place = from < to ? from : from - 1;
-  return from == to ? smem : smem + kConfig.arrival_offset() + place * kConfig.share_bytes();
+  return from == to ? smem : smem + kConfig.partials_offset() + place * kConfig.partials_bytes();
 }
 
 // A warp's rows of the fragments, which begin at `row` (16 rows, and 16 in each further fragment):
 // `act` gets each of the thread's pairs of sums with its row and its bytes within the row. Rows
-// that are none of A's (GemmSm90Config::box_m) are left out.
+// that are none of A's (GemmSm90Config::a_box_rows) are left out.
 template <const auto& kConfig, int kSums, int kFragments, int kRegisters, class Act>
 CATENARY_DEVICE void for_each_pair(const float (&d)[kSums][kFragments][kRegisters], u32 row,
                                    Act act) {
@@ -52,7 +52,7 @@ CATENARY_DEVICE void for_each_pair(const float (&d)[kSums][kFragments][kRegister
 #pragma unroll
   for (u32 half = 0; half < 2 * kFragments; ++half) {
     const u32 first = row + half / 2 * 64 + half % 2 * 8;
-    if (first >= kConfig.box_m()) continue;
+    if (first >= kConfig.a_box_rows()) continue;
 #pragma unroll
     for (u32 s = 0; s < kSums; ++s) {
 #pragma unroll
@@ -68,33 +68,34 @@ CATENARY_DEVICE void for_each_pair(const float (&d)[kSums][kFragments][kRegister
 // The sums of rows that other CTAs add, straight from registers to where they expect them. All CTAs
 // of the cluster have their mbarriers.
 template <const auto& kConfig, int kSums, int kFragments, int kRegisters>
-CATENARY_DEVICE void send_sums(u32 smem, const float (&d)[kSums][kFragments][kRegisters], u32 row) {
+CATENARY_DEVICE void send_partials(u32 smem, const float (&d)[kSums][kFragments][kRegisters],
+                                   u32 row) {
   const u32 rank = cluster_rank();
   for_each_pair<kConfig>(d, row, [&](u32 r, u32 offset, float first, float second) {
-    const u32 to = r / kConfig.share_rows();
+    const u32 to = r / kConfig.reduce_rows();
     if (to == rank) return;
-    const u32 place = share_of<kConfig>(smem, rank, to) +
-                      r % kConfig.share_rows() * kConfig.sum_row_bytes() + offset;
+    const u32 place = partials_address<kConfig>(smem, rank, to) +
+                      r % kConfig.reduce_rows() * kConfig.partials_row_bytes() + offset;
     st_async_v2(map_shared(place, to), {f32_to_bits(first), f32_to_bits(second)},
-                map_shared(sums_barrier<kConfig>(smem), to));
+                map_shared(partials_barrier<kConfig>(smem), to));
   });
 }
 
 // The sums of this CTA's share, to where the ring was.
 template <const auto& kConfig, int kSums, int kFragments, int kRegisters>
-CATENARY_DEVICE void leave_sums(u32 smem, const float (&d)[kSums][kFragments][kRegisters],
-                                u32 row) {
+CATENARY_DEVICE void store_partials(u32 smem, const float (&d)[kSums][kFragments][kRegisters],
+                                    u32 row) {
   const u32 rank = kConfig.cluster_k == 1 ? 0 : cluster_rank();
   for_each_pair<kConfig>(d, row, [&](u32 r, u32 offset, float first, float second) {
-    if (r / kConfig.share_rows() != rank) return;
-    const u32 place = smem + r % kConfig.share_rows() * kConfig.sum_row_bytes() + offset;
+    if (r / kConfig.reduce_rows() != rank) return;
+    const u32 place = smem + r % kConfig.reduce_rows() * kConfig.partials_row_bytes() + offset;
     st_shared_f32x2(place, first, second);
   });
 }
 
 // V sums at `offset` of each CTA's share for CTA `rank`, which executes this, added.
 template <const auto& kConfig>
-CATENARY_DEVICE Vec<kConfig.vec> add_sums(u32 smem, u32 rank, u32 offset) {
+CATENARY_DEVICE Vec<kConfig.vec> reduce_partials(u32 smem, u32 rank, u32 offset) {
   constexpr int V = kConfig.vec;
   constexpr u32 kCtas = kConfig.cluster_k;
   static_assert(V % 4 == 0, "16 bytes at a time");
@@ -103,7 +104,8 @@ CATENARY_DEVICE Vec<kConfig.vec> add_sums(u32 smem, u32 rank, u32 offset) {
   for (u32 i = 0; i < V / 4; ++i) {
 #pragma unroll
     for (u32 from = 0; from < kCtas; ++from) {
-      const U32x4 part = ld_shared_v4(share_of<kConfig>(smem, from, rank) + offset + 16 * i);
+      const U32x4 part =
+          ld_shared_v4(partials_address<kConfig>(smem, from, rank) + offset + 16 * i);
       const u32 word[4] = {part.x, part.y, part.z, part.w};
 #pragma unroll
       for (u32 j = 0; j < 4; ++j) {
@@ -116,22 +118,23 @@ CATENARY_DEVICE Vec<kConfig.vec> add_sums(u32 smem, u32 rank, u32 offset) {
 }
 
 // What a thread adds: V columns of one row.
-struct SumPlace {
+struct OutputVector {
   Coord at;        // valid is 0 where there is nothing
   u32 offset = 0;  // in a share
 };
 
 // Vector `index` of the share of CTA `rank`.
 template <const auto& kConfig, class P>
-CATENARY_DEVICE SumPlace sum_place(const P& params, const TileWork& work, u32 rank, u32 index) {
+CATENARY_DEVICE OutputVector output_vector(const P& params, const WorkTile& work, u32 rank,
+                                           u32 index) {
   constexpr int V = kConfig.vec;
-  constexpr u32 kRows = kConfig.share_rows();
+  constexpr u32 kRows = kConfig.reduce_rows();
   constexpr u32 kPerRow = kConfig.block_n / V;
   const u32 column = index % kPerRow * V;
   const i64 m = work.m0 + rank * kRows + index / kPerRow;
   const i64 left = extent_at_launch(kConfig.n, params) - work.n0 - column;
-  SumPlace place;
-  place.offset = index / kPerRow * kConfig.sum_row_bytes() + column * 4;
+  OutputVector place;
+  place.offset = index / kPerRow * kConfig.partials_row_bytes() + column * 4;
   Coord& at = place.at;
 #pragma unroll
   for (int i = 0; i < kMaxDims - 2; ++i) at.dim[i] = work.batch[i + 2];
@@ -145,33 +148,33 @@ CATENARY_DEVICE SumPlace sum_place(const P& params, const TileWork& work, u32 ra
 
 // What a thread of a CTA adds, and the operands of the emitted epilogue beside it.
 template <const auto& kConfig, class Epilogue>
-struct TileEnd {
-  static constexpr u32 kVectors = kConfig.share_rows() * (kConfig.block_n / kConfig.vec);
+struct ClusterEpilogue {
+  static constexpr u32 kVectors = kConfig.reduce_rows() * (kConfig.block_n / kConfig.vec);
   static constexpr u32 kEach = (kVectors + kConfig.threads() - 1) / kConfig.threads();
   // Weights wait in registers from before the products, where there is room beside the sums: read
   // behind them they come from DRAM while the whole CTA waits (H200, 2048x4096 weights, 32 rows,
   // bias: 0.5 us of 6.2).
   static constexpr u32 kWords = kEach * sizeof(typename Epilogue::Operands) / 4;
-  static constexpr bool kWeightsAhead =
-      kWords + kConfig.accumulators() <= (kConfig.ctas_per_sm == 1 ? 160 : 64);
-  static_assert(kConfig.box_m() % kConfig.cluster_k == 0, "whole rows for each CTA");
+  static constexpr bool kPrefetchWeights =
+      kWords + kConfig.accumulator_registers() <= (kConfig.ctas_per_sm == 1 ? 160 : 64);
+  static_assert(kConfig.a_box_rows() % kConfig.cluster_k == 0, "whole rows for each CTA");
 
-  SumPlace place[kEach];
+  OutputVector place[kEach];
   typename Epilogue::Operands operands[kEach];
 
-  // Ahead of the products, for finish_tile().
+  // Ahead of the products, for reduce_and_store().
   template <class P>
-  CATENARY_DEVICE void begin(const P& params, const TileWork& work) {
-    if constexpr (kWeightsAhead) find(params, work);
+  CATENARY_DEVICE void begin(const P& params, const WorkTile& work) {
+    if constexpr (kPrefetchWeights) find(params, work);
   }
 
   // Finds the thread's places and asks for the weights there.
   template <class P>
-  CATENARY_DEVICE void find(const P& params, const TileWork& work) {
+  CATENARY_DEVICE void find(const P& params, const WorkTile& work) {
     const u32 rank = kConfig.cluster_k == 1 ? 0 : cluster_rank();
 #pragma unroll
     for (u32 i = 0; i < kEach; ++i) {
-      place[i] = sum_place<kConfig>(params, work, rank, i * kConfig.threads() + threadIdx.x);
+      place[i] = output_vector<kConfig>(params, work, rank, i * kConfig.threads() + threadIdx.x);
       if (place[i].at.valid != 0) Epilogue::load_weights(params, place[i].at, operands[i]);
     }
   }
@@ -180,11 +183,11 @@ struct TileEnd {
 // All threads of a CTA: its share of the tile's rows, added, through the emitted epilogue. The
 // barrier of the CTA stands between the stores of its own sums and their loads.
 template <const auto& kConfig, class Epilogue, class P>
-CATENARY_DEVICE void finish_tile(const P& params, u32 smem, const TileWork& work,
-                                 TileEnd<kConfig, Epilogue>& end) {
-  using End = TileEnd<kConfig, Epilogue>;
+CATENARY_DEVICE void reduce_and_store(const P& params, u32 smem, const WorkTile& work,
+                                      ClusterEpilogue<kConfig, Epilogue>& end) {
+  using End = ClusterEpilogue<kConfig, Epilogue>;
   const u32 rank = kConfig.cluster_k == 1 ? 0 : cluster_rank();
-  if constexpr (!End::kWeightsAhead) end.find(params, work);
+  if constexpr (!End::kPrefetchWeights) end.find(params, work);
 #pragma unroll
   for (u32 i = 0; i < End::kEach; ++i) {
     const Coord& at = end.place[i].at;
@@ -193,15 +196,15 @@ CATENARY_DEVICE void finish_tile(const P& params, u32 smem, const TileWork& work
 
   cta_barrier();
   if constexpr (kConfig.cluster_k > 1) {
-    if (work.live) mbarrier_wait(sums_barrier<kConfig>(smem), 0);
+    if (work.live) mbarrier_wait(partials_barrier<kConfig>(smem), 0);
   }
 #pragma unroll
   for (u32 i = 0; i < End::kEach; ++i) {
-    const SumPlace& place = end.place[i];
+    const OutputVector& place = end.place[i];
     if (place.at.valid == 0) continue;
-    const auto first = add_sums<kConfig>(smem, rank, place.offset);
-    if constexpr (kConfig.gated) {
-      const auto second = add_sums<kConfig>(smem, rank, place.offset + kConfig.block_n * 4);
+    const auto first = reduce_partials<kConfig>(smem, rank, place.offset);
+    if constexpr (kConfig.dual) {
+      const auto second = reduce_partials<kConfig>(smem, rank, place.offset + kConfig.block_n * 4);
       Epilogue::store(params, place.at, end.operands[i], first, second);
     } else {
       Epilogue::store(params, place.at, end.operands[i], first);

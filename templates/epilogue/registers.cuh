@@ -27,7 +27,7 @@
 #include "ptx/mma.cuh"
 #include "ptx/shared.cuh"
 #include "ptx/sync.cuh"
-#include "ptx/tensor.cuh"
+#include "ptx/tma.cuh"
 #include "ptx/wgmma.cuh"
 #include "scheduler/tile_scheduler.cuh"
 
@@ -36,8 +36,8 @@ namespace catenary {
 // Piece `number` of the fragments; the first index of every register is a constant. Columns beyond
 // the tile's last are zeros.
 template <bool kConstant, int kSums, int kFragments, int kRegisters, int kPieceRegisters>
-CATENARY_DEVICE void take_piece(float (&piece)[kSums][kPieceRegisters],
-                                const float (&d)[kSums][kFragments][kRegisters], u32 number) {
+CATENARY_DEVICE void copy_subtile(float (&piece)[kSums][kPieceRegisters],
+                                  const float (&d)[kSums][kFragments][kRegisters], u32 number) {
   constexpr u32 kPieces = (kRegisters + kPieceRegisters - 1) / kPieceRegisters;
 #pragma unroll
   for (u32 i = 0; i < kFragments * kPieces; ++i) {
@@ -59,24 +59,24 @@ CATENARY_DEVICE void take_piece(float (&piece)[kSums][kPieceRegisters],
 template <const GemmSm90Config& kConfig, class Epilogue>
 struct RegisterEpilogue {
   static constexpr int kOutputs = Epilogue::kOutputCount;
-  static constexpr int kSums = kConfig.sums();
-  static constexpr int kColumns = kConfig.piece_columns();
+  static constexpr int kSums = kConfig.num_accumulators();
+  static constexpr int kColumns = kConfig.subtile_n();
   static constexpr u32 kChunks = kColumns / 8;  // 16 bytes of 16-bit results each
   static constexpr u32 kPieces = (kConfig.block_n + kColumns - 1) / kColumns;  // of a fragment
 
   // Pieces that end inside the tile and inside their rows' group are whole.
-  static constexpr bool kAllWhole =
-      kConfig.ragged != Ragged::kRows && kConfig.block_n % kColumns == 0;
+  static constexpr bool kAllFull =
+      kConfig.ragged != Ragged::kMGrouped && kConfig.block_n % kColumns == 0;
   // No tile has columns behind the matrix: columns' operands need no clamp, and have one address.
   static constexpr bool kWholeTiles = kConfig.n.scale == 0 && kConfig.n.size % kConfig.block_n == 0;
   static constexpr u32 kPieceBytes = 16 * kColumns * 2;
 
-  static constexpr bool boxes_any() {
+  static constexpr bool any_tma_store() {
     bool any = false;
     for (const Operand& output : Epilogue::kOutputs) any = any || output.map >= 0;
     return any;
   }
-  static constexpr bool kBoxes = boxes_any();
+  static constexpr bool kBoxes = any_tma_store();
 
   // A piece's results as they are stored: a pair of columns is one word of 16-bit elements, or two.
   using Results = u32[kOutputs][kChunks][2][2];
@@ -84,11 +84,11 @@ struct RegisterEpilogue {
   // What the tile, or where that would be too many registers a piece, needs of the operands that
   // vary along N. An empty struct has no words.
   static constexpr u32 kColumnWords = sizeof(typename Epilogue::Columns) / 4;
-  static constexpr u32 kMostRegisters = kConfig.threads_copy() ? 136 : 160;
-  static constexpr bool kTileAhead =
-      kConfig.accumulators() + kColumnWords * kPieces * kChunks <= kMostRegisters;
-  using Ahead = typename Epilogue::Columns[kTileAhead ? kPieces : 1][kChunks];
-  using PieceColumns = typename Epilogue::Columns[kChunks];
+  static constexpr u32 kMostRegisters = kConfig.uses_cp_async() ? 136 : 160;
+  static constexpr bool kPrefetchTile =
+      kConfig.accumulator_registers() + kColumnWords * kPieces * kChunks <= kMostRegisters;
+  using Ahead = typename Epilogue::Columns[kPrefetchTile ? kPieces : 1][kChunks];
+  using SubtileColumns = typename Epilogue::Columns[kChunks];
 
   static CATENARY_DEVICE u32 chunk_address(u32 area, u32 row, u32 chunk) {
     const u32 turn = kChunks == 8 ? row % 8 : row / 2 % 4;
@@ -101,9 +101,9 @@ struct RegisterEpilogue {
   // A piece as rows: what a lane has of it.
   static constexpr u32 kRowsPerPass = 32 / kChunks;
   static constexpr u32 kPasses = 16 / kRowsPerPass;
-  using PieceRows = U32x4[kPasses];
+  using SubtileRows = U32x4[kPasses];
 
-  static CATENARY_DEVICE void leave_words(u32 area, const Words& word) {
+  static CATENARY_DEVICE void stage_words(u32 area, const Words& word) {
     const u32 lane = threadIdx.x % 32;
 #pragma unroll
     for (u32 g = 0; g < kChunks; g += 2) {
@@ -113,7 +113,7 @@ struct RegisterEpilogue {
     }
   }
 
-  static CATENARY_DEVICE void read_rows(u32 area, PieceRows& rows) {
+  static CATENARY_DEVICE void read_rows(u32 area, SubtileRows& rows) {
     const u32 lane = threadIdx.x % 32;
 #pragma unroll
     for (u32 pass = 0; pass < kPasses; ++pass) {
@@ -123,7 +123,7 @@ struct RegisterEpilogue {
   }
 
   template <Operand kOutput, class P>
-  static CATENARY_DEVICE void store_rows(const P& params, const PieceRows& rows, Coord at, u32 m,
+  static CATENARY_DEVICE void store_rows(const P& params, const SubtileRows& rows, Coord at, u32 m,
                                          u32 m_end, u32 n, u32 n_end) {
     const u32 lane = threadIdx.x % 32;
     const u32 column = n + lane % kChunks * 8;
@@ -140,7 +140,7 @@ struct RegisterEpilogue {
 
   // The sources of the copies may be written again: lane 0 started them, and so it waits.
   template <int kPending>
-  static CATENARY_DEVICE void wait_for_boxes() {
+  static CATENARY_DEVICE void wait_tma_stores() {
     if constexpr (kBoxes) {
       if (threadIdx.x % 32 == 0) bulk_wait_read<kPending>();
     }
@@ -149,7 +149,8 @@ struct RegisterEpilogue {
   // A piece as a box of the output's map: columns, rows, then the dimensions along which it has a
   // stride, innermost first. What lies behind the tensor's last row or column is not stored.
   template <Operand kOutput, class P>
-  static CATENARY_DEVICE void store_box(const P& params, u32 from, const Coord& at, u32 m, u32 n) {
+  static CATENARY_DEVICE void tma_store_box(const P& params, u32 from, const Coord& at, u32 m,
+                                            u32 n) {
     constexpr int kRank = [] {
       int rank = 2;
       for (int d = 0; d < kMaxDims - 2; ++d) rank += kOutput.stride.at[d] != 0 ? 1 : 0;
@@ -161,32 +162,31 @@ struct RegisterEpilogue {
     for (int d = kMaxDims - 3; d >= 0; --d) {
       if (kOutput.stride.at[d] != 0) place[to++] = static_cast<i32>(at.dim[d]);
     }
-    tensor_store(params.map[kOutput.map], place, from,
-                 kOutput.streamed ? kEvictFirst : kEvictNormal);
+    tma_store(params.map[kOutput.map], place, from, kOutput.streamed ? kEvictFirst : kEvictNormal);
     bulk_commit();
   }
 
   // 16-bit results by way of the area, of which `half` is free next but for its last copy; behind
   // rows it stays so.
   template <Operand kOutput, class P>
-  static CATENARY_DEVICE void store_piece(const P& params, u32 area, u32& half, const Coord& at,
-                                          const Words& word, u32 m, u32 m_end, u32 n, u32 n_end) {
+  static CATENARY_DEVICE void store_subtile(const P& params, u32 area, u32& half, const Coord& at,
+                                            const Words& word, u32 m, u32 m_end, u32 n, u32 n_end) {
     constexpr bool kMapped = kOutput.map >= 0;
-    wait_for_boxes<1>();
+    wait_tma_stores<1>();
     // The area is this warp's alone: the warp's own barrier orders its reuse.
     warp_barrier();
-    leave_words(area + half, word);
-    if (kMapped && (kAllWhole || (m + 16 <= m_end && n + kColumns <= n_end))) {
+    stage_words(area + half, word);
+    if (kMapped && (kAllFull || (m + 16 <= m_end && n + kColumns <= n_end))) {
       // Each lane for its own words: the copy, which lane 0 starts, reads by the asynchronous
       // proxy.
       fence_proxy_async_shared();
       warp_barrier();
       if constexpr (kMapped) {
-        if (threadIdx.x % 32 == 0) store_box<kOutput>(params, area + half, at, m, n);
+        if (threadIdx.x % 32 == 0) tma_store_box<kOutput>(params, area + half, at, m, n);
       }
       half = kPieceBytes - half;
-    } else if constexpr (!kMapped || !kAllWhole) {
-      PieceRows rows;
+    } else if constexpr (!kMapped || !kAllFull) {
+      SubtileRows rows;
       warp_barrier();
       read_rows(area + half, rows);
       store_rows<kOutput>(params, rows, at, m, m_end, n, n_end);
@@ -214,7 +214,7 @@ struct RegisterEpilogue {
 
   template <class P>
   static CATENARY_DEVICE void load_columns(const P& params, Coord at, u32 n, u32 n_end,
-                                           PieceColumns& columns) {
+                                           SubtileColumns& columns) {
 #pragma unroll
     for (u32 g = 0; g < kChunks; ++g) {
       const u32 column = n + 8 * g + threadIdx.x % 4 * 2;
@@ -255,7 +255,7 @@ struct RegisterEpilogue {
   template <class P>
   static CATENARY_DEVICE void compute(const P& params, const Coord& at,
                                       const float (&sums)[kSums][kColumns / 2],
-                                      const PieceColumns& columns, u32 m, u32 m_end,
+                                      const SubtileColumns& columns, u32 m, u32 m_end,
                                       Results& result) {
     typename Epilogue::Rows rows[2];
     load_rows(params, at, m, m_end, rows);
@@ -287,17 +287,17 @@ struct RegisterEpilogue {
       if constexpr (kTo.dtype == DType::kF32) {
         store_pairs<kTo>(params, at, result[kOutput], m, m_end, n, n_end);
       } else {
-        store_piece<kTo>(params, area, half, at, result[kOutput], m, m_end, n, n_end);
+        store_subtile<kTo>(params, area, half, at, result[kOutput], m, m_end, n, n_end);
       }
       store_outputs<kOutput + 1>(params, area, half, at, result, m, m_end, n, n_end);
     }
   }
 
-  static CATENARY_DEVICE u32 column_end(const TileWork& work, i64 n) {
+  static CATENARY_DEVICE u32 column_end(const WorkTile& work, i64 n) {
     return static_cast<u32>(n - work.n0 < kConfig.block_n ? n : work.n0 + kConfig.block_n);
   }
 
-  static CATENARY_DEVICE Coord coordinates(const TileWork& work) {
+  static CATENARY_DEVICE Coord coordinates(const WorkTile& work) {
     Coord at;
 #pragma unroll
     for (int i = 0; i < kMaxDims - 2; ++i) at.dim[i] = work.batch[i + 2];
@@ -309,11 +309,11 @@ struct RegisterEpilogue {
   // The columns of the tile, or of its first piece, to be called before the sums are complete:
   // those of the tile before its products, those of a piece beside the last ones.
   template <class P>
-  static CATENARY_DEVICE void prefetch(const P& params, const TileWork& work, i64 n, Ahead& ahead) {
+  static CATENARY_DEVICE void prefetch(const P& params, const WorkTile& work, i64 n, Ahead& ahead) {
     const Coord at = coordinates(work);
     const u32 n0 = static_cast<u32>(work.n0);
 #pragma unroll
-    for (u32 piece = 0; piece < (kTileAhead ? kPieces : 1); ++piece) {
+    for (u32 piece = 0; piece < (kPrefetchTile ? kPieces : 1); ++piece) {
       load_columns(params, at, n0 + piece * kColumns, column_end(work, n), ahead[piece]);
     }
   }
@@ -333,27 +333,27 @@ struct RegisterEpilogue {
 
   // The columns of piece `piece`; its number is a constant where the pieces are unrolled.
   template <class P>
-  static CATENARY_DEVICE void take_columns(const P& params, const Coord& at, u32 n0, u32 n_end,
-                                           u32 piece, Ahead& ahead, PieceColumns& columns) {
+  static CATENARY_DEVICE void subtile_columns(const P& params, const Coord& at, u32 n0, u32 n_end,
+                                              u32 piece, Ahead& ahead, SubtileColumns& columns) {
 #pragma unroll
     for (u32 g = 0; g < kChunks; ++g) {
       columns[g] = ahead[0][g];
-      if constexpr (kTileAhead && kColumnWords > 0) {
+      if constexpr (kPrefetchTile && kColumnWords > 0) {
 #pragma unroll
         for (u32 i = 1; i < kPieces; ++i) select(columns[g], ahead[i][g], piece % kPieces == i);
       }
     }
-    if constexpr (!kTileAhead) {
+    if constexpr (!kPrefetchTile) {
       load_columns(params, at, n0 + (piece + 1) % kPieces * kColumns, n_end, ahead[0]);
     }
   }
 
   // Behind the last tile: the area stays until the copies have read it.
-  static CATENARY_DEVICE void finish() { wait_for_boxes<0>(); }
+  static CATENARY_DEVICE void finish() { wait_tma_stores<0>(); }
 
   // This warp's rows of the tile, which begin at `m_warp` in fragment 0; `ahead` is prefetch()'s.
   template <class P, int kFragments, int kRegisters>
-  static CATENARY_DEVICE void run(const P& params, u32 area, const TileWork& work, i64 m_warp,
+  static CATENARY_DEVICE void run(const P& params, u32 area, const WorkTile& work, i64 m_warp,
                                   i64 n, const float (&d)[kSums][kFragments][kRegisters],
                                   Ahead& ahead) {
     const u32 n0 = static_cast<u32>(work.n0);
@@ -367,17 +367,16 @@ struct RegisterEpilogue {
     constexpr i64 kFewSteps = 16;
     constexpr bool kShortSum =
         kConfig.k.scale == 0 && kConfig.k.size * kConfig.k_outer <= kFewSteps * kConfig.block_k();
-    constexpr bool kUnrolled =
-        (Epilogue::kShort || kShortSum) && kConfig.piece_columns() * kSums == 64;
+    constexpr bool kUnrolled = (Epilogue::kShort || kShortSum) && kConfig.subtile_n() * kSums == 64;
     constexpr int kUnroll = kUnrolled ? static_cast<int>(kFragments * kPieces) : 1;
-    wait_for_boxes<0>();
+    wait_tma_stores<0>();
     u32 half = 0;
 #pragma unroll kUnroll
     for (u32 piece = 0; piece < kFragments * kPieces; ++piece) {
-      PieceColumns columns;
-      take_columns(params, at, n0, n_end, piece, ahead, columns);
+      SubtileColumns columns;
+      subtile_columns(params, at, n0, n_end, piece, ahead, columns);
       float sums[kSums][kColumns / 2];
-      take_piece<kUnrolled>(sums, d, piece);
+      copy_subtile<kUnrolled>(sums, d, piece);
       const u32 m = static_cast<u32>(m_warp) + piece / kPieces * 64;
       Results result;
       compute(params, at, sums, columns, m, m_end, result);

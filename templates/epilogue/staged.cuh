@@ -12,18 +12,18 @@
 namespace catenary {
 
 template <const GemmSm90Config& kConfig, class Epilogue>
-struct TurnedEpilogue {
+struct StagedEpilogue {
   // As epilogue/registers.cuh has them; operands are read in run(), stores end by themselves.
   struct Ahead {};
-  static constexpr bool kTileAhead = false;
+  static constexpr bool kPrefetchTile = false;
   template <class P>
-  static CATENARY_DEVICE void prefetch(const P&, const TileWork&, i64, Ahead&) {}
+  static CATENARY_DEVICE void prefetch(const P&, const WorkTile&, i64, Ahead&) {}
   static CATENARY_DEVICE void finish() {}
 
   // This warp's rows of the tile, which begin at `m_warp` in fragment 0; a piece (16 rows, 64 /
   // sums columns) at a time.
   template <class P, int kSums, int kFragments, int kRegisters>
-  static CATENARY_DEVICE void run(const P& params, u32 area, const TileWork& work, i64 m_warp,
+  static CATENARY_DEVICE void run(const P& params, u32 area, const WorkTile& work, i64 m_warp,
                                   i64 n, const float (&d)[kSums][kFragments][kRegisters], Ahead&) {
     constexpr int V = kConfig.vec;
     constexpr u32 kColumns = 64 / kSums;
@@ -46,7 +46,7 @@ struct TurnedEpilogue {
       at.valid = n - n_lane < V ? static_cast<i32>(n - n_lane) : V;
       // The area is this warp's alone: the warp's own barrier orders its reuse.
       warp_barrier();
-      stage_piece(area, d, piece);
+      stage_subtile(area, d, piece);
       warp_barrier();
 #pragma unroll 4
       for (u32 pass = 0; pass < 16 / kRowsPerPass; ++pass) {
@@ -57,7 +57,7 @@ struct TurnedEpilogue {
           typename Epilogue::Operands operands;
           Epilogue::load_weights(params, at, operands);
           Epilogue::load(params, at, operands);
-          if constexpr (kConfig.gated) {
+          if constexpr (kConfig.dual) {
             Epilogue::store(params, at, operands, staged_vec<V>(area, row, column),
                             staged_vec<V>(area, row, kColumns + column));
           } else {

@@ -22,7 +22,7 @@ CATENARY_DEVICE u32 staged_chunk(u32 area, u32 row, u32 chunk) {
 }
 
 // This lane's place in chunk 0 or 1 of the area, for staged_columns.
-CATENARY_DEVICE u32 staged_place(u32 area) {
+CATENARY_DEVICE u32 staged_address(u32 area) {
   const u32 lane = threadIdx.x % 32;
   return staged_chunk(area, lane / 4, lane % 4 / 2) + lane % 2 * 8;
 }
@@ -44,11 +44,11 @@ CATENARY_DEVICE void stage_columns(u32 place, const float (&d)[kRegisters], u32 
 // Piece `piece` of the fragments: 64 / kSums columns of each sum, side by side in the area.
 // Register numbers are constants, so that each piece has its own text.
 template <int kSums, int kFragments, int kRegisters>
-CATENARY_DEVICE void stage_piece(u32 area, const float (&d)[kSums][kFragments][kRegisters],
-                                 u32 piece) {
+CATENARY_DEVICE void stage_subtile(u32 area, const float (&d)[kSums][kFragments][kRegisters],
+                                   u32 piece) {
   constexpr u32 kColumns = 64 / kSums;
   constexpr u32 kPieces = 2 * kRegisters / kColumns;
-  const u32 place = staged_place(area);
+  const u32 place = staged_address(area);
 #pragma unroll
   for (u32 i = 0; i < kFragments * kPieces; ++i) {
     if (i != piece) continue;

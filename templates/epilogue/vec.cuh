@@ -40,7 +40,7 @@ enum class Access : u8 { kPlain, kStreamed, kConstant };
 
 template <Operand kOperand>
 constexpr Access access_of() {
-  if (kOperand.early) return Access::kPlain;
+  if (kOperand.before_wait) return Access::kPlain;
   if (kOperand.weight) return Access::kConstant;
   return kOperand.streamed ? Access::kStreamed : Access::kPlain;
 }

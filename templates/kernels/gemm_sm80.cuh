@@ -20,36 +20,36 @@
 
 namespace catenary {
 
-template <const GemmConfig& kConfig>
-struct GemmTypes {
+template <const GemmSm80Config& kConfig>
+struct GemmSm80Types {
   static constexpr int kElementBytes = kConfig.element_bytes();
   static constexpr int kThreads = kConfig.threads();
   static constexpr int kWarpM = kConfig.block_m / kConfig.warps_m;
   static constexpr int kWarpN = kConfig.block_n / kConfig.warps_n;
   static constexpr int kFragM = kWarpM / 16;
   static constexpr int kFragN = kWarpN / 8;
-  static constexpr int kSums = kConfig.sums();
-  static constexpr int kSteps = kConfig.block_k / step_k(kConfig.math);
+  static constexpr int kSums = kConfig.num_accumulators();
+  static constexpr int kSteps = kConfig.block_k / mma_k(kConfig.math);
   static_assert(kWarpM % 16 == 0 && kWarpN % 16 == 0, "a warp's tile is a multiple of 16x16");
   static_assert(kSteps >= 2 && kSteps % 2 == 0, "fragments alternate between two buffers");
 
   // A tile that divides its matrix exactly needs no check; ragged ends are known at run time only.
   static constexpr bool kCheckM = kConfig.m.scale != 0 || kConfig.m.size % kConfig.block_m != 0 ||
-                                  kConfig.ragged == Ragged::kRows;
+                                  kConfig.ragged == Ragged::kMGrouped;
   static constexpr bool kCheckN = kConfig.n.scale != 0 || kConfig.n.size % kConfig.block_n != 0;
   static constexpr bool kCheckK = kConfig.k.scale != 0 || kConfig.k.size % kConfig.block_k != 0 ||
                                   kConfig.ragged != Ragged::kNone;
   // k-tiles that every CTA has at least, as far as is known here.
-  static constexpr i64 kLeastTiles =
-      kConfig.k.scale != 0 || kConfig.ragged == Ragged::kTerms
+  static constexpr i64 kMinKTiles =
+      kConfig.k.scale != 0 || kConfig.ragged == Ragged::kKGrouped
           ? 0
           : kConfig.k_outer * ceil_div(kConfig.k.size, kConfig.block_k) / kConfig.split_k;
-  using CopyA = TileCopy<kConfig.a, kConfig.block_m, kConfig.block_k, kElementBytes, kThreads,
-                         kCheckM, kCheckK>;
-  using CopyB = TileCopy<kConfig.b, kConfig.block_n, kConfig.block_k, kElementBytes, kThreads,
-                         kCheckN, kCheckK>;
-  using CopyB2 = TileCopy<kConfig.b2, kConfig.block_n, kConfig.block_k, kElementBytes, kThreads,
-                          kCheckN, kCheckK>;
+  using CopyA = CpAsyncTile<kConfig.a, kConfig.block_m, kConfig.block_k, kElementBytes, kThreads,
+                            kCheckM, kCheckK>;
+  using CopyB = CpAsyncTile<kConfig.b, kConfig.block_n, kConfig.block_k, kElementBytes, kThreads,
+                            kCheckN, kCheckK>;
+  using CopyB2 = CpAsyncTile<kConfig.b2, kConfig.block_n, kConfig.block_k, kElementBytes, kThreads,
+                             kCheckN, kCheckK>;
 
   struct Fragments {
     U32x4 a[kFragM];
@@ -59,11 +59,11 @@ struct GemmTypes {
 };
 
 // Where this CTA reads, and how much of K is left to it.
-template <const GemmConfig& kConfig>
-struct GemmSource {
-  typename GemmTypes<kConfig>::CopyA::Thread a;
-  typename GemmTypes<kConfig>::CopyB::Thread b;
-  typename GemmTypes<kConfig>::CopyB2::Thread b2;
+template <const GemmSm80Config& kConfig>
+struct GemmSm80Source {
+  typename GemmSm80Types<kConfig>::CopyA::Thread a;
+  typename GemmSm80Types<kConfig>::CopyB::Thread b;
+  typename GemmSm80Types<kConfig>::CopyB2::Thread b2;
   i64 k_begin, k_end;
   i64 tiles_per_outer;  // k-tiles of one outer K step
 };
@@ -75,10 +75,10 @@ CATENARY_DEVICE i64 k_offset(i64 k, i64 outer) {
 
 // Starts the copies of k-tile `t` into its slot of the ring and commits them as one group; past the
 // last tile the group is empty, so that group counts stay uniform.
-template <const GemmConfig& kConfig>
-CATENARY_DEVICE void start_stage(u32 ring, const GemmSource<kConfig>& from, i64 t, i64 t_end,
+template <const GemmSm80Config& kConfig>
+CATENARY_DEVICE void load_k_tile(u32 ring, const GemmSm80Source<kConfig>& from, i64 t, i64 t_end,
                                  u32 slot) {
-  using T = GemmTypes<kConfig>;
+  using T = GemmSm80Types<kConfig>;
   constexpr int E = T::kElementBytes;
   if (t < t_end) {
     i64 k = t * kConfig.block_k;
@@ -94,7 +94,7 @@ CATENARY_DEVICE void start_stage(u32 ring, const GemmSource<kConfig>& from, i64 
     T::CopyA::start(stage, from.a, k_offset<kConfig.a, E>(k, outer), k_left);
     T::CopyB::start(stage + T::CopyA::Layout::kBytes, from.b, k_offset<kConfig.b, E>(k, outer),
                     k_left);
-    if constexpr (kConfig.gated) {
+    if constexpr (kConfig.dual) {
       T::CopyB2::start(stage + T::CopyA::Layout::kBytes + T::CopyB::Layout::kBytes, from.b2,
                        k_offset<kConfig.b2, E>(k, outer), k_left);
     }
@@ -102,10 +102,10 @@ CATENARY_DEVICE void start_stage(u32 ring, const GemmSource<kConfig>& from, i64 
   cp_async_commit();
 }
 
-template <const GemmConfig& kConfig>
+template <const GemmSm80Config& kConfig>
 CATENARY_DEVICE void load_fragments(u32 stage, u32 step, u32 warp_m, u32 warp_n,
-                                    typename GemmTypes<kConfig>::Fragments& f) {
-  using T = GemmTypes<kConfig>;
+                                    typename GemmSm80Types<kConfig>::Fragments& f) {
+  using T = GemmSm80Types<kConfig>;
   const u32 b = stage + T::CopyA::Layout::kBytes;
 #pragma unroll
   for (int i = 0; i < T::kFragM; ++i) {
@@ -118,7 +118,7 @@ CATENARY_DEVICE void load_fragments(u32 stage, u32 step, u32 warp_m, u32 warp_n,
     const u32 row = warp_n * T::kWarpN + j * 16;
     f.b[0][j] = load_fragment<typename T::CopyB, kConfig.math, false>(b, row, step);
     round_fragment<kConfig.math>(f.b[0][j]);
-    if constexpr (kConfig.gated) {
+    if constexpr (kConfig.dual) {
       f.b[1][j] = load_fragment<typename T::CopyB2, kConfig.math, false>(
           b + T::CopyB::Layout::kBytes, row, step);
       round_fragment<kConfig.math>(f.b[1][j]);
@@ -127,10 +127,10 @@ CATENARY_DEVICE void load_fragments(u32 stage, u32 step, u32 warp_m, u32 warp_n,
 }
 
 // Walks fragments row by row, turning at the ends, so that successive products share an operand.
-template <const GemmConfig& kConfig>
-CATENARY_DEVICE void multiply(const typename GemmTypes<kConfig>::Fragments& f,
-                              typename GemmTypes<kConfig>::Accumulators& acc) {
-  using T = GemmTypes<kConfig>;
+template <const GemmSm80Config& kConfig>
+CATENARY_DEVICE void multiply(const typename GemmSm80Types<kConfig>::Fragments& f,
+                              typename GemmSm80Types<kConfig>::Accumulators& acc) {
+  using T = GemmSm80Types<kConfig>;
 #pragma unroll
   for (int s = 0; s < T::kSums; ++s) {
 #pragma unroll
@@ -139,7 +139,7 @@ CATENARY_DEVICE void multiply(const typename GemmTypes<kConfig>::Fragments& f,
 #pragma unroll
       for (int r = 0; r < T::kFragM; ++r) {
         const int i = j % 2 == 0 ? r : T::kFragM - 1 - r;
-        mma_step<kConfig.math>(acc[s][i][j], f.a[i], j % 2 == 0 ? pair.x : pair.z,
+        mma_sync<kConfig.math>(acc[s][i][j], f.a[i], j % 2 == 0 ? pair.x : pair.z,
                                j % 2 == 0 ? pair.y : pair.w);
       }
     }
@@ -149,19 +149,19 @@ CATENARY_DEVICE void multiply(const typename GemmTypes<kConfig>::Fragments& f,
 // Tensor-core mainloop over k-tiles [t_begin, t_end). Group accounting: stages - 1 groups are in
 // flight on entry to a tile; waiting until stages - 2 are left means that the tile to read next has
 // landed. The CTA barrier that follows makes every thread's copies visible to all, and also says
-// that all warps have read the slot that the next start_stage refills (their fragments of its last
+// that all warps have read the slot that the next load_k_tile refills (their fragments of its last
 // step were loaded before they arrived).
-template <const GemmConfig& kConfig>
-CATENARY_DEVICE void mainloop_mma(u32 ring, const GemmSource<kConfig>& from, i64 t_begin, i64 t_end,
-                                  typename GemmTypes<kConfig>::Accumulators& acc) {
-  using T = GemmTypes<kConfig>;
+template <const GemmSm80Config& kConfig>
+CATENARY_DEVICE void mainloop_mma(u32 ring, const GemmSm80Source<kConfig>& from, i64 t_begin,
+                                  i64 t_end, typename GemmSm80Types<kConfig>::Accumulators& acc) {
+  using T = GemmSm80Types<kConfig>;
   constexpr int kStages = kConfig.stages;
   const u32 warp = threadIdx.x / 32;
   const u32 warp_m = warp / kConfig.warps_n;
   const u32 warp_n = warp % kConfig.warps_n;
 
 #pragma unroll 1
-  for (int s = 0; s < kStages - 1; ++s) start_stage<kConfig>(ring, from, t_begin + s, t_end, s);
+  for (int s = 0; s < kStages - 1; ++s) load_k_tile<kConfig>(ring, from, t_begin + s, t_end, s);
   cp_async_wait<kStages - 2>();
   cta_barrier();
 
@@ -179,13 +179,13 @@ CATENARY_DEVICE void mainloop_mma(u32 ring, const GemmSource<kConfig>& from, i64
         // Behind the last tile its slot is read ahead for nothing. Where there are fewer tiles than
         // stages nobody has filled it: the last tile is read again. (The test costs the smaller
         // tiles a fifth of their speed, so it stands only where it can fail.)
-        if (T::kLeastTiles >= kStages || t + 1 < t_end)
+        if (T::kMinKTiles >= kStages || t + 1 < t_end)
           read_slot = read_slot + 1 == kStages ? 0 : read_slot + 1;
       }
       load_fragments<kConfig>(ring + read_slot * kConfig.stage_bytes(), (step + 1) % T::kSteps,
                               warp_m, warp_n, fragments[(step + 1) % 2]);
       if (step == 0) {
-        start_stage<kConfig>(ring, from, t + kStages - 1, t_end, write_slot);
+        load_k_tile<kConfig>(ring, from, t + kStages - 1, t_end, write_slot);
         write_slot = write_slot + 1 == kStages ? 0 : write_slot + 1;
       }
       multiply<kConfig>(fragments[step % 2], acc);
@@ -195,10 +195,10 @@ CATENARY_DEVICE void mainloop_mma(u32 ring, const GemmSource<kConfig>& from, i64
 
 // f32 products on the ordinary cores, in the accumulator layout of mma so that the epilogue is the
 // same: a thread owns rows g, g+8 and columns 2t, 2t+1 of each 16x8 piece.
-template <const GemmConfig& kConfig>
-CATENARY_DEVICE void multiply_f32(u32 stage, u32 warp_m, u32 warp_n,
-                                  typename GemmTypes<kConfig>::Accumulators& acc) {
-  using T = GemmTypes<kConfig>;
+template <const GemmSm80Config& kConfig>
+CATENARY_DEVICE void mma_f32(u32 stage, u32 warp_m, u32 warp_n,
+                             typename GemmSm80Types<kConfig>::Accumulators& acc) {
+  using T = GemmSm80Types<kConfig>;
   const u32 g = threadIdx.x % 32 / 4;
   const u32 t = threadIdx.x % 4;
   const u32 tile_b = stage + T::CopyA::Layout::kBytes;
@@ -218,7 +218,7 @@ CATENARY_DEVICE void multiply_f32(u32 stage, u32 warp_m, u32 warp_n,
         const u32 column = warp_n * T::kWarpN + j * 8 + t * 2 + h;
         float b[T::kSums];
         b[0] = read_f32<typename T::CopyB>(tile_b, column, k);
-        if constexpr (kConfig.gated)
+        if constexpr (kConfig.dual)
           b[1] = read_f32<typename T::CopyB2>(tile_b + T::CopyB::Layout::kBytes, column, k);
 #pragma unroll
         for (int s = 0; s < T::kSums; ++s) {
@@ -233,13 +233,13 @@ CATENARY_DEVICE void multiply_f32(u32 stage, u32 warp_m, u32 warp_n,
   }
 }
 
-template <const GemmConfig& kConfig>
-CATENARY_DEVICE void mainloop_f32(u32 ring, const GemmSource<kConfig>& from, i64 t_begin, i64 t_end,
-                                  typename GemmTypes<kConfig>::Accumulators& acc) {
+template <const GemmSm80Config& kConfig>
+CATENARY_DEVICE void mainloop_f32(u32 ring, const GemmSm80Source<kConfig>& from, i64 t_begin,
+                                  i64 t_end, typename GemmSm80Types<kConfig>::Accumulators& acc) {
   constexpr int kStages = kConfig.stages;
   const u32 warp = threadIdx.x / 32;
 #pragma unroll 1
-  for (int s = 0; s < kStages - 1; ++s) start_stage<kConfig>(ring, from, t_begin + s, t_end, s);
+  for (int s = 0; s < kStages - 1; ++s) load_k_tile<kConfig>(ring, from, t_begin + s, t_end, s);
   u32 read_slot = 0;
   u32 write_slot = kStages - 1;
 #pragma unroll 1
@@ -247,19 +247,19 @@ CATENARY_DEVICE void mainloop_f32(u32 ring, const GemmSource<kConfig>& from, i64
     // All threads arrive: tile t is visible, and slot write_slot has been read by everybody.
     cp_async_wait<kStages - 2>();
     cta_barrier();
-    start_stage<kConfig>(ring, from, t + kStages - 1, t_end, write_slot);
+    load_k_tile<kConfig>(ring, from, t + kStages - 1, t_end, write_slot);
     write_slot = write_slot + 1 == kStages ? 0 : write_slot + 1;
-    multiply_f32<kConfig>(ring + read_slot * kConfig.stage_bytes(), warp / kConfig.warps_n,
-                          warp % kConfig.warps_n, acc);
+    mma_f32<kConfig>(ring + read_slot * kConfig.stage_bytes(), warp / kConfig.warps_n,
+                     warp % kConfig.warps_n, acc);
     read_slot = read_slot + 1 == kStages ? 0 : read_slot + 1;
   }
 }
 
 // One warp's 16 rows, from the mma layout to rows of floats in its private staging area.
-template <const GemmConfig& kConfig>
-CATENARY_DEVICE void stage_rows(u32 area, const typename GemmTypes<kConfig>::Accumulators& acc,
+template <const GemmSm80Config& kConfig>
+CATENARY_DEVICE void stage_rows(u32 area, const typename GemmSm80Types<kConfig>::Accumulators& acc,
                                 int i) {
-  using T = GemmTypes<kConfig>;
+  using T = GemmSm80Types<kConfig>;
   constexpr u32 kRow = kConfig.staging_row() * 4;
   const u32 g = threadIdx.x % 32 / 4;
   const u32 t = threadIdx.x % 4;
@@ -291,10 +291,10 @@ CATENARY_DEVICE Vec<V> read_staged(u32 address) {
   return out;
 }
 
-template <const GemmConfig& kConfig, class Epilogue, class P>
-CATENARY_DEVICE void run_epilogue(const P& params, u32 smem, const TileWork& work, i64 n,
-                                  const typename GemmTypes<kConfig>::Accumulators& acc) {
-  using T = GemmTypes<kConfig>;
+template <const GemmSm80Config& kConfig, class Epilogue, class P>
+CATENARY_DEVICE void run_epilogue(const P& params, u32 smem, const WorkTile& work, i64 n,
+                                  const typename GemmSm80Types<kConfig>::Accumulators& acc) {
+  using T = GemmSm80Types<kConfig>;
   constexpr int V = kConfig.vec;
   constexpr int kLanesPerRow = T::kWarpN / V;
   constexpr int kRowsPerPass = 32 / kLanesPerRow;
@@ -336,7 +336,7 @@ CATENARY_DEVICE void run_epilogue(const P& params, u32 smem, const TileWork& wor
         Epilogue::load_weights(params, at, operands);
         Epilogue::load(params, at, operands);
         const u32 from = area + (row * kConfig.staging_row() + column) * 4;
-        if constexpr (kConfig.gated) {
+        if constexpr (kConfig.dual) {
           Epilogue::store(params, at, operands, read_staged<V>(from),
                           read_staged<V>(from + T::kWarpN * 4));
         } else {
@@ -347,14 +347,14 @@ CATENARY_DEVICE void run_epilogue(const P& params, u32 smem, const TileWork& wor
   }
 }
 
-template <const GemmConfig& kConfig, class Epilogue, class P>
+template <const GemmSm80Config& kConfig, class Epilogue, class P>
 CATENARY_DEVICE void gemm_sm80(const P& params) {
-  using T = GemmTypes<kConfig>;
+  using T = GemmSm80Types<kConfig>;
   constexpr int E = T::kElementBytes;
-  if constexpr (kConfig.launch_early) grid_dependency_launch();
-  grid_dependency_wait();
+  if constexpr (kConfig.trigger_early) griddepcontrol_launch_dependents();
+  griddepcontrol_wait();
 
-  const TileWork work = find_tile<kConfig>(params, blockIdx.x);
+  const WorkTile work = find_work_tile<kConfig>(params, blockIdx.x);
   if (!work.live) return;
   const i64 n = extent_at_launch(kConfig.n, params);
 
@@ -362,11 +362,12 @@ CATENARY_DEVICE void gemm_sm80(const P& params) {
   const i64 n_left = n - work.n0;
   const i32 rows_m = static_cast<i32>(m_left < kConfig.block_m ? m_left : kConfig.block_m);
   const i32 rows_n = static_cast<i32>(n_left < kConfig.block_n ? n_left : kConfig.block_n);
-  GemmSource<kConfig> from;
-  from.a = T::CopyA::thread(tile_base<kConfig, kConfig.a, E>(params, work, work.m0), rows_m);
-  from.b = T::CopyB::thread(tile_base<kConfig, kConfig.b, E>(params, work, work.n0), rows_n);
-  if constexpr (kConfig.gated) {
-    from.b2 = T::CopyB2::thread(tile_base<kConfig, kConfig.b2, E>(params, work, work.n0), rows_n);
+  GemmSm80Source<kConfig> from;
+  from.a = T::CopyA::thread(operand_address<kConfig, kConfig.a, E>(params, work, work.m0), rows_m);
+  from.b = T::CopyB::thread(operand_address<kConfig, kConfig.b, E>(params, work, work.n0), rows_n);
+  if constexpr (kConfig.dual) {
+    from.b2 =
+        T::CopyB2::thread(operand_address<kConfig, kConfig.b2, E>(params, work, work.n0), rows_n);
   }
   from.k_begin = work.k_begin;
   from.k_end = work.k_end;
@@ -401,7 +402,7 @@ CATENARY_DEVICE void gemm_sm80(const P& params) {
   // The CTAs of the next kernel, placed where this one's end first, crowd some SMs: launched with
   // this kernel they mostly make both slower (7168x7168 weights, one row: 29.0 us against 25.2 on
   // an H200), a fix-up apart (512x8192, 16 rows, K split in 16: 5.7 against 6.8).
-  if constexpr (!kConfig.launch_early) grid_dependency_launch();
+  if constexpr (!kConfig.trigger_early) griddepcontrol_launch_dependents();
   run_epilogue<kConfig, Epilogue>(params, smem, work, n, acc);
 }
 

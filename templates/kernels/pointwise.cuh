@@ -75,7 +75,7 @@ CATENARY_DEVICE void pointwise(const P& params) {
   constexpr int kUnroll = kConfig.unroll;
   constexpr bool kWide = pointwise_max_vectors<kConfig>() >= (i64{1} << 31);
   using Index = typename IndexType<kWide>::type;
-  grid_dependency_launch();
+  griddepcontrol_launch_dependents();
 
   const Index total = static_cast<Index>(pointwise_vectors<kConfig>(params));
   const Index first = static_cast<Index>(blockIdx.x) * (kConfig.threads * kUnroll) + threadIdx.x;
@@ -90,7 +90,7 @@ CATENARY_DEVICE void pointwise(const P& params) {
       Program::load_weights(params, at[u], operands[u]);
     }
   }
-  grid_dependency_wait();
+  griddepcontrol_wait();
 #pragma unroll
   for (int u = 0; u < kUnroll; ++u) {
     if (first + u * kConfig.threads < total) Program::load(params, at[u], operands[u]);

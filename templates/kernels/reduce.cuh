@@ -60,8 +60,8 @@ CATENARY_DEVICE void set_term(const P& params, u64 term, Coord& at) {
 template <const ReduceConfig& kConfig, class Prologue, class Program, class P>
 CATENARY_DEVICE void reduce(const P& params) {
   constexpr int V = kConfig.vec;
-  grid_dependency_launch();
-  grid_dependency_wait();
+  griddepcontrol_launch_dependents();
+  griddepcontrol_wait();
 
   const u32 lane = threadIdx.x % kConfig.lanes;
   const u32 slice = threadIdx.x / kConfig.lanes;

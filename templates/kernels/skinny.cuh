@@ -38,17 +38,18 @@ struct SkinnyTypes {
   static constexpr int kTiles = kConfig.columns / 8;
   static constexpr int kPartTiles = kConfig.x_columns / 8;
   static constexpr int kRowTiles = kConfig.row_tiles;
-  static constexpr int kPartBlocks = (kBlocks + kConfig.x_parts - 1) / kConfig.x_parts;
+  static constexpr int kPartBlocks = (kBlocks + kConfig.x_chunks - 1) / kConfig.x_chunks;
   static constexpr int kElementBytes = is_16bit(kConfig.math) ? 2 : 4;
   // Blocks that every warp has.
-  static constexpr i64 kLeast = kConfig.blocks / kConfig.parts() / kConfig.warps_k;
-  using Copies = SkinnyCopies<kConfig, kLeast>;
-  static_assert((kConfig.blocks + kConfig.parts() - 1) / kConfig.parts() <=
+  static constexpr i64 kLeast = kConfig.k_blocks / kConfig.k_slices() / kConfig.warps_k;
+  using Copies = SkinnyLoad<kConfig, kLeast>;
+  static_assert((kConfig.k_blocks + kConfig.k_slices() - 1) / kConfig.k_slices() <=
                     i64{kConfig.warps_k} * kBlocks,
                 "the warps' slices hold K");
   static_assert(kConfig.vectors() <= kConfig.threads(), "one vector of D per thread");
   static_assert(kConfig.columns % kConfig.x_columns == 0, "whole parts of the columns");
-  static_assert(kConfig.ragged == Ragged::kNone || (!kConfig.stationary && kConfig.parts() == 1),
+  static_assert(kConfig.ragged == Ragged::kNone ||
+                    (!kConfig.w_is_weight && kConfig.k_slices() == 1),
                 "which W a CTA reads is known behind the wait");
 
   // Two 16-byte pieces of a row's block.
@@ -64,7 +65,7 @@ struct SkinnyTypes {
 };
 
 // What a CTA and this thread's warp compute.
-struct SkinnyWork {
+struct SkinnyWorkTile {
   u32 batch[kMaxDims] = {};  // right-aligned
   u32 split = 0;
   u32 group = 0;    // ragged
@@ -76,14 +77,14 @@ struct SkinnyWork {
 };
 
 template <const SkinnyConfig& kConfig>
-CATENARY_DEVICE SkinnyWork find_skinny_work() {
+CATENARY_DEVICE SkinnyWorkTile find_skinny_work() {
   constexpr i64 kTiles = (kConfig.n.size + kConfig.rows() - 1) / kConfig.rows();
   const u32 warp_k = threadIdx.x / 32 % kConfig.warps_k;
-  SkinnyWork work;
+  SkinnyWorkTile work;
   u32 index = blockIdx.x;
-  const u32 part = index % kConfig.parts();
+  const u32 part = index % kConfig.k_slices();
   work.split = part / kConfig.cluster_k;
-  index /= kConfig.parts();
+  index /= kConfig.k_slices();
   work.n0 = static_cast<i64>(index % kTiles) * kConfig.rows();
   index /= kTiles;
 #pragma unroll
@@ -93,8 +94,8 @@ CATENARY_DEVICE SkinnyWork find_skinny_work() {
     index /= size;
   }
   work.ordinal = index;
-  const i64 begin = kConfig.blocks * part / kConfig.parts();
-  const i64 count = kConfig.blocks * (part + 1) / kConfig.parts() - begin;
+  const i64 begin = kConfig.k_blocks * part / kConfig.k_slices();
+  const i64 count = kConfig.k_blocks * (part + 1) / kConfig.k_slices() - begin;
   work.block0 = begin + count * warp_k / kConfig.warps_k;
   work.blocks = static_cast<i32>(begin + count * (warp_k + 1) / kConfig.warps_k - work.block0);
   return work;
@@ -102,7 +103,7 @@ CATENARY_DEVICE SkinnyWork find_skinny_work() {
 
 // Address of an operand's row at the warp's first block.
 template <const SkinnyConfig& kConfig, MatrixOperand kOperand, class P>
-CATENARY_DEVICE const u8* skinny_row(const P& params, const SkinnyWork& work, i64 row) {
+CATENARY_DEVICE const u8* skinny_row(const P& params, const SkinnyWorkTile& work, i64 row) {
   i64 offset = row * kOperand.stride_row;
 #pragma unroll
   for (int d = kMaxDims - kConfig.batch_rank; d < kMaxDims; ++d) {
@@ -120,12 +121,12 @@ CATENARY_DEVICE const u8* skinny_row(const P& params, const SkinnyWork& work, i6
 // Row `row` (0 .. R - 1) of the warp's W. Rows behind the last are the last again: read in bounds,
 // and never stored.
 template <const SkinnyConfig& kConfig, class P>
-CATENARY_DEVICE const u8* weight_row(const P& params, const SkinnyWork& work, u32 row) {
+CATENARY_DEVICE const u8* weight_row(const P& params, const SkinnyWorkTile& work, u32 row) {
   const u32 warp_n = threadIdx.x / 32 / kConfig.warps_k;
-  constexpr u32 kRows = kConfig.warp_rows() / kConfig.sums();
+  constexpr u32 kRows = kConfig.warp_rows() / kConfig.num_accumulators();
   i64 n = work.n0 + warp_n * kRows + row % kRows;
   if (kConfig.n.size % kConfig.rows() != 0 && n >= kConfig.n.size) n = kConfig.n.size - 1;
-  if constexpr (kConfig.gated) {
+  if constexpr (kConfig.dual) {
     if (row >= kRows) return skinny_row<kConfig, kConfig.w2>(params, work, n);
   }
   return skinny_row<kConfig, kConfig.w>(params, work, n);
@@ -133,15 +134,15 @@ CATENARY_DEVICE const u8* weight_row(const P& params, const SkinnyWork& work, u3
 
 // Ragged CTAs ask for W behind the wait, beside the X of those that were there before them.
 template <const SkinnyConfig& kConfig, class P>
-CATENARY_DEVICE bool paces_copies(const P& params) {
-  return kConfig.ragged != Ragged::kNone || params.overlapped != 0;
+CATENARY_DEVICE bool staggers_loads(const P& params) {
+  return kConfig.ragged != Ragged::kNone || params.pdl != 0;
 }
 
 // Starts the copies of the warp's blocks in shared memory (kernels/skinny_load.cuh), and runs
 // `meanwhile` beside them.
 template <const SkinnyConfig& kConfig, class P, class Meanwhile>
-CATENARY_DEVICE void start_copies(const P& params, const SkinnyWork& work, u32 slice, u32 barriers,
-                                  const Meanwhile& meanwhile) {
+CATENARY_DEVICE void start_w_loads(const P& params, const SkinnyWorkTile& work, u32 slice,
+                                   u32 barriers, const Meanwhile& meanwhile) {
   using T = SkinnyTypes<kConfig>;
   if constexpr (kConfig.shared_blocks == 0) {
     meanwhile();
@@ -149,19 +150,19 @@ CATENARY_DEVICE void start_copies(const P& params, const SkinnyWork& work, u32 s
     const bool full = T::kLeast >= kConfig.shared_blocks || work.blocks >= kConfig.shared_blocks;
     const i32 blocks = full ? kConfig.shared_blocks : work.blocks;
     T::Copies::start(
-        slice, barriers, blocks, paces_copies<kConfig>(params),
+        slice, barriers, blocks, staggers_loads<kConfig>(params),
         [&](u32 row) { return weight_row<kConfig>(params, work, row); }, meanwhile);
   }
 }
 
 template <const SkinnyConfig& kConfig>
-CATENARY_DEVICE bool has_block(const SkinnyWork& work, int block) {
+CATENARY_DEVICE bool has_block(const SkinnyWorkTile& work, int block) {
   return block < SkinnyTypes<kConfig>::kLeast || block < work.blocks;
 }
 
 // The blocks of W that wait in registers, behind those in shared memory.
 template <const SkinnyConfig& kConfig, class P>
-CATENARY_DEVICE void load_register_blocks(const P& params, const SkinnyWork& work,
+CATENARY_DEVICE void load_register_blocks(const P& params, const SkinnyWorkTile& work,
                                           typename SkinnyTypes<kConfig>::WeightBlock* weights) {
   const u32 lane = threadIdx.x % 32;
 #pragma unroll
@@ -186,7 +187,7 @@ CATENARY_DEVICE void load_register_blocks(const P& params, const SkinnyWork& wor
 // Part `part` of X: rows first + lane / 4 + 8 j of the m from m0 on; rows that do not exist are
 // zero.
 template <const SkinnyConfig& kConfig, class P>
-CATENARY_DEVICE void load_x(const P& params, const SkinnyWork& work, int part, u32 first, i64 m,
+CATENARY_DEVICE void load_x(const P& params, const SkinnyWorkTile& work, int part, u32 first, i64 m,
                             typename SkinnyTypes<kConfig>::XPart& x) {
   using T = SkinnyTypes<kConfig>;
   const u32 lane = threadIdx.x % 32;
@@ -224,9 +225,9 @@ CATENARY_DEVICE typename SkinnyTypes<kConfig>::WeightTile read_tile(u32 slice, i
 // 16 rows of one block and some of its columns, from tile `first` on: two pieces of 16 bytes a
 // lane, each two steps of mma.sync.
 template <const SkinnyConfig& kConfig>
-CATENARY_DEVICE void multiply_tile(const typename SkinnyTypes<kConfig>::WeightTile& weights,
-                                   const typename SkinnyTypes<kConfig>::Pieces* x, int first,
-                                   float (&sums)[SkinnyTypes<kConfig>::kTiles][4]) {
+CATENARY_DEVICE void mma_tile(const typename SkinnyTypes<kConfig>::WeightTile& weights,
+                              const typename SkinnyTypes<kConfig>::Pieces* x, int first,
+                              float (&sums)[SkinnyTypes<kConfig>::kTiles][4]) {
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     U32x4 upper = weights.upper.half[half];
@@ -237,8 +238,8 @@ CATENARY_DEVICE void multiply_tile(const typename SkinnyTypes<kConfig>::WeightTi
     for (int j = 0; j < SkinnyTypes<kConfig>::kPartTiles; ++j) {
       U32x4 b = x[j].half[half];
       round_fragment<kConfig.math>(b);
-      mma_step<kConfig.math>(sums[first + j], {upper.x, lower.x, upper.y, lower.y}, b.x, b.y);
-      mma_step<kConfig.math>(sums[first + j], {upper.z, lower.z, upper.w, lower.w}, b.z, b.w);
+      mma_sync<kConfig.math>(sums[first + j], {upper.x, lower.x, upper.y, lower.y}, b.x, b.y);
+      mma_sync<kConfig.math>(sums[first + j], {upper.z, lower.z, upper.w, lower.w}, b.z, b.w);
     }
   }
 }
@@ -246,15 +247,14 @@ CATENARY_DEVICE void multiply_tile(const typename SkinnyTypes<kConfig>::WeightTi
 // Products of the warp's slice. Blocks in registers first: X's last part is asked for first.
 // `landed`: an earlier call has waited for all of W.
 template <const SkinnyConfig& kConfig, class P>
-CATENARY_DEVICE void multiply_slice(const P& params, const SkinnyWork& work, i64 m, u32 slice,
-                                    u32 barriers,
-                                    const typename SkinnyTypes<kConfig>::WeightBlock* registers,
-                                    typename SkinnyTypes<kConfig>::Sums& sums,
-                                    bool landed = false) {
+CATENARY_DEVICE void mma_slice(const P& params, const SkinnyWorkTile& work, i64 m, u32 slice,
+                               u32 barriers,
+                               const typename SkinnyTypes<kConfig>::WeightBlock* registers,
+                               typename SkinnyTypes<kConfig>::Sums& sums, bool landed = false) {
   using T = SkinnyTypes<kConfig>;
   typename T::XPart x;
 #pragma unroll
-  for (int part = kConfig.x_parts - 1; part >= 0; --part) {
+  for (int part = kConfig.x_chunks - 1; part >= 0; --part) {
     const int first = part * T::kPartBlocks;
 #pragma unroll
     for (int column = 0; column < kConfig.columns; column += kConfig.x_columns) {
@@ -267,10 +267,10 @@ CATENARY_DEVICE void multiply_slice(const P& params, const SkinnyWork& work, i64
 #pragma unroll
         for (int t = 0; t < kConfig.row_tiles; ++t) {
           if (block >= kConfig.shared_blocks) {
-            multiply_tile<kConfig>(registers[block - kConfig.shared_blocks][t], x[i], column / 8,
-                                   sums[t]);
+            mma_tile<kConfig>(registers[block - kConfig.shared_blocks][t], x[i], column / 8,
+                              sums[t]);
           } else {
-            multiply_tile<kConfig>(read_tile<kConfig>(slice, block, t), x[i], column / 8, sums[t]);
+            mma_tile<kConfig>(read_tile<kConfig>(slice, block, t), x[i], column / 8, sums[t]);
           }
         }
       }
@@ -281,7 +281,7 @@ CATENARY_DEVICE void multiply_slice(const P& params, const SkinnyWork& work, i64
 // The warp's sums, as [column][row], to their place: in its own slice, or behind it. All its lanes
 // have read the slice: the products that they arrive with depend on it.
 template <const SkinnyConfig& kConfig>
-CATENARY_DEVICE void store_sums(u32 area, const typename SkinnyTypes<kConfig>::Sums& sums) {
+CATENARY_DEVICE void store_accumulators(u32 area, const typename SkinnyTypes<kConfig>::Sums& sums) {
   using T = SkinnyTypes<kConfig>;
   const u32 lane = threadIdx.x % 32;
   warp_barrier();
@@ -302,8 +302,8 @@ CATENARY_DEVICE void store_sums(u32 area, const typename SkinnyTypes<kConfig>::S
 // Sum number `sum` of D's vector (column m, rows from `row` of the CTA's): the warps along K in
 // ascending order. `sums`: those of the first warp.
 template <const SkinnyConfig& kConfig>
-CATENARY_DEVICE Vec<kConfig.vec> add_slices(u32 sums, u32 column, u32 row, int sum) {
-  constexpr u32 kRows = kConfig.warp_rows() / kConfig.sums();
+CATENARY_DEVICE Vec<kConfig.vec> reduce_warps(u32 sums, u32 column, u32 row, int sum) {
+  constexpr u32 kRows = kConfig.warp_rows() / kConfig.num_accumulators();
   const u32 from = sums + row / kRows * kConfig.warps_k * kConfig.slice_bytes() +
                    (column * kConfig.sum_row() + sum * kRows + row % kRows) * 4;
   Vec<kConfig.vec> total;
@@ -321,7 +321,7 @@ CATENARY_DEVICE Vec<kConfig.vec> add_slices(u32 sums, u32 column, u32 row, int s
 // Where this thread's vector of D stands, of the m rows from m0 on; valid is 0 for threads without
 // one. M alone may be unknown until launch. A cluster's columns go around its CTAs.
 template <const SkinnyConfig& kConfig>
-CATENARY_DEVICE Coord skinny_coord(const SkinnyWork& work, i64 m) {
+CATENARY_DEVICE Coord skinny_coord(const SkinnyWorkTile& work, i64 m) {
   const u32 column = SkinnyCluster<kConfig>::column(SkinnyCluster<kConfig>::rank());
   const i64 n = work.n0 + SkinnyCluster<kConfig>::row();
   Coord at;
@@ -339,24 +339,24 @@ CATENARY_DEVICE Coord skinny_coord(const SkinnyWork& work, i64 m) {
 
 // The sums of this thread's vector in the columns of CTA `to`, added over the warps of this CTA.
 template <const SkinnyConfig& kConfig>
-CATENARY_DEVICE void add_vector(u32 sums, u32 to, typename SkinnyCluster<kConfig>::Sums& own) {
+CATENARY_DEVICE void reduce_vector(u32 sums, u32 to, typename SkinnyCluster<kConfig>::Sums& own) {
   using Cluster = SkinnyCluster<kConfig>;
 #pragma unroll
-  for (int s = 0; s < kConfig.sums(); ++s) {
-    own[s] = add_slices<kConfig>(sums, Cluster::column(to), Cluster::row(), s);
+  for (int s = 0; s < kConfig.num_accumulators(); ++s) {
+    own[s] = reduce_warps<kConfig>(sums, Cluster::column(to), Cluster::row(), s);
   }
 }
 
 // What other CTAs of the cluster add, of the m rows of X.
 template <const SkinnyConfig& kConfig>
-CATENARY_DEVICE void send_vectors(u32 sums, i64 m) {
+CATENARY_DEVICE void send_partials(u32 sums, i64 m) {
   using Cluster = SkinnyCluster<kConfig>;
 #pragma unroll
   for (u32 step = 1; step < kConfig.cluster_k; ++step) {
     const u32 to = (Cluster::rank() + step) % kConfig.cluster_k;
     if (Cluster::column(to) >= m) continue;
     typename Cluster::Sums own;
-    add_vector<kConfig>(sums, to, own);
+    reduce_vector<kConfig>(sums, to, own);
     Cluster::send(own, to);
   }
 }
@@ -367,9 +367,9 @@ CATENARY_DEVICE void store_vector(const P& params, u32 sums, const Coord& at,
                                   const typename Epilogue::Operands& operands) {
   using Cluster = SkinnyCluster<kConfig>;
   typename Cluster::Sums own;
-  add_vector<kConfig>(sums, Cluster::rank(), own);
-  if constexpr (kConfig.cluster_k > 1) Cluster::add_arrivals(own);
-  if constexpr (kConfig.gated) {
+  reduce_vector<kConfig>(sums, Cluster::rank(), own);
+  if constexpr (kConfig.cluster_k > 1) Cluster::add_partials(own);
+  if constexpr (kConfig.dual) {
     Epilogue::store(params, at, operands, own[0], own[1]);
   } else {
     Epilogue::store(params, at, operands, own[0]);
@@ -379,14 +379,14 @@ CATENARY_DEVICE void store_vector(const P& params, u32 sums, const Coord& at,
 template <const SkinnyConfig& kConfig, class Epilogue, class P>
 CATENARY_DEVICE void skinny(const P& params) {
   using T = SkinnyTypes<kConfig>;
-  grid_dependency_launch();
+  griddepcontrol_launch_dependents();
   const i64 m = extent_at_launch(kConfig.m, params);
   if constexpr (kConfig.cluster_k > 1) SkinnyCluster<kConfig>::begin(m);
-  if constexpr (!kConfig.stationary) grid_dependency_wait();
+  if constexpr (!kConfig.w_is_weight) griddepcontrol_wait();
 
-  const SkinnyWork work = find_skinny_work<kConfig>();
+  const SkinnyWorkTile work = find_skinny_work<kConfig>();
   const u32 warp = threadIdx.x / 32;
-  const u32 barriers = dynamic_smem() + warp * kConfig.groups * 8;
+  const u32 barriers = dynamic_smem() + warp * kConfig.copy_groups * 8;
   const u32 slices = dynamic_smem() + kConfig.barrier_bytes();
   const u32 slice = slices + warp * kConfig.slice_bytes();
 
@@ -395,7 +395,7 @@ CATENARY_DEVICE void skinny(const P& params) {
   typename Epilogue::Operands operands;
   // The epilogue's weights: a warp waits for them where they are unpacked, and so behind its
   // copies.
-  start_copies<kConfig>(params, work, slice, barriers, [&] {
+  start_w_loads<kConfig>(params, work, slice, barriers, [&] {
     const Coord early = skinny_coord<kConfig>(work, m);
     if (early.valid > 0) Epilogue::load_weights(params, early, operands);
   });
@@ -403,18 +403,18 @@ CATENARY_DEVICE void skinny(const P& params) {
   // products (10 blocks in 110 registers, not in 210): fewer would be on their way. They stay
   // above a barrier.
   if constexpr (!kConfig.bulk) warp_barrier();
-  if constexpr (kConfig.stationary) grid_dependency_wait();
+  if constexpr (kConfig.w_is_weight) griddepcontrol_wait();
 
   typename T::Sums sums = {};
-  multiply_slice<kConfig>(params, work, m, slice, barriers, registers, sums);
+  mma_slice<kConfig>(params, work, m, slice, barriers, registers, sums);
   const Coord at = skinny_coord<kConfig>(work, m);
   if (at.valid > 0) Epilogue::load(params, at, operands);
-  store_sums<kConfig>(slice, sums);
+  store_accumulators<kConfig>(slice, sums);
   // Every thread arrives: the sums of all warps are visible behind it.
   cta_barrier();
   if constexpr (kConfig.cluster_k > 1) {
     cluster_wait();
-    send_vectors<kConfig>(slices, m);
+    send_partials<kConfig>(slices, m);
   }
   if (at.valid > 0) store_vector<kConfig, Epilogue>(params, slices, at, operands);
 }

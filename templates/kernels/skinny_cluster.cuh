@@ -20,7 +20,7 @@ namespace catenary {
 
 template <const SkinnyConfig& kConfig>
 struct SkinnyCluster {
-  using Sums = Vec<kConfig.vec>[kConfig.sums()];
+  using Sums = Vec<kConfig.vec>[kConfig.num_accumulators()];
   static constexpr u32 kCtas = kConfig.cluster_k;
   static constexpr u32 kVectors = kConfig.rows() / kConfig.vec;  // of a column
   static_assert(kConfig.columns % kConfig.cluster_k == 0, "as many columns for each CTA");
@@ -47,8 +47,8 @@ struct SkinnyCluster {
   // Where sum number `sum` of this thread's vector arrives from CTA `from` at CTA `to`.
   static CATENARY_DEVICE u32 place(u32 from, u32 to, u32 sum) {
     const u32 area = from < to ? from : from - 1;
-    return dynamic_smem() + kConfig.arrival_offset() + area * kConfig.arrival_bytes() +
-           (threadIdx.x * kConfig.sums() + sum) * kConfig.vec * 4;
+    return dynamic_smem() + kConfig.partials_offset() + area * kConfig.partials_bytes() +
+           (threadIdx.x * kConfig.num_accumulators() + sum) * kConfig.vec * 4;
   }
 
   // All threads, before anything else: the mbarrier, and a first arrival at the cluster's barrier,
@@ -59,8 +59,8 @@ struct SkinnyCluster {
       const u32 columns = (static_cast<u32>(m) + kCtas - 1 - rank()) / kCtas;
       mbarrier_init(barrier(), 1);
       fence_mbarrier_init();
-      mbarrier_arrive_expect_tx(barrier(),
-                                (kCtas - 1) * columns * kConfig.rows() * kConfig.sums() * 4);
+      mbarrier_arrive_expect_tx(
+          barrier(), (kCtas - 1) * columns * kConfig.rows() * kConfig.num_accumulators() * 4);
     }
     warp_barrier();
     cluster_arrive_relaxed();
@@ -70,7 +70,7 @@ struct SkinnyCluster {
   static CATENARY_DEVICE void send(const Sums& own, u32 to) {
     const u32 mapped = map_shared(barrier(), to);
 #pragma unroll
-    for (u32 s = 0; s < kConfig.sums(); ++s) {
+    for (u32 s = 0; s < kConfig.num_accumulators(); ++s) {
       const u32 at = map_shared(place(rank(), to, s), to);
 #pragma unroll
       for (u32 i = 0; i < kConfig.vec; i += 2) {
@@ -80,10 +80,10 @@ struct SkinnyCluster {
   }
 
   // The other CTAs' sums, in ascending order of the parts of K, which are the ranks.
-  static CATENARY_DEVICE void add_arrivals(Sums& own) {
+  static CATENARY_DEVICE void add_partials(Sums& own) {
     mbarrier_wait(barrier(), 0);
 #pragma unroll
-    for (u32 s = 0; s < kConfig.sums(); ++s) {
+    for (u32 s = 0; s < kConfig.num_accumulators(); ++s) {
 #pragma unroll
       for (u32 i = 0; i < kConfig.vec; ++i) {
         float total = 0;

@@ -31,31 +31,31 @@ namespace catenary {
 // barriers: one per group, 1 arrival (the lane that expects the group's bytes), phase 0 alone; not
 // paced, all groups complete on the last one.
 template <const SkinnyConfig& kConfig, i64 kLeast>
-struct BulkCopies {
-  static_assert(kConfig.warp_rows() % kConfig.groups == 0 && kConfig.groups <= 32,
+struct BulkLoad {
+  static_assert(kConfig.warp_rows() % kConfig.copy_groups == 0 && kConfig.copy_groups <= 32,
                 "groups of equally many rows, a lane for each");
 
   template <class Row, class Meanwhile>
-  static CATENARY_DEVICE void start(u32 slice, u32 barriers, i32 blocks, bool paced,
+  static CATENARY_DEVICE void start(u32 slice, u32 barriers, i32 blocks, bool staggered,
                                     const Row& row_at, const Meanwhile& meanwhile) {
-    constexpr u32 kRows = kConfig.warp_rows() / kConfig.groups;
+    constexpr u32 kRows = kConfig.warp_rows() / kConfig.copy_groups;
     const u32 lane = threadIdx.x % 32;
     const u32 bytes = static_cast<u32>(blocks) * 128;
-    if (lane < kConfig.groups) {
+    if (lane < kConfig.copy_groups) {
       mbarrier_init(barriers + 8 * lane, 1);
       // The copies complete on it: their proxy must see it initialised (PTX ISA 9.7.13.4).
       fence_mbarrier_init();
-      if (paced) {
+      if (staggered) {
         mbarrier_arrive_expect_tx(barriers + 8 * lane, kRows * bytes);
-      } else if (lane + 1 == kConfig.groups) {
-        mbarrier_arrive_expect_tx(barriers + 8 * lane, kConfig.groups * kRows * bytes);
+      } else if (lane + 1 == kConfig.copy_groups) {
+        mbarrier_arrive_expect_tx(barriers + 8 * lane, kConfig.copy_groups * kRows * bytes);
       }
     }
     warp_barrier();
 #pragma unroll
-    for (u32 group = 0; group < kConfig.groups; ++group) {
-      if (group > 0 && paced) mbarrier_wait(barriers + 8 * (group - 1), 0);
-      const u32 barrier = barriers + 8 * (paced ? group : kConfig.groups - 1);
+    for (u32 group = 0; group < kConfig.copy_groups; ++group) {
+      if (group > 0 && staggered) mbarrier_wait(barriers + 8 * (group - 1), 0);
+      const u32 barrier = barriers + 8 * (staggered ? group : kConfig.copy_groups - 1);
 #pragma unroll
       for (u32 i = lane; i < kRows; i += 32) {
         if (kLeast == 0 && bytes == 0) continue;
@@ -70,7 +70,7 @@ struct BulkCopies {
   // others, or all complete on its barrier.
   static CATENARY_DEVICE void wait(u32 barriers, int first, int end) {
     if (first < kConfig.shared_blocks && end >= kConfig.shared_blocks) {
-      mbarrier_wait(barriers + 8 * (kConfig.groups - 1), 0);
+      mbarrier_wait(barriers + 8 * (kConfig.copy_groups - 1), 0);
     }
   }
 };
@@ -89,17 +89,17 @@ CATENARY_DEVICE void wait_for_all_but(int pending) {
 // Groups are runs of blocks, committed in the order in which they are read, so that products start
 // when the first of them has landed.
 template <const SkinnyConfig& kConfig, i64 kLeast>
-struct AsyncCopies {
-  static_assert(kConfig.groups <= kConfig.shared_blocks || kConfig.groups == 1,
+struct CpAsyncRowLoad {
+  static_assert(kConfig.copy_groups <= kConfig.shared_blocks || kConfig.copy_groups == 1,
                 "a block for every group");
 
   // First block of a group, counted from block 0 up.
   static constexpr int group_begin(int group) {
-    return kConfig.shared_blocks * group / kConfig.groups;
+    return kConfig.shared_blocks * group / kConfig.copy_groups;
   }
 
   template <class Row, class Meanwhile>
-  static CATENARY_DEVICE void start(u32 slice, u32 /*barriers*/, i32 blocks, bool /*paced*/,
+  static CATENARY_DEVICE void start(u32 slice, u32 /*barriers*/, i32 blocks, bool /*staggered*/,
                                     const Row& row_at, const Meanwhile& meanwhile) {
     const u32 lane = threadIdx.x % 32;
     const u32 to = slice + lane / 8 * kConfig.row_bytes() + lane % 8 * 16;
@@ -108,7 +108,7 @@ struct AsyncCopies {
 #pragma unroll
     for (u32 i = 0; i < kSteps; ++i) from[i] = row_at(i * 4 + lane / 8) + lane % 8 * 16;
 #pragma unroll
-    for (int group = kConfig.groups - 1; group >= 0; --group) {
+    for (int group = kConfig.copy_groups - 1; group >= 0; --group) {
 #pragma unroll
       for (u32 i = 0; i < kSteps; ++i) {
 #pragma unroll
@@ -129,17 +129,17 @@ struct AsyncCopies {
   static CATENARY_DEVICE void wait(u32 /*barriers*/, int first, int /*end*/) {
     if constexpr (kConfig.shared_blocks > 0) {
       if (first >= kConfig.shared_blocks) return;
-      wait_for_all_but<kConfig.groups - 1>(((first + 1) * kConfig.groups - 1) /
-                                           kConfig.shared_blocks);
+      wait_for_all_but<kConfig.copy_groups - 1>(((first + 1) * kConfig.copy_groups - 1) /
+                                                kConfig.shared_blocks);
       warp_barrier();
     }
   }
 };
 
 template <const SkinnyConfig& kConfig, i64 kLeast, bool kBulk = kConfig.bulk>
-struct SkinnyCopies : BulkCopies<kConfig, kLeast> {};
+struct SkinnyLoad : BulkLoad<kConfig, kLeast> {};
 
 template <const SkinnyConfig& kConfig, i64 kLeast>
-struct SkinnyCopies<kConfig, kLeast, false> : AsyncCopies<kConfig, kLeast> {};
+struct SkinnyLoad<kConfig, kLeast, false> : CpAsyncRowLoad<kConfig, kLeast> {};
 
 }  // namespace catenary

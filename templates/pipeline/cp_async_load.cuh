@@ -36,7 +36,7 @@ namespace catenary {
 // kRows: free rows of the tile (block_m or block_n). kCheckRows, kCheckK: tiles may reach over the
 // matrix's end in that direction.
 template <MatrixOperand kOperand, i32 kElementBytes, i32 kRows, bool kCheckRows, bool kCheckK>
-struct ThreadCopy {
+struct CpAsyncLoad {
   static constexpr bool kKMajor = kOperand.k_major;
   static constexpr bool kRotates = kOperand.copy_bytes == 2;
   static constexpr bool kRounds = kElementBytes == 4;
@@ -229,41 +229,42 @@ struct ThreadCopy {
 
 // The copied operands of a producer's steps, for each of its four warps: what is on its way, and
 // the full barriers of what has landed. Without such operands there is nothing to do.
-template <const GemmSm90Config& kConfig, bool kAny = kConfig.threads_copy()>
-struct CopiedSteps {
+template <const GemmSm90Config& kConfig, bool kAny = kConfig.uses_cp_async()>
+struct CpAsyncLoader {
   template <class P>
-  CATENARY_DEVICE void start(const P&, const TileWork&, const StepRange&, i64, u32, u32, Copies) {}
+  CATENARY_DEVICE void start(const P&, const WorkTile&, const KTileRange&, i64, u32, u32, Copies) {}
   CATENARY_DEVICE void finish_all(u32) {}
 };
 
 template <const GemmSm90Config& kConfig>
-struct CopiedSteps<kConfig, true> {
+struct CpAsyncLoader<kConfig, true> {
   // Steps that a thread has on their way before it waits for the first of them: half of the ring,
   // but two less than it has stages: one is free when the products of the step behind it have been
   // issued, which wait for that step.
-  static constexpr i32 kMostAhead = 8;
-  static constexpr i32 kHalf = kConfig.stages / 2 < kMostAhead ? kConfig.stages / 2 : kMostAhead;
+  static constexpr i32 kMostInFlight = 8;
+  static constexpr i32 kHalf =
+      kConfig.stages / 2 < kMostInFlight ? kConfig.stages / 2 : kMostInFlight;
   static constexpr i32 kAhead = kHalf < kConfig.stages - 2 ? kHalf : kConfig.stages - 2;
   static_assert(kAhead >= 0, "one stage is read while the next one lands");
   static_assert(kConfig.stages <= 32, "a bit of a word for each");
-  static_assert(kConfig.cluster == 1, "threads copy for their own CTA alone");
+  static_assert(kConfig.cluster_m == 1, "threads copy for their own CTA alone");
 
   static constexpr i32 kBytes = kConfig.element_bytes();
-  static constexpr bool kCheckK = kConfig.k.scale != 0 || kConfig.ragged == Ragged::kTerms ||
+  static constexpr bool kCheckK = kConfig.k.scale != 0 || kConfig.ragged == Ragged::kKGrouped ||
                                   kConfig.k.size % kConfig.block_k() != 0;
-  static constexpr bool kCheckM = kConfig.m.scale != 0 || kConfig.ragged == Ragged::kRows ||
-                                  kConfig.m.size % kConfig.box_m() != 0;
+  static constexpr bool kCheckM = kConfig.m.scale != 0 || kConfig.ragged == Ragged::kMGrouped ||
+                                  kConfig.m.size % kConfig.a_box_rows() != 0;
   static constexpr bool kCheckN = kConfig.n.scale != 0 || kConfig.n.size % kConfig.block_n != 0;
-  using CopyA = ThreadCopy<kConfig.a.memory, kBytes, kConfig.box_m(), kCheckM, kCheckK>;
-  using CopyB = ThreadCopy<kConfig.b.memory, kBytes, kConfig.block_n, kCheckN, kCheckK>;
-  using CopyB2 = ThreadCopy<kConfig.b2.memory, kBytes, kConfig.block_n, kCheckN, kCheckK>;
+  using CopyA = CpAsyncLoad<kConfig.a.memory, kBytes, kConfig.a_box_rows(), kCheckM, kCheckK>;
+  using CopyB = CpAsyncLoad<kConfig.b.memory, kBytes, kConfig.block_n, kCheckN, kCheckK>;
+  using CopyB2 = CpAsyncLoad<kConfig.b2.memory, kBytes, kConfig.block_n, kCheckN, kCheckK>;
 
-  RingPosition<kConfig.stages> landed;
+  PipelineState<kConfig.stages> landed;
   i32 ahead = 0;           // steps that have been started and not finished
   u32 odd[3] = {0, 0, 0};  // of A, B, B2: stages in which this warp's lines are odd
   // Ragged terms: of each stage 8 bits, how many of its 64 terms are the group's own; of each stage
   // a bit, the parity of landed's next phase.
-  static_assert(!kConfig.clears_tails() || kConfig.stages <= 8, "8 bits of 64 for each");
+  static_assert(!kConfig.zero_fills_k_tails() || kConfig.stages <= 8, "8 bits of 64 for each");
   u64 own_terms = 0;
   u32 parities = 0;
 
@@ -271,12 +272,12 @@ struct CopiedSteps<kConfig, true> {
     return operand == 0 ? 0 : kConfig.tile_a_bytes() + (operand - 1) * kConfig.tile_b_bytes();
   }
 
-  template <MappedMatrix kMatrix, class Copy, class P>
-  CATENARY_DEVICE void start_operand(const P& params, const TileWork& work, i64 row, i64 row_end,
+  template <Sm90Operand kMatrix, class Copy, class P>
+  CATENARY_DEVICE void start_operand(const P& params, const WorkTile& work, i64 row, i64 row_end,
                                      i64 k, i64 outer, u32 operand, u32 smem, u32 stage) {
     constexpr MatrixOperand kMemory = kMatrix.memory;
     typename Copy::Source source;
-    source.corner = tile_base<kConfig, kMemory, kBytes>(params, work, row) +
+    source.corner = operand_address<kConfig, kMemory, kBytes>(params, work, row) +
                     kBytes * (k * kMemory.stride_k + outer * kMemory.stride_outer);
     source.rows_left = static_cast<i32>(row_end - row);
     const i64 k_left = work.k_end - k;
@@ -289,27 +290,27 @@ struct CopiedSteps<kConfig, true> {
   // A round of the producer, all threads: the copies of a step that it makes now, as one group. A
   // round with those of others completes its step.
   template <class P>
-  CATENARY_DEVICE void start(const P& params, const TileWork& work, const StepRange& steps,
+  CATENARY_DEVICE void start(const P& params, const WorkTile& work, const KTileRange& steps,
                              i64 step, u32 smem, u32 stage, Copies copies) {
     i64 outer = 0;
     if constexpr (kConfig.k_outer > 1) outer = step / steps.per_outer;
     const i64 k = work.k_begin + (step - outer * steps.per_outer) * kConfig.block_k();
     const i64 n = extent_at_launch(kConfig.n, params);
-    if constexpr (kConfig.a.copied) {
+    if constexpr (kConfig.a.by_cp_async) {
       if (copies.of(kConfig.a.weight))
         start_operand<kConfig.a, CopyA>(params, work, work.m0, work.m_end, k, outer, 0, smem,
                                         stage);
     }
-    if constexpr (kConfig.b.copied) {
+    if constexpr (kConfig.b.by_cp_async) {
       if (copies.of(kConfig.b.weight))
         start_operand<kConfig.b, CopyB>(params, work, work.n0, n, k, outer, 1, smem, stage);
     }
-    if constexpr (kConfig.gated && kConfig.b2.copied) {
+    if constexpr (kConfig.dual && kConfig.b2.by_cp_async) {
       if (copies.of(kConfig.b2.weight))
         start_operand<kConfig.b2, CopyB2>(params, work, work.n0, n, k, outer, 2, smem, stage);
     }
-    if constexpr (kConfig.clears_tails()) {
-      const i64 live = live_terms<kConfig>(steps, step);
+    if constexpr (kConfig.zero_fills_k_tails()) {
+      const i64 live = valid_k<kConfig>(steps, step);
       const u64 own = live < kConfig.block_k() ? live : kConfig.block_k();
       own_terms = (own_terms & ~(u64{0xff} << 8 * stage)) | own << 8 * stage;
     }
@@ -329,9 +330,9 @@ struct CopiedSteps<kConfig, true> {
       warp_barrier();
       mend<kConfig.a, CopyA>(stage, 0);
       mend<kConfig.b, CopyB>(stage, 1);
-      if constexpr (kConfig.gated) mend<kConfig.b2, CopyB2>(stage, 2);
+      if constexpr (kConfig.dual) mend<kConfig.b2, CopyB2>(stage, 2);
     }
-    if constexpr (kConfig.clears_tails()) clear_mapped(smem);
+    if constexpr (kConfig.zero_fills_k_tails()) clear_mapped(smem);
     fence_proxy_async_shared();
     warp_barrier();
     if (threadIdx.x % 32 == 0) mbarrier_arrive(full_barrier<kConfig>(smem, landed.stage));
@@ -352,28 +353,28 @@ struct CopiedSteps<kConfig, true> {
   CATENARY_DEVICE void clear_mapped(u32 smem) {
     const u32 own = static_cast<u32>(own_terms >> 8 * landed.stage) & 0xff;
     if (own >= kConfig.block_k()) return;
-    mbarrier_wait(landed_barrier<kConfig>(smem, landed.stage), parities >> landed.stage & 1);
+    mbarrier_wait(tma_full_barrier<kConfig>(smem, landed.stage), parities >> landed.stage & 1);
     parities ^= 1u << landed.stage;
     if (threadIdx.x == 0) mbarrier_arrive(full_barrier<kConfig>(smem, landed.stage));
     const u32 a = smem + landed.stage * kConfig.stage_bytes();
     const u32 b = a + kConfig.tile_a_bytes();
-    if constexpr (!kConfig.a.copied) {
-      clear_terms<kConfig.tile_a_bytes(), 128>(a, own, threadIdx.x);
+    if constexpr (!kConfig.a.by_cp_async) {
+      zero_fill_lines<kConfig.tile_a_bytes(), 128>(a, own, threadIdx.x);
     }
-    if constexpr (!kConfig.b.copied) {
-      clear_terms<kConfig.tile_b_bytes(), 128>(b, own, threadIdx.x);
+    if constexpr (!kConfig.b.by_cp_async) {
+      zero_fill_lines<kConfig.tile_b_bytes(), 128>(b, own, threadIdx.x);
     }
-    if constexpr (kConfig.gated && !kConfig.b2.copied) {
-      clear_terms<kConfig.tile_b_bytes(), 128>(b + kConfig.tile_b_bytes(), own, threadIdx.x);
+    if constexpr (kConfig.dual && !kConfig.b2.by_cp_async) {
+      zero_fill_lines<kConfig.tile_b_bytes(), 128>(b + kConfig.tile_b_bytes(), own, threadIdx.x);
     }
   }
 
-  template <MappedMatrix kMatrix, class Copy>
+  template <Sm90Operand kMatrix, class Copy>
   CATENARY_DEVICE void mend(u32 stage, u32 operand) const {
-    if constexpr (kMatrix.copied && Copy::kRotates) {
+    if constexpr (kMatrix.by_cp_async && Copy::kRotates) {
       if ((odd[operand] >> landed.stage & 1) != 0) Copy::rotate(stage + offset(operand));
     }
-    if constexpr (kMatrix.copied && Copy::kRounds) Copy::round(stage + offset(operand));
+    if constexpr (kMatrix.by_cp_async && Copy::kRounds) Copy::round(stage + offset(operand));
   }
 };
 

@@ -29,23 +29,23 @@ namespace catenary {
 
 // Terms of a step that are the group's own; block_k() and more: all.
 template <const GemmSm90Config& kConfig>
-CATENARY_DEVICE i64 live_terms(const StepRange& range, i64 step) {
+CATENARY_DEVICE i64 valid_k(const KTileRange& range, i64 step) {
   i64 outer = 0;
   if constexpr (kConfig.k_outer > 1) outer = step / range.per_outer;
   return range.terms - (step - outer * range.per_outer) * kConfig.block_k();
 }
 
 template <const GemmSm90Config& kConfig>
-CATENARY_DEVICE u32 landed_barrier(u32 smem, u32 stage) {
+CATENARY_DEVICE u32 tma_full_barrier(u32 smem, u32 stage) {
   return smem + kConfig.barrier_offset() + 8 * (2 * kConfig.stages + 2 + stage);
 }
 
 // Where the copies of a step arrive.
 template <const GemmSm90Config& kConfig>
-CATENARY_DEVICE u32 arrival_barrier(u32 smem, u32 stage, const StepRange& range, i64 step) {
-  if constexpr (kConfig.clears_tails()) {
-    if (live_terms<kConfig>(range, step) < kConfig.block_k()) {
-      return landed_barrier<kConfig>(smem, stage);
+CATENARY_DEVICE u32 load_barrier(u32 smem, u32 stage, const KTileRange& range, i64 step) {
+  if constexpr (kConfig.zero_fills_k_tails()) {
+    if (valid_k<kConfig>(range, step) < kConfig.block_k()) {
+      return tma_full_barrier<kConfig>(smem, stage);
     }
   }
   return full_barrier<kConfig>(smem, stage);
@@ -55,7 +55,7 @@ CATENARY_DEVICE u32 arrival_barrier(u32 smem, u32 stage, const StepRange& range,
 // zeros, in every operand: infinity times zero is NaN. A line is one k, so a swizzle moves nothing
 // out of it. kThreads threads, counted by `thread`; eight of them take a line.
 template <u32 kTileBytes, u32 kThreads>
-CATENARY_DEVICE void clear_terms(u32 tile, u32 live, u32 thread) {
+CATENARY_DEVICE void zero_fill_lines(u32 tile, u32 live, u32 thread) {
   constexpr u32 kBlockBytes = 64 * 128;
   constexpr u32 kLines = kThreads / 8;  // at once
   static_assert(kTileBytes % kBlockBytes == 0, "tiles are whole blocks of 64 lines");
@@ -74,17 +74,17 @@ CATENARY_DEVICE void clear_terms(u32 tile, u32 live, u32 thread) {
 // and an arrival behind it (PTX ISA 9.7.15.4, async proxy). The same pair orders them before the
 // next copy into the stage, whose producer waits for the release of those that multiplied it.
 template <const GemmSm90Config& kConfig>
-CATENARY_DEVICE void clear_tails(u32 smem, const StepRange& range, RingPosition<kConfig.stages>& at,
-                                 u32& parities) {
+CATENARY_DEVICE void zero_fill_k_tails(u32 smem, const KTileRange& range,
+                                       PipelineState<kConfig.stages>& at, u32& parities) {
   static_assert(!kConfig.a.k_major && !kConfig.b.k_major, "a term is a line");
 #pragma unroll 1
   for (i64 step = range.begin; step < range.end; ++step, at.advance()) {
-    const i64 live = live_terms<kConfig>(range, step);
+    const i64 live = valid_k<kConfig>(range, step);
     if (live >= kConfig.block_k()) continue;
-    mbarrier_wait(landed_barrier<kConfig>(smem, at.stage), parities >> at.stage & 1);
+    mbarrier_wait(tma_full_barrier<kConfig>(smem, at.stage), parities >> at.stage & 1);
     parities ^= 1u << at.stage;
-    clear_terms<kConfig.stage_bytes(), 32>(smem + at.stage * kConfig.stage_bytes(),
-                                           static_cast<u32>(live), threadIdx.x % 32);
+    zero_fill_lines<kConfig.stage_bytes(), 32>(smem + at.stage * kConfig.stage_bytes(),
+                                               static_cast<u32>(live), threadIdx.x % 32);
     fence_proxy_async_shared();
     warp_barrier();
     if (threadIdx.x % 32 == 0) mbarrier_arrive(full_barrier<kConfig>(smem, at.stage));

@@ -7,7 +7,7 @@
 namespace catenary {
 
 template <int kSums, int kFragments, int kRegisters>
-CATENARY_DEVICE void clear_sums(float (&d)[kSums][kFragments][kRegisters]) {
+CATENARY_DEVICE void clear_accumulators(float (&d)[kSums][kFragments][kRegisters]) {
 #pragma unroll
   for (int s = 0; s < kSums; ++s)
 #pragma unroll
@@ -19,13 +19,13 @@ CATENARY_DEVICE void clear_sums(float (&d)[kSums][kFragments][kRegisters]) {
 // The products of one stage, from the warpgroup's row `row` of its A tile on. `add`: to what d
 // holds, else the first product overwrites it.
 template <const GemmSm90Config& kConfig, int kSums, int kFragments, int kRegisters>
-CATENARY_DEVICE void multiply_stage(float (&d)[kSums][kFragments][kRegisters], u32 stage, u32 row,
-                                    bool add) {
+CATENARY_DEVICE void mma_k_tile(float (&d)[kSums][kFragments][kRegisters], u32 stage, u32 row,
+                                bool add) {
   constexpr bool kKMajorA = kConfig.a.k_major;
   constexpr bool kKMajorB = kConfig.b.k_major;
   constexpr u32 kBlockK = kConfig.block_k();
   constexpr u32 kProducts = kConfig.kRowBytes / 32;
-  static_assert(!kConfig.gated || kConfig.b2.k_major == kKMajorB, "both B tiles lie alike");
+  static_assert(!kConfig.dual || kConfig.b2.k_major == kKMajorB, "both B tiles lie alike");
   static_assert(kKMajorA || kBlockK == 64, "a block of 64 rows has 64 lines either way");
   const u64 b = tile_descriptor<kKMajorB, kBlockK>(stage + kConfig.tile_a_bytes(), 0);
   const u64 a = tile_descriptor<kKMajorA, kBlockK>(stage, row);
@@ -37,9 +37,9 @@ CATENARY_DEVICE void multiply_stage(float (&d)[kSums][kFragments][kRegisters], u
     for (u32 f = 0; f < kFragments; ++f) {
 #pragma unroll
       for (u32 s = 0; s < kSums; ++s) {
-        wgmma_step<kConfig.math, kConfig.block_n, !kKMajorA, !kKMajorB>(
-            d[s][f], advance_descriptor(a, f * kNextFragment + i * kNextProduct<kKMajorA>),
-            advance_descriptor(b, s * kConfig.tile_b_bytes() + i * kNextProduct<kKMajorB>),
+        wgmma_k_block<kConfig.math, kConfig.block_n, !kKMajorA, !kKMajorB>(
+            d[s][f], advance_descriptor(a, f * kNextFragment + i * kNextKBlock<kKMajorA>),
+            advance_descriptor(b, s * kConfig.tile_b_bytes() + i * kNextKBlock<kKMajorB>),
             add || i != 0);
       }
     }

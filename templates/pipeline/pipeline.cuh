@@ -11,7 +11,7 @@
 
 #include "pipeline/descriptor.cuh"
 #include "ptx/mbarrier.cuh"
-#include "ptx/tensor.cuh"
+#include "ptx/tma.cuh"
 #include "ptx/wgmma.cuh"
 #include "scheduler/tile_scheduler.cuh"
 
@@ -20,7 +20,7 @@ namespace catenary {
 // Where a role stands; it lives on from tile to tile. Parities flip where the ring wraps, which it
 // does in the middle of tiles.
 template <int kStages>
-struct RingPosition {
+struct PipelineState {
   u32 stage = 0;
   u32 parity = 0;  // of the stage's next full phase
 
@@ -51,62 +51,62 @@ CATENARY_DEVICE u32 empty_barrier(u32 smem, u32 stage) {
 
 // The coordinate along a map's dimension.
 template <i32 kWalk>
-CATENARY_DEVICE i32 walk_coordinate(const TileWork& work, i32 outer) {
-  if constexpr (kWalk == kWalkOuter) return outer;
-  if constexpr (kWalk == kWalkGroup) return static_cast<i32>(work.group);
+CATENARY_DEVICE i32 map_coordinate(const WorkTile& work, i32 outer) {
+  if constexpr (kWalk == kCoordOuterK) return outer;
+  if constexpr (kWalk == kCoordGroup) return static_cast<i32>(work.group);
   if constexpr (kWalk >= 0 && kWalk < kMaxDims) return static_cast<i32>(work.batch[kWalk]);
   return 0;
 }
 
 // One box to shared address `to`, here or (kMulticast) in both CTAs of a cluster.
-template <MappedMatrix kMatrix, bool kMulticast, class P>
-CATENARY_DEVICE void load_box(const P& params, const TileWork& work, i32 row, i32 k, i32 outer,
-                              u32 to, u32 full) {
+template <Sm90Operand kMatrix, bool kMulticast, class P>
+CATENARY_DEVICE void tma_load_box(const P& params, const WorkTile& work, i32 row, i32 k, i32 outer,
+                                  u32 to, u32 full) {
   constexpr i32 kRank = kMatrix.rank();
   i32 place[kRank];
   place[0] = kMatrix.k_major ? k : row;
   place[1] = kMatrix.k_major ? row : k;
-  if constexpr (kRank > 2) place[2] = walk_coordinate<kMatrix.walk2>(work, outer);
-  if constexpr (kRank > 3) place[3] = walk_coordinate<kMatrix.walk3>(work, outer);
-  if constexpr (kRank > 4) place[4] = walk_coordinate<kMatrix.walk4>(work, outer);
+  if constexpr (kRank > 2) place[2] = map_coordinate<kMatrix.coord2>(work, outer);
+  if constexpr (kRank > 3) place[3] = map_coordinate<kMatrix.coord3>(work, outer);
+  if constexpr (kRank > 4) place[4] = map_coordinate<kMatrix.coord4>(work, outer);
   if constexpr (kMulticast) {
-    tensor_load_multicast(to, params.map[kMatrix.map], place, full, 3);
+    tma_load_multicast(to, params.map[kMatrix.map], place, full, 3);
   } else {
-    tensor_load(to, params.map[kMatrix.map], place, full);
+    tma_load(to, params.map[kMatrix.map], place, full);
   }
 }
 
 // kRows rows of an operand, from `row` on, and one step of K. With a cluster each of its CTAs loads
 // its part for both.
-template <MappedMatrix kMatrix, i32 kRows, i32 kBlockK, i32 kCluster, class P>
-CATENARY_DEVICE void load_tile(const P& params, const TileWork& work, u32 rank, i32 row, i32 k,
-                               i32 outer, u32 to, u32 full) {
+template <Sm90Operand kMatrix, i32 kRows, i32 kBlockK, i32 kCluster, class P>
+CATENARY_DEVICE void tma_load_tile(const P& params, const WorkTile& work, u32 rank, i32 row, i32 k,
+                                   i32 outer, u32 to, u32 full) {
   constexpr bool kMulticast = kCluster > 1;
   constexpr u32 kLineBytes = 128;
   if constexpr (kMatrix.k_major) {
     constexpr i32 kPart = kRows / kCluster;
     const i32 first = static_cast<i32>(rank) * kPart;
-    load_box<kMatrix, kMulticast>(params, work, row + first, k, outer,
-                                  to + static_cast<u32>(first) * kLineBytes, full);
+    tma_load_box<kMatrix, kMulticast>(params, work, row + first, k, outer,
+                                      to + static_cast<u32>(first) * kLineBytes, full);
   } else {
     constexpr i32 kSpan = 64;  // elements of the free dimension in a line
     static_assert(kRows % (kSpan * kCluster) == 0, "whole boxes for each CTA");
 #pragma unroll
     for (i32 i = 0; i < kRows / kSpan / kCluster; ++i) {
       const i32 box = i * kCluster + static_cast<i32>(rank);
-      load_box<kMatrix, kMulticast>(params, work, row + box * kSpan, k, outer,
-                                    to + static_cast<u32>(box) * kBlockK * kLineBytes, full);
+      tma_load_box<kMatrix, kMulticast>(params, work, row + box * kSpan, k, outer,
+                                        to + static_cast<u32>(box) * kBlockK * kLineBytes, full);
     }
   }
 }
 
 // The maps of a kernel whose problem is not empty, before their first use.
 template <const GemmSm90Config& kConfig, class P>
-CATENARY_DEVICE void prefetch_maps(const P& params) {
-  if constexpr (!kConfig.a.copied) prefetch_tensor_map(params.map[kConfig.a.map]);
-  if constexpr (!kConfig.b.copied) prefetch_tensor_map(params.map[kConfig.b.map]);
-  if constexpr (kConfig.gated && !kConfig.b2.copied) {
-    prefetch_tensor_map(params.map[kConfig.b2.map]);
+CATENARY_DEVICE void prefetch_descriptors(const P& params) {
+  if constexpr (!kConfig.a.by_cp_async) tma_prefetch_descriptor(params.map[kConfig.a.map]);
+  if constexpr (!kConfig.b.by_cp_async) tma_prefetch_descriptor(params.map[kConfig.b.map]);
+  if constexpr (kConfig.dual && !kConfig.b2.by_cp_async) {
+    tma_prefetch_descriptor(params.map[kConfig.b2.map]);
   }
 }
 
@@ -124,10 +124,10 @@ CATENARY_DEVICE u64 tile_descriptor(u32 tile, u32 row) {
 // Bytes to the next product's K (16 elements of 16 bits or 8 of tf32): within a line, or two atoms
 // further.
 template <bool kKMajor>
-constexpr u32 kNextProduct = kKMajor ? 32 : 2048;
+constexpr u32 kNextKBlock = kKMajor ? 32 : 2048;
 
 template <MathMode kMath, int N, bool kTransA, bool kTransB>
-CATENARY_DEVICE void wgmma_step(float (&d)[N / 2], u64 a, u64 b, bool scale_d) {
+CATENARY_DEVICE void wgmma_k_block(float (&d)[N / 2], u64 a, u64 b, bool scale_d) {
   if constexpr (kMath == MathMode::kBF16) {
     wgmma_bf16<N, kTransA, kTransB>(d, a, b, scale_d);
   } else if constexpr (kMath == MathMode::kF16) {

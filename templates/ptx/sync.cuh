@@ -15,14 +15,14 @@ CATENARY_DEVICE void warp_barrier() { asm volatile("bar.warp.sync 0xffffffff;" :
 // Blocks until every kernel this launch depends on has completed and its memory is visible. Nothing
 // that another kernel may write is read before it, and nothing at all is written. Without a
 // programmatic launch edge, and before sm_90, it is no operation.
-CATENARY_DEVICE void grid_dependency_wait() {
+CATENARY_DEVICE void griddepcontrol_wait() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
 
 // Lets kernels that depend programmatically on this one be scheduled. Gives no visibility.
-CATENARY_DEVICE void grid_dependency_launch() {
+CATENARY_DEVICE void griddepcontrol_launch_dependents() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif

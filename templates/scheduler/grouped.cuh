@@ -40,7 +40,7 @@ struct GroupRows {
 // The end of `group`, held to m: it comes from device memory, and rows become addresses. From the
 // group behind the last on: m.
 template <i64 kGroups>
-CATENARY_DEVICE i32 load_end(const u8* ends, u32 group, i32 m) {
+CATENARY_DEVICE i32 load_group_end(const u8* ends, u32 group, i32 m) {
   if (group >= kGroups) return m;
   const i32 given = static_cast<i32>(ld_global_u32(ends + static_cast<i64>(group) * 4));
   return m < given ? m : given;
@@ -58,7 +58,8 @@ CATENARY_DEVICE GroupRows find_occupied_group(const u8* ends, u32 ordinal, i32 m
   for (u32 first = 0; first <= kGroups; first += 32 * kLoads) {
     i32 end[kLoads];
 #pragma unroll
-    for (int i = 0; i < kLoads; ++i) end[i] = load_end<kGroups>(ends, first + i * 32 + lane, m);
+    for (int i = 0; i < kLoads; ++i)
+      end[i] = load_group_end<kGroups>(ends, first + i * 32 + lane, m);
 #pragma unroll
     for (int i = 0; i < kLoads; ++i) {
       // Ends are made to ascend from row 0: the largest up to each lane's, in log2(32) steps.
@@ -88,7 +89,7 @@ CATENARY_DEVICE GroupRows find_occupied_group(const u8* ends, u32 ordinal, i32 m
 // Groups [first, first + 32), one a lane; the one behind the last holds the rows behind the last
 // end. All lanes call find(), converged, with the same tile.
 template <const auto& kConfig>
-struct GroupWalk {
+struct MGroupedScheduler {
   u32 first = 0;
   i32 first_row = 0;   // of these groups
   u32 first_tile = 0;  // of these groups
@@ -98,12 +99,12 @@ struct GroupWalk {
 
   // This tile of a batch entry: its corner, group and rows; not live if there is no such tile.
   template <class P>
-  CATENARY_DEVICE void find(const P& params, u32 tile, u32 tiles_n, i64 m, TileWork& work) {
-    if (tile < first_tile) *this = GroupWalk();  // the next batch entry
+  CATENARY_DEVICE void find(const P& params, u32 tile, u32 tiles_n, i64 m, WorkTile& work) {
+    if (tile < first_tile) *this = MGroupedScheduler();  // the next batch entry
     if (!loaded) load(params, tiles_n, static_cast<i32>(m));
     u32 lanes = vote_ballot(tile < tile_end);
 #pragma unroll 1
-    while (lanes == 0 && first + 32 <= kConfig.groups) {
+    while (lanes == 0 && first + 32 <= kConfig.num_groups) {
       first += 32;
       first_row = static_cast<i32>(shuffle_index(static_cast<u32>(end), 31));
       first_tile = shuffle_index(tile_end, 31);
@@ -116,13 +117,13 @@ struct GroupWalk {
     const i64 from = static_cast<i32>(shuffle_index(static_cast<u32>(begin), lane));
     const i64 to = static_cast<i32>(shuffle_index(static_cast<u32>(end), lane));
     const u32 tiles_m = row_tiles(static_cast<u32>(to - from));
-    raster_tile<kConfig>(tile + tiles_m * tiles_n - shuffle_index(tile_end, lane), tiles_m, tiles_n,
-                         work);
+    swizzle_tile<kConfig>(tile + tiles_m * tiles_n - shuffle_index(tile_end, lane), tiles_m,
+                          tiles_n, work);
     work.m0 += from;
     work.m_end = to;
     work.group = first + lane;
     // Rows behind the last end meet no weight: an empty sum, and a valid weight coordinate.
-    if (work.group == kConfig.groups) {
+    if (work.group == kConfig.num_groups) {
       work.group = 0;
       work.k_end = 0;
     }
@@ -130,7 +131,7 @@ struct GroupWalk {
 
  private:
   static CATENARY_DEVICE u32 row_tiles(u32 rows) {
-    return (rows + kConfig.raster_m() - 1) / kConfig.raster_m();
+    return (rows + kConfig.cluster_tile_m() - 1) / kConfig.cluster_tile_m();
   }
 
   // Ends come from device memory: held to [first_row, m] and made to ascend, since rows become
@@ -138,9 +139,9 @@ struct GroupWalk {
   template <class P>
   CATENARY_DEVICE void load(const P& params, u32 tiles_n, i32 m) {
     const u32 lane = threadIdx.x % 32;
-    const u8* ends = static_cast<const u8*>(params.ptr[kConfig.ends_slot]);
+    const u8* ends = static_cast<const u8*>(params.ptr[kConfig.group_ends_slot]);
     end = m;
-    if (first + lane < kConfig.groups) {
+    if (first + lane < kConfig.num_groups) {
       const i32 given = static_cast<i32>(ld_global_u32(ends + static_cast<i64>(first + lane) * 4));
       end = given < first_row ? first_row : given < m ? given : m;
     }
@@ -166,20 +167,20 @@ struct GroupWalk {
 // would wait for them in front of each tile (64 experts' wgrad, 10,431 rows in all, on an H200: a
 // seventh of the consumers' samples).
 template <const auto& kConfig>
-struct TermWalk {
+struct KGroupedRange {
   bool loaded = false;
   u32 group = 0;
   i64 begin = 0, end = 0;
 
   template <class P>
-  CATENARY_DEVICE void find(const P& params, TileWork& work) {
-    work.group = term_group<kConfig>(work);
+  CATENARY_DEVICE void find(const P& params, WorkTile& work) {
+    work.group = k_group<kConfig>(work);
     if (loaded && work.group == group) {
       work.k_begin = begin;
       work.k_end = end;
       return;
     }
-    find_terms<kConfig>(params, work);
+    find_k_group<kConfig>(params, work);
     loaded = true;
     group = work.group;
     begin = work.k_begin;

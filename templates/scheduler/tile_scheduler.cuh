@@ -2,12 +2,12 @@
 // A tile's number -> which tile of which problem. Tiles of one batch entry are neighbours; within
 // it, `raster` tiles of M form a band that sweeps N, so that CTAs that run together share rows of A
 // and of B in L2. The K split is the fastest index: splits of one tile run together. kConfig is the
-// config of a contraction kernel; its tiles have raster_m() rows. Tiles are fewer than 2^31, as
-// CTAs are: 32-bit divisions do.
+// config of a contraction kernel; its tiles have cluster_tile_m() rows. Tiles are fewer than 2^31,
+// as CTAs are: 32-bit divisions do.
 //
 // Ragged rows: the count of row tiles is an upper bound (one partial tile per group, and one group
 // more for the rows behind the last end, whose sum is empty); a CTA walks the ends to find which
-// rows of which group its row tile is. Persistent kernels walk once (GroupWalk of
+// rows of which group its row tile is. Persistent kernels walk once (MGroupedScheduler of
 // scheduler/grouped.cuh).
 #pragma once
 
@@ -16,7 +16,7 @@
 
 namespace catenary {
 
-struct TileWork {
+struct WorkTile {
   bool live = false;
   u32 batch[kMaxDims] = {};    // right-aligned
   i64 m0 = 0, n0 = 0;          // the tile's corner
@@ -27,42 +27,43 @@ struct TileWork {
 };
 
 template <const auto& kConfig>
-CATENARY_DEVICE void raster_tile(u32 tile, u32 tiles_m, u32 tiles_n, TileWork& work) {
-  constexpr u32 kRaster = kConfig.raster;
+CATENARY_DEVICE void swizzle_tile(u32 tile, u32 tiles_m, u32 tiles_n, WorkTile& work) {
+  constexpr u32 kRaster = kConfig.tile_swizzle;
   const u32 band = tile / (kRaster * tiles_n);
   const u32 in_band = tile - band * kRaster * tiles_n;
   const u32 left = tiles_m - band * kRaster;
   const u32 height = left < kRaster ? left : kRaster;
-  work.m0 = static_cast<i64>(band * kRaster + in_band % height) * kConfig.raster_m();
+  work.m0 = static_cast<i64>(band * kRaster + in_band % height) * kConfig.cluster_tile_m();
   work.n0 = static_cast<i64>(in_band / height) * kConfig.block_n;
 }
 
 // Ragged rows: find the group whose rows hold row tile `tile`.
 template <const auto& kConfig, class P>
-CATENARY_DEVICE void find_ragged_rows(const P& params, i64 tile, i64 m, TileWork& work) {
-  const u8* ends = static_cast<const u8*>(params.ptr[kConfig.ends_slot]);
+CATENARY_DEVICE void find_m_group(const P& params, i64 tile, i64 m, WorkTile& work) {
+  const u8* ends = static_cast<const u8*>(params.ptr[kConfig.group_ends_slot]);
   i64 start = 0;
   i64 left = tile;
   work.live = false;
 #pragma unroll 4
-  for (int group = 0; group <= kConfig.groups; ++group) {
+  for (int group = 0; group <= kConfig.num_groups; ++group) {
     i64 end = m;
-    if (group < kConfig.groups) {
+    if (group < kConfig.num_groups) {
       const i64 given = static_cast<i32>(ld_global_u32(ends + static_cast<i64>(group) * 4));
       end = given < m ? given : m;  // ends come from device memory: never trust them with addresses
     }
-    const i64 tiles = end > start ? (end - start + kConfig.raster_m() - 1) / kConfig.raster_m() : 0;
+    const i64 tiles =
+        end > start ? (end - start + kConfig.cluster_tile_m() - 1) / kConfig.cluster_tile_m() : 0;
     if (!work.live && left < tiles) {
       work.live = true;
       work.group = group;
-      work.m0 = start + left * kConfig.raster_m();
+      work.m0 = start + left * kConfig.cluster_tile_m();
       work.m_end = end;
     }
     left -= tiles;
     start = end > start ? end : start;
   }
   // Rows behind the last end meet no weight: an empty sum, and a valid weight address.
-  if (work.group == kConfig.groups) {
+  if (work.group == kConfig.num_groups) {
     work.group = 0;
     work.k_end = 0;
   }
@@ -70,16 +71,16 @@ CATENARY_DEVICE void find_ragged_rows(const P& params, i64 tile, i64 m, TileWork
 
 // Ragged terms: the group is the outermost batch dimension, unless there is only one.
 template <const auto& kConfig>
-CATENARY_DEVICE u32 term_group(const TileWork& work) {
-  if constexpr (kConfig.groups > 1) return work.batch[kMaxDims - kConfig.batch_rank];
+CATENARY_DEVICE u32 k_group(const WorkTile& work) {
+  if constexpr (kConfig.num_groups > 1) return work.batch[kMaxDims - kConfig.batch_rank];
   return 0;
 }
 
 // Ragged terms of the tile's group: [ends[g-1], ends[g]) of the k_end that there are.
 template <const auto& kConfig, class P>
-CATENARY_DEVICE void find_terms(const P& params, TileWork& work) {
-  work.group = term_group<kConfig>(work);
-  const u8* ends = static_cast<const u8*>(params.ptr[kConfig.ends_slot]);
+CATENARY_DEVICE void find_k_group(const P& params, WorkTile& work) {
+  work.group = k_group<kConfig>(work);
+  const u8* ends = static_cast<const u8*>(params.ptr[kConfig.group_ends_slot]);
   const i64 total = work.k_end;
   const i64 end = static_cast<i32>(ld_global_u32(ends + static_cast<i64>(work.group) * 4));
   work.k_end = end < total ? end : total;
@@ -92,8 +93,8 @@ CATENARY_DEVICE void find_terms(const P& params, TileWork& work) {
 // `place` finds the corner of a tile of one batch entry: (tile, tiles_m, tiles_n, m, work). Ragged
 // terms are the caller's to find.
 template <const auto& kConfig, class P, class Place>
-CATENARY_DEVICE TileWork find_tile(const P& params, u32 index, Place place) {
-  TileWork work;
+CATENARY_DEVICE WorkTile find_work_tile(const P& params, u32 index, Place place) {
+  WorkTile work;
   const i64 m = extent_at_launch(kConfig.m, params);
   const i64 n = extent_at_launch(kConfig.n, params);
   work.m_end = m;
@@ -103,13 +104,13 @@ CATENARY_DEVICE TileWork find_tile(const P& params, u32 index, Place place) {
   work.split = index % kConfig.split_k;
   index /= kConfig.split_k;
   const u32 tiles_n = static_cast<u32>((n + kConfig.block_n - 1) / kConfig.block_n);
-  u32 tiles_m = static_cast<u32>((m + kConfig.raster_m() - 1) / kConfig.raster_m());
+  u32 tiles_m = static_cast<u32>((m + kConfig.cluster_tile_m() - 1) / kConfig.cluster_tile_m());
   if (tiles_n == 0 || tiles_m == 0) {
     work.live = false;
     return work;
   }
   // Each group may end in a partial tile, and so may the rows behind the last end.
-  if constexpr (kConfig.ragged == Ragged::kRows) tiles_m += kConfig.groups + 1;
+  if constexpr (kConfig.ragged == Ragged::kMGrouped) tiles_m += kConfig.num_groups + 1;
   const u32 tiles = tiles_m * tiles_n;
   u32 batch = index / tiles;
   const u32 in_batch = index - batch * tiles;
@@ -130,23 +131,23 @@ CATENARY_DEVICE TileWork find_tile(const P& params, u32 index, Place place) {
 }
 
 template <const auto& kConfig, class P>
-CATENARY_DEVICE TileWork find_tile(const P& params, u32 index) {
-  const auto place = [&](u32 tile, u32 tiles_m, u32 tiles_n, i64 m, TileWork& work) {
-    raster_tile<kConfig>(tile, tiles_m, tiles_n, work);
-    if constexpr (kConfig.ragged == Ragged::kRows) {
-      find_ragged_rows<kConfig>(params, work.m0 / kConfig.raster_m(), m, work);
+CATENARY_DEVICE WorkTile find_work_tile(const P& params, u32 index) {
+  const auto place = [&](u32 tile, u32 tiles_m, u32 tiles_n, i64 m, WorkTile& work) {
+    swizzle_tile<kConfig>(tile, tiles_m, tiles_n, work);
+    if constexpr (kConfig.ragged == Ragged::kMGrouped) {
+      find_m_group<kConfig>(params, work.m0 / kConfig.cluster_tile_m(), m, work);
     }
   };
-  TileWork work = find_tile<kConfig>(params, index, place);
-  if constexpr (kConfig.ragged == Ragged::kTerms) {
-    if (work.live) find_terms<kConfig>(params, work);
+  WorkTile work = find_work_tile<kConfig>(params, index, place);
+  if constexpr (kConfig.ragged == Ragged::kKGrouped) {
+    if (work.live) find_k_group<kConfig>(params, work);
   }
   return work;
 }
 
 // Address of an operand's element (row, k = 0) of this tile's batch entry.
 template <const auto& kConfig, MatrixOperand kOperand, int kElementBytes, class P>
-CATENARY_DEVICE const u8* tile_base(const P& params, const TileWork& work, i64 row) {
+CATENARY_DEVICE const u8* operand_address(const P& params, const WorkTile& work, i64 row) {
   i64 offset = row * kOperand.stride_row;
 #pragma unroll
   for (int d = kMaxDims - kConfig.batch_rank; d < kMaxDims; ++d) {
@@ -154,7 +155,7 @@ CATENARY_DEVICE const u8* tile_base(const P& params, const TileWork& work, i64 r
       offset += static_cast<i64>(work.batch[d]) * kOperand.stride_batch.at[d];
     }
   }
-  if constexpr (kConfig.ragged == Ragged::kRows) {
+  if constexpr (kConfig.ragged == Ragged::kMGrouped) {
     offset += static_cast<i64>(work.group) * kOperand.stride_group;
   }
   return static_cast<const u8*>(params.ptr[kOperand.slot]) + offset * kElementBytes;

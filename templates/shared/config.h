@@ -67,7 +67,7 @@ struct Operand {
   i32 vec = 1;                // elements one aligned access takes along the last dimension
   bool streamed = false;      // touched once by the whole grid: need not stay in a cache
   bool weight = false;        // stationary while the chain runs: its loads may be moved and merged
-  bool early = false;         // a weight whose load must not sink below the dependency wait
+  bool before_wait = false;   // a weight whose load must not sink below the dependency wait
   i32 map = -1;               // of an output: index into Params::map where boxes of it are stored
   Dims stride = {};           // elements per step of each iteration dimension
   constexpr bool operator==(const Operand&) const = default;
@@ -104,7 +104,7 @@ enum class Swizzle : u8 { kNone, k32, k64, k128 };
 enum class MathMode : u8 { kBF16, kF16, kTF32, kF32 };
 
 // Which label of the contraction is partitioned by device-resident inclusive ends, if any.
-enum class Ragged : u8 { kNone, kRows, kTerms };
+enum class Ragged : u8 { kNone, kMGrouped, kKGrouped };
 
 // One matrix operand of a contraction. `row` is its free dimension (M for A, N for B).
 struct MatrixOperand {
@@ -121,7 +121,7 @@ struct MatrixOperand {
 
 // `gemm_sm80`: D[b, m, n] = epilogue(sum over k of A[b, m, k] * B[b, n, k]); a gated pair has a
 // second B over the same A.
-struct GemmConfig {
+struct GemmSm80Config {
   MathMode math = MathMode::kBF16;
   Extents batch = {};  // right-aligned
   i32 batch_rank = 0;
@@ -132,36 +132,36 @@ struct GemmConfig {
   MatrixOperand a = {};
   MatrixOperand b = {};
   MatrixOperand b2 = {};
-  bool gated = false;
-  bool launch_early = false;  // lets the next kernel start with this one, not with its epilogue
+  bool dual = false;
+  bool trigger_early = false;  // lets the next kernel start with this one, not with its epilogue
   i32 block_m = 128;
   i32 block_n = 128;  // columns of D; a gated kernel has two B tiles of block_n rows
   i32 block_k = 32;
   i32 warps_m = 2;
   i32 warps_n = 2;
   i32 stages = 3;
-  i32 split_k = 1;  // > 1: the split's number is the dimension before the batch dimensions
-  i32 raster = 8;   // tiles of M that share one sweep over N, for L2 reuse
-  i32 vec = 8;      // columns one thread takes in the epilogue
+  i32 split_k = 1;       // > 1: the split's number is the dimension before the batch dimensions
+  i32 tile_swizzle = 8;  // tiles of M that share one sweep over N, for L2 reuse
+  i32 vec = 8;           // columns one thread takes in the epilogue
   Ragged ragged = Ragged::kNone;
-  i32 ends_slot = 0;  // int32 inclusive ends
-  i64 groups = 0;
-  constexpr bool operator==(const GemmConfig&) const = default;
+  i32 group_ends_slot = 0;  // int32 inclusive ends
+  i64 num_groups = 0;
+  constexpr bool operator==(const GemmSm80Config&) const = default;
 
   constexpr i32 threads() const { return warps_m * warps_n * 32; }
-  constexpr i32 raster_m() const { return block_m; }
-  constexpr i32 sums() const { return gated ? 2 : 1; }
+  constexpr i32 cluster_tile_m() const { return block_m; }
+  constexpr i32 num_accumulators() const { return dual ? 2 : 1; }
   constexpr i32 element_bytes() const {
     return math == MathMode::kBF16 || math == MathMode::kF16 ? 2 : 4;
   }
   // One stage of the ring: the A tile, then the B tiles.
   constexpr i32 stage_bytes() const {
-    return (block_m + sums() * block_n) * block_k * element_bytes();
+    return (block_m + num_accumulators() * block_n) * block_k * element_bytes();
   }
   // Epilogue staging: each warp turns 16 rows of its accumulators around in shared memory that the
   // ring no longer needs. Rows are padded by 8 floats: the 8-byte stores of half a warp (four rows
   // of four lanes) then meet 32 different banks.
-  constexpr i32 staging_row() const { return sums() * (block_n / warps_n) + 8; }
+  constexpr i32 staging_row() const { return num_accumulators() * (block_n / warps_n) + 8; }
   constexpr i32 staging_bytes() const { return warps_m * warps_n * 16 * staging_row() * 4; }
   constexpr i32 smem_bytes() const {
     return stages * stage_bytes() > staging_bytes() ? stages * stage_bytes() : staging_bytes();
@@ -178,14 +178,14 @@ struct SkinnyConfig {
   Extents batch = {};  // right-aligned
   i32 batch_rank = 0;
   Extent m = {};
-  Extent n = {};   // exact
-  i64 blocks = 1;  // of K, all splits
+  Extent n = {};     // exact
+  i64 k_blocks = 1;  // of K, all splits
   MatrixOperand x = {};
   MatrixOperand w = {};
   MatrixOperand w2 = {};
-  bool gated = false;
-  bool stationary = true;  // W has the role weight, and is known before the dependency wait
-  bool bulk = true;        // shared blocks by bulk copies, of sm_90; else by cp.async, of sm_80
+  bool dual = false;
+  bool w_is_weight = true;  // W has the role weight, and is known before the dependency wait
+  bool bulk = true;         // shared blocks by bulk copies, of sm_90; else by cp.async, of sm_80
   Ragged ragged = Ragged::kNone;  // kRows, or none
   i32 warps_k = 16;
   i32 warps_n = 1;
@@ -195,28 +195,28 @@ struct SkinnyConfig {
   i32 columns = 8;          // of the products: m rounded up to 8
   // Parts of a warp's copies. In bulk: of its rows, each started when the one before has landed;
   // else of its blocks, waited for one by one.
-  i32 groups = 2;
-  i32 x_parts = 2;    // parts of a warp's blocks whose X is in registers, one after the other
+  i32 copy_groups = 2;
+  i32 x_chunks = 2;   // parts of a warp's blocks whose X is in registers, one after the other
   i32 x_columns = 8;  // of the columns, that are in registers at a time
   i32 split_k = 1;
   // CTAs of a cluster that share K (of one split), each with all columns of the products: fewer
   // bytes of X for each. sm_90.
   i32 cluster_k = 1;
   i32 vec = 2;
-  i32 ends_slot = 0;      // int32 inclusive ends
-  i64 ragged_groups = 0;  // `groups` are parts of a copy
+  i32 group_ends_slot = 0;  // int32 inclusive ends
+  i64 num_groups = 0;
   constexpr bool operator==(const SkinnyConfig&) const = default;
 
   constexpr i32 threads() const { return warps_k * warps_n * 32; }
-  constexpr i32 sums() const { return gated ? 2 : 1; }
+  constexpr i32 num_accumulators() const { return dual ? 2 : 1; }
   constexpr i32 warp_rows() const { return row_tiles * 16; }  // of W, and of W2 with them
   // Rows of D's n that a CTA computes.
-  constexpr i32 rows() const { return warps_n * warp_rows() / sums(); }
+  constexpr i32 rows() const { return warps_n * warp_rows() / num_accumulators(); }
   constexpr i32 warp_blocks() const { return shared_blocks + register_blocks; }
   // Vectors of D that a CTA stores: of a cluster's columns, every cluster_k-th.
   constexpr i32 vectors() const { return rows() / vec * (columns / cluster_k); }
   // Parts of K, each a CTA's.
-  constexpr i32 parts() const { return split_k * cluster_k; }
+  constexpr i32 k_slices() const { return split_k * cluster_k; }
   // A row of a warp's slice: 16 bytes more than its blocks, so that rows g and g+1 of a fragment,
   // of which a quarter of a warp reads 16 of every 32 bytes, meet different banks.
   constexpr i32 row_bytes() const { return shared_blocks > 0 ? shared_blocks * 128 + 16 : 0; }
@@ -232,43 +232,45 @@ struct SkinnyConfig {
   }
   // Those of the warps' copies, and the one of what the cluster sends.
   constexpr i32 barriers() const {
-    return (bulk ? warps_k * warps_n * groups : 0) + (cluster_k > 1 ? 1 : 0);
+    return (bulk ? warps_k * warps_n * copy_groups : 0) + (cluster_k > 1 ? 1 : 0);
   }
   constexpr i32 barrier_bytes() const { return (barriers() * 8 + 127) / 128 * 128; }
   // Behind the slices, the sums of the other CTAs of the cluster for the columns that this one
   // adds: every cluster_k-th.
-  constexpr i32 arrival_offset() const {
+  constexpr i32 partials_offset() const {
     return barrier_bytes() + warps_k * warps_n * slice_bytes();
   }
-  constexpr i32 arrival_bytes() const { return vectors() * vec * sums() * 4; }
-  constexpr i32 smem_bytes() const { return arrival_offset() + (cluster_k - 1) * arrival_bytes(); }
+  constexpr i32 partials_bytes() const { return vectors() * vec * num_accumulators() * 4; }
+  constexpr i32 smem_bytes() const {
+    return partials_offset() + (cluster_k - 1) * partials_bytes();
+  }
 };
 
 // How a tensor map's dimension behind the first two is walked: by the batch coordinate of that
 // index (0 to kMaxDims - 1), or by one of these.
-inline constexpr i32 kWalkNone = -1;             // the map has no such dimension
-inline constexpr i32 kWalkOuter = kMaxDims;      // by the outer K step
-inline constexpr i32 kWalkGroup = kMaxDims + 1;  // by the ragged group
+inline constexpr i32 kCoordNone = -1;             // the map has no such dimension
+inline constexpr i32 kCoordOuterK = kMaxDims;     // by the outer K step
+inline constexpr i32 kCoordGroup = kMaxDims + 1;  // by the ragged group
 
 // A matrix operand of `gemm_sm90`: a tensor map whose first two dimensions are K and the free
 // dimension, innermost first; or, where the hardware takes no such map, memory that threads copy.
-struct MappedMatrix {
+struct Sm90Operand {
   i32 map = 0;          // index into Params::map
   bool k_major = true;  // K is innermost, else the free dimension
   bool weight = false;  // stationary while the chain runs: may be loaded before the dependency wait
-  bool copied = false;  // by threads, from where `memory` says
-  i32 walk2 = kWalkNone;
-  i32 walk3 = kWalkNone;
-  i32 walk4 = kWalkNone;
+  bool by_cp_async = false;  // by threads, from where `memory` says
+  i32 coord2 = kCoordNone;
+  i32 coord3 = kCoordNone;
+  i32 coord4 = kCoordNone;
   MatrixOperand memory = {};
-  constexpr bool operator==(const MappedMatrix&) const = default;
+  constexpr bool operator==(const Sm90Operand&) const = default;
 
   constexpr i32 rank() const {
-    return 2 + (walk2 != kWalkNone) + (walk3 != kWalkNone) + (walk4 != kWalkNone);
+    return 2 + (coord2 != kCoordNone) + (coord3 != kCoordNone) + (coord4 != kCoordNone);
   }
 };
 
-// `gemm_sm90`: what GemmConfig says, by tensor maps and wgmma. Operands of kTF32 are K-major.
+// `gemm_sm90`: what GemmSm80Config says, by tensor maps and wgmma. Operands of kTF32 are K-major.
 struct GemmSm90Config {
   MathMode math = MathMode::kBF16;
   Extents batch = {};
@@ -277,59 +279,62 @@ struct GemmSm90Config {
   Extent n = {};
   Extent k = {};
   i64 k_outer = 1;
-  MappedMatrix a = {};
-  MappedMatrix b = {};
-  MappedMatrix b2 = {};
-  bool gated = false;
+  Sm90Operand a = {};
+  Sm90Operand b = {};
+  Sm90Operand b2 = {};
+  bool dual = false;
   bool ping_pong = false;  // each consumer warpgroup has a tile of its own, in turns
   i32 block_m = 128;       // rows of a CTA's tile
   i32 block_n = 256;       // columns of D; a gated kernel has two B tiles of block_n rows
   i32 consumers = 2;       // warpgroups that multiply; cooperative ones share a tile's rows
   i32 stages = 4;
-  i32 rows_a = 0;   // rows of A in a stage, a multiple of 8, where M is no larger; 0: block_m
-  i32 cluster = 1;  // CTAs with neighbouring row tiles of one column, which share the tiles of B
+  i32 a_rows = 0;     // rows of A in a stage, a multiple of 8, where M is no larger; 0: block_m
+  i32 cluster_m = 1;  // CTAs with neighbouring row tiles of one column, which share the tiles of B
   // 0: persistent CTAs. Else each tile has a cluster of so many CTAs, which take consecutive parts
   // of K, add their sums and end; an SM has room for ctas_per_sm of them.
   i32 cluster_k = 0;
   i32 ctas_per_sm = 1;
-  i32 split_k = 1;  // > 1: the split's number is the dimension before the batch dimensions
-  i32 raster = 8;   // tiles of M that share one sweep over N, for L2 reuse
-  i32 vec = 8;      // columns one thread takes in the epilogue
-  bool in_registers = false;  // the epilogue works on accumulators where they lie, two columns each
+  i32 split_k = 1;       // > 1: the split's number is the dimension before the batch dimensions
+  i32 tile_swizzle = 8;  // tiles of M that share one sweep over N, for L2 reuse
+  i32 vec = 8;           // columns one thread takes in the epilogue
+  bool register_epilogue =
+      false;  // the epilogue works on accumulators where they lie, two columns each
   Ragged ragged = Ragged::kNone;
-  i32 ends_slot = 0;  // int32 inclusive ends
-  i64 groups = 0;
+  i32 group_ends_slot = 0;  // int32 inclusive ends
+  i64 num_groups = 0;
   constexpr bool operator==(const GemmSm90Config&) const = default;
 
   constexpr i32 threads() const { return 128 * (1 + consumers); }
-  constexpr i32 sums() const { return gated ? 2 : 1; }
+  constexpr i32 num_accumulators() const { return dual ? 2 : 1; }
   constexpr i32 element_bytes() const { return math == MathMode::kTF32 ? 4 : 2; }
   constexpr i32 block_k() const { return kRowBytes / element_bytes(); }
-  constexpr i32 raster_m() const { return block_m * cluster; }
+  constexpr i32 cluster_tile_m() const { return block_m * cluster_m; }
   // A thread's accumulators.
-  constexpr i32 accumulators() const { return sums() * warpgroup_m() / 64 * block_n / 2; }
+  constexpr i32 accumulator_registers() const {
+    return num_accumulators() * warpgroup_m() / 64 * block_n / 2;
+  }
   // Rows of the tile that one consumer warpgroup multiplies, in fragments of 64.
   constexpr i32 warpgroup_m() const { return ping_pong ? block_m : block_m / consumers; }
-  constexpr i32 cluster_ctas() const { return cluster_k > 1 ? cluster_k : cluster; }
+  constexpr i32 cluster_ctas() const { return cluster_k > 1 ? cluster_k : cluster_m; }
   // Parts of K that are summed apart.
-  constexpr i32 parts() const { return cluster_k > 1 ? cluster_k * split_k : split_k; }
+  constexpr i32 k_slices() const { return cluster_k > 1 ? cluster_k * split_k : split_k; }
   // Rows of A in a stage. Where they are fewer than the products take, those reach into the tiles
   // of B behind them and take such bytes for rows of A: rows do not meet in a product, and sums of
-  // rows behind M are never stored. So that they end inside the stage, box_m() + sums() * block_n
-  // is at least block_m.
-  constexpr i32 box_m() const { return rows_a == 0 ? block_m : rows_a; }
+  // rows behind M are never stored. So that they end inside the stage, a_box_rows() + sums() *
+  // block_n is at least block_m.
+  constexpr i32 a_box_rows() const { return a_rows == 0 ? block_m : a_rows; }
 
   // Columns of each sum that the epilogue takes at a time, with 16 rows. Where registers are few,
   // or the tile ends in half a piece, halves.
-  constexpr i32 piece_columns() const {
-    const i32 most = threads_copy() ? 96 : 128;  // accumulators that leave room for whole pieces
-    const bool halves = in_registers && (accumulators() > most || block_n % 64 == 32);
-    return sums() > 1 || halves ? 32 : 64;
+  constexpr i32 subtile_n() const {
+    const i32 most = uses_cp_async() ? 96 : 128;  // accumulators that leave room for whole pieces
+    const bool halves = register_epilogue && (accumulator_registers() > most || block_n % 64 == 32);
+    return num_accumulators() > 1 || halves ? 32 : 64;
   }
   // Of a consumer warp: two pieces of 16-bit results, of which one is on its way to memory, or one
   // of sums.
   constexpr i32 staging_bytes() const {
-    return in_registers ? 2 * 16 * piece_columns() * 2 : 16 * 64 * 4;
+    return register_epilogue ? 2 * 16 * subtile_n() * 2 : 16 * 64 * 4;
   }
 
   // Shared memory: the ring's stages (the A tile, then the B tiles), the staging of the consumer
@@ -338,32 +343,36 @@ struct GemmSm90Config {
   // it adds take the ring's place, those that the other CTAs send have theirs behind it, and the
   // last barrier is for their arrival.
   static constexpr i32 kRowBytes = 128;  // of an operand's tile: one swizzle span
-  constexpr i32 tile_a_bytes() const { return box_m() * kRowBytes; }
+  constexpr i32 tile_a_bytes() const { return a_box_rows() * kRowBytes; }
   constexpr i32 tile_b_bytes() const { return block_n * kRowBytes; }
-  constexpr i32 stage_bytes() const { return tile_a_bytes() + sums() * tile_b_bytes(); }
+  constexpr i32 stage_bytes() const { return tile_a_bytes() + num_accumulators() * tile_b_bytes(); }
   // Of a stage: does it hold operands that threads copy, and what do tensor copies bring?
-  constexpr bool threads_copy() const { return a.copied || b.copied || (gated && b2.copied); }
-  constexpr i32 mapped_bytes() const {
-    return (a.copied ? 0 : tile_a_bytes()) + (b.copied ? 0 : tile_b_bytes()) +
-           (!gated || b2.copied ? 0 : tile_b_bytes());
+  constexpr bool uses_cp_async() const {
+    return a.by_cp_async || b.by_cp_async || (dual && b2.by_cp_async);
+  }
+  constexpr i32 tma_bytes() const {
+    return (a.by_cp_async ? 0 : tile_a_bytes()) + (b.by_cp_async ? 0 : tile_b_bytes()) +
+           (!dual || b2.by_cp_async ? 0 : tile_b_bytes());
   }
   // Tensor copies do not stop at a ragged group's last term; threads do.
-  constexpr bool clears_tails() const { return ragged == Ragged::kTerms && mapped_bytes() > 0; }
+  constexpr bool zero_fills_k_tails() const {
+    return ragged == Ragged::kKGrouped && tma_bytes() > 0;
+  }
   constexpr i32 staging_offset() const { return stages * stage_bytes(); }
   // A row of the tile's sums. 8 floats more: the 8-byte stores of half a warp (four rows of four
   // lanes) then meet 32 different banks.
-  constexpr i32 sum_row_bytes() const { return (sums() * block_n + 8) * 4; }
+  constexpr i32 partials_row_bytes() const { return (num_accumulators() * block_n + 8) * 4; }
   // Of the tile's rows, those that one CTA of a cluster along K adds.
-  constexpr i32 share_rows() const { return box_m() / cluster_k; }
-  constexpr i32 share_bytes() const { return share_rows() * sum_row_bytes(); }
-  constexpr i32 arrival_offset() const {
-    return staging_offset() > share_bytes() ? staging_offset() : share_bytes();
+  constexpr i32 reduce_rows() const { return a_box_rows() / cluster_k; }
+  constexpr i32 partials_bytes() const { return reduce_rows() * partials_row_bytes(); }
+  constexpr i32 partials_offset() const {
+    return staging_offset() > partials_bytes() ? staging_offset() : partials_bytes();
   }
   constexpr i32 barrier_offset() const {
     if (cluster_k == 0) return staging_offset() + consumers * 4 * staging_bytes();
-    return arrival_offset() + (cluster_k - 1) * share_bytes();
+    return partials_offset() + (cluster_k - 1) * partials_bytes();
   }
-  constexpr i32 stage_barriers() const { return clears_tails() ? 3 : 2; }
+  constexpr i32 stage_barriers() const { return zero_fills_k_tails() ? 3 : 2; }
   constexpr i32 barriers() const { return stage_barriers() * stages + 2; }
   constexpr i32 smem_bytes() const { return barrier_offset() + 8 * barriers(); }
 };

@@ -16,7 +16,7 @@ struct Params {
   TensorMap map[kMaps];
   void* ptr[kPointers];
   i64 symbol;
-  u32 overlapped;
+  u32 pdl;
   float scalar[kScalars > 0 ? kScalars : 1];
 };
 
@@ -24,7 +24,7 @@ template <int kPointers, int kScalars>
 struct Params<kPointers, kScalars, 0> {
   void* ptr[kPointers];
   i64 symbol;
-  u32 overlapped;
+  u32 pdl;
   float scalar[kScalars > 0 ? kScalars : 1];
 };
 

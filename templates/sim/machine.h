@@ -69,10 +69,10 @@ struct Machine {
   virtual void store_shared(u32 to, const void* from, u32 bytes, Site site) = 0;
 
   // cp.async.
-  virtual void copy_async(u32 to, const void* from, u32 bytes, u32 valid, Site site) = 0;
-  virtual void copy_async_commit(Site site) = 0;
-  virtual void copy_async_wait(u32 pending, Site site) = 0;
-  virtual void copy_async_arrive(u32 barrier, Site site) = 0;  // cp.async.mbarrier.arrive.noinc
+  virtual void cp_async(u32 to, const void* from, u32 bytes, u32 valid, Site site) = 0;
+  virtual void cp_async_commit(Site site) = 0;
+  virtual void cp_async_wait(u32 pending, Site site) = 0;
+  virtual void cp_async_arrive(u32 barrier, Site site) = 0;  // cp.async.mbarrier.arrive.noinc
 
   // Warp collectives. `value` and results are the calling lane's.
   virtual void warp_barrier(u32 mask, Site site) = 0;
@@ -88,8 +88,8 @@ struct Machine {
   virtual void set_max_registers(u32 count, bool increase, Site site) = 0;
 
   // Launch edges.
-  virtual void dependency_wait(Site site) = 0;
-  virtual void dependency_launch(Site site) = 0;
+  virtual void griddepcontrol_wait(Site site) = 0;
+  virtual void griddepcontrol_launch_dependents(Site site) = 0;
 
   // mbarrier objects: 8 bytes of shared memory each.
   virtual void mbarrier_init(u32 barrier, u32 count, Site site) = 0;
@@ -108,11 +108,11 @@ struct Machine {
   virtual void bulk_wait(u32 pending, bool read_only, Site site) = 0;
 
   // cp.async.bulk.tensor. `map` is an encoded tensor map; coordinates innermost first.
-  virtual void tensor_load(u32 to, const void* map, const i32* at, u32 rank, u32 barrier, u32 mask,
-                           Site site) = 0;
-  virtual void tensor_store(const void* map, const i32* at, u32 rank, u32 from, Site site) = 0;
-  virtual void tensor_reduce(const void* map, const i32* at, u32 rank, u32 from, Site site) = 0;
-  virtual void tensor_prefetch(const void* map, Site site) = 0;  // the map, not the data
+  virtual void tma_load(u32 to, const void* map, const i32* at, u32 rank, u32 barrier, u32 mask,
+                        Site site) = 0;
+  virtual void tma_store(const void* map, const i32* at, u32 rank, u32 from, Site site) = 0;
+  virtual void tma_reduce(const void* map, const i32* at, u32 rank, u32 from, Site site) = 0;
+  virtual void tma_prefetch_descriptor(const void* map, Site site) = 0;  // the map, not the data
 
   // wgmma. D is the caller's accumulators: n / 2 floats per thread.
   virtual void wgmma_fence(Site site) = 0;

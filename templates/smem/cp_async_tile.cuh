@@ -21,7 +21,7 @@ namespace catenary {
 // kCheckRows, kCheckK: tiles may reach over the matrix's end in that direction.
 template <MatrixOperand kOperand, int kRows, int kBlockK, int kElementBytes, int kThreads,
           bool kCheckRows, bool kCheckK>
-struct TileCopy {
+struct CpAsyncTile {
   static constexpr bool kKMajor = kOperand.k_major;
   static constexpr int kLines = kKMajor ? kRows : kBlockK;
   static constexpr int kLineElements = kKMajor ? kBlockK : kRows;

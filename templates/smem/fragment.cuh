@@ -14,7 +14,7 @@ namespace catenary {
 constexpr bool is_16bit(MathMode math) { return math == MathMode::kBF16 || math == MathMode::kF16; }
 
 // k of one mma step.
-constexpr int step_k(MathMode math) { return is_16bit(math) ? 16 : 8; }
+constexpr int mma_k(MathMode math) { return is_16bit(math) ? 16 : 8; }
 
 // Two 16-row (A) or 8-row (B) halves by two k halves: the four registers of an A fragment, or the
 // fragments of two neighbouring B columns. kA decides which half the odd matrices are: for A, rows
@@ -65,7 +65,7 @@ CATENARY_DEVICE void round_fragment(U32x4& f) {
 }
 
 template <MathMode kMath>
-CATENARY_DEVICE void mma_step(float (&d)[4], const U32x4& a, u32 b0, u32 b1) {
+CATENARY_DEVICE void mma_sync(float (&d)[4], const U32x4& a, u32 b0, u32 b1) {
   if constexpr (kMath == MathMode::kBF16) mma_bf16(d, a, b0, b1);
   if constexpr (kMath == MathMode::kF16) mma_f16(d, a, b0, b1);
   if constexpr (kMath == MathMode::kTF32) mma_tf32(d, a, b0, b1);

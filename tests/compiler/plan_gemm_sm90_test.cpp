@@ -53,10 +53,10 @@ TEST_CASE("a large contraction gets maps of its operands") {
   CHECK(kernel.maps[0].swizzle == Swizzle::k128);
   CHECK(kernel.maps[0].dims[0] == Dimension{Extent(2048), 2, 64});
   CHECK(kernel.maps[0].dims[1] == Dimension{Extent(4096), 4096, c.block_m});
-  CHECK(kernel.maps[1].dims[1] == Dimension{Extent(8192), 4096, c.block_n / c.cluster});
+  CHECK(kernel.maps[1].dims[1] == Dimension{Extent(8192), 4096, c.block_n / c.cluster_m});
   CHECK(kernel.threads == 128 * (1 + c.consumers));
   CHECK(kernel.smem_bytes == c.smem_bytes());
-  CHECK(kernel.cluster == c.cluster);
+  CHECK(kernel.cluster == c.cluster_m);
   CHECK(kernel.grid.limit == 132);
   CHECK(map_text(kernel, kernel.maps[0]) ==
         fmt::format("'x' as 2048 x 4096 bf16 in boxes of 64 x {}", c.block_m));
@@ -72,8 +72,8 @@ TEST_CASE("dimensions of a map beyond K and the free one") {
   const GemmSm90Config& c = config(plan);
   CHECK(c.a.k_major);
   CHECK_FALSE(c.b.k_major);
-  CHECK(c.a.walk2 == kMaxDims - 1);
-  CHECK(c.b.walk2 == kMaxDims - 1);
+  CHECK(c.a.coord2 == kMaxDims - 1);
+  CHECK(c.b.coord2 == kMaxDims - 1);
   CHECK(c.b.rank() == 3);
   REQUIRE(kernel.maps[1].dims.size() == 3);
   CHECK(kernel.maps[1].dims[0] == Dimension{Extent(256), 2, 64});
@@ -242,9 +242,9 @@ TEST_CASE("what no map describes is copied by threads") {
     const KernelPlan& kernel = first_kernel(plan);
     REQUIRE(kernel.family == Family::kGemmSm90);
     const GemmSm90Config& c = config(plan);
-    CHECK(c.cluster == 1);
-    CHECK(c.a.copied == (from.a != 0));
-    CHECK(c.b.copied == (from.b != 0));
+    CHECK(c.cluster_m == 1);
+    CHECK(c.a.by_cp_async == (from.a != 0));
+    CHECK(c.b.by_cp_async == (from.b != 0));
     if (from.a != 0) CHECK(c.a.memory.copy_bytes == from.a);
     if (from.b != 0) CHECK(c.b.memory.copy_bytes == from.b);
     REQUIRE(kernel.maps.size() == (from.a == 0) + (from.b == 0) + boxed_outputs(kernel));
@@ -315,7 +315,7 @@ TEST_CASE("few rows: boxes of as many rows, K shared by clusters, two CTAs to an
     CHECK(c.block_n == shape.block_n);
     CHECK(c.cluster_k == shape.cluster_k);
     CHECK(c.split_k == 1);
-    CHECK(c.rows_a == (shape.m < 64 ? shape.m : 0));
+    CHECK(c.a_rows == (shape.m < 64 ? shape.m : 0));
     CHECK(kernel.maps[0].dims[1].box == shape.m);
     CHECK(kernel.maps[1].dims[1].box == c.block_n);
     CHECK(kernel.cluster == shape.cluster_k);

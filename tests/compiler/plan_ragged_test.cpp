@@ -42,11 +42,11 @@ TEST_CASE("ragged rows: B's map has the groups, A's has none") {
   const KernelPlan& kernel = first_kernel(plan);
   REQUIRE(kernel.family == Family::kGemmSm90);
   const GemmSm90Config& c = config(plan);
-  CHECK(c.ragged == Ragged::kRows);
-  CHECK(c.groups == 8);
-  CHECK(kernel.slots[c.ends_slot].name == "e");
+  CHECK(c.ragged == Ragged::kMGrouped);
+  CHECK(c.num_groups == 8);
+  CHECK(kernel.slots[c.group_ends_slot].name == "e");
   CHECK(c.a.rank() == 2);
-  CHECK(c.b.walk2 == kWalkGroup);
+  CHECK(c.b.coord2 == kCoordGroup);
   REQUIRE(kernel.maps[1].dims.size() == 3);
   CHECK(kernel.maps[1].dims[2] == Dimension{Extent(8), 2 * 4096 * 2048, 1});
   CHECK(kernel.grid.extra == 9);
@@ -57,7 +57,7 @@ TEST_CASE("ragged terms: no map has the groups, both operands lie along their fr
   const Plan plan = planned(kTerms);
   REQUIRE(first_kernel(plan).family == Family::kGemmSm90);
   const GemmSm90Config& c = config(plan);
-  CHECK(c.ragged == Ragged::kTerms);
+  CHECK(c.ragged == Ragged::kKGrouped);
   CHECK_FALSE(c.a.k_major);
   CHECK_FALSE(c.b.k_major);
   CHECK(c.a.rank() == 2);
@@ -80,12 +80,12 @@ TEST_CASE("gemm_sm90 is taken where copies may start at a group's first row or t
   }
   // Rows along the innermost dimension, groups on 8 bytes: copies by threads.
   const Plan along_m = planned(ragged("bf16[2048, 8192]", "bf16[8, 4096, 2048]", 8, "km,enk->mn"));
-  CHECK(config(along_m).a.copied);
-  CHECK_FALSE(config(along_m).b.copied);
+  CHECK(config(along_m).a.by_cp_async);
+  CHECK_FALSE(config(along_m).b.by_cp_async);
   const Plan groups = planned(
       ragged("bf16[8192, 2048]", "bf16[8, 4096, 2048] strides[8388612, 2048, 1]", 8, "mk,enk->mn"));
-  CHECK_FALSE(config(groups).a.copied);
-  CHECK(config(groups).b.copied);
+  CHECK_FALSE(config(groups).a.by_cp_async);
+  CHECK(config(groups).b.by_cp_async);
 }
 
 TEST_CASE("partial row tiles cost waves") {

@@ -92,12 +92,12 @@ TEST_CASE("few rows per group are skinny, many are not, and other targets have n
 TEST_CASE("the kernel has the groups, no K split, and room for the sums beside W") {
   const Plan plan = planned({"40"});
   const SkinnyConfig& c = config(plan);
-  CHECK(c.ragged == Ragged::kRows);
-  CHECK(c.ragged_groups == 8);
-  CHECK(kernel(plan).slots[c.ends_slot].name == "e");
+  CHECK(c.ragged == Ragged::kMGrouped);
+  CHECK(c.num_groups == 8);
+  CHECK(kernel(plan).slots[c.group_ends_slot].name == "e");
   CHECK(c.w.stride_group == 14336 * 4096);
   CHECK(c.x.stride_group == 0);
-  CHECK_FALSE(c.stationary);
+  CHECK_FALSE(c.w_is_weight);
   CHECK(c.split_k == 1);
   CHECK(c.slice_bytes() == 16 * c.row_bytes() + c.columns * c.sum_row() * 4);
   CHECK(kernel(plan).smem_bytes == c.smem_bytes());

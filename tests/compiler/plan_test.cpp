@@ -26,8 +26,8 @@ Plan planned(const VerifiedChain& chain, const char* target = "h200", PlanOption
   return std::move(*plan);
 }
 
-const GemmConfig& gemm(const Plan& plan, size_t kernel = 0) {
-  return std::get<GemmConfig>(plan.buckets[0].kernels[kernel].config);
+const GemmSm80Config& gemm(const Plan& plan, size_t kernel = 0) {
+  return std::get<GemmSm80Config>(plan.buckets[0].kernels[kernel].config);
 }
 
 // The error of a chain that verifies but has no plan.
@@ -62,21 +62,21 @@ void addressed_slots(const KernelPlan& kernel, std::set<i32>& all, std::set<i32>
   }
   if (const auto* skinny = std::get_if<SkinnyConfig>(&kernel.config)) {
     all.insert({skinny->x.slot, skinny->w.slot});
-    if (skinny->gated) all.insert(skinny->w2.slot);
-    if (skinny->ragged != Ragged::kNone) all.insert(skinny->ends_slot);
+    if (skinny->dual) all.insert(skinny->w2.slot);
+    if (skinny->ragged != Ragged::kNone) all.insert(skinny->group_ends_slot);
   }
   for (const MapBinding& map : kernel.maps) all.insert(map.slot);
   if (const auto* mapped = std::get_if<GemmSm90Config>(&kernel.config)) {
-    if (mapped->ragged != Ragged::kNone) all.insert(mapped->ends_slot);
-    for (const MappedMatrix& matrix : {mapped->a, mapped->b, mapped->b2}) {
-      if (matrix.copied) all.insert(matrix.memory.slot);
+    if (mapped->ragged != Ragged::kNone) all.insert(mapped->group_ends_slot);
+    for (const Sm90Operand& matrix : {mapped->a, mapped->b, mapped->b2}) {
+      if (matrix.by_cp_async) all.insert(matrix.memory.slot);
     }
   }
-  const auto* gemm = std::get_if<GemmConfig>(&kernel.config);
+  const auto* gemm = std::get_if<GemmSm80Config>(&kernel.config);
   if (gemm == nullptr) return;
   all.insert({gemm->a.slot, gemm->b.slot});
-  if (gemm->gated) all.insert(gemm->b2.slot);
-  if (gemm->ragged != Ragged::kNone) all.insert(gemm->ends_slot);
+  if (gemm->dual) all.insert(gemm->b2.slot);
+  if (gemm->ragged != Ragged::kNone) all.insert(gemm->group_ends_slot);
 }
 
 // What is wrong with the memory of one bucket; empty: nothing. Workspace is never reused, so two
@@ -175,7 +175,7 @@ TEST_CASE("a gated pair is one kernel with one pass over x") {
   })");
   const Plan plan = planned(chain);
   REQUIRE(plan.buckets[0].kernels.size() == 1);
-  CHECK(gemm(plan).gated);
+  CHECK(gemm(plan).dual);
   CHECK(gemm(plan).a.slot == 0);
   CHECK(plan.unfused_kernels == 4);
   CHECK(plan.fused_bytes < plan.unfused_bytes);
@@ -327,8 +327,8 @@ TEST_CASE("launch edges are planned where the hardware has them") {
   })");
   for (const Target& target : all_targets()) {
     const PlanBucket bucket = planned(chain, target.name.c_str()).buckets[0];
-    REQUIRE(bucket.overlap_edge.size() == bucket.kernels.size());
-    for (bool edge : bucket.overlap_edge) CHECK(edge == (target.compute_capability() >= 90));
+    REQUIRE(bucket.pdl.size() == bucket.kernels.size());
+    for (bool edge : bucket.pdl) CHECK(edge == (target.compute_capability() >= 90));
   }
 }
 

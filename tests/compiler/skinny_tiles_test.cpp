@@ -19,10 +19,10 @@ SkinnyProblem problem(i64 m, i64 n, i64 blocks, bool gated = false) {
   SkinnyProblem made;
   made.base.m = m;
   made.base.n = n;
-  made.base.blocks = blocks;
-  made.base.gated = gated;
+  made.base.k_blocks = blocks;
+  made.base.dual = gated;
   made.m = m;
-  made.weight_bytes = n * blocks * 128 * made.base.sums();
+  made.weight_bytes = n * blocks * 128 * made.base.num_accumulators();
   made.epilogue_bytes = m * (n * 2 + blocks * 128);
   return made;
 }
@@ -79,9 +79,9 @@ TEST_CASE("candidates hold all of K, fit two to an SM, and come best first") {
           double last = 0;
           for (const SkinnyCandidate& candidate : ranked) {
             const SkinnyConfig& c = candidate.config;
-            const i64 most = ceil_div(ceil_div(blocks, c.parts()), c.warps_k);
+            const i64 most = ceil_div(ceil_div(blocks, c.k_slices()), c.warps_k);
             CHECK(c.warp_blocks() == most);
-            CHECK(blocks / c.parts() >= c.warps_k);
+            CHECK(blocks / c.k_slices() >= c.warps_k);
             CHECK((c.cluster_k == 1 || (c.bulk && c.split_k == 1)));
             CHECK(c.columns % c.cluster_k == 0);
             CHECK(c.columns >= m);
@@ -93,7 +93,8 @@ TEST_CASE("candidates hold all of K, fit two to an SM, and come best first") {
             CHECK(candidate.min_ctas * (c.smem_bytes() + 1024) <= at.smem_per_sm);
             CHECK(candidate.min_ctas * c.threads() <= threads_per_sm(at));
             CHECK(c.bulk == (at.compute_capability() == 90));
-            CHECK((c.bulk ? 16 % c.groups == 0 : c.groups <= std::max(c.shared_blocks, 1)));
+            CHECK(
+                (c.bulk ? 16 % c.copy_groups == 0 : c.copy_groups <= std::max(c.shared_blocks, 1)));
             CHECK((tile_name(c).back() == 'a') == !c.bulk);
             CHECK(candidate.predicted.us >= last);
             CHECK(candidate.predicted.us >= candidate.predicted.memory_us);
@@ -130,7 +131,7 @@ TEST_CASE("a slice of K that no SM holds leaves no candidate but parts of K") {
     CAPTURE(at.name);
     for (const SkinnyCandidate& candidate :
          rank_skinny_candidates(problem(16, 4096, 448), at, {})) {
-      CHECK(candidate.config.parts() > 1);
+      CHECK(candidate.config.k_slices() > 1);
     }
     CHECK(rank_skinny_candidates(problem(16, 4096, 1 << 20), at, {}).empty());
     // Fewer blocks than warps.
@@ -182,8 +183,8 @@ TEST_CASE("a forced name is taken as it stands") {
   CHECK(c.warps_n == 1);
   CHECK(c.shared_blocks == 6);
   CHECK(c.register_blocks == 2);
-  CHECK(c.groups == 4);
-  CHECK(c.x_parts == 3);
+  CHECK(c.copy_groups == 4);
+  CHECK(c.x_chunks == 3);
   CHECK(tile_name(c) == "skinny8x1s6r2g4p3");
   CHECK(forced("skinny8x1s6r2g4p3", 32).size() == 1);  // with room to spare
   CHECK(forced("skinny8x1s6r2g4p3", 64, 2).size() == 1);
@@ -201,7 +202,7 @@ TEST_CASE("a forced name may share K among CTAs, and give warps more rows of W t
   CHECK(c.cluster_k == 2);
   CHECK(c.rows() == 32);
   CHECK(c.x_columns == c.columns);
-  CHECK(c.arrival_bytes() == 32 * 4 * 4);  // half of eight columns
+  CHECK(c.partials_bytes() == 32 * 4 * 4);  // half of eight columns
   CHECK(forced("skinny2x2s4r4g4p4c4").size() == 1);
   CHECK(forced("skinny8x1s3r1g3p4t2a", 32).size() == 1);
   for (const char* name :
@@ -240,7 +241,7 @@ TEST_CASE("a forced name with an a is by cp.async, on every target") {
     CHECK(!c.bulk);
     CHECK(c.shared_blocks == 2);
     CHECK(c.register_blocks == 1);
-    CHECK(c.groups == 2);
+    CHECK(c.copy_groups == 2);
     CHECK(tile_name(c) == "skinny8x1s2r1g2p2a");
     CHECK(c.barrier_bytes() == 0);
     // Bulk copies are of sm_90.
@@ -388,7 +389,7 @@ TEST_CASE("a forced shape is the plan's, and the other family is a runner-up of 
   REQUIRE(first_family(plan) == Family::kSkinny);
   const auto& config = std::get<SkinnyConfig>(plan.buckets[0].kernels[0].config);
   CHECK(tile_name(config) == options.force_tile);
-  CHECK(config.stationary);
+  CHECK(config.w_is_weight);
 
   const Plan free = planned(linear("4", "bf16", 2048, 4096), "h200");
   const auto& others = free.buckets[0].kernels[0].runner_ups;
@@ -403,7 +404,8 @@ TEST_CASE("every row count has a grid: none for no rows, one for up to 16") {
     const KernelPlan& kernel = bucket.kernels[0];
     const auto& config = std::get<SkinnyConfig>(kernel.config);
     for (i64 m = bucket.lo; m <= bucket.hi; ++m) {
-      CHECK(kernel.grid.ctas(m) == (m == 0 ? 0 : config.parts() * ceil_div(2047, config.rows())));
+      CHECK(kernel.grid.ctas(m) ==
+            (m == 0 ? 0 : config.k_slices() * ceil_div(2047, config.rows())));
     }
   }
 }
@@ -431,17 +433,17 @@ TEST_CASE("random chains of few rows meet the family in every way that it has") 
       seen["f16"] += c->math == MathMode::kF16;
       seen["bf16"] += c->math == MathMode::kBF16;
       seen["tf32"] += c->math == MathMode::kTF32;
-      seen["gated"] += c->gated;
+      seen["gated"] += c->dual;
       seen["split"] += c->split_k > 1;
       seen["cluster"] += c->cluster_k > 1;
-      seen["uneven"] += c->blocks % (c->parts() * c->warps_k) != 0;
+      seen["uneven"] += c->k_blocks % (c->k_slices() * c->warps_k) != 0;
       seen["batch"] += c->batch_rank > 0;
       seen["symbol"] += c->m.scale != 0;
-      seen["w no weight"] += !c->stationary && c->ragged == Ragged::kNone;
+      seen["w no weight"] += !c->w_is_weight && c->ragged == Ragged::kNone;
       seen["odd n"] += c->n.size % 2 != 0;
-      seen["ragged"] += c->ragged == Ragged::kRows;
-      seen["ragged, gated"] += c->ragged == Ragged::kRows && c->gated;
-      seen["ragged, symbol"] += c->ragged == Ragged::kRows && c->m.scale != 0;
+      seen["ragged"] += c->ragged == Ragged::kMGrouped;
+      seen["ragged, gated"] += c->ragged == Ragged::kMGrouped && c->dual;
+      seen["ragged, symbol"] += c->ragged == Ragged::kMGrouped && c->m.scale != 0;
     }
   }
   std::string text;

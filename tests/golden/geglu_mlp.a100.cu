@@ -31,14 +31,14 @@
 #include "kernels/gemm_sm80.cuh"
 namespace {
 using namespace catenary;
-__device__ constexpr GemmConfig kConfig{
+__device__ constexpr GemmSm80Config kConfig{
     .math = MathMode::kBF16,
     .m = 8192, .n = 3072, .k = 768,
     .a = {.slot = 0, .stride_row = 768, .stride_k = 1, .copy_bytes = 16},
     .b = {.slot = 1, .stride_row = 768, .stride_k = 1, .copy_bytes = 16},
-    .b2 = {.slot = 2, .stride_row = 768, .stride_k = 1, .copy_bytes = 16}, .gated = true,
+    .b2 = {.slot = 2, .stride_row = 768, .stride_k = 1, .copy_bytes = 16}, .dual = true,
     .block_m = 128, .block_n = 128, .block_k = 64, .warps_m = 2, .warps_n = 4, .stages = 3,
-    .split_k = 1, .raster = 8, .vec = 8,
+    .split_k = 1, .tile_swizzle = 8, .vec = 8,
 };
 using P = Params<6, 0>;
 struct Epilogue {
@@ -98,13 +98,13 @@ ctn_geglu_mlp_k0_gemm_m128n128k64(const __grid_constant__ P p) { gemm_sm80<kConf
 #include "kernels/gemm_sm80.cuh"
 namespace {
 using namespace catenary;
-__device__ constexpr GemmConfig kConfig{
+__device__ constexpr GemmSm80Config kConfig{
     .math = MathMode::kBF16,
     .m = 8192, .n = 768, .k = 3072,
     .a = {.slot = 0, .stride_row = 3072, .stride_k = 1, .copy_bytes = 16},
     .b = {.slot = 1, .stride_row = 3072, .stride_k = 1, .copy_bytes = 16},
     .block_m = 128, .block_n = 256, .block_k = 64, .warps_m = 2, .warps_n = 4, .stages = 3,
-    .split_k = 1, .raster = 8, .vec = 8,
+    .split_k = 1, .tile_swizzle = 8, .vec = 8,
 };
 using P = Params<4, 0>;
 struct Epilogue {

@@ -40,9 +40,9 @@ __device__ constexpr GemmSm90Config kConfig{
     .m = 8192, .n = 3072, .k = 768,
     .a = {.map = 0},
     .b = {.map = 1, .weight = true},
-    .b2 = {.map = 2, .weight = true}, .gated = true,
-    .ping_pong = true, .block_m = 64, .block_n = 128, .consumers = 2, .stages = 5, .cluster = 2,
-    .split_k = 1, .raster = 8, .vec = 8, .in_registers = true,
+    .b2 = {.map = 2, .weight = true}, .dual = true,
+    .ping_pong = true, .block_m = 64, .block_n = 128, .consumers = 2, .stages = 5, .cluster_m = 2,
+    .split_k = 1, .tile_swizzle = 8, .vec = 8, .register_epilogue = true,
 };
 using P = Params<6, 0, 4>;
 struct Epilogue {
@@ -119,7 +119,7 @@ __device__ constexpr GemmSm90Config kConfig{
     .a = {.map = 0},
     .b = {.map = 1, .weight = true},
     .block_m = 128, .block_n = 192, .consumers = 2, .stages = 4,
-    .split_k = 1, .raster = 8, .vec = 8, .in_registers = true,
+    .split_k = 1, .tile_swizzle = 8, .vec = 8, .register_epilogue = true,
 };
 using P = Params<4, 0, 3>;
 struct Epilogue {

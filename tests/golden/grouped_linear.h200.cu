@@ -25,10 +25,10 @@ using namespace catenary;
 __device__ constexpr GemmSm90Config kConfig{
     .math = MathMode::kBF16, .batch = extents(12), .batch_rank = 1,
     .m = 2560, .n = 3072, .k = 1024,
-    .a = {.map = 0, .walk2 = 7},
-    .b = {.map = 1, .weight = true, .walk2 = 7},
-    .ping_pong = true, .block_m = 128, .block_n = 128, .consumers = 2, .stages = 6, .cluster = 2,
-    .split_k = 1, .raster = 8, .vec = 8, .in_registers = true,
+    .a = {.map = 0, .coord2 = 7},
+    .b = {.map = 1, .weight = true, .coord2 = 7},
+    .ping_pong = true, .block_m = 128, .block_n = 128, .consumers = 2, .stages = 6, .cluster_m = 2,
+    .split_k = 1, .tile_swizzle = 8, .vec = 8, .register_epilogue = true,
 };
 using P = Params<4, 0, 3>;
 struct Epilogue {

@@ -17,14 +17,14 @@
 #include "kernels/gemm_sm80.cuh"
 namespace {
 using namespace catenary;
-__device__ constexpr GemmConfig kConfig{
+__device__ constexpr GemmSm80Config kConfig{
     .math = MathMode::kBF16,
     .m = 16384, .n = 14336, .k = 4096,
     .a = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
     .b = {.slot = 1, .stride_row = 4096, .stride_k = 1, .stride_group = 58720256, .copy_bytes = 16},
     .block_m = 128, .block_n = 256, .block_k = 64, .warps_m = 2, .warps_n = 4, .stages = 3,
-    .split_k = 1, .raster = 8, .vec = 8,
-    .ragged = Ragged::kRows, .ends_slot = 2, .groups = 4,
+    .split_k = 1, .tile_swizzle = 8, .vec = 8,
+    .ragged = Ragged::kMGrouped, .group_ends_slot = 2, .num_groups = 4,
 };
 using P = Params<4, 0>;
 struct Epilogue {

@@ -24,10 +24,10 @@ __device__ constexpr GemmSm90Config kConfig{
     .math = MathMode::kBF16,
     .m = 16384, .n = 14336, .k = 4096,
     .a = {.map = 0},
-    .b = {.map = 1, .weight = true, .walk2 = 9},
+    .b = {.map = 1, .weight = true, .coord2 = 9},
     .ping_pong = true, .block_m = 128, .block_n = 128, .consumers = 2, .stages = 6,
-    .split_k = 1, .raster = 8, .vec = 8, .in_registers = true,
-    .ragged = Ragged::kRows, .ends_slot = 2, .groups = 4,
+    .split_k = 1, .tile_swizzle = 8, .vec = 8, .register_epilogue = true,
+    .ragged = Ragged::kMGrouped, .group_ends_slot = 2, .num_groups = 4,
 };
 using P = Params<4, 0, 3>;
 struct Epilogue {

@@ -21,11 +21,11 @@ namespace {
 using namespace catenary;
 __device__ constexpr SkinnyConfig kConfig{
     .math = MathMode::kBF16,
-    .m = Extent(64, 1), .n = 2048, .blocks = 64,
+    .m = Extent(64, 1), .n = 2048, .k_blocks = 64,
     .x = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
     .w = {.slot = 1, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16}, .bulk = false,
     .warps_k = 16, .warps_n = 1, .shared_blocks = 3, .register_blocks = 1,
-    .columns = 8, .groups = 2, .x_parts = 2, .x_columns = 8, .split_k = 1, .vec = 2,
+    .columns = 8, .copy_groups = 2, .x_chunks = 2, .x_columns = 8, .split_k = 1, .vec = 2,
 };
 using P = Params<4, 0>;
 struct Epilogue {
@@ -33,7 +33,7 @@ struct Epilogue {
     Vec<2> v_b;
   };
   static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
-    in.v_b = load_vec<Operand{.slot = 2, .dtype = DType::kBF16, .vec = 8, .weight = true, .early = true, .stride = dims(1)}, 2, false>(p, at);  // %b = weight
+    in.v_b = load_vec<Operand{.slot = 2, .dtype = DType::kBF16, .vec = 8, .weight = true, .before_wait = true, .stride = dims(1)}, 2, false>(p, at);  // %b = weight
   }
   static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
   }
@@ -71,11 +71,11 @@ namespace {
 using namespace catenary;
 __device__ constexpr SkinnyConfig kConfig{
     .math = MathMode::kBF16,
-    .m = Extent(64, 1), .n = 2048, .blocks = 64,
+    .m = Extent(64, 1), .n = 2048, .k_blocks = 64,
     .x = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
     .w = {.slot = 1, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16}, .bulk = false,
     .warps_k = 8, .warps_n = 1, .shared_blocks = 6, .register_blocks = 2,
-    .columns = 8, .groups = 2, .x_parts = 2, .x_columns = 8, .split_k = 1, .vec = 2,
+    .columns = 8, .copy_groups = 2, .x_chunks = 2, .x_columns = 8, .split_k = 1, .vec = 2,
 };
 using P = Params<4, 0>;
 struct Epilogue {
@@ -83,7 +83,7 @@ struct Epilogue {
     Vec<2> v_b;
   };
   static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
-    in.v_b = load_vec<Operand{.slot = 2, .dtype = DType::kBF16, .vec = 8, .weight = true, .early = true, .stride = dims(1)}, 2, false>(p, at);  // %b = weight
+    in.v_b = load_vec<Operand{.slot = 2, .dtype = DType::kBF16, .vec = 8, .weight = true, .before_wait = true, .stride = dims(1)}, 2, false>(p, at);  // %b = weight
   }
   static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
   }
@@ -121,11 +121,11 @@ namespace {
 using namespace catenary;
 __device__ constexpr SkinnyConfig kConfig{
     .math = MathMode::kBF16,
-    .m = Extent(64, 1), .n = 2048, .blocks = 64,
+    .m = Extent(64, 1), .n = 2048, .k_blocks = 64,
     .x = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
     .w = {.slot = 1, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16}, .bulk = false,
     .warps_k = 8, .warps_n = 1, .shared_blocks = 5, .register_blocks = 3,
-    .columns = 16, .groups = 5, .x_parts = 8, .x_columns = 16, .split_k = 1, .vec = 2,
+    .columns = 16, .copy_groups = 5, .x_chunks = 8, .x_columns = 16, .split_k = 1, .vec = 2,
 };
 using P = Params<4, 0>;
 struct Epilogue {
@@ -133,7 +133,7 @@ struct Epilogue {
     Vec<2> v_b;
   };
   static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
-    in.v_b = load_vec<Operand{.slot = 2, .dtype = DType::kBF16, .vec = 8, .weight = true, .early = true, .stride = dims(1)}, 2, false>(p, at);  // %b = weight
+    in.v_b = load_vec<Operand{.slot = 2, .dtype = DType::kBF16, .vec = 8, .weight = true, .before_wait = true, .stride = dims(1)}, 2, false>(p, at);  // %b = weight
   }
   static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
   }
@@ -171,11 +171,11 @@ namespace {
 using namespace catenary;
 __device__ constexpr SkinnyConfig kConfig{
     .math = MathMode::kBF16,
-    .m = Extent(64, 1), .n = 2048, .blocks = 64,
+    .m = Extent(64, 1), .n = 2048, .k_blocks = 64,
     .x = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
     .w = {.slot = 1, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16}, .bulk = false,
     .warps_k = 8, .warps_n = 1, .shared_blocks = 6, .register_blocks = 2,
-    .columns = 24, .groups = 6, .x_parts = 8, .x_columns = 24, .split_k = 1, .vec = 2,
+    .columns = 24, .copy_groups = 6, .x_chunks = 8, .x_columns = 24, .split_k = 1, .vec = 2,
 };
 using P = Params<4, 0>;
 struct Epilogue {
@@ -183,7 +183,7 @@ struct Epilogue {
     Vec<2> v_b;
   };
   static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
-    in.v_b = load_vec<Operand{.slot = 2, .dtype = DType::kBF16, .vec = 8, .weight = true, .early = true, .stride = dims(1)}, 2, false>(p, at);  // %b = weight
+    in.v_b = load_vec<Operand{.slot = 2, .dtype = DType::kBF16, .vec = 8, .weight = true, .before_wait = true, .stride = dims(1)}, 2, false>(p, at);  // %b = weight
   }
   static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
   }
@@ -218,13 +218,13 @@ ctn_small_batch_k0_skinny_w8x1(const __grid_constant__ P p) { skinny<kConfig, Ep
 #include "kernels/gemm_sm80.cuh"
 namespace {
 using namespace catenary;
-__device__ constexpr GemmConfig kConfig{
+__device__ constexpr GemmSm80Config kConfig{
     .math = MathMode::kBF16,
     .m = Extent(64, 1), .n = 2048, .k = 4096,
     .a = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
     .b = {.slot = 1, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
     .block_m = 32, .block_n = 64, .block_k = 128, .warps_m = 1, .warps_n = 4, .stages = 3,
-    .split_k = 4, .raster = 8, .vec = 8,
+    .split_k = 4, .tile_swizzle = 8, .vec = 8,
 };
 using P = Params<3, 0>;
 struct Epilogue {
@@ -321,13 +321,13 @@ ctn_small_batch_k0_fixup_s4(const __grid_constant__ P p) { reduce<kConfig, Prolo
 #include "kernels/gemm_sm80.cuh"
 namespace {
 using namespace catenary;
-__device__ constexpr GemmConfig kConfig{
+__device__ constexpr GemmSm80Config kConfig{
     .math = MathMode::kBF16,
     .m = Extent(64, 1), .n = 2048, .k = 4096,
     .a = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
     .b = {.slot = 1, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
     .block_m = 64, .block_n = 64, .block_k = 64, .warps_m = 2, .warps_n = 2, .stages = 4,
-    .split_k = 4, .raster = 8, .vec = 8,
+    .split_k = 4, .tile_swizzle = 8, .vec = 8,
 };
 using P = Params<3, 0>;
 struct Epilogue {

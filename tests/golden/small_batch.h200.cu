@@ -21,11 +21,11 @@ namespace {
 using namespace catenary;
 __device__ constexpr SkinnyConfig kConfig{
     .math = MathMode::kBF16,
-    .m = Extent(64, 1), .n = 2048, .blocks = 64,
+    .m = Extent(64, 1), .n = 2048, .k_blocks = 64,
     .x = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
     .w = {.slot = 1, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
     .warps_k = 16, .warps_n = 1, .shared_blocks = 3, .register_blocks = 1,
-    .columns = 8, .groups = 2, .x_parts = 2, .x_columns = 8, .split_k = 1, .vec = 2,
+    .columns = 8, .copy_groups = 2, .x_chunks = 2, .x_columns = 8, .split_k = 1, .vec = 2,
 };
 using P = Params<4, 0>;
 struct Epilogue {
@@ -33,7 +33,7 @@ struct Epilogue {
     Vec<2> v_b;
   };
   static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
-    in.v_b = load_vec<Operand{.slot = 2, .dtype = DType::kBF16, .vec = 8, .weight = true, .early = true, .stride = dims(1)}, 2, false>(p, at);  // %b = weight
+    in.v_b = load_vec<Operand{.slot = 2, .dtype = DType::kBF16, .vec = 8, .weight = true, .before_wait = true, .stride = dims(1)}, 2, false>(p, at);  // %b = weight
   }
   static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
   }
@@ -71,11 +71,11 @@ namespace {
 using namespace catenary;
 __device__ constexpr SkinnyConfig kConfig{
     .math = MathMode::kBF16,
-    .m = Extent(64, 1), .n = 2048, .blocks = 64,
+    .m = Extent(64, 1), .n = 2048, .k_blocks = 64,
     .x = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
     .w = {.slot = 1, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
     .warps_k = 8, .warps_n = 1, .row_tiles = 2, .shared_blocks = 3, .register_blocks = 1,
-    .columns = 8, .groups = 4, .x_parts = 2, .x_columns = 8, .split_k = 1, .cluster_k = 2, .vec = 2,
+    .columns = 8, .copy_groups = 4, .x_chunks = 2, .x_columns = 8, .split_k = 1, .cluster_k = 2, .vec = 2,
 };
 using P = Params<4, 0>;
 struct Epilogue {
@@ -83,7 +83,7 @@ struct Epilogue {
     Vec<2> v_b;
   };
   static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
-    in.v_b = load_vec<Operand{.slot = 2, .dtype = DType::kBF16, .vec = 8, .weight = true, .early = true, .stride = dims(1)}, 2, false>(p, at);  // %b = weight
+    in.v_b = load_vec<Operand{.slot = 2, .dtype = DType::kBF16, .vec = 8, .weight = true, .before_wait = true, .stride = dims(1)}, 2, false>(p, at);  // %b = weight
   }
   static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
   }
@@ -121,11 +121,11 @@ namespace {
 using namespace catenary;
 __device__ constexpr SkinnyConfig kConfig{
     .math = MathMode::kBF16,
-    .m = Extent(64, 1), .n = 2048, .blocks = 64,
+    .m = Extent(64, 1), .n = 2048, .k_blocks = 64,
     .x = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
     .w = {.slot = 1, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
     .warps_k = 8, .warps_n = 1, .row_tiles = 2, .shared_blocks = 3, .register_blocks = 1,
-    .columns = 16, .groups = 4, .x_parts = 2, .x_columns = 16, .split_k = 1, .cluster_k = 2, .vec = 2,
+    .columns = 16, .copy_groups = 4, .x_chunks = 2, .x_columns = 16, .split_k = 1, .cluster_k = 2, .vec = 2,
 };
 using P = Params<4, 0>;
 struct Epilogue {
@@ -133,7 +133,7 @@ struct Epilogue {
     Vec<2> v_b;
   };
   static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
-    in.v_b = load_vec<Operand{.slot = 2, .dtype = DType::kBF16, .vec = 8, .weight = true, .early = true, .stride = dims(1)}, 2, false>(p, at);  // %b = weight
+    in.v_b = load_vec<Operand{.slot = 2, .dtype = DType::kBF16, .vec = 8, .weight = true, .before_wait = true, .stride = dims(1)}, 2, false>(p, at);  // %b = weight
   }
   static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
   }
@@ -171,11 +171,11 @@ namespace {
 using namespace catenary;
 __device__ constexpr SkinnyConfig kConfig{
     .math = MathMode::kBF16,
-    .m = Extent(64, 1), .n = 2048, .blocks = 64,
+    .m = Extent(64, 1), .n = 2048, .k_blocks = 64,
     .x = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
     .w = {.slot = 1, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
     .warps_k = 8, .warps_n = 1, .row_tiles = 2, .shared_blocks = 3, .register_blocks = 1,
-    .columns = 24, .groups = 4, .x_parts = 4, .x_columns = 24, .split_k = 1, .cluster_k = 2, .vec = 2,
+    .columns = 24, .copy_groups = 4, .x_chunks = 4, .x_columns = 24, .split_k = 1, .cluster_k = 2, .vec = 2,
 };
 using P = Params<4, 0>;
 struct Epilogue {
@@ -183,7 +183,7 @@ struct Epilogue {
     Vec<2> v_b;
   };
   static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
-    in.v_b = load_vec<Operand{.slot = 2, .dtype = DType::kBF16, .vec = 8, .weight = true, .early = true, .stride = dims(1)}, 2, false>(p, at);  // %b = weight
+    in.v_b = load_vec<Operand{.slot = 2, .dtype = DType::kBF16, .vec = 8, .weight = true, .before_wait = true, .stride = dims(1)}, 2, false>(p, at);  // %b = weight
   }
   static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
   }
@@ -226,8 +226,8 @@ __device__ constexpr GemmSm90Config kConfig{
     .m = Extent(64, 1), .n = 2048, .k = 4096,
     .a = {.map = 0},
     .b = {.map = 1, .weight = true},
-    .block_m = 64, .block_n = 64, .consumers = 1, .stages = 8, .rows_a = 32, .cluster_k = 4, .ctas_per_sm = 2,
-    .split_k = 1, .raster = 8, .vec = 4,
+    .block_m = 64, .block_n = 64, .consumers = 1, .stages = 8, .a_rows = 32, .cluster_k = 4, .ctas_per_sm = 2,
+    .split_k = 1, .tile_swizzle = 8, .vec = 4,
 };
 using P = Params<4, 0, 2>;
 struct Epilogue {
@@ -235,7 +235,7 @@ struct Epilogue {
     Vec<4> v_b;
   };
   static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
-    in.v_b = load_vec<Operand{.slot = 2, .dtype = DType::kBF16, .vec = 8, .weight = true, .early = true, .stride = dims(1)}, 4, false>(p, at);  // %b = weight
+    in.v_b = load_vec<Operand{.slot = 2, .dtype = DType::kBF16, .vec = 8, .weight = true, .before_wait = true, .stride = dims(1)}, 4, false>(p, at);  // %b = weight
   }
   static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
   }
@@ -279,7 +279,7 @@ __device__ constexpr GemmSm90Config kConfig{
     .a = {.map = 0},
     .b = {.map = 1, .weight = true},
     .block_m = 64, .block_n = 64, .consumers = 1, .stages = 6, .cluster_k = 4, .ctas_per_sm = 2,
-    .split_k = 1, .raster = 8, .vec = 4,
+    .split_k = 1, .tile_swizzle = 8, .vec = 4,
 };
 using P = Params<4, 0, 2>;
 struct Epilogue {
@@ -287,7 +287,7 @@ struct Epilogue {
     Vec<4> v_b;
   };
   static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
-    in.v_b = load_vec<Operand{.slot = 2, .dtype = DType::kBF16, .vec = 8, .weight = true, .early = true, .stride = dims(1)}, 4, false>(p, at);  // %b = weight
+    in.v_b = load_vec<Operand{.slot = 2, .dtype = DType::kBF16, .vec = 8, .weight = true, .before_wait = true, .stride = dims(1)}, 4, false>(p, at);  // %b = weight
   }
   static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
   }

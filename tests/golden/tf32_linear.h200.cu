@@ -27,7 +27,7 @@ __device__ constexpr GemmSm90Config kConfig{
     .a = {.map = 0},
     .b = {.map = 1, .weight = true},
     .ping_pong = true, .block_m = 128, .block_n = 128, .consumers = 2, .stages = 6,
-    .split_k = 1, .raster = 4, .vec = 4, .in_registers = true,
+    .split_k = 1, .tile_swizzle = 4, .vec = 4, .register_epilogue = true,
 };
 using P = Params<4, 0, 2>;
 struct Epilogue {

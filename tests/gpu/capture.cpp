@@ -84,7 +84,7 @@ Expected<std::vector<u8>> run_links(Suite& suite, BoundChain& chain,
     chain.tensors()[0] = reinterpret_cast<void*>(steps[i].get());
     chain.tensors()[chain.first_output()] = reinterpret_cast<void*>(steps[i + 1].get());
     LaunchArguments arguments = chain.arguments(suite.stream());
-    arguments.overlap_previous = overlap && i > 0;
+    arguments.allow_pdl = overlap && i > 0;
     if (Error error = chain.executable().launch(arguments)) return error;
   }
   if (Error error = suite.check(suite.api().stream_synchronize(suite.stream()), "waiting"))

@@ -25,7 +25,7 @@ std::vector<std::string> tile_names(const GemmTile& tile) {
   std::vector<std::string> names;
   for (bool gated : {false, true}) {
     for (bool wide : {false, true}) {
-      GemmConfig config;
+      GemmSm80Config config;
       config.block_m = tile.block_m;
       config.block_n = gated ? std::max(tile.block_n / 2, 16 * tile.warps_n) : tile.block_n;
       config.block_k = wide ? tile.block_k / 2 : tile.block_k;
@@ -45,7 +45,7 @@ std::vector<std::string> tile_names(const GemmSm90Tile& tile, const Target& targ
     for (bool gated : {false, true}) {
       GemmSm90Config config;
       config.math = math;
-      config.gated = gated;
+      config.dual = gated;
       names.push_back(tile_name(with_tile(config, tile, target)));
     }
   }
@@ -71,11 +71,11 @@ std::vector<std::string> skinny_names(u64 seed) {
     config.warps_n = static_cast<i32>(random.range(1, 3));
     config.shared_blocks = static_cast<i32>(random.range(0, 4));
     config.register_blocks = static_cast<i32>(random.range(config.shared_blocks == 0 ? 1 : 0, 2));
-    config.groups = 1 << random.range(0, 4);
-    config.x_parts = static_cast<i32>(random.range(1, config.warp_blocks()));
+    config.copy_groups = 1 << random.range(0, 4);
+    config.x_chunks = static_cast<i32>(random.range(1, config.warp_blocks()));
     config.bulk = random.range(0, 1) == 0;
     if (!config.bulk)
-      config.groups = std::clamp(config.groups, 1, std::max(config.shared_blocks, 1));
+      config.copy_groups = std::clamp(config.copy_groups, 1, std::max(config.shared_blocks, 1));
     // Half of them with rows of W beyond a tile's, or K over a cluster.
     if (random.range(0, 1) == 0) config.row_tiles = 1 << random.range(0, 2);
     if (config.bulk && random.range(0, 1) == 0) config.cluster_k = 1 << random.range(0, 3);

@@ -10,8 +10,8 @@
 #include "compiler/families/gemm_sm90/candidates.h"
 #include "ir/random/random_chain.h"
 #include "ir/text/text.h"
+#include "tests/gpu/against_simulator.h"
 #include "tests/gpu/run_case.h"
-#include "tests/gpu/twin.h"
 
 namespace catenary::gpu_suite {
 namespace {
@@ -78,34 +78,34 @@ void count_facts(const PreparedCase& prepared, Tally& tally) {
         constexpr const char* kMath[] = {"skinny bf16", "skinny f16", "skinny tf32", "skinny f32"};
         ++tally.dtypes[kMath[static_cast<int>(skinny->math)]];
         if (skinny->split_k > 1) ++tally.options["skinny, split K"];
-        if (skinny->gated) ++tally.options["skinny, gated pair"];
-        if (skinny->ragged == Ragged::kRows)
+        if (skinny->dual) ++tally.options["skinny, gated pair"];
+        if (skinny->ragged == Ragged::kMGrouped)
           ++tally.options["skinny, ragged rows"];
-        else if (!skinny->stationary)
+        else if (!skinny->w_is_weight)
           ++tally.options["skinny, w no weight"];
         if (!skinny->bulk) ++tally.options["skinny, cp.async"];
-        const bool even = skinny->blocks % (skinny->split_k * skinny->warps_k) == 0;
+        const bool even = skinny->k_blocks % (skinny->split_k * skinny->warps_k) == 0;
         if (!even) ++tally.options["skinny, uneven"];
       }
       if (const auto* gemm = std::get_if<GemmSm90Config>(&kernel.config)) {
         constexpr const char* kMath[] = {"gemm_sm90 bf16", "gemm_sm90 f16", "gemm_sm90 tf32"};
         ++tally.dtypes[kMath[static_cast<int>(gemm->math)]];
-        if (gemm->gated) ++tally.options["gated pair"];
-        if (gemm->ragged == Ragged::kRows) ++tally.options["gemm_sm90, ragged rows"];
-        if (gemm->ragged == Ragged::kTerms) ++tally.options["gemm_sm90, ragged terms"];
-        for (const MappedMatrix& matrix : {gemm->a, gemm->b}) {
-          if (!matrix.copied) continue;
+        if (gemm->dual) ++tally.options["gated pair"];
+        if (gemm->ragged == Ragged::kMGrouped) ++tally.options["gemm_sm90, ragged rows"];
+        if (gemm->ragged == Ragged::kKGrouped) ++tally.options["gemm_sm90, ragged terms"];
+        for (const Sm90Operand& matrix : {gemm->a, gemm->b}) {
+          if (!matrix.by_cp_async) continue;
           ++tally.options[fmt::format("gemm_sm90, copied by {} bytes", matrix.memory.copy_bytes)];
         }
         ++tally.options[fmt::format("tile {}", tile_name(*gemm))];
       }
-      if (const auto* gemm = std::get_if<GemmConfig>(&kernel.config)) {
+      if (const auto* gemm = std::get_if<GemmSm80Config>(&kernel.config)) {
         constexpr const char* kMath[] = {"gemm bf16", "gemm f16", "gemm tf32", "gemm f32"};
         ++tally.dtypes[kMath[static_cast<int>(gemm->math)]];
         if (gemm->split_k > 1) ++tally.options["split K"];
-        if (gemm->gated) ++tally.options["gated pair"];
-        if (gemm->ragged == Ragged::kRows) ++tally.options["ragged rows"];
-        if (gemm->ragged == Ragged::kTerms) ++tally.options["ragged terms"];
+        if (gemm->dual) ++tally.options["gated pair"];
+        if (gemm->ragged == Ragged::kMGrouped) ++tally.options["ragged rows"];
+        if (gemm->ragged == Ragged::kKGrouped) ++tally.options["ragged terms"];
         ++tally.options[fmt::format("tile {}x{}", gemm->block_m, gemm->block_n)];
         ++tally.options[fmt::format("copies of {} and {} bytes", gemm->a.copy_bytes,
                                     gemm->b.copy_bytes)];
@@ -170,15 +170,16 @@ void shrink_failure(Suite& suite, Runner& runner, const PreparedCase& prepared) 
     const CaseResult result = runner.run(again);
     if (result.lost_context) suite.lose_context();
     if (!result.passed || !again.twin) return !result.passed;
-    TwinTally unused;
-    return !run_twin(again, result.after, unused).empty();
+    SimulatorTally unused;
+    return !run_in_simulator(again, result.after, unused).empty();
   });
   fmt::print("shrunk to:\n{}\n", print(small));
   std::fflush(stdout);
 }
 
-void compare_twin(const PreparedCase& prepared, CaseResult& result, TwinTally& tally) {
-  for (std::string& problem : run_twin(prepared, result.after, tally)) {
+void compare_with_simulator(const PreparedCase& prepared, CaseResult& result,
+                            SimulatorTally& tally) {
+  for (std::string& problem : run_in_simulator(prepared, result.after, tally)) {
     fmt::print("DIFFERS {} (seed {}): {}\n", prepared.from.name, prepared.from.seed, problem);
     result.passed = false;
     result.problems.push_back("simulator: " + std::move(problem));
@@ -200,7 +201,7 @@ void run_one(Suite& suite, Runner& runner, const PreparedCase& prepared) {
   }
   count_facts(prepared, tally);
   CaseResult result = runner.run(prepared);
-  if (prepared.twin) compare_twin(prepared, result, tally.twin);
+  if (prepared.twin) compare_with_simulator(prepared, result, tally.twin);
   for (const PreparedRun& run : prepared.runs) {
     if (!prepared.from.must_be_exact || run.kind != FillKind::kExactInteger || run.exact) continue;
     result.passed = false;
@@ -220,8 +221,8 @@ void run_one(Suite& suite, Runner& runner, const PreparedCase& prepared) {
 
 namespace {
 
-void report_twin(Suite& suite) {
-  const TwinTally& t = suite.tally().twin;
+void report_simulator(Suite& suite) {
+  const SimulatorTally& t = suite.tally().twin;
   std::string ulps;
   for (const auto& [dtype, ulp] : t.max_ulp) ulps += fmt::format(" {} in {}", ulp, dtype);
   suite.progress(
@@ -262,7 +263,7 @@ void run_configs(Suite& suite) {
                   done - begin, end - begin, t.passed, t.failed, t.skipped, t.exact, t.real_data,
                   t.worst_error_ratio, t.worst_case),
       true);
-  if (suite.options().against_simulator) report_twin(suite);
+  if (suite.options().against_simulator) report_simulator(suite);
   if (t.worst_error_ratio > 0.5) {
     suite.progress("more than half of the allowed error was used: see worst_case", true);
   }

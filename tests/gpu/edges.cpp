@@ -34,8 +34,8 @@ constexpr const char* kStallSource =
     "#include \"ptx/sync.cuh\"\n"
     "struct P { const unsigned* from; unsigned* to; long long words, cycles, hasty; };\n"
     "extern \"C\" __global__ void stall(const __grid_constant__ P p) {\n"
-    "  catenary::grid_dependency_launch();\n"
-    "  if (!p.hasty) catenary::grid_dependency_wait();\n"
+    "  catenary::griddepcontrol_launch_dependents();\n"
+    "  if (!p.hasty) catenary::griddepcontrol_wait();\n"
     "#ifdef __CUDACC_RTC__\n"
     "  const long long start = clock64();\n"
     "  while (clock64() - start < p.cycles) {}\n"
@@ -44,7 +44,7 @@ constexpr const char* kStallSource =
     "  for (long long i = blockIdx.x * blockDim.x + threadIdx.x; i < p.words; i += threads) {\n"
     "    catenary::st_global_u32(p.to + i, catenary::ld_global_u32(p.from + i));\n"
     "  }\n"
-    "  if (p.hasty) catenary::grid_dependency_wait();\n"
+    "  if (p.hasty) catenary::griddepcontrol_wait();\n"
     "}\n";
 struct StallParameters {
   u64 from;
@@ -289,8 +289,8 @@ Error Runner::launch(const Sequence& sequence, bool overlap) {
     chain_.tensors()[0] = reinterpret_cast<void*>(slot(step.from));
     chain_.tensors()[chain_.first_output()] = reinterpret_cast<void*>(slot(step.to));
     LaunchArguments arguments = chain_.arguments(suite_.stream());
-    arguments.overlap_previous = overlaps;
-    arguments.plain_edges = !overlap;
+    arguments.allow_pdl = overlaps;
+    arguments.disable_pdl = !overlap;
     if (Error error = chain_.executable().launch(arguments)) return error;
   }
   return Error::success();

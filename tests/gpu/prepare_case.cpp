@@ -3,8 +3,8 @@
 #include <cstring>
 
 #include "ir/random/random.h"
+#include "tests/gpu/against_simulator.h"
 #include "tests/gpu/run_case.h"
-#include "tests/gpu/twin.h"
 
 namespace catenary::gpu_suite {
 namespace {
@@ -92,7 +92,7 @@ Error prepare(const Suite& suite, PreparedCase& prepared) {
     return make_error(ErrorCode::kInternal, "{}", text);
   }
   if (suite.options().against_simulator) {
-    auto twin = compile_twin(*prepared.compiled);
+    auto twin = compile_for_simulator(*prepared.compiled);
     if (!twin) return twin.takeError();
     prepared.twin = std::move(*twin);
   }

@@ -195,7 +195,7 @@ Expected<std::string> Suite::compiler_id() const {
 
 namespace {
 
-llvm::json::Object twin_record(const TwinTally& twin) {
+llvm::json::Object twin_record(const SimulatorTally& twin) {
   return llvm::json::Object{{"configs", twin.configs},
                             {"equal_configs", twin.equal_configs},
                             {"exact_elements", twin.exact_elements},

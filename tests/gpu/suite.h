@@ -40,7 +40,7 @@ struct SuiteOptions {
 };
 
 // What the simulator gave against what the device gave, bit for bit.
-struct TwinTally {
+struct SimulatorTally {
   i64 configs = 0;
   i64 equal_configs = 0;  // every run of exact integers equal, every other one within its bounds
   i64 exact_elements = 0, exact_equal = 0;
@@ -75,7 +75,7 @@ struct Tally {
   std::map<std::string, i64> families, dtypes, data, options;
   std::map<std::string, bool> modes;  // other modes: did they pass?
   std::vector<Failure> failures;
-  TwinTally twin;
+  SimulatorTally twin;
 };
 
 class Suite {

@@ -21,7 +21,7 @@ WrittenCase mapped(std::string name, std::string text, std::string tile, int spl
 std::string name_of(const GemmSm90Tile& tile, bool gated) {
   GemmSm90Config config;
   config.math = MathMode::kTF32;
-  config.gated = gated;
+  config.dual = gated;
   return tile_name(with_tile(config, tile, llvm::cantFail(find_target("h200"))));
 }
 

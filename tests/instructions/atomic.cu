@@ -22,7 +22,7 @@ extern "C" __global__ void __launch_bounds__(64) atomic_sums(const __grid_consta
   const u32 t = threadIdx.x;
   const u8* in = static_cast<const u8*>(p.ptr[0]);
   u8* out = static_cast<u8*>(p.ptr[1]);
-  grid_dependency_wait();
+  griddepcontrol_wait();
   red_add_f32(out + 4 * t, bits_to_f32(ld_global_u32(in + 4 * t)));
   const U32x2 two = ld_global_v2(in + 256 + 8 * t);
   red_add_f32x2(out + 256 + 8 * t, bits_to_f32(two.x), bits_to_f32(two.y));
@@ -41,7 +41,7 @@ extern "C" __global__ void __launch_bounds__(32) atomic_last(const __grid_consta
   u8* work = static_cast<u8*>(p.ptr[1]);
   u8* out = static_cast<u8*>(p.ptr[2]);
   const u32 smem = dynamic_smem();
-  grid_dependency_wait();
+  griddepcontrol_wait();
   const u32 place = 4 * (32 * blockIdx.x + t);
   st_global_u32(work + 128 + place, 3 * ld_global_u32(in + place));
   fence_gpu();
@@ -65,7 +65,7 @@ extern "C" __global__ void __launch_bounds__(32) atomic_flags(const __grid_const
   const u8* in = static_cast<const u8*>(p.ptr[0]);
   u8* work = static_cast<u8*>(p.ptr[1]);
   u8* out = static_cast<u8*>(p.ptr[2]);
-  grid_dependency_wait();
+  griddepcontrol_wait();
   u32 sum = ld_global_u32(in + 4 * (32 * cta + t));
   if (cta > 0) {
     if (t == 0) {
@@ -98,7 +98,7 @@ extern "C" __global__ void __launch_bounds__(64) atomic_proxies(const __grid_con
     mbarrier_init(barrier, 1);
     fence_mbarrier_init();
   }
-  grid_dependency_wait();
+  griddepcontrol_wait();
   st_global_v4(work + 16 * t, ld_global_v4(in + 16 * t));
   fence_proxy_async_global();
   cta_barrier();

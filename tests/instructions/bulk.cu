@@ -29,7 +29,7 @@ extern "C" __global__ void __launch_bounds__(64) bulk_lines(const __grid_constan
     fence_mbarrier_init();
   }
   cta_barrier();
-  grid_dependency_wait();
+  griddepcontrol_wait();
   if (t == 0) {
     bulk_prefetch_l2(in, 2 * kLine);
     mbarrier_arrive_expect_tx(full, 2 * kLine);
@@ -66,7 +66,7 @@ extern "C" __global__ void __launch_bounds__(64) bulk_sums(const __grid_constant
   const u8* in = static_cast<const u8*>(p.ptr[0]);
   u8* out = static_cast<u8*>(p.ptr[1]);
   const u32 smem = dynamic_smem();
-  grid_dependency_wait();
+  griddepcontrol_wait();
   st_shared_v4(smem + 16 * t, ld_global_v4(in + kLine * blockIdx.x + 16 * t));
   fence_proxy_async_shared();
   cta_barrier();
@@ -96,7 +96,7 @@ extern "C" __global__ void __launch_bounds__(64) bulk_cluster(const __grid_const
   }
   cluster_arrive();
   cluster_wait();
-  grid_dependency_wait();
+  griddepcontrol_wait();
   if (t == 0) {
     mbarrier_arrive_expect_tx(lines, 2 * kLine);
     mbarrier_arrive_expect_tx(given, kLine);

@@ -23,7 +23,7 @@ extern "C" __global__ void __launch_bounds__(32) cluster_exchange(const __grid_c
   const u32 smem = dynamic_smem();
   const u32 rank = cluster_rank();
   const u32 size = cluster_size();
-  grid_dependency_wait();
+  griddepcontrol_wait();
   const U32x4 v = ld_global_v4(in + 16 * t);
   st_shared_v4(smem + 16 * t, v);
   cluster_arrive();
@@ -57,7 +57,7 @@ extern "C" __global__ void __launch_bounds__(32) cluster_async(const __grid_cons
   }
   cluster_arrive();
   cluster_wait();
-  grid_dependency_wait();
+  griddepcontrol_wait();
   if (t == 0) mbarrier_arrive_expect_tx(barrier, 896);
   const u32 next = (cluster_rank() + 1) % cluster_size();
   const u32 to = map_shared(smem, next);

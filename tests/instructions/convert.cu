@@ -15,7 +15,7 @@ extern "C" __global__ void __launch_bounds__(256) convert_values(const __grid_co
   const u32 t = blockIdx.x * 256 + threadIdx.x;
   const u8* in = static_cast<const u8*>(p.ptr[0]);
   u8* out = static_cast<u8*>(p.ptr[1]);
-  grid_dependency_wait();
+  griddepcontrol_wait();
   const u32 bits = ld_global_u32(in + 4 * t);
   const float x = bits_to_f32(bits);
   const float y = bits_to_f32(ld_global_u32(in + 4 * (kValues - 1 - t)));

@@ -16,7 +16,7 @@ extern "C" __global__ void __launch_bounds__(64) cp_async_zero_fill(const __grid
   const u32 t = threadIdx.x;
   const u8* in = static_cast<const u8*>(p.ptr[0]);
   u8* out = static_cast<u8*>(p.ptr[1]);
-  grid_dependency_wait();
+  griddepcontrol_wait();
   const u32 smem = dynamic_smem();
   cp_async_16(smem + 16 * t, in + 16 * t + (t % 17 == 0 ? p.symbol : 0), t % 17);
   cp_async_commit();

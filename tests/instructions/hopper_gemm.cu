@@ -26,7 +26,7 @@
 #include "ptx/mma.cuh"
 #include "ptx/shared.cuh"
 #include "ptx/sync.cuh"
-#include "ptx/tensor.cuh"
+#include "ptx/tma.cuh"
 #include "ptx/warp.cuh"
 #include "ptx/wgmma.cuh"
 #include "shared/params.h"
@@ -112,16 +112,16 @@ CATENARY_DEVICE void produce(const P& p, u32 smem, u32 rank) {
       if constexpr (kGemm.cluster == 1) {
         mbarrier_wait(empty, at.parity ^ 1);
         mbarrier_arrive_expect_tx(full, kStageBytes);
-        tensor_load(a, p.a, {k, row}, full);
-        tensor_load(b, p.b, {k, column}, full, kEvictLast);
+        tma_load(a, p.a, {k, row}, full);
+        tma_load(b, p.b, {k, column}, full, kEvictLast);
       } else {
         mbarrier_wait_cluster(empty, at.parity ^ 1);
         // The other CTA's half may land before this: the count is then below zero for a while, and
         // the phase stays open for want of this arrival.
         mbarrier_arrive_expect_tx(full, kStageBytes);
-        tensor_load(a, p.a, {k, row}, full);
-        tensor_load_multicast(b + rank * kRowsB * kRowBytes, p.b,
-                              {k, column + static_cast<i32>(rank * kRowsB)}, full, 3, kEvictLast);
+        tma_load(a, p.a, {k, row}, full);
+        tma_load_multicast(b + rank * kRowsB * kRowBytes, p.b,
+                           {k, column + static_cast<i32>(rank * kRowsB)}, full, 3, kEvictLast);
       }
     }
   }
@@ -213,7 +213,7 @@ CATENARY_DEVICE void consume(const P& p, u32 smem, u32 rank, u32 warpgroup) {
       const i32 column = Work::column(tile);
 #pragma unroll
       for (i32 i = 0; i < static_cast<i32>(kBlockN / 64); ++i) {
-        tensor_store(p.d, {column + 64 * i, row}, buffer + i * kBoxD);
+        tma_store(p.d, {column + 64 * i, row}, buffer + i * kBoxD);
       }
       bulk_commit();
     }
@@ -228,9 +228,9 @@ CATENARY_DEVICE void gemm(const P& p) {
   const u32 warp = warp_index();
   const u32 rank = kGemm.cluster == 1 ? 0 : cluster_rank();
   if (threadIdx.x == 0) {
-    prefetch_tensor_map(p.a);
-    prefetch_tensor_map(p.b);
-    prefetch_tensor_map(p.d);
+    tma_prefetch_descriptor(p.a);
+    tma_prefetch_descriptor(p.b);
+    tma_prefetch_descriptor(p.d);
     for (u32 stage = 0; stage < kStages; ++stage) {
       mbarrier_init(smem + kFull + 8 * stage, 1);
       mbarrier_init(smem + kEmpty + 8 * stage, kConsumerWarps * kGemm.cluster);
@@ -244,8 +244,8 @@ CATENARY_DEVICE void gemm(const P& p) {
     cluster_arrive();
     cluster_wait();
   }
-  grid_dependency_launch();
-  grid_dependency_wait();
+  griddepcontrol_launch_dependents();
+  griddepcontrol_wait();
   if (warp < 4) {
     set_max_registers_decrease<40>();
     if (warp == 0 && elect_one()) produce<kGemm>(p, smem, rank);

@@ -24,7 +24,7 @@ extern "C" __global__ void __launch_bounds__(256) math_exact(const __grid_consta
   const u32 t = blockIdx.x * 256 + threadIdx.x;
   const u8* in = static_cast<const u8*>(p.ptr[0]);
   u8* out = static_cast<u8*>(p.ptr[1]);
-  grid_dependency_wait();
+  griddepcontrol_wait();
   const float a = load(in, t);
   const float b = load(in, kValues + t);
   const float c = load(in, 2 * kValues + t);
@@ -44,7 +44,7 @@ extern "C" __global__ void __launch_bounds__(256) math_approximate(const __grid_
   const u32 t = blockIdx.x * 256 + threadIdx.x;
   const u8* in = static_cast<const u8*>(p.ptr[0]);
   u8* out = static_cast<u8*>(p.ptr[1]);
-  grid_dependency_wait();
+  griddepcontrol_wait();
   store(out, t, ex2_approx(load(in, t)));
   store(out, kValues + t, rcp_approx(load(in, kValues + t)));
   store(out, 2 * kValues + t, lg2_approx(load(in, 2 * kValues + t)));

@@ -35,7 +35,7 @@ extern "C" __global__ void __launch_bounds__(96) mbarrier_ring(const __grid_cons
     }
   }
   cta_barrier();
-  grid_dependency_wait();
+  griddepcontrol_wait();
   for (u32 item = 0; item < kItems; ++item) {
     const u32 s = item % kStages;
     const u32 parity = item / kStages % 2;
@@ -78,7 +78,7 @@ extern "C" __global__ void __launch_bounds__(32) mbarrier_copies(const __grid_co
     fence_mbarrier_init();
   }
   cta_barrier();
-  grid_dependency_wait();
+  griddepcontrol_wait();
   for (u32 phase = 0; phase < 2; ++phase) {
     const u8* from = in + 896 * phase;
     if (t == 0) {
@@ -113,7 +113,7 @@ extern "C" __global__ void __launch_bounds__(32) mbarrier_remote(const __grid_co
   }
   cluster_arrive();
   cluster_wait();
-  grid_dependency_wait();
+  griddepcontrol_wait();
   const u32 peer = cluster_rank() ^ 1;
   const u32 from = 4 * (64 * blockIdx.x + t);
   st_cluster_u32(map_shared(smem + 4 * t, peer), ld_global_u32(in + from));

@@ -18,7 +18,7 @@ extern "C" __global__ void __launch_bounds__(32) mma_ldmatrix(const __grid_const
   const u32 lane = threadIdx.x;
   const u8* in = static_cast<const u8*>(p.ptr[0]);
   u8* out = static_cast<u8*>(p.ptr[1]);
-  grid_dependency_wait();
+  griddepcontrol_wait();
   const u32 row = dynamic_smem() + 16 * (5 * lane % 32);
   st_shared_v4(row, ld_global_v4(in + 16 * lane));
   warp_barrier();
@@ -50,7 +50,7 @@ extern "C" __global__ void __launch_bounds__(32) mma_stmatrix(const __grid_const
   const u32 lane = threadIdx.x;
   const u8* in = static_cast<const u8*>(p.ptr[0]);
   u8* out = static_cast<u8*>(p.ptr[1]);
-  grid_dependency_wait();
+  griddepcontrol_wait();
   const u32 smem = dynamic_smem();
   const u32 row = smem + 16 * lane;
   const U32x4 v = ld_global_v4(in + 16 * lane);
@@ -70,7 +70,7 @@ extern "C" __global__ void __launch_bounds__(32) mma_products(const __grid_const
   const u32 lane = threadIdx.x;
   const u8* in = static_cast<const u8*>(p.ptr[0]);
   u8* out = static_cast<u8*>(p.ptr[1]);
-  grid_dependency_wait();
+  griddepcontrol_wait();
   u32 words[10];
 #pragma unroll
   for (int i = 0; i < 10; ++i) words[i] = ld_global_u32(in + 4 * (32 * i + lane));

@@ -18,7 +18,7 @@ extern "C" __global__ void __launch_bounds__(128) shared_copies(const __grid_con
   const u32 t = threadIdx.x;
   const u8* in = static_cast<const u8*>(p.ptr[0]);
   u8* out = static_cast<u8*>(p.ptr[1]);
-  grid_dependency_wait();
+  griddepcontrol_wait();
   const u32 smem = dynamic_smem();
   const U32x4 v = ld_global_v4(in + 16 * t);
   st_shared_u16(smem + 2 * t, static_cast<u16>(v.x));

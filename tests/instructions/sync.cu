@@ -16,8 +16,8 @@ extern "C" __global__ void __launch_bounds__(96) sync_launches(const __grid_cons
   const u8* in = static_cast<const u8*>(p.ptr[0]) + 384 * blockIdx.x;
   u8* out = static_cast<u8*>(p.ptr[1]) + 384 * blockIdx.x;
   const u32 smem = dynamic_smem();
-  grid_dependency_launch();
-  grid_dependency_wait();
+  griddepcontrol_launch_dependents();
+  griddepcontrol_wait();
   u32 v = ld_global_u32(in + 4 * t);
   st_shared_u32(smem + 4 * t, v);
   warp_barrier();

@@ -18,7 +18,7 @@ extern "C" __global__ void __launch_bounds__(64) warp_exchange(const __grid_cons
   const u32 t = threadIdx.x;
   const u8* in = static_cast<const u8*>(p.ptr[0]);
   u8* out = static_cast<u8*>(p.ptr[1]);
-  grid_dependency_wait();
+  griddepcontrol_wait();
   const u32 v = ld_global_u32(in + 4 * t);
   const u32 lane = t % 32;
   const u32 leader = vote_ballot(elect_one());
@@ -46,7 +46,7 @@ extern "C" __global__ void __launch_bounds__(384, 1)
   const u8* in = static_cast<const u8*>(p.ptr[0]);
   u8* out = static_cast<u8*>(p.ptr[1]);
   const u32 smem = dynamic_smem();
-  grid_dependency_wait();
+  griddepcontrol_wait();
   if (warp_index() < 4) {
     set_max_registers_decrease<40>();
     for (u32 round = 0; round < kRounds; ++round) {

@@ -91,7 +91,7 @@ CATENARY_DEVICE void from_registers(const P& p, u32 smem, const Step& step) {
 extern "C" __global__ void __launch_bounds__(128) wgmma_products(const __grid_constant__ P p) {
   const u8* in = static_cast<const u8*>(p.ptr[0]);
   const u32 smem = dynamic_smem();
-  grid_dependency_wait();
+  griddepcontrol_wait();
   for (u32 i = threadIdx.x; i < static_cast<u32>(p.symbol >> 32) / 16; i += 128) {
     st_shared_v4(smem + 16 * i, ld_global_v4(in + 16 * i));
   }

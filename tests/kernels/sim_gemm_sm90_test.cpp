@@ -61,7 +61,7 @@ std::string run(const Case& from, const HostCompiler& compiler) {
   if (!chain) return from.name + ": " + take_report(chain.takeError()).message;
   const auto& kernels = chain->plan().buckets[find_bucket(chain->plan(), from.symbol)].kernels;
   if (kernels[0].family != Family::kGemmSm90) return from.name + ": another family";
-  if (std::get<GemmSm90Config>(kernels[0].config).raster != from.raster) {
+  if (std::get<GemmSm90Config>(kernels[0].config).tile_swizzle != from.raster) {
     return from.name + ": another raster";
   }
   for (u64 seed = 1; seed <= from.seeds; ++seed) {
@@ -363,7 +363,7 @@ TEST_CASE("K split over clusters and over the workspace") {
   auto chain = SimulatedChain::make(both.chain, options);
   REQUIRE(bool(chain));
   const auto& c = std::get<GemmSm90Config>(chain->plan().buckets[0].kernels[0].config);
-  CHECK(c.parts() == 6);
+  CHECK(c.k_slices() == 6);
   for (u64 seed = 1; seed <= 4; ++seed) CHECK(chain->run(seed).name == "");
 }
 

@@ -33,7 +33,7 @@ std::string wrong_kernel(const Case& from, const SimulatedChain& chain) {
   const auto& kernels = chain.plan().buckets[find_bucket(chain.plan(), from.symbol)].kernels;
   if (from.kernel >= kernels.size()) return "no such kernel";
   const auto* config = std::get_if<SkinnyConfig>(&kernels[from.kernel].config);
-  if (config == nullptr || config->ragged != Ragged::kRows) return "another kernel";
+  if (config == nullptr || config->ragged != Ragged::kMGrouped) return "another kernel";
   if (from.columns != 0 && config->columns != from.columns) return "another count of columns";
   return "";
 }

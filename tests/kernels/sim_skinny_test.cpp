@@ -112,7 +112,7 @@ TEST_SUITE("skinny in the simulator") {
       options.plan.force_tile = tile;
       CAPTURE(tile);
       const SimulatedChain chain = make(kGated, options);
-      CHECK(skinny(chain, 0).gated);
+      CHECK(skinny(chain, 0).dual);
       CHECK(skinny(chain, 0).bulk == (std::string(tile).back() != 'a'));
       passes(chain);
     }
@@ -154,7 +154,7 @@ TEST_SUITE("skinny in the simulator") {
         "  y = contract \"mk,nk->mn\"(h, v)\n  return y: f32 }",
         options);
     CHECK(skinny(layers, 0).cluster_k == 4);
-    CHECK(layers.plan().buckets[0].overlap_edge[1]);
+    CHECK(layers.plan().buckets[0].pdl[1]);
     passes(layers);
   }
 
@@ -167,16 +167,16 @@ TEST_SUITE("skinny in the simulator") {
       if (target == std::string("h200")) options.plan.force_tile = "skinny4x1s1r2g1p1";
       const SimulatedChain chain = make(kGated, options);
       CHECK(skinny(chain, 0).split_k == 2);
-      CHECK(skinny(chain, 0).blocks % 2 == 1);
+      CHECK(skinny(chain, 0).k_blocks % 2 == 1);
       passes(chain);
     }
   }
 
   TEST_CASE("two layers under a programmatic edge: W before the wait, X behind it") {
     const SimulatedChain chain = make(kLayers);
-    CHECK(skinny(chain, 0).stationary);
-    CHECK(skinny(chain, 1).stationary);
-    CHECK(chain.plan().buckets[0].overlap_edge[1]);
+    CHECK(skinny(chain, 0).w_is_weight);
+    CHECK(skinny(chain, 1).w_is_weight);
+    CHECK(chain.plan().buckets[0].pdl[1]);
     // X is the other kernel's result: read before the wait, it would be a fault under every seed.
     passes(chain);
     // By cp.async, with a programmatic edge and without one.
@@ -213,14 +213,14 @@ TEST_SUITE("skinny in the simulator") {
     SimulatedChainOptions inputs;
     inputs.weights_as_inputs = true;
     const SimulatedChain chain = make(kMadeWeight, inputs);
-    CHECK(!skinny(chain, 1).stationary);
+    CHECK(!skinny(chain, 1).w_is_weight);
     passes(chain);
     const SimulatedChain mixed = make(
         "chain a(input x: bf16[5, 512], weight w: bf16[24, 512], input v: bf16[24, 512]) {\n"
         "  g = contract \"mk,nk->mn\"(x, w)\n  u = contract \"mk,nk->mn\"(x, v)\n"
         "  h = mul(relu(g), u)\n  return h: f32 }",
         inputs);
-    CHECK(!skinny(mixed, 0).stationary);
+    CHECK(!skinny(mixed, 0).w_is_weight);
     passes(mixed);
   }
 

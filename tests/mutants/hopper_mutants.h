@@ -51,19 +51,19 @@ inline constexpr Mutant kHopperMutants[] = {
      .planted = "the full barrier expects one row of a stage less",
      .base = kHopper,
      .file = kHopperFile,
-     .text = "mbarrier_arrive_expect_tx(full, kStageBytes);\n        tensor_load(a, p.a, {k, row}, "
-             "full);\n        tensor_load(b,",
+     .text = "mbarrier_arrive_expect_tx(full, kStageBytes);\n        tma_load(a, p.a, {k, row}, "
+             "full);\n        tma_load(b,",
      .in_place = "mbarrier_arrive_expect_tx(full, kStageBytes - kRowBytes);\n        "
-                 "tensor_load(a, p.a, {k, row}, full);\n        tensor_load(b,",
+                 "tma_load(a, p.a, {k, row}, full);\n        tma_load(b,",
      .faults = "transaction"},
     {.name = "expect_one_row_more",
      .planted = "the full barrier expects one row more than a stage has",
      .base = kHopper,
      .file = kHopperFile,
-     .text = "mbarrier_arrive_expect_tx(full, kStageBytes);\n        tensor_load(a, p.a, {k, row}, "
-             "full);\n        tensor_load(b,",
+     .text = "mbarrier_arrive_expect_tx(full, kStageBytes);\n        tma_load(a, p.a, {k, row}, "
+             "full);\n        tma_load(b,",
      .in_place = "mbarrier_arrive_expect_tx(full, kStageBytes + kRowBytes);\n        "
-                 "tensor_load(a, p.a, {k, row}, full);\n        tensor_load(b,",
+                 "tma_load(a, p.a, {k, row}, full);\n        tma_load(b,",
      .faults = "deadlock transaction"},
     {.name = "one_arrival_too_few",
      .planted = "an empty barrier counts one consumer warp less than arrive",
@@ -260,7 +260,7 @@ inline constexpr Mutant kHopperMutants[] = {
      .planted = "no dependency wait before the first tensor copy",
      .base = kHopper,
      .file = kHopperFile,
-     .text = "  grid_dependency_wait();\n",
+     .text = "  griddepcontrol_wait();\n",
      .in_place = "",
      .faults = "before_dependency_wait no_dependency_wait"},
     {.name = "remote_arrive_missing",
@@ -281,8 +281,8 @@ inline constexpr Mutant kHopperMutants[] = {
      .planted = "both CTAs of the cluster send their half of B to the same place",
      .base = kHopperCluster,
      .file = kHopperFile,
-     .text = "tensor_load_multicast(b + rank * kRowsB * kRowBytes,",
-     .in_place = "tensor_load_multicast(b,",
+     .text = "tma_load_multicast(b + rank * kRowsB * kRowBytes,",
+     .in_place = "tma_load_multicast(b,",
      .faults = "race copy_in_flight"},
     {.name = "cluster_barrier_at_start",
      .planted = "the CTAs of a cluster do not wait for each other's mbarriers",

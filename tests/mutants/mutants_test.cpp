@@ -14,7 +14,7 @@
 #include "ir/parallel.h"
 #include "llvm/ADT/StringExtras.h"
 #include "tests/mutants/bases.h"
-#include "tests/mutants/copied_mutants.h"
+#include "tests/mutants/cp_async_mutants.h"
 #include "tests/mutants/elementwise_mutants.h"
 #include "tests/mutants/gemm_mutants.h"
 #include "tests/mutants/gemm_sm90_mutants.h"
@@ -45,7 +45,7 @@ std::vector<std::string> all_bases() {
 std::vector<Mutant> all_mutants() {
   std::vector<Mutant> all(std::begin(kGemmMutants), std::end(kGemmMutants));
   all.insert(all.end(), std::begin(kGemmSm90Mutants), std::end(kGemmSm90Mutants));
-  all.insert(all.end(), std::begin(kCopiedMutants), std::end(kCopiedMutants));
+  all.insert(all.end(), std::begin(kCpAsyncMutants), std::end(kCpAsyncMutants));
   all.insert(all.end(), std::begin(kRaggedMutants), std::end(kRaggedMutants));
   all.insert(all.end(), std::begin(kElementwiseMutants), std::end(kElementwiseMutants));
   all.insert(all.end(), std::begin(kHopperMutants), std::end(kHopperMutants));
@@ -62,17 +62,38 @@ std::string original_text(llvm::StringRef file) {
   return "";
 }
 
+// Where `wanted` stands in `text` from `from` on, as [begin, end); npos: nowhere. White space does
+// not count, so that reformatting a template leaves its mutants alone.
+std::pair<size_t, size_t> find_code(llvm::StringRef text, llvm::StringRef wanted, size_t from) {
+  const auto skip = [](llvm::StringRef s, size_t at) {
+    while (at < s.size() && llvm::isSpace(s[at])) ++at;
+    return at;
+  };
+  const size_t first = skip(wanted, 0);
+  for (size_t begin = from; begin < text.size(); ++begin) {
+    size_t at = begin;
+    size_t w = first;
+    while (w < wanted.size() && at < text.size() && text[at] == wanted[w]) {
+      w = skip(wanted, w + 1);
+      ++at;
+      if (w < wanted.size()) at = skip(text, at);
+    }
+    if (w == wanted.size()) return {begin, at};
+  }
+  return {std::string::npos, 0};
+}
+
 // The file with the fault in it; empty if the text does not stand there as the row says.
 std::string mutate(const Mutant& mutant) {
   std::string text = original_text(mutant.file);
-  size_t at = std::string::npos;
+  std::pair<size_t, size_t> place = {std::string::npos, 0};
   int count = 0;
-  for (size_t from = text.find(mutant.text); from != std::string::npos;
-       from = text.find(mutant.text, from + 1)) {
-    if (++count == std::max(mutant.occurrence, 1)) at = from;
+  for (auto next = find_code(text, mutant.text, 0); next.first != std::string::npos;
+       next = find_code(text, mutant.text, next.first + 1)) {
+    if (++count == std::max(mutant.occurrence, 1)) place = next;
   }
-  if (at == std::string::npos || (mutant.occurrence == 0 && count != 1)) return "";
-  return text.replace(at, llvm::StringRef(mutant.text).size(), mutant.in_place);
+  if (place.first == std::string::npos || (mutant.occurrence == 0 && count != 1)) return "";
+  return text.replace(place.first, place.second - place.first, mutant.in_place);
 }
 
 Expected<Program> chain_program(const MutantBase& base, const HostCompiler& compiler) {

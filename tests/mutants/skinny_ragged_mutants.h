@@ -7,7 +7,7 @@
 
 namespace catenary::testing {
 
-inline constexpr const char* kSkinnyRaggedFile = "kernels/skinny_ragged.cuh";
+inline constexpr const char* kSkinnyRaggedFile = "kernels/skinny_m_grouped.cuh";
 inline constexpr const char* kSkinnyRows3 = "skinny ragged rows";
 inline constexpr const char* kSkinnyRowsMany = "skinny ragged rows, many groups";
 
@@ -17,16 +17,16 @@ inline constexpr Mutant kSkinnyRaggedMutants[] = {
      .planted = "CTAs that can have no group leave before the dependency wait",
      .base = kSkinnyRows3,
      .file = kSkinnyRaggedFile,
-     .text = "  grid_dependency_wait();\n  SkinnyWork work = find_skinny_work<kConfig>();\n",
-     .in_place = "  SkinnyWork work = find_skinny_work<kConfig>();\n  if (work.ordinal >= "
-                 "kConfig.ragged_groups) return;\n  grid_dependency_wait();\n",
+     .text = "  griddepcontrol_wait();\n  SkinnyWorkTile work = find_skinny_work<kConfig>();\n",
+     .in_place = "  SkinnyWorkTile work = find_skinny_work<kConfig>();\n  if (work.ordinal >= "
+                 "kConfig.num_groups) return;\n  griddepcontrol_wait();\n",
      .faults = "no_dependency_wait"},
     {.name = "skinny_ragged_ends_before_wait",
      .planted = "the ends are read before the dependency wait",
      .base = kSkinnyRows3,
      .file = kSkinnyRaggedFile,
-     .text = "  grid_dependency_wait();\n  SkinnyWork work = find_skinny_work<kConfig>();\n",
-     .in_place = "  SkinnyWork work = find_skinny_work<kConfig>();\n",
+     .text = "  griddepcontrol_wait();\n  SkinnyWorkTile work = find_skinny_work<kConfig>();\n",
+     .in_place = "  SkinnyWorkTile work = find_skinny_work<kConfig>();\n",
      .faults = "before_dependency_wait"},
     // Which group and which rows a CTA has.
     {.name = "skinny_ragged_end_not_clamped",
@@ -83,7 +83,7 @@ inline constexpr Mutant kSkinnyRaggedMutants[] = {
      .base = kSkinnyRowsMany,
      .file = kSkinnyRaggedFile,
      .text = "work.group = rows.group;",
-     .in_place = "work.group = rows.group % kConfig.ragged_groups;",
+     .in_place = "work.group = rows.group % kConfig.num_groups;",
      .faults = "mismatch"},
     {.name = "skinny_ragged_next_row_stored",
      .planted = "the first row of the next group is stored too",
@@ -111,7 +111,7 @@ inline constexpr Mutant kSkinnyRaggedMutants[] = {
      .planted = "the warps' sums are added before all are there",
      .base = kSkinnyRows3,
      .file = kSkinnyRaggedFile,
-     .text = "    cta_barrier();\n",
+     .text = "are visible behind it.\n    cta_barrier();\n",
      .in_place = "",
      .faults = "race unwritten"},
     {.name = "skinny_ragged_waits_again",

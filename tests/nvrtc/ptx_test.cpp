@@ -49,8 +49,8 @@ const Sample kSamples[] = {
     {"sync.cuh", "sm_80", "", R"(
   cta_barrier();
   warp_barrier();
-  grid_dependency_wait();
-  grid_dependency_launch();)"},
+  griddepcontrol_wait();
+  griddepcontrol_launch_dependents();)"},
     {"convert.cuh", "sm_80", "#include \"ptx/global.cuh\"\n", R"(
   float x = bits_to_f32(n) + bf16_to_f32(n) + f16_to_f32(static_cast<u16>(n));
   st_global_u16(p, f32_to_f16(x));
@@ -104,17 +104,17 @@ const Sample kSamples[] = {
     {"tensor.cuh", "sm_90", R"(
 template <int kRank>
 CATENARY_DEVICE void all(const TensorMap& map, u32 s, const i32 (&corner)[kRank]) {
-  tensor_load(s, map, corner, s + 8);
-  tensor_load(s, map, corner, s + 8, kEvictLast);
-  tensor_load_multicast(s, map, corner, s + 8, 3);
-  tensor_store(map, corner, s);
-  tensor_store(map, corner, s, kEvictFirst);
-  tensor_reduce_add(map, corner, s);
+  tma_load(s, map, corner, s + 8);
+  tma_load(s, map, corner, s + 8, kEvictLast);
+  tma_load_multicast(s, map, corner, s + 8, 3);
+  tma_store(map, corner, s);
+  tma_store(map, corner, s, kEvictFirst);
+  tma_reduce_add(map, corner, s);
 }
 )",
      R"(
   const i32 i = n;
-  prefetch_tensor_map(map);
+  tma_prefetch_descriptor(map);
   all(map, s, {i, 1}), all(map, s, {i, 1, i}), all(map, s, {i, 1, i, 0}), all(map, s, {i, 1, i, i, 0});)"},
     {"cluster.cuh", "sm_90", "", R"(
   u32 r = map_shared(s, cluster_rank() ^ 1);

@@ -65,9 +65,9 @@ std::vector<Source> candidates(const Case& c) {
   problem.base.m = problem.m = c.m;
   problem.base.n = c.n;
   const i64 element_bytes = c.dtype == std::string("f32") ? 4 : 2;
-  problem.base.blocks = c.k * element_bytes / 128;
-  problem.base.gated = c.gated;
-  problem.weight_bytes = c.n * c.k * element_bytes * problem.base.sums();
+  problem.base.k_blocks = c.k * element_bytes / 128;
+  problem.base.dual = c.gated;
+  problem.weight_bytes = c.n * c.k * element_bytes * problem.base.num_accumulators();
   const auto ranked =
       rank_skinny_candidates(problem, llvm::cantFail(find_target(c.target)), PlanOptions());
   for (const SkinnyCandidate& candidate : ranked) {

@@ -422,13 +422,13 @@ TEST_CASE("compile, look inside, load and launch") {
     executable.launch(stream, {at(0), at(65536), at(131072), at(262144)}, launch);
     REQUIRE(!catenary::testing::fake().launches.empty());
     CHECK(catenary::testing::fake().launches[0].stream == stream);
-    launch.overlap_previous = true;
-    for (const bool plain_edges : {false, true}) {
+    launch.allow_pdl = true;
+    for (const bool disable_pdl : {false, true}) {
       catenary::testing::fake().launches.clear();
-      launch.plain_edges = plain_edges;
+      launch.disable_pdl = disable_pdl;
       executable.launch(stream, {at(0), at(65536), at(131072), at(262144)}, launch);
       for (const auto& made : catenary::testing::fake().launches) {
-        CHECK(made.overlap == !plain_edges);
+        CHECK(made.overlap == !disable_pdl);
       }
     }
     CHECK_THROWS_AS(executable.launch(stream, {at(0)}), ctn::Error);

@@ -111,7 +111,7 @@ TEST_CASE("kernels are launched in order with the planned bytes") {
   CHECK(first.ptr[1] == arguments.workspace + 512);
   CHECK(first.symbol == 9);
   CHECK(first.scalar[0] == 2.5f);
-  CHECK(first.overlapped == 0);
+  CHECK(first.pdl == 0);
 
   const FakeLaunch& add = fake().launches[1];
   CHECK(add.kernel == "k_add");
@@ -223,19 +223,19 @@ TEST_CASE("an edge overlaps where it is planned and, before the first kernel, al
   CHECK_FALSE(fake().launches[0].overlap);
   CHECK(fake().launches[1].overlap);
   // Kernels are told of their edge.
-  CHECK(image_as<Params<2, 1>>(fake().launches[0]).overlapped == 0);
-  CHECK(image_as<Params<3, 0>>(fake().launches[1]).overlapped == 1);
+  CHECK(image_as<Params<2, 1>>(fake().launches[0]).pdl == 0);
+  CHECK(image_as<Params<3, 0>>(fake().launches[1]).pdl == 1);
 
   fake().launches.clear();
-  small.launch.overlap_previous = true;
+  small.launch.allow_pdl = true;
   llvm::cantFail(loaded.executable->launch(small.launch));
   CHECK(fake().launches[0].overlap);
   CHECK(fake().launches[1].overlap);
-  CHECK(image_as<Params<2, 1>>(fake().launches[0]).overlapped == 1);
+  CHECK(image_as<Params<2, 1>>(fake().launches[0]).pdl == 1);
 
   fake().launches.clear();
   Arguments large(20);
-  large.launch.overlap_previous = true;
+  large.launch.allow_pdl = true;
   llvm::cantFail(loaded.executable->launch(large.launch));
   CHECK_FALSE(fake().launches[0].overlap);
 }
@@ -243,10 +243,10 @@ TEST_CASE("an edge overlaps where it is planned and, before the first kernel, al
 TEST_CASE("plain edges are plain everywhere, whatever else is allowed") {
   Loaded loaded;
   Arguments small(4);
-  small.launch.plain_edges = true;
-  for (const bool overlap_previous : {false, true}) {
+  small.launch.disable_pdl = true;
+  for (const bool allow_pdl : {false, true}) {
     fake().launches.clear();
-    small.launch.overlap_previous = overlap_previous;
+    small.launch.allow_pdl = allow_pdl;
     llvm::cantFail(loaded.executable->launch(small.launch));
     REQUIRE(fake().launches.size() == 2);
     CHECK_FALSE(fake().launches[0].overlap);
@@ -261,7 +261,7 @@ TEST_CASE("a kernel without CTAs is skipped, and what follows it overlaps nothin
   compiled->plan.buckets[0].kernels[0].grid = GridRule{.fixed = 0};
   auto executable = llvm::cantFail(engine.load(compiled, 0));
   Arguments arguments(4);
-  arguments.launch.overlap_previous = true;
+  arguments.launch.allow_pdl = true;
   llvm::cantFail(executable->launch(arguments.launch));
   REQUIRE(fake().launches.size() == 1);
   CHECK(fake().launches[0].kernel == "k_add");

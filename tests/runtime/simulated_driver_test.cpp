@@ -103,7 +103,7 @@ const char* const kStoring =
     "#include \"ptx/sync.cuh\"\n"
     "struct P { unsigned* to; catenary::i64 at, from; unsigned value; };\n"
     "extern \"C\" __global__ void storing(const __grid_constant__ P p) {\n"
-    "  catenary::grid_dependency_wait();\n"
+    "  catenary::griddepcontrol_wait();\n"
     "  const unsigned value = p.from < 0 ? p.value : catenary::ld_global_u32(p.to + p.from);\n"
     "  catenary::st_global_u32(p.to + p.at, value);\n"
     "}\n";

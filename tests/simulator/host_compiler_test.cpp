@@ -218,14 +218,14 @@ TEST_CASE("the key knows compiler, arch, options and both tables of headers") {
     CHECK(compiler->option_text("sm_90a", {.line_info = true}) != text);
     CHECK(compiler->option_text("sm_90a", {.want_ptx = true}) == text);
     CHECK(has(compiler->header_digest(), std::string(templates_digest())));
-    CHECK(has(compiler->header_digest(), std::string(twins_digest())));
+    CHECK(has(compiler->header_digest(), std::string(shims_digest())));
     CHECK_FALSE(has(text, "/tmp"));
   }
-  CHECK(templates_digest() != twins_digest());
+  CHECK(templates_digest() != shims_digest());
   for (const EmbeddedTemplate& header : embedded_templates()) {
     CHECK_FALSE(has(std::string(header.name), "sim/"));
   }
-  for (const EmbeddedTemplate& header : embedded_twins()) {
+  for (const EmbeddedTemplate& header : embedded_shims()) {
     CHECK(std::string(header.name).rfind("sim/", 0) == 0);
   }
 }
@@ -257,10 +257,10 @@ TEST_CASE("one compile per key: memory, then disk") {
 }
 
 TEST_CASE("a config struct has padding inside or at its end, not both") {
-  CHECK_FALSE(kEndsInPadding<GemmConfig>);
+  CHECK_FALSE(kEndsInPadding<GemmSm80Config>);
   CHECK_FALSE(kEndsInPadding<SkinnyConfig>);
   CHECK_FALSE(kEndsInPadding<MatrixOperand>);
-  CHECK_FALSE(kEndsInPadding<MappedMatrix>);
+  CHECK_FALSE(kEndsInPadding<Sm90Operand>);
   CHECK_FALSE(kEndsInPadding<GemmSm90Config>);
   CHECK_FALSE(kEndsInPadding<Operand>);
   CHECK(kEndsInPadding<PointwiseConfig>);

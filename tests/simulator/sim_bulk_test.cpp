@@ -113,7 +113,7 @@ TEST_CASE("weights are loaded before the dependency wait, inputs after it") {
     SimKernel k = alone({w}, [=](Machine& m, u32 barrier) {
       m.mbarrier_expect(barrier, 64, true, site("expect"));
       m.bulk_load(smem(m, 64), at(w), 64, barrier, 0, site("bulk_load"));
-      m.dependency_wait(site("dependency_wait"));
+      m.griddepcontrol_wait(site("griddepcontrol_wait"));
       wait(m, barrier, 0);
     });
     k.waits = true;
@@ -265,7 +265,7 @@ TEST_CASE("a prefetch is bounded and aligned, and legal before the dependency wa
   const auto program = [&](i64 offset, u32 bytes) {
     SimKernel k = alone({b.x}, [=, x = b.x](Machine& m, u32) {
       m.bulk_prefetch(at(x, offset), bytes, site("prefetch"));
-      m.dependency_wait(site("dependency_wait"));
+      m.griddepcontrol_wait(site("griddepcontrol_wait"));
     });
     k.waits = true;
     return k;
@@ -283,7 +283,7 @@ TEST_CASE("a box is loaded swizzled, with zeros outside, and its full bytes are 
     const SimKernel k = alone({x.region}, [&x, column = column, row = row](Machine& m, u32 b) {
       const i32 corner[] = {column, row};
       m.mbarrier_expect(b, Matrix::kBox, true, site("expect"));
-      m.tensor_load(smem(m, 1024), &x.map, corner, 2, b, 0, site("tensor_load"));
+      m.tma_load(smem(m, 1024), &x.map, corner, 2, b, 0, site("tma_load"));
       wait(m, b, 0);
       for (u32 i = 0; i < 32 * 8; ++i) {
         const i32 c = column + static_cast<i32>(i % 32);
@@ -303,7 +303,7 @@ TEST_CASE("a box whose corner is no multiple of 16 bytes is stopped") {
     const SimKernel k = alone({x.region}, [&x, column](Machine& m, u32 b) {
       const i32 corner[] = {column, 0};
       m.mbarrier_expect(b, Matrix::kBox, true, site("expect"));
-      m.tensor_load(smem(m, 1024), &x.map, corner, 2, b, 0, site("tensor_load"));
+      m.tma_load(smem(m, 1024), &x.map, corner, 2, b, 0, site("tma_load"));
       wait(m, b, 0);
     });
     fails(memory, k, {"misaligned"}, "innermost coordinate", 1);
@@ -316,7 +316,7 @@ TEST_CASE("a box with a negative coordinate is loaded and not stored") {
   SimKernel k{.threads = 1, .smem_bytes = 2048, .regions = {out.region}};
   k.body = [&out](Machine& m) {
     const i32 corner[] = {0, -2};
-    m.tensor_store(&out.map, corner, 2, smem(m, 0), site("tensor_store"));
+    m.tma_store(&out.map, corner, 2, smem(m, 0), site("tma_store"));
   };
   fails(memory, k, {"out_of_bounds"}, "negative coordinate", 1);
 }
@@ -327,7 +327,7 @@ TEST_CASE("a map of tf32 rounds what is loaded, and stores nothing") {
   SimKernel k{.threads = 1, .smem_bytes = 2048, .regions = {out.region}};
   k.body = [&out](Machine& m) {
     const i32 corner[] = {0, 0};
-    m.tensor_store(&out.map, corner, 2, smem(m, 0), site("tensor_store"));
+    m.tma_store(&out.map, corner, 2, smem(m, 0), site("tma_store"));
   };
   fails(memory, k, {"tensor_map"}, "of tf32, which rounds what is loaded", 1);
 }
@@ -350,9 +350,9 @@ TEST_CASE("a box is stored and added without what lies outside") {
         sync(m);
         if (m.at.thread != 0) return;
         if (add) {
-          m.tensor_reduce(&out.map, corner, 2, smem(m, 0), site("tensor_reduce"));
+          m.tma_reduce(&out.map, corner, 2, smem(m, 0), site("tma_reduce"));
         } else {
-          m.tensor_store(&out.map, corner, 2, smem(m, 0), site("tensor_store"));
+          m.tma_store(&out.map, corner, 2, smem(m, 0), site("tma_store"));
         }
         m.bulk_commit(site("commit"));
         m.bulk_wait(0, true, site("wait"));
@@ -384,7 +384,7 @@ TEST_CASE("tensor copies with one thing wrong") {
     return alone({region}, [p](Machine& m, u32 b) {
       const i32 corner[] = {0, p.row, 0};
       m.mbarrier_expect(b, p.bytes, true, site("expect"));
-      m.tensor_load(smem(m, p.to), p.map, corner, p.rank, b, 0, site("tensor_load"));
+      m.tma_load(smem(m, p.to), p.map, corner, p.rank, b, 0, site("tma_load"));
       wait(m, b, 0);
     });
   };
@@ -408,9 +408,11 @@ TEST_CASE("tensor copies with one thing wrong") {
   k = loads({&x.map});
   k.smem_bytes = 1000;
   fails(memory, k, {"tensor_map"}, "1024 bytes of 1000", 1);
-  fails(memory, alone({}, [&](Machine& m, u32) { m.tensor_prefetch(&none, site("prefetch")); }),
+  fails(memory,
+        alone({}, [&](Machine& m, u32) { m.tma_prefetch_descriptor(&none, site("prefetch")); }),
         {"tensor_map"}, "", 1);
-  passes(memory, alone({}, [&](Machine& m, u32) { m.tensor_prefetch(&x.map, site("prefetch")); }),
+  passes(memory,
+         alone({}, [&](Machine& m, u32) { m.tma_prefetch_descriptor(&x.map, site("prefetch")); }),
          1);
 }
 
@@ -426,7 +428,7 @@ TEST_CASE("a box that is stored must be written, fenced and aligned") {
       if (fenced) m.fence_proxy_async(site("fence_proxy"));
       sync(m);
       if (m.at.thread != 0) return;
-      m.tensor_store(&out.map, corner, 2, smem(m, from), site("tensor_store"));
+      m.tma_store(&out.map, corner, 2, smem(m, from), site("tma_store"));
       m.bulk_commit(site("commit"));
       m.bulk_wait(0, true, site("wait"));
     };

@@ -125,16 +125,16 @@ TEST_CASE("cp.async lands by its wait; others see it behind a barrier") {
     SimKernel k{.threads = 32, .smem_bytes = 16 * 32, .regions = {in, out}};
     k.body = [&, in, out](Machine& m) {
       const u32 t = m.at.thread;
-      m.copy_async(smem(m, 16 * t), reinterpret_cast<u8*>(in.begin) + 16 * t, 16, 8,
-                   testing::site("cp_async"));
-      m.copy_async_commit(testing::site("commit"));
-      m.copy_async_commit(testing::site("commit"));
+      m.cp_async(smem(m, 16 * t), reinterpret_cast<u8*>(in.begin) + 16 * t, 16, 8,
+                 testing::site("cp_async"));
+      m.cp_async_commit(testing::site("commit"));
+      m.cp_async_commit(testing::site("commit"));
       // Two groups are committed; the copy is in the first.
-      m.copy_async_wait(variant == 1 ? 2 : 1, testing::site("wait"));
+      m.cp_async_wait(variant == 1 ? 2 : 1, testing::site("wait"));
       if (variant != 2) sync(m);
       const u32 other = variant == 3 ? t : (t + 1) % 32;
       const u32 sum = get(m, 16 * other) + get(m, 16 * other + 4) + get(m, 16 * other + 12);
-      if (variant == 1) m.copy_async_wait(0, testing::site("wait"));
+      if (variant == 1) m.cp_async_wait(0, testing::site("wait"));
       put_global(m, out, t, sum);
     };
     return k;
@@ -168,8 +168,8 @@ TEST_CASE("an exit with a copy outstanding is a fault") {
   const Region in = buffer(memory, "in", RegionRole::kInput, 64, true);
   SimKernel k{.threads = 1, .smem_bytes = 64, .regions = {in}};
   k.body = [&](Machine& m) {
-    m.copy_async(smem(m, 0), reinterpret_cast<u8*>(in.begin), 16, 16, testing::site("cp_async"));
-    m.copy_async_commit(testing::site("commit"));
+    m.cp_async(smem(m, 0), reinterpret_cast<u8*>(in.begin), 16, 16, testing::site("cp_async"));
+    m.cp_async_commit(testing::site("commit"));
   };
   CHECK(fault_of(memory, {k}) == "outstanding");
 }
@@ -335,19 +335,19 @@ TEST_CASE("a dependent kernel starts early, and what it may do before its wait i
     const Region z = buffer(memory, "z", RegionRole::kOutput, 4 * 8, false);
     SimKernel first{.ctas = 4, .threads = 2, .regions = {w, y}, .waits = true};
     first.body = [&](Machine& m) {
-      m.dependency_launch(testing::site("launch"));
-      m.dependency_wait(testing::site("wait"));
+      m.griddepcontrol_launch_dependents(testing::site("launch"));
+      m.griddepcontrol_wait(testing::site("wait"));
       put_global(m, y, m.at.cta * 2 + m.at.thread, 5 + get_global(m, w, 0));
     };
     SimKernel second{.ctas = 4, .threads = 2, .overlap = true, .regions = {w, y, z}, .waits = true};
     second.body = [&](Machine& m) {
       const u32 i = m.at.cta * 2 + m.at.thread;
-      m.dependency_launch(testing::site("launch"));
+      m.griddepcontrol_launch_dependents(testing::site("launch"));
       u32 sum = get_global(m, w, 0);
       if (variant == kNoWait && m.at.cta == 3) return;
       if (variant == kReadsEarly) sum += get_global(m, y, i);
       if (variant == kWritesEarly) put_global(m, z, i, sum);
-      m.dependency_wait(testing::site("wait"));
+      m.griddepcontrol_wait(testing::site("wait"));
       if (variant != kReadsEarly) sum += get_global(m, y, i);
       put_global(m, z, i, sum);
     };

@@ -375,9 +375,9 @@ TEST_CASE("a tile's values come out at any order of rows and k") {
       }
     }
     std::vector<double> out(64 * 16);
-    load_tile(d, tile, Number::kBF16, memory.data(), base, out.data(), 16, 1);
+    tma_load_tile(d, tile, Number::kBF16, memory.data(), base, out.data(), 16, 1);
     for (u32 i = 0; i < out.size(); ++i) CHECK(out[i] == i / 16 + 64 * (i % 16 % 2));
-    load_tile(d, tile, Number::kBF16, memory.data(), base, out.data(), 1, 64);
+    tma_load_tile(d, tile, Number::kBF16, memory.data(), base, out.data(), 1, 64);
     for (u32 i = 0; i < out.size(); ++i) CHECK(out[i] == i % 64 + 64 * (i / 64 % 2));
   }
 }

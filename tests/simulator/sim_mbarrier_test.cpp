@@ -352,8 +352,8 @@ TEST_CASE("cp.async arrives at an mbarrier when it has landed") {
         const i64 offset = i * 512 + 16 * (m.at.thread % 32);
         if (m.at.thread < 32) {
           wait(m, empty, (i & 1) ^ 1);
-          m.copy_async(place, at(x, offset), 16, 16, site("cp_async"));
-          m.copy_async_arrive(full, site("cp_async_arrive"));
+          m.cp_async(place, at(x, offset), 16, 16, site("cp_async"));
+          m.cp_async_arrive(full, site("cp_async_arrive"));
         } else {
           if (waits) wait(m, full, i & 1);
           for (u32 w = 0; w < 4; ++w) put(m, y, offset / 4 + w, load(m, place + 4 * w));
@@ -374,20 +374,20 @@ TEST_CASE("a thread knows no more of its own cp.async than others before the pha
   Memory memory;
   const Region x = numbered(memory, "x", RegionRole::kInput, 16);
   SimKernel k = alone(1, [=](Machine& m, u32 b) {
-    m.copy_async(smem(m, 64), at(x), 16, 16, site("cp_async"));
-    m.copy_async_arrive(b, site("cp_async_arrive"));
+    m.cp_async(smem(m, 64), at(x), 16, 16, site("cp_async"));
+    m.cp_async_arrive(b, site("cp_async_arrive"));
     load(m, smem(m, 64));
   });
   k.regions = {x};
   fails(memory, k, {"copy_in_flight"});
   k = alone(1, [=](Machine& m, u32 b) {
-    m.copy_async(smem(m, 64), at(x), 16, 16, site("cp_async"));
-    m.copy_async_arrive(b, site("cp_async_arrive"));
-    m.copy_async(smem(m, 80), at(x), 16, 16, site("cp_async"));
+    m.cp_async(smem(m, 64), at(x), 16, 16, site("cp_async"));
+    m.cp_async_arrive(b, site("cp_async_arrive"));
+    m.cp_async(smem(m, 80), at(x), 16, 16, site("cp_async"));
     wait(m, b, 0);
     load(m, smem(m, 64));
-    m.copy_async_commit(site("commit"));
-    m.copy_async_wait(0, site("wait"));
+    m.cp_async_commit(site("commit"));
+    m.cp_async_wait(0, site("wait"));
     load(m, smem(m, 80));
   });
   k.regions = {x};

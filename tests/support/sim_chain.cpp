@@ -161,7 +161,7 @@ sim::Launch SimulatedChain::launch(size_t number, const Buffers& buffers, u64 se
   launch.ctas = static_cast<u32>(plan.grid.ctas(options_.symbol));
   launch.threads = static_cast<u32>(plan.threads);
   launch.smem_bytes = static_cast<u32>(plan.smem_bytes);
-  launch.overlap = number > 0 && bucket.overlap_edge[number];
+  launch.overlap = number > 0 && bucket.pdl[number];
   launch.cluster_ctas = static_cast<u32>(plan.cluster);
   // Params of templates/shared/params.h: maps, pointers, the symbol, the edge, floats.
   const size_t pointers = std::max<size_t>(plan.slots.size(), 1);
@@ -184,8 +184,8 @@ sim::Launch SimulatedChain::launch(size_t number, const Buffers& buffers, u64 se
     if (from.bytes > 0) launch.regions.push_back(std::move(from));
   }
   std::memcpy(to + 8 * pointers, &options_.symbol, 8);
-  const u32 overlapped = number > 0 ? launch.overlap : seed % 2;
-  std::memcpy(to + 8 * pointers + 8, &overlapped, 4);
+  const u32 pdl = number > 0 ? launch.overlap : seed % 2;
+  std::memcpy(to + 8 * pointers + 8, &pdl, 4);
   for (size_t i = 0; i < plan.scalars.size(); ++i) {
     std::memcpy(to + 8 * pointers + 12 + 4 * i, data_.buffers[plan.scalars[i]].data(), 4);
   }

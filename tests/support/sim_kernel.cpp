@@ -13,7 +13,7 @@ void bind(sim::Machine* machine) { bound = machine; }
 void call(const void* parameters) {
   const SimKernel* kernel;
   std::memcpy(&kernel, parameters, sizeof kernel);
-  if (!kernel->waits) bound->dependency_wait(site("dependency_wait"));
+  if (!kernel->waits) bound->griddepcontrol_wait(site("griddepcontrol_wait"));
   kernel->body(*bound);
 }
 

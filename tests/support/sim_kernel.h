@@ -24,7 +24,7 @@ struct SimKernel {
   bool overlap = false;
   std::vector<sim::Region> regions = {};
   // Most programs have no kernel before them: they then need not wait for one.
-  bool waits = false;  // true: the body itself executes dependency_wait
+  bool waits = false;  // true: the body itself executes griddepcontrol_wait
   std::function<void(sim::Machine&)> body = {};
 };
 

@@ -70,15 +70,16 @@ constexpr double kLongStreamEndsUs = 1.7;
 // reaches 0.51 of wgmma's rate (the runs above, less the overhead per k-tile); before that it is
 // the full rate. Small warp tiles are bound by ldmatrix: an mma of 16x8x16 reads (1/wn + 1/wm) of
 // its operands' bytes anew.
-double mma_efficiency(const Target& target, const GemmConfig& config) {
+double mma_efficiency(const Target& target, const GemmSm80Config& config) {
   const double wm = static_cast<double>(config.block_m) / config.warps_m;
-  const double wn = static_cast<double>(config.block_n) / config.warps_n * config.sums();
+  const double wn =
+      static_cast<double>(config.block_n) / config.warps_n * config.num_accumulators();
   const double ceiling = target.compute_capability() >= 90 ? 0.51 : 0.85;
   const double reads = 1.0 / wm + 1.0 / wn;
   return ceiling * std::min(1.0, 0.045 / reads);
 }
 
-double efficiency(const Target& target, const GemmConfig& config) {
+double efficiency(const Target& target, const GemmSm80Config& config) {
   // f32 products are bound by shared-memory reads: one per two multiply-adds at a 32x32 warp tile.
   return config.math == MathMode::kF32 ? 0.5 : mma_efficiency(target, config);
 }
@@ -90,29 +91,29 @@ double efficiency(const Target& target, const GemmConfig& config) {
 constexpr double kEndUsPerSum = 0.02;
 constexpr int kManySums = 32;
 
-double end_us(const GemmConfig& c) {
-  const int sums = c.block_m * c.block_n * c.sums() / c.threads();
+double end_us(const GemmSm80Config& c) {
+  const int sums = c.block_m * c.block_n * c.num_accumulators() / c.threads();
   return sums < kManySums ? 0 : sums * kEndUsPerSum;
 }
 
 // Registers a thread needs, by the structure of the kernel: accumulators, two fragment buffers,
 // addresses (measured 38 to 60 beyond the first two on sm_80 and sm_90a).
-int estimated_registers(const GemmConfig& config) {
+int estimated_registers(const GemmSm80Config& config) {
   const int warp_m = config.block_m / config.warps_m;
   const int warp_n = config.block_n / config.warps_n;
-  const int accumulators = config.sums() * warp_m * warp_n / 32;
-  const int fragments = 2 * (warp_m / 4 + config.sums() * warp_n / 4);
+  const int accumulators = config.num_accumulators() * warp_m * warp_n / 32;
+  const int fragments = 2 * (warp_m / 4 + config.num_accumulators() * warp_n / 4);
   // Narrow copies are many, and each has its address in flight (measured: 128x128 on four warps
   // spills 80 to 424 bytes with them and nothing without, 64x64 of tf32 needs over 168 registers).
-  const int narrowest = std::min(
-      {config.a.copy_bytes, config.b.copy_bytes, config.gated ? config.b2.copy_bytes : 16});
+  const int narrowest =
+      std::min({config.a.copy_bytes, config.b.copy_bytes, config.dual ? config.b2.copy_bytes : 16});
   return accumulators + fragments + (narrowest < 16 ? 110 : 60);
 }
 
-GemmConfig apply(const GemmConfig& base, const GemmTile& tile) {
-  GemmConfig config = base;
+GemmSm80Config apply(const GemmSm80Config& base, const GemmTile& tile) {
+  GemmSm80Config config = base;
   config.block_m = tile.block_m;
-  config.block_n = base.gated ? std::max(tile.block_n / 2, 16 * tile.warps_n) : tile.block_n;
+  config.block_n = base.dual ? std::max(tile.block_n / 2, 16 * tile.warps_n) : tile.block_n;
   config.block_k = base.element_bytes() == 2 ? tile.block_k : tile.block_k / 2;
   config.warps_m = tile.warps_m;
   config.warps_n = tile.warps_n;
@@ -120,7 +121,7 @@ GemmConfig apply(const GemmConfig& base, const GemmTile& tile) {
   return config;
 }
 
-std::string reject(const Target& target, const GemmConfig& config) {
+std::string reject(const Target& target, const GemmSm80Config& config) {
   if (config.smem_bytes() > target.smem_per_cta) {
     return fmt::format("needs {} bytes of shared memory, {} has {} per CTA", config.smem_bytes(),
                        target.name, target.smem_per_cta);
@@ -133,34 +134,35 @@ std::string reject(const Target& target, const GemmConfig& config) {
   return "";
 }
 
-int resident_ctas(const Target& target, const GemmConfig& config) {
+int resident_ctas(const Target& target, const GemmSm80Config& config) {
   const i64 by_smem = target.smem_per_sm / (config.smem_bytes() + 1024);
   const i64 by_registers =
       65536 / (i64{config.threads()} * std::min(255, estimated_registers(config)));
   return static_cast<int>(std::clamp<i64>(std::min(by_smem, by_registers), 1, 4));
 }
 
-i64 output_tiles(const GemmProblem& problem, const GemmConfig& config) {
+i64 output_tiles(const GemmProblem& problem, const GemmSm80Config& config) {
   i64 tiles_m = ceil_div(problem.m, config.block_m);
-  if (config.ragged == Ragged::kRows) tiles_m += config.groups / 2;  // half a tile per group
+  if (config.ragged == Ragged::kMGrouped)
+    tiles_m += config.num_groups / 2;  // half a tile per group
   return problem.batch * tiles_m * ceil_div(problem.n, config.block_n);
 }
 
 // What a k-tile's copies in pieces of less than 16 bytes take where an SM has so many CTAs.
-double narrow_copies_us(const Target& target, const GemmConfig& c, double resident) {
+double narrow_copies_us(const Target& target, const GemmSm80Config& c, double resident) {
   const auto clocks = [&](const MatrixOperand& operand, i32 rows) {
     if (operand.copy_bytes >= 16) return 0.0;
     const double loads = rows * c.block_k * c.element_bytes() / (32.0 * operand.copy_bytes);
     if (operand.copy_bytes > 2) return loads * kPieceClocks * resident;
     return loads * std::max(kElementClocks * resident, kElementLatencyClocks * 32 / c.threads());
   };
-  const double b2 = c.gated ? clocks(c.b2, c.block_n) : 0;
+  const double b2 = c.dual ? clocks(c.b2, c.block_n) : 0;
   return (clocks(c.a, c.block_m) + clocks(c.b, c.block_n) + b2) / (target.clock_ghz * 1e3);
 }
 
 // W's way from DRAM: `tiles` CTAs, of which `slots` are resident at once.
-double stream_us(const GemmProblem& problem, const Target& target, const GemmConfig& c, i64 tiles,
-                 i64 slots, double memory_us) {
+double stream_us(const GemmProblem& problem, const Target& target, const GemmSm80Config& c,
+                 i64 tiles, i64 slots, double memory_us) {
   if (c.block_m > 16 || problem.m > 16) return memory_us / kTallStreamEfficiency;
   const bool one_each = tiles <= target.sm_count && tiles >= 0.8 * target.sm_count;
   const i64 least = one_each ? kLongStream : 2 * kLongStream;
@@ -171,7 +173,7 @@ double stream_us(const GemmProblem& problem, const Target& target, const GemmCon
 }
 
 void predict(const GemmProblem& problem, const Target& target, GemmCandidate& candidate) {
-  const GemmConfig& c = candidate.config;
+  const GemmSm80Config& c = candidate.config;
   const int ctas = candidate.min_ctas;
   const double sms = target.sm_count;
   const i64 tiles = output_tiles(problem, c) * c.split_k;
@@ -182,7 +184,8 @@ void predict(const GemmProblem& problem, const Target& target, GemmCandidate& ca
   const double full = static_cast<double>(tiles / slots);
   const double last = std::ceil((tiles % slots) / sms);
   const double sm_tflops = math_tflops(target, c.math) * efficiency(target, c) / sms;
-  const double products = 2.0 * c.block_m * c.block_n * c.block_k * c.sums() / (sm_tflops * 1e6);
+  const double products =
+      2.0 * c.block_m * c.block_n * c.block_k * c.num_accumulators() / (sm_tflops * 1e6);
   const double traffic = c.stage_bytes() / (kL2BytesPerClockPerSm * target.clock_ghz * 1e3);
   const double latency = kLatencyUs / (c.stages - 1);
   // Filling the ring, and writing the tile: all SMs write at once, each at its share of DRAM.
@@ -200,8 +203,8 @@ void predict(const GemmProblem& problem, const Target& target, GemmCandidate& ca
   const double mainloop = full * round_us(ctas) + (last > 0 ? round_us(last) : 0);
 
   Prediction& p = candidate.predicted;
-  p.flops =
-      2.0 * problem.batch * problem.m * problem.n * problem.k * c.sums() + problem.epilogue_flops;
+  p.flops = 2.0 * problem.batch * problem.m * problem.n * problem.k * c.num_accumulators() +
+            problem.epilogue_flops;
   p.bytes = problem.matrix_bytes + problem.epilogue_bytes;
   const double gbs = target.dram_gbs * kDramEfficiency * 1e3;
   p.memory_us = p.bytes / gbs;
@@ -219,7 +222,7 @@ void predict(const GemmProblem& problem, const Target& target, GemmCandidate& ca
   p.us = std::max(stream, p.math_us) + p.launch_us;
 }
 
-bool wanted_split(const GemmProblem& problem, const Target& target, const GemmConfig& config,
+bool wanted_split(const GemmProblem& problem, const Target& target, const GemmSm80Config& config,
                   int split, const PlanOptions& options) {
   if (options.split_k > 0) return split == options.split_k;
   if (split == 1) return true;
@@ -245,7 +248,7 @@ double math_tflops(const Target& target, MathMode math) {
   return target.f32_tflops;
 }
 
-std::string tile_name(const GemmConfig& c) {
+std::string tile_name(const GemmSm80Config& c) {
   return fmt::format("{}x{}x{}w{}x{}s{}", c.block_m, c.block_n, c.block_k, c.warps_m, c.warps_n,
                      c.stages);
 }
@@ -265,7 +268,7 @@ std::vector<GemmCandidate> rank_gemm_candidates(const GemmProblem& problem, cons
       candidate.min_ctas = resident_ctas(target, candidate.config);
       if (split > 1) {
         candidate.partial_bytes =
-            4 * split * candidate.config.sums() * problem.batch * problem.m * problem.n;
+            4 * split * candidate.config.num_accumulators() * problem.batch * problem.m * problem.n;
       }
       predict(problem, target, candidate);
       ranked.push_back(std::move(candidate));

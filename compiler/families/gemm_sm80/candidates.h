@@ -18,14 +18,14 @@ struct GemmTile {
 llvm::ArrayRef<GemmTile> gemm_tiles();
 
 // "128x128x32w2x2s4".
-std::string tile_name(const GemmConfig& config);
+std::string tile_name(const GemmSm80Config& config);
 
 // Few rows with so many terms stream W faster than a copy does (gemm_tiles.cpp).
 inline constexpr i64 kLongStream = 12800;
 
 // A problem with every choice but the tile made.
 struct GemmProblem {
-  GemmConfig base;            // extents, operands, math, ragged
+  GemmSm80Config base;        // extents, operands, math, ragged
   i64 batch = 1;              // product of the batch extents, largest
   i64 m = 0, n = 0, k = 0;    // largest sizes; k counts all outer steps
   i64 matrix_bytes = 0;       // A, B (, B2), each once
@@ -38,7 +38,7 @@ struct GroupContext;
 GemmProblem make_gemm_problem(const GroupContext& context, const GemmAxes& axes);
 
 struct GemmCandidate {
-  GemmConfig config;
+  GemmSm80Config config;
   int min_ctas = 1;       // CTAs per SM that registers and shared memory allow
   i64 partial_bytes = 0;  // workspace of a K split
   Prediction predicted;   // fix-up included

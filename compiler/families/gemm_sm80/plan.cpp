@@ -14,7 +14,7 @@ namespace {
 // and late, 53 of the 55 whole sums were faster late, by up to 1.5 times; of the 44 K splits 23
 // were faster early, by up to 1.27: those over about all SMs whose fix-up has something to do (more
 // than four rows) but no more than a CTA per SM.
-bool launches_early(const GemmProblem& problem, const Target& target, const GemmConfig& c,
+bool launches_early(const GemmProblem& problem, const Target& target, const GemmSm80Config& c,
                     i64 ctas) {
   const i64 outputs = problem.batch * problem.m * problem.n;
   return c.split_k > 1 && problem.m > 4 && 10 * ctas >= 9 * target.sm_count &&
@@ -22,21 +22,21 @@ bool launches_early(const GemmProblem& problem, const Target& target, const Gemm
 }
 
 std::string candidate_text(const GemmCandidate& candidate) {
-  const GemmConfig& c = candidate.config;
+  const GemmSm80Config& c = candidate.config;
   return fmt::format("tile {}, {} x {} warps, {} stages, {} KiB shared, {} CTAs per SM{}",
                      fmt::format("{}x{}x{}", c.block_m, c.block_n, c.block_k), c.warps_m, c.warps_n,
                      c.stages, c.smem_bytes() / 1024, candidate.min_ctas,
                      c.split_k > 1 ? fmt::format(", K split in {}", c.split_k) : "");
 }
 
-GridRule grid_rule(const GemmConfig& c) {
+GridRule grid_rule(const GemmSm80Config& c) {
   GridRule grid;
   grid.fixed = c.split_k * ceil_div(c.n.size, c.block_n);
   for (const Extent& extent : c.batch.at) grid.fixed *= extent.size;
   grid.size = c.m.size;
   grid.scale = c.m.scale;
   grid.block = c.block_m;
-  if (c.ragged == Ragged::kRows) grid.extra = c.groups + 1;
+  if (c.ragged == Ragged::kMGrouped) grid.extra = c.num_groups + 1;
   return grid;
 }
 
@@ -81,7 +81,7 @@ Expected<size_t> choose(const GroupContext& context, const std::vector<GemmCandi
 GemmProblem make_gemm_problem(const GroupContext& context, const GemmAxes& axes) {
   GemmProblem problem;
   problem.base = axes.config;
-  const GemmConfig& c = axes.config;
+  const GemmSm80Config& c = axes.config;
   for (const Extent& extent : c.batch.at) problem.batch *= largest(extent, context.symbol_hi);
   problem.m = largest(c.m, context.symbol_hi);
   problem.n = largest(c.n, context.symbol_hi);
@@ -92,7 +92,8 @@ GemmProblem make_gemm_problem(const GroupContext& context, const GemmAxes& axes)
         context.tensors.places[i].binding.bytes;
   }
   // A ragged reduction splits its terms over the groups.
-  if (c.ragged == Ragged::kTerms) problem.k = ceil_div(problem.k, std::max<i64>(c.groups, 1));
+  if (c.ragged == Ragged::kKGrouped)
+    problem.k = ceil_div(problem.k, std::max<i64>(c.num_groups, 1));
   problem.epilogue_flops = program_flops(axes.program, problem.batch * problem.m * problem.n);
   return problem;
 }
@@ -105,8 +106,9 @@ Error plan_gemm_sm80(const GroupContext& context, std::vector<KernelPlan>& kerne
   Expected<size_t> chosen = choose(context, ranked);
   if (!chosen) return chosen.takeError();
   const GemmCandidate& best = ranked[*chosen];
-  GemmConfig c = best.config;
-  c.launch_early = launches_early(problem, context.target, c, grid_rule(c).ctas(context.symbol_hi));
+  GemmSm80Config c = best.config;
+  c.trigger_early =
+      launches_early(problem, context.target, c, grid_rule(c).ctas(context.symbol_hi));
 
   KernelPlan kernel;
   kernel.family = Family::kGemmSm80;
@@ -122,7 +124,8 @@ Error plan_gemm_sm80(const GroupContext& context, std::vector<KernelPlan>& kerne
   kernel.config_text = candidate_text(best);
   kernel.predicted = best.predicted;
   note_runner_ups(ranked, *chosen, kernel);
-  finish_split(context, axes->program, {c.batch, c.batch_rank, c.m, c.n, c.split_k, c.sums()},
+  finish_split(context, axes->program,
+               {c.batch, c.batch_rank, c.m, c.n, c.split_k, c.num_accumulators()},
                std::move(kernel), kernels);
   return Error::success();
 }

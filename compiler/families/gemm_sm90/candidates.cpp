@@ -70,21 +70,22 @@ std::string reject(const Target& target, const GemmSm90Config& c) {
     return fmt::format("needs {} bytes of shared memory, {} has {} per CTA", c.smem_bytes(),
                        target.name, smem_limit(target, c));
   }
-  if (c.accumulators() > 192) return fmt::format("needs {} accumulators", c.accumulators());
+  if (c.accumulator_registers() > 192)
+    return fmt::format("needs {} accumulators", c.accumulator_registers());
   if (c.cluster_k != 0 && c.ragged != Ragged::kNone) {
     return "CTAs of one tile each do not walk ragged groups";
   }
-  if (c.threads_copy() && c.cluster > 1) {
+  if (c.uses_cp_async() && c.cluster_m > 1) {
     return "CTAs of a cluster do not share what threads copy";
   }
-  const int piece = c.in_registers || c.cluster_k != 0 ? 8 : 64 / c.sums();
+  const int piece = c.register_epilogue || c.cluster_k != 0 ? 8 : 64 / c.num_accumulators();
   if (c.block_n % piece != 0) {
     return fmt::format("{} columns are no whole pieces of the epilogue", c.block_n);
   }
-  if (c.block_n % (8 * c.cluster) != 0) {
+  if (c.block_n % (8 * c.cluster_m) != 0) {
     return fmt::format("{} columns are no whole swizzle atoms for each CTA", c.block_n);
   }
-  if (!c.b.k_major && c.block_n % (64 * c.cluster) != 0) {
+  if (!c.b.k_major && c.block_n % (64 * c.cluster_m) != 0) {
     return "B lies along N: its tile is no whole boxes";
   }
   return "";
@@ -100,17 +101,17 @@ std::vector<GemmSm90Tile> fitted_tiles(const GemmSm90Config& base, const GemmPro
                                       {64, 256, 2, true, 1, 0},   {64, 256, 2, true, 2, 0}};
   constexpr int kMinWidth = 96;
   constexpr int kMaxWaves = 4;
-  if (!base.in_registers || !base.b.k_major) return {};
+  if (!base.register_epilogue || !base.b.k_major) return {};
   std::vector<GemmSm90Tile> fitted;
   for (const GemmSm90Tile& shape : kShapes) {
     // 8 columns, as wgmma takes them, for each CTA and each sum.
-    const int step = (base.gated ? 16 : 8) * shape.cluster;
+    const int step = (base.dual ? 16 : 8) * shape.cluster;
     int narrower = shape.block_n;
     for (int waves = 1; waves <= kMaxWaves; ++waves) {
       const i64 rows = problem.batch * ceil_div(problem.m, i64{shape.block_m} * shape.cluster);
       const i64 columns = waves * (target.sm_count / shape.cluster) / std::max<i64>(rows, 1);
       if (columns == 0) continue;
-      const i64 n = base.gated ? 2 * problem.n : problem.n;
+      const i64 n = base.dual ? 2 * problem.n : problem.n;
       const i64 width = ceil_div(ceil_div(n, columns), step) * step;
       if (width >= narrower || width < kMinWidth || width % 64 == 0) continue;
       narrower = static_cast<int>(width);
@@ -131,7 +132,7 @@ std::vector<GemmSm90Tile> stream_tiles(const GemmSm90Config& base, const GemmPro
   constexpr int kMinWidth = 48;
   constexpr int kMaxWidth = 256;
   if (!base.b.k_major || base.ragged != Ragged::kNone || problem.m > kMostRowsOfStream) return {};
-  const i64 sums = base.gated ? 2 : 1;
+  const i64 sums = base.dual ? 2 : 1;
   const i64 n = sums * problem.n;
   std::vector<GemmSm90Tile> tiles;
   for (const int cluster_k : {1, 2}) {
@@ -173,15 +174,15 @@ i32 band_rows(const GemmSm90Config& c, const Target& target) {
   // With few tiles, or few along M or N, there are no blocks to choose.
   constexpr i64 kMinAlong = 8;
   constexpr i64 kMinWaves = 2;
-  if (c.ragged == Ragged::kTerms && c.cluster > 1) return kSquareBand;
-  if (c.cluster > 1 || c.cluster_k != 0 || c.ragged != Ragged::kNone) return kWideBand;
+  if (c.ragged == Ragged::kKGrouped && c.cluster_m > 1) return kSquareBand;
+  if (c.cluster_m > 1 || c.cluster_k != 0 || c.ragged != Ragged::kNone) return kWideBand;
   const i64 tiles_m = ceil_div(c.m.size, c.block_m);
   const i64 tiles_n = ceil_div(c.n.size, c.block_n);
   i64 tiles = tiles_m * tiles_n;
   for (const Extent& extent : c.batch.at) tiles *= extent.size;
   if (tiles < kMinWaves * target.sm_count) return kWideBand;
   if (std::min(tiles_m, tiles_n) < kMinAlong) return kWideBand;
-  const i64 bytes = c.n.size * c.k.size * c.k_outer * c.sums() * c.element_bytes();
+  const i64 bytes = c.n.size * c.k.size * c.k_outer * c.num_accumulators() * c.element_bytes();
   return bytes <= target.l2_bytes / 3 ? kSquareBand : kWideBand;
 }
 
@@ -191,8 +192,8 @@ llvm::ArrayRef<GemmSm90Tile> gemm_sm90_tiles() { return kTiles; }
 
 i32 narrowest_copy(const GemmSm90Config& c) {
   i32 bytes = 16;
-  for (const MappedMatrix* matrix : {&c.a, &c.b, &c.b2}) {
-    if (matrix->copied) bytes = std::min(bytes, matrix->memory.copy_bytes);
+  for (const Sm90Operand* matrix : {&c.a, &c.b, &c.b2}) {
+    if (matrix->by_cp_async) bytes = std::min(bytes, matrix->memory.copy_bytes);
   }
   return bytes;
 }
@@ -201,23 +202,24 @@ GemmSm90Config with_tile(const GemmSm90Config& base, const GemmSm90Tile& tile,
                          const Target& target) {
   GemmSm90Config c = base;
   c.block_m = tile.block_m;
-  c.block_n = base.gated ? tile.block_n / 2 : tile.block_n;
+  c.block_n = base.dual ? tile.block_n / 2 : tile.block_n;
   c.consumers = tile.consumers;
   c.ping_pong = tile.ping_pong;
-  c.cluster = tile.cluster;
+  c.cluster_m = tile.cluster;
   c.cluster_k = tile.cluster_k;
   c.ctas_per_sm = tile.ctas_per_sm;
-  c.raster = band_rows(c, target);
+  c.tile_swizzle = band_rows(c, target);
   // Boxes of A along M are lines of 64 rows either way.
-  if (c.rows_a != 0) c.rows_a = std::max(c.rows_a, c.block_m - c.sums() * c.block_n);
-  if (!c.a.k_major || c.ragged != Ragged::kNone || c.rows_a >= c.block_m) c.rows_a = 0;
+  if (c.a_rows != 0) c.a_rows = std::max(c.a_rows, c.block_m - c.num_accumulators() * c.block_n);
+  if (!c.a.k_major || c.ragged != Ragged::kNone || c.a_rows >= c.block_m) c.a_rows = 0;
   // More threads add the sums where each takes fewer columns.
   if (c.cluster_k != 0) {
     c.vec = 4;
-    c.in_registers = false;
+    c.register_epilogue = false;
   }
   c.stages = 0;
-  const i64 fixed = c.cluster_k == 0 ? c.smem_bytes() : 64 + i64{c.cluster_k - 1} * c.share_bytes();
+  const i64 fixed =
+      c.cluster_k == 0 ? c.smem_bytes() : 64 + i64{c.cluster_k - 1} * c.partials_bytes();
   const i64 most = c.cluster_k == 0 ? kMaxStages : kMaxStagesOfOne;
   const i64 stages = (smem_limit(target, c) - fixed) / (c.stage_bytes() + 8 * c.stage_barriers());
   c.stages = static_cast<i32>(std::clamp<i64>(stages, 0, most));
@@ -227,7 +229,7 @@ GemmSm90Config with_tile(const GemmSm90Config& base, const GemmSm90Tile& tile,
 std::string tile_name(const GemmSm90Config& c) {
   return fmt::format("{}x{}x{}{}{}s{}{}{}{}", c.block_m, c.block_n, c.block_k(),
                      c.ping_pong ? "p" : "g", c.consumers, c.stages,
-                     c.cluster > 1 ? fmt::format("c{}", c.cluster) : "",
+                     c.cluster_m > 1 ? fmt::format("c{}", c.cluster_m) : "",
                      c.cluster_k > 0 ? fmt::format("k{}", c.cluster_k) : "",
                      c.cluster_k > 0 && c.ctas_per_sm == 1 ? "w" : "");
 }
@@ -248,7 +250,7 @@ std::vector<GemmSm90Candidate> rank_gemm_sm90_candidates(const GemmSm90Config& b
     ranked.push_back(std::move(candidate));
   };
   GemmSm90Config few = base;
-  few.rows_a = static_cast<i32>(std::clamp<i64>(ceil_div(problem.m, 8) * 8, 8, kMostRows));
+  few.a_rows = static_cast<i32>(std::clamp<i64>(ceil_div(problem.m, 8) * 8, 8, kMostRows));
   std::vector<GemmSm90Tile> tiles(std::begin(kTiles), std::end(kTiles));
   llvm::append_range(tiles, fitted_tiles(base, problem, target));
   llvm::append_range(tiles, stream_tiles(base, problem, target));
@@ -261,7 +263,7 @@ std::vector<GemmSm90Candidate> rank_gemm_sm90_candidates(const GemmSm90Config& b
     if (a.rejected.empty() != b.rejected.empty()) return a.rejected.empty();
     // Where memory decides, the tile with less to compute, and without fragments of no rows.
     const auto cost = [](const GemmSm90Candidate& x) {
-      const int empty = (x.config.block_m - x.config.box_m()) / 64;
+      const int empty = (x.config.block_m - x.config.a_box_rows()) / 64;
       return std::make_pair(x.predicted.us + x.predicted.math_us / 16, empty);
     };
     return cost(a) < cost(b);

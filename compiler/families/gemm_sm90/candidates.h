@@ -27,7 +27,7 @@ llvm::ArrayRef<GemmSm90Tile> gemm_sm90_tiles();
 // Bytes of the narrowest pieces that threads copy; 16 where they copy nothing.
 i32 narrowest_copy(const GemmSm90Config& config);
 
-// The config with that tile, its bands and as many stages as the target has room for. `base.rows_a`
+// The config with that tile, its bands and as many stages as the target has room for. `base.a_rows`
 // is M rounded up to 8, or 0, and stays, or grows as the tile demands, where it is less than the
 // tile has.
 GemmSm90Config with_tile(const GemmSm90Config& base, const GemmSm90Tile& tile,

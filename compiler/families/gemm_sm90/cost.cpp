@@ -177,34 +177,35 @@ double together(double a, double b) {
 
 // Groups that can have rows; without ragged rows all are one.
 i64 filled_groups(const GemmProblem& problem, const GemmSm90Config& c) {
-  return c.ragged == Ragged::kRows ? std::clamp<i64>(problem.m, 1, c.groups) : 1;
+  return c.ragged == Ragged::kMGrouped ? std::clamp<i64>(problem.m, 1, c.num_groups) : 1;
 }
 
 // A ragged group ends in a partial row tile, half of it empty as sizes happen to be, and takes one
 // at least.
 i64 row_tiles(const GemmProblem& problem, const GemmSm90Config& c) {
-  if (c.ragged != Ragged::kRows) return ceil_div(problem.m, c.raster_m());
+  if (c.ragged != Ragged::kMGrouped) return ceil_div(problem.m, c.cluster_tile_m());
   const i64 groups = filled_groups(problem, c);
-  const double whole = static_cast<double>(problem.m) / static_cast<double>(groups) / c.raster_m();
+  const double whole =
+      static_cast<double>(problem.m) / static_cast<double>(groups) / c.cluster_tile_m();
   return static_cast<i64>(std::ceil(static_cast<double>(groups) * std::max(whole + 0.5, 1.0)));
 }
 
 i64 output_tiles(const GemmProblem& problem, const GemmSm90Config& c) {
-  const i64 tiles_m = row_tiles(problem, c) * c.cluster;
+  const i64 tiles_m = row_tiles(problem, c) * c.cluster_m;
   return problem.batch * tiles_m * ceil_div(problem.n, c.block_n) * c.split_k;
 }
 
 // Clocks that threads take to copy what they do of a stage.
 double copy_clocks(const GemmSm90Config& c) {
-  const auto clocks = [&](const MappedMatrix& matrix, i32 lines) {
-    if (!matrix.copied) return 0.0;
+  const auto clocks = [&](const Sm90Operand& matrix, i32 lines) {
+    if (!matrix.by_cp_async) return 0.0;
     const i32 bytes = matrix.memory.copy_bytes;
     const bool rounded = c.math == MathMode::kTF32 && bytes == 4;
     const double piece = rounded ? kRoundedPieceClocks : kPieceClocks;
     return lines * (bytes == 16 ? kChunkClocks : bytes > 2 ? piece : kElementClocks);
   };
   const i32 lines_b = c.tile_b_bytes() / c.kRowBytes;
-  return clocks(c.a, c.box_m()) + clocks(c.b, lines_b) + (c.gated ? clocks(c.b2, lines_b) : 0);
+  return clocks(c.a, c.a_box_rows()) + clocks(c.b, lines_b) + (c.dual ? clocks(c.b2, lines_b) : 0);
 }
 
 // A step's products, or the copies by threads where those take longer.
@@ -212,8 +213,9 @@ double products_us(const Target& target, const GemmSm90Config& c) {
   const double rate =
       math_tflops(target, c.math) * 1e6 / target.sm_count * wgmma_efficiency(c.block_n);
   const double clock = target.clock_ghz * 1e3;
-  return std::max(2.0 * c.block_m * c.block_n * c.block_k() * c.sums() / rate + kStepClocks / clock,
-                  copy_clocks(c) / clock);
+  return std::max(
+      2.0 * c.block_m * c.block_n * c.block_k() * c.num_accumulators() / rate + kStepClocks / clock,
+      copy_clocks(c) / clock);
 }
 
 bool splits_lines(const MatrixOperand& o, const GemmSm90Config& c) {
@@ -225,7 +227,8 @@ double tile_a_traffic(const GemmProblem& problem, const GemmSm90Config& c) {
   return c.tile_a_bytes() * (splits_lines(problem.base.a, c) ? kSplitLinesTraffic : 1.0);
 }
 double tile_b_traffic(const GemmProblem& problem, const GemmSm90Config& c) {
-  return c.sums() * c.tile_b_bytes() * (splits_lines(problem.base.b, c) ? kSplitLinesTraffic : 1.0);
+  return c.num_accumulators() * c.tile_b_bytes() *
+         (splits_lines(problem.base.b, c) ? kSplitLinesTraffic : 1.0);
 }
 
 // A K split of few rows: CTAs with a part of one tile each, as those of a stream.
@@ -242,14 +245,14 @@ double drawn_bytes(const GemmProblem& problem, const GemmSm90Config& c) {
 
 // Persistent tiles: the bytes per clock that an SM draws from L2.
 double l2_rate(const GemmSm90Config& c) {
-  return c.cluster == 1 && c.raster == kSquareBand ? kSquareBandL2BytesPerClockPerSm
-                                                   : kL2BytesPerClockPerSm;
+  return c.cluster_m == 1 && c.tile_swizzle == kSquareBand ? kSquareBandL2BytesPerClockPerSm
+                                                           : kL2BytesPerClockPerSm;
 }
 
 // What CTAs that get out of step draw more. Cooperative ones all pause for an epilogue.
 double drift(const GemmProblem& problem, const GemmSm90Config& c, double steps) {
-  if (!c.ping_pong || c.cluster > 1) return 1.0;
-  if (c.ragged == Ragged::kTerms) return kRaggedTermsDrift;
+  if (!c.ping_pong || c.cluster_m > 1) return 1.0;
+  if (c.ragged == Ragged::kKGrouped) return kRaggedTermsDrift;
   const double results = static_cast<double>(problem.batch * problem.m * problem.n);
   if (problem.epilogue_flops <= kLongEpilogueFlops * results) return 1.0;
   return 1.0 + kDriftSteps / std::max(steps, kDriftSteps);
@@ -257,33 +260,33 @@ double drift(const GemmProblem& problem, const GemmSm90Config& c, double steps) 
 
 double cluster_cost(const GemmSm90Config& c, bool hot) {
   if (!hot) return kClusterCost;
-  return c.ragged == Ragged::kRows ? kHotRaggedClusterCost : kHotClusterCost;
+  return c.ragged == Ragged::kMGrouped ? kHotRaggedClusterCost : kHotClusterCost;
 }
 
 // Persistent CTAs: `p` has bytes, flops and memory_us.
 void predict_persistent(const GemmProblem& problem, const Target& target, const GemmSm90Config& c,
                         Prediction& p) {
   const double clock = target.clock_ghz * 1e3;  // per microsecond
-  const double sms = target.sm_count / c.cluster * c.cluster;
+  const double sms = target.sm_count / c.cluster_m * c.cluster_m;
   const i64 tiles = output_tiles(problem, c);
   const double rounds = std::ceil(static_cast<double>(tiles) / sms);
   const double steps = static_cast<double>(ceil_div(ceil_div(problem.k, c.block_k()), c.split_k));
-  const double stage = tile_a_traffic(problem, c) + tile_b_traffic(problem, c) / c.cluster;
+  const double stage = tile_a_traffic(problem, c) + tile_b_traffic(problem, c) / c.cluster_m;
   const double products = products_us(target, c);
   const bool hot = rounds * steps * products > kHotUs && c.math != MathMode::kTF32;
   const double rate_l2 = l2_rate(c) * (hot ? kHotL2 : 1.0);
   const double traffic = stage * drift(problem, c, steps) / (rate_l2 * clock);
-  double cost = c.cluster > 1 ? cluster_cost(c, hot) : 1.0;
+  double cost = c.cluster_m > 1 ? cluster_cost(c, hot) : 1.0;
   if (hot && !c.ping_pong) cost *= kHotCost;
   const bool streams = problem.m <= kFewRows && c.ragged == Ragged::kNone;
-  if (streams && c.split_k == 1 && c.block_m * c.block_n * c.sums() == 64 * 64)
+  if (streams && c.split_k == 1 && c.block_m * c.block_n * c.num_accumulators() == 64 * 64)
     cost *= kSmallStreamCost;
   const double step = together(products, std::max(traffic, kLatencyUs / c.stages)) * cost;
   const double mainloop = std::max(steps, 1.0) * step;
   // All SMs write at once, each at its share of DRAM.
   const double tile_bytes = static_cast<double>(problem.epilogue_bytes) / std::max<i64>(tiles, 1);
   const double epilogue =
-      std::max(1.0 * c.block_m * c.block_n * c.sums() * kEpilogueClocksPerSum / clock,
+      std::max(1.0 * c.block_m * c.block_n * c.num_accumulators() * kEpilogueClocksPerSum / clock,
                tile_bytes / (target.dram_gbs * kDramEfficiency * 1e3 / sms));
   const double between = c.ping_pong ? std::max(epilogue - mainloop, 0.0) : epilogue;
   // With one row tile no CTAs share W in L2.
@@ -301,14 +304,16 @@ void predict_pairs(const GemmProblem& problem, const Target& target, const GemmS
   const double clock = target.clock_ghz * 1e3;
   const double ctas = static_cast<double>(output_tiles(problem, c) * c.cluster_k);
   const double per_sm = std::ceil(ctas / target.sm_count);
-  const double steps = static_cast<double>(ceil_div(ceil_div(problem.k, c.block_k()), c.parts()));
+  const double steps =
+      static_cast<double>(ceil_div(ceil_div(problem.k, c.block_k()), c.k_slices()));
   const double stage = tile_a_traffic(problem, c) + tile_b_traffic(problem, c);
   const double traffic = stage / (kStreamBytesPerClockPerSm * clock);
   const double latency = kPairLatencyUs / c.stages / std::min(per_sm, 2.0);
   const double mainloop = per_sm * steps * std::max({products_us(target, c), traffic, latency});
-  const double sums = per_sm * c.box_m() * c.sum_row_bytes() / (kClusterBytesPerClock * clock);
+  const double sums =
+      per_sm * c.a_box_rows() * c.partials_row_bytes() / (kClusterBytesPerClock * clock);
   const double start = c.cluster_k > 1 ? kPartsStartUs + kPartUs * c.cluster_k : kPairStartUs;
-  const bool narrow = c.cluster_k == 8 && c.sums() * c.block_n <= 32;
+  const bool narrow = c.cluster_k == 8 && c.num_accumulators() * c.block_n <= 32;
   const double room = (per_sm > 1 ? kNoRoomUs : 0) +
                       (c.cluster_k == 1 && steps > 3 * c.stages ? kNoOverlapUs : 0) +
                       (narrow ? kNarrowPartsUs : 0);
@@ -316,7 +321,7 @@ void predict_pairs(const GemmProblem& problem, const Target& target, const GemmS
       start + sums + room + problem.epilogue_bytes / (target.dram_gbs * kDramEfficiency * 1e3);
   const double shallow = steps > c.stages && c.stages < kShallowRing ? kShallowRingCost : 1.0;
   const bool two_rounds = steps > c.stages && steps <= 2 * c.stages;
-  const bool narrow_pair = c.cluster_k == 2 && c.sums() * c.block_n == 32 && two_rounds;
+  const bool narrow_pair = c.cluster_k == 2 && c.num_accumulators() * c.block_n == 32 && two_rounds;
   const double rate = narrow_pair ? kNarrowPairL2BytesPerUs : kL2BytesPerUs;
   p.math_us = shallow * std::max({mainloop, drawn_bytes(problem, c) / rate,
                                   p.memory_us / kStreamEfficiency}) +
@@ -329,11 +334,12 @@ void predict_streams(const GemmProblem& problem, const Target& target, const Gem
                      Prediction& p) {
   const double ctas = static_cast<double>(output_tiles(problem, c) * c.cluster_k);
   const double rounds = std::ceil(ctas / target.sm_count);
-  const double steps = static_cast<double>(ceil_div(ceil_div(problem.k, c.block_k()), c.parts()));
+  const double steps =
+      static_cast<double>(ceil_div(ceil_div(problem.k, c.block_k()), c.k_slices()));
   const double drawn = drawn_bytes(problem, c) / kStreamL2BytesPerUs;
   const double products = rounds * steps * products_us(target, c);
   const double stream = p.memory_us * rounds / kStreamOfOneEfficiency;
-  const bool narrow = c.sums() * c.block_n < kNarrowStream;
+  const bool narrow = c.num_accumulators() * c.block_n < kNarrowStream;
   const double more = narrow ? kNarrowStreamUs : c.cluster_k > 1 ? kStreamSumUs : 0;
   p.math_us = std::max({products, drawn, stream}) + kStreamEndsUs + more +
               problem.epilogue_flops / (target.f32_tflops * 1e6);
@@ -349,8 +355,8 @@ i64 gemm_sm90_output_tiles(const GemmProblem& problem, const GemmSm90Config& c) 
 Prediction predict_gemm_sm90(const GemmProblem& problem, const Target& target,
                              const GemmSm90Config& c) {
   Prediction p;
-  p.flops =
-      2.0 * problem.batch * problem.m * problem.n * problem.k * c.sums() + problem.epilogue_flops;
+  p.flops = 2.0 * problem.batch * problem.m * problem.n * problem.k * c.num_accumulators() +
+            problem.epilogue_flops;
   p.bytes = problem.matrix_bytes + problem.epilogue_bytes;
   p.memory_us = p.bytes / (target.dram_gbs * kDramEfficiency * 1e3);
   if (c.cluster_k == 0) {
@@ -363,7 +369,8 @@ Prediction predict_gemm_sm90(const GemmProblem& problem, const Target& target,
   p.launch_us = kLaunchUs;
   if (c.split_k > 1) {
     // Partial sums are written and read once, mostly in L2, by one more kernel.
-    const double partial = 8.0 * c.split_k * c.sums() * problem.batch * problem.m * problem.n;
+    const double partial =
+        8.0 * c.split_k * c.num_accumulators() * problem.batch * problem.m * problem.n;
     p.launch_us +=
         (splits_few_rows(problem, c) ? kFixUpOfFewUs : kFixUpUs) +
         partial / (0.5 * kL2BytesPerClockPerSm * target.clock_ghz * 1e3 * target.sm_count);
@@ -373,11 +380,12 @@ Prediction predict_gemm_sm90(const GemmProblem& problem, const Target& target,
     return p;
   }
   // A box of a ragged group's tile holds rows of the next groups too.
-  const i64 box = c.ragged == Ragged::kRows ? c.block_m / 64 : 1;
-  const bool full_boxes = problem.m >= kFullBoxRows * box || c.rows_a != 0;
+  const i64 box = c.ragged == Ragged::kMGrouped ? c.block_m / 64 : 1;
+  const bool full_boxes = problem.m >= kFullBoxRows * box || c.a_rows != 0;
   double stream = full_boxes ? kStreamEfficiency : kEmptyRowsEfficiency;
   const double busy = static_cast<double>(output_tiles(problem, c)) / target.sm_count;
-  if (splits_few_rows(problem, c) && c.block_m * c.block_n * c.sums() == 64 * 64 && busy <= 1) {
+  if (splits_few_rows(problem, c) && c.block_m * c.block_n * c.num_accumulators() == 64 * 64 &&
+      busy <= 1) {
     stream = kSplitEfficiency * (1 - kIdleSmsCost * (1 - busy));
   }
   if (splits_lines(problem.base.a, c) || splits_lines(problem.base.b, c)) stream /= kSplitLinesDram;

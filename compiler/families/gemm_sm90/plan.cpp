@@ -19,7 +19,7 @@ constexpr i64 kMaxSize = (i64{1} << 31) - 1024;
 // A contraction's operand, with its map but for the box along the free dimension; none if threads
 // copy it.
 struct Mapped {
-  MappedMatrix matrix;
+  Sm90Operand matrix;
   std::optional<MapBinding> map;
 };
 
@@ -27,23 +27,23 @@ i64 at_least_16(i64 bytes) { return std::max<i64>(ceil_div(bytes, 16) * 16, 16);
 
 class Mapper {
  public:
-  Mapper(const GroupContext& context, const GemmConfig& c) : context_(context), c_(c) {}
+  Mapper(const GroupContext& context, const GemmSm80Config& c) : context_(context), c_(c) {}
 
   // Nothing: the operand's elements do not lie side by side. `grouped`: the ragged group is one of
   // its dimensions. `starts_anywhere`: so do tiles along the innermost one.
   std::optional<Mapped> place(const MatrixOperand& o, const Extent& row, bool grouped,
                               bool starts_anywhere) const {
-    const MemoryPlace& place = context_.tensors.places[o.slot];
+    const MemoryLocation& place = context_.tensors.places[o.slot];
     const i64 inner_step = o.k_major ? o.stride_k : o.stride_row;
     if (inner_step != 1 && !((o.k_major ? c_.k : row) == Extent(1))) return std::nullopt;
     Mapped mapped;
     mapped.matrix.k_major = o.k_major;
     mapped.matrix.weight = place.weight;
     if (!starts_anywhere && map(o, row, grouped, mapped)) return mapped;
-    MappedMatrix copied;
+    Sm90Operand copied;
     copied.k_major = o.k_major;
     copied.weight = place.weight;
-    copied.copied = true;
+    copied.by_cp_async = true;
     copied.memory = o;
     return Mapped{copied, std::nullopt};
   }
@@ -51,7 +51,7 @@ class Mapper {
  private:
   // False: no tensor map describes the operand, or it has too many dimensions.
   bool map(const MatrixOperand& o, const Extent& row, bool grouped, Mapped& mapped) const {
-    const MemoryPlace& place = context_.tensors.places[o.slot];
+    const MemoryLocation& place = context_.tensors.places[o.slot];
     MapBinding map;
     map.slot = o.slot;
     map.dtype = place.dtype;
@@ -67,12 +67,13 @@ class Mapper {
     const i64 stride = outer == Extent(1) ? at_least_16(inner.size * bytes) : outer_step * bytes;
     map.dims.push_back({outer, stride, span});
     const auto add = [&](const Extent& size, i64 step, i32 walk) {
-      MappedMatrix& m = mapped.matrix;
-      (m.walk2 == kWalkNone ? m.walk2 : m.walk3 == kWalkNone ? m.walk3 : m.walk4) = walk;
+      Sm90Operand& m = mapped.matrix;
+      (m.coord2 == kCoordNone ? m.coord2 : m.coord3 == kCoordNone ? m.coord3 : m.coord4) = walk;
       map.dims.push_back({size, step * bytes, 1});
     };
-    if (c_.k_outer > 1 && o.stride_outer != 0) add(Extent(c_.k_outer), o.stride_outer, kWalkOuter);
-    if (grouped) add(Extent(c_.groups), o.stride_group, kWalkGroup);
+    if (c_.k_outer > 1 && o.stride_outer != 0)
+      add(Extent(c_.k_outer), o.stride_outer, kCoordOuterK);
+    if (grouped) add(Extent(c_.num_groups), o.stride_group, kCoordGroup);
     for (i32 d = kMaxDims - c_.batch_rank; d < kMaxDims; ++d) {
       if (o.stride_batch.at[d] != 0) add(c_.batch.at[d], o.stride_batch.at[d], d);
     }
@@ -82,7 +83,7 @@ class Mapper {
   }
 
   const GroupContext& context_;
-  const GemmConfig& c_;
+  const GemmSm80Config& c_;
 };
 
 struct Problem {
@@ -93,8 +94,8 @@ struct Problem {
 // Why the operands' layout does not suit wgmma; empty: it does. wgmma has products of 16-bit
 // elements either way, and of tf32 along K (PTX ISA 9.7.15.5). Rows or terms of a ragged group
 // start anywhere; terms behind its end are cleared in lines of one term (pipeline/k_tail.cuh).
-std::string layout_problem(const GemmConfig& c) {
-  const bool along_k = c.a.k_major && c.b.k_major && (!c.gated || c.b2.k_major);
+std::string layout_problem(const GemmSm80Config& c) {
+  const bool along_k = c.a.k_major && c.b.k_major && (!c.dual || c.b2.k_major);
   if (c.math == MathMode::kF32) {
     return "wgmma has no products of whole f32; without f32 behind its labels a contraction is "
            "tf32";
@@ -102,16 +103,16 @@ std::string layout_problem(const GemmConfig& c) {
   if (c.math == MathMode::kTF32 && !along_k) {
     return "wgmma takes tf32 operands whose summed label is innermost; store them so, or as bf16";
   }
-  if (c.ragged == Ragged::kTerms && (c.a.k_major || c.b.k_major)) {
+  if (c.ragged == Ragged::kKGrouped && (c.a.k_major || c.b.k_major)) {
     return "ragged terms are an operand's innermost label, where wgmma kernels need them further "
            "out";
   }
   return "";
 }
 
-bool has_kernel(const GroupContext& context, const GemmConfig& c) {
+bool has_kernel(const GroupContext& context, const GemmSm80Config& c) {
   if (context.target.arch != "sm_90a" || !layout_problem(c).empty()) return false;
-  if (c.ragged != Ragged::kNone && c.groups <= 0) return false;
+  if (c.ragged != Ragged::kNone && c.num_groups <= 0) return false;
   for (const Extent& extent : {c.m, c.n, c.k}) {
     if (extent.size <= 0 || extent.size > kMaxSize) return false;
   }
@@ -120,8 +121,8 @@ bool has_kernel(const GroupContext& context, const GemmConfig& c) {
 }
 
 // Tiles have 32-bit numbers, with room for one more round of CTAs.
-bool is_countable(const GemmConfig& c) {
-  double tiles = (std::ceil(c.m.size / 64.0) + c.groups + 1) * std::ceil(c.n.size / 32.0);
+bool is_countable(const GemmSm80Config& c) {
+  double tiles = (std::ceil(c.m.size / 64.0) + c.num_groups + 1) * std::ceil(c.n.size / 32.0);
   for (const Extent& extent : c.batch.at) tiles *= static_cast<double>(extent.size);
   return tiles < (i64{1} << 31);
 }
@@ -142,15 +143,15 @@ bool fits_registers(const GemmSm90Config& c, const Program& program) {
 }
 
 std::optional<Problem> make_problem(const GroupContext& context, const GemmAxes& axes) {
-  const GemmConfig& c = axes.config;
+  const GemmSm80Config& c = axes.config;
   if (!has_kernel(context, c) || !is_countable(c)) return std::nullopt;
   const Mapper mapper(context, c);
-  const bool rows = c.ragged == Ragged::kRows;
+  const bool rows = c.ragged == Ragged::kMGrouped;
   // A tensor copy's corner lies on 16 bytes along the innermost dimension ("Facts learned on an
   // H200" in ARCHITECTURE.md).
   auto a = mapper.place(c.a, c.m, false, rows && !c.a.k_major);
   auto b = mapper.place(c.b, c.n, rows, false);
-  auto b2 = c.gated ? mapper.place(c.b2, c.n, rows, false) : b;
+  auto b2 = c.dual ? mapper.place(c.b2, c.n, rows, false) : b;
   if (!a || !b || !b2 || b2->matrix.k_major != b->matrix.k_major) return std::nullopt;
   Problem problem;
   GemmSm90Config& config = problem.config;
@@ -161,12 +162,12 @@ std::optional<Problem> make_problem(const GroupContext& context, const GemmAxes&
   config.n = c.n;
   config.k = c.k;
   config.k_outer = c.k_outer;
-  config.gated = c.gated;
+  config.dual = c.dual;
   config.vec = c.vec;
-  config.raster = c.raster;
+  config.tile_swizzle = c.tile_swizzle;
   config.ragged = c.ragged;
-  config.ends_slot = c.ends_slot;
-  config.groups = c.groups;
+  config.group_ends_slot = c.group_ends_slot;
+  config.num_groups = c.num_groups;
   const auto take = [&](Mapped& mapped) {
     if (mapped.map) {
       mapped.matrix.map = static_cast<i32>(problem.maps.size());
@@ -176,20 +177,20 @@ std::optional<Problem> make_problem(const GroupContext& context, const GemmAxes&
   };
   config.a = take(*a);
   config.b = take(*b);
-  if (c.gated) config.b2 = take(*b2);
-  config.in_registers = fits_registers(config, axes.program);
+  if (c.dual) config.b2 = take(*b2);
+  config.register_epilogue = fits_registers(config, axes.program);
   return problem;
 }
 
 // A box holds a line of every row that one copy moves; lines along the free dimension hold 64
 // elements, and a box as many lines as a step of K has.
 void set_boxes(const GemmSm90Config& c, std::vector<MapBinding>& maps) {
-  const auto set = [&](const MappedMatrix& matrix, i32 rows) {
-    if (!matrix.copied) maps[matrix.map].dims[1].box = matrix.k_major ? rows : c.block_k();
+  const auto set = [&](const Sm90Operand& matrix, i32 rows) {
+    if (!matrix.by_cp_async) maps[matrix.map].dims[1].box = matrix.k_major ? rows : c.block_k();
   };
-  set(c.a, c.box_m());
-  set(c.b, c.block_n / c.cluster);
-  if (c.gated) set(c.b2, c.block_n / c.cluster);
+  set(c.a, c.a_box_rows());
+  set(c.b, c.block_n / c.cluster_m);
+  if (c.dual) set(c.b2, c.block_n / c.cluster_m);
 }
 
 // The output of a store as a tensor whose boxes are the epilogue's pieces: columns, rows, then the
@@ -199,8 +200,8 @@ MapBinding output_map(const GemmSm90Config& c, const Operand& o) {
   MapBinding map;
   map.slot = o.slot;
   map.dtype = o.dtype;
-  map.swizzle = c.piece_columns() == 64 ? Swizzle::k128 : Swizzle::k64;
-  map.dims.push_back({c.n, bytes, c.piece_columns()});
+  map.swizzle = c.subtile_n() == 64 ? Swizzle::k128 : Swizzle::k64;
+  map.dims.push_back({c.n, bytes, c.subtile_n()});
   const i64 row = o.stride.at[kMaxDims - 2] * bytes;
   map.dims.push_back({c.m, c.m == Extent(1) ? at_least_16(c.n.size * bytes) : row, 16});
   for (int d = kMaxDims - 3; d >= 0; --d) {
@@ -218,7 +219,7 @@ constexpr i64 kMaxParamBytes = 4096;
 // parameters have room for the map.
 void map_outputs(KernelPlan& kernel) {
   const auto& c = std::get<GemmSm90Config>(kernel.config);
-  if (!c.in_registers || c.cluster_k != 0 || c.split_k != 1) return;
+  if (!c.register_epilogue || c.cluster_k != 0 || c.split_k != 1) return;
   const auto slots = static_cast<i64>(kernel.slots.size());
   const auto scalars = static_cast<i64>(kernel.scalars.size());
   for (ProgramLine& line : kernel.program) {
@@ -238,27 +239,28 @@ GridRule grid_rule(const GemmSm90Config& c, const Target& target) {
   for (const Extent& extent : c.batch.at) grid.fixed *= extent.size;
   grid.size = c.m.size;
   grid.scale = c.m.scale;
-  grid.block = c.raster_m();
-  if (c.ragged == Ragged::kRows) grid.extra = c.groups + 1;
-  if (c.cluster_k == 0) grid.limit = target.sm_count / c.cluster * c.cluster;
+  grid.block = c.cluster_tile_m();
+  if (c.ragged == Ragged::kMGrouped) grid.extra = c.num_groups + 1;
+  if (c.cluster_k == 0) grid.limit = target.sm_count / c.cluster_m * c.cluster_m;
   return grid;
 }
 
 // Which operands threads copy, in pieces of how many bytes.
 std::string copies_text(const GemmSm90Config& c) {
   std::string text;
-  const auto add = [&](const char* name, const MappedMatrix& matrix) {
-    if (matrix.copied) text += fmt::format(", {} copied by {}", name, matrix.memory.copy_bytes);
+  const auto add = [&](const char* name, const Sm90Operand& matrix) {
+    if (matrix.by_cp_async)
+      text += fmt::format(", {} copied by {}", name, matrix.memory.copy_bytes);
   };
   add("A", c.a);
   add("B", c.b);
-  if (c.gated) add("B2", c.b2);
+  if (c.dual) add("B2", c.b2);
   return text.empty() ? "" : text + " bytes";
 }
 
 std::string candidate_text(const GemmSm90Candidate& candidate) {
   const GemmSm90Config& c = candidate.config;
-  std::string clusters = c.cluster > 1 ? fmt::format(", clusters of {}", c.cluster) : "";
+  std::string clusters = c.cluster_m > 1 ? fmt::format(", clusters of {}", c.cluster_m) : "";
   if (c.cluster_k > 1) clusters += fmt::format(", K shared by clusters of {}", c.cluster_k);
   if (c.cluster_k > 0) clusters += c.ctas_per_sm > 1 ? ", 2 CTAs per SM" : ", 1 CTA per SM";
   return fmt::format("tile {}x{}x{}, {} {} warpgroups, {} stages{}, {} KiB shared{}{}", c.block_m,
@@ -284,10 +286,10 @@ std::vector<GemmCandidate> rivals(const GroupContext& context, const GemmProblem
 // rows: 512x512 weights, 64 rows, 2.6 us where this family takes 3.3 plain and 2.4 overlapped,
 // 1024x1024 3.8 (4.4 and 3.6), 128 rows of 512x1024 3.75 (4.3).
 double rivals_error(const GemmProblem& problem, const GemmSm90Config& best,
-                    const GemmConfig& rival) {
+                    const GemmSm80Config& rival) {
   constexpr int kWideStream = 200;
   constexpr i64 kShortSum = 1024;
-  const bool wide = best.cluster_k == 1 && !best.gated && best.block_n > kWideStream;
+  const bool wide = best.cluster_k == 1 && !best.dual && best.block_n > kWideStream;
   if (problem.m <= 16) return !wide ? 0.8 : problem.k < 2 * kLongStream ? 1.2 : 1.0;
   if (problem.m <= 32) return 1.3;
   if (rival.block_m == 16 && problem.k <= kShortSum) return 0.87;
@@ -306,7 +308,7 @@ bool loses(const GemmProblem& problem, const GemmSm90Candidate& best,
            const std::vector<GemmCandidate>& others) {
   if (others.empty()) return false;
   const double us = others[0].predicted.us;
-  const double error = best.config.threads_copy()
+  const double error = best.config.uses_cp_async()
                            ? rivals_copy_error(problem, best.config)
                            : rivals_error(problem, best.config, others[0].config);
   return us * error < best.predicted.us;
@@ -318,7 +320,7 @@ KernelPlan make_kernel(const GroupContext& context, const GemmAxes& axes,
   KernelPlan kernel;
   kernel.family = Family::kGemmSm90;
   kernel.config = c;
-  // CTAs with one tile each read them before its products (TileEnd of
+  // CTAs with one tile each read them before its products (ClusterEpilogue of
   // epilogue/cluster_split_k.cuh).
   kernel.program = c.cluster_k != 0 ? with_early_weights(axes.program) : axes.program;
   kernel.slots = bind_slots(context.tensors);
@@ -378,7 +380,8 @@ Expected<bool> plan_gemm_sm90(const GroupContext& context, std::vector<KernelPla
     tiles.push_back({tile_name(other.config), other.config.split_k, other.predicted.us, ""});
   }
   const GemmSm90Config& c = best->config;
-  finish_split(context, axes->program, {c.batch, c.batch_rank, c.m, c.n, c.split_k, c.sums()},
+  finish_split(context, axes->program,
+               {c.batch, c.batch_rank, c.m, c.n, c.split_k, c.num_accumulators()},
                std::move(kernel), kernels);
   return true;
 }

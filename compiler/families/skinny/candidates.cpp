@@ -72,8 +72,8 @@ constexpr double kCrowdedUs = 0.9;
 // registers, none of 128, 4 x 1 warps with six blocks 8 bytes of 128).
 int estimated_registers(const SkinnyConfig& c) {
   const int tiles = c.columns / 8;
-  const int part = static_cast<int>(ceil_div(c.warp_blocks(), c.x_parts));
-  const bool alike = c.blocks % (c.parts() * c.warps_k) == 0;
+  const int part = static_cast<int>(ceil_div(c.warp_blocks(), c.x_chunks));
+  const bool alike = c.k_blocks % (c.k_slices() * c.warps_k) == 0;
   const int rest = alike || c.columns == 8 ? 24 : 32;
   const bool chunked = c.ragged != Ragged::kNone && tiles > 1;
   const int chunks = !chunked ? 0 : c.threads() > 128 ? 32 : 52;
@@ -113,11 +113,11 @@ void fit_async(const Target& target, SkinnyConfig& c) {
   c.bulk = false;
   c.shared_blocks = static_cast<i32>(std::min<i64>(c.shared_blocks, most_shared_blocks(target, c)));
   c.register_blocks = std::min(most - c.shared_blocks, kMostBlocks);
-  while (c.x_parts < c.warp_blocks() && resident_ctas(target, c) == 0) {
-    c.x_parts = std::min(c.warp_blocks(), c.x_parts * 2);
+  while (c.x_chunks < c.warp_blocks() && resident_ctas(target, c) == 0) {
+    c.x_chunks = std::min(c.warp_blocks(), c.x_chunks * 2);
   }
-  const i64 part = ceil_div(most, c.x_parts);
-  c.groups = static_cast<i32>(std::max<i64>(ceil_div(c.shared_blocks, part), 1));
+  const i64 part = ceil_div(most, c.x_chunks);
+  c.copy_groups = static_cast<i32>(std::max<i64>(ceil_div(c.shared_blocks, part), 1));
 }
 
 // A vector of D for each thread.
@@ -137,7 +137,7 @@ std::optional<SkinnyConfig> shaped(const SkinnyProblem& problem, const Target& t
   c.columns = columns_of(problem);
   c.x_columns = c.columns;
   fit_vectors(c);
-  const i64 most = ceil_div(ceil_div(c.blocks, c.parts()), c.warps_k);
+  const i64 most = ceil_div(ceil_div(c.k_blocks, c.k_slices()), c.warps_k);
   if (most > 2 * kMostBlocks) return std::nullopt;
   // Registers are free until X arrives, and what they hold leaves L1 to X: of 16 rows, with a
   // second or third block of eight in them, 6.5 and 5.6 us (K=4096 N=2048, overlapped).
@@ -149,10 +149,10 @@ std::optional<SkinnyConfig> shaped(const SkinnyProblem& problem, const Target& t
   // The same case, us: 4 rows 4.18 with two groups, 4.44 with four; 8 rows 4.85 and 4.48; one group
   // 4.55 with one row, where two are 4.01.
   // Few bytes need no pacing, and a group's wait is a latency (N=K=512, 8 rows, plain: 3.9 us).
-  c.groups = c.shared_blocks < 3 ? 1 : problem.m <= 4 ? 2 : 4;
+  c.copy_groups = c.shared_blocks < 3 ? 1 : problem.m <= 4 ? 2 : 4;
   const bool many = c.columns > (c.row_tiles > 1 ? 16 : 8);
   const i64 part = many ? 1 : shape.warps_k == 16 || c.row_tiles > 1 ? 2 : 4;
-  c.x_parts = static_cast<i32>(ceil_div(most, part));
+  c.x_chunks = static_cast<i32>(ceil_div(most, part));
   if (!copies_in_bulk(target)) fit_async(target, c);
   return c;
 }
@@ -179,7 +179,7 @@ double rounds_factor(const Target& target, const SkinnyConfig& c, i64 ctas) {
 
 // What the warps load of X, by the SM that loads most.
 double x_us(const SkinnyProblem& problem, const Target& target, const SkinnyConfig& c, i64 ctas) {
-  const double bytes = 128.0 * c.warps_n * problem.m * ceil_div(c.blocks, c.parts());
+  const double bytes = 128.0 * c.warps_n * problem.m * ceil_div(c.k_blocks, c.k_slices());
   const double of_sm = std::max(static_cast<double>(ctas) / target.sm_count, 1.0);
   const double gbs = c.bulk ? kXRate * target.dram_gbs / target.sm_count : sm_gbs(target);
   return bytes * of_sm / (gbs * 1e3);
@@ -196,13 +196,13 @@ double cluster_us(const Target& target, const SkinnyConfig& c, i64 ctas) {
 void predict(const SkinnyProblem& problem, const Target& target, SkinnyCandidate& candidate) {
   const SkinnyConfig& c = candidate.config;
   const double gbs = target.dram_gbs * kDramEfficiency * 1e3;
-  const i64 ctas = problem.batch * ceil_div(c.n.size, c.rows()) * c.parts();
+  const i64 ctas = problem.batch * ceil_div(c.n.size, c.rows()) * c.k_slices();
   const double stream = problem.weight_bytes / gbs * rounds_factor(target, c, ctas);
 
   Prediction& p = candidate.predicted;
   p.bytes = problem.weight_bytes + problem.epilogue_bytes;
-  p.flops = 2.0 * problem.batch * problem.m * c.n.size * c.blocks * 128 /
-                (c.math == MathMode::kTF32 ? 4 : 2) * c.sums() +
+  p.flops = 2.0 * problem.batch * problem.m * c.n.size * c.k_blocks * 128 /
+                (c.math == MathMode::kTF32 ? 4 : 2) * c.num_accumulators() +
             problem.epilogue_flops;
   p.memory_us = p.bytes / gbs;
   p.math_us = stream + x_us(problem, target, c, ctas) + cluster_us(target, c, ctas) + kEndsUs;
@@ -210,7 +210,7 @@ void predict(const SkinnyProblem& problem, const Target& target, SkinnyCandidate
   p.waves = static_cast<double>(ctas) / (2.0 * target.sm_count);
   if (c.split_k > 1) {
     const double partial =
-        8.0 * c.split_k * c.sums() * problem.batch * problem.m * c.n.size / (2 * gbs);
+        8.0 * c.split_k * c.num_accumulators() * problem.batch * problem.m * c.n.size / (2 * gbs);
     p.math_us += partial;
     p.launch_us += kLaunchUs + kSplitUs;
   }
@@ -238,18 +238,18 @@ bool read_name(const std::string& name, const Target& target, SkinnyConfig& c) {
   int length = 0;
   const int read =
       std::sscanf(name.c_str(), "skinny%dx%ds%dr%dg%dp%d%n", &c.warps_k, &c.warps_n,
-                  &c.shared_blocks, &c.register_blocks, &c.groups, &c.x_parts, &length);
+                  &c.shared_blocks, &c.register_blocks, &c.copy_groups, &c.x_chunks, &length);
   if (read != 6 || !read_suffix(llvm::StringRef(name).drop_front(length), c)) return false;
   c.bulk = name.back() != 'a';
   const auto within = [](int value, int lo, int hi) { return value >= lo && value <= hi; };
   const bool groups =
-      c.bulk ? is_power(c.groups, 16) : within(c.groups, 1, std::max(c.shared_blocks, 1));
+      c.bulk ? is_power(c.copy_groups, 16) : within(c.copy_groups, 1, std::max(c.shared_blocks, 1));
   const bool cluster = c.cluster_k == 1 || (c.bulk && c.ragged == Ragged::kNone);
   return (copies_in_bulk(target) || !c.bulk) && groups && cluster && is_power(c.cluster_k, 8) &&
          is_power(c.row_tiles, 4) && c.x_columns >= 8 && c.x_columns % 8 == 0 &&
          c.columns % c.x_columns == 0 && within(c.warps_k, 1, 32) && within(c.warps_n, 1, 32) &&
          c.threads() <= 1024 && within(c.shared_blocks, 0, kMostBlocks) &&
-         within(c.register_blocks, 0, kMostBlocks) && within(c.x_parts, 1, c.warp_blocks()) &&
+         within(c.register_blocks, 0, kMostBlocks) && within(c.x_chunks, 1, c.warp_blocks()) &&
          tile_name(c) == name;
 }
 
@@ -257,10 +257,10 @@ bool read_name(const std::string& name, const Target& target, SkinnyConfig& c) {
 bool holds(const SkinnyConfig& c) {
   // Three columns of sums: beside tests for the last block they spilled, whatever the estimate; in
   // clusters of eight 512x28672 took 18.7 / 15.4 us with 17 rows, gemm_sm90 14.3 / 14.0.
-  const bool uneven = c.blocks % (c.parts() * c.warps_k) != 0;
+  const bool uneven = c.k_blocks % (c.k_slices() * c.warps_k) != 0;
   if (c.columns > 16 && (uneven || c.cluster_k == 8)) return false;
-  return ceil_div(c.blocks, c.parts()) <= i64{c.warps_k} * c.warp_blocks() &&
-         c.blocks / c.parts() >= c.warps_k && c.vectors() <= c.threads();
+  return ceil_div(c.k_blocks, c.k_slices()) <= i64{c.warps_k} * c.warp_blocks() &&
+         c.k_blocks / c.k_slices() >= c.warps_k && c.vectors() <= c.threads();
 }
 
 }  // namespace
@@ -271,7 +271,7 @@ std::string tile_name(const SkinnyConfig& c) {
   if (c.row_tiles > 1) suffix += fmt::format("t{}", c.row_tiles);
   if (c.cluster_k > 1) suffix += fmt::format("c{}", c.cluster_k);
   return fmt::format("skinny{}x{}s{}r{}g{}p{}{}{}", c.warps_k, c.warps_n, c.shared_blocks,
-                     c.register_blocks, c.groups, c.x_parts, suffix, c.bulk ? "" : "a");
+                     c.register_blocks, c.copy_groups, c.x_chunks, suffix, c.bulk ? "" : "a");
 }
 
 std::vector<SkinnyCandidate> rank_skinny_candidates(const SkinnyProblem& problem,
@@ -286,7 +286,7 @@ std::vector<SkinnyCandidate> rank_skinny_candidates(const SkinnyProblem& problem
     if (candidate.min_ctas == 0) return;
     // Many rounds of small slices stream badly: 221 us for 28672x14336, K split in 8, where the
     // copy rate gives 192.
-    const i64 ctas = problem.batch * ceil_div(config.n.size, config.rows()) * config.parts();
+    const i64 ctas = problem.batch * ceil_div(config.n.size, config.rows()) * config.k_slices();
     const bool rounds = ctas > i64{4} * target.sm_count;
     if (options.force_tile.empty() && rounds && config.split_k > 1 && config.shared_blocks < 3)
       return;

@@ -20,14 +20,14 @@ bool streams(const MatrixOperand& operand) {
 }
 
 // Rows of X that a CTA meets: all, or the mean of the ragged groups.
-i64 rows_of_x(const GroupContext& context, const GemmConfig& c) {
+i64 rows_of_x(const GroupContext& context, const GemmSm80Config& c) {
   const i64 m = largest(c.m, context.symbol_hi);
-  return c.ragged == Ragged::kNone ? m : ceil_div(m, c.groups);
+  return c.ragged == Ragged::kNone ? m : ceil_div(m, c.num_groups);
 }
 
 // Batch entries that read the same W: a kernel for few rows reads it again for each. What merges
 // into M elsewhere is a batch where M is ragged.
-i64 readers(const GemmConfig& c) {
+i64 readers(const GemmSm80Config& c) {
   i64 count = 1;
   if (c.ragged == Ragged::kNone) return count;
   for (int d = 0; d < kMaxDims; ++d) {
@@ -37,23 +37,24 @@ i64 readers(const GemmConfig& c) {
 }
 
 // Ragged groups that may have rows.
-i64 occupied_groups(const GroupContext& context, const GemmConfig& c) {
-  return c.ragged == Ragged::kNone ? 1 : std::min(largest(c.m, context.symbol_hi), c.groups);
+i64 occupied_groups(const GroupContext& context, const GemmSm80Config& c) {
+  return c.ragged == Ragged::kNone ? 1 : std::min(largest(c.m, context.symbol_hi), c.num_groups);
 }
 
-i64 most_rows(const GemmConfig& c) {
+i64 most_rows(const GemmSm80Config& c) {
   return c.ragged == Ragged::kNone ? kSkinnyRows : kSkinnyRaggedRows;
 }
 
-bool suits(const GroupContext& context, const GemmConfig& c) {
-  if (c.ragged == Ragged::kTerms || (c.ragged == Ragged::kRows && c.groups <= 0)) return false;
+bool suits(const GroupContext& context, const GemmSm80Config& c) {
+  if (c.ragged == Ragged::kKGrouped || (c.ragged == Ragged::kMGrouped && c.num_groups <= 0))
+    return false;
   const i64 block = 128 / c.element_bytes();
   const bool kind = c.ragged == Ragged::kNone || context.target.compute_capability() == 90;
   return context.target.compute_capability() >= 80 && kind && c.math != MathMode::kF32 &&
          c.k_outer == 1 && c.k.scale == 0 && c.k.size > 0 && c.k.size % block == 0 &&
          c.n.scale == 0 && c.n.size > 0 && exact(c.batch) &&
          rows_of_x(context, c) * readers(c) <= most_rows(c) && streams(c.a) && streams(c.b) &&
-         (!c.gated || streams(c.b2));
+         (!c.dual || streams(c.b2));
 }
 
 bool is_weight(const GroupContext& context, const MatrixOperand& operand) {
@@ -61,7 +62,7 @@ bool is_weight(const GroupContext& context, const MatrixOperand& operand) {
 }
 
 SkinnyProblem make_problem(const GroupContext& context, const GemmAxes& axes) {
-  const GemmConfig& c = axes.config;
+  const GemmSm80Config& c = axes.config;
   SkinnyProblem problem;
   SkinnyConfig& base = problem.base;
   base.math = c.math;
@@ -69,28 +70,28 @@ SkinnyProblem make_problem(const GroupContext& context, const GemmAxes& axes) {
   base.batch_rank = c.batch_rank;
   base.m = c.m;
   base.n = c.n;
-  base.blocks = c.k.size * c.element_bytes() / 128;
+  base.k_blocks = c.k.size * c.element_bytes() / 128;
   base.x = c.a;
   base.w = c.b;
   base.w2 = c.b2;
-  base.gated = c.gated;
+  base.dual = c.dual;
   base.ragged = c.ragged;
-  base.ends_slot = c.ends_slot;
-  base.ragged_groups = c.groups;
-  base.stationary = c.ragged == Ragged::kNone && is_weight(context, c.b) &&
-                    (!c.gated || is_weight(context, c.b2));
+  base.group_ends_slot = c.group_ends_slot;
+  base.num_groups = c.num_groups;
+  base.w_is_weight =
+      c.ragged == Ragged::kNone && is_weight(context, c.b) && (!c.dual || is_weight(context, c.b2));
   for (const Extent& extent : c.batch.at) problem.batch *= extent.size;
   problem.batch *= occupied_groups(context, c);
   problem.m = rows_of_x(context, c);
   problem.weight_bytes = context.tensors.places[c.b.slot].binding.bytes;
-  if (c.gated) problem.weight_bytes += context.tensors.places[c.b2.slot].binding.bytes;
-  for (const MemoryPlace& place : context.tensors.places) {
+  if (c.dual) problem.weight_bytes += context.tensors.places[c.b2.slot].binding.bytes;
+  for (const MemoryLocation& place : context.tensors.places) {
     problem.epilogue_bytes += place.binding.bytes;
   }
   problem.epilogue_bytes -= problem.weight_bytes;
   // W of a group without rows is not read.
-  if (c.ragged == Ragged::kRows) {
-    problem.weight_bytes = problem.weight_bytes / c.groups * occupied_groups(context, c);
+  if (c.ragged == Ragged::kMGrouped) {
+    problem.weight_bytes = problem.weight_bytes / c.num_groups * occupied_groups(context, c);
   }
   problem.epilogue_flops = program_flops(axes.program, problem.batch * problem.m * c.n.size);
   return problem;
@@ -112,14 +113,14 @@ std::string candidate_text(const SkinnyCandidate& candidate) {
 // them: no more than rows, which are few where groups are many.
 GridRule grid_rule(const SkinnyConfig& c) {
   GridRule grid;
-  grid.fixed = c.parts() * ceil_div(c.n.size, c.rows());
+  grid.fixed = c.k_slices() * ceil_div(c.n.size, c.rows());
   for (const Extent& extent : c.batch.at) grid.fixed *= extent.size;
   grid.size = c.m.size;
   grid.scale = c.m.scale;
   grid.block = c.columns;
-  if (c.ragged == Ragged::kRows) {
+  if (c.ragged == Ragged::kMGrouped) {
     grid.block = 1;
-    grid.limit = grid.fixed * (c.ragged_groups + 1);
+    grid.limit = grid.fixed * (c.num_groups + 1);
   }
   return grid;
 }
@@ -175,7 +176,8 @@ Expected<bool> plan_skinny(const GroupContext& context, const KernelPlan* rival,
          ""});
   }
   const SkinnyConfig& c = chosen->config;
-  finish_split(context, axes->program, {c.batch, c.batch_rank, c.m, c.n, c.split_k, c.sums()},
+  finish_split(context, axes->program,
+               {c.batch, c.batch_rank, c.m, c.n, c.split_k, c.num_accumulators()},
                std::move(kernel), kernels);
   return true;
 }

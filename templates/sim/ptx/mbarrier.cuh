@@ -62,7 +62,7 @@ CATENARY_DEVICE void fence_mbarrier_init(sim::Site at = sim::here()) {
 }
 
 CATENARY_DEVICE void cp_async_mbarrier_arrive(u32 barrier, sim::Site at = sim::here()) {
-  sim::machine->copy_async_arrive(barrier, sim::in(at, __func__));
+  sim::machine->cp_async_arrive(barrier, sim::in(at, __func__));
 }
 
 }  // namespace catenary

@@ -14,12 +14,12 @@ CATENARY_DEVICE void warp_barrier(sim::Site at = sim::here()) {
   sim::machine->warp_barrier(0xffffffffu, sim::in(at, __func__));
 }
 
-CATENARY_DEVICE void grid_dependency_wait(sim::Site at = sim::here()) {
-  sim::machine->dependency_wait(sim::in(at, __func__));
+CATENARY_DEVICE void griddepcontrol_wait(sim::Site at = sim::here()) {
+  sim::machine->griddepcontrol_wait(sim::in(at, __func__));
 }
 
-CATENARY_DEVICE void grid_dependency_launch(sim::Site at = sim::here()) {
-  sim::machine->dependency_launch(sim::in(at, __func__));
+CATENARY_DEVICE void griddepcontrol_launch_dependents(sim::Site at = sim::here()) {
+  sim::machine->griddepcontrol_launch_dependents(sim::in(at, __func__));
 }
 
 }  // namespace catenary

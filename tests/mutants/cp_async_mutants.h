@@ -12,7 +12,7 @@ inline constexpr const char* kCopied = "sm90 gemm, copied by threads";
 inline constexpr const char* kCopiedA = "sm90 gemm, A copied by threads";
 inline constexpr const char* kCopiedTermsNan = "sm90 ragged terms beside NaN, A copied by threads";
 
-inline constexpr Mutant kCopiedMutants[] = {
+inline constexpr Mutant kCpAsyncMutants[] = {
     {.name = "copied_without_proxy_fence",
      .planted = "no proxy fence between the copies and the products",
      .base = kCopied,
@@ -52,8 +52,8 @@ inline constexpr Mutant kCopiedMutants[] = {
      .planted = "a full barrier counts one copying warp less than arrive",
      .base = kCopiedA,
      .file = "kernels/gemm_sm90.cuh",
-     .text = "(kConfig.threads_copy() ? 4 : 0)",
-     .in_place = "(kConfig.threads_copy() ? 3 : 0)",
+     .text = "(kConfig.uses_cp_async() ? 4 : 0)",
+     .in_place = "(kConfig.uses_cp_async() ? 3 : 0)",
      .faults = "race copy_in_flight barrier phase transaction deadlock"},
     {.name = "copied_lane_arrives_alone",
      .planted = "a lane arrives for its warp without meeting the others",
@@ -108,7 +108,7 @@ inline constexpr Mutant kCopiedMutants[] = {
      .planted = "copied f32 elements are cut to tf32 in place of rounded",
      .base = "sm90 gemm, f32 copied by threads",
      .file = kCopyFile,
-     .text = "    if constexpr (kMatrix.copied && Copy::kRounds)",
+     .text = "    if constexpr (kMatrix.by_cp_async && Copy::kRounds)",
      .in_place = "    if constexpr (false && Copy::kRounds)",
      .faults = "mismatch"},
     {.name = "copied_behind_last_term",
@@ -129,7 +129,7 @@ inline constexpr Mutant kCopiedMutants[] = {
      .planted = "threads that copy do not wait for the kernel before",
      .base = kCopiedA,
      .file = "kernels/gemm_sm90.cuh",
-     .text = "        grid_dependency_wait();\n        waited = true;\n",
+     .text = "        griddepcontrol_wait();\n        waited = true;\n",
      .in_place = "        waited = true;\n",
      .faults = "before_dependency_wait"},
     {.name = "copied_others_early",
@@ -137,13 +137,13 @@ inline constexpr Mutant kCopiedMutants[] = {
      .base = kCopiedA,
      .file = kCopyFile,
      .text = "      if (copies.of(kConfig.a.weight))",
-     .in_place = "      if (copies.stationary)",
+     .in_place = "      if (copies.w_is_weight)",
      .faults = "before_dependency_wait"},
     {.name = "copied_mapped_terms_kept",
      .planted = "terms of the next group stay in the operand that tensor copies bring",
      .base = kCopiedTermsNan,
      .file = kCopyFile,
-     .text = "      clear_terms<kConfig.tile_b_bytes(), 128>(b, own, threadIdx.x);\n",
+     .text = "      zero_fill_lines<kConfig.tile_b_bytes(), 128>(b, own, threadIdx.x);\n",
      .in_place = "",
      .faults = "mismatch"},
     {.name = "copied_nobody_arrives_for_tensor_copies",
@@ -158,9 +158,9 @@ inline constexpr Mutant kCopiedMutants[] = {
      .planted = "the other operand is cleared before its copies have landed",
      .base = kCopiedTermsNan,
      .file = kCopyFile,
-     .text =
-         "    mbarrier_wait(landed_barrier<kConfig>(smem, landed.stage), parities >> landed.stage "
-         "& 1);\n",
+     .text = "    mbarrier_wait(tma_full_barrier<kConfig>(smem, landed.stage), parities >> "
+             "landed.stage "
+             "& 1);\n",
      .in_place = "",
      .faults = "copy_in_flight race"},
 };

@@ -9,10 +9,10 @@
 
 namespace catenary::tools {
 
-enum class Place : u8 { kCuda, kSim, kRef };
+enum class DeviceKind : u8 { kCuda, kSim, kRef };
 
-struct PlaceChoice {
-  Place place = Place::kRef;
+struct DeviceChoice {
+  DeviceKind kind = DeviceKind::kRef;
   bool asked_for = false;  // by --device or CATENARY_DEVICE
   std::string why;         // one line where the user did not ask; empty: nothing to say
 };
@@ -20,6 +20,6 @@ struct PlaceChoice {
 // `device` is --device: "cuda", "sim", "ref", or empty: CATENARY_DEVICE, else cuda where a GPU is
 // found, else sim where a host compiler is, else ref. After it, Driver::get() gives what was
 // chosen. kInvalidArgument: --device and CATENARY_DEVICE disagree.
-Expected<PlaceChoice> choose_place(const std::string& device);
+Expected<DeviceChoice> choose_device(const std::string& device);
 
 }  // namespace catenary::tools

@@ -36,7 +36,7 @@ std::string gated(i64 m, i64 n, i64 k) {
 i32 raster(const std::string& chain, const std::string& tile) {
   PlanOptions options;
   options.force_tile = tile;
-  return config(planned(chain, options)).raster;
+  return config(planned(chain, options)).tile_swizzle;
 }
 
 }  // namespace
@@ -58,9 +58,9 @@ TEST_CASE("bands are square where B stays in L2 and there are tiles for blocks")
 }
 
 TEST_CASE("CTAs share B behind long epilogues, where the sum over K is short") {
-  CHECK(config(planned(groups("relu(add(t, b @ \"gn\"))"))).cluster == 1);
+  CHECK(config(planned(groups("relu(add(t, b @ \"gn\"))"))).cluster_m == 1);
   const Plan plan = planned(groups("silu(add(t, b @ \"gn\"))"));
-  CHECK(config(plan).cluster == 2);
+  CHECK(config(plan).cluster_m == 2);
   CHECK(config(plan).ping_pong);
 }
 
@@ -78,8 +78,8 @@ TEST_CASE("CTAs of ragged terms share B, in bands of four clusters") {
                                groups)),
           target));
       CHECK(config(plan).ping_pong);
-      CHECK(config(plan).cluster == 2);
-      CHECK(config(plan).raster == 4);
+      CHECK(config(plan).cluster_m == 2);
+      CHECK(config(plan).tile_swizzle == 4);
     }
   }
 }

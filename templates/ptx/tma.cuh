@@ -16,8 +16,8 @@ namespace catenary {
 
 // Global -> this CTA's shared memory; the barrier counts the bytes of the full box.
 template <int kRank>
-CATENARY_DEVICE void tensor_load(u32 to, const TensorMap& map, const i32 (&corner)[kRank],
-                                 u32 barrier, u64 policy = kEvictNormal) {
+CATENARY_DEVICE void tma_load(u32 to, const TensorMap& map, const i32 (&corner)[kRank], u32 barrier,
+                              u64 policy = kEvictNormal) {
   static_assert(kRank >= 2 && kRank <= 5, "a box has two to five dimensions");
   if constexpr (kRank == 2) {
     asm volatile(
@@ -55,8 +55,8 @@ CATENARY_DEVICE void tensor_load(u32 to, const TensorMap& map, const i32 (&corne
 // The same box to the same offset in every CTA whose rank is a bit of `mask`; each CTA's barrier at
 // that offset counts its own copy.
 template <int kRank>
-CATENARY_DEVICE void tensor_load_multicast(u32 to, const TensorMap& map, const i32 (&corner)[kRank],
-                                           u32 barrier, u16 mask, u64 policy = kEvictNormal) {
+CATENARY_DEVICE void tma_load_multicast(u32 to, const TensorMap& map, const i32 (&corner)[kRank],
+                                        u32 barrier, u16 mask, u64 policy = kEvictNormal) {
   static_assert(kRank >= 2 && kRank <= 5, "a box has two to five dimensions");
   if constexpr (kRank == 2) {
     asm volatile(
@@ -93,8 +93,8 @@ CATENARY_DEVICE void tensor_load_multicast(u32 to, const TensorMap& map, const i
 }
 
 template <int kRank>
-CATENARY_DEVICE void tensor_store(const TensorMap& map, const i32 (&corner)[kRank], u32 from,
-                                  u64 policy = kEvictNormal) {
+CATENARY_DEVICE void tma_store(const TensorMap& map, const i32 (&corner)[kRank], u32 from,
+                               u64 policy = kEvictNormal) {
   static_assert(kRank >= 2 && kRank <= 5, "a box has two to five dimensions");
   if constexpr (kRank == 2) {
     asm volatile(
@@ -131,7 +131,7 @@ CATENARY_DEVICE void tensor_store(const TensorMap& map, const i32 (&corner)[kRan
 // Adds the box to the tensor, each element atomically (relaxed, gpu scope), in no fixed order, in
 // the map's element type.
 template <int kRank>
-CATENARY_DEVICE void tensor_reduce_add(const TensorMap& map, const i32 (&corner)[kRank], u32 from) {
+CATENARY_DEVICE void tma_reduce_add(const TensorMap& map, const i32 (&corner)[kRank], u32 from) {
   static_assert(kRank >= 2 && kRank <= 5, "a box has two to five dimensions");
   if constexpr (kRank == 2) {
     asm volatile(
@@ -163,8 +163,8 @@ CATENARY_DEVICE void tensor_reduce_add(const TensorMap& map, const i32 (&corner)
   }
 }
 
-// A hint: the map itself (not the data) will be used soon. Legal before grid_dependency_wait.
-CATENARY_DEVICE void prefetch_tensor_map(const TensorMap& map) {
+// A hint: the map itself (not the data) will be used soon. Legal before griddepcontrol_wait.
+CATENARY_DEVICE void tma_prefetch_descriptor(const TensorMap& map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
 }
 

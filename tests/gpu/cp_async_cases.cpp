@@ -21,7 +21,7 @@ WrittenCase copied(std::string name, std::string text, std::string tile, int spl
 // Hopper GPUs have the same shared memory, and so the same names.
 std::string name_of(const GemmSm90Tile& tile, bool gated) {
   GemmSm90Config config;
-  config.gated = gated;
+  config.dual = gated;
   return tile_name(with_tile(config, tile, llvm::cantFail(find_target("h200"))));
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/place.h"
+#include "tools/device_choice.h"
 
 #include "compiler/compile/host_compiler.h"
 #include "runtime/driver/driver.h"
@@ -14,25 +14,25 @@ bool device_found() {
   return false;
 }
 
-Expected<PlaceChoice> choose_simulator(bool asked_for, std::string why) {
+Expected<DeviceChoice> choose_simulator(bool asked_for, std::string why) {
   if (Error error = cuda::use_simulator()) return error;
-  return PlaceChoice{Place::kSim, asked_for, std::move(why)};
+  return DeviceChoice{DeviceKind::kSim, asked_for, std::move(why)};
 }
 
 }  // namespace
 
-Expected<PlaceChoice> choose_place(const std::string& device) {
-  if (device == "ref") return PlaceChoice{Place::kRef, true, ""};
+Expected<DeviceChoice> choose_device(const std::string& device) {
+  if (device == "ref") return DeviceChoice{DeviceKind::kRef, true, ""};
   if (device == "sim") return choose_simulator(true, "");
   Expected<bool> simulated = cuda::simulator_chosen();
   if (!simulated) return simulated.takeError();
   if (device == "cuda") {
-    if (!*simulated) return PlaceChoice{Place::kCuda, true, ""};
+    if (!*simulated) return DeviceChoice{DeviceKind::kCuda, true, ""};
     return make_error(ErrorCode::kInvalidArgument,
                       "--device is cuda, and CATENARY_DEVICE is sim: unset one of them");
   }
-  if (*simulated) return PlaceChoice{Place::kSim, true, ""};
-  if (device_found()) return PlaceChoice{Place::kCuda, false, ""};
+  if (*simulated) return DeviceChoice{DeviceKind::kSim, true, ""};
+  if (device_found()) return DeviceChoice{DeviceKind::kCuda, false, ""};
   Expected<const HostCompiler*> compiler = HostCompiler::get();
   if (compiler) {
     return choose_simulator(
@@ -40,9 +40,9 @@ Expected<PlaceChoice> choose_place(const std::string& device) {
                            (*compiler)->path()));
   }
   llvm::consumeError(compiler.takeError());
-  return PlaceChoice{Place::kRef, false,
-                     "no GPU found, and no C++ compiler for the simulator: evaluating by the "
-                     "reference"};
+  return DeviceChoice{DeviceKind::kRef, false,
+                      "no GPU found, and no C++ compiler for the simulator: evaluating by the "
+                      "reference"};
 }
 
 }  // namespace catenary::tools

@@ -24,8 +24,8 @@ struct Case {
   FillKind fill = FillKind::kExactInteger;
 };
 
-i32 copied_bytes(const MappedMatrix& matrix) {
-  return matrix.copied ? matrix.memory.copy_bytes : 0;
+i32 copied_bytes(const Sm90Operand& matrix) {
+  return matrix.by_cp_async ? matrix.memory.copy_bytes : 0;
 }
 
 // What went wrong, over all seeds; empty: nothing.

@@ -178,7 +178,7 @@ TEST_CASE("an accumulator in flight is a fault wherever a twin takes it") {
     };
     std::string message;
     CHECK(testing::fault_of(memory, {kernel}, 1, &message) == "accumulator");
-    CHECK(message.find("twin_number_test.cpp") != std::string::npos);
+    CHECK(message.find("shim_number_test.cpp") != std::string::npos);
   }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/gpu/twin.h"
+#include "tests/gpu/against_simulator.h"
 
 #include <cmath>
 #include <cstring>
@@ -76,7 +76,7 @@ std::string judge(const PreparedRun& run, const Region& region, const std::vecto
 }
 
 void count(const PreparedCase& prepared, const PreparedRun& run, DType dtype,
-           const Difference& difference, TwinTally& tally) {
+           const Difference& difference, SimulatorTally& tally) {
   if (run.exact) {
     tally.exact_elements += difference.elements;
     tally.exact_equal += difference.equal;
@@ -118,7 +118,8 @@ Expected<std::vector<std::vector<u8>>> simulate_runs(const PreparedCase& prepare
 
 }  // namespace
 
-Expected<std::shared_ptr<const CompiledChain>> compile_twin(const CompiledChain& compiled) {
+Expected<std::shared_ptr<const CompiledChain>> compile_for_simulator(
+    const CompiledChain& compiled) {
   Expected<const HostCompiler*> host = HostCompiler::get();
   if (!host) return host.takeError();
   auto twin = std::make_shared<CompiledChain>(compiled);
@@ -141,8 +142,9 @@ Expected<std::shared_ptr<const CompiledChain>> compile_twin(const CompiledChain&
   return twin;
 }
 
-std::vector<std::string> run_twin(const PreparedCase& prepared,
-                                  const std::vector<std::vector<u8>>& device, TwinTally& tally) {
+std::vector<std::string> run_in_simulator(const PreparedCase& prepared,
+                                          const std::vector<std::vector<u8>>& device,
+                                          SimulatorTally& tally) {
   ++tally.configs;
   auto after = simulate_runs(prepared);
   if (!after) return {take_report(after.takeError()).message};

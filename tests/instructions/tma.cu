@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ptx/tensor.cuh: boxes of every rank as they lie in shared memory, swizzle included.
+// ptx/tma.cuh: boxes of every rank as they lie in shared memory, swizzle included.
 #include "ptx/atomic.cuh"
 #include "ptx/bulk.cuh"
 #include "ptx/cluster.cuh"
@@ -7,7 +7,7 @@
 #include "ptx/mbarrier.cuh"
 #include "ptx/shared.cuh"
 #include "ptx/sync.cuh"
-#include "ptx/tensor.cuh"
+#include "ptx/tma.cuh"
 #include "shared/params.h"
 
 namespace {
@@ -39,14 +39,14 @@ template <int kRank>
 CATENARY_DEVICE void load(const P& p, const Boxes& boxes, u32 box, u32 to, u32 barrier) {
   i32 corner[kRank];
   boxes.corner(box, corner);
-  tensor_load(to, p.map, corner, barrier);
+  tma_load(to, p.map, corner, barrier);
 }
 
 template <int kRank>
 CATENARY_DEVICE void load_both(const P& p, const Boxes& boxes, u32 box, u32 to, u32 barrier) {
   i32 corner[kRank];
   boxes.corner(box, corner);
-  tensor_load_multicast(to, p.map, corner, barrier, 3, kEvictLast);
+  tma_load_multicast(to, p.map, corner, barrier, 3, kEvictLast);
 }
 
 template <int kRank>
@@ -54,9 +54,9 @@ CATENARY_DEVICE void store(const P& p, const Boxes& boxes, u32 box, u32 from) {
   i32 corner[kRank];
   boxes.corner(box, corner);
   if (boxes.adds()) {
-    tensor_reduce_add(p.map, corner, from);
+    tma_reduce_add(p.map, corner, from);
   } else {
-    tensor_store(p.map, corner, from);
+    tma_store(p.map, corner, from);
   }
 }
 }  // namespace
@@ -68,8 +68,8 @@ extern "C" __global__ void __launch_bounds__(128) tensor_loads(const __grid_cons
   const Boxes boxes{static_cast<const u8*>(p.args.ptr[1])};
   u8* out = static_cast<u8*>(p.args.ptr[2]);
   const u32 smem = dynamic_smem();
-  if (t == 0) prefetch_tensor_map(p.map);
-  grid_dependency_wait();
+  if (t == 0) tma_prefetch_descriptor(p.map);
+  griddepcontrol_wait();
   const u32 rank = boxes.rank();
   const u32 bytes = boxes.bytes();
   const u32 full = smem + bytes;
@@ -100,7 +100,7 @@ extern "C" __global__ void __launch_bounds__(128) tensor_multicast(const __grid_
   const u32 t = threadIdx.x;
   const Boxes boxes{static_cast<const u8*>(p.args.ptr[1])};
   const u32 smem = dynamic_smem();
-  grid_dependency_wait();
+  griddepcontrol_wait();
   const u32 rank = boxes.rank();
   const u32 bytes = boxes.bytes();
   const u32 full = smem + 2 * bytes;
@@ -135,7 +135,7 @@ extern "C" __global__ void __launch_bounds__(128) tensor_stores(const __grid_con
   const u8* in = static_cast<const u8*>(p.args.ptr[0]);
   const Boxes boxes{static_cast<const u8*>(p.args.ptr[1])};
   const u32 smem = dynamic_smem();
-  grid_dependency_wait();
+  griddepcontrol_wait();
   const u32 rank = boxes.rank();
   const u32 bytes = boxes.bytes();
   for (u32 box = 0; box < boxes.count(); ++box) {

@@ -16,9 +16,9 @@ namespace catenary {
 
 // Rows of a group, `columns` at a time, while W stays where it is. Most groups have one such chunk.
 template <const SkinnyConfig& kConfig, class Epilogue, class P>
-CATENARY_DEVICE void multiply_chunks(const P& params, SkinnyWork& work, i64 m_end, u32 slices,
-                                     u32 barriers,
-                                     const typename SkinnyTypes<kConfig>::WeightBlock* registers) {
+CATENARY_DEVICE void mma_chunks(const P& params, SkinnyWorkTile& work, i64 m_end, u32 slices,
+                                u32 barriers,
+                                const typename SkinnyTypes<kConfig>::WeightBlock* registers) {
   const u32 slice = slices + threadIdx.x / 32 * kConfig.slice_bytes();
   bool landed = false;
 #pragma unroll 1
@@ -30,13 +30,13 @@ CATENARY_DEVICE void multiply_chunks(const P& params, SkinnyWork& work, i64 m_en
     if (at.valid > 0) Epilogue::load_weights(params, at, operands);
     typename SkinnyTypes<kConfig>::Sums sums = {};
     // Rows behind the last end meet no W: an empty sum.
-    if (work.group < kConfig.ragged_groups) {
-      multiply_slice<kConfig>(params, work, m, slice, barriers, registers, sums, landed);
+    if (work.group < kConfig.num_groups) {
+      mma_slice<kConfig>(params, work, m, slice, barriers, registers, sums, landed);
     }
     if (at.valid > 0) Epilogue::load(params, at, operands);
     // Every thread arrives: all have read the sums of the chunk before.
     if (landed) cta_barrier();
-    store_sums<kConfig>(slice + kConfig.sums_offset(), sums);
+    store_accumulators<kConfig>(slice + kConfig.sums_offset(), sums);
     // Every thread arrives: the sums of all warps are visible behind it.
     cta_barrier();
     if (at.valid > 0) {
@@ -54,27 +54,27 @@ CATENARY_DEVICE void multiply_chunks(const P& params, SkinnyWork& work, i64 m_en
 // group: nearly always where few rows meet many groups, which is where a start before the wait
 // would pay.
 template <const SkinnyConfig& kConfig, class Epilogue, class P>
-CATENARY_DEVICE void skinny_ragged(const P& params) {
+CATENARY_DEVICE void skinny_m_grouped(const P& params) {
   using T = SkinnyTypes<kConfig>;
-  grid_dependency_launch();
-  grid_dependency_wait();
-  SkinnyWork work = find_skinny_work<kConfig>();
-  const GroupRows rows = find_occupied_group<kConfig.ragged_groups>(
-      static_cast<const u8*>(params.ptr[kConfig.ends_slot]), work.ordinal,
+  griddepcontrol_launch_dependents();
+  griddepcontrol_wait();
+  SkinnyWorkTile work = find_skinny_work<kConfig>();
+  const GroupRows rows = find_occupied_group<kConfig.num_groups>(
+      static_cast<const u8*>(params.ptr[kConfig.group_ends_slot]), work.ordinal,
       static_cast<i32>(extent_at_launch(kConfig.m, params)));
   if (rows.begin >= rows.end) return;
   work.group = rows.group;
   work.m0 = rows.begin;
   const u32 warp = threadIdx.x / 32;
-  const u32 barriers = dynamic_smem() + warp * kConfig.groups * 8;
+  const u32 barriers = dynamic_smem() + warp * kConfig.copy_groups * 8;
   const u32 slices = dynamic_smem() + kConfig.barrier_bytes();
 
   typename T::WeightBlock registers[kConfig.register_blocks > 0 ? kConfig.register_blocks : 1];
-  if (work.group < kConfig.ragged_groups) {
+  if (work.group < kConfig.num_groups) {
     load_register_blocks<kConfig>(params, work, registers);
-    start_copies<kConfig>(params, work, slices + warp * kConfig.slice_bytes(), barriers, [] {});
+    start_w_loads<kConfig>(params, work, slices + warp * kConfig.slice_bytes(), barriers, [] {});
   }
-  multiply_chunks<kConfig, Epilogue>(params, work, rows.end, slices, barriers, registers);
+  mma_chunks<kConfig, Epilogue>(params, work, rows.end, slices, barriers, registers);
 }
 
 }  // namespace catenary
