@@ -42,6 +42,7 @@ enum class ErrorCode : int {
   kDriver = 17,               // the driver refused a call for another reason
   kSimulatorFault = 18,       // a kernel in the simulator broke a rule of the hardware
   kHostCompilerMissing = 19,  // no usable C++ compiler for the simulator
+  kKernelRejected = 20,       // ptxas spilled registers or serialised wgmma: another plan may not
   kInternal = 99,             // a broken invariant of this library
 };
 

@@ -7,8 +7,8 @@
 #include <map>
 
 #include "compiler/fusion/fuse.h"
+#include "compiler/fusion/program.h"
 #include "compiler/fusion/space.h"
-#include "compiler/plan.h"
 
 namespace catenary {
 
@@ -29,8 +29,8 @@ struct TensorUse {
 };
 
 struct GroupProgram {
-  Program lines;  // operand fields still unset; ProgramLine::index of kLoad and
-                  // kStore lines is the number of its TensorUse
+  // Operand fields are unset; ProgramLine::index of kLoad and kStore is the number of a TensorUse.
+  Program lines;
   std::vector<TensorUse> tensors;
 };
 

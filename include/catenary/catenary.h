@@ -55,6 +55,7 @@ typedef enum ctn_status {
   CTN_DRIVER = 17,                /* the driver refused a call for another reason */
   CTN_SIMULATOR_FAULT = 18,       /* a kernel in the simulator broke a rule of the hardware */
   CTN_HOST_COMPILER_MISSING = 19, /* no usable C++ compiler for the simulator */
+  CTN_KERNEL_REJECTED = 20,       /* ptxas spilled registers or serialised wgmma */
   CTN_INTERNAL = 99               /* a broken invariant of this library: please report it */
 } ctn_status;
 

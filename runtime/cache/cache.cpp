@@ -36,7 +36,8 @@ struct Outcome {
 };
 
 bool is_deterministic(ErrorCode code) {
-  return code == ErrorCode::kCompileFailed || code == ErrorCode::kUnsupported ||
+  return code == ErrorCode::kCompileFailed || code == ErrorCode::kKernelRejected ||
+         code == ErrorCode::kUnsupported ||
          code == ErrorCode::kResourceLimit;
 }
 

@@ -60,7 +60,7 @@ class CubinCache {
   // The cubin of `key`: from memory, from disk, or by `compile` (at most one at a time per key; the
   // other callers wait and share the value or the error). `record` is key_record(): an entry whose
   // record differs is a miss. An error of `compile` that every repeat would give again
-  // (kCompileFailed, kUnsupported, kResourceLimit) is kept in memory, the others are not.
+  // (kCompileFailed, kKernelRejected, kUnsupported, kResourceLimit) is kept in memory, the others are not.
   Expected<std::shared_ptr<const Cubin>> get(const KernelKey& key, const std::string& record,
                                              const Compile& compile);
 

@@ -451,15 +451,16 @@ TEST_CASE("tune needs a GPU, and shows and removes its records without one") {
   REQUIRE(plan);
   const KernelPlan& kernel = plan->buckets[0].kernels[0];
   TuningRecord record;
-  record.problem = kernel.problem;
+  record.signature = kernel.signature;
   record.target = target.name;
   record.arch = target.arch;
   record.sm_count = target.sm_count;
   record.templates = templates_digest();
   record.device = "NVIDIA H200";
   record.date = "2026-11-22T00:00:00Z";
-  record.tile = record.model_tile =
-      llvm::find_if(kernel.tiles, [](const TileOption& tile) { return tile.chosen; })->name;
+  record.winner = record.model = llvm::find_if(kernel.candidates, [](const CandidateSummary& tile) {
+                                   return tile.chosen;
+                                 })->id;
   TuningOptions where;
   where.directory = command.path("cache/tuning");
   TuningStore store(where, "");

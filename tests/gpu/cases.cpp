@@ -6,6 +6,7 @@
 #include "compiler/families/gemm_sm80/candidates.h"
 #include "compiler/families/gemm_sm90/candidates.h"
 #include "compiler/families/skinny/candidates.h"
+#include "compiler/kernel_family.h"
 #include "ir/random/random.h"
 #include "ir/random/random_chain.h"
 #include "ir/random/reduce_sizes.h"
@@ -20,8 +21,8 @@ constexpr int kForcedSplits[] = {2, 3, 4, 6, 8};
 constexpr double kSmallWork = 2e6;
 constexpr i64 kSmallSize = 200;
 
-// Names that one row of gemm_tiles() has: 32-bit operands halve K, a gated pair halves N.
-std::vector<std::string> tile_names(const GemmTile& tile) {
+// Names that one row of gemm_sm80_tiles() has: 32-bit operands halve K, a gated pair halves N.
+std::vector<std::string> tile_names(const GemmSm80Tile& tile) {
   std::vector<std::string> names;
   for (bool gated : {false, true}) {
     for (bool wide : {false, true}) {
@@ -161,7 +162,7 @@ Case mapped_case(i64 index, const CaseList& list) {
   made.real_data = index % 3 == 0;
   const i64 number = index / 4;
   if (number % 4 != 3) {
-    made.tile = static_cast<int>(gemm_tiles().size() + number % gemm_sm90_tiles().size());
+    made.tile = static_cast<int>(gemm_sm80_tiles().size() + number % gemm_sm90_tiles().size());
   }
   keep_some_symbols(made, list);
   return made;
@@ -180,9 +181,9 @@ Case random_case(i64 index, bool exact, const CaseList& list) {
     if (index % 5 < 2) made.tiles = skinny_names(made.seed);
   } else {
     if (index % 10 == 3) made.options.split_k = kForcedSplits[index / 10 % 5];
-    const i64 tiles = static_cast<i64>(gemm_tiles().size());
+    const i64 tiles = static_cast<i64>(gemm_sm80_tiles().size());
     if (index % 2 == 1)
-      made.tiles = tile_names(gemm_tiles()[static_cast<size_t>(index / 2 % tiles)]);
+      made.tiles = tile_names(gemm_sm80_tiles()[static_cast<size_t>(index / 2 % tiles)]);
   }
   if (index % 16 == 6) made.options.fuse = false;
   made.symbols = symbol_values(made.chain, made.seed);
@@ -249,9 +250,9 @@ Expected<Plan> plan_case(const VerifiedChain& chain, const Target& target, const
   std::vector<std::string> names = from.tiles;
   if (from.tile >= 0) {
     const auto row = static_cast<size_t>(from.tile);
-    names = row < gemm_tiles().size()
-                ? tile_names(gemm_tiles()[row])
-                : tile_names(gemm_sm90_tiles()[row - gemm_tiles().size()], target);
+    names = row < gemm_sm80_tiles().size()
+                ? tile_names(gemm_sm80_tiles()[row])
+                : tile_names(gemm_sm90_tiles()[row - gemm_sm80_tiles().size()], target);
   }
   if (!from.options.force_tile.empty()) names.insert(names.begin(), from.options.force_tile);
   names.push_back("");
@@ -275,7 +276,7 @@ std::string family_problem(const Case& from, const Plan& plan) {
   if (!names_family(from, plan.target)) return "";
   for (const PlanBucket& bucket : plan.buckets) {
     const bool has = llvm::any_of(bucket.kernels, [&](const KernelPlan& kernel) {
-      return family_text(kernel.family) == from.family;
+      return family_name(kernel) == from.family;
     });
     if (bucket.hi > kSkinnyRows || has) continue;
     return fmt::format("the case is one for {}, and sizes {} to {} have no such kernel",

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "compiler/families/gemm_sm90/candidates.h"
+#include "compiler/kernel_family.h"
 #include "ir/random/random_chain.h"
 #include "ir/text/text.h"
 #include "tests/gpu/against_simulator.h"
@@ -73,8 +74,8 @@ class Preparation {
 void count_facts(const PreparedCase& prepared, Tally& tally) {
   for (const PlanBucket& bucket : prepared.compiled->plan.buckets) {
     for (const KernelPlan& kernel : bucket.kernels) {
-      ++tally.families[std::string(family_text(kernel.family))];
-      if (const auto* skinny = std::get_if<SkinnyConfig>(&kernel.config)) {
+      ++tally.families[std::string(family_name(kernel))];
+      if (const auto* skinny = kernel.config.get_if<SkinnyConfig>()) {
         constexpr const char* kMath[] = {"skinny bf16", "skinny f16", "skinny tf32", "skinny f32"};
         ++tally.dtypes[kMath[static_cast<int>(skinny->math)]];
         if (skinny->split_k > 1) ++tally.options["skinny, split K"];
@@ -87,7 +88,7 @@ void count_facts(const PreparedCase& prepared, Tally& tally) {
         const bool even = skinny->k_blocks % (skinny->split_k * skinny->warps_k) == 0;
         if (!even) ++tally.options["skinny, uneven"];
       }
-      if (const auto* gemm = std::get_if<GemmSm90Config>(&kernel.config)) {
+      if (const auto* gemm = kernel.config.get_if<GemmSm90Config>()) {
         constexpr const char* kMath[] = {"gemm_sm90 bf16", "gemm_sm90 f16", "gemm_sm90 tf32"};
         ++tally.dtypes[kMath[static_cast<int>(gemm->math)]];
         if (gemm->dual) ++tally.options["gated pair"];
@@ -99,7 +100,7 @@ void count_facts(const PreparedCase& prepared, Tally& tally) {
         }
         ++tally.options[fmt::format("tile {}", tile_name(*gemm))];
       }
-      if (const auto* gemm = std::get_if<GemmSm80Config>(&kernel.config)) {
+      if (const auto* gemm = kernel.config.get_if<GemmSm80Config>()) {
         constexpr const char* kMath[] = {"gemm bf16", "gemm f16", "gemm tf32", "gemm f32"};
         ++tally.dtypes[kMath[static_cast<int>(gemm->math)]];
         if (gemm->split_k > 1) ++tally.options["split K"];

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "compiler/kernel_family.h"
 #include "ir/random/random.h"
 #include "tests/gpu/against_simulator.h"
 #include "tests/gpu/run_case.h"
@@ -116,7 +117,7 @@ std::string plan_text(const Plan& plan) {
   for (const PlanBucket& bucket : plan.buckets) {
     if (plan.buckets.size() > 1) text += fmt::format("[{}..{}] ", bucket.lo, bucket.hi);
     for (const KernelPlan& kernel : bucket.kernels) {
-      text += fmt::format("{}: {}, grid {}; ", family_text(kernel.family), kernel.config_text,
+      text += fmt::format("{}: {}, grid {}; ", family_name(kernel), kernel.config_text,
                           kernel.grid.ctas(bucket.hi));
     }
   }

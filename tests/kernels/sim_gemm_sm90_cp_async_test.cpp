@@ -40,7 +40,7 @@ std::string run(const Case& from, const HostCompiler& compiler) {
   auto chain = SimulatedChain::make(from.chain, options);
   if (!chain) return from.name + ": " + take_report(chain.takeError()).message;
   const auto& kernels = chain->plan().buckets[find_bucket(chain->plan(), from.symbol)].kernels;
-  const auto* config = std::get_if<GemmSm90Config>(&kernels[0].config);
+  const auto* config = kernels[0].config.get_if<GemmSm90Config>();
   if (config == nullptr) return from.name + ": another family";
   if (copied_bytes(config->a) != from.bytes_a || copied_bytes(config->b) != from.bytes_b) {
     return fmt::format("{}: copied by {} and {} bytes", from.name, copied_bytes(config->a),

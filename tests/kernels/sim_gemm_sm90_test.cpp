@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include "compiler/families/gemm_sm90/candidates.h"
+#include "compiler/kernel_family.h"
 #include "ir/parallel.h"
 #include "ir/text/text.h"
 #include "tests/support/sim_chain.h"
@@ -42,8 +43,8 @@ std::string find_tile_name(const Case& from) {
   auto plan = make_plan(*chain, llvm::cantFail(find_target("h200")));
   if (!plan) return take_report(plan.takeError()).message;
   for (const KernelPlan& kernel : plan->buckets.back().kernels) {
-    for (const TileOption& tile : kernel.tiles) {
-      if (tile.rejected.empty() && short_name(tile.name) == from.tile) return tile.name;
+    for (const CandidateSummary& tile : kernel.candidates) {
+      if (tile.rejected.empty() && short_name(tile.id.tile) == from.tile) return tile.id.tile;
     }
   }
   return "no such tile";
@@ -60,8 +61,8 @@ std::string run(const Case& from, const HostCompiler& compiler) {
   auto chain = SimulatedChain::make(from.chain, options);
   if (!chain) return from.name + ": " + take_report(chain.takeError()).message;
   const auto& kernels = chain->plan().buckets[find_bucket(chain->plan(), from.symbol)].kernels;
-  if (kernels[0].family != Family::kGemmSm90) return from.name + ": another family";
-  if (std::get<GemmSm90Config>(kernels[0].config).tile_swizzle != from.raster) {
+  if (family_name(kernels[0]) != "gemm_sm90") return from.name + ": another family";
+  if (kernels[0].config.get<GemmSm90Config>().tile_swizzle != from.raster) {
     return from.name + ": another raster";
   }
   for (u64 seed = 1; seed <= from.seeds; ++seed) {
@@ -362,7 +363,7 @@ TEST_CASE("K split over clusters and over the workspace") {
   options.compiler = *compiler;
   auto chain = SimulatedChain::make(both.chain, options);
   REQUIRE(bool(chain));
-  const auto& c = std::get<GemmSm90Config>(chain->plan().buckets[0].kernels[0].config);
+  const auto& c = chain->plan().buckets[0].kernels[0].config.get<GemmSm90Config>();
   CHECK(c.k_slices() == 6);
   for (u64 seed = 1; seed <= 4; ++seed) CHECK(chain->run(seed).name == "");
 }

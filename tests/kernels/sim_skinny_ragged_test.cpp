@@ -32,7 +32,7 @@ std::string report(Error error) { return take_report(std::move(error)).message; 
 std::string wrong_kernel(const Case& from, const SimulatedChain& chain) {
   const auto& kernels = chain.plan().buckets[find_bucket(chain.plan(), from.symbol)].kernels;
   if (from.kernel >= kernels.size()) return "no such kernel";
-  const auto* config = std::get_if<SkinnyConfig>(&kernels[from.kernel].config);
+  const auto* config = kernels[from.kernel].config.get_if<SkinnyConfig>();
   if (config == nullptr || config->ragged != Ragged::kMGrouped) return "another kernel";
   if (from.columns != 0 && config->columns != from.columns) return "another count of columns";
   return "";

@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include "compiler/families/skinny/candidates.h"
+#include "compiler/kernel_family.h"
 #include "tests/support/sim_chain.h"
 
 using namespace catenary;
@@ -23,8 +24,8 @@ SimulatedChain make(const std::string& text, SimulatedChainOptions options = {})
 const SkinnyConfig& skinny(const SimulatedChain& chain, size_t kernel) {
   const auto& kernels = chain.plan().buckets.back().kernels;
   REQUIRE(kernel < kernels.size());
-  REQUIRE(kernels[kernel].family == Family::kSkinny);
-  return std::get<SkinnyConfig>(kernels[kernel].config);
+  REQUIRE(family_name(kernels[kernel]) == "skinny");
+  return kernels[kernel].config.get<SkinnyConfig>();
 }
 
 void passes(const SimulatedChain& chain) {

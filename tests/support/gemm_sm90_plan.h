@@ -24,7 +24,7 @@ inline Plan planned(const std::string& text, PlanOptions options = {},
 
 inline const KernelPlan& first_kernel(const Plan& plan) { return plan.buckets.back().kernels[0]; }
 inline const GemmSm90Config& config(const Plan& plan) {
-  return std::get<GemmSm90Config>(first_kernel(plan).config);
+  return first_kernel(plan).config.get<GemmSm90Config>();
 }
 
 }  // namespace catenary::testing

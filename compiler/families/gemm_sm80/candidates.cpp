@@ -11,8 +11,6 @@
 
 #include <algorithm>
 
-#include "compiler/families/family.h"
-
 namespace catenary {
 namespace {
 
@@ -22,7 +20,7 @@ namespace {
 //   128x256x64  2x4 warps, 3 stages   0.62     256x128x64  4x2 warps   0.59
 //   128x128x64  2x2 warps, two CTAs   0.59     128x128x32  4 stages    0.52
 //   256x128x32, 128x256x32            0.41     16 warps of 128 registers   0.36
-constexpr GemmTile kTiles[] = {
+constexpr GemmSm80Tile kTiles[] = {
     {128, 256, 64, 2, 4, 3}, {256, 128, 64, 4, 2, 3}, {128, 128, 64, 2, 2, 3},
     {128, 256, 32, 2, 4, 4}, {256, 128, 32, 4, 2, 4}, {128, 128, 32, 2, 2, 4},
     {128, 64, 64, 2, 2, 3},  {64, 128, 64, 2, 2, 3},  {64, 64, 64, 2, 2, 4},
@@ -63,6 +61,7 @@ constexpr double kTallStreamEfficiency = 0.78;
 // 14336x14336 93.2 and 96.1, 8192x28672 106 and 110, 14336x28672 183.4 and 192.2. More CTAs than
 // there is room for need twice that K: 28672x28672 by tiles of 64 columns 365.7 and 384.4, but by
 // 128 (two CTAs on some SMs) 382.6; 28672x14336 by 64 columns 200 where gemm_sm90 takes 193.
+constexpr i64 kLongStream = 12800;
 constexpr double kLongStreamEfficiency = 1.06;
 constexpr double kLongStreamEndsUs = 1.7;
 
@@ -110,7 +109,7 @@ int estimated_registers(const GemmSm80Config& config) {
   return accumulators + fragments + (narrowest < 16 ? 110 : 60);
 }
 
-GemmSm80Config apply(const GemmSm80Config& base, const GemmTile& tile) {
+GemmSm80Config apply(const GemmSm80Config& base, const GemmSm80Tile& tile) {
   GemmSm80Config config = base;
   config.block_m = tile.block_m;
   config.block_n = base.dual ? std::max(tile.block_n / 2, 16 * tile.warps_n) : tile.block_n;
@@ -141,11 +140,11 @@ int resident_ctas(const Target& target, const GemmSm80Config& config) {
   return static_cast<int>(std::clamp<i64>(std::min(by_smem, by_registers), 1, 4));
 }
 
-i64 output_tiles(const GemmProblem& problem, const GemmSm80Config& config) {
-  i64 tiles_m = ceil_div(problem.m, config.block_m);
+i64 output_tiles(const ContractionProblem& problem, const GemmSm80Config& config) {
+  i64 tiles_m = ceil_div(problem.size.m, config.block_m);
   if (config.ragged == Ragged::kMGrouped)
     tiles_m += config.num_groups / 2;  // half a tile per group
-  return problem.batch * tiles_m * ceil_div(problem.n, config.block_n);
+  return problem.size.batch * tiles_m * ceil_div(problem.size.n, config.block_n);
 }
 
 // What a k-tile's copies in pieces of less than 16 bytes take where an SM has so many CTAs.
@@ -161,23 +160,22 @@ double narrow_copies_us(const Target& target, const GemmSm80Config& c, double re
 }
 
 // W's way from DRAM: `tiles` CTAs, of which `slots` are resident at once.
-double stream_us(const GemmProblem& problem, const Target& target, const GemmSm80Config& c,
+double stream_us(const ContractionProblem& problem, const Target& target, const GemmSm80Config& c,
                  i64 tiles, i64 slots, double memory_us) {
-  if (c.block_m > 16 || problem.m > 16) return memory_us / kTallStreamEfficiency;
+  if (c.block_m > 16 || problem.size.m > 16) return memory_us / kTallStreamEfficiency;
   const bool one_each = tiles <= target.sm_count && tiles >= 0.8 * target.sm_count;
   const i64 least = one_each ? kLongStream : 2 * kLongStream;
-  if (problem.k >= least && c.split_k == 1 && (one_each || tiles > slots)) {
+  if (problem.size.k >= least && c.split_k == 1 && (one_each || tiles > slots)) {
     return memory_us / kLongStreamEfficiency + kLongStreamEndsUs;
   }
   return memory_us / kStreamEfficiency;
 }
 
-void predict(const GemmProblem& problem, const Target& target, GemmCandidate& candidate) {
-  const GemmSm80Config& c = candidate.config;
-  const int ctas = candidate.min_ctas;
+Prediction predict(const ContractionProblem& problem, const Target& target, const GemmSm80Config& c,
+                   int ctas) {
   const double sms = target.sm_count;
   const i64 tiles = output_tiles(problem, c) * c.split_k;
-  const double k_tiles = std::max<i64>(ceil_div(ceil_div(problem.k, c.block_k), c.split_k), 1);
+  const double k_tiles = std::max<i64>(ceil_div(ceil_div(problem.size.k, c.block_k), c.split_k), 1);
 
   // Rounds of CTAs: in a full round every SM works on `ctas` at once; the last takes what is left.
   const i64 slots = static_cast<i64>(sms) * ctas;
@@ -191,7 +189,7 @@ void predict(const GemmProblem& problem, const Target& target, GemmCandidate& ca
   // Filling the ring, and writing the tile: all SMs write at once, each at its share of DRAM.
   // Another CTA on the SM covers half of it.
   const double tile_bytes =
-      static_cast<double>(problem.epilogue_bytes) / std::max<i64>(output_tiles(problem, c), 1);
+      static_cast<double>(problem.size.epilogue_bytes) / std::max<i64>(output_tiles(problem, c), 1);
   const double ends = (kLatencyUs + tile_bytes / (target.dram_gbs * kDramEfficiency * 1e3 / sms)) *
                       (ctas > 1 ? 0.5 : 1.0);
   const double overhead = kTileOverheadUs * (ctas > 1 ? 0.75 : 1.0);
@@ -202,87 +200,119 @@ void predict(const GemmProblem& problem, const Target& target, GemmCandidate& ca
   };
   const double mainloop = full * round_us(ctas) + (last > 0 ? round_us(last) : 0);
 
-  Prediction& p = candidate.predicted;
-  p.flops = 2.0 * problem.batch * problem.m * problem.n * problem.k * c.num_accumulators() +
-            problem.epilogue_flops;
-  p.bytes = problem.matrix_bytes + problem.epilogue_bytes;
+  Prediction p;
+  p.flops = problem.flops();
+  p.bytes = problem.bytes();
   const double gbs = target.dram_gbs * kDramEfficiency * 1e3;
   p.memory_us = p.bytes / gbs;
-  p.math_us = mainloop + end_us(c) + problem.epilogue_flops / (target.f32_tflops * 1e6);
+  p.math_us = mainloop + end_us(c) + problem.size.epilogue_flops / (target.f32_tflops * 1e6);
   p.launch_us = kLaunchUs;
   p.waves = static_cast<double>(tiles) / slots;
   if (c.split_k > 1) {
     // Partial sums are written and read once, mostly in L2, by one more kernel.
     const double l2 = kL2BytesPerClockPerSm * target.clock_ghz * sms * 1e3;
-    p.math_us += 2.0 * candidate.partial_bytes / (0.5 * l2);
+    p.math_us += 8.0 * c.split_k * c.num_accumulators() * problem.size.batch * problem.size.m *
+                 problem.size.n / (0.5 * l2);
     p.launch_us += kLaunchUs + kLatencyUs;
   }
   const double stream = stream_us(problem, target, c, tiles, slots, p.memory_us);
   p.memory_us = std::min(p.memory_us, stream);
+  p.floor_us =
+      std::max(p.bytes / (target.dram_gbs * 1e3), p.flops / (math_tflops(target, c.math) * 1e6));
   p.us = std::max(stream, p.math_us) + p.launch_us;
+  return p;
 }
 
-bool wanted_split(const GemmProblem& problem, const Target& target, const GemmSm80Config& config,
-                  int split, const PlanOptions& options) {
-  if (options.split_k > 0) return split == options.split_k;
+bool wanted_split(const ContractionProblem& problem, const Target& target,
+                  const GemmSm80Config& config, int split, const TileRequest& request) {
+  if (request.split_k > 0) return split == request.split_k;
   if (split == 1) return true;
-  const i64 k_tiles = ceil_div(problem.k, config.block_k);
+  const i64 k_tiles = ceil_div(problem.size.k, config.block_k);
   return config.ragged == Ragged::kNone && output_tiles(problem, config) < target.sm_count &&
          k_tiles >= 4 * split;
 }
 
+// Should the next kernel start with this one? Of 99 shapes of few rows on an H200, launched early
+// and late, 53 of the 55 whole sums were faster late, by up to 1.5 times; of the 44 K splits 23
+// were faster early, by up to 1.27: those over about all SMs whose fix-up has something to do (more
+// than four rows) but no more than a CTA per SM.
+bool triggers_early(const ContractionProblem& problem, const Target& target,
+                    const GemmSm80Config& c) {
+  const i64 ctas = gemm_sm80_grid(c).ctas(problem.size.symbol);
+  const i64 outputs = problem.size.batch * problem.size.m * problem.size.n;
+  return c.split_k > 1 && problem.size.m > 4 && 10 * ctas >= 9 * target.sm_count &&
+         outputs <= i64{1024} * target.sm_count;
+}
+
+std::string describe(const GemmSm80Config& c, int ctas) {
+  return fmt::format("tile {}x{}x{}, {} x {} warps, {} stages, {} KiB shared, {} CTAs per SM{}",
+                     c.block_m, c.block_n, c.block_k, c.warps_m, c.warps_n, c.stages,
+                     c.smem_bytes() / 1024, ctas,
+                     c.split_k > 1 ? fmt::format(", split-K {}", c.split_k) : "");
+}
+
 }  // namespace
 
-llvm::ArrayRef<GemmTile> gemm_tiles() { return kTiles; }
-
-double math_tflops(const Target& target, MathMode math) {
-  switch (math) {
-    case MathMode::kBF16:
-    case MathMode::kF16:
-      return target.tensor_tflops;
-    case MathMode::kTF32:
-      return target.tf32_tflops;
-    case MathMode::kF32:
-      return target.f32_tflops;
-  }
-  return target.f32_tflops;
-}
+llvm::ArrayRef<GemmSm80Tile> gemm_sm80_tiles() { return kTiles; }
 
 std::string tile_name(const GemmSm80Config& c) {
   return fmt::format("{}x{}x{}w{}x{}s{}", c.block_m, c.block_n, c.block_k, c.warps_m, c.warps_n,
                      c.stages);
 }
 
-std::vector<GemmCandidate> rank_gemm_candidates(const GemmProblem& problem, const Target& target,
-                                                const PlanOptions& options) {
-  std::vector<GemmCandidate> ranked;
-  for (const GemmTile& tile : kTiles) {
+GemmSm80Config gemm_sm80_config(const ContractionProblem& p) {
+  GemmSm80Config c;
+  c.math = p.math;
+  c.batch = p.batch;
+  c.batch_rank = p.batch_rank;
+  c.m = p.m;
+  c.n = p.n;
+  c.k = p.k;
+  c.k_outer = p.k_outer;
+  c.a = p.a[0].memory;
+  c.b = p.b[0].memory;
+  c.dual = p.is_dual();
+  if (c.dual) c.b2 = p.b[1].memory;
+  c.vec = p.vec;
+  c.ragged = p.ragged;
+  c.group_ends_slot = p.group_ends_slot;
+  c.num_groups = p.num_groups;
+  return c;
+}
+
+GridRule gemm_sm80_grid(const GemmSm80Config& c) {
+  GridRule grid;
+  grid.fixed = c.split_k * ceil_div(c.n.size, c.block_n);
+  for (const Extent& extent : c.batch.at) grid.fixed *= extent.size;
+  grid.size = c.m.size;
+  grid.scale = c.m.scale;
+  grid.block = c.block_m;
+  if (c.ragged == Ragged::kMGrouped) grid.extra = c.num_groups + 1;
+  return grid;
+}
+
+std::vector<Candidate> gemm_sm80_candidates(const ContractionProblem& problem, const Target& target,
+                                            const TileRequest& request) {
+  const GemmSm80Config base = gemm_sm80_config(problem);
+  std::vector<Candidate> candidates;
+  for (const GemmSm80Tile& tile : kTiles) {
     for (int split : kSplits) {
-      GemmCandidate candidate;
-      candidate.config = apply(problem.base, tile);
-      if (!options.force_tile.empty() && tile_name(candidate.config) != options.force_tile)
-        continue;
-      if (!wanted_split(problem, target, candidate.config, split, options)) continue;
-      candidate.config.split_k = split;
-      candidate.rejected = reject(target, candidate.config);
-      candidate.min_ctas = resident_ctas(target, candidate.config);
-      if (split > 1) {
-        candidate.partial_bytes =
-            4 * split * candidate.config.num_accumulators() * problem.batch * problem.m * problem.n;
-      }
-      predict(problem, target, candidate);
-      ranked.push_back(std::move(candidate));
+      GemmSm80Config config = apply(base, tile);
+      if (!request.tile.empty() && tile_name(config) != request.tile) continue;
+      if (!wanted_split(problem, target, config, split, request)) continue;
+      config.split_k = split;
+      Candidate candidate;
+      candidate.id = {"gemm_sm80", tile_name(config), split};
+      candidate.min_ctas = resident_ctas(target, config);
+      candidate.rejected = reject(target, config);
+      candidate.predicted = predict(problem, target, config, candidate.min_ctas);
+      candidate.text = describe(config, candidate.min_ctas);
+      config.trigger_early = triggers_early(problem, target, config);
+      candidate.config = config;
+      candidates.push_back(std::move(candidate));
     }
   }
-  std::stable_sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) {
-    if (a.rejected.empty() != b.rejected.empty()) return a.rejected.empty();
-    // Where memory decides, the tile with less to compute.
-    const auto cost = [](const GemmCandidate& x) {
-      return x.predicted.us + x.predicted.math_us / 16;
-    };
-    return cost(a) < cost(b);
-  });
-  return ranked;
+  return candidates;
 }
 
 }  // namespace catenary

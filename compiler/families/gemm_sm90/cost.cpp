@@ -24,7 +24,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "compiler/families/family.h"
 #include "compiler/families/gemm_sm90/candidates.h"
 
 namespace catenary {
@@ -74,7 +73,7 @@ constexpr double kHotRaggedClusterCost = 1.04;
 // square blocks of tiles more is shared (`band_rows`), behind long epilogues less, as often as
 // there is one (counters of 2560x12x3072x1024: 70 million sectors leave L2 for the SMs, with bias
 // and silu 80; 257 and 290 us, in clusters of two 256 and 270).
-constexpr double kSquareBandL2BytesPerClockPerSm = 66.0;
+constexpr double kSquareSwizzleL2BytesPerClockPerSm = 66.0;
 constexpr double kLongEpilogueFlops = 8.0;  // of one element of D
 constexpr double kDriftSteps = 4.0;
 // Groups of ragged terms begin and end at different steps, and CTAs may stay out of step. Experts'
@@ -176,23 +175,23 @@ double together(double a, double b) {
 }
 
 // Groups that can have rows; without ragged rows all are one.
-i64 filled_groups(const GemmProblem& problem, const GemmSm90Config& c) {
-  return c.ragged == Ragged::kMGrouped ? std::clamp<i64>(problem.m, 1, c.num_groups) : 1;
+i64 filled_groups(const ContractionProblem& problem, const GemmSm90Config& c) {
+  return c.ragged == Ragged::kMGrouped ? std::clamp<i64>(problem.size.m, 1, c.num_groups) : 1;
 }
 
 // A ragged group ends in a partial row tile, half of it empty as sizes happen to be, and takes one
 // at least.
-i64 row_tiles(const GemmProblem& problem, const GemmSm90Config& c) {
-  if (c.ragged != Ragged::kMGrouped) return ceil_div(problem.m, c.cluster_tile_m());
+i64 row_tiles(const ContractionProblem& problem, const GemmSm90Config& c) {
+  if (c.ragged != Ragged::kMGrouped) return ceil_div(problem.size.m, c.cluster_tile_m());
   const i64 groups = filled_groups(problem, c);
   const double whole =
-      static_cast<double>(problem.m) / static_cast<double>(groups) / c.cluster_tile_m();
+      static_cast<double>(problem.size.m) / static_cast<double>(groups) / c.cluster_tile_m();
   return static_cast<i64>(std::ceil(static_cast<double>(groups) * std::max(whole + 0.5, 1.0)));
 }
 
-i64 output_tiles(const GemmProblem& problem, const GemmSm90Config& c) {
+i64 output_tiles(const ContractionProblem& problem, const GemmSm90Config& c) {
   const i64 tiles_m = row_tiles(problem, c) * c.cluster_m;
-  return problem.batch * tiles_m * ceil_div(problem.n, c.block_n) * c.split_k;
+  return problem.size.batch * tiles_m * ceil_div(problem.size.n, c.block_n) * c.split_k;
 }
 
 // Clocks that threads take to copy what they do of a stage.
@@ -223,38 +222,38 @@ bool splits_lines(const MatrixOperand& o, const GemmSm90Config& c) {
   return pitch % static_cast<i64>(kLineBytes) != 0;
 }
 
-double tile_a_traffic(const GemmProblem& problem, const GemmSm90Config& c) {
-  return c.tile_a_bytes() * (splits_lines(problem.base.a, c) ? kSplitLinesTraffic : 1.0);
+double tile_a_traffic(const ContractionProblem& problem, const GemmSm90Config& c) {
+  return c.tile_a_bytes() * (splits_lines(problem.a[0].memory, c) ? kSplitLinesTraffic : 1.0);
 }
-double tile_b_traffic(const GemmProblem& problem, const GemmSm90Config& c) {
+double tile_b_traffic(const ContractionProblem& problem, const GemmSm90Config& c) {
   return c.num_accumulators() * c.tile_b_bytes() *
-         (splits_lines(problem.base.b, c) ? kSplitLinesTraffic : 1.0);
+         (splits_lines(problem.b[0].memory, c) ? kSplitLinesTraffic : 1.0);
 }
 
 // A K split of few rows: CTAs with a part of one tile each, as those of a stream.
-bool splits_few_rows(const GemmProblem& problem, const GemmSm90Config& c) {
-  return c.split_k > 1 && problem.m <= kFewRows && c.ragged == Ragged::kNone;
+bool splits_few_rows(const ContractionProblem& problem, const GemmSm90Config& c) {
+  return c.split_k > 1 && problem.size.m <= kFewRows && c.ragged == Ragged::kNone;
 }
 
 // What all CTAs draw from L2.
-double drawn_bytes(const GemmProblem& problem, const GemmSm90Config& c) {
-  const double steps = static_cast<double>(ceil_div(problem.k, c.block_k()));
+double drawn_bytes(const ContractionProblem& problem, const GemmSm90Config& c) {
+  const double steps = static_cast<double>(ceil_div(problem.size.k, c.block_k()));
   const double tiles = static_cast<double>(output_tiles(problem, c) / c.split_k);
   return tiles * steps * (tile_a_traffic(problem, c) + tile_b_traffic(problem, c));
 }
 
 // Persistent tiles: the bytes per clock that an SM draws from L2.
 double l2_rate(const GemmSm90Config& c) {
-  return c.cluster_m == 1 && c.tile_swizzle == kSquareBand ? kSquareBandL2BytesPerClockPerSm
-                                                           : kL2BytesPerClockPerSm;
+  return c.cluster_m == 1 && c.tile_swizzle == kSquareSwizzle ? kSquareSwizzleL2BytesPerClockPerSm
+                                                              : kL2BytesPerClockPerSm;
 }
 
 // What CTAs that get out of step draw more. Cooperative ones all pause for an epilogue.
-double drift(const GemmProblem& problem, const GemmSm90Config& c, double steps) {
+double drift(const ContractionProblem& problem, const GemmSm90Config& c, double steps) {
   if (!c.ping_pong || c.cluster_m > 1) return 1.0;
   if (c.ragged == Ragged::kKGrouped) return kRaggedTermsDrift;
-  const double results = static_cast<double>(problem.batch * problem.m * problem.n);
-  if (problem.epilogue_flops <= kLongEpilogueFlops * results) return 1.0;
+  const double results = static_cast<double>(problem.size.batch * problem.size.m * problem.size.n);
+  if (problem.size.epilogue_flops <= kLongEpilogueFlops * results) return 1.0;
   return 1.0 + kDriftSteps / std::max(steps, kDriftSteps);
 }
 
@@ -264,13 +263,14 @@ double cluster_cost(const GemmSm90Config& c, bool hot) {
 }
 
 // Persistent CTAs: `p` has bytes, flops and memory_us.
-void predict_persistent(const GemmProblem& problem, const Target& target, const GemmSm90Config& c,
-                        Prediction& p) {
+void predict_persistent(const ContractionProblem& problem, const Target& target,
+                        const GemmSm90Config& c, Prediction& p) {
   const double clock = target.clock_ghz * 1e3;  // per microsecond
   const double sms = target.sm_count / c.cluster_m * c.cluster_m;
   const i64 tiles = output_tiles(problem, c);
   const double rounds = std::ceil(static_cast<double>(tiles) / sms);
-  const double steps = static_cast<double>(ceil_div(ceil_div(problem.k, c.block_k()), c.split_k));
+  const double steps =
+      static_cast<double>(ceil_div(ceil_div(problem.size.k, c.block_k()), c.split_k));
   const double stage = tile_a_traffic(problem, c) + tile_b_traffic(problem, c) / c.cluster_m;
   const double products = products_us(target, c);
   const bool hot = rounds * steps * products > kHotUs && c.math != MathMode::kTF32;
@@ -278,34 +278,36 @@ void predict_persistent(const GemmProblem& problem, const Target& target, const 
   const double traffic = stage * drift(problem, c, steps) / (rate_l2 * clock);
   double cost = c.cluster_m > 1 ? cluster_cost(c, hot) : 1.0;
   if (hot && !c.ping_pong) cost *= kHotCost;
-  const bool streams = problem.m <= kFewRows && c.ragged == Ragged::kNone;
+  const bool streams = problem.size.m <= kFewRows && c.ragged == Ragged::kNone;
   if (streams && c.split_k == 1 && c.block_m * c.block_n * c.num_accumulators() == 64 * 64)
     cost *= kSmallStreamCost;
   const double step = together(products, std::max(traffic, kLatencyUs / c.stages)) * cost;
   const double mainloop = std::max(steps, 1.0) * step;
   // All SMs write at once, each at its share of DRAM.
-  const double tile_bytes = static_cast<double>(problem.epilogue_bytes) / std::max<i64>(tiles, 1);
+  const double tile_bytes =
+      static_cast<double>(problem.size.epilogue_bytes) / std::max<i64>(tiles, 1);
   const double epilogue =
       std::max(1.0 * c.block_m * c.block_n * c.num_accumulators() * kEpilogueClocksPerSum / clock,
                tile_bytes / (target.dram_gbs * kDramEfficiency * 1e3 / sms));
   const double between = c.ping_pong ? std::max(epilogue - mainloop, 0.0) : epilogue;
   // With one row tile no CTAs share W in L2.
-  const bool one_row = c.ragged == Ragged::kNone && problem.m <= c.block_m;
+  const bool one_row = c.ragged == Ragged::kNone && problem.size.m <= c.block_m;
   const double rate = splits_few_rows(problem, c) ? kStreamL2BytesPerUs : kL2BytesPerUs;
   const double drawn = one_row ? drawn_bytes(problem, c) / rate : 0;
   p.math_us = kStartUs + std::max(rounds * mainloop, drawn) + rounds * between +
-              (c.ping_pong ? epilogue : 0.0) + problem.epilogue_flops / (target.f32_tflops * 1e6);
+              (c.ping_pong ? epilogue : 0.0) +
+              problem.size.epilogue_flops / (target.f32_tflops * 1e6);
   p.waves = static_cast<double>(tiles) / sms;
 }
 
 // CTAs with one tile each, two to an SM: the same.
-void predict_pairs(const GemmProblem& problem, const Target& target, const GemmSm90Config& c,
+void predict_pairs(const ContractionProblem& problem, const Target& target, const GemmSm90Config& c,
                    Prediction& p) {
   const double clock = target.clock_ghz * 1e3;
   const double ctas = static_cast<double>(output_tiles(problem, c) * c.cluster_k);
   const double per_sm = std::ceil(ctas / target.sm_count);
   const double steps =
-      static_cast<double>(ceil_div(ceil_div(problem.k, c.block_k()), c.k_slices()));
+      static_cast<double>(ceil_div(ceil_div(problem.size.k, c.block_k()), c.k_slices()));
   const double stage = tile_a_traffic(problem, c) + tile_b_traffic(problem, c);
   const double traffic = stage / (kStreamBytesPerClockPerSm * clock);
   const double latency = kPairLatencyUs / c.stages / std::min(per_sm, 2.0);
@@ -318,46 +320,47 @@ void predict_pairs(const GemmProblem& problem, const Target& target, const GemmS
                       (c.cluster_k == 1 && steps > 3 * c.stages ? kNoOverlapUs : 0) +
                       (narrow ? kNarrowPartsUs : 0);
   const double ends =
-      start + sums + room + problem.epilogue_bytes / (target.dram_gbs * kDramEfficiency * 1e3);
+      start + sums + room + problem.size.epilogue_bytes / (target.dram_gbs * kDramEfficiency * 1e3);
   const double shallow = steps > c.stages && c.stages < kShallowRing ? kShallowRingCost : 1.0;
   const bool two_rounds = steps > c.stages && steps <= 2 * c.stages;
   const bool narrow_pair = c.cluster_k == 2 && c.num_accumulators() * c.block_n == 32 && two_rounds;
   const double rate = narrow_pair ? kNarrowPairL2BytesPerUs : kL2BytesPerUs;
   p.math_us = shallow * std::max({mainloop, drawn_bytes(problem, c) / rate,
                                   p.memory_us / kStreamEfficiency}) +
-              ends + problem.epilogue_flops / (target.f32_tflops * 1e6);
+              ends + problem.size.epilogue_flops / (target.f32_tflops * 1e6);
   p.waves = ctas / (2.0 * target.sm_count);
 }
 
 // CTAs with one tile each, one to an SM: `p` has memory_us.
-void predict_streams(const GemmProblem& problem, const Target& target, const GemmSm90Config& c,
-                     Prediction& p) {
+void predict_streams(const ContractionProblem& problem, const Target& target,
+                     const GemmSm90Config& c, Prediction& p) {
   const double ctas = static_cast<double>(output_tiles(problem, c) * c.cluster_k);
   const double rounds = std::ceil(ctas / target.sm_count);
   const double steps =
-      static_cast<double>(ceil_div(ceil_div(problem.k, c.block_k()), c.k_slices()));
+      static_cast<double>(ceil_div(ceil_div(problem.size.k, c.block_k()), c.k_slices()));
   const double drawn = drawn_bytes(problem, c) / kStreamL2BytesPerUs;
   const double products = rounds * steps * products_us(target, c);
   const double stream = p.memory_us * rounds / kStreamOfOneEfficiency;
   const bool narrow = c.num_accumulators() * c.block_n < kNarrowStream;
   const double more = narrow ? kNarrowStreamUs : c.cluster_k > 1 ? kStreamSumUs : 0;
   p.math_us = std::max({products, drawn, stream}) + kStreamEndsUs + more +
-              problem.epilogue_flops / (target.f32_tflops * 1e6);
+              problem.size.epilogue_flops / (target.f32_tflops * 1e6);
   p.waves = ctas / target.sm_count;
 }
 
 }  // namespace
 
-i64 gemm_sm90_output_tiles(const GemmProblem& problem, const GemmSm90Config& c) {
+i64 gemm_sm90_output_tiles(const ContractionProblem& problem, const GemmSm90Config& c) {
   return output_tiles(problem, c);
 }
 
-Prediction predict_gemm_sm90(const GemmProblem& problem, const Target& target,
+Prediction predict_gemm_sm90(const ContractionProblem& problem, const Target& target,
                              const GemmSm90Config& c) {
   Prediction p;
-  p.flops = 2.0 * problem.batch * problem.m * problem.n * problem.k * c.num_accumulators() +
-            problem.epilogue_flops;
-  p.bytes = problem.matrix_bytes + problem.epilogue_bytes;
+  p.flops = 2.0 * problem.size.batch * problem.size.m * problem.size.n * problem.size.k *
+                c.num_accumulators() +
+            problem.size.epilogue_flops;
+  p.bytes = problem.bytes();
   p.memory_us = p.bytes / (target.dram_gbs * kDramEfficiency * 1e3);
   if (c.cluster_k == 0) {
     predict_persistent(problem, target, c, p);
@@ -366,11 +369,13 @@ Prediction predict_gemm_sm90(const GemmProblem& problem, const Target& target,
   } else {
     predict_pairs(problem, target, c, p);
   }
+  p.floor_us =
+      std::max(p.bytes / (target.dram_gbs * 1e3), p.flops / (math_tflops(target, c.math) * 1e6));
   p.launch_us = kLaunchUs;
   if (c.split_k > 1) {
     // Partial sums are written and read once, mostly in L2, by one more kernel.
-    const double partial =
-        8.0 * c.split_k * c.num_accumulators() * problem.batch * problem.m * problem.n;
+    const double partial = 8.0 * c.split_k * c.num_accumulators() * problem.size.batch *
+                           problem.size.m * problem.size.n;
     p.launch_us +=
         (splits_few_rows(problem, c) ? kFixUpOfFewUs : kFixUpUs) +
         partial / (0.5 * kL2BytesPerClockPerSm * target.clock_ghz * 1e3 * target.sm_count);
@@ -381,14 +386,15 @@ Prediction predict_gemm_sm90(const GemmProblem& problem, const Target& target,
   }
   // A box of a ragged group's tile holds rows of the next groups too.
   const i64 box = c.ragged == Ragged::kMGrouped ? c.block_m / 64 : 1;
-  const bool full_boxes = problem.m >= kFullBoxRows * box || c.a_rows != 0;
+  const bool full_boxes = problem.size.m >= kFullBoxRows * box || c.a_rows != 0;
   double stream = full_boxes ? kStreamEfficiency : kEmptyRowsEfficiency;
   const double busy = static_cast<double>(output_tiles(problem, c)) / target.sm_count;
   if (splits_few_rows(problem, c) && c.block_m * c.block_n * c.num_accumulators() == 64 * 64 &&
       busy <= 1) {
     stream = kSplitEfficiency * (1 - kIdleSmsCost * (1 - busy));
   }
-  if (splits_lines(problem.base.a, c) || splits_lines(problem.base.b, c)) stream /= kSplitLinesDram;
+  if (splits_lines(problem.a[0].memory, c) || splits_lines(problem.b[0].memory, c))
+    stream /= kSplitLinesDram;
   p.us = std::max(p.memory_us / stream + kStartUs, p.math_us) + p.launch_us;
   return p;
 }

@@ -2,6 +2,8 @@
 // Groups anchored by a sum -> `reduce` kernels.
 #include <algorithm>
 
+#include "compiler/emit/emit_program.h"
+#include "compiler/emit/writer.h"
 #include "compiler/families/family.h"
 
 namespace catenary {
@@ -72,12 +74,38 @@ void predict(const GroupContext& context, i64 terms, i64 outputs, KernelPlan& ke
   p.memory_us = p.bytes / (context.target.dram_gbs * kDramEfficiency * 1e3 * std::max(fill, 1e-3));
   p.math_us = p.flops / (context.target.f32_tflops * 1e6);
   p.launch_us = kLaunchUs;
+  p.floor_us = std::max(p.bytes / (context.target.dram_gbs * 1e3),
+                        p.flops / (context.target.f32_tflops * 1e6));
   p.us = std::max(p.memory_us, p.math_us) + p.launch_us;
 }
 
+class ReduceFamily final : public KernelFamily {
+ public:
+  std::string_view name() const override { return "reduce"; }
+  KernelText text(const KernelPlan& kernel) const override {
+    const auto& c = kernel.config.get<ReduceConfig>();
+    const bool guarded = has_partial_vector(c.size.at[kMaxDims - 1], c.vec);
+    const ProgramText terms{"Prologue", c.vec, guarded, 0};
+    const ProgramText program{"Epilogue", c.vec, guarded, c.sums};
+    return {"kernels/reduce.cuh", "ReduceConfig", cpp_text(c),
+            emit_value_program(kernel.prologue, kernel.prologue_results, terms) +
+                emit_store_program(kernel.program, program),
+            "reduce<kConfig, Prologue, Epilogue>"};
+  }
+  // Its slots are those of the programs.
+  KernelConfig with_slots(const KernelConfig& config, llvm::function_ref<i32(i32)>) const override {
+    return config;
+  }
+};
+
 }  // namespace
 
-Error plan_reduce(const GroupContext& context, std::vector<KernelPlan>& kernels) {
+const KernelFamily& reduce_family() {
+  static const ReduceFamily family;
+  return family;
+}
+
+Expected<KernelPlan> plan_reduce(const GroupContext& context) {
   ReduceSpace reduce = make_space(context);
   if (reduce.term_rank == 0) {
     // All summed dimensions have size 1: one term, at coordinate 0.
@@ -100,7 +128,7 @@ Error plan_reduce(const GroupContext& context, std::vector<KernelPlan>& kernels)
                       context.chain.value(context.group.anchors[0]).name, needed, kMaxDims);
   }
   KernelPlan kernel;
-  kernel.family = Family::kReduce;
+  kernel.family = &reduce_family();
   kernel.prologue = bind_program(context, context.tensors.prologue, reduce.space, reduce.prologue);
   kernel.prologue_results = context.tensors.prologue_results;
   kernel.program = bind_program(context, context.tensors.program, reduce.space, reduce.program);
@@ -140,8 +168,7 @@ Error plan_reduce(const GroupContext& context, std::vector<KernelPlan>& kernels)
   kernel.config_text = fmt::format("reduce, {} lanes x {} slices, {} elements per lane",
                                    config.lanes, config.slices, config.vec);
   predict(context, terms, outputs, kernel);
-  kernels.push_back(std::move(kernel));
-  return Error::success();
+  return kernel;
 }
 
 }  // namespace catenary

@@ -16,9 +16,6 @@
 #include <cstdio>
 #include <optional>
 
-#include "compiler/families/family.h"
-#include "compiler/families/gemm_sm80/candidates.h"
-
 namespace catenary {
 namespace {
 
@@ -193,13 +190,12 @@ double cluster_us(const Target& target, const SkinnyConfig& c, i64 ctas) {
   return std::ceil(of_sm) * each + (crowded ? kCrowdedUs : 0);
 }
 
-void predict(const SkinnyProblem& problem, const Target& target, SkinnyCandidate& candidate) {
-  const SkinnyConfig& c = candidate.config;
+Prediction predict(const SkinnyProblem& problem, const Target& target, const SkinnyConfig& c) {
   const double gbs = target.dram_gbs * kDramEfficiency * 1e3;
   const i64 ctas = problem.batch * ceil_div(c.n.size, c.rows()) * c.k_slices();
   const double stream = problem.weight_bytes / gbs * rounds_factor(target, c, ctas);
 
-  Prediction& p = candidate.predicted;
+  Prediction p;
   p.bytes = problem.weight_bytes + problem.epilogue_bytes;
   p.flops = 2.0 * problem.batch * problem.m * c.n.size * c.k_blocks * 128 /
                 (c.math == MathMode::kTF32 ? 4 : 2) * c.num_accumulators() +
@@ -214,7 +210,10 @@ void predict(const SkinnyProblem& problem, const Target& target, SkinnyCandidate
     p.math_us += partial;
     p.launch_us += kLaunchUs + kSplitUs;
   }
+  p.floor_us =
+      std::max(p.bytes / (target.dram_gbs * 1e3), p.flops / (math_tflops(target, c.math) * 1e6));
   p.us = std::max(p.memory_us, p.math_us) + p.launch_us;
+  return p;
 }
 
 // "x8t2c4" behind a name's numbers: columns of X at a time, tiles of rows, CTAs that share K.
@@ -263,6 +262,18 @@ bool holds(const SkinnyConfig& c) {
          c.k_blocks / c.k_slices() >= c.warps_k && c.vectors() <= c.threads();
 }
 
+std::string describe(const SkinnyConfig& c, int ctas) {
+  return fmt::format(
+      "{} rows of W, {} x {} warps, {} bytes of K per warp in shared memory and {} in registers, "
+      "{} KiB "
+      "shared{}, {} CTAs per SM{}{}{}",
+      c.rows(), c.warps_k, c.warps_n, c.shared_blocks * 128, c.register_blocks * 128,
+      c.smem_bytes() / 1024, c.bulk ? "" : ", by cp.async", ctas,
+      c.split_k > 1 ? fmt::format(", split-K {}", c.split_k) : "",
+      c.cluster_k > 1 ? fmt::format(", cluster split-K {}", c.cluster_k) : "",
+      c.ragged != Ragged::kNone ? fmt::format(", {} ragged rows at a time", c.columns) : "");
+}
+
 }  // namespace
 
 std::string tile_name(const SkinnyConfig& c) {
@@ -274,47 +285,45 @@ std::string tile_name(const SkinnyConfig& c) {
                      c.register_blocks, c.copy_groups, c.x_chunks, suffix, c.bulk ? "" : "a");
 }
 
-std::vector<SkinnyCandidate> rank_skinny_candidates(const SkinnyProblem& problem,
-                                                    const Target& target,
-                                                    const PlanOptions& options) {
-  std::vector<SkinnyCandidate> ranked;
+std::vector<Candidate> skinny_candidates(const SkinnyProblem& problem, const Target& target,
+                                         const TileRequest& request) {
+  std::vector<Candidate> candidates;
   const auto add = [&](const SkinnyConfig& config) {
-    SkinnyCandidate candidate;
-    candidate.config = config;
     if (!holds(config)) return;
-    candidate.min_ctas = resident_ctas(target, config);
-    if (candidate.min_ctas == 0) return;
+    const int min_ctas = resident_ctas(target, config);
+    if (min_ctas == 0) return;
     // Many rounds of small slices stream badly: 221 us for 28672x14336, K split in 8, where the
     // copy rate gives 192.
     const i64 ctas = problem.batch * ceil_div(config.n.size, config.rows()) * config.k_slices();
     const bool rounds = ctas > i64{4} * target.sm_count;
-    if (options.force_tile.empty() && rounds && config.split_k > 1 && config.shared_blocks < 3)
-      return;
-    predict(problem, target, candidate);
-    ranked.push_back(std::move(candidate));
+    if (request.tile.empty() && rounds && config.split_k > 1 && config.shared_blocks < 3) return;
+    candidates.push_back({{"skinny", tile_name(config), config.split_k},
+                          config,
+                          min_ctas,
+                          predict(problem, target, config),
+                          describe(config, min_ctas),
+                          ""});
   };
   for (const int split : kSplits) {
-    if (options.split_k > 0 && split != options.split_k) continue;
+    if (request.split_k > 0 && split != request.split_k) continue;
     if (problem.base.ragged != Ragged::kNone && split > 1) continue;
     for (const Shape shape : kShapes) {
       // 16 warps leave 64 registers each: enough for four rows of X (4.18 us; eight: 4.52, and 4.48
       // with eight warps).
       if (shape.warps_k == 16 && problem.m > 4) continue;
       if (shape.cluster_k > 1 && !shares_k(problem, target, split)) continue;
-      if (!options.force_tile.empty()) continue;
+      if (!request.tile.empty()) continue;
       if (const auto config = shaped(problem, target, shape, split)) add(*config);
     }
     SkinnyConfig forced = problem.base;
     forced.split_k = split;
     forced.columns = forced.x_columns = columns_of(problem);
-    if (read_name(options.force_tile, target, forced)) {
+    if (read_name(request.tile, target, forced)) {
       fit_vectors(forced);
       add(forced);
     }
   }
-  std::stable_sort(ranked.begin(), ranked.end(),
-                   [](const auto& a, const auto& b) { return a.predicted.us < b.predicted.us; });
-  return ranked;
+  return candidates;
 }
 
 }  // namespace catenary
