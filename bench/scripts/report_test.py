@@ -3,6 +3,7 @@
 """report.py on small made-up records: which rows count, what tables, plots and pages show."""
 import json
 import pathlib
+import shutil
 import tempfile
 import unittest
 import xml.etree.ElementTree
@@ -251,6 +252,16 @@ class ReportTest(unittest.TestCase):
         text = self.run_report("<!-- bench:tuned -->\n<!-- /bench -->\n")
         self.assertIn("| 2 x 64x256x128, gated | a | 11.00 | b, split-K 4 | 10.00 | 10.0% |\n"
                       "| 64x256x128, gated | a | – | b, split-K 4 | 10.00 | – |", text)
+
+    def test_repository_shows_its_records(self):
+        bench = pathlib.Path(__file__).resolve().parents[1]
+        shutil.copytree(bench / "results", self.results, dirs_exist_ok=True)
+        readme = (bench.parent / "README.md").read_text()
+        self.assertEqual(readme, self.run_report(readme), "run bench/scripts/report.py")
+        for path in (bench / "results").glob("*/*"):
+            if path.suffix in (".md", ".svg"):
+                written = self.results / path.relative_to(bench / "results")
+                self.assertEqual(path.read_text(), written.read_text(), "run bench/scripts/report.py")
 
     def test_marker_without_data_is_refused(self):
         self.save("a.json", record("2026-11-20T00:00:00Z", [row("gemm/a", 10.0)]))
