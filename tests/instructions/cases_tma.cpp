@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cases of tensor.cu: boxes of two to five dimensions that lie in, across and out of their tensor.
+// Cases of tma.cu: boxes of two to five dimensions inside, partly inside and outside their tensor.
 #include <array>
 #include <cstring>
 
@@ -46,8 +46,8 @@ void for_each_element(const sim::TensorMapSpec& spec, const Corner& corner, cons
   }
 }
 
-// Boxes side by side from the tensor's low end (for loads: from outside it) to outside its high
-// end, at most `most` of them, and one that is far away. Only loads take negative coordinates.
+// Adjacent boxes from the tensor's low end (for loads: from outside it) to past its high end, at
+// most `most` of them, and one that is far away. Only loads take negative coordinates.
 std::vector<Corner> corners(const sim::TensorMapSpec& spec, size_t most, bool negative) {
   std::vector<Corner> all = {Corner{}};
   for (u32 d = 0; d < spec.rank; ++d) {
@@ -108,16 +108,15 @@ Case load_case(const std::string& name, const sim::TensorMapSpec& spec) {
   return c;
 }
 
-// To 10 fraction bits, to nearest, ties to even; infinities stay, and every NaN becomes one (seen
-// on an H200).
+// To 10 fraction bits, to nearest, ties to even; infinities stay, every NaN becomes the same NaN
+// (RESULTS hw-31).
 u32 rounded_to_tf32(u32 bits) {
   if ((bits & 0x7fffffff) > 0x7f800000) return 0x7fffe000;
   if ((bits & 0x7f800000) == 0x7f800000) return bits;
   return (bits + 0xfff + (bits >> 13 & 1)) & 0xffffe000;
 }
 
-// A map of tf32 rounds: random bits, of which every other is a tie or the like, and what is
-// special.
+// A map of type tf32 rounds: random bits, every other value close to a tie, and special values.
 Case rounding_case() {
   sim::TensorMapSpec spec;
   spec.number = sim::Number::kTF32;
@@ -262,7 +261,7 @@ void add_tensor_cases(std::vector<Case>& cases) {
     cases.push_back(load_case(n.name, n.spec));
     cases.push_back(store_case(n.name, n.spec));
     cases.push_back(add_case(n.name, n.spec));
-    // The second box lies behind the first: where its swizzle pattern starts.
+    // The second box follows the first, at the start of its swizzle pattern.
     const u32 pattern = n.spec.swizzle == sim::Swizzle::k128 ? 1024 : 512;
     if (box_size(n.spec) % pattern == 0) cases.push_back(multicast_case(n.name, n.spec));
   }
