@@ -22,7 +22,7 @@ const std::vector<Case>& all_cases() {
     add_matrix_cases(all);
     add_order_cases(all);
     add_bulk_cases(all);
-    add_tensor_cases(all);
+    add_tma_cases(all);
     add_wgmma_cases(all);
     add_gemm_cases(all);
     add_unmapped_cases(all);  // a device that faults is lost for the rest

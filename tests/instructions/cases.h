@@ -34,9 +34,9 @@ struct Approximate {
 };
 
 struct Case {
-  std::string name;    // "mma products, f16"
+  std::string name;    // "mma.sync, f16"
   std::string file;    // "mma.cu"
-  std::string kernel;  // "mma_products"
+  std::string kernel;  // "mma_accumulate"
   u32 ctas = 1;
   u32 threads = 32;
   u32 smem_bytes = 0;
@@ -68,7 +68,7 @@ void add_number_cases(std::vector<Case>& cases);
 void add_matrix_cases(std::vector<Case>& cases);
 void add_order_cases(std::vector<Case>& cases);
 void add_bulk_cases(std::vector<Case>& cases);
-void add_tensor_cases(std::vector<Case>& cases);
+void add_tma_cases(std::vector<Case>& cases);
 void add_wgmma_cases(std::vector<Case>& cases);
 void add_gemm_cases(std::vector<Case>& cases);
 void add_unmapped_cases(std::vector<Case>& cases);

@@ -63,8 +63,8 @@ Case mma_stmatrix() {
 
 // D += A B twice. Integers, so that every order of summation gives the same result; tf32 operands
 // have low bits that the MMA ignores.
-Case mma_products(sim::Number number, const char* name, i64 symbol) {
-  Case c{.name = std::string("mma products, ") + name, .file = "mma.cu", .kernel = "mma_products"};
+Case mma_accumulate(sim::Number number, const char* name, i64 symbol) {
+  Case c{.name = std::string("mma.sync, ") + name, .file = "mma.cu", .kernel = "mma_accumulate"};
   c.symbol = symbol;
   const bool wide = number == sim::Number::kTF32;
   const size_t k = wide ? 8 : 16;
@@ -107,9 +107,9 @@ Case mma_products(sim::Number number, const char* name, i64 symbol) {
 void add_matrix_cases(std::vector<Case>& cases) {
   cases.push_back(mma_ldmatrix());
   cases.push_back(mma_stmatrix());
-  cases.push_back(mma_products(sim::Number::kBF16, "bf16", 0));
-  cases.push_back(mma_products(sim::Number::kF16, "f16", 1));
-  cases.push_back(mma_products(sim::Number::kTF32, "tf32", 2));
+  cases.push_back(mma_accumulate(sim::Number::kBF16, "bf16", 0));
+  cases.push_back(mma_accumulate(sim::Number::kF16, "f16", 1));
+  cases.push_back(mma_accumulate(sim::Number::kTF32, "tf32", 2));
 }
 
 }  // namespace catenary::instructions

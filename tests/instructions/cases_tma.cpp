@@ -97,7 +97,7 @@ Bytes loaded(const sim::TensorMapSpec& spec, const std::vector<Corner>& at, cons
 }
 
 Case load_case(const std::string& name, const sim::TensorMapSpec& spec) {
-  Case c{.name = "tensor load " + name, .file = "tma.cu", .kernel = "tensor_loads"};
+  Case c{.name = "TMA load " + name, .file = "tma.cu", .kernel = "tma_loads"};
   const std::vector<Corner> at = corners(spec, 12, true);
   const Bytes tensor = Random(60 + spec.rank).bytes(tensor_size(spec));
   c.threads = 128;
@@ -125,7 +125,7 @@ Case rounding_case() {
   spec.strides[0] = 4 * spec.sizes[0];
   spec.box[0] = 32, spec.box[1] = 16;
   spec.swizzle = sim::Swizzle::k128;
-  Case c{.name = "tensor load rounded to tf32", .file = "tma.cu", .kernel = "tensor_loads"};
+  Case c{.name = "TMA load rounded to tf32", .file = "tma.cu", .kernel = "tma_loads"};
   Bytes tensor = Random(66).bytes(tensor_size(spec));
   constexpr u32 kSpecial[] = {0,          0x80000000, 0x00001000, 0x00003000, 0x007fffff,
                               0x7f7fefff, 0x7f7ff000, 0x7f7fffff, 0x7f800000, 0xff800000,
@@ -153,7 +153,7 @@ Case rounding_case() {
 
 // Both CTAs get both boxes.
 Case multicast_case(const std::string& name, const sim::TensorMapSpec& spec) {
-  Case c{.name = "tensor multicast " + name, .file = "tma.cu", .kernel = "tensor_multicast"};
+  Case c{.name = "TMA multicast " + name, .file = "tma.cu", .kernel = "tma_multicast"};
   const std::vector<Corner> all = corners(spec, 12, true);
   const std::vector<Corner> at = {all[0], all[all.size() / 2]};
   const Bytes tensor = Random(70 + spec.rank).bytes(tensor_size(spec));
@@ -170,7 +170,7 @@ Case multicast_case(const std::string& name, const sim::TensorMapSpec& spec) {
 }
 
 Case store_case(const std::string& name, const sim::TensorMapSpec& spec) {
-  Case c{.name = "tensor store " + name, .file = "tma.cu", .kernel = "tensor_stores"};
+  Case c{.name = "TMA store " + name, .file = "tma.cu", .kernel = "tma_stores"};
   const std::vector<Corner> at = corners(spec, 12, false);
   const size_t size = box_size(spec), width = element_bytes(spec.number);
   const Bytes in = Random(80 + spec.rank).bytes(at.size() * size);
@@ -189,7 +189,7 @@ Case store_case(const std::string& name, const sim::TensorMapSpec& spec) {
 
 // Every box is added twice, and so are its neighbours' halves.
 Case add_case(const std::string& name, const sim::TensorMapSpec& spec) {
-  Case c{.name = "tensor reduce " + name, .file = "tma.cu", .kernel = "tensor_stores"};
+  Case c{.name = "TMA reduce " + name, .file = "tma.cu", .kernel = "tma_stores"};
   std::vector<Corner> at = corners(spec, 6, false);
   const size_t once = at.size();
   for (size_t i = 0; i < once; ++i) {
@@ -256,7 +256,7 @@ std::vector<Named> specs() {
 
 }  // namespace
 
-void add_tensor_cases(std::vector<Case>& cases) {
+void add_tma_cases(std::vector<Case>& cases) {
   for (const Named& n : specs()) {
     cases.push_back(load_case(n.name, n.spec));
     cases.push_back(store_case(n.name, n.spec));

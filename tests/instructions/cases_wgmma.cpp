@@ -103,7 +103,7 @@ Case wgmma_case(const Variant& v, size_t span) {
   Case c{.name = fmt::format("wgmma {} n{}, {}", v.name, v.n,
                              span == 0 ? "no swizzle" : fmt::format("swizzle {}", span)),
          .file = "wgmma.cu",
-         .kernel = "wgmma_products"};
+         .kernel = "wgmma_accumulate"};
   c.threads = 128;
   Random random(50 + static_cast<u64>(v.number) * 4 + span);
   const size_t width = element_bytes(v.type);

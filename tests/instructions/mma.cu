@@ -66,7 +66,7 @@ extern "C" __global__ void __launch_bounds__(32) mma_stmatrix(const __grid_const
 
 // The input: per lane four registers of A, two of B, four of D (sections of words). symbol: 0 bf16,
 // 1 f16, 2 tf32. The output: D, twice accumulated.
-extern "C" __global__ void __launch_bounds__(32) mma_products(const __grid_constant__ P p) {
+extern "C" __global__ void __launch_bounds__(32) mma_accumulate(const __grid_constant__ P p) {
   const u32 lane = threadIdx.x;
   const u8* in = static_cast<const u8*>(p.ptr[0]);
   u8* out = static_cast<u8*>(p.ptr[1]);

@@ -63,7 +63,7 @@ CATENARY_DEVICE void store(const P& p, const Boxes& boxes, u32 box, u32 from) {
 
 // The map's tensor is at ptr[0]. The output: the bytes of each box. full: one arrival that expects
 // a box; phase 0, 1, 0, ...
-extern "C" __global__ void __launch_bounds__(128) tensor_loads(const __grid_constant__ P p) {
+extern "C" __global__ void __launch_bounds__(128) tma_loads(const __grid_constant__ P p) {
   const u32 t = threadIdx.x;
   const Boxes boxes{static_cast<const u8*>(p.args.ptr[1])};
   u8* out = static_cast<u8*>(p.args.ptr[2]);
@@ -96,7 +96,7 @@ extern "C" __global__ void __launch_bounds__(128) tensor_loads(const __grid_cons
 }
 
 // A cluster of two: CTA r loads box r for both. full: one arrival that expects both boxes.
-extern "C" __global__ void __launch_bounds__(128) tensor_multicast(const __grid_constant__ P p) {
+extern "C" __global__ void __launch_bounds__(128) tma_multicast(const __grid_constant__ P p) {
   const u32 t = threadIdx.x;
   const Boxes boxes{static_cast<const u8*>(p.args.ptr[1])};
   const u32 smem = dynamic_smem();
@@ -131,7 +131,7 @@ extern "C" __global__ void __launch_bounds__(128) tensor_multicast(const __grid_
 }
 
 // The bytes of each box are at ptr[0], the map's tensor is the output.
-extern "C" __global__ void __launch_bounds__(128) tensor_stores(const __grid_constant__ P p) {
+extern "C" __global__ void __launch_bounds__(128) tma_stores(const __grid_constant__ P p) {
   const u32 t = threadIdx.x;
   const u8* in = static_cast<const u8*>(p.args.ptr[0]);
   const Boxes boxes{static_cast<const u8*>(p.args.ptr[1])};

@@ -87,7 +87,7 @@ CATENARY_DEVICE void from_registers(const P& p, u32 smem, const Step& step) {
     break;
 
 // The bytes of both operands are at ptr[0]: symbol % 2^32 is the variant, symbol / 2^32 how many.
-extern "C" __global__ void __launch_bounds__(128) wgmma_products(const __grid_constant__ P p) {
+extern "C" __global__ void __launch_bounds__(128) wgmma_accumulate(const __grid_constant__ P p) {
   const u8* in = static_cast<const u8*>(p.ptr[0]);
   const u32 smem = dynamic_smem();
   griddepcontrol_wait();
