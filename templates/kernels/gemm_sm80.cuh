@@ -178,6 +178,7 @@ CATENARY_DEVICE void mainloop_mma(u32 smem, const GemmSm80Source<kConfig>& from,
 #pragma unroll 1
   for (int s = 0; s < kStages - 1; ++s) load_k_tile<kConfig>(smem, from, t_begin + s, t_end, s);
   cp_async_wait<kStages - 2>();
+  // All threads arrive: the first k-tile is visible to all.
   cta_barrier();
 
   typename T::Fragments fragments[2];

@@ -88,7 +88,7 @@ struct PointwiseConfig {
 struct ReduceConfig {
   Extents size = {};  // terms: indices 0 .. term_rank-1 (left-aligned); output: right-aligned
   i32 term_rank = 1;
-  i32 sums = 1;  // accumulators per output element (2: both products of a dual GEMM)
+  i32 sums = 1;  // accumulators per output element (2: a dual GEMM)
   i32 vec = 1;
   i32 lanes = 32;  // output vectors per CTA
   i32 slices = 8;  // threads per output vector; each adds every slices-th term
