@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cases of hopper_gemm.cu: integer matrices with ragged ends in every dimension.
+// Cases of hopper_gemm.cu: integer matrices with tails in every dimension.
 #include "tests/instructions/bytes.h"
 
 namespace catenary::instructions {
 namespace {
 
-constexpr size_t kGuard = 4096;  // bytes behind D
+constexpr size_t kGuard = 4096;  // bytes after D
 
 u16 rounded_to_bf16(i32 value) {
   const u32 bits = std::bit_cast<u32>(static_cast<float>(value));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cases of tensor.cu: boxes of two to five dimensions that lie in, across and out of their tensor.
+// Cases of tma.cu: boxes of two to five dimensions inside, partly inside and outside their tensor.
 #include <array>
 #include <cstring>
 
@@ -46,8 +46,8 @@ void for_each_element(const sim::TensorMapSpec& spec, const Corner& corner, cons
   }
 }
 
-// Boxes side by side from the tensor's low end (for loads: from outside it) to outside its high
-// end, at most `most` of them, and one that is far away. Only loads take negative coordinates.
+// Adjacent boxes from the tensor's low end (for loads: from outside it) to past its high end, at
+// most `most` of them, and one that is far away. Only loads take negative coordinates.
 std::vector<Corner> corners(const sim::TensorMapSpec& spec, size_t most, bool negative) {
   std::vector<Corner> all = {Corner{}};
   for (u32 d = 0; d < spec.rank; ++d) {
@@ -97,7 +97,7 @@ Bytes loaded(const sim::TensorMapSpec& spec, const std::vector<Corner>& at, cons
 }
 
 Case load_case(const std::string& name, const sim::TensorMapSpec& spec) {
-  Case c{.name = "tensor load " + name, .file = "tma.cu", .kernel = "tensor_loads"};
+  Case c{.name = "TMA load " + name, .file = "tma.cu", .kernel = "tma_loads"};
   const std::vector<Corner> at = corners(spec, 12, true);
   const Bytes tensor = Random(60 + spec.rank).bytes(tensor_size(spec));
   c.threads = 128;
@@ -108,16 +108,15 @@ Case load_case(const std::string& name, const sim::TensorMapSpec& spec) {
   return c;
 }
 
-// To 10 fraction bits, to nearest, ties to even; infinities stay, and every NaN becomes one (seen
-// on an H200).
+// To 10 fraction bits, to nearest, ties to even; infinities stay, every NaN becomes the same NaN
+// (RESULTS hw-31).
 u32 rounded_to_tf32(u32 bits) {
   if ((bits & 0x7fffffff) > 0x7f800000) return 0x7fffe000;
   if ((bits & 0x7f800000) == 0x7f800000) return bits;
   return (bits + 0xfff + (bits >> 13 & 1)) & 0xffffe000;
 }
 
-// A map of tf32 rounds: random bits, of which every other is a tie or the like, and what is
-// special.
+// A map of type tf32 rounds: random bits, every other value close to a tie, and special values.
 Case rounding_case() {
   sim::TensorMapSpec spec;
   spec.number = sim::Number::kTF32;
@@ -126,7 +125,7 @@ Case rounding_case() {
   spec.strides[0] = 4 * spec.sizes[0];
   spec.box[0] = 32, spec.box[1] = 16;
   spec.swizzle = sim::Swizzle::k128;
-  Case c{.name = "tensor load rounded to tf32", .file = "tma.cu", .kernel = "tensor_loads"};
+  Case c{.name = "TMA load rounded to tf32", .file = "tma.cu", .kernel = "tma_loads"};
   Bytes tensor = Random(66).bytes(tensor_size(spec));
   constexpr u32 kSpecial[] = {0,          0x80000000, 0x00001000, 0x00003000, 0x007fffff,
                               0x7f7fefff, 0x7f7ff000, 0x7f7fffff, 0x7f800000, 0xff800000,
@@ -154,7 +153,7 @@ Case rounding_case() {
 
 // Both CTAs get both boxes.
 Case multicast_case(const std::string& name, const sim::TensorMapSpec& spec) {
-  Case c{.name = "tensor multicast " + name, .file = "tma.cu", .kernel = "tensor_multicast"};
+  Case c{.name = "TMA multicast " + name, .file = "tma.cu", .kernel = "tma_multicast"};
   const std::vector<Corner> all = corners(spec, 12, true);
   const std::vector<Corner> at = {all[0], all[all.size() / 2]};
   const Bytes tensor = Random(70 + spec.rank).bytes(tensor_size(spec));
@@ -171,7 +170,7 @@ Case multicast_case(const std::string& name, const sim::TensorMapSpec& spec) {
 }
 
 Case store_case(const std::string& name, const sim::TensorMapSpec& spec) {
-  Case c{.name = "tensor store " + name, .file = "tma.cu", .kernel = "tensor_stores"};
+  Case c{.name = "TMA store " + name, .file = "tma.cu", .kernel = "tma_stores"};
   const std::vector<Corner> at = corners(spec, 12, false);
   const size_t size = box_size(spec), width = element_bytes(spec.number);
   const Bytes in = Random(80 + spec.rank).bytes(at.size() * size);
@@ -190,7 +189,7 @@ Case store_case(const std::string& name, const sim::TensorMapSpec& spec) {
 
 // Every box is added twice, and so are its neighbours' halves.
 Case add_case(const std::string& name, const sim::TensorMapSpec& spec) {
-  Case c{.name = "tensor reduce " + name, .file = "tma.cu", .kernel = "tensor_stores"};
+  Case c{.name = "TMA reduce " + name, .file = "tma.cu", .kernel = "tma_stores"};
   std::vector<Corner> at = corners(spec, 6, false);
   const size_t once = at.size();
   for (size_t i = 0; i < once; ++i) {
@@ -257,12 +256,12 @@ std::vector<Named> specs() {
 
 }  // namespace
 
-void add_tensor_cases(std::vector<Case>& cases) {
+void add_tma_cases(std::vector<Case>& cases) {
   for (const Named& n : specs()) {
     cases.push_back(load_case(n.name, n.spec));
     cases.push_back(store_case(n.name, n.spec));
     cases.push_back(add_case(n.name, n.spec));
-    // The second box lies behind the first: where its swizzle pattern starts.
+    // The second box follows the first, at the start of its swizzle pattern.
     const u32 pattern = n.spec.swizzle == sim::Swizzle::k128 ? 1024 : 512;
     if (box_size(n.spec) % pattern == 0) cases.push_back(multicast_case(n.name, n.spec));
   }
