@@ -4,14 +4,13 @@
 // the simulator in its place. Knows no chain and no kernel.
 #include "runtime/driver/driver.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 
 #include <atomic>
-#include <cstdlib>
 #include <mutex>
-#include <string_view>
 
+#include "compiler/compile/environment.h"
+#include "compiler/compile/shared_library.h"
 #include "runtime/driver/api.h"
 #include "runtime/driver/simulated_driver.h"
 
@@ -84,16 +83,15 @@ Driver::~Driver() = default;
 bool Driver::forked() { return process_forked.load(std::memory_order_relaxed); }
 
 Expected<std::unique_ptr<Driver>> Driver::open() {
-  void* handle = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-  if (handle == nullptr) {
-    const char* reason = dlerror();
+  SharedLibrary library("libcuda.so.1");
+  if (!library.is_open()) {
     return make_error(ErrorCode::kDriverMissing,
                       "no CUDA driver: libcuda.so.1 was not found on the loader's path ({}); "
                       "install the NVIDIA driver, or add its folder to LD_LIBRARY_PATH",
-                      reason == nullptr ? "no reason given" : reason);
+                      library.problem());
   }
-  // The library stays open for the process's life: the driver has threads of its own.
-  auto get = reinterpret_cast<GetProcAddress>(dlsym(handle, "cuGetProcAddress_v2"));
+  GetProcAddress get = nullptr;
+  library.need("cuGetProcAddress_v2", get);
   if (get == nullptr) {
     return make_error(ErrorCode::kDriverMissing,
                       "the CUDA driver (libcuda.so.1) is older than CUDA 12.0: it lacks "
@@ -180,8 +178,7 @@ Error use_simulator() {
 
 Expected<bool> simulator_chosen() {
   if (simulator_asked_for) return true;
-  const char* text = std::getenv("CATENARY_DEVICE");
-  const std::string_view name = text == nullptr ? "" : text;
+  const std::string name = environment("CATENARY_DEVICE");
   if (name == "sim") return true;
   if (name.empty() || name == "cuda") return false;
   return make_error(ErrorCode::kInvalidArgument, "CATENARY_DEVICE is '{}': set it to sim or cuda",

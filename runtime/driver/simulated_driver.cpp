@@ -6,9 +6,9 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstdlib>
 #include <cstring>
 
+#include "compiler/compile/environment.h"
 #include "llvm/ADT/StringRef.h"
 #include "runtime/driver/simulated_device.h"
 #include "runtime/driver/simulated_launch.h"
@@ -51,9 +51,9 @@ thread_local int contexts_pushed = 0;
 thread_local int capture_mode = 0;
 
 Expected<u64> seed_of_environment() {
-  const char* text = std::getenv("CATENARY_SIM_SEED");
+  const std::string text = environment("CATENARY_SIM_SEED");
   u64 seed = 1;
-  if (text != nullptr && llvm::StringRef(text).getAsInteger(10, seed)) {
+  if (!text.empty() && llvm::StringRef(text).getAsInteger(10, seed)) {
     return make_error(ErrorCode::kInvalidArgument,
                       "CATENARY_SIM_SEED is '{}': set it to a number of 0 or more", text);
   }
@@ -61,8 +61,8 @@ Expected<u64> seed_of_environment() {
 }
 
 Expected<std::unique_ptr<SimulatedDevice>> make_device() {
-  const char* name = std::getenv("CATENARY_SIM_TARGET");
-  Expected<Target> target = find_target(name == nullptr || *name == '\0' ? kDefaultTarget : name);
+  const std::string name = environment("CATENARY_SIM_TARGET");
+  Expected<Target> target = find_target(name.empty() ? kDefaultTarget : name);
   if (!target) {
     return make_error(ErrorCode::kInvalidArgument, "CATENARY_SIM_TARGET: {}",
                       take_report(target.takeError()).message);
