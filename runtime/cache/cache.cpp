@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tiers in order: memory, disk, compile; and what each of them may do to a caller: nothing but
-// give a verified cubin. Problems of the disk tier become counters and one warning each.
+// The path of a lookup (README.md has the figure): memory, disk, compile, store. A problem of the
+// disk tier is a miss, a counter and one warning; it never fails a lookup.
 #include "runtime/cache/cache.h"
 
 #include <algorithm>
 #include <atomic>
-#include <cstdlib>
 #include <limits>
 #include <map>
 #include <mutex>
 #include <optional>
 #include <set>
 
+#include "compiler/compile/environment.h"
 #include "llvm/ADT/StringRef.h"
 #include "runtime/cache/cache_directory.h"
 #include "runtime/cache/cache_entry.h"
@@ -40,15 +40,11 @@ bool is_deterministic(ErrorCode code) {
          code == ErrorCode::kResourceLimit;
 }
 
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value ? value : "";
-}
-
-struct Place {
+// Where the disk tier is, if there is one.
+struct CacheLocation {
   std::string directory;  // empty: no disk tier
   CacheMode mode = CacheMode::kReadWrite;
-  std::string why_off;
+  std::string why_off;  // the reason for an empty directory
   std::string warning;
 };
 
@@ -74,41 +70,33 @@ Bound find_bound(const CacheOptions& options) {
   return bound;
 }
 
-// The environment's word, where the options name no directory.
-void apply_environment(Place& place) {
-  if (const std::string mode = environment("CATENARY_CACHE"); mode == "off") {
-    place.mode = CacheMode::kOff;
-  } else if (mode == "ro") {
-    place.mode = CacheMode::kReadOnly;
-  } else if (mode == "rw") {
-    place.mode = CacheMode::kReadWrite;
-  } else if (!mode.empty()) {
-    place.warning = fmt::format("CATENARY_CACHE={} is ignored: set it to off, ro or rw", mode);
-  }
-  place.directory = environment("CATENARY_CACHE_DIR");
-  if (!place.directory.empty()) return;
-  // The XDG rules: a relative path counts as none.
+// Used where the options name no directory.
+void apply_environment(CacheLocation& location) {
+  location.warning = read_cache_mode("CATENARY_CACHE", location.mode);
+  location.directory = environment("CATENARY_CACHE_DIR");
+  if (!location.directory.empty()) return;
+  // XDG Base Directory Specification: a relative path is ignored.
   if (const std::string xdg = environment("XDG_CACHE_HOME"); xdg.starts_with('/')) {
-    place.directory = xdg + "/catenary";
+    location.directory = xdg + "/catenary";
   } else if (const std::string home = environment("HOME"); !home.empty()) {
-    place.directory = home + "/.cache/catenary";
+    location.directory = home + "/.cache/catenary";
   }
 }
 
-Place find_place(const CacheOptions& options) {
-  Place place{options.directory, options.mode, "", ""};
-  if (place.directory.empty()) apply_environment(place);
-  if (place.mode == CacheMode::kOff) {
-    place.directory.clear();
-    place.why_off = "the disk cache is switched off";
-  } else if (place.directory.empty()) {
-    place.why_off = "no folder for the cache is known: set CATENARY_CACHE_DIR or HOME";
-    if (place.warning.empty()) place.warning = place.why_off;
+CacheLocation find_location(const CacheOptions& options) {
+  CacheLocation location{options.directory, options.mode, "", ""};
+  if (location.directory.empty()) apply_environment(location);
+  if (location.mode == CacheMode::kOff) {
+    location.directory.clear();
+    location.why_off = "the disk cache is switched off";
+  } else if (location.directory.empty()) {
+    location.why_off = "no folder for the cache is known: set CATENARY_CACHE_DIR or HOME";
+    if (location.warning.empty()) location.warning = location.why_off;
   }
-  return place;
+  return location;
 }
 
-// Every check that stands between a file's bytes and the driver.
+// All checks of a file before its bytes may reach the driver.
 Expected<CacheEntry> verified(EntryFile file, const std::string& name) {
   if (!file.problem.empty()) return make_error_text(ErrorCode::kCorruptArtifact, file.problem);
   Expected<CacheEntry> entry = parse_entry(file.bytes);
@@ -152,14 +140,15 @@ struct CubinCache::State {
 };
 
 void CubinCache::State::open_directory() {
-  const Place place = find_place(options);
-  why_off = place.why_off;
+  const CacheLocation location = find_location(options);
+  why_off = location.why_off;
   const Bound bound = find_bound(options);
   if (!bound.warning.empty()) warn(bound.warning);
-  if (!place.warning.empty()) warn(place.warning);
-  if (place.directory.empty()) return;
+  if (!location.warning.empty()) warn(location.warning);
+  if (location.directory.empty()) return;
   FileSystem& files = options.file_system ? *options.file_system : FileSystem::real();
-  auto opened = CacheDirectory::open(files, place.directory, place.mode == CacheMode::kReadWrite);
+  auto opened =
+      CacheDirectory::open(files, location.directory, location.mode == CacheMode::kReadWrite);
   if (!opened) {
     why_off = take_report(opened.takeError()).message;
     warn(why_off);

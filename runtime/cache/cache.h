@@ -11,6 +11,7 @@
 
 #include "compiler/compile/key.h"
 #include "ir/error.h"
+#include "runtime/cache/cache_mode.h"
 
 namespace catenary {
 
@@ -24,8 +25,6 @@ struct CacheStats {
   u64 read_errors = 0;
   u64 corrupt = 0;
 };
-
-enum class CacheMode : u8 { kReadWrite, kReadOnly, kOff };
 
 struct CacheOptions {
   // Empty: CATENARY_CACHE_DIR, else $XDG_CACHE_HOME/catenary, else ~/.cache/catenary.
