@@ -28,7 +28,7 @@ constexpr i64 kDefaultMaxBytes = i64{2} << 30;
 
 using CubinPtr = std::shared_ptr<const Cubin>;
 
-// What a caller gets: a cubin, or an error when it is null.
+// The result of a lookup: a cubin, or an error if the cubin is null.
 struct Outcome {
   CubinPtr cubin;
   ErrorReport error;
@@ -129,7 +129,7 @@ struct CubinCache::State {
   std::string directory_path;
   std::string why_off;
 
-  std::mutex mutex;  // over memory, failures and warned
+  std::mutex mutex;  // guards memory, failures and warned
   MemoryTier memory;
   std::map<CubinId, ErrorReport> failures;
   std::set<std::string> warned;
@@ -158,7 +158,7 @@ void CubinCache::State::open_directory() {
   directory_path = directory->path();
 }
 
-// Called without the lock: the callback may ask for the cache's state.
+// Called without the lock: the callback may call the cache.
 void CubinCache::State::warn(const std::string& message) {
   {
     std::lock_guard lock(mutex);
@@ -179,13 +179,13 @@ void CubinCache::State::keep(const CubinId& id, const Outcome& outcome) {
   if (outcome.cubin) {
     memory.insert(id, outcome.cubin);
   } else if (is_deterministic(outcome.error.code)) {
-    // Starting afresh is the simplest bound; it costs a failing compile each.
+    // Clearing all is the simplest bound; it costs one failing compile per error.
     if (failures.size() >= kMaxFailures) failures.clear();
     failures.emplace(id, outcome.error);
   }
 }
 
-// From disk, verified; null is a miss, whatever the reason.
+// The verified cubin from disk; null is a miss, for any reason.
 CubinPtr CubinCache::State::load(const CubinId& id) {
   if (!directory) return nullptr;
   const std::string name = CacheDirectory::entry_name(id.first);
@@ -213,7 +213,8 @@ CubinPtr CubinCache::State::load(const CubinId& id) {
   return std::make_shared<const Cubin>(std::move(entry->cubin));
 }
 
-// What the first caller does for all: another flight may have landed before this one began.
+// The work of one flight. Another flight of the same key may have ended between the first recall()
+// and this one.
 Outcome CubinCache::State::produce(const CubinId& id, const Compile& compile) {
   if (std::optional<Outcome> known = recall(id)) {
     if (known->cubin) ++memory_hits;
@@ -251,7 +252,7 @@ Error CubinCache::State::need_directory(bool writable) const {
   if (!directory) return make_error(ErrorCode::kCacheIo, "there is no disk cache: {}", why_off);
   if (writable && !directory->writable()) {
     return make_error(ErrorCode::kCacheIo,
-                      "cache folder {} is opened read-only: set "
+                      "cache folder {} is open read-only: set "
                       "CATENARY_CACHE=rw to change it",
                       directory_path);
   }
@@ -279,7 +280,7 @@ Expected<CubinPtr> CubinCache::get(const KernelKey& key, const std::string& reco
     return make_error_text(error.code, error.message, error.at);
   }
   if (!led) ++state_->memory_hits;
-  // After the landing: those who wait for the cubin do not wait for the disk.
+  // After the flight: the callers that wait for the cubin do not wait for the disk.
   if (led && outcome->compiled) state_->store(id, *outcome->cubin);
   return outcome->cubin;
 }
