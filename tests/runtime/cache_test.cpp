@@ -197,7 +197,7 @@ TEST_SUITE("folder") {
 
     std::ofstream(dir / "file") << "x";
     Fixture file(dir / "file");
-    check_off(file, {dir / "file", "no folder"});
+    check_off(file, {dir / "file", "not a folder"});
     Fixture below(dir / "file/below");
     check_off(below, {dir / "file/below", "Not a directory"});
 
