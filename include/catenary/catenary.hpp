@@ -75,8 +75,7 @@ class Tensor {
   int rank() const { return rank_; }
   const std::string& labels() const { return labels_; }
 
-  // This value with a label for each dimension, so that it broadcasts by label:
-  // y.labeled("mn") * s.labeled("m").
+  // With a label per dimension, to broadcast by label: y.labeled("mn") * s.labeled("m").
   Tensor labeled(std::string labels) const {
     Tensor named = *this;
     named.labels_ = std::move(labels);
@@ -122,8 +121,7 @@ class Chain {
                const Layout& layout = {}) {
     return parameter(CTN_INPUT, name, dtype, shape, layout);
   }
-  // A tensor that does not change while the chain runs; with allow_pdl, nor while the previous
-  // kernel of the stream runs.
+  // A tensor that does not change while the chain (with allow_pdl, also the previous kernel) runs.
   Tensor weight(const std::string& name, DType dtype, std::vector<std::int64_t> shape,
                 const Layout& layout = {}) {
     return parameter(CTN_WEIGHT, name, dtype, shape, layout);
@@ -244,8 +242,7 @@ inline Tensor contract(const std::string& equation, const Tensor& left, const Te
 
 }  // namespace detail
 
-// contract("mk,nk->mn", x, w): a label of one operand and the result is kept, a label of all three
-// is a batch label, a label of both operands only is summed. `true_f32`: f32 operands are not
+// contract("mk,nk->mn", x, w); labels as for ctn_chain_contract. `true_f32`: f32 operands are not
 // rounded to tf32.
 inline Tensor contract(const std::string& equation, const Tensor& left, const Tensor& right,
                        const std::string& name = "", bool true_f32 = false) {
@@ -396,11 +393,8 @@ struct LaunchOptions {
   std::vector<float> scalars = {};  // the scalar parameters in order
   std::int64_t symbol = 0;          // the symbolic size; 0 for a chain without one
   void* workspace = nullptr;        // workspace_bytes() of device memory, aligned to 256 bytes
-  // Programmatic dependent launch: the first kernel may start while the stream's previous kernel
-  // still runs.
-  bool allow_pdl = false;
-  // No kernel starts before the previous one has ended. Overrides allow_pdl.
-  bool disable_pdl = false;
+  bool allow_pdl = false;  // the first kernel may start while the stream's previous one still runs
+  bool disable_pdl = false;  // no kernel starts before the previous one has ended; wins
 };
 
 // A compiled chain on one device. Must outlive its launches and the graphs that captured them.
@@ -460,8 +454,7 @@ class Engine {
     return Compiled(compiled);
   }
 
-  // Fails with CTN_NOT_WARMED_CAPTURE while `stream` is being captured; null: while a blocking
-  // stream of the device is.
+  // CTN_NOT_WARMED_CAPTURE while `stream`, or for null any blocking stream, is being captured.
   Executable load(const Compiled& compiled, int device, void* stream = nullptr) const {
     ctn_executable* executable = nullptr;
     check(ctn_engine_load(handle_.get(), compiled.get(), device, stream, &executable));
@@ -488,8 +481,7 @@ class Engine {
   detail::EngineHandle handle_;
 };
 
-// Evaluates the chain on the host in double precision. `tensors`: host addresses in the order of a
-// launch. Writes the outputs.
+// Evaluates the chain in double precision. `tensors`: host addresses in the order of a launch.
 inline void run_reference(const Chain& chain, std::initializer_list<void*> tensors,
                           const std::vector<float>& scalars = {}, std::int64_t symbol_size = 0) {
   ctn_reference_args args{};
