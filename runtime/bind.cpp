@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// CompiledChain -> the tables of an Executable: which argument each pointer of each kernel is, how
-// many bytes a tensor spans at a size, what it must be aligned to. Asks no driver.
+// CompiledChain -> the tables of an Executable: the argument of each pointer, the bytes that a
+// tensor spans, its alignment. Calls no driver.
 #include <algorithm>
 
 #include "runtime/executable.h"
@@ -8,7 +8,7 @@
 namespace catenary {
 namespace {
 
-// Number of parameter `position` among the scalars (or among the tensors).
+// The index of parameter `position` among the scalars, or among the tensors.
 int rank_among(const VerifiedChain& chain, int position, bool scalars) {
   int count = 0;
   for (int i = 0; i < position; ++i) {
@@ -154,7 +154,7 @@ Error Executable::State::bind() {
     for (size_t i = 0; i < plan.kernels.size(); ++i) {
       Expected<BoundKernel> kernel = bind_kernel(plan.kernels[i], plan);
       if (!kernel) return kernel.takeError();
-      kernel->overlap = i < plan.pdl.size() && plan.pdl[i];
+      kernel->pdl = i < plan.pdl.size() && plan.pdl[i];
       bucket.kernels.push_back(std::move(*kernel));
     }
     buckets.push_back(std::move(bucket));

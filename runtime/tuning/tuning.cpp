@@ -4,20 +4,15 @@
 #include <fcntl.h>
 
 #include <cerrno>
-#include <cstdlib>
 #include <mutex>
 #include <set>
 
+#include "compiler/compile/environment.h"
 #include "compiler/compile/templates.h"
 #include "runtime/cache/cache_directory.h"
 
 namespace catenary {
 namespace {
-
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value ? value : "";
-}
 
 // What a folder's error says, without what the cubin cache does about it.
 std::string cause(Error error) {
@@ -56,15 +51,8 @@ struct TuningStore::State {
 };
 
 void TuningStore::State::apply_environment() {
-  if (const std::string mode = environment("CATENARY_TUNING"); mode == "off") {
-    options.mode = CacheMode::kOff;
-  } else if (mode == "ro") {
-    options.mode = CacheMode::kReadOnly;
-  } else if (mode == "rw") {
-    options.mode = CacheMode::kReadWrite;
-  } else if (!mode.empty()) {
-    warn(fmt::format("CATENARY_TUNING={} is ignored: set it to off, ro or rw", mode));
-  }
+  const std::string ignored = read_cache_mode("CATENARY_TUNING", options.mode);
+  if (!ignored.empty()) warn(ignored);
   options.directory = environment("CATENARY_TUNING_DIR");
 }
 

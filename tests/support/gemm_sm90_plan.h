@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text of a chain -> its plan and the `gemm_sm90` config in it; what is no plan fails the test.
+// Text of a chain -> its plan and the `gemm_sm90` config in it. An error fails the test.
 #pragma once
 
 #include <doctest/doctest.h>

@@ -12,7 +12,7 @@
 namespace catenary::testing {
 namespace {
 
-// What the kernel's text says of itself (its first lines, kBlockM and so on).
+// Must equal the constants of hopper_gemm.cu (kBlockM and so on).
 constexpr u32 kThreads = 384;
 constexpr u32 kBlock = 128;
 constexpr u32 kBoxColumns = 64;
