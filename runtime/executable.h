@@ -53,10 +53,10 @@ struct BoundSlot {
 // A tensor map as far as it is known before a launch.
 struct BoundMap {
   size_t slot = 0;
-  sim::TensorMapSpec spec;  // but for the base and symbolic sizes
-  Extent sizes[sim::kMaxRank] = {};
+  TensorMapSpec spec;  // but for the base and symbolic sizes
+  Extent sizes[kMaxTensorMapRank] = {};
   // Nothing: the tensor has no elements, and no copy takes the map.
-  std::optional<sim::TensorMapSpec> at(u64 base, i64 symbol) const;
+  std::optional<TensorMapSpec> at(u64 base, i64 symbol) const;
 };
 BoundMap bind_map(const MapBinding& map);
 

@@ -4,18 +4,20 @@
 #pragma once
 
 #include "runtime/driver/api.h"
-#include "simulator/model/tensor_map.h"
+#include "shared/tensor_map.h"
+#include "shared/tensor_map_spec.h"
 
 namespace catenary {
 
-// kInvalidArgument: a rule of sim::check(). kDriver: the driver refuses what those rules allow.
-Expected<TensorMap> encode(const cuda::Driver& driver, const sim::TensorMapSpec& spec);
+// kInvalidArgument: a rule of sim::check_tensor_map(). kDriver: the driver refuses what those rules
+// allow.
+Expected<TensorMap> encode(const cuda::Driver& driver, const TensorMapSpec& spec);
 
 namespace cuda {
 
 // The simulator's cuTensorMapEncodeTiled, an entry of its table: 1 (CUDA_ERROR_INVALID_VALUE) where
-// sim::check() refuses, and for what the simulator has no meaning for (interleaving, other element
-// types, NaN fill).
+// sim::check_tensor_map() refuses, and for what the simulator has no meaning for (interleaving,
+// other element types, NaN fill).
 Result simulated_tensor_map_encode(TensorMap* map, int data_type, unsigned rank, void* base,
                                    const unsigned long long* sizes,
                                    const unsigned long long* strides, const unsigned* box,

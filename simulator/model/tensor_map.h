@@ -10,37 +10,22 @@
 #include "ir/error.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "shared/tensor_map.h"
+#include "shared/tensor_map_spec.h"
 #include "sim/machine.h"
 
 namespace catenary::sim {
 
-// Chunks of 16 bytes change places within spans of this many bytes.
-enum class Swizzle : u8 { kNone, k32, k64, k128 };
-
-inline constexpr u32 kMaxRank = 5;
-
-// Innermost dimension first everywhere.
-struct TensorMapSpec {
-  Number number = Number::kBF16;
-  u32 rank = 2;
-  u64 sizes[kMaxRank] = {};        // elements
-  u64 strides[kMaxRank - 1] = {};  // bytes, of the dimensions behind the innermost
-  u32 box[kMaxRank] = {};          // elements
-  // Every so-maniest element is taken; the innermost one is 1. The box then holds
-  // ceil(box / element_stride) elements of the dimension.
-  u32 element_strides[kMaxRank] = {1, 1, 1, 1, 1};
-  Swizzle swizzle = Swizzle::kNone;
-  u64 base = 0;  // global address
-};
-
 u32 swizzle_bytes(Swizzle swizzle);  // its span; 0 for none
+
+// The elements of the map as instructions add and round them.
+Number number_of(const TensorMapSpec& spec);
 
 // The rules of cuTensorMapEncodeTiled (CUDA driver API, tensor map management), and one more: the
 // box's rows are as long as the swizzle's span, since what lies behind shorter ones is documented
 // nowhere. kInvalidArgument names the first value that breaks a rule.
-Error check(const TensorMapSpec& spec);
+Error check_tensor_map(const TensorMapSpec& spec);
 
-// check() holds for `spec`.
+// `spec` passes check_tensor_map().
 TensorMap encode_tensor_map(const TensorMapSpec& spec);
 // Nothing: the bytes are no map of encode_tensor_map.
 std::optional<TensorMapSpec> decode_tensor_map(const TensorMap& map);

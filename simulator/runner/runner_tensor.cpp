@@ -39,7 +39,7 @@ TensorMapSpec Runner::read_map(const void* map, const i32* corner, u32 rank, Sit
           bytes_of_box, smem);
   }
   // Measured on an H200: another corner is an illegal instruction. The PTX ISA is silent on it.
-  if (const i64 inner = corner == nullptr ? 0 : i64{corner[0]} * number_bytes(spec->number);
+  if (const i64 inner = corner == nullptr ? 0 : i64{corner[0]} * dtype_bytes(spec->dtype);
       inner % 16 != 0) {
     fault(FaultKind::kMisaligned, site,
           "starts a box at innermost coordinate {}, {} bytes from a multiple of 16", corner[0],
@@ -58,7 +58,7 @@ void Runner::tma_load(u32 to, const void* map, const i32* at, u32 rank, u32 barr
   for (const BoxRow& row : box->rows) {
     if (row.bytes == 0) continue;
     global_read(thread, reinterpret_cast<const void*>(row.global), row.bytes,
-                number_bytes(box->spec.number), Read::kPlain, site);
+                dtype_bytes(box->spec.dtype), Read::kPlain, site);
   }
   const u32 bytes = static_cast<u32>(box_bytes(box->spec));
   for_each_rank(to, barrier, mask, site, [&](u32 to_rank, u32 barrier_rank) {
@@ -77,7 +77,7 @@ void Runner::tensor_write(const void* map, const i32* at, u32 rank, u32 from, bo
   const u32 group = thread.bulk.open;
   auto box = std::make_shared<Box>();
   box->spec = read_map(map, at, rank, site);
-  if (box->spec.number == Number::kTF32) {
+  if (box->spec.as_tf32) {
     fault(FaultKind::kTensorMap, site,
           "stores through a tensor map of tf32, which rounds what is loaded: encode one of f32");
   }
@@ -93,7 +93,7 @@ void Runner::tensor_write(const void* map, const i32* at, u32 rank, u32 from, bo
           "stores from shared memory of CTA {}: the source is of its own CTA", place.cta->index);
   }
   const u32 address = kWindow + place.offset;
-  const u32 row_bytes = box->spec.box[0] * number_bytes(box->spec.number);
+  const u32 row_bytes = box->spec.box[0] * dtype_bytes(box->spec.dtype);
   const auto read = [&](u32 offset, u32 bytes) {
     const Place part{place.cta, place.offset + offset, place.bytes + offset};
     shared_read(thread, part, bytes, components.bulk_reads(thread.number), group, true, site);
@@ -107,14 +107,14 @@ void Runner::tensor_write(const void* map, const i32* at, u32 rank, u32 from, bo
                      [&](const BoxChunk& chunk) { read(chunk.shared, chunk.bytes); });
     }
     global_write(thread, reinterpret_cast<void*>(row.global), row.bytes,
-                 number_bytes(box->spec.number), components.bulk_writes(thread.number), group, add,
+                 dtype_bytes(box->spec.dtype), components.bulk_writes(thread.number), group, add,
                  site);
   }
   issue_store(
       site,
       [box, place, address] { return gather_box(box->spec, box->rows, address, place.bytes); },
       [box, add](const std::vector<u8>& data) {
-        const Number number = box->spec.number;
+        const Number number = number_of(box->spec);
         for (const BoxRow& row : box->rows) {
           u8* global = reinterpret_cast<u8*>(row.global);
           const u8* part = data.data() + row.shared + row.first;

@@ -24,7 +24,7 @@ struct Buffer {
 // A tensor map over a buffer's begin; spec.base is set where the buffer's address is known.
 struct Map {
   size_t buffer = 0;
-  sim::TensorMapSpec spec;
+  TensorMapSpec spec;
 };
 
 // An f32 of the output that is known to `error` in absolute value.

@@ -59,9 +59,10 @@ struct Matrix {
   static constexpr u32 kColumns = 40, kRows = 20, kPitch = 192;
   static constexpr u32 kBox = 8 * 128;
 
-  explicit Matrix(Region r, Number number = Number::kU32) : region(r) {
+  explicit Matrix(Region r, DType dtype = DType::kI32, bool as_tf32 = false) : region(r) {
     TensorMapSpec spec;
-    spec.number = number;
+    spec.dtype = dtype;
+    spec.as_tf32 = as_tf32;
     spec.rank = 2;
     spec.sizes[0] = kColumns;
     spec.sizes[1] = kRows;
@@ -323,7 +324,7 @@ TEST_CASE("a box with a negative coordinate is loaded and not stored") {
 
 TEST_CASE("a map of tf32 rounds what is loaded, and stores nothing") {
   Memory memory;
-  const Matrix out(buffer(memory, "y", RegionRole::kOutput, 20 * 192, true), Number::kTF32);
+  const Matrix out(buffer(memory, "y", RegionRole::kOutput, 20 * 192, true), DType::kF32, true);
   SimKernel k{.threads = 1, .smem_bytes = 2048, .regions = {out.region}};
   k.body = [&out](Machine& m) {
     const i32 corner[] = {0, 0};

@@ -10,6 +10,7 @@
 
 #include "runtime/driver/tensor_map.h"
 #include "simulator/model/number.h"
+#include "simulator/model/tensor_map.h"
 #include "tests/support/fake_driver.h"
 
 using namespace catenary;
@@ -20,7 +21,7 @@ namespace {
 // 200 x 96 bf16, rows 8 elements apart, boxes of 16 x 64 under the 128-byte swizzle.
 TensorMapSpec matrix() {
   TensorMapSpec spec;
-  spec.number = Number::kBF16;
+  spec.dtype = DType::kBF16;
   spec.rank = 2;
   spec.sizes[0] = 200;
   spec.sizes[1] = 96;
@@ -35,7 +36,7 @@ TensorMapSpec matrix() {
 ErrorReport refusal(const std::function<void(TensorMapSpec&)>& change) {
   TensorMapSpec spec = matrix();
   change(spec);
-  return take_report(check(spec));
+  return take_report(check_tensor_map(spec));
 }
 
 u32 pick(std::mt19937& rng, u32 low, u32 high) { return low + rng() % (high - low + 1); }
@@ -43,9 +44,9 @@ u32 pick(std::mt19937& rng, u32 low, u32 high) { return low + rng() % (high - lo
 // A small tensor of random rank, dense but for padding of its rows.
 TensorMapSpec random_spec(std::mt19937& rng) {
   TensorMapSpec spec;
-  spec.rank = pick(rng, 1, kMaxRank);
-  spec.number = rng() % 2 ? Number::kBF16 : Number::kF32;
-  const u32 bytes = number_bytes(spec.number);
+  spec.rank = pick(rng, 1, kMaxTensorMapRank);
+  spec.dtype = rng() % 2 ? DType::kBF16 : DType::kF32;
+  const u32 bytes = dtype_bytes(spec.dtype);
   spec.swizzle = static_cast<Swizzle>(rng() % 4);
   spec.box[0] =
       (spec.swizzle == Swizzle::kNone ? 16 * pick(rng, 1, 9) : swizzle_bytes(spec.swizzle)) / bytes;
@@ -62,15 +63,15 @@ TensorMapSpec random_spec(std::mt19937& rng) {
 }
 
 u64 tensor_bytes(const TensorMapSpec& spec) {
-  u64 last = (spec.sizes[0] - 1) * number_bytes(spec.number);
+  u64 last = (spec.sizes[0] - 1) * dtype_bytes(spec.dtype);
   for (u32 i = 1; i < spec.rank; ++i) last += (spec.sizes[i] - 1) * spec.strides[i - 1];
-  return last + number_bytes(spec.number);
+  return last + dtype_bytes(spec.dtype);
 }
 
 // Calls `act` with the index of each element of the box and its global offset, -1 outside.
 void for_each_element(const TensorMapSpec& spec, const i32* at,
                       const std::function<void(u32 index, i64 offset)>& act) {
-  u32 counts[kMaxRank];
+  u32 counts[kMaxTensorMapRank];
   u32 total = 1;
   for (u32 i = 0; i < spec.rank; ++i) {
     counts[i] = (spec.box[i] + spec.element_strides[i] - 1) / spec.element_strides[i];
@@ -82,7 +83,7 @@ void for_each_element(const TensorMapSpec& spec, const i32* at,
     for (u32 i = 0, rest = index; i < spec.rank; rest /= counts[i++]) {
       const i64 c = at[i] + static_cast<i64>(rest % counts[i]) * spec.element_strides[i];
       inside &= c >= 0 && c < static_cast<i64>(spec.sizes[i]);
-      offset += c * (i == 0 ? number_bytes(spec.number) : static_cast<i64>(spec.strides[i - 1]));
+      offset += c * (i == 0 ? dtype_bytes(spec.dtype) : static_cast<i64>(spec.strides[i - 1]));
     }
     act(index, inside ? offset : -1);
   }
@@ -158,10 +159,10 @@ TEST_CASE("an encoded map says what was encoded; other bytes are no map") {
     TensorMapSpec spec = random_spec(rng);
     spec.base = 16 * (1 + rng());
     if (i == 0) spec.sizes[0] = u64{1} << 32;
-    REQUIRE(take_report(check(spec)).message == "");
+    REQUIRE(take_report(check_tensor_map(spec)).message == "");
     const std::optional<TensorMapSpec> back = decode_tensor_map(encode_tensor_map(spec));
     REQUIRE(back.has_value());
-    CHECK(back->number == spec.number);
+    CHECK(number_of(*back) == number_of(spec));
     CHECK(back->rank == spec.rank);
     CHECK(back->swizzle == spec.swizzle);
     CHECK(back->base == spec.base);
@@ -184,7 +185,7 @@ TEST_CASE("every element of a box lies where the map says, anywhere in the tenso
     std::vector<u8> tensor(tensor_bytes(spec));
     for (u8& byte : tensor) byte = static_cast<u8>(1 + rng() % 255);
     spec.base = reinterpret_cast<u64>(tensor.data());
-    i32 at[kMaxRank];
+    i32 at[kMaxTensorMapRank];
     for (u32 d = 0; d < spec.rank; ++d) {
       at[d] = static_cast<i32>(pick(rng, 0, static_cast<u32>(spec.sizes[d]) + 2)) - 2;
     }
@@ -194,7 +195,7 @@ TEST_CASE("every element of a box lies where the map says, anywhere in the tenso
     const std::vector<BoxRow> rows = walk_box(spec, at);
     scatter_box(spec, rows, address, shared.data());
     const std::vector<u8> gathered = gather_box(spec, rows, address, shared.data());
-    const u32 width = number_bytes(spec.number);
+    const u32 width = dtype_bytes(spec.dtype);
     std::set<u32> places;
     for_each_element(spec, at, [&](u32 index, i64 offset) {
       const u32 place = swizzle_address(address + index * width, spec.swizzle) - address;
@@ -226,7 +227,8 @@ TEST_CASE("a map of tf32 rounds what is loaded to nearest, ties to even; every N
   std::vector<u32> data;
   for (const auto& row : kRows) data.push_back(row.from);
   TensorMapSpec spec;
-  spec.number = Number::kTF32;
+  spec.dtype = DType::kF32;
+  spec.as_tf32 = true;
   spec.rank = 2;
   spec.sizes[0] = data.size(), spec.sizes[1] = 1;
   spec.strides[0] = 4 * data.size();
@@ -262,11 +264,15 @@ TEST_CASE("the driver's table encodes: the simulator's entry, and a driver that 
   api.tensor_map_encode_tiled = cuda::simulated_tensor_map_encode;
   {
     const cuda::ScopedDriver scope = llvm::cantFail(cuda::ScopedDriver::over(api));
-    for (const Number number :
-         {Number::kBF16, Number::kF16, Number::kF32, Number::kTF32, Number::kU32}) {
+    for (const auto& [dtype, as_tf32] : std::vector<std::pair<DType, bool>>{{DType::kBF16, false},
+                                                                            {DType::kF16, false},
+                                                                            {DType::kF32, false},
+                                                                            {DType::kF32, true},
+                                                                            {DType::kI32, false}}) {
       TensorMapSpec spec = matrix();
-      spec.number = number;
-      spec.box[0] = 128 / number_bytes(number);
+      spec.dtype = dtype;
+      spec.as_tf32 = as_tf32;
+      spec.box[0] = 128 / dtype_bytes(dtype);
       const TensorMap map = llvm::cantFail(encode(scope.driver(), spec));
       const TensorMap same = encode_tensor_map(spec);
       CHECK(std::memcmp(&map, &same, sizeof map) == 0);
