@@ -43,11 +43,11 @@ Error check_dimension(const TensorMapSpec& spec, u32 i) {
                       "the box of a tensor map has {} elements along dimension {}: give 1 to {}",
                       spec.box[i], i, kMaxBox);
   }
-  const u32 step = spec.element_strides[i];
-  if (step == 0 || step > kMaxElementStride || (i == 0 && step != 1)) {
+  const u32 stride = spec.element_strides[i];
+  if (stride == 0 || stride > kMaxElementStride || (i == 0 && stride != 1)) {
     return make_error(ErrorCode::kInvalidArgument,
-                      "a tensor map takes every element {} of dimension {}: give {}", step, i,
-                      i == 0 ? "1, the innermost dimension has no other" : "1 to 8");
+                      "a tensor map has element stride {} in dimension {}: give {}", stride, i,
+                      i == 0 ? "1 for the innermost dimension" : "1 to 8");
   }
   return Error::success();
 }
@@ -86,7 +86,7 @@ u32 box_elements(const TensorMapSpec& spec, u32 i) {
   return static_cast<u32>(ceil_div(spec.box[i], spec.element_strides[i]));
 }
 
-// The part of a row of `count` elements from `begin` that lies in [0, size).
+// Clips the row that starts at element `begin` to the tensor.
 void clip_row(const TensorMapSpec& spec, i64 begin, BoxRow& row) {
   const i64 bytes = dtype_bytes(spec.dtype);
   const i64 first = std::max<i64>(begin, 0);
@@ -179,7 +179,7 @@ u64 box_bytes(const TensorMapSpec& spec) {
   return bytes;
 }
 
-std::vector<BoxRow> walk_box(const TensorMapSpec& spec, const i32* at) {
+std::vector<BoxRow> box_rows(const TensorMapSpec& spec, const i32* at) {
   const u64 row_bytes = u64{spec.box[0]} * dtype_bytes(spec.dtype);
   const u64 count = box_bytes(spec) / row_bytes;
   std::vector<BoxRow> rows(count);
@@ -216,7 +216,7 @@ void for_each_chunk(const BoxRow& row, Swizzle swizzle, u32 address,
 }
 
 void scatter_box(const TensorMapSpec& spec, const std::vector<BoxRow>& rows, u32 address, u8* to) {
-  // A swizzle moves chunks within spans, and boxes are whole spans.
+  // A swizzle permutes chunks within spans, and a box consists of whole spans.
   std::memset(to, 0, box_bytes(spec));
   for (const BoxRow& row : rows) {
     for_each_chunk(row, spec.swizzle, address, [&](const BoxChunk& chunk) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensor maps: the rules of their making, their encoded form, and which element of a box lies where
-// in global and in shared memory, against a model that looks at one element at a time.
+// Tensor maps: the rules of a description, the encoded form, and the global and shared addresses of
+// the elements of a box, against a model that computes one element at a time.
 #include <doctest/doctest.h>
 
 #include <cstring>
@@ -107,7 +107,7 @@ TEST_CASE("a swizzle exchanges 16-byte chunks by the line number of the address"
   CHECK(swizzle_bytes(Swizzle::k128) == 128);
 }
 
-TEST_CASE("a map that keeps the rules is taken, at their edges too") {
+TEST_CASE("a map that obeys the rules is accepted, at their limits too") {
   for (const auto& change : std::vector<std::function<void(TensorMapSpec&)>>{
            [](TensorMapSpec&) {}, [](TensorMapSpec& s) { s.sizes[1] = u64{1} << 32; },
            [](TensorMapSpec& s) { s.box[1] = 256; },
@@ -119,7 +119,7 @@ TEST_CASE("a map that keeps the rules is taken, at their edges too") {
   }
 }
 
-TEST_CASE("a map that breaks a rule is refused, and the message names the value") {
+TEST_CASE("a map that breaks a rule is rejected, and the message names the value") {
   struct Case {
     const char* names;
     std::function<void(TensorMapSpec&)> change;
@@ -138,9 +138,9 @@ TEST_CASE("a map that breaks a rule is refused, and the message names the value"
            {"stride of 408 bytes in dimension 1", [](TensorMapSpec& s) { s.strides[0] = 408; }},
            {"stride of 0 bytes", [](TensorMapSpec& s) { s.strides[0] = 0; }},
            {"1099511627776", [](TensorMapSpec& s) { s.strides[0] = u64{1} << 40; }},
-           {"every element 9 of dimension 1", [](TensorMapSpec& s) { s.element_strides[1] = 9; }},
-           {"every element 0", [](TensorMapSpec& s) { s.element_strides[1] = 0; }},
-           {"every element 2 of dimension 0", [](TensorMapSpec& s) { s.element_strides[0] = 2; }},
+           {"element stride 9 in dimension 1", [](TensorMapSpec& s) { s.element_strides[1] = 9; }},
+           {"element stride 0", [](TensorMapSpec& s) { s.element_strides[1] = 0; }},
+           {"element stride 2 in dimension 0", [](TensorMapSpec& s) { s.element_strides[0] = 2; }},
            {"rows of 24 bytes",
             [](TensorMapSpec& s) { s.swizzle = Swizzle::kNone, s.box[0] = 12; }},
            {"rows of 256 bytes under the 128-byte swizzle",
@@ -153,7 +153,7 @@ TEST_CASE("a map that breaks a rule is refused, and the message names the value"
   }
 }
 
-TEST_CASE("an encoded map says what was encoded; other bytes are no map") {
+TEST_CASE("decoding gives what was encoded; other bytes are no map") {
   std::mt19937 rng(3);
   for (int i = 0; i < 200; ++i) {
     TensorMapSpec spec = random_spec(rng);
@@ -176,7 +176,7 @@ TEST_CASE("an encoded map says what was encoded; other bytes are no map") {
   CHECK(!decode_tensor_map(TensorMap{}).has_value());
 }
 
-TEST_CASE("every element of a box lies where the map says, anywhere in the tensor and around it") {
+TEST_CASE("every element of a box is where the map says, anywhere in the tensor and around it") {
   std::mt19937 rng(7);
   u32 inside = 0;
   u32 outside = 0;
@@ -192,28 +192,28 @@ TEST_CASE("every element of a box lies where the map says, anywhere in the tenso
     const u32 address = 1024 + 128 * pick(rng, 0, 20);
     const u64 bytes = box_bytes(spec);
     std::vector<u8> shared(bytes, 0xee);
-    const std::vector<BoxRow> rows = walk_box(spec, at);
+    const std::vector<BoxRow> rows = box_rows(spec, at);
     scatter_box(spec, rows, address, shared.data());
     const std::vector<u8> gathered = gather_box(spec, rows, address, shared.data());
     const u32 width = dtype_bytes(spec.dtype);
-    std::set<u32> places;
+    std::set<u32> addresses;
     for_each_element(spec, at, [&](u32 index, i64 offset) {
-      const u32 place = swizzle_address(address + index * width, spec.swizzle) - address;
-      REQUIRE(place + width <= bytes);
-      places.insert(place);
+      const u32 shared_at = swizzle_address(address + index * width, spec.swizzle) - address;
+      REQUIRE(shared_at + width <= bytes);
+      addresses.insert(shared_at);
       u8 expected[4] = {};
       if (offset >= 0) std::memcpy(expected, tensor.data() + offset, width);
       ++(offset >= 0 ? inside : outside);
-      CHECK(std::memcmp(shared.data() + place, expected, width) == 0);
+      CHECK(std::memcmp(shared.data() + shared_at, expected, width) == 0);
       CHECK(std::memcmp(gathered.data() + u64{index} * width, expected, width) == 0);
     });
-    CHECK(places.size() * width == bytes);
+    CHECK(addresses.size() * width == bytes);
   }
   CHECK(inside > 5000);
   CHECK(outside > 10000);
 }
 
-TEST_CASE("a map of tf32 rounds what is loaded to nearest, ties to even; every NaN to one") {
+TEST_CASE("a map of tf32 rounds loads to nearest, ties to even; every NaN becomes the same") {
   const struct {
     u32 from, to;
   } kRows[] = {
@@ -236,30 +236,30 @@ TEST_CASE("a map of tf32 rounds what is loaded to nearest, ties to even; every N
   spec.base = reinterpret_cast<u64>(data.data());
   u32 shared[16];
   const i32 at[] = {0, 0};
-  scatter_box(spec, walk_box(spec, at), 1024, reinterpret_cast<u8*>(shared));
+  scatter_box(spec, box_rows(spec, at), 1024, reinterpret_cast<u8*>(shared));
   for (size_t i = 0; i < 16; ++i) {
     INFO(i);
     CHECK(shared[i] == (i < data.size() ? kRows[i].to : 0));
   }
 }
 
-TEST_CASE("coordinates at the ends of their range are outside, not elsewhere") {
+TEST_CASE("coordinates at the ends of their range are outside the tensor") {
   TensorMapSpec spec = matrix();
   for (const i32 x : {-2147483647 - 1, 2147483647, -64, 200}) {
     const i32 at[] = {x, 0};
-    for (const BoxRow& row : walk_box(spec, at)) CHECK(row.bytes == 0);
+    for (const BoxRow& row : box_rows(spec, at)) CHECK(row.bytes == 0);
     const i32 swapped[] = {0, x};
-    for (const BoxRow& row : walk_box(spec, swapped)) CHECK(row.bytes == 0);
+    for (const BoxRow& row : box_rows(spec, swapped)) CHECK(row.bytes == 0);
   }
   const i32 edge[] = {-63, 95};
-  const std::vector<BoxRow> rows = walk_box(spec, edge);
+  const std::vector<BoxRow> rows = box_rows(spec, edge);
   CHECK(rows[0].first == 126);
   CHECK(rows[0].bytes == 2);
   CHECK(rows[0].global == spec.base + 95 * 416);
   CHECK(rows[1].bytes == 0);
 }
 
-TEST_CASE("the driver's table encodes: the simulator's entry, and a driver that refuses") {
+TEST_CASE("encode() uses the driver's entry: the simulator's, and one that returns an error") {
   cuda::Api api = catenary::testing::fake_api();
   api.tensor_map_encode_tiled = cuda::simulated_tensor_map_encode;
   {
@@ -292,7 +292,7 @@ TEST_CASE("the driver's table encodes: the simulator's entry, and a driver that 
   CHECK(report.message.find("rank 2") != std::string::npos);
 }
 
-TEST_CASE("the simulator's entry refuses what it has no meaning for") {
+TEST_CASE("the simulator's entry rejects what it does not implement") {
   const TensorMapSpec s = matrix();
   const auto result = [&](int type, unsigned rank, int interleave, int swizzle, int fill) {
     TensorMap map;
