@@ -332,7 +332,7 @@ TEST_CASE("a map of tf32 rounds loads, and is not for stores") {
     const i32 corner[] = {0, 0};
     m.tma_store(&out.map, corner, 2, smem(m, 0), site("tma_store"));
   };
-  fails(memory, k, {"tensor_map"}, "of tf32, which rounds what is loaded", 1);
+  fails(memory, k, {"tensor_map"}, "of tf32, which is for loads", 1);
 }
 
 TEST_CASE("a box is stored and added without its part outside the tensor") {
