@@ -17,20 +17,6 @@ int rank_among(const VerifiedChain& chain, int position, bool scalars) {
   return count;
 }
 
-sim::Number number_of(DType dtype) {
-  switch (dtype) {
-    case DType::kBF16:
-      return sim::Number::kBF16;
-    case DType::kF16:
-      return sim::Number::kF16;
-    case DType::kF32:
-      return sim::Number::kF32;
-    case DType::kI32:
-      return sim::Number::kU32;
-  }
-  return sim::Number::kF32;
-}
-
 }  // namespace
 
 ByteSpan byte_span(const TensorType& type) {
@@ -55,10 +41,11 @@ ByteSpan byte_span(const TensorType& type) {
 BoundMap bind_map(const MapBinding& map) {
   BoundMap bound;
   bound.slot = static_cast<size_t>(map.slot);
-  sim::TensorMapSpec& spec = bound.spec;
-  spec.number = map.as_tf32 ? sim::Number::kTF32 : number_of(map.dtype);
+  TensorMapSpec& spec = bound.spec;
+  spec.dtype = map.dtype;
+  spec.as_tf32 = map.as_tf32;
   spec.rank = static_cast<u32>(map.dims.size());
-  spec.swizzle = static_cast<sim::Swizzle>(map.swizzle);
+  spec.swizzle = map.swizzle;
   for (u32 d = 0; d < spec.rank; ++d) {
     bound.sizes[d] = map.dims[d].size;
     spec.box[d] = static_cast<u32>(map.dims[d].box);
@@ -67,8 +54,8 @@ BoundMap bind_map(const MapBinding& map) {
   return bound;
 }
 
-std::optional<sim::TensorMapSpec> BoundMap::at(u64 base, i64 symbol) const {
-  sim::TensorMapSpec result = spec;
+std::optional<TensorMapSpec> BoundMap::at(u64 base, i64 symbol) const {
+  TensorMapSpec result = spec;
   result.base = base;
   for (u32 d = 0; d < spec.rank; ++d) {
     const i64 size = sizes[d].scale == 0 ? sizes[d].size : symbol * sizes[d].scale;

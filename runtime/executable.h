@@ -52,10 +52,10 @@ struct BoundSlot {
 // A tensor map, as far as it is known before a launch.
 struct BoundMap {
   size_t slot = 0;
-  sim::TensorMapSpec spec;  // without the base and the sizes
-  Extent sizes[sim::kMaxRank] = {};
+  TensorMapSpec spec;  // without the base and the sizes
+  Extent sizes[kMaxTensorMapRank] = {};
   // Empty: the tensor has no elements, and no TMA instruction uses the map.
-  std::optional<sim::TensorMapSpec> at(u64 base, i64 symbol) const;
+  std::optional<TensorMapSpec> at(u64 base, i64 symbol) const;
 };
 BoundMap bind_map(const MapBinding& map);
 

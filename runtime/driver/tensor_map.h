@@ -4,16 +4,17 @@
 #pragma once
 
 #include "runtime/driver/api.h"
-#include "simulator/model/tensor_map.h"
+#include "shared/tensor_map.h"
+#include "shared/tensor_map_spec.h"
 
 namespace catenary {
 
-// kInvalidArgument: sim::check() refuses `spec`. kDriver: the driver refuses it.
-Expected<TensorMap> encode(const cuda::Driver& driver, const sim::TensorMapSpec& spec);
+// kInvalidArgument: sim::check_tensor_map() refuses `spec`. kDriver: the driver refuses it.
+Expected<TensorMap> encode(const cuda::Driver& driver, const TensorMapSpec& spec);
 
 namespace cuda {
 
-// cuTensorMapEncodeTiled of the simulator. kErrorInvalidValue where sim::check() refuses, and for
+// cuTensorMapEncodeTiled of the simulator. kErrorInvalidValue where sim::check_tensor_map() refuses, and for
 // what the simulator does not support (interleaving, other element types, NaN fill).
 Result simulated_tensor_map_encode(TensorMap* map, int data_type, unsigned rank, void* base,
                                    const unsigned long long* sizes,

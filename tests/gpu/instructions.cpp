@@ -132,7 +132,7 @@ Expected<std::vector<u8>> Instructions::on_device(const Instruction& from, const
   }
   std::vector<TensorMap> maps;
   for (const instructions::Map& map : from.maps) {
-    sim::TensorMapSpec spec = map.spec;
+    TensorMapSpec spec = map.spec;
     spec.base = addresses[map.buffer];
     Expected<TensorMap> encoded = encode(suite_.driver(), spec);
     if (!encoded) return encoded.takeError();

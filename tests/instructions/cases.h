@@ -24,7 +24,7 @@ struct Buffer {
 // A tensor map over the start of a buffer; spec.base is set when the buffer's address is known.
 struct Map {
   size_t buffer = 0;
-  sim::TensorMapSpec spec;
+  TensorMapSpec spec;
 };
 
 // An f32 of the output with an absolute error bound.

@@ -160,7 +160,8 @@ TEST_CASE("tensor maps are encoded at each launch, before the pointers") {
     CHECK(spec->sizes[1] == static_cast<u64>(symbol));
     CHECK(spec->strides[0] == kAffineColumns * 4);
     CHECK(spec->box[1] == 16);
-    CHECK(spec->number == sim::Number::kF32);
+    CHECK(spec->dtype == DType::kF32);
+    CHECK_FALSE(spec->as_tf32);
   }
 }
 

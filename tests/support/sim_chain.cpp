@@ -8,6 +8,7 @@
 #include "ir/reference/compare.h"
 #include "ir/text/text.h"
 #include "runtime/executable.h"
+#include "simulator/model/tensor_map.h"
 
 namespace catenary::testing {
 namespace {

@@ -32,15 +32,15 @@ struct Matrix {
 
 // bf16, rows contiguous.
 TensorMap map_of(const Matrix& matrix, u64 base) {
-  sim::TensorMapSpec spec;
-  spec.number = sim::Number::kBF16;
+  TensorMapSpec spec;
+  spec.dtype = DType::kBF16;
   spec.rank = 2;
   spec.sizes[0] = static_cast<u64>(matrix.columns);
   spec.sizes[1] = static_cast<u64>(matrix.rows);
   spec.strides[0] = static_cast<u64>(matrix.columns) * 2;
   spec.box[0] = kBoxColumns;
   spec.box[1] = matrix.box_rows;
-  spec.swizzle = sim::Swizzle::k128;
+  spec.swizzle = Swizzle::k128;
   spec.base = base;
   return sim::encode_tensor_map(spec);
 }

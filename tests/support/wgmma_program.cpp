@@ -81,7 +81,7 @@ void fill(sim::Machine& m, const Operand& o, i32 (*value)(u32, u32), u32 threads
 }
 
 void multiply(sim::Machine& m, const Program& p, float* d, u32 first, u32 last) {
-  const u32 k = sim::product_k(p.a.number);
+  const u32 k = sim::mma_k(p.a.number);
   for (u32 step = first; step < std::min(last, p.a.k / k); ++step) {
     u32 registers[4] = {};
     for (u32 i = 0; i < 16 / p.a.element(); ++i) {
