@@ -49,9 +49,25 @@ void add_bench(CLI::App& app, int& exit_code) {
   auto* sweep =
       command
           ->add_option("--sweep", options->sweep,
-                       "Briefly, instead: every small batch over many matrices (small), or "
-                       "the best candidates of many large contractions (gemm)")
-          ->check(CLI::IsMember({"small", "gemm"}));
+                       "Time many shapes briefly instead: small M over many matrices (small), "
+                       "candidates of large contractions (gemm), layers of models (models), or "
+                       "layers drawn from --seed (random)")
+          ->check(CLI::IsMember({"small", "gemm", "models", "random"}));
+  command->add_option("--count", options->count, "Layers of --sweep random, over all shards")
+      ->check(CLI::Range(1, 100000))
+      ->capture_default_str()
+      ->needs(sweep);
+  command
+      ->add_option(
+          "--kinds", options->kinds,
+          "Of --sweep random, as a list: dense,small_m,grouped,dual,experts (default: all)")
+      ->needs(sweep);
+  command
+      ->add_option("--candidates", options->candidates,
+                   "Also time the best N candidates of every family, and N more of weight streams; "
+                   "0: every candidate (sweeps gemm, models, random)")
+      ->check(CLI::Range(0, 1000))
+      ->needs(sweep);
   command
       ->add_option_function<std::string>(
           "--shard", [options](const std::string& text) { options->shard = parse_shard(text); },

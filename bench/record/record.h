@@ -79,6 +79,29 @@ struct GemmSweepRow {
   std::string note;
 };
 
+// One candidate of a layer. Times in microseconds, medians.
+struct CandidateRow {
+  std::string family, tile;
+  int split_k = 1;
+  double predicted_us = 0;
+  std::optional<double> us;      // none: `note` says why
+  std::optional<double> pdl_us;  // by PDL launches, where they are measured
+  int registers = 0;
+  bool chosen = false;  // by the cost model
+  std::string note;
+};
+
+// A layer of the sweeps over models and random shapes.
+struct LayerRow {
+  std::string kind;  // the summary that it counts in
+  std::string shape, dtype, epilogue;
+  bool verified = false;                 // the first candidate
+  std::vector<CandidateRow> candidates;  // the cost model's choice first
+  std::string peer, peer_config;         // of the fastest peer
+  std::optional<double> peer_us;
+  std::string note;
+};
+
 // Host time of one launch, nanoseconds.
 struct LaunchRow {
   std::string kernel;
@@ -107,6 +130,7 @@ struct Record {
   std::vector<CompileRow> compile;
   std::vector<SweepRow> sweep;
   std::vector<GemmSweepRow> gemm_sweep;
+  std::vector<LayerRow> layers;
 };
 
 llvm::json::Value to_json(const Record& record);
@@ -120,6 +144,7 @@ std::string tile_table(const Row& row);
 std::string launch_table(llvm::ArrayRef<LaunchRow> rows);
 std::string sweep_line(const SweepRow& row);
 std::string gemm_sweep_line(const GemmSweepRow& row);
+std::string layer_line(const LayerRow& row);
 std::string compile_table(llvm::ArrayRef<CompileRow> rows);
 
 // Now, in UTC: "2026-11-21T01:28:04Z".
