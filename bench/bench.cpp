@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "bench/bench_options.h"
+#include "bench/measure/calibrate.h"
 #include "bench/measure/compile_cost.h"
 #include "bench/measure/launch_cost.h"
 #include "bench/measure/run_case.h"
@@ -134,6 +135,23 @@ std::unique_ptr<CublasLt> open_peer(const Session& session) {
   if (lt) return std::move(*lt);
   progress("no peer: " + take_report(lt.takeError()).message);
   return nullptr;
+}
+
+int run_calibrate(const BenchOptions& options, const Session& session) {
+  Record record = device_record(options, session);
+  const std::unique_ptr<CublasLt> lt = open_peer(session);
+  if (lt) record.cublaslt = std::to_string(lt->version());
+  RandomPool pool(options.seed);
+  CalibrateOptions calibration;
+  calibration.timing.rounds = options.quick ? 5 : 15;
+  auto rows = calibrate(session, lt.get(), pool, calibration);
+  if (!rows) return fail(rows.takeError());
+  show(calibration_table(*rows));
+  record.calibration = std::move(*rows);
+  const std::string path = record_path(options, record, "calibrate");
+  if (Error error = write_record(record, path)) return fail(std::move(error));
+  progress("wrote " + path);
+  return 0;
 }
 
 // Names the record's compiler. kNvrtcMissing.
@@ -351,6 +369,7 @@ int run_bench(const BenchOptions& options) {
                            (*session)->info().name));
   }
   if (options.launch) return run_launch(options, **session);
+  if (options.calibrate) return run_calibrate(options, **session);
   if (options.sweep == "small") return run_shapes(options, **session);
   if (options.sweep == "gemm" && options.candidates < 0) {
     return run_gemm_shapes(options, **session);

@@ -76,6 +76,8 @@ void add_bench(CLI::App& app, int& exit_code) {
   command->add_flag("--quick", options->quick, "Few rounds and short batches, for a first look");
   command->add_flag("--list", options->list, "List the cases");
   command->add_flag("--launch", options->launch, "Time the host's part of a launch instead");
+  command->add_flag("--calibrate", options->calibrate,
+                    "Measure the device's rates and latencies instead, for the cost model");
   command->add_flag("--compile", options->compile,
                     "Time planning, emission, NVRTC and the cache instead (no GPU needed)");
   command->add_option("--target", options->target, "GPU that --compile compiles for")

@@ -28,6 +28,7 @@ struct BenchOptions {
   bool quick = false;
   bool list = false;
   bool launch = false;
+  bool calibrate = false;
   bool compile = false;
 };
 

@@ -126,6 +126,13 @@ Value launch_json(const LaunchRow& row) {
                 {"over_ns", number(row.executable_ns - row.bare_ns)}};
 }
 
+Value calibration_json(const CalibrationRow& row) {
+  return Object{{"name", text(row.name)},
+                {"value", number(row.value)},
+                {"unit", text(row.unit)},
+                {"note", text(row.note)}};
+}
+
 Value compile_json(const CompileRow& row) {
   return Object{{"chain", text(row.chain)},
                 {"family", text(row.family)},
@@ -250,6 +257,9 @@ Value to_json(const Record& record) {
   if (!record.compile.empty()) object["compile"] = array(record.compile, compile_json);
   if (!record.sweep.empty()) object["sweep"] = sweep_json(record.sweep);
   if (!record.gemm_sweep.empty()) object["gemm_sweep"] = gemm_sweep_json(record.gemm_sweep);
+  if (!record.calibration.empty()) {
+    object["calibration"] = array(record.calibration, calibration_json);
+  }
   if (!record.layers.empty()) {
     object["layers"] = layers_json(record.layers);
     object["summary"] = array(summarize(record.layers), summary_json);
@@ -388,6 +398,15 @@ std::string launch_table(llvm::ArrayRef<LaunchRow> rows) {
   for (const LaunchRow& row : rows) {
     text += fmt::format("{:<36} {:>14.0f} {:>12.0f} {:>9.0f}\n", row.kernel, row.executable_ns,
                         row.bare_ns, row.executable_ns - row.bare_ns);
+  }
+  return text;
+}
+
+std::string calibration_table(llvm::ArrayRef<CalibrationRow> rows) {
+  std::string text;
+  for (const CalibrationRow& row : rows) {
+    text += fmt::format("{:<28} {:>10} {:<8} {}\n", row.name,
+                        row.value ? fmt::format("{:.3f}", *row.value) : "-", row.unit, row.note);
   }
   return text;
 }

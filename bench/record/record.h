@@ -119,6 +119,13 @@ struct CompileRow {
   std::optional<double> cache_hit_us;
 };
 
+// One rate or latency of the device.
+struct CalibrationRow {
+  std::string name, unit;
+  std::optional<double> value;  // none: `note` says why
+  std::string note;
+};
+
 struct Record {
   std::string device, gpu, driver, cuda, commit, date, compiler, cublaslt;
   u64 seed = 0;
@@ -131,6 +138,7 @@ struct Record {
   std::vector<SweepRow> sweep;
   std::vector<GemmSweepRow> gemm_sweep;
   std::vector<LayerRow> layers;
+  std::vector<CalibrationRow> calibration;
 };
 
 llvm::json::Value to_json(const Record& record);
@@ -145,6 +153,7 @@ std::string launch_table(llvm::ArrayRef<LaunchRow> rows);
 std::string sweep_line(const SweepRow& row);
 std::string gemm_sweep_line(const GemmSweepRow& row);
 std::string layer_line(const LayerRow& row);
+std::string calibration_table(llvm::ArrayRef<CalibrationRow> rows);
 std::string compile_table(llvm::ArrayRef<CompileRow> rows);
 
 // Now, in UTC: "2026-11-21T01:28:04Z".
