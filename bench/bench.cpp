@@ -6,10 +6,15 @@
 #include <cstdio>
 
 #include "bench/bench_options.h"
+#include "bench/measure/calibrate.h"
 #include "bench/measure/compile_cost.h"
 #include "bench/measure/launch_cost.h"
 #include "bench/measure/run_case.h"
 #include "bench/record/commit.h"
+#include "bench/record/summary.h"
+#include "bench/sweep/layer_sweep.h"
+#include "bench/sweep/model_layers.h"
+#include "bench/sweep/random_layers.h"
 #include "bench/sweep/sweep.h"
 #include "bench/sweep/sweep_gemm.h"
 #include "compiler/compile/nvrtc.h"
@@ -132,6 +137,23 @@ std::unique_ptr<CublasLt> open_peer(const Session& session) {
   return nullptr;
 }
 
+int run_calibrate(const BenchOptions& options, const Session& session) {
+  Record record = device_record(options, session);
+  const std::unique_ptr<CublasLt> lt = open_peer(session);
+  if (lt) record.cublaslt = std::to_string(lt->version());
+  RandomPool pool(options.seed);
+  CalibrateOptions calibration;
+  calibration.timing.rounds = options.quick ? 5 : 15;
+  auto rows = calibrate(session, lt.get(), pool, calibration);
+  if (!rows) return fail(rows.takeError());
+  show(calibration_table(*rows));
+  record.calibration = std::move(*rows);
+  const std::string path = record_path(options, record, "calibrate");
+  if (Error error = write_record(record, path)) return fail(std::move(error));
+  progress("wrote " + path);
+  return 0;
+}
+
 // Names the record's compiler. kNvrtcMissing.
 Error find_compiler_id(Record& record) {
   Expected<const Nvrtc*> nvrtc = Nvrtc::get();
@@ -140,10 +162,10 @@ Error find_compiler_id(Record& record) {
   return Error::success();
 }
 
-// "sweep", "sweep-2of4", "sweep-gemm".
+// "sweep", "sweep-2of4", "sweep-gemm", "sweep-random-1of2".
 std::string sweep_name(const BenchOptions& options) {
   const auto& [part, parts] = options.shard;
-  const std::string name = options.sweep == "gemm" ? "sweep-gemm" : "sweep";
+  const std::string name = options.sweep == "small" ? "sweep" : "sweep-" + options.sweep;
   return parts == 1 ? name : fmt::format("{}-{}of{}", name, part, parts);
 }
 
@@ -189,6 +211,77 @@ int run_gemm_shapes(const BenchOptions& options, const Session& session) {
         return record.gemm_sweep.size() % 16 == 0 ? write_record(record, path) : Error::success();
       });
   if (!record.gemm_sweep.empty()) {
+    error = llvm::joinErrors(std::move(error), write_record(record, path));
+  }
+  if (error) return fail(std::move(error));
+  progress("wrote " + path);
+  return code;
+}
+
+// The kinds of a random sweep. kInvalidArgument names those that exist.
+Expected<std::vector<std::string>> random_kinds_of(const std::string& list) {
+  std::vector<std::string> kinds;
+  llvm::SmallVector<llvm::StringRef, 5> parts;
+  llvm::StringRef(list).split(parts, ',', -1, false);
+  for (const llvm::StringRef part : parts) {
+    if (!llvm::is_contained(random_kinds(), part)) {
+      return make_error(ErrorCode::kInvalidArgument, "'{}' is no kind of layer: choose among {}",
+                        part.str(), fmt::join(random_kinds(), ", "));
+    }
+    kinds.push_back(part.str());
+  }
+  if (kinds.empty()) kinds.assign(random_kinds().begin(), random_kinds().end());
+  return kinds;
+}
+
+Expected<std::vector<Case>> layer_cases(const BenchOptions& options) {
+  const auto& [shard, shards] = options.shard;
+  std::vector<Case> cases;
+  if (options.sweep == "gemm") {
+    for (const GemmShape& shape : gemm_sweep_shapes(shard, shards)) {
+      cases.push_back(gemm_shape_case(shape));
+    }
+    return cases;
+  }
+  std::vector<Layer> layers;
+  if (options.sweep == "random") {
+    auto kinds = random_kinds_of(options.kinds);
+    if (!kinds) return kinds.takeError();
+    layers = random_layers(options.seed, options.count, *kinds, shard, shards);
+  } else {
+    layers = model_sweep_layers(shard, shards);
+  }
+  for (const Layer& layer : layers) cases.push_back(layer_case(layer));
+  return cases;
+}
+
+// The sweeps over models and random layers, and over candidates of large contractions.
+int run_layers(const BenchOptions& options, const Session& session) {
+  auto cases = layer_cases(options);
+  if (!cases) return fail(cases.takeError());
+  Record record = device_record(options, session);
+  const std::string path = record_path(options, record, sweep_name(options).c_str());
+  const std::unique_ptr<CublasLt> lt = open_peer(session);
+  if (lt) record.cublaslt = std::to_string(lt->version());
+  if (Error error = find_compiler_id(record)) return fail(std::move(error));
+  LayerSweepOptions sweep = quick_layer_sweep();
+  sweep.seed = options.seed;
+  sweep.candidates = options.candidates;
+  RandomPool pool(options.seed);
+  progress(fmt::format("compiling {} layers", cases->size()));
+  int code = 0;
+  Error error = run_layer_sweep(
+      session, lt.get(), pool, *cases, sweep,
+      [&](size_t candidates) { progress(fmt::format("{} candidates compiled", candidates)); },
+      [&](LayerRow row) -> Error {
+        show(layer_line(row));
+        if (!row.verified) code = 1;
+        record.layers.push_back(std::move(row));
+        // Now and then, so that a run that is cut short has lost little.
+        return record.layers.size() % 16 == 0 ? write_record(record, path) : Error::success();
+      });
+  if (!record.layers.empty()) {
+    show(summary_table(record.layers));
     error = llvm::joinErrors(std::move(error), write_record(record, path));
   }
   if (error) return fail(std::move(error));
@@ -276,8 +369,12 @@ int run_bench(const BenchOptions& options) {
                            (*session)->info().name));
   }
   if (options.launch) return run_launch(options, **session);
-  if (options.sweep == "gemm") return run_gemm_shapes(options, **session);
-  if (!options.sweep.empty()) return run_shapes(options, **session);
+  if (options.calibrate) return run_calibrate(options, **session);
+  if (options.sweep == "small") return run_shapes(options, **session);
+  if (options.sweep == "gemm" && options.candidates < 0) {
+    return run_gemm_shapes(options, **session);
+  }
+  if (!options.sweep.empty()) return run_layers(options, **session);
   return run_cases(options, **session, cases);
 }
 

@@ -49,9 +49,25 @@ void add_bench(CLI::App& app, int& exit_code) {
   auto* sweep =
       command
           ->add_option("--sweep", options->sweep,
-                       "Briefly, instead: every small batch over many matrices (small), or "
-                       "the best candidates of many large contractions (gemm)")
-          ->check(CLI::IsMember({"small", "gemm"}));
+                       "Time many shapes briefly instead: small M over many matrices (small), "
+                       "candidates of large contractions (gemm), layers of models (models), or "
+                       "layers drawn from --seed (random)")
+          ->check(CLI::IsMember({"small", "gemm", "models", "random"}));
+  command->add_option("--count", options->count, "Layers of --sweep random, over all shards")
+      ->check(CLI::Range(1, 100000))
+      ->capture_default_str()
+      ->needs(sweep);
+  command
+      ->add_option(
+          "--kinds", options->kinds,
+          "Of --sweep random, as a list: dense,small_m,grouped,dual,experts (default: all)")
+      ->needs(sweep);
+  command
+      ->add_option("--candidates", options->candidates,
+                   "Also time the best N candidates of every family, and N more of weight streams; "
+                   "0: every candidate (sweeps gemm, models, random)")
+      ->check(CLI::Range(0, 1000))
+      ->needs(sweep);
   command
       ->add_option_function<std::string>(
           "--shard", [options](const std::string& text) { options->shard = parse_shard(text); },
@@ -60,6 +76,8 @@ void add_bench(CLI::App& app, int& exit_code) {
   command->add_flag("--quick", options->quick, "Few rounds and short batches, for a first look");
   command->add_flag("--list", options->list, "List the cases");
   command->add_flag("--launch", options->launch, "Time the host's part of a launch instead");
+  command->add_flag("--calibrate", options->calibrate,
+                    "Measure the device's rates and latencies instead, for the cost model");
   command->add_flag("--compile", options->compile,
                     "Time planning, emission, NVRTC and the cache instead (no GPU needed)");
   command->add_option("--target", options->target, "GPU that --compile compiles for")

@@ -16,7 +16,10 @@ struct BenchOptions {
   std::string target = "h200";  // compile(): what is compiled for
   std::string tile;             // forced gemm tile
   std::string tiles;            // "all": time every candidate
-  std::string sweep;  // "small": every small batch and matrix, briefly; "gemm": candidates
+  std::string sweep;            // "small", "gemm", "models", "random"; empty: cases
+  std::string kinds;            // of --sweep random, comma-separated; empty: all
+  int count = 300;              // layers of --sweep random, over all shards
+  int candidates = -1;          // of each family, beside the choice; 0: all; -1: the choice only
   std::pair<int, int> shard = {1, 1};  // of the sweep's shapes: this part of so many
   int split_k = 0;
   int rounds = 15;
@@ -25,6 +28,7 @@ struct BenchOptions {
   bool quick = false;
   bool list = false;
   bool launch = false;
+  bool calibrate = false;
   bool compile = false;
 };
 

@@ -192,15 +192,15 @@ Case pseudo_chain_case(i64 width) {
 
 }  // namespace
 
-PeerPointwise gate_step(const std::string& out, llvm::ArrayRef<i64> sizes) {
+PeerPointwise gate_step(const std::string& out, llvm::ArrayRef<i64> sizes, DType dtype) {
   return {
-      fmt::format("chain swiglu_tail(input g_16: bf16[{0}], input u_16: bf16[{0}]) {{\n"
-                  "  {1} = mul(silu(g_16), u_16)\n  return {1}: bf16\n}}\n",
-                  fmt::join(sizes, ", "), out)};
+      fmt::format("chain swiglu_tail(input g_16: {2}[{0}], input u_16: {2}[{0}]) {{\n"
+                  "  {1} = mul(silu(g_16), u_16)\n  return {1}: {2}\n}}\n",
+                  fmt::join(sizes, ", "), out, dtype_text(dtype))};
 }
 
-std::vector<PeerScratch> gate_scratch(llvm::ArrayRef<i64> sizes) {
-  return {{"g_16", bf16_tensor(sizes)}, {"u_16", bf16_tensor(sizes)}};
+std::vector<PeerScratch> gate_scratch(llvm::ArrayRef<i64> sizes, DType dtype) {
+  return {{"g_16", contiguous_tensor(dtype, sizes)}, {"u_16", contiguous_tensor(dtype, sizes)}};
 }
 
 std::string linear_text(i64 m, i64 n, i64 k) {

@@ -17,7 +17,7 @@ struct PeerProduct {
   LtProblem problem;
   std::string a, b, d;
   std::string bias;  // empty: none
-  i64 a_offset = 0, b_offset = 0, d_offset = 0;
+  i64 a_offset = 0, b_offset = 0, d_offset = 0, bias_offset = 0;
 };
 
 // A tensor between a peer's steps.
@@ -50,12 +50,14 @@ struct Case {
   std::string name;       // "gemm_bias/8192x4096x4096/bf16"
   std::string group;      // which table it belongs to: "gemm", "swiglu", ...
   std::string dtype;      // of the inputs ("tf32" for f32 products)
+  std::string epilogue;   // of a layer (layer.h): "none", "bias", ...
   std::string shape;      // MxNxK where there is a contraction
   std::string chain;      // text; one output
   std::string plain;      // the same chain without its epilogue, over the same tensors; empty: none
   double flops = 0;       // of the contractions
   double rate = 1;        // of the big bf16 product's rate, what this dtype's tensor cores reach
   i64 unread_bytes = 0;   // weights that no row meets
+  i64 rows = 0;           // M of a dense layer; 0: none
   int copies = 0;         // sets of tensors in rotation; 0: what the L2 asks for
   std::vector<i32> ends;  // contents of an i32 parameter
   Peer peer;
@@ -73,9 +75,13 @@ std::vector<Case> grouped_cases(i64 b, i64 g, i64 n, i64 k);
 std::vector<Case> ragged_cases(const std::string& kind, llvm::ArrayRef<i64> rows, i64 n, i64 k);
 std::vector<Case> all_ragged_cases();
 
-// A peer's `out` = silu(g_16) * u_16, and the two scratch tensors: bf16 of `sizes`.
-PeerPointwise gate_step(const std::string& out, llvm::ArrayRef<i64> sizes);
-std::vector<PeerScratch> gate_scratch(llvm::ArrayRef<i64> sizes);
+// A peer's `out` = silu(g_16) * u_16, and the two scratch tensors: `dtype` of `sizes`.
+PeerPointwise gate_step(const std::string& out, llvm::ArrayRef<i64> sizes,
+                        DType dtype = DType::kBF16);
+std::vector<PeerScratch> gate_scratch(llvm::ArrayRef<i64> sizes, DType dtype = DType::kBF16);
+
+// A strided batched product as one product per batch entry.
+Peer loop_of(const PeerProduct& batched);
 
 // A bf16 linear layer as chain text: y[m, n] of x[m, k] and the weight w[n, k].
 std::string linear_text(i64 m, i64 n, i64 k);

@@ -100,23 +100,6 @@ LtProblem wgrad_problem(const Grouped& s) {
   return p;
 }
 
-// The batched product as one product per group.
-Peer loop_of(const PeerProduct& batched) {
-  Peer peer;
-  peer.name = fmt::format("loop of {} cuBLASLt best", batched.problem.batch);
-  for (i64 group = 0; group < batched.problem.batch; ++group) {
-    PeerProduct one = batched;
-    LtProblem& p = one.problem;
-    one.a_offset = group * p.batch_a;
-    one.b_offset = group * p.batch_b;
-    one.d_offset = group * p.batch_d;
-    p.batch = 1;
-    p.batch_a = p.batch_b = p.batch_d = 0;
-    peer.steps.emplace_back(one);
-  }
-  return peer;
-}
-
 Peer batched_peer(const PeerProduct& product) {
   return {"strided batched cuBLASLt best", {product}, {}};
 }
@@ -177,6 +160,22 @@ Case grouped_case(const Grouped& s, Kind kind) {
 }
 
 }  // namespace
+
+Peer loop_of(const PeerProduct& batched) {
+  Peer peer;
+  peer.name = fmt::format("loop of {} cuBLASLt best", batched.problem.batch);
+  for (i64 group = 0; group < batched.problem.batch; ++group) {
+    PeerProduct one = batched;
+    LtProblem& p = one.problem;
+    one.a_offset = group * p.batch_a;
+    one.b_offset = group * p.batch_b;
+    one.d_offset = group * p.batch_d;
+    p.batch = 1;
+    p.batch_a = p.batch_b = p.batch_d = 0;
+    peer.steps.emplace_back(one);
+  }
+  return peer;
+}
 
 std::vector<Case> grouped_cases(i64 b, i64 g, i64 n, i64 k) {
   std::vector<Case> cases;

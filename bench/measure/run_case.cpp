@@ -337,17 +337,6 @@ Expected<CaseSetup> set_up_case(const Session& session, RandomPool& pool, const 
   return CaseSetup{spec, std::move(*chain), copies, std::move(*tensors), std::move(*samples)};
 }
 
-Error run_poisoned(const Session& session, const TensorArena& output, const Contender& contender) {
-  const auto bytes = static_cast<size_t>(tensor_bytes(output.type));
-  if (Error error =
-          session.check(session.api().memset_d8_async(output.base(), 0xff, bytes, session.stream()),
-                        "poisoning the output")) {
-    return error;
-  }
-  if (Error error = contender.launch(0)) return error;
-  return session.synchronize();
-}
-
 Expected<Row> run_case(const Session& session, const CublasLt* lt, RandomPool& pool,
                        const Ceilings& ceilings, const Case& spec, const CaseOptions& options) {
   Row row;

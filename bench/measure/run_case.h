@@ -3,7 +3,7 @@
 // without its epilogue. A wrong result is never timed.
 #pragma once
 
-#include "bench/measure/check.h"
+#include "bench/measure/contest.h"
 #include "bench/record/record.h"
 
 namespace catenary::bench {
@@ -28,9 +28,6 @@ struct CaseSetup {
 };
 Expected<CaseSetup> set_up_case(const Session& session, RandomPool& pool, const Case& spec,
                                 const CaseOptions& options);
-
-// Poisons copy 0 of the output, launches on it and waits.
-Error run_poisoned(const Session& session, const TensorArena& output, const Contender& contender);
 
 // The row of `spec`. `lt` may be null. An error of our side is in the row; only a broken context is
 // returned as an error, since nothing can run after it.

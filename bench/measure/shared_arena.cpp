@@ -3,14 +3,13 @@
 
 namespace catenary::bench {
 
-Expected<SharedArena> SharedArena::make(const Session& session, RandomPool& pool, i64 largest,
-                                        i64 bytes, double scale, i64 phase) {
-  constexpr i64 kWidth = 2;  // bytes of a bf16
+Expected<SharedArena> SharedArena::make(const Session& session, RandomPool& pool, DType dtype,
+                                        i64 largest, i64 bytes, double scale, i64 phase) {
   // The host keeps one copy, which is as large as any view's.
-  Expected<TensorArena> arena =
-      make_arena(bf16_tensor({largest / kWidth}), static_cast<int>(ceil_div(bytes, largest)));
+  Expected<TensorArena> arena = make_arena(contiguous_tensor(dtype, {largest / dtype_bytes(dtype)}),
+                                           static_cast<int>(ceil_div(bytes, largest)));
   if (!arena) return arena.takeError();
-  if (Error error = fill_random(session, pool.block(DType::kBF16, scale), phase, *arena)) {
+  if (Error error = fill_random(session, pool.block(dtype, scale), phase, *arena)) {
     return error;
   }
   SharedArena shared;
@@ -19,11 +18,16 @@ Expected<SharedArena> SharedArena::make(const Session& session, RandomPool& pool
 }
 
 TensorArena SharedArena::view(TensorType type) const {
+  const i64 distance = copy_bytes(type);
+  return view(std::move(type), 0, distance);
+}
+
+TensorArena SharedArena::view(TensorType type, i64 offset, i64 distance) const {
   TensorArena arena;
   arena.type = std::move(type);
-  arena.copy_bytes = copy_bytes(arena.type);
-  arena.borrowed = whole_.base();
-  arena.borrowed_host = whole_.host;
+  arena.copy_bytes = distance;
+  arena.borrowed = whole_.base() + static_cast<u64>(offset);
+  arena.borrowed_host = llvm::ArrayRef(whole_.host).drop_front(static_cast<size_t>(offset));
   return arena;
 }
 

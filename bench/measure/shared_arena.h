@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One block of random bf16 numbers on the device that stands for the tensors of many shapes in
-// turn, so that setting a shape up costs next to nothing.
+// One block of random numbers on the device that holds the tensors of many shapes in turn, so that
+// the set-up of a shape costs little.
 #pragma once
 
 #include "bench/measure/tensors.h"
@@ -9,13 +9,15 @@ namespace catenary::bench {
 
 class SharedArena {
  public:
-  // `bytes` in all; no view's copy is larger than `largest`. `scale`: of the numbers. `phase`: an
-  // arena's own, in bytes. The device is done after synchronize_context().
-  static Expected<SharedArena> make(const Session& session, RandomPool& pool, i64 largest,
-                                    i64 bytes, double scale, i64 phase);
+  // `bytes` of `dtype` in all; no view's copy ends later than `largest`. `scale`: of the numbers.
+  // `phase`: an arena's own, in bytes. The device is done after synchronize_context().
+  static Expected<SharedArena> make(const Session& session, RandomPool& pool, DType dtype,
+                                    i64 largest, i64 bytes, double scale, i64 phase);
 
-  // An arena whose copies lie end to end in this one, which must outlive it.
+  // A tensor in this arena, which must outlive it: its copies are end to end from the start, or
+  // `distance` bytes apart from `offset` on.
   TensorArena view(TensorType type) const;
+  TensorArena view(TensorType type, i64 offset, i64 distance) const;
 
  private:
   TensorArena whole_;

@@ -73,9 +73,11 @@ void RandomPool::repeat(llvm::ArrayRef<std::byte> block, i64 phase, std::byte* o
   });
 }
 
-TensorType bf16_tensor(llvm::ArrayRef<i64> sizes) {
+TensorType bf16_tensor(llvm::ArrayRef<i64> sizes) { return contiguous_tensor(DType::kBF16, sizes); }
+
+TensorType contiguous_tensor(DType dtype, llvm::ArrayRef<i64> sizes) {
   TensorType type;
-  type.dtype = DType::kBF16;
+  type.dtype = dtype;
   for (const i64 size : sizes) type.shape.push_back(Dim{size, false});
   type.strides = contiguous_strides(type.shape);
   return type;

@@ -53,7 +53,8 @@ struct TensorArena {
 };
 using Tensors = std::map<std::string, TensorArena>;
 
-// A contiguous bf16 tensor.
+// Contiguous tensors.
+TensorType contiguous_tensor(DType dtype, llvm::ArrayRef<i64> sizes);
 TensorType bf16_tensor(llvm::ArrayRef<i64> sizes);
 
 // Bytes that a tensor of `type` (no symbolic dimension) spans, and those of one copy of it.

@@ -151,7 +151,10 @@ Error prepare(const Session& session, const Timer& timer, const TimingOptions& o
       Expected<double> us = timer.batch(lane, launches);
       if (!us) return us.takeError();
       lane.enqueues = batch_units(options.batch_us, *us, 1);
-      if (launches == 4) fastest = std::min(fastest, *us);
+      // Long kernels need no second warm-up.
+      const bool warm = launches == 4 || *us > 1000;
+      if (warm) fastest = std::min(fastest, *us);
+      if (warm) break;
     }
   }
   if (fastest >= options.graph_below_us) return Error::success();

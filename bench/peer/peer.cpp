@@ -17,7 +17,7 @@ struct Step {
   const TensorArena* b = nullptr;
   const TensorArena* d = nullptr;
   const TensorArena* bias = nullptr;
-  i64 a_bytes = 0, b_bytes = 0, d_bytes = 0;  // offsets
+  i64 a_bytes = 0, b_bytes = 0, d_bytes = 0, bias_bytes = 0;  // offsets
 
   // `by`: which algorithm, of a product.
   Error run(int by, int copy) const {
@@ -29,7 +29,8 @@ struct Step {
           "writing zeros");
     }
     return matmul->run(by, a->at(copy, a_bytes), b->at(copy, b_bytes),
-                       bias == nullptr ? nullptr : bias->at(copy), d->at(copy, d_bytes));
+                       bias == nullptr ? nullptr : bias->at(copy, bias_bytes),
+                       d->at(copy, d_bytes));
   }
 };
 
@@ -70,6 +71,7 @@ Expected<Step> make_product(const CublasLt& lt, const PeerProduct& product, cons
   step.a_bytes = product.a_offset * width;
   step.b_bytes = product.b_offset * width;
   step.d_bytes = product.d_offset * width;
+  step.bias_bytes = product.bias_offset * width;
   // Equal problems share one contest.
   for (const Step& known : state.steps) {
     if (known.matmul && known.matmul->problem() == product.problem) {
@@ -78,8 +80,8 @@ Expected<Step> make_product(const CublasLt& lt, const PeerProduct& product, cons
       return step;
     }
   }
-  auto matmul =
-      lt.matmul(product.problem, algorithms, step.bias == nullptr ? nullptr : step.bias->at(0));
+  auto matmul = lt.matmul(product.problem, algorithms,
+                          step.bias == nullptr ? nullptr : step.bias->at(0, step.bias_bytes));
   if (!matmul) return matmul.takeError();
   step.matmul = std::move(*matmul);
   step.algorithm = -1;

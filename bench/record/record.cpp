@@ -7,6 +7,7 @@
 #include <cmath>
 #include <ctime>
 
+#include "bench/record/summary.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
@@ -105,11 +106,31 @@ Value row_json(const Row& row) {
   return object;
 }
 
+Value summary_json(const KindSummary& summary) {
+  const auto spread = [](const RatioSpread& ratios) -> Value {
+    return Object{{"geomean", number(ratios.geomean)},
+                  {"p10", number(ratios.p10)},
+                  {"worst", number(ratios.worst)}};
+  };
+  return Object{{"kind", text(summary.kind)},
+                {"layers", summary.layers},
+                {"timed", summary.timed},
+                {"ratio", spread(summary.plain)},
+                {"best_ratio", spread(summary.best)}};
+}
+
 Value launch_json(const LaunchRow& row) {
   return Object{{"kernel", text(row.kernel)},
                 {"executable_ns", number(row.executable_ns)},
                 {"bare_ns", number(row.bare_ns)},
                 {"over_ns", number(row.executable_ns - row.bare_ns)}};
+}
+
+Value calibration_json(const CalibrationRow& row) {
+  return Object{{"name", text(row.name)},
+                {"value", number(row.value)},
+                {"unit", text(row.unit)},
+                {"note", text(row.note)}};
 }
 
 Value compile_json(const CompileRow& row) {
@@ -157,6 +178,32 @@ Value gemm_sweep_json(llvm::ArrayRef<GemmSweepRow> rows) {
   return Object{{"columns", Array{"batch", "m", "n", "k", "gated", "verified", "tiles", "note"}},
                 {"tile_columns",
                  Array{"tile", "split_k", "predicted_us", "us", "chosen", "registers", "note"}},
+                {"rows", std::move(lines)}};
+}
+
+// A row per layer; `candidates` are arrays below the names in "candidate_columns". The times of the
+// first candidate are repeated as the layer's.
+Value layers_json(llvm::ArrayRef<LayerRow> rows) {
+  Array lines;
+  for (const LayerRow& row : rows) {
+    Array candidates;
+    for (const CandidateRow& c : row.candidates) {
+      candidates.push_back(Array{text(c.family), text(c.tile), c.split_k, number(c.predicted_us),
+                                 number(c.us), number(c.pdl_us), c.chosen, c.registers,
+                                 text(c.note)});
+    }
+    const CandidateRow first = row.candidates.empty() ? CandidateRow() : row.candidates[0];
+    lines.push_back(Array{text(row.kind), text(row.shape), text(row.dtype), text(row.epilogue),
+                          row.verified, number(first.predicted_us), number(first.us),
+                          number(first.pdl_us), number(row.peer_us), number(plain_ratio(row)),
+                          number(best_ratio(row)), text(row.peer), text(row.peer_config),
+                          std::move(candidates), text(row.note)});
+  }
+  return Object{{"columns", Array{"kind", "shape", "dtype", "epilogue", "verified", "predicted_us",
+                                  "us", "pdl_us", "peer_us", "ratio", "best_ratio", "peer",
+                                  "peer_config", "candidates", "note"}},
+                {"candidate_columns", Array{"family", "tile", "split_k", "predicted_us", "us",
+                                            "pdl_us", "chosen", "registers", "note"}},
                 {"rows", std::move(lines)}};
 }
 
@@ -210,6 +257,13 @@ Value to_json(const Record& record) {
   if (!record.compile.empty()) object["compile"] = array(record.compile, compile_json);
   if (!record.sweep.empty()) object["sweep"] = sweep_json(record.sweep);
   if (!record.gemm_sweep.empty()) object["gemm_sweep"] = gemm_sweep_json(record.gemm_sweep);
+  if (!record.calibration.empty()) {
+    object["calibration"] = array(record.calibration, calibration_json);
+  }
+  if (!record.layers.empty()) {
+    object["layers"] = layers_json(record.layers);
+    object["summary"] = array(summarize(record.layers), summary_json);
+  }
   return object;
 }
 
@@ -226,7 +280,8 @@ Error write_record(const Record& record, const std::string& path) {
     std::error_code code;
     llvm::raw_fd_ostream out(draft, code);
     if (code) return failed(code);
-    const bool large = !record.sweep.empty() || !record.gemm_sweep.empty();
+    const bool large =
+        !record.sweep.empty() || !record.gemm_sweep.empty() || !record.layers.empty();
     out << llvm::formatv(large ? "{0}\n" : "{0:2}\n", to_json(record));
     out.close();
     if (out.has_error()) {
@@ -305,12 +360,53 @@ std::string gemm_sweep_line(const GemmSweepRow& row) {
                             notes);
 }
 
+std::string layer_line(const LayerRow& row) {
+  const auto time = [](const std::optional<double>& us) {
+    return us ? fmt::format("{:.2f}", *us) : std::string("-");
+  };
+  const auto ratio = [](const std::optional<double>& value) {
+    return value ? fmt::format("{:.3f}", *value) : std::string("-");
+  };
+  std::string line =
+      fmt::format("{:<8} {:<22} {:<4} {:<9}", row.kind, row.shape, row.dtype, row.epilogue);
+  if (row.candidates.empty()) return line + "  not timed  " + row.note + "\n";
+  const CandidateRow& first = row.candidates[0];
+  line += fmt::format(" {:>9.2f} {:>9} {:>9} {:>9} {:>6} {:>6}  {} {}{}", first.predicted_us,
+                      time(first.us), time(first.pdl_us), time(row.peer_us),
+                      ratio(plain_ratio(row)), ratio(best_ratio(row)), first.family, first.tile,
+                      first.split_k > 1 ? fmt::format(" split {}", first.split_k) : "");
+  const CandidateRow* best = &first;
+  std::string notes = row.note;
+  for (const CandidateRow& one : row.candidates) {
+    const auto faster = [](const std::optional<double>& a, const std::optional<double>& b) {
+      return a && (!b || *a < *b);
+    };
+    if (faster(candidate_us(one), candidate_us(*best))) best = &one;
+    if (!one.note.empty()) notes += fmt::format("  [{}: {}]", one.tile, one.note);
+  }
+  if (best != &first) {
+    line += fmt::format("  best {} {}{} {}", best->family, best->tile,
+                        best->split_k > 1 ? fmt::format(" split {}", best->split_k) : "",
+                        time(candidate_us(*best)));
+  }
+  return line + (notes.empty() ? "" : "  " + notes) + "\n";
+}
+
 std::string launch_table(llvm::ArrayRef<LaunchRow> rows) {
   std::string text = fmt::format("{:<36} {:>14} {:>12} {:>9}\n", "host time per launch",
                                  "Executable, ns", "bare, ns", "over, ns");
   for (const LaunchRow& row : rows) {
     text += fmt::format("{:<36} {:>14.0f} {:>12.0f} {:>9.0f}\n", row.kernel, row.executable_ns,
                         row.bare_ns, row.executable_ns - row.bare_ns);
+  }
+  return text;
+}
+
+std::string calibration_table(llvm::ArrayRef<CalibrationRow> rows) {
+  std::string text;
+  for (const CalibrationRow& row : rows) {
+    text += fmt::format("{:<28} {:>10} {:<8} {}\n", row.name,
+                        row.value ? fmt::format("{:.3f}", *row.value) : "-", row.unit, row.note);
   }
   return text;
 }

@@ -79,6 +79,29 @@ struct GemmSweepRow {
   std::string note;
 };
 
+// One candidate of a layer. Times in microseconds, medians.
+struct CandidateRow {
+  std::string family, tile;
+  int split_k = 1;
+  double predicted_us = 0;
+  std::optional<double> us;      // none: `note` says why
+  std::optional<double> pdl_us;  // by PDL launches, where they are measured
+  int registers = 0;
+  bool chosen = false;  // by the cost model
+  std::string note;
+};
+
+// A layer of the sweeps over models and random shapes.
+struct LayerRow {
+  std::string kind;  // the summary that it counts in
+  std::string shape, dtype, epilogue;
+  bool verified = false;                 // the first candidate
+  std::vector<CandidateRow> candidates;  // the cost model's choice first
+  std::string peer, peer_config;         // of the fastest peer
+  std::optional<double> peer_us;
+  std::string note;
+};
+
 // Host time of one launch, nanoseconds.
 struct LaunchRow {
   std::string kernel;
@@ -96,6 +119,13 @@ struct CompileRow {
   std::optional<double> cache_hit_us;
 };
 
+// One rate or latency of the device.
+struct CalibrationRow {
+  std::string name, unit;
+  std::optional<double> value;  // none: `note` says why
+  std::string note;
+};
+
 struct Record {
   std::string device, gpu, driver, cuda, commit, date, compiler, cublaslt;
   u64 seed = 0;
@@ -107,6 +137,8 @@ struct Record {
   std::vector<CompileRow> compile;
   std::vector<SweepRow> sweep;
   std::vector<GemmSweepRow> gemm_sweep;
+  std::vector<LayerRow> layers;
+  std::vector<CalibrationRow> calibration;
 };
 
 llvm::json::Value to_json(const Record& record);
@@ -120,6 +152,8 @@ std::string tile_table(const Row& row);
 std::string launch_table(llvm::ArrayRef<LaunchRow> rows);
 std::string sweep_line(const SweepRow& row);
 std::string gemm_sweep_line(const GemmSweepRow& row);
+std::string layer_line(const LayerRow& row);
+std::string calibration_table(llvm::ArrayRef<CalibrationRow> rows);
 std::string compile_table(llvm::ArrayRef<CompileRow> rows);
 
 // Now, in UTC: "2026-11-21T01:28:04Z".

@@ -75,10 +75,11 @@ Error Sweep::fill(RandomPool& pool, llvm::ArrayRef<SweepShape> shapes) {
     inputs = std::max(inputs, copies * copy_bytes(matrix(s.m, s.k)));
     rows = std::max(rows, copy_bytes(matrix(s.m, s.k)));
   }
-  auto weights = SharedArena::make(session_, pool, largest, weights_bytes_, 1.0 / 64, 0);
+  auto weights =
+      SharedArena::make(session_, pool, DType::kBF16, largest, weights_bytes_, 1.0 / 64, 0);
   if (!weights) return weights.takeError();
   weights_ = std::move(*weights);
-  auto made = SharedArena::make(session_, pool, rows, inputs, 1, 16 * 300007);
+  auto made = SharedArena::make(session_, pool, DType::kBF16, rows, inputs, 1, 16 * 300007);
   if (!made) return made.takeError();
   inputs_ = std::move(*made);
   return session_.synchronize_context();

@@ -70,11 +70,12 @@ Error GemmSweep::fill(RandomPool& pool) {
     most_left = std::max(most_left, copies * left_bytes(s));
     most_right = std::max(most_right, copies * num_weights(s) * right_bytes(s));
   }
-  auto made = SharedArena::make(session_, pool, left, most_left, 1, 0);
+  auto made = SharedArena::make(session_, pool, DType::kBF16, left, most_left, 1, 0);
   if (!made) return made.takeError();
   left_ = std::move(*made);
   // The second weight of a gated pair starts behind all copies of the first.
-  made = SharedArena::make(session_, pool, 2 * right, most_right + right, 1.0 / 64, 16 * 300007);
+  made = SharedArena::make(session_, pool, DType::kBF16, 2 * right, most_right + right, 1.0 / 64,
+                           16 * 300007);
   if (!made) return made.takeError();
   right_ = std::move(*made);
   return session_.synchronize_context();

@@ -6,6 +6,7 @@
 
 #include <functional>
 
+#include "bench/cases/cases.h"
 #include "bench/record/record.h"
 
 namespace catenary::bench {
@@ -27,8 +28,9 @@ GemmSweepOptions quick_gemm_sweep();
 // `shards`-th.
 std::vector<GemmShape> gemm_sweep_shapes(int shard, int shards);
 
-// The chain of a shape: y of x and w, or of x, wg and wu.
+// The chain of a shape: y of x and w, or of x, wg and wu; and the shape as a case without a peer.
 std::string gemm_shape_text(const GemmShape& shape);
+Case gemm_shape_case(const GemmShape& shape);
 
 // Which of a plan's tiles are timed: the chosen one first, then by predicted time.
 std::vector<TileOption> tiles_to_time(llvm::ArrayRef<TileOption> tiles, const GemmShape& shape,

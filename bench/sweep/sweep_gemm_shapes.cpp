@@ -134,6 +134,20 @@ std::string gemm_shape_text(const GemmShape& s) {
       x, w, equation);
 }
 
+Case gemm_shape_case(const GemmShape& s) {
+  Case c;
+  c.group = "gemm";
+  c.dtype = "bf16";
+  c.epilogue = s.gated ? "swiglu" : "none";
+  c.shape =
+      fmt::format("{}{}x{}x{}", s.batch > 1 ? fmt::format("b{}x", s.batch) : "", s.m, s.n, s.k);
+  c.name = fmt::format("gemm/{}/{}", c.shape, c.epilogue);
+  c.chain = gemm_shape_text(s);
+  c.flops = flops(s);
+  if (s.batch == 1 && !s.gated) c.rows = s.m;
+  return c;
+}
+
 std::vector<TileOption> tiles_to_time(llvm::ArrayRef<TileOption> tiles, const GemmShape& shape,
                                       const GemmSweepOptions& options) {
   std::vector<TileOption> ranked;

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <limits>
 
-#include "bench/cases/cases.h"
+#include "bench/cases/layer.h"
 #include "bench/measure/check.h"
 #include "ir/random/fill.h"
 #include "ir/text/text.h"
@@ -83,7 +83,7 @@ void run(const PeerProduct& product, Hosts& hosts) {
   const std::byte* right = hosts.at(product.b).bytes.data();
   const std::byte* bias = product.bias.empty() ? nullptr : hosts.at(product.bias).bytes.data();
   const auto element = [&](i64 g, i64 m, i64 n) {
-    double sum = bias == nullptr ? 0 : load_element(DType::kBF16, bias, n);
+    double sum = bias == nullptr ? 0 : load_element(DType::kBF16, bias, product.bias_offset + n);
     const i64 a = product.a_offset + g * p.batch_a + m * (p.a_m_major ? 1 : p.row_a);
     const i64 b = product.b_offset + g * p.batch_b + n * (p.b_n_major ? 1 : p.row_b);
     for (i64 k = 0; k < p.k; ++k) {
@@ -177,5 +177,28 @@ TEST_CASE("the peers of grouped layers and their gradients compute what the chai
 TEST_CASE("the peers of experts compute what the chains compute, empty experts too") {
   for (const Case& spec : ragged_cases("some", {3, 0, 8, 1, 0}, 16, 24)) {
     check_peer(spec, spec.peer);
+  }
+}
+
+TEST_CASE("the peers of layers compute what the chains compute, with every epilogue but GELU") {
+  using Kind = Layer::Kind;
+  using Epilogue = Layer::Epilogue;
+  std::vector<Layer> layers;
+  for (const Epilogue epilogue : {Epilogue::kNone, Epilogue::kBias, Epilogue::kBiasSilu}) {
+    layers.push_back({Kind::kDense, "dense", DType::kBF16, epilogue, 5, 16, 24});
+    for (const bool rows_first : {true, false}) {
+      layers.push_back(
+          {Kind::kGrouped, "grouped", DType::kBF16, epilogue, 5, 16, 24, 3, rows_first});
+    }
+  }
+  layers.push_back({Kind::kDual, "dual", DType::kBF16, Epilogue::kSwiglu, 5, 16, 24});
+  for (const Epilogue epilogue : {Epilogue::kNone, Epilogue::kSwiglu}) {
+    layers.push_back(
+        {Kind::kExperts, "experts", DType::kBF16, epilogue, 12, 16, 24, 4, false, {3, 0, 8, 1}});
+  }
+  for (const Layer& layer : layers) {
+    const Case spec = layer_case(layer);
+    check_peer(spec, spec.peer);
+    if (!spec.second_peer.name.empty()) check_peer(spec, spec.second_peer);
   }
 }

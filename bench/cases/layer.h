@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// One layer of a model as plain data, and as a case: its chain, and what cuBLASLt does for the same
+// result.
+#pragma once
+
+#include "bench/cases/cases.h"
+
+namespace catenary::bench {
+
+struct Layer {
+  enum class Kind : u8 {
+    kDense,    // x[M,K] w[N,K]
+    kDual,     // silu(x wg) * (x wu), both weights [N,K]
+    kGrouped,  // x[M,G,K] or x[G,M,K], w[G,N,K]
+    kExperts,  // x[M,K], w[E,N,K], the rows divided by group ends
+  };
+  enum class Epilogue : u8 { kNone, kBias, kBiasSilu, kBiasGelu, kSwiglu };
+  Kind kind = Kind::kDense;
+  std::string group = "dense";  // the summary that it counts in
+  DType dtype = DType::kBF16;
+  Epilogue epilogue = Epilogue::kNone;  // kDual: kSwiglu; kExperts: kNone or kSwiglu
+  i64 m = 0, n = 0, k = 0;              // kGrouped: M of each group; kExperts: M of all groups
+  i64 groups = 1;
+  bool rows_first = false;     // kGrouped: [M,G,..], else [G,M,..]
+  std::vector<i64> rows = {};  // kExperts: of each group
+};
+
+std::string_view epilogue_text(Layer::Epilogue epilogue);
+
+// Inputs, weights and output, each once; the products' flops.
+double layer_bytes(const Layer& layer);
+double layer_flops(const Layer& layer);
+
+Case layer_case(const Layer& layer);
+
+}  // namespace catenary::bench

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// The planner's candidates for one contraction, as the benchmark sees them. The only file of the
+// benchmark that reads KernelPlan::tiles or forces a tile.
+#pragma once
+
+#include "compiler/plan.h"
+
+namespace catenary::bench {
+
+// One kernel that a family could launch for a contraction.
+struct Candidate {
+  std::string family;
+  std::string tile;
+  int split_k = 1;
+  double predicted_us = 0;
+  std::string rejected;  // why it cannot run; empty: it can
+  bool chosen = false;   // by the cost model
+};
+
+// The kernel of the plan's first contraction; null: the plan has none.
+const KernelPlan* contraction_kernel(const Plan& plan);
+
+// All candidates of `kernel`, each once, in the planner's order.
+std::vector<Candidate> list_candidates(const KernelPlan& kernel);
+
+// `options` with `candidate` forced on every contraction.
+PlanOptions forced(PlanOptions options, const Candidate& candidate);
+
+// `options` with `candidate` forced on the contractions of `problem`.
+PlanOptions tuned(PlanOptions options, const std::string& problem, const Candidate& candidate);
+
+// The chosen candidate first, then the `best` fastest of every family by prediction, then
+// `spread` more at equal distances over the rest. Rejected candidates are left out. Without a
+// bound (`best` 0): all of them.
+std::vector<Candidate> select_candidates(llvm::ArrayRef<Candidate> candidates, int best,
+                                         int spread);
+
+// The chosen candidate first, then the `best` fastest of all families together.
+std::vector<Candidate> fastest_candidates(llvm::ArrayRef<Candidate> candidates, int best);
+
+}  // namespace catenary::bench

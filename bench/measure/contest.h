@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// The contest between candidates: each is compiled, verified over a poisoned output, and timed in
+// turns with all others. A candidate that fails has a note instead of a time.
+#pragma once
+
+#include "bench/measure/bound_chain.h"
+#include "bench/measure/candidates.h"
+#include "bench/measure/check.h"
+
+namespace catenary::bench {
+
+// One candidate in a contest.
+struct Entrant {
+  Candidate candidate;
+  PlanOptions plan;  // what it is compiled with
+  std::shared_ptr<const CompiledChain> compiled;
+  int registers = 0;  // of its first kernel
+  std::optional<Spread> us;
+  std::optional<Spread> pdl_us;  // by PDL launches
+  bool verified = false;
+  std::string note;  // why there is no time
+};
+
+// Compiles `chain` by the entrant's plan options. Thread-safe. A failure is in the note.
+void compile_entrant(const Session& session, const Chain& chain, Entrant& entrant);
+
+// What all entrants run on.
+struct ContestData {
+  const Tensors& tensors;
+  const TensorArena& output;
+  const Samples& samples;
+  int copies = 1;
+};
+
+// Poisons copy 0 of the output, launches on it and waits.
+Error run_poisoned(const Session& session, const TensorArena& output, const Contender& contender);
+
+// Verifies every compiled entrant, then times those that are right, and `others`, in turns. With
+// `pdl` each entrant is verified and timed by PDL launches as well. Returns the times of `others`.
+// An error is a broken context, or a contest that cannot be timed.
+Expected<std::vector<Timing>> run_contest(const Session& session,
+                                          llvm::MutableArrayRef<Entrant> entrants,
+                                          llvm::ArrayRef<Contender> others, const ContestData& data,
+                                          const TimingOptions& timing, bool pdl);
+
+}  // namespace catenary::bench

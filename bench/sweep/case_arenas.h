@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Random tensors for many cases in turn: an arena per dtype for weights, and one for other inputs.
+// A case's tensors are views, set after set.
+#pragma once
+
+#include "bench/measure/shared_arena.h"
+
+namespace catenary::bench {
+
+// How many sets of a chain's tensors rotate: inputs and weights are more than twice the L2 where
+// `most` sets are so many, in bounded memory. At least 2. `scratch_bytes`: of a peer, for each set.
+int rotation_of(const VerifiedChain& chain, i64 scratch_bytes, i64 l2_bytes, int most);
+
+class CaseArenas {
+ public:
+  // Makes room for `copies` sets of the parameters of `chain`.
+  void reserve(const VerifiedChain& chain, int copies);
+
+  // Allocates and fills. The device is done when it returns.
+  Error fill(const Session& session, RandomPool& pool);
+
+  // The parameters of `chain` as views, i32 ones filled with `ends`, and its output, without
+  // contents.
+  Expected<Tensors> tensors(const VerifiedChain& chain, llvm::ArrayRef<i32> ends, int copies) const;
+
+ private:
+  struct Arena {
+    i64 set_bytes = 0;  // the largest set
+    i64 bytes = 0;      // the most that any case needs
+    SharedArena memory;
+  };
+  using Key = std::pair<DType, bool>;  // weights?
+  std::map<Key, Arena> arenas_;
+};
+
+}  // namespace catenary::bench

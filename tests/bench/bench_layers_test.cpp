@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+// The sweeps over random layers and layers of models: which layers, which candidates, the summary,
+// and in the simulator, which keeps no time, the whole sweep.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <set>
+
+#include "bench/measure/candidates.h"
+#include "bench/record/summary.h"
+#include "bench/sweep/case_arenas.h"
+#include "bench/sweep/layer_sweep.h"
+#include "bench/sweep/model_layers.h"
+#include "bench/sweep/random_layers.h"
+#include "tests/support/bench_session.h"
+#include "tests/support/temp_dir.h"
+
+using namespace catenary;
+using namespace catenary::bench;
+using test::planned;
+using test::shortest;
+using test::simulated_session;
+using test::verified;
+
+namespace {
+
+const std::vector<std::string> kAllKinds(random_kinds().begin(), random_kinds().end());
+
+Candidate candidate(const char* family, const char* tile, double us, bool chosen = false) {
+  Candidate one;
+  one.family = family;
+  one.tile = tile;
+  one.predicted_us = us;
+  one.chosen = chosen;
+  return one;
+}
+
+std::vector<std::string> tiles(const std::vector<Candidate>& candidates) {
+  std::vector<std::string> names;
+  for (const Candidate& one : candidates) names.push_back(one.tile);
+  return names;
+}
+
+LayerRow timed(const char* kind, double peer_us, double us, std::optional<double> pdl_us) {
+  LayerRow row;
+  row.kind = kind;
+  row.peer_us = peer_us;
+  row.candidates.emplace_back();
+  row.candidates[0].us = us;
+  row.candidates[0].pdl_us = pdl_us;
+  return row;
+}
+
+}  // namespace
+
+TEST_CASE("random layers are the same from one seed, whatever their number and shards") {
+  const std::vector<Layer> all = random_layers(7, 60, kAllKinds, 1, 1);
+  REQUIRE(all.size() == 60);
+  const std::vector<Layer> fewer = random_layers(7, 20, kAllKinds, 1, 1);
+  const std::vector<Layer> second = random_layers(7, 60, kAllKinds, 2, 3);
+  REQUIRE(second.size() == 20);
+  for (size_t i = 0; i < 20; ++i) {
+    CHECK(layer_case(fewer[i]).name == layer_case(all[i]).name);
+    CHECK(layer_case(second[i]).chain == layer_case(all[3 * i + 1]).chain);
+    CHECK(layer_case(second[i]).ends == layer_case(all[3 * i + 1]).ends);
+  }
+  CHECK(layer_case(random_layers(8, 1, kAllKinds, 1, 1)[0]).name != layer_case(all[0]).name);
+  // Pinned, so that every machine draws these.
+  CHECK(layer_case(all[0]).name == "dense/912x496x5320/bf16/bias");
+  CHECK(layer_case(all[4]).name == "experts/62e4502x832x1744/bf16/swiglu");
+}
+
+TEST_CASE("random layers are within bounds, and the planner takes them all") {
+  std::set<std::string> epilogues;
+  std::set<i64> granules;
+  int empty_groups = 0;
+  int odd_groups = 0;
+  for (const Layer& l : random_layers(1, 250, kAllKinds, 1, 1)) {
+    const Case c = layer_case(l);
+    INFO(c.name);
+    CHECK(layer_bytes(l) <= kMostLayerBytes);
+    CHECK(layer_flops(l) <= kMostLayerFlops);
+    CHECK(l.k % 8 == 0);
+    CHECK(l.n % 8 == 0);
+    granules.insert(l.n % 64 == 0 ? 64 : l.n % 16 == 0 ? 16 : 8);
+    epilogues.insert(c.epilogue);
+    if (l.kind == Layer::Kind::kExperts) {
+      CHECK(static_cast<i64>(c.ends.size()) == l.groups);
+      CHECK(c.ends.back() == l.m);
+      for (const i64 rows : l.rows) empty_groups += rows == 0;
+    }
+    if (l.kind == Layer::Kind::kGrouped) odd_groups += l.groups % 2;
+    if (l.group == "small_m") CHECK(l.m <= 64);
+    if (l.group == "dense") CHECK((l.m >= 128 && l.m <= 16384));
+    const VerifiedChain chain = verified(c.chain);
+    CHECK(contraction_kernel(planned(chain)) != nullptr);
+    CHECK(rotation_of(chain, 0, i64{60} << 20, 256) >= 2);
+    double flops = 0;
+    for (const PeerStep& step : c.peer.steps) {
+      if (const auto* product = std::get_if<PeerProduct>(&step)) {
+        const LtProblem& p = product->problem;
+        flops += 2.0 * p.batch * p.m * p.n * p.k;
+      }
+    }
+    CHECK(flops == doctest::Approx(c.flops));
+  }
+  CHECK(epilogues.size() == 5);
+  CHECK(granules.size() == 3);
+  CHECK(empty_groups > 0);
+  CHECK(odd_groups > 0);
+}
+
+TEST_CASE("the table of models' layers: each layer once with every M") {
+  CHECK(model_layers().size() == 47);
+  for (const ModelLayer& layer : model_layers()) {
+    CHECK(layer.k % 8 == 0);
+    CHECK(layer.n % 8 == 0);
+  }
+  const std::vector<Layer> all = model_sweep_layers(1, 1);
+  CHECK(all.size() == 450);  // Mixtral shares two with Llama
+  std::set<std::string> names;
+  for (const Layer& layer : all) CHECK(names.insert(layer_case(layer).name).second);
+  size_t dealt = 0;
+  for (int shard = 1; shard <= 4; ++shard) {
+    const std::vector<Layer> part = model_sweep_layers(shard, 4);
+    dealt += part.size();
+    CHECK(part.size() % 10 == 0);
+  }
+  CHECK(dealt == all.size());
+}
+
+TEST_CASE("candidates to time: the choice, the best of every family, and more over the list") {
+  std::vector<Candidate> all = {candidate("a", "a1", 1), candidate("a", "a2", 2, true),
+                                candidate("a", "a3", 3), candidate("a", "a4", 4),
+                                candidate("b", "b1", 9), candidate("b", "b2", 8),
+                                candidate("b", "b3", 7)};
+  all[2].rejected = "too large";
+  CHECK(tiles(select_candidates(all, 1, 0)) == std::vector<std::string>{"a2", "b3"});
+  CHECK(tiles(select_candidates(all, 2, 0)) == std::vector<std::string>{"a2", "a1", "b3", "b2"});
+  CHECK(tiles(select_candidates(all, 1, 2)) == std::vector<std::string>{"a2", "b3", "a1", "b2"});
+  CHECK(select_candidates(all, 0, 0).size() == 6);
+  CHECK(tiles(fastest_candidates(all, 2)) == std::vector<std::string>{"a2", "a1", "a4"});
+}
+
+TEST_CASE("a plan's candidates have the families of their names, and each can be forced") {
+  const VerifiedChain chain = verified(
+      "chain c(input x: bf16[16, 4096], weight w: bf16[2048, 4096]) {\n"
+      "  y = contract \"mk,nk->mn\"(x, w)\n  return y: bf16\n}\n");
+  const Plan plan = planned(chain);
+  const KernelPlan* kernel = contraction_kernel(plan);
+  REQUIRE(kernel != nullptr);
+  std::set<std::string> families;
+  int chosen = 0;
+  for (const Candidate& one : list_candidates(*kernel)) {
+    chosen += one.chosen;
+    families.insert(one.family);
+    if (!one.rejected.empty()) continue;
+    INFO(one.tile << " split " << one.split_k);
+    const Plan again = planned(chain, forced({}, one));
+    CHECK(family_text(again.buckets[0].kernels[0].family) == one.family);
+  }
+  CHECK(chosen == 1);
+  CHECK(families == std::set<std::string>{"gemm_sm80", "gemm_sm90", "skinny"});
+}
+
+TEST_CASE("a summary's ratios: geometric mean, tenth percentile, worst, by PDL where measured") {
+  const RatioSpread spread = ratio_spread({4, 1, 0.25});
+  CHECK(spread.geomean == doctest::Approx(1));
+  CHECK(spread.worst == 0.25);
+  CHECK(spread.p10 == doctest::Approx(0.25 + 0.2 * 0.75));
+  CHECK(ratio_spread({}).geomean == 0);
+  std::vector<LayerRow> rows = {timed("dense", 10, 5, std::nullopt), timed("small", 10, 10, 5),
+                                timed("dense", 10, 20, std::nullopt)};
+  rows.push_back(rows[0]);
+  rows.back().peer_us.reset();
+  rows.emplace_back().kind = "small";  // not timed
+  CHECK(*plain_ratio(rows[1]) == 1);
+  CHECK(*best_ratio(rows[1]) == 2);
+  const std::vector<KindSummary> summaries = summarize(rows);
+  REQUIRE(summaries.size() == 3);
+  CHECK(summaries[0].kind == "dense");
+  CHECK(summaries[0].layers == 3);
+  CHECK(summaries[0].timed == 2);
+  CHECK(summaries[0].best.geomean == doctest::Approx(1));
+  CHECK(summaries[0].worst == std::vector<size_t>{2, 0});
+  CHECK(summaries[1].layers == 2);
+  CHECK(summaries[1].plain.geomean == doctest::Approx(1));
+  CHECK(summaries[1].best.geomean == doctest::Approx(2));
+  CHECK(summaries[2].kind == "all");
+  CHECK(summaries[2].timed == 3);
+  CHECK(summary_table(rows).find("worst of dense") != std::string::npos);
+}
+
+TEST_CASE("a layer sweep verifies every kind and its candidates, plain and by PDL") {
+  const std::unique_ptr<Session> session = simulated_session();
+  if (!session) return;
+  const test::TempDir folder;
+  const test::ScopedEnv cache("CATENARY_CACHE_DIR", (folder / "cache").c_str());
+  std::vector<Layer> layers(5);
+  using Kind = Layer::Kind;
+  using Epilogue = Layer::Epilogue;
+  layers[0] = {Kind::kDense, "dense", DType::kF16, Epilogue::kBiasGelu, 72, 64, 64};
+  layers[1] = {Kind::kDense, "small_m", DType::kBF16, Epilogue::kBiasSilu, 3, 64, 128};
+  layers[2] = {Kind::kGrouped, "grouped", DType::kBF16, Epilogue::kBias, 24, 32, 64, 3, true};
+  layers[3] = {Kind::kDual, "dual", DType::kBF16, Epilogue::kSwiglu, 72, 64, 64};
+  layers[4] = {Kind::kExperts, "experts", DType::kBF16, Epilogue::kNone, 9, 64, 64, 3,
+               false,          {8, 0, 1}};
+  std::vector<Case> cases;
+  for (const Layer& layer : layers) cases.push_back(layer_case(layer));
+  RandomPool pool(3);
+  LayerSweepOptions options;
+  options.timing = shortest();
+  options.max_copies = 3;
+  options.candidates = 1;
+  Record record;
+  size_t compiled = 0;
+  Error error = run_layer_sweep(
+      *session, nullptr, pool, cases, options, [&](size_t candidates) { compiled = candidates; },
+      [&](LayerRow row) {
+        CAPTURE(layer_line(row));
+        CHECK(row.verified);
+        CHECK(row.note.empty());
+        CHECK(row.candidates.size() >= 2);
+        CHECK(row.candidates[0].chosen);
+        for (const CandidateRow& one : row.candidates) {
+          CHECK(one.us.has_value());
+          CHECK(one.pdl_us.has_value());
+          CHECK_FALSE(one.tile.empty());
+          CHECK_FALSE(one.family.empty());
+        }
+        record.layers.push_back(std::move(row));
+        return Error::success();
+      });
+  CHECK_MESSAGE(!error, take_report(std::move(error)).message);
+  REQUIRE(record.layers.size() == 5);
+  size_t rows = 0;
+  for (const LayerRow& row : record.layers) rows += row.candidates.size();
+  CHECK(compiled == rows);
+  const llvm::json::Value json = to_json(record);
+  const llvm::json::Object& object = *json.getAsObject()->getObject("layers");
+  const llvm::json::Array& row = *(*object.getArray("rows"))[0].getAsArray();
+  CHECK(row.size() == object.getArray("columns")->size());
+  const llvm::json::Array& first = *(*row[row.size() - 2].getAsArray())[0].getAsArray();
+  CHECK(first.size() == object.getArray("candidate_columns")->size());
+}
