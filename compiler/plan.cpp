@@ -37,16 +37,15 @@ Expected<PlannedGroup> plan_group(const GroupContext& context, i64 workspace_byt
     planned.kernels.push_back(std::move(*kernel));
     return planned;
   };
-  switch (context.group.anchor) {
-    case FusionGroup::Anchor::kNone:
+  switch (context.group.kind) {
+    case FusionGroup::Kind::kPointwise:
       return one(plan_pointwise(context));
-    case FusionGroup::Anchor::kSum:
+    case FusionGroup::Kind::kSum:
       return one(plan_reduce(context));
-    case FusionGroup::Anchor::kContract:
-    case FusionGroup::Anchor::kDualContract:
+    case FusionGroup::Kind::kContraction:
       return plan_contraction(context, workspace_bytes);
   }
-  return make_error(ErrorCode::kInternal, "group with unknown anchor");
+  return make_error(ErrorCode::kInternal, "group of an unknown kind");
 }
 
 // C identifiers of bounded length: the chain's name may have 128 bytes.
@@ -88,8 +87,9 @@ Expected<Bucketed> plan_bucket(const VerifiedChain& chain, const Target& target,
     }
     // The first kernel of split-K computes the anchors only.
     if (result.bucket.kernels.size() - before > 1) {
-      result.bucket.kernels[before].values.assign(fusion.groups[g].anchors.begin(),
-                                                  fusion.groups[g].anchors.end());
+      auto& values = result.bucket.kernels[before].values;
+      values.clear();
+      for (const GroupAnchor& anchor : fusion.groups[g].anchors) values.push_back(anchor.value);
     }
   }
   // Every family executes the dependency wait on every path, before it reads anything but weights

@@ -22,9 +22,9 @@ namespace {
 
 Operand bind_operand(const GroupContext& context, const TensorUse& tensor, const Space& space,
                      int column) {
-  const MemoryLocation& place = context.tensors.places[tensor.place];
+  const MemoryLocation& place = context.tensors.locations[tensor.location];
   Operand operand;
-  operand.slot = tensor.place;
+  operand.slot = tensor.location;
   operand.dtype = place.dtype;
   const int axes = static_cast<int>(space.axes.size());
   llvm::SmallVector<i64, 8> byte_steps;
@@ -78,7 +78,7 @@ Extents space_extents(const Space& space) {
 
 std::vector<SlotBinding> bind_slots(const GroupTensors& tensors) {
   std::vector<SlotBinding> slots;
-  for (const MemoryLocation& place : tensors.places) slots.push_back(place.binding);
+  for (const MemoryLocation& place : tensors.locations) slots.push_back(place.binding);
   return slots;
 }
 
@@ -127,7 +127,7 @@ int vector_width(const Program& program, int limit) {
 
 i64 program_bytes(const GroupTensors& tensors) {
   i64 bytes = 0;
-  for (const MemoryLocation& place : tensors.places) bytes += place.binding.bytes;
+  for (const MemoryLocation& place : tensors.locations) bytes += place.binding.bytes;
   return bytes;
 }
 

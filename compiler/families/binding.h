@@ -46,7 +46,7 @@ Error check_axes(const GroupContext& context, const Space& space, bool terms);
 // Right-aligned sizes of the space's axes.
 Extents space_extents(const Space& space);
 
-// Slots in the order of GroupTensors::places.
+// Slots in the order of GroupTensors::locations.
 std::vector<SlotBinding> bind_slots(const GroupTensors& tensors);
 
 // Drops the slots that the kernel's programs, maps and config do not address, and renumbers the

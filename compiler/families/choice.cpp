@@ -56,7 +56,7 @@ const Offer* choose(const Offers& offers, const std::string& signature,
 }
 
 Error no_candidate(const GroupContext& context, const Offers& offers) {
-  const std::string& name = context.chain.value(context.group.anchors[0]).name;
+  const std::string& name = context.chain.value(context.group.anchors[0].value).name;
   const PlanOptions& options = context.options;
   if (!options.force_tile.empty() || options.split_k > 0) {
     const std::string why = offers.all.empty() ? "`catenary bench --tiles all` names those that do"

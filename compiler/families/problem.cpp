@@ -48,9 +48,9 @@ class AxesBuilder {
     return axis.stride.empty() ? 0 : axis.stride[store_column()];
   }
 
-  const Value& anchor() const { return context_.chain.value(context_.group.anchors[0]); }
+  const Value& anchor() const { return context_.chain.value(context_.group.anchors[0].value); }
   const Contraction& contraction() const {
-    return *context_.chain.info(context_.group.anchors[0]).contraction;
+    return *context_.chain.info(context_.group.anchors[0].value).contraction;
   }
 
   // Place numbers of the kernel's A, B, B2.
@@ -72,7 +72,7 @@ class AxesBuilder {
     const auto places = matrix_places();
     for (size_t i = 0; i < places.size(); ++i) {
       const int dim = i == 0 ? a : b;
-      axis.stride.push_back(dim < 0 ? 0 : context_.tensors.places[places[i]].strides[dim]);
+      axis.stride.push_back(dim < 0 ? 0 : context_.tensors.locations[places[i]].strides[dim]);
     }
     space_.axes.push_back(std::move(axis));
     result_dim_.push_back(label.result);
@@ -173,7 +173,7 @@ class AxesBuilder {
   }
 
   MatrixOperand matrix(int column, int place, const Axis& row) const {
-    const MemoryLocation& memory = context_.tensors.places[place];
+    const MemoryLocation& memory = context_.tensors.locations[place];
     const i64 bytes = dtype_bytes(memory.dtype);
     MatrixOperand operand;
     operand.slot = place;
@@ -209,7 +209,7 @@ class AxesBuilder {
 
   // Allow-list: operands of other dtypes have no product.
   Expected<MathMode> math() const {
-    const DType dtype = context_.tensors.places[context_.tensors.matrices[0]].dtype;
+    const DType dtype = context_.tensors.locations[context_.tensors.matrices[0]].dtype;
     switch (dtype) {
       case DType::kBF16:
         return MathMode::kBF16;
@@ -250,7 +250,7 @@ class AxesBuilder {
   }
 
   ContractionOperand operand(int column, int place, const Axis& row) const {
-    const MemoryLocation& memory = context_.tensors.places[place];
+    const MemoryLocation& memory = context_.tensors.locations[place];
     return {matrix(column, place, row), memory.dtype, memory.weight, memory.binding.bytes};
   }
 
@@ -281,10 +281,10 @@ class AxesBuilder {
     size.k = largest(p.k, size.symbol) * p.k_outer;
     // K-grouped: the groups divide K.
     if (p.ragged == Ragged::kKGrouped) size.k = ceil_div(size.k, std::max<i64>(p.num_groups, 1));
-    for (size_t i = 0; i < context_.tensors.places.size(); ++i) {
+    for (size_t i = 0; i < context_.tensors.locations.size(); ++i) {
       const bool matrix = llvm::is_contained(context_.tensors.matrices, static_cast<int>(i));
       (matrix ? size.matrix_bytes : size.epilogue_bytes) +=
-          context_.tensors.places[i].binding.bytes;
+          context_.tensors.locations[i].binding.bytes;
     }
     size.epilogue_flops = program_flops(p.program, size.batch * size.m * size.n);
   }
@@ -328,7 +328,7 @@ Expected<ContractionProblem> make_contraction_problem(const GroupContext& contex
   sides.swapped = dual && !shares_left;
   AxesBuilder builder(context, sides);
   Expected<ContractionProblem> problem = builder.build();
-  const bool ragged = context.chain.value(context.group.anchors[0]).ragged.has_value();
+  const bool ragged = context.chain.value(context.group.anchors[0].value).ragged.has_value();
   if (!problem || dual || ragged || !builder.prefers_swap()) return problem;
   sides.swapped = true;
   return AxesBuilder(context, sides).build();

@@ -25,7 +25,7 @@ struct ReduceSpace {
 // Axes are the summed operand's dimensions; the result's program walks those that survive.
 ReduceSpace make_space(const GroupContext& context) {
   ReduceSpace result;
-  const ValueId sum = context.group.anchors[0];
+  const ValueId sum = context.group.anchors[0].value;
   const ValueInfo& info = context.chain.info(sum);
   const ValueId operand = context.chain.value(sum).operands[0].value;
   const auto& shape = context.chain.info(operand).type.shape;
@@ -125,7 +125,7 @@ Expected<KernelPlan> plan_reduce(const GroupContext& context) {
     return make_error(ErrorCode::kUnsupported,
                       "'{}' needs {} loops after merging, above the limit of {}: reorder the "
                       "strides so that neighbouring dimensions merge",
-                      context.chain.value(context.group.anchors[0]).name, needed, kMaxDims);
+                      context.chain.value(context.group.anchors[0].value).name, needed, kMaxDims);
   }
   KernelPlan kernel;
   kernel.family = &reduce_family();
