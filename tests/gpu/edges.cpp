@@ -440,8 +440,7 @@ Error run_edges(Suite& suite) {
   for (const Link& link : all) {
     if (Error error = check_link(suite, *stall, link, sequences, replays)) return error;
     suite.progress(
-        fmt::format("edges: {}: {} launches, {} replays of {} sequences equal to those without PDL "
-                    "launches",
+        fmt::format("edges: {}: {} launches, {} replays of {} sequences equal to those without PDL",
                     link.name, launches, replays, sequences.size()),
         true);
   }

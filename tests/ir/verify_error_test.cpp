@@ -188,7 +188,7 @@ const Case kRagged[] = {
 
 const Case kElementwise[] = {
     {"input x: f32[4, 8], input b: f32[4]", "y = add(x, b) return y: f32",
-     "dimension 1 of 'y' has size 8 in 'x' and 4 in 'b': make them equal, or place an operand by "
+     "dimension 1 of 'y' has size 8 in 'x' and 4 in 'b': make them equal, or align an operand by "
      "labels as in b @ \"m\""},
     {"input x: f32[4, 8], input b: f32[4]", "y = add(x, b @ \"m\") return y: f32",
      "label 'm' of 'b' is not among the labels \"\" of 'y'"},
