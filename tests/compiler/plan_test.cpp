@@ -296,7 +296,7 @@ TEST_CASE("no two values share memory, and every slot is addressed: random chain
     RandomChainOptions options;
     options.max_contractions = 1 + static_cast<int>(seed % 3);
     options.max_elements = seed % 2 == 0 ? 1 << 20 : 4096;
-    options.few_rows = seed % 5 == 4;
+    options.small_m = seed % 5 == 4;
     const Chain random = random_chain(seed, options);
     const VerifiedChain chain = llvm::cantFail(verify(random));
     PlanOptions plan_options;

@@ -421,7 +421,7 @@ TEST_CASE("random chains of few rows meet the family in every way that it has") 
   std::map<std::string, int> seen;
   for (u64 seed = 0; seed < 300; ++seed) {
     RandomChainOptions random;
-    random.few_rows = true;
+    random.small_m = true;
     random.no_ragged = false;
     random.max_elements = 1 << 15;
     const Chain chain = random_chain(seed, random);

@@ -17,11 +17,11 @@ namespace catenary::gpu_suite {
 namespace {
 
 constexpr int kForcedSplits[] = {2, 3, 4, 6, 8};
-// Of a small case: multiply-adds per launch, and the size that more of them are reduced to.
+// Small cases: the most multiply-adds per launch, and the size that larger cases are reduced to.
 constexpr double kSmallWork = 2e6;
 constexpr i64 kSmallSize = 200;
 
-// Names that one row of gemm_sm80_tiles() has: 32-bit operands halve K, a gated pair halves N.
+// The names of one row of gemm_sm80_tiles(): 32-bit operands halve K, a dual GEMM halves N.
 std::vector<std::string> tile_names(const GemmSm80Tile& tile) {
   std::vector<std::string> names;
   for (bool gated : {false, true}) {
@@ -39,7 +39,7 @@ std::vector<std::string> tile_names(const GemmSm80Tile& tile) {
   return names;
 }
 
-// The same of a row of gemm_sm90_tiles(), plain and as a gated pair, of 16 and of 32 bits.
+// The names of one row of gemm_sm90_tiles(): single and dual GEMM, 16-bit and 32-bit operands.
 std::vector<std::string> tile_names(const GemmSm90Tile& tile, const Target& target) {
   std::vector<std::string> names;
   for (const MathMode math : {MathMode::kBF16, MathMode::kTF32}) {
@@ -53,16 +53,16 @@ std::vector<std::string> tile_names(const GemmSm90Tile& tile, const Target& targ
   return names;
 }
 
-// Every fourth random chain is one of few rows.
-bool has_few_rows(i64 index) { return index % 4 == 0; }
+// Every fourth random chain has small M.
+bool has_small_m(i64 index) { return index % 4 == 0; }
 
-// Must the case's family compute it on this target? Forced shapes are sure to fit sm_90 alone.
+// True if the case's family must compute it on this target. Forced shapes certainly fit only sm_90.
 bool names_family(const Case& from, const Target& target) {
   if (from.family.empty() || target.compute_capability() == 90) return !from.family.empty();
   return from.family == "skinny" && from.options.force_tile.empty();
 }
 
-// Shapes of `skinny`, most of which the planner would not choose.
+// Shapes of `skinny`. The planner would not choose most of them.
 std::vector<std::string> skinny_names(u64 seed) {
   Random random(seed);
   std::vector<std::string> names;
@@ -77,7 +77,7 @@ std::vector<std::string> skinny_names(u64 seed) {
     config.bulk = random.range(0, 1) == 0;
     if (!config.bulk)
       config.copy_groups = std::clamp(config.copy_groups, 1, std::max(config.shared_blocks, 1));
-    // Half of them with rows of W beyond a tile's, or K over a cluster.
+    // Half of them have several row tiles, or cluster split-K.
     if (random.range(0, 1) == 0) config.row_tiles = 1 << random.range(0, 2);
     if (config.bulk && random.range(0, 1) == 0) config.cluster_k = 1 << random.range(0, 3);
     names.push_back(tile_name(config));
@@ -89,12 +89,12 @@ RandomChainOptions chain_options(i64 index, bool exact, bool small) {
   RandomChainOptions options;
   options.exact_only = exact;
   options.no_ragged = index % 4 != 0;
-  // Most pointwise chains come from the generator's own choice; every eighth is sure to be one.
+  // The generator often chooses pointwise chains; every eighth chain certainly is one.
   options.max_contractions = index % 8 == 5 ? 0 : 2;
   options.max_elements = index % 20 == 0 ? 1 << 18 : index % 5 < 2 ? 1 << 15 : 4096;
   if (small) options.max_elements = index % 20 == 0 ? 1 << 13 : index % 5 < 2 ? 4096 : 2048;
-  options.few_rows = has_few_rows(index);
-  if (options.few_rows) options.max_elements = small ? 1 << 15 : 1 << 16;
+  options.small_m = has_small_m(index);
+  if (options.small_m) options.max_elements = small ? 1 << 15 : 1 << 16;
   return options;
 }
 
@@ -114,8 +114,8 @@ double multiply_adds(const VerifiedChain& chain, i64 symbol) {
   return sum;
 }
 
-// Ends are counted in rows that the smaller chain may not have.
-void hold_ends(const VerifiedChain& chain, Case& made) {
+// Clamps group ends to the rows of the smaller chain.
+void clamp_ends(const VerifiedChain& chain, Case& made) {
   for (const ValueId id : chain.parameters()) {
     const auto rows = ragged_size(chain, id, made.symbols[0]);
     if (!rows) continue;
@@ -125,10 +125,10 @@ void hold_ends(const VerifiedChain& chain, Case& made) {
   }
 }
 
-// A written case over smaller tensors, if its own would take the simulator long.
+// Reduces the tensors of a handwritten case that would take the simulator too long.
 void reduce_work(Case& made) {
   Expected<VerifiedChain> chain = verify(made.chain);
-  // prepare_case() reports what is wrong.
+  // prepare_case() reports the error.
   if (!chain) return llvm::consumeError(chain.takeError());
   double work = 0;
   for (i64 symbol : made.symbols) work = std::max(work, multiply_adds(*chain, symbol));
@@ -140,19 +140,19 @@ void reduce_work(Case& made) {
     std::sort(made.symbols.begin(), made.symbols.end());
     made.symbols.erase(std::unique(made.symbols.begin(), made.symbols.end()), made.symbols.end());
   }
-  hold_ends(small->chain, made);
+  clamp_ends(small->chain, made);
   made.chain = small->chain.chain();
   made.reduced = true;
 }
 
-// Both ends and one between.
+// Keeps both ends and one value between.
 void keep_some_symbols(Case& made, const CaseList& list) {
   if (list.small && made.symbols.size() > 3) {
     made.symbols = {made.symbols.front(), made.symbols[2], made.symbols.back()};
   }
 }
 
-// For gemm_sm90: three of four on one of its tiles, the others as planned.
+// For gemm_sm90: three of four cases with a forced tile, the others as planned.
 Case mapped_case(i64 index, const CaseList& list) {
   const u64 seed = mix64(list.seed + static_cast<u64>(index) * 0x9e3779b97f4a7c15ull);
   const std::string text = mapped_chain(seed, list.small);
@@ -176,7 +176,7 @@ Case random_case(i64 index, bool exact, const CaseList& list) {
   made.chain = random_chain(made.seed, chain_options(index, exact, list.small));
   made.must_be_exact = exact;
   made.real_data = !exact || index % 3 == 0;
-  if (has_few_rows(index)) {
+  if (has_small_m(index)) {
     if (index % 3 == 0) made.options.split_k = 2 << made.seed % 3;
     if (index % 5 < 2) made.tiles = skinny_names(made.seed);
   } else {
@@ -212,7 +212,7 @@ Case from_text(const WrittenCase& written, u64 seed) {
   if (chain) {
     made.chain = std::move(*chain);
   } else {
-    // An empty chain is refused by verify(), which reports the case.
+    // verify() rejects an empty chain and reports the case.
     made.name += ": " + take_report(chain.takeError()).message;
   }
   made.options.split_k = written.split_k;
@@ -279,8 +279,8 @@ std::string family_problem(const Case& from, const Plan& plan) {
       return family_name(kernel) == from.family;
     });
     if (bucket.hi > kSkinnyRows || has) continue;
-    return fmt::format("the case is one for {}, and sizes {} to {} have no such kernel",
-                       from.family, bucket.lo, bucket.hi);
+    return fmt::format("the case requires {}, and sizes {} to {} have no such kernel", from.family,
+                       bucket.lo, bucket.hi);
   }
   return "";
 }
