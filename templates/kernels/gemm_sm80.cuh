@@ -373,7 +373,7 @@ CATENARY_DEVICE void gemm_sm80(const P& params) {
   griddepcontrol_wait();
 
   const WorkTile work = find_work_tile<kConfig>(params, blockIdx.x);
-  if (!work.live) return;
+  if (!work.valid) return;
   const i64 n = extent_at_launch(kConfig.n, params);
 
   const i64 m_left = work.m_end - work.m0;
