@@ -175,10 +175,23 @@ class Explainer {
     return text;
   }
 
+  // The arithmetic of families/roofline.h, with the terms that are not zero.
   std::string predicted_text(const Prediction& p) const {
     if (p.us == 0) return "counted in the kernel before";
-    return fmt::format("{} = max(memory {}, math {}) + launch {}", us_text(p.us),
-                       us_text(p.memory_us), us_text(p.math_us), us_text(p.launch_us));
+    std::string roof;
+    const auto add = [&](const char* name, double us) {
+      if (us > 0) roof += fmt::format("{}{} {}", roof.empty() ? "" : ", ", name, us_text(us));
+    };
+    add("sm", p.sm_us);
+    add("l2", p.l2_us);
+    add("power", p.power_us);
+    std::string text = fmt::format("{} = start {} + |max({})", us_text(p.us), us_text(p.start_us),
+                                   roof.empty() ? us_text(0) : roof);
+    if (p.latency_us > 0) text += fmt::format(", latency {}", us_text(p.latency_us));
+    text += fmt::format(", dram {}|", us_text(p.dram_us));
+    if (p.tail_us > 0) text += fmt::format(" + tail {}", us_text(p.tail_us));
+    if (p.reduction_us > 0) text += fmt::format(" + reduction {}", us_text(p.reduction_us));
+    return text;
   }
 
   std::string launch_text(const KernelPlan& k, i64 hi) const {
@@ -294,10 +307,11 @@ class Explainer {
   }
 
   static json::Value prediction_json(const Prediction& p) {
-    return json::Object{{"us", p.us},           {"memory_us", p.memory_us},
-                        {"math_us", p.math_us}, {"launch_us", p.launch_us},
-                        {"waves", p.waves},     {"bytes", p.bytes},
-                        {"flops", p.flops}};
+    return json::Object{
+        {"us", p.us},           {"start_us", p.start_us}, {"sm_us", p.sm_us},
+        {"l2_us", p.l2_us},     {"power_us", p.power_us}, {"latency_us", p.latency_us},
+        {"dram_us", p.dram_us}, {"tail_us", p.tail_us},   {"reduction_us", p.reduction_us},
+        {"waves", p.waves},     {"bytes", p.bytes},       {"flops", p.flops}};
   }
 
   static json::Value slot_json(const SlotBinding& slot) {

@@ -49,17 +49,23 @@ struct GridRule {
   i64 ctas(i64 symbol) const;
 };
 
-// What the cost model says of a kernel, in microseconds, bytes and flops; all at the symbol's upper
-// bound.
+// What the cost model says of a kernel, in microseconds, bytes and flop, all at the symbol's upper
+// bound: us = start + |max(sm, l2, power), latency, dram| + tail + reduction. The terms are those
+// of families/roofline.h.
 struct Prediction {
   double us = 0;
-  double memory_us = 0;  // bytes at the target's DRAM rate
-  double math_us = 0;    // flops at the target's rate for the kernel's instruction
-  double launch_us = 0;
+  double start_us = 0;
+  double sm_us = 0;
+  double l2_us = 0;
+  double power_us = 0;
+  double latency_us = 0;
+  double dram_us = 0;
+  double tail_us = 0;
+  double reduction_us = 0;
   double waves = 0;
   i64 bytes = 0;        // each operand once
   double flops = 0;     // may pass 2^63
-  double floor_us = 0;  // no kernel is faster: bytes and flops at the target's peak rates
+  double floor_us = 0;  // no kernel is faster: bytes and flop at the target's published rates
 };
 
 // A kernel that a family could launch for a contraction: what forces it, what a tuning record names

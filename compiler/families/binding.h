@@ -72,10 +72,4 @@ inline i64 largest(Extent extent, i64 symbol_hi) {
 }
 i64 largest_elements(const Space& space, i64 symbol_hi);
 
-// Fixed cost of one more launch in a chain, microseconds (RESULTS model-1).
-inline constexpr double kLaunchUs = 0.8;
-
-// Reachable part of the DRAM rate: a copy on an H200 (RESULTS model-2).
-inline constexpr double kDramEfficiency = 0.89;
-
 }  // namespace catenary

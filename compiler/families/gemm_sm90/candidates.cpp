@@ -44,6 +44,14 @@ constexpr GemmSm90Tile kTiles[] = {
     {64, 32, 1, false, 1, 2, 2},
     {64, 32, 1, false, 1, 4, 2},
     {64, 32, 1, false, 1, 8, 2},
+    // Medium M, deep K: one CTA to an SM, K divided over its cluster.
+    {128, 128, 2, false, 1, 2, 1},
+    {128, 128, 2, false, 1, 4, 1},
+    {128, 64, 2, false, 1, 2, 1},
+    {128, 64, 2, false, 1, 4, 1},
+    {128, 96, 2, false, 1, 2, 1},
+    {128, 160, 2, false, 1, 2, 1},
+    {128, 160, 2, false, 1, 4, 1},
 };
 
 constexpr i64 kMostRows = 256;  // of a tile
@@ -122,27 +130,29 @@ std::vector<GemmSm90Tile> fitted_tiles(const GemmSm90Config& base,
   return fitted;
 }
 
-// Few rows: a width that gives every SM a tile, and so the same share of W, or every two SMs one
-// that they share along K. Four CTAs of one to an SM are no cluster: of 2048x4096 weights, 64 rows,
-// 32 such clusters took two rounds on an H200 (16.4 us; two to an SM 9.2).
+// Weight streams, M up to 128: a width that gives every SM a tile, and so the same share of W, or
+// every two SMs one that they share along K. Clusters of four with one CTA to an SM do not fit the
+// GPCs at once (RESULTS hw-100 ff.).
 std::vector<GemmSm90Tile> stream_tiles(const GemmSm90Config& base,
                                        const ContractionProblem& problem, const Target& target) {
-  constexpr i64 kMostRowsOfStream = 64;
-  // 32 columns: 11.6 us for 2048x4096 weights and 64 rows, where two CTAs to an SM take 9.2.
+  constexpr i64 kMostRowsOfStream = 128;
   constexpr int kMinWidth = 48;
-  constexpr int kMaxWidth = 256;
-  if (!base.b.k_major || base.ragged != Ragged::kNone || problem.size.m > kMostRowsOfStream)
+  // Without setmaxnreg 384 threads have 168 registers each: 96 for accumulators.
+  const int max_width = problem.size.m > 64 ? 192 : 256;
+  if (!base.b.k_major || base.ragged != Ragged::kNone || problem.size.m > kMostRowsOfStream) {
     return {};
+  }
   const i64 sums = base.dual ? 2 : 1;
   const i64 n = sums * problem.size.n;
+  const int block_m = problem.size.m > 64 ? 128 : 64;
   std::vector<GemmSm90Tile> tiles;
   for (const int cluster_k : {1, 2}) {
     const i64 columns = target.sm_count / cluster_k / std::max<i64>(problem.size.batch, 1);
     if (columns == 0) continue;
     const i64 step = 8 * sums;  // as wgmma takes them
     const i64 width = ceil_div(ceil_div(n, columns), step) * step;
-    if (width < kMinWidth || width > kMaxWidth) continue;
-    tiles.push_back({64, static_cast<int>(width), 1, false, 1, cluster_k, 1});
+    if (width < kMinWidth || width > max_width) continue;
+    tiles.push_back({block_m, static_cast<int>(width), block_m / 64, false, 1, cluster_k, 1});
   }
   return tiles;
 }

@@ -5,6 +5,7 @@
 #include "compiler/emit/emit_program.h"
 #include "compiler/emit/writer.h"
 #include "compiler/families/family.h"
+#include "compiler/families/roofline.h"
 
 namespace catenary {
 namespace {
@@ -121,17 +122,10 @@ Expected<KernelPlan> plan_pointwise(const GroupContext& context) {
   kernel.symbol = fmt::format("{}_pointwise_v{}u{}", context.name, config.vec, config.unroll);
   kernel.config_text = fmt::format("pointwise, {} elements x {} vectors per thread, {} threads",
                                    config.vec, config.unroll, config.threads);
-  Prediction& p = kernel.predicted;
-  p.bytes = program_bytes(context.tensors);
-  p.flops = program_flops(kernel.program, elements);
-  p.memory_us = p.bytes / (context.target.dram_gbs * kDramEfficiency * 1e3);
-  p.math_us = p.flops / (context.target.f32_tflops * 1e6);
-  p.launch_us = kLaunchUs;
-  p.waves = static_cast<double>(kernel.grid.ctas(context.symbol_hi)) /
-            (context.target.sm_count * (2048 / config.threads));
-  p.floor_us = std::max(p.bytes / (context.target.dram_gbs * 1e3),
-                        p.flops / (context.target.f32_tflops * 1e6));
-  p.us = std::max(p.memory_us, p.math_us) + p.launch_us;
+  const Target& target = context.target;
+  kernel.predicted = predict_elementwise(
+      target, program_bytes(context.tensors), program_flops(kernel.program, elements),
+      static_cast<double>(kernel.grid.ctas(context.symbol_hi)) * config.threads);
   return kernel;
 }
 

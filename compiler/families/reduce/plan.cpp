@@ -5,6 +5,7 @@
 #include "compiler/emit/emit_program.h"
 #include "compiler/emit/writer.h"
 #include "compiler/families/family.h"
+#include "compiler/families/roofline.h"
 
 namespace catenary {
 namespace {
@@ -62,21 +63,6 @@ void split_terms(Array& values, int axes, int terms,
 
 void place_terms(Program& program, int axes, int terms) {
   for (ProgramLine& line : program) split_terms(line.operand.stride.at, axes, terms, i64{0});
-}
-
-void predict(const GroupContext& context, i64 terms, i64 outputs, KernelPlan& kernel) {
-  Prediction& p = kernel.predicted;
-  p.bytes = program_bytes(context.tensors);
-  p.flops = program_flops(kernel.prologue, terms * outputs) + static_cast<double>(terms * outputs);
-  // Threads that an SM needs to keep its share of DRAM busy: 512.
-  const double fill = std::min(1.0, static_cast<double>(kernel.grid.ctas(context.symbol_hi)) *
-                                        kernel.threads / (512.0 * context.target.sm_count));
-  p.memory_us = p.bytes / (context.target.dram_gbs * kDramEfficiency * 1e3 * std::max(fill, 1e-3));
-  p.math_us = p.flops / (context.target.f32_tflops * 1e6);
-  p.launch_us = kLaunchUs;
-  p.floor_us = std::max(p.bytes / (context.target.dram_gbs * 1e3),
-                        p.flops / (context.target.f32_tflops * 1e6));
-  p.us = std::max(p.memory_us, p.math_us) + p.launch_us;
 }
 
 class ReduceFamily final : public KernelFamily {
@@ -167,7 +153,10 @@ Expected<KernelPlan> plan_reduce(const GroupContext& context) {
   kernel.symbol = fmt::format("{}_reduce_l{}s{}", context.name, config.lanes, config.slices);
   kernel.config_text = fmt::format("reduce, {} lanes x {} slices, {} elements per lane",
                                    config.lanes, config.slices, config.vec);
-  predict(context, terms, outputs, kernel);
+  kernel.predicted = predict_elementwise(
+      context.target, program_bytes(context.tensors),
+      program_flops(kernel.prologue, terms * outputs) + static_cast<double>(terms * outputs),
+      static_cast<double>(kernel.grid.ctas(context.symbol_hi)) * kernel.threads);
   return kernel;
 }
 

@@ -1,14 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cost model. The kernel is a stream: W from DRAM, and beside it X, which every row of warps
-// loads from L2:
-//
-//   stream   W / DRAM rate + what the warps load of X / rate of its way into registers
-//   rounds   CTAs beyond those that are resident wait for a place: the last round may be partial
-//   ends     the first bytes' way, the products, the sum over the warps, the epilogue; under
-//            programmatic launches the next kernel's stream covers most of it
-//
-// Ragged rows are a batch of as many such problems as groups may have rows, each of their mean. No
-// measurement stands behind that yet.
+// The candidate list, what each needs of a target, and its counts for the cost model.
 #include "compiler/families/skinny/candidates.h"
 
 #include <algorithm>
@@ -16,8 +7,12 @@
 #include <cstdio>
 #include <optional>
 
+#include "compiler/families/roofline.h"
+
 namespace catenary {
 namespace {
+
+i32 bytes_of(MathMode math) { return math == MathMode::kTF32 ? 4 : 2; }
 
 struct Shape {
   int warps_k, warps_n, row_tiles = 1, cluster_k = 1;
@@ -32,36 +27,6 @@ constexpr int kMostBlocks = 64;
 
 // Shared memory that a CTA takes beside its own.
 constexpr i64 kReservedSmem = 1024;
-
-// The constants below are fits to the mean of plain and overlapped launches on an H200, us (N x K,
-// plain / overlapped; one run each):
-//
-//   rows of X     1             8             16
-//   2048 x 4096   6.01 / 4.01   6.78 / 4.48   7.65 / 5.61
-//   4096 x 4096   9.87 / 8.10   11.1 / 8.73   12.3 / 9.86
-//   28672 x 4096  56.8 / 55.0   64.1 / 60.5   74.1 / 67.5
-//   8192 x 8192   37.5 / 35.1 with K split in 2;  4096 x 14336  34.9 / 32.6 split in 4
-
-// X's way from L2 into registers, beside the stream, as a multiple of the DRAM rate: it is the
-// loads that cost, not the bytes out of L2 (2048 x 4096, 16 rows, overlapped: 32 rows of W a CTA
-// and half of K 5.6 us where 16 rows a warp load X for each, 4.7 where a warp has all 32).
-constexpr double kXRate = 2.7;
-
-// The same where no run tells: what an SM draws from L2, as in gemm_tiles.cpp.
-double sm_gbs(const Target& target) { return 32.0 * target.clock_ghz; }
-
-// A kernel's own ends, not covered by its neighbours, and what a K split adds.
-constexpr double kEndsUs = 0.3;
-constexpr double kSplitUs = 2.0;
-// Sums sent through a cluster, for each CTA that an SM gets. Pairs: 8192 x 8192 weights and one row
-// 1.3 us for eight of them, 14336 x 7168 2.8 for 14; eight rows gain nothing by pairs (2048 x 4096,
-// 4.47 / 6.9). Fours 2.2 to 4 us for eight (8192 x 8192), eights 3 to 8 (4096 x 14336).
-constexpr double kPairsUs = 0.2;
-constexpr double kFoursUs = 0.3;
-constexpr double kEightsUs = 0.7;
-// Where one to an SM would be enough, larger clusters do not fit that way (GPCs of uneven size):
-// one row, 4.00 / 6.03 us, fours 4.10 / 7.77, eights 4.75 / 7.4.
-constexpr double kCrowdedUs = 0.9;
 
 // What registers hold beside X, W and sums: addresses, the epilogue's operands (measured 20 to 26;
 // more where warps have unlike counts of blocks and over eight rows of X: 8 x 1 warps with 16 rows
@@ -159,61 +124,36 @@ bool shares_k(const SkinnyProblem& problem, const Target& target, int split) {
   return copies_in_bulk(target) && split == 1 && problem.base.ragged == Ragged::kNone;
 }
 
-// The stream's time as a multiple of what DRAM takes. CTAs come in rounds of two per SM.
-double rounds_factor(const Target& target, const SkinnyConfig& c, i64 ctas) {
-  if (ctas == 0) return 1;
-  const double rounds = static_cast<double>(ctas) / (2.0 * target.sm_count);
-  // In bulk, an SM that has none in the last round idles.
-  const double idle = c.bulk && rounds > 1 ? std::ceil(rounds) / rounds : 1;
-  // An SM can draw several times its share of DRAM's rate from L2, and no more: where those that
-  // have a CTA in the last round are too few, it is slower (512 x 4096, one row: 32 CTAs 4.35 us,
-  // 64 in pairs 3.07).
-  const i64 last = (ctas - 1) % (i64{2} * target.sm_count) + 1;
-  const double busy = static_cast<double>(std::min<i64>(last, target.sm_count));
-  const double slower = std::max(target.dram_gbs * kDramEfficiency / (busy * sm_gbs(target)), 1.0);
-  return idle + (slower - 1) * last / ctas;
-}
-
-// What the warps load of X, by the SM that loads most.
-double x_us(const SkinnyProblem& problem, const Target& target, const SkinnyConfig& c, i64 ctas) {
-  const double bytes = 128.0 * c.warps_n * problem.m * ceil_div(c.k_blocks, c.k_slices());
-  const double of_sm = std::max(static_cast<double>(ctas) / target.sm_count, 1.0);
-  const double gbs = c.bulk ? kXRate * target.dram_gbs / target.sm_count : sm_gbs(target);
-  return bytes * of_sm / (gbs * 1e3);
-}
-
-double cluster_us(const Target& target, const SkinnyConfig& c, i64 ctas) {
-  if (c.cluster_k == 1) return 0;
-  const double of_sm = static_cast<double>(ctas) / target.sm_count;
-  const bool crowded = c.cluster_k > 2 && of_sm > 0.75 && of_sm <= 1;
-  const double each = c.cluster_k == 2 ? kPairsUs : c.cluster_k == 4 ? kFoursUs : kEightsUs;
-  return std::ceil(of_sm) * each + (crowded ? kCrowdedUs : 0);
-}
-
-Prediction predict(const SkinnyProblem& problem, const Target& target, const SkinnyConfig& c) {
-  const double gbs = target.dram_gbs * kDramEfficiency * 1e3;
-  const i64 ctas = problem.batch * ceil_div(c.n.size, c.rows()) * c.k_slices();
-  const double stream = problem.weight_bytes / gbs * rounds_factor(target, c, ctas);
-
-  Prediction p;
-  p.bytes = problem.weight_bytes + problem.epilogue_bytes;
-  p.flops = 2.0 * problem.batch * problem.m * c.n.size * c.k_blocks * 128 /
-                (c.math == MathMode::kTF32 ? 4 : 2) * c.num_accumulators() +
-            problem.epilogue_flops;
-  p.memory_us = p.bytes / gbs;
-  p.math_us = stream + x_us(problem, target, c, ctas) + cluster_us(target, c, ctas) + kEndsUs;
-  p.launch_us = kLaunchUs;
-  p.waves = static_cast<double>(ctas) / (2.0 * target.sm_count);
-  if (c.split_k > 1) {
-    const double partial =
-        8.0 * c.split_k * c.num_accumulators() * problem.batch * problem.m * c.n.size / (2 * gbs);
-    p.math_us += partial;
-    p.launch_us += kLaunchUs + kSplitUs;
+Prediction predict_skinny(const SkinnyProblem& problem, const Target& target, const SkinnyConfig& c,
+                          int resident) {
+  const double rows = static_cast<double>(problem.m);
+  const double k_blocks = static_cast<double>(ceil_div(c.k_blocks, c.k_slices()));
+  Counts counts;
+  counts.streams = true;
+  counts.units = static_cast<double>(problem.batch * ceil_div(c.n.size, c.rows()) * c.k_slices());
+  counts.resident = resident;
+  counts.early_weights = c.w_is_weight && target.compute_capability() >= 90;
+  const double even = counts.units / target.sm_count;
+  counts.units_per_sm = counts.early_weights ? std::max(even, 1.0) : std::ceil(even);
+  counts.k_tiles = counts.stages = k_blocks;
+  counts.l2_bytes =
+      (c.rows() * c.num_accumulators() * line_share(c.w.stride_row * bytes_of(c.math)) + rows) *
+      128;
+  counts.register_bytes = c.warps_n * rows * k_blocks * 128;
+  if (c.cluster_k > 1) {
+    counts.exchange_bytes = static_cast<double>(c.columns) * c.rows() * c.num_accumulators() * 4 *
+                            (c.cluster_k - 1) / c.cluster_k;
   }
-  p.floor_us =
-      std::max(p.bytes / (target.dram_gbs * 1e3), p.flops / (math_tflops(target, c.math) * 1e6));
-  p.us = std::max(p.memory_us, p.math_us) + p.launch_us;
-  return p;
+  if (c.split_k > 1) {
+    counts.partial_bytes =
+        8.0 * c.split_k * c.num_accumulators() * problem.batch * problem.m * c.n.size;
+  }
+  const double tflops = math_tflops(target, c.math);
+  const double flops = 2.0 * problem.batch * problem.m * c.n.size * c.k_blocks * 128 /
+                           bytes_of(c.math) * c.num_accumulators() +
+                       problem.epilogue_flops;
+  return predict(counts, target, problem.weight_bytes + problem.epilogue_bytes, flops, tflops,
+                 problem.epilogue_flops);
 }
 
 // "x8t2c4" behind a name's numbers: columns of X at a time, tiles of rows, CTAs that share K.
@@ -300,7 +240,7 @@ std::vector<Candidate> skinny_candidates(const SkinnyProblem& problem, const Tar
     candidates.push_back({{"skinny", tile_name(config), config.split_k},
                           config,
                           min_ctas,
-                          predict(problem, target, config),
+                          predict_skinny(problem, target, config, min_ctas),
                           describe(config, min_ctas),
                           ""});
   };
