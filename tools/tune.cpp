@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// `catenary tune`: measures the best few candidates of a chain's contractions on the device at hand
-// and keeps the winners, which every later compile for that device takes. Also shows and removes
-// what is kept.
-#include "bench/tune.h"
+// `catenary tune`: measures the best candidates of a chain's contractions on a device and stores
+// the winners, which later compiles for that device take. Also lists and removes stored records.
+#include "tuner/tune.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -21,7 +20,7 @@ struct TuneCommand {
   std::string file;
   std::string output;
   int device = 0;
-  bench::TuneOptions options = bench::default_tuning();
+  tuner::TuneOptions options = tuner::default_tuning();
   bool list = false;
   bool clear = false;
 };
@@ -74,7 +73,7 @@ Error keep(llvm::ArrayRef<TuningRecord> records) {
 }
 
 Error tune(const TuneCommand& command, const VerifiedChain& chain) {
-  auto session = bench::Session::open(command.device);
+  auto session = tuner::Session::open(command.device);
   if (!session) return session.takeError();
   const cuda::DeviceInfo& info = (*session)->info();
   if ((*session)->driver().simulated()) {
@@ -83,10 +82,10 @@ Error tune(const TuneCommand& command, const VerifiedChain& chain) {
   }
   Expected<const Nvrtc*> nvrtc = Nvrtc::get();
   if (!nvrtc) return nvrtc.takeError();
-  bench::RandomPool pool(command.options.seed);
+  tuner::RandomPool pool(command.options.seed);
   std::vector<std::string> contests;
   auto records =
-      bench::tune_chain(**session, pool, chain, command.options, [&](const std::string& line) {
+      tuner::tune_chain(**session, pool, chain, command.options, [&](const std::string& line) {
         fmt::print(stderr, "timing {}\n", line);
         contests.push_back(line);
       });
@@ -94,9 +93,9 @@ Error tune(const TuneCommand& command, const VerifiedChain& chain) {
   for (size_t i = 0; i < records->size(); ++i) {
     TuningRecord& record = (*records)[i];
     record.device = info.name;
-    record.driver = bench::display_driver_version();
+    record.driver = tuner::display_driver_version();
     record.compiler = (*nvrtc)->compiler_id();
-    record.date = bench::utc_date();
+    record.date = tuner::utc_date();
     fmt::print("{}\n", contests[i]);
     print_record(record);
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/measure/candidates.h"
+#include "tuner/candidates.h"
 
 #include <algorithm>
 #include <map>
@@ -7,7 +7,7 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringRef.h"
 
-namespace catenary::bench {
+namespace catenary::tuner {
 namespace {
 
 // TileOption does not name its family, but a tile's name tells: "skinny16x1s3r1g2p2",
@@ -75,6 +75,12 @@ PlanOptions tuned(PlanOptions options, const std::string& problem, const Candida
   return options;
 }
 
+bool takes_tuned(const Plan& plan, const std::string& problem) {
+  return llvm::any_of(plan.buckets.front().kernels, [&](const KernelPlan& kernel) {
+    return kernel.problem == problem && !kernel.tuned.empty();
+  });
+}
+
 std::vector<Candidate> select_candidates(llvm::ArrayRef<Candidate> candidates, int best,
                                          int spread) {
   const std::vector<Candidate> all = ranked(candidates);
@@ -101,4 +107,4 @@ std::vector<Candidate> fastest_candidates(llvm::ArrayRef<Candidate> candidates, 
   return all;
 }
 
-}  // namespace catenary::bench
+}  // namespace catenary::tuner
