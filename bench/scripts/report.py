@@ -5,137 +5,24 @@
     bench/scripts/report.py [--results DIR] [--readme FILE...]
 
 Reads <results>/<gpu>/*.json. Of each case the newest row counts; quick runs and runs with forced
-tiles do not. A marker line `<!-- bench:NAME -->` and the next `<!-- /bench -->` enclose a table.
-NAME is `ceilings`, `launch`, `compile`, `sweep`, `choices`, `peers`, `large_peers`, `counters`, `tuned`, `all`, or groups of cases joined
-by `+` (`gemm+epilogue`); `h200/gemm` takes one GPU only. The plots are <results>/<gpu>/summary.svg (each
-case against its peer, losses beside wins) and sweep.svg (every shape of the sweep against its peer).
+tiles do not. A marker line `<!-- bench:NAME -->` and the next `<!-- /bench -->` enclose a table. NAME
+is `ceilings`, `calibration`, `launch`, `compile`, `sweep`, `choices`, `models`, `random`, `peers`,
+`large_peers`, `counters`, `tuned`, `all`, or groups of cases joined by `+` (`gemm+epilogue`);
+`h200/gemm` takes only one GPU. The plots are <results>/<gpu>/summary.svg (each case against its peer)
+and sweep.svg (every layer of the sweep over small M against its peer).
 Standard library only; the output depends on the records alone.
 """
 import argparse
-import json
 import math
 import pathlib
 import re
 import sys
 
+from records import load, shape_text
 from report_plots import SWEEP_FLOOR, heat_map, number, plot, sweep_ratio
 
-PEERS = ("F.linear", "torch.compile", "catenary", "catenary overlapped")  # columns of peers.py
+PEERS = ("F.linear", "torch.compile", "catenary", "catenary PDL")  # columns of peers.py
 MARKED = re.compile(r"(<!-- bench:([^ ]+) -->\n)(.*?)(<!-- /bench -->)", re.DOTALL)
-
-
-class Gpu:
-    """Everything known of one GPU: the newest of each thing."""
-
-    def __init__(self, name):
-        self.name = name
-        self.record = None  # the newest one with ceilings
-        self.rows = {}
-        self.launch = {}
-        self.compile = {}
-        self.sweep = {}  # rows by (m, k, n)
-        self.choices = {}  # rows of the sweep of large contractions by shape
-        self.peers = {}  # rows of peers.py by (bias_silu, k, n, m)
-        self.large_peers = {}  # rows of peers_large.py by case
-        self.counters = {}  # rows of counters.py by case
-        self.tuned = {}  # rows of tune_gaps.py by shape
-
-    def add(self, record):
-        if record.get("quick") or record.get("tuning"):
-            return
-        if record.get("sweep"):
-            self.add_sweep(record)
-            return  # its ceilings are not a full run's
-        if record.get("gemm_sweep"):
-            self.add_choices(record["gemm_sweep"])
-            return
-        if (record.get("ceilings") or {}).get("copy_tbs"):
-            self.record = record
-        for row in record.get("rows", []):
-            # Rows move to the end, so that the order is that of the newest run.
-            self.rows.pop(row["case"], None)
-            self.rows[row["case"]] = row
-        for row in record.get("launch", []):
-            self.launch[row["kernel"]] = row
-        for row in record.get("compile", []):
-            self.compile[row["chain"]] = row
-
-    def add_sweep(self, record):
-        sweep = record["sweep"]
-        for values in sweep["rows"]:
-            row = dict(zip(sweep["columns"], values))
-            row["device"] = record.get("device")
-            self.sweep[row["m"], row["k"], row["n"]] = row
-
-    def add_choices(self, sweep):
-        for values in sweep["rows"]:
-            row = dict(zip(sweep["columns"], values))
-            row["tiles"] = [dict(zip(sweep["tile_columns"], tile)) for tile in row["tiles"]]
-            self.choices[tuple(row[key] for key in ("batch", "m", "n", "k", "gated"))] = row
-
-    def add_peers(self, record):
-        for row in record.get("large_peers", []):
-            self.large_peers.pop(row["case"], None)
-            self.large_peers[row["case"]] = row
-        for row in record.get("peers", []):
-            row["copy_tbs"] = record.get("copy_tbs")
-            self.peers[row["bias_silu"], row["k"], row["n"], row["m"]] = row
-
-    def add_counters(self, record):
-        for row in record["counters"]:
-            self.counters.pop(row["case"], None)
-            self.counters[row["case"]] = row
-
-    def add_tuned(self, record):
-        for row in record["tuned"]:
-            key = shape_text(row)
-            self.tuned.pop(key, None)
-            self.tuned[key] = row
-
-    def add_any(self, record):
-        if has_list(record, "counters"):
-            self.add_counters(record)
-        elif has_list(record, "tuned"):
-            self.add_tuned(record)
-        elif is_peers(record):
-            self.add_peers(record)
-        else:
-            self.add(record)
-
-
-def is_record(data):
-    if not isinstance(data, dict):
-        return False
-    return (is_peers(data) or has_list(data, "counters") or has_list(data, "tuned") or
-            (isinstance(data.get("rows"), list) and "ceilings" in data))
-
-
-def is_peers(data):
-    return has_list(data, "peers") or has_list(data, "large_peers")
-
-
-def has_list(data, key):
-    return isinstance(data.get(key), list)
-
-
-def load(results):
-    """Gpus by name. Files that are no records of the benchmark are passed over."""
-    gpus = {}
-    for folder in sorted(p for p in results.iterdir() if p.is_dir()):
-        records = []
-        for path in sorted(folder.glob("*.json")):
-            try:
-                data = json.loads(path.read_text())
-            except ValueError as error:
-                raise SystemExit(f"{path} is not JSON ({error}): remove or repair it")
-            if is_record(data):
-                records.append(data)
-        if not records:
-            continue
-        gpu = gpus.setdefault(folder.name, Gpu(folder.name))
-        for record in sorted(records, key=lambda r: r.get("date") or ""):
-            gpu.add_any(record)
-    return gpus
 
 
 def percent(share):
@@ -173,9 +60,9 @@ def case_row(row):
             row.get("peer") or "–", micros(row.get("peer_us")),
             row.get("second_peer") or "–", micros(row.get("second_peer_us")),
             ratio_text(row.get("ratio")),
-            micros(row.get("unfused_us")), micros(row.get("overlap_us")),
-            percent(row.get("overlap_copy_share")), ratio_text(row.get("overlap_ratio")),
-            micros(row.get("plain_overlap_us"))]
+            micros(row.get("unfused_us")), micros(row.get("pdl_us")),
+            percent(row.get("pdl_copy_share")), ratio_text(row.get("pdl_ratio")),
+            micros(row.get("no_epilogue_pdl_us"))]
 
 
 def case_table(gpu, groups):
@@ -184,10 +71,10 @@ def case_table(gpu, groups):
         return None
     head = ["case", "µs", "rate", "of ceiling", "peer", "peer µs", "second peer",
             "second peer µs", "speed against peer",
-            "unfused µs", "overlapped µs", "overlapped, of copy rate",
-            "overlapped, speed against peer", "overlapped without epilogue, µs"]
+            "unfused µs", "PDL, µs", "PDL, of copy rate", "PDL, speed against peer",
+            "PDL, without epilogue, µs"]
     cells = [case_row(row) for row in rows]
-    # Columns that say nothing in this table are left out.
+    # Empty columns are left out.
     keep = [i for i in range(len(head)) if i < 4 or any(c[i] != "–" for c in cells)]
     return table([head[i] for i in keep], [[c[i] for i in keep] for c in cells])
 
@@ -255,10 +142,47 @@ def sweep_table(gpu):
         chosen = [row for row in rows if m is None or row["m"] == m]
         failed = sum(not row["verified"] or row.get("us") is None for row in chosen)
         lines.append(["all" if m is None else str(m), str(len(chosen)), str(failed)]
-                     + ratio_cells(chosen, "overlap_us") + ratio_cells(chosen, "us"))
-    return table(["M", "shapes", "wrong or failed", "overlapped: geometric mean", "worst",
-                  f"below {SWEEP_FLOOR}", "plain: geometric mean", "worst",
+                     + ratio_cells(chosen, "pdl_us") + ratio_cells(chosen, "us"))
+    return table(["M", "shapes", "wrong or failed", "PDL: geometric mean", "worst",
+                  f"below {SWEEP_FLOOR}", "without PDL: geometric mean", "worst",
                   f"below {SWEEP_FLOOR}"], lines)
+
+
+def spread_cells(ratios):
+    """Geometric mean, tenth percentile, worst."""
+    if not ratios:
+        return ["–"] * 3
+    ordered = sorted(ratios)
+    mean = math.exp(sum(map(math.log, ordered)) / len(ordered))
+    at = 0.1 * (len(ordered) - 1)
+    low = ordered[math.floor(at)]
+    p10 = low + (ordered[math.ceil(at)] - low) * (at - math.floor(at))
+    return [f"{mean:.3f}", f"{p10:.3f}", f"{ordered[0]:.3f}"]
+
+
+def layers_table(gpu, name):
+    """A sweep's layers by kind: the peer's time over ours, with PDL where that was measured."""
+    rows = list(gpu.layers[name].values())
+    if not rows:
+        return None
+    kinds = list(dict.fromkeys(row["kind"] for row in rows))
+    lines = []
+    for kind in kinds + [None]:
+        chosen = [row for row in rows if kind in (None, row["kind"])]
+        timed = [row for row in chosen if row["ratio"] and row["best_ratio"]]
+        lines.append([kind or "all", str(len(chosen)), str(len(chosen) - len(timed))]
+                     + spread_cells([row["best_ratio"] for row in timed])
+                     + spread_cells([row["ratio"] for row in timed]))
+    return table(["kind", "layers", "not timed", "geometric mean", "tenth percentile", "worst",
+                  "without PDL: geometric mean", "tenth percentile", "worst"], lines)
+
+
+def calibration_table(gpu):
+    if not gpu.calibration:
+        return None
+    return table(["what", "measured"],
+                 [[row["name"], number(row["value"], 3, " " + row["unit"])]
+                  for row in gpu.calibration.values()])
 
 
 def choice(row):
@@ -281,8 +205,8 @@ def correlation(pairs):
 
 def choice_cells(rows):
     """Shapes, failures, mean and worst of choice(), how often the choice was best; then the
-    correlation of predicted and measured times: of all candidates, in logarithms, and within each
-    shape (the mean over the shapes), which is what a choice depends on."""
+    correlation of the logarithms of predicted and measured times: over all candidates, and within
+    each shape (the mean over the shapes), which is what a choice depends on."""
     shares = [(choice(row), row) for row in rows]
     shares = [pair for pair in shares if pair[0] is not None]
     if not shares:
@@ -306,7 +230,7 @@ def choices_table(gpu):
     rows = list(gpu.choices.values())
     kinds = [("dense, M to 256", lambda r: r["batch"] == 1 and not r["gated"] and r["m"] <= 256),
              ("dense, larger M", lambda r: r["batch"] == 1 and not r["gated"] and r["m"] > 256),
-             ("batched", lambda r: r["batch"] > 1), ("gated", lambda r: r["gated"]),
+             ("batched", lambda r: r["batch"] > 1), ("dual", lambda r: r["gated"]),
              ("all", lambda r: True)]
     lines = [[name] + choice_cells([row for row in rows if wanted(row)])
              for name, wanted in kinds if any(wanted(row) for row in rows)]
@@ -324,7 +248,7 @@ def peers_table(gpu):
     lines = []
     for _, row in sorted(gpu.peers.items()):
         times = {name: time["us"] for name, time in row["times"].items()}
-        ours = times.get("catenary overlapped")
+        ours = times.get("catenary PDL")
         others = [us for name, us in times.items() if not name.startswith("catenary")]
         share = row["bytes"] / (ours * row["copy_tbs"] * 1e6) if ours and row["copy_tbs"] else None
         lines.append([f"{row['m']}x{row['n']}x{row['k']}",
@@ -337,7 +261,7 @@ def peers_table(gpu):
 
 
 def large_peers_table(gpu):
-    """The fastest of PyTorch's ways beside ours; the others' times follow by name."""
+    """Ours and the fastest contender of PyTorch; then the others by name."""
     if not gpu.large_peers:
         return None
     lines = []
@@ -355,17 +279,12 @@ def large_peers_table(gpu):
                   "speed against it", "others, µs"], lines)
 
 
-def shape_text(row):
-    batch = f"{row['batch']} x " if row["batch"] > 1 else ""
-    return f"{batch}{row['m']}x{row['n']}x{row['k']}" + (", gated" if row["gated"] else "")
-
-
 def choice_text(tile, split):
     return tile + (f", K in {split}" if split > 1 else "")
 
 
 def tuned_table(gpu):
-    """What `catenary tune` measured for shapes whose first choice was behind, in one contest each."""
+    """What `catenary tune` measured for shapes whose first choice was slow, in one contest each."""
     if not gpu.tuned:
         return None
     return table(["shape", "first choice", "its µs", "tuned", "its µs", "faster by"],
@@ -375,7 +294,9 @@ def tuned_table(gpu):
                   for shape, r in gpu.tuned.items()])
 
 
-SPECIAL = {"ceilings": ceilings_table, "launch": launch_table, "compile": compile_table,
+SPECIAL = {"ceilings": ceilings_table, "calibration": calibration_table,
+           "models": lambda gpu: layers_table(gpu, "models"),
+           "random": lambda gpu: layers_table(gpu, "random"), "launch": launch_table, "compile": compile_table,
            "sweep": sweep_table, "choices": choices_table, "peers": peers_table,
            "large_peers": large_peers_table, "counters": counters_table,
            "tuned": tuned_table}
@@ -408,7 +329,7 @@ def rewrite(readme, gpus):
 
 
 def main(arguments):
-    root = pathlib.Path(__file__).resolve().parent
+    root = pathlib.Path(__file__).resolve().parents[1]  # bench/
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--results", type=pathlib.Path, default=root / "results")
     parser.add_argument("--readme", type=pathlib.Path, nargs="+",

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""report.py's plots, as SVG: each case against its peer, every shape of the sweep against its peer."""
+"""report.py's plots, as SVG: each case, and each layer of the sweep over small M, against its peer."""
 import html
 
-SWEEP_FLOOR = 0.97  # of the peer's speed: what no shape of the sweep may be below
+SWEEP_FLOOR = 0.97  # of the peer's speed: the goal for every layer of the sweep
 CELL_WIDTH, CELL_HEIGHT = 44, 22
 
 
@@ -27,7 +27,7 @@ def plot(gpu):
         return None
     left, width, step, top = 330, 420, 20, 56
     most = max(1.2, max(r["ratio"] for r in rows) * 1.05)
-    groups = []  # in the order of their first rows; rows of a group stand together
+    groups = []  # in the order of their first rows; rows of a group are together
     for row in rows:
         if row.get("group") not in groups:
             groups.append(row.get("group"))
@@ -62,7 +62,7 @@ def plot(gpu):
 
 
 def heat_color(ratio):
-    """Orange below the floor, pale around 1, ever deeper blue up to 2 and beyond."""
+    """Orange below the floor, pale at 1, deeper blue up to 2."""
     if ratio is None:
         return "#dddddd"
     if ratio < SWEEP_FLOOR:
@@ -73,7 +73,7 @@ def heat_color(ratio):
 
 
 def heat_panel(rows, m, left, top):
-    """One M: K downwards, N to the right, the overlapped ratio in each cell."""
+    """One M: K downwards, N to the right, the ratio with PDL in each cell."""
     ks = sorted({key[1] for key in rows})
     ns = sorted({key[2] for key in rows})
     out = [svg_text(left, top - 24, f"M = {m}", weight="bold")]
@@ -86,7 +86,7 @@ def heat_panel(rows, m, left, top):
             row = rows.get((m, k, n))
             if row is None:
                 continue
-            ratio = sweep_ratio(row, "overlap_us")
+            ratio = sweep_ratio(row, "pdl_us")
             x = left + j * CELL_WIDTH
             out.append(f'<rect x="{x}" y="{y}" width="{CELL_WIDTH - 1}" '
                        f'height="{CELL_HEIGHT - 1}" fill="{heat_color(ratio)}"/>')
@@ -105,8 +105,8 @@ def heat_map(gpu):
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{2 * wide + 20}" '
            f'height="{50 + high * ((len(ms) + 1) // 2)}" font-family="sans-serif" font-size="11">',
            '<rect width="100%" height="100%" fill="white"/>',
-           svg_text(12, 20, f"Small batches against cuBLASLt, {device}", weight="bold"),
-           svg_text(12, 36, "peer's time over ours, programmatic launches; K down, N to the right; "
+           svg_text(12, 20, f"Small M against cuBLASLt, {device}", weight="bold"),
+           svg_text(12, 36, "peer's time over ours, with PDL; K down, N to the right; "
                             f"orange: below {SWEEP_FLOOR}")]
     for i, m in enumerate(ms):
         out += heat_panel(gpu.sweep, m, 56 + wide * (i % 2), 96 + high * (i // 2))
