@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The run: ceilings, then case by case, the record written after each, so that a run that is cut
-// short has lost only the case it was in.
+// The run: ceilings, then case by case. The record is written after each, so that a run that is cut
+// short has lost only one case.
 #include <unistd.h>
 
 #include <cstdio>
@@ -12,11 +12,7 @@
 #include "bench/measure/run_case.h"
 #include "bench/record/commit.h"
 #include "bench/record/summary.h"
-#include "bench/sweep/layer_sweep.h"
-#include "bench/sweep/model_layers.h"
-#include "bench/sweep/random_layers.h"
-#include "bench/sweep/sweep.h"
-#include "bench/sweep/sweep_gemm.h"
+#include "bench/sweep/sweeps.h"
 #include "compiler/compile/nvrtc.h"
 
 namespace catenary::bench {
@@ -106,7 +102,8 @@ int run_compile(const BenchOptions& options) {
   if (!cost) return fail(cost.takeError());
   if (!cost->nvrtc_problem.empty()) progress("without NVRTC: " + cost->nvrtc_problem);
   show(compile_table(cost->rows));
-  // The times are this host's, wherever its GPU's records lie: written on demand alone.
+  // The times are of this host, not of the GPU whose records are in that folder: written only on
+  // demand.
   if (options.out.empty()) return 0;
   Record record = new_record(options);
   record.gpu = target->name;
@@ -129,7 +126,7 @@ int run_launch(const BenchOptions& options, const Session& session) {
   return 0;
 }
 
-// The library is there for ever; its handle as long as the run. Null, told, where there is none.
+// Null, with a message, if there is no cuBLASLt.
 std::unique_ptr<CublasLt> open_peer(const Session& session) {
   auto lt = CublasLt::open(session);
   if (lt) return std::move(*lt);
@@ -162,147 +159,44 @@ Error find_compiler_id(Record& record) {
   return Error::success();
 }
 
-// "sweep", "sweep-2of4", "sweep-gemm", "sweep-random-1of2".
+// "sweep-small", "sweep-random-2of4".
 std::string sweep_name(const BenchOptions& options) {
   const auto& [part, parts] = options.shard;
-  const std::string name = options.sweep == "small" ? "sweep" : "sweep-" + options.sweep;
+  const std::string name = "sweep-" + options.sweep;
   return parts == 1 ? name : fmt::format("{}-{}of{}", name, part, parts);
 }
 
-// Rows into `record`, which is written with each new matrix. `code`: 1 once a row is wrong.
-Error sweep_into(const BenchOptions& options, const Session& session, const CublasLt* lt,
-                 RandomPool& pool, const std::string& path, Record& record, int& code) {
-  const std::vector<SweepShape> shapes = sweep_shapes(options.shard.first, options.shard.second);
-  SweepOptions sweep = quick_sweep();
-  sweep.seed = options.seed;
-  progress(fmt::format("compiling {} shapes", shapes.size()));
-  return run_sweep(session, lt, pool, shapes, sweep, [&](SweepRow row) -> Error {
-    show(sweep_line(row));
-    if (!row.verified || !row.us) code = 1;
-    Error written = Error::success();
-    if (!record.sweep.empty()) {
-      const SweepShape& last = record.sweep.back().shape;
-      if (last.n != row.shape.n || last.k != row.shape.k) written = write_record(record, path);
-    }
-    record.sweep.push_back(std::move(row));
-    return written;
-  });
-}
-
-// Large contractions have no peer here: candidates stand against each other.
-int run_gemm_shapes(const BenchOptions& options, const Session& session) {
+int run_sweeps(const BenchOptions& options, const Session& session) {
+  SweepRequest request;
+  request.name = options.sweep;
+  request.seed = options.seed;
+  request.shard = options.shard;
+  request.count = options.count;
+  request.kinds = options.kinds;
+  request.candidates = options.candidates;
+  auto spec = sweep_spec(request);
+  if (!spec) return fail(spec.takeError());
   Record record = device_record(options, session);
+  record.sweep = options.sweep;
   const std::string path = record_path(options, record, sweep_name(options).c_str());
-  if (Error error = find_compiler_id(record)) return fail(std::move(error));
-  const auto shapes = gemm_sweep_shapes(options.shard.first, options.shard.second);
-  GemmSweepOptions sweep = quick_gemm_sweep();
-  sweep.seed = options.seed;
-  RandomPool pool(options.seed);
-  progress(fmt::format("compiling the candidates of {} shapes", shapes.size()));
-  int code = 0;
-  Error error = run_gemm_sweep(
-      session, pool, shapes, sweep,
-      [&](size_t candidates) { progress(fmt::format("{} candidates compiled", candidates)); },
-      [&](GemmSweepRow row) -> Error {
-        show(gemm_sweep_line(row));
-        if (!row.verified) code = 1;
-        record.gemm_sweep.push_back(std::move(row));
-        // Now and then, so that a run that is cut short has lost little.
-        return record.gemm_sweep.size() % 16 == 0 ? write_record(record, path) : Error::success();
-      });
-  if (!record.gemm_sweep.empty()) {
-    error = llvm::joinErrors(std::move(error), write_record(record, path));
-  }
-  if (error) return fail(std::move(error));
-  progress("wrote " + path);
-  return code;
-}
-
-// The kinds of a random sweep. kInvalidArgument names those that exist.
-Expected<std::vector<std::string>> random_kinds_of(const std::string& list) {
-  std::vector<std::string> kinds;
-  llvm::SmallVector<llvm::StringRef, 5> parts;
-  llvm::StringRef(list).split(parts, ',', -1, false);
-  for (const llvm::StringRef part : parts) {
-    if (!llvm::is_contained(random_kinds(), part)) {
-      return make_error(ErrorCode::kInvalidArgument, "'{}' is no kind of layer: choose among {}",
-                        part.str(), fmt::join(random_kinds(), ", "));
-    }
-    kinds.push_back(part.str());
-  }
-  if (kinds.empty()) kinds.assign(random_kinds().begin(), random_kinds().end());
-  return kinds;
-}
-
-Expected<std::vector<Case>> layer_cases(const BenchOptions& options) {
-  const auto& [shard, shards] = options.shard;
-  std::vector<Case> cases;
-  if (options.sweep == "gemm") {
-    for (const GemmShape& shape : gemm_sweep_shapes(shard, shards)) {
-      cases.push_back(gemm_shape_case(shape));
-    }
-    return cases;
-  }
-  std::vector<Layer> layers;
-  if (options.sweep == "random") {
-    auto kinds = random_kinds_of(options.kinds);
-    if (!kinds) return kinds.takeError();
-    layers = random_layers(options.seed, options.count, *kinds, shard, shards);
-  } else {
-    layers = model_sweep_layers(shard, shards);
-  }
-  for (const Layer& layer : layers) cases.push_back(layer_case(layer));
-  return cases;
-}
-
-// The sweeps over models and random layers, and over candidates of large contractions.
-int run_layers(const BenchOptions& options, const Session& session) {
-  auto cases = layer_cases(options);
-  if (!cases) return fail(cases.takeError());
-  Record record = device_record(options, session);
-  const std::string path = record_path(options, record, sweep_name(options).c_str());
-  const std::unique_ptr<CublasLt> lt = open_peer(session);
+  const std::unique_ptr<CublasLt> lt = spec->peer ? open_peer(session) : nullptr;
   if (lt) record.cublaslt = std::to_string(lt->version());
   if (Error error = find_compiler_id(record)) return fail(std::move(error));
-  LayerSweepOptions sweep = quick_layer_sweep();
-  sweep.seed = options.seed;
-  sweep.candidates = options.candidates;
   RandomPool pool(options.seed);
-  progress(fmt::format("compiling {} layers", cases->size()));
+  progress(fmt::format("compiling {} layers", spec->cases.size()));
   int code = 0;
-  Error error = run_layer_sweep(
-      session, lt.get(), pool, *cases, sweep,
+  Error error = run_sweep(
+      session, lt.get(), pool, spec->cases, spec->options,
       [&](size_t candidates) { progress(fmt::format("{} candidates compiled", candidates)); },
       [&](LayerRow row) -> Error {
         show(layer_line(row));
         if (!row.verified) code = 1;
         record.layers.push_back(std::move(row));
-        // Now and then, so that a run that is cut short has lost little.
+        // From time to time, so that a run that is cut short has lost little.
         return record.layers.size() % 16 == 0 ? write_record(record, path) : Error::success();
       });
   if (!record.layers.empty()) {
     show(summary_table(record.layers));
-    error = llvm::joinErrors(std::move(error), write_record(record, path));
-  }
-  if (error) return fail(std::move(error));
-  progress("wrote " + path);
-  return code;
-}
-
-int run_shapes(const BenchOptions& options, const Session& session) {
-  Record record = device_record(options, session);
-  const std::string path = record_path(options, record, sweep_name(options).c_str());
-  const std::unique_ptr<CublasLt> lt = open_peer(session);
-  if (lt) record.cublaslt = std::to_string(lt->version());
-  RandomPool pool(options.seed);
-  progress(fmt::format("{}: measuring the copy rate", record.device));
-  auto ceilings = measure_ceilings(session, nullptr, pool, true);
-  if (!ceilings) return fail(ceilings.takeError());
-  record.ceilings = *ceilings;
-  if (Error error = find_compiler_id(record)) return fail(std::move(error));
-  int code = 0;
-  Error error = sweep_into(options, session, lt.get(), pool, path, record, code);
-  if (!record.sweep.empty()) {
     error = llvm::joinErrors(std::move(error), write_record(record, path));
   }
   if (error) return fail(std::move(error));
@@ -370,11 +264,7 @@ int run_bench(const BenchOptions& options) {
   }
   if (options.launch) return run_launch(options, **session);
   if (options.calibrate) return run_calibrate(options, **session);
-  if (options.sweep == "small") return run_shapes(options, **session);
-  if (options.sweep == "gemm" && options.candidates < 0) {
-    return run_gemm_shapes(options, **session);
-  }
-  if (!options.sweep.empty()) return run_layers(options, **session);
+  if (!options.sweep.empty()) return run_sweeps(options, **session);
   return run_cases(options, **session, cases);
 }
 

@@ -15,7 +15,7 @@ void add_compile(CLI::App& app, int& exit_code);
 void add_run(CLI::App& app, int& exit_code);
 void add_check(CLI::App& app, int& exit_code);
 void add_cache(CLI::App& app, int& exit_code);
-void add_tune(CLI::App& app, int& exit_code);  // only in a build with bench/
+void add_tune(CLI::App& app, int& exit_code);
 void add_doctor(CLI::App& app, int& exit_code);
 
 }  // namespace catenary::tools

@@ -40,8 +40,8 @@ int run_command(int argc, char** argv) {
   add_check(app, exit_code);
 #ifdef CATENARY_WITH_BENCH
   add_bench(app, exit_code);
-  add_tune(app, exit_code);
 #endif
+  add_tune(app, exit_code);
   add_cache(app, exit_code);
   add_doctor(app, exit_code);
   try {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// `catenary tune`: measures the best few candidates of a chain's contractions on the device at hand
-// and keeps the winners, which every later compile for that device takes. Also shows and removes
-// what is kept.
-#include "bench/tune.h"
+// `catenary tune`: measures the best candidates of a chain's contractions on a device and stores
+// the winners, which later compiles for that device take. Also lists and removes stored records.
+#include "tuner/tune.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -21,7 +20,7 @@ struct TuneCommand {
   std::string file;
   std::string output;
   int device = 0;
-  bench::TuneOptions options = bench::default_tuning();
+  tuner::TuneOptions options = tuner::default_tuning();
   bool list = false;
   bool clear = false;
 };
@@ -35,18 +34,15 @@ void print_record(const TuningRecord& record) {
     return a.median_us && *a.median_us < *b.median_us;
   });
   for (const TunedCandidate& row : rows) {
-    const auto is = [&](const std::string& tile, int split) {
-      return row.tile == tile && row.split_k == split;
-    };
     std::string note = row.note;
-    if (is(record.model_tile, record.model_split_k)) note += "  cost model";
-    if (is(record.tile, record.split_k)) note += "  <- taken";
+    if (row.id == record.model) note += "  cost model";
+    if (row.id == record.winner) note += "  <- taken";
     if (!row.median_us) {
-      fmt::print("{:<26} {:>5} {:>12.2f} {:>32}  {}\n", row.tile, row.split_k, row.predicted_us,
+      fmt::print("{:<26} {:>5} {:>12.2f} {:>32}  {}\n", row.id.tile, row.id.split_k, row.predicted_us,
                  "not timed", note);
       continue;
     }
-    fmt::print("{:<26} {:>5} {:>12.2f} {:>10.2f} {:>10.2f} {:>10.2f}{}\n", row.tile, row.split_k,
+    fmt::print("{:<26} {:>5} {:>12.2f} {:>10.2f} {:>10.2f} {:>10.2f}{}\n", row.id.tile, row.id.split_k,
                row.predicted_us, *row.median_us, row.p10_us, row.p90_us, note);
   }
 }
@@ -74,7 +70,7 @@ Error keep(llvm::ArrayRef<TuningRecord> records) {
 }
 
 Error tune(const TuneCommand& command, const VerifiedChain& chain) {
-  auto session = bench::Session::open(command.device);
+  auto session = tuner::Session::open(command.device);
   if (!session) return session.takeError();
   const cuda::DeviceInfo& info = (*session)->info();
   if ((*session)->driver().simulated()) {
@@ -83,10 +79,10 @@ Error tune(const TuneCommand& command, const VerifiedChain& chain) {
   }
   Expected<const Nvrtc*> nvrtc = Nvrtc::get();
   if (!nvrtc) return nvrtc.takeError();
-  bench::RandomPool pool(command.options.seed);
+  tuner::RandomPool pool(command.options.seed);
   std::vector<std::string> contests;
   auto records =
-      bench::tune_chain(**session, pool, chain, command.options, [&](const std::string& line) {
+      tuner::tune_chain(**session, pool, chain, command.options, [&](const std::string& line) {
         fmt::print(stderr, "timing {}\n", line);
         contests.push_back(line);
       });
@@ -94,9 +90,9 @@ Error tune(const TuneCommand& command, const VerifiedChain& chain) {
   for (size_t i = 0; i < records->size(); ++i) {
     TuningRecord& record = (*records)[i];
     record.device = info.name;
-    record.driver = bench::display_driver_version();
+    record.driver = tuner::display_driver_version();
     record.compiler = (*nvrtc)->compiler_id();
-    record.date = bench::utc_date();
+    record.date = tuner::utc_date();
     fmt::print("{}\n", contests[i]);
     print_record(record);
   }
@@ -113,12 +109,12 @@ Error list_records() {
   for (const TuningEntry& entry : *entries) {
     const TuningRecord& r = entry.record;
     const std::string id = entry.name.substr(0, 2) + entry.name.substr(3, 14);
-    if (r.tile.empty()) {
-      fmt::print("{}  DAMAGED: {}\n", id, entry.problem);
+    if (r.winner.tile.empty()) {
+      fmt::print("{}  DAMAGED: {}\n", id, entry.unused);
       continue;
     }
-    fmt::print("{}  {:<6} {:<20} {:<26} {}{}\n", id, r.target, r.chain, r.tile, tuning_summary(r),
-               entry.problem.empty() ? "" : "  NOT USED: " + entry.problem);
+    fmt::print("{}  {:<6} {:<20} {:<26} {}{}\n", id, r.target, r.chain, r.winner.tile, tuning_summary(r),
+               entry.unused.empty() ? "" : "  NOT USED: " + entry.unused);
   }
   fmt::print("{} records in {}\n", entries->size(), store.directory());
   return Error::success();

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "bench/measure/tensors.h"
+#include "bench/tuner.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringRef.h"
 
@@ -65,7 +65,7 @@ Case linear_case(DType dtype, Shape s, Ending ending) {
   PeerProduct product{dense_problem(dtype, s.m, s.n, s.k, kEpilogues[which]), "x", "w", "y", ""};
   if (ending != Ending::kPlain) {
     product.bias = "b";
-    c.plain = linear_chain(dtype, s, Ending::kPlain);
+    c.no_epilogue = linear_chain(dtype, s, Ending::kPlain);
     c.peer.name += ending == Ending::kBias ? " + BIAS" : " + GELU_BIAS";
   }
   if (ending == Ending::kBiasGelu) c.note = "tanh form of GELU on both sides";
@@ -111,7 +111,7 @@ Case small_bias_silu_case(i64 m, i64 n, i64 k) {
   Case c = small_case(m, n, k);
   c.name = fmt::format("small_bias_silu/{}/bf16", c.shape);
   c.group = "small_bias_silu";
-  c.plain = c.chain;
+  c.no_epilogue = c.chain;
   c.chain = fmt::format(
       "chain bias_silu(input x: bf16[{0}, {2}], weight w: bf16[{1}, {2}], weight b: bf16[{1}]) "
       "{{\n  h = contract \"mk,nk->mn\"(x, w)\n  y = silu(add(h, b))\n  return y: bf16\n}}\n",

@@ -47,17 +47,19 @@ struct Peer {
 };
 
 struct Case {
-  std::string name;       // "gemm_bias/8192x4096x4096/bf16"
-  std::string group;      // which table it belongs to: "gemm", "swiglu", ...
-  std::string dtype;      // of the inputs ("tf32" for f32 products)
-  std::string epilogue;   // of a layer (layer.h): "none", "bias", ...
-  std::string shape;      // MxNxK where there is a contraction
-  std::string chain;      // text; one output
-  std::string plain;      // the same chain without its epilogue, over the same tensors; empty: none
-  double flops = 0;       // of the contractions
-  double rate = 1;        // of the big bf16 product's rate, what this dtype's tensor cores reach
-  i64 unread_bytes = 0;   // weights that no row meets
-  i64 rows = 0;           // M of a dense layer; 0: none
+  std::string name;      // "gemm_bias/8192x4096x4096/bf16"
+  std::string group;     // which table it belongs to: "gemm", "swiglu", ...
+  std::string dtype;     // of the inputs ("tf32" for f32 products)
+  std::string epilogue;  // of a layer (layer.h): "none", "bias", ...
+  std::string shape;     // MxNxK where there is a contraction
+  std::string chain;     // text; one output
+  std::string
+      no_epilogue;       // the same chain without its epilogue, over the same tensors; empty: none
+  double flops = 0;      // of the contractions
+  double rate = 1;       // of the big bf16 product's rate, what this dtype's tensor cores reach
+  i64 unread_bytes = 0;  // weights that no row meets
+  i64 batch = 1;         // of a layer: groups, and M, N, K; of experts M is that of all groups
+  i64 m = 0, n = 0, k = 0;
   int copies = 0;         // sets of tensors in rotation; 0: what the L2 asks for
   std::vector<i32> ends;  // contents of an i32 parameter
   Peer peer;

@@ -2,7 +2,7 @@
 // Linear layers side by side: one label, g, stands in every tensor. The peer is one strided batched
 // product, or a loop over the groups.
 #include "bench/cases/cases.h"
-#include "bench/measure/tensors.h"
+#include "bench/tuner.h"
 
 namespace catenary::bench {
 namespace {
@@ -139,7 +139,7 @@ Case grouped_case(const Grouped& s, Kind kind) {
   c.chain = gradient ? gradient_chain(s, kind) : forward_chain(s, kind);
   switch (kind) {
     case Kind::kBiasSilu:
-      c.plain = forward_chain(s, Kind::kPlain);
+      c.no_epilogue = forward_chain(s, Kind::kPlain);
       c.peer = bias_silu_peer(s);
       return c;
     case Kind::kGated:

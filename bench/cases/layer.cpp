@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "bench/measure/tensors.h"
+#include "bench/tuner.h"
 
 namespace catenary::bench {
 namespace {
@@ -126,7 +126,9 @@ void append(const std::vector<PeerProduct>& all, Peer& peer) {
 Peer swiglu_peer(const Layer& l) {
   Peer peer;
   peer.name = l.kind == Kind::kExperts ? "2 loops of cuBLASLt best + our pointwise kernel"
-                                       : "2 x cuBLASLt best + our pointwise kernel";
+              : l.kind == Kind::kGrouped
+                  ? "2 x strided batched cuBLASLt best + our pointwise kernel"
+                  : "2 x cuBLASLt best + our pointwise kernel";
   append(products(l, "wg", "g_16"), peer);
   append(products(l, "wu", "u_16"), peer);
   peer.steps.emplace_back(gate_step("y", row_sizes(l, l.n), l.dtype));
@@ -235,7 +237,10 @@ Case layer_case(const Layer& l) {
   c.name = fmt::format("{}/{}/{}/{}", c.group, c.shape, c.dtype, c.epilogue);
   c.chain = chain_text(l);
   c.flops = layer_flops(l);
-  if (l.kind == Kind::kDense) c.rows = l.m;
+  c.batch = l.groups;
+  c.m = l.m;
+  c.n = l.n;
+  c.k = l.k;
   if (l.epilogue == Epilogue::kSwiglu) {
     c.peer = swiglu_peer(l);
   } else if (l.kind == Kind::kDense) {

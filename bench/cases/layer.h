@@ -18,7 +18,7 @@ struct Layer {
   Kind kind = Kind::kDense;
   std::string group = "dense";  // the summary that it counts in
   DType dtype = DType::kBF16;
-  Epilogue epilogue = Epilogue::kNone;  // kDual: kSwiglu; kExperts: kNone or kSwiglu
+  Epilogue epilogue = Epilogue::kNone;  // kSwiglu: two weights; not for kDense, always for kDual
   i64 m = 0, n = 0, k = 0;              // kGrouped: M of each group; kExperts: M of all groups
   i64 groups = 1;
   bool rows_first = false;     // kGrouped: [M,G,..], else [G,M,..]

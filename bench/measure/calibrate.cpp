@@ -5,9 +5,9 @@
 #include <limits>
 
 #include "bench/cases/layer.h"
-#include "bench/measure/bound_chain.h"
 #include "bench/measure/probe_kernel.h"
-#include "bench/sweep/layer_sweep.h"
+#include "bench/sweep/sweep.h"
+#include "bench/tuner.h"
 #include "ir/text/text.h"
 
 namespace catenary::bench {
@@ -19,7 +19,7 @@ constexpr i64 kWordBytes = 16;
 
 double gbs(double bytes, double us) { return us > 0 ? bytes / (us * 1e3) : 0; }
 
-// Of launches so long that they need no graph.
+// Medians of launches that are long enough to need no graph.
 Expected<double> median_us(const Session& session, const Contender& contender,
                            TimingOptions timing) {
   timing.copies = 1;
@@ -97,7 +97,7 @@ Expected<LaunchPair> graph_launch_cost(const Session& session, RandomPool& pool,
   TimingOptions timing = options.timing;
   timing.graph_below_us = std::numeric_limits<double>::infinity();
   auto timings = time_contenders(
-      session, {contender("plain", *bound), contender("PDL", *bound, true)}, timing);
+      session, {contender("no PDL", *bound), contender("PDL", *bound, true)}, timing);
   if (!timings) return timings.takeError();
   return LaunchPair{(*timings)[0].us.median, (*timings)[1].us.median};
 }
@@ -105,12 +105,14 @@ Expected<LaunchPair> graph_launch_cost(const Session& session, RandomPool& pool,
 Expected<GemmRates> gemm_rates(const Session& session, const CublasLt* lt, RandomPool& pool,
                                DType dtype, const CalibrateOptions& options) {
   const Case spec = layer_case(square_layer(dtype, options.gemm_size));
-  LayerSweepOptions sweep;
+  SweepOptions sweep;
   sweep.timing = options.timing;
   sweep.algorithms = 32;
-  sweep.candidates = options.candidates;
+  sweep.select = [best = options.candidates](const Case&, llvm::ArrayRef<Candidate> candidates) {
+    return select_candidates(candidates, best, 0);
+  };
   LayerRow result;
-  if (Error error = run_layer_sweep(
+  if (Error error = run_sweep(
           session, lt, pool, spec, sweep, [](size_t) {},
           [&](LayerRow row) {
             result = std::move(row);
@@ -225,7 +227,7 @@ Expected<double> clock_under_copy(const Session& session, i64 bytes) {
 
 class Rows {
  public:
-  // An error becomes the row's note. Returns false if the context is broken, and `broken` says how.
+  // An error becomes the row's note.
   void add(const char* name, const char* unit, Expected<double> value) {
     CalibrationRow row{name, unit, std::nullopt, ""};
     if (value) {
@@ -267,10 +269,10 @@ Expected<std::vector<CalibrationRow>> calibrate(const Session& session, const Cu
   rows.add("l2_read_16mib", "GB/s", read_rate(session, 16 * kMiB, true, options));
   rows.add("l2_read_24mib", "GB/s", read_rate(session, 24 * kMiB, true, options));
   const i64 sms = session.info().target.sm_count;
-  rows.add("launch_1_cta", &LaunchPair::plain_us, "launch_1_cta_pdl", &LaunchPair::pdl_us, "us",
+  rows.add("launch_1_cta", &LaunchPair::no_pdl_us, "launch_1_cta_pdl", &LaunchPair::pdl_us, "us",
            graph_launch_cost(session, pool, 1024, options));
-  rows.add("launch_all_sms", &LaunchPair::plain_us, "launch_all_sms_pdl", &LaunchPair::pdl_us, "us",
-           graph_launch_cost(session, pool, 1024 * sms, options));
+  rows.add("launch_all_sms", &LaunchPair::no_pdl_us, "launch_all_sms_pdl", &LaunchPair::pdl_us,
+           "us", graph_launch_cost(session, pool, 1024 * sms, options));
   for (const bool loaded : {false, true}) {
     Expected<Latency> latency = dram_latency(session, loaded, options);
     if (latency) {

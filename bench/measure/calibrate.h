@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rates and latencies that the cost model is made of, measured on one device. Each function
-// measures one of them.
+// The rates and latencies in the cost model, measured on one device. Each function measures one.
 #pragma once
 
 #include "bench/record/record.h"
@@ -9,24 +8,24 @@ namespace catenary::bench {
 
 struct CalibrateOptions {
   TimingOptions timing;             // of every contest
-  i64 stream_bytes = i64{4} << 30;  // of what passes the L2
+  i64 stream_bytes = i64{4} << 30;  // of buffers in DRAM
   i64 gemm_size = 8192;             // M, N and K
-  int candidates = 4;               // of ours, per family, for the GEMM rates
+  int candidates = 4;               // of every family, for the GEMM rates
 };
 
 // Device-to-device copy by the driver: bytes read and written, GB/s.
 Expected<double> copy_rate(const Session& session, const CalibrateOptions& options);
 
-// All SMs read `bytes`, several times where that fits the L2; 512 threads a CTA, 3 CTAs an SM, 128
-// bytes in flight per thread. GB/s of all SMs. From L2 every CTA reads the whole set; from DRAM
-// each has its own part.
+// Bytes per second that all SMs together load, past L1, GB/s: 3 CTAs per SM of 512 threads, 128
+// bytes in flight per thread. From L2, every CTA reads all of a buffer of `bytes`; from DRAM, all
+// CTAs together read it once.
 Expected<double> read_rate(const Session& session, i64 bytes, bool from_l2,
                            const CalibrateOptions& options);
 
-// A chain of `elements` f32 (relu) as a graph of 100 launches: microseconds per launch, plain and
-// by PDL.
+// relu of `elements` f32, as a graph of 100 launches: microseconds per launch, without and with
+// PDL.
 struct LaunchPair {
-  double plain_us = 0, pdl_us = 0;
+  double no_pdl_us = 0, pdl_us = 0;
 };
 Expected<LaunchPair> graph_launch_cost(const Session& session, RandomPool& pool, i64 elements,
                                        const CalibrateOptions& options);
@@ -39,8 +38,8 @@ struct GemmRates {
 Expected<GemmRates> gemm_rates(const Session& session, const CublasLt* lt, RandomPool& pool,
                                DType dtype, const CalibrateOptions& options);
 
-// One thread follows a random cycle of lines through 256 MiB: nanoseconds per dependent load, with
-// the other SMs idle, or reading DRAM as fast as they can; and the rate at which those read, GB/s.
+// One thread follows a random cycle of lines through 256 MiB: nanoseconds per dependent load. The
+// other SMs are idle, or (`loaded`) read DRAM as fast as they can, at `load_gbs`.
 struct Latency {
   double ns = 0, load_gbs = 0;
 };

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "bench/measure/session.h"
+#include "bench/tuner.h"
 #include "runtime/loaded_kernel.h"
 
 namespace catenary::bench {

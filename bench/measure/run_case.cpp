@@ -2,19 +2,8 @@
 #include "bench/measure/run_case.h"
 #include "compiler/kernel_family.h"
 
-#include "ir/text/text.h"
-
 namespace catenary::bench {
 namespace {
-
-// Part of the device's memory that one case may take.
-constexpr double kMemoryPart = 0.6;
-
-Expected<VerifiedChain> verified_chain(const std::string& text) {
-  Expected<Chain> chain = parse(text);
-  if (!chain) return chain.takeError();
-  return verify(std::move(*chain));
-}
 
 bool poisoned(const ErrorReport& report) { return report.code == ErrorCode::kContextPoisoned; }
 
@@ -29,9 +18,9 @@ std::optional<double> faster_peer(const Row& row) {
 // A case in the making: contenders in the order in which they take turns.
 class CaseRun {
  public:
-  CaseRun(const Session& session, const CublasLt* lt, const CaseSetup& setup,
+  CaseRun(const Session& session, const CublasLt* lt, const Case& spec, const ChainSetup& setup,
           const CaseOptions& options, Row& row)
-      : session_(session), lt_(lt), setup_(setup), options_(options), row_(row) {}
+      : session_(session), lt_(lt), spec_(spec), setup_(setup), options_(options), row_(row) {}
 
   // Compiles and verifies ours. False: it is wrong, and row says so.
   Expected<bool> add_ours();
@@ -40,29 +29,30 @@ class CaseRun {
   Error add_peer();
   Error add_second_peer();
   Error add_unfused();
-  Error add_plain();
-  Error add_overlap();
+  Error add_no_epilogue();
+  Error add_pdl();
 
   Error time(const Ceilings& ceilings);
 
  private:
-  enum class Kind { kOurs, kPeer, kSecondPeer, kUnfused, kPlain, kOverlap, kPlainOverlap };
+  enum class Kind { kOurs, kPeer, kSecondPeer, kUnfused, kNoEpilogue, kPdl, kNoEpiloguePdl };
   void add(Kind kind, Contender contender) {
     kinds_.push_back(kind);
     contenders_.push_back(std::move(contender));
   }
   Expected<CompareResult> check(const Contender& contender);
   Expected<Contender> ready_unfused();
-  Error ready_plain();
+  Error ready_no_epilogue();
   Expected<Contender> ready_peer(const Peer& spec, std::string& config);
   Expected<std::vector<Timing>> contest();
 
   const Session& session_;
   const CublasLt* lt_;
-  const CaseSetup& setup_;
+  const Case& spec_;
+  const ChainSetup& setup_;
   const CaseOptions& options_;
   Row& row_;
-  std::shared_ptr<const BoundChain> ours_, plain_;
+  std::shared_ptr<const BoundChain> ours_, no_epilogue_;
   std::vector<Kind> kinds_;
   std::vector<Contender> contenders_;
 };
@@ -110,13 +100,13 @@ Expected<Contender> CaseRun::ready_unfused() {
   return unfused;
 }
 
-Error CaseRun::ready_plain() {
-  Expected<VerifiedChain> chain = verified_chain(setup_.spec.plain);
+Error CaseRun::ready_no_epilogue() {
+  Expected<VerifiedChain> chain = verified_chain(spec_.no_epilogue);
   if (!chain) return chain.takeError();
   auto bound = BoundChain::make(session_, *chain, options_.plan, setup_.tensors, setup_.copies);
   if (!bound) return bound.takeError();
-  plain_ = std::move(*bound);
-  return run_poisoned(session_, setup_.output(), contender("plain", plain_));
+  no_epilogue_ = std::move(*bound);
+  return run_poisoned(session_, setup_.output(), contender("no epilogue", no_epilogue_));
 }
 
 Expected<Contender> CaseRun::ready_peer(const Peer& spec, std::string& config) {
@@ -142,13 +132,13 @@ Expected<Contender> CaseRun::ready_peer(const Peer& spec, std::string& config) {
 }
 
 Error CaseRun::add_peer() {
-  row_.peer = setup_.spec.peer.name;
+  row_.peer = spec_.peer.name;
   if (row_.peer.empty()) return Error::success();
   if (lt_ == nullptr) {
     row_.peer_note = "cuBLASLt was not found";
     return Error::success();
   }
-  Expected<Contender> peer = ready_peer(setup_.spec.peer, row_.peer_config);
+  Expected<Contender> peer = ready_peer(spec_.peer, row_.peer_config);
   if (peer) {
     add(Kind::kPeer, std::move(*peer));
     return Error::success();
@@ -160,9 +150,9 @@ Error CaseRun::add_peer() {
 }
 
 Error CaseRun::add_second_peer() {
-  row_.second_peer = setup_.spec.second_peer.name;
+  row_.second_peer = spec_.second_peer.name;
   if (row_.second_peer.empty() || lt_ == nullptr) return Error::success();
-  Expected<Contender> peer = ready_peer(setup_.spec.second_peer, row_.second_peer_config);
+  Expected<Contender> peer = ready_peer(spec_.second_peer, row_.second_peer_config);
   if (peer) {
     add(Kind::kSecondPeer, std::move(*peer));
     return Error::success();
@@ -187,14 +177,14 @@ Error CaseRun::add_unfused() {
   return Error::success();
 }
 
-Error CaseRun::add_plain() {
-  if (setup_.spec.plain.empty()) return Error::success();
-  Error error = ready_plain();
+Error CaseRun::add_no_epilogue() {
+  if (spec_.no_epilogue.empty()) return Error::success();
+  Error error = ready_no_epilogue();
   if (!error) {
-    add(Kind::kPlain, contender("plain", plain_));
+    add(Kind::kNoEpilogue, contender("no epilogue", no_epilogue_));
     return Error::success();
   }
-  plain_ = nullptr;
+  no_epilogue_ = nullptr;
   const ErrorReport report = take_report(std::move(error));
   if (poisoned(report)) return make_error_text(report.code, report.message);
   row_.note = report.message;
@@ -203,19 +193,19 @@ Error CaseRun::add_plain() {
 
 // Matters for launches so short that their edges show, which are those with a rotation of their
 // own, and for chains that have edges.
-Error CaseRun::add_overlap() {
-  if (setup_.spec.copies == 0 && row_.kernels < 2) return Error::success();
-  Contender overlapped = contender("overlapped", ours_, true);
+Error CaseRun::add_pdl() {
+  if (spec_.copies == 0 && row_.kernels < 2) return Error::success();
+  Contender pdl = contender("PDL", ours_, true);
   // Checked behind a launch that it may overlap.
-  const Contender both{"overlapped", [&](int copy) -> Error {
-                         if (Error error = overlapped.launch(copy + 1)) return error;
-                         return overlapped.launch(copy);
+  const Contender both{"PDL", [&](int copy) -> Error {
+                         if (Error error = pdl.launch(copy + 1)) return error;
+                         return pdl.launch(copy);
                        }};
   Expected<CompareResult> result = check(both);
   if (!result) return result.takeError();
   if (result->ok()) {
-    add(Kind::kOverlap, std::move(overlapped));
-    if (plain_) add(Kind::kPlainOverlap, contender("plain, overlapped", plain_, true));
+    add(Kind::kPdl, std::move(pdl));
+    if (no_epilogue_) add(Kind::kNoEpiloguePdl, contender("no epilogue, PDL", no_epilogue_, true));
   } else {
     row_.verified = false;
     row_.note = "overlapped launches are wrong: " + to_string(*result);
@@ -258,38 +248,41 @@ Error CaseRun::time(const Ceilings& ceilings) {
       case Kind::kUnfused:
         row_.unfused_us = us;
         break;
-      case Kind::kPlain:
-        row_.plain_us = us;
+      case Kind::kNoEpilogue:
+        row_.no_epilogue_us = us;
         break;
-      case Kind::kOverlap:
-        row_.overlap_us = us;
+      case Kind::kPdl:
+        row_.pdl_us = us;
         break;
-      case Kind::kPlainOverlap:
-        row_.plain_overlap_us = us;
+      case Kind::kNoEpiloguePdl:
+        row_.no_epilogue_pdl_us = us;
         break;
     }
   }
-  const Bound bound = ceiling_bound(ceilings, row_.bytes, row_.flops, setup_.spec.rate);
+  const Bound bound = ceiling_bound(ceilings, row_.bytes, row_.flops, spec_.rate);
   row_.ceiling = bound.by;
   if (bound.us > 0) row_.of_ceiling = bound.us / row_.us->median;
   row_.copy_share = copy_share(ceilings, row_.bytes, row_.us);
-  row_.overlap_copy_share = copy_share(ceilings, row_.bytes, row_.overlap_us);
+  row_.pdl_copy_share = copy_share(ceilings, row_.bytes, row_.pdl_us);
   const std::optional<double> peer_us = faster_peer(row_);
   if (peer_us) row_.ratio = *peer_us / row_.us->median;
-  if (peer_us && row_.overlap_us) row_.overlap_ratio = *peer_us / row_.overlap_us->median;
+  if (peer_us && row_.pdl_us) row_.pdl_ratio = *peer_us / row_.pdl_us->median;
   return Error::success();
 }
 
 Error fill_row(const Session& session, const CublasLt* lt, RandomPool& pool,
                const Ceilings& ceilings, const Case& spec, const CaseOptions& options, Row& row) {
-  Expected<CaseSetup> setup = set_up_case(session, pool, spec, options);
+  Expected<VerifiedChain> chain = verified_chain(spec.chain);
+  if (!chain) return chain.takeError();
+  const SetupOptions wanted{spec.ends, spec.copies, options.samples, options.seed};
+  Expected<ChainSetup> setup = set_up_chain(session, pool, std::move(*chain), wanted);
   if (!setup) return setup.takeError();
   row.copies = setup->copies;
   for (const auto& [name, arena] : setup->tensors) {
     row.bytes += static_cast<double>(tensor_bytes(arena.type));
   }
   row.bytes -= static_cast<double>(spec.unread_bytes);
-  CaseRun run(session, lt, *setup, options, row);
+  CaseRun run(session, lt, spec, *setup, options, row);
   Expected<bool> right = run.add_ours();
   if (!right) return right.takeError();
   if (!*right) return Error::success();
@@ -297,8 +290,8 @@ Error fill_row(const Session& session, const CublasLt* lt, RandomPool& pool,
   if (Error error = run.add_second_peer()) return error;
   if (Error error = run.add_unfused()) return error;
   if (!row.verified) return Error::success();
-  if (Error error = run.add_plain()) return error;
-  if (Error error = run.add_overlap()) return error;
+  if (Error error = run.add_no_epilogue()) return error;
+  if (Error error = run.add_pdl()) return error;
   if (!row.verified) return Error::success();
   if (Error error = run.time(ceilings)) return error;
   if (!options.all_tiles || family_name(row) == "pointwise") return Error::success();
@@ -309,33 +302,6 @@ Error fill_row(const Session& session, const CublasLt* lt, RandomPool& pool,
 }
 
 }  // namespace
-
-const TensorArena& CaseSetup::output() const {
-  return tensors.at(chain.value(chain.chain().outputs[0].value).name);
-}
-
-Expected<CaseSetup> set_up_case(const Session& session, RandomPool& pool, const Case& spec,
-                                const CaseOptions& options) {
-  Expected<VerifiedChain> chain = verified_chain(spec.chain);
-  if (!chain) return chain.takeError();
-  const i64 budget = static_cast<i64>(kMemoryPart * session.info().memory_bytes);
-  int copies = spec.copies;
-  if (copies == 0) {
-    copies = rotation_copies(input_bytes(*chain), set_bytes(*chain), session.info().target.l2_bytes,
-                             budget);
-  }
-  if (copies * set_bytes(*chain) > budget) {
-    return make_error(
-        ErrorCode::kOutOfMemory,
-        "case {} needs {} MiB of device memory, and {} has {}: run it on a larger one", spec.name,
-        copies * set_bytes(*chain) >> 20, session.info().name, session.info().memory_bytes >> 20);
-  }
-  Expected<Tensors> tensors = make_tensors(session, pool, *chain, spec.ends, copies);
-  if (!tensors) return tensors.takeError();
-  Expected<Samples> samples = sample_reference(*chain, *tensors, options.samples, options.seed);
-  if (!samples) return samples.takeError();
-  return CaseSetup{spec, std::move(*chain), copies, std::move(*tensors), std::move(*samples)};
-}
 
 Expected<Row> run_case(const Session& session, const CublasLt* lt, RandomPool& pool,
                        const Ceilings& ceilings, const Case& spec, const CaseOptions& options) {

@@ -3,7 +3,7 @@
 // the set-up of a shape costs little.
 #pragma once
 
-#include "bench/measure/tensors.h"
+#include "bench/tuner.h"
 
 namespace catenary::bench {
 

@@ -7,8 +7,8 @@
 
 #include <memory>
 
-#include "bench/measure/session.h"
 #include "bench/peer/cublaslt_library.h"
+#include "bench/tuner.h"
 #include "ir/types.h"
 
 namespace catenary::bench {

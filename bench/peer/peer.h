@@ -4,7 +4,7 @@
 #pragma once
 
 #include "bench/cases/cases.h"
-#include "bench/measure/bound_chain.h"
+#include "bench/tuner.h"
 
 namespace catenary::bench {
 

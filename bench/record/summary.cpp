@@ -17,21 +17,21 @@ std::optional<double> ratio(const LayerRow& row, const std::optional<double>& us
 KindSummary summary_of(llvm::ArrayRef<LayerRow> rows, const std::string& kind, bool all) {
   KindSummary summary;
   summary.kind = kind;
-  std::vector<double> plain;
+  std::vector<double> no_pdl;
   std::vector<double> best;
   std::vector<std::pair<double, size_t>> ranked;
   for (size_t i = 0; i < rows.size(); ++i) {
     if (!all && rows[i].kind != kind) continue;
     ++summary.layers;
-    const auto ours = plain_ratio(rows[i]);
+    const auto ours = no_pdl_ratio(rows[i]);
     const auto ours_best = best_ratio(rows[i]);
     if (!ours || !ours_best) continue;
     ++summary.timed;
-    plain.push_back(*ours);
+    no_pdl.push_back(*ours);
     best.push_back(*ours_best);
     ranked.push_back({*ours_best, i});
   }
-  summary.plain = ratio_spread(plain);
+  summary.no_pdl = ratio_spread(no_pdl);
   summary.best = ratio_spread(best);
   std::sort(ranked.begin(), ranked.end());
   for (size_t i = 0; i < std::min(ranked.size(), kNamed); ++i) {
@@ -46,7 +46,7 @@ std::optional<double> candidate_us(const CandidateRow& candidate) {
   return candidate.pdl_us ? candidate.pdl_us : candidate.us;
 }
 
-std::optional<double> plain_ratio(const LayerRow& row) {
+std::optional<double> no_pdl_ratio(const LayerRow& row) {
   return row.candidates.empty() ? std::nullopt : ratio(row, row.candidates[0].us);
 }
 
@@ -76,13 +76,13 @@ std::vector<KindSummary> summarize(llvm::ArrayRef<LayerRow> rows) {
 std::string summary_table(llvm::ArrayRef<LayerRow> rows) {
   std::string text =
       fmt::format("\n{:<8} {:>6} {:>6} {:>8} {:>7} {:>7}   {:>8} {:>7} {:>7}\n", "kind", "layers",
-                  "timed", "geomean", "p10", "worst", "plain", "p10", "worst");
+                  "timed", "geomean", "p10", "worst", "no PDL", "p10", "worst");
   const std::vector<KindSummary> summaries = summarize(rows);
   for (const KindSummary& s : summaries) {
     text +=
         fmt::format("{:<8} {:>6} {:>6} {:>8.3f} {:>7.3f} {:>7.3f}   {:>8.3f} {:>7.3f} {:>7.3f}\n",
                     s.kind, s.layers, s.timed, s.best.geomean, s.best.p10, s.best.worst,
-                    s.plain.geomean, s.plain.p10, s.plain.worst);
+                    s.no_pdl.geomean, s.no_pdl.p10, s.no_pdl.worst);
   }
   for (const KindSummary& s : summaries) {
     if (s.kind == "all") continue;

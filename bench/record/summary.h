@@ -6,12 +6,12 @@
 
 namespace catenary::bench {
 
-// A candidate's PDL time where it was measured, else its plain time.
+// A candidate's time with PDL if that was measured, else without.
 std::optional<double> candidate_us(const CandidateRow& candidate);
 
-// The peer's time over the first candidate's: above 1 ours is faster. Nothing unless both are
-// known. `plain_ratio` is of plain launches, `best_ratio` of candidate_us().
-std::optional<double> plain_ratio(const LayerRow& row);
+// The peer's time over the first candidate's, without PDL or by candidate_us(): above 1 ours is
+// faster. Nothing unless both are known.
+std::optional<double> no_pdl_ratio(const LayerRow& row);
 std::optional<double> best_ratio(const LayerRow& row);
 
 // 0 without ratios.
@@ -26,7 +26,7 @@ struct KindSummary {
   std::string kind;
   int layers = 0;
   int timed = 0;  // those with a ratio
-  RatioSpread plain, best;
+  RatioSpread no_pdl, best;
   std::vector<size_t> worst;  // the rows of the five smallest best ratios, the smallest first
 };
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The C ABI of include/catenary/catenary.h by ctypes, as far as peers.py needs it, and the little
-that a program without numpy needs besides: bf16 numbers, device tensors, the reference."""
+"""The part of the C ABI (include/catenary/catenary.h) that peers.py needs, by ctypes; with bf16
+numbers, device tensors and the reference, since there is no numpy."""
 import ctypes
 import json
 import pathlib
@@ -13,7 +13,7 @@ class LaunchArgs(ctypes.Structure):
                 ("num_tensors", ctypes.c_size_t), ("scalars", ctypes.POINTER(ctypes.c_float)),
                 ("num_scalars", ctypes.c_size_t), ("symbol", ctypes.c_int64),
                 ("workspace", ctypes.c_void_p), ("stream", ctypes.c_void_p),
-                ("overlap_previous", ctypes.c_int32), ("plain_edges", ctypes.c_int32)]
+                ("allow_pdl", ctypes.c_int32), ("disable_pdl", ctypes.c_int32)]
 
 
 class ReferenceArgs(ctypes.Structure):
@@ -25,7 +25,7 @@ class ReferenceArgs(ctypes.Structure):
 
 
 class CatenaryError(RuntimeError):
-    """A call of the C ABI that failed, with its sentence."""
+    """A call of the C ABI failed; the text is its message."""
 
 
 def addresses(values):
@@ -33,10 +33,10 @@ def addresses(values):
 
 
 class Catenary:
-    """libcatenary.so, as far as this script needs it."""
+    """libcatenary.so."""
 
     def __init__(self, path):
-        # A name without a slash would be looked for where the loader looks, not here.
+        # The loader would look for a name without a slash on its own path.
         file = pathlib.Path(path)
         self.lib = ctypes.CDLL(str(file.resolve() if file.exists() else file))
         for name in ("ctn_version", "ctn_status_name", "ctn_last_error"):
@@ -56,7 +56,7 @@ class Catenary:
             raise CatenaryError(f"{name}: {kind}: {self.lib.ctn_last_error().decode()}")
 
     def made(self, name, *arguments):
-        """The handle or address that a call hands out last."""
+        """The handle or address that a call returns by its last argument."""
         out = ctypes.c_void_p()
         self.call(name, *arguments, ctypes.byref(out))
         return out
@@ -100,22 +100,13 @@ class Executable:
             self.catenary.lib.ctn_string_free(text)
             self.catenary.lib.ctn_compiled_destroy(compiled)
 
-    def launch(self, tensors, workspace, stream, overlap):
-        """`overlap`: programmatic on every edge; else plain on every edge."""
+    def launch(self, tensors, workspace, stream, pdl):
+        """`pdl`: every kernel may start before the previous one in the stream has ended."""
         pointers = addresses(tensors)
         args = LaunchArgs(struct_size=ctypes.sizeof(LaunchArgs), tensors=pointers,
                           num_tensors=len(tensors), workspace=workspace, stream=stream,
-                          overlap_previous=int(overlap), plain_edges=int(not overlap))
+                          allow_pdl=int(pdl), disable_pdl=int(not pdl))
         self.catenary.call("ctn_executable_launch", self.handle, ctypes.byref(args))
-
-
-def chain_text(m, n, k, bias_silu):
-    if not bias_silu:
-        return (f"chain linear(input x: bf16[{m}, {k}], weight w: bf16[{n}, {k}]) {{\n"
-                '  y = contract "mk,nk->mn"(x, w)\n  return y: bf16\n}\n')
-    return (f"chain bias_silu(input x: bf16[{m}, {k}], weight w: bf16[{n}, {k}], "
-            f"weight b: bf16[{n}]) {{\n"
-            '  h = contract "mk,nk->mn"(x, w)\n  y = silu(add(h, b))\n  return y: bf16\n}\n')
 
 
 class DeviceTensor:

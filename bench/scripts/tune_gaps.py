@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What `catenary tune` closes: the sweep's shapes whose first choice was far behind the best.
+"""What `catenary tune` gains on the sweep's shapes whose first choice was much slower than the best.
 
     bench/scripts/tune_gaps.py --catenary build/tools/catenary --sweep sweep_gemm.json [--out FILE]
 
-Reads a record of `catenary bench --sweep gemm`, tunes each shape whose first choice took more than
---behind of the best timed candidate's time beyond it (worst first, no more than --most), and writes
-what was measured: the choice before, the winner, both times of one contest. Tuning records are kept
-in --store, to be used with CATENARY_TUNING_DIR. `report.py` makes a table of it (marker `tuned`).
+Reads a record of `catenary bench --sweep gemm`. Each shape whose first choice was slower than the
+best timed candidate by more than --slower is tuned (worst first, no more than --most). The record
+has the choice, the winner, and both times of one contest. Tuning records are kept in --store, to be
+used with CATENARY_TUNING_DIR. `report.py` makes the table (marker `tuned`).
 Exit codes: 0 done, 1 a shape failed.
 """
 import argparse
@@ -19,9 +19,11 @@ import subprocess
 import sys
 import tempfile
 
+from records import choice_rows
+
 
 def chain_text(shape):
-    """The sweep's chain of one shape (`gemm_shape_text` in sweep_gemm_shapes.cpp)."""
+    """The chain of one shape, as bench/cases/layer.cpp has it but for names."""
     batch = f"{shape['batch']}, " if shape["batch"] > 1 else ""
     x = f"input x: bf16[{batch}{shape['m']}, {shape['k']}]"
     w = f"bf16[{batch}{shape['n']}, {shape['k']}]"
@@ -34,25 +36,22 @@ def chain_text(shape):
             "  y = mul(silu(g), u)\n  return y: bf16\n}\n")
 
 
-def gaps(record, behind):
-    """(first choice's time over the best one's, shape) of the sweep, worst first."""
-    sweep = record["gemm_sweep"]
+def gaps(record, slower):
+    """(the choice's time over the best one's, shape) of the sweep, worst first."""
     found = []
-    for values in sweep["rows"]:
-        shape = dict(zip(sweep["columns"], values))
-        tiles = [dict(zip(sweep["tile_columns"], tile)) for tile in shape.pop("tiles") or []]
-        timed = [tile for tile in tiles if tile["us"]]
+    for shape in choice_rows(record):
+        timed = [tile for tile in shape.pop("tiles") if tile["us"]]
         chosen = [tile["us"] for tile in timed if tile["chosen"]]
         if not chosen:
             continue
         gap = chosen[0] / min(tile["us"] for tile in timed)
-        if gap > 1 + behind:
+        if gap > 1 + slower:
             found.append((gap, shape))
     return sorted(found, key=lambda pair: -pair[0])
 
 
 def summary(record):
-    """One tuning record -> the row that is kept: model's choice and winner, us of one contest."""
+    """One tuning record -> its row: the model's choice and the winner, us of one contest."""
     def of(tile, split):
         for row in record["candidates"]:
             if row["tile"] == tile and row["split_k"] == split:
@@ -78,7 +77,7 @@ def tune(catenary, shape, store, scratch):
 
 
 def self_test():
-    """The choice of shapes and the rows, on records made up here; no GPU."""
+    """Which shapes are chosen, and the rows, on made-up records; no GPU."""
     columns = ["batch", "m", "n", "k", "gated", "tiles"]
     tile_columns = ["tile", "split_k", "us", "chosen"]
     rows = [[1, 64, 256, 128, False, [["a", 1, 11.0, True], ["b", 2, 10.0, False]]],
@@ -91,6 +90,12 @@ def self_test():
         raise AssertionError(found)
     if "bmk,bnk->bmn" in chain_text(found[0][1]) or "silu" not in chain_text(found[0][1]):
         raise AssertionError(chain_text(found[0][1]))
+    new = {"sweep_name": "gemm", "layers": {
+        "columns": ["batch", "m", "n", "k", "epilogue", "candidates"],
+        "candidate_columns": tile_columns,
+        "rows": [[1, 8, 256, 128, "swiglu", [["a", 1, 12.0, True], ["b", 1, 10.0, False]]]]}}
+    if [(gap, shape["gated"]) for gap, shape in gaps(new, 0.05)] != [(1.2, True)]:
+        raise AssertionError(gaps(new, 0.05))
     tuned = {"model_tile": "a", "model_split_k": 1, "tile": "b", "split_k": 2,
              "candidates": [{"tile": "a", "split_k": 1, "us": 11.0},
                             {"tile": "b", "split_k": 1, "note": "refused"},
@@ -107,13 +112,13 @@ def main(arguments):
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--catenary", type=pathlib.Path, required=True)
     options.add_argument("--sweep", type=pathlib.Path, required=True)
-    options.add_argument("--behind", type=float, default=0.05)
+    options.add_argument("--slower", type=float, default=0.05)
     options.add_argument("--most", type=int, default=32)
     options.add_argument("--store", type=pathlib.Path, default=pathlib.Path("tuning"))
     options.add_argument("--out", type=pathlib.Path, default=pathlib.Path("tuned.json"))
     options.add_argument("--commit", default="")
     given = options.parse_args(arguments)
-    found = gaps(json.loads(given.sweep.read_text()), given.behind)[:given.most]
+    found = gaps(json.loads(given.sweep.read_text()), given.slower)[:given.most]
     record = {"device": None, "driver": None, "commit": given.commit, "tuned": [],
               "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")}
     failed = False

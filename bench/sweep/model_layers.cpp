@@ -17,7 +17,8 @@ constexpr i64 kRows[] = {1, 4, 8, 16, 24, 32, 64, 128, 512, 4096};
 
 llvm::ArrayRef<ModelLayer> model_layers() { return kLayers; }
 
-std::vector<Layer> model_sweep_layers(int shard, int shards) {
+std::vector<Layer> model_sweep_layers() {
+  static_assert(std::size(kRows) == kModelLayerRows);
   std::vector<ModelLayer> distinct;
   for (const ModelLayer& layer : kLayers) {
     const bool known = llvm::any_of(distinct, [&](const ModelLayer& other) {
@@ -26,15 +27,14 @@ std::vector<Layer> model_sweep_layers(int shard, int shards) {
     if (!known) distinct.push_back(layer);
   }
   std::vector<Layer> layers;
-  for (size_t i = static_cast<size_t>(shard) - 1; i < distinct.size();
-       i += static_cast<size_t>(shards)) {
+  for (const ModelLayer& one : distinct) {
     for (const i64 m : kRows) {
       Layer layer;
       layer.group = fmt::format("m{}", m);
-      layer.epilogue = distinct[i].bias ? Layer::Epilogue::kBias : Layer::Epilogue::kNone;
+      layer.epilogue = one.bias ? Layer::Epilogue::kBias : Layer::Epilogue::kNone;
       layer.m = m;
-      layer.n = distinct[i].n;
-      layer.k = distinct[i].k;
+      layer.n = one.n;
+      layer.k = one.k;
       layers.push_back(std::move(layer));
     }
   }

@@ -14,9 +14,9 @@ struct ModelLayer {
 };
 llvm::ArrayRef<ModelLayer> model_layers();
 
-// Every layer of the table, once where models share it, with M of 1 to 4096; its group is M
-// ("m16"). Layers are divided over the shards: `shard` of `shards` (from 1) has every `shards`-th
-// with all M.
-std::vector<Layer> model_sweep_layers(int shard, int shards);
+// Every layer of the table, once if models share it, with M of 1 to 4096. All M of a layer are
+// together; the group is M ("m16").
+inline constexpr size_t kModelLayerRows = 10;
+std::vector<Layer> model_sweep_layers();
 
 }  // namespace catenary::bench

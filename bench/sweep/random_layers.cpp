@@ -96,12 +96,11 @@ Layer draw(Random& random, const std::string& kind) {
 
 llvm::ArrayRef<const char*> random_kinds() { return kKinds; }
 
-std::vector<Layer> random_layers(u64 seed, int count, llvm::ArrayRef<std::string> kinds, int shard,
-                                 int shards) {
+std::vector<Layer> random_layers(u64 seed, int count, llvm::ArrayRef<std::string> kinds) {
   std::vector<Layer> layers;
-  for (int i = shard - 1; i < count; i += shards) {
+  for (int i = 0; i < count; ++i) {
     Random random(mix64(seed + 1) ^ static_cast<u64>(i));
-    // Shifted from round to round, so that every shard has all kinds.
+    // Rotated from round to round, so that every shard has all kinds.
     const size_t turn = static_cast<size_t>(i) + static_cast<size_t>(i) / kinds.size();
     const std::string& kind = kinds[turn % kinds.size()];
     Layer layer = draw(random, kind);

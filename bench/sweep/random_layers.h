@@ -6,16 +6,15 @@
 
 namespace catenary::bench {
 
-// Of one launch: inputs, weights and output, and flops.
+// Limits of one launch: bytes of inputs, weights and output, and flops.
 inline constexpr double kMostLayerBytes = 4.0 * (i64{1} << 30);
 inline constexpr double kMostLayerFlops = 12e12;
 
 // "dense", "small_m", "grouped", "dual", "experts".
 llvm::ArrayRef<const char*> random_kinds();
 
-// `count` layers, the kinds in turn; sizes log-uniform, multiples of 8, 16 or 64. Layer i does not
-// depend on `count`. Shard `shard` of `shards` (from 1) has every `shards`-th.
-std::vector<Layer> random_layers(u64 seed, int count, llvm::ArrayRef<std::string> kinds, int shard,
-                                 int shards);
+// `count` layers, the kinds in turn. Sizes are log-uniform, multiples of 8, 16 or 64. Layer i does
+// not depend on `count`.
+std::vector<Layer> random_layers(u64 seed, int count, llvm::ArrayRef<std::string> kinds);
 
 }  // namespace catenary::bench

@@ -2,263 +2,283 @@
 #include "bench/sweep/sweep.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
-#include "bench/cases/cases.h"
-#include "bench/measure/run_case.h"
-#include "bench/measure/shared_arena.h"
+#include "bench/sweep/case_arenas.h"
 #include "ir/parallel.h"
 #include "ir/text/text.h"
 
 namespace catenary::bench {
 namespace {
 
-constexpr i64 kRows[] = {1, 2, 3, 4, 8, 16, 17, 32, 48, 64};
-constexpr i64 kSizes[] = {512, 1024, 2048, 4096, 7168, 8192, 14336, 28672};
-TensorType matrix(i64 rows, i64 columns) { return bf16_tensor({rows, columns}); }
+// A peer of more steps than this is a loop over groups. Its products have shorter contests, and
+// fewer algorithms if there are many distinct ones.
+constexpr size_t kLoopSteps = 3;
+constexpr int kLoopLaunches = 8;
+constexpr size_t kManySteps = 16;
+constexpr int kFewAlgorithms = 4;
 
-i64 weight_bytes(const SweepShape& s) { return copy_bytes(matrix(s.n, s.k)); }
-
-// One shape, compiled or refused.
-struct Shape {
-  SweepShape at;
-  std::shared_ptr<const CompiledChain> compiled;
-  std::string error;
-};
-
-// What one shape runs on, and what its output should be.
-struct Bench {
+struct Prepared {
+  const Case* spec = nullptr;
+  std::optional<VerifiedChain> chain;
   int copies = 0;
-  Tensors tensors;
-  Samples samples;
-  const TensorArena& output() const { return tensors.at("y"); }
+  std::vector<Entrant> entrants;
+  std::string note;  // why there is none
 };
+
+i64 scratch_bytes(const Peer& peer) {
+  i64 bytes = 0;
+  for (const PeerScratch& scratch : peer.scratch) bytes += copy_bytes(scratch.type);
+  return bytes;
+}
 
 class Sweep {
  public:
-  Sweep(const Session& session, const CublasLt* lt, const SweepOptions& options)
-      : session_(session), lt_(lt), options_(options) {}
+  Sweep(const Session& session, const CublasLt* lt, llvm::ArrayRef<Case> cases,
+        const SweepOptions& options)
+      : session_(session), lt_(lt), options_(options), prepared_(cases.size()) {
+    for (size_t i = 0; i < cases.size(); ++i) prepared_[i].spec = &cases[i];
+  }
 
-  Error fill(RandomPool& pool, llvm::ArrayRef<SweepShape> shapes);
-  void compile(llvm::ArrayRef<SweepShape> shapes);
-  size_t size() const { return shapes_.size(); }
-  // Verifies and times shape `i`. An error is a broken context.
-  Expected<SweepRow> run(size_t i);
+  // Verifies every chain, lists its candidates and fills the arenas.
+  Error fill(RandomPool& pool);
+  // Compiles all candidates and the peers' own kernels. Returns how many candidates there are.
+  size_t compile();
+  // An error is a broken context.
+  Expected<LayerRow> run(size_t i);
 
  private:
-  Error fill_row(const Shape& shape, SweepRow& row) const;
-  Expected<Bench> set_up(const Shape& shape) const;
-  // Ours, plain and overlapped; none, with a note, when one is wrong.
-  Expected<std::vector<Contender>> ours(const Shape& shape, const Bench& bench,
-                                        SweepRow& row) const;
-  Expected<Contender> peer(const SweepShape& at, const Bench& bench, SweepRow& row) const;
-  Error add_peer(const SweepShape& at, const Bench& bench, SweepRow& row,
-                 std::vector<Contender>& contenders) const;
-  TimingOptions timing(int copies) const;
+  Error list(Prepared& prepared) const;
+  void compile_tails(const Peer& peer) const;
+  TimingOptions timing(const Prepared& prepared, double predicted_us) const;
+  Expected<ReadyPeer> ready_peer(const Prepared& prepared, const Peer& spec,
+                                 const ContestData& data, const TimingOptions& timing) const;
+  Error add_peers(const Prepared& prepared, const ContestData& data, const TimingOptions& timing,
+                  std::vector<ReadyPeer>& peers, LayerRow& row) const;
+  Error fill_row(Prepared& prepared, LayerRow& row) const;
 
   const Session& session_;
   const CublasLt* lt_;
   const SweepOptions& options_;
-  SharedArena weights_, inputs_;
-  i64 weights_bytes_ = 0;
-  std::vector<Shape> shapes_;
+  CaseArenas arenas_;
+  std::vector<Prepared> prepared_;
 };
 
-Error Sweep::fill(RandomPool& pool, llvm::ArrayRef<SweepShape> shapes) {
-  const i64 l2 = session_.info().target.l2_bytes;
-  weights_bytes_ = sweep_arena_bytes(shapes, l2, options_.max_copies);
-  i64 largest = 0;
-  i64 inputs = 0;
-  i64 rows = 0;
-  for (const SweepShape& s : shapes) {
-    largest = std::max(largest, weight_bytes(s));
-    const i64 copies = sweep_copies(weight_bytes(s), weights_bytes_, options_.max_copies);
-    inputs = std::max(inputs, copies * copy_bytes(matrix(s.m, s.k)));
-    rows = std::max(rows, copy_bytes(matrix(s.m, s.k)));
+Error Sweep::list(Prepared& prepared) const {
+  Expected<VerifiedChain> chain = verified_chain(prepared.spec->chain);
+  if (!chain) return chain.takeError();
+  // The choice is not forced: the engine replaces it if the compiler spills.
+  prepared.entrants.emplace_back();
+  prepared.entrants[0].candidate.chosen = true;
+  prepared.chain = std::move(*chain);
+  if (!options_.select) return Error::success();
+  Expected<Plan> plan = make_plan(*prepared.chain, session_.info().target);
+  if (!plan) return plan.takeError();
+  const KernelPlan* kernel = contraction_kernel(*plan);
+  if (kernel == nullptr) return Error::success();
+  for (Candidate& candidate : options_.select(*prepared.spec, list_candidates(*kernel))) {
+    if (candidate.chosen) continue;
+    Entrant entrant;
+    entrant.plan = forced({}, candidate);
+    entrant.candidate = std::move(candidate);
+    prepared.entrants.push_back(std::move(entrant));
   }
-  auto weights =
-      SharedArena::make(session_, pool, DType::kBF16, largest, weights_bytes_, 1.0 / 64, 0);
-  if (!weights) return weights.takeError();
-  weights_ = std::move(*weights);
-  auto made = SharedArena::make(session_, pool, DType::kBF16, rows, inputs, 1, 16 * 300007);
-  if (!made) return made.takeError();
-  inputs_ = std::move(*made);
-  return session_.synchronize_context();
+  return Error::success();
 }
 
-void Sweep::compile(llvm::ArrayRef<SweepShape> shapes) {
-  for (const SweepShape& at : shapes) shapes_.push_back({at, nullptr, ""});
-  Engine engine(engine_options(session_));
-  parallel_for(static_cast<i64>(shapes_.size()), 0, [&](i64 i) {
-    Shape& shape = shapes_[i];
-    Expected<Chain> chain = parse(linear_text(shape.at.m, shape.at.n, shape.at.k));
-    auto compiled = chain ? engine.compile(std::move(*chain), session_.info().target)
-                          : Expected<std::shared_ptr<const CompiledChain>>(chain.takeError());
-    if (compiled) {
-      shape.compiled = std::move(*compiled);
-    } else {
-      shape.error = take_report(compiled.takeError()).message;
+Error Sweep::fill(RandomPool& pool) {
+  parallel_for(static_cast<i64>(prepared_.size()), 0, [&](i64 i) {
+    if (Error error = list(prepared_[i])) {
+      prepared_[i].note = take_report(std::move(error)).message;
+      prepared_[i].entrants.clear();
     }
   });
+  for (Prepared& one : prepared_) {
+    if (one.entrants.empty()) continue;
+    const i64 scratch = scratch_bytes(one.spec->peer) + scratch_bytes(one.spec->second_peer);
+    one.copies =
+        rotation_of(*one.chain, scratch, session_.info().target.l2_bytes, options_.max_copies);
+    arenas_.reserve(*one.chain, one.copies);
+  }
+  return arenas_.fill(session_, pool);
 }
 
-TimingOptions Sweep::timing(int copies) const {
+// The peers' own kernels enter the compile cache, where make_peer finds them.
+void Sweep::compile_tails(const Peer& peer) const {
+  for (const PeerStep& step : peer.steps) {
+    const auto* tail = std::get_if<PeerPointwise>(&step);
+    if (tail == nullptr) continue;
+    Expected<Chain> chain = parse(tail->chain);
+    if (!chain) {
+      llvm::consumeError(chain.takeError());
+      continue;
+    }
+    Engine engine(engine_options(session_));
+    auto compiled = engine.compile(std::move(*chain), session_.info().target);
+    if (!compiled) llvm::consumeError(compiled.takeError());
+  }
+}
+
+size_t Sweep::compile() {
+  std::vector<std::pair<Prepared*, Entrant*>> jobs;
+  for (Prepared& one : prepared_) {
+    for (Entrant& entrant : one.entrants) jobs.push_back({&one, &entrant});
+    if (lt_ != nullptr && !one.entrants.empty()) jobs.push_back({&one, nullptr});
+  }
+  size_t candidates = 0;
+  for (const auto& [prepared, entrant] : jobs) candidates += entrant != nullptr;
+  parallel_for(static_cast<i64>(jobs.size()), 0, [&](i64 i) {
+    const auto& [prepared, entrant] = jobs[i];
+    if (entrant == nullptr) {
+      compile_tails(prepared->spec->peer);
+      compile_tails(prepared->spec->second_peer);
+      return;
+    }
+    compile_entrant(session_, prepared->chain->chain(), *entrant);
+    if (entrant != &prepared->entrants[0] || !entrant->compiled) return;
+    const KernelPlan* kernel = contraction_kernel(entrant->compiled->plan);
+    if (kernel == nullptr) return;
+    for (const Candidate& candidate : list_candidates(*kernel)) {
+      if (candidate.chosen) entrant->candidate = candidate;
+    }
+  });
+  return candidates;
+}
+
+TimingOptions Sweep::timing(const Prepared& prepared, double predicted_us) const {
   TimingOptions timing = options_.timing;
-  timing.copies = copies;
-  // A graph goes through the whole rotation.
-  timing.graph_launches = std::max(timing.graph_launches, copies);
+  timing.copies = prepared.copies;
+  const bool loop =
+      prepared.spec->peer.steps.size() > kLoopSteps || !prepared.spec->second_peer.steps.empty();
+  if (loop || predicted_us < options_.graph_below_us) {
+    timing.graph_below_us = std::numeric_limits<double>::infinity();
+  }
+  // A graph holds whole rotations.
+  const double wanted = std::ceil(timing.batch_us / std::max(predicted_us, 1.0));
+  const i64 launches =
+      static_cast<i64>(std::clamp(wanted, 2.0, static_cast<double>(timing.graph_launches)));
+  timing.graph_launches = static_cast<int>(ceil_div(launches, timing.copies) * timing.copies);
   return timing;
 }
 
-Expected<Bench> Sweep::set_up(const Shape& shape) const {
-  const SweepShape& at = shape.at;
-  Bench bench;
-  bench.copies = sweep_copies(weight_bytes(at), weights_bytes_, options_.max_copies);
-  bench.tensors["w"] = weights_.view(matrix(at.n, at.k));
-  bench.tensors["x"] = inputs_.view(matrix(at.m, at.k));
-  Expected<TensorArena> output = make_arena(matrix(at.m, at.n), bench.copies);
-  if (!output) return output.takeError();
-  bench.tensors["y"] = std::move(*output);
-  Expected<Samples> samples =
-      sample_reference(shape.compiled->chain, bench.tensors, options_.samples, options_.seed);
-  if (!samples) return samples.takeError();
-  bench.samples = std::move(*samples);
-  return bench;
-}
-
-Expected<std::vector<Contender>> Sweep::ours(const Shape& shape, const Bench& bench,
-                                             SweepRow& row) const {
-  Engine engine(engine_options(session_));
-  auto bound = BoundChain::load(session_, engine, shape.compiled, bench.tensors, bench.copies);
-  if (!bound) return bound.takeError();
-  row.config = fmt::format("{} {}", plan_family((*bound)->plan()), config_text((*bound)->plan()));
-  std::vector<Contender> contenders = {contender("plain", *bound),
-                                       contender("overlapped", *bound, true)};
-  // The overlapped one behind a launch that it may overlap.
-  const Contender both{"overlapped", [&](int copy) -> Error {
-                         if (Error error = contenders[1].launch(copy + 1)) return error;
-                         return contenders[1].launch(copy);
-                       }};
-  for (const Contender* one : std::initializer_list<const Contender*>{&contenders[0], &both}) {
-    if (Error error = run_poisoned(session_, bench.output(), *one)) return error;
-    Expected<CompareResult> result = compare_samples(bench.samples, bench.output());
-    if (!result) return result.takeError();
-    if (result->ok() && result->checked > 0) continue;
-    row.note = fmt::format("WRONG, {}: {}", one->name, to_string(*result));
-    return std::vector<Contender>();
-  }
-  return contenders;
-}
-
-Expected<Contender> Sweep::peer(const SweepShape& at, const Bench& bench, SweepRow& row) const {
-  Peer peer;
-  peer.name = "cuBLASLt";
-  peer.steps = {PeerProduct{dense_problem(DType::kBF16, at.m, at.n, at.k), "x", "w", "y", ""}};
+Expected<ReadyPeer> Sweep::ready_peer(const Prepared& prepared, const Peer& spec,
+                                      const ContestData& data, const TimingOptions& timing) const {
   PeerOptions options;
   options.algorithms = options_.algorithms;
-  options.timing = timing(bench.copies);
-  options.timing.rounds = std::min(options.timing.rounds, 3);
-  options.timing.batch_us /= 2;
-  Expected<ReadyPeer> ready = make_peer(session_, *lt_, peer, bench.tensors, bench.copies, options);
+  options.timing = timing;
+  options.timing.rounds = std::min(timing.rounds, 3);
+  options.timing.batch_us = timing.batch_us / 2;
+  if (spec.steps.size() > kLoopSteps) {
+    options.timing.rounds = std::min(timing.rounds, 2);
+    options.timing.graph_launches = kLoopLaunches;
+    options.timing.batch_us = timing.batch_us / 16;
+  }
+  if (spec.steps.size() > kManySteps && prepared.spec->second_peer.steps.empty()) {
+    options.algorithms = std::min(options.algorithms, kFewAlgorithms);
+  }
+  Expected<ReadyPeer> ready = make_peer(session_, *lt_, spec, data.tensors, data.copies, options);
   if (!ready) return ready.takeError();
-  row.peer_config = ready->config;
-  if (Error error = run_poisoned(session_, bench.output(), ready->contender)) return error;
-  Expected<double> distance = coarse_distance(bench.samples, bench.output());
+  if (Error error = run_poisoned(session_, data.output, ready->contender)) return error;
+  Expected<double> distance = coarse_distance(data.samples, data.output);
   if (!distance) return distance.takeError();
-  if (*distance <= kCoarseLimit) return std::move(ready->contender);
+  if (*distance <= kCoarseLimit) return ready;
   return make_error(ErrorCode::kMismatch,
                     "the peer's result is {:.3g} root mean squares from the reference", *distance);
 }
 
-// A shape without a peer is timed alone.
-Error Sweep::add_peer(const SweepShape& at, const Bench& bench, SweepRow& row,
-                      std::vector<Contender>& contenders) const {
+// A peer that cannot run is noted and left out.
+Error Sweep::add_peers(const Prepared& prepared, const ContestData& data,
+                       const TimingOptions& timing, std::vector<ReadyPeer>& peers,
+                       LayerRow& row) const {
   if (lt_ == nullptr) return Error::success();
-  Expected<Contender> made = peer(at, bench, row);
-  if (made) {
-    contenders.push_back(std::move(*made));
-    return Error::success();
-  }
-  ErrorReport report = take_report(made.takeError());
-  if (report.code == ErrorCode::kContextPoisoned) {
-    return make_error_text(report.code, report.message);
-  }
-  row.note = std::move(report.message);
-  return Error::success();
-}
-
-Error Sweep::fill_row(const Shape& shape, SweepRow& row) const {
-  if (!shape.compiled) return make_error_text(ErrorCode::kUnsupported, shape.error);
-  Expected<Bench> bench = set_up(shape);
-  if (!bench) return bench.takeError();
-  auto contenders = ours(shape, *bench, row);
-  if (!contenders) return contenders.takeError();
-  if (contenders->empty()) return Error::success();
-  row.verified = true;
-  if (Error error = add_peer(shape.at, *bench, row, *contenders)) return error;
-  auto timings = time_contenders(session_, *contenders, timing(bench->copies));
-  if (!timings) return timings.takeError();
-  row.us = (*timings)[0].us.median;
-  row.overlap_us = (*timings)[1].us.median;
-  if (timings->size() > 2) row.peer_us = (*timings)[2].us.median;
-  return Error::success();
-}
-
-Expected<SweepRow> Sweep::run(size_t i) {
-  SweepRow row;
-  row.shape = shapes_[i].at;
-  if (Error error = fill_row(shapes_[i], row)) {
-    const ErrorReport report = take_report(std::move(error));
+  for (const Peer* spec : {&prepared.spec->peer, &prepared.spec->second_peer}) {
+    if (spec->steps.empty()) continue;
+    Expected<ReadyPeer> ready = ready_peer(prepared, *spec, data, timing);
+    if (ready) {
+      peers.push_back(std::move(*ready));
+      continue;
+    }
+    const ErrorReport report = take_report(ready.takeError());
     if (report.code == ErrorCode::kContextPoisoned) {
       return make_error_text(report.code, report.message);
     }
-    row.note = report.message;
+    row.note += fmt::format("{}{}: {}", row.note.empty() ? "" : "; ", spec->name, report.message);
   }
-  shapes_[i].compiled = nullptr;
+  return Error::success();
+}
+
+Error Sweep::fill_row(Prepared& prepared, LayerRow& row) const {
+  Entrant& first = prepared.entrants[0];
+  if (!first.compiled) return make_error_text(ErrorCode::kUnsupported, first.note);
+  Expected<Tensors> tensors =
+      arenas_.tensors(*prepared.chain, prepared.spec->ends, prepared.copies);
+  if (!tensors) return tensors.takeError();
+  Expected<Samples> samples =
+      sample_reference(*prepared.chain, *tensors, options_.samples, options_.seed);
+  if (!samples) return samples.takeError();
+  const VerifiedChain& chain = *prepared.chain;
+  const TensorArena& output = tensors->at(chain.value(chain.chain().outputs[0].value).name);
+  const ContestData data{*tensors, output, *samples, prepared.copies};
+  const double predicted_us = first.candidate.predicted_us;
+  const TimingOptions timing = this->timing(prepared, predicted_us);
+  std::vector<ReadyPeer> peers;
+  if (Error error = add_peers(prepared, data, timing, peers, row)) return error;
+  std::vector<Contender> others;
+  for (const ReadyPeer& peer : peers) others.push_back(peer.contender);
+  auto timings = run_contest(session_, prepared.entrants, others, data, timing,
+                             predicted_us < options_.pdl_below_us);
+  if (!timings) return timings.takeError();
+  for (size_t i = 0; i < timings->size(); ++i) {
+    const double us = (*timings)[i].us.median;
+    if (row.peer_us && *row.peer_us <= us) continue;
+    row.peer_us = us;
+    row.peer = peers[i].contender.name;
+    // A loop has an entry for each of its groups.
+    row.peer_config = peers[i].config.substr(0, 80);
+  }
+  return Error::success();
+}
+
+Expected<LayerRow> Sweep::run(size_t i) {
+  Prepared& prepared = prepared_[i];
+  LayerRow row;
+  row.kind = prepared.spec->group;
+  row.shape = prepared.spec->shape;
+  row.dtype = prepared.spec->dtype;
+  row.epilogue = prepared.spec->epilogue;
+  row.batch = prepared.spec->batch;
+  row.m = prepared.spec->m;
+  row.n = prepared.spec->n;
+  row.k = prepared.spec->k;
+  row.note = prepared.note;
+  if (!prepared.entrants.empty()) {
+    if (Error error = fill_row(prepared, row)) {
+      ErrorReport report = take_report(std::move(error));
+      if (report.code == ErrorCode::kContextPoisoned) {
+        return make_error_text(report.code, report.message);
+      }
+      row.note += (row.note.empty() ? "" : "; ") + report.message;
+    }
+    row.verified = prepared.entrants[0].verified;
+  }
+  for (const Entrant& entrant : prepared.entrants) row.candidates.push_back(candidate_row(entrant));
+  prepared.entrants.clear();
+  prepared.chain.reset();
   return row;
 }
 
 }  // namespace
 
-SweepOptions quick_sweep() {
-  SweepOptions options;
-  options.timing.rounds = 5;
-  options.timing.batch_us = 700;
-  return options;
-}
-
-std::vector<SweepShape> sweep_shapes(int shard, int shards) {
-  std::vector<SweepShape> shapes;
-  int matrix = 0;
-  for (const i64 k : kSizes) {
-    for (const i64 n : kSizes) {
-      if (matrix++ % shards != shard - 1) continue;
-      for (const i64 m : kRows) shapes.push_back({m, n, k});
-    }
-  }
-  return shapes;
-}
-
-int sweep_copies(i64 bytes, i64 arena_bytes, int max_copies) {
-  return static_cast<int>(std::clamp<i64>(arena_bytes / bytes, 2, max_copies));
-}
-
-i64 sweep_arena_bytes(llvm::ArrayRef<SweepShape> shapes, i64 l2_bytes, int max_copies) {
-  i64 bytes = 0;
-  for (const SweepShape& s : shapes) {
-    const i64 wanted = std::clamp<i64>(2 * l2_bytes / weight_bytes(s) + 1, 2, max_copies);
-    bytes = std::max(bytes, wanted * weight_bytes(s));
-  }
-  return bytes;
-}
-
 Error run_sweep(const Session& session, const CublasLt* lt, RandomPool& pool,
-                llvm::ArrayRef<SweepShape> shapes, const SweepOptions& options,
-                const std::function<Error(SweepRow row)>& done) {
-  Sweep sweep(session, lt, options);
-  if (Error error = sweep.fill(pool, shapes)) return error;
-  sweep.compile(shapes);
-  for (size_t i = 0; i < sweep.size(); ++i) {
-    Expected<SweepRow> row = sweep.run(i);
+                llvm::ArrayRef<Case> cases, const SweepOptions& options,
+                const std::function<void(size_t candidates)>& compiled,
+                const std::function<Error(LayerRow row)>& done) {
+  Sweep sweep(session, lt, cases, options);
+  if (Error error = sweep.fill(pool)) return error;
+  compiled(sweep.compile());
+  for (size_t i = 0; i < cases.size(); ++i) {
+    Expected<LayerRow> row = sweep.run(i);
     if (!row) return row.takeError();
     if (Error error = done(std::move(*row))) return error;
   }

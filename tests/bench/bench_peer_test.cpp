@@ -8,7 +8,7 @@
 #include <limits>
 
 #include "bench/cases/layer.h"
-#include "bench/measure/check.h"
+#include "bench/tuner.h"
 #include "ir/random/fill.h"
 #include "ir/text/text.h"
 

@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// The benchmark's sweeps: their shapes, and in the simulator, which keeps no time, what leads up to
-// the timing.
+// The sweeps: which layers, which candidates, the summary; and a whole sweep in the simulator,
+// which keeps no time.
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <set>
-#include <tuple>
 
-#include "bench/sweep/sweep.h"
-#include "bench/sweep/sweep_gemm.h"
+#include "bench/record/summary.h"
+#include "bench/sweep/case_arenas.h"
+#include "bench/sweep/gemm_layers.h"
+#include "bench/sweep/model_layers.h"
+#include "bench/sweep/random_layers.h"
+#include "bench/sweep/small_layers.h"
+#include "bench/sweep/sweeps.h"
 #include "tests/support/bench_session.h"
 #include "tests/support/temp_dir.h"
 
@@ -18,132 +23,282 @@ using test::shortest;
 using test::simulated_session;
 using test::verified;
 
-TEST_CASE("a sweep's shards share out its shapes, all M of a matrix together") {
-  const std::vector<SweepShape> all = sweep_shapes(1, 1);
-  CHECK(all.size() == 640);
-  const auto key = [](const SweepShape& s) { return std::tuple(s.k, s.n, s.m); };
-  std::set<std::tuple<i64, i64, i64>> seen;
-  for (const SweepShape& s : all) CHECK(seen.insert(key(s)).second);
-  for (int shard = 1; shard <= 3; ++shard) {
-    const std::vector<SweepShape> part = sweep_shapes(shard, 3);
-    CHECK(part.size() % 10 == 0);
-    for (size_t i = 0; i < part.size(); ++i) {
-      CHECK(seen.erase(key(part[i])) == 1);
-      if (i % 10 > 0) CHECK(part[i].n == part[i - 1].n);
-      if (i % 10 > 0) CHECK(part[i].k == part[i - 1].k);
+namespace {
+
+const std::vector<std::string> kAllKinds(random_kinds().begin(), random_kinds().end());
+
+Candidate candidate(const char* family, const char* tile, double us, bool chosen = false) {
+  Candidate one;
+  one.family = family;
+  one.tile = tile;
+  one.predicted_us = us;
+  one.chosen = chosen;
+  return one;
+}
+
+std::vector<std::string> tiles(const std::vector<Candidate>& candidates) {
+  std::vector<std::string> names;
+  for (const Candidate& one : candidates) names.push_back(one.tile);
+  return names;
+}
+
+LayerRow timed(const char* kind, double peer_us, double us, std::optional<double> pdl_us) {
+  LayerRow row;
+  row.kind = kind;
+  row.peer_us = peer_us;
+  row.candidates.emplace_back();
+  row.candidates[0].us = us;
+  row.candidates[0].pdl_us = pdl_us;
+  return row;
+}
+
+}  // namespace
+
+TEST_CASE("random layers are the same from one seed, whatever their number") {
+  const std::vector<Layer> all = random_layers(7, 60, kAllKinds);
+  REQUIRE(all.size() == 60);
+  const std::vector<Layer> fewer = random_layers(7, 20, kAllKinds);
+  for (size_t i = 0; i < 20; ++i) CHECK(layer_case(fewer[i]).name == layer_case(all[i]).name);
+  CHECK(layer_case(random_layers(8, 1, kAllKinds)[0]).name != layer_case(all[0]).name);
+  // Pinned, so that every machine draws these.
+  CHECK(layer_case(all[0]).name == "dense/912x496x5320/bf16/bias");
+  CHECK(layer_case(all[4]).name == "experts/62e4502x832x1744/bf16/swiglu");
+}
+
+TEST_CASE("random layers are within bounds, and the planner takes them all") {
+  std::set<std::string> epilogues;
+  std::set<i64> granules;
+  int empty_groups = 0;
+  int odd_groups = 0;
+  for (const Layer& l : random_layers(1, 250, kAllKinds)) {
+    const Case c = layer_case(l);
+    INFO(c.name);
+    CHECK(layer_bytes(l) <= kMostLayerBytes);
+    CHECK(layer_flops(l) <= kMostLayerFlops);
+    CHECK(l.k % 8 == 0);
+    CHECK(l.n % 8 == 0);
+    granules.insert(l.n % 64 == 0 ? 64 : l.n % 16 == 0 ? 16 : 8);
+    epilogues.insert(c.epilogue);
+    if (l.kind == Layer::Kind::kExperts) {
+      CHECK(static_cast<i64>(c.ends.size()) == l.groups);
+      CHECK(c.ends.back() == l.m);
+      for (const i64 rows : l.rows) empty_groups += rows == 0;
+    }
+    if (l.kind == Layer::Kind::kGrouped) odd_groups += l.groups % 2;
+    if (l.group == "small_m") CHECK(l.m <= 64);
+    if (l.group == "dense") CHECK((l.m >= 128 && l.m <= 16384));
+    const VerifiedChain chain = verified(c.chain);
+    CHECK(contraction_kernel(planned(chain)) != nullptr);
+    CHECK(rotation_of(chain, 0, i64{60} << 20, 256) >= 2);
+    double flops = 0;
+    for (const PeerStep& step : c.peer.steps) {
+      if (const auto* product = std::get_if<PeerProduct>(&step)) {
+        const LtProblem& p = product->problem;
+        flops += 2.0 * p.batch * p.m * p.n * p.k;
+      }
+    }
+    CHECK(flops == doctest::Approx(c.flops));
+  }
+  CHECK(epilogues.size() == 5);
+  CHECK(granules.size() == 3);
+  CHECK(empty_groups > 0);
+  CHECK(odd_groups > 0);
+}
+
+TEST_CASE("the table of models' layers: each layer once with every M") {
+  CHECK(model_layers().size() == 47);
+  for (const ModelLayer& layer : model_layers()) {
+    CHECK(layer.k % 8 == 0);
+    CHECK(layer.n % 8 == 0);
+  }
+  const std::vector<Layer> all = model_sweep_layers();
+  CHECK(all.size() == 450);  // Mixtral shares two with Llama
+  std::set<std::string> names;
+  for (const Layer& layer : all) CHECK(names.insert(layer_case(layer).name).second);
+}
+
+TEST_CASE("the sweep of large contractions: the planner takes every layer, and has candidates") {
+  const std::vector<Layer> all = gemm_layers();
+  CHECK(all.size() > 150);
+  CHECK(all.size() < 250);
+  std::set<std::string> names;
+  for (const Layer& layer : all) {
+    const Case spec = layer_case(layer);
+    INFO(spec.name);
+    CHECK(names.insert(spec.name).second);
+    const Plan plan = planned(verified(spec.chain));
+    const std::vector<Candidate> timed =
+        gemm_candidates(list_candidates(*contraction_kernel(plan)), spec.epilogue == "swiglu");
+    REQUIRE(timed.size() >= 2);
+    CHECK(timed.size() <= 10);
+    CHECK(timed[0].chosen);
+    std::set<std::pair<std::string, int>> tiles;
+    for (const Candidate& one : timed) {
+      CHECK(one.rejected.empty());
+      CHECK(tiles.insert({one.tile, one.split_k}).second);
     }
   }
-  CHECK(seen.empty());
 }
 
-TEST_CASE("every shape of a sweep rotates through more than twice the L2, in bounded memory") {
-  const std::vector<SweepShape> shapes = sweep_shapes(1, 1);
+TEST_CASE("shards share out the layers of a sweep, all M of a matrix together") {
+  for (const std::string& name : sweep_names()) {
+    INFO(name);
+    SweepRequest request;
+    request.name = name;
+    request.count = 31;
+    std::set<std::string> names;
+    auto all = sweep_spec(request);
+    REQUIRE(all);
+    for (const Case& spec : all->cases) CHECK(names.insert(spec.name).second);
+    CHECK(all->peer == (name != "gemm"));
+    CHECK(static_cast<bool>(all->options.select) == (name == "gemm"));
+    for (int shard = 1; shard <= 3; ++shard) {
+      request.shard = {shard, 3};
+      auto part = sweep_spec(request);
+      REQUIRE(part);
+      for (size_t i = 0; i < part->cases.size(); ++i) {
+        CHECK(names.erase(part->cases[i].name) == 1);
+        if (name != "small" && name != "models") continue;
+        const Case& first = part->cases[i - i % 10];
+        CHECK(part->cases[i].n == first.n);
+        CHECK(part->cases[i].k == first.k);
+      }
+    }
+    CHECK(names.empty());
+  }
+  SweepRequest wrong;
+  wrong.name = "random";
+  wrong.kinds = "dense,thin";
+  auto refused = sweep_spec(wrong);
+  REQUIRE_FALSE(refused);
+  CHECK(take_report(refused.takeError()).message.find("'thin'") != std::string::npos);
+}
+
+TEST_CASE("small layers rotate through more than twice the L2, in bounded memory") {
   const i64 l2 = (*find_target("h200")).l2_bytes;
-  const int most = quick_sweep().max_copies;
-  const i64 arena = sweep_arena_bytes(shapes, l2, most);
-  CHECK(arena <= i64{4} << 30);
-  for (const SweepShape& s : shapes) {
-    const i64 bytes = 2 * s.n * s.k;
-    const int copies = sweep_copies(bytes, arena, most);
+  for (const Layer& layer : small_layers()) {
+    const VerifiedChain chain = verified(layer_case(layer).chain);
+    const int copies = rotation_of(chain, 0, l2, SweepOptions().max_copies);
     CHECK(copies >= 2);
-    CHECK(copies * bytes <= arena);
-    CHECK(copies * bytes > 2 * l2);
+    CHECK(copies * input_bytes(chain) > 2 * l2);
+    CHECK(copies * set_bytes(chain) <= i64{4} << 30);
   }
 }
 
-TEST_CASE("a sweep verifies each shape, plain and overlapped") {
+TEST_CASE("candidates to time: the choice, the best of every family, and more over the list") {
+  std::vector<Candidate> all = {candidate("a", "a1", 1), candidate("a", "a2", 2, true),
+                                candidate("a", "a3", 3), candidate("a", "a4", 4),
+                                candidate("b", "b1", 9), candidate("b", "b2", 8),
+                                candidate("b", "b3", 7)};
+  all[2].rejected = "too large";
+  CHECK(tiles(select_candidates(all, 1, 0)) == std::vector<std::string>{"a2", "b3"});
+  CHECK(tiles(select_candidates(all, 2, 0)) == std::vector<std::string>{"a2", "a1", "b3", "b2"});
+  CHECK(tiles(select_candidates(all, 1, 2)) == std::vector<std::string>{"a2", "b3", "a1", "b2"});
+  CHECK(select_candidates(all, 0, 0).size() == 6);
+  CHECK(tiles(fastest_candidates(all, 2)) == std::vector<std::string>{"a2", "a1", "a4"});
+}
+
+TEST_CASE("a plan's candidates have the families of their names, and each can be forced") {
+  const VerifiedChain chain = verified(
+      "chain c(input x: bf16[16, 4096], weight w: bf16[2048, 4096]) {\n"
+      "  y = contract \"mk,nk->mn\"(x, w)\n  return y: bf16\n}\n");
+  const Plan plan = planned(chain);
+  const KernelPlan* kernel = contraction_kernel(plan);
+  REQUIRE(kernel != nullptr);
+  std::set<std::string> families;
+  int chosen = 0;
+  for (const Candidate& one : list_candidates(*kernel)) {
+    chosen += one.chosen;
+    families.insert(one.family);
+    if (!one.rejected.empty()) continue;
+    INFO(one.tile << " split " << one.split_k);
+    const Plan again = planned(chain, forced({}, one));
+    CHECK(family_text(again.buckets[0].kernels[0].family) == one.family);
+  }
+  CHECK(chosen == 1);
+  CHECK(families == std::set<std::string>{"gemm_sm80", "gemm_sm90", "skinny"});
+}
+
+TEST_CASE("a summary's ratios: geometric mean, tenth percentile, worst, by PDL where measured") {
+  const RatioSpread spread = ratio_spread({4, 1, 0.25});
+  CHECK(spread.geomean == doctest::Approx(1));
+  CHECK(spread.worst == 0.25);
+  CHECK(spread.p10 == doctest::Approx(0.25 + 0.2 * 0.75));
+  CHECK(ratio_spread({}).geomean == 0);
+  std::vector<LayerRow> rows = {timed("dense", 10, 5, std::nullopt), timed("small", 10, 10, 5),
+                                timed("dense", 10, 20, std::nullopt)};
+  rows.push_back(rows[0]);
+  rows.back().peer_us.reset();
+  rows.emplace_back().kind = "small";  // not timed
+  CHECK(*no_pdl_ratio(rows[1]) == 1);
+  CHECK(*best_ratio(rows[1]) == 2);
+  const std::vector<KindSummary> summaries = summarize(rows);
+  REQUIRE(summaries.size() == 3);
+  CHECK(summaries[0].kind == "dense");
+  CHECK(summaries[0].layers == 3);
+  CHECK(summaries[0].timed == 2);
+  CHECK(summaries[0].best.geomean == doctest::Approx(1));
+  CHECK(summaries[0].worst == std::vector<size_t>{2, 0});
+  CHECK(summaries[1].layers == 2);
+  CHECK(summaries[1].no_pdl.geomean == doctest::Approx(1));
+  CHECK(summaries[1].best.geomean == doctest::Approx(2));
+  CHECK(summaries[2].kind == "all");
+  CHECK(summaries[2].timed == 3);
+  CHECK(summary_table(rows).find("worst of dense") != std::string::npos);
+}
+
+TEST_CASE("a sweep verifies every kind and its candidates, without and with PDL") {
   const std::unique_ptr<Session> session = simulated_session();
   if (!session) return;
   const test::TempDir folder;
   const test::ScopedEnv cache("CATENARY_CACHE_DIR", (folder / "cache").c_str());
+  std::vector<Layer> layers(6);
+  using Kind = Layer::Kind;
+  using Epilogue = Layer::Epilogue;
+  layers[0] = {Kind::kDense, "dense", DType::kF16, Epilogue::kBiasGelu, 72, 64, 64};
+  layers[1] = {Kind::kDense, "small_m", DType::kBF16, Epilogue::kBiasSilu, 3, 64, 128};
+  layers[2] = {Kind::kGrouped, "grouped", DType::kBF16, Epilogue::kBias, 24, 32, 64, 3, true};
+  layers[3] = {Kind::kDual, "dual", DType::kBF16, Epilogue::kSwiglu, 72, 64, 64};
+  layers[4] = {Kind::kExperts, "experts", DType::kBF16, Epilogue::kNone, 9, 64, 64, 3,
+               false,          {8, 0, 1}};
+  layers[5] = {Kind::kGrouped, "batched", DType::kBF16, Epilogue::kSwiglu, 8, 32, 64, 2};
+  std::vector<Case> cases;
+  for (const Layer& layer : layers) cases.push_back(layer_case(layer));
   RandomPool pool(3);
   SweepOptions options;
   options.timing = shortest();
   options.max_copies = 3;
-  const std::vector<SweepShape> shapes = {{1, 64, 128}, {3, 64, 128}, {17, 72, 256}};
-  Record record;
-  Error error = run_sweep(*session, nullptr, pool, shapes, options, [&](SweepRow row) {
-    CAPTURE(row.note);
-    CHECK(row.verified);
-    CHECK(row.note.empty());
-    CHECK(row.us.has_value());
-    CHECK(row.overlap_us.has_value());
-    CHECK_FALSE(row.peer_us.has_value());
-    CHECK_FALSE(row.config.empty());
-    record.sweep.push_back(std::move(row));
-    return Error::success();
-  });
-  CHECK_MESSAGE(!error, take_report(std::move(error)).message);
-  REQUIRE(record.sweep.size() == 3);
-  const llvm::json::Value json = to_json(record);
-  const llvm::json::Object& sweep = *json.getAsObject()->getObject("sweep");
-  const size_t columns = sweep.getArray("columns")->size();
-  for (const llvm::json::Value& row : *sweep.getArray("rows")) {
-    CHECK(row.getAsArray()->size() == columns);
-  }
-  CHECK(sweep.getArray("configs")->size() >= 1);
-}
-
-TEST_CASE("the sweep of large contractions plans every shape and shards them") {
-  const std::vector<GemmShape> all = gemm_sweep_shapes(1, 1);
-  CHECK(all.size() > 150);
-  CHECK(all.size() < 250);
-  size_t dealt = 0;
-  for (int shard = 1; shard <= 5; ++shard) dealt += gemm_sweep_shapes(shard, 5).size();
-  CHECK(dealt == all.size());
-  std::set<std::string> texts;
-  for (const GemmShape& shape : all) {
-    const std::string text = gemm_shape_text(shape);
-    CHECK_MESSAGE(texts.insert(text).second, text);
-    const Plan plan = planned(verified(text));
-    const std::vector<TileOption> timed =
-        tiles_to_time(plan.buckets[0].kernels[0].tiles, shape, quick_gemm_sweep());
-    REQUIRE(timed.size() >= 2);
-    CHECK(timed.size() <= 10);
-    CHECK(timed[0].chosen);
-    std::set<std::pair<std::string, int>> names;
-    for (const TileOption& tile : timed) {
-      CHECK(tile.rejected.empty());
-      CHECK(names.insert({tile.name, tile.split_k}).second);
-    }
-  }
-}
-
-TEST_CASE("the sweep of large contractions verifies and times candidates, gated and batched too") {
-  const std::unique_ptr<Session> session = simulated_session();
-  if (!session) return;
-  const test::TempDir folder;
-  const test::ScopedEnv cache("CATENARY_CACHE_DIR", (folder / "cache").c_str());
-  RandomPool pool(3);
-  GemmSweepOptions options;
-  options.timing = shortest();
-  options.max_copies = 2;
-  options.top = 1;
-  options.fixed = false;
-  const std::vector<GemmShape> shapes = {{1, 72, 64, 128}, {2, 8, 16, 64}, {1, 65, 64, 64, true}};
+  options.select = [](const Case&, llvm::ArrayRef<Candidate> candidates) {
+    return select_candidates(candidates, 1, 0);
+  };
   Record record;
   size_t compiled = 0;
-  Error error = run_gemm_sweep(
-      *session, pool, shapes, options, [&](size_t candidates) { compiled = candidates; },
-      [&](GemmSweepRow row) {
-        CAPTURE(gemm_sweep_line(row));
+  Error error = run_sweep(
+      *session, nullptr, pool, cases, options, [&](size_t candidates) { compiled = candidates; },
+      [&](LayerRow row) {
+        CAPTURE(layer_line(row));
         CHECK(row.verified);
         CHECK(row.note.empty());
-        REQUIRE(row.tiles.size() == 2);
-        for (const TileRow& tile : row.tiles) CHECK(tile.us.has_value());
-        CHECK(row.tiles[0].chosen);
-        CHECK_FALSE(row.tiles[1].chosen);
-        record.gemm_sweep.push_back(std::move(row));
+        CHECK(row.candidates.size() >= 2);
+        CHECK(row.candidates[0].chosen);
+        for (const CandidateRow& one : row.candidates) {
+          CHECK(one.us.has_value());
+          CHECK(one.pdl_us.has_value());
+          CHECK_FALSE(one.tile.empty());
+          CHECK_FALSE(one.family.empty());
+        }
+        record.layers.push_back(std::move(row));
         return Error::success();
       });
   CHECK_MESSAGE(!error, take_report(std::move(error)).message);
-  CHECK(compiled == 6);
+  REQUIRE(record.layers.size() == 6);
+  size_t rows = 0;
+  for (const LayerRow& row : record.layers) rows += row.candidates.size();
+  CHECK(compiled == rows);
   const llvm::json::Value json = to_json(record);
-  const llvm::json::Object& sweep = *json.getAsObject()->getObject("gemm_sweep");
-  REQUIRE(sweep.getArray("rows")->size() == 3);
-  const size_t columns = sweep.getArray("columns")->size();
-  const llvm::json::Array& row = *(*sweep.getArray("rows"))[0].getAsArray();
-  CHECK(row.size() == columns);
-  const llvm::json::Array& tile = *(*row[6].getAsArray())[0].getAsArray();
-  CHECK(tile.size() == sweep.getArray("tile_columns")->size());
+  const llvm::json::Object& object = *json.getAsObject()->getObject("layers");
+  const llvm::json::Array& row = *(*object.getArray("rows"))[0].getAsArray();
+  CHECK(row.size() == object.getArray("columns")->size());
+  const llvm::json::Array& first = *(*row[13].getAsArray())[0].getAsArray();
+  CHECK(first.size() == object.getArray("candidate_columns")->size());
 }

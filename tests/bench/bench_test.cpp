@@ -156,19 +156,19 @@ TEST_CASE("peers compute as many flops, from the case's tensors, inside their bo
   CHECK(seconds == 8);
 }
 
-TEST_CASE("a case's plain chain runs over a part of its tensors and writes its output") {
-  int plain_cases = 0;
+TEST_CASE("a case's chain without its epilogue uses a subset of its tensors and the same output") {
+  int cases = 0;
   for (const Case& spec : all_cases()) {
-    if (spec.plain.empty()) continue;
-    ++plain_cases;
+    if (spec.no_epilogue.empty()) continue;
+    ++cases;
     INFO(spec.name);
     const auto types = tensor_types(verified(spec.chain));
-    for (const auto& [name, type] : tensor_types(verified(spec.plain))) {
+    for (const auto& [name, type] : tensor_types(verified(spec.no_epilogue))) {
       REQUIRE(types.count(name));
       CHECK(types.at(name) == type);
     }
   }
-  CHECK(plain_cases > 0);
+  CHECK(cases > 0);
 }
 
 TEST_CASE("patterns choose cases") {
@@ -268,9 +268,9 @@ TEST_CASE("the record's JSON has the fields that readers rely on") {
   row.peer = "cuBLASLt best";
   row.peer_us = Spread{61.7, 61, 62};
   row.ratio = 0.5;
-  row.overlap_us = Spread{100, 99, 101};
-  row.overlap_ratio = 0.617;
-  row.overlap_copy_share = 0.9;
+  row.pdl_us = Spread{100, 99, 101};
+  row.pdl_ratio = 0.617;
+  row.pdl_copy_share = 0.9;
   Row wrong;
   wrong.name = "gemm/4x5x6/bf16";
   record.rows = {row, wrong};
@@ -296,10 +296,9 @@ TEST_CASE("the record's JSON has the fields that readers rely on") {
         doctest::Approx(803.4));
   const llvm::json::Array& rows = *top.getArray("rows");
   REQUIRE(rows.size() == 2);
-  for (const char* key :
-       {"case", "family", "dtype", "shape", "us", "of_ceiling", "peer", "peer_us", "ratio",
-        "verified", "worst_error_ratio", "bytes", "overlap_us", "overlap_ratio", "copy_share",
-        "overlap_copy_share", "plain_overlap_us"}) {
+  for (const char* key : {"case", "family", "dtype", "shape", "us", "of_ceiling", "peer", "peer_us",
+                          "ratio", "verified", "worst_error_ratio", "bytes", "pdl_us", "pdl_ratio",
+                          "copy_share", "pdl_copy_share", "no_epilogue_pdl_us"}) {
     INFO(key);
     CHECK(rows[0].getAsObject()->get(key) != nullptr);
     CHECK(rows[1].getAsObject()->get(key) != nullptr);
@@ -326,7 +325,7 @@ TEST_CASE("a wrong row is told apart from a failed one and is not timed") {
   CHECK(table_line(row).find("failed: no tile fits") != std::string::npos);
 }
 
-TEST_CASE("a chain of several kernels is verified with programmatic launches too") {
+TEST_CASE("a chain of several kernels is verified with PDL too") {
   const std::unique_ptr<Session> session = simulated_session();
   if (!session) return;
   const test::TempDir folder;
@@ -340,8 +339,9 @@ TEST_CASE("a chain of several kernels is verified with programmatic launches too
       "  g = contract \"mk,nk->mn\"(x, wg)\n  u = contract \"mk,nk->mn\"(x, wu)\n"
       "  h = cast(mul(silu(g), u), bf16)\n  y = contract \"mk,nk->mn\"(h, wd)\n"
       "  return y: bf16\n}\n";
-  spec.plain =
-      "chain plain(input x: bf16[3, 128], weight wg: bf16[64, 128], weight wd: bf16[128, 64]) {\n"
+  spec.no_epilogue =
+      "chain no_epilogue(input x: bf16[3, 128], weight wg: bf16[64, 128], weight wd: bf16[128, "
+      "64]) {\n"
       "  g = cast(contract \"mk,nk->mn\"(x, wg), bf16)\n"
       "  y = contract \"mk,nk->mn\"(g, wd)\n  return y: bf16\n}\n";
   CaseOptions options;
@@ -355,10 +355,10 @@ TEST_CASE("a chain of several kernels is verified with programmatic launches too
   CHECK(row->error.empty());
   CHECK(row->kernels >= 2);
   CHECK(row->us.has_value());
-  CHECK(row->overlap_us.has_value());
+  CHECK(row->pdl_us.has_value());
   CHECK(row->unfused_us.has_value());
-  CHECK(row->plain_us.has_value());
-  CHECK(row->plain_overlap_us.has_value());
+  CHECK(row->no_epilogue_us.has_value());
+  CHECK(row->no_epilogue_pdl_us.has_value());
   CHECK(row->bytes == 2 * (3 * 128 + 3 * 64 * 128 + 3 * 128));
 }
 

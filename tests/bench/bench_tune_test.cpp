@@ -3,13 +3,13 @@
 // the timing and what becomes of its records.
 #include <doctest/doctest.h>
 
-#include "bench/tune.h"
 #include "runtime/tuning/tuning.h"
 #include "tests/support/bench_session.h"
 #include "tests/support/temp_dir.h"
+#include "tuner/tune.h"
 
 using namespace catenary;
-using namespace catenary::bench;
+using namespace catenary::tuner;
 using test::verified;
 
 namespace {

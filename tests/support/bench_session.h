@@ -4,12 +4,12 @@
 
 #include <doctest/doctest.h>
 
-#include "bench/measure/session.h"
-#include "bench/measure/timing.h"
 #include "compiler/compile/host_compiler.h"
 #include "compiler/plan.h"
 #include "ir/text/text.h"
 #include "runtime/driver/simulated_driver.h"
+#include "tuner/session.h"
+#include "tuner/timing.h"
 
 namespace catenary::test {
 
@@ -29,21 +29,21 @@ inline Plan planned(const VerifiedChain& chain, const PlanOptions& options = {})
 }
 
 // A session on the simulator; null and a message without a host compiler.
-inline std::unique_ptr<bench::Session> simulated_session() {
+inline std::unique_ptr<tuner::Session> simulated_session() {
   if (auto compiler = HostCompiler::get(); !compiler) {
     MESSAGE("skipped: " << take_report(compiler.takeError()).message);
     return nullptr;
   }
   REQUIRE_FALSE(static_cast<bool>(cuda::use_simulator()));
-  auto session = bench::Session::open(0);
+  auto session = tuner::Session::open(0);
   REQUIRE_MESSAGE(session, take_report(session.takeError()).message);
   REQUIRE((*session)->driver().simulated());
   return std::move(*session);
 }
 
 // The shortest run that the protocol allows.
-inline bench::TimingOptions shortest() {
-  bench::TimingOptions timing;
+inline tuner::TimingOptions shortest() {
+  tuner::TimingOptions timing;
   timing.rounds = 1;
   timing.batch_us = 0;
   timing.graph_launches = 2;

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/measure/bound_chain.h"
+#include "tuner/bound_chain.h"
+
 #include "compiler/kernel_family.h"
 
-namespace catenary::bench {
+namespace catenary::tuner {
 
 EngineOptions engine_options(const Session& session, const PlanOptions& plan) {
   EngineOptions options;
   options.backend = session.driver().simulated() ? Backend::kHost : Backend::kNvrtc;
   options.plan = plan;
-  // What is measured is the planner, not what was measured here before.
+  // The planner is measured, not earlier tuning on this device.
   options.tuning.mode = CacheMode::kOff;
   options.tuning.directory = "off";
   return options;
@@ -58,19 +59,19 @@ Error BoundChain::bind(const Tensors& tensors, int copies) {
   return Error::success();
 }
 
-Error BoundChain::launch(int copy, bool overlap) const {
+Error BoundChain::launch(int copy, bool pdl) const {
   LaunchArguments arguments;
   arguments.tensors = arguments_[copy];
   arguments.workspace = reinterpret_cast<void*>(workspace_.get());
   arguments.stream = session_.stream();
-  arguments.allow_pdl = overlap;
-  arguments.disable_pdl = !overlap;
+  arguments.allow_pdl = pdl;
+  arguments.disable_pdl = !pdl;
   return executable_->launch(arguments);
 }
 
-Contender contender(std::string name, std::shared_ptr<const BoundChain> chain, bool overlap) {
+Contender contender(std::string name, std::shared_ptr<const BoundChain> chain, bool pdl) {
   return {std::move(name),
-          [chain = std::move(chain), overlap](int copy) { return chain->launch(copy, overlap); }};
+          [chain = std::move(chain), pdl](int copy) { return chain->launch(copy, pdl); }};
 }
 
 std::string config_text(const Plan& plan) {
@@ -92,4 +93,4 @@ std::string_view plan_family(const Plan& plan) {
   return kernels.empty() ? "" : family_name(kernels.front());
 }
 
-}  // namespace catenary::bench
+}  // namespace catenary::tuner

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One device under measurement: its driver, primary context (current on this thread while the
-// session lives) and one stream that everything is enqueued on.
+// One device under measurement: its driver, its primary context (current on this thread while the
+// session exists), and the one stream that all work is enqueued on.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,7 @@
 
 #include "runtime/driver/api.h"
 
-namespace catenary::bench {
+namespace catenary::tuner {
 
 class Session {
  public:
@@ -23,10 +23,10 @@ class Session {
   cuda::Stream stream() const { return stream_; }
   const cuda::DeviceInfo& info() const { return info_; }
 
-  // The driver's result as an Error; `what` is the step.
+  // The driver's result as an Error; `what` names the step.
   Error check(cuda::Result result, const char* what) const;
 
-  // Waits for the stream, and for the whole context (copies from pageable memory end there).
+  // Waits for the stream, or for the whole context, which includes copies from pageable memory.
   Error synchronize() const;
   Error synchronize_context() const;
 
@@ -42,4 +42,7 @@ class Session {
 // Version of the installed display driver ("580.159.03"), from the kernel module; empty if unknown.
 std::string display_driver_version();
 
-}  // namespace catenary::bench
+// Now, in UTC: "2026-11-21T01:28:04Z".
+std::string utc_date();
+
+}  // namespace catenary::tuner

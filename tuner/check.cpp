@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/measure/check.h"
+#include "tuner/check.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,10 +8,10 @@
 #include "ir/random/random.h"
 #include "ir/reference/reference_program.h"
 
-namespace catenary::bench {
+namespace catenary::tuner {
 namespace {
 
-// The sampled elements side by side, as the device has them.
+// The sampled elements of copy 0, packed.
 Expected<std::vector<std::byte>> gather(const Samples& samples, const TensorArena& output) {
   const i64 width = dtype_bytes(samples.type.dtype);
   std::vector<std::byte> packed(samples.indices.size() * static_cast<size_t>(width));
@@ -28,8 +28,8 @@ Expected<std::vector<std::byte>> gather(const Samples& samples, const TensorAren
   return packed;
 }
 
-// Does a contraction read what another one made? Then an element needs whole rows of that, and all
-// elements at once, on all cores, are had sooner than samples one by one.
+// Does a contraction read a computed value? Then an element needs whole rows of it, and evaluating
+// all elements at once, on all cores, is faster than sample by sample.
 bool sums_computed_values(const VerifiedChain& chain) {
   for (const Value& value : chain.chain().values) {
     if (value.op != Op::kContract) continue;
@@ -123,4 +123,4 @@ Expected<double> coarse_distance(const Samples& samples, const TensorArena& outp
   return worst / std::sqrt(squares / static_cast<double>(samples.expected.size()));
 }
 
-}  // namespace catenary::bench
+}  // namespace catenary::tuner

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/measure/session.h"
+#include "tuner/session.h"
 
+#include <ctime>
 #include <fstream>
 
-namespace catenary::bench {
+namespace catenary::tuner {
 
 Expected<std::unique_ptr<Session>> Session::open(int ordinal) {
   Expected<cuda::DeviceInfo> info = cuda::probe(ordinal);
@@ -51,4 +52,13 @@ std::string display_driver_version() {
   return "";
 }
 
-}  // namespace catenary::bench
+std::string utc_date() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  ::gmtime_r(&now, &parts);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text;
+}
+
+}  // namespace catenary::tuner

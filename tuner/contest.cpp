@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/measure/contest.h"
+#include "tuner/contest.h"
 
-namespace catenary::bench {
+namespace catenary::tuner {
 namespace {
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
@@ -102,4 +102,4 @@ Expected<std::vector<Timing>> run_contest(const Session& session,
   return std::vector<Timing>(timings->begin() + static_cast<std::ptrdiff_t>(next), timings->end());
 }
 
-}  // namespace catenary::bench
+}  // namespace catenary::tuner

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/measure/tensors.h"
+#include "tuner/tensors.h"
 
 #include <algorithm>
 #include <bit>
@@ -11,16 +11,16 @@
 #include "ir/random/fill.h"
 #include "ir/random/random.h"
 
-namespace catenary::bench {
+namespace catenary::tuner {
 namespace {
 
-// 64 MiB less a bit: 16 bytes times an odd number.
+// Almost 64 MiB: 16 bytes times an odd number.
 constexpr i64 kBlockBytes = (i64{64} << 20) - 16 * 4099;
 constexpr i64 kChunkBytes = i64{1} << 20;
 constexpr i64 kPieceBytes = i64{16} << 20;
 static_assert(kBlockBytes / 16 % 2 == 1);
 
-// Terms of the largest contraction that reads `id`; 0: none does.
+// The length of the longest sum of a contraction that reads `id`; 0: no contraction does.
 i64 contraction_terms(const VerifiedChain& chain, ValueId id) {
   i64 most = 0;
   for (ValueId reader = 0; reader < chain.num_values(); ++reader) {
@@ -61,7 +61,7 @@ llvm::ArrayRef<std::byte> RandomPool::block(DType dtype, double scale) {
 void RandomPool::repeat(llvm::ArrayRef<std::byte> block, i64 phase, std::byte* out, i64 bytes) {
   const i64 period = static_cast<i64>(block.size());
   const i64 first = phase % period;
-  // By pieces of the result, in parallel: the weights of 64 experts are 7 GB.
+  // In parallel: the weights of 64 experts are 7 GB.
   parallel_for(ceil_div(bytes, kPieceBytes), 0, [&](i64 p) {
     const i64 end = std::min((p + 1) * kPieceBytes, bytes);
     for (i64 done = p * kPieceBytes; done < end;) {
@@ -104,13 +104,13 @@ Error fill_random(const Session& session, llvm::ArrayRef<std::byte> block, i64 p
   const i64 period = static_cast<i64>(block.size());
   const i64 total = arena.buffer.bytes();
   const i64 from = phase % period;
-  // One period: the block from its phase on, then what came before.
+  // One period: the block from its phase to its end, then its beginning.
   const i64 head = std::min(total, period - from);
   if (Error error = arena.buffer.upload(block.data() + from, head)) return error;
   const i64 tail = std::min(total, period) - head;
   if (Error error = arena.buffer.upload(block.data(), tail, head)) return error;
   if (Error error = session.synchronize_context()) return error;
-  // Doubling keeps the period, since what is filled so far is whole periods until the last copy.
+  // Doubling keeps the period: `filled` is a multiple of it until the last copy.
   for (i64 filled = head + tail; filled < total;) {
     const i64 piece = std::min(filled, total - filled);
     if (Error error =
@@ -158,7 +158,7 @@ Expected<Tensors> make_tensors(const Session& session, RandomPool& pool, const V
       const double scale = terms > 0 ? 1 / std::sqrt(static_cast<double>(terms)) : 1;
       const auto block = pool.block(arena->type.dtype, scale);
       if (Error error = fill_random(session, block, phase, *arena)) return error;
-      // Another part of the block for the next tensor, at a distance that is a multiple of 16.
+      // The next tensor starts elsewhere in the block, at a multiple of 16 bytes.
       phase += 16 * 300007;
     }
     tensors[value.name] = std::move(*arena);
@@ -181,4 +181,4 @@ i64 set_bytes(const VerifiedChain& chain) {
   return input_bytes(chain) + copy_bytes(chain.output_type(0));
 }
 
-}  // namespace catenary::bench
+}  // namespace catenary::tuner

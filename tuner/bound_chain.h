@@ -2,13 +2,14 @@
 // A compiled chain bound to named arenas: ready to be launched on any copy of its tensors.
 #pragma once
 
-#include "bench/measure/tensors.h"
-#include "bench/measure/timing.h"
 #include "runtime/engine.h"
+#include "tuner/tensors.h"
+#include "tuner/timing.h"
 
-namespace catenary::bench {
+namespace catenary::tuner {
 
-// How an engine compiles for the session's device: by NVRTC, or for the simulator.
+// How an engine compiles for the session's device: by NVRTC, or for the simulator. It takes no
+// tuning records.
 EngineOptions engine_options(const Session& session, const PlanOptions& plan = {});
 
 class BoundChain {
@@ -20,14 +21,14 @@ class BoundChain {
                                                           const PlanOptions& options,
                                                           const Tensors& tensors, int copies);
 
-  // The same for what is compiled already.
+  // The same for a chain that is compiled already.
   static Expected<std::shared_ptr<const BoundChain>> load(
       const Session& session, Engine& engine, std::shared_ptr<const CompiledChain> compiled,
       const Tensors& tensors, int copies);
 
-  // Enqueues one launch on the session's stream. `overlap`: each of its kernels may start before
-  // the one before it in the stream has ended; else none may.
-  Error launch(int copy, bool overlap = false) const;
+  // Enqueues one launch on the session's stream. With `pdl` every kernel may start before the
+  // previous one in the stream has ended, else none may.
+  Error launch(int copy, bool pdl = false) const;
 
   const Plan& plan() const { return executable_->compiled().plan; }
   const CompiledChain& compiled() const { return executable_->compiled(); }
@@ -42,14 +43,13 @@ class BoundChain {
   cuda::DeviceBuffer workspace_;
 };
 
-// A contender that launches `chain`, which it keeps alive.
-Contender contender(std::string name, std::shared_ptr<const BoundChain> chain,
-                    bool overlap = false);
+// A contender that launches `chain` and keeps it alive.
+Contender contender(std::string name, std::shared_ptr<const BoundChain> chain, bool pdl = false);
 
-// "128x128x32w2x2s4 ... | adds 4 parts": the configs of the plan's kernels.
+// "tile 128x128x32, ... | adds 4 parts": the configs of the plan's kernels.
 std::string config_text(const Plan& plan);
 
 // The family of the plan's contraction, else of its first kernel.
 std::string_view plan_family(const Plan& plan);
 
-}  // namespace catenary::bench
+}  // namespace catenary::tuner

@@ -3,11 +3,11 @@
 // turns with all others. A candidate that fails has a note instead of a time.
 #pragma once
 
-#include "bench/measure/bound_chain.h"
-#include "bench/measure/candidates.h"
-#include "bench/measure/check.h"
+#include "tuner/bound_chain.h"
+#include "tuner/candidates.h"
+#include "tuner/check.h"
 
-namespace catenary::bench {
+namespace catenary::tuner {
 
 // One candidate in a contest.
 struct Entrant {
@@ -43,4 +43,4 @@ Expected<std::vector<Timing>> run_contest(const Session& session,
                                           llvm::ArrayRef<Contender> others, const ContestData& data,
                                           const TimingOptions& timing, bool pdl);
 
-}  // namespace catenary::bench
+}  // namespace catenary::tuner

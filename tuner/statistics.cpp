@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/measure/statistics.h"
+#include "tuner/statistics.h"
 
 #include <algorithm>
 #include <cmath>
 
-namespace catenary::bench {
+namespace catenary::tuner {
 
 double quantile(std::vector<double> values, double q) {
   if (values.empty()) return 0;
@@ -20,4 +20,4 @@ Spread spread_of(const std::vector<double>& values) {
   return {quantile(values, 0.5), quantile(values, 0.1), quantile(values, 0.9)};
 }
 
-}  // namespace catenary::bench
+}  // namespace catenary::tuner

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/measure/timing.h"
+#include "tuner/timing.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <optional>
 
-namespace catenary::bench {
+namespace catenary::tuner {
 namespace {
 
 class Event {
@@ -64,7 +64,7 @@ class Graph {
 Expected<Graph> Graph::capture(const Session& session, const Contender& contender, int launches,
                                int copies) {
   const cuda::Api& api = session.api();
-  // Relaxed: a peer may call what other modes forbid, on streams of its own.
+  // Relaxed: a peer may make calls on its own streams that other modes forbid.
   if (Error error =
           session.check(api.stream_begin_capture(session.stream(), cuda::kCaptureModeRelaxed),
                         "beginning a capture")) {
@@ -72,7 +72,7 @@ Expected<Graph> Graph::capture(const Session& session, const Contender& contende
   }
   Error problem = Error::success();
   for (int i = 0; i < launches && !problem; ++i) problem = contender.launch(i % copies);
-  // The stream leaves capture even if a launch failed.
+  // The stream must leave capture even if a launch failed.
   cuda::Graph captured = nullptr;
   const cuda::Result ended = api.stream_end_capture(session.stream(), &captured);
   Graph graph(session);
@@ -86,14 +86,14 @@ Expected<Graph> Graph::capture(const Session& session, const Contender& contende
   return graph;
 }
 
-// One contender with what its turns need.
+// One contender, and how it is enqueued.
 struct Lane {
   const Contender* contender = nullptr;
   std::optional<Graph> graph;
   int copies = 1;
   int unit = 1;      // launches per enqueue
   i64 enqueues = 1;  // per batch
-  i64 cursor = 0;    // the rotation goes on from batch to batch
+  i64 cursor = 0;    // the rotation continues from batch to batch
   std::vector<double> us;
 
   Error enqueue() {
@@ -141,7 +141,7 @@ class Timer {
   Event stop_;
 };
 
-// Warms every lane up, decides between graphs and plain launches, and sizes the batches.
+// Warms up every lane, chooses between graphs and single launches, and sizes the batches.
 Error prepare(const Session& session, const Timer& timer, const TimingOptions& options,
               std::vector<Lane>& lanes) {
   double fastest = std::numeric_limits<double>::infinity();
@@ -207,4 +207,4 @@ Expected<std::vector<Timing>> time_contenders(const Session& session,
   return timings;
 }
 
-}  // namespace catenary::bench
+}  // namespace catenary::tuner

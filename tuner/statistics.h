@@ -4,7 +4,7 @@
 
 #include <vector>
 
-namespace catenary::bench {
+namespace catenary::tuner {
 
 struct Spread {
   double median = 0;
@@ -19,4 +19,4 @@ inline double median(std::vector<double> values) { return quantile(std::move(val
 
 Spread spread_of(const std::vector<double>& values);
 
-}  // namespace catenary::bench
+}  // namespace catenary::tuner
