@@ -155,8 +155,8 @@ TEST_CASE("f32 operands along K are rounded by their maps") {
   // Half the rate of 16-bit products.
   const Prediction wide = kernel.predicted;
   const Prediction narrow = first_kernel(planned(kLarge)).predicted;
-  CHECK(wide.math_us > 1.7 * narrow.math_us);
-  CHECK(wide.math_us < 2.2 * narrow.math_us);
+  CHECK(wide.power_us > 1.7 * narrow.power_us);
+  CHECK(wide.power_us < 2.2 * narrow.power_us);
   const Plan large = planned(kLarge);
   for (const MapBinding& map : first_kernel(large).maps) CHECK_FALSE(map.as_tf32);
 }

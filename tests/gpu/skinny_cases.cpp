@@ -196,13 +196,13 @@ std::vector<WrittenCase> epilogues() {
       skinny("dual GEMM, tf32", dual_gemm("f32", 16, 15, 544)),
       shaped("skinny4x1s2r0g2p2", dual_gemm("bf16", 5, 23, 1024), 2),
       shaped("skinny4x1s2r2g2p2a", dual_gemm("bf16", 5, 23, 1024)),
-      skinny("w is an input", linear({.m = "5", .n = 33, .k = 576, .role = "input"})),
-      split(skinny("w is an input", linear({.m = "12", .n = 24, .k = 1024, .role = "input"})), 2),
-      skinny("w and v are inputs",
+      shaped("skinny8x1s1r1g1p1", linear({.m = "5", .n = 33, .k = 576, .role = "input"})),
+      shaped("skinny4x1s1r1g1p1", linear({.m = "12", .n = 24, .k = 1024, .role = "input"}), 2),
+      shaped("skinny4x1s1r1g1p1",  // w and v are inputs
              "chain a(input x: bf16[5, 512], weight w: bf16[24, 512], input v: bf16[24, 512]) {\n"
              "  g = contract \"mk,nk->mn\"(x, w)\n  u = contract \"mk,nk->mn\"(x, v)\n"
              "  h = mul(relu(g), u)\n  return h: f32 }"),
-      skinny("w from the previous kernel",
+      shaped("skinny4x1s1r1g1p1",  // w is the previous kernel's
              "chain a(input x: bf16[5, 512], input p: bf16[24, 512]) {\n"
              "  w = cast(relu(p), bf16)\n  y = contract \"mk,nk->mn\"(x, w)\n  return y: bf16 }"),
       skinny("x from the previous kernel",
