@@ -4,14 +4,15 @@
 // rows go where the pipeline stages were; the other CTAs send theirs through DSMEM (st.async) to
 // slots after the stages.
 //
-//   slot: reduce_rows() rows of num_accumulators() x block_n floats and padding
-//         (partials_row_bytes())
+//   slot: reduce_rows rows of num_accumulators x block_n floats and padding
+//         (row_bytes)
 //
 // There is no cluster barrier here: its release is a fence of the whole GPU (MEMBAR.ALL.GPU in
 // SASS), which waits for all loads in flight on the SM, those of the next kernel's CTA too (RESULTS
 // sm90-5).
 #pragma once
 
+#include "epilogue/config.cuh"
 #include "epilogue/vec.cuh"
 #include "ptx/cluster.cuh"
 #include "ptx/convert.cuh"
@@ -24,37 +25,38 @@ namespace catenary {
 
 // The partials barrier: 1 arrival, thread 0's, which expects the bytes that the other CTAs send.
 // Waited for by all threads, only for phase 0.
-template <const auto& kConfig>
+template <const ClusterSplitKConfig& kConfig>
 CATENARY_DEVICE u32 partials_barrier(u32 smem) {
-  return smem + kConfig.barrier_offset() + 8 * (kConfig.barriers() - 1);
+  return smem + kConfig.barrier_offset;
 }
 
-template <const auto& kConfig>
+template <const ClusterSplitKConfig& kConfig>
 CATENARY_DEVICE void init_partials_barrier(u32 smem) {
-  constexpr u32 kRow = kConfig.num_accumulators() * kConfig.block_n * 4;
+  constexpr u32 kRow = kConfig.num_accumulators * kConfig.block_n * 4;
   mbarrier_init(partials_barrier<kConfig>(smem), 1);
   mbarrier_arrive_expect_tx(partials_barrier<kConfig>(smem),
-                            (kConfig.cluster_k - 1) * kConfig.reduce_rows() * kRow);
+                            (kConfig.cluster_k - 1) * kConfig.reduce_rows * kRow);
 }
 
 // The slot in CTA `to` for the partials of CTA `from`, as an address of CTA `to`.
-template <const auto& kConfig>
+template <const ClusterSplitKConfig& kConfig>
 CATENARY_DEVICE u32 partials_address(u32 smem, u32 from, u32 to) {
   const u32 slot = from < to ? from : from - 1;
-  return from == to ? smem : smem + kConfig.partials_offset() + slot * kConfig.partials_bytes();
+  return from == to ? smem : smem + kConfig.slots_offset + slot * kConfig.slot_bytes;
 }
 
 // Calls visit(row, byte offset in the row, first, second) for each pair of the thread's
 // accumulators. The warp's rows begin at `row`: 16 rows, and 16 in each further fragment. Leaves
-// out rows past the rows of A in a stage (a_box_rows()).
-template <const auto& kConfig, int kAccumulators, int kFragments, int kRegisters, class Visit>
+// out rows past the rows of A in a stage (a_rows).
+template <const ClusterSplitKConfig& kConfig, int kAccumulators, int kFragments, int kRegisters,
+          class Visit>
 CATENARY_DEVICE void for_each_accumulator_pair(
     const float (&d)[kAccumulators][kFragments][kRegisters], u32 row, Visit visit) {
   const u32 lane = threadIdx.x % 32;
 #pragma unroll
   for (u32 half = 0; half < 2 * kFragments; ++half) {
     const u32 first = row + half / 2 * 64 + half % 2 * 8;
-    if (first >= kConfig.a_box_rows()) continue;
+    if (first >= kConfig.a_rows) continue;
 #pragma unroll
     for (u32 s = 0; s < kAccumulators; ++s) {
 #pragma unroll
@@ -69,36 +71,36 @@ CATENARY_DEVICE void for_each_accumulator_pair(
 
 // Sends the partials of rows that other CTAs reduce, from registers. The mbarriers of all CTAs of
 // the cluster must exist.
-template <const auto& kConfig, int kAccumulators, int kFragments, int kRegisters>
+template <const ClusterSplitKConfig& kConfig, int kAccumulators, int kFragments, int kRegisters>
 CATENARY_DEVICE void send_partials(u32 smem,
                                    const float (&d)[kAccumulators][kFragments][kRegisters],
                                    u32 row) {
   const u32 rank = cluster_rank();
   for_each_accumulator_pair<kConfig>(d, row, [&](u32 r, u32 offset, float first, float second) {
-    const u32 to = r / kConfig.reduce_rows();
+    const u32 to = r / kConfig.reduce_rows;
     if (to == rank) return;
     const u32 address = partials_address<kConfig>(smem, rank, to) +
-                        r % kConfig.reduce_rows() * kConfig.partials_row_bytes() + offset;
+                        r % kConfig.reduce_rows * kConfig.row_bytes + offset;
     st_async_v2(map_shared(address, to), {f32_to_bits(first), f32_to_bits(second)},
                 map_shared(partials_barrier<kConfig>(smem), to));
   });
 }
 
 // Stores the partials of the rows that this CTA reduces. The pipeline stages must be free.
-template <const auto& kConfig, int kAccumulators, int kFragments, int kRegisters>
+template <const ClusterSplitKConfig& kConfig, int kAccumulators, int kFragments, int kRegisters>
 CATENARY_DEVICE void store_own_partials(u32 smem,
                                         const float (&d)[kAccumulators][kFragments][kRegisters],
                                         u32 row) {
   const u32 rank = kConfig.cluster_k == 1 ? 0 : cluster_rank();
   for_each_accumulator_pair<kConfig>(d, row, [&](u32 r, u32 offset, float first, float second) {
-    if (r / kConfig.reduce_rows() != rank) return;
-    const u32 address = smem + r % kConfig.reduce_rows() * kConfig.partials_row_bytes() + offset;
+    if (r / kConfig.reduce_rows != rank) return;
+    const u32 address = smem + r % kConfig.reduce_rows * kConfig.row_bytes + offset;
     st_shared_f32x2(address, first, second);
   });
 }
 
 // Adds the V partials at `offset` of each slot in this CTA, which has rank `rank`.
-template <const auto& kConfig>
+template <const ClusterSplitKConfig& kConfig>
 CATENARY_DEVICE Vec<kConfig.vec> reduce_partials(u32 smem, u32 rank, u32 offset) {
   constexpr int V = kConfig.vec;
   constexpr u32 kCtas = kConfig.cluster_k;
@@ -128,17 +130,17 @@ struct OutputVector {
 };
 
 // Vector `index` of the rows that CTA `rank` reduces.
-template <const auto& kConfig, class P>
+template <const ClusterSplitKConfig& kConfig, class P>
 CATENARY_DEVICE OutputVector output_vector(const P& params, const WorkTile& work, u32 rank,
                                            u32 index) {
   constexpr int V = kConfig.vec;
-  constexpr u32 kRows = kConfig.reduce_rows();
+  constexpr u32 kRows = kConfig.reduce_rows;
   constexpr u32 kPerRow = kConfig.block_n / V;
   const u32 column = index % kPerRow * V;
   const i64 m = work.m0 + rank * kRows + index / kPerRow;
   const i64 left = extent_at_launch(kConfig.n, params) - work.n0 - column;
   OutputVector vector;
-  vector.offset = index / kPerRow * kConfig.partials_row_bytes() + column * 4;
+  vector.offset = index / kPerRow * kConfig.row_bytes + column * 4;
   Coord& coord = vector.coord;
 #pragma unroll
   for (int i = 0; i < kMaxDims - 2; ++i) coord.dim[i] = work.batch[i + 2];
@@ -151,16 +153,16 @@ CATENARY_DEVICE OutputVector output_vector(const P& params, const WorkTile& work
 }
 
 // The vectors that a thread reduces and stores, with the operands of their epilogue.
-template <const auto& kConfig, class Epilogue>
+template <const ClusterSplitKConfig& kConfig, class Epilogue>
 struct ClusterEpilogue {
-  static constexpr u32 kVectors = kConfig.reduce_rows() * (kConfig.block_n / kConfig.vec);
-  static constexpr u32 kVectorsPerThread = (kVectors + kConfig.threads() - 1) / kConfig.threads();
+  static constexpr u32 kVectors = kConfig.reduce_rows * (kConfig.block_n / kConfig.vec);
+  static constexpr u32 kVectorsPerThread = (kVectors + kConfig.threads - 1) / kConfig.threads;
   // The epilogue's weights are loaded before the mainloop if there are registers for them beside
   // the accumulators; after it the whole CTA would wait for DRAM (RESULTS sm90-6).
   static constexpr u32 kWords = kVectorsPerThread * sizeof(typename Epilogue::Operands) / 4;
   static constexpr bool kPrefetchWeights =
-      kWords + kConfig.accumulator_registers() <= (kConfig.ctas_per_sm == 1 ? 160 : 64);
-  static_assert(kConfig.a_box_rows() % kConfig.cluster_k == 0, "whole rows for each CTA");
+      kWords + kConfig.accumulator_registers <= kConfig.max_registers;
+  static_assert(kConfig.a_rows % kConfig.cluster_k == 0, "whole rows for each CTA");
 
   OutputVector vectors[kVectorsPerThread];
   typename Epilogue::Operands operands[kVectorsPerThread];
@@ -177,7 +179,7 @@ struct ClusterEpilogue {
     const u32 rank = kConfig.cluster_k == 1 ? 0 : cluster_rank();
 #pragma unroll
     for (u32 i = 0; i < kVectorsPerThread; ++i) {
-      vectors[i] = output_vector<kConfig>(params, work, rank, i * kConfig.threads() + threadIdx.x);
+      vectors[i] = output_vector<kConfig>(params, work, rank, i * kConfig.threads + threadIdx.x);
       if (vectors[i].coord.valid != 0) {
         Epilogue::load_weights(params, vectors[i].coord, operands[i]);
       }
@@ -187,7 +189,7 @@ struct ClusterEpilogue {
 
 // Reduces this CTA's share of the rows and runs the epilogue on them, by all threads of the CTA.
 // The CTA barrier orders the stores of its own partials before their loads.
-template <const auto& kConfig, class Epilogue, class P>
+template <const ClusterSplitKConfig& kConfig, class Epilogue, class P>
 CATENARY_DEVICE void reduce_and_store(const P& params, u32 smem, const WorkTile& work,
                                       ClusterEpilogue<kConfig, Epilogue>& epilogue) {
   using Cluster = ClusterEpilogue<kConfig, Epilogue>;
@@ -208,7 +210,7 @@ CATENARY_DEVICE void reduce_and_store(const P& params, u32 smem, const WorkTile&
     const OutputVector& vector = epilogue.vectors[i];
     if (vector.coord.valid == 0) continue;
     const auto first = reduce_partials<kConfig>(smem, rank, vector.offset);
-    if constexpr (kConfig.dual) {
+    if constexpr (kConfig.num_accumulators > 1) {
       const auto second = reduce_partials<kConfig>(smem, rank, vector.offset + kConfig.block_n * 4);
       Epilogue::store(params, vector.coord, epilogue.operands[i], first, second);
     } else {

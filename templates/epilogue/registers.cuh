@@ -20,6 +20,7 @@
 // columns of a subtile. Coordinates are clamped to the matrix: only stores need a guard.
 #pragma once
 
+#include "epilogue/config.cuh"
 #include "epilogue/vec.cuh"
 #include "ptx/atomic.cuh"
 #include "ptx/bulk.cuh"
@@ -57,20 +58,19 @@ CATENARY_DEVICE void copy_subtile(float (&out)[kAccumulators][kSubtileRegisters]
   }
 }
 
-template <const GemmSm90Config& kConfig, class Epilogue>
+template <const EpilogueConfig& kConfig, class Epilogue>
 struct RegisterEpilogue {
   static constexpr int kOutputs = Epilogue::kOutputCount;
-  static constexpr int kAccumulators = kConfig.num_accumulators();
-  static constexpr int kSubtileN = kConfig.subtile_n();
+  static constexpr int kAccumulators = kConfig.num_accumulators;
+  static constexpr int kSubtileN = kConfig.subtile_n;
   static constexpr u32 kChunks = kSubtileN / 8;  // 16 bytes of 16-bit results each
   static constexpr u32 kSubtiles = (kConfig.block_n + kSubtileN - 1) / kSubtileN;  // in a fragment
 
   // No subtile ends past the tile, or past the rows of an M group.
-  static constexpr bool kAllFull =
-      kConfig.ragged != Ragged::kMGrouped && kConfig.block_n % kSubtileN == 0;
+  static constexpr bool kAllFull = !kConfig.m_grouped && kConfig.block_n % kSubtileN == 0;
   // No tile ends past N: the addresses of column operands need no clamp, and become one base
   // address.
-  static constexpr bool kWholeTiles = kConfig.n.scale == 0 && kConfig.n.size % kConfig.block_n == 0;
+  static constexpr bool kWholeTiles = kConfig.whole_tiles_n;
   static constexpr u32 kSubtileBytes = 16 * kSubtileN * 2;
 
   static constexpr bool any_tma_store() {
@@ -80,15 +80,21 @@ struct RegisterEpilogue {
   }
   static constexpr bool kTmaStores = any_tma_store();
 
+  // Unrolled subtiles save the copies of accumulators, which are most of a short epilogue. A long
+  // epilogue compiles slowly unrolled, and is so only where the mainloop is too short to hide it
+  // (RESULTS sm90-7). With more than 128 accumulators no registers are left for loads that ptxas
+  // hoists.
+  static constexpr bool kUnrolled =
+      (Epilogue::kShort || kConfig.short_mainloop) && kConfig.subtile_n * kAccumulators == 64;
+
   // The results of a subtile as stored: a pair of columns is one word of 16-bit elements, or two.
   using Results = u32[kOutputs][kChunks][2][2];
 
   // The operands that vary along N are prefetched for the whole tile, or for one subtile where that
   // takes too many registers. An empty struct has no words.
   static constexpr u32 kColumnWords = sizeof(typename Epilogue::Columns) / 4;
-  static constexpr u32 kMaxRegisters = kConfig.uses_cp_async() ? 136 : 160;
   static constexpr bool kPrefetchTile =
-      kConfig.accumulator_registers() + kColumnWords * kSubtiles * kChunks <= kMaxRegisters;
+      kConfig.accumulator_registers + kColumnWords * kSubtiles * kChunks <= kConfig.max_registers;
   using PrefetchedColumns = typename Epilogue::Columns[kPrefetchTile ? kSubtiles : 1][kChunks];
   using SubtileColumns = typename Epilogue::Columns[kChunks];
 
@@ -369,15 +375,6 @@ struct RegisterEpilogue {
     const u32 n_end = column_end(work, n);
     const u32 m_end = static_cast<u32>(work.m_end);
     const Coord coord = coordinates(work);
-    // Unrolled subtiles save the copies of accumulators, which are most of a short epilogue. A long
-    // epilogue compiles slowly unrolled, and is so only where the mainloop is too short to hide it
-    // (RESULTS sm90-7). With more than 128 accumulators no registers are left for loads that ptxas
-    // hoists.
-    constexpr i64 kFewKTiles = 16;
-    constexpr bool kShortMainloop =
-        kConfig.k.scale == 0 && kConfig.k.size * kConfig.k_outer <= kFewKTiles * kConfig.block_k();
-    constexpr bool kUnrolled =
-        (Epilogue::kShort || kShortMainloop) && kConfig.subtile_n() * kAccumulators == 64;
     constexpr int kUnroll = kUnrolled ? static_cast<int>(kFragments * kSubtiles) : 1;
     wait_tma_stores<0>();
     u32 buffer = 0;

@@ -4,6 +4,7 @@
 // whole 16-byte vectors. All other epilogues are register epilogues (epilogue/registers.cuh).
 #pragma once
 
+#include "epilogue/config.cuh"
 #include "epilogue/staging.cuh"
 #include "epilogue/vec.cuh"
 #include "ptx/sync.cuh"
@@ -11,7 +12,7 @@
 
 namespace catenary {
 
-template <const GemmSm90Config& kConfig, class Epilogue>
+template <const EpilogueConfig& kConfig, class Epilogue>
 struct StagedEpilogue {
   // The interface of RegisterEpilogue. Operands are loaded in run(), and stores need no wait.
   struct PrefetchedColumns {};
@@ -58,7 +59,7 @@ struct StagedEpilogue {
           typename Epilogue::Operands operands;
           Epilogue::load_weights(params, coord, operands);
           Epilogue::load(params, coord, operands);
-          if constexpr (kConfig.dual) {
+          if constexpr (kAccumulators > 1) {
             Epilogue::store(params, coord, operands, staged_vec<V>(staging, row, column),
                             staged_vec<V>(staging, row, kSubtileN + column));
           } else {

@@ -29,27 +29,22 @@
 namespace catenary {
 
 // The k of a k-tile that belong to the tile's group; block_k() or more: all of them.
-template <const GemmSm90Config& kConfig>
+template <const PipelineConfig& kPipeline>
 CATENARY_DEVICE i64 valid_k(const KTileRange& range, i64 k_tile) {
   i64 outer = 0;
-  if constexpr (kConfig.k_outer > 1) outer = k_tile / range.per_outer;
-  return range.k_extent - (k_tile - outer * range.per_outer) * kConfig.block_k();
-}
-
-template <const GemmSm90Config& kConfig>
-CATENARY_DEVICE u32 tma_full_barrier(u32 smem, u32 stage) {
-  return smem + kConfig.barrier_offset() + 8 * (2 * kConfig.stages + 2 + stage);
+  if constexpr (kPipeline.k_outer > 1) outer = k_tile / range.per_outer;
+  return range.k_extent - (k_tile - outer * range.per_outer) * kPipeline.block_k;
 }
 
 // The barrier that the TMA loads of a k-tile arrive at.
-template <const GemmSm90Config& kConfig>
+template <const PipelineConfig& kPipeline>
 CATENARY_DEVICE u32 load_barrier(u32 smem, u32 stage, const KTileRange& range, i64 k_tile) {
-  if constexpr (kConfig.zero_fills_k_tails()) {
-    if (valid_k<kConfig>(range, k_tile) < kConfig.block_k()) {
-      return tma_full_barrier<kConfig>(smem, stage);
+  if constexpr (kPipeline.zero_fills_k_tails) {
+    if (valid_k<kPipeline>(range, k_tile) < kPipeline.block_k) {
+      return tma_full_barrier<kPipeline>(smem, stage);
     }
   }
-  return full_barrier<kConfig>(smem, stage);
+  return full_barrier<kPipeline>(smem, stage);
 }
 
 // Zero-fills lines [valid, 64) of each 64-line block of MN-major tiles (pipeline/pipeline.cuh), in
@@ -75,21 +70,23 @@ CATENARY_DEVICE void zero_fill_lines(u32 tile, u32 valid, u32 thread) {
 // wgmma reads through the async proxy. The generic writes reach it by each writer's proxy fence and
 // the arrival after it (PTX ISA 9.7.15.4, async proxy). The same pair orders them before the next
 // load into the stage: its producer waits for the consumers' release.
-template <const GemmSm90Config& kConfig>
+template <const PipelineConfig& kPipeline>
 CATENARY_DEVICE void zero_fill_k_tails(u32 smem, const KTileRange& range,
-                                       PipelineState<kConfig.stages>& state, u32& tma_full_phases) {
-  static_assert(!kConfig.a.k_major && !kConfig.b.k_major, "a line is one k");
+                                       PipelineState<kPipeline.stages>& state,
+                                       u32& tma_full_phases) {
+  static_assert(!kPipeline.a.k_major && !kPipeline.b.k_major, "a line is one k");
 #pragma unroll 1
   for (i64 k_tile = range.begin; k_tile < range.end; ++k_tile, state.advance()) {
-    const i64 valid = valid_k<kConfig>(range, k_tile);
-    if (valid >= kConfig.block_k()) continue;
-    mbarrier_wait(tma_full_barrier<kConfig>(smem, state.stage), tma_full_phases >> state.stage & 1);
+    const i64 valid = valid_k<kPipeline>(range, k_tile);
+    if (valid >= kPipeline.block_k) continue;
+    mbarrier_wait(tma_full_barrier<kPipeline>(smem, state.stage),
+                  tma_full_phases >> state.stage & 1);
     tma_full_phases ^= 1u << state.stage;
-    zero_fill_lines<kConfig.stage_bytes(), 32>(smem + state.stage * kConfig.stage_bytes(),
+    zero_fill_lines<kPipeline.stage_bytes, 32>(smem + state.stage * kPipeline.stage_bytes,
                                                static_cast<u32>(valid), threadIdx.x % 32);
     fence_proxy_async_shared();
     warp_barrier();
-    if (threadIdx.x % 32 == 0) mbarrier_arrive(full_barrier<kConfig>(smem, state.stage));
+    if (threadIdx.x % 32 == 0) mbarrier_arrive(full_barrier<kPipeline>(smem, state.stage));
   }
 }
 

@@ -2,6 +2,7 @@
 // The k-tiles of a work tile, and what a load warp loads of each.
 #pragma once
 
+#include "pipeline/config.cuh"
 #include "ptx/cluster.cuh"
 #include "scheduler/tile_scheduler.cuh"
 
@@ -18,26 +19,26 @@ struct KTileRange {
 // has an MMA that overwrites its accumulators. Otherwise ptxas clears the accumulators of each tile
 // while the warpgroup holds the tensor cores. The k-tile starts at a whole number of k-tiles: where
 // K is the innermost dimension, its coordinate must be a multiple of 16 bytes (ptx/tma.cuh).
-template <const GemmSm90Config& kConfig>
+template <const PipelineConfig& kPipeline>
 CATENARY_DEVICE void add_zero_k_tile(WorkTile& work) {
-  constexpr i64 kBlockK = kConfig.block_k();
+  constexpr i64 kBlockK = kPipeline.block_k;
   if (work.k_end > work.k_begin) return;
-  work.k_begin = (kConfig.k.size + kBlockK - 1) / kBlockK * kBlockK;
+  work.k_begin = (kPipeline.k_size + kBlockK - 1) / kBlockK * kBlockK;
   work.k_end = work.k_begin + 1;
 }
 
-template <const GemmSm90Config& kConfig>
+template <const PipelineConfig& kPipeline>
 CATENARY_DEVICE KTileRange k_tile_range(const WorkTile& work) {
-  constexpr i64 kBlockK = kConfig.block_k();
+  constexpr i64 kBlockK = kPipeline.block_k;
   KTileRange range;
   const i64 k = work.k_end > work.k_begin ? work.k_end - work.k_begin : 0;
   range.k_extent = k;
   range.per_outer = (k + kBlockK - 1) / kBlockK;
-  const i64 k_tiles = range.per_outer * kConfig.k_outer;
+  const i64 k_tiles = range.per_outer * kPipeline.k_outer;
   i64 k_slice = work.split;
-  if constexpr (kConfig.cluster_k > 1) k_slice = k_slice * kConfig.cluster_k + cluster_rank();
-  range.begin = k_tiles * k_slice / kConfig.k_slices();
-  range.end = k_tiles * (k_slice + 1) / kConfig.k_slices();
+  if constexpr (kPipeline.cluster_k > 1) k_slice = k_slice * kPipeline.cluster_k + cluster_rank();
+  range.begin = k_tiles * k_slice / kPipeline.k_slices;
+  range.end = k_tiles * (k_slice + 1) / kPipeline.k_slices;
   return range;
 }
 
@@ -47,12 +48,12 @@ struct KTileCoord {
   i32 outer = 0;
 };
 
-template <const GemmSm90Config& kConfig>
+template <const PipelineConfig& kPipeline>
 CATENARY_DEVICE KTileCoord k_tile_coord(const WorkTile& work, const KTileRange& range, i64 k_tile) {
   i64 outer = 0;
-  if constexpr (kConfig.k_outer > 1) outer = k_tile / range.per_outer;
+  if constexpr (kPipeline.k_outer > 1) outer = k_tile / range.per_outer;
   const i64 inner = k_tile - outer * range.per_outer;
-  return {static_cast<i32>(work.k_begin + inner * kConfig.block_k()), static_cast<i32>(outer)};
+  return {static_cast<i32>(work.k_begin + inner * kPipeline.block_k), static_cast<i32>(outer)};
 }
 
 // When a CTA that shares its SM triggers the next kernel, whose weight loads then compete with its
@@ -63,10 +64,10 @@ enum class PdlTrigger {
   kEnd,                // by the end of the kernel
 };
 
-template <const GemmSm90Config& kConfig>
+template <const PipelineConfig& kPipeline>
 CATENARY_DEVICE PdlTrigger pdl_trigger(i64 k_tiles) {
-  if (k_tiles > 3 * kConfig.stages) return PdlTrigger::kEnd;
-  const bool two_rounds = k_tiles > kConfig.stages && k_tiles <= 2 * kConfig.stages;
+  if (k_tiles > 3 * kPipeline.stages) return PdlTrigger::kEnd;
+  const bool two_rounds = k_tiles > kPipeline.stages && k_tiles <= 2 * kPipeline.stages;
   return two_rounds ? PdlTrigger::kFirstRoundArrived : PdlTrigger::kLastLoad;
 }
 

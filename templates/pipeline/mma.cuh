@@ -2,9 +2,38 @@
 // The wgmma instructions of a warpgroup for one k-tile (pipeline/pipeline.cuh).
 #pragma once
 
+#include "pipeline/descriptor.cuh"
 #include "pipeline/pipeline.cuh"
+#include "ptx/wgmma.cuh"
 
 namespace catenary {
+
+// The wgmma descriptor of an operand tile from row `row` (a multiple of 64) on.
+template <bool kKMajor, u32 kBlockK>
+CATENARY_DEVICE u64 tile_descriptor(u32 tile, u32 row) {
+  if constexpr (kKMajor) {
+    return wgmma_descriptor(tile + row * 128, 0, 1024, Swizzle::k128);
+  } else {
+    return wgmma_descriptor(tile + row / 64 * kBlockK * 128, kBlockK * 128, 1024, Swizzle::k128);
+  }
+}
+
+// Bytes from one k-block (32 bytes of K: 16 elements of 16 bits, 8 of tf32) to the next: within a
+// line where K-major, else two atoms.
+template <bool kKMajor>
+constexpr u32 kKBlockStride = kKMajor ? 32 : 2048;
+
+template <MathMode kMath, int N, bool kTransA, bool kTransB>
+CATENARY_DEVICE void wgmma_k_block(float (&d)[N / 2], u64 a, u64 b, bool scale_d) {
+  if constexpr (kMath == MathMode::kBF16) {
+    wgmma_bf16<N, kTransA, kTransB>(d, a, b, scale_d);
+  } else if constexpr (kMath == MathMode::kF16) {
+    wgmma_f16<N, kTransA, kTransB>(d, a, b, scale_d);
+  } else {
+    static_assert(kMath == MathMode::kTF32 && !kTransA && !kTransB, "tf32 operands are K-major");
+    wgmma_tf32<N>(d, a, b, scale_d);
+  }
+}
 
 // Accumulators: [GEMM of a dual GEMM][64-row fragment][register].
 template <int kAccumulators, int kFragments, int kRegisters>
@@ -19,16 +48,16 @@ CATENARY_DEVICE void clear_accumulators(float (&d)[kAccumulators][kFragments][kR
 
 // Issues all MMAs of the k-tile at shared address `stage`, for the warpgroup's rows of A from `row`
 // on. The first k-block adds to d if `accumulate` is set, and else overwrites it.
-template <const GemmSm90Config& kConfig, int kAccumulators, int kFragments, int kRegisters>
+template <const PipelineConfig& kPipeline, int kAccumulators, int kFragments, int kRegisters>
 CATENARY_DEVICE void mma_k_tile(float (&d)[kAccumulators][kFragments][kRegisters], u32 stage,
                                 u32 row, bool accumulate) {
-  constexpr bool kKMajorA = kConfig.a.k_major;
-  constexpr bool kKMajorB = kConfig.b.k_major;
-  constexpr u32 kBlockK = kConfig.block_k();
-  constexpr u32 kKBlocks = kConfig.kRowBytes / 32;
-  static_assert(!kConfig.dual || kConfig.b2.k_major == kKMajorB, "B and B2 have one layout");
+  constexpr bool kKMajorA = kPipeline.a.k_major;
+  constexpr bool kKMajorB = kPipeline.b.k_major;
+  constexpr u32 kBlockK = kPipeline.block_k;
+  constexpr u32 kKBlocks = 128 / 32;
+  static_assert(!kPipeline.dual || kPipeline.b2.k_major == kKMajorB, "B and B2 have one layout");
   static_assert(kKMajorA || kBlockK == 64, "64 rows are 64 lines in either layout");
-  const u64 b = tile_descriptor<kKMajorB, kBlockK>(stage + kConfig.tile_a_bytes(), 0);
+  const u64 b = tile_descriptor<kKMajorB, kBlockK>(stage + kPipeline.tile_a_bytes, 0);
   const u64 a = tile_descriptor<kKMajorA, kBlockK>(stage, row);
   // The next 64 rows: 64 lines further if K-major, else one block of kBlockK = 64 lines.
   constexpr u32 kFragmentStride = 64 * 128;
@@ -38,9 +67,9 @@ CATENARY_DEVICE void mma_k_tile(float (&d)[kAccumulators][kFragments][kRegisters
     for (u32 f = 0; f < kFragments; ++f) {
 #pragma unroll
       for (u32 s = 0; s < kAccumulators; ++s) {
-        wgmma_k_block<kConfig.math, kConfig.block_n, !kKMajorA, !kKMajorB>(
+        wgmma_k_block<kPipeline.math, 2 * kRegisters, !kKMajorA, !kKMajorB>(
             d[s][f], advance_descriptor(a, f * kFragmentStride + i * kKBlockStride<kKMajorA>),
-            advance_descriptor(b, s * kConfig.tile_b_bytes() + i * kKBlockStride<kKMajorB>),
+            advance_descriptor(b, s * kPipeline.tile_b_bytes + i * kKBlockStride<kKMajorB>),
             accumulate || i != 0);
       }
     }

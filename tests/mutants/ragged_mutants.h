@@ -2,7 +2,7 @@
 // Faults planted into the ragged contractions of `gemm_sm90`: the M-grouped scheduler, K tails.
 #pragma once
 
-#include "tests/mutants/mutant.h"
+#include "tests/mutants/gemm_sm90_mutants.h"
 
 namespace catenary::testing {
 
@@ -84,21 +84,21 @@ inline constexpr Mutant kRaggedMutants[] = {
     {.name = "sm90_m_grouped_weights_of_first",
      .planted = "every group uses the first group's weights",
      .base = kSm90MGrouped,
-     .file = "pipeline/pipeline.cuh",
+     .file = kTmaLoaderFile,
      .text = "return static_cast<i32>(work.group);",
      .in_place = "return 0;",
      .faults = "mismatch"},
     {.name = "sm90_m_grouped_one_lane_schedules",
      .planted = "only one lane of the load warp runs the scheduler",
      .base = kSm90MGrouped,
-     .file = kSm90File,
+     .file = kSm90LoadFile,
      .text = "(T::kCpAsync || T::kWarpSchedules || elect_one())",
      .in_place = "elect_one()",
      .faults = "deadlock divergence"},
     {.name = "sm90_m_grouped_ends_before_wait",
      .planted = "the load warp reads the ends before the dependency wait",
      .base = kSm90MGrouped,
-     .file = kSm90File,
+     .file = kSm90LoadFile,
      .text = "  if (waited) griddepcontrol_wait();\n",
      .in_place = "",
      .faults = "before_dependency_wait"},
@@ -121,23 +121,23 @@ inline constexpr Mutant kRaggedMutants[] = {
     {.name = "sm90_accumulators_not_cleared",
      .planted = "a tile adds to the accumulators of the previous tile",
      .base = kSm90KGroupedSymbol,
-     .file = kSm90File,
+     .file = kSm90MainloopFile,
      .text = "  if constexpr (T::kMayHaveNoKTile) clear_accumulators(d);\n",
      .in_place = "",
      .faults = "mismatch"},
     {.name = "sm90_no_zero_k_tile",
      .planted = "an empty group has no k-tile, and no MMA overwrites its accumulators",
      .base = kSm90KGroupedPingPong,
-     .file = kSm90File,
+     .file = kSm90TilesFile,
      .text = "    if constexpr (GemmSm90Traits<kConfig>::kAddsZeroKTile) "
-             "add_zero_k_tile<kConfig>(work);\n",
+             "add_zero_k_tile<kPipelineOf<kConfig>>(work);\n",
      .in_place = "",
      .faults = "mismatch deadlock phase arrivals"},
     {.name = "sm90_zero_k_tile_in_the_matrix",
      .planted = "rows of no group read the first k-tile instead of zeros",
      .base = kSm90MGroupedMany,
-     .file = "pipeline/k_tiles.cuh",
-     .text = "  work.k_begin = (kConfig.k.size + kBlockK - 1) / kBlockK * kBlockK;\n",
+     .file = kKTilesFile,
+     .text = "  work.k_begin = (kPipeline.k_size + kBlockK - 1) / kBlockK * kBlockK;\n",
      .in_place = "  work.k_begin = 0;\n",
      .faults = "mismatch"},
     {.name = "sm90_k_tail_one_kept",
@@ -164,7 +164,7 @@ inline constexpr Mutant kRaggedMutants[] = {
     {.name = "sm90_k_group_begin_ignored",
      .planted = "the K range of every group begins at the first k",
      .base = kSm90KGrouped,
-     .file = "pipeline/k_tiles.cuh",
+     .file = kKTilesFile,
      .text = "static_cast<i32>(work.k_begin + inner",
      .in_place = "static_cast<i32>(inner",
      .faults = "mismatch"},
@@ -186,9 +186,8 @@ inline constexpr Mutant kRaggedMutants[] = {
      .planted = "the stage is zero-filled before its loads have arrived",
      .base = kSm90KGroupedPingPong,
      .file = kKTailFile,
-     .text = "    mbarrier_wait(tma_full_barrier<kConfig>(smem, state.stage), tma_full_phases >> "
-             "state.stage & "
-             "1);\n",
+     .text = "    mbarrier_wait(tma_full_barrier<kPipeline>(smem, state.stage), tma_full_phases >> "
+             "state.stage & 1);\n",
      .in_place = "",
      .faults = "copy_in_flight race"},
     {.name = "sm90_k_tail_phase_kept",
@@ -202,14 +201,14 @@ inline constexpr Mutant kRaggedMutants[] = {
      .planted = "the loads of a K tail complete the phase that the consumers wait for",
      .base = kSm90KGrouped,
      .file = kKTailFile,
-     .text = "      return tma_full_barrier<kConfig>(smem, stage);\n",
-     .in_place = "      return full_barrier<kConfig>(smem, stage);\n",
+     .text = "      return tma_full_barrier<kPipeline>(smem, stage);\n",
+     .in_place = "      return full_barrier<kPipeline>(smem, stage);\n",
      .faults = "deadlock mismatch race arrivals"},
     {.name = "sm90_k_tail_not_handed_over",
      .planted = "the zero-fill warp does not arrive for the consumers",
      .base = kSm90KGrouped,
      .file = kKTailFile,
-     .text = "    if (threadIdx.x % 32 == 0) mbarrier_arrive(full_barrier<kConfig>(smem, "
+     .text = "    if (threadIdx.x % 32 == 0) mbarrier_arrive(full_barrier<kPipeline>(smem, "
              "state.stage));\n",
      .in_place = "",
      .faults = "deadlock"},
@@ -217,7 +216,7 @@ inline constexpr Mutant kRaggedMutants[] = {
      .planted =
          "a warp arrives for the next tile before all of its lanes have seen its order barrier",
      .base = kSm90KGroupedSymbol,
-     .file = kSm90File,
+     .file = kSm90MainloopFile,
      .text = "    if constexpr (T::kMayHaveNoKTile) warp_barrier();\n",
      .in_place = "",
      .faults = "deadlock phase"},

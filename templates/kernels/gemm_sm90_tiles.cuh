@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tiles of a CTA of `gemm_sm90`, which every role visits in the same order.
+#pragma once
+
+#include "kernels/gemm_sm90_traits.cuh"
+#include "pipeline/k_tiles.cuh"
+#include "scheduler/grouped.cuh"
+
+namespace catenary {
+
+// An upper bound of the tiles of this launch; the tiles of one cluster count once.
+template <const GemmSm90Config& kConfig, class P>
+CATENARY_DEVICE u32 num_tiles(const P& params) {
+  const i64 m = extent_at_launch(kConfig.m, params);
+  const i64 n = extent_at_launch(kConfig.n, params);
+  i64 count = (m + kConfig.cluster_tile_m() - 1) / kConfig.cluster_tile_m();
+  if (kConfig.ragged == Ragged::kMGrouped && m > 0) count += kConfig.num_groups + 1;
+  count *= (n + kConfig.block_n - 1) / kConfig.block_n * kConfig.split_k;
+#pragma unroll
+  for (int d = kMaxDims - kConfig.batch_rank; d < kMaxDims; ++d) {
+    count *= extent_at_launch(kConfig.batch.at[d], params);
+  }
+  return static_cast<u32>(count);
+}
+
+// Calls visit(work, range) for each valid tile of this cluster, in order.
+template <const GemmSm90Config& kConfig, class P, class Visit>
+CATENARY_DEVICE void for_each_tile(const P& params, Visit visit) {
+  const u32 count = num_tiles<kConfig>(params);
+  const u32 stride = gridDim.x / kConfig.cluster_ctas();
+  MGroupedScheduler<kConfig> m_groups;
+  KGroupedRange<kConfig> k_groups;
+#pragma unroll 1
+  for (u32 index = blockIdx.x / kConfig.cluster_ctas(); index < count; index += stride) {
+    WorkTile work = find_work_tile<kConfig>(
+        params, index, [&](u32 tile, u32 tiles_m, u32 tiles_n, i64 m, WorkTile& found) {
+          if constexpr (GemmSm90Traits<kConfig>::kWarpSchedules) {
+            m_groups.find(params, tile, tiles_n, m, found);
+          } else {
+            swizzle_tile<kConfig>(tile, tiles_m, tiles_n, found);
+          }
+        });
+    if (!work.valid) continue;
+    if constexpr (kConfig.ragged == Ragged::kKGrouped) k_groups.find(params, work);
+    if constexpr (GemmSm90Traits<kConfig>::kAddsZeroKTile)
+      add_zero_k_tile<kPipelineOf<kConfig>>(work);
+    visit(work, k_tile_range<kPipelineOf<kConfig>>(work));
+  }
+}
+
+}  // namespace catenary

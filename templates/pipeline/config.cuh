@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// What pipeline/ knows of a kernel: a kernel derives it from its own config.
+#pragma once
+
+#include "shared/config.h"
+
+namespace catenary {
+
+// A stage holds the tiles of A, B and, in a dual GEMM, B2, in this order. Offsets are bytes from
+// the start of dynamic shared memory, which the stages begin at.
+struct PipelineConfig {
+  MathMode math = MathMode::kBF16;
+  Sm90Operand a = {};
+  Sm90Operand b = {};
+  Sm90Operand b2 = {};
+  bool dual = false;
+  bool uses_cp_async = false;  // some operand is loaded by cp.async
+  i32 element_bytes = 2;
+
+  i32 stages = 4;
+  i32 block_k = 64;
+  i32 tile_m = 128;  // first row of A in the next CTA of an M cluster
+  i32 a_rows = 128;  // of A's tile; fewer than tile_m where M is smaller
+  i32 b_rows = 128;  // of B's tile
+  i32 tile_a_bytes = 0;
+  i32 tile_b_bytes = 0;
+  i32 stage_bytes = 0;
+  i32 tma_bytes = 0;  // of a stage
+
+  i32 barrier_offset = 0;   // full barriers, then empty barriers
+  i32 tma_full_offset = 0;  // one barrier a stage, where zero_fills_k_tails
+  i32 full_arrivals = 1;
+  i32 empty_arrivals = 4;
+  i32 cluster_m = 1;  // CTAs that share B by TMA multicast
+
+  // K: the k-tiles of an outer K loop, divided over k_slices; cluster_k of them are of one cluster.
+  i64 k_size = 0;  // where K is no symbol
+  i64 k_outer = 1;
+  i32 k_slices = 1;
+  i32 cluster_k = 1;
+  bool zero_fills_k_tails = false;
+
+  // cp.async fallback loads: where a tile may end past the matrix, and how to address it.
+  bool check_m = false;
+  bool check_n = false;
+  bool check_k = false;
+  Extent n = {};
+  i32 batch_rank = 0;
+  Ragged ragged = Ragged::kNone;
+};
+
+}  // namespace catenary
