@@ -35,7 +35,7 @@ void resolve(void* handle, const char* name, Function*& out, std::string& missin
   if (out == nullptr && missing.empty()) missing = name;
 }
 
-// The first name that the library lacks; empty when it has them all.
+// The first name that the library does not have; empty: it has all.
 std::string resolve_all(void* handle, LtFunctions& api) {
   std::string missing;
   resolve(handle, "cublasLtCreate", api.create, missing);
@@ -74,7 +74,7 @@ bool open_file(const std::string& path, LtLibrary& library, std::string& problem
   return true;
 }
 
-// The files that `place` may stand for.
+// The library files at `place`.
 std::vector<std::string> candidates(const std::string& place) {
   std::vector<std::string> files;
   if (place == kLoaderPath) return {std::begin(kSonames), std::end(kSonames)};
@@ -97,7 +97,7 @@ std::vector<std::string> cublaslt_search_places() {
   const auto add = [&](std::string place) {
     if (is_folder(place) && !llvm::is_contained(places, place)) places.push_back(std::move(place));
   };
-  // A file of NVRTC's, where one is chosen, has cuBLASLt beside it in a toolkit and in a wheel.
+  // In a toolkit and in a wheel cuBLASLt is next to NVRTC.
   for (const std::string& place : nvrtc_search_paths()) {
     add(is_file(place) ? place.substr(0, place.rfind('/')) : place);
   }
