@@ -1,5 +1,5 @@
-# LLVM Support (static), fmt, threads, dl. Everything is linked into our own library
-# and hidden: a host process may hold another LLVM or fmt.
+# LLVM Support (static), fmt, threads, dl. All are linked into the library and hidden: the process may
+# have another LLVM or fmt.
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
 
@@ -16,12 +16,12 @@ execute_process(COMMAND ${CATENARY_LLVM_CONFIG} --link-static --libfiles support
                 COMMAND_ERROR_IS_FATAL ANY)
 separate_arguments(llvm_libs)
 
-# LLVM Support asks for terminfo and zlib; their static forms keep the library self-contained.
+# LLVM Support needs terminfo and zlib; the static ones keep the library self-contained.
 find_library(CATENARY_TINFO NAMES libtinfo.a tinfo REQUIRED)
 find_library(CATENARY_ZLIB NAMES libz.a z REQUIRED)
 
-# fmt's packages are shared libraries or headers alone. Of version 9 (Debian 12's) the implementation
-# is compiled here, once; of others by every source file that formats.
+# Packages of fmt are shared or header-only. For version 9 (Debian 12) the implementation is compiled
+# once, here; for other versions in every source file that uses it.
 if(fmt_VERSION VERSION_GREATER_EQUAL 9 AND fmt_VERSION VERSION_LESS 10)
   add_library(catenary_fmt STATIC ${CMAKE_CURRENT_LIST_DIR}/fmt_library.cpp)
   target_compile_features(catenary_fmt PUBLIC cxx_std_20)

@@ -1,6 +1,6 @@
-# Embeds every device header of `folder` into `target` as two generated tables, what GPUs are given
-# and the simulator's host shims in sim/: names relative to `folder` and texts, each table with a digest
-# of its own (part of every kernel's key). Adding a template edits no list.
+# Embeds the device headers of `folder` into `target` as two generated tables: the headers for GPUs, and
+# the host shims of the simulator in sim/. A row is a name relative to `folder` and a text. Each table
+# has a digest, which is part of every kernel's key. New templates need no entry in a list.
 function(catenary_embed target folder)
   file(GLOB_RECURSE headers CONFIGURE_DEPENDS ${folder}/*.cuh ${folder}/*.h ${folder}/*.def)
   list(SORT headers)

@@ -1,5 +1,5 @@
-# libcatenary.so: the C ABI and nothing else is visible. Install rules, CMake package, pkg-config.
-# runtime/ goes in as objects, because --exclude-libs would hide the C ABI of an archive.
+# libcatenary.so exports only the C ABI. Install rules, CMake package, pkg-config.
+# runtime/ is linked as objects, because --exclude-libs would hide the C ABI of an archive.
 add_library(catenary SHARED $<TARGET_OBJECTS:catenary_runtime>)
 add_library(catenary::catenary ALIAS catenary)
 set_source_files_properties(${PROJECT_SOURCE_DIR}/runtime/c_api/c_api.cpp PROPERTIES
@@ -33,7 +33,7 @@ write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/catenaryConfigVersi
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/catenaryConfig.cmake
               ${CMAKE_CURRENT_BINARY_DIR}/catenaryConfigVersion.cmake
         DESTINATION ${catenary_package_dir} COMPONENT library)
-# The prefix is found from the file's own place, so an installed tree may be moved.
+# The prefix is relative to the .pc file, so that an installed tree can be moved.
 file(RELATIVE_PATH catenary_pc_prefix /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
 configure_file(${PROJECT_SOURCE_DIR}/cmake/catenary.pc.in ${CMAKE_CURRENT_BINARY_DIR}/catenary.pc
                @ONLY)

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// fmt's implementation, compiled once: header-only, it is more than half of the time that a source
-// file of ours takes to compile. Linked statically and hidden. For fmt 9; see Dependencies.cmake.
+// fmt's implementation, compiled once: as a header it would be more than half of the compile time of a
+// source file. Linked statically and hidden. For fmt 9; see Dependencies.cmake.
 #include <fmt/format-inl.h>
 
 FMT_BEGIN_NAMESPACE
 namespace detail {
 
-// What format.h declares `extern template` or does not define.
+// Templates that format.h declares extern or does not define.
 template FMT_API auto thousands_sep_impl<char>(locale_ref) -> thousands_sep_result<char>;
 template FMT_API auto decimal_point_impl<char>(locale_ref) -> char;
 template FMT_API auto dragonbox::to_decimal<float>(float) noexcept -> dragonbox::decimal_fp<float>;

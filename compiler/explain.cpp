@@ -3,6 +3,8 @@
 // the text is aligned for a terminal of 100 columns, without colours. Decides nothing.
 #include "compiler/explain.h"
 
+#include "compiler/kernel_family.h"
+
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -129,7 +131,7 @@ class Explainer {
     return total;
   }
 
-  // Launches beyond one per fusion group: they add the parts of a K split.
+  // Launches beyond one per fusion group: they add the partial sums of split-K.
   int fix_ups() const { return static_cast<int>(last().kernels.size()) - plan_.fused_kernels; }
 
   std::vector<std::string> names(const KernelPlan& kernel) const {
@@ -173,10 +175,23 @@ class Explainer {
     return text;
   }
 
+  // The arithmetic of families/roofline.h, with the terms that are not zero.
   std::string predicted_text(const Prediction& p) const {
     if (p.us == 0) return "counted in the kernel before";
-    return fmt::format("{} = max(memory {}, math {}) + launch {}", us_text(p.us),
-                       us_text(p.memory_us), us_text(p.math_us), us_text(p.launch_us));
+    std::string roof;
+    const auto add = [&](const char* name, double us) {
+      if (us > 0) roof += fmt::format("{}{} {}", roof.empty() ? "" : ", ", name, us_text(us));
+    };
+    add("sm", p.sm_us);
+    add("l2", p.l2_us);
+    add("power", p.power_us);
+    std::string text = fmt::format("{} = start {} + |max({})", us_text(p.us), us_text(p.start_us),
+                                   roof.empty() ? us_text(0) : roof);
+    if (p.latency_us > 0) text += fmt::format(", latency {}", us_text(p.latency_us));
+    text += fmt::format(", dram {}|", us_text(p.dram_us));
+    if (p.tail_us > 0) text += fmt::format(" + tail {}", us_text(p.tail_us));
+    if (p.reduction_us > 0) text += fmt::format(" + reduction {}", us_text(p.reduction_us));
+    return text;
   }
 
   std::string launch_text(const KernelPlan& k, i64 hi) const {
@@ -191,7 +206,7 @@ class Explainer {
   std::string kernel_text(const PlanBucket& bucket, size_t index) const {
     const KernelPlan& k = bucket.kernels[index];
     std::string out = fmt::format("\nkernel {}: {}\n", index, k.symbol);
-    line(out, "family", family_text(k.family));
+    line(out, "family", k.family->name());
     line(out, "computes", fmt::format("{}", fmt::join(names(k), ", ")));
     line(out, "why", k.why);
     line(out, "config", k.config_text);
@@ -213,7 +228,12 @@ class Explainer {
     for (size_t s = 0; s < k.scalars.size(); ++s) {
       line(out, fmt::format("scalar {}", s), scalar_name(k.scalars[s]));
     }
-    for (const RunnerUp& other : k.runner_ups) line(out, "runner-up", runner_up_text(k, other));
+    for (const CandidateSummary& other : runner_ups(k)) {
+      line(out, "runner-up", runner_up_text(k, other));
+    }
+    for (const FamilyRefusal& refusal : k.refusals) {
+      line(out, "not taken", fmt::format("{}: {}", refusal.family, refusal.reason));
+    }
     return out;
   }
 
@@ -226,11 +246,21 @@ class Explainer {
                       : "before the kernel before it has ended (programmatic dependent launch)";
   }
 
-  static std::string runner_up_text(const KernelPlan& chosen, const RunnerUp& other) {
-    if (!other.rejected.empty())
-      return fmt::format("impossible: {}: {}", other.config, other.rejected);
+  // The best candidates that were not chosen.
+  static std::vector<CandidateSummary> runner_ups(const KernelPlan& kernel) {
+    constexpr size_t kShown = 3;
+    std::vector<CandidateSummary> shown;
+    for (const CandidateSummary& candidate : kernel.candidates) {
+      if (!candidate.chosen && shown.size() < kShown) shown.push_back(candidate);
+    }
+    return shown;
+  }
+
+  static std::string runner_up_text(const KernelPlan& chosen, const CandidateSummary& other) {
+    const std::string what = fmt::format("{}: {}", other.id.family, other.text);
+    if (!other.rejected.empty()) return fmt::format("impossible: {}: {}", what, other.rejected);
     const double more = chosen.predicted.us > 0 ? other.us / chosen.predicted.us - 1 : 0;
-    return fmt::format("{} ({:+.1f}%): {}", us_text(other.us), 100 * more, other.config);
+    return fmt::format("{} ({:+.1f}%): {}", us_text(other.us), 100 * more, what);
   }
 
   std::string scalar_name(int position) const {
@@ -244,7 +274,8 @@ class Explainer {
     const double us = predicted_us(last());
     std::string kernels =
         fmt::format("{} fused, {} unfused", plan_.fused_kernels, plan_.unfused_kernels);
-    if (fix_ups() > 0) kernels += fmt::format(", and {} that add K splits", fix_ups());
+    if (fix_ups() > 0)
+      kernels += fmt::format(", and {} that add partial sums of split-K", fix_ups());
     line(out, "kernels", kernels);
     const i64 saved = plan_.unfused_bytes - plan_.fused_bytes;
     const double share = plan_.unfused_bytes > 0 ? 100.0 * saved / plan_.unfused_bytes : 0;
@@ -276,10 +307,11 @@ class Explainer {
   }
 
   static json::Value prediction_json(const Prediction& p) {
-    return json::Object{{"us", p.us},           {"memory_us", p.memory_us},
-                        {"math_us", p.math_us}, {"launch_us", p.launch_us},
-                        {"waves", p.waves},     {"bytes", p.bytes},
-                        {"flops", p.flops}};
+    return json::Object{
+        {"us", p.us},           {"start_us", p.start_us}, {"sm_us", p.sm_us},
+        {"l2_us", p.l2_us},     {"power_us", p.power_us}, {"latency_us", p.latency_us},
+        {"dram_us", p.dram_us}, {"tail_us", p.tail_us},   {"reduction_us", p.reduction_us},
+        {"waves", p.waves},     {"bytes", p.bytes},       {"flops", p.flops}};
   }
 
   static json::Value slot_json(const SlotBinding& slot) {
@@ -295,8 +327,12 @@ class Explainer {
     return object;
   }
 
-  static json::Value runner_up_json(const RunnerUp& other) {
-    json::Object object{{"config", other.config}, {"us", other.us}};
+  static json::Value runner_up_json(const CandidateSummary& other) {
+    json::Object object{{"family", other.id.family},
+                        {"tile", other.id.tile},
+                        {"split_k", other.id.split_k},
+                        {"config", other.text},
+                        {"us", other.us}};
     if (!other.rejected.empty()) object["rejected"] = other.rejected;
     return object;
   }
@@ -307,7 +343,9 @@ class Explainer {
     for (const std::string& name : names(k)) values.push_back(name);
     for (const SlotBinding& slot : k.slots) slots.push_back(slot_json(slot));
     for (int position : k.scalars) scalars.push_back(scalar_name(position));
-    for (const RunnerUp& other : k.runner_ups) runner_ups.push_back(runner_up_json(other));
+    for (const CandidateSummary& other : Explainer::runner_ups(k)) {
+      runner_ups.push_back(runner_up_json(other));
+    }
     json::Object grid{
         {"ctas", k.grid.ctas(bucket.hi)}, {"fixed", k.grid.fixed}, {"size", k.grid.size},
         {"scale", k.grid.scale},          {"block", k.grid.block}, {"extra", k.grid.extra}};
@@ -315,7 +353,7 @@ class Explainer {
     json::Value tuned = nullptr;
     if (!k.tuned.empty()) tuned = k.tuned;
     return json::Object{{"symbol", k.symbol},
-                        {"family", std::string(family_text(k.family))},
+                        {"family", std::string(k.family->name())},
                         {"tuned", std::move(tuned)},
                         {"values", std::move(values)},
                         {"why", k.why},

@@ -5,8 +5,7 @@
 
 #include <algorithm>
 
-#include "compiler/families/family.h"
-#include "compiler/families/gemm_sm80/candidates.h"
+#include "compiler/families/binding.h"
 #include "compiler/limits.h"
 
 namespace catenary {
@@ -30,17 +29,23 @@ std::vector<std::pair<i64, i64>> bucket_ranges(const VerifiedChain& chain) {
   return ranges;
 }
 
-Error plan_group(const GroupContext& context, std::vector<KernelPlan>& kernels) {
-  switch (context.group.anchor) {
-    case FusionGroup::Anchor::kNone:
-      return plan_pointwise(context, kernels);
-    case FusionGroup::Anchor::kSum:
-      return plan_reduce(context, kernels);
-    case FusionGroup::Anchor::kContract:
-    case FusionGroup::Anchor::kDualContract:
-      return plan_contraction(context, kernels);
+Expected<PlannedGroup> plan_group(const GroupContext& context, i64 workspace_bytes) {
+  const auto one = [&](Expected<KernelPlan> kernel) -> Expected<PlannedGroup> {
+    if (!kernel) return kernel.takeError();
+    PlannedGroup planned;
+    planned.workspace_bytes = workspace_bytes;
+    planned.kernels.push_back(std::move(*kernel));
+    return planned;
+  };
+  switch (context.group.kind) {
+    case FusionGroup::Kind::kPointwise:
+      return one(plan_pointwise(context));
+    case FusionGroup::Kind::kSum:
+      return one(plan_reduce(context));
+    case FusionGroup::Kind::kContraction:
+      return plan_contraction(context, workspace_bytes);
   }
-  return make_error(ErrorCode::kInternal, "group with unknown anchor");
+  return make_error(ErrorCode::kInternal, "group of an unknown kind");
 }
 
 // C identifiers of bounded length: the chain's name may have 128 bytes.
@@ -68,20 +73,23 @@ Expected<Bucketed> plan_bucket(const VerifiedChain& chain, const Target& target,
                                fusion.groups[g],
                                tensors,
                                range.second,
-                               result.workspace_bytes,
                                kernel_name(chain, result.bucket.kernels.size())};
+    Expected<PlannedGroup> planned = plan_group(context, result.workspace_bytes);
+    if (!planned) return planned.takeError();
+    result.workspace_bytes = planned->workspace_bytes;
     const size_t before = result.bucket.kernels.size();
-    if (Error error = plan_group(context, result.bucket.kernels)) return error;
-    for (size_t k = before; k < result.bucket.kernels.size(); ++k) {
-      KernelPlan& kernel = result.bucket.kernels[k];
+    for (KernelPlan& kernel : planned->kernels) {
       if (Error error = check_limits(kernel, target, range.second)) return error;
-      kernel.why = k == before ? fusion.groups[g].why : "adds the parts of the K split";
+      const bool first = result.bucket.kernels.size() == before;
+      kernel.why = first ? fusion.groups[g].why : "adds the partial sums of split-K";
       kernel.values = computed_values(chain, fusion, static_cast<int>(g));
+      result.bucket.kernels.push_back(std::move(kernel));
     }
-    // The kernel of a K split forms parts of the sums; its fix-up does the rest.
+    // The first kernel of split-K computes the anchors only.
     if (result.bucket.kernels.size() - before > 1) {
-      result.bucket.kernels[before].values.assign(fusion.groups[g].anchors.begin(),
-                                                  fusion.groups[g].anchors.end());
+      auto& values = result.bucket.kernels[before].values;
+      values.clear();
+      for (const GroupAnchor& anchor : fusion.groups[g].anchors) values.push_back(anchor.value);
     }
   }
   // Every family executes the dependency wait on every path, before it reads anything but weights
@@ -94,7 +102,7 @@ Expected<Bucketed> plan_bucket(const VerifiedChain& chain, const Target& target,
 bool same_kernels(const PlanBucket& a, const PlanBucket& b) {
   if (a.kernels.size() != b.kernels.size()) return false;
   for (size_t k = 0; k < a.kernels.size(); ++k) {
-    if (a.kernels[k].config != b.kernels[k].config ||
+    if (!(a.kernels[k].config == b.kernels[k].config) ||
         a.kernels[k].min_ctas != b.kernels[k].min_ctas) {
       return false;
     }
@@ -119,36 +127,11 @@ void sum_up(const VerifiedChain& chain, Plan& plan, const FusionPlan& fusion) {
   plan.unfused_bytes = bytes_moved(chain, unfused);
   plan.unfused_kernels = static_cast<int>(unfused.groups.size());
   for (const KernelPlan& kernel : plan.buckets.back().kernels) {
-    double tflops = plan.target.f32_tflops;
-    if (const auto* gemm = std::get_if<GemmSm80Config>(&kernel.config)) {
-      tflops = math_tflops(plan.target, gemm->math);
-    } else if (const auto* gemm = std::get_if<GemmSm90Config>(&kernel.config)) {
-      tflops = math_tflops(plan.target, gemm->math);
-    } else if (const auto* skinny = std::get_if<SkinnyConfig>(&kernel.config)) {
-      tflops = math_tflops(plan.target, skinny->math);
-    }
-    plan.roofline_us += std::max(kernel.predicted.bytes / (plan.target.dram_gbs * 1e3),
-                                 kernel.predicted.flops / (tflops * 1e6));
+    plan.roofline_us += kernel.predicted.floor_us;
   }
 }
 
 }  // namespace
-
-std::string_view family_text(Family family) {
-  switch (family) {
-    case Family::kPointwise:
-      return "pointwise";
-    case Family::kReduce:
-      return "reduce";
-    case Family::kGemmSm80:
-      return "gemm_sm80";
-    case Family::kSkinny:
-      return "skinny";
-    case Family::kGemmSm90:
-      return "gemm_sm90";
-  }
-  return "";
-}
 
 Expected<Plan> make_plan(const VerifiedChain& chain, const Target& target,
                          const PlanOptions& options) {

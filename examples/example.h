@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the five programs share: test data in bf16, a count of wrong elements, the short form of a
-// plan, and the comparison of a built chain with the .chain file beside it. Uses the public header
-// alone.
+// What the five programs share: test data, a count of wrong elements, the short form of a plan, the
+// choice of sizes, the comparison of a built chain with its .chain file. Uses only the public
+// headers.
 #pragma once
 
 #include <bit>
@@ -30,11 +30,19 @@ inline double number(Bf16 value) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(value) << 16);
 }
 
-// To nearest, ties to even; `value` is finite.
+// Rounds to nearest, ties to even; `value` is finite.
 inline Bf16 to_bf16(double value) {
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(static_cast<float>(value));
   return static_cast<Bf16>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
+
+inline double dot(const Bf16* a, const Bf16* b, std::int64_t count) {
+  double sum = 0;
+  for (std::int64_t i = 0; i < count; ++i) sum += number(a[i]) * number(b[i]);
+  return sum;
+}
+
+inline double silu(double x) { return x / (1 + std::exp(-x)); }
 
 // `count` numbers in [-scale, scale], the same on every machine.
 template <typename T>
@@ -52,8 +60,8 @@ std::vector<T> random_numbers(std::int64_t count, double scale, std::uint32_t se
   return numbers;
 }
 
-// Counts what is further from the expected value than one rounding to bf16 and a long f32 sum
-// explain, and prints the first few.
+// Counts elements whose error exceeds one rounding to bf16 plus the error of a long f32 sum; prints
+// the first five.
 class Check {
  public:
   void near(const char* what, std::int64_t index, double got, double expected) {
@@ -71,7 +79,7 @@ class Check {
       near(what, static_cast<std::int64_t>(i), number(got[from + i]), number(expected[i]));
     }
   }
-  // The exit code.
+  // Prints the counts and returns the exit code.
   int result() const {
     std::printf("%lld elements compared, %lld wrong\n", static_cast<long long>(compared_),
                 static_cast<long long>(wrong_));
@@ -83,14 +91,14 @@ class Check {
   std::int64_t wrong_ = 0;
 };
 
-// Chain text with its values renamed v0, v1, ... in order.
-inline std::string with_plain_names(const std::string& text) {
-  std::map<std::string, std::string> plain;
+// Chain text with its values renamed to v0, v1, ... in order.
+inline std::string with_numbered_names(const std::string& text) {
+  std::map<std::string, std::string> names;
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
     const std::size_t equals = line.find(" = ");
     if (equals != std::string::npos) {
-      plain.emplace(line.substr(2, equals - 2), "v" + std::to_string(plain.size()));
+      names.emplace(line.substr(2, equals - 2), "v" + std::to_string(names.size()));
     }
   }
   std::string out, word;
@@ -99,24 +107,24 @@ inline std::string with_plain_names(const std::string& text) {
       word += c;
       continue;
     }
-    const auto known = plain.find(word);
-    out += (known == plain.end() ? word : known->second) + c;
+    const auto known = names.find(word);
+    out += (known == names.end() ? word : known->second) + c;
     word.clear();
   }
   return out;
 }
 
-// Throws unless `chain` is, but for the names of its values, the chain in examples/`file`.
+// Throws unless `chain` equals the chain in examples/`file`, except for the names of values.
 inline void require_same(const ctn::Chain& chain, const std::string& file) {
   std::ostringstream text;
   text << std::ifstream(std::string(EXAMPLES_DIR) + "/" + file).rdbuf();
   const std::string written = ctn::Chain::parse(text.str()).text();
-  if (with_plain_names(written) == with_plain_names(chain.text())) return;
-  throw std::runtime_error("the chain built here is not that of " + file + ":\n" + chain.text() +
-                           written);
+  if (with_numbered_names(written) == with_numbered_names(chain.text())) return;
+  throw std::runtime_error("the chain that this program builds differs from " + file + ":\n" +
+                           chain.text() + written);
 }
 
-// The plan without slots, runner-ups and totals.
+// Prints the plan without slots, alternatives and totals.
 inline void print_plan(const ctn::Compiled& compiled) {
   std::istringstream lines(compiled.explain());
   bool shown = false;
@@ -132,15 +140,22 @@ inline void print_plan(const ctn::Compiled& compiled) {
   }
 }
 
-// The simulator is a device as well, one for small sizes.
+// The simulator is a device too, for small sizes.
 inline bool simulated() {
   const char* device = std::getenv("CATENARY_DEVICE");
   return device != nullptr && std::string_view(device) == "sim";
 }
-inline const char* where() { return simulated() ? "in the simulator" : "on the GPU"; }
+inline bool has_device() { return ctn::device_count() > 0; }
 
-// No device: machine code for two architectures shows that the chain compiles.
-inline void compile_only(const ctn::Engine& engine, const ctn::Chain& chain) {
+// The sizes to run: `full` on a GPU, else `small`.
+template <typename Sizes>
+Sizes choose_sizes(const Sizes& full, const Sizes& small) {
+  return has_device() && !simulated() ? full : small;
+}
+
+// Without a device: compiles for two architectures, as a check that it works. Returns the exit
+// code.
+inline int compile_only(const ctn::Engine& engine, const ctn::Chain& chain, const Check& check) {
   std::printf(
       "no GPU: compiled for sm_80 and sm_90a, evaluated by the reference;\n"
       "CATENARY_DEVICE=sim runs the kernels in the simulator\n");
@@ -152,9 +167,16 @@ inline void compile_only(const ctn::Engine& engine, const ctn::Chain& chain) {
     }
     if (std::string(arch) == "sm_90a") print_plan(compiled);
   }
+  return check.result();
 }
 
-// Runs the program; an error is printed and is exit code 3.
+// After a run: prints where it was. Returns the exit code.
+inline int finish(const Check& check) {
+  std::printf("ran %s\n", simulated() ? "in the simulator" : "on the GPU");
+  return check.result();
+}
+
+// Runs the program. An error is printed; its exit code is 3.
 template <typename Program>
 int run(const Program& program) {
   try {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A GeGLU feed-forward block: gate and up projection, biases and gate in one kernel, the projection
-// down with its bias in a second. h is cast to bf16 between them, the only rounding inside the
-// chain; the plan keeps it in a workspace that the caller provides.
+// A GeGLU feed-forward block in two kernels: a dual GEMM with both biases and the activation, then
+// the projection down with its bias. h is cast to bf16 between them, the only rounding inside the
+// chain; it is in the workspace, which the caller provides.
 #include "example.h"
 
 using example::Bf16;
+using example::dot;
 using example::number;
 
 namespace {
@@ -30,19 +31,12 @@ ctn::Chain build(Sizes size) {
   return chain;
 }
 
-double dot(const Bf16* a, const Bf16* b, std::int64_t count) {
-  double sum = 0;
-  for (std::int64_t i = 0; i < count; ++i) sum += number(a[i]) * number(b[i]);
-  return sum;
-}
-
 int program() {
   constexpr Sizes kFull{8192, 768, 3072};
-  constexpr Sizes kShrunk{64, 96, 160};
+  constexpr Sizes kSmall{64, 96, 160};
   constexpr std::int64_t kCheckedRows = 2;
   example::require_same(build(kFull), "geglu_mlp.chain");
-  const bool device = ctn::device_count() > 0;
-  const Sizes size = device && !example::simulated() ? kFull : kShrunk;
+  const Sizes size = example::choose_sizes(kFull, kSmall);
 
   auto x = example::random_numbers<Bf16>(size.rows * size.model, 1, 1);
   auto wg = example::random_numbers<Bf16>(size.hidden * size.model, 0.1, 2);
@@ -70,10 +64,7 @@ int program() {
   }
 
   const ctn::Engine engine;
-  if (!device) {
-    example::compile_only(engine, build(kFull));
-    return check.result();
-  }
+  if (!example::has_device()) return example::compile_only(engine, build(kFull), check);
   const ctn::Executable block = engine.prepare(build(size), /*device=*/0);
   example::print_plan(block.compiled());
   const ctn::Stream stream(0);
@@ -87,8 +78,7 @@ int program() {
   std::vector<Bf16> y(x.size());
   dy.download(y.data());
   check.all_near("device", y, 0, expected);
-  std::printf("ran %s\n", example::where());
-  return check.result();
+  return example::finish(check);
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Twelve linear layers side by side on [batch, group, features], as one kernel without a copy: the
-// group stands between batch and features in x and y, and the equation's labels say so. The bias is
-// one row per group, placed by its labels.
+// Twelve linear layers on [batch, group, features] in one kernel, without a transpose: the group is
+// the middle dimension of x and y, as the labels of the equation say. The bias has one row per
+// group and broadcasts by label.
 #include "example.h"
 
 using example::Bf16;
@@ -26,11 +26,10 @@ ctn::Chain build(Sizes size) {
 
 int program() {
   constexpr Sizes kFull{2560, 12, 1024, 3072};
-  constexpr Sizes kShrunk{32, 12, 64, 48};
+  constexpr Sizes kSmall{32, 12, 64, 48};
   constexpr std::int64_t kCheckedRows = 2;
   example::require_same(build(kFull), "grouped_linear.chain");
-  const bool device = ctn::device_count() > 0;
-  const Sizes size = device && !example::simulated() ? kFull : kShrunk;
+  const Sizes size = example::choose_sizes(kFull, kSmall);
 
   auto x = example::random_numbers<Bf16>(size.batch * size.groups * size.in, 1, 1);
   auto w = example::random_numbers<Bf16>(size.groups * size.out * size.in, 0.1, 2);
@@ -42,19 +41,13 @@ int program() {
                      {x.data(), w.data(), b.data(), expected.data()});
   for (std::int64_t g = 0; g < size.groups; ++g) {
     const std::int64_t row = size.groups + g, n = g * 5 % size.out;  // row 1 of the batch
-    double sum = number(b[g * size.out + n]);
-    for (std::int64_t k = 0; k < size.in; ++k) {
-      sum += number(x[row * size.in + k]) * number(w[(g * size.out + n) * size.in + k]);
-    }
+    const double h = example::dot(&x[row * size.in], &w[(g * size.out + n) * size.in], size.in);
     check.near("reference", row * size.out + n, number(expected[row * size.out + n]),
-               sum / (1 + std::exp(-sum)));
+               example::silu(h + number(b[g * size.out + n])));
   }
 
   const ctn::Engine engine;
-  if (!device) {
-    example::compile_only(engine, build(kFull));
-    return check.result();
-  }
+  if (!example::has_device()) return example::compile_only(engine, build(kFull), check);
   const ctn::Executable layer = engine.prepare(build(size), /*device=*/0);
   example::print_plan(layer.compiled());
   std::vector<Bf16> y(size.batch * size.groups * size.out);
@@ -63,8 +56,7 @@ int program() {
   layer.launch(stream.get(), {dx.get(), dw.get(), db.get(), dy.get()});
   dy.download(y.data());
   check.all_near("device", y, 0, expected);
-  std::printf("ran %s\n", example::where());
-  return check.result();
+  return example::finish(check);
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The element-wise "pseudo-linear" layer, y = relu(x * w + b), as one pass over memory: three
-// operators in C++, one kernel on the GPU. w and b broadcast over the rows.
+// The elementwise "pseudo-linear" layer, y = relu(x * w + b): three operators in C++, one kernel
+// and one pass over memory on the GPU. w and b broadcast over the rows.
 #include "example.h"
 
 namespace {
@@ -20,11 +20,10 @@ ctn::Chain build(Sizes size) {
 
 int program() {
   constexpr Sizes kFull{32768, 4096};
-  constexpr Sizes kShrunk{64, 96};
+  constexpr Sizes kSmall{64, 96};
   constexpr std::int64_t kCheckedRows = 16;
   example::require_same(build(kFull), "pseudo_linear.chain");
-  const bool device = ctn::device_count() > 0;
-  const Sizes size = device && !example::simulated() ? kFull : kShrunk;
+  const Sizes size = example::choose_sizes(kFull, kSmall);
 
   auto x = example::random_numbers<float>(size.rows * size.width, 1, 1);
   auto w = example::random_numbers<float>(size.width, 1, 2);
@@ -40,10 +39,7 @@ int program() {
   }
 
   const ctn::Engine engine;
-  if (!device) {
-    example::compile_only(engine, build(kFull));
-    return check.result();
-  }
+  if (!example::has_device()) return example::compile_only(engine, build(kFull), check);
   const ctn::Executable layer = engine.prepare(build(size), /*device=*/0);
   example::print_plan(layer.compiled());
   const ctn::Stream stream(0);
@@ -53,8 +49,7 @@ int program() {
   std::vector<float> y(x.size());
   dy.download(y.data());
   check.all_near("device", y, 0, expected);
-  std::printf("ran %s\n", example::where());
-  return check.result();
+  return example::finish(check);
 }
 
 }  // namespace

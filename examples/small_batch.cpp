@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A linear layer at decode time: few rows, a large weight. The number of rows is symbolic, so one
-// executable serves every M from 1 to 64; the tensors and the size are the arguments of a launch.
+// A linear layer at decode time: small M, a large weight. M is symbolic, so one executable runs
+// every M from 1 to 64; tensors and M are arguments of a launch.
 #include "example.h"
 
 using example::Bf16;
@@ -27,36 +27,29 @@ ctn::Chain build(Sizes size) {
 
 int program() {
   constexpr Sizes kFull{2048, 4096};
-  constexpr Sizes kShrunk{64, 96};
+  constexpr Sizes kSmall{64, 96};
   constexpr std::int64_t kCheckedRows = 3;
   example::require_same(build(kFull), "small_batch.chain");
-  const bool device = ctn::device_count() > 0;
-  const Sizes size = device && !example::simulated() ? kFull : kShrunk;
+  const Sizes size = example::choose_sizes(kFull, kSmall);
 
   auto x = example::random_numbers<Bf16>(kMaxRows * size.k, 1, 1);
   auto w = example::random_numbers<Bf16>(size.n * size.k, 0.1, 2);
   auto b = example::random_numbers<Bf16>(size.n, 1, 3);
   example::Check check;
 
-  // Rows do not depend on each other: the reference needs to evaluate a few of them only.
+  // Rows are independent: the reference evaluates only the first ones.
   std::vector<Bf16> expected(kCheckedRows * size.n);
   const ctn::Chain chain = build(size);
   ctn::run_reference(chain, {x.data(), w.data(), b.data(), expected.data()}, {}, kCheckedRows);
   for (std::int64_t i = 0; i < 8; ++i) {
     const std::int64_t m = i % kCheckedRows, n = i * 7 % size.n;
-    double sum = number(b[n]);
-    for (std::int64_t k = 0; k < size.k; ++k) {
-      sum += number(x[m * size.k + k]) * number(w[n * size.k + k]);
-    }
+    const double h = example::dot(&x[m * size.k], &w[n * size.k], size.k);
     check.near("reference", m * size.n + n, number(expected[m * size.n + n]),
-               sum / (1 + std::exp(-sum)));
+               example::silu(h + number(b[n])));
   }
 
   const ctn::Engine engine;
-  if (!device) {
-    example::compile_only(engine, build(kFull));
-    return check.result();
-  }
+  if (!example::has_device()) return example::compile_only(engine, build(kFull), check);
   const ctn::Executable layer = engine.prepare(chain, /*device=*/0);
   example::print_plan(layer.compiled());
   const ctn::Stream stream(0);
@@ -70,8 +63,7 @@ int program() {
     dy.download(y.data());
     check.all_near("device", y, 0, expected);
   }
-  std::printf("ran %s with 3, 17 and 64 rows\n", example::where());
-  return check.result();
+  return example::finish(check);
 }
 
 }  // namespace

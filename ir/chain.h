@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A chain: SSA values in order, plus what it returns. Any client may build one (text.h, the C ABI,
-// Chain itself); only verify() decides whether it means something.
+// A chain: SSA values in order, and its outputs. Any client may build one (text.h, the C ABI, Chain
+// itself); verify() decides whether it is valid.
 #pragma once
 
 #include <optional>
@@ -24,9 +24,9 @@ struct Use {
 };
 
 // A label of a contraction that is partitioned by device-resident inclusive ends (mixture of
-// experts). "mk,enk->mn" with label m, group e: rows [ends[e-1], ends[e]) of m meet weight e.
+// experts). "mk,enk->mn" with label m, group e: rows [ends[e-1], ends[e]) of m use weight e.
 struct RaggedLabel {
-  char label = 0;     // partitioned: an M label, or a K label (wgrad, "mn,mk->enk")
+  char label = 0;     // partitioned: an M label (M-grouped), or a K label (K-grouped, "mn,mk->enk")
   char group = 0;     // the expert label
   ValueId ends = -1;  // i32[groups] parameter
   bool operator==(const RaggedLabel&) const = default;
@@ -37,15 +37,15 @@ struct Value {
   std::string name;
   Op op = Op::kParameter;
   llvm::SmallVector<Use, 2> operands;
-  double attributes[2] = {0, 0};      // in the order of op_info(op).attributes
-  Role role = Role::kInput;           // kParameter
-  TensorType type;                    // kParameter: declared. kCast: only dtype counts.
-  std::string equation;               // kContract "mk,nk->mn"; kSum "mn->n"
-  bool true_f32 = false;              // kContract on f32 operands: f32 products instead of tf32
+  double attributes[2] = {0, 0};  // in the order of op_info(op).attributes
+  Role role = Role::kInput;       // kParameter
+  TensorType type;                // kParameter: declared. kCast: only dtype counts.
+  std::string equation;           // kContract "mk,nk->mn"; kSum "mn->n"
+  bool true_f32 = false;          // kContract on f32 operands: f32 instead of tf32 multiplications
   std::optional<RaggedLabel> ragged;  // kContract
   Location at;
 
-  // Two values are equal when they mean the same; the place in the text does not count.
+  // Compares the meaning: positions in the text are ignored.
   bool operator==(const Value& other) const;
 };
 

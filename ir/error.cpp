@@ -56,6 +56,8 @@ const char* error_code_name(ErrorCode code) {
       return "simulator_fault";
     case ErrorCode::kHostCompilerMissing:
       return "host_compiler_missing";
+    case ErrorCode::kKernelRejected:
+      return "kernel_rejected";
     case ErrorCode::kInternal:
       return "internal";
   }

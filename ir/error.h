@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one error class. Every error of the library is born in make_error (set one breakpoint there)
-// and carries a code, one sentence (value, rule, fix) and, for text input, a place.
+// The error class. Every error of the library is created in make_error (one breakpoint catches all)
+// and has a code, one sentence (value, rule, fix) and, for text input, a position.
 //
-// Two kinds: the user's (every code but kInternal) and ours (kInternal; a test that meets one
+// Two kinds: the user's (every code but kInternal) and ours (kInternal; a test that gets one
 // fails). Fallible functions return llvm::Expected<T>; nothing throws across a public boundary.
 #pragma once
 
@@ -26,22 +26,23 @@ enum class ErrorCode : int {
   kInvalidArgument = 1,    // an API argument or a launch argument is wrong
   kParse = 2,              // the text is not a chain
   kInvalidChain = 3,       // the chain breaks a rule of the IR
-  kUnsupported = 4,        // the chain is fine; no kernel family takes it on this target
+  kUnsupported = 4,        // the chain is valid, but no kernel family supports it on this target
   kResourceLimit = 5,      // a limit of the IR or of the target is exceeded
-  kCompileFailed = 6,      // NVRTC or ptxas refused the emitted source
+  kCompileFailed = 6,      // NVRTC or ptxas rejected the emitted source
   kNvrtcMissing = 7,       // no usable NVRTC
   kDriverMissing = 8,      // no usable CUDA driver or no device
   kArchMismatch = 9,       // the machine code is for another GPU
   kCacheIo = 10,           // the cache directory could not be used; never fatal for a compile
   kCorruptArtifact = 11,   // a cache entry or file failed its check
-  kNotWarmedCapture = 12,  // compiling or loading was asked for during stream capture
+  kNotWarmedCapture = 12,  // a compile or load was requested during stream capture
   kContextPoisoned = 13,   // an earlier kernel left a sticky device error
   kOutOfMemory = 14,
   kIo = 15,                   // a user's file could not be read or written
   kMismatch = 16,             // a check found a wrong result
-  kDriver = 17,               // the driver refused a call for another reason
+  kDriver = 17,               // the driver rejected a call for another reason
   kSimulatorFault = 18,       // a kernel in the simulator broke a rule of the hardware
   kHostCompilerMissing = 19,  // no usable C++ compiler for the simulator
+  kKernelRejected = 20,       // ptxas spilled registers or serialised wgmma: another plan may not
   kInternal = 99,             // a broken invariant of this library
 };
 
@@ -62,7 +63,7 @@ class ChainError : public llvm::ErrorInfo<ChainError> {
 
   ErrorCode code() const { return code_; }
   std::string message() const override { return message_; }
-  int line() const { return line_; }      // 1-based; 0: no place
+  int line() const { return line_; }      // 1-based; 0: no position
   int column() const { return column_; }  // 1-based
 
  private:
@@ -72,7 +73,7 @@ class ChainError : public llvm::ErrorInfo<ChainError> {
   int column_;
 };
 
-// A place in text input; line 0 means none.
+// A position in text input; line 0: none.
 struct Location {
   int line = 0;
   int column = 0;
@@ -91,7 +92,7 @@ Error make_error_at(Location at, ErrorCode code, fmt::format_string<Args...> for
   return make_error_text(code, fmt::format(format, std::forward<Args>(args)...), at);
 }
 
-// What an Error holds, taken out of it (an unknown class becomes kInternal).
+// The contents of an Error (an unknown class becomes kInternal).
 struct ErrorReport {
   ErrorCode code = ErrorCode::kOk;
   std::string message;

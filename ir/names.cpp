@@ -33,7 +33,7 @@ std::string quoted(std::string_view text) {
 
 std::string suggestion(std::string_view text, llvm::ArrayRef<std::string_view> candidates) {
   const llvm::StringRef wanted(text.data(), text.size());
-  // A third of the letters wrong is another word, not a slip.
+  // More than a third of the letters wrong: another word, not a typing error.
   unsigned best = 1 + static_cast<unsigned>(text.size()) / 3 + 1;
   std::string_view nearest;
   for (std::string_view candidate : candidates) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names: what one is, how a message shows text that a user wrote, and which known name a misspelt
-// one is nearest to. Shared by the text form and the verifier; knows nothing of either.
+// Identifiers, quoting of user text in messages, and the nearest known name of a misspelt one.
+// Shared by the text form and the verifier.
 #pragma once
 
 #include <string>
@@ -20,10 +20,10 @@ inline bool is_name_byte(char c) { return is_letter(c) || is_digit(c) || c == '_
 // `text` with every byte outside printable ASCII as \xNN.
 std::string escaped(std::string_view text);
 
-// escaped(text) in single quotes, cut after 64 bytes: safe to put into any message.
+// escaped(text) in single quotes, truncated to 64 bytes: safe in any message.
 std::string quoted(std::string_view text);
 
-// " (did you mean 'relu'?)" for the candidate at the least edit distance, or "" if all are far.
+// " (did you mean 'relu'?)" for the candidate with the least edit distance, or "" if none is near.
 std::string suggestion(std::string_view text, llvm::ArrayRef<std::string_view> candidates);
 
 }  // namespace catenary

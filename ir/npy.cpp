@@ -149,13 +149,13 @@ Expected<TensorType> check_header(const std::string& path, const Header& header)
                     quoted(header.descr));
   }
   if (header.shape.size() > static_cast<size_t>(kMaxRank)) {
-    return io_error(path, "has {} dimensions: reshape it, {} are the most", header.shape.size(),
+    return io_error(path, "has {} dimensions: reshape it to at most {}", header.shape.size(),
                     kMaxRank);
   }
   TensorType type;
   type.dtype = *dtype;
   for (i64 size : header.shape) {
-    if (size > kMaxDimSize) return io_error(path, "has size {}: 2^40 is the largest", size);
+    if (size > kMaxDimSize) return io_error(path, "has size {}: make it at most 2^40", size);
     type.shape.push_back({size, false});
   }
   return type;
@@ -191,9 +191,9 @@ std::optional<std::pair<size_t, size_t>> locate_header(std::string_view file) {
 }  // namespace
 
 Expected<NpyArray> read_npy(const std::string& path) {
-  // A pipe or a device may never end.
+  // Reading a pipe or a device might never end.
   if (!llvm::sys::fs::is_regular_file(path)) {
-    return io_error(path, "is no file that can be read: give the path of an .npy file");
+    return io_error(path, "is not a regular file: give the path of an .npy file");
   }
   auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/false,
                                             /*RequiresNullTerminator=*/false);
@@ -215,7 +215,7 @@ Expected<NpyArray> read_npy(const std::string& path) {
   const auto bytes = bytes_within(*type, static_cast<i64>(data.size()));
   if (!bytes || *bytes != static_cast<i64>(data.size())) {
     return io_error(path,
-                    "has {} bytes of data, not those of {}: it is cut or damaged, save it "
+                    "has {} bytes of data, not those of {}: it is truncated or damaged, save it "
                     "again",
                     data.size(), to_string(*type));
   }
@@ -259,7 +259,7 @@ Error write_npy(const std::string& path, const TensorType& type, const void* dat
   file.close();
   if (!file.has_error()) return Error::success();
   code = file.error();
-  file.clear_error();  // the stream would abort the process otherwise
+  file.clear_error();  // otherwise the stream aborts the process
   return io_error(path, "could not be written ({}): free some space", code.message());
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operations of the IR as an enum and a table, from ops.def. Knows no target and no kernel.
+// The operations of the IR as an enum and a table, from ops.def.
 #pragma once
 
 #include <array>
@@ -34,7 +34,7 @@ const OpInfo& op_info(Op op);
 // The op spelled `text`, or nothing.
 std::optional<Op> find_op(std::string_view text);
 
-// Every op of the table, in order: tests and listings loop over it.
+// Every op of the table, in order.
 llvm::ArrayRef<Op> all_ops();
 
 inline bool is_elementwise(Op op) { return op_info(op).kind != OpKind::kStructural; }

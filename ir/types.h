@@ -20,11 +20,11 @@ inline constexpr int kMaxOps = 256;  // values of a chain that are not parameter
 inline constexpr int kMaxParameters = 128;
 inline constexpr int kMaxNameBytes = 128;
 inline constexpr int kMaxTextBytes = 1 << 20;
-inline constexpr int kMaxNesting = 64;  // expressions within expressions in the text form
+inline constexpr int kMaxNesting = 64;  // nested expressions in the text form
 
-// How a tensor is used. kInput: may be produced by the kernel before in the stream. kWeight:
-// stationary while the chain runs, so it may be read before that kernel has finished. kScalar: one
-// f32 handed over by value at launch.
+// How a tensor is used. kInput: the previous kernel in the stream may produce it. kWeight: it does
+// not change while the chain runs, so that it may be read before the dependency wait. kScalar: one
+// f32, passed by value at launch.
 enum class Role : u8 { kInput, kWeight, kScalar };
 std::string_view role_text(Role role);
 
@@ -39,9 +39,10 @@ struct Dim {
 struct TensorType {
   DType dtype = DType::kF32;
   llvm::SmallVector<Dim, 4> shape;
-  // Elements per step of each dimension; empty means contiguous (row-major). Filled by verify.
+  // Elements from one index to the next in each dimension; empty: contiguous (row-major). verify()
+  // fills them in.
   llvm::SmallVector<i64, 4> strides;
-  // Bytes that the base address is a multiple of.
+  // The base address is a multiple of this many bytes.
   i64 align = 16;
 
   int rank() const { return static_cast<int>(shape.size()); }
@@ -54,10 +55,10 @@ inline std::string_view dtype_text(DType dtype) { return dtype_info(dtype).text;
 // Row-major strides of `shape` at its largest size.
 llvm::SmallVector<i64, 4> contiguous_strides(llvm::ArrayRef<Dim> shape);
 
-// Product of the sizes (largest size of a symbolic one). Verified types cannot overflow.
+// Product of the sizes (the largest of a symbolic one). Cannot overflow for verified types.
 i64 num_elements(const TensorType& type);
 
-// Elements from the first to one past the last that the type addresses (0 when empty).
+// Elements from the first to one past the last that the type addresses (0 if empty).
 i64 span_elements(const TensorType& type);
 
 // The same shape with `symbol` in place of each symbolic dimension.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// CompiledChain -> the tables of an Executable: which argument each pointer of each kernel is, how
-// many bytes a tensor spans at a size, what it must be aligned to. Asks no driver.
+// CompiledChain -> the tables of an Executable: the argument of each pointer, the bytes that a
+// tensor spans, its alignment. Calls no driver.
 #include <algorithm>
 
 #include "runtime/executable.h"
@@ -8,27 +8,13 @@
 namespace catenary {
 namespace {
 
-// Number of parameter `position` among the scalars (or among the tensors).
+// The index of parameter `position` among the scalars, or among the tensors.
 int rank_among(const VerifiedChain& chain, int position, bool scalars) {
   int count = 0;
   for (int i = 0; i < position; ++i) {
     count += (chain.value(chain.parameters()[i]).role == Role::kScalar) == scalars;
   }
   return count;
-}
-
-sim::Number number_of(DType dtype) {
-  switch (dtype) {
-    case DType::kBF16:
-      return sim::Number::kBF16;
-    case DType::kF16:
-      return sim::Number::kF16;
-    case DType::kF32:
-      return sim::Number::kF32;
-    case DType::kI32:
-      return sim::Number::kU32;
-  }
-  return sim::Number::kF32;
 }
 
 }  // namespace
@@ -55,10 +41,11 @@ ByteSpan byte_span(const TensorType& type) {
 BoundMap bind_map(const MapBinding& map) {
   BoundMap bound;
   bound.slot = static_cast<size_t>(map.slot);
-  sim::TensorMapSpec& spec = bound.spec;
-  spec.number = map.as_tf32 ? sim::Number::kTF32 : number_of(map.dtype);
+  TensorMapSpec& spec = bound.spec;
+  spec.dtype = map.dtype;
+  spec.as_tf32 = map.as_tf32;
   spec.rank = static_cast<u32>(map.dims.size());
-  spec.swizzle = static_cast<sim::Swizzle>(map.swizzle);
+  spec.swizzle = map.swizzle;
   for (u32 d = 0; d < spec.rank; ++d) {
     bound.sizes[d] = map.dims[d].size;
     spec.box[d] = static_cast<u32>(map.dims[d].box);
@@ -67,8 +54,8 @@ BoundMap bind_map(const MapBinding& map) {
   return bound;
 }
 
-std::optional<sim::TensorMapSpec> BoundMap::at(u64 base, i64 symbol) const {
-  sim::TensorMapSpec result = spec;
+std::optional<TensorMapSpec> BoundMap::at(u64 base, i64 symbol) const {
+  TensorMapSpec result = spec;
   result.base = base;
   for (u32 d = 0; d < spec.rank; ++d) {
     const i64 size = sizes[d].scale == 0 ? sizes[d].size : symbol * sizes[d].scale;
@@ -154,7 +141,7 @@ Error Executable::State::bind() {
     for (size_t i = 0; i < plan.kernels.size(); ++i) {
       Expected<BoundKernel> kernel = bind_kernel(plan.kernels[i], plan);
       if (!kernel) return kernel.takeError();
-      kernel->overlap = i < plan.pdl.size() && plan.pdl[i];
+      kernel->pdl = i < plan.pdl.size() && plan.pdl[i];
       bucket.kernels.push_back(std::move(*kernel));
     }
     buckets.push_back(std::move(bucket));

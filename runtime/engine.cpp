@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Engine: the way of a chain as code, one call per step: verify, plan, emit, key, cache or compile,
-// load, bind. Decides nothing itself but which candidate is tried after ptxas refused one.
+// Engine: the steps of a chain, one call each: verify, plan, emit, key, cache or compile, load,
+// bind. Decides only which candidate is tried after the compiler rejected one.
 #include "runtime/engine.h"
 
 #include <algorithm>
@@ -12,6 +12,7 @@
 #include "compiler/compile/nvrtc.h"
 #include "compiler/emit/emit.h"
 #include "ir/parallel.h"
+#include "llvm/ADT/STLExtras.h"
 #include "runtime/executable.h"
 
 namespace catenary {
@@ -19,14 +20,6 @@ namespace {
 
 constexpr int kMaxReplans = 8;
 constexpr int kMaxCompileThreads = 8;
-
-// A kernel that ptxas spilled or warned about: another candidate may do better. Any other compile
-// error would only come back.
-bool is_refused_candidate(const ErrorReport& report) {
-  return report.code == ErrorCode::kCompileFailed &&
-         (report.message.find("spill") != std::string::npos ||
-          report.message.find("C75") != std::string::npos);
-}
 
 Expected<const KernelCompiler*> find_compiler(Backend backend) {
   if (backend == Backend::kHost) return HostCompiler::get();
@@ -73,7 +66,7 @@ struct Engine::State {
   Error compile_kernel(const KernelCompiler& compiler, const Target& target,
                        CompiledKernel& kernel);
   Expected<CompiledChain> compile_plan(const KernelCompiler& compiler, const VerifiedChain& chain,
-                                       Plan plan, std::vector<std::string>& refused);
+                                       Plan plan, std::vector<RejectedCandidate>& rejected);
   Expected<std::shared_ptr<const LoadedKernel>> load_kernel(const cuda::Driver& driver, int device,
                                                             const CompiledKernel& kernel,
                                                             i64 dynamic_smem);
@@ -102,10 +95,10 @@ Error Engine::State::compile_kernel(const KernelCompiler& compiler, const Target
 }
 
 // Emits and compiles every kernel of `plan`. On failure the error is the first one in the plan's
-// order, and `refused` gets the configs that another candidate may replace.
+// order, and `rejected` gets the candidates that others may replace.
 Expected<CompiledChain> Engine::State::compile_plan(const KernelCompiler& compiler,
                                                     const VerifiedChain& chain, Plan plan,
-                                                    std::vector<std::string>& refused) {
+                                                    std::vector<RejectedCandidate>& rejected) {
   CompiledChain compiled{chain, std::move(plan), {}};
   std::vector<Job> jobs;
   for (size_t b = 0; b < compiled.plan.buckets.size(); ++b) {
@@ -124,18 +117,19 @@ Expected<CompiledChain> Engine::State::compile_plan(const KernelCompiler& compil
     if (error) job.problem = take_report(std::move(error));
   });
   const Job* first = nullptr;
-  bool all_refused = true;
+  bool all_replaceable = true;
   for (const Job& job : jobs) {
     if (job.problem.code == ErrorCode::kOk) continue;
     if (first == nullptr) first = &job;
-    if (is_refused_candidate(job.problem)) {
-      refused.push_back(compiled.plan.buckets[job.bucket].kernels[job.kernel].config_text);
+    const KernelPlan& kernel = compiled.plan.buckets[job.bucket].kernels[job.kernel];
+    if (job.problem.code == ErrorCode::kKernelRejected && !kernel.signature.empty()) {
+      rejected.push_back({kernel.signature, kernel.candidate});
     } else {
-      all_refused = false;
+      all_replaceable = false;
     }
   }
   if (first == nullptr) return compiled;
-  if (!all_refused) refused.clear();
+  if (!all_replaceable) rejected.clear();
   return make_error_text(first->problem.code, first->problem.message, first->problem.at);
 }
 
@@ -151,31 +145,32 @@ Expected<std::shared_ptr<const CompiledChain>> Engine::compile(Chain chain, cons
                       (*compiler)->compiler_id(), target.arch, target.name);
   }
   PlanOptions options = state_->options.plan;
-  for (TunedChoice& choice : state_->tuning.choices(*verified, target, options)) {
-    options.tuned.push_back(std::move(choice));
+  if (!options.tuned) {
+    options.tuned = [this, &target](const std::string& signature) {
+      return state_->tuning.choice(target, signature);
+    };
   }
-  std::vector<std::string>& rejected = options.rejected;
   ErrorReport last;
   for (int attempt = 0; attempt <= kMaxReplans; ++attempt) {
     Expected<Plan> plan = make_plan(*verified, target, options);
     if (!plan) {
-      // With every candidate refused, why they were refused says more than that none is left.
+      // With every candidate rejected, the reason says more than that none is left.
       if (last.code == ErrorCode::kOk) return plan.takeError();
       llvm::consumeError(plan.takeError());
       break;
     }
-    std::vector<std::string> refused;
+    std::vector<RejectedCandidate> rejected;
     Expected<CompiledChain> compiled =
-        state_->compile_plan(**compiler, *verified, std::move(*plan), refused);
+        state_->compile_plan(**compiler, *verified, std::move(*plan), rejected);
     if (compiled) return std::make_shared<const CompiledChain>(std::move(*compiled));
     last = take_report(compiled.takeError());
-    const size_t known = rejected.size();
-    for (std::string& config : refused) {
-      if (std::find(rejected.begin(), rejected.end(), config) == rejected.end()) {
-        rejected.push_back(std::move(config));
+    const size_t known = options.rejected.size();
+    for (RejectedCandidate& candidate : rejected) {
+      if (!llvm::is_contained(options.rejected, candidate)) {
+        options.rejected.push_back(std::move(candidate));
       }
     }
-    if (rejected.size() == known) break;  // nothing new to avoid
+    if (options.rejected.size() == known) break;  // nothing new to avoid
   }
   return make_error_text(last.code, last.message, last.at);
 }

@@ -78,8 +78,8 @@ class Engine {
   ~Engine();
 
   // Verify, plan (by the records of `catenary tune` for this target, where there are some), emit,
-  // compile (all kernels in parallel; cache first). A candidate that ptxas
-  // spills or warns about (C75xx) is dropped and the next best is planned. Needs no GPU. Errors
+  // compile (all kernels in parallel; cache first). A candidate that the
+  // compiler rejects (kKernelRejected) is dropped and the next best is planned. Needs no GPU. Errors
   // are those of the steps; kNvrtcMissing, kHostCompilerMissing: the backend's compiler is.
   Expected<std::shared_ptr<const CompiledChain>> compile(Chain chain, const Target& target);
 

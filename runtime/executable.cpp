@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Executable: arguments -> launches. The success path reads tables, fills one stack buffer per
-// kernel and calls the driver; only an error formats or allocates.
+// Executable: arguments -> launches. A successful launch reads tables, fills one stack buffer per
+// kernel and calls the driver; only the error paths format or allocate.
 #include "runtime/executable.h"
 
 #include <algorithm>
@@ -56,19 +56,19 @@ Error Executable::launch(const LaunchArguments& arguments) const {
   if (bucket == nullptr) return state.wrong_symbol(arguments.symbol);
   if (Error error = state.check(arguments)) return error;
 
-  // The edge before the first kernel is the caller's to allow, all of them are his to forbid. A
-  // kernel without CTAs is not launched, and the one after it then has no planned edge to what runs
-  // before.
-  bool may_overlap = arguments.allow_pdl && !arguments.disable_pdl;
+  // The caller allows PDL for the first kernel, the plan for the others. A kernel without CTAs is
+  // not launched; the next one then follows a kernel that the plan did not consider, so without
+  // PDL.
+  bool may_use_pdl = arguments.allow_pdl && !arguments.disable_pdl;
   bool first = true;
   for (const BoundKernel& kernel : bucket->kernels) {
     const i64 ctas = kernel.grid.ctas(arguments.symbol);
     if (ctas > 0) {
-      const State::Edge edge{first, may_overlap && kernel.overlap};
-      if (Error error = state.launch_kernel(kernel, ctas, edge, arguments)) return error;
+      const State::LaunchOrder order{first, may_use_pdl && kernel.pdl};
+      if (Error error = state.launch_kernel(kernel, ctas, order, arguments)) return error;
       first = false;
     }
-    may_overlap = ctas > 0 && !arguments.disable_pdl;
+    may_use_pdl = ctas > 0 && !arguments.disable_pdl;
   }
   return Error::success();
 }
@@ -113,7 +113,7 @@ Error Executable::State::check(const LaunchArguments& arguments) const {
   return check_overlap(arguments);
 }
 
-// A null or misaligned tensor: allowed only where it has no elements.
+// A null or misaligned tensor is an error unless it has no elements.
 Error Executable::State::check_tensor(const LaunchArguments& arguments, size_t i) const {
   const BoundTensor& tensor = tensors[i];
   const i64 bytes = tensor.span.bytes(arguments.symbol);
@@ -129,8 +129,8 @@ Error Executable::State::check_tensor(const LaunchArguments& arguments, size_t i
                     i, tensor.name, arguments.tensors[i], tensor.align);
 }
 
-// Sweeps the tensors' byte ranges in the order of their addresses: a written one may overlap
-// nothing, a read one nothing that is written.
+// Sweeps the byte ranges by address: a written one may overlap no other, a read one none that is
+// written.
 Error Executable::State::check_overlap(const LaunchArguments& arguments) const {
   Range ranges[kMaxTensors + 1];
   size_t count = 0;
@@ -147,8 +147,8 @@ Error Executable::State::check_overlap(const LaunchArguments& arguments) const {
   std::sort(ranges, ranges + count,
             [](const Range& a, const Range& b) { return a.begin < b.begin; });
 
-  const Range* any = nullptr;      // of those so far, the one that ends last
-  const Range* written = nullptr;  // the same among the written ones
+  const Range* any = nullptr;      // the range so far that ends last
+  const Range* written = nullptr;  // the same among written ranges
   for (size_t i = 0; i < count; ++i) {
     const Range& range = ranges[i];
     const Range* other = range.written ? any : written;
@@ -175,11 +175,11 @@ Error Executable::State::overlapping(int a, int b) const {
                     text(out), text(out == a ? b : a));
 }
 
-cuda::SimulatedLaunch Executable::State::describe(const BoundKernel& kernel, Edge edge,
+cuda::SimulatedLaunch Executable::State::describe(const BoundKernel& kernel, LaunchOrder order,
                                                   const LaunchArguments& arguments) const {
   cuda::SimulatedLaunch facts;
   facts.parameter_bytes = static_cast<size_t>(kernel.parameter_bytes());
-  facts.first_of_chain = edge.first;
+  facts.first_of_chain = order.first;
   for (const BoundSlot& slot : kernel.slots) {
     sim::Region region;
     TensorType layout;
@@ -217,10 +217,10 @@ Error Executable::State::encode_maps(const BoundKernel& kernel, i64 symbol, cons
   return Error::success();
 }
 
-Error Executable::State::launch_kernel(const BoundKernel& kernel, i64 ctas, Edge edge,
+Error Executable::State::launch_kernel(const BoundKernel& kernel, i64 ctas, LaunchOrder order,
                                        const LaunchArguments& arguments) const {
-  // Params<pointers, scalars, maps> of templates/shared/params.h: maps, 8-byte words, the edge and
-  // floats, 4 bytes each.
+  // Params<pointers, scalars, maps> of templates/shared/params.h: maps; pointers and the symbol,
+  // 8 bytes each; the PDL flag and the scalars, 4 bytes each.
   alignas(TensorMap) u64 image[kMaxParameterBytes / 8];
   u64* words = image + kernel.maps.size() * sizeof(TensorMap) / 8;
   words[0] = 0;
@@ -235,7 +235,7 @@ Error Executable::State::launch_kernel(const BoundKernel& kernel, i64 ctas, Edge
   }
   words[kernel.pointers] = static_cast<u64>(arguments.symbol);
   auto* rest = reinterpret_cast<unsigned char*>(words + kernel.pointers + 1);
-  const u32 pdl[2] = {edge.overlap, 0};
+  const u32 pdl[2] = {order.pdl, 0};
   std::memcpy(rest, pdl, sizeof pdl);
   for (size_t i = 0; i < kernel.scalars.size(); ++i) {
     std::memcpy(rest + 4 + 4 * i, &arguments.scalars[kernel.scalars[i]], 4);
@@ -249,7 +249,7 @@ Error Executable::State::launch_kernel(const BoundKernel& kernel, i64 ctas, Edge
   config.shared_mem_bytes = kernel.smem_bytes;
   config.stream = arguments.stream;
   config.attributes = attributes;
-  if (edge.overlap) {
+  if (order.pdl) {
     cuda::LaunchAttribute& attribute = attributes[config.num_attributes++] = {};
     attribute.id = cuda::kAttributeProgrammaticStreamSerialization;
     attribute.value.programmatic_stream_serialization_allowed = 1;
@@ -259,9 +259,8 @@ Error Executable::State::launch_kernel(const BoundKernel& kernel, i64 ctas, Edge
     attribute.id = cuda::kAttributeClusterDimension;
     attribute.value.cluster = {kernel.cluster, 1, 1};
   }
-  // Where SMs have room for two CTAs, clusters of four come to stand on half of them, two of a
-  // kernel to an SM (H200), unless the scheduler is asked to spread the load. Clusters of two do
-  // not.
+  // The default policy places clusters of four on half of the SMs where an SM has room for two CTAs
+  // (RESULTS hw-40).
   if (kernel.cluster > 2) {
     cuda::LaunchAttribute& attribute = attributes[config.num_attributes++] = {};
     attribute.id = cuda::kAttributeClusterSchedulingPolicy;
@@ -269,7 +268,7 @@ Error Executable::State::launch_kernel(const BoundKernel& kernel, i64 ctas, Edge
   }
   cuda::SimulatedLaunch facts;
   if (driver->simulated()) {
-    facts = describe(kernel, edge, arguments);
+    facts = describe(kernel, order, arguments);
     cuda::LaunchAttribute& attribute = attributes[config.num_attributes++] = {};
     attribute.id = cuda::kAttributeSimulatedLaunch;
     attribute.value.pointer = &facts;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an Executable knows: every launch fact, fixed at load. Plain tables, so that launch() only
-// reads them. Internal to engine.cpp and bind.cpp (which fill it) and executable.cpp (which
-// launches it).
+// The state of an Executable: all launch facts as tables, fixed at load; launch() only reads them.
+// Internal: engine.cpp and bind.cpp fill it, executable.cpp launches it.
 #pragma once
 
 #include <optional>
@@ -15,17 +14,17 @@
 
 namespace catenary {
 
-// Kernel parameters are one struct by value; this is what every driver takes.
+// The parameters of a kernel are one struct by value. Every supported driver takes 4096 bytes.
 inline constexpr i64 kMaxParameterBytes = 4096;
 inline constexpr int kMaxTensors = 512;
 inline constexpr i64 kMaxCtas = 0x7fffffff;
 inline constexpr i64 kWorkspaceAlign = 256;
 
-// Bytes that a tensor spans, as a function of the symbol.
+// The bytes from a tensor's first element to its last, as a function of the symbol.
 struct ByteSpan {
   i64 element = 1;     // bytes of one element
-  i64 fixed = 0;       // elements spanned when every symbolic dimension is 1; 0: always empty
-  i64 per_symbol = 0;  // elements that one more step of the symbol adds
+  i64 fixed = 0;       // elements spanned where every symbolic dimension is 1; 0: always empty
+  i64 per_symbol = 0;  // elements that an increment of the symbol adds
   bool symbolic = false;
   i64 bytes(i64 symbol) const {
     if (!symbolic) return fixed * element;
@@ -35,7 +34,7 @@ struct ByteSpan {
 };
 ByteSpan byte_span(const TensorType& type);
 
-// One tensor argument: the chain's parameters that are not scalars, then its outputs.
+// One tensor argument. Order: the tensor parameters of the chain, then its outputs.
 struct BoundTensor {
   std::string name;
   bool output = false;
@@ -44,19 +43,19 @@ struct BoundTensor {
   bool weight = false;
 };
 
-// Where one pointer of the parameter image comes from.
+// The source of one pointer of the parameter struct.
 struct BoundSlot {
-  int tensor = -1;  // -1: the workspace, `offset` bytes in
+  int tensor = -1;  // -1: the workspace, at byte `offset`
   i64 offset = 0;
 };
 
-// A tensor map as far as it is known before a launch.
+// A tensor map, as far as it is known before a launch.
 struct BoundMap {
   size_t slot = 0;
-  sim::TensorMapSpec spec;  // but for the base and symbolic sizes
-  Extent sizes[sim::kMaxRank] = {};
-  // Nothing: the tensor has no elements, and no copy takes the map.
-  std::optional<sim::TensorMapSpec> at(u64 base, i64 symbol) const;
+  TensorMapSpec spec;  // without the base and the sizes
+  Extent sizes[kMaxTensorMapRank] = {};
+  // Empty: the tensor has no elements, and no TMA instruction uses the map.
+  std::optional<TensorMapSpec> at(u64 base, i64 symbol) const;
 };
 BoundMap bind_map(const MapBinding& map);
 
@@ -68,10 +67,10 @@ struct BoundKernel {
   unsigned smem_bytes = 0;
   unsigned cluster = 1;  // CTAs
   size_t pointers = 0;   // of Params: at least one
-  bool overlap = false;  // may start before the kernel before it has ended
+  bool pdl = false;      // planned to start before the previous kernel has ended
   std::vector<BoundSlot> slots;
   std::vector<BoundMap> maps;
-  std::vector<int> scalars;  // numbers among the chain's scalars
+  std::vector<int> scalars;  // indices into the scalar arguments
   std::string symbol;
   i64 parameter_bytes() const {
     return params_bytes(static_cast<i64>(pointers), static_cast<i64>(scalars.size()),
@@ -95,8 +94,8 @@ struct Executable::State {
   std::vector<BoundTensor> tensors;
   std::vector<BoundBucket> buckets;
 
-  // bind.cpp. The tables of `compiled` but for the functions. kResourceLimit when its tensors or
-  // one kernel's parameters do not fit a launch.
+  // bind.cpp. Fills the tables from `compiled`, all but the functions. kResourceLimit: the tensors,
+  // or the parameters of one kernel, exceed what a launch takes.
   Error bind();
   Error bind_tensors();
   Expected<BoundKernel> bind_kernel(const KernelPlan& plan, const PlanBucket& bucket);
@@ -108,17 +107,17 @@ struct Executable::State {
   Error check_overlap(const LaunchArguments& arguments) const;
   Error overlapping(int a, int b) const;
   Error wrong_symbol(i64 symbol) const;
-  struct Edge {
-    bool first = false;    // of the chain's kernels
-    bool overlap = false;  // may start before the kernel before has ended
+  struct LaunchOrder {
+    bool first = false;  // of the chain's kernels
+    bool pdl = false;    // may start before the previous kernel has ended
   };
-  // Writes the maps to the front of a parameter image whose pointers are at `pointers`.
+  // Writes the maps to the front of the parameter struct `image`; `pointers` are its pointers.
   Error encode_maps(const BoundKernel& kernel, i64 symbol, const u64* pointers,
                     unsigned char* image) const;
-  Error launch_kernel(const BoundKernel& kernel, i64 ctas, Edge edge,
+  Error launch_kernel(const BoundKernel& kernel, i64 ctas, LaunchOrder order,
                       const LaunchArguments& arguments) const;
-  // For the simulator alone; allocates.
-  cuda::SimulatedLaunch describe(const BoundKernel& kernel, Edge edge,
+  // For the simulator only: allocates.
+  cuda::SimulatedLaunch describe(const BoundKernel& kernel, LaunchOrder order,
                                  const LaunchArguments& arguments) const;
 };
 

@@ -28,10 +28,10 @@ Expected<std::shared_ptr<const LoadedKernel>> LoadedKernel::load(const cuda::Dri
   cuda::Kernel kernel = nullptr;
   result = api.library_get_kernel(&kernel, loaded->library_, cubin.symbol.c_str());
   if (result != kSuccess) return failed(result, "looking up the entry");
-  // The function of the current (primary) context: launching it needs no current context.
+  // The function belongs to the current (primary) context: a launch needs no current context.
   result = api.kernel_get_function(&loaded->function_, kernel);
   if (result != kSuccess) return failed(result, "getting the function");
-  // By default the driver loads at the first launch, which would then fall into a capture.
+  // By default the driver loads at the first launch, which may be captured.
   if (api.func_load != nullptr) {
     result = api.func_load(loaded->function_);
     if (result != kSuccess) return failed(result, "loading");
@@ -67,7 +67,7 @@ Error refuse_capture(const cuda::Driver& driver, cuda::Stream stream) {
                       "cannot compile or load while a stream is being captured: call prepare() "
                       "before capture");
   }
-  return driver.error(result, "asking whether the stream is being captured");
+  return driver.error(result, "querying the capture status of the stream");
 }
 
 }  // namespace catenary

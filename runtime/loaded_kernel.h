@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cubin -> a function that can be launched on one device. Everything slow or forbidden during
-// stream capture happens here: loading, forcing the lazy load, raising the shared-memory limit.
-// Knows no plan and no arguments.
+// Cubin -> a function on one device. What is slow, or forbidden during stream capture, happens
+// here: load, force the lazy load, raise the limit of dynamic shared memory. Knows no plan and no
+// arguments.
 #pragma once
 
 #include <memory>
@@ -13,8 +13,8 @@ namespace catenary {
 
 class LoadedKernel {
  public:
-  // Loads `cubin` into the context that is current on this thread and allows the kernel
-  // `dynamic_smem` bytes of dynamic shared memory. Errors are the driver's (Driver::error).
+  // Loads `cubin` into the current context of this thread and allows the kernel `dynamic_smem`
+  // bytes of dynamic shared memory. Errors: Driver::error().
   static Expected<std::shared_ptr<const LoadedKernel>> load(const cuda::Driver& driver,
                                                             const Cubin& cubin, i64 dynamic_smem);
 
@@ -31,8 +31,8 @@ class LoadedKernel {
   cuda::Function function_ = nullptr;
 };
 
-// While it lives, calls of this thread that capture forbids are allowed and do not break a capture
-// that this library cannot see.
+// For its lifetime, driver calls of this thread that capture forbids are allowed: they do not break
+// a capture on a stream that this library does not know.
 class RelaxedCapture {
  public:
   explicit RelaxedCapture(const cuda::Driver& driver);
@@ -46,9 +46,8 @@ class RelaxedCapture {
   bool exchanged_ = false;
 };
 
-// kNotWarmedCapture when `stream` is being captured. The null stream answers for the blocking
-// streams of the current context; a capture on a non-blocking stream shows only when that stream is
-// asked about.
+// kNotWarmedCapture if `stream` is being captured. The null stream checks all blocking streams of
+// the current context. A capture on a non-blocking stream is found only if that stream is given.
 Error refuse_capture(const cuda::Driver& driver, cuda::Stream stream);
 
 }  // namespace catenary

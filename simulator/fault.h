@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What can be wrong with a kernel, by name. fault.def is the list.
+// The rules that the simulator checks. fault.def is the list.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ enum class FaultKind : u8 {
 #undef CATENARY_FAULT
 };
 
-// "out_of_bounds"; and the rule as a clause, for people.
+// The name ("out_of_bounds"), and the rule as a clause for messages.
 const char* fault_name(FaultKind kind);
 const char* fault_rule(FaultKind kind);
 

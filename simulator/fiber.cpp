@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The switch is a dozen instructions, written for x86-64 and AArch64. What it
-// keeps is what their calling conventions say that a call keeps (System V AMD64 ABI 3.2.1, AAPCS64
-// 6.1); the floating-point environment never changes.
+// The switch is written for x86-64 and AArch64. It saves the registers that a call preserves
+// (System V AMD64 ABI 3.2.1, AAPCS64 6.1); the floating-point environment never changes.
 #include "simulator/fiber.h"
 
 #include <sys/mman.h>
@@ -84,7 +83,7 @@ namespace {
 
 constexpr size_t kGuardBytes = 4096 * 4;
 
-// The fiber that a first entry belongs to: a new stack has no registers to carry it.
+// The fiber that first_entry() starts: a new stack has no saved register to pass it in.
 thread_local Fiber* starting = nullptr;
 
 void first_entry() { Fiber::run(std::exchange(starting, nullptr)); }
@@ -113,7 +112,7 @@ Stack* StackPool::take() {
     free_.pop_back();
     return stack;
   }
-  // Tops at the same place in every page would share a few lines of the host's caches.
+  // Stack tops at the same page offset would compete for a few lines of the host's caches.
   constexpr size_t kStep = 256;
   auto fresh = std::make_unique<Stack>(stacks_.size() % (Stack::kSpread / kStep) * kStep);
   if (!fresh->valid()) return nullptr;
@@ -142,13 +141,13 @@ void Fiber::start(Stack& stack, Entry entry, void* argument) {
   argument_ = argument;
   own_fake_stack_ = nullptr;
 #if defined(__SANITIZE_ADDRESS__)
-  // What a fault abandoned on this stack has left its red zones.
+  // Frames that a fault abandoned on this stack have left red zones.
   __asan_unpoison_memory_region(stack.bottom(), Stack::kBytes);
 #endif
   auto top = reinterpret_cast<std::uintptr_t>(stack.top()) & ~std::uintptr_t{63};
   auto** slot = reinterpret_cast<void**>(top);
 #if defined(__x86_64__)
-  *--slot = nullptr;  // the return address of first_entry: it has none
+  *--slot = nullptr;  // first_entry() has no return address
   *--slot = reinterpret_cast<void*>(&first_entry);
   for (int i = 0; i < 6; ++i) *--slot = nullptr;
 #else

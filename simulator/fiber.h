@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stackful coroutines: a stack and the registers that a call preserves. Stacks come from the host's
-// virtual memory with an unmapped page below, and are kept for reuse. Knows no kernel.
+// Stackful coroutines: a stack and the registers that a call preserves. Stacks are mapped from host
+// memory with a guard page below, and are reused. Independent of kernels.
 #pragma once
 
 #include <cstddef>
@@ -20,13 +20,14 @@ class Fiber {
   Fiber(const Fiber&) = delete;
   Fiber& operator=(const Fiber&) = delete;
 
-  // Makes the next enter() start `entry` on `stack`. `entry` never returns: it leaves for good.
+  // Makes the next enter() start `entry` on `stack`. When `entry` returns, the fiber leaves for
+  // good.
   void start(Stack& stack, Entry entry, void* argument);
-  // Of the scheduler: runs the fiber until it leaves.
+  // Called by the scheduler: runs the fiber until it leaves.
   void enter();
-  // Of the fiber: back to the enter() that runs it.
+  // Called on the fiber: returns to the enter() that runs it.
   void leave();
-  // What a new stack calls first.
+  // The first call on a new stack.
   [[noreturn]] static void run(Fiber* fiber);
 
  private:
@@ -45,7 +46,7 @@ class Stack {
  public:
   static constexpr size_t kBytes = 256 << 10;
   static constexpr size_t kSpread = 16 << 10;
-  // `unused`: bytes at its upper end, less than kSpread.
+  // `unused`: bytes to leave free at the upper end, less than kSpread.
   explicit Stack(size_t unused = 0);
   ~Stack();
   Stack(const Stack&) = delete;
@@ -60,13 +61,13 @@ class Stack {
   size_t unused_;
 };
 
-// Stacks to take and give back; a mapping costs more than a short kernel's thread.
+// A pool of stacks: mapping one costs more than running a thread of a short kernel.
 class StackPool {
  public:
   // Null: the host has no memory left.
   Stack* take();
   void give(Stack& stack) { free_.push_back(&stack); }
-  // What was taken and never given back is free again too: nobody runs on it any more.
+  // Takes back every stack, also those of fibers that a fault abandoned.
   void reclaim();
   size_t size() const { return stacks_.size(); }
 

@@ -34,7 +34,7 @@ void* Memory::allocate(i64 bytes) {
   if (bytes <= 0 || bytes > std::numeric_limits<i64>::max() / 2) return nullptr;
   Allocation fresh;
   fresh.bytes = bytes;
-  // One byte more than needed: two allocations then never share an end.
+  // One byte more than needed, so that no two allocations share an end.
   fresh.storage.reset(new (std::nothrow) u8[static_cast<u64>(bytes) + kAlign]);
   if (!fresh.storage) return nullptr;
   fresh.begin = (number(fresh.storage.get()) + kAlign - 1) / kAlign * kAlign;
@@ -69,7 +69,7 @@ void Memory::mark(const void* address, i64 bytes, bool written) {
   if (allocation == nullptr || bytes == 0) return;
   const u64 from = number(address) - allocation->begin;
   const u64 to = from + static_cast<u64>(bytes);
-  // A granule that is written in part counts as written: the other way a byte would be lost.
+  // A partly written granule counts as written; a partly cleared one stays written.
   const u64 first = written ? from / kGranule : (from + kGranule - 1) / kGranule;
   u64 last = written ? (to + kGranule - 1) / kGranule : to / kGranule;
   if (!written && to == static_cast<u64>(allocation->bytes)) last = allocation->written.size();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The simulated device's global memory: host allocations that know which of their bytes have been
-// written. A device address is the host address. Knows no kernel.
+// The simulated device's global memory: host allocations that record which of their bytes have been
+// written. A device address is the host address. Independent of kernels.
 #pragma once
 
 #include <array>
@@ -12,21 +12,22 @@
 
 namespace catenary::sim {
 
-// Who wrote the bytes of one granule last, and who read them last, while kernels run.
+// One access to a granule of global memory while kernels run.
 struct GlobalAccess {
-  u32 launch = 0;     // number of the launch in its run, from 1; 0: nobody
+  u32 launch = 0;     // number of the launch in its run, from 1; 0: no access yet
   u32 cluster = 0;    // in the grid
   u32 component = 0;  // in the cluster (simulator/order/clock.h)
   u32 epoch = 0;
   u32 site = 0;  // number of the template line
   bool atomic = false;
 };
+// The last write and the last read of a granule.
 struct GlobalCell {
   GlobalAccess write;
   GlobalAccess read;
 };
 
-// Bytes that share a cell. Accesses are never smaller.
+// Bytes that share a cell: the smallest access.
 inline constexpr u32 kGranule = 2;
 
 struct Allocation {
@@ -34,7 +35,7 @@ struct Allocation {
   i64 bytes = 0;
   std::unique_ptr<u8[]> storage;  // padded to give `begin` its alignment
   std::vector<bool> written;      // per granule
-  // Null: nobody has asked for a cell of its page in this run.
+  // Null: no cell of its page is in use in this run.
   GlobalCell* find_cell(size_t granule) {
     const size_t page = granule / kPageCells;
     return page < pages.size() && pages[page] ? &(*pages[page])[granule % kPageCells] : nullptr;
@@ -50,19 +51,19 @@ struct Allocation {
 class Memory {
  public:
   // Aligned to 256, filled with a pattern that is NaN in every float type, nothing written yet.
-  // Null when the host has no memory left. bytes > 0.
+  // Null if the host has no memory left. bytes > 0.
   void* allocate(i64 bytes);
-  // False: not an address that allocate() gave.
+  // False: not an address that allocate() returned.
   bool release(void* address);
 
   // The allocation that holds [address, address + bytes), or null.
   Allocation* find(const void* address, i64 bytes);
 
-  // Sets whether [address, address + bytes) counts as written; it must lie in one allocation. The
-  // bytes stay.
+  // Sets whether [address, address + bytes), a part of one allocation, counts as written. The bytes
+  // do not change.
   void mark(const void* address, i64 bytes, bool written);
 
-  // Who accessed what while kernels ran counts for one run: the next one starts after all of it.
+  // Drops the recorded accesses of a run: the next run is ordered after all of them.
   void forget_accesses();
 
  private:

@@ -17,10 +17,11 @@ namespace catenary::sim {
 namespace {
 
 Error file_trouble(int code) {
-  return make_error(ErrorCode::kCacheIo,
-                    "a host-compiled kernel could not be written to a file to load it from ({}): "
-                    "free some space, or set TMPDIR to a folder with some",
-                    std::strerror(code));
+  return make_error(
+      ErrorCode::kCacheIo,
+      "a host-compiled kernel could not be written to the file that it is loaded from ({}): "
+      "free some space, or set TMPDIR to a folder with some",
+      std::strerror(code));
 }
 
 Error write_all(int file, llvm::ArrayRef<u8> image) {
@@ -33,8 +34,8 @@ Error write_all(int file, llvm::ArrayRef<u8> image) {
   return Error::success();
 }
 
-// dlopen() takes a path it has seen for the object it has loaded, and file numbers come again: each
-// path is spelled as no other, by its number's bits.
+// dlopen() returns the loaded object for a path that it has seen, and file descriptors are reused:
+// every path gets a unique spelling, the bits of a counter as "./" and "/".
 std::string fresh_path(int file) {
   static std::atomic<u64> count{0};
   std::string path = "/proc/self/fd/";
@@ -64,7 +65,7 @@ Expected<void*> open_by_file(llvm::ArrayRef<u8> image) {
   return ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
 }
 
-// Where memory files are missing or may not hold code, a temporary file does.
+// Falls back to a temporary file where memfd is missing or must not hold code.
 Expected<void*> open_copy(llvm::ArrayRef<u8> image) {
   Expected<void*> handle = open_in_memory(image);
   if (handle && *handle != nullptr) return handle;
@@ -90,7 +91,7 @@ Expected<std::shared_ptr<const Object>> Object::load(llvm::ArrayRef<u8> image) {
   if (object->bind_ == nullptr || object->call_ == nullptr) {
     return make_error(ErrorCode::kCompileFailed,
                       "a shared object of {} bytes is no kernel for the simulator: it lacks {}; "
-                      "load what the host compiler gave",
+                      "load the output of the host compiler",
                       image.size(), object->bind_ == nullptr ? kBindName : kCallName);
   }
   return object;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A kernel compiled for the host, loaded into this process. Knows no machine: simulate() binds it.
+// A kernel compiled for the host, loaded into this process. simulate() binds it to a machine.
 #pragma once
 
 #include <memory>
@@ -13,12 +13,11 @@ namespace catenary::sim {
 
 class Object {
  public:
-  // Loads the bytes of a shared object (compiler/compile/host_compiler.h). Each load is a copy of
-  // its own. kEnvironment-like errors (no memory, dlopen's text) are kCacheIo for file trouble,
-  // else kCompileFailed.
+  // Loads the bytes of a shared object (compiler/compile/host_compiler.h); each load is a separate
+  // copy. kCacheIo: a file could not be written. kCompileFailed: the bytes are no loadable kernel.
   static Expected<std::shared_ptr<const Object>> load(llvm::ArrayRef<u8> image);
 
-  // Over functions of this process: kernels that tests write as C++.
+  // Wraps functions of this process: kernels that tests write in C++.
   static std::shared_ptr<const Object> over(BindFunction bind, CallFunction call);
 
   Object(const Object&) = delete;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs kernels that were compiled for the host, one fiber per thread, under a seeded scheduler:
-// one seed, one interleaving, on every machine. A launch order in, memory changed or one named
-// fault out. Knows no chain, no plan and no driver.
+// Runs kernels compiled for the host, one fiber per thread, under a seeded scheduler: a seed gives
+// the same interleaving on every host. Input: launches in stream order. Output: changed memory, or
+// one named fault. Independent of chains, plans and drivers.
 #pragma once
 
 #include <memory>
@@ -16,8 +16,8 @@ namespace catenary::sim {
 
 enum class RegionRole : u8 { kInput, kWeight, kOutput, kWorkspace };
 
-// Memory that a kernel may touch. Inputs and weights may only be read, and weights alone before the
-// dependency wait. Several regions may overlap (a tensor that is input and weight is an input).
+// Memory that a kernel may access. Inputs and weights are read only; before the dependency wait
+// only weights may be read. Regions may overlap (a tensor that is input and weight is an input).
 struct Region {
   std::string name;  // "x", "workspace"
   RegionRole role = RegionRole::kInput;
@@ -32,14 +32,14 @@ struct Launch {
   u32 threads = 32;
   u32 smem_bytes = 0;
   u32 cluster_ctas = 1;
-  bool overlap = false;  // may start before the launch before it has ended
+  bool overlap = false;  // PDL: may start before the previous launch has ended
   std::vector<std::byte> parameters;
   std::vector<Region> regions;
 };
 
 struct SimulatorOptions {
   u64 seed = 1;
-  i32 resident_ctas = 0;  // CTAs (whole clusters) that run at a time; 0: the seed decides
+  i32 resident_clusters = 0;  // that run at a time; 0: drawn from the seed
 };
 
 struct RunStatistics {
@@ -48,9 +48,9 @@ struct RunStatistics {
 };
 
 // Runs `launches` in order, as one stream does. kSimulatorFault: the first fault, as one sentence
-// that names kernel, CTA, thread, template line and rule; memory is then in no particular state.
-// kOutOfMemory: the host has none for another stack.
-// kInvalidArgument: a launch that the hardware would refuse (threads, shared memory, cluster).
+// that names kernel, CTA, thread, template line and rule; the contents of memory are then
+// undefined. kOutOfMemory: the host has no memory for another stack. kInvalidArgument: a launch
+// that the hardware would reject (threads, shared memory, cluster).
 Error simulate(Memory& memory, const std::vector<Launch>& launches, const SimulatorOptions& options,
                RunStatistics* statistics = nullptr);
 

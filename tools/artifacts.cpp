@@ -22,7 +22,7 @@ Error write(const std::string& path, llvm::StringRef bytes, Artifacts& written) 
   return Error::success();
 }
 
-// Two tools print SASS; the toolkit's folder may not be on the path.
+// nvdisasm or cuobjdump, on the path or in the CUDA toolkit.
 struct Disassembler {
   std::string program;
   std::vector<llvm::StringRef> arguments;  // before the cubin's path
@@ -45,7 +45,7 @@ std::optional<Disassembler> find_disassembler() {
   return std::nullopt;
 }
 
-// A disassembler that fails is a note: the rest of the dump is as good without it.
+// A disassembler that fails is a note, not an error: the other files are still useful.
 void write_sass(const Disassembler& tool, const std::string& cubin, const std::string& path,
                 Artifacts& written) {
   std::vector<llvm::StringRef> arguments{tool.program};
@@ -59,8 +59,8 @@ void write_sass(const Disassembler& tool, const std::string& cubin, const std::s
   if (status == 0) {
     written.files.push_back(path);
   } else {
-    written.notes.push_back(fmt::format("no SASS of {}: {} ended with {}{}", cubin, tool.program,
-                                        status,
+    written.notes.push_back(fmt::format("no SASS of {}: {} failed with exit code {}{}", cubin,
+                                        tool.program, status,
                                         problem.empty() ? "" : fmt::format(" ({})", problem)));
   }
 }
@@ -99,7 +99,6 @@ Error write_kernel(const std::string& path, const CompiledKernel& kernel, Artifa
 
 }  // namespace
 
-// Symbols may repeat from bucket to bucket.
 std::string bucket_folder(const VerifiedChain& chain, const Plan& plan, size_t bucket) {
   if (plan.buckets.size() == 1) return "";
   return fmt::format("{}_{}_to_{}/", chain.chain().symbol->name, plan.buckets[bucket].lo,
@@ -158,7 +157,7 @@ Error write_dump(const std::string& folder, const CompiledChain& compiled, Artif
   if (for_host) {
     written.notes.push_back(
         "no PTX and no SASS: these kernels are for the simulator; `catenary compile` writes those "
-        "for a GPU");
+        "of a GPU");
   }
   return write_kernels(folder, compiled, {true, !for_host, true, !for_host}, written);
 }

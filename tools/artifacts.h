@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a chain becomes, as files: chain and plan text, and per kernel its source, PTX, cubin and
-// SASS. Kernels of a chain with several buckets lie in a folder per range of the symbol.
+// The files of a compiled chain: chain and plan text; source, PTX, cubin and SASS of each kernel.
+// If the plan has several buckets, each has a folder.
 #pragma once
 
 #include <string>
@@ -12,24 +12,25 @@ namespace catenary::tools {
 
 struct ArtifactKinds {
   bool source = false;
-  bool ptx = false;    // of kernels for a GPU alone, as is SASS
-  bool cubin = false;  // of kernels for the simulator a shared object
-  bool sass = false;   // where cuobjdump or nvdisasm is found, else a note
+  bool ptx = false;    // GPU kernels only
+  bool cubin = false;  // a shared object for kernels of the simulator
+  bool sass = false;   // GPU kernels only; a note if there is no disassembler
 };
 
 struct Artifacts {
-  std::vector<std::string> files;  // written, in order
-  std::vector<std::string> notes;  // one sentence for each thing left out
+  std::vector<std::string> files;  // paths, in the order of writing
+  std::vector<std::string> notes;  // one sentence per file that was not written
 };
 
-// "M_1_to_16/", the folder of a bucket's kernels, or "" where the plan has one bucket.
+// "M_1_to_16/", the folder of a bucket; "" if the plan has one bucket. A symbol may occur in
+// several buckets.
 std::string bucket_folder(const VerifiedChain& chain, const Plan& plan, size_t bucket);
 
-// Writes the kernels' files into `folder`, which is made. kIo; the compiler's errors for PTX.
+// Writes the files of all kernels into `folder`, which it creates. kIo; for PTX, errors of NVRTC.
 Error write_kernels(const std::string& folder, const CompiledChain& compiled, ArtifactKinds kinds,
                     Artifacts& written);
 
-// Writes the emitted sources alone: needs no NVRTC.
+// Writes only the emitted sources. Needs no NVRTC.
 Error write_sources(const std::string& folder, const VerifiedChain& chain, const Plan& plan,
                     Artifacts& written);
 
@@ -37,7 +38,7 @@ Error write_sources(const std::string& folder, const VerifiedChain& chain, const
 Error write_plan(const std::string& folder, const VerifiedChain& chain, const Plan& plan,
                  Artifacts& written);
 
-// Everything there is: what --dump asks for.
+// Writes all of the above, for --dump.
 Error write_dump(const std::string& folder, const CompiledChain& compiled, Artifacts& written);
 
 }  // namespace catenary::tools

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `catenary cache`: the cubins on disk, for people: where, what, how much, whether they are sound.
+// `catenary cache`: shows, verifies and removes the cubins on disk.
 #include "runtime/cache/cache.h"
 
 #include <CLI/CLI.hpp>
@@ -72,7 +72,7 @@ Error verify_entries(CubinCache& cache) {
   if (damaged > 0) {
     return make_error(ErrorCode::kMismatch,
                       "{} of {} cache entries are damaged: they are compiled again when they are "
-                      "needed, or remove them with `catenary cache clear`",
+                      "needed, or `catenary cache clear` removes all entries",
                       damaged, entries->size());
   }
   fmt::print("{} entries are sound\n", entries->size());
@@ -87,7 +87,8 @@ Error print_removed(Expected<int> removed, const CubinCache& cache) {
 
 using Action = Error (*)(CubinCache&);
 
-// Warnings that opening the cache gave, but for the one that every action's error says again.
+// Runs `action` on the cache. Prints the warnings of opening it, except the one that the error of
+// `action` repeats.
 int with_cache(llvm::function_ref<Error(CubinCache&)> action) {
   std::vector<std::string> warnings;
   CacheOptions options = cache_options(true);
@@ -111,21 +112,22 @@ void add_action(CLI::App& parent, const char* name, const char* description, Act
 }  // namespace
 
 void add_cache(CLI::App& app, int& exit_code) {
-  CLI::App* command = app.add_subcommand("cache", "Look after the compiled kernels on disk");
+  CLI::App* command =
+      app.add_subcommand("cache", "Show, verify or remove the compiled kernels on disk");
   command->require_subcommand(1);
   add_action(*command, "path", "Print the directory", &print_path, exit_code);
-  add_action(*command, "stats", "Entries and bytes by architecture and compiler", &print_stats,
-             exit_code);
-  add_action(*command, "list", "Every entry", &print_list, exit_code);
-  add_action(*command, "verify", "Check every entry; exit code 1 if one is damaged",
+  add_action(*command, "stats", "Print entries and bytes by architecture and compiler",
+             &print_stats, exit_code);
+  add_action(*command, "list", "List every entry", &print_list, exit_code);
+  add_action(*command, "verify", "Verify every entry; exit code 1 if one is damaged",
              &verify_entries, exit_code);
   add_action(
       *command, "clear", "Remove every entry",
       [](CubinCache& cache) { return print_removed(cache.clear(), cache); }, exit_code);
   auto max_bytes = std::make_shared<i64>(i64{1} << 28);
-  CLI::App* prune =
-      command->add_subcommand("prune", "Remove the entries unused for longest until a size is met");
-  prune->add_option("--max-size", *max_bytes, "Size to keep, in bytes or as 64MiB, 1GiB")
+  CLI::App* prune = command->add_subcommand(
+      "prune", "Remove the least recently used entries until the others fit a size");
+  prune->add_option("--max-size", *max_bytes, "Bytes to keep; units as in 64MiB, 1GiB")
       ->transform(CLI::AsSizeValue(false))
       ->default_str("256MiB");
   prune->callback([max_bytes, &exit_code] {

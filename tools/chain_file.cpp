@@ -18,7 +18,7 @@ Error unreadable(const std::string& path, const char* reason) {
                     quoted(path), reason);
 }
 
-// At most one byte more than a chain may have: enough for the parser to refuse it.
+// One byte above the limit is enough for the parser to refuse the text.
 Expected<std::string> read_all(const std::string& path, std::FILE* file) {
   std::string text(kMaxTextBytes + 1, '\0');
   text.resize(std::fread(text.data(), 1, text.size(), file));

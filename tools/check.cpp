@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// `catenary check`: runs a chain and compares every output with the float64 reference, in the
-// simulator under as many seeds as wanted. Where no kernel can run it checks the reference against
-// itself and says so.
+// `catenary check`: runs a chain and compares every output with the float64 reference; in the
+// simulator under several seeds. Where no kernel can run, it checks that the reference accepts its
+// own values after rounding, and says so.
 #include <CLI/CLI.hpp>
 
 #include "ir/reference/compare.h"
@@ -30,7 +30,7 @@ const std::string& output_name(const VerifiedChain& chain, size_t i) {
   return chain.value(chain.chain().outputs[i].value).name;
 }
 
-// The reference's own values, rounded to the output's dtype, as if a kernel had written them.
+// Compares the reference with its own values, rounded to the output's dtype.
 CompareResult check_rounding(DType dtype, const Expectation& expected) {
   TensorType type;
   type.dtype = dtype;
@@ -42,7 +42,7 @@ CompareResult check_rounding(DType dtype, const Expectation& expected) {
   return compare(type, data.data(), expected.values);
 }
 
-// Bit for bit where integers stay exact through the whole chain.
+// Bit for bit if integer inputs stay exact through the whole chain.
 CompareMode compare_mode(const VerifiedChain& chain, const CheckOptions& options) {
   const bool exact = options.data == "integer" && options.inputs.empty() && chain_is_exact(chain);
   return exact ? CompareMode::kExact : CompareMode::kInterval;
@@ -89,13 +89,13 @@ void print_rows(const std::vector<Row>& rows) {
   }
 }
 
-// Kernels that the plan has for this size.
+// The number of kernels in the bucket of this size.
 size_t num_kernels(const Execution& execution) {
   const Plan& plan = execution.executable->compiled().plan;
   return plan.buckets[find_bucket(plan, execution.symbol)].kernels.size();
 }
 
-// Compares the run of `seed`, already prepared. kMismatch when an output is wrong.
+// Runs and compares with the prepared inputs of `seed`. kMismatch: an output is wrong.
 Error check_seed(const CheckOptions& options, const Execution& execution, u64 seed, bool last) {
   Expected<std::vector<Row>> rows = check_rows(options, execution);
   if (!rows) return rows.takeError();
@@ -152,12 +152,12 @@ void add_check(CLI::App& app, int& exit_code) {
   add_execution_options(*command, *options);
   command
       ->add_option("--samples", options->samples,
-                   "Elements of each output to compare; default: all where that takes seconds, "
-                   "else a sample that does")
+                   "Elements of each output to compare; default: all if that takes seconds, else a "
+                   "sample")
       ->check(CLI::PositiveNumber);
   command
       ->add_option("--schedules", options->schedules,
-                   "In the simulator: check under this many successive seeds, from --seed on")
+                   "Simulator only: check under this many consecutive seeds, starting with --seed")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   command->callback([options, &exit_code] {

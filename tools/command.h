@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The subcommands of `catenary`, one file each. Every function adds one to the command; its
-// callback does the work, prints, and sets `exit_code`: 0 done, 1 a check failed, 2 bad input or
-// use, 3 environment.
+// The subcommands of `catenary`, one file each. Every function adds one; its callback does the
+// work, prints, and sets `exit_code`: 0 success, 1 a check failed, 2 invalid input or usage, 3 a
+// problem of the environment.
 #pragma once
 
 namespace CLI {

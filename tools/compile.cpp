@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `catenary compile`: the files of a chain for one or more architectures. Needs no GPU, and for
-// sources alone no NVRTC.
+// `catenary compile`: writes the files of a chain for one or more architectures. Needs no GPU; for
+// sources only, no NVRTC.
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
@@ -28,7 +28,7 @@ struct CompileCommand {
 };
 
 struct Job {
-  std::string name;  // as the user wrote it
+  std::string name;  // as the user spells it
   Target target;
 };
 
@@ -123,21 +123,25 @@ void add_compile(CLI::App& app, int& exit_code) {
       app.add_subcommand("compile", "Write source, PTX and machine code; needs no GPU");
   command->add_option("file", options->file, "Chain file, - for standard input")->required();
   command
-      ->add_option("--arch", options->archs,
-                   "Architectures or GPU names, separated by commas (sm_80,sm_90a); default: this "
-                   "machine's GPU, else h200")
+      ->add_option(
+          "--arch", options->archs,
+          "Architectures or GPU names, separated by commas (sm_80,sm_90a); default: the GPU "
+          "of this machine, else h200")
       ->delimiter(',')
       ->allow_extra_args(false);
-  command->add_option("--emit", options->kinds, "What to write: source, ptx, cubin")
+  command
+      ->add_option("--emit", options->kinds,
+                   "What to write, separated by commas: source, ptx, cubin")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(CLI::IsMember({"source", "ptx", "cubin"}))
       ->capture_default_str();
   command
       ->add_option("-o,--output", options->folder,
-                   "Folder; each architecture's files go into a folder of its name below it")
+                   "Output folder; each architecture has a subfolder")
       ->capture_default_str();
-  command->add_option("--dump", options->dump, "Also write everything there is into this folder");
+  command->add_option("--dump", options->dump,
+                      "Also write chain, plan, source, PTX, cubin and SASS into this folder");
   command->add_flag("--no-cache", options->no_cache, "Neither read nor write the cubin cache");
   command->callback([options, &exit_code] {
     exit_code = with_chain(options->file,

@@ -29,7 +29,7 @@ Expected<DeviceChoice> choose_device(const std::string& device) {
   if (device == "cuda") {
     if (!*simulated) return DeviceChoice{DeviceKind::kCuda, true, ""};
     return make_error(ErrorCode::kInvalidArgument,
-                      "--device is cuda, and CATENARY_DEVICE is sim: unset one of them");
+                      "--device is cuda, and CATENARY_DEVICE is sim: remove one of them");
   }
   if (*simulated) return DeviceChoice{DeviceKind::kSim, true, ""};
   if (device_found()) return DeviceChoice{DeviceKind::kCuda, false, ""};
@@ -41,8 +41,8 @@ Expected<DeviceChoice> choose_device(const std::string& device) {
   }
   llvm::consumeError(compiler.takeError());
   return DeviceChoice{DeviceKind::kRef, false,
-                      "no GPU found, and no C++ compiler for the simulator: evaluating by the "
-                      "reference"};
+                      "no GPU and no C++ compiler for the simulator found: the reference evaluates "
+                      "the chain"};
 }
 
 }  // namespace catenary::tools

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a chain runs: on a GPU, in the simulator, or not at all (the reference). Chosen once per
-// process, before anything asks for a driver.
+// Where a chain runs: on a GPU, in the simulator, or by the reference without kernels. Chosen once
+// per process, before the first Driver::get().
 #pragma once
 
 #include <string>
@@ -14,12 +14,12 @@ enum class DeviceKind : u8 { kCuda, kSim, kRef };
 struct DeviceChoice {
   DeviceKind kind = DeviceKind::kRef;
   bool asked_for = false;  // by --device or CATENARY_DEVICE
-  std::string why;         // one line where the user did not ask; empty: nothing to say
+  std::string why;         // one line for the user, if the choice was not the user's
 };
 
-// `device` is --device: "cuda", "sim", "ref", or empty: CATENARY_DEVICE, else cuda where a GPU is
-// found, else sim where a host compiler is, else ref. After it, Driver::get() gives what was
-// chosen. kInvalidArgument: --device and CATENARY_DEVICE disagree.
+// `device` is --device: "cuda", "sim" or "ref". Empty: CATENARY_DEVICE, else cuda if there is a
+// GPU, else sim if there is a host compiler, else ref. Driver::get() then returns that device's
+// driver. kInvalidArgument: --device and CATENARY_DEVICE differ.
 Expected<DeviceChoice> choose_device(const std::string& device);
 
 }  // namespace catenary::tools

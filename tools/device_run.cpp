@@ -17,7 +17,7 @@ void* address(const cuda::DeviceBuffer& buffer, i64 offset) {
   return reinterpret_cast<void*>(buffer.get() + static_cast<cuda::DevicePtr>(offset));
 }
 
-// What one launch takes; the memory lives as long as this.
+// The arguments of a launch, and their device memory.
 struct Arguments {
   std::vector<cuda::DeviceBuffer> buffers;
   std::vector<void*> tensors;
@@ -66,10 +66,11 @@ Error check_guard(const cuda::DeviceBuffer& buffer, i64 offset, const std::strin
   if (Error error = buffer.download(guard.data(), kGuardBytes, offset)) return error;
   const auto written = std::ranges::count_if(guard, [](u8 byte) { return byte != kUnwritten; });
   if (written == 0) return Error::success();
-  return make_error(ErrorCode::kMismatch,
-                    "{} bytes {} output '{}' were written: a kernel of this chain leaves its "
-                    "output; report the chain",
-                    written, where, name);
+  return make_error(
+      ErrorCode::kMismatch,
+      "{} bytes {} output '{}' were written: a kernel of this chain writes outside of "
+      "its output; please report the chain",
+      written, where, name);
 }
 
 Expected<HostOutput> fetch(const cuda::DeviceBuffer& buffer, TensorType type,
@@ -79,7 +80,7 @@ Expected<HostOutput> fetch(const cuda::DeviceBuffer& buffer, TensorType type,
   output.bytes.resize(static_cast<size_t>(bytes));
   if (Error error = buffer.download(output.bytes.data(), bytes, kGuardBytes)) return error;
   if (Error error = check_guard(buffer, 0, name, "before")) return error;
-  if (Error error = check_guard(buffer, kGuardBytes + bytes, name, "behind")) return error;
+  if (Error error = check_guard(buffer, kGuardBytes + bytes, name, "after")) return error;
   return output;
 }
 

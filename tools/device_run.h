@@ -10,15 +10,15 @@
 
 namespace catenary::tools {
 
-// An output in host memory, in the chain's own layout.
+// An output in host memory, in the layout of the chain.
 struct HostOutput {
   TensorType type;  // no symbolic dimension
   std::vector<std::byte> bytes;
 };
 
-// Runs the chain once. Outputs start as 0xff bytes (NaN in every float format), so that an element
-// that no kernel writes shows, and lie between guard bands. kMismatch: a guard band was written.
-// The driver's errors.
+// Runs the chain once. Outputs are filled with 0xff bytes (NaN in every float format), so that the
+// comparison finds an element that no kernel writes; they are between guard bands. kMismatch: a
+// guard band was written. Errors of the driver.
 Expected<std::vector<HostOutput>> run_on_device(const Executable& executable,
                                                 const ReferenceInputs& inputs);
 

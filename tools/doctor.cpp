@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `catenary doctor`: what this machine has of what a chain needs, and what to do about the rest.
+// `catenary doctor`: what this machine has and lacks for compiling and running chains.
 #include <CLI/CLI.hpp>
 
 #include <memory>
@@ -30,7 +30,7 @@ void print_build() {
                                  std::string(templates_digest()).substr(0, 16)));
 }
 
-// True where kernels can be compiled.
+// True if kernels can be compiled.
 bool print_nvrtc(std::vector<std::string>& advice) {
   Expected<const Nvrtc*> nvrtc = Nvrtc::get();
   if (!nvrtc) {
@@ -59,7 +59,7 @@ void print_device(int ordinal, std::vector<std::string>& advice) {
                                   bytes_text(info->memory_bytes), info->target.name));
 }
 
-// True where kernels can run in the simulator.
+// True if kernels can run in the simulator.
 bool print_host_compiler(std::vector<std::string>& advice) {
   Expected<const HostCompiler*> compiler = HostCompiler::get();
   if (!compiler) {
@@ -67,8 +67,8 @@ bool print_host_compiler(std::vector<std::string>& advice) {
     advice.push_back(take_report(compiler.takeError()).message);
     return false;
   }
-  print_row("simulator",
-            fmt::format("by {} at {}", (*compiler)->compiler_id(), (*compiler)->path()));
+  print_row("simulator", fmt::format("kernels compiled by {} at {}", (*compiler)->compiler_id(),
+                                     (*compiler)->path()));
   return true;
 }
 
@@ -76,12 +76,12 @@ void print_driver(bool simulates, std::vector<std::string>& advice) {
   Expected<const cuda::Driver*> driver = cuda::Driver::get();
   if (!driver) {
     print_row("driver", fmt::format("missing: chains compile, and run {}",
-                                    simulates ? "in the simulator" : "by the reference"));
+                                    simulates ? "in the simulator" : "by the reference only"));
     advice.push_back(take_report(driver.takeError()).message);
     return;
   }
   print_row("driver", (*driver)->simulated()
-                          ? "the simulator, by CATENARY_DEVICE"
+                          ? "the simulator (CATENARY_DEVICE=sim)"
                           : fmt::format("CUDA {}.{}", (*driver)->version() / 1000,
                                         (*driver)->version() % 1000 / 10));
   for (int i = 0; i < (*driver)->device_count(); ++i) print_device(i, advice);
@@ -120,7 +120,7 @@ void print_cache(std::vector<std::string>& advice) {
   }
 }
 
-// Only a missing compiler is an error: everything but a launch works without a GPU.
+// A missing NVRTC is an error, a missing GPU is not: only launches need one.
 int doctor() {
   std::vector<std::string> advice;
   print_build();
@@ -144,10 +144,12 @@ int has_device() {
 }  // namespace
 
 void add_doctor(CLI::App& app, int& exit_code) {
-  auto* command = app.add_subcommand("doctor", "Say what this machine has and what is missing");
+  auto* command = app.add_subcommand(
+      "doctor",
+      "Print what this machine has for compiling and running chains, and what is missing");
   auto only_device = std::make_shared<bool>(false);
   command->add_flag("--has-device", *only_device,
-                    "Print nothing; exit with 0 where a GPU can run kernels, else with 3");
+                    "Print nothing; exit code 0 if there is a usable GPU, else 3");
   command->callback(
       [&exit_code, only_device] { exit_code = *only_device ? has_device() : doctor(); });
 }

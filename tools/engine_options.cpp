@@ -11,7 +11,7 @@ CacheOptions cache_options(bool use_cache) {
   CacheOptions options;
   if (!use_cache) {
     options.mode = CacheMode::kOff;
-    options.directory = "off";  // a directory, else CATENARY_CACHE would have the last word
+    options.directory = "off";  // not empty, so that CATENARY_CACHE does not override the mode
   }
   options.warn = [](const std::string& text) {
     fmt::print(stderr, "catenary: warning: {}\n", text);

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// The engine as the command runs it.
+// Options of the engine, the cache and the tuning store in this command.
 #pragma once
 
 #include "runtime/engine.h"
 
 namespace catenary::tools {
 
-// Cache warnings go to stderr. `use_cache` false: neither reads nor writes it.
+// Warnings of the cache go to stderr. `use_cache` false: --no-cache.
 EngineOptions engine_options(bool use_cache);
 
-// The same for the cache alone.
+// The same for the cache.
 CacheOptions cache_options(bool use_cache);
 
-// The tuning records that such an engine reads.
+// The tuning records that an engine with these options reads.
 TuningStore tuning_store();
 
 }  // namespace catenary::tools

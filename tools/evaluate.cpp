@@ -22,8 +22,8 @@ double size_of(const Dim& dim, i64 symbol) {
   return static_cast<double>(dim.symbolic ? symbol : dim.size);
 }
 
-// The places to look at: rows of the output (all dimensions but the last), and on each a few
-// columns. Elements of one row share most of what a chain of contractions has to form for them.
+// Row-major indices of the samples, by row (all dimensions but the last): several columns of each
+// row, because the elements of a row share most of the reference's work.
 std::vector<std::vector<i64>> sample_rows(const TensorType& type, i64 samples, u64 seed) {
   const i64 elements = num_elements(type);
   std::vector<std::vector<i64>> rows;
@@ -35,13 +35,13 @@ std::vector<std::vector<i64>> sample_rows(const TensorType& type, i64 samples, u
   const i64 num_rows = std::clamp<i64>(samples / few_columns, 1, all_rows);
   const i64 num_columns = std::clamp<i64>(samples / num_rows, 1, columns);
   Random random(seed);
-  // One place in each of `count` equal parts of [0, size), both ends among them.
+  // An index in each of `count` equal parts of [0, size); the first is 0, the last is size - 1.
   const auto spread = [&](i64 i, i64 count, i64 size) {
     if (i == 0) return i64{0};
     if (i == count - 1) return size - 1;
-    const auto part = static_cast<__int128>(size);
-    const auto lo = static_cast<i64>(part * i / count);
-    return random.range(lo, std::max(lo, static_cast<i64>(part * (i + 1) / count) - 1));
+    const auto wide = static_cast<__int128>(size);
+    const auto lo = static_cast<i64>(wide * i / count);
+    return random.range(lo, std::max(lo, static_cast<i64>(wide * (i + 1) / count) - 1));
   };
   for (i64 r = 0; r < num_rows; ++r) {
     const i64 row = spread(r, num_rows, all_rows);
@@ -50,7 +50,7 @@ std::vector<std::vector<i64>> sample_rows(const TensorType& type, i64 samples, u
       indices.push_back(row * columns + spread(c, num_columns, columns));
     }
   }
-  // A run out of time has then still looked everywhere.
+  // In random order, so that a run that exceeds its time has samples of all parts.
   for (size_t i = rows.size(); i > 2; --i) {
     std::swap(rows[i - 1], rows[random.range(0, static_cast<i64>(i) - 1)]);
   }
@@ -65,7 +65,7 @@ struct SampleJob {
   std::chrono::steady_clock::time_point deadline;
 };
 
-// Every thread has a Reference of its own: what it forms on demand is not shared.
+// Every thread has a Reference of its own: a Reference caches values and is not thread-safe.
 Expected<Expectation> sample(const SampleJob& job, std::vector<std::vector<i64>> rows,
                              Progress& progress) {
   const i64 threads = std::clamp<i64>(std::thread::hardware_concurrency(), 1,
@@ -80,7 +80,7 @@ Expected<Expectation> sample(const SampleJob& job, std::vector<std::vector<i64>>
   parallel_for(threads, static_cast<int>(threads), [&](i64 t) {
     for (size_t r = static_cast<size_t>(t); r < rows.size(); r += static_cast<size_t>(threads)) {
       for (i64 index : rows[r]) {
-        // Each thread looks at one element at least.
+        // Each thread evaluates at least one element.
         const bool first = r == static_cast<size_t>(t) && values[r].empty();
         if (job.timed && !first && std::chrono::steady_clock::now() > job.deadline) return;
         values[r].push_back(references[t].output_element(job.output, index));

@@ -50,7 +50,7 @@ Error prepare_device(const ExecutionOptions& options, Execution& execution) {
   return Error::success();
 }
 
-// The reference runs no kernel: what would run is still there to be looked at.
+// --dump for the reference, which runs no kernel: the kernels for the default target.
 Error dump_without_device(const VerifiedChain& chain, const ExecutionOptions& options) {
   Expected<Target> target = choose_target("");
   if (!target) return target.takeError();
@@ -80,24 +80,29 @@ Error dump_without_device(const VerifiedChain& chain, const ExecutionOptions& op
 void add_execution_options(CLI::App& command, ExecutionOptions& options) {
   command.add_option("file", options.file, "Chain file, - for standard input")->required();
   command
-      .add_option("--device", options.device,
-                  "cuda; sim: the same kernels on the host; ref: float64 without kernels. Default: "
-                  "CATENARY_DEVICE, else cuda if there is a GPU, else sim if there is a C++ "
-                  "compiler, else ref")
+      .add_option(
+          "--device", options.device,
+          "cuda: a GPU; sim: the same kernels in the simulator on the host; ref: the float64 "
+          "reference, without kernels. Default: CATENARY_DEVICE, else cuda if there is a "
+          "GPU, else sim if there is a C++ compiler, else ref")
       ->check(CLI::IsMember({"cuda", "sim", "ref"}));
-  command.add_option("--device-index", options.device_index, "Which GPU")->capture_default_str();
-  command
-      .add_option("--input", options.inputs,
-                  "name=file.npy, or name=1.5 for a scalar; repeatable. Others are random")
-      ->allow_extra_args(false);
-  command
-      .add_option("--seed", options.seed, "Of the random inputs and of the simulator's schedule")
+  command.add_option("--device-index", options.device_index, "Number of the GPU")
       ->capture_default_str();
   command
-      .add_option("--max-size", options.max_size,
-                  "Reduce sizes above this one, keeping remainders modulo 64; for the simulator")
+      .add_option("--input", options.inputs,
+                  "name=file.npy, or name=1.5 for a scalar; repeatable. Other inputs are random")
+      ->allow_extra_args(false);
+  command
+      .add_option("--seed", options.seed,
+                  "Seed of the random inputs and of the simulator's schedule")
+      ->capture_default_str();
+  command
+      .add_option(
+          "--max-size", options.max_size,
+          "Reduce larger sizes to at most this, keeping remainders modulo 64; for the simulator")
       ->check(CLI::Range(kLeastMaxSize, kMaxDimSize));
-  command.add_option("--data", options.data, "Random inputs: normal, or small integers")
+  command
+      .add_option("--data", options.data, "Random inputs: normal distribution, or small integers")
       ->check(CLI::IsMember({"normal", "integer"}))
       ->capture_default_str();
   command
@@ -110,21 +115,21 @@ void add_execution_options(CLI::App& command, ExecutionOptions& options) {
 
 namespace {
 
-// Which sizes to reduce to, 0 for none: what the user says, else, in the simulator, what makes long
-// work short. A user who asked for the simulator, or brought data, gets the sizes of the chain.
+// The size to reduce to, 0 for none: --max-size, else, for long work in the simulator, kQuickSize.
+// A user who chose the simulator or gave inputs gets a warning and the sizes of the chain.
 i64 choose_max_size(const VerifiedChain& chain, const ExecutionOptions& options,
                     const DeviceChoice& choice, i64 symbol) {
   if (options.max_size > 0) return options.max_size;
   const double work = reference_work(chain, symbol);
   if (choice.kind != DeviceKind::kSim || work <= kLongWork) return 0;
-  const std::string fact = fmt::format(
-      "chain '{}' is {:.2g} multiply-adds, long work for the simulator", chain.chain().name, work);
+  const std::string fact =
+      fmt::format("chain '{}' has {:.2g} multiply-adds, which take the simulator long",
+                  chain.chain().name, work);
   if (!choice.asked_for && options.inputs.empty()) {
     fmt::print("{}: its sizes are reduced as by --max-size {}\n", fact, kQuickSize);
     return kQuickSize;
   }
-  fmt::print(stderr, "catenary: warning: {}; --max-size {} would make it short\n", fact,
-             kQuickSize);
+  fmt::print(stderr, "catenary: warning: {}; --max-size {} reduces them\n", fact, kQuickSize);
   return 0;
 }
 
@@ -179,7 +184,7 @@ Error seed_execution(Execution& execution, const ExecutionOptions& options, u64 
   }
   const FillKind kind = options.data == "integer" ? FillKind::kExactInteger : FillKind::kNormal;
   execution.data = make_inputs(execution.chain, execution.symbol, execution.given, kind, seed);
-  // The reference's rules for inputs (ends that ascend) hold on a device as well.
+  // Checks the inputs by the reference's rules (ascending group ends), also for a device.
   Expected<Reference> checked = Reference::create(execution.chain, execution.data.inputs);
   return checked ? Error::success() : checked.takeError();
 }

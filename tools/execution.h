@@ -22,7 +22,7 @@ struct ExecutionOptions {
   int device_index = 0;
   std::vector<std::string> inputs;
   u64 seed = 1;      // of the data, and of the simulator's schedule
-  i64 max_size = 0;  // larger sizes are reduced to this at most; 0: none are
+  i64 max_size = 0;  // larger sizes are reduced to at most this; 0: none
   std::string data = "normal";
   i64 symbol = -1;
   std::string dump;
@@ -30,11 +30,11 @@ struct ExecutionOptions {
 };
 void add_execution_options(CLI::App& command, ExecutionOptions& options);
 
-// A chain ready to run, with its data.
+// A chain that is ready to run, with its data.
 struct Execution {
   Execution(VerifiedChain c, DeviceKind d) : chain(std::move(c)), device(d) {}
 
-  VerifiedChain chain;  // the user's, or one with smaller sizes
+  VerifiedChain chain;  // the user's, or the same with smaller sizes
   DeviceKind device;
   i64 symbol = 0;
   GivenInputs given;
@@ -46,13 +46,13 @@ struct Execution {
   bool on_device() const { return executable != nullptr; }
 };
 
-// Checks the user's choices, compiles and loads where a device is used, writes the dump, fills the
-// inputs; in this order, so that a mistake shows before long work. Prints where the chain will run
-// if that was not the user's choice, and which sizes are reduced. Where the simulator was not the
-// user's choice, it reduces the sizes of a chain that would take it long.
+// Checks the options, compiles and loads for a device, writes the dump, fills the inputs; in this
+// order, so that mistakes are found before long work. Prints the device if the user did not choose
+// one, and the sizes that are reduced. Reduces the sizes of long work in the simulator if the user
+// did not choose the simulator.
 Expected<Execution> prepare(const VerifiedChain& chain, const ExecutionOptions& options);
 
-// The random inputs, and the simulator's schedule, of `seed`.
+// Sets the random inputs and the simulator's schedule of `seed`.
 Error seed_execution(Execution& execution, const ExecutionOptions& options, u64 seed);
 
 }  // namespace catenary::tools

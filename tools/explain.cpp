@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `catenary explain`: the plan of a chain for one target, as text or JSON. Compiles nothing.
+// `catenary explain`: prints the plan of a chain for one target. Compiles nothing.
 #include "compiler/explain.h"
 
 #include <CLI/CLI.hpp>
@@ -43,14 +43,15 @@ Error explain(const ExplainOptions& options, const VerifiedChain& chain) {
 void add_explain(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<ExplainOptions>();
   CLI::App* command =
-      app.add_subcommand("explain", "Show the plan: kernels, why they are cut so, predicted time");
+      app.add_subcommand("explain", "Print the plan: kernels, reasons of fusion, predicted times");
   command->add_option("file", options->file, "Chain file, - for standard input")->required();
-  command->add_option("--target", options->target,
-                      "GPU name or arch (h200, sm_90a); default: this machine's GPU, else h200");
+  command->add_option(
+      "--target", options->target,
+      "GPU name or architecture (h200, sm_90a); default: the GPU of this machine, else h200");
   command->add_flag("--json", options->json, "Print JSON");
   command->add_flag("--tuned", options->tuned,
-                    "Plan by what `catenary tune` measured for the target, as compiling does");
-  command->add_flag("--unfused", options->unfused, "Plan every op as a kernel of its own");
+                    "Use what `catenary tune` measured for the target, as compiling does");
+  command->add_flag("--unfused", options->unfused, "Plan a kernel for every op");
   command->callback([options, &exit_code] {
     exit_code = with_chain(options->file,
                            [&](const VerifiedChain& chain) { return explain(*options, chain); });

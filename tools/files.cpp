@@ -9,9 +9,9 @@ namespace catenary::tools {
 
 Error make_folder(const std::string& path) {
   const std::error_code code = llvm::sys::fs::create_directories(path);
-  // A file of that name is no error to create_directories.
+  // create_directories succeeds if a file has that name.
   if (!code && llvm::sys::fs::is_directory(path)) return Error::success();
-  return make_error(ErrorCode::kIo, "folder {} could not be made ({}): choose another one",
+  return make_error(ErrorCode::kIo, "folder {} could not be created ({}): choose another one",
                     quoted(path), code ? code.message() : "a file has that name");
 }
 
@@ -22,7 +22,7 @@ Error write_file(const std::string& path, llvm::StringRef bytes) {
     file << bytes;
     file.close();
     code = file.error();
-    file.clear_error();  // the stream would abort the process otherwise
+    file.clear_error();  // otherwise the stream aborts the process
   }
   if (!code) return Error::success();
   return make_error(ErrorCode::kIo,

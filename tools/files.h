@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writing the user's files and folders, and text sizes for people.
+// Writes files and folders; formats sizes.
 #pragma once
 
 #include <string>
@@ -9,10 +9,10 @@
 
 namespace catenary::tools {
 
-// Creates `path` and what is above it. kIo.
+// Creates `path` and its parents. kIo.
 Error make_folder(const std::string& path);
 
-// Writes the whole file. kIo.
+// Creates or replaces the file. kIo.
 Error write_file(const std::string& path, llvm::StringRef bytes);
 
 // "34.1 KiB".

@@ -21,10 +21,11 @@ Expected<ValueId> find_parameter(const VerifiedChain& chain, const std::string& 
     if (chain.value(id).name == name) return id;
     names.push_back(chain.value(id).name);
   }
-  return make_error(ErrorCode::kInvalidArgument,
-                    "--input names {}, which is no parameter of chain '{}'{}: name one of its {} "
-                    "parameters",
-                    quoted(name), chain.chain().name, suggestion(name, names), names.size());
+  return make_error(
+      ErrorCode::kInvalidArgument,
+      "--input names {}, which is not a parameter of chain '{}'{}: name one of its {} "
+      "parameters",
+      quoted(name), chain.chain().name, suggestion(name, names), names.size());
 }
 
 std::optional<float> number(const std::string& text) {
@@ -34,7 +35,7 @@ std::optional<float> number(const std::string& text) {
   return value;
 }
 
-// Contiguous elements into the layout of `type`.
+// Copies contiguous elements to the layout of `type`.
 std::vector<std::byte> laid_out(const TensorType& type, const std::vector<std::byte>& contiguous) {
   const i64 element = dtype_bytes(type.dtype);
   std::vector<std::byte> bytes(static_cast<size_t>(span_elements(type) * element));
@@ -56,12 +57,13 @@ Expected<std::vector<std::byte>> read_tensor(const VerifiedChain& chain, ValueId
   if (!array) return array.takeError();
   const TensorType type = with_symbol(chain.info(id).type, symbol);
   if (array->type.dtype != type.dtype || array->type.shape != type.shape) {
-    TensorType plain = type;
-    plain.strides.clear();
-    plain.align = 16;
+    TensorType contiguous = type;
+    contiguous.strides.clear();
+    contiguous.align = 16;
     return make_error(ErrorCode::kInvalidArgument,
-                      "{} holds {}, parameter '{}' is {}: save an array of that dtype and shape",
-                      quoted(path), to_string(array->type), chain.value(id).name, to_string(plain));
+                      "{} has {}, and parameter '{}' is {}: save an array of that dtype and shape",
+                      quoted(path), to_string(array->type), chain.value(id).name,
+                      to_string(contiguous));
   }
   return laid_out(type, array->bytes);
 }
@@ -87,10 +89,11 @@ Error check_memory(const VerifiedChain& chain, i64 symbol) {
   }
   const i64 memory = i64{::sysconf(_SC_PHYS_PAGES)} * ::sysconf(_SC_PAGESIZE);
   if (bytes <= memory) return Error::success();
-  return make_error(ErrorCode::kOutOfMemory,
-                    "the tensors of chain '{}' take {}, this machine has {} of memory: make them "
-                    "smaller",
-                    chain.chain().name, bytes_text(bytes), bytes_text(memory));
+  return make_error(
+      ErrorCode::kOutOfMemory,
+      "the tensors of chain '{}' need {}, and this machine has {} of memory: make them "
+      "smaller",
+      chain.chain().name, bytes_text(bytes), bytes_text(memory));
 }
 
 }  // namespace
@@ -117,8 +120,8 @@ Expected<i64> choose_symbol(const VerifiedChain& chain, i64 wanted) {
   if (wanted < 0) return symbol->hi;
   if (wanted >= symbol->lo && wanted <= symbol->hi) return wanted;
   return make_error(ErrorCode::kInvalidArgument,
-                    "--symbol is {}, but {} of chain '{}' is in {}..{}: give a size inside", wanted,
-                    symbol->name, chain.chain().name, symbol->lo, symbol->hi);
+                    "--symbol is {}, but {} of chain '{}' is in {}..{}: give a size in that range",
+                    wanted, symbol->name, chain.chain().name, symbol->lo, symbol->hi);
 }
 
 Expected<GivenInputs> read_inputs(const VerifiedChain& chain, i64 symbol,

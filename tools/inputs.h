@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Host data for a chain's parameters: .npy files that the user names, seeded random numbers for the
-// rest.
+// Host data for the parameters of a chain: .npy files of the user, else seeded random numbers.
 #pragma once
 
 #include <map>
@@ -11,25 +10,25 @@
 
 namespace catenary::tools {
 
-// Tensors that the user gave, by parameter, laid out as the chain declares them.
+// Tensors of the user, by parameter, in the layout that the chain declares.
 using GivenInputs = std::map<ValueId, std::vector<std::byte>>;
 
-// The chain's symbolic size: `wanted`, or its upper bound if that is negative; 0 where the chain
-// has none. kInvalidArgument outside the range, or for a chain without a symbol.
+// The symbolic size: `wanted`, or the upper bound if `wanted` is negative; 0 for a chain without
+// one. kInvalidArgument: `wanted` is outside the range, or the chain has no symbol.
 Expected<i64> choose_symbol(const VerifiedChain& chain, i64 wanted);
 
-// Reads what `bindings` name: "name=file.npy", for a scalar "name=1.5" as well.
-// kInvalidArgument: an unknown or repeated name, another dtype or shape than the chain's. kIo.
-// kOutOfMemory: the chain's tensors take more than this machine's memory.
+// Reads `bindings`: "name=file.npy", or "name=1.5" for a scalar. kInvalidArgument: an unknown or
+// repeated name, or a dtype or shape that differs from the chain's. kIo. kOutOfMemory: the tensors
+// of the chain need more memory than the machine has.
 Expected<GivenInputs> read_inputs(const VerifiedChain& chain, i64 symbol,
                                   const std::vector<std::string>& bindings);
 
-// Data for every parameter: what is given, else random. Random ends split their rows evenly, and
-// the last one is the total.
+// Data for every parameter: `given`, else random. Random group ends divide the ragged label evenly,
+// and the last one is its size.
 ChainData make_inputs(const VerifiedChain& chain, i64 symbol, GivenInputs given, FillKind kind,
                       u64 seed);
 
-// "y=out.npy" -> {"y", "out.npy"}. kInvalidArgument without a name or without a file.
+// "y=out.npy" -> {"y", "out.npy"}. kInvalidArgument: the name or the file is missing.
 Expected<std::pair<std::string, std::string>> split_binding(const std::string& text,
                                                             const std::string& option);
 

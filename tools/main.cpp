@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The `catenary` command: argv -> a subcommand -> an exit code. Whatever goes wrong ends as one
-// sentence on stderr.
+// The `catenary` command: argv -> a subcommand -> an exit code. Every error is one sentence on
+// stderr.
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
@@ -16,9 +16,9 @@
 namespace catenary::tools {
 namespace {
 
-// CLI11's own sentence for a word that is no subcommand only says that one is missing.
+// For an unknown word CLI11 would only say that a subcommand is missing.
 Error unknown_subcommand(const std::string& word, llvm::ArrayRef<std::string_view> names) {
-  return make_error(ErrorCode::kInvalidArgument, "{} is no subcommand{}: use one of {}",
+  return make_error(ErrorCode::kInvalidArgument, "{} is not a subcommand{}: use one of {}",
                     catenary::quoted(word), suggestion(word, names), fmt::join(names, ", "));
 }
 
@@ -57,8 +57,8 @@ int run_command(int argc, char** argv) {
   }
   if (std::fflush(stdout) == 0 && !std::ferror(stdout)) return exit_code;
   return std::max(exit_code, report(make_error(ErrorCode::kIo,
-                                               "standard output could not be written: check where "
-                                               "it goes and the free space")));
+                                               "standard output could not be written: check its "
+                                               "target and the free space")));
 }
 
 }  // namespace
@@ -70,7 +70,7 @@ int main(int argc, char** argv) {
     return tools::run_command(argc, argv);
   } catch (const std::bad_alloc&) {
     return tools::report(make_error(ErrorCode::kOutOfMemory,
-                                    "this machine's memory does not suffice: make the chain's "
+                                    "this machine has not enough memory: make the chain's "
                                     "tensors smaller"));
   } catch (const std::exception& exception) {
     return tools::report(make_error(ErrorCode::kInternal, "{}", exception.what()));

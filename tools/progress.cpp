@@ -13,9 +13,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kQuiet = 2s;
-constexpr auto kRedraw = 200ms;
-constexpr auto kLine = 10s;
+constexpr auto kFirstUpdate = 2s;
+constexpr auto kBarInterval = 200ms;
+constexpr auto kLineInterval = 10s;
 constexpr int kBarWidth = 30;
 
 }  // namespace
@@ -29,7 +29,7 @@ Progress::Progress(std::string what, i64 total, double limit_seconds)
   try {
     watcher_ = std::thread([this] { watch(); });
   } catch (const std::system_error&) {
-    // A machine that gives no thread does the work without showing it.
+    // Without a thread there is no progress line; the work goes on.
   }
 }
 
@@ -45,28 +45,28 @@ Progress::~Progress() {
 
 void Progress::watch() {
   std::unique_lock lock(mutex_);
-  auto next = start_ + (terminal_ ? std::chrono::steady_clock::duration(kQuiet)
-                                  : std::chrono::steady_clock::duration(kLine));
+  auto next = start_ + (terminal_ ? std::chrono::steady_clock::duration(kFirstUpdate)
+                                  : std::chrono::steady_clock::duration(kLineInterval));
   while (!wake_.wait_until(lock, next, [this] { return stop_; })) {
     show(std::chrono::duration<double>(next - start_).count());
     drawn_ = true;
     if (terminal_) {
-      next += kRedraw;
+      next += kBarInterval;
     } else {
-      next += kLine;
+      next += kLineInterval;
     }
   }
 }
 
 void Progress::show(double seconds) {
   const i64 done = std::min(done_.load(std::memory_order_relaxed), total_);
-  const double part = total_ > 0 ? static_cast<double>(done) / static_cast<double>(total_) : 0;
+  const double fraction = total_ > 0 ? static_cast<double>(done) / static_cast<double>(total_) : 0;
   std::string state = fmt::format("{:.0f} s", seconds);
   if (total_ > 0) {
-    state = fmt::format("{:3.0f}%, {}", 100 * part, state);
-    double left = part > 0 ? seconds * (1 - part) / part : 0;
+    state = fmt::format("{:3.0f}%, {}", 100 * fraction, state);
+    double left = fraction > 0 ? seconds * (1 - fraction) / fraction : 0;
     if (limit_seconds_ > 0) left = std::clamp(limit_seconds_ - seconds, 0.0, left);
-    if (part > 0) state += fmt::format(", about {:.0f} s left", left);
+    if (fraction > 0) state += fmt::format(", about {:.0f} s left", left);
   }
   if (!terminal_) {
     fmt::print(stderr, "catenary: {}: {}\n", what_, state);
@@ -74,7 +74,7 @@ void Progress::show(double seconds) {
   }
   std::string bar;
   if (total_ > 0) {
-    const int full = static_cast<int>(part * kBarWidth);
+    const int full = static_cast<int>(fraction * kBarWidth);
     bar = fmt::format(" [{}{}]", std::string(full, '#'), std::string(kBarWidth - full, '.'));
   }
   fmt::print(stderr, "\r{}{} {}\x1b[K", what_, bar, state);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Progress of one step of long work, on stderr: nothing in the first 2 s, then a bar on a terminal,
-// or a line every 10 s elsewhere. A step of unknown length shows the time it has taken.
+// Progress of long work on stderr: on a terminal a bar, from 2 s on; elsewhere a line every 10 s.
+// Work of unknown length shows only its time.
 #pragma once
 
 #include <atomic>
@@ -16,15 +16,15 @@ namespace catenary::tools {
 
 class Progress {
  public:
-  // "evaluating the reference"; `total` units of work, 0 when that is not known; the step ends
-  // after `limit_seconds` at the latest, 0: no such limit.
+  // `what`: "evaluating the reference". `total`: units of work, 0: unknown. `limit_seconds`: the
+  // work ends by then at the latest, 0: no limit.
   explicit Progress(std::string what, i64 total = 0, double limit_seconds = 0);
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
-  // Ends the step; a bar is wiped off the terminal.
+  // Ends the display and erases the bar.
   ~Progress();
 
-  // Any thread.
+  // Thread-safe.
   void advance(i64 units = 1) { done_.fetch_add(units, std::memory_order_relaxed); }
 
  private:
@@ -37,7 +37,7 @@ class Progress {
   const bool terminal_;
   const std::chrono::steady_clock::time_point start_;
   std::atomic<i64> done_{0};
-  bool drawn_ = false;  // of the watching thread; the destructor reads it after the join
+  bool drawn_ = false;  // written by watcher_; read after its join
   bool stop_ = false;
   std::mutex mutex_;
   std::condition_variable wake_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `catenary run`: runs a chain once, summarises its outputs and writes them to .npy files.
+// `catenary run`: runs a chain once, prints a summary of its outputs, writes them to .npy files.
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
@@ -23,7 +23,7 @@ struct RunOptions : ExecutionOptions {
   std::vector<std::string> outputs;
 };
 
-// Of the elements that were formed.
+// Statistics of the elements that were evaluated.
 struct Summary {
   i64 elements = 0;
   i64 not_finite = 0;
@@ -46,7 +46,7 @@ struct Summary {
   }
 };
 
-using Paths = std::map<int, std::string>;  // by output
+using Paths = std::map<int, std::string>;  // by index of the output
 
 Expected<int> find_output(const VerifiedChain& chain, const std::string& name) {
   std::vector<std::string_view> names;
@@ -56,7 +56,7 @@ Expected<int> find_output(const VerifiedChain& chain, const std::string& name) {
     if (names.back() == name) return static_cast<int>(i);
   }
   return make_error(ErrorCode::kInvalidArgument,
-                    "--output names {}, which is no output of chain '{}'{}: name one of {}",
+                    "--output names {}, which is not an output of chain '{}'{}: name one of {}",
                     catenary::quoted(name), chain.chain().name, suggestion(name, names),
                     fmt::join(names, ", "));
 }
@@ -76,7 +76,7 @@ Expected<Paths> output_paths(const VerifiedChain& chain, const RunOptions& optio
   return paths;
 }
 
-// The reference as outputs in memory: values rounded to the output's dtype, contiguous.
+// The reference's values as contiguous outputs, rounded to their dtypes.
 Expected<std::vector<HostOutput>> run_reference(const VerifiedChain& chain,
                                                 const Execution& execution, bool all) {
   EvaluateOptions options;
@@ -124,7 +124,7 @@ void print_summary(const std::string& name, const TensorType& type, const Summar
     return;
   }
   const double finite = static_cast<double>(s.elements - s.not_finite);
-  fmt::print("\n  least {:.6g}, greatest {:.6g}, mean {:.6g}, {} not finite\n", s.least, s.greatest,
+  fmt::print("\n  min {:.6g}, max {:.6g}, mean {:.6g}, {} not finite\n", s.least, s.greatest,
              finite > 0 ? s.sum / finite : 0, s.not_finite);
   fmt::print("  first [{:.6g}{}]\n", fmt::join(s.first, ", "),
              s.elements > static_cast<i64>(s.first.size()) ? ", ..." : "");
@@ -158,9 +158,10 @@ Error run(const RunOptions& options, const VerifiedChain& chain) {
 
 void add_run(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<RunOptions>();
-  CLI::App* command = app.add_subcommand("run", "Run a chain once and keep its outputs");
+  CLI::App* command =
+      app.add_subcommand("run", "Run a chain once, print a summary and write its outputs");
   add_execution_options(*command, *options);
-  command->add_option("--output", options->outputs, "name=file.npy; repeatable")
+  command->add_option("--output", options->outputs, "Write an output, name=file.npy; repeatable")
       ->allow_extra_args(false);
   command->callback([options, &exit_code] {
     exit_code =

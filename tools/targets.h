@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which GPU a command plans for or runs on, when the user does not say.
+// The default target of a command.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace catenary::tools {
 
-// `text` as a target's name or arch; empty: the first device of this machine, else h200.
+// The target with name or architecture `text`; empty: the first GPU of this machine, else h200.
 Expected<Target> choose_target(const std::string& text);
 
 }  // namespace catenary::tools

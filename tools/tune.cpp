@@ -34,18 +34,15 @@ void print_record(const TuningRecord& record) {
     return a.median_us && *a.median_us < *b.median_us;
   });
   for (const TunedCandidate& row : rows) {
-    const auto is = [&](const std::string& tile, int split) {
-      return row.tile == tile && row.split_k == split;
-    };
     std::string note = row.note;
-    if (is(record.model_tile, record.model_split_k)) note += "  cost model";
-    if (is(record.tile, record.split_k)) note += "  <- taken";
+    if (row.id == record.model) note += "  cost model";
+    if (row.id == record.winner) note += "  <- taken";
     if (!row.median_us) {
-      fmt::print("{:<26} {:>5} {:>12.2f} {:>32}  {}\n", row.tile, row.split_k, row.predicted_us,
+      fmt::print("{:<26} {:>5} {:>12.2f} {:>32}  {}\n", row.id.tile, row.id.split_k, row.predicted_us,
                  "not timed", note);
       continue;
     }
-    fmt::print("{:<26} {:>5} {:>12.2f} {:>10.2f} {:>10.2f} {:>10.2f}{}\n", row.tile, row.split_k,
+    fmt::print("{:<26} {:>5} {:>12.2f} {:>10.2f} {:>10.2f} {:>10.2f}{}\n", row.id.tile, row.id.split_k,
                row.predicted_us, *row.median_us, row.p10_us, row.p90_us, note);
   }
 }
@@ -112,12 +109,12 @@ Error list_records() {
   for (const TuningEntry& entry : *entries) {
     const TuningRecord& r = entry.record;
     const std::string id = entry.name.substr(0, 2) + entry.name.substr(3, 14);
-    if (r.tile.empty()) {
-      fmt::print("{}  DAMAGED: {}\n", id, entry.problem);
+    if (r.winner.tile.empty()) {
+      fmt::print("{}  DAMAGED: {}\n", id, entry.unused);
       continue;
     }
-    fmt::print("{}  {:<6} {:<20} {:<26} {}{}\n", id, r.target, r.chain, r.tile, tuning_summary(r),
-               entry.problem.empty() ? "" : "  NOT USED: " + entry.problem);
+    fmt::print("{}  {:<6} {:<20} {:<26} {}{}\n", id, r.target, r.chain, r.winner.tile, tuning_summary(r),
+               entry.unused.empty() ? "" : "  NOT USED: " + entry.unused);
   }
   fmt::print("{} records in {}\n", entries->size(), store.directory());
   return Error::success();

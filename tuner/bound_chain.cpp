@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tuner/bound_chain.h"
 
+#include "compiler/kernel_family.h"
+
 namespace catenary::tuner {
 
 EngineOptions engine_options(const Session& session, const PlanOptions& plan) {
@@ -84,11 +86,11 @@ std::string config_text(const Plan& plan) {
 std::string_view plan_family(const Plan& plan) {
   const auto& kernels = plan.buckets.front().kernels;
   for (const KernelPlan& kernel : kernels) {
-    if (kernel.family != Family::kPointwise && kernel.family != Family::kReduce) {
-      return family_text(kernel.family);
+    if (family_name(kernel) != "pointwise" && family_name(kernel) != "reduce") {
+      return family_name(kernel);
     }
   }
-  return kernels.empty() ? "" : family_text(kernels.front().family);
+  return kernels.empty() ? "" : family_name(kernels.front());
 }
 
 }  // namespace catenary::tuner

@@ -10,17 +10,6 @@
 namespace catenary::tuner {
 namespace {
 
-// TileOption does not name its family, but a tile's name tells: "skinny16x1s3r1g2p2",
-// "128x256x64g2s4" or "64x128x64p2s4" (gemm_sm90), "128x128x32w2x2s3" (gemm_sm80).
-Family tile_family(llvm::StringRef tile) {
-  if (tile.startswith("skinny")) return Family::kSkinny;
-  return tile.find_first_of("gp") == llvm::StringRef::npos ? Family::kGemmSm80 : Family::kGemmSm90;
-}
-
-bool same(const Candidate& a, const Candidate& b) {
-  return a.tile == b.tile && a.split_k == b.split_k;
-}
-
 // The candidates that can run, the chosen one first, then by prediction.
 std::vector<Candidate> ranked(llvm::ArrayRef<Candidate> candidates) {
   std::vector<Candidate> result;
@@ -37,31 +26,22 @@ std::vector<Candidate> ranked(llvm::ArrayRef<Candidate> candidates) {
 
 const KernelPlan* contraction_kernel(const Plan& plan) {
   for (const KernelPlan& kernel : plan.buckets.front().kernels) {
-    if (!kernel.tiles.empty()) return &kernel;
+    if (!kernel.candidates.empty()) return &kernel;
   }
   return nullptr;
 }
 
 std::vector<Candidate> list_candidates(const KernelPlan& kernel) {
   std::vector<Candidate> candidates;
-  for (const TileOption& tile : kernel.tiles) {
-    Candidate candidate;
-    candidate.family = family_text(tile_family(tile.name));
-    candidate.tile = tile.name;
-    candidate.split_k = tile.split_k;
-    candidate.predicted_us = tile.us;
-    candidate.rejected = tile.rejected;
-    candidate.chosen = tile.chosen;
-    // gemm_sm90 lists its rivals of gemm_sm80 again.
-    const auto known =
-        llvm::find_if(candidates, [&](const Candidate& other) { return same(other, candidate); });
-    if (known == candidates.end()) {
-      candidates.push_back(std::move(candidate));
-    } else {
-      known->chosen = known->chosen || candidate.chosen;
-    }
+  for (const CandidateSummary& summary : kernel.candidates) {
+    candidates.push_back({summary.id.family, summary.id.tile, summary.id.split_k, summary.us,
+                          summary.rejected, summary.chosen});
   }
   return candidates;
+}
+
+CandidateId id_of(const Candidate& candidate) {
+  return {candidate.family, candidate.tile, candidate.split_k};
 }
 
 PlanOptions forced(PlanOptions options, const Candidate& candidate) {
@@ -70,14 +50,18 @@ PlanOptions forced(PlanOptions options, const Candidate& candidate) {
   return options;
 }
 
-PlanOptions tuned(PlanOptions options, const std::string& problem, const Candidate& candidate) {
-  options.tuned.push_back({problem, candidate.tile, candidate.split_k, "under test"});
+PlanOptions tuned(PlanOptions options, const std::string& signature, const Candidate& candidate) {
+  options.tuned = [earlier = options.tuned, signature, id = id_of(candidate)](
+                      const std::string& asked) -> std::optional<TunedChoice> {
+    if (asked == signature) return TunedChoice{id, "under test"};
+    return earlier ? earlier(asked) : std::nullopt;
+  };
   return options;
 }
 
-bool takes_tuned(const Plan& plan, const std::string& problem) {
+bool takes_tuned(const Plan& plan, const std::string& signature) {
   return llvm::any_of(plan.buckets.front().kernels, [&](const KernelPlan& kernel) {
-    return kernel.problem == problem && !kernel.tuned.empty();
+    return kernel.signature == signature && !kernel.tuned.empty();
   });
 }
 

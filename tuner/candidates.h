@@ -23,14 +23,16 @@ const KernelPlan* contraction_kernel(const Plan& plan);
 // All candidates of `kernel`, each once, in the planner's order.
 std::vector<Candidate> list_candidates(const KernelPlan& kernel);
 
+CandidateId id_of(const Candidate& candidate);
+
 // `options` with `candidate` forced on every contraction.
 PlanOptions forced(PlanOptions options, const Candidate& candidate);
 
-// `options` with `candidate` forced on the contractions of `problem`.
-PlanOptions tuned(PlanOptions options, const std::string& problem, const Candidate& candidate);
+// `options` with `candidate` forced on the contractions of `signature`.
+PlanOptions tuned(PlanOptions options, const std::string& signature, const Candidate& candidate);
 
 // Does the plan's kernel of `problem` follow a choice made by tuned()?
-bool takes_tuned(const Plan& plan, const std::string& problem);
+bool takes_tuned(const Plan& plan, const std::string& signature);
 
 // The chosen candidate first, then the `best` fastest of every family by prediction, then
 // `spread` more at equal distances over the rest. Rejected candidates are left out. `best` 0: all

@@ -48,7 +48,7 @@ std::vector<Entrant> entrants_of(const KernelPlan& kernel, int top, const PlanOp
   std::vector<Entrant> entrants;
   for (Candidate& candidate : fastest_candidates(list_candidates(kernel), top)) {
     Entrant entrant;
-    entrant.plan = tuned(earlier, kernel.problem, candidate);
+    entrant.plan = tuned(earlier, kernel.signature, candidate);
     entrant.candidate = std::move(candidate);
     entrants.push_back(std::move(entrant));
   }
@@ -56,8 +56,8 @@ std::vector<Entrant> entrants_of(const KernelPlan& kernel, int top, const PlanOp
 }
 
 // After a spill the engine plans another candidate than the one under test.
-void refuse_spilled(const std::string& problem, Entrant& entrant) {
-  if (!entrant.compiled || takes_tuned(entrant.compiled->plan, problem)) return;
+void refuse_spilled(const std::string& signature, Entrant& entrant) {
+  if (!entrant.compiled || takes_tuned(entrant.compiled->plan, signature)) return;
   entrant.compiled = nullptr;
   entrant.note = "the compiler spills its registers";
 }
@@ -66,7 +66,7 @@ TuningRecord record_of(const Session& session, const KernelPlan& kernel, const s
                        llvm::ArrayRef<Entrant> entrants) {
   TuningRecord record;
   const Target& target = session.info().target;
-  record.problem = kernel.problem;
+  record.signature = kernel.signature;
   record.target = target.name;
   record.arch = target.arch;
   record.sm_count = target.sm_count;
@@ -74,8 +74,7 @@ TuningRecord record_of(const Session& session, const KernelPlan& kernel, const s
   record.chain = chain;
   for (const Entrant& entrant : entrants) {
     TunedCandidate& row = record.candidates.emplace_back();
-    row.tile = entrant.candidate.tile;
-    row.split_k = entrant.candidate.split_k;
+    row.id = id_of(entrant.candidate);
     row.predicted_us = entrant.candidate.predicted_us;
     row.note = entrant.note;
     if (!entrant.us) continue;
@@ -84,10 +83,8 @@ TuningRecord record_of(const Session& session, const KernelPlan& kernel, const s
     row.p90_us = entrant.us->p90;
   }
   const TunedCandidate& winner = record.candidates[choose_winner(record.candidates)];
-  record.tile = winner.tile;
-  record.split_k = winner.split_k;
-  record.model_tile = record.candidates.front().tile;
-  record.model_split_k = record.candidates.front().split_k;
+  record.winner = winner.id;
+  record.model = record.candidates.front().id;
   return record;
 }
 
@@ -98,7 +95,7 @@ Expected<TuningRecord> tune_kernel(const Session& session, const ChainSetup& set
   std::vector<Entrant> entrants = entrants_of(kernel, options.top, earlier);
   parallel_for(static_cast<i64>(entrants.size()), 0, [&](i64 i) {
     compile_entrant(session, setup.chain.chain(), entrants[i]);
-    refuse_spilled(kernel.problem, entrants[i]);
+    refuse_spilled(kernel.signature, entrants[i]);
   });
   auto timed = run_contest(session, entrants, {}, setup.data(), options.timing, false);
   if (!timed) return timed.takeError();
@@ -148,15 +145,16 @@ Expected<std::vector<TuningRecord>> tune_chain(
   for (const KernelPlan& kernel : plan->buckets.front().kernels) {
     // Equal contractions share a record.
     const bool known = llvm::any_of(
-        records, [&](const TuningRecord& other) { return other.problem == kernel.problem; });
-    if (kernel.problem.empty() || known) continue;
+        records, [&](const TuningRecord& other) { return other.signature == kernel.signature; });
+    if (kernel.signature.empty() || known) continue;
     progress(fmt::format("{}: {}", kernel.symbol, kernel.config_text));
     auto record = tune_kernel(session, *setup, kernel, options, chosen);
     if (!record) return record.takeError();
     Candidate winner;
-    winner.tile = record->tile;
-    winner.split_k = record->split_k;
-    chosen = tuned(std::move(chosen), kernel.problem, winner);
+    winner.family = record->winner.family;
+    winner.tile = record->winner.tile;
+    winner.split_k = record->winner.split_k;
+    chosen = tuned(std::move(chosen), kernel.signature, winner);
     records.push_back(std::move(*record));
   }
   if (records.empty()) {

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/peer/cublaslt_library.h"
 
-#include <dlfcn.h>
 #include <sys/stat.h>
 
-#include <cstdlib>
-
+#include "compiler/compile/environment.h"
 #include "compiler/compile/nvrtc_library.h"
+#include "compiler/compile/shared_library.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -29,70 +28,47 @@ bool is_file(const std::string& path) {
   return ::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode);
 }
 
-template <typename Function>
-void resolve(void* handle, const char* name, Function*& out, std::string& missing) {
-  out = reinterpret_cast<Function*>(::dlsym(handle, name));
-  if (out == nullptr && missing.empty()) missing = name;
-}
-
-// The first name that the library does not have; empty: it has all.
-std::string resolve_all(void* handle, LtFunctions& api) {
-  std::string missing;
-  resolve(handle, "cublasLtCreate", api.create, missing);
-  resolve(handle, "cublasLtDestroy", api.destroy, missing);
-  resolve(handle, "cublasLtMatmulDescCreate", api.desc_create, missing);
-  resolve(handle, "cublasLtMatmulDescDestroy", api.desc_destroy, missing);
-  resolve(handle, "cublasLtMatmulDescSetAttribute", api.desc_set, missing);
-  resolve(handle, "cublasLtMatrixLayoutCreate", api.layout_create, missing);
-  resolve(handle, "cublasLtMatrixLayoutDestroy", api.layout_destroy, missing);
-  resolve(handle, "cublasLtMatrixLayoutSetAttribute", api.layout_set, missing);
-  resolve(handle, "cublasLtMatmulPreferenceCreate", api.preference_create, missing);
-  resolve(handle, "cublasLtMatmulPreferenceDestroy", api.preference_destroy, missing);
-  resolve(handle, "cublasLtMatmulPreferenceSetAttribute", api.preference_set, missing);
-  resolve(handle, "cublasLtMatmulAlgoGetHeuristic", api.heuristic, missing);
-  resolve(handle, "cublasLtMatmul", api.matmul, missing);
-  resolve(handle, "cublasLtGetVersion", api.version, missing);
-  resolve(handle, "cublasLtGetStatusName", api.status_name, missing);
-  resolve(handle, "cublasLtGetStatusString", api.status_string, missing);
-  return missing;
+void resolve_all(SharedLibrary& library, LtFunctions& api) {
+  library.need("cublasLtCreate", api.create);
+  library.need("cublasLtDestroy", api.destroy);
+  library.need("cublasLtMatmulDescCreate", api.desc_create);
+  library.need("cublasLtMatmulDescDestroy", api.desc_destroy);
+  library.need("cublasLtMatmulDescSetAttribute", api.desc_set);
+  library.need("cublasLtMatrixLayoutCreate", api.layout_create);
+  library.need("cublasLtMatrixLayoutDestroy", api.layout_destroy);
+  library.need("cublasLtMatrixLayoutSetAttribute", api.layout_set);
+  library.need("cublasLtMatmulPreferenceCreate", api.preference_create);
+  library.need("cublasLtMatmulPreferenceDestroy", api.preference_destroy);
+  library.need("cublasLtMatmulPreferenceSetAttribute", api.preference_set);
+  library.need("cublasLtMatmulAlgoGetHeuristic", api.heuristic);
+  library.need("cublasLtMatmul", api.matmul);
+  library.need("cublasLtGetVersion", api.version);
+  library.need("cublasLtGetStatusName", api.status_name);
+  library.need("cublasLtGetStatusString", api.status_string);
 }
 
 // Opens `path`, a file or a soname. On failure `problem` says why.
 bool open_file(const std::string& path, LtLibrary& library, std::string& problem) {
-  void* handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (handle == nullptr) {
-    const char* reason = ::dlerror();
-    problem = reason == nullptr ? "it cannot be opened" : reason;
-    return false;
-  }
-  const std::string missing = resolve_all(handle, library.api);
-  if (!missing.empty()) {
-    problem = fmt::format("it has no {}", missing);
-    return false;
-  }
+  SharedLibrary opened(path);
+  resolve_all(opened, library.api);
+  problem = opened.problem();
   library.path = path;
-  return true;
+  return problem.empty();
 }
 
 // The library files at `place`.
 std::vector<std::string> candidates(const std::string& place) {
-  std::vector<std::string> files;
   if (place == kLoaderPath) return {std::begin(kSonames), std::end(kSonames)};
   if (is_file(place)) return {place};
-  for (const char* subfolder : kSubfolders) {
-    for (const char* soname : kSonames) {
-      const std::string file = place + subfolder + "/" + soname;
-      if (is_file(file)) files.push_back(file);
-    }
-  }
-  return files;
+  return library_files(place, kSubfolders, kSonames);
 }
 
 }  // namespace
 
 std::vector<std::string> cublaslt_search_places() {
-  const char* chosen = std::getenv("CATENARY_CUBLASLT");
-  if (chosen != nullptr && *chosen != '\0') return {chosen};
+  if (const std::string chosen = environment("CATENARY_CUBLASLT"); !chosen.empty()) {
+    return {chosen};
+  }
   std::vector<std::string> places;
   const auto add = [&](std::string place) {
     if (is_folder(place) && !llvm::is_contained(places, place)) places.push_back(std::move(place));

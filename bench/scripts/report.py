@@ -1,305 +1,157 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Records of `catenary bench` -> the tables between markers in README.md and LIMITS.md, and plots.
+"""Records of `catenary bench` -> tables and plots. The only writer of all of them.
 
     bench/scripts/report.py [--results DIR] [--readme FILE...]
 
-Reads <results>/<gpu>/*.json. Of each case the newest row counts; quick runs and runs with forced
-tiles do not. A marker line `<!-- bench:NAME -->` and the next `<!-- /bench -->` enclose a table. NAME
-is `ceilings`, `calibration`, `launch`, `compile`, `sweep`, `choices`, `models`, `random`, `peers`,
-`large_peers`, `counters`, `tuned`, `all`, or groups of cases joined by `+` (`gemm+epilogue`);
-`h200/gemm` takes only one GPU. The plots are <results>/<gpu>/summary.svg (each case against its peer)
-and sweep.svg (every layer of the sweep over small M against its peer).
-Standard library only; the output depends on the records alone.
+Reads <results>/<gpu>/*.json. The newest row of each case counts; quick runs and runs with forced
+tiles do not. Writes, of each GPU:
+  <results>/<gpu>/README.md    every table (report_page.py)
+  <results>/<gpu>/summary.svg  speed against the peer by workload: geometric mean, least and most
+  <results>/<gpu>/sweep.svg    every shape of the sweep against its peer
+and the text between a marker line `<!-- bench:NAME -->` and the next `<!-- /bench -->` of the pages
+that --readme names. NAME is a table of report_tables.SPECIAL, `all`, or groups of cases joined by
+`+` (`gemm+epilogue`); `h200/gemm` takes one GPU only.
+Standard library only; the output depends on the records only.
 """
 import argparse
-import math
+import json
 import pathlib
 import re
 import sys
 
-from records import load, shape_text
-from report_plots import SWEEP_FLOOR, heat_map, number, plot, sweep_ratio
+from report_page import page
+from report_plots import heat_map, summary
+from report_tables import SPECIAL, case_table, shape_text
 
-PEERS = ("F.linear", "torch.compile", "catenary", "catenary PDL")  # columns of peers.py
 MARKED = re.compile(r"(<!-- bench:([^ ]+) -->\n)(.*?)(<!-- /bench -->)", re.DOTALL)
 
 
-def percent(share):
-    return number(None if share is None else share * 100, 1, "%")
+class Gpu:
+    """Everything known of one GPU: the newest of each thing."""
+
+    def __init__(self, name):
+        self.name = name
+        self.record = None  # the newest one with ceilings
+        self.rows = {}
+        self.launch = {}
+        self.compile = {}
+        self.sweep = {}  # rows by (m, k, n)
+        self.choices = {}  # rows of the sweep of large contractions by shape
+        self.peers = {}  # rows of peers.py by (bias_silu, k, n, m)
+        self.large_peers = {}  # rows of peers_large.py by case
+        self.counters = {}  # rows of counters.py by case
+        self.tuned = {}  # rows of tune_gaps.py by shape
+        self.commits = {}  # where they are from: commits in the order of their runs, by table
+
+    def note(self, table, record):
+        commit = (record.get("commit") or "")[:7]
+        if commit and commit not in self.commits.setdefault(table, []):
+            self.commits[table].append(commit)
+
+    def add(self, record):
+        if record.get("quick") or record.get("tuning"):
+            return
+        for name in ("sweep", "launch", "compile"):
+            if record.get(name):
+                self.note(name, record)
+        if record.get("sweep"):
+            self.add_sweep(record)
+            return  # its ceilings are not a full run's
+        if record.get("gemm_sweep"):
+            self.note("choices", record)
+            self.add_choices(record["gemm_sweep"])
+            return
+        if (record.get("ceilings") or {}).get("copy_tbs"):
+            self.record = record
+        for row in record.get("rows", []):
+            # Rows move to the end, so that the order is that of the newest run.
+            self.rows.pop(row["case"], None)
+            self.rows[row["case"]] = {**row, "commit": row.get("commit") or record.get("commit")}
+        for row in record.get("launch", []):
+            self.launch[row["kernel"]] = row
+        for row in record.get("compile", []):
+            self.compile[row["chain"]] = row
+
+    def add_sweep(self, record):
+        sweep = record["sweep"]
+        for values in sweep["rows"]:
+            row = dict(zip(sweep["columns"], values))
+            row["device"] = record.get("device")
+            self.sweep[row["m"], row["k"], row["n"]] = row
+
+    def add_choices(self, sweep):
+        for values in sweep["rows"]:
+            row = dict(zip(sweep["columns"], values))
+            row["tiles"] = [dict(zip(sweep["tile_columns"], tile)) for tile in row["tiles"]]
+            self.choices[tuple(row[key] for key in ("batch", "m", "n", "k", "gated"))] = row
+
+    def add_peers(self, record):
+        for row in record.get("large_peers", []):
+            self.large_peers.pop(row["case"], None)
+            self.large_peers[row["case"]] = row
+        for row in record.get("peers", []):
+            row["copy_tbs"] = record.get("copy_tbs")
+            self.peers[row["bias_silu"], row["k"], row["n"], row["m"]] = row
+
+    def add_counters(self, record):
+        for row in record["counters"]:
+            self.counters.pop(row["case"], None)
+            self.counters[row["case"]] = row
+
+    def add_tuned(self, record):
+        for row in record["tuned"]:
+            key = shape_text(row)
+            self.tuned.pop(key, None)
+            self.tuned[key] = row
+
+    def add_any(self, record):
+        for name in ("peers", "large_peers", "counters", "tuned"):
+            if has_list(record, name):
+                self.note(name, record)
+        if has_list(record, "counters"):
+            self.add_counters(record)
+        elif has_list(record, "tuned"):
+            self.add_tuned(record)
+        elif is_peers(record):
+            self.add_peers(record)
+        else:
+            self.add(record)
 
 
-def micros(value):
-    return number(value, 2 if value is not None and value < 100 else 1)
+def is_record(data):
+    if not isinstance(data, dict):
+        return False
+    return (is_peers(data) or has_list(data, "counters") or has_list(data, "tuned") or
+            (isinstance(data.get("rows"), list) and "ceilings" in data))
 
 
-def rate(row):
-    if not row.get("us"):
-        return "–"
-    if row.get("ceiling") == "gemm":
-        return f"{row['flops'] / row['us'] * 1e-6:,.0f} TFLOP/s"
-    return f"{row['bytes'] / row['us'] * 1e-6:.2f} TB/s"
+def is_peers(data):
+    return has_list(data, "peers") or has_list(data, "large_peers")
 
 
-def table(head, rows):
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
+def has_list(data, key):
+    return isinstance(data.get(key), list)
 
 
-def ratio_text(ratio):
-    if ratio is None:
-        return "–"
-    return f"**{ratio:.2f}**" if ratio >= 1 else f"{ratio:.2f}"
-
-
-def case_row(row):
-    if not row["verified"] or row.get("us") is None:
-        state = "wrong" if not row.get("error") and not row["verified"] else "failed"
-        return [row["case"], state] + ["–"] * 12
-    return [row["case"], micros(row["us"]), rate(row), percent(row.get("of_ceiling")),
-            row.get("peer") or "–", micros(row.get("peer_us")),
-            row.get("second_peer") or "–", micros(row.get("second_peer_us")),
-            ratio_text(row.get("ratio")),
-            micros(row.get("unfused_us")), micros(row.get("pdl_us")),
-            percent(row.get("pdl_copy_share")), ratio_text(row.get("pdl_ratio")),
-            micros(row.get("no_epilogue_pdl_us"))]
-
-
-def case_table(gpu, groups):
-    rows = [row for row in gpu.rows.values() if groups is None or row.get("group") in groups]
-    if not rows:
-        return None
-    head = ["case", "µs", "rate", "of ceiling", "peer", "peer µs", "second peer",
-            "second peer µs", "speed against peer",
-            "unfused µs", "PDL, µs", "PDL, of copy rate", "PDL, speed against peer",
-            "PDL, without epilogue, µs"]
-    cells = [case_row(row) for row in rows]
-    # Empty columns are left out.
-    keep = [i for i in range(len(head)) if i < 4 or any(c[i] != "–" for c in cells)]
-    return table([head[i] for i in keep], [[c[i] for i in keep] for c in cells])
-
-
-def ceilings_table(gpu):
-    if gpu.record is None:
-        return None
-    r = gpu.record
-    c = r["ceilings"]
-    return table(["device", "driver", "CUDA", "commit", "date", "copy", "8192³ bf16"],
-                 [[r.get("device") or "–", r.get("driver") or "–", r.get("cuda") or "–",
-                   r.get("commit") or "–", (r.get("date") or "–")[:10],
-                   number(c.get("copy_tbs"), 3, " TB/s"),
-                   number(c.get("gemm_tflops") or None, 0, " TFLOP/s")]])
-
-
-def launch_table(gpu):
-    if not gpu.launch:
-        return None
-    return table(["kernel", "Executable::launch, ns", "cuLaunchKernelEx, ns", "difference, ns"],
-                 [[r["kernel"]] + [number(r[k], 0) for k in ("executable_ns", "bare_ns", "over_ns")]
-                  for r in gpu.launch.values()])
-
-
-def counters_table(gpu):
-    if not gpu.counters:
-        return None
-    keys = ("tensor", "issue", "special", "l1", "l2_to_sm", "dram")
-    return table(["case", "µs", "SM clock, GHz", "tensor pipe", "issue slots", "special functions",
-                  "L1's data pipe", "L2 to SMs", "DRAM", "GB to SMs", "GB from and to L2"],
-                 [[r["case"], micros(r["us"]), number(r["ghz"], 2)] + [percent(r[k]) for k in keys] +
-                  [number(r.get(k), 2) for k in ("sm_gb", "l2_gb")]
-                  for r in gpu.counters.values()])
-
-
-def compile_table(gpu):
-    if not gpu.compile:
-        return None
-    return table(["chain", "family", "parse, verify, plan, µs", "emit, µs", "NVRTC, ms per kernel",
-                  "disk cache hit, µs"],
-                 [[r["chain"], r["family"], number(r["frontend_us"], 0), number(r["emit_us"], 0),
-                   number(r.get("nvrtc_ms"), 0), number(r.get("cache_hit_us"), 0)]
-                  for r in gpu.compile.values()])
-
-
-def ratio_cells(rows, which):
-    """Geometric mean, worst with its shape, number of shapes below the floor."""
-    ratios = [(sweep_ratio(row, which), row) for row in rows]
-    ratios = [pair for pair in ratios if pair[0] is not None]
-    if not ratios:
-        return ["–"] * 3
-    mean = math.exp(sum(math.log(ratio) for ratio, _ in ratios) / len(ratios))
-    worst, at = min(ratios, key=lambda pair: pair[0])
-    losses = sum(ratio < SWEEP_FLOOR for ratio, _ in ratios)
-    return [f"{mean:.2f}", f"{worst:.2f} (M={at['m']} K={at['k']} N={at['n']})",
-            f"{losses} of {len(ratios)}"]
-
-
-def sweep_table(gpu):
-    if not gpu.sweep:
-        return None
-    rows = list(gpu.sweep.values())
-    lines = []
-    for m in sorted({row["m"] for row in rows}) + [None]:
-        chosen = [row for row in rows if m is None or row["m"] == m]
-        failed = sum(not row["verified"] or row.get("us") is None for row in chosen)
-        lines.append(["all" if m is None else str(m), str(len(chosen)), str(failed)]
-                     + ratio_cells(chosen, "pdl_us") + ratio_cells(chosen, "us"))
-    return table(["M", "shapes", "wrong or failed", "PDL: geometric mean", "worst",
-                  f"below {SWEEP_FLOOR}", "without PDL: geometric mean", "worst",
-                  f"below {SWEEP_FLOOR}"], lines)
-
-
-def spread_cells(ratios):
-    """Geometric mean, tenth percentile, worst."""
-    if not ratios:
-        return ["–"] * 3
-    ordered = sorted(ratios)
-    mean = math.exp(sum(map(math.log, ordered)) / len(ordered))
-    at = 0.1 * (len(ordered) - 1)
-    low = ordered[math.floor(at)]
-    p10 = low + (ordered[math.ceil(at)] - low) * (at - math.floor(at))
-    return [f"{mean:.3f}", f"{p10:.3f}", f"{ordered[0]:.3f}"]
-
-
-def layers_table(gpu, name):
-    """A sweep's layers by kind: the peer's time over ours, with PDL where that was measured."""
-    rows = list(gpu.layers[name].values())
-    if not rows:
-        return None
-    kinds = list(dict.fromkeys(row["kind"] for row in rows))
-    lines = []
-    for kind in kinds + [None]:
-        chosen = [row for row in rows if kind in (None, row["kind"])]
-        timed = [row for row in chosen if row["ratio"] and row["best_ratio"]]
-        lines.append([kind or "all", str(len(chosen)), str(len(chosen) - len(timed))]
-                     + spread_cells([row["best_ratio"] for row in timed])
-                     + spread_cells([row["ratio"] for row in timed]))
-    return table(["kind", "layers", "not timed", "geometric mean", "tenth percentile", "worst",
-                  "without PDL: geometric mean", "tenth percentile", "worst"], lines)
-
-
-def calibration_table(gpu):
-    if not gpu.calibration:
-        return None
-    return table(["what", "measured"],
-                 [[row["name"], number(row["value"], 3, " " + row["unit"])]
-                  for row in gpu.calibration.values()])
-
-
-def choice(row):
-    """The best candidate's time over that of the planner's choice; None where it was not timed."""
-    timed = [tile for tile in row["tiles"] if tile["us"]]
-    chosen = [tile["us"] for tile in timed if tile["chosen"]]
-    return min(tile["us"] for tile in timed) / chosen[0] if chosen else None
-
-
-def correlation(pairs):
-    """Pearson's, None of fewer than three pairs or of constant ones."""
-    if len(pairs) < 3:
-        return None
-    mean_x, mean_y = (sum(values) / len(pairs) for values in zip(*pairs))
-    xx = sum((x - mean_x) ** 2 for x, _ in pairs)
-    yy = sum((y - mean_y) ** 2 for _, y in pairs)
-    xy = sum((x - mean_x) * (y - mean_y) for x, y in pairs)
-    return xy / math.sqrt(xx * yy) if xx and yy else None
-
-
-def choice_cells(rows):
-    """Shapes, failures, mean and worst of choice(), how often the choice was best; then the
-    correlation of the logarithms of predicted and measured times: over all candidates, and within
-    each shape (the mean over the shapes), which is what a choice depends on."""
-    shares = [(choice(row), row) for row in rows]
-    shares = [pair for pair in shares if pair[0] is not None]
-    if not shares:
-        return [str(len(rows)), str(len(rows))] + ["–"] * 5
-    mean = math.exp(sum(math.log(share) for share, _ in shares) / len(shares))
-    worst, at = min(shares, key=lambda pair: pair[0])
-    batch = f"{at['batch']} x " if at["batch"] > 1 else ""
-    points = [[(math.log(tile["predicted_us"]), math.log(tile["us"])) for tile in row["tiles"]
-               if tile["us"]] for row in rows]
-    within = [value for value in map(correlation, points) if value is not None]
-    return [str(len(rows)), str(len(rows) - len(shares)), f"{mean:.3f}",
-            f"{worst:.3f} ({batch}{at['m']}x{at['n']}x{at['k']})",
-            f"{sum(share > 0.99 for share, _ in shares)} of {len(shares)}",
-            number(correlation([point for one in points for point in one]), 3),
-            number(sum(within) / len(within) if within else None, 3)]
-
-
-def choices_table(gpu):
-    if not gpu.choices:
-        return None
-    rows = list(gpu.choices.values())
-    kinds = [("dense, M to 256", lambda r: r["batch"] == 1 and not r["gated"] and r["m"] <= 256),
-             ("dense, larger M", lambda r: r["batch"] == 1 and not r["gated"] and r["m"] > 256),
-             ("batched", lambda r: r["batch"] > 1), ("dual", lambda r: r["gated"]),
-             ("all", lambda r: True)]
-    lines = [[name] + choice_cells([row for row in rows if wanted(row)])
-             for name, wanted in kinds if any(wanted(row) for row in rows)]
-    return table(["contractions", "shapes", "not timed", "choice against best: geometric mean",
-                  "worst", "within 1%", "correlation of predicted and measured", "within a shape"],
-                 lines)
-
-
-def peers_table(gpu):
-    """PyTorch and Catenary in one process; the last column against the faster of the others."""
-    if not gpu.peers:
-        return None
-    timed = {name for row in gpu.peers.values() for name in row["times"]}
-    names = [name for name in PEERS if name in timed]
-    lines = []
-    for _, row in sorted(gpu.peers.items()):
-        times = {name: time["us"] for name, time in row["times"].items()}
-        ours = times.get("catenary PDL")
-        others = [us for name, us in times.items() if not name.startswith("catenary")]
-        share = row["bytes"] / (ours * row["copy_tbs"] * 1e6) if ours and row["copy_tbs"] else None
-        lines.append([f"{row['m']}x{row['n']}x{row['k']}",
-                      "bias + SiLU" if row["bias_silu"] else "–"]
-                     + [micros(times.get(name)) for name in names]
-                     + [percent(share),
-                        ratio_text(min(others) / ours if ours and others else None)])
-    return table(["M x N x K", "epilogue"] + [f"{name}, µs" for name in names]
-                 + ["of copy rate", "speed against the best peer"], lines)
-
-
-def large_peers_table(gpu):
-    """Ours and the fastest contender of PyTorch; then the others by name."""
-    if not gpu.large_peers:
-        return None
-    lines = []
-    for case, row in gpu.large_peers.items():
-        times = {name: time["us"] for name, time in row["times"].items()}
-        ours = times.pop("catenary", None)
-        order = sorted(times, key=times.get)
-        best = order[0] if order else None
-        rate = row["flops"] / ours * 1e-6 if ours else None
-        lines.append([case, micros(ours), number(rate, 0, " TFLOP/s"), best or "–",
-                      micros(times.get(best)),
-                      ratio_text(times[best] / ours if best and ours else None),
-                      ", ".join(f"{name} {micros(times[name])}" for name in order[1:]) or "–"])
-    return table(["case", "catenary, µs", "rate", "best of PyTorch", "its µs",
-                  "speed against it", "others, µs"], lines)
-
-
-def choice_text(tile, split):
-    return tile + (f", K in {split}" if split > 1 else "")
-
-
-def tuned_table(gpu):
-    """What `catenary tune` measured for shapes whose first choice was slow, in one contest each."""
-    if not gpu.tuned:
-        return None
-    return table(["shape", "first choice", "its µs", "tuned", "its µs", "faster by"],
-                 [[shape, choice_text(r["model_tile"], r["model_split_k"]), micros(r["model_us"]),
-                   choice_text(r["tile"], r["split_k"]), micros(r["us"]),
-                   percent(r["model_us"] / r["us"] - 1 if r["model_us"] and r["us"] else None)]
-                  for shape, r in gpu.tuned.items()])
-
-
-SPECIAL = {"ceilings": ceilings_table, "calibration": calibration_table,
-           "models": lambda gpu: layers_table(gpu, "models"),
-           "random": lambda gpu: layers_table(gpu, "random"), "launch": launch_table, "compile": compile_table,
-           "sweep": sweep_table, "choices": choices_table, "peers": peers_table,
-           "large_peers": large_peers_table, "counters": counters_table,
-           "tuned": tuned_table}
+def load(results):
+    """Gpus by name. Files that are not records of the benchmark are ignored."""
+    gpus = {}
+    for folder in sorted(p for p in results.iterdir() if p.is_dir()):
+        records = []
+        for path in sorted(folder.glob("*.json")):
+            try:
+                data = json.loads(path.read_text())
+            except ValueError as error:
+                raise SystemExit(f"{path} is not JSON ({error}): remove or repair it")
+            if is_record(data):
+                records.append(data)
+        if not records:
+            continue
+        gpu = gpus.setdefault(folder.name, Gpu(folder.name))
+        for record in sorted(records, key=lambda r: r.get("date") or ""):
+            gpu.add_any(record)
+    return gpus
 
 
 def render(name, gpus):
@@ -328,27 +180,29 @@ def rewrite(readme, gpus):
                       readme)
 
 
+def write(path, text):
+    if text is not None and not (path.is_file() and path.read_text(encoding="utf-8") == text):
+        path.write_text(text, encoding="utf-8")
+
+
 def main(arguments):
-    root = pathlib.Path(__file__).resolve().parents[1]  # bench/
+    bench = pathlib.Path(__file__).resolve().parents[1]
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--results", type=pathlib.Path, default=root / "results")
+    parser.add_argument("--results", type=pathlib.Path, default=bench / "results")
     parser.add_argument("--readme", type=pathlib.Path, nargs="+",
-                        default=[root.parent / "README.md", root / "LIMITS.md"])
+                        default=[bench.parent / "README.md"])
     options = parser.parse_args(arguments)
     if not options.results.is_dir():
         raise SystemExit(f"{options.results} is no folder: run `catenary bench` first")
     gpus = load(options.results)
     for gpu in gpus.values():
-        for name, picture in (("summary.svg", plot(gpu)), ("sweep.svg", heat_map(gpu))):
-            if picture:
-                (options.results / gpu.name / name).write_text(picture)
-    for page in options.readme:
-        if not page.is_file():
-            continue
-        old = page.read_text()
-        new = rewrite(old, gpus)
-        if new != old:
-            page.write_text(new)
+        folder = options.results / gpu.name
+        write(folder / "summary.svg", summary(gpu))
+        write(folder / "sweep.svg", heat_map(gpu))
+        write(folder / "README.md", page(gpu))
+    for path in options.readme:
+        if path.is_file():
+            write(path, rewrite(path.read_text(encoding="utf-8"), gpus))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""report.py's plots, as SVG: each case, and each layer of the sweep over small M, against its peer."""
+"""report.py's plots, as SVG: workloads against their peers, every shape of the sweep against its peer."""
 import html
+import math
 
-SWEEP_FLOOR = 0.97  # of the peer's speed: the goal for every layer of the sweep
+SWEEP_FLOOR = 0.97  # of the peer's speed: what no shape of the sweep may be below
 CELL_WIDTH, CELL_HEIGHT = 44, 22
 
 
@@ -20,49 +21,110 @@ def svg_text(x, y, text, anchor="start", weight="normal"):
             f"{html.escape(text)}</text>")
 
 
-def plot(gpu):
-    """Speed against the peer, one bar per case, 1 being the peer's speed; None without any."""
-    rows = [r for r in gpu.rows.values() if r.get("ratio") is not None]
+def geometric_mean(values):
+    return math.exp(sum(math.log(value) for value in values) / len(values))
+
+
+def case_ratios(gpu, wanted, with_pdl):
+    key = "overlap_ratio" if with_pdl else "ratio"
+    return [r[key] for r in gpu.rows.values() if wanted(r) and r.get(key) is not None]
+
+
+def sweep_ratios(gpu, lo, hi, with_pdl):
+    which = "overlap_us" if with_pdl else "us"
+    ratios = [sweep_ratio(row, which) for row in gpu.sweep.values() if lo <= row["m"] <= hi]
+    return [ratio for ratio in ratios if ratio is not None]
+
+
+FUSED = ("grouped_bias_silu", "grouped_gated")
+
+
+def in_group(group):
+    return lambda row: row.get("group") == group
+
+
+# Workloads of the summary: label, ratios of a GPU with or without PDL, whether PDL is what counts.
+# It does where kernels are so short that launches decide.
+WORKLOADS = (
+    ("GEMM", lambda g, pdl: case_ratios(g, in_group("gemm"), pdl), False),
+    ("GEMM + bias, GELU", lambda g, pdl: case_ratios(g, in_group("epilogue"), pdl), False),
+    ("SwiGLU (dual GEMM)", lambda g, pdl: case_ratios(g, in_group("swiglu"), pdl), False),
+    ("Grouped: forward, dgrad, wgrad", lambda g, pdl: case_ratios(
+        g, lambda r: r.get("group") == "grouped" and not r["case"].startswith(FUSED), pdl), False),
+    ("Grouped + bias, SiLU or gate", lambda g, pdl: case_ratios(
+        g, lambda r: r.get("group") == "grouped" and r["case"].startswith(FUSED), pdl), False),
+    ("Experts: forward, dgrad, wgrad", lambda g, pdl: case_ratios(g, in_group("moe"), pdl), False),
+    ("Experts: decode", lambda g, pdl: case_ratios(g, in_group("moe_decode"), pdl), True),
+    ("Linear, M = 1 to 16", lambda g, pdl: sweep_ratios(g, 1, 16, pdl), True),
+    ("Linear, M = 17 to 64", lambda g, pdl: sweep_ratios(g, 17, 64, pdl), True),
+    ("MLP, M = 1 to 64", lambda g, pdl: case_ratios(g, in_group("mlp"), pdl), True))
+
+TICKS = (0.25, 0.5, 0.7, 1, 1.4, 2, 2.8, 4, 5.6, 8, 16)
+BETTER, WORSE = "#2b6cb0", "#dd6b20"
+
+
+def summary_row(y, label, ratios, hollow, place):
+    """A whisker from the least to the greatest ratio, a dot at the geometric mean; `hollow`: the
+    mean without PDL."""
+    mean, least, most = geometric_mean(ratios), min(ratios), max(ratios)
+    color = BETTER if mean >= 1 else WORSE
+    out = [svg_text(200, y + 4, label, "end"),
+           f'<line x1="{place(least):.1f}" y1="{y}" x2="{place(most):.1f}" y2="{y}" '
+           f'stroke="{color}" stroke-width="2"/>']
+    for end in (least, most):
+        out.append(f'<line x1="{place(end):.1f}" y1="{y - 5}" x2="{place(end):.1f}" y2="{y + 5}" '
+                   f'stroke="{BETTER if end >= 1 else WORSE}" stroke-width="2"/>')
+    if least < 1:
+        out.append(f'<line x1="{place(least):.1f}" y1="{y}" x2="{place(min(most, 1)):.1f}" y2="{y}" '
+                   f'stroke="{WORSE}" stroke-width="2"/>')
+    if hollow:
+        out.append(f'<circle cx="{place(geometric_mean(hollow)):.1f}" cy="{y}" r="4" fill="white" '
+                   f'stroke="{color}" stroke-width="1.5"/>')
+    out.append(f'<circle cx="{place(mean):.1f}" cy="{y}" r="5" fill="{color}"/>')
+    out.append(svg_text(640, y + 4, f"{mean:.2f}", "end", "bold"))
+    out.append(svg_text(648, y + 4, f"{least:.2f} to {most:.2f}, {len(ratios)} "
+                        f"case{'s' if len(ratios) > 1 else ''}"))
+    return out
+
+
+def summary(gpu):
+    """Speed against the peer by workload; None without any."""
+    rows = [(label + (", PDL" if pdl else ""), ratios(gpu, pdl), ratios(gpu, False) if pdl else [])
+            for label, ratios, pdl in WORKLOADS]
+    rows = [row for row in rows if row[1]]
     if not rows:
         return None
-    left, width, step, top = 330, 420, 20, 56
-    most = max(1.2, max(r["ratio"] for r in rows) * 1.05)
-    groups = []  # in the order of their first rows; rows of a group are together
-    for row in rows:
-        if row.get("group") not in groups:
-            groups.append(row.get("group"))
-    lines = []  # a group's name, or one of its rows
-    for group in groups:
-        lines += [group] + [row for row in rows if row.get("group") == group]
-    height = top + step * len(lines) + 24
-    scale = width / most
-    record = gpu.record or {}
-    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + width + 70}" height="{height}" '
+    every = [ratio for _, ratios, hollow in rows for ratio in ratios]
+    low = math.log2(min(0.85, min(every) / 1.04))
+    high = math.log2(max(2, max(every) * 1.04))
+    left, right, top, step = 214, 590, 62, 21
+    bottom = top + step * len(rows)
+
+    def place(ratio):
+        return left + (right - left) * (math.log2(ratio) - low) / (high - low)
+
+    device = (gpu.record or {}).get("device") or gpu.name
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="820" height="{bottom + 34}" '
            'font-family="sans-serif" font-size="12">',
            '<rect width="100%" height="100%" fill="white"/>',
-           svg_text(12, 20, f"Catenary against its peers, {record.get('device') or gpu.name}",
-                    weight="bold"),
-           svg_text(12, 38, "speed, peer = 1 (blue: at least as fast, orange: slower)")]
-    for i, row in enumerate(lines):
-        y = top + step * i
-        if not isinstance(row, dict):
-            out.append(svg_text(12, y + 14, row or "", weight="bold"))
-            continue
-        ratio = row["ratio"]
-        color = "#2b6cb0" if ratio >= 1 else "#dd6b20"
-        out.append(svg_text(left - 8, y + 12, row["case"], "end"))
-        out.append(f'<rect x="{left}" y="{y + 2}" width="{ratio * scale:.1f}" height="{step - 6}" '
-                   f'fill="{color}"/>')
-        out.append(svg_text(left + ratio * scale + 5, y + 13, f"{ratio:.2f}"))
-    line = left + scale
-    out.append(f'<line x1="{line:.1f}" y1="{top - 6}" x2="{line:.1f}" y2="{height - 18}" '
-               'stroke="#333" stroke-dasharray="4 3"/>')
-    out.append(svg_text(line, height - 5, "peer", "middle"))
+           svg_text(12, 20, f"Speed against cuBLASLt on one {device}", weight="bold"),
+           svg_text(12, 38, "Peer: cuBLASLt's fastest heuristic algorithm with its own epilogue, "
+                            "else with our pointwise kernel; a call per expert.")]
+    for tick in TICKS:
+        if low <= math.log2(tick) <= high:
+            x = place(tick)
+            out.append(f'<line x1="{x:.1f}" y1="{top - 12}" x2="{x:.1f}" y2="{bottom - 8}" '
+                       f'stroke="{"#333" if tick == 1 else "#ddd"}"/>')
+            out.append(svg_text(x, bottom + 6, f"{tick:g}", "middle"))
+    for i, (label, ratios, hollow) in enumerate(rows):
+        out += summary_row(top + step * i, label, ratios, hollow, place)
+    out.append(svg_text(12, bottom + 24, "Dot: geometric mean; line: least to greatest; 1: as fast as the "
+                        "peer, right of it faster. Hollow dot: mean without PDL."))
     return "\n".join(out + ["</svg>"]) + "\n"
 
 
 def heat_color(ratio):
-    """Orange below the floor, pale at 1, deeper blue up to 2."""
+    """Orange below the floor, pale around 1, deeper blue up to 2 and beyond."""
     if ratio is None:
         return "#dddddd"
     if ratio < SWEEP_FLOOR:
@@ -86,7 +148,7 @@ def heat_panel(rows, m, left, top):
             row = rows.get((m, k, n))
             if row is None:
                 continue
-            ratio = sweep_ratio(row, "pdl_us")
+            ratio = sweep_ratio(row, "overlap_us")
             x = left + j * CELL_WIDTH
             out.append(f'<rect x="{x}" y="{y}" width="{CELL_WIDTH - 1}" '
                        f'height="{CELL_HEIGHT - 1}" fill="{heat_color(ratio)}"/>')

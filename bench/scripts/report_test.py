@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""report.py on small made-up records: which rows count, what the tables and the plot show."""
+"""report.py on small made-up records: which rows count, what tables, plots and pages show."""
 import json
 import pathlib
+import shutil
 import tempfile
 import unittest
 import xml.etree.ElementTree
@@ -53,7 +54,9 @@ class ReportTest(unittest.TestCase):
         self.assertTrue(text.startswith("before\n<!-- bench:gemm -->\n"))
         self.assertTrue(text.endswith("<!-- /bench -->\nafter\n"))
         self.assertNotIn("old", text)
-        self.assertIn("| gemm/a | 8.00 | 50 TFLOP/s | 50.0% | cuBLASLt best | 5.00 | 0.62 |", text)
+        self.assertIn("Peer: cuBLASLt best.\n\n| case | µs | rate | peer µs | speed against peer |\n",
+                      text)
+        self.assertIn("| gemm/a | 8.00 | 50 TFLOP/s | 5.00 | 0.62 |\n", text)
 
     def test_quick_and_tuning_runs_and_other_files_do_not_count(self):
         self.save("a.json", record("2026-11-20T00:00:00Z", [row("gemm/a", 10.0)]))
@@ -63,18 +66,15 @@ class ReportTest(unittest.TestCase):
         text = self.run_report("<!-- bench:h200/all -->\n<!-- /bench -->\n")
         self.assertIn("| gemm/a | 10.00 |", text)
 
-    def test_pdl_columns_show_if_a_row_has_them_by_old_names_too(self):
+    def test_columns_of_pdl_show_where_there_is_something_in_them(self):
         self.save("a.json", record("2026-11-20T00:00:00Z", [
             row("small/a", 10.0, 1.25, group="small", overlap_us=8.0, overlap_ratio=1.5625,
                 overlap_copy_share=0.875, plain_overlap_us=7.875),
-            row("small/b", 10.0, 1.25, group="small", pdl_us=5.0, pdl_ratio=2.5,
-                pdl_copy_share=0.5, no_epilogue_pdl_us=4.5),
             row("gemm/b", 10.0, 1.25)]))
         text = self.run_report("<!-- bench:small -->\n<!-- /bench -->\n"
                                "<!-- bench:gemm -->\n<!-- /bench -->\n")
         small, gemm = text.split("<!-- /bench -->\n")[:2]
-        self.assertIn("| 8.00 | 87.5% | **1.56** | 7.88 |", small)
-        self.assertIn("| 5.00 | 50.0% | **2.50** | 4.50 |", small)
+        self.assertIn("| **1.25** | 8.00 | 87.5% | **1.56** |\n", small)
         self.assertNotIn("PDL", gemm)
 
     def test_second_peer_has_columns_where_there_is_one(self):
@@ -85,8 +85,41 @@ class ReportTest(unittest.TestCase):
         text = self.run_report("<!-- bench:grouped -->\n<!-- /bench -->\n"
                                "<!-- bench:gemm -->\n<!-- /bench -->\n")
         grouped, gemm = text.split("<!-- /bench -->\n")[:2]
-        self.assertIn("| 12.50 | loop of 12 cuBLASLt best | 12.50 | **1.25** |", grouped)
-        self.assertNotIn("second peer", gemm)
+        self.assertIn("Peer: cuBLASLt best. Second peer: loop of 12 cuBLASLt best.\n", grouped)
+        self.assertIn("| 12.50 | 12.50 | **1.25** |", grouped)
+        self.assertNotIn("econd peer", gemm)
+
+    def test_peers_that_differ_have_a_column(self):
+        self.save("a.json", record("2026-11-20T00:00:00Z", [
+            row("gemm/a", 10.0, 1.25), row("gemm/b", 10.0, 1.25, peer="cuBLASLt best + BIAS")]))
+        text = self.run_report("<!-- bench:gemm -->\n<!-- /bench -->\n")
+        self.assertNotIn("Peer:", text)
+        self.assertIn("| **1.25** | cuBLASLt best + BIAS |\n", text)
+
+    def test_brief_takes_the_time_with_pdl_where_that_counts(self):
+        self.save("a.json", record("2026-11-20T00:00:00Z", [
+            row("gemm/4096x4096x4096/bf16", 10.0, 0.5), row("gemm/other", 10.0, 0.5),
+            row("small/1x2048x4096/bf16", 8.0, 1.25, ceiling="copy", overlap_us=4.0,
+                overlap_ratio=2.5)]))
+        text = self.run_report("<!-- bench:brief -->\n<!-- /bench -->\n")
+        self.assertIn("| gemm/4096x4096x4096/bf16 | 10.00 | 40 TFLOP/s | 5.00 | 0.50 |\n", text)
+        self.assertIn("| small/1x2048x4096/bf16, PDL | 4.00 | 0.50 TB/s | 10.00 | **2.50** |\n", text)
+        self.assertNotIn("other", text)
+
+    def test_page_has_every_table_and_the_commits_of_older_rows(self):
+        self.save("a.json", record("2026-11-20T00:00:00Z", [
+            row("gemm/a", 10.0, 0.5), row("moe_x", 10.0, 0.5, group="moe")]))
+        self.save("b.json", record("2026-11-21T00:00:00Z", [row("gemm/a", 8.0, 0.5)], commit="new"))
+        self.save("c.json", self.sweep("2026-11-20T00:00:00Z", [
+            [1, 512, 1024, True, 4.0, 2.0, 1.0, 0, "algorithm 1 of 8", None]], commit="0123456789"))
+        self.run_report("nothing marked\n")
+        page = (self.results / "h200" / "README.md").read_text()
+        self.assertTrue(page.startswith("# Measurements on NVIDIA H200\n"))
+        self.assertIn("Measured at commit abc: `moe_x`.\n", page)
+        self.assertIn("| gemm/a | 8.00 |", page)
+        self.assertRegex(page, "Sweep of small M\n\n.* Commit 0123456.\n")
+        self.assertNotIn("## Counters", page)
+        self.assertNotIn("of ceiling", page)
 
     def test_wrong_and_failed_rows_show(self):
         self.save("a.json", record("2026-11-20T00:00:00Z", [
@@ -99,7 +132,7 @@ class ReportTest(unittest.TestCase):
     def test_groups_and_specials(self):
         self.save("a.json", record("2026-11-20T00:00:00Z", [
             row("gemm/a", 10.0, 1.25),
-            row("pl/b", 20.0, group="pseudo", ceiling="copy", of_ceiling=0.93)]))
+            row("pl/b", 20.0, group="pseudo", ceiling="copy", copy_share=0.93)]))
         self.save("b.json", record(
             "2026-11-21T00:00:00Z", [], ceilings={"copy_tbs": 0, "gemm_tflops": 0},
             launch=[{"kernel": "k", "executable_ns": 2100.0, "bare_ns": 1900.0, "over_ns": 200.0}],
@@ -166,56 +199,9 @@ class ReportTest(unittest.TestCase):
         text = self.run_report("<!-- bench:choices -->\n<!-- /bench -->\n")
         self.assertIn("| dense, M to 256 | 2 | 0 | 0.500 | 0.250 (128x256x512) | 1 of 2 |", text)
         self.assertIn("| -1.000 |\n", text)  # the second shape's times fall as predictions rise
-        self.assertIn("| dual | 1 | 1 | – | – | – | – | – |", text)
+        self.assertIn("| gated | 1 | 1 | – | – | – | – | – |", text)
         self.assertIn("| all | 3 | 1 |", text)
         self.assertNotIn("larger M", text)
-
-    def layers(self, date, name, rows, **more):
-        """A record of a sweep; of each row kind, m, n, k, epilogue, us, PDL us, peer us, candidates."""
-        columns = ["kind", "shape", "dtype", "epilogue", "verified", "us", "pdl_us", "peer_us",
-                   "ratio", "best_ratio", "candidates", "note", "batch", "m", "n", "k"]
-        lines = []
-        for kind, m, n, k, epilogue, us, pdl, peer, candidates in rows:
-            lines.append([kind, f"{m}x{n}x{k}", "bf16", epilogue, us is not None, us, pdl, peer,
-                          peer and us and peer / us, peer and us and peer / (pdl or us), candidates,
-                          None, 1, m, n, k])
-        return record(date, [], ceilings={}, sweep_name=name, layers={
-            "columns": columns, "rows": lines,
-            "candidate_columns": ["family", "tile", "split_k", "predicted_us", "us", "pdl_us",
-                                  "chosen", "registers", "note"]}, **more)
-
-    def test_sweeps_of_layers(self):
-        self.save("a.json", self.layers("2026-11-20T00:00:00Z", "random", [
-            ["dense", 1, 8, 8, "none", 4.0, None, 4.0, []],
-            ["dense", 2, 8, 8, "bias", 4.0, None, 16.0, []],
-            ["small_m", 1, 8, 8, "none", 4.0, 2.0, 6.0, []],
-            ["small_m", 3, 8, 8, "none", None, None, None, []]]))
-        self.save("b.json", self.layers("2026-11-21T00:00:00Z", "random", [
-            ["dense", 1, 8, 8, "none", 4.0, None, 1.0, []]]))
-        self.save("c.json", self.layers("2026-11-21T00:00:00Z", "models", [
-            ["m1", 1, 8, 8, "none", 4.0, 2.0, 4.0, []]]))
-        self.save("d.json", self.layers("2026-11-21T00:00:00Z", "small", [
-            ["m1", 1, 512, 1024, "none", 4.0, 2.0, 8.0, []]]))
-        choice = [["gemm_sm90", "a", 1, 9.0, 10.0, None, True, 90, None],
-                  ["skinny", "b", 1, 9.5, 8.0, None, False, 90, None]]
-        self.save("e.json", self.layers("2026-11-21T00:00:00Z", "gemm", [
-            ["dual", 64, 256, 512, "swiglu", 10.0, None, None, choice]]))
-        text = self.run_report("".join(f"<!-- bench:{name} -->\n<!-- /bench -->\n" for name in (
-            "random", "models", "sweep", "choices")))
-        random, models, small, choices = text.split("<!-- /bench -->\n")[:4]
-        self.assertIn("| dense | 2 | 0 | 1.000 | 0.625 | 0.250 | 1.000 | 0.625 | 0.250 |", random)
-        self.assertIn("| small_m | 2 | 1 | 3.000 | 3.000 | 3.000 | 1.500 |", random)
-        self.assertIn("| all | 4 | 1 |", random)
-        self.assertIn("| m1 | 1 | 0 | 2.000 |", models)
-        self.assertIn("| 1 | 1 | 0 | 4.00 | 4.00 (M=1 K=1024 N=512) |", small)
-        self.assertIn("| dual | 1 | 0 | 0.800 | 0.800 (64x256x512) | 0 of 1 |", choices)
-
-    def test_calibration(self):
-        self.save("a.json", record("2026-11-20T00:00:00Z", [], ceilings={}, calibration=[
-            {"name": "dram_copy", "value": 4280.4, "unit": "GB/s", "note": None},
-            {"name": "l2_read", "value": None, "unit": "GB/s", "note": "no NVRTC"}]))
-        text = self.run_report("<!-- bench:calibration -->\n<!-- /bench -->\n")
-        self.assertIn("| dram_copy | 4,280.400 GB/s |\n| l2_read | – |\n", text)
 
     def test_peers(self):
         times = {"F.linear": 10.0, "torch.compile": 8.0, "catenary": 6.0,
@@ -264,28 +250,40 @@ class ReportTest(unittest.TestCase):
         self.save("t.json", {"device": "NVIDIA H200", "date": "2026-11-23T00:00:00Z",
                              "tuned": [tuned, {**tuned, "batch": 1, "model_us": None}]})
         text = self.run_report("<!-- bench:tuned -->\n<!-- /bench -->\n")
-        self.assertIn("| 2 x 64x256x128, dual | a | 11.00 | b, K in 4 | 10.00 | 10.0% |\n"
-                      "| 64x256x128, dual | a | – | b, K in 4 | 10.00 | – |", text)
+        self.assertIn("| 2 x 64x256x128, gated | a | 11.00 | b, split-K 4 | 10.00 | 10.0% |\n"
+                      "| 64x256x128, gated | a | – | b, split-K 4 | 10.00 | – |", text)
+
+    def test_repository_shows_its_records(self):
+        bench = pathlib.Path(__file__).resolve().parents[1]
+        shutil.copytree(bench / "results", self.results, dirs_exist_ok=True)
+        readme = (bench.parent / "README.md").read_text()
+        self.assertEqual(readme, self.run_report(readme), "run bench/scripts/report.py")
+        for path in (bench / "results").glob("*/*"):
+            if path.suffix in (".md", ".svg"):
+                written = self.results / path.relative_to(bench / "results")
+                self.assertEqual(path.read_text(), written.read_text(), "run bench/scripts/report.py")
 
     def test_marker_without_data_is_refused(self):
         self.save("a.json", record("2026-11-20T00:00:00Z", [row("gemm/a", 10.0)]))
         with self.assertRaisesRegex(SystemExit, "bench:moe"):
             self.run_report("<!-- bench:moe -->\n<!-- /bench -->\n")
 
-    def test_plot_shows_losses_and_is_stable(self):
+    def test_summary_has_mean_and_range_by_workload_and_is_stable(self):
         self.save("a.json", record("2026-11-20T00:00:00Z", [
-            row("gemm/win<", 10.0, 1.25), row("moe/a", 10.0, 0.75, group="moe"),
-            row("gemm/loss", 10.0, 0.5), row("pl", 5.0)]))
+            row("gemm/win", 10.0, 1.25), row("gemm/loss", 10.0, 0.8),
+            row("grouped/a", 10.0, 0.75, group="grouped"),
+            row("grouped_gated/a", 10.0, 1.5, group="grouped"),
+            row("mlp/a", 10.0, 1.1, group="mlp", overlap_ratio=1.2), row("pl", 5.0)]))
         self.run_report("nothing marked\n")
         path = self.results / "h200" / "summary.svg"
         first = path.read_text()
         xml.etree.ElementTree.fromstring(first)
-        self.assertIn("gemm/loss", first)
-        self.assertIn(">moe<", first)  # rows under the names of their groups
-        self.assertLess(first.index("gemm/loss"), first.index("moe/a"))
-        self.assertIn("#dd6b20", first)
-        self.assertIn("1.25", first)
-        self.assertNotIn(">pl<", first)
+        for text in (">1.00<", ">0.80 to 1.25, 2 cases<", ">0.75 to 0.75, 1 case<",
+                     ">1.50 to 1.50, 1 case<", ">MLP, M = 1 to 64, PDL<", ">1.20<"):
+            self.assertIn(text, first)
+        self.assertEqual(first.count('fill="white" stroke='), 1)  # the mean without PDL
+        self.assertNotIn("1.10", first)
+        self.assertNotIn("SwiGLU", first)  # no rows
         self.run_report("nothing marked\n")
         self.assertEqual(first, path.read_text())
 

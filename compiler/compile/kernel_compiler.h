@@ -13,7 +13,7 @@ namespace catenary {
 
 struct CompileOptions {
   bool line_info = false;     // -lineinfo: profilers show the emitted source
-  bool allow_spills = false;  // false: a spill or a C75xx warning of ptxas is kCompileFailed
+  bool allow_spills = false;  // false: a spill or a C75xx warning is kKernelRejected
   bool want_ptx = false;
   bool operator==(const CompileOptions&) const = default;
 };

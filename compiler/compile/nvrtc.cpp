@@ -167,13 +167,13 @@ Error check_report(const CompileJob& job, const PtxasReport& report) {
   }
   if (job.options.allow_spills) return Error::success();
   if (used.spill_bytes > 0) {
-    return make_error(ErrorCode::kCompileFailed,
+    return make_error(ErrorCode::kKernelRejected,
                       "kernel {} spills {} bytes of registers for {} ({} registers, {} bytes of "
                       "stack): choose a smaller tile or allow spills",
                       symbol, used.spill_bytes, job.arch, used.registers, used.stack_bytes);
   }
   if (!report.warning.empty()) {
-    return make_error(ErrorCode::kCompileFailed,
+    return make_error(ErrorCode::kKernelRejected,
                       "kernel {} is rejected for {} because of ptxas' warning \"{}\": choose "
                       "another plan or allow spills",
                       symbol, job.arch, report.warning);

@@ -6,13 +6,13 @@
 
 #include <dlfcn.h>
 #include <glob.h>
-#include <link.h>
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <optional>
 
+#include "compiler/compile/environment.h"
+#include "compiler/compile/shared_library.h"
 #include "llvm/ADT/StringExtras.h"
 
 namespace catenary {
@@ -28,11 +28,6 @@ constexpr const char* kSubfolders[] = {"",
                                        "/nvidia/cuda_nvrtc/lib"};
 constexpr const char* kInProcess = "this process";
 constexpr const char* kLoaderPath = "the loader's path";
-
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value ? value : "";
-}
 
 void append_matches(const std::string& pattern, std::vector<std::string>& out) {
   glob_t found{};
@@ -58,53 +53,33 @@ std::vector<std::string> site_packages() {
   return folders;
 }
 
-// The file that a handle was opened from; empty when the loader does not say.
-std::string path_of(void* handle) {
-  link_map* map = nullptr;
-  if (::dlinfo(handle, RTLD_DI_LINKMAP, &map) != 0 || !map || !map->l_name) return "";
-  return map->l_name;
-}
-
-Error missing_symbol(const std::string& path, const char* symbol) {
-  return make_error(ErrorCode::kNvrtcMissing,
-                    "{} is not a usable NVRTC: it has no {}; use NVRTC 12.8 to 13.x", path, symbol);
-}
-
-template <typename Function>
-bool resolve(void* handle, const char* name, Function*& out) {
-  out = reinterpret_cast<Function*>(::dlsym(handle, name));
-  return out != nullptr;
-}
-
-// Null when all are there, else the first missing name.
-const char* resolve_all(void* handle, NvrtcFunctions& api) {
-  const char* missing = nullptr;
-  auto need = [&](const char* name, auto& out) {
-    if (!resolve(handle, name, out) && !missing) missing = name;
-  };
-  need("nvrtcVersion", api.version);
-  need("nvrtcGetNumSupportedArchs", api.num_supported_archs);
-  need("nvrtcGetSupportedArchs", api.supported_archs);
-  need("nvrtcCreateProgram", api.create_program);
-  need("nvrtcDestroyProgram", api.destroy_program);
-  need("nvrtcCompileProgram", api.compile_program);
-  need("nvrtcGetCUBINSize", api.cubin_size);
-  need("nvrtcGetCUBIN", api.cubin);
-  need("nvrtcGetPTXSize", api.ptx_size);
-  need("nvrtcGetPTX", api.ptx);
-  need("nvrtcGetProgramLogSize", api.log_size);
-  need("nvrtcGetProgramLog", api.log);
-  need("nvrtcGetErrorString", api.error_string);
-  return missing;
+void resolve_all(SharedLibrary& library, NvrtcFunctions& api) {
+  library.need("nvrtcVersion", api.version);
+  library.need("nvrtcGetNumSupportedArchs", api.num_supported_archs);
+  library.need("nvrtcGetSupportedArchs", api.supported_archs);
+  library.need("nvrtcCreateProgram", api.create_program);
+  library.need("nvrtcDestroyProgram", api.destroy_program);
+  library.need("nvrtcCompileProgram", api.compile_program);
+  library.need("nvrtcGetCUBINSize", api.cubin_size);
+  library.need("nvrtcGetCUBIN", api.cubin);
+  library.need("nvrtcGetPTXSize", api.ptx_size);
+  library.need("nvrtcGetPTX", api.ptx);
+  library.need("nvrtcGetProgramLogSize", api.log_size);
+  library.need("nvrtcGetProgramLog", api.log);
+  library.need("nvrtcGetErrorString", api.error_string);
 }
 
 bool version_accepted(int major, int minor) { return (major == 12 && minor >= 8) || major == 13; }
 
-// A library that is open but unusable stays mapped, see NvrtcLibrary.
-Expected<NvrtcLibrary> adopt(void* handle, const std::string& path) {
+Expected<NvrtcLibrary> adopt(SharedLibrary& opened, const std::string& path) {
   NvrtcLibrary library;
   library.path = path;
-  if (const char* missing = resolve_all(handle, library.api)) return missing_symbol(path, missing);
+  resolve_all(opened, library.api);
+  if (!opened.problem().empty()) {
+    return make_error(ErrorCode::kNvrtcMissing,
+                      "{} is not a usable NVRTC: {}; use NVRTC 12.8 to 13.x", path,
+                      opened.problem());
+  }
   if (library.api.version(&library.major, &library.minor) != kNvrtcSuccess ||
       !version_accepted(library.major, library.minor)) {
     return make_error(ErrorCode::kNvrtcMissing,
@@ -114,10 +89,8 @@ Expected<NvrtcLibrary> adopt(void* handle, const std::string& path) {
   const size_t slash = path.rfind('/');
   if (slash != std::string::npos) {
     // Absent beside the library: the loader may still find it, which the first compile tells.
-    ::dlopen(fmt::format("{}/libnvrtc-builtins.so.{}.{}", path.substr(0, slash), library.major,
-                         library.minor)
-                 .c_str(),
-             RTLD_NOW | RTLD_LOCAL);
+    SharedLibrary(fmt::format("{}/libnvrtc-builtins.so.{}.{}", path.substr(0, slash), library.major,
+                              library.minor));
   }
   int count = 0;
   library.api.num_supported_archs(&count);
@@ -128,34 +101,25 @@ Expected<NvrtcLibrary> adopt(void* handle, const std::string& path) {
 }
 
 Expected<NvrtcLibrary> open_file(const std::string& path) {
-  void* handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!handle) {
-    const char* reason = ::dlerror();
+  SharedLibrary library(path);
+  if (!library.is_open()) {
     return make_error(ErrorCode::kNvrtcMissing, "{} is not a usable NVRTC: {}", path,
-                      reason ? reason : "it cannot be opened");
+                      library.problem());
   }
-  return adopt(handle, path);
+  return adopt(library, path);
 }
 
 // The first NVRTC file in `folder` or where toolkits and wheels keep it below; empty: none.
 std::string file_in_folder(const std::string& folder) {
-  for (const char* subfolder : kSubfolders) {
-    for (const char* soname : kSonames) {
-      const std::string path = folder + subfolder + "/" + soname;
-      struct stat info;
-      if (::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode)) return path;
-    }
-  }
-  return "";
+  const std::vector<std::string> files = library_files(folder, kSubfolders, kSonames);
+  return files.empty() ? "" : files.front();
 }
 
 // By bare soname, with RTLD_NOLOAD for "only if it is in the process already".
 std::optional<Expected<NvrtcLibrary>> open_soname(int flags) {
   for (const char* soname : kSonames) {
-    if (void* handle = ::dlopen(soname, RTLD_NOW | RTLD_LOCAL | flags)) {
-      const std::string path = path_of(handle);
-      return adopt(handle, path.empty() ? soname : path);
-    }
+    SharedLibrary library(soname, flags);
+    if (library.is_open()) return adopt(library, library.path());
   }
   return std::nullopt;
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/emit/emit_program.h"
 
+#include <fmt/format.h>
+
 #include "compiler/emit/writer.h"
 
 namespace catenary {
@@ -176,6 +178,10 @@ class ProgramPrinter {
 };
 
 }  // namespace
+
+bool has_partial_vector(const Extent& inner, int vec) {
+  return inner.scale != 0 || inner.size % vec != 0;
+}
 
 std::string emit_store_program(const Program& program, const ProgramText& text) {
   ProgramPrinter printer(program, text);

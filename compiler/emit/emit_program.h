@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "compiler/plan.h"
+#include "compiler/fusion/program.h"
 
 namespace catenary {
 
@@ -15,6 +15,9 @@ struct ProgramText {
   int accumulators = 0;  // arguments of store()
   bool register_epilogue = false;
 };
+
+// May the last vector of a row of `inner` elements be partial?
+bool has_partial_vector(const Extent& inner, int vec);
 
 // Struct with load() and store() for a program that ends in stores.
 std::string emit_store_program(const Program& program, const ProgramText& text);

@@ -1,92 +1,75 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the family planners share: a group's tensors placed on a kernel's axes, and the interface
-// that make_plan calls. A family appends one KernelPlan or more (a split contraction brings its
-// fix-up).
+// The interface of a contraction family, and the registered ones. A family knows its own kernel and
+// the neutral problem; it knows no other family, and nothing outside it knows its config.
 #pragma once
 
-#include "compiler/fusion/group.h"
+#include <string>
+#include <vector>
+
+#include "compiler/families/problem.h"
+#include "compiler/kernel_family.h"
+#include "compiler/target.h"
 
 namespace catenary {
 
-// What a family planner is given. The symbol range is the bucket's.
-struct GroupContext {
-  const VerifiedChain& chain;
-  const Target& target;
-  const PlanOptions& options;
-  const FusionGroup& group;
-  const GroupTensors& tensors;
-  i64 symbol_hi = 0;     // the bucket's upper bound; 0 without a symbol
-  i64& workspace_bytes;  // grows by what the family needs
-  std::string name;      // symbol prefix, "ctn_<chain>_k<n>"
+// One kernel that a family could launch for a problem.
+struct Candidate {
+  CandidateId id;
+  KernelConfig config;
+  int min_ctas = 1;  // CTAs per SM: launch bounds
+  Prediction predicted;
+  std::string text;      // for people: "tile 128x256x64, 2 cooperative warpgroups, ..."
+  std::string rejected;  // why the target cannot run it; empty: it can
 };
 
-Error plan_pointwise(const GroupContext& context, std::vector<KernelPlan>& kernels);
-Error plan_reduce(const GroupContext& context, std::vector<KernelPlan>& kernels);
-// Chooses among the families below.
-Error plan_contraction(const GroupContext& context, std::vector<KernelPlan>& kernels);
-Error plan_gemm_sm80(const GroupContext& context, std::vector<KernelPlan>& kernels);
-// False, and no kernel: a rule of the family does not hold, or gemm_sm80 is predicted to be faster.
-// `tiles` gets the family's candidates either way.
-Expected<bool> plan_gemm_sm90(const GroupContext& context, std::vector<KernelPlan>& kernels,
-                              std::vector<TileOption>& tiles);
-// Why the layout of the group's operands keeps it from that family, in words for the user; empty:
-// it does not, or the target has no wgmma.
-std::string gemm_sm90_problem(const GroupContext& context);
+// What a caller forces; empty and 0: nothing. A family whose tiles have other names offers none.
+struct TileRequest {
+  std::string tile;
+  int split_k = 0;
+  bool is_forced() const { return !tile.empty() || split_k != 0; }
+};
 
-// Appends no kernel and returns false where the family does not fit the group, or is predicted to
-// be slower than `rival` (null: there is none). Appends its candidates to `tiles`.
-Expected<bool> plan_skinny(const GroupContext& context, const KernelPlan* rival,
-                           std::vector<KernelPlan>& kernels, std::vector<TileOption>& tiles);
+class ContractionFamily : public KernelFamily {
+ public:
+  // Why the family has no kernel for the problem on the target: one sentence with the fix, or
+  // "" if it has. Allow-lists only: a dtype, a layout or a target that the family does not name is
+  // refused. `silent`: the reason is not worth a line of `explain`.
+  struct Support {
+    std::string refusal;
+    bool silent = false;
+    explicit operator bool() const { return refusal.empty(); }
+  };
+  virtual Support supports(const ContractionProblem& problem, const Target& target) const = 0;
 
-// Appends every tensor of `program` as a column of steps to the axes; axis a walks the program's
-// dimension dim_of_axis[a] (-1: none). Returns the first column's number.
-int add_tensors(Space& space, const GroupProgram& program, llvm::ArrayRef<int> dim_of_axis);
+  // Every candidate that `request` leaves, those that the target rejects among them, in any order.
+  // The problem is supported.
+  virtual std::vector<Candidate> candidates(const ContractionProblem& problem, const Target& target,
+                                            const TileRequest& request) const = 0;
 
-// The program with its operands filled from the space's axes: axis i of n lands on index
-// kMaxDims - n + i. `first` is the column that add_tensors returned.
-Program bind_program(const GroupContext& context, const GroupProgram& program, const Space& space,
-                     int first);
+  // The kernel of one candidate, for whole sums: complete but for the symbol's prefix. Split-K
+  // replaces its program afterwards.
+  virtual KernelPlan kernel(const ContractionProblem& problem, const Target& target,
+                            const Candidate& candidate) const = 0;
+};
 
-// kResourceLimit when an axis that a kernel walks by coordinate is longer than kMaxAxisSize.
-// `terms`: does it walk summed axes so?
-Error check_axes(const GroupContext& context, const Space& space, bool terms);
+// The rows of families.def, then those added at run time, in the order of preference among equal
+// predictions.
+std::vector<const ContractionFamily*> contraction_families();
 
-// Right-aligned sizes of the space's axes.
-Extents space_extents(const Space& space);
+// Adds a family to this process while it lives. Not while another thread plans.
+class ScopedFamily {
+ public:
+  explicit ScopedFamily(const ContractionFamily& family);
+  ~ScopedFamily();
+  ScopedFamily(const ScopedFamily&) = delete;
+  ScopedFamily& operator=(const ScopedFamily&) = delete;
 
-// Slots in place order.
-std::vector<SlotBinding> bind_slots(const GroupTensors& tensors);
+ private:
+  const ContractionFamily* family_;
+};
 
-// Drops the slots that the kernel's programs and matrices do not address, and renumbers the rest: a
-// kernel of a K split takes a part of its group's tensors.
-void keep_addressed_slots(KernelPlan& kernel);
-
-// The first kStore tensor of the program, or -1.
-int first_store(const GroupProgram& program);
-
-// Elements one thread takes at a time: the widest access any operand allows, at most `limit`.
-int vector_width(const Program& program, int limit);
-
-// Bytes that the program's tensors move, each once, and its elementwise work in flops.
-i64 program_bytes(const GroupTensors& tensors);
-double program_flops(const Program& program, i64 elements);
-
-// The program with the weights that it reads asked for before the dependency wait
-// (Operand::early).
-Program with_early_weights(Program program);
-
-// The bucket's largest size of an extent.
-inline i64 largest(Extent extent, i64 symbol_hi) {
-  return extent.scale == 0 ? extent.size : symbol_hi * extent.scale;
-}
-i64 largest_elements(const Space& space, i64 symbol_hi);
-
-// Fixed cost of one more launch in a chain, microseconds: H100-class graph launches measure 1.3 us
-// from kernel to kernel (Hazy Research, quoted in the notes), of which about half is drain and fill
-// that the model counts elsewhere.
-inline constexpr double kLaunchUs = 0.8;
-
-// Reachable part of the DRAM rate, from the copy rate of an H200: 4.28 of 4.8 TB/s.
-inline constexpr double kDramEfficiency = 0.89;
+// The families of groups without a contraction; `reduce` also adds the partial sums of split-K.
+const KernelFamily& pointwise_family();
+const KernelFamily& reduce_family();
 
 }  // namespace catenary

@@ -3,21 +3,23 @@
 
 #include <algorithm>
 
+#include "compiler/families/family.h"
+
 namespace catenary {
 namespace {
 
-// The split kernel's own program: accumulators to f32 partial sums [split][sum][batch..][M][N].
-Program partial_stores(const SplitSums& c, int first_slot, const Dims& step) {
+// The split kernel's own program: accumulators to f32 partial sums.
+Program partial_stores(const ContractionProblem& p, int first_slot, const Dims& stride) {
   Program program;
-  for (int s = 0; s < c.sums; ++s) {
+  for (int s = 0; s < p.num_accumulators(); ++s) {
     ProgramLine accumulator;
     accumulator.kind = ProgramLine::Kind::kAccumulator;
     accumulator.index = s;
     accumulator.name = fmt::format("sum{}", s);
-    accumulator.comment = "sum over this split's part of K";
+    accumulator.comment = "sum over this split's k-slice";
     program.push_back(accumulator);
   }
-  for (int s = 0; s < c.sums; ++s) {
+  for (int s = 0; s < p.num_accumulators(); ++s) {
     ProgramLine store;
     store.kind = ProgramLine::Kind::kStore;
     store.args = {s};
@@ -25,109 +27,115 @@ Program partial_stores(const SplitSums& c, int first_slot, const Dims& step) {
     store.comment = "to the workspace";
     store.operand.slot = first_slot + s;
     store.operand.vec = 4;
-    store.operand.stride = step;
-    const i64 n = c.n.size;
-    while (n % store.operand.vec != 0) store.operand.vec /= 2;
+    store.operand.stride = stride;
+    while (p.n.size % store.operand.vec != 0) store.operand.vec /= 2;
     program.push_back(store);
   }
   return program;
 }
 
 struct PartialLayout {
-  Dims step;          // split at index kMaxDims - 3 - batch_rank
-  i64 sum_bytes = 0;  // one sum of all splits
+  Dims stride;                // split at index kMaxDims - 3 - batch_rank
+  i64 accumulator_bytes = 0;  // one accumulator of all splits
 };
 
-PartialLayout partial_layout(const SplitSums& c) {
+PartialLayout partial_layout(const ContractionProblem& p, int split_k) {
   PartialLayout layout;
-  i64 step = 1;
-  layout.step.at[kMaxDims - 1] = step;
-  step *= c.n.size;
-  layout.step.at[kMaxDims - 2] = step;
-  step *= c.m.size;
-  for (int b = 0; b < c.batch_rank; ++b) {
-    layout.step.at[kMaxDims - 3 - b] = step;
-    step *= c.batch.at[kMaxDims - 1 - b].size;
+  i64 stride = 1;
+  layout.stride.at[kMaxDims - 1] = stride;
+  stride *= p.n.size;
+  layout.stride.at[kMaxDims - 2] = stride;
+  stride *= p.m.size;
+  for (int b = 0; b < p.batch_rank; ++b) {
+    layout.stride.at[kMaxDims - 3 - b] = stride;
+    stride *= p.batch.at[kMaxDims - 1 - b].size;
   }
-  layout.step.at[kMaxDims - 3 - c.batch_rank] = step;
-  // Empty sums have places of their own too.
-  layout.sum_bytes = ceil_div(std::max<i64>(step * c.split_k * 4, 1), 256) * 256;
+  layout.stride.at[kMaxDims - 3 - p.batch_rank] = stride;
+  // Empty sums have workspace of their own too: slots are told apart by their offset.
+  layout.accumulator_bytes = ceil_div(std::max<i64>(stride * split_k * 4, 1), 256) * 256;
   return layout;
 }
 
-KernelPlan fix_up_kernel(const GroupContext& context, const Program& program, const SplitSums& c,
-                         const PartialLayout& layout, i64 offset) {
+// The slot of one accumulator's partial sums, and the line that loads them.
+void add_partials(const ContractionProblem& p, const PartialLayout& layout, i64 offset,
+                  int accumulator, KernelPlan& kernel) {
+  SlotBinding slot;
+  slot.kind = SlotBinding::Kind::kWorkspace;
+  slot.workspace_offset = offset + accumulator * layout.accumulator_bytes;
+  slot.name = "partial sums";
+  slot.align = 256;
+  slot.bytes = layout.accumulator_bytes;
+  ProgramLine load;
+  load.kind = ProgramLine::Kind::kLoad;
+  load.name = fmt::format("part{}", accumulator);
+  load.comment = "one split's sum";
+  load.index = accumulator;
+  load.operand.slot = static_cast<int>(kernel.slots.size());
+  load.operand.stride = layout.stride;
+  const int split_dim = kMaxDims - 3 - p.batch_rank;
+  std::swap(load.operand.stride.at[0], load.operand.stride.at[split_dim]);
+  load.operand.vec = 4;
+  while (p.n.size % load.operand.vec != 0) load.operand.vec /= 2;
+  kernel.slots.push_back(slot);
+  kernel.prologue.push_back(load);
+  kernel.prologue_results.push_back(accumulator);
+}
+
+KernelPlan reduction_kernel(const ContractionProblem& p, int split_k, const std::string& name,
+                            const PartialLayout& layout, i64 offset) {
   KernelPlan kernel;
-  kernel.family = Family::kReduce;
-  kernel.program = program;
-  kernel.slots = bind_slots(context.tensors);
-  kernel.scalars = context.tensors.scalars;
+  kernel.family = &reduce_family();
+  kernel.program = p.program;
+  kernel.slots = p.slots;
+  kernel.scalars = p.scalars;
   ReduceConfig config;
   config.term_rank = 1;
-  config.sums = c.sums;
-  config.size.at[0] = Extent(c.split_k);
-  config.size.at[kMaxDims - 1] = c.n;
-  config.size.at[kMaxDims - 2] = c.m;
-  for (int b = 0; b < c.batch_rank; ++b) {
-    config.size.at[kMaxDims - 3 - b] = c.batch.at[kMaxDims - 1 - b];
+  config.sums = p.num_accumulators();
+  config.size.at[0] = Extent(split_k);
+  config.size.at[kMaxDims - 1] = p.n;
+  config.size.at[kMaxDims - 2] = p.m;
+  for (int b = 0; b < p.batch_rank; ++b) {
+    config.size.at[kMaxDims - 3 - b] = p.batch.at[kMaxDims - 1 - b];
   }
-  for (int s = 0; s < c.sums; ++s) {
-    SlotBinding slot;
-    slot.kind = SlotBinding::Kind::kWorkspace;
-    slot.workspace_offset = offset + s * layout.sum_bytes;
-    slot.name = "partial sums";
-    slot.align = 256;
-    slot.bytes = layout.sum_bytes;
-    ProgramLine load;
-    load.kind = ProgramLine::Kind::kLoad;
-    load.name = fmt::format("part{}", s);
-    load.comment = "one split's sum";
-    load.index = s;
-    load.operand.slot = static_cast<int>(kernel.slots.size());
-    load.operand.stride = layout.step;
-    const int split_dim = kMaxDims - 3 - c.batch_rank;
-    std::swap(load.operand.stride.at[0], load.operand.stride.at[split_dim]);
-    load.operand.vec = 4;
-    while (c.n.size % load.operand.vec != 0) load.operand.vec /= 2;
-    kernel.slots.push_back(slot);
-    kernel.prologue.push_back(load);
-    kernel.prologue_results.push_back(s);
-  }
+  for (int i = 0; i < config.sums; ++i) add_partials(p, layout, offset, i, kernel);
   config.vec = std::min(vector_width(kernel.program, 8), 4);
   config.lanes = 256;
   config.slices = 1;
   kernel.config = config;
   kernel.threads = config.lanes;
-  i64 rest = ceil_div(c.n.size, config.vec);
-  for (const Extent& extent : c.batch.at) rest *= extent.size;
-  kernel.grid.size = c.m.size * rest;
-  kernel.grid.scale = c.m.scale * rest;
+  i64 rest = ceil_div(p.n.size, config.vec);
+  for (const Extent& extent : p.batch.at) rest *= extent.size;
+  kernel.grid.size = p.m.size * rest;
+  kernel.grid.scale = p.m.scale * rest;
   kernel.grid.block = config.lanes;
-  kernel.symbol = fmt::format("{}_fixup_s{}", context.name, c.split_k);
-  kernel.config_text = fmt::format("adds {} parts in ascending order", c.split_k);
+  kernel.symbol = fmt::format("{}_fixup_s{}", name, split_k);
+  kernel.config_text = fmt::format("adds {} partial sums in ascending order", split_k);
   return kernel;
 }
 
 }  // namespace
 
-void finish_split(const GroupContext& context, const Program& program, const SplitSums& sums,
-                  KernelPlan kernel, std::vector<KernelPlan>& kernels) {
-  if (sums.split_k == 1) {
-    kernels.push_back(std::move(kernel));
-    return;
+PlannedGroup apply_split_k(const ContractionProblem& problem, int split_k, const std::string& name,
+                           i64 workspace_bytes, KernelPlan kernel) {
+  PlannedGroup planned;
+  planned.workspace_bytes = workspace_bytes;
+  if (split_k == 1) {
+    planned.kernels.push_back(std::move(kernel));
+    return planned;
   }
-  const PartialLayout layout = partial_layout(sums);
-  const i64 offset = ceil_div(context.workspace_bytes, 256) * 256;
-  context.workspace_bytes = offset + layout.sum_bytes * sums.sums;
-  KernelPlan fix_up = fix_up_kernel(context, program, sums, layout, offset);
-  const int first_slot = static_cast<int>(context.tensors.places.size());
-  kernel.program = partial_stores(sums, first_slot, layout.step);
-  kernel.slots = fix_up.slots;
+  const PartialLayout layout = partial_layout(problem, split_k);
+  const i64 offset = ceil_div(workspace_bytes, 256) * 256;
+  planned.workspace_bytes = offset + layout.accumulator_bytes * problem.num_accumulators();
+  KernelPlan reduction = reduction_kernel(problem, split_k, name, layout, offset);
+  const int first_slot = static_cast<int>(problem.slots.size());
+  kernel.program = partial_stores(problem, first_slot, layout.stride);
+  kernel.slots = reduction.slots;
   kernel.scalars.clear();
   keep_addressed_slots(kernel);
-  keep_addressed_slots(fix_up);
-  kernels.push_back(std::move(kernel));
-  kernels.push_back(std::move(fix_up));
+  keep_addressed_slots(reduction);
+  planned.kernels.push_back(std::move(kernel));
+  planned.kernels.push_back(std::move(reduction));
+  return planned;
 }
 
 }  // namespace catenary

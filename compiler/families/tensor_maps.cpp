@@ -2,7 +2,7 @@
 // Tensor maps of kernels: what the hardware takes, and as text.
 #include <fmt/format.h>
 
-#include "compiler/plan.h"
+#include "compiler/kernel_plan.h"
 #include "ir/types.h"
 
 namespace catenary {
@@ -15,7 +15,7 @@ constexpr i64 kMaxStride = i64{1} << 40;
 constexpr i64 kMaxBox = 256;
 constexpr i64 kAlign = 16;
 
-std::string dimension_problem(const MapBinding::Dimension& dim, bool innermost) {
+std::string dimension_limit(const MapBinding::Dimension& dim, bool innermost) {
   if (dim.size.size > kMaxSize) return fmt::format("{} elements in a row", dim.size.size);
   if (dim.box < 1 || dim.box > kMaxBox) return fmt::format("a box of {} elements", dim.box);
   if (innermost) return "";
@@ -30,7 +30,7 @@ std::string dimension_problem(const MapBinding::Dimension& dim, bool innermost) 
 
 }  // namespace
 
-std::string map_problem(const MapBinding& map, const SlotBinding& slot) {
+std::string map_limit(const MapBinding& map, const SlotBinding& slot) {
   if (slot.align % kAlign != 0 || slot.workspace_offset % kAlign != 0) {
     return fmt::format("an alignment of {} bytes, no multiple of {}", slot.align, kAlign);
   }
@@ -38,8 +38,8 @@ std::string map_problem(const MapBinding& map, const SlotBinding& slot) {
     return fmt::format("{} dimensions", map.dims.size());
   }
   for (size_t i = 0; i < map.dims.size(); ++i) {
-    std::string problem = dimension_problem(map.dims[i], i == 0);
-    if (!problem.empty()) return problem;
+    std::string limit = dimension_limit(map.dims[i], i == 0);
+    if (!limit.empty()) return limit;
   }
   const i64 row = i64{map.dims[0].box} * dtype_bytes(map.dtype);
   const i64 span = map.swizzle == Swizzle::kNone ? 0 : 16 << static_cast<int>(map.swizzle);

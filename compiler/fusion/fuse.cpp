@@ -8,7 +8,7 @@
 namespace catenary {
 namespace {
 
-using Anchor = FusionGroup::Anchor;
+using Kind = FusionGroup::Kind;
 
 bool same_shape(llvm::ArrayRef<Dim> a, llvm::ArrayRef<Dim> b) { return a == b; }
 
@@ -83,11 +83,11 @@ class Fuser {
     }
   }
 
-  int add_group(Anchor anchor, ValueId first, std::string why) {
+  int add_group(Kind kind, ValueId first, std::string why) {
     FusionGroup group;
-    group.anchor = anchor;
-    if (anchor != Anchor::kNone) group.anchors.push_back(first);
+    group.kind = kind;
     group.shape.assign(shape(first).begin(), shape(first).end());
+    if (kind != Kind::kPointwise) group.anchors.push_back({first, group.shape});
     group.why = std::move(why);
     plan_.groups.push_back(std::move(group));
     join(static_cast<int>(plan_.groups.size()) - 1, first);
@@ -111,7 +111,7 @@ class Fuser {
       }
     }
     add_group(
-        Anchor::kNone, id,
+        Kind::kPointwise, id,
         fmt::format("'{}' is computed from parameters alone, and {} it in memory", v.name, reader));
     pending_group_.resize(plan_.groups.size());
     pending_group_.back() = true;
@@ -129,14 +129,13 @@ class Fuser {
     // The pair holds only if nothing that the second half reads is computed in or after the first.
     if (earlier >= 0 && operands_group(v) < earlier) {
       FusionGroup& group = plan_.groups[earlier];
-      group.anchor = Anchor::kDualContract;
-      group.anchors.push_back(id);
+      group.anchors.push_back({id, {shape(id).begin(), shape(id).end()}});
       group.why += fmt::format("; '{}' shares an operand and an epilogue with it", v.name);
       join(earlier, id);
       return;
     }
     const char* what = v.op == Op::kSum ? "a sum" : "a contraction";
-    add_group(v.op == Op::kSum ? Anchor::kSum : Anchor::kContract, id,
+    add_group(v.op == Op::kSum ? Kind::kSum : Kind::kContraction, id,
               fmt::format("'{}' is {}: it reads its operands from memory", v.name, what));
     pending_group_.resize(plan_.groups.size());
   }
@@ -148,7 +147,7 @@ class Fuser {
   }
 
   // Does `id` read every value of `group` at its own coordinates? A transposed use needs memory.
-  bool walks_in_place(ValueId id, int group) const {
+  bool reads_in_place(ValueId id, int group) const {
     const Value& v = value(id);
     for (size_t i = 0; i < v.operands.size(); ++i) {
       if (group_of(v.operands[i].value) != group) continue;
@@ -166,15 +165,15 @@ class Fuser {
     if (v.op == Op::kContract || v.op == Op::kSum) return place_anchor(id);
     const int latest = operands_group(v);
     if (!fuse_) {
-      add_group(Anchor::kNone, id, "fusion is off");
+      add_group(Kind::kPointwise, id, "fusion is off");
       pending_group_.resize(plan_.groups.size());
       return;
     }
     if (latest < 0) return;  // recomputed where it is read
     const bool same = same_shape(plan_.groups[latest].shape, shape(id));
-    if (same && walks_in_place(id, latest)) return join(latest, id);
+    if (same && reads_in_place(id, latest)) return join(latest, id);
     add_group(
-        Anchor::kNone, id,
+        Kind::kPointwise, id,
         same ? fmt::format("'{}' reads a value of the kernel before it in another order", v.name)
              : fmt::format("'{}' is {}, the kernel before it computes {}", v.name,
                            shape_text(shape(id)), shape_text(plan_.groups[latest].shape)));
@@ -182,8 +181,10 @@ class Fuser {
   }
 
   void mark_stored(ValueId id) {
-    auto& stored = plan_.groups[group_of(id)].stored;
-    if (!llvm::is_contained(stored, id)) stored.push_back(id);
+    auto& outputs = plan_.groups[group_of(id)].outputs;
+    if (llvm::any_of(outputs, [&](const GroupOutput& output) { return output.value == id; }))
+      return;
+    outputs.push_back({id, {shape(id).begin(), shape(id).end()}});
   }
 
   // What the group `reader` needs of `id`: a stored value, or, through values that are recomputed,
@@ -204,7 +205,10 @@ class Fuser {
       }
     }
     for (const Output& output : chain_.chain().outputs) mark_stored(output.value);
-    for (FusionGroup& group : plan_.groups) llvm::sort(group.stored);
+    for (FusionGroup& group : plan_.groups) {
+      llvm::sort(group.outputs,
+                 [](const GroupOutput& a, const GroupOutput& b) { return a.value < b.value; });
+    }
   }
 
   const VerifiedChain& chain_;

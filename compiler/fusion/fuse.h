@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// VerifiedChain -> fusion groups. A group becomes one kernel (plus a fix-up kernel where K is
-// split). Its anchor is a contraction, two contractions that share their left or right operand, a
-// sum, or nothing; everything elementwise that fits its shape joins it. Knows no target and no
-// template.
+// VerifiedChain -> fusion groups. A group becomes one kernel, and one more for split-K. It is built
+// around its anchors, or has none; everything elementwise that fits its shape joins it. Knows no
+// target and no family.
 #pragma once
 
 #include <string>
@@ -12,14 +11,26 @@
 
 namespace catenary {
 
+// A contraction or sum that a group is built around, with the shape of its own result.
+struct GroupAnchor {
+  ValueId value = 0;
+  llvm::SmallVector<Dim, 4> shape;
+};
+
+// A value of the group that other groups or the caller read from memory.
+struct GroupOutput {
+  ValueId value = 0;
+  llvm::SmallVector<Dim, 4> shape;
+};
+
 struct FusionGroup {
-  enum class Anchor : u8 { kNone, kContract, kDualContract, kSum };
-  Anchor anchor = Anchor::kNone;
-  llvm::SmallVector<ValueId, 2> anchors;  // contractions or the sum
-  std::vector<ValueId> values;            // computed here, in order, anchors included
-  std::vector<ValueId> stored;            // of them, those that other groups or outputs read
-  llvm::SmallVector<Dim, 4> shape;        // of every value that is stored here
-  std::string why;                        // why the group starts where it starts
+  enum class Kind : u8 { kPointwise, kContraction, kSum };
+  Kind kind = Kind::kPointwise;
+  llvm::SmallVector<GroupAnchor, 2> anchors;  // a dual GEMM has two; a pointwise group none
+  std::vector<ValueId> values;                // computed here, in order, anchors included
+  std::vector<GroupOutput> outputs;           // in order
+  llvm::SmallVector<Dim, 4> shape;            // of the elementwise program
+  std::string why;                            // why the group starts where it starts
 };
 
 struct FusionPlan {

@@ -7,14 +7,14 @@
 namespace catenary {
 namespace {
 
-// For each dimension of a value, the dimension of the program's shape that walks it; -1 where it is
-// never walked (a broadcast dimension of size 1).
-using Walk = llvm::SmallVector<int, 8>;
+// For each dimension of a value, the dimension of the program's shape that indexes it; -1: none (a
+// broadcast dimension of size 1).
+using DimMap = llvm::SmallVector<int, 8>;
 
-Walk identity(int rank) {
-  Walk walk(rank);
-  for (int i = 0; i < rank; ++i) walk[i] = i;
-  return walk;
+DimMap identity(int rank) {
+  DimMap map(rank);
+  for (int i = 0; i < rank; ++i) map[i] = i;
+  return map;
 }
 
 class ProgramBuilder {
@@ -37,35 +37,35 @@ class ProgramBuilder {
     memo_[{id, canonical(id, identity(rank_))}] = append(line, id);
   }
 
-  // The line that holds value `id`, walked by `given`.
-  int value(ValueId id, const Walk& given) {
-    const Walk walk = canonical(id, given);
-    const auto key = std::make_pair(id, walk);
+  // The line that holds value `id`, indexed by `given`.
+  int value(ValueId id, const DimMap& given) {
+    const DimMap map = canonical(id, given);
+    const auto key = std::make_pair(id, map);
     if (const auto found = memo_.find(key); found != memo_.end()) return found->second;
-    const int line = make(id, walk);
+    const int line = make(id, map);
     memo_[key] = line;
     return line;
   }
 
   void store(ValueId id) {
     const int from = value(id, identity(rank_));
-    for (const MemoryLocation& place : memory_.stores.at(id)) {
+    for (const MemoryLocation& location : memory_.stores.at(id)) {
       ProgramLine line;
       line.kind = ProgramLine::Kind::kStore;
       line.args = {from};
-      line.index = use(place, identity(rank_), true);
+      line.index = use(location, identity(rank_), true);
       append(line, id);
     }
   }
 
  private:
-  // Which dimension walks one of size 1 makes no difference, and must not make a second line.
-  Walk canonical(ValueId id, Walk walk) const {
+  // Which dimension indexes one of size 1 makes no difference, and must not make a second line.
+  DimMap canonical(ValueId id, DimMap map) const {
     const auto& shape = chain_.info(id).type.shape;
-    for (size_t d = 0; d < walk.size(); ++d) {
-      if (shape[d] == Dim{1, false}) walk[d] = -1;
+    for (size_t d = 0; d < map.size(); ++d) {
+      if (shape[d] == Dim{1, false}) map[d] = -1;
     }
-    return walk;
+    return map;
   }
 
   int append(ProgramLine line, ValueId id) {
@@ -95,34 +95,34 @@ class ProgramBuilder {
     return fmt::format("%{} = {}({})", v.name, op_info(v.op).text, args);
   }
 
-  int use(const MemoryLocation& place, const Walk& walk, bool store) {
+  int use(const MemoryLocation& location, const DimMap& map, bool store) {
     TensorUse tensor;
-    tensor.place = tensors_.add_location(place);
+    tensor.location = tensors_.add_location(location);
     tensor.store = store;
     tensor.steps.assign(rank_, 0);
-    for (size_t d = 0; d < walk.size(); ++d) {
-      if (walk[d] >= 0) tensor.steps[walk[d]] += place.strides[d];
+    for (size_t d = 0; d < map.size(); ++d) {
+      if (map[d] >= 0) tensor.steps[map[d]] += location.strides[d];
     }
     program_.tensors.push_back(std::move(tensor));
     return static_cast<int>(program_.tensors.size()) - 1;
   }
 
-  int load(ValueId id, const MemoryLocation& place, const Walk& walk) {
+  int load(ValueId id, const MemoryLocation& location, const DimMap& map) {
     ProgramLine line;
     line.kind = ProgramLine::Kind::kLoad;
-    line.index = use(place, walk, false);
+    line.index = use(location, map, false);
     return append(line, id);
   }
 
-  int make(ValueId id, const Walk& walk) {
+  int make(ValueId id, const DimMap& map) {
     const Value& v = chain_.value(id);
     if (v.op == Op::kConstant) return constant(id);
     if (v.op == Op::kParameter && v.role == Role::kScalar) return scalar(id);
-    if (v.op == Op::kParameter) return load(id, parameter_location(chain_, id), walk);
+    if (v.op == Op::kParameter) return load(id, parameter_location(chain_, id), map);
     if (reads_memory(fusion_, id, group_)) {
-      return load(id, memory_.home.at(id), walk);
+      return load(id, memory_.home.at(id), map);
     }
-    return compute(id, walk);
+    return compute(id, map);
   }
 
   int constant(ValueId id) {
@@ -143,15 +143,15 @@ class ProgramBuilder {
     return append(line, id);
   }
 
-  int compute(ValueId id, const Walk& walk) {
+  int compute(ValueId id, const DimMap& map) {
     const Value& v = chain_.value(id);
     const ValueInfo& info = chain_.info(id);
     ProgramLine line;
     for (size_t i = 0; i < v.operands.size(); ++i) {
       const ValueId operand = v.operands[i].value;
-      Walk inner(chain_.info(operand).type.rank(), -1);
+      DimMap inner(chain_.info(operand).type.rank(), -1);
       for (size_t d = 0; d < info.operand_dims[i].size(); ++d) {
-        if (info.operand_dims[i][d] >= 0) inner[info.operand_dims[i][d]] = walk[d];
+        if (info.operand_dims[i][d] >= 0) inner[info.operand_dims[i][d]] = map[d];
       }
       line.args.push_back(value(operand, inner));
     }
@@ -170,11 +170,11 @@ class ProgramBuilder {
   int rank_;
   GroupTensors& tensors_;
   GroupProgram& program_;
-  std::map<std::pair<ValueId, Walk>, int> memo_;
+  std::map<std::pair<ValueId, DimMap>, int> memo_;
   std::set<std::string> names_;
 };
 
-MemoryLocation place_of(const VerifiedChain& chain, const MemoryMap& memory, ValueId id) {
+MemoryLocation location_of(const VerifiedChain& chain, const MemoryMap& memory, ValueId id) {
   if (chain.value(id).op == Op::kParameter) return parameter_location(chain, id);
   return memory.home.at(id);
 }
@@ -202,31 +202,31 @@ std::vector<bool> mark_reads(const VerifiedChain& chain, const FusionPlan& fusio
 
 }  // namespace
 
-int GroupTensors::add_location(const MemoryLocation& place) {
-  for (size_t i = 0; i < places.size(); ++i) {
-    const SlotBinding& a = places[i].binding;
-    const SlotBinding& b = place.binding;
+int GroupTensors::add_location(const MemoryLocation& location) {
+  for (size_t i = 0; i < locations.size(); ++i) {
+    const SlotBinding& a = locations[i].binding;
+    const SlotBinding& b = location.binding;
     if (a.kind == b.kind && a.index == b.index && a.workspace_offset == b.workspace_offset) {
       return static_cast<int>(i);
     }
   }
-  places.push_back(place);
-  return static_cast<int>(places.size()) - 1;
+  locations.push_back(location);
+  return static_cast<int>(locations.size()) - 1;
 }
 
 MemoryLocation parameter_location(const VerifiedChain& chain, ValueId id) {
-  MemoryLocation place;
+  MemoryLocation location;
   const TensorType& type = chain.info(id).type;
-  place.binding.kind = SlotBinding::Kind::kParameter;
-  place.binding.index =
+  location.binding.kind = SlotBinding::Kind::kParameter;
+  location.binding.index =
       static_cast<int>(llvm::find(chain.parameters(), id) - chain.parameters().begin());
-  place.binding.name = chain.value(id).name;
-  place.binding.align = type.align;
-  place.binding.bytes = span_elements(type) * dtype_bytes(type.dtype);
-  place.dtype = type.dtype;
-  place.strides = type.strides;
-  place.weight = chain.value(id).role == Role::kWeight;
-  return place;
+  location.binding.name = chain.value(id).name;
+  location.binding.align = type.align;
+  location.binding.bytes = span_elements(type) * dtype_bytes(type.dtype);
+  location.dtype = type.dtype;
+  location.strides = type.strides;
+  location.weight = chain.value(id).role == Role::kWeight;
+  return location;
 }
 
 MemoryMap map_memory(const VerifiedChain& chain, const FusionPlan& fusion) {
@@ -236,39 +236,40 @@ MemoryMap map_memory(const VerifiedChain& chain, const FusionPlan& fusion) {
     mark_reads(chain, fusion, static_cast<int>(g), read);
   }
   for (const FusionGroup& group : fusion.groups) {
-    for (ValueId id : group.stored) {
+    for (const GroupOutput& output : group.outputs) {
+      const ValueId id = output.value;
       auto& stores = memory.stores[id];
       const DType own = chain.info(id).type.dtype;
       const auto& outputs = chain.chain().outputs;
       for (int i = 0; i < static_cast<int>(outputs.size()); ++i) {
         if (outputs[i].value != id) continue;
         const TensorType& type = chain.output_type(i);
-        MemoryLocation place;
-        place.binding.kind = SlotBinding::Kind::kOutput;
-        place.binding.index = i;
-        place.binding.name = chain.value(id).name;
-        place.binding.align = type.align;
-        place.binding.bytes = span_elements(type) * dtype_bytes(type.dtype);
-        place.dtype = type.dtype;
-        place.strides = type.strides;
-        stores.push_back(place);
+        MemoryLocation location;
+        location.binding.kind = SlotBinding::Kind::kOutput;
+        location.binding.index = i;
+        location.binding.name = chain.value(id).name;
+        location.binding.align = type.align;
+        location.binding.bytes = span_elements(type) * dtype_bytes(type.dtype);
+        location.dtype = type.dtype;
+        location.strides = type.strides;
+        stores.push_back(location);
         // An output of the value's own dtype holds every bit of it: other groups read that.
-        if (type.dtype == own) memory.home.try_emplace(id, place);
+        if (type.dtype == own) memory.home.try_emplace(id, location);
       }
       if (!read[id] || memory.home.count(id) != 0) continue;
       const TensorType& type = chain.info(id).type;
-      MemoryLocation place;
-      place.binding.kind = SlotBinding::Kind::kWorkspace;
-      place.binding.workspace_offset = memory.workspace_bytes;
-      place.binding.name = chain.value(id).name;
-      place.binding.align = 256;
-      place.binding.bytes = span_elements(type) * dtype_bytes(type.dtype);
-      place.dtype = own;
-      place.strides = type.strides;
-      // An empty value has an offset of its own too: places are told apart by it.
-      memory.workspace_bytes += ceil_div(std::max<i64>(place.binding.bytes, 1), 256) * 256;
-      stores.push_back(place);
-      memory.home[id] = place;
+      MemoryLocation location;
+      location.binding.kind = SlotBinding::Kind::kWorkspace;
+      location.binding.workspace_offset = memory.workspace_bytes;
+      location.binding.name = chain.value(id).name;
+      location.binding.align = 256;
+      location.binding.bytes = span_elements(type) * dtype_bytes(type.dtype);
+      location.dtype = own;
+      location.strides = type.strides;
+      // An empty value has an offset of its own too: locations are told apart by it.
+      memory.workspace_bytes += ceil_div(std::max<i64>(location.binding.bytes, 1), 256) * 256;
+      stores.push_back(location);
+      memory.home[id] = location;
     }
   }
   return memory;
@@ -293,25 +294,25 @@ GroupTensors build_group(const VerifiedChain& chain, const FusionPlan& fusion,
   GroupTensors tensors;
   const int rank = static_cast<int>(group.shape.size());
   for (size_t i = 0; i < group.anchors.size(); ++i) {
-    const Value& anchor = chain.value(group.anchors[i]);
+    const Value& anchor = chain.value(group.anchors[i].value);
     if (anchor.op != Op::kContract) continue;
     for (const Use& use : anchor.operands) {
-      tensors.matrices.push_back(tensors.add_location(place_of(chain, memory, use.value)));
+      tensors.matrices.push_back(tensors.add_location(location_of(chain, memory, use.value)));
     }
     if (anchor.ragged && i == 0)
       tensors.add_location(parameter_location(chain, anchor.ragged->ends));
   }
-  if (group.anchor == FusionGroup::Anchor::kSum) {
-    const ValueId operand = chain.value(group.anchors[0]).operands[0].value;
+  if (group.kind == FusionGroup::Kind::kSum) {
+    const ValueId operand = chain.value(group.anchors[0].value).operands[0].value;
     const int terms_rank = chain.info(operand).type.rank();
     ProgramBuilder prologue(chain, fusion, memory, index, terms_rank, tensors, tensors.prologue);
     tensors.prologue_results = {prologue.value(operand, identity(terms_rank))};
   }
   ProgramBuilder program(chain, fusion, memory, index, rank, tensors, tensors.program);
   for (size_t i = 0; i < group.anchors.size(); ++i) {
-    program.accumulator(group.anchors[i], static_cast<int>(i));
+    program.accumulator(group.anchors[i].value, static_cast<int>(i));
   }
-  for (ValueId id : group.stored) program.store(id);
+  for (const GroupOutput& output : group.outputs) program.store(output.value);
   return tensors;
 }
 

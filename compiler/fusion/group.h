@@ -7,8 +7,8 @@
 #include <map>
 
 #include "compiler/fusion/fuse.h"
+#include "compiler/fusion/program.h"
 #include "compiler/fusion/space.h"
-#include "compiler/plan.h"
 
 namespace catenary {
 
@@ -23,28 +23,28 @@ struct MemoryLocation {
 // A tensor that the program loads or stores. `steps` has one entry per dimension of the program's
 // shape (for a sum's prologue: of the summed operand's shape).
 struct TensorUse {
-  int place = -1;  // index into GroupTensors::places
+  int location = -1;  // index into GroupTensors::locations
   llvm::SmallVector<i64, 8> steps;
   bool store = false;
 };
 
 struct GroupProgram {
-  Program lines;  // operand fields still unset; ProgramLine::index of kLoad and
-                  // kStore lines is the number of its TensorUse
+  // Operand fields are unset; ProgramLine::index of kLoad and kStore is the number of a TensorUse.
+  Program lines;
   std::vector<TensorUse> tensors;
 };
 
 // Everything that a group's kernel addresses.
 struct GroupTensors {
-  std::vector<MemoryLocation> places;  // in slot order
-  llvm::SmallVector<int, 2> scalars;   // positions among the chain's scalar parameters
-  GroupProgram prologue;               // kSum: the terms
+  std::vector<MemoryLocation> locations;  // in slot order
+  llvm::SmallVector<int, 2> scalars;      // positions among the chain's scalar parameters
+  GroupProgram prologue;                  // kSum: the terms
   llvm::SmallVector<int, 2> prologue_results;
   GroupProgram program;  // accumulators in, stores out
   llvm::SmallVector<int, 4>
-      matrices;  // kContract: places of left, right (, the pair's other operand)
+      matrices;  // kContract: locations of left, right (, the pair's other operand)
 
-  int add_location(const MemoryLocation& place);  // reuses an equal one
+  int add_location(const MemoryLocation& location);  // reuses an equal one
 };
 
 // Where every stored value of the chain goes: outputs and workspace. Offsets are multiples of 256.

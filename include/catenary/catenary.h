@@ -1,17 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Catenary's C ABI, the library's one binary contract: build or parse a chain of linear layers,
- * compile it (needs NVRTC, no GPU), load it on a device, launch it on a stream. C11, no header of
- * CUDA or of any other library. catenary.hpp wraps it for C++20.
+ * Catenary's C ABI: build or parse a chain of linear layers, compile it (needs NVRTC, no GPU), load
+ * it on a device, launch it on a stream. It is the library's only binary contract. C11; includes no
+ * header of CUDA or of another library. catenary.hpp wraps it for C++20.
  *
- * Every function that can fail returns a ctn_status and throws nothing; ctn_last_error() then has
- * one sentence with the value, the rule and the fix. A null argument that is not said to be
- * optional is CTN_INVALID_ARGUMENT. On failure, results are not written. Functions without a status
- * leave the last error as it is.
+ * Errors: a function that can fail returns a ctn_status; no exception leaves the library. After a
+ * failure ctn_last_error() has one sentence with the value, the rule and the fix, and the results
+ * are not written. A null argument is CTN_INVALID_ARGUMENT unless the function allows it. Functions
+ * that return no status do not change the last error.
  *
- * Handles are not shared between threads while one of them changes a chain; engines, compiled
- * chains and executables may be used from any number of threads at once. Destroy functions accept
- * null. A struct with `struct_size` is filled with zeros first, then struct_size = sizeof(it): a
- * field of 0 means its default.
+ * Threads: any number of threads may use one engine, compiled chain or executable at the same time.
+ * While a thread changes a chain, no other thread may use that chain.
+ *
+ * Lifetime: every handle is destroyed once, by its destroy function, in any order; no other thread
+ * may use the handle meanwhile. Destroy functions allow null. A compiled chain and an executable do not need
+ * their engine or their chain. An executable must live until its launches have ended, and as long
+ * as a graph that captured one of them.
+ *
+ * Structs: set all bytes of a struct that has `struct_size` to zero, then set struct_size to its
+ * sizeof. A field of 0 has its default. The library reads structs and arrays only during the call.
  */
 #ifndef CATENARY_CATENARY_H
 #define CATENARY_CATENARY_H
@@ -29,8 +35,8 @@
 extern "C" {
 #endif
 
-typedef struct ctn_chain ctn_chain;           /* a chain being built */
-typedef struct ctn_engine ctn_engine;         /* a compiler with its cache */
+typedef struct ctn_chain ctn_chain;           /* a chain under construction */
+typedef struct ctn_engine ctn_engine;         /* a compiler and its cache */
 typedef struct ctn_compiled ctn_compiled;     /* a chain as machine code for one architecture */
 typedef struct ctn_executable ctn_executable; /* a compiled chain loaded on one device */
 
@@ -39,7 +45,7 @@ typedef enum ctn_status {
   CTN_INVALID_ARGUMENT = 1,    /* an argument of this API or of a launch is wrong */
   CTN_PARSE = 2,               /* the text is not a chain */
   CTN_INVALID_CHAIN = 3,       /* the chain breaks a rule */
-  CTN_UNSUPPORTED = 4,         /* the chain is fine; no kernel takes it on this target */
+  CTN_UNSUPPORTED = 4,         /* the chain is valid; no kernel supports it on this target */
   CTN_RESOURCE_LIMIT = 5,      /* a limit of the chain or of the target is exceeded */
   CTN_COMPILE_FAILED = 6,      /* NVRTC or ptxas refused the emitted source */
   CTN_NVRTC_MISSING = 7,       /* no usable NVRTC */
@@ -55,57 +61,63 @@ typedef enum ctn_status {
   CTN_DRIVER = 17,                /* the driver refused a call for another reason */
   CTN_SIMULATOR_FAULT = 18,       /* a kernel in the simulator broke a rule of the hardware */
   CTN_HOST_COMPILER_MISSING = 19, /* no usable C++ compiler for the simulator */
+  CTN_KERNEL_REJECTED = 20,       /* ptxas spilled registers or serialised wgmma */
   CTN_INTERNAL = 99               /* a broken invariant of this library: please report it */
 } ctn_status;
 
-/* Kinds are 32-bit integers, so that a wrong number can be told instead of trusted. */
+/* Enumerations in arguments are 32-bit integers, so that the library can refuse a wrong number. */
 typedef int32_t ctn_dtype;
 enum { CTN_BF16 = 0, CTN_F16 = 1, CTN_F32 = 2, CTN_I32 = 3 };
 
-/* How a parameter is used. An input may be written by the kernel before it in the stream; a weight
- * does not change while the chain runs; a scalar is one float handed over at launch. */
+/* The role of a parameter. An input may be written by the previous kernel of the stream. A weight
+ * does not change while the chain runs, nor, in a launch with allow_pdl, while that previous kernel
+ * runs. A scalar is one float, passed by value to a launch. */
 typedef int32_t ctn_role;
 enum { CTN_INPUT = 0, CTN_WEIGHT = 1, CTN_SCALAR = 2 };
 
-/* A dimension whose size is the chain's symbol (ctn_chain_symbol). */
+/* As the size of a dimension: the chain's symbol (ctn_chain_symbol). */
 #define CTN_SYMBOL INT64_MIN
 
-/* A value of a chain: what a builder call returns. */
+/* The number of a value within its chain, as a builder function returns it. */
 typedef int32_t ctn_value;
 
 /* ---- errors, version, text ------------------------------------------------------------------ */
 
-/* "0.1.0". */
+/* The version of the library, "0.1.0". Valid until the process ends. */
 CTN_API const char* ctn_version(void);
 
-/* "invalid_argument" for CTN_INVALID_ARGUMENT; "internal" for a number that is no status. */
+/* "invalid_argument" for CTN_INVALID_ARGUMENT; "internal" for a number that is no status. Valid
+ * until the process ends. */
 CTN_API const char* ctn_status_name(ctn_status status);
 
-/* The message of this thread's last failed call, "" before the first. Valid until the next failure
- * on this thread. */
+/* The message of this thread's last failed call; "" before the first one. Valid until the next
+ * failure on this thread. */
 CTN_API const char* ctn_last_error(void);
 
-/* The place in the parsed text that it speaks of, counted from 1; 0 when there is none. */
+/* Line and column of the parsed text where that error is, counted from 1; 0: none. */
 CTN_API int32_t ctn_last_error_line(void);
 CTN_API int32_t ctn_last_error_column(void);
 
-/* Frees text that this library handed out. Accepts null. */
+/* Frees text that a function of this library returned as char*. Null is allowed. */
 CTN_API void ctn_string_free(char* text);
 
 /* ---- building a chain ----------------------------------------------------------------------- */
 
-/* `length` bytes of chain text (need not end in a zero byte). */
+/* Parses `length` bytes of chain text; they need no zero byte at the end. Errors: CTN_PARSE, with
+ * line and column. */
 CTN_API ctn_status ctn_chain_parse(const char* text, size_t length, ctn_chain** chain);
 CTN_API ctn_status ctn_chain_create(const char* name, ctn_chain** chain);
 CTN_API void ctn_chain_destroy(ctn_chain* chain);
 
-/* The canonical text of the chain; free it by ctn_string_free. */
+/* The canonical text of the chain, to be freed by ctn_string_free. Errors: those of
+ * ctn_chain_verify. */
 CTN_API ctn_status ctn_chain_print(const ctn_chain* chain, char** text);
 
-/* Checks every rule without compiling: CTN_INVALID_CHAIN or CTN_RESOURCE_LIMIT. */
+/* Checks all rules of a chain. Compiles nothing. Errors: CTN_INVALID_CHAIN, CTN_RESOURCE_LIMIT. */
 CTN_API ctn_status ctn_chain_verify(const ctn_chain* chain);
 
-/* Declares the symbolic size, lo <= name <= hi. Before the first dimension that is CTN_SYMBOL. */
+/* Declares the chain's symbolic size, lo <= name <= hi. Call it before the first parameter with a
+ * dimension of CTN_SYMBOL. A chain has at most one. */
 CTN_API ctn_status ctn_chain_symbol(ctn_chain* chain, const char* name, int64_t lo, int64_t hi);
 
 typedef struct ctn_parameter {
@@ -113,23 +125,24 @@ typedef struct ctn_parameter {
   const char* name; /* null: "t<number>" */
   ctn_role role;
   ctn_dtype dtype;
-  int32_t rank;           /* at most 8 */
-  const int64_t* dims;    /* rank sizes, or CTN_SYMBOL; null only for rank 0 */
-  const int64_t* strides; /* elements per step, rank of them; null: contiguous */
-  int64_t align;          /* bytes the address is a multiple of; 0: 16 */
+  int32_t rank;           /* number of dimensions, 0 to 8; 0 for a scalar */
+  const int64_t* dims;    /* `rank` sizes in elements, or CTN_SYMBOL; null only for rank 0 */
+  const int64_t* strides; /* `rank` strides in elements; null: contiguous, last dimension fastest */
+  int64_t align;          /* the address is a multiple of this many bytes; 0: 16 */
 } ctn_parameter;
 
-/* Parameters may be declared between operations; in the chain they stand first, in the order of
- * their declaration. */
+/* Declares a parameter. Launches take parameters in the order of their declaration, which may come
+ * between operations. */
 CTN_API ctn_status ctn_chain_parameter(ctn_chain* chain, const ctn_parameter* parameter,
                                        ctn_value* value);
 
-/* `name` may be null in all of the following. */
+/* In all functions below, `name` may be null. */
 CTN_API ctn_status ctn_chain_constant(ctn_chain* chain, double number, const char* name,
                                       ctn_value* value);
 
-/* A contraction over experts: rows [ends[g-1], ends[g]) of label `label` meet group g of label
- * `group`; `ends` is an i32 parameter of inclusive ends. */
+/* Divides a label of a contraction into groups: indices [ends[g-1], ends[g]) of label `label`
+ * belong to index g of label `group`, with ends[-1] = 0. `ends` is an i32 parameter with one
+ * element per group, in ascending order; the kernels read it on the device. */
 typedef struct ctn_ragged {
   size_t struct_size;
   char label;
@@ -137,31 +150,34 @@ typedef struct ctn_ragged {
   ctn_value ends;
 } ctn_ragged;
 
-/* f32 operands are multiplied as f32 instead of as tf32. */
+/* Multiplies f32 operands in f32. Without it they are rounded to tf32. */
 #define CTN_CONTRACT_TRUE_F32 1u
 
-/* "mk,nk->mn": a label in one operand and the result is kept, one in both operands only is summed.
- * `ragged` may be null. */
+/* "mk,nk->mn", one letter per dimension. A label of one operand and the result is kept, a label of
+ * all three is a batch label, a label of both operands only is summed. `flags`: 0 or
+ * CTN_CONTRACT_TRUE_F32. `ragged` may be null. */
 CTN_API ctn_status ctn_chain_contract(ctn_chain* chain, const char* equation, ctn_value left,
                                       ctn_value right, uint32_t flags, const ctn_ragged* ragged,
                                       const char* name, ctn_value* value);
 
-/* An operand. `labels` (null: none) names its dimensions, one letter each, for broadcasting by
- * label instead of by trailing dimension. */
+/* An operand. With `labels`, one letter per dimension, it broadcasts by label; with null, by
+ * trailing dimension. */
 typedef struct ctn_use {
   ctn_value value;
   const char* labels;
 } ctn_use;
 
-/* `op` as in chain text: "add", "silu", "clamp", ... `attributes` in the order of the op's own
- * ("clamp": lo, hi); null when num_attributes is 0. */
+/* `op` is the name in chain text: "add", "silu", "clamp", ... `attributes` are those of the op, in
+ * its order ("clamp": lo, hi); null if num_attributes is 0. */
 CTN_API ctn_status ctn_chain_elementwise(ctn_chain* chain, const char* op, const ctn_use* operands,
                                          size_t num_operands, const double* attributes,
                                          size_t num_attributes, const char* name, ctn_value* value);
 
-/* "mn->n" sums over m. */
+/* "mn->n" sums over the labels that the result lacks: over m. */
 CTN_API ctn_status ctn_chain_sum(ctn_chain* chain, const char* equation, ctn_value operand,
                                  const char* name, ctn_value* value);
+
+/* Rounds to `dtype`. */
 CTN_API ctn_status ctn_chain_cast(ctn_chain* chain, ctn_value operand, ctn_dtype dtype,
                                   const char* name, ctn_value* value);
 
@@ -169,10 +185,12 @@ typedef struct ctn_output {
   size_t struct_size;
   ctn_value value;
   ctn_dtype dtype;
-  int32_t num_strides;    /* 0: contiguous */
-  const int64_t* strides; /* num_strides of them */
-  int64_t align;          /* bytes; 0: 16 */
+  int32_t num_strides;    /* the rank of the value, or 0: contiguous */
+  const int64_t* strides; /* num_strides strides in elements; null only for 0 */
+  int64_t align;          /* the address is a multiple of this many bytes; 0: 16 */
 } ctn_output;
+
+/* Makes a value, rounded to `dtype`, the next output. */
 
 CTN_API ctn_status ctn_chain_return(ctn_chain* chain, const ctn_output* output);
 
@@ -183,32 +201,36 @@ enum { CTN_CACHE_READ_WRITE = 0, CTN_CACHE_READ_ONLY = 1, CTN_CACHE_OFF = 2 };
 
 typedef struct ctn_engine_options {
   size_t struct_size;
-  const char* cache_directory; /* null or "": CATENARY_CACHE_DIR, else the user's cache folder */
-  ctn_cache_mode cache_mode;
-  int32_t line_info;      /* 1: profilers show the emitted source */
-  int32_t allow_spills;   /* 1: keep a kernel whose registers spill */
-  int32_t unfused;        /* 1: one kernel per operation, for comparison */
-  int32_t split_k;        /* 0: chosen by the cost model */
-  const char* force_tile; /* null or "": chosen by the cost model */
-  /* Called with one line per distinct cache problem, from any thread. May be null. */
+  /* null or "": CATENARY_CACHE_DIR, else catenary/ in XDG_CACHE_HOME, else ~/.cache/catenary */
+  const char* cache_directory;
+  ctn_cache_mode cache_mode; /* CATENARY_CACHE overrides it if cache_directory is null or "" */
+  int32_t line_info;         /* 1: profilers show the emitted source */
+  int32_t allow_spills;      /* 1: accept a kernel whose registers spill */
+  int32_t unfused;           /* 1: one kernel per operation, for comparison */
+  int32_t split_k;           /* CTAs that divide K; 0: the cost model chooses */
+  const char* force_tile;    /* a tile's name as explain prints it; null or "": the cost model */
+  /* Called once for each distinct problem of the cache, from any thread, with one line that is
+   * valid during the call. May be null. `user` is its first argument. */
   void (*warn)(void* user, const char* line);
   void* user;
 } ctn_engine_options;
 
-/* `options` may be null. */
+/* `options` may be null: all defaults. */
 CTN_API ctn_status ctn_engine_create(const ctn_engine_options* options, ctn_engine** engine);
 CTN_API void ctn_engine_destroy(ctn_engine* engine);
 
-/* Machine code for `target`, a GPU's name ("h200") or an architecture ("sm_80"). Needs no GPU. */
+/* Compiles for `target`, a GPU's name ("h200") or an architecture ("sm_80"). Needs no GPU. Errors:
+ * CTN_INVALID_CHAIN, CTN_UNSUPPORTED, CTN_RESOURCE_LIMIT, CTN_NVRTC_MISSING, CTN_COMPILE_FAILED. */
 CTN_API ctn_status ctn_engine_compile(ctn_engine* engine, const ctn_chain* chain,
                                       const char* target, ctn_compiled** compiled);
 
-/* Loads into the primary context of `device`. Refused during stream capture with
- * CTN_NOT_WARMED_CAPTURE: `stream` (a CUstream, or null) is the one that is asked. */
+/* Loads into the primary context of device `device`. Fails with CTN_NOT_WARMED_CAPTURE while
+ * `stream` (a CUstream) is being captured; null checks the device's blocking streams. Errors as
+ * well: CTN_DRIVER_MISSING, CTN_ARCH_MISMATCH, CTN_RESOURCE_LIMIT, CTN_OUT_OF_MEMORY. */
 CTN_API ctn_status ctn_engine_load(ctn_engine* engine, const ctn_compiled* compiled, int32_t device,
                                    void* stream, ctn_executable** executable);
 
-/* Compiles for the device itself, then loads. */
+/* Compiles for the GPU that `device` is, then loads. Errors of both. */
 CTN_API ctn_status ctn_engine_prepare(ctn_engine* engine, const ctn_chain* chain, int32_t device,
                                       void* stream, ctn_executable** executable);
 
@@ -217,14 +239,15 @@ CTN_API void ctn_compiled_destroy(ctn_compiled* compiled);
 typedef int32_t ctn_format;
 enum { CTN_TEXT = 0, CTN_JSON = 1 };
 
-/* The plan: kernels, why they end where they end, runner-ups, predicted time. ctn_string_free. */
+/* The plan: kernels, the reason of every fusion boundary, alternatives, predicted times. JSON has
+ * the same facts. To be freed by ctn_string_free. */
 CTN_API ctn_status ctn_compiled_explain(const ctn_compiled* compiled, ctn_format format,
                                         char** text);
 
-/* Kernels of all buckets of the symbol, in order. */
+/* The number of kernels, over all buckets of the symbol. */
 CTN_API ctn_status ctn_compiled_kernel_count(const ctn_compiled* compiled, size_t* count);
 
-/* Facts of one kernel. Pointers stay valid while `compiled` lives. */
+/* Facts of one kernel. Its pointers are valid until `compiled` is destroyed. */
 typedef struct ctn_kernel {
   size_t struct_size; /* set by the caller */
   const char* name;   /* the entry point in the cubin */
@@ -235,10 +258,12 @@ typedef struct ctn_kernel {
   int32_t registers;  /* per thread */
   int64_t smem_bytes; /* dynamic shared memory per CTA */
 } ctn_kernel;
+
+/* `index`: from 0, in the order of buckets and of launches in a bucket. */
 CTN_API ctn_status ctn_compiled_kernel(const ctn_compiled* compiled, size_t index,
                                        ctn_kernel* kernel);
 
-/* The emitted CUDA source of one kernel. ctn_string_free. */
+/* The emitted CUDA source of one kernel, to be freed by ctn_string_free. */
 CTN_API ctn_status ctn_compiled_kernel_source(const ctn_compiled* compiled, size_t index,
                                               char** text);
 
@@ -246,49 +271,56 @@ CTN_API ctn_status ctn_compiled_kernel_source(const ctn_compiled* compiled, size
 
 typedef struct ctn_launch_args {
   size_t struct_size;
-  void* const* tensors; /* device addresses: parameters that are not scalars, then outputs */
+  void* const* tensors; /* device addresses: the tensor parameters in order, then the outputs */
   size_t num_tensors;
-  const float* scalars; /* scalar parameters in order */
+  const float* scalars; /* the scalar parameters in order */
   size_t num_scalars;
-  int64_t symbol;      /* the symbolic size; 0 without one */
-  void* workspace;     /* ctn_executable_workspace_bytes of device memory, aligned to 256 */
-  void* stream;        /* CUstream or cudaStream_t of the executable's device */
-  int32_t allow_pdl;   /* 1: may start while the stream's previous kernel still runs */
-  int32_t disable_pdl; /* 1: no kernel starts before the one before it has ended, not even
-                          inside the chain, whatever allow_pdl says */
+  int64_t symbol;      /* the symbolic size; 0 for a chain without one */
+  void* workspace;     /* ctn_executable_workspace_bytes of device memory, aligned to 256 bytes */
+  void* stream;        /* CUstream or cudaStream_t of the device's primary context; null: the
+                          default stream of the current context, which must be that one */
+  int32_t allow_pdl;   /* 1: the first kernel may start while the stream's previous kernel still
+                          runs (programmatic dependent launch) */
+  int32_t disable_pdl; /* 1: no kernel of the chain starts before the previous one has ended;
+                          overrides allow_pdl */
 } ctn_launch_args;
 
-/* Checks the arguments, then launches the chain's kernels in order. Allocates nothing, takes no
- * lock, may be captured. A tensor without elements may be null; an output may overlap no other
- * tensor, counted as the bytes from a tensor's first element to its last. */
+/* Checks the arguments, then launches the chain's kernels in order. Asynchronous; allocates
+ * nothing, takes no lock, may be captured. A tensor without elements may be null. The bytes from an
+ * output's first element to its last may overlap those of no other tensor. Errors:
+ * CTN_INVALID_ARGUMENT, before any kernel is launched; those of the driver. */
 CTN_API ctn_status ctn_executable_launch(const ctn_executable* executable,
                                          const ctn_launch_args* args);
+
+/* Device memory that a launch needs as `workspace`, in bytes, for every size of the symbol; may be
+ * 0. Concurrent launches need a workspace each. */
 CTN_API ctn_status ctn_executable_workspace_bytes(const ctn_executable* executable, int64_t* bytes);
 
-/* What was compiled, for ctn_compiled_*; to be destroyed by the caller. */
+/* What was compiled, for ctn_compiled_*. The caller destroys it; it may outlive the executable. */
 CTN_API ctn_status ctn_executable_compiled(const ctn_executable* executable,
                                            ctn_compiled** compiled);
 CTN_API void ctn_executable_destroy(ctn_executable* executable);
 
 /* ---- device memory and streams -------------------------------------------------------------- */
 
-/* For programs that bring none of their own; a launch takes memory of any allocator and streams of
- * the CUDA runtime as well. Each call works in the primary context of `device` and leaves the
- * thread's current context as it was. */
+/* For programs without an allocator and streams of their own: a launch takes memory of any
+ * allocator, and streams of the CUDA runtime. Each function works in the primary context of device
+ * `device` and does not change the thread's current context. */
 
-/* Devices that this process sees, 1 or more. CTN_DRIVER_MISSING says why there is none. */
+/* The number of devices that this process sees, 1 or more. None is CTN_DRIVER_MISSING. */
 CTN_API ctn_status ctn_device_count(int32_t* count);
 
-/* Device memory, aligned to 256 bytes; null for 0 bytes. Freeing accepts null. */
+/* Device memory, aligned to 256 bytes; null for 0 bytes. ctn_device_free allows null. */
 CTN_API ctn_status ctn_device_alloc(int32_t device, size_t bytes, void** address);
 CTN_API void ctn_device_free(int32_t device, void* address);
 
-/* Copies from and to host memory, in order with the launches on streams of ctn_stream_create. The
- * host memory is the caller's again on return. */
+/* Copy `bytes` bytes from and to host memory, in order with the launches on streams of
+ * ctn_stream_create. The copy is complete on return. */
 CTN_API ctn_status ctn_device_upload(int32_t device, void* to, const void* from, size_t bytes);
 CTN_API ctn_status ctn_device_download(int32_t device, void* to, const void* from, size_t bytes);
 
-/* A CUstream. Destroying accepts null; what was launched on it still runs to its end. */
+/* A CUstream that is ordered with the default stream. ctn_stream_destroy allows null; kernels that
+ * were launched on the stream run to their end. */
 CTN_API ctn_status ctn_stream_create(int32_t device, void** stream);
 CTN_API ctn_status ctn_stream_synchronize(int32_t device, void* stream);
 CTN_API void ctn_stream_destroy(int32_t device, void* stream);
@@ -297,16 +329,16 @@ CTN_API void ctn_stream_destroy(int32_t device, void* stream);
 
 typedef struct ctn_reference_args {
   size_t struct_size;
-  void* const* tensors; /* host addresses in the tensors' own dtype and strides, as for a launch */
+  void* const* tensors; /* host addresses in the order, dtypes and strides of a launch */
   size_t num_tensors;
-  const float* scalars;
+  const float* scalars; /* the scalar parameters in order */
   size_t num_scalars;
-  int64_t symbol;
+  int64_t symbol;  /* the symbolic size; 0 for a chain without one */
   int32_t threads; /* 0: one per core */
 } ctn_reference_args;
 
-/* Evaluates the chain on the host in double precision, rounding only where the chain says so, and
- * writes the outputs. Slow: for checking. */
+/* Evaluates the chain on the host in double precision, rounds only at casts and outputs, and writes
+ * the outputs. Slow: for checks. */
 CTN_API ctn_status ctn_reference_run(const ctn_chain* chain, const ctn_reference_args* args);
 
 #ifdef __cplusplus

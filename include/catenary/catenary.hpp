@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Catenary for C++20, header-only over the C ABI (catenary.h): a chain is written with values and
-// operators, compiled and loaded by an Engine, launched by an Executable. Failures are ctn::Error.
+// Catenary for C++20, header-only over the C ABI (catenary.h): build a chain from values and
+// operators, compile and load it by an Engine, launch it by an Executable. A failed call throws
+// ctn::Error; a misuse that C cannot see throws std::invalid_argument. Threads and lifetimes are
+// those of catenary.h.
 //
 //   ctn::Chain c("mlp_up");
 //   auto x = c.input("x", ctn::bf16, {8192, 4096});
@@ -36,7 +38,7 @@ inline constexpr DType f16 = DType::f16;
 inline constexpr DType f32 = DType::f32;
 inline constexpr DType i32 = DType::i32;
 
-// As a size: the chain's symbol (Chain::symbol).
+// As the size of a dimension: the chain's symbol (Chain::symbol).
 inline constexpr std::int64_t symbol = CTN_SYMBOL;
 
 namespace detail {
@@ -51,7 +53,7 @@ using CompiledHandle = std::unique_ptr<ctn_compiled, Destroy<ctn_compiled, ctn_c
 using ExecutableHandle =
     std::unique_ptr<ctn_executable, Destroy<ctn_executable, ctn_executable_destroy>>;
 
-// Text that the library handed out, as a string.
+// Copies and frees text that the library returned.
 inline std::string take(char* text) {
   const std::unique_ptr<char, Destroy<char, ctn_string_free>> owner(text);
   return std::string(text);
@@ -63,7 +65,7 @@ inline const char* name_or_null(const std::string& name) {
 
 }  // namespace detail
 
-// A value of a chain that is being built. Copying it copies the reference; the chain must live.
+// A reference to a value of a chain. The chain must outlive it.
 class Tensor {
  public:
   Tensor(ctn_chain* chain, ctn_value value, int rank) : chain_(chain), value_(value), rank_(rank) {}
@@ -73,8 +75,7 @@ class Tensor {
   int rank() const { return rank_; }
   const std::string& labels() const { return labels_; }
 
-  // This value with its dimensions named, one letter each, to broadcast by label:
-  // y.labeled("mn") * s.labeled("m").
+  // With a label per dimension, to broadcast by label: y.labeled("mn") * s.labeled("m").
   Tensor labeled(std::string labels) const {
     Tensor named = *this;
     named.labels_ = std::move(labels);
@@ -88,12 +89,13 @@ class Tensor {
   std::string labels_;
 };
 
-// How a parameter or an output lies in memory, where it is not contiguous and 16-byte aligned.
+// The memory layout of a parameter or an output; default: contiguous, address a multiple of 16.
 struct Layout {
-  std::vector<std::int64_t> strides;  // elements per step of each dimension; empty: contiguous
-  std::int64_t align = 0;             // bytes; 0: 16
+  std::vector<std::int64_t> strides;  // elements, one per dimension; empty: contiguous
+  std::int64_t align = 0;             // the address is a multiple of this many bytes; 0: 16
 };
 
+// A chain under construction. Not thread-safe while it changes.
 class Chain {
  public:
   explicit Chain(const std::string& name) {
@@ -102,29 +104,29 @@ class Chain {
     handle_.reset(chain);
   }
 
-  // From chain text; errors carry line and column.
+  // From chain text. Error::line and column say where a mistake is.
   static Chain parse(std::string_view text) {
     ctn_chain* chain = nullptr;
     check(ctn_chain_parse(text.data(), text.size(), &chain));
     return Chain(detail::ChainHandle(chain));
   }
 
-  // Declares the symbolic size, lo <= name <= hi; use it as ctn::symbol in shapes.
+  // Declares the symbolic size, lo <= name <= hi, before the first shape with ctn::symbol.
   void symbol(const std::string& name, std::int64_t lo, std::int64_t hi) {
     check(ctn_chain_symbol(handle_.get(), name.c_str(), lo, hi));
   }
 
-  // A tensor that the kernel before may still be writing.
+  // A tensor that the previous kernel of the stream may write.
   Tensor input(const std::string& name, DType dtype, std::vector<std::int64_t> shape,
                const Layout& layout = {}) {
     return parameter(CTN_INPUT, name, dtype, shape, layout);
   }
-  // A tensor that does not change while the chain runs.
+  // A tensor that does not change while the chain (with allow_pdl, also the previous kernel) runs.
   Tensor weight(const std::string& name, DType dtype, std::vector<std::int64_t> shape,
                 const Layout& layout = {}) {
     return parameter(CTN_WEIGHT, name, dtype, shape, layout);
   }
-  // One float, handed over at launch.
+  // One float, passed by value to a launch.
   Tensor scalar(const std::string& name) {
     return parameter(CTN_SCALAR, name, f32, {}, Layout{{}, 4});
   }
@@ -134,7 +136,7 @@ class Chain {
     return Tensor(handle_.get(), value, 0);
   }
 
-  // Returns `value` rounded to `dtype`.
+  // Makes `value`, rounded to `dtype`, the next output.
   void output(const Tensor& value, DType dtype, const Layout& layout = {}) {
     if (value.chain() != handle_.get()) {
       throw std::invalid_argument("output value " + std::to_string(value.value()) +
@@ -150,7 +152,7 @@ class Chain {
     check(ctn_chain_return(handle_.get(), &output));
   }
 
-  // Throws what is wrong with the chain, if anything.
+  // Throws the first rule that the chain breaks.
   void verify() const { check(ctn_chain_verify(handle_.get())); }
 
   // Canonical chain text.
@@ -192,7 +194,7 @@ class Chain {
 
 namespace detail {
 
-// Values are numbers within their chain: in another one they would name another value.
+// A value is a number within its chain: in another chain it would name another value.
 inline void check_same_chain(const Tensor& a, const Tensor& b) {
   if (a.chain() == b.chain()) return;
   throw std::invalid_argument("values " + std::to_string(a.value()) + " and " +
@@ -202,7 +204,7 @@ inline void check_same_chain(const Tensor& a, const Tensor& b) {
 
 }  // namespace detail
 
-// Any elementwise operation by its name in chain text.
+// An elementwise operation by its name in chain text.
 inline Tensor elementwise(const char* op, std::initializer_list<Tensor> operands,
                           std::initializer_list<double> attributes = {},
                           const std::string& name = "") {
@@ -222,7 +224,7 @@ inline Tensor elementwise(const char* op, std::initializer_list<Tensor> operands
 
 namespace detail {
 
-// Of an equation's result.
+// The rank of an equation's result.
 inline int result_rank(const std::string& equation) {
   const std::size_t arrow = equation.find("->");
   return arrow == std::string::npos ? 0 : static_cast<int>(equation.size() - arrow - 2);
@@ -240,22 +242,22 @@ inline Tensor contract(const std::string& equation, const Tensor& left, const Te
 
 }  // namespace detail
 
-// contract("mk,nk->mn", x, w): labels in one operand and the result are kept, labels in both
-// operands only are summed over. `true_f32`: f32 operands are not rounded to tf32.
+// contract("mk,nk->mn", x, w); labels as for ctn_chain_contract. `true_f32`: f32 operands are not
+// rounded to tf32.
 inline Tensor contract(const std::string& equation, const Tensor& left, const Tensor& right,
                        const std::string& name = "", bool true_f32 = false) {
   return detail::contract(equation, left, right, nullptr, name, true_f32);
 }
 
-// Label `label` is partitioned by `ends`, an i32 parameter of inclusive ends: positions
-// [ends[g-1], ends[g]) meet group g of label `group`.
+// Divides label `label` into groups: indices [ends[g-1], ends[g]) belong to index g of label
+// `group`. `ends` is an i32 parameter with one element per group, ascending.
 struct Ragged {
   char label;
   Tensor ends;
   char group;
 };
 
-// contract("mk,enk->mn", x, w, {'m', ends, 'e'}): rows by expert, with no padding.
+// contract("mk,enk->mn", x, w, {'m', ends, 'e'}): rows grouped by expert, without padding.
 inline Tensor contract(const std::string& equation, const Tensor& left, const Tensor& right,
                        const Ragged& ragged, const std::string& name = "", bool true_f32 = false) {
   detail::check_same_chain(left, ragged.ends);
@@ -267,7 +269,7 @@ inline Tensor contract(const std::string& equation, const Tensor& left, const Te
   return detail::contract(equation, left, right, &parts, name, true_f32);
 }
 
-// x[..., k] times w[n, k], as a linear layer has them: [..., n].
+// A linear layer: x[..., k] times w[n, k] is [..., n].
 inline Tensor linear(const Tensor& x, const Tensor& w, const std::string& name = "") {
   std::string rows = x.rank() == 2 ? "m" : "";
   for (int d = 0; d + 1 < x.rank() && x.rank() != 2; ++d) rows += static_cast<char>('a' + d);
@@ -281,7 +283,7 @@ inline Tensor sum(const std::string& equation, const Tensor& x, const std::strin
   return Tensor(x.chain(), value, detail::result_rank(equation));
 }
 
-// Rounds to `dtype`: the only rounding besides an output's.
+// Rounds to `dtype`. Besides casts, a chain rounds its outputs only.
 inline Tensor cast(const Tensor& x, DType dtype, const std::string& name = "") {
   ctn_value value = 0;
   check(ctn_chain_cast(x.chain(), x.value(), static_cast<ctn_dtype>(dtype),
@@ -333,7 +335,7 @@ inline Tensor operator-(double a, const Tensor& b) { return constant_like(b, a) 
 inline Tensor operator*(double a, const Tensor& b) { return constant_like(b, a) * b; }
 inline Tensor operator/(double a, const Tensor& b) { return constant_like(b, a) / b; }
 
-// linear() plus a bias of its last dimension.
+// linear() plus a bias[n].
 inline Tensor linear(const Tensor& x, const Tensor& w, const Tensor& bias) {
   return linear(x, w) + bias;
 }
@@ -341,11 +343,11 @@ inline Tensor linear(const Tensor& x, const Tensor& w, const Tensor& bias) {
 struct Kernel {
   std::string name;
   std::string arch;
-  std::string source;                // emitted CUDA
-  std::span<const std::byte> cubin;  // valid while the Compiled lives
+  std::string source;                // the emitted CUDA source
+  std::span<const std::byte> cubin;  // valid until the Compiled is destroyed
   int threads = 0;                   // per CTA
   int registers = 0;                 // per thread
-  std::int64_t smem_bytes = 0;       // dynamic, per CTA
+  std::int64_t smem_bytes = 0;       // dynamic shared memory per CTA
 };
 
 // Machine code for one architecture.
@@ -353,7 +355,7 @@ class Compiled {
  public:
   explicit Compiled(ctn_compiled* handle) : handle_(handle) {}
 
-  // The plan for people, or as JSON.
+  // The plan as text or as JSON.
   std::string explain(bool json = false) const {
     char* text = nullptr;
     check(ctn_compiled_explain(handle_.get(), json ? CTN_JSON : CTN_TEXT, &text));
@@ -388,20 +390,20 @@ class Compiled {
 };
 
 struct LaunchOptions {
-  std::vector<float> scalars = {};  // the chain's scalar parameters in order
-  std::int64_t symbol = 0;          // the symbolic size
-  void* workspace = nullptr;        // Executable::workspace_bytes, aligned to 256
-  bool allow_pdl = false;           // may start while the stream's previous kernel still runs
-  bool disable_pdl = false;         // no kernel starts before the one before it has ended; wins
+  std::vector<float> scalars = {};  // the scalar parameters in order
+  std::int64_t symbol = 0;          // the symbolic size; 0 for a chain without one
+  void* workspace = nullptr;        // workspace_bytes() of device memory, aligned to 256 bytes
+  bool allow_pdl = false;  // the first kernel may start while the stream's previous one still runs
+  bool disable_pdl = false;  // no kernel starts before the previous one has ended; wins
 };
 
-// A compiled chain on one device. Launching is thread-safe and may be captured into a graph.
+// A compiled chain on one device. Must outlive its launches and the graphs that captured them.
 class Executable {
  public:
   explicit Executable(ctn_executable* handle) : handle_(handle) {}
 
-  // `stream`: a CUstream or cudaStream_t of the device. `tensors`: device addresses, parameters
-  // that are not scalars in order, then outputs.
+  // Asynchronous, thread-safe, allowed during capture. `stream`: a CUstream or cudaStream_t of the
+  // device. `tensors`: device addresses of the tensor parameters in order, then of the outputs.
   void launch(void* stream, std::span<const void* const> tensors,
               const LaunchOptions& options = {}) const {
     ctn_launch_args args{};
@@ -422,6 +424,7 @@ class Executable {
     launch(stream, std::span<const void* const>(tensors.begin(), tensors.size()), options);
   }
 
+  // Device memory that each concurrent launch needs as its workspace.
   std::int64_t workspace_bytes() const {
     std::int64_t bytes = 0;
     check(ctn_executable_workspace_bytes(handle_.get(), &bytes));
@@ -438,26 +441,27 @@ class Executable {
   detail::ExecutableHandle handle_;
 };
 
+// A compiler and its cache. Thread-safe.
 class Engine {
  public:
   Engine() : Engine(nullptr) {}
   explicit Engine(ctn_engine_options options) : Engine(with_size(options)) {}
 
-  // For a GPU's name ("h200") or an architecture ("sm_80"). Needs no GPU.
+  // `target`: a GPU's name ("h200") or an architecture ("sm_80"). Needs no GPU.
   Compiled compile(const Chain& chain, const std::string& target) const {
     ctn_compiled* compiled = nullptr;
     check(ctn_engine_compile(handle_.get(), chain.get(), target.c_str(), &compiled));
     return Compiled(compiled);
   }
 
-  // Before any capture; `stream`, when given, is asked whether it is being captured.
+  // CTN_NOT_WARMED_CAPTURE while `stream`, or for null any blocking stream, is being captured.
   Executable load(const Compiled& compiled, int device, void* stream = nullptr) const {
     ctn_executable* executable = nullptr;
     check(ctn_engine_load(handle_.get(), compiled.get(), device, stream, &executable));
     return Executable(executable);
   }
 
-  // compile() for the device itself, then load().
+  // compile() for the GPU that `device` is, then load().
   Executable prepare(const Chain& chain, int device, void* stream = nullptr) const {
     ctn_executable* executable = nullptr;
     check(ctn_engine_prepare(handle_.get(), chain.get(), device, stream, &executable));
@@ -477,8 +481,7 @@ class Engine {
   detail::EngineHandle handle_;
 };
 
-// Evaluates the chain on the host in double precision; `tensors` are host addresses in the order of
-// a launch, outputs are written.
+// Evaluates the chain in double precision. `tensors`: host addresses in the order of a launch.
 inline void run_reference(const Chain& chain, std::initializer_list<void*> tensors,
                           const std::vector<float>& scalars = {}, std::int64_t symbol_size = 0) {
   ctn_reference_args args{};

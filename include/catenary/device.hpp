@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Device memory and streams for programs that bring none of their own: each owns what it holds.
-// Part of catenary.hpp; knows no chain. A launch takes any device address and any stream.
+// Device memory and streams for programs that have none of their own. Optional: a launch takes any
+// device address and any stream. Part of catenary.hpp. Objects are move-only; one object is not
+// thread-safe.
 #ifndef CATENARY_DEVICE_HPP
 #define CATENARY_DEVICE_HPP
 
@@ -13,7 +14,7 @@
 
 namespace ctn {
 
-// Devices that this process sees; 0 where there is no usable driver.
+// The number of devices that this process sees; 0 without a usable driver.
 inline int device_count() {
   std::int32_t count = 0;
   const ctn_status status = ctn_device_count(&count);
@@ -21,13 +22,13 @@ inline int device_count() {
   return count;
 }
 
-// Device memory, freed on destruction: for programs that have no allocator of their own.
+// Device memory, aligned to 256 bytes, freed by the destructor.
 class Buffer {
  public:
   Buffer(int device, std::size_t bytes) : device_(device), bytes_(bytes) {
     check(ctn_device_alloc(device, bytes, &address_));
   }
-  // A copy of `data`.
+  // Copies `data` to the device.
   template <typename T>
   Buffer(int device, const std::vector<T>& data) : Buffer(device, data.size() * sizeof(T)) {
     upload(data.data());
@@ -47,7 +48,7 @@ class Buffer {
   void* get() const { return address_; }
   std::size_t bytes() const { return bytes_; }
 
-  // All of it.
+  // Copy all bytes, in order with launches on a ctn::Stream; complete on return.
   void upload(const void* from) { check(ctn_device_upload(device_, address_, from, bytes_)); }
   void download(void* to) const { check(ctn_device_download(device_, to, address_, bytes_)); }
 
@@ -57,7 +58,7 @@ class Buffer {
   void* address_ = nullptr;
 };
 
-// A stream of a device: for programs that have none of their own.
+// A stream, destroyed by the destructor; its kernels run to their end.
 class Stream {
  public:
   explicit Stream(int device) : device_(device) { check(ctn_stream_create(device, &stream_)); }

@@ -9,7 +9,7 @@
 
 namespace ctn {
 
-// What every failed call throws: one sentence with the value, the rule and the fix.
+// A failed call. what() is one sentence with the value, the rule and the fix.
 class Error : public std::runtime_error {
  public:
   explicit Error(ctn_status status)
@@ -18,7 +18,7 @@ class Error : public std::runtime_error {
         line_(ctn_last_error_line()),
         column_(ctn_last_error_column()) {}
   ctn_status code() const noexcept { return status_; }
-  int line() const noexcept { return line_; }  // place in parsed text, from 1; 0: none
+  int line() const noexcept { return line_; }  // of the parsed text, from 1; 0: none
   int column() const noexcept { return column_; }
 
  private:
@@ -27,6 +27,7 @@ class Error : public std::runtime_error {
   int column_;
 };
 
+// Throws unless `status` is CTN_OK. Call it on the thread of the failed call.
 inline void check(ctn_status status) {
   if (status != CTN_OK) throw Error(status);
 }

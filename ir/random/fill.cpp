@@ -53,7 +53,7 @@ double element(const Fill& fill, i64 index, i64 row_size, i64 planted) {
   return 0;
 }
 
-// Never 0, which would hide whatever it scales.
+// Never 0, which would hide errors in what it scales.
 double scalar(const Fill& fill) {
   Random random(fill.seed);
   const double magnitude = fill.kind == FillKind::kExactInteger
@@ -62,7 +62,7 @@ double scalar(const Fill& fill) {
   return random.chance(30) ? -magnitude : magnitude;
 }
 
-// Per parameter: the terms of the largest contraction that reads it (0: none does).
+// Per parameter: the K size of the largest contraction that reads it (0: none).
 std::vector<i64> contraction_terms(const VerifiedChain& chain, i64 symbol) {
   std::vector<i64> terms(chain.num_values(), 0);
   for (ValueId id = 0; id < chain.num_values(); ++id) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Seeded test data for host tensors: the same bytes on every machine, since each element depends
-// only on the seed and its row-major index, through integer arithmetic and exact scalings.
+// Seeded test data for host tensors: the same bytes on every host. Each element depends only on the
+// seed and its row-major index, by integer arithmetic and exact scaling.
 #pragma once
 
 #include <cstddef>
@@ -12,13 +12,13 @@
 
 namespace catenary {
 
-// What the elements are. Every kind but kNanPlant and kInfPlant is finite.
+// The kind of data. All but kNanPlant and kInfPlant are finite.
 enum class FillKind : u8 {
   kExactInteger,  // integers in [-bound, bound]
   kNormal,        // mean 0, standard deviation `scale` (a sum of eight uniform numbers)
   kPositive,      // uniform in (0, scale]: shows truncation bias
   kSparse,        // three quarters 0, the rest multiples of scale / 4 in [-scale, scale]
-  kOneHot,        // a single 1 in each row of the last dimension: index errors print themselves
+  kOneHot,        // a single 1 in each row of the last dimension: shows index errors
   kNanPlant,      // kNormal with a NaN at one element
   kInfPlant,      // kNormal with an infinity at one element
 };
@@ -41,14 +41,14 @@ void fill_tensor(const TensorType& type, llvm::MutableArrayRef<std::byte> buffer
 // terms * bound^2 <= 2^24. (Beyond 2^24 terms, 1.)
 i64 exact_integer_bound(i64 terms);
 
-// The size that parameter `ends` partitions, or nothing if it is no parameter of ragged ends.
+// The size that parameter `ends` partitions, or nothing if it does not hold ragged ends.
 // `symbol` is the chain's size, if it has one.
 std::optional<i64> ragged_size(const VerifiedChain& chain, ValueId ends, i64 symbol);
 
 // Ragged ends: ascending, in [0, rows], some groups empty; most often the last is `rows`.
 void fill_ends(llvm::MutableArrayRef<i32> ends, i64 rows, u64 seed);
 
-// Host data for each parameter of a chain. Keeps the memory that `inputs` points to.
+// Host data for each parameter of a chain. Owns the memory that `inputs` points to.
 struct ChainData {
   ChainData() = default;
   ChainData(ChainData&&) = default;
@@ -59,8 +59,8 @@ struct ChainData {
 };
 
 // Fills every parameter: tensors by `kind` (a weight that a contraction reads is scaled by
-// 1/sqrt(terms) under the kinds that have a scale), ragged ends by fill_ends, scalars by a small
-// number that is not 0. kNanPlant and kInfPlant plant into the first tensor only. `symbol` is the
+// 1/sqrt(terms) for kinds with a scale), ragged ends by fill_ends, scalars by a small nonzero
+// number. kNanPlant and kInfPlant change the first tensor only. `symbol` is the
 // chain's size, if it has one. Exact integers are bounded by the chain's largest contraction.
 ChainData fill_chain(const VerifiedChain& chain, i64 symbol, FillKind kind, u64 seed,
                      u8 poison = 0xff);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A small random generator with the same sequence on every machine and in every standard library
-// (whose distributions differ). splitmix64, by Steele, Lea and Flood.
+// A small random generator with the same sequence on every host and with every standard library.
+// splitmix64, by Steele, Lea and Flood.
 #pragma once
 
 #include "llvm/ADT/ArrayRef.h"
@@ -25,7 +25,7 @@ class Random {
     return lo + static_cast<i64>(next() % (static_cast<u64>(hi - lo) + 1));
   }
 
-  // True in `percent` of a hundred calls.
+  // True with a probability of `percent` / 100.
   bool chance(int percent) { return range(0, 99) < percent; }
 
   template <typename T>

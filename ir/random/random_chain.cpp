@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// random_chain(): picks what a chain is about and strings the parts of random_parts together.
+// random_chain(): draws the kind of chain and combines the parts of random_parts.
 #include "ir/random/random_chain.h"
 
 #include "ir/random/random_parts.h"
@@ -14,7 +14,7 @@ class ChainMaker {
 
   Chain make() {
     Random& random = parts_.random();
-    const bool pointwise = contractions_left_ == 0 || (!options_.few_rows && random.chance(25));
+    const bool pointwise = contractions_left_ == 0 || (!options_.small_m && random.chance(25));
     ValueId value = pointwise ? parts_.tensor_value() : anchor();
     value = parts_.steps(value, pointwise ? 1 : 0, 5);
     if (random.chance(15)) value = parts_.steps(parts_.sum(value), 0, 2);
@@ -29,7 +29,7 @@ class ChainMaker {
   }
 
  private:
-  // One contraction, or two that share an operand and meet in a product.
+  // One contraction, or two that share an operand and are multiplied.
   ValueId anchor() {
     --contractions_left_;
     const ValueId first = parts_.contraction(std::nullopt);

@@ -12,7 +12,7 @@ struct RandomParts::Label {
   bool left = false;
   bool right = false;
   bool result = false;
-  bool fixed = false;  // the size belongs to a value that exists
+  bool fixed = false;  // the size is that of an existing value
 };
 
 namespace {
@@ -31,7 +31,7 @@ void RandomParts::new_labels(Labels& labels) {
   const auto add = [&](i64 count, bool left, bool right, bool result) {
     for (i64 i = 0; i < count; ++i) labels.push_back({0, new_dim(), left, right, result});
   };
-  // M first: it is the one to be symbolic most often.
+  // M first: it is symbolic most often.
   i64 m = class_size(random_, 6, 18);
   i64 n = class_size(random_, 6, 18);
   const i64 k = class_size(random_, 2, 18);
@@ -64,7 +64,7 @@ void RandomParts::few_row_labels(Labels& labels, DType dtype) {
 // A tensor that a contraction reads.
 ValueId RandomParts::operand(Role role, DType dtype, llvm::ArrayRef<Dim> shape) {
   const ValueId id = parameter(role, dtype, shape);
-  if (!options_.few_rows || shape.empty()) return id;
+  if (!options_.small_m || shape.empty()) return id;
   TensorType& type = value(id).type;
   type.align = 16;
   type.strides.resize(shape.size());
@@ -114,14 +114,14 @@ std::string RandomParts::order(const Labels& labels, bool Label::*member) {
   for (const Label& label : labels) {
     if (label.*member) text += label.name;
   }
-  if (!options_.few_rows && random_.chance(60)) shuffle(text);
+  if (!options_.small_m && random_.chance(60)) shuffle(text);
   return text;
 }
 
 // Partitions an M label (a group label joins the right operand) or a K label (it joins the result).
-// Of few rows: so many to a group, and the group outermost.
+// With small M, the rows are per group and the group is outermost.
 void RandomParts::make_ragged(Labels& labels, Value& contract) {
-  const bool rows = options_.few_rows || random_.chance(60);
+  const bool rows = options_.small_m || random_.chance(60);
   for (size_t i = 0; i < labels.size(); ++i) {
     const Label label = labels[i];
     const bool fits =
@@ -132,7 +132,7 @@ void RandomParts::make_ragged(Labels& labels, Value& contract) {
     group.fixed = true;
     group.right = rows;
     group.result = !rows;
-    if (options_.few_rows) {
+    if (options_.small_m) {
       if (!label.size.symbolic) {
         labels[i].size.size = random_.range(1, 12 * group.size.size);
         labels[i].fixed = false;
@@ -153,7 +153,7 @@ ValueId RandomParts::contraction(std::optional<ValueId> existing) {
   Labels labels;
   if (existing) {
     existing_labels(labels, *existing, on_left);
-  } else if (options_.few_rows) {
+  } else if (options_.small_m) {
     few_row_labels(labels, dtype);
   } else {
     new_labels(labels);
@@ -196,7 +196,7 @@ ValueId RandomParts::contraction(std::optional<ValueId> existing) {
     }
   }
   contract.equation = fmt::format("{},{}->{}", texts[0], texts[1], facts.labels);
-  contract.true_f32 = dtype == DType::kF32 && random_.chance(options_.few_rows ? 15 : 50);
+  contract.true_f32 = dtype == DType::kF32 && random_.chance(options_.small_m ? 15 : 50);
   facts.shape = shape_of(facts.labels);
   facts.magnitude =
       known(contract.operands[0].value).magnitude * known(contract.operands[1].value).magnitude;

@@ -27,7 +27,7 @@ i64 product(llvm::ArrayRef<Dim> shape) {
 RandomParts::RandomParts(u64 seed, const RandomChainOptions& options)
     : options_(options), random_(seed) {
   if (!random_.chance(25)) return;
-  const i64 hi = random_.range(1, std::min<i64>(options.few_rows ? 16 : 64, options.max_elements));
+  const i64 hi = random_.range(1, std::min<i64>(options.small_m ? 16 : 64, options.max_elements));
   symbol_ = Symbol{"M", random_.range(0, 1), hi};
 }
 
@@ -57,7 +57,7 @@ void RandomParts::shuffle(std::string& text) {
 
 llvm::SmallVector<i64, 4> RandomParts::random_strides(llvm::ArrayRef<Dim> shape, bool may_overlap) {
   llvm::SmallVector<i64, 4> strides;
-  bool needed = false;  // contiguous strides may not depend on the symbol
+  bool needed = false;  // contiguous strides must not depend on the symbol
   for (size_t d = 1; d < shape.size(); ++d) needed |= shape[d].symbolic;
   if (!needed && random_.chance(60)) return strides;
   std::string dims;  // from the innermost out
@@ -236,12 +236,12 @@ ValueId RandomParts::unary_step(ValueId id) {
   if (op == Op::kLeakyRelu) attributes[0] = static_cast<double>(random_.range(-3, 12)) / 8;
   ValueId operand = id;
   if (op == Op::kExp && random_.chance(80)) {
-    operand = elementwise(Op::kClamp, use_of(id), {-8, 4}, 16);  // keeps away from overflow
+    operand = elementwise(Op::kClamp, use_of(id), {-8, 4}, 16);  // avoids overflow
   }
   return elementwise(op, use_of(operand), attributes, after);
 }
 
-// A constant, a scalar, a tensor over some dimensions of `main` (placed by labels or trailing), or
+// A constant, a scalar, a tensor over some dimensions of `main` (aligned by labels or trailing), or
 // a computed value of its shape.
 Use RandomParts::second_operand(ValueId main, const Use& main_use, double& magnitude) {
   magnitude = 2;
@@ -293,7 +293,7 @@ ValueId RandomParts::binary_step(ValueId id) {
   const Use other = second_operand(id, main, magnitude);
   const double after = result_magnitude(op, before, magnitude);
   if (random_.chance(30) && op != Op::kDiv) {
-    // The first operand of full rank gives its labels: the other must be placed by labels as well.
+    // The result has the labels of the first operand of full rank: the other needs labels as well.
     Use placed = main;
     if (!other.labels.empty() && placed.labels.empty()) placed.labels = known(id).labels;
     return elementwise(op, {other, placed}, {}, after);

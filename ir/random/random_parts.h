@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts that random chains are made of: tensors with random layouts, contractions, elementwise
-// steps, sums. Knows the shape and labels of every value so far, by the rules that verify() has.
-// Private to random_chain.
+// The parts of random chains: tensors with random layouts, contractions, elementwise ops, sums.
+// Tracks the shape and labels of every value by the rules of verify(). Private to random_chain.
 #pragma once
 
 #include <optional>
@@ -20,13 +19,13 @@ class RandomParts {
   // A parameter with dimensions, to start a pointwise chain from.
   ValueId tensor_value();
 
-  // `value` after some elementwise steps, `fewest` to `most` of them.
+  // `value` after `fewest` to `most` elementwise ops.
   ValueId steps(ValueId value, int fewest, int most);
 
   ValueId cast(ValueId value, DType dtype);
   ValueId sum(ValueId value);
 
-  // `value` as a contraction takes it: rank 1 or more, most often cast.
+  // `value` as an operand of a contraction: rank 1 or more, most often cast.
   ValueId operand_from(ValueId value);
 
   // A contraction of two new parameters, or of `existing` and a new one.
@@ -38,7 +37,7 @@ class RandomParts {
   // Two values that broadcast together, multiplied or added.
   ValueId join(ValueId left, ValueId right);
 
-  // The chain: whatever nothing reads is returned, and some of the rest.
+  // The chain: returns all values that no op reads, and some of the others.
   Chain finish();
 
  private:

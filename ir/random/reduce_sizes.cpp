@@ -42,7 +42,7 @@ class Sizes {
     for (i64 size : all) {
       if (size <= max_size) continue;
       i64 choice = reduced(size, max_size);
-      // Two dimensions of one size hide a kernel that mixes them up.
+      // Different sizes stay different: equal ones would hide a kernel that confuses dimensions.
       const i64 step = modulus_of(max_size);
       for (i64 other = choice; other > 1; other -= step) {
         if (taken.count(other) != 0) continue;
@@ -66,8 +66,8 @@ class Sizes {
   std::map<i64, i64> map_;
 };
 
-// Strides of the reduced shape: from the innermost dimension outwards, each as far beyond what lies
-// inside it as it was, padding modulo 64.
+// Strides of the reduced shape, from the innermost dimension outwards: each keeps its padding
+// modulo 64.
 llvm::SmallVector<i64, 4> reduced_strides(const TensorType& type, const Sizes& sizes) {
   llvm::SmallVector<i64, 4> strides = type.strides;
   llvm::SmallVector<int, 8> order;
@@ -75,11 +75,11 @@ llvm::SmallVector<i64, 4> reduced_strides(const TensorType& type, const Sizes& s
     if (type.shape[i].size > 1 && strides[i] > 0) order.push_back(i);
   }
   llvm::stable_sort(order, [&](int a, int b) { return type.strides[a] < type.strides[b]; });
-  i64 span = 1;  // elements that the dimensions so far reach over
+  i64 span = 1;  // elements that the inner dimensions span
   i64 reduced_span = 1;
   for (int i : order) {
     const i64 padding = type.strides[i] - span;
-    // A dimension that overlaps what is inside it (a window that slides) keeps its step.
+    // A dimension that overlaps the inner ones (a sliding window) keeps its stride.
     strides[i] = padding >= 0 ? reduced_span + reduced(padding, sizes.max_size())
                               : reduced(type.strides[i], sizes.max_size());
     span += (type.shape[i].size - 1) * type.strides[i];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// shrink(): greedy passes over single simplifications, each kept if the chain still verifies and
-// still fails, until a whole round keeps none.
+// shrink(): greedy passes over single simplifications. Each is kept if the chain still verifies and
+// still fails; ends after a round without one.
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -18,7 +18,7 @@ bool is_valid(const Chain& chain) {
   return false;
 }
 
-// Without the values and the symbol that no output needs.
+// Removes values and the symbol that no output needs.
 Chain prune(const Chain& chain) {
   std::vector<bool> reached(chain.values.size());
   for (const Output& output : chain.outputs) reached[output.value] = true;
@@ -79,7 +79,7 @@ class Shrinker {
     }
   }
 
-  // Each op from the last: replaced by one of its operands, in uses and outputs.
+  // From the last op on: replaces each by one of its operands, in uses and outputs.
   void drop_ops() {
     for (size_t i = chain_.values.size(); i-- > 0;) {
       if (i >= chain_.values.size()) continue;  // a success may have removed several
@@ -100,7 +100,7 @@ class Shrinker {
     }
   }
 
-  // Equal sizes shrink together, so that what fitted still fits.
+  // Equal sizes shrink together, so that shapes still match.
   void shrink_sizes() {
     std::set<std::pair<i64, bool>> sizes;
     for (const Value& value : chain_.values) {

@@ -30,8 +30,8 @@ double half_step(DType dtype, double x) {
   return std::ldexp(0.5, exponent - (fraction - 1));
 }
 
-// From `expected` to the nearest value that rounds to `got`. Below a power of two the format's step
-// halves, which this ignores: at most a quarter of a step too small there.
+// The distance from `expected` to the nearest value that rounds to `got`. Ignores that the format's
+// spacing halves below a power of two: there the result is at most a quarter of a unit too small.
 double distance(DType dtype, double expected, double got) {
   if (same_bits(expected, got) || expected == got) return 0;
   if (!std::isfinite(got) || !std::isfinite(expected)) return kInfinity;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A kernel's output against the oracle's intervals. One summary per tensor instead of a line per
-// element: counts, first and worst mismatch, and how much of the allowed error was used.
+// Compares a kernel's output with the oracle's intervals. One summary per tensor: counts, first and
+// worst mismatch, and the largest share of the allowed error.
 #pragma once
 
 #include <optional>
@@ -26,9 +26,9 @@ struct CompareResult {
   DType dtype = DType::kF32;
   i64 checked = 0;
   i64 mismatches = 0;
-  i64 exact = 0;  // elements whose interval has error 0: met bit for bit
-  // Over all elements with an error: the distance from the expected value to the nearest value that
-  // rounds to what was got, over the error. At most 1 where all are accepted.
+  i64 exact = 0;  // elements whose interval has error 0: compared bit for bit
+  // The largest ratio over all elements with an error: the distance from the expected value to the
+  // nearest value that rounds to the result, divided by the error. At most 1 if all are accepted.
   double worst_ratio = 0;
   std::optional<Mismatch> first;
   std::optional<Mismatch> worst;  // the largest distance, NaN and infinities first

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Binding and driving the oracle. Values are formed in order: anchors (contractions, sums) as whole
-// tensors, or element by element with a memo when only samples are asked for; everything
-// elementwise on demand (reference_program).
+// Binds tensors and evaluates the oracle. Anchors (contractions, sums) are computed in order, as
+// whole tensors, or element by element with a memo when only samples are needed; elementwise values
+// on demand (reference_program).
 #include "ir/reference/reference.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace catenary {
 namespace {
 
-constexpr i64 kChunk = 4096;  // elements that one piece of elementwise work forms
+constexpr i64 kChunk = 4096;  // elements per elementwise work item
 
 bool is_anchor(Op op) { return op == Op::kContract || op == Op::kSum; }
 
@@ -68,7 +68,7 @@ class ReferenceState {
   }
 
  private:
-  // Per value: every element in row-major order, where something needs them all.
+  // Per value: every element in row-major order, if all are needed.
   using Tensors = std::vector<std::vector<Interval>>;
 
   std::vector<i64> ragged_ends(ValueId id) const {
@@ -82,7 +82,7 @@ class ReferenceState {
     return ends;
   }
 
-  // All elements of a computed value whose anchors are formed.
+  // All elements of a computed value; its anchors are already computed.
   std::vector<Interval> whole(ValueId id, int threads, const Tensors& tensors) const {
     if (is_anchor(chain_.value(id).op)) return tensors[id];
     const TensorType& type = types_[id];
@@ -148,7 +148,7 @@ class ReferenceState {
     return {load_element(types_[id].dtype, data_[id], offset), 0};
   }
 
-  // One element of a computed value, with its anchors formed on demand.
+  // One element of a computed value; computes anchors on demand.
   Interval element(ValueId id, i64 index) {
     llvm::SmallVector<i64, 4> at;
     unravel(index, types_[id].shape, at);
@@ -235,7 +235,7 @@ Error check_ends(const VerifiedChain& chain, ValueId contraction, llvm::ArrayRef
         static_cast<i64>(load_element(DType::kI32, data[ragged.ends], g * type.strides[0]));
     if (end < before || end > size) {
       return make_error(ErrorCode::kInvalidArgument,
-                        "entry {} of ends '{}' is {}: ends must ascend and lie in {} to {}", g,
+                        "entry {} of ends '{}' is {}: ends must ascend and be in {} to {}", g,
                         chain.value(ragged.ends).name, end, before, size);
     }
     before = end;

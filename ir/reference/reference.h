@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The oracle: evaluates a chain in float64 on operands already rounded to their dtype, and bounds
-// how far a correct f32 kernel may be from it. Knows nothing of plans or kernels.
+// The oracle: evaluates a chain in float64 on operands that are rounded to their dtype, and bounds
+// the error of a correct f32 kernel. Independent of plans and kernels.
 #pragma once
 
 #include <cstddef>
@@ -11,9 +11,9 @@
 
 namespace catenary {
 
-// A value and the distance from it that a correct kernel may keep (absolute, >= 0). An error of 0:
-// every correct kernel gives exactly this value before the rounding to the output's dtype. An
-// infinite error: nothing can be said (a kernel may or may not have met an overflow on the way).
+// A value and the largest absolute error of a correct kernel. Error 0: every correct kernel gives
+// exactly this value before the rounding to the output's dtype. Infinite error: any result is
+// correct (whether an overflow occurs depends on the kernel's order of operations).
 struct Interval {
   double value = 0;
   double error = 0;
@@ -32,7 +32,7 @@ struct ReferenceInputs {
 };
 
 // Ragged contractions: group g holds the positions [ends[g - 1], ends[g]) of the ragged label, with
-// ends[-1] = 0. Result rows beyond the last end are 0; terms beyond it are not summed.
+// ends[-1] = 0. Result rows after the last end are 0; K positions after it are not summed.
 class ReferenceState;
 class Reference {
  public:
@@ -45,8 +45,8 @@ class Reference {
   // rounding to the output's dtype.
   std::vector<std::vector<Interval>> evaluate(int threads = 0) const;
 
-  // Element `index` (row-major) of output `i` alone; contractions are formed on demand, once each.
-  // For sampling large outputs.
+  // Only element `index` (row-major) of output `i`; computes contraction elements on demand, each
+  // once. For samples of large outputs.
   Interval output_element(int i, i64 index);
 
   Reference(Reference&&) noexcept;
@@ -58,20 +58,20 @@ class Reference {
   std::unique_ptr<ReferenceState> state_;
 };
 
-// Do integer inputs, small enough for f32, make every output an exact integer before its last
-// rounding? Conservative: no cast, and no rounding to tf32, may feed another op.
+// True if integer inputs that are small enough for f32 make every output an exact integer before
+// its last rounding. Conservative: false if a cast or a rounding to tf32 feeds another op.
 bool chain_is_exact(const VerifiedChain& chain);
 
-// f32 value of one stored element, and rounding to storage (nearest even). To tf32 kernels round to
-// nearest too, ties away from zero or (`ties_to_even`) by tensor copies.
+// f32 value of one stored element, and rounding to storage (nearest even). Rounding to tf32 is to
+// nearest: ties away from zero by conversion instructions, to even by TMA loads.
 double load_element(DType dtype, const void* data, i64 index);
 void store_element(DType dtype, void* data, i64 index, double value);
 double round_to(DType dtype, double value);
 double round_to_tf32(double value, bool ties_to_even = false);
 
-// Is `got` (an element of `dtype`, as read by load_element) what a correct kernel may produce?
-// Accepts iff round(value - error) <= got <= round(value + error); NaN matches NaN, and an infinity
-// or a NaN of the reference must be met exactly.
+// True if a correct kernel may produce `got` (an element of `dtype`, as read by load_element):
+// round(value - error) <= got <= round(value + error). An infinity or a NaN of the reference must
+// be matched exactly (any NaN matches NaN).
 bool accepts(const Interval& expected, DType dtype, double got);
 
 }  // namespace catenary

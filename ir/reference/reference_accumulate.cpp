@@ -26,7 +26,7 @@ double total_error(bool true_f32, double bound, double carried, i64 terms) {
   return n * kUnitF32 / (1 - n * kUnitF32) * (bound + carried) + carried + n * kSubnormal;
 }
 
-// Two lanes: what every 64-bit host has in one register.
+// Two lanes: one vector register of every 64-bit host.
 using Pair = double __attribute__((vector_size(16)));
 using PairBits = long long __attribute__((vector_size(16)));
 constexpr int kPairs = kLanes / 2;
@@ -106,7 +106,7 @@ Interval Accumulator::result(bool exact) {
   if (unknown_) return {std::isfinite(sum_) ? sum_ : 0, kInfinity};
   const bool overflows = std::isfinite(largest_) ? largest_ >= kOverflowF32 : false;
   if (!std::isfinite(sum_)) return overflows ? Interval{0, kInfinity} : Interval{sum_, 0};
-  // Unless all terms pull the same way, an overflow on the way depends on the order.
+  // Unless all terms have the same sign, an intermediate overflow depends on the order.
   if (overflows && std::fabs(sum_) < 0.99 * magnitudes_) return {0, kInfinity};
   const double bound = true_f32_ ? magnitudes_ : bound_;
   return settle_f32(sum_, total_error(true_f32_, bound, carried_, terms_));

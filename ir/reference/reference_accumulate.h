@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums of products in float64 beside the bound that an f32 sum keeps, one at a time or in lanes
-// that the host compiler vectorises. Both forms give the same numbers.
+// Sums of products in float64 with the error bound of an f32 sum, one at a time or in lanes that
+// the host compiler vectorises. Both forms give the same numbers.
 //
-// Tensor cores align the products and the partial sum of a step to the largest exponent and cut:
-// E = 2^-23 * sum over blocks of 16 terms of (8.5 * m + |s|), m the largest magnitude among the
-// block's products and the partial sum before it, s the partial sum after it. True f32 rounds n
-// times: E = n u S / (1 - n u), S the sum of magnitudes, u = 2^-24.
+// Tensor cores align the products of a k-block and the partial sum to the largest exponent and
+// truncate: E = 2^-23 * sum over blocks of 16 terms of (8.5 * m + |s|), m the largest magnitude
+// among the block's products and the partial sum before it, s the partial sum after it. True f32
+// rounds n times: E = n u S / (1 - n u), S the sum of magnitudes, u = 2^-24.
 #pragma once
 
 #include <optional>
@@ -17,13 +17,13 @@ namespace catenary {
 inline constexpr i64 kBlockTerms = 16;
 inline constexpr int kLanes = 8;
 
-// The careful form: also tells what infinities and overflows make of the sum.
+// The general form: also handles infinities and overflows.
 class Accumulator {
  public:
   explicit Accumulator(bool true_f32) : true_f32_(true_f32) {}
   void add(const Interval& left, const Interval& right);
 
-  // `exact`: the caller knows that every order of summation gives the same f32.
+  // `exact`: every order of summation gives the same f32.
   Interval result(bool exact);
 
  private:
@@ -40,7 +40,7 @@ class Accumulator {
   bool unknown_ = false;   // an operand's error decides whether an infinity appears
 };
 
-// Partial results of kLanes neighbouring columns.
+// Partial results of kLanes adjacent columns.
 struct LaneSums {
   double sum[kLanes] = {};
   double bound[kLanes] = {};
@@ -57,8 +57,8 @@ struct PackedTerms {
 // multiple of kBlockTerms.
 void accumulate(bool true_f32, PackedTerms row, PackedTerms panel, i64 terms, LaneSums& sums);
 
-// One lane's interval after `terms` products, or nothing where infinities or overflows need the
-// careful form.
+// One lane's interval after `terms` products, or nothing if infinities or overflows need the
+// general form.
 std::optional<Interval> lane_result(bool true_f32, const LaneSums& sums, int lane, i64 terms,
                                     bool exact);
 

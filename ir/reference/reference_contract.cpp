@@ -15,8 +15,8 @@ namespace {
 
 using Axes = llvm::SmallVector<ContractionAxis, 2>;
 
-constexpr i64 kTile = 128;  // rows and columns of the result that one piece of work forms
-constexpr i64 kSlab = 512;  // terms that lie packed at a time; a multiple of kBlockTerms
+constexpr i64 kTile = 128;  // rows and columns of the result per work item
+constexpr i64 kSlab = 512;  // terms packed at a time; a multiple of kBlockTerms
 
 struct Offsets {
   i64 left = 0;
@@ -55,7 +55,7 @@ ContractionAxis make_axis(const ContractionLabel& label, i64 size, const TensorT
   return axis;
 }
 
-// Largest magnitude seen in one row or column, infinite once something is not an exact integer.
+// Largest magnitude in a row or column, infinite if an element is not an exact integer.
 void note_magnitude(double& largest, const Interval& x) {
   const bool integer = x.error == 0 && x.value == std::nearbyint(x.value);
   largest =
@@ -67,17 +67,17 @@ bool exact_sum(i64 terms, double left, double right) {
   return static_cast<double>(terms) * left * right <= 0x1p24;
 }
 
-// One operand's part of a tile: `lines` rows or columns by up to kSlab terms.
+// The packed part of one operand: `lines` rows or columns by up to kSlab terms.
 class Packed {
  public:
-  // Rows lie one after the other, terms innermost. Columns lie in panels of kLanes columns, with
-  // the columns innermost; a panel's unused columns are zero.
+  // Rows are contiguous, terms innermost. Columns are in panels of kLanes columns, columns
+  // innermost; unused columns of a panel are zero.
   Packed(int side, const ContractionOperand& operand, bool tf32, i64 lines, i64 terms)
       : side_(side),
         operand_(operand),
         tf32_(tf32),
         lines_(lines),
-        has_errors_(operand.data == nullptr || tf32),  // a tie of tf32 has one
+        has_errors_(operand.data == nullptr || tf32),  // the rounding of a tie to tf32 has an error
         largest(lines, 0.0),
         value_(padded(lines) * std::min(terms, kSlab), 0.0),
         error_(has_errors_ ? value_.size() : 0, 0.0) {}
@@ -196,7 +196,8 @@ Interval ContractionTask::element(i64 index, OperandSource operand) const {
       right += at[axis.result_dim] * axis.right;
     }
   }
-  // Ragged terms start where their group does; a ragged row's coordinate says it all already.
+  // K-grouped: the K range starts at the group's first position. M-grouped: the row coordinate
+  // suffices.
   if (group_.result_dim >= 0) {
     left += nest.left;
     right += nest.right;
@@ -219,7 +220,7 @@ Interval ContractionTask::element(i64 index, OperandSource operand) const {
 void ContractionTask::evaluate(const ContractionOperand& left, const ContractionOperand& right,
                                int threads, llvm::MutableArrayRef<Interval> result) const {
   std::fill(result.begin(), result.end(), Interval{});
-  // first[p]: the first piece of work of part p.
+  // first[p]: the first work item of part p.
   std::vector<i64> first(static_cast<size_t>(num_parts()) + 1, 0);
   for (i64 p = 0; p < num_parts(); ++p) {
     const ContractionNest nest = part(p);

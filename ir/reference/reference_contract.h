@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Contractions in the oracle: products of two operands summed in float64, with the bound that an
-// f32 kernel's sum keeps (tensor cores: a running bound over 16-term blocks; true f32: Higham's).
-// Operands come as a parameter's memory or as computed intervals. Knows no other op.
+// Contractions in the oracle: products of two operands summed in float64, with the error bound of
+// an f32 kernel (tensor cores: a running bound over blocks of 16 terms; true f32: Higham's).
+// Operands are a parameter's memory or computed intervals.
 #pragma once
 
 #include "ir/reference/reference.h"
@@ -9,7 +9,7 @@
 
 namespace catenary {
 
-// One label of the loop nest: its size and its step in each tensor (0 where a tensor lacks it).
+// One label of the loop nest: its size and its stride in each tensor (0 if the tensor lacks it).
 struct ContractionAxis {
   char label = 0;
   i64 size = 0;
@@ -27,7 +27,7 @@ struct ContractionNest {
   i64 result = 0;
 };
 
-// Where an operand's elements are: a parameter's memory, or computed values in row-major order.
+// The elements of an operand: a parameter's memory, or computed values in row-major order.
 struct ContractionOperand {
   DType dtype = DType::kF32;
   const void* data = nullptr;
@@ -52,13 +52,13 @@ class ContractionTask {
   void evaluate(const ContractionOperand& left, const ContractionOperand& right, int threads,
                 llvm::MutableArrayRef<Interval> result) const;
 
-  // Element `index` (row-major) alone, in O(K).
+  // Only element `index` (row-major), in O(K).
   Interval element(i64 index, OperandSource operand) const;
 
  private:
   ContractionNest part(i64 group) const;
   i64 num_parts() const;
-  // The ragged group of a result element (0 if dense), or nothing beyond the last end.
+  // The ragged group of a result element (0 if dense), or nothing after the last end.
   std::optional<i64> group_of(llvm::ArrayRef<i64> at) const;
   void tile(const ContractionNest& nest, i64 batch, i64 row, i64 column,
             const ContractionOperand (&operands)[2], llvm::MutableArrayRef<Interval> result) const;

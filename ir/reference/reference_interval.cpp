@@ -10,10 +10,10 @@ namespace catenary {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kTiny = 0x1p-126;       // an approximate functor may flush what is below
-constexpr double kSubnormal = 0x1p-149;  // a correctly rounded op is off by less
+constexpr double kTiny = 0x1p-126;       // an approximate functor may flush smaller values to 0
+constexpr double kSubnormal = 0x1p-149;  // a correctly rounded op has a smaller absolute error
 
-// Could a kernel hold an infinity where this interval has a number (or anything at all)?
+// True if a kernel may have an infinity where this interval has a number, or any value at all.
 bool uncertain(const Interval& x) {
   return std::isinf(x.error) ||
          (x.error > 0 && std::isfinite(x.value) && std::fabs(x.value) + x.error >= kOverflowF32);
@@ -31,7 +31,7 @@ Interval finish(Op op, double value, double carried) {
   return settle_f32(value, carried + own + (info.exact ? kSubnormal : kTiny));
 }
 
-// The carried error of a monotone function is what its ends say; it may have kinks.
+// The carried error of a monotone function, from its values at the interval's ends.
 template <typename F>
 Interval monotone(Op op, const Interval& x, F f) {
   const double value = f(x.value);
@@ -100,14 +100,14 @@ Interval leaky_relu(const Interval& x, double slope) {
   return smooth(Op::kLeakyRelu, x, value, steepest, 0, steepest);
 }
 
-// x * gate(argument(x)): the functor rounds its argument a few times, which the tail of the gate
-// turns into a relative error of |argument| as many units. `sensitivity`: |x gate'(argument)
-// argument|, what one unit of the argument moves.
+// x * gate(argument(x)): the functor rounds its argument a few times; in the tail of the gate a
+// relative error of the argument is multiplied by |argument|. `sensitivity`: |x gate'(argument)
+// argument|, the change per unit of relative error of the argument.
 constexpr double kArgumentUnits = 4;
 
 Interval gated(Op op, const Interval& x, double gate, double slope, double bend, double steepest,
                double sensitivity) {
-  // A gate that is flushed to 0 loses up to 2^-126 before it is multiplied by x.
+  // A gate that is flushed to 0 has an error of up to 2^-126 before the multiplication by x.
   const double floor = kTiny * std::min(std::fabs(x.value), 128.0);
   if (x.value == -kInfinity) return {-0.0, 0};
   Interval result = smooth(op, x, x.value * gate, slope, bend, steepest);
@@ -117,7 +117,7 @@ Interval gated(Op op, const Interval& x, double gate, double slope, double bend,
   return result;
 }
 
-// x * Phi(x). erfc keeps the tail of negative x.
+// x * Phi(x). erfc is accurate in the tail of negative x.
 Interval gelu(const Interval& x) {
   const double z = x.value * std::numbers::sqrt2 / 2;
   const double gate = 0.5 * std::erfc(-z);
@@ -255,7 +255,7 @@ Interval tf32_interval(const Interval& operand) {
 Interval sum_interval(double sum, double magnitudes, double errors, i64 terms, bool integers) {
   if (integers && magnitudes <= 0x1p24) return {sum, 0};
   if (!std::isfinite(sum)) return settle_f32(sum, std::isfinite(errors) ? 0 : kInfinity);
-  // A partial sum beyond f32 may have overflowed, unless all terms pull the same way.
+  // A partial sum may overflow f32, unless all terms have the same sign.
   if (magnitudes + errors >= kOverflowF32 && std::fabs(sum) < 0.99 * magnitudes) {
     return {0, kInfinity};
   }

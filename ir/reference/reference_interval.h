@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Interval arithmetic of the oracle: what each operation makes of (value, error) operands. An
-// infinite error means that any result is acceptable. Knows no tensors.
+// Interval arithmetic of the oracle: each operation on (value, error) operands. An infinite error
+// means that any result is acceptable.
 #pragma once
 
 #include "ir/ops.h"
@@ -11,22 +11,22 @@ namespace catenary {
 // Unit roundoff of f32.
 inline constexpr double kUnitF32 = 0x1p-24;
 
-// Magnitudes from here on round to infinity in f32.
+// Magnitudes of at least this round to infinity in f32.
 inline constexpr double kOverflowF32 = 0x1.ffffffp127;
 
-// A value as f32 holds it: what certainly overflows becomes an infinity, met exactly. NaN and
-// infinities have error 0; an error that is not finite makes any result acceptable.
+// A value as f32: a certain overflow becomes an exact infinity. NaN and infinities have error 0; an
+// error that is not finite makes any result acceptable.
 Interval settle_f32(double value, double error);
 
-// An elementwise f32 operation. The error is 0 where every correct kernel must give these very
-// bits: exact operands, an op that rounds correctly, and a result that f32 represents.
+// An elementwise f32 operation. The error is 0 if every correct kernel must give the same bits:
+// exact operands, a correctly rounded op, and a result that f32 represents.
 Interval apply_op(Op op, llvm::ArrayRef<Interval> operands, const double (&attributes)[2]);
 
-// Rounding to `dtype`, where an operand error may move the result by whole steps of the format.
+// Rounding to `dtype`: an operand error may move the result by whole units of the format.
 Interval cast_interval(DType dtype, const Interval& operand);
 
-// The same for the rounding of an f32 operand of tensor cores to tf32, ties either way: an exact
-// tie becomes both its neighbours.
+// The rounding of an f32 operand of tensor cores to tf32. Ties may go either way: the interval of
+// an exact tie covers both neighbours.
 Interval tf32_interval(const Interval& operand);
 
 // The sum of `terms` f32 values in some fixed order: `sum` of the values, of their magnitudes and

@@ -34,9 +34,9 @@ class Builder {
         node.operands.push_back(add(value.operands[i].value, operand_map(id, i, map)));
       }
     } else {
-      node.step.assign(rank_, 0);
+      node.strides.assign(rank_, 0);
       for (size_t d = 0; d < map.size(); ++d) {
-        if (map[d] >= 0) node.step[map[d]] += types_[id].strides[d];
+        if (map[d] >= 0) node.strides[map[d]] += types_[id].strides[d];
       }
     }
     nodes_.push_back(std::move(node));
@@ -63,9 +63,9 @@ class Builder {
   std::map<std::pair<ValueId, std::vector<int>>, int> known_;
 };
 
-i64 offset_of(llvm::ArrayRef<i64> at, llvm::ArrayRef<i64> step) {
+i64 offset_of(llvm::ArrayRef<i64> at, llvm::ArrayRef<i64> strides) {
   i64 offset = 0;
-  for (size_t d = 0; d < at.size(); ++d) offset += at[d] * step[d];
+  for (size_t d = 0; d < at.size(); ++d) offset += at[d] * strides[d];
   return offset;
 }
 
@@ -89,9 +89,9 @@ Interval ReferenceProgram::evaluate(llvm::ArrayRef<i64> at, AnchorSource anchor,
     Interval operands[2];
     for (size_t i = 0; i < node.operands.size(); ++i) operands[i] = scratch[node.operands[i]];
     if (node.op == Op::kParameter) {
-      scratch[n] = {load_element(node.dtype, node.data, offset_of(at, node.step)), 0};
+      scratch[n] = {load_element(node.dtype, node.data, offset_of(at, node.strides)), 0};
     } else if (node.op == Op::kContract || node.op == Op::kSum) {
-      scratch[n] = anchor(node.value, offset_of(at, node.step));
+      scratch[n] = anchor(node.value, offset_of(at, node.strides));
     } else if (node.op == Op::kCast) {
       scratch[n] = cast_interval(node.dtype, operands[0]);
     } else {

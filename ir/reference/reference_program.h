@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The elementwise part of the oracle: how one element of a value comes from parameters, constants
-// and anchors (contractions and sums), as a straight-line program. Each distinct use is evaluated
-// once per element, so shared values cost no more than they should.
+// The elementwise part of the oracle: a straight-line program that computes one element of a value
+// from parameters, constants and anchors (contractions and sums). Each distinct use is evaluated
+// once per element.
 #pragma once
 
 #include <functional>
@@ -17,16 +17,16 @@ using AnchorSource = llvm::function_ref<Interval(ValueId anchor, i64 index)>;
 struct ProgramNode {
   ValueId value = -1;
   Op op = Op::kParameter;
-  DType dtype = DType::kF32;       // kParameter, kCast
-  const void* data = nullptr;      // kParameter
-  llvm::SmallVector<i64, 4> step;  // kParameter, anchors: elements per step of each root dimension
+  DType dtype = DType::kF32;           // kParameter, kCast
+  const void* data = nullptr;          // kParameter
+  llvm::SmallVector<i64, 4> strides;   // kParameter, anchors: stride in each root dimension
   llvm::SmallVector<int, 2> operands;  // nodes before this one
   double attributes[2] = {0, 0};
 };
 
 class ReferenceProgram {
  public:
-  // The elements of `root`, whose dimensions the coordinates below count. `types[v]`: every value's
+  // The elements of `root`; coordinates below are in its dimensions. `types[v]`: every value's
   // type without symbols, with the strides of its storage; `data[v]`: a parameter's data.
   ReferenceProgram(const VerifiedChain& chain, llvm::ArrayRef<TensorType> types,
                    llvm::ArrayRef<const void*> data, ValueId root);
@@ -45,7 +45,7 @@ class ReferenceProgram {
 // Row-major position of element `index` in `shape`.
 void unravel(i64 index, llvm::ArrayRef<Dim> shape, llvm::SmallVectorImpl<i64>& at);
 
-// Steps to the next element in row-major order.
+// Advances the coordinates to the next element in row-major order.
 void advance(llvm::ArrayRef<Dim> shape, llvm::SmallVectorImpl<i64>& at);
 
 }  // namespace catenary

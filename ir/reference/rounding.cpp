@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Storage formats <-> double. Every rounding goes from double to the format in one step, so a value
-// is never rounded twice. Knows nothing of chains.
+// Storage formats <-> double. Every rounding goes directly from double to the format, so that no
+// value is rounded twice.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -26,8 +26,9 @@ constexpr Format kBF16Format{7, 0x1p-126, 0x1p-133, 0x1.fep127};
 constexpr Format kF16Format{10, 0x1p-14, 0x1p-24, 0x1.ffcp15};
 constexpr Format kTF32Format{10, 0x1p-126, 0x1p-136, 0x1.ffcp127};
 
-// Adding half of the last kept bit carries into the exponent where it must; subnormals of the
-// format are fixed point, which scaling by a power of two turns into rounding to an integer.
+// Normal numbers: adding half of the last kept bit carries into the exponent if necessary.
+// Subnormals are fixed point: scaling by a power of two turns their rounding into rounding to an
+// integer.
 template <bool kTiesAway>
 double round_format(const Format& format, double value) {
   if (std::isnan(value) || std::isinf(value)) return value;
@@ -115,7 +116,7 @@ void store_element(DType dtype, void* data, i64 index, double value) {
   switch (dtype) {
     case DType::kBF16: {
       const float rounded = static_cast<float>(round_format<false>(kBF16Format, value));
-      // A NaN whose payload lies in the low half only would become an infinity: keep it quiet.
+      // A NaN with a payload only in the low half would become an infinity: set the quiet bit.
       const std::uint32_t quiet = std::isnan(rounded) ? 0x00400000 : 0;
       write(data, index,
             static_cast<std::uint16_t>((std::bit_cast<std::uint32_t>(rounded) | quiet) >> 16));

@@ -100,7 +100,7 @@ class Lexer {
     }
     if (digits == 0) {
       return bad(position_, ErrorCode::kParse,
-                 fmt::format("{} begins no number: write a finite number in digits, such as -1.5",
+                 fmt::format("{} is not a number: write a finite number in digits, such as -1.5",
                              quoted(text_.substr(position_, 1))));
     }
     if (at(end) == 'e' || at(end) == 'E') {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text -> tokens of the text form, each with its place. Never fails as a whole: what cannot be a
-// token ends the list as one kBad token, so that the parser reports the first error in the text.
-// Knows no keyword and no grammar.
+// Text -> tokens of the text form, each with its position. Never fails: text that is no token ends
+// the list as one kBad token, so that the parser reports the first error in the text. Keywords and
+// grammar are the parser's.
 #pragma once
 
 #include <string>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // parse(): tokens -> Chain by recursive descent, one function per rule of the grammar in
-// ir/README.md. Resolves names to ids and names nested expressions; whether the chain means
-// something is verify()'s question alone.
+// ir/README.md. Resolves names to ids and names nested expressions; verify() decides whether the
+// chain is valid.
 #include <charconv>
 #include <cmath>
 
@@ -33,7 +33,7 @@ class Parser {
   Expected<Chain> run();
 
  private:
-  // Tokens. The list ends with kEnd or kBad, which next() never passes.
+  // Tokens. The list ends with kEnd or kBad, and next() does not go past it.
   const Token& peek(size_t ahead = 0) const {
     return tokens_.list[std::min(position_ + ahead, tokens_.list.size() - 1)];
   }
@@ -75,7 +75,8 @@ class Parser {
   size_t position_ = 0;
   Chain chain_;
   llvm::StringMap<ValueId> ids_;
-  llvm::StringSet<> taken_;  // every name in the text: a made-up name avoids later ones too
+  llvm::StringSet<>
+      taken_;  // every name in the text: a generated name must differ from later ones too
 };
 
 bool Parser::accept(std::string_view punctuation) {
@@ -257,7 +258,7 @@ Error Parser::layout(llvm::SmallVectorImpl<i64>& strides, i64& align) {
 
 Error Parser::body() {
   if (Error e = expect("{", "before the chain's body")) return e;
-  // Keywords are known by what follows them, so that any identifier may name a value.
+  // The next token tells a keyword from a name, so that any identifier may name a value.
   while (peek().kind == TokenKind::kName && peek(1).is("=")) {
     if (Error e = statement()) return e;
   }
@@ -320,17 +321,18 @@ Expected<Value> Parser::call(int depth) {
   Value value;
   value.at = peek().at;
   if (depth > kMaxNesting) {
-    return make_error_at(value.at, ErrorCode::kResourceLimit,
-                         "expressions are nested more than {} deep: name inner ones in statements "
-                         "of their own",
-                         kMaxNesting);
+    return make_error_at(
+        value.at, ErrorCode::kResourceLimit,
+        "expressions are nested more than {} deep: name the inner ones in separate "
+        "statements",
+        kMaxNesting);
   }
   auto op = operation();
   if (!op) return op.takeError();
   value.op = *op;
   if (Error e = call_head(value)) return e;
   if (Error e = arguments(value, depth)) return e;
-  // "ragged = ..." would be the next statement.
+  // "ragged = ..." is the next statement.
   if (peek().is_name("ragged") && !peek(1).is("=")) {
     if (Error e = ragged(value)) return e;
   }
@@ -410,7 +412,7 @@ Error Parser::ragged(Value& value) {
   if (value.op != Op::kContract) return expected("'ragged' only after a contract");
   next();
   RaggedLabel result;
-  auto partitioned = label("what is ragged");
+  auto partitioned = label("the ragged label");
   if (!partitioned) return partitioned.takeError();
   result.label = *partitioned;
   if (!accept_name("by")) return expected("'by' and the i32 tensor of ends");
@@ -458,9 +460,8 @@ Expected<ValueId> Parser::reference() {
   if (found != ids_.end()) return found->second;
   std::vector<std::string_view> known;
   for (const Value& value : chain_.values) known.push_back(value.name);
-  return make_error_at(token->at, ErrorCode::kParse,
-                       "unknown value {}{}: define it before this place", quoted(token->text),
-                       suggestion(token->text, known));
+  return make_error_at(token->at, ErrorCode::kParse, "unknown value {}{}: define it before its use",
+                       quoted(token->text), suggestion(token->text, known));
 }
 
 Error Parser::define(const Token& name, Value value) {

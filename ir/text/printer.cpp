@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// print() and render_error(). print writes exactly what the Chain holds (explicit strides even when
-// they are the default ones), so that parsing gives the same Chain back.
+// print() and render_error(). print writes exactly the contents of the Chain (explicit strides even
+// if they are the default), so that parsing gives the same Chain.
 #include <fmt/ranges.h>
 
 #include "ir/names.h"
@@ -21,7 +21,7 @@ std::string layout_text(llvm::ArrayRef<i64> strides, i64 align) {
   return text;
 }
 
-// Differs from to_string: that one is for people and drops strides equal to the default.
+// Unlike to_string, which is for messages and omits default strides.
 std::string type_text(const Chain& chain, const TensorType& type) {
   llvm::SmallVector<std::string, 4> sizes;
   for (const Dim& dim : type.shape) {
@@ -104,14 +104,14 @@ std::string print(const Chain& chain) {
 
 std::string render_error(const ErrorReport& report, std::string_view file, std::string_view text) {
   if (report.at.line <= 0) return report.message;
-  // A line may be as long as the text: show the part around the place.
+  // A line may be as long as the text: show the part around the position.
   constexpr size_t kBefore = 80;
   constexpr size_t kShown = 160;
   const std::string_view line = line_of(text, report.at.line);
   const size_t column =
       std::min(static_cast<size_t>(std::max(report.at.column, 1)) - 1, line.size());
   const size_t begin = column > kBefore ? column - kBefore : 0;
-  // Tabs become blanks: the caret then stands right whatever the tab width.
+  // Tabs become blanks: the caret is then right for every tab width.
   std::string shown(line.substr(begin, kShown));
   std::replace(shown.begin(), shown.end(), '\t', ' ');
   const std::string indent(escaped(shown.substr(0, column - begin)).size(), ' ');

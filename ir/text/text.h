@@ -16,8 +16,7 @@ Expected<Chain> parse(std::string_view text);
 // Canonical text: one value per line, no nested expressions, no comments.
 std::string print(const Chain& chain);
 
-// "file:3:14: error: ..." followed by the line and a caret, for people. Without a place: the
-// message.
+// "file:3:14: error: ..." followed by the line and a caret. Without a position: the message.
 std::string render_error(const ErrorReport& report, std::string_view file, std::string_view text);
 
 }  // namespace catenary

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // verify(): the rules of a whole chain, in this order: limits, names, the symbol, each value by the
-// rules of its op (verify_types, verify_contract, verify_elementwise), outputs, uselessness.
+// rules of its op (verify_types, verify_contract, verify_elementwise), outputs, unused values.
 #include "ir/verify/verify.h"
 
 #include <cfloat>
@@ -22,8 +22,9 @@ Error check_limits(const Chain& chain) {
   const i64 ops = static_cast<i64>(chain.values.size()) - parameters;
   const i64 outputs = static_cast<i64>(chain.outputs.size());
   const auto over = [&](i64 count, int limit, std::string_view what) {
-    return make_error(ErrorCode::kResourceLimit, "chain {} has {} {}: split it, {} are the most",
-                      quoted(chain.name), count, what, limit);
+    return make_error(ErrorCode::kResourceLimit,
+                      "chain {} has {} {}: split it into chains of at most {}", quoted(chain.name),
+                      count, what, limit);
   };
   if (parameters > kMaxParameters) return over(parameters, kMaxParameters, "parameters");
   if (ops > kMaxOps) return over(ops, kMaxOps, "operations");
@@ -40,7 +41,7 @@ Error check_name(std::string_view name, std::string_view what, Location at,
                  llvm::StringSet<>& taken) {
   if (!is_identifier(name)) {
     return make_error_at(at, ErrorCode::kInvalidChain,
-                         "{} {} is no identifier: use letters, digits and '_', no digit first",
+                         "{} {} is not an identifier: use letters, digits and '_', no digit first",
                          what, quoted(name));
   }
   if (name.size() > kMaxNameBytes) {
@@ -57,7 +58,7 @@ Error check_name(std::string_view name, std::string_view what, Location at,
 
 Error check_names(const Chain& chain) {
   llvm::StringSet<> taken;
-  llvm::StringSet<> chains;  // a chain may be called as one of its values
+  llvm::StringSet<> chains;  // a chain may have the name of one of its values
   if (Error e = check_name(chain.name, "chain name", {}, chains)) return e;
   if (chain.symbol) {
     if (Error e = check_name(chain.symbol->name, "symbol name", {}, taken)) return e;
@@ -82,11 +83,11 @@ Error check_symbol(const Chain& chain) {
     }
   }
   return make_error(ErrorCode::kInvalidChain,
-                    "symbol {} is no dimension of any parameter: use it in a shape or remove it",
+                    "symbol {} is not a dimension of any parameter: use it in a shape or remove it",
                     quoted(symbol.name));
 }
 
-// One id that `value` uses: known, defined before, and not an i32 tensor unless it may be.
+// One id that `value` uses: it must exist, be defined before, and be an i32 tensor only if allowed.
 Error check_reference(const Chain& chain, ValueId user, ValueId used) {
   const Value& value = chain.values[user];
   if (used < 0 || used >= static_cast<ValueId>(chain.values.size())) {
@@ -97,7 +98,7 @@ Error check_reference(const Chain& chain, ValueId user, ValueId used) {
   }
   if (used >= user) {
     return make_error_at(value.at, ErrorCode::kInvalidChain,
-                         "{} uses {}, which is not defined before it: exchange their order",
+                         "{} uses {}, which is not defined before it: swap them",
                          quoted(value.name), quoted(chain.values[used].name));
   }
   return Error::success();
@@ -115,7 +116,7 @@ Error check_operands(const Chain& chain, ValueId id) {
     const Value& operand = chain.values[use.value];
     if (operand.op == Op::kParameter && operand.type.dtype == DType::kI32) {
       return make_error_at(value.at, ErrorCode::kInvalidChain,
-                           "{} uses {}, an i32 tensor, as an operand: i32 serves only as ragged "
+                           "{} uses {}, an i32 tensor, as an operand: i32 is only for ragged "
                            "ends, so declare it bf16, f16 or f32",
                            quoted(value.name), quoted(operand.name));
     }
@@ -143,12 +144,12 @@ Expected<ValueInfo> check_value(const VerifyContext& context) {
   const Value& value = chain.values[id];
   if (static_cast<size_t>(value.op) >= all_ops().size()) {
     return make_error_at(value.at, ErrorCode::kInvalidChain,
-                         "{} has operation number {}: use one of the table", quoted(value.name),
+                         "{} has operation number {}: use one of ops.def", quoted(value.name),
                          static_cast<int>(value.op));
   }
   if (dtype_info(value.type.dtype).bits == 0) {
     return make_error_at(value.at, ErrorCode::kInvalidChain,
-                         "{} has dtype number {}: use one of the table", quoted(value.name),
+                         "{} has dtype number {}: use one of dtype.def", quoted(value.name),
                          static_cast<int>(value.type.dtype));
   }
   if (Error e = check_operands(chain, id)) return e;
@@ -185,7 +186,7 @@ Expected<TensorType> check_output(const VerifyContext& context, int i) {
   const Op op = chain.values[output.value].op;
   if (op == Op::kParameter || op == Op::kConstant) {
     return make_error_at(output.at, ErrorCode::kInvalidChain,
-                         "{} is no computed value: return a cast of it to make a copy", who);
+                         "{} is not a computed value: return a cast of it to make a copy", who);
   }
   if (dtype_info(output.dtype).kind != DTypeKind::kFloat) {
     return make_error_at(output.at, ErrorCode::kInvalidChain,
@@ -202,12 +203,11 @@ Expected<TensorType> check_output(const VerifyContext& context, int i) {
   return type;
 }
 
-// Nothing is compiled, and nothing bound, in vain.
+// Every parameter must be used, and every value reach an output.
 Error check_all_used(const Chain& chain) {
   std::vector<bool> reached(chain.values.size());
   for (const Output& output : chain.outputs) reached[output.value] = true;
-  // Uses come after definitions, so one pass from the end suffices; the first value found
-  // unreached has no use at all.
+  // Uses come after definitions, so that one pass from the end suffices.
   for (size_t i = chain.values.size(); i-- > 0;) {
     const Value& value = chain.values[i];
     if (!reached[i]) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chain -> VerifiedChain. The only maker of VerifiedChain: everything behind it may rely on the
-// facts that this header lists and checks none of them again.
+// Chain -> VerifiedChain. The only maker of VerifiedChain: later stages rely on the facts that this
+// header lists and do not check them again.
 #pragma once
 
 #include "ir/chain.h"
@@ -8,8 +8,8 @@
 namespace catenary {
 
 // A contraction's labels by class. Order within a class is the order in the result (batch, M, N)
-// or in the left operand (K). Dimension numbers index the operands' and the result's shapes; -1
-// where a tensor lacks the label.
+// or in the left operand (K). Dimension numbers index the shapes of operands and result; -1 if a
+// tensor lacks the label.
 struct ContractionLabel {
   char label = 0;
   Dim size;
@@ -23,22 +23,22 @@ struct Contraction {
   llvm::SmallVector<ContractionLabel, 2> m;      // left and result
   llvm::SmallVector<ContractionLabel, 2> n;      // right and result
   llvm::SmallVector<ContractionLabel, 2> k;      // left and right
-  // kRagged rows: `group` is in right only; kRagged terms: in the result only. Not in any class.
+  // M-grouped: `group` is only in the right operand; K-grouped: only in the result. In no class.
   std::optional<ContractionLabel> ragged_group;
 };
 
-// What verify() worked out about one value.
+// What verify() has derived about one value.
 struct ValueInfo {
   TensorType type;  // shape always; strides always (contiguous for values that are not parameters)
   std::string labels;  // one letter per dimension, or empty
-  // Elementwise and cast: per operand, for each dimension of this value the operand's dimension, or
-  // -1 where the operand is broadcast. Sum: the map from this value's dimensions to the operand's.
+  // Elementwise and cast: per operand, the operand's dimension for each dimension of this value, or
+  // -1 where it is broadcast. Sum: the map from this value's dimensions to the operand's.
   llvm::SmallVector<llvm::SmallVector<int, 4>, 2> operand_dims;
   std::optional<Contraction> contraction;  // kContract
   llvm::SmallVector<int, 4> summed;        // kSum: the operand's dimensions that are summed
 };
 
-// What holds of every VerifiedChain:
+// Invariants of every VerifiedChain:
 //  - names are unique identifiers; operands come before their uses; every output names a value;
 //  - every type has strides; sizes are in [0, kMaxDimSize], bytes fit kMaxTensorBytes;
 //  - output tensors do not overlap themselves;
@@ -69,7 +69,7 @@ class VerifiedChain {
 };
 
 // Checks every rule of the IR; the error names the value, the rule and the fix (kInvalidChain,
-// kResourceLimit), with the value's place when the chain came from text.
+// kResourceLimit), with the value's position if the chain is from text.
 Expected<VerifiedChain> verify(Chain chain);
 
 }  // namespace catenary

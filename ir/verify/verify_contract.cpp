@@ -6,7 +6,7 @@
 namespace catenary {
 namespace {
 
-// "mk,nk->mn" taken apart: one string of labels per operand, and the result's.
+// "mk,nk->mn" split into the labels of each operand and of the result.
 struct Equation {
   llvm::SmallVector<std::string_view, 2> operands;
   std::string_view result;
@@ -31,11 +31,11 @@ Expected<Equation> parse_equation(const Value& value, size_t num_operands) {
   equation.operands.push_back(rest);
   if (equation.operands.size() != num_operands) {
     return fail(
-        fmt::format("has {} operands where {} belong", equation.operands.size(), num_operands));
+        fmt::format("has {} operands and needs {}", equation.operands.size(), num_operands));
   }
   for (std::string_view labels :
        {equation.operands.front(), equation.operands.back(), equation.result}) {
-    if (!llvm::all_of(labels, is_letter)) return fail("has a label that is no letter");
+    if (!llvm::all_of(labels, is_letter)) return fail("has a label that is not a letter");
   }
   for (std::string_view labels : equation.operands) {
     if (labels.empty()) return fail("has an operand without labels");
@@ -54,7 +54,7 @@ Error check_operands(const VerifyContext& context, const Value& value, const Equ
     const Use& use = value.operands[i];
     if (!use.labels.empty()) {
       return make_error_at(value.at, ErrorCode::kInvalidChain,
-                           "operand {} of {} carries labels of its own: remove '@', the equation "
+                           "operand {} of {} has labels: remove '@', the equation "
                            "names its dimensions",
                            quoted(context.name(use.value)), quoted(value.name));
     }
@@ -63,13 +63,13 @@ Error check_operands(const VerifyContext& context, const Value& value, const Equ
   return Error::success();
 }
 
-// Both operands must hold one dtype; says which cast makes it so.
+// Both operands must have the same dtype; the message names the cast that is missing.
 Error check_contract_dtypes(const VerifyContext& context, const Value& value) {
   const ValueId ids[] = {value.operands[0].value, value.operands[1].value};
   const DType left = context.info[ids[0]].type.dtype;
   const DType right = context.info[ids[1]].type.dtype;
   if (left != right) {
-    // Cast what is f32 (most often a computed value), never widen the other.
+    // Suggest a cast of the f32 operand (most often a computed value), not of the other.
     const bool cast_left = left == DType::kF32 || right != DType::kF32;
     const ValueId id = ids[cast_left ? 0 : 1];
     return make_error_at(value.at, ErrorCode::kInvalidChain,
@@ -88,8 +88,8 @@ Error check_contract_dtypes(const VerifyContext& context, const Value& value) {
   return Error::success();
 }
 
-// The group of a ragged label and its place: in the right operand only (M ragged) or in the result
-// only (K ragged).
+// The group label of a ragged label: only in the right operand (M-grouped) or only in the result
+// (K-grouped).
 Expected<ContractionLabel> check_ragged(const VerifyContext& context, const Value& value,
                                         const Equation& equation) {
   const RaggedLabel& ragged = *value.ragged;
@@ -119,8 +119,8 @@ Expected<ContractionLabel> check_ragged(const VerifyContext& context, const Valu
   if (!rows && !terms) {
     return make_error_at(
         value.at, ErrorCode::kInvalidChain,
-        "ragged label {} over {} does not fit equation \"{}\" of {}: rows need the "
-        "group in the right operand alone (\"mk,enk->mn\"), terms in the result "
+        "ragged label {} over {} does not fit equation \"{}\" of {}: an M label needs "
+        "the group only in the right operand (\"mk,enk->mn\"), a K label only in the result "
         "alone (\"mn,mk->enk\")",
         quoted({&label, 1}), quoted({&ragged.group, 1}), value.equation, quoted(value.name));
   }
@@ -140,7 +140,7 @@ Expected<ContractionLabel> check_ragged(const VerifyContext& context, const Valu
   return group;
 }
 
-// One label of the operands -> its class, with its size taken from both sides.
+// One label of the operands -> its class; its size must agree in both operands.
 Error classify(const VerifyContext& context, const Value& value, const Equation& equation,
                char label, Contraction& contraction) {
   const ValueId left = value.operands[0].value;
@@ -214,10 +214,11 @@ Error check_labels(const VerifyContext& context, const Value& value, ValueId ten
                          quoted(value.name), why, quoted(context.name(tensor)), fix);
   };
   for (size_t i = 0; i < labels.size(); ++i) {
-    if (!is_letter(labels[i])) return fail("has a label that is no letter for", "use a-z or A-Z");
+    if (!is_letter(labels[i]))
+      return fail("has a label that is not a letter for", "use a-z or A-Z");
     if (label_index(labels.substr(0, i), labels[i]) >= 0) {
       return fail(fmt::format("repeats label '{}' for", labels[i]),
-                  "name each dimension by a letter of its own");
+                  "give each dimension a different letter");
     }
   }
   const int rank = context.info[tensor].type.rank();

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules of elementwise ops and cast: attributes, and how operands of unlike shapes meet. An operand
-// whose use has labels is placed by them; any other is placed by trailing dimensions. A size of 1
-// broadcasts in both cases.
+// Rules of elementwise ops and cast: attributes and broadcasting. An operand whose use has labels
+// is aligned by them, any other by its trailing dimensions. A size of 1 broadcasts in both cases.
 #include <algorithm>
 
 #include "ir/names.h"
@@ -13,7 +12,7 @@ namespace {
 Error check_attributes(const Value& value) {
   if (value.op == Op::kClamp && value.attributes[0] > value.attributes[1]) {
     return make_error_at(value.at, ErrorCode::kInvalidChain,
-                         "clamp {} has lo {} above hi {}: exchange them", quoted(value.name),
+                         "clamp {} has lo {} above hi {}: swap them", quoted(value.name),
                          value.attributes[0], value.attributes[1]);
   }
   if (value.op == Op::kCast && dtype_info(value.type.dtype).kind != DTypeKind::kFloat) {
@@ -24,12 +23,12 @@ Error check_attributes(const Value& value) {
   return Error::success();
 }
 
-// The letters that name `use`'s dimensions: its own, else those that its value inherited.
+// The labels of `use`: its own, else those of its value.
 std::string_view labels_of(const VerifyContext& context, const Use& use) {
   return use.labels.empty() ? context.info[use.value].labels : use.labels;
 }
 
-// Labels of the result: of the first operand of full rank that has some.
+// Labels of the result: those of the first operand of full rank that has labels.
 std::string result_labels(const VerifyContext& context, const Value& value, int rank) {
   for (const Use& use : value.operands) {
     if (context.info[use.value].type.rank() != rank) continue;
@@ -71,7 +70,7 @@ Expected<llvm::SmallVector<Dim, 4>> common_shape(const VerifyContext& context, c
                                                  llvm::ArrayRef<llvm::SmallVector<int, 4>> maps) {
   const Dim one{1, false};
   llvm::SmallVector<Dim, 4> shape(rank, one);
-  llvm::SmallVector<ValueId, 4> source(rank, -1);  // whose size it is
+  llvm::SmallVector<ValueId, 4> source(rank, -1);  // the value that the size is from
   for (size_t i = 0; i < maps.size(); ++i) {
     const ValueId id = value.operands[i].value;
     for (int d = 0; d < rank; ++d) {
@@ -82,7 +81,7 @@ Expected<llvm::SmallVector<Dim, 4>> common_shape(const VerifyContext& context, c
         return make_error_at(
             value.at, ErrorCode::kInvalidChain,
             "dimension {} of {} has size {} in {} and {} in {}: make them equal, or "
-            "place an operand by labels as in {} @ \"m\"",
+            "align an operand by labels as in {} @ \"m\"",
             d, quoted(value.name), size_text(context.chain, shape[d]),
             quoted(context.name(source[d])), size_text(context.chain, size),
             quoted(context.name(id)), escaped(context.name(id)));

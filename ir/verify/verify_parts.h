@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of verify(), one per kind of rule. Private to verify*.cpp. Each takes the chain and
-// what is known of the values before, and gives what is to be known of one more, or the error.
+// The parts of verify(), one per kind of rule. Private to verify*.cpp. Each takes the chain and the
+// facts about the previous values, and returns the facts about one more value, or the error.
 #pragma once
 
 #include "ir/verify/verify.h"
 
 namespace catenary {
 
-// The chain with what is known of its first info.size() values. Symbolic dimensions have their
+// The chain with the facts about its first info.size() values. Symbolic dimensions have their
 // largest size; operand ids of the value at hand are in [0, info.size()).
 struct VerifyContext {
   const Chain& chain;
@@ -47,7 +47,7 @@ Expected<ValueInfo> computed_info(const VerifyContext& context, const Value& val
 Error check_labels(const VerifyContext& context, const Value& value, ValueId tensor,
                    std::string_view labels, std::string_view where);
 
-// labels.find, as int; -1 where there is none.
+// labels.find as int; -1 if there is none.
 inline int label_index(std::string_view labels, char label) {
   const size_t found = labels.find(label);
   return found == std::string_view::npos ? -1 : static_cast<int>(found);

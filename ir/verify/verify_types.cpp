@@ -16,8 +16,8 @@ std::string size_text(const Chain& chain, const Dim& dim) {
 Error check_shape(const Chain& chain, const TensorType& type, std::string_view who, Location at) {
   if (type.rank() > kMaxRank) {
     return make_error_at(at, ErrorCode::kResourceLimit,
-                         "{} has {} dimensions: merge some, {} are the most", who, type.rank(),
-                         kMaxRank);
+                         "{} has {} dimensions: merge some, at most {} are allowed", who,
+                         type.rank(), kMaxRank);
   }
   const i64 limit = kMaxTensorBytes / dtype_bytes(type.dtype);
   i64 elements = 1;
@@ -39,7 +39,7 @@ Error check_shape(const Chain& chain, const TensorType& type, std::string_view w
                            "dimension {} of {} has size {}: make it at most 2^40", i, who,
                            dim.size);
     }
-    // An empty dimension counts as one here, so that no partial product can overflow either.
+    // An empty dimension counts as 1, so that no partial product overflows.
     const i64 size = std::max<i64>(dim.size, 1);
     if (elements > limit / size) {
       return make_error_at(at, ErrorCode::kResourceLimit,
@@ -108,7 +108,7 @@ Error check_no_overlap(const TensorType& type, std::string_view who, Location at
     if (type.shape[i].size > 1) order.push_back(i);
   }
   llvm::stable_sort(order, [&](int a, int b) { return type.strides[a] < type.strides[b]; });
-  i64 span = 1;  // elements that the dimensions so far reach over
+  i64 span = 1;  // elements that the inner dimensions span
   for (int i : order) {
     if (type.strides[i] < span) {
       return make_error_at(at, ErrorCode::kInvalidChain,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// C ABI: errors, text, engine, compiled chain. Converts and forwards; decides nothing.
+// C ABI: errors, text, engine, compiled chain. Converts and forwards only.
 #include "runtime/c_api/c_api.h"
 
 #include <cstdlib>
@@ -39,6 +39,7 @@ CATENARY_SAME(CTN_MISMATCH, kMismatch);
 CATENARY_SAME(CTN_DRIVER, kDriver);
 CATENARY_SAME(CTN_SIMULATOR_FAULT, kSimulatorFault);
 CATENARY_SAME(CTN_HOST_COMPILER_MISSING, kHostCompilerMissing);
+CATENARY_SAME(CTN_KERNEL_REJECTED, kKernelRejected);
 CATENARY_SAME(CTN_INTERNAL, kInternal);
 #undef CATENARY_SAME
 
@@ -81,7 +82,7 @@ Error wrong_struct_size(const char* argument, size_t got, size_t want) {
   return make_error(
       ErrorCode::kInvalidArgument,
       "{}->struct_size is {}, and this library knows {} bytes: set it to the struct's "
-      "sizeof and leave what is not used zero",
+      "sizeof and set unused fields to zero",
       argument, got, want);
 }
 
@@ -105,23 +106,25 @@ EngineOptions engine_options(const ctn_engine_options& given, bool simulated) {
   return options;
 }
 
-struct KernelRef {
-  const CompiledKernel* kernel;
+// One kernel: what was compiled, and its plan.
+struct PlannedKernel {
+  const CompiledKernel* compiled;
   const KernelPlan* plan;
 };
 
-Expected<KernelRef> find_kernel(const CompiledChain& compiled, size_t index) {
+Expected<PlannedKernel> find_kernel(const CompiledChain& compiled, size_t index) {
   size_t count = 0;
   for (size_t b = 0; b < compiled.buckets.size(); ++b) {
     const auto& bucket = compiled.buckets[b];
     if (index < count + bucket.size()) {
-      return KernelRef{&bucket[index - count], &compiled.plan.buckets[b].kernels[index - count]};
+      return PlannedKernel{&bucket[index - count],
+                           &compiled.plan.buckets[b].kernels[index - count]};
     }
     count += bucket.size();
   }
   return make_error(ErrorCode::kInvalidArgument,
-                    "index {} names no kernel: the compiled chain has {}, counted from 0", index,
-                    count);
+                    "index {} names no kernel: the compiled chain has {} kernels, counted from 0",
+                    index, count);
 }
 
 }  // namespace
@@ -153,7 +156,7 @@ ctn_status ctn_engine_create(const ctn_engine_options* options, ctn_engine** eng
                         "options->cache_mode is {}: use a value of ctn_cache_mode",
                         given.cache_mode);
     }
-    // Its kernels are for the device that this process has.
+    // Kernels are compiled for the device of this process: CUDA's, or the simulator.
     Expected<bool> simulated = cuda::simulator_chosen();
     if (!simulated) return simulated.takeError();
     *engine = new ctn_engine{Engine(engine_options(given, *simulated))};
@@ -243,16 +246,16 @@ ctn_status ctn_compiled_kernel(const ctn_compiled* compiled, size_t index, ctn_k
     ctn_kernel facts{};
     if (Error error = require(compiled, "compiled")) return error;
     if (Error error = read_struct(kernel, "kernel", facts)) return error;
-    Expected<KernelRef> place = find_kernel(*compiled->compiled, index);
-    if (!place) return place.takeError();
-    const Cubin& cubin = *place->kernel->cubin;
+    Expected<PlannedKernel> found = find_kernel(*compiled->compiled, index);
+    if (!found) return found.takeError();
+    const Cubin& cubin = *found->compiled->cubin;
     facts.name = cubin.symbol.c_str();
     facts.arch = cubin.arch.c_str();
     facts.cubin = cubin.image.data();
     facts.cubin_bytes = cubin.image.size();
-    facts.threads = place->plan->threads;
+    facts.threads = found->plan->threads;
     facts.registers = cubin.resources.registers;
-    facts.smem_bytes = place->plan->smem_bytes;
+    facts.smem_bytes = found->plan->smem_bytes;
     *kernel = facts;
     return Error::success();
   });
@@ -261,9 +264,9 @@ ctn_status ctn_compiled_kernel(const ctn_compiled* compiled, size_t index, ctn_k
 ctn_status ctn_compiled_kernel_source(const ctn_compiled* compiled, size_t index, char** text) {
   return guarded([&]() -> Error {
     if (Error error = require(compiled, "compiled", text, "text")) return error;
-    Expected<KernelRef> place = find_kernel(*compiled->compiled, index);
-    if (!place) return place.takeError();
-    *text = copy_text(place->kernel->source.text());
+    Expected<PlannedKernel> found = find_kernel(*compiled->compiled, index);
+    if (!found) return found.takeError();
+    *text = copy_text(found->compiled->source.text());
     return Error::success();
   });
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the files of the C ABI share: the handles and the one way an error crosses it. Nothing that
-// the library throws or returns gets past guarded().
+// What the files of the C ABI share: handles, and how an error crosses the ABI. Every entry is a
+// body inside guarded(): no exception leaves the library.
 #pragma once
 
 #include <cstring>
@@ -33,7 +33,7 @@ namespace catenary::c_api {
 ctn_status fail(Error error) noexcept;
 ctn_status fail_text(ErrorCode code, const char* message) noexcept;
 
-// Runs `body`, a callable that returns Error, and turns whatever comes out into a status.
+// Runs `body`, a callable that returns Error, and turns its error or exception into a status.
 template <typename Body>
 ctn_status guarded(const Body& body) noexcept {
   try {
@@ -49,7 +49,7 @@ ctn_status guarded(const Body& body) noexcept {
   }
 }
 
-// For functions that give no status: nobody is told, and the last error stays what it was.
+// For functions that return no status: errors are dropped, and the last error does not change.
 template <typename Body>
 void quietly(const Body& body) noexcept {
   try {
@@ -58,7 +58,7 @@ void quietly(const Body& body) noexcept {
   }
 }
 
-// kInvalidArgument naming the argument when `pointer` is null.
+// kInvalidArgument, naming the argument, if `pointer` is null.
 Error require(const void* pointer, const char* argument);
 
 template <typename... Rest>
@@ -70,16 +70,16 @@ Error require(const void* pointer, const char* argument, Rest... rest) {
 // `text`, or "" for null.
 inline std::string text_or_empty(const char* text) { return text == nullptr ? "" : text; }
 
-// A copy of `text` for the caller to free by ctn_string_free; null when memory is out.
+// A copy of `text`, which the caller frees by ctn_string_free. Throws std::bad_alloc.
 char* copy_text(const std::string& text);
 
 inline constexpr size_t kMaxStructBytes = 1024;
 
 Error wrong_struct_size(const char* argument, size_t got, size_t want);
 
-// Reads a struct whose caller may be built against an older or newer header. Bytes that this
-// library does not know must be zero: they would be options it cannot honour. A size beyond any
-// header's was never set by the caller, and is not read up to.
+// Reads a struct of a caller that was built against this or a newer header. Bytes that this library
+// does not know must be zero: they are options that it cannot apply. A size above kMaxStructBytes
+// is no size that a header has: the caller did not set it, and the struct is not read.
 template <typename Struct>
 Error read_struct(const Struct* given, const char* argument, Struct& out) {
   if (Error error = require(given, argument)) return error;
@@ -94,7 +94,7 @@ Error read_struct(const Struct* given, const char* argument, Struct& out) {
   return Error::success();
 }
 
-// The chain as verify() and print() want it: parameters first, everything else in order.
+// The chain with its parameters first, as verify() and print() need it. Keeps the order otherwise.
 Chain ordered(const Chain& chain);
 
 }  // namespace catenary::c_api

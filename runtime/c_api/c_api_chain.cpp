@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// C ABI: building a chain. Checks only what C can get wrong (null, counts, enum numbers); what a
-// chain means is verify()'s to judge.
+// C ABI: building a chain. Checks only what the C language cannot (null, counts, enum numbers);
+// verify() checks the chain.
 #include "ir/text/text.h"
 #include "ir/verify/verify.h"
 #include "runtime/c_api/c_api.h"
@@ -56,7 +56,7 @@ Expected<TensorType> read_type(const Chain& chain, const ctn_parameter& given) {
 
 Chain ordered(const Chain& chain) {
   const size_t count = chain.values.size();
-  std::vector<ValueId> place(count);
+  std::vector<ValueId> new_id(count);
   Chain result;
   result.name = chain.name;
   result.symbol = chain.symbol;
@@ -64,13 +64,13 @@ Chain ordered(const Chain& chain) {
   for (const bool parameters : {true, false}) {
     for (size_t i = 0; i < count; ++i) {
       if ((chain.values[i].op == Op::kParameter) != parameters) continue;
-      place[i] = static_cast<ValueId>(result.values.size());
+      new_id[i] = static_cast<ValueId>(result.values.size());
       result.values.push_back(chain.values[i]);
     }
   }
-  // A number that names no value stays as it is, for verify() to name.
+  // A number that names no value is kept, so that verify() can name it.
   const auto moved = [&](ValueId id) {
-    return id >= 0 && static_cast<size_t>(id) < count ? place[id] : id;
+    return id >= 0 && static_cast<size_t>(id) < count ? new_id[id] : id;
   };
   for (Value& value : result.values) {
     for (Use& use : value.operands) use.value = moved(use.value);
@@ -111,7 +111,7 @@ void ctn_chain_destroy(ctn_chain* chain) { delete chain; }
 ctn_status ctn_chain_print(const ctn_chain* chain, char** text) {
   return guarded([&]() -> Error {
     if (Error error = require(chain, "chain", text, "text")) return error;
-    // Only a chain that holds the rules has a text: print() may rely on them.
+    // print() relies on the rules of a chain.
     Expected<VerifiedChain> verified = verify(ordered(chain->chain));
     if (!verified) return verified.takeError();
     *text = copy_text(print(verified->chain()));

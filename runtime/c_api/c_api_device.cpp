@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// C ABI: device memory and streams of a device's primary context, for programs that bring none of
-// their own. Knows no chain; nothing else of the library uses it.
+// C ABI: device memory and streams of a device's primary context, for programs that have none of
+// their own. Knows no chain; the rest of the library does not use it.
 #include "runtime/c_api/c_api.h"
 #include "runtime/driver/api.h"
 
@@ -14,7 +14,7 @@ using cuda::Result;
 
 DevicePtr device_ptr(const void* address) { return reinterpret_cast<DevicePtr>(address); }
 
-// Runs `call`, a driver call that gives a Result, with the device's primary context current.
+// Runs `call`, which returns a driver's Result, with the primary context of the device current.
 template <typename Call>
 Error on_device(int ordinal, const std::string& what, const Call& call) {
   Expected<cuda::ScopedContext> scope = cuda::ScopedContext::primary(ordinal);
@@ -88,8 +88,8 @@ ctn_status ctn_stream_create(int32_t device, void** stream) {
   return guarded([&]() -> Error {
     if (Error error = require(stream, "stream")) return error;
     cuda::Stream created = nullptr;
-    // Blocking: the copies above then wait for its launches, and its launches for them.
-    if (Error error = on_device(device, "making a stream",
+    // Flags 0, a blocking stream: copies on the default stream and its launches are ordered.
+    if (Error error = on_device(device, "creating a stream",
                                 [&](const Api& api) { return api.stream_create(&created, 0); })) {
       return error;
     }

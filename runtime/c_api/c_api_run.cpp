@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// C ABI: launching an executable, and evaluating a chain on the host by the reference.
+// C ABI: launches of an executable, and evaluation of a chain on the host by the reference.
 #include <limits>
 
 #include "ir/reference/reference.h"
@@ -9,7 +9,7 @@
 namespace catenary::c_api {
 namespace {
 
-// Callers built before disable_pdl pass as many bytes: it stands in what was padding.
+// disable_pdl is in what older headers had as padding: the size is the same.
 static_assert(sizeof(ctn_launch_args) == 72);
 
 // An array of `count` elements may be null only when it is empty.
@@ -32,11 +32,11 @@ Error check_symbol(const Chain& chain, i64 symbol) {
                       "args->symbol is {}, and the chain has no symbolic size: pass 0", symbol);
   }
   if (symbol >= chain.symbol->lo && symbol <= chain.symbol->hi) return Error::success();
-  return make_error(ErrorCode::kInvalidArgument, "args->symbol is {}: {} lies in {}..{}", symbol,
+  return make_error(ErrorCode::kInvalidArgument, "args->symbol is {}: {} must be in {}..{}", symbol,
                     chain.symbol->name, chain.symbol->lo, chain.symbol->hi);
 }
 
-// Binds the parameters; `tensors` and `scalars` are as long as the chain asks.
+// Binds the parameters. `tensors` and `scalars` have the lengths that the chain needs.
 ReferenceInputs bind_inputs(const VerifiedChain& chain, const ctn_reference_args& args) {
   ReferenceInputs inputs;
   inputs.symbol = args.symbol;
@@ -51,7 +51,7 @@ ReferenceInputs bind_inputs(const VerifiedChain& chain, const ctn_reference_args
   return inputs;
 }
 
-// Rounds row-major `values` to the output's dtype, at its strides.
+// Stores row-major `values`, rounded to the output's dtype, at its strides.
 void store_output(const TensorType& type, const std::vector<Interval>& values, void* data) {
   llvm::SmallVector<i64, 8> index(type.rank(), 0);
   for (const Interval& value : values) {

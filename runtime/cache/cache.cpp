@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tiers in order: memory, disk, compile; and what each of them may do to a caller: nothing but
-// give a verified cubin. Problems of the disk tier become counters and one warning each.
+// The path of a lookup (README.md has the figure): memory, disk, compile, store. A problem of the
+// disk tier is a miss, a counter and one warning; it never fails a lookup.
 #include "runtime/cache/cache.h"
 
 #include <algorithm>
 #include <atomic>
-#include <cstdlib>
 #include <limits>
 #include <map>
 #include <mutex>
 #include <optional>
 #include <set>
 
+#include "compiler/compile/environment.h"
 #include "llvm/ADT/StringRef.h"
 #include "runtime/cache/cache_directory.h"
 #include "runtime/cache/cache_entry.h"
@@ -28,7 +28,7 @@ constexpr i64 kDefaultMaxBytes = i64{2} << 30;
 
 using CubinPtr = std::shared_ptr<const Cubin>;
 
-// What a caller gets: a cubin, or an error when it is null.
+// The result of a lookup: a cubin, or an error if the cubin is null.
 struct Outcome {
   CubinPtr cubin;
   ErrorReport error;
@@ -36,19 +36,16 @@ struct Outcome {
 };
 
 bool is_deterministic(ErrorCode code) {
-  return code == ErrorCode::kCompileFailed || code == ErrorCode::kUnsupported ||
+  return code == ErrorCode::kCompileFailed || code == ErrorCode::kKernelRejected ||
+         code == ErrorCode::kUnsupported ||
          code == ErrorCode::kResourceLimit;
 }
 
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value ? value : "";
-}
-
-struct Place {
+// Where the disk tier is, if there is one.
+struct CacheLocation {
   std::string directory;  // empty: no disk tier
   CacheMode mode = CacheMode::kReadWrite;
-  std::string why_off;
+  std::string why_off;  // the reason for an empty directory
   std::string warning;
 };
 
@@ -74,41 +71,33 @@ Bound find_bound(const CacheOptions& options) {
   return bound;
 }
 
-// The environment's word, where the options name no directory.
-void apply_environment(Place& place) {
-  if (const std::string mode = environment("CATENARY_CACHE"); mode == "off") {
-    place.mode = CacheMode::kOff;
-  } else if (mode == "ro") {
-    place.mode = CacheMode::kReadOnly;
-  } else if (mode == "rw") {
-    place.mode = CacheMode::kReadWrite;
-  } else if (!mode.empty()) {
-    place.warning = fmt::format("CATENARY_CACHE={} is ignored: set it to off, ro or rw", mode);
-  }
-  place.directory = environment("CATENARY_CACHE_DIR");
-  if (!place.directory.empty()) return;
-  // The XDG rules: a relative path counts as none.
+// Used where the options name no directory.
+void apply_environment(CacheLocation& location) {
+  location.warning = read_cache_mode("CATENARY_CACHE", location.mode);
+  location.directory = environment("CATENARY_CACHE_DIR");
+  if (!location.directory.empty()) return;
+  // XDG Base Directory Specification: a relative path is ignored.
   if (const std::string xdg = environment("XDG_CACHE_HOME"); xdg.starts_with('/')) {
-    place.directory = xdg + "/catenary";
+    location.directory = xdg + "/catenary";
   } else if (const std::string home = environment("HOME"); !home.empty()) {
-    place.directory = home + "/.cache/catenary";
+    location.directory = home + "/.cache/catenary";
   }
 }
 
-Place find_place(const CacheOptions& options) {
-  Place place{options.directory, options.mode, "", ""};
-  if (place.directory.empty()) apply_environment(place);
-  if (place.mode == CacheMode::kOff) {
-    place.directory.clear();
-    place.why_off = "the disk cache is switched off";
-  } else if (place.directory.empty()) {
-    place.why_off = "no folder for the cache is known: set CATENARY_CACHE_DIR or HOME";
-    if (place.warning.empty()) place.warning = place.why_off;
+CacheLocation find_location(const CacheOptions& options) {
+  CacheLocation location{options.directory, options.mode, "", ""};
+  if (location.directory.empty()) apply_environment(location);
+  if (location.mode == CacheMode::kOff) {
+    location.directory.clear();
+    location.why_off = "the disk cache is switched off";
+  } else if (location.directory.empty()) {
+    location.why_off = "no folder for the cache is known: set CATENARY_CACHE_DIR or HOME";
+    if (location.warning.empty()) location.warning = location.why_off;
   }
-  return place;
+  return location;
 }
 
-// Every check that stands between a file's bytes and the driver.
+// All checks of a file before its bytes may reach the driver.
 Expected<CacheEntry> verified(EntryFile file, const std::string& name) {
   if (!file.problem.empty()) return make_error_text(ErrorCode::kCorruptArtifact, file.problem);
   Expected<CacheEntry> entry = parse_entry(file.bytes);
@@ -141,7 +130,7 @@ struct CubinCache::State {
   std::string directory_path;
   std::string why_off;
 
-  std::mutex mutex;  // over memory, failures and warned
+  std::mutex mutex;  // guards memory, failures and warned
   MemoryTier memory;
   std::map<CubinId, ErrorReport> failures;
   std::set<std::string> warned;
@@ -152,14 +141,15 @@ struct CubinCache::State {
 };
 
 void CubinCache::State::open_directory() {
-  const Place place = find_place(options);
-  why_off = place.why_off;
+  const CacheLocation location = find_location(options);
+  why_off = location.why_off;
   const Bound bound = find_bound(options);
   if (!bound.warning.empty()) warn(bound.warning);
-  if (!place.warning.empty()) warn(place.warning);
-  if (place.directory.empty()) return;
+  if (!location.warning.empty()) warn(location.warning);
+  if (location.directory.empty()) return;
   FileSystem& files = options.file_system ? *options.file_system : FileSystem::real();
-  auto opened = CacheDirectory::open(files, place.directory, place.mode == CacheMode::kReadWrite);
+  auto opened =
+      CacheDirectory::open(files, location.directory, location.mode == CacheMode::kReadWrite);
   if (!opened) {
     why_off = take_report(opened.takeError()).message;
     warn(why_off);
@@ -169,7 +159,7 @@ void CubinCache::State::open_directory() {
   directory_path = directory->path();
 }
 
-// Called without the lock: the callback may ask for the cache's state.
+// Called without the lock: the callback may call the cache.
 void CubinCache::State::warn(const std::string& message) {
   {
     std::lock_guard lock(mutex);
@@ -190,13 +180,13 @@ void CubinCache::State::keep(const CubinId& id, const Outcome& outcome) {
   if (outcome.cubin) {
     memory.insert(id, outcome.cubin);
   } else if (is_deterministic(outcome.error.code)) {
-    // Starting afresh is the simplest bound; it costs a failing compile each.
+    // Clearing all is the simplest bound; it costs one failing compile per error.
     if (failures.size() >= kMaxFailures) failures.clear();
     failures.emplace(id, outcome.error);
   }
 }
 
-// From disk, verified; null is a miss, whatever the reason.
+// The verified cubin from disk; null is a miss, for any reason.
 CubinPtr CubinCache::State::load(const CubinId& id) {
   if (!directory) return nullptr;
   const std::string name = CacheDirectory::entry_name(id.first);
@@ -224,7 +214,8 @@ CubinPtr CubinCache::State::load(const CubinId& id) {
   return std::make_shared<const Cubin>(std::move(entry->cubin));
 }
 
-// What the first caller does for all: another flight may have landed before this one began.
+// The work of one flight. Another flight of the same key may have ended between the first recall()
+// and this one.
 Outcome CubinCache::State::produce(const CubinId& id, const Compile& compile) {
   if (std::optional<Outcome> known = recall(id)) {
     if (known->cubin) ++memory_hits;
@@ -262,7 +253,7 @@ Error CubinCache::State::need_directory(bool writable) const {
   if (!directory) return make_error(ErrorCode::kCacheIo, "there is no disk cache: {}", why_off);
   if (writable && !directory->writable()) {
     return make_error(ErrorCode::kCacheIo,
-                      "cache folder {} is opened read-only: set "
+                      "cache folder {} is open read-only: set "
                       "CATENARY_CACHE=rw to change it",
                       directory_path);
   }
@@ -290,7 +281,7 @@ Expected<CubinPtr> CubinCache::get(const KernelKey& key, const std::string& reco
     return make_error_text(error.code, error.message, error.at);
   }
   if (!led) ++state_->memory_hits;
-  // After the landing: those who wait for the cubin do not wait for the disk.
+  // After the flight: the callers that wait for the cubin do not wait for the disk.
   if (led && outcome->compiled) state_->store(id, *outcome->cubin);
   return outcome->cubin;
 }

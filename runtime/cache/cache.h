@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cubins by key: memory, then disk. One self-describing file per entry, written by rename, verified
-// on every load; a bad one is a miss with one warning. In-process single flight: threads that ask
-// for one key compile it once. A cache failure never fails a compile.
+// Cubins by key, in memory and on disk. Threads that ask for one key compile it once (single
+// flight). An entry on disk is one self-describing file, published by rename and verified at every
+// load; a bad one is a miss and one warning. A problem of the cache never fails a compile.
 #pragma once
 
 #include <functional>
@@ -11,31 +11,30 @@
 
 #include "compiler/compile/key.h"
 #include "ir/error.h"
+#include "runtime/cache/cache_mode.h"
 
 namespace catenary {
 
 class FileSystem;
 
 struct CacheStats {
-  u64 memory_hits = 0;  // with the callers that waited for another's compile
+  u64 memory_hits = 0;  // and callers that waited for the compile of another one
   u64 disk_hits = 0;
-  u64 misses = 0;  // compiles
+  u64 misses = 0;  // each is a compile
   u64 write_errors = 0;
   u64 read_errors = 0;
   u64 corrupt = 0;
 };
 
-enum class CacheMode : u8 { kReadWrite, kReadOnly, kOff };
-
 struct CacheOptions {
   // Empty: CATENARY_CACHE_DIR, else $XDG_CACHE_HOME/catenary, else ~/.cache/catenary.
   std::string directory;
-  // CATENARY_CACHE=off|ro|rw overrides when `directory` is empty.
+  // CATENARY_CACHE=off|ro|rw overrides it if `directory` is empty.
   CacheMode mode = CacheMode::kReadWrite;
   std::function<void(const std::string&)> warn;  // one line per distinct problem
-  i64 memory_bytes = i64{1} << 30;  // machine code held in memory, oldest use goes first
-  // Bytes on disk that the directory is held to, about and now and then; 0: no bound. Empty:
-  // CATENARY_CACHE_MAX_BYTES, else 2 GiB.
+  i64 memory_bytes = i64{1} << 30;  // of cubins in memory; the least recently used is dropped
+  // Soft bound on the bytes of the directory; 0: no bound. Empty: CATENARY_CACHE_MAX_BYTES, else
+  // 2 GiB.
   std::optional<i64> max_bytes = std::nullopt;
   FileSystem* file_system = nullptr;  // null: the real one; tests inject faults
 };
@@ -49,7 +48,7 @@ struct CacheEntryInfo {
   std::string problem;  // empty: verified
 };
 
-// Safe to use from many threads and, with one directory, from many processes.
+// Thread-safe; several processes may use one directory.
 class CubinCache {
  public:
   explicit CubinCache(CacheOptions options);
@@ -57,24 +56,24 @@ class CubinCache {
 
   using Compile = std::function<Expected<Cubin>()>;
 
-  // The cubin of `key`: from memory, from disk, or by `compile` (at most one at a time per key; the
-  // other callers wait and share the value or the error). `record` is key_record(): an entry whose
-  // record differs is a miss. An error of `compile` that every repeat would give again
-  // (kCompileFailed, kUnsupported, kResourceLimit) is kept in memory, the others are not.
+  // The cubin of `key`: from memory, from disk, or by `compile`, which runs at most once at a time
+  // per key; the other callers wait and share its result. `record` is key_record(): an entry with
+  // another record is a miss. Deterministic errors of `compile` (kCompileFailed, kKernelRejected,
+  // kUnsupported, kResourceLimit) are kept in memory.
   Expected<std::shared_ptr<const Cubin>> get(const KernelKey& key, const std::string& record,
                                              const Compile& compile);
 
-  // Looks without compiling; null when absent.
+  // Looks in memory and on disk. Null: absent.
   std::shared_ptr<const Cubin> find(const KernelKey& key, const std::string& record);
 
   CacheStats stats() const;
-  const std::string& directory() const;  // empty: no disk tier (and why_off says why)
+  const std::string& directory() const;  // empty: no disk tier, for the reason why_off()
   std::string why_off() const;
-  i64 max_bytes() const;  // that the directory is held to; 0: no bound
+  i64 max_bytes() const;  // the bound on the directory; 0: no bound
 
-  // For `catenary cache`: every entry of the directory, verified; removing all; pruning to a bound
-  // in bytes, least recently used first. Both give the number of entries removed. kCacheIo:
-  // there is no directory (with why_off), it is read-only, or an entry could not be removed.
+  // For `catenary cache`: verifies every entry of the directory; removes all of them; removes the
+  // least recently used ones until at most `max_bytes` are left. The last two return the number
+  // removed. kCacheIo: there is no directory, it is read-only, or an entry could not be removed.
   Expected<std::vector<CacheEntryInfo>> list() const;
   Expected<int> clear();
   Expected<int> prune(i64 max_bytes);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The file protocol: open once, look at the open file and not at the path, read it whole; write
-// beside, sync, close, rename. Every call's result is checked, close's too: it is where a full or
-// remote disk may tell.
+// The file protocol. Read: open once, check the open file and not the path, read all of it. Write:
+// a temporary file, fsync, close, rename. Every result is checked, that of close too: a full or
+// remote disk may report its error there.
 #include "runtime/cache/cache_directory.h"
 
 #include <fcntl.h>
@@ -29,7 +29,7 @@ constexpr size_t kMaxBadFiles = 16;
 constexpr int kFolderFlags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW;
 constexpr llvm::StringLiteral kSuffix = ".ctn";
 
-// Interrupted calls are repeated. close is not: on Linux the file is closed all the same.
+// Repeats interrupted calls. Not for close: on Linux an interrupted close has closed the file.
 template <typename Call>
 auto retry(Call call) {
   auto result = call();
@@ -47,7 +47,7 @@ bool is_lower_hex(llvm::StringRef text) {
   return llvm::all_of(text, [](char c) { return llvm::isDigit(c) || (c >= 'a' && c <= 'f'); });
 }
 
-// 128 random bits; the process id and a counter alone where the kernel has none to give.
+// 128 random bits, if the kernel has them, with the process id and a counter.
 std::string unique_name() {
   static std::atomic<u64> counter{0};
   u8 random[16] = {};
@@ -59,11 +59,11 @@ std::string unique_name() {
 
 Error unusable(const std::string& path, const std::string& reason) {
   return make_error(ErrorCode::kCacheIo,
-                    "cache folder {} is not used: {}; kernels are kept in memory alone", path,
+                    "cache folder {} is not used: {}; kernels are kept in memory only", path,
                     reason);
 }
 
-// Makes `path` and its missing parents. Parents that exist are judged once it is open.
+// Makes `path` and its missing parents. Parents that exist are checked once the folder is open.
 int make_folders(FileSystem& files, const std::string& path) {
   for (size_t slash = path.find('/', 1);; slash = path.find('/', slash + 1)) {
     const std::string part = path.substr(0, slash);
@@ -74,13 +74,13 @@ int make_folders(FileSystem& files, const std::string& path) {
 
 std::string open_problem(int error) {
   if (error == -ELOOP || error == -ENOTDIR) {
-    return "it is a symbolic link or no folder, set CATENARY_CACHE_DIR to a real folder";
+    return "it is a symbolic link or not a folder, set CATENARY_CACHE_DIR to a real folder";
   }
   return fmt::format("it cannot be opened ({}), set CATENARY_CACHE_DIR to another folder",
                      errno_text(error));
 }
 
-// Opens a folder and checks that nobody else may change it.
+// Opens a folder and checks that no other user may change it.
 Expected<int> open_trusted(FileSystem& files, int parent, const char* name,
                            const std::string& path) {
   const int folder = retry([&] { return files.open(parent, name, kFolderFlags, 0); });
@@ -97,14 +97,15 @@ Expected<int> open_trusted(FileSystem& files, int parent, const char* name,
 Expected<std::unique_ptr<CacheDirectory>> CacheDirectory::open(FileSystem& files,
                                                                const std::string& given,
                                                                bool writable) {
-  // With a slash at the end O_NOFOLLOW would follow a link.
+  // With a trailing slash, O_NOFOLLOW follows a link.
   const std::string path = llvm::StringRef(given).rtrim('/').str();
   if (path.empty()) return unusable(given, "it has no name, set CATENARY_CACHE_DIR to a folder");
   if (writable) {
     if (const int made = make_folders(files, path); made < 0) {
-      return unusable(path, fmt::format("it cannot be made ({}), set CATENARY_CACHE_DIR to another "
-                                        "folder",
-                                        errno_text(made)));
+      return unusable(path,
+                      fmt::format("it cannot be created ({}), set CATENARY_CACHE_DIR to another "
+                                  "folder",
+                                  errno_text(made)));
     }
   }
   Expected<int> top = open_trusted(files, AT_FDCWD, path.c_str(), path);
@@ -113,7 +114,7 @@ Expected<std::unique_ptr<CacheDirectory>> CacheDirectory::open(FileSystem& files
     files.close(*top);
     return unusable(path, problem);
   }
-  // On a read-only folder these fail and the open of v1 tells, or writes tell later.
+  // On a read-only folder this fails; the open of v1, or a later write, reports it.
   if (writable) retry([&] { return files.mkdir(*top, "v1", kFolderMode); });
   Expected<int> root = open_trusted(files, *top, "v1", path + "/v1");
   files.close(*top);
@@ -141,7 +142,7 @@ std::string CacheDirectory::full_path(const std::string& name) const {
   return path_ + "/v1/" + name;
 }
 
-// 0, or the first failed call's error.
+// 0, or the error of the first call that failed.
 int CacheDirectory::read_open_file(int file, EntryFile& entry) const {
   struct stat info;
   if (const int error = retry([&] { return files_.stat(file, "", &info); }); error < 0) {
@@ -168,7 +169,7 @@ int CacheDirectory::read_open_file(int file, EntryFile& entry) const {
 
 Expected<std::optional<EntryFile>> CacheDirectory::read(const std::string& name) const {
   EntryFile entry;
-  // O_NONBLOCK: a pipe in the entry's place must not stop us.
+  // O_NONBLOCK: the open of a pipe would wait for its writer.
   const int file = retry(
       [&] { return files_.open(root_, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0); });
   if (file == -ELOOP) {
@@ -199,7 +200,7 @@ Error CacheDirectory::write_error(const char* step, int error) const {
 
 Expected<int> CacheDirectory::create_temporary(std::string& name) {
   int file = 0;
-  // The folder may have been removed while we run, and so may a name be taken.
+  // The folder may have been removed by another process, and the name may be taken.
   for (int attempt = 0; attempt < 2; ++attempt) {
     name = "tmp/" + unique_name();
     file = retry([&] {
@@ -216,13 +217,13 @@ Expected<int> CacheDirectory::create_temporary(std::string& name) {
   return file;
 }
 
-// Writes, syncs and closes; 0 or the first failure, with its step.
+// Writes, syncs and closes. 0, or the first error; `step` names its call.
 int CacheDirectory::write_temporary(int file, llvm::ArrayRef<u8> bytes, const char*& step) {
   int failure = 0;
   step = "write";
   while (!bytes.empty() && failure == 0) {
     const ssize_t wrote = retry([&] { return files_.write(file, bytes.data(), bytes.size()); });
-    // A write of no bytes would repeat for ever.
+    // A write of 0 bytes would repeat for ever.
     if (wrote <= 0) {
       failure = wrote < 0 ? static_cast<int>(wrote) : -EIO;
     } else {
@@ -322,7 +323,7 @@ bool CacheDirectory::try_lock() {
   return retry([&] { return files_.lock(root_, LOCK_EX | LOCK_NB); }) != -EWOULDBLOCK;
 }
 
-// By a call of its own and not by closing: a forked child may hold the folder open.
+// Closing would not unlock: a forked child may hold the folder open.
 void CacheDirectory::unlock() { files_.lock(root_, LOCK_UN); }
 
 bool CacheDirectory::remove(const std::string& name) {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cache's folder: <path>/v1/<2 hex>/<62 hex>.ctn, with v1/tmp for files that are being written
-// and v1/bad for entries that failed their check. Names and bytes in, names and bytes out; knows
-// nothing of what an entry holds. Whoever can write here can run code on the GPU, so a folder or a
-// file that others may write is not used.
+// The cache's folder: entries are <path>/v1/<2 hex>/<62 hex>.ctn, files under construction are in
+// v1/tmp, entries that failed their check in v1/bad. Works on names and bytes; does not know what
+// an entry holds. A user who can write an entry can run code on the GPU, so a folder or a file that
+// other users may write is not used.
 //
-// Crash rules: an entry appears by rename from v1/tmp and is never changed in place, so a reader
-// sees all of it or nothing. The folder is not synced: a power loss may lose entries, which costs a
-// compile each.
+// Crash safety: an entry is renamed from v1/tmp and never changed in place, so a reader sees all of
+// it or nothing. The folder is not synced: a power loss may lose entries, which costs a compile
+// each.
 #pragma once
 
 #include <memory>
@@ -21,7 +21,7 @@
 
 namespace catenary {
 
-// Equal for two looks at one unchanged file.
+// Equal for two stats of one unchanged file.
 struct FileIdentity {
   u64 inode = 0;
   i64 bytes = 0;
@@ -32,7 +32,7 @@ struct FileIdentity {
 struct EntryFile {
   std::vector<u8> bytes;
   FileIdentity identity;
-  std::string problem;  // why its bytes must not be used; empty: they are all there
+  std::string problem;  // why the bytes must not be used; empty: they are complete
 };
 
 struct EntryName {
@@ -42,9 +42,9 @@ struct EntryName {
 
 class CacheDirectory {
  public:
-  // Opens `path` (absolute or relative, created 0700 with its parents if `writable`) and removes
-  // temporary files older than an hour. kCacheIo names the path, what is wrong with it (not a
-  // folder, a symbolic link, another owner, writable by others: its mode) and what to do.
+  // Opens `path` (absolute or relative; if `writable`, created 0700 with its parents) and removes
+  // temporary files older than an hour. kCacheIo names the path, the problem (not a folder, a
+  // symbolic link, another owner, a mode that lets others write) and the fix.
   static Expected<std::unique_ptr<CacheDirectory>> open(FileSystem& files, const std::string& path,
                                                         bool writable);
   ~CacheDirectory();
@@ -55,43 +55,43 @@ class CacheDirectory {
   bool writable() const { return writable_; }
 
   static std::string entry_name(const KernelKey& key);
-  // The 64 digits of a name; empty: it is no entry's name.
+  // The 64 hex digits of a name; empty: not the name of an entry.
   static std::string key_hex(const std::string& name);
   std::string full_path(const std::string& name) const;
 
   // Null: no such entry. kCacheIo: it could not be read.
   Expected<std::optional<EntryFile>> read(const std::string& name) const;
 
-  // Makes `bytes` the entry of `name`, whole or not at all. kCacheIo names the step that failed.
+  // Makes `bytes` the entry of `name`, atomically. kCacheIo names the step that failed.
   Error write(const std::string& name, llvm::ArrayRef<u8> bytes);
 
-  // Moves a bad entry to v1/bad if it is ours and still the file that `seen` describes; with 16
-  // files there already it is removed instead.
+  // Moves a bad entry to v1/bad if this user owns it and it is still the file that `seen`
+  // describes. With 16 files there, it is removed instead.
   void quarantine(const std::string& name, const FileIdentity& seen);
 
-  // Every entry, in order of names. kCacheIo: a folder could not be listed.
+  // All entries, by name. kCacheIo: a folder could not be listed.
   Expected<std::vector<EntryName>> entries() const;
 
-  // The entries that lie in the folder of `name`, one of 256, in no order; what cannot be read is
-  // left out.
+  // The entries in the folder of `name`, one of 256, in any order, without those that cannot be
+  // read.
   std::vector<EntryName> neighbours(const std::string& name) const;
 
-  // Notes that an entry is in use, for whoever prunes by age: at most once an hour, by the time of
-  // `seen`. Failures do not matter.
+  // Sets the time of an entry that is in use, for pruning by age, if the time in `seen` is at least
+  // an hour old. Failures are ignored.
   void mark_used(const std::string& name, const FileIdentity& seen);
 
-  // Keeps other processes from pruning; false: one of them is at it. A file system without locks
-  // answers true, for two that prune at once only do some work twice.
+  // Keeps other processes from pruning. False: one of them is pruning. True on a file system
+  // without locks: two processes that prune at once only repeat some work.
   bool try_lock();
   void unlock();
 
-  // False: it is still there.
+  // False: the entry is still there.
   bool remove(const std::string& name);
 
-  // Removes temporary files that a dead process left, an hour after its last write.
+  // Removes temporary files of dead processes, an hour after the last write.
   void sweep_orphans();
 
-  // Removes the files of v1/`folder` ("tmp" or "bad") that are at least so old.
+  // Removes the files of v1/`folder` ("tmp" or "bad") that are at least that old.
   void sweep(const char* folder, i64 min_age_seconds);
 
  private:

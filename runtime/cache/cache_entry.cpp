@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writing and checking of the layout in the header. The order of the checks is the order in which
-// they are worth being told: foreign file, other version, cut short, damaged.
+// Writes and checks the layout of the header. The most telling reason is checked first: not an
+// entry, another version, truncated, damaged.
 #include "runtime/cache/cache_entry.h"
 
 #include <algorithm>
@@ -29,7 +29,7 @@ Error corrupt(std::string reason) {
   return make_error_text(ErrorCode::kCorruptArtifact, std::move(reason));
 }
 
-// Takes `count` bytes off the front of `rest`, which the caller knows to hold them.
+// Removes `count` bytes from the front of `rest`, which has at least that many.
 llvm::ArrayRef<u8> take(llvm::ArrayRef<u8>& rest, size_t count) {
   const llvm::ArrayRef<u8> front = rest.take_front(count);
   rest = rest.drop_front(count);
@@ -72,7 +72,7 @@ std::vector<u8> serialize_entry(const CacheEntry& entry) {
 
 Expected<CacheEntry> parse_entry(llvm::ArrayRef<u8> bytes) {
   if (bytes.size() < kHeaderBytes + kDigestBytes) {
-    return corrupt(fmt::format("it is cut short at {} bytes", bytes.size()));
+    return corrupt(fmt::format("it is truncated at {} bytes", bytes.size()));
   }
   const u8* header = bytes.data();
   if (std::memcmp(header, kMagic.data(), kMagic.size()) != 0) {
@@ -89,7 +89,7 @@ Expected<CacheEntry> parse_entry(llvm::ArrayRef<u8> bytes) {
   const auto actual = llvm::SHA256::hash(covered);
   if (!std::ranges::equal(actual, digest)) return corrupt("its digest differs");
 
-  // Four 32-bit lengths cannot overflow the sum; the image's length is bounded on its own first.
+  // Four 32-bit lengths cannot overflow the sum; the image's length is checked before it is added.
   u64 lengths[4], sum = kHeaderBytes;
   for (size_t i = 0; i < 4; ++i) sum += lengths[i] = endian::read32le(header + kLengthsAt + 4 * i);
   const u64 image_bytes = endian::read64le(header + kImageBytesAt);

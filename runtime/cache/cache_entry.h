@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bytes of one cache entry: Cubin + key + key record <-> one self-describing blob that ends in
-// the SHA-256 of everything before. Pure bytes: knows no file and no folder.
+// The bytes of one cache entry: cubin, key and key record, then the SHA-256 of all bytes before it.
+// Knows no file and no folder.
 //
 //   0 magic "CTNCUBIN"    8 u32 version       12 u32 registers     16 u32 spill bytes
 //  20 u32 stack bytes    24 u32 static smem   28 u32 record bytes  32 u32 symbol bytes
@@ -29,8 +29,8 @@ struct CacheEntry {
 
 std::vector<u8> serialize_entry(const CacheEntry& entry);
 
-// kCorruptArtifact with the reason alone ("its digest differs"); never reads beyond `bytes`, and
-// accepts exactly what serialize_entry gives.
+// Accepts exactly what serialize_entry() returns. kCorruptArtifact: the message is only the reason
+// ("its digest differs").
 Expected<CacheEntry> parse_entry(llvm::ArrayRef<u8> bytes);
 
 }  // namespace catenary

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pruning by age: an entry's time is that of its last use, to the hour.
+// Pruning by age: the time of an entry is that of its last use, within an hour.
 #include "runtime/cache/cache_prune.h"
 
 #include <algorithm>
@@ -10,10 +10,10 @@
 namespace catenary {
 namespace {
 
-constexpr i64 kTurnMilliseconds = 20 * 60 * 1000;
+constexpr i64 kPruneIntervalMs = 20 * 60 * 1000;
 constexpr i64 kFolders = 256;
 
-// An empty file counts too, so that a bound of 0 removes it.
+// At least 1, so that a bound of 0 removes empty files too.
 i64 cost(const EntryName& entry) { return std::max<i64>(1, entry.identity.bytes); }
 
 i64 total_cost(const std::vector<EntryName>& entries) {
@@ -69,16 +69,16 @@ i64 estimate_bytes(const CacheDirectory& directory, const std::string& name) {
   return own + kFolders * others;
 }
 
-// True for the one caller whose turn it is.
-bool SizeBound::take_turn() {
+// True for one caller in each interval.
+bool SizeBound::due() {
   const i64 now = steady_ms();
-  i64 next = next_turn_ms_.load();
-  return now >= next && next_turn_ms_.compare_exchange_strong(next, now + kTurnMilliseconds);
+  i64 next = next_prune_ms_.load();
+  return now >= next && next_prune_ms_.compare_exchange_strong(next, now + kPruneIntervalMs);
 }
 
 Error SizeBound::after_write(CacheDirectory& directory, const std::string& name) {
   if (max_bytes_ == 0 || estimate_bytes(directory, name) <= max_bytes_) return Error::success();
-  if (!take_turn() || !directory.try_lock()) return Error::success();
+  if (!due() || !directory.try_lock()) return Error::success();
   directory.sweep_orphans();
   Expected<int> removed = prune_above(directory, max_bytes_, max_bytes_ / 5 * 4);
   directory.unlock();

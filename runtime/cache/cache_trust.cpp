@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owners and modes, read from open folders and upwards by "..": the real ancestors, whatever links
-// led to the folder.
+// Owners and modes of open folders. Ancestors are read by "..", so that they are the real ones and
+// not those of the path, which may have links.
 #include "runtime/cache/cache_trust.h"
 
 #include <fmt/format.h>
@@ -38,7 +38,7 @@ std::string owner_problem(const std::string& subject, const struct stat& info) {
       subject, info.st_uid, info.st_mode & 07777);
 }
 
-// A folder that everybody shares is not the user's to close.
+// A shared folder (sticky, or of another owner) must not be closed to others: use another folder.
 std::string mode_problem(const std::string& subject, const struct stat& info) {
   const bool shared = info.st_uid != ::geteuid() || (info.st_mode & S_ISVTX) != 0;
   return fmt::format(
@@ -46,7 +46,7 @@ std::string mode_problem(const std::string& subject, const struct stat& info) {
       shared ? "set CATENARY_CACHE_DIR to a folder of your own" : "run chmod go-w on it");
 }
 
-// The name of the folder `levels` above `path`, for people: the check itself uses no name.
+// The name of the folder `levels` above `path`, for messages only: the checks use open folders.
 std::string ancestor_name(const std::string& path, int levels) {
   std::error_code error;
   std::filesystem::path name = std::filesystem::canonical(path, error);
@@ -55,12 +55,12 @@ std::string ancestor_name(const std::string& path, int levels) {
   return fmt::format("{} above it", name.string());
 }
 
-// Why `folder` must not lie below a folder where everybody makes files; empty: it may.
+// Why a folder must not be below one where all users create files; empty: it may be.
 std::string sticky_problem(const struct stat& leaf, const std::string& above) {
   if (leaf.st_uid == ::geteuid() && (leaf.st_mode & kOpenToOthers) == 0) return "";
   return fmt::format(
-      "it belongs to user {} with mode {:04o} while {} is writable by others, which asks for "
-      "0700 and your own, run chmod 700 or set CATENARY_CACHE_DIR to another folder",
+      "it belongs to user {} and has mode {:04o}, and {} is writable by others: it must be your "
+      "own with mode 0700, run chmod 700 or set CATENARY_CACHE_DIR to another folder",
       leaf.st_uid, leaf.st_mode & 07777, above);
 }
 
@@ -68,7 +68,7 @@ std::string sticky_problem(const struct stat& leaf, const std::string& above) {
 
 std::string file_problem(const struct stat& info) {
   const mode_t mode = info.st_mode & 07777;
-  if (!S_ISREG(info.st_mode)) return "it is no regular file";
+  if (!S_ISREG(info.st_mode)) return "it is not a regular file";
   if (!is_trusted_owner(info.st_uid)) return fmt::format("it belongs to user {}", info.st_uid);
   if (mode & kWritableByOthers) {
     return fmt::format("its mode {:04o} lets others write to it", mode);
@@ -111,7 +111,7 @@ std::string ancestor_problem(FileSystem& files, int folder, const std::string& p
     if ((info.st_mode & S_ISVTX) == 0) return mode_problem(name, info);
     if (std::string problem = sticky_problem(leaf, name); !problem.empty()) return problem;
   }
-  return fmt::format("it lies more than {} folders deep, set CATENARY_CACHE_DIR to another folder",
+  return fmt::format("it is more than {} folders deep, set CATENARY_CACHE_DIR to another folder",
                      kMaxDepth);
 }
 

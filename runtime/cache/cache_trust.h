@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who can change a folder or a file of the cache: reasons not to trust what lies there. Whoever can
-// write an entry runs code on the GPU, so only the user and root may be able to. Knows nothing of
-// entries.
+// Which users can change a folder or a file of the cache. A user who can write an entry can run
+// code on the GPU, so only this user and root may be able to. Does not know what an entry holds.
 #pragma once
 
 #include <string>
@@ -10,15 +9,15 @@
 
 namespace catenary {
 
-// Why the open file must not be used as an entry, by its `info`; empty: it may.
+// Why a file with the properties `info` must not be used as an entry; empty: it may be used.
 std::string file_problem(const struct stat& info);
 
-// Why an open folder must not be used, by its owner and mode; empty: it may.
+// Why an open folder must not be used, by its owner and mode; empty: it may be used.
 std::string folder_problem(FileSystem& files, int folder);
 
-// The same for every folder above the open folder `folder`, which `path` names: whoever can write
-// there can put another folder in its place. A sticky one (/tmp) may be writable by others, if
-// `folder` itself is the user's own and 0700.
+// The same for all ancestors of the open folder `folder` at `path`: a user who can write to one can
+// replace `folder`. A sticky ancestor (/tmp) may be writable by others if this user owns `folder`
+// and its mode is 0700.
 std::string ancestor_problem(FileSystem& files, int folder, const std::string& path);
 
 }  // namespace catenary

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The real calls.
+// The real system calls.
 #include "runtime/cache/file_system.h"
 
 #include <dirent.h>

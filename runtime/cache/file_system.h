@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The system calls that the cache directory is made of, as one small interface: tests derive from
-// it and let single calls fail. Every call returns a value >= 0, or minus an errno.
+// The system calls of the cache directory as an interface: tests derive from it and let single
+// calls fail. Every call returns a value >= 0, or -errno.
 #pragma once
 
 #include <sys/stat.h>
@@ -20,16 +20,16 @@ class FileSystem {
   virtual int mkdir(int directory, const char* path, mode_t mode);
   virtual int rename(int directory, const char* from, const char* to);
   virtual int unlink(int directory, const char* path);
-  // Of the path itself, not of a symbolic link's target; an empty path: of `directory`.
+  // Does not follow a symbolic link. An empty path: `directory` itself.
   virtual int stat(int directory, const char* path, struct stat* out);
-  // Names in a folder, without "." and "..", in no order.
+  // Names in a folder, without "." and "..", in any order.
   virtual int list(int directory, const char* path, std::vector<std::string>* names);
 
   virtual ssize_t read(int file, void* bytes, size_t count);
   virtual ssize_t write(int file, const void* bytes, size_t count);
   virtual int fsync(int file);
   virtual int close(int file);
-  // Sets the times of the path itself to now.
+  // Sets the times to now. Does not follow a symbolic link.
   virtual int touch(int directory, const char* path);
   // flock(2).
   virtual int lock(int file, int operation);
@@ -37,7 +37,7 @@ class FileSystem {
   static FileSystem& real();
 };
 
-// "No space left on device" for ENOSPC or -ENOSPC.
+// "No space left on device" for ENOSPC and for -ENOSPC.
 std::string errno_text(int error);
 
 }  // namespace catenary

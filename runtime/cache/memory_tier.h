@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cubins in memory up to a number of bytes; the least recently used goes first. Not thread-safe:
-// its owner locks. A cubin that is dropped lives on for as long as somebody holds it.
+// Cubins in memory, up to a number of bytes; the least recently used is dropped first. Not
+// thread-safe: the owner locks. A dropped cubin lives as long as a caller holds it.
 #pragma once
 
 #include <list>
@@ -13,7 +13,7 @@
 
 namespace catenary {
 
-// A key and its record: two that differ in the record alone are two kernels.
+// A key and its record: ids that differ only in the record are two kernels.
 using CubinId = std::pair<KernelKey, std::string>;
 
 class MemoryTier {
@@ -34,10 +34,10 @@ class MemoryTier {
     bytes_ += static_cast<i64>(cubin->image.size());
     uses_.push_front({std::move(cubin), it});
     it->second = uses_.begin();
-    // The newest stays, however large it is: its caller has it anyway.
+    // The newest stays, whatever its size: its caller holds it.
     while (bytes_ > max_bytes_ && uses_.size() > 1) {
       bytes_ -= static_cast<i64>(uses_.back().cubin->image.size());
-      index_.erase(uses_.back().place);
+      index_.erase(uses_.back().indexed);
       uses_.pop_back();
     }
   }
@@ -54,7 +54,7 @@ class MemoryTier {
   using Index = std::map<CubinId, Uses::iterator>;
   struct Slot {
     std::shared_ptr<const Cubin> cubin;
-    Index::iterator place;
+    Index::iterator indexed;
   };
 
   i64 max_bytes_;

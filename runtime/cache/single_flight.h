@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One piece of work per key at a time: the first caller works, those who come meanwhile wait and
-// share its value, or what the work throws. Nobody holds a lock during the work. The work must not
-// ask for its own key.
+// Runs the work of a key at most once at a time: the first caller runs it; callers that come in the
+// meantime wait, and share its value or its exception. No lock is held during the work, which must
+// not ask for its own key.
 #pragma once
 
 #include <condition_variable>
@@ -21,7 +21,7 @@ class SingleFlight {
  public:
   struct Result {
     Value value;
-    bool led;  // this caller did the work
+    bool led;  // this caller ran the work
   };
 
   Result run(const Key& key, llvm::function_ref<Value()> work) {
@@ -32,7 +32,7 @@ class SingleFlight {
       if (led) it->second = std::make_shared<Flight>();
       flight = it->second;
       if (!led) {
-        flight->landed.wait(lock, [&] { return flight->value || flight->thrown; });
+        flight->done.wait(lock, [&] { return flight->value || flight->thrown; });
         if (flight->thrown) std::rethrow_exception(flight->thrown);
         return {*flight->value, false};
       }
@@ -50,14 +50,14 @@ class SingleFlight {
       flight->thrown = thrown;
       flights_.erase(key);
     }
-    flight->landed.notify_all();
+    flight->done.notify_all();
     if (thrown) std::rethrow_exception(thrown);
     return {*flight->value, true};
   }
 
  private:
   struct Flight {
-    std::condition_variable landed;
+    std::condition_variable done;
     std::optional<Value> value;
     std::exception_ptr thrown;
   };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The driver's entry points as one table of function pointers, from driver.def, with the few types
-// and numbers they need beyond driver.h. A test may fill a table of its own: everything above it
-// then runs without a GPU. Knows no chain and no plan.
+// The driver's entry points as one table of function pointers (driver.def), with the types and
+// numbers that they need beyond driver.h. A test may fill its own table and run all higher layers
+// without a GPU. Knows no chain and no plan.
 #pragma once
 
 #include <cstddef>
@@ -30,11 +30,12 @@ struct MemoryAccess {
   int flags;  // 3: read and write
 };
 
-// Values of the driver's enums, compared with cuda.h by driver_test.
+// Values of the driver's enums; driver_test compares them with cuda.h.
 inline constexpr Result kSuccess = 0;
 inline constexpr Result kErrorInvalidValue = 1;
 inline constexpr Result kErrorOutOfMemory = 2;
 inline constexpr Result kErrorNoBinaryForGpu = 209;
+inline constexpr Result kErrorUnsupportedPtxVersion = 222;
 inline constexpr Result kErrorLaunchFailed = 719;
 inline constexpr Result kErrorNotSupported = 801;
 inline constexpr Result kErrorStreamCaptureUnsupported = 900;
@@ -44,7 +45,7 @@ inline constexpr int kTensorMapF16 = 6;
 inline constexpr int kTensorMapF32 = 7;
 inline constexpr int kTensorMapBF16 = 9;
 inline constexpr int kTensorMapTF32 = 11;
-inline constexpr int kTensorMapPromotion256 = 3;  // bytes of L2 that a miss fetches
+inline constexpr int kTensorMapPromotion256 = 3;  // an L2 miss fetches 256 bytes
 inline constexpr int kFuncMaxDynamicSharedSize = 8;
 inline constexpr int kCaptureStatusNone = 0;
 inline constexpr int kCaptureStatusActive = 1;
@@ -68,9 +69,9 @@ struct Api {
 #undef CATENARY_DRIVER
 };
 
-// For tests: while it lives, Driver::get() answers with a driver over `api`, or with the simulator
-// beside the process's own driver; then again with the one before. Objects made from it must be
-// gone before it. No other thread may use the driver meanwhile.
+// For tests: for its lifetime Driver::get() returns a driver over `api`, or the simulator, instead
+// of the process's own. Objects made from it must be destroyed before it. No other thread may use
+// the driver meanwhile.
 class ScopedDriver {
  public:
   static Expected<ScopedDriver> over(const Api& api);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Device memory of the current context as an object: allocate, copy both ways, fill, free. The
-// library itself never allocates on a launch path; tools, tests and examples use this.
+// Device memory of the current context. For tools and tests: the library itself allocates no device
+// memory.
 #include "runtime/driver/api.h"
 
 namespace catenary::cuda {

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// libcuda.so.1 -> Driver: opened once, every entry point of driver.def resolved by
-// cuGetProcAddress, initialised; its results as errors of this library; its primary contexts. Or
-// the simulator in its place. Knows no chain and no kernel.
+// Opens libcuda.so.1 once, resolves the entry points of driver.def by cuGetProcAddress, turns
+// results into errors, keeps primary contexts. Or the simulator instead of libcuda. Knows no chain
+// and no kernel.
 #include "runtime/driver/driver.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 
 #include <atomic>
-#include <cstdlib>
 #include <mutex>
-#include <string_view>
 
+#include "compiler/compile/environment.h"
+#include "compiler/compile/shared_library.h"
 #include "runtime/driver/api.h"
 #include "runtime/driver/simulated_driver.h"
 
@@ -21,8 +20,7 @@ namespace {
 using GetProcAddress = Result (*)(const char* name, void** pointer, int version,
                                   unsigned long long flags, int* found);
 
-// A process-wide flag rather than a pid to compare: launch() asks on every call, and a fork handler
-// makes the question one load.
+// Set by a fork handler, so that every launch() can check it by one load.
 std::atomic<bool> process_forked{false};
 std::atomic<const Driver*> overriding_driver{nullptr};
 std::atomic<bool> cuda_given{false};
@@ -66,8 +64,8 @@ bool is_sticky(Result result) {
     case 721:  // tensor memory leak
       return true;
     default:
-      return result >= 714 &&
-             result <= 719;  // stack, instruction, alignment, address space, launch
+      // Stack, instruction, alignment, address space, program counter, launch.
+      return result >= 714 && result <= 719;
   }
 }
 
@@ -84,16 +82,15 @@ Driver::~Driver() = default;
 bool Driver::forked() { return process_forked.load(std::memory_order_relaxed); }
 
 Expected<std::unique_ptr<Driver>> Driver::open() {
-  void* handle = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-  if (handle == nullptr) {
-    const char* reason = dlerror();
+  SharedLibrary library("libcuda.so.1");
+  if (!library.is_open()) {
     return make_error(ErrorCode::kDriverMissing,
                       "no CUDA driver: libcuda.so.1 was not found on the loader's path ({}); "
                       "install the NVIDIA driver, or add its folder to LD_LIBRARY_PATH",
-                      reason == nullptr ? "no reason given" : reason);
+                      library.problem());
   }
-  // The library stays open for the process's life: the driver has threads of its own.
-  auto get = reinterpret_cast<GetProcAddress>(dlsym(handle, "cuGetProcAddress_v2"));
+  GetProcAddress get = nullptr;
+  library.need("cuGetProcAddress_v2", get);
   if (get == nullptr) {
     return make_error(ErrorCode::kDriverMissing,
                       "the CUDA driver (libcuda.so.1) is older than CUDA 12.0: it lacks "
@@ -158,7 +155,7 @@ Expected<const Driver*> Driver::get() {
       return make_error_text(problem.code, problem.message);
     }
   };
-  // Never destroyed: a static object of the host may own a kernel and unload it later than this.
+  // Never destroyed: a static object of the program may own a kernel and unload it later.
   if (*simulated) {
     static const Opened& simulator = *new Opened(open_simulator());
     return simulator.get();
@@ -173,15 +170,15 @@ Error use_simulator() {
     simulator_asked_for = true;
     return Error::success();
   }
-  return make_error(ErrorCode::kInvalidArgument,
-                    "the simulator cannot take the place of the CUDA driver once that is in use: "
-                    "call use_simulator() first, or set CATENARY_DEVICE=sim");
+  return make_error(
+      ErrorCode::kInvalidArgument,
+      "the CUDA driver is already in use and cannot be replaced by the simulator: call "
+      "use_simulator() first, or set CATENARY_DEVICE=sim");
 }
 
 Expected<bool> simulator_chosen() {
   if (simulator_asked_for) return true;
-  const char* text = std::getenv("CATENARY_DEVICE");
-  const std::string_view name = text == nullptr ? "" : text;
+  const std::string name = environment("CATENARY_DEVICE");
   if (name == "sim") return true;
   if (name.empty() || name == "cuda") return false;
   return make_error(ErrorCode::kInvalidArgument, "CATENARY_DEVICE is '{}': set it to sim or cuda",
@@ -201,15 +198,15 @@ Error Driver::error(Result result, const std::string& what) const {
   const std::string fact = fmt::format("{} failed: {} {} ({})", what, name, result, text);
   if (is_sticky(result)) {
     return make_error(ErrorCode::kContextPoisoned,
-                      "{}; a kernel or a device fault before this call broke the context, which is "
-                      "lost until the process ends: restart it",
+                      "{}; an earlier kernel or device fault made the context unusable until the "
+                      "process ends: restart the process",
                       fact);
   }
-  if (result == 2) {
+  if (result == kErrorOutOfMemory) {
     return make_error(ErrorCode::kOutOfMemory, "{}; free device memory or make the problem smaller",
                       fact);
   }
-  if (result == 209 || result == 222) {
+  if (result == kErrorNoBinaryForGpu || result == kErrorUnsupportedPtxVersion) {
     return make_error(ErrorCode::kArchMismatch, "{}; compile for this device's architecture", fact);
   }
   if (result >= 900 && result <= 908) {

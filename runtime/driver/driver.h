@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CUDA driver, opened at run time (libcuda.so.1) and resolved by cuGetProcAddress. Types are
-// declared here by hand, so building needs no CUDA header; a test compares them with cuda.h where
-// one is found.
+// The CUDA driver (libcuda.so.1), opened at run time and resolved by cuGetProcAddress. Its types
+// are declared here, so that a build needs no CUDA header; driver_test compares them with cuda.h
+// where it is found.
 #pragma once
 
 #include <memory>
@@ -62,18 +62,17 @@ struct LaunchConfig {
   unsigned num_attributes;
 };
 
-// The entry points in use, one member per row of driver.def, named after it.
+// The entry points: one member per row of driver.def.
 struct Api;
 
 class Driver {
  public:
-  // The process's driver, opened and initialised once: CUDA's, or the simulator where that was
-  // chosen (below). kDriverMissing says what was tried: no libcuda.so.1, cuInit's error, or no
-  // device.
-  // In a process forked after that, kDriver: CUDA does not survive fork().
+  // The process's driver, opened and initialised once: CUDA's, or the simulator if chosen (below).
+  // kDriverMissing: no libcuda.so.1, an error of cuInit, or no device. kDriver: this process was
+  // forked after the driver was opened; CUDA does not survive fork().
   static Expected<const Driver*> get();
 
-  // Was this process forked from one that had opened the driver? One load.
+  // Whether this process was forked from one that had opened the driver. Costs one load.
   static bool forked();
 
   ~Driver();
@@ -82,13 +81,14 @@ class Driver {
   int device_count() const { return device_count_; }
   bool simulated() const { return simulated_; }
 
-  // The driver's name and sentence for a result, as an Error: 700, 715 to 719 and their like become
-  // kContextPoisoned (the context is lost until the process ends), 2 kOutOfMemory, 209 and 222
-  // kArchMismatch, 900 to 908 kNotWarmedCapture, others kDriver. A kernel's fault in the simulator
-  // is kSimulatorFault, and nothing is lost by it. `what` is the failed step.
+  // A result as an Error, with the driver's name and text for it; `what` is the operation that
+  // failed. Sticky errors (700, 714 to 719, ...) are kContextPoisoned: the context is unusable
+  // until the process ends. 2 is kOutOfMemory, 209 and 222 kArchMismatch, 900 to 908
+  // kNotWarmedCapture, others kDriver. A kernel's fault in the simulator is kSimulatorFault; the
+  // simulator stays usable.
   Error error(Result result, const std::string& what) const;
 
-  // The primary context of `ordinal`, retained once and kept for the driver's life.
+  // The primary context of `ordinal`, retained once and never released.
   Expected<Context> primary_context(int ordinal) const;
 
  private:
@@ -105,27 +105,28 @@ class Driver {
   bool simulated_ = false;
 };
 
-// From here on Driver::get() gives the simulator. kInvalidArgument: it has given CUDA's driver.
+// Makes Driver::get() return the simulator. kInvalidArgument: it has already returned CUDA's
+// driver.
 Error use_simulator();
 
-// By use_simulator() or by CATENARY_DEVICE=sim. kInvalidArgument: CATENARY_DEVICE is neither sim
-// nor cuda.
+// Whether use_simulator() or CATENARY_DEVICE=sim chose the simulator. kInvalidArgument:
+// CATENARY_DEVICE is neither sim nor cuda.
 Expected<bool> simulator_chosen();
 
 struct DeviceInfo {
   int ordinal = 0;
   std::string name;
   int compute_capability = 0;  // 90
-  Target target;               // attributes read from the device; rates from the table's row
+  Target target;               // sizes of the device, rates of a row of targets.def
   i64 memory_bytes = 0;
 };
 
-// Properties of device `ordinal` as a planning target (`probe`): SM count, clock, shared memory and
-// L2 from the device, rates from the nearest row of targets.def.
+// Device `ordinal` as a planning target: SM count, clock, shared memory and L2 of the device, rates
+// of the nearest row of targets.def.
 Expected<DeviceInfo> probe(int ordinal);
 
-// Makes the primary context of `ordinal` current on this thread for the object's life, retained
-// once per process; restores the previous one.
+// Makes the primary context of `ordinal` current on this thread, and restores the previous one in
+// the destructor.
 class ScopedContext {
  public:
   static Expected<ScopedContext> primary(int ordinal);
@@ -138,7 +139,7 @@ class ScopedContext {
   bool active_ = false;
 };
 
-// Device memory, freed on destruction.
+// Device memory of the current context, freed by the destructor. `bytes` and `offset` are in bytes.
 class DeviceBuffer {
  public:
   static Expected<DeviceBuffer> allocate(i64 bytes);

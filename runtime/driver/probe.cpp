@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A device -> the Target that plans for it. Sizes and the clock come from the device; rates, which
-// no driver call tells, come from the row of targets.def that is nearest to it.
+// A device -> the Target that plans for it. Sizes and the clock are those of the device. Rates,
+// which no driver call returns, are those of the nearest row of targets.def.
 #include <cctype>
 #include <cstdlib>
 
@@ -14,8 +14,8 @@ std::string lower(std::string text) {
   return text;
 }
 
-// Same capability before same major version before any older one; among those the row whose name is
-// in the device's, then the one with the nearest SM count. Null: older than every row.
+// The row with the nearest capability that is not newer; among equals, a row whose name is part of
+// the device's name, then the nearest SM count. Null: the device is older than every row.
 const Target* nearest_row(const std::string& device_name, int capability, int sm_count) {
   const Target* best = nullptr;
   int best_distance = 0;
@@ -33,7 +33,7 @@ const Target* nearest_row(const std::string& device_name, int capability, int sm
   return best;
 }
 
-// From 9.0 on the tensor-core instructions are in the architecture-specific set.
+// From 9.0 on, the tensor-core instructions need the architecture-specific target (suffix a).
 std::string arch_of(int capability) {
   return fmt::format("sm_{}{}", capability, capability >= 90 ? "a" : "");
 }

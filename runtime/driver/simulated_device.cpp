@@ -22,8 +22,8 @@ bool overlap(const sim::Region& a, const sim::Region& b) {
          b.begin < a.begin + static_cast<u64>(a.bytes);
 }
 
-// Marks the elements of `tensor` as unwritten, a row of neighbours at a time.
-void forget(sim::Memory& memory, const SimulatedTensor& tensor) {
+// Marks the elements of `tensor` as unwritten, one contiguous row at a time.
+void mark_unwritten(sim::Memory& memory, const SimulatedTensor& tensor) {
   const auto mark = [&](i64 offset, i64 bytes) {
     memory.mark(reinterpret_cast<void*>(tensor.region.begin + static_cast<u64>(offset)), bytes,
                 false);
@@ -46,7 +46,7 @@ void forget(sim::Memory& memory, const SimulatedTensor& tensor) {
   }
 }
 
-// The bytes move with the knowledge of which of them were written.
+// Copies which bytes are written, for `granules` granules.
 void copy_written(const sim::Allocation& from, u64 first_from, sim::Allocation& to, u64 first_to,
                   u64 granules) {
   const auto begin = from.written.begin() + static_cast<i64>(first_from);
@@ -125,7 +125,7 @@ Result SimulatedDevice::fill(DevicePtr to, unsigned char byte, size_t bytes) {
 void SimulatedDevice::enqueue(const std::vector<QueuedLaunch>& launches) {
   const std::lock_guard lock(mutex_);
   queue_.insert(queue_.end(), launches.begin(), launches.end());
-  // A program that never waits would fill memory; a fault stays until somebody does.
+  // Bounds the queue of a program that never waits. A fault is kept until a call waits.
   if (queue_.size() >= kMaxQueue) run_queue();
 }
 
@@ -143,15 +143,15 @@ Result SimulatedDevice::explain(Result result, Error error) {
 std::optional<ErrorReport> SimulatedDevice::take_report(Result result) {
   const std::lock_guard lock(mutex_);
   const auto it = std::find_if(reports_.begin(), reports_.end(),
-                               [&](const Said& said) { return said.result == result; });
+                               [&](const Details& details) { return details.result == result; });
   if (it == reports_.end()) return std::nullopt;
   ErrorReport report = std::move(it->report);
   reports_.erase(it);
   return report;
 }
 
-// In groups: a chain whose first kernel waits for what was before starts one, so that its outputs
-// can be forgotten between the two.
+// Runs groups of launches: a chain whose first kernel has no PDL starts a group, so that its
+// outputs can be marked as unwritten before the group runs.
 Result SimulatedDevice::run_queue() {
   std::vector<QueuedLaunch> queue = std::move(queue_);
   queue_.clear();
@@ -165,14 +165,14 @@ Result SimulatedDevice::run_queue() {
       group.clear();
     }
   }
-  const bool pending = std::any_of(reports_.begin(), reports_.end(), [](const Said& said) {
-    return said.result == kErrorLaunchFailed;
+  const bool pending = std::any_of(reports_.begin(), reports_.end(), [](const Details& details) {
+    return details.result == kErrorLaunchFailed;
   });
   return pending ? kErrorLaunchFailed : result;
 }
 
 Result SimulatedDevice::run_group(std::vector<QueuedLaunch> group) {
-  forget_outputs(group);
+  mark_outputs_unwritten(group);
   std::vector<sim::Launch> launches;
   for (QueuedLaunch& queued : group) {
     for (SimulatedTensor& tensor : queued.tensors) {
@@ -186,9 +186,9 @@ Result SimulatedDevice::run_group(std::vector<QueuedLaunch> group) {
   return kErrorLaunchFailed;
 }
 
-// Marks what each chain of the group writes as unwritten, but for memory that an earlier chain of
-// the group uses: that may still run when this one starts.
-void SimulatedDevice::forget_outputs(const std::vector<QueuedLaunch>& group) {
+// Marks what each chain of the group writes as unwritten, except memory that an earlier chain of
+// the group uses: that chain may still run when this one starts.
+void SimulatedDevice::mark_outputs_unwritten(const std::vector<QueuedLaunch>& group) {
   std::vector<sim::Region> used;
   for (size_t begin = 0; begin < group.size();) {
     size_t end = begin + 1;
@@ -201,7 +201,7 @@ void SimulatedDevice::forget_outputs(const std::vector<QueuedLaunch>& group) {
         };
         if (is_written(tensor.region) && group[begin].first_of_chain &&
             std::none_of(used.begin(), used.begin() + static_cast<i64>(earlier), is_used)) {
-          forget(memory_, tensor);
+          mark_unwritten(memory_, tensor);
         }
         used.push_back(tensor.region);
       }

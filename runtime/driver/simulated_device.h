@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The simulator as a device: memory that is copied to and from, and one queue of launches, which
-// run when somebody waits for them. Knows no driver call; simulated_driver.cpp makes it a driver.
+// The simulator as a device: memory, and one queue of launches that runs when a call waits for it.
+// Knows no driver call; simulated_driver.cpp makes it a driver.
 #pragma once
 
 #include <mutex>
@@ -14,13 +14,13 @@
 namespace catenary::cuda {
 
 struct QueuedLaunch {
-  sim::Launch launch;  // without regions: those of the tensors are meant
+  sim::Launch launch;  // without regions, which run_group() takes from `tensors`
   std::vector<SimulatedTensor> tensors;
   bool first_of_chain = false;
 };
 
-// Thread-safe. Everything that gives or takes bytes waits for the queue first. Results are the
-// driver's; where there is more to say, take_report() says it.
+// Thread-safe. Every function that reads, writes or frees memory runs the queue first. Results are
+// the driver's; take_report() has the details of some.
 class SimulatedDevice {
  public:
   SimulatedDevice(Target target, u64 seed) : target_(std::move(target)) { options_.seed = seed; }
@@ -37,29 +37,29 @@ class SimulatedDevice {
 
   void enqueue(const std::vector<QueuedLaunch>& launches);
 
-  // Runs the queue. A fault drops the rest of it; every wait then gives kErrorLaunchFailed until
-  // the report is taken. Later launches run as if nothing had been.
+  // Runs the queue. A fault drops the rest of it; every wait then returns kErrorLaunchFailed until
+  // the report is taken. Later launches run normally.
   Result synchronize();
 
-  // Keeps what is to be said of `result`, and gives it once.
+  // explain() keeps the details of `result` and returns it; take_report() returns them once.
   Result explain(Result result, Error error);
   std::optional<ErrorReport> take_report(Result result);
 
  private:
   Result run_queue();
   Result run_group(std::vector<QueuedLaunch> group);
-  void forget_outputs(const std::vector<QueuedLaunch>& group);
+  void mark_outputs_unwritten(const std::vector<QueuedLaunch>& group);
 
   const Target target_;
   std::mutex mutex_;
   sim::Memory memory_;
   sim::SimulatorOptions options_;
   std::vector<QueuedLaunch> queue_;
-  struct Said {
+  struct Details {
     Result result;
     ErrorReport report;
   };
-  std::vector<Said> reports_;
+  std::vector<Details> reports_;
 };
 
 }  // namespace catenary::cuda

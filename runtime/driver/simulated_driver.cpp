@@ -6,9 +6,9 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstdlib>
 #include <cstring>
 
+#include "compiler/compile/environment.h"
 #include "llvm/ADT/StringRef.h"
 #include "runtime/driver/simulated_device.h"
 #include "runtime/driver/simulated_launch.h"
@@ -16,7 +16,7 @@
 
 namespace catenary::cuda {
 
-// What the opaque handles are here.
+// The objects of the opaque handles.
 struct ContextObject {};
 struct EventObject {};
 struct FunctionObject {
@@ -51,9 +51,9 @@ thread_local int contexts_pushed = 0;
 thread_local int capture_mode = 0;
 
 Expected<u64> seed_of_environment() {
-  const char* text = std::getenv("CATENARY_SIM_SEED");
+  const std::string text = environment("CATENARY_SIM_SEED");
   u64 seed = 1;
-  if (text != nullptr && llvm::StringRef(text).getAsInteger(10, seed)) {
+  if (!text.empty() && llvm::StringRef(text).getAsInteger(10, seed)) {
     return make_error(ErrorCode::kInvalidArgument,
                       "CATENARY_SIM_SEED is '{}': set it to a number of 0 or more", text);
   }
@@ -61,8 +61,8 @@ Expected<u64> seed_of_environment() {
 }
 
 Expected<std::unique_ptr<SimulatedDevice>> make_device() {
-  const char* name = std::getenv("CATENARY_SIM_TARGET");
-  Expected<Target> target = find_target(name == nullptr || *name == '\0' ? kDefaultTarget : name);
+  const std::string name = environment("CATENARY_SIM_TARGET");
+  Expected<Target> target = find_target(name.empty() ? kDefaultTarget : name);
   if (!target) {
     return make_error(ErrorCode::kInvalidArgument, "CATENARY_SIM_TARGET: {}",
                       take_report(target.takeError()).message);
@@ -72,7 +72,7 @@ Expected<std::unique_ptr<SimulatedDevice>> make_device() {
   return std::make_unique<SimulatedDevice>(std::move(*target), *seed);
 }
 
-// Set before anybody has a table; never destroyed, as drivers are not.
+// Set before simulator_api() returns a table; never destroyed, like a driver.
 SimulatedDevice* the_device = nullptr;
 SimulatedDevice& device() { return *the_device; }
 
@@ -94,7 +94,7 @@ int attribute(int which) {
     case kDeviceL2Bytes:
       return static_cast<int>(target.l2_bytes);
     default:
-      return 0;  // a clock of 0 leaves the clock to the table of targets
+      return 0;  // a clock of 0: probe() takes that of targets.def
   }
 }
 
@@ -107,9 +107,9 @@ constexpr ResultText kResults[] = {
     {kErrorInvalidValue, "CUDA_ERROR_INVALID_VALUE", "invalid argument"},
     {kErrorOutOfMemory, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory"},
     {kErrorNoBinaryForGpu, "CUDA_ERROR_NO_BINARY_FOR_GPU",
-     "the simulator runs kernels of the host's compiler alone"},
+     "the simulator runs only kernels of the host's compiler"},
     {kErrorLaunchFailed, "CUDA_ERROR_LAUNCH_FAILED", "a kernel failed"},
-    {kErrorNotSupported, "CUDA_ERROR_NOT_SUPPORTED", "the simulator does not have this"},
+    {kErrorNotSupported, "CUDA_ERROR_NOT_SUPPORTED", "the simulator does not support this"},
     {kErrorStreamCaptureUnsupported, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
      "not permitted while the stream is being captured"},
     {kErrorStreamCaptureImplicit, "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT",
@@ -122,7 +122,7 @@ const ResultText* find_text(Result result) {
   return it == std::end(kResults) ? nullptr : it;
 }
 
-// cuLibraryLoadData is given no size: an ELF file tells its own.
+// cuLibraryLoadData gets no size: the ELF headers have it.
 Expected<llvm::ArrayRef<u8>> elf_bytes(const void* image) {
 #if defined(__x86_64__)
   constexpr int kMachine = EM_X86_64;
@@ -166,7 +166,7 @@ Result get_kernel(Kernel* kernel, Library library, const char* name) {
   return kSuccess;
 }
 
-// As many CTAs of `threads` as fit an SM.
+// The CTAs of `threads` threads that fit an SM.
 Result max_active_blocks(int* blocks, Function, int threads, size_t smem) {
   constexpr int kMaxThreadsPerSm = 2048;
   constexpr int kMaxCtasPerSm = 32;
@@ -202,7 +202,7 @@ Result launch_kernel(const LaunchConfig* config, Function function, void** param
       launch.cluster_ctas = given.value.cluster.x * given.value.cluster.y * given.value.cluster.z;
     }
   }
-  // Without the attribute nobody knows how many bytes the parameters have.
+  // Only the attribute has the size of the parameters.
   if (facts == nullptr) return kErrorInvalidValue;
   launch.object = function->object;
   launch.kernel = function->name;
@@ -242,7 +242,7 @@ Result synchronize_stream(Stream stream) {
   return device().synchronize();
 }
 
-// A copy or fill that a stream orders; it is done when the call returns.
+// A copy or fill in stream order; it is complete on return.
 template <typename Work>
 Result in_stream(Stream stream, const Work& work) {
   if (stream != nullptr && stream->capturing) return kErrorNotSupported;
@@ -319,7 +319,7 @@ void set_memory_calls(Api& api) {
   };
 }
 
-// Pages that are mapped one by one.
+// Not supported.
 void set_virtual_memory_calls(Api& api) {
   api.mem_address_reserve = [](DevicePtr*, size_t, size_t, DevicePtr, unsigned long long) {
     return kErrorNotSupported;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The simulator as a driver: a table of entry points over the process's one simulated device, so
-// that everything above the driver runs kernels without a GPU. The device stands for the GPU that
-// CATENARY_SIM_TARGET names (a name or an arch of targets.def; h200 if it is not set).
+// The simulator as a driver: a table of entry points over one simulated device per process, so that
+// all higher layers run kernels without a GPU. The device has the properties of the GPU that
+// CATENARY_SIM_TARGET names (a name or an arch of targets.def; default h200).
 //
-// Its kernels are shared objects of the host's compiler (compiler/compile/host_compiler.h). Streams
-// are one queue; it runs when somebody waits, copies or frees, and a kernel's fault is the result
-// of that call (kSimulatorFault). Events have no times. Not in it: virtual memory, copies during
+// Kernels are shared objects of the host's compiler (compiler/compile/host_compiler.h). All streams
+// share one queue. It runs when a call waits, copies or frees; a kernel's fault is the result of
+// that call (kSimulatorFault). Events have no times. Not supported: virtual memory, copies during
 // capture.
 #pragma once
 
@@ -15,14 +15,14 @@
 
 namespace catenary::cuda {
 
-// The table. kInvalidArgument: CATENARY_SIM_TARGET or CATENARY_SIM_SEED makes no sense.
+// The table. kInvalidArgument: CATENARY_SIM_TARGET or CATENARY_SIM_SEED has an invalid value.
 Expected<Api> simulator_api();
 
-// Of later runs: one seed, one interleaving. At first CATENARY_SIM_SEED, or 1. Errors of
-// simulator_api().
+// Sets the seed of later runs; a seed determines the interleaving. Default: CATENARY_SIM_SEED,
+// or 1. Errors: those of simulator_api().
 Error set_simulator_seed(u64 seed);
 
-// What the simulator has to say of `result`, once. After simulator_api().
+// The details of `result`, once. Call simulator_api() first.
 std::optional<ErrorReport> take_simulator_report(Result result);
 
 }  // namespace catenary::cuda

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the simulator is told of a launch beyond cuLaunchKernelEx: a launch attribute of our own,
-// which Executable adds where the driver is the simulator.
+// What the simulator must know of a launch beyond cuLaunchKernelEx: a launch attribute, which
+// Executable adds if the driver is the simulator.
 #pragma once
 
 #include <cstddef>
@@ -12,21 +12,21 @@
 
 namespace catenary::cuda {
 
-// A tensor of a launch. `layout` (no symbolic dimension) says which of an output's bytes belong to
-// it; what lies between them is the caller's.
+// A tensor of a launch. `layout` (without a symbolic dimension) says which bytes of the region
+// belong to an output; the bytes between its elements belong to the caller.
 struct SimulatedTensor {
   sim::Region region;
-  TensorType layout;  // of outputs
+  TensorType layout;  // outputs only
 };
 
-// LaunchAttribute::id; value.pointer is a SimulatedLaunch that lives until the call returns.
+// LaunchAttribute::id. value.pointer is a SimulatedLaunch, read during the call.
 inline constexpr int kAttributeSimulatedLaunch = 0x43544e;
 
 struct SimulatedLaunch {
   size_t parameter_bytes = 0;
   std::vector<SimulatedTensor> tensors;  // of this kernel
-  // The kernels of a chain come one after another. Before the first one runs, what they write holds
-  // nothing yet.
+  // The launches of a chain are consecutive. Before the first one runs, its outputs and its
+  // workspace are unwritten.
   bool first_of_chain = false;
 };
 

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensor maps: a description in, the 128 bytes out that a kernel takes as part of its parameter, in
-// the form of whichever driver encodes them. Knows no chain and no kernel.
+// A tensor map's description -> the 128 bytes that a kernel takes as a parameter, as the driver in
+// use encodes them. Knows no chain and no kernel.
 #pragma once
 
 #include "runtime/driver/api.h"
-#include "simulator/model/tensor_map.h"
+#include "shared/tensor_map.h"
+#include "shared/tensor_map_spec.h"
 
 namespace catenary {
 
-// kInvalidArgument: a rule of sim::check(). kDriver: the driver refuses what those rules allow.
-Expected<TensorMap> encode(const cuda::Driver& driver, const sim::TensorMapSpec& spec);
+// kInvalidArgument: sim::check_tensor_map() refuses `spec`. kDriver: the driver refuses it.
+Expected<TensorMap> encode(const cuda::Driver& driver, const TensorMapSpec& spec);
 
 namespace cuda {
 
-// The simulator's cuTensorMapEncodeTiled, an entry of its table: 1 (CUDA_ERROR_INVALID_VALUE) where
-// sim::check() refuses, and for what the simulator has no meaning for (interleaving, other element
-// types, NaN fill).
+// cuTensorMapEncodeTiled of the simulator. kErrorInvalidValue where sim::check_tensor_map() refuses, and for
+// what the simulator does not support (interleaving, other element types, NaN fill).
 Result simulated_tensor_map_encode(TensorMap* map, int data_type, unsigned rank, void* base,
                                    const unsigned long long* sizes,
                                    const unsigned long long* strides, const unsigned* box,

@@ -4,20 +4,15 @@
 #include <fcntl.h>
 
 #include <cerrno>
-#include <cstdlib>
 #include <mutex>
 #include <set>
 
+#include "compiler/compile/environment.h"
 #include "compiler/compile/templates.h"
 #include "runtime/cache/cache_directory.h"
 
 namespace catenary {
 namespace {
-
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value ? value : "";
-}
 
 // What a folder's error says, without what the cubin cache does about it.
 std::string cause(Error error) {
@@ -56,15 +51,8 @@ struct TuningStore::State {
 };
 
 void TuningStore::State::apply_environment() {
-  if (const std::string mode = environment("CATENARY_TUNING"); mode == "off") {
-    options.mode = CacheMode::kOff;
-  } else if (mode == "ro") {
-    options.mode = CacheMode::kReadOnly;
-  } else if (mode == "rw") {
-    options.mode = CacheMode::kReadWrite;
-  } else if (!mode.empty()) {
-    warn(fmt::format("CATENARY_TUNING={} is ignored: set it to off, ro or rw", mode));
-  }
+  const std::string ignored = read_cache_mode("CATENARY_TUNING", options.mode);
+  if (!ignored.empty()) warn(ignored);
   options.directory = environment("CATENARY_TUNING_DIR");
 }
 
@@ -83,7 +71,7 @@ Error TuningStore::State::open(bool writable) {
   return Error::success();
 }
 
-// Every check that stands between a file's bytes and a plan, but for the device.
+// Every check between a file's bytes and a plan, except that of the device.
 Expected<TuningRecord> TuningStore::State::read(const std::string& name, EntryFile file) const {
   if (!file.problem.empty()) return make_error_text(ErrorCode::kCorruptArtifact, file.problem);
   Expected<TuningRecord> record = parse_tuning(file.bytes);
@@ -92,8 +80,8 @@ Expected<TuningRecord> TuningStore::State::read(const std::string& name, EntryFi
   target.name = record->target;
   target.arch = record->arch;
   target.sm_count = record->sm_count;
-  if (CacheDirectory::entry_name(tuning_key(target, record->problem)) != name) {
-    return make_error(ErrorCode::kCorruptArtifact, "it is another problem's or device's ({})",
+  if (CacheDirectory::entry_name(tuning_key(target, record->signature)) != name) {
+    return make_error(ErrorCode::kCorruptArtifact, "it is another contraction's or device's ({})",
                       record->target);
   }
   return record;
@@ -104,7 +92,7 @@ TuningStore::TuningStore(TuningOptions options, const std::string& cache_directo
   state_->options = std::move(options);
   state_->find_path(cache_directory);
   if (state_->path.empty()) return;
-  // Most users have no records, and that is no problem to tell of.
+  // Most users have no records: that is not worth a warning.
   struct stat info;
   const std::string root = state_->path + "/v1";
   if (state_->files().stat(AT_FDCWD, root.c_str(), &info) < 0) return;
@@ -121,9 +109,9 @@ bool TuningStore::writable() const {
 }
 
 std::optional<TuningRecord> TuningStore::find(const Target& target,
-                                              const std::string& problem) const {
+                                              const std::string& signature) const {
   if (!state_->directory) return std::nullopt;
-  const std::string name = CacheDirectory::entry_name(tuning_key(target, problem));
+  const std::string name = CacheDirectory::entry_name(tuning_key(target, signature));
   auto file = state_->directory->read(name);
   if (!file) {
     state_->warn(fmt::format("no tuning records are used: {}", cause(file.takeError())));
@@ -143,26 +131,11 @@ std::optional<TuningRecord> TuningStore::find(const Target& target,
   return std::nullopt;
 }
 
-std::vector<TunedChoice> TuningStore::choices(const VerifiedChain& chain, const Target& target,
-                                              const PlanOptions& options) const {
-  std::vector<TunedChoice> found;
-  if (!state_->directory || !options.force_tile.empty() || options.split_k != 0) return found;
-  Expected<Plan> plan = make_plan(chain, target, options);
-  if (!plan) {
-    // Whoever plans next meets the same error, and tells it.
-    llvm::consumeError(plan.takeError());
-    return found;
-  }
-  std::set<std::string> asked;
-  for (const PlanBucket& bucket : plan->buckets) {
-    for (const KernelPlan& kernel : bucket.kernels) {
-      if (kernel.problem.empty() || !asked.insert(kernel.problem).second) continue;
-      if (auto record = find(target, kernel.problem)) {
-        found.push_back({kernel.problem, record->tile, record->split_k, tuning_summary(*record)});
-      }
-    }
-  }
-  return found;
+std::optional<TunedChoice> TuningStore::choice(const Target& target,
+                                               const std::string& signature) const {
+  const auto record = find(target, signature);
+  if (!record) return std::nullopt;
+  return TunedChoice{record->winner, tuning_summary(*record)};
 }
 
 Error TuningStore::State::need_directory(bool writable) {
@@ -184,7 +157,7 @@ Error TuningStore::write(const TuningRecord& record) {
   target.name = record.target;
   target.arch = record.arch;
   target.sm_count = record.sm_count;
-  const std::string name = CacheDirectory::entry_name(tuning_key(target, record.problem));
+  const std::string name = CacheDirectory::entry_name(tuning_key(target, record.signature));
   if (Error error = state_->directory->write(name, tuning_bytes(record))) {
     return make_error(ErrorCode::kCacheIo, "the tuning record was not kept: {}",
                       cause(std::move(error)));
@@ -206,9 +179,9 @@ Expected<std::vector<TuningEntry>> TuningStore::list() const {
     Expected<TuningRecord> record = state_->read(entry.name, std::move(**file));
     if (record) {
       one.record = std::move(*record);
-      one.problem = stale(one.record);
+      one.unused = stale(one.record);
     } else {
-      one.problem = take_report(record.takeError()).message;
+      one.unused = take_report(record.takeError()).message;
     }
     found.push_back(std::move(one));
   }

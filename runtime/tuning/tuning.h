@@ -28,7 +28,7 @@ struct TuningOptions {
 struct TuningEntry {
   std::string name;  // of its file
   TuningRecord record;
-  std::string problem;  // why it is not used; empty: it is
+  std::string unused;  // why it is not used; empty: it is
 };
 
 // Reading is safe from many threads; one directory may be used by many processes.
@@ -41,14 +41,12 @@ class TuningStore {
   const std::string& directory() const;  // empty: there is none, and nothing is found
   bool writable() const;
 
-  // The record of `problem` on exactly this target, made for these device templates; nothing when
-  // there is none or it may not be used.
-  std::optional<TuningRecord> find(const Target& target, const std::string& problem) const;
+  // The record of a contraction on exactly this target, made for these device templates; nothing
+  // when there is none or it may not be used.
+  std::optional<TuningRecord> find(const Target& target, const std::string& signature) const;
 
-  // What make_plan is given for `chain`: a choice for each of its contractions that has a record.
-  // None where the options force a tile or a split.
-  std::vector<TunedChoice> choices(const VerifiedChain& chain, const Target& target,
-                                   const PlanOptions& options) const;
+  // The same as what make_plan asks for (PlanOptions::tuned).
+  std::optional<TunedChoice> choice(const Target& target, const std::string& signature) const;
 
   // kCacheIo: there is no directory, it is read-only, or a step of the write failed.
   Error write(const TuningRecord& record);

@@ -15,7 +15,7 @@ namespace {
 
 namespace json = llvm::json;
 
-constexpr llvm::StringLiteral kMagic = "catenary-tuning 1 ";
+constexpr llvm::StringLiteral kMagic = "catenary-tuning 2 ";
 
 std::string hex_digest(llvm::StringRef text) {
   llvm::SHA256 hash;
@@ -23,8 +23,23 @@ std::string hex_digest(llvm::StringRef text) {
   return llvm::toHex(hash.final(), /*LowerCase=*/true);
 }
 
+json::Object id_json(const CandidateId& id) {
+  return json::Object{{"family", id.family}, {"tile", id.tile}, {"split_k", id.split_k}};
+}
+
+bool parse_id(const json::Object* object, CandidateId& id) {
+  if (object == nullptr) return false;
+  const auto family = object->getString("family");
+  const auto tile = object->getString("tile");
+  const auto split = object->getInteger("split_k");
+  if (!family || !tile || !split) return false;
+  id = {family->str(), tile->str(), static_cast<int>(*split)};
+  return true;
+}
+
 json::Value candidate_json(const TunedCandidate& c) {
-  json::Object object{{"tile", c.tile}, {"split_k", c.split_k}, {"predicted_us", c.predicted_us}};
+  json::Object object = id_json(c.id);
+  object["predicted_us"] = c.predicted_us;
   if (c.median_us) {
     object["us"] = *c.median_us;
     object["p10_us"] = c.p10_us;
@@ -36,13 +51,9 @@ json::Value candidate_json(const TunedCandidate& c) {
 
 bool parse_candidate(const json::Value& value, TunedCandidate& c) {
   const json::Object* object = value.getAsObject();
-  if (object == nullptr) return false;
-  const auto tile = object->getString("tile");
-  const auto split = object->getInteger("split_k");
+  if (!parse_id(object, c.id)) return false;
   const auto predicted = object->getNumber("predicted_us");
-  if (!tile || !split || !predicted) return false;
-  c.tile = tile->str();
-  c.split_k = static_cast<int>(*split);
+  if (!predicted) return false;
   c.predicted_us = *predicted;
   if (const auto us = object->getNumber("us")) c.median_us = *us;
   c.p10_us = object->getNumber("p10_us").getValueOr(0);
@@ -54,7 +65,7 @@ bool parse_candidate(const json::Value& value, TunedCandidate& c) {
 // Every text field by its name, for writing and for reading.
 template <class Record, class Field>
 void each_text(Record& r, Field field) {
-  field("problem", r.problem);
+  field("signature", r.signature);
   field("target", r.target);
   field("arch", r.arch);
   field("templates", r.templates);
@@ -63,32 +74,27 @@ void each_text(Record& r, Field field) {
   field("compiler", r.compiler);
   field("date", r.date);
   field("chain", r.chain);
-  field("tile", r.tile);
-  field("model_tile", r.model_tile);
 }
 
 template <class Record, class Field>
 void each_number(Record& r, Field field) {
   field("sm_count", r.sm_count);
-  field("split_k", r.split_k);
-  field("model_split_k", r.model_split_k);
 }
 
 Error corrupt(const char* what) { return make_error(ErrorCode::kCorruptArtifact, "{}", what); }
 
-const TunedCandidate* find(const TuningRecord& r, const std::string& tile, int split_k) {
-  const auto found =
-      std::find_if(r.candidates.begin(), r.candidates.end(),
-                   [&](const TunedCandidate& c) { return c.tile == tile && c.split_k == split_k; });
+const TunedCandidate* find(const TuningRecord& r, const CandidateId& id) {
+  const auto found = std::find_if(r.candidates.begin(), r.candidates.end(),
+                                  [&](const TunedCandidate& c) { return c.id == id; });
   return found == r.candidates.end() ? nullptr : &*found;
 }
 
 }  // namespace
 
-KernelKey tuning_key(const Target& target, const std::string& problem) {
+KernelKey tuning_key(const Target& target, const std::string& signature) {
   llvm::SHA256 hash;
   for (const std::string& part :
-       {kMagic.str(), target.name, target.arch, std::to_string(target.sm_count), problem}) {
+       {kMagic.str(), target.name, target.arch, std::to_string(target.sm_count), signature}) {
     char length[8];
     llvm::support::endian::write64le(length, part.size());
     hash.update(llvm::StringRef(length, sizeof(length)));
@@ -105,6 +111,8 @@ json::Value tuning_json(const TuningRecord& record) {
     object[name] = json::fixUTF8(value);
   });
   each_number(record, [&](const char* name, int value) { object[name] = value; });
+  object["winner"] = id_json(record.winner);
+  object["model"] = id_json(record.model);
   json::Array candidates;
   for (const TunedCandidate& c : record.candidates) candidates.push_back(candidate_json(c));
   object["candidates"] = std::move(candidates);
@@ -141,6 +149,8 @@ Expected<TuningRecord> parse_tuning(llvm::ArrayRef<u8> bytes) {
     whole = whole && found;
     if (found) field = static_cast<int>(*found);
   });
+  whole = whole && parse_id(object->getObject("winner"), record.winner) &&
+          parse_id(object->getObject("model"), record.model);
   const json::Array* candidates = object->getArray("candidates");
   if (!whole || candidates == nullptr) return corrupt("it lacks a field");
   for (const json::Value& one : *candidates) {
@@ -151,13 +161,13 @@ Expected<TuningRecord> parse_tuning(llvm::ArrayRef<u8> bytes) {
 }
 
 std::string tuning_summary(const TuningRecord& record) {
-  const TunedCandidate* winner = find(record, record.tile, record.split_k);
-  const TunedCandidate* model = find(record, record.model_tile, record.model_split_k);
+  const TunedCandidate* winner = find(record, record.winner);
+  const TunedCandidate* model = find(record, record.model);
   std::string text = "measured";
   if (winner != nullptr && winner->median_us) text += fmt::format(" {:.2f} us", *winner->median_us);
   if (model != nullptr && model != winner && model->median_us) {
-    text += fmt::format(", {:.2f} us by the cost model's {}", *model->median_us, model->tile);
-    if (model->split_k > 1) text += fmt::format(" with K split in {}", model->split_k);
+    text += fmt::format(", {:.2f} us by the cost model's {}", *model->median_us, model->id.tile);
+    if (model->id.split_k > 1) text += fmt::format(" with split-K {}", model->id.split_k);
   }
   return text + fmt::format(" ({}, {})", record.device, record.date.substr(0, 10));
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "compiler/emit/source.h"
+#include "compiler/kernel_plan.h"
 #include "compiler/target.h"
 #include "ir/error.h"
 #include "llvm/ADT/ArrayRef.h"
@@ -17,8 +18,7 @@ namespace catenary {
 
 // One candidate's time per launch of the chain, microseconds. No median: `note` says why.
 struct TunedCandidate {
-  std::string tile;
-  int split_k = 1;
+  CandidateId id;
   double predicted_us = 0;
   std::optional<double> median_us;
   double p10_us = 0, p90_us = 0;
@@ -27,7 +27,7 @@ struct TunedCandidate {
 
 struct TuningRecord {
   // What the record is for; all of it is in the file's name.
-  std::string problem;  // KernelPlan::problem
+  std::string signature;  // KernelPlan::signature
   std::string target, arch;
   int sm_count = 0;
   // What it depends on besides: another digest makes it stale.
@@ -35,13 +35,12 @@ struct TuningRecord {
   // Where it comes from.
   std::string device, driver, compiler, date, chain;
   // The winner, and what the cost model would have taken.
-  std::string tile, model_tile;
-  int split_k = 1, model_split_k = 1;
+  CandidateId winner, model;
   std::vector<TunedCandidate> candidates;
 };
 
-// SHA-256 over problem and device, each part with its length: the record's file.
-KernelKey tuning_key(const Target& target, const std::string& problem);
+// SHA-256 over signature and device, each part with its length: the record's file.
+KernelKey tuning_key(const Target& target, const std::string& signature);
 
 llvm::json::Value tuning_json(const TuningRecord& record);
 std::vector<u8> tuning_bytes(const TuningRecord& record);

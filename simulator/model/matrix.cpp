@@ -10,7 +10,7 @@ namespace {
 constexpr u32 kChunk = 16;  // bytes that a swizzle keeps together
 
 float f16_float(u16 bits) {
-  // The exponents differ by 112; subnormals become normal in the product.
+  // The exponent biases differ by 112; the multiplication normalises subnormals.
   float magnitude = std::bit_cast<float>(static_cast<u32>(bits & 0x7fff) << 13) * 0x1p112f;
   u32 out = std::bit_cast<u32>(magnitude);
   if (magnitude >= 0x1p16f) out |= 0x7f800000;  // infinities and NaNs
@@ -50,8 +50,8 @@ u32 atom_chunks(MatrixSwizzle swizzle) {
   return 1;
 }
 
-// Where the chunk of (row, k) lies before the swizzle, from the start: the canonical layouts of PTX
-// ISA 9.7.15.5.1.2.
+// The offset of the chunk of (row, k) from the start, before the swizzle: the canonical layouts of
+// PTX ISA 9.7.15.5.1.2.
 u32 chunk_offset(const MatrixDescriptor& d, const SharedTile& tile, u32 row, u32 k) {
   const u32 per_chunk = kChunk / tile.element_bytes;
   const u32 width = atom_chunks(d.swizzle);
@@ -79,12 +79,12 @@ Error refuse(fmt::format_string<Args...> format, Args&&... args) {
   return make_error(ErrorCode::kSimulatorFault, format, std::forward<Args>(args)...);
 }
 
-// An offset that is used moves by whole atoms, and never back onto the atom before.
+// An offset in use is a multiple of the atom, and at least one atom.
 Error check_offset(const char* name, u32 bytes, bool used, u32 atom_bytes, bool swizzled) {
   if (!used) return Error::success();
   if (bytes < atom_bytes || (swizzled && bytes % atom_bytes != 0)) {
     return refuse(
-        "takes a matrix descriptor with a {} byte offset of {}: the tile has several swizzle atoms "
+        "uses a matrix descriptor with a {} byte offset of {}: the tile has several swizzle atoms "
         "of {} bytes, so the offset {}",
         name, bytes, atom_bytes,
         swizzled ? "is a positive multiple of that" : "is at least that much");
@@ -97,23 +97,23 @@ Error check_start(const MatrixDescriptor& d, const SharedTile& tile) {
   const u32 line = width * kChunk;
   if (width == 1) {
     if (d.base_offset == 0) return Error::success();
-    return refuse("takes a matrix descriptor without swizzle and with base offset {}: it must be 0",
+    return refuse("uses a matrix descriptor without swizzle and with base offset {}: it must be 0",
                   d.base_offset);
   }
   const u32 in_pattern = (d.start - d.base_offset * 128) % (8 * line);
   if (in_pattern >= line) {
     return refuse(
-        "takes a matrix descriptor that starts at shared address {}, which is row {} of a {}-byte "
+        "uses a matrix descriptor that starts at shared address {}, which is row {} of a {}-byte "
         "swizzle pattern, with base offset {}: align the tile to {} bytes",
         d.start, in_pattern / line, line, d.base_offset, 8 * line);
   }
-  // Of a K-major row two chunks are read; of an MN-major one as many as the tile has.
+  // A K-major row has two chunks; an MN-major row has as many as the tile.
   const u32 row_bytes = tile.rows * tile.element_bytes;
   const u32 read = tile.mn_major ? (row_bytes < line ? row_bytes : line) : 2 * kChunk;
   if (in_pattern + read > line) {
     return refuse(
-        "takes a matrix descriptor that starts at byte {} of a {}-byte swizzled row and reads {} "
-        "bytes of it: move on to the next atom",
+        "uses a matrix descriptor that starts at byte {} of a {}-byte swizzled row and reads {} "
+        "bytes of it: start at the next atom",
         in_pattern, line, read);
   }
   return Error::success();
@@ -144,10 +144,10 @@ void multiply(const double* a, const double* b, float* d, u32 m, u32 n, u32 k, b
   }
 }
 
-void warp_product(Number number, const std::array<MmaLane, 32>& lanes) {
+void warp_mma(Number number, const std::array<MmaLane, 32>& lanes) {
   double a[16 * 16], b[16 * 8];
   float d[16 * 8];
-  const u32 k = product_k(number);
+  const u32 k = mma_k(number);
   const u32 per_register = 4 / operand_bytes(number);
   for (u32 lane = 0; lane < 32; ++lane) {
     for (u32 i = 0; i < 4 * per_register; ++i) {
@@ -173,7 +173,7 @@ void warp_product(Number number, const std::array<MmaLane, 32>& lanes) {
 }
 
 std::vector<double> wgmma_a_values(Number number, const std::array<const u32*, 128>& registers) {
-  const u32 k = product_k(number);
+  const u32 k = mma_k(number);
   std::vector<double> a(64 * k);
   for (u32 thread = 0; thread < 128; ++thread) {
     for (u32 i = 0; i < 16 / operand_bytes(number); ++i) {
@@ -212,7 +212,7 @@ Expected<MatrixDescriptor> decode_descriptor(u64 bits) {
   constexpr u64 kUsed = kField | kField << 16 | kField << 32 | u64{7} << 49 | u64{3} << 62;
   if ((bits & ~kUsed) != 0) {
     return refuse(
-        "takes the matrix descriptor {:#018x}, whose bits {:#x} are reserved: build it from 18-bit "
+        "uses the matrix descriptor {:#018x}, whose bits {:#x} are reserved: build it from 18-bit "
         "shared addresses and offsets",
         bits, bits & ~kUsed);
   }
@@ -230,7 +230,7 @@ Error check_descriptor(const MatrixDescriptor& d, const SharedTile& tile, u32 be
   const u32 atom_bytes = 8 * width * kChunk;
   const bool swizzled = width > 1;
   if (Error error = check_start(d, tile)) return error;
-  // Along rows and along k: which offset leads from one atom to the next, and is there a next one?
+  // Along rows and along k: which offset leads to the next atom, and whether there is one.
   const bool next_row =
       tile.mn_major ? tile.rows * tile.element_bytes > width * kChunk : tile.rows > 8;
   const bool next_k = tile.mn_major ? tile.k() > 8 : !swizzled;
@@ -246,7 +246,7 @@ Error check_descriptor(const MatrixDescriptor& d, const SharedTile& tile, u32 be
   for (const u32 address : chunk_addresses(d, tile)) {
     if (address < begin || address + kChunk > end) {
       return refuse(
-          "takes a matrix descriptor (start {}, leading {}, stride {}) that reaches shared address "
+          "uses a matrix descriptor (start {}, leading {}, stride {}) that reaches shared address "
           "{}, outside [{}, {})",
           d.start, d.leading, d.stride, address, begin, end);
     }
@@ -262,26 +262,27 @@ u32 element_address(const MatrixDescriptor& d, const SharedTile& tile, u32 row, 
 
 std::vector<u32> chunk_addresses(const MatrixDescriptor& d, const SharedTile& tile) {
   const u32 per_chunk = kChunk / tile.element_bytes;
-  const u32 row_step = tile.mn_major ? per_chunk : 1;
-  const u32 k_step = tile.mn_major ? 1 : per_chunk;
+  const u32 row_stride = tile.mn_major ? per_chunk : 1;
+  const u32 k_stride = tile.mn_major ? 1 : per_chunk;
   std::vector<u32> addresses;
   addresses.reserve(tile.rows * 2);
-  for (u32 row = 0; row < tile.rows; row += row_step) {
-    for (u32 k = 0; k < tile.k(); k += k_step) addresses.push_back(chunk_address(d, tile, row, k));
+  for (u32 row = 0; row < tile.rows; row += row_stride) {
+    for (u32 k = 0; k < tile.k(); k += k_stride)
+      addresses.push_back(chunk_address(d, tile, row, k));
   }
   return addresses;
 }
 
-void tma_load_tile(const MatrixDescriptor& d, const SharedTile& tile, Number number,
-                   const u8* bytes, u32 begin, double* out, u32 row_step, u32 k_step) {
+void read_operand_tile(const MatrixDescriptor& d, const SharedTile& tile, Number number,
+                       const u8* bytes, u32 begin, double* out, u32 row_stride, u32 k_stride) {
   const u32 per_chunk = kChunk / tile.element_bytes;
-  const u32 step = tile.mn_major ? row_step : k_step;
+  const u32 stride = tile.mn_major ? row_stride : k_stride;
   for (u32 row = 0; row < tile.rows; row += tile.mn_major ? per_chunk : 1) {
     for (u32 k = 0; k < tile.k(); k += tile.mn_major ? 1 : per_chunk) {
       const u8* from = bytes + (chunk_address(d, tile, row, k) - begin);
-      double* to = out + row * row_step + k * k_step;
+      double* to = out + row * row_stride + k * k_stride;
       for (u32 i = 0; i < per_chunk; ++i) {
-        to[i * step] = memory_value(number, from + i * tile.element_bytes);
+        to[i * stride] = memory_value(number, from + i * tile.element_bytes);
       }
     }
   }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the tensor cores compute, as pure functions: which lane and register holds which element of
-// a fragment (PTX ISA 9.7.14 and 9.7.15, "Matrix Fragments"), what a shared-memory matrix
-// descriptor addresses (9.7.15.5.1), and one product-sum. Operand bits in, f32 sums out. Knows no
-// thread, no order and no memory but the bytes that it is given.
+// a fragment (PTX ISA 9.7.14 and 9.7.15, "Matrix Fragments"), which addresses a shared-memory
+// matrix descriptor names (9.7.15.5.1), and one multiply-accumulate. Operand bits in, f32
+// accumulators out. Independent of threads, order and memory.
 #pragma once
 
 #include <array>
@@ -22,8 +22,8 @@ double tf32_value(u32 bits);
 
 // Bytes of an operand element in registers and in shared memory: 2, or 4 for tf32.
 constexpr u32 operand_bytes(Number number) { return number == Number::kTF32 ? 4 : 2; }
-// K of one product: 16, or 8 for tf32 (32 bytes either way).
-constexpr u32 product_k(Number number) { return 32 / operand_bytes(number); }
+// K of one instruction: 16, or 8 for tf32 (32 bytes in both cases).
+constexpr u32 mma_k(Number number) { return 32 / operand_bytes(number); }
 constexpr bool is_operand(Number number) {
   return number == Number::kBF16 || number == Number::kF16 || number == Number::kTF32;
 }
@@ -66,18 +66,18 @@ constexpr Element wgmma_d_element(u32 thread, u32 i) {
   return {16 * (thread / 32) + lane / 4 + 8 * (i / 2 % 2), 8 * (i / 4) + 2 * (lane % 4) + i % 2};
 }
 
-// A of wgmma in registers, 64 x K: per warp that of mma.sync.
+// A of wgmma in registers, 64 x K: each warp holds 16 rows as in mma.sync.
 constexpr Element wgmma_a_element(Number number, u32 thread, u32 i) {
   const Element e = mma_a_element(number, thread % 32, i);
   return {16 * (thread / 32) + e.row, e.column};
 }
 
-// --- products ---
+// --- multiply-accumulate ---
 
 // d (m x n) = a (m x k) * b (k x n) + (accumulate ? d : 0), all row-major, n a multiple of 8. Each
 // element is summed in double and rounded to f32 once, to nearest. The hardware aligns the products
-// of one instruction to the largest and truncates what falls off its adder, so that its last bits
-// differ; where every sum is exact in f32 the two agree bit for bit. A NaN is 0x7fffffff.
+// of one instruction to the largest and truncates the bits below its adder, so that its last bits
+// differ; where every sum is exact in f32, both agree bit for bit. A NaN is 0x7fffffff.
 void multiply(const double* a, const double* b, float* d, u32 m, u32 n, u32 k, bool accumulate);
 
 // The registers of a lane in mma.sync: a[4], b[2], d[4].
@@ -87,7 +87,7 @@ struct MmaLane {
   float* d;
 };
 // m16n8k16 or m16n8k8 over a warp: d += a * b.
-void warp_product(Number number, const std::array<MmaLane, 32>& lanes);
+void warp_mma(Number number, const std::array<MmaLane, 32>& lanes);
 
 // A (64 x K, row-major) of a wgmma from the four registers of each of its 128 threads.
 std::vector<double> wgmma_a_values(Number number, const std::array<const u32*, 128>& registers);
@@ -112,18 +112,19 @@ struct MatrixDescriptor {
   MatrixSwizzle swizzle = MatrixSwizzle::kNone;
 };
 
-// One operand of one product as it lies in shared memory: rows of A, or columns of B, by K.
+// One operand of one wgmma in shared memory: rows of A, or columns of B, by K.
 struct SharedTile {
   u32 rows = 0;  // a multiple of 8
   u32 element_bytes = 2;
-  bool mn_major = false;  // the transposed form: rows are contiguous, not k
+  bool mn_major = false;  // rows are contiguous instead of k
   u32 k() const { return 32 / element_bytes; }
 };
 
-// kSimulatorFault: a reserved bit is set. The messages of these two lack their subject.
+// kSimulatorFault: a reserved bit is set. The messages of these two have no subject: the caller
+// adds the thread.
 Expected<MatrixDescriptor> decode_descriptor(u64 bits);
 
-// kSimulatorFault: the tile does not consist of whole swizzle atoms, or an element lies outside the
+// kSimulatorFault: the tile does not consist of whole swizzle atoms, or an element is outside the
 // shared addresses [begin, end).
 Error check_descriptor(const MatrixDescriptor& descriptor, const SharedTile& tile, u32 begin,
                        u32 end);
@@ -131,13 +132,13 @@ Error check_descriptor(const MatrixDescriptor& descriptor, const SharedTile& til
 // The shared address of an element.
 u32 element_address(const MatrixDescriptor& descriptor, const SharedTile& tile, u32 row, u32 k);
 
-// The shared addresses of the tile's 16-byte chunks, by row first: a quarter of the list is a
+// The shared addresses of the tile's 16-byte chunks, row by row: a quarter of the list covers a
 // quarter of the rows.
 std::vector<u32> chunk_addresses(const MatrixDescriptor& descriptor, const SharedTile& tile);
 
-// The tile's values: element (row, k) at out[row * row_step + k * k_step]. `bytes` is what lies at
-// the shared address `begin`.
-void tma_load_tile(const MatrixDescriptor& descriptor, const SharedTile& tile, Number number,
-                   const u8* bytes, u32 begin, double* out, u32 row_step, u32 k_step);
+// The tile's values: element (row, k) at out[row * row_stride + k * k_stride]. `bytes` are the
+// contents of shared memory from address `begin` on.
+void read_operand_tile(const MatrixDescriptor& descriptor, const SharedTile& tile, Number number,
+                       const u8* bytes, u32 begin, double* out, u32 row_stride, u32 k_stride);
 
 }  // namespace catenary::sim

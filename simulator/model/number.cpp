@@ -36,7 +36,7 @@ void add_numbers(void* to, const void* from, u32 count, Number number) {
       std::memcpy(static_cast<u8*>(to) + 4 * i, &a, 4);
       continue;
     }
-    // The sum of two f32 is exact or correctly rounded twice alike in double: 53 >= 2 * 24 + 2.
+    // Rounding an f32 sum through double is correct: 53 >= 2 * 24 + 2 fraction bits.
     const DType dtype = dtype_of(number);
     store_element(dtype, to, i, load_element(dtype, to, i) + load_element(dtype, from, i));
   }
@@ -46,7 +46,7 @@ void round_numbers_to_tf32(void* numbers, u32 count) {
   for (u32 i = 0; i < count; ++i) {
     const double value = load_element(DType::kF32, numbers, i);
     if (std::isnan(value)) {
-      constexpr u32 kNan = 0x7fffe000;  // whatever its sign and payload were (seen on an H200)
+      constexpr u32 kNan = 0x7fffe000;  // for every sign and payload (measured on an H200)
       std::memcpy(static_cast<u8*>(numbers) + 4 * i, &kNan, 4);
     } else if (std::isfinite(value)) {
       store_element(DType::kF32, numbers, i, round_to_tf32(value, true));

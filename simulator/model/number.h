@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The numbers that instructions add in memory: their bytes, and sums rounded as one addition.
+// Number types that instructions add in memory: their size, and additions rounded once.
 #pragma once
 
 #include "sim/machine.h"
@@ -12,9 +12,9 @@ u32 number_bytes(Number number);
 // 2^32).
 void add_numbers(void* to, const void* from, u32 count, Number number);
 
-// Rounds `count` f32 numbers to 10 fraction bits, to nearest, ties to even; infinities and NaNs
-// stay as they are: what tensor copies make of elements of type tf32. Neither the PTX ISA nor the
-// driver API says so; "tensor load rounded to tf32" (tests/instructions) asks the hardware.
+// Rounds `count` f32 numbers to 10 fraction bits, to nearest, ties to even, as TMA loads do with
+// elements of type tf32. Infinities stay; every NaN becomes the same one. Neither the PTX ISA nor
+// the driver API states it; "tensor load rounded to tf32" (tests/instructions) asks the hardware.
 void round_numbers_to_tf32(void* numbers, u32 count);
 
 }  // namespace catenary::sim

@@ -21,11 +21,12 @@ constexpr u32 kChunk = 16;
 struct Encoded {
   u64 magic;
   u64 base;
-  u64 strides[kMaxRank - 1];
-  u32 last[kMaxRank];  // size - 1: a size may be 2^32
-  u16 box[kMaxRank];
-  u8 element_strides[kMaxRank];
-  Number number;
+  u64 strides[kMaxTensorMapRank - 1];
+  u32 last[kMaxTensorMapRank];  // size - 1: a size may be 2^32
+  u16 box[kMaxTensorMapRank];
+  u8 element_strides[kMaxTensorMapRank];
+  DType dtype;
+  bool as_tf32;
   u8 rank;
   Swizzle swizzle;
 };
@@ -42,11 +43,11 @@ Error check_dimension(const TensorMapSpec& spec, u32 i) {
                       "the box of a tensor map has {} elements along dimension {}: give 1 to {}",
                       spec.box[i], i, kMaxBox);
   }
-  const u32 step = spec.element_strides[i];
-  if (step == 0 || step > kMaxElementStride || (i == 0 && step != 1)) {
+  const u32 stride = spec.element_strides[i];
+  if (stride == 0 || stride > kMaxElementStride || (i == 0 && stride != 1)) {
     return make_error(ErrorCode::kInvalidArgument,
-                      "a tensor map takes every element {} of dimension {}: give {}", step, i,
-                      i == 0 ? "1, the innermost dimension has no other" : "1 to 8");
+                      "a tensor map has element stride {} in dimension {}: give {}", stride, i,
+                      i == 0 ? "1 for the innermost dimension" : "1 to 8");
   }
   return Error::success();
 }
@@ -65,7 +66,7 @@ Error check_strides(const TensorMapSpec& spec) {
 }
 
 Error check_box_row(const TensorMapSpec& spec) {
-  const u32 row = spec.box[0] * number_bytes(spec.number);
+  const u32 row = spec.box[0] * dtype_bytes(spec.dtype);
   const u32 span = swizzle_bytes(spec.swizzle);
   if (row % kChunk != 0) {
     return make_error(ErrorCode::kInvalidArgument,
@@ -76,7 +77,7 @@ Error check_box_row(const TensorMapSpec& spec) {
         ErrorCode::kInvalidArgument,
         "the box of a tensor map has rows of {} bytes under the {}-byte swizzle: make "
         "the innermost box dimension {} elements",
-        row, span, span / number_bytes(spec.number));
+        row, span, span / dtype_bytes(spec.dtype));
   }
   return Error::success();
 }
@@ -85,9 +86,9 @@ u32 box_elements(const TensorMapSpec& spec, u32 i) {
   return static_cast<u32>(ceil_div(spec.box[i], spec.element_strides[i]));
 }
 
-// The part of a row of `count` elements from `begin` that lies in [0, size).
+// Clips the row that starts at element `begin` to the tensor.
 void clip_row(const TensorMapSpec& spec, i64 begin, BoxRow& row) {
-  const i64 bytes = number_bytes(spec.number);
+  const i64 bytes = dtype_bytes(spec.dtype);
   const i64 first = std::max<i64>(begin, 0);
   const i64 last = std::min<i64>(begin + spec.box[0], static_cast<i64>(spec.sizes[0]));
   if (last <= first) return;
@@ -102,10 +103,25 @@ u32 swizzle_bytes(Swizzle swizzle) {
   return swizzle == Swizzle::kNone ? 0 : 16u << static_cast<u32>(swizzle);
 }
 
-Error check(const TensorMapSpec& spec) {
-  if (spec.rank == 0 || spec.rank > kMaxRank) {
+Number number_of(const TensorMapSpec& spec) {
+  switch (spec.dtype) {
+    case DType::kBF16:
+      return Number::kBF16;
+    case DType::kF16:
+      return Number::kF16;
+    case DType::kF32:
+      return spec.as_tf32 ? Number::kTF32 : Number::kF32;
+    case DType::kI32:
+      return Number::kU32;
+  }
+  return Number::kF32;
+}
+
+Error check_tensor_map(const TensorMapSpec& spec) {
+  if (spec.rank == 0 || spec.rank > kMaxTensorMapRank) {
     return make_error(ErrorCode::kInvalidArgument,
-                      "a tensor map has rank {}: give 1 to {} dimensions", spec.rank, kMaxRank);
+                      "a tensor map has rank {}: give 1 to {} dimensions", spec.rank,
+                      kMaxTensorMapRank);
   }
   if (spec.base % kChunk != 0 || spec.base == 0) {
     return make_error(ErrorCode::kInvalidArgument,
@@ -123,7 +139,8 @@ TensorMap encode_tensor_map(const TensorMapSpec& spec) {
   Encoded e = {};
   e.magic = kMagic;
   e.base = spec.base;
-  e.number = spec.number;
+  e.dtype = spec.dtype;
+  e.as_tf32 = spec.as_tf32;
   e.rank = static_cast<u8>(spec.rank);
   e.swizzle = spec.swizzle;
   for (u32 i = 0; i < spec.rank; ++i) {
@@ -142,7 +159,8 @@ std::optional<TensorMapSpec> decode_tensor_map(const TensorMap& map) {
   std::memcpy(&e, map.bytes, sizeof(e));
   if (e.magic != kMagic) return std::nullopt;
   TensorMapSpec spec;
-  spec.number = e.number;
+  spec.dtype = e.dtype;
+  spec.as_tf32 = e.as_tf32;
   spec.rank = e.rank;
   spec.swizzle = e.swizzle;
   spec.base = e.base;
@@ -156,13 +174,13 @@ std::optional<TensorMapSpec> decode_tensor_map(const TensorMap& map) {
 }
 
 u64 box_bytes(const TensorMapSpec& spec) {
-  u64 bytes = number_bytes(spec.number);
+  u64 bytes = dtype_bytes(spec.dtype);
   for (u32 i = 0; i < spec.rank; ++i) bytes *= box_elements(spec, i);
   return bytes;
 }
 
-std::vector<BoxRow> walk_box(const TensorMapSpec& spec, const i32* at) {
-  const u64 row_bytes = u64{spec.box[0]} * number_bytes(spec.number);
+std::vector<BoxRow> box_rows(const TensorMapSpec& spec, const i32* at) {
+  const u64 row_bytes = u64{spec.box[0]} * dtype_bytes(spec.dtype);
   const u64 count = box_bytes(spec) / row_bytes;
   std::vector<BoxRow> rows(count);
   for (u64 r = 0; r < count; ++r) {
@@ -198,12 +216,12 @@ void for_each_chunk(const BoxRow& row, Swizzle swizzle, u32 address,
 }
 
 void scatter_box(const TensorMapSpec& spec, const std::vector<BoxRow>& rows, u32 address, u8* to) {
-  // A swizzle moves chunks within spans, and boxes are whole spans.
+  // A swizzle permutes chunks within spans, and a box consists of whole spans.
   std::memset(to, 0, box_bytes(spec));
   for (const BoxRow& row : rows) {
     for_each_chunk(row, spec.swizzle, address, [&](const BoxChunk& chunk) {
       std::memcpy(to + chunk.shared, reinterpret_cast<const void*>(chunk.global), chunk.bytes);
-      if (spec.number == Number::kTF32) {
+      if (spec.as_tf32) {
         round_numbers_to_tf32(to + chunk.shared, chunk.bytes / 4);
       }
     });

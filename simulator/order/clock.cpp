@@ -19,23 +19,23 @@ void raise_all(std::vector<u32>& v, const std::vector<u32>& other) {
   for (size_t i = 0; i < other.size(); ++i) v[i] = std::max(v[i], other[i]);
 }
 
-void add_foreign(std::vector<Foreign>& known, const Foreign& more) {
-  for (Foreign& f : known) {
-    if (f.cluster == more.cluster) {
-      f.stamp = join(f.stamp, more.stamp);
+void add_cluster_stamp(std::vector<ClusterStamp>& known, const ClusterStamp& more) {
+  for (ClusterStamp& other : known) {
+    if (other.cluster == more.cluster) {
+      other.stamp = join(other.stamp, more.stamp);
       return;
     }
   }
   known.push_back(more);
 }
 
-// The joins of one run repeat: all threads of a CTA acquire the same phase from the same base.
-struct Remembered {
+// Joins repeat: all threads of a CTA acquire the same phase from the same base.
+struct CachedJoin {
   StampPtr a, b, result;
 };
-constexpr size_t kRemembered = 16;
-thread_local std::array<Remembered, kRemembered> remembered;
-thread_local size_t next_remembered = 0;
+constexpr size_t kJoinCacheSize = 16;
+thread_local std::array<CachedJoin, kJoinCacheSize> join_cache;
+thread_local size_t next_in_cache = 0;
 
 }  // namespace
 
@@ -69,7 +69,7 @@ void Clock::fence_proxy() {
     stamp->fenced[i] = std::max(stamp->fenced[i], stamp->seen[i]);
   }
   base_ = std::move(stamp);
-  ++own_[0];  // what the thread writes from here on is behind the fence
+  ++own_[0];  // later writes of the thread are not covered by the fence
 }
 
 StampPtr Clock::release() {
@@ -81,42 +81,45 @@ StampPtr Clock::release() {
 
 void Clock::acquire(const StampPtr& stamp) { base_ = join(base_, stamp); }
 
-bool Clock::knows_foreign(u32 cluster, u32 component, u32 epoch) const {
-  return std::any_of(base_->foreign.begin(), base_->foreign.end(), [&](const Foreign& f) {
-    return f.cluster == cluster && get(f.stamp->seen, component) >= epoch;
-  });
+bool Clock::knows_cluster(u32 cluster, u32 component, u32 epoch) const {
+  return std::any_of(base_->other_clusters.begin(), base_->other_clusters.end(),
+                     [&](const ClusterStamp& f) {
+                       return f.cluster == cluster && get(f.stamp->seen, component) >= epoch;
+                     });
 }
 
-std::vector<Foreign> Clock::release_foreign(u32 cluster) {
-  std::vector<Foreign> known = base_->foreign;
-  add_foreign(known, {cluster, release()});
+std::vector<ClusterStamp> Clock::release_to_clusters(u32 cluster) {
+  std::vector<ClusterStamp> known = base_->other_clusters;
+  add_cluster_stamp(known, {cluster, release()});
   return known;
 }
 
-void Clock::acquire_foreign(const std::vector<Foreign>& known) {
+void Clock::acquire_from_clusters(const std::vector<ClusterStamp>& known) {
   auto stamp = std::make_shared<Stamp>(*base_);
-  for (const Foreign& f : known) add_foreign(stamp->foreign, f);
+  for (const ClusterStamp& more : known) add_cluster_stamp(stamp->other_clusters, more);
   base_ = std::move(stamp);
 }
 
 StampPtr join(const StampPtr& a, const StampPtr& b) {
   if (a == b || !b) return a;
   if (!a) return b;
-  for (const Remembered& r : remembered) {
+  for (const CachedJoin& r : join_cache) {
     if (r.a == a && r.b == b) return r.result;
   }
   auto stamp = std::make_shared<Stamp>(*a);
   raise_all(stamp->seen, b->seen);
   raise_all(stamp->fenced, b->fenced);
   stamp->dependency_waited |= b->dependency_waited;
-  for (const Foreign& f : b->foreign) add_foreign(stamp->foreign, f);
+  for (const ClusterStamp& more : b->other_clusters) {
+    add_cluster_stamp(stamp->other_clusters, more);
+  }
   StampPtr result = std::move(stamp);
-  remembered[next_remembered] = {a, b, result};
-  next_remembered = (next_remembered + 1) % kRemembered;
+  join_cache[next_in_cache] = {a, b, result};
+  next_in_cache = (next_in_cache + 1) % kJoinCacheSize;
   return result;
 }
 
-void Meeting::add(Clock& clock) {
+void BarrierPhase::add(Clock& clock) {
   joined_ = joined_ ? join(joined_, clock.base_) : clock.base_;
   const u32 n = clock.components_->threads();
   for (u32 i = 0; i < 5; ++i) {
@@ -126,7 +129,7 @@ void Meeting::add(Clock& clock) {
   ++clock.own_[0];
 }
 
-StampPtr Meeting::result() {
+StampPtr BarrierPhase::result() {
   auto stamp = joined_ ? std::make_shared<Stamp>(*joined_) : std::make_shared<Stamp>();
   for (const Own& own : extra_) raise_to(stamp->seen, own.component, own.epoch);
   stamp->dependency_waited |= waited_;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Vector clocks of one cluster: what each thread knows to have happened. A component is something
-// that counts its own steps: a thread, its asynchronous copies, its groups, an mbarrier. An access
-// by component c at epoch e happens before what a thread does now if the thread's clock has e or
-// more at c (FastTrack: Flanagan and Freund, PLDI 2009; here the base is shared between threads
-// that met at a barrier).
+// Vector clocks of one cluster: what each thread knows to have happened. A component is anything
+// with an event counter (its epoch): a thread, its groups of asynchronous operations, an mbarrier.
+// An access by component c at epoch e happens before what a thread does now if the thread's clock
+// holds e or more for c (FastTrack: Flanagan and Freund, PLDI 2009). Threads that passed the same
+// barrier share the base of their clocks.
 #pragma once
 
 #include <memory>
@@ -19,19 +19,20 @@ class Components {
  public:
   explicit Components(u32 threads) : threads_(threads), count_(kPerThread * threads) {}
   u32 thread(u32 t) const { return t; }
-  u32 copies(u32 t) const { return threads_ + t; }           // cp.async, epochs: groups
-  u32 bulk_reads(u32 t) const { return 2 * threads_ + t; }   // bulk groups: shared memory is read
-  u32 bulk_writes(u32 t) const { return 3 * threads_ + t; }  // bulk groups: all is done
+  u32 cp_async(u32 t) const { return threads_ + t; }  // cp.async, epochs: groups
+  u32 bulk_reads(u32 t) const {
+    return 2 * threads_ + t;
+  }  // bulk groups: shared memory has been read
+  u32 bulk_writes(u32 t) const { return 3 * threads_ + t; }  // bulk groups: complete
   u32 wgmma(u32 t) const { return 4 * threads_ + t; }        // wgmma groups
   u32 add_mbarrier() { return count_++; }
   u32 threads() const { return threads_; }
   bool is_thread(u32 component) const { return component < threads_; }
-  bool is_copy(u32 component) const { return component / threads_ == 1 && !is_mbarrier(component); }
   bool is_mbarrier(u32 component) const { return component >= kPerThread * threads_; }
   // The thread of a component that belongs to one.
   u32 owner(u32 component) const { return component % threads_; }
-  // Generic-proxy writes: a thread's stores and its cp.async (PTX ISA 9.7.9.25.2: non-bulk copies
-  // are of the generic proxy).
+  // Generic-proxy writes: a thread's stores and its cp.async (PTX ISA 9.7.9.25.2: non-bulk
+  // operations use the generic proxy).
   bool is_generic(u32 component) const { return component < 2 * threads_; }
 
  private:
@@ -43,50 +44,50 @@ class Components {
 struct Stamp;
 using StampPtr = std::shared_ptr<const Stamp>;
 
-// What another cluster of the grid let this one know, by release and acquire in global memory.
-struct Foreign {
+// What is known of another cluster of the grid, by release and acquire in global memory.
+struct ClusterStamp {
   u32 cluster = 0;  // in the grid
   StampPtr stamp;
 };
 
-// A point in the order of events, immutable.
+// A point in the order of events: what has happened by then. Immutable and shared between clocks.
 struct Stamp {
   std::vector<u32> seen;    // by component; missing: 0
-  std::vector<u32> fenced;  // generic components: what a proxy fence on the way has covered
+  std::vector<u32> fenced;  // generic components: covered by a proxy fence
   bool dependency_waited = false;
-  std::vector<Foreign> foreign;
+  std::vector<ClusterStamp> other_clusters;
 };
 
-// A thread's clock: a shared base, and what the thread itself has done since.
+// A thread's clock: a shared base stamp, and what the thread itself has done since.
 class Clock {
  public:
   Clock(const Components& components, u32 thread, StampPtr base);
 
   bool knows(u32 component, u32 epoch) const;
-  // Has a proxy fence covered the generic access (component, epoch)?
+  // True if a proxy fence has covered the generic access (component, epoch).
   bool fenced(u32 component, u32 epoch) const;
   u32 epoch() const { return own_[0]; }
   bool dependency_waited() const { return waited_ || base_->dependency_waited; }
   void set_dependency_waited() { waited_ = true; }
 
   // The thread waited for its own asynchronous groups up to `group`.
-  void finish_copies(u32 group) { raise(1, group); }
+  void finish_cp_async(u32 group) { raise(1, group); }
   void finish_bulk_reads(u32 group) { raise(2, group); }
   void finish_bulk_writes(u32 group) { raise(3, group); }
   void finish_wgmma(u32 group) { raise(4, group); }
 
   void fence_proxy();
-  // What a release hands over; the thread's later accesses are then after it.
+  // The stamp that a release publishes; the thread's later accesses are not part of it.
   StampPtr release();
   void acquire(const StampPtr& stamp);
-  bool knows_foreign(u32 cluster, u32 component, u32 epoch) const;
-  // What this thread of `cluster` may hand to other clusters: all that it knows.
-  std::vector<Foreign> release_foreign(u32 cluster);
-  void acquire_foreign(const std::vector<Foreign>& known);
+  bool knows_cluster(u32 cluster, u32 component, u32 epoch) const;
+  // What this thread of `cluster` publishes to other clusters: all that it knows.
+  std::vector<ClusterStamp> release_to_clusters(u32 cluster);
+  void acquire_from_clusters(const std::vector<ClusterStamp>& known);
   const StampPtr& base() const { return base_; }
 
  private:
-  friend class Meeting;
+  friend class BarrierPhase;
   void raise(int i, u32 group) {
     if (group > own_[i]) own_[i] = group;
   }
@@ -98,20 +99,19 @@ class Clock {
   bool waited_ = false;
 };
 
-// The least stamp that is after both; equal or dominated ones are not copied. The last few results
-// are remembered by the two that were joined.
+// The least stamp that is after both. Recent results are cached, keyed by the two arguments.
 StampPtr join(const StampPtr& a, const StampPtr& b);
 
-// Where threads hand over what they know: a barrier's phase. add() for each one that arrives;
-// result() is after all of them.
-class Meeting {
+// One phase of a barrier: add() joins what each arrival releases, result() is the stamp that
+// waiters acquire.
+class BarrierPhase {
  public:
   void add(Clock& clock);
   void add(const StampPtr& stamp) { joined_ = joined_ ? join(joined_, stamp) : stamp; }
-  // Adds (component, epoch) itself: a completed asynchronous write.
+  // A completed asynchronous write.
   void add(u32 component, u32 epoch) { extra_.push_back({component, epoch}); }
   StampPtr result();
-  void clear() { *this = Meeting(); }
+  void clear() { *this = BarrierPhase(); }
 
  private:
   struct Own {

@@ -15,7 +15,7 @@ void Shadow::add_reader(Cell& cell, const Access& access) {
     all.push_back({access.component, access.epoch, access.site});
     return;
   }
-  if (cell.reader != kNobody && !covered(cell.reader, cell.read_epoch)) {
+  if (cell.reader != kNone && !covered(cell.reader, cell.read_epoch)) {
     const Reader other{cell.reader, cell.read_epoch, cell.read_site};
     u32 index;
     if (free_readers_.empty()) {
@@ -46,7 +46,7 @@ std::optional<Conflict> Shadow::check_readers(const Cell& cell, u32 offset,
         return Conflict{Conflict::Kind::kWriteRead, offset, r.component, r.site};
       }
     }
-  } else if (cell.reader != kNobody && unordered(cell.reader, cell.read_epoch)) {
+  } else if (cell.reader != kNone && unordered(cell.reader, cell.read_epoch)) {
     return Conflict{Conflict::Kind::kWriteRead, offset, cell.reader, cell.read_site};
   }
   return std::nullopt;
@@ -60,7 +60,7 @@ std::optional<Conflict> Shadow::read(u32 offset, u32 bytes, const Access& access
     if (cell.writer == kMbarrier) {
       return Conflict{Conflict::Kind::kBarrier, at, 0, cell.write_site};
     }
-    if (cell.writer == kNobody) return Conflict{Conflict::Kind::kUnwritten, at, 0, 0};
+    if (cell.writer == kNone) return Conflict{Conflict::Kind::kUnwritten, at, 0, 0};
     if (!access.clock.knows(cell.writer, cell.write_epoch)) {
       return Conflict{Conflict::Kind::kReadWrite, at, cell.writer, cell.write_site};
     }
@@ -81,8 +81,8 @@ std::optional<Conflict> Shadow::write(u32 offset, u32 bytes, const Access& acces
     if (cell.writer == kMbarrier) {
       return Conflict{Conflict::Kind::kBarrier, at, 0, cell.write_site};
     }
-    if (cell.writer != kNobody) {
-      // Two copies of one thread's group may not meet either: they land in any order.
+    if (cell.writer != kNone) {
+      // Two cp.async of one group may not overlap either: they complete in any order.
       const bool same =
           access.components.is_thread(access.component) && cell.writer == access.component;
       if (!same && !access.clock.knows(cell.writer, cell.write_epoch)) {
@@ -98,7 +98,7 @@ std::optional<Conflict> Shadow::write(u32 offset, u32 bytes, const Access& acces
       readers_[cell.read_epoch].clear();
       free_readers_.push_back(cell.read_epoch);
     }
-    cell = {access.component, access.epoch, access.site, kNobody, 0, 0};
+    cell = {access.component, access.epoch, access.site, kNone, 0, 0};
   }
   return std::nullopt;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is known of each granule of one CTA's shared memory: who wrote it last, who has read it
-// since. An access that is not ordered behind what it meets is a conflict. Knows no data and no
-// instruction.
+// Shadow memory of one CTA's shared memory: the last writer of each granule and its readers since.
+// An access that is not ordered after the recorded ones is a conflict. Holds no data; independent
+// of instructions.
 #pragma once
 
 #include <array>
@@ -16,24 +16,24 @@
 
 namespace catenary::sim {
 
-// One access as the order sees it: made by `component` at `epoch`, where `clock` is what its issuer
-// knows. For an asynchronous operation that is at its issue.
+// One access: made by `component` at `epoch`; `clock` is what its issuer knows (of an asynchronous
+// operation, at its issue).
 struct Access {
   const Components& components;
   const Clock& clock;
   u32 component = 0;
   u32 epoch = 0;
   u32 site = 0;              // number of the template line
-  bool async_proxy = false;  // by the asynchronous proxy: cp.async.bulk, wgmma
+  bool async_proxy = false;  // through the asynchronous proxy: cp.async.bulk, wgmma
 };
 
 struct Conflict {
   enum class Kind : u8 {
-    kUnwritten,  // a read of bytes that nobody wrote
+    kUnwritten,  // a read of unwritten bytes
     kReadWrite,  // with an unordered write (by `component`)
     kWriteRead,  // a write with an unordered read
     kWriteWrite,
-    kUnfenced,  // ordered, but no proxy fence between
+    kUnfenced,  // ordered, but without a proxy fence
     kBarrier,   // the bytes are an mbarrier object
   };
   Kind kind = Kind::kUnwritten;
@@ -47,17 +47,16 @@ class Shadow {
   explicit Shadow(u32 bytes)
       : pages_((bytes + kPageCells * kGranule - 1) / (kPageCells * kGranule)) {}
 
-  // Records a read or a write of [offset, offset + bytes), which lies inside. The first conflict,
-  // if any; the access is then not recorded.
+  // Records a read or a write of [offset, offset + bytes), which must be inside. Returns the first
+  // conflict, if any; the access is then not recorded.
   std::optional<Conflict> read(u32 offset, u32 bytes, const Access& access);
   std::optional<Conflict> write(u32 offset, u32 bytes, const Access& access);
 
-  // An mbarrier object takes 8 bytes, which then no other access may touch; or gives them back,
-  // unwritten.
+  // Makes 8 bytes an mbarrier object, which no other access may touch, or unwritten memory again.
   void set_barrier(u32 offset, bool is_barrier);
 
  private:
-  static constexpr u32 kNobody = 0xffffffff;
+  static constexpr u32 kNone = 0xffffffff;
   static constexpr u32 kMany = 0xfffffffe;  // reader_epoch is then an index into readers_
   static constexpr u32 kMbarrier = 0xfffffffd;
   struct Reader {
@@ -66,16 +65,16 @@ class Shadow {
     u32 site;
   };
   struct Cell {
-    u32 writer = kNobody;
+    u32 writer = kNone;
     u32 write_epoch = 0;
     u32 write_site = 0;
-    u32 reader = kNobody;
+    u32 reader = kNone;
     u32 read_epoch = 0;
     u32 read_site = 0;
   };
   void add_reader(Cell& cell, const Access& access);
   std::optional<Conflict> check_readers(const Cell& cell, u32 offset, const Access& access) const;
-  // A kernel rarely touches all of its memory.
+  // Pages are allocated on first use: a kernel rarely touches all of its memory.
   static constexpr u32 kPageCells = 512;
   using Page = std::array<Cell, kPageCells>;
   Cell& cell(u32 granule) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scheduling: which grid may start, which thread runs next, when an asynchronous operation lands.
-// All choices come from one seeded generator.
+// Scheduling: which grid may start, which thread runs next, when an asynchronous operation
+// completes. All choices come from one seeded generator.
 #include "simulator/runner/runner.h"
 
 #include <algorithm>
@@ -27,14 +27,16 @@ bool same_site(const Site& a, const Site& b) {
 Runner::Runner(Memory& memory, const std::vector<Launch>& launches, const SimulatorOptions& options,
                StackPool& stacks)
     : memory_(memory), launches_(launches), options_(options), rng_(options.seed), stacks_(stacks) {
-  temper_.resident = options.resident_ctas > 0 ? static_cast<u32>(options.resident_ctas)
-                                               : 1 + static_cast<u32>(random(4));
+  profile_.resident_clusters = options.resident_clusters > 0
+                                   ? static_cast<u32>(options.resident_clusters)
+                                   : 1 + static_cast<u32>(random(4));
   constexpr u32 kPreempt[] = {0, 1024, 64, 8};
-  temper_.preempt_every = kPreempt[random(4)];
-  if (temper_.preempt_every != 0) until_preempted_ = 1 + random(2 * temper_.preempt_every - 1);
-  constexpr u32 kLand[] = {1, 4, 64, 0};
-  temper_.land_every = kLand[random(4)];
-  temper_.starve = random(2) == 0;
+  profile_.preempt_interval = kPreempt[random(4)];
+  if (profile_.preempt_interval != 0)
+    until_preempted_ = 1 + random(2 * profile_.preempt_interval - 1);
+  constexpr u32 kCompletion[] = {1, 4, 64, 0};
+  profile_.completion_interval = kCompletion[random(4)];
+  profile_.low_priority_warps = random(2) == 0;
   sites_.push_back({"", 0, ""});
   u32 number = 0;
   for (const Launch& launch : launches) {
@@ -70,7 +72,7 @@ Error Runner::run(RunStatistics* statistics) {
   for (const Launch& launch : launches_) launch.object->bind()(this);
   while (!faulted_) {
     if (may_start_more_ && !start_clusters()) break;
-    step();
+    schedule_next();
   }
   active = nullptr;
   if (statistics != nullptr) *statistics = statistics_;
@@ -78,7 +80,7 @@ Error Runner::run(RunStatistics* statistics) {
   return make_error_text(code_, message_);
 }
 
-// Fills the machine with the clusters that may run. False: all is done, or memory ran out.
+// Starts as many clusters as may run. False: all grids are complete, or host memory ran out.
 bool Runner::start_clusters() {
   may_start_more_ = false;
   size_t resident = 0;
@@ -89,12 +91,12 @@ bool Runner::start_clusters() {
   }
   for (Grid& grid : grids_) {
     if (grid.started()) continue;
-    while (resident < temper_.resident && !grid.started() && may_start(grid)) {
+    while (resident < profile_.resident_clusters && !grid.started() && may_start(grid)) {
       start_cluster(grid);
       ++resident;
       if (faulted_) return false;
     }
-    break;  // a grid starts after all CTAs of the one before it have started
+    break;  // a grid starts after all CTAs of the previous one have started
   }
   return left;
 }
@@ -136,13 +138,14 @@ void Runner::start_cluster(Grid& grid) {
           cta.threads.emplace_back(cluster.components, rank * launch.threads + t, base);
       thread.index = t;
       thread.cta = &cta;
-      if (t % 32 == 0) priority = temper_.starve ? static_cast<u32>(random(3) == 0) : 0;
+      if (t % 32 == 0)
+        priority = profile_.low_priority_warps ? static_cast<u32>(random(3) == 0) : 0;
       thread.priority = priority;
       Stack* stack = take_stack();
       if (stack == nullptr) return;
       thread.stack = stack;
       thread.fiber.start(*stack, &thread_main, &thread);
-      thread.ready_at = ready_.size();
+      thread.ready_index = ready_.size();
       ready_.push_back(&thread);
     }
   }
@@ -159,13 +162,14 @@ Stack* Runner::take_stack() {
   return nullptr;
 }
 
-void Runner::step() {
+void Runner::schedule_next() {
   if (ready_.empty()) {
-    if (!land_one()) report_deadlock();
+    if (!complete_one()) report_deadlock();
     return;
   }
-  if (temper_.land_every != 0 && !issuers_.empty() && random(temper_.land_every) == 0) {
-    land_one();
+  if (profile_.completion_interval != 0 && !issuers_.empty() &&
+      random(profile_.completion_interval) == 0) {
+    complete_one();
     if (faulted_) return;
   }
   schedule(*pick());
@@ -173,11 +177,11 @@ void Runner::step() {
 
 Thread* Runner::pick() {
   size_t at = random(ready_.size());
-  // A starved warp runs only when a few other draws meet starved ones too.
+  // A low-priority warp runs only if several draws in a row give one.
   for (int i = 0; i < 6 && ready_[at]->priority != 0; ++i) at = random(ready_.size());
   Thread* thread = ready_[at];
   ready_[at] = ready_.back();
-  ready_[at]->ready_at = at;
+  ready_[at]->ready_index = at;
   ready_.pop_back();
   return thread;
 }
@@ -192,7 +196,7 @@ void Runner::schedule(Thread& thread) {
   running_ = nullptr;
   if (faulted_) return;
   if (thread.progress == Progress::kReady) {
-    thread.ready_at = ready_.size();
+    thread.ready_index = ready_.size();
     ready_.push_back(&thread);
   } else if (thread.progress == Progress::kDone) {
     retire(thread);
@@ -208,10 +212,10 @@ void Runner::thread_main(void* argument) {
   thread.progress = Progress::kDone;
 }
 
-// What a thread may not leave behind. Runs on the thread's own fiber, so that a fault names it.
+// What must be complete when a thread exits. Runs on the thread's fiber, so that a fault names it.
 void Runner::check_exit(Thread& thread) {
   const Site exit = {"", 0, "exit"};
-  if (const u32 group = thread.copies.unfinished()) {
+  if (const u32 group = thread.cp_async.unfinished()) {
     fault(FaultKind::kOutstanding, exit, "exits while cp.async group {} is outstanding", group);
   }
   for (u32 g = thread.bulk_reads_done; g < thread.bulk.operations.size(); ++g) {
@@ -225,8 +229,8 @@ void Runner::check_exit(Thread& thread) {
   }
   if (!thread.clock.dependency_waited()) {
     fault(FaultKind::kNoDependencyWait, exit,
-          "exits without griddepcontrol.wait: the next kernel could start before the one before "
-          "this has ended");
+          "exits without griddepcontrol.wait: the next kernel could start before the previous one "
+          "has ended");
   }
   const auto leaves = [&](Rendezvous& lanes, const char* what) {
     const u32 lane = thread.index - lanes.first;
@@ -266,14 +270,14 @@ void Runner::finish_cta(Cta& cta) {
   for (const Thread* issuer : issuers_) {
     for (const Operation& operation : issuer->operations) {
       if (operation.target != &cta) continue;
-      landing_ = issuer;
+      completing_ = issuer;
       fault(FaultKind::kOutstanding, operation.site,
-            "has not landed in the shared memory of CTA {}, which exits", cta.index);
+            "has not completed in the shared memory of CTA {}, which exits", cta.index);
       return;
     }
   }
-  // What only writes global memory by now completes with the CTA.
-  for (Thread& thread : cta.threads) land_all(thread, [](const Operation&) { return true; });
+  // The operations that are left only write global memory: they complete with the CTA.
+  for (Thread& thread : cta.threads) complete_all(thread, [](const Operation&) { return true; });
   if (faulted_) return;
   if (!cta.triggered) ++grid.triggered;
   cta.triggered = true;
@@ -297,7 +301,7 @@ void Runner::wake(Thread& thread) {
   if (thread.progress != Progress::kBlocked) return;
   thread.progress = Progress::kReady;
   thread.waits_for.clear();
-  thread.ready_at = ready_.size();
+  thread.ready_index = ready_.size();
   ready_.push_back(&thread);
 }
 
@@ -307,11 +311,11 @@ void Runner::wake_all(std::vector<Thread*>& threads) {
 }
 
 void Runner::yield() {
-  until_preempted_ = 1 + random(2 * temper_.preempt_every - 1);
+  until_preempted_ = 1 + random(2 * profile_.preempt_interval - 1);
   self().fiber.leave();
 }
 
-// All lanes of the mask are there to take part.
+// Faults unless all lanes of the mask exist and have not exited.
 void Runner::check_lanes(const Rendezvous& at, const std::bitset<128>& mask, Site site) {
   const Cta& cta = *self().cta;
   const bool all_live = cta.live == cta.threads.size();
@@ -325,13 +329,13 @@ void Runner::check_lanes(const Rendezvous& at, const std::bitset<128>& mask, Sit
   }
 }
 
-void Runner::together(Rendezvous& at, const std::bitset<128>& mask, Site site, void* payload,
+void Runner::converge(Rendezvous& at, const std::bitset<128>& mask, Site site, void* payload,
                       llvm::function_ref<void(Rendezvous&)> act) {
   Thread& me = self();
   Cta& cta = *me.cta;
   const u32 lane = me.index - at.first;
   if (!mask.test(lane)) {
-    fault(FaultKind::kDivergence, site, "executes {} with a mask that leaves itself out", site.op);
+    fault(FaultKind::kDivergence, site, "executes {} with a mask without its own lane", site.op);
   }
   if (!at.open) {
     at.open = true;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The machine: schedules threads, holds their state and gives each instruction its meaning. One
-// file per group of instructions; each names the rule it enforces. An instruction returns when it
-// has taken effect for the calling thread, blocks that thread, or faults and never returns.
+// The machine: schedules threads, holds their state and implements each instruction. One file per
+// group of instructions; each names the rules that it enforces. An instruction returns when it has
+// taken effect for the calling thread, blocks that thread, or faults and never returns.
 #pragma once
 
 #include <functional>
@@ -92,12 +92,12 @@ class Runner final : public Machine {
   void store_async(u32 to, const void* from, u32 bytes, u32 barrier, Site site) override;
 
  private:
-  // Dynamic shared memory starts behind the kilobyte that the system takes (CUDA programming guide,
-  // compute capability 9.0).
+  // Dynamic shared memory starts after the kilobyte that the system reserves (CUDA programming
+  // guide, compute capability 9.0).
   static constexpr u32 kWindow = 1024;
 
-  // A place in shared memory, resolved and checked.
-  struct Place {
+  // A shared-memory address, resolved and checked.
+  struct SharedLocation {
     Cta* cta;
     u32 offset;
     u8* bytes;
@@ -108,7 +108,7 @@ class Runner final : public Machine {
   bool start_clusters();
   bool may_start(const Grid& grid) const;
   void start_cluster(Grid& grid);
-  void step();
+  void schedule_next();
   void schedule(Thread& thread);
   Thread* pick();
   void retire(Thread& thread);
@@ -119,21 +119,21 @@ class Runner final : public Machine {
   void check_exit(Thread& thread);
 
  public:
-  // --- what the instructions share (runner.cpp, runner_report.cpp) ---
+  // --- common to all instructions (runner.cpp, runner_report.cpp) ---
   Thread& self() { return *running_; }
   Grid& grid_of(const Thread& thread) { return *thread.cta->cluster->grid; }
-  // Ends the run: names the thread, the line and the rule. Never returns to a fiber; called while
-  // no fiber runs (an operation lands), it returns.
+  // Ends the run: names the thread, the line and the rule. Never returns to a fiber. It returns
+  // only if no fiber runs: while the scheduler completes an operation.
   template <typename... Args>
   void fault(FaultKind kind, Site site, fmt::format_string<Args...> format, Args&&... args) {
     fault_text(kind, site, fmt::format(format, std::forward<Args>(args)...));
   }
   void fault_text(FaultKind kind, Site site, std::string sentence);
-  // Stops the running thread until wake(); `why` is for the report of a deadlock.
+  // Stops the running thread until wake(); `why` is for the deadlock report.
   void block(Site site, std::string why);
   void wake(Thread& thread);
   void wake_all(std::vector<Thread*>& threads);
-  // Perhaps lets others run; every instruction that others can observe calls it first.
+  // A preemption point: every instruction that other threads can observe calls it first.
   void preempt() {
     if (--until_preempted_ == 0) yield();
   }
@@ -143,31 +143,33 @@ class Runner final : public Machine {
   // "thread 5's cp.async at smem/cp_async_tile.cuh:98"
   std::string describe(const Cluster& cluster, u32 component, u32 site) const;
   u32 site_number(Site site);
-  // Less than `below`, which is less than 2^32.
+  // Uniform in [0, below); below < 2^32.
   u64 random(u64 below) { return (rng_.next() >> 32) * below >> 32; }
 
   void check_lanes(const Rendezvous& at, const std::bitset<128>& mask, Site site);
-  // Lanes meet; the last of them runs `act`.
-  void together(Rendezvous& at, const std::bitset<128>& mask, Site site, void* payload,
+  // Blocks until all lanes of the mask have arrived; the last one runs `act`.
+  void converge(Rendezvous& at, const std::bitset<128>& mask, Site site, void* payload,
                 llvm::function_ref<void(Rendezvous&)> act);
   Rendezvous& warp_of(Thread& thread) { return thread.cta->warps[thread.index / 32]; }
   Rendezvous& warpgroup_of(Thread& thread) { return thread.cta->warpgroups[thread.index / 128]; }
 
   // --- memory (runner_shared.cpp, runner_global.cpp) ---
-  // A shared address as the running thread writes it. `align` bytes; faults where it lies outside.
-  Place shared_place(u32 address, u32 bytes, u32 align, Site site);
-  // The order's side of an access to shared memory by `component` at `epoch`, as known by
-  // `thread`; faults on a conflict.
-  void shared_read(Thread& thread, const Place& place, u32 bytes, u32 component, u32 epoch,
-                   bool async_proxy, Site site);
-  void shared_write(Thread& thread, const Place& place, u32 bytes, u32 component, u32 epoch,
-                    bool async_proxy, Site site);
+  // Resolves a shared address of the running thread. Faults unless it is a multiple of `align` and
+  // [address, address + bytes) is inside.
+  SharedLocation shared_location(u32 address, u32 bytes, u32 align, Site site);
+  // Records an access to shared memory by `component` at `epoch` in the shadow; `thread` is the
+  // issuer. Faults on a conflict.
+  void shared_read(Thread& thread, const SharedLocation& location, u32 bytes, u32 component,
+                   u32 epoch, bool async_proxy, Site site);
+  void shared_write(Thread& thread, const SharedLocation& location, u32 bytes, u32 component,
+                    u32 epoch, bool async_proxy, Site site);
   void report(Thread& thread, const Cta& cta, const Conflict& conflict, u32 bytes, bool write,
               Site site);
-  // Is [address, address + bytes) readable (writable) by this launch now? Faults with the nearest
-  // buffer if not. Records the access at (thread, epoch).
+  // Checks and records an access to [address, address + bytes); faults if this launch must not make
+  // it now.
   void global_read(Thread& thread, const void* address, u32 bytes, u32 align, Read read, Site site);
-  // The write is by `component` at `epoch`, as known by `thread`; an atomic one may meet others.
+  // The write is by `component` at `epoch`, issued by `thread`; atomic writes do not conflict with
+  // each other.
   void global_write(Thread& thread, void* address, u32 bytes, u32 align, u32 component, u32 epoch,
                     bool atomic, Site site);
   bool global_ordered(const Thread& thread, const GlobalAccess& other, bool atomic) const;
@@ -179,13 +181,14 @@ class Runner final : public Machine {
 
   // --- asynchronous operations (runner_async.cpp) ---
   void issue(Operation operation);
-  // Lands one operation of a random thread; false: there is none.
-  bool land_one();
-  // Lands those of `owner` that `wanted` names, in random order but for products.
-  void land_all(Thread& owner, llvm::function_ref<bool(const Operation&)> wanted);
-  // An operation that has been taken off its owner's list; a fault then names the owner.
-  void land(const Thread& owner, Operation& operation);
-  // Behind the removal of operations.
+  // Completes one operation of a random thread; false: there is none.
+  bool complete_one();
+  // Completes the operations of `owner` for which `wanted` is true: wgmmas in issue order, the
+  // others in random order.
+  void complete_all(Thread& owner, llvm::function_ref<bool(const Operation&)> wanted);
+  // Completes an operation that is off its owner's list; a fault then names the owner.
+  void complete(const Thread& owner, Operation& operation);
+  // To be called after operations were removed.
   void drop_issuer_if_idle(Thread& owner);
   std::vector<Operation> take_spare();
   void give_spare(std::vector<Operation> list);
@@ -196,30 +199,32 @@ class Runner final : public Machine {
     u32 offset;
     Mbarrier* object;
   };
-  // The object at a shared address; `own`: the instruction takes those of its own CTA alone. Faults
-  // where there is none, or its initialisation is not known to the running thread.
+  // The object at a shared address; `own`: it must be in the thread's own CTA. Faults if there is
+  // none, or if its initialisation is not ordered before the running thread.
   Barrier find_mbarrier(u32 address, bool own, Site site);
-  // Faults where the asynchronous proxy and other CTAs may not know the initialisation.
+  // check_published() faults if the initialisation may be invisible to the asynchronous proxy and
+  // to other CTAs.
   bool fence_published(const Mbarrier& object);
   void check_published(const Barrier& barrier, Site site);
-  void take_arrivals(const Barrier& barrier, u32 count, Site site);
+  void count_arrivals(const Barrier& barrier, u32 count, Site site);
   void complete_phase_if_due(const Barrier& barrier, Site site);
-  // An asynchronous write of [place, place + bytes) that completes at `barrier`: checks it against
-  // what the running thread knows, issues `write`, and counts the bytes when it has landed.
-  void issue_transaction(const Place& place, u32 bytes, const Barrier& barrier, bool async_proxy,
-                         Site site, std::function<void()> write);
+  // An asynchronous write of `bytes` at `location` that completes at `barrier`: checks its order at
+  // the issue; at completion runs `write` and counts the bytes.
+  void issue_transaction(const SharedLocation& location, u32 bytes, const Barrier& barrier,
+                         bool async_proxy, Site site, std::function<void()> write);
   static std::string mbarrier_name(const Barrier& barrier);
   static std::string describe_wait(const Barrier& barrier, const Thread& thread);
   // Fills in waits_for of the threads that wait for an mbarrier of `cta`.
   static void describe_waits(Cta& cta);
 
-  // --- bulk copies (runner_bulk.cpp) ---
-  // Reads shared memory when it lands, then writes what it read to global memory, later still.
+  // --- bulk and TMA operations (runner_bulk.cpp, runner_tensor.cpp) ---
+  // Completes twice: `read` takes the bytes from shared memory; later `write` puts them into global
+  // memory.
   void issue_store(Site site, std::function<std::vector<u8>()> read,
                    std::function<void(const std::vector<u8>&)> write);
   void bulk_write(void* to, u32 from, u32 bytes, bool add, Number number, Site site);
   void check_bulk_size(u32 bytes, Site site);
-  // Calls `act` for each CTA of the mask, with the address that names its copy of `to`.
+  // Calls `act` for each CTA of the multicast mask, with the addresses mapped to that CTA.
   void for_each_rank(u32 to, u32 barrier, u32 mask, Site site,
                      const std::function<void(u32 to, u32 barrier)>& act);
   TensorMapSpec read_map(const void* map, const i32* corner, u32 rank, Site site);
@@ -236,11 +241,11 @@ class Runner final : public Machine {
   std::deque<Grid> grids_;
   std::vector<Thread*> ready_;
   Thread* running_ = nullptr;
-  const Thread* landing_ = nullptr;  // whose operation lands now
-  std::vector<Thread*> issuers_;     // threads with operations that have not landed
+  const Thread* completing_ = nullptr;  // whose operation completes now
+  std::vector<Thread*> issuers_;        // threads with operations in flight
   StackPool& stacks_;
-  std::vector<std::vector<Operation>> spare_;  // empty lists that have room
-  bool may_start_more_ = true;                 // something happened that a grid may wait for
+  std::vector<std::vector<Operation>> spare_;  // empty lists with capacity, for reuse
+  bool may_start_more_ = true;                 // a CTA ended or triggered: more may start
   std::vector<Site> sites_;
   std::unordered_map<u64, u32> site_numbers_;
   struct RecentSite {
@@ -248,15 +253,16 @@ class Runner final : public Machine {
     u32 number = 0;
   };
   std::array<RecentSite, 64> recent_sites_ = {};
-  std::unordered_map<u64, std::vector<Foreign>> released_;  // by address of a synchronising word
+  std::unordered_map<u64, std::vector<ClusterStamp>> released_;  // by address of the word
   // Drawn once per run from the seed, so that many seeds cover many kinds of schedule.
-  struct Temper {
-    u32 resident = 2;       // clusters at a time
-    u32 preempt_every = 0;  // one instruction in so many yields; 0: none
-    u32 land_every = 4;     // one step in so many lands an operation; 0: only when all else waits
-    bool starve = false;    // some warps run only when no other can
-  } temper_;
-  u64 until_preempted_ = ~u64{0};  // instructions
+  struct ScheduleProfile {
+    u32 resident_clusters = 2;
+    u32 preempt_interval = 0;         // mean number of instructions between preemptions; 0: none
+    u32 completion_interval = 4;      // mean number of switches between completions; 0: only when
+                                      // no thread can run
+    bool low_priority_warps = false;  // some warps run rarely
+  } profile_;
+  u64 until_preempted_ = ~u64{0};  // instructions left
   bool faulted_ = false;
   ErrorCode code_ = ErrorCode::kSimulatorFault;
   std::string message_;

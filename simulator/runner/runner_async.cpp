@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Asynchronous operations between their issue and their landing: kept by the thread that issued
-// them, landed one at a time at random moments, or together where the thread waits.
+// Asynchronous operations from issue to completion: the issuing thread holds them. They complete
+// one at a time at random moments, or together where the thread waits for them.
 #include <algorithm>
 #include <utility>
 
@@ -9,7 +9,7 @@
 namespace catenary::sim {
 namespace {
 
-// Removes one; the order of the others changes.
+// Removes one operation; the order of the others changes.
 Operation take(std::vector<Operation>& operations, size_t at) {
   Operation taken = std::move(operations[at]);
   if (at + 1 != operations.size()) operations[at] = std::move(operations.back());
@@ -17,75 +17,75 @@ Operation take(std::vector<Operation>& operations, size_t at) {
   return taken;
 }
 
-// Number `at` of a thread's operations and products; of the products the first, whichever is meant:
-// they land in order, since each adds to what the one before left.
-Operation take_any(std::vector<Operation>& operations, std::vector<Operation>& products,
-                   size_t at) {
+// Removes operation `at`; an index beyond the operations means the oldest wgmma: wgmmas complete in
+// issue order, since each adds to the accumulators of the previous one.
+Operation take_any(std::vector<Operation>& operations, std::vector<Operation>& wgmmas, size_t at) {
   if (at < operations.size()) return take(operations, at);
-  Operation product = std::move(products.front());
-  products.erase(products.begin());
-  return product;
+  Operation oldest = std::move(wgmmas.front());
+  wgmmas.erase(wgmmas.begin());
+  return oldest;
 }
 
 }  // namespace
 
 void Runner::issue(Operation operation) {
   Thread& owner = *operation.owner;
-  if (owner.operations.empty() && owner.products.empty()) {
-    owner.issuer_at = issuers_.size();
+  if (owner.operations.empty() && owner.wgmmas.empty()) {
+    owner.issuer_index = issuers_.size();
     issuers_.push_back(&owner);
     if (owner.operations.capacity() == 0) owner.operations = take_spare();
   }
   if (operation.kind == Operation::Kind::kWgmma) {
-    owner.products.push_back(std::move(operation));
+    owner.wgmmas.push_back(std::move(operation));
   } else {
     owner.operations.push_back(std::move(operation));
   }
 }
 
 void Runner::drop_issuer_if_idle(Thread& owner) {
-  if (!owner.operations.empty() || !owner.products.empty()) return;
-  issuers_[owner.issuer_at] = issuers_.back();
-  issuers_[owner.issuer_at]->issuer_at = owner.issuer_at;
+  if (!owner.operations.empty() || !owner.wgmmas.empty()) return;
+  issuers_[owner.issuer_index] = issuers_.back();
+  issuers_[owner.issuer_index]->issuer_index = owner.issuer_index;
   issuers_.pop_back();
 }
 
-bool Runner::land_one() {
+bool Runner::complete_one() {
   if (issuers_.empty()) return false;
   Thread& owner = *issuers_[random(issuers_.size())];
-  const size_t count = owner.operations.size() + owner.products.size();
-  Operation operation = take_any(owner.operations, owner.products, random(count));
+  const size_t count = owner.operations.size() + owner.wgmmas.size();
+  Operation operation = take_any(owner.operations, owner.wgmmas, random(count));
   drop_issuer_if_idle(owner);
-  land(owner, operation);
+  complete(owner, operation);
   return true;
 }
 
-void Runner::land(const Thread& owner, Operation& operation) {
-  const Thread* outer = std::exchange(landing_, &owner);
-  operation.land();
-  landing_ = outer;
+void Runner::complete(const Thread& owner, Operation& operation) {
+  const Thread* outer = std::exchange(completing_, &owner);
+  operation.complete();
+  completing_ = outer;
 }
 
-void Runner::land_all(Thread& owner, llvm::function_ref<bool(const Operation&)> wanted) {
-  if (owner.operations.empty() && owner.products.empty()) return;
-  std::vector<Operation> landing = take_spare();
+void Runner::complete_all(Thread& owner, llvm::function_ref<bool(const Operation&)> wanted) {
+  if (owner.operations.empty() && owner.wgmmas.empty()) return;
+  std::vector<Operation> completing = take_spare();
   for (size_t i = 0; i < owner.operations.size();) {
     if (!wanted(owner.operations[i])) {
       ++i;
       continue;
     }
-    landing.push_back(take(owner.operations, i));
+    completing.push_back(take(owner.operations, i));
   }
-  // In which order a thread's cp.async land at once cannot be seen.
-  if (!landing.empty() && landing.front().kind != Operation::Kind::kCopy) {
-    for (size_t i = landing.size(); i > 1; --i) std::swap(landing[i - 1], landing[random(i)]);
+  // The order in which cp.async of one wait complete cannot be observed: no shuffle.
+  if (!completing.empty() && completing.front().kind != Operation::Kind::kCpAsync) {
+    for (size_t i = completing.size(); i > 1; --i)
+      std::swap(completing[i - 1], completing[random(i)]);
   }
-  const auto unwanted = std::find_if_not(owner.products.begin(), owner.products.end(), wanted);
-  std::move(owner.products.begin(), unwanted, std::back_inserter(landing));
-  owner.products.erase(owner.products.begin(), unwanted);
+  const auto unwanted = std::find_if_not(owner.wgmmas.begin(), owner.wgmmas.end(), wanted);
+  std::move(owner.wgmmas.begin(), unwanted, std::back_inserter(completing));
+  owner.wgmmas.erase(owner.wgmmas.begin(), unwanted);
   drop_issuer_if_idle(owner);
-  for (Operation& operation : landing) land(owner, operation);
-  give_spare(std::move(landing));
+  for (Operation& operation : completing) complete(owner, operation);
+  give_spare(std::move(completing));
 }
 
 std::vector<Operation> Runner::take_spare() {

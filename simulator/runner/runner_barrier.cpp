@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Barriers of a CTA (PTX ISA 9.7.13.1 and 9.7.13.2), setmaxnreg (9.7.17.5), launch edges
+// Barriers of a CTA (PTX ISA 9.7.13.1 and 9.7.13.2), setmaxnreg (9.7.17.5), griddepcontrol
 // (9.7.13.13) and fences.
 #include <algorithm>
 
@@ -27,8 +27,8 @@ void Runner::barrier(u32 id, u32 threads, bool wait, Site site) {
     }
   }
   if (threads == 0 && cta.live != all) {
-    fault(FaultKind::kBarrier, site, "waits for all {} threads of the CTA, of which {} have exited",
-          all, all - cta.live);
+    fault(FaultKind::kBarrier, site, "waits for all {} threads of the CTA, and {} have exited", all,
+          all - cta.live);
   }
   NamedBarrier& barrier = cta.barriers[id];
   if (barrier.arrived != 0 && barrier.expected != expected) {
@@ -36,12 +36,12 @@ void Runner::barrier(u32 id, u32 threads, bool wait, Site site) {
           "uses barrier {} for {} threads while {} of {} wait in it at {}:{}", id, expected,
           barrier.arrived, barrier.expected, barrier.site.file, barrier.site.line);
   }
-  // .aligned: all lanes of a warp execute the same one.
+  // .aligned: all lanes of a warp execute the same barrier instruction.
   if (barrier.arrived != 0) {
     for (const Thread* other : barrier.waiting) {
       if (other->index / 32 == thread.index / 32 && other->waits_at.line != site.line) {
         fault(FaultKind::kDivergence, site,
-              "executes {} while lane {} of its warp waits in another one at {}:{}", site.op,
+              "executes {} while lane {} of its warp waits in another barrier at {}:{}", site.op,
               other->index % 32, other->waits_at.file, other->waits_at.line);
       }
     }
@@ -52,14 +52,14 @@ void Runner::barrier(u32 id, u32 threads, bool wait, Site site) {
   barrier.threads.set(thread.index);
   barrier.expected = expected;
   barrier.site = site;
-  barrier.meeting.add(thread.clock);
+  barrier.open_phase.add(thread.clock);
   if (wait) barrier.waiting.push_back(&thread);
   if (++barrier.arrived < expected) {
     if (!wait) return;
     block(site, fmt::format("barrier {} of {} threads", id, barrier.expected));
     return;
   }
-  const StampPtr stamp = barrier.meeting.result();
+  const StampPtr stamp = barrier.open_phase.result();
   std::vector<Thread*> waiting = std::move(barrier.waiting);
   barrier = NamedBarrier();
   for (Thread* other : waiting) {
@@ -68,8 +68,8 @@ void Runner::barrier(u32 id, u32 threads, bool wait, Site site) {
   }
 }
 
-// The registers that a CTA of `threads` threads starts with per thread: what ptxas may give each
-// under __launch_bounds__(threads, 1).
+// Registers per thread at the start: the most that ptxas may use under
+// __launch_bounds__(threads, 1).
 static u32 initial_registers(u32 threads) {
   return std::min(255u, kRegisterFile / threads) / 8 * 8;
 }
@@ -87,10 +87,10 @@ void Runner::set_max_registers(u32 count, bool increase, Site site) {
   const u32 threads = grid_of(thread).launch->threads;
   if (cta.registers.empty())
     cta.registers.assign(cta.warpgroups.size(), initial_registers(threads));
-  std::bitset<128> everybody;
-  everybody.set();
+  std::bitset<128> all_lanes;
+  all_lanes.set();
   const u32 group = thread.index / 128;
-  together(warpgroup_of(thread), everybody, site, nullptr, [&](Rendezvous&) {
+  converge(warpgroup_of(thread), all_lanes, site, nullptr, [&](Rendezvous&) {
     const u32 now = cta.registers[group];
     if (increase ? count < now : count > now) {
       fault(FaultKind::kRegisters, site, "{} its registers from {} to {}",
@@ -99,19 +99,19 @@ void Runner::set_max_registers(u32 count, bool increase, Site site) {
     if (!increase) cta.registers[group] = count;
   });
   if (!increase) {
-    // What was given back may be what others wait for.
+    // Other warpgroups may wait for the registers that were released.
     wake_all(cta.waiting_for_registers);
     return;
   }
-  // Blocks until the registers are there (9.7.17.5); the pool is what the CTA started with.
+  // Blocks until enough registers are free (9.7.17.5); the pool is what the CTA started with.
   while (true) {
     const u32 pool = initial_registers(threads) * static_cast<u32>(cta.warpgroups.size());
     u32 used = 0;
     for (u32 g = 0; g < cta.registers.size(); ++g) used += g == group ? count : cta.registers[g];
     if (used <= pool) break;
     cta.waiting_for_registers.push_back(&thread);
-    block(site, fmt::format("{} registers per thread, when {} of {} are in use by other warpgroups",
-                            count, used - count, pool));
+    block(site, fmt::format("{} registers per thread while other warpgroups use {} of {}", count,
+                            used - count, pool));
   }
   cta.registers[group] = count;
 }
@@ -138,8 +138,7 @@ void Runner::griddepcontrol_launch_dependents(Site) {
 
 void Runner::fence_proxy_async(Site) { self().clock.fence_proxy(); }
 
-// Orders this thread's accesses at gpu scope; the words that carry the order are handled where they
-// are accessed.
+// No effect: the acquire and release of words in global memory carry the order at gpu scope.
 void Runner::fence_gpu(Site) {}
 
 }  // namespace catenary::sim

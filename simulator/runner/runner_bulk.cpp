@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bulk copies (PTX ISA 9.7.9.25.4): into shared memory they complete at an mbarrier, out of it in
-// groups of their thread. Both are of the asynchronous proxy, and land at any moment before their
-// completion is waited for. Stores land twice: shared memory has been read, then global memory is
-// written.
+// Bulk operations (PTX ISA 9.7.9.25.4): loads complete at an mbarrier, stores in bulk groups of
+// their thread. Both use the asynchronous proxy and complete at any moment before the wait for
+// them. Stores complete in two steps: shared memory has been read, then global memory is written.
 #include <cstring>
 
 #include "simulator/model/number.h"
@@ -18,7 +17,7 @@ constexpr u32 kOffsetMask = 0xffffff;
 
 void Runner::check_bulk_size(u32 bytes, Site site) {
   if (bytes == 0 || bytes % kAlign != 0) {
-    fault(FaultKind::kOperand, site, "copies {} bytes: a bulk copy takes a multiple of {}", bytes,
+    fault(FaultKind::kOperand, site, "copies {} bytes: cp.async.bulk takes a multiple of {}", bytes,
           kAlign);
   }
 }
@@ -43,9 +42,9 @@ void Runner::bulk_load(u32 to, const void* from, u32 bytes, u32 barrier, u32 mas
   check_bulk_size(bytes, site);
   global_read(self(), from, bytes, kAlign, Read::kPlain, site);
   for_each_rank(to, barrier, mask, site, [&](u32 to_rank, u32 barrier_rank) {
-    const Place place = shared_place(to_rank, bytes, kAlign, site);
-    issue_transaction(place, bytes, find_mbarrier(barrier_rank, false, site), true, site,
-                      [target = place.bytes, from, bytes] { std::memcpy(target, from, bytes); });
+    const SharedLocation location = shared_location(to_rank, bytes, kAlign, site);
+    issue_transaction(location, bytes, find_mbarrier(barrier_rank, false, site), true, site,
+                      [target = location.bytes, from, bytes] { std::memcpy(target, from, bytes); });
   });
 }
 
@@ -53,24 +52,23 @@ void Runner::bulk_copy_cluster(u32 to, u32 from, u32 bytes, u32 barrier, Site si
   preempt();
   Thread& thread = self();
   check_bulk_size(bytes, site);
-  const Place source = shared_place(from, bytes, kAlign, site);
+  const SharedLocation source = shared_location(from, bytes, kAlign, site);
   if (source.cta != thread.cta) {
     fault(FaultKind::kOperand, site,
           "copies from shared memory of CTA {}: the source is of its own CTA", source.cta->index);
   }
-  const Place place = shared_place(to, bytes, kAlign, site);
+  const SharedLocation location = shared_location(to, bytes, kAlign, site);
   const Barrier completes = find_mbarrier(barrier, false, site);
-  // The phase that tells of the write tells that the source has been read.
+  // The completed phase also tells that the source has been read.
   shared_read(thread, source, bytes, completes.object->component, completes.object->phase + 1, true,
               site);
-  issue_transaction(place, bytes, completes, true, site, [this, source, place, bytes, site] {
+  issue_transaction(location, bytes, completes, true, site, [this, source, location, bytes, site] {
     if (source.cta->live == 0) {
       fault(FaultKind::kOutstanding, site,
-            "CTA {} exits while this copy out of its shared memory is outstanding",
-            source.cta->index);
+            "CTA {} exits while this copy from its shared memory is in flight", source.cta->index);
       return;
     }
-    std::memcpy(place.bytes, source.bytes, bytes);
+    std::memcpy(location.bytes, source.bytes, bytes);
   });
 }
 
@@ -95,14 +93,14 @@ void Runner::bulk_write(void* to, u32 from, u32 bytes, bool add, Number number, 
   check_bulk_size(bytes, site);
   const Components& components = thread.cta->cluster->components;
   const u32 group = thread.bulk.open;
-  const Place place = shared_place(from, bytes, kAlign, site);
-  if (place.cta != thread.cta) {
+  const SharedLocation location = shared_location(from, bytes, kAlign, site);
+  if (location.cta != thread.cta) {
     fault(FaultKind::kOperand, site,
-          "stores from shared memory of CTA {}: the source is of its own CTA", place.cta->index);
+          "stores from shared memory of CTA {}: the source is of its own CTA", location.cta->index);
   }
-  shared_read(thread, place, bytes, components.bulk_reads(thread.number), group, true, site);
+  shared_read(thread, location, bytes, components.bulk_reads(thread.number), group, true, site);
   global_write(thread, to, bytes, kAlign, components.bulk_writes(thread.number), group, add, site);
-  const u8* source = place.bytes;
+  const u8* source = location.bytes;
   issue_store(
       site, [source, bytes] { return std::vector<u8>(source, source + bytes); },
       [to, add, number](const std::vector<u8>& data) {
@@ -121,7 +119,7 @@ void Runner::bulk_store(void* to, u32 from, u32 bytes, Site site) {
 
 void Runner::bulk_reduce(void* to, u32 from, u32 bytes, Number number, Site site) {
   if (number == Number::kTF32) {
-    fault(FaultKind::kOperand, site, "adds tf32 numbers: a bulk reduction takes f32 ones");
+    fault(FaultKind::kOperand, site, "adds tf32 numbers: a bulk reduction takes f32");
   }
   bulk_write(to, from, bytes, true, number, site);
 }
@@ -143,17 +141,17 @@ void Runner::bulk_wait(u32 pending, bool read_only, Site) {
   const u32 committed = thread.bulk.open - 1;
   if (committed <= pending) return;
   const u32 group = committed - pending;
-  const auto land = [&](bool reads) {
-    land_all(thread, [&](const Operation& operation) {
+  const auto complete_stores = [&](bool reads) {
+    complete_all(thread, [&](const Operation& operation) {
       return operation.kind == Operation::Kind::kBulkStore && operation.group <= group &&
              operation.reads == reads;
     });
   };
-  land(true);
+  complete_stores(true);
   if (group > thread.bulk_reads_done) thread.bulk_reads_done = group;
   thread.clock.finish_bulk_reads(group);
   if (read_only) return;
-  land(false);
+  complete_stores(false);
   if (group > thread.bulk.done) thread.bulk.done = group;
   thread.clock.finish_bulk_writes(group);
 }

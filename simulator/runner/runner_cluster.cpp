@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Clusters: addresses in other CTAs' shared memory (PTX ISA 9.7.9.27, mapa), barrier.cluster
-// (9.7.13.4) and asynchronous stores (9.7.9.12, st.async). A cluster's barrier completes when every
-// thread that has not exited has arrived.
+// (9.7.13.4) and asynchronous stores (9.7.9.12, st.async). The barrier of a cluster completes when
+// every thread that has not exited has arrived.
 #include <algorithm>
 #include <cstring>
 
@@ -26,7 +26,7 @@ u32 Runner::map_shared(u32 address, u32 rank, Site site) {
           ctas);
   }
   if (address >> 24 != 0) {
-    fault(FaultKind::kOperand, site, "maps address {:#x}, which has been mapped already", address);
+    fault(FaultKind::kOperand, site, "maps address {:#x}, which is already mapped", address);
   }
   return address | (rank + 1) << 24;
 }
@@ -36,22 +36,22 @@ void Runner::cluster_arrive(bool release, Site site) {
   Thread& thread = self();
   Cluster& cluster = *thread.cta->cluster;
   Rendezvous& warp = warp_of(thread);
-  together(warp, whole(warp), site, nullptr, [](Rendezvous&) {});
+  converge(warp, whole(warp), site, nullptr, [](Rendezvous&) {});
   const u32 n = thread.number;
   if (cluster.arrivals[n] != cluster.waits[n]) {
     fault(FaultKind::kBarrier, site,
-          "arrives at the cluster's barrier twice without barrier.cluster.wait between");
+          "arrives at the cluster barrier twice without barrier.cluster.wait between");
   }
   ++cluster.arrivals[n];
   ++cluster.arrived;
-  if (release) cluster.meeting.add(thread.clock);
+  if (release) cluster.open_phase.add(thread.clock);
   complete_cluster_barrier_if_due(cluster);
 }
 
 void Runner::complete_cluster_barrier_if_due(Cluster& cluster) {
   u32 live = 0;
   for (const Cta& cta : cluster.ctas) live += cta.live;
-  // Those that have arrived may have exited since: only then it takes a look at each.
+  // A thread may exit after its arrival, so that the counts alone do not decide: check each thread.
   if (cluster.arrived == 0 || cluster.arrived < live) return;
   for (const Cta& cta : cluster.ctas) {
     for (const Thread& thread : cta.threads) {
@@ -62,8 +62,8 @@ void Runner::complete_cluster_barrier_if_due(Cluster& cluster) {
   }
   cluster.arrived = 0;
   ++cluster.phase;
-  cluster.last = cluster.meeting.result();
-  cluster.meeting.clear();
+  cluster.last = cluster.open_phase.result();
+  cluster.open_phase.clear();
   wake_all(cluster.waiting);
 }
 
@@ -72,11 +72,11 @@ void Runner::cluster_wait(Site site) {
   Thread& thread = self();
   Cluster& cluster = *thread.cta->cluster;
   Rendezvous& warp = warp_of(thread);
-  together(warp, whole(warp), site, nullptr, [](Rendezvous&) {});
+  converge(warp, whole(warp), site, nullptr, [](Rendezvous&) {});
   const u32 n = thread.number;
   if (cluster.arrivals[n] == cluster.waits[n]) {
     fault(FaultKind::kBarrier, site,
-          "waits at the cluster's barrier without barrier.cluster.arrive before");
+          "waits at the cluster barrier without barrier.cluster.arrive before");
   }
   if (cluster.phase < cluster.arrivals[n]) {
     cluster.waiting.push_back(&thread);
@@ -86,18 +86,18 @@ void Runner::cluster_wait(Site site) {
   thread.clock.acquire(cluster.last);
 }
 
-// PTX ISA 9.7.9.12: 4, 8 or 16 bytes, of the generic proxy.
+// PTX ISA 9.7.9.12: 4, 8 or 16 bytes, through the generic proxy.
 void Runner::store_async(u32 to, const void* from, u32 bytes, u32 barrier, Site site) {
   preempt();
   if (bytes != 4 && bytes != 8 && bytes != 16) {
     fault(FaultKind::kOperand, site, "stores {} bytes: st.async takes 4, 8 or 16", bytes);
   }
-  const Place place = shared_place(to, bytes, bytes, site);
+  const SharedLocation location = shared_location(to, bytes, bytes, site);
   std::array<u8, 16> data = {};
   std::memcpy(data.data(), from, bytes);
   issue_transaction(
-      place, bytes, find_mbarrier(barrier, false, site), false, site,
-      [target = place.bytes, data, bytes] { std::memcpy(target, data.data(), bytes); });
+      location, bytes, find_mbarrier(barrier, false, site), false, site,
+      [target = location.bytes, data, bytes] { std::memcpy(target, data.data(), bytes); });
 }
 
 }  // namespace catenary::sim

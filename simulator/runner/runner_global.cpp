@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Global memory: every access lies in a buffer of its launch, keeps that buffer's role, reads what
-// was written, and is ordered against the others of its grid. Between grids of a stream the
-// dependency wait orders (PTX ISA 9.7.13.13, griddepcontrol).
+// Global memory: every access must be inside a buffer of its launch, respect that buffer's role,
+// read written bytes only, and be ordered against the other accesses of its grid. The dependency
+// wait orders the grids of a stream (PTX ISA 9.7.13.13, griddepcontrol).
 #include <algorithm>
 #include <cstring>
 
@@ -21,7 +21,7 @@ bool is_written(RegionRole role) {
   return role == RegionRole::kOutput || role == RegionRole::kWorkspace;
 }
 
-// "x + 4096 of 8192 bytes": where an address lies against the nearest buffer.
+// "that is byte 8200 of 'x', which has 8192": the address relative to the nearest buffer.
 std::string nearest(const std::vector<Region>& regions, u64 address) {
   const Region* best = nullptr;
   u64 best_distance = ~u64{0};
@@ -46,7 +46,7 @@ const Region& Runner::global_region(Thread& thread, const void* address, u32 byt
   const Region* found = nullptr;
   for (const Region& region : regions) {
     if (!holds(region, begin, begin + bytes)) continue;
-    // Where a tensor is given twice, the stricter role counts for waiting, the wider for writing.
+    // For overlapping regions the stricter role decides about the wait, the wider one about writes.
     if (found == nullptr || is_written(region.role) ||
         (found->role == RegionRole::kWeight && !is_written(found->role))) {
       found = &region;
@@ -91,10 +91,10 @@ void Runner::global_read(Thread& thread, const void* address, u32 bytes, u32 ali
       thread.clock.epoch(), site_number(site), false};
   for (size_t i = first; i <= last; ++i) {
     if (!allocation->written[i]) {
-      fault(FaultKind::kUnwritten, site, "reads byte {} of '{}', which nobody has written",
+      fault(FaultKind::kUnwritten, site, "reads byte {} of '{}', which is not written",
             offset + (i - first) * kGranule, region.name);
     }
-    // What this kernel may not write is watched only where another one has written.
+    // Read-only regions need a check only where another kernel has recorded accesses.
     GlobalCell* cell = is_written(region.role) ? &allocation->cell(i) : allocation->find_cell(i);
     if (cell == nullptr) continue;
     if (!global_ordered(thread, cell->write, false)) {
@@ -120,7 +120,7 @@ void Runner::global_write(Thread& thread, void* address, u32 bytes, u32 align, u
   }
   if (!thread.clock.dependency_waited()) {
     fault(FaultKind::kDependency, site,
-          "writes '{}' before griddepcontrol.wait: the kernel before may still read it",
+          "writes '{}' before griddepcontrol.wait: the previous kernel may still read it",
           region.name);
   }
   Allocation* allocation = memory_.find(address, bytes);
@@ -142,7 +142,7 @@ void Runner::global_write(Thread& thread, void* address, u32 bytes, u32 align, u
             describe_global(*other));
     }
     if (atomic && !allocation->written[i]) {
-      fault(FaultKind::kUnwritten, site, "adds to byte {} of '{}', which nobody has written",
+      fault(FaultKind::kUnwritten, site, "adds to byte {} of '{}', which is not written",
             offset + (i - first) * kGranule, region.name);
     }
     cell.write = access;
@@ -150,7 +150,7 @@ void Runner::global_write(Thread& thread, void* address, u32 bytes, u32 align, u
   }
 }
 
-// Is what `other` did before what `thread` does now? Accesses of earlier runs are (launch 0).
+// True if `other` happens before what `thread` does now. Launch 0: an earlier run.
 bool Runner::global_ordered(const Thread& thread, const GlobalAccess& other, bool atomic) const {
   if (other.launch == 0 || (atomic && other.atomic)) return true;
   const Cluster& cluster = *thread.cta->cluster;
@@ -159,7 +159,7 @@ bool Runner::global_ordered(const Thread& thread, const GlobalAccess& other, boo
     return thread.clock.knows(other.component, other.epoch) ||
            other.component == cluster.components.thread(thread.number);
   }
-  return thread.clock.knows_foreign(other.cluster, other.component, other.epoch);
+  return thread.clock.knows_cluster(other.cluster, other.component, other.epoch);
 }
 
 std::string Runner::describe_global(const GlobalAccess& access) const {
@@ -210,25 +210,26 @@ u32 Runner::atomic_add_global(void* to, u32 value, Site site) {
   return before;
 }
 
-// What threads that released at this word have let others know.
+// Adds what the thread knows to the stamps that a later acquire of the word gets.
 void Runner::release_word(const void* word) {
   Thread& thread = self();
-  for (Foreign& known : thread.clock.release_foreign(thread.cta->cluster->index)) {
+  for (ClusterStamp& known : thread.clock.release_to_clusters(thread.cta->cluster->index)) {
     released_[address_of(word)].push_back(std::move(known));
   }
 }
 
 void Runner::acquire_word(const void* word) {
   const auto it = released_.find(address_of(word));
-  if (it != released_.end()) self().clock.acquire_foreign(it->second);
+  if (it != released_.end()) self().clock.acquire_from_clusters(it->second);
 }
 
 u32 Runner::load_acquire_global(const void* from, Site site) {
-  // A loop around it must let others write the word.
+  // Always yields: a loop around it must let other threads write the word.
   self().fiber.leave();
   Thread& thread = self();
   if (address_of(from) % 4 != 0) {
-    fault(FaultKind::kMisaligned, site, "acquires a word at an address that is no multiple of 4");
+    fault(FaultKind::kMisaligned, site,
+          "acquires a word at an address that is not a multiple of 4");
   }
   const Region& region = global_region(thread, from, 4, false, site);
   if (region.role != RegionRole::kWeight && !thread.clock.dependency_waited()) {

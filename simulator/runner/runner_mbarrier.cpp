@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// mbarrier objects (PTX ISA 9.7.13.15). A phase is complete when all arrivals are in and as many
-// bytes have landed as were expected; it hands over what its arrivals released and what its copies
-// wrote. Who waits for a phase has to see its end before the next one's.
+// mbarrier objects (PTX ISA 9.7.13.15). A phase completes when its pending arrival count and its
+// tx-count are 0; its waiters acquire what the arrivals released and what the asynchronous
+// operations wrote. A waiter must observe the end of a phase before the next phase completes.
 #include <algorithm>
 
 #include "simulator/runner/runner.h"
@@ -23,25 +23,25 @@ std::string Runner::mbarrier_name(const Barrier& barrier) {
 
 std::string Runner::describe_wait(const Barrier& barrier, const Thread& thread) {
   const Mbarrier& object = *barrier.object;
-  std::string text = fmt::format("the end of phase {} (parity {}) of {}: {} of {} arrivals are in",
-                                 object.phase, object.phase & 1, mbarrier_name(barrier),
-                                 object.count - object.pending, object.count);
+  std::string text = fmt::format(
+      "the end of phase {} (phase bit {}) of {}: {} of {} arrivals are in", object.phase,
+      object.phase & 1, mbarrier_name(barrier), object.count - object.pending, object.count);
   if (object.expected != 0 || object.transactions != 0) {
-    text += fmt::format(", {} of {} expected bytes have landed",
+    text += fmt::format(", {} of {} expected bytes have arrived",
                         object.expected - object.transactions, object.expected);
   }
-  // Legal where threads share a barrier's phases, yet a likely reason of a deadlock.
+  // Legal if threads take turns to wait for a barrier, yet a likely cause of a deadlock.
   const auto seen = thread.phases_seen.find(object.component);
   if (seen != thread.phases_seen.end() && seen->second < object.phase) {
     text += fmt::format(
-        "; the thread saw {} phases end while {} have, so that its parity may not have been "
+        "; the thread has observed {} phases and {} are complete: its phase bit may not have been "
         "flipped",
         seen->second, object.phase);
   }
   return text;
 }
 
-// Made when somebody asks: what has arrived and landed changes while a thread waits.
+// Formatted only for the report: the counts change while a thread waits.
 void Runner::describe_waits(Cta& cta) {
   for (auto& [offset, object] : cta.mbarriers) {
     for (const MbarrierWaiter& waiter : object.waiting) {
@@ -52,14 +52,14 @@ void Runner::describe_waits(Cta& cta) {
 
 Runner::Barrier Runner::find_mbarrier(u32 address, bool own, Site site) {
   Thread& thread = self();
-  const Place place = shared_place(address, 8, 8, site);
-  Barrier found{place.cta, place.offset, nullptr};
-  if (own && place.cta != thread.cta) {
-    fault(FaultKind::kOperand, site, "takes the {}: it is for those of the thread's own CTA",
+  const SharedLocation location = shared_location(address, 8, 8, site);
+  Barrier found{location.cta, location.offset, nullptr};
+  if (own && location.cta != thread.cta) {
+    fault(FaultKind::kOperand, site, "uses the {}: it must be in the thread's own CTA",
           mbarrier_name(found));
   }
-  const auto it = place.cta->mbarriers.find(place.offset);
-  if (it == place.cta->mbarriers.end()) {
+  const auto it = location.cta->mbarriers.find(location.offset);
+  if (it == location.cta->mbarriers.end()) {
     fault(FaultKind::kBarrier, site, "uses {}, which is not initialised", mbarrier_name(found));
   }
   found.object = &it->second;
@@ -67,17 +67,17 @@ Runner::Barrier Runner::find_mbarrier(u32 address, bool own, Site site) {
   if (!thread.clock.knows(object.initialised_by->number, object.initialised_epoch) &&
       !fence_published(object)) {
     fault(FaultKind::kBarrier, site,
-          "uses {} unordered with its initialisation by {} at {}:{}: a barrier of the CTA must "
-          "stand between",
+          "uses {} unordered with its initialisation by {} at {}:{}: put a barrier of the CTA "
+          "between them",
           mbarrier_name(found), name_of(*object.initialised_by), object.site.file,
           object.site.line);
   }
-  if (place.cta != thread.cta) check_published(found, site);
+  if (location.cta != thread.cta) check_published(found, site);
   return found;
 }
 
-// fence.mbarrier_init.release.cluster orders the initialisation before what follows the barrier of
-// the cluster at which its thread arrives next, be that arrival relaxed (PTX ISA 9.7.13.4).
+// fence.mbarrier_init.release.cluster orders the initialisation before everything after the next
+// cluster barrier of its thread, even if the arrival there is relaxed (PTX ISA 9.7.13.4).
 bool Runner::fence_published(const Mbarrier& object) {
   const Thread& thread = self();
   return object.published_epoch != 0 &&
@@ -102,24 +102,24 @@ void Runner::mbarrier_init(u32 barrier, u32 count, Site site) {
   preempt();
   Thread& thread = self();
   Cta& cta = *thread.cta;
-  const Place place = shared_place(barrier, 8, 8, site);
-  const Barrier named{place.cta, place.offset, nullptr};
-  if (place.cta != &cta) {
-    fault(FaultKind::kOperand, site, "initialises the {}: a thread does so in its own CTA",
-          mbarrier_name(named));
+  const SharedLocation location = shared_location(barrier, 8, 8, site);
+  const Barrier named{location.cta, location.offset, nullptr};
+  if (location.cta != &cta) {
+    fault(FaultKind::kOperand, site,
+          "initialises the {}: a thread initialises those of its own CTA", mbarrier_name(named));
   }
   if (count == 0 || count > kMaxCount) {
     fault(FaultKind::kBarrier, site, "initialises {} for {} arrivals: 1 to {} are allowed",
           mbarrier_name(named), count, kMaxCount);
   }
-  if (const auto it = cta.mbarriers.find(place.offset); it != cta.mbarriers.end()) {
+  if (const auto it = cta.mbarriers.find(location.offset); it != cta.mbarriers.end()) {
     fault(FaultKind::kBarrier, site,
           "initialises {}, which {}:{} has initialised: it must be invalidated first",
           mbarrier_name(named), it->second.site.file, it->second.site.line);
   }
-  shared_write(thread, place, 8, thread.number, thread.clock.epoch(), false, site);
-  cta.shadow.set_barrier(place.offset, true);
-  Mbarrier& object = cta.mbarriers[place.offset];
+  shared_write(thread, location, 8, thread.number, thread.clock.epoch(), false, site);
+  cta.shadow.set_barrier(location.offset, true);
+  Mbarrier& object = cta.mbarriers[location.offset];
   object.component = cta.cluster->components.add_mbarrier();
   object.count = count;
   object.pending = count;
@@ -139,14 +139,14 @@ void Runner::mbarrier_invalidate(u32 barrier, Site site) {
                   [](const MbarrierWaiter& w) { return w.thread->progress == Progress::kBlocked; });
   if (outstanding != 0 || awaited) {
     fault(FaultKind::kBarrier, site, "invalidates {} while {}", mbarrier_name(named),
-          awaited ? "a thread waits for it" : "copies that complete at it are outstanding");
+          awaited ? "a thread waits for it" : "operations that complete at it are in flight");
   }
   named.cta->shadow.set_barrier(named.offset, false);
   named.cta->mbarriers.erase(named.offset);
 }
 
-// The caller's arrivals, or an asynchronous one: counts them.
-void Runner::take_arrivals(const Barrier& barrier, u32 count, Site site) {
+// Counts arrivals of the running thread, or of a cp.async.
+void Runner::count_arrivals(const Barrier& barrier, u32 count, Site site) {
   Mbarrier& object = *barrier.object;
   if (count == 0 || count > object.pending) {
     fault(FaultKind::kBarrier, site,
@@ -169,21 +169,21 @@ void Runner::complete_phase_if_due(const Barrier& barrier, Site site) {
   if (object.pending != 0 || object.transactions != 0) return;
   if (object.issued != object.expected) {
     fault(FaultKind::kTransaction, site,
-          "phase {} of {} completes with the {} bytes that it expects, but copies of {} bytes were "
-          "issued for it: the others are delivered to a later phase",
+          "phase {} of {} completes with the {} bytes that it expects, but operations of {} bytes "
+          "were issued for it: the others are delivered to a later phase",
           object.phase, mbarrier_name(barrier), object.expected, object.issued);
     return;
   }
   for (const MbarrierWaiter& waiter : object.waiting) {
     if (waiter.phase == object.phase || waiter.thread->progress == Progress::kDone) continue;
     fault(FaultKind::kPhase, site,
-          "phase {} of {} completes while {} has yet to see the end of phase {}: its threads ran "
-          "ahead",
+          "phase {} of {} completes before {} has observed the end of phase {}: the arriving "
+          "threads are a phase ahead",
           object.phase, mbarrier_name(barrier), name_of(*waiter.thread), waiter.phase);
     return;
   }
-  object.last = object.meeting.result();
-  object.meeting.clear();
+  object.last = object.open_phase.result();
+  object.open_phase.clear();
   ++object.phase;
   object.pending = object.count;
   object.expected = 0;
@@ -194,8 +194,8 @@ void Runner::complete_phase_if_due(const Barrier& barrier, Site site) {
 void Runner::mbarrier_arrive(u32 barrier, u32 count, Site site) {
   preempt();
   const Barrier named = find_mbarrier(barrier, false, site);
-  take_arrivals(named, count, site);
-  named.object->meeting.add(self().clock);
+  count_arrivals(named, count, site);
+  named.object->open_phase.add(self().clock);
   complete_phase_if_due(named, site);
 }
 
@@ -205,14 +205,14 @@ void Runner::mbarrier_expect(u32 barrier, u32 bytes, bool arrive, Site site) {
   Mbarrier& object = *named.object;
   if (bytes + object.transactions > kMaxTransactions) {
     fault(FaultKind::kTransaction, site,
-          "expects {} bytes more at {}, whose count is {}: it holds up to {}", bytes,
+          "expects {} bytes more at {}, whose tx-count is {}: the largest is {}", bytes,
           mbarrier_name(named), object.transactions, kMaxTransactions);
   }
   object.transactions += bytes;
   object.expected += bytes;
   if (arrive) {
-    take_arrivals(named, 1, site);
-    object.meeting.add(self().clock);
+    count_arrivals(named, 1, site);
+    object.open_phase.add(self().clock);
   }
   complete_phase_if_due(named, site);
 }
@@ -223,7 +223,7 @@ bool Runner::mbarrier_try_wait(u32 barrier, u32 parity, Site site) {
   const Barrier named = find_mbarrier(barrier, true, site);
   Mbarrier& object = *named.object;
   if (parity > 1) {
-    fault(FaultKind::kOperand, site, "waits for parity {} of {}: it is 0 or 1", parity,
+    fault(FaultKind::kOperand, site, "waits for phase bit {} of {}: it is 0 or 1", parity,
           mbarrier_name(named));
   }
   if ((object.phase & 1) == parity) {
@@ -232,7 +232,7 @@ bool Runner::mbarrier_try_wait(u32 barrier, u32 parity, Site site) {
                      [&](const MbarrierWaiter& w) { return w.thread == &thread; })) {
       object.waiting.push_back({&thread, phase});
     }
-    // The wait has a time limit: a loop must stand around it.
+    // try_wait has a time limit and may return false at any time: kernels must loop.
     if (random(4) == 0) {
       thread.fiber.leave();
       return false;
@@ -243,7 +243,7 @@ bool Runner::mbarrier_try_wait(u32 barrier, u32 parity, Site site) {
   const auto [seen, fresh] = thread.phases_seen.try_emplace(object.component, object.phase);
   if (!fresh && seen->second == object.phase) {
     fault(FaultKind::kPhase, site,
-          "waits twice for parity {} of {} while {} phases are complete: its parity was not "
+          "waits twice for phase bit {} of {} while {} phases are complete: the phase bit was not "
           "flipped",
           parity, mbarrier_name(named), object.phase);
   }
@@ -252,25 +252,25 @@ bool Runner::mbarrier_try_wait(u32 barrier, u32 parity, Site site) {
   return true;
 }
 
-// The arrival is one of those that the count foresees (.noinc) and happens when the thread's
-// earlier copies have landed; no wait of the thread stands for them.
+// .noinc: the arrival is one of the barrier's count. It happens when the thread's earlier cp.async
+// are complete, and replaces a wait of the thread for them.
 void Runner::cp_async_arrive(u32 barrier, Site site) {
   preempt();
   Thread& thread = self();
   const Barrier named = find_mbarrier(barrier, true, site);
-  const u32 group = thread.copies.open++;
-  std::fill(thread.copies.operations.begin(), thread.copies.operations.end(), 0);
+  const u32 group = thread.cp_async.open++;
+  std::fill(thread.cp_async.operations.begin(), thread.cp_async.operations.end(), 0);
   ++named.object->asynchronous;
   issue({Operation::Kind::kBulkLoad, &thread, 0, named.cta, site,
          [this, &thread, named, group, site] {
-           land_all(thread, [&](const Operation& operation) {
-             return operation.kind == Operation::Kind::kCopy && operation.group <= group;
+           complete_all(thread, [&](const Operation& operation) {
+             return operation.kind == Operation::Kind::kCpAsync && operation.group <= group;
            });
            Mbarrier& object = *named.object;
            --object.asynchronous;
-           take_arrivals(named, 1, site);
+           count_arrivals(named, 1, site);
            if (faulted_) return;
-           object.meeting.add(thread.cta->cluster->components.copies(thread.number), group);
+           object.open_phase.add(thread.cta->cluster->components.cp_async(thread.number), group);
            complete_phase_if_due(named, site);
          }});
 }
@@ -285,19 +285,19 @@ void Runner::fence_mbarrier_init(Site) {
   }
 }
 
-void Runner::issue_transaction(const Place& place, u32 bytes, const Barrier& barrier,
+void Runner::issue_transaction(const SharedLocation& location, u32 bytes, const Barrier& barrier,
                                bool async_proxy, Site site, std::function<void()> write) {
   Thread& thread = self();
-  if (place.cta != barrier.cta) {
+  if (location.cta != barrier.cta) {
     fault(FaultKind::kBarrier, site,
           "writes shared memory of CTA {} and completes at {}: both must be in one CTA",
-          place.cta->index, mbarrier_name(barrier));
+          location.cta->index, mbarrier_name(barrier));
   }
   check_published(barrier, site);
   Mbarrier& object = *barrier.object;
-  shared_write(thread, place, bytes, object.component, object.phase + 1, async_proxy, site);
+  shared_write(thread, location, bytes, object.component, object.phase + 1, async_proxy, site);
   object.issued += bytes;
-  issue({Operation::Kind::kBulkLoad, &thread, 0, place.cta, site,
+  issue({Operation::Kind::kBulkLoad, &thread, 0, location.cta, site,
          [this, barrier, bytes, site, write = std::move(write)] {
            write();
            Mbarrier& target = *barrier.object;
@@ -305,11 +305,11 @@ void Runner::issue_transaction(const Place& place, u32 bytes, const Barrier& bar
            if (target.transactions < -kMaxTransactions) {
              fault(FaultKind::kTransaction, site,
                    "phase {} of {} has been delivered {} bytes more than it expects so far: its "
-                   "count holds down to {}",
+                   "smallest tx-count is {}",
                    target.phase, mbarrier_name(barrier), -target.transactions, -kMaxTransactions);
              return;
            }
-           target.meeting.add(target.component, target.phase + 1);
+           target.open_phase.add(target.component, target.phase + 1);
            complete_phase_if_due(barrier, site);
          }});
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a run says when it is stopped: who broke which rule, where, and against whom; who waits for
-// what when nothing can go on.
+// The messages of a fault (which thread broke which rule, where, and in conflict with which access)
+// and of a deadlock (which threads wait for what).
 #include <map>
 
 #include "simulator/runner/runner.h"
@@ -15,7 +15,7 @@ std::string Runner::name_of(const Thread& thread) {
 std::string Runner::describe(const Cluster& cluster, u32 component, u32 site) const {
   const Components& components = cluster.components;
   const Site& at = sites_[site];
-  std::string who = "a bulk copy";
+  std::string who = "an asynchronous transaction";
   if (!components.is_mbarrier(component)) {
     const u32 number = components.owner(component);
     const u32 threads = cluster.grid->launch->threads;
@@ -43,21 +43,21 @@ u32 Runner::site_number(Site site) {
 void Runner::fault_text(FaultKind kind, Site site, std::string sentence) {
   if (!faulted_) {
     faulted_ = true;
-    const Thread& thread = landing_ != nullptr ? *landing_ : *running_;
+    const Thread& thread = completing_ != nullptr ? *completing_ : *running_;
     const std::string who =
         fmt::format("kernel {}, {}{}", thread.cta->cluster->grid->launch->kernel,
-                    landing_ != nullptr ? "an operation of " : "", name_of(thread));
+                    completing_ != nullptr ? "an operation of " : "", name_of(thread));
     std::string where =
         site.line == 0 ? "" : fmt::format(" at {}:{} ({})", site.file, site.line, site.op);
     message_ = fmt::format("{}{} {} [{}: {}; seed {}]", who, where, sentence, fault_name(kind),
                            fault_rule(kind), options_.seed);
   }
   if (running_ == nullptr) return;
-  sentence = std::string();  // this frame is never left
+  sentence = std::string();  // frees it: this frame is never unwound
   running_->fiber.leave();
 }
 
-// Nothing can run and nothing can land: says who waits where, the first of each kind.
+// No thread can run and no operation is in flight: names the first waiting thread of each kind.
 void Runner::report_deadlock() {
   struct Waiting {
     const Thread* first = nullptr;
@@ -81,7 +81,7 @@ void Runner::report_deadlock() {
       }
     }
   }
-  std::string text = fmt::format("no thread can go on; {} wait", total);
+  std::string text = fmt::format("no thread can proceed; {} wait", total);
   size_t shown = 0;
   for (const auto& [what, w] : all) {
     if (++shown > 4) break;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// wgmma and its fence, commit and wait (PTX ISA 9.7.15.5 to 9.7.15.7): four warps act as one.
-// Shared operands are read by the asynchronous proxy, in the clock of the warpgroup's first thread,
-// some time before the wait. An accumulator is undefined from the issue to the wait that covers the
-// last wgmma on it; then its values appear where the registers were given.
+// wgmma and its fence, commit and wait (PTX ISA 9.7.15.5 to 9.7.15.7), executed by the four warps
+// of a warpgroup together. The asynchronous proxy reads shared operands at any moment before the
+// wait; the warpgroup's first thread owns the operation. Accumulators are undefined from the issue
+// to the wait for the last wgmma on them; then their values are put into the registers.
 #include <algorithm>
 #include <bit>
 
@@ -15,7 +15,7 @@ namespace {
 constexpr u32 kThreads = 128;
 constexpr u32 kRows = 64;
 
-// What a thread brings to wgmma.
+// The arguments of one thread of a wgmma.
 struct WgmmaLane {
   float* d;
   const WgmmaOperands* operands;
@@ -25,11 +25,11 @@ const WgmmaLane& lane_of(const Rendezvous& group, u32 thread) {
   return *static_cast<const WgmmaLane*>(group.payload[thread]);
 }
 
-// One product on its way: all that landing needs, taken at the issue.
-struct Product {
+// A wgmma in flight: all that its completion needs, taken at the issue.
+struct IssuedWgmma {
   Number number;
   bool accumulate;
-  std::vector<double> a_values;  // of registers; empty: A lies in shared memory
+  std::vector<double> a_values;  // from registers; empty: A is in shared memory
   MatrixDescriptor a, b;
   SharedTile a_tile, b_tile;
   const u8* smem;
@@ -37,21 +37,23 @@ struct Product {
   std::shared_ptr<Accumulator> d;
 };
 
-void land(const Product& p) {
+void run_wgmma(const IssuedWgmma& p) {
   const u32 n = p.d->n;
-  const u32 k = product_k(p.number);
+  const u32 k = mma_k(p.number);
   std::vector<double> a, b(k * n);
   if (p.a_values.empty()) {
     a.resize(kRows * k);
-    tma_load_tile(p.a, p.a_tile, p.number, p.smem, p.window, a.data(), k, 1);
+    read_operand_tile(p.a, p.a_tile, p.number, p.smem, p.window, a.data(), k, 1);
   }
-  tma_load_tile(p.b, p.b_tile, p.number, p.smem, p.window, b.data(), 1, n);
+  read_operand_tile(p.b, p.b_tile, p.number, p.smem, p.window, b.data(), 1, n);
   multiply(p.a_values.empty() ? a.data() : p.a_values.data(), b.data(), p.d->values.data(), kRows,
            n, k, p.accumulate);
 }
 
-// The warpgroup's threads meet, unless a lane of this one's warp waits for it elsewhere.
-void meet(Runner& runner, Site site, void* payload, llvm::function_ref<void(Rendezvous&)> act) {
+// Converges the threads of a warpgroup. Faults if other lanes of the warp wait in an instruction of
+// the warp.
+void converge_warpgroup(Runner& runner, Site site, void* payload,
+                        llvm::function_ref<void(Rendezvous&)> act) {
   Thread& thread = runner.self();
   if (thread.index / kThreads >= thread.cta->warpgroups.size()) {
     runner.fault(FaultKind::kDivergence, site,
@@ -64,7 +66,7 @@ void meet(Runner& runner, Site site, void* payload, llvm::function_ref<void(Rend
                  "executes {} while other lanes of its warp wait for it in {} at {}:{}", site.op,
                  warp.site.op, warp.site.file, warp.site.line);
   }
-  runner.together(runner.warpgroup_of(thread), std::bitset<128>().set(), site, payload, act);
+  runner.converge(runner.warpgroup_of(thread), std::bitset<128>().set(), site, payload, act);
 }
 
 void check_operands(Runner& runner, const WgmmaOperands& o, Site site) {
@@ -77,7 +79,7 @@ void check_operands(Runner& runner, const WgmmaOperands& o, Site site) {
   }
   if (o.number == Number::kTF32 && (o.trans_a || o.trans_b)) {
     runner.fault(FaultKind::kOperand, site,
-                 "transposes {}, which is tf32: 16-bit operands alone can be MN-major",
+                 "transposes {}, which is tf32: only 16-bit operands can be MN-major",
                  o.trans_a ? "A" : "B");
   }
   if (o.a_registers != nullptr && o.trans_a) {
@@ -105,8 +107,8 @@ void check_uniform(Runner& runner, const Rendezvous& group, Site site) {
   }
 }
 
-// A loaded by ldmatrix behind the fence. All threads' registers must match, and not be one value
-// everywhere, so that equal data in other registers is no fault.
+// Faults if ldmatrix has loaded A after the fence. It compares values: the registers of all threads
+// must match and not all be equal, so that equal data in other registers is no fault.
 void check_a_fenced(Runner& runner, const WarpgroupState& state, const Rendezvous& group,
                     Site site) {
   bool all_loaded = true, constant = true;
@@ -120,11 +122,11 @@ void check_a_fenced(Runner& runner, const WarpgroupState& state, const Rendezvou
   }
   if (all_loaded && !constant) {
     runner.fault(FaultKind::kAccumulator, site,
-                 "takes A from registers that ldmatrix wrote behind the last wgmma_fence");
+                 "reads A from registers that ldmatrix wrote after the last wgmma_fence");
   }
 }
 
-// The accumulator that this wgmma adds to: one in flight, or none yet.
+// The accumulator in flight that this wgmma adds to, or null.
 std::shared_ptr<Accumulator> find_accumulator(Runner& runner, const WarpgroupState& state,
                                               const Rendezvous& group, u32 n, Site site) {
   for (const auto& accumulator : state.in_flight) {
@@ -168,8 +170,8 @@ std::shared_ptr<Accumulator> start_accumulator(Runner& runner, WarpgroupState& s
   return accumulator;
 }
 
-// Records the read of sorted, merged chunks as that of `thread`'s warp. Each warp must know of the
-// writes itself.
+// Records the read of chunks by the warp of `thread`. The writes must be ordered before each of the
+// four warps.
 void read_chunks(Runner& runner, Thread& first, Thread& thread, llvm::ArrayRef<u32> chunks,
                  Site site) {
   std::vector<u32> sorted(chunks.begin(), chunks.end());
@@ -204,40 +206,40 @@ MatrixDescriptor read_descriptor(Runner& runner, u64 bits, const SharedTile& til
   return *descriptor;
 }
 
-// Called by the last thread that arrives.
-void issue_product(Runner& runner, const Rendezvous& group, Site site) {
+// Runs on the last thread that arrives.
+void issue_wgmma(Runner& runner, const Rendezvous& group, Site site) {
   const WgmmaOperands& o = *lane_of(group, 0).operands;
   Cta& cta = *runner.self().cta;
   Thread& first = cta.threads[group.first];
   check_uniform(runner, group, site);
   const u32 bytes = operand_bytes(o.number);
-  Product product{o.number,
-                  o.scale_d,
-                  {},
-                  {},
-                  {},
-                  {kRows, bytes, o.trans_a},
-                  {o.n, bytes, o.trans_b},
-                  cta.smem.data(),
-                  runner.dynamic_smem(),
-                  nullptr};
+  IssuedWgmma wgmma{o.number,
+                    o.scale_d,
+                    {},
+                    {},
+                    {},
+                    {kRows, bytes, o.trans_a},
+                    {o.n, bytes, o.trans_b},
+                    cta.smem.data(),
+                    runner.dynamic_smem(),
+                    nullptr};
   WarpgroupState* state = first.warpgroup.get();
-  if (state != nullptr) product.d = find_accumulator(runner, *state, group, o.n, site);
-  if (product.d == nullptr && (state == nullptr || !state->fenced)) {
+  if (state != nullptr) wgmma.d = find_accumulator(runner, *state, group, o.n, site);
+  if (wgmma.d == nullptr && (state == nullptr || !state->fenced)) {
     runner.fault(FaultKind::kAccumulator, site,
                  "starts to accumulate in registers with no wgmma_fence since the last wgmma_wait");
   }
-  product.b = read_descriptor(runner, o.b_descriptor, product.b_tile, cta, "B", site);
-  const std::vector<u32> b_chunks = chunk_addresses(product.b, product.b_tile);
+  wgmma.b = read_descriptor(runner, o.b_descriptor, wgmma.b_tile, cta, "B", site);
+  const std::vector<u32> b_chunks = chunk_addresses(wgmma.b, wgmma.b_tile);
   std::vector<u32> a_chunks;
   if (o.a_registers != nullptr) {
     check_a_fenced(runner, *state, group, site);
     std::array<const u32*, kThreads> registers;
     for (u32 t = 0; t < kThreads; ++t) registers[t] = lane_of(group, t).operands->a_registers;
-    product.a_values = wgmma_a_values(o.number, registers);
+    wgmma.a_values = wgmma_a_values(o.number, registers);
   } else {
-    product.a = read_descriptor(runner, o.a_descriptor, product.a_tile, cta, "A", site);
-    a_chunks = chunk_addresses(product.a, product.a_tile);
+    wgmma.a = read_descriptor(runner, o.a_descriptor, wgmma.a_tile, cta, "A", site);
+    a_chunks = chunk_addresses(wgmma.a, wgmma.a_tile);
   }
   const size_t quarter = a_chunks.size() / 4;
   for (u32 warp = 0; warp < 4; ++warp) {
@@ -246,14 +248,14 @@ void issue_product(Runner& runner, const Rendezvous& group, Site site) {
                 site);
     read_chunks(runner, first, thread, b_chunks, site);
   }
-  if (product.d == nullptr) product.d = start_accumulator(runner, *state, group, o, site);
-  product.d->group = first.wgmma.open;
+  if (wgmma.d == nullptr) wgmma.d = start_accumulator(runner, *state, group, o, site);
+  wgmma.d->group = first.wgmma.open;
   for (u32 t = 0; t < kThreads; ++t) cta.threads[group.first + t].wgmma.add();
   runner.issue({Operation::Kind::kWgmma, &first, first.wgmma.open, nullptr, site,
-                [product = std::move(product)] { land(product); }});
+                [wgmma = std::move(wgmma)] { run_wgmma(wgmma); }});
 }
 
-// The accumulators that no wgmma behind `group` is on get their values.
+// Puts the values of accumulators whose last wgmma is in `group` or before into their registers.
 void fill_registers(Runner& runner, WarpgroupState& state, const Rendezvous& rendezvous, Cta& cta,
                     u32 group, Site site) {
   for (const auto& accumulator : state.in_flight) {
@@ -281,7 +283,7 @@ void fill_registers(Runner& runner, WarpgroupState& state, const Rendezvous& ren
 
 void Runner::wgmma_fence(Site site) {
   Cta& cta = *self().cta;
-  meet(*this, site, nullptr, [&](Rendezvous& group) {
+  converge_warpgroup(*this, site, nullptr, [&](Rendezvous& group) {
     std::unique_ptr<WarpgroupState>& state = cta.threads[group.first].warpgroup;
     if (state == nullptr) state = std::make_unique<WarpgroupState>();
     state->fenced = true;
@@ -296,12 +298,13 @@ void Runner::wgmma(float* d, const WgmmaOperands& operands, Site site) {
     use_register(operands.a_registers[i], site);
   }
   WgmmaLane mine{d, &operands};
-  meet(*this, site, &mine, [&](Rendezvous& group) { issue_product(*this, group, site); });
+  converge_warpgroup(*this, site, &mine,
+                     [&](Rendezvous& group) { issue_wgmma(*this, group, site); });
 }
 
 void Runner::wgmma_commit(Site site) {
   Cta& cta = *self().cta;
-  meet(*this, site, nullptr, [&](Rendezvous& group) {
+  converge_warpgroup(*this, site, nullptr, [&](Rendezvous& group) {
     for (u32 t = 0; t < kThreads; ++t) ++cta.threads[group.first + t].wgmma.open;
   });
 }
@@ -309,18 +312,18 @@ void Runner::wgmma_commit(Site site) {
 void Runner::wgmma_wait(u32 pending, Site site) {
   preempt();
   Cta& cta = *self().cta;
-  meet(*this, site, nullptr, [&](Rendezvous& rendezvous) {
+  converge_warpgroup(*this, site, nullptr, [&](Rendezvous& rendezvous) {
     Thread& first = cta.threads[rendezvous.first];
     const u32 committed = first.wgmma.open - 1;
     if (committed <= pending + first.wgmma.done) return;
     const u32 group = committed - pending;
-    land_all(first, [&](const Operation& operation) {
+    complete_all(first, [&](const Operation& operation) {
       return operation.kind == Operation::Kind::kWgmma && operation.group <= group;
     });
     if (first.warpgroup != nullptr) {
       fill_registers(*this, *first.warpgroup, rendezvous, cta, group, site);
     }
-    // All threads of the warpgroup know that its products have read their operands.
+    // All threads of the warpgroup know that its wgmmas have read their operands.
     auto stamp = std::make_shared<Stamp>();
     const u32 component = cta.cluster->components.wgmma(first.number);
     stamp->seen.resize(component + 1);

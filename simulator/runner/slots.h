@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A list of objects that never move, made one after another in memory that is allocated once. Knows
-// no simulator.
+// A list with a fixed capacity, allocated once; its objects never move.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +20,7 @@ class Slots {
     std::allocator<T>().deallocate(first_, capacity_);
   }
 
-  // The list has fewer objects than its capacity.
+  // size() < capacity.
   template <typename... Args>
   T& emplace_back(Args&&... args) {
     T* fresh = std::construct_at(first_ + count_, std::forward<Args>(args)...);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What exists while kernels run: grids, clusters, CTAs, threads and what they wait for. Plain
-// state; the rules are in runner*.cpp.
+// The state of a run: grids, clusters, CTAs, threads and what they wait for. The rules are in
+// runner*.cpp.
 #pragma once
 
 #include <array>
@@ -26,16 +26,16 @@ struct Cta;
 struct Cluster;
 struct Grid;
 
-// An asynchronous operation that has been issued and not landed.
+// An asynchronous operation in flight: issued and not complete.
 struct Operation {
-  enum class Kind : u8 { kCopy, kBulkLoad, kBulkStore, kWgmma };
-  Kind kind = Kind::kCopy;
+  enum class Kind : u8 { kCpAsync, kBulkLoad, kBulkStore, kWgmma };
+  Kind kind = Kind::kCpAsync;
   Thread* owner = nullptr;
-  u32 group = 0;          // of the owner and kind; groups count from 1
+  u32 group = 0;          // of its owner and kind; groups count from 1
   Cta* target = nullptr;  // whose shared memory it writes, if any
   Site site = {};
-  llvm::unique_function<void()> land;  // the effect
-  bool reads = false;                  // kBulkStore: has yet to read shared memory
+  llvm::unique_function<void()> complete;  // its effect
+  bool reads = false;                      // kBulkStore: shared memory has not been read yet
 };
 
 // Groups of one thread's asynchronous operations of one kind.
@@ -47,7 +47,7 @@ struct Groups {
     if (operations.size() < open) operations.resize(open, 0);
     ++operations[open - 1];
   }
-  // A group that has operations and was not waited for; 0: none.
+  // The first group with operations that was not waited for; 0: none.
   u32 unfinished() const {
     for (u32 g = done; g < operations.size(); ++g) {
       if (operations[g] != 0) return g + 1;
@@ -56,14 +56,14 @@ struct Groups {
   }
 };
 
-// Lanes that execute one instruction together: a warp or a warpgroup. The last one to arrive acts
-// for all, on what each left at `payload`.
+// The lanes of a warp or a warpgroup that execute one instruction together. The last one to arrive
+// acts for all of them, on what each has put at `payload`.
 struct Rendezvous {
   u32 first = 0;  // thread of the CTA
   u32 lanes = 32;
   bool open = false;
   Site site = {};
-  std::bitset<128> mask = {};  // who takes part
+  std::bitset<128> mask = {};  // lanes that take part
   std::bitset<128> arrived = {};
   std::array<void*, 128> payload = {};
 };
@@ -78,22 +78,22 @@ struct Thread {
   Cta* cta = nullptr;
   Clock clock;
   Progress progress = Progress::kReady;
-  size_t ready_at = 0;    // index among the ready threads
-  Site waits_at = {};     // of the instruction it is blocked in
-  std::string waits_for;  // for the report of a deadlock
-  Groups copies;
+  size_t ready_index = 0;  // among the ready threads
+  Site waits_at = {};      // of the instruction it is blocked in
+  std::string waits_for;   // for the deadlock report
+  Groups cp_async;
   Groups bulk;
   u32 bulk_reads_done = 0;
   Groups wgmma;
-  // Of a warpgroup's first thread alone, from the first wgmma.fence on.
+  // Only in a warpgroup's first thread, from its first wgmma.fence on.
   std::unique_ptr<WarpgroupState> warpgroup;
-  u32 priority = 0;  // the scheduler's
-  // Issued and not landed: in no order, and products in the order in which they land.
+  u32 priority = 0;  // 0 or 1 (runs rarely); the scheduler's
+  // In flight: in any order, and wgmmas in the order of their issue, which is that of completion.
   std::vector<Operation> operations;
-  std::vector<Operation> products;
-  size_t issuer_at = 0;  // index among the threads that have such
-  // By component of an mbarrier: how many of its phases were complete when this thread last saw
-  // one.
+  std::vector<Operation> wgmmas;
+  size_t issuer_index = 0;  // among the threads with operations in flight
+  // By component of an mbarrier: how many of its phases were complete at this thread's last
+  // successful wait.
   std::unordered_map<u32, u32> phases_seen;
   Thread(const Components& components, u32 number, StampPtr base)
       : number(number), clock(components, number, std::move(base)) {}
@@ -101,15 +101,15 @@ struct Thread {
 
 // One of the 16 barriers of a CTA.
 struct NamedBarrier {
-  u32 expected = 0;  // threads; 0: nobody has arrived
+  u32 expected = 0;  // threads; 0: none has arrived
   u32 arrived = 0;
   std::bitset<1024> threads = {};  // that have arrived
   Site site = {};
-  Meeting meeting;
+  BarrierPhase open_phase;
   std::vector<Thread*> waiting;
 };
 
-// A thread that has asked for the end of `phase` and not seen it.
+// A thread that has waited for `phase` and has not observed its end yet.
 struct MbarrierWaiter {
   Thread* thread;
   u32 phase;
@@ -120,18 +120,18 @@ struct Mbarrier {
   u32 component = 0;  // epoch p + 1: the transactions of phase p
   u32 count = 0;      // arrivals of a phase
   u32 pending = 0;
-  i64 transactions = 0;  // bytes expected and not delivered, or less than 0
-  i64 expected = 0;      // bytes, of the incomplete phase in all
-  i64 issued = 0;        // bytes of the copies that were issued for it
-  u32 asynchronous = 0;  // arrivals of cp.async that are on their way
-  u32 phase = 0;         // that is incomplete now
+  i64 transactions = 0;  // tx-count: bytes expected and not delivered; negative: delivered early
+  i64 expected = 0;      // bytes, by all expect-tx of the current phase
+  i64 issued = 0;        // bytes of the operations issued for the current phase
+  u32 asynchronous = 0;  // arrivals of cp.async in flight
+  u32 phase = 0;         // the current (incomplete) phase
   Thread* initialised_by = nullptr;
   u32 initialised_epoch = 0;
   u32 published_epoch = 0;  // of its fence.mbarrier_init; 0: none yet
-  u32 published_phase = 0;  // of the cluster's barrier: at which that thread arrives next
+  u32 published_phase = 0;  // the phase of the cluster barrier that this thread arrives at next
   Site site = {};
-  Meeting meeting;  // of the incomplete phase
-  StampPtr last;    // of the phase before
+  BarrierPhase open_phase;
+  StampPtr last;  // of the previous phase
   std::vector<MbarrierWaiter> waiting;
 };
 
@@ -160,10 +160,10 @@ struct Cluster {
   Components components;
   std::deque<Cta> ctas;
   u32 live = 0;  // CTAs that have not exited
-  // barrier.cluster: arrivals of the phase that is open.
+  // barrier.cluster: arrivals of the current phase.
   u32 arrived = 0;
-  u32 phase = 0;  // phases that are complete
-  Meeting meeting;
+  u32 phase = 0;  // complete phases
+  BarrierPhase open_phase;
   StampPtr last;
   std::vector<u32> arrivals;  // by thread number: how often it has arrived
   std::vector<u32> waits;     // and waited

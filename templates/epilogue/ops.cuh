@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One functor per elementwise row of ir/ops.def, f32 in, f32 out, and map(), which applies one to
-// vectors. Error bounds are in ops.def; the derivation stands with each functor. u = 2^-24. Every
-// operation names its rounding, so that a functor gives the same bits in every kernel.
+// One functor per elementwise row of ir/ops.def (f32 in, f32 out), and map(), which applies one to
+// vectors. Error bounds are in ops.def, their derivation is here; u = 2^-24. Every operation names
+// its rounding, so that a functor gives the same bits in every kernel.
 #pragma once
 
 #include "epilogue/vec.cuh"
@@ -12,25 +12,25 @@ namespace catenary {
 
 inline constexpr float kLog2E = 1.4426950408889634f;
 
-// exp(x) = 2^(x log2 e), the product split in two so that its rounding (|x| u, up to 88 u) does not
-// reach the exponent: high part exact to f32, low part by fma. Error: ex2.approx 4u + 2u.
+// exp(x) = 2^(x log2 e). The product is split into high and low part, so that its rounding error
+// (|x| u, up to 88 u) does not reach the exponent. Error: ex2.approx 4u + 2u.
 CATENARY_DEVICE float exp_split(float x) {
   constexpr float kLow = 1.925963033500e-8f;  // log2 e - f32(log2 e)
   const float high = mul_rn(x, kLog2E);
   const float low = fma_rn(x, kLow, fma_rn(x, kLog2E, -high));
-  // An infinite x makes `low` NaN; its exponent is decided by `high` alone.
+  // An infinite x makes `low` NaN; then only `high` decides the result.
   const float scaled = ex2_approx(high);
   const float step = mul_rn(low, 0.6931471805599453f);
   return scaled == 0.0f || high > 128.0f ? scaled : fma_rn(scaled, step, scaled);
 }
 
-// 1 / (1 + exp(-x)) in four instructions. The exponent's rounding costs |x| u where exp(-x)
-// matters, which is up to 88 u before the result leaves f32's range; ex2 4u, add u, rcp 2u.
+// 1 / (1 + exp(-x)) in four instructions. Errors: rounding of the exponent |x| u where exp(-x)
+// matters, up to 88 u before the result underflows; ex2 4u, add u, rcp 2u.
 CATENARY_DEVICE float sigmoid_f32(float x) {
   return rcp_approx(add_rn(1.0f, ex2_approx(mul_rn(x, -kLog2E))));
 }
 
-// x / (1 + 2^exponent). x is held above the least finite number, so that -inf gives -0.
+// x / (1 + 2^exponent). x is clamped to finite numbers from below, so that -inf gives -0.
 CATENARY_DEVICE float gate(float x, float exponent) {
   return mul_rn(max_nan(x, -3.4028235e38f), rcp_approx(add_rn(1.0f, ex2_approx(exponent))));
 }
@@ -79,10 +79,10 @@ struct op_leaky_relu {
   }
 };
 
-// 0.5 x erfc(-x / sqrt 2) = max(x, 0) - |x| T(|x|), T(a) = 0.5 erfc(a / sqrt 2), which keeps its
-// relative accuracy in the left tail. T(a) = t 2^(P(t) - a^2 log2(e) / 2), t = 1 / (1 + 0.44 a): P
-// is a least-maximum fit of degree 6 over a in [0, 13.5], 35 u; the exponent's rounding adds a^2/2
-// u, so 150 u where f32 results end. |x| is held below 40, where T is 0.
+// 0.5 x erfc(-x / sqrt 2) = max(x, 0) - |x| T(|x|), T(a) = 0.5 erfc(a / sqrt 2), accurate relative
+// to the result in the left tail. T(a) = t 2^(P(t) - a^2 log2(e) / 2), t = 1 / (1 + 0.44 a). P is a
+// minimax polynomial of degree 6 over a in [0, 13.5], error 35 u; rounding of the exponent adds
+// a^2/2 u, up to 150 u where results underflow. |x| is clamped to 40, where T is 0.
 struct op_gelu {
   static CATENARY_DEVICE float apply(float x) {
     const float a = min_number(abs_f32(x), 40.0f);
@@ -99,8 +99,8 @@ struct op_gelu {
   }
 };
 
-// x sigmoid(2u), u = sqrt(2/pi) (x + 0.044715 x^3): 0.5 (1 + tanh u) is sigmoid(2u), exact in the
-// tail where 1 + tanh cancels. The exponent is -2u log2(e).
+// x sigmoid(2v), v = sqrt(2/pi) (x + 0.044715 x^3): 0.5 (1 + tanh v) is sigmoid(2v), which does not
+// cancel in the tail as 1 + tanh does. The exponent is -2v log2(e).
 struct op_gelu_tanh {
   static CATENARY_DEVICE float apply(float x) {
     return gate(x, mul_rn(x, fma_rn(mul_rn(-0.10294324f, x), x, -2.3022082f)));
@@ -116,8 +116,8 @@ struct op_sigmoid {
   static CATENARY_DEVICE float apply(float x) { return sigmoid_f32(x); }
 };
 
-// Small |x|: x + x^3 P(x^2), the odd series to x^9 (truncation below 1.3e-7 relative at 0.35); else
-// 1 - 2 / (1 + exp(2|x|)) with the sign put back: at 0.35 the subtraction costs a factor 5.
+// Small |x|: x + x^3 P(x^2), the odd series to x^9 (relative truncation below 1.3e-7 at 0.35). Else
+// 1 - 2 / (1 + exp(2|x|)) with the sign of x; at 0.35 the subtraction costs a factor of 5.
 struct op_tanh {
   static CATENARY_DEVICE float apply(float x) {
     const float a = abs_f32(x);
@@ -133,9 +133,9 @@ struct op_tanh {
   }
 };
 
-// log(1 + exp(x)) = max(x, 0) + log1p(exp(-|x|)). log1p(e) by lg2 of 1 + e, corrected for the
-// rounding of the sum; below 2^-4, where lg2's absolute error would weigh too much, by its series
-// to e^6 (truncation below 1e-8 of it).
+// log(1 + exp(x)) = max(x, 0) + log1p(exp(-|x|)). log1p(e) is lg2(1 + e), corrected for the
+// rounding of the sum; below 2^-4, where the absolute error of lg2 is too large, the series to e^6
+// (relative truncation below 1e-8).
 struct op_softplus {
   static CATENARY_DEVICE float apply(float x) {
     const float e = exp_split(-abs_f32(x));
@@ -162,7 +162,7 @@ CATENARY_DEVICE float element(const Vec<V>& a, int i) {
 }
 CATENARY_DEVICE float element(float a, int) { return a; }
 
-// F applied to each of V elements; arguments are vectors, or floats that stand for all elements.
+// Applies F to each of V elements; arguments are vectors, or floats for all elements.
 template <int V, class F, class... Args>
 CATENARY_DEVICE Vec<V> map(const Args&... args) {
   Vec<V> out;
@@ -171,7 +171,7 @@ CATENARY_DEVICE Vec<V> map(const Args&... args) {
   return out;
 }
 
-// The same float in all elements.
+// The same value in all elements.
 template <int V>
 CATENARY_DEVICE Vec<V> splat(float value) {
   Vec<V> out;
@@ -180,16 +180,24 @@ CATENARY_DEVICE Vec<V> splat(float value) {
   return out;
 }
 
-// Rounded to kDType and back to f32: a cast that stands in the IR.
+// Rounds to kDType and back to f32: a cast of the IR.
+template <DType kDType>
+CATENARY_DEVICE float round_element(float v) {
+  if constexpr (kDType == DType::kBF16) {
+    return bf16_to_f32(f32_to_bf16(v));
+  } else if constexpr (kDType == DType::kF16) {
+    return f16_to_f32(f32_to_f16(v));
+  } else {
+    static_assert(kDType == DType::kF32, "no cast to this dtype");
+    return v;
+  }
+}
+
 template <DType kDType, int V>
 CATENARY_DEVICE Vec<V> round_to(const Vec<V>& in) {
-  if constexpr (kDType == DType::kF32) return in;
   Vec<V> out;
 #pragma unroll
-  for (int i = 0; i < V; ++i) {
-    if constexpr (kDType == DType::kBF16) out.v[i] = bf16_to_f32(f32_to_bf16(in.v[i]));
-    if constexpr (kDType == DType::kF16) out.v[i] = f16_to_f32(f32_to_f16(in.v[i]));
-  }
+  for (int i = 0; i < V; ++i) out.v[i] = round_element<kDType>(in.v[i]);
   return out;
 }
 

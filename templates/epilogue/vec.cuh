@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// V adjacent f32 values of one row, the place they stand at, and how they come from and go to
-// memory. An element beyond the row's end (valid < V) is neither read nor written.
+// Vec<V>: V adjacent f32 values of one row; Coord: its position in the iteration space; loads and
+// stores with conversion. Elements past the row's end (index >= valid) are neither read nor
+// written.
 #pragma once
 
 #include "ptx/convert.cuh"
@@ -15,14 +16,14 @@ struct Vec {
   float v[V];
 };
 
-// Where a vector starts in the iteration space, and how many of its elements are inside.
+// The first element of a vector in the iteration space, and how many of its elements are inside.
 struct Coord {
   u32 dim[kMaxDims] = {};
   i32 valid = 0;
 };
 
-// The operand's element at `at`. By recursion, not a loop: dimensions that it does not walk leave
-// no code for the optimiser to remove.
+// Element offset of the operand at `at`. A recursion instead of a loop: dimensions with stride 0
+// generate no code.
 template <Operand kOperand, int kDim = 0>
 CATENARY_DEVICE i64 element_offset(const Coord& at) {
   if constexpr (kDim == kMaxDims) {
@@ -35,7 +36,7 @@ CATENARY_DEVICE i64 element_offset(const Coord& at) {
   }
 }
 
-// How an operand is read: once (past L1), as a constant, or plainly.
+// Load instruction of an operand: ld.global, with L1::no_allocate, or ld.global.nc.
 enum class Access : u8 { kPlain, kStreamed, kConstant };
 
 template <Operand kOperand>
@@ -45,31 +46,46 @@ constexpr Access access_of() {
   return kOperand.streamed ? Access::kStreamed : Access::kPlain;
 }
 
+template <DType kDType>
+CATENARY_DEVICE float widen_16bit(u16 bits) {
+  if constexpr (kDType == DType::kBF16) {
+    return bf16_to_f32(bits);
+  } else {
+    static_assert(kDType == DType::kF16, "no conversion of this dtype to f32");
+    return f16_to_f32(bits);
+  }
+}
+
 template <DType kDType, Access kAccess>
 CATENARY_DEVICE float load_element(const u8* p) {
   constexpr bool kConstant = kAccess == Access::kConstant;
   if constexpr (kDType == DType::kF32) {
     return bits_to_f32(kConstant ? ld_global_constant_u32(p) : ld_global_u32(p));
   } else {
-    const u16 bits = kConstant ? ld_global_constant_u16(p) : ld_global_u16(p);
-    return kDType == DType::kBF16 ? bf16_to_f32(bits) : f16_to_f32(bits);
+    return widen_16bit<kDType>(kConstant ? ld_global_constant_u16(p) : ld_global_u16(p));
   }
 }
 
 template <DType kDType>
 CATENARY_DEVICE void store_element(u8* p, float v) {
-  if constexpr (kDType == DType::kBF16) st_global_u16(p, f32_to_bf16(v));
-  if constexpr (kDType == DType::kF16) st_global_u16(p, f32_to_f16(v));
-  if constexpr (kDType == DType::kF32) st_global_u32(p, f32_to_bits(v));
+  if constexpr (kDType == DType::kBF16) {
+    st_global_u16(p, f32_to_bf16(v));
+  } else if constexpr (kDType == DType::kF16) {
+    st_global_u16(p, f32_to_f16(v));
+  } else {
+    static_assert(kDType == DType::kF32, "no store of this dtype");
+    st_global_u32(p, f32_to_bits(v));
+  }
 }
 
-// Two 16-bit elements of one word.
+// Two 16-bit elements of one 32-bit word.
 template <DType kDType>
 CATENARY_DEVICE void unpack(u32 word, float& low, float& high) {
   if constexpr (kDType == DType::kBF16) {
     low = bits_to_f32(word << 16);
     high = bits_to_f32(word & 0xffff0000u);
   } else {
+    static_assert(kDType == DType::kF16, "no packed form of this dtype");
     low = f16_to_f32(static_cast<u16>(word));
     high = f16_to_f32(static_cast<u16>(word >> 16));
   }
@@ -77,11 +93,15 @@ CATENARY_DEVICE void unpack(u32 word, float& low, float& high) {
 
 template <DType kDType>
 CATENARY_DEVICE u32 pack(float low, float high) {
-  if constexpr (kDType == DType::kBF16) return f32_to_bf16x2(low, high);
-  return f32_to_f16x2(low, high);
+  if constexpr (kDType == DType::kBF16) {
+    return f32_to_bf16x2(low, high);
+  } else {
+    static_assert(kDType == DType::kF16, "no packed form of this dtype");
+    return f32_to_f16x2(low, high);
+  }
 }
 
-// kWords 32-bit words starting at an address aligned to all of them (at most 16 bytes).
+// kWords 32-bit words (at most 16 bytes) at an address aligned to their size.
 template <int kWords, Access kAccess>
 CATENARY_DEVICE void load_words(const u8* p, u32* word) {
   if constexpr (kWords == 4) {
@@ -115,7 +135,7 @@ CATENARY_DEVICE void store_words(u8* p, const u32* word) {
   }
 }
 
-// Elements that one access takes: the operand's `vec`, at most the vector itself and 16 bytes.
+// Elements per access: the operand's `vec`, at most V and 16 bytes.
 template <Operand kOperand, int V>
 constexpr int access_elements() {
   constexpr int widest = 16 / dtype_bytes(kOperand.dtype);
@@ -132,7 +152,7 @@ CATENARY_DEVICE void load_full(const u8* p, Vec<V>& out) {
   for (int i = 0; i < V; i += kElements) {
     u32 word[kWords];
     load_words<kWords, access_of<kOperand>()>(p + i * kBytes, word);
-    if constexpr (kBytes == 4) {
+    if constexpr (kOperand.dtype == DType::kF32) {
 #pragma unroll
       for (int j = 0; j < kWords; ++j) out.v[i + j] = bits_to_f32(word[j]);
     } else {
@@ -151,7 +171,7 @@ CATENARY_DEVICE void store_full(u8* p, const Vec<V>& in) {
 #pragma unroll
   for (int i = 0; i < V; i += kElements) {
     u32 word[kWords];
-    if constexpr (kBytes == 4) {
+    if constexpr (kOperand.dtype == DType::kF32) {
 #pragma unroll
       for (int j = 0; j < kWords; ++j) word[j] = f32_to_bits(in.v[i + j]);
     } else {
@@ -163,14 +183,15 @@ CATENARY_DEVICE void store_full(u8* p, const Vec<V>& in) {
   }
 }
 
-// Can the operand be accessed in words, several elements at a time?
+// Whether accesses of whole 32-bit words are possible.
 template <Operand kOperand, int V>
 constexpr bool is_vector_access() {
   return kOperand.stride.at[kMaxDims - 1] == 1 &&
          access_elements<kOperand, V>() * dtype_bytes(kOperand.dtype) >= 4;
 }
 
-// V elements of the operand at `at`; elements past `valid` are 0. kGuarded: valid may be below V.
+// V elements of the operand at `at`; elements past `valid` are 0. kGuarded: valid may be less than
+// V.
 template <Operand kOperand, int V, bool kGuarded, class P>
 CATENARY_DEVICE Vec<V> load_vec(const P& params, const Coord& at) {
   constexpr i64 kStep = kOperand.stride.at[kMaxDims - 1];
@@ -215,8 +236,8 @@ CATENARY_DEVICE void store_vec(const P& params, const Coord& at, const Vec<V>& i
   }
 }
 
-// Two adjacent elements of a row as they lie in memory, for values that wait in registers: one word
-// where an access takes both 16-bit elements.
+// Two adjacent elements of a row, loaded ahead of their use: kept as one register where one access
+// takes both 16-bit elements.
 template <Operand kOperand>
 struct Pair {
   static constexpr bool kPacked =
@@ -234,7 +255,7 @@ struct Pair {
   }
 };
 
-// Both elements are inside.
+// Both elements must be inside.
 template <Operand kOperand, class P>
 CATENARY_DEVICE Pair<kOperand> load_pair(const P& params, const Coord& at) {
   Pair<kOperand> out;
@@ -249,7 +270,7 @@ CATENARY_DEVICE Pair<kOperand> load_pair(const P& params, const Coord& at) {
   return out;
 }
 
-// An extent at launch.
+// The value of an extent at launch.
 template <class P>
 CATENARY_DEVICE i64 extent_at_launch(Extent extent, const P& params) {
   return extent.scale == 0 ? extent.size : params.symbol * extent.scale;

@@ -1,12 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-// `gemm_sm80`: the contraction kernel of every chip from sm_80 on, for any label order, stride and
-// size. cp.async fills a ring of `stages` stages; each warp owns a tile of D and feeds mma.sync
-// from ldmatrix, fragments double-buffered in registers so that the reads of the next step overlap
-// the products of this one. After the last step each warp turns its accumulators around in shared
-// memory, 16 rows at a time, so that the epilogue sees rows of `vec` adjacent columns.
+// `gemm_sm80`: D[b, m, n] = epilogue(sum over k of A[b, m, k] B[b, n, k]), for every GPU from sm_80
+// on and any label order, stride and size. One CTA computes one tile of D
+// (docs/kernels/gemm_sm80.md).
 //
-//   stage:  | A tile | B tile | B2 tile |      slot of k-tile t: t % stages
-//   warp w: rows (w / warps_n) * WM .. , columns (w % warps_n) * WN ..
+//   shared memory in the mainloop             warps of a CTA, each with kWarpM x kWarpN of D
+//   stage 0        stage 1        ...         +--------+--------+
+//   | A | B | B2 | A | B | B2 |  ...          | warp 0 | warp 1 |   warps_n = 2
+//   i-th k-tile of the CTA: stage i % stages  +--------+--------+
+//   shared memory in the epilogue             | warp 2 | warp 3 |
+//   | staging of warp 0 | of warp 1 | ...     +--------+--------+
+//
+// All warps load (cp.async) and multiply (ldmatrix, mma.sync); there is no producer warp.
+//
+//   barrier                  arrivals      meaning
+//   cp.async group           own thread    this thread's loads of a k-tile have completed
+//   CTA barrier per k-tile   all threads   tile t+1 is visible to all, the stage of tile t is free
+//   CTA barrier at the end   all threads   all stages have been read: the epilogue overwrites them
+//   two warp barriers        32 lanes      the warp's staging has been read; has been written
+//
+//   timeline of k-tile t   k-block 0                k-block 1  ...  last k-block
+//     cp.async             issue tile t+stages-1                    wait for tile t+1, CTA barrier
+//     ldmatrix             k-block 1                k-block 2       k-block 0 of tile t+1
+//     mma.sync             k-block 0                k-block 1       last k-block
 #pragma once
 
 #include "epilogue/ops.cuh"
@@ -28,18 +43,18 @@ struct GemmSm80Types {
   static constexpr int kWarpN = kConfig.block_n / kConfig.warps_n;
   static constexpr int kFragM = kWarpM / 16;
   static constexpr int kFragN = kWarpN / 8;
-  static constexpr int kSums = kConfig.num_accumulators();
-  static constexpr int kSteps = kConfig.block_k / mma_k(kConfig.math);
+  static constexpr int kAccumulators = kConfig.num_accumulators();
+  static constexpr int kKBlocks = kConfig.block_k / mma_k(kConfig.math);
   static_assert(kWarpM % 16 == 0 && kWarpN % 16 == 0, "a warp's tile is a multiple of 16x16");
-  static_assert(kSteps >= 2 && kSteps % 2 == 0, "fragments alternate between two buffers");
+  static_assert(kKBlocks >= 2 && kKBlocks % 2 == 0, "fragments alternate between two buffers");
 
-  // A tile that divides its matrix exactly needs no check; ragged ends are known at run time only.
+  // Tiles that divide the matrix need no bounds checks; group ends are known at run time only.
   static constexpr bool kCheckM = kConfig.m.scale != 0 || kConfig.m.size % kConfig.block_m != 0 ||
                                   kConfig.ragged == Ragged::kMGrouped;
   static constexpr bool kCheckN = kConfig.n.scale != 0 || kConfig.n.size % kConfig.block_n != 0;
   static constexpr bool kCheckK = kConfig.k.scale != 0 || kConfig.k.size % kConfig.block_k != 0 ||
                                   kConfig.ragged != Ragged::kNone;
-  // k-tiles that every CTA has at least, as far as is known here.
+  // Lower bound of every CTA's k-tiles.
   static constexpr i64 kMinKTiles =
       kConfig.k.scale != 0 || kConfig.ragged == Ragged::kKGrouped
           ? 0
@@ -53,19 +68,19 @@ struct GemmSm80Types {
 
   struct Fragments {
     U32x4 a[kFragM];
-    U32x4 b[kSums][kFragN / 2];  // two neighbouring columns each
+    U32x4 b[kAccumulators][kFragN / 2];  // two adjacent 8-column fragments each
   };
-  using Accumulators = float[kSums][kFragM][kFragN][4];
+  using Accumulators = float[kAccumulators][kFragM][kFragN][4];
 };
 
-// Where this CTA reads, and how much of K is left to it.
+// Sources of this CTA's loads and its range of K.
 template <const GemmSm80Config& kConfig>
 struct GemmSm80Source {
   typename GemmSm80Types<kConfig>::CopyA::Thread a;
   typename GemmSm80Types<kConfig>::CopyB::Thread b;
   typename GemmSm80Types<kConfig>::CopyB2::Thread b2;
   i64 k_begin, k_end;
-  i64 tiles_per_outer;  // k-tiles of one outer K step
+  i64 tiles_per_outer;  // k-tiles per index of the outer K dimension
 };
 
 template <MatrixOperand kOperand, int kElementBytes>
@@ -73,11 +88,11 @@ CATENARY_DEVICE i64 k_offset(i64 k, i64 outer) {
   return (k * kOperand.stride_k + outer * kOperand.stride_outer) * kElementBytes;
 }
 
-// Starts the copies of k-tile `t` into its slot of the ring and commits them as one group; past the
-// last tile the group is empty, so that group counts stay uniform.
+// Issues the loads of k-tile t into a stage and commits them as one cp.async group. Past the last
+// tile the group is empty, so that every iteration has one group.
 template <const GemmSm80Config& kConfig>
-CATENARY_DEVICE void load_k_tile(u32 ring, const GemmSm80Source<kConfig>& from, i64 t, i64 t_end,
-                                 u32 slot) {
+CATENARY_DEVICE void load_k_tile(u32 smem, const GemmSm80Source<kConfig>& from, i64 t, i64 t_end,
+                                 u32 stage) {
   using T = GemmSm80Types<kConfig>;
   constexpr int E = T::kElementBytes;
   if (t < t_end) {
@@ -90,12 +105,12 @@ CATENARY_DEVICE void load_k_tile(u32 ring, const GemmSm80Source<kConfig>& from, 
     k += from.k_begin;
     const i64 left = from.k_end - k;
     const i32 k_left = left < kConfig.block_k ? static_cast<i32>(left) : kConfig.block_k;
-    const u32 stage = ring + slot * kConfig.stage_bytes();
-    T::CopyA::start(stage, from.a, k_offset<kConfig.a, E>(k, outer), k_left);
-    T::CopyB::start(stage + T::CopyA::Layout::kBytes, from.b, k_offset<kConfig.b, E>(k, outer),
-                    k_left);
+    const u32 tile_a = smem + stage * kConfig.stage_bytes();
+    const u32 tile_b = tile_a + T::CopyA::Layout::kBytes;
+    T::CopyA::start(tile_a, from.a, k_offset<kConfig.a, E>(k, outer), k_left);
+    T::CopyB::start(tile_b, from.b, k_offset<kConfig.b, E>(k, outer), k_left);
     if constexpr (kConfig.dual) {
-      T::CopyB2::start(stage + T::CopyA::Layout::kBytes + T::CopyB::Layout::kBytes, from.b2,
+      T::CopyB2::start(tile_b + T::CopyB::Layout::kBytes, from.b2,
                        k_offset<kConfig.b2, E>(k, outer), k_left);
     }
   }
@@ -103,36 +118,37 @@ CATENARY_DEVICE void load_k_tile(u32 ring, const GemmSm80Source<kConfig>& from, 
 }
 
 template <const GemmSm80Config& kConfig>
-CATENARY_DEVICE void load_fragments(u32 stage, u32 step, u32 warp_m, u32 warp_n,
+CATENARY_DEVICE void load_fragments(u32 tile_a, u32 k_block, u32 warp_m, u32 warp_n,
                                     typename GemmSm80Types<kConfig>::Fragments& f) {
   using T = GemmSm80Types<kConfig>;
-  const u32 b = stage + T::CopyA::Layout::kBytes;
+  const u32 tile_b = tile_a + T::CopyA::Layout::kBytes;
 #pragma unroll
   for (int i = 0; i < T::kFragM; ++i) {
     f.a[i] = load_fragment<typename T::CopyA, kConfig.math, true>(
-        stage, warp_m * T::kWarpM + i * 16, step);
+        tile_a, warp_m * T::kWarpM + i * 16, k_block);
     round_fragment<kConfig.math>(f.a[i]);
   }
 #pragma unroll
   for (int j = 0; j < T::kFragN / 2; ++j) {
     const u32 row = warp_n * T::kWarpN + j * 16;
-    f.b[0][j] = load_fragment<typename T::CopyB, kConfig.math, false>(b, row, step);
+    f.b[0][j] = load_fragment<typename T::CopyB, kConfig.math, false>(tile_b, row, k_block);
     round_fragment<kConfig.math>(f.b[0][j]);
     if constexpr (kConfig.dual) {
       f.b[1][j] = load_fragment<typename T::CopyB2, kConfig.math, false>(
-          b + T::CopyB::Layout::kBytes, row, step);
+          tile_b + T::CopyB::Layout::kBytes, row, k_block);
       round_fragment<kConfig.math>(f.b[1][j]);
     }
   }
 }
 
-// Walks fragments row by row, turning at the ends, so that successive products share an operand.
+// The MMAs of one k-block. Columns of fragments alternate in direction, so that successive MMAs
+// share an operand.
 template <const GemmSm80Config& kConfig>
-CATENARY_DEVICE void multiply(const typename GemmSm80Types<kConfig>::Fragments& f,
-                              typename GemmSm80Types<kConfig>::Accumulators& acc) {
+CATENARY_DEVICE void mma_k_block(const typename GemmSm80Types<kConfig>::Fragments& f,
+                                 typename GemmSm80Types<kConfig>::Accumulators& acc) {
   using T = GemmSm80Types<kConfig>;
 #pragma unroll
-  for (int s = 0; s < T::kSums; ++s) {
+  for (int s = 0; s < T::kAccumulators; ++s) {
 #pragma unroll
     for (int j = 0; j < T::kFragN; ++j) {
       const U32x4& pair = f.b[s][j / 2];
@@ -146,13 +162,12 @@ CATENARY_DEVICE void multiply(const typename GemmSm80Types<kConfig>::Fragments& 
   }
 }
 
-// Tensor-core mainloop over k-tiles [t_begin, t_end). Group accounting: stages - 1 groups are in
-// flight on entry to a tile; waiting until stages - 2 are left means that the tile to read next has
-// landed. The CTA barrier that follows makes every thread's copies visible to all, and also says
-// that all warps have read the slot that the next load_k_tile refills (their fragments of its last
-// step were loaded before they arrived).
+// Tensor-core mainloop over k-tiles [t_begin, t_end). On entry to a k-tile stages - 1 cp.async
+// groups are in flight; when stages - 2 are left, the next tile's loads of this thread have
+// completed. In the CTA barrier after that wait all threads arrive: the next tile is visible to
+// all, and all warps have read the stage that the next load_k_tile overwrites.
 template <const GemmSm80Config& kConfig>
-CATENARY_DEVICE void mainloop_mma(u32 ring, const GemmSm80Source<kConfig>& from, i64 t_begin,
+CATENARY_DEVICE void mainloop_mma(u32 smem, const GemmSm80Source<kConfig>& from, i64 t_begin,
                                   i64 t_end, typename GemmSm80Types<kConfig>::Accumulators& acc) {
   using T = GemmSm80Types<kConfig>;
   constexpr int kStages = kConfig.stages;
@@ -161,47 +176,49 @@ CATENARY_DEVICE void mainloop_mma(u32 ring, const GemmSm80Source<kConfig>& from,
   const u32 warp_n = warp % kConfig.warps_n;
 
 #pragma unroll 1
-  for (int s = 0; s < kStages - 1; ++s) load_k_tile<kConfig>(ring, from, t_begin + s, t_end, s);
+  for (int s = 0; s < kStages - 1; ++s) load_k_tile<kConfig>(smem, from, t_begin + s, t_end, s);
   cp_async_wait<kStages - 2>();
+  // All threads arrive: the first k-tile is visible to all.
   cta_barrier();
 
   typename T::Fragments fragments[2];
-  u32 read_slot = 0;
-  u32 write_slot = kStages - 1;
-  if (t_begin < t_end) load_fragments<kConfig>(ring, 0, warp_m, warp_n, fragments[0]);
+  u32 read_stage = 0;
+  u32 write_stage = kStages - 1;
+  if (t_begin < t_end) load_fragments<kConfig>(smem, 0, warp_m, warp_n, fragments[0]);
 #pragma unroll 1
   for (i64 t = t_begin; t < t_end; ++t) {
 #pragma unroll
-    for (int step = 0; step < T::kSteps; ++step) {
-      if (step == T::kSteps - 1) {
+    for (int k_block = 0; k_block < T::kKBlocks; ++k_block) {
+      if (k_block == T::kKBlocks - 1) {
         cp_async_wait<kStages - 2>();
         cta_barrier();
-        // Behind the last tile its slot is read ahead for nothing. Where there are fewer tiles than
-        // stages nobody has filled it: the last tile is read again. (The test costs the smaller
-        // tiles a fifth of their speed, so it stands only where it can fail.)
+        // After the last tile the next stage is read ahead and not used. With fewer tiles than
+        // stages no load has filled it: the last tile is read again. The test is dropped where it
+        // cannot fail (RESULTS sm80-31).
         if (T::kMinKTiles >= kStages || t + 1 < t_end)
-          read_slot = read_slot + 1 == kStages ? 0 : read_slot + 1;
+          read_stage = read_stage + 1 == kStages ? 0 : read_stage + 1;
       }
-      load_fragments<kConfig>(ring + read_slot * kConfig.stage_bytes(), (step + 1) % T::kSteps,
-                              warp_m, warp_n, fragments[(step + 1) % 2]);
-      if (step == 0) {
-        load_k_tile<kConfig>(ring, from, t + kStages - 1, t_end, write_slot);
-        write_slot = write_slot + 1 == kStages ? 0 : write_slot + 1;
+      load_fragments<kConfig>(smem + read_stage * kConfig.stage_bytes(),
+                              (k_block + 1) % T::kKBlocks, warp_m, warp_n,
+                              fragments[(k_block + 1) % 2]);
+      if (k_block == 0) {
+        load_k_tile<kConfig>(smem, from, t + kStages - 1, t_end, write_stage);
+        write_stage = write_stage + 1 == kStages ? 0 : write_stage + 1;
       }
-      multiply<kConfig>(fragments[step % 2], acc);
+      mma_k_block<kConfig>(fragments[k_block % 2], acc);
     }
   }
 }
 
-// f32 products on the ordinary cores, in the accumulator layout of mma so that the epilogue is the
-// same: a thread owns rows g, g+8 and columns 2t, 2t+1 of each 16x8 piece.
+// One k-tile of MathMode::kF32 on the CUDA cores, with the accumulator layout of mma.sync: a thread
+// owns rows g, g+8 and columns 2t, 2t+1 of each 16x8 fragment.
 template <const GemmSm80Config& kConfig>
-CATENARY_DEVICE void mma_f32(u32 stage, u32 warp_m, u32 warp_n,
+CATENARY_DEVICE void mma_f32(u32 tile_a, u32 warp_m, u32 warp_n,
                              typename GemmSm80Types<kConfig>::Accumulators& acc) {
   using T = GemmSm80Types<kConfig>;
   const u32 g = threadIdx.x % 32 / 4;
   const u32 t = threadIdx.x % 4;
-  const u32 tile_b = stage + T::CopyA::Layout::kBytes;
+  const u32 tile_b = tile_a + T::CopyA::Layout::kBytes;
 #pragma unroll 2
   for (u32 k = 0; k < kConfig.block_k; ++k) {
     float a[T::kFragM][2];
@@ -209,19 +226,19 @@ CATENARY_DEVICE void mma_f32(u32 stage, u32 warp_m, u32 warp_n,
     for (int i = 0; i < T::kFragM; ++i) {
 #pragma unroll
       for (int h = 0; h < 2; ++h)
-        a[i][h] = read_f32<typename T::CopyA>(stage, warp_m * T::kWarpM + i * 16 + h * 8 + g, k);
+        a[i][h] = read_f32<typename T::CopyA>(tile_a, warp_m * T::kWarpM + i * 16 + h * 8 + g, k);
     }
 #pragma unroll
     for (int j = 0; j < T::kFragN; ++j) {
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
         const u32 column = warp_n * T::kWarpN + j * 8 + t * 2 + h;
-        float b[T::kSums];
+        float b[T::kAccumulators];
         b[0] = read_f32<typename T::CopyB>(tile_b, column, k);
         if constexpr (kConfig.dual)
           b[1] = read_f32<typename T::CopyB2>(tile_b + T::CopyB::Layout::kBytes, column, k);
 #pragma unroll
-        for (int s = 0; s < T::kSums; ++s) {
+        for (int s = 0; s < T::kAccumulators; ++s) {
 #pragma unroll
           for (int i = 0; i < T::kFragM; ++i) {
             acc[s][i][j][h] = fma_rn(a[i][0], b[s], acc[s][i][j][h]);
@@ -234,42 +251,42 @@ CATENARY_DEVICE void mma_f32(u32 stage, u32 warp_m, u32 warp_n,
 }
 
 template <const GemmSm80Config& kConfig>
-CATENARY_DEVICE void mainloop_f32(u32 ring, const GemmSm80Source<kConfig>& from, i64 t_begin,
+CATENARY_DEVICE void mainloop_f32(u32 smem, const GemmSm80Source<kConfig>& from, i64 t_begin,
                                   i64 t_end, typename GemmSm80Types<kConfig>::Accumulators& acc) {
   constexpr int kStages = kConfig.stages;
   const u32 warp = threadIdx.x / 32;
 #pragma unroll 1
-  for (int s = 0; s < kStages - 1; ++s) load_k_tile<kConfig>(ring, from, t_begin + s, t_end, s);
-  u32 read_slot = 0;
-  u32 write_slot = kStages - 1;
+  for (int s = 0; s < kStages - 1; ++s) load_k_tile<kConfig>(smem, from, t_begin + s, t_end, s);
+  u32 read_stage = 0;
+  u32 write_stage = kStages - 1;
 #pragma unroll 1
   for (i64 t = t_begin; t < t_end; ++t) {
-    // All threads arrive: tile t is visible, and slot write_slot has been read by everybody.
+    // All threads arrive: tile t is visible, and all warps have read stage write_stage.
     cp_async_wait<kStages - 2>();
     cta_barrier();
-    load_k_tile<kConfig>(ring, from, t + kStages - 1, t_end, write_slot);
-    write_slot = write_slot + 1 == kStages ? 0 : write_slot + 1;
-    mma_f32<kConfig>(ring + read_slot * kConfig.stage_bytes(), warp / kConfig.warps_n,
+    load_k_tile<kConfig>(smem, from, t + kStages - 1, t_end, write_stage);
+    write_stage = write_stage + 1 == kStages ? 0 : write_stage + 1;
+    mma_f32<kConfig>(smem + read_stage * kConfig.stage_bytes(), warp / kConfig.warps_n,
                      warp % kConfig.warps_n, acc);
-    read_slot = read_slot + 1 == kStages ? 0 : read_slot + 1;
+    read_stage = read_stage + 1 == kStages ? 0 : read_stage + 1;
   }
 }
 
-// One warp's 16 rows, from the mma layout to rows of floats in its private staging area.
+// Fragment row i of the warp's accumulators (16 rows) to rows of floats in its staging.
 template <const GemmSm80Config& kConfig>
-CATENARY_DEVICE void stage_rows(u32 area, const typename GemmSm80Types<kConfig>::Accumulators& acc,
-                                int i) {
+CATENARY_DEVICE void stage_rows(u32 staging,
+                                const typename GemmSm80Types<kConfig>::Accumulators& acc, int i) {
   using T = GemmSm80Types<kConfig>;
   constexpr u32 kRow = kConfig.staging_row() * 4;
   const u32 g = threadIdx.x % 32 / 4;
   const u32 t = threadIdx.x % 4;
 #pragma unroll
-  for (int s = 0; s < T::kSums; ++s) {
+  for (int s = 0; s < T::kAccumulators; ++s) {
 #pragma unroll
     for (int j = 0; j < T::kFragN; ++j) {
       const u32 column = (s * T::kWarpN + j * 8 + t * 2) * 4;
-      st_shared_f32x2(area + g * kRow + column, acc[s][i][j][0], acc[s][i][j][1]);
-      st_shared_f32x2(area + (g + 8) * kRow + column, acc[s][i][j][2], acc[s][i][j][3]);
+      st_shared_f32x2(staging + g * kRow + column, acc[s][i][j][0], acc[s][i][j][1]);
+      st_shared_f32x2(staging + (g + 8) * kRow + column, acc[s][i][j][2], acc[s][i][j][3]);
     }
   }
 }
@@ -299,10 +316,10 @@ CATENARY_DEVICE void run_epilogue(const P& params, u32 smem, const WorkTile& wor
   constexpr int kLanesPerRow = T::kWarpN / V;
   constexpr int kRowsPerPass = 32 / kLanesPerRow;
   static_assert(T::kWarpN % V == 0 && 32 % kLanesPerRow == 0 && kRowsPerPass <= 16,
-                "a pass of the warp covers whole rows of its staging area");
+                "a pass of the warp covers whole rows of its staging");
   const u32 warp = threadIdx.x / 32;
   const u32 lane = threadIdx.x % 32;
-  const u32 area = smem + warp * 16 * kConfig.staging_row() * 4;
+  const u32 staging = smem + warp * 16 * kConfig.staging_row() * 4;
   const u32 column = lane % kLanesPerRow * V;
   const i64 m_warp = work.m0 + warp / kConfig.warps_n * T::kWarpM;
   const i64 n_lane = work.n0 + warp % kConfig.warps_n * T::kWarpN + column;
@@ -314,18 +331,19 @@ CATENARY_DEVICE void run_epilogue(const P& params, u32 smem, const WorkTile& wor
   at.dim[kMaxDims - 1] = static_cast<u32>(n_lane);
   at.valid = n - n_lane < V ? static_cast<i32>(n - n_lane) : V;
 
-  // Rolled, so that the epilogue's text stands once whatever the tile: only the stores to shared
-  // memory, which need constant register numbers, are repeated for each row of fragments.
+  // Rolled, so that the epilogue's code exists once; only stage_rows, which needs constant register
+  // numbers, is unrolled over fragment rows.
 #pragma unroll 1
   for (int i = 0; i < T::kFragM; ++i) {
-    // The area is this warp's alone: the warp's own barrier orders its reuse.
+    // All lanes arrive: they have read the previous 16 rows. No other warp uses this staging.
     warp_barrier();
 #pragma unroll
     for (int row = 0; row < T::kFragM; ++row) {
-      if (row == i) stage_rows<kConfig>(area, acc, row);
+      if (row == i) stage_rows<kConfig>(staging, acc, row);
     }
+    // All lanes arrive: the 16 rows are written.
     warp_barrier();
-    // Four passes at once keep enough loads in flight (1.5% of a large GEMM against one at a time).
+    // Four passes in flight (RESULTS sm80-32).
 #pragma unroll 4
     for (int pass = 0; pass < 16 / kRowsPerPass; ++pass) {
       const u32 row = pass * kRowsPerPass + lane / kLanesPerRow;
@@ -335,7 +353,7 @@ CATENARY_DEVICE void run_epilogue(const P& params, u32 smem, const WorkTile& wor
         typename Epilogue::Operands operands;
         Epilogue::load_weights(params, at, operands);
         Epilogue::load(params, at, operands);
-        const u32 from = area + (row * kConfig.staging_row() + column) * 4;
+        const u32 from = staging + (row * kConfig.staging_row() + column) * 4;
         if constexpr (kConfig.dual) {
           Epilogue::store(params, at, operands, read_staged<V>(from),
                           read_staged<V>(from + T::kWarpN * 4));
@@ -355,7 +373,7 @@ CATENARY_DEVICE void gemm_sm80(const P& params) {
   griddepcontrol_wait();
 
   const WorkTile work = find_work_tile<kConfig>(params, blockIdx.x);
-  if (!work.live) return;
+  if (!work.valid) return;
   const i64 n = extent_at_launch(kConfig.n, params);
 
   const i64 m_left = work.m_end - work.m0;
@@ -379,7 +397,7 @@ CATENARY_DEVICE void gemm_sm80(const P& params) {
 
   typename T::Accumulators acc;
 #pragma unroll
-  for (int s = 0; s < T::kSums; ++s)
+  for (int s = 0; s < T::kAccumulators; ++s)
 #pragma unroll
     for (int i = 0; i < T::kFragM; ++i)
 #pragma unroll
@@ -394,14 +412,12 @@ CATENARY_DEVICE void gemm_sm80(const P& params) {
     } else {
       mainloop_mma<kConfig>(smem, from, t_begin, t_end, acc);
     }
-    // No copy is in flight (trailing groups are empty), and all threads have read the ring: its
-    // memory becomes the epilogue's staging.
+    // All threads arrive: no load is in flight and all stages have been read. The epilogue's
+    // staging reuses their memory.
     cp_async_wait<0>();
     cta_barrier();
   }
-  // The CTAs of the next kernel, placed where this one's end first, crowd some SMs: launched with
-  // this kernel they mostly make both slower (7168x7168 weights, one row: 29.0 us against 25.2 on
-  // an H200), a fix-up apart (512x8192, 16 rows, K split in 16: 5.7 against 6.8).
+  // An early trigger is faster only where the next kernel is a split-K reduction (RESULTS sm80-33).
   if constexpr (!kConfig.trigger_early) griddepcontrol_launch_dependents();
   run_epilogue<kConfig, Epilogue>(params, smem, work, n, acc);
 }

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// `pointwise`: a chain without contraction, at memory speed. The space is cut into vectors of
-// kConfig.vec elements of the last dimension; a thread takes kConfig.unroll vectors, `threads`
-// apart, and issues all their loads before the first use. One pass, no shared memory.
+// `pointwise`: out[i] = program(operands[i]) over the iteration space, in one pass without shared
+// memory. The space is divided into vectors of `vec` elements of the last dimension. A thread
+// computes `unroll` vectors and issues all their loads before the first use:
 //
-//   vector i -> coordinates: last dimension i % ceil(inner / vec), the others by division
+//   CTA of `threads` threads, unroll = 2:   vectors   0 ... threads-1 | threads ... 2 threads-1
+//                                           thread    0 ... threads-1 | 0       ... threads-1
+//   vector i: last dimension i % ceil(inner / vec), the other dimensions by division
+//
+//   timeline: PDL trigger | load weights | dependency wait | load operands | compute, store
 #pragma once
 
 #include "epilogue/ops.cuh"
@@ -11,8 +15,7 @@
 
 namespace catenary {
 
-// 32-bit indices where all vectors can be counted in them: divisions by constants are then one
-// multiplication each.
+// 32-bit indices where they count all vectors: divisions by constants are then one multiplication.
 template <bool kWide>
 struct IndexType {
   using type = u32;
@@ -37,8 +40,8 @@ CATENARY_DEVICE i64 pointwise_vectors(const P& params) {
   return count;
 }
 
-// The outermost dimension that has more than one step: it takes what is left of the index, so that
-// a symbolic size there needs no division.
+// The outermost dimension of more than one element. Its coordinate is the remaining quotient, so
+// that a symbolic size there needs no division.
 template <const PointwiseConfig& kConfig>
 constexpr int pointwise_outermost() {
   int d = 0;
@@ -81,7 +84,7 @@ CATENARY_DEVICE void pointwise(const P& params) {
   const Index first = static_cast<Index>(blockIdx.x) * (kConfig.threads * kUnroll) + threadIdx.x;
   Coord at[kUnroll];
   typename Program::Operands operands[kUnroll];
-  // Weights are on their way while the kernel before still runs; the rest may be its results.
+  // Weights are loaded while the previous kernel may still run; other operands may be its results.
 #pragma unroll
   for (int u = 0; u < kUnroll; ++u) {
     const Index i = first + u * kConfig.threads;

@@ -1,8 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// `reduce`: sums over leading dimensions of the space in a fixed order, for split-K fix-up and for
-// `sum` (bias gradients). A CTA is `lanes` output vectors wide and `slices` threads deep: slice s
-// adds terms s, s + slices, ...; slice 0 then adds the slices in ascending order and runs the
-// epilogue. Same plan, same bits.
+// `reduce`: out[i] = epilogue(sum over terms of prologue(i, term)), for the reduction of split-K
+// and for `sum` (bias gradients). Terms are added in a fixed order: the same plan gives the same
+// bits.
+//
+//   threads of a CTA     lane 0   lane 1   ...  lanes-1     a lane is an output vector
+//     slice 0            terms 0, slices, 2 slices, ...
+//     slice 1            terms 1, slices+1, ...
+//     ...
+//   shared memory: f32 [slice][sum][lane][vec]
+//
+//   timeline: PDL trigger, dependency wait | each slice adds its terms | store to shared memory |
+//     CTA barrier (all threads arrive: all slices are stored) | slice 0 adds the slices in
+//     ascending order and runs the epilogue
 #pragma once
 
 #include "epilogue/ops.cuh"
@@ -86,7 +95,7 @@ CATENARY_DEVICE void reduce(const P& params) {
   }
 
   if constexpr (kConfig.slices > 1) {
-    // Partial sums lie as [slice][sum][lane][V] f32.
+    // The slices' sums: [slice][sum][lane][V].
     const u32 smem = dynamic_smem();
     constexpr u32 kSliceBytes = kConfig.sums * kConfig.lanes * V * 4;
 #pragma unroll
@@ -97,7 +106,7 @@ CATENARY_DEVICE void reduce(const P& params) {
                       sum[s].v[j]);
       }
     }
-    // Every thread of the CTA arrives, those outside the space too.
+    // All threads arrive, those without an output vector too: all slices are stored.
     cta_barrier();
     if (slice != 0) return;
 #pragma unroll 1

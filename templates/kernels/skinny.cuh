@@ -1,23 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-// `skinny`: a contraction of so few rows X that the time is that of reading W once. A CTA has 16,
-// 32 or 64 rows of W per row of warps; the warps of that row share K, each with a slice of its own:
+// `skinny`: D[b, m, n] = epilogue(sum over k of X[b, m, k] W[b, n, k]) for small M. It is a weight
+// stream: its time is that of reading W once (docs/kernels/skinny.md).
 //
-//   warp (wk, wn):  rows n0 + R wn .. +R,   K blocks [b0, b1), of 128 bytes each;  R = 16 row_tiles
-//   slice:          R rows x (shared_blocks x 128 + 16) bytes | register_blocks in registers
+//   W of a CTA (rows are n, columns are K blocks of 128 bytes), warps_n = 2, warps_k = 4:
+//     16 row_tiles rows | warp 0 | warp 1 | warp 2 | warp 3 |   each warp: its k-slice, all columns
+//     16 row_tiles rows | warp 4 | warp 5 | warp 6 | warp 7 |   of X (8, 16 or 24)
+//   a warp's W: shared_blocks in shared memory (its slice), then register_blocks in registers
+//   shared memory: | mbarriers | slice of warp 0 | slice of warp 1 | ... | DSMEM partials |
+//   a slice is reused for the warp's accumulators
 //
-// The CTAs of a cluster share K too (kernels/skinny_cluster.cuh). What a warp loads of X meets all
-// of its rows of W: with 16 rows of X, whose way into registers costs as much as the stream, a warp
-// has 32 rows of W and half of their K.
+//   barrier                    arrivals                     phase  meaning
+//   mbarrier, per warp, group  lane that expects the bytes  0      the group's rows have arrived
+//   warp barrier               32 lanes                     -      the warp's slice has been read
+//   CTA barrier                all threads                  -      all accumulators are stored
+//   cluster barrier, mbarrier of the partials: skinny_cluster.cuh
 //
-// All of W is asked for before the dependency wait, so that the stream of one kernel runs while the
-// kernel before it waits, multiplies and drains; with two CTAs of different kernels on each SM,
-// memory is never idle. What is left behind the wait is little: X straight into fragments, the
-// products, one sum over the warps, the epilogue.
+//   timeline (w_is_weight): PDL trigger | issue all loads of W | load weights of the epilogue |
+//     dependency wait | load X chunk, MMAs, next chunk ... | accumulators to shared memory |
+//     CTA barrier | add over warps | epilogue, store
 //
-// W is the 16-row operand of mma.sync, X the 8-column one. Within a block, lane t of a row's four
-// holds bytes [32 t, 32 t + 32) of W and of X alike: both see the same permutation of K, and each
-// row is read in whole 128-byte lines. (64-byte pieces, 16 bytes a lane, made eight rows of X
-// 0.45 us slower on an H200.)
+// All of W is requested before the dependency wait: W streams while the previous kernel still runs.
+// With two resident CTAs per SM the next kernel's stream starts while this one computes.
+//
+// W is A of mma.sync (16 rows), X is B (8 columns). Lane t of the four lanes of a row holds bytes
+// [32 t, 32 t + 32) of a block of W and of X. Both see the same permutation of K, and rows are read
+// in whole 128-byte lines (RESULTS skinny-31).
 #pragma once
 
 #include "epilogue/ops.cuh"
@@ -35,45 +42,45 @@ namespace catenary {
 template <const SkinnyConfig& kConfig>
 struct SkinnyTypes {
   static constexpr int kBlocks = kConfig.warp_blocks();
-  static constexpr int kTiles = kConfig.columns / 8;
-  static constexpr int kPartTiles = kConfig.x_columns / 8;
+  static constexpr int kColumnTiles = kConfig.columns / 8;
+  static constexpr int kXTiles = kConfig.x_columns / 8;
   static constexpr int kRowTiles = kConfig.row_tiles;
-  static constexpr int kPartBlocks = (kBlocks + kConfig.x_chunks - 1) / kConfig.x_chunks;
-  static constexpr int kElementBytes = is_16bit(kConfig.math) ? 2 : 4;
-  // Blocks that every warp has.
-  static constexpr i64 kLeast = kConfig.k_blocks / kConfig.k_slices() / kConfig.warps_k;
-  using Copies = SkinnyLoad<kConfig, kLeast>;
+  static constexpr int kChunkBlocks = (kBlocks + kConfig.x_chunks - 1) / kConfig.x_chunks;
+  static constexpr int kElementBytes = math_info(kConfig.math).operand_bytes;
+  // Lower bound of every warp's blocks.
+  static constexpr i64 kMinBlocks = kConfig.k_blocks / kConfig.k_slices() / kConfig.warps_k;
+  using WLoad = SkinnyLoad<kConfig, kMinBlocks>;
   static_assert((kConfig.k_blocks + kConfig.k_slices() - 1) / kConfig.k_slices() <=
                     i64{kConfig.warps_k} * kBlocks,
                 "the warps' slices hold K");
   static_assert(kConfig.vectors() <= kConfig.threads(), "one vector of D per thread");
-  static_assert(kConfig.columns % kConfig.x_columns == 0, "whole parts of the columns");
+  static_assert(kConfig.columns % kConfig.x_columns == 0, "x_columns divides columns");
   static_assert(kConfig.ragged == Ragged::kNone ||
                     (!kConfig.w_is_weight && kConfig.k_slices() == 1),
-                "which W a CTA reads is known behind the wait");
+                "the group of a CTA is known after the dependency wait");
 
-  // Two 16-byte pieces of a row's block.
-  struct Pieces {
+  // A lane's 32 bytes of a row's block.
+  struct LaneBlock {
     U32x4 half[2];
   };
   struct WeightTile {
-    Pieces upper, lower;  // rows g and g + 8
+    LaneBlock upper, lower;  // rows g and g + 8
   };
   using WeightBlock = WeightTile[kRowTiles];
-  using XPart = Pieces[kPartBlocks][kPartTiles];
-  using Sums = float[kRowTiles][kTiles][4];
+  using XChunk = LaneBlock[kChunkBlocks][kXTiles];
+  using Accumulators = float[kRowTiles][kColumnTiles][4];
 };
 
-// What a CTA and this thread's warp compute.
+// The work of a CTA and of this thread's warp.
 struct SkinnyWorkTile {
   u32 batch[kMaxDims] = {};  // right-aligned
   u32 split = 0;
-  u32 group = 0;    // ragged
-  i64 m0 = 0;       // first row of D's m
-  i64 n0 = 0;       // first row of D's n
+  u32 group = 0;    // M-grouped
+  i64 m0 = 0;       // first index of D's m
+  i64 n0 = 0;       // first index of D's n
   i64 block0 = 0;   // first K block of the warp
-  i32 blocks = 0;   // of the warp
-  u32 ordinal = 0;  // of the group among those that have rows
+  i32 blocks = 0;   // K blocks of the warp
+  u32 ordinal = 0;  // the group's index among groups that have rows
 };
 
 template <const SkinnyConfig& kConfig>
@@ -82,8 +89,8 @@ CATENARY_DEVICE SkinnyWorkTile find_skinny_work() {
   const u32 warp_k = threadIdx.x / 32 % kConfig.warps_k;
   SkinnyWorkTile work;
   u32 index = blockIdx.x;
-  const u32 part = index % kConfig.k_slices();
-  work.split = part / kConfig.cluster_k;
+  const u32 k_slice = index % kConfig.k_slices();
+  work.split = k_slice / kConfig.cluster_k;
   index /= kConfig.k_slices();
   work.n0 = static_cast<i64>(index % kTiles) * kConfig.rows();
   index /= kTiles;
@@ -94,14 +101,14 @@ CATENARY_DEVICE SkinnyWorkTile find_skinny_work() {
     index /= size;
   }
   work.ordinal = index;
-  const i64 begin = kConfig.k_blocks * part / kConfig.k_slices();
-  const i64 count = kConfig.k_blocks * (part + 1) / kConfig.k_slices() - begin;
+  const i64 begin = kConfig.k_blocks * k_slice / kConfig.k_slices();
+  const i64 count = kConfig.k_blocks * (k_slice + 1) / kConfig.k_slices() - begin;
   work.block0 = begin + count * warp_k / kConfig.warps_k;
   work.blocks = static_cast<i32>(begin + count * (warp_k + 1) / kConfig.warps_k - work.block0);
   return work;
 }
 
-// Address of an operand's row at the warp's first block.
+// Address of an operand's row at the warp's first K block.
 template <const SkinnyConfig& kConfig, MatrixOperand kOperand, class P>
 CATENARY_DEVICE const u8* skinny_row(const P& params, const SkinnyWorkTile& work, i64 row) {
   i64 offset = row * kOperand.stride_row;
@@ -118,8 +125,8 @@ CATENARY_DEVICE const u8* skinny_row(const P& params, const SkinnyWorkTile& work
          offset * SkinnyTypes<kConfig>::kElementBytes + work.block0 * 128;
 }
 
-// Row `row` (0 .. R - 1) of the warp's W. Rows behind the last are the last again: read in bounds,
-// and never stored.
+// Address of row `row` (0 .. warp_rows() - 1) of the warp's W. Rows past n are clamped to the last
+// row, so that loads are in bounds; their results are not stored.
 template <const SkinnyConfig& kConfig, class P>
 CATENARY_DEVICE const u8* weight_row(const P& params, const SkinnyWorkTile& work, u32 row) {
   const u32 warp_n = threadIdx.x / 32 / kConfig.warps_k;
@@ -132,35 +139,36 @@ CATENARY_DEVICE const u8* weight_row(const P& params, const SkinnyWorkTile& work
   return skinny_row<kConfig, kConfig.w>(params, work, n);
 }
 
-// Ragged CTAs ask for W behind the wait, beside the X of those that were there before them.
+// Whether load groups of W are issued one after another (BulkLoad): with PDL, or in M-grouped
+// kernels, where other CTAs load X at the same time.
 template <const SkinnyConfig& kConfig, class P>
 CATENARY_DEVICE bool staggers_loads(const P& params) {
   return kConfig.ragged != Ragged::kNone || params.pdl != 0;
 }
 
-// Starts the copies of the warp's blocks in shared memory (kernels/skinny_load.cuh), and runs
-// `meanwhile` beside them.
-template <const SkinnyConfig& kConfig, class P, class Meanwhile>
+// Issues the loads of the warp's slice (kernels/skinny_load.cuh) and runs during_load() meanwhile.
+template <const SkinnyConfig& kConfig, class P, class DuringLoad>
 CATENARY_DEVICE void start_w_loads(const P& params, const SkinnyWorkTile& work, u32 slice,
-                                   u32 barriers, const Meanwhile& meanwhile) {
+                                   u32 barriers, const DuringLoad& during_load) {
   using T = SkinnyTypes<kConfig>;
   if constexpr (kConfig.shared_blocks == 0) {
-    meanwhile();
+    during_load();
   } else {
-    const bool full = T::kLeast >= kConfig.shared_blocks || work.blocks >= kConfig.shared_blocks;
+    const bool full =
+        T::kMinBlocks >= kConfig.shared_blocks || work.blocks >= kConfig.shared_blocks;
     const i32 blocks = full ? kConfig.shared_blocks : work.blocks;
-    T::Copies::start(
+    T::WLoad::start(
         slice, barriers, blocks, staggers_loads<kConfig>(params),
-        [&](u32 row) { return weight_row<kConfig>(params, work, row); }, meanwhile);
+        [&](u32 row) { return weight_row<kConfig>(params, work, row); }, during_load);
   }
 }
 
 template <const SkinnyConfig& kConfig>
 CATENARY_DEVICE bool has_block(const SkinnyWorkTile& work, int block) {
-  return block < SkinnyTypes<kConfig>::kLeast || block < work.blocks;
+  return block < SkinnyTypes<kConfig>::kMinBlocks || block < work.blocks;
 }
 
-// The blocks of W that wait in registers, behind those in shared memory.
+// Loads the K blocks of W that follow those in shared memory into registers.
 template <const SkinnyConfig& kConfig, class P>
 CATENARY_DEVICE void load_register_blocks(const P& params, const SkinnyWorkTile& work,
                                           typename SkinnyTypes<kConfig>::WeightBlock* weights) {
@@ -184,20 +192,20 @@ CATENARY_DEVICE void load_register_blocks(const P& params, const SkinnyWorkTile&
   }
 }
 
-// Part `part` of X: rows first + lane / 4 + 8 j of the m from m0 on; rows that do not exist are
-// zero.
+// X of one chunk of K blocks: rows first_row + lane / 4 + 8 j of the m rows from work.m0 on. Rows
+// past m are zero.
 template <const SkinnyConfig& kConfig, class P>
-CATENARY_DEVICE void load_x(const P& params, const SkinnyWorkTile& work, int part, u32 first, i64 m,
-                            typename SkinnyTypes<kConfig>::XPart& x) {
+CATENARY_DEVICE void load_x(const P& params, const SkinnyWorkTile& work, int chunk, u32 first_row,
+                            i64 m, typename SkinnyTypes<kConfig>::XChunk& x) {
   using T = SkinnyTypes<kConfig>;
   const u32 lane = threadIdx.x % 32;
-  const u32 row = first + lane / 4;
+  const u32 row = first_row + lane / 4;
   const u8* base = skinny_row<kConfig, kConfig.x>(params, work, work.m0 + row) + lane % 4 * 32;
 #pragma unroll
-  for (int i = T::kPartBlocks - 1; i >= 0; --i) {
-    const int block = part * T::kPartBlocks + i;
+  for (int i = T::kChunkBlocks - 1; i >= 0; --i) {
+    const int block = chunk * T::kChunkBlocks + i;
 #pragma unroll
-    for (int j = 0; j < T::kPartTiles; ++j) {
+    for (int j = 0; j < T::kXTiles; ++j) {
       const bool inside = block < T::kBlocks && has_block<kConfig>(work, block) && row + 8 * j < m;
       const u8* p = base + j * 8 * kConfig.x.stride_row * T::kElementBytes + block * 128;
 #pragma unroll
@@ -222,12 +230,12 @@ CATENARY_DEVICE typename SkinnyTypes<kConfig>::WeightTile read_tile(u32 slice, i
   return weights;
 }
 
-// 16 rows of one block and some of its columns, from tile `first` on: two pieces of 16 bytes a
-// lane, each two steps of mma.sync.
+// The MMAs of 16 rows of W, one K block and x_columns columns from column tile `first` on. Each
+// half (16 bytes of a lane) is two k-blocks of mma.sync.
 template <const SkinnyConfig& kConfig>
 CATENARY_DEVICE void mma_tile(const typename SkinnyTypes<kConfig>::WeightTile& weights,
-                              const typename SkinnyTypes<kConfig>::Pieces* x, int first,
-                              float (&sums)[SkinnyTypes<kConfig>::kTiles][4]) {
+                              const typename SkinnyTypes<kConfig>::LaneBlock* x, int first,
+                              float (&acc)[SkinnyTypes<kConfig>::kColumnTiles][4]) {
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     U32x4 upper = weights.upper.half[half];
@@ -235,42 +243,43 @@ CATENARY_DEVICE void mma_tile(const typename SkinnyTypes<kConfig>::WeightTile& w
     round_fragment<kConfig.math>(upper);
     round_fragment<kConfig.math>(lower);
 #pragma unroll
-    for (int j = 0; j < SkinnyTypes<kConfig>::kPartTiles; ++j) {
+    for (int j = 0; j < SkinnyTypes<kConfig>::kXTiles; ++j) {
       U32x4 b = x[j].half[half];
       round_fragment<kConfig.math>(b);
-      mma_sync<kConfig.math>(sums[first + j], {upper.x, lower.x, upper.y, lower.y}, b.x, b.y);
-      mma_sync<kConfig.math>(sums[first + j], {upper.z, lower.z, upper.w, lower.w}, b.z, b.w);
+      mma_sync<kConfig.math>(acc[first + j], {upper.x, lower.x, upper.y, lower.y}, b.x, b.y);
+      mma_sync<kConfig.math>(acc[first + j], {upper.z, lower.z, upper.w, lower.w}, b.z, b.w);
     }
   }
 }
 
-// Products of the warp's slice. Blocks in registers first: X's last part is asked for first.
-// `landed`: an earlier call has waited for all of W.
+// The MMAs of the warp's K blocks, the last chunk first: blocks in registers need no wait. w_ready:
+// an earlier call has waited for all of W.
 template <const SkinnyConfig& kConfig, class P>
 CATENARY_DEVICE void mma_slice(const P& params, const SkinnyWorkTile& work, i64 m, u32 slice,
                                u32 barriers,
                                const typename SkinnyTypes<kConfig>::WeightBlock* registers,
-                               typename SkinnyTypes<kConfig>::Sums& sums, bool landed = false) {
+                               typename SkinnyTypes<kConfig>::Accumulators& acc,
+                               bool w_ready = false) {
   using T = SkinnyTypes<kConfig>;
-  typename T::XPart x;
+  typename T::XChunk x;
 #pragma unroll
-  for (int part = kConfig.x_chunks - 1; part >= 0; --part) {
-    const int first = part * T::kPartBlocks;
+  for (int chunk = kConfig.x_chunks - 1; chunk >= 0; --chunk) {
+    const int first = chunk * T::kChunkBlocks;
 #pragma unroll
     for (int column = 0; column < kConfig.columns; column += kConfig.x_columns) {
-      load_x<kConfig>(params, work, part, column, m, x);
-      if (!landed && column == 0) T::Copies::wait(barriers, first, first + T::kPartBlocks);
+      load_x<kConfig>(params, work, chunk, column, m, x);
+      if (!w_ready && column == 0) T::WLoad::wait(barriers, first, first + T::kChunkBlocks);
 #pragma unroll
-      for (int i = T::kPartBlocks - 1; i >= 0; --i) {
+      for (int i = T::kChunkBlocks - 1; i >= 0; --i) {
         const int block = first + i;
         if (block >= T::kBlocks || !has_block<kConfig>(work, block)) continue;
 #pragma unroll
         for (int t = 0; t < kConfig.row_tiles; ++t) {
           if (block >= kConfig.shared_blocks) {
             mma_tile<kConfig>(registers[block - kConfig.shared_blocks][t], x[i], column / 8,
-                              sums[t]);
+                              acc[t]);
           } else {
-            mma_tile<kConfig>(read_tile<kConfig>(slice, block, t), x[i], column / 8, sums[t]);
+            mma_tile<kConfig>(read_tile<kConfig>(slice, block, t), x[i], column / 8, acc[t]);
           }
         }
       }
@@ -278,34 +287,35 @@ CATENARY_DEVICE void mma_slice(const P& params, const SkinnyWorkTile& work, i64 
   }
 }
 
-// The warp's sums, as [column][row], to their place: in its own slice, or behind it. All its lanes
-// have read the slice: the products that they arrive with depend on it.
+// Stores the warp's accumulators as [column][row] at shared address `to`.
 template <const SkinnyConfig& kConfig>
-CATENARY_DEVICE void store_accumulators(u32 area, const typename SkinnyTypes<kConfig>::Sums& sums) {
+CATENARY_DEVICE void store_accumulators(u32 to,
+                                        const typename SkinnyTypes<kConfig>::Accumulators& acc) {
   using T = SkinnyTypes<kConfig>;
   const u32 lane = threadIdx.x % 32;
+  // All lanes arrive: they have read the slice, which `to` may overwrite.
   warp_barrier();
 #pragma unroll
   for (int t = 0; t < kConfig.row_tiles; ++t) {
 #pragma unroll
-    for (int j = 0; j < T::kTiles; ++j) {
+    for (int j = 0; j < T::kColumnTiles; ++j) {
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
         const u32 column = j * 8 + lane % 4 * 2 + e % 2;
         const u32 row = t * 16 + lane / 4 + e / 2 * 8;
-        st_shared_f32(area + (column * kConfig.sum_row() + row) * 4, sums[t][j][e]);
+        st_shared_f32(to + (column * kConfig.sum_row() + row) * 4, acc[t][j][e]);
       }
     }
   }
 }
 
-// Sum number `sum` of D's vector (column m, rows from `row` of the CTA's): the warps along K in
-// ascending order. `sums`: those of the first warp.
+// Adds one accumulator (0, or 1 for W2) of D's vector at `column` and the CTA's n index `row` over
+// the warps along K, in ascending order. stored: shared address of warp 0's accumulators.
 template <const SkinnyConfig& kConfig>
-CATENARY_DEVICE Vec<kConfig.vec> reduce_warps(u32 sums, u32 column, u32 row, int sum) {
+CATENARY_DEVICE Vec<kConfig.vec> reduce_warps(u32 stored, u32 column, u32 row, int accumulator) {
   constexpr u32 kRows = kConfig.warp_rows() / kConfig.num_accumulators();
-  const u32 from = sums + row / kRows * kConfig.warps_k * kConfig.slice_bytes() +
-                   (column * kConfig.sum_row() + sum * kRows + row % kRows) * 4;
+  const u32 from = stored + row / kRows * kConfig.warps_k * kConfig.slice_bytes() +
+                   (column * kConfig.sum_row() + accumulator * kRows + row % kRows) * 4;
   Vec<kConfig.vec> total;
 #pragma unroll
   for (int i = 0; i < kConfig.vec; ++i) {
@@ -318,8 +328,8 @@ CATENARY_DEVICE Vec<kConfig.vec> reduce_warps(u32 sums, u32 column, u32 row, int
   return total;
 }
 
-// Where this thread's vector of D stands, of the m rows from m0 on; valid is 0 for threads without
-// one. M alone may be unknown until launch. A cluster's columns go around its CTAs.
+// Coordinates of this thread's vector of D; valid is 0 for threads without one. Only m may be
+// symbolic. The CTAs of a cluster store every cluster_k-th column.
 template <const SkinnyConfig& kConfig>
 CATENARY_DEVICE Coord skinny_coord(const SkinnyWorkTile& work, i64 m) {
   const u32 column = SkinnyCluster<kConfig>::column(SkinnyCluster<kConfig>::rank());
@@ -337,42 +347,44 @@ CATENARY_DEVICE Coord skinny_coord(const SkinnyWorkTile& work, i64 m) {
   return at;
 }
 
-// The sums of this thread's vector in the columns of CTA `to`, added over the warps of this CTA.
+// Partials of this thread's vector in the columns of CTA `to`: sums over the warps of this CTA.
 template <const SkinnyConfig& kConfig>
-CATENARY_DEVICE void reduce_vector(u32 sums, u32 to, typename SkinnyCluster<kConfig>::Sums& own) {
+CATENARY_DEVICE void reduce_vector(u32 stored, u32 to,
+                                   typename SkinnyCluster<kConfig>::Partials& partials) {
   using Cluster = SkinnyCluster<kConfig>;
 #pragma unroll
   for (int s = 0; s < kConfig.num_accumulators(); ++s) {
-    own[s] = reduce_warps<kConfig>(sums, Cluster::column(to), Cluster::row(), s);
+    partials[s] = reduce_warps<kConfig>(stored, Cluster::column(to), Cluster::row(), s);
   }
 }
 
-// What other CTAs of the cluster add, of the m rows of X.
+// Sends partials to the CTAs of the cluster that store them. Columns past m are not sent.
 template <const SkinnyConfig& kConfig>
-CATENARY_DEVICE void send_partials(u32 sums, i64 m) {
+CATENARY_DEVICE void send_partials(u32 stored, i64 m) {
   using Cluster = SkinnyCluster<kConfig>;
 #pragma unroll
-  for (u32 step = 1; step < kConfig.cluster_k; ++step) {
-    const u32 to = (Cluster::rank() + step) % kConfig.cluster_k;
+  for (u32 distance = 1; distance < kConfig.cluster_k; ++distance) {
+    const u32 to = (Cluster::rank() + distance) % kConfig.cluster_k;
     if (Cluster::column(to) >= m) continue;
-    typename Cluster::Sums own;
-    reduce_vector<kConfig>(sums, to, own);
-    Cluster::send(own, to);
+    typename Cluster::Partials partials;
+    reduce_vector<kConfig>(stored, to, partials);
+    Cluster::send(partials, to);
   }
 }
 
-// Adds the sums of this thread's vector of D and stores what the epilogue makes of them.
+// Reduces this thread's vector of D over warps and cluster, runs the epilogue and stores the
+// result.
 template <const SkinnyConfig& kConfig, class Epilogue, class P>
-CATENARY_DEVICE void store_vector(const P& params, u32 sums, const Coord& at,
+CATENARY_DEVICE void store_vector(const P& params, u32 stored, const Coord& at,
                                   const typename Epilogue::Operands& operands) {
   using Cluster = SkinnyCluster<kConfig>;
-  typename Cluster::Sums own;
-  reduce_vector<kConfig>(sums, Cluster::rank(), own);
-  if constexpr (kConfig.cluster_k > 1) Cluster::add_partials(own);
+  typename Cluster::Partials partials;
+  reduce_vector<kConfig>(stored, Cluster::rank(), partials);
+  if constexpr (kConfig.cluster_k > 1) Cluster::add_partials(partials);
   if constexpr (kConfig.dual) {
-    Epilogue::store(params, at, operands, own[0], own[1]);
+    Epilogue::store(params, at, operands, partials[0], partials[1]);
   } else {
-    Epilogue::store(params, at, operands, own[0]);
+    Epilogue::store(params, at, operands, partials[0]);
   }
 }
 
@@ -393,24 +405,23 @@ CATENARY_DEVICE void skinny(const P& params) {
   typename T::WeightBlock registers[kConfig.register_blocks > 0 ? kConfig.register_blocks : 1];
   load_register_blocks<kConfig>(params, work, registers);
   typename Epilogue::Operands operands;
-  // The epilogue's weights: a warp waits for them where they are unpacked, and so behind its
-  // copies.
+  // The epilogue's weights are unpacked at once, so the warp waits for them: after its loads of W.
   start_w_loads<kConfig>(params, work, slice, barriers, [&] {
     const Coord early = skinny_coord<kConfig>(work, m);
     if (early.valid > 0) Epilogue::load_weights(params, early, operands);
   });
-  // Before sm_90 the wait is no instruction, and ptxas moves the loads of W down between the
-  // products (10 blocks in 110 registers, not in 210): fewer would be on their way. They stay
-  // above a barrier.
+  // Before sm_90 the dependency wait is no instruction, and ptxas would move register loads of W
+  // down between the MMAs, with fewer loads in flight (RESULTS skinny-32). It moves none below a
+  // barrier.
   if constexpr (!kConfig.bulk) warp_barrier();
   if constexpr (kConfig.w_is_weight) griddepcontrol_wait();
 
-  typename T::Sums sums = {};
-  mma_slice<kConfig>(params, work, m, slice, barriers, registers, sums);
+  typename T::Accumulators acc = {};
+  mma_slice<kConfig>(params, work, m, slice, barriers, registers, acc);
   const Coord at = skinny_coord<kConfig>(work, m);
   if (at.valid > 0) Epilogue::load(params, at, operands);
-  store_accumulators<kConfig>(slice, sums);
-  // Every thread arrives: the sums of all warps are visible behind it.
+  store_accumulators<kConfig>(slice, acc);
+  // All threads arrive: the accumulators of all warps are visible.
   cta_barrier();
   if constexpr (kConfig.cluster_k > 1) {
     cluster_wait();

@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// CTAs of a cluster that share K in `skinny`: each has the sums of all columns (rows of X) over its
-// part, and adds every cluster_k-th column over the cluster. What belongs to another CTA goes
-// straight from registers to that CTA's shared memory (st.async); nobody waits for a barrier of the
-// cluster behind the products (epilogue/cluster_split_k.cuh says why).
+// Cluster split-K of `skinny`. Each CTA of a cluster has accumulators of all columns (rows of X)
+// for its k-slice, and adds and stores every cluster_k-th column. The other columns go from
+// registers to the CTAs that store them by st.async.
 //
-//   arrivals of a CTA, behind its slices: one area per other CTA, in order of rank; in it its
-//   columns, each rows() x sums() floats
+//   DSMEM partials of a CTA, after its slices: one buffer per other CTA, in ascending rank; a
+//   buffer has the CTA's columns, each rows() x num_accumulators() floats
+//
+//   barrier          arrivals                         phase  meaning
+//   cluster barrier  all threads, at the start        -      all CTAs have their mbarrier
+//   mbarrier         thread 0, expects all partials   0      the partials have arrived
+//
+// No cluster barrier follows the MMAs: a CTA waits for all bytes that are sent to it, and needs
+// nothing more of the CTAs that it sends to. No CTA exits before it has received what others send.
 #pragma once
 
 #include "epilogue/vec.cuh"
@@ -20,40 +26,40 @@ namespace catenary {
 
 template <const SkinnyConfig& kConfig>
 struct SkinnyCluster {
-  using Sums = Vec<kConfig.vec>[kConfig.num_accumulators()];
+  using Partials = Vec<kConfig.vec>[kConfig.num_accumulators()];
   static constexpr u32 kCtas = kConfig.cluster_k;
-  static constexpr u32 kVectors = kConfig.rows() / kConfig.vec;  // of a column
-  static_assert(kConfig.columns % kConfig.cluster_k == 0, "as many columns for each CTA");
-  static_assert(kConfig.vec % 2 == 0, "8 bytes at a time");
+  static constexpr u32 kVectors = kConfig.rows() / kConfig.vec;  // per column
+  static_assert(kConfig.columns % kConfig.cluster_k == 0,
+                "CTAs of a cluster store equally many columns");
+  static_assert(kConfig.vec % 2 == 0, "st.async stores 8 bytes");
 
-  // This CTA's place; 0 without a cluster.
+  // 0 without a cluster.
   static CATENARY_DEVICE u32 rank() {
     if constexpr (kCtas > 1) return cluster_rank();
     return 0;
   }
 
-  // This thread's vector among those that CTA `to` adds: its column, and its first row of the
-  // CTA's.
+  // This thread's vector among those that CTA `to` stores: its column and its first n index.
   static CATENARY_DEVICE u32 column(u32 to) {
     const u32 column = threadIdx.x / kVectors * kCtas + to;
-    // Threads behind the last vector have a column that no problem has.
+    // Threads without a vector get a column past every m.
     return threadIdx.x < kConfig.vectors() ? column : kConfig.columns;
   }
   static CATENARY_DEVICE u32 row() { return threadIdx.x % kVectors * kConfig.vec; }
 
-  // The mbarrier of the arrivals: 1 arrival, thread 0's, which expects their bytes; phase 0 alone.
+  // The mbarrier of the partials: 1 arrival (thread 0, which expects their bytes), phase 0 only.
   static CATENARY_DEVICE u32 barrier() { return dynamic_smem() + 8 * (kConfig.barriers() - 1); }
 
-  // Where sum number `sum` of this thread's vector arrives from CTA `from` at CTA `to`.
-  static CATENARY_DEVICE u32 place(u32 from, u32 to, u32 sum) {
-    const u32 area = from < to ? from : from - 1;
-    return dynamic_smem() + kConfig.partials_offset() + area * kConfig.partials_bytes() +
-           (threadIdx.x * kConfig.num_accumulators() + sum) * kConfig.vec * 4;
+  // Shared address in CTA `to` of what CTA `from` sends for this thread's vector.
+  static CATENARY_DEVICE u32 partial_address(u32 from, u32 to, u32 accumulator) {
+    const u32 buffer = from < to ? from : from - 1;
+    return dynamic_smem() + kConfig.partials_offset() + buffer * kConfig.partials_bytes() +
+           (threadIdx.x * kConfig.num_accumulators() + accumulator) * kConfig.vec * 4;
   }
 
-  // All threads, before anything else: the mbarrier, and a first arrival at the cluster's barrier,
-  // behind which every CTA has started and has its mbarrier. Relaxed: fence.mbarrier_init releases
-  // all that there is (PTX ISA 9.7.13.4). Of m columns, every kCtas-th from `rank` on arrives.
+  // All threads, first of all: initialises the mbarrier and arrives at the cluster barrier.
+  // Relaxed: fence.mbarrier_init releases the initialisation (PTX ISA 9.7.13.4), the only write so
+  // far. Partials are expected for the columns of this CTA below m.
   static CATENARY_DEVICE void begin(i64 m) {
     if (threadIdx.x == 0) {
       const u32 columns = (static_cast<u32>(m) + kCtas - 1 - rank()) / kCtas;
@@ -66,21 +72,22 @@ struct SkinnyCluster {
     cluster_arrive_relaxed();
   }
 
-  // To CTA `to`, behind cluster_wait().
-  static CATENARY_DEVICE void send(const Sums& own, u32 to) {
+  // Sends partials to CTA `to`; after cluster_wait().
+  static CATENARY_DEVICE void send(const Partials& partials, u32 to) {
     const u32 mapped = map_shared(barrier(), to);
 #pragma unroll
     for (u32 s = 0; s < kConfig.num_accumulators(); ++s) {
-      const u32 at = map_shared(place(rank(), to, s), to);
+      const u32 at = map_shared(partial_address(rank(), to, s), to);
 #pragma unroll
       for (u32 i = 0; i < kConfig.vec; i += 2) {
-        st_async_v2(at + i * 4, {f32_to_bits(own[s].v[i]), f32_to_bits(own[s].v[i + 1])}, mapped);
+        st_async_v2(at + i * 4, {f32_to_bits(partials[s].v[i]), f32_to_bits(partials[s].v[i + 1])},
+                    mapped);
       }
     }
   }
 
-  // The other CTAs' sums, in ascending order of the parts of K, which are the ranks.
-  static CATENARY_DEVICE void add_partials(Sums& own) {
+  // Adds the partials of all CTAs in ascending order of rank, which is the order of their k-slices.
+  static CATENARY_DEVICE void add_partials(Partials& partials) {
     mbarrier_wait(barrier(), 0);
 #pragma unroll
     for (u32 s = 0; s < kConfig.num_accumulators(); ++s) {
@@ -89,11 +96,12 @@ struct SkinnyCluster {
         float total = 0;
 #pragma unroll
         for (u32 from = 0; from < kCtas; ++from) {
-          const bool mine = from == rank();
-          const float part = mine ? own[s].v[i] : ld_shared_f32(place(from, rank(), s) + i * 4);
-          total = from == 0 ? part : total + part;
+          const bool is_own = from == rank();
+          const float value =
+              is_own ? partials[s].v[i] : ld_shared_f32(partial_address(from, rank(), s) + i * 4);
+          total = from == 0 ? value : total + value;
         }
-        own[s].v[i] = total;
+        partials[s].v[i] = total;
       }
     }
   }

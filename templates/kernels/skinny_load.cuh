@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a warp of `skinny` brings its slice of W (warp_rows() rows of K blocks, 128 bytes each) from
-// global to shared memory: by bulk copies or by cp.async, behind one interface. `start` asks for
-// all of it, with every lane of the warp; `wait` returns when the blocks that are read next have
-// landed, for every lane to read. A slice is read in parts of K, the last first.
+// Loads of a warp's slice of `skinny` (warp_rows() rows of K blocks, 128 bytes each) from global to
+// shared memory, by cp.async.bulk (sm_90) or cp.async, with one interface. All lanes of the warp
+// call both functions. A slice is read in chunks of K blocks, the last chunk first.
 //
-//   start(slice, barriers, blocks, paced, row, meanwhile)
-//     paced: the kernel before may still load its X
-//     row(i): address of row i at the warp's block 0; meanwhile() runs once copies are under way
-//   wait(barriers, first, end)
-//     blocks [first, end) are read next
+//   start(slice, barriers, blocks, staggered, row_at, during_load): issues the loads of all rows.
+//     row_at(i) is the address of row i at the warp's block 0. during_load() runs once, while loads
+//     are in flight. staggered: other CTAs may load X at the same time
+//   wait(barriers, first, end): blocks [first, end) are visible to all lanes afterwards
 //
-// kLeast: blocks that every warp has, for checks that the compiler can drop.
+// kMinBlocks: lower bound of a warp's blocks; removes checks at compile time.
 #pragma once
 
 #include "ptx/bulk.cuh"
@@ -21,29 +19,29 @@
 
 namespace catenary {
 
-// In groups of rows. Paced, a group waits until the one before it has landed: requests that queue
-// at the L2 hold up the loads of X of the kernel before (one group instead of four: 0.7 us slower
-// with eight rows of X on an H200). Behind a plain edge it is this kernel's X that would wait, for
-// as many round trips to DRAM. Long copies: one costs the copy engine some 8 cycles whatever its
-// size, so that pieces of 64 bytes took 6 us. One CTA reads each byte, once: L2 keeps X instead (8
-// and 16 rows 0.1 us, H200).
+// cp.async.bulk: one bulk load per row, in groups of rows. Staggered, a group is issued when the
+// one before has completed, so that requests queued at L2 do not delay the previous kernel's loads
+// of X (RESULTS skinny-33). Without PDL there is no previous kernel, and the round trips would
+// delay this kernel's own X: all groups are issued at once. Rows are loaded whole, since a bulk
+// load has a cost of its own (RESULTS skinny-34). Each byte is read once: evict_first keeps X in L2
+// (RESULTS skinny-35).
 //
-// barriers: one per group, 1 arrival (the lane that expects the group's bytes), phase 0 alone; not
-// paced, all groups complete on the last one.
-template <const SkinnyConfig& kConfig, i64 kLeast>
+// mbarriers: one per group, 1 arrival (the lane that expects the group's bytes), phase 0 only. Not
+// staggered, all groups complete on the last group's mbarrier.
+template <const SkinnyConfig& kConfig, i64 kMinBlocks>
 struct BulkLoad {
   static_assert(kConfig.warp_rows() % kConfig.copy_groups == 0 && kConfig.copy_groups <= 32,
-                "groups of equally many rows, a lane for each");
+                "groups have equally many rows, and a lane each");
 
-  template <class Row, class Meanwhile>
+  template <class Row, class DuringLoad>
   static CATENARY_DEVICE void start(u32 slice, u32 barriers, i32 blocks, bool staggered,
-                                    const Row& row_at, const Meanwhile& meanwhile) {
+                                    const Row& row_at, const DuringLoad& during_load) {
     constexpr u32 kRows = kConfig.warp_rows() / kConfig.copy_groups;
     const u32 lane = threadIdx.x % 32;
     const u32 bytes = static_cast<u32>(blocks) * 128;
     if (lane < kConfig.copy_groups) {
       mbarrier_init(barriers + 8 * lane, 1);
-      // The copies complete on it: their proxy must see it initialised (PTX ISA 9.7.13.4).
+      // The async proxy must see the initialised mbarrier (PTX ISA 9.7.13.4).
       fence_mbarrier_init();
       if (staggered) {
         mbarrier_arrive_expect_tx(barriers + 8 * lane, kRows * bytes);
@@ -51,6 +49,7 @@ struct BulkLoad {
         mbarrier_arrive_expect_tx(barriers + 8 * lane, kConfig.copy_groups * kRows * bytes);
       }
     }
+    // All lanes arrive: the mbarriers of all groups are initialised.
     warp_barrier();
 #pragma unroll
     for (u32 group = 0; group < kConfig.copy_groups; ++group) {
@@ -58,16 +57,16 @@ struct BulkLoad {
       const u32 barrier = barriers + 8 * (staggered ? group : kConfig.copy_groups - 1);
 #pragma unroll
       for (u32 i = lane; i < kRows; i += 32) {
-        if (kLeast == 0 && bytes == 0) continue;
+        if (kMinBlocks == 0 && bytes == 0) continue;
         const u32 row = group * kRows + i;
         bulk_load(slice + row * kConfig.row_bytes(), row_at(row), bytes, barrier, kEvictFirst);
       }
-      if (group == 0) meanwhile();
+      if (group == 0) during_load();
     }
   }
 
-  // The first part that reaches shared memory waits for the last group; start() has waited for the
-  // others, or all complete on its barrier.
+  // The first chunk with a shared block waits for the last group. start() has waited for the other
+  // groups, or all groups complete on that mbarrier.
   static CATENARY_DEVICE void wait(u32 barriers, int first, int end) {
     if (first < kConfig.shared_blocks && end >= kConfig.shared_blocks) {
       mbarrier_wait(barriers + 8 * (kConfig.copy_groups - 1), 0);
@@ -75,57 +74,56 @@ struct BulkLoad {
   }
 };
 
-// At most `pending` (0 .. kMost) of the thread's groups are still in flight afterwards; the
-// instruction takes a constant, which `pending` is once its loop is unrolled.
-template <int kMost>
+// At most `pending` (0 .. kMax) of the thread's groups are in flight afterwards. The instruction
+// takes an immediate: `pending` is constant after the caller's loop is unrolled.
+template <int kMax>
 CATENARY_DEVICE void wait_for_all_but(int pending) {
-  if constexpr (kMost > 0) {
-    if (pending < kMost) return wait_for_all_but<kMost - 1>(pending);
+  if constexpr (kMax > 0) {
+    if (pending < kMax) return wait_for_all_but<kMax - 1>(pending);
   }
-  cp_async_wait<kMost>();
+  cp_async_wait<kMax>();
 }
 
-// Eight lanes copy a line of 128 bytes, 16 each; a warp asks for a line of four rows at a time.
-// Groups are runs of blocks, committed in the order in which they are read, so that products start
-// when the first of them has landed.
-template <const SkinnyConfig& kConfig, i64 kLeast>
+// cp.async: eight lanes copy a block of 128 bytes, 16 each; a pass of the warp copies a block of
+// four rows. Groups are runs of blocks, committed in the order in which they are read, so that MMAs
+// start when the first group has completed.
+template <const SkinnyConfig& kConfig, i64 kMinBlocks>
 struct CpAsyncRowLoad {
   static_assert(kConfig.copy_groups <= kConfig.shared_blocks || kConfig.copy_groups == 1,
-                "a block for every group");
+                "every group has a block");
 
-  // First block of a group, counted from block 0 up.
+  // First block of a group; groups ascend from block 0.
   static constexpr int group_begin(int group) {
     return kConfig.shared_blocks * group / kConfig.copy_groups;
   }
 
-  template <class Row, class Meanwhile>
+  template <class Row, class DuringLoad>
   static CATENARY_DEVICE void start(u32 slice, u32 /*barriers*/, i32 blocks, bool /*staggered*/,
-                                    const Row& row_at, const Meanwhile& meanwhile) {
+                                    const Row& row_at, const DuringLoad& during_load) {
     const u32 lane = threadIdx.x % 32;
     const u32 to = slice + lane / 8 * kConfig.row_bytes() + lane % 8 * 16;
-    constexpr u32 kSteps = kConfig.warp_rows() / 4;
-    const u8* from[kSteps];
+    constexpr u32 kPasses = kConfig.warp_rows() / 4;
+    const u8* from[kPasses];
 #pragma unroll
-    for (u32 i = 0; i < kSteps; ++i) from[i] = row_at(i * 4 + lane / 8) + lane % 8 * 16;
+    for (u32 i = 0; i < kPasses; ++i) from[i] = row_at(i * 4 + lane / 8) + lane % 8 * 16;
 #pragma unroll
     for (int group = kConfig.copy_groups - 1; group >= 0; --group) {
 #pragma unroll
-      for (u32 i = 0; i < kSteps; ++i) {
+      for (u32 i = 0; i < kPasses; ++i) {
 #pragma unroll
         for (int block = group_begin(group); block < group_begin(group + 1); ++block) {
-          if (block >= kLeast && block >= blocks) continue;
+          if (block >= kMinBlocks && block >= blocks) continue;
           cp_async_16(to + i * 4 * kConfig.row_bytes() + block * 128, from[i] + block * 128, 16);
         }
       }
       cp_async_commit();
     }
-    meanwhile();
+    during_load();
   }
 
-  // All groups with a block from `first` on have landed: the others, of which
-  // group_begin(group + 1) <= first, may be on their way. A thread's wait covers its own copies
-  // alone (PTX ISA 9.7.9.25, cp.async.wait_group): all lanes arrive at the warp barrier behind
-  // theirs before one reads what another has copied.
+  // Waits for all groups with a block from `first` on; groups that end at or before `first` may be
+  // in flight. cp.async.wait_group covers the thread's own copies only (PTX ISA 9.7.9.25): all
+  // lanes arrive at the warp barrier after their wait, before one reads what another has copied.
   static CATENARY_DEVICE void wait(u32 /*barriers*/, int first, int /*end*/) {
     if constexpr (kConfig.shared_blocks > 0) {
       if (first >= kConfig.shared_blocks) return;
@@ -136,10 +134,10 @@ struct CpAsyncRowLoad {
   }
 };
 
-template <const SkinnyConfig& kConfig, i64 kLeast, bool kBulk = kConfig.bulk>
-struct SkinnyLoad : BulkLoad<kConfig, kLeast> {};
+template <const SkinnyConfig& kConfig, i64 kMinBlocks, bool kBulk = kConfig.bulk>
+struct SkinnyLoad : BulkLoad<kConfig, kMinBlocks> {};
 
-template <const SkinnyConfig& kConfig, i64 kLeast>
-struct SkinnyLoad<kConfig, kLeast, false> : CpAsyncRowLoad<kConfig, kLeast> {};
+template <const SkinnyConfig& kConfig, i64 kMinBlocks>
+struct SkinnyLoad<kConfig, kMinBlocks, false> : CpAsyncRowLoad<kConfig, kMinBlocks> {};
 
 }  // namespace catenary

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// `skinny` over ragged rows: few rows of X for each of many groups, as when a mixture of experts
-// decodes. A CTA has 16 rows of W per row of warps, as there, of one group that has rows, and keeps
-// them while all of the group's rows meet them, `columns` at a time:
+// `skinny` for an M-grouped contraction: small M in each of many groups, as in the decode of a
+// mixture of experts. Warps divide W and K as in skinny.cuh. A CTA has W of one group and computes
+// all rows of that group, `columns` rows at a time, while W stays in shared memory and registers.
 //
-//   CTA:    number ((i * batches + batch) * tiles of W + tile), of the i-th group that has rows
-//   warp:   slice of W | its sums of this chunk, since the next one needs W again
+//   blockIdx.x = (i * batches + batch) * (tiles of W) + tile, for the i-th group that has rows
+//   slice of a warp: | W | accumulators |   W is needed again for the next rows
+//
+//   barrier                  arrivals     meaning
+//   CTA barrier (w_ready)    all threads  the accumulators of the previous rows have been read
+//   CTA barrier              all threads  the accumulators of all warps are stored
 #pragma once
 
 #include "kernels/skinny.cuh"
@@ -14,13 +18,13 @@
 
 namespace catenary {
 
-// Rows of a group, `columns` at a time, while W stays where it is. Most groups have one such chunk.
+// The rows of a group, `columns` at a time. Most groups need one iteration.
 template <const SkinnyConfig& kConfig, class Epilogue, class P>
-CATENARY_DEVICE void mma_chunks(const P& params, SkinnyWorkTile& work, i64 m_end, u32 slices,
-                                u32 barriers,
-                                const typename SkinnyTypes<kConfig>::WeightBlock* registers) {
+CATENARY_DEVICE void mma_group_rows(const P& params, SkinnyWorkTile& work, i64 m_end, u32 slices,
+                                    u32 barriers,
+                                    const typename SkinnyTypes<kConfig>::WeightBlock* registers) {
   const u32 slice = slices + threadIdx.x / 32 * kConfig.slice_bytes();
-  bool landed = false;
+  bool w_ready = false;
 #pragma unroll 1
   for (; work.m0 < m_end; work.m0 += kConfig.columns) {
     const i64 left = m_end - work.m0;
@@ -28,31 +32,29 @@ CATENARY_DEVICE void mma_chunks(const P& params, SkinnyWorkTile& work, i64 m_end
     const Coord at = skinny_coord<kConfig>(work, m);
     typename Epilogue::Operands operands;
     if (at.valid > 0) Epilogue::load_weights(params, at, operands);
-    typename SkinnyTypes<kConfig>::Sums sums = {};
-    // Rows behind the last end meet no W: an empty sum.
+    typename SkinnyTypes<kConfig>::Accumulators acc = {};
+    // Rows past the last group's end are zero: an empty sum.
     if (work.group < kConfig.num_groups) {
-      mma_slice<kConfig>(params, work, m, slice, barriers, registers, sums, landed);
+      mma_slice<kConfig>(params, work, m, slice, barriers, registers, acc, w_ready);
     }
     if (at.valid > 0) Epilogue::load(params, at, operands);
-    // Every thread arrives: all have read the sums of the chunk before.
-    if (landed) cta_barrier();
-    store_accumulators<kConfig>(slice + kConfig.sums_offset(), sums);
-    // Every thread arrives: the sums of all warps are visible behind it.
+    // All threads arrive: the accumulators of the previous rows have been read.
+    if (w_ready) cta_barrier();
+    store_accumulators<kConfig>(slice + kConfig.sums_offset(), acc);
+    // All threads arrive: the accumulators of all warps are visible.
     cta_barrier();
     if (at.valid > 0) {
       store_vector<kConfig, Epilogue>(params, slices + kConfig.sums_offset(), at, operands);
     }
-    landed = true;
+    w_ready = true;
   }
 }
 
-// The grid has CTAs for as many groups as may have rows; those that find no group leave.
+// The grid has CTAs for as many groups as can have rows; a CTA that finds no group returns.
 //
-// No W is asked for before the wait, be it a weight or not: whose it is, and whether it is
-// anybody's, the ends say, and those are data. The i-th CTAs could guess that their group is group
-// i; but a wrong guess costs as much as the kernel itself, and it is wrong behind the first empty
-// group: nearly always where few rows meet many groups, which is where a start before the wait
-// would pay.
+// W is loaded after the dependency wait, even if it is a weight: the group ends, which select the
+// group, are data. A guess (i-th CTA: group i) would be wrong after the first empty group, and a
+// wrong guess reads all of its W in vain.
 template <const SkinnyConfig& kConfig, class Epilogue, class P>
 CATENARY_DEVICE void skinny_m_grouped(const P& params) {
   using T = SkinnyTypes<kConfig>;
@@ -74,7 +76,7 @@ CATENARY_DEVICE void skinny_m_grouped(const P& params) {
     load_register_blocks<kConfig>(params, work, registers);
     start_w_loads<kConfig>(params, work, slices + warp * kConfig.slice_bytes(), barriers, [] {});
   }
-  mma_chunks<kConfig, Epilogue>(params, work, rows.end, slices, barriers, registers);
+  mma_group_rows<kConfig, Epilogue>(params, work, rows.end, slices, barriers, registers);
 }
 
 }  // namespace catenary

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ragged terms: a tail is a step that ends behind its group's last term. Tensor copies do not stop
-// there: what they brought of the next group, or of nobody, becomes zeros before it is multiplied.
+// K tails of K-grouped contractions. A tail is a k-tile that ends past its group's last k. TMA does
+// not stop at the group's end: the k of the next group, or past the last group, must become zero
+// before the MMAs read them.
 //
-// A warp beside the producer does it, some stages ahead of the products: copies of a tail arrive at
-// landed[s] instead of full[s]; the warp waits for that, clears the foreign terms and arrives at
-// full[s] in the producer's place. The warpgroups that multiply know nothing of it. (Where they
-// cleared the stage themselves, four experts' wgrad took 1 to 2% longer on an H200, with odd groups
-// 6 to 12%: CTAs got out of step and found less of each other's lines in L2. To leave products out
-// would be shorter: but where texts meet with products under way, ptxas puts a warpgroup.arrive of
-// its own (C7519).) Where threads copy one operand, they stop at the last term themselves, and
-// clear the other one when its copies have landed.
+// The zero-fill warp, beside the load warp, does this some stages ahead of the MMAs: the loads of a
+// tail arrive at tma_full[s] instead of full[s]; the warp waits for that, zero-fills the stage, and
+// arrives at full[s] in place of the load warp. The consumers do not see the difference. They could
+// zero-fill themselves, but CTAs then drift apart and share less in L2 (RESULTS sm90-3). They could
+// skip the k-blocks of a tail, but ptxas adds a warpgroup.arrive where control flow joins with MMAs
+// in flight (C7519).
+// With cp.async fallback loads the four load warps stop at the group's last k themselves, and
+// zero-fill the operand that TMA loads.
 //
-//   landed[s]  1 arrival: the CTA's own producer, which expects a tail's bytes; the copies deliver
-//              them. Waited for by those that clear, parity 0 first: a phase for each tail that
-//              stage s has held. The next one cannot end before this one was seen: its producers
-//              wait for empty[s], behind full[s].
+//   tma_full[s]  1 arrival: the CTA's own load warp, which expects the bytes of a tail; the loads
+//                deliver them. Waited for by the threads that zero-fill, phase 0 first; one phase
+//                for each tail that stage s has held. The next phase cannot complete before this
+//                one is seen: its producer waits for empty[s], which needs full[s].
 #pragma once
 
 #include "pipeline/k_tiles.cuh"
@@ -27,12 +28,12 @@
 
 namespace catenary {
 
-// Terms of a step that are the group's own; block_k() and more: all.
+// The k of a k-tile that belong to the tile's group; block_k() or more: all of them.
 template <const GemmSm90Config& kConfig>
-CATENARY_DEVICE i64 valid_k(const KTileRange& range, i64 step) {
+CATENARY_DEVICE i64 valid_k(const KTileRange& range, i64 k_tile) {
   i64 outer = 0;
-  if constexpr (kConfig.k_outer > 1) outer = step / range.per_outer;
-  return range.terms - (step - outer * range.per_outer) * kConfig.block_k();
+  if constexpr (kConfig.k_outer > 1) outer = k_tile / range.per_outer;
+  return range.k_extent - (k_tile - outer * range.per_outer) * kConfig.block_k();
 }
 
 template <const GemmSm90Config& kConfig>
@@ -40,27 +41,27 @@ CATENARY_DEVICE u32 tma_full_barrier(u32 smem, u32 stage) {
   return smem + kConfig.barrier_offset() + 8 * (2 * kConfig.stages + 2 + stage);
 }
 
-// Where the copies of a step arrive.
+// The barrier that the TMA loads of a k-tile arrive at.
 template <const GemmSm90Config& kConfig>
-CATENARY_DEVICE u32 load_barrier(u32 smem, u32 stage, const KTileRange& range, i64 step) {
+CATENARY_DEVICE u32 load_barrier(u32 smem, u32 stage, const KTileRange& range, i64 k_tile) {
   if constexpr (kConfig.zero_fills_k_tails()) {
-    if (valid_k<kConfig>(range, step) < kConfig.block_k()) {
+    if (valid_k<kConfig>(range, k_tile) < kConfig.block_k()) {
       return tma_full_barrier<kConfig>(smem, stage);
     }
   }
   return full_barrier<kConfig>(smem, stage);
 }
 
-// The lines [live, 64) of each block of 64 k of MN-major tiles (pipeline/pipeline.cuh) become
-// zeros, in every operand: infinity times zero is NaN. A line is one k, so a swizzle moves nothing
-// out of it. kThreads threads, counted by `thread`; eight of them take a line.
+// Zero-fills lines [valid, 64) of each 64-line block of MN-major tiles (pipeline/pipeline.cuh), in
+// every operand: infinity times zero is NaN. A line is one k, and the swizzle stays within a line.
+// kThreads threads, numbered by `thread`; eight of them fill a line.
 template <u32 kTileBytes, u32 kThreads>
-CATENARY_DEVICE void zero_fill_lines(u32 tile, u32 live, u32 thread) {
+CATENARY_DEVICE void zero_fill_lines(u32 tile, u32 valid, u32 thread) {
   constexpr u32 kBlockBytes = 64 * 128;
-  constexpr u32 kLines = kThreads / 8;  // at once
+  constexpr u32 kLines = kThreads / 8;  // at a time
   static_assert(kTileBytes % kBlockBytes == 0, "tiles are whole blocks of 64 lines");
 #pragma unroll 1
-  for (u32 line = live + thread / 8; line < 64; line += kLines) {
+  for (u32 line = valid + thread / 8; line < 64; line += kLines) {
 #pragma unroll
     for (u32 block = 0; block < kTileBytes; block += kBlockBytes) {
       st_shared_v4(tile + block + line * 128 + thread % 8 * 16, U32x4{0, 0, 0, 0});
@@ -68,26 +69,27 @@ CATENARY_DEVICE void zero_fill_lines(u32 tile, u32 live, u32 thread) {
   }
 }
 
-// One warp's part of a tile: its tails, `parities` of landed's next phases, a bit for each stage.
+// The zero-fill warp's part of one work tile. `tma_full_phases` has a bit for each stage: the phase
+// that tma_full completes next.
 //
-// Generic writes reach wgmma, which reads by the asynchronous proxy, by each writer's proxy fence
-// and an arrival behind it (PTX ISA 9.7.15.4, async proxy). The same pair orders them before the
-// next copy into the stage, whose producer waits for the release of those that multiplied it.
+// wgmma reads through the async proxy. The generic writes reach it by each writer's proxy fence and
+// the arrival after it (PTX ISA 9.7.15.4, async proxy). The same pair orders them before the next
+// load into the stage: its producer waits for the consumers' release.
 template <const GemmSm90Config& kConfig>
 CATENARY_DEVICE void zero_fill_k_tails(u32 smem, const KTileRange& range,
-                                       PipelineState<kConfig.stages>& at, u32& parities) {
-  static_assert(!kConfig.a.k_major && !kConfig.b.k_major, "a term is a line");
+                                       PipelineState<kConfig.stages>& state, u32& tma_full_phases) {
+  static_assert(!kConfig.a.k_major && !kConfig.b.k_major, "a line is one k");
 #pragma unroll 1
-  for (i64 step = range.begin; step < range.end; ++step, at.advance()) {
-    const i64 live = valid_k<kConfig>(range, step);
-    if (live >= kConfig.block_k()) continue;
-    mbarrier_wait(tma_full_barrier<kConfig>(smem, at.stage), parities >> at.stage & 1);
-    parities ^= 1u << at.stage;
-    zero_fill_lines<kConfig.stage_bytes(), 32>(smem + at.stage * kConfig.stage_bytes(),
-                                               static_cast<u32>(live), threadIdx.x % 32);
+  for (i64 k_tile = range.begin; k_tile < range.end; ++k_tile, state.advance()) {
+    const i64 valid = valid_k<kConfig>(range, k_tile);
+    if (valid >= kConfig.block_k()) continue;
+    mbarrier_wait(tma_full_barrier<kConfig>(smem, state.stage), tma_full_phases >> state.stage & 1);
+    tma_full_phases ^= 1u << state.stage;
+    zero_fill_lines<kConfig.stage_bytes(), 32>(smem + state.stage * kConfig.stage_bytes(),
+                                               static_cast<u32>(valid), threadIdx.x % 32);
     fence_proxy_async_shared();
     warp_barrier();
-    if (threadIdx.x % 32 == 0) mbarrier_arrive(full_barrier<kConfig>(smem, at.stage));
+    if (threadIdx.x % 32 == 0) mbarrier_arrive(full_barrier<kConfig>(smem, state.stage));
   }
 }
 

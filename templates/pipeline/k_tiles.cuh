@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A tile's steps along K, as the stages of a ring hold them.
+// The k-tiles of a work tile, and what a load warp loads of each.
 #pragma once
 
 #include "ptx/cluster.cuh"
@@ -7,19 +7,19 @@
 
 namespace catenary {
 
-// A tile's steps along K that this CTA has: [begin, end), all outer steps counted.
+// The k-tiles [begin, end) of this CTA, counted over all iterations of the outer K loop.
 struct KTileRange {
   i64 begin = 0, end = 0;
-  i64 per_outer = 0;
-  i64 terms = 0;  // of one outer step; its last step may have less than a block
+  i64 per_outer = 0;  // k-tiles of one iteration of the outer K loop
+  i64 k_extent = 0;   // elements of one iteration; its last k-tile may be partial
 };
 
-// An empty sum takes a step behind the end of K, of which tensor copies bring zeros, so that every
-// tile's first product may overwrite: where sums may be empty, ptxas clears the accumulators of
-// each tile in its turn, with no products under way. A whole number of steps from 0: where K is the
-// innermost dimension its coordinate is a multiple of 16 bytes (ptx/tma.cuh).
+// Gives an empty work tile one k-tile past the end of K, which TMA fills with zeros. So every tile
+// has an MMA that overwrites its accumulators. Otherwise ptxas clears the accumulators of each tile
+// while the warpgroup holds the tensor cores. The k-tile starts at a whole number of k-tiles: where
+// K is the innermost dimension, its coordinate must be a multiple of 16 bytes (ptx/tma.cuh).
 template <const GemmSm90Config& kConfig>
-CATENARY_DEVICE void zero_k_tile(WorkTile& work) {
+CATENARY_DEVICE void add_zero_k_tile(WorkTile& work) {
   constexpr i64 kBlockK = kConfig.block_k();
   if (work.k_end > work.k_begin) return;
   work.k_begin = (kConfig.k.size + kBlockK - 1) / kBlockK * kBlockK;
@@ -31,59 +31,50 @@ CATENARY_DEVICE KTileRange k_tile_range(const WorkTile& work) {
   constexpr i64 kBlockK = kConfig.block_k();
   KTileRange range;
   const i64 k = work.k_end > work.k_begin ? work.k_end - work.k_begin : 0;
-  range.terms = k;
+  range.k_extent = k;
   range.per_outer = (k + kBlockK - 1) / kBlockK;
-  const i64 steps = range.per_outer * kConfig.k_outer;
-  i64 part = work.split;
-  if constexpr (kConfig.cluster_k > 1) part = part * kConfig.cluster_k + cluster_rank();
-  range.begin = steps * part / kConfig.k_slices();
-  range.end = steps * (part + 1) / kConfig.k_slices();
+  const i64 k_tiles = range.per_outer * kConfig.k_outer;
+  i64 k_slice = work.split;
+  if constexpr (kConfig.cluster_k > 1) k_slice = k_slice * kConfig.cluster_k + cluster_rank();
+  range.begin = k_tiles * k_slice / kConfig.k_slices();
+  range.end = k_tiles * (k_slice + 1) / kConfig.k_slices();
   return range;
 }
 
-// Where a step lies: its K, and that of the outer loop.
+// The coordinates of a k-tile: its first k, and the iteration of the outer K loop.
 struct KTileCoord {
   i32 k = 0;
   i32 outer = 0;
 };
 
 template <const GemmSm90Config& kConfig>
-CATENARY_DEVICE KTileCoord k_tile_coord(const WorkTile& work, const KTileRange& steps, i64 step) {
+CATENARY_DEVICE KTileCoord k_tile_coord(const WorkTile& work, const KTileRange& range, i64 k_tile) {
   i64 outer = 0;
-  if constexpr (kConfig.k_outer > 1) outer = step / steps.per_outer;
-  const i64 inner = step - outer * steps.per_outer;
+  if constexpr (kConfig.k_outer > 1) outer = k_tile / range.per_outer;
+  const i64 inner = k_tile - outer * range.per_outer;
   return {static_cast<i32>(work.k_begin + inner * kConfig.block_k()), static_cast<i32>(outer)};
 }
 
-// When CTAs of two to an SM let the next kernel in, whose weights then take turns with their own
-// copies. H200, us by moment, and by the first instruction; 2048x4096 weights unless said:
-//
-//                                              first    kLastLoad   kLanded
-//   64 rows, 2048x1024, 4 steps of K            4.08      3.46        3.61
-//   64 rows, 2048x2048, 8 steps in 6 stages     5.19      4.58        4.59
-//   32 rows, 16 in 8                            6.81      6.00        5.67
-//   64 rows, 16 in 6                            7.39      6.94        8.22
-//
-// Where a ring has many rounds to go, CTAs would come in twos and stream unevenly: 48 rows,
-// 1024x28672, 20 us let in by the end, 24 by the last copy.
+// When a CTA that shares its SM triggers the next kernel, whose weight loads then compete with its
+// own (RESULTS sm90-1).
 enum class PdlTrigger {
-  kLastLoad,  // the last copy has been asked for
-  kLanded,    // A has landed as far as the ring reaches
-  kEnd,       // no earlier than by its end
+  kLastLoad,           // the load warp has issued its last load
+  kFirstRoundArrived,  // the consumers have seen every stage full once
+  kEnd,                // by the end of the kernel
 };
 
 template <const GemmSm90Config& kConfig>
-CATENARY_DEVICE PdlTrigger pdl_trigger(i64 steps) {
-  if (steps > 3 * kConfig.stages) return PdlTrigger::kEnd;
-  const bool two_rounds = steps > kConfig.stages && steps <= 2 * kConfig.stages;
-  return two_rounds ? PdlTrigger::kLanded : PdlTrigger::kLastLoad;
+CATENARY_DEVICE PdlTrigger pdl_trigger(i64 k_tiles) {
+  if (k_tiles > 3 * kConfig.stages) return PdlTrigger::kEnd;
+  const bool two_rounds = k_tiles > kConfig.stages && k_tiles <= 2 * kConfig.stages;
+  return two_rounds ? PdlTrigger::kFirstRoundArrived : PdlTrigger::kLastLoad;
 }
 
-// Which copies of a step of a tile: those of stationary operands (the role weight) and of others.
-struct Copies {
-  bool w_is_weight = true;
-  bool others = true;
-  CATENARY_DEVICE bool of(bool weight) const { return weight ? w_is_weight : others; }
+// Which operands of a k-tile a load warp loads: those with the role weight, and all others.
+struct LoadMask {
+  bool weights = true;
+  bool activations = true;
+  CATENARY_DEVICE bool includes(bool weight) const { return weight ? weights : activations; }
 };
 
 }  // namespace catenary

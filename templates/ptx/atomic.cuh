@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reductions in global memory, words by which CTAs synchronise, and fences. PTX ISA 9.7.13 (red,
-// atom, fence), 9.7.9 (ld.acquire, st.release). One thread executes, for itself.
+// Reductions and synchronising accesses in global memory, and fences. PTX ISA 9.7.13 (red, atom,
+// fence), 9.7.9 (ld.acquire, st.release). Per thread.
 #pragma once
 
 #include "ptx/device.cuh"
 
 namespace catenary {
 
-// *p += v, each element atomically (relaxed, gpu scope), in no fixed order. p is aligned to all of
-// v. Vectors and bf16: sm_90. 16-bit sums are rounded to nearest even, subnormals kept.
+// *p += v, each element atomically (relaxed, gpu scope), in no fixed order. p is aligned to the
+// size of v. Vectors and bf16: sm_90. 16-bit sums are rounded to nearest even, subnormals are kept.
 CATENARY_DEVICE void red_add_f32(void* p, float v) {
   asm volatile("red.relaxed.gpu.global.add.f32 [%0], %1;" ::"l"(p), "f"(v) : "memory");
 }
@@ -32,12 +32,12 @@ CATENARY_DEVICE void red_add_f16x2(void* p, u32 v) {
   asm volatile("red.relaxed.gpu.global.add.noftz.f16x2 [%0], %1;" ::"l"(p), "r"(v) : "memory");
 }
 
-// *p += v, after all that this thread wrote or has seen written (release, gpu scope).
+// *p += v (release, gpu scope).
 CATENARY_DEVICE void red_release_add_u32(void* p, u32 v) {
   asm volatile("red.release.gpu.global.add.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
 }
 
-// *p += v; the word before. Acquires and releases at gpu scope.
+// *p += v; returns the old value (acq_rel, gpu scope).
 CATENARY_DEVICE u32 atom_add_u32(void* p, u32 v) {
   u32 before;
   asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], %2;"
@@ -57,16 +57,17 @@ CATENARY_DEVICE void st_release_u32(void* p, u32 v) {
   asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
 }
 
-// Orders this thread's memory accesses before and after it, for the whole GPU.
+// Orders this thread's memory accesses before and after it (gpu scope).
 CATENARY_DEVICE void fence_gpu() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
 
-// Shared memory that this thread wrote (st.shared, stmatrix, cp.async that has landed) becomes
-// visible to wgmma and bulk copies that are issued after a barrier, or by this thread. sm_90.
+// Shared memory that this thread wrote (st.shared, stmatrix, completed cp.async) becomes visible to
+// the async proxy: to wgmma, bulk and TMA operations issued by this thread or after a barrier.
+// sm_90.
 CATENARY_DEVICE void fence_proxy_async_shared() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
-// The same for global memory that bulk copies of this launch read. sm_90.
+// The same for global memory that bulk and TMA loads of this launch read. sm_90.
 CATENARY_DEVICE void fence_proxy_async_global() {
   asm volatile("fence.proxy.async.global;" ::: "memory");
 }

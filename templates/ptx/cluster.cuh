@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Clusters of CTAs and the shared memory of their members, sm_90. PTX ISA 9.7.13.3
-// (barrier.cluster), 9.7.9 (mapa, st.async, ld and st with state space shared::cluster).
+// CTA clusters and distributed shared memory (DSMEM), sm_90. PTX ISA 9.7.13.3 (barrier.cluster),
+// 9.7.9 (mapa, st.async, ld and st with state space shared::cluster).
 //
-// A mapped address (map_shared) names shared memory of any CTA of the cluster. It is valid from the
-// first cluster barrier on (the CTA has started) until that CTA exits: a last cluster barrier keeps
-// it alive.
+// A mapped address (map_shared) is shared memory of any CTA of the cluster. It is valid from the
+// first cluster barrier on (that CTA has started) until that CTA exits.
 #pragma once
 
 #include "ptx/device.cuh"
 
 namespace catenary {
 
-// This CTA's place among the CTAs of its cluster.
+// This CTA's rank in its cluster.
 CATENARY_DEVICE u32 cluster_rank() {
   u32 v;
   asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(v));
@@ -25,21 +24,21 @@ CATENARY_DEVICE u32 cluster_size() {
   return v;
 }
 
-// Where this CTA's shared `address` lies in the CTA of that rank.
+// The address in the CTA of that rank that corresponds to this CTA's shared `address`.
 CATENARY_DEVICE u32 map_shared(u32 address, u32 rank) {
   u32 v;
   asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(v) : "r"(address), "r"(rank));
   return v;
 }
 
-// Every thread of the cluster arrives, then waits; warps execute each convergently. Memory written
-// before cluster_arrive is visible after cluster_wait.
+// All threads of the cluster arrive, then wait; each warp convergently. Memory written before
+// cluster_arrive is visible after cluster_wait.
 CATENARY_DEVICE void cluster_arrive() {
   asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
 }
 
-// The same without the release: for CTAs that only keep their shared memory alive, or whose writes
-// were released otherwise.
+// The same without release: for CTAs that only keep their shared memory alive, or whose writes are
+// released by another instruction.
 CATENARY_DEVICE void cluster_arrive_relaxed() {
   asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
 }
@@ -83,8 +82,8 @@ CATENARY_DEVICE void st_cluster_v4(u32 mapped, U32x4 v) {
                : "memory");
 }
 
-// Asynchronous stores: each counts its bytes at `barrier`, whose completed phase makes them
-// visible. Both addresses are mapped, and of the same CTA. One thread, for itself.
+// Asynchronous stores: each completes its bytes on the mbarrier, whose completed phase makes them
+// visible. Both addresses are mapped addresses of the same CTA. Per thread.
 CATENARY_DEVICE void st_async_u32(u32 mapped, u32 v, u32 barrier) {
   asm volatile(
       "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.u32 "

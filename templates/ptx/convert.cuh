@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Conversions between f32 and the storage types, header-free. PTX ISA 9.7.9.21 (cvt): .rn is
-// nearest even, .rna (tf32) nearest with ties away. A two-element cvt takes the high half first.
+// Conversions between f32 and the storage types. PTX ISA 9.7.9.21 (cvt): .rn rounds to nearest
+// even, .rna (tf32) to nearest, ties away from zero. A two-element cvt takes the high half first.
 #pragma once
 
 #include "ptx/device.cuh"
@@ -38,8 +38,8 @@ CATENARY_DEVICE u32 f32_to_f16x2(float low, float high) {
 
 CATENARY_DEVICE u16 f32_to_bf16(float v) { return static_cast<u16>(f32_to_bf16x2(v, 0.0f)); }
 
-// A NaN whose payload has low bits alone becomes infinite (seen on an H200; the NaNs that
-// arithmetic gives stay NaN).
+// A NaN whose payload is only in the low 13 bits becomes infinite (RESULTS hw-31); NaNs that
+// arithmetic gives stay NaN.
 CATENARY_DEVICE u32 f32_to_tf32(u32 bits) {
   u32 rounded;
   asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(rounded) : "f"(bits_to_f32(bits)));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Asynchronous global -> shared copies of sm_80. PTX ISA 9.7.9.25 (cp.async): `valid` bytes are
-// read, the rest of the destination is filled with zeros; with valid == 0 the source is not
-// touched. Groups complete in order; a thread's wait covers its own copies only, so a CTA barrier
-// must follow before other threads read them.
+// cp.async of sm_80: global -> shared memory. PTX ISA 9.7.9.25: `valid` bytes are read, the rest of
+// the destination is filled with zeros; with valid == 0 the source is not accessed. Groups complete
+// in order. A thread's wait covers its own copies only: a barrier must follow before other threads
+// read them.
 #pragma once
 
 #include "ptx/device.cuh"

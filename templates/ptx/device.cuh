@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one annotation of device functions. Templates are inlined whole: a call would cost the
-// accumulators their registers.
+// The annotation of device functions. Everything is inlined: a call would spill the accumulators.
 #pragma once
 
 #include "shared/int.h"

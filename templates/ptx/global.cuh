@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Global memory: one function per access width. PTX ISA 9.7.9 (ld, st). `volatile` keeps the order
-// against griddepcontrol.wait; it does not make a load wait for its value. Streamed loads ask L1
-// not to keep the line.
+// Global memory: one function per access width. PTX ISA 9.7.9 (ld, st). asm volatile keeps the
+// order with griddepcontrol.wait; it does not make a load wait for its value. Streamed loads do not
+// allocate in L1.
 #pragma once
 
 #include "ptx/device.cuh"
@@ -34,8 +34,8 @@ CATENARY_DEVICE U32x4 ld_global_v4(const void* p) {
   return v;
 }
 
-// Constant loads, of memory that nobody writes while the chain runs: not volatile, so that equal
-// ones merge and loops need not repeat them. Legal before griddepcontrol.wait.
+// Constant loads, of memory that no kernel writes while the chain runs. Not volatile: equal loads
+// merge and move out of loops. Legal before griddepcontrol.wait.
 CATENARY_DEVICE u16 ld_global_constant_u16(const void* p) {
   u16 v;
   asm("ld.global.nc.u16 %0, [%1];" : "=h"(v) : "l"(p));
@@ -76,9 +76,9 @@ CATENARY_DEVICE U32x4 ld_global_streamed_v4(const void* p) {
   return v;
 }
 
-// A weight on its way into registers before the dependency wait. Not `.nc`: ptxas moves such a load
-// below griddepcontrol.wait (seen in SASS of CUDA 13.0; it cost 1.2 us of 4.6). Two loads share
-// each 32-byte sector, so the line stays in L1 until the second.
+// A weight, loaded into registers before the dependency wait. Not .nc: ptxas would move such a load
+// below griddepcontrol.wait (RESULTS hw-32). Two loads share each 32-byte sector, so L1 keeps the
+// line until the second.
 CATENARY_DEVICE U32x4 ld_global_weight_v4(const void* p) {
   U32x4 v;
   asm volatile("ld.global.L1::evict_first.L2::256B.v4.u32 {%0, %1, %2, %3}, [%4];"
@@ -100,7 +100,7 @@ CATENARY_DEVICE void st_global_v2(void* p, U32x2 v) {
   asm volatile("st.global.v2.u32 [%0], {%1, %2};" ::"l"(p), "r"(v.x), "r"(v.y) : "memory");
 }
 
-// Likely not read again soon: first to leave L2, so that it does not push out what is read.
+// Not read again soon: evicted from L2 first.
 CATENARY_DEVICE void st_global_streamed_v4(void* p, U32x4 v) {
   asm volatile("st.global.cs.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(v.x), "r"(v.y), "r"(v.z),
                "r"(v.w)

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Approximate f32 functions and IEEE min/max with NaN propagation. PTX ISA 9.7.3: ex2.approx.ftz
-// has relative error under 2^-22, rcp.approx.ftz under 1 ulp, lg2.approx.ftz absolute error under
-// 2^-22 in (0.5, 2), else relative 2^-22. Measured over all numbers on an H200: 2^-22.7, 2^-23.2 of
-// the value, 2^-22.1, 2^-22.0. `.NaN` min and max return NaN if either operand is one, as the
-// reference.
+// f32 arithmetic, approximate functions, min and max. PTX ISA 9.7.3: ex2.approx.ftz has a relative
+// error below 2^-22, rcp.approx.ftz below 1 ulp, lg2.approx.ftz an absolute error below 2^-22 in
+// (0.5, 2), else a relative one below 2^-22 (measured: RESULTS hw-33). `.NaN` min and max return
+// NaN if either operand is NaN, as the reference does.
 #pragma once
 
 #include "ptx/device.cuh"
@@ -28,8 +27,8 @@ CATENARY_DEVICE float lg2_approx(float x) {
   return v;
 }
 
-// The explicit .rn forbids ptxas to contract a product and a sum into one rounding: fused and
-// unfused plans of a chain round at the same places.
+// The explicit .rn forbids ptxas to contract a multiplication and an addition to fma: fused and
+// unfused plans of a chain round identically.
 CATENARY_DEVICE float add_rn(float a, float b) {
   float v;
   asm("add.rn.f32 %0, %1, %2;" : "=f"(v) : "f"(a), "f"(b));
@@ -60,7 +59,7 @@ CATENARY_DEVICE float fma_rn(float a, float b, float c) {
   return v;
 }
 
-// The operand that is a number, where one is not.
+// The other operand where one is NaN.
 CATENARY_DEVICE float min_number(float a, float b) {
   float v;
   asm("min.f32 %0, %1, %2;" : "=f"(v) : "f"(a), "f"(b));

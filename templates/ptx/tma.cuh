@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bulk copies of boxes of tensors, sm_90. PTX ISA 9.7.9.25.5 (cp.async.bulk.tensor). The map gives
-// element type, sizes, strides, box and swizzle; `corner` is the box's first element, innermost
-// dimension first, in elements. Elements out of bounds are loaded as zeros and not stored. Seen on
-// an H200: the innermost coordinate is a multiple of 16 bytes, and a store's are not negative, or
-// the instruction is illegal. Shared addresses are multiples of 128, of the swizzle's span (1024
-// for 128 B) with a swizzle. One thread executes, for itself; completion as in bulk.cuh.
+// TMA loads, stores and reductions of boxes of tensors, sm_90. PTX ISA 9.7.9.25.5
+// (cp.async.bulk.tensor). The tensor map gives element type, sizes, strides, box and swizzle;
+// `corner` is the box's first element, innermost dimension first. Elements out of bounds are loaded
+// as zeros and not stored. The innermost coordinate must be a multiple of 16 bytes, and coordinates
+// of stores must not be negative (RESULTS hw-35). Shared addresses are multiples of 128, with a
+// swizzle of its pattern (1024 for 128 B). Per thread; completion as in bulk.cuh.
 //
-// The map must lie in a kernel parameter that is a __grid_constant__: its address is taken.
+// The map must be in a __grid_constant__ kernel parameter: its address is taken.
 #pragma once
 
 #include "ptx/device.cuh"
@@ -14,7 +14,7 @@
 
 namespace catenary {
 
-// Global -> this CTA's shared memory; the barrier counts the bytes of the full box.
+// Global -> this CTA's shared memory; the mbarrier counts the bytes of the full box.
 template <int kRank>
 CATENARY_DEVICE void tma_load(u32 to, const TensorMap& map, const i32 (&corner)[kRank], u32 barrier,
                               u64 policy = kEvictNormal) {
@@ -52,8 +52,8 @@ CATENARY_DEVICE void tma_load(u32 to, const TensorMap& map, const i32 (&corner)[
   }
 }
 
-// The same box to the same offset in every CTA whose rank is a bit of `mask`; each CTA's barrier at
-// that offset counts its own copy.
+// The same box to the same offset in every CTA whose rank is a bit of `mask`; the mbarrier at the
+// same offset in each of these CTAs counts the bytes it receives.
 template <int kRank>
 CATENARY_DEVICE void tma_load_multicast(u32 to, const TensorMap& map, const i32 (&corner)[kRank],
                                         u32 barrier, u16 mask, u64 policy = kEvictNormal) {
@@ -128,8 +128,8 @@ CATENARY_DEVICE void tma_store(const TensorMap& map, const i32 (&corner)[kRank],
   }
 }
 
-// Adds the box to the tensor, each element atomically (relaxed, gpu scope), in no fixed order, in
-// the map's element type.
+// Adds the box to the tensor in the map's element type, each element atomically (relaxed, gpu
+// scope), in no fixed order.
 template <int kRank>
 CATENARY_DEVICE void tma_reduce_add(const TensorMap& map, const i32 (&corner)[kRank], u32 from) {
   static_assert(kRank >= 2 && kRank <= 5, "a box has two to five dimensions");
@@ -163,7 +163,7 @@ CATENARY_DEVICE void tma_reduce_add(const TensorMap& map, const i32 (&corner)[kR
   }
 }
 
-// A hint: the map itself (not the data) will be used soon. Legal before griddepcontrol_wait.
+// Prefetches the map, not the data. Legal before griddepcontrol_wait.
 CATENARY_DEVICE void tma_prefetch_descriptor(const TensorMap& map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Warps and groups of warps: shuffles, votes, one elected lane, named barriers, register budgets.
-// PTX ISA 9.7.9 (shfl.sync), 9.7.13 (barrier, vote.sync, elect.sync), 9.7.19 (setmaxnreg). All 32
-// lanes execute every function here convergently.
+// Shuffles, votes, elect.sync, named barriers, register reallocation. PTX ISA 9.7.9 (shfl.sync),
+// 9.7.13 (barrier, vote.sync, elect.sync), 9.7.19 (setmaxnreg). All 32 lanes execute every function
+// convergently.
 #pragma once
 
 #include "ptx/device.cuh"
@@ -24,7 +24,7 @@ CATENARY_DEVICE u32 shuffle_xor(u32 value, u32 mask) {
   return v;
 }
 
-// `value` of the lane `distance` below; the own one where there is none.
+// `value` of the lane `distance` below; this lane's own where there is none.
 CATENARY_DEVICE u32 shuffle_up(u32 value, u32 distance) {
   u32 v;
   asm volatile("shfl.sync.up.b32 %0, %1, %2, 0x0, 0xffffffff;"
@@ -33,7 +33,7 @@ CATENARY_DEVICE u32 shuffle_up(u32 value, u32 distance) {
   return v;
 }
 
-// `value` of the lane `distance` above; the own one where there is none.
+// `value` of the lane `distance` above; this lane's own where there is none.
 CATENARY_DEVICE u32 shuffle_down(u32 value, u32 distance) {
   u32 v;
   asm volatile("shfl.sync.down.b32 %0, %1, %2, 0x1f, 0xffffffff;"
@@ -78,13 +78,13 @@ CATENARY_DEVICE bool elect_one() {
   return v != 0;
 }
 
-// This warp's number in the CTA, in a form that the compiler knows to be the same in all lanes:
-// branches on it are uniform, as wgmma and setmaxnreg demand.
+// This warp's index in the CTA, uniform over lanes for the compiler: branches on it are uniform, as
+// wgmma and setmaxnreg require.
 CATENARY_DEVICE u32 warp_index() { return shuffle_index(threadIdx.x / 32, 0); }
 
-// Barrier kId (1 to 15; 0 is cta_barrier's) of `threads` threads, a multiple of 32: those that sync
-// wait for all, those that arrive do not. Shared memory written before is visible after the sync.
-// The id is an immediate: by register, ptxas reserves all sixteen.
+// Named barrier kId (1 to 15; 0 is cta_barrier's) of `threads` threads, a multiple of 32. Threads
+// that sync wait for all, threads that arrive do not wait. Shared memory written before is visible
+// after the sync. The id is an immediate: with a register, ptxas reserves all sixteen barriers.
 template <int kId>
 CATENARY_DEVICE void named_barrier_sync(u32 threads) {
   static_assert(kId > 0 && kId < 16, "barrier 0 belongs to cta_barrier");
@@ -97,9 +97,9 @@ CATENARY_DEVICE void named_barrier_arrive(u32 threads) {
   asm volatile("barrier.arrive.aligned %0, %1;" ::"n"(kId), "r"(threads) : "memory");
 }
 
-// Registers per thread from here on, a multiple of 8 in 24 .. 256. Every warp of a warpgroup
-// executes the same one. An increase waits until others have given up as many. sm_90a; needs launch
-// bounds.
+// Registers per thread from here on, a multiple of 8 in 24 .. 256. All warps of a warpgroup execute
+// the same instruction. An increase waits until enough registers have been released. sm_90a; needs
+// launch bounds.
 template <int kRegisters>
 CATENARY_DEVICE void set_max_registers_increase() {
   static_assert(kRegisters % 8 == 0 && kRegisters >= 24 && kRegisters <= 256, "setmaxnreg");

@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-// Warpgroup matrix products of sm_90a. PTX ISA 9.7.15 (wgmma): D[64, N] (+)= A[64, K] B[K, N] with
-// f32 accumulators and K = 16 elements of 16 bits or 8 of tf32. All 128 threads of a warpgroup
-// execute every function here convergently. With w = warp % 4, g = lane / 4, t = lane % 4:
+// Warpgroup MMA of sm_90a. PTX ISA 9.7.15 (wgmma): D[64, N] (+)= A[64, K] B[K, N] with f32
+// accumulators and K = 16 elements of 16 bits or 8 of tf32. All 128 threads of a warpgroup execute
+// every function convergently. With w = warp % 4, g = lane / 4, t = lane % 4:
 //   D  d[4i], d[4i+1] -> row 16w+g, columns 8i+2t, 8i+2t+1;  d[4i+2], d[4i+3] -> row 16w+g+8
 //   A, B  descriptors of shared memory (pipeline/descriptor.cuh), the same in all threads
 // With A in registers: wgmma_registers.cuh.
 //
-// Products run asynchronously: wgmma_fence, products, wgmma_commit, wgmma_wait, wgmma_pin, and only
-// then may D be read, and registers or shared memory of A and B be written.
+// wgmma is asynchronous: wgmma_fence, MMAs, wgmma_commit, wgmma_wait, wgmma_pin. Only then may D be
+// read, and may registers or shared memory of A and B be written.
 #pragma once
 
 #include "ptx/device.cuh"
 
 namespace catenary {
 
-// Orders the threads' earlier accesses to registers of D and A before the products that follow:
-// before the first product, and whenever another instruction has touched those registers.
+// Orders the threads' earlier accesses to registers of D and A before the MMAs that follow. Needed
+// before the first MMA, and whenever another instruction has accessed those registers.
 CATENARY_DEVICE void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 
-// The products since the last commit become one group.
+// The MMAs since the last commit become one group.
 CATENARY_DEVICE void wgmma_commit() {
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
 
-// At most kPending of the warpgroup's groups are still running afterwards.
+// At most kPending of the warpgroup's groups are in flight afterwards.
 template <int kPending>
 CATENARY_DEVICE void wgmma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
@@ -36,7 +36,7 @@ CATENARY_DEVICE void wgmma_pin(float (&d)[kCount]) {
   for (int i = 0; i < kCount; ++i) asm volatile("" : "+f"(d[i])::"memory");
 }
 
-// The parts of the instruction's text that depend on types and on transposition.
+// The parts of the instruction's text that depend on types and transposition.
 template <bool kTransA, bool kTransB>
 struct WgmmaBF16 {
   static constexpr char kType[] = "k16.f32.bf16.bf16";
@@ -52,9 +52,9 @@ struct WgmmaTF32 {
   static constexpr char kTail[] = "";
 };
 
-// One specialisation per N, whose bodies are parsed only where used; their tokens still cost 7 ms
-// of NVRTC's time, so that products with A in registers have a header of their own. An operand "C"
-// is text that becomes part of the instruction.
+// One specialisation per N; bodies are parsed only where used. A in registers is a header of its
+// own, since even unused tokens take compile time (RESULTS nvrtc-31). A "C" operand is text that
+// becomes part of the instruction.
 template <int N, class Type>
 struct Wgmma;
 
@@ -75,8 +75,8 @@ struct Wgmma;
 // clang-format on
 #include "ptx/wgmma.def"
 
-// D = A B + (scale_d ? D : 0) for N in 8 .. 256 by 8. kTransA, kTransB: that
-// operand lies MN-major in shared memory, else K-major.
+// D = A B + (scale_d ? D : 0) for N in 8 .. 256 by 8. kTransA, kTransB: the operand is MN-major in
+// shared memory, else K-major.
 template <int N, bool kTransA = false, bool kTransB = false>
 CATENARY_DEVICE void wgmma_bf16(float (&d)[N / 2], u64 a, u64 b, bool scale_d) {
   Wgmma<N, WgmmaBF16<kTransA, kTransB>>::issue(d, a, b, scale_d);
@@ -87,8 +87,8 @@ CATENARY_DEVICE void wgmma_f16(float (&d)[N / 2], u64 a, u64 b, bool scale_d) {
   Wgmma<N, WgmmaF16<kTransA, kTransB>>::issue(d, a, b, scale_d);
 }
 
-// Both operands K-major. The low 13 bits of elements are ignored: round them before, by f32_to_tf32
-// or by a tensor map of tf32.
+// Both operands are K-major. The low 13 bits of elements are ignored: round before, by f32_to_tf32
+// or by a tensor map of type tf32.
 template <int N>
 CATENARY_DEVICE void wgmma_tf32(float (&d)[N / 2], u64 a, u64 b, bool scale_d) {
   Wgmma<N, WgmmaTF32>::issue(d, a, b, scale_d);

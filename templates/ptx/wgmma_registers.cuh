@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The products of wgmma.cuh with A in registers: rows 16w .. 16w+15 of warp w, as A in mma.cuh.
-// They stay untouched until the wait.
+// wgmma with A in registers: rows 16w .. 16w+15 in warp w, laid out as A in mma.cuh. The registers
+// must not be written until the wait.
 #pragma once
 
 #include "ptx/wgmma.cuh"
@@ -42,7 +42,7 @@ struct WgmmaRegisters;
 // clang-format on
 #include "ptx/wgmma.def"
 
-// D = A B + (scale_d ? D : 0) for N in 8 .. 256 by 8. kTransB: B lies MN-major in shared memory.
+// D = A B + (scale_d ? D : 0) for N in 8 .. 256 by 8. kTransB: B is MN-major in shared memory.
 template <int N, bool kTransB = false>
 CATENARY_DEVICE void wgmma_bf16_registers(float (&d)[N / 2], const U32x4& a, u64 b, bool scale_d) {
   WgmmaRegisters<N, WgmmaRegistersBF16<kTransB>>::issue(d, a, b, scale_d);

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ragged contractions of persistent kernels.
+// Tile schedulers of ragged contractions. Group ends are inclusive and come from device memory.
 //
-// Rows: a warp's walk over the groups, whose tiles stand one group after the other, so that CTAs
-// that run together share a group's weights in L2; in a group, bands of `raster` row tiles sweep N.
-// Lanes load and add up 32 ends at once, and the walk goes on from tile to tile.
-//
-// CTAs of one group each find the i-th of the groups that have rows at all: those are no more than
-// the rows, however many groups there are.
-//
-// Terms: [ends[g-1], ends[g]) of K are group g's. Tiles that follow one another are mostly of one
-// group, whose ends are read once. What a step brings of other groups: pipeline/k_tail.cuh.
+// MGroupedScheduler (persistent): the tiles of one group come after those of the group before, so
+// that concurrent CTAs share a group's weights in L2; the tiles of a group are swizzled. The lanes
+// of a warp load 32 ends at once, and the state persists from tile to tile.
+// find_occupied_group (one group a CTA): the i-th group that has rows. There are no more such
+// groups than rows, however many groups the label has.
+// KGroupedRange: K of group g is [ends[g-1], ends[g]). Consecutive tiles mostly have one group,
+// whose ends are read once. pipeline/k_tail.cuh handles the k of other groups in a k-tile.
 #pragma once
 
 #include "ptx/atomic.cuh"
@@ -21,7 +19,7 @@
 
 namespace catenary {
 
-// The lowest of the lanes in a ballot that is not empty: the exponent of its bit.
+// The lowest lane of a ballot that is not empty: the exponent of its lowest bit.
 CATENARY_DEVICE u32 lowest_lane(u32 lanes) {
   return (f32_to_bits(static_cast<float>(lanes & (0u - lanes))) >> 23) - 127;
 }
@@ -34,11 +32,10 @@ CATENARY_DEVICE u32 count_lanes(u32 lanes) {
 
 struct GroupRows {
   u32 group;
-  i32 begin, end;  // of its rows; equal: there is no such group
+  i32 begin, end;  // its rows; equal: there is no such group
 };
 
-// The end of `group`, held to m: it comes from device memory, and rows become addresses. From the
-// group behind the last on: m.
+// The end of `group`, clamped to m because rows become addresses; m for any group past the last.
 template <i64 kGroups>
 CATENARY_DEVICE i32 load_group_end(const u8* ends, u32 group, i32 m) {
   if (group >= kGroups) return m;
@@ -46,11 +43,11 @@ CATENARY_DEVICE i32 load_group_end(const u8* ends, u32 group, i32 m) {
   return m < given ? m : given;
 }
 
-// Number `ordinal` of the groups that have rows, in ascending order; group kGroups has the rows
-// behind the last end. All lanes call it, converged, with the same arguments.
+// Group number `ordinal` among the groups that have rows; group kGroups has the rows past the last
+// end. All lanes call it, converged, with the same arguments.
 template <i64 kGroups>
 CATENARY_DEVICE GroupRows find_occupied_group(const u8* ends, u32 ordinal, i32 m) {
-  // Ends asked for together: most kernels wait for them once.
+  // Ends loaded together: most kernels wait for them once.
   constexpr int kLoads = kGroups < 128 ? kGroups / 32 + 1 : 4;
   const u32 lane = threadIdx.x % 32;
   i32 first_row = 0;
@@ -62,7 +59,7 @@ CATENARY_DEVICE GroupRows find_occupied_group(const u8* ends, u32 ordinal, i32 m
       end[i] = load_group_end<kGroups>(ends, first + i * 32 + lane, m);
 #pragma unroll
     for (int i = 0; i < kLoads; ++i) {
-      // Ends are made to ascend from row 0: the largest up to each lane's, in log2(32) steps.
+      // The maximum over the lanes up to this one: ends that descend take the largest before them.
       if (end[i] < first_row) end[i] = first_row;
 #pragma unroll
       for (u32 distance = 1; distance < 32; distance *= 2) {
@@ -86,43 +83,44 @@ CATENARY_DEVICE GroupRows find_occupied_group(const u8* ends, u32 ordinal, i32 m
   return {kGroups, m, m};
 }
 
-// Groups [first, first + 32), one a lane; the one behind the last holds the rows behind the last
-// end. All lanes call find(), converged, with the same tile.
+// Holds groups [first_group, first_group + 32), one a lane. One more group after the last has the
+// rows past the last end. All lanes call find(), converged, with the same tile.
 template <const auto& kConfig>
 struct MGroupedScheduler {
-  u32 first = 0;
+  u32 first_group = 0;
   i32 first_row = 0;   // of these groups
   u32 first_tile = 0;  // of these groups
   bool loaded = false;
   i32 begin = 0, end = 0;  // rows of this lane's group
-  u32 tile_end = 0;        // behind its last tile
+  u32 tile_end = 0;        // one past its last tile
 
-  // This tile of a batch entry: its corner, group and rows; not live if there is no such tile.
+  // Finds the corner, group and rows of a tile of one batch entry; not valid if there is no such
+  // tile.
   template <class P>
   CATENARY_DEVICE void find(const P& params, u32 tile, u32 tiles_n, i64 m, WorkTile& work) {
     if (tile < first_tile) *this = MGroupedScheduler();  // the next batch entry
     if (!loaded) load(params, tiles_n, static_cast<i32>(m));
     u32 lanes = vote_ballot(tile < tile_end);
 #pragma unroll 1
-    while (lanes == 0 && first + 32 <= kConfig.num_groups) {
-      first += 32;
+    while (lanes == 0 && first_group + 32 <= kConfig.num_groups) {
+      first_group += 32;
       first_row = static_cast<i32>(shuffle_index(static_cast<u32>(end), 31));
       first_tile = shuffle_index(tile_end, 31);
       load(params, tiles_n, static_cast<i32>(m));
       lanes = vote_ballot(tile < tile_end);
     }
-    work.live = lanes != 0;
-    if (!work.live) return;
+    work.valid = lanes != 0;
+    if (!work.valid) return;
     const u32 lane = lowest_lane(lanes);
-    const i64 from = static_cast<i32>(shuffle_index(static_cast<u32>(begin), lane));
-    const i64 to = static_cast<i32>(shuffle_index(static_cast<u32>(end), lane));
-    const u32 tiles_m = row_tiles(static_cast<u32>(to - from));
+    const i64 group_begin = static_cast<i32>(shuffle_index(static_cast<u32>(begin), lane));
+    const i64 group_end = static_cast<i32>(shuffle_index(static_cast<u32>(end), lane));
+    const u32 tiles_m = row_tiles(static_cast<u32>(group_end - group_begin));
     swizzle_tile<kConfig>(tile + tiles_m * tiles_n - shuffle_index(tile_end, lane), tiles_m,
                           tiles_n, work);
-    work.m0 += from;
-    work.m_end = to;
-    work.group = first + lane;
-    // Rows behind the last end meet no weight: an empty sum, and a valid weight coordinate.
+    work.m0 += group_begin;
+    work.m_end = group_end;
+    work.group = first_group + lane;
+    // Rows past the last end have no weight: K is empty, and the weight coordinate is valid.
     if (work.group == kConfig.num_groups) {
       work.group = 0;
       work.k_end = 0;
@@ -134,15 +132,16 @@ struct MGroupedScheduler {
     return (rows + kConfig.cluster_tile_m() - 1) / kConfig.cluster_tile_m();
   }
 
-  // Ends come from device memory: held to [first_row, m] and made to ascend, since rows become
-  // addresses. Both prefixes (largest end, sum of tiles) take log2(32) steps.
+  // Loads the ends of 32 groups, clamped to [first_row, m] and made to ascend because rows become
+  // addresses. Two prefix scans over the lanes: the maximum of the ends, the sum of the tiles.
   template <class P>
   CATENARY_DEVICE void load(const P& params, u32 tiles_n, i32 m) {
     const u32 lane = threadIdx.x % 32;
     const u8* ends = static_cast<const u8*>(params.ptr[kConfig.group_ends_slot]);
     end = m;
-    if (first + lane < kConfig.num_groups) {
-      const i32 given = static_cast<i32>(ld_global_u32(ends + static_cast<i64>(first + lane) * 4));
+    if (first_group + lane < kConfig.num_groups) {
+      const i32 given =
+          static_cast<i32>(ld_global_u32(ends + static_cast<i64>(first_group + lane) * 4));
       end = given < first_row ? first_row : given < m ? given : m;
     }
 #pragma unroll
@@ -163,9 +162,8 @@ struct MGroupedScheduler {
   }
 };
 
-// A group's terms, kept while tiles are of that group: its ends lie in device memory, and each role
-// would wait for them in front of each tile (64 experts' wgrad, 10,431 rows in all, on an H200: a
-// seventh of the consumers' samples).
+// The K range of a group, kept while consecutive tiles have that group. Else each role would wait
+// for the ends in device memory before each tile (RESULTS sm90-4).
 template <const auto& kConfig>
 struct KGroupedRange {
   bool loaded = false;

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// A tile's number -> which tile of which problem. Tiles of one batch entry are neighbours; within
-// it, `raster` tiles of M form a band that sweeps N, so that CTAs that run together share rows of A
-// and of B in L2. The K split is the fastest index: splits of one tile run together. kConfig is the
-// config of a contraction kernel; its tiles have cluster_tile_m() rows. Tiles are fewer than 2^31,
-// as CTAs are: 32-bit divisions do.
+// The tile scheduler: linear tile index -> batch entry, corner, group, and split-K index.
 //
-// Ragged rows: the count of row tiles is an upper bound (one partial tile per group, and one group
-// more for the rows behind the last end, whose sum is empty); a CTA walks the ends to find which
-// rows of which group its row tile is. Persistent kernels walk once (MGroupedScheduler of
-// scheduler/grouped.cuh).
+// split_k is the fastest index: the splits of a tile run together. Then come the tiles of one batch
+// entry, swizzled: `tile_swizzle` row tiles share a sweep over N, so that concurrent CTAs share
+// rows of A and of B in L2. kConfig is the config of a contraction kernel; its tiles have
+// cluster_tile_m() rows. There are fewer than 2^31 tiles, as there are of CTAs, so 32-bit divisions
+// are enough.
+//
+// M-grouped: the number of row tiles is an upper bound (one partial tile per group, and one group
+// more for the rows past the last end, whose K is empty). A CTA reads the group ends to find the
+// rows of its tile; persistent kernels keep them (MGroupedScheduler of scheduler/grouped.cuh).
 #pragma once
 
 #include "epilogue/vec.cuh"
@@ -17,44 +18,44 @@
 namespace catenary {
 
 struct WorkTile {
-  bool live = false;
+  bool valid = false;
   u32 batch[kMaxDims] = {};    // right-aligned
   i64 m0 = 0, n0 = 0;          // the tile's corner
-  i64 m_end = 0;               // rows from here on belong to somebody else
-  i64 k_begin = 0, k_end = 0;  // within one outer K step
+  i64 m_end = 0;               // one past the last row of the matrix or of the group
+  i64 k_begin = 0, k_end = 0;  // within one iteration of the outer K loop
   u32 group = 0;               // ragged group
-  u32 split = 0;
+  u32 split = 0;               // split-K index
 };
 
 template <const auto& kConfig>
 CATENARY_DEVICE void swizzle_tile(u32 tile, u32 tiles_m, u32 tiles_n, WorkTile& work) {
-  constexpr u32 kRaster = kConfig.tile_swizzle;
-  const u32 band = tile / (kRaster * tiles_n);
-  const u32 in_band = tile - band * kRaster * tiles_n;
-  const u32 left = tiles_m - band * kRaster;
-  const u32 height = left < kRaster ? left : kRaster;
-  work.m0 = static_cast<i64>(band * kRaster + in_band % height) * kConfig.cluster_tile_m();
-  work.n0 = static_cast<i64>(in_band / height) * kConfig.block_n;
+  constexpr u32 kSwizzle = kConfig.tile_swizzle;
+  const u32 sweep = tile / (kSwizzle * tiles_n);
+  const u32 in_sweep = tile - sweep * kSwizzle * tiles_n;
+  const u32 left = tiles_m - sweep * kSwizzle;
+  const u32 sweep_m = left < kSwizzle ? left : kSwizzle;
+  work.m0 = static_cast<i64>(sweep * kSwizzle + in_sweep % sweep_m) * kConfig.cluster_tile_m();
+  work.n0 = static_cast<i64>(in_sweep / sweep_m) * kConfig.block_n;
 }
 
-// Ragged rows: find the group whose rows hold row tile `tile`.
+// M-grouped: finds the group and the rows of row tile `tile`.
 template <const auto& kConfig, class P>
 CATENARY_DEVICE void find_m_group(const P& params, i64 tile, i64 m, WorkTile& work) {
   const u8* ends = static_cast<const u8*>(params.ptr[kConfig.group_ends_slot]);
   i64 start = 0;
   i64 left = tile;
-  work.live = false;
+  work.valid = false;
 #pragma unroll 4
   for (int group = 0; group <= kConfig.num_groups; ++group) {
     i64 end = m;
     if (group < kConfig.num_groups) {
       const i64 given = static_cast<i32>(ld_global_u32(ends + static_cast<i64>(group) * 4));
-      end = given < m ? given : m;  // ends come from device memory: never trust them with addresses
+      end = given < m ? given : m;  // rows become addresses: clamp what comes from device memory
     }
     const i64 tiles =
         end > start ? (end - start + kConfig.cluster_tile_m() - 1) / kConfig.cluster_tile_m() : 0;
-    if (!work.live && left < tiles) {
-      work.live = true;
+    if (!work.valid && left < tiles) {
+      work.valid = true;
       work.group = group;
       work.m0 = start + left * kConfig.cluster_tile_m();
       work.m_end = end;
@@ -62,21 +63,21 @@ CATENARY_DEVICE void find_m_group(const P& params, i64 tile, i64 m, WorkTile& wo
     left -= tiles;
     start = end > start ? end : start;
   }
-  // Rows behind the last end meet no weight: an empty sum, and a valid weight address.
+  // Rows past the last end have no weight: K is empty, and the weight address is valid.
   if (work.group == kConfig.num_groups) {
     work.group = 0;
     work.k_end = 0;
   }
 }
 
-// Ragged terms: the group is the outermost batch dimension, unless there is only one.
+// K-grouped: the group is the outermost batch dimension, unless there is only one group.
 template <const auto& kConfig>
 CATENARY_DEVICE u32 k_group(const WorkTile& work) {
   if constexpr (kConfig.num_groups > 1) return work.batch[kMaxDims - kConfig.batch_rank];
   return 0;
 }
 
-// Ragged terms of the tile's group: [ends[g-1], ends[g]) of the k_end that there are.
+// K-grouped: the K range of the tile's group, [ends[g-1], ends[g]), clamped to [0, k_end].
 template <const auto& kConfig, class P>
 CATENARY_DEVICE void find_k_group(const P& params, WorkTile& work) {
   work.group = k_group<kConfig>(work);
@@ -90,62 +91,62 @@ CATENARY_DEVICE void find_k_group(const P& params, WorkTile& work) {
   }
 }
 
-// `place` finds the corner of a tile of one batch entry: (tile, tiles_m, tiles_n, m, work). Ragged
-// terms are the caller's to find.
-template <const auto& kConfig, class P, class Place>
-CATENARY_DEVICE WorkTile find_work_tile(const P& params, u32 index, Place place) {
+// `find_corner(tile, tiles_m, tiles_n, m, work)` finds the corner of a tile of one batch entry. The
+// caller finds the K range of a K-grouped tile.
+template <const auto& kConfig, class P, class FindCorner>
+CATENARY_DEVICE WorkTile find_work_tile(const P& params, u32 index, FindCorner find_corner) {
   WorkTile work;
   const i64 m = extent_at_launch(kConfig.m, params);
   const i64 n = extent_at_launch(kConfig.n, params);
   work.m_end = m;
   work.k_end = extent_at_launch(kConfig.k, params);
-  work.live = true;
+  work.valid = true;
 
   work.split = index % kConfig.split_k;
   index /= kConfig.split_k;
   const u32 tiles_n = static_cast<u32>((n + kConfig.block_n - 1) / kConfig.block_n);
   u32 tiles_m = static_cast<u32>((m + kConfig.cluster_tile_m() - 1) / kConfig.cluster_tile_m());
   if (tiles_n == 0 || tiles_m == 0) {
-    work.live = false;
+    work.valid = false;
     return work;
   }
-  // Each group may end in a partial tile, and so may the rows behind the last end.
+  // Each group may end in a partial tile, and so may the rows past the last end.
   if constexpr (kConfig.ragged == Ragged::kMGrouped) tiles_m += kConfig.num_groups + 1;
   const u32 tiles = tiles_m * tiles_n;
   u32 batch = index / tiles;
   const u32 in_batch = index - batch * tiles;
-  place(in_batch, tiles_m, tiles_n, m, work);
+  find_corner(in_batch, tiles_m, tiles_n, m, work);
 #pragma unroll
   for (int d = kMaxDims - 1; d >= kMaxDims - kConfig.batch_rank; --d) {
     const u32 size = static_cast<u32>(extent_at_launch(kConfig.batch.at[d], params));
     if (size == 0) {
-      work.live = false;
+      work.valid = false;
       return work;
     }
     work.batch[d] = batch % size;
     batch /= size;
   }
-  // A grid sized for the symbol's upper bound has CTAs to spare.
-  work.live = work.live && batch == 0;
+  // A grid for the symbol's upper bound may have more CTAs than tiles.
+  work.valid = work.valid && batch == 0;
   return work;
 }
 
 template <const auto& kConfig, class P>
 CATENARY_DEVICE WorkTile find_work_tile(const P& params, u32 index) {
-  const auto place = [&](u32 tile, u32 tiles_m, u32 tiles_n, i64 m, WorkTile& work) {
+  const auto find_corner = [&](u32 tile, u32 tiles_m, u32 tiles_n, i64 m, WorkTile& work) {
     swizzle_tile<kConfig>(tile, tiles_m, tiles_n, work);
     if constexpr (kConfig.ragged == Ragged::kMGrouped) {
       find_m_group<kConfig>(params, work.m0 / kConfig.cluster_tile_m(), m, work);
     }
   };
-  WorkTile work = find_work_tile<kConfig>(params, index, place);
+  WorkTile work = find_work_tile<kConfig>(params, index, find_corner);
   if constexpr (kConfig.ragged == Ragged::kKGrouped) {
-    if (work.live) find_k_group<kConfig>(params, work);
+    if (work.valid) find_k_group<kConfig>(params, work);
   }
   return work;
 }
 
-// Address of an operand's element (row, k = 0) of this tile's batch entry.
+// The address of an operand's element (row, k = 0) in the tile's batch entry and group.
 template <const auto& kConfig, MatrixOperand kOperand, int kElementBytes, class P>
 CATENARY_DEVICE const u8* operand_address(const P& params, const WorkTile& work, i64 row) {
   i64 offset = row * kOperand.stride_row;

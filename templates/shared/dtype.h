@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Element types, from dtype.def. Shared by host and device: the planner writes the same enumerators
-// into a config struct that a kernel reads.
+// Element types, from dtype.def. Shared by host and device.
 #pragma once
 
 #include "shared/int.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fixed-width integers without any header: NVRTC finds no <cstdint> on a machine without a toolkit.
+// Fixed-width integers without a header: without a CUDA toolkit NVRTC finds no <cstdint>.
 #pragma once
 
 namespace catenary {

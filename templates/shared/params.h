@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one kernel parameter of every kernel: tensor maps, pointers, the symbolic size, the launch's
-// edge, scalar parameters. Host packing (runtime/executable.cpp) and device reading share this
-// struct.
+// The single parameter of every kernel: tensor maps, pointers, the symbolic size, the PDL flag,
+// scalar parameters. The host packs this struct (runtime/executable.cpp), the device reads it.
 #pragma once
 
 #include "shared/tensor_map.h"
@@ -9,8 +8,8 @@
 namespace catenary {
 
 // kPointers >= 1. kScalars may be 0; the array then has one unused element.
-// Layout: tensor maps where there are any, 8-byte pointers, then the symbol, then `overlapped` (1:
-// the stream's work before may still run, else 0) and floats; no padding before `scalar`.
+// Layout: tensor maps where there are any, 8-byte pointers, the symbol, `pdl` (1: the previous
+// kernel may still run, else 0), floats; no padding before `scalar`.
 template <int kPointers, int kScalars, int kMaps = 0>
 struct Params {
   TensorMap map[kMaps];
@@ -28,8 +27,8 @@ struct Params<kPointers, kScalars, 0> {
   float scalar[kScalars > 0 ? kScalars : 1];
 };
 
-// Byte size of Params<pointers, scalars, maps> (`overlapped` and floats are padded to a multiple of
-// 8 bytes, and a struct with maps to a multiple of their alignment).
+// Byte size of Params<pointers, scalars, maps>: `pdl` and floats are padded to a multiple of 8
+// bytes, a struct with maps to a multiple of their alignment.
 constexpr i64 params_bytes(i64 pointers, i64 scalars, i64 maps = 0) {
   const i64 words = 8 * pointers + 8 + 8 * (((scalars > 0 ? scalars : 1) + 2) / 2);
   if (maps == 0) return words;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What host and device share about bulk copies: the tensor map as opaque bytes, which the host
-// encodes and a kernel takes by value as part of its parameter, and the L2 policies of its copies.
+// What host and device share about TMA: the tensor map as opaque bytes, which the host encodes and
+// a kernel takes by value as part of its parameter, and L2 cache policies.
 #pragma once
 
 #include "shared/int.h"
 
 namespace catenary {
 
-// Laid out as CUtensorMap; PTX ISA 5.5.8 asks for 64-byte alignment.
+// The layout of CUtensorMap; PTX ISA 5.5.8 asks for 64-byte alignment.
 struct alignas(64) TensorMap {
   u8 bytes[128];
 };

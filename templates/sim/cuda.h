@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The words of CUDA C++ that emitted sources and templates use, for a host compiler, and the
-// machine that the object is bound to.
+// CUDA C++ built-ins that emitted sources and templates use, for a host compiler, and the machine
+// that the object is bound to.
 #pragma once
 
 #include "sim/machine.h"
 
 namespace catenary::sim {
 
-// One per loaded object, set before its first call. Hidden: the loader would make one of all.
+// One per loaded object, set before its first call. Hidden: otherwise the loader would merge them.
 [[gnu::visibility("hidden")]] inline Machine* machine = nullptr;
 
 struct ThreadIndex {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The end of a host-compiled kernel: what simulator/ looks up in the object. Included after
+// Entry points of a host-compiled kernel, which simulator/ looks up in the object. Included after
 // the emitted source, with CATENARY_SIM_KERNEL defined as the kernel's name.
 #pragma once
 
@@ -7,7 +7,7 @@
 
 namespace catenary::sim {
 
-// Copied, as a parameter that holds tensor maps asks for more alignment than `parameters` has.
+// Copies: a parameter with tensor maps needs more alignment than `parameters` has.
 template <class P>
 void call(void (*kernel)(P), const void* parameters) {
   P copy;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a kernel that was compiled for the host asks of the machine that runs it: one member per
-// instruction with a meaning beyond its registers. The twins in sim/ptx/ call these, simulator/
-// implements them. Every call names the template line that it stands for.
+// The machine of a host-compiled kernel: one member per instruction with an effect beyond its
+// registers. The host shims in sim/ptx/ call these, simulator/ implements them. Every call has the
+// template line that it comes from.
 //
-// Shared-memory addresses are 32-bit: bits 0..23 the offset in the CTA's window, bits 24..31 zero
-// for the own CTA, else the rank in the cluster plus one (what `mapa` gives).
+// Shared-memory addresses are 32-bit: bits 0..23 are the offset in the CTA's window, bits 24..31
+// are zero for the calling CTA, else the rank in the cluster plus one (the result of `mapa`).
 #pragma once
 
 #include "shared/int.h"
@@ -23,7 +23,7 @@ constexpr Site here(const char* file = __builtin_FILE(), u32 line = __builtin_LI
 }
 constexpr Site in(Site at, const char* op) { return {at.file, at.line, op}; }
 
-// Of the running thread; x components alone: nothing launches a second dimension.
+// Indices of the running thread; x components only, since grids have one dimension.
 struct Position {
   u32 thread = 0;
   u32 threads = 0;
@@ -38,7 +38,7 @@ enum class Shuffle : u8 { kIndex, kXor, kUp, kDown };
 enum class Vote : u8 { kAny, kAll, kBallot };
 enum class Read : u8 { kPlain, kConstant };  // kConstant: ld.global.nc, legal before the wait
 
-// A wgmma operand A: a descriptor, or fragments in registers.
+// Operands of one wgmma. A is a descriptor, or fragments in registers.
 struct WgmmaOperands {
   Number number;
   u32 n;                   // columns of D: a multiple of 8, 8 to 256
@@ -63,7 +63,7 @@ struct Machine {
   virtual u32 load_acquire_global(const void* from, Site site) = 0;
   virtual void store_release_global(void* to, u32 value, Site site) = 0;
 
-  // Shared memory, of this CTA or (mapped addresses) of another one of the cluster.
+  // Shared memory of this CTA, or of another CTA of the cluster by a mapped address.
   virtual u32 dynamic_smem() = 0;
   virtual void load_shared(void* to, u32 from, u32 bytes, Site site) = 0;
   virtual void store_shared(u32 to, const void* from, u32 bytes, Site site) = 0;
@@ -74,7 +74,7 @@ struct Machine {
   virtual void cp_async_wait(u32 pending, Site site) = 0;
   virtual void cp_async_arrive(u32 barrier, Site site) = 0;  // cp.async.mbarrier.arrive.noinc
 
-  // Warp collectives. `value` and results are the calling lane's.
+  // Warp collectives. Values and results are the calling lane's.
   virtual void warp_barrier(u32 mask, Site site) = 0;
   virtual void ldmatrix(u32* to, u32 from, u32 count, bool trans, Site site) = 0;
   virtual void stmatrix(u32 to, const u32* from, u32 count, bool trans, Site site) = 0;
@@ -87,7 +87,7 @@ struct Machine {
   virtual void barrier(u32 id, u32 threads, bool wait, Site site) = 0;
   virtual void set_max_registers(u32 count, bool increase, Site site) = 0;
 
-  // Launch edges.
+  // Programmatic dependent launch.
   virtual void griddepcontrol_wait(Site site) = 0;
   virtual void griddepcontrol_launch_dependents(Site site) = 0;
 
@@ -96,9 +96,9 @@ struct Machine {
   virtual void mbarrier_invalidate(u32 barrier, Site site) = 0;
   virtual void mbarrier_arrive(u32 barrier, u32 count, Site site) = 0;  // barrier may be remote
   virtual void mbarrier_expect(u32 barrier, u32 bytes, bool arrive, Site site) = 0;
-  virtual bool mbarrier_try_wait(u32 barrier, u32 parity, Site site) = 0;
+  virtual bool mbarrier_try_wait(u32 barrier, u32 phase, Site site) = 0;
 
-  // cp.async.bulk. mask == 0: this CTA alone; else bit r: the CTA of rank r in the cluster.
+  // cp.async.bulk. mask == 0: only this CTA; else bit r: the CTA of rank r in the cluster.
   virtual void bulk_load(u32 to, const void* from, u32 bytes, u32 barrier, u32 mask, Site site) = 0;
   virtual void bulk_store(void* to, u32 from, u32 bytes, Site site) = 0;
   virtual void bulk_reduce(void* to, u32 from, u32 bytes, Number number, Site site) = 0;
@@ -119,7 +119,7 @@ struct Machine {
   virtual void wgmma(float* d, const WgmmaOperands& operands, Site site) = 0;
   virtual void wgmma_commit(Site site) = 0;
   virtual void wgmma_wait(u32 pending, Site site) = 0;
-  // The bits of a value that an instruction takes as an operand: finds accumulators in flight.
+  // An operand of an instruction that has the bits kAccumulatorInFlight.
   virtual void use_register(u32 bits, Site site) = 0;
 
   // Clusters.
@@ -137,7 +137,7 @@ struct Machine {
   ~Machine() = default;
 };
 
-// What a wgmma leaves in D until its wait: a NaN that no arithmetic gives.
+// The value of D between a wgmma and its wait: a NaN that no arithmetic gives.
 inline constexpr u32 kAccumulatorInFlight = 0x7fb00bad;
 
 // Entry points of an object that was compiled from one kernel (sim/entry.h defines them).

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Global -> shared copies of one operand's tile, one ring stage at a time. A tile is copied in
-// pieces of copy_bytes along its contiguous dimension; pieces outside the matrix become zeros, so
-// that tails of M, N and K need no care in the mainloop (zeros on both sides: no 0 * NaN).
+// cp.async loads of one operand's tile into a pipeline stage, by all threads of the CTA. A thread
+// copies vectors of copy_bytes along the contiguous dimension. Bytes outside the matrix become
+// zeros in both operands (so there is no 0 * NaN), and the mainloop ignores tails of M, N and K.
 //
-//   thread t's pieces: i = t, t + threads, ...    line = i / pieces per line, column = i % pieces
+//   thread t copies vectors t, t + threads, ...; vector i is in line i / (vectors per line)
 //
-// Successive pieces of a thread are a constant number of lines apart: the mainloop adds one offset
-// per tile, the rest are immediates.
+// The vectors of a thread are a constant number of lines apart: the mainloop adds one offset per
+// k-tile, the rest are immediates.
 #pragma once
 
 #include "epilogue/vec.cuh"
@@ -17,8 +17,8 @@
 
 namespace catenary {
 
-// kRows: free rows of the tile (block_m or block_n). kThreads: all threads of the CTA copy.
-// kCheckRows, kCheckK: tiles may reach over the matrix's end in that direction.
+// kRows: block_m or block_n. kThreads: threads of the CTA. kCheckRows, kCheckK: tiles may reach
+// past the end of the matrix in that dimension.
 template <MatrixOperand kOperand, int kRows, int kBlockK, int kElementBytes, int kThreads,
           bool kCheckRows, bool kCheckK>
 struct CpAsyncTile {
@@ -27,32 +27,32 @@ struct CpAsyncTile {
   static constexpr int kLineElements = kKMajor ? kBlockK : kRows;
   using Layout = Tile<kLines, kLineElements * kElementBytes, !kKMajor && kElementBytes == 4>;
 
-  static constexpr int kPieceBytes = kOperand.copy_bytes;
-  static constexpr int kPieceElements = kPieceBytes / kElementBytes;
-  static constexpr int kPiecesPerLine = kLineElements / kPieceElements;
-  static constexpr int kPieces = kLines * kPiecesPerLine;
-  static constexpr int kSteps = (kPieces + kThreads - 1) / kThreads;
-  static constexpr int kLineStep = kThreads / kPiecesPerLine;
-  static_assert(kThreads % kPiecesPerLine == 0, "a step of the CTA covers whole lines");
+  static constexpr int kVectorBytes = kOperand.copy_bytes;
+  static constexpr int kVectorElements = kVectorBytes / kElementBytes;
+  static constexpr int kVectorsPerLine = kLineElements / kVectorElements;
+  static constexpr int kVectors = kLines * kVectorsPerLine;
+  static constexpr int kPasses = (kVectors + kThreads - 1) / kThreads;
+  static constexpr int kLinesPerPass = kThreads / kVectorsPerLine;
+  static_assert(kThreads % kVectorsPerLine == 0, "a pass of the CTA covers whole lines");
 
   static constexpr i64 kLineStride = kKMajor ? kOperand.stride_row : kOperand.stride_k;
   static constexpr i64 kElementStride = kKMajor ? kOperand.stride_k : kOperand.stride_row;
   static constexpr bool kCheckLines = kKMajor ? kCheckRows : kCheckK;
   static constexpr bool kCheckElements = kKMajor ? kCheckK : kCheckRows;
 
-  // What does not change along K: this thread's first piece, and how much of the matrix is left.
+  // What is the same for all k-tiles: this thread's first vector and the rows that are left.
   struct Thread {
-    const u8* from;  // of the first piece, at k = 0
-    u32 to;          // its offset within a tile
-    u32 line, element;
+    const u8* from;     // source of the first vector at k = 0
+    u32 to;             // its offset in a tile
+    u32 line, element;  // its position in a tile
     i32 rows_left;
   };
 
-  // corner: address of the tile's row 0 at k = 0. rows_left: rows of the matrix from there on.
+  // corner: address of the tile's row 0 at k = 0. rows_left: rows of the matrix from row 0 on.
   static CATENARY_DEVICE Thread thread(const u8* corner, i32 rows_left) {
     Thread t;
-    t.line = threadIdx.x / kPiecesPerLine;
-    t.element = threadIdx.x % kPiecesPerLine * kPieceElements;
+    t.line = threadIdx.x / kVectorsPerLine;
+    t.element = threadIdx.x % kVectorsPerLine * kVectorElements;
     t.from = corner + (static_cast<i64>(t.line) * kLineStride +
                        static_cast<i64>(t.element) * kElementStride) *
                           kElementBytes;
@@ -66,68 +66,68 @@ struct CpAsyncTile {
     return Layout::offset(line, byte >> 4) + (byte & 15);
   }
 
-  // Offset of piece number `step`. The swizzle repeats every eight lines (tile.cuh).
-  static CATENARY_DEVICE u32 step_offset(const Thread& t, int step) {
-    if constexpr (kLineStep % 8 == 0)
-      return t.to + step * kLineStep * kLineElements * kElementBytes;
-    return offset(t.line + step * kLineStep, t.element);
+  // Tile offset of this thread's vector of a pass. The swizzle repeats every eight lines.
+  static CATENARY_DEVICE u32 pass_offset(const Thread& t, int pass) {
+    if constexpr (kLinesPerPass % 8 == 0)
+      return t.to + pass * kLinesPerPass * kLineElements * kElementBytes;
+    return offset(t.line + pass * kLinesPerPass, t.element);
   }
 
-  // Bytes of a piece that lie inside the matrix along the contiguous dimension.
+  // Bytes of this thread's vectors that are inside the matrix along the contiguous dimension.
   static CATENARY_DEVICE u32 valid_bytes(const Thread& t, i32 k_left) {
-    if constexpr (!kCheckElements) return kPieceBytes;
+    if constexpr (!kCheckElements) return kVectorBytes;
     const i32 inside = (kKMajor ? k_left : t.rows_left) - static_cast<i32>(t.element);
     if (inside <= 0) return 0;
-    return inside < kPieceElements ? inside * kElementBytes : kPieceBytes;
+    return inside < kVectorElements ? inside * kElementBytes : kVectorBytes;
   }
 
-  static CATENARY_DEVICE bool has_line(const Thread& t, int step, i32 k_left) {
-    const u32 line = t.line + step * kLineStep;
-    if (kPieces % kThreads != 0 && line >= kLines) return false;
+  static CATENARY_DEVICE bool has_line(const Thread& t, int pass, i32 k_left) {
+    const u32 line = t.line + pass * kLinesPerPass;
+    if (kVectors % kThreads != 0 && line >= kLines) return false;
     return !kCheckLines || static_cast<i32>(line) < (kKMajor ? t.rows_left : k_left);
   }
 
-  // Starts the copy of one stage into the tile at shared address `tile`. k_bytes: offset of the
-  // stage's first k; k_left: k of the matrix from there on. The caller commits the group.
+  // Issues the loads of one k-tile into shared address `tile`. k_bytes: offset of its first k;
+  // k_left: elements of K from there on. The caller commits the cp.async group.
   static CATENARY_DEVICE void start(u32 tile, const Thread& t, i64 k_bytes, i32 k_left) {
-    if constexpr (kPieceBytes < 4) {
+    if constexpr (kVectorBytes < 4) {
       start_elements(tile, t, k_bytes, k_left);
     } else {
       const u8* from = t.from + k_bytes;
       const u32 bytes = valid_bytes(t, k_left);
 #pragma unroll
-      for (int step = 0; step < kSteps; ++step) {
-        // Threads beyond the tile's last piece have nothing to write.
-        if (kPieces % kThreads != 0 && t.line + step * kLineStep >= kLines) continue;
-        const u32 to = tile + step_offset(t, step);
-        const u32 valid = has_line(t, step, k_left) ? bytes : 0;
-        const u8* p = from + step * kLineStep * kLineStride * kElementBytes;
-        if constexpr (kPieceBytes == 16) cp_async_16(to, p, valid);
-        if constexpr (kPieceBytes == 8) cp_async_8(to, p, valid);
-        if constexpr (kPieceBytes == 4) cp_async_4(to, p, valid);
+      for (int pass = 0; pass < kPasses; ++pass) {
+        // The last pass may have fewer vectors than threads.
+        if (kVectors % kThreads != 0 && t.line + pass * kLinesPerPass >= kLines) continue;
+        const u32 to = tile + pass_offset(t, pass);
+        const u32 valid = has_line(t, pass, k_left) ? bytes : 0;
+        const u8* p = from + pass * kLinesPerPass * kLineStride * kElementBytes;
+        if constexpr (kVectorBytes == 16) cp_async_16(to, p, valid);
+        if constexpr (kVectorBytes == 8) cp_async_8(to, p, valid);
+        if constexpr (kVectorBytes == 4) cp_async_4(to, p, valid);
       }
     }
   }
 
-  // 2-byte pieces: cp.async takes no less than 4 bytes (PTX ISA 9.7.9.25), so elements go through
-  // registers, kBatch loads in flight. The stores are ordered before the readers by the CTA barrier
-  // that the ring has anyway.
+  // 2-byte vectors: cp.async copies at least 4 bytes (PTX ISA 9.7.9.25), so elements go through
+  // registers, kBatch loads in flight. The CTA barrier of the mainloop orders the st.shared before
+  // the readers.
   static CATENARY_DEVICE void start_elements(u32 tile, const Thread& t, i64 k_bytes, i32 k_left) {
-    constexpr int kBatch = kSteps < 8 ? kSteps : 8;
+    constexpr int kBatch = kPasses < 8 ? kPasses : 8;
     const u32 bytes = valid_bytes(t, k_left);
 #pragma unroll 1
-    for (int base = 0; base < kSteps; base += kBatch) {
+    for (int base = 0; base < kPasses; base += kBatch) {
       u16 value[kBatch];
 #pragma unroll
       for (int j = 0; j < kBatch; ++j) {
-        const u8* p =
-            t.from + k_bytes + static_cast<i64>(base + j) * kLineStep * kLineStride * kElementBytes;
+        const u8* p = t.from + k_bytes +
+                      static_cast<i64>(base + j) * kLinesPerPass * kLineStride * kElementBytes;
         const bool inside = bytes != 0 && has_line(t, base + j, k_left);
         value[j] = inside ? ld_global_u16(p) : static_cast<u16>(0);
       }
 #pragma unroll
       for (int j = 0; j < kBatch; ++j) {
-        const u32 line = t.line + (base + j) * kLineStep;
+        const u32 line = t.line + (base + j) * kLinesPerPass;
         if (line < kLines) st_shared_u16(tile + offset(line, t.element), value[j]);
       }
     }

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// A matrix tile in shared memory. "Lines" are its rows in memory: K-major keeps one free row (of M
-// or N) per line with K contiguous, MN-major one k per line with the free dimension contiguous. A
-// line is a row of 16-byte chunks; chunk c of line l lies at c ^ xor(l), which lets ldmatrix read
-// the same chunk of eight successive lines from eight different bank groups:
+// A matrix tile in shared memory, as lines of contiguous bytes: a K-major tile has a line per row
+// of M or N, an MN-major tile has a line per k. A line is a row of 16-byte chunks. Chunk c of line
+// l is stored at c ^ swizzle(l), so that ldmatrix reads the same chunk of eight successive lines
+// from eight different bank groups:
 //
-//   line of  32 B:  c ^ (l >> 2 & 1)      four lines fill the 128 bytes of all banks
-//   line of  64 B:  c ^ (l >> 1 & 3)
-//   line of 128 B+: c ^ (l & 7)
-//   32-bit MN-major, read by ld.shared.f32 with four k and eight free elements per warp:
-//                   c ^ (l & 3) * 2
+//   bytes of a line   stored chunk
+//   32                c ^ (l >> 2 & 1)     four lines fill the 128 bytes of all banks
+//   64                c ^ (l >> 1 & 3)
+//   128 or more       c ^ (l & 7)
+//   128 or more, read by ld.shared.f32 (f32, MN-major: four k and eight rows per warp)
+//                     c ^ (l & 3) * 2
 #pragma once
 
 #include "ptx/device.cuh"

@@ -1,4 +1,4 @@
-# cli_test runs the built command; without the tools there is nothing to run.
+# cli_test runs the built command, which exists only with the tools.
 if(TARGET catenary_command)
   add_dependencies(cli_test catenary_command)
   target_compile_definitions(cli_test PRIVATE CATENARY_COMMAND="$<TARGET_FILE:catenary_command>")

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The command from outside: exit codes, what stands on stdout, and one sentence per mistake.
+// The built command: exit codes, stdout, and one sentence per error.
 #include <cstring>
 
 #include "compiler/compile/templates.h"
@@ -37,7 +37,7 @@ bool has(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-// One line on stderr, nothing on stdout that claims success, and the wanted exit code and parts.
+// Checks the exit code, one line on stderr with all `parts`, and no success on stdout.
 void expect_error(const CommandResult& result, int exit_code,
                   std::initializer_list<std::string> parts) {
   INFO("stderr: ", result.err);
@@ -50,7 +50,7 @@ void expect_error(const CommandResult& result, int exit_code,
   }
 }
 
-// In an environment: no host compiler is found, so that nothing runs in the simulator.
+// An environment without a host compiler, so that nothing runs in the simulator.
 const char* const kNoCompiler = "CATENARY_CXX=/nonexistent/cxx";
 
 bool host_compiler_found(Command& command) {
@@ -142,13 +142,13 @@ TEST_CASE("compile writes source, PTX and cubin per architecture") {
     }
   }
   CHECK(cubins == 2);
-  // An option takes one word: the file may follow it.
+  // An option takes one argument, so the file may follow it.
   CHECK(command(fmt::format("compile --emit source --arch sm_80 {} -o {}", chain("linear"), out))
             .exit_code == 0);
   CHECK(command.exists("out/sm_80"));
   CHECK(command.exists("out/sm_90a"));
 
-  // What was compiled is in the cache, and sound.
+  // The compiled kernels are in the cache and sound.
   const CommandResult verify = command("cache verify");
   CHECK(verify.exit_code == 0);
   CHECK(has(verify.out, "2 entries are sound"));
@@ -161,7 +161,7 @@ TEST_CASE("compile writes source, PTX and cubin per architecture") {
   CHECK(has(command("cache list").out, "0 entries"));
 }
 
-TEST_CASE("a damaged cache entry is exit code 1 of cache verify") {
+TEST_CASE("cache verify exits with 1 for a damaged entry") {
   Command command;
   const std::string compile =
       fmt::format("compile {} --arch sm_80 -o {}", chain("scaled"), command.path("out"));
@@ -188,7 +188,7 @@ TEST_CASE("sources need no NVRTC, cubins do") {
   CHECK(has(doctor.out, "/nonexistent"));
 }
 
-TEST_CASE("check by the reference says that no kernel ran") {
+TEST_CASE("check --device ref says that no kernel ran") {
   Command command;
   for (const char* name : {"linear", "scaled", "experts"}) {
     INFO(name);
@@ -199,12 +199,12 @@ TEST_CASE("check by the reference says that no kernel ran") {
   }
   const CommandResult sampled = command("check --samples 20 " + chain("linear"), kNoCompiler);
   CHECK(sampled.exit_code == 0);
-  CHECK(has(sampled.out, "no GPU found, and no C++ compiler for the simulator"));
+  CHECK(has(sampled.out, "no GPU and no C++ compiler for the simulator found"));
   CHECK(has(sampled.out, "no kernel ran"));
   CHECK(has(sampled.out, "384            20"));
 }
 
-TEST_CASE("run writes what it computed") {
+TEST_CASE("run writes its outputs") {
   Command command;
   TensorType row;
   row.shape = {{2, false}, {12, false}};
@@ -217,7 +217,7 @@ TEST_CASE("run writes what it computed") {
       chain("scaled"), command.path("x.npy"), command.path("q.npy")));
   INFO(result.err);
   CHECK(result.exit_code == 0);
-  CHECK(has(result.out, "least 0, greatest 11.5"));
+  CHECK(has(result.out, "min 0, max 11.5"));
   Expected<NpyArray> q = read_npy(command.path("q.npy"));
   REQUIRE(static_cast<bool>(q));
   CHECK(q->type.dtype == DType::kF16);
@@ -243,7 +243,7 @@ TEST_CASE("the dump holds chain, plan, source, PTX and cubin") {
   CHECK((sass == 1 || has(result.out, "no SASS")));
 }
 
-TEST_CASE("mistakes in a chain are shown with file, line and caret") {
+TEST_CASE("errors in a chain are shown with file, line and caret") {
   Command command;
   expect_error(command("check " + chain("unknown_op")), 2,
                {"unknown_op.chain:2:7: error: ", "'rellu'", "did you mean 'relu'", "\n        ^"});
@@ -253,7 +253,7 @@ TEST_CASE("mistakes in a chain are shown with file, line and caret") {
                {"lonely_label.chain:2:3: error: ", "'k'", "appears once", "    ^"});
 }
 
-TEST_CASE("a chain cut anywhere is a mistake with a place, or empty") {
+TEST_CASE("a truncated chain is an error with a location") {
   Command command;
   const std::string text = file_text(kChains + "linear.chain");
   for (size_t size : {size_t{0}, size_t{70}, size_t{90}, text.size() / 2, text.size() - 3}) {
@@ -282,7 +282,7 @@ TEST_CASE("files that cannot be read or written") {
   expect_error(command("explain " + chain("linear") + " > /dev/full"), 2, {"standard output"});
 }
 
-TEST_CASE("arguments that name nothing") {
+TEST_CASE("arguments with unknown names") {
   Command command;
   expect_error(command("explain " + chain("linear") + " --target h900"), 2,
                {"'h900'", "h200 (sm_90a)", "[invalid_argument]"});
@@ -298,7 +298,7 @@ TEST_CASE("arguments that name nothing") {
   expect_error(command("run --device ref " + chain("linear") + " --output y"), 2, {"name=file"});
 }
 
-TEST_CASE("input files that do not fit") {
+TEST_CASE("input files with a wrong dtype, shape, name or format") {
   Command command;
   const std::string file = command.path("x.npy");
   const std::string check = "check --device ref " + chain("linear") + " --input ";
@@ -318,7 +318,7 @@ TEST_CASE("input files that do not fit") {
                {"'alpha'", "f32[1, 1]"});
 }
 
-TEST_CASE("ends that descend are refused before anything runs") {
+TEST_CASE("descending group ends are refused before a kernel runs") {
   Command command;
   TensorType type;
   type.dtype = DType::kI32;
@@ -331,7 +331,7 @@ TEST_CASE("ends that descend are refused before anything runs") {
                2, {"'ends'", "ascend", "[invalid_argument]"});
 }
 
-TEST_CASE("no device for --device cuda is exit code 3") {
+TEST_CASE("--device cuda without a GPU is exit code 3") {
   Command command;
   expect_error(command("check --device cuda " + chain("linear")), 3, {"[driver_missing]"});
   expect_error(command("run --device cuda " + chain("linear")), 3, {"[driver_missing]"});
@@ -358,7 +358,7 @@ TEST_CASE("without a GPU the kernels run in the simulator") {
   CHECK(has(other.out, "scaled ran on the simulator (a100)"));
 }
 
-TEST_CASE("check --schedules repeats the run under successive seeds") {
+TEST_CASE("check --schedules repeats the run under consecutive seeds") {
   Command command;
   if (!host_compiler_found(command)) return;
   const CommandResult result =
@@ -385,14 +385,14 @@ TEST_CASE("--max-size reduces the chain that runs") {
   CHECK(has(symbol.out, "bf16[29, "));
   expect_error(command("check --device ref --max-size 8 " + mlp), 2, {"--max-size", "16"});
   if (!host_compiler_found(command)) return;
-  const CommandResult chosen = command("check " + mlp);  // nobody asked for an hour
+  const CommandResult chosen = command("check " + mlp);  // the user chose no device
   INFO(chosen.err);
   CHECK(chosen.exit_code == 0);
   CHECK(has(chosen.out, "as by --max-size 256"));
   CHECK(has(chosen.out, "2 kernel(s) ran on the simulator"));
 }
 
-TEST_CASE("the dump of a run in the simulator holds its objects") {
+TEST_CASE("the dump of a run in the simulator has its shared objects") {
   Command command;
   if (!host_compiler_found(command)) return;
   const CommandResult result = command(
@@ -408,7 +408,7 @@ TEST_CASE("the dump of a run in the simulator holds its objects") {
   CHECK(has(result.out, "no PTX and no SASS"));
 }
 
-TEST_CASE("what stands in the way of the simulator is named") {
+TEST_CASE("errors name the reason why the simulator cannot run") {
   Command command;
   expect_error(command("check --device sim " + chain("linear"), kNoCompiler), 3,
                {"/nonexistent/cxx", "[host_compiler_missing]"});
@@ -423,7 +423,7 @@ TEST_CASE("what stands in the way of the simulator is named") {
   CHECK(command("doctor --has-device", "CATENARY_DEVICE=sim").exit_code == 3);
 }
 
-TEST_CASE("bench --compile needs no GPU and writes no record unless told") {
+TEST_CASE("bench --compile needs no GPU, and writes a record only with --out") {
   Command command;
   const CommandResult shown = command("bench --compile --quick");
   CHECK(shown.exit_code == 0);
@@ -434,7 +434,7 @@ TEST_CASE("bench --compile needs no GPU and writes no record unless told") {
   CHECK(has(file_text(record), "\"compile\""));
 }
 
-TEST_CASE("tune needs a GPU, and shows and removes its records without one") {
+TEST_CASE("tune needs a GPU; --list and --clear do not") {
   Command command;
   expect_error(command("tune " + chain("linear")), 3, {"[driver_missing]"});
   expect_error(command("tune " + chain("linear"), "CATENARY_DEVICE=sim"), 2, {"keeps no time"});
@@ -451,15 +451,16 @@ TEST_CASE("tune needs a GPU, and shows and removes its records without one") {
   REQUIRE(plan);
   const KernelPlan& kernel = plan->buckets[0].kernels[0];
   TuningRecord record;
-  record.problem = kernel.problem;
+  record.signature = kernel.signature;
   record.target = target.name;
   record.arch = target.arch;
   record.sm_count = target.sm_count;
   record.templates = templates_digest();
   record.device = "NVIDIA H200";
   record.date = "2026-11-22T00:00:00Z";
-  record.tile = record.model_tile =
-      llvm::find_if(kernel.tiles, [](const TileOption& tile) { return tile.chosen; })->name;
+  record.winner = record.model = llvm::find_if(kernel.candidates, [](const CandidateSummary& tile) {
+                                   return tile.chosen;
+                                 })->id;
   TuningOptions where;
   where.directory = command.path("cache/tuning");
   TuningStore store(where, "");

@@ -54,7 +54,7 @@ TEST_CASE("a long K plans kernels within the target's limits") {
         for (const KernelPlan& kernel : plan->buckets[0].kernels) {
           CHECK(kernel.smem_bytes >= 0);
           CHECK(kernel.smem_bytes <= target.smem_per_cta);
-          const auto* skinny = std::get_if<SkinnyConfig>(&kernel.config);
+          const auto* skinny = kernel.config.get_if<SkinnyConfig>();
           if (skinny == nullptr) continue;
           // The same sum in 64 bits.
           const i64 row = skinny->shared_blocks > 0 ? i64{skinny->shared_blocks} * 128 + 16 : 0;
@@ -70,7 +70,7 @@ TEST_CASE("K = 33,554,464 in f32 takes a kernel that fits") {
   const auto chain = llvm::cantFail(verify(llvm::cantFail(parse(dot("f32", 33'554'464)))));
   auto plan = make_plan(chain, h200());
   if (!plan) FAIL(take_report(plan.takeError()).message);
-  CHECK_FALSE(std::holds_alternative<SkinnyConfig>(plan->buckets[0].kernels[0].config));
+  CHECK_FALSE(plan->buckets[0].kernels[0].config.is<SkinnyConfig>());
 }
 
 TEST_CASE("check_limits refuses what the target does not have") {

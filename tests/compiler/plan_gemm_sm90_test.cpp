@@ -10,6 +10,7 @@
 #include "compiler/compile/nvrtc.h"
 #include "compiler/emit/emit.h"
 #include "compiler/families/gemm_sm90/candidates.h"
+#include "compiler/kernel_family.h"
 #include "shared/params.h"
 #include "tests/support/gemm_sm90_plan.h"
 
@@ -41,7 +42,7 @@ size_t boxed_outputs(const KernelPlan& kernel) {
 TEST_CASE("a large contraction gets maps of its operands") {
   const Plan plan = planned(kLarge);
   const KernelPlan& kernel = first_kernel(plan);
-  REQUIRE(kernel.family == Family::kGemmSm90);
+  REQUIRE(family_name(kernel) == "gemm_sm90");
   const GemmSm90Config& c = config(plan);
   CHECK(c.a.k_major);
   CHECK(c.b.k_major);
@@ -68,7 +69,7 @@ TEST_CASE("dimensions of a map beyond K and the free one") {
   const Plan plan =
       planned(gemm("f16[256, 12, 512]", "f16[12, 512, 256]", "bgk,gkn->bgn"), options);
   const KernelPlan& kernel = first_kernel(plan);
-  REQUIRE(kernel.family == Family::kGemmSm90);
+  REQUIRE(family_name(kernel) == "gemm_sm90");
   const GemmSm90Config& c = config(plan);
   CHECK(c.a.k_major);
   CHECK_FALSE(c.b.k_major);
@@ -111,7 +112,7 @@ TEST_CASE("outputs of 16 bits leave as boxes of the epilogue's pieces") {
   for (const char* output : kOthers) {
     CAPTURE(std::string(output));
     const Plan plan = planned(gemm("bf16[4096, 2048]", "bf16[8192, 2048]", "mk,nk->mn", output));
-    REQUIRE(first_kernel(plan).family == Family::kGemmSm90);
+    REQUIRE(family_name(first_kernel(plan)) == "gemm_sm90");
     CHECK(boxed_outputs(first_kernel(plan)) == 0);
     CHECK(first_kernel(plan).maps.size() == 2);
   }
@@ -125,7 +126,7 @@ TEST_CASE("outputs of 16 bits leave as boxes of the epilogue's pieces") {
       first_kernel(planned("chain a(input x: bf16[4096, 2048], weight w: bf16[8192, 2048]) {\n"
                            "  h = contract \"mk,nk->mn\"(x, w)\n" +
                            lines + "  return " + outputs + " }"));
-  REQUIRE(many.family == Family::kGemmSm90);
+  REQUIRE(family_name(many) == "gemm_sm90");
   CHECK(boxed_outputs(many) > 20);
   CHECK(boxed_outputs(many) < 32);
   CHECK(params_bytes(static_cast<i64>(many.slots.size()), 0, static_cast<i64>(many.maps.size())) <=
@@ -134,14 +135,14 @@ TEST_CASE("outputs of 16 bits leave as boxes of the epilogue's pieces") {
   PlanOptions options;
   options.split_k = 2;
   const Plan split = planned(gemm("bf16[256, 8192]", "bf16[1024, 8192]", "mk,nk->mn"), options);
-  REQUIRE(first_kernel(split).family == Family::kGemmSm90);
+  REQUIRE(family_name(first_kernel(split)) == "gemm_sm90");
   CHECK(boxed_outputs(first_kernel(split)) == 0);
 }
 
 TEST_CASE("f32 operands along K are rounded by their maps") {
   const Plan plan = planned(gemm("f32[4096, 2048]", "f32[8192, 2048]", "mk,nk->mn"));
   const KernelPlan& kernel = first_kernel(plan);
-  REQUIRE(kernel.family == Family::kGemmSm90);
+  REQUIRE(family_name(kernel) == "gemm_sm90");
   const GemmSm90Config& c = config(plan);
   CHECK(c.math == MathMode::kTF32);
   CHECK(c.block_k() == 32);
@@ -175,11 +176,11 @@ TEST_CASE("the family is taken where its rules hold") {
   };
   for (const auto& other : kOthers) {
     INFO(other.why);
-    CHECK(first_kernel(planned(other.chain)).family == Family::kGemmSm80);
+    CHECK(family_name(first_kernel(planned(other.chain))) == "gemm_sm80");
   }
-  CHECK(first_kernel(planned(kLarge, {}, "h100")).family == Family::kGemmSm90);
-  CHECK(first_kernel(planned(kLarge, {}, "a100")).family == Family::kGemmSm80);
-  CHECK(first_kernel(planned(kLarge, {}, "b200")).family == Family::kGemmSm80);
+  CHECK(family_name(first_kernel(planned(kLarge, {}, "h100"))) == "gemm_sm90");
+  CHECK(family_name(first_kernel(planned(kLarge, {}, "a100"))) == "gemm_sm80");
+  CHECK(family_name(first_kernel(planned(kLarge, {}, "b200"))) == "gemm_sm80");
 }
 
 TEST_CASE("a layout that wgmma does not take is named, and on no other target") {
@@ -189,26 +190,24 @@ TEST_CASE("a layout that wgmma does not take is named, and on no other target") 
       {gemm("f32[4096, 2048]", "f32[2048, 4096]", "mk,kn->mn"), "summed label is innermost"},
       {"chain a(input x: f32[512, 512], weight w: f32[512, 512]) {\n"
        "  y = contract \"mk,nk->mn\" f32 (x, w)\n  return y: f32 }",
-       "no products of whole f32"},
+       "does not multiply in full f32"},
       {"chain a(input x: bf16[2048, 4096], input d: bf16[2048, 4096], input e: i32[4]) {\n"
        "  y = contract \"nm,km->enk\"(d, x) ragged m by e over e\n  return y: bf16 }",
-       "ragged terms"},
+       "ragged summed label"},
   };
   for (const auto& shape : kShapes) {
     CAPTURE(shape.why);
     const Plan plan = planned(shape.chain);
     const KernelPlan& kernel = first_kernel(plan);
-    REQUIRE(kernel.family == Family::kGemmSm80);
-    const auto named = llvm::find_if(kernel.runner_ups, [&](const RunnerUp& other) {
-      return other.rejected.find(shape.why) != std::string::npos;
+    REQUIRE(family_name(kernel) == "gemm_sm80");
+    const auto named = llvm::find_if(kernel.refusals, [&](const FamilyRefusal& refusal) {
+      return refusal.reason.find(shape.why) != std::string::npos;
     });
-    REQUIRE(named != kernel.runner_ups.end());
-    CHECK(named->config == "gemm_sm90");
+    REQUIRE(named != kernel.refusals.end());
+    CHECK(named->family == "gemm_sm90");
   }
   const Plan plain = planned(gemm("bf16[4096, 2048]", "bf16[4096, 2048]", "mk,nk->mn"));
-  for (const RunnerUp& other : first_kernel(plain).runner_ups) {
-    CHECK(other.config != "gemm_sm90");
-  }
+  CHECK(first_kernel(plain).refusals.empty());
 }
 
 TEST_CASE("what no map describes is copied by threads") {
@@ -240,7 +239,7 @@ TEST_CASE("what no map describes is copied by threads") {
     CAPTURE(std::string(from.why));
     const Plan plan = planned(from.chain);
     const KernelPlan& kernel = first_kernel(plan);
-    REQUIRE(kernel.family == Family::kGemmSm90);
+    REQUIRE(family_name(kernel) == "gemm_sm90");
     const GemmSm90Config& c = config(plan);
     CHECK(c.cluster_m == 1);
     CHECK(c.a.by_cp_async == (from.a != 0));
@@ -253,11 +252,11 @@ TEST_CASE("what no map describes is copied by threads") {
     if (from.b == 0) CHECK(c.b.map == 0);
     if (from.b == 0) CHECK(kernel.maps[0].slot == 1);
     if (from.b == 0) CHECK(kernel.maps[0].dims[1].box == c.block_n);
-    CHECK(kernel.config_text.find("copied by") != std::string::npos);
+    CHECK(kernel.config_text.find("by cp.async of") != std::string::npos);
   }
   const Plan odd = planned(kCopied[0].chain);
-  for (const TileOption& tile : first_kernel(odd).tiles) {
-    if (tile.name.find("c2") != std::string::npos) CHECK(tile.rejected != "");
+  for (const CandidateSummary& tile : first_kernel(odd).candidates) {
+    if (tile.id.tile.find("c2") != std::string::npos) CHECK(tile.rejected != "");
   }
 }
 
@@ -269,7 +268,7 @@ TEST_CASE("the grid holds the SMs at most, in whole clusters, and nothing withou
       "  y = contract \"mk,nk->mn\"(x, w)\n  return y: bf16 }",
       options);
   const KernelPlan& kernel = first_kernel(plan);
-  REQUIRE(kernel.family == Family::kGemmSm90);
+  REQUIRE(family_name(kernel) == "gemm_sm90");
   CHECK(kernel.maps[0].dims[1].size == Extent(20000, 1));
   CHECK(kernel.grid.ctas(0) == 0);
   CHECK(kernel.grid.ctas(1) == 8);
@@ -281,19 +280,19 @@ TEST_CASE("tiles have names, fit the target and can be forced") {
   const Plan plan = planned(kLarge);
   std::set<std::string> names;
   int chosen = 0;
-  for (const TileOption& tile : first_kernel(plan).tiles) {
-    CHECK(names.insert(fmt::format("{} {}", tile.name, tile.split_k)).second);
+  for (const CandidateSummary& tile : first_kernel(plan).candidates) {
+    CHECK(names.insert(fmt::format("{} {}", tile.id.tile, tile.id.split_k)).second);
     chosen += tile.chosen;
     if (!tile.rejected.empty()) continue;
     PlanOptions options;
-    options.force_tile = tile.name;
-    options.split_k = tile.split_k;
+    options.force_tile = tile.id.tile;
+    options.split_k = tile.id.split_k;
     const Plan forced = planned(kLarge, options);
-    INFO(tile.name);
-    const bool is_sm90 = tile.name.find('w') == std::string::npos;
-    CHECK(first_kernel(forced).family == (is_sm90 ? Family::kGemmSm90 : Family::kGemmSm80));
+    INFO(tile.id.tile);
+    const bool is_sm90 = tile.id.tile.find('w') == std::string::npos;
+    CHECK(family_name(first_kernel(forced)) == (is_sm90 ? "gemm_sm90" : "gemm_sm80"));
     CHECK(first_kernel(forced).smem_bytes <= 227 * 1024);
-    if (is_sm90) CHECK(tile_name(config(forced)) == tile.name);
+    if (is_sm90) CHECK(tile_name(config(forced)) == tile.id.tile);
   }
   CHECK(chosen == 1);
   CHECK(names.size() > gemm_sm90_tiles().size());
@@ -309,7 +308,7 @@ TEST_CASE("few rows: boxes of as many rows, K shared by clusters, two CTAs to an
                                    fmt::format("bf16[{}, {}]", shape.n, shape.k), "mk,nk->mn"));
     const KernelPlan& kernel = first_kernel(plan);
     CAPTURE(kernel.config_text);
-    REQUIRE(kernel.family == Family::kGemmSm90);
+    REQUIRE(family_name(kernel) == "gemm_sm90");
     const GemmSm90Config& c = config(plan);
     CHECK(c.block_m == 64);
     CHECK(c.block_n == shape.block_n);
@@ -339,7 +338,7 @@ TEST_CASE("few rows, long streams: every SM has the same share of the weights") 
                                    fmt::format("bf16[{}, {}]", shape.n, shape.k), "mk,nk->mn"));
     const KernelPlan& kernel = first_kernel(plan);
     CAPTURE(kernel.config_text);
-    REQUIRE(kernel.family == Family::kGemmSm90);
+    REQUIRE(family_name(kernel) == "gemm_sm90");
     const GemmSm90Config& c = config(plan);
     CHECK(c.block_n == shape.block_n);
     CHECK(c.cluster_k == shape.cluster_k);
@@ -353,11 +352,11 @@ TEST_CASE("few rows, long streams: every SM has the same share of the weights") 
 TEST_CASE("widths of streams are such as wgmma takes") {
   for (i64 n = 64; n < 40000; n += 1112) {
     const Plan plan = planned(gemm("bf16[32, 512]", fmt::format("bf16[{}, 512]", n), "mk,nk->mn"));
-    for (const TileOption& tile : first_kernel(plan).tiles) {
-      if (tile.name.back() != 'w') continue;
+    for (const CandidateSummary& tile : first_kernel(plan).candidates) {
+      if (tile.id.tile.back() != 'w') continue;
       int rows = 0, columns = 0;
-      REQUIRE(std::sscanf(tile.name.c_str(), "%dx%dx", &rows, &columns) == 2);
-      CAPTURE(tile.name);
+      REQUIRE(std::sscanf(tile.id.tile.c_str(), "%dx%dx", &rows, &columns) == 2);
+      CAPTURE(tile.id.tile);
       CHECK(columns % 8 == 0);
       CHECK(tile.rejected == "");
     }
@@ -382,15 +381,15 @@ TEST_CASE("a forced name may have any number of stages") {
 TEST_CASE("refused candidates are not chosen again; without any left gemm_sm80 is") {
   PlanOptions options;
   std::set<std::string> seen;
-  for (size_t i = 0; i <= gemm_sm90_tiles().size(); ++i) {
+  for (size_t i = 0; i < 200; ++i) {
     const Plan plan = planned(kLarge, options);
     const KernelPlan& kernel = first_kernel(plan);
-    if (kernel.family == Family::kGemmSm80) break;
+    if (family_name(kernel) == "gemm_sm80") break;
     CHECK(seen.insert(kernel.config_text).second);
-    options.rejected.push_back(kernel.config_text);
+    options.rejected.push_back({kernel.signature, kernel.candidate});
   }
   CHECK(seen.size() > 8);
-  CHECK(first_kernel(planned(kLarge, options)).family == Family::kGemmSm80);
+  CHECK(family_name(first_kernel(planned(kLarge, options))) == "gemm_sm80");
 }
 
 namespace {
@@ -442,16 +441,16 @@ TEST_CASE("every tile compiles without spills") {
     const VerifiedChain chain = verified(text);
     const Plan open = planned(text);
     int row = 0;
-    for (const TileOption& tile : first_kernel(open).tiles) {
-      if (!tile.rejected.empty() || tile.name.find('w') != std::string::npos) continue;
+    for (const CandidateSummary& tile : first_kernel(open).candidates) {
+      if (!tile.rejected.empty() || tile.id.tile.find('w') != std::string::npos) continue;
       // Every third of the last chains.
       if (jobs.size() > 30 && row++ % 3 != 0) continue;
       PlanOptions options;
-      options.force_tile = tile.name;
+      options.force_tile = tile.id.tile;
       const Plan plan = planned(text, options);
-      REQUIRE(first_kernel(plan).family == Family::kGemmSm90);
+      REQUIRE(family_name(first_kernel(plan)) == "gemm_sm90");
       jobs.push_back({emit(chain, plan, first_kernel(plan)), plan.target.arch, {}});
-      jobs.back().source.banner = tile.name + " of " + chain.chain().name;
+      jobs.back().source.banner = tile.id.tile + " of " + chain.chain().name;
     }
   }
   CHECK(jobs.size() > 36);
@@ -477,7 +476,7 @@ TEST_CASE("layers that keep their pre-activations compile with the tile that is 
   for (const std::string& text : chains) {
     const VerifiedChain chain = verified(text);
     const Plan plan = planned(text);
-    REQUIRE(first_kernel(plan).family == Family::kGemmSm90);
+    REQUIRE(family_name(first_kernel(plan)) == "gemm_sm90");
     jobs.push_back({emit(chain, plan, first_kernel(plan)), plan.target.arch, {}});
     jobs.back().source.banner = first_kernel(plan).config_text + " of " + chain.chain().name;
   }

@@ -6,6 +6,7 @@
 #include "compiler/compile/nvrtc.h"
 #include "compiler/emit/emit.h"
 #include "compiler/families/gemm_sm90/candidates.h"
+#include "compiler/kernel_family.h"
 #include "tests/support/gemm_sm90_plan.h"
 
 using namespace catenary;
@@ -40,7 +41,7 @@ TEST_CASE("ragged rows: B's map has the groups, A's has none") {
   options.force_tile = "128x128x64p2s6c2";
   const Plan plan = planned(kRows, options);
   const KernelPlan& kernel = first_kernel(plan);
-  REQUIRE(kernel.family == Family::kGemmSm90);
+  REQUIRE(family_name(kernel) == "gemm_sm90");
   const GemmSm90Config& c = config(plan);
   CHECK(c.ragged == Ragged::kMGrouped);
   CHECK(c.num_groups == 8);
@@ -55,7 +56,7 @@ TEST_CASE("ragged rows: B's map has the groups, A's has none") {
 
 TEST_CASE("ragged terms: no map has the groups, both operands lie along their free dimension") {
   const Plan plan = planned(kTerms);
-  REQUIRE(first_kernel(plan).family == Family::kGemmSm90);
+  REQUIRE(family_name(first_kernel(plan)) == "gemm_sm90");
   const GemmSm90Config& c = config(plan);
   CHECK(c.ragged == Ragged::kKGrouped);
   CHECK_FALSE(c.a.k_major);
@@ -67,8 +68,8 @@ TEST_CASE("ragged terms: no map has the groups, both operands lie along their fr
 
 TEST_CASE("gemm_sm90 is taken where copies may start at a group's first row or term") {
   for (const std::string& chain : {kRows, kBackward, kTerms, kPair}) {
-    CHECK(first_kernel(planned(chain)).family == Family::kGemmSm90);
-    CHECK(first_kernel(planned(chain, {}, "a100")).family == Family::kGemmSm80);
+    CHECK(family_name(first_kernel(planned(chain))) == "gemm_sm90");
+    CHECK(family_name(first_kernel(planned(chain, {}, "a100"))) == "gemm_sm80");
   }
   const std::string kOthers[] = {
       // Terms along it, of one operand.
@@ -76,7 +77,7 @@ TEST_CASE("gemm_sm90 is taken where copies may start at a group's first row or t
       ragged("bf16[8192, 4096]", "bf16[2048, 8192]", 8, "mn,km->enk"),
   };
   for (const std::string& chain : kOthers) {
-    CHECK(first_kernel(planned(chain)).family == Family::kGemmSm80);
+    CHECK(family_name(first_kernel(planned(chain))) == "gemm_sm80");
   }
   // Rows along the innermost dimension, groups on 8 bytes: copies by threads.
   const Plan along_m = planned(ragged("bf16[2048, 8192]", "bf16[8, 4096, 2048]", 8, "km,enk->mn"));
@@ -115,15 +116,15 @@ TEST_CASE("the tiles compile without spills") {
     const VerifiedChain chain = verified(text);
     const Plan open = planned(text);
     int row = static_cast<int>(jobs.size());
-    for (const TileOption& tile : first_kernel(open).tiles) {
-      if (!tile.rejected.empty() || tile.name.find('w') != std::string::npos) continue;
+    for (const CandidateSummary& tile : first_kernel(open).candidates) {
+      if (!tile.rejected.empty() || tile.id.tile.find('w') != std::string::npos) continue;
       if (row++ % 3 != 0) continue;
       PlanOptions options;
-      options.force_tile = tile.name;
+      options.force_tile = tile.id.tile;
       const Plan plan = planned(text, options);
-      REQUIRE(first_kernel(plan).family == Family::kGemmSm90);
+      REQUIRE(family_name(first_kernel(plan)) == "gemm_sm90");
       jobs.push_back({emit(chain, plan, first_kernel(plan)), plan.target.arch, {}});
-      jobs.back().source.banner = tile.name + " of " + text;
+      jobs.back().source.banner = tile.id.tile + " of " + text;
     }
   }
   CHECK(jobs.size() > 16);

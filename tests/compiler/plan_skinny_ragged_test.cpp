@@ -6,6 +6,7 @@
 #include "compiler/compile/nvrtc.h"
 #include "compiler/emit/emit.h"
 #include "compiler/families/skinny/candidates.h"
+#include "compiler/kernel_family.h"
 #include "ir/text/text.h"
 
 using namespace catenary;
@@ -59,8 +60,8 @@ const KernelPlan& kernel(const Plan& plan, size_t bucket = 0) {
 
 // Of a plan that took the family.
 const SkinnyConfig& config(const Plan& plan, size_t bucket = 0) {
-  REQUIRE(kernel(plan, bucket).family == Family::kSkinny);
-  return std::get<SkinnyConfig>(kernel(plan, bucket).config);
+  REQUIRE(family_name(kernel(plan, bucket)) == "skinny");
+  return kernel(plan, bucket).config.get<SkinnyConfig>();
 }
 
 // What is decoded: Mixtral 8x7B, DeepSeek-V2-Lite, Qwen3-235B.
@@ -77,14 +78,14 @@ TEST_CASE("few rows per group are skinny, many are not, and other targets have n
         const Experts e{std::to_string(rows), static_cast<int>(groups), n, k, gated};
         // Two tiles of X a warp take longer than W's way (64 rows of eight groups on an H200: 288
         // us, 233 by gemm_sm90).
-        const Family family = rows > 4 * groups ? Family::kGemmSm90 : Family::kSkinny;
-        CHECK(kernel(planned(e)).family == family);
-        CHECK(kernel(planned(e, "a100")).family == Family::kGemmSm80);
-        CHECK(kernel(planned(e, "b200")).family == Family::kGemmSm80);
+        std::string_view family = rows > 4 * groups ? "gemm_sm90" : "skinny";
+        CHECK(family_name(kernel(planned(e))) == family);
+        CHECK(family_name(kernel(planned(e, "a100"))) == "gemm_sm80");
+        CHECK(family_name(kernel(planned(e, "b200"))) == "gemm_sm80");
       }
       const i64 most = kSkinnyRows * groups;
       const Experts many{std::to_string(most + 1), static_cast<int>(groups), n, k, gated};
-      CHECK(kernel(planned(many)).family != Family::kSkinny);
+      CHECK(family_name(kernel(planned(many))) != "skinny");
     }
   }
 }
@@ -103,7 +104,7 @@ TEST_CASE("the kernel has the groups, no K split, and room for the sums beside W
   CHECK(kernel(plan).smem_bytes == c.smem_bytes());
   PlanOptions split;
   split.split_k = 2;
-  CHECK(kernel(planned({"40"}, "h200", split)).family != Family::kSkinny);
+  CHECK(family_name(kernel(planned({"40"}, "h200", split))) != "skinny");
 }
 
 TEST_CASE("half of the groups have more rows than the mean: chunks of 16 from 5 on") {
@@ -119,8 +120,8 @@ TEST_CASE("a launch has CTAs for as many groups as may have rows") {
   for (size_t b = 0; b < plan.buckets.size(); ++b) {
     const PlanBucket& bucket = plan.buckets[b];
     // Every bucket up to a mean of 16 rows.
-    CHECK((kernel(plan, b).family == Family::kSkinny) == (bucket.hi <= kSkinnyRaggedRows * 64));
-    if (kernel(plan, b).family != Family::kSkinny) continue;
+    CHECK((family_name(kernel(plan, b)) == "skinny") == (bucket.hi <= kSkinnyRaggedRows * 64));
+    if (family_name(kernel(plan, b)) != "skinny") continue;
     ++skinny;
     const i64 tiles = ceil_div(1408, config(plan, b).rows());
     for (i64 m = bucket.lo; m <= bucket.hi; ++m) {
@@ -160,14 +161,14 @@ TEST_CASE("the kernels compile without spills") {
                         mean > 0};
         const Plan open = planned(e);
         int left = 3;
-        for (const TileOption& tile : kernel(open).tiles) {
-          if (tile.name.find("skinny") != 0 || left == 0) continue;
+        for (const CandidateSummary& tile : kernel(open).candidates) {
+          if (tile.id.tile.find("skinny") != 0 || left == 0) continue;
           --left;
           PlanOptions options;
-          options.force_tile = tile.name;
+          options.force_tile = tile.id.tile;
           const Plan plan = planned(e, "h200", options);
           jobs.push_back({emit(verified(text_of(e)), plan, kernel(plan)), plan.target.arch, {}});
-          jobs.back().source.banner = fmt::format("{} of {} groups, mean {}, {}{}", tile.name,
+          jobs.back().source.banner = fmt::format("{} of {} groups, mean {}, {}{}", tile.id.tile,
                                                   groups, mean, gated ? "gated " : "", e.dtype);
         }
       }

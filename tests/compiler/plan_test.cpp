@@ -6,6 +6,7 @@
 #include <set>
 
 #include "compiler/fusion/fuse.h"
+#include "compiler/kernel_family.h"
 #include "compiler/plan.h"
 #include "ir/random/random_chain.h"
 #include "ir/text/text.h"
@@ -27,7 +28,7 @@ Plan planned(const VerifiedChain& chain, const char* target = "h200", PlanOption
 }
 
 const GemmSm80Config& gemm(const Plan& plan, size_t kernel = 0) {
-  return std::get<GemmSm80Config>(plan.buckets[0].kernels[kernel].config);
+  return plan.buckets[0].kernels[kernel].config.get<GemmSm80Config>();
 }
 
 // The error of a chain that verifies but has no plan.
@@ -60,19 +61,19 @@ void addressed_slots(const KernelPlan& kernel, std::set<i32>& all, std::set<i32>
       if (store) written.insert(line.operand.slot);
     }
   }
-  if (const auto* skinny = std::get_if<SkinnyConfig>(&kernel.config)) {
+  if (const auto* skinny = kernel.config.get_if<SkinnyConfig>()) {
     all.insert({skinny->x.slot, skinny->w.slot});
     if (skinny->dual) all.insert(skinny->w2.slot);
     if (skinny->ragged != Ragged::kNone) all.insert(skinny->group_ends_slot);
   }
   for (const MapBinding& map : kernel.maps) all.insert(map.slot);
-  if (const auto* mapped = std::get_if<GemmSm90Config>(&kernel.config)) {
+  if (const auto* mapped = kernel.config.get_if<GemmSm90Config>()) {
     if (mapped->ragged != Ragged::kNone) all.insert(mapped->group_ends_slot);
     for (const Sm90Operand& matrix : {mapped->a, mapped->b, mapped->b2}) {
       if (matrix.by_cp_async) all.insert(matrix.memory.slot);
     }
   }
-  const auto* gemm = std::get_if<GemmSm80Config>(&kernel.config);
+  const auto* gemm = kernel.config.get_if<GemmSm80Config>();
   if (gemm == nullptr) return;
   all.insert({gemm->a.slot, gemm->b.slot});
   if (gemm->dual) all.insert(gemm->b2.slot);
@@ -154,16 +155,16 @@ TEST_CASE("long streams of few rows go to the family that was measured fastest")
                     "\"mk,nk->mn\"(x, w)\n return y: bf16 }}",
                     m, n, k));
     const Plan plan = planned(chain);
-    return plan.buckets[0].kernels[0].family;
+    return std::string(family_name(plan.buckets[0].kernels[0]));
   };
-  CHECK(family(1, 14336, 14336) == Family::kGemmSm80);
-  CHECK(family(16, 28672, 28672) == Family::kGemmSm80);
-  CHECK(family(1, 28672, 14336) == Family::kGemmSm90);
-  CHECK(family(17, 14336, 28672) == Family::kGemmSm90);
-  CHECK(family(1, 2048, 4096) == Family::kSkinny);
+  CHECK(family(1, 14336, 14336) == "gemm_sm80");
+  CHECK(family(16, 28672, 28672) == "gemm_sm80");
+  CHECK(family(1, 28672, 14336) == "gemm_sm90");
+  CHECK(family(17, 14336, 28672) == "gemm_sm90");
+  CHECK(family(1, 2048, 4096) == "skinny");
   // Short sums of 33 rows and more.
-  CHECK(family(64, 512, 512) == Family::kGemmSm80);
-  CHECK(family(64, 2048, 2048) == Family::kGemmSm90);
+  CHECK(family(64, 512, 512) == "gemm_sm80");
+  CHECK(family(64, 2048, 2048) == "gemm_sm90");
 }
 
 TEST_CASE("a gated pair is one kernel with one pass over x") {
@@ -199,7 +200,7 @@ TEST_CASE("axes merge only as far as 32-bit coordinates reach") {
     return y: bf16
   })");
   const Plan plan = planned(chain);
-  const auto& config = std::get<PointwiseConfig>(plan.buckets[0].kernels[0].config);
+  const auto& config = plan.buckets[0].kernels[0].config.get<PointwiseConfig>();
   CHECK(config.size.at[kMaxDims - 1].size == 65536);
   CHECK(config.size.at[kMaxDims - 2].size == 65536);
 
@@ -224,9 +225,9 @@ TEST_CASE("a refused candidate is not chosen again") {
   std::set<std::string> seen;
   for (int i = 0; i < 4; ++i) {
     const Plan plan = planned(chain, "h200", options);
-    const std::string& config = plan.buckets[0].kernels[0].config_text;
-    CHECK(seen.insert(config).second);
-    options.rejected.push_back(config);
+    const KernelPlan& kernel = plan.buckets[0].kernels[0];
+    CHECK(seen.insert(kernel.config_text).second);
+    options.rejected.push_back({kernel.signature, kernel.candidate});
   }
 }
 
@@ -264,7 +265,7 @@ TEST_CASE("K is split in a fixed order where the grid would not fill the chip") 
   const Plan plan = planned(chain);
   REQUIRE(plan.buckets[0].kernels.size() == 2);
   CHECK(gemm(plan).split_k > 1);
-  const auto& fix_up = std::get<ReduceConfig>(plan.buckets[0].kernels[1].config);
+  const auto& fix_up = plan.buckets[0].kernels[1].config.get<ReduceConfig>();
   CHECK(fix_up.size.at[0].size == gemm(plan).split_k);
   CHECK(fix_up.slices == 1);
   CHECK(plan.workspace_bytes >= i64{4} * gemm(plan).split_k * 8 * 1024);
@@ -295,7 +296,7 @@ TEST_CASE("no two values share memory, and every slot is addressed: random chain
     RandomChainOptions options;
     options.max_contractions = 1 + static_cast<int>(seed % 3);
     options.max_elements = seed % 2 == 0 ? 1 << 20 : 4096;
-    options.few_rows = seed % 5 == 4;
+    options.small_m = seed % 5 == 4;
     const Chain random = random_chain(seed, options);
     const VerifiedChain chain = llvm::cantFail(verify(random));
     PlanOptions plan_options;

@@ -2,6 +2,7 @@
 // Shapes of `skinny`: candidates fit their target and hold all of K, forced names are taken as
 // written or not at all, and plans take the family where it fits and nowhere else.
 #include "compiler/families/skinny/candidates.h"
+#include "compiler/kernel_family.h"
 
 #include <doctest/doctest.h>
 
@@ -29,12 +30,22 @@ SkinnyProblem problem(i64 m, i64 n, i64 blocks, bool gated = false) {
 
 Target target(const char* name) { return llvm::cantFail(find_target(name)); }
 
-std::vector<SkinnyCandidate> forced(const std::string& name, i64 blocks = 64, int split_k = 1,
-                                    const char* at = "h200") {
-  PlanOptions options;
-  options.force_tile = name;
-  options.split_k = split_k;
-  return rank_skinny_candidates(problem(4, 2048, blocks), target(at), options);
+// Best first.
+std::vector<Candidate> ranked_candidates(const SkinnyProblem& from, const Target& at,
+                                         const TileRequest& request = {}) {
+  auto candidates = skinny_candidates(from, at, request);
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [](const auto& a, const auto& b) { return a.predicted.us < b.predicted.us; });
+  return candidates;
+}
+
+const SkinnyConfig& config_of(const Candidate& candidate) {
+  return candidate.config.get<SkinnyConfig>();
+}
+
+std::vector<Candidate> forced(const std::string& name, i64 blocks = 64, int split_k = 1,
+                              const char* at = "h200") {
+  return ranked_candidates(problem(4, 2048, blocks), target(at), {name, split_k});
 }
 
 // CUDA programming guide, technical specifications.
@@ -58,8 +69,8 @@ std::string linear(const char* m, const char* dtype, i64 n, i64 k, const char* m
       m[0] == 'M' ? "[M in 0..64]" : "", dtype, m, k, dtype, n, k, more, dtype);
 }
 
-Family first_family(const Plan& plan, size_t bucket = 0) {
-  return plan.buckets[bucket].kernels[0].family;
+std::string_view first_family(const Plan& plan, size_t bucket = 0) {
+  return family_name(plan.buckets[bucket].kernels[0]);
 }
 
 }  // namespace
@@ -72,13 +83,13 @@ TEST_CASE("candidates hold all of K, fit two to an SM, and come best first") {
           CAPTURE(at.name);
           CAPTURE(m);
           CAPTURE(blocks);
-          const auto ranked = rank_skinny_candidates(problem(m, 2048, blocks, gated), at, {});
+          const auto ranked = ranked_candidates(problem(m, 2048, blocks, gated), at);
           const bool spills = m > 16 && blocks % 4 != 0;  // uneven slices
           CHECK((spills || !ranked.empty()));
           std::set<std::string> names;
           double last = 0;
-          for (const SkinnyCandidate& candidate : ranked) {
-            const SkinnyConfig& c = candidate.config;
+          for (const Candidate& candidate : ranked) {
+            const SkinnyConfig& c = config_of(candidate);
             const i64 most = ceil_div(ceil_div(blocks, c.k_slices()), c.warps_k);
             CHECK(c.warp_blocks() == most);
             CHECK(blocks / c.k_slices() >= c.warps_k);
@@ -111,16 +122,16 @@ TEST_CASE("warps with unlike counts of blocks are as many as others with eight r
   // K of 7168 and 8192, shared by two: 56 blocks for 16 warps, and 64 (H200, 4 rows of 1024x7168
   // weights: 4.0 us overlapped where 8 warps take 4.9).
   for (const i64 blocks : {112, 128}) {
-    const auto ranked = rank_skinny_candidates(problem(4, 1024, blocks), target("h200"), {});
+    const auto ranked = ranked_candidates(problem(4, 1024, blocks), target("h200"));
     REQUIRE(!ranked.empty());
-    CHECK(ranked[0].config.warps_k == 16);
+    CHECK(config_of(ranked[0]).warps_k == 16);
   }
 }
 
 TEST_CASE("candidates depend on the problem alone") {
   for (const char* name : {"h200", "l4"}) {
-    const auto first = rank_skinny_candidates(problem(8, 4096, 112), target(name), {});
-    const auto second = rank_skinny_candidates(problem(8, 4096, 112), target(name), {});
+    const auto first = ranked_candidates(problem(8, 4096, 112), target(name));
+    const auto second = ranked_candidates(problem(8, 4096, 112), target(name));
     REQUIRE(first.size() == second.size());
     for (size_t i = 0; i < first.size(); ++i) CHECK(first[i].config == second[i].config);
   }
@@ -129,23 +140,22 @@ TEST_CASE("candidates depend on the problem alone") {
 TEST_CASE("a slice of K that no SM holds leaves no candidate but parts of K") {
   for (const Target& at : all_targets()) {
     CAPTURE(at.name);
-    for (const SkinnyCandidate& candidate :
-         rank_skinny_candidates(problem(16, 4096, 448), at, {})) {
-      CHECK(candidate.config.k_slices() > 1);
+    for (const Candidate& candidate : ranked_candidates(problem(16, 4096, 448), at)) {
+      CHECK(config_of(candidate).k_slices() > 1);
     }
-    CHECK(rank_skinny_candidates(problem(16, 4096, 1 << 20), at, {}).empty());
+    CHECK(ranked_candidates(problem(16, 4096, 1 << 20), at).empty());
     // Fewer blocks than warps.
-    CHECK(rank_skinny_candidates(problem(1, 4096, 3), at, {}).empty());
+    CHECK(ranked_candidates(problem(1, 4096, 3), at).empty());
   }
 }
 
 TEST_CASE("where shared memory is small, fewer blocks are in it, and the rest in registers") {
   for (const char* name : {"a100", "a10", "l4"}) {
     CAPTURE(name);
-    const auto ranked = rank_skinny_candidates(problem(8, 4096, 64), target(name), {});
+    const auto ranked = ranked_candidates(problem(8, 4096, 64), target(name));
     REQUIRE(!ranked.empty());
-    CHECK(ranked[0].config.split_k == 1);
-    CHECK(ranked[0].config.register_blocks > 2);
+    CHECK(config_of(ranked[0]).split_k == 1);
+    CHECK(config_of(ranked[0]).register_blocks > 2);
   }
 }
 
@@ -154,12 +164,10 @@ TEST_CASE("a GPU with few bytes of DRAM per SM streams at full rate with few of 
   // where an SM draws more than its share.
   const auto ratio = [](const char* name, const char* tile) {
     const Target at = target(name);
-    PlanOptions options;
-    options.force_tile = tile;
-    options.split_k = 1;
+    const TileRequest options{tile, 1};
     const i64 round = i64{2} * at.sm_count * 16;
-    const auto full = rank_skinny_candidates(problem(1, round, 32), at, options);
-    const auto more = rank_skinny_candidates(problem(1, round + 16, 32), at, options);
+    const auto full = ranked_candidates(problem(1, round, 32), at, options);
+    const auto more = ranked_candidates(problem(1, round + 16, 32), at, options);
     REQUIRE(full.size() == 1);
     REQUIRE(more.size() == 1);
     return more[0].predicted.us / full[0].predicted.us;
@@ -168,9 +176,8 @@ TEST_CASE("a GPU with few bytes of DRAM per SM streams at full rate with few of 
   CHECK(ratio("l4", "skinny16x1s1r1g1p1a") < 1.1);
   // Four CTAs alone do not make DRAM's rate.
   const Target a100 = target("a100");
-  PlanOptions whole;
-  whole.split_k = 1;
-  const auto few = rank_skinny_candidates(problem(1, 64, 64), a100, whole);
+  const TileRequest whole{"", 1};
+  const auto few = ranked_candidates(problem(1, 64, 64), a100, whole);
   REQUIRE(!few.empty());
   CHECK(few[0].predicted.math_us > 3 * few[0].predicted.memory_us);
 }
@@ -178,7 +185,7 @@ TEST_CASE("a GPU with few bytes of DRAM per SM streams at full rate with few of 
 TEST_CASE("a forced name is taken as it stands") {
   const auto ranked = forced("skinny8x1s6r2g4p3");
   REQUIRE(ranked.size() == 1);
-  const SkinnyConfig& c = ranked[0].config;
+  const SkinnyConfig& c = config_of(ranked[0]);
   CHECK(c.warps_k == 8);
   CHECK(c.warps_n == 1);
   CHECK(c.shared_blocks == 6);
@@ -189,15 +196,14 @@ TEST_CASE("a forced name is taken as it stands") {
   CHECK(forced("skinny8x1s6r2g4p3", 32).size() == 1);  // with room to spare
   CHECK(forced("skinny8x1s6r2g4p3", 64, 2).size() == 1);
   // Every split of the planner's that leaves each warp a block.
-  PlanOptions options;
-  options.force_tile = "skinny8x1s6r2g4p3";
-  CHECK(rank_skinny_candidates(problem(4, 2048, 64), target("h200"), options).size() == 4);
+  const TileRequest any_split{"skinny8x1s6r2g4p3", 0};
+  CHECK(ranked_candidates(problem(4, 2048, 64), target("h200"), any_split).size() == 4);
 }
 
 TEST_CASE("a forced name may share K among CTAs, and give warps more rows of W than 16") {
   const auto ranked = forced("skinny8x1s3r1g4p2t2c2");
   REQUIRE(ranked.size() == 1);
-  const SkinnyConfig& c = ranked[0].config;
+  const SkinnyConfig& c = config_of(ranked[0]);
   CHECK(c.row_tiles == 2);
   CHECK(c.cluster_k == 2);
   CHECK(c.rows() == 32);
@@ -219,17 +225,17 @@ TEST_CASE("a forced name may share K among CTAs, and give warps more rows of W t
 
 TEST_CASE("16 rows share K in pairs, so that a warp's X meets 32 rows of W") {
   const Plan plan = planned(linear("16", "bf16", 2048, 4096), "h200");
-  REQUIRE(first_family(plan) == Family::kSkinny);
+  REQUIRE(first_family(plan) == "skinny");
   const KernelPlan& kernel = plan.buckets[0].kernels[0];
-  const auto& c = std::get<SkinnyConfig>(kernel.config);
+  const auto& c = kernel.config.get<SkinnyConfig>();
   CHECK(c.row_tiles == 2);
   CHECK(c.cluster_k == 2);
   CHECK(kernel.cluster == 2);
   CHECK(kernel.grid.ctas(16) == 128);
   // Too few CTAs to draw what DRAM gives: more of them share K.
   const Plan narrow = planned(linear("1", "bf16", 512, 4096), "h200");
-  REQUIRE(first_family(narrow) == Family::kSkinny);
-  CHECK(std::get<SkinnyConfig>(narrow.buckets[0].kernels[0].config).cluster_k > 1);
+  REQUIRE(first_family(narrow) == "skinny");
+  CHECK(narrow.buckets[0].kernels[0].config.get<SkinnyConfig>().cluster_k > 1);
 }
 
 TEST_CASE("a forced name with an a is by cp.async, on every target") {
@@ -237,7 +243,7 @@ TEST_CASE("a forced name with an a is by cp.async, on every target") {
     CAPTURE(at.name);
     const auto ranked = forced("skinny8x1s2r1g2p2a", 24, 1, at.name.c_str());
     REQUIRE(ranked.size() == 1);
-    const SkinnyConfig& c = ranked[0].config;
+    const SkinnyConfig& c = config_of(ranked[0]);
     CHECK(!c.bulk);
     CHECK(c.shared_blocks == 2);
     CHECK(c.register_blocks == 1);
@@ -312,7 +318,7 @@ TEST_CASE("few rows of whole blocks are skinny on every target") {
         // 8 KiB a row; 16 rows of 16 KiB would leave an SM no room for a second CTA.
         const i64 k = dtype[0] == 'b' || dtype[1] == '1' ? 4096 : 2048;
         const Plan plan = planned(linear(m, dtype, 2048, k), at.name.c_str());
-        if (std::stoi(m) <= sure) CHECK(first_family(plan) == Family::kSkinny);
+        if (std::stoi(m) <= sure) CHECK(first_family(plan) == "skinny");
         for (const KernelPlan& kernel : plan.buckets[0].kernels) {
           CHECK(kernel.smem_bytes <= at.smem_per_cta);
           CHECK(kernel.threads <= 1024);
@@ -322,8 +328,8 @@ TEST_CASE("few rows of whole blocks are skinny on every target") {
     const Plan plan = planned(linear("M", "bf16", 2048, 4096), at.name.c_str());
     for (size_t b = 0; b < plan.buckets.size(); ++b) {
       const i64 rows = plan.buckets[b].hi;
-      if (rows <= sure) CHECK(first_family(plan, b) == Family::kSkinny);
-      if (rows > kSkinnyRows) CHECK(first_family(plan, b) != Family::kSkinny);
+      if (rows <= sure) CHECK(first_family(plan, b) == "skinny");
+      if (rows > kSkinnyRows) CHECK(first_family(plan, b) != "skinny");
     }
   }
 }
@@ -363,7 +369,7 @@ TEST_CASE("what the family does not take stays with gemm_sm80") {
     CAPTURE(text);
     const Plan plan = planned(text, "h200");
     for (size_t b = 0; b < plan.buckets.size(); ++b) {
-      CHECK(first_family(plan, b) != Family::kSkinny);
+      CHECK(first_family(plan, b) != "skinny");
     }
   }
 }
@@ -374,9 +380,9 @@ TEST_CASE("a refused shape is not chosen again, and at last the other family is"
   for (int i = 0; i < 100; ++i) {
     const Plan plan = planned(linear("4", "bf16", 2048, 4096), "h200", options);
     const KernelPlan& kernel = plan.buckets[0].kernels[0];
-    if (kernel.family != Family::kSkinny) break;
+    if (family_name(kernel) != "skinny") break;
     CHECK(seen.insert(kernel.config_text).second);
-    options.rejected.push_back(kernel.config_text);
+    options.rejected.push_back({kernel.signature, kernel.candidate});
   }
   CHECK(seen.size() >= 2);
   CHECK(seen.size() < 100);
@@ -386,15 +392,15 @@ TEST_CASE("a forced shape is the plan's, and the other family is a runner-up of 
   PlanOptions options;
   options.force_tile = "skinny8x1s6r2g4p3";
   const Plan plan = planned(linear("4", "bf16", 2048, 4096), "h200", options);
-  REQUIRE(first_family(plan) == Family::kSkinny);
-  const auto& config = std::get<SkinnyConfig>(plan.buckets[0].kernels[0].config);
+  REQUIRE(first_family(plan) == "skinny");
+  const auto& config = plan.buckets[0].kernels[0].config.get<SkinnyConfig>();
   CHECK(tile_name(config) == options.force_tile);
   CHECK(config.w_is_weight);
 
   const Plan free = planned(linear("4", "bf16", 2048, 4096), "h200");
-  const auto& others = free.buckets[0].kernels[0].runner_ups;
-  CHECK(llvm::any_of(others,
-                     [](const RunnerUp& other) { return other.config.find("gemm_sm80: ") == 0; }));
+  CHECK(llvm::any_of(free.buckets[0].kernels[0].candidates, [](const CandidateSummary& other) {
+    return other.id.family == "gemm_sm80" && !other.chosen;
+  }));
 }
 
 TEST_CASE("every row count has a grid: none for no rows, one for up to 16") {
@@ -402,7 +408,7 @@ TEST_CASE("every row count has a grid: none for no rows, one for up to 16") {
   for (const PlanBucket& bucket : plan.buckets) {
     if (bucket.hi > kSkinnyRows) continue;
     const KernelPlan& kernel = bucket.kernels[0];
-    const auto& config = std::get<SkinnyConfig>(kernel.config);
+    const auto& config = kernel.config.get<SkinnyConfig>();
     for (i64 m = bucket.lo; m <= bucket.hi; ++m) {
       CHECK(kernel.grid.ctas(m) ==
             (m == 0 ? 0 : config.k_slices() * ceil_div(2047, config.rows())));
@@ -415,7 +421,7 @@ TEST_CASE("random chains of few rows meet the family in every way that it has") 
   std::map<std::string, int> seen;
   for (u64 seed = 0; seed < 300; ++seed) {
     RandomChainOptions random;
-    random.few_rows = true;
+    random.small_m = true;
     random.no_ragged = false;
     random.max_elements = 1 << 15;
     const Chain chain = random_chain(seed, random);
@@ -427,7 +433,7 @@ TEST_CASE("random chains of few rows meet the family in every way that it has") 
       continue;
     }
     for (const KernelPlan& kernel : plan->buckets.back().kernels) {
-      const auto* c = std::get_if<SkinnyConfig>(&kernel.config);
+      const auto* c = kernel.config.get_if<SkinnyConfig>();
       if (c == nullptr) continue;
       ++seen["kernels"];
       seen["f16"] += c->math == MathMode::kF16;
@@ -469,7 +475,7 @@ TEST_CASE("a forced name that no family has, or that does not fit, is refused by
       CHECK(report.code == ErrorCode::kInvalidArgument);
       CHECK(report.message.find(fmt::format("that fits h200 is named '{}'", name)) !=
             std::string::npos);
-      CHECK((report.message.find("split in 2") != std::string::npos) == (split == 2));
+      CHECK((report.message.find("split-K 2") != std::string::npos) == (split == 2));
     }
   }
 }

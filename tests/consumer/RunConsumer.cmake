@@ -15,13 +15,13 @@ if(MODE STREQUAL "package")
   run(${CMAKE_COMMAND} --install ${BUILD} --component library --prefix ${WORK}/prefix)
   list(APPEND arguments -DCMAKE_PREFIX_PATH=${WORK}/prefix)
 else()
-  # The same warnings as the project's own build: a compiler cache then has every object already.
+  # The warning flags of the project's build, so that a compiler cache has every object.
   list(APPEND arguments -DCATENARY_SOURCE_DIR=${SOURCE} -DCATENARY_WERROR=ON)
 endif()
 run(${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR} -B ${WORK}/build ${arguments})
 if(MODE STREQUAL "subdirectory" AND NOT LAUNCHER)
-  # Without a compiler cache the library would be compiled a second time, for minutes: the consumer's
-  # own files show whether target, headers and options reach it.
+  # Without a compiler cache the library would be compiled again, for minutes. The consumer's own files
+  # show whether target, headers and options reach it.
   run(${CMAKE_COMMAND} --build ${WORK}/build --target consumer_cpp_object consumer_c_object)
   return()
 endif()

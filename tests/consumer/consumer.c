@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A user's program in C: parses a chain and reports an error. */
+ * A program in C that uses the library: parses a chain and reports an error. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A user's program: writes a gated layer, prints it, evaluates it on the host.
+// A program that uses the library: builds a chain, prints it, evaluates it on the host.
 #include <cstdio>
 
 #include "catenary/catenary.hpp"
 
 int main() {
   try {
-    ctn::Chain chain("gated");
+    ctn::Chain chain("layer");
     auto x = chain.input("x", ctn::f32, {1, 2});
     auto w = chain.weight("w", ctn::f32, {1, 2});
     chain.output(ctn::relu(ctn::linear(x, w) + 1.0), ctn::f32);

@@ -19,7 +19,7 @@
 //     y = add(d, bd)
 //     return y: bf16
 //   }
-// plan: gemm_sm90: tile 64x128x64, 2 ping-pong warpgroups, 5 stages, clusters of 2, 216 KiB shared
+// plan: gemm_sm90: tile 64x128x64, 2 ping-pong warpgroups, 5 stages, M clusters of 2, 216 KiB shared
 //   'g' is a contraction: it reads its operands from memory; 'u' shares an operand and an epilogue with it
 //   slot 0: parameter 'x'
 //   slot 1: parameter 'wg'

@@ -129,8 +129,3 @@ TEST_CASE("digests of the examples for every target") {
   }
   check_or_write("digests.txt", digests);
 }
-
-TEST_CASE("the plan that the README shows is the plan") {
-  const std::string readme = read(kRoot + "/README.md");
-  CHECK(readme.find(read(kGolden + "geglu_mlp.h200.plan")) != std::string::npos);
-}

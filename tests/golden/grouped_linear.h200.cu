@@ -9,7 +9,7 @@
 //     y = silu(t4)
 //     return y: bf16
 //   }
-// plan: gemm_sm90: tile 128x128x64, 2 ping-pong warpgroups, 6 stages, clusters of 2, 224 KiB shared
+// plan: gemm_sm90: tile 128x128x64, 2 ping-pong warpgroups, 6 stages, M clusters of 2, 224 KiB shared
 //   'h' is a contraction: it reads its operands from memory
 //   slot 0: parameter 'x'
 //   slot 1: parameter 'w'

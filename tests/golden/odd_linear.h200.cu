@@ -9,7 +9,7 @@
 //     y = relu(h)
 //     return y: bf16
 //   }
-// plan: gemm_sm90: tile 64x256x64, 2 ping-pong warpgroups, 5 stages, 216 KiB shared, A copied by 2 bytes
+// plan: gemm_sm90: tile 64x256x64, 2 ping-pong warpgroups, 5 stages, 216 KiB shared, A by cp.async of 2 bytes
 //   't3' is a contraction: it reads its operands from memory
 //   slot 0: parameter 'x'
 //   slot 1: parameter 'w'

@@ -9,7 +9,7 @@
 //     y = silu(t4)
 //     return y: bf16
 //   }
-// plan: skinny: 16 rows of W, 16 x 1 warps, of K 384 bytes per warp shared and 128 in registers, 100 KiB shared by cp.async, 2 CTAs per SM
+// plan: skinny: 16 rows of W, 16 x 1 warps, 384 bytes of K per warp in shared memory and 128 in registers, 100 KiB shared, by cp.async, 2 CTAs per SM
 //   'h' is a contraction: it reads its operands from memory
 //   slot 0: parameter 'x'
 //   slot 1: parameter 'w'
@@ -59,7 +59,7 @@ ctn_small_batch_k0_skinny_w16x1(const __grid_constant__ P p) { skinny<kConfig, E
 //     y = silu(t4)
 //     return y: bf16
 //   }
-// plan: skinny: 16 rows of W, 8 x 1 warps, of K 768 bytes per warp shared and 256 in registers, 98 KiB shared by cp.async, 2 CTAs per SM
+// plan: skinny: 16 rows of W, 8 x 1 warps, 768 bytes of K per warp in shared memory and 256 in registers, 98 KiB shared, by cp.async, 2 CTAs per SM
 //   'h' is a contraction: it reads its operands from memory
 //   slot 0: parameter 'x'
 //   slot 1: parameter 'w'
@@ -109,7 +109,7 @@ ctn_small_batch_k0_skinny_w8x1(const __grid_constant__ P p) { skinny<kConfig, Ep
 //     y = silu(t4)
 //     return y: bf16
 //   }
-// plan: skinny: 16 rows of W, 8 x 1 warps, of K 640 bytes per warp shared and 384 in registers, 82 KiB shared by cp.async, 2 CTAs per SM
+// plan: skinny: 16 rows of W, 8 x 1 warps, 640 bytes of K per warp in shared memory and 384 in registers, 82 KiB shared, by cp.async, 2 CTAs per SM
 //   'h' is a contraction: it reads its operands from memory
 //   slot 0: parameter 'x'
 //   slot 1: parameter 'w'
@@ -159,7 +159,7 @@ ctn_small_batch_k0_skinny_w8x1(const __grid_constant__ P p) { skinny<kConfig, Ep
 //     y = silu(t4)
 //     return y: bf16
 //   }
-// plan: skinny: 16 rows of W, 8 x 1 warps, of K 768 bytes per warp shared and 256 in registers, 98 KiB shared by cp.async, 2 CTAs per SM
+// plan: skinny: 16 rows of W, 8 x 1 warps, 768 bytes of K per warp in shared memory and 256 in registers, 98 KiB shared, by cp.async, 2 CTAs per SM
 //   'h' is a contraction: it reads its operands from memory
 //   slot 0: parameter 'x'
 //   slot 1: parameter 'w'
@@ -209,7 +209,7 @@ ctn_small_batch_k0_skinny_w8x1(const __grid_constant__ P p) { skinny<kConfig, Ep
 //     y = silu(t4)
 //     return y: bf16
 //   }
-// plan: gemm_sm80: tile 32x64x128, 1 x 4 warps, 3 stages, 72 KiB shared, 3 CTAs per SM, K split in 4
+// plan: gemm_sm80: tile 32x64x128, 1 x 4 warps, 3 stages, 72 KiB shared, 3 CTAs per SM, split-K 4
 //   'h' is a contraction: it reads its operands from memory
 //   slot 0: parameter 'x'
 //   slot 1: parameter 'w'
@@ -235,7 +235,7 @@ struct Epilogue {
   static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
   }
   static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<8>& sum0) {
-    const Vec<8>& v_sum0 = sum0;  // sum over this split's part of K
+    const Vec<8>& v_sum0 = sum0;  // sum over this split's k-slice
     store_vec<Operand{.slot = 2, .dtype = DType::kF32, .vec = 4, .stride = dims(131072, 2048, 1)}, 8, false>(p, at, v_sum0);  // %sum0
   }
 };
@@ -254,8 +254,8 @@ ctn_small_batch_k0_gemm_m32n64k128(const __grid_constant__ P p) { gemm_sm80<kCon
 //     y = silu(t4)
 //     return y: bf16
 //   }
-// plan: reduce: adds 4 parts in ascending order
-//   adds the parts of the K split
+// plan: reduce: adds 4 partial sums in ascending order
+//   adds the partial sums of split-K
 //   slot 0: parameter 'b'
 //   slot 1: output 'y'
 //   slot 2: workspace 'partial sums'
@@ -312,7 +312,7 @@ ctn_small_batch_k0_fixup_s4(const __grid_constant__ P p) { reduce<kConfig, Prolo
 //     y = silu(t4)
 //     return y: bf16
 //   }
-// plan: gemm_sm80: tile 64x64x64, 2 x 2 warps, 4 stages, 64 KiB shared, 3 CTAs per SM, K split in 4
+// plan: gemm_sm80: tile 64x64x64, 2 x 2 warps, 4 stages, 64 KiB shared, 3 CTAs per SM, split-K 4
 //   'h' is a contraction: it reads its operands from memory
 //   slot 0: parameter 'x'
 //   slot 1: parameter 'w'
@@ -338,7 +338,7 @@ struct Epilogue {
   static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
   }
   static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<8>& sum0) {
-    const Vec<8>& v_sum0 = sum0;  // sum over this split's part of K
+    const Vec<8>& v_sum0 = sum0;  // sum over this split's k-slice
     store_vec<Operand{.slot = 2, .dtype = DType::kF32, .vec = 4, .stride = dims(131072, 2048, 1)}, 8, false>(p, at, v_sum0);  // %sum0
   }
 };
@@ -357,8 +357,8 @@ ctn_small_batch_k0_gemm_m64n64k64(const __grid_constant__ P p) { gemm_sm80<kConf
 //     y = silu(t4)
 //     return y: bf16
 //   }
-// plan: reduce: adds 4 parts in ascending order
-//   adds the parts of the K split
+// plan: reduce: adds 4 partial sums in ascending order
+//   adds the partial sums of split-K
 //   slot 0: parameter 'b'
 //   slot 1: output 'y'
 //   slot 2: workspace 'partial sums'

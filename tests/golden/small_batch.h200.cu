@@ -9,7 +9,7 @@
 //     y = silu(t4)
 //     return y: bf16
 //   }
-// plan: skinny: 16 rows of W, 16 x 1 warps, of K 384 bytes per warp shared and 128 in registers, 100 KiB shared, 2 CTAs per SM
+// plan: skinny: 16 rows of W, 16 x 1 warps, 384 bytes of K per warp in shared memory and 128 in registers, 100 KiB shared, 2 CTAs per SM
 //   'h' is a contraction: it reads its operands from memory
 //   slot 0: parameter 'x'
 //   slot 1: parameter 'w'
@@ -59,7 +59,7 @@ ctn_small_batch_k0_skinny_w16x1(const __grid_constant__ P p) { skinny<kConfig, E
 //     y = silu(t4)
 //     return y: bf16
 //   }
-// plan: skinny: 32 rows of W, 8 x 1 warps, of K 384 bytes per warp shared and 128 in registers, 100 KiB shared, 2 CTAs per SM, K shared by clusters of 2
+// plan: skinny: 32 rows of W, 8 x 1 warps, 384 bytes of K per warp in shared memory and 128 in registers, 100 KiB shared, 2 CTAs per SM, cluster split-K 2
 //   'h' is a contraction: it reads its operands from memory
 //   slot 0: parameter 'x'
 //   slot 1: parameter 'w'
@@ -109,7 +109,7 @@ ctn_small_batch_k0_skinny_w8x1(const __grid_constant__ P p) { skinny<kConfig, Ep
 //     y = silu(t4)
 //     return y: bf16
 //   }
-// plan: skinny: 32 rows of W, 8 x 1 warps, of K 384 bytes per warp shared and 128 in registers, 101 KiB shared, 2 CTAs per SM, K shared by clusters of 2
+// plan: skinny: 32 rows of W, 8 x 1 warps, 384 bytes of K per warp in shared memory and 128 in registers, 101 KiB shared, 2 CTAs per SM, cluster split-K 2
 //   'h' is a contraction: it reads its operands from memory
 //   slot 0: parameter 'x'
 //   slot 1: parameter 'w'
@@ -159,7 +159,7 @@ ctn_small_batch_k0_skinny_w8x1(const __grid_constant__ P p) { skinny<kConfig, Ep
 //     y = silu(t4)
 //     return y: bf16
 //   }
-// plan: skinny: 32 rows of W, 8 x 1 warps, of K 384 bytes per warp shared and 128 in registers, 101 KiB shared, 2 CTAs per SM, K shared by clusters of 2
+// plan: skinny: 32 rows of W, 8 x 1 warps, 384 bytes of K per warp in shared memory and 128 in registers, 101 KiB shared, 2 CTAs per SM, cluster split-K 2
 //   'h' is a contraction: it reads its operands from memory
 //   slot 0: parameter 'x'
 //   slot 1: parameter 'w'
@@ -209,7 +209,7 @@ ctn_small_batch_k0_skinny_w8x1(const __grid_constant__ P p) { skinny<kConfig, Ep
 //     y = silu(t4)
 //     return y: bf16
 //   }
-// plan: gemm_sm90: tile 64x64x64, 1 cooperative warpgroups, 8 stages, K shared by clusters of 4, 2 CTAs per SM, 102 KiB shared
+// plan: gemm_sm90: tile 64x64x64, 1 cooperative warpgroups, 8 stages, cluster split-K 4, 2 CTAs per SM, 102 KiB shared
 //   'h' is a contraction: it reads its operands from memory
 //   slot 0: parameter 'x'
 //   slot 1: parameter 'w'
@@ -261,7 +261,7 @@ ctn_small_batch_k0_gemm_m64n64k64(const __grid_constant__ P p) { gemm_sm90<kConf
 //     y = silu(t4)
 //     return y: bf16
 //   }
-// plan: gemm_sm90: tile 64x64x64, 1 cooperative warpgroups, 6 stages, K shared by clusters of 4, 2 CTAs per SM, 109 KiB shared
+// plan: gemm_sm90: tile 64x64x64, 1 cooperative warpgroups, 6 stages, cluster split-K 4, 2 CTAs per SM, 109 KiB shared
 //   'h' is a contraction: it reads its operands from memory
 //   slot 0: parameter 'x'
 //   slot 1: parameter 'w'

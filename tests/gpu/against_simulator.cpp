@@ -20,7 +20,7 @@ i64 bits_of(DType dtype, const u8* at) {
   return bits;
 }
 
-// Floats in their order, without gaps: two neighbours differ by one.
+// Maps floats to integers in order: adjacent floats differ by one.
 i64 ordinal(DType dtype, i64 bits) {
   const i64 sign = i64{1} << (8 * dtype_bytes(dtype) - 1);
   return bits & sign ? -(bits & ~sign) : bits;
@@ -54,7 +54,7 @@ Difference compare_bits(const Region& region, const u8* device, const u8* simula
     const i64 ulp = std::abs(ordinal(dtype, a) - ordinal(dtype, b));
     difference.max_ulp = std::max(difference.max_ulp, ulp);
     const double allowed = expected[static_cast<size_t>(e)].error;
-    // The last rounding is not among what the reference allows.
+    // The reference's error does not include the last rounding.
     if (ulp > 1 && allowed > 0 && std::isfinite(allowed) && std::isfinite(x - y)) {
       difference.worst_share = std::max(difference.worst_share, std::abs(x - y) / allowed);
     }
@@ -62,7 +62,7 @@ Difference compare_bits(const Region& region, const u8* device, const u8* simula
   return difference;
 }
 
-// "" or what is wrong with one output.
+// The problem with one output; empty: none.
 std::string judge(const PreparedRun& run, const Region& region, const std::vector<u8>& simulator,
                   const std::vector<Interval>& expected, const Difference& difference) {
   if (run.exact) {
@@ -91,13 +91,13 @@ void count(const PreparedCase& prepared, const PreparedRun& run, DType dtype,
   tally.worst_case = fmt::format("{} (seed {})", prepared.from.name, prepared.from.seed);
 }
 
-// What the simulator's memory holds behind one launch of each run.
+// The simulator's memory after one launch of each run.
 Expected<std::vector<std::vector<u8>>> simulate_runs(const PreparedCase& prepared) {
   Expected<cuda::ScopedDriver> simulator = cuda::ScopedDriver::simulator();
   if (!simulator) return simulator.takeError();
   Expected<cuda::ScopedContext> context = cuda::ScopedContext::primary(0);
   if (!context) return context.takeError();
-  auto executable = Engine().load(prepared.twin, 0);
+  auto executable = Engine().load(prepared.for_simulator, 0);
   if (!executable) return executable.takeError();
   std::vector<std::vector<u8>> after;
   u64 schedule = prepared.from.seed;

@@ -24,7 +24,7 @@ constexpr BigCase kCases[] = {{"A", "mk,nk->mn", (i64{1} << 27) + 128, 8, 16},
                               {"B", "mk,nk->mn", 8, (i64{1} << 27) + 128, 16},
                               {"D", "mk,nk->mn", 65544, 32776, 8}};
 
-// A prime number of rows: a position that wraps at 2^31 or 2^32 meets other data.
+// A prime number of rows: an offset that wraps at 2^31 or 2^32 finds other data.
 constexpr i64 kPeriodRows = 65537;
 
 std::vector<u16> pattern(i64 rows, i64 k, u64 seed) {
@@ -37,7 +37,7 @@ std::vector<u16> pattern(i64 rows, i64 k, u64 seed) {
   return block;
 }
 
-// The block over and over, on the host and on the device.
+// The block repeated, on the host and on the device.
 struct BigMatrix {
   std::vector<u16> host;
   cuda::DeviceBuffer device;
@@ -69,7 +69,7 @@ Expected<BigMatrix> make_matrix(Suite& suite, i64 rows, i64 k, u64 seed) {
   return matrix;
 }
 
-// Both ends, around 2^31 elements and 2^31 and 2^32 bytes, and random ones.
+// Samples: both ends, around 2^31 elements, 2^31 and 2^32 bytes, and random ones.
 std::vector<i64> sample_indices(i64 count) {
   std::vector<i64> indices;
   for (i64 centre : {i64{0}, i64{1} << 30, i64{1} << 31, count - 1}) {
@@ -144,14 +144,14 @@ Error run_one(Suite& suite, const BigCase& big) {
 }  // namespace
 
 Error run_big(Suite& suite) {
-  // The stand-in computes nothing, and the host has no room.
+  // A rehearsal computes nothing, and the host may not have the memory.
   if (suite.options().rehearse) return Error::success();
   for (const BigCase& big : kCases) {
     if (suite.out_of_time()) {
       return make_error(ErrorCode::kResourceLimit, "the time limit came before big {}", big.name);
     }
     if (Error error = run_one(suite, big)) return error;
-    suite.progress(fmt::format("big {}: {} x {} x {} is right", big.name, big.m, big.n, big.k),
+    suite.progress(fmt::format("big {}: {} x {} x {} is correct", big.name, big.m, big.n, big.k),
                    true);
   }
   return Error::success();

@@ -42,17 +42,17 @@ Error check_replays(Suite& suite, BoundChain& chain) {
   return Error::success();
 }
 
-// Loading and preparing while `suite.stream()` is captured is refused, and the capture lives on.
+// Loading and preparing while `suite.stream()` is captured are rejected, and the capture continues.
 Error check_load_refused(Suite& suite, BoundChain& chain) {
   CapturedGraph graph(suite);
   ErrorReport report;
   Error error = graph.capture([&]() -> Error {
     Engine engine(suite.engine_options());
     auto loaded = engine.load(chain.compiled(), 0, suite.stream());
-    if (loaded) return differs("load() during capture was not refused");
+    if (loaded) return differs("load() during capture was not rejected");
     report = take_report(loaded.takeError());
     auto prepared = engine.prepare(chain.chain().chain(), 0, suite.stream());
-    if (prepared) return differs("prepare() during capture was not refused");
+    if (prepared) return differs("prepare() during capture was not rejected");
     const ErrorReport second = take_report(prepared.takeError());
     if (second.code != ErrorCode::kNotWarmedCapture) {
       return differs(fmt::format("prepare() during capture gave {}: {}",
@@ -69,7 +69,7 @@ Error check_load_refused(Suite& suite, BoundChain& chain) {
   return suite.check(suite.api().stream_synchronize(suite.stream()), "waiting for the graph");
 }
 
-// kLinks launches, each reading what the one before wrote.
+// kLinks launches; each reads the output of the previous one.
 Expected<std::vector<u8>> run_links(Suite& suite, BoundChain& chain,
                                     std::vector<cuda::DeviceBuffer>& steps, bool overlap) {
   if (Error error = suite.reschedule()) return error;
@@ -121,7 +121,7 @@ Error check_overlap(Suite& suite) {
     if (!overlapped) return overlapped.takeError();
     if (*overlapped == *plain) continue;
     return differs(
-        fmt::format("{} overlapped launches differ from plain ones, round {}", kLinks, round));
+        fmt::format("{} launches with PDL differ from those without PDL, round {}", kLinks, round));
   }
   return Error::success();
 }
@@ -137,8 +137,8 @@ Error run_capture(Suite& suite) {
   if (Error error = check_replays(suite, *chain)) return error;
   if (Error error = check_load_refused(suite, *chain)) return error;
   if (Error error = check_overlap(suite)) return error;
-  suite.progress(fmt::format("capture: {} kernels, {} replays equal to eager; loading refused; {} "
-                             "overlapped launches equal to plain",
+  suite.progress(fmt::format("capture: {} kernels, {} replays equal to eager; loading rejected; {} "
+                             "launches with PDL equal to those without",
                              kernels, kReplays, kLinks),
                  true);
   return Error::success();

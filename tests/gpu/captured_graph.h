@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A graph of whatever a function puts on the suite's stream.
+// A graph of the work that a function submits to the suite's stream.
 #pragma once
 
 #include "tests/gpu/suite.h"

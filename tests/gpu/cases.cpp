@@ -6,6 +6,7 @@
 #include "compiler/families/gemm_sm80/candidates.h"
 #include "compiler/families/gemm_sm90/candidates.h"
 #include "compiler/families/skinny/candidates.h"
+#include "compiler/kernel_family.h"
 #include "ir/random/random.h"
 #include "ir/random/random_chain.h"
 #include "ir/random/reduce_sizes.h"
@@ -16,12 +17,12 @@ namespace catenary::gpu_suite {
 namespace {
 
 constexpr int kForcedSplits[] = {2, 3, 4, 6, 8};
-// Of a small case: multiply-adds per launch, and the size that more of them are reduced to.
+// Small cases: the most multiply-adds per launch, and the size that larger cases are reduced to.
 constexpr double kSmallWork = 2e6;
 constexpr i64 kSmallSize = 200;
 
-// Names that one row of gemm_tiles() has: 32-bit operands halve K, a gated pair halves N.
-std::vector<std::string> tile_names(const GemmTile& tile) {
+// The names of one row of gemm_sm80_tiles(): 32-bit operands halve K, a dual GEMM halves N.
+std::vector<std::string> tile_names(const GemmSm80Tile& tile) {
   std::vector<std::string> names;
   for (bool gated : {false, true}) {
     for (bool wide : {false, true}) {
@@ -38,7 +39,7 @@ std::vector<std::string> tile_names(const GemmTile& tile) {
   return names;
 }
 
-// The same of a row of gemm_sm90_tiles(), plain and as a gated pair, of 16 and of 32 bits.
+// The names of one row of gemm_sm90_tiles(): single and dual GEMM, 16-bit and 32-bit operands.
 std::vector<std::string> tile_names(const GemmSm90Tile& tile, const Target& target) {
   std::vector<std::string> names;
   for (const MathMode math : {MathMode::kBF16, MathMode::kTF32}) {
@@ -52,16 +53,16 @@ std::vector<std::string> tile_names(const GemmSm90Tile& tile, const Target& targ
   return names;
 }
 
-// Every fourth random chain is one of few rows.
-bool has_few_rows(i64 index) { return index % 4 == 0; }
+// Every fourth random chain has small M.
+bool has_small_m(i64 index) { return index % 4 == 0; }
 
-// Must the case's family compute it on this target? Forced shapes are sure to fit sm_90 alone.
+// True if the case's family must compute it on this target. Forced shapes certainly fit only sm_90.
 bool names_family(const Case& from, const Target& target) {
   if (from.family.empty() || target.compute_capability() == 90) return !from.family.empty();
   return from.family == "skinny" && from.options.force_tile.empty();
 }
 
-// Shapes of `skinny`, most of which the planner would not choose.
+// Shapes of `skinny`. The planner would not choose most of them.
 std::vector<std::string> skinny_names(u64 seed) {
   Random random(seed);
   std::vector<std::string> names;
@@ -76,7 +77,7 @@ std::vector<std::string> skinny_names(u64 seed) {
     config.bulk = random.range(0, 1) == 0;
     if (!config.bulk)
       config.copy_groups = std::clamp(config.copy_groups, 1, std::max(config.shared_blocks, 1));
-    // Half of them with rows of W beyond a tile's, or K over a cluster.
+    // Half of them have several row tiles, or cluster split-K.
     if (random.range(0, 1) == 0) config.row_tiles = 1 << random.range(0, 2);
     if (config.bulk && random.range(0, 1) == 0) config.cluster_k = 1 << random.range(0, 3);
     names.push_back(tile_name(config));
@@ -88,12 +89,12 @@ RandomChainOptions chain_options(i64 index, bool exact, bool small) {
   RandomChainOptions options;
   options.exact_only = exact;
   options.no_ragged = index % 4 != 0;
-  // Most pointwise chains come from the generator's own choice; every eighth is sure to be one.
+  // The generator often chooses pointwise chains; every eighth chain certainly is one.
   options.max_contractions = index % 8 == 5 ? 0 : 2;
   options.max_elements = index % 20 == 0 ? 1 << 18 : index % 5 < 2 ? 1 << 15 : 4096;
   if (small) options.max_elements = index % 20 == 0 ? 1 << 13 : index % 5 < 2 ? 4096 : 2048;
-  options.few_rows = has_few_rows(index);
-  if (options.few_rows) options.max_elements = small ? 1 << 15 : 1 << 16;
+  options.small_m = has_small_m(index);
+  if (options.small_m) options.max_elements = small ? 1 << 15 : 1 << 16;
   return options;
 }
 
@@ -113,8 +114,8 @@ double multiply_adds(const VerifiedChain& chain, i64 symbol) {
   return sum;
 }
 
-// Ends are counted in rows that the smaller chain may not have.
-void hold_ends(const VerifiedChain& chain, Case& made) {
+// Clamps group ends to the rows of the smaller chain.
+void clamp_ends(const VerifiedChain& chain, Case& made) {
   for (const ValueId id : chain.parameters()) {
     const auto rows = ragged_size(chain, id, made.symbols[0]);
     if (!rows) continue;
@@ -124,10 +125,10 @@ void hold_ends(const VerifiedChain& chain, Case& made) {
   }
 }
 
-// A written case over smaller tensors, if its own would take the simulator long.
+// Reduces the tensors of a handwritten case that would take the simulator too long.
 void reduce_work(Case& made) {
   Expected<VerifiedChain> chain = verify(made.chain);
-  // prepare_case() reports what is wrong.
+  // prepare_case() reports the error.
   if (!chain) return llvm::consumeError(chain.takeError());
   double work = 0;
   for (i64 symbol : made.symbols) work = std::max(work, multiply_adds(*chain, symbol));
@@ -139,19 +140,19 @@ void reduce_work(Case& made) {
     std::sort(made.symbols.begin(), made.symbols.end());
     made.symbols.erase(std::unique(made.symbols.begin(), made.symbols.end()), made.symbols.end());
   }
-  hold_ends(small->chain, made);
+  clamp_ends(small->chain, made);
   made.chain = small->chain.chain();
   made.reduced = true;
 }
 
-// Both ends and one between.
+// Keeps both ends and one value between.
 void keep_some_symbols(Case& made, const CaseList& list) {
   if (list.small && made.symbols.size() > 3) {
     made.symbols = {made.symbols.front(), made.symbols[2], made.symbols.back()};
   }
 }
 
-// For gemm_sm90: three of four on one of its tiles, the others as planned.
+// For gemm_sm90: three of four cases with a forced tile, the others as planned.
 Case mapped_case(i64 index, const CaseList& list) {
   const u64 seed = mix64(list.seed + static_cast<u64>(index) * 0x9e3779b97f4a7c15ull);
   const std::string text = mapped_chain(seed, list.small);
@@ -161,7 +162,7 @@ Case mapped_case(i64 index, const CaseList& list) {
   made.real_data = index % 3 == 0;
   const i64 number = index / 4;
   if (number % 4 != 3) {
-    made.tile = static_cast<int>(gemm_tiles().size() + number % gemm_sm90_tiles().size());
+    made.tile = static_cast<int>(gemm_sm80_tiles().size() + number % gemm_sm90_tiles().size());
   }
   keep_some_symbols(made, list);
   return made;
@@ -175,14 +176,14 @@ Case random_case(i64 index, bool exact, const CaseList& list) {
   made.chain = random_chain(made.seed, chain_options(index, exact, list.small));
   made.must_be_exact = exact;
   made.real_data = !exact || index % 3 == 0;
-  if (has_few_rows(index)) {
+  if (has_small_m(index)) {
     if (index % 3 == 0) made.options.split_k = 2 << made.seed % 3;
     if (index % 5 < 2) made.tiles = skinny_names(made.seed);
   } else {
     if (index % 10 == 3) made.options.split_k = kForcedSplits[index / 10 % 5];
-    const i64 tiles = static_cast<i64>(gemm_tiles().size());
+    const i64 tiles = static_cast<i64>(gemm_sm80_tiles().size());
     if (index % 2 == 1)
-      made.tiles = tile_names(gemm_tiles()[static_cast<size_t>(index / 2 % tiles)]);
+      made.tiles = tile_names(gemm_sm80_tiles()[static_cast<size_t>(index / 2 % tiles)]);
   }
   if (index % 16 == 6) made.options.fuse = false;
   made.symbols = symbol_values(made.chain, made.seed);
@@ -211,7 +212,7 @@ Case from_text(const WrittenCase& written, u64 seed) {
   if (chain) {
     made.chain = std::move(*chain);
   } else {
-    // An empty chain is refused by verify(), which reports the case.
+    // verify() rejects an empty chain and reports the case.
     made.name += ": " + take_report(chain.takeError()).message;
   }
   made.options.split_k = written.split_k;
@@ -249,9 +250,9 @@ Expected<Plan> plan_case(const VerifiedChain& chain, const Target& target, const
   std::vector<std::string> names = from.tiles;
   if (from.tile >= 0) {
     const auto row = static_cast<size_t>(from.tile);
-    names = row < gemm_tiles().size()
-                ? tile_names(gemm_tiles()[row])
-                : tile_names(gemm_sm90_tiles()[row - gemm_tiles().size()], target);
+    names = row < gemm_sm80_tiles().size()
+                ? tile_names(gemm_sm80_tiles()[row])
+                : tile_names(gemm_sm90_tiles()[row - gemm_sm80_tiles().size()], target);
   }
   if (!from.options.force_tile.empty()) names.insert(names.begin(), from.options.force_tile);
   names.push_back("");
@@ -275,11 +276,11 @@ std::string family_problem(const Case& from, const Plan& plan) {
   if (!names_family(from, plan.target)) return "";
   for (const PlanBucket& bucket : plan.buckets) {
     const bool has = llvm::any_of(bucket.kernels, [&](const KernelPlan& kernel) {
-      return family_text(kernel.family) == from.family;
+      return family_name(kernel) == from.family;
     });
     if (bucket.hi > kSkinnyRows || has) continue;
-    return fmt::format("the case is one for {}, and sizes {} to {} have no such kernel",
-                       from.family, bucket.lo, bucket.hi);
+    return fmt::format("the case requires {}, and sizes {} to {} have no such kernel", from.family,
+                       bucket.lo, bucket.hi);
   }
   return "";
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The chains that the suite runs: random ones over every dtype, layout, epilogue and forced plan,
-// and a few written by hand for what random ones meet too rarely (ragged labels, zero sizes,
+// and handwritten ones for features that are rare in random chains (ragged labels, zero sizes,
 // buckets of the symbol, several tiles).
 #pragma once
 
@@ -18,21 +18,21 @@ struct Case {
   i64 index = -1;  // in its CaseList
   u64 seed = 0;
   Chain chain;
-  // Forced choices; dropped where no candidate fits them.
+  // Forced choices; dropped if no candidate fits them.
   PlanOptions options;
   int tile = -1;                   // row to force, of gemm_tiles(), then of gemm_sm90_tiles()
   std::vector<std::string> tiles;  // to force; the first that fits
-  // The family that has to compute it, under exactly these options; empty: any.
+  // The family that must compute it, under exactly these options; empty: any.
   std::string family;
   bool real_data = false;  // also on real data
   bool must_be_exact = false;
-  std::vector<i64> symbols;  // {0} where the chain has none
-  // Ragged ends to use in place of random ones, one vector per run.
+  std::vector<i64> symbols;  // {0} if the chain has none
+  // Ragged ends instead of random ones, one vector per run.
   std::vector<std::vector<i32>> ends;
-  bool reduced = false;  // its sizes are smaller than they were written
+  bool reduced = false;  // its sizes are smaller than written
 };
 
-// The cases of one run: those written by hand (unless left out), then random exact ones up to
+// The cases of one run: handwritten ones (if `written`), then random exact ones up to
 // `exact_configs` in all, then a quarter as many random chains with every op. Every fourth exact
 // one is a contraction that gemm_sm90 can take.
 struct CaseList {
@@ -44,7 +44,7 @@ struct CaseList {
 i64 num_cases(const CaseList& list);
 Case make_case(i64 index, const CaseList& list);
 
-// A chain written by hand; ends as in Case.
+// A handwritten chain; ends as in Case.
 struct WrittenCase {
   std::string name;
   std::string text;
@@ -55,27 +55,27 @@ struct WrittenCase {
   std::string family = "";  // as in Case
 };
 const std::vector<WrittenCase>& written_cases();
-std::vector<WrittenCase> skinny_cases();  // among them, as are these
+std::vector<WrittenCase> skinny_cases();  // these functions return parts of written_cases()
 std::vector<WrittenCase> ragged_cases_sm90();
 std::vector<WrittenCase> ragged_cases_skinny();
-std::vector<WrittenCase> few_rows_cases();
+std::vector<WrittenCase> small_m_cases();
 std::vector<WrittenCase> tf32_cases();
-std::vector<WrittenCase> copied_cases();
+std::vector<WrittenCase> cp_async_cases();
 
 // Small chains of every family, for the sanitizers: one launch of a few CTAs each.
 const std::vector<WrittenCase>& sanitizer_cases();
 
 Case from_text(const WrittenCase& written, u64 seed);
 
-// The plan under the case's options, or without what does not fit: split, tile, then both.
-// `options` receives what was used.
+// The plan under the case's options, or without those that do not fit: split-K, tile, then both.
+// `options` receives the options in use.
 Expected<Plan> plan_case(const VerifiedChain& chain, const Target& target, const Case& from,
                          PlanOptions& options);
 
-// What is wrong with the plan of a case that names a family; empty: nothing.
+// The problem with the plan of a case that names a family; empty: none.
 std::string family_problem(const Case& from, const Plan& plan);
 
-// Symbol values worth a run: both ends, one next to each, one between.
+// Symbol values to run: both ends, one next to each, one between.
 std::vector<i64> symbol_values(const Chain& chain, u64 seed);
 
 }  // namespace catenary::gpu_suite

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "compiler/families/gemm_sm90/candidates.h"
+#include "compiler/kernel_family.h"
 #include "ir/random/random_chain.h"
 #include "ir/text/text.h"
 #include "tests/gpu/against_simulator.h"
@@ -18,7 +19,7 @@ namespace {
 
 constexpr double kShrinkSeconds = 20;
 
-// Host threads that prepare cases in order; take() hands them over in order.
+// Host threads that prepare cases; take() returns them in order.
 class Preparation {
  public:
   // Cases [begin, end).
@@ -35,7 +36,7 @@ class Preparation {
     for (std::thread& thread : threads_) thread.join();
   }
 
-  // Null when the time is over before the case is ready.
+  // Null if the time limit is reached before the case is ready.
   std::unique_ptr<PreparedCase> take(i64 index) {
     std::unique_lock lock(mutex_);
     const auto is_ready = [&] { return ready_[static_cast<size_t>(index)] != nullptr; };
@@ -73,39 +74,40 @@ class Preparation {
 void count_facts(const PreparedCase& prepared, Tally& tally) {
   for (const PlanBucket& bucket : prepared.compiled->plan.buckets) {
     for (const KernelPlan& kernel : bucket.kernels) {
-      ++tally.families[std::string(family_text(kernel.family))];
-      if (const auto* skinny = std::get_if<SkinnyConfig>(&kernel.config)) {
+      ++tally.families[std::string(family_name(kernel))];
+      if (const auto* skinny = kernel.config.get_if<SkinnyConfig>()) {
         constexpr const char* kMath[] = {"skinny bf16", "skinny f16", "skinny tf32", "skinny f32"};
         ++tally.dtypes[kMath[static_cast<int>(skinny->math)]];
-        if (skinny->split_k > 1) ++tally.options["skinny, split K"];
-        if (skinny->dual) ++tally.options["skinny, gated pair"];
+        if (skinny->split_k > 1) ++tally.options["skinny, split-K"];
+        if (skinny->dual) ++tally.options["skinny, dual GEMM"];
         if (skinny->ragged == Ragged::kMGrouped)
-          ++tally.options["skinny, ragged rows"];
+          ++tally.options["skinny, M-grouped"];
         else if (!skinny->w_is_weight)
-          ++tally.options["skinny, w no weight"];
+          ++tally.options["skinny, w not a weight"];
         if (!skinny->bulk) ++tally.options["skinny, cp.async"];
         const bool even = skinny->k_blocks % (skinny->split_k * skinny->warps_k) == 0;
         if (!even) ++tally.options["skinny, uneven"];
       }
-      if (const auto* gemm = std::get_if<GemmSm90Config>(&kernel.config)) {
+      if (const auto* gemm = kernel.config.get_if<GemmSm90Config>()) {
         constexpr const char* kMath[] = {"gemm_sm90 bf16", "gemm_sm90 f16", "gemm_sm90 tf32"};
         ++tally.dtypes[kMath[static_cast<int>(gemm->math)]];
-        if (gemm->dual) ++tally.options["gated pair"];
-        if (gemm->ragged == Ragged::kMGrouped) ++tally.options["gemm_sm90, ragged rows"];
-        if (gemm->ragged == Ragged::kKGrouped) ++tally.options["gemm_sm90, ragged terms"];
+        if (gemm->dual) ++tally.options["dual GEMM"];
+        if (gemm->ragged == Ragged::kMGrouped) ++tally.options["gemm_sm90, M-grouped"];
+        if (gemm->ragged == Ragged::kKGrouped) ++tally.options["gemm_sm90, K-grouped"];
         for (const Sm90Operand& matrix : {gemm->a, gemm->b}) {
           if (!matrix.by_cp_async) continue;
-          ++tally.options[fmt::format("gemm_sm90, copied by {} bytes", matrix.memory.copy_bytes)];
+          ++tally.options[fmt::format("gemm_sm90, cp.async fallback of {} bytes",
+                                      matrix.memory.copy_bytes)];
         }
         ++tally.options[fmt::format("tile {}", tile_name(*gemm))];
       }
-      if (const auto* gemm = std::get_if<GemmSm80Config>(&kernel.config)) {
+      if (const auto* gemm = kernel.config.get_if<GemmSm80Config>()) {
         constexpr const char* kMath[] = {"gemm bf16", "gemm f16", "gemm tf32", "gemm f32"};
         ++tally.dtypes[kMath[static_cast<int>(gemm->math)]];
-        if (gemm->split_k > 1) ++tally.options["split K"];
-        if (gemm->dual) ++tally.options["gated pair"];
-        if (gemm->ragged == Ragged::kMGrouped) ++tally.options["ragged rows"];
-        if (gemm->ragged == Ragged::kKGrouped) ++tally.options["ragged terms"];
+        if (gemm->split_k > 1) ++tally.options["split-K"];
+        if (gemm->dual) ++tally.options["dual GEMM"];
+        if (gemm->ragged == Ragged::kMGrouped) ++tally.options["M-grouped"];
+        if (gemm->ragged == Ragged::kKGrouped) ++tally.options["K-grouped"];
         ++tally.options[fmt::format("tile {}x{}", gemm->block_m, gemm->block_n)];
         ++tally.options[fmt::format("copies of {} and {} bytes", gemm->a.copy_bytes,
                                     gemm->b.copy_bytes)];
@@ -169,7 +171,7 @@ void shrink_failure(Suite& suite, Runner& runner, const PreparedCase& prepared) 
     if (again.problem.code != ErrorCode::kOk) return false;
     const CaseResult result = runner.run(again);
     if (result.lost_context) suite.lose_context();
-    if (!result.passed || !again.twin) return !result.passed;
+    if (!result.passed || !again.for_simulator) return !result.passed;
     SimulatorTally unused;
     return !run_in_simulator(again, result.after, unused).empty();
   });
@@ -201,11 +203,11 @@ void run_one(Suite& suite, Runner& runner, const PreparedCase& prepared) {
   }
   count_facts(prepared, tally);
   CaseResult result = runner.run(prepared);
-  if (prepared.twin) compare_with_simulator(prepared, result, tally.twin);
+  if (prepared.for_simulator) compare_with_simulator(prepared, result, tally.simulator);
   for (const PreparedRun& run : prepared.runs) {
     if (!prepared.from.must_be_exact || run.kind != FillKind::kExactInteger || run.exact) continue;
     result.passed = false;
-    result.problems.push_back("the chain was meant to be exact, and its reference is not");
+    result.problems.push_back("the chain must be exact, and its reference is not");
     break;
   }
   count_result(prepared, result, tally);
@@ -222,7 +224,7 @@ void run_one(Suite& suite, Runner& runner, const PreparedCase& prepared) {
 namespace {
 
 void report_simulator(Suite& suite) {
-  const SimulatorTally& t = suite.tally().twin;
+  const SimulatorTally& t = suite.tally().simulator;
   std::string ulps;
   for (const auto& [dtype, ulp] : t.max_ulp) ulps += fmt::format(" {} in {}", ulp, dtype);
   suite.progress(

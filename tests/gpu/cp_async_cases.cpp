@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chains written by hand for `gemm_sm90` on operands that its threads copy, since no tensor map
-// describes them; see cases.h. Every tile without clusters along M is forced once by pieces of each
-// width, with tails everywhere.
+// Handwritten chains for `gemm_sm90` with cp.async fallback loads: no tensor map describes their
+// operands; see cases.h. Every tile without M clusters is forced once, with copies of each width
+// and tails in every dimension.
 #include "compiler/families/gemm_sm90/candidates.h"
 #include "tests/gpu/cases.h"
 
 namespace catenary::gpu_suite {
 namespace {
 
-WrittenCase copied(std::string name, std::string text, std::string tile, int split_k = 0) {
+WrittenCase fallback(std::string name, std::string text, std::string tile, int split_k = 0) {
   WrittenCase made;
-  made.name = "copied by threads, " + std::move(name);
+  made.name = "cp.async fallback, " + std::move(name);
   made.text = std::move(text);
   made.tile = std::move(tile);
   made.split_k = split_k;
@@ -18,10 +18,10 @@ WrittenCase copied(std::string name, std::string text, std::string tile, int spl
   return made;
 }
 
-// Hopper GPUs have the same shared memory, and so the same names.
-std::string name_of(const GemmSm90Tile& tile, bool gated) {
+// All Hopper GPUs have the same shared memory and therefore the same names.
+std::string name_of(const GemmSm90Tile& tile, bool dual_gemm) {
   GemmSm90Config config;
-  config.dual = gated;
+  config.dual = dual_gemm;
   return tile_name(with_tile(config, tile, llvm::cantFail(find_target("h200"))));
 }
 
@@ -32,7 +32,7 @@ std::string plain(i64 m, i64 n, i64 k, const char* dtype = "bf16") {
       m, n, k, dtype);
 }
 
-std::string gated(i64 m, i64 n, i64 k) {
+std::string dual_gemm(i64 m, i64 n, i64 k) {
   return fmt::format(
       "chain a(input x: f16[{0}, {2}], weight w: f16[{1}, {2}], weight v: f16[{1}, {2}]) {{\n"
       "  g = contract \"mk,nk->mn\"(x, w)\n  u = contract \"mk,nk->mn\"(x, v)\n"
@@ -48,26 +48,26 @@ std::string gemm(const char* x, const char* w, const char* equation,
 }
 
 std::vector<WrittenCase> every_tile() {
-  constexpr i64 kTerms[] = {1097, 1098, 1100};  // pieces of 2, 4 and 8 bytes
+  constexpr i64 kSizesK[] = {1097, 1098, 1100};  // copies of 2, 4 and 8 bytes
   std::vector<WrittenCase> cases;
   size_t number = 0;
   for (const GemmSm90Tile& tile : gemm_sm90_tiles()) {
-    if (tile.cluster > 1) continue;
+    if (tile.cluster_m > 1) continue;
     const std::string name = name_of(tile, false);
-    const i64 k = kTerms[number++ % 3];
-    cases.push_back(copied(fmt::format("{}, K = {}", name, k), plain(300, 333, k), name));
+    const i64 k = kSizesK[number++ % 3];
+    cases.push_back(fallback(fmt::format("{}, K = {}", name, k), plain(300, 333, k), name));
     if (number % 3 != 0) continue;
     const std::string pair = name_of(tile, true);
-    cases.push_back(copied(pair + ", gated pair", gated(300, 203, 135), pair));
+    cases.push_back(fallback(pair + ", dual GEMM", dual_gemm(300, 203, 135), pair));
   }
   return cases;
 }
 
-// Each on one of the tiles.
+// Each layout with one of the tiles.
 std::vector<WrittenCase> every_layout(llvm::ArrayRef<std::string> tiles) {
   const std::pair<const char*, std::string> kLayouts[] = {
-      {"A alone", gemm("bf16[600, 136] strides[137, 1] align 2", "bf16[264, 136]", "mk,nk->mn")},
-      {"B alone", gemm("bf16[600, 136]", "bf16[264, 136] strides[139, 1]", "mk,nk->mn")},
+      {"only A", gemm("bf16[600, 136] strides[137, 1] align 2", "bf16[264, 136]", "mk,nk->mn")},
+      {"only B", gemm("bf16[600, 136]", "bf16[264, 136] strides[139, 1]", "mk,nk->mn")},
       {"A along an odd M", gemm("f16[136, 601]", "f16[264, 136]", "km,nk->mn")},
       {"B along an odd N", gemm("f16[600, 136]", "f16[136, 331]", "mk,kn->mn")},
       {"both along them", gemm("bf16[333, 601]", "bf16[333, 331]", "km,kn->mn")},
@@ -75,57 +75,58 @@ std::vector<WrittenCase> every_layout(llvm::ArrayRef<std::string> tiles) {
       {"batches", gemm("bf16[270, 3, 73]", "bf16[3, 136, 73]", "bgk,gnk->bgn")},
       {"two K loops", gemm("f16[340, 3, 72] strides[303, 95, 1]",
                            "f16[172, 3, 72] strides[295, 81, 1]", "mjk,njk->mn")},
-      {"a step", gemm("bf16[600, 3]", "bf16[264, 3]", "mk,nk->mn")}};
+      {"one k-tile", gemm("bf16[600, 3]", "bf16[264, 3]", "mk,nk->mn")}};
   std::vector<WrittenCase> cases;
   size_t number = 0;
   for (const auto& [name, text] : kLayouts) {
     const std::string& tile = tiles[number++ % tiles.size()];
-    cases.push_back(copied(fmt::format("{}, {}", tile, name), text, tile));
+    cases.push_back(fallback(fmt::format("{}, {}", tile, name), text, tile));
   }
   for (const std::string& tile : tiles) {
-    cases.push_back(copied(tile + ", many tiles", plain(2100, 2301, 135, "f16"), tile));
+    cases.push_back(fallback(tile + ", many tiles", plain(2100, 2301, 135, "f16"), tile));
   }
   return cases;
 }
 
 }  // namespace
 
-std::vector<WrittenCase> copied_cases() {
+std::vector<WrittenCase> cp_async_cases() {
   std::vector<WrittenCase> cases = every_tile();
   const std::string small = name_of({64, 64, 1, false, 1}, false);
-  const std::string turns = name_of({128, 128, 2, true, 1}, false);
+  const std::string ping_pong = name_of({128, 128, 2, true, 1}, false);
   const std::string wide = name_of({128, 256, 2, false, 1}, false);
-  for (WrittenCase& more : every_layout({small, turns, wide})) cases.push_back(std::move(more));
-  cases.push_back(copied("K split in 4", plain(70, 130, 4097), small, 4));
-  WrittenCase rows = copied("a symbol as rows",
-                            "chain a[M in 0..700](input x: bf16[M, 71], weight w: bf16[136, 71]) "
-                            "{\n  y = contract \"mk,nk->mn\"(x, w)\n  return y: bf16 }",
-                            turns);
+  for (WrittenCase& more : every_layout({small, ping_pong, wide})) cases.push_back(std::move(more));
+  cases.push_back(fallback("split-K 4", plain(70, 130, 4097), small, 4));
+  WrittenCase rows = fallback("a symbol as M",
+                              "chain a[M in 0..700](input x: bf16[M, 71], weight w: bf16[136, 71]) "
+                              "{\n  y = contract \"mk,nk->mn\"(x, w)\n  return y: bf16 }",
+                              ping_pong);
   rows.symbols = {0, 1, 513, 700};
   cases.push_back(std::move(rows));
   WrittenCase groups =
-      copied("ragged rows",
-             "chain a(input x: bf16[300, 71], weight w: bf16[4, 72, 71], input e: i32[4]) {\n"
-             "  y = contract \"mk,gnk->mn\"(x, w) ragged m by e over g\n  return y: f32 }",
-             turns);
+      fallback("M-grouped",
+               "chain a(input x: bf16[300, 71], weight w: bf16[4, 72, 71], input e: i32[4]) {\n"
+               "  y = contract \"mk,gnk->mn\"(x, w) ragged m by e over g\n  return y: f32 }",
+               ping_pong);
   groups.ends = {{50, 100, 150, 300}, {0, 0, 300, 300}, {0, 0, 0, 0}, {1, 130, 131, 180}};
   cases.push_back(groups);
-  groups = copied("ragged rows along M",
-                  "chain a(input x: bf16[72, 300], weight w: bf16[4, 72, 72], input e: i32[4]) {\n"
-                  "  y = contract \"km,gnk->mn\"(x, w) ragged m by e over g\n  return y: f32 }",
-                  small);
+  groups =
+      fallback("M-grouped along M",
+               "chain a(input x: bf16[72, 300], weight w: bf16[4, 72, 72], input e: i32[4]) {\n"
+               "  y = contract \"km,gnk->mn\"(x, w) ragged m by e over g\n  return y: f32 }",
+               small);
   groups.ends = {{50, 100, 150, 300}, {1, 130, 131, 180}};
   cases.push_back(groups);
-  groups = copied("ragged terms",
-                  "chain a(input x: f16[300, 135], input y: f16[300, 70], input e: i32[4]) {\n"
-                  "  d = contract \"tm,tn->gmn\"(x, y) ragged t by e over g\n  return d: f32 }",
-                  turns);
+  groups = fallback("K-grouped",
+                    "chain a(input x: f16[300, 135], input y: f16[300, 70], input e: i32[4]) {\n"
+                    "  d = contract \"tm,tn->gmn\"(x, y) ragged t by e over g\n  return d: f32 }",
+                    ping_pong);
   groups.ends = {{50, 100, 150, 300}, {0, 0, 300, 300}, {0, 0, 0, 0}, {1, 130, 131, 180}};
   cases.push_back(groups);
-  groups = copied("ragged terms beside tensor copies",
-                  "chain a(input x: f16[300, 135], input y: f16[300, 72], input e: i32[4]) {\n"
-                  "  d = contract \"tm,tn->gmn\"(x, y) ragged t by e over g\n  return d: f32 }",
-                  turns);
+  groups = fallback("K-grouped, B by TMA",
+                    "chain a(input x: f16[300, 135], input y: f16[300, 72], input e: i32[4]) {\n"
+                    "  d = contract \"tm,tn->gmn\"(x, y) ragged t by e over g\n  return d: f32 }",
+                    ping_pong);
   groups.ends = {{50, 100, 150, 300}, {0, 0, 300, 300}, {0, 0, 0, 0}, {1, 130, 131, 180}};
   cases.push_back(std::move(groups));
   return cases;

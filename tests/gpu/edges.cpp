@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Launch edges. Each link of a family is run as a graph of many launches whose edges are all
-// programmatic, and its bytes are compared with those of plain launches. Between links stands a
-// kernel by hand that lets its successor start at once, stalls, and only then reads and writes: a
-// link that does anything but read weights before its dependency wait gives other bytes. How
-// surely, a control tells: the same with a kernel in the link's place that waits too late.
+// PDL between kernels. Each link (a chain of a family) runs as a graph of many launches with
+// programmatic edges; its bytes must equal those of launches without PDL. A handwritten kernel
+// between links triggers at once, stalls, and only then reads and writes: a link that does anything
+// but read weights before its dependency wait gives other bytes. A control, with a kernel that
+// waits too late in place of the link, shows how reliably this is found.
 #include <cstring>
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -27,8 +27,8 @@ constexpr unsigned kStallCtas = 4;
 constexpr unsigned kStallThreads = 128;
 
 // Copies `words` words. griddepcontrol.launch_dependents comes first: when all CTAs have executed
-// it, the next kernel may start (PTX ISA 9.7.13.13). The wait is kept, so that who waits for this
-// kernel has waited for all before it; but a hasty one copies before it.
+// it, the next kernel may start (PTX ISA 9.7.13.13). It executes the wait, so that a wait for this
+// kernel is also one for all previous ones; if `hasty`, only after the copy.
 constexpr const char* kStallSource =
     "#include \"ptx/global.cuh\"\n"
     "#include \"ptx/sync.cuh\"\n"
@@ -54,7 +54,7 @@ struct StallParameters {
   i64 hasty;
 };
 
-// A tensor of `bytes` bytes, seen as words, of a kernel by hand.
+// A tensor of `bytes` bytes, as words, of the handwritten kernel.
 cuda::SimulatedTensor tensor(const char* name, sim::RegionRole role, u64 begin, i64 bytes) {
   cuda::SimulatedTensor tensor;
   tensor.region.name = name;
@@ -69,7 +69,7 @@ cuda::SimulatedTensor tensor(const char* name, sim::RegionRole role, u64 begin, 
 
 enum class Kind { kLink, kStall, kHasty };
 
-// The kernel by hand, for the device at hand.
+// The handwritten kernel, compiled for the device.
 class Stall {
  public:
   static Expected<CompileResult> compile(Suite& suite) {
@@ -144,7 +144,7 @@ Sequence own_outputs(int launches) {
   return sequence;
 }
 
-// The same; every other launch stalls before it writes what the next one reads.
+// The same, but every other launch stalls before it writes the input of the next one.
 Sequence stalled_producer(int launches) {
   Sequence sequence = own_outputs(launches);
   sequence.name = "a stalled producer";
@@ -152,7 +152,7 @@ Sequence stalled_producer(int launches) {
   return sequence;
 }
 
-// Two slots: each launch writes what the one before it has read.
+// Two slots: each launch overwrites the input of the previous one.
 Sequence ping_pong(int launches) {
   Sequence sequence{"ping-pong", 2, 2, {}};
   for (int i = 0; i < launches; ++i) sequence.steps.push_back({Kind::kLink, i % 2, 1 - i % 2});
@@ -167,8 +167,8 @@ Sequence control(int launches) {
   return sequence;
 }
 
-// A stalled reader of slot 0, which the next launch overwrites from data of its own: nothing but
-// the wait orders the two.
+// A stalled reader of slot 0, which the next launch overwrites: only the dependency wait orders the
+// two.
 Sequence stalled_reader(int launches) {
   const int pairs = launches / 2;
   Sequence sequence{"a stalled reader", 1 + 2 * pairs, 1 + pairs, {}};
@@ -188,7 +188,7 @@ struct Link {
 
 std::vector<Link> links(bool simulated) {
   const i64 w = simulated ? 128 : 1024;
-  const std::string scale = simulated ? "0.08" : "0.03";  // keeps sums of w terms below 1
+  const std::string scale = simulated ? "0.08" : "0.03";  // keeps sums over K = w below 1
   const auto linear = [&](i64 m, const char* extra, const std::string& body) {
     return fmt::format(
         "chain link(input x: bf16[{0}, {1}], weight w: bf16[{1}, {1}]{2}) {{\n{3}"
@@ -209,7 +209,7 @@ std::vector<Link> links(bool simulated) {
        linear(16, bias.c_str(), product + "  y = silu(add(mul(h, " + scale + "), b))\n"),
        {}},
       {"linear, M = 64", linear(64, "", tanh), {}},
-      {"linear, K split, M = 8", linear(8, "", tanh), {}},
+      {"linear, split-K, M = 8", linear(8, "", tanh), {}},
       {"gated MLP, M = 7",
        linear(7, gated.c_str(),
               product + "  v = contract \"mk,nk->mn\"(x, u)\n  a = cast(tanh(mul(mul(h, v), " +
@@ -224,16 +224,16 @@ std::vector<Link> links(bool simulated) {
   return links;
 }
 
-// Device memory for one link's sequences.
+// Device memory for the sequences of one link.
 class Runner {
  public:
   Runner(Suite& suite, const Stall& stall, BoundChain& chain)
       : suite_(suite), stall_(stall), chain_(chain), slot_bytes_(chain.tensor_bytes(0)) {}
 
   Error prepare(const Sequence& sequence);
-  // The arena's bytes behind eager launches with plain edges.
+  // The arena's bytes after eager launches without PDL.
   Expected<std::vector<u8>> plain(const Sequence& sequence);
-  // `replays` of a graph with programmatic edges give `expected`.
+  // `replays` of a graph with programmatic edges must give `expected`.
   Error replay(const Sequence& sequence, int replays, const std::vector<u8>& expected);
 
  private:
@@ -323,13 +323,13 @@ Error Runner::replay(const Sequence& sequence, int replays, const std::vector<u8
     if (*got == expected) continue;
     const auto at = std::mismatch(got->begin(), got->end(), expected.begin()).first - got->begin();
     return make_error(ErrorCode::kMismatch,
-                      "replay {} differs from plain launches first in slot {}, byte {}", replay,
-                      at / slot_bytes_, at % slot_bytes_);
+                      "replay {} differs from launches without PDL first in slot {}, byte {}",
+                      replay, at / slot_bytes_, at % slot_bytes_);
   }
   return Error::success();
 }
 
-// Poison that is left would make equal bytes of two runs that both did nothing.
+// Poison that is left would make two runs equal that did nothing.
 Error check_written(const Sequence& sequence, const std::vector<u8>& bytes, i64 slot_bytes) {
   for (const Step& step : sequence.steps) {
     const auto* begin = bytes.data() + step.to * slot_bytes;
@@ -338,7 +338,7 @@ Error check_written(const Sequence& sequence, const std::vector<u8>& bytes, i64 
       std::memcpy(&element, begin + 2 * i, 2);
       if (element == 0xffff) {
         return make_error(ErrorCode::kMismatch,
-                          "plain launches left element {} of slot {} unwritten", i, step.to);
+                          "launches without PDL left element {} of slot {} unwritten", i, step.to);
       }
     }
   }
@@ -366,8 +366,8 @@ Error check_link(Suite& suite, const Stall& stall, const Link& link,
   return Error::success();
 }
 
-// A fault in the simulator abandons fibers with what their frames own (ARCHITECTURE.md): while one
-// of these lives, that is no leak.
+// A fault in the simulator abandons fibers with the memory that their frames own
+// (simulator/DESIGN.md): not a leak while this object exists.
 struct FaultsExpected {
 #if defined(__SANITIZE_ADDRESS__)
   FaultsExpected() { __lsan_disable(); }
@@ -377,17 +377,17 @@ struct FaultsExpected {
 #endif
 };
 
-// What the sequences above can see: in the simulator the control is a named fault; on a device its
-// bytes differ if the kernels overlapped, which is told and not asked, since nothing promises it.
+// The control: in the simulator it must be a named fault; on a device its bytes differ if the
+// kernels overlapped, which is only reported, since CUDA does not guarantee it.
 Error check_control(Suite& suite, const Stall& stall, const Link& link, int launches) {
   constexpr int kReplays = 20;
   auto chain = BoundChain::make(suite, link.chain, 0, FillKind::kNormal, 5, link.plan);
   if (!chain) return chain.takeError();
-  const Sequence right = stalled_producer(launches);
-  Sequence plain = right;
+  const Sequence correct = stalled_producer(launches);
+  Sequence plain = correct;
   for (Step& step : plain.steps) step.kind = Kind::kStall;
   Runner runner(suite, stall, *chain);
-  if (Error error = runner.prepare(right)) return error;
+  if (Error error = runner.prepare(correct)) return error;
   Expected<std::vector<u8>> expected = runner.plain(plain);
   if (!expected) return expected.takeError();
   int seen = 0;
@@ -416,7 +416,7 @@ Error check_control(Suite& suite, const Stall& stall, const Link& link, int laun
 Error run_edges(Suite& suite) {
   const std::vector<Link> all = links(suite.simulated());
   if (suite.options().rehearse) {
-    // Without a device the kernel by hand is compiled, and the chains are planned.
+    // Without a device, compile the handwritten kernel and plan the chains.
     Expected<CompileResult> compiled = Stall::compile(suite);
     if (!compiled) return compiled.takeError();
     for (const Link& link : all) {
@@ -425,7 +425,7 @@ Error run_edges(Suite& suite) {
     }
     return Error::success();
   }
-  // The simulator takes short sequences under several schedules, and the whole length once.
+  // The simulator runs short sequences under several schedules, and the full length once.
   const int launches = suite.simulated() ? 8 : kLaunches;
   const int replays = suite.simulated() ? 3 : 200;
   Expected<Stall> stall = Stall::load(suite);
@@ -439,10 +439,10 @@ Error run_edges(Suite& suite) {
                                            ping_pong(launches), stalled_reader(launches)};
   for (const Link& link : all) {
     if (Error error = check_link(suite, *stall, link, sequences, replays)) return error;
-    suite.progress(fmt::format("edges: {}: {} launches, {} replays of {} sequences equal to plain "
-                               "launches",
-                               link.name, launches, replays, sequences.size()),
-                   true);
+    suite.progress(
+        fmt::format("edges: {}: {} launches, {} replays of {} sequences equal to those without PDL",
+                    link.name, launches, replays, sequences.size()),
+        true);
   }
   return Error::success();
 }

@@ -15,9 +15,9 @@ constexpr const char* kText =
     "  y = relu(contract \"mk,nk->mn\"(x, w))\n"
     "  return y: bf16\n}";
 
-// `error` must have `code`, and its message must hold `word`.
+// `error` must have `code`, and its message must contain `word`.
 Error expect(Error error, ErrorCode code, const std::string& word, const std::string& what) {
-  if (!error) return make_error(ErrorCode::kMismatch, "{} was not refused", what);
+  if (!error) return make_error(ErrorCode::kMismatch, "{} was not rejected", what);
   const ErrorReport report = take_report(std::move(error));
   if (report.code == code && report.message.find(word) != std::string::npos) {
     return Error::success();
@@ -62,7 +62,7 @@ Error check_arguments(Suite& suite, BoundChain& chain) {
   LaunchArguments symbol = chain.arguments(suite.stream());
   symbol.symbol = 7;
   return expect(chain.executable().launch(symbol), ErrorCode::kInvalidArgument, "7",
-                "a symbol where there is none");
+                "a symbol for a chain without one");
 }
 
 Error check_arch(Suite& suite) {
@@ -79,7 +79,7 @@ Error check_arch(Suite& suite) {
                 "machine code for sm_80");
 }
 
-// Launches with an output and a stream of its own; every result must equal `expected`.
+// Launches with a separate output and stream; every result must equal `expected`.
 Error launch_often(Suite& suite, BoundChain& chain, const std::vector<u8>& expected) {
   Expected<cuda::ScopedContext> context = cuda::ScopedContext::primary(0);
   if (!context) return context.takeError();
@@ -134,11 +134,11 @@ Error run_errors(Suite& suite) {
   if (!chain) return chain.takeError();
   if (Error error = check_arguments(suite, *chain)) return error;
   if (Error error = check_arch(suite)) return error;
-  // The stand-in for a driver takes launches from one thread only.
+  // The stand-in driver accepts launches from one thread only.
   if (!suite.options().rehearse) {
     if (Error error = check_threads(suite, *chain)) return error;
   }
-  suite.progress("errors: arguments, architecture and two threads as they should be", true);
+  suite.progress("errors: arguments, architecture and two threads are correct", true);
   return Error::success();
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The cases of tests/instructions on the device: against their expectations, and against the
-// simulator's bytes where a host compiler is found. Without a GPU all but the launches happens.
+// simulator's bytes if a host compiler is found. Without a GPU everything but the launches is run.
 #include <cstdio>
 #include <map>
 
@@ -16,11 +16,11 @@ namespace {
 
 using Instruction = instructions::Case;
 
-constexpr i64 kGuardBytes = 4096;  // behind the output
+constexpr i64 kGuardBytes = 4096;  // after the output
 constexpr u8 kGuard = 0xa5;
 constexpr int kHopper = 90;
 
-// A kernel by both compilers; `object` is null where no host compiler is found.
+// A kernel from both compilers; `object` is null if no host compiler is found.
 struct Kernel {
   Cubin cubin;
   std::shared_ptr<const LoadedKernel> loaded;
@@ -31,7 +31,7 @@ class Instructions {
  public:
   Instructions(Suite& suite, bool launches) : suite_(suite), launches_(launches) {}
   Error compile();
-  // Nothing, or what is wrong.
+  // The error, if any.
   Expected<std::string> run(const Instruction& from);
 
  private:
@@ -117,7 +117,7 @@ Error Instructions::launch(const Instruction& from, const Kernel& kernel,
                       "running '" + from.name + "'");
 }
 
-// The output's bytes, and an error if those behind it have changed.
+// The output's bytes; an error if those after it have changed.
 Expected<std::vector<u8>> Instructions::on_device(const Instruction& from, const Kernel& kernel) {
   std::vector<cuda::DeviceBuffer> buffers;
   std::vector<u64> addresses;
@@ -132,7 +132,7 @@ Expected<std::vector<u8>> Instructions::on_device(const Instruction& from, const
   }
   std::vector<TensorMap> maps;
   for (const instructions::Map& map : from.maps) {
-    sim::TensorMapSpec spec = map.spec;
+    TensorMapSpec spec = map.spec;
     spec.base = addresses[map.buffer];
     Expected<TensorMap> encoded = encode(suite_.driver(), spec);
     if (!encoded) return encoded.takeError();
@@ -151,7 +151,7 @@ Expected<std::vector<u8>> Instructions::on_device(const Instruction& from, const
   if (Error error = buffers.back().download(output.data(), bytes)) return error;
   if (Error error = buffers.back().download(guard.data(), kGuardBytes, bytes)) return error;
   if (guard != std::vector<u8>(kGuardBytes, kGuard)) {
-    return make_error(ErrorCode::kMismatch, "'{}' wrote behind its output", from.name);
+    return make_error(ErrorCode::kMismatch, "'{}' wrote past its output", from.name);
   }
   return output;
 }
@@ -165,7 +165,7 @@ Expected<std::string> Instructions::against_simulator(const Instruction& from, c
   Instruction as_simulated = from;
   as_simulated.expected = std::move(*simulated);
   const std::string problem = instructions::difference(as_simulated, output);
-  return problem.empty() ? "" : "unlike the simulator: " + problem;
+  return problem.empty() ? "" : "differs from the simulator: " + problem;
 }
 
 Expected<std::string> Instructions::run(const Instruction& from) {
@@ -192,16 +192,16 @@ Error run_instructions(Suite& suite) {
   Instructions runner(suite, launches);
   if (Error error = runner.compile()) return error;
   const std::vector<Instruction>& cases = instructions::all_cases();
-  size_t right = 0;
+  size_t correct = 0;
   for (const Instruction& c : cases) {
     if (suite.should_stop()) break;
-    // The name comes first: a kernel that hangs is then known.
+    // Print the name first: it then identifies a kernel that hangs.
     fmt::print("{} ({}) ... ", c.name, c.kernel);
     std::fflush(stdout);
     Expected<std::string> problem = runner.run(c);
     if (problem && problem->empty()) {
       fmt::print("ok\n");
-      ++right;
+      ++correct;
       continue;
     }
     fmt::print("WRONG\n");
@@ -211,9 +211,9 @@ Error run_instructions(Suite& suite) {
       suite.fail(c.name, problem.takeError());
     }
   }
-  suite.progress(fmt::format("instructions: {} of {} cases right", right, cases.size()), true);
-  if (right == cases.size()) return Error::success();
-  return make_error(ErrorCode::kMismatch, "{} of {} instruction cases are right", right,
+  suite.progress(fmt::format("instructions: {} of {} cases correct", correct, cases.size()), true);
+  if (correct == cases.size()) return Error::success();
+  return make_error(ErrorCode::kMismatch, "{} of {} instruction cases are correct", correct,
                     cases.size());
 }
 

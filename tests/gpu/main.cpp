@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // gpu_suite: the tests that need a device, as one self-contained binary. Without a mode it runs all
-// but the sanitizer set. Exit codes: 0 all right, 1 something failed, 2 bad use, 77 no device.
+// but the sanitizer set. Exit codes: 0 success, 1 a test failed, 2 wrong use, 77 no device.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
@@ -29,7 +29,7 @@ void run_mode(Suite& suite, const char* name, Error (*mode)(Suite&)) {
   if (error) suite.fail(name, std::move(error));
 }
 
-// The short modes first: they tell most per second.
+// The short modes first.
 void run_modes(Suite& suite, const Modes& modes) {
   if (modes.errors) run_mode(suite, "errors", run_errors);
   if (modes.instructions) run_mode(suite, "instructions", run_instructions);
@@ -77,30 +77,30 @@ int main(int argc, char** argv) {
                       ->check(CLI::Range(i64{0}, i64{1'000'000}));
   app.add_option("--seed", options.seed, "seed of the random chains");
   app.add_flag("--sanitize-set", modes.sanitize, "36 small chains once, for compute-sanitizer");
-  app.add_flag("--capture", modes.capture, "graph capture and programmatic launches");
-  app.add_flag("--edges", modes.edges, "programmatic edges behind kernels that stall");
+  app.add_flag("--capture", modes.capture, "graph capture and launches with PDL");
+  app.add_flag("--edges", modes.edges, "PDL after kernels that stall");
   app.add_flag("--errors", modes.errors, "wrong arguments and wrong architecture");
   app.add_flag("--big", modes.big, "tensors of more than 2^31 elements");
   app.add_flag("--instructions", modes.instructions, "kernels that execute every PTX wrapper");
-  app.add_option("--time-limit", options.time_limit, "stop cleanly after so many seconds");
+  app.add_option("--time-limit", options.time_limit, "stop after this many seconds");
   app.add_option("--record", options.record, "write a JSON record to this file");
   app.add_option("--commit", options.commit, "commit to name in the record");
   app.add_option("--cache", options.cache, "keep cubins in this directory");
   app.add_option("--target", options.target, "plan for this target instead of the device's own");
   app.add_option("--threads", options.threads, "host threads (0: all cores)");
-  app.add_flag("--rehearse", options.rehearse, "no device: the reference stands in for kernels");
+  app.add_flag("--rehearse", options.rehearse, "no device: outputs are those of the reference");
   app.add_flag("--simulator", options.simulator, "the simulator as the device, smaller chains")
       ->excludes("--big", "--instructions", "--rehearse");
   auto* against = app.add_option("--against-simulator", options.configs,
                                  "random chains on the device and in the simulator, compared")
                       ->check(CLI::Range(i64{1}, i64{1'000'000}))
                       ->excludes("--configs", "--simulator");
-  app.add_option("--case", options.only_case, "of the configs, this one alone");
-  app.add_option("--part", options.part, "of the configs, this part alone, from 1 on")
+  app.add_option("--case", options.only_case, "run only this config");
+  app.add_option("--part", options.part, "run only this part of the configs, counted from 1")
       ->check(CLI::Range(i64{1}, i64{64}));
-  app.add_option("--parts", options.parts, "how many parts the configs have")
+  app.add_option("--parts", options.parts, "number of parts of the configs")
       ->check(CLI::Range(i64{1}, i64{64}));
-  app.add_option("--inject", options.inject, "a fault for a rehearsal")
+  app.add_option("--inject", options.inject, "the fault to inject into a rehearsal")
       ->check(CLI::IsMember({"wrong", "missing", "beyond"}));
   CLI11_PARSE(app, argc, argv);
   options.against_simulator = against->count() > 0;

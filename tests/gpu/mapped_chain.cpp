@@ -29,7 +29,7 @@ class MappedChain {
     return chain_text(x, w, d, 'n', "", "");
   }
 
-  // The ragged label `m` is never the innermost: copies start anywhere along it.
+  // The ragged label `m` is never the innermost: loads start at any position along it.
   std::string ragged_text() {
     pick_sizes();
     size_['e'] = random_.pick(llvm::ArrayRef<i64>(kGroups));
@@ -90,8 +90,8 @@ class MappedChain {
     if (random_.chance(25)) symbol_ = random_.chance(60) ? 'm' : random_.chance(50) ? 'n' : 'k';
   }
 
-  // `inner` in either order behind or between batch labels; an operand (`own` its free label) may
-  // lack a batch label. The last label is one of `inner`.
+  // `inner` in either order, after or between batch labels; an operand (its free label is `own`)
+  // may lack a batch label. The last label is one of `inner`.
   std::string labels(std::string inner, char own) {
     std::string text;
     for (char label : batch_) {
@@ -112,7 +112,7 @@ class MappedChain {
     return text;
   }
 
-  // Rows are a multiple of `unit` elements, sometimes more than they need.
+  // Row strides are a multiple of `unit` elements, sometimes with padding.
   std::string strides(const std::string& labels, i64 unit) {
     std::string strides;
     i64 step = 1;
@@ -126,12 +126,12 @@ class MappedChain {
   }
 
   std::string operand(const std::string& labels, const std::string& dtype) {
-    // 16 bytes, or less: then threads copy in place of maps, elements of 16 bits.
+    // Rows aligned to 16 bytes; 16-bit elements also to fewer, which needs cp.async fallback loads.
     const i64 unit = dtype == "f32" ? 4 : random_.chance(70) ? 8 : i64{1} << random_.range(0, 2);
     return fmt::format("{}[{}] strides[{}]", dtype, shape(labels), strides(labels, unit));
   }
 
-  // A tensor like the result: a parameter with its shape, or an output without.
+  // A tensor like the result: a parameter, with its shape, or an output, without.
   std::string result(const std::string& labels, bool parameter) {
     constexpr const char* kTypes[] = {"bf16", "f16", "f32"};
     std::string text = kTypes[random_.range(0, 2)];

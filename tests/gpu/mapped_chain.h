@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random contractions whose operands tensor maps can describe, or threads copy, as text: what
-// `gemm_sm90` takes. Sizes lie around its tiles and the depth of its ring.
+// Random contractions that `gemm_sm90` supports, as text: operands by TMA or by cp.async fallback
+// loads. Sizes are around its tiles and the number of its stages.
 #pragma once
 
 #include <string>

@@ -13,7 +13,7 @@ namespace {
 
 i64 round_up(i64 value, i64 to) { return ceil_div(value, to) * to; }
 
-// A NaN with a random payload; the pattern of 1e30 (of 6e4 for f16, whose range ends before).
+// A NaN with a random payload; the pattern of 1e30 (6e4 for f16).
 u32 guard_element(DType dtype, Random& random) {
   const u32 bits = static_cast<u32>(random.next());
   switch (dtype) {
@@ -41,8 +41,8 @@ void put(std::vector<u8>& bytes, i64 at, u32 element, i64 size) {
   std::memcpy(bytes.data() + at, &element, static_cast<size_t>(size));
 }
 
-// Appends a region with its guard bands; the payload's address has exactly `align`, where that is
-// less than 16, and not twice as much.
+// Appends a region with its guard bands; the payload's address is a multiple of `align`, and if
+// that is less than 16, not of twice as much.
 void add_region(MemoryImage& image, Region region, i64 align) {
   const i64 size = dtype_bytes(region.type.dtype);
   const i64 guard = kGuardElements * size;
@@ -82,7 +82,7 @@ void add_regions(MemoryImage& image, const VerifiedChain& chain, i64 symbol, i64
   add_region(image, std::move(workspace), 256);
 }
 
-// Guard bands: run A sees NaN everywhere, run B a huge number around inputs.
+// Guard bands: NaN everywhere in run A, a huge number around inputs in run B.
 void fill_guards(MemoryImage& image, const Region& region, Random& random) {
   const i64 size = dtype_bytes(region.type.dtype);
   const auto band = [&](i64 from, i64 to) {
@@ -98,7 +98,7 @@ void fill_guards(MemoryImage& image, const Region& region, Random& random) {
   band(end, end + (region.guard_end - end) / size * size);
 }
 
-// Inputs: the data. What lies between rows is NaN in run A (0xff) and huge in run B.
+// Inputs: the data. Padding between rows is NaN in run A (0xff) and huge in run B.
 void fill_input(MemoryImage& image, const Region& region, const std::vector<std::byte>& a,
                 const std::vector<std::byte>& b) {
   if (region.bytes == 0) return;
@@ -141,7 +141,7 @@ std::string place_of(const MemoryImage& image, i64 at) {
                          region.name);
     }
     if (at >= region.offset + region.bytes) {
-      return fmt::format("{} elements behind the end of '{}'",
+      return fmt::format("{} elements after the end of '{}'",
                          (at - region.offset - region.bytes) / size, region.name);
     }
     return fmt::format("element {} of the memory of '{}'", (at - region.offset) / size,
@@ -193,7 +193,7 @@ MemoryImage make_image(const VerifiedChain& chain, i64 symbol, i64 workspace_byt
 
 std::string find_damage(const MemoryImage& image, const std::vector<u8>& before,
                         const std::vector<u8>& after) {
-  return list_bytes(image, "wrote what it must not",
+  return list_bytes(image, "wrote bytes that it must not write",
                     [&](i64 i) { return image.use[i] == ByteUse::kKeep && before[i] != after[i]; });
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // All memory of one launch as one block of bytes: every tensor and the workspace between guard
-// bands, at an address that has no more alignment than the chain declares. A block is filled on the
-// host, copied to the device as a whole, and compared byte by byte after the launch: whatever the
-// kernels may not write must be what it was.
+// bands, at an address with no more alignment than the chain declares. A block is filled on the
+// host, copied to the device as a whole, and compared byte by byte after the launch: bytes that
+// kernels must not write must be unchanged.
 //
 //   | guard | tensor 0 | guard | guard | tensor 1 | guard | ... | guard | workspace | guard |
 #pragma once
@@ -13,9 +13,9 @@
 namespace catenary::gpu_suite {
 
 inline constexpr i64 kGuardElements = 4096;
-inline constexpr i64 kBlockAlign = 512;  // the block's own base
+inline constexpr i64 kBlockAlign = 512;  // of the block's base
 
-// What a byte of the block may be after a launch.
+// The rule for a byte of the block after a launch.
 enum class ByteUse : u8 { kKeep, kOutput, kWorkspace };
 
 struct Region {
@@ -41,8 +41,8 @@ struct MemoryImage {
 MemoryImage make_image(const VerifiedChain& chain, i64 symbol, i64 workspace_bytes,
                        const ChainData& data_a, const ChainData& data_b, u64 seed);
 
-// Calls `visit` with each element of `type`, in row-major order: its number and where it lies, both
-// in elements.
+// Calls `visit` with each element of `type` in row-major order: its number and its offset, both in
+// elements.
 template <typename Visit>
 void for_each_element(const TensorType& type, const Visit& visit) {
   const auto strides = type.strides.empty() ? contiguous_strides(type.shape) : type.strides;
@@ -59,11 +59,11 @@ void for_each_element(const TensorType& type, const Visit& visit) {
   }
 }
 
-// What changed that must not, or "". `before` and `after` hold image.bytes.
+// Names the bytes that changed and must not; empty: none. `before` and `after` have image.bytes.
 std::string find_damage(const MemoryImage& image, const std::vector<u8>& before,
                         const std::vector<u8>& after);
 
-// Bytes of outputs that differ between two runs: "" if none.
+// Names output bytes that differ between two runs; empty: none.
 std::string find_difference(const MemoryImage& image, const std::vector<u8>& a,
                             const std::vector<u8>& b, bool outputs_only);
 

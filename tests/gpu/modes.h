@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// The smaller modes of the suite, one function each. Each returns the first thing that is wrong as
-// an error (kMismatch where a result is), and leaves the device as it found it.
+// The smaller modes of the suite, one function each. Each returns its first failure as an error
+// (kMismatch for a wrong result) and restores the device's state.
 #pragma once
 
 #include "tests/gpu/suite.h"
 
 namespace catenary::gpu_suite {
 
-// Every chain of sanitizer_cases() once, each tensor an allocation of its own, nothing read back:
-// for compute-sanitizer, which does the judging.
+// Runs every chain of sanitizer_cases() once, with a separate allocation per tensor; results are
+// not read. For compute-sanitizer, which finds the errors.
 Error run_sanitizer_set(Suite& suite);
 
-// Graph capture and 50 replays, programmatic launches, loading during capture.
+// Graph capture and 50 replays, launches with PDL, loading during capture.
 Error run_capture(Suite& suite);
 
-// Launch edges: graphs of 100 kernels with programmatic edges give, replay after replay, the bytes
-// of plain launches, also behind a kernel that triggers early and then stalls, and where a launch
-// writes what the stalled one still has to read.
+// PDL: every replay of graphs of 100 kernels with programmatic edges gives the bytes of launches
+// without PDL, also after a kernel that triggers early and then stalls, and if a launch overwrites
+// the input of the stalled one.
 Error run_edges(Suite& suite);
 
 // Wrong arguments, machine code for another architecture, two threads with one executable.

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "compiler/kernel_family.h"
 #include "ir/random/random.h"
 #include "tests/gpu/against_simulator.h"
 #include "tests/gpu/run_case.h"
@@ -12,7 +13,7 @@ namespace {
 constexpr FillKind kRealKinds[] = {FillKind::kNormal,   FillKind::kPositive, FillKind::kSparse,
                                    FillKind::kNanPlant, FillKind::kOneHot,   FillKind::kInfPlant};
 
-// The parameter that holds ragged ends, as a position among the parameters; -1: none.
+// The position of the ragged ends among the parameters; -1: none.
 int ends_position(const VerifiedChain& chain) {
   for (size_t p = 0; p < chain.parameters().size(); ++p) {
     if (chain.info(chain.parameters()[p]).type.dtype == DType::kI32) return static_cast<int>(p);
@@ -53,7 +54,7 @@ Error prepare_runs(PreparedCase& prepared) {
     for (size_t v = 0; v < variants; ++v) {
       const std::vector<i32> ends = from.ends.empty() ? std::vector<i32>() : from.ends[v];
       std::vector<FillKind> kinds = {FillKind::kExactInteger};
-      // One kind of real data per symbol value, in turn over symbols and seeds.
+      // One kind of real data per symbol value.
       if (from.real_data && v < 3) kinds.push_back(random.pick<FillKind>(kRealKinds));
       for (FillKind kind : kinds) {
         PreparedRun run;
@@ -92,9 +93,9 @@ Error prepare(const Suite& suite, PreparedCase& prepared) {
     return make_error(ErrorCode::kInternal, "{}", text);
   }
   if (suite.options().against_simulator) {
-    auto twin = compile_for_simulator(*prepared.compiled);
-    if (!twin) return twin.takeError();
-    prepared.twin = std::move(*twin);
+    auto compiled_for_host = compile_for_simulator(*prepared.compiled);
+    if (!compiled_for_host) return compiled_for_host.takeError();
+    prepared.for_simulator = std::move(*compiled_for_host);
   }
   return prepare_runs(prepared);
 }
@@ -116,7 +117,7 @@ std::string plan_text(const Plan& plan) {
   for (const PlanBucket& bucket : plan.buckets) {
     if (plan.buckets.size() > 1) text += fmt::format("[{}..{}] ", bucket.lo, bucket.hi);
     for (const KernelPlan& kernel : bucket.kernels) {
-      text += fmt::format("{}: {}, grid {}; ", family_text(kernel.family), kernel.config_text,
+      text += fmt::format("{}: {}, grid {}; ", family_name(kernel), kernel.config_text,
                           kernel.grid.ctas(bucket.hi));
     }
   }

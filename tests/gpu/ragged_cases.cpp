@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ragged chains written by hand for `gemm_sm90`; see cases.h. Every kernel must be of that family.
-// Ends are even, empty, all in one group, nothing at all, short of the last row, around the tile
-// and around a step of K.
+// Handwritten ragged chains for `gemm_sm90`; see cases.h. Every kernel must be of that family.
+// Groups are of equal size, empty, one with all rows, all empty, without the last rows, and with
+// ends around the tile and the k-tile.
 #include "tests/gpu/cases.h"
 
 namespace catenary::gpu_suite {
@@ -11,7 +11,7 @@ const std::vector<std::vector<i32>> kEnds4of600 = {
     {150, 300, 450, 600}, {0, 0, 600, 600},     {600, 600, 600, 600}, {0, 0, 0, 0},
     {1, 130, 131, 513},   {127, 255, 384, 593}, {128, 256, 384, 385}, {64, 127, 192, 257}};
 
-// 256 groups of 600: most of them of a few rows, every fourth empty.
+// 256 groups over 600 rows: most have one to three rows, every fourth is empty.
 std::vector<i32> many_ends() {
   std::vector<i32> ends;
   i32 end = 0;
@@ -65,20 +65,20 @@ std::vector<WrittenCase> ragged_cases_sm90() {
       "chain a(input x: bf16[3, 600, 72], weight w: bf16[3, 4, 136, 72], input e: i32[4]) {\n"
       "  y = contract \"bmk,benk->bmn\"(x, w) ragged m by e over e\n  return y: bf16 }";
   return {
-      ragged("sm90 ragged rows, in turns in clusters", forward, "128x128x64p2s6c2"),
-      ragged("sm90 ragged rows, together in clusters", forward, "128x256x64g2s4c2"),
-      ragged("sm90 ragged rows, one warpgroup", forward, "64x64x64g1s8"),
-      ragged("sm90 ragged rows, weights along N", backward, "256x128x64g2s4c2"),
-      ragged("sm90 ragged rows, 256 groups", rows("mk,enk->mn", "72", "264, 72", 256),
+      ragged("sm90 M-grouped, ping-pong in clusters", forward, "128x128x64p2s6c2"),
+      ragged("sm90 M-grouped, cooperative in clusters", forward, "128x256x64g2s4c2"),
+      ragged("sm90 M-grouped, one warpgroup", forward, "64x64x64g1s8"),
+      ragged("sm90 M-grouped, weights along N", backward, "256x128x64g2s4c2"),
+      ragged("sm90 M-grouped, 256 groups", rows("mk,enk->mn", "72", "264, 72", 256),
              "64x256x64p2s4", {many_ends()}),
-      ragged("sm90 ragged rows in a batch", batch, "64x128x64p2s8"),
-      ragged("sm90 ragged gated pair", pair("136, 200"), "128x64x64p2s6c2"),
-      ragged("sm90 ragged gated pair, weights along N", pair("200, 136"), "128x128x64g2s4c2"),
-      ragged("sm90 ragged terms, in turns in clusters", terms("bf16"), "128x128x64p2s6c2"),
-      ragged("sm90 ragged terms, together in clusters", terms("f16"), "128x256x64g2s4c2"),
-      ragged("sm90 ragged terms, one warpgroup", terms("bf16"), "64x64x64g1s8"),
-      ragged("sm90 ragged terms, 256 groups", terms("f16", 256), "64x256x64p2s4", {many_ends()}),
-      ragged("sm90 ragged terms, two K loops", two_loops, "128x128x64g2s6"),
+      ragged("sm90 M-grouped in a batch", batch, "64x128x64p2s8"),
+      ragged("sm90 ragged dual GEMM", pair("136, 200"), "128x64x64p2s6c2"),
+      ragged("sm90 ragged dual GEMM, weights along N", pair("200, 136"), "128x128x64g2s4c2"),
+      ragged("sm90 K-grouped, ping-pong in clusters", terms("bf16"), "128x128x64p2s6c2"),
+      ragged("sm90 K-grouped, cooperative in clusters", terms("f16"), "128x256x64g2s4c2"),
+      ragged("sm90 K-grouped, one warpgroup", terms("bf16"), "64x64x64g1s8"),
+      ragged("sm90 K-grouped, 256 groups", terms("f16", 256), "64x256x64p2s4", {many_ends()}),
+      ragged("sm90 K-grouped, two K loops", two_loops, "128x128x64g2s6"),
   };
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ragged chains written by hand for `skinny`: few rows for each group; see cases.h. Ends are even,
-// empty, all in one group, nothing at all, short of the last row, around a chunk of 8 or 16 rows.
+// Handwritten ragged chains for `skinny`: small M in each group; see cases.h. Groups are of equal
+// size, empty, one with all rows, all empty, without the last rows, and with ends around 8 and 16
+// rows.
 #include "tests/gpu/cases.h"
 
 namespace catenary::gpu_suite {
@@ -38,7 +39,7 @@ std::string pair(const char* dtype, i64 n, i64 k) {
       dtype, n, k);
 }
 
-// Of `rows`, one each for groups 0, 7, 14, ... while they last.
+// One row each for groups 0, 7, 14, ..., up to `rows` rows.
 std::vector<i32> sparse_ends(i32 groups, i32 rows) {
   std::vector<i32> ends;
   for (i32 group = 0; group < groups; ++group) ends.push_back(std::min(group / 7 + 1, rows));
@@ -47,7 +48,7 @@ std::vector<i32> sparse_ends(i32 groups, i32 rows) {
 
 WrittenCase ragged(std::string name, std::string text,
                    std::vector<std::vector<i32>> ends = kEnds4of60, const char* tile = "") {
-  return {"skinny, ragged rows, " + std::move(name),
+  return {"skinny, M-grouped, " + std::move(name),
           std::move(text),
           {},
           std::move(ends),
@@ -66,8 +67,8 @@ std::vector<WrittenCase> ragged_cases_skinny() {
       ragged("tf32", linear({.dtype = "f32", .n = 23, .k = 544})),
       ragged("K of 4096", linear({.n = 8, .k = 4096})),
       ragged("w is an input", linear({.role = "input"})),
-      ragged("gated pair", pair("bf16", 15, 1088)),
-      ragged("gated pair, tf32, odd", pair("f32", 23, 544)),
+      ragged("dual GEMM", pair("bf16", 15, 1088)),
+      ragged("dual GEMM, tf32, odd", pair("f32", 23, 544)),
       ragged("128 groups", linear({.rows = "30", .groups = 128, .n = 24, .k = 256}),
              {sparse_ends(128, 18), sparse_ends(128, 30)}),
       ragged("300 groups", linear({.rows = "50", .groups = 300, .n = 24, .k = 256}),

@@ -34,7 +34,7 @@ Error Runner::reserve(i64 bytes) {
   if (base_ != 0 && memory_.bytes() >= bytes + kBlockAlign) return Error::success();
   memory_ = cuda::DeviceBuffer();
   base_ = 0;
-  // The simulator keeps books over all of it.
+  // The simulator tracks every byte: no spare memory.
   const i64 spare = suite_.simulated() ? bytes : std::max<i64>(2 * bytes, i64{16} << 20);
   const i64 wanted = spare + kBlockAlign;
   Expected<cuda::DeviceBuffer> buffer = cuda::DeviceBuffer::allocate(wanted);
@@ -45,8 +45,7 @@ Error Runner::reserve(i64 bytes) {
   return Error::success();
 }
 
-// The stand-in for a launch: puts what the reference says where a kernel would, but for the fault
-// that it is told to make.
+// The stand-in for a launch: writes the reference's outputs, with the injected fault.
 void Runner::stand_in(const PreparedRun& run) {
   const std::string& fault = suite_.options().inject;
   size_t output = 0;
@@ -66,21 +65,21 @@ void Runner::stand_in(const PreparedRun& run) {
   }
 }
 
-Expected<std::vector<u8>> launch_image(const LaunchPlace& place, const PreparedRun& run,
+Expected<std::vector<u8>> launch_image(const LaunchTarget& target, const PreparedRun& run,
                                        const Executable& executable, const std::vector<u8>& before,
                                        llvm::function_ref<void()> stand_in) {
-  const cuda::Api& api = place.driver.api();
+  const cuda::Api& api = target.driver.api();
   const auto check = [&](cuda::Result result, const char* what) {
-    return result == cuda::kSuccess ? Error::success() : place.driver.error(result, what);
+    return result == cuda::kSuccess ? Error::success() : target.driver.error(result, what);
   };
   if (Error error =
-          check(api.memcpy_htod_async(place.base, before.data(), before.size(), place.stream),
+          check(api.memcpy_htod_async(target.base, before.data(), before.size(), target.stream),
                 "copying a block"))
     return error;
   std::vector<void*> tensors;
   LaunchArguments arguments;
   for (const Region& region : run.image.regions) {
-    void* address = reinterpret_cast<void*>(place.base + region.offset);
+    void* address = reinterpret_cast<void*>(target.base + region.offset);
     if (region.workspace) {
       arguments.workspace = address;
     } else {
@@ -90,15 +89,15 @@ Expected<std::vector<u8>> launch_image(const LaunchPlace& place, const PreparedR
   arguments.tensors = tensors;
   arguments.scalars = run.image.scalars;
   arguments.symbol = run.symbol;
-  arguments.stream = place.stream;
+  arguments.stream = target.stream;
   if (Error error = executable.launch(arguments)) return error;
   stand_in();
   std::vector<u8> after(before.size());
   if (Error error =
-          check(api.memcpy_dtoh_async(after.data(), place.base, after.size(), place.stream),
+          check(api.memcpy_dtoh_async(after.data(), target.base, after.size(), target.stream),
                 "reading a block"))
     return error;
-  if (Error error = check(api.stream_synchronize(place.stream), "waiting for a launch"))
+  if (Error error = check(api.stream_synchronize(target.stream), "waiting for a launch"))
     return error;
   return after;
 }
@@ -154,7 +153,7 @@ Error Runner::run_all(const PreparedRun& run, const Executable& executable, Case
   }
   if (const std::string text = find_difference(image, *a, *b, true); !text.empty()) {
     note(result, run,
-         "another poison (0x3f) and other neighbours (1e30) change the result, " + text);
+         "another poison (0x3f) and other surrounding bytes (1e30) change the result, " + text);
   }
   if (suite_.options().against_simulator) result.after.push_back(*a);
   result.launches += 2;

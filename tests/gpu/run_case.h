@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One case, in two halves: what needs no GPU (verify, plan, compile, fill, reference), which many
-// host threads do, and what does (load, launch, compare), which one thread does.
+// One case in two halves: the host part (verify, plan, compile, fill, reference), on many host
+// threads, and the GPU part (load, launch, compare), on one thread.
 #pragma once
 
 #include "tests/gpu/cases.h"
@@ -14,7 +14,7 @@ struct PreparedRun {
   i64 symbol = 0;
   FillKind kind = FillKind::kExactInteger;
   u64 seed = 0;
-  bool exact = false;  // every output is known to the bit
+  bool exact = false;  // every output is known bit for bit
   MemoryImage image;
   std::vector<std::vector<Interval>> expected;
 };
@@ -24,17 +24,16 @@ struct PreparedCase {
   PlanOptions options;  // in use
   std::shared_ptr<const CompiledChain> compiled;
   // The same kernels for the simulator, if the suite compares with it.
-  std::shared_ptr<const CompiledChain> twin;
+  std::shared_ptr<const CompiledChain> for_simulator;
   std::vector<PreparedRun> runs;
   ErrorReport problem;   // kOk: ready to run
   bool skipped = false;  // kUnsupported: no kernel family takes the layout
 };
 
-// Everything but the GPU. `threads`: for this case alone.
+// The host part.
 PreparedCase prepare_case(const Suite& suite, Case from);
 
-// Loads, launches and compares; true when all is right. Counts into the suite's tally. Failures go
-// to `problems`; a lost context is told to the suite.
+// The result of the GPU part.
 struct CaseResult {
   bool passed = true;
   std::vector<std::string> problems;
@@ -44,7 +43,7 @@ struct CaseResult {
   std::vector<std::vector<u8>> after;  // the memory after the first launch of each run
 };
 
-// Device memory and the launch, or their stand-in. Keeps one block of memory for all cases.
+// Device memory and launches, or their stand-ins. Uses one block of memory for all cases.
 class Runner {
  public:
   explicit Runner(Suite& suite) : suite_(suite) {}
@@ -65,15 +64,15 @@ class Runner {
   u64 schedule_ = 0;  // the simulator's, of the last launch
 };
 
-// Where an image lies, and what runs it.
-struct LaunchPlace {
+// The device memory of an image, and the driver that runs it.
+struct LaunchTarget {
   const cuda::Driver& driver;
   cuda::Stream stream;
   cuda::DevicePtr base;  // aligned to kBlockAlign
 };
-// One launch over a fresh copy of `before`; what the memory holds afterwards. `stand_in` is called
-// behind the launch.
-Expected<std::vector<u8>> launch_image(const LaunchPlace& place, const PreparedRun& run,
+// One launch on a fresh copy of `before`; returns the memory after it. `stand_in` is called after
+// the launch.
+Expected<std::vector<u8>> launch_image(const LaunchTarget& target, const PreparedRun& run,
                                        const Executable& executable, const std::vector<u8>& before,
                                        llvm::function_ref<void()> stand_in);
 

@@ -9,7 +9,7 @@
 namespace catenary::gpu_suite {
 namespace {
 
-// A forced tile is one of Hopper's.
+// A forced tile is one of gemm_sm90.
 Case sanitizer_case(const Suite& suite, const WrittenCase& written) {
   Case made = from_text(written, 1);
   if (suite.target().compute_capability() != 90) made.options.force_tile.clear();
@@ -17,7 +17,7 @@ Case sanitizer_case(const Suite& suite, const WrittenCase& written) {
 }
 
 // Compiles all chains on all cores, so that the launches find them in the engine's cache on disk,
-// if there is one. Errors come back when the chain is bound.
+// if there is one. Errors are reported when the chain is bound.
 void compile_ahead(const Suite& suite) {
   if (suite.options().cache.empty()) return;
   const auto& cases = sanitizer_cases();

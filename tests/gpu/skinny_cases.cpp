@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chains written by hand for `skinny`; see cases.h. Where M may be, every kernel for up to 16 rows
-// must be of that family. K is counted in blocks of 128 bytes, which warps and splits share; sizes
-// are such that they do so evenly, unevenly, or with one block each.
+// Handwritten chains for `skinny`; see cases.h. Every kernel for up to 16 rows must be of that
+// family. Warps and k-slices divide K in blocks of 128 bytes: evenly, unevenly, or with one block
+// each.
 #include "tests/gpu/cases.h"
 
 namespace catenary::gpu_suite {
@@ -39,7 +39,7 @@ WrittenCase skinny(std::string name, std::string text) {
 
 WrittenCase split(WrittenCase made, int split_k) {
   made.split_k = split_k;
-  made.name += fmt::format(", K split in {}", split_k);
+  made.name += fmt::format(", split-K {}", split_k);
   return made;
 }
 
@@ -76,7 +76,7 @@ std::vector<WrittenCase> sizes() {
 }
 
 // By cp.async, as on every target but sm_90: groups of several blocks and of one, parts of X that
-// end within a group, warps with fewer blocks than the slice has.
+// end within a group, warps with fewer blocks than the k-slice.
 std::vector<WrittenCase> async_shapes() {
   return {
       with_symbols(
@@ -96,8 +96,8 @@ std::vector<WrittenCase> async_shapes() {
   };
 }
 
-// Shapes that the planner does not choose, or not for such sizes: slices with more room than K
-// fills, all of it in registers or in shared memory, one copy per row, X in one part or in many.
+// Shapes that the planner does not choose for these sizes: k-slices larger than K, all of W in
+// registers or in shared memory, one copy per row, X in one part or in many.
 std::vector<WrittenCase> shapes() {
   return {
       shaped("skinny8x1s3r1g2p2", linear({.m = "3", .n = 33, .k = 576})),
@@ -110,8 +110,8 @@ std::vector<WrittenCase> shapes() {
   };
 }
 
-// CTAs of a cluster that share K, evenly and not; 32 and 64 rows of W a warp; X a part of its
-// columns at a time. Row counts that leave some CTAs of a cluster without a column.
+// Cluster split-K, even and uneven; 32 and 64 rows of W per warp; X in parts of its columns. Row
+// counts that leave some CTAs of a cluster without a column.
 std::vector<WrittenCase> clusters() {
   return {
       with_symbols(shaped("skinny8x1s1r1g4p2t2c2", linear({.m = "M", .n = 70, .k = 1088})),
@@ -167,7 +167,7 @@ std::vector<WrittenCase> layouts() {
 }
 
 std::vector<WrittenCase> epilogues() {
-  const auto gated = [](const char* dtype, int m, int n, int k) {
+  const auto dual_gemm = [](const char* dtype, int m, int n, int k) {
     return fmt::format(
         "chain a(input x: {0}[{1}, {3}], weight w: {0}[{2}, {3}], weight v: {0}[{2}, {3}],\n"
         "        weight b: {0}[{2}] align {4}) {{\n"
@@ -191,21 +191,21 @@ std::vector<WrittenCase> epilogues() {
                    "  y = add(silu(add(contract \"mk,nk->mn\"(x, w), b)), r)\n"
                    "  return y: bf16 align 2 }"),
             2),
-      skinny("gated pair", gated("bf16", 4, 24, 1088)),
-      skinny("gated pair, odd", gated("f16", 9, 23, 576)),
-      skinny("gated pair, tf32", gated("f32", 16, 15, 544)),
-      shaped("skinny4x1s2r0g2p2", gated("bf16", 5, 23, 1024), 2),
-      shaped("skinny4x1s2r2g2p2a", gated("bf16", 5, 23, 1024)),
+      skinny("dual GEMM", dual_gemm("bf16", 4, 24, 1088)),
+      skinny("dual GEMM, odd", dual_gemm("f16", 9, 23, 576)),
+      skinny("dual GEMM, tf32", dual_gemm("f32", 16, 15, 544)),
+      shaped("skinny4x1s2r0g2p2", dual_gemm("bf16", 5, 23, 1024), 2),
+      shaped("skinny4x1s2r2g2p2a", dual_gemm("bf16", 5, 23, 1024)),
       skinny("w is an input", linear({.m = "5", .n = 33, .k = 576, .role = "input"})),
       split(skinny("w is an input", linear({.m = "12", .n = 24, .k = 1024, .role = "input"})), 2),
       skinny("w and v are inputs",
              "chain a(input x: bf16[5, 512], weight w: bf16[24, 512], input v: bf16[24, 512]) {\n"
              "  g = contract \"mk,nk->mn\"(x, w)\n  u = contract \"mk,nk->mn\"(x, v)\n"
              "  h = mul(relu(g), u)\n  return h: f32 }"),
-      skinny("w from the kernel before",
+      skinny("w from the previous kernel",
              "chain a(input x: bf16[5, 512], input p: bf16[24, 512]) {\n"
              "  w = cast(relu(p), bf16)\n  y = contract \"mk,nk->mn\"(x, w)\n  return y: bf16 }"),
-      skinny("x from the kernel before",
+      skinny("x from the previous kernel",
              "chain a[M in 0..12](input x: bf16[M, 512], weight w: bf16[256, 512],\n"
              "                    weight v: bf16[24, 256]) {\n"
              "  h = cast(relu(contract \"mk,nk->mn\"(x, w)), bf16)\n"

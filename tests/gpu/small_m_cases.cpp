@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chains written by hand for `gemm_sm90` with few rows: boxes of as many rows as A has, and K
-// shared by the CTAs of a cluster. Sizes are small, so that the simulator runs them as they are.
+// Handwritten small-M chains for `gemm_sm90`: TMA boxes with the rows of A, and cluster split-K.
+// Sizes are small enough for the simulator.
 #include "tests/gpu/cases.h"
 
 namespace catenary::gpu_suite {
@@ -17,7 +17,7 @@ std::string linear(i64 m, i64 n, i64 k, const char* dtype = "bf16") {
 WrittenCase forced(const char* tile, std::string name, std::string text,
                    std::vector<i64> symbols = {}, int split_k = 0) {
   WrittenCase made;
-  made.name = fmt::format("few rows, {}, {}", tile, name);
+  made.name = fmt::format("small M, {}, {}", tile, name);
   made.text = std::move(text);
   made.symbols = std::move(symbols);
   made.split_k = split_k;
@@ -28,7 +28,7 @@ WrittenCase forced(const char* tile, std::string name, std::string text,
 
 }  // namespace
 
-std::vector<WrittenCase> few_rows_cases() {
+std::vector<WrittenCase> small_m_cases() {
   std::vector<WrittenCase> cases;
   for (const i64 m : {1, 17, 31, 32, 33, 48, 63, 64}) {
     cases.push_back(forced("64x64x64g1s6k4", fmt::format("{} rows", m), linear(m, 40, 712)));
@@ -39,7 +39,7 @@ std::vector<WrittenCase> few_rows_cases() {
     cases.push_back(forced(tile, "odd columns", linear(33, 75, 584)));
     cases.push_back(forced(tile, "two row tiles", linear(72, 40, 520, "f16")));
   }
-  // One step, and parts that have none.
+  // One k-tile, and k-slices without any.
   for (const i64 k : {8, 64, 200, 456}) {
     cases.push_back(forced("64x32x64g1s8k8", fmt::format("K = {}", k), linear(17, 40, k)));
   }
@@ -57,12 +57,12 @@ std::vector<WrittenCase> few_rows_cases() {
   cases.push_back(forced("64x64x64g1s6k2", "in a batch, B along N",
                          "chain a(input x: bf16[3, 30, 136], weight w: bf16[3, 136, 136]) {\n"
                          "  y = contract \"gbk,gkn->gbn\"(x, w)\n  return y: bf16 }"));
-  cases.push_back(forced("64x64x64g1s6k2", "behind a kernel",
+  cases.push_back(forced("64x64x64g1s6k2", "after another kernel",
                          "chain a(input p: bf16[40, 328], weight w: bf16[72, 328]) {\n"
                          "  x = cast(relu(p), bf16)\n"
                          "  y = contract \"mk,nk->mn\"(x, w)\n  return y: f32 }"));
   cases.push_back(
-      forced("64x64x64g1s6k2", "also split over the workspace", linear(33, 40, 1096), {}, 3));
+      forced("64x64x64g1s6k2", "also split-K over the workspace", linear(33, 40, 1096), {}, 3));
   return cases;
 }
 

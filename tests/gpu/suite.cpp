@@ -195,16 +195,16 @@ Expected<std::string> Suite::compiler_id() const {
 
 namespace {
 
-llvm::json::Object twin_record(const SimulatorTally& twin) {
-  return llvm::json::Object{{"configs", twin.configs},
-                            {"equal_configs", twin.equal_configs},
-                            {"exact_elements", twin.exact_elements},
-                            {"exact_equal", twin.exact_equal},
-                            {"real_elements", twin.real_elements},
-                            {"real_equal", twin.real_equal},
-                            {"max_ulp", counts(twin.max_ulp)},
-                            {"worst_share_of_allowed_error", twin.worst_share},
-                            {"worst_case", clean(twin.worst_case)}};
+llvm::json::Object simulator_record(const SimulatorTally& simulator) {
+  return llvm::json::Object{{"configs", simulator.configs},
+                            {"equal_configs", simulator.equal_configs},
+                            {"exact_elements", simulator.exact_elements},
+                            {"exact_equal", simulator.exact_equal},
+                            {"real_elements", simulator.real_elements},
+                            {"real_equal", simulator.real_equal},
+                            {"max_ulp", counts(simulator.max_ulp)},
+                            {"worst_share_of_allowed_error", simulator.worst_share},
+                            {"worst_case", clean(simulator.worst_case)}};
 }
 
 }  // namespace
@@ -256,7 +256,7 @@ std::string Suite::record_text() const {
       {"complete", !out_of_time() && !context_lost_},
       {"seconds", seconds()},
       {"failures", std::move(failures)}};
-  if (options_.against_simulator) record["against_simulator"] = twin_record(t.twin);
+  if (options_.against_simulator) record["against_simulator"] = simulator_record(t.simulator);
   std::string text;
   llvm::raw_string_ostream out(text);
   out << llvm::formatv("{0:2}", llvm::json::Value(std::move(record)));

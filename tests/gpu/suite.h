@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the parts of the GPU suite share: its options, the opened device, the clock, the list of
-// failures and the record. Each mode (configs.h, modes.h) is one function over a Suite.
+// The state of the GPU suite: options, the opened device, the clock, failures and the record. Each
+// mode (configs.h, modes.h) is one function of a Suite.
 #pragma once
 
 #include <chrono>
@@ -26,23 +26,23 @@ struct SuiteOptions {
   std::string commit;
   std::string cache;       // cubin cache directory; empty: no disk cache
   std::string target;      // plan for this row of targets.def instead of the present device
-  bool rehearse = false;   // no GPU: a host stand-in computes what the reference says
+  bool rehearse = false;   // no GPU: a host stand-in writes the results of the reference
   bool simulator = false;  // the simulator as the device: smaller chains, a schedule per launch
-  // Every config a second time in the simulator, whose bytes are compared with the device's.
+  // Runs every config also in the simulator and compares its bytes with the device's.
   bool against_simulator = false;
-  i64 only_case = -1;  // of the configs: this one alone
-  i64 part = 1;        // of the configs: this part of `parts` as long ones
+  i64 only_case = -1;  // run only this config
+  i64 part = 1;        // run only this of `parts` equal parts of the configs
   i64 parts = 1;
-  // Rehearsals only: what the stand-in does wrong. "wrong": one element; "missing": one element is
-  // not written; "beyond": one is written behind the end.
+  // Rehearsals only: the fault of the stand-in. "wrong": one wrong element; "missing": one element
+  // is not written; "beyond": one is written past the end.
   std::string inject;
   int threads = 0;  // host threads; 0: all cores
 };
 
-// What the simulator gave against what the device gave, bit for bit.
+// The simulator's results compared with the device's, bit for bit.
 struct SimulatorTally {
   i64 configs = 0;
-  i64 equal_configs = 0;  // every run of exact integers equal, every other one within its bounds
+  i64 equal_configs = 0;  // exact runs equal, the others within their bounds
   i64 exact_elements = 0, exact_equal = 0;
   i64 real_elements = 0, real_equal = 0;
   std::map<std::string, i64> max_ulp;  // real data, by dtype of the output
@@ -58,24 +58,24 @@ struct Failure {
   std::string plan;
 };
 
-// Counters of all modes that ran; what the record is made of.
+// Counters of all modes that ran, for the record.
 struct Tally {
   i64 configs = 0;
   i64 passed = 0;
   i64 failed = 0;
-  i64 skipped = 0;    // refused as unsupported before any launch
+  i64 skipped = 0;    // unsupported, before any launch
   i64 exact = 0;      // configs whose integer data was compared bit for bit
   i64 real_data = 0;  // configs also run on real data
   i64 runs = 0;       // (config, symbol value, data) triples
   i64 launches = 0;
   i64 elements = 0;  // compared with the reference
-  i64 vacuous = 0;   // of them, those of which the reference can say nothing
+  i64 vacuous = 0;   // of these, elements with an infinite error bound
   double worst_error_ratio = 0;
   std::string worst_case;
   std::map<std::string, i64> families, dtypes, data, options;
-  std::map<std::string, bool> modes;  // other modes: did they pass?
+  std::map<std::string, bool> modes;  // other modes: true if passed
   std::vector<Failure> failures;
-  SimulatorTally twin;
+  SimulatorTally simulator;
 };
 
 class Suite {
@@ -99,27 +99,27 @@ class Suite {
   bool out_of_time() const;
   bool should_stop() const;  // out of time, too many failures, or a lost context
 
-  // What run_configs() runs.
+  // The cases of run_configs().
   CaseList cases() const;
 
   bool simulated() const { return options_.simulator; }
-  // In the simulator, the schedule of what is waited for from here on. Nothing elsewhere.
+  // Sets the schedule of later runs in the simulator; no effect elsewhere.
   Error schedule(u64 seed) const;
-  // The same with a seed that no call has had.
+  // The same with a new seed.
   Error reschedule();
 
-  // Prints and keeps a failure; a lost context ends the suite.
+  // Prints and records a failure; a lost context ends the suite.
   void fail(Failure failure);
   void fail(const std::string& name, Error error);
   void lose_context() { context_lost_ = true; }
   bool context_lost() const { return context_lost_; }
 
-  // A line now and then: at most one every three seconds unless `always`.
+  // Prints a line: at most one every three seconds unless `always`.
   void progress(const std::string& line, bool always = false);
 
   EngineOptions engine_options(const PlanOptions& plan = {}) const;
 
-  // The name and version of what compiles the kernels. kNvrtcMissing, kHostCompilerMissing.
+  // Name and version of the kernel compiler. kNvrtcMissing, kHostCompilerMissing.
   Expected<std::string> compiler_id() const;
 
   // The record as JSON text, and into options().record if that is set.
@@ -142,7 +142,7 @@ class Suite {
   u64 schedule_ = 0;
 };
 
-// A host stand-in for the driver: memory is the host's, launches do nothing.
+// A stand-in driver on the host: memory is the host's, launches do nothing.
 cuda::Api stand_in_api();
 
 }  // namespace catenary::gpu_suite

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chains written by hand for `gemm_sm90` on f32 operands, which its tensor maps round to tf32; see
-// cases.h. Every tile is forced once, plain and as a gated pair, with tails everywhere.
+// Handwritten chains for `gemm_sm90` on f32 operands that TMA loads round to tf32; see cases.h.
+// Every tile is forced once as a single and as a dual GEMM, with tails in every dimension.
 #include "compiler/families/gemm_sm90/candidates.h"
 #include "tests/gpu/cases.h"
 
@@ -9,7 +9,7 @@ namespace {
 
 WrittenCase mapped(std::string name, std::string text, std::string tile, int split_k = 0) {
   WrittenCase made;
-  made.name = "tf32 by tensor maps, " + std::move(name);
+  made.name = "tf32 by TMA, " + std::move(name);
   made.text = std::move(text);
   made.tile = std::move(tile);
   made.split_k = split_k;
@@ -17,11 +17,11 @@ WrittenCase mapped(std::string name, std::string text, std::string tile, int spl
   return made;
 }
 
-// Hopper GPUs have the same shared memory, and so the same names.
-std::string name_of(const GemmSm90Tile& tile, bool gated) {
+// All Hopper GPUs have the same shared memory and therefore the same names.
+std::string name_of(const GemmSm90Tile& tile, bool dual_gemm) {
   GemmSm90Config config;
   config.math = MathMode::kTF32;
-  config.dual = gated;
+  config.dual = dual_gemm;
   return tile_name(with_tile(config, tile, llvm::cantFail(find_target("h200"))));
 }
 
@@ -32,7 +32,7 @@ std::string plain(i64 m, i64 n, i64 k) {
       m, n, k);
 }
 
-std::string gated(i64 m, i64 n, i64 k) {
+std::string dual_gemm(i64 m, i64 n, i64 k) {
   return fmt::format(
       "chain a(input x: f32[{0}, {2}], weight w: f32[{1}, {2}], weight v: f32[{1}, {2}]) {{\n"
       "  g = contract \"mk,nk->mn\"(x, w)\n  u = contract \"mk,nk->mn\"(x, v)\n"
@@ -48,12 +48,12 @@ std::vector<WrittenCase> tf32_cases() {
     const std::string name = name_of(tile, false);
     cases.push_back(mapped(name, plain(600, 333, 132), name));
     const std::string pair = name_of(tile, true);
-    cases.push_back(mapped(pair + ", gated pair", gated(300, 203, 68), pair));
+    cases.push_back(mapped(pair + ", dual GEMM", dual_gemm(300, 203, 68), pair));
   }
   const std::string small = name_of({64, 64, 1, false, 1}, false);
   const std::string clustered = name_of({128, 128, 2, true, 2}, false);
-  cases.push_back(mapped("K split in 4", plain(70, 130, 1056), small, 4));
-  cases.push_back(mapped("K of one step", plain(200, 264, 4), clustered));
+  cases.push_back(mapped("split-K 4", plain(70, 130, 1056), small, 4));
+  cases.push_back(mapped("K of one k-tile", plain(200, 264, 4), clustered));
   cases.push_back(mapped("[B, G, D]",
                          "chain a(input x: f32[70, 3, 36], weight w: f32[3, 136, 36]) {\n"
                          "  y = contract \"bgk,gnk->bgn\"(x, w)\n  return y: f32 }",
@@ -63,7 +63,7 @@ std::vector<WrittenCase> tf32_cases() {
                          "        weight w: f32[72, 3, 36] strides[148, 40, 1]) {\n"
                          "  y = contract \"mjk,njk->mn\"(x, w)\n  return y: bf16 }",
                          clustered));
-  WrittenCase rows = mapped("a symbol as rows",
+  WrittenCase rows = mapped("a symbol as M",
                             "chain a[M in 0..700](input x: f32[M, 36], weight w: f32[136, 36]) {\n"
                             "  y = contract \"mk,nk->mn\"(x, w)\n  return y: f32 }",
                             clustered);

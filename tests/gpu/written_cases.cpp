@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chains written by hand; see cases.h. Sizes are chosen around the tiles: one less, one more.
+// Handwritten chains; see cases.h. Sizes are around the tiles: one less, one more.
 #include "tests/gpu/cases.h"
 
 namespace catenary::gpu_suite {
 
 namespace {
 
-// Ragged rows: even, an empty group, all in one group, nothing at all, rows behind the last end.
+// Group ends: equal groups, an empty group, one with all rows, all empty, rows after the last end.
 const std::vector<std::vector<i32>> kEnds4of200 = {
     {50, 100, 150, 200}, {0, 0, 200, 200}, {200, 200, 200, 200}, {0, 0, 0, 0},
     {1, 130, 131, 180},  {7, 7, 7, 200},   {127, 128, 129, 193}};
@@ -14,39 +14,39 @@ const std::vector<std::vector<i32>> kEnds3of70 = {{0, 70, 70}, {1, 2, 69}, {64, 
 
 std::vector<WrittenCase> ragged_cases() {
   return {
-      {"ragged rows bf16",
+      {"M-grouped bf16",
        "chain a(input x: bf16[200, 64], weight w: bf16[4, 72, 64], input e: i32[4]) {\n"
        "  y = contract \"mk,gnk->mn\"(x, w) ragged m by e over g\n  return y: bf16 }",
        {0},
        kEnds4of200},
-      {"ragged rows, epilogue, odd sizes",
+      {"M-grouped, epilogue, odd sizes",
        "chain a(input x: f16[200, 37], weight w: f16[4, 53, 37], weight b: f16[53] align 2,\n"
        "        input e: i32[4]) {\n"
        "  y = contract \"mk,gnk->mn\"(x, w) ragged m by e over g\n"
        "  z = relu(add(y, b))\n  return z: f32 strides[61, 1] align 4 }",
        {0},
        kEnds4of200},
-      {"ragged rows, x transposed",
+      {"M-grouped, x transposed",
        "chain a(input x: bf16[40, 200], weight w: bf16[4, 40, 48], input e: i32[4]) {\n"
        "  y = contract \"km,gkn->mn\"(x, w) ragged m by e over g\n  return y: bf16 }",
        {0},
        kEnds4of200},
-      {"ragged rows tf32, result transposed",
+      {"M-grouped tf32, result transposed",
        "chain a(input x: f32[200, 33], weight w: f32[4, 20, 33], input e: i32[4]) {\n"
        "  y = contract \"mk,gnk->nm\"(x, w) ragged m by e over g\n  return y: f32 }",
        {0},
        kEnds4of200},
-      {"ragged rows in a batch",
+      {"M-grouped in a batch",
        "chain a(input x: bf16[3, 70, 32], weight w: bf16[3, 3, 40, 32], input e: i32[3]) {\n"
        "  y = contract \"bmk,bgnk->bmn\"(x, w) ragged m by e over g\n  return y: bf16 }",
        {0},
        kEnds3of70},
-      {"ragged rows, two row labels",
+      {"M-grouped, two row labels",
        "chain a(input x: f16[5, 70, 32], weight w: f16[3, 40, 32], input e: i32[3]) {\n"
        "  y = contract \"hmk,gnk->hmn\"(x, w) ragged m by e over g\n  return y: f16 }",
        {0},
        kEnds3of70},
-      {"ragged gated pair",
+      {"ragged dual GEMM",
        "chain a(input x: bf16[200, 48], weight w: bf16[4, 64, 48], weight v: bf16[4, 64, 48],\n"
        "        input e: i32[4]) {\n"
        "  y = contract \"mk,gnk->mn\"(x, w) ragged m by e over g\n"
@@ -54,28 +54,28 @@ std::vector<WrittenCase> ragged_cases() {
        "  h = mul(relu(y), z)\n  return h: f32 }",
        {0},
        kEnds4of200},
-      {"ragged rows, split K",
+      {"M-grouped, split-K",
        "chain a(input x: bf16[70, 256], weight w: bf16[3, 24, 256], input e: i32[3]) {\n"
        "  y = contract \"mk,gnk->mn\"(x, w) ragged m by e over g\n  return y: f32 }",
        {0},
        kEnds3of70,
        4},
-      {"ragged terms bf16",
+      {"K-grouped bf16",
        "chain a(input x: bf16[200, 40], input y: bf16[200, 56], input e: i32[4]) {\n"
        "  d = contract \"tm,tn->gmn\"(x, y) ragged t by e over g\n  return d: f32 }",
        {0},
        kEnds4of200},
-      {"ragged terms, K contiguous",
+      {"K-grouped, K contiguous",
        "chain a(input x: f16[40, 200], input y: f16[56, 200], input e: i32[4]) {\n"
        "  d = contract \"mt,nt->gnm\"(x, y) ragged t by e over g\n  return d: f16 }",
        {0},
        kEnds4of200},
-      {"ragged terms, one group, batch",
+      {"K-grouped, one group, batch",
        "chain a(input x: f32[2, 70, 20], input y: f32[2, 70, 12], input e: i32[1]) {\n"
        "  d = contract \"btm,btn->bgmn\" f32 (x, y) ragged t by e over g\n  return d: f32 }",
        {0},
        {{70}, {0}, {33}}},
-      {"ragged terms, split K",
+      {"K-grouped, split-K",
        "chain a(input x: bf16[200, 24], input y: bf16[200, 40], input e: i32[4]) {\n"
        "  d = contract \"tm,tn->gmn\"(x, y) ragged t by e over g\n  return d: bf16 }",
        {0},
@@ -96,12 +96,12 @@ std::vector<WrittenCase> size_cases() {
        "  y = contract \"mk,nk->mn\"(x, w)\n  return y: f16 }",
        {},
        {}},
-      {"no terms",
+      {"empty K",
        "chain a(input x: bf16[33, 0], weight w: bf16[40, 0], weight b: f32[40]) {\n"
        "  y = add(contract \"mk,nk->mn\"(x, w), b)\n  return y: bf16 }",
        {},
        {}},
-      {"no terms, split K",
+      {"empty K, split-K",
        "chain a(input x: f32[33, 0], weight w: f32[40, 0]) {\n"
        "  y = contract \"mk,nk->mn\"(x, w)\n  return y: f32 }",
        {},
@@ -117,13 +117,13 @@ std::vector<WrittenCase> size_cases() {
        "{\n  y = relu(add(contract \"mk,nk->mn\"(x, w), b))\n  return y: bf16 }",
        {0, 1, 15, 16, 17, 33, 64, 65, 127, 129, 256, 511, 513, 700},
        {}},
-      {"symbol as columns",
+      {"symbol as N",
        "chain a[M in 1..300](input x: f16[72, 40], input y: f16[M, 40]) {\n"
        "  z = contract \"mk,nk->nm\"(x, y)\n  s = sum \"nm->m\"(z)\n"
        "  return z: f16 align 2, s: f32 }",
        {1, 8, 129, 300},
        {}},
-      {"symbol as terms",
+      {"symbol as K",
        "chain a[M in 0..300](input x: f32[M, 40], input y: f32[M, 24]) {\n"
        "  z = contract \"km,kn->mn\"(x, y)\n  return z: f32 }",
        {0, 1, 7, 128, 300},
@@ -140,12 +140,12 @@ std::vector<WrittenCase> size_cases() {
        "  y = contract \"km,kn->mn\"(x, w)\n  return y: f32 strides[264, 1] }",
        {},
        {}},
-      {"long K, planned split",
+      {"long K, planned split-K",
        "chain a(input x: bf16[24, 4096], weight w: bf16[48, 4096], weight b: f32[48]) {\n"
        "  y = add(contract \"mk,nk->mn\"(x, w), b)\n  return y: f32 }",
        {},
        {}},
-      {"gated pair in a batch, split K",
+      {"dual GEMM in a batch, split-K",
        "chain a(input x: bf16[3, 40, 512], weight w: bf16[3, 72, 512], weight v: bf16[3, 72, 512]) "
        "{\n  g = contract \"bmk,bnk->bmn\"(x, w)\n  u = contract \"bmk,bnk->bmn\"(x, v)\n"
        "  h = mul(min(g, 1000), max(u, -1000))\n  return h: f32 }",
@@ -164,9 +164,9 @@ const std::vector<WrittenCase>& written_cases() {
     for (WrittenCase& more : skinny_cases()) all.push_back(std::move(more));
     for (WrittenCase& more : ragged_cases_sm90()) all.push_back(std::move(more));
     for (WrittenCase& more : ragged_cases_skinny()) all.push_back(std::move(more));
-    for (WrittenCase& more : few_rows_cases()) all.push_back(std::move(more));
+    for (WrittenCase& more : small_m_cases()) all.push_back(std::move(more));
     for (WrittenCase& more : tf32_cases()) all.push_back(std::move(more));
-    for (WrittenCase& more : copied_cases()) all.push_back(std::move(more));
+    for (WrittenCase& more : cp_async_cases()) all.push_back(std::move(more));
     return all;
   }();
   return cases;
@@ -284,20 +284,20 @@ const std::vector<WrittenCase>& sanitizer_cases() {
        "  y = contract \"mgk,nkg->mn\"(x, w)\n  return y: f32 }",
        {},
        {}},
-      {"gated pair",
+      {"dual GEMM",
        "chain a(input x: bf16[40, 64], weight w: bf16[72, 64], weight v: bf16[72, 64]) "
        "{\n  g = contract \"mk,nk->mn\"(x, w)\n  u = contract \"mk,nk->mn\"(x, v)\n"
        "  h = mul(gelu(g), u)\n  return h: bf16 }",
        {},
        {}},
-      {"gated pair, odd",
+      {"dual GEMM, odd",
        "chain a(input x: f16[21, 35] align 2, weight w: f16[35, 23] align 2,\n"
        "        weight v: f16[35, 23] align 2) {\n"
        "  g = contract \"mk,kn->mn\"(x, w)\n  u = contract \"mk,kn->mn\"(x, v)\n"
        "  h = mul(silu(g), u)\n  return h: f16 strides[29, 1] align 2 }",
        {},
        {}},
-      {"split K",
+      {"split-K",
        "chain a(input x: bf16[24, 512], weight w: bf16[40, 512], weight b: f32[40]) {\n"
        "  y = relu(add(contract \"mk,nk->mn\"(x, w), b))\n  return y: bf16 }",
        {},
@@ -311,7 +311,7 @@ const std::vector<WrittenCase>& sanitizer_cases() {
        0,
        "",
        "skinny"},
-      {"skinny, gated pair, split K, w an input",
+      {"skinny, dual GEMM, split-K, w an input",
        "chain a(input x: f32[11, 1056], input w: f32[24, 1056], input v: f32[24, 1056]) {\n"
        "  g = contract \"mk,nk->mn\"(x, w)\n  u = contract \"mk,nk->mn\"(x, v)\n"
        "  h = mul(relu(g), u)\n  return h: f32 }",
@@ -320,7 +320,7 @@ const std::vector<WrittenCase>& sanitizer_cases() {
        2,
        "",
        "skinny"},
-      {"gated pair, split K",
+      {"dual GEMM, split-K",
        "chain a(input x: f16[24, 256], weight w: f16[40, 256],\n"
        "        weight v: f16[40, 256]) {\n"
        "  g = contract \"mk,nk->mn\"(x, w)\n"
@@ -329,19 +329,19 @@ const std::vector<WrittenCase>& sanitizer_cases() {
        {},
        {},
        2},
-      {"ragged rows",
+      {"M-grouped",
        "chain a(input x: bf16[70, 40], weight w: bf16[3, 24, 40], input e: i32[3]) {\n"
        "  y = contract \"mk,gnk->mn\"(x, w) ragged m by e over g\n"
        "  return y: bf16 }",
        {0},
        {{0, 33, 65}}},
-      {"ragged terms",
+      {"K-grouped",
        "chain a(input x: f16[70, 40], input y: f16[70, 24], input e: i32[3]) {\n"
        "  d = contract \"tm,tn->gmn\"(x, y) ragged t by e over g\n"
        "  return d: f32 }",
        {0},
        {{5, 5, 69}}},
-      {"gemm_sm90, ragged rows",
+      {"gemm_sm90, M-grouped",
        "chain a(input x: bf16[200, 136], weight w: bf16[3, 72, 136], input e: i32[3]) {\n"
        "  y = contract \"mk,gnk->mn\"(x, w) ragged m by e over g\n"
        "  return y: bf16 }",
@@ -350,7 +350,7 @@ const std::vector<WrittenCase>& sanitizer_cases() {
        0,
        "128x128x64p2s6c2",
        "gemm_sm90"},
-      {"gemm_sm90, ragged terms",
+      {"gemm_sm90, K-grouped",
        "chain a(input x: f16[200, 136], input y: f16[200, 136], input e: i32[3]) {\n"
        "  d = contract \"tm,tn->gmn\"(x, y) ragged t by e over g\n"
        "  return d: f32 }",
@@ -359,7 +359,7 @@ const std::vector<WrittenCase>& sanitizer_cases() {
        0,
        "128x128x64p2s6c2",
        "gemm_sm90"},
-      {"skinny, ragged rows",
+      {"skinny, M-grouped",
        "chain a(input x: bf16[40, 576], weight w: bf16[4, 39, 576], weight b: f32[39] align 4,\n"
        "        input e: i32[4]) {\n"
        "  y = silu(add(contract \"mk,gnk->mn\"(x, w) ragged m by e over g, b))\n"
@@ -369,7 +369,7 @@ const std::vector<WrittenCase>& sanitizer_cases() {
        0,
        "",
        "skinny"},
-      {"skinny, ragged gated pair",
+      {"skinny, ragged dual GEMM",
        "chain a(input x: f32[12, 544], weight w: f32[40, 24, 544], weight v: f32[40, 24, 544],\n"
        "        input e: i32[40]) {\n"
        "  g = contract \"mk,gnk->mn\"(x, w) ragged m by e over g\n"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ptx/atomic.cuh: sums in no fixed order, CTAs that hand data on by words, and the fences between
-// threads and the asynchronous proxy.
+// ptx/atomic.cuh: reductions in no fixed order, synchronisation of CTAs through global memory, and
+// the fences between threads and the async proxy.
 #include "ptx/atomic.cuh"
 #include "ptx/bulk.cuh"
 #include "ptx/convert.cuh"
@@ -33,7 +33,7 @@ extern "C" __global__ void __launch_bounds__(64) atomic_sums(const __grid_consta
   red_add_f16x2(out + 2048 + 4 * t, ld_global_u32(in + 2048 + 4 * t));
 }
 
-// Every CTA leaves a part in the workspace; the last one to arrive adds them up. Workspace: the
+// Every CTA stores a part in the workspace; the last one to arrive adds all parts. Workspace: the
 // counter, then from byte 128 on the parts.
 extern "C" __global__ void __launch_bounds__(32) atomic_last(const __grid_constant__ P3 p) {
   const u32 t = threadIdx.x;
@@ -42,8 +42,8 @@ extern "C" __global__ void __launch_bounds__(32) atomic_last(const __grid_consta
   u8* out = static_cast<u8*>(p.ptr[2]);
   const u32 smem = dynamic_smem();
   griddepcontrol_wait();
-  const u32 place = 4 * (32 * blockIdx.x + t);
-  st_global_u32(work + 128 + place, 3 * ld_global_u32(in + place));
+  const u32 offset = 4 * (32 * blockIdx.x + t);
+  st_global_u32(work + 128 + offset, 3 * ld_global_u32(in + offset));
   fence_gpu();
   cta_barrier();
   if (t == 0) st_shared_u32(smem, atom_add_u32(work, 1));
@@ -57,7 +57,7 @@ extern "C" __global__ void __launch_bounds__(32) atomic_last(const __grid_consta
   st_global_u32(out + 4 * t, sum);
 }
 
-// CTA i takes over from CTA i - 1, by a flag of its own and by a count. Workspace: the count, then
+// CTA i continues after CTA i - 1, by a flag per CTA and by a count. Workspace: the count, then
 // from byte 128 on the flags. The output: a running sum.
 extern "C" __global__ void __launch_bounds__(32) atomic_flags(const __grid_constant__ P3 p) {
   const u32 t = threadIdx.x;
@@ -85,8 +85,8 @@ extern "C" __global__ void __launch_bounds__(32) atomic_flags(const __grid_const
   }
 }
 
-// What threads wrote to global memory is loaded by a bulk copy, what they wrote to shared memory is
-// stored by one. 64 threads, 16 bytes each.
+// A bulk load reads what threads wrote to global memory, a bulk store reads what they wrote to
+// shared memory. 64 threads, 16 bytes each.
 extern "C" __global__ void __launch_bounds__(64) atomic_proxies(const __grid_constant__ P3 p) {
   const u32 t = threadIdx.x;
   const u8* in = static_cast<const u8*>(p.ptr[0]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ptx/bulk.cuh: lines to shared memory and back, sums in global memory, and copies within a
+// ptx/bulk.cuh: loads and stores of lines, reductions in global memory, and copies within a
 // cluster.
 #include "ptx/atomic.cuh"
 #include "ptx/bulk.cuh"
@@ -16,8 +16,8 @@ using P = Params<2, 0>;
 constexpr u32 kLine = 1024;
 }  // namespace
 
-// Two lines each way; the first one's buffer is written again while the second may be on its way.
-// full: one arrival, which expects both lines; parity 0.
+// Two lines each way; the first line's buffer is overwritten while the second store may be in
+// flight. full: one arrival, which expects both lines; phase 0.
 extern "C" __global__ void __launch_bounds__(64) bulk_lines(const __grid_constant__ P p) {
   const u32 t = threadIdx.x;
   const u8* in = static_cast<const u8*>(p.ptr[0]) + 2 * kLine * blockIdx.x;
@@ -79,8 +79,8 @@ extern "C" __global__ void __launch_bounds__(64) bulk_sums(const __grid_constant
   }
 }
 
-// A cluster of two: each CTA gives both a line, then its own line to the other once more. lines:
-// one arrival, two lines of bytes. given: one arrival, one line of bytes. Parity 0 each.
+// A cluster of two: each CTA loads a line for both, then copies its own line to the other CTA.
+// lines: one arrival, two lines of bytes. given: one arrival, one line of bytes. Phase 0 each.
 extern "C" __global__ void __launch_bounds__(64) bulk_cluster(const __grid_constant__ P p) {
   const u32 t = threadIdx.x;
   const u32 rank = cluster_rank();

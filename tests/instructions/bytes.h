@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the cases of this folder write their buffers with: numbers in and out of bytes, and data
-// that every machine generates alike.
+// Helpers of the cases in this folder: numbers in and out of byte buffers, and reproducible random
+// data.
 #pragma once
 
 #include <bit>
@@ -33,7 +33,7 @@ inline void copy(const Bytes& from, size_t at, size_t bytes, Bytes& to, size_t o
   std::memcpy(to.data() + offset, from.data() + at, bytes);
 }
 
-// The same on every machine, unlike std's distributions.
+// The same numbers on every platform, unlike std's distributions.
 class Random {
  public:
   explicit Random(u64 seed) : engine_(seed) {}
@@ -65,7 +65,7 @@ inline u32 element_bytes(sim::Number number) {
   return number == sim::Number::kBF16 || number == sim::Number::kF16 ? 2 : 4;
 }
 
-// An integer as an element: bf16, f16, or the f32 that tf32 is cut from.
+// An integer as an element: bf16, f16, or f32 for tf32.
 inline void put_number(Bytes& to, size_t offset, sim::Number number, i32 value) {
   if (number == sim::Number::kBF16) {
     put(to, offset, bf16_of(value));

@@ -22,7 +22,7 @@ const std::vector<Case>& all_cases() {
     add_matrix_cases(all);
     add_order_cases(all);
     add_bulk_cases(all);
-    add_tensor_cases(all);
+    add_tma_cases(all);
     add_wgmma_cases(all);
     add_gemm_cases(all);
     add_unmapped_cases(all);  // a device that faults is lost for the rest
@@ -44,7 +44,7 @@ std::vector<std::byte> parameters(const Case& from, const std::vector<TensorMap>
                                   const std::vector<u64>& addresses) {
   const size_t begin = maps.size() * sizeof(TensorMap);
   size_t bytes = begin + params_bytes(static_cast<i64>(addresses.size()), 0);
-  // A struct with maps is aligned as they are.
+  // A struct with maps has their alignment.
   if (!maps.empty())
     bytes = (bytes + alignof(TensorMap) - 1) / alignof(TensorMap) * alignof(TensorMap);
   std::vector<std::byte> block(bytes);

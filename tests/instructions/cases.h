@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Launches of the kernels in this folder, which between them execute every wrapper of
-// templates/ptx, with what each must leave in memory. The expectation is plain C++ from the ISA's
-// text: it shares nothing with the simulator nor with the twins. A case runs in the simulator
-// (simulate.h) and on a device (tests/gpu/instructions.cpp).
+// Launches of the kernels in this folder, which together execute every wrapper of templates/ptx,
+// with the expected contents of memory. Expectations are plain C++ from the text of the PTX ISA,
+// independent of the simulator and the host shims. A case runs in the simulator (simulate.h) and on
+// a device (tests/gpu/instructions.cpp).
 #pragma once
 
 #include <string>
@@ -14,34 +14,34 @@
 
 namespace catenary::instructions {
 
-// Global memory that the kernel gets a pointer to. `bytes`: before the (first) launch.
+// Global memory that the kernel gets a pointer to. `bytes`: its contents before the first launch.
 struct Buffer {
   std::string name;
   sim::RegionRole role = sim::RegionRole::kInput;
   std::vector<u8> bytes;
 };
 
-// A tensor map over a buffer's begin; spec.base is set where the buffer's address is known.
+// A tensor map over the start of a buffer; spec.base is set when the buffer's address is known.
 struct Map {
   size_t buffer = 0;
-  sim::TensorMapSpec spec;
+  TensorMapSpec spec;
 };
 
-// An f32 of the output that is known to `error` in absolute value.
+// An f32 of the output with an absolute error bound.
 struct Approximate {
   double value;
   double error;
 };
 
 struct Case {
-  std::string name;    // "mma products, f16"
+  std::string name;    // "mma.sync, f16"
   std::string file;    // "mma.cu"
-  std::string kernel;  // "mma_products"
+  std::string kernel;  // "mma_accumulate"
   u32 ctas = 1;
   u32 threads = 32;
   u32 smem_bytes = 0;
   u32 cluster_ctas = 1;
-  u32 launches = 1;  // one after the other, with programmatic edges
+  u32 launches = 1;  // in sequence, with PDL
   i64 symbol = 0;
   std::vector<Map> maps = {};
   std::vector<Buffer> buffers = {};           // the last one is the output
@@ -59,7 +59,7 @@ KernelSource source_of(const Case& from);
 std::vector<std::byte> parameters(const Case& from, const std::vector<TensorMap>& maps,
                                   const std::vector<u64>& addresses);
 
-// What is wrong with an output, in one sentence; "" if nothing is.
+// The first difference of an output from the expectation, in one sentence; "" if there is none.
 std::string difference(const Case& from, const std::vector<u8>& output);
 
 // The cases of a few files each (cases_*.cpp).
@@ -68,7 +68,7 @@ void add_number_cases(std::vector<Case>& cases);
 void add_matrix_cases(std::vector<Case>& cases);
 void add_order_cases(std::vector<Case>& cases);
 void add_bulk_cases(std::vector<Case>& cases);
-void add_tensor_cases(std::vector<Case>& cases);
+void add_tma_cases(std::vector<Case>& cases);
 void add_wgmma_cases(std::vector<Case>& cases);
 void add_gemm_cases(std::vector<Case>& cases);
 void add_unmapped_cases(std::vector<Case>& cases);

@@ -55,7 +55,7 @@ Case bulk_sums() {
 }
 
 Case bulk_cluster() {
-  Case c{.name = "bulk copies in a cluster", .file = "bulk.cu", .kernel = "bulk_cluster"};
+  Case c{.name = "cp.async.bulk in a cluster", .file = "bulk.cu", .kernel = "bulk_cluster"};
   c.ctas = 4;
   c.threads = 64;
   c.cluster_ctas = 2;
@@ -79,7 +79,7 @@ Case cluster_exchange() {
   c.expected.assign(8 * 1536, 0);
   for (size_t cta = 0; cta < 8; ++cta) {
     const auto ahead = [&](size_t ctas) { return cta / 4 * 4 + (cta + ctas) % 4; };
-    // Words of the thread t of a CTA.
+    // Words of thread t of a CTA.
     const auto of = [&](size_t from, size_t t, size_t i) {
       return word(in, 128 * from + 4 * t + i);
     };

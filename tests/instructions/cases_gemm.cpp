@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cases of hopper_gemm.cu: integer matrices with ragged ends in every dimension.
+// Cases of hopper_gemm.cu: integer matrices with tails in every dimension.
 #include "tests/instructions/bytes.h"
 
 namespace catenary::instructions {
 namespace {
 
-constexpr size_t kGuard = 4096;  // bytes behind D
+constexpr size_t kGuard = 4096;  // bytes after D
 
 u16 rounded_to_bf16(i32 value) {
   const u32 bits = std::bit_cast<u32>(static_cast<float>(value));
@@ -14,14 +14,14 @@ u16 rounded_to_bf16(i32 value) {
 
 Map matrix_map(size_t buffer, size_t rows, size_t columns, u32 box_rows) {
   Map map{buffer, {}};
-  map.spec.number = sim::Number::kBF16;
+  map.spec.dtype = DType::kBF16;
   map.spec.rank = 2;
   map.spec.sizes[0] = columns;
   map.spec.sizes[1] = rows;
   map.spec.strides[0] = 2 * columns;
   map.spec.box[0] = 64;
   map.spec.box[1] = box_rows;
-  map.spec.swizzle = sim::Swizzle::k128;
+  map.spec.swizzle = Swizzle::k128;
   return map;
 }
 

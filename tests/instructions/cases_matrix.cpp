@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cases of mma.cu. Fragment layouts are those of PTX ISA 9.7.14, written out here once more.
+// Cases of mma.cu. Fragment layouts are those of PTX ISA 9.7.14, written out independently.
 #include "tests/instructions/bytes.h"
 
 namespace catenary::instructions {
@@ -7,8 +7,8 @@ namespace {
 
 constexpr size_t kLanes = 32;
 
-// Elements 2 * (lane % 4) and the next of row lane / 4 of an 8 x 8 matrix of 16 bits, or of that
-// column, as a register.
+// A lane's register of an 8 x 8 matrix of 16-bit elements: elements 2 * (lane % 4) and the next of
+// row lane / 4, or of that column if transposed.
 u32 fragment(const Bytes& rows, size_t matrix, size_t lane, bool trans) {
   u32 word = 0;
   for (size_t half = 0; half < 2; ++half) {
@@ -61,10 +61,10 @@ Case mma_stmatrix() {
   return c;
 }
 
-// D += A B twice. Integers, so that every order of summation gives the same; tf32 operands carry
-// bits that the product ignores.
-Case mma_products(sim::Number number, const char* name, i64 symbol) {
-  Case c{.name = std::string("mma products, ") + name, .file = "mma.cu", .kernel = "mma_products"};
+// D += A B twice. Integers, so that every order of summation gives the same result; tf32 operands
+// have low bits that the MMA ignores.
+Case mma_accumulate(sim::Number number, const char* name, i64 symbol) {
+  Case c{.name = std::string("mma.sync, ") + name, .file = "mma.cu", .kernel = "mma_accumulate"};
   c.symbol = symbol;
   const bool wide = number == sim::Number::kTF32;
   const size_t k = wide ? 8 : 16;
@@ -107,9 +107,9 @@ Case mma_products(sim::Number number, const char* name, i64 symbol) {
 void add_matrix_cases(std::vector<Case>& cases) {
   cases.push_back(mma_ldmatrix());
   cases.push_back(mma_stmatrix());
-  cases.push_back(mma_products(sim::Number::kBF16, "bf16", 0));
-  cases.push_back(mma_products(sim::Number::kF16, "f16", 1));
-  cases.push_back(mma_products(sim::Number::kTF32, "tf32", 2));
+  cases.push_back(mma_accumulate(sim::Number::kBF16, "bf16", 0));
+  cases.push_back(mma_accumulate(sim::Number::kF16, "f16", 1));
+  cases.push_back(mma_accumulate(sim::Number::kTF32, "tf32", 2));
 }
 
 }  // namespace catenary::instructions

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cases of convert.cu and math.cu: numbers rounded by float64 arithmetic.
+// Cases of convert.cu and math.cu, computed in float64.
 #include "tests/instructions/bytes.h"
 
 namespace catenary::instructions {
@@ -8,7 +8,7 @@ namespace {
 constexpr size_t kValues = 1024;
 constexpr u32 kNan = 0x7fffffff;  // of 32 bits; 0x7fff of 16
 
-// Zeros, ones, subnormals, ties of every format, limits, infinities, NaNs; then any bits.
+// Zeros, ones, subnormals, ties of every format, limits, infinities, NaNs; then random bits.
 std::vector<u32> patterns(u64 seed) {
   std::vector<u32> list = {0x00000000, 0x80000000, 0x3f800000, 0xbf800000, 0x00000001, 0x80000001,
                            0x007fffff, 0x00800000, 0x7f7fffff, 0xff7fffff, 0x7f800000, 0xff800000,
@@ -20,7 +20,7 @@ std::vector<u32> patterns(u64 seed) {
   Random random(seed);
   while (list.size() < kValues) {
     const u32 bits = random.word();
-    // Half of them near one, where f16 has its numbers.
+    // Half of them in the range of f16.
     list.push_back(list.size() % 2 == 0 ? bits
                                         : (bits & 0x80ffffff) | 0x38000000 | (bits & 0x7000000));
   }
@@ -29,7 +29,7 @@ std::vector<u32> patterns(u64 seed) {
 
 float number(u32 bits) { return std::bit_cast<float>(bits); }
 
-// A finite value to `fraction` bits behind the leading one, exponents from `lowest` on.
+// Rounds a finite value to `fraction` bits after the leading one, with exponents from `lowest` on.
 double rounded(double value, int fraction, int lowest, bool ties_away) {
   int exponent;
   std::frexp(value, &exponent);
@@ -57,7 +57,7 @@ u16 to_f16(float x) {
 }
 
 u32 to_tf32(float x) {
-  // The payload is cut, not rounded: a NaN that has low bits alone becomes infinite.
+  // The payload is truncated, not rounded: a NaN with only low bits becomes infinite.
   if (std::isnan(x)) return std::bit_cast<u32>(x) & 0xffffe000;
   const double value = std::isinf(x) ? x : rounded(x, 10, -126, true);
   return std::bit_cast<u32>(static_cast<float>(value));
@@ -97,7 +97,7 @@ Case convert_values() {
   return c;
 }
 
-// The smaller one, where -0 is less than +0.
+// The minimum, where -0 is less than +0.
 float smaller(float a, float b) {
   if (a == b) return std::signbit(a) ? a : b;
   return a < b ? a : b;
@@ -112,7 +112,7 @@ Case math_exact() {
   c.expected.assign(9 * 4 * kValues, 0);
   for (size_t t = 0; t < kValues; ++t) {
     const float a = number(as[t]);
-    // The special ones against each other, in another order.
+    // Special values are paired with each other.
     const float b = number(others[t < 42 ? (5 * t + t / 7) % 42 : t]);
     float third = number(cs[kValues - 1 - t]);
     if (std::isnan(third)) third = 3;
@@ -139,7 +139,7 @@ Case math_exact() {
   return c;
 }
 
-// Within the bounds that templates/ptx/math.cuh states; results below 2^-126 are flushed to zero.
+// Within the bounds of templates/ptx/math.cuh; results below 2^-126 are flushed to zero.
 Case math_approximate() {
   Case c{.name = "approximate functions", .file = "math.cu", .kernel = "math_approximate"};
   c.ctas = 4;

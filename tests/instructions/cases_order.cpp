@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cases of sync.cu, warp.cu, atomic.cu and mbarrier.cu: words that threads hand on.
+// Cases of sync.cu, warp.cu, atomic.cu and mbarrier.cu: words that threads exchange.
 #include "tests/instructions/bytes.h"
 
 namespace catenary::instructions {
@@ -77,9 +77,9 @@ Case warp_named_barriers() {
   return c;
 }
 
-// Four CTAs add the same integers to others.
+// Four CTAs add the same integers to the output.
 Case atomic_sums() {
-  Case c{.name = "sums in global memory", .file = "atomic.cu", .kernel = "atomic_sums"};
+  Case c{.name = "reductions in global memory", .file = "atomic.cu", .kernel = "atomic_sums"};
   c.ctas = 4;
   c.threads = 64;
   Random random(13);
@@ -140,7 +140,7 @@ Case atomic_proxies() {
 }
 
 Case mbarrier_ring() {
-  Case c{.name = "mbarrier ring", .file = "mbarrier.cu", .kernel = "mbarrier_ring"};
+  Case c{.name = "mbarrier pipeline", .file = "mbarrier.cu", .kernel = "mbarrier_ring"};
   c.threads = 96;
   c.smem_bytes = 2 * 128 + 4 * 8;
   const Bytes in = Random(17).bytes(7 * 128);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cases of tensor.cu: boxes of two to five dimensions that lie in, across and out of their tensor.
+// Cases of tma.cu: boxes of two to five dimensions inside, partly inside and outside their tensor.
 #include <array>
 #include <cstring>
 
@@ -10,22 +10,22 @@ namespace {
 
 using Corner = std::array<i32, 5>;
 
-size_t box_size(const sim::TensorMapSpec& spec) {
-  size_t bytes = element_bytes(spec.number);
+size_t box_size(const TensorMapSpec& spec) {
+  size_t bytes = element_bytes(sim::number_of(spec));
   for (u32 d = 0; d < spec.rank; ++d) bytes *= spec.box[d];
   return bytes;
 }
 
-size_t tensor_size(const sim::TensorMapSpec& spec) {
-  size_t bytes = spec.sizes[0] * element_bytes(spec.number);
+size_t tensor_size(const TensorMapSpec& spec) {
+  size_t bytes = spec.sizes[0] * element_bytes(sim::number_of(spec));
   for (u32 d = 1; d < spec.rank; ++d) bytes += (spec.sizes[d] - 1) * spec.strides[d - 1];
   return bytes;
 }
 
 // Calls act(offset in the box's bytes, offset in the tensor or -1) for every element.
 template <class Act>
-void for_each_element(const sim::TensorMapSpec& spec, const Corner& corner, const Act& act) {
-  const size_t width = element_bytes(spec.number);
+void for_each_element(const TensorMapSpec& spec, const Corner& corner, const Act& act) {
+  const size_t width = element_bytes(sim::number_of(spec));
   for (size_t i = 0; i < box_size(spec) / width; ++i) {
     i64 global = 0;
     bool inside = true;
@@ -37,24 +37,24 @@ void for_each_element(const sim::TensorMapSpec& spec, const Corner& corner, cons
       global += at * static_cast<i64>(d == 0 ? width : spec.strides[d - 1]);
     }
     // Chunks of 16 bytes within a line of the span: XORed with the number of the 128-byte line.
-    const size_t chunks = spec.swizzle == sim::Swizzle::k128  ? 8
-                          : spec.swizzle == sim::Swizzle::k64 ? 4
-                          : spec.swizzle == sim::Swizzle::k32 ? 2
-                                                              : 1;
+    const size_t chunks = spec.swizzle == Swizzle::k128  ? 8
+                          : spec.swizzle == Swizzle::k64 ? 4
+                          : spec.swizzle == Swizzle::k32 ? 2
+                                                         : 1;
     const size_t linear = i * width;
     act(linear ^ ((linear >> 7) % chunks << 4), inside ? global : -1);
   }
 }
 
-// Boxes side by side from the tensor's low end (for loads: from outside it) to outside its high
-// end, at most `most` of them, and one that is far away. Only loads take negative coordinates.
-std::vector<Corner> corners(const sim::TensorMapSpec& spec, size_t most, bool negative) {
+// Adjacent boxes from the tensor's low end (for loads: from outside it) to past its high end, at
+// most `most` of them, and one that is far away. Only loads take negative coordinates.
+std::vector<Corner> corners(const TensorMapSpec& spec, size_t most, bool negative) {
   std::vector<Corner> all = {Corner{}};
   for (u32 d = 0; d < spec.rank; ++d) {
     std::vector<Corner> next;
     const i32 box = static_cast<i32>(spec.box[d]);
     // The innermost coordinate is a multiple of 16 bytes.
-    const i32 unit = d == 0 ? static_cast<i32>(16 / element_bytes(spec.number)) : 1;
+    const i32 unit = d == 0 ? static_cast<i32>(16 / element_bytes(sim::number_of(spec))) : 1;
     const i32 third = (box / 3 + unit - 1) / unit * unit;
     for (i32 at = negative ? -third : 0; at < static_cast<i32>(spec.sizes[d]); at += box) {
       for (const Corner& corner : all) {
@@ -73,7 +73,7 @@ std::vector<Corner> corners(const sim::TensorMapSpec& spec, size_t most, bool ne
   return some;
 }
 
-Buffer boxes(const sim::TensorMapSpec& spec, const std::vector<Corner>& at, bool adds) {
+Buffer boxes(const TensorMapSpec& spec, const std::vector<Corner>& at, bool adds) {
   Bytes words(16 + 20 * at.size());
   put(words, 0, spec.rank);
   put(words, 4, static_cast<u32>(at.size()));
@@ -85,8 +85,8 @@ Buffer boxes(const sim::TensorMapSpec& spec, const std::vector<Corner>& at, bool
   return {"boxes", sim::RegionRole::kInput, std::move(words)};
 }
 
-Bytes loaded(const sim::TensorMapSpec& spec, const std::vector<Corner>& at, const Bytes& tensor) {
-  const size_t size = box_size(spec), width = element_bytes(spec.number);
+Bytes loaded(const TensorMapSpec& spec, const std::vector<Corner>& at, const Bytes& tensor) {
+  const size_t size = box_size(spec), width = element_bytes(sim::number_of(spec));
   Bytes result(at.size() * size, 0);
   for (size_t i = 0; i < at.size(); ++i) {
     for_each_element(spec, at[i], [&](size_t shared, i64 global) {
@@ -96,8 +96,8 @@ Bytes loaded(const sim::TensorMapSpec& spec, const std::vector<Corner>& at, cons
   return result;
 }
 
-Case load_case(const std::string& name, const sim::TensorMapSpec& spec) {
-  Case c{.name = "tensor load " + name, .file = "tma.cu", .kernel = "tensor_loads"};
+Case load_case(const std::string& name, const TensorMapSpec& spec) {
+  Case c{.name = "TMA load " + name, .file = "tma.cu", .kernel = "tma_loads"};
   const std::vector<Corner> at = corners(spec, 12, true);
   const Bytes tensor = Random(60 + spec.rank).bytes(tensor_size(spec));
   c.threads = 128;
@@ -108,25 +108,25 @@ Case load_case(const std::string& name, const sim::TensorMapSpec& spec) {
   return c;
 }
 
-// To 10 fraction bits, to nearest, ties to even; infinities stay, and every NaN becomes one (seen
-// on an H200).
+// To 10 fraction bits, to nearest, ties to even; infinities stay, every NaN becomes the same NaN
+// (RESULTS hw-31).
 u32 rounded_to_tf32(u32 bits) {
   if ((bits & 0x7fffffff) > 0x7f800000) return 0x7fffe000;
   if ((bits & 0x7f800000) == 0x7f800000) return bits;
   return (bits + 0xfff + (bits >> 13 & 1)) & 0xffffe000;
 }
 
-// A map of tf32 rounds: random bits, of which every other is a tie or the like, and what is
-// special.
+// A map of type tf32 rounds: random bits, every other value close to a tie, and special values.
 Case rounding_case() {
-  sim::TensorMapSpec spec;
-  spec.number = sim::Number::kTF32;
+  TensorMapSpec spec;
+  spec.dtype = DType::kF32;
+  spec.as_tf32 = true;
   spec.rank = 2;
   spec.sizes[0] = 96, spec.sizes[1] = 40;
   spec.strides[0] = 4 * spec.sizes[0];
   spec.box[0] = 32, spec.box[1] = 16;
-  spec.swizzle = sim::Swizzle::k128;
-  Case c{.name = "tensor load rounded to tf32", .file = "tma.cu", .kernel = "tensor_loads"};
+  spec.swizzle = Swizzle::k128;
+  Case c{.name = "TMA load rounded to tf32", .file = "tma.cu", .kernel = "tma_loads"};
   Bytes tensor = Random(66).bytes(tensor_size(spec));
   constexpr u32 kSpecial[] = {0,          0x80000000, 0x00001000, 0x00003000, 0x007fffff,
                               0x7f7fefff, 0x7f7ff000, 0x7f7fffff, 0x7f800000, 0xff800000,
@@ -153,8 +153,8 @@ Case rounding_case() {
 }
 
 // Both CTAs get both boxes.
-Case multicast_case(const std::string& name, const sim::TensorMapSpec& spec) {
-  Case c{.name = "tensor multicast " + name, .file = "tma.cu", .kernel = "tensor_multicast"};
+Case multicast_case(const std::string& name, const TensorMapSpec& spec) {
+  Case c{.name = "TMA multicast " + name, .file = "tma.cu", .kernel = "tma_multicast"};
   const std::vector<Corner> all = corners(spec, 12, true);
   const std::vector<Corner> at = {all[0], all[all.size() / 2]};
   const Bytes tensor = Random(70 + spec.rank).bytes(tensor_size(spec));
@@ -170,10 +170,10 @@ Case multicast_case(const std::string& name, const sim::TensorMapSpec& spec) {
   return c;
 }
 
-Case store_case(const std::string& name, const sim::TensorMapSpec& spec) {
-  Case c{.name = "tensor store " + name, .file = "tma.cu", .kernel = "tensor_stores"};
+Case store_case(const std::string& name, const TensorMapSpec& spec) {
+  Case c{.name = "TMA store " + name, .file = "tma.cu", .kernel = "tma_stores"};
   const std::vector<Corner> at = corners(spec, 12, false);
-  const size_t size = box_size(spec), width = element_bytes(spec.number);
+  const size_t size = box_size(spec), width = element_bytes(sim::number_of(spec));
   const Bytes in = Random(80 + spec.rank).bytes(at.size() * size);
   c.threads = 128;
   c.smem_bytes = static_cast<u32>(size);
@@ -189,26 +189,26 @@ Case store_case(const std::string& name, const sim::TensorMapSpec& spec) {
 }
 
 // Every box is added twice, and so are its neighbours' halves.
-Case add_case(const std::string& name, const sim::TensorMapSpec& spec) {
-  Case c{.name = "tensor reduce " + name, .file = "tma.cu", .kernel = "tensor_stores"};
+Case add_case(const std::string& name, const TensorMapSpec& spec) {
+  Case c{.name = "TMA reduce " + name, .file = "tma.cu", .kernel = "tma_stores"};
   std::vector<Corner> at = corners(spec, 6, false);
   const size_t once = at.size();
   for (size_t i = 0; i < once; ++i) {
     at.push_back(at[i]);
     at.back()[spec.rank - 1] += 1;
   }
-  const size_t size = box_size(spec), width = element_bytes(spec.number);
+  const size_t size = box_size(spec), width = element_bytes(sim::number_of(spec));
   Random random(90 + spec.rank);
   Bytes in(at.size() * size), before(tensor_size(spec));
   std::vector<i32> sums(before.size() / width);
   for (size_t i = 0; i < sums.size(); ++i) {
     sums[i] = random.between(-9, 9);
-    put_number(before, i * width, spec.number, sums[i]);
+    put_number(before, i * width, sim::number_of(spec), sums[i]);
   }
   for (size_t i = 0; i < at.size(); ++i) {
     for_each_element(spec, at[i], [&](size_t shared, i64 global) {
       const i32 value = random.between(-9, 9);
-      put_number(in, i * size + shared, spec.number, value);
+      put_number(in, i * size + shared, sim::number_of(spec), value);
       if (global >= 0) sums[static_cast<size_t>(global) / width] += value;
     });
   }
@@ -216,22 +216,23 @@ Case add_case(const std::string& name, const sim::TensorMapSpec& spec) {
   c.smem_bytes = static_cast<u32>(size);
   c.maps = {{2, spec}};
   c.expected.resize(before.size());
-  for (size_t i = 0; i < sums.size(); ++i) put_number(c.expected, i * width, spec.number, sums[i]);
+  for (size_t i = 0; i < sums.size(); ++i)
+    put_number(c.expected, i * width, sim::number_of(spec), sums[i]);
   c.buffers = {input(in), boxes(spec, at, true), output(before)};
   return c;
 }
 
 struct Named {
   const char* name;
-  sim::TensorMapSpec spec;
+  TensorMapSpec spec;
 };
 
 std::vector<Named> specs() {
-  using enum sim::Number;
-  const auto make = [](sim::Number number, std::vector<u64> sizes, std::vector<u64> strides,
-                       std::vector<u32> box, sim::Swizzle swizzle) {
-    sim::TensorMapSpec spec;
-    spec.number = number;
+  using enum DType;
+  const auto make = [](DType dtype, std::vector<u64> sizes, std::vector<u64> strides,
+                       std::vector<u32> box, Swizzle swizzle) {
+    TensorMapSpec spec;
+    spec.dtype = dtype;
     spec.rank = static_cast<u32>(sizes.size());
     std::copy(sizes.begin(), sizes.end(), spec.sizes);
     std::copy(strides.begin(), strides.end(), spec.strides);
@@ -239,31 +240,30 @@ std::vector<Named> specs() {
     spec.swizzle = swizzle;
     return spec;
   };
-  return {{"2-D", make(kBF16, {40, 10}, {96}, {16, 4}, sim::Swizzle::kNone)},
-          {"2-D swizzle 32", make(kF16, {40, 50}, {80}, {16, 16}, sim::Swizzle::k32)},
-          {"2-D swizzle 64", make(kBF16, {72, 40}, {160}, {32, 16}, sim::Swizzle::k64)},
-          {"2-D swizzle 128", make(kBF16, {104, 41}, {208}, {64, 16}, sim::Swizzle::k128)},
-          {"2-D f32 swizzle 128", make(kF32, {52, 20}, {208}, {32, 8}, sim::Swizzle::k128)},
-          {"3-D", make(kF16, {24, 6, 5}, {64, 512}, {16, 4, 4}, sim::Swizzle::kNone)},
-          {"3-D swizzle 128", make(kBF16, {72, 7, 5}, {144, 1040}, {64, 4, 2}, sim::Swizzle::k128)},
-          {"4-D", make(kF32, {12, 5, 4, 3}, {48, 256, 1024}, {8, 2, 2, 2}, sim::Swizzle::kNone)},
-          {"4-D swizzle 64",
-           make(kF16, {40, 5, 4, 3}, {80, 400, 1600}, {32, 2, 4, 2}, sim::Swizzle::k64)},
-          {"5-D", make(kBF16, {16, 3, 4, 3, 3}, {32, 96, 400, 1200}, {8, 2, 2, 2, 2},
-                       sim::Swizzle::kNone)},
-          {"5-D swizzle 32", make(kBF16, {24, 3, 4, 3, 3}, {48, 144, 576, 1728}, {16, 2, 4, 2, 2},
-                                  sim::Swizzle::k32)}};
+  return {
+      {"2-D", make(kBF16, {40, 10}, {96}, {16, 4}, Swizzle::kNone)},
+      {"2-D swizzle 32", make(kF16, {40, 50}, {80}, {16, 16}, Swizzle::k32)},
+      {"2-D swizzle 64", make(kBF16, {72, 40}, {160}, {32, 16}, Swizzle::k64)},
+      {"2-D swizzle 128", make(kBF16, {104, 41}, {208}, {64, 16}, Swizzle::k128)},
+      {"2-D f32 swizzle 128", make(kF32, {52, 20}, {208}, {32, 8}, Swizzle::k128)},
+      {"3-D", make(kF16, {24, 6, 5}, {64, 512}, {16, 4, 4}, Swizzle::kNone)},
+      {"3-D swizzle 128", make(kBF16, {72, 7, 5}, {144, 1040}, {64, 4, 2}, Swizzle::k128)},
+      {"4-D", make(kF32, {12, 5, 4, 3}, {48, 256, 1024}, {8, 2, 2, 2}, Swizzle::kNone)},
+      {"4-D swizzle 64", make(kF16, {40, 5, 4, 3}, {80, 400, 1600}, {32, 2, 4, 2}, Swizzle::k64)},
+      {"5-D", make(kBF16, {16, 3, 4, 3, 3}, {32, 96, 400, 1200}, {8, 2, 2, 2, 2}, Swizzle::kNone)},
+      {"5-D swizzle 32",
+       make(kBF16, {24, 3, 4, 3, 3}, {48, 144, 576, 1728}, {16, 2, 4, 2, 2}, Swizzle::k32)}};
 }
 
 }  // namespace
 
-void add_tensor_cases(std::vector<Case>& cases) {
+void add_tma_cases(std::vector<Case>& cases) {
   for (const Named& n : specs()) {
     cases.push_back(load_case(n.name, n.spec));
     cases.push_back(store_case(n.name, n.spec));
     cases.push_back(add_case(n.name, n.spec));
-    // The second box lies behind the first: where its swizzle pattern starts.
-    const u32 pattern = n.spec.swizzle == sim::Swizzle::k128 ? 1024 : 512;
+    // The second box follows the first, at the start of its swizzle pattern.
+    const u32 pattern = n.spec.swizzle == Swizzle::k128 ? 1024 : 512;
     if (box_size(n.spec) % pattern == 0) cases.push_back(multicast_case(n.name, n.spec));
   }
   cases.push_back(rounding_case());

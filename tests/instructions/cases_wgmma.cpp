@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cases of wgmma.cu: every N, type and source of A, with operands in every canonical layout of PTX
-// ISA 9.7.15.5.1, written out here once more.
+// ISA 9.7.15.5.1, written out independently.
 #include "tests/instructions/bytes.h"
 
 namespace catenary::instructions {
 namespace {
 
 constexpr size_t kRowsA = 64;
-constexpr size_t kBytesK = 64;  // two steps of 32 bytes
+constexpr size_t kBytesK = 64;  // two k-blocks of 32 bytes
 
-// How one operand lies in shared memory: span 0 is the layout without swizzle.
+// The layout of one operand in shared memory; span 0: no swizzle.
 struct Layout {
   size_t rows;    // of A, or columns of B
   size_t width;   // bytes of an element
@@ -17,7 +17,7 @@ struct Layout {
   bool mn_major;  // rows are contiguous, not k
   size_t k() const { return kBytesK / width; }
 
-  // Bytes that the tile takes. Of a K-major line of 128 bytes, the second half is not read.
+  // Bytes of the tile. The second half of a K-major line of 128 bytes is not read.
   size_t bytes() const {
     if (!mn_major && span == 128) return rows * 128;
     return mn_major && span != 0 ? (rows * width + span - 1) / span * span * k() : rows * kBytesK;
@@ -30,7 +30,7 @@ struct Layout {
     if (!mn_major) return span == 0 ? 128 : 8 * span;
     return span == 0 ? k() / 8 * 128 : 8 * span;
   }
-  // From one product's k to the next one's.
+  // Bytes from one k-block to the next.
   size_t step() const {
     if (!mn_major) return span == 0 ? 2 * leading() : span == 32 ? rows * 32 : 32;
     return span == 0 ? 2 * leading() : k() / 2 * span;
@@ -46,7 +46,7 @@ struct Layout {
     }
     const size_t lines = mn_major ? k() : rows;
     const size_t at = byte / span * lines * span + line * span + byte % span;
-    // The chunk's number in its span is XORed with that of the 128-byte line.
+    // The chunk's index in its span is XORed with the index of the 128-byte line.
     return at ^ ((at >> 7) % (span / 16) << 4);
   }
 };
@@ -74,7 +74,7 @@ void place(const Operand& operand, sim::Number type, Random& random, Bytes& smem
     for (size_t i = 0; i < l.k(); ++i) {
       const size_t to = operand.offset + l.offset(row, i);
       put_number(smem, to, type, operand.values[row * l.k() + i]);
-      // The product ignores what tf32 has no room for.
+      // wgmma ignores the low 13 bits of tf32 operands.
       if (l.width == 4) put(smem, to, get<u32>(smem, to) | (random.word() & 0x1fff));
     }
   }
@@ -82,7 +82,7 @@ void place(const Operand& operand, sim::Number type, Random& random, Bytes& smem
   for (size_t i = 0; i < 5; ++i) put(words, at + 4 * i, static_cast<u32>(fields[i]));
 }
 
-// The registers of a thread: rows g and g + 8 of its warp, low and high half of the step's k.
+// The registers of a thread: rows g and g + 8 of its warp, low and high half of the k-block.
 void place_registers(const Operand& a, sim::Number type, Bytes& words) {
   const size_t k = a.layout.k(), width = a.layout.width, per_register = 4 / width;
   for (size_t step = 0; step < 2; ++step) {
@@ -103,7 +103,7 @@ Case wgmma_case(const Variant& v, size_t span) {
   Case c{.name = fmt::format("wgmma {} n{}, {}", v.name, v.n,
                              span == 0 ? "no swizzle" : fmt::format("swizzle {}", span)),
          .file = "wgmma.cu",
-         .kernel = "wgmma_products"};
+         .kernel = "wgmma_accumulate"};
   c.threads = 128;
   Random random(50 + static_cast<u64>(v.number) * 4 + span);
   const size_t width = element_bytes(v.type);

@@ -14,8 +14,7 @@ using P = Params<2, 0>;
 constexpr u32 kBytes = 1536;  // of the output, per CTA
 }  // namespace
 
-// Each CTA reads the CTA behind it and writes into the one after that. The input: 512 bytes per
-// CTA.
+// Each CTA reads the next CTA and writes into the one after that. The input: 512 bytes per CTA.
 extern "C" __global__ void __launch_bounds__(32) cluster_exchange(const __grid_constant__ P p) {
   const u32 t = threadIdx.x;
   const u8* in = static_cast<const u8*>(p.ptr[0]) + 512 * blockIdx.x;
@@ -43,8 +42,8 @@ extern "C" __global__ void __launch_bounds__(32) cluster_exchange(const __grid_c
   st_global_u32(out + 1408 + 4 * t, ld_shared_u32(smem + 1152 + 4 * (31 - t)) + rank + 16 * size);
 }
 
-// Asynchronous stores to the next CTA. Its barrier: one arrival, of its own thread 0, and 28 bytes
-// from each of 32 threads.
+// Asynchronous stores to the next CTA. A CTA's mbarrier: one arrival of its own thread 0, and 28
+// bytes from each of 32 threads.
 extern "C" __global__ void __launch_bounds__(32) cluster_async(const __grid_constant__ P p) {
   const u32 t = threadIdx.x;
   const u8* in = static_cast<const u8*>(p.ptr[0]) + 512 * blockIdx.x;
@@ -61,16 +60,16 @@ extern "C" __global__ void __launch_bounds__(32) cluster_async(const __grid_cons
   if (t == 0) mbarrier_arrive_expect_tx(barrier, 896);
   const u32 next = (cluster_rank() + 1) % cluster_size();
   const u32 to = map_shared(smem, next);
-  const u32 counts_at = map_shared(barrier, next);
+  const u32 barrier_at = map_shared(barrier, next);
   const U32x4 v = ld_global_v4(in + 16 * t);
-  st_async_v4(to + 16 * t, v, counts_at);
-  st_async_v2(to + 512 + 8 * t, {v.y, v.x}, counts_at);
-  st_async_u32(to + 768 + 4 * t, v.z, counts_at);
+  st_async_v4(to + 16 * t, v, barrier_at);
+  st_async_v2(to + 512 + 8 * t, {v.y, v.x}, barrier_at);
+  st_async_u32(to + 768 + 4 * t, v.z, barrier_at);
   mbarrier_wait_cluster(barrier, 0);
   st_global_v4(out + 16 * t, ld_shared_v4(smem + 16 * (31 - t)));
   st_global_v2(out + 512 + 8 * t, ld_shared_v2(smem + 512 + 8 * (31 - t)));
   st_global_u32(out + 768 + 4 * t, ld_shared_u32(smem + 768 + 4 * (31 - t)));
-  // Nobody may leave while the others' stores are on their way to it.
+  // No CTA may exit while stores to it are in flight.
   cluster_arrive_relaxed();
   cluster_wait();
 }

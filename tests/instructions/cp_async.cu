@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ptx/cp_async.cuh: copies with every number of valid bytes, in two groups. Where none is valid,
-// the source lies outside the input.
+// ptx/cp_async.cuh: copies with every number of valid bytes, in two groups. Where no byte is valid,
+// the source may be outside the input (symbol).
 #include "ptx/cp_async.cuh"
 #include "ptx/global.cuh"
 #include "ptx/shared.cuh"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every width of ptx/global.cuh: each thread moves its elements of the input to a section of the
+// Every width of ptx/global.cuh: each thread copies its elements of the input to one section of the
 // output per pair of wrappers.
 #include "ptx/global.cuh"
 #include "ptx/sync.cuh"

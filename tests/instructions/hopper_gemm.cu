@@ -1,22 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// D[m, n] = sum over k of A[m, k] B[n, k] in bf16 with f32 sums, as sm_90a does it best: persistent
-// CTAs, one warp that loads, two warpgroups that multiply, tiles by tensor maps in both directions.
+// D[m, n] = sum over k of A[m, k] B[n, k] in bf16 with f32 accumulators on sm_90a: persistent CTAs,
+// one producer warp, two consumer warpgroups, TMA loads and stores.
 //
-//   warpgroup 0, warp 0: produce()   a ring of stages, each a tile of A and one of B
-//   warpgroups 1 and 2:  consume()   64 rows of the CTA's tile each; the accumulators are rounded
-//                                    and leave by a buffer of their own
+//   warpgroup 0, warp 0: produce()   TMA loads of a tile of A and one of B per stage
+//   warpgroups 1 and 2:  consume()   64 rows of the CTA's tile each: wgmma, rounding to bf16, TMA
+//                                    stores from an output buffer per warpgroup
 //
-// Barriers (s: a stage, parities as the ring's position says; both flip when the ring wraps, which
-// it does in the middle of tiles):
-//   full[s]   1 arrival: the CTA's own producer, which expects a stage's bytes; the copies deliver
-//             them. Waited for by every consumer thread, parity 0 first.
-//   empty[s]  8 arrivals per CTA that reads what this CTA writes: one of each consumer warp of each
-//             CTA in the cluster. Waited for by the producer, parity 1 first, which falls through.
-//   named 1, 2: the 128 threads of the first and of the second consumer warpgroup.
+// Barriers (per stage s; the phase flips when the stage wraps, which happens inside tiles):
+//   barrier     arrivals                                 waited for by          first phase
+//   full[s]     1: the CTA's producer, expects bytes     every consumer thread  0
+//   empty[s]    8 per CTA of the cluster: consumer warps the producer           1 (falls through)
+//   named 1, 2  the 128 threads of consumer warpgroup 1, 2
 //
-// In a cluster of two the CTAs take tiles of the same columns and neighbouring rows. Each loads
-// half of B's tile for both: a full[s] counts its own A, its own half of B and the other CTA's
-// half.
+// In a cluster of two the CTAs have tiles of the same columns and neighbouring rows. Each loads
+// half of B's tile for both: full[s] counts A, the CTA's own half of B and the other CTA's half.
 #include "pipeline/descriptor.cuh"
 #include "ptx/atomic.cuh"
 #include "ptx/bulk.cuh"
@@ -34,8 +31,8 @@
 namespace {
 using namespace catenary;
 
-// Boxes of the maps (innermost first), all with the 128-byte swizzle: A 64 x 128, B 64 x 128 / CTAs
-// of the cluster, D 64 x 64.
+// Boxes of the maps (innermost first), all with the 128-byte swizzle: A 64 x 128, B 64 x (128 /
+// cluster), D 64 x 64.
 struct P {
   TensorMap a, b, d;
   Params<3, 0> args;
@@ -52,7 +49,7 @@ constexpr u32 kBlockK = 64;  // 128 bytes: one swizzle atom
 constexpr u32 kStages = 4;
 constexpr u32 kConsumerWarps = 8;
 
-// Shared memory: the stages, the consumers' output buffers, the barriers.
+// Shared memory: stages, output buffers of the consumers, mbarriers.
 constexpr u32 kRowBytes = kBlockK * 2;
 constexpr u32 kTileA = kBlockM * kRowBytes;
 constexpr u32 kStageBytes = kTileA + kBlockN * kRowBytes;
@@ -62,27 +59,27 @@ constexpr u32 kOutput = kStages * kStageBytes;
 constexpr u32 kFull = kOutput + 2 * kBufferD;
 constexpr u32 kEmpty = kFull + 8 * kStages;
 
-// Where a role stands in the ring; it lives on from tile to tile.
-struct Position {
+// The stage and phase of a role; kept from tile to tile.
+struct PipelineState {
   u32 stage = 0;
-  u32 parity = 0;  // of the stage's next full phase
+  u32 phase = 0;  // of the stage's next full barrier
   CATENARY_DEVICE void advance() {
     if (++stage == kStages) {
       stage = 0;
-      parity ^= 1;
+      phase ^= 1;
     }
   }
 };
 
-// Tiles are dealt to clusters in turn, so that the CTAs of a cluster have equally many: rows beyond
-// the last tile are a tile too, of which every load gives zeros and nothing is stored.
+// Tiles are assigned to clusters round-robin. All CTAs of a cluster have equally many: rows past
+// the last tile are a tile too, whose loads give zeros and whose stores are dropped.
 template <Gemm kGemm>
 struct Tiles {
   static constexpr u32 kColumns = (kGemm.n + kBlockN - 1) / kBlockN;
   static constexpr u32 kRowGroups =
       (kGemm.m + kBlockM * kGemm.cluster - 1) / (kBlockM * kGemm.cluster);
   static constexpr u32 kCount = kColumns * kRowGroups;  // per CTA of a cluster
-  static constexpr u32 kSteps = (kGemm.k + kBlockK - 1) / kBlockK;
+  static constexpr u32 kKTiles = (kGemm.k + kBlockK - 1) / kBlockK;
 
   static CATENARY_DEVICE u32 first() { return blockIdx.x / kGemm.cluster; }
   static CATENARY_DEVICE u32 stride() { return gridDim.x / kGemm.cluster; }
@@ -94,30 +91,30 @@ struct Tiles {
   }
 };
 
-// One thread. A stage is written when all its readers, here and in the other CTA, have released it.
+// One thread. A stage is loaded when all its readers, here and in the other CTA, have released it.
 template <Gemm kGemm>
 CATENARY_DEVICE void produce(const P& p, u32 smem, u32 rank) {
   using Work = Tiles<kGemm>;
   constexpr u32 kRowsB = kBlockN / kGemm.cluster;
-  Position at;
+  PipelineState state;
   for (u32 tile = Work::first(); tile < Work::kCount; tile += Work::stride()) {
     const i32 row = Work::row(tile, rank);
     const i32 column = Work::column(tile);
-    for (u32 step = 0; step < Work::kSteps; ++step, at.advance()) {
-      const u32 full = smem + kFull + 8 * at.stage;
-      const u32 empty = smem + kEmpty + 8 * at.stage;
-      const u32 a = smem + at.stage * kStageBytes;
+    for (u32 k_tile = 0; k_tile < Work::kKTiles; ++k_tile, state.advance()) {
+      const u32 full = smem + kFull + 8 * state.stage;
+      const u32 empty = smem + kEmpty + 8 * state.stage;
+      const u32 a = smem + state.stage * kStageBytes;
       const u32 b = a + kTileA;
-      const i32 k = static_cast<i32>(step * kBlockK);
+      const i32 k = static_cast<i32>(k_tile * kBlockK);
       if constexpr (kGemm.cluster == 1) {
-        mbarrier_wait(empty, at.parity ^ 1);
+        mbarrier_wait(empty, state.phase ^ 1);
         mbarrier_arrive_expect_tx(full, kStageBytes);
         tma_load(a, p.a, {k, row}, full);
         tma_load(b, p.b, {k, column}, full, kEvictLast);
       } else {
-        mbarrier_wait_cluster(empty, at.parity ^ 1);
-        // The other CTA's half may land before this: the count is then below zero for a while, and
-        // the phase stays open for want of this arrival.
+        mbarrier_wait_cluster(empty, state.phase ^ 1);
+        // The other CTA's half may complete before this line: the byte count is then negative, and
+        // the pending arrival keeps the phase open.
         mbarrier_arrive_expect_tx(full, kStageBytes);
         tma_load(a, p.a, {k, row}, full);
         tma_load_multicast(b + rank * kRowsB * kRowBytes, p.b,
@@ -127,7 +124,7 @@ CATENARY_DEVICE void produce(const P& p, u32 smem, u32 rank) {
   }
 }
 
-// This warp has read the stage: one arrival here, and one in the other CTA, which wrote half of B.
+// This warp has read the stage: one arrival here and one in the other CTA, which loads half of B.
 template <Gemm kGemm>
 CATENARY_DEVICE void release(u32 smem, u32 stage) {
   const u32 lane = threadIdx.x % 32;
@@ -139,29 +136,30 @@ CATENARY_DEVICE void release(u32 smem, u32 stage) {
   }
 }
 
-// All steps along K of one tile. One group of products stays in flight: a stage is released when
-// the next one's products have been issued and its own have been waited for.
+// All k-tiles of one tile. One wgmma group stays in flight: a stage is released when the MMAs of
+// the next stage have been issued and its own have completed.
 template <Gemm kGemm>
-CATENARY_DEVICE void multiply(float (&d)[kBlockN / 2], u32 smem, u32 warpgroup, Position& at) {
+CATENARY_DEVICE void mainloop(float (&d)[kBlockN / 2], u32 smem, u32 warpgroup,
+                              PipelineState& state) {
   u32 previous = 0;
-  for (u32 step = 0; step < Tiles<kGemm>::kSteps; ++step) {
-    const u32 a = smem + at.stage * kStageBytes + warpgroup * 64 * kRowBytes;
-    const u32 b = smem + at.stage * kStageBytes + kTileA;
+  for (u32 k_tile = 0; k_tile < Tiles<kGemm>::kKTiles; ++k_tile) {
+    const u32 a = smem + state.stage * kStageBytes + warpgroup * 64 * kRowBytes;
+    const u32 b = smem + state.stage * kStageBytes + kTileA;
     const u64 a_matrix = wgmma_descriptor(a, 0, 8 * kRowBytes, Swizzle::k128);
     const u64 b_matrix = wgmma_descriptor(b, 0, 8 * kRowBytes, Swizzle::k128);
-    mbarrier_wait(smem + kFull + 8 * at.stage, at.parity);
+    mbarrier_wait(smem + kFull + 8 * state.stage, state.phase);
     wgmma_fence();
 #pragma unroll
     for (u32 i = 0; i < kBlockK / 16; ++i) {
-      // The first product of a tile overwrites what the last tile has left.
+      // The first MMA of a tile overwrites the accumulators of the previous tile.
       wgmma_bf16<kBlockN>(d, advance_descriptor(a_matrix, 32 * i),
-                          advance_descriptor(b_matrix, 32 * i), step != 0 || i != 0);
+                          advance_descriptor(b_matrix, 32 * i), k_tile != 0 || i != 0);
     }
     wgmma_commit();
     wgmma_wait<1>();
-    if (step != 0) release<kGemm>(smem, previous);
-    previous = at.stage;
-    at.advance();
+    if (k_tile != 0) release<kGemm>(smem, previous);
+    previous = state.stage;
+    state.advance();
   }
   wgmma_wait<0>();
   wgmma_pin(d);
@@ -176,9 +174,9 @@ CATENARY_DEVICE void warpgroup_barrier(u32 warpgroup) {
   }
 }
 
-// 64 x 128 sums to the warpgroup's buffer, as two swizzled boxes. A 16 x 16 block is one stmatrix:
-// lane l gives row l % 16 of the block's columns 8 (l / 16) and on.
-CATENARY_DEVICE void to_buffer(const float (&d)[kBlockN / 2], u32 buffer) {
+// 64 x 128 accumulators to the warpgroup's output buffer, as two swizzled boxes. A 16 x 16 block is
+// one stmatrix: lane l has the address of row l % 16, columns 8 (l / 16) and on.
+CATENARY_DEVICE void store_accumulators(const float (&d)[kBlockN / 2], u32 buffer) {
   const u32 row = threadIdx.x % 128 / 32 * 16 + threadIdx.x % 16;
   const u32 half = threadIdx.x % 32 / 16;
 #pragma unroll
@@ -191,21 +189,21 @@ CATENARY_DEVICE void to_buffer(const float (&d)[kBlockN / 2], u32 buffer) {
   }
 }
 
-// One consumer warpgroup: 0 or 1. Its first thread issues its stores, and so waits for them.
+// One consumer warpgroup: 0 or 1. Its first thread issues and waits for its TMA stores.
 template <Gemm kGemm>
 CATENARY_DEVICE void consume(const P& p, u32 smem, u32 rank, u32 warpgroup) {
   using Work = Tiles<kGemm>;
   const bool stores = threadIdx.x % 128 == 0;
   const u32 buffer = smem + kOutput + warpgroup * kBufferD;
-  Position at;
+  PipelineState state;
   for (u32 tile = Work::first(); tile < Work::kCount; tile += Work::stride()) {
     float d[kBlockN / 2];
-    multiply<kGemm>(d, smem, warpgroup, at);
-    // The last tile's stores have read the buffer; then all may write it.
+    mainloop<kGemm>(d, smem, warpgroup, state);
+    // 128 threads arrive: the previous tile's stores have read the buffer.
     if (stores) bulk_wait_read<0>();
     warpgroup_barrier(warpgroup);
-    to_buffer(d, buffer);
-    // Every writer's fence, then the barrier, then the copy.
+    store_accumulators(d, buffer);
+    // The fence of every writer, then the barrier, then the TMA store.
     fence_proxy_async_shared();
     warpgroup_barrier(warpgroup);
     if (stores) {
@@ -218,7 +216,7 @@ CATENARY_DEVICE void consume(const P& p, u32 smem, u32 rank, u32 warpgroup) {
       bulk_commit();
     }
   }
-  // Shared memory outlives the reads; the end of the kernel completes the writes.
+  // Shared memory must outlive the reads; the end of the kernel completes the writes.
   if (stores) bulk_wait_read<0>();
 }
 
@@ -237,7 +235,7 @@ CATENARY_DEVICE void gemm(const P& p) {
     }
     fence_mbarrier_init();
   }
-  // The barriers exist, in both CTAs, before anybody uses them.
+  // The mbarriers of all CTAs are initialised before any is used.
   if constexpr (kGemm.cluster == 1) {
     cta_barrier();
   } else {
@@ -254,7 +252,7 @@ CATENARY_DEVICE void gemm(const P& p) {
     set_max_registers_increase<232>();
     consume<kGemm>(p, smem, rank, warp / 4 - 1);
   }
-  // No CTA leaves while the other may still write to it or arrive at its barriers.
+  // No CTA exits while the other may still write to it or arrive at its mbarriers.
   if constexpr (kGemm.cluster != 1) {
     cluster_arrive();
     cluster_wait();

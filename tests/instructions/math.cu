@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ptx/math.cuh: functions with one right result, and those with a bound on their error.
+// ptx/math.cuh: functions with an exact result, and functions with an error bound.
 #include "ptx/convert.cuh"
 #include "ptx/global.cuh"
 #include "ptx/math.cuh"

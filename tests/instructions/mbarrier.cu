@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ptx/mbarrier.cuh: a ring between warps, transactions and asynchronous arrivals, and arrivals from
-// another CTA.
+// ptx/mbarrier.cuh: a pipeline between warps, transactions and asynchronous arrivals, and arrivals
+// from another CTA.
 #include "ptx/bulk.cuh"
 #include "ptx/cluster.cuh"
 #include "ptx/cp_async.cuh"
@@ -18,7 +18,7 @@ constexpr u32 kItems = 7;
 }  // namespace
 
 // Warp 0 writes a line of 32 words per item, warps 1 and 2 read it. full: the 32 writers arrive;
-// parity 0 first. empty: warp 1 arrives twice, warp 2 once; the first wait, for parity 1, falls
+// phase 0 first. empty: warp 1 arrives twice, warp 2 once; the first wait, for phase 1, falls
 // through.
 extern "C" __global__ void __launch_bounds__(96) mbarrier_ring(const __grid_constant__ P p) {
   const u32 warp = threadIdx.x / 32;
@@ -38,15 +38,15 @@ extern "C" __global__ void __launch_bounds__(96) mbarrier_ring(const __grid_cons
   griddepcontrol_wait();
   for (u32 item = 0; item < kItems; ++item) {
     const u32 s = item % kStages;
-    const u32 parity = item / kStages % 2;
+    const u32 phase = item / kStages % 2;
     const u32 line = smem + 128 * s;
     if (warp == 0) {
-      while (!mbarrier_try_wait(empty + 8 * s, parity ^ 1)) {
+      while (!mbarrier_try_wait(empty + 8 * s, phase ^ 1)) {
       }
       st_shared_u32(line + 4 * lane, ld_global_u32(in + 4 * (32 * item + lane)));
       mbarrier_arrive(full + 8 * s);
     } else {
-      mbarrier_wait(full + 8 * s, parity);
+      mbarrier_wait(full + 8 * s, phase);
       const u32 v = ld_shared_u32(line + 4 * (warp == 1 ? 31 - lane : (lane + 5) % 32));
       warp_barrier();
       if (lane == 0 && warp == 1) mbarrier_arrive_count(empty + 8 * s, 2);
@@ -63,8 +63,8 @@ extern "C" __global__ void __launch_bounds__(96) mbarrier_ring(const __grid_cons
   if (warp == 0) st_global_u32(out + 4 * (64 * kItems + lane), ld_shared_u32(full));
 }
 
-// Two phases of each barrier. `bytes`: one arrival, which expects 128 bytes beyond the 256 that are
-// expected before. `copies`: 32 arrivals, each when the thread's cp.async has landed.
+// Two phases of each mbarrier. `bytes`: one arrival, which expects 128 bytes more than the 256 that
+// are already expected. `copies`: 32 arrivals, each when the thread's cp.async has completed.
 extern "C" __global__ void __launch_bounds__(32) mbarrier_copies(const __grid_constant__ P p) {
   const u32 t = threadIdx.x;
   const u8* in = static_cast<const u8*>(p.ptr[0]);
@@ -94,13 +94,13 @@ extern "C" __global__ void __launch_bounds__(32) mbarrier_copies(const __grid_co
     for (u32 i = t; i < 56; i += 32) {
       st_global_v4(out + 896 * phase + 16 * i, ld_shared_v4(smem + 16 * (55 - i)));
     }
-    // The reads above come before the next phase's bulk copies.
+    // All threads arrive: the reads above precede the next phase's loads.
     cta_barrier();
   }
 }
 
 // A cluster of two. Each thread writes a word into the other CTA and arrives there: 32 remote
-// arrivals per phase, parity 0, then 1.
+// arrivals per phase, phase 0, then 1.
 extern "C" __global__ void __launch_bounds__(32) mbarrier_remote(const __grid_constant__ P p) {
   const u32 t = threadIdx.x;
   const u8* in = static_cast<const u8*>(p.ptr[0]);
@@ -120,7 +120,7 @@ extern "C" __global__ void __launch_bounds__(32) mbarrier_remote(const __grid_co
   mbarrier_arrive_remote(map_shared(barrier, peer));
   mbarrier_wait_cluster(barrier, 0);
   st_global_u32(out + from, ld_shared_u32(smem + 4 * (31 - t)));
-  // All have seen the end of the first phase before anybody arrives in the second.
+  // All threads have seen the end of the first phase before any arrives in the second.
   cluster_arrive_relaxed();
   cluster_wait();
   st_cluster_u32(map_shared(smem + 128 + 4 * t, peer), ld_global_u32(in + from + 128));

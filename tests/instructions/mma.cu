@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ptx/mma.cuh on one warp: which lane gets which element of which row, and the three products.
+// ptx/mma.cuh on one warp: fragment layouts of ldmatrix and stmatrix, and the three MMAs.
 #include "ptx/convert.cuh"
 #include "ptx/global.cuh"
 #include "ptx/mma.cuh"
@@ -12,8 +12,8 @@ using namespace catenary;
 using P = Params<2, 0>;
 }  // namespace
 
-// The input's 512 bytes are the 32 rows of four matrices; they lie in shared memory in another
-// order. The output: 14 registers of 32 lanes each.
+// The input's 512 bytes are the 32 rows of four matrices, stored to shared memory in another order.
+// The output: 14 registers of 32 lanes each.
 extern "C" __global__ void __launch_bounds__(32) mma_ldmatrix(const __grid_constant__ P p) {
   const u32 lane = threadIdx.x;
   const u8* in = static_cast<const u8*>(p.ptr[0]);
@@ -44,8 +44,8 @@ extern "C" __global__ void __launch_bounds__(32) mma_ldmatrix(const __grid_const
   for (int i = 0; i < 14; ++i) st_global_u32(out + 4 * (32 * i + lane), words[i]);
 }
 
-// The input's 512 bytes are four registers of each lane. The output: the rows that each form has
-// written, 8, 8, 16, 16, 32 and 32 of them.
+// The input's 512 bytes are four registers of each lane. The output: the rows that each form
+// writes, 8, 8, 16, 16, 32 and 32 of them.
 extern "C" __global__ void __launch_bounds__(32) mma_stmatrix(const __grid_constant__ P p) {
   const u32 lane = threadIdx.x;
   const u8* in = static_cast<const u8*>(p.ptr[0]);
@@ -66,7 +66,7 @@ extern "C" __global__ void __launch_bounds__(32) mma_stmatrix(const __grid_const
 
 // The input: per lane four registers of A, two of B, four of D (sections of words). symbol: 0 bf16,
 // 1 f16, 2 tf32. The output: D, twice accumulated.
-extern "C" __global__ void __launch_bounds__(32) mma_products(const __grid_constant__ P p) {
+extern "C" __global__ void __launch_bounds__(32) mma_accumulate(const __grid_constant__ P p) {
   const u32 lane = threadIdx.x;
   const u8* in = static_cast<const u8*>(p.ptr[0]);
   u8* out = static_cast<u8*>(p.ptr[1]);

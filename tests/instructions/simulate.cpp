@@ -39,9 +39,9 @@ Expected<std::vector<u8>> run_in_simulator(const Case& from,
   }
   std::vector<TensorMap> maps;
   for (const Map& map : from.maps) {
-    sim::TensorMapSpec spec = map.spec;
+    TensorMapSpec spec = map.spec;
     spec.base = addresses[map.buffer];
-    if (Error error = sim::check(spec)) return error;
+    if (Error error = sim::check_tensor_map(spec)) return error;
     maps.push_back(sim::encode_tensor_map(spec));
   }
   launch.parameters = parameters(from, maps, addresses);

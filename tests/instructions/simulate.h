@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A case in the simulator: its kernel compiled by the host's compiler, its output's bytes back.
+// Runs a case in the simulator: compiles its kernel with the host compiler, returns the output.
 #pragma once
 
 #include "compiler/compile/kernel_compiler.h"
@@ -7,7 +7,7 @@
 
 namespace catenary::instructions {
 
-// What both compilers are given for a case.
+// The compile job of a case, for both compilers.
 CompileJob compile_job(const Case& from);
 
 // compile_job() compiled by `compiler`, and loaded.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ptx/sync.cuh: values handed on within the warp and across warps, in several launches with
-// programmatic edges, each of which adds to what the one before has left.
+// ptx/sync.cuh: values exchanged within a warp and across warps, in several launches with PDL. Each
+// launch adds to the result of the previous one.
 #include "ptx/global.cuh"
 #include "ptx/shared.cuh"
 #include "ptx/sync.cuh"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ptx/tma.cuh: boxes of every rank as they lie in shared memory, swizzle included.
+// ptx/tma.cuh: boxes of every rank in their shared-memory layout, swizzle included.
 #include "ptx/atomic.cuh"
 #include "ptx/bulk.cuh"
 #include "ptx/cluster.cuh"
@@ -62,8 +62,8 @@ CATENARY_DEVICE void store(const P& p, const Boxes& boxes, u32 box, u32 from) {
 }  // namespace
 
 // The map's tensor is at ptr[0]. The output: the bytes of each box. full: one arrival that expects
-// a box; parity 0, 1, 0, ...
-extern "C" __global__ void __launch_bounds__(128) tensor_loads(const __grid_constant__ P p) {
+// a box; phase 0, 1, 0, ...
+extern "C" __global__ void __launch_bounds__(128) tma_loads(const __grid_constant__ P p) {
   const u32 t = threadIdx.x;
   const Boxes boxes{static_cast<const u8*>(p.args.ptr[1])};
   u8* out = static_cast<u8*>(p.args.ptr[2]);
@@ -96,7 +96,7 @@ extern "C" __global__ void __launch_bounds__(128) tensor_loads(const __grid_cons
 }
 
 // A cluster of two: CTA r loads box r for both. full: one arrival that expects both boxes.
-extern "C" __global__ void __launch_bounds__(128) tensor_multicast(const __grid_constant__ P p) {
+extern "C" __global__ void __launch_bounds__(128) tma_multicast(const __grid_constant__ P p) {
   const u32 t = threadIdx.x;
   const Boxes boxes{static_cast<const u8*>(p.args.ptr[1])};
   const u32 smem = dynamic_smem();
@@ -124,13 +124,14 @@ extern "C" __global__ void __launch_bounds__(128) tensor_multicast(const __grid_
   for (u32 i = t; i < bytes / 8; i += 128) {
     st_global_v4(out + 16 * i, ld_shared_v4(smem + 16 * i));
   }
-  // The other's copies to this CTA have landed; this CTA's to the other perhaps not.
+  // The other CTA's loads to this CTA have completed; this CTA's loads to the other may be in
+  // flight.
   cluster_arrive();
   cluster_wait();
 }
 
 // The bytes of each box are at ptr[0], the map's tensor is the output.
-extern "C" __global__ void __launch_bounds__(128) tensor_stores(const __grid_constant__ P p) {
+extern "C" __global__ void __launch_bounds__(128) tma_stores(const __grid_constant__ P p) {
   const u32 t = threadIdx.x;
   const u8* in = static_cast<const u8*>(p.args.ptr[0]);
   const Boxes boxes{static_cast<const u8*>(p.args.ptr[1])};

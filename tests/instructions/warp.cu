@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ptx/warp.cuh: what lanes tell each other, and warpgroups that meet at named barriers under
-// different register budgets.
+// ptx/warp.cuh: shuffles and votes, and warpgroups with different register budgets that synchronise
+// by named barriers.
 #include "ptx/global.cuh"
 #include "ptx/shared.cuh"
 #include "ptx/sync.cuh"
@@ -37,9 +37,9 @@ extern "C" __global__ void __launch_bounds__(64) warp_exchange(const __grid_cons
   for (int i = 0; i < 10; ++i) st_global_u32(out + 4 * (64 * i + t), words[i]);
 }
 
-// One warpgroup writes a line per round, two read it. Barrier 1: the line is there; 384 threads, of
-// which the writers arrive. Barrier 2: it has been read; the readers arrive. Barriers 3 and 4 are
-// the readers' own.
+// One warpgroup writes a line per round, two read it. Barrier 1, 384 threads: the line is written;
+// the writers arrive, the readers sync. Barrier 2, 384 threads: it has been read; the readers
+// arrive, the writers sync. Barriers 3 and 4 belong to one reader warpgroup each.
 extern "C" __global__ void __launch_bounds__(384, 1)
     warp_named_barriers(const __grid_constant__ P p) {
   const u32 t = threadIdx.x % 128;

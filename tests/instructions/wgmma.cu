@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ptx/wgmma.cuh: D[64, N] = A[64, K] B[N, K] of two steps along K, with operands as the host lays
-// them out.
+// ptx/wgmma.cuh: D[64, N] = A[64, K] B[N, K] of two k-blocks, with operands in the host's layout.
 #include "pipeline/descriptor.cuh"
 #include "ptx/atomic.cuh"
 #include "ptx/convert.cuh"
@@ -15,7 +14,7 @@ using namespace catenary;
 using P = Params<3, 0>;
 
 // One operand in shared memory, as six words at ptr[1] say: offset, leading bytes, stride bytes,
-// swizzle, bytes from one step along K to the next.
+// swizzle, bytes from one k-block to the next.
 struct Placed {
   u64 first, second;
 };
@@ -27,7 +26,7 @@ CATENARY_DEVICE Placed placed(const u8* words, u32 smem) {
   return {descriptor, advance_descriptor(descriptor, ld_global_u32(words + 16))};
 }
 
-// Row-major D to ptr[2].
+// Stores D row-major to ptr[2].
 template <int N>
 CATENARY_DEVICE void store(const P& p, const float (&d)[N / 2]) {
   u8* out = static_cast<u8*>(p.ptr[2]);
@@ -41,7 +40,7 @@ CATENARY_DEVICE void store(const P& p, const float (&d)[N / 2]) {
   }
 }
 
-// Both operands in shared memory. kStep(d, a, b, scale_d) is one product.
+// Both operands in shared memory. step(d, a, b, scale_d) is one MMA.
 template <int N, class Step>
 CATENARY_DEVICE void from_shared(const P& p, u32 smem, const Step& step) {
   const u8* words = static_cast<const u8*>(p.ptr[1]);
@@ -57,7 +56,7 @@ CATENARY_DEVICE void from_shared(const P& p, u32 smem, const Step& step) {
   store<N>(p, d);
 }
 
-// A in registers: four words per thread and step, from byte 64 on.
+// A in registers: four words per thread and k-block, from byte 64 on.
 template <int N, class Step>
 CATENARY_DEVICE void from_registers(const P& p, u32 smem, const Step& step) {
   const u8* words = static_cast<const u8*>(p.ptr[1]);
@@ -88,7 +87,7 @@ CATENARY_DEVICE void from_registers(const P& p, u32 smem, const Step& step) {
     break;
 
 // The bytes of both operands are at ptr[0]: symbol % 2^32 is the variant, symbol / 2^32 how many.
-extern "C" __global__ void __launch_bounds__(128) wgmma_products(const __grid_constant__ P p) {
+extern "C" __global__ void __launch_bounds__(128) wgmma_accumulate(const __grid_constant__ P p) {
   const u8* in = static_cast<const u8*>(p.ptr[0]);
   const u32 smem = dynamic_smem();
   griddepcontrol_wait();

@@ -64,10 +64,10 @@ TEST_SUITE("ir") {
               .mismatches == 1);
   }
 
-  TEST_CASE("the output's own rounding uses none of the allowed error") {
+  TEST_CASE("rounding to the output's dtype does not count as error") {
     const TensorType type = matrix(DType::kBF16, 1, 2, 2);
     u16 got[2];
-    store_element(DType::kBF16, got, 0, 1.003);  // 1: off by 0.003, half a step is 0.0039
+    store_element(DType::kBF16, got, 0, 1.003);  // 1: off by 0.003, half a unit is 0.0039
     store_element(DType::kBF16, got, 1, 1.0);
     const CompareResult result = compare(type, got, {{1.003, 1e-6}, {1.0039072, 2e-6}});
     CHECK(result.ok());
@@ -88,7 +88,7 @@ TEST_SUITE("ir") {
     CHECK(compare(one, &zero, {{0, 0}}).ok());
   }
 
-  TEST_CASE("infinities and NaN are mismatches of the worst kind") {
+  TEST_CASE("infinities and NaN are the worst mismatches") {
     const TensorType type = matrix(DType::kF32, 1, 2, 2);
     const float got[] = {1.5, std::numeric_limits<float>::infinity()};
     const CompareResult result = compare(type, got, {{1, 0.1}, {1, 0.1}});
@@ -97,7 +97,7 @@ TEST_SUITE("ir") {
     CHECK(std::isfinite(result.worst_ratio));
   }
 
-  TEST_CASE("fills: what each kind promises") {
+  TEST_CASE("fills: the properties of each kind") {
     const TensorType type = matrix(DType::kF32, 100, 100, 100);
     const auto values = [&](FillKind kind) { return filled(type, {kind, 5, 0.5, 2}); };
     std::set<double> integers;
@@ -140,7 +140,7 @@ TEST_SUITE("ir") {
     for (size_t i : {4, 5, 6, 7, 12, 15, 20, 31}) CHECK(buffer[i] == std::byte{0x3f});
   }
 
-  TEST_CASE("fills: the same numbers on every machine") {
+  TEST_CASE("fills: the same numbers on every host") {
     const auto normal = filled(matrix(DType::kF32, 1, 3, 3), {FillKind::kNormal, 1, 1, 2});
     const auto integer = filled(matrix(DType::kF32, 1, 6, 6), {FillKind::kExactInteger, 1, 1, 2});
     CHECK(normal[0] == 0x1.09a7a2p-1);

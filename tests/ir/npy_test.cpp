@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// .npy files: bytes as NumPy writes them, round trips, and every way a file can be wrong.
+// .npy files: bytes as NumPy writes them, round trips, and malformed files.
 #include "ir/npy.h"
 
 #include <doctest/doctest.h>
@@ -104,7 +104,7 @@ TEST_SUITE("ir") {
     const std::string data = "aaaabbbbccccddddeeeeffff";
     REQUIRE_FALSE(!!write_npy(file.path(), type, data.data()));
     CHECK(file.read() == npy(kDict, data));
-    type.strides = {1, 2};  // columns one after the other
+    type.strides = {1, 2};  // column-major
     REQUIRE_FALSE(!!write_npy(file.path(), type, data.data()));
     CHECK(file.read() == npy(kDict, "aaaacccceeeebbbbddddffff"));
 
@@ -122,7 +122,7 @@ TEST_SUITE("ir") {
     }
   }
 
-  TEST_CASE("a file cut at any byte is refused") {
+  TEST_CASE("a file that is truncated at any byte is rejected") {
     const std::string whole = npy(kDict, std::string(24, 'x'));
     const TempFile file;
     int accepted = 0;
@@ -135,7 +135,7 @@ TEST_SUITE("ir") {
     CHECK(accepted == 0);
   }
 
-  TEST_CASE("wrong files are refused with the path and the reason") {
+  TEST_CASE("malformed files are rejected with the path and the reason") {
     const std::string data(24, 'x');
     const auto dict = [&](const char* descr, const char* order, const char* shape) {
       return npy(
@@ -160,7 +160,7 @@ TEST_SUITE("ir") {
     check_refused(dict("<f4", "False", "(99999999999999999999,)"), ".npy header");
   }
 
-  TEST_CASE("paths that cannot be read or written are named") {
+  TEST_CASE("errors name paths that cannot be read or written") {
     auto missing = read_npy("no/such/file.npy");
     REQUIRE_FALSE(!!missing);
     CHECK(take_report(missing.takeError()).message.find("no/such/file.npy") != std::string::npos);
@@ -171,7 +171,7 @@ TEST_SUITE("ir") {
     const ErrorReport report = take_report(write_npy("no/such/dir/x.npy", TensorType{}, &one));
     CHECK(report.code == ErrorCode::kIo);
     CHECK(report.message.find("no/such/dir/x.npy") != std::string::npos);
-    // A device without room: the stream must not end the process.
+    // A full device: the stream must not abort the process.
     CHECK(take_report(write_npy("/dev/full", TensorType{}, &one)).code == ErrorCode::kIo);
   }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random chains are valid, varied and reproducible; the reference's two ways to one element agree
-// on them; shrinking keeps what it must and drops the rest.
+// Random chains are valid, varied and reproducible; on them both ways of the reference to compute
+// an element agree; shrinking keeps the failure and drops the rest.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -30,7 +30,7 @@ RandomChainOptions any_chain(u64 seed) {
   RandomChainOptions options;
   options.exact_only = seed % 4 == 1;
   options.no_ragged = seed % 4 != 2;
-  options.few_rows = seed % 7 == 3;
+  options.small_m = seed % 7 == 3;
   return options;
 }
 
@@ -49,7 +49,7 @@ i64 random_symbol(const Chain& chain, u64 seed) {
 }  // namespace
 
 TEST_SUITE("ir") {
-  TEST_CASE("2,000 seeds verify and survive the text form; every feature occurs") {
+  TEST_CASE("2,000 seeds verify and round-trip through the text form; every feature occurs") {
     std::map<std::string, int> seen;
     for (u64 seed = 0; seed < 2000; ++seed) {
       const Chain chain = random_chain(seed, any_chain(seed));
@@ -114,7 +114,7 @@ TEST_SUITE("ir") {
     CHECK(texts.size() > 95);
   }
 
-  TEST_CASE("no contraction where none is asked for") {
+  TEST_CASE("no contraction if none is requested") {
     RandomChainOptions options;
     options.max_contractions = 0;
     for (u64 seed = 0; seed < 100; ++seed) {
@@ -173,7 +173,7 @@ TEST_SUITE("ir") {
     CHECK(zeros < elements / 2);
   }
 
-  TEST_CASE("shrinking keeps what fails and drops the rest") {
+  TEST_CASE("shrinking keeps the failure and drops the rest") {
     int shrunk = 0;
     for (u64 seed = 0; seed < 60; ++seed) {
       const Chain chain = random_chain(seed);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reduced chains: valid, no size above the bound, remainders and equalities kept, layouts of the
-// same kind; of the examples, of odd sizes, and of random chains.
+// same kind. For the examples, odd sizes, and random chains.
 #include "ir/random/reduce_sizes.h"
 
 #include <doctest/doctest.h>
@@ -40,7 +40,7 @@ const TensorType& parameter(const ReducedChain& reduced, int i) {
   return reduced.chain.info(reduced.chain.parameters()[i]).type;
 }
 
-// What must hold of every reduction: shapes value by value.
+// Checks that hold for every reduction, value by value.
 void check_reduction(const VerifiedChain& chain, const ReducedChain& reduced, i64 max_size) {
   std::map<i64, i64> became;
   REQUIRE(reduced.chain.num_values() == chain.num_values());
@@ -90,15 +90,15 @@ TEST_CASE("random chains, with their layouts") {
   }
 }
 
-TEST_CASE("different sizes stay different while there is room") {
+TEST_CASE("different sizes stay different if possible") {
   const ReducedChain mlp = reduce(example("geglu_mlp"), 256);
   CHECK(mlp.sizes == std::vector<std::pair<i64, i64>>{{8192, 256}, {3072, 192}, {768, 128}});
-  // 64 has room for one size that 64 divides.
+  // Below 65 there is only one multiple of 64.
   const ReducedChain tiny = reduce(example("geglu_mlp"), 64);
   CHECK(tiny.sizes == std::vector<std::pair<i64, i64>>{{8192, 64}, {3072, 64}, {768, 64}});
 }
 
-TEST_CASE("a chain that is small enough stays as it is") {
+TEST_CASE("a chain that is small enough does not change") {
   const VerifiedChain chain = example("small_batch");
   const ReducedChain same = reduce(chain, 4096);
   CHECK(same.sizes.empty());
@@ -113,7 +113,7 @@ TEST_CASE("odd sizes stay odd, and no size becomes 1") {
   CHECK(odd.sizes == std::vector<std::pair<i64, i64>>{{4097, 33}, {333, 13}});
 }
 
-TEST_CASE("the symbol's range and the symbol follow") {
+TEST_CASE("the symbol's range and the symbol are reduced too") {
   const ReducedChain reduced = reduce(verified("chain c[M in 100..4000](input x: f32[M, 8]) {\n"
                                                "  y = relu(x)\n  return y: f32\n}\n"),
                                       256);
@@ -157,7 +157,7 @@ TEST_CASE("layouts keep order, padding, broadcast and alignment") {
   }
 }
 
-TEST_CASE("a bound without room for remainders is refused") {
+TEST_CASE("a bound that is too small for remainders is rejected") {
   auto reduced = reduce_sizes(example("small_batch"), 15);
   REQUIRE_FALSE(reduced);
   const ErrorReport report = take_report(reduced.takeError());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The oracle: values by hand, every label class, ragged contractions, error propagation against
-// sampled operands and against a plain f32 interpreter, rejected bindings.
+// The oracle: values computed by hand, every label class, ragged contractions, error propagation
+// against sampled operands and against a simple f32 interpreter, rejected bindings.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -68,7 +68,7 @@ void check_rejected(const VerifiedChain& chain, const ReferenceInputs& inputs,
   CHECK(report.message.find(named) != std::string::npos);
 }
 
-// One element after another in f32, by the meaning of each op: a correct, if slow, kernel.
+// Computes one element at a time in f32, op by op: a correct but slow kernel.
 class FloatKernel {
  public:
   FloatKernel(const VerifiedChain& chain, const ReferenceInputs& inputs)
@@ -188,7 +188,7 @@ TEST_SUITE("ir") {
     }
   }
 
-  TEST_CASE("no terms give 0, an outer product has one") {
+  TEST_CASE("an empty K gives 0, an outer product has one term") {
     const auto none = chain_of(
         "chain c(input x: f32[2, 0], weight w: f32[3, 0]) {\n"
         "  y = add(contract \"mk,nk->mn\"(x, w), 2)\n  return y: f32\n}");
@@ -200,7 +200,7 @@ TEST_SUITE("ir") {
     CHECK(values_of(outer, {{floats({2}, x), floats({2}, w)}}) == std::vector<double>{3, 4, 6, 8});
   }
 
-  TEST_CASE("a symbolic dimension takes the size of the launch, 0 too") {
+  TEST_CASE("a symbolic dimension has the size of the launch, also 0") {
     const auto chain = chain_of(
         "chain c[M in 0..8](input x: f32[M, 2], weight r: f32[M]) {\n"
         "  y = sum \"mn->m\"(mul(x @ \"mn\", r @ \"m\"))\n  return y: f32\n}");
@@ -211,7 +211,7 @@ TEST_SUITE("ir") {
     CHECK(values_of(chain, inputs).empty());
   }
 
-  TEST_CASE("ragged rows: empty groups, rows beyond the last end are 0") {
+  TEST_CASE("M-grouped: empty groups, rows after the last end are 0") {
     const auto chain = chain_of(
         "chain c(input x: f32[5, 2], weight w: f32[3, 2, 2], input ends: i32[3]) {\n"
         "  y = contract \"mk,enk->mn\"(x, w) ragged m by ends over e\n  return y: f32\n}");
@@ -232,7 +232,7 @@ TEST_SUITE("ir") {
     }
   }
 
-  TEST_CASE("ragged terms: an empty group sums to 0") {
+  TEST_CASE("K-grouped: an empty group sums to 0") {
     const auto chain = chain_of(
         "chain c(input d: f32[5, 2], input x: f32[5, 3], input ends: i32[3]) {\n"
         "  y = contract \"mn,mk->enk\"(d, x) ragged m by ends over e\n  return y: f32\n}");
@@ -255,7 +255,7 @@ TEST_SUITE("ir") {
     }
   }
 
-  TEST_CASE("f32 operands are rounded to tf32, unless f32 products are asked for") {
+  TEST_CASE("f32 operands are rounded to tf32, unless the contraction is marked f32") {
     const std::string head = "chain c(input x: f32[1, 1], weight w: f32[1, 1]) {\n  y = contract ";
     const std::string tail = "(x, w)\n  return y: f32\n}";
     const std::vector<float> x = {1 + 0x1.8p-11f}, one = {1};
@@ -264,8 +264,8 @@ TEST_SUITE("ir") {
     CHECK(values_of(chain_of(head + "\"mk,nk->mn\" f32" + tail), inputs)[0] == 1 + 0x1.8p-11);
   }
 
-  TEST_CASE("a tie of tf32 may round either way in a product") {
-    // A product of a tie says so, where the operand is stored and where it is computed.
+  TEST_CASE("a tie of tf32 may round either way in a contraction") {
+    // The interval of a tie covers both, for stored and for computed operands.
     const std::string text =
         "chain c(input x: f32[1, 1], weight w: f32[1, 1]) {\n"
         "  y = contract \"mk,nk->mn\"(x, w)\n  z = contract \"mk,nk->mn\"(neg(x), w)\n"
@@ -303,7 +303,7 @@ TEST_SUITE("ir") {
     CHECK(error("\"mk,nk->mn\" f32") == doctest::Approx(n / (1 - n) * 40 * p).epsilon(1e-12));
   }
 
-  TEST_CASE("elementwise ops at points that a stable form must get right") {
+  TEST_CASE("elementwise ops at points that need a numerically stable form") {
     const auto f = [](Op op, double x, double a = 0, double b = 0) {
       const Interval operand{x, 0};
       return apply_op(op, operand, {a, b}).value;
@@ -357,7 +357,7 @@ TEST_SUITE("ir") {
                      0};
         }
         const Interval point = apply_op(op, llvm::makeArrayRef(x, arity), attributes);
-        // The values themselves are float64: 1e-14 apart for what is the same number.
+        // Values are float64: equal numbers may differ by 1e-14.
         outside += std::fabs(point.value - whole.value) > whole.error + 1e-14;
       }
       CHECK(outside == 0);
@@ -372,7 +372,7 @@ TEST_SUITE("ir") {
     CHECK(gelu(-kInf).error == 0);
   }
 
-  TEST_CASE("a cast's error is whole steps where the operand straddles a midpoint") {
+  TEST_CASE("a cast's error is a whole unit if the operand's interval contains a midpoint") {
     CHECK(cast_interval(DType::kBF16, {1, 0x1p-20}).error == 0);
     const Interval flips = cast_interval(DType::kBF16, {1 + 0x1p-8, 0x1p-20});
     CHECK(flips.error == 0x1p-7);
@@ -380,12 +380,12 @@ TEST_SUITE("ir") {
     CHECK(cast_interval(DType::kF16, {65520, 0}).value == kInf);
   }
 
-  TEST_CASE("a contraction carries the errors of a rounded operand") {
+  TEST_CASE("a contraction propagates the errors of a rounded operand") {
     const auto chain = chain_of(
         "chain c(input x: f32[1, 1], input y: f32[1, 1], weight w: bf16[1, 1]) {\n"
         "  h = cast(add(x, y), bf16)\n  z = contract \"mk,nk->mn\"(h, w)\n  return z: f32\n}");
-    // The sum lies a hair above a midpoint of bf16, onto which f32 rounds it: kernels get 1, the
-    // float64 sum gives 1 + 2^-7.
+    // The sum is slightly above a midpoint of bf16, and f32 rounds it to the midpoint: kernels get
+    // 1, the float64 sum gives 1 + 2^-7.
     const std::vector<float> x = {1 + 0x1p-8f}, y = {0x1p-30f};
     const u16 three = 0x4040;
     auto reference = Reference::create(
@@ -399,7 +399,7 @@ TEST_SUITE("ir") {
     }
   }
 
-  TEST_CASE("overflow: certain is an infinity, uncertain is anything") {
+  TEST_CASE("a certain overflow is an infinity, an uncertain one accepts any result") {
     CHECK(settle_f32(1e39, 1e30).value == kInf);
     CHECK(settle_f32(0x1.ffffffp127, 1e35).error == 1e35);
     CHECK(std::isinf(apply_op(Op::kNeg, Interval{0x1.ffffffp127, 1e35}, {0, 0}).error));
@@ -408,7 +408,7 @@ TEST_SUITE("ir") {
     CHECK(std::isnan(apply_op(Op::kMul, {{kInf, 0}, {0, 0}}, {0, 0}).value));
   }
 
-  TEST_CASE("max-finite operands overflow to infinity, or to nobody knows what") {
+  TEST_CASE("the largest finite operands overflow to infinity, or to any result") {
     const auto chain = chain_of(
         "chain c(input x: bf16[1, 20], weight w: bf16[2, 20]) {\n"
         "  y = contract \"mk,nk->mn\"(x, w)\n  return y: f32\n}");
@@ -424,7 +424,7 @@ TEST_SUITE("ir") {
     CHECK(reference->output_element(0, 0).value == kInf);
   }
 
-  TEST_CASE("a plain f32 kernel is accepted, on every chain and kind of data") {
+  TEST_CASE("a correct f32 kernel is accepted, for every chain and kind of data") {
     RandomChainOptions options;
     options.max_elements = 600;
     i64 checked = 0;
@@ -478,7 +478,7 @@ TEST_SUITE("ir") {
               "y = contract \"mk,nk->mn\" f32(h, h)\nreturn y: bf16\n}"));
   }
 
-  TEST_CASE("wrong bindings are refused by name") {
+  TEST_CASE("wrong bindings are rejected by name") {
     const auto chain = chain_of(
         "chain c[M in 1..4](input x: f32[M, 2], weight w: f32[3, 2, 2], input ends: i32[3]) {\n"
         "  y = contract \"mk,enk->mn\"(x, w) ragged m by ends over e\n  return y: f32\n}");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Storage formats: every 16-bit encoding, every midpoint between neighbours, and double rounding.
+// Storage formats: every 16-bit encoding, every midpoint between adjacent values, double rounding.
 #include <doctest/doctest.h>
 
 #include <bit>
@@ -58,7 +58,8 @@ void check_all_encodings(DType dtype) {
   CHECK(wrong == 0);
 }
 
-// Between each pair of neighbours: the midpoint goes to the even one, a hair beside it does not.
+// For each pair of adjacent values: the midpoint rounds to even, a value next to it to the nearer
+// one.
 void check_all_midpoints(DType dtype) {
   const int last = dtype == DType::kF16 ? 0x7bff : 0x7f7f;  // largest finite
   int wrong = 0;
@@ -94,8 +95,8 @@ TEST_SUITE("ir") {
   }
 
   TEST_CASE("a value is rounded once, not first to f32") {
-    // 1 + 2^-8 is a bf16 midpoint (to even: 1). A hair above it rounds up, but is that midpoint in
-    // f32.
+    // 1 + 2^-8 is a bf16 midpoint (to even: 1). A value slightly above it rounds up, but is that
+    // midpoint in f32.
     CHECK(round_to(DType::kBF16, 1 + 0x1p-8) == 1);
     CHECK(round_to(DType::kBF16, 1 + 0x1p-8 + 0x1p-40) == 1 + 0x1p-7);
     CHECK(round_to(DType::kF16, 1 + 0x1p-11 + 0x1p-40) == 1 + 0x1p-10);
@@ -119,7 +120,7 @@ TEST_SUITE("ir") {
     CHECK(round_to_tf32(0x1p-137) == 0x1p-136);
     CHECK(round_to_tf32(0x1.fp-138) == 0);
     CHECK(std::isnan(round_to_tf32(kNan)));
-    // The same as adding half of the last kept bit to an f32's bits and cutting.
+    // The same as adding half of the last kept bit to the bits of an f32 and truncating.
     std::uint32_t state = 1;
     int wrong = 0;
     for (int i = 0; i < 200000; ++i) {
@@ -147,11 +148,11 @@ TEST_SUITE("ir") {
     CHECK(load_element(DType::kF32, bytes.data() + 1, 2) == 0);
   }
 
-  TEST_CASE("accepts: what rounds from within the interval, and nothing else") {
+  TEST_CASE("accepts: exactly the values that the interval may round to") {
     const DType bf16 = DType::kBF16;
     CHECK(accepts({1, 0}, bf16, 1));
     CHECK_FALSE(accepts({1, 0}, bf16, 1 + 0x1p-7));
-    CHECK(accepts({1 + 0x1p-8, 0x1p-20}, bf16, 1));  // straddles the midpoint
+    CHECK(accepts({1 + 0x1p-8, 0x1p-20}, bf16, 1));  // contains the midpoint
     CHECK(accepts({1 + 0x1p-8, 0x1p-20}, bf16, 1 + 0x1p-7));
     CHECK_FALSE(accepts({1 + 0x1p-8, 0x1p-20}, bf16, 1 + 0x1p-6));
     CHECK(accepts({kNan, 0}, bf16, kNan));
@@ -160,7 +161,7 @@ TEST_SUITE("ir") {
     CHECK(accepts({kInf, 0}, bf16, kInf));
     CHECK_FALSE(accepts({kInf, 0}, bf16, -kInf));
     CHECK_FALSE(accepts({kInf, 0}, bf16, 1e38));
-    // On the edge of overflow both sides are right.
+    // At the limit of overflow both results are correct.
     CHECK(accepts({65520, 1}, DType::kF16, 65504));
     CHECK(accepts({65520, 1}, DType::kF16, kInf));
     CHECK_FALSE(accepts({65520, 1}, DType::kF16, -kInf));
@@ -168,11 +169,11 @@ TEST_SUITE("ir") {
   }
 }
 
-TEST_CASE("a tie of tf32 may round either way, unless both ways agree") {
+TEST_CASE("a tie of tf32 may round either way, unless both agree") {
   const auto is = [](const Interval& x, double low, double high) {
     return x.value - x.error == low && x.value + x.error == high;
   };
-  // The neighbour below is even, so that the ways differ; above it they agree.
+  // The lower neighbour is even, so that both roundings differ; above it they agree.
   CHECK(is(tf32_interval({1 + 0x1p-11, 0}), 1, 1 + 0x1p-10));
   CHECK(is(tf32_interval({-1 - 0x1p-11, 0}), -1 - 0x1p-10, -1));
   CHECK(is(tf32_interval({1 + 0x1.8p-10, 0}), 1 + 0x1p-9, 1 + 0x1p-9));

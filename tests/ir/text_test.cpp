@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The text form: parse, print and their round trip; what a damaged text is told.
+// The text form: parse, print and their round trip; the errors of malformed text.
 #include "ir/text/text.h"
 
 #include <doctest/doctest.h>
@@ -31,7 +31,7 @@ Chain parse_ok(std::string_view text) {
   return std::move(*chain);
 }
 
-// print gives the same chain back, and is a fixed point.
+// Parsing the printed text gives the same chain, and printing it the same text.
 void check_round_trip(const Chain& chain) {
   const std::string text = print(chain);
   CAPTURE(text);
@@ -58,7 +58,7 @@ chain whole_1[M in 0..64](input x: bf16[M, 768], weight wg: bf16[3072, 768], // 
 }
 )";
 
-// Every piece of syntax, one idea each. Whether they mean something does not matter here.
+// Every form of syntax. The chains need not be valid.
 constexpr std::string_view kPieces[] = {
     "chain c() {}",
     "chain c(input x: f32) { return x: f32 }",
@@ -84,7 +84,7 @@ constexpr std::string_view kPieces[] = {
 
 }  // namespace
 
-TEST_CASE("what the text says is what the chain holds") {
+TEST_CASE("the chain has the contents of the text") {
   const Chain chain = parse_ok(kWhole);
   CHECK(chain.name == "whole_1");
   REQUIRE(chain.symbol);
@@ -134,7 +134,7 @@ TEST_CASE("round trip of hand-written text") {
   for (std::string_view text : kPieces) check_round_trip(parse_ok(text));
 }
 
-TEST_CASE("the examples parse, verify and make the round trip") {
+TEST_CASE("the examples parse, verify and round-trip") {
   for (std::string name :
        {"small_batch", "pseudo_linear", "geglu_mlp", "grouped_linear", "moe_linear"}) {
     CAPTURE(name);
@@ -164,7 +164,7 @@ TEST_CASE("the example of the grammar parses and verifies") {
   CHECK(verified->chain().name == "example");
 }
 
-TEST_CASE("every operation makes the round trip and verifies") {
+TEST_CASE("every operation round-trips and verifies") {
   for (Op op : all_ops()) {
     CAPTURE(op_info(op).text);
     Chain chain;
@@ -204,7 +204,7 @@ TEST_CASE("every operation makes the round trip and verifies") {
   }
 }
 
-TEST_CASE("doubles come back bit for bit") {
+TEST_CASE("doubles round-trip bit for bit") {
   for (double number : {0.0, -0.0, 0.1, 1.0 / 3, 1e22, 1e-3, -123456789.125, 5e-324, 2.5e-310,
                         std::numeric_limits<double>::max(), 1.0, 9007199254740993.0}) {
     Chain chain;
@@ -216,7 +216,7 @@ TEST_CASE("doubles come back bit for bit") {
   }
 }
 
-TEST_CASE("made-up names avoid every name of the text") {
+TEST_CASE("generated names differ from every name of the text") {
   const Chain chain = parse_ok(
       "chain c(input t1: f32) { a = relu(neg(t1)) t3 = relu(neg(a)) t5 = relu(t3) t5_ = neg(7) }");
   std::vector<std::string> names;
@@ -225,7 +225,7 @@ TEST_CASE("made-up names avoid every name of the text") {
   check_round_trip(chain);
 }
 
-TEST_CASE("a text cut anywhere gives a typed error with a place") {
+TEST_CASE("a text that is truncated anywhere gives a typed error with a position") {
   int parsed = 0;
   for (size_t length = 0; length <= kWhole.size(); ++length) {
     const std::string cut(kWhole.substr(0, length));
@@ -327,7 +327,7 @@ const BadText kBadTexts[] = {
 
 }  // namespace
 
-TEST_CASE("each error names what it found, where, and what to write") {
+TEST_CASE("each error names what was found, its position, and the fix") {
   for (const BadText& bad : kBadTexts) {
     CAPTURE(bad.text);
     const ErrorReport report = parse_report(bad.text);
@@ -365,7 +365,7 @@ TEST_CASE("limits of the text form") {
   CHECK(report.message.find("1048577 bytes") != std::string::npos);
 }
 
-TEST_CASE("a rendered error points at its place") {
+TEST_CASE("a rendered error points at its position") {
   const std::string text = "chain c(input x: f32) {\n\ty = \x02relu(x)\n}";
   CHECK(render_error(parse_report(text), "a.chain", text) ==
         "a.chain:2:6: error: '\\x02' is not part of the text form: remove it\n"
@@ -373,7 +373,7 @@ TEST_CASE("a rendered error points at its place") {
         "       ^");
 }
 
-TEST_CASE("a rendered error shows a window of a long line, and needs neither place nor text") {
+TEST_CASE("a rendered error shows a part of a long line, and needs neither position nor text") {
   const std::string text = std::string(100000, ' ') + "?" + std::string(100000, ' ');
   const std::string shown = render_error(parse_report(text), "f", text);
   CHECK(shown.size() < 500);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What verify() rejects: one case per rule, with the exact code and the value that the message
-// names.
+// What verify() rejects: one case per rule, with its code and the value that the message names.
 #include <doctest/doctest.h>
 
 #include <limits>
@@ -51,9 +50,8 @@ TensorType tensor(std::initializer_list<i64> sizes, DType dtype = DType::kF32) {
   return type;
 }
 
-// x: f32[4, 4]; y = neg(x); return y. Names are assigned as std::string: g++ 12 at -O3 warns
-// falsely
-// (-Wrestrict) where a literal is assigned.
+// x: f32[4, 4]; y = neg(x); return y. Names are assigned as std::string: for a literal
+// g++ 12 at -O3 gives a false -Wrestrict warning.
 Chain small_chain() {
   Chain chain;
   chain.name = std::string("c");
@@ -94,7 +92,7 @@ const Case kSymbols[] = {
      "default strides of parameter 'x' would depend on M, its dimension 1"},
     {"input x: f32[3, M] strides[64, 1]", "y = neg(x) return y: f32",
      "default strides of output 'y' would depend on M, its dimension 1"},
-    {"input x: f32[3]", "y = neg(x) return y: f32", "symbol 'M' is no dimension"},
+    {"input x: f32[3]", "y = neg(x) return y: f32", "symbol 'M' is not a dimension"},
     {"input x: f32[M], input z: f32[64]", "y = add(x, z) return y: f32",
      "dimension 0 of 'y' has size M in 'x' and 64 in 'z'"},
     {"input x: f32[M, 4], input z: f32[64, 4]", "y = contract \"mk,mk->mk\"(x, z) return y: f32",
@@ -108,13 +106,13 @@ const Case kContractions[] = {
     {"input x: f32[4, 4]", "y = contract \"mknk\"(x, x) return y: f32",
      "equation 'mknk' of 'y' has no '->'"},
     {"input x: f32[4, 4]", "y = contract \"mk->m\"(x, x) return y: f32",
-     "equation 'mk->m' of 'y' has 1 operands where 2 belong"},
+     "equation 'mk->m' of 'y' has 1 operands and needs 2"},
     {"input x: f32[4, 4]", "y = contract \"mk,nk,k->mn\"(x, x) return y: f32",
-     "of 'y' has 3 operands where 2 belong"},
+     "of 'y' has 3 operands and needs 2"},
     {"input x: f32[4, 4]", "y = contract \"mk, nk->mn\"(x, x) return y: f32",
-     "equation 'mk, nk->mn' of 'y' has a label that is no letter"},
+     "equation 'mk, nk->mn' of 'y' has a label that is not a letter"},
     {"input x: f32[4, 4]", "y = contract \"mk,nk->m1\"(x, x) return y: f32",
-     "'y' has a label that is no letter"},
+     "'y' has a label that is not a letter"},
     {"input x: f32[4, 4]", "y = contract \"mk,nk->mnm\"(x, x) return y: f32",
      "of 'y' repeats label 'm' in the result"},
     {"input x: f32[4], input z: f32", "y = contract \"k,->k\"(x, z) return y: f32",
@@ -138,7 +136,7 @@ const Case kContractions[] = {
     {"input x: bf16[4, 4]", "y = contract \"mk,nk->mn\" f32 (x, x) return y: f32",
      "'y' asks for f32 products but its operands are bf16"},
     {"input x: f32[4, 4]", "y = contract \"mk,nk->mn\"(x @ \"mk\", x) return y: f32",
-     "operand 'x' of 'y' carries labels of its own"},
+     "operand 'x' of 'y' has labels"},
     {"input x: f32[1,1,1,1,1], input w: f32[1,1,1,1,1]",
      "y = contract \"abcde,ABCDe->abcdABCD\"(x, w) z = contract \"abcdefgh,ABCDE->abcdefghABCDE\""
      "(y, w) return z: f32",
@@ -148,7 +146,7 @@ const Case kContractions[] = {
      kLimit},
     {"input x: f32[4, 4]", "y = sum \"mn\"(x) return y: f32", "equation 'mn' of 'y' has no '->'"},
     {"input x: f32[4, 4]", "y = sum \"mn,n->m\"(x) return y: f32",
-     "of 'y' has 2 operands where 1 belong"},
+     "of 'y' has 2 operands and needs 1"},
     {"input x: f32[4, 4]", "y = sum \"mn->mk\"(x) return y: f32",
      "label 'k' in the result of 'y' is not in the operand"},
     {"input x: f32[4, 4]", "y = sum \"mn->nm\"(x) return y: f32", "of 'y' sums nothing"},
@@ -190,7 +188,7 @@ const Case kRagged[] = {
 
 const Case kElementwise[] = {
     {"input x: f32[4, 8], input b: f32[4]", "y = add(x, b) return y: f32",
-     "dimension 1 of 'y' has size 8 in 'x' and 4 in 'b': make them equal, or place an operand by "
+     "dimension 1 of 'y' has size 8 in 'x' and 4 in 'b': make them equal, or align an operand by "
      "labels as in b @ \"m\""},
     {"input x: f32[4, 8], input b: f32[4]", "y = add(x, b @ \"m\") return y: f32",
      "label 'm' of 'b' is not among the labels \"\" of 'y'"},
@@ -202,7 +200,7 @@ const Case kElementwise[] = {
      "'@ \"mnk\"' of 'y' has 3 labels for 'x': it has 2 dimensions"},
     {"input x: f32[4, 4]", "y = neg(x @ \"mm\") return y: f32", "of 'y' repeats label 'm' for 'x'"},
     {"input x: f32[4, 4]", "y = neg(x @ \"m,\") return y: f32",
-     "of 'y' has a label that is no letter for 'x'"},
+     "of 'y' has a label that is not a letter for 'x'"},
     {"input x: f32[4], scalar s: f32", "y = mul(x, s @ \"m\") return y: f32",
      "of 'y' has 1 labels for 's'"},
     {"input x: f32[4], input z: f32[4]", "y = scale(x, z) return y: f32",
@@ -223,10 +221,10 @@ const Case kElementwise[] = {
 
 const Case kOutputs[] = {
     {"input x: f32[4]", "y = neg(x)", "chain 'c' returns nothing"},
-    {"input x: f32[4]", "return x: f32", "output 'x' is no computed value: return a cast"},
+    {"input x: f32[4]", "return x: f32", "output 'x' is not a computed value: return a cast"},
     {"input x: f32[4], scalar s: f32", "y = scale(x, s) return y: f32, s: f32",
-     "output 's' is no computed value"},
-    {"", "k = constant(1) return k: f32", "output 'k' is no computed value"},
+     "output 's' is not a computed value"},
+    {"", "k = constant(1) return k: f32", "output 'k' is not a computed value"},
     {"input x: f32[4]", "y = neg(x) return y: i32", "output 'y' has dtype i32"},
     {"input x: f32[4]", "y = neg(x) return y: f32 strides[1, 1]",
      "output 'y' has 2 strides and 1 dimensions"},
@@ -273,11 +271,11 @@ TEST_CASE("elementwise values") {
   for (const Case& bad : kElementwise) check_case(bad, "");
 }
 
-TEST_CASE("outputs and values in vain") {
+TEST_CASE("outputs and unused values") {
   for (const Case& bad : kOutputs) check_case(bad, "");
 }
 
-TEST_CASE("the error has the value's place") {
+TEST_CASE("the error has the value's position") {
   auto chain = parse(
       "chain c(input x: f32[4, 8], input b: f32[4]) {\n  a = neg(x)\n  y = add(a, b)"
       "\n  return y: f32 }");
@@ -292,7 +290,7 @@ TEST_CASE("names") {
     CAPTURE(name);
     Chain chain = small_chain();
     chain.values[1].name = name;
-    check_rejected(chain, kInvalid, "is no identifier");
+    check_rejected(chain, kInvalid, "is not an identifier");
     chain = small_chain();
     chain.name = name;
     check_rejected(chain, kInvalid, "chain name");
@@ -341,7 +339,7 @@ TEST_CASE("operands that are unknown or not defined yet") {
   }
 }
 
-TEST_CASE("what only code can build") {
+TEST_CASE("chains that only code can build") {
   Chain chain = small_chain();
   chain.parameter(Role::kInput, "late", tensor({4}));
   check_rejected(chain, kInvalid, "parameter 'late' comes after operation 'y'");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What verify() works out: label classes, shapes, broadcast maps, strides, output types. What it
-// rejects is in verify_error_test.
+// The facts that verify() derives: label classes, shapes, broadcast maps, strides, output types.
+// verify_error_test has what it rejects.
 #include "ir/verify/verify.h"
 
 #include <doctest/doctest.h>
@@ -97,7 +97,7 @@ TEST_CASE("order within a class is the result's, or the left operand's") {
   CHECK(c.batch.empty());
 }
 
-TEST_CASE("ragged rows and ragged terms") {
+TEST_CASE("M-grouped and K-grouped contractions") {
   VerifiedChain chain = verify_text(
       "chain c[M in 0..64](input x: bf16[M, 8], weight w: bf16[4, 16, 8], input ends: i32[4]) {"
       " y = contract \"mk,enk->mn\"(x, w) ragged m by ends over e return y: bf16 }");
@@ -121,7 +121,7 @@ TEST_CASE("ragged rows and ragged terms") {
   CHECK(sizes(info(chain, "dw").type) == Strides{4, 16, 8});
 }
 
-TEST_CASE("contractions to a number, and without terms to sum") {
+TEST_CASE("contractions to a scalar, and with an empty K") {
   const VerifiedChain chain = verify_text(
       "chain c(input x: f32[8], input y: f32[0], input z: f32[3]) { a = contract \"k,k->\" f32 (x, "
       "x)"
@@ -152,7 +152,7 @@ TEST_CASE("broadcast by trailing dimensions") {
   CHECK(info(chain, "a").type.dtype == DType::kF32);
 }
 
-TEST_CASE("a size of 1 meets an empty, a symbolic and another 1") {
+TEST_CASE("a size of 1 broadcasts with an empty, a symbolic and another 1") {
   const VerifiedChain chain = verify_text(
       "chain c[M in 1..1](input x: f32[M, 0, 1], input y: f32[1, 1, 1]) {"
       " a = add(x, y) b = add(y, a) return b: f32 }");
@@ -172,7 +172,7 @@ TEST_CASE("broadcast by label") {
   CHECK(info(chain, "r").operand_dims[0] == Map{0, 1});
   CHECK(info(chain, "r").operand_dims[1] == Map{0, -1});
   // The first operand of full rank that has labels names the result's dimensions; an operand
-  // without '@' stands by position.
+  // without '@' is aligned by position.
   CHECK(info(chain, "q").labels == "nm");
   CHECK(info(chain, "q").operand_dims[0] == Map{0, 1});
   CHECK(info(chain, "q").operand_dims[1] == Map{0, 1});
@@ -193,7 +193,7 @@ TEST_CASE("labels on a parameter's use name the result, in any order") {
   CHECK(info(chain, "d").type.dtype == DType::kF16);
 }
 
-TEST_CASE("sum keeps what its result names") {
+TEST_CASE("sum keeps the labels of its result") {
   const VerifiedChain chain = verify_text(
       "chain c(input x: bf16[2, 3, 4]) { s = sum \"abc->ca\"(x) t = sum \"ca->\"(s)"
       " return s: f32, t: f32 }");
@@ -248,7 +248,7 @@ TEST_CASE("zero sizes are legal everywhere but in the number of groups") {
   CHECK(chain.output_type(0).strides == Strides{4, 1});
 }
 
-TEST_CASE("limits can be reached") {
+TEST_CASE("chains at the limits are accepted") {
   std::string text = "chain c(";
   for (int i = 0; i < kMaxParameters; ++i)
     text += fmt::format("{}input p{}: f32", i ? ", " : "", i);

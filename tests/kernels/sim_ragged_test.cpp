@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ragged contractions by `gemm_sm90` in the simulator: ends around the tile and at random, empty
-// groups, ends that stop short of the last row, wild ones; clusters, ping-pong, gated pairs; NaN
-// next to a group, which must stay where it is.
+// M-grouped and K-grouped `gemm_sm90` in the simulator: group ends around the tile and at random,
+// empty groups, rows past the last end, ends out of range; clusters, ping-pong, dual GEMM; NaN next
+// to a group, which must not spread into it.
 #include <doctest/doctest.h>
 
+#include "compiler/kernel_family.h"
 #include "ir/parallel.h"
 #include "ir/random/random.h"
 #include "tests/support/sim_chain.h"
@@ -25,7 +26,7 @@ struct Case {
   int split_k = 0;
 };
 
-// What went wrong, over all ends; empty: nothing.
+// The first error over all ends; empty: none.
 std::string run(const Case& from, u64 seed, const HostCompiler& compiler) {
   SimulatedChainOptions options;
   options.plan.force_tile = from.tile;
@@ -41,9 +42,9 @@ std::string run(const Case& from, u64 seed, const HostCompiler& compiler) {
   auto chain = SimulatedChain::make(from.chain, options);
   if (!chain) return name + ": " + take_report(chain.takeError()).message;
   const auto& kernels = chain->plan().buckets[find_bucket(chain->plan(), from.symbol)].kernels;
-  if (kernels[0].family != Family::kGemmSm90) return name + ": another family";
+  if (family_name(kernels[0]) != "gemm_sm90") return name + ": another family";
   for (const auto& ends : from.ends) {
-    // The kernels stay: ends are data.
+    // Ends are data: the kernels stay the same.
     if (Error error = chain->set_ends(ends))
       return name + ": " + take_report(std::move(error)).message;
     const SimulatedOutcome outcome = chain->run(++seed);
@@ -66,7 +67,7 @@ void run_all(const std::vector<Case>& cases) {
   for (const std::string& problem : problems) CHECK(problem == "");
 }
 
-// Ascending ends of groups whose sizes are drawn among those where something changes.
+// Ascending ends of groups whose sizes are drawn from the critical ones around `block`.
 std::vector<i32> random_ends(Random& random, int groups, i32 size, i32 block) {
   std::vector<i32> ends;
   i32 end = 0;
@@ -85,60 +86,60 @@ std::vector<std::vector<i32>> many_ends(u64 seed, int count, int groups, i32 siz
   return all;
 }
 
-std::string ragged_rows(i64 rows, i64 groups, const char* equation = "mk,enk->mn",
-                        const char* w = "136, 72") {
+std::string m_grouped(i64 rows, i64 groups, const char* equation = "mk,enk->mn",
+                      const char* w = "136, 72") {
   return fmt::format(
       "chain a(input x: bf16[{0}, 72], weight w: bf16[{1}, {3}], input e: i32[{1}]) {{\n"
       "  y = contract \"{2}\"(x, w) ragged m by e over e\n  return y: bf16 }}",
       rows, groups, equation, w);
 }
 
-std::string ragged_terms(i64 terms, i64 groups) {
+std::string k_grouped(i64 k, i64 groups) {
   return fmt::format(
       "chain a(input d: bf16[{0}, 136], input x: bf16[{0}, 264], input e: i32[{1}]) {{\n"
       "  y = contract \"mn,mk->enk\"(d, x) ragged m by e over e\n  return y: f32 }}",
-      terms, groups);
+      k, groups);
 }
 
-const std::vector<std::vector<i32>> kEnds4of300 = {{75, 150, 225, 300}, {0, 0, 300, 300},
-                                                   {0, 0, 0, 0},        {64, 128, 129, 257},
-                                                   {1, 2, 3, 4},        {-5, 140, 141, 900}};
+const std::vector<std::vector<i32>> kEndsOf4Groups = {{75, 150, 225, 300}, {0, 0, 300, 300},
+                                                      {0, 0, 0, 0},        {64, 128, 129, 257},
+                                                      {1, 2, 3, 4},        {-5, 140, 141, 900}};
 
 }  // namespace
 
-TEST_CASE("rows: every kind of tile") {
+TEST_CASE("M-grouped: every kind of tile") {
   std::vector<Case> cases;
   for (const char* tile : {"64x64x64g1s8", "128x128x64p2s6", "128x128x64p2s6c2", "128x256x64g2s4c2",
                            "256x128x64g2s4", "64x256x64p2s4c2"}) {
-    cases.push_back({"rows", ragged_rows(300, 4), tile, kEnds4of300});
+    cases.push_back({"M-grouped", m_grouped(300, 4), tile, kEndsOf4Groups});
   }
   run_all(cases);
 }
 
-TEST_CASE("rows: ends at random, around the tile") {
+TEST_CASE("M-grouped: random ends around the tile") {
   run_all({
-      {"in turns", ragged_rows(700, 9), "128x128x64p2s6c2", many_ends(1, 4, 9, 700, 128)},
-      {"in turns", ragged_rows(700, 9), "128x128x64p2s6c2", many_ends(2, 3, 9, 700, 256)},
-      {"together", ragged_rows(700, 9), "128x256x64g2s4c2", many_ends(3, 3, 9, 700, 256)},
-      {"small", ragged_rows(400, 7), "64x64x64g1s8", many_ends(4, 8, 7, 400, 64)},
-      {"many groups", ragged_rows(200, 300, "mk,enk->mn", "72, 72"), "64x128x64p2s8",
+      {"ping-pong", m_grouped(700, 9), "128x128x64p2s6c2", many_ends(1, 4, 9, 700, 128)},
+      {"ping-pong", m_grouped(700, 9), "128x128x64p2s6c2", many_ends(2, 3, 9, 700, 256)},
+      {"cooperative", m_grouped(700, 9), "128x256x64g2s4c2", many_ends(3, 3, 9, 700, 256)},
+      {"small", m_grouped(400, 7), "64x64x64g1s8", many_ends(4, 8, 7, 400, 64)},
+      {"many groups", m_grouped(200, 300, "mk,enk->mn", "72, 72"), "64x128x64p2s8",
        many_ends(5, 2, 300, 200, 2)},
-      {"as many as lanes", ragged_rows(200, 32), "64x128x64p2s8", many_ends(6, 2, 32, 200, 9)},
-      {"one more", ragged_rows(200, 33), "64x128x64p2s8", many_ends(7, 2, 33, 200, 9)},
-      {"one group", ragged_rows(200, 1), "64x128x64p2s8", {{200}, {0}, {131}}},
+      {"as many as lanes", m_grouped(200, 32), "64x128x64p2s8", many_ends(6, 2, 32, 200, 9)},
+      {"one more", m_grouped(200, 33), "64x128x64p2s8", many_ends(7, 2, 33, 200, 9)},
+      {"one group", m_grouped(200, 1), "64x128x64p2s8", {{200}, {0}, {131}}},
   });
 }
 
-TEST_CASE("rows: layouts, batches, epilogues, a symbol, K split") {
+TEST_CASE("M-grouped: layouts, batches, epilogues, a symbol, split-K") {
   const std::string symbol =
       "chain a[M in 0..700](input x: f16[M, 72], weight w: f16[3, 136, 72], input e: i32[3]) {\n"
       "  y = contract \"mk,enk->mn\"(x, w) ragged m by e over e\n  return y: bf16 }";
   const std::vector<std::vector<i32>> ends3 = {{70, 70, 200}, {0, 1, 130}};
   std::vector<Case> cases = {
-      {"weights along N", ragged_rows(300, 4, "mn,enk->mk", "72, 264"), "128x128x64p2s6c2",
-       kEnds4of300},
-      {"weights along N", ragged_rows(300, 4, "mk,ekn->mn", "72, 264"), "128x256x64g2s4",
-       kEnds4of300},
+      {"MN-major weights", m_grouped(300, 4, "mn,enk->mk", "72, 264"), "128x128x64p2s6c2",
+       kEndsOf4Groups},
+      {"MN-major weights", m_grouped(300, 4, "mk,ekn->mn", "72, 264"), "128x256x64g2s4",
+       kEndsOf4Groups},
       {"in a batch",
        "chain a(input x: bf16[3, 70, 72], weight w: bf16[3, 3, 136, 72], input e: i32[3]) {\n"
        "  y = contract \"bmk,benk->bmn\"(x, w) ragged m by e over e\n  return y: bf16 }",
@@ -154,11 +155,11 @@ TEST_CASE("rows: layouts, batches, epilogues, a symbol, K split") {
        "        input r: bf16[300, 136], input e: i32[4]) {\n"
        "  h = contract \"mk,enk->mn\"(x, w) ragged m by e over e\n"
        "  y = add(relu(add(h, b)), r)\n  return y: bf16, h: f32 }",
-       "128x128x64p2s6c2", kEnds4of300},
-      {"K split",
-       ragged_rows(300, 4, "mn,enk->mk", "72, 264"),
+       "128x128x64p2s6c2", kEndsOf4Groups},
+      {"split-K",
+       m_grouped(300, 4, "mn,enk->mk", "72, 264"),
        "64x64x64g1s8",
-       kEnds4of300,
+       kEndsOf4Groups,
        {},
        0,
        2},
@@ -169,50 +170,52 @@ TEST_CASE("rows: layouts, batches, epilogues, a symbol, K split") {
   run_all(cases);
 }
 
-TEST_CASE("rows: tf32, and sums turned into rows or not") {
+TEST_CASE("M-grouped: tf32, staged epilogue") {
   const std::vector<std::vector<i32>> ends = {{0, 1, 130}, {64, 129, 200}};
   const std::string tf32 =
       "chain a(input x: f32[200, 72], weight w: f32[3, 136, 72], input e: i32[3]) {\n"
       "  y = contract \"mk,enk->mn\"(x, w) ragged m by e over e\n  return y: f32 }";
-  const std::string odd =
+  const std::string unaligned =
       "chain a(input x: bf16[200, 72], weight w: bf16[3, 75, 72], input e: i32[3]) {\n"
       "  y = contract \"mk,enk->mn\"(x, w) ragged m by e over e\n  return y: bf16 align 2 }";
-  run_all(
-      {{"tf32", tf32, "128x128x32p2s6c2", ends}, {"odd columns", odd, "128x128x64p2s6c2", ends}});
+  run_all({{"tf32", tf32, "128x128x32p2s6c2", ends},
+           {"unaligned columns", unaligned, "128x128x64p2s6c2", ends}});
 }
 
-TEST_CASE("rows: gated pairs") {
+TEST_CASE("M-grouped: dual GEMM") {
   std::vector<Case> cases;
-  const std::string pair =
+  const std::string dual =
       "chain a(input x: bf16[300, 136], weight w: bf16[4, 200, 136], weight v: bf16[4, 200, 136],\n"
       "        input e: i32[4]) {\n"
       "  g = contract \"mk,enk->mn\"(x, w) ragged m by e over e\n"
       "  u = contract \"mk,enk->mn\"(x, v) ragged m by e over e\n"
       "  h = mul(relu(g), u)\n  return h: f32 }";
   for (const char* tile : {"128x64x64p2s6c2", "128x128x64g2s4c2", "64x32x64g1s8"}) {
-    cases.push_back({"gated", pair, tile, kEnds4of300});
+    cases.push_back({"dual", dual, tile, kEndsOf4Groups});
   }
   run_all(cases);
 }
 
-TEST_CASE("terms: every kind of tile, ends around the step") {
+TEST_CASE("K-grouped: every kind of tile, ends around the k-tile") {
   std::vector<Case> cases;
   u64 seed = 1;
   for (const char* tile : {"64x64x64g1s8", "128x128x64p2s6", "128x128x64p2s6c2", "128x256x64g2s4c2",
                            "256x128x64g2s4", "64x256x64p2s4c2"}) {
-    cases.push_back(
-        {"terms", ragged_terms(300, 4), tile, {kEnds4of300[1], kEnds4of300[3], kEnds4of300[5]}});
-    cases.push_back({"terms", ragged_terms(300, 5), tile, many_ends(seed++, 2, 5, 300, 64)});
+    cases.push_back({"K-grouped",
+                     k_grouped(300, 4),
+                     tile,
+                     {kEndsOf4Groups[1], kEndsOf4Groups[3], kEndsOf4Groups[5]}});
+    cases.push_back({"K-grouped", k_grouped(300, 5), tile, many_ends(seed++, 2, 5, 300, 64)});
   }
-  cases.push_back({"one group", ragged_terms(200, 1), "64x128x64p2s8", {{200}, {0}, {131}}});
+  cases.push_back({"one group", k_grouped(200, 1), "64x128x64p2s8", {{200}, {0}, {131}}});
   cases.push_back(
-      {"many groups", ragged_terms(200, 40), "128x256x64g2s4c2", many_ends(seed, 1, 40, 200, 7)});
+      {"many groups", k_grouped(200, 40), "128x256x64g2s4c2", many_ends(seed, 1, 40, 200, 7)});
   run_all(cases);
 }
 
-TEST_CASE("terms: two K loops, a pair, K split, a symbol") {
+TEST_CASE("K-grouped: outer K loop, dual GEMM, split-K, a symbol") {
   run_all({
-      {"two K loops",
+      {"outer K loop",
        "chain a(input d: f16[3, 100, 136], input x: f16[3, 100, 136], input e: i32[2]) {\n"
        "  y = contract \"bmn,bmk->enk\"(d, x) ragged m by e over e\n  return y: f32 }",
        "128x128x64p2s6c2",
@@ -222,7 +225,7 @@ TEST_CASE("terms: two K loops, a pair, K split, a symbol") {
        "  y = contract \"bmn,bmk->benk\"(d, x) ragged m by e over e\n  return y: f32 }",
        "64x64x64g1s8",
        {{33, 99}, {64, 66}}},
-      {"gated",
+      {"dual",
        "chain a(input d: bf16[200, 136], input x: bf16[200, 136], input z: bf16[200, 136],\n"
        "        input e: i32[3]) {\n"
        "  g = contract \"mn,mk->enk\"(d, x) ragged m by e over e\n"
@@ -230,7 +233,7 @@ TEST_CASE("terms: two K loops, a pair, K split, a symbol") {
        "  h = mul(relu(g), u)\n  return h: f32 }",
        "128x128x64g2s4c2",
        {{33, 33, 199}, {64, 129, 200}}},
-      {"K split", ragged_terms(300, 4), "128x128x64g2s6", kEnds4of300, {}, 0, 3},
+      {"split-K", k_grouped(300, 4), "128x128x64g2s6", kEndsOf4Groups, {}, 0, 3},
       {"symbol",
        "chain a[M in 0..700](input d: bf16[M, 136], input x: bf16[M, 136], input e: i32[3]) {\n"
        "  y = contract \"mn,mk->enk\"(d, x) ragged m by e over e\n  return y: bf16 }",
@@ -241,14 +244,14 @@ TEST_CASE("terms: two K loops, a pair, K split, a symbol") {
   });
 }
 
-// Group 1 of three, and what lies behind the last end.
+// NaN in group 1 of three, and past the last end.
 TEST_CASE("NaN stays in its group") {
   const std::vector<std::vector<i32>> ends = {{100, 110, 250}};
   const std::vector<Rows> nan_rows = {{100, 110}, {250, 300}};
   run_all({
-      {"terms, in turns", ragged_terms(300, 3), "128x128x64p2s6c2", ends, nan_rows},
-      {"terms, together", ragged_terms(300, 3), "128x256x64g2s4c2", ends, nan_rows},
-      {"terms, one warpgroup", ragged_terms(300, 3), "64x64x64g1s8", ends, nan_rows},
-      {"rows", ragged_rows(300, 3), "128x128x64p2s6c2", ends, nan_rows},
+      {"K-grouped, ping-pong", k_grouped(300, 3), "128x128x64p2s6c2", ends, nan_rows},
+      {"K-grouped, cooperative", k_grouped(300, 3), "128x256x64g2s4c2", ends, nan_rows},
+      {"K-grouped, one warpgroup", k_grouped(300, 3), "64x64x64g1s8", ends, nan_rows},
+      {"M-grouped", m_grouped(300, 3), "128x128x64p2s6c2", ends, nan_rows},
   });
 }

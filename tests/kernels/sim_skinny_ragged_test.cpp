@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// `skinny` over ragged rows in the simulator: ends around the chunk and at random, empty groups,
-// one group with all rows, ends that stop short of the last row, wild ones; layouts, epilogues,
-// gated pairs, a symbol; which kernels it stands behind; NaN next to a group, which must stay
-// where it is.
+// M-grouped `skinny` in the simulator: group sizes around `columns` and random ones, empty groups,
+// one group with all rows, ends below the row count, invalid ends; layouts, epilogues, dual GEMM, a
+// symbol; before and after other kernels; NaN in neighbouring groups.
 #include <doctest/doctest.h>
 
 #include "ir/parallel.h"
@@ -23,8 +22,8 @@ struct Case {
   Ends ends;         // one run each
   std::vector<std::pair<i64, i64>> nan_rows = {};
   i64 symbol = 0;
-  size_t kernel = 0;  // the ragged one
-  int columns = 0;    // that it has; 0: any
+  size_t kernel = 0;  // index of the M-grouped kernel
+  int columns = 0;    // its SkinnyConfig::columns; 0: any
 };
 
 std::string report(Error error) { return take_report(std::move(error)).message; }
@@ -32,13 +31,13 @@ std::string report(Error error) { return take_report(std::move(error)).message; 
 std::string wrong_kernel(const Case& from, const SimulatedChain& chain) {
   const auto& kernels = chain.plan().buckets[find_bucket(chain.plan(), from.symbol)].kernels;
   if (from.kernel >= kernels.size()) return "no such kernel";
-  const auto* config = std::get_if<SkinnyConfig>(&kernels[from.kernel].config);
+  const auto* config = kernels[from.kernel].config.get_if<SkinnyConfig>();
   if (config == nullptr || config->ragged != Ragged::kMGrouped) return "another kernel";
   if (from.columns != 0 && config->columns != from.columns) return "another count of columns";
   return "";
 }
 
-// What went wrong, over all ends; empty: nothing.
+// The first failure over all ends; empty if there is none.
 std::string run(const Case& from, u64 seed, const HostCompiler& compiler) {
   SimulatedChainOptions options;
   options.plan.force_tile = from.tile;
@@ -53,7 +52,7 @@ std::string run(const Case& from, u64 seed, const HostCompiler& compiler) {
   if (!chain) return name + ": " + report(chain.takeError());
   if (std::string wrong = wrong_kernel(from, *chain); !wrong.empty()) return name + ": " + wrong;
   for (const auto& ends : from.ends) {
-    // The kernels stay: ends are data.
+    // Ends are data: the kernels are the same.
     if (Error error = chain->set_ends(ends)) return name + ": " + report(std::move(error));
     for (int schedule = 0; schedule < 3; ++schedule) {
       const SimulatedOutcome outcome = chain->run(++seed);
@@ -77,8 +76,8 @@ void run_all(const std::vector<Case>& cases) {
   for (const std::string& problem : problems) CHECK(problem == "");
 }
 
-// Ends of groups whose sizes are drawn among those where something changes; every fourth run has
-// them out of order, before the first row and behind the last.
+// Group ends of random sizes near multiples of 8; every fourth run has ends out of order, before
+// the first row and past the last.
 Ends random_ends(u64 seed, int count, int groups, i32 size) {
   Random random(seed);
   Ends all;
@@ -124,13 +123,13 @@ std::string pair(const char* dtype, int k) {
       dtype, k);
 }
 
-// Even, empty, all in one, none, one row, short of the last row, around a chunk, out of order.
+// Even, empty, all in one, none, one row, ends below the row count, around `columns`, out of order.
 const Ends kEnds4of40 = {{10, 20, 30, 40}, {0, 0, 40, 40}, {40, 40, 40, 40}, {0, 0, 0, 0},
                          {0, 1, 1, 1},     {1, 9, 17, 34}, {16, 16, 33, 40}, {-5, 20, 11, 90}};
 
 }  // namespace
 
-TEST_CASE("every kind of product, the planner's own choice") {
+TEST_CASE("the planner's choice for every math mode") {
   std::vector<Case> cases;
   for (const char* dtype : {"bf16", "f16", "f32"}) {
     cases.push_back({dtype, experts({.dtype = dtype}), "", kEnds4of40, {}, 0, 0, 16});
@@ -138,7 +137,7 @@ TEST_CASE("every kind of product, the planner's own choice") {
   run_all(cases);
 }
 
-TEST_CASE("shapes: slices in shared memory, in registers, uneven, with room to spare") {
+TEST_CASE("shapes: K blocks in shared memory, in registers, uneven, slices not full") {
   std::vector<Case> cases;
   for (const char* tile : {"skinny8x1s1r1g4p2", "skinny4x2s1r2g1p3", "skinny8x1s2r0g16p2",
                            "skinny5x1s1r1g1p2", "skinny9x1s1r0g1p1"}) {
@@ -148,7 +147,7 @@ TEST_CASE("shapes: slices in shared memory, in registers, uneven, with room to s
   run_all(cases);
 }
 
-TEST_CASE("many groups: as many as lanes, one more, more than one look takes, one alone") {
+TEST_CASE("number of groups: 1, around a warp's lanes, more than one pass over the ends") {
   const auto wide = [](int groups, const char* rows) {
     return experts({.rows = rows, .groups = groups, .n = 8, .k = 256});
   };
@@ -167,7 +166,7 @@ TEST_CASE("many groups: as many as lanes, one more, more than one look takes, on
   });
 }
 
-TEST_CASE("gated pairs, with a residual") {
+TEST_CASE("dual GEMM with a residual") {
   run_all({{"bf16", pair("bf16", 576), "", kEnds4of40},
            {"tf32", pair("f32", 544), "", kEnds4of40},
            {"uneven", pair("f16", 576), "skinny4x2s1r2g2p3", kEnds4of40}});
@@ -198,7 +197,7 @@ TEST_CASE("layouts: batches, padded rows, W left of x, two row labels") {
   });
 }
 
-TEST_CASE("symbolic rows: every bucket, a grid no larger than the rows") {
+TEST_CASE("symbolic rows: every bucket, no more CTAs than rows need") {
   std::vector<Case> cases;
   const std::string text = experts({.rows = "M", .groups = 6, .n = 20, .range = "[M in 0..96]"});
   for (const i64 m : {0, 1, 5, 16, 33, 64, 96}) {
@@ -207,7 +206,7 @@ TEST_CASE("symbolic rows: every bucket, a grid no larger than the rows") {
   run_all(cases);
 }
 
-TEST_CASE("behind a kernel that makes its x, one that makes its w, and in front of another") {
+TEST_CASE("after a kernel that computes x or w, and before another kernel") {
   const Ends ends = {{3, 3, 12}, {0, 12, 12}, {0, 0, 0}, {2, 4, 9}};
   run_all({
       {"x",
@@ -241,7 +240,7 @@ TEST_CASE("behind a kernel that makes its x, one that makes its w, and in front 
   });
 }
 
-// Nothing but weights is known before the wait, and which weight is not.
+// The group, and with it the weights of a CTA, is known after the wait.
 TEST_CASE("nothing is read before the dependency wait") {
   SimulatedChainOptions options;
   options.weights_as_inputs = true;
@@ -254,9 +253,9 @@ TEST_CASE("nothing is read before the dependency wait") {
   }
 }
 
-// Group 1 of three, and what lies behind the last end: rows of one chunk beside others' rows.
+// NaN in group 1 of three and past the last end: neighbours of other groups' rows in one iteration.
 TEST_CASE("NaN stays in its group") {
   const std::string text = experts({.groups = 3});
   run_all({{"rows", text, "", {{7, 10, 33}}, {{7, 10}, {33, 40}}},
-           {"rows, in several chunks", text, "", {{1, 24, 33}}, {{1, 24}, {33, 40}}}});
+           {"rows, in several iterations", text, "", {{1, 24, 33}}, {{1, 24}, {33, 40}}}});
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// `skinny` in the simulator, under many schedules: exact integers bit for bit, alone and behind the
-// kernel that makes its X or its W; what it reads on which side of the dependency wait; how far a
-// NaN and an infinity reach.
+// `skinny` in the simulator, under many schedules: exact integers bit for bit, as the only kernel
+// and after a kernel that computes its X or its W; which loads precede the dependency wait;
+// propagation of NaN and infinity.
 #include <doctest/doctest.h>
 
 #include "compiler/families/skinny/candidates.h"
+#include "compiler/kernel_family.h"
 #include "tests/support/sim_chain.h"
 
 using namespace catenary;
@@ -23,8 +24,8 @@ SimulatedChain make(const std::string& text, SimulatedChainOptions options = {})
 const SkinnyConfig& skinny(const SimulatedChain& chain, size_t kernel) {
   const auto& kernels = chain.plan().buckets.back().kernels;
   REQUIRE(kernel < kernels.size());
-  REQUIRE(kernels[kernel].family == Family::kSkinny);
-  return std::get<SkinnyConfig>(kernels[kernel].config);
+  REQUIRE(family_name(kernels[kernel]) == "skinny");
+  return kernels[kernel].config.get<SkinnyConfig>();
 }
 
 void passes(const SimulatedChain& chain) {
@@ -35,7 +36,7 @@ void passes(const SimulatedChain& chain) {
   }
 }
 
-// Every seed ends with a read before the dependency wait, and says where.
+// Every seed reports a read before the dependency wait, at `where`.
 void reads_early(const SimulatedChain& chain, const std::string& where) {
   for (u64 seed = 1; seed <= kSeeds; ++seed) {
     const SimulatedOutcome outcome = chain.run(seed);
@@ -50,7 +51,7 @@ constexpr const char* kGated =
     "  g = contract \"mk,nk->mn\"(x, w)\n  u = contract \"mk,nk->mn\"(x, v)\n"
     "  h = mul(relu(add(g, b)), u)\n  return h: f32 align 4 }";
 
-// The second layer reads what the first has computed.
+// The second layer reads the first layer's result.
 constexpr const char* kLayers =
     "chain a(input x: bf16[5, 512], weight w: bf16[256, 512], weight v: bf16[40, 256]) {\n"
     "  h = cast(contract \"mk,nk->mn\"(x, w), bf16)\n"
@@ -63,7 +64,7 @@ constexpr const char* kMadeWeight =
 }  // namespace
 
 TEST_SUITE("skinny in the simulator") {
-  TEST_CASE("the planner's own choice, of every kind of product") {
+  TEST_CASE("the planner's choice for every math mode") {
     for (const char* target : {"h200", "a100"}) {
       for (const char* dtype : {"bf16", "f16", "f32"}) {
         for (const int m : {1, 8, 13}) {
@@ -86,13 +87,14 @@ TEST_SUITE("skinny in the simulator") {
     }
   }
 
-  TEST_CASE("the planner's own choice on every target") {
+  TEST_CASE("the planner's choice on every target") {
     for (const Target& target : all_targets()) {
       CAPTURE(target.name);
       SimulatedChainOptions options;
       options.target = target.name;
       options.plan.split_k = 1;
-      // 65 blocks of K: more than registers hold, and shared blocks in one group and in several.
+      // 65 K blocks: more than registers hold, so that there are shared blocks in one or more
+      // groups.
       const SimulatedChain chain = make(
           "chain a(input x: bf16[7, 4160], weight w: bf16[39, 4160], weight b: f32[39]) {\n"
           "  y = relu(add(contract \"mk,nk->mn\"(x, w), b))\n  return y: f32 align 4 }",
@@ -103,7 +105,7 @@ TEST_SUITE("skinny in the simulator") {
     }
   }
 
-  TEST_CASE("shapes: slices in shared memory, in registers, uneven, with room to spare") {
+  TEST_CASE("shapes: K blocks in shared memory, in registers, uneven, slices not full") {
     for (const char* tile :
          {"skinny8x1s2r1g4p3", "skinny8x1s0r3g1p3", "skinny8x2s3r0g16p3", "skinny5x1s2r2g1p2",
           "skinny8x1s2r1g2p3a", "skinny8x1s0r3g1p3a", "skinny8x2s3r0g2p3a", "skinny5x1s2r2g1p2a",
@@ -118,9 +120,9 @@ TEST_SUITE("skinny in the simulator") {
     }
   }
 
-  TEST_CASE("CTAs of a cluster share K; warps have several tiles of W's rows") {
-    // 17 blocks of K among 2, 4 and 8 CTAs: none has as many as the next. 9 rows of X: some CTAs
-    // add a column more than others. 23 rows of each W: the last tiles have none.
+  TEST_CASE("cluster split-K; warps with several row tiles of W") {
+    // 17 K blocks over 2, 4 and 8 CTAs: uneven k-slices. 9 rows of X: some CTAs store a column more
+    // than others. 23 rows of each W: the last row tiles are empty.
     for (const char* tile :
          {"skinny4x1s2r1g4p3c2", "skinny2x2s3r0g2p3c4", "skinny1x2s1r2g1p1c8",
           "skinny4x1s2r1g2p3t2c2", "skinny2x1s2r1g4p3x8t4c4", "skinny2x1s4r1g8p5x8t2c2",
@@ -134,7 +136,7 @@ TEST_SUITE("skinny in the simulator") {
     }
   }
 
-  TEST_CASE("clusters: every row count, in a batch, behind the kernel that makes X") {
+  TEST_CASE("clusters: every row count, in a batch, after a kernel that computes X") {
     SimulatedChainOptions options;
     options.plan.force_tile = "skinny2x1s1r1g2p2c4";
     for (const int m : {0, 1, 2, 3, 4, 5, 7, 8}) {
@@ -158,12 +160,12 @@ TEST_SUITE("skinny in the simulator") {
     passes(layers);
   }
 
-  TEST_CASE("K split over CTAs, each uneven") {
+  TEST_CASE("split-K with uneven k-slices") {
     for (const char* target : {"h200", "l4"}) {
       SimulatedChainOptions options;
       options.target = target;
       options.plan.split_k = 2;
-      // Where gemm_sm90 competes.
+      // Else the planner may choose gemm_sm90.
       if (target == std::string("h200")) options.plan.force_tile = "skinny4x1s1r2g1p1";
       const SimulatedChain chain = make(kGated, options);
       CHECK(skinny(chain, 0).split_k == 2);
@@ -172,14 +174,14 @@ TEST_SUITE("skinny in the simulator") {
     }
   }
 
-  TEST_CASE("two layers under a programmatic edge: W before the wait, X behind it") {
+  TEST_CASE("two layers with PDL: W is loaded before the wait, X after it") {
     const SimulatedChain chain = make(kLayers);
     CHECK(skinny(chain, 0).w_is_weight);
     CHECK(skinny(chain, 1).w_is_weight);
     CHECK(chain.plan().buckets[0].pdl[1]);
-    // X is the other kernel's result: read before the wait, it would be a fault under every seed.
+    // X is the previous kernel's result: a read before the wait would be a fault under every seed.
     passes(chain);
-    // By cp.async, with a programmatic edge and without one.
+    // By cp.async, with PDL (b200) and without (a100).
     for (const char* target : {"b200", "a100"}) {
       SimulatedChainOptions options;
       options.target = target;
@@ -198,7 +200,7 @@ TEST_SUITE("skinny in the simulator") {
     reads_early(make(kLayers, shared), "(cp_async_16");
   }
 
-  TEST_CASE("an epilogue's weights are read before the wait, its other operands behind it") {
+  TEST_CASE("an epilogue's weights are read before the wait, its other operands after it") {
     const char* text =
         "chain a(input x: bf16[5, 512], weight w: bf16[24, 512], weight b: f32[24],\n"
         "        input r: f32[5, 24]) {\n"
@@ -209,7 +211,7 @@ TEST_SUITE("skinny in the simulator") {
     reads_early(make(text, options), "thread");
   }
 
-  TEST_CASE("a W that is no weight is read behind the wait") {
+  TEST_CASE("a W that is not a weight is read after the wait") {
     SimulatedChainOptions inputs;
     inputs.weights_as_inputs = true;
     const SimulatedChain chain = make(kMadeWeight, inputs);
@@ -224,8 +226,8 @@ TEST_SUITE("skinny in the simulator") {
     passes(mixed);
   }
 
-  TEST_CASE("a NaN in W reaches its column alone, an infinity in X its row alone") {
-    // Of 39 columns, so that rows of W behind the last are read too, and of 11 of 16 rows.
+  TEST_CASE("a NaN in W affects only its column, an infinity in X only its row") {
+    // 39 columns and 11 rows: clamped rows of W and zero rows of X take part in the MMAs.
     const auto text = [](bool w_first, const char* dtype) {
       const std::string w = fmt::format("weight w: {}[39, 576]", dtype);
       const std::string x = fmt::format("input x: {}[11, 576]", dtype);
@@ -233,7 +235,7 @@ TEST_SUITE("skinny in the simulator") {
           "chain a({}, {}) {{\n  y = contract \"mk,nk->mn\"(x, w)\n  return y: f32 align 4 }}",
           w_first ? w : x, w_first ? x : w);
     };
-    // What is planted stands in the first parameter.
+    // The planted value is in the first parameter.
     for (const char* dtype : {"bf16", "f32"}) {
       for (const bool w_first : {true, false}) {
         for (u64 seed = 1; seed <= 4; ++seed) {

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// The chains that mutated templates are run in. Sizes are a tile or two with ragged tails; tiles
-// are the smallest of compiler/families/gemm_sm80/candidates.cpp. Those of gemm_sm90 run on few
-// SMs, so that a CTA has several tiles and its ring wraps.
+// The chains that run with mutated templates. Sizes are a tile or two with tails; tiles are the
+// smallest of compiler/families/gemm_sm80/candidates.cpp. Chains of gemm_sm90 run on one or two
+// SMs, so that a CTA has several tiles and its pipeline stages wrap.
 #pragma once
 
 #include "tests/mutants/mutant.h"
 
 namespace catenary::testing {
 
-// Ends before the first row, out of order and behind the last row: a kernel must hold them all to
+// Group ends before the first row, out of order and past the last row: a kernel must clamp them to
 // the label's size.
 inline constexpr i32 kWildEnds[] = {-5, 33, 90};
 
-// The same for more groups than a warp has lanes, with an empty first one.
+// The same for more groups than a warp has lanes, with an empty first group.
 inline constexpr i32 kManyEnds[] = {0,  3,  2,  9,  9,  9,  10, 11, 12, 13, 14, 15,
                                     16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27,
                                     28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 50, 50};
@@ -25,7 +25,7 @@ inline constexpr MutantBase kMutantBases[] = {
      .chain = "chain a(input x: bf16[40, 264], weight w: bf16[70, 264], weight b: f32[70]) {\n"
               "  y = relu(add(contract \"mk,nk->mn\"(x, w), b))\n  return y: bf16 align 4 }",
      .tile = "32x64x128w1x4s3"},
-    {.name = "gemm, both transposed",
+    {.name = "gemm, both MN-major",
      .chain = "chain a(input x: f16[136, 40], weight w: f16[136, 72]) {\n"
               "  y = contract \"km,kn->mn\"(x, w)\n  return y: f16 }",
      .tile = "32x64x128w1x4s3"},
@@ -37,13 +37,13 @@ inline constexpr MutantBase kMutantBases[] = {
      .chain = "chain a(input x: f32[20, 260], weight w: f32[24, 260]) {\n"
               "  y = contract \"mk,nk->mn\" f32 (x, w)\n  return y: f32 }",
      .tile = "32x64x64w1x4s3"},
-    {.name = "gated pair",
+    {.name = "dual GEMM",
      .chain =
          "chain a(input x: bf16[24, 132], weight w: bf16[40, 132], weight v: bf16[40, 132]) {\n"
          "  g = contract \"mk,nk->mn\"(x, w)\n  u = contract \"mk,nk->mn\"(x, v)\n"
          "  h = mul(relu(g), u)\n  return h: f32 }",
      .tile = "16x64x128w1x4s5"},
-    {.name = "split K",
+    {.name = "split-K",
      .chain = "chain a(input x: bf16[24, 512], weight w: bf16[40, 512], weight b: f32[40]) {\n"
               "  y = relu(add(contract \"mk,nk->mn\"(x, w), b))\n  return y: bf16 }",
      .tile = "16x64x128w1x4s5",
@@ -53,12 +53,12 @@ inline constexpr MutantBase kMutantBases[] = {
               "  z = contract \"nk,mk->nm\"(x, y)\n  return z: f16 strides[200, 1] }",
      .tile = "16x64x128w1x4s5",
      .symbol = 70},
-    {.name = "ragged rows",
+    {.name = "M-grouped",
      .chain = "chain a(input x: bf16[70, 40], weight w: bf16[3, 24, 40], input e: i32[3]) {\n"
               "  y = contract \"mk,gnk->mn\"(x, w) ragged m by e over g\n  return y: f32 }",
      .tile = "16x64x128w1x4s5",
      .ends = kWildEnds},
-    {.name = "ragged terms",
+    {.name = "K-grouped",
      .chain = "chain a(input x: f16[70, 40], input y: f16[70, 24], input e: i32[3]) {\n"
               "  d = contract \"tm,tn->gmn\"(x, y) ragged t by e over g\n  return d: f32 }",
      .tile = "16x64x128w1x4s5",
@@ -69,41 +69,41 @@ inline constexpr MutantBase kMutantBases[] = {
               "  y = add(relu(add(contract \"mk,nk->mn\"(x, w), b)), r)\n  return y: bf16 }",
      .tile = "64x64x64g1s8",
      .sm_count = 1},
-    {.name = "sm90 gemm, sums where they lie",
+    {.name = "sm90 gemm, register epilogue",
      .chain = "chain a(input x: bf16[136, 200], weight w: bf16[136, 200], weight b: f32[136]) {\n"
               "  y = relu(add(contract \"mk,nk->mn\"(x, w), b))\n  return y: bf16 }",
      .tile = "64x64x64g1s8",
      .sm_count = 1},
-    {.name = "sm90 gemm, ping-pong in clusters",
+    {.name = "sm90 gemm, ping-pong, M clusters",
      .chain = "chain a(input x: f16[300, 200], weight w: f16[264, 200]) {\n"
               "  y = contract \"mk,nk->mn\"(x, w)\n  return y: f16 }",
      .tile = "128x128x64p2s6c2",
      .sm_count = 2},
-    {.name = "sm90 ragged rows, results of 16 bits",
+    {.name = "sm90 M-grouped, 16-bit results",
      .chain = "chain a(input x: bf16[70, 72], weight w: bf16[3, 72, 72], input e: i32[3]) {\n"
               "  c = contract \"mk,gnk->mn\"(x, w) ragged m by e over g\n  y = relu(c)\n"
               "  return y: bf16 }",
      .tile = "64x64x64g1s8",
      .ends = kWildEnds,
      .sm_count = 2},
-    {.name = "sm90 gemm, tiles that end in part of a piece",
+    {.name = "sm90 gemm, partial subtiles",
      .chain = "chain a(input x: bf16[264, 72], weight w: bf16[224, 72]) {\n"
               "  y = contract \"mk,nk->mn\"(x, w)\n  return y: bf16 }",
      .tile = "128x112x64p2s6",
      .sm_count = 6},
-    {.name = "sm90 gemm, bias of several pieces",
+    {.name = "sm90 gemm, bias of several subtiles",
      .chain = "chain a(input x: bf16[136, 72], weight w: bf16[264, 72], weight b: bf16[264]) {\n"
               "  y = relu(add(contract \"mk,nk->mn\"(x, w), b))\n  return y: bf16 }",
      .tile = "128x128x64p2s6",
      .sm_count = 2},
-    {.name = "sm90 gated pair along N",
+    {.name = "sm90 dual GEMM, MN-major B",
      .chain = "chain a(input x: f16[300, 136], weight w: f16[136, 264], weight v: f16[136, 264],\n"
               "        input r: f32[300, 264]) {\n"
               "  g = contract \"mk,kn->mn\"(x, w)\n  u = contract \"mk,kn->mn\"(x, v)\n"
               "  h = add(mul(relu(g), u), r)\n  return h: f32 }",
      .tile = "128x128x64g2s4",
      .sm_count = 2},
-    {.name = "sm90 ragged rows",
+    {.name = "sm90 M-grouped",
      .chain = "chain a(input x: bf16[70, 72], weight w: bf16[3, 72, 72], input e: i32[3],\n"
               "        input r: f32[70, 72]) {\n"
               "  c = contract \"mk,gnk->mn\"(x, w) ragged m by e over g\n  y = add(c, r)\n"
@@ -111,60 +111,60 @@ inline constexpr MutantBase kMutantBases[] = {
      .tile = "64x64x64g1s8",
      .ends = kWildEnds,
      .sm_count = 2},
-    {.name = "sm90 ragged rows, many groups",
+    {.name = "sm90 M-grouped, many groups",
      .chain = "chain a(input x: bf16[2, 60, 64], weight w: bf16[36, 8, 64], input e: i32[36]) {\n"
               "  y = contract \"bmk,gnk->bmn\"(x, w) ragged m by e over g\n  return y: f32 }",
      .tile = "64x64x64g1s8",
      .ends = kManyEnds,
      .sm_count = 2},
-    {.name = "sm90 ragged terms",
+    {.name = "sm90 K-grouped",
      .chain = "chain a(input x: f16[70, 136], input y: f16[70, 72], input e: i32[3]) {\n"
               "  d = contract \"tm,tn->gmn\"(x, y) ragged t by e over g\n  return d: f32 }",
      .tile = "128x128x64g2s6",
      .ends = kWildEnds,
      .sm_count = 2},
-    {.name = "sm90 ragged terms, ping-pong in clusters",
+    {.name = "sm90 K-grouped, ping-pong, M clusters",
      .chain = "chain a(input x: f16[70, 136], input y: f16[70, 264], input e: i32[4]) {\n"
               "  d = contract \"tm,tn->gmn\"(x, y) ragged t by e over g\n  return d: f32 }",
      .tile = "128x128x64p2s6c2",
      .ends = kEmptyEnds,
      .sm_count = 2},
-    {.name = "sm90 ragged terms of a symbol, ping-pong in clusters",
+    {.name = "sm90 K-grouped, symbolic K, ping-pong, M clusters",
      .chain = "chain a[T in 1..90](input x: f16[T, 136], input y: f16[T, 264], input e: i32[4]) {\n"
               "  d = contract \"tm,tn->gmn\"(x, y) ragged t by e over g\n  return d: f32 }",
      .tile = "128x128x64p2s6c2",
      .symbol = 70,
      .ends = kEmptyEnds,
      .sm_count = 2},
-    {.name = "sm90 ragged terms beside NaN",
+    {.name = "sm90 K-grouped beside NaN",
      .chain = "chain a(input x: f16[100, 72], input y: f16[100, 72], input e: i32[3]) {\n"
               "  d = contract \"tm,tn->gmn\"(x, y) ragged t by e over g\n  return d: f32 }",
      .tile = "64x64x64g1s8",
      .ends = kNanEnds,
      .sm_count = 2,
      .nan_rows = kNanRows},
-    {.name = "sm90 ragged terms beside NaN, A copied by threads",
+    {.name = "sm90 K-grouped beside NaN, A by cp.async",
      .chain = "chain a(input x: f16[100, 73], input y: f16[100, 72], input e: i32[3]) {\n"
               "  d = contract \"tm,tn->gmn\"(x, y) ragged t by e over g\n  return d: f32 }",
      .tile = "64x64x64g1s4",
      .ends = kNanEnds,
      .sm_count = 2,
      .nan_rows = kNanRows},
-    {.name = "sm90 gemm, clusters along K",
+    {.name = "sm90 gemm, cluster split-K",
      .chain = "chain a(input x: bf16[33, 712], weight w: bf16[72, 712], weight b: f32[72]) {\n"
               "  y = relu(add(contract \"mk,nk->mn\"(x, w), b))\n  return y: bf16 }",
      .tile = "64x64x64g1s8k4"},
-    {.name = "sm90 gemm, copied by threads",
+    {.name = "sm90 gemm, cp.async",
      .chain = "chain a(input x: bf16[136, 329], weight w: bf16[136, 329], weight b: f32[136]) {\n"
               "  y = relu(add(contract \"mk,nk->mn\"(x, w), b))\n  return y: bf16 }",
      .tile = "64x64x64g1s4",
      .sm_count = 1},
-    {.name = "sm90 gemm, A copied by threads",
+    {.name = "sm90 gemm, A by cp.async",
      .chain = "chain a(input x: f16[264, 196], weight w: f16[196, 136]) {\n"
               "  y = contract \"mk,kn->mn\"(x, w)\n  return y: f16 }",
      .tile = "128x128x64p2s4",
      .sm_count = 1},
-    {.name = "sm90 gemm, f32 copied by threads",
+    {.name = "sm90 gemm, f32 by cp.async",
      .chain = "chain a(input x: f32[136, 99], weight w: f32[136, 99]) {\n"
               "  y = contract \"mk,nk->mn\"(x, w)\n  return y: f32 }",
      .tile = "64x64x32g1s4",
@@ -185,26 +185,26 @@ inline constexpr MutantBase kMutantBases[] = {
      .chain = "chain a(input x: bf16[5, 1088], weight w: bf16[39, 1088], weight b: f32[39]) {\n"
               "  y = relu(add(contract \"mk,nk->mn\"(x, w), b))\n  return y: bf16 align 2 }",
      .tile = "skinny4x2s3r2g2p3a"},
-    {.name = "skinny by cp.async, room to spare",
+    {.name = "skinny by cp.async, slice not full",
      .chain = "chain a(input x: f16[3, 576], weight w: f16[20, 576]) {\n"
               "  y = contract \"mk,nk->mn\"(x, w)\n  return y: f32 }",
      .tile = "skinny4x1s4r1g3p5a"},
-    {.name = "skinny, room to spare",
+    {.name = "skinny, slice not full",
      .chain = "chain a(input x: f16[3, 576], weight w: f16[20, 576]) {\n"
               "  y = contract \"mk,nk->mn\"(x, w)\n  return y: f32 }",
      .tile = "skinny4x1s4r1g4p5"},
-    {.name = "skinny, gated pair in a batch",
+    {.name = "skinny, batched dual GEMM",
      .chain = "chain a(input x: bf16[2, 9, 512], weight w: bf16[2, 23, 512],\n"
               "        weight v: bf16[2, 23, 512]) {\n"
               "  g = contract \"bmk,bnk->bmn\"(x, w)\n  u = contract \"bmk,bnk->bmn\"(x, v)\n"
               "  h = mul(relu(g), u)\n  return h: f32 }",
      .tile = "skinny4x2s1r1g2p1"},
-    {.name = "skinny, K split",
+    {.name = "skinny, split-K",
      .chain = "chain a(input x: f32[3, 512], weight w: f32[24, 512], weight b: f32[24]) {\n"
               "  y = add(contract \"mk,nk->mn\"(x, w), b)\n  return y: f32 }",
      .tile = "skinny4x1s1r1g1p2",
      .split_k = 2},
-    {.name = "skinny in a cluster",
+    {.name = "skinny, cluster split-K",
      .chain = "chain m(input x: bf16[11, 1216], weight w: bf16[39, 1216], weight b: f32[39]) {\n"
               "  y = add(contract \"mk,nk->mn\"(x, w), b)\n  return y: f32 align 4 }",
      .tile = "skinny2x1s2r1g2p3x8t2c4"},
@@ -213,24 +213,24 @@ inline constexpr MutantBase kMutantBases[] = {
               "  y = contract \"mk,nk->mn\"(x, w)\n  return y: bf16 }",
      .tile = "skinny4x1s2r0g4p2",
      .symbol = 11},
-    {.name = "skinny behind a kernel",
+    {.name = "skinny after a kernel",
      .chain = "chain a(input p: bf16[3, 512], weight w: bf16[20, 512]) {\n"
               "  x = cast(relu(p), bf16)\n"
               "  y = contract \"mk,nk->mn\"(x, w)\n  return y: f32 }",
      .tile = "skinny4x1s1r1g1p1"},
-    {.name = "skinny, w behind a kernel",
+    {.name = "skinny, W from a kernel",
      .chain = "chain a(input x: bf16[3, 512], input p: bf16[20, 512]) {\n"
               "  w = cast(relu(p), bf16)\n"
               "  y = contract \"mk,nk->mn\"(x, w)\n  return y: f32 }",
      .tile = "skinny4x1s1r1g1p1"},
-    {.name = "skinny ragged rows",
+    {.name = "skinny, M-grouped",
      .chain = "chain a(input x: bf16[40, 576], weight w: bf16[3, 39, 576], input e: i32[3],\n"
               "        weight b: f32[39], input r: f32[40, 39] align 4) {\n"
               "  c = contract \"mk,gnk->mn\"(x, w) ragged m by e over g\n"
               "  y = add(relu(add(c, b)), r)\n  return y: f32 align 4 }",
      .tile = "skinny4x2s2r1g2p3",
      .ends = kWildEnds},
-    {.name = "skinny ragged rows, many groups",
+    {.name = "skinny, M-grouped, many groups",
      .chain = "chain a(input x: bf16[2, 60, 256], weight w: bf16[36, 8, 256], input e: i32[36]) {\n"
               "  y = contract \"bmk,gnk->bmn\"(x, w) ragged m by e over g\n  return y: f32 }",
      .tile = "skinny4x1s1r0g2p1",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The simulator finds the bugs it is for: every mutant of a template is caught within 20 seeds,
-// under a name that says what is wrong; the templates as they are pass under all of them.
-// CATENARY_MUTANT_REPORT=<path> writes what caught which as a table (tests/mutants/REPORT.md).
+// Mutation test of the simulator: every mutant of a template is caught within 20 seeds, with a
+// fault name that fits; the original templates pass under all seeds. CATENARY_MUTANT_REPORT=<path>
+// writes the table tests/mutants/REPORT.md.
 #include <doctest/doctest.h>
 
 #include <cstdlib>
@@ -33,7 +33,7 @@ namespace {
 
 constexpr u64 kSeeds = 20;
 
-// What is run with one seed: a base, or a mutant of it.
+// Runs a base, or a mutant of it, with one seed.
 using Program = std::function<SimulatedOutcome(u64 seed)>;
 
 std::vector<std::string> all_bases() {
@@ -62,8 +62,8 @@ std::string original_text(llvm::StringRef file) {
   return "";
 }
 
-// Where `wanted` stands in `text` from `from` on, as [begin, end); npos: nowhere. White space does
-// not count, so that reformatting a template leaves its mutants alone.
+// The first occurrence of `wanted` in `text` from `from` on, as [begin, end); npos: none. White
+// space is ignored, so that reformatting a template does not change its mutants.
 std::pair<size_t, size_t> find_code(llvm::StringRef text, llvm::StringRef wanted, size_t from) {
   const auto skip = [](llvm::StringRef s, size_t at) {
     while (at < s.size() && llvm::isSpace(s[at])) ++at;
@@ -83,7 +83,7 @@ std::pair<size_t, size_t> find_code(llvm::StringRef text, llvm::StringRef wanted
   return {std::string::npos, 0};
 }
 
-// The file with the fault in it; empty if the text does not stand there as the row says.
+// The file with the fault planted; empty if the original text does not occur as the row says.
 std::string mutate(const Mutant& mutant) {
   std::string text = original_text(mutant.file);
   std::pair<size_t, size_t> place = {std::string::npos, 0};
@@ -123,7 +123,7 @@ Expected<Program> hopper_program(const std::string& text, bool cluster,
   return Program([gemm](u64 seed) { return gemm->run(seed); });
 }
 
-// The base of that name. `hopper` is the text of its kernel, where that is no template.
+// The base of that name. `hopper`: the kernel's text for the bases that are not chains.
 Expected<Program> make_program(llvm::StringRef base, const HostCompiler& compiler,
                                const std::string& hopper = hopper_gemm_text()) {
   if (base == kHopper || base == kHopperCluster) {
@@ -133,7 +133,7 @@ Expected<Program> make_program(llvm::StringRef base, const HostCompiler& compile
   return chain_program(*it, compiler);
 }
 
-// The first seed under which something is wrong.
+// The first seed that gives a fault, and the fault.
 struct Caught {
   u64 seed = 0;  // 0: none of them
   SimulatedOutcome outcome;
@@ -148,7 +148,7 @@ Caught run_seeds(Expected<Program> program) {
   return {};
 }
 
-// A template is written below `folder`, and its base compiled over it.
+// Writes the mutated template below `folder` and compiles its base with it.
 Caught run_mutant(const Mutant& mutant, const HostCompiler& compiler, const std::string& folder) {
   const std::string text = mutate(mutant);
   if (llvm::StringRef(mutant.file) == kHopperFile) {
@@ -167,7 +167,7 @@ bool is_expected(const Mutant& mutant, const std::string& name) {
   return llvm::is_contained(names, name);
 }
 
-// A message without the rule behind it or the second example, fit for a table.
+// The message without its rule and second example, for a table.
 std::string first_sentence(const SimulatedOutcome& outcome) {
   std::string text = outcome.message;
   for (const std::string& end : {" [" + outcome.name + ":", std::string("; worst")}) {
@@ -179,10 +179,10 @@ std::string first_sentence(const SimulatedOutcome& outcome) {
 void write_report(const std::string& path, const std::vector<Mutant>& mutants,
                   const std::vector<Caught>& caught) {
   std::ofstream file(path);
-  file << "# What the simulator says of each mutant\n\n"
+  file << "# Mutants and the faults that the simulator reports\n\n"
           "Generated; do not edit. A mutant is a kernel with one planted fault (the rows of "
-          "`*_mutants.h`), run with seeds 1, 2, ... until something is wrong. To write this "
-          "table again:\n\n"
+          "`*_mutants.h`), run with seeds 1, 2, ... until a fault is reported. To regenerate this "
+          "table:\n\n"
           "    CATENARY_MUTANT_REPORT=tests/mutants/REPORT.md build/tests/mutants_test\n\n"
           "| mutant | planted | run in | caught by | seed | message |\n"
           "|---|---|---|---|---|---|\n";
@@ -203,7 +203,7 @@ const HostCompiler& compiler() {
 }  // namespace
 
 TEST_SUITE("mutants") {
-  TEST_CASE("every row names a base, a template and a text that stands there") {
+  TEST_CASE("every row names a base, a template and a text that occurs in it") {
     const std::vector<std::string> bases = all_bases();
     std::set<std::string> names;
     for (const Mutant& mutant : all_mutants()) {
@@ -228,7 +228,7 @@ TEST_SUITE("mutants") {
     CHECK(rows == names);
   }
 
-  TEST_CASE("templates as they are pass under every seed") {
+  TEST_CASE("the original templates pass under every seed") {
     const HostCompiler& host = compiler();
     const std::vector<std::string> bases = all_bases();
     std::vector<Caught> caught(bases.size());
@@ -241,7 +241,7 @@ TEST_SUITE("mutants") {
     }
   }
 
-  TEST_CASE("every mutant is caught by name") {
+  TEST_CASE("every mutant is caught with an expected fault name") {
     const HostCompiler& host = compiler();
     const std::vector<Mutant> mutants = all_mutants();
     const test::TempDir folder;
@@ -252,7 +252,7 @@ TEST_SUITE("mutants") {
     for (size_t i = 0; i < mutants.size(); ++i) {
       const SimulatedOutcome& outcome = caught[i].outcome;
       const std::string text =
-          fmt::format("{} is to be caught by {}; seed {} gives '{}': {}", mutants[i].name,
+          fmt::format("{} is expected to be caught by {}; seed {} gives '{}': {}", mutants[i].name,
                       mutants[i].faults, caught[i].seed, outcome.name, outcome.message);
       CHECK_MESSAGE(is_expected(mutants[i], outcome.name), text);
     }

@@ -101,7 +101,7 @@ const Sample kSamples[] = {
   bulk_commit();
   bulk_wait<1>();
   bulk_wait_read<0>();)"},
-    {"tensor.cuh", "sm_90", R"(
+    {"tma.cuh", "sm_90", R"(
 template <int kRank>
 CATENARY_DEVICE void all(const TensorMap& map, u32 s, const i32 (&corner)[kRank]) {
   tma_load(s, map, corner, s + 8);

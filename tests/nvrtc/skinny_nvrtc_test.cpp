@@ -6,6 +6,7 @@
 #include "compiler/compile/nvrtc.h"
 #include "compiler/emit/emit.h"
 #include "compiler/families/skinny/candidates.h"
+#include "compiler/kernel_family.h"
 #include "ir/text/text.h"
 
 using namespace catenary;
@@ -50,11 +51,10 @@ void add_source(const Case& c, const PlanOptions& options, std::vector<Source>& 
   auto plan = make_plan(chain, target, options);
   if (!plan) FAIL(options.force_tile << ": " << take_report(plan.takeError()).message);
   const KernelPlan& kernel = plan->buckets[0].kernels[0];
-  if (kernel.family != Family::kSkinny) return;
-  const std::string name = tile_name(std::get<SkinnyConfig>(kernel.config));
-  sources.push_back(
-      {fmt::format("{} split {}", name, std::get<SkinnyConfig>(kernel.config).split_k),
-       {emit(chain, *plan, kernel), target.arch, {}}});
+  if (family_name(kernel) != "skinny") return;
+  const std::string name = tile_name(kernel.config.get<SkinnyConfig>());
+  sources.push_back({fmt::format("{} split {}", name, kernel.config.get<SkinnyConfig>().split_k),
+                     {emit(chain, *plan, kernel), target.arch, {}}});
 }
 
 // Every candidate, the planner's own choice first.
@@ -68,12 +68,11 @@ std::vector<Source> candidates(const Case& c) {
   problem.base.k_blocks = c.k * element_bytes / 128;
   problem.base.dual = c.gated;
   problem.weight_bytes = c.n * c.k * element_bytes * problem.base.num_accumulators();
-  const auto ranked =
-      rank_skinny_candidates(problem, llvm::cantFail(find_target(c.target)), PlanOptions());
-  for (const SkinnyCandidate& candidate : ranked) {
+  const auto ranked = skinny_candidates(problem, llvm::cantFail(find_target(c.target)), {});
+  for (const Candidate& candidate : ranked) {
     PlanOptions options;
-    options.force_tile = tile_name(candidate.config);
-    options.split_k = candidate.config.split_k;
+    options.force_tile = candidate.id.tile;
+    options.split_k = candidate.id.split_k;
     add_source(c, options, sources);
   }
   return sources;

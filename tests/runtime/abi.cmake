@@ -1,5 +1,5 @@
-# Tests of the binary contracts, ours and the driver's: a pure C program, a consumer project built by
-# find_package and by add_subdirectory, and our driver types against cuda.h where one is found.
+# Tests of binary contracts: a C program, a consumer project by find_package and by add_subdirectory,
+# and the driver's types against cuda.h where that is found.
 find_path(CATENARY_CUDA_INCLUDE cuda.h HINTS ENV CUDA_HOME ENV CUDA_PATH PATHS /usr/local/cuda
           PATH_SUFFIXES include)
 if(CATENARY_CUDA_INCLUDE)
@@ -17,7 +17,7 @@ endif()
 add_test(NAME c_abi_test COMMAND c_abi_test)
 set_tests_properties(c_abi_test PROPERTIES LABELS unit)
 
-# A sanitized library would need a sanitized consumer; that build is not what users have.
+# A sanitized library would need a sanitized consumer, which is not what users build.
 if(NOT CATENARY_SANITIZE)
   foreach(mode IN ITEMS package subdirectory)
     add_test(NAME consumer_${mode}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The C header compiled as C11 and linked with the shared library alone: every symbol that it
- * declares is there, and a chain goes from builder calls to a result on the host. */
+ * The C header, compiled as C11 and linked only with the shared library: every function that it
+ * declares exists, and a chain is built and evaluated on the host. */
 #include <stdio.h>
 #include <string.h>
 
@@ -16,7 +16,7 @@ static int failures = 0;
     }                                                                                       \
   } while (0)
 
-/* Taking an address makes the linker look for it. */
+/* The address of a function makes the linker resolve it. */
 typedef void (*any_function)(void);
 static const any_function exported[] = {
     (any_function)ctn_version,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Device memory and streams of the C ABI and its C++ owners, over a driver that is not there: what
-// they ask of it, in which context, what they free, and what they say when it refuses.
+// Device memory and streams of the C ABI and of C++, over a fake driver: its calls and their
+// context, what is freed, and the errors.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -45,7 +45,7 @@ void contains(const std::string& text, const char* part) {
 
 }  // namespace
 
-TEST_CASE("a buffer holds a copy of its data and frees it once") {
+TEST_CASE("a buffer has a copy of its data and is freed once") {
   const ScopedDriver driver = driver_with_streams();
   CHECK(ctn::device_count() == 2);
   {
@@ -61,12 +61,12 @@ TEST_CASE("a buffer holds a copy of its data and frees it once") {
     CHECK(back == data);
   }
   CHECK(fake().allocated == 0);
-  // Every call ran in the primary context of its device and left none behind.
+  // Every call ran in the primary context of its device and restored the previous one.
   CHECK(fake().pushed == 0);
   CHECK(fake().calls.front() == "push 101");
 }
 
-TEST_CASE("an empty buffer asks for no memory") {
+TEST_CASE("an empty buffer allocates no memory") {
   const ScopedDriver driver = driver_with_streams();
   ctn::Buffer buffer(0, std::vector<float>());
   CHECK(buffer.get() == nullptr);
@@ -74,7 +74,7 @@ TEST_CASE("an empty buffer asks for no memory") {
   CHECK(fake().allocated == 0);
 }
 
-TEST_CASE("a stream blocks, so that copies and launches keep their order") {
+TEST_CASE("a stream is blocking, so that copies and launches keep their order") {
   const ScopedDriver driver = driver_with_streams();
   {
     ctn::Stream stream(0);
@@ -87,7 +87,7 @@ TEST_CASE("a stream blocks, so that copies and launches keep their order") {
   CHECK(synchronized == 1);
 }
 
-TEST_CASE("what the driver refuses is told with the value") {
+TEST_CASE("errors of the driver name the value") {
   const ScopedDriver driver = driver_with_streams();
   void* address = nullptr;
   fake().alloc_result = 2;
@@ -102,7 +102,7 @@ TEST_CASE("what the driver refuses is told with the value") {
   CHECK(fake().pushed == 0);
 }
 
-TEST_CASE("freeing leaves the last error as it was") {
+TEST_CASE("freeing does not change the last error") {
   const ScopedDriver driver = driver_with_streams();
   contains(failure(CTN_INVALID_ARGUMENT, ctn_device_count(nullptr)), "count is null");
   int there = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The C ABI and its C++ header: what they build is the chain that the text form says, errors carry
-// status, name and place, and nothing that a caller passes gets past them.
+// The C ABI and its C++ header: they build the chain of the text form, errors have status, message
+// and location, and wrong arguments are refused.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -61,7 +61,7 @@ ctn::Chain mlp_up() {
   return c;
 }
 
-// NVRTC comes with the toolkit or a wheel; where there is none the error must say so.
+// Without an NVRTC the error must say so.
 bool missing_nvrtc(const ctn::Error& error) {
   CHECK(error.code() == CTN_NVRTC_MISSING);
   CHECK(std::string(error.what()).find("CATENARY_NVRTC") != std::string::npos);
@@ -78,7 +78,7 @@ TEST_CASE("version and status names") {
   }
 }
 
-TEST_CASE("a parse error has a status, a sentence and a place") {
+TEST_CASE("a parse error has a status, a message, a line and a column") {
   ChainOwner owner;
   const char* text = "chain c(input x: f32[4]) {\n  y = relux(x)\n  return y: f32\n}\n";
   CHECK_STATUS(ctn_chain_parse(text, std::strlen(text), &owner.chain), CTN_PARSE, "relux");
@@ -102,7 +102,7 @@ TEST_CASE("a parse error has a status, a sentence and a place") {
   }
 }
 
-TEST_CASE("builder calls give the chain of the text form") {
+TEST_CASE("the builder makes the chain of the text form") {
   ChainOwner built;
   REQUIRE(ctn_chain_create("all", &built.chain) == CTN_OK);
   ctn_chain* c = built.chain;
@@ -118,7 +118,7 @@ TEST_CASE("builder calls give the chain of the text form") {
   REQUIRE(ctn_chain_parameter(c, &parameter, &w) == CTN_OK);
   REQUIRE(ctn_chain_contract(c, "mk,nk->mn", x, w, CTN_CONTRACT_TRUE_F32, nullptr, "u", &u) ==
           CTN_OK);
-  // A parameter after an operation: it stands first in the chain.
+  // A parameter that is declared after an operation comes before it in the chain.
   parameter = {};
   parameter.struct_size = sizeof parameter;
   parameter.name = "s";
@@ -233,7 +233,7 @@ TEST_CASE("a value that does not exist is an invalid chain, not a crash") {
   CHECK(text == nullptr);
 }
 
-TEST_CASE("a struct of a newer header is taken while what it adds is zero") {
+TEST_CASE("a struct of a newer header is accepted if its new fields are zero") {
   struct Newer {
     ctn_parameter known;
     int64_t added;
@@ -250,7 +250,7 @@ TEST_CASE("a struct of a newer header is taken while what it adds is zero") {
                "parameter->struct_size");
 }
 
-TEST_CASE("a struct size that nobody set is not read up to") {
+TEST_CASE("a struct whose struct_size was not set is not read") {
   ChainOwner owner;
   REQUIRE(ctn_chain_create("c", &owner.chain) == CTN_OK);
   const int64_t dims[] = {2, 3};
@@ -263,7 +263,7 @@ TEST_CASE("a struct size that nobody set is not read up to") {
   }
 }
 
-TEST_CASE("values of two chains are not combined") {
+TEST_CASE("values of two chains cannot be combined") {
   ctn::Chain a("a");
   ctn::Chain b("b");
   const ctn::Tensor x = a.input("x", ctn::bf16, {4, 8});
@@ -371,7 +371,7 @@ TEST_CASE("an engine refuses wrong options and targets") {
   ctn_string_free(nullptr);
 }
 
-TEST_CASE("compile, look inside, load and launch") {
+TEST_CASE("compile, inspect, load and launch") {
   auto driver = llvm::cantFail(catenary::cuda::ScopedDriver::over(catenary::testing::fake_api()));
   ctn_engine_options options{};
   options.cache_mode = CTN_CACHE_OFF;
@@ -428,7 +428,7 @@ TEST_CASE("compile, look inside, load and launch") {
       launch.disable_pdl = disable_pdl;
       executable.launch(stream, {at(0), at(65536), at(131072), at(262144)}, launch);
       for (const auto& made : catenary::testing::fake().launches) {
-        CHECK(made.overlap == !disable_pdl);
+        CHECK(made.pdl == !disable_pdl);
       }
     }
     CHECK_THROWS_AS(executable.launch(stream, {at(0)}), ctn::Error);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the cache directory may cost and who may be above it: the size bound with its guess, its
-// turns and its lock; times of use; owners and modes of the folders above.
+// The size bound of the cache directory: estimate, interval and lock; times of use; owners and
+// modes of the ancestors.
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <sys/file.h>
@@ -27,7 +27,7 @@ using test::Sample;
 using test::ScopedEnv;
 using test::TempDir;
 
-// A cache with a bound, and its warnings.
+// A cache with a bound; collects its warnings.
 struct Bounded {
   Bounded(const std::string& folder, std::optional<i64> max_bytes, FileSystem* own = nullptr)
       : cache({.directory = folder,
@@ -64,7 +64,7 @@ void set_age(const std::string& path, std::chrono::minutes age) {
   fs::last_write_time(path, fs::file_time_type::clock::now() - age);
 }
 
-// Bytes of one sample's entry.
+// Bytes of the entry of one sample.
 i64 entry_bytes() {
   TempDir dir(fast_folder());
   Fixture(dir / "cache").get(Sample(1));
@@ -72,11 +72,11 @@ i64 entry_bytes() {
 }
 
 TEST_SUITE("size bound") {
-  TEST_CASE("past the bound the entries unused for longest go, down to 80%") {
+  TEST_CASE("above the bound, the least recently used entries are removed, down to 80% of it") {
     TempDir dir(fast_folder());
     const std::string folder = dir / "cache";
     const i64 bytes = entry_bytes();
-    constexpr int kCount = 400;  // so many that every sample's folder most likely has another
+    constexpr int kCount = 400;  // so many that most folders have several entries
     {
       Bounded unbounded(folder, 0);
       for (int i = 0; i < kCount; ++i) unbounded.put(i);
@@ -95,7 +95,7 @@ TEST_SUITE("size bound") {
     CHECK(bounded.warnings.empty());
   }
 
-  TEST_CASE("a cache prunes once in a while, not at every write") {
+  TEST_CASE("a cache prunes once per interval, not at every write") {
     TempDir dir(fast_folder());
     Bounded first(dir / "cache", 1);
     first.put(1);
@@ -107,7 +107,7 @@ TEST_SUITE("size bound") {
     CHECK(count_on_disk(dir / "cache", 1, 3) == 0);
   }
 
-  TEST_CASE("one process prunes at a time, and without locks it prunes all the same") {
+  TEST_CASE("one process prunes at a time; a file system without locks does not prevent pruning") {
     TempDir dir(fast_folder());
     Fixture(dir / "cache").get(Sample(1));
     const int other = ::open((dir / "cache/v1").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -128,7 +128,7 @@ TEST_SUITE("size bound") {
     CHECK(count_on_disk(dir / "cache", 1, 3) == 0);
     ::close(other);
 
-    // The lock is given back.
+    // The lock was released.
     Bounded next(dir / "cache", 1);
     next.put(4);
     const int after = ::open((dir / "cache/v1").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -136,7 +136,7 @@ TEST_SUITE("size bound") {
     ::close(after);
   }
 
-  TEST_CASE("an entry that stays is warned of, and the kernel comes all the same") {
+  TEST_CASE("an entry that cannot be removed gives a warning, and the kernel is still returned") {
     TempDir dir(fast_folder());
     FaultyFiles files;
     files.op = test::Op::kUnlink;
@@ -149,7 +149,7 @@ TEST_SUITE("size bound") {
     CHECK(f.warnings[0].find(entry_path(dir / "cache", Sample(1))) != std::string::npos);
   }
 
-  TEST_CASE("the guess: an entry alone counts once, its neighbours for all folders") {
+  TEST_CASE("the estimate counts the entry once, and its neighbours for all 256 folders") {
     TempDir dir(fast_folder());
     FaultyFiles files;
     auto directory = CacheDirectory::open(files, dir / "cache", true);
@@ -165,7 +165,7 @@ TEST_SUITE("size bound") {
     CHECK(estimate_bytes(**directory, own) == 100 + 256 * 100);
   }
 
-  TEST_CASE("where the bound comes from: the option, CATENARY_CACHE_MAX_BYTES, 2 GiB") {
+  TEST_CASE("sources of the bound, in order: the option, CATENARY_CACHE_MAX_BYTES, 2 GiB") {
     TempDir dir(fast_folder());
     const i64 usual = i64{2} << 30;
     {
@@ -186,7 +186,7 @@ TEST_SUITE("size bound") {
   }
 }
 
-TEST_CASE("a hit marks an entry as used, at most once an hour and never read-only") {
+TEST_CASE("a hit sets the time of use at most once an hour, and never in read-only mode") {
   TempDir dir(fast_folder());
   const Sample sample(1);
   const std::string path = entry_path(dir / "cache", sample);
@@ -201,8 +201,8 @@ TEST_CASE("a hit marks an entry as used, at most once an hour and never read-onl
   CHECK(age_seconds(path) < 60);
 }
 
-// A file system in which the folders above the cache have other owners or modes: `change` sees the
-// answer of every stat by "..", with the number of levels.
+// A file system whose ancestors of the cache have other owners or modes: `change` edits the result
+// of every stat by "..", and gets the number of levels.
 class Above : public FileSystem {
  public:
   std::function<int(int level, struct stat& info)> change;
@@ -230,7 +230,7 @@ void check_refused(Above& files, const std::string& folder, std::vector<std::str
 }
 
 TEST_SUITE("folders above") {
-  TEST_CASE("one that others can write, or another user's, is refused at every level") {
+  TEST_CASE("an ancestor that others can write, or of another user, is refused at every level") {
     TempDir dir(fast_folder());
     const std::string folder = dir / "a/b/cache";
     Fixture(folder).get(Sample(1));
@@ -255,7 +255,7 @@ TEST_SUITE("folders above") {
     }
   }
 
-  TEST_CASE("root's and ours are taken; links on the way do not matter") {
+  TEST_CASE("ancestors of root and of this user are accepted, whatever links the path has") {
     TempDir dir(fast_folder());
     fs::create_directory(dir / "real");
     fs::create_directory_symlink(dir / "real", dir / "link");
@@ -271,7 +271,7 @@ TEST_SUITE("folders above") {
     CHECK(levels >= 3);
   }
 
-  TEST_CASE("the real folder behind a link is the one that is judged") {
+  TEST_CASE("the checks apply to the real folder that a link points to") {
     TempDir dir(fast_folder());
     fs::create_directories(dir / "open/real");
     fs::permissions(dir / "open", fs::perms(0777));
@@ -281,7 +281,7 @@ TEST_SUITE("folders above") {
     CHECK(f.cache.why_off().find(fs::canonical(dir / "open").string()) != std::string::npos);
   }
 
-  TEST_CASE("nobody is told to close a folder that everybody shares") {
+  TEST_CASE("no message asks to change the mode of a shared folder") {
     TempDir dir(fast_folder());
     fs::create_directory(dir / "shared");
     fs::permissions(dir / "shared", fs::perms(01777));
@@ -291,7 +291,7 @@ TEST_SUITE("folders above") {
     CHECK(f.cache.why_off().find("chmod") == std::string::npos);
   }
 
-  TEST_CASE("below a sticky folder the cache must be ours and 0700") {
+  TEST_CASE("below a sticky folder, this user must own the cache and its mode must be 0700") {
     TempDir dir(fast_folder());
     fs::create_directory(dir / "sticky");
     fs::permissions(dir / "sticky", fs::perms(01777));

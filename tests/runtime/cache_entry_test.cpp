@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Entries that are not what was written: every cut and change of the bytes, wrong places, wrong
-// kinds of file. Always a miss with one warning, then a sound entry again.
+// Entries that differ from what was written: truncated, changed, under another name, not a regular
+// file. Each is a miss with one warning, and is then replaced by a sound entry.
 #include <doctest/doctest.h>
 #include <sys/stat.h>
 
@@ -31,7 +31,7 @@ ErrorReport report_of(Expected<CacheEntry> entry) {
 }
 
 TEST_SUITE("entry") {
-  TEST_CASE("an entry comes back as it was, empty parts too") {
+  TEST_CASE("an entry survives serialisation, with empty parts too") {
     for (const Sample& sample : {Sample(1), Sample(2, 0), Sample(3, 100'000)}) {
       CacheEntry entry{sample.key, sample.record, sample.cubin};
       auto back = parse_entry(serialize_entry(entry));
@@ -45,7 +45,7 @@ TEST_SUITE("entry") {
     CHECK(empty->cubin == Cubin{});
   }
 
-  TEST_CASE("cut at any place, lengthened or changed in any byte it is refused") {
+  TEST_CASE("an entry that is truncated, extended or changed in any byte is refused") {
     const Sample sample(1, 700);
     const std::vector<u8> good = serialize_entry({sample.key, sample.record, sample.cubin});
     for (size_t size = 0; size < good.size(); ++size) {
@@ -62,7 +62,7 @@ TEST_SUITE("entry") {
     }
   }
 
-  TEST_CASE("the reason is told") {
+  TEST_CASE("the error names the reason") {
     const std::vector<u8> good = serialize_entry({});
     auto changed = [&](size_t at) {
       std::vector<u8> bytes = good;
@@ -72,12 +72,12 @@ TEST_SUITE("entry") {
     CHECK(changed(0) == "it is not a cache entry");
     CHECK(changed(8) == "it has format version 3, not 1");
     CHECK(changed(good.size() - 1) == "its digest differs");
-    CHECK(report_of(parse_entry({})).message == "it is cut short at 0 bytes");
+    CHECK(report_of(parse_entry({})).message == "it is truncated at 0 bytes");
   }
 }
 
 TEST_SUITE("bad entries") {
-  // Puts `bytes` in the sample's place; the cache must compile, warn once, and be sound after.
+  // Replaces the sample's file by `bytes`: the cache must compile, warn once, and be sound after.
   void check_replaced(const std::string& folder, const Sample& sample, const std::string& reason) {
     {
       Fixture f(folder);
@@ -95,7 +95,7 @@ TEST_SUITE("bad entries") {
     CHECK(next.warnings.empty());
   }
 
-  TEST_CASE("truncated at every 7th byte, changed at every 13th: a miss, then sound again") {
+  TEST_CASE("truncated at every 7th byte or changed at every 13th: a miss, then sound again") {
     TempDir dir(fast_folder());
     const std::string folder = dir / "cache";
     const Sample sample(1, 2000);
@@ -132,7 +132,7 @@ TEST_SUITE("bad entries") {
     CHECK(next.cache.stats().disk_hits == 20);
   }
 
-  TEST_CASE("another kernel's entry in the place, and another record under the key") {
+  TEST_CASE("the entry of another kernel under this name, and another record under this key") {
     TempDir dir(fast_folder());
     const std::string folder = dir / "cache";
     const Sample sample(1), other(2);
@@ -160,7 +160,7 @@ TEST_SUITE("bad entries") {
     CHECK(cache.stats().misses == 2);
   }
 
-  TEST_CASE("a link, a folder, a pipe, a huge file and one that others can write are not read") {
+  TEST_CASE("a link, a folder, a pipe, a huge file and a file that others can write are not read") {
     TempDir dir(fast_folder());
     const std::string folder = dir / "cache";
     const Sample sample(1);
@@ -172,11 +172,11 @@ TEST_SUITE("bad entries") {
 
     fs::remove(path);
     fs::create_directory(path);
-    check_replaced(folder, sample, "it is no regular file");
+    check_replaced(folder, sample, "it is not a regular file");
 
     fs::remove(path);
     REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
-    check_replaced(folder, sample, "it is no regular file");
+    check_replaced(folder, sample, "it is not a regular file");
 
     fs::permissions(path, fs::perms(0620));
     check_replaced(folder, sample, "its mode 0620 lets others write to it");

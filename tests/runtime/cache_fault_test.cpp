@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cache when the disk does not do as it is told: every call fails with every error, at every
-// place; processes die at every step of a write. Always: get() gives the right cubin, no unverified
-// byte is handed out, no file descriptor and no heap of temporary files stays behind.
+// The cache on a failing disk: every call fails with every error at every point; processes die at
+// every step of a write. Always: get() returns the right cubin, no unverified byte is returned, no
+// file descriptor leaks, and temporary files do not pile up.
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -32,7 +32,7 @@ int open_files() {
   return static_cast<int>(std::distance(fs::directory_iterator("/proc/self/fd"), {}));
 }
 
-// True if the cache gives the sample, by whatever way.
+// True if the cache returns the sample, from any tier.
 bool gives(CubinCache& cache, const Sample& sample) {
   auto got =
       cache.get(sample.key, sample.record, [&]() -> Expected<Cubin> { return sample.cubin; });
@@ -49,8 +49,8 @@ void flip_a_byte(const std::string& path) {
   file.put(static_cast<char>(byte ^ 1));
 }
 
-// A process's life with the cache: a cold miss with its write; in a second cache a hit on an entry
-// unused for long, a damaged entry and another miss; in a third a write that is over the bound.
+// The scenario: a first cache has a miss with its write; a second one a hit on an entry unused for
+// long, a damaged entry and another miss; a third one a write above the bound.
 bool scenario(const std::string& folder, FileSystem& files) {
   const Sample first(1), second(2), third(3), fourth(4);
   bool right = true;
@@ -71,8 +71,8 @@ bool scenario(const std::string& folder, FileSystem& files) {
   return right & gives(cache, fourth) & gives(cache, fourth);
 }
 
-// After the fault: a cache on the sound file system finds nothing wrong in what was left, the
-// damaged entry apart if the fault kept it from being replaced.
+// After the fault, a cache on the sound file system finds no problem, except the damaged entry if
+// the fault kept it from being replaced.
 void check_aftermath(const std::string& folder) {
   FaultyFiles sound;
   CubinCache cache({.directory = folder, .warn = {}, .file_system = &sound});
@@ -112,8 +112,8 @@ const Fault kFaults[] = {
     {Op::kLock, Harm::kError, {EWOULDBLOCK, ENOLCK, EBADF}},
 };
 
-// Runs the scenario with the n-th call failing, n = 1, 2, ... until no call is left to fail.
-// Returns the number of runs in which a call did fail.
+// Runs the scenario with the n-th call failing, for n = 1, 2, ... until none fails. Returns the
+// number of runs in which a call failed.
 int sweep(const Fault& fault, int error, bool persistent) {
   for (int nth = 1;; ++nth) {
     TempDir dir(fast_folder());
@@ -146,13 +146,13 @@ TEST_CASE("any one call fails") {
   }
 }
 
-TEST_CASE("every call of a kind fails from some time on") {
+TEST_CASE("every call of a kind fails from the n-th on") {
   for (const Fault& fault : kFaults) {
     for (int error : fault.errors) CHECK(sweep(fault, error, true) >= 0);
   }
 }
 
-// Interrupted calls are repeated, so they leave no trace in the counters.
+// Interrupted calls are repeated, so the counters do not show them.
 TEST_CASE("an interrupted call is repeated") {
   for (Op op : {Op::kOpen, Op::kMkdir, Op::kRename, Op::kRead, Op::kWrite, Op::kFsync}) {
     CAPTURE(static_cast<int>(op));
@@ -160,7 +160,7 @@ TEST_CASE("an interrupted call is repeated") {
     FaultyFiles files;
     files.op = op;
     files.error = EINTR;
-    // Not the calls that open the folder, but those of an entry's life.
+    // The calls for entries, not those that open the folder.
     files.nth = op == Op::kOpen ? 3 : 1;
     const Sample sample(1);
     {
@@ -197,7 +197,7 @@ TEST_CASE("a full disk: kernels are still compiled, one warning says why") {
   CHECK(cache.stats().memory_hits == 1);
 }
 
-TEST_CASE("all calls fail: the cache is memory alone and works") {
+TEST_CASE("all calls fail: the cache works in memory only") {
   for (int error : {EIO, EACCES, ENOSYS}) {
     class Dead : public FileSystem {
      public:
@@ -224,7 +224,7 @@ TEST_CASE("all calls fail: the cache is memory alone and works") {
   }
 }
 
-// Dies at the `point`-th boundary of the calls that write an entry, in the middle of the bytes too.
+// Dies at the `point`-th boundary between the calls that write an entry, or between two bytes.
 class Deadly : public FileSystem {
   void mark() {
     if (armed && ++passed == point) ::kill(::getpid(), SIGKILL);
@@ -238,7 +238,7 @@ class Deadly : public FileSystem {
   }
 
  public:
-  int point = 0;  // 0: lives
+  int point = 0;  // 0: never
   bool armed = false;
   int passed = 0;
 
@@ -268,7 +268,7 @@ class Deadly : public FileSystem {
   }
 };
 
-// One write of an entry in a process of its own; the wait status.
+// Writes one entry in a process of its own. Returns its wait status.
 int write_and_die(const std::string& folder, const Sample& sample, int point) {
   const pid_t child = ::fork();
   if (child == 0) {
@@ -314,7 +314,7 @@ TEST_CASE("a process killed at any point of a write leaves no bad entry") {
   CHECK(cache.stats().disk_hits == infos->size());
   CHECK(cache.stats().write_errors == 0);
 
-  // The orphans of the dead are there, at most one each, and go once they are an hour old.
+  // Dead processes left at most one temporary file each, removed once it is an hour old.
   const auto orphans = files_below(folder + "/v1/tmp");
   CHECK_FALSE(orphans.empty());
   CHECK(orphans.size() <= static_cast<size_t>(number));

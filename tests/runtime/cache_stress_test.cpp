@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Many threads and processes on one cache: no torn read, one compile per key and process, the same
-// value or the same error for all who asked.
+// value or the same error for all callers.
 #include <doctest/doctest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -33,8 +33,8 @@ struct Tally {
   std::atomic<int> wrong{0};
 };
 
-// Asks for random keys, opening the cache anew every 50 times so that memory does not hide the
-// disk; now and then prunes away what others are reading.
+// Gets random keys, with a new cache every 50 times so that memory does not hide the disk;
+// sometimes prunes entries that others read.
 void work_on(const std::string& folder, const std::vector<Sample>& samples, unsigned seed,
              FileSystem& files, Tally& tally, std::atomic<int>& corrupt) {
   std::mt19937 random(seed);
@@ -63,7 +63,7 @@ class Unsynced : public FileSystem {
   int fsync(int) override { return 0; }
 };
 
-// One process's threads; the exit code says what went wrong.
+// The threads of one process; the exit code says what failed.
 int run_process(const std::string& folder, const std::vector<Sample>& samples, unsigned seed) {
   Unsynced files;
   Tally tally;
@@ -107,7 +107,7 @@ TEST_CASE("four processes of four threads on one folder read nothing torn") {
 
 constexpr int kCallers = 16;
 
-// All callers at once for one key; what each of them got.
+// Many concurrent callers of one key, and the result of each.
 template <typename Compile>
 std::vector<Expected<std::shared_ptr<const Cubin>>> get_together(CubinCache& cache,
                                                                  const Sample& sample,
@@ -168,7 +168,7 @@ TEST_CASE("sixteen threads, one key that fails: one compile, one error") {
   }
 }
 
-TEST_CASE("those who wait for a passing error share it, who comes later does not") {
+TEST_CASE("callers that wait share a transient error; a later caller compiles again") {
   SingleFlight<int, int> flights;
   std::atomic<int> works{0};
   std::atomic<bool> started{false}, release{false};
@@ -182,7 +182,7 @@ TEST_CASE("those who wait for a passing error share it, who comes later does not
     CHECK(result.led);
   });
   while (!started) std::this_thread::yield();
-  // Another key is not held up by the one in flight.
+  // A flight of one key does not block another key.
   CHECK(flights.run(8, [] { return 5; }).value == 5);
   std::thread waiter([&] {
     const auto result = flights.run(7, [&] {
@@ -205,7 +205,7 @@ TEST_CASE("those who wait for a passing error share it, who comes later does not
 
 TEST_CASE("different keys compile at the same time") {
   CubinCache cache({.directory = "", .mode = CacheMode::kOff, .warn = {}});
-  // Each compile waits for the other: with one lock over both, neither would end.
+  // Each compile waits for the other: with one lock for both, neither would end.
   std::barrier both(2);
   std::vector<std::thread> threads;
   for (int t = 0; t < 2; ++t) {

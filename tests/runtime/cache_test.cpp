@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cache on a sound disk: tiers, statistics, where the folder lies and when it is refused, the
-// errors that are kept, listing, clearing and pruning.
+// The cache on a sound disk: tiers, counters, the folder and its refusals, errors that are kept,
+// list, clear and prune.
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -28,7 +28,7 @@ using test::TempDir;
 using test::write_file;
 
 TEST_SUITE("tiers") {
-  TEST_CASE("compiled once, then from memory, then from disk") {
+  TEST_CASE("a kernel is compiled once, then comes from memory, then from disk") {
     TempDir dir(fast_folder());
     const Sample sample(1, 100'000);
     {
@@ -67,7 +67,7 @@ TEST_SUITE("tiers") {
     }
   }
 
-  TEST_CASE("memory keeps what was used last") {
+  TEST_CASE("memory keeps the most recently used cubins") {
     CubinCache cache({.directory = "", .mode = CacheMode::kOff, .warn = {}, .memory_bytes = 5000});
     int compiles = 0;
     auto get = [&](int number) {
@@ -79,7 +79,7 @@ TEST_SUITE("tiers") {
       REQUIRE(got);
       CHECK(**got == sample.cubin);
     };
-    for (int number : {1, 2, 1, 3}) get(number);  // 2 is the oldest and goes
+    for (int number : {1, 2, 1, 3}) get(number);  // 2 is the oldest and is dropped
     CHECK(compiles == 3);
     get(1);
     get(3);
@@ -88,7 +88,7 @@ TEST_SUITE("tiers") {
     CHECK(compiles == 4);
   }
 
-  TEST_CASE("a cubin over the memory's bound is given all the same") {
+  TEST_CASE("a cubin above the bound of the memory tier is still returned") {
     CubinCache cache({.directory = "", .mode = CacheMode::kOff, .warn = {}, .memory_bytes = 10});
     for (int number : {1, 2}) {
       const Sample sample(number);
@@ -99,7 +99,7 @@ TEST_SUITE("tiers") {
     }
   }
 
-  TEST_CASE("an error that repeats is kept, one that may pass is not") {
+  TEST_CASE("a deterministic error is kept, a transient one is not") {
     CubinCache cache({.directory = "", .mode = CacheMode::kOff, .warn = {}});
     const Sample sample(1);
     int compiles = 0;
@@ -123,14 +123,14 @@ TEST_SUITE("tiers") {
     CHECK(cache.find(sample.key, sample.record) == nullptr);
     CHECK(cache.stats().memory_hits == 0);
 
-    // More than fit: the bound holds by forgetting, so the first is compiled again.
+    // More errors than are kept: all are dropped, so the first kernel is compiled again.
     for (int i = 2; i < 1500; ++i) message(ErrorCode::kCompileFailed, Sample(i, 0));
     const int before = compiles;
     message(ErrorCode::kCompileFailed, sample);
     CHECK(compiles == before + 1);
   }
 
-  TEST_CASE("a failed compile can succeed once memory is there again") {
+  TEST_CASE("a compile that ran out of memory can succeed later") {
     CubinCache cache({.directory = "", .mode = CacheMode::kOff, .warn = {}});
     const Sample sample(1);
     auto failed = cache.get(sample.key, sample.record, []() -> Expected<Cubin> {
@@ -145,7 +145,7 @@ TEST_SUITE("tiers") {
   }
 }
 
-// Looks like the real one, but every file belongs to `owner`, as for a process without rights.
+// A file system in which every file belongs to `owner`.
 class OwnedBy : public FaultyFiles {
  public:
   explicit OwnedBy(uid_t owner) : owner_(owner) {}
@@ -161,7 +161,7 @@ class OwnedBy : public FaultyFiles {
 };
 
 TEST_SUITE("folder") {
-  // The disk tier is off with one warning that holds every part, and the cache still works.
+  // The disk tier is off, one warning has every part, and the cache still works.
   void check_off(Fixture & f, std::initializer_list<std::string> parts) {
     CHECK(f.cache.directory() == "");
     REQUIRE(f.warnings.size() == 1);
@@ -178,7 +178,8 @@ TEST_SUITE("folder") {
     CHECK(report.message.find(f.cache.why_off()) != std::string::npos);
   }
 
-  TEST_CASE("one that others can write, a link, a file, another user's: refused by name") {
+  TEST_CASE(
+      "a folder that others can write, a link, a file, a folder of another user: refused by name") {
     TempDir dir(fast_folder());
     fs::create_directory(dir / "open");
     fs::permissions(dir / "open", fs::perms(0777));
@@ -196,7 +197,7 @@ TEST_SUITE("folder") {
 
     std::ofstream(dir / "file") << "x";
     Fixture file(dir / "file");
-    check_off(file, {dir / "file", "no folder"});
+    check_off(file, {dir / "file", "not a folder"});
     Fixture below(dir / "file/below");
     check_off(below, {dir / "file/below", "Not a directory"});
 
@@ -206,7 +207,7 @@ TEST_SUITE("folder") {
     CHECK(files_below(dir / "real").empty());
   }
 
-  TEST_CASE("its v1 is held to the same rules") {
+  TEST_CASE("v1 must pass the same checks") {
     TempDir dir(fast_folder());
     fs::create_directories(dir / "cache/v1");
     fs::permissions(dir / "cache", fs::perms(0700));
@@ -215,7 +216,7 @@ TEST_SUITE("folder") {
     check_off(f, {dir / "cache/v1", "0770"});
   }
 
-  TEST_CASE("another user's entry is not read and not moved") {
+  TEST_CASE("an entry of another user is not read and not moved") {
     TempDir dir(fast_folder());
     const Sample sample(1);
     Fixture(dir / "cache").get(sample);
@@ -228,7 +229,7 @@ TEST_SUITE("folder") {
     CHECK_FALSE(fs::exists(dir / "cache/v1/bad"));
   }
 
-  TEST_CASE("replaced by a link while in use: nothing is written behind it") {
+  TEST_CASE("a folder that becomes a link while in use: nothing is written to its target") {
     TempDir dir(fast_folder());
     Fixture f(dir / "cache");
     f.get(Sample(1));
@@ -241,7 +242,8 @@ TEST_SUITE("folder") {
     check_off(next, {"symbolic link"});
   }
 
-  TEST_CASE("removed while in use: writes are counted, kernels still come") {
+  TEST_CASE(
+      "a folder that is removed while in use: write errors are counted, kernels are returned") {
     TempDir dir(fast_folder());
     Fixture f(dir / "cache");
     f.get(Sample(1));
@@ -276,7 +278,7 @@ TEST_SUITE("folder") {
     CHECK(f.warned_of("Read-only file system"));
   }
 
-  TEST_CASE("read-only mode reads and leaves every byte as it is") {
+  TEST_CASE("read-only mode reads and changes nothing") {
     TempDir dir(fast_folder());
     const std::string folder = dir / "cache";
     Fixture(folder).get(Sample(1));
@@ -299,7 +301,8 @@ TEST_SUITE("folder") {
     CHECK_FALSE(fs::exists(dir / "absent"));
   }
 
-  TEST_CASE("where the folder lies: the option, CATENARY_CACHE_DIR, XDG_CACHE_HOME, HOME") {
+  TEST_CASE(
+      "sources of the folder, in order: the option, CATENARY_CACHE_DIR, XDG_CACHE_HOME, HOME") {
     TempDir dir(fast_folder());
     ScopedEnv mode("CATENARY_CACHE", nullptr);
     ScopedEnv own("CATENARY_CACHE_DIR", (dir / "own").c_str());
@@ -317,7 +320,7 @@ TEST_SUITE("folder") {
     CHECK_FALSE(fs::exists("relative"));
   }
 
-  TEST_CASE("CATENARY_CACHE switches it off or to read-only, and a wrong word is told") {
+  TEST_CASE("CATENARY_CACHE switches it off or to read-only; another value gives a warning") {
     TempDir dir(fast_folder());
     ScopedEnv own("CATENARY_CACHE_DIR", (dir / "own").c_str());
     {
@@ -327,7 +330,7 @@ TEST_SUITE("folder") {
       CHECK(f.cache.why_off().find("off") != std::string::npos);
       CHECK(f.warnings.empty());
       CHECK_FALSE(fs::exists(dir / "own"));
-      // A folder that the caller names is the caller's word.
+      // A folder that the caller names overrides the environment.
       CHECK(Fixture(dir / "named").cache.directory() == dir / "named");
     }
     {
@@ -345,7 +348,7 @@ TEST_SUITE("folder") {
 }
 
 TEST_SUITE("care") {
-  TEST_CASE("the list shows every entry and what is wrong with it") {
+  TEST_CASE("the list shows every entry and its problem") {
     TempDir dir(fast_folder());
     const std::string folder = dir / "cache";
     Fixture f(folder);
@@ -366,7 +369,7 @@ TEST_SUITE("care") {
         CHECK(info.symbol == (i < 3 ? sample.cubin.symbol : ""));
         CHECK(info.arch == (i < 3 ? "sm_90a" : ""));
         CHECK(info.compiler_id == (i < 3 ? sample.cubin.compiler_id : ""));
-        CHECK(info.problem == (i < 3 ? "" : "it is cut short at 3 bytes"));
+        CHECK(info.problem == (i < 3 ? "" : "it is truncated at 3 bytes"));
       }
       CHECK(known);
     }
@@ -387,7 +390,7 @@ TEST_SUITE("care") {
     CHECK(f.compiles == 4);
   }
 
-  TEST_CASE("prune removes the oldest until the rest fits") {
+  TEST_CASE("prune removes the oldest entries until the others fit") {
     TempDir dir(fast_folder());
     Fixture f(dir / "cache");
     const auto now = fs::file_time_type::clock::now();
@@ -395,7 +398,7 @@ TEST_SUITE("care") {
     for (int i = 0; i < 6; ++i) {
       f.get(Sample(i));
       const std::string path = entry_path(dir / "cache", Sample(i));
-      // Age falls as 3 0 5 2 4 1.
+      // From oldest to newest: 3 0 5 2 4 1.
       fs::last_write_time(path, now - std::chrono::hours((i * 5 + 3) % 6 + 1));
       bytes = static_cast<i64>(fs::file_size(path));
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The driver's layer without a GPU: our hand-written types against cuda.h where it is found,
-// results as errors, contexts, memory and probing over a table of fakes.
+// The driver layer without a GPU: its types against cuda.h where that is found; results as errors,
+// contexts, memory and probe() over a fake driver.
 #include "runtime/driver/driver.h"
 
 #include <doctest/doctest.h>
@@ -24,7 +24,7 @@ using catenary::testing::fake_api;
 #ifdef CATENARY_CUDA_HEADER
 namespace {
 
-// Same number of parameters, each of the same size and pointer where the other is pointer.
+// The same number of parameters; each has the same size, and is a pointer if the other is one.
 template <typename A, typename B>
 constexpr bool same_parameter =
     sizeof(A) == sizeof(B) && std::is_pointer_v<A> == std::is_pointer_v<B>;
@@ -76,6 +76,7 @@ SAME_VALUE(kErrorStreamCaptureImplicit, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
 SAME_VALUE(kErrorInvalidValue, CUDA_ERROR_INVALID_VALUE);
 SAME_VALUE(kErrorOutOfMemory, CUDA_ERROR_OUT_OF_MEMORY);
 SAME_VALUE(kErrorNoBinaryForGpu, CUDA_ERROR_NO_BINARY_FOR_GPU);
+SAME_VALUE(kErrorUnsupportedPtxVersion, CUDA_ERROR_UNSUPPORTED_PTX_VERSION);
 SAME_VALUE(kErrorLaunchFailed, CUDA_ERROR_LAUNCH_FAILED);
 SAME_VALUE(kErrorNotSupported, CUDA_ERROR_NOT_SUPPORTED);
 SAME_VALUE(kErrorStreamCaptureUnsupported, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
@@ -86,10 +87,10 @@ SAME_VALUE(kTensorMapF32, CU_TENSOR_MAP_DATA_TYPE_FLOAT32);
 SAME_VALUE(kTensorMapBF16, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16);
 SAME_VALUE(kTensorMapTF32, CU_TENSOR_MAP_DATA_TYPE_TFLOAT32);
 SAME_VALUE(kTensorMapPromotion256, CU_TENSOR_MAP_L2_PROMOTION_L2_256B);
-SAME_VALUE(sim::Swizzle::kNone, CU_TENSOR_MAP_SWIZZLE_NONE);
-SAME_VALUE(sim::Swizzle::k32, CU_TENSOR_MAP_SWIZZLE_32B);
-SAME_VALUE(sim::Swizzle::k64, CU_TENSOR_MAP_SWIZZLE_64B);
-SAME_VALUE(sim::Swizzle::k128, CU_TENSOR_MAP_SWIZZLE_128B);
+SAME_VALUE(Swizzle::kNone, CU_TENSOR_MAP_SWIZZLE_NONE);
+SAME_VALUE(Swizzle::k32, CU_TENSOR_MAP_SWIZZLE_32B);
+SAME_VALUE(Swizzle::k64, CU_TENSOR_MAP_SWIZZLE_64B);
+SAME_VALUE(Swizzle::k128, CU_TENSOR_MAP_SWIZZLE_128B);
 static_assert(sizeof(TensorMap) == sizeof(CUtensorMap));
 SAME_VALUE(kFuncMaxDynamicSharedSize, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES);
 SAME_VALUE(kAttributeClusterDimension, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION);
@@ -121,7 +122,7 @@ ErrorReport report_of(const Driver& driver, Result result) {
 
 }  // namespace
 
-TEST_CASE("a machine's own driver opens, or the error names the library") {
+TEST_CASE("the driver of this machine opens, or the error names the library") {
   Expected<const Driver*> driver = Driver::get();
   if (driver) {
     CHECK((*driver)->version() >= kMinimumDriver);
@@ -131,7 +132,7 @@ TEST_CASE("a machine's own driver opens, or the error names the library") {
   const ErrorReport report = take_report(driver.takeError());
   CHECK(report.code == ErrorCode::kDriverMissing);
   CHECK(report.message.find("driver") != std::string::npos);
-  // A second ask gives the same answer.
+  // A second call returns the same result.
   CHECK(take_report(Driver::get().takeError()).message == report.message);
 }
 
@@ -150,7 +151,7 @@ TEST_CASE("a driver that does not start or has no device is missing") {
   CHECK(report.message.find("13.0") != std::string::npos);
 }
 
-TEST_CASE("results become typed errors that name the step") {
+TEST_CASE("results become typed errors that name the operation") {
   const ScopedDriver scope = over_fakes();
   const Driver& driver = scope.driver();
   for (Result result : {700, 702, 710, 714, 715, 716, 717, 718, 719, 214}) {
@@ -193,7 +194,7 @@ TEST_CASE("a primary context is retained once, pushed and popped") {
   }
 }
 
-TEST_CASE("device memory copies, refuses to leave its bounds and is freed") {
+TEST_CASE("device memory is copied, refuses copies outside its bounds, and is freed") {
   const ScopedDriver scope = over_fakes();
   {
     DeviceBuffer buffer = llvm::cantFail(DeviceBuffer::allocate(8));
@@ -225,7 +226,7 @@ TEST_CASE("device memory copies, refuses to leave its bounds and is freed") {
   CHECK(report.message.find("4096 bytes") != std::string::npos);
 }
 
-TEST_CASE("probe takes sizes from the device and rates from its row") {
+TEST_CASE("probe takes sizes from the device and rates from a row of targets.def") {
   const ScopedDriver scope = over_fakes();
   DeviceInfo info = llvm::cantFail(probe(0));
   CHECK(info.name == "NVIDIA H200");
@@ -254,7 +255,7 @@ TEST_CASE("probe takes sizes from the device and rates from its row") {
   CHECK(llvm::cantFail(probe(0)).target.arch == "sm_86");
 }
 
-TEST_CASE("probe refuses what cannot work") {
+TEST_CASE("probe refuses unknown ordinals and GPUs that are too old") {
   const ScopedDriver scope = over_fakes();
   ErrorReport report = take_report(probe(7).takeError());
   CHECK(report.code == ErrorCode::kInvalidArgument);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Exceptions of others (memory that ran out, a host's callback) in the places where threads work
-// for each other: they reach every caller that is concerned, and nobody waits for ever or ends the
-// process.
+// Exceptions (out of memory, a user's callback) in SingleFlight and parallel_for: they reach every
+// caller concerned, no thread waits for ever, and the process goes on.
 #include <doctest/doctest.h>
 
 #include <atomic>
@@ -17,7 +16,7 @@
 namespace catenary {
 namespace {
 
-TEST_CASE("a flight whose work throws: the leader and those who wait get the exception") {
+TEST_CASE("a flight whose work throws: the leader and all waiting callers get the exception") {
   constexpr int kCallers = 8;
   SingleFlight<int, int> flights;
   std::atomic<int> arrived{0};
@@ -25,7 +24,7 @@ TEST_CASE("a flight whose work throws: the leader and those who wait get the exc
   std::atomic<int> caught{0};
   const auto work = [&]() -> int {
     ++works;
-    // So that others are there to wait; whoever comes later leads a flight of its own.
+    // So that the other callers wait; a later one would lead a flight of its own.
     while (arrived < kCallers) std::this_thread::yield();
     throw std::runtime_error("no value");
   };
@@ -49,7 +48,7 @@ TEST_CASE("a flight whose work throws: the leader and those who wait get the exc
   CHECK(after.led);
 }
 
-TEST_CASE("a loop body that throws ends the loop and is told to the caller") {
+TEST_CASE("a loop body that throws ends the loop, and the caller gets the exception") {
   for (int threads : {1, 4}) {
     CAPTURE(threads);
     std::atomic<int> bodies{0};

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Executable over a fake driver: what is launched, with which bytes, in which order; every wrong
-// argument; loading and its refusals. The compiled chain is made by hand, so no compiler takes
-// part.
+// Executable over a fake driver: which kernels are launched, with which bytes, in which order;
+// every wrong argument. The compiled chain is written by hand: no compiler takes part.
 #include <doctest/doctest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,7 +21,7 @@ namespace {
 std::atomic<long> allocations{0};
 }  // namespace
 
-// Not inlined: the compiler would otherwise see free() meet a pointer from operator new.
+// Not inlined: the compiler would warn of free() on a pointer from operator new.
 [[gnu::noinline]] void* operator new(size_t bytes) {
   ++allocations;
   if (void* memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
@@ -47,14 +46,14 @@ using cuda::ScopedDriver;
 
 namespace {
 
-// A driver of fakes, an engine and the test chain loaded on device 0.
+// A fake driver, an engine, and the test chain loaded on device 0.
 struct Loaded {
   ScopedDriver driver = llvm::cantFail(ScopedDriver::over(fake_api()));
   Engine engine{no_cache()};
   std::shared_ptr<const Executable> executable = llvm::cantFail(engine.load(affine_compiled(), 0));
 };
 
-// Device memory that nobody touches, and the arguments that use it well.
+// Addresses that no test reads or writes, and valid arguments over them.
 struct Arguments {
   alignas(256) unsigned char x[kAffineMaxRows * kAffineColumns * 4];
   alignas(256) unsigned char b[kAffineColumns * 4];
@@ -123,7 +122,7 @@ TEST_CASE("kernels are launched in order with the planned bytes") {
   CHECK(second.symbol == 9);
 }
 
-// The large bucket's kernel with a map of x (M rows of 8 columns) in front of its parameters.
+// The kernel of the large bucket, with a map of x (M rows of 8 columns) before its pointers.
 std::shared_ptr<CompiledChain> mapped_chain() {
   auto compiled = affine_compiled();
   KernelPlan& plan = compiled->plan.buckets[1].kernels[0];
@@ -138,7 +137,7 @@ std::shared_ptr<CompiledChain> mapped_chain() {
   return compiled;
 }
 
-TEST_CASE("tensor maps are encoded at each launch and stand in front of the pointers") {
+TEST_CASE("tensor maps are encoded at each launch, before the pointers") {
   Loaded loaded;
   const auto executable = llvm::cantFail(loaded.engine.load(mapped_chain(), 0));
   fake().image_bytes = sizeof(Params<3, 0, 1>);
@@ -161,7 +160,8 @@ TEST_CASE("tensor maps are encoded at each launch and stand in front of the poin
     CHECK(spec->sizes[1] == static_cast<u64>(symbol));
     CHECK(spec->strides[0] == kAffineColumns * 4);
     CHECK(spec->box[1] == 16);
-    CHECK(spec->number == sim::Number::kF32);
+    CHECK(spec->dtype == DType::kF32);
+    CHECK_FALSE(spec->as_tf32);
   }
 }
 
@@ -180,7 +180,7 @@ TEST_CASE("a map that the driver refuses stops the launch") {
   CHECK(fake().launches.empty());
 }
 
-TEST_CASE("what the hardware cannot take as a tensor map is named") {
+TEST_CASE("the error names the rule of tensor maps that is broken") {
   const SlotBinding slot = catenary::testing::parameter_slot(0, 16);
   MapBinding good;
   good.dims = {{Extent(64), 2, 64}, {Extent(128), 128, 32}};
@@ -216,31 +216,31 @@ TEST_CASE("the symbol picks the bucket") {
   CHECK(fake().launches[0].grid == 64);
 }
 
-TEST_CASE("an edge overlaps where it is planned and, before the first kernel, allowed") {
+TEST_CASE("a launch has PDL where it is planned; the first kernel only if allow_pdl is set") {
   Loaded loaded;
   Arguments small(4);
   llvm::cantFail(loaded.executable->launch(small.launch));
-  CHECK_FALSE(fake().launches[0].overlap);
-  CHECK(fake().launches[1].overlap);
-  // Kernels are told of their edge.
+  CHECK_FALSE(fake().launches[0].pdl);
+  CHECK(fake().launches[1].pdl);
+  // The parameters have the PDL flag.
   CHECK(image_as<Params<2, 1>>(fake().launches[0]).pdl == 0);
   CHECK(image_as<Params<3, 0>>(fake().launches[1]).pdl == 1);
 
   fake().launches.clear();
   small.launch.allow_pdl = true;
   llvm::cantFail(loaded.executable->launch(small.launch));
-  CHECK(fake().launches[0].overlap);
-  CHECK(fake().launches[1].overlap);
+  CHECK(fake().launches[0].pdl);
+  CHECK(fake().launches[1].pdl);
   CHECK(image_as<Params<2, 1>>(fake().launches[0]).pdl == 1);
 
   fake().launches.clear();
   Arguments large(20);
   large.launch.allow_pdl = true;
   llvm::cantFail(loaded.executable->launch(large.launch));
-  CHECK_FALSE(fake().launches[0].overlap);
+  CHECK_FALSE(fake().launches[0].pdl);
 }
 
-TEST_CASE("plain edges are plain everywhere, whatever else is allowed") {
+TEST_CASE("disable_pdl overrides the plan and allow_pdl") {
   Loaded loaded;
   Arguments small(4);
   small.launch.disable_pdl = true;
@@ -249,12 +249,12 @@ TEST_CASE("plain edges are plain everywhere, whatever else is allowed") {
     small.launch.allow_pdl = allow_pdl;
     llvm::cantFail(loaded.executable->launch(small.launch));
     REQUIRE(fake().launches.size() == 2);
-    CHECK_FALSE(fake().launches[0].overlap);
-    CHECK_FALSE(fake().launches[1].overlap);
+    CHECK_FALSE(fake().launches[0].pdl);
+    CHECK_FALSE(fake().launches[1].pdl);
   }
 }
 
-TEST_CASE("a kernel without CTAs is skipped, and what follows it overlaps nothing") {
+TEST_CASE("a kernel without CTAs is skipped, and the next kernel has no PDL") {
   const ScopedDriver driver = llvm::cantFail(ScopedDriver::over(fake_api()));
   Engine engine{no_cache()};
   auto compiled = affine_compiled();
@@ -265,17 +265,17 @@ TEST_CASE("a kernel without CTAs is skipped, and what follows it overlaps nothin
   llvm::cantFail(executable->launch(arguments.launch));
   REQUIRE(fake().launches.size() == 1);
   CHECK(fake().launches[0].kernel == "k_add");
-  CHECK_FALSE(fake().launches[0].overlap);
+  CHECK_FALSE(fake().launches[0].pdl);
 }
 
-TEST_CASE("an empty symbol launches nothing and takes null for what has no elements") {
+TEST_CASE("a symbol of 0 launches nothing and allows null for tensors without elements") {
   Loaded loaded;
   Arguments arguments(0);
   arguments.tensors[0] = nullptr;
   arguments.tensors[2] = nullptr;
   llvm::cantFail(loaded.executable->launch(arguments.launch));
   CHECK(fake().launches.empty());
-  arguments.tensors[1] = nullptr;  // b has elements whatever M is
+  arguments.tensors[1] = nullptr;  // b has elements for every M
   expect_refused(loaded, arguments.launch, {"tensor 1", "'b'", "null"});
 }
 
@@ -337,7 +337,7 @@ TEST_CASE("a written tensor may overlap nothing") {
   Arguments workspace(4);
   workspace.tensors[1] = workspace.workspace + 4080;
   expect_refused(loaded, workspace.launch, {"the workspace", "tensor 1 ('b')"});
-  workspace.tensors[1] = workspace.x + 16;  // two that are read may share memory
+  workspace.tensors[1] = workspace.x + 16;  // two inputs may share memory
   llvm::cantFail(loaded.executable->launch(workspace.launch));
 }
 
@@ -366,7 +366,7 @@ TEST_CASE("a launch allocates nothing") {
   for (const Executable* executable : {loaded.executable.get(), mapped.get()}) {
     llvm::cantFail(executable->launch(arguments.launch));
     const long before = allocations.load();
-    // The fake's own record of the name fits std::string's inner buffer.
+    // The fake's record of the kernel name fits the inline buffer of std::string.
     Error error = executable->launch(arguments.launch);
     const long after = allocations.load();
     CHECK_FALSE(static_cast<bool>(error));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The simulator as the process's driver: what it answers, copies and fills, kernels of an engine,
-// graphs, faults as errors, and what each of the two kinds of device refuses of the other.
+// The simulator as the process's driver: properties, copies, fills, kernels of an engine, graphs,
+// faults as errors. Each kind of device refuses the machine code of the other.
 #include "runtime/driver/simulated_driver.h"
 
 #include <doctest/doctest.h>
@@ -27,7 +27,7 @@ bool has(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-// As llvm::cantFail, which says nothing in a release build.
+// Like llvm::cantFail, which prints no message in a release build.
 void must(Error error) {
   if (error) FAIL(take_report(std::move(error)).message);
 }
@@ -96,8 +96,8 @@ LaunchArguments arguments_of(llvm::ArrayRef<void*> tensors, Stream stream = null
   return arguments;
 }
 
-// Writes `value`, or element `from` where that is not negative, to element `at`: a kernel of one
-// thread that keeps to its launch's edge.
+// A kernel of one thread that writes `value`, or element `from` if that is not negative, to element
+// `at`, after its dependency wait.
 const char* const kStoring =
     "#include \"ptx/global.cuh\"\n"
     "#include \"ptx/sync.cuh\"\n"
@@ -115,7 +115,7 @@ struct StoringParameters {
 };
 constexpr unsigned kOne = std::bit_cast<unsigned>(1.0f);
 
-// The kernel loaded by the driver's entries, and launched over a buffer of eight numbers.
+// The kernel, loaded and launched by driver calls, over a buffer of eight numbers.
 class Storing {
  public:
   Storing() : buffer_(empty_buffer(32)) {
@@ -129,8 +129,8 @@ class Storing {
   }
   ~Storing() { api().library_unload(library_); }
 
-  // Element `at` becomes 1, or what element `from` is. The output is all eight, but for the fourth
-  // of each four.
+  // Element `at` becomes 1, or the value of element `from`. The output is the first three of each
+  // four elements.
   Result launch(i64 at, i64 from = -1, bool first_of_chain = true) {
     SimulatedLaunch facts;
     facts.parameter_bytes = sizeof(StoringParameters);
@@ -164,8 +164,8 @@ class Storing {
 
 }  // namespace
 
-// First: afterwards the simulator is chosen for good.
-TEST_CASE("CATENARY_DEVICE chooses the driver, and must make sense") {
+// Must run first: afterwards the simulator is chosen for the process.
+TEST_CASE("CATENARY_DEVICE chooses the driver; an unknown value is refused") {
   {
     const ScopedEnv none("CATENARY_DEVICE", nullptr);
     CHECK_FALSE(must(simulator_chosen()));
@@ -189,7 +189,7 @@ TEST_CASE("CATENARY_DEVICE chooses the driver, and must make sense") {
   CHECK(take_report(opened.takeError()).code == ErrorCode::kInvalidArgument);
 }
 
-TEST_CASE("a target or a seed that makes no sense is named, and may be set right") {
+TEST_CASE("an invalid target or seed is named, and can be corrected") {
   {
     const ScopedEnv target("CATENARY_SIM_TARGET", "h900");
     auto table = simulator_api();
@@ -208,7 +208,7 @@ TEST_CASE("a target or a seed that makes no sense is named, and may be set right
   CHECK(static_cast<bool>(simulator_api()));
 }
 
-TEST_CASE("every entry point is there, and a probe gives the target itself") {
+TEST_CASE("every entry point is set, and probe returns the target") {
 #define CATENARY_DRIVER(member, name, version, parameters) \
   {                                                        \
     INFO(#name);                                           \
@@ -228,7 +228,7 @@ TEST_CASE("every entry point is there, and a probe gives the target itself") {
   CHECK(take_report(none.takeError()).code == ErrorCode::kInvalidArgument);
 }
 
-TEST_CASE("memory: copies, fills, and what lies outside") {
+TEST_CASE("memory: copies, fills, and accesses outside of an allocation") {
   const DeviceBuffer a = buffer_of({1, 2, 3, 4});
   DeviceBuffer b = empty_buffer(16);
   for (float value : floats_of(b)) CHECK(std::isnan(value));
@@ -249,7 +249,7 @@ TEST_CASE("memory: copies, fills, and what lies outside") {
   CHECK(api().mem_create(nullptr, 0, nullptr, 0) == kErrorNotSupported);
 }
 
-TEST_CASE("an engine with the host's compiler runs a chain") {
+TEST_CASE("an engine with the host compiler runs a chain") {
   if (skipped()) return;
   REQUIRE(driver().simulated());
   Engine engine(for_host());
@@ -314,24 +314,25 @@ TEST_CASE("events and streams wait for the queue") {
   CHECK(api().event_destroy(event) == kSuccess);
 }
 
-TEST_CASE("a chain may not read its outputs before it has written them, in the queue's order") {
+TEST_CASE(
+    "a chain that reads an output before it has written it is a fault, in the order of the queue") {
   if (skipped()) return;
   Storing storing;
   must(storing.buffer().fill(0));
   CHECK(storing.launch(0) == kSuccess);
   CHECK(storing.launch(1, 0, /*first_of_chain=*/false) == kSuccess);
   CHECK(storing.values() == std::vector<float>{1, 1, 0, 0, 0, 0, 0, 0});
-  CHECK(storing.launch(2, 3) == kSuccess);  // which is no element of the output
+  CHECK(storing.launch(2, 3) == kSuccess);  // not an element of the output
   CHECK(api().ctx_synchronize() == kSuccess);
   CHECK(storing.launch(0) == kSuccess);
-  CHECK(storing.launch(2, 1) == kSuccess);  // another chain wrote that
+  CHECK(storing.launch(2, 1) == kSuccess);  // another chain wrote element 1
   CHECK(api().ctx_synchronize() == kErrorLaunchFailed);
   const ErrorReport report = take_report(driver().error(kErrorLaunchFailed, "waiting"));
   CHECK(report.code == ErrorCode::kSimulatorFault);
   CHECK(has(report.message, "[unwritten"));
 }
 
-TEST_CASE("what lies between an output's elements is the caller's") {
+TEST_CASE("a launch does not change the bytes between an output's elements") {
   if (skipped()) return;
   REQUIRE(driver().simulated());
   Chain chain;
@@ -358,14 +359,14 @@ TEST_CASE("what lies between an output's elements is the caller's") {
   }
 }
 
-TEST_CASE("a fault is the result of the call that waits, once told; then all goes on") {
+TEST_CASE("a fault is the result of the calls that wait until it is reported; later launches run") {
   if (skipped()) return;
   Storing storing;
   DevicePtr other = 0;
   REQUIRE(api().mem_alloc(&other, 16) == kSuccess);
   CHECK(storing.launch(8) == kSuccess);  // one past the end
   CHECK(api().ctx_synchronize() == kErrorLaunchFailed);
-  CHECK(api().mem_free(other) == kErrorLaunchFailed);  // nobody was told
+  CHECK(api().mem_free(other) == kErrorLaunchFailed);  // not reported yet
   const ErrorReport report = take_report(driver().error(kErrorLaunchFailed, "waiting"));
   CHECK(report.code == ErrorCode::kSimulatorFault);
   CHECK(exit_code(report.code) == 1);
@@ -379,7 +380,7 @@ TEST_CASE("a fault is the result of the call that waits, once told; then all goe
   CHECK(storing.values()[7] == 1);
 }
 
-TEST_CASE("the seed is part of a fault's sentence") {
+TEST_CASE("the message of a fault has the seed") {
   if (skipped()) return;
   Storing storing;
   must(set_simulator_seed(77));
@@ -395,7 +396,7 @@ TEST_CASE("a launch without the simulator's attribute is refused") {
   CHECK(storing.launch_with(0, -1, nullptr, 0) == kErrorInvalidValue);
 }
 
-TEST_CASE("a GPU's machine code is refused by the simulator, and the other way round") {
+TEST_CASE("the simulator refuses a GPU's machine code, and a GPU that of the simulator") {
   Engine engine(no_cache());
   REQUIRE(driver().simulated());
   auto loaded = engine.load(affine_compiled(), 0);

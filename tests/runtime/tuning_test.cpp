@@ -48,19 +48,29 @@ Plan planned(const std::string& text, const PlanOptions& options = {}) {
 const KernelPlan& first(const Plan& plan) { return plan.buckets[0].kernels[0]; }
 
 // A tile of `kernel` that can run and was not chosen.
-TileOption other_tile(const KernelPlan& kernel) {
-  for (const TileOption& tile : kernel.tiles) {
-    if (!tile.chosen && tile.rejected.empty() && tile.split_k == 1) return tile;
+CandidateSummary other_tile(const KernelPlan& kernel) {
+  for (const CandidateSummary& tile : kernel.candidates) {
+    if (!tile.chosen && tile.rejected.empty() && tile.id.split_k == 1) return tile;
   }
   FAIL("no other tile");
   return {};
 }
 
+// PlanOptions::tuned with one choice.
+std::function<std::optional<TunedChoice>(const std::string&)> choice_for(std::string signature,
+                                                                         CandidateId id,
+                                                                         std::string note) {
+  return [=](const std::string& asked) -> std::optional<TunedChoice> {
+    if (asked != signature) return std::nullopt;
+    return TunedChoice{id, note};
+  };
+}
+
 TuningRecord sample_record(const std::string& text) {
   const Plan plan = planned(text);
-  const TileOption other = other_tile(first(plan));
+  const CandidateSummary other = other_tile(first(plan));
   TuningRecord record;
-  record.problem = first(plan).problem;
+  record.signature = first(plan).signature;
   record.target = plan.target.name;
   record.arch = plan.target.arch;
   record.sm_count = plan.target.sm_count;
@@ -70,12 +80,11 @@ TuningRecord sample_record(const std::string& text) {
   record.compiler = "nvrtc 13.0";
   record.date = "2026-11-22T01:02:03Z";
   record.chain = "linear";
-  record.tile = other.name;
-  record.split_k = other.split_k;
-  record.model_tile = "model's";
-  record.candidates = {{"model's", 1, 12.5, 15.0, 14.0, 16.0, ""},
-                       {other.name, other.split_k, 13.5, 12.25, 12.0, 13.0, ""},
-                       {"64x64", 2, 99.0, std::nullopt, 0, 0, "spills \"much\""}};
+  record.winner = other.id;
+  record.model = {"gemm_sm90", "model's", 1};
+  record.candidates = {{record.model, 12.5, 15.0, 14.0, 16.0, ""},
+                       {other.id, 13.5, 12.25, 12.0, 13.0, ""},
+                       {{"gemm_sm80", "64x64", 2}, 99.0, std::nullopt, 0, 0, "spills \"much\""}};
   return record;
 }
 
@@ -93,7 +102,7 @@ struct Store {
 
 std::string file_of(const std::string& folder, const TuningRecord& record,
                     const Target& target = h200()) {
-  return folder + "/v1/" + CacheDirectory::entry_name(tuning_key(target, record.problem));
+  return folder + "/v1/" + CacheDirectory::entry_name(tuning_key(target, record.signature));
 }
 
 void write(const std::string& folder, const TuningRecord& record) {
@@ -105,8 +114,8 @@ void write(const std::string& folder, const TuningRecord& record) {
 // Nothing is found, with one warning however often it is asked for.
 void check_passed_over(const std::string& folder, const TuningRecord& record, const char* reason) {
   Store store(folder);
-  CHECK_FALSE(store.store.find(h200(), record.problem));
-  CHECK_FALSE(store.store.find(h200(), record.problem));
+  CHECK_FALSE(store.store.find(h200(), record.signature));
+  CHECK_FALSE(store.store.find(h200(), record.signature));
   REQUIRE(store.warnings.size() == 1);
   CHECK_MESSAGE(store.warnings[0].find(reason) != std::string::npos, store.warnings[0]);
 }
@@ -121,8 +130,8 @@ TEST_CASE("a record survives its bytes, and damaged bytes are refused") {
   Expected<TuningRecord> read = parse_tuning(bytes);
   REQUIRE(read);
   CHECK(tuning_bytes(*read) == bytes);
-  CHECK(read->problem == record.problem);
-  CHECK(read->tile == record.tile);
+  CHECK(read->signature == record.signature);
+  CHECK(read->winner == record.winner);
   REQUIRE(read->candidates.size() == 3);
   CHECK(read->candidates[1].median_us == 12.25);
   CHECK_FALSE(read->candidates[2].median_us);
@@ -148,7 +157,7 @@ TEST_CASE("the summary names both times, the device and the day") {
 }
 
 TEST_CASE("a contraction's identity does not know names and knows the rest") {
-  const auto problem = [](const std::string& text) { return first(planned(text)).problem; };
+  const auto problem = [](const std::string& text) { return first(planned(text)).signature; };
   const std::string one = problem(kLinear);
   CHECK_FALSE(one.empty());
   CHECK(problem(linear("rows", 4096, 4096, 4096)) == one);
@@ -160,20 +169,21 @@ TEST_CASE("a contraction's identity does not know names and knows the rest") {
       "chain two(input a: bf16[4096, 4096], weight v: bf16[4096, 4096], weight w: bf16[4096, "
       "4096]) {\n  h = cast(relu(contract \"mk,nk->mn\"(a, v)), bf16)\n"
       "  y = relu(contract \"mk,nk->mn\"(h, w))\n  return y: bf16\n}\n");
-  CHECK(longer.buckets[0].kernels[1].problem == one);
+  CHECK(longer.buckets[0].kernels[1].signature == one);
   // Fix-ups and kernels without a contraction have none.
-  CHECK(first(planned("chain p(input x: f32[64]) { y = relu(x) return y: f32 }")).problem.empty());
+  CHECK(
+      first(planned("chain p(input x: f32[64]) { y = relu(x) return y: f32 }")).signature.empty());
 }
 
 TEST_CASE("a plan takes a measured choice and says so") {
   const KernelPlan model = first(planned(kLinear));
-  const TileOption other = other_tile(model);
+  const CandidateSummary other = other_tile(model);
   PlanOptions options;
-  options.tuned = {{model.problem, other.name, other.split_k, "measured well"}};
+  options.tuned = choice_for(model.signature, other.id, "measured well");
   const Plan plan = planned(kLinear, options);
   CHECK(first(plan).tuned == "measured well");
   CHECK(first(plan).config_text != model.config_text);
-  CHECK(first(plan).problem == model.problem);
+  CHECK(first(plan).signature == model.signature);
   const std::string text = explain_text(verified(kLinear), plan);
   CHECK(text.find("tuned       measured well") != std::string::npos);
   CHECK(model.tuned.empty());
@@ -182,21 +192,21 @@ TEST_CASE("a plan takes a measured choice and says so") {
 
 TEST_CASE("a choice that cannot be taken leaves the cost model's") {
   const KernelPlan model = first(planned(kLinear));
-  const TileOption other = other_tile(model);
+  const CandidateSummary other = other_tile(model);
   PlanOptions options;
-  options.tuned = {{model.problem, "7x7x7", 1, "unknown tile"}};
+  options.tuned = choice_for(model.signature, {"gemm_sm90", "7x7x7", 1}, "unknown tile");
   CHECK(first(planned(kLinear, options)).config_text == model.config_text);
-  options.tuned = {{"another contraction", other.name, 1, "not this one"}};
+  options.tuned = choice_for("another contraction", other.id, "not this one");
   CHECK(first(planned(kLinear, options)).config_text == model.config_text);
   // What ptxas refused is not taken again.
-  options.tuned = {{model.problem, other.name, other.split_k, "refused"}};
-  options.rejected = {first(planned(kLinear, options)).config_text};
+  options.tuned = choice_for(model.signature, other.id, "refused");
+  options.rejected = {{model.signature, other.id}};
   CHECK(first(planned(kLinear, options)).config_text == model.config_text);
   CHECK(first(planned(kLinear, options)).tuned.empty());
   // A tile that the caller forces has the last word.
   options = {};
-  options.tuned = {{model.problem, "7x7x7", 1, "unknown tile"}};
-  options.force_tile = other.name;
+  options.tuned = choice_for(model.signature, {"gemm_sm90", "7x7x7", 1}, "unknown tile");
+  options.force_tile = other.id.tile;
   CHECK(first(planned(kLinear, options)).tuned.empty());
 }
 
@@ -205,27 +215,24 @@ TEST_CASE("a store gives back what was written, to the same device only") {
   const TuningRecord record = sample_record(kLinear);
   {
     Store before(folder / "t");
-    CHECK_FALSE(before.store.find(h200(), record.problem));
+    CHECK_FALSE(before.store.find(h200(), record.signature));
     CHECK(before.warnings.empty());  // no folder is no problem
     CHECK_FALSE(std::filesystem::exists(folder / "t"));
   }
   write(folder / "t", record);
   Store store(folder / "t");
-  const auto found = store.store.find(h200(), record.problem);
+  const auto found = store.store.find(h200(), record.signature);
   REQUIRE(found);
   CHECK(tuning_bytes(*found) == tuning_bytes(record));
-  const auto choices = store.store.choices(verified(kLinear), h200(), {});
-  REQUIRE(choices.size() == 1);
-  CHECK(choices[0].tile == record.tile);
-  CHECK_FALSE(choices[0].note.empty());
-  PlanOptions forced;
-  forced.force_tile = record.tile;
-  CHECK(store.store.choices(verified(kLinear), h200(), forced).empty());
+  const auto choice = store.store.choice(h200(), record.signature);
+  REQUIRE(choice);
+  CHECK(choice->id == record.winner);
+  CHECK_FALSE(choice->note.empty());
   Target fewer = h200();
   fewer.sm_count = 114;
-  CHECK_FALSE(store.store.find(*find_target("h100"), record.problem));
-  CHECK_FALSE(store.store.find(fewer, record.problem));
-  CHECK_FALSE(store.store.find(h200(), record.problem + " "));
+  CHECK_FALSE(store.store.find(*find_target("h100"), record.signature));
+  CHECK_FALSE(store.store.find(fewer, record.signature));
+  CHECK_FALSE(store.store.find(h200(), record.signature + " "));
   CHECK(store.warnings.empty());
 }
 
@@ -282,7 +289,7 @@ TEST_CASE("list shows what is not used, and clear removes all") {
   auto entries = store.store.list();
   REQUIRE(entries);
   REQUIRE(entries->size() == 2);
-  CHECK(((*entries)[0].problem.empty() ? 1 : 0) + ((*entries)[1].problem.empty() ? 1 : 0) == 1);
+  CHECK(((*entries)[0].unused.empty() ? 1 : 0) + ((*entries)[1].unused.empty() ? 1 : 0) == 1);
   Expected<int> removed = store.store.clear();
   REQUIRE(removed);
   CHECK(*removed == 2);
@@ -296,7 +303,7 @@ TEST_CASE("a failed write says so and leaves the record that was there") {
   const TuningRecord record = sample_record(kLinear);
   write(folder / "t", record);
   TuningRecord newer = record;
-  newer.tile = "newer";
+  newer.winner.tile = "newer";
   for (const test::Op op :
        {test::Op::kWrite, test::Op::kFsync, test::Op::kClose, test::Op::kRename}) {
     CAPTURE(static_cast<int>(op));
@@ -312,9 +319,9 @@ TEST_CASE("a failed write says so and leaves the record that was there") {
     CHECK(report.message.find("No space left on device") != std::string::npos);
     CHECK(report.message.find("tuning record") != std::string::npos);
     store.files.nth = 0;
-    const auto found = store.store.find(h200(), record.problem);
+    const auto found = store.store.find(h200(), record.signature);
     REQUIRE(found);
-    CHECK(found->tile == record.tile);
+    CHECK(found->winner == record.winner);
   }
 }
 
@@ -329,8 +336,8 @@ TEST_CASE("a read that fails is no record, with one warning") {
     store.files.error = EIO;
     store.files.nth = 1;
     store.files.persistent = true;
-    CHECK_FALSE(store.store.find(h200(), record.problem));
-    CHECK_FALSE(store.store.find(h200(), record.problem));
+    CHECK_FALSE(store.store.find(h200(), record.signature));
+    CHECK_FALSE(store.store.find(h200(), record.signature));
     CHECK(store.warnings.size() == 1);
   }
 }
@@ -340,16 +347,16 @@ TEST_CASE("modes, by option and by environment") {
   const TuningRecord record = sample_record(kLinear);
   write(folder / "t", record);
   Store off(folder / "t", CacheMode::kOff);
-  CHECK_FALSE(off.store.find(h200(), record.problem));
+  CHECK_FALSE(off.store.find(h200(), record.signature));
   Store reading(folder / "t", CacheMode::kReadOnly);
-  CHECK(reading.store.find(h200(), record.problem));
+  CHECK(reading.store.find(h200(), record.signature));
   Error error = reading.store.write(record);
   CHECK(take_report(std::move(error)).message.find("CATENARY_TUNING=rw") != std::string::npos);
   const test::ScopedEnv directory("CATENARY_TUNING_DIR", (folder / "t").c_str());
   const auto finds = [&](const char* mode) {
     const test::ScopedEnv environment("CATENARY_TUNING", mode);
     const TuningStore store({}, "");
-    return store.find(h200(), record.problem).has_value();
+    return store.find(h200(), record.signature).has_value();
   };
   CHECK(finds("ro"));
   CHECK(finds("rw"));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels by the host's compiler: found or named as missing, errors with their place, one compile
-// per key, nothing left behind. Tests that need a compiler run under each one that is there.
+// Kernels compiled by the host's compiler: which compiler is used, errors with their location, one
+// compile per key, no files left. Tests that need a compiler run with each one that is installed.
 #include "compiler/compile/host_compiler.h"
 
 #include <doctest/doctest.h>
@@ -54,7 +54,7 @@ ErrorReport failure(const HostCompiler& compiler, const CompileJob& job) {
   return take_report(result.takeError());
 }
 
-// Every compiler that this machine has.
+// Every compiler that is installed.
 std::vector<std::unique_ptr<HostCompiler>> compilers() {
   std::vector<std::unique_ptr<HostCompiler>> found;
   for (const char* name : {"g++", "clang++"}) {
@@ -69,7 +69,7 @@ std::vector<std::unique_ptr<HostCompiler>> compilers() {
   return found;
 }
 
-// Shorter than its size if it ends in padding, which `after` then lies in.
+// As large as T if T ends in padding, which then holds `after`.
 template <class T>
 struct Followed {
   [[no_unique_address]] T config;
@@ -88,8 +88,8 @@ size_t files_in(const std::string& folder) {
 
 }  // namespace
 
-// First: get() keeps what it has found.
-TEST_CASE("no compiler: the error names every place") {
+// Must be the first test: get() caches what it has found.
+TEST_CASE("no compiler: the error names every place that was searched") {
   const auto report_of_get = [] {
     auto compiler = HostCompiler::get();
     REQUIRE_FALSE(compiler);
@@ -112,7 +112,7 @@ TEST_CASE("no compiler: the error names every place") {
   CHECK(has(report_of_get(), "does not compile C++20"));
 }
 
-TEST_CASE("an engine for the simulator asks for no NVRTC, and says when its compiler is missing") {
+TEST_CASE("an engine for the simulator does not need NVRTC, and reports a missing host compiler") {
   const ScopedEnv nvrtc("CATENARY_NVRTC", "/nonexistent");
   const ScopedEnv chosen("CATENARY_CXX", "/nonexistent/cxx");
   EngineOptions options;
@@ -143,7 +143,7 @@ TEST_CASE("an emitted kernel becomes an object that loads") {
   CHECK_FALSE(is_host_arch("sm_90a"));
 }
 
-TEST_CASE("a source that does not compile: the place, the value and the first error") {
+TEST_CASE("a source that does not compile: location, value and first error are reported") {
   for (const auto& compiler : compilers()) {
     CAPTURE(compiler->compiler_id());
     const ErrorReport plain = failure(*compiler, job_of("#include \"kernels/pointwise.cuh\"\n"
@@ -168,7 +168,7 @@ TEST_CASE("a source that does not compile: the place, the value and the first er
     CHECK(has(used.message, "kern.cu(2): "));
     // No kernel of that name.
     CHECK(failure(*compiler, job_of("int a;\n")).code == ErrorCode::kCompileFailed);
-    // An undefined function is an error now, not when it is called.
+    // An undefined function is an error at compile time, not when it is called.
     const ErrorReport undefined =
         failure(*compiler, job_of("#include \"sim/cuda.h\"\nint lost();\nstruct P { int* to; };\n"
                                   "extern \"C\" void kern(P p) { *p.to = lost(); }\n"));
@@ -210,7 +210,7 @@ TEST_CASE("the first error of a log: every form") {
   CHECK_FALSE(first(""));
 }
 
-TEST_CASE("the key knows compiler, arch, options and both tables of headers") {
+TEST_CASE("the key covers compiler, arch, options and both tables of headers") {
   for (const auto& compiler : compilers()) {
     const CompileOptions plain;
     const std::string text = compiler->option_text("sm_90a", plain);
@@ -288,7 +288,7 @@ TEST_CASE("child: compiles" * doctest::skip()) {
   auto result = llvm::cantFail(HostCompiler::get())->compile({scaled_source(), "sm_90a", {}});
   REQUIRE(static_cast<bool>(result));
   CHECK(files_in(std::getenv("TMPDIR")) > 10);
-  // The folder comes again if somebody cleans it away.
+  // The folder is created again if it is removed.
   for (const auto& entry : std::filesystem::directory_iterator(std::getenv("TMPDIR"))) {
     std::filesystem::remove_all(entry.path());
   }
@@ -296,7 +296,7 @@ TEST_CASE("child: compiles" * doctest::skip()) {
       llvm::cantFail(HostCompiler::get())->compile({scaled_source(), "sm_90a", {}})));
 }
 
-TEST_CASE("a process leaves no file behind") {
+TEST_CASE("a process leaves no files") {
   if (compilers().empty()) return;
   const TempDir folder;
   const pid_t child = ::fork();
@@ -313,9 +313,9 @@ TEST_CASE("a process leaves no file behind") {
   CHECK(files_in(folder.path()) == 0);
 }
 
-TEST_CASE("a folder that cannot be written is named") {
+TEST_CASE("the error names a folder that cannot be written") {
   if (compilers().empty()) return;
-  const pid_t child = ::fork();  // which has no folder yet
+  const pid_t child = ::fork();  // it has no folder yet
   if (child == 0) {
     ::setenv("TMPDIR", "/nonexistent/tmp", 1);
     auto compiler = HostCompiler::open("g++");

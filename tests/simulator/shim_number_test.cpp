@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The arithmetic of the host twins: conversions against the reference's formats, every rounding
-// decision; approximate functions within the bounds of the wrappers' comments; NaN, zeros,
+// The arithmetic of the host shims: conversions against the reference's formats at every rounding
+// decision; approximate functions within the bounds that the wrappers document; NaN, zeros,
 // subnormals; accumulators in flight.
 #include <doctest/doctest.h>
 
@@ -102,7 +102,7 @@ TEST_CASE("tf32 rounds to nearest, ties away") {
   CHECK(f32_to_tf32(0xff7fffff) == as_bits(-kInf));
 }
 
-TEST_CASE("approximate functions keep their bounds and flush subnormals") {
+TEST_CASE("approximate functions are within their bounds and flush subnormals") {
   std::mt19937 random(1);
   double ex2 = 0, rcp = 0, lg2 = 0;
   for (int i = 0; i < 200000; ++i) {
@@ -145,7 +145,7 @@ TEST_CASE("minima, maxima and signs") {
   CHECK(abs_f32(-kInf) == kInf);
 }
 
-TEST_CASE("arithmetic rounds once, keeps subnormals, and gives one NaN") {
+TEST_CASE("arithmetic rounds once, keeps subnormals, and has one NaN") {
   CHECK(add_rn(0x1p-140f, 0x1p-140f) == 0x1p-139f);
   CHECK(mul_rn(0x1p-70f, 0x1p-70f) == 0x1p-140f);
   const float third = div_rn(1.0f, 3.0f);
@@ -158,7 +158,7 @@ TEST_CASE("arithmetic rounds once, keeps subnormals, and gives one NaN") {
   CHECK(as_bits(fma_rn(kNan, 1.0f, 1.0f)) == 0x7fffffffu);
 }
 
-TEST_CASE("an accumulator in flight is a fault wherever a twin takes it") {
+TEST_CASE("an accumulator in flight as an operand of a host shim is a fault") {
   const u32 bits = sim::kAccumulatorInFlight;
   const float v = as_float(bits);
   const std::vector<std::function<void()>> uses = {

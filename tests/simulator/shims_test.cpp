@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every PTX wrapper has a host twin with the same parameters, every twin its wrapper, and every
-// wrapper a kernel in tests/instructions/ that exercises it.
+// Every PTX wrapper has a host shim with the same parameters, every host shim has its wrapper, and
+// every wrapper is exercised by a kernel in tests/instructions/.
 #include <doctest/doctest.h>
 
 #include <filesystem>
@@ -14,7 +14,7 @@ namespace {
 namespace fs = std::filesystem;
 
 const std::string kWrappers = "templates/ptx";
-const std::string kTwins = "templates/sim/ptx";
+const std::string kShims = "templates/sim/ptx";
 
 std::string signature(const Wrapper& wrapper) {
   std::string text = wrapper.file + ": ";
@@ -26,19 +26,19 @@ std::string signature(const Wrapper& wrapper) {
   return text + ")";
 }
 
-// The twin's signature as its wrapper's should be. Names of ignored parameters may be missing; the
-// Site must be last.
-std::string wrapper_signature(Wrapper twin) {
-  if (twin.parameters.empty()) return signature(twin) + " without a Site";
-  const std::string site = twin.parameters.back();
+// The signature of a host shim as its wrapper must have it. Names of ignored parameters may be
+// missing; the Site must be last.
+std::string wrapper_signature(Wrapper shim) {
+  if (shim.parameters.empty()) return signature(shim) + " without a Site";
+  const std::string site = shim.parameters.back();
   if (site != "sim::Site at = sim::here()" && site != "sim::Site = sim::here()") {
-    return signature(twin) + " without a Site";
+    return signature(shim) + " without a Site";
   }
-  twin.parameters.pop_back();
-  return signature(twin);
+  shim.parameters.pop_back();
+  return signature(shim);
 }
 
-// What of `names` occurs in no text.
+// The `names` that occur in no text.
 std::vector<std::string> not_in(const std::vector<std::string>& names,
                                 const std::vector<std::string>& texts) {
   std::vector<std::string> missing;
@@ -52,7 +52,7 @@ std::vector<std::string> not_in(const std::vector<std::string>& names,
 
 }  // namespace
 
-TEST_CASE("wrappers are found in a header's text") {
+TEST_CASE("wrappers are found in the text of a header") {
   const auto found =
       wrappers_in("x.cuh",
                   "// CATENARY_DEVICE void comment(u32 a)\n"
@@ -66,32 +66,32 @@ TEST_CASE("wrappers are found in a header's text") {
   CHECK_FALSE(has_word("a b_c d", "b"));
 }
 
-TEST_CASE("every wrapper has a twin of the same signature, every twin a wrapper") {
+TEST_CASE("every wrapper has a host shim of the same signature, and every host shim a wrapper") {
   const auto wrappers = wrappers_of_folder(kWrappers);
-  const auto twins = wrappers_of_folder(kTwins);
+  const auto shims = wrappers_of_folder(kShims);
   CHECK(wrappers.size() > 100);
-  std::map<std::string, std::string> twin_of;
-  for (const Wrapper& twin : twins) {
-    const bool first = twin_of.emplace(twin.name, wrapper_signature(twin)).second;
-    CHECK_MESSAGE(first, "two twins are named ", twin.name);
+  std::map<std::string, std::string> shim_of;
+  for (const Wrapper& shim : shims) {
+    const bool first = shim_of.emplace(shim.name, wrapper_signature(shim)).second;
+    CHECK_MESSAGE(first, "two host shims have the name ", shim.name);
   }
   std::map<std::string, std::string> wrapper_of;
   for (const Wrapper& wrapper : wrappers) {
     const bool first = wrapper_of.emplace(wrapper.name, signature(wrapper)).second;
-    CHECK_MESSAGE(first, "two wrappers are named ", wrapper.name);
-    const auto twin = twin_of.find(wrapper.name);
-    if (twin == twin_of.end()) {
-      FAIL_CHECK(signature(wrapper) << " has no twin in " << kTwins);
+    CHECK_MESSAGE(first, "two wrappers have the name ", wrapper.name);
+    const auto shim = shim_of.find(wrapper.name);
+    if (shim == shim_of.end()) {
+      FAIL_CHECK(signature(wrapper) << " has no host shim in " << kShims);
     } else {
-      CHECK(twin->second == signature(wrapper));
+      CHECK(shim->second == signature(wrapper));
     }
   }
-  for (const auto& [name, text] : twin_of) {
+  for (const auto& [name, text] : shim_of) {
     CHECK_MESSAGE(wrapper_of.count(name) != 0, text, " has no wrapper in ", kWrappers);
   }
 }
 
-TEST_CASE("a wrapper with inline PTX is written nowhere else") {
+TEST_CASE("a wrapper with inline PTX has no second definition") {
   for (const auto& entry :
        fs::recursive_directory_iterator(fs::path(CATENARY_SOURCE_DIR) / "templates")) {
     const std::string folder = entry.path().parent_path().filename().string();

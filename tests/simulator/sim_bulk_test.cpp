@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bulk and bulk-tensor copies in the simulator: loads that complete at an mbarrier, stores and
-// reductions that complete in groups, by address or by tensor map, each right and with one fault.
+// Bulk and TMA operations in the simulator: loads that complete at an mbarrier, stores and
+// reductions that complete in bulk groups, by address or by tensor map; each correct and with one
+// fault.
 #include "simulator/model/tensor_map.h"
 #include "tests/support/sim_programs.h"
 
@@ -59,9 +60,10 @@ struct Matrix {
   static constexpr u32 kColumns = 40, kRows = 20, kPitch = 192;
   static constexpr u32 kBox = 8 * 128;
 
-  explicit Matrix(Region r, Number number = Number::kU32) : region(r) {
+  explicit Matrix(Region r, DType dtype = DType::kI32, bool as_tf32 = false) : region(r) {
     TensorMapSpec spec;
-    spec.number = number;
+    spec.dtype = dtype;
+    spec.as_tf32 = as_tf32;
     spec.rank = 2;
     spec.sizes[0] = kColumns;
     spec.sizes[1] = kRows;
@@ -77,8 +79,8 @@ struct Matrix {
     return column >= 0 && row >= 0 && column < static_cast<i32>(kColumns) &&
            row < static_cast<i32>(kRows);
   }
-  // Where element (column, row) of a box at smem offset `box` lies.
-  static u32 place(Machine& m, u32 box, u32 column, u32 row) {
+  // The address of element (column, row) of a box at smem offset `box`.
+  static u32 element_address(Machine& m, u32 box, u32 column, u32 row) {
     return swizzle_address(smem(m, box + 128 * row + 4 * column), Swizzle::k128);
   }
 };
@@ -125,7 +127,8 @@ TEST_CASE("weights are loaded before the dependency wait, inputs after it") {
   }
 }
 
-TEST_CASE("what a bulk load writes is of nobody before its phase ends, and stays with the CTA") {
+TEST_CASE(
+    "the bytes of a bulk load must not be accessed before its phase completes, nor the CTA exit") {
   Buffers b;
   const auto program = [&](int step) {
     return alone({b.x}, [=, x = b.x](Machine& m, u32 barrier) {
@@ -143,7 +146,7 @@ TEST_CASE("what a bulk load writes is of nobody before its phase ends, and stays
       CHECK(load(m, smem(m, 64)) == 1);
     });
   };
-  fails(b.memory, program(0), {"copy_in_flight"}, "a bulk copy (bulk_load at");
+  fails(b.memory, program(0), {"copy_in_flight"}, "an asynchronous transaction (bulk_load at");
   fails(b.memory, program(1), {"copy_in_flight"});
   may_fail(b.memory, program(2), "outstanding", "bulk_load");
   fails(b.memory, program(3), {"proxy_fence"}, "st_shared at");
@@ -151,7 +154,7 @@ TEST_CASE("what a bulk load writes is of nobody before its phase ends, and stays
   passes(b.memory, program(5));
 }
 
-TEST_CASE("bulk stores out of one buffer, which is used again, under every seed") {
+TEST_CASE("bulk stores from one buffer, which is reused, under every seed") {
   Buffers b;
   for (u64 seed = 1; seed <= 50; ++seed) {
     std::string message;
@@ -162,7 +165,7 @@ TEST_CASE("bulk stores out of one buffer, which is used again, under every seed"
   }
 }
 
-TEST_CASE("a bulk store without its fence or with a buffer that is reused too soon") {
+TEST_CASE("a bulk store without its fence, or from a buffer that is reused too early") {
   Buffers b;
   fails(b.memory, stores(b, Wrong::kNoFence), {"proxy_fence"}, "st_shared at");
   for (const Wrong wrong : {Wrong::kNoWait, Wrong::kPending, Wrong::kNoBarrierAfterWait}) {
@@ -171,7 +174,7 @@ TEST_CASE("a bulk store without its fence or with a buffer that is reused too so
   fails(b.memory, stores(b, Wrong::kNoLastWait), {"outstanding"}, "bulk group 4");
 }
 
-TEST_CASE("wait_group.read frees shared memory and tells nothing of global memory") {
+TEST_CASE("wait_group.read frees shared memory and does not order global memory") {
   Buffers b;
   for (const bool read_only : {true, false}) {
     SimKernel k{.threads = 1, .smem_bytes = 64, .regions = {b.y}};
@@ -194,7 +197,7 @@ TEST_CASE("wait_group.read frees shared memory and tells nothing of global memor
   }
 }
 
-TEST_CASE("a bulk store reads what was written and writes what may be") {
+TEST_CASE("a bulk store reads written bytes and writes only where the kernel may") {
   Buffers b;
   const auto program = [&](const Region& to, bool writes, u32 bytes, i64 offset) {
     SimKernel k{.threads = 1, .smem_bytes = 256, .regions = {b.x, b.y}};
@@ -218,7 +221,7 @@ TEST_CASE("a bulk store reads what was written and writes what may be") {
   fails(b.memory, early, {"before_dependency_wait"}, "'y'", 1);
 }
 
-TEST_CASE("bulk reductions of all CTAs add up, on memory that was written") {
+TEST_CASE("bulk reductions of all CTAs add up, on written memory") {
   Buffers b;
   for (const Number number : {Number::kF32, Number::kBF16, Number::kU32}) {
     const u32 one = number == Number::kF32 ? 0x3f800000 : number == Number::kBF16 ? 0x3f803f80 : 1;
@@ -247,7 +250,7 @@ TEST_CASE("bulk reductions of all CTAs add up, on memory that was written") {
   fails(b.memory, k, {"operand"}, "tf32", 1);
 }
 
-TEST_CASE("bulk stores of two CTAs to one place are a race, reductions are none") {
+TEST_CASE("bulk stores of two CTAs to one address are a race, reductions are not") {
   Buffers b;
   SimKernel k{.ctas = 2, .threads = 1, .smem_bytes = 64, .regions = {b.y}};
   k.body = [=, y = b.y](Machine& m) {
@@ -289,14 +292,14 @@ TEST_CASE("a box is loaded swizzled, with zeros outside, and its full bytes are 
         const i32 c = column + static_cast<i32>(i % 32);
         const i32 r = row + static_cast<i32>(i / 32);
         const u32 expected = Matrix::inside(c, r) ? x.element(c, r) : 0;
-        CHECK(load(m, Matrix::place(m, 1024, i % 32, i / 32)) == expected);
+        CHECK(load(m, Matrix::element_address(m, 1024, i % 32, i / 32)) == expected);
       }
     });
     passes(memory, k, 10);
   }
 }
 
-TEST_CASE("a box whose corner is no multiple of 16 bytes is stopped") {
+TEST_CASE("a box whose corner is not a multiple of 16 bytes is a fault") {
   Memory memory;
   const Matrix x(numbered(memory, "x", RegionRole::kInput, 20 * 192));
   for (const i32 column : {1, -2, 7}) {
@@ -310,7 +313,7 @@ TEST_CASE("a box whose corner is no multiple of 16 bytes is stopped") {
   }
 }
 
-TEST_CASE("a box with a negative coordinate is loaded and not stored") {
+TEST_CASE("a box with a negative coordinate may be loaded but not stored") {
   Memory memory;
   const Matrix out(buffer(memory, "y", RegionRole::kOutput, 20 * 192, true));
   SimKernel k{.threads = 1, .smem_bytes = 2048, .regions = {out.region}};
@@ -321,18 +324,18 @@ TEST_CASE("a box with a negative coordinate is loaded and not stored") {
   fails(memory, k, {"out_of_bounds"}, "negative coordinate", 1);
 }
 
-TEST_CASE("a map of tf32 rounds what is loaded, and stores nothing") {
+TEST_CASE("a map of tf32 rounds loads, and is not for stores") {
   Memory memory;
-  const Matrix out(buffer(memory, "y", RegionRole::kOutput, 20 * 192, true), Number::kTF32);
+  const Matrix out(buffer(memory, "y", RegionRole::kOutput, 20 * 192, true), DType::kF32, true);
   SimKernel k{.threads = 1, .smem_bytes = 2048, .regions = {out.region}};
   k.body = [&out](Machine& m) {
     const i32 corner[] = {0, 0};
     m.tma_store(&out.map, corner, 2, smem(m, 0), site("tma_store"));
   };
-  fails(memory, k, {"tensor_map"}, "of tf32, which rounds what is loaded", 1);
+  fails(memory, k, {"tensor_map"}, "of tf32, which is for loads", 1);
 }
 
-TEST_CASE("a box is stored and added without what lies outside") {
+TEST_CASE("a box is stored and added without its part outside the tensor") {
   Memory memory;
   Region y = buffer(memory, "y", RegionRole::kOutput, 20 * 192, true);
   for (const bool add : {false, true}) {
@@ -341,10 +344,10 @@ TEST_CASE("a box is stored and added without what lies outside") {
       std::memset(at(y), 1, 20 * 192);
       SimKernel k{.threads = 32, .smem_bytes = 2048, .regions = {y}};
       k.body = [&out, add](Machine& m) {
-        // Only what lies inside is written: the rest of the box is not read.
+        // Only the part inside is written: the rest of the box is not read.
         const i32 corner[] = {24, 14};
         for (u32 r = 0; r < 6 && m.at.thread < 16; ++r) {
-          store(m, Matrix::place(m, 0, m.at.thread, r), 100 * r + m.at.thread);
+          store(m, Matrix::element_address(m, 0, m.at.thread, r), 100 * r + m.at.thread);
         }
         m.fence_proxy_async(site("fence_proxy"));
         sync(m);
@@ -371,7 +374,7 @@ TEST_CASE("a box is stored and added without what lies outside") {
   }
 }
 
-TEST_CASE("tensor copies with one thing wrong") {
+TEST_CASE("TMA operations with one fault") {
   Memory memory;
   const Region region = numbered(memory, "x", RegionRole::kInput, 20 * 192);
   const Matrix x(region);
@@ -395,7 +398,7 @@ TEST_CASE("tensor copies with one thing wrong") {
   fails(memory, loads({&x.map, 1024 + 64}), {"misaligned"}, "64 over a multiple of 128", 1);
   passes(memory, loads({&x.map, 15 << 10}), 1);
   fails(memory, loads({&x.map, (15 << 10) + 128}), {"out_of_bounds"}, "shared memory", 1);
-  // The rows that lie inside, not the whole box.
+  // The rows inside, not the whole box.
   fails(memory, loads({&x.map, 1024, 2, 4 * 128}), {"transaction"},
         "expects 512 bytes, but 1024 have been delivered");
   fails(memory, loads({&x.map, 1024, 2, 9 * 128}), {"deadlock"}, "1024 of 1152 expected bytes");

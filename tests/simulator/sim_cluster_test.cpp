@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Clusters in the simulator: their barrier, each other's shared memory, multicast copies and remote
-// arrivals, asynchronous stores, each right and with one fault.
+// Clusters in the simulator: barrier.cluster, DSMEM, multicast loads, remote arrivals and st.async;
+// each correct and with one fault.
 #include "tests/support/sim_programs.h"
 
 using namespace catenary;
@@ -108,7 +108,7 @@ TEST_CASE("a pair of CTAs shares its loads by multicast, under every seed") {
   }
 }
 
-TEST_CASE("a multicast ring with one thing wrong") {
+TEST_CASE("a multicast pipeline with one fault") {
   Tiles t;
   const auto stops = [&](Wrong wrong, const std::set<std::string>& names,
                          const std::string& part = "") {
@@ -121,11 +121,11 @@ TEST_CASE("a multicast ring with one thing wrong") {
   stops(Wrong::kHalfTheBytes,
         {"transaction", "unwritten", "phase", "copy_in_flight", "deadlock", "barrier"});
   stops(Wrong::kMaskOfThree, {"out_of_bounds"}, "mask 0x7 in a cluster of 2");
-  // The CTA that is ahead exits under the arrivals of the other one, if it is ahead.
+  // A CTA may exit before the arrivals of the other one, depending on the schedule.
   may_fail(t.memory, multicast(t.x, t.y, Wrong::kNoLastBarrier), "remote_exit", "has exited");
 }
 
-TEST_CASE("threads of a cluster read each other's shared memory behind its barrier") {
+TEST_CASE("threads of a cluster read each other's shared memory after its barrier") {
   Memory memory;
   for (const int variant : {0, 1, 2, 3}) {
     const SimKernel k = pair(64, {}, [variant](Machine& m) {
@@ -159,10 +159,10 @@ TEST_CASE("mapped addresses name CTAs of the cluster, once") {
   };
   passes(memory, map(1, false), 2);
   fails(memory, map(2, false), {"out_of_bounds"}, "CTA 2 of a cluster of 2", 1);
-  fails(memory, map(1, true), {"operand"}, "mapped already", 1);
+  fails(memory, map(1, true), {"operand"}, "already mapped", 1);
 }
 
-TEST_CASE("every thread arrives once, then waits once, at the cluster's barrier") {
+TEST_CASE("every thread arrives once, then waits once, at the cluster barrier") {
   Memory memory;
   const auto program = [](int variant) {
     return pair(64, {}, [variant](Machine& m) {
@@ -184,12 +184,12 @@ TEST_CASE("every thread arrives once, then waits once, at the cluster's barrier"
   passes(memory, program(0));
   fails(memory, program(1), {"barrier"}, "twice without barrier.cluster.wait");
   fails(memory, program(2), {"barrier"}, "without barrier.cluster.arrive");
-  passes(memory, program(3));  // who has exited is not waited for
+  passes(memory, program(3));  // the barrier does not wait for threads that have exited
   fails(memory, program(4), {"divergence"});
   passes(memory, program(5));
 }
 
-TEST_CASE("a cluster's barrier that some never reach is a deadlock") {
+TEST_CASE("a cluster barrier that some threads never reach is a deadlock") {
   Memory memory;
   fails(memory,
         pair(32, {},
@@ -205,7 +205,7 @@ TEST_CASE("a cluster's barrier that some never reach is a deadlock") {
         {"deadlock", "barrier"});
 }
 
-TEST_CASE("asynchronous stores count their bytes at the other CTA's mbarrier") {
+TEST_CASE("st.async counts its bytes at the other CTA's mbarrier") {
   Memory memory;
   enum { kRight, kNoWait, kFewBytes, kOwnBarrier, kThreeBytes, kExits };
   const auto program = [](int variant) {
@@ -231,7 +231,7 @@ TEST_CASE("asynchronous stores count their bytes at the other CTA's mbarrier") {
   };
   passes(memory, program(kRight));
   fails(memory, program(kNoWait), {"copy_in_flight", "unwritten"});
-  // The phase ends without one of the stores, or before the last lane has issued its own.
+  // The phase completes without one of the stores, or before the last lane has issued its store.
   fails(memory, program(kFewBytes), {"transaction", "copy_in_flight", "unwritten"});
   fails(memory, program(kOwnBarrier), {"barrier"}, "both must be in one CTA", 2);
   fails(memory, program(kThreeBytes), {"operand"}, "stores 3 bytes", 1);
@@ -242,9 +242,9 @@ TEST_CASE("asynchronous stores count their bytes at the other CTA's mbarrier") {
   for (const std::string& name : seen) CHECK((name == "outstanding" || name == "remote_exit"));
 }
 
-TEST_CASE("a bulk copy between the CTAs of a cluster holds its source until it has landed") {
+TEST_CASE("cp.async.bulk between the CTAs of a cluster reads its source until it completes") {
   Memory memory;
-  enum { kRight, kReuse, kOwnBarrier, kForeignSource, kNoFence };
+  enum { kRight, kReuse, kOwnBarrier, kRemoteSource, kNoFence };
   const auto program = [](int variant) {
     return pair(32, {}, [variant](Machine& m) {
       const u32 barrier = smem(m, 0);
@@ -262,7 +262,7 @@ TEST_CASE("a bulk copy between the CTAs of a cluster holds its source until it h
         const u32 from = smem(m, 256);
         m.bulk_copy_cluster(
             m.map_shared(smem(m, 512), other, site("map")),
-            variant == kForeignSource ? m.map_shared(from, other, site("map")) : from, 128,
+            variant == kRemoteSource ? m.map_shared(from, other, site("map")) : from, 128,
             variant == kOwnBarrier ? barrier : m.map_shared(barrier, other, site("map")),
             site("copy_cluster"));
         if (variant == kReuse) store(m, from, 0);
@@ -276,11 +276,11 @@ TEST_CASE("a bulk copy between the CTAs of a cluster holds its source until it h
   passes(memory, program(kRight));
   fails(memory, program(kReuse), {"copy_in_flight"}, "copy_cluster");
   fails(memory, program(kOwnBarrier), {"barrier"}, "both must be in one CTA", 2);
-  fails(memory, program(kForeignSource), {"operand"}, "the source is of its own CTA", 2);
+  fails(memory, program(kRemoteSource), {"operand"}, "the source is of its own CTA", 2);
   fails(memory, program(kNoFence), {"proxy_fence"}, "st_shared");
 }
 
-TEST_CASE("mbarriers of other CTAs: who may do what") {
+TEST_CASE("mbarriers of other CTAs: which operations are allowed") {
   Memory memory;
   const auto program = [](bool fenced, std::function<void(Machine&, u32)> body) {
     return pair(32, {}, [=](Machine& m) {
@@ -305,13 +305,12 @@ TEST_CASE("mbarriers of other CTAs: who may do what") {
   fails(memory, program(true, ([](Machine& m, u32 b) { m.mbarrier_try_wait(b, 0, site("wait")); })),
         {"operand"}, "own CTA");
   fails(memory, program(true, ([](Machine& m, u32 b) { m.mbarrier_init(b + 8, 1, site("init")); })),
-        {"operand"}, "in its own CTA");
+        {"operand"}, "of its own CTA");
 }
 
-TEST_CASE(
-    "a relaxed cluster barrier hands over mbarriers that fence.mbarrier_init released before") {
+TEST_CASE("a relaxed cluster barrier orders mbarriers after fence.mbarrier_init") {
   Memory memory;
-  enum class Order { kFenceFirst, kFenceBehind, kNoFence };
+  enum class Order { kFenceFirst, kFenceAfter, kNoFence };
   const auto program = [](Order order) {
     return pair(32, {}, [=](Machine& m) {
       if (m.at.thread == 0) {
@@ -319,7 +318,7 @@ TEST_CASE(
         if (order == Order::kFenceFirst) m.fence_mbarrier_init(site("fence"));
       }
       m.cluster_arrive(false, site("arrive"));
-      if (m.at.thread == 0 && order == Order::kFenceBehind) m.fence_mbarrier_init(site("fence"));
+      if (m.at.thread == 0 && order == Order::kFenceAfter) m.fence_mbarrier_init(site("fence"));
       m.cluster_wait(site("wait"));
       if (m.at.thread == 0) {
         const u32 other = m.map_shared(smem(m, 0), 1 - m.at.cta_in_cluster, site("map"));
@@ -329,6 +328,6 @@ TEST_CASE(
     });
   };
   passes(memory, program(Order::kFenceFirst), 10);
-  fails(memory, program(Order::kFenceBehind), {"barrier"}, "unordered with its initialisation");
+  fails(memory, program(Order::kFenceAfter), {"barrier"}, "unordered with its initialisation");
   fails(memory, program(Order::kNoFence), {"barrier"}, "unordered with its initialisation");
 }

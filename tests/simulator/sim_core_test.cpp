@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The simulator's scheduling, shared and global memory, cp.async, CTA barriers and launch edges:
-// a program that keeps the rules runs under every seed and gives its numbers, and the same program
-// with one fault is stopped by that fault's name.
+// The simulator's scheduling, shared and global memory, cp.async, CTA barriers and PDL: a correct
+// program gives its numbers under every seed, and the same program with one fault ends in the fault
+// of that name.
 #include <doctest/doctest.h>
 
 #include <cstring>
@@ -43,7 +43,7 @@ void sync(Machine& m, Site at = testing::site("cta_barrier")) { m.barrier(0, 0, 
 
 }  // namespace
 
-TEST_CASE("neighbours exchange through shared memory behind a barrier, under every seed") {
+TEST_CASE("threads exchange through shared memory across a barrier, under every seed") {
   for (u64 seed = 1; seed <= 50; ++seed) {
     Memory memory;
     const Region out = buffer(memory, "out", RegionRole::kOutput, 4 * 3 * 96, false);
@@ -60,7 +60,7 @@ TEST_CASE("neighbours exchange through shared memory behind a barrier, under eve
   }
 }
 
-TEST_CASE("a missing barrier is a race, or a read of what nobody has written") {
+TEST_CASE("a missing barrier is a race, or a read of unwritten bytes") {
   Memory memory;
   SimKernel k{.threads = 64, .smem_bytes = 4 * 64};
   k.body = [&](Machine& m) {
@@ -76,7 +76,7 @@ TEST_CASE("a missing barrier is a race, or a read of what nobody has written") {
   }
 }
 
-TEST_CASE("reading in the next round before everybody has read in this one is a race") {
+TEST_CASE("a missing barrier between two rounds is a race") {
   Memory memory;
   SimKernel k{.threads = 64, .smem_bytes = 4 * 64};
   k.body = [&](Machine& m) {
@@ -89,7 +89,7 @@ TEST_CASE("reading in the next round before everybody has read in this one is a 
   for (u64 seed = 1; seed <= kSeeds; ++seed) CHECK(fault_of(memory, {k}, seed) == "race");
 }
 
-TEST_CASE("a warp barrier orders its warp and no other") {
+TEST_CASE("a warp barrier orders only its warp") {
   Memory memory;
   SimKernel k{.threads = 64, .smem_bytes = 4 * 64};
   u32 distance = 1;
@@ -119,7 +119,7 @@ TEST_CASE("shared memory is bounded, aligned and poisoned") {
   CHECK(fault_of(memory, {k}) == "unwritten");
 }
 
-TEST_CASE("cp.async lands by its wait; others see it behind a barrier") {
+TEST_CASE("cp.async completes by its wait; other threads see it after a barrier") {
   u8 variant = 0;
   const auto program = [&](const Region& in, const Region& out) {
     SimKernel k{.threads = 32, .smem_bytes = 16 * 32, .regions = {in, out}};
@@ -129,7 +129,7 @@ TEST_CASE("cp.async lands by its wait; others see it behind a barrier") {
                  testing::site("cp_async"));
       m.cp_async_commit(testing::site("commit"));
       m.cp_async_commit(testing::site("commit"));
-      // Two groups are committed; the copy is in the first.
+      // Two groups are committed; the cp.async is in the first.
       m.cp_async_wait(variant == 1 ? 2 : 1, testing::site("wait"));
       if (variant != 2) sync(m);
       const u32 other = variant == 3 ? t : (t + 1) % 32;
@@ -154,7 +154,7 @@ TEST_CASE("cp.async lands by its wait; others see it behind a barrier") {
         continue;
       }
       REQUIRE_MESSAGE(name == "", message);
-      // The last 8 bytes of each copy are zero fill.
+      // The last 8 bytes of each cp.async are zero fill.
       for (u32 t = 0; t < 32; ++t) {
         const u32 other = variant == 3 ? t : (t + 1) % 32;
         CHECK(host(out, t) == 8 * other + 1);
@@ -163,7 +163,7 @@ TEST_CASE("cp.async lands by its wait; others see it behind a barrier") {
   }
 }
 
-TEST_CASE("an exit with a copy outstanding is a fault") {
+TEST_CASE("an exit with cp.async in flight is a fault") {
   Memory memory;
   const Region in = buffer(memory, "in", RegionRole::kInput, 64, true);
   SimKernel k{.threads = 1, .smem_bytes = 64, .regions = {in}};
@@ -174,7 +174,7 @@ TEST_CASE("an exit with a copy outstanding is a fault") {
   CHECK(fault_of(memory, {k}) == "outstanding");
 }
 
-TEST_CASE("global accesses keep to the buffers of the launch and to their roles") {
+TEST_CASE("global accesses must be inside the buffers of the launch and respect their roles") {
   Memory memory;
   const Region in = buffer(memory, "x", RegionRole::kInput, 64, true);
   const Region out = buffer(memory, "y", RegionRole::kOutput, 64, false);
@@ -250,7 +250,8 @@ TEST_CASE("release and acquire of a word order two CTAs") {
   CHECK(passed == kSeeds);
 }
 
-TEST_CASE("threads that wait for each other for ever are a deadlock, and it says who waits where") {
+TEST_CASE(
+    "threads that wait for each other are a deadlock; the report names them and their locations") {
   Memory memory;
   SimKernel k{.threads = 64};
   k.body = [&](Machine& m) {
@@ -262,7 +263,7 @@ TEST_CASE("threads that wait for each other for ever are a deadlock, and it says
   CHECK_MESSAGE(message.find("64 wait") != std::string::npos, message);
 }
 
-TEST_CASE("a barrier that not all threads of the CTA reach is named") {
+TEST_CASE("a barrier that not all threads of the CTA reach is a fault") {
   Memory memory;
   SimKernel k{.threads = 64};
   k.body = [&](Machine& m) {
@@ -271,7 +272,7 @@ TEST_CASE("a barrier that not all threads of the CTA reach is named") {
   for (u64 seed = 1; seed <= kSeeds; ++seed) CHECK(fault_of(memory, {k}, seed) == "barrier");
 }
 
-TEST_CASE("lanes of a warp that part before an aligned instruction are named") {
+TEST_CASE("lanes of a warp that diverge before an aligned instruction are a fault") {
   Memory memory;
   SimKernel k{.threads = 32, .smem_bytes = 4};
   k.body = [&](Machine& m) {
@@ -284,7 +285,7 @@ TEST_CASE("lanes of a warp that part before an aligned instruction are named") {
   for (u64 seed = 1; seed <= kSeeds; ++seed) CHECK(fault_of(memory, {k}, seed) == "divergence");
 }
 
-TEST_CASE("named barriers hand over from producers to consumers") {
+TEST_CASE("named barriers order producers before consumers") {
   u32 variant = 0;
   for (variant = 0; variant < 2; ++variant) {
     for (u64 seed = 1; seed <= kSeeds; ++seed) {
@@ -307,7 +308,8 @@ TEST_CASE("named barriers hand over from producers to consumers") {
   }
 }
 
-TEST_CASE("setmaxnreg moves registers between warpgroups; a sum beyond the file never returns") {
+TEST_CASE(
+    "setmaxnreg moves registers between warpgroups; a sum beyond the register file deadlocks") {
   Memory memory;
   u32 more = 232;
   SimKernel k{.threads = 384};
@@ -326,7 +328,8 @@ TEST_CASE("setmaxnreg moves registers between warpgroups; a sum beyond the file 
   CHECK(fault_of(memory, {k}) == "registers");
 }
 
-TEST_CASE("a dependent kernel starts early, and what it may do before its wait is checked") {
+TEST_CASE(
+    "a dependent kernel starts early, and its accesses before the dependency wait are checked") {
   enum { kRight, kReadsEarly, kWritesEarly, kNoWait } variant;
   const auto run = [&](u64 seed, std::string* message) {
     Memory memory;
@@ -384,7 +387,7 @@ TEST_CASE("one seed gives one interleaving, and seeds differ") {
   CHECK(order(7) != order(8));
 }
 
-TEST_CASE("a launch that the hardware refuses is refused") {
+TEST_CASE("a launch that the hardware rejects is an error") {
   Memory memory;
   SimKernel k{.threads = 2000, .body = [](Machine&) {}};
   CHECK(fault_of(memory, {k}) == "invalid_argument");

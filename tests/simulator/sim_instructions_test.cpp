@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kernels of tests/instructions in the simulator, under several seeds, against expectations
-// that share nothing with it. The GPU suite runs the same cases on a device.
+// that are computed independently. The GPU suite runs the same cases on a device.
 #include <doctest/doctest.h>
 
 #include <atomic>
@@ -28,7 +28,7 @@ void in_parallel(size_t count, const Work& work) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// What is wrong with a kernel's cases, one line each.
+// The failures of a kernel's cases, one line each.
 std::string problems_of(const HostCompiler& compiler, const std::vector<const Case*>& cases) {
   auto object = compile_for_simulator(compiler, *cases.front());
   if (!object) return take_report(object.takeError()).message + "\n";
@@ -48,7 +48,7 @@ std::string problems_of(const HostCompiler& compiler, const std::vector<const Ca
 
 }  // namespace
 
-TEST_CASE("the instructions do what the ISA says") {
+TEST_CASE("the instructions do what the PTX ISA specifies") {
   auto compiler = HostCompiler::get();
   REQUIRE(compiler);
   std::map<std::string, std::vector<const Case*>> kernels;
@@ -70,7 +70,7 @@ TEST_CASE("the instructions do what the ISA says") {
   }
 }
 
-TEST_CASE("cases have names of their own, and a wrong byte is found") {
+TEST_CASE("case names are unique, and a wrong byte is found") {
   std::set<std::string> names;
   for (const Case& c : all_cases()) CHECK_MESSAGE(names.insert(c.name).second, c.name);
   for (const Case& c : all_cases()) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fragments, products and matrix descriptors of the simulated tensor cores, against tables and
-// formulas that are written the other way round: from an element to the lane that holds it, from
-// the bytes that a tensor copy writes to the chunk that a descriptor reads.
+// Fragments, multiply-accumulate and matrix descriptors of the simulated tensor cores, against
+// inverse tables and formulas: from an element to the lane that holds it, from the bytes that a TMA
+// load writes to the chunk that a descriptor reads.
 #include "simulator/model/matrix.h"
 
 #include <doctest/doctest.h>
@@ -24,7 +24,7 @@ struct Slot {
   bool operator==(const Slot&) const = default;
 };
 
-// The pictures of PTX ISA 9.7.14.5 read as "who holds (row, column)".
+// The figures of PTX ISA 9.7.14.5: which lane and register holds (row, column).
 Slot mma_a_16(u32 row, u32 k) {
   const bool low_row = row < 8, low_k = k < 8;
   const u32 pair = low_row ? (low_k ? 0 : 4) : (low_k ? 2 : 6);
@@ -42,7 +42,7 @@ Slot wgmma_d(u32 row, u32 n) {
   return {row / 16 * 32 + in_block.lane, n / 8 * 4 + in_block.index};
 }
 
-// Every element of rows x columns is in exactly the slot that `where` says.
+// Every element of rows x columns is in exactly the slot of `where`.
 template <typename Of, typename Where>
 void check_layout(u32 lanes, u32 per_lane, u32 rows, u32 columns, Of of, Where where) {
   u32 found = 0;
@@ -95,8 +95,8 @@ MatrixDescriptor descriptor(u32 start, u32 leading, u32 stride, u32 mode, u32 ba
   return *d;
 }
 
-// Where a tensor copy with a swizzle of `span` bytes puts byte `byte` of line `line` of a box whose
-// lines are `span` bytes: the number of the 128-byte line picks the XOR.
+// The offset at which a TMA load with a swizzle of `span` bytes puts byte `byte` of line `line` of
+// a box with lines of `span` bytes: the number of the 128-byte line is the XOR term.
 u32 copied_to(u32 base, u32 span, u32 line, u32 byte) {
   const u32 chunk = byte / 16;
   const u32 with = span == 128 ? line % 8 : span == 64 ? line / 2 % 4 : line / 4 % 2;
@@ -107,7 +107,7 @@ u32 mode_of(u32 span) { return span == 128 ? 1 : span == 64 ? 2 : 3; }
 
 }  // namespace
 
-TEST_CASE("fragments of mma.sync lie where the pictures of the ISA show them") {
+TEST_CASE("fragments of mma.sync are as in the figures of the PTX ISA") {
   for (const Number number : {Number::kBF16, Number::kF16}) {
     check_layout(
         32, 8, 16, 16, [&](u32 l, u32 i) { return mma_a_element(number, l, i); }, mma_a_16);
@@ -119,7 +119,7 @@ TEST_CASE("fragments of mma.sync lie where the pictures of the ISA show them") {
   check_layout(32, 4, 16, 8, a32, mma_a_32);
   check_layout(32, 2, 8, 8, b32, mma_b_32);
   check_layout(32, 4, 16, 8, mma_d_element, mma_d);
-  // Read off the pictures.
+  // Read from the figures.
   CHECK(mma_a_element(Number::kF16, 31, 7) == Element{15, 15});
   CHECK(mma_a_element(Number::kF16, 5, 2) == Element{9, 2});
   CHECK(mma_a_element(Number::kF16, 5, 4) == Element{1, 10});
@@ -164,7 +164,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("every bf16 and f16 has its value; tf32 loses its low bits") {
+TEST_CASE("every bf16 and f16 has its value; tf32 ignores its low bits") {
   for (u32 bits = 0; bits < 0x10000; ++bits) {
     const double sign = bits & 0x8000 ? -1 : 1;
     const u32 e16 = bits >> 10 & 31, m16 = bits & 0x3ff;
@@ -209,7 +209,7 @@ TEST_CASE("a sum is rounded once, to nearest, ties to even, down to the subnorma
                                -std::numeric_limits<double>::infinity(), 0)) == 0x7fffffffu);
 }
 
-TEST_CASE("a warp's product is the triple loop's, for each operand type") {
+TEST_CASE("mma.sync gives the result of the triple loop, for each operand type") {
   std::mt19937 random(7);
   const auto draw = [&] { return static_cast<i32>(random() % 33) - 16; };
   for (const Number number : {Number::kBF16, Number::kF16, Number::kTF32}) {
@@ -238,7 +238,7 @@ TEST_CASE("a warp's product is the triple loop's, for each operand type") {
     }
     std::array<MmaLane, 32> lanes;
     for (u32 l = 0; l < 32; ++l) lanes[l] = {a_registers[l], b_registers[l], d[l]};
-    warp_product(number, lanes);
+    warp_mma(number, lanes);
     for (u32 r = 0; r < 16; ++r) {
       for (u32 n = 0; n < 8; ++n) {
         i32 want = c[r][n];
@@ -270,7 +270,7 @@ TEST_CASE("A in registers of a wgmma: each warp holds sixteen rows") {
   }
 }
 
-TEST_CASE("a swizzled K-major tile is read where a tensor copy put it, k-step by k-step") {
+TEST_CASE("a swizzled K-major tile is read where a TMA load put it, k-block by k-block") {
   for (const u32 span : {32u, 64u, 128u}) {
     for (const u32 element : {2u, 4u}) {
       const u32 base = 4096, rows = 64;
@@ -343,7 +343,7 @@ TEST_CASE("a base offset moves the swizzle's pattern by lines of 128 bytes") {
   }
 }
 
-TEST_CASE("a tile's chunks are each read once, a quarter of the rows in each quarter") {
+TEST_CASE("each chunk of a tile is read once, a quarter of the rows in each quarter") {
   for (const bool mn_major : {false, true}) {
     const SharedTile tile{64, 2, mn_major};
     const MatrixDescriptor d = descriptor(1024, 8192, 1024, 1);
@@ -362,7 +362,7 @@ TEST_CASE("a tile's chunks are each read once, a quarter of the rows in each qua
   }
 }
 
-TEST_CASE("a tile's values come out at any order of rows and k") {
+TEST_CASE("the values of a tile are read in any order of rows and k") {
   const u32 base = 1024, bytes = 8192;
   std::vector<u8> memory(bytes);
   for (const bool mn_major : {false, true}) {
@@ -375,14 +375,14 @@ TEST_CASE("a tile's values come out at any order of rows and k") {
       }
     }
     std::vector<double> out(64 * 16);
-    tma_load_tile(d, tile, Number::kBF16, memory.data(), base, out.data(), 16, 1);
+    read_operand_tile(d, tile, Number::kBF16, memory.data(), base, out.data(), 16, 1);
     for (u32 i = 0; i < out.size(); ++i) CHECK(out[i] == i / 16 + 64 * (i % 16 % 2));
-    tma_load_tile(d, tile, Number::kBF16, memory.data(), base, out.data(), 1, 64);
+    read_operand_tile(d, tile, Number::kBF16, memory.data(), base, out.data(), 1, 64);
     for (u32 i = 0; i < out.size(); ++i) CHECK(out[i] == i % 64 + 64 * (i / 64 % 2));
   }
 }
 
-TEST_CASE("descriptors that the hardware does not take, or that miss the tile, are refused") {
+TEST_CASE("descriptors that the hardware does not accept, or that miss the tile, are rejected") {
   const auto refused = [](const MatrixDescriptor& d, const SharedTile& tile, u32 end = 1 << 18) {
     return error_of(check_descriptor(d, tile, 1024, end));
   };
@@ -405,11 +405,11 @@ TEST_CASE("descriptors that the hardware does not take, or that miss the tile, a
   CHECK(refused(descriptor(1024 + 128, 0, 1024, 1, 1), tile) == "");
   CHECK(names(refused(descriptor(1024, 0, 1024, 1, 2), tile), "base offset 2"));
   CHECK(names(refused(descriptor(1024, 128, 256, 0, 1), tile), "base offset 1"));
-  // Over the end of a swizzled row.
+  // Past the end of a swizzled row.
   CHECK(names(refused(descriptor(1024 + 112, 0, 1024, 1), tile), "byte 112"));
   CHECK(names(refused(descriptor(1024 + 64, 8192, 1024, 1), across), "byte 64"));
   CHECK(refused(descriptor(1024 + 64, 8192, 1024, 1), SharedTile{32, 2, true}) == "");
-  // Offsets that lead back into the atom or break its pattern.
+  // Offsets smaller than the atom, or not a multiple of it.
   CHECK(names(refused(descriptor(1024, 0, 512, 1), tile), "stride byte offset of 512"));
   CHECK(names(refused(descriptor(1024, 0, 1536, 1), tile), "stride byte offset of 1536"));
   CHECK(names(refused(descriptor(1024, 16, 1024, 1), across), "leading byte offset of 16"));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// mbarriers in the simulator: a ring of stages between a producer and consumers, fed by bulk copies
-// or by cp.async, and the same ring with one thing wrong.
+// mbarriers in the simulator: a pipeline between a producer and consumers, filled by bulk loads or
+// by cp.async, and the same pipeline with one fault.
 #include "tests/support/sim_programs.h"
 
 using namespace catenary;
@@ -30,10 +30,10 @@ enum class Wrong {
   kTwoCopies,
   kOneLaneDoesNotArrive,
   kLanesArriveTwice,
-  kNobodyWaits,
+  kNoWaits,
 };
 
-struct Ring {
+struct Pipeline {
   Region in, out;
   Wrong wrong = Wrong::kNothing;
 
@@ -93,22 +93,22 @@ struct Ring {
     k.body = [*this](Machine& m) {
       init(m);
       if (m.at.thread == 0) produce(m);
-      if (m.at.thread >= 32 && wrong != Wrong::kNobodyWaits) consume(m);
+      if (m.at.thread >= 32 && wrong != Wrong::kNoWaits) consume(m);
     };
     return k;
   }
 };
 
-struct RingTest {
+struct PipelineTest {
   Memory memory;
-  Ring ring;
-  RingTest() {
-    ring.in = numbered(memory, "x", RegionRole::kInput, kTiles * kTileBytes, 7);
-    ring.out = buffer(memory, "y", RegionRole::kOutput, kTiles * kTileBytes, false);
+  Pipeline pipeline;
+  PipelineTest() {
+    pipeline.in = numbered(memory, "x", RegionRole::kInput, kTiles * kTileBytes, 7);
+    pipeline.out = buffer(memory, "y", RegionRole::kOutput, kTiles * kTileBytes, false);
   }
   SimKernel with(Wrong wrong) {
-    ring.wrong = wrong;
-    return ring.kernel();
+    pipeline.wrong = wrong;
+    return pipeline.kernel();
   }
 };
 
@@ -129,59 +129,59 @@ SimKernel alone(u32 count, std::function<void(Machine&, u32)> body, u32 threads 
 
 }  // namespace
 
-TEST_CASE("a ring of bulk copies delivers every tile, under every seed") {
-  RingTest test;
+TEST_CASE("a pipeline of bulk loads delivers every tile, under every seed") {
+  PipelineTest test;
   for (u64 seed = 1; seed <= 50; ++seed) {
     std::string message;
-    test.memory.mark(at(test.ring.out), test.ring.out.bytes, false);
+    test.memory.mark(at(test.pipeline.out), test.pipeline.out.bytes, false);
     REQUIRE_MESSAGE(fault_of(test.memory, {test.with(Wrong::kNothing)}, seed, &message) == "",
                     message);
-    for (i64 i = 0; i < test.ring.in.bytes / 4; ++i) {
-      REQUIRE(word(test.ring.out, i) == word(test.ring.in, i));
+    for (i64 i = 0; i < test.pipeline.in.bytes / 4; ++i) {
+      REQUIRE(word(test.pipeline.out, i) == word(test.pipeline.in, i));
     }
   }
 }
 
-TEST_CASE("a ring's mbarriers are initialised, fenced and handed over by a barrier") {
-  RingTest test;
+TEST_CASE("the mbarriers of a pipeline need initialisation, a fence and a barrier") {
+  PipelineTest test;
   fails(test.memory, test.with(Wrong::kNoInitFence), {"barrier"}, "fence.mbarrier_init");
-  // Its own thread may go on: the others meet what is not initialised, or not known to be.
+  // The initialising thread may proceed: the others find no object, or one that is not ordered.
   fails(test.memory, test.with(Wrong::kNoBarrierAfterInit), {"barrier"}, "initialis");
 }
 
-TEST_CASE("a ring whose sides do not wait overwrites or reads what is on its way") {
-  RingTest test;
+TEST_CASE("a pipeline without a wait overwrites or reads stages with loads in flight") {
+  PipelineTest test;
   fails(test.memory, test.with(Wrong::kProducerDoesNotWait), {"race", "copy_in_flight", "barrier"});
   fails(test.memory, test.with(Wrong::kConsumersDoNotWait),
         {"unwritten", "copy_in_flight", "barrier"});
-  may_fail(test.memory, test.with(Wrong::kNobodyWaits), "deadlock", "32 arrivals");
+  may_fail(test.memory, test.with(Wrong::kNoWaits), "deadlock", "32 arrivals");
 }
 
-TEST_CASE("a parity that is not flipped is named, on either side") {
-  RingTest test;
-  // A deadlock where the phase that the old parity stands for was over, and another one has begun.
+TEST_CASE("a phase bit that is not flipped is a fault, in producer and consumer") {
+  PipelineTest test;
+  // A deadlock if the phase of the old phase bit was complete and another one has begun.
   fails(test.memory, test.with(Wrong::kConsumersDoNotFlip), {"phase", "deadlock"}, "flipped");
   fails(test.memory, test.with(Wrong::kProducerDoesNotFlip), {"phase", "deadlock"}, "flipped");
 }
 
 TEST_CASE("expected and delivered bytes differ") {
-  RingTest test;
+  PipelineTest test;
   fails(test.memory, test.with(Wrong::kFewBytes), {"transaction"},
         "expects 496 bytes, but 512 have been delivered");
   fails(test.memory, test.with(Wrong::kManyBytes), {"deadlock"},
-        "512 of 528 expected bytes have landed");
+        "512 of 528 expected bytes have arrived");
   fails(test.memory, test.with(Wrong::kTwoCopies), {"transaction", "copy_in_flight"});
 }
 
 TEST_CASE("arrivals are counted as declared") {
-  RingTest test;
+  PipelineTest test;
   fails(test.memory, test.with(Wrong::kOneLaneDoesNotArrive), {"deadlock"},
         "31 of 32 arrivals are in");
   fails(test.memory, test.with(Wrong::kLanesArriveTwice),
         {"barrier", "race", "phase", "copy_in_flight"});
 }
 
-TEST_CASE("more is copied than is expected: the phase ends without the rest") {
+TEST_CASE("more bytes are loaded than expected: the phase completes without the rest") {
   Memory memory;
   const Region x = numbered(memory, "x", RegionRole::kInput, 64);
   SimKernel k = alone(1, [=](Machine& m, u32 barrier) {
@@ -191,11 +191,11 @@ TEST_CASE("more is copied than is expected: the phase ends without the rest") {
     wait(m, barrier, 0);
   });
   k.regions = {x};
-  // The second copy joins this phase, or the next one if the first has landed by then.
+  // The second load counts for this phase, or for the next one if the first is already complete.
   may_fail(memory, k, "transaction", "64 bytes were issued");
 }
 
-TEST_CASE("an mbarrier that is none, or one already") {
+TEST_CASE("an mbarrier that is not initialised, or initialised twice") {
   Memory memory;
   SimKernel k{.threads = 1, .smem_bytes = 64};
   k.body = [](Machine& m) { m.mbarrier_arrive(smem(m, 0), 1, site("arrive")); };
@@ -220,7 +220,7 @@ TEST_CASE("an mbarrier that is none, or one already") {
   fails(memory, k, {"barrier"}, "which is an mbarrier", 1);
 }
 
-TEST_CASE("an invalidated mbarrier is memory again, unwritten, and may be initialised anew") {
+TEST_CASE("an invalidated mbarrier is unwritten memory again, and may be initialised again") {
   Memory memory;
   passes(memory, alone(1, [](Machine& m, u32 barrier) {
            m.mbarrier_arrive(barrier, 1, site("arrive"));
@@ -253,13 +253,13 @@ TEST_CASE("an invalidated mbarrier is memory again, unwritten, and may be initia
     m.mbarrier_invalidate(barrier, site("inval"));
   });
   k.regions = {x};
-  may_fail(memory, k, "barrier", "copies that complete at it are outstanding");
+  may_fail(memory, k, "barrier", "operations that complete at it are in flight");
 }
 
 TEST_CASE("operands and counts of an mbarrier's instructions") {
   Memory memory;
   fails(memory, alone(1, [](Machine& m, u32 b) { m.mbarrier_try_wait(b, 2, site("wait")); }),
-        {"operand"}, "parity 2", 1);
+        {"operand"}, "phase bit 2", 1);
   fails(memory, alone(2, [](Machine& m, u32 b) { m.mbarrier_arrive(b, 3, site("arrive")); }),
         {"barrier"}, "arrives 3 times", 1);
   fails(memory, alone(2, [](Machine& m, u32 b) { m.mbarrier_arrive(b, 0, site("arrive")); }),
@@ -270,12 +270,12 @@ TEST_CASE("operands and counts of an mbarrier's instructions") {
                 m.mbarrier_expect(b, (1 << 20) - 1, false, site("expect"));
                 m.mbarrier_expect(b, 1, true, site("expect"));
               }),
-        {"transaction"}, "holds up to 1048575", 1);
+        {"transaction"}, "the largest is 1048575", 1);
 }
 
-TEST_CASE("a thread that waits sees the end of its phase before the next one ends") {
+TEST_CASE("a waiting thread observes the end of its phase before the next one completes") {
   Memory memory;
-  // Thread 32 arrives twice; what thread 0 does in between is left to chance.
+  // Thread 32 arrives twice; the schedule decides what thread 0 does in between.
   const SimKernel k = alone(
       1,
       [](Machine& m, u32 b) {
@@ -290,17 +290,18 @@ TEST_CASE("a thread that waits sees the end of its phase before the next one end
   for (u64 seed = 1; seed <= 40; ++seed) {
     std::string message;
     const std::string name = fault_of(memory, {k}, seed, &message);
-    if (name == "phase") CHECK_MESSAGE(message.find("ran ahead") != std::string::npos, message);
+    if (name == "phase") CHECK_MESSAGE(message.find("a phase ahead") != std::string::npos, message);
     seen.insert(name);
   }
   CHECK(seen.count("phase") == 1);
-  CHECK(seen.count("deadlock") == 1);  // it came when both were over: parity 0 is phase 2's too
+  CHECK(seen.count("deadlock") ==
+        1);  // it waited after both had completed: phase bit 0 is also that of phase 2
   for (const std::string& name : seen) {
     CHECK((name == "" || name == "phase" || name == "deadlock"));
   }
 }
 
-TEST_CASE("a wait for a phase that nobody completes is a deadlock, spinning or not") {
+TEST_CASE("a wait for a phase that never completes is a deadlock, spinning or not") {
   Memory memory;
   fails(memory,
         alone(
@@ -310,7 +311,7 @@ TEST_CASE("a wait for a phase that nobody completes is a deadlock, spinning or n
               wait(m, b, 0);
             },
             32),
-        {"deadlock"}, "phase 0 (parity 0) of mbarrier smem+0x0: 1 of 2 arrivals are in");
+        {"deadlock"}, "phase 0 (phase bit 0) of mbarrier smem+0x0: 1 of 2 arrivals are in");
 }
 
 TEST_CASE("arrivals release and waits acquire") {
@@ -333,7 +334,7 @@ TEST_CASE("arrivals release and waits acquire") {
   }
 }
 
-TEST_CASE("cp.async arrives at an mbarrier when it has landed") {
+TEST_CASE("cp.async arrives at an mbarrier when it is complete") {
   Memory memory;
   const Region x = numbered(memory, "x", RegionRole::kInput, 4 * 512, 1);
   const Region y = buffer(memory, "y", RegionRole::kOutput, 4 * 512, false);
@@ -370,7 +371,7 @@ TEST_CASE("cp.async arrives at an mbarrier when it has landed") {
   }
 }
 
-TEST_CASE("a thread knows no more of its own cp.async than others before the phase ends") {
+TEST_CASE("before the phase completes, cp.async is not ordered before its own thread either") {
   Memory memory;
   const Region x = numbered(memory, "x", RegionRole::kInput, 16);
   SimKernel k = alone(1, [=](Machine& m, u32 b) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The simulated device's memory: bounds, alignment, which bytes are written, the pattern in fresh
-// ones. And objects: every load is a copy of its own, and leaves nothing open.
+// The simulated device's memory: bounds, alignment, written bytes, the pattern of fresh ones.
+// Objects: every load is a separate copy, and leaves no file open.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -28,7 +28,7 @@ i64 count_written(const Allocation& allocation) {
 
 }  // namespace
 
-TEST_CASE("an address is found inside its allocation alone") {
+TEST_CASE("an address is found only inside its allocation") {
   Memory memory;
   u8* a = bytes_of(memory.allocate(100));
   u8* b = bytes_of(memory.allocate(1));
@@ -60,14 +60,14 @@ TEST_CASE("only what was allocated is released, and once") {
   CHECK(memory.find(a, 1) == nullptr);
 }
 
-TEST_CASE("no memory is a null address") {
+TEST_CASE("an allocation that fails is a null address") {
   Memory memory;
   CHECK(memory.allocate(i64{1} << 61) == nullptr);
   CHECK(memory.allocate(i64{1} << 62) == nullptr);
   CHECK(memory.allocate(0) == nullptr);
 }
 
-TEST_CASE("fresh memory is NaN in every float type, and nothing of it is written") {
+TEST_CASE("fresh memory is NaN in every float type, and unwritten") {
   Memory memory;
   void* a = memory.allocate(64);
   CHECK(count_written(*memory.find(a, 64)) == 0);
@@ -76,7 +76,7 @@ TEST_CASE("fresh memory is NaN in every float type, and nothing of it is written
   }
 }
 
-TEST_CASE("marks cover whole granules, and leave the bytes alone") {
+TEST_CASE("marks cover whole granules, and do not change the bytes") {
   Memory memory;
   u8* a = bytes_of(memory.allocate(33));
   Allocation& allocation = *memory.find(a, 33);
@@ -87,7 +87,7 @@ TEST_CASE("marks cover whole granules, and leave the bytes alone") {
   memory.mark(a + 4, 8, false);
   CHECK(count_written(allocation) == 13);
   CHECK(std::all_of(a, a + 33, [](u8 byte) { return byte == 0; }));
-  memory.mark(a + 21, 2, false);  // halves of two granules: neither is forgotten
+  memory.mark(a + 21, 2, false);  // halves of two granules: both stay written
   CHECK(count_written(allocation) == 13);
   memory.mark(a + 5, 2, true);  // halves of two granules: both are written
   CHECK(count_written(allocation) == 15);
@@ -146,7 +146,7 @@ ErrorReport failure(llvm::ArrayRef<u8> image) {
 
 }  // namespace
 
-TEST_CASE("each load is a copy of its own, and closes what it opened") {
+TEST_CASE("each load is a separate copy, and closes what it opened") {
   const std::vector<u8> image = image_of(kCounting);
   if (image.empty()) return;
   const i64 files = open_files();
@@ -165,7 +165,7 @@ TEST_CASE("each load is a copy of its own, and closes what it opened") {
   CHECK(calls_of(*first) == 1);
 }
 
-TEST_CASE("what is no kernel does not load") {
+TEST_CASE("bytes that are no kernel do not load") {
   const u8 text[] = "not a shared object";
   const ErrorReport junk = failure(text);
   CHECK(junk.code == ErrorCode::kCompileFailed);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensor maps: the rules of their making, their encoded form, and which element of a box lies where
-// in global and in shared memory, against a model that looks at one element at a time.
+// Tensor maps: the rules of a description, the encoded form, and the global and shared addresses of
+// the elements of a box, against a model that computes one element at a time.
 #include <doctest/doctest.h>
 
 #include <cstring>
@@ -10,6 +10,7 @@
 
 #include "runtime/driver/tensor_map.h"
 #include "simulator/model/number.h"
+#include "simulator/model/tensor_map.h"
 #include "tests/support/fake_driver.h"
 
 using namespace catenary;
@@ -20,7 +21,7 @@ namespace {
 // 200 x 96 bf16, rows 8 elements apart, boxes of 16 x 64 under the 128-byte swizzle.
 TensorMapSpec matrix() {
   TensorMapSpec spec;
-  spec.number = Number::kBF16;
+  spec.dtype = DType::kBF16;
   spec.rank = 2;
   spec.sizes[0] = 200;
   spec.sizes[1] = 96;
@@ -35,7 +36,7 @@ TensorMapSpec matrix() {
 ErrorReport refusal(const std::function<void(TensorMapSpec&)>& change) {
   TensorMapSpec spec = matrix();
   change(spec);
-  return take_report(check(spec));
+  return take_report(check_tensor_map(spec));
 }
 
 u32 pick(std::mt19937& rng, u32 low, u32 high) { return low + rng() % (high - low + 1); }
@@ -43,9 +44,9 @@ u32 pick(std::mt19937& rng, u32 low, u32 high) { return low + rng() % (high - lo
 // A small tensor of random rank, dense but for padding of its rows.
 TensorMapSpec random_spec(std::mt19937& rng) {
   TensorMapSpec spec;
-  spec.rank = pick(rng, 1, kMaxRank);
-  spec.number = rng() % 2 ? Number::kBF16 : Number::kF32;
-  const u32 bytes = number_bytes(spec.number);
+  spec.rank = pick(rng, 1, kMaxTensorMapRank);
+  spec.dtype = rng() % 2 ? DType::kBF16 : DType::kF32;
+  const u32 bytes = dtype_bytes(spec.dtype);
   spec.swizzle = static_cast<Swizzle>(rng() % 4);
   spec.box[0] =
       (spec.swizzle == Swizzle::kNone ? 16 * pick(rng, 1, 9) : swizzle_bytes(spec.swizzle)) / bytes;
@@ -62,15 +63,15 @@ TensorMapSpec random_spec(std::mt19937& rng) {
 }
 
 u64 tensor_bytes(const TensorMapSpec& spec) {
-  u64 last = (spec.sizes[0] - 1) * number_bytes(spec.number);
+  u64 last = (spec.sizes[0] - 1) * dtype_bytes(spec.dtype);
   for (u32 i = 1; i < spec.rank; ++i) last += (spec.sizes[i] - 1) * spec.strides[i - 1];
-  return last + number_bytes(spec.number);
+  return last + dtype_bytes(spec.dtype);
 }
 
 // Calls `act` with the index of each element of the box and its global offset, -1 outside.
 void for_each_element(const TensorMapSpec& spec, const i32* at,
                       const std::function<void(u32 index, i64 offset)>& act) {
-  u32 counts[kMaxRank];
+  u32 counts[kMaxTensorMapRank];
   u32 total = 1;
   for (u32 i = 0; i < spec.rank; ++i) {
     counts[i] = (spec.box[i] + spec.element_strides[i] - 1) / spec.element_strides[i];
@@ -82,7 +83,7 @@ void for_each_element(const TensorMapSpec& spec, const i32* at,
     for (u32 i = 0, rest = index; i < spec.rank; rest /= counts[i++]) {
       const i64 c = at[i] + static_cast<i64>(rest % counts[i]) * spec.element_strides[i];
       inside &= c >= 0 && c < static_cast<i64>(spec.sizes[i]);
-      offset += c * (i == 0 ? number_bytes(spec.number) : static_cast<i64>(spec.strides[i - 1]));
+      offset += c * (i == 0 ? dtype_bytes(spec.dtype) : static_cast<i64>(spec.strides[i - 1]));
     }
     act(index, inside ? offset : -1);
   }
@@ -106,7 +107,7 @@ TEST_CASE("a swizzle exchanges 16-byte chunks by the line number of the address"
   CHECK(swizzle_bytes(Swizzle::k128) == 128);
 }
 
-TEST_CASE("a map that keeps the rules is taken, at their edges too") {
+TEST_CASE("a map that obeys the rules is accepted, at their limits too") {
   for (const auto& change : std::vector<std::function<void(TensorMapSpec&)>>{
            [](TensorMapSpec&) {}, [](TensorMapSpec& s) { s.sizes[1] = u64{1} << 32; },
            [](TensorMapSpec& s) { s.box[1] = 256; },
@@ -118,7 +119,7 @@ TEST_CASE("a map that keeps the rules is taken, at their edges too") {
   }
 }
 
-TEST_CASE("a map that breaks a rule is refused, and the message names the value") {
+TEST_CASE("a map that breaks a rule is rejected, and the message names the value") {
   struct Case {
     const char* names;
     std::function<void(TensorMapSpec&)> change;
@@ -137,9 +138,9 @@ TEST_CASE("a map that breaks a rule is refused, and the message names the value"
            {"stride of 408 bytes in dimension 1", [](TensorMapSpec& s) { s.strides[0] = 408; }},
            {"stride of 0 bytes", [](TensorMapSpec& s) { s.strides[0] = 0; }},
            {"1099511627776", [](TensorMapSpec& s) { s.strides[0] = u64{1} << 40; }},
-           {"every element 9 of dimension 1", [](TensorMapSpec& s) { s.element_strides[1] = 9; }},
-           {"every element 0", [](TensorMapSpec& s) { s.element_strides[1] = 0; }},
-           {"every element 2 of dimension 0", [](TensorMapSpec& s) { s.element_strides[0] = 2; }},
+           {"element stride 9 in dimension 1", [](TensorMapSpec& s) { s.element_strides[1] = 9; }},
+           {"element stride 0", [](TensorMapSpec& s) { s.element_strides[1] = 0; }},
+           {"element stride 2 in dimension 0", [](TensorMapSpec& s) { s.element_strides[0] = 2; }},
            {"rows of 24 bytes",
             [](TensorMapSpec& s) { s.swizzle = Swizzle::kNone, s.box[0] = 12; }},
            {"rows of 256 bytes under the 128-byte swizzle",
@@ -152,16 +153,16 @@ TEST_CASE("a map that breaks a rule is refused, and the message names the value"
   }
 }
 
-TEST_CASE("an encoded map says what was encoded; other bytes are no map") {
+TEST_CASE("decoding gives what was encoded; other bytes are no map") {
   std::mt19937 rng(3);
   for (int i = 0; i < 200; ++i) {
     TensorMapSpec spec = random_spec(rng);
     spec.base = 16 * (1 + rng());
     if (i == 0) spec.sizes[0] = u64{1} << 32;
-    REQUIRE(take_report(check(spec)).message == "");
+    REQUIRE(take_report(check_tensor_map(spec)).message == "");
     const std::optional<TensorMapSpec> back = decode_tensor_map(encode_tensor_map(spec));
     REQUIRE(back.has_value());
-    CHECK(back->number == spec.number);
+    CHECK(number_of(*back) == number_of(spec));
     CHECK(back->rank == spec.rank);
     CHECK(back->swizzle == spec.swizzle);
     CHECK(back->base == spec.base);
@@ -175,7 +176,7 @@ TEST_CASE("an encoded map says what was encoded; other bytes are no map") {
   CHECK(!decode_tensor_map(TensorMap{}).has_value());
 }
 
-TEST_CASE("every element of a box lies where the map says, anywhere in the tensor and around it") {
+TEST_CASE("every element of a box is where the map says, anywhere in the tensor and around it") {
   std::mt19937 rng(7);
   u32 inside = 0;
   u32 outside = 0;
@@ -184,35 +185,35 @@ TEST_CASE("every element of a box lies where the map says, anywhere in the tenso
     std::vector<u8> tensor(tensor_bytes(spec));
     for (u8& byte : tensor) byte = static_cast<u8>(1 + rng() % 255);
     spec.base = reinterpret_cast<u64>(tensor.data());
-    i32 at[kMaxRank];
+    i32 at[kMaxTensorMapRank];
     for (u32 d = 0; d < spec.rank; ++d) {
       at[d] = static_cast<i32>(pick(rng, 0, static_cast<u32>(spec.sizes[d]) + 2)) - 2;
     }
     const u32 address = 1024 + 128 * pick(rng, 0, 20);
     const u64 bytes = box_bytes(spec);
     std::vector<u8> shared(bytes, 0xee);
-    const std::vector<BoxRow> rows = walk_box(spec, at);
+    const std::vector<BoxRow> rows = box_rows(spec, at);
     scatter_box(spec, rows, address, shared.data());
     const std::vector<u8> gathered = gather_box(spec, rows, address, shared.data());
-    const u32 width = number_bytes(spec.number);
-    std::set<u32> places;
+    const u32 width = dtype_bytes(spec.dtype);
+    std::set<u32> addresses;
     for_each_element(spec, at, [&](u32 index, i64 offset) {
-      const u32 place = swizzle_address(address + index * width, spec.swizzle) - address;
-      REQUIRE(place + width <= bytes);
-      places.insert(place);
+      const u32 shared_at = swizzle_address(address + index * width, spec.swizzle) - address;
+      REQUIRE(shared_at + width <= bytes);
+      addresses.insert(shared_at);
       u8 expected[4] = {};
       if (offset >= 0) std::memcpy(expected, tensor.data() + offset, width);
       ++(offset >= 0 ? inside : outside);
-      CHECK(std::memcmp(shared.data() + place, expected, width) == 0);
+      CHECK(std::memcmp(shared.data() + shared_at, expected, width) == 0);
       CHECK(std::memcmp(gathered.data() + u64{index} * width, expected, width) == 0);
     });
-    CHECK(places.size() * width == bytes);
+    CHECK(addresses.size() * width == bytes);
   }
   CHECK(inside > 5000);
   CHECK(outside > 10000);
 }
 
-TEST_CASE("a map of tf32 rounds what is loaded to nearest, ties to even; every NaN to one") {
+TEST_CASE("a map of tf32 rounds loads to nearest, ties to even; every NaN becomes the same") {
   const struct {
     u32 from, to;
   } kRows[] = {
@@ -226,7 +227,8 @@ TEST_CASE("a map of tf32 rounds what is loaded to nearest, ties to even; every N
   std::vector<u32> data;
   for (const auto& row : kRows) data.push_back(row.from);
   TensorMapSpec spec;
-  spec.number = Number::kTF32;
+  spec.dtype = DType::kF32;
+  spec.as_tf32 = true;
   spec.rank = 2;
   spec.sizes[0] = data.size(), spec.sizes[1] = 1;
   spec.strides[0] = 4 * data.size();
@@ -234,39 +236,43 @@ TEST_CASE("a map of tf32 rounds what is loaded to nearest, ties to even; every N
   spec.base = reinterpret_cast<u64>(data.data());
   u32 shared[16];
   const i32 at[] = {0, 0};
-  scatter_box(spec, walk_box(spec, at), 1024, reinterpret_cast<u8*>(shared));
+  scatter_box(spec, box_rows(spec, at), 1024, reinterpret_cast<u8*>(shared));
   for (size_t i = 0; i < 16; ++i) {
     INFO(i);
     CHECK(shared[i] == (i < data.size() ? kRows[i].to : 0));
   }
 }
 
-TEST_CASE("coordinates at the ends of their range are outside, not elsewhere") {
+TEST_CASE("coordinates at the ends of their range are outside the tensor") {
   TensorMapSpec spec = matrix();
   for (const i32 x : {-2147483647 - 1, 2147483647, -64, 200}) {
     const i32 at[] = {x, 0};
-    for (const BoxRow& row : walk_box(spec, at)) CHECK(row.bytes == 0);
+    for (const BoxRow& row : box_rows(spec, at)) CHECK(row.bytes == 0);
     const i32 swapped[] = {0, x};
-    for (const BoxRow& row : walk_box(spec, swapped)) CHECK(row.bytes == 0);
+    for (const BoxRow& row : box_rows(spec, swapped)) CHECK(row.bytes == 0);
   }
   const i32 edge[] = {-63, 95};
-  const std::vector<BoxRow> rows = walk_box(spec, edge);
+  const std::vector<BoxRow> rows = box_rows(spec, edge);
   CHECK(rows[0].first == 126);
   CHECK(rows[0].bytes == 2);
   CHECK(rows[0].global == spec.base + 95 * 416);
   CHECK(rows[1].bytes == 0);
 }
 
-TEST_CASE("the driver's table encodes: the simulator's entry, and a driver that refuses") {
+TEST_CASE("encode() uses the driver's entry: the simulator's, and one that returns an error") {
   cuda::Api api = catenary::testing::fake_api();
   api.tensor_map_encode_tiled = cuda::simulated_tensor_map_encode;
   {
     const cuda::ScopedDriver scope = llvm::cantFail(cuda::ScopedDriver::over(api));
-    for (const Number number :
-         {Number::kBF16, Number::kF16, Number::kF32, Number::kTF32, Number::kU32}) {
+    for (const auto& [dtype, as_tf32] : std::vector<std::pair<DType, bool>>{{DType::kBF16, false},
+                                                                            {DType::kF16, false},
+                                                                            {DType::kF32, false},
+                                                                            {DType::kF32, true},
+                                                                            {DType::kI32, false}}) {
       TensorMapSpec spec = matrix();
-      spec.number = number;
-      spec.box[0] = 128 / number_bytes(number);
+      spec.dtype = dtype;
+      spec.as_tf32 = as_tf32;
+      spec.box[0] = 128 / dtype_bytes(dtype);
       const TensorMap map = llvm::cantFail(encode(scope.driver(), spec));
       const TensorMap same = encode_tensor_map(spec);
       CHECK(std::memcmp(&map, &same, sizeof map) == 0);
@@ -286,7 +292,7 @@ TEST_CASE("the driver's table encodes: the simulator's entry, and a driver that 
   CHECK(report.message.find("rank 2") != std::string::npos);
 }
 
-TEST_CASE("the simulator's entry refuses what it has no meaning for") {
+TEST_CASE("the simulator's entry rejects what it does not implement") {
   const TensorMapSpec s = matrix();
   const auto result = [&](int type, unsigned rank, int interleave, int swizzle, int fill) {
     TensorMap map;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Instructions that a warp executes together: right programs under many seeds with their numbers,
-// and one program for each rule that is broken.
+// Instructions that a warp executes together: correct programs under many seeds with their numbers,
+// and one program for each broken rule.
 #include <doctest/doctest.h>
 
 #include <bit>
@@ -32,7 +32,7 @@ SimKernel warp(std::function<void(Machine&)> body, u32 smem_bytes = 1024) {
   return {.threads = 32, .smem_bytes = smem_bytes, .regions = {}, .body = std::move(body)};
 }
 
-// "" and kSeeds runs, or the first fault.
+// The first fault of kSeeds runs; empty if all pass.
 std::string faults(const SimKernel& kernel, std::string* message = nullptr) {
   Memory memory;
   return fault_within(memory, {kernel}, kSeeds, message);
@@ -101,7 +101,7 @@ TEST_CASE("stmatrix stores what ldmatrix loads, for one, two and four matrices")
         const u32 t = m.at.thread;
         u32 out[4], back[4];
         for (u32 i = 0; i < 4; ++i) out[i] = (100 * i + 2 * t) | (100 * i + 2 * t + 1) << 16;
-        // Lanes that give no address may hold anything there.
+        // Lanes whose address is not used may pass any value.
         const u32 row = t < 8 * count ? smem(m, 16 * t) : 3;
         m.stmatrix(row, out, count, trans, testing::site("stmatrix"));
         m.warp_barrier(kAll, testing::site("warp_barrier"));
@@ -125,8 +125,7 @@ TEST_CASE("stmatrix stores what ldmatrix loads, for one, two and four matrices")
   }
 }
 
-TEST_CASE(
-    "a missing warp barrier before ldmatrix is a race, or a read of what nobody has written") {
+TEST_CASE("a missing warp barrier before ldmatrix is a race, or a read of unwritten bytes") {
   const SimKernel kernel = warp([](Machine& m) {
     fill(m);
     float d[4] = {};
@@ -152,7 +151,7 @@ TEST_CASE("warp instructions other than the barrier order no memory") {
       m.vote(1, Vote::kAll, kAll, testing::site("vote_all"));
       m.shuffle(0, 0, Shuffle::kIndex, kAll, testing::site("shuffle_index"));
       if (barrier) m.warp_barrier(kAll, testing::site("warp_barrier"));
-      store(m, 16 * ((t + 1) % 32), 0);  // a row that another lane gave the address of
+      store(m, 16 * ((t + 1) % 32), 0);  // a row whose address another lane has passed
     });
   };
   check_fault(then_write(false), "race", "ldmatrix_x4");
@@ -160,7 +159,7 @@ TEST_CASE("warp instructions other than the barrier order no memory") {
   CHECK_MESSAGE(faults(then_write(true), &message) == "", message);
 }
 
-TEST_CASE("rows of ldmatrix lie in the CTA's own shared memory, at multiples of 16 bytes") {
+TEST_CASE("rows of ldmatrix are in the CTA's own shared memory, at multiples of 16 bytes") {
   const auto at = [](u32 offset, u32 count) {
     return warp([=](Machine& m) {
       fill(m);
@@ -177,7 +176,7 @@ TEST_CASE("rows of ldmatrix lie in the CTA's own shared memory, at multiples of 
   check_fault(at(768, 1), "unwritten", "offset 768");
 }
 
-TEST_CASE("lanes that go different ways meet in no instruction of the warp") {
+TEST_CASE("diverged lanes do not converge in instructions of the warp") {
   u32 other = 0;
   const auto lane_5 = [](std::function<void(Machine&)> does) {
     return warp([does](Machine& m) {
@@ -193,9 +192,9 @@ TEST_CASE("lanes that go different ways meet in no instruction of the warp") {
   check_fault(lane_5([&](Machine& m) {
                 other = m.shuffle(1, 0, Shuffle::kIndex, ~1u, testing::site("shuffle_index"));
               }),
-              "operand", "lane 0, which the mask 0xfffffffe leaves out");
+              "operand", "lane 0, which is not in the mask 0xfffffffe");
   check_fault(lane_5([](Machine& m) { m.warp_barrier(~32u, testing::site("warp_barrier")); }),
-              "divergence", "leaves itself out");
+              "divergence", "without its own lane");
 }
 
 TEST_CASE("an instruction of all lanes needs a whole warp") {
@@ -207,7 +206,7 @@ TEST_CASE("an instruction of all lanes needs a whole warp") {
   check_fault(kernel, "divergence", "does not exist");
 }
 
-TEST_CASE("shuffles take the value of the lane that they name") {
+TEST_CASE("shuffles return the value of the lane that they name") {
   u32 got[32][5];
   const SimKernel kernel = warp([&](Machine& m) {
     const u32 t = m.at.thread;
@@ -233,7 +232,7 @@ TEST_CASE("shuffles take the value of the lane that they name") {
   }
 }
 
-TEST_CASE("votes count the lanes of their mask; the elected lane is the lowest each time") {
+TEST_CASE("votes count the lanes of their mask; the elected lane is always the lowest") {
   const u32 mask = 0x00f0;
   for (u64 seed = 1; seed <= kSeeds; ++seed) {
     u32 elected = 0, ballots = 0, all = 0, any = 0, all_even = 0;
@@ -259,7 +258,7 @@ TEST_CASE("votes count the lanes of their mask; the elected lane is the lowest e
   }
 }
 
-TEST_CASE("mma takes bf16, f16 and tf32, and no accumulator that is in flight") {
+TEST_CASE("mma accepts bf16, f16 and tf32, and no accumulator in flight") {
   const auto with = [](Number number, u32 a_bits, float d_value) {
     return warp([=](Machine& m) {
       const u32 a[4] = {0, 0, 0, a_bits}, b[2] = {0, 0};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// wgmma on the simulated machine: one program for each rule that is broken, found by its name.
+// wgmma on the simulated machine: one program for each broken rule, which ends in the fault of that
+// name.
 #include <doctest/doctest.h>
 
 #include <bit>
@@ -41,9 +42,9 @@ TEST_CASE("a missing fence, commit, wait or barrier is found by name") {
     p.waits = false;
     check_fault(p, "accumulator", "before wgmma_wait");
   }
-  SUBCASE("proxy fence behind st_shared") {
+  SUBCASE("proxy fence after st_shared") {
     p.proxy_fence = false;
-    check_fault(p, "proxy_fence", "no proxy fence behind CTA 0, thread");
+    check_fault(p, "proxy_fence", "without a proxy fence after CTA 0, thread");
   }
   SUBCASE("barrier") {
     p.barrier = false;
@@ -58,7 +59,7 @@ TEST_CASE("a missing fence, commit, wait or barrier is found by name") {
   }
 }
 
-TEST_CASE("an exit with a product outstanding is found, committed or not") {
+TEST_CASE("an exit with a wgmma in flight is a fault, committed or not") {
   for (const bool commits : {false, true}) {
     Program p = small_program();
     SimKernel kernel;
@@ -78,7 +79,7 @@ TEST_CASE("an exit with a product outstanding is found, committed or not") {
   }
 }
 
-TEST_CASE("accumulators are left alone from the product to its wait") {
+TEST_CASE("accumulators must not be accessed between wgmma and its wait") {
   Program p = small_program();
   SUBCASE("an early read") {
     p.before_wait = [](Machine& m, float* d) {
@@ -92,11 +93,11 @@ TEST_CASE("accumulators are left alone from the product to its wait") {
     };
     check_fault(p, "accumulator", "accumulator register 5 thread 78 has written since");
   }
-  SUBCASE("a product of another shape on the same registers") {
+  SUBCASE("a wgmma of another shape on the same registers") {
     p.spoil = [](WgmmaOperands& o, u32 step) { o.n = step == 1 ? 8 : 16; };
     check_fault(p, "accumulator", "8 columns in registers of the wgmma of 16 columns");
   }
-  SUBCASE("adding to a copy of what is in flight") {
+  SUBCASE("accumulating onto a copy of an accumulator in flight") {
     p.before_wait = [&](Machine& m, float* d) {
       float copy[8];
       std::memcpy(copy, d, sizeof copy);
@@ -136,7 +137,7 @@ TEST_CASE("descriptors with a wrong swizzle or offset are found by name") {
     check_fault(p, "descriptor", "outside [1024,");
     p.b.base = 32768;
     with(0, 2048, 128);
-    check_fault(p, "unwritten", "which nobody has written");
+    check_fault(p, "unwritten", "which is not written");
   }
   SUBCASE("leading byte offset of an MN-major operand") {
     p.b.rows = 128;
@@ -164,7 +165,7 @@ TEST_CASE("descriptors with a wrong swizzle or offset are found by name") {
   }
 }
 
-TEST_CASE("operands that the instruction does not take") {
+TEST_CASE("operands that the instruction does not accept") {
   Program p = small_program();
   const auto spoiled = [&](std::function<void(WgmmaOperands&)> how, const char* text) {
     p.spoil = [how](WgmmaOperands& o, u32) { how(o); };
@@ -181,7 +182,7 @@ TEST_CASE("operands that the instruction does not take") {
   spoiled([](WgmmaOperands& o) { o.trans_b = true; }, "transposes B, which is tf32");
 }
 
-TEST_CASE("the threads of a warpgroup give one descriptor and one scale-d") {
+TEST_CASE("the threads of a warpgroup must pass the same descriptors and scale-d") {
   Program p = small_program();
   const Operand b = p.b;
   SimKernel kernel;
@@ -220,7 +221,7 @@ TEST_CASE("all threads of a warpgroup execute wgmma together") {
               "outside a whole warpgroup: the CTA has 96 threads");
 }
 
-TEST_CASE("A that ldmatrix writes behind the fence is found") {
+TEST_CASE("A that ldmatrix writes after the fence is a fault") {
   Operand a;
   a.span = 16;
   a.k = 16;
@@ -251,7 +252,7 @@ TEST_CASE("A that ldmatrix writes behind the fence is found") {
     float d[8];
     m.wgmma(d, {Number::kBF16, 16, 0, registers, b.descriptor(0), false, false, false},
             testing::site("wgmma"));
-    for (u32& r : registers) r = 0;  // the instruction has taken them
+    for (u32& r : registers) r = 0;  // the instruction has read them
     commit(m);
     wait(m, 0);
     take(m, d, 16, out);
@@ -263,5 +264,5 @@ TEST_CASE("A that ldmatrix writes behind the fence is found") {
     CHECK(count_wrong(out, 16, 16) == 0);
   }
   late = true;
-  check_fault(kernel, "accumulator", "ldmatrix wrote behind the last wgmma_fence");
+  check_fault(kernel, "accumulator", "ldmatrix wrote after the last wgmma_fence");
 }

@@ -34,7 +34,7 @@ void check_fault(const SimKernel& kernel, const char* name, const char* text) {
 
 }  // namespace
 
-TEST_CASE("a product of shared operands gives its numbers under every seed") {
+TEST_CASE("wgmma of shared operands gives its numbers under every seed") {
   check_right(small_program(), kSeeds);
 }
 
@@ -71,7 +71,7 @@ TEST_CASE("n goes from 8 to 256; tf32 has half the k; A may come from registers"
   }
 }
 
-TEST_CASE("groups overlap: one is waited for while the next one runs on the same accumulator") {
+TEST_CASE("groups overlap: a wait for one while the next is in flight on the same accumulator") {
   Program p = small_program();
   p.a.k = p.b.k = 128;
   p.b.base = p.a.bytes();
@@ -89,11 +89,11 @@ TEST_CASE("groups overlap: one is waited for while the next one runs on the same
     fence(m);
     multiply(m, p, d, 0, 4);
     commit(m);
-    multiply(m, p, d, 4, 8);  // adds to what is in flight: no fence
+    multiply(m, p, d, 4, 8);  // adds to the accumulator in flight: no fence
     commit(m);
     wait(m, 1);
     sync(m);
-    // The first block's operands are free now, the second's are not.
+    // The operands of the first k-blocks are free now, those of the second are not.
     const u16 zero = 0;
     if (m.at.thread == 99) {
       m.store_shared(smem(m, p.a.offset(5, 64 * overwritten)), &zero, 2,
@@ -148,7 +148,7 @@ TEST_CASE("two accumulators of one group, and a second sequence on the first of 
   check_fault(kernel, "accumulator", "no wgmma_fence since the last wgmma_wait");
 }
 
-TEST_CASE("two warpgroups share B, and a producer warp overwrites it when both are done") {
+TEST_CASE("two warpgroups share B, and a producer warp overwrites it after both have read it") {
   Program p = small_program();
   std::vector<float> out[2] = {std::vector<float>(kM * 16), std::vector<float>(kM * 16)};
   bool early = false;
@@ -187,7 +187,7 @@ TEST_CASE("two warpgroups share B, and a producer warp overwrites it when both a
   check_fault(kernel, "copy_in_flight", "outstanding read");
 }
 
-TEST_CASE("each warp must know of the writes that it multiplies") {
+TEST_CASE("writes to operands must be ordered before each warp of the warpgroup") {
   Program p = small_program();
   u32 waiting = 128;
   std::vector<float> out(kM * 16);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What tests of the benchmark share: verified chains, plans for h200, a session on the simulator.
+// Helpers of benchmark tests: verified chains, plans for h200, a session on the simulator.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -28,7 +28,7 @@ inline Plan planned(const VerifiedChain& chain, const PlanOptions& options = {})
   return std::move(*plan);
 }
 
-// A session on the simulator; null, told, without a host compiler.
+// A session on the simulator; null and a message without a host compiler.
 inline std::unique_ptr<tuner::Session> simulated_session() {
   if (auto compiler = HostCompiler::get(); !compiler) {
     MESSAGE("skipped: " << take_report(compiler.takeError()).message);
@@ -41,7 +41,7 @@ inline std::unique_ptr<tuner::Session> simulated_session() {
   return std::move(*session);
 }
 
-// As little as the protocol does.
+// The shortest run that the protocol allows.
 inline tuner::TimingOptions shortest() {
   tuner::TimingOptions timing;
   timing.rounds = 1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A cache with its warnings and compiles counted, and its files by hand.
+// A cache whose warnings and compiles are counted, and access to its files.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -18,7 +18,7 @@
 
 namespace catenary::test {
 
-// A cache in a folder of its own, with its warnings.
+// A cache in a folder of its own; collects its warnings.
 struct Fixture {
   explicit Fixture(const std::string& directory, CacheMode mode = CacheMode::kReadWrite,
                    FileSystem* own = nullptr)
@@ -42,7 +42,7 @@ struct Fixture {
     return false;
   }
 
-  FaultyFiles files;  // nothing fails; fsync is left out
+  FaultyFiles files;  // no call fails; fsync does nothing
   std::vector<std::string> warnings;
   int compiles = 0;
   CubinCache cache;

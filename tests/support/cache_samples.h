@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels for cache tests: everything about one follows from its number, so whoever gets a cubin
-// from a cache can tell whether it is the right one, whole.
+// Kernels for cache tests. All bytes of a kernel follow from its number, so a test can tell whether
+// a cubin is the right one and complete.
 #pragma once
 
 #include <filesystem>
@@ -32,7 +32,7 @@ struct Sample {
   Cubin cubin;
 };
 
-// Regular files below `folder`, as paths.
+// The paths of the regular files below `folder`.
 inline std::vector<std::string> files_below(const std::string& folder) {
   std::vector<std::string> files;
   std::error_code none;

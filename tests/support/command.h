@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The built `catenary` command, run as a user would run it: exit code, stdout and stderr.
+// Runs the built `catenary` command: exit code, stdout and stderr.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -28,8 +28,8 @@ inline std::string file_text(const std::string& path) {
   return text.str();
 }
 
-// `program` with `arguments` (in the shell's syntax), under `environment` ("NAME=value ..."). The
-// cache lies in `folder`, no device is visible.
+// `program` with `arguments` (in shell syntax) and `environment` ("NAME=value ..."). The cache is
+// in `folder`; no device is visible.
 inline CommandResult run_command(const std::string& program, const TempDir& folder,
                                  const std::string& arguments,
                                  const std::string& environment = "") {

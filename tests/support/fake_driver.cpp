@@ -51,8 +51,8 @@ Result launch(const cuda::LaunchConfig* config, cuda::Function function, void** 
   seen.stream = config->stream;
   for (unsigned i = 0; i < config->num_attributes; ++i) {
     const cuda::LaunchAttribute& attribute = config->attributes[i];
-    seen.overlap |= attribute.id == cuda::kAttributeProgrammaticStreamSerialization &&
-                    attribute.value.programmatic_stream_serialization_allowed == 1;
+    seen.pdl |= attribute.id == cuda::kAttributeProgrammaticStreamSerialization &&
+                attribute.value.programmatic_stream_serialization_allowed == 1;
     if (attribute.id == cuda::kAttributeClusterDimension) seen.cluster = attribute.value.cluster.x;
   }
   const auto* image = static_cast<const unsigned char*>(parameters[0]);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A driver table without a GPU: answers like a driver with the devices it is told to have, and
-// records what it is asked. One state per process, reset by fake_api().
+// A driver table without a GPU: answers like a driver with the devices that a test sets, and
+// records its calls. One state per process; fake_api() resets it.
 #pragma once
 
 #include <string>
@@ -16,13 +16,13 @@ struct FakeLaunch {
   unsigned block = 0;
   unsigned smem = 0;
   cuda::Stream stream = nullptr;
-  bool overlap = false;
+  bool pdl = false;
   unsigned cluster = 1;
   std::vector<unsigned char> image;  // the first image_bytes of the parameter struct
 };
 
 struct FakeDriver {
-  // What it answers.
+  // Its answers.
   int devices = 2;
   int capability = 90;
   int sm_count = 132;
@@ -36,11 +36,11 @@ struct FakeDriver {
   cuda::Result load_result = 0;
   cuda::Result get_kernel_result = 0;
   cuda::Result launch_result = 0;
-  int fail_launch = -1;  // number of the launch that answers launch_result; -1: none
+  int fail_launch = -1;  // index of the launch that returns launch_result; -1: none
   size_t image_bytes = 64;
 
-  // What it was asked.
-  std::vector<std::string> calls;  // slow-path calls by name, with what tells them apart
+  // Its calls.
+  std::vector<std::string> calls;  // calls other than launches: name and arguments
   std::vector<FakeLaunch> launches;
   int pushed = 0;        // contexts pushed and not popped
   int retained = 0;      // primary contexts

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A FileSystem whose calls are counted and can be made to fail: the n-th call of one kind, or every
-// call from the n-th on. Subclass hooks see every call before and after it is made.
+// A FileSystem that counts its calls and can fail them: the n-th call of one kind, or every call
+// from the n-th on. Subclass hooks see every call before and after it.
 #pragma once
 
 #include <unistd.h>
@@ -29,10 +29,10 @@ enum class Op : u8 {
 };
 inline constexpr int kNumOps = 12;
 
-// What is done instead of the call.
+// What replaces the call.
 enum class Harm : u8 {
-  kError,  // nothing but the errno
-  kShort,  // read and write: a part of the bytes
+  kError,  // only the errno
+  kShort,  // read and write: some of the bytes
   kZero,   // read and write: no bytes
   kFlip,   // read and write: one bit changed
 };
@@ -86,9 +86,9 @@ class FaultyFiles : public FileSystem {
     if (harm == Harm::kFlip && !copy.empty()) copy[copy.size() / 2] ^= 4;
     return FileSystem::write(file, copy.data(), copy.size());
   }
-  // The tests survive no power loss, so nothing is really synced.
+  // No test simulates a power loss, so fsync does nothing.
   int fsync(int) override { return fires(Op::kFsync) ? -error : 0; }
-  // As on Linux: a close that fails has closed the file.
+  // As on Linux, a close that fails has closed the file.
   int close(int file) override {
     const bool fails = fires(Op::kClose);
     const int result = FileSystem::close(file);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text of a chain -> its plan and the `gemm_sm90` config in it; what is no plan fails the test.
+// Text of a chain -> its plan and the `gemm_sm90` config in it. An error fails the test.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -24,7 +24,7 @@ inline Plan planned(const std::string& text, PlanOptions options = {},
 
 inline const KernelPlan& first_kernel(const Plan& plan) { return plan.buckets.back().kernels[0]; }
 inline const GemmSm90Config& config(const Plan& plan) {
-  return std::get<GemmSm90Config>(first_kernel(plan).config);
+  return first_kernel(plan).config.get<GemmSm90Config>();
 }
 
 }  // namespace catenary::testing

@@ -6,10 +6,10 @@
 #include <cerrno>
 #include <cstring>
 
-// A fault in the simulator abandons fibers with what their frames own (ARCHITECTURE.md): in tests
-// that provoke faults that is no leak.
+// After a fault the simulator abandons its fibers and what their frames own (ARCHITECTURE.md). In
+// tests that provoke faults this is not a leak.
 extern "C" int __lsan_is_turned_off() {
-  for (const char* name : {"sim_", "simulated_", "mutants_", "twin_", "launch_edges_"}) {
+  for (const char* name : {"sim_", "simulated_", "mutants_", "shim_", "pdl_"}) {
     if (std::strncmp(program_invocation_short_name, name, std::strlen(name)) == 0) return 1;
   }
   return 0;

@@ -8,6 +8,7 @@
 #include "ir/reference/compare.h"
 #include "ir/text/text.h"
 #include "runtime/executable.h"
+#include "simulator/model/tensor_map.h"
 
 namespace catenary::testing {
 namespace {
@@ -99,7 +100,7 @@ void SimulatedChain::plant_nan(i64 ragged_size) {
     const i64 bytes = static_cast<i64>(data_.buffers[p].size());
     for (const auto& [begin, end] : options_.nan_rows) {
       const i64 from = std::min(begin * row, bytes);
-      // All ones are a NaN in every format.
+      // 0xff bytes are a NaN in every format.
       std::memset(data_.buffers[p].data() + from, 0xff,
                   static_cast<size_t>(std::min(end * row, bytes) - from));
     }
@@ -163,7 +164,7 @@ sim::Launch SimulatedChain::launch(size_t number, const Buffers& buffers, u64 se
   launch.smem_bytes = static_cast<u32>(plan.smem_bytes);
   launch.overlap = number > 0 && bucket.pdl[number];
   launch.cluster_ctas = static_cast<u32>(plan.cluster);
-  // Params of templates/shared/params.h: maps, pointers, the symbol, the edge, floats.
+  // Params of templates/shared/params.h: maps, pointers, the symbol, the PDL flag, scalars.
   const size_t pointers = std::max<size_t>(plan.slots.size(), 1);
   const auto scalars = static_cast<i64>(plan.scalars.size());
   launch.parameters.resize(static_cast<size_t>(

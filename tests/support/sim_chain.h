@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A chain in the simulator without driver and engine: planned, emitted, compiled for the host,
-// launched by simulate() over memory of its own, compared with the reference. Text and sizes in,
-// the name of what went wrong out. For tests that change a template or look at one fault.
+// A chain in the simulator without a driver and an engine: planned, emitted, compiled for the host,
+// launched by simulate() over memory of its own, compared with the reference. Takes text and sizes,
+// returns the name of the problem. For tests that change a template or check one fault.
 //
 //   auto chain = SimulatedChain::make("chain a(...) {...}", {.symbol = 7});
 //   CHECK(chain->run(/*seed=*/1).name == "");
@@ -20,44 +20,44 @@ namespace catenary::testing {
 
 struct SimulatedChainOptions {
   std::string target = "h200";
-  int sm_count = 0;  // not 0: in place of the target's, so that persistent CTAs have several tiles
+  int sm_count = 0;  // not 0: replaces the target's, so that persistent CTAs have several tiles
   PlanOptions plan;
   i64 symbol = 0;
-  // Ragged ends as the kernel sees them; the reference takes them held to 0 .. their label's size
-  // and ascending. Empty: random ones.
+  // Group ends that the kernel reads; the reference takes them clamped to 0 .. the size of the
+  // ragged label, and ascending. Empty: random ends.
   std::vector<i32> ends;
-  // Tensors whose first dimension is the ragged label: these elements of it are NaN, [begin, end).
+  // In tensors whose first dimension is the ragged label, rows [begin, end) are NaN.
   std::vector<std::pair<i64, i64>> nan_rows;
   FillKind fill = FillKind::kExactInteger;
   u64 data_seed = 1;
-  // The simulator takes weights for inputs: a kernel that reads one before the dependency wait, as
-  // it may, is caught.
+  // The simulator treats weights as inputs: a kernel that reads a weight before the dependency
+  // wait, which is allowed, is then a fault.
   bool weights_as_inputs = false;
   const HostCompiler* compiler = nullptr;  // null: HostCompiler::get()
 };
 
-// How a run ended.
+// The result of a run.
 struct SimulatedOutcome {
-  // "" (all is right), a fault's name, "unwritten_output", "mismatch", or an error code's name.
+  // "" for success, the name of a fault, "unwritten_output", "mismatch", or the name of an error
+  // code.
   std::string name;
   std::string message;
 };
 
-// What an error is called in SimulatedOutcome::name.
+// An error as an outcome.
 SimulatedOutcome outcome_of(Error error);
 
 class SimulatedChain {
  public:
-  // Everything but the runs: verifies, plans, compiles every kernel of the symbol's bucket, fills
-  // the inputs, evaluates the reference. Errors are those of the steps.
+  // Verifies, plans, compiles every kernel of the symbol's bucket, fills the inputs, evaluates the
+  // reference. Errors: those of the steps.
   static Expected<SimulatedChain> make(const std::string& text, SimulatedChainOptions options = {});
 
-  // Other ragged ends from the next run on, under the same kernels: SimulatedChainOptions::ends.
+  // Sets SimulatedChainOptions::ends for later runs of the same kernels.
   Error set_ends(std::vector<i32> ends);
 
-  // Launches all kernels with this seed, on fresh memory. Every tensor has an allocation of exactly
-  // the bytes that it spans. The first kernel is told of a programmatic edge under odd seeds, of a
-  // plain one under even ones. Thread-safe.
+  // Launches all kernels with this seed on fresh memory. The allocation of a tensor has exactly the
+  // bytes that it spans. The PDL flag of the first kernel is set for odd seeds. Thread-safe.
   SimulatedOutcome run(u64 seed) const;
 
   const Plan& plan() const { return plan_; }
@@ -79,7 +79,7 @@ class SimulatedChain {
   int bucket_ = 0;
   std::vector<std::shared_ptr<const sim::Object>> objects_;  // by kernel of the bucket
   ChainData data_;
-  std::vector<i32> ends_;  // as the kernel sees them
+  std::vector<i32> ends_;  // that the kernel reads
   std::vector<std::vector<Interval>> expected_;
 };
 

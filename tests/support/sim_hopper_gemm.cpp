@@ -12,7 +12,7 @@
 namespace catenary::testing {
 namespace {
 
-// What the kernel's text says of itself (its first lines, kBlockM and so on).
+// Must equal the constants of hopper_gemm.cu (kBlockM and so on).
 constexpr u32 kThreads = 384;
 constexpr u32 kBlock = 128;
 constexpr u32 kBoxColumns = 64;
@@ -32,15 +32,15 @@ struct Matrix {
 
 // bf16, rows contiguous.
 TensorMap map_of(const Matrix& matrix, u64 base) {
-  sim::TensorMapSpec spec;
-  spec.number = sim::Number::kBF16;
+  TensorMapSpec spec;
+  spec.dtype = DType::kBF16;
   spec.rank = 2;
   spec.sizes[0] = static_cast<u64>(matrix.columns);
   spec.sizes[1] = static_cast<u64>(matrix.rows);
   spec.strides[0] = static_cast<u64>(matrix.columns) * 2;
   spec.box[0] = kBoxColumns;
   spec.box[1] = matrix.box_rows;
-  spec.swizzle = sim::Swizzle::k128;
+  spec.swizzle = Swizzle::k128;
   spec.base = base;
   return sim::encode_tensor_map(spec);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/instructions/hopper_gemm.cu in the simulator: its text (as it is, or with a fault planted)
-// compiled for the host at a size of ours, run over tensor maps, compared with exact sums.
+// tests/instructions/hopper_gemm.cu in the simulator: its text, or one with an injected fault, is
+// compiled for the host, run over tensor maps, and compared with exact results.
 #pragma once
 
 #include <memory>
@@ -11,19 +11,19 @@
 
 namespace catenary::testing {
 
-// The whole file tests/instructions/hopper_gemm.cu.
+// The text of tests/instructions/hopper_gemm.cu.
 const std::string& hopper_gemm_text();
 
 struct HopperGemmOptions {
   bool cluster = false;  // hopper_gemm_cluster: CTAs in pairs
-  // Ragged against the tile of 128 x 128 x 64; enough steps for the ring of four stages to wrap.
+  // No multiples of the tile, 128 x 128 x 64; more k-tiles than the four pipeline stages.
   i32 m = 200, n = 136, k = 328;
   u32 ctas = 1;  // twice as many with clusters
 };
 
 class HopperGemm {
  public:
-  // kCompileFailed; kInternal where the text has no such kernel.
+  // kCompileFailed. kInternal: the text has no such kernel.
   static Expected<HopperGemm> make(const std::string& text, const HopperGemmOptions& options,
                                    const HostCompiler& compiler);
 

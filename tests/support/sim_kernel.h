@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels as C++ lambdas over the machine: small programs that keep or break one rule each.
+// Kernels as C++ lambdas over the machine: small programs that obey or break one rule each.
 //
 //   SimKernel k{.threads = 64, .smem_bytes = 256, .body = [&](sim::Machine& m) { ... }};
 //   CHECK(fault_of(memory, {k}, seed) == "race");
 //
-// The body runs once per thread, with m.at saying which. It may not own heap memory across an
-// instruction: a fault abandons the fibers where they stand.
+// The body runs once per thread; m.at names the thread. It must not own heap memory across an
+// instruction: a fault abandons the fibers without running destructors.
 #pragma once
 
 #include <functional>
@@ -23,25 +23,25 @@ struct SimKernel {
   u32 cluster_ctas = 1;
   bool overlap = false;
   std::vector<sim::Region> regions = {};
-  // Most programs have no kernel before them: they then need not wait for one.
-  bool waits = false;  // true: the body itself executes griddepcontrol_wait
+  // False: griddepcontrol_wait is executed for the body. True: the body executes it.
+  bool waits = false;
   std::function<void(sim::Machine&)> body = {};
 };
 
-// The fault's name, "" for none; `message`, where given, gets the whole sentence. kInvalidArgument
-// becomes "invalid_argument".
+// The name of the fault, "" for none; `message` gets its text unless null. kInvalidArgument is
+// "invalid_argument".
 std::string fault_of(sim::Memory& memory, const std::vector<SimKernel>& kernels, u64 seed = 1,
                      std::string* message = nullptr);
 
-// The names over seeds 1 .. seeds, of the first that faults; "" if none does.
+// The name of the first fault over seeds 1 .. seeds; "" if there is none.
 std::string fault_within(sim::Memory& memory, const std::vector<SimKernel>& kernels, u64 seeds,
                          std::string* message = nullptr);
 
-// A buffer of `bytes` in `memory` as a region; written: filled with zeros and readable.
+// A buffer of `bytes` bytes in `memory` as a region. `written`: filled with zeros and readable.
 sim::Region buffer(sim::Memory& memory, const std::string& name, sim::RegionRole role, i64 bytes,
                    bool written);
 
-// A place in a test, for calls of the machine: file and line of the caller.
+// File and line of the caller, for calls of the machine.
 inline sim::Site site(const char* op, const char* file = __builtin_FILE(),
                       u32 line = __builtin_LINE()) {
   return {file, line, op};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Words that programs for the simulated machine share: mbarriers, words of shared and global
-// memory, and checks over many seeds.
+// Helpers of programs for the simulated machine: mbarriers, 32-bit words of shared and global
+// memory, checks over many seeds.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -67,7 +67,7 @@ inline void passes(sim::Memory& memory, const SimKernel& kernel, u64 seeds = 50)
   CHECK_MESSAGE(fault_within(memory, {kernel}, seeds, &message) == "", message);
 }
 
-// Every seed stops with one of `names`; the message of each says `part`.
+// Every seed has a fault of `names`, with a message that contains `part`.
 inline void fails(sim::Memory& memory, const SimKernel& kernel, const std::set<std::string>& names,
                   const std::string& part = "", u64 seeds = 20) {
   for (u64 seed = 1; seed <= seeds; ++seed) {
@@ -75,14 +75,14 @@ inline void fails(sim::Memory& memory, const SimKernel& kernel, const std::set<s
     const std::string name = fault_of(memory, {kernel}, seed, &message);
     CHECK_MESSAGE(names.count(name) == 1, seed, " ", name, ": ", message);
     CHECK_MESSAGE(message.find(part) != std::string::npos, message);
-    // Also where the fault shows while an operation lands.
+    // The second form: the fault is found when an asynchronous operation completes.
     const bool named = message.find("kernel test1, CTA ") != std::string::npos ||
                        message.find("kernel test1, an operation of CTA ") != std::string::npos;
     CHECK_MESSAGE(named, message);
   }
 }
 
-// Some seed within 20 stops with `name`, none with another.
+// At least one of 20 seeds has the fault `name`, and none has another.
 inline void may_fail(sim::Memory& memory, const SimKernel& kernel, const std::string& name,
                      const std::string& part = "") {
   bool seen = false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A folder of a test's own, mode 0700, removed with everything in it.
+// A temporary folder for one test, mode 0700, removed with its content.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -11,7 +11,7 @@
 
 namespace catenary::test {
 
-// Where hundreds of small files are cheap: in memory, if the machine has that and TMPDIR is unset.
+// In memory, for many small files, if the machine has /dev/shm and TMPDIR is unset.
 inline std::string fast_folder() {
   const std::string memory = "/dev/shm";
   const bool usable = !std::getenv("TMPDIR") && ::access(memory.c_str(), W_OK | X_OK) == 0;
@@ -38,7 +38,7 @@ class TempDir {
   std::string path_;
 };
 
-// An environment variable set (or, with null, unset) for a scope.
+// Sets an environment variable for a scope; null: unsets it.
 class ScopedEnv {
  public:
   ScopedEnv(const char* name, const char* value) : name_(name) {

@@ -20,8 +20,8 @@ u32 bits_of(Number number, i32 value) {
   return bits;
 }
 
-// Byte `byte` of line `line` of a box with lines of `span` bytes: the number of the 128-byte line
-// is XORed into that of the 16-byte chunk.
+// The offset of byte `byte` of line `line` in a TMA box with lines of `span` bytes: the swizzle
+// XORs the index of the 128-byte line into the index of the 16-byte chunk.
 u32 in_lines(u32 span, u32 line, u32 byte) {
   const u32 with = span == 128 ? line % 8 : span == 64 ? line / 2 % 4 : line / 4 % 2;
   return line * span + ((byte / 16 ^ with) * 16) + byte % 16;
@@ -57,7 +57,7 @@ u64 Operand::descriptor(u32 step) const {
 }
 
 u64 Operand::encode(u32 start_offset, u32 leading, u32 stride, u32 span) {
-  constexpr u32 kWindow = 1024;  // what the machine's dynamic_smem() gives
+  constexpr u32 kWindow = 1024;  // the address of dynamic shared memory
   const u64 mode = span == 128 ? 1 : span == 64 ? 2 : span == 32 ? 3 : 0;
   return u64{(start_offset + kWindow) / 16} | u64{leading / 16} << 16 | u64{stride / 16} << 32 |
          mode << 62;
@@ -81,7 +81,7 @@ void fill(sim::Machine& m, const Operand& o, i32 (*value)(u32, u32), u32 threads
 }
 
 void multiply(sim::Machine& m, const Program& p, float* d, u32 first, u32 last) {
-  const u32 k = sim::product_k(p.a.number);
+  const u32 k = sim::mma_k(p.a.number);
   for (u32 step = first; step < std::min(last, p.a.k / k); ++step) {
     u32 registers[4] = {};
     for (u32 i = 0; i < 16 / p.a.element(); ++i) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs of one warpgroup that multiply known integers by wgmma, for SimKernel: operands in any
-// layout of shared memory, and what a program leaves out or does wrongly.
+// Programs of one warpgroup for SimKernel that multiply known integers by wgmma: operands in any
+// layout of shared memory; flags omit a required step or do it wrongly.
 #pragma once
 
 #include <functional>
@@ -14,7 +14,7 @@ namespace catenary::testing {
 inline constexpr u64 kSeeds = 50;
 inline constexpr u32 kM = 64;
 
-// One operand in shared memory at offset `base`, rows x k.
+// One operand, rows x k, in shared memory at byte `base`.
 struct Operand {
   sim::Number number = sim::Number::kBF16;
   u32 rows = 64;
@@ -27,14 +27,14 @@ struct Operand {
   u32 bytes() const { return rows * k * element(); }
   u32 stride() const;
   u32 leading() const;
-  // Of element (row, k): where a tensor copy with this swizzle puts it.
+  // The byte offset of element (row, k), as a TMA load with this swizzle stores it.
   u32 offset(u32 row, u32 k) const;
-  // Of the step-th product.
+  // The matrix descriptor of the k-block `step`.
   u64 descriptor(u32 step) const;
   static u64 encode(u32 start_offset, u32 leading, u32 stride, u32 span);
 };
 
-// The numbers that all programs multiply: small enough that every sum is exact.
+// The elements of A and B: small enough that every sum is exact.
 i32 a_value(u32 row, u32 k);
 i32 b_value(u32 n, u32 k);
 
@@ -59,15 +59,15 @@ Program small_program();  // n is 16, operands of 10 KiB
 // `threads` threads from `first` on write an operand, one element at a time.
 void fill(sim::Machine& m, const Operand& o, i32 (*value)(u32, u32), u32 threads = 128,
           u32 first = 0);
-// Issues the products of the steps [first, last) of k.
+// Issues the wgmma instructions of the k-blocks [first, last).
 void multiply(sim::Machine& m, const Program& p, float* d, u32 first = 0, u32 last = ~0u);
-// Takes D out as an epilogue does: every value is an operand of some instruction. `out` is 64 x n.
+// Reads D as an epilogue does: every value is an operand of an instruction. `out` is 64 x n.
 void take(sim::Machine& m, const float* d, u32 n, std::vector<float>& out);
 
 // The whole program; it and `out` must outlive the kernel.
 SimKernel kernel_of(const Program& p, std::vector<float>& out);
 
-// How many elements of D differ from the sums over the first k.
+// The number of elements of D that differ from the sums over the first k.
 u32 count_wrong(const std::vector<float>& out, u32 n, u32 k);
 
 inline void sync(sim::Machine& m) { m.barrier(0, 0, true, site("cta_barrier")); }

@@ -36,7 +36,7 @@ std::string normalised(const std::string& text) {
   return result;
 }
 
-// At commas outside of brackets.
+// Splits at commas outside of brackets.
 std::vector<std::string> split(const std::string& text) {
   std::vector<std::string> parts;
   std::string part;
@@ -55,7 +55,7 @@ std::vector<std::string> split(const std::string& text) {
   return parts;
 }
 
-// The text between the bracket at `open` and its partner.
+// The text between the bracket at `open` and the matching one.
 std::string bracketed(const std::string& code, size_t open) {
   int depth = 0;
   for (size_t i = open; i < code.size(); ++i) {

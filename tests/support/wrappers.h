@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The functions of templates/ptx/ and of their host twins, found in the text of the headers: every
+// The functions of templates/ptx/ and their host shims, found in the text of the headers: every
 // `CATENARY_DEVICE type name(parameters)` outside of preprocessor lines.
 #pragma once
 
@@ -20,13 +20,13 @@ struct Wrapper {
 // The wrappers of one header's text, in order.
 std::vector<Wrapper> wrappers_in(std::string_view file, const std::string& text);
 
-// Those of all *.cuh of a folder below CATENARY_SOURCE_DIR, by file name.
+// The wrappers of all *.cuh files in `folder`, relative to CATENARY_SOURCE_DIR, by file name.
 std::vector<Wrapper> wrappers_of_folder(const std::string& folder);
 
 // Whether `name` occurs in `text` as a whole word.
 bool has_word(const std::string& text, const std::string& name);
 
-// The whole file; empty if there is none.
+// The text of a file; empty if there is none.
 std::string read_text(const std::string& path);
 
 }  // namespace catenary::test

@@ -6,7 +6,6 @@
 
 #include "llvm/ADT/STLExtras.h"
 
-#include "compiler/families/family.h"
 #include "compiler/families/gemm_sm90/cost.h"
 
 namespace catenary {
@@ -45,6 +44,14 @@ constexpr GemmSm90Tile kTiles[] = {
     {64, 32, 1, false, 1, 2, 2},
     {64, 32, 1, false, 1, 4, 2},
     {64, 32, 1, false, 1, 8, 2},
+    // Medium M, deep K: one CTA to an SM, K divided over its cluster.
+    {128, 128, 2, false, 1, 2, 1},
+    {128, 128, 2, false, 1, 4, 1},
+    {128, 64, 2, false, 1, 2, 1},
+    {128, 64, 2, false, 1, 4, 1},
+    {128, 96, 2, false, 1, 2, 1},
+    {128, 160, 2, false, 1, 2, 1},
+    {128, 160, 2, false, 1, 4, 1},
 };
 
 constexpr i64 kMostRows = 256;  // of a tile
@@ -93,8 +100,8 @@ std::string reject(const Target& target, const GemmSm90Config& c) {
 
 // Widths that fill one to four waves of the chip: 11008 columns by 512 rows leave a third of the
 // last wave idle with 128 x 128 tiles; 128 x 168 are two waves.
-std::vector<GemmSm90Tile> fitted_tiles(const GemmSm90Config& base, const GemmProblem& problem,
-                                       const Target& target) {
+std::vector<GemmSm90Tile> fitted_tiles(const GemmSm90Config& base,
+                                       const ContractionProblem& problem, const Target& target) {
   constexpr GemmSm90Tile kShapes[] = {{128, 256, 2, false, 1, 0}, {128, 256, 2, false, 2, 0},
                                       {128, 128, 2, true, 1, 0},  {128, 128, 2, true, 2, 0},
                                       {256, 128, 2, false, 1, 0}, {256, 128, 2, false, 2, 0},
@@ -105,13 +112,14 @@ std::vector<GemmSm90Tile> fitted_tiles(const GemmSm90Config& base, const GemmPro
   std::vector<GemmSm90Tile> fitted;
   for (const GemmSm90Tile& shape : kShapes) {
     // 8 columns, as wgmma takes them, for each CTA and each sum.
-    const int step = (base.dual ? 16 : 8) * shape.cluster;
+    const int step = (base.dual ? 16 : 8) * shape.cluster_m;
     int narrower = shape.block_n;
     for (int waves = 1; waves <= kMaxWaves; ++waves) {
-      const i64 rows = problem.batch * ceil_div(problem.m, i64{shape.block_m} * shape.cluster);
-      const i64 columns = waves * (target.sm_count / shape.cluster) / std::max<i64>(rows, 1);
+      const i64 rows =
+          problem.size.batch * ceil_div(problem.size.m, i64{shape.block_m} * shape.cluster_m);
+      const i64 columns = waves * (target.sm_count / shape.cluster_m) / std::max<i64>(rows, 1);
       if (columns == 0) continue;
-      const i64 n = base.dual ? 2 * problem.n : problem.n;
+      const i64 n = base.dual ? 2 * problem.size.n : problem.size.n;
       const i64 width = ceil_div(ceil_div(n, columns), step) * step;
       if (width >= narrower || width < kMinWidth || width % 64 == 0) continue;
       narrower = static_cast<int>(width);
@@ -122,26 +130,29 @@ std::vector<GemmSm90Tile> fitted_tiles(const GemmSm90Config& base, const GemmPro
   return fitted;
 }
 
-// Few rows: a width that gives every SM a tile, and so the same share of W, or every two SMs one
-// that they share along K. Four CTAs of one to an SM are no cluster: of 2048x4096 weights, 64 rows,
-// 32 such clusters took two rounds on an H200 (16.4 us; two to an SM 9.2).
-std::vector<GemmSm90Tile> stream_tiles(const GemmSm90Config& base, const GemmProblem& problem,
-                                       const Target& target) {
-  constexpr i64 kMostRowsOfStream = 64;
-  // 32 columns: 11.6 us for 2048x4096 weights and 64 rows, where two CTAs to an SM take 9.2.
+// Weight streams, M up to 128: a width that gives every SM a tile, and so the same share of W, or
+// every two SMs one that they share along K. Clusters of four with one CTA to an SM do not fit the
+// GPCs at once (RESULTS hw-100 ff.).
+std::vector<GemmSm90Tile> stream_tiles(const GemmSm90Config& base,
+                                       const ContractionProblem& problem, const Target& target) {
+  constexpr i64 kMostRowsOfStream = 128;
   constexpr int kMinWidth = 48;
-  constexpr int kMaxWidth = 256;
-  if (!base.b.k_major || base.ragged != Ragged::kNone || problem.m > kMostRowsOfStream) return {};
+  // Without setmaxnreg 384 threads have 168 registers each: 96 for accumulators.
+  const int max_width = problem.size.m > 64 ? 192 : 256;
+  if (!base.b.k_major || base.ragged != Ragged::kNone || problem.size.m > kMostRowsOfStream) {
+    return {};
+  }
   const i64 sums = base.dual ? 2 : 1;
-  const i64 n = sums * problem.n;
+  const i64 n = sums * problem.size.n;
+  const int block_m = problem.size.m > 64 ? 128 : 64;
   std::vector<GemmSm90Tile> tiles;
   for (const int cluster_k : {1, 2}) {
-    const i64 columns = target.sm_count / cluster_k / std::max<i64>(problem.batch, 1);
+    const i64 columns = target.sm_count / cluster_k / std::max<i64>(problem.size.batch, 1);
     if (columns == 0) continue;
     const i64 step = 8 * sums;  // as wgmma takes them
     const i64 width = ceil_div(ceil_div(n, columns), step) * step;
-    if (width < kMinWidth || width > kMaxWidth) continue;
-    tiles.push_back({64, static_cast<int>(width), 1, false, 1, cluster_k, 1});
+    if (width < kMinWidth || width > max_width) continue;
+    tiles.push_back({block_m, static_cast<int>(width), block_m / 64, false, 1, cluster_k, 1});
   }
   return tiles;
 }
@@ -154,11 +165,11 @@ int forced_stages(const std::string& name, int most) {
   return stages;
 }
 
-bool wanted_split(const GemmProblem& problem, const Target& target, const GemmSm90Config& c,
-                  int split, const PlanOptions& options) {
-  if (options.split_k > 0) return split == options.split_k;
+bool wanted_split(const ContractionProblem& problem, const Target& target, const GemmSm90Config& c,
+                  int split, const TileRequest& request) {
+  if (request.split_k > 0) return split == request.split_k;
   if (split == 1 || c.cluster_k != 0) return split == 1;
-  const i64 steps = ceil_div(problem.k, c.block_k());
+  const i64 steps = ceil_div(problem.size.k, c.block_k());
   return c.ragged == Ragged::kNone && c.m.scale == 0 && c.n.scale == 0 &&
          gemm_sm90_output_tiles(problem, c) * split <= 2 * target.sm_count && steps >= 4 * split;
 }
@@ -170,33 +181,48 @@ bool wanted_split(const GemmProblem& problem, const Target& target, const GemmSm
 // does not stay in L2 is read half as often by bands of 8 (4096x4096x4096 184 and 187 us; 64 ragged
 // groups 2,734 and 2,930). Ragged terms in clusters of two: bands of 4 clusters 2,886 to 2,966 us,
 // of 16 2,909 to 3,073 (experts' wgrad).
-i32 band_rows(const GemmSm90Config& c, const Target& target) {
+i32 choose_swizzle(const GemmSm90Config& c, const Target& target) {
   // With few tiles, or few along M or N, there are no blocks to choose.
   constexpr i64 kMinAlong = 8;
   constexpr i64 kMinWaves = 2;
-  if (c.ragged == Ragged::kKGrouped && c.cluster_m > 1) return kSquareBand;
-  if (c.cluster_m > 1 || c.cluster_k != 0 || c.ragged != Ragged::kNone) return kWideBand;
+  if (c.ragged == Ragged::kKGrouped && c.cluster_m > 1) return kSquareSwizzle;
+  if (c.cluster_m > 1 || c.cluster_k != 0 || c.ragged != Ragged::kNone) return kWideSwizzle;
   const i64 tiles_m = ceil_div(c.m.size, c.block_m);
   const i64 tiles_n = ceil_div(c.n.size, c.block_n);
   i64 tiles = tiles_m * tiles_n;
   for (const Extent& extent : c.batch.at) tiles *= extent.size;
-  if (tiles < kMinWaves * target.sm_count) return kWideBand;
-  if (std::min(tiles_m, tiles_n) < kMinAlong) return kWideBand;
+  if (tiles < kMinWaves * target.sm_count) return kWideSwizzle;
+  if (std::min(tiles_m, tiles_n) < kMinAlong) return kWideSwizzle;
   const i64 bytes = c.n.size * c.k.size * c.k_outer * c.num_accumulators() * c.element_bytes();
-  return bytes <= target.l2_bytes / 3 ? kSquareBand : kWideBand;
+  return bytes <= target.l2_bytes / 3 ? kSquareSwizzle : kWideSwizzle;
+}
+
+// Which operands take cp.async fallback loads, of how many bytes each.
+std::string fallback_text(const GemmSm90Config& c) {
+  std::string text;
+  const auto add = [&](const char* name, const Sm90Operand& matrix) {
+    if (matrix.by_cp_async)
+      text += fmt::format(", {} by cp.async of {}", name, matrix.memory.copy_bytes);
+  };
+  add("A", c.a);
+  add("B", c.b);
+  if (c.dual) add("B2", c.b2);
+  return text.empty() ? "" : text + " bytes";
+}
+
+std::string describe(const GemmSm90Config& c) {
+  std::string clusters = c.cluster_m > 1 ? fmt::format(", M clusters of {}", c.cluster_m) : "";
+  if (c.cluster_k > 1) clusters += fmt::format(", cluster split-K {}", c.cluster_k);
+  if (c.cluster_k > 0) clusters += c.ctas_per_sm > 1 ? ", 2 CTAs per SM" : ", 1 CTA per SM";
+  return fmt::format("tile {}x{}x{}, {} {} warpgroups, {} stages{}, {} KiB shared{}{}", c.block_m,
+                     c.block_n, c.block_k(), c.consumers, c.ping_pong ? "ping-pong" : "cooperative",
+                     c.stages, clusters, c.smem_bytes() / 1024,
+                     c.split_k > 1 ? fmt::format(", split-K {}", c.split_k) : "", fallback_text(c));
 }
 
 }  // namespace
 
 llvm::ArrayRef<GemmSm90Tile> gemm_sm90_tiles() { return kTiles; }
-
-i32 narrowest_copy(const GemmSm90Config& c) {
-  i32 bytes = 16;
-  for (const Sm90Operand* matrix : {&c.a, &c.b, &c.b2}) {
-    if (matrix->by_cp_async) bytes = std::min(bytes, matrix->memory.copy_bytes);
-  }
-  return bytes;
-}
 
 GemmSm90Config with_tile(const GemmSm90Config& base, const GemmSm90Tile& tile,
                          const Target& target) {
@@ -205,10 +231,10 @@ GemmSm90Config with_tile(const GemmSm90Config& base, const GemmSm90Tile& tile,
   c.block_n = base.dual ? tile.block_n / 2 : tile.block_n;
   c.consumers = tile.consumers;
   c.ping_pong = tile.ping_pong;
-  c.cluster_m = tile.cluster;
+  c.cluster_m = tile.cluster_m;
   c.cluster_k = tile.cluster_k;
   c.ctas_per_sm = tile.ctas_per_sm;
-  c.tile_swizzle = band_rows(c, target);
+  c.tile_swizzle = choose_swizzle(c, target);
   // Boxes of A along M are lines of 64 rows either way.
   if (c.a_rows != 0) c.a_rows = std::max(c.a_rows, c.block_m - c.num_accumulators() * c.block_n);
   if (!c.a.k_major || c.ragged != Ragged::kNone || c.a_rows >= c.block_m) c.a_rows = 0;
@@ -234,41 +260,34 @@ std::string tile_name(const GemmSm90Config& c) {
                      c.cluster_k > 0 && c.ctas_per_sm == 1 ? "w" : "");
 }
 
-std::vector<GemmSm90Candidate> rank_gemm_sm90_candidates(const GemmSm90Config& base,
-                                                         const GemmProblem& problem,
-                                                         const Target& target,
-                                                         const PlanOptions& options) {
-  std::vector<GemmSm90Candidate> ranked;
+std::vector<Candidate> gemm_sm90_candidates(const GemmSm90Config& base,
+                                            const ContractionProblem& problem, const Target& target,
+                                            const TileRequest& request) {
+  std::vector<Candidate> candidates;
   const auto add = [&](GemmSm90Config config, int split) {
-    if (!options.force_tile.empty() && tile_name(config) != options.force_tile) return;
-    if (!wanted_split(problem, target, config, split, options)) return;
+    if (!request.tile.empty() && tile_name(config) != request.tile) return;
+    if (!wanted_split(problem, target, config, split, request)) return;
     config.split_k = split;
-    GemmSm90Candidate candidate;
+    Candidate candidate;
+    candidate.id = {"gemm_sm90", tile_name(config), split};
     candidate.config = config;
-    candidate.rejected = reject(target, config);
+    candidate.min_ctas = config.ctas_per_sm;
     candidate.predicted = predict_gemm_sm90(problem, target, config);
-    ranked.push_back(std::move(candidate));
+    candidate.text = describe(config);
+    candidate.rejected = reject(target, config);
+    candidates.push_back(std::move(candidate));
   };
   GemmSm90Config few = base;
-  few.a_rows = static_cast<i32>(std::clamp<i64>(ceil_div(problem.m, 8) * 8, 8, kMostRows));
+  few.a_rows = static_cast<i32>(std::clamp<i64>(ceil_div(problem.size.m, 8) * 8, 8, kMostRows));
   std::vector<GemmSm90Tile> tiles(std::begin(kTiles), std::end(kTiles));
   llvm::append_range(tiles, fitted_tiles(base, problem, target));
   llvm::append_range(tiles, stream_tiles(base, problem, target));
   for (const GemmSm90Tile& tile : tiles) {
     GemmSm90Config whole = with_tile(few, tile, target);
-    whole.stages = forced_stages(options.force_tile, whole.stages);
+    whole.stages = forced_stages(request.tile, whole.stages);
     for (const int split : kSplits) add(whole, split);
   }
-  std::stable_sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) {
-    if (a.rejected.empty() != b.rejected.empty()) return a.rejected.empty();
-    // Where memory decides, the tile with less to compute, and without fragments of no rows.
-    const auto cost = [](const GemmSm90Candidate& x) {
-      const int empty = (x.config.block_m - x.config.a_box_rows()) / 64;
-      return std::make_pair(x.predicted.us + x.predicted.math_us / 16, empty);
-    };
-    return cost(a) < cost(b);
-  });
-  return ranked;
+  return candidates;
 }
 
 }  // namespace catenary

@@ -2,15 +2,15 @@
 // The cost model of `gemm_sm90` (see gemm_sm90_cost.cpp).
 #pragma once
 
-#include "compiler/families/gemm_sm80/candidates.h"
+#include "compiler/families/family.h"
 
 namespace catenary {
 
-// Tiles of the output, those of a K split counted apart.
-i64 gemm_sm90_output_tiles(const GemmProblem& problem, const GemmSm90Config& config);
+// Tiles of the output; each split of split-K counts.
+i64 gemm_sm90_output_tiles(const ContractionProblem& problem, const GemmSm90Config& config);
 
 // What the problem is expected to take with that config, microseconds; a K split with its fix-up.
-Prediction predict_gemm_sm90(const GemmProblem& problem, const Target& target,
+Prediction predict_gemm_sm90(const ContractionProblem& problem, const Target& target,
                              const GemmSm90Config& config);
 
 }  // namespace catenary

@@ -2,7 +2,10 @@
 // Groups without an anchor -> `pointwise` kernels.
 #include <algorithm>
 
+#include "compiler/emit/emit_program.h"
+#include "compiler/emit/writer.h"
 #include "compiler/families/family.h"
+#include "compiler/families/roofline.h"
 
 namespace catenary {
 namespace {
@@ -61,14 +64,35 @@ GridRule grid_rule(const Space& space, const PointwiseConfig& config) {
   return grid;
 }
 
+class PointwiseFamily final : public KernelFamily {
+ public:
+  std::string_view name() const override { return "pointwise"; }
+  KernelText text(const KernelPlan& kernel) const override {
+    const auto& c = kernel.config.get<PointwiseConfig>();
+    const ProgramText program{"Program", c.vec, has_partial_vector(c.size.at[kMaxDims - 1], c.vec),
+                              0};
+    return {"kernels/pointwise.cuh", "PointwiseConfig", cpp_text(c),
+            emit_store_program(kernel.program, program), "pointwise<kConfig, Program>"};
+  }
+  // Its slots are those of the programs.
+  KernelConfig with_slots(const KernelConfig& config, llvm::function_ref<i32(i32)>) const override {
+    return config;
+  }
+};
+
 }  // namespace
 
-Error plan_pointwise(const GroupContext& context, std::vector<KernelPlan>& kernels) {
+const KernelFamily& pointwise_family() {
+  static const PointwiseFamily family;
+  return family;
+}
+
+Expected<KernelPlan> plan_pointwise(const GroupContext& context) {
   int first = 0;
   const Space space = make_space(context, first);
   if (Error error = check_axes(context, space, /*terms=*/false)) return error;
   KernelPlan kernel;
-  kernel.family = Family::kPointwise;
+  kernel.family = &pointwise_family();
   kernel.program = bind_program(context, context.tensors.program, space, first);
   kernel.slots = bind_slots(context.tensors);
   kernel.scalars = context.tensors.scalars;
@@ -98,17 +122,11 @@ Error plan_pointwise(const GroupContext& context, std::vector<KernelPlan>& kerne
   kernel.symbol = fmt::format("{}_pointwise_v{}u{}", context.name, config.vec, config.unroll);
   kernel.config_text = fmt::format("pointwise, {} elements x {} vectors per thread, {} threads",
                                    config.vec, config.unroll, config.threads);
-  Prediction& p = kernel.predicted;
-  p.bytes = program_bytes(context.tensors);
-  p.flops = program_flops(kernel.program, elements);
-  p.memory_us = p.bytes / (context.target.dram_gbs * kDramEfficiency * 1e3);
-  p.math_us = p.flops / (context.target.f32_tflops * 1e6);
-  p.launch_us = kLaunchUs;
-  p.waves = static_cast<double>(kernel.grid.ctas(context.symbol_hi)) /
-            (context.target.sm_count * (2048 / config.threads));
-  p.us = std::max(p.memory_us, p.math_us) + p.launch_us;
-  kernels.push_back(std::move(kernel));
-  return Error::success();
+  const Target& target = context.target;
+  kernel.predicted = predict_elementwise(
+      target, program_bytes(context.tensors), program_flops(kernel.program, elements),
+      static_cast<double>(kernel.grid.ctas(context.symbol_hi)) * config.threads);
+  return kernel;
 }
 
 }  // namespace catenary

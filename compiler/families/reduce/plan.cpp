@@ -2,7 +2,10 @@
 // Groups anchored by a sum -> `reduce` kernels.
 #include <algorithm>
 
+#include "compiler/emit/emit_program.h"
+#include "compiler/emit/writer.h"
 #include "compiler/families/family.h"
+#include "compiler/families/roofline.h"
 
 namespace catenary {
 namespace {
@@ -23,7 +26,7 @@ struct ReduceSpace {
 // Axes are the summed operand's dimensions; the result's program walks those that survive.
 ReduceSpace make_space(const GroupContext& context) {
   ReduceSpace result;
-  const ValueId sum = context.group.anchors[0];
+  const ValueId sum = context.group.anchors[0].value;
   const ValueInfo& info = context.chain.info(sum);
   const ValueId operand = context.chain.value(sum).operands[0].value;
   const auto& shape = context.chain.info(operand).type.shape;
@@ -62,22 +65,33 @@ void place_terms(Program& program, int axes, int terms) {
   for (ProgramLine& line : program) split_terms(line.operand.stride.at, axes, terms, i64{0});
 }
 
-void predict(const GroupContext& context, i64 terms, i64 outputs, KernelPlan& kernel) {
-  Prediction& p = kernel.predicted;
-  p.bytes = program_bytes(context.tensors);
-  p.flops = program_flops(kernel.prologue, terms * outputs) + static_cast<double>(terms * outputs);
-  // Threads that an SM needs to keep its share of DRAM busy: 512.
-  const double fill = std::min(1.0, static_cast<double>(kernel.grid.ctas(context.symbol_hi)) *
-                                        kernel.threads / (512.0 * context.target.sm_count));
-  p.memory_us = p.bytes / (context.target.dram_gbs * kDramEfficiency * 1e3 * std::max(fill, 1e-3));
-  p.math_us = p.flops / (context.target.f32_tflops * 1e6);
-  p.launch_us = kLaunchUs;
-  p.us = std::max(p.memory_us, p.math_us) + p.launch_us;
-}
+class ReduceFamily final : public KernelFamily {
+ public:
+  std::string_view name() const override { return "reduce"; }
+  KernelText text(const KernelPlan& kernel) const override {
+    const auto& c = kernel.config.get<ReduceConfig>();
+    const bool guarded = has_partial_vector(c.size.at[kMaxDims - 1], c.vec);
+    const ProgramText terms{"Prologue", c.vec, guarded, 0};
+    const ProgramText program{"Epilogue", c.vec, guarded, c.sums};
+    return {"kernels/reduce.cuh", "ReduceConfig", cpp_text(c),
+            emit_value_program(kernel.prologue, kernel.prologue_results, terms) +
+                emit_store_program(kernel.program, program),
+            "reduce<kConfig, Prologue, Epilogue>"};
+  }
+  // Its slots are those of the programs.
+  KernelConfig with_slots(const KernelConfig& config, llvm::function_ref<i32(i32)>) const override {
+    return config;
+  }
+};
 
 }  // namespace
 
-Error plan_reduce(const GroupContext& context, std::vector<KernelPlan>& kernels) {
+const KernelFamily& reduce_family() {
+  static const ReduceFamily family;
+  return family;
+}
+
+Expected<KernelPlan> plan_reduce(const GroupContext& context) {
   ReduceSpace reduce = make_space(context);
   if (reduce.term_rank == 0) {
     // All summed dimensions have size 1: one term, at coordinate 0.
@@ -97,10 +111,10 @@ Error plan_reduce(const GroupContext& context, std::vector<KernelPlan>& kernels)
     return make_error(ErrorCode::kUnsupported,
                       "'{}' needs {} loops after merging, above the limit of {}: reorder the "
                       "strides so that neighbouring dimensions merge",
-                      context.chain.value(context.group.anchors[0]).name, needed, kMaxDims);
+                      context.chain.value(context.group.anchors[0].value).name, needed, kMaxDims);
   }
   KernelPlan kernel;
-  kernel.family = Family::kReduce;
+  kernel.family = &reduce_family();
   kernel.prologue = bind_program(context, context.tensors.prologue, reduce.space, reduce.prologue);
   kernel.prologue_results = context.tensors.prologue_results;
   kernel.program = bind_program(context, context.tensors.program, reduce.space, reduce.program);
@@ -139,9 +153,11 @@ Error plan_reduce(const GroupContext& context, std::vector<KernelPlan>& kernels)
   kernel.symbol = fmt::format("{}_reduce_l{}s{}", context.name, config.lanes, config.slices);
   kernel.config_text = fmt::format("reduce, {} lanes x {} slices, {} elements per lane",
                                    config.lanes, config.slices, config.vec);
-  predict(context, terms, outputs, kernel);
-  kernels.push_back(std::move(kernel));
-  return Error::success();
+  kernel.predicted = predict_elementwise(
+      context.target, program_bytes(context.tensors),
+      program_flops(kernel.prologue, terms * outputs) + static_cast<double>(terms * outputs),
+      static_cast<double>(kernel.grid.ctas(context.symbol_hi)) * kernel.threads);
+  return kernel;
 }
 
 }  // namespace catenary

@@ -1,14 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cost model. The kernel is a stream: W from DRAM, and beside it X, which every row of warps
-// loads from L2:
-//
-//   stream   W / DRAM rate + what the warps load of X / rate of its way into registers
-//   rounds   CTAs beyond those that are resident wait for a place: the last round may be partial
-//   ends     the first bytes' way, the products, the sum over the warps, the epilogue; under
-//            programmatic launches the next kernel's stream covers most of it
-//
-// Ragged rows are a batch of as many such problems as groups may have rows, each of their mean. No
-// measurement stands behind that yet.
+// The candidate list, what each needs of a target, and its counts for the cost model.
 #include "compiler/families/skinny/candidates.h"
 
 #include <algorithm>
@@ -16,11 +7,12 @@
 #include <cstdio>
 #include <optional>
 
-#include "compiler/families/family.h"
-#include "compiler/families/gemm_sm80/candidates.h"
+#include "compiler/families/roofline.h"
 
 namespace catenary {
 namespace {
+
+i32 bytes_of(MathMode math) { return math == MathMode::kTF32 ? 4 : 2; }
 
 struct Shape {
   int warps_k, warps_n, row_tiles = 1, cluster_k = 1;
@@ -35,36 +27,6 @@ constexpr int kMostBlocks = 64;
 
 // Shared memory that a CTA takes beside its own.
 constexpr i64 kReservedSmem = 1024;
-
-// The constants below are fits to the mean of plain and overlapped launches on an H200, us (N x K,
-// plain / overlapped; one run each):
-//
-//   rows of X     1             8             16
-//   2048 x 4096   6.01 / 4.01   6.78 / 4.48   7.65 / 5.61
-//   4096 x 4096   9.87 / 8.10   11.1 / 8.73   12.3 / 9.86
-//   28672 x 4096  56.8 / 55.0   64.1 / 60.5   74.1 / 67.5
-//   8192 x 8192   37.5 / 35.1 with K split in 2;  4096 x 14336  34.9 / 32.6 split in 4
-
-// X's way from L2 into registers, beside the stream, as a multiple of the DRAM rate: it is the
-// loads that cost, not the bytes out of L2 (2048 x 4096, 16 rows, overlapped: 32 rows of W a CTA
-// and half of K 5.6 us where 16 rows a warp load X for each, 4.7 where a warp has all 32).
-constexpr double kXRate = 2.7;
-
-// The same where no run tells: what an SM draws from L2, as in gemm_tiles.cpp.
-double sm_gbs(const Target& target) { return 32.0 * target.clock_ghz; }
-
-// A kernel's own ends, not covered by its neighbours, and what a K split adds.
-constexpr double kEndsUs = 0.3;
-constexpr double kSplitUs = 2.0;
-// Sums sent through a cluster, for each CTA that an SM gets. Pairs: 8192 x 8192 weights and one row
-// 1.3 us for eight of them, 14336 x 7168 2.8 for 14; eight rows gain nothing by pairs (2048 x 4096,
-// 4.47 / 6.9). Fours 2.2 to 4 us for eight (8192 x 8192), eights 3 to 8 (4096 x 14336).
-constexpr double kPairsUs = 0.2;
-constexpr double kFoursUs = 0.3;
-constexpr double kEightsUs = 0.7;
-// Where one to an SM would be enough, larger clusters do not fit that way (GPCs of uneven size):
-// one row, 4.00 / 6.03 us, fours 4.10 / 7.77, eights 4.75 / 7.4.
-constexpr double kCrowdedUs = 0.9;
 
 // What registers hold beside X, W and sums: addresses, the epilogue's operands (measured 20 to 26;
 // more where warps have unlike counts of blocks and over eight rows of X: 8 x 1 warps with 16 rows
@@ -162,59 +124,36 @@ bool shares_k(const SkinnyProblem& problem, const Target& target, int split) {
   return copies_in_bulk(target) && split == 1 && problem.base.ragged == Ragged::kNone;
 }
 
-// The stream's time as a multiple of what DRAM takes. CTAs come in rounds of two per SM.
-double rounds_factor(const Target& target, const SkinnyConfig& c, i64 ctas) {
-  if (ctas == 0) return 1;
-  const double rounds = static_cast<double>(ctas) / (2.0 * target.sm_count);
-  // In bulk, an SM that has none in the last round idles.
-  const double idle = c.bulk && rounds > 1 ? std::ceil(rounds) / rounds : 1;
-  // An SM can draw several times its share of DRAM's rate from L2, and no more: where those that
-  // have a CTA in the last round are too few, it is slower (512 x 4096, one row: 32 CTAs 4.35 us,
-  // 64 in pairs 3.07).
-  const i64 last = (ctas - 1) % (i64{2} * target.sm_count) + 1;
-  const double busy = static_cast<double>(std::min<i64>(last, target.sm_count));
-  const double slower = std::max(target.dram_gbs * kDramEfficiency / (busy * sm_gbs(target)), 1.0);
-  return idle + (slower - 1) * last / ctas;
-}
-
-// What the warps load of X, by the SM that loads most.
-double x_us(const SkinnyProblem& problem, const Target& target, const SkinnyConfig& c, i64 ctas) {
-  const double bytes = 128.0 * c.warps_n * problem.m * ceil_div(c.k_blocks, c.k_slices());
-  const double of_sm = std::max(static_cast<double>(ctas) / target.sm_count, 1.0);
-  const double gbs = c.bulk ? kXRate * target.dram_gbs / target.sm_count : sm_gbs(target);
-  return bytes * of_sm / (gbs * 1e3);
-}
-
-double cluster_us(const Target& target, const SkinnyConfig& c, i64 ctas) {
-  if (c.cluster_k == 1) return 0;
-  const double of_sm = static_cast<double>(ctas) / target.sm_count;
-  const bool crowded = c.cluster_k > 2 && of_sm > 0.75 && of_sm <= 1;
-  const double each = c.cluster_k == 2 ? kPairsUs : c.cluster_k == 4 ? kFoursUs : kEightsUs;
-  return std::ceil(of_sm) * each + (crowded ? kCrowdedUs : 0);
-}
-
-void predict(const SkinnyProblem& problem, const Target& target, SkinnyCandidate& candidate) {
-  const SkinnyConfig& c = candidate.config;
-  const double gbs = target.dram_gbs * kDramEfficiency * 1e3;
-  const i64 ctas = problem.batch * ceil_div(c.n.size, c.rows()) * c.k_slices();
-  const double stream = problem.weight_bytes / gbs * rounds_factor(target, c, ctas);
-
-  Prediction& p = candidate.predicted;
-  p.bytes = problem.weight_bytes + problem.epilogue_bytes;
-  p.flops = 2.0 * problem.batch * problem.m * c.n.size * c.k_blocks * 128 /
-                (c.math == MathMode::kTF32 ? 4 : 2) * c.num_accumulators() +
-            problem.epilogue_flops;
-  p.memory_us = p.bytes / gbs;
-  p.math_us = stream + x_us(problem, target, c, ctas) + cluster_us(target, c, ctas) + kEndsUs;
-  p.launch_us = kLaunchUs;
-  p.waves = static_cast<double>(ctas) / (2.0 * target.sm_count);
-  if (c.split_k > 1) {
-    const double partial =
-        8.0 * c.split_k * c.num_accumulators() * problem.batch * problem.m * c.n.size / (2 * gbs);
-    p.math_us += partial;
-    p.launch_us += kLaunchUs + kSplitUs;
+Prediction predict_skinny(const SkinnyProblem& problem, const Target& target, const SkinnyConfig& c,
+                          int resident) {
+  const double rows = static_cast<double>(problem.m);
+  const double k_blocks = static_cast<double>(ceil_div(c.k_blocks, c.k_slices()));
+  Counts counts;
+  counts.streams = true;
+  counts.units = static_cast<double>(problem.batch * ceil_div(c.n.size, c.rows()) * c.k_slices());
+  counts.resident = resident;
+  counts.early_weights = c.w_is_weight && target.compute_capability() >= 90;
+  const double even = counts.units / target.sm_count;
+  counts.units_per_sm = counts.early_weights ? std::max(even, 1.0) : std::ceil(even);
+  counts.k_tiles = counts.stages = k_blocks;
+  counts.l2_bytes =
+      (c.rows() * c.num_accumulators() * line_share(c.w.stride_row * bytes_of(c.math)) + rows) *
+      128;
+  counts.register_bytes = c.warps_n * rows * k_blocks * 128;
+  if (c.cluster_k > 1) {
+    counts.exchange_bytes = static_cast<double>(c.columns) * c.rows() * c.num_accumulators() * 4 *
+                            (c.cluster_k - 1) / c.cluster_k;
   }
-  p.us = std::max(p.memory_us, p.math_us) + p.launch_us;
+  if (c.split_k > 1) {
+    counts.partial_bytes =
+        8.0 * c.split_k * c.num_accumulators() * problem.batch * problem.m * c.n.size;
+  }
+  const double tflops = math_tflops(target, c.math);
+  const double flops = 2.0 * problem.batch * problem.m * c.n.size * c.k_blocks * 128 /
+                           bytes_of(c.math) * c.num_accumulators() +
+                       problem.epilogue_flops;
+  return predict(counts, target, problem.weight_bytes + problem.epilogue_bytes, flops, tflops,
+                 problem.epilogue_flops);
 }
 
 // "x8t2c4" behind a name's numbers: columns of X at a time, tiles of rows, CTAs that share K.
@@ -263,6 +202,18 @@ bool holds(const SkinnyConfig& c) {
          c.k_blocks / c.k_slices() >= c.warps_k && c.vectors() <= c.threads();
 }
 
+std::string describe(const SkinnyConfig& c, int ctas) {
+  return fmt::format(
+      "{} rows of W, {} x {} warps, {} bytes of K per warp in shared memory and {} in registers, "
+      "{} KiB "
+      "shared{}, {} CTAs per SM{}{}{}",
+      c.rows(), c.warps_k, c.warps_n, c.shared_blocks * 128, c.register_blocks * 128,
+      c.smem_bytes() / 1024, c.bulk ? "" : ", by cp.async", ctas,
+      c.split_k > 1 ? fmt::format(", split-K {}", c.split_k) : "",
+      c.cluster_k > 1 ? fmt::format(", cluster split-K {}", c.cluster_k) : "",
+      c.ragged != Ragged::kNone ? fmt::format(", {} ragged rows at a time", c.columns) : "");
+}
+
 }  // namespace
 
 std::string tile_name(const SkinnyConfig& c) {
@@ -274,47 +225,45 @@ std::string tile_name(const SkinnyConfig& c) {
                      c.register_blocks, c.copy_groups, c.x_chunks, suffix, c.bulk ? "" : "a");
 }
 
-std::vector<SkinnyCandidate> rank_skinny_candidates(const SkinnyProblem& problem,
-                                                    const Target& target,
-                                                    const PlanOptions& options) {
-  std::vector<SkinnyCandidate> ranked;
+std::vector<Candidate> skinny_candidates(const SkinnyProblem& problem, const Target& target,
+                                         const TileRequest& request) {
+  std::vector<Candidate> candidates;
   const auto add = [&](const SkinnyConfig& config) {
-    SkinnyCandidate candidate;
-    candidate.config = config;
     if (!holds(config)) return;
-    candidate.min_ctas = resident_ctas(target, config);
-    if (candidate.min_ctas == 0) return;
+    const int min_ctas = resident_ctas(target, config);
+    if (min_ctas == 0) return;
     // Many rounds of small slices stream badly: 221 us for 28672x14336, K split in 8, where the
     // copy rate gives 192.
     const i64 ctas = problem.batch * ceil_div(config.n.size, config.rows()) * config.k_slices();
     const bool rounds = ctas > i64{4} * target.sm_count;
-    if (options.force_tile.empty() && rounds && config.split_k > 1 && config.shared_blocks < 3)
-      return;
-    predict(problem, target, candidate);
-    ranked.push_back(std::move(candidate));
+    if (request.tile.empty() && rounds && config.split_k > 1 && config.shared_blocks < 3) return;
+    candidates.push_back({{"skinny", tile_name(config), config.split_k},
+                          config,
+                          min_ctas,
+                          predict_skinny(problem, target, config, min_ctas),
+                          describe(config, min_ctas),
+                          ""});
   };
   for (const int split : kSplits) {
-    if (options.split_k > 0 && split != options.split_k) continue;
+    if (request.split_k > 0 && split != request.split_k) continue;
     if (problem.base.ragged != Ragged::kNone && split > 1) continue;
     for (const Shape shape : kShapes) {
       // 16 warps leave 64 registers each: enough for four rows of X (4.18 us; eight: 4.52, and 4.48
       // with eight warps).
       if (shape.warps_k == 16 && problem.m > 4) continue;
       if (shape.cluster_k > 1 && !shares_k(problem, target, split)) continue;
-      if (!options.force_tile.empty()) continue;
+      if (!request.tile.empty()) continue;
       if (const auto config = shaped(problem, target, shape, split)) add(*config);
     }
     SkinnyConfig forced = problem.base;
     forced.split_k = split;
     forced.columns = forced.x_columns = columns_of(problem);
-    if (read_name(options.force_tile, target, forced)) {
+    if (read_name(request.tile, target, forced)) {
       fit_vectors(forced);
       add(forced);
     }
   }
-  std::stable_sort(ranked.begin(), ranked.end(),
-                   [](const auto& a, const auto& b) { return a.predicted.us < b.predicted.us; });
-  return ranked;
+  return candidates;
 }
 
 }  // namespace catenary

@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shapes of `skinny`: how many warps share K, how much of W waits where, and what that costs.
-// Judged by arithmetic that a reader can redo by hand (see skinny_tiles.cpp).
 #pragma once
 
-#include <string>
-#include <vector>
-
-#include "compiler/plan.h"
+#include "compiler/families/family.h"
 
 namespace catenary {
 
@@ -14,12 +10,12 @@ namespace catenary {
 inline constexpr i64 kSkinnyRows = 24;
 inline constexpr i64 kSkinnyRaggedRows = 16;
 
-// "skinny16x1s3r1g2p2": warps along K and N, blocks of a warp in shared memory and in registers,
-// groups of copies, parts of X. "skinny16x1s3r1g2p2a": by cp.async, not by bulk copies. In between,
-// "x16", "t2" and "c4": 16 columns of X at a time, 32 rows of W a warp, K shared by clusters of 4.
+// "skinny16x1s3r1g2p2": warps along K and N, K blocks of a warp in shared memory and in registers,
+// copy groups, chunks of X. "skinny16x1s3r1g2p2a": by cp.async, not by bulk loads. In between,
+// "x16", "t2" and "c4": 16 columns of X at a time, 32 rows of W a warp, cluster split-K of 4.
 std::string tile_name(const SkinnyConfig& config);
 
-// A problem with every choice but the shape made.
+// The problem as `skinny` counts it: a batch entry or a ragged group reads its own W.
 struct SkinnyProblem {
   SkinnyConfig base;       // extents, operands, math
   i64 batch = 1;           // product of the batch extents and of the ragged groups with rows
@@ -29,15 +25,8 @@ struct SkinnyProblem {
   double epilogue_flops = 0;
 };
 
-struct SkinnyCandidate {
-  SkinnyConfig config;
-  int min_ctas = 1;  // CTAs per SM that registers and shared memory allow
-  Prediction predicted;
-};
-
-// Candidates that fit the target, best first; none where W does not fit on chip.
-std::vector<SkinnyCandidate> rank_skinny_candidates(const SkinnyProblem& problem,
-                                                    const Target& target,
-                                                    const PlanOptions& options);
+// Those that fit the target; none where W does not fit on chip.
+std::vector<Candidate> skinny_candidates(const SkinnyProblem& problem, const Target& target,
+                                         const TileRequest& request);
 
 }  // namespace catenary

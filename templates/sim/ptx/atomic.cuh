@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Twins of ptx/atomic.cuh.
+// Host shims of ptx/atomic.cuh.
 #pragma once
 
 #include "ptx/device.cuh"

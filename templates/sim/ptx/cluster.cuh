@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Twins of ptx/cluster.cuh.
+// Host shims of ptx/cluster.cuh.
 #pragma once
 
 #include "ptx/device.cuh"

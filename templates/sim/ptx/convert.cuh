@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Twins of ptx/convert.cuh: exact, by integers. NaN becomes 0x7fff in 16 bits (PTX ISA 9.7.9.21,
-// cvt: "canonical NaN") and 0x7fffffff in 32 (both seen
-// on an H200).
+// Host shims of ptx/convert.cuh: exact, by integer arithmetic. NaN becomes 0x7fff in 16 bits (PTX
+// ISA 9.7.9.21, cvt: "canonical NaN") and 0x7fffffff in 32 bits (RESULTS hw-31).
 #pragma once
 
 #include "ptx/device.cuh"
@@ -9,7 +8,7 @@
 namespace catenary {
 namespace sim {
 
-// Nearest even at fraction bit `drop`.
+// Drops the low `drop` bits, rounding to nearest even.
 inline u32 round_even(u32 bits, int drop) {
   return (bits + (1u << (drop - 1)) - 1 + (bits >> drop & 1)) >> drop;
 }
@@ -27,7 +26,7 @@ inline u32 f16_bits(float v) {
   if (magnitude > 0x7f800000u) return 0x7fff;
   if (magnitude >= 0x47800000u) return sign | 0x7c00;  // 2^16 and more
   if (magnitude < 0x38800000u) {
-    // Subnormal below 2^-14: the last bit of f32 numbers in [0.5, 1) is that of f16's subnormals.
+    // Subnormal below 2^-14: the last bit of an f32 in [0.5, 1) is 2^-24, as of f16's subnormals.
     const float shifted = __builtin_bit_cast(float, magnitude) + 0.5f;
     return sign | (__builtin_bit_cast(u32, shifted) - 0x3f000000u);
   }
@@ -85,10 +84,10 @@ CATENARY_DEVICE u16 f32_to_bf16(float v, sim::Site at = sim::here()) {
   return static_cast<u16>(sim::bf16_bits(v));
 }
 
-// Ties away: half of the last kept bit is added to the magnitude, whatever the sign.
+// Ties away from zero: adds half of the last kept bit to the magnitude.
 CATENARY_DEVICE u32 f32_to_tf32(u32 bits, sim::Site at = sim::here()) {
   sim::use(bits, sim::in(at, __func__));
-  // A NaN is cut, not rounded: one that has low bits alone becomes infinite (seen on an H200).
+  // A NaN is truncated, not rounded: one with only low bits becomes infinite (RESULTS hw-31).
   if ((bits & 0x7fffffffu) > 0x7f800000u) return bits & 0xffffe000u;
   return (bits + 0x1000u) & 0xffffe000u;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Twins of ptx/cp_async.cuh.
+// Host shims of ptx/cp_async.cuh.
 #pragma once
 
 #include "ptx/device.cuh"

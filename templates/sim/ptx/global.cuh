@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Twins of ptx/global.cuh.
+// Host shims of ptx/global.cuh.
 #pragma once
 
 #include "ptx/device.cuh"

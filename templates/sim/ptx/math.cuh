@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Twins of ptx/math.cuh. The approximate functions are rounded from f64, well inside their bounds
-// and the same on every host; subnormal inputs and results are flushed to zeros of their sign.
+// Host shims of ptx/math.cuh. Approximate functions are rounded from f64: well inside their bounds
+// and the same on every host. Subnormal inputs and results are flushed to zero with their sign.
 #pragma once
 
 #include "ptx/device.cuh"
@@ -62,7 +62,7 @@ CATENARY_DEVICE float fma_rn(float a, float b, float c, sim::Site at = sim::here
 
 namespace sim {
 
-// -0 is less than +0 (PTX ISA 9.7.3, min): of equal numbers, the sign decides.
+// -0 is less than +0 (PTX ISA 9.7.3, min).
 inline bool less(float a, float b) {
   return a < b || (a == b && __builtin_signbit(a) && !__builtin_signbit(b));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Twins of ptx/mbarrier.cuh.
+// Host shims of ptx/mbarrier.cuh.
 #pragma once
 
 #include "ptx/device.cuh"
@@ -38,22 +38,21 @@ CATENARY_DEVICE void mbarrier_arrive_expect_tx(u32 barrier, u32 bytes, sim::Site
   sim::machine->mbarrier_expect(barrier, bytes, true, sim::in(at, __func__));
 }
 
-CATENARY_DEVICE bool mbarrier_try_wait(u32 barrier, u32 parity, sim::Site at = sim::here()) {
-  return sim::machine->mbarrier_try_wait(barrier, parity, sim::in(at, __func__));
+CATENARY_DEVICE bool mbarrier_try_wait(u32 barrier, u32 phase, sim::Site at = sim::here()) {
+  return sim::machine->mbarrier_try_wait(barrier, phase, sim::in(at, __func__));
 }
 
-CATENARY_DEVICE void mbarrier_wait(u32 barrier, u32 parity, sim::Site at = sim::here()) {
-  while (!sim::machine->mbarrier_try_wait(barrier, parity, sim::in(at, __func__))) {
+CATENARY_DEVICE void mbarrier_wait(u32 barrier, u32 phase, sim::Site at = sim::here()) {
+  while (!sim::machine->mbarrier_try_wait(barrier, phase, sim::in(at, __func__))) {
   }
 }
 
-CATENARY_DEVICE bool mbarrier_try_wait_cluster(u32 barrier, u32 parity,
-                                               sim::Site at = sim::here()) {
-  return sim::machine->mbarrier_try_wait(barrier, parity, sim::in(at, __func__));
+CATENARY_DEVICE bool mbarrier_try_wait_cluster(u32 barrier, u32 phase, sim::Site at = sim::here()) {
+  return sim::machine->mbarrier_try_wait(barrier, phase, sim::in(at, __func__));
 }
 
-CATENARY_DEVICE void mbarrier_wait_cluster(u32 barrier, u32 parity, sim::Site at = sim::here()) {
-  while (!sim::machine->mbarrier_try_wait(barrier, parity, sim::in(at, __func__))) {
+CATENARY_DEVICE void mbarrier_wait_cluster(u32 barrier, u32 phase, sim::Site at = sim::here()) {
+  while (!sim::machine->mbarrier_try_wait(barrier, phase, sim::in(at, __func__))) {
   }
 }
 

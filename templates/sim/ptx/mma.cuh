@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Twins of ptx/mma.cuh.
+// Host shims of ptx/mma.cuh.
 #pragma once
 
 #include "ptx/device.cuh"

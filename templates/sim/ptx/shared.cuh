@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Twins of ptx/shared.cuh.
+// Host shims of ptx/shared.cuh.
 #pragma once
 
 #include "ptx/device.cuh"

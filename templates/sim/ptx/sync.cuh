@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Twins of ptx/sync.cuh.
+// Host shims of ptx/sync.cuh.
 #pragma once
 
 #include "ptx/device.cuh"

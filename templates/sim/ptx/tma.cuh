@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Twins of ptx/tma.cuh. An L2 policy has no meaning here.
+// Host shims of ptx/tma.cuh. L2 policies are ignored.
 #pragma once
 
 #include "ptx/device.cuh"

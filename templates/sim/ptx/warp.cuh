@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Twins of ptx/warp.cuh.
+// Host shims of ptx/warp.cuh.
 #pragma once
 
 #include "ptx/device.cuh"

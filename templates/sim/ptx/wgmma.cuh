@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Twins of ptx/wgmma.cuh.
+// Host shims of ptx/wgmma.cuh.
 #pragma once
 
 #include "ptx/device.cuh"
@@ -19,7 +19,7 @@ CATENARY_DEVICE void wgmma_wait(sim::Site at = sim::here()) {
   sim::machine->wgmma_wait(kPending, sim::in(at, __func__));
 }
 
-// Of no instruction, no meaning.
+// No instruction, no effect.
 template <int kCount>
 CATENARY_DEVICE void wgmma_pin(float (&d)[kCount], sim::Site = sim::here()) {}
 
@@ -27,7 +27,7 @@ namespace sim {
 
 constexpr bool is_wgmma_n(int n) { return n > 0 && n <= 256 && n % 8 == 0; }
 
-// A by descriptor, or with `a_registers` its four words.
+// A by descriptor, or its four words where a_registers is not null.
 template <int N>
 inline void wgmma(float (&d)[N / 2], Number number, u64 a, const u32* a_registers, u64 b,
                   bool scale_d, bool trans_a, bool trans_b, Site site) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Twins of ptx/wgmma_registers.cuh.
+// Host shims of ptx/wgmma_registers.cuh.
 #pragma once
 
 #include "ptx/wgmma.cuh"

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "compiler/families/contraction_axes.h"
+#include "compiler/families/problem.h"
 
 #include <algorithm>
 
 namespace catenary {
 namespace {
 
-// Room for M, N and a K split beside the batch.
+// Room for M, N and a split-K beside the batch.
 constexpr int kMaxBatch = kMaxDims - 3;
 
 // Which side of the contraction is the kernel's A: its free labels are M.
@@ -18,18 +18,20 @@ class AxesBuilder {
  public:
   AxesBuilder(const GroupContext& context, Sides sides) : context_(context), sides_(sides) {}
 
-  Expected<GemmAxes> build() {
+  Expected<ContractionProblem> build() {
     add_label_axes();
     order_axes();
     if (Error error = check_axes(context_, space_, /*terms=*/false)) return error;
     if (Error error = pick_matrix_axes()) return error;
-    fill_config();
-    GemmAxes axes;
-    axes.config = config_;
-    axes.program = bind_program(context_, context_.tensors.program, epilogue_space(), 0);
-    axes.config.vec = vector_width(axes.program, 8);
-    if (axes.config.vec < 4) axes.config.vec = 4;
-    return axes;
+    ContractionProblem& p = problem_;
+    p.program = bind_program(context_, context_.tensors.program, epilogue_space(), 0);
+    p.vec = std::max(vector_width(p.program, 8), 4);
+    p.slots = bind_slots(context_.tensors);
+    p.scalars = context_.tensors.scalars;
+    if (Error error = fill_extents()) return error;
+    fill_operands();
+    fill_sizes();
+    return std::move(p);
   }
 
   // Would the epilogue rather see the other orientation? Only D's contiguous dimension counts.
@@ -39,15 +41,16 @@ class AxesBuilder {
 
  private:
   // Columns of the space: A, B (, B2), then the program's tensors.
-  int matrices() const { return config_.dual ? 3 : 2; }
+  int matrices() const { return is_dual() ? 3 : 2; }
+  bool is_dual() const { return context_.group.anchors.size() == 2; }
   int store_column() const { return matrices() + first_store(context_.tensors.program); }
   i64 store_step(const Axis& axis) const {
     return axis.stride.empty() ? 0 : axis.stride[store_column()];
   }
 
-  const Value& anchor() const { return context_.chain.value(context_.group.anchors[0]); }
+  const Value& anchor() const { return context_.chain.value(context_.group.anchors[0].value); }
   const Contraction& contraction() const {
-    return *context_.chain.info(context_.group.anchors[0]).contraction;
+    return *context_.chain.info(context_.group.anchors[0].value).contraction;
   }
 
   // Place numbers of the kernel's A, B, B2.
@@ -56,7 +59,7 @@ class AxesBuilder {
     llvm::SmallVector<int, 3> chosen;
     chosen.push_back(places[sides_.swapped ? 1 : 0]);
     chosen.push_back(places[sides_.swapped ? 0 : 1]);
-    if (config_.dual) chosen.push_back(places[sides_.swapped ? 2 : 3]);
+    if (is_dual()) chosen.push_back(places[sides_.swapped ? 2 : 3]);
     return chosen;
   }
 
@@ -69,14 +72,13 @@ class AxesBuilder {
     const auto places = matrix_places();
     for (size_t i = 0; i < places.size(); ++i) {
       const int dim = i == 0 ? a : b;
-      axis.stride.push_back(dim < 0 ? 0 : context_.tensors.places[places[i]].strides[dim]);
+      axis.stride.push_back(dim < 0 ? 0 : context_.tensors.locations[places[i]].strides[dim]);
     }
     space_.axes.push_back(std::move(axis));
     result_dim_.push_back(label.result);
   }
 
   void add_label_axes() {
-    config_.dual = context_.group.anchor == FusionGroup::Anchor::kDualContract;
     const Contraction& c = contraction();
     const auto& ragged = anchor().ragged;
     const char apart = ragged ? ragged->label : 0;
@@ -157,7 +159,7 @@ class AxesBuilder {
       return make_error(
           ErrorCode::kUnsupported,
           "'{}' = contract \"{}\": the summed labels need more than two loops, or two "
-          "of symbolic size, the limit of gemm_sm80: order their strides so that "
+          "of symbolic size, the limit of every family: order their strides so that "
           "they merge",
           anchor().name, anchor().equation);
     }
@@ -171,7 +173,7 @@ class AxesBuilder {
   }
 
   MatrixOperand matrix(int column, int place, const Axis& row) const {
-    const MemoryLocation& memory = context_.tensors.places[place];
+    const MemoryLocation& memory = context_.tensors.locations[place];
     const i64 bytes = dtype_bytes(memory.dtype);
     MatrixOperand operand;
     operand.slot = place;
@@ -205,42 +207,86 @@ class AxesBuilder {
     return operand;
   }
 
-  MathMode math() const {
-    const int left = context_.tensors.matrices[0];
-    switch (context_.tensors.places[left].dtype) {
+  // Allow-list: operands of other dtypes have no product.
+  Expected<MathMode> math() const {
+    const DType dtype = context_.tensors.locations[context_.tensors.matrices[0]].dtype;
+    switch (dtype) {
       case DType::kBF16:
         return MathMode::kBF16;
       case DType::kF16:
         return MathMode::kF16;
-      default:
+      case DType::kF32:
         return anchor().true_f32 ? MathMode::kF32 : MathMode::kTF32;
+      case DType::kI32:
+        break;
+    }
+    return make_error(ErrorCode::kUnsupported,
+                      "'{}' = contract \"{}\" has operands of {}: no kernel multiplies those; cast "
+                      "them to bf16, f16 or f32",
+                      anchor().name, anchor().equation, dtype_text(dtype));
+  }
+
+  Error fill_extents() {
+    ContractionProblem& p = problem_;
+    Expected<MathMode> found = math();
+    if (!found) return found.takeError();
+    p.math = *found;
+    p.batch_rank = static_cast<i32>(space_.axes.size());
+    p.batch = space_extents(space_);
+    p.m = m_.extent;
+    p.n = n_.extent;
+    p.k = k_.extent;
+    p.k_outer = outer_.extent.size;
+    if (!anchor().ragged) return Error::success();
+    p.ragged = ragged_rows_ ? Ragged::kMGrouped : Ragged::kKGrouped;
+    const ValueId ends = anchor().ragged->ends;
+    p.num_groups = context_.chain.info(ends).type.shape[0].size;
+    const SlotBinding wanted = parameter_location(context_.chain, ends).binding;
+    const auto slot = llvm::find_if(p.slots, [&](const SlotBinding& s) {
+      return s.kind == wanted.kind && s.index == wanted.index;
+    });
+    p.group_ends_slot = static_cast<i32>(slot - p.slots.begin());
+    return Error::success();
+  }
+
+  ContractionOperand operand(int column, int place, const Axis& row) const {
+    const MemoryLocation& memory = context_.tensors.locations[place];
+    return {matrix(column, place, row), memory.dtype, memory.weight, memory.binding.bytes};
+  }
+
+  void fill_operands() {
+    ContractionProblem& p = problem_;
+    const auto places = matrix_places();
+    p.a.push_back(operand(0, places[0], m_));
+    for (int i = 1; i < static_cast<int>(places.size()); ++i) {
+      p.b.push_back(operand(i, places[i], n_));
+      p.products.push_back({0, i - 1, i - 1});
+      p.accumulator_n.push_back(n_.extent);
+    }
+    for (size_t i = 0; i < p.program.size(); ++i) {
+      const ProgramLine& line = p.program[i];
+      if (line.kind == ProgramLine::Kind::kStore) {
+        p.outputs.push_back({static_cast<int>(i), line.operand});
+      }
     }
   }
 
-  void fill_config() {
-    config_.math = math();
-    config_.batch_rank = static_cast<i32>(space_.axes.size());
-    config_.batch = space_extents(space_);
-    config_.m = m_.extent;
-    config_.n = n_.extent;
-    config_.k = k_.extent;
-    config_.k_outer = outer_.extent.size;
-    const auto places = matrix_places();
-    config_.a = matrix(0, places[0], m_);
-    config_.b = matrix(1, places[1], n_);
-    if (config_.dual) config_.b2 = matrix(2, places[2], n_);
-    if (anchor().ragged) {
-      config_.ragged = ragged_rows_ ? Ragged::kMGrouped : Ragged::kKGrouped;
-      const ValueId ends = anchor().ragged->ends;
-      config_.num_groups = context_.chain.info(ends).type.shape[0].size;
-      const SlotBinding wanted = parameter_location(context_.chain, ends).binding;
-      for (size_t i = 0; i < context_.tensors.places.size(); ++i) {
-        const SlotBinding& slot = context_.tensors.places[i].binding;
-        if (slot.kind == wanted.kind && slot.index == wanted.index) {
-          config_.group_ends_slot = static_cast<i32>(i);
-        }
-      }
+  void fill_sizes() {
+    ContractionProblem& p = problem_;
+    ContractionProblem::Sizes& size = p.size;
+    size.symbol = context_.symbol_hi;
+    for (const Extent& extent : p.batch.at) size.batch *= largest(extent, size.symbol);
+    size.m = largest(p.m, size.symbol);
+    size.n = largest(p.n, size.symbol);
+    size.k = largest(p.k, size.symbol) * p.k_outer;
+    // K-grouped: the groups divide K.
+    if (p.ragged == Ragged::kKGrouped) size.k = ceil_div(size.k, std::max<i64>(p.num_groups, 1));
+    for (size_t i = 0; i < context_.tensors.locations.size(); ++i) {
+      const bool matrix = llvm::is_contained(context_.tensors.matrices, static_cast<int>(i));
+      (matrix ? size.matrix_bytes : size.epilogue_bytes) +=
+          context_.tensors.locations[i].binding.bytes;
     }
+    size.epilogue_flops = program_flops(p.program, size.batch * size.m * size.n);
   }
 
   // Batch axes, M, N with the program's columns only.
@@ -256,7 +302,7 @@ class AxesBuilder {
 
   const GroupContext& context_;
   Sides sides_;
-  GemmSm80Config config_;
+  ContractionProblem problem_;
   Space space_;
   llvm::SmallVector<int, 8> result_dim_;
   bool ragged_rows_ = false;
@@ -265,19 +311,40 @@ class AxesBuilder {
 
 }  // namespace
 
-Expected<GemmAxes> make_gemm_axes(const GroupContext& context) {
+bool ContractionProblem::is_single_or_dual() const {
+  if (a.size() != 1 || b.empty() || b.size() > 2 || accumulator_n.size() != b.size()) return false;
+  for (int i = 0; i < static_cast<int>(b.size()); ++i) {
+    if (!(products[i] == ContractionProduct{0, i, i}) || !(accumulator_n[i] == n)) return false;
+  }
+  return products.size() == b.size();
+}
+
+Expected<ContractionProblem> make_contraction_problem(const GroupContext& context) {
   const auto& matrices = context.tensors.matrices;
-  const bool gated = context.group.anchor == FusionGroup::Anchor::kDualContract;
-  // A gated kernel's A is the operand that both contractions share.
-  const bool shares_left = gated && matrices[0] == matrices[2];
+  const bool dual = context.group.anchors.size() == 2;
+  // A is the operand that both contractions of a dual GEMM share.
+  const bool shares_left = dual && matrices[0] == matrices[2];
   Sides sides;
-  sides.swapped = gated && !shares_left;
+  sides.swapped = dual && !shares_left;
   AxesBuilder builder(context, sides);
-  Expected<GemmAxes> axes = builder.build();
-  const bool ragged = context.chain.value(context.group.anchors[0]).ragged.has_value();
-  if (!axes || gated || ragged || !builder.prefers_swap()) return axes;
+  Expected<ContractionProblem> problem = builder.build();
+  const bool ragged = context.chain.value(context.group.anchors[0].value).ragged.has_value();
+  if (!problem || dual || ragged || !builder.prefers_swap()) return problem;
   sides.swapped = true;
   return AxesBuilder(context, sides).build();
+}
+
+double math_tflops(const Target& target, MathMode math) {
+  switch (math) {
+    case MathMode::kBF16:
+    case MathMode::kF16:
+      return target.tensor_tflops;
+    case MathMode::kTF32:
+      return target.tf32_tflops;
+    case MathMode::kF32:
+      return target.f32_tflops;
+  }
+  return 0;
 }
 
 }  // namespace catenary

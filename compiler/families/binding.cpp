@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "compiler/families/family.h"
+#include "compiler/families/binding.h"
 
 #include <algorithm>
+
+#include "compiler/kernel_family.h"
 
 namespace catenary {
 
@@ -20,9 +22,9 @@ namespace {
 
 Operand bind_operand(const GroupContext& context, const TensorUse& tensor, const Space& space,
                      int column) {
-  const MemoryLocation& place = context.tensors.places[tensor.place];
+  const MemoryLocation& place = context.tensors.locations[tensor.location];
   Operand operand;
-  operand.slot = tensor.place;
+  operand.slot = tensor.location;
   operand.dtype = place.dtype;
   const int axes = static_cast<int>(space.axes.size());
   llvm::SmallVector<i64, 8> byte_steps;
@@ -50,7 +52,7 @@ Program bind_program(const GroupContext& context, const GroupProgram& program, c
                      int first) {
   Program bound = program.lines;
   for (ProgramLine& line : bound) {
-    if (line.kind != ProgramLine::Kind::kLoad && line.kind != ProgramLine::Kind::kStore) continue;
+    if (!line.is_memory()) continue;
     line.operand = bind_operand(context, program.tensors[line.index], space, first + line.index);
   }
   return bound;
@@ -76,46 +78,32 @@ Extents space_extents(const Space& space) {
 
 std::vector<SlotBinding> bind_slots(const GroupTensors& tensors) {
   std::vector<SlotBinding> slots;
-  for (const MemoryLocation& place : tensors.places) slots.push_back(place.binding);
+  for (const MemoryLocation& place : tensors.locations) slots.push_back(place.binding);
   return slots;
 }
 
 void keep_addressed_slots(KernelPlan& kernel) {
-  llvm::SmallVector<i32*, 16> users;
-  for (Program* program : {&kernel.prologue, &kernel.program}) {
-    for (ProgramLine& line : *program) {
-      const bool memory =
-          line.kind == ProgramLine::Kind::kLoad || line.kind == ProgramLine::Kind::kStore;
-      if (memory) users.push_back(&line.operand.slot);
+  std::vector<i32> number(kernel.slots.size(), -1);
+  const auto for_each_slot = [&](llvm::function_ref<i32(i32)> visit) {
+    for (Program* program : {&kernel.prologue, &kernel.program}) {
+      for (ProgramLine& line : *program) {
+        if (line.is_memory()) line.operand.slot = visit(line.operand.slot);
+      }
     }
-  }
-  if (auto* gemm = std::get_if<GemmSm80Config>(&kernel.config)) {
-    users.append({&gemm->a.slot, &gemm->b.slot});
-    if (gemm->dual) users.push_back(&gemm->b2.slot);
-    if (gemm->ragged != Ragged::kNone) users.push_back(&gemm->group_ends_slot);
-  }
-  if (auto* skinny = std::get_if<SkinnyConfig>(&kernel.config)) {
-    users.append({&skinny->x.slot, &skinny->w.slot});
-    if (skinny->dual) users.push_back(&skinny->w2.slot);
-    if (skinny->ragged != Ragged::kNone) users.push_back(&skinny->group_ends_slot);
-  }
-  if (auto* gemm = std::get_if<GemmSm90Config>(&kernel.config)) {
-    for (Sm90Operand* matrix : {&gemm->a, &gemm->b, &gemm->b2}) {
-      if (matrix->by_cp_async) users.push_back(&matrix->memory.slot);
-    }
-    if (gemm->ragged != Ragged::kNone) users.push_back(&gemm->group_ends_slot);
-  }
-  for (MapBinding& map : kernel.maps) users.push_back(&map.slot);
+    for (MapBinding& map : kernel.maps) map.slot = visit(map.slot);
+    kernel.config = kernel.family->with_slots(kernel.config, visit);
+  };
+  for_each_slot([&](i32 slot) {
+    number[slot] = 0;
+    return slot;
+  });
   std::vector<SlotBinding> kept;
-  llvm::SmallVector<std::pair<i32*, i32>, 16> renumbered;
-  for (i32 slot = 0; slot < static_cast<i32>(kernel.slots.size()); ++slot) {
-    if (llvm::none_of(users, [&](const i32* user) { return *user == slot; })) continue;
-    for (i32* user : users) {
-      if (*user == slot) renumbered.push_back({user, static_cast<i32>(kept.size())});
-    }
+  for (size_t slot = 0; slot < number.size(); ++slot) {
+    if (number[slot] < 0) continue;
+    number[slot] = static_cast<i32>(kept.size());
     kept.push_back(kernel.slots[slot]);
   }
-  for (const auto& [user, slot] : renumbered) *user = slot;
+  for_each_slot([&](i32 slot) { return number[slot]; });
   kernel.slots = std::move(kept);
 }
 
@@ -129,7 +117,7 @@ int first_store(const GroupProgram& program) {
 int vector_width(const Program& program, int limit) {
   int width = 1;
   for (const ProgramLine& line : program) {
-    if (line.kind != ProgramLine::Kind::kLoad && line.kind != ProgramLine::Kind::kStore) continue;
+    if (!line.is_memory()) continue;
     const int widest = 16 / dtype_bytes(line.operand.dtype);
     width = std::max(width, std::min(line.operand.vec, widest));
   }
@@ -139,7 +127,7 @@ int vector_width(const Program& program, int limit) {
 
 i64 program_bytes(const GroupTensors& tensors) {
   i64 bytes = 0;
-  for (const MemoryLocation& place : tensors.places) bytes += place.binding.bytes;
+  for (const MemoryLocation& place : tensors.locations) bytes += place.binding.bytes;
   return bytes;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programmatic launches through the driver's entries: a kernel by hand behind one that lets it
-// start early. One that keeps to its edge gives the right bytes under every schedule; one that
-// reads or writes before its dependency wait, or leaves without it on one path, is a named fault.
+// PDL in the simulator, by driver calls: a hand-written kernel after one that triggers it early. A
+// kernel that waits for its dependency gives the right bytes under every schedule. One that reads
+// or writes before its dependency wait, or exits without it, is a named fault.
 #include <doctest/doctest.h>
 
 #include "compiler/compile/host_compiler.h"
@@ -18,28 +18,28 @@ constexpr unsigned kThreads = 64;
 constexpr i64 kWords = kCtas * kThreads;
 constexpr u64 kSeeds = 20;
 
-// to[i] = from[i] + weight[0], by one thread each.
-enum Manner : u32 { kRight, kReadsEarly, kWritesEarly, kOneCtaLeaves, kOneThreadLeaves };
+// Thread i computes to[i] = from[i] + weight[0]; the variants break one rule each.
+enum Variant : u32 { kRight, kReadsEarly, kWritesEarly, kOneCtaExits, kOneThreadExits };
 const char* const kSource =
     "#include \"ptx/global.cuh\"\n"
     "#include \"ptx/sync.cuh\"\n"
-    "struct P { const unsigned* from; const unsigned* weight; unsigned* to; unsigned manner; };\n"
+    "struct P { const unsigned* from; const unsigned* weight; unsigned* to; unsigned variant; };\n"
     "extern \"C\" __global__ void step(const __grid_constant__ P p) {\n"
     "  const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;\n"
     "  catenary::griddepcontrol_launch_dependents();\n"
     "  const unsigned weight = catenary::ld_global_u32(p.weight);\n"
     "  unsigned value = 0;\n"
-    "  if (p.manner == 1) value = catenary::ld_global_u32(p.from + i);\n"
-    "  if (p.manner == 2) catenary::st_global_u32(p.to + i, weight);\n"
-    "  if (p.manner == 3 && blockIdx.x == 2) return;\n"
-    "  if (p.manner == 4 && i == 70) return;\n"
+    "  if (p.variant == 1) value = catenary::ld_global_u32(p.from + i);\n"
+    "  if (p.variant == 2) catenary::st_global_u32(p.to + i, weight);\n"
+    "  if (p.variant == 3 && blockIdx.x == 2) return;\n"
+    "  if (p.variant == 4 && i == 70) return;\n"
     "  catenary::griddepcontrol_wait();\n"
-    "  if (p.manner != 1) value = catenary::ld_global_u32(p.from + i);\n"
+    "  if (p.variant != 1) value = catenary::ld_global_u32(p.from + i);\n"
     "  catenary::st_global_u32(p.to + i, value + weight);\n"
     "}\n";
 struct Parameters {
   u64 from, weight, to;
-  u32 manner;
+  u32 variant;
 };
 
 void must(Error error) {
@@ -51,7 +51,7 @@ T must(Expected<T> result) {
   return std::move(*result);
 }
 
-// A tensor of `bytes` bytes, seen as words, of a kernel by hand.
+// A tensor of `bytes` bytes as 32-bit words.
 SimulatedTensor tensor(const char* name, sim::RegionRole role, u64 begin, i64 bytes) {
   SimulatedTensor tensor;
   tensor.region.name = name;
@@ -87,13 +87,13 @@ class Steps {
 
   const Api& api() const { return driver_->api(); }
 
-  // Three launches from buffer to buffer; the second one in `manner`. The fault's sentence, "" for
-  // none.
-  std::string run(Manner manner, bool overlap, u64 seed) {
+  // Three launches, each from a buffer to the next; the second one is `variant`. Returns the
+  // message of the fault, "" for none.
+  std::string run(Variant variant, bool pdl, u64 seed) {
     must(set_simulator_seed(seed));
     must(buffers_[0].fill(0));
     for (int i = 0; i < 3; ++i) {
-      launch(buffers_[i], buffers_[i + 1], i == 1 ? manner : kRight, overlap && i > 0);
+      launch(buffers_[i], buffers_[i + 1], i == 1 ? variant : kRight, pdl && i > 0);
     }
     const Result result = api().ctx_synchronize();
     if (result == kSuccess) return "";
@@ -107,7 +107,7 @@ class Steps {
   }
 
  private:
-  void launch(const DeviceBuffer& from, const DeviceBuffer& to, Manner manner, bool overlap) {
+  void launch(const DeviceBuffer& from, const DeviceBuffer& to, Variant variant, bool pdl) {
     SimulatedLaunch facts;
     facts.parameter_bytes = sizeof(Parameters);
     facts.first_of_chain = true;
@@ -119,9 +119,9 @@ class Steps {
     attributes[0].id = kAttributeSimulatedLaunch;
     attributes[0].value.pointer = &facts;
     attributes[1].id = kAttributeProgrammaticStreamSerialization;
-    attributes[1].value.programmatic_stream_serialization_allowed = overlap ? 1 : 0;
+    attributes[1].value.programmatic_stream_serialization_allowed = pdl ? 1 : 0;
     const LaunchConfig config{kCtas, 1, 1, kThreads, 1, 1, 0, nullptr, attributes, 2};
-    Parameters parameters{from.get(), weight_.get(), to.get(), manner};
+    Parameters parameters{from.get(), weight_.get(), to.get(), variant};
     void* pointers[] = {&parameters};
     REQUIRE(api().launch_kernel_ex(&config, function_, pointers, nullptr) == kSuccess);
   }
@@ -144,29 +144,30 @@ bool skipped() {
 
 }  // namespace
 
-TEST_CASE("kernels that keep to their edges are right under every schedule") {
+TEST_CASE("kernels with a dependency wait are right under every schedule") {
   if (skipped()) return;
   Steps steps;
   for (u64 seed = 1; seed <= kSeeds; ++seed) {
-    for (const bool overlap : {false, true}) {
-      CHECK(steps.run(kRight, overlap, seed) == "");
+    for (const bool pdl : {false, true}) {
+      CHECK(steps.run(kRight, pdl, seed) == "");
       CHECK(steps.result() == std::vector<u32>(kWords, 3));
     }
   }
 }
 
-TEST_CASE("a successor that does not keep to its edge is a named fault, under every schedule") {
+TEST_CASE(
+    "a kernel that breaks a rule of the dependency wait is a named fault under every schedule") {
   if (skipped()) return;
   Steps steps;
-  const std::pair<Manner, const char*> faults[] = {{kReadsEarly, "[before_dependency_wait"},
-                                                   {kWritesEarly, "[before_dependency_wait"},
-                                                   {kOneCtaLeaves, "[no_dependency_wait"},
-                                                   {kOneThreadLeaves, "[no_dependency_wait"}};
-  for (const auto& [manner, name] : faults) {
+  const std::pair<Variant, const char*> faults[] = {{kReadsEarly, "[before_dependency_wait"},
+                                                    {kWritesEarly, "[before_dependency_wait"},
+                                                    {kOneCtaExits, "[no_dependency_wait"},
+                                                    {kOneThreadExits, "[no_dependency_wait"}};
+  for (const auto& [variant, name] : faults) {
     for (u64 seed = 1; seed <= kSeeds; ++seed) {
-      // The rule is the kernel's, whatever the launch that happens to be tested.
-      for (const bool overlap : {false, true}) {
-        const std::string message = steps.run(manner, overlap, seed);
+      // The rule binds the kernel, also in a launch without PDL.
+      for (const bool pdl : {false, true}) {
+        const std::string message = steps.run(variant, pdl, seed);
         CAPTURE(message);
         CHECK(message.find(name) != std::string::npos);
         CHECK(message.find("kernel step") != std::string::npos);

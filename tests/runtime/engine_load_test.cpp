@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Engine::load over a fake driver: what is asked of the driver, once; and every refusal, before the
-// driver is asked where it can be.
+// Engine::load over a fake driver: the driver calls, each made once; and every refusal, before a
+// driver call where possible.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ using catenary::testing::fake_api;
 using catenary::testing::no_cache;
 using catenary::testing::parameter_slot;
 
-TEST_CASE("loading forces the load, raises the limit once and unloads at the end") {
+TEST_CASE("a load forces the lazy load, raises the shared-memory limit, and happens once") {
   const ScopedDriver driver = llvm::cantFail(ScopedDriver::over(fake_api()));
   Engine engine{no_cache()};
   const auto count = [](const std::string& call) {
@@ -52,7 +52,7 @@ TEST_CASE("an older driver without cuFuncLoad still loads") {
   CHECK(static_cast<bool>(engine.load(affine_compiled(), 0)));
 }
 
-TEST_CASE("loading refuses capture, other GPUs and what the driver refuses") {
+TEST_CASE("load refuses during capture, for another GPU, and where the driver does") {
   const ScopedDriver driver = llvm::cantFail(ScopedDriver::over(fake_api()));
   Engine engine{no_cache()};
   const auto report_of = [&](const char* arch, int device, cuda::Stream stream = nullptr) {
@@ -96,7 +96,7 @@ TEST_CASE("loading refuses capture, other GPUs and what the driver refuses") {
   CHECK(fake().pushed == 0);
 }
 
-TEST_CASE("parameters and grids that no launch takes are refused at load") {
+TEST_CASE("load refuses parameters and grids that exceed the limits of a launch") {
   const ScopedDriver driver = llvm::cantFail(ScopedDriver::over(fake_api()));
   Engine engine{no_cache()};
   auto compiled = affine_compiled();

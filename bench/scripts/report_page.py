@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""<results>/<gpu>/README.md: every table of one GPU, with what its columns mean."""
+from report_tables import SPECIAL, case_table, other_commits_line
+
+HEAD = """# Measurements on {device}
+
+Written by `bench/scripts/report.py` from the JSON records in this folder: do not edit. The protocol is in
+[bench/README.md](../../README.md), what limits the rows that fall short in [bench/LIMITS.md](../../LIMITS.md).
+
+- Every row was compared with the float64 reference in the run that timed it. Times are medians; contenders take turns in one process.
+- *rate*: TFLOP/s, or TB/s where the bytes decide; each input and weight is counted once, each output once.
+- *speed against peer*: the time of the (faster) peer divided by ours. Above 1, in bold, ours is faster.
+- *µs*: without programmatic dependent launch (PDL): no kernel starts before the previous one has ended. *with PDL*: all launch edges are
+  programmatic, inside a chain and from one launch to the next.
+- *of copy rate*: TB/s over that of a device copy in the same run, which counts the bytes read and written. A kernel that mostly reads can
+  exceed it.
+- *unfused*: the same chain with one kernel per operation.
+"""
+
+# Heading, groups of cases or a table of SPECIAL, what a reader must know beside the columns.
+SECTIONS = (
+    ("Run", "ceilings", ""),
+    ("GEMM", ["gemm"], "Cases are M x N x K / dtype."),
+    ("GEMM with an epilogue", ["epilogue"], "`gelu` is the tanh form, as in cuBLASLt's `GELU_BIAS`."),
+    ("Dual GEMM", ["swiglu"], "SwiGLU: two contractions over one A, in one kernel."),
+    ("Grouped", ["grouped"],
+     "B x G x N x K. Activations are [B,G,K], or [G,B,K] (`gbk`); weights [G,N,K], or [G,K,N] (`gkn`). `gated` is a dual GEMM."),
+    ("Experts", ["moe"],
+     "E x M x N x K: M rows of E experts, group ends in device memory. Groups are `even`, `skewed`, of `odd` sizes, partly `empty`, or "
+     "`many` (64 experts of 1 to 300 rows). The peer's loop knows the group sizes on the host."),
+    ("Experts that decode", ["moe_decode"], "E x M x N x K. Each row has drawn its expert at random; experts without rows do not count as bytes."),
+    ("Small M", ["small"], "CUDA graphs of 100 launches over distinct weights."),
+    ("Small M with bias and SiLU", ["small_bias_silu"], ""),
+    ("MLP at small M", ["mlp"], "M x hidden x model: a SwiGLU dual GEMM and the projection down."),
+    ("No contraction", ["pseudo_linear", "pseudo_chain8"], "`relu(x * w + b)`, and a chain of eight of them. There is no peer."),
+    ("Sweep of small M", "sweep",
+     "bf16 linear layers, all 64 pairs of K and N in 512, 1024, 2048, 4096, 7168, 8192, 14336, 28672, against cuBLASLt's best. Every "
+     "shape is in [sweep.svg](sweep.svg)."),
+    ("PyTorch, small M", "peers", "One process, CUDA graphs; `torch.compile` with max-autotune."),
+    ("PyTorch, large layers", "large_peers",
+     "One process; each layer in the ways that PyTorch has for it, `torch.compile` with max-autotune. M x N x K, B x G x N x K, E x M x N x K."),
+    ("Host time of a launch", "launch", ""),
+    ("Time to compile", "compile", "One kernel at a time. Needs no GPU; hosts differ."),
+    ("Counters", "counters",
+     "One launch each under Nsight Compute (`bench/scripts/counters.py`), cold caches, a cool card. Shares of what the unit could do in that "
+     "time. GB to SMs: the bytes that reach the SMs; GB from and to L2: the sectors that L2 gives and takes for them, which are fewer "
+     "where SMs that ask for one line at about the same time are answered at once."),
+    ("First choices of the cost model", "choices",
+     "`catenary bench --sweep gemm`: the planner's choice against the best of the candidates that were timed, without PDL."),
+    ("What `catenary tune` gains", "tuned",
+     "Shapes of that sweep where the first choice was 5% or more slower than the best; one contest each."),
+)
+
+
+def section(gpu, heading, what, text):
+    found = SPECIAL[what](gpu) if isinstance(what, str) else case_table(gpu, what)
+    if found is None:
+        return None
+    commits = gpu.commits.get(what, []) if isinstance(what, str) else []
+    if commits:
+        text = (text + f" Commit {', '.join(commits)}.").strip()
+    if what == "ceilings":
+        text = other_commits_line(gpu) or ""
+    return "\n\n".join(part for part in (f"## {heading}", text, found) if part) + "\n"
+
+
+def page(gpu):
+    device = (gpu.record or {}).get("device") or gpu.name
+    sections = [section(gpu, *one) for one in SECTIONS]
+    return "\n".join([HEAD.format(device=device)] + [text for text in sections if text])

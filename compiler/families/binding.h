@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// A group's tensors placed on a kernel's axes: what every family planner shares.
+#pragma once
+
+#include "compiler/fusion/group.h"
+#include "compiler/kernel_plan.h"
+#include "compiler/plan.h"
+
+namespace catenary {
+
+// What a planner is given. The symbol range is the bucket's.
+struct GroupContext {
+  const VerifiedChain& chain;
+  const Target& target;
+  const PlanOptions& options;
+  const FusionGroup& group;
+  const GroupTensors& tensors;
+  i64 symbol_hi = 0;  // the bucket's upper bound; 0 without a symbol
+  std::string name;   // symbol prefix, "ctn_<chain>_k<n>"
+};
+
+// A group's kernels, and the workspace of the bucket with what they need.
+struct PlannedGroup {
+  std::vector<KernelPlan> kernels;
+  i64 workspace_bytes = 0;
+};
+
+Expected<KernelPlan> plan_pointwise(const GroupContext& context);
+Expected<KernelPlan> plan_reduce(const GroupContext& context);
+// Asks every contraction family. `workspace_bytes`: what the bucket has so far.
+Expected<PlannedGroup> plan_contraction(const GroupContext& context, i64 workspace_bytes);
+
+// Appends every tensor of `program` as a column of strides to the axes; axis a has the strides of
+// the program's dimension dim_of_axis[a] (-1: none). Returns the first column's number.
+int add_tensors(Space& space, const GroupProgram& program, llvm::ArrayRef<int> dim_of_axis);
+
+// The program with its operands filled from the space's axes: axis i of n becomes index
+// kMaxDims - n + i. `first` is the column that add_tensors returned.
+Program bind_program(const GroupContext& context, const GroupProgram& program, const Space& space,
+                     int first);
+
+// kResourceLimit when an axis with a coordinate is longer than kMaxAxisSize. `terms`: do summed
+// axes have one?
+Error check_axes(const GroupContext& context, const Space& space, bool terms);
+
+// Right-aligned sizes of the space's axes.
+Extents space_extents(const Space& space);
+
+// Slots in the order of GroupTensors::locations.
+std::vector<SlotBinding> bind_slots(const GroupTensors& tensors);
+
+// Drops the slots that the kernel's programs, maps and config do not address, and renumbers the
+// rest: a kernel of a split-K takes only a part of its group's tensors.
+void keep_addressed_slots(KernelPlan& kernel);
+
+// The first kStore tensor of the program, or -1.
+int first_store(const GroupProgram& program);
+
+// Elements one thread takes at a time: the widest access any operand allows, at most `limit`.
+int vector_width(const Program& program, int limit);
+
+// Bytes that the program's tensors move, each once, and its elementwise work in flops.
+i64 program_bytes(const GroupTensors& tensors);
+double program_flops(const Program& program, i64 elements);
+
+// The program with its weights loaded before the dependency wait (Operand::before_wait).
+Program with_early_weights(Program program);
+
+// The bucket's largest size of an extent.
+inline i64 largest(Extent extent, i64 symbol_hi) {
+  return extent.scale == 0 ? extent.size : symbol_hi * extent.scale;
+}
+i64 largest_elements(const Space& space, i64 symbol_hi);
+
+}  // namespace catenary

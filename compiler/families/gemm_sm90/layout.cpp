@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/families/gemm_sm90/layout.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "shared/params.h"
+
+namespace catenary {
+namespace {
+
+// TMA coordinates are signed 32-bit, and the last tile may end past the matrix.
+constexpr i64 kMaxSize = (i64{1} << 31) - 1024;
+
+// An operand, with its map but for the box along the free dimension; no map: cp.async loads it.
+struct PlacedOperand {
+  Sm90Operand operand;
+  std::optional<MapBinding> map;
+};
+
+i64 at_least_16(i64 bytes) { return std::max<i64>(ceil_div(bytes, 16) * 16, 16); }
+
+// False: no tensor map describes the operand, or it has too many dimensions. `grouped`: the ragged
+// group is one of its dimensions.
+bool find_map(const ContractionProblem& p, const ContractionOperand& given, const Extent& row,
+              bool grouped, PlacedOperand& placed) {
+  const MatrixOperand& o = given.memory;
+  MapBinding map;
+  map.slot = o.slot;
+  map.dtype = given.dtype;
+  map.swizzle = Swizzle::k128;
+  map.as_tf32 = p.math == MathMode::kTF32;
+  const i64 bytes = dtype_bytes(given.dtype);
+  const Extent& inner = o.k_major ? p.k : row;
+  const Extent& outer = o.k_major ? row : p.k;
+  const i64 outer_stride = o.k_major ? o.stride_row : o.stride_k;
+  const i32 span = static_cast<i32>(128 / bytes);
+  map.dims.push_back({inner, bytes, span});
+  // A dimension of one element has no stride to respect, and a map wants one.
+  const i64 stride = outer == Extent(1) ? at_least_16(inner.size * bytes) : outer_stride * bytes;
+  map.dims.push_back({outer, stride, span});
+  const auto add = [&](const Extent& size, i64 elements, i32 coordinate) {
+    Sm90Operand& m = placed.operand;
+    i32& coord = m.coord2 == kCoordNone ? m.coord2 : m.coord3 == kCoordNone ? m.coord3 : m.coord4;
+    coord = coordinate;
+    map.dims.push_back({size, elements * bytes, 1});
+  };
+  if (p.k_outer > 1 && o.stride_outer != 0) add(Extent(p.k_outer), o.stride_outer, kCoordOuterK);
+  if (grouped) add(Extent(p.num_groups), o.stride_group, kCoordGroup);
+  for (i32 d = kMaxDims - p.batch_rank; d < kMaxDims; ++d) {
+    if (o.stride_batch.at[d] != 0) add(p.batch.at[d], o.stride_batch.at[d], d);
+  }
+  if (map.dims.size() > 5 || !map_limit(map, p.slots[o.slot]).empty()) return false;
+  placed.map = std::move(map);
+  return true;
+}
+
+// Nothing: the operand has no contiguous dimension. `unaligned`: a tile may start at any element of
+// the innermost dimension, where a TMA box has to start on 16 bytes (RESULTS hw-1).
+std::optional<PlacedOperand> place(const ContractionProblem& p, const ContractionOperand& given,
+                                   const Extent& row, bool grouped, bool unaligned) {
+  const MatrixOperand& o = given.memory;
+  const i64 inner_stride = o.k_major ? o.stride_k : o.stride_row;
+  if (inner_stride != 1 && !((o.k_major ? p.k : row) == Extent(1))) return std::nullopt;
+  PlacedOperand placed;
+  placed.operand.k_major = o.k_major;
+  placed.operand.weight = given.weight;
+  if (!unaligned && find_map(p, given, row, grouped, placed)) return placed;
+  Sm90Operand fallback;
+  fallback.k_major = o.k_major;
+  fallback.weight = given.weight;
+  fallback.by_cp_async = true;
+  fallback.memory = o;
+  return PlacedOperand{fallback, std::nullopt};
+}
+
+bool has_extents(const ContractionProblem& p) {
+  if (p.ragged != Ragged::kNone && p.num_groups <= 0) return false;
+  for (const Extent& extent : {p.m, p.n, p.k}) {
+    if (extent.size <= 0 || extent.size > kMaxSize) return false;
+  }
+  return llvm::none_of(p.batch.at, [](const Extent& extent) { return extent.size <= 0; }) &&
+         p.k_outer > 0;
+}
+
+// Tiles have 32-bit numbers, with room for one more wave of CTAs.
+bool is_countable(const ContractionProblem& p) {
+  double tiles = (std::ceil(p.m.size / 64.0) + p.num_groups + 1) * std::ceil(p.n.size / 32.0);
+  for (const Extent& extent : p.batch.at) tiles *= static_cast<double>(extent.size);
+  return tiles < (i64{1} << 31);
+}
+
+// Can the epilogue run on accumulators in registers? No operand may vary along both M and N (its
+// 16-byte vectors would be read in quarters), and outputs must be rows of 16-byte vectors, or of
+// f32 pairs.
+bool fits_registers(const ContractionProblem& p) {
+  constexpr int kM = kMaxDims - 2;
+  constexpr int kN = kMaxDims - 1;
+  if (p.n.scale != 0 || p.n.size % 8 != 0) return false;
+  return llvm::all_of(p.program, [](const ProgramLine& line) {
+    const Operand& o = line.operand;
+    if (line.kind == ProgramLine::Kind::kLoad) return o.stride.at[kM] == 0 || o.stride.at[kN] == 0;
+    if (line.kind != ProgramLine::Kind::kStore) return true;
+    return o.stride.at[kN] == 1 && o.vec >= (o.dtype == DType::kF32 ? 2 : 8);
+  });
+}
+
+}  // namespace
+
+std::string sm90_layout_refusal(const ContractionProblem& p) {
+  // PTX ISA 9.7.15.5: 16-bit operands may be K-major or MN-major, tf32 ones are K-major.
+  const bool k_major =
+      p.a[0].memory.k_major && llvm::all_of(p.b, [](const auto& b) { return b.memory.k_major; });
+  if (p.math == MathMode::kF32) {
+    return "wgmma does not multiply in full f32; a contraction without f32 after its labels is "
+           "tf32";
+  }
+  if (p.math == MathMode::kTF32 && !k_major) {
+    return "wgmma takes tf32 operands whose summed label is innermost; store them so, or as bf16";
+  }
+  // Rows after a group's end are zero-filled line by line, and a line is one k.
+  if (p.ragged == Ragged::kKGrouped &&
+      (p.a[0].memory.k_major ||
+       llvm::any_of(p.b, [](const auto& b) { return b.memory.k_major; }))) {
+    return "the ragged summed label is an operand's innermost label; wgmma kernels need it further "
+           "out";
+  }
+  return "";
+}
+
+std::optional<Sm90Layout> sm90_layout(const ContractionProblem& p) {
+  if (!has_extents(p) || !is_countable(p)) return std::nullopt;
+  const bool m_grouped = p.ragged == Ragged::kMGrouped;
+  auto a = place(p, p.a[0], p.m, false, m_grouped && !p.a[0].memory.k_major);
+  auto b = place(p, p.b[0], p.n, m_grouped, false);
+  auto b2 = p.is_dual() ? place(p, p.b[1], p.n, m_grouped, false) : b;
+  if (!a || !b || !b2 || b2->operand.k_major != b->operand.k_major) return std::nullopt;
+  Sm90Layout layout;
+  GemmSm90Config& config = layout.config;
+  config.math = p.math;
+  config.batch = p.batch;
+  config.batch_rank = p.batch_rank;
+  config.m = p.m;
+  config.n = p.n;
+  config.k = p.k;
+  config.k_outer = p.k_outer;
+  config.dual = p.is_dual();
+  config.vec = p.vec;
+  config.ragged = p.ragged;
+  config.group_ends_slot = p.group_ends_slot;
+  config.num_groups = p.num_groups;
+  const auto take = [&](PlacedOperand& placed) {
+    if (placed.map) {
+      placed.operand.map = static_cast<i32>(layout.maps.size());
+      layout.maps.push_back(*placed.map);
+    }
+    return placed.operand;
+  };
+  config.a = take(*a);
+  config.b = take(*b);
+  if (config.dual) config.b2 = take(*b2);
+  config.register_epilogue = fits_registers(p);
+  return layout;
+}
+
+// A K-major box has a 128-byte line for each row, an MN-major box one for each k.
+void set_operand_boxes(const GemmSm90Config& c, std::vector<MapBinding>& maps) {
+  const auto set = [&](const Sm90Operand& matrix, i32 rows) {
+    if (!matrix.by_cp_async) maps[matrix.map].dims[1].box = matrix.k_major ? rows : c.block_k();
+  };
+  set(c.a, c.a_box_rows());
+  set(c.b, c.block_n / c.cluster_m);
+  if (c.dual) set(c.b2, c.block_n / c.cluster_m);
+}
+
+namespace {
+
+// The output of a store as a tensor whose boxes are the epilogue's subtiles: columns, rows, then
+// the dimensions along which it has a stride, in the order of epilogue/registers.cuh.
+MapBinding output_map(const GemmSm90Config& c, const Operand& o) {
+  const i64 bytes = dtype_bytes(o.dtype);
+  MapBinding map;
+  map.slot = o.slot;
+  map.dtype = o.dtype;
+  map.swizzle = c.subtile_n() == 64 ? Swizzle::k128 : Swizzle::k64;
+  map.dims.push_back({c.n, bytes, c.subtile_n()});
+  const i64 row = o.stride.at[kMaxDims - 2] * bytes;
+  map.dims.push_back({c.m, c.m == Extent(1) ? at_least_16(c.n.size * bytes) : row, 16});
+  for (int d = kMaxDims - 3; d >= 0; --d) {
+    if (o.stride.at[d] == 0) continue;
+    // An operand's last two dimensions are rows and columns; a batch has neither.
+    map.dims.push_back({c.batch.at[d + 2], o.stride.at[d] * bytes, 1});
+  }
+  return map;
+}
+
+// A kernel's parameters before CUDA 12.1 (CUDA C++ Programming Guide, function parameters).
+constexpr i64 kMaxParamBytes = 4096;
+
+}  // namespace
+
+void map_outputs(KernelPlan& kernel) {
+  const auto& c = kernel.config.get<GemmSm90Config>();
+  if (!c.register_epilogue || c.cluster_k != 0 || c.split_k != 1) return;
+  const auto slots = static_cast<i64>(kernel.slots.size());
+  const auto scalars = static_cast<i64>(kernel.scalars.size());
+  for (ProgramLine& line : kernel.program) {
+    if (line.kind != ProgramLine::Kind::kStore || dtype_bytes(line.operand.dtype) != 2) continue;
+    const auto maps = static_cast<i64>(kernel.maps.size());
+    if (params_bytes(slots, scalars, maps + 1) > kMaxParamBytes) return;
+    MapBinding map = output_map(c, line.operand);
+    if (!map_limit(map, kernel.slots[line.operand.slot]).empty()) continue;
+    line.operand.map = static_cast<i32>(kernel.maps.size());
+    kernel.maps.push_back(std::move(map));
+  }
+}
+
+}  // namespace catenary

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// A contraction as every family sees it: extents, operands and outputs, with every label mapped to
+// batch, M, N or K. Labels of one class merge where all tensors have matching strides; a free label
+// that does not merge becomes a batch dimension, so any layout has a problem. Knows no family.
+#pragma once
+
+#include "compiler/families/binding.h"
+
+namespace catenary {
+
+// A matrix operand: where it is, and what may be assumed of it.
+struct ContractionOperand {
+  MatrixOperand memory;
+  DType dtype = DType::kBF16;
+  bool weight = false;  // may be read before the dependency wait
+  i64 bytes = 0;        // its span in memory
+};
+
+// One product A x B that is summed into an accumulator. A dual GEMM has two over one A, each with
+// an accumulator of its own; two products into one accumulator would be the dx of a gated layer.
+struct ContractionProduct {
+  int a = 0, b = 0, accumulator = 0;
+  bool operator==(const ContractionProduct&) const = default;
+};
+
+// An output: the store of one program line.
+struct ContractionOutput {
+  int line = 0;  // of ContractionProblem::program
+  Operand operand;
+};
+
+struct ContractionProblem {
+  MathMode math = MathMode::kBF16;
+  Extents batch = {};  // right-aligned
+  i32 batch_rank = 0;
+  Extent m, n, k;
+  i64 k_outer = 1;  // the sum runs over k_outer * k
+  Ragged ragged = Ragged::kNone;
+  i32 group_ends_slot = 0;
+  i64 num_groups = 0;
+
+  llvm::SmallVector<ContractionOperand, 1> a;
+  llvm::SmallVector<ContractionOperand, 2> b;
+  llvm::SmallVector<ContractionProduct, 2> products;
+  llvm::SmallVector<Extent, 2> accumulator_n;  // columns of each accumulator
+  llvm::SmallVector<ContractionOutput, 2> outputs;
+
+  Program program;  // the epilogue; its last dimension is N, before it M, before that the batch
+  i32 vec = 4;      // adjacent columns that the epilogue's operands and outputs allow at once
+  std::vector<SlotBinding> slots;
+  llvm::SmallVector<int, 2> scalars;  // parameter positions
+
+  // At the bucket's upper bound.
+  struct Sizes {
+    i64 symbol = 0;
+    i64 batch = 1;  // product of the batch extents
+    i64 m = 0, n = 0;
+    i64 k = 0;                  // all outer steps; of K-grouped operands, the mean of a group
+    i64 matrix_bytes = 0;       // A and B, each once
+    i64 epilogue_bytes = 0;     // all other tensors, each once
+    double epilogue_flops = 0;  // elementwise work over all of D
+  };
+  Sizes size;
+
+  int num_accumulators() const { return static_cast<int>(accumulator_n.size()); }
+  // One A, and one or two B with an accumulator of N columns each: what today's kernels compute.
+  bool is_single_or_dual() const;
+  bool is_dual() const { return num_accumulators() == 2; }
+  double flops() const {
+    return 2.0 * size.batch * size.m * size.n * size.k * num_accumulators() + size.epilogue_flops;
+  }
+  i64 bytes() const { return size.matrix_bytes + size.epilogue_bytes; }
+};
+
+// kUnsupported when K needs more than two loops or two symbolic ones, or the batch more than five;
+// kResourceLimit when an axis is too long.
+Expected<ContractionProblem> make_contraction_problem(const GroupContext& context);
+
+// Everything that a kernel's time depends on and nothing that the planner chooses or the chain
+// names: the same contraction in another chain has the same signature.
+std::string problem_signature(const ContractionProblem& problem);
+
+// The rate of the instruction that forms the products, dense, in 1e12 flop/s.
+double math_tflops(const Target& target, MathMode math);
+
+}  // namespace catenary

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/families/roofline.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace catenary {
+namespace {
+
+// Latencies of a CTA that starts after another has ended: launch, first load, drain.
+constexpr double kStartLatencies = 3;
+constexpr double kExponent = 3;
+
+double together(double a, double b, double c) {
+  const double most = std::max({a, b, c});
+  if (most <= 0) return 0;
+  const auto power = [&](double x) { return std::pow(x / most, kExponent); };
+  return most * std::pow(power(a) + power(b) + power(c), 1 / kExponent);
+}
+
+// K-tiles and epilogues of the busiest SM.
+double sm_us(const Counts& c, const Target& target, const Rates& rates, double epilogue) {
+  if (c.streams) return 0;
+  const double rate = rates.mma * c.math_share * (c.mma_sync ? rates.mma_sync : 1.0);
+  const double k_tile = std::max(c.mma_flop / rate, c.smem_clocks / (target.clock_ghz * 1e3)) +
+                        (c.m_cluster ? rates.cluster_us : 0);
+  const double unit = std::max(c.k_tiles * k_tile, c.ping_pong ? epilogue : 0.0);
+  const double resident = c.persistent ? 1 : c.resident;
+  const double between = c.ping_pong ? 0 : (c.units_per_sm - 1) * epilogue / resident;
+  return c.units_per_sm * unit + between;
+}
+
+double latency_us(const Counts& c, const Rates& rates, double rounds) {
+  if (c.streams) {
+    return rates.latency_us * (1 + (c.early_weights ? 1 : kStartLatencies) * (rounds - 1));
+  }
+  const double starts = c.persistent ? 0 : std::max(rounds - 1, 0.0) * kStartLatencies;
+  return rates.latency_us * (rounds * c.k_tiles / c.stages + starts);
+}
+
+}  // namespace
+
+Prediction predict(const Counts& c, const Target& target, i64 bytes, double flops,
+                   double floor_tflops, double epilogue_flops) {
+  const Rates rates = rates_of(target);
+  const double epilogue = c.streams ? 0 : c.accumulators / rates.epilogue;
+  const double rounds = c.streams && c.early_weights ? std::max(c.units_per_sm / c.resident, 1.0)
+                                                     : std::ceil(c.units_per_sm / c.resident);
+  Prediction p;
+  p.bytes = bytes;
+  p.flops = flops;
+  p.start_us = rates.start_us;
+  p.sm_us = sm_us(c, target, rates, epilogue);
+  p.l2_us = c.units * c.k_tiles * c.l2_bytes / rates.l2;
+  p.power_us = c.units * c.k_tiles * c.mma_flop / (rates.power * c.math_share);
+  p.latency_us = latency_us(c, rates, rounds);
+  p.dram_us = static_cast<double>(bytes) / rates.dram;
+  p.tail_us = (c.early_weights ? 0 : rates.latency_us) + epilogue +
+              std::max(c.units / target.sm_count, 1.0) * c.register_bytes / rates.register_fill +
+              c.units_per_sm * c.exchange_bytes / rates.dsmem +
+              epilogue_flops / (target.f32_tflops * 1e6);
+  if (c.partial_bytes > 0) p.reduction_us = rates.reduction_us + c.partial_bytes / rates.dram;
+  p.waves = c.units / (c.resident * target.sm_count);
+  p.floor_us =
+      std::max(static_cast<double>(bytes) / (target.dram_gbs * 1e3), flops / (floor_tflops * 1e6));
+  p.us = p.start_us + together(std::max({p.sm_us, p.l2_us, p.power_us}), p.latency_us, p.dram_us) +
+         p.tail_us + p.reduction_us;
+  return p;
+}
+
+Prediction predict_elementwise(const Target& target, i64 bytes, double flops, double threads) {
+  constexpr double kFullSm = 512;
+  constexpr double kThreadsPerSm = 2048;
+  const Rates rates = rates_of(target);
+  const double fill = std::min(1.0, threads / (kFullSm * target.sm_count));
+  Prediction p;
+  p.bytes = bytes;
+  p.flops = flops;
+  p.start_us = rates.start_us;
+  p.sm_us = flops / (target.f32_tflops * 1e6);
+  p.dram_us = static_cast<double>(bytes) / (rates.dram * std::max(fill, 1e-3));
+  p.waves = threads / (kThreadsPerSm * target.sm_count);
+  p.floor_us = std::max(static_cast<double>(bytes) / (target.dram_gbs * 1e3), p.sm_us);
+  p.us = p.start_us + together(p.sm_us, 0, p.dram_us);
+  return p;
+}
+
+double line_share(i64 pitch) {
+  constexpr i64 kLine = 128;
+  return 2 - static_cast<double>(std::gcd(pitch == 0 ? kLine : pitch, kLine)) / kLine;
+}
+
+double copy_clocks(int bytes) {
+  if (bytes >= 16) return 2.5;
+  return bytes > 2 ? 7.0 : 17.5;
+}
+
+double grouped_row_tiles(double rows, double groups, double tile_rows) {
+  if (groups <= 0 || rows <= 0) return 0;
+  return groups / (1 - std::exp(-tile_rows * groups / rows));
+}
+
+}  // namespace catenary

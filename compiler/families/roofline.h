@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// The cost model: families count, this file turns counts and a GPU's rates into microseconds.
+//
+//   us = start + |max(sm, l2, power), latency, dram| + tail + reduction
+//
+//   sm         k-tiles and epilogues of the busiest SM, one after the other
+//   l2         bytes that all k-tiles draw from L2 / L2's rate
+//   power      flop / the rate at the power limit
+//   latency    loads that the pipeline's stages do not cover, and CTAs that start after others
+//   dram       bytes, each operand once / DRAM's rate
+//   |a, b, c|  (a^3 + b^3 + c^3)^(1/3): times of units that run side by side
+//   tail       what nothing overlaps: the first load, the last epilogue, the cluster's exchange
+//   reduction  the second kernel of split-K
+#pragma once
+
+#include "compiler/kernel_plan.h"
+#include "compiler/rates.h"
+
+namespace catenary {
+
+// What one candidate does, at the symbol's upper bound. A unit is a CTA, or a work tile of
+// persistent CTAs.
+struct Counts {
+  double units = 1;           // with splits and the CTAs of cluster split-K
+  double units_per_sm = 1;    // of the busiest SM
+  double resident = 1;        // units that an SM works on at once
+  bool persistent = false;    // an SM's units run without a start each
+  double k_tiles = 1;         // of a unit
+  double stages = 1;          // k-tiles in flight
+  double mma_flop = 0;        // of a k-tile, padding included
+  double smem_clocks = 0;     // clocks that a k-tile keeps shared memory or the load path busy
+  double l2_bytes = 0;        // of a k-tile
+  double register_bytes = 0;  // activations that a unit loads to registers
+  double accumulators = 0;    // of a unit's tile
+  bool mma_sync = false;      // mma.sync, not wgmma
+  bool streams = false;       // the weights are read once and no MMA limits
+  bool ping_pong = false;     // the epilogue overlaps the next mainloop
+  bool m_cluster = false;
+  bool early_weights = false;  // weights are loaded before the dependency wait
+  double exchange_bytes = 0;   // a unit's share of a cluster split-K
+  double partial_bytes = 0;    // of split-K, written and read; 0: none
+  double math_share = 1;       // of the 16-bit tensor rate, for tf32 and f32
+};
+
+// `bytes` and `flops` of the whole kernel, each operand once; `floor_tflops`: the peak rate of its
+// instruction; `epilogue_flops`: elementwise work.
+Prediction predict(const Counts& counts, const Target& target, i64 bytes, double flops,
+                   double floor_tflops, double epilogue_flops);
+
+// A kernel without MMA, bound by memory or by the f32 units. `threads`: of the grid; fewer than 512
+// an SM do not keep DRAM busy.
+Prediction predict_elementwise(const Target& target, i64 bytes, double flops, double threads);
+
+// Bytes of whole 128-byte lines for each byte of a 128-byte line of a tile, over rows `pitch` bytes
+// apart: rows that do not start on a line touch two.
+double line_share(i64 pitch);
+
+// Clocks of an SM for one 128-byte line by cp.async in copies of `bytes` (RESULTS sm90-101).
+double copy_clocks(int bytes);
+
+// Expected row tiles of M-grouped rows: `groups` sizes drawn with mean rows / groups,
+// exponentially.
+double grouped_row_tiles(double rows, double groups, double tile_rows);
+
+}  // namespace catenary

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// `skinny` as a family: contractions of so few rows that the time is that of reading the weights.
+#include <algorithm>
+
+#include "compiler/emit/emit_program.h"
+#include "compiler/emit/writer.h"
+#include "compiler/families/skinny/candidates.h"
+
+namespace catenary {
+namespace {
+
+bool exact(const Extents& extents) {
+  return llvm::all_of(extents.at, [](const Extent& extent) { return extent.scale == 0; });
+}
+
+// 16-byte loads along K, from any row.
+bool streams(const ContractionOperand& operand) {
+  const MatrixOperand& o = operand.memory;
+  return o.k_major && o.stride_k == 1 && o.copy_bytes == 16;
+}
+
+// Rows of X that meet one W: all, or the mean of the ragged groups.
+i64 rows_of_x(const ContractionProblem& p) {
+  return p.ragged == Ragged::kNone ? p.size.m : ceil_div(p.size.m, p.num_groups);
+}
+
+// Batch entries that read the same W: the kernel reads it again for each. What merges into M
+// elsewhere is a batch where M is ragged.
+i64 readers(const ContractionProblem& p) {
+  i64 count = 1;
+  if (p.ragged == Ragged::kNone) return count;
+  for (int d = 0; d < kMaxDims; ++d) {
+    if (p.b[0].memory.stride_batch.at[d] == 0) count *= p.batch.at[d].size;
+  }
+  return count;
+}
+
+// Ragged groups that may have rows.
+i64 occupied_groups(const ContractionProblem& p) {
+  return p.ragged == Ragged::kNone ? 1 : std::min(p.size.m, p.num_groups);
+}
+
+i64 most_rows(const ContractionProblem& p) {
+  return p.ragged == Ragged::kNone ? kSkinnyRows : kSkinnyRaggedRows;
+}
+
+i32 element_bytes(const ContractionProblem& p) { return p.math == MathMode::kTF32 ? 4 : 2; }
+
+SkinnyConfig make_config(const ContractionProblem& p) {
+  SkinnyConfig c;
+  c.math = p.math;
+  c.batch = p.batch;
+  c.batch_rank = p.batch_rank;
+  c.m = p.m;
+  c.n = p.n;
+  c.k_blocks = p.k.size * element_bytes(p) / 128;
+  c.x = p.a[0].memory;
+  c.w = p.b[0].memory;
+  c.dual = p.is_dual();
+  if (c.dual) c.w2 = p.b[1].memory;
+  c.ragged = p.ragged;
+  c.group_ends_slot = p.group_ends_slot;
+  c.num_groups = p.num_groups;
+  c.w_is_weight =
+      p.ragged == Ragged::kNone && llvm::all_of(p.b, [](const auto& b) { return b.weight; });
+  return c;
+}
+
+SkinnyProblem make_problem(const ContractionProblem& p) {
+  SkinnyProblem problem;
+  problem.base = make_config(p);
+  for (const Extent& extent : p.batch.at) problem.batch *= extent.size;
+  problem.batch *= occupied_groups(p);
+  problem.m = rows_of_x(p);
+  for (const ContractionOperand& b : p.b) problem.weight_bytes += b.bytes;
+  problem.epilogue_bytes = p.bytes() - problem.weight_bytes;
+  // W of a group without rows is not read.
+  if (p.ragged == Ragged::kMGrouped) {
+    problem.weight_bytes = problem.weight_bytes / p.num_groups * occupied_groups(p);
+  }
+  problem.epilogue_flops = program_flops(p.program, problem.batch * problem.m * p.n.size);
+  return problem;
+}
+
+// An M-grouped launch has CTAs for as many groups as may have rows, the rows after the last end
+// among them: no more than there are rows, however many groups there are.
+GridRule grid_rule(const SkinnyConfig& c) {
+  GridRule grid;
+  grid.fixed = c.k_slices() * ceil_div(c.n.size, c.rows());
+  for (const Extent& extent : c.batch.at) grid.fixed *= extent.size;
+  grid.size = c.m.size;
+  grid.scale = c.m.scale;
+  grid.block = c.columns;
+  if (c.ragged == Ragged::kMGrouped) {
+    grid.block = 1;
+    grid.limit = grid.fixed * (c.num_groups + 1);
+  }
+  return grid;
+}
+
+class SkinnyFamily final : public ContractionFamily {
+ public:
+  std::string_view name() const override { return "skinny"; }
+
+  KernelText text(const KernelPlan& kernel) const override {
+    const auto& c = kernel.config.get<SkinnyConfig>();
+    const ProgramText program{"Epilogue", c.vec, has_partial_vector(c.n, c.vec),
+                              c.num_accumulators()};
+    const std::string name = c.ragged == Ragged::kNone ? "skinny" : "skinny_m_grouped";
+    return {fmt::format("kernels/{}.cuh", name), "SkinnyConfig", cpp_text(c),
+            emit_store_program(kernel.program, program), name + "<kConfig, Epilogue>"};
+  }
+
+  KernelConfig with_slots(const KernelConfig& config,
+                          llvm::function_ref<i32(i32)> renumber) const override {
+    SkinnyConfig c = config.get<SkinnyConfig>();
+    c.x.slot = renumber(c.x.slot);
+    c.w.slot = renumber(c.w.slot);
+    if (c.dual) c.w2.slot = renumber(c.w2.slot);
+    if (c.ragged != Ragged::kNone) c.group_ends_slot = renumber(c.group_ends_slot);
+    return c;
+  }
+
+  Support supports(const ContractionProblem& p, const Target& target) const override {
+    if (target.compute_capability() < 80) return {"it needs sm_80 or newer", true};
+    if (!p.is_single_or_dual()) return {"it computes one product, or two over one A", true};
+    const bool ragged = p.ragged != Ragged::kNone;
+    if (ragged &&
+        (p.ragged != Ragged::kMGrouped || p.num_groups <= 0 || target.compute_capability() != 90)) {
+      return {"it takes ragged rows only, on sm_90", true};
+    }
+    switch (p.math) {
+      case MathMode::kBF16:
+      case MathMode::kF16:
+      case MathMode::kTF32:
+        break;
+      default:
+        return {"it multiplies bf16, f16 and tf32", true};
+    }
+    const i64 block = 128 / element_bytes(p);
+    const bool fits = p.k_outer == 1 && p.k.scale == 0 && p.k.size > 0 && p.k.size % block == 0 &&
+                      p.n.scale == 0 && p.n.size > 0 && exact(p.batch);
+    if (!fits) return {"it takes exact sizes, and K in whole lines of 128 bytes", true};
+    if (rows_of_x(p) * readers(p) > most_rows(p)) return {"it has too many rows", true};
+    if (!streams(p.a[0]) || !llvm::all_of(p.b, streams)) {
+      return {"it reads rows of 16-byte vectors along K", true};
+    }
+    return {};
+  }
+
+  std::vector<Candidate> candidates(const ContractionProblem& problem, const Target& target,
+                                    const TileRequest& request) const override {
+    return skinny_candidates(make_problem(problem), target, request);
+  }
+
+  KernelPlan kernel(const ContractionProblem& problem, const Target&,
+                    const Candidate& candidate) const override {
+    const auto& c = candidate.config.get<SkinnyConfig>();
+    KernelPlan kernel;
+    kernel.config = c;
+    kernel.program =
+        c.ragged == Ragged::kNone ? with_early_weights(problem.program) : problem.program;
+    kernel.slots = problem.slots;
+    kernel.scalars = problem.scalars;
+    kernel.grid = grid_rule(c);
+    kernel.cluster = c.cluster_k;
+    kernel.threads = c.threads();
+    kernel.smem_bytes = c.smem_bytes();
+    kernel.symbol = fmt::format("skinny_w{}x{}", c.warps_k, c.warps_n);
+    return kernel;
+  }
+};
+
+}  // namespace
+
+const ContractionFamily& skinny_family() {
+  static const SkinnyFamily family;
+  return family;
+}
+
+}  // namespace catenary

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// The straight-line program of a fusion group, and what each kernel pointer stands for. Knows no
+// family and no target.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ir/ops.h"
+#include "llvm/ADT/SmallVector.h"
+#include "shared/config.h"
+
+namespace catenary {
+
+// One line of a kernel's elementwise program. Programs are SSA: `args` index earlier lines of the
+// same program.
+struct ProgramLine {
+  enum class Kind : u8 {
+    kAccumulator,  // accumulator `index` of the kernel's contraction or sum
+    kLoad,         // element of a tensor (operand)
+    kConstant,     // attributes[0]
+    kScalar,       // Params::scalar[index]
+    kCompute,      // op(args...; attributes...)
+    kRound,        // args[0] rounded to `dtype`, kept as f32
+    kStore,        // args[0] to a tensor (operand), rounded to its dtype
+  };
+  Kind kind = Kind::kCompute;
+  std::string name;     // the IR value's name; emitted variables are called v_<name>
+  std::string comment;  // the IR text of the line
+  Op op = Op::kAdd;
+  int index = 0;
+  llvm::SmallVector<int, 2> args;
+  double attributes[2] = {0, 0};
+  DType dtype = DType::kF32;  // kRound
+  Operand operand;            // kLoad, kStore
+
+  bool is_memory() const { return kind == Kind::kLoad || kind == Kind::kStore; }
+};
+using Program = std::vector<ProgramLine>;
+
+// What one pointer of Params::ptr stands for.
+struct SlotBinding {
+  enum class Kind : u8 { kParameter, kOutput, kWorkspace };
+  Kind kind = Kind::kParameter;
+  int index = 0;             // parameter: position among parameters(); output: its number
+  i64 workspace_offset = 0;  // bytes
+  std::string name;          // for explain and errors
+  i64 align = 16;            // bytes the pointer must be a multiple of
+  i64 bytes = 0;             // span in memory; 0: never touched
+};
+
+}  // namespace catenary

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+// The family interface: a family that lives in this file alone is planned, explained and emitted;
+// every family refuses what it does not know; candidates and problems have one identity each.
+#include "compiler/families/family.h"
+
+#include <doctest/doctest.h>
+
+#include <set>
+
+#include "compiler/emit/emit.h"
+#include "compiler/explain.h"
+#include "tests/support/gemm_sm90_plan.h"
+
+using namespace catenary;
+using namespace catenary::testing;
+
+namespace {
+
+struct ToyConfig {
+  i64 rows = 0;
+  i32 slot = 0;
+  bool operator==(const ToyConfig&) const = default;
+};
+
+// Claims to compute any contraction with one product, in no time.
+class ToyFamily final : public ContractionFamily {
+ public:
+  i64 smem_bytes = 1024;
+  double us = 1e-3;
+
+  std::string_view name() const override { return "toy"; }
+  KernelText text(const KernelPlan& kernel) const override {
+    const auto& c = kernel.config.get<ToyConfig>();
+    return {"kernels/toy.cuh", "ToyConfig", fmt::format("    .rows = {},", c.rows), "",
+            "toy<kConfig>"};
+  }
+  KernelConfig with_slots(const KernelConfig& config,
+                          llvm::function_ref<i32(i32)> renumber) const override {
+    ToyConfig c = config.get<ToyConfig>();
+    c.slot = renumber(c.slot);
+    return c;
+  }
+  Support supports(const ContractionProblem& problem, const Target&) const override {
+    if (problem.products.size() == 1) return {};
+    return {"it computes one product; write two contractions"};
+  }
+  std::vector<Candidate> candidates(const ContractionProblem& problem, const Target&,
+                                    const TileRequest& request) const override {
+    std::vector<Candidate> all;
+    for (const int split : {1, 2}) {
+      if (!request.tile.empty() && request.tile != "toy") continue;
+      if (request.split_k != 0 && request.split_k != split) continue;
+      Candidate candidate;
+      candidate.id = {"toy", "toy", split};
+      candidate.config = ToyConfig{problem.size.m, problem.a[0].memory.slot};
+      candidate.predicted.us = us * split;
+      candidate.text = "a toy";
+      all.push_back(candidate);
+    }
+    return all;
+  }
+  KernelPlan kernel(const ContractionProblem& problem, const Target&,
+                    const Candidate& candidate) const override {
+    KernelPlan kernel;
+    kernel.config = candidate.config;
+    kernel.program = problem.program;
+    kernel.slots = problem.slots;
+    kernel.grid.size = problem.size.m;
+    kernel.threads = 128;
+    kernel.smem_bytes = smem_bytes;
+    kernel.symbol = "toy";
+    return kernel;
+  }
+};
+
+const char* kLinear =
+    "chain a(input x: bf16[512, 1024], weight w: bf16[2048, 1024], weight b: bf16[2048]) {\n"
+    "  y = silu(add(contract \"mk,nk->mn\"(x, w), b))\n  return y: bf16 }";
+const char* kDual =
+    "chain a(input x: bf16[512, 1024], weight w: bf16[2048, 1024], weight v: bf16[2048, 1024]) {\n"
+    "  g = contract \"mk,nk->mn\"(x, w)\n  u = contract \"mk,nk->mn\"(x, v)\n"
+    "  y = mul(silu(g), u)\n  return y: bf16 }";
+
+// The problem of a chain's only contraction.
+ContractionProblem problem_of(const std::string& text) {
+  const VerifiedChain chain = verified(text);
+  const FusionPlan fusion = fuse_chain(chain, true);
+  const MemoryMap memory = map_memory(chain, fusion);
+  const GroupTensors tensors = build_group(chain, fusion, memory, 0);
+  const Target target = llvm::cantFail(find_target("h200"));
+  const PlanOptions options;
+  return llvm::cantFail(
+      make_contraction_problem({chain, target, options, fusion.groups[0], tensors, 0, "ctn_a_k0"}));
+}
+
+}  // namespace
+
+TEST_CASE("a family that is added competes, is explained and is emitted") {
+  const ToyFamily toy;
+  const VerifiedChain chain = verified(kLinear);
+  {
+    const ScopedFamily added(toy);
+    const Plan plan = planned(kLinear);
+    const KernelPlan& kernel = first_kernel(plan);
+    CHECK(family_name(kernel) == "toy");
+    CHECK(kernel.candidate == CandidateId{"toy", "toy", 1});
+    CHECK(kernel.config.get<ToyConfig>().rows == 512);
+    CHECK(kernel.symbol == "ctn_a_k0_toy");
+    CHECK(explain_text(chain, plan).find("family      toy") != std::string::npos);
+    const std::string body = emit(chain, plan, kernel).body;
+    CHECK(body.find("#include \"kernels/toy.cuh\"") != std::string::npos);
+    CHECK(body.find("ToyConfig kConfig{\n    .rows = 512,\n}") != std::string::npos);
+  }
+  CHECK(family_name(first_kernel(planned(kLinear))) != "toy");
+}
+
+TEST_CASE("split-K of an added family gets its reduction and its slots renumbered") {
+  const ToyFamily toy;
+  const ScopedFamily added(toy);
+  PlanOptions options;
+  options.force_tile = "toy";
+  options.split_k = 2;
+  const Plan plan = planned(kLinear, options);
+  const auto& kernels = plan.buckets[0].kernels;
+  REQUIRE(kernels.size() == 2);
+  CHECK(family_name(kernels[1]) == "reduce");
+  CHECK(plan.workspace_bytes >= 2 * 512 * 2048 * 4);
+  // The bias is the reduction's: the first kernel keeps x and the partial sums.
+  CHECK(kernels[0].slots.size() == 2);
+  CHECK(kernels[0].slots[kernels[0].config.get<ToyConfig>().slot].name == "x");
+}
+
+TEST_CASE("a family that refuses says why; one that oversteps the target is an internal error") {
+  ToyFamily toy;
+  const ScopedFamily added(toy);
+  const Plan plan = planned(kDual);
+  REQUIRE(first_kernel(plan).refusals.size() == 1);
+  CHECK(first_kernel(plan).refusals[0].family == "toy");
+  toy.smem_bytes = i64{1} << 33;
+  auto refused = make_plan(verified(kLinear), llvm::cantFail(find_target("h200")));
+  REQUIRE(!refused);
+  CHECK(take_report(refused.takeError()).code == ErrorCode::kInternal);
+}
+
+TEST_CASE("what was rejected is remembered for its contraction only") {
+  ToyFamily toy;
+  const ScopedFamily added(toy);
+  PlanOptions options;
+  options.rejected = {{"another contraction", {"toy", "toy", 1}}};
+  CHECK(first_kernel(planned(kLinear, options)).candidate.split_k == 1);
+  options.rejected.push_back({problem_signature(problem_of(kLinear)), {"toy", "toy", 1}});
+  CHECK(first_kernel(planned(kLinear, options)).candidate.split_k == 2);
+}
+
+TEST_CASE("every family names what it computes, for all dtypes and math modes") {
+  const ContractionProblem linear = problem_of(kLinear);
+  for (const ContractionFamily* family : contraction_families()) {
+    for (const Target& target : all_targets()) {
+      for (int math = 0; math < 256; ++math) {
+        ContractionProblem problem = linear;
+        problem.math = static_cast<MathMode>(math);
+        const bool known = math <= static_cast<int>(MathMode::kF32);
+        CAPTURE(std::string(family->name()));
+        CAPTURE(target.name);
+        CAPTURE(math);
+        const auto support = family->supports(problem, target);
+        if (!known) CHECK_FALSE(static_cast<bool>(support));
+        if (!support) CHECK_FALSE(support.refusal.empty());
+      }
+    }
+  }
+}
+
+TEST_CASE("operands of a dtype that nothing multiplies are refused by name") {
+  for (int i = 0; i < 4; ++i) {
+    const DType dtype = static_cast<DType>(i);
+    const std::string text = fmt::format(
+        "chain a(input x: {0}[64, 64], weight w: {0}[64, 64]) {{\n"
+        "  y = contract \"mk,nk->mn\"(x, w)\n  return y: f32 }}",
+        dtype_text(dtype));
+    auto chain = verify(llvm::cantFail(parse(text)));
+    if (!chain) {
+      CHECK(dtype == DType::kI32);
+      llvm::consumeError(chain.takeError());
+      continue;
+    }
+    for (const Target& target : all_targets()) {
+      auto plan = make_plan(*chain, target);
+      if (!plan) FAIL(take_report(plan.takeError()).message);
+    }
+  }
+}
+
+TEST_CASE("problems that no family computes are refused by all with a reason") {
+  ContractionProblem problem = problem_of(kDual);
+  problem.products[1].accumulator = 0;  // two products into one accumulator
+  problem.accumulator_n.pop_back();
+  for (const ContractionFamily* family : contraction_families()) {
+    for (const Target& target : all_targets()) {
+      CHECK_FALSE(static_cast<bool>(family->supports(problem, target)));
+    }
+  }
+}
+
+TEST_CASE("signatures differ where problems do") {
+  std::set<std::string> seen;
+  const ContractionProblem linear = problem_of(kLinear);
+  CHECK(problem_signature(linear) == problem_signature(problem_of(kLinear)));
+  const auto add = [&](auto change) {
+    ContractionProblem changed = linear;
+    change(changed);
+    CHECK(seen.insert(problem_signature(changed)).second);
+  };
+  add([](auto&) {});
+  add([](auto& p) { p.math = MathMode::kF16; });
+  add([](auto& p) { p.m = 513; });
+  add([](auto& p) { p.n = Extent(2048, 2); });
+  add([](auto& p) { p.k_outer = 2; });
+  add([](auto& p) { p.a[0].memory.copy_bytes = 8; });
+  add([](auto& p) { p.b[0].weight = false; });
+  add([](auto& p) { p.b.push_back(p.b[0]); });
+  add([](auto& p) { p.products[0].accumulator = 1; });
+  add([](auto& p) { p.size.symbol = 7; });
+  add([](auto& p) { p.program.pop_back(); });
+  add([](auto& p) {
+    p.ragged = Ragged::kMGrouped;
+    p.num_groups = 3;
+  });
+}
