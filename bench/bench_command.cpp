@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "bench/bench_options.h"
+#include "bench/sweep/sweeps.h"
 
 namespace catenary {
 namespace {
@@ -40,27 +41,25 @@ void add_bench(CLI::App& app, int& exit_code) {
   command->add_option("--device", options->device, "Device number")->capture_default_str();
   command->add_option("--commit", options->commit,
                       "Commit to record (default: the one that was built)");
-  command->add_option("--tile", options->tile,
-                      "Use this gemm tile, as `catenary explain` names it");
-  command->add_option("--split", options->split_k, "Split K into this many parts")
+  command->add_option("--tile", options->tile, "Force this tile, as `--tiles all` names it");
+  command->add_option("--split", options->split_k, "Force split-K with this many parts")
       ->check(CLI::Range(1, 16));
-  command->add_option("--tiles", options->tiles, "Also time every gemm tile of each case")
+  command->add_option("--tiles", options->tiles, "Also time every candidate of each case")
       ->check(CLI::IsMember({"all"}));
   auto* sweep =
       command
           ->add_option("--sweep", options->sweep,
-                       "Time many shapes briefly instead: small M over many matrices (small), "
+                       "Time many layers briefly instead: small M with many matrices (small), "
                        "candidates of large contractions (gemm), layers of models (models), or "
                        "layers drawn from --seed (random)")
-          ->check(CLI::IsMember({"small", "gemm", "models", "random"}));
+          ->check(CLI::IsMember(bench::sweep_names()));
   command->add_option("--count", options->count, "Layers of --sweep random, over all shards")
       ->check(CLI::Range(1, 100000))
       ->capture_default_str()
       ->needs(sweep);
   command
-      ->add_option(
-          "--kinds", options->kinds,
-          "Of --sweep random, as a list: dense,small_m,grouped,dual,experts (default: all)")
+      ->add_option("--kinds", options->kinds,
+                   "Kinds of --sweep random: dense,small_m,grouped,dual,experts (default: all)")
       ->needs(sweep);
   command
       ->add_option("--candidates", options->candidates,
@@ -71,11 +70,11 @@ void add_bench(CLI::App& app, int& exit_code) {
   command
       ->add_option_function<std::string>(
           "--shard", [options](const std::string& text) { options->shard = parse_shard(text); },
-          "Of the sweep's shapes only part I of N, as I/N")
+          "Only part I of N of the sweep's layers, as I/N")
       ->needs(sweep);
   command->add_flag("--quick", options->quick, "Few rounds and short batches, for a first look");
   command->add_flag("--list", options->list, "List the cases");
-  command->add_flag("--launch", options->launch, "Time the host's part of a launch instead");
+  command->add_flag("--launch", options->launch, "Time the host's work of a launch instead");
   command->add_flag("--calibrate", options->calibrate,
                     "Measure the device's rates and latencies instead, for the cost model");
   command->add_flag("--compile", options->compile,

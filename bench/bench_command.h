@@ -8,7 +8,7 @@ class App;
 
 namespace catenary {
 
-// Adds `bench` to `app`. Its callback sets `exit_code`: 0 done, 1 a result was wrong, 2 bad use,
+// Adds `bench` to `app`. Its callback sets `exit_code`: 0 done, 1 a result is wrong, 2 bad use,
 // 3 environment.
 void add_bench(CLI::App& app, int& exit_code);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The benchmark alone: `catenary_bench_main bench ...`.
+// The benchmark without the other commands: `catenary_bench_main bench ...`.
 #include <CLI/CLI.hpp>
 
 #include "bench/bench_command.h"

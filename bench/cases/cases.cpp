@@ -62,7 +62,7 @@ Case linear_case(DType dtype, Shape s, Ending ending) {
   c.flops = 2.0 * s.m * s.n * s.k;
   c.rate = math_rate(dtype);
   c.peer.name = kCublasLt;
-  PeerProduct product{dense_problem(dtype, s.m, s.n, s.k, kEpilogues[which]), "x", "w", "y", ""};
+  PeerGemm product{dense_problem(dtype, s.m, s.n, s.k, kEpilogues[which]), "x", "w", "y", ""};
   if (ending != Ending::kPlain) {
     product.bias = "b";
     c.no_epilogue = linear_chain(dtype, s, Ending::kPlain);
@@ -88,13 +88,13 @@ Case swiglu_case(Shape s) {
   c.flops = 4.0 * s.m * s.n * s.k;
   c.peer.name = "2 x cuBLASLt best + our pointwise kernel";
   const LtProblem problem = dense_problem(dtype, s.m, s.n, s.k);
-  c.peer.steps = {PeerProduct{problem, "x", "wg", "g_16", ""},
-                  PeerProduct{problem, "x", "wu", "u_16", ""}, gate_step("y", {s.m, s.n})};
+  c.peer.steps = {PeerGemm{problem, "x", "wg", "g_16", ""},
+                  PeerGemm{problem, "x", "wu", "u_16", ""}, gate_step("y", {s.m, s.n})};
   c.peer.scratch = gate_scratch({s.m, s.n});
   return c;
 }
 
-// As many weights as launches, but for weights so large that a few pass the L2 anyway.
+// One copy per launch of a graph; fewer of large weights, which pass the L2 anyway.
 int small_copies(i64 weight_bytes) {
   return static_cast<int>(std::clamp<i64>((i64{1} << 31) / weight_bytes, 10, 100));
 }
@@ -117,8 +117,7 @@ Case small_bias_silu_case(i64 m, i64 n, i64 k) {
       "{{\n  h = contract \"mk,nk->mn\"(x, w)\n  y = silu(add(h, b))\n  return y: bf16\n}}\n",
       m, n, k);
   c.peer.name = "cuBLASLt best + BIAS, our SiLU kernel";
-  PeerProduct product{dense_problem(DType::kBF16, m, n, k, LtEpilogue::kBias), "x", "w", "h_16",
-                      "b"};
+  PeerGemm product{dense_problem(DType::kBF16, m, n, k, LtEpilogue::kBias), "x", "w", "h_16", "b"};
   c.peer.steps = {product,
                   PeerPointwise{fmt::format("chain silu_tail(input h_16: bf16[{0}, {1}]) {{\n"
                                             "  y = silu(h_16)\n  return y: bf16\n}}\n",
@@ -146,9 +145,9 @@ Case mlp_case(i64 m, i64 hidden, i64 width) {
   c.flops = 6.0 * m * hidden * width;
   c.peer.name = "3 x cuBLASLt best + our pointwise kernel";
   const LtProblem up = dense_problem(dtype, m, hidden, width);
-  c.peer.steps = {PeerProduct{up, "x", "wg", "g_16", ""}, PeerProduct{up, "x", "wu", "u_16", ""},
+  c.peer.steps = {PeerGemm{up, "x", "wg", "g_16", ""}, PeerGemm{up, "x", "wu", "u_16", ""},
                   gate_step("h_16", {m, hidden}),
-                  PeerProduct{dense_problem(dtype, m, width, hidden), "h_16", "wd", "y", ""}};
+                  PeerGemm{dense_problem(dtype, m, width, hidden), "h_16", "wd", "y", ""}};
   c.peer.scratch = gate_scratch({m, hidden});
   c.peer.scratch.push_back({"h_16", bf16_tensor({m, hidden})});
   c.note = "shape is M x hidden x width";

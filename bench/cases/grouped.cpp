@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Linear layers side by side: one label, g, stands in every tensor. The peer is one strided batched
-// product, or a loop over the groups.
+// Grouped linear layers: the label g is in every tensor. The peer is one strided batched GEMM, or a
+// loop over the groups.
 #include "bench/cases/cases.h"
 #include "bench/tuner.h"
 
@@ -68,7 +68,7 @@ std::string gradient_chain(const Grouped& s, Kind kind) {
       dy, bf16(s.rows(s.k)), s.labels('n'), s.labels('k'), s.weight_labels());
 }
 
-// Rows of `terms` elements times the weights: rows of `columns`.
+// M = B rows of K = `terms` elements, N = `columns`.
 LtProblem rows_problem(const Grouped& s, i64 columns, i64 terms, bool weights_along_columns) {
   LtProblem p = dense_problem(DType::kBF16, s.b, columns, terms);
   p.b_n_major = weights_along_columns;
@@ -85,7 +85,7 @@ LtProblem rows_problem(const Grouped& s, i64 columns, i64 terms, bool weights_al
 LtProblem forward_problem(const Grouped& s) { return rows_problem(s, s.n, s.k, !s.k_major); }
 LtProblem dgrad_problem(const Grouped& s) { return rows_problem(s, s.k, s.n, s.k_major); }
 
-// dw [G,N,K]; its terms are the rows.
+// dw [G,N,K]: the rows are summed.
 LtProblem wgrad_problem(const Grouped& s) {
   LtProblem p = dense_problem(DType::kBF16, s.n, s.k, s.b);
   p.a_m_major = true;
@@ -100,7 +100,7 @@ LtProblem wgrad_problem(const Grouped& s) {
   return p;
 }
 
-Peer batched_peer(const PeerProduct& product) {
+Peer batched_peer(const PeerGemm& product) {
   return {"strided batched cuBLASLt best", {product}, {}};
 }
 
@@ -118,7 +118,7 @@ Peer bias_silu_peer(const Grouped& s) {
 Peer gated_peer(const Grouped& s) {
   const LtProblem problem = forward_problem(s);
   return {"2 x strided batched cuBLASLt best + our pointwise kernel",
-          {PeerProduct{problem, "x", "wg", "g_16", ""}, PeerProduct{problem, "x", "wu", "u_16", ""},
+          {PeerGemm{problem, "x", "wg", "g_16", ""}, PeerGemm{problem, "x", "wu", "u_16", ""},
            gate_step("y", s.rows(s.n))},
           gate_scratch(s.rows(s.n))};
 }
@@ -155,17 +155,17 @@ Case grouped_case(const Grouped& s, Kind kind) {
       c.peer = batched_peer({wgrad_problem(s), "dy", "x", "dw", ""});
       break;
   }
-  c.second_peer = loop_of(std::get<PeerProduct>(c.peer.steps[0]));
+  c.second_peer = loop_of(std::get<PeerGemm>(c.peer.steps[0]));
   return c;
 }
 
 }  // namespace
 
-Peer loop_of(const PeerProduct& batched) {
+Peer loop_of(const PeerGemm& batched) {
   Peer peer;
   peer.name = fmt::format("loop of {} cuBLASLt best", batched.problem.batch);
   for (i64 group = 0; group < batched.problem.batch; ++group) {
-    PeerProduct one = batched;
+    PeerGemm one = batched;
     LtProblem& p = one.problem;
     one.a_offset = group * p.batch_a;
     one.b_offset = group * p.batch_b;

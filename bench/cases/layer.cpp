@@ -89,8 +89,8 @@ LtEpilogue lt_epilogue(Epilogue epilogue) {
   return bias ? LtEpilogue::kBias : LtEpilogue::kNone;
 }
 
-// The products of one weight, into `out`: one, a strided batch, or one per group with rows.
-std::vector<PeerProduct> products(const Layer& l, const char* weight, const char* out) {
+// The GEMMs with one weight, into `out`: one, a strided batch, or one per group with rows.
+std::vector<PeerGemm> gemms(const Layer& l, const char* weight, const char* out) {
   const LtProblem dense = dense_problem(l.dtype, l.m, l.n, l.k);
   if (l.kind == Kind::kDense || l.kind == Kind::kDual) return {{dense, "x", weight, out, ""}};
   if (l.kind == Kind::kGrouped) {
@@ -103,12 +103,12 @@ std::vector<PeerProduct> products(const Layer& l, const char* weight, const char
     p.batch_d = l.rows_first ? l.n : l.m * l.n;
     return {{p, "x", weight, out, ""}};
   }
-  std::vector<PeerProduct> all;
+  std::vector<PeerGemm> all;
   i64 start = 0;
   for (i64 e = 0; e < l.groups; ++e) {
     const i64 rows = l.rows[static_cast<size_t>(e)];
     if (rows > 0) {
-      PeerProduct one{dense_problem(l.dtype, rows, l.n, l.k), "x", weight, out, ""};
+      PeerGemm one{dense_problem(l.dtype, rows, l.n, l.k), "x", weight, out, ""};
       one.a_offset = start * l.k;
       one.b_offset = e * l.n * l.k;
       one.d_offset = start * l.n;
@@ -119,7 +119,7 @@ std::vector<PeerProduct> products(const Layer& l, const char* weight, const char
   return all;
 }
 
-void append(const std::vector<PeerProduct>& all, Peer& peer) {
+void append(const std::vector<PeerGemm>& all, Peer& peer) {
   peer.steps.insert(peer.steps.end(), all.begin(), all.end());
 }
 
@@ -129,14 +129,14 @@ Peer swiglu_peer(const Layer& l) {
               : l.kind == Kind::kGrouped
                   ? "2 x strided batched cuBLASLt best + our pointwise kernel"
                   : "2 x cuBLASLt best + our pointwise kernel";
-  append(products(l, "wg", "g_16"), peer);
-  append(products(l, "wu", "u_16"), peer);
+  append(gemms(l, "wg", "g_16"), peer);
+  append(gemms(l, "wu", "u_16"), peer);
   peer.steps.emplace_back(gate_step("y", row_sizes(l, l.n), l.dtype));
   peer.scratch = gate_scratch(row_sizes(l, l.n), l.dtype);
   return peer;
 }
 
-// What cuBLASLt has no epilogue for: `tail` of h_16 by a kernel of ours.
+// Adds the step y = `tail` of h_16, by a kernel of ours.
 void add_tail(const Layer& l, const std::string& tail, bool bias, Peer& peer) {
   const std::string rows = tensor_text(l, row_sizes(l, l.n));
   const std::string extra = bias ? ", input b: " + tensor_text(l, bias_sizes(l)) : "";
@@ -147,12 +147,12 @@ void add_tail(const Layer& l, const std::string& tail, bool bias, Peer& peer) {
   peer.scratch = {{"h_16", contiguous_tensor(l.dtype, row_sizes(l, l.n))}};
 }
 
-// The bias, and GELU in its tanh form, by cuBLASLt's epilogue; SiLU by a kernel of ours.
+// Bias and GELU (tanh form) by cuBLASLt's epilogue; SiLU by a kernel of ours.
 Peer dense_peer(const Layer& l) {
   const bool silu = l.epilogue == Epilogue::kBiasSilu;
   Peer peer;
   peer.name = "cuBLASLt best";
-  PeerProduct product = products(l, "w", silu ? "h_16" : "y").front();
+  PeerGemm product = gemms(l, "w", silu ? "h_16" : "y").front();
   product.problem.epilogue = lt_epilogue(l.epilogue);
   if (has_bias(l)) product.bias = "b";
   peer.steps = {product};
@@ -165,20 +165,20 @@ Peer batch_peer(const Layer& l) {
   Peer peer;
   peer.name = "strided batched cuBLASLt best";
   const bool plain = l.epilogue == Epilogue::kNone;
-  append(products(l, "w", plain ? "y" : "h_16"), peer);
+  append(gemms(l, "w", plain ? "y" : "h_16"), peer);
   if (plain) return peer;
   peer.name += " + our pointwise kernel";
   add_tail(l, activated(l, fmt::format("h_16 @ \"{}\"", output_labels(l))), true, peer);
   return peer;
 }
 
-// One product per group, which takes its bias by cuBLASLt's epilogue.
+// One GEMM per group, with the bias by cuBLASLt's epilogue.
 Peer loop_peer(const Layer& l) {
   const bool silu = l.epilogue == Epilogue::kBiasSilu;
-  Peer peer = loop_of(products(l, "w", silu ? "h_16" : "y").front());
+  Peer peer = loop_of(gemms(l, "w", silu ? "h_16" : "y").front());
   i64 group = 0;
   for (PeerStep& step : peer.steps) {
-    PeerProduct& product = std::get<PeerProduct>(step);
+    PeerGemm& product = std::get<PeerGemm>(step);
     product.problem.epilogue = lt_epilogue(l.epilogue);
     if (!has_bias(l)) continue;
     product.bias = "b";
@@ -250,7 +250,7 @@ Case layer_case(const Layer& l) {
     c.second_peer = loop_peer(l);
   } else {
     c.peer.name = "loop of cuBLASLt best";
-    append(products(l, "w", "y"), c.peer);
+    append(gemms(l, "w", "y"), c.peer);
   }
   i64 end = 0;
   for (const i64 rows : l.rows) c.ends.push_back(static_cast<i32>(end += rows));

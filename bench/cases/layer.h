@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One layer of a model as plain data, and as a case: its chain, and what cuBLASLt does for the same
-// result.
+// One layer of a model as plain data, and as a case: its chain, and its peer.
 #pragma once
 
 #include "bench/cases/cases.h"
@@ -12,11 +11,11 @@ struct Layer {
     kDense,    // x[M,K] w[N,K]
     kDual,     // silu(x wg) * (x wu), both weights [N,K]
     kGrouped,  // x[M,G,K] or x[G,M,K], w[G,N,K]
-    kExperts,  // x[M,K], w[E,N,K], the rows divided by group ends
+    kExperts,  // x[M,K], w[E,N,K]; group ends divide the rows
   };
   enum class Epilogue : u8 { kNone, kBias, kBiasSilu, kBiasGelu, kSwiglu };
   Kind kind = Kind::kDense;
-  std::string group = "dense";  // the summary that it counts in
+  std::string group = "dense";  // the summary that counts it
   DType dtype = DType::kBF16;
   Epilogue epilogue = Epilogue::kNone;  // kSwiglu: two weights; not for kDense, always for kDual
   i64 m = 0, n = 0, k = 0;              // kGrouped: M of each group; kExperts: M of all groups
@@ -27,7 +26,7 @@ struct Layer {
 
 std::string_view epilogue_text(Layer::Epilogue epilogue);
 
-// Inputs, weights and output, each once; the products' flops.
+// Bytes of inputs, weights and output, each once; flops of the contractions.
 double layer_bytes(const Layer& layer);
 double layer_flops(const Layer& layer);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A mixture of experts: rows [ends[e-1], ends[e]) belong to expert e. The peer is a loop over the
-// experts, which knows their sizes on the host.
+// A mixture of experts: expert e has the rows [ends[e-1], ends[e]). The peer is a loop over the
+// experts; their sizes are known on the host.
 #include <algorithm>
 
 #include "bench/cases/cases.h"
@@ -55,11 +55,11 @@ std::string chain_text(const Experts& s, Kind kind) {
       dy, x, ends, ragged);
 }
 
-// Expert `e`, whose rows start at `start`, by one product.
-PeerProduct expert_product(const Experts& s, Kind kind, i64 e, i64 start) {
+// The GEMM of expert `e`, whose rows start at `start`.
+PeerGemm expert_gemm(const Experts& s, Kind kind, i64 e, i64 start) {
   const i64 rows = s.rows[e];
   const i64 matrix = e * s.n * s.k;
-  PeerProduct p;
+  PeerGemm p;
   if (kind == Kind::kDgrad) {
     p = {dense_problem(DType::kBF16, rows, s.k, s.n), "dy", "w", "dx", ""};
     p.problem.b_n_major = true;
@@ -87,12 +87,12 @@ PeerProduct expert_product(const Experts& s, Kind kind, i64 e, i64 start) {
   return p;
 }
 
-// The gradient of a weight that no row met is zero; elsewhere an empty expert has nothing to do.
+// The weight gradient of an empty expert is zero. Otherwise an empty expert has no step.
 void add_loop(const Experts& s, Kind kind, const char* b, const char* d, Peer& peer) {
   i64 start = 0;
   for (i64 e = 0; e < s.count(); ++e) {
     if (s.rows[e] > 0) {
-      PeerProduct product = expert_product(s, kind, e, start);
+      PeerGemm product = expert_gemm(s, kind, e, start);
       if (b != nullptr) product.b = b;
       if (d != nullptr) product.d = d;
       peer.steps.emplace_back(std::move(product));
@@ -134,15 +134,15 @@ Case ragged_case(const std::string& rows, const Experts& s, Kind kind) {
   return c;
 }
 
-// Decoding: so few rows that most of the time is that of reading the weights of the experts that
-// have any. Each row has drawn its expert.
+// Decoding: most of the time is that of reading the weights of experts with rows. Each row has a
+// random expert.
 Case decode_case(i64 experts, i64 rows, i64 n, i64 k, Kind kind) {
   Random random(20261122 + 1000 * experts + rows);
   Experts s{std::vector<i64>(experts), n, k};
   for (i64 row = 0; row < rows; ++row) ++s.rows[random.range(0, experts - 1)];
   Case c = ragged_case("decode", s, kind);
   c.group = "moe_decode";
-  // Weights that are read pass the L2 from launch to launch, and no more memory than that asks for.
+  // Enough copies for the weights that are read to pass the L2.
   const i64 used = std::count_if(s.rows.begin(), s.rows.end(), [](i64 r) { return r > 0; });
   const i64 expert_bytes = n * k * (kind == Kind::kGated ? 4 : 2);
   c.unread_bytes = (experts - used) * expert_bytes;

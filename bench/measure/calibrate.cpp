@@ -8,7 +8,6 @@
 #include "bench/measure/probe_kernel.h"
 #include "bench/sweep/sweep.h"
 #include "bench/tuner.h"
-#include "ir/text/text.h"
 
 namespace catenary::bench {
 namespace {
@@ -45,22 +44,11 @@ Layer square_layer(DType dtype, i64 size) {
 }  // namespace
 
 Expected<double> copy_rate(const Session& session, const CalibrateOptions& options) {
-  const i64 bytes = options.stream_bytes;
-  Expected<cuda::DeviceBuffer> from = cuda::DeviceBuffer::allocate(bytes);
-  if (!from) return from.takeError();
-  Expected<cuda::DeviceBuffer> to = cuda::DeviceBuffer::allocate(bytes);
-  if (!to) return to.takeError();
-  if (Error error = from->fill(0x5a)) return error;
-  if (Error error = session.synchronize_context()) return error;
-  const Contender copy{"copy", [&](int) {
-                         return session.check(session.api().memcpy_dtod_async(
-                                                  to->get(), from->get(),
-                                                  static_cast<size_t>(bytes), session.stream()),
-                                              "copying on the device");
-                       }};
-  Expected<double> us = median_us(session, copy, options.timing);
+  Expected<DeviceCopy> copy = DeviceCopy::make(session, options.stream_bytes);
+  if (!copy) return copy.takeError();
+  Expected<double> us = median_us(session, copy->contender(), options.timing);
   if (!us) return us.takeError();
-  return gbs(2.0 * static_cast<double>(bytes), *us);
+  return 1e3 * copy->tbs(*us);
 }
 
 Expected<double> read_rate(const Session& session, i64 bytes, bool from_l2,
@@ -86,9 +74,7 @@ Expected<double> read_rate(const Session& session, i64 bytes, bool from_l2,
 
 Expected<LaunchPair> graph_launch_cost(const Session& session, RandomPool& pool, i64 elements,
                                        const CalibrateOptions& options) {
-  Expected<Chain> chain = parse(relu_text(elements));
-  if (!chain) return chain.takeError();
-  Expected<VerifiedChain> verified = verify(std::move(*chain));
+  Expected<VerifiedChain> verified = verified_chain(relu_text(elements));
   if (!verified) return verified.takeError();
   Expected<Tensors> tensors = make_tensors(session, pool, *verified, {}, 1);
   if (!tensors) return tensors.takeError();
@@ -200,9 +186,8 @@ namespace {
 
 // The work of clock_after(): our GEMM, and a copy.
 Expected<double> clock_under_gemm(const Session& session, RandomPool& pool, i64 size) {
-  Expected<Chain> chain = parse(layer_case(square_layer(DType::kBF16, size)).chain);
-  if (!chain) return chain.takeError();
-  Expected<VerifiedChain> verified = verify(std::move(*chain));
+  Expected<VerifiedChain> verified =
+      verified_chain(layer_case(square_layer(DType::kBF16, size)).chain);
   if (!verified) return verified.takeError();
   Expected<Tensors> tensors = make_tensors(session, pool, *verified, {}, 1);
   if (!tensors) return tensors.takeError();
@@ -212,17 +197,9 @@ Expected<double> clock_under_gemm(const Session& session, RandomPool& pool, i64 
 }
 
 Expected<double> clock_under_copy(const Session& session, i64 bytes) {
-  Expected<cuda::DeviceBuffer> from = cuda::DeviceBuffer::allocate(bytes);
-  if (!from) return from.takeError();
-  Expected<cuda::DeviceBuffer> to = cuda::DeviceBuffer::allocate(bytes);
-  if (!to) return to.takeError();
-  return clock_after(
-      session, {"copy", [&](int) {
-                  return session.check(
-                      session.api().memcpy_dtod_async(to->get(), from->get(),
-                                                      static_cast<size_t>(bytes), session.stream()),
-                      "copying on the device");
-                }});
+  Expected<DeviceCopy> copy = DeviceCopy::make(session, bytes);
+  if (!copy) return copy.takeError();
+  return clock_after(session, copy->contender());
 }
 
 class Rows {
@@ -235,7 +212,7 @@ class Rows {
     } else {
       const ErrorReport report = take_report(value.takeError());
       row.note = report.message;
-      if (report.code == ErrorCode::kContextPoisoned) broken_ = true;
+      if (report.code == ErrorCode::kContextPoisoned) broken_ = report.message;
     }
     rows_.push_back(std::move(row));
   }
@@ -249,12 +226,17 @@ class Rows {
     }
     add(first, unit, pair.takeError());
   }
-  bool broken() const { return broken_; }
+  void add_latency(const char* name, Expected<Latency> latency) {
+    if (!latency) return add(name, "ns", latency.takeError());
+    add(name, "ns", latency->ns);
+    if (latency->load_gbs > 0) add("dram_read_in_latency_test", "GB/s", latency->load_gbs);
+  }
+  const std::string& broken() const { return broken_; }
   std::vector<CalibrationRow> take() { return std::move(rows_); }
 
  private:
   std::vector<CalibrationRow> rows_;
-  bool broken_ = false;
+  std::string broken_;  // why the context is lost; empty: it is not
 };
 
 }  // namespace
@@ -273,25 +255,15 @@ Expected<std::vector<CalibrationRow>> calibrate(const Session& session, const Cu
            graph_launch_cost(session, pool, 1024, options));
   rows.add("launch_all_sms", &LaunchPair::no_pdl_us, "launch_all_sms_pdl", &LaunchPair::pdl_us,
            "us", graph_launch_cost(session, pool, 1024 * sms, options));
-  for (const bool loaded : {false, true}) {
-    Expected<Latency> latency = dram_latency(session, loaded, options);
-    if (latency) {
-      rows.add(loaded ? "dram_latency_loaded" : "dram_latency_idle", "ns", latency->ns);
-      if (loaded) rows.add("dram_read_in_latency_test", "GB/s", latency->load_gbs);
-    } else {
-      rows.add(loaded ? "dram_latency_loaded" : "dram_latency_idle", "ns", latency.takeError());
-    }
-  }
+  rows.add_latency("dram_latency_idle", dram_latency(session, false, options));
+  rows.add_latency("dram_latency_loaded", dram_latency(session, true, options));
   rows.add("gemm_bf16", &GemmRates::ours, "gemm_bf16_cublaslt", &GemmRates::peer, "TFLOP/s",
            gemm_rates(session, lt, pool, DType::kBF16, options));
   rows.add("gemm_tf32", &GemmRates::ours, "gemm_tf32_cublaslt", &GemmRates::peer, "TFLOP/s",
            gemm_rates(session, lt, pool, DType::kF32, options));
   rows.add("clock_after_gemm", "GHz", clock_under_gemm(session, pool, options.gemm_size));
   rows.add("clock_after_copy", "GHz", clock_under_copy(session, options.stream_bytes / 4));
-  if (rows.broken()) {
-    return make_error(ErrorCode::kContextPoisoned, "the context was lost: {}",
-                      rows.take().back().note);
-  }
+  if (!rows.broken().empty()) return make_error_text(ErrorCode::kContextPoisoned, rows.broken());
   return rows.take();
 }
 

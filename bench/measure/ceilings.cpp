@@ -11,26 +11,16 @@ constexpr i64 kCopyBytes = i64{4} << 30;
 constexpr i64 kGemmSize = 8192;
 
 Expected<double> copy_tbs(const Session& session, bool quick) {
-  Expected<cuda::DeviceBuffer> from = cuda::DeviceBuffer::allocate(kCopyBytes);
-  if (!from) return from.takeError();
-  Expected<cuda::DeviceBuffer> to = cuda::DeviceBuffer::allocate(kCopyBytes);
-  if (!to) return to.takeError();
-  if (Error error = from->fill(0x5a)) return error;
-  if (Error error = session.synchronize_context()) return error;
-  const Contender copy{
-      "copy", [&](int) {
-        return session.check(
-            session.api().memcpy_dtod_async(to->get(), from->get(), kCopyBytes, session.stream()),
-            "copying on the device");
-      }};
+  Expected<DeviceCopy> copy = DeviceCopy::make(session, kCopyBytes);
+  if (!copy) return copy.takeError();
   TimingOptions options;
   options.rounds = quick ? 5 : 15;
   options.batch_us = 4000;
   double best = 0;
   for (int repeat = 0; repeat < 3; ++repeat) {
-    auto timings = time_contenders(session, copy, options);
+    auto timings = time_contenders(session, copy->contender(), options);
     if (!timings) return timings.takeError();
-    best = std::max(best, 2.0 * kCopyBytes / (timings->front().us.median * 1e6));
+    best = std::max(best, copy->tbs(timings->front().us.median));
   }
   return best;
 }
@@ -71,6 +61,27 @@ Expected<double> gemm_tflops(const Session& session, const CublasLt& lt, RandomP
 }
 
 }  // namespace
+
+Expected<DeviceCopy> DeviceCopy::make(const Session& session, i64 bytes) {
+  DeviceCopy copy(session);
+  for (cuda::DeviceBuffer* buffer : {&copy.from_, &copy.to_}) {
+    Expected<cuda::DeviceBuffer> made = cuda::DeviceBuffer::allocate(bytes);
+    if (!made) return made.takeError();
+    *buffer = std::move(*made);
+  }
+  if (Error error = copy.from_.fill(0x5a)) return error;
+  if (Error error = session.synchronize_context()) return error;
+  return copy;
+}
+
+Contender DeviceCopy::contender() const {
+  return {"copy", [this](int) {
+            return session_->check(
+                session_->api().memcpy_dtod_async(
+                    to_.get(), from_.get(), static_cast<size_t>(from_.bytes()), session_->stream()),
+                "copying on the device");
+          }};
+}
 
 Expected<Ceilings> measure_ceilings(const Session& session, const CublasLt* lt, RandomPool& pool,
                                     bool quick) {

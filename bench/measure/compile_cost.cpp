@@ -9,7 +9,6 @@
 #include "compiler/compile/key.h"
 #include "compiler/compile/nvrtc.h"
 #include "compiler/emit/emit.h"
-#include "ir/text/text.h"
 #include "runtime/cache/cache.h"
 
 namespace catenary::bench {
@@ -43,7 +42,7 @@ constexpr Sample kSamples[] = {
      "chain bias_gradient(input d: bf16[8192, 4096]) {\n"
      "  y = sum \"mn->n\"(d)\n  return y: f32\n}\n"}};
 
-// A folder of the run's own, removed with what is in it.
+// A temporary folder, removed with its contents.
 class Folder {
  public:
   Folder() {
@@ -64,7 +63,7 @@ class Folder {
   std::string path_;
 };
 
-// Median microseconds of body(), which returns Error, over `repeats` runs after one to warm up.
+// Median microseconds of body(), which returns Error, over `repeats` runs after a warm-up.
 template <typename Body>
 Expected<double> median_us(int repeats, const Body& body) {
   std::vector<double> us;
@@ -83,9 +82,7 @@ struct Planned {
 };
 
 Expected<Planned> plan_text(const char* text, const Target& target) {
-  Expected<Chain> chain = parse(text);
-  if (!chain) return chain.takeError();
-  Expected<VerifiedChain> verified = verify(std::move(*chain));
+  Expected<VerifiedChain> verified = verified_chain(text);
   if (!verified) return verified.takeError();
   Expected<Plan> plan = make_plan(*verified, target);
   if (!plan) return plan.takeError();
@@ -105,7 +102,7 @@ Expected<double> nvrtc_ms(const Nvrtc& nvrtc, llvm::ArrayRef<CompileJob> jobs, b
   return total / static_cast<double>(jobs.size());
 }
 
-// Key and disk read of one kernel by a cache that has nothing in memory.
+// Key and disk read of one kernel, by a cache that is empty in memory.
 Expected<double> cache_hit_us(const Nvrtc& nvrtc, const CompileJob& job, bool quick) {
   const Folder folder;
   if (folder.path().empty()) {
@@ -161,7 +158,7 @@ Expected<CompileRow> measure(const Sample& sample, const Target& target, const N
   });
   if (!frontend) return frontend.takeError();
   row.frontend_us = *frontend;
-  // A candidate that spills takes as long to compile as one that does not.
+  // A spill does not change the compile time.
   CompileOptions options;
   options.allow_spills = true;
   std::vector<CompileJob> jobs;

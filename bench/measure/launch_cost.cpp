@@ -4,14 +4,13 @@
 #include <algorithm>
 #include <chrono>
 
-#include "ir/text/text.h"
 #include "runtime/loaded_kernel.h"
 #include "shared/params.h"
 
 namespace catenary::bench {
 namespace {
 
-// Far fewer than the 1,024 launches that a driver queues before it blocks the host.
+// Fewer than the 1,024 launches that a driver queues before it blocks the host.
 constexpr int kBatch = 200;
 
 constexpr const char* kChains[] = {
@@ -20,8 +19,7 @@ constexpr const char* kChains[] = {
     "chain gemm_4_tensors(input x: bf16[64, 64], weight w: bf16[64, 64], weight b: bf16[64]) {\n"
     "  h = contract \"mk,nk->mn\"(x, w)\n  y = add(h, b)\n  return y: bf16\n}\n"};
 
-// The first kernel of a bound chain as a bare launch: its own copy of the function, and parameters
-// packed once.
+// A bare launch of the first kernel of a bound chain, with parameters packed once.
 class BareLaunch {
  public:
   static Expected<BareLaunch> make(const Session& session, const CompiledChain& compiled,
@@ -70,7 +68,7 @@ Expected<BareLaunch> BareLaunch::make(const Session& session, const CompiledChai
   return bare;
 }
 
-// Nanoseconds per call of `launch` over one batch, the queue empty before and drained after.
+// Host nanoseconds per call of `launch` over one batch. The queue is empty before and after.
 template <typename Launch>
 Expected<double> batch_ns(const Session& session, const Launch& launch) {
   const auto start = std::chrono::steady_clock::now();
@@ -84,9 +82,7 @@ Expected<double> batch_ns(const Session& session, const Launch& launch) {
 
 Expected<LaunchRow> measure(const Session& session, RandomPool& pool, const char* text,
                             int rounds) {
-  Expected<Chain> chain = parse(text);
-  if (!chain) return chain.takeError();
-  Expected<VerifiedChain> verified = verify(std::move(*chain));
+  Expected<VerifiedChain> verified = verified_chain(text);
   if (!verified) return verified.takeError();
   Expected<Tensors> tensors = make_tensors(session, pool, *verified, {}, 1);
   if (!tensors) return tensors.takeError();

@@ -5,8 +5,8 @@
 
 namespace catenary::bench {
 
-// Eight loads of 16 bytes are in flight per thread. The sum is stored only if `words` has a value
-// that it does not take, which the compiler cannot know. `words` is a multiple of 8 * blockDim.x.
+// Eight loads of 16 bytes are in flight per thread. `words` is a multiple of 8 * blockDim.x. The
+// store that keeps the loads alive never happens.
 const ProbeSource kL2ReadProbe = {"ctn_probe_l2_read", R"(
 extern "C" __global__ void __launch_bounds__(512) ctn_probe_l2_read(
     const uint4* data, unsigned long long words, unsigned* out) {

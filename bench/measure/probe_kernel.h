@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small CUDA kernels that measure the hardware itself, and launching one.
+// Small CUDA kernels that measure the hardware, and how to launch one.
 #pragma once
 
 #include <vector>
@@ -15,15 +15,15 @@ struct ProbeSource {
   const char* text;
 };
 
-// Every CTA reads the whole buffer, past L1, from a place of its own on.
+// Every CTA reads the whole buffer, past L1, each from another start.
 extern const ProbeSource kL2ReadProbe;
 // All CTAs together read the buffer once.
 extern const ProbeSource kDramReadProbe;
-// Writes a cycle over all lines of a buffer: line i holds the number of the next one.
+// Writes a random cycle over all lines of a buffer: line i holds the index of the next one.
 extern const ProbeSource kCycleProbe;
-// One thread follows the cycle; the other CTAs read another buffer until it has arrived.
+// One thread follows the cycle; the other CTAs read another buffer until it has finished.
 extern const ProbeSource kChaseProbe;
-// One thread waits, and reports the SM's cycles and the nanoseconds that have passed.
+// One thread waits, and reports the cycles and nanoseconds of the wait.
 extern const ProbeSource kClockProbe;
 
 llvm::ArrayRef<const ProbeSource*> all_probes();

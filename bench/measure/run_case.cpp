@@ -14,17 +14,17 @@ std::optional<double> faster_peer(const Row& row) {
   return us;
 }
 
-// A case in the making: contenders in the order in which they take turns.
+// The contenders of a case, in the order of their turns.
 class CaseRun {
  public:
   CaseRun(const Session& session, const CublasLt* lt, const Case& spec, const ChainSetup& setup,
           const CaseOptions& options, Row& row)
       : session_(session), lt_(lt), spec_(spec), setup_(setup), options_(options), row_(row) {}
 
-  // Compiles and verifies ours. False: it is wrong, and row says so.
+  // Compiles and verifies ours. False: it is wrong, and the row says so.
   Expected<bool> add_ours();
 
-  // The others: what cannot be compared is noted and left out. An error is a broken context.
+  // A contender that cannot be compared is noted and left out. An error is a broken context.
   Error add_peer();
   Error add_second_peer();
   Error add_unfused();
@@ -190,12 +190,12 @@ Error CaseRun::add_no_epilogue() {
   return Error::success();
 }
 
-// Matters for launches so short that their edges show, which are those with a rotation of their
-// own, and for chains that have edges.
+// For cases with a rotation of their own, whose launches are short, and for chains of several
+// kernels.
 Error CaseRun::add_pdl() {
   if (spec_.copies == 0 && row_.kernels < 2) return Error::success();
   Contender pdl = contender("PDL", ours_, true);
-  // Checked behind a launch that it may overlap.
+  // Verified after a launch that it may overlap.
   const Contender both{"PDL", [&](int copy) -> Error {
                          if (Error error = pdl.launch(copy + 1)) return error;
                          return pdl.launch(copy);
@@ -207,12 +207,12 @@ Error CaseRun::add_pdl() {
     if (no_epilogue_) add(Kind::kNoEpiloguePdl, contender("no epilogue, PDL", no_epilogue_, true));
   } else {
     row_.verified = false;
-    row_.note = "overlapped launches are wrong: " + to_string(*result);
+    row_.note = "launches with PDL are wrong: " + to_string(*result);
   }
   return Error::success();
 }
 
-// A contest that one contender spoils (one that cannot be captured, say) goes on without it.
+// If a contender fails, the contest is repeated without the last one.
 Expected<std::vector<Timing>> CaseRun::contest() {
   TimingOptions options = options_.timing;
   options.copies = setup_.copies;

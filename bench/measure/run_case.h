@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One case on one device: verified first, then timed against its peer, its unfused plan and itself
-// without its epilogue. A wrong result is never timed.
+// One case on one device: verified first, then timed against its peer, its unfused plan, and the
+// chain without its epilogue. A wrong result is not timed.
 #pragma once
 
 #include "bench/record/record.h"
@@ -17,8 +17,8 @@ struct CaseOptions {
   bool all_tiles = false;  // time every candidate as well
 };
 
-// The row of `spec`. `lt` may be null. An error of our side is in the row; only a broken context is
-// returned as an error, since nothing can run after it.
+// The row of `spec`. `lt` may be null. Errors are in the row, except for a broken context, after
+// which nothing can run.
 Expected<Row> run_case(const Session& session, const CublasLt* lt, RandomPool& pool,
                        const Ceilings& ceilings, const Case& spec, const CaseOptions& options);
 

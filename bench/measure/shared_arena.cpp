@@ -5,7 +5,7 @@ namespace catenary::bench {
 
 Expected<SharedArena> SharedArena::make(const Session& session, RandomPool& pool, DType dtype,
                                         i64 largest, i64 bytes, double scale, i64 phase) {
-  // The host keeps one copy, which is as large as any view's.
+  // The host keeps the first `largest` bytes.
   Expected<TensorArena> arena = make_arena(contiguous_tensor(dtype, {largest / dtype_bytes(dtype)}),
                                            static_cast<int>(ceil_div(bytes, largest)));
   if (!arena) return arena.takeError();
@@ -15,11 +15,6 @@ Expected<SharedArena> SharedArena::make(const Session& session, RandomPool& pool
   SharedArena shared;
   shared.whole_ = std::move(*arena);
   return shared;
-}
-
-TensorArena SharedArena::view(TensorType type) const {
-  const i64 distance = copy_bytes(type);
-  return view(std::move(type), 0, distance);
 }
 
 TensorArena SharedArena::view(TensorType type, i64 offset, i64 distance) const {

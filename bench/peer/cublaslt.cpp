@@ -114,7 +114,7 @@ Error LtMatmul::describe() {
   set(kLtDescTransB, &op_b, sizeof op_b);
   set(kLtDescEpilogue, &epilogue, sizeof epilogue);
   if (p.epilogue != LtEpilogue::kNone) set(kLtDescBiasDataType, &type, sizeof type);
-  // Rows and columns as they lie in memory, columns first.
+  // Column-major layouts: the contiguous dimension first.
   const auto operand = [&](LtLayout& out, bool k_first, i64 free, i64 leading, i64 stride) {
     if (status != kLtSuccess) return;
     status = layout(out, k_first ? p.k : free, k_first ? free : p.k, leading, stride);

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products by cuBLASLt, in the row-major terms of the IR: D[M,N] = epilogue(A[M,K]
-// B[N,K]^T), with row strides and a strided batch; either operand may lie transposed. cuBLASLt
-// counts columns first, so it is asked for D^T = B A^T: its A is our B transposed, its B is our A,
-// its m and n are our N and M.
+// GEMMs by cuBLASLt in the row-major terms of the IR: D[M,N] = epilogue(A[M,K] B[N,K]^T), with row
+// strides and a strided batch; either operand may be MN-major. cuBLASLt is column-major, so it
+// computes D^T = B A^T: its A is our B transposed, its B is our A, its m and n are our N and M.
 #pragma once
 
 #include <memory>
@@ -20,8 +19,8 @@ enum class LtEpilogue : u8 { kNone, kBias, kReluBias, kGeluBias };
 struct LtProblem {
   DType dtype = DType::kBF16;
   i64 m = 0, n = 0, k = 0;
-  bool a_m_major = false;               // A lies as [K,M]: its rows are K's
-  bool b_n_major = false;               // B lies as [K,N]
+  bool a_m_major = false;               // A is [K,M] in memory
+  bool b_n_major = false;               // B is [K,N] in memory
   i64 row_a = 0, row_b = 0, row_d = 0;  // from one row in memory to the next
   i64 batch = 1;
   i64 batch_a = 0, batch_b = 0, batch_d = 0;  // from one batch to the next
@@ -36,7 +35,7 @@ inline constexpr i64 kLtWorkspaceBytes = i64{64} << 20;
 
 class CublasLt;
 
-// One problem with the algorithms that the heuristic returned for it, in its order.
+// One problem with its algorithms, in the order of the heuristic.
 class LtMatmul {
  public:
   ~LtMatmul();
@@ -46,8 +45,8 @@ class LtMatmul {
   const LtProblem& problem() const { return problem_; }
   int num_algorithms() const { return static_cast<int>(algorithms_.size()); }
 
-  // Enqueues the product on the session's stream by algorithm `algorithm`. Pointers are device
-  // addresses, `bias` is null without a bias. kUnsupported where the algorithm does not take it.
+  // Enqueues algorithm number `algorithm` on the session's stream. Pointers are device addresses;
+  // `bias` is null without a bias. kUnsupported if the algorithm does not take the problem.
   Error run(int algorithm, const void* a, const void* b, const void* bias, void* d) const;
 
  private:
@@ -75,8 +74,8 @@ class CublasLt {
 
   i64 version() const { return static_cast<i64>(library_.api.version()); }  // 130100
 
-  // `most`: how many algorithms to ask for. `bias`: an address of the alignment that biases will
-  // have. kUnsupported when the heuristic knows none.
+  // `most`: how many algorithms to ask for. `bias`: an address with the alignment of all biases.
+  // kUnsupported if the heuristic returns none.
   Expected<std::unique_ptr<LtMatmul>> matmul(const LtProblem& problem, int most,
                                              const void* bias) const;
 

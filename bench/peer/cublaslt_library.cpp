@@ -56,7 +56,7 @@ bool open_file(const std::string& path, LtLibrary& library, std::string& problem
   return problem.empty();
 }
 
-// The files that `place` may stand for.
+// The library files at `place`.
 std::vector<std::string> candidates(const std::string& place) {
   if (place == kLoaderPath) return {std::begin(kSonames), std::end(kSonames)};
   if (is_file(place)) return {place};
@@ -73,7 +73,7 @@ std::vector<std::string> cublaslt_search_places() {
   const auto add = [&](std::string place) {
     if (is_folder(place) && !llvm::is_contained(places, place)) places.push_back(std::move(place));
   };
-  // A file of NVRTC's, where one is chosen, has cuBLASLt beside it in a toolkit and in a wheel.
+  // In a toolkit and in a wheel cuBLASLt is next to NVRTC.
   for (const std::string& place : nvrtc_search_paths()) {
     add(is_file(place) ? place.substr(0, place.rfind('/')) : place);
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// cuBLASLt as a shared library: where it may lie, and the part of its C API that the benchmark
-// calls, declared by hand so that building needs no CUDA header (cublaslt_abi_test compares it with
-// cublasLt.h where one is found). Knows no chain.
+// cuBLASLt as a shared library: where it is looked for, and the part of its C API that the
+// benchmark calls. It is declared here so that building needs no CUDA header; cublaslt_abi_test
+// compares it with cublasLt.h if there is one. Knows no chain.
 #pragma once
 
 #include <string>
@@ -57,7 +57,7 @@ inline constexpr int kLtLayoutBatchCount = 5;
 inline constexpr int kLtLayoutBatchStride = 6;
 inline constexpr int kLtPreferenceWorkspaceBytes = 1;
 
-// Every function returns a status, but for the last three.
+// Every function but the last three returns a status.
 struct LtFunctions {
   int (*create)(LtHandle* handle);
   int (*destroy)(LtHandle handle);
@@ -83,17 +83,17 @@ struct LtFunctions {
   const char* (*status_string)(int status);
 };
 
-// Stays mapped until the process ends.
+// It stays mapped until the process ends.
 struct LtLibrary {
   LtFunctions api{};
   std::string path;
 };
 
-// The library's places, in order: CATENARY_CUBLASLT (a file or a folder) where set is the only one;
-// else where NVRTC is looked for, with the wheel's nvidia/cublas/lib, and the loader's path.
+// Where the library is looked for, in order: only CATENARY_CUBLASLT (a file or a folder) if that is
+// set; else the places of NVRTC, with the wheel's nvidia/cublas/lib, and the loader's path.
 std::vector<std::string> cublaslt_search_places();
 
-// Opens the first cuBLASLt 12 or 13. kUnsupported lists the places that were tried.
+// Opens the first cuBLASLt 12 or 13. kUnsupported lists the places.
 Expected<LtLibrary> open_cublaslt();
 
 }  // namespace catenary::bench

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/peer/peer.h"
 
-#include "ir/text/text.h"
-
 namespace catenary::bench {
 namespace {
 
-// A chain of ours, one product with the arenas that it works on, or zeros written to one.
+// A chain of ours, one GEMM with its arenas, or zeros written to an arena.
 struct Step {
   std::shared_ptr<const BoundChain> pointwise;
   std::shared_ptr<const LtMatmul> matmul;
@@ -19,7 +17,7 @@ struct Step {
   const TensorArena* bias = nullptr;
   i64 a_bytes = 0, b_bytes = 0, d_bytes = 0, bias_bytes = 0;  // offsets
 
-  // `by`: which algorithm, of a product.
+  // `by`: the algorithm of a GEMM.
   Error run(int by, int copy) const {
     if (pointwise) return pointwise->launch(copy);
     if (zeros != nullptr) {
@@ -52,11 +50,12 @@ Expected<const TensorArena*> find(const Tensors& tensors, const Tensors& scratch
     const auto found = among->find(name);
     if (found != among->end()) return &found->second;
   }
-  return make_error(ErrorCode::kInternal, "a peer names the tensor '{}', which is not there", name);
+  return make_error(ErrorCode::kInternal, "a peer names the tensor '{}', which does not exist",
+                    name);
 }
 
-Expected<Step> make_product(const CublasLt& lt, const PeerProduct& product, const Tensors& tensors,
-                            const State& state, int algorithms) {
+Expected<Step> make_gemm(const CublasLt& lt, const PeerGemm& product, const Tensors& tensors,
+                         const State& state, int algorithms) {
   Step step;
   for (auto [name, out] : {std::pair{&product.a, &step.a},
                            {&product.b, &step.b},
@@ -90,11 +89,9 @@ Expected<Step> make_product(const CublasLt& lt, const PeerProduct& product, cons
 
 Expected<Step> make_pointwise(const Session& session, const PeerPointwise& pointwise,
                               const Tensors& tensors, int copies, const State& state) {
-  Expected<Chain> chain = parse(pointwise.chain);
-  if (!chain) return chain.takeError();
-  Expected<VerifiedChain> verified = verify(std::move(*chain));
+  Expected<VerifiedChain> verified = verified_chain(pointwise.chain);
   if (!verified) return verified.takeError();
-  // BoundChain finds tensors by name in one map; it keeps addresses only.
+  // BoundChain looks up tensors in one map, and keeps only addresses.
   Tensors merged;
   for (const Tensors* among : std::initializer_list<const Tensors*>{&tensors, &state.scratch}) {
     for (const auto& [name, arena] : *among) {
@@ -126,8 +123,8 @@ Expected<Step> make_zeros(const Session& session, const PeerZeros& zeros, const 
 
 Expected<Step> make_step(const Session& session, const CublasLt& lt, const PeerStep& wanted,
                          const Tensors& tensors, int copies, const State& state, int algorithms) {
-  if (const auto* product = std::get_if<PeerProduct>(&wanted)) {
-    return make_product(lt, *product, tensors, state, algorithms);
+  if (const auto* product = std::get_if<PeerGemm>(&wanted)) {
+    return make_gemm(lt, *product, tensors, state, algorithms);
   }
   if (const auto* zeros = std::get_if<PeerZeros>(&wanted)) {
     return make_zeros(session, *zeros, tensors, state);
@@ -135,7 +132,7 @@ Expected<Step> make_step(const Session& session, const CublasLt& lt, const PeerS
   return make_pointwise(session, std::get<PeerPointwise>(wanted), tensors, copies, state);
 }
 
-// The fastest algorithm of `step`'s product, which has none yet.
+// Sets the fastest algorithm of `step`'s GEMM.
 Error find_algorithm(const Session& session, int copies, const PeerOptions& options, Step& step,
                      std::string& config) {
   TimingOptions timing = options.timing;
@@ -161,7 +158,7 @@ Expected<BestAlgorithm> best_algorithm(const Session& session, const LtMatmul& m
     Error error = run(i, 0);
     if (!error) error = session.synchronize();
     if (error) {
-      // An algorithm that does not run is passed over; a broken context ends everything.
+      // An algorithm that does not run is skipped; a broken context ends the contest.
       last = take_report(std::move(error));
       if (last.code == ErrorCode::kContextPoisoned) break;
       continue;
@@ -175,7 +172,6 @@ Expected<BestAlgorithm> best_algorithm(const Session& session, const LtMatmul& m
   }
   auto timings = time_contenders(session, contenders, options);
   if (!timings) return timings.takeError();
-  // Interleaved medians, so the first of equals is as good as any.
   size_t best = 0;
   for (size_t i = 1; i < timings->size(); ++i) {
     if ((*timings)[i].us.median < (*timings)[best].us.median) best = i;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A peer, made ready to run: every product with the fastest of all algorithms that cuBLASLt's
-// heuristic returns for it, each timed on this device.
+// A peer ready to run: every GEMM by the fastest of all algorithms that cuBLASLt's heuristic
+// returns for it, timed on this device.
 #pragma once
 
 #include "bench/cases/cases.h"
@@ -14,17 +14,16 @@ struct PeerOptions {
 };
 
 struct ReadyPeer {
-  Contender contender;  // keeps what it runs on alive, but for the case's tensors
-  std::string config;   // "algorithm 3 of 8" per distinct product
+  Contender contender;  // owns all that it runs on, but not the case's tensors
+  std::string config;   // "algorithm 3 of 8" per distinct GEMM
 };
 
-// `tensors`: those of the case, by name. Scratch tensors come in as many copies. kUnsupported when
+// `tensors`: those of the case, by name. Scratch tensors have as many copies. kUnsupported if
 // cuBLASLt has no algorithm that runs.
 Expected<ReadyPeer> make_peer(const Session& session, const CublasLt& lt, const Peer& peer,
                               const Tensors& tensors, int copies, const PeerOptions& options);
 
-// The same contest for one product over given addresses: the number of the fastest algorithm and
-// its time.
+// The same contest for one GEMM over given addresses: the fastest algorithm and its time.
 struct BestAlgorithm {
   int algorithm = 0;
   Timing timing;

@@ -56,7 +56,7 @@ struct Row {
 
 // A layer of a sweep.
 struct LayerRow {
-  std::string kind;  // the summary that it counts in
+  std::string kind;  // the summary that counts it
   std::string shape, dtype, epilogue;
   i64 batch = 1, m = 0, n = 0, k = 0;
   bool verified = false;                 // the first candidate

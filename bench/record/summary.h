@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The layers of a sweep in a few numbers per kind: how much faster than the peer.
+// Sweeps in a few numbers per kind of layer: how much faster than the peer.
 #pragma once
 
 #include "bench/record/record.h"
@@ -30,7 +30,7 @@ struct KindSummary {
   std::vector<size_t> worst;  // the rows of the five smallest best ratios, the smallest first
 };
 
-// The kinds in the order of their first rows, then "all" where there are several.
+// The kinds in the order of their first rows, then "all" if there are several.
 std::vector<KindSummary> summarize(llvm::ArrayRef<LayerRow> rows);
 
 std::string summary_table(llvm::ArrayRef<LayerRow> rows);

@@ -81,10 +81,19 @@ class Gpu:
         self.large_peers = {}  # rows of peers.py --large by case
         self.counters = {}  # rows of counters.py by case
         self.tuned = {}  # rows of tune_gaps.py by shape
+        self.commits = {}  # of the rows, in the order of the runs, by table
+
+    def note(self, table, record):
+        commit = (record.get("commit") or "")[:7]
+        if commit and commit not in self.commits.setdefault(table, []):
+            self.commits[table].append(commit)
 
     def add(self, record):
         if record.get("quick") or record.get("tuning"):
             return
+        for table in ("launch", "compile", "calibration", "peers", "large_peers", "counters", "tuned"):
+            if record.get(table):
+                self.note(table, record)
         if has_list(record, "counters"):
             for row in record["counters"]:
                 replace(self.counters, row["case"], row)
@@ -100,7 +109,8 @@ class Gpu:
         if (record.get("ceilings") or {}).get("copy_tbs"):
             self.record = record
         for row in record.get("rows", []):
-            replace(self.rows, row["case"], renamed(row))
+            row = {**renamed(row), "commit": row.get("commit") or record.get("commit")}
+            replace(self.rows, row["case"], row)
         for row in record.get("launch", []):
             self.launch[row["kernel"]] = row
         for row in record.get("compile", []):
@@ -111,12 +121,17 @@ class Gpu:
     def add_sweeps(self, record):
         """True if it is a record of a sweep."""
         small, choices = small_rows(record), choice_rows(record)
+        others = self.layers.get(record.get("sweep_name"))
+        for table, rows in (("sweep", small), ("choices", choices)):
+            if rows:
+                self.note(table, record)
+        if others is not None:
+            self.note(record["sweep_name"], record)
         for row in small:
             self.sweep[row["m"], row["k"], row["n"]] = {**row, "device": record.get("device")}
         for row in choices:
             key = tuple(row[name] for name in ("batch", "m", "n", "k", "gated"))
             self.choices[key] = row
-        others = self.layers.get(record.get("sweep_name"))
         for row in layer_rows(record) if others is not None else []:
             replace(others, tuple(row[name] for name in ("kind", "shape", "dtype", "epilogue")), row)
         return bool(small or choices) or others is not None
@@ -145,7 +160,7 @@ def is_record(data):
 
 
 def load(results):
-    """Gpus by name. Files that are no records of the benchmark are passed over."""
+    """Gpus by name. Files that are not records of the benchmark are ignored."""
     gpus = {}
     for folder in sorted(p for p in results.iterdir() if p.is_dir()):
         records = []

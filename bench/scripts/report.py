@@ -15,143 +15,16 @@ that --readme names. NAME is a table of report_tables.SPECIAL, `all`, or groups 
 Standard library only; the output depends on the records only.
 """
 import argparse
-import json
 import pathlib
 import re
 import sys
 
+from records import load
 from report_page import page
 from report_plots import heat_map, summary
-from report_tables import SPECIAL, case_table, shape_text
+from report_tables import SPECIAL, case_table
 
 MARKED = re.compile(r"(<!-- bench:([^ ]+) -->\n)(.*?)(<!-- /bench -->)", re.DOTALL)
-
-
-class Gpu:
-    """Everything known of one GPU: the newest of each thing."""
-
-    def __init__(self, name):
-        self.name = name
-        self.record = None  # the newest one with ceilings
-        self.rows = {}
-        self.launch = {}
-        self.compile = {}
-        self.sweep = {}  # rows by (m, k, n)
-        self.choices = {}  # rows of the sweep of large contractions by shape
-        self.peers = {}  # rows of peers.py by (bias_silu, k, n, m)
-        self.large_peers = {}  # rows of peers_large.py by case
-        self.counters = {}  # rows of counters.py by case
-        self.tuned = {}  # rows of tune_gaps.py by shape
-        self.commits = {}  # where they are from: commits in the order of their runs, by table
-
-    def note(self, table, record):
-        commit = (record.get("commit") or "")[:7]
-        if commit and commit not in self.commits.setdefault(table, []):
-            self.commits[table].append(commit)
-
-    def add(self, record):
-        if record.get("quick") or record.get("tuning"):
-            return
-        for name in ("sweep", "launch", "compile"):
-            if record.get(name):
-                self.note(name, record)
-        if record.get("sweep"):
-            self.add_sweep(record)
-            return  # its ceilings are not a full run's
-        if record.get("gemm_sweep"):
-            self.note("choices", record)
-            self.add_choices(record["gemm_sweep"])
-            return
-        if (record.get("ceilings") or {}).get("copy_tbs"):
-            self.record = record
-        for row in record.get("rows", []):
-            # Rows move to the end, so that the order is that of the newest run.
-            self.rows.pop(row["case"], None)
-            self.rows[row["case"]] = {**row, "commit": row.get("commit") or record.get("commit")}
-        for row in record.get("launch", []):
-            self.launch[row["kernel"]] = row
-        for row in record.get("compile", []):
-            self.compile[row["chain"]] = row
-
-    def add_sweep(self, record):
-        sweep = record["sweep"]
-        for values in sweep["rows"]:
-            row = dict(zip(sweep["columns"], values))
-            row["device"] = record.get("device")
-            self.sweep[row["m"], row["k"], row["n"]] = row
-
-    def add_choices(self, sweep):
-        for values in sweep["rows"]:
-            row = dict(zip(sweep["columns"], values))
-            row["tiles"] = [dict(zip(sweep["tile_columns"], tile)) for tile in row["tiles"]]
-            self.choices[tuple(row[key] for key in ("batch", "m", "n", "k", "gated"))] = row
-
-    def add_peers(self, record):
-        for row in record.get("large_peers", []):
-            self.large_peers.pop(row["case"], None)
-            self.large_peers[row["case"]] = row
-        for row in record.get("peers", []):
-            row["copy_tbs"] = record.get("copy_tbs")
-            self.peers[row["bias_silu"], row["k"], row["n"], row["m"]] = row
-
-    def add_counters(self, record):
-        for row in record["counters"]:
-            self.counters.pop(row["case"], None)
-            self.counters[row["case"]] = row
-
-    def add_tuned(self, record):
-        for row in record["tuned"]:
-            key = shape_text(row)
-            self.tuned.pop(key, None)
-            self.tuned[key] = row
-
-    def add_any(self, record):
-        for name in ("peers", "large_peers", "counters", "tuned"):
-            if has_list(record, name):
-                self.note(name, record)
-        if has_list(record, "counters"):
-            self.add_counters(record)
-        elif has_list(record, "tuned"):
-            self.add_tuned(record)
-        elif is_peers(record):
-            self.add_peers(record)
-        else:
-            self.add(record)
-
-
-def is_record(data):
-    if not isinstance(data, dict):
-        return False
-    return (is_peers(data) or has_list(data, "counters") or has_list(data, "tuned") or
-            (isinstance(data.get("rows"), list) and "ceilings" in data))
-
-
-def is_peers(data):
-    return has_list(data, "peers") or has_list(data, "large_peers")
-
-
-def has_list(data, key):
-    return isinstance(data.get(key), list)
-
-
-def load(results):
-    """Gpus by name. Files that are not records of the benchmark are ignored."""
-    gpus = {}
-    for folder in sorted(p for p in results.iterdir() if p.is_dir()):
-        records = []
-        for path in sorted(folder.glob("*.json")):
-            try:
-                data = json.loads(path.read_text())
-            except ValueError as error:
-                raise SystemExit(f"{path} is not JSON ({error}): remove or repair it")
-            if is_record(data):
-                records.append(data)
-        if not records:
-            continue
-        gpu = gpus.setdefault(folder.name, Gpu(folder.name))
-        for record in sorted(records, key=lambda r: r.get("date") or ""):
-            gpu.add_any(record)
-    return gpus
 
 
 def render(name, gpus):

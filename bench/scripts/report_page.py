@@ -28,7 +28,7 @@ SECTIONS = (
     ("Experts", ["moe"],
      "E x M x N x K: M rows of E experts, group ends in device memory. Groups are `even`, `skewed`, of `odd` sizes, partly `empty`, or "
      "`many` (64 experts of 1 to 300 rows). The peer's loop knows the group sizes on the host."),
-    ("Experts that decode", ["moe_decode"], "E x M x N x K. Each row has drawn its expert at random; experts without rows do not count as bytes."),
+    ("Experts that decode", ["moe_decode"], "E x M x N x K. Each row has a random expert; experts without rows do not count as bytes."),
     ("Small M", ["small"], "CUDA graphs of 100 launches over distinct weights."),
     ("Small M with bias and SiLU", ["small_bias_silu"], ""),
     ("MLP at small M", ["mlp"], "M x hidden x model: a SwiGLU dual GEMM and the projection down."),
@@ -36,15 +36,21 @@ SECTIONS = (
     ("Sweep of small M", "sweep",
      "bf16 linear layers, all 64 pairs of K and N in 512, 1024, 2048, 4096, 7168, 8192, 14336, 28672, against cuBLASLt's best. Every "
      "shape is in [sweep.svg](sweep.svg)."),
+    ("Layers of models", "models",
+     "bf16 linear layers of Llama 3, Qwen2.5, gpt-oss, DeepSeek-V3, Mixtral and Phi-3 (`bench/sweep/layers.def`) by M, against cuBLASLt's best. "
+     "Above 1, ours is faster; with PDL where layers are short."),
+    ("Random layers", "random",
+     "Drawn by `catenary bench --sweep random`, against cuBLASLt's best."),
     ("PyTorch, small M", "peers", "One process, CUDA graphs; `torch.compile` with max-autotune."),
     ("PyTorch, large layers", "large_peers",
      "One process; each layer in the ways that PyTorch has for it, `torch.compile` with max-autotune. M x N x K, B x G x N x K, E x M x N x K."),
+    ("Rates and latencies of the device", "calibration", "`catenary bench --calibrate`, for the cost model."),
     ("Host time of a launch", "launch", ""),
     ("Time to compile", "compile", "One kernel at a time. Needs no GPU; hosts differ."),
     ("Counters", "counters",
      "One launch each under Nsight Compute (`bench/scripts/counters.py`), cold caches, a cool card. Shares of what the unit could do in that "
-     "time. GB to SMs: the bytes that reach the SMs; GB from and to L2: the sectors that L2 gives and takes for them, which are fewer "
-     "where SMs that ask for one line at about the same time are answered at once."),
+     "time. GB to SMs: the bytes that reach the SMs; GB from and to L2: the sectors that L2 reads and writes for them, which are fewer "
+     "where SMs request the same line at about the same time."),
     ("First choices of the cost model", "choices",
      "`catenary bench --sweep gemm`: the planner's choice against the best of the candidates that were timed, without PDL."),
     ("What `catenary tune` gains", "tuned",

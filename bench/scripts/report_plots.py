@@ -3,7 +3,7 @@
 import html
 import math
 
-SWEEP_FLOOR = 0.97  # of the peer's speed: what no shape of the sweep may be below
+SWEEP_FLOOR = 0.97  # of the peer's speed: the goal for every layer of the sweep
 CELL_WIDTH, CELL_HEIGHT = 44, 22
 
 
@@ -26,12 +26,12 @@ def geometric_mean(values):
 
 
 def case_ratios(gpu, wanted, with_pdl):
-    key = "overlap_ratio" if with_pdl else "ratio"
+    key = "pdl_ratio" if with_pdl else "ratio"
     return [r[key] for r in gpu.rows.values() if wanted(r) and r.get(key) is not None]
 
 
 def sweep_ratios(gpu, lo, hi, with_pdl):
-    which = "overlap_us" if with_pdl else "us"
+    which = "pdl_us" if with_pdl else "us"
     ratios = [sweep_ratio(row, which) for row in gpu.sweep.values() if lo <= row["m"] <= hi]
     return [ratio for ratio in ratios if ratio is not None]
 
@@ -148,7 +148,7 @@ def heat_panel(rows, m, left, top):
             row = rows.get((m, k, n))
             if row is None:
                 continue
-            ratio = sweep_ratio(row, "overlap_us")
+            ratio = sweep_ratio(row, "pdl_us")
             x = left + j * CELL_WIDTH
             out.append(f'<rect x="{x}" y="{y}" width="{CELL_WIDTH - 1}" '
                        f'height="{CELL_HEIGHT - 1}" fill="{heat_color(ratio)}"/>')

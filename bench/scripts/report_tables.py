@@ -4,8 +4,8 @@ import math
 
 from report_plots import SWEEP_FLOOR, geometric_mean, number, sweep_ratio
 
-PEERS = ("F.linear", "torch.compile", "catenary", "catenary overlapped")  # times of peers.py
-PEER_NAMES = {"catenary overlapped": "catenary with PDL"}
+PEERS = ("F.linear", "torch.compile", "catenary", "catenary PDL")  # times of peers.py
+PEER_NAMES = {"catenary PDL": "catenary with PDL"}
 
 # README.md's table: a case and whether its time is the one with PDL. Losses are among them.
 BRIEF = (("gemm/8192x4096x4096/bf16", False), ("gemm/4096x4096x4096/bf16", False),
@@ -46,7 +46,7 @@ def ratio_text(ratio):
 
 
 def failed(row):
-    """What a row without a time shows in its place; None of a row that has one."""
+    """What a row without a time shows instead; None for a row with one."""
     if row["verified"] and row.get("us") is not None:
         return None
     return "wrong" if not row.get("error") and not row["verified"] else "failed"
@@ -63,9 +63,9 @@ CASE_COLUMNS = (
     ("peer µs", lambda r: micros(r.get("peer_us"))),
     ("second peer µs", lambda r: micros(r.get("second_peer_us"))),
     ("speed against peer", lambda r: ratio_text(r.get("ratio"))),
-    ("with PDL, µs", lambda r: micros(r.get("overlap_us"))),
-    ("with PDL, of copy rate", lambda r: percent(r.get("overlap_copy_share"))),
-    ("with PDL, speed against peer", lambda r: ratio_text(r.get("overlap_ratio"))),
+    ("with PDL, µs", lambda r: micros(r.get("pdl_us"))),
+    ("with PDL, of copy rate", lambda r: percent(r.get("pdl_copy_share"))),
+    ("with PDL, speed against peer", lambda r: ratio_text(r.get("pdl_ratio"))),
     ("unfused µs", lambda r: micros(r.get("unfused_us"))),
     ("peer", lambda r: r.get("peer") or "–"),
     ("second peer", lambda r: r.get("second_peer") or "–"))
@@ -96,7 +96,7 @@ def case_table(gpu, groups):
 def brief_cells(row, with_pdl):
     if failed(row):
         return [row["case"], failed(row)] + ["–"] * 3
-    us, ratio = ((row.get("overlap_us"), row.get("overlap_ratio")) if with_pdl else
+    us, ratio = ((row.get("pdl_us"), row.get("pdl_ratio")) if with_pdl else
                  (row["us"], row.get("ratio")))
     return [row["case"] + (", PDL" if with_pdl else ""), micros(us), rate({**row, "us": us}),
             micros(row.get("peer_us")), ratio_text(ratio)]
@@ -203,10 +203,46 @@ def sweep_table(gpu):
         chosen = [row for row in rows if m is None or row["m"] == m]
         failed = sum(not row["verified"] or row.get("us") is None for row in chosen)
         lines.append(["all" if m is None else str(m), str(len(chosen)), str(failed)]
-                     + ratio_cells(chosen, "overlap_us") + ratio_cells(chosen, "us"))
+                     + ratio_cells(chosen, "pdl_us") + ratio_cells(chosen, "us"))
     return table(["M", "shapes", "wrong or failed", "with PDL: geometric mean", "worst",
                   f"below {SWEEP_FLOOR}", "without PDL: geometric mean", "worst",
                   f"below {SWEEP_FLOOR}"], lines)
+
+
+def spread_cells(ratios):
+    """Geometric mean, tenth percentile, worst."""
+    if not ratios:
+        return ["–"] * 3
+    ordered = sorted(ratios)
+    at = 0.1 * (len(ordered) - 1)
+    low = ordered[math.floor(at)]
+    p10 = low + (ordered[math.ceil(at)] - low) * (at - math.floor(at))
+    return [f"{geometric_mean(ratios):.3f}", f"{p10:.3f}", f"{ordered[0]:.3f}"]
+
+
+def layers_table(gpu, name):
+    """A sweep's layers by kind: the peer's time over ours, with PDL where that was measured."""
+    rows = list(gpu.layers[name].values())
+    if not rows:
+        return None
+    kinds = list(dict.fromkeys(row["kind"] for row in rows))
+    lines = []
+    for kind in kinds + [None]:
+        chosen = [row for row in rows if kind in (None, row["kind"])]
+        timed = [row for row in chosen if row["ratio"] and row["best_ratio"]]
+        lines.append([kind or "all", str(len(chosen)), str(len(chosen) - len(timed))]
+                     + spread_cells([row["best_ratio"] for row in timed])
+                     + spread_cells([row["ratio"] for row in timed]))
+    return table(["kind", "layers", "not timed", "with PDL: geometric mean", "tenth percentile", "worst",
+                  "without PDL: geometric mean", "tenth percentile", "worst"], lines)
+
+
+def calibration_table(gpu):
+    if not gpu.calibration:
+        return None
+    return table(["what", "measured"],
+                 [[row["name"], number(row["value"], 3, " " + row["unit"])]
+                  for row in gpu.calibration.values()])
 
 
 def choice(row):
@@ -254,7 +290,7 @@ def choices_table(gpu):
     rows = list(gpu.choices.values())
     kinds = [("dense, M to 256", lambda r: r["batch"] == 1 and not r["gated"] and r["m"] <= 256),
              ("dense, larger M", lambda r: r["batch"] == 1 and not r["gated"] and r["m"] > 256),
-             ("batched", lambda r: r["batch"] > 1), ("gated", lambda r: r["gated"]),
+             ("batched", lambda r: r["batch"] > 1), ("dual", lambda r: r["gated"]),
              ("all", lambda r: True)]
     lines = [[name] + choice_cells([row for row in rows if wanted(row)])
              for name, wanted in kinds if any(wanted(row) for row in rows)]
@@ -272,7 +308,7 @@ def peers_table(gpu):
     lines = []
     for _, row in sorted(gpu.peers.items()):
         times = {name: time["us"] for name, time in row["times"].items()}
-        ours = times.get("catenary overlapped")
+        ours = times.get("catenary PDL")
         others = [us for name, us in times.items() if not name.startswith("catenary")]
         share = row["bytes"] / (ours * row["copy_tbs"] * 1e6) if ours and row["copy_tbs"] else None
         lines.append([f"{row['m']}x{row['n']}x{row['k']}",
@@ -285,7 +321,7 @@ def peers_table(gpu):
 
 
 def large_peers_table(gpu):
-    """The fastest of PyTorch's ways beside ours; the others' times follow by name."""
+    """Ours and the fastest contender of PyTorch; then the others by name."""
     if not gpu.large_peers:
         return None
     lines = []
@@ -301,11 +337,6 @@ def large_peers_table(gpu):
                       ", ".join(f"{name} {micros(times[name])}" for name in order[1:]) or "–"])
     return table(["case", "catenary, µs", "rate", "best of PyTorch", "its µs",
                   "speed against it", "others, µs"], lines)
-
-
-def shape_text(row):
-    batch = f"{row['batch']} x " if row["batch"] > 1 else ""
-    return f"{batch}{row['m']}x{row['n']}x{row['k']}" + (", gated" if row["gated"] else "")
 
 
 def choice_text(tile, split):
@@ -324,6 +355,9 @@ def tuned_table(gpu):
 
 
 SPECIAL = {"machine": machine_line, "brief": brief_table, "ceilings": ceilings_table,
+           "calibration": calibration_table,
+           "models": lambda gpu: layers_table(gpu, "models"),
+           "random": lambda gpu: layers_table(gpu, "random"),
            "launch": launch_table, "compile": compile_table, "sweep": sweep_table,
            "choices": choices_table, "peers": peers_table, "large_peers": large_peers_table,
            "counters": counters_table, "tuned": tuned_table}

@@ -66,15 +66,17 @@ class ReportTest(unittest.TestCase):
         text = self.run_report("<!-- bench:h200/all -->\n<!-- /bench -->\n")
         self.assertIn("| gemm/a | 10.00 |", text)
 
-    def test_columns_of_pdl_show_where_there_is_something_in_them(self):
+    def test_columns_of_pdl_show_if_a_row_has_them_by_old_names_too(self):
         self.save("a.json", record("2026-11-20T00:00:00Z", [
             row("small/a", 10.0, 1.25, group="small", overlap_us=8.0, overlap_ratio=1.5625,
                 overlap_copy_share=0.875, plain_overlap_us=7.875),
+            row("small/b", 10.0, 1.25, group="small", pdl_us=5.0, pdl_ratio=2.5, pdl_copy_share=0.5),
             row("gemm/b", 10.0, 1.25)]))
         text = self.run_report("<!-- bench:small -->\n<!-- /bench -->\n"
                                "<!-- bench:gemm -->\n<!-- /bench -->\n")
         small, gemm = text.split("<!-- /bench -->\n")[:2]
         self.assertIn("| **1.25** | 8.00 | 87.5% | **1.56** |\n", small)
+        self.assertIn("| **1.25** | 5.00 | 50.0% | **2.50** |\n", small)
         self.assertNotIn("PDL", gemm)
 
     def test_second_peer_has_columns_where_there_is_one(self):
@@ -199,9 +201,56 @@ class ReportTest(unittest.TestCase):
         text = self.run_report("<!-- bench:choices -->\n<!-- /bench -->\n")
         self.assertIn("| dense, M to 256 | 2 | 0 | 0.500 | 0.250 (128x256x512) | 1 of 2 |", text)
         self.assertIn("| -1.000 |\n", text)  # the second shape's times fall as predictions rise
-        self.assertIn("| gated | 1 | 1 | – | – | – | – | – |", text)
+        self.assertIn("| dual | 1 | 1 | – | – | – | – | – |", text)
         self.assertIn("| all | 3 | 1 |", text)
         self.assertNotIn("larger M", text)
+
+    def layers(self, date, name, rows, **more):
+        """A record of a sweep; of each row kind, m, n, k, epilogue, us, PDL us, peer us, candidates."""
+        columns = ["kind", "shape", "dtype", "epilogue", "verified", "us", "pdl_us", "peer_us",
+                   "ratio", "best_ratio", "candidates", "note", "batch", "m", "n", "k"]
+        lines = []
+        for kind, m, n, k, epilogue, us, pdl, peer, candidates in rows:
+            lines.append([kind, f"{m}x{n}x{k}", "bf16", epilogue, us is not None, us, pdl, peer,
+                          peer and us and peer / us, peer and us and peer / (pdl or us), candidates,
+                          None, 1, m, n, k])
+        return record(date, [], ceilings={}, sweep_name=name, layers={
+            "columns": columns, "rows": lines,
+            "candidate_columns": ["family", "tile", "split_k", "predicted_us", "us", "pdl_us",
+                                  "chosen", "registers", "note"]}, **more)
+
+    def test_sweeps_of_layers(self):
+        self.save("a.json", self.layers("2026-11-20T00:00:00Z", "random", [
+            ["dense", 1, 8, 8, "none", 4.0, None, 4.0, []],
+            ["dense", 2, 8, 8, "bias", 4.0, None, 16.0, []],
+            ["small_m", 1, 8, 8, "none", 4.0, 2.0, 6.0, []],
+            ["small_m", 3, 8, 8, "none", None, None, None, []]]))
+        self.save("b.json", self.layers("2026-11-21T00:00:00Z", "random", [
+            ["dense", 1, 8, 8, "none", 4.0, None, 1.0, []]]))
+        self.save("c.json", self.layers("2026-11-21T00:00:00Z", "models", [
+            ["m1", 1, 8, 8, "none", 4.0, 2.0, 4.0, []]]))
+        self.save("d.json", self.layers("2026-11-21T00:00:00Z", "small", [
+            ["m1", 1, 512, 1024, "none", 4.0, 2.0, 8.0, []]]))
+        choice = [["gemm_sm90", "a", 1, 9.0, 10.0, None, True, 90, None],
+                  ["skinny", "b", 1, 9.5, 8.0, None, False, 90, None]]
+        self.save("e.json", self.layers("2026-11-21T00:00:00Z", "gemm", [
+            ["dual", 64, 256, 512, "swiglu", 10.0, None, None, choice]]))
+        text = self.run_report("".join(f"<!-- bench:{name} -->\n<!-- /bench -->\n" for name in (
+            "random", "models", "sweep", "choices")))
+        random, models, small, choices = text.split("<!-- /bench -->\n")[:4]
+        self.assertIn("| dense | 2 | 0 | 1.000 | 0.625 | 0.250 | 1.000 | 0.625 | 0.250 |", random)
+        self.assertIn("| small_m | 2 | 1 | 3.000 | 3.000 | 3.000 | 1.500 |", random)
+        self.assertIn("| all | 4 | 1 |", random)
+        self.assertIn("| m1 | 1 | 0 | 2.000 |", models)
+        self.assertIn("| 1 | 1 | 0 | 4.00 | 4.00 (M=1 K=1024 N=512) |", small)
+        self.assertIn("| dual | 1 | 0 | 0.800 | 0.800 (64x256x512) | 0 of 1 |", choices)
+
+    def test_calibration(self):
+        self.save("a.json", record("2026-11-20T00:00:00Z", [], ceilings={}, calibration=[
+            {"name": "dram_copy", "value": 4280.4, "unit": "GB/s", "note": None},
+            {"name": "l2_read", "value": None, "unit": "GB/s", "note": "no NVRTC"}]))
+        text = self.run_report("<!-- bench:calibration -->\n<!-- /bench -->\n")
+        self.assertIn("| dram_copy | 4,280.400 GB/s |\n| l2_read | – |\n", text)
 
     def test_peers(self):
         times = {"F.linear": 10.0, "torch.compile": 8.0, "catenary": 6.0,
@@ -250,8 +299,8 @@ class ReportTest(unittest.TestCase):
         self.save("t.json", {"device": "NVIDIA H200", "date": "2026-11-23T00:00:00Z",
                              "tuned": [tuned, {**tuned, "batch": 1, "model_us": None}]})
         text = self.run_report("<!-- bench:tuned -->\n<!-- /bench -->\n")
-        self.assertIn("| 2 x 64x256x128, gated | a | 11.00 | b, split-K 4 | 10.00 | 10.0% |\n"
-                      "| 64x256x128, gated | a | – | b, split-K 4 | 10.00 | – |", text)
+        self.assertIn("| 2 x 64x256x128, dual | a | 11.00 | b, split-K 4 | 10.00 | 10.0% |\n"
+                      "| 64x256x128, dual | a | – | b, split-K 4 | 10.00 | – |", text)
 
     def test_repository_shows_its_records(self):
         bench = pathlib.Path(__file__).resolve().parents[1]

@@ -6,7 +6,7 @@
 namespace catenary::bench {
 namespace {
 
-// Of a case's tensors and its peer's scratch, all sets together.
+// All sets of a case's tensors and its peers' scratch.
 constexpr i64 kMostCaseBytes = i64{24} << 30;
 
 using Key = std::pair<DType, bool>;

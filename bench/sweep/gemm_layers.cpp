@@ -39,7 +39,7 @@ constexpr GemmShape kOthers[] = {
     {1, 4096, 1536, 8960},
     {1, 6144, 4096, 4096},
     {1, 12288, 1024, 4096},
-    // Sizes that fit no tile.
+    // Sizes that are no multiple of a tile.
     {1, 100, 4096, 4096},
     {1, 300, 5120, 1536},
     {1, 777, 2056, 1000},
@@ -82,7 +82,7 @@ constexpr GemmShape kOthers[] = {
     {4, 1024, 2816, 1024, true},
 };
 
-// Candidates beside the choice.
+// Candidates in addition to the choice.
 constexpr int kFastest = 6;
 
 // Tiles that are timed whatever their prediction: block_m x block_n (of both halves of a dual

@@ -12,8 +12,8 @@ using Epilogue = Layer::Epilogue;
 
 constexpr const char* kKinds[] = {"dense", "small_m", "grouped", "dual", "experts"};
 
-// Log-uniform in [lo, hi] by integer arithmetic, so that no machine's log() decides: an octave
-// above `lo`, then uniform in it.
+// Log-uniform in [lo, hi]: an octave above `lo`, then uniform in it. In integers, so that results
+// do not depend on a machine's log().
 i64 log_uniform(Random& random, i64 lo, i64 hi) {
   int octaves = 1;
   while ((lo << octaves) < hi) ++octaves;
@@ -32,7 +32,7 @@ i64 size(Random& random, i64 lo, i64 hi) {
   return std::clamp(value, lo, hi);
 }
 
-// Rows of a group of tokens: one in five is no multiple of anything.
+// M: one of five is any number.
 i64 row_count(Random& random, i64 lo, i64 hi) {
   return random.chance(20) ? log_uniform(random, lo, hi) : size(random, lo, hi);
 }
@@ -43,7 +43,7 @@ Epilogue draw_epilogue(Random& random) {
   return random.pick(llvm::ArrayRef(kEpilogues));
 }
 
-// Some groups are empty, and the others differ by up to 16 times.
+// Some groups are empty; the sizes of the others differ by a factor of up to 16.
 void draw_rows(Random& random, Layer& l) {
   const i64 most = log_uniform(random, 1, 4096);
   const int empty = static_cast<int>(random.range(0, 30));

@@ -12,8 +12,8 @@
 namespace catenary::bench {
 namespace {
 
-// A peer of more steps than this is a loop over groups. Its products have shorter contests, and
-// fewer algorithms if there are many distinct ones.
+// A peer of more steps than kLoopSteps is a loop over groups. Each of its GEMMs has a short
+// contest, and beyond kManySteps few algorithms.
 constexpr size_t kLoopSteps = 3;
 constexpr int kLoopLaunches = 8;
 constexpr size_t kManySteps = 16;
@@ -43,7 +43,7 @@ class Sweep {
 
   // Verifies every chain, lists its candidates and fills the arenas.
   Error fill(RandomPool& pool);
-  // Compiles all candidates and the peers' own kernels. Returns how many candidates there are.
+  // Compiles all candidates, and our kernels in peers. Returns the number of candidates.
   size_t compile();
   // An error is a broken context.
   Expected<LayerRow> run(size_t i);
@@ -104,7 +104,7 @@ Error Sweep::fill(RandomPool& pool) {
   return arenas_.fill(session_, pool);
 }
 
-// The peers' own kernels enter the compile cache, where make_peer finds them.
+// Our kernels in a peer enter the compile cache, where make_peer finds them.
 void Sweep::compile_tails(const Peer& peer) const {
   for (const PeerStep& step : peer.steps) {
     const auto* tail = std::get_if<PeerPointwise>(&step);

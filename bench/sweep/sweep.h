@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Many cases in a short time. For each, the planner's choice, other candidates if they are wanted,
-// and the peer are verified and timed in one contest. All kernels are compiled first, on all cores.
-// All cases share arenas of random numbers, so that the set-up of one costs little.
+// Many cases in a short time. For each case the planner's choice, other candidates if they are
+// wanted, and the peer are verified and timed in one contest. All kernels are compiled first, on
+// all cores. All cases share arenas of random numbers, so that the set-up of one costs little.
 #pragma once
 
 #include <functional>

@@ -76,7 +76,7 @@ Host evaluated(const VerifiedChain& chain, const std::vector<const Host*>& argum
 
 // D = A B^T + bias, read and written as the problem's strides say, by plain loops. That they stay
 // inside their tensors is bench_test's.
-void run(const PeerProduct& product, Hosts& hosts) {
+void run(const PeerGemm& product, Hosts& hosts) {
   const LtProblem& p = product.problem;
   REQUIRE((p.epilogue == LtEpilogue::kNone || p.epilogue == LtEpilogue::kBias));
   const std::byte* left = hosts.at(product.a).bytes.data();
@@ -135,7 +135,7 @@ void check_peer(const Case& spec, const Peer& peer) {
   for (const PeerScratch& scratch : peer.scratch) hosts[scratch.name] = empty_host(scratch.type);
   poison(hosts.at(output));
   for (const PeerStep& step : peer.steps) {
-    if (const auto* product = std::get_if<PeerProduct>(&step)) {
+    if (const auto* product = std::get_if<PeerGemm>(&step)) {
       run(*product, hosts);
       continue;
     }

@@ -93,7 +93,7 @@ TEST_CASE("random layers are within bounds, and the planner takes them all") {
     CHECK(rotation_of(chain, 0, i64{60} << 20, 256) >= 2);
     double flops = 0;
     for (const PeerStep& step : c.peer.steps) {
-      if (const auto* product = std::get_if<PeerProduct>(&step)) {
+      if (const auto* product = std::get_if<PeerGemm>(&step)) {
         const LtProblem& p = product->problem;
         flops += 2.0 * p.batch * p.m * p.n * p.k;
       }

@@ -36,7 +36,7 @@ i64 reach(i64 offset, i64 batch, i64 batch_stride, i64 rows, i64 row_stride, i64
   return offset + (batch - 1) * batch_stride + (rows - 1) * row_stride + columns;
 }
 
-void check_product(const PeerProduct& product, const std::map<std::string, TensorType>& types) {
+void check_gemm(const PeerGemm& product, const std::map<std::string, TensorType>& types) {
   const LtProblem& p = product.problem;
   REQUIRE(types.count(product.a));
   REQUIRE(types.count(product.b));
@@ -114,8 +114,8 @@ void check_peer(const Case& spec, const Peer& peer) {
     CHECK_MESSAGE(!(scratch && written.count(name) == 0), name);
   };
   for (const PeerStep& step : peer.steps) {
-    if (const auto* product = std::get_if<PeerProduct>(&step)) {
-      check_product(*product, types);
+    if (const auto* product = std::get_if<PeerGemm>(&step)) {
+      check_gemm(*product, types);
       const LtProblem& p = product->problem;
       flops += 2.0 * p.batch * p.m * p.n * p.k;
       reads(product->a);
