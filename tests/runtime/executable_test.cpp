@@ -130,7 +130,7 @@ std::shared_ptr<CompiledChain> mapped_chain() {
   map.slot = 0;
   map.dtype = DType::kF32;
   map.dims = {{Extent(kAffineColumns), 4, 8}, {Extent(kAffineMaxRows, 1), kAffineColumns * 4, 16}};
-  CHECK(map_problem(map, plan.slots[0]) == "");
+  CHECK(map_limit(map, plan.slots[0]) == "");
   plan.maps = {map};
   plan.cluster = 2;
   plan.grid.limit = 48;
@@ -169,7 +169,7 @@ TEST_CASE("a map that the driver refuses stops the launch") {
   Loaded loaded;
   auto compiled = mapped_chain();
   compiled->plan.buckets[1].kernels[0].maps[0].dims[1].stride = 24;
-  CHECK(map_problem(compiled->plan.buckets[1].kernels[0].maps[0],
+  CHECK(map_limit(compiled->plan.buckets[1].kernels[0].maps[0],
                     compiled->plan.buckets[1].kernels[0].slots[0])
             .find("24 bytes") != std::string::npos);
   const auto executable = llvm::cantFail(loaded.engine.load(compiled, 0));
@@ -185,12 +185,12 @@ TEST_CASE("the error names the rule of tensor maps that is broken") {
   MapBinding good;
   good.dims = {{Extent(64), 2, 64}, {Extent(128), 128, 32}};
   good.swizzle = Swizzle::k128;
-  CHECK(map_problem(good, slot) == "");
-  CHECK(map_problem(good, catenary::testing::parameter_slot(0, 8)) != "");
+  CHECK(map_limit(good, slot) == "");
+  CHECK(map_limit(good, catenary::testing::parameter_slot(0, 8)) != "");
   const auto problem_with = [&](auto change) {
     MapBinding map = good;
     change(map);
-    return map_problem(map, slot);
+    return map_limit(map, slot);
   };
   CHECK(problem_with([](MapBinding& m) { m.dims[1].stride = 136; }) != "");
   CHECK(problem_with([](MapBinding& m) { m.dims[1].stride = 0; }) != "");
