@@ -26,9 +26,11 @@ Error explain(const ExplainOptions& options, const VerifiedChain& chain) {
   if (!target) return target.takeError();
   PlanOptions plan_options;
   plan_options.fuse = !options.unfused;
+  const TuningStore store = tuning_store();
   if (options.tuned) {
-    const TuningStore store = tuning_store();
-    plan_options.tuned = store.choices(chain, *target, plan_options);
+    plan_options.tuned = [&store, &target](const std::string& signature) {
+      return store.choice(*target, signature);
+    };
   }
   Expected<Plan> plan = make_plan(chain, *target, plan_options);
   if (!plan) return plan.takeError();

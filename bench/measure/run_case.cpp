@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/measure/run_case.h"
-#include "compiler/kernel_family.h"
 
 namespace catenary::bench {
 namespace {
@@ -294,7 +293,7 @@ Error fill_row(const Session& session, const CublasLt* lt, RandomPool& pool,
   if (Error error = run.add_pdl()) return error;
   if (!row.verified) return Error::success();
   if (Error error = run.time(ceilings)) return error;
-  if (!options.all_tiles || family_name(row) == "pointwise") return Error::success();
+  if (!options.all_tiles || row.family == "pointwise") return Error::success();
   auto tiles = time_tiles(session, *setup, options);
   if (!tiles) return tiles.takeError();
   row.tiles = std::move(*tiles);

@@ -13,6 +13,7 @@
 #include "bench/sweep/random_layers.h"
 #include "bench/sweep/small_layers.h"
 #include "bench/sweep/sweeps.h"
+#include "compiler/kernel_family.h"
 #include "tests/support/bench_session.h"
 #include "tests/support/temp_dir.h"
 
@@ -213,7 +214,7 @@ TEST_CASE("a plan's candidates have the families of their names, and each can be
     if (!one.rejected.empty()) continue;
     INFO(one.tile << " split " << one.split_k);
     const Plan again = planned(chain, forced({}, one));
-    CHECK(family_text(again.buckets[0].kernels[0].family) == one.family);
+    CHECK(family_name(again.buckets[0].kernels[0]) == one.family);
   }
   CHECK(chosen == 1);
   CHECK(families == std::set<std::string>{"gemm_sm80", "gemm_sm90", "skinny"});

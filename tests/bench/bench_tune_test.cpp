@@ -88,14 +88,15 @@ TEST_CASE("every contraction of a chain gets a record, which plans the chain fro
     for (const TunedCandidate& one : record.candidates) {
       CHECK_MESSAGE(one.median_us.has_value(), one.note);
     }
-    CHECK(record.model_tile == record.candidates[0].tile);
+    CHECK(record.model == record.candidates[0].id);
     CHECK(record.target == session->info().target.name);
     CHECK_FALSE(static_cast<bool>(store.write(record)));
   }
   const TuningStore reader(where, "");
   PlanOptions plan_options;
-  plan_options.tuned = reader.choices(chain, session->info().target, {});
-  CHECK(plan_options.tuned.size() == 2);
+  plan_options.tuned = [&](const std::string& signature) {
+    return reader.choice(session->info().target, signature);
+  };
   const Plan plan = test::planned(chain, plan_options);
   int tuned = 0;
   for (const KernelPlan& kernel : plan.buckets[0].kernels) tuned += kernel.tuned.empty() ? 0 : 1;
