@@ -34,6 +34,13 @@ const KernelPlan* contraction_kernel(const Plan& plan) {
 std::vector<Candidate> list_candidates(const KernelPlan& kernel) {
   std::vector<Candidate> candidates;
   for (const CandidateSummary& summary : kernel.candidates) {
+    // A tile that is fitted to the problem may equal one of the table.
+    const auto known = llvm::find_if(
+        candidates, [&](const Candidate& other) { return id_of(other) == summary.id; });
+    if (known != candidates.end()) {
+      known->chosen = known->chosen || summary.chosen;
+      continue;
+    }
     candidates.push_back({summary.id.family, summary.id.tile, summary.id.split_k, summary.us,
                           summary.rejected, summary.chosen});
   }
@@ -51,8 +58,8 @@ PlanOptions forced(PlanOptions options, const Candidate& candidate) {
 }
 
 PlanOptions tuned(PlanOptions options, const std::string& signature, const Candidate& candidate) {
-  options.tuned = [earlier = options.tuned, signature, id = id_of(candidate)](
-                      const std::string& asked) -> std::optional<TunedChoice> {
+  options.tuned = [earlier = options.tuned, signature,
+                   id = id_of(candidate)](const std::string& asked) -> std::optional<TunedChoice> {
     if (asked == signature) return TunedChoice{id, "under test"};
     return earlier ? earlier(asked) : std::nullopt;
   };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The planner's candidates for one contraction. Only this file of the tuner and the benchmark reads
-// KernelPlan::tiles, and forces a candidate on the planner.
+// KernelPlan::candidates, and forces a candidate on the planner.
 #pragma once
 
 #include "compiler/plan.h"
@@ -31,7 +31,7 @@ PlanOptions forced(PlanOptions options, const Candidate& candidate);
 // `options` with `candidate` forced on the contractions of `signature`.
 PlanOptions tuned(PlanOptions options, const std::string& signature, const Candidate& candidate);
 
-// Does the plan's kernel of `problem` follow a choice made by tuned()?
+// Does the plan's kernel of `signature` follow a choice made by tuned()?
 bool takes_tuned(const Plan& plan, const std::string& signature);
 
 // The chosen candidate first, then the `best` fastest of every family by prediction, then

@@ -14,6 +14,7 @@
 #include "bench/sweep/random_layers.h"
 #include "bench/sweep/small_layers.h"
 #include "bench/sweep/sweeps.h"
+#include "compiler/kernel_family.h"
 #include "tests/support/bench_session.h"
 #include "tests/support/temp_dir.h"
 

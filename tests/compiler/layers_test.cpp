@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The layers of the source tree, one way only: templates/shared <- ir <- compiler, simulator <-
-// runtime <- tools, bench, examples, tests. Checked by the text of #include lines; and the size of
-// files.
+// runtime <- tuner <- tools, bench, examples, tests. Checked by the text of #include lines; and the
+// size of files.
 #include <doctest/doctest.h>
 
 #include <filesystem>
@@ -25,12 +25,13 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
     {"simulator", {"shared", "sim", "ir", "simulator"}},
     {"runtime", {"shared", "ir", "compiler", "simulator", "runtime", "catenary"}},
     {"include", {"catenary"}},
-    {"tools", {"shared", "ir", "compiler", "runtime", "catenary", "bench", "tools"}},
-    {"bench", {"shared", "ir", "compiler", "runtime", "catenary", "bench"}},
+    {"tuner", {"shared", "ir", "compiler", "runtime", "tuner"}},
+    {"tools", {"shared", "ir", "compiler", "runtime", "catenary", "tuner", "bench", "tools"}},
+    {"bench", {"shared", "ir", "compiler", "runtime", "catenary", "tuner", "bench"}},
     {"examples", {"catenary", "examples"}},
     {"tests",
-     {"shared", "sim", "ir", "compiler", "simulator", "runtime", "catenary", "bench", "tools",
-      "tests"}},
+     {"shared", "sim", "ir", "compiler", "simulator", "runtime", "catenary", "tuner", "bench",
+      "tools", "tests"}},
 };
 
 // What templates/shared may include: it is the bottom.
@@ -75,9 +76,9 @@ std::vector<std::string> include_folders(const std::string& text) {
 
 const std::set<std::string>& project_folders() {
   static const std::set<std::string> kFolders = {
-      "shared",   "ptx",      "smem",      "scheduler", "pipeline",  "epilogue", "kernels",
-      "ir",       "compiler", "runtime",   "tools",     "bench",     "tests",    "examples",
-      "catenary", "adapters", "templates", "sim",       "simulator", ".."};
+      "shared",   "ptx",      "smem",     "scheduler", "pipeline", "epilogue",  "kernels",
+      "ir",       "compiler", "runtime",  "tuner",     "tools",    "bench",     "tests",
+      "examples", "catenary", "adapters", "templates", "sim",      "simulator", ".."};
   return kFolders;
 }
 
