@@ -6,7 +6,6 @@
 #include <cmath>
 #include <set>
 
-#include "compiler/kernel_family.h"
 #include "bench/record/summary.h"
 #include "bench/sweep/case_arenas.h"
 #include "bench/sweep/gemm_layers.h"

@@ -25,14 +25,6 @@ std::string dense(i64 m, i64 n, i64 k, const std::string& dtype = "bf16") {
       m, n, k, dtype);
 }
 
-std::string gated(i64 m, i64 n, i64 k) {
-  return fmt::format(
-      "chain a(input x: bf16[{0}, {2}], weight v: bf16[{1}, {2}], weight w: bf16[{1}, {2}]) {{\n"
-      "  g = contract \"mk,nk->mn\"(x, v)\n  u = contract \"mk,nk->mn\"(x, w)\n"
-      "  y = mul(silu(g), u)\n  return y: bf16 }}",
-      m, n, k);
-}
-
 i32 raster(const std::string& chain, const std::string& tile) {
   PlanOptions options;
   options.force_tile = tile;
@@ -55,38 +47,4 @@ TEST_CASE("bands are square where B stays in L2 and there are tiles for blocks")
         "  y = contract \"mk,enk->mn\"(x, w) ragged m by ends over e\n  return y: bf16 }";
     CHECK(raster(ragged, single) == 8);
   }
-}
-
-TEST_CASE("CTAs share B behind long epilogues, where the sum over K is short") {
-  CHECK(config(planned(groups("relu(add(t, b @ \"gn\"))"))).cluster_m == 1);
-  const Plan plan = planned(groups("silu(add(t, b @ \"gn\"))"));
-  CHECK(config(plan).cluster_m == 2);
-  CHECK(config(plan).ping_pong);
-}
-
-TEST_CASE("CTAs of ragged terms share B, in bands of four clusters") {
-  // By more than one clock: the choice is not to hang by a thread.
-  Target target = llvm::cantFail(find_target("h200"));
-  for (const double clock : {target.clock_ghz, 1.83}) {
-    target.clock_ghz = clock;
-    for (const int groups : {4, 8, 64}) {
-      const auto plan = llvm::cantFail(make_plan(
-          verified(fmt::format("chain a(input dy: bf16[16384, 14336], input x: bf16[16384, 4096],\n"
-                               "        input ends: i32[{0}]) {{\n"
-                               "  dw = contract \"mn,mk->enk\"(dy, x) ragged m by ends over e\n"
-                               "  return dw: bf16 }}",
-                               groups)),
-          target));
-      CHECK(config(plan).ping_pong);
-      CHECK(config(plan).cluster_m == 2);
-      CHECK(config(plan).tile_swizzle == 4);
-    }
-  }
-}
-
-TEST_CASE("at the power limit ping-pong is cheaper, but not in tf32") {
-  CHECK(config(planned(dense(4096, 4096, 4096))).ping_pong);
-  CHECK(config(planned(gated(8192, 16384, 4096))).ping_pong);
-  CHECK_FALSE(config(planned(gated(512, 11008, 4096))).ping_pong);
-  CHECK_FALSE(config(planned(dense(8192, 4096, 4096, "f32"))).ping_pong);
 }

@@ -1,4 +1,4 @@
-// catenary | target sm_80 (a100) | kernel ctn_geglu_mlp_k0_gemm_m128n128k64
+// catenary | target sm_80 (a100) | kernel ctn_geglu_mlp_k0_gemm_m128n64k32
 // chain:
 //   chain geglu_mlp(
 //       input x: bf16[8192, 768],
@@ -19,7 +19,7 @@
 //     y = add(d, bd)
 //     return y: bf16
 //   }
-// plan: gemm_sm80: tile 128x128x64, 2 x 4 warps, 3 stages, 144 KiB shared, 1 CTAs per SM
+// plan: gemm_sm80: tile 128x64x32, 2 x 2 warps, 4 stages, 64 KiB shared, 2 CTAs per SM
 //   'g' is a contraction: it reads its operands from memory; 'u' shares an operand and an epilogue with it
 //   slot 0: parameter 'x'
 //   slot 1: parameter 'wg'
@@ -27,7 +27,7 @@
 //   slot 3: parameter 'bg'
 //   slot 4: parameter 'bu'
 //   slot 5: workspace 'h'
-// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_80,code=sm_80 -I<catenary>/templates -cubin ctn_geglu_mlp_k0_gemm_m128n128k64.cu
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_80,code=sm_80 -I<catenary>/templates -cubin ctn_geglu_mlp_k0_gemm_m128n64k32.cu
 #include "kernels/gemm_sm80.cuh"
 namespace {
 using namespace catenary;
@@ -37,7 +37,7 @@ __device__ constexpr GemmSm80Config kConfig{
     .a = {.slot = 0, .stride_row = 768, .stride_k = 1, .copy_bytes = 16},
     .b = {.slot = 1, .stride_row = 768, .stride_k = 1, .copy_bytes = 16},
     .b2 = {.slot = 2, .stride_row = 768, .stride_k = 1, .copy_bytes = 16}, .dual = true,
-    .block_m = 128, .block_n = 128, .block_k = 64, .warps_m = 2, .warps_n = 4, .stages = 3,
+    .block_m = 128, .block_n = 64, .block_k = 32, .warps_m = 2, .warps_n = 2, .stages = 4,
     .split_k = 1, .tile_swizzle = 8, .vec = 8,
 };
 using P = Params<6, 0>;
@@ -64,10 +64,10 @@ struct Epilogue {
   }
 };
 }  // namespace
-extern "C" __global__ void __launch_bounds__(256, 1)
-ctn_geglu_mlp_k0_gemm_m128n128k64(const __grid_constant__ P p) { gemm_sm80<kConfig, Epilogue>(p); }
+extern "C" __global__ void __launch_bounds__(128, 2)
+ctn_geglu_mlp_k0_gemm_m128n64k32(const __grid_constant__ P p) { gemm_sm80<kConfig, Epilogue>(p); }
 
-// catenary | target sm_80 (a100) | kernel ctn_geglu_mlp_k1_gemm_m128n256k64
+// catenary | target sm_80 (a100) | kernel ctn_geglu_mlp_k1_gemm_m128n128k32
 // chain:
 //   chain geglu_mlp(
 //       input x: bf16[8192, 768],
@@ -88,13 +88,13 @@ ctn_geglu_mlp_k0_gemm_m128n128k64(const __grid_constant__ P p) { gemm_sm80<kConf
 //     y = add(d, bd)
 //     return y: bf16
 //   }
-// plan: gemm_sm80: tile 128x256x64, 2 x 4 warps, 3 stages, 144 KiB shared, 1 CTAs per SM
+// plan: gemm_sm80: tile 128x128x32, 2 x 2 warps, 4 stages, 64 KiB shared, 2 CTAs per SM
 //   'd' is a contraction: it reads its operands from memory
 //   slot 0: workspace 'h'
 //   slot 1: parameter 'wd'
 //   slot 2: parameter 'bd'
 //   slot 3: output 'y'
-// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_80,code=sm_80 -I<catenary>/templates -cubin ctn_geglu_mlp_k1_gemm_m128n256k64.cu
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_80,code=sm_80 -I<catenary>/templates -cubin ctn_geglu_mlp_k1_gemm_m128n128k32.cu
 #include "kernels/gemm_sm80.cuh"
 namespace {
 using namespace catenary;
@@ -103,7 +103,7 @@ __device__ constexpr GemmSm80Config kConfig{
     .m = 8192, .n = 768, .k = 3072,
     .a = {.slot = 0, .stride_row = 3072, .stride_k = 1, .copy_bytes = 16},
     .b = {.slot = 1, .stride_row = 3072, .stride_k = 1, .copy_bytes = 16},
-    .block_m = 128, .block_n = 256, .block_k = 64, .warps_m = 2, .warps_n = 4, .stages = 3,
+    .block_m = 128, .block_n = 128, .block_k = 32, .warps_m = 2, .warps_n = 2, .stages = 4,
     .split_k = 1, .tile_swizzle = 8, .vec = 8,
 };
 using P = Params<4, 0>;
@@ -123,6 +123,6 @@ struct Epilogue {
   }
 };
 }  // namespace
-extern "C" __global__ void __launch_bounds__(256, 1)
-ctn_geglu_mlp_k1_gemm_m128n256k64(const __grid_constant__ P p) { gemm_sm80<kConfig, Epilogue>(p); }
+extern "C" __global__ void __launch_bounds__(128, 2)
+ctn_geglu_mlp_k1_gemm_m128n128k32(const __grid_constant__ P p) { gemm_sm80<kConfig, Epilogue>(p); }
 

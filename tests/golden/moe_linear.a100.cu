@@ -1,4 +1,4 @@
-// catenary | target sm_80 (a100) | kernel ctn_moe_linear_k0_gemm_m128n256k64
+// catenary | target sm_80 (a100) | kernel ctn_moe_linear_k0_gemm_m128n128k32
 // chain:
 //   chain moe_linear(
 //       input x: bf16[16384, 4096],
@@ -7,13 +7,13 @@
 //     y = contract "mk,enk->mn"(x, w) ragged m by ends over e
 //     return y: bf16
 //   }
-// plan: gemm_sm80: tile 128x256x64, 2 x 4 warps, 3 stages, 144 KiB shared, 1 CTAs per SM
+// plan: gemm_sm80: tile 128x128x32, 2 x 2 warps, 4 stages, 64 KiB shared, 2 CTAs per SM
 //   'y' is a contraction: it reads its operands from memory
 //   slot 0: parameter 'x'
 //   slot 1: parameter 'w'
 //   slot 2: parameter 'ends'
 //   slot 3: output 'y'
-// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_80,code=sm_80 -I<catenary>/templates -cubin ctn_moe_linear_k0_gemm_m128n256k64.cu
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_80,code=sm_80 -I<catenary>/templates -cubin ctn_moe_linear_k0_gemm_m128n128k32.cu
 #include "kernels/gemm_sm80.cuh"
 namespace {
 using namespace catenary;
@@ -22,7 +22,7 @@ __device__ constexpr GemmSm80Config kConfig{
     .m = 16384, .n = 14336, .k = 4096,
     .a = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
     .b = {.slot = 1, .stride_row = 4096, .stride_k = 1, .stride_group = 58720256, .copy_bytes = 16},
-    .block_m = 128, .block_n = 256, .block_k = 64, .warps_m = 2, .warps_n = 4, .stages = 3,
+    .block_m = 128, .block_n = 128, .block_k = 32, .warps_m = 2, .warps_n = 2, .stages = 4,
     .split_k = 1, .tile_swizzle = 8, .vec = 8,
     .ragged = Ragged::kMGrouped, .group_ends_slot = 2, .num_groups = 4,
 };
@@ -40,6 +40,6 @@ struct Epilogue {
   }
 };
 }  // namespace
-extern "C" __global__ void __launch_bounds__(256, 1)
-ctn_moe_linear_k0_gemm_m128n256k64(const __grid_constant__ P p) { gemm_sm80<kConfig, Epilogue>(p); }
+extern "C" __global__ void __launch_bounds__(128, 2)
+ctn_moe_linear_k0_gemm_m128n128k32(const __grid_constant__ P p) { gemm_sm80<kConfig, Epilogue>(p); }
 

@@ -48,6 +48,109 @@ struct Epilogue {
 extern "C" __global__ void __launch_bounds__(256, 2)
 ctn_small_batch_k0_skinny_w8x1(const __grid_constant__ P p) { skinny<kConfig, Epilogue>(p); }
 
+// catenary | target sm_80 (a100) | kernel ctn_small_batch_k0_gemm_m16n64k128
+// chain:
+//   chain small_batch[M in 1..64](
+//       input x: bf16[M, 4096],
+//       weight w: bf16[2048, 4096],
+//       weight b: bf16[2048]) {
+//     h = contract "mk,nk->mn"(x, w)
+//     t4 = add(h, b)
+//     y = silu(t4)
+//     return y: bf16
+//   }
+// plan: gemm_sm80: tile 16x64x128, 1 x 4 warps, 5 stages, 100 KiB shared, 1 CTAs per SM, split-K 3
+//   'h' is a contraction: it reads its operands from memory
+//   slot 0: parameter 'x'
+//   slot 1: parameter 'w'
+//   slot 2: workspace 'partial sums'
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_80,code=sm_80 -I<catenary>/templates -cubin ctn_small_batch_k0_gemm_m16n64k128.cu
+#include "kernels/gemm_sm80.cuh"
+namespace {
+using namespace catenary;
+__device__ constexpr GemmSm80Config kConfig{
+    .math = MathMode::kBF16,
+    .m = Extent(64, 1), .n = 2048, .k = 4096,
+    .a = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
+    .b = {.slot = 1, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
+    .block_m = 16, .block_n = 64, .block_k = 128, .warps_m = 1, .warps_n = 4, .stages = 5,
+    .split_k = 3, .tile_swizzle = 8, .vec = 8,
+};
+using P = Params<3, 0>;
+struct Epilogue {
+  struct Operands {
+  };
+  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<8>& sum0) {
+    const Vec<8>& v_sum0 = sum0;  // sum over this split's k-slice
+    store_vec<Operand{.slot = 2, .dtype = DType::kF32, .vec = 4, .stride = dims(131072, 2048, 1)}, 8, false>(p, at, v_sum0);  // %sum0
+  }
+};
+}  // namespace
+extern "C" __global__ void __launch_bounds__(128, 1)
+ctn_small_batch_k0_gemm_m16n64k128(const __grid_constant__ P p) { gemm_sm80<kConfig, Epilogue>(p); }
+
+// catenary | target sm_80 (a100) | kernel ctn_small_batch_k0_fixup_s3
+// chain:
+//   chain small_batch[M in 1..64](
+//       input x: bf16[M, 4096],
+//       weight w: bf16[2048, 4096],
+//       weight b: bf16[2048]) {
+//     h = contract "mk,nk->mn"(x, w)
+//     t4 = add(h, b)
+//     y = silu(t4)
+//     return y: bf16
+//   }
+// plan: reduce: adds 3 partial sums in ascending order
+//   adds the partial sums of split-K
+//   slot 0: parameter 'b'
+//   slot 1: output 'y'
+//   slot 2: workspace 'partial sums'
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_80,code=sm_80 -I<catenary>/templates -cubin ctn_small_batch_k0_fixup_s3.cu
+#include "kernels/reduce.cuh"
+namespace {
+using namespace catenary;
+__device__ constexpr ReduceConfig kConfig{
+    .size = extents(3, 1, 1, 1, 1, 1, Extent(64, 1), 2048), .term_rank = 1,
+    .sums = 1, .vec = 4, .lanes = 256, .slices = 1,
+};
+using P = Params<3, 0>;
+struct Prologue {
+  struct Operands {
+    Vec<4> v_part0;
+  };
+  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
+    in.v_part0 = load_vec<Operand{.slot = 2, .dtype = DType::kF32, .vec = 4, .stride = dims(131072, 0, 0, 0, 0, 0, 2048, 1)}, 4, false>(p, at);  // one split's sum
+  }
+  static CATENARY_DEVICE void values(const P& p, const Coord& at, const Operands& in, Vec<4>* out) {
+    out[0] = in.v_part0;
+  }
+};
+struct Epilogue {
+  struct Operands {
+    Vec<4> v_b;
+  };
+  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
+    in.v_b = load_vec<Operand{.slot = 0, .dtype = DType::kBF16, .vec = 8, .weight = true, .stride = dims(1)}, 4, false>(p, at);  // %b = weight
+  }
+  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<4>& sum0) {
+    const Vec<4>& v_h = sum0;  // %h = contract(%x, %w)
+    const Vec<4> v_t4 = map<4, op_add>(v_h, in.v_b);  // %t4 = add(%h, %b)
+    const Vec<4> v_y = map<4, op_silu>(v_t4);  // %y = silu(%t4)
+    store_vec<Operand{.slot = 1, .dtype = DType::kBF16, .vec = 8, .stride = dims(2048, 1)}, 4, false>(p, at, v_y);  // %y
+  }
+};
+}  // namespace
+extern "C" __global__ void __launch_bounds__(256, 1)
+ctn_small_batch_k0_fixup_s3(const __grid_constant__ P p) { reduce<kConfig, Prologue, Epilogue>(p); }
+
 // catenary | target sm_80 (a100) | kernel ctn_small_batch_k0_gemm_m16n128k64
 // chain:
 //   chain small_batch[M in 1..64](
@@ -59,7 +162,7 @@ ctn_small_batch_k0_skinny_w8x1(const __grid_constant__ P p) { skinny<kConfig, Ep
 //     y = silu(t4)
 //     return y: bf16
 //   }
-// plan: gemm_sm80: tile 16x128x64, 1 x 4 warps, 6 stages, 108 KiB shared, 1 CTAs per SM, split-K 4
+// plan: gemm_sm80: tile 16x128x64, 1 x 4 warps, 6 stages, 108 KiB shared, 1 CTAs per SM, split-K 3
 //   'h' is a contraction: it reads its operands from memory
 //   slot 0: parameter 'x'
 //   slot 1: parameter 'w'
@@ -74,7 +177,7 @@ __device__ constexpr GemmSm80Config kConfig{
     .a = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
     .b = {.slot = 1, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
     .block_m = 16, .block_n = 128, .block_k = 64, .warps_m = 1, .warps_n = 4, .stages = 6,
-    .split_k = 4, .tile_swizzle = 8, .vec = 8,
+    .split_k = 3, .tile_swizzle = 8, .vec = 8,
 };
 using P = Params<3, 0>;
 struct Epilogue {
@@ -93,7 +196,7 @@ struct Epilogue {
 extern "C" __global__ void __launch_bounds__(128, 1)
 ctn_small_batch_k0_gemm_m16n128k64(const __grid_constant__ P p) { gemm_sm80<kConfig, Epilogue>(p); }
 
-// catenary | target sm_80 (a100) | kernel ctn_small_batch_k0_fixup_s4
+// catenary | target sm_80 (a100) | kernel ctn_small_batch_k0_fixup_s3
 // chain:
 //   chain small_batch[M in 1..64](
 //       input x: bf16[M, 4096],
@@ -104,17 +207,17 @@ ctn_small_batch_k0_gemm_m16n128k64(const __grid_constant__ P p) { gemm_sm80<kCon
 //     y = silu(t4)
 //     return y: bf16
 //   }
-// plan: reduce: adds 4 partial sums in ascending order
+// plan: reduce: adds 3 partial sums in ascending order
 //   adds the partial sums of split-K
 //   slot 0: parameter 'b'
 //   slot 1: output 'y'
 //   slot 2: workspace 'partial sums'
-// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_80,code=sm_80 -I<catenary>/templates -cubin ctn_small_batch_k0_fixup_s4.cu
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_80,code=sm_80 -I<catenary>/templates -cubin ctn_small_batch_k0_fixup_s3.cu
 #include "kernels/reduce.cuh"
 namespace {
 using namespace catenary;
 __device__ constexpr ReduceConfig kConfig{
-    .size = extents(4, 1, 1, 1, 1, 1, Extent(64, 1), 2048), .term_rank = 1,
+    .size = extents(3, 1, 1, 1, 1, 1, Extent(64, 1), 2048), .term_rank = 1,
     .sums = 1, .vec = 4, .lanes = 256, .slices = 1,
 };
 using P = Params<3, 0>;
@@ -149,9 +252,9 @@ struct Epilogue {
 };
 }  // namespace
 extern "C" __global__ void __launch_bounds__(256, 1)
-ctn_small_batch_k0_fixup_s4(const __grid_constant__ P p) { reduce<kConfig, Prologue, Epilogue>(p); }
+ctn_small_batch_k0_fixup_s3(const __grid_constant__ P p) { reduce<kConfig, Prologue, Epilogue>(p); }
 
-// catenary | target sm_80 (a100) | kernel ctn_small_batch_k0_gemm_m64n128k64
+// catenary | target sm_80 (a100) | kernel ctn_small_batch_k0_gemm_m32n64k128
 // chain:
 //   chain small_batch[M in 1..64](
 //       input x: bf16[M, 4096],
@@ -162,12 +265,12 @@ ctn_small_batch_k0_fixup_s4(const __grid_constant__ P p) { reduce<kConfig, Prolo
 //     y = silu(t4)
 //     return y: bf16
 //   }
-// plan: gemm_sm80: tile 64x128x64, 2 x 2 warps, 3 stages, 72 KiB shared, 2 CTAs per SM, split-K 4
+// plan: gemm_sm80: tile 32x64x128, 1 x 4 warps, 3 stages, 72 KiB shared, 2 CTAs per SM, split-K 3
 //   'h' is a contraction: it reads its operands from memory
 //   slot 0: parameter 'x'
 //   slot 1: parameter 'w'
 //   slot 2: workspace 'partial sums'
-// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_80,code=sm_80 -I<catenary>/templates -cubin ctn_small_batch_k0_gemm_m64n128k64.cu
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_80,code=sm_80 -I<catenary>/templates -cubin ctn_small_batch_k0_gemm_m32n64k128.cu
 #include "kernels/gemm_sm80.cuh"
 namespace {
 using namespace catenary;
@@ -176,8 +279,8 @@ __device__ constexpr GemmSm80Config kConfig{
     .m = Extent(64, 1), .n = 2048, .k = 4096,
     .a = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
     .b = {.slot = 1, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
-    .block_m = 64, .block_n = 128, .block_k = 64, .warps_m = 2, .warps_n = 2, .stages = 3,
-    .split_k = 4, .tile_swizzle = 8, .vec = 8,
+    .block_m = 32, .block_n = 64, .block_k = 128, .warps_m = 1, .warps_n = 4, .stages = 3,
+    .split_k = 3, .tile_swizzle = 8, .vec = 8,
 };
 using P = Params<3, 0>;
 struct Epilogue {
@@ -194,9 +297,9 @@ struct Epilogue {
 };
 }  // namespace
 extern "C" __global__ void __launch_bounds__(128, 2)
-ctn_small_batch_k0_gemm_m64n128k64(const __grid_constant__ P p) { gemm_sm80<kConfig, Epilogue>(p); }
+ctn_small_batch_k0_gemm_m32n64k128(const __grid_constant__ P p) { gemm_sm80<kConfig, Epilogue>(p); }
 
-// catenary | target sm_80 (a100) | kernel ctn_small_batch_k0_fixup_s4
+// catenary | target sm_80 (a100) | kernel ctn_small_batch_k0_fixup_s3
 // chain:
 //   chain small_batch[M in 1..64](
 //       input x: bf16[M, 4096],
@@ -207,17 +310,17 @@ ctn_small_batch_k0_gemm_m64n128k64(const __grid_constant__ P p) { gemm_sm80<kCon
 //     y = silu(t4)
 //     return y: bf16
 //   }
-// plan: reduce: adds 4 partial sums in ascending order
+// plan: reduce: adds 3 partial sums in ascending order
 //   adds the partial sums of split-K
 //   slot 0: parameter 'b'
 //   slot 1: output 'y'
 //   slot 2: workspace 'partial sums'
-// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_80,code=sm_80 -I<catenary>/templates -cubin ctn_small_batch_k0_fixup_s4.cu
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_80,code=sm_80 -I<catenary>/templates -cubin ctn_small_batch_k0_fixup_s3.cu
 #include "kernels/reduce.cuh"
 namespace {
 using namespace catenary;
 __device__ constexpr ReduceConfig kConfig{
-    .size = extents(4, 1, 1, 1, 1, 1, Extent(64, 1), 2048), .term_rank = 1,
+    .size = extents(3, 1, 1, 1, 1, 1, Extent(64, 1), 2048), .term_rank = 1,
     .sums = 1, .vec = 4, .lanes = 256, .slices = 1,
 };
 using P = Params<3, 0>;
@@ -252,5 +355,5 @@ struct Epilogue {
 };
 }  // namespace
 extern "C" __global__ void __launch_bounds__(256, 1)
-ctn_small_batch_k0_fixup_s4(const __grid_constant__ P p) { reduce<kConfig, Prologue, Epilogue>(p); }
+ctn_small_batch_k0_fixup_s3(const __grid_constant__ P p) { reduce<kConfig, Prologue, Epilogue>(p); }
 

@@ -159,12 +159,11 @@ ctn_small_batch_k0_skinny_w8x1(const __grid_constant__ P p) { skinny<kConfig, Ep
 //     y = silu(t4)
 //     return y: bf16
 //   }
-// plan: skinny: 16 rows of W, 8 x 1 warps, 768 bytes of K per warp in shared memory and 256 in registers, 98 KiB shared, by cp.async, 2 CTAs per SM
+// plan: skinny: 32 rows of W, 8 x 1 warps, 384 bytes of K per warp in shared memory and 128 in registers, 100 KiB shared, by cp.async, 2 CTAs per SM, split-K 2
 //   'h' is a contraction: it reads its operands from memory
 //   slot 0: parameter 'x'
 //   slot 1: parameter 'w'
-//   slot 2: parameter 'b'
-//   slot 3: output 'y'
+//   slot 2: workspace 'partial sums'
 // rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_100a,code=sm_100a -I<catenary>/templates -cubin ctn_small_batch_k0_skinny_w8x1.cu
 #include "kernels/skinny.cuh"
 namespace {
@@ -174,31 +173,27 @@ __device__ constexpr SkinnyConfig kConfig{
     .m = Extent(64, 1), .n = 2048, .k_blocks = 64,
     .x = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
     .w = {.slot = 1, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16}, .bulk = false,
-    .warps_k = 8, .warps_n = 1, .shared_blocks = 6, .register_blocks = 2,
-    .columns = 24, .copy_groups = 6, .x_chunks = 8, .x_columns = 24, .split_k = 1, .vec = 2,
+    .warps_k = 8, .warps_n = 1, .row_tiles = 2, .shared_blocks = 3, .register_blocks = 1,
+    .columns = 24, .copy_groups = 3, .x_chunks = 4, .x_columns = 24, .split_k = 2, .vec = 4,
 };
-using P = Params<4, 0>;
+using P = Params<3, 0>;
 struct Epilogue {
   struct Operands {
-    Vec<2> v_b;
   };
   static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
-    in.v_b = load_vec<Operand{.slot = 2, .dtype = DType::kBF16, .vec = 8, .weight = true, .before_wait = true, .stride = dims(1)}, 2, false>(p, at);  // %b = weight
   }
   static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
   }
-  static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<2>& sum0) {
-    const Vec<2>& v_h = sum0;  // %h = contract(%x, %w)
-    const Vec<2> v_t4 = map<2, op_add>(v_h, in.v_b);  // %t4 = add(%h, %b)
-    const Vec<2> v_y = map<2, op_silu>(v_t4);  // %y = silu(%t4)
-    store_vec<Operand{.slot = 3, .dtype = DType::kBF16, .vec = 8, .stride = dims(2048, 1)}, 2, false>(p, at, v_y);  // %y
+  static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<4>& sum0) {
+    const Vec<4>& v_sum0 = sum0;  // sum over this split's k-slice
+    store_vec<Operand{.slot = 2, .dtype = DType::kF32, .vec = 4, .stride = dims(131072, 2048, 1)}, 4, false>(p, at, v_sum0);  // %sum0
   }
 };
 }  // namespace
 extern "C" __global__ void __launch_bounds__(256, 2)
 ctn_small_batch_k0_skinny_w8x1(const __grid_constant__ P p) { skinny<kConfig, Epilogue>(p); }
 
-// catenary | target sm_100a (b200) | kernel ctn_small_batch_k0_gemm_m32n64k128
+// catenary | target sm_100a (b200) | kernel ctn_small_batch_k0_fixup_s2
 // chain:
 //   chain small_batch[M in 1..64](
 //       input x: bf16[M, 4096],
@@ -209,62 +204,17 @@ ctn_small_batch_k0_skinny_w8x1(const __grid_constant__ P p) { skinny<kConfig, Ep
 //     y = silu(t4)
 //     return y: bf16
 //   }
-// plan: gemm_sm80: tile 32x64x128, 1 x 4 warps, 3 stages, 72 KiB shared, 3 CTAs per SM, split-K 4
-//   'h' is a contraction: it reads its operands from memory
-//   slot 0: parameter 'x'
-//   slot 1: parameter 'w'
-//   slot 2: workspace 'partial sums'
-// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_100a,code=sm_100a -I<catenary>/templates -cubin ctn_small_batch_k0_gemm_m32n64k128.cu
-#include "kernels/gemm_sm80.cuh"
-namespace {
-using namespace catenary;
-__device__ constexpr GemmSm80Config kConfig{
-    .math = MathMode::kBF16,
-    .m = Extent(64, 1), .n = 2048, .k = 4096,
-    .a = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
-    .b = {.slot = 1, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
-    .block_m = 32, .block_n = 64, .block_k = 128, .warps_m = 1, .warps_n = 4, .stages = 3,
-    .split_k = 4, .tile_swizzle = 8, .vec = 8,
-};
-using P = Params<3, 0>;
-struct Epilogue {
-  struct Operands {
-  };
-  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
-  }
-  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
-  }
-  static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<8>& sum0) {
-    const Vec<8>& v_sum0 = sum0;  // sum over this split's k-slice
-    store_vec<Operand{.slot = 2, .dtype = DType::kF32, .vec = 4, .stride = dims(131072, 2048, 1)}, 8, false>(p, at, v_sum0);  // %sum0
-  }
-};
-}  // namespace
-extern "C" __global__ void __launch_bounds__(128, 3)
-ctn_small_batch_k0_gemm_m32n64k128(const __grid_constant__ P p) { gemm_sm80<kConfig, Epilogue>(p); }
-
-// catenary | target sm_100a (b200) | kernel ctn_small_batch_k0_fixup_s4
-// chain:
-//   chain small_batch[M in 1..64](
-//       input x: bf16[M, 4096],
-//       weight w: bf16[2048, 4096],
-//       weight b: bf16[2048]) {
-//     h = contract "mk,nk->mn"(x, w)
-//     t4 = add(h, b)
-//     y = silu(t4)
-//     return y: bf16
-//   }
-// plan: reduce: adds 4 partial sums in ascending order
+// plan: reduce: adds 2 partial sums in ascending order
 //   adds the partial sums of split-K
 //   slot 0: parameter 'b'
 //   slot 1: output 'y'
 //   slot 2: workspace 'partial sums'
-// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_100a,code=sm_100a -I<catenary>/templates -cubin ctn_small_batch_k0_fixup_s4.cu
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_100a,code=sm_100a -I<catenary>/templates -cubin ctn_small_batch_k0_fixup_s2.cu
 #include "kernels/reduce.cuh"
 namespace {
 using namespace catenary;
 __device__ constexpr ReduceConfig kConfig{
-    .size = extents(4, 1, 1, 1, 1, 1, Extent(64, 1), 2048), .term_rank = 1,
+    .size = extents(2, 1, 1, 1, 1, 1, Extent(64, 1), 2048), .term_rank = 1,
     .sums = 1, .vec = 4, .lanes = 256, .slices = 1,
 };
 using P = Params<3, 0>;
@@ -299,9 +249,9 @@ struct Epilogue {
 };
 }  // namespace
 extern "C" __global__ void __launch_bounds__(256, 1)
-ctn_small_batch_k0_fixup_s4(const __grid_constant__ P p) { reduce<kConfig, Prologue, Epilogue>(p); }
+ctn_small_batch_k0_fixup_s2(const __grid_constant__ P p) { reduce<kConfig, Prologue, Epilogue>(p); }
 
-// catenary | target sm_100a (b200) | kernel ctn_small_batch_k0_gemm_m64n64k64
+// catenary | target sm_100a (b200) | kernel ctn_small_batch_k0_gemm_m16n128k64
 // chain:
 //   chain small_batch[M in 1..64](
 //       input x: bf16[M, 4096],
@@ -312,12 +262,12 @@ ctn_small_batch_k0_fixup_s4(const __grid_constant__ P p) { reduce<kConfig, Prolo
 //     y = silu(t4)
 //     return y: bf16
 //   }
-// plan: gemm_sm80: tile 64x64x64, 2 x 2 warps, 4 stages, 64 KiB shared, 3 CTAs per SM, split-K 4
+// plan: gemm_sm80: tile 16x128x64, 1 x 4 warps, 6 stages, 108 KiB shared, 2 CTAs per SM, split-K 8
 //   'h' is a contraction: it reads its operands from memory
 //   slot 0: parameter 'x'
 //   slot 1: parameter 'w'
 //   slot 2: workspace 'partial sums'
-// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_100a,code=sm_100a -I<catenary>/templates -cubin ctn_small_batch_k0_gemm_m64n64k64.cu
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_100a,code=sm_100a -I<catenary>/templates -cubin ctn_small_batch_k0_gemm_m16n128k64.cu
 #include "kernels/gemm_sm80.cuh"
 namespace {
 using namespace catenary;
@@ -325,9 +275,9 @@ __device__ constexpr GemmSm80Config kConfig{
     .math = MathMode::kBF16,
     .m = Extent(64, 1), .n = 2048, .k = 4096,
     .a = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
-    .b = {.slot = 1, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
-    .block_m = 64, .block_n = 64, .block_k = 64, .warps_m = 2, .warps_n = 2, .stages = 4,
-    .split_k = 4, .tile_swizzle = 8, .vec = 8,
+    .b = {.slot = 1, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16}, .trigger_early = true,
+    .block_m = 16, .block_n = 128, .block_k = 64, .warps_m = 1, .warps_n = 4, .stages = 6,
+    .split_k = 8, .tile_swizzle = 8, .vec = 8,
 };
 using P = Params<3, 0>;
 struct Epilogue {
@@ -343,10 +293,10 @@ struct Epilogue {
   }
 };
 }  // namespace
-extern "C" __global__ void __launch_bounds__(128, 3)
-ctn_small_batch_k0_gemm_m64n64k64(const __grid_constant__ P p) { gemm_sm80<kConfig, Epilogue>(p); }
+extern "C" __global__ void __launch_bounds__(128, 2)
+ctn_small_batch_k0_gemm_m16n128k64(const __grid_constant__ P p) { gemm_sm80<kConfig, Epilogue>(p); }
 
-// catenary | target sm_100a (b200) | kernel ctn_small_batch_k0_fixup_s4
+// catenary | target sm_100a (b200) | kernel ctn_small_batch_k0_fixup_s8
 // chain:
 //   chain small_batch[M in 1..64](
 //       input x: bf16[M, 4096],
@@ -357,17 +307,17 @@ ctn_small_batch_k0_gemm_m64n64k64(const __grid_constant__ P p) { gemm_sm80<kConf
 //     y = silu(t4)
 //     return y: bf16
 //   }
-// plan: reduce: adds 4 partial sums in ascending order
+// plan: reduce: adds 8 partial sums in ascending order
 //   adds the partial sums of split-K
 //   slot 0: parameter 'b'
 //   slot 1: output 'y'
 //   slot 2: workspace 'partial sums'
-// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_100a,code=sm_100a -I<catenary>/templates -cubin ctn_small_batch_k0_fixup_s4.cu
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_100a,code=sm_100a -I<catenary>/templates -cubin ctn_small_batch_k0_fixup_s8.cu
 #include "kernels/reduce.cuh"
 namespace {
 using namespace catenary;
 __device__ constexpr ReduceConfig kConfig{
-    .size = extents(4, 1, 1, 1, 1, 1, Extent(64, 1), 2048), .term_rank = 1,
+    .size = extents(8, 1, 1, 1, 1, 1, Extent(64, 1), 2048), .term_rank = 1,
     .sums = 1, .vec = 4, .lanes = 256, .slices = 1,
 };
 using P = Params<3, 0>;
@@ -402,5 +352,108 @@ struct Epilogue {
 };
 }  // namespace
 extern "C" __global__ void __launch_bounds__(256, 1)
-ctn_small_batch_k0_fixup_s4(const __grid_constant__ P p) { reduce<kConfig, Prologue, Epilogue>(p); }
+ctn_small_batch_k0_fixup_s8(const __grid_constant__ P p) { reduce<kConfig, Prologue, Epilogue>(p); }
+
+// catenary | target sm_100a (b200) | kernel ctn_small_batch_k0_gemm_m32n128k64
+// chain:
+//   chain small_batch[M in 1..64](
+//       input x: bf16[M, 4096],
+//       weight w: bf16[2048, 4096],
+//       weight b: bf16[2048]) {
+//     h = contract "mk,nk->mn"(x, w)
+//     t4 = add(h, b)
+//     y = silu(t4)
+//     return y: bf16
+//   }
+// plan: gemm_sm80: tile 32x128x64, 1 x 4 warps, 4 stages, 80 KiB shared, 2 CTAs per SM, split-K 8
+//   'h' is a contraction: it reads its operands from memory
+//   slot 0: parameter 'x'
+//   slot 1: parameter 'w'
+//   slot 2: workspace 'partial sums'
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_100a,code=sm_100a -I<catenary>/templates -cubin ctn_small_batch_k0_gemm_m32n128k64.cu
+#include "kernels/gemm_sm80.cuh"
+namespace {
+using namespace catenary;
+__device__ constexpr GemmSm80Config kConfig{
+    .math = MathMode::kBF16,
+    .m = Extent(64, 1), .n = 2048, .k = 4096,
+    .a = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
+    .b = {.slot = 1, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16}, .trigger_early = true,
+    .block_m = 32, .block_n = 128, .block_k = 64, .warps_m = 1, .warps_n = 4, .stages = 4,
+    .split_k = 8, .tile_swizzle = 8, .vec = 8,
+};
+using P = Params<3, 0>;
+struct Epilogue {
+  struct Operands {
+  };
+  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<8>& sum0) {
+    const Vec<8>& v_sum0 = sum0;  // sum over this split's k-slice
+    store_vec<Operand{.slot = 2, .dtype = DType::kF32, .vec = 4, .stride = dims(131072, 2048, 1)}, 8, false>(p, at, v_sum0);  // %sum0
+  }
+};
+}  // namespace
+extern "C" __global__ void __launch_bounds__(128, 2)
+ctn_small_batch_k0_gemm_m32n128k64(const __grid_constant__ P p) { gemm_sm80<kConfig, Epilogue>(p); }
+
+// catenary | target sm_100a (b200) | kernel ctn_small_batch_k0_fixup_s8
+// chain:
+//   chain small_batch[M in 1..64](
+//       input x: bf16[M, 4096],
+//       weight w: bf16[2048, 4096],
+//       weight b: bf16[2048]) {
+//     h = contract "mk,nk->mn"(x, w)
+//     t4 = add(h, b)
+//     y = silu(t4)
+//     return y: bf16
+//   }
+// plan: reduce: adds 8 partial sums in ascending order
+//   adds the partial sums of split-K
+//   slot 0: parameter 'b'
+//   slot 1: output 'y'
+//   slot 2: workspace 'partial sums'
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_100a,code=sm_100a -I<catenary>/templates -cubin ctn_small_batch_k0_fixup_s8.cu
+#include "kernels/reduce.cuh"
+namespace {
+using namespace catenary;
+__device__ constexpr ReduceConfig kConfig{
+    .size = extents(8, 1, 1, 1, 1, 1, Extent(64, 1), 2048), .term_rank = 1,
+    .sums = 1, .vec = 4, .lanes = 256, .slices = 1,
+};
+using P = Params<3, 0>;
+struct Prologue {
+  struct Operands {
+    Vec<4> v_part0;
+  };
+  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
+    in.v_part0 = load_vec<Operand{.slot = 2, .dtype = DType::kF32, .vec = 4, .stride = dims(131072, 0, 0, 0, 0, 0, 2048, 1)}, 4, false>(p, at);  // one split's sum
+  }
+  static CATENARY_DEVICE void values(const P& p, const Coord& at, const Operands& in, Vec<4>* out) {
+    out[0] = in.v_part0;
+  }
+};
+struct Epilogue {
+  struct Operands {
+    Vec<4> v_b;
+  };
+  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
+    in.v_b = load_vec<Operand{.slot = 0, .dtype = DType::kBF16, .vec = 8, .weight = true, .stride = dims(1)}, 4, false>(p, at);  // %b = weight
+  }
+  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<4>& sum0) {
+    const Vec<4>& v_h = sum0;  // %h = contract(%x, %w)
+    const Vec<4> v_t4 = map<4, op_add>(v_h, in.v_b);  // %t4 = add(%h, %b)
+    const Vec<4> v_y = map<4, op_silu>(v_t4);  // %y = silu(%t4)
+    store_vec<Operand{.slot = 1, .dtype = DType::kBF16, .vec = 8, .stride = dims(2048, 1)}, 4, false>(p, at, v_y);  // %y
+  }
+};
+}  // namespace
+extern "C" __global__ void __launch_bounds__(256, 1)
+ctn_small_batch_k0_fixup_s8(const __grid_constant__ P p) { reduce<kConfig, Prologue, Epilogue>(p); }
 

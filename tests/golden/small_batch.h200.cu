@@ -1,4 +1,4 @@
-// catenary | target sm_90a (h200) | kernel ctn_small_batch_k0_skinny_w16x1
+// catenary | target sm_90a (h200) | kernel ctn_small_batch_k0_skinny_w8x1
 // chain:
 //   chain small_batch[M in 1..64](
 //       input x: bf16[M, 4096],
@@ -9,13 +9,13 @@
 //     y = silu(t4)
 //     return y: bf16
 //   }
-// plan: skinny: 16 rows of W, 16 x 1 warps, 384 bytes of K per warp in shared memory and 128 in registers, 100 KiB shared, 2 CTAs per SM
+// plan: skinny: 32 rows of W, 8 x 1 warps, 384 bytes of K per warp in shared memory and 128 in registers, 100 KiB shared, 2 CTAs per SM, cluster split-K 2
 //   'h' is a contraction: it reads its operands from memory
 //   slot 0: parameter 'x'
 //   slot 1: parameter 'w'
 //   slot 2: parameter 'b'
 //   slot 3: output 'y'
-// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_small_batch_k0_skinny_w16x1.cu
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_small_batch_k0_skinny_w8x1.cu
 #include "kernels/skinny.cuh"
 namespace {
 using namespace catenary;
@@ -24,8 +24,8 @@ __device__ constexpr SkinnyConfig kConfig{
     .m = Extent(64, 1), .n = 2048, .k_blocks = 64,
     .x = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
     .w = {.slot = 1, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
-    .warps_k = 16, .warps_n = 1, .shared_blocks = 3, .register_blocks = 1,
-    .columns = 8, .copy_groups = 2, .x_chunks = 2, .x_columns = 8, .split_k = 1, .vec = 2,
+    .warps_k = 8, .warps_n = 1, .row_tiles = 2, .shared_blocks = 3, .register_blocks = 1,
+    .columns = 8, .copy_groups = 2, .x_chunks = 2, .x_columns = 8, .split_k = 1, .cluster_k = 2, .vec = 2,
 };
 using P = Params<4, 0>;
 struct Epilogue {
@@ -45,8 +45,8 @@ struct Epilogue {
   }
 };
 }  // namespace
-extern "C" __global__ void __launch_bounds__(512, 2)
-ctn_small_batch_k0_skinny_w16x1(const __grid_constant__ P p) { skinny<kConfig, Epilogue>(p); }
+extern "C" __global__ void __launch_bounds__(256, 2)
+ctn_small_batch_k0_skinny_w8x1(const __grid_constant__ P p) { skinny<kConfig, Epilogue>(p); }
 
 // catenary | target sm_90a (h200) | kernel ctn_small_batch_k0_skinny_w8x1
 // chain:
@@ -198,7 +198,7 @@ struct Epilogue {
 extern "C" __global__ void __launch_bounds__(256, 2)
 ctn_small_batch_k0_skinny_w8x1(const __grid_constant__ P p) { skinny<kConfig, Epilogue>(p); }
 
-// catenary | target sm_90a (h200) | kernel ctn_small_batch_k0_gemm_m64n64k64
+// catenary | target sm_90a (h200) | kernel ctn_small_batch_k0_gemm_m64n32k64
 // chain:
 //   chain small_batch[M in 1..64](
 //       input x: bf16[M, 4096],
@@ -209,15 +209,15 @@ ctn_small_batch_k0_skinny_w8x1(const __grid_constant__ P p) { skinny<kConfig, Ep
 //     y = silu(t4)
 //     return y: bf16
 //   }
-// plan: gemm_sm90: tile 64x64x64, 1 cooperative warpgroups, 8 stages, cluster split-K 4, 2 CTAs per SM, 102 KiB shared
+// plan: gemm_sm90: tile 64x32x64, 1 cooperative warpgroups, 13 stages, cluster split-K 2, 2 CTAs per SM, 106 KiB shared
 //   'h' is a contraction: it reads its operands from memory
 //   slot 0: parameter 'x'
 //   slot 1: parameter 'w'
 //   slot 2: parameter 'b'
 //   slot 3: output 'y'
 //   map 0: 'x' as 4096 x up to 64 bf16 in boxes of 64 x 32
-//   map 1: 'w' as 4096 x 2048 bf16 in boxes of 64 x 64
-// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_small_batch_k0_gemm_m64n64k64.cu
+//   map 1: 'w' as 4096 x 2048 bf16 in boxes of 64 x 32
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_small_batch_k0_gemm_m64n32k64.cu
 #include "kernels/gemm_sm90.cuh"
 namespace {
 using namespace catenary;
@@ -226,7 +226,7 @@ __device__ constexpr GemmSm90Config kConfig{
     .m = Extent(64, 1), .n = 2048, .k = 4096,
     .a = {.map = 0},
     .b = {.map = 1, .weight = true},
-    .block_m = 64, .block_n = 64, .consumers = 1, .stages = 8, .a_rows = 32, .cluster_k = 4, .ctas_per_sm = 2,
+    .block_m = 64, .block_n = 32, .consumers = 1, .stages = 13, .a_rows = 32, .cluster_k = 2, .ctas_per_sm = 2,
     .split_k = 1, .tile_swizzle = 8, .vec = 4,
 };
 using P = Params<4, 0, 2>;
@@ -248,7 +248,7 @@ struct Epilogue {
 };
 }  // namespace
 extern "C" __global__ void __launch_bounds__(256, 2)
-ctn_small_batch_k0_gemm_m64n64k64(const __grid_constant__ P p) { gemm_sm90<kConfig, Epilogue>(p); }
+ctn_small_batch_k0_gemm_m64n32k64(const __grid_constant__ P p) { gemm_sm90<kConfig, Epilogue>(p); }
 
 // catenary | target sm_90a (h200) | kernel ctn_small_batch_k0_gemm_m64n64k64
 // chain:

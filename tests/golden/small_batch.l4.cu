@@ -48,7 +48,7 @@ struct Epilogue {
 extern "C" __global__ void __launch_bounds__(128, 2)
 ctn_small_batch_k0_skinny_w4x1(const __grid_constant__ P p) { skinny<kConfig, Epilogue>(p); }
 
-// catenary | target sm_89 (l4) | kernel ctn_small_batch_k0_skinny_w4x1
+// catenary | target sm_89 (l4) | kernel ctn_small_batch_k0_gemm_m32n64k128
 // chain:
 //   chain small_batch[M in 1..64](
 //       input x: bf16[M, 4096],
@@ -59,113 +59,13 @@ ctn_small_batch_k0_skinny_w4x1(const __grid_constant__ P p) { skinny<kConfig, Ep
 //     y = silu(t4)
 //     return y: bf16
 //   }
-// plan: skinny: 16 rows of W, 4 x 1 warps, 768 bytes of K per warp in shared memory and 1280 in registers, 49 KiB shared, by cp.async, 2 CTAs per SM
+// plan: gemm_sm80: tile 32x64x128, 1 x 4 warps, 3 stages, 72 KiB shared, 1 CTAs per SM
 //   'h' is a contraction: it reads its operands from memory
 //   slot 0: parameter 'x'
 //   slot 1: parameter 'w'
 //   slot 2: parameter 'b'
 //   slot 3: output 'y'
-// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_89,code=sm_89 -I<catenary>/templates -cubin ctn_small_batch_k0_skinny_w4x1.cu
-#include "kernels/skinny.cuh"
-namespace {
-using namespace catenary;
-__device__ constexpr SkinnyConfig kConfig{
-    .math = MathMode::kBF16,
-    .m = Extent(64, 1), .n = 2048, .k_blocks = 64,
-    .x = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
-    .w = {.slot = 1, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16}, .bulk = false,
-    .warps_k = 4, .warps_n = 1, .shared_blocks = 6, .register_blocks = 10,
-    .columns = 16, .copy_groups = 6, .x_chunks = 16, .x_columns = 16, .split_k = 1, .vec = 2,
-};
-using P = Params<4, 0>;
-struct Epilogue {
-  struct Operands {
-    Vec<2> v_b;
-  };
-  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
-    in.v_b = load_vec<Operand{.slot = 2, .dtype = DType::kBF16, .vec = 8, .weight = true, .before_wait = true, .stride = dims(1)}, 2, false>(p, at);  // %b = weight
-  }
-  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
-  }
-  static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<2>& sum0) {
-    const Vec<2>& v_h = sum0;  // %h = contract(%x, %w)
-    const Vec<2> v_t4 = map<2, op_add>(v_h, in.v_b);  // %t4 = add(%h, %b)
-    const Vec<2> v_y = map<2, op_silu>(v_t4);  // %y = silu(%t4)
-    store_vec<Operand{.slot = 3, .dtype = DType::kBF16, .vec = 8, .stride = dims(2048, 1)}, 2, false>(p, at, v_y);  // %y
-  }
-};
-}  // namespace
-extern "C" __global__ void __launch_bounds__(128, 2)
-ctn_small_batch_k0_skinny_w4x1(const __grid_constant__ P p) { skinny<kConfig, Epilogue>(p); }
-
-// catenary | target sm_89 (l4) | kernel ctn_small_batch_k0_skinny_w4x1
-// chain:
-//   chain small_batch[M in 1..64](
-//       input x: bf16[M, 4096],
-//       weight w: bf16[2048, 4096],
-//       weight b: bf16[2048]) {
-//     h = contract "mk,nk->mn"(x, w)
-//     t4 = add(h, b)
-//     y = silu(t4)
-//     return y: bf16
-//   }
-// plan: skinny: 16 rows of W, 4 x 1 warps, 768 bytes of K per warp in shared memory and 1280 in registers, 49 KiB shared, by cp.async, 2 CTAs per SM
-//   'h' is a contraction: it reads its operands from memory
-//   slot 0: parameter 'x'
-//   slot 1: parameter 'w'
-//   slot 2: parameter 'b'
-//   slot 3: output 'y'
-// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_89,code=sm_89 -I<catenary>/templates -cubin ctn_small_batch_k0_skinny_w4x1.cu
-#include "kernels/skinny.cuh"
-namespace {
-using namespace catenary;
-__device__ constexpr SkinnyConfig kConfig{
-    .math = MathMode::kBF16,
-    .m = Extent(64, 1), .n = 2048, .k_blocks = 64,
-    .x = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
-    .w = {.slot = 1, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16}, .bulk = false,
-    .warps_k = 4, .warps_n = 1, .shared_blocks = 6, .register_blocks = 10,
-    .columns = 24, .copy_groups = 6, .x_chunks = 16, .x_columns = 24, .split_k = 1, .vec = 4,
-};
-using P = Params<4, 0>;
-struct Epilogue {
-  struct Operands {
-    Vec<4> v_b;
-  };
-  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
-    in.v_b = load_vec<Operand{.slot = 2, .dtype = DType::kBF16, .vec = 8, .weight = true, .before_wait = true, .stride = dims(1)}, 4, false>(p, at);  // %b = weight
-  }
-  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
-  }
-  static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<4>& sum0) {
-    const Vec<4>& v_h = sum0;  // %h = contract(%x, %w)
-    const Vec<4> v_t4 = map<4, op_add>(v_h, in.v_b);  // %t4 = add(%h, %b)
-    const Vec<4> v_y = map<4, op_silu>(v_t4);  // %y = silu(%t4)
-    store_vec<Operand{.slot = 3, .dtype = DType::kBF16, .vec = 8, .stride = dims(2048, 1)}, 4, false>(p, at, v_y);  // %y
-  }
-};
-}  // namespace
-extern "C" __global__ void __launch_bounds__(128, 2)
-ctn_small_batch_k0_skinny_w4x1(const __grid_constant__ P p) { skinny<kConfig, Epilogue>(p); }
-
-// catenary | target sm_89 (l4) | kernel ctn_small_batch_k0_gemm_m128n64k64
-// chain:
-//   chain small_batch[M in 1..64](
-//       input x: bf16[M, 4096],
-//       weight w: bf16[2048, 4096],
-//       weight b: bf16[2048]) {
-//     h = contract "mk,nk->mn"(x, w)
-//     t4 = add(h, b)
-//     y = silu(t4)
-//     return y: bf16
-//   }
-// plan: gemm_sm80: tile 128x64x64, 2 x 2 warps, 3 stages, 72 KiB shared, 1 CTAs per SM
-//   'h' is a contraction: it reads its operands from memory
-//   slot 0: parameter 'x'
-//   slot 1: parameter 'w'
-//   slot 2: parameter 'b'
-//   slot 3: output 'y'
-// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_89,code=sm_89 -I<catenary>/templates -cubin ctn_small_batch_k0_gemm_m128n64k64.cu
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_89,code=sm_89 -I<catenary>/templates -cubin ctn_small_batch_k0_gemm_m32n64k128.cu
 #include "kernels/gemm_sm80.cuh"
 namespace {
 using namespace catenary;
@@ -174,7 +74,7 @@ __device__ constexpr GemmSm80Config kConfig{
     .m = Extent(64, 1), .n = 2048, .k = 4096,
     .a = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
     .b = {.slot = 1, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
-    .block_m = 128, .block_n = 64, .block_k = 64, .warps_m = 2, .warps_n = 2, .stages = 3,
+    .block_m = 32, .block_n = 64, .block_k = 128, .warps_m = 1, .warps_n = 4, .stages = 3,
     .split_k = 1, .tile_swizzle = 8, .vec = 8,
 };
 using P = Params<4, 0>;
@@ -196,5 +96,55 @@ struct Epilogue {
 };
 }  // namespace
 extern "C" __global__ void __launch_bounds__(128, 1)
-ctn_small_batch_k0_gemm_m128n64k64(const __grid_constant__ P p) { gemm_sm80<kConfig, Epilogue>(p); }
+ctn_small_batch_k0_gemm_m32n64k128(const __grid_constant__ P p) { gemm_sm80<kConfig, Epilogue>(p); }
+
+// catenary | target sm_89 (l4) | kernel ctn_small_batch_k0_gemm_m64n64k64
+// chain:
+//   chain small_batch[M in 1..64](
+//       input x: bf16[M, 4096],
+//       weight w: bf16[2048, 4096],
+//       weight b: bf16[2048]) {
+//     h = contract "mk,nk->mn"(x, w)
+//     t4 = add(h, b)
+//     y = silu(t4)
+//     return y: bf16
+//   }
+// plan: gemm_sm80: tile 64x64x64, 2 x 2 warps, 4 stages, 64 KiB shared, 1 CTAs per SM
+//   'h' is a contraction: it reads its operands from memory
+//   slot 0: parameter 'x'
+//   slot 1: parameter 'w'
+//   slot 2: parameter 'b'
+//   slot 3: output 'y'
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_89,code=sm_89 -I<catenary>/templates -cubin ctn_small_batch_k0_gemm_m64n64k64.cu
+#include "kernels/gemm_sm80.cuh"
+namespace {
+using namespace catenary;
+__device__ constexpr GemmSm80Config kConfig{
+    .math = MathMode::kBF16,
+    .m = Extent(64, 1), .n = 2048, .k = 4096,
+    .a = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
+    .b = {.slot = 1, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
+    .block_m = 64, .block_n = 64, .block_k = 64, .warps_m = 2, .warps_n = 2, .stages = 4,
+    .split_k = 1, .tile_swizzle = 8, .vec = 8,
+};
+using P = Params<4, 0>;
+struct Epilogue {
+  struct Operands {
+    Vec<8> v_b;
+  };
+  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
+    in.v_b = load_vec<Operand{.slot = 2, .dtype = DType::kBF16, .vec = 8, .weight = true, .stride = dims(1)}, 8, false>(p, at);  // %b = weight
+  }
+  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<8>& sum0) {
+    const Vec<8>& v_h = sum0;  // %h = contract(%x, %w)
+    const Vec<8> v_t4 = map<8, op_add>(v_h, in.v_b);  // %t4 = add(%h, %b)
+    const Vec<8> v_y = map<8, op_silu>(v_t4);  // %y = silu(%t4)
+    store_vec<Operand{.slot = 3, .dtype = DType::kBF16, .vec = 8, .stride = dims(2048, 1)}, 8, false>(p, at, v_y);  // %y
+  }
+};
+}  // namespace
+extern "C" __global__ void __launch_bounds__(128, 1)
+ctn_small_batch_k0_gemm_m64n64k64(const __grid_constant__ P p) { gemm_sm80<kConfig, Epilogue>(p); }
 

@@ -9,14 +9,14 @@
 //     y = gelu_tanh(t4)
 //     return y: f32
 //   }
-// plan: gemm_sm90: tile 128x128x32, 2 ping-pong warpgroups, 6 stages, 224 KiB shared
+// plan: gemm_sm90: tile 128x128x32, 2 ping-pong warpgroups, 6 stages, M clusters of 2, 224 KiB shared
 //   't3' is a contraction: it reads its operands from memory
 //   slot 0: parameter 'x'
 //   slot 1: parameter 'w'
 //   slot 2: parameter 'b'
 //   slot 3: output 'y'
 //   map 0: 'x' as 1024 x 8192 f32 (rounded to tf32) in boxes of 32 x 128
-//   map 1: 'w' as 1024 x 4096 f32 (rounded to tf32) in boxes of 32 x 128
+//   map 1: 'w' as 1024 x 4096 f32 (rounded to tf32) in boxes of 32 x 64
 // rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_tf32_linear_k0_gemm_m128n128k32.cu
 #include "kernels/gemm_sm90.cuh"
 namespace {
@@ -26,8 +26,8 @@ __device__ constexpr GemmSm90Config kConfig{
     .m = 8192, .n = 4096, .k = 1024,
     .a = {.map = 0},
     .b = {.map = 1, .weight = true},
-    .ping_pong = true, .block_m = 128, .block_n = 128, .consumers = 2, .stages = 6,
-    .split_k = 1, .tile_swizzle = 4, .vec = 4, .register_epilogue = true,
+    .ping_pong = true, .block_m = 128, .block_n = 128, .consumers = 2, .stages = 6, .cluster_m = 2,
+    .split_k = 1, .tile_swizzle = 8, .vec = 4, .register_epilogue = true,
 };
 using P = Params<4, 0, 2>;
 struct Epilogue {

@@ -12,6 +12,7 @@
 #include "ir/random/reduce_sizes.h"
 #include "ir/text/text.h"
 #include "tests/gpu/mapped_chain.h"
+#include "tests/support/prefer_family.h"
 
 namespace catenary::gpu_suite {
 namespace {
@@ -244,7 +245,7 @@ Case make_case(i64 index, const CaseList& list) {
 Expected<Plan> plan_case(const VerifiedChain& chain, const Target& target, const Case& from,
                          PlanOptions& options) {
   if (names_family(from, target)) {
-    options = from.options;
+    options = testing::prefer_family(chain, target, from.family, from.options);
     return make_plan(chain, target, options);
   }
   std::vector<std::string> names = from.tiles;

@@ -41,6 +41,7 @@ std::string wrong_kernel(const Case& from, const SimulatedChain& chain) {
 std::string run(const Case& from, u64 seed, const HostCompiler& compiler) {
   SimulatedChainOptions options;
   options.plan.force_tile = from.tile;
+  options.family = "skinny";
   options.symbol = from.symbol;
   options.ends = from.ends[0];
   options.nan_rows = from.nan_rows;

@@ -170,7 +170,7 @@ TEST_CASE("a map that the driver refuses stops the launch") {
   auto compiled = mapped_chain();
   compiled->plan.buckets[1].kernels[0].maps[0].dims[1].stride = 24;
   CHECK(map_limit(compiled->plan.buckets[1].kernels[0].maps[0],
-                    compiled->plan.buckets[1].kernels[0].slots[0])
+                  compiled->plan.buckets[1].kernels[0].slots[0])
             .find("24 bytes") != std::string::npos);
   const auto executable = llvm::cantFail(loaded.engine.load(compiled, 0));
   Arguments arguments(20);

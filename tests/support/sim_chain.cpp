@@ -9,6 +9,7 @@
 #include "ir/text/text.h"
 #include "runtime/executable.h"
 #include "simulator/model/tensor_map.h"
+#include "tests/support/prefer_family.h"
 
 namespace catenary::testing {
 namespace {
@@ -67,6 +68,9 @@ Error SimulatedChain::compile() {
   Expected<Target> target = find_target(options_.target);
   if (!target) return target.takeError();
   if (options_.sm_count != 0) target->sm_count = options_.sm_count;
+  if (!options_.family.empty()) {
+    options_.plan = prefer_family(chain_, *target, options_.family, options_.plan);
+  }
   Expected<Plan> plan = make_plan(chain_, *target, options_.plan);
   if (!plan) return plan.takeError();
   plan_ = std::move(*plan);

@@ -22,6 +22,7 @@ struct SimulatedChainOptions {
   std::string target = "h200";
   int sm_count = 0;  // not 0: replaces the target's, so that persistent CTAs have several tiles
   PlanOptions plan;
+  std::string family;  // not empty: its best candidates, where the cost model may take another
   i64 symbol = 0;
   // Group ends that the kernel reads; the reference takes them clamped to 0 .. the size of the
   // ragged label, and ascending. Empty: random ends.

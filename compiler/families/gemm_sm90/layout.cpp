@@ -56,7 +56,7 @@ bool find_map(const ContractionProblem& p, const ContractionOperand& given, cons
 }
 
 // Nothing: the operand has no contiguous dimension. `unaligned`: a tile may start at any element of
-// the innermost dimension, where a TMA box has to start on 16 bytes (RESULTS hw-1).
+// the innermost dimension, where a TMA box has to start on 16 bytes (RESULTS hw-100).
 std::optional<PlacedOperand> place(const ContractionProblem& p, const ContractionOperand& given,
                                    const Extent& row, bool grouped, bool unaligned) {
   const MatrixOperand& o = given.memory;
