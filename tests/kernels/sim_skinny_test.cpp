@@ -15,7 +15,9 @@ namespace {
 
 constexpr u64 kSeeds = 20;
 
+// By skinny, where it has a candidate.
 SimulatedChain make(const std::string& text, SimulatedChainOptions options = {}) {
+  options.family = "skinny";
   auto chain = SimulatedChain::make(text, std::move(options));
   if (!chain) FAIL(text << "\n" << take_report(chain.takeError()).message);
   return std::move(*chain);
