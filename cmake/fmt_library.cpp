@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// fmt's implementation, compiled once: as a header it would be more than half of the compile time of a
-// source file. Linked statically and hidden. For fmt 9; see Dependencies.cmake.
+// fmt's implementation, compiled once: as a header it would be more than half of the compile time
+// of a source file. Linked statically and hidden. For fmt 9; see Dependencies.cmake.
 #include <fmt/format-inl.h>
 
 FMT_BEGIN_NAMESPACE

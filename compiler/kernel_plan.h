@@ -50,8 +50,8 @@ struct GridRule {
 };
 
 // What the cost model says of a kernel, in microseconds, bytes and flop, all at the symbol's upper
-// bound: us = start + |max(sm, l2, power), latency, dram| + tail + reduction. The terms are those
-// of families/roofline.h.
+// bound: us = start + |max(sm, l2, power), latency, dram| + tail + reduction. families/roofline.h
+// defines the terms.
 struct Prediction {
   double us = 0;
   double start_us = 0;

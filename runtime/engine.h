@@ -79,8 +79,8 @@ class Engine {
 
   // Verify, plan (by the records of `catenary tune` for this target, where there are some), emit,
   // compile (all kernels in parallel; cache first). A candidate that the
-  // compiler rejects (kKernelRejected) is dropped and the next best is planned. Needs no GPU. Errors
-  // are those of the steps; kNvrtcMissing, kHostCompilerMissing: the backend's compiler is.
+  // compiler rejects (kKernelRejected) is dropped and the next best is planned. Needs no GPU.
+  // Errors are those of the steps; kNvrtcMissing, kHostCompilerMissing: the backend's compiler is.
   Expected<std::shared_ptr<const CompiledChain>> compile(Chain chain, const Target& target);
 
   // Loads into the primary context of `device`. Refused with kNotWarmedCapture while `stream` is

@@ -38,12 +38,12 @@ void print_record(const TuningRecord& record) {
     if (row.id == record.model) note += "  cost model";
     if (row.id == record.winner) note += "  <- taken";
     if (!row.median_us) {
-      fmt::print("{:<26} {:>5} {:>12.2f} {:>32}  {}\n", row.id.tile, row.id.split_k, row.predicted_us,
-                 "not timed", note);
+      fmt::print("{:<26} {:>5} {:>12.2f} {:>32}  {}\n", row.id.tile, row.id.split_k,
+                 row.predicted_us, "not timed", note);
       continue;
     }
-    fmt::print("{:<26} {:>5} {:>12.2f} {:>10.2f} {:>10.2f} {:>10.2f}{}\n", row.id.tile, row.id.split_k,
-               row.predicted_us, *row.median_us, row.p10_us, row.p90_us, note);
+    fmt::print("{:<26} {:>5} {:>12.2f} {:>10.2f} {:>10.2f} {:>10.2f}{}\n", row.id.tile,
+               row.id.split_k, row.predicted_us, *row.median_us, row.p10_us, row.p90_us, note);
   }
 }
 
@@ -113,8 +113,8 @@ Error list_records() {
       fmt::print("{}  DAMAGED: {}\n", id, entry.unused);
       continue;
     }
-    fmt::print("{}  {:<6} {:<20} {:<26} {}{}\n", id, r.target, r.chain, r.winner.tile, tuning_summary(r),
-               entry.unused.empty() ? "" : "  NOT USED: " + entry.unused);
+    fmt::print("{}  {:<6} {:<20} {:<26} {}{}\n", id, r.target, r.chain, r.winner.tile,
+               tuning_summary(r), entry.unused.empty() ? "" : "  NOT USED: " + entry.unused);
   }
   fmt::print("{} records in {}\n", entries->size(), store.directory());
   return Error::success();

@@ -33,7 +33,8 @@ from peer_layers import (expected, experts, functions, grouped, large_layers, li
                          swiglu, tensors)
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]  # bench/
-# Of float64 sums of bf16 numbers: f32 sums, and the last rounding, which is half of 2^-8.
+# Allowed error against float64 sums of bf16 numbers. f32 sums and the rounding to bf16 (at most
+# 2^-8, relative) cause it.
 RELATIVE, ABSOLUTE = 2.0 ** -7, 1e-3
 # A library may round partial sums of split-K to bf16: of the largest element of the result.
 OF_LARGEST = 4e-3

@@ -3,7 +3,7 @@
 so that whoever reads a Gpu meets one form of each thing."""
 import json
 
-# Of older records.
+# Field names in older records, and their names now.
 RENAMED = {"overlap_us": "pdl_us", "overlap_spread": "pdl_spread", "overlap_ratio": "pdl_ratio",
            "overlap_copy_share": "pdl_copy_share", "plain_us": "no_epilogue_us",
            "plain_overlap_us": "no_epilogue_pdl_us", "catenary overlapped": "catenary PDL"}

@@ -52,8 +52,8 @@ def failed(row):
     return "wrong" if not row.get("error") and not row["verified"] else "failed"
 
 
-# The columns of a table of cases: heading, text of a row. Those that are empty in a table are left
-# out; a peer that all rows share is in the line above the table.
+# The columns of a table of cases: heading, text of a row. A column without any text is left out.
+# A peer that all rows share is in the line above the table.
 CASE_COLUMNS = (
     ("case", lambda r: r["case"]),
     ("µs", lambda r: failed(r) or micros(r["us"])),

@@ -15,7 +15,7 @@ struct Offer {
 };
 
 struct Offers {
-  std::vector<Offer> all;  // best first; those that cannot run last
+  std::vector<Offer> all;  // best first; rejected candidates last
   std::vector<FamilyRefusal> refusals;
 };
 
@@ -59,8 +59,9 @@ Error no_candidate(const GroupContext& context, const Offers& offers) {
   const std::string& name = context.chain.value(context.group.anchors[0].value).name;
   const PlanOptions& options = context.options;
   if (!options.force_tile.empty() || options.split_k > 0) {
-    const std::string why = offers.all.empty() ? "`catenary bench --tiles all` names those that do"
-                                               : "it " + offers.all.front().candidate.rejected;
+    const std::string why = offers.all.empty()
+                                ? "`catenary bench --tiles all` lists the names that fit"
+                                : "it " + offers.all.front().candidate.rejected;
     return make_error(
         ErrorCode::kInvalidArgument, "no tile for '{}' that fits {} is named '{}'{}: {}", name,
         context.target.name, options.force_tile,

@@ -41,8 +41,8 @@ class ContractionFamily : public KernelFamily {
   };
   virtual Support supports(const ContractionProblem& problem, const Target& target) const = 0;
 
-  // Every candidate that `request` leaves, those that the target rejects among them, in any order.
-  // The problem is supported.
+  // Every candidate that matches `request`, in any order. Candidates that do not fit the target
+  // have the reason in `rejected`. The problem is supported.
   virtual std::vector<Candidate> candidates(const ContractionProblem& problem, const Target& target,
                                             const TileRequest& request) const = 0;
 

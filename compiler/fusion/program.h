@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The straight-line program of a fusion group, and what each kernel pointer stands for. Knows no
-// family and no target.
+// The straight-line program of a fusion group, and the tensor that each kernel pointer addresses.
+// Independent of family and target.
 #pragma once
 
 #include <string>
@@ -38,7 +38,7 @@ struct ProgramLine {
 };
 using Program = std::vector<ProgramLine>;
 
-// What one pointer of Params::ptr stands for.
+// The tensor that one pointer of Params::ptr addresses.
 struct SlotBinding {
   enum class Kind : u8 { kParameter, kOutput, kWorkspace };
   Kind kind = Kind::kParameter;

@@ -12,9 +12,9 @@
  * While a thread changes a chain, no other thread may use that chain.
  *
  * Lifetime: every handle is destroyed once, by its destroy function, in any order; no other thread
- * may use the handle meanwhile. Destroy functions allow null. A compiled chain and an executable do not need
- * their engine or their chain. An executable must live until its launches have ended, and as long
- * as a graph that captured one of them.
+ * may use the handle meanwhile. Destroy functions allow null. A compiled chain and an executable do
+ * not need their engine or their chain. An executable must live until its launches have ended, and
+ * as long as a graph that captured one of them.
  *
  * Structs: set all bytes of a struct that has `struct_size` to zero, then set struct_size to its
  * sizeof. A field of 0 has its default. The library reads structs and arrays only during the call.

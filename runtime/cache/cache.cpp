@@ -37,8 +37,7 @@ struct Outcome {
 
 bool is_deterministic(ErrorCode code) {
   return code == ErrorCode::kCompileFailed || code == ErrorCode::kKernelRejected ||
-         code == ErrorCode::kUnsupported ||
-         code == ErrorCode::kResourceLimit;
+         code == ErrorCode::kUnsupported || code == ErrorCode::kResourceLimit;
 }
 
 // Where the disk tier is, if there is one.

@@ -14,8 +14,9 @@ Expected<TensorMap> encode(const cuda::Driver& driver, const TensorMapSpec& spec
 
 namespace cuda {
 
-// cuTensorMapEncodeTiled of the simulator. kErrorInvalidValue where sim::check_tensor_map() refuses, and for
-// what the simulator does not support (interleaving, other element types, NaN fill).
+// cuTensorMapEncodeTiled of the simulator. kErrorInvalidValue where sim::check_tensor_map()
+// refuses, and for what the simulator does not support (interleaving, other element types, NaN
+// fill).
 Result simulated_tensor_map_encode(TensorMap* map, int data_type, unsigned rank, void* base,
                                    const unsigned long long* sizes,
                                    const unsigned long long* strides, const unsigned* box,

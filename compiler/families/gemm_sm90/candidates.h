@@ -15,8 +15,8 @@ struct GemmSm90Tile {
   int ctas_per_sm = 1;  // as there
 };
 
-// Row tiles of one sweep over N (`tile_swizzle`): with four, the CTAs of a GPC have square blocks
-// of tiles.
+// Row tiles of one sweep over N (`tile_swizzle`). With four, the tiles of a GPC's CTAs form a
+// square.
 inline constexpr i32 kSquareSwizzle = 4;
 inline constexpr i32 kWideSwizzle = 8;
 

@@ -26,9 +26,9 @@ double output_tiles(const ContractionProblem& problem, const GemmSm90Config& c) 
          ceil_div(problem.size.n, c.block_n) * c.split_k;
 }
 
-// Clocks that a k-tile keeps shared memory busy: each wgmma of 64 rows reads 2 KB of A and 32 bytes
-// of B for each column, four to a k-tile, and the next k-tile arrives; or the load path with
-// cp.async fallback loads.
+// Clocks of shared memory for a k-tile. A k-tile has four wgmma for each 64 rows. Each reads 2 KB
+// of A and 32 bytes of B for each column. In the same time TMA writes the next k-tile. With
+// cp.async fallback loads, the load path may take longer: then its clocks.
 double smem_clocks(const GemmSm90Config& c) {
   const double reads = c.block_m / 64.0 * c.num_accumulators() * 4 * (2048 + 32.0 * c.block_n);
   const auto narrow = [&](const Sm90Operand& operand, int lines) {

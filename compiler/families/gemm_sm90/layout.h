@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A contraction's operands as `gemm_sm90` loads them: by TMA where a tensor map describes them, else
-// by cp.async.
+// A contraction's operands as `gemm_sm90` loads them: by TMA where a tensor map describes them,
+// else by cp.async.
 #pragma once
 
 #include "compiler/families/problem.h"
@@ -23,8 +23,8 @@ std::optional<Sm90Layout> sm90_layout(const ContractionProblem& problem);
 // The boxes of the operands' maps, which the tile decides.
 void set_operand_boxes(const GemmSm90Config& config, std::vector<MapBinding>& maps);
 
-// 16-bit outputs are stored by TMA where the hardware takes their layout and the kernel's parameters
-// have room for the map.
+// 16-bit outputs are stored by TMA where the hardware takes their layout and the kernel's
+// parameters have room for the map.
 void map_outputs(KernelPlan& kernel);
 
 }  // namespace catenary

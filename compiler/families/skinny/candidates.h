@@ -25,7 +25,7 @@ struct SkinnyProblem {
   double epilogue_flops = 0;
 };
 
-// Those that fit the target; none where W does not fit on chip.
+// The candidates that fit the target. Empty if there is none.
 std::vector<Candidate> skinny_candidates(const SkinnyProblem& problem, const Target& target,
                                          const TileRequest& request);
 
