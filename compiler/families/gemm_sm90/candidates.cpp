@@ -68,10 +68,7 @@ i64 smem_limit(const Target& target, const GemmSm90Config& c) {
                             : target.smem_per_sm / c.ctas_per_sm - kReservedSmem;
 }
 
-// More of them do not fit beside the values of a second result: ptxas spills (RESULTS sm90-140).
-constexpr int kMaxAccumulatorsOfResults = 96;
-
-std::string reject(const Target& target, const GemmSm90Config& c, size_t results) {
+std::string reject(const Target& target, const GemmSm90Config& c) {
   if (c.stages < kMinStages || c.stages > kMaxStagesOfOne ||
       c.smem_bytes() > smem_limit(target, c)) {
     return fmt::format("needs {} bytes of shared memory, {} has {} per CTA", c.smem_bytes(),
@@ -79,10 +76,6 @@ std::string reject(const Target& target, const GemmSm90Config& c, size_t results
   }
   if (c.accumulator_registers() > 192)
     return fmt::format("needs {} accumulators", c.accumulator_registers());
-  if (results > 1 && c.accumulator_registers() > kMaxAccumulatorsOfResults) {
-    return fmt::format("needs {} accumulators beside {} results", c.accumulator_registers(),
-                       results);
-  }
   if (c.cluster_k != 0 && c.ragged != Ragged::kNone) {
     return "CTAs of one tile each do not walk ragged groups";
   }
@@ -278,7 +271,7 @@ std::vector<Candidate> gemm_sm90_candidates(const GemmSm90Config& base,
     candidate.min_ctas = config.ctas_per_sm;
     candidate.predicted = predict_gemm_sm90(problem, target, config);
     candidate.text = describe(config);
-    candidate.rejected = reject(target, config, problem.outputs.size());
+    candidate.rejected = reject(target, config);
     candidates.push_back(std::move(candidate));
   };
   GemmSm90Config few = base;

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// Engine::compile with NVRTC: a tile that spills beside one epilogue is replaced by the next best.
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "compiler/compile/nvrtc.h"
+#include "compiler/kernel_family.h"
+#include "ir/text/text.h"
+#include "runtime/engine.h"
+
+using namespace catenary;
+
+namespace {
+
+constexpr const char* kGeluKeepsInput =
+    "chain one(input x: bf16[8192, 4096], weight w: bf16[4096, 4096], weight b: bf16[4096]) {\n"
+    "  h = add(contract \"mk,nk->mn\"(x, w), b)\n  y = gelu_tanh(h)\n"
+    "  return y: bf16, h: bf16 }";
+
+constexpr const char* kDualKeepsBoth =
+    "chain pair(input x: bf16[8192, 4096], weight w: bf16[4096, 4096],\n"
+    "           weight v: bf16[4096, 4096], weight b: bf16[4096], weight c: bf16[4096]) {\n"
+    "  g = add(contract \"mk,nk->mn\"(x, w), b)\n  u = add(contract \"mk,nk->mn\"(x, v), c)\n"
+    "  y = mul(silu(g), u)\n  return y: bf16, g: bf16, u: bf16 }";
+
+bool have_nvrtc() {
+  auto nvrtc = Nvrtc::get();
+  if (nvrtc) return true;
+  MESSAGE("skipped: " << take_report(nvrtc.takeError()).message);
+  return false;
+}
+
+EngineOptions uncached() {
+  EngineOptions options;
+  options.cache.mode = CacheMode::kOff;
+  return options;
+}
+
+}  // namespace
+
+// As a backward pass wants them: each result more takes registers beside the same accumulators.
+TEST_CASE("layers that keep their pre-activations compile") {
+  if (!have_nvrtc()) return;
+  Engine engine(uncached());
+  for (const char* text : {kGeluKeepsInput, kDualKeepsBoth}) {
+    auto compiled =
+        engine.compile(llvm::cantFail(parse(text)), llvm::cantFail(find_target("h200")));
+    if (!compiled) FAIL(take_report(compiled.takeError()).message);
+    const KernelPlan& kernel = (*compiled)->plan.buckets[0].kernels[0];
+    CHECK(family_name(kernel) == "gemm_sm90");
+    CHECK((*compiled)->buckets[0][0].cubin->resources.spill_bytes == 0);
+  }
+}
+
+// 128 accumulators beside three results, of which one is f32.
+TEST_CASE("a forced tile that spills is refused; among free candidates the next best compiles") {
+  if (!have_nvrtc()) return;
+  const Target target = llvm::cantFail(find_target("h200"));
+  const char* text =
+      "chain three(input x: bf16[200, 136], weight w: bf16[328, 136], weight b: f32[328],\n"
+      "            input s: f32[200, 1], input c: f32[1]) {\n"
+      "  h = add(contract \"mk,nk->mn\"(x, w), b)\n  y = mul(relu(h), s)\n  z = mul(y, c)\n"
+      "  return h: bf16 strides[336, 1], y: f32, z: f16 }";
+  EngineOptions options = uncached();
+  options.plan.force_tile = "128x128x64p2s6c2";
+  auto forced = Engine(options).compile(llvm::cantFail(parse(text)), target);
+  REQUIRE(!forced);
+  const ErrorReport report = take_report(forced.takeError());
+  CHECK(report.code == ErrorCode::kKernelRejected);
+  CHECK_MESSAGE(report.message.find("spills") != std::string::npos, report.message);
+  auto chosen = Engine(uncached()).compile(llvm::cantFail(parse(text)), target);
+  if (!chosen) FAIL(take_report(chosen.takeError()).message);
+  CHECK((*chosen)->buckets[0][0].cubin->resources.spill_bytes == 0);
+}
