@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "compiler/kernel_plan.h"
+#include "compiler/measured.h"
 #include "compiler/target.h"
 
 namespace catenary {
@@ -59,6 +60,8 @@ struct PlanOptions {
   // The measured choice for a contraction's signature, if there is one; not asked where a tile or a
   // split is forced.
   std::function<std::optional<TunedChoice>(const std::string& signature)> tuned;
+  // Asked after `tuned` and before the cost model. Empty: the cost model decides.
+  llvm::ArrayRef<MeasuredRow> measured = measured_rows();
 };
 
 // kUnsupported or kResourceLimit with the tightest limit when nothing fits.

@@ -73,7 +73,11 @@ Error Sweep::list(Prepared& prepared) const {
   prepared.entrants[0].candidate.chosen = true;
   prepared.chain = std::move(*chain);
   if (!options_.select) return Error::success();
-  Expected<Plan> plan = make_plan(*prepared.chain, session_.info().target);
+  // A sweep over candidates judges the cost model, not the table that is made of such sweeps.
+  PlanOptions by_model;
+  by_model.measured = {};
+  prepared.entrants[0].plan = by_model;
+  Expected<Plan> plan = make_plan(*prepared.chain, session_.info().target, by_model);
   if (!plan) return plan.takeError();
   const KernelPlan* kernel = contraction_kernel(*plan);
   if (kernel == nullptr) return Error::success();

@@ -4,6 +4,7 @@
 
 #include "compiler/families/family.h"
 #include "compiler/families/split_k.h"
+#include "llvm/ADT/STLExtras.h"
 
 namespace catenary {
 namespace {
@@ -43,16 +44,27 @@ Offers collect_offers(const ContractionProblem& problem, const Target& target,
   return offers;
 }
 
+bool can_run(const Offer& offer, const std::string& signature,
+             llvm::ArrayRef<RejectedCandidate> rejected) {
+  return offer.candidate.rejected.empty() &&
+         !llvm::is_contained(rejected, RejectedCandidate{signature, offer.candidate.id});
+}
+
 // The best offer that the target can run and the compiler did not reject; null: there is none.
 const Offer* choose(const Offers& offers, const std::string& signature,
                     llvm::ArrayRef<RejectedCandidate> rejected) {
-  for (const Offer& offer : offers.all) {
-    if (!offer.candidate.rejected.empty()) break;
-    if (!llvm::is_contained(rejected, RejectedCandidate{signature, offer.candidate.id})) {
-      return &offer;
-    }
-  }
-  return nullptr;
+  const auto found = llvm::find_if(
+      offers.all, [&](const Offer& offer) { return can_run(offer, signature, rejected); });
+  return found == offers.all.end() ? nullptr : &*found;
+}
+
+// The same of the offers that are `id`.
+const Offer* find_offer(const Offers& offers, const std::string& signature,
+                        llvm::ArrayRef<RejectedCandidate> rejected, const CandidateId& id) {
+  const auto found = llvm::find_if(offers.all, [&](const Offer& offer) {
+    return offer.candidate.id == id && can_run(offer, signature, rejected);
+  });
+  return found == offers.all.end() ? nullptr : &*found;
 }
 
 Error no_candidate(const GroupContext& context, const Offers& offers) {
@@ -103,6 +115,28 @@ PlannedGroup make_kernels(const GroupContext& context, const ContractionProblem&
                        std::move(kernel));
 }
 
+// A record of this user's own measurement, else a row of the shipped table. Rows are of whole GPUs:
+// a part of one has other waves.
+std::optional<TunedChoice> find_measured(const PlanOptions& options,
+                                         const ContractionProblem& problem, const Target& target,
+                                         const std::string& signature) {
+  if (options.tuned) {
+    if (auto tuned = options.tuned(signature)) return tuned;
+  }
+  const std::string shape = problem_shape(problem);
+  const bool whole = llvm::any_of(all_targets(), [&](const Target& known) {
+    return known.name == target.name && known.sm_count == target.sm_count;
+  });
+  if (shape.empty() || !whole) return std::nullopt;
+  const auto row = llvm::find_if(options.measured, [&](const MeasuredRow& one) {
+    return one.target == target.name && one.shape == shape;
+  });
+  if (row == options.measured.end()) return std::nullopt;
+  return TunedChoice{row->id, fmt::format("{:.2f} us measured for {} on {}, {:.2f} us by the cost "
+                                          "model's choice",
+                                          row->us, shape, row->target, row->model_us)};
+}
+
 }  // namespace
 
 Expected<PlannedGroup> plan_contraction(const GroupContext& context, i64 workspace_bytes) {
@@ -111,22 +145,24 @@ Expected<PlannedGroup> plan_contraction(const GroupContext& context, i64 workspa
   std::string signature = problem_signature(*problem);
   const PlanOptions& options = context.options;
   const TileRequest forced{options.force_tile, options.split_k};
-  if (!forced.is_forced() && options.tuned) {
-    if (const auto tuned = options.tuned(signature)) {
-      const Offers offers =
-          collect_offers(*problem, context.target, {tuned->id.tile, tuned->id.split_k});
-      if (const Offer* offer = choose(offers, signature, options.rejected)) {
-        PlannedGroup planned =
-            make_kernels(context, *problem, offers, *offer, signature, workspace_bytes);
-        planned.kernels.front().tuned = tuned->note;
-        return planned;
-      }
+  const Offers offers = collect_offers(*problem, context.target, forced);
+  const Offer* offer = nullptr;
+  std::string note;
+  if (!forced.is_forced()) {
+    if (const auto measured = find_measured(options, *problem, context.target, signature)) {
+      offer = find_offer(offers, signature, options.rejected, measured->id);
+      note = measured->note;
     }
   }
-  const Offers offers = collect_offers(*problem, context.target, forced);
-  const Offer* offer = choose(offers, signature, options.rejected);
+  if (offer == nullptr) {
+    offer = choose(offers, signature, options.rejected);
+    note.clear();
+  }
   if (offer == nullptr) return no_candidate(context, offers);
-  return make_kernels(context, *problem, offers, *offer, std::move(signature), workspace_bytes);
+  PlannedGroup planned =
+      make_kernels(context, *problem, offers, *offer, std::move(signature), workspace_bytes);
+  planned.kernels.front().tuned = std::move(note);
+  return planned;
 }
 
 }  // namespace catenary

@@ -3,6 +3,8 @@
 // what is written here is a change of kSchema: records of another schema are then not found.
 #include <fmt/ranges.h>
 
+#include "llvm/ADT/STLExtras.h"
+
 #include "compiler/families/problem.h"
 
 namespace catenary {
@@ -43,6 +45,20 @@ std::string text(const ProgramLine& line) {
   return out;
 }
 
+bool has_contiguous_rows(const ContractionOperand& operand, const ContractionProblem& problem) {
+  return operand.memory.k_major && operand.memory.copy_bytes == 16 &&
+         operand.memory.stride_row == problem.size.k;
+}
+
+bool is_one_layer(const ContractionProblem& p) {
+  const bool exact = p.m.scale == 0 && p.n.scale == 0 && p.k.scale == 0;
+  return exact && p.k_outer == 1 && p.size.batch == 1 && p.ragged == Ragged::kNone &&
+         p.is_single_or_dual() && p.outputs.size() == 1 && has_contiguous_rows(p.a[0], p) &&
+         llvm::all_of(p.b, [&](const ContractionOperand& b) {
+           return b.weight && has_contiguous_rows(b, p);
+         });
+}
+
 }  // namespace
 
 std::string problem_signature(const ContractionProblem& p) {
@@ -63,6 +79,13 @@ std::string problem_signature(const ContractionProblem& p) {
   for (const Extent& n : p.accumulator_n) out += fmt::format("accumulator {}\n", text(n));
   for (const ProgramLine& line : p.program) out += "line " + text(line) + "\n";
   return out;
+}
+
+std::string problem_shape(const ContractionProblem& p) {
+  if (!is_one_layer(p)) return "";
+  const std::string width = is_16bit(p.math) ? "16-bit" : math_info(p.math).text;
+  const i64 m = p.size.m <= 8 ? p.size.m : ceil_div(p.size.m, 8) * 8;
+  return fmt::format("{} {}x{}x{}{}", width, m, p.size.n, p.size.k, p.is_dual() ? " dual" : "");
 }
 
 }  // namespace catenary
