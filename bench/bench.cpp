@@ -173,6 +173,7 @@ int run_sweeps(const BenchOptions& options, const Session& session) {
   request.shard = options.shard;
   request.count = options.count;
   request.kinds = options.kinds;
+  request.layers = options.layers;
   request.candidates = options.candidates;
   auto spec = sweep_spec(request);
   if (!spec) return fail(spec.takeError());

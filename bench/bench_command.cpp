@@ -50,8 +50,8 @@ void add_bench(CLI::App& app, int& exit_code) {
       command
           ->add_option("--sweep", options->sweep,
                        "Time many layers briefly instead: small M with many matrices (small), "
-                       "candidates of large contractions (gemm), layers of models (models), or "
-                       "layers drawn from --seed (random)")
+                       "candidates of large contractions (gemm), layers of models (models), "
+                       "layers drawn from --seed (random), or those of --layers (layers)")
           ->check(CLI::IsMember(bench::sweep_names()));
   command->add_option("--count", options->count, "Layers of --sweep random, over all shards")
       ->check(CLI::Range(1, 100000))
@@ -62,9 +62,14 @@ void add_bench(CLI::App& app, int& exit_code) {
                    "Kinds of --sweep random: dense,small_m,grouped,dual,experts (default: all)")
       ->needs(sweep);
   command
+      ->add_option("--layers", options->layers,
+                   "Layers of --sweep layers: MxNxK or GxMxNxK, then :bias, :bias_silu, :bias_gelu "
+                   "or :swiglu (two weights); comma-separated")
+      ->needs(sweep);
+  command
       ->add_option("--candidates", options->candidates,
                    "Also time the best N candidates of every family, and N more of weight streams; "
-                   "0: every candidate (sweeps gemm, models, random)")
+                   "0: every candidate (all sweeps but small)")
       ->check(CLI::Range(0, 1000))
       ->needs(sweep);
   command

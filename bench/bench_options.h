@@ -16,8 +16,9 @@ struct BenchOptions {
   std::string target = "h200";  // --compile: the GPU that is compiled for
   std::string tile;             // forced tile
   std::string tiles;            // "all": time every candidate
-  std::string sweep;            // "small", "gemm", "models", "random"; empty: cases
+  std::string sweep;            // one of sweep_names(); empty: cases
   std::string kinds;            // of --sweep random, comma-separated; empty: all
+  std::string layers;           // of --sweep layers
   int count = 300;              // layers of --sweep random, over all shards
   int candidates = -1;          // of each family; 0: all; -1: as the sweep has it
   std::pair<int, int> shard = {1, 1};  // of the sweep's layers: part I of N

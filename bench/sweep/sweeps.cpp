@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "bench/sweep/gemm_layers.h"
+#include "bench/sweep/given_layers.h"
 #include "bench/sweep/model_layers.h"
 #include "bench/sweep/random_layers.h"
 #include "bench/sweep/small_layers.h"
@@ -52,6 +53,11 @@ Expected<std::vector<Layer>> layers_of(const SweepRequest& request) {
   if (request.name == "models") {
     return shard_of(model_sweep_layers(), request.shard, kModelLayerRows);
   }
+  if (request.name == "layers") {
+    auto layers = given_layers(request.layers);
+    if (!layers) return layers.takeError();
+    return shard_of(*layers, request.shard, 1);
+  }
   if (request.name != "random") {
     return make_error(ErrorCode::kInvalidArgument, "'{}' is no sweep: choose among {}",
                       request.name, fmt::join(sweep_names(), ", "));
@@ -90,7 +96,7 @@ SweepOptions options_of(const SweepRequest& request) {
 
 }  // namespace
 
-std::vector<std::string> sweep_names() { return {"small", "gemm", "models", "random"}; }
+std::vector<std::string> sweep_names() { return {"small", "gemm", "models", "random", "layers"}; }
 
 Expected<SweepSpec> sweep_spec(const SweepRequest& request) {
   auto layers = layers_of(request);

@@ -9,6 +9,7 @@
 #include "bench/record/summary.h"
 #include "bench/sweep/case_arenas.h"
 #include "bench/sweep/gemm_layers.h"
+#include "bench/sweep/given_layers.h"
 #include "bench/sweep/model_layers.h"
 #include "bench/sweep/random_layers.h"
 #include "bench/sweep/small_layers.h"
@@ -147,6 +148,7 @@ TEST_CASE("shards share out the layers of a sweep, all M of a matrix together") 
     SweepRequest request;
     request.name = name;
     request.count = 31;
+    request.layers = "64x512x512,8x64x512x256:bias,3x512x512:swiglu,64x512x1024";
     std::set<std::string> names;
     auto all = sweep_spec(request);
     REQUIRE(all);
@@ -173,6 +175,32 @@ TEST_CASE("shards share out the layers of a sweep, all M of a matrix together") 
   auto refused = sweep_spec(wrong);
   REQUIRE_FALSE(refused);
   CHECK(take_report(refused.takeError()).message.find("'thin'") != std::string::npos);
+}
+
+TEST_CASE("layers that the user names") {
+  auto layers = given_layers("331x2208x7816:bias_gelu, 8x64x512x256,64x512x1024:swiglu");
+  REQUIRE(layers);
+  REQUIRE(layers->size() == 3);
+  CHECK((*layers)[0].m == 331);
+  CHECK((*layers)[0].n == 2208);
+  CHECK((*layers)[0].k == 7816);
+  CHECK((*layers)[0].epilogue == Layer::Epilogue::kBiasGelu);
+  CHECK((*layers)[1].groups == 8);
+  CHECK((*layers)[1].kind == Layer::Kind::kGrouped);
+  CHECK((*layers)[2].kind == Layer::Kind::kDual);
+  const std::pair<const char*, const char*> wrong[] = {{"", "--layers"},
+                                                       {"64x512", "'64x512'"},
+                                                       {"64x0x512", "'64x0x512'"},
+                                                       {"64x512x5a", "'64x512x5a'"},
+                                                       {"1x2x3x4x5", "GxMxNxK"},
+                                                       {"64x512x512:tanh", "bias_silu"},
+                                                       {"1048576x65536x65536", "too large"}};
+  for (const auto& [text, part] : wrong) {
+    CAPTURE(text);
+    auto refused = given_layers(text);
+    REQUIRE_FALSE(refused);
+    CHECK(take_report(refused.takeError()).message.find(part) != std::string::npos);
+  }
 }
 
 TEST_CASE("small layers rotate through more than twice the L2, in bounded memory") {
