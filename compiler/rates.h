@@ -15,7 +15,7 @@ struct Rates {
   double mma = 0;            // flop of one SM by wgmma, 16-bit operands, boost clock
   double power = 0;          // flop of all SMs at the power limit, 16-bit operands
   double mma_sync = 0;       // share of `mma` that mma.sync reaches
-  double cluster_us = 0;     // what a k-tile costs more in an M cluster
+  double cluster_us = 0;     // what a k-tile costs more in a cluster that multicasts
   double start_us = 0;       // of a kernel, with PDL
   double reduction_us = 0;   // of the second kernel of split-K
   double epilogue = 0;       // accumulators that one SM's epilogue handles

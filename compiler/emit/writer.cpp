@@ -237,6 +237,7 @@ std::string cpp_text(const GemmSm90Config& c) {
   fields.add("block_m", c.block_m, -1).add("block_n", c.block_n, -1);
   fields.add("consumers", c.consumers, -1).add("stages", c.stages, -1);
   fields.add("a_rows", c.a_rows, d.a_rows).add("cluster_m", c.cluster_m, d.cluster_m);
+  fields.add("cluster_n", c.cluster_n, d.cluster_n);
   fields.add("cluster_k", c.cluster_k, d.cluster_k);
   fields.add("ctas_per_sm", c.ctas_per_sm, d.ctas_per_sm);
   fields.line()

@@ -24,7 +24,7 @@ double sm_us(const Counts& c, const Target& target, const Rates& rates, double e
   if (c.streams) return 0;
   const double rate = rates.mma * c.math_share * (c.mma_sync ? rates.mma_sync : 1.0);
   const double k_tile = std::max(c.mma_flop / rate, c.smem_clocks / (target.clock_ghz * 1e3)) +
-                        (c.m_cluster ? rates.cluster_us : 0);
+                        (c.multicast ? rates.cluster_us : 0);
   const double unit = std::max(c.k_tiles * k_tile, c.ping_pong ? epilogue : 0.0);
   const double resident = c.persistent ? 1 : c.resident;
   const double between = c.ping_pong ? 0 : (c.units_per_sm - 1) * epilogue / resident;

@@ -21,21 +21,21 @@ namespace catenary {
 // What one candidate does, at the symbol's upper bound. A unit is a CTA, or a work tile of
 // persistent CTAs.
 struct Counts {
-  double units = 1;           // with splits and the CTAs of cluster split-K
-  double units_per_sm = 1;    // of the busiest SM
-  double resident = 1;        // units that an SM works on at once
-  bool persistent = false;    // an SM's units run without a start each
-  double k_tiles = 1;         // of a unit
-  double stages = 1;          // k-tiles in flight
-  double mma_flop = 0;        // of a k-tile, padding included
-  double smem_clocks = 0;     // clocks that a k-tile keeps shared memory or the load path busy
-  double l2_bytes = 0;        // of a k-tile
-  double register_bytes = 0;  // activations that a unit loads to registers
-  double accumulators = 0;    // of a unit's tile
-  bool mma_sync = false;      // mma.sync, not wgmma
-  bool streams = false;       // the weights are read once and no MMA limits
-  bool ping_pong = false;     // the epilogue overlaps the next mainloop
-  bool m_cluster = false;
+  double units = 1;            // with splits and the CTAs of cluster split-K
+  double units_per_sm = 1;     // of the busiest SM
+  double resident = 1;         // units that an SM works on at once
+  bool persistent = false;     // an SM's units run without a start each
+  double k_tiles = 1;          // of a unit
+  double stages = 1;           // k-tiles in flight
+  double mma_flop = 0;         // of a k-tile, padding included
+  double smem_clocks = 0;      // clocks that a k-tile keeps shared memory or the load path busy
+  double l2_bytes = 0;         // of a k-tile
+  double register_bytes = 0;   // activations that a unit loads to registers
+  double accumulators = 0;     // of a unit's tile
+  bool mma_sync = false;       // mma.sync, not wgmma
+  bool streams = false;        // the weights are read once and no MMA limits
+  bool ping_pong = false;      // the epilogue overlaps the next mainloop
+  bool multicast = false;      // a cluster shares loads
   bool early_weights = false;  // weights are loaded before the dependency wait
   double exchange_bytes = 0;   // a unit's share of a cluster split-K
   double partial_bytes = 0;    // of split-K, written and read; 0: none

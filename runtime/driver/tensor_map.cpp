@@ -28,7 +28,7 @@ Expected<TensorMap> encode(const cuda::Driver& driver, const TensorMapSpec& spec
   const cuda::Result result = driver.api().tensor_map_encode_tiled(
       &map, data_type(spec.dtype, spec.as_tf32), spec.rank, reinterpret_cast<void*>(spec.base),
       spec.sizes, spec.strides, spec.box, spec.element_strides, 0, static_cast<int>(spec.swizzle),
-      cuda::kTensorMapPromotion256, 0);
+      cuda::kTensorMapPromotion128, 0);
   if (result != cuda::kSuccess) {
     return driver.error(
         result, fmt::format("encoding a tensor map of rank {} at {:#x}", spec.rank, spec.base));

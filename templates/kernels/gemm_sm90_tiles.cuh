@@ -4,6 +4,7 @@
 
 #include "kernels/gemm_sm90_traits.cuh"
 #include "pipeline/k_tiles.cuh"
+#include "ptx/cluster.cuh"
 #include "scheduler/grouped.cuh"
 
 namespace catenary {
@@ -15,7 +16,7 @@ CATENARY_DEVICE u32 num_tiles(const P& params) {
   const i64 n = extent_at_launch(kConfig.n, params);
   i64 count = (m + kConfig.cluster_tile_m() - 1) / kConfig.cluster_tile_m();
   if (kConfig.ragged == Ragged::kMGrouped && m > 0) count += kConfig.num_groups + 1;
-  count *= (n + kConfig.block_n - 1) / kConfig.block_n * kConfig.split_k;
+  count *= (n + kConfig.cluster_tile_n() - 1) / kConfig.cluster_tile_n() * kConfig.split_k;
 #pragma unroll
   for (int d = kMaxDims - kConfig.batch_rank; d < kMaxDims; ++d) {
     count *= extent_at_launch(kConfig.batch.at[d], params);
@@ -23,7 +24,8 @@ CATENARY_DEVICE u32 num_tiles(const P& params) {
   return static_cast<u32>(count);
 }
 
-// Calls visit(work, range) for each valid tile of this cluster, in order.
+// Calls visit(work, range) for each valid tile of this cluster, in order: m0 is the cluster's
+// corner, n0 this CTA's.
 template <const GemmSm90Config& kConfig, class P, class Visit>
 CATENARY_DEVICE void for_each_tile(const P& params, Visit visit) {
   const u32 count = num_tiles<kConfig>(params);
@@ -41,6 +43,7 @@ CATENARY_DEVICE void for_each_tile(const P& params, Visit visit) {
           }
         });
     if (!work.valid) continue;
+    if constexpr (kConfig.cluster_n > 1) work.n0 += cluster_rank() * kConfig.block_n;
     if constexpr (kConfig.ragged == Ragged::kKGrouped) k_groups.find(params, work);
     if constexpr (GemmSm90Traits<kConfig>::kAddsZeroKTile)
       add_zero_k_tile<kPipelineOf<kConfig>>(work);

@@ -32,8 +32,9 @@ constexpr PipelineConfig pipeline_config(const GemmSm90Config& c) {
   p.barrier_offset = c.barrier_offset();
   p.tma_full_offset = c.barrier_offset() + 8 * (2 * c.stages + 2);
   p.full_arrivals = (c.tma_bytes() > 0 ? 1 : 0) + (c.uses_cp_async() ? 4 : 0);
-  p.empty_arrivals = 4 * (c.ping_pong ? 1 : c.consumers) * c.cluster_m;
+  p.empty_arrivals = 4 * (c.ping_pong ? 1 : c.consumers) * c.cluster_m * c.cluster_n;
   p.cluster_m = c.cluster_m;
+  p.cluster_n = c.cluster_n;
   p.k_size = c.k.size;
   p.k_outer = c.k_outer;
   p.k_slices = c.k_slices();
@@ -56,7 +57,7 @@ constexpr EpilogueConfig epilogue_config(const GemmSm90Config& c) {
   e.subtile_n = c.subtile_n();
   e.vec = c.vec;
   e.m_grouped = c.ragged == Ragged::kMGrouped;
-  e.whole_tiles_n = c.n.scale == 0 && c.n.size % c.block_n == 0;
+  e.whole_tiles_n = c.n.scale == 0 && c.n.size % c.cluster_tile_n() == 0;
   e.short_mainloop = c.k.scale == 0 && c.k.size * c.k_outer <= kFewKTiles * c.block_k();
   e.accumulator_registers = c.accumulator_registers();
   e.max_registers = c.uses_cp_async() ? 136 : 160;

@@ -32,6 +32,7 @@ struct PipelineConfig {
   i32 full_arrivals = 1;
   i32 empty_arrivals = 4;
   i32 cluster_m = 1;  // CTAs that share B by TMA multicast
+  i32 cluster_n = 1;  // CTAs that share A; one of the two is 1
 
   // K: the k-tiles of an outer K loop, divided over k_slices; cluster_k of them are of one cluster.
   i64 k_size = 0;  // where K is no symbol

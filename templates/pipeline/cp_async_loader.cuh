@@ -29,7 +29,8 @@ struct CpAsyncLoader {
   static constexpr i32 kMaxInFlight = kHalf < kPipeline.stages - 2 ? kHalf : kPipeline.stages - 2;
   static_assert(kMaxInFlight >= 0, "one stage is read while the next one is loaded");
   static_assert(kPipeline.stages <= 32, "misaligned has a bit for each stage");
-  static_assert(kPipeline.cluster_m == 1, "cp.async writes to its own CTA only");
+  static_assert(kPipeline.cluster_m == 1 && kPipeline.cluster_n == 1,
+                "cp.async writes to its own CTA only");
 
   static constexpr i32 kBytes = kPipeline.element_bytes;
   using TileA = CpAsyncTile<kPipeline.a.memory, kBytes, kPipeline.a_rows, kPipeline.check_m,

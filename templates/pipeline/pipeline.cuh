@@ -60,16 +60,17 @@ CATENARY_DEVICE void acquire_stage(u32 smem, const PipelineState<kPipeline.stage
   mbarrier_wait(empty_barrier<kPipeline>(smem, state.stage), state.phase ^ 1);
 }
 
-// Releases a stage that this warp has read: one arrival in each CTA of the M cluster, because each
-// of them loads into it.
+// Releases a stage that this warp has read: one arrival in each CTA of the cluster, because each of
+// them loads into it.
 template <const PipelineConfig& kPipeline>
 CATENARY_DEVICE void release_stage(u32 smem, u32 stage) {
+  constexpr u32 kCtas = kPipeline.cluster_m * kPipeline.cluster_n;
   const u32 lane = threadIdx.x % 32;
   const u32 empty = empty_barrier<kPipeline>(smem, stage);
-  if constexpr (kPipeline.cluster_m == 1) {
+  if constexpr (kCtas == 1) {
     if (lane == 0) mbarrier_arrive(empty);
   } else {
-    if (lane < kPipeline.cluster_m) mbarrier_release_remote(map_shared(empty, lane));
+    if (lane < kCtas) mbarrier_release_remote(map_shared(empty, lane));
   }
 }
 

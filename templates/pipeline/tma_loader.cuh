@@ -21,8 +21,8 @@ CATENARY_DEVICE i32 map_coordinate(const WorkTile& work, i32 outer) {
   return 0;
 }
 
-// Loads one TMA box to shared address `to`, of this CTA or (kMulticast) of both CTAs of a cluster.
-template <Sm90Operand kOperand, bool kMulticast, class P>
+// Loads one TMA box to shared address `to`, of this CTA or of all kCtas of its cluster.
+template <Sm90Operand kOperand, i32 kCtas, class P>
 CATENARY_DEVICE void tma_load_box(const P& params, const WorkTile& work, i32 row, i32 k, i32 outer,
                                   u32 to, u32 barrier) {
   constexpr i32 kRank = kOperand.rank();
@@ -32,34 +32,33 @@ CATENARY_DEVICE void tma_load_box(const P& params, const WorkTile& work, i32 row
   if constexpr (kRank > 2) coord[2] = map_coordinate<kOperand.coord2>(work, outer);
   if constexpr (kRank > 3) coord[3] = map_coordinate<kOperand.coord3>(work, outer);
   if constexpr (kRank > 4) coord[4] = map_coordinate<kOperand.coord4>(work, outer);
-  if constexpr (kMulticast) {
-    tma_load_multicast(to, params.map[kOperand.map], coord, barrier, 3);
+  if constexpr (kCtas > 1) {
+    constexpr u16 kAll = (1 << kCtas) - 1;
+    tma_load_multicast(to, params.map[kOperand.map], coord, barrier, kAll);
   } else {
     tma_load(to, params.map[kOperand.map], coord, barrier);
   }
 }
 
-// Loads kRows rows of an operand, from `row` on, for one k-tile. In an M cluster each CTA loads its
-// share of the rows for both CTAs.
-template <Sm90Operand kOperand, i32 kRows, i32 kBlockK, i32 kCluster, class P>
-CATENARY_DEVICE void tma_load_tile(const P& params, const WorkTile& work, u32 rank, i32 row, i32 k,
+// Loads kRows rows of an operand, from `row` on, for one k-tile. Each of the kCtas CTAs of a
+// cluster that share them loads its part of the rows for all.
+template <Sm90Operand kOperand, i32 kRows, i32 kBlockK, i32 kCtas, class P>
+CATENARY_DEVICE void tma_load_tile(const P& params, const WorkTile& work, u32 share, i32 row, i32 k,
                                    i32 outer, u32 to, u32 barrier) {
-  constexpr bool kMulticast = kCluster > 1;
   constexpr u32 kLineBytes = 128;
   if constexpr (kOperand.k_major) {
-    constexpr i32 kRowsPerCta = kRows / kCluster;
-    const i32 first = static_cast<i32>(rank) * kRowsPerCta;
-    tma_load_box<kOperand, kMulticast>(params, work, row + first, k, outer,
-                                       to + static_cast<u32>(first) * kLineBytes, barrier);
+    constexpr i32 kRowsPerCta = kRows / kCtas;
+    const i32 first = static_cast<i32>(share) * kRowsPerCta;
+    tma_load_box<kOperand, kCtas>(params, work, row + first, k, outer,
+                                  to + static_cast<u32>(first) * kLineBytes, barrier);
   } else {
     constexpr i32 kBoxRows = 64;  // elements of the free dimension in a line
-    static_assert(kRows % (kBoxRows * kCluster) == 0, "each CTA loads whole boxes");
+    static_assert(kRows % (kBoxRows * kCtas) == 0, "each CTA loads whole boxes");
 #pragma unroll
-    for (i32 i = 0; i < kRows / kBoxRows / kCluster; ++i) {
-      const i32 box = i * kCluster + static_cast<i32>(rank);
-      tma_load_box<kOperand, kMulticast>(params, work, row + box * kBoxRows, k, outer,
-                                         to + static_cast<u32>(box) * kBlockK * kLineBytes,
-                                         barrier);
+    for (i32 i = 0; i < kRows / kBoxRows / kCtas; ++i) {
+      const i32 box = i * kCtas + static_cast<i32>(share);
+      tma_load_box<kOperand, kCtas>(params, work, row + box * kBoxRows, k, outer,
+                                    to + static_cast<u32>(box) * kBlockK * kLineBytes, barrier);
     }
   }
 }
@@ -81,26 +80,30 @@ CATENARY_DEVICE void tma_load_k_tile(const P& params, const WorkTile& work, cons
                                      LoadMask mask) {
   constexpr i32 kBlockK = kPipeline.block_k;
   const auto [k, o] = k_tile_coord<kPipeline>(work, range, k_tile);
-  const i32 m = static_cast<i32>(work.m0 + rank * kPipeline.tile_m);
+  constexpr i32 kClusterM = kPipeline.cluster_m;
+  constexpr i32 kClusterN = kPipeline.cluster_n;
+  const u32 rank_m = kClusterM > 1 ? rank : 0;
+  const u32 rank_n = kClusterN > 1 ? rank : 0;
+  const i32 m = static_cast<i32>(work.m0 + rank_m * kPipeline.tile_m);
   const i32 n = static_cast<i32>(work.n0);
   const u32 a = smem + stage * kPipeline.stage_bytes;
   const u32 b = a + kPipeline.tile_a_bytes;
   if constexpr (!kPipeline.a.by_cp_async) {
     if (mask.includes(kPipeline.a.weight)) {
-      tma_load_tile<kPipeline.a, kPipeline.tile_m, kBlockK, 1>(params, work, 0, m, k, o, a,
-                                                               barrier);
+      tma_load_tile<kPipeline.a, kPipeline.tile_m, kBlockK, kClusterN>(params, work, rank_n, m, k,
+                                                                       o, a, barrier);
     }
   }
   if constexpr (!kPipeline.b.by_cp_async) {
     if (mask.includes(kPipeline.b.weight)) {
-      tma_load_tile<kPipeline.b, kPipeline.b_rows, kBlockK, kPipeline.cluster_m>(
-          params, work, rank, n, k, o, b, barrier);
+      tma_load_tile<kPipeline.b, kPipeline.b_rows, kBlockK, kClusterM>(params, work, rank_m, n, k,
+                                                                       o, b, barrier);
     }
   }
   if constexpr (kPipeline.dual && !kPipeline.b2.by_cp_async) {
     if (mask.includes(kPipeline.b2.weight)) {
-      tma_load_tile<kPipeline.b2, kPipeline.b_rows, kBlockK, kPipeline.cluster_m>(
-          params, work, rank, n, k, o, b + kPipeline.tile_b_bytes, barrier);
+      tma_load_tile<kPipeline.b2, kPipeline.b_rows, kBlockK, kClusterM>(
+          params, work, rank_m, n, k, o, b + kPipeline.tile_b_bytes, barrier);
     }
   }
 }

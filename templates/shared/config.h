@@ -146,6 +146,7 @@ struct GemmSm80Config {
 
   constexpr i32 threads() const { return warps_m * warps_n * 32; }
   constexpr i32 cluster_tile_m() const { return block_m; }
+  constexpr i32 cluster_tile_n() const { return block_n; }
   constexpr i32 num_accumulators() const { return dual ? 2 : 1; }
   constexpr i32 element_bytes() const { return math_info(math).operand_bytes; }
   // One pipeline stage: the A tile, then the B tiles.
@@ -283,6 +284,7 @@ struct GemmSm90Config {
   i32 stages = 4;
   i32 a_rows = 0;     // rows of A in a stage, a multiple of 8, where M is no larger; 0: block_m
   i32 cluster_m = 1;  // M cluster: CTAs with neighbouring row tiles share B by TMA multicast
+  i32 cluster_n = 1;  // N cluster: neighbouring column tiles share A; not in an M cluster
   // 0: persistent CTAs. Else one tile per cluster of cluster_k CTAs, which divide K, add their
   // partials and exit; an SM holds ctas_per_sm of them.
   i32 cluster_k = 0;
@@ -302,13 +304,14 @@ struct GemmSm90Config {
   constexpr i32 element_bytes() const { return math_info(math).operand_bytes; }
   constexpr i32 block_k() const { return kRowBytes / element_bytes(); }
   constexpr i32 cluster_tile_m() const { return block_m * cluster_m; }
+  constexpr i32 cluster_tile_n() const { return block_n * cluster_n; }
   // Accumulator registers of a thread.
   constexpr i32 accumulator_registers() const {
     return num_accumulators() * warpgroup_m() / 64 * block_n / 2;
   }
   // Rows of the tile of one consumer warpgroup, in wgmma fragments of 64.
   constexpr i32 warpgroup_m() const { return ping_pong ? block_m : block_m / consumers; }
-  constexpr i32 cluster_ctas() const { return cluster_k > 1 ? cluster_k : cluster_m; }
+  constexpr i32 cluster_ctas() const { return cluster_k > 1 ? cluster_k : cluster_m * cluster_n; }
   // K-slices, each summed by one CTA.
   constexpr i32 k_slices() const { return cluster_k > 1 ? cluster_k * split_k : split_k; }
   // Rows of A in a stage. With fewer rows than block_m, wgmma reads bytes of the B tiles after them

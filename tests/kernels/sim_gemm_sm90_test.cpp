@@ -31,7 +31,7 @@ std::string short_name(const std::string& tile) {
   const size_t kind = tile.find_first_of("gp");
   if (kind == std::string::npos) return "";  // a gemm_sm80 tile
   const size_t stages = tile.find('s');
-  const size_t cluster = tile.find_first_of("ck", stages);
+  const size_t cluster = tile.find_first_of("cnk", stages);
   return tile.substr(0, x) + tile.substr(kind, stages - kind) +
          (cluster == std::string::npos ? "" : tile.substr(cluster));
 }
@@ -156,6 +156,31 @@ TEST_CASE("K-major and MN-major operands") {
     cases.push_back({"MN-major B", gemm("f16[200, 136]", "f16[136, 264]", "mk,kn->mn"), tile});
     cases.push_back({"both", gemm("bf16[136, 200]", "bf16[136, 264]", "km,kn->mn"), tile});
   }
+  run_all(cases);
+}
+
+// The second CTA of a cluster may have no columns; the last cluster may have no second row tile.
+TEST_CASE("N clusters") {
+  std::vector<Case> cases;
+  for (const char* tile : {"128x128p2n2", "256x128g2n2", "128x256g2n2"}) {
+    cases.push_back({"bias", kBiasRelu, tile, 0, 4});
+    cases.push_back({"MN-major A", gemm("f16[136, 200]", "f16[264, 136]", "km,nk->mn"), tile});
+    cases.push_back({"MN-major B", gemm("f16[200, 136]", "f16[136, 520]", "mk,kn->mn"), tile});
+    cases.push_back(
+        {"one column tile", gemm("bf16[300, 456]", "bf16[72, 456]", "mk,nk->mn"), tile});
+    cases.push_back({"batches", gemm("bf16[70, 3, 72]", "bf16[3, 392, 72]", "bgk,gnk->bgn"), tile});
+    cases.push_back({"staged", gemm("bf16[140, 72]", "bf16[331, 72]", "mk,nk->mn", "f32"), tile});
+  }
+  const std::string dual =
+      "chain a(input x: bf16[300, 136], weight w: bf16[200, 136], weight v: bf16[200, 136]) {\n"
+      "  g = contract \"mk,nk->mn\"(x, w)\n  u = contract \"mk,nk->mn\"(x, v)\n"
+      "  h = mul(relu(g), u)\n  return h: bf16 }";
+  cases.push_back({"dual", dual, "128x128g2n2"});
+  cases.push_back({"dual, ping-pong", dual, "128x64p2n2"});
+  const std::string columns =
+      "chain a[M in 0..900](input x: f16[200, 72], input z: f16[M, 72]) {\n"
+      "  y = contract \"nk,mk->nm\"(x, z)\n  return y: f16 strides[901, 1] align 2 }";
+  for (i64 symbol : {0, 100, 833}) cases.push_back({"columns", columns, "128x128p2n2", symbol});
   run_all(cases);
 }
 

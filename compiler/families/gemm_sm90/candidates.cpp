@@ -31,6 +31,11 @@ constexpr GemmSm90Tile kTiles[] = {
     {64, 256, 1, false, 1, 0},
     {64, 128, 1, false, 1, 0},
     {64, 64, 1, false, 1, 0},
+    // N clusters: A is loaded once for two column tiles.
+    {256, 128, 2, false, 1, 0, 1, 2},
+    {128, 256, 2, false, 1, 0, 1, 2},
+    {128, 192, 2, false, 1, 0, 1, 2},
+    {128, 128, 2, true, 1, 0, 1, 2},
     // Few rows: two CTAs to an SM, K shared by clusters.
     {64, 128, 1, false, 1, 1, 2},
     {64, 128, 1, false, 1, 2, 2},
@@ -79,8 +84,8 @@ std::string reject(const Target& target, const GemmSm90Config& c) {
   if (c.cluster_k != 0 && c.ragged != Ragged::kNone) {
     return "CTAs of one tile each do not walk ragged groups";
   }
-  if (c.uses_cp_async() && c.cluster_m > 1) {
-    return "CTAs of a cluster do not share what threads copy";
+  if (c.uses_cp_async() && c.cluster_m * c.cluster_n > 1) {
+    return "cp.async loads do not multicast";
   }
   const int piece = c.register_epilogue || c.cluster_k != 0 ? 8 : 64 / c.num_accumulators();
   if (c.block_n % piece != 0) {
@@ -92,6 +97,9 @@ std::string reject(const Target& target, const GemmSm90Config& c) {
   if (!c.b.k_major && c.block_n % (64 * c.cluster_m) != 0) {
     return "B lies along N: its tile is no whole boxes";
   }
+  if (!c.a.k_major && c.block_m % (64 * c.cluster_n) != 0) {
+    return "A lies along M: its tile is no whole boxes for each CTA";
+  }
   return "";
 }
 
@@ -99,10 +107,13 @@ std::string reject(const Target& target, const GemmSm90Config& c) {
 // last wave idle with 128 x 128 tiles; 128 x 168 are two waves.
 std::vector<GemmSm90Tile> fitted_tiles(const GemmSm90Config& base,
                                        const ContractionProblem& problem, const Target& target) {
-  constexpr GemmSm90Tile kShapes[] = {{128, 256, 2, false, 1, 0}, {128, 256, 2, false, 2, 0},
-                                      {128, 128, 2, true, 1, 0},  {128, 128, 2, true, 2, 0},
-                                      {256, 128, 2, false, 1, 0}, {256, 128, 2, false, 2, 0},
-                                      {64, 256, 2, true, 1, 0},   {64, 256, 2, true, 2, 0}};
+  constexpr GemmSm90Tile kShapes[] = {
+      {128, 256, 2, false, 1, 0},       {128, 256, 2, false, 2, 0},
+      {128, 128, 2, true, 1, 0},        {128, 128, 2, true, 2, 0},
+      {256, 128, 2, false, 1, 0},       {256, 128, 2, false, 2, 0},
+      {64, 256, 2, true, 1, 0},         {64, 256, 2, true, 2, 0},
+      {256, 128, 2, false, 1, 0, 1, 2}, {128, 256, 2, false, 1, 0, 1, 2},
+      {128, 128, 2, true, 1, 0, 1, 2}};
   constexpr int kMinWidth = 96;
   constexpr int kMaxWaves = 4;
   if (!base.register_epilogue || !base.b.k_major) return {};
@@ -114,7 +125,8 @@ std::vector<GemmSm90Tile> fitted_tiles(const GemmSm90Config& base,
     for (int waves = 1; waves <= kMaxWaves; ++waves) {
       const i64 rows =
           problem.size.batch * ceil_div(problem.size.m, i64{shape.block_m} * shape.cluster_m);
-      const i64 columns = waves * (target.sm_count / shape.cluster_m) / std::max<i64>(rows, 1);
+      const i64 clusters = target.sm_count / (shape.cluster_m * shape.cluster_n);
+      const i64 columns = waves * clusters / std::max<i64>(rows, 1) * shape.cluster_n;
       if (columns == 0) continue;
       const i64 n = base.dual ? 2 * problem.size.n : problem.size.n;
       const i64 width = ceil_div(ceil_div(n, columns), step) * step;
@@ -209,6 +221,7 @@ std::string fallback_text(const GemmSm90Config& c) {
 
 std::string describe(const GemmSm90Config& c) {
   std::string clusters = c.cluster_m > 1 ? fmt::format(", M clusters of {}", c.cluster_m) : "";
+  if (c.cluster_n > 1) clusters += fmt::format(", N clusters of {}", c.cluster_n);
   if (c.cluster_k > 1) clusters += fmt::format(", cluster split-K {}", c.cluster_k);
   if (c.cluster_k > 0) clusters += c.ctas_per_sm > 1 ? ", 2 CTAs per SM" : ", 1 CTA per SM";
   return fmt::format("tile {}x{}x{}, {} {} warpgroups, {} stages{}, {} KiB shared{}{}", c.block_m,
@@ -229,12 +242,15 @@ GemmSm90Config with_tile(const GemmSm90Config& base, const GemmSm90Tile& tile,
   c.consumers = tile.consumers;
   c.ping_pong = tile.ping_pong;
   c.cluster_m = tile.cluster_m;
+  c.cluster_n = tile.cluster_n;
   c.cluster_k = tile.cluster_k;
   c.ctas_per_sm = tile.ctas_per_sm;
   c.tile_swizzle = choose_swizzle(c, target);
   // Boxes of A along M are lines of 64 rows either way.
   if (c.a_rows != 0) c.a_rows = std::max(c.a_rows, c.block_m - c.num_accumulators() * c.block_n);
-  if (!c.a.k_major || c.ragged != Ragged::kNone || c.a_rows >= c.block_m) c.a_rows = 0;
+  if (!c.a.k_major || c.ragged != Ragged::kNone || c.cluster_n > 1 || c.a_rows >= c.block_m) {
+    c.a_rows = 0;
+  }
   // More threads add the sums where each takes fewer columns.
   if (c.cluster_k != 0) {
     c.vec = 4;
@@ -250,9 +266,10 @@ GemmSm90Config with_tile(const GemmSm90Config& base, const GemmSm90Tile& tile,
 }
 
 std::string tile_name(const GemmSm90Config& c) {
-  return fmt::format("{}x{}x{}{}{}s{}{}{}{}", c.block_m, c.block_n, c.block_k(),
+  return fmt::format("{}x{}x{}{}{}s{}{}{}{}{}", c.block_m, c.block_n, c.block_k(),
                      c.ping_pong ? "p" : "g", c.consumers, c.stages,
                      c.cluster_m > 1 ? fmt::format("c{}", c.cluster_m) : "",
+                     c.cluster_n > 1 ? fmt::format("n{}", c.cluster_n) : "",
                      c.cluster_k > 0 ? fmt::format("k{}", c.cluster_k) : "",
                      c.cluster_k > 0 && c.ctas_per_sm == 1 ? "w" : "");
 }

@@ -13,6 +13,7 @@ struct GemmSm90Tile {
   int cluster_m;
   int cluster_k = 0;    // as in GemmSm90Config
   int ctas_per_sm = 1;  // as there
+  int cluster_n = 1;    // as there
 };
 
 // Row tiles of one sweep over N (`tile_swizzle`). With four, the tiles of a GPC's CTAs form a
@@ -29,8 +30,8 @@ GemmSm90Config with_tile(const GemmSm90Config& base, const GemmSm90Tile& tile,
                          const Target& target);
 
 // "128x256x64g2s4c2": g: cooperative consumer warpgroups (p: ping-pong), s: stages, c: CTAs of an M
-// cluster. "64x64x64g1s6k4": k: CTAs of a cluster split-K (1: none), two to an SM;
-// "64x112x64g1s10k1w": the same, one to an SM.
+// cluster, n: of an N cluster. "64x64x64g1s6k4": k: CTAs of a cluster split-K (1: none), two to an
+// SM; "64x112x64g1s10k1w": the same, one to an SM.
 std::string tile_name(const GemmSm90Config& config);
 
 // `base` has every choice but the tile made.

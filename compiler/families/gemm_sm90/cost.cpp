@@ -23,7 +23,7 @@ double row_tiles(const ContractionProblem& problem, const GemmSm90Config& c) {
 
 double output_tiles(const ContractionProblem& problem, const GemmSm90Config& c) {
   return static_cast<double>(problem.size.batch) * row_tiles(problem, c) * c.cluster_m *
-         ceil_div(problem.size.n, c.block_n) * c.split_k;
+         c.cluster_n * ceil_div(problem.size.n, c.cluster_tile_n()) * c.split_k;
 }
 
 // Clocks of shared memory for a k-tile. A k-tile has four wgmma for each 64 rows. Each reads 2 KB
@@ -65,11 +65,11 @@ Prediction predict_gemm_sm90(const ContractionProblem& problem, const Target& ta
   counts.mma_flop = 2.0 * c.block_m * c.block_n * c.block_k() * c.num_accumulators();
   counts.smem_clocks = smem_clocks(c);
   counts.l2_bytes =
-      c.tile_a_bytes() * pitch_share(problem.a[0].memory, c) +
+      c.tile_a_bytes() * pitch_share(problem.a[0].memory, c) / c.cluster_n +
       c.num_accumulators() * c.tile_b_bytes() * pitch_share(problem.b[0].memory, c) / c.cluster_m;
   counts.accumulators = c.block_m * c.block_n * c.num_accumulators();
   counts.ping_pong = c.ping_pong;
-  counts.m_cluster = c.cluster_m > 1;
+  counts.multicast = c.cluster_m * c.cluster_n > 1;
   counts.early_weights = c.cluster_k != 0 && c.ctas_per_sm == 1 && problem.b[0].weight;
   counts.math_share = math_tflops(target, c.math) / target.tensor_tflops;
   if (c.cluster_k > 1) {

@@ -10,13 +10,13 @@ namespace {
 
 GridRule grid_rule(const GemmSm90Config& c, const Target& target) {
   GridRule grid;
-  grid.fixed = c.split_k * c.cluster_ctas() * ceil_div(c.n.size, c.block_n);
+  grid.fixed = c.split_k * c.cluster_ctas() * ceil_div(c.n.size, c.cluster_tile_n());
   for (const Extent& extent : c.batch.at) grid.fixed *= extent.size;
   grid.size = c.m.size;
   grid.scale = c.m.scale;
   grid.block = c.cluster_tile_m();
   if (c.ragged == Ragged::kMGrouped) grid.extra = c.num_groups + 1;
-  if (c.cluster_k == 0) grid.limit = target.sm_count / c.cluster_m * c.cluster_m;
+  if (c.cluster_k == 0) grid.limit = target.sm_count / c.cluster_ctas() * c.cluster_ctas();
   return grid;
 }
 

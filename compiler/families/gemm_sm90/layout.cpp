@@ -168,7 +168,7 @@ void set_operand_boxes(const GemmSm90Config& c, std::vector<MapBinding>& maps) {
   const auto set = [&](const Sm90Operand& matrix, i32 rows) {
     if (!matrix.by_cp_async) maps[matrix.map].dims[1].box = matrix.k_major ? rows : c.block_k();
   };
-  set(c.a, c.a_box_rows());
+  set(c.a, c.a_box_rows() / c.cluster_n);
   set(c.b, c.block_n / c.cluster_m);
   if (c.dual) set(c.b2, c.block_n / c.cluster_m);
 }
