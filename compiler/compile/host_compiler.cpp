@@ -62,7 +62,7 @@ bool probe_reads_well(const std::string& object) {
 }
 
 // The files of one compile, removed at its end. Not beside the headers: a quoted include looks in
-// the file's own folder first, before the twins.
+// the file's own folder first, before the host shims.
 struct Unit {
   explicit Unit(const std::string& folder) {
     static std::atomic<u64> count{0};

@@ -85,7 +85,7 @@ class AxesBuilder {
     if (ragged) ragged_rows_ = llvm::any_of(c.m, [&](const auto& l) { return l.label == apart; });
     if (ragged && !ragged_rows_) add_axis(AxisKind::kGroup, *c.ragged_group);
     for (const auto& label : c.batch) add_axis(AxisKind::kBatch, label);
-    // A ragged label is never merged with its neighbours: the ends count it alone.
+    // A ragged label is never merged with its neighbours: the ends count its elements only.
     for (const auto& label : sides_.swapped ? c.n : c.m) {
       add_axis(ragged_rows_ && label.label != apart ? AxisKind::kBatch : AxisKind::kM, label);
     }
@@ -118,7 +118,7 @@ class AxesBuilder {
     return axis;
   }
 
-  // Takes the axis of `kind` that the tile should walk out of the list; the others stay.
+  // Removes the axis of `kind` that a tile should span from the list; the others stay.
   template <class Better>
   Axis take(AxisKind kind, Better better) {
     Axis* best = nullptr;
@@ -200,7 +200,7 @@ class AxesBuilder {
     const bool starts_anywhere =
         anchor().ragged && (ragged_rows_ ? column == 0 && !operand.k_major : operand.k_major);
     if (starts_anywhere) steps.push_back(bytes);
-    // Elements that do not lie side by side (a broadcast has stride 0) are copied one by one.
+    // Elements that are not adjacent (a broadcast has stride 0) are copied one by one.
     const bool side_by_side = contiguous == 1 || along == Extent(1);
     operand.copy_bytes = static_cast<i32>(
         side_by_side ? std::max(access_bytes(memory.binding.align, steps), bytes) : bytes);

@@ -30,7 +30,7 @@ const std::string kLarge = gemm("bf16[4096, 2048]", "bf16[8192, 2048]", "mk,nk->
 
 using Dimension = MapBinding::Dimension;
 
-// Outputs that leave by tensor copies, each with a map of its own.
+// Outputs that TMA stores write, each with its own tensor map.
 size_t boxed_outputs(const KernelPlan& kernel) {
   size_t count = 0;
   for (const ProgramLine& line : kernel.program) count += line.operand.map >= 0 ? 1 : 0;
@@ -210,11 +210,11 @@ TEST_CASE("a layout that wgmma does not take is named, and on no other target") 
   CHECK(first_kernel(plain).refusals.empty());
 }
 
-TEST_CASE("what no map describes is copied by threads") {
+TEST_CASE("an operand that no tensor map describes has cp.async fallback loads") {
   const struct {
     const char* why;
     std::string chain;
-    i32 a, b;  // bytes of a piece; 0: a map
+    i32 a, b;  // bytes per copy; 0: a tensor map
   } kCopied[] = {
       {"odd rows", gemm("bf16[8192, 4095]", "bf16[4096, 4095]", "mk,nk->mn"), 2, 2},
       {"rows of 4 bytes", gemm("f16[4096, 4098]", "f16[4096, 4098]", "mk,nk->mn"), 4, 4},
@@ -391,7 +391,7 @@ TEST_CASE("a forced name may have any number of stages") {
   const Plan plan = planned(gemm("bf16[33, 4096]", "bf16[2048, 4096]", "mk,nk->mn"), options);
   CHECK(config(plan).stages == 3);
   CHECK(config(plan).cluster_k == 4);
-  // Boxes of 40 rows, of which a stage keeps no more, since B's tile lies behind them.
+  // TMA boxes of A have 40 rows, and so has A in a stage; the tile of B follows it.
   CHECK(config(plan).stage_bytes() == (40 + 64) * 128);
   // 32 rows of B are too few to be rows 32 to 63 of A.
   options.force_tile = "64x32x64g1s3k4";

@@ -62,7 +62,7 @@ const KernelPlan& kernel(const Plan& plan, size_t bucket = 0) {
   return plan.buckets[bucket].kernels[0];
 }
 
-// Of a plan that took the family.
+// The config of a plan that chose `skinny`.
 const SkinnyConfig& config(const Plan& plan, size_t bucket = 0) {
   REQUIRE(family_name(kernel(plan, bucket)) == "skinny");
   return kernel(plan, bucket).config.get<SkinnyConfig>();
@@ -95,7 +95,7 @@ TEST_CASE("small groups have skinny candidates, large ones and other targets hav
   }
 }
 
-TEST_CASE("the kernel has the groups, no K split, and room for the sums beside W") {
+TEST_CASE("the kernel has the groups, no split-K, and shared memory for the accumulators after W") {
   const Plan plan = planned({"40"});
   const SkinnyConfig& c = config(plan);
   CHECK(c.ragged == Ragged::kMGrouped);
@@ -130,7 +130,7 @@ TEST_CASE("a launch has CTAs for as many groups as may have rows") {
     ++skinny;
     const i64 tiles = ceil_div(1408, config(plan, b).rows());
     for (i64 m = bucket.lo; m <= bucket.hi; ++m) {
-      // Rows behind the last end count as one group more.
+      // Rows after the last end count as one more group.
       REQUIRE(kernel(plan, b).grid.ctas(m) == tiles * std::min<i64>(m, 65));
     }
   }

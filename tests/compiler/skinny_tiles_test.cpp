@@ -118,7 +118,7 @@ TEST_CASE("candidates hold all of K, fit two to an SM, and come best first") {
   }
 }
 
-TEST_CASE("candidates depend on the problem alone") {
+TEST_CASE("candidates depend only on the problem") {
   for (const char* name : {"h200", "l4"}) {
     const auto first = ranked_candidates(problem(8, 4096, 112), target(name));
     const auto second = ranked_candidates(problem(8, 4096, 112), target(name));
@@ -217,7 +217,7 @@ TEST_CASE("a forced name with an a is by cp.async, on every target") {
     CHECK(c.copy_groups == 2);
     CHECK(tile_name(c) == "skinny8x1s2r1g2p2a");
     CHECK(c.barrier_bytes() == 0);
-    // Bulk copies are of sm_90.
+    // Loads by cp.async.bulk need sm_90.
     const bool bulk = at.compute_capability() == 90;
     CHECK(forced("skinny8x1s2r1g2p2", 24, 1, at.name.c_str()).size() == (bulk ? 1 : 0));
   }
@@ -261,7 +261,7 @@ TEST_CASE("a name that is no shape, or one that does not fit, leaves no candidat
            "skinny33x1s6r2g4p3",
            "skinny16x4s6r2g4p3",  // too many threads
            "skinny65536x65536s6r2g4p3",
-           "skinny8x2s99999999r2g4p3",  // of which products overflow
+           "skinny8x2s99999999r2g4p3",  // products overflow
            "skinny8x1s6r1g4p3",         // 56 of 64 blocks
            "skinny8x2s8r64g4p3",        // no registers for two CTAs
            "skinny8x4s6r2g4p3",         // no shared memory for two CTAs
@@ -386,7 +386,7 @@ TEST_CASE("every row count has a grid: none for no rows, one for up to 16") {
   }
 }
 
-TEST_CASE("random chains of few rows meet the family in every way that it has") {
+TEST_CASE("random chains with small M reach every variant of the family") {
   const Target at = target("h200");
   std::map<std::string, int> seen;
   for (u64 seed = 0; seed < 300; ++seed) {

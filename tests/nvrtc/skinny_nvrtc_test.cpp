@@ -128,7 +128,7 @@ TEST_CASE("weights of 2048 x 4096: no candidate spills") {
   }
 }
 
-TEST_CASE("other sizes, dtypes and gated pairs: the two best do not spill") {
+TEST_CASE("other sizes, dtypes and dual GEMMs: the two best do not spill") {
   const Nvrtc* nvrtc = nvrtc_or_skip();
   if (nvrtc == nullptr) return;
   const Case kCases[] = {

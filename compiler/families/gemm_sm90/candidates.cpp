@@ -31,7 +31,7 @@ constexpr GemmSm90Tile kTiles[] = {
     {64, 256, 1, false, 1, 0},
     {64, 128, 1, false, 1, 0},
     {64, 64, 1, false, 1, 0},
-    // Few rows: two CTAs to an SM, K shared by clusters.
+    // Small M: two CTAs per SM, cluster split-K.
     {64, 128, 1, false, 1, 1, 2},
     {64, 128, 1, false, 1, 2, 2},
     {64, 128, 1, false, 1, 4, 2},
@@ -77,20 +77,23 @@ std::string reject(const Target& target, const GemmSm90Config& c) {
   if (c.accumulator_registers() > 192)
     return fmt::format("needs {} accumulators", c.accumulator_registers());
   if (c.cluster_k != 0 && c.ragged != Ragged::kNone) {
-    return "CTAs of one tile each do not walk ragged groups";
+    return "a grid of one tile per CTA does not schedule ragged groups";
   }
   if (c.uses_cp_async() && c.cluster_m > 1) {
-    return "CTAs of a cluster do not share what threads copy";
+    return "an M cluster does not share operands with cp.async fallback loads";
   }
-  const int piece = c.register_epilogue || c.cluster_k != 0 ? 8 : 64 / c.num_accumulators();
-  if (c.block_n % piece != 0) {
-    return fmt::format("{} columns are no whole pieces of the epilogue", c.block_n);
+  const int columns = c.register_epilogue || c.cluster_k != 0 ? 8 : 64 / c.num_accumulators();
+  if (c.block_n % columns != 0) {
+    return fmt::format("block_n {} is not a multiple of the epilogue's {} columns", c.block_n,
+                       columns);
   }
   if (c.block_n % (8 * c.cluster_m) != 0) {
-    return fmt::format("{} columns are no whole swizzle atoms for each CTA", c.block_n);
+    return fmt::format("block_n {} does not divide into swizzle atoms for each CTA of the cluster",
+                       c.block_n);
   }
   if (!c.b.k_major && c.block_n % (64 * c.cluster_m) != 0) {
-    return "B lies along N: its tile is no whole boxes";
+    return fmt::format("B is N-major: block_n {} does not divide into TMA boxes of 64 columns",
+                       c.block_n);
   }
   return "";
 }

@@ -23,7 +23,7 @@ struct ReduceSpace {
   int term_rank = 0;
 };
 
-// Axes are the summed operand's dimensions; the result's program walks those that survive.
+// Axes are the summed operand's dimensions; the result's program has those that are not summed.
 ReduceSpace make_space(const GroupContext& context) {
   ReduceSpace result;
   const ValueId sum = context.group.anchors[0].value;

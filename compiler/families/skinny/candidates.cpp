@@ -22,7 +22,7 @@ constexpr Shape kShapes[] = {{16, 1},      {8, 1},        {8, 2},       {4, 1}, 
                              {8, 1, 2, 1}, {8, 1, 2, 2},  {8, 1, 2, 4}};
 constexpr int kSplits[] = {1, 2, 4, 8};
 
-// Of one warp, in shared memory or in registers; what fits is less.
+// The most K blocks of one warp, in shared memory or in registers; fewer fit.
 constexpr int kMostBlocks = 64;
 
 // Shared memory that a CTA takes beside its own.
@@ -58,10 +58,10 @@ int resident_ctas(const Target& target, const SkinnyConfig& c) {
   return ctas >= 2 && estimated_registers(c) <= 255 ? static_cast<int>(ctas) : 0;
 }
 
-// Bulk copies and mbarriers are those of sm_90, which the measurements are of.
+// Loads by cp.async.bulk, which complete on mbarriers, need sm_90; only sm_90 has been measured.
 bool copies_in_bulk(const Target& target) { return target.compute_capability() == 90; }
 
-// A warp's shared blocks of which two CTAs fit an SM.
+// The most shared blocks of a warp with which two CTAs fit an SM.
 i64 most_shared_blocks(const Target& target, const SkinnyConfig& c) {
   const i64 slice = (target.smem_per_sm / 2 - kReservedSmem) / (c.warps_k * c.warps_n);
   return std::max<i64>((slice / c.warp_rows() - 16) / 128, 0);
@@ -156,7 +156,7 @@ Prediction predict_skinny(const SkinnyProblem& problem, const Target& target, co
                  problem.epilogue_flops);
 }
 
-// "x8t2c4" behind a name's numbers: columns of X at a time, tiles of rows, CTAs that share K.
+// The suffix "x8t2c4" of a name: x_columns, row_tiles and cluster_k, where not the default.
 bool read_suffix(llvm::StringRef text, SkinnyConfig& c) {
   const auto take = [&](char letter, i32& value) {
     if (!text.startswith(llvm::StringRef(&letter, 1))) return true;
@@ -232,7 +232,7 @@ std::vector<Candidate> skinny_candidates(const SkinnyProblem& problem, const Tar
     if (!holds(config)) return;
     const int min_ctas = resident_ctas(target, config);
     if (min_ctas == 0) return;
-    // Many rounds of small slices stream badly: 221 us for 28672x14336, K split in 8, where the
+    // Many waves of small slices stream badly: 221 us for 28672x14336 with split-K 8, where the
     // copy rate gives 192.
     const i64 ctas = problem.batch * ceil_div(config.n.size, config.rows()) * config.k_slices();
     const bool rounds = ctas > i64{4} * target.sm_count;

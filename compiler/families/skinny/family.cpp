@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `skinny` as a family: contractions of so few rows that the time is that of reading the weights.
+// `skinny` as a family: contractions with small M, whose time is that of reading the weights.
 #include <algorithm>
 
 #include "compiler/emit/emit_program.h"
