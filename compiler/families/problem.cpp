@@ -230,22 +230,22 @@ class AxesBuilder {
     ContractionProblem& p = problem_;
     Expected<MathMode> found = math();
     if (!found) return found.takeError();
-    p.math = *found;
-    p.batch_rank = static_cast<i32>(space_.axes.size());
-    p.batch = space_extents(space_);
-    p.m = m_.extent;
-    p.n = n_.extent;
-    p.k = k_.extent;
-    p.k_outer = outer_.extent.size;
+    p.space.math = *found;
+    p.space.batch_rank = static_cast<i32>(space_.axes.size());
+    p.space.batch = space_extents(space_);
+    p.space.m = m_.extent;
+    p.space.n = n_.extent;
+    p.space.k = k_.extent;
+    p.space.k_outer = outer_.extent.size;
     if (!anchor().ragged) return Error::success();
-    p.ragged = ragged_rows_ ? Ragged::kMGrouped : Ragged::kKGrouped;
+    p.ragged.kind = ragged_rows_ ? Ragged::kMGrouped : Ragged::kKGrouped;
     const ValueId ends = anchor().ragged->ends;
-    p.num_groups = context_.chain.info(ends).type.shape[0].size;
+    p.ragged.num_groups = context_.chain.info(ends).type.shape[0].size;
     const SlotBinding wanted = parameter_location(context_.chain, ends).binding;
     const auto slot = llvm::find_if(p.slots, [&](const SlotBinding& s) {
       return s.kind == wanted.kind && s.index == wanted.index;
     });
-    p.group_ends_slot = static_cast<i32>(slot - p.slots.begin());
+    p.ragged.group_ends_slot = static_cast<i32>(slot - p.slots.begin());
     return Error::success();
   }
 
@@ -275,12 +275,13 @@ class AxesBuilder {
     ContractionProblem& p = problem_;
     ContractionProblem::Sizes& size = p.size;
     size.symbol = context_.symbol_hi;
-    for (const Extent& extent : p.batch.at) size.batch *= largest(extent, size.symbol);
-    size.m = largest(p.m, size.symbol);
-    size.n = largest(p.n, size.symbol);
-    size.k = largest(p.k, size.symbol) * p.k_outer;
+    for (const Extent& extent : p.space.batch.at) size.batch *= largest(extent, size.symbol);
+    size.m = largest(p.space.m, size.symbol);
+    size.n = largest(p.space.n, size.symbol);
+    size.k = largest(p.space.k, size.symbol) * p.space.k_outer;
     // K-grouped: the groups divide K.
-    if (p.ragged == Ragged::kKGrouped) size.k = ceil_div(size.k, std::max<i64>(p.num_groups, 1));
+    if (p.ragged.kind == Ragged::kKGrouped)
+      size.k = ceil_div(size.k, std::max<i64>(p.ragged.num_groups, 1));
     for (size_t i = 0; i < context_.tensors.locations.size(); ++i) {
       const bool matrix = llvm::is_contained(context_.tensors.matrices, static_cast<int>(i));
       (matrix ? size.matrix_bytes : size.epilogue_bytes) +=
@@ -314,7 +315,8 @@ class AxesBuilder {
 bool ContractionProblem::is_single_or_dual() const {
   if (a.size() != 1 || b.empty() || b.size() > 2 || accumulator_n.size() != b.size()) return false;
   for (int i = 0; i < static_cast<int>(b.size()); ++i) {
-    if (!(products[i] == ContractionProduct{0, i, i}) || !(accumulator_n[i] == n)) return false;
+    if (!(products[i] == ContractionProduct{0, i, i}) || !(accumulator_n[i] == space.n))
+      return false;
   }
   return products.size() == b.size();
 }

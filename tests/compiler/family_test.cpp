@@ -158,7 +158,7 @@ TEST_CASE("every family names what it computes, for all dtypes and math modes") 
     for (const Target& target : all_targets()) {
       for (int math = 0; math < 256; ++math) {
         ContractionProblem problem = linear;
-        problem.math = static_cast<MathMode>(math);
+        problem.space.math = static_cast<MathMode>(math);
         const bool known = math <= static_cast<int>(MathMode::kF32);
         CAPTURE(std::string(family->name()));
         CAPTURE(target.name);

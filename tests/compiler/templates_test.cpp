@@ -175,6 +175,9 @@ TEST_CASE("emitted sources hold facts and no control flow") {
       }
       CHECK(code.find('?') == std::string::npos);
       CHECK(code.find("#define") == std::string::npos);
+      // Defaults are left out; without arguments these do not compile.
+      CHECK(code.find("extents()") == std::string::npos);
+      CHECK(code.find("dims()") == std::string::npos);
       ++kernels;
     }
   }

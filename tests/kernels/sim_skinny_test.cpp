@@ -82,7 +82,7 @@ TEST_SUITE("skinny in the simulator") {
                                "  return y: f32 align 4 }}",
                                dtype, m),
                    options);
-          CHECK(skinny(chain, 0).columns == (m > 8 ? 16 : 8));
+          CHECK(skinny(chain, 0).tile.columns == (m > 8 ? 16 : 8));
           passes(chain);
         }
       }
@@ -101,7 +101,7 @@ TEST_SUITE("skinny in the simulator") {
           "chain a(input x: bf16[7, 4160], weight w: bf16[39, 4160], weight b: f32[39]) {\n"
           "  y = relu(add(contract \"mk,nk->mn\"(x, w), b))\n  return y: f32 align 4 }",
           options);
-      CHECK(skinny(chain, 0).bulk == (target.compute_capability() == 90));
+      CHECK(skinny(chain, 0).loads.bulk == (target.compute_capability() == 90));
       passes(chain);
     }
   }
@@ -116,7 +116,7 @@ TEST_SUITE("skinny in the simulator") {
       CAPTURE(tile);
       const SimulatedChain chain = make(kGated, options);
       CHECK(skinny(chain, 0).dual);
-      CHECK(skinny(chain, 0).bulk == (std::string(tile).back() != 'a'));
+      CHECK(skinny(chain, 0).loads.bulk == (std::string(tile).back() != 'a'));
       passes(chain);
     }
   }
@@ -169,8 +169,8 @@ TEST_SUITE("skinny in the simulator") {
       // Else the planner may choose gemm_sm90.
       if (target == std::string("h200")) options.plan.force_tile = "skinny4x1s1r2g1p1";
       const SimulatedChain chain = make(kGated, options);
-      CHECK(skinny(chain, 0).split_k == 2);
-      CHECK(skinny(chain, 0).k_blocks % 2 == 1);
+      CHECK(skinny(chain, 0).schedule.split_k == 2);
+      CHECK(skinny(chain, 0).k_blocks() % 2 == 1);
       passes(chain);
     }
   }
@@ -187,7 +187,7 @@ TEST_SUITE("skinny in the simulator") {
       SimulatedChainOptions options;
       options.target = target;
       const SimulatedChain other = make(kLayers, options);
-      CHECK(!skinny(other, 1).bulk);
+      CHECK(!skinny(other, 1).loads.bulk);
       passes(other);
     }
 
@@ -244,7 +244,7 @@ TEST_SUITE("skinny in the simulator") {
           options.fill = seed % 2 == 0 ? FillKind::kNanPlant : FillKind::kInfPlant;
           options.data_seed = seed;
           const SimulatedChain chain = make(text(w_first, dtype), options);
-          CHECK(skinny(chain, 0).columns == 16);
+          CHECK(skinny(chain, 0).tile.columns == 16);
           const SimulatedOutcome outcome = chain.run(seed);
           CHECK_MESSAGE(outcome.name == "", outcome.message);
         }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cost model of `gemm_sm90` (see gemm_sm90_cost.cpp).
+// The cost model of `gemm_sm90` (counts of its work for the roofline).
 #pragma once
 
 #include "compiler/families/family.h"
+#include "shared/gemm_sm90_config.h"
 
 namespace catenary {
 
