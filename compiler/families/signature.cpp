@@ -62,15 +62,15 @@ bool is_one_layer(const ContractionProblem& p) {
 }  // namespace
 
 std::string problem_signature(const ContractionProblem& p) {
-  std::string out =
-      fmt::format("contraction {}\nmath {}\nbatch", kSchema, static_cast<int>(p.space.math));
-  for (int d = kMaxDims - p.space.batch_rank; d < kMaxDims; ++d)
-    out += " " + text(p.space.batch.at[d]);
-  out += fmt::format("\nmnk {} {} {} x {}\nsymbol {}\n", text(p.space.m), text(p.space.n),
-                     text(p.space.k), p.space.k_outer, p.size.symbol);
-  if (p.ragged.kind != Ragged::kNone) {
-    out += fmt::format("ragged {} slot {} groups {}\n", static_cast<int>(p.ragged.kind),
-                       p.ragged.group_ends_slot, p.ragged.num_groups);
+  const auto& [math, batch, batch_rank, m, n, k, k_outer] = p.space;
+  const auto& [ragged, group_ends_slot, num_groups] = p.ragged;
+  std::string out = fmt::format("contraction {}\nmath {}\nbatch", kSchema, static_cast<int>(math));
+  for (int d = kMaxDims - batch_rank; d < kMaxDims; ++d) out += " " + text(batch.at[d]);
+  out += fmt::format("\nmnk {} {} {} x {}\nsymbol {}\n", text(m), text(n), text(k), k_outer,
+                     p.size.symbol);
+  if (ragged != Ragged::kNone) {
+    out += fmt::format("ragged {} slot {} groups {}\n", static_cast<int>(ragged), group_ends_slot,
+                       num_groups);
   }
   for (const ContractionOperand& operand : p.a) out += "a " + text(operand) + "\n";
   for (const ContractionOperand& operand : p.b) out += "b " + text(operand) + "\n";

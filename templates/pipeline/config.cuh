@@ -38,7 +38,7 @@ struct PipelineConfig {
   i32 cluster_k = 1;
   bool zero_fills_k_tails = false;
 
-  // cp.async fallback loads: where a tile may end past the matrix.
+  // cp.async fallback loads are predicated where a tile may end past the matrix.
   bool check_m = false;
   bool check_n = false;
   bool check_k = false;

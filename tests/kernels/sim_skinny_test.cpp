@@ -146,7 +146,7 @@ TEST_SUITE("skinny in the simulator") {
           "chain a[M in 0..8](input x: bf16[M, 3, 576], weight w: bf16[3, 20, 576]) {\n"
           "  y = contract \"mbk,bnk->mbn\"(x, w)\n  return y: f32 }",
           options);
-      CHECK(skinny(chain, 0).cluster_k == 4);
+      CHECK(skinny(chain, 0).schedule.cluster_k == 4);
       passes(chain);
     }
     options.symbol = 0;
@@ -156,7 +156,7 @@ TEST_SUITE("skinny in the simulator") {
         "  h = cast(contract \"mk,nk->mn\"(x, w), bf16)\n"
         "  y = contract \"mk,nk->mn\"(h, v)\n  return y: f32 }",
         options);
-    CHECK(skinny(layers, 0).cluster_k == 4);
+    CHECK(skinny(layers, 0).schedule.cluster_k == 4);
     CHECK(layers.plan().buckets[0].pdl[1]);
     passes(layers);
   }
@@ -177,8 +177,8 @@ TEST_SUITE("skinny in the simulator") {
 
   TEST_CASE("two layers with PDL: W is loaded before the wait, X after it") {
     const SimulatedChain chain = make(kLayers);
-    CHECK(skinny(chain, 0).w_is_weight);
-    CHECK(skinny(chain, 1).w_is_weight);
+    CHECK(skinny(chain, 0).loads.w_is_weight);
+    CHECK(skinny(chain, 1).loads.w_is_weight);
     CHECK(chain.plan().buckets[0].pdl[1]);
     // X is the previous kernel's result: a read before the wait would be a fault under every seed.
     passes(chain);
@@ -216,14 +216,14 @@ TEST_SUITE("skinny in the simulator") {
     SimulatedChainOptions inputs;
     inputs.weights_as_inputs = true;
     const SimulatedChain chain = make(kMadeWeight, inputs);
-    CHECK(!skinny(chain, 1).w_is_weight);
+    CHECK(!skinny(chain, 1).loads.w_is_weight);
     passes(chain);
     const SimulatedChain mixed = make(
         "chain a(input x: bf16[5, 512], weight w: bf16[24, 512], input v: bf16[24, 512]) {\n"
         "  g = contract \"mk,nk->mn\"(x, w)\n  u = contract \"mk,nk->mn\"(x, v)\n"
         "  h = mul(relu(g), u)\n  return h: f32 }",
         inputs);
-    CHECK(!skinny(mixed, 0).w_is_weight);
+    CHECK(!skinny(mixed, 0).loads.w_is_weight);
     passes(mixed);
   }
 

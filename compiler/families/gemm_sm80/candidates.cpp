@@ -88,11 +88,12 @@ double smem_clocks(const GemmSm80Config& c) {
   const double fragments =
       tile.warps_m * tile.warps_n *
       (tile.block_m / tile.warps_m + accumulators * tile.block_n / tile.warps_n) * line;
-  const auto narrow = [&](const MatrixOperand& operand, int rows) {
+  const auto narrow_copy_clocks = [&](const MatrixOperand& operand, int rows) {
     return operand.copy_bytes >= 16 ? 0.0 : rows * line / 128 * copy_clocks(operand.copy_bytes);
   };
-  const double loads = narrow(c.a, tile.block_m) + narrow(c.b, tile.block_n) +
-                       (c.dual ? narrow(c.b2, tile.block_n) : 0.0);
+  const double loads = narrow_copy_clocks(c.a, tile.block_m) +
+                       narrow_copy_clocks(c.b, tile.block_n) +
+                       (c.dual ? narrow_copy_clocks(c.b2, tile.block_n) : 0.0);
   return std::max((fragments + c.stage_bytes()) / 128, loads);
 }
 

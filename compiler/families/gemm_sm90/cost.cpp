@@ -32,12 +32,12 @@ double output_tiles(const ContractionProblem& problem, const GemmSm90Config& c) 
 double smem_clocks(const GemmSm90Config& c) {
   const double reads =
       c.tile.block_m / 64.0 * c.num_accumulators() * 4 * (2048 + 32.0 * c.tile.block_n);
-  const auto narrow = [&](const Sm90Operand& operand, int lines) {
+  const auto fallback_clocks = [&](const Sm90Operand& operand, int lines) {
     return operand.by_cp_async ? lines * copy_clocks(operand.memory.copy_bytes) : 0.0;
   };
   const int lines_b = c.tile_b_bytes() / c.kRowBytes;
-  const double loads =
-      narrow(c.a, c.a_box_rows()) + narrow(c.b, lines_b) + (c.dual ? narrow(c.b2, lines_b) : 0.0);
+  const double loads = fallback_clocks(c.a, c.a_box_rows()) + fallback_clocks(c.b, lines_b) +
+                       (c.dual ? fallback_clocks(c.b2, lines_b) : 0.0);
   return std::max((reads + c.stage_bytes()) / 128, loads);
 }
 

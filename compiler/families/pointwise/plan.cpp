@@ -118,7 +118,7 @@ Expected<KernelPlan> plan_pointwise(const GroupContext& context) {
   while (config.threads > 64 && vectors / config.threads < context.target.sm_count) {
     config.threads /= 2;
   }
-  // More vectors per thread only while every SM still gets two full rounds of CTAs.
+  // More vectors per thread only while the grid still has two full waves.
   while (config.unroll < 8 && config.unroll * bytes < kBytesInFlight &&
          vectors / (config.unroll * 2 * kThreads) >= 16 * context.target.sm_count) {
     config.unroll *= 2;

@@ -175,8 +175,8 @@ bool is_power(i32 value, i32 most) {
   return value > 0 && value <= most && std::has_single_bit(static_cast<u32>(value));
 }
 
-// A forced name may be any shape that the template takes, not only those listed; by cp.async on
-// every target.
+// A forced name may be any shape that the template takes, not only those listed. With the suffix
+// "a", loads by cp.async, it is for every target.
 bool read_name(const std::string& name, const Target& target, SkinnyConfig& c) {
   SkinnyTile& tile = c.tile;
   SkinnyLoads& loads = c.loads;
