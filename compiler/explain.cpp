@@ -285,7 +285,7 @@ class Explainer {
     line(out, "flops", flops_text(flops(last())));
     line(out, "predicted", us_text(us));
     line(out, "roofline",
-         fmt::format("{}, {:.0f}% of which the prediction reaches", us_text(plan_.roofline_us),
+         fmt::format("{}, {:.0f}% of the predicted time", us_text(plan_.roofline_us),
                      us > 0 ? 100 * plan_.roofline_us / us : 0));
     line(out, "workspace", bytes_text(plan_.workspace_bytes));
     return out;

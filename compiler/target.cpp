@@ -35,7 +35,7 @@ Expected<Target> find_target(std::string_view text) {
   for (const Target& row : table()) {
     if (row.name == text || row.arch == text) return row;
   }
-  // "sm_90" stands for its architecture-specific form.
+  // "sm_90" means its architecture-specific form, sm_90a.
   for (const Target& row : table()) {
     if (row.arch == fmt::format("{}a", text)) return row;
   }

@@ -33,7 +33,7 @@ constexpr const char* kFillVariables = "-ftrivial-auto-var-init=pattern";
 // 14 takes but misreads where such a struct ends in padding; the place of a call as default
 // argument.
 constexpr const char* kProbe = R"(
-#include "shared/config.h"
+#include "shared/gemm_sm80_config.h"
 using namespace catenary;
 struct Site { const char* file; unsigned line; };
 constexpr Site here(const char* f = __builtin_FILE(), unsigned l = __builtin_LINE()) {
@@ -42,12 +42,14 @@ constexpr Site here(const char* f = __builtin_FILE(), unsigned l = __builtin_LIN
 __attribute__((noinline)) i64 size_of(Extent extent) { return extent.size; }
 __attribute__((noinline)) i64 size_of(const i32& number) { return number; }
 template <GemmSm80Config kConfig> bool reads_well(Site at = here()) {
-  return size_of(kConfig.m) == 3 && size_of(kConfig.n) == 4 && size_of(kConfig.k) == 5 &&
-         size_of(kConfig.block_m) == 6 && size_of(kConfig.stages) == 7 &&
-         size_of(kConfig.vec) == 8 && at.line > 0;
+  return size_of(kConfig.space.m) == 3 && size_of(kConfig.space.n) == 4 &&
+         size_of(kConfig.space.k) == 5 && size_of(kConfig.tile.block_m) == 6 &&
+         size_of(kConfig.tile.stages) == 7 && size_of(kConfig.vec) == 8 && at.line > 0;
 }
 extern "C" __attribute__((visibility("default"))) bool catenary_probe() {
-  return reads_well<GemmSm80Config{.m = 3, .n = 4, .k = 5, .block_m = 6, .stages = 7, .vec = 8}>();
+  return reads_well<GemmSm80Config{.space = {.m = 3, .n = 4, .k = 5},
+                                   .tile = {.block_m = 6, .stages = 7},
+                                   .vec = 8}>();
 }
 )";
 
@@ -62,7 +64,7 @@ bool probe_reads_well(const std::string& object) {
 }
 
 // The files of one compile, removed at its end. Not beside the headers: a quoted include looks in
-// the file's own folder first, before the twins.
+// the file's own folder first, before the host shims.
 struct Unit {
   explicit Unit(const std::string& folder) {
     static std::atomic<u64> count{0};

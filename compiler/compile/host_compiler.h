@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // KernelSource -> a shared object for the simulator, by the host's own C++ compiler: the emitted
-// text as it is, over the templates, with the twins of sim/ in place of what is PTX. Needs no GPU,
-// no driver and no NVRTC.
+// text as it is, over the templates, with the host shims of sim/ in place of the PTX wrappers.
+// Needs no GPU, no driver and no NVRTC.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@
 
 namespace catenary {
 
-// Machine code for the simulator has the arch "host:sm_90a": the arch of the plan behind it.
+// Machine code for the simulator has the arch "host:sm_90a": the arch that the plan is for.
 inline constexpr llvm::StringLiteral kHostArch = "host:";
 
 // The arch of the plan: "sm_90a" of "host:sm_90a", any other text as it is.
@@ -31,8 +31,8 @@ class HostCompiler final : public KernelCompiler {
   // The compiler `program`, a path or a name on the path. kHostCompilerMissing.
   static Expected<std::unique_ptr<HostCompiler>> open(const std::string& program);
 
-  // The same compiler; headers below `folder` stand in for those of the same names. For tests that
-  // plant faults: header_digest() does not tell it from this one, so no cache may be shared.
+  // The same compiler; headers below `folder` replace those of the same names. For tests that plant
+  // faults: header_digest() is that of this one, so the two must not share a cache.
   HostCompiler over(std::string folder) const;
 
   const std::string& path() const { return path_; }

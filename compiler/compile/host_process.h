@@ -22,10 +22,10 @@ struct ProcessResult {
 ProcessResult run_process(const std::vector<std::string>& arguments, const std::string& log,
                           int limit_seconds);
 
-// A folder that no other process uses: every template below its name, every twin below its own
-// ("sim/ptx/global.cuh"). Made at the first call, again if it is gone or after fork(), removed when
-// the process exits. Each file starts with a #line of its name, which is what the compiler then
-// reports and __builtin_FILE() gives. kIo.
+// A folder that no other process uses. It holds every template and every host shim under its own
+// name ("ptx/global.cuh", "sim/ptx/global.cuh"). Made at the first call, again if it is gone or
+// after fork(), removed when the process exits. Each file starts with a #line of its name, which is
+// what the compiler then reports and __builtin_FILE() gives. kIo.
 Expected<std::string> header_folder();
 
 // Writes the whole file. kIo.

@@ -119,7 +119,7 @@ class Program {
 };
 
 Options option_list(std::string_view arch, const CompileOptions& options) {
-  // The stack limit is the whole process's: NVRTC must not raise it behind the host's back.
+  // The stack limit belongs to the whole process: NVRTC must not raise it unasked.
   // --minimal leaves out the declarations of the CUDA runtime, which no template uses: 10 ms.
   Options list{"-std=c++20", fmt::format("-arch={}", arch), "--modify-stack-limit=false",
                "-default-device", "--minimal"};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The device headers under templates/, embedded at build time, so that the emitted source needs no
-// include path on the user's machine: NVRTC is handed the templates by name, the host compiler
-// templates and twins as files.
+// include path on the user's machine: NVRTC gets the templates by name, the host compiler gets
+// templates and host shims as files.
 #pragma once
 
 #include <string_view>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The hand-overs behind the plan: KernelSource (emitted text), KernelKey (its identity), Cubin
+// The hand-overs after the plan: KernelSource (emitted text), KernelKey (its identity), Cubin
 // (machine code with its facts).
 #pragma once
 
@@ -11,8 +11,8 @@
 
 namespace catenary {
 
-// One emitted kernel. `body` is what NVRTC compiles and what the key covers; `banner` is comment
-// for people (chain, plan, rebuild command) and is in the dump alone.
+// One emitted kernel. `body` is what NVRTC compiles and what the key covers; `banner` is a
+// comment for people (chain, plan, rebuild command), which only the dump contains.
 struct KernelSource {
   std::string symbol;  // extern "C" name of the kernel
   std::string banner;

@@ -63,7 +63,7 @@ Error check_axes(const GroupContext& context, const Space& space, bool terms) {
     if ((axis.kind == AxisKind::kTerm && !terms) || axis.extent.size <= kMaxAxisSize) continue;
     return make_error(
         ErrorCode::kResourceLimit,
-        "'{}' has a dimension of {} elements, kernels walk at most {}: split it in two",
+        "'{}' has a dimension of {} elements; a kernel's limit is {}: split it in two",
         context.chain.value(context.group.values[0]).name, axis.extent.size, kMaxAxisSize);
   }
   return Error::success();

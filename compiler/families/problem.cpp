@@ -85,7 +85,7 @@ class AxesBuilder {
     if (ragged) ragged_rows_ = llvm::any_of(c.m, [&](const auto& l) { return l.label == apart; });
     if (ragged && !ragged_rows_) add_axis(AxisKind::kGroup, *c.ragged_group);
     for (const auto& label : c.batch) add_axis(AxisKind::kBatch, label);
-    // A ragged label is never merged with its neighbours: the ends count it alone.
+    // A ragged label is never merged with its neighbours: the ends count its elements only.
     for (const auto& label : sides_.swapped ? c.n : c.m) {
       add_axis(ragged_rows_ && label.label != apart ? AxisKind::kBatch : AxisKind::kM, label);
     }
@@ -118,7 +118,7 @@ class AxesBuilder {
     return axis;
   }
 
-  // Takes the axis of `kind` that the tile should walk out of the list; the others stay.
+  // Removes the axis of `kind` that a tile should span from the list; the others stay.
   template <class Better>
   Axis take(AxisKind kind, Better better) {
     Axis* best = nullptr;
@@ -200,7 +200,7 @@ class AxesBuilder {
     const bool starts_anywhere =
         anchor().ragged && (ragged_rows_ ? column == 0 && !operand.k_major : operand.k_major);
     if (starts_anywhere) steps.push_back(bytes);
-    // Elements that do not lie side by side (a broadcast has stride 0) are copied one by one.
+    // Elements that are not adjacent (a broadcast has stride 0) are copied one by one.
     const bool side_by_side = contiguous == 1 || along == Extent(1);
     operand.copy_bytes = static_cast<i32>(
         side_by_side ? std::max(access_bytes(memory.binding.align, steps), bytes) : bytes);
@@ -230,22 +230,22 @@ class AxesBuilder {
     ContractionProblem& p = problem_;
     Expected<MathMode> found = math();
     if (!found) return found.takeError();
-    p.math = *found;
-    p.batch_rank = static_cast<i32>(space_.axes.size());
-    p.batch = space_extents(space_);
-    p.m = m_.extent;
-    p.n = n_.extent;
-    p.k = k_.extent;
-    p.k_outer = outer_.extent.size;
+    p.space.math = *found;
+    p.space.batch_rank = static_cast<i32>(space_.axes.size());
+    p.space.batch = space_extents(space_);
+    p.space.m = m_.extent;
+    p.space.n = n_.extent;
+    p.space.k = k_.extent;
+    p.space.k_outer = outer_.extent.size;
     if (!anchor().ragged) return Error::success();
-    p.ragged = ragged_rows_ ? Ragged::kMGrouped : Ragged::kKGrouped;
+    p.ragged.kind = ragged_rows_ ? Ragged::kMGrouped : Ragged::kKGrouped;
     const ValueId ends = anchor().ragged->ends;
-    p.num_groups = context_.chain.info(ends).type.shape[0].size;
+    p.ragged.num_groups = context_.chain.info(ends).type.shape[0].size;
     const SlotBinding wanted = parameter_location(context_.chain, ends).binding;
     const auto slot = llvm::find_if(p.slots, [&](const SlotBinding& s) {
       return s.kind == wanted.kind && s.index == wanted.index;
     });
-    p.group_ends_slot = static_cast<i32>(slot - p.slots.begin());
+    p.ragged.group_ends_slot = static_cast<i32>(slot - p.slots.begin());
     return Error::success();
   }
 
@@ -275,12 +275,13 @@ class AxesBuilder {
     ContractionProblem& p = problem_;
     ContractionProblem::Sizes& size = p.size;
     size.symbol = context_.symbol_hi;
-    for (const Extent& extent : p.batch.at) size.batch *= largest(extent, size.symbol);
-    size.m = largest(p.m, size.symbol);
-    size.n = largest(p.n, size.symbol);
-    size.k = largest(p.k, size.symbol) * p.k_outer;
+    for (const Extent& extent : p.space.batch.at) size.batch *= largest(extent, size.symbol);
+    size.m = largest(p.space.m, size.symbol);
+    size.n = largest(p.space.n, size.symbol);
+    size.k = largest(p.space.k, size.symbol) * p.space.k_outer;
     // K-grouped: the groups divide K.
-    if (p.ragged == Ragged::kKGrouped) size.k = ceil_div(size.k, std::max<i64>(p.num_groups, 1));
+    if (p.ragged.kind == Ragged::kKGrouped)
+      size.k = ceil_div(size.k, std::max<i64>(p.ragged.num_groups, 1));
     for (size_t i = 0; i < context_.tensors.locations.size(); ++i) {
       const bool matrix = llvm::is_contained(context_.tensors.matrices, static_cast<int>(i));
       (matrix ? size.matrix_bytes : size.epilogue_bytes) +=
@@ -314,7 +315,8 @@ class AxesBuilder {
 bool ContractionProblem::is_single_or_dual() const {
   if (a.size() != 1 || b.empty() || b.size() > 2 || accumulator_n.size() != b.size()) return false;
   for (int i = 0; i < static_cast<int>(b.size()); ++i) {
-    if (!(products[i] == ContractionProduct{0, i, i}) || !(accumulator_n[i] == n)) return false;
+    if (!(products[i] == ContractionProduct{0, i, i}) || !(accumulator_n[i] == space.n))
+      return false;
   }
   return products.size() == b.size();
 }

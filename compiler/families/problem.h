@@ -30,14 +30,8 @@ struct ContractionOutput {
 };
 
 struct ContractionProblem {
-  MathMode math = MathMode::kBF16;
-  Extents batch = {};  // right-aligned
-  i32 batch_rank = 0;
-  Extent m, n, k;
-  i64 k_outer = 1;  // the sum runs over k_outer * k
-  Ragged ragged = Ragged::kNone;
-  i32 group_ends_slot = 0;
-  i64 num_groups = 0;
+  ContractionSpace space;
+  RaggedGroups ragged;
 
   llvm::SmallVector<ContractionOperand, 1> a;
   llvm::SmallVector<ContractionOperand, 2> b;

@@ -51,8 +51,8 @@ bool has_contiguous_rows(const ContractionOperand& operand, const ContractionPro
 }
 
 bool is_one_layer(const ContractionProblem& p) {
-  const bool exact = p.m.scale == 0 && p.n.scale == 0 && p.k.scale == 0;
-  return exact && p.k_outer == 1 && p.size.batch == 1 && p.ragged == Ragged::kNone &&
+  const bool exact = p.space.m.scale == 0 && p.space.n.scale == 0 && p.space.k.scale == 0;
+  return exact && p.space.k_outer == 1 && p.size.batch == 1 && p.ragged.kind == Ragged::kNone &&
          p.is_single_or_dual() && p.outputs.size() == 1 && has_contiguous_rows(p.a[0], p) &&
          llvm::all_of(p.b, [&](const ContractionOperand& b) {
            return b.weight && has_contiguous_rows(b, p);
@@ -62,14 +62,15 @@ bool is_one_layer(const ContractionProblem& p) {
 }  // namespace
 
 std::string problem_signature(const ContractionProblem& p) {
-  std::string out =
-      fmt::format("contraction {}\nmath {}\nbatch", kSchema, static_cast<int>(p.math));
-  for (int d = kMaxDims - p.batch_rank; d < kMaxDims; ++d) out += " " + text(p.batch.at[d]);
-  out += fmt::format("\nmnk {} {} {} x {}\nsymbol {}\n", text(p.m), text(p.n), text(p.k), p.k_outer,
+  const auto& [math, batch, batch_rank, m, n, k, k_outer] = p.space;
+  const auto& [ragged, group_ends_slot, num_groups] = p.ragged;
+  std::string out = fmt::format("contraction {}\nmath {}\nbatch", kSchema, static_cast<int>(math));
+  for (int d = kMaxDims - batch_rank; d < kMaxDims; ++d) out += " " + text(batch.at[d]);
+  out += fmt::format("\nmnk {} {} {} x {}\nsymbol {}\n", text(m), text(n), text(k), k_outer,
                      p.size.symbol);
-  if (p.ragged != Ragged::kNone) {
-    out += fmt::format("ragged {} slot {} groups {}\n", static_cast<int>(p.ragged),
-                       p.group_ends_slot, p.num_groups);
+  if (ragged != Ragged::kNone) {
+    out += fmt::format("ragged {} slot {} groups {}\n", static_cast<int>(ragged), group_ends_slot,
+                       num_groups);
   }
   for (const ContractionOperand& operand : p.a) out += "a " + text(operand) + "\n";
   for (const ContractionOperand& operand : p.b) out += "b " + text(operand) + "\n";
@@ -83,7 +84,7 @@ std::string problem_signature(const ContractionProblem& p) {
 
 std::string problem_shape(const ContractionProblem& p) {
   if (!is_one_layer(p)) return "";
-  const std::string width = is_16bit(p.math) ? "16-bit" : math_info(p.math).text;
+  const std::string width = is_16bit(p.space.math) ? "16-bit" : math_info(p.space.math).text;
   const i64 m = p.size.m <= 8 ? p.size.m : ceil_div(p.size.m, 8) * 8;
   return fmt::format("{} {}x{}x{}{}", width, m, p.size.n, p.size.k, p.is_dual() ? " dual" : "");
 }

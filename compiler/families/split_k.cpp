@@ -28,7 +28,7 @@ Program partial_stores(const ContractionProblem& p, int first_slot, const Dims& 
     store.operand.slot = first_slot + s;
     store.operand.vec = 4;
     store.operand.stride = stride;
-    while (p.n.size % store.operand.vec != 0) store.operand.vec /= 2;
+    while (p.space.n.size % store.operand.vec != 0) store.operand.vec /= 2;
     program.push_back(store);
   }
   return program;
@@ -43,14 +43,14 @@ PartialLayout partial_layout(const ContractionProblem& p, int split_k) {
   PartialLayout layout;
   i64 stride = 1;
   layout.stride.at[kMaxDims - 1] = stride;
-  stride *= p.n.size;
+  stride *= p.space.n.size;
   layout.stride.at[kMaxDims - 2] = stride;
-  stride *= p.m.size;
-  for (int b = 0; b < p.batch_rank; ++b) {
+  stride *= p.space.m.size;
+  for (int b = 0; b < p.space.batch_rank; ++b) {
     layout.stride.at[kMaxDims - 3 - b] = stride;
-    stride *= p.batch.at[kMaxDims - 1 - b].size;
+    stride *= p.space.batch.at[kMaxDims - 1 - b].size;
   }
-  layout.stride.at[kMaxDims - 3 - p.batch_rank] = stride;
+  layout.stride.at[kMaxDims - 3 - p.space.batch_rank] = stride;
   // Empty sums have workspace of their own too: slots are told apart by their offset.
   layout.accumulator_bytes = ceil_div(std::max<i64>(stride * split_k * 4, 1), 256) * 256;
   return layout;
@@ -72,10 +72,10 @@ void add_partials(const ContractionProblem& p, const PartialLayout& layout, i64 
   load.index = accumulator;
   load.operand.slot = static_cast<int>(kernel.slots.size());
   load.operand.stride = layout.stride;
-  const int split_dim = kMaxDims - 3 - p.batch_rank;
+  const int split_dim = kMaxDims - 3 - p.space.batch_rank;
   std::swap(load.operand.stride.at[0], load.operand.stride.at[split_dim]);
   load.operand.vec = 4;
-  while (p.n.size % load.operand.vec != 0) load.operand.vec /= 2;
+  while (p.space.n.size % load.operand.vec != 0) load.operand.vec /= 2;
   kernel.slots.push_back(slot);
   kernel.prologue.push_back(load);
   kernel.prologue_results.push_back(accumulator);
@@ -92,10 +92,10 @@ KernelPlan reduction_kernel(const ContractionProblem& p, int split_k, const std:
   config.term_rank = 1;
   config.sums = p.num_accumulators();
   config.size.at[0] = Extent(split_k);
-  config.size.at[kMaxDims - 1] = p.n;
-  config.size.at[kMaxDims - 2] = p.m;
-  for (int b = 0; b < p.batch_rank; ++b) {
-    config.size.at[kMaxDims - 3 - b] = p.batch.at[kMaxDims - 1 - b];
+  config.size.at[kMaxDims - 1] = p.space.n;
+  config.size.at[kMaxDims - 2] = p.space.m;
+  for (int b = 0; b < p.space.batch_rank; ++b) {
+    config.size.at[kMaxDims - 3 - b] = p.space.batch.at[kMaxDims - 1 - b];
   }
   for (int i = 0; i < config.sums; ++i) add_partials(p, layout, offset, i, kernel);
   config.vec = std::min(vector_width(kernel.program, 8), 4);
@@ -103,10 +103,10 @@ KernelPlan reduction_kernel(const ContractionProblem& p, int split_k, const std:
   config.slices = 1;
   kernel.config = config;
   kernel.threads = config.lanes;
-  i64 rest = ceil_div(p.n.size, config.vec);
-  for (const Extent& extent : p.batch.at) rest *= extent.size;
-  kernel.grid.size = p.m.size * rest;
-  kernel.grid.scale = p.m.scale * rest;
+  i64 rest = ceil_div(p.space.n.size, config.vec);
+  for (const Extent& extent : p.space.batch.at) rest *= extent.size;
+  kernel.grid.size = p.space.m.size * rest;
+  kernel.grid.scale = p.space.m.scale * rest;
   kernel.grid.block = config.lanes;
   kernel.symbol = fmt::format("{}_fixup_s{}", name, split_k);
   kernel.config_text = fmt::format("adds {} partial sums in ascending order", split_k);

@@ -99,7 +99,7 @@ class Fuser {
     plan_.group_of[id] = group;
   }
 
-  // A value that other kernels must find in memory: one computed from parameters alone gets a
+  // A value that other kernels must find in memory. One that depends only on parameters gets a
   // pointwise group of its own or joins one of its shape.
   void materialise(ValueId id, std::string_view reader) {
     const Value& v = value(id);
@@ -110,9 +110,8 @@ class Fuser {
         return;
       }
     }
-    add_group(
-        Kind::kPointwise, id,
-        fmt::format("'{}' is computed from parameters alone, and {} it in memory", v.name, reader));
+    add_group(Kind::kPointwise, id,
+              fmt::format("'{}' depends only on parameters, and {} it in memory", v.name, reader));
     pending_group_.resize(plan_.groups.size());
     pending_group_.back() = true;
   }

@@ -36,12 +36,12 @@ struct FusionGroup {
 struct FusionPlan {
   std::vector<FusionGroup> groups;  // in launch order
   // Per value: the group that computes it, or -1 (parameters, constants, and elementwise values
-  // that depend on parameters alone: those are recomputed inside every group that reads them).
+  // that depend only on parameters: those are recomputed inside every group that reads them).
   std::vector<int> group_of;
 };
 
-// Does group `reader` find value `id` in memory? Only values of earlier groups; a value that is
-// computed from parameters alone and stored by a later group is recomputed.
+// Does group `reader` find value `id` in memory? Only values of earlier groups; a value that
+// depends only on parameters and that a later group stores is recomputed.
 inline bool reads_memory(const FusionPlan& plan, ValueId id, int reader) {
   return plan.group_of[id] >= 0 && plan.group_of[id] < reader;
 }

@@ -135,7 +135,8 @@ CATENARY_DEVICE void store_words(u8* p, const u32* word) {
   }
 }
 
-// Elements per access: the operand's `vec`, at most V and 16 bytes.
+// Elements of one load or store: as many as the operand's alignment allows (`vec`), at most V and
+// 16 bytes.
 template <Operand kOperand, int V>
 constexpr int access_elements() {
   constexpr int widest = 16 / dtype_bytes(kOperand.dtype);

@@ -31,40 +31,45 @@
 #include "ptx/shared.cuh"
 #include "ptx/sync.cuh"
 #include "scheduler/tile_scheduler.cuh"
+#include "shared/gemm_sm80_config.h"
 #include "smem/fragment.cuh"
 
 namespace catenary {
 
 template <const GemmSm80Config& kConfig>
 struct GemmSm80Types {
-  static constexpr int kElementBytes = kConfig.element_bytes();
+  static constexpr int kElementBytes = kConfig.space.element_bytes();
   static constexpr int kThreads = kConfig.threads();
-  static constexpr int kWarpM = kConfig.block_m / kConfig.warps_m;
-  static constexpr int kWarpN = kConfig.block_n / kConfig.warps_n;
+  static constexpr int kWarpM = kConfig.tile.block_m / kConfig.tile.warps_m;
+  static constexpr int kWarpN = kConfig.tile.block_n / kConfig.tile.warps_n;
   static constexpr int kFragM = kWarpM / 16;
   static constexpr int kFragN = kWarpN / 8;
   static constexpr int kAccumulators = kConfig.num_accumulators();
-  static constexpr int kKBlocks = kConfig.block_k / mma_k(kConfig.math);
+  static constexpr int kKBlocks = kConfig.tile.block_k / mma_k(kConfig.space.math);
   static_assert(kWarpM % 16 == 0 && kWarpN % 16 == 0, "a warp's tile is a multiple of 16x16");
   static_assert(kKBlocks >= 2 && kKBlocks % 2 == 0, "fragments alternate between two buffers");
 
   // Tiles that divide the matrix need no bounds checks; group ends are known at run time only.
-  static constexpr bool kCheckM = kConfig.m.scale != 0 || kConfig.m.size % kConfig.block_m != 0 ||
-                                  kConfig.ragged == Ragged::kMGrouped;
-  static constexpr bool kCheckN = kConfig.n.scale != 0 || kConfig.n.size % kConfig.block_n != 0;
-  static constexpr bool kCheckK = kConfig.k.scale != 0 || kConfig.k.size % kConfig.block_k != 0 ||
-                                  kConfig.ragged != Ragged::kNone;
+  static constexpr bool kCheckM = kConfig.space.m.scale != 0 ||
+                                  kConfig.space.m.size % kConfig.tile.block_m != 0 ||
+                                  kConfig.ragged.kind == Ragged::kMGrouped;
+  static constexpr bool kCheckN =
+      kConfig.space.n.scale != 0 || kConfig.space.n.size % kConfig.tile.block_n != 0;
+  static constexpr bool kCheckK = kConfig.space.k.scale != 0 ||
+                                  kConfig.space.k.size % kConfig.tile.block_k != 0 ||
+                                  kConfig.ragged.kind != Ragged::kNone;
   // Lower bound of every CTA's k-tiles.
   static constexpr i64 kMinKTiles =
-      kConfig.k.scale != 0 || kConfig.ragged == Ragged::kKGrouped
+      kConfig.space.k.scale != 0 || kConfig.ragged.kind == Ragged::kKGrouped
           ? 0
-          : kConfig.k_outer * ceil_div(kConfig.k.size, kConfig.block_k) / kConfig.split_k;
-  using CopyA = CpAsyncTile<kConfig.a, kConfig.block_m, kConfig.block_k, kElementBytes, kThreads,
-                            kCheckM, kCheckK>;
-  using CopyB = CpAsyncTile<kConfig.b, kConfig.block_n, kConfig.block_k, kElementBytes, kThreads,
-                            kCheckN, kCheckK>;
-  using CopyB2 = CpAsyncTile<kConfig.b2, kConfig.block_n, kConfig.block_k, kElementBytes, kThreads,
-                             kCheckN, kCheckK>;
+          : kConfig.space.k_outer * ceil_div(kConfig.space.k.size, kConfig.tile.block_k) /
+                kConfig.schedule.split_k;
+  using CopyA = CpAsyncTile<kConfig.a, kConfig.tile.block_m, kConfig.tile.block_k, kElementBytes,
+                            kThreads, kCheckM, kCheckK>;
+  using CopyB = CpAsyncTile<kConfig.b, kConfig.tile.block_n, kConfig.tile.block_k, kElementBytes,
+                            kThreads, kCheckN, kCheckK>;
+  using CopyB2 = CpAsyncTile<kConfig.b2, kConfig.tile.block_n, kConfig.tile.block_k, kElementBytes,
+                             kThreads, kCheckN, kCheckK>;
 
   struct Fragments {
     U32x4 a[kFragM];
@@ -96,15 +101,15 @@ CATENARY_DEVICE void load_k_tile(u32 smem, const GemmSm80Source<kConfig>& from, 
   using T = GemmSm80Types<kConfig>;
   constexpr int E = T::kElementBytes;
   if (t < t_end) {
-    i64 k = t * kConfig.block_k;
+    i64 k = t * kConfig.tile.block_k;
     i64 outer = 0;
-    if constexpr (kConfig.k_outer > 1) {
+    if constexpr (kConfig.space.k_outer > 1) {
       outer = t / from.tiles_per_outer;
-      k = (t - outer * from.tiles_per_outer) * kConfig.block_k;
+      k = (t - outer * from.tiles_per_outer) * kConfig.tile.block_k;
     }
     k += from.k_begin;
     const i64 left = from.k_end - k;
-    const i32 k_left = left < kConfig.block_k ? static_cast<i32>(left) : kConfig.block_k;
+    const i32 k_left = left < kConfig.tile.block_k ? static_cast<i32>(left) : kConfig.tile.block_k;
     const u32 tile_a = smem + stage * kConfig.stage_bytes();
     const u32 tile_b = tile_a + T::CopyA::Layout::kBytes;
     T::CopyA::start(tile_a, from.a, k_offset<kConfig.a, E>(k, outer), k_left);
@@ -124,19 +129,19 @@ CATENARY_DEVICE void load_fragments(u32 tile_a, u32 k_block, u32 warp_m, u32 war
   const u32 tile_b = tile_a + T::CopyA::Layout::kBytes;
 #pragma unroll
   for (int i = 0; i < T::kFragM; ++i) {
-    f.a[i] = load_fragment<typename T::CopyA, kConfig.math, true>(
+    f.a[i] = load_fragment<typename T::CopyA, kConfig.space.math, true>(
         tile_a, warp_m * T::kWarpM + i * 16, k_block);
-    round_fragment<kConfig.math>(f.a[i]);
+    round_fragment<kConfig.space.math>(f.a[i]);
   }
 #pragma unroll
   for (int j = 0; j < T::kFragN / 2; ++j) {
     const u32 row = warp_n * T::kWarpN + j * 16;
-    f.b[0][j] = load_fragment<typename T::CopyB, kConfig.math, false>(tile_b, row, k_block);
-    round_fragment<kConfig.math>(f.b[0][j]);
+    f.b[0][j] = load_fragment<typename T::CopyB, kConfig.space.math, false>(tile_b, row, k_block);
+    round_fragment<kConfig.space.math>(f.b[0][j]);
     if constexpr (kConfig.dual) {
-      f.b[1][j] = load_fragment<typename T::CopyB2, kConfig.math, false>(
+      f.b[1][j] = load_fragment<typename T::CopyB2, kConfig.space.math, false>(
           tile_b + T::CopyB::Layout::kBytes, row, k_block);
-      round_fragment<kConfig.math>(f.b[1][j]);
+      round_fragment<kConfig.space.math>(f.b[1][j]);
     }
   }
 }
@@ -155,8 +160,8 @@ CATENARY_DEVICE void mma_k_block(const typename GemmSm80Types<kConfig>::Fragment
 #pragma unroll
       for (int r = 0; r < T::kFragM; ++r) {
         const int i = j % 2 == 0 ? r : T::kFragM - 1 - r;
-        mma_sync<kConfig.math>(acc[s][i][j], f.a[i], j % 2 == 0 ? pair.x : pair.z,
-                               j % 2 == 0 ? pair.y : pair.w);
+        mma_sync<kConfig.space.math>(acc[s][i][j], f.a[i], j % 2 == 0 ? pair.x : pair.z,
+                                     j % 2 == 0 ? pair.y : pair.w);
       }
     }
   }
@@ -170,10 +175,10 @@ template <const GemmSm80Config& kConfig>
 CATENARY_DEVICE void mainloop_mma(u32 smem, const GemmSm80Source<kConfig>& from, i64 t_begin,
                                   i64 t_end, typename GemmSm80Types<kConfig>::Accumulators& acc) {
   using T = GemmSm80Types<kConfig>;
-  constexpr int kStages = kConfig.stages;
+  constexpr int kStages = kConfig.tile.stages;
   const u32 warp = threadIdx.x / 32;
-  const u32 warp_m = warp / kConfig.warps_n;
-  const u32 warp_n = warp % kConfig.warps_n;
+  const u32 warp_m = warp / kConfig.tile.warps_n;
+  const u32 warp_n = warp % kConfig.tile.warps_n;
 
 #pragma unroll 1
   for (int s = 0; s < kStages - 1; ++s) load_k_tile<kConfig>(smem, from, t_begin + s, t_end, s);
@@ -220,7 +225,7 @@ CATENARY_DEVICE void mma_f32(u32 tile_a, u32 warp_m, u32 warp_n,
   const u32 t = threadIdx.x % 4;
   const u32 tile_b = tile_a + T::CopyA::Layout::kBytes;
 #pragma unroll 2
-  for (u32 k = 0; k < kConfig.block_k; ++k) {
+  for (u32 k = 0; k < kConfig.tile.block_k; ++k) {
     float a[T::kFragM][2];
 #pragma unroll
     for (int i = 0; i < T::kFragM; ++i) {
@@ -253,7 +258,7 @@ CATENARY_DEVICE void mma_f32(u32 tile_a, u32 warp_m, u32 warp_n,
 template <const GemmSm80Config& kConfig>
 CATENARY_DEVICE void mainloop_f32(u32 smem, const GemmSm80Source<kConfig>& from, i64 t_begin,
                                   i64 t_end, typename GemmSm80Types<kConfig>::Accumulators& acc) {
-  constexpr int kStages = kConfig.stages;
+  constexpr int kStages = kConfig.tile.stages;
   const u32 warp = threadIdx.x / 32;
 #pragma unroll 1
   for (int s = 0; s < kStages - 1; ++s) load_k_tile<kConfig>(smem, from, t_begin + s, t_end, s);
@@ -266,8 +271,8 @@ CATENARY_DEVICE void mainloop_f32(u32 smem, const GemmSm80Source<kConfig>& from,
     cta_barrier();
     load_k_tile<kConfig>(smem, from, t + kStages - 1, t_end, write_stage);
     write_stage = write_stage + 1 == kStages ? 0 : write_stage + 1;
-    mma_f32<kConfig>(smem + read_stage * kConfig.stage_bytes(), warp / kConfig.warps_n,
-                     warp % kConfig.warps_n, acc);
+    mma_f32<kConfig>(smem + read_stage * kConfig.stage_bytes(), warp / kConfig.tile.warps_n,
+                     warp % kConfig.tile.warps_n, acc);
     read_stage = read_stage + 1 == kStages ? 0 : read_stage + 1;
   }
 }
@@ -321,13 +326,14 @@ CATENARY_DEVICE void run_epilogue(const P& params, u32 smem, const WorkTile& wor
   const u32 lane = threadIdx.x % 32;
   const u32 staging = smem + warp * 16 * kConfig.staging_row() * 4;
   const u32 column = lane % kLanesPerRow * V;
-  const i64 m_warp = work.m0 + warp / kConfig.warps_n * T::kWarpM;
-  const i64 n_lane = work.n0 + warp % kConfig.warps_n * T::kWarpN + column;
+  const i64 m_warp = work.m0 + warp / kConfig.tile.warps_n * T::kWarpM;
+  const i64 n_lane = work.n0 + warp % kConfig.tile.warps_n * T::kWarpN + column;
 
   Coord at;
 #pragma unroll
   for (int d = 0; d < kMaxDims - 2; ++d) at.dim[d] = work.batch[d + 2];
-  if constexpr (kConfig.split_k > 1) at.dim[kMaxDims - 3 - kConfig.batch_rank] = work.split;
+  if constexpr (kConfig.schedule.split_k > 1)
+    at.dim[kMaxDims - 3 - kConfig.space.batch_rank] = work.split;
   at.dim[kMaxDims - 1] = static_cast<u32>(n_lane);
   at.valid = n - n_lane < V ? static_cast<i32>(n - n_lane) : V;
 
@@ -369,17 +375,19 @@ template <const GemmSm80Config& kConfig, class Epilogue, class P>
 CATENARY_DEVICE void gemm_sm80(const P& params) {
   using T = GemmSm80Types<kConfig>;
   constexpr int E = T::kElementBytes;
-  if constexpr (kConfig.trigger_early) griddepcontrol_launch_dependents();
+  if constexpr (kConfig.schedule.trigger_early) griddepcontrol_launch_dependents();
   griddepcontrol_wait();
 
   const WorkTile work = find_work_tile<kConfig>(params, blockIdx.x);
   if (!work.valid) return;
-  const i64 n = extent_at_launch(kConfig.n, params);
+  const i64 n = extent_at_launch(kConfig.space.n, params);
 
   const i64 m_left = work.m_end - work.m0;
   const i64 n_left = n - work.n0;
-  const i32 rows_m = static_cast<i32>(m_left < kConfig.block_m ? m_left : kConfig.block_m);
-  const i32 rows_n = static_cast<i32>(n_left < kConfig.block_n ? n_left : kConfig.block_n);
+  const i32 rows_m =
+      static_cast<i32>(m_left < kConfig.tile.block_m ? m_left : kConfig.tile.block_m);
+  const i32 rows_n =
+      static_cast<i32>(n_left < kConfig.tile.block_n ? n_left : kConfig.tile.block_n);
   GemmSm80Source<kConfig> from;
   from.a = T::CopyA::thread(operand_address<kConfig, kConfig.a, E>(params, work, work.m0), rows_m);
   from.b = T::CopyB::thread(operand_address<kConfig, kConfig.b, E>(params, work, work.n0), rows_n);
@@ -390,10 +398,10 @@ CATENARY_DEVICE void gemm_sm80(const P& params) {
   from.k_begin = work.k_begin;
   from.k_end = work.k_end;
   const i64 k = work.k_end > work.k_begin ? work.k_end - work.k_begin : 0;
-  from.tiles_per_outer = (k + kConfig.block_k - 1) / kConfig.block_k;
-  const i64 tiles = from.tiles_per_outer * kConfig.k_outer;
-  const i64 t_begin = tiles * work.split / kConfig.split_k;
-  const i64 t_end = tiles * (work.split + 1) / kConfig.split_k;
+  from.tiles_per_outer = (k + kConfig.tile.block_k - 1) / kConfig.tile.block_k;
+  const i64 tiles = from.tiles_per_outer * kConfig.space.k_outer;
+  const i64 t_begin = tiles * work.split / kConfig.schedule.split_k;
+  const i64 t_end = tiles * (work.split + 1) / kConfig.schedule.split_k;
 
   typename T::Accumulators acc;
 #pragma unroll
@@ -407,7 +415,7 @@ CATENARY_DEVICE void gemm_sm80(const P& params) {
 
   const u32 smem = dynamic_smem();
   if (t_begin < t_end) {
-    if constexpr (kConfig.math == MathMode::kF32) {
+    if constexpr (kConfig.space.math == MathMode::kF32) {
       mainloop_f32<kConfig>(smem, from, t_begin, t_end, acc);
     } else {
       mainloop_mma<kConfig>(smem, from, t_begin, t_end, acc);
@@ -418,7 +426,7 @@ CATENARY_DEVICE void gemm_sm80(const P& params) {
     cta_barrier();
   }
   // An early trigger is faster only where the next kernel is a split-K reduction (RESULTS sm80-33).
-  if constexpr (!kConfig.trigger_early) griddepcontrol_launch_dependents();
+  if constexpr (!kConfig.schedule.trigger_early) griddepcontrol_launch_dependents();
   run_epilogue<kConfig, Epilogue>(params, smem, work, n, acc);
 }
 

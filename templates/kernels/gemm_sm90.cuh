@@ -64,7 +64,7 @@ namespace catenary {
 
 template <const GemmSm90Config& kConfig, class Epilogue, class P>
 CATENARY_DEVICE void gemm_sm90(const P& params) {
-  if constexpr (kConfig.cluster_k == 0) {
+  if constexpr (kConfig.schedule.cluster_k == 0) {
     gemm_sm90_persistent<kConfig, Epilogue>(params);
   } else {
     gemm_sm90_split<kConfig, Epilogue>(params);

@@ -11,7 +11,7 @@ namespace catenary {
 
 template <const GemmSm90Config& kConfig>
 CATENARY_DEVICE u32 order_barrier(u32 smem, u32 warpgroup) {
-  return smem + kConfig.barrier_offset() + 8 * (2 * kConfig.stages + warpgroup);
+  return smem + kConfig.barrier_offset() + 8 * (2 * kConfig.tile.stages + warpgroup);
 }
 
 // One thread; a CTA or cluster barrier must follow.
@@ -26,15 +26,15 @@ CATENARY_DEVICE void init_barriers(const P& params, u32 smem) {
       mbarrier_init(tma_full_barrier<kPipeline>(smem, stage), 1);
     }
   }
-  if constexpr (kConfig.cluster_k > 1) {
+  if constexpr (kConfig.schedule.cluster_k > 1) {
     init_partials_barrier<kClusterSplitKOf<kConfig>>(smem);
-  } else if constexpr (kConfig.ping_pong) {
+  } else if constexpr (kConfig.schedule.ping_pong) {
     mbarrier_init(order_barrier<kConfig>(smem, 0), 4);
     mbarrier_init(order_barrier<kConfig>(smem, 1), 4);
   }
   fence_mbarrier_init();
   // The tensor map of an empty operand is not valid.
-  if (num_tiles<kConfig>(params) > 0 && extent_at_launch(kConfig.k, params) > 0) {
+  if (num_tiles<kConfig>(params) > 0 && extent_at_launch(kConfig.space.k, params) > 0) {
     prefetch_descriptors<kPipeline>(params);
   }
 }

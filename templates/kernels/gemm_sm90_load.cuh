@@ -48,7 +48,7 @@ CATENARY_DEVICE void run_load_warp(const P& params, u32 smem, u32 rank, LoadMask
     if (T::kWarpSchedules && !T::kCpAsync && threadIdx.x != 0) return;
     const i64 count = range.end - range.begin;
     i64 early = 0;
-    if (kEarlyWeights && !waited) early = count < kConfig.stages ? count : kConfig.stages;
+    if (kEarlyWeights && !waited) early = count < kConfig.tile.stages ? count : kConfig.tile.stages;
 #pragma unroll 1
     for (i64 i = 0; i < count + early; ++i) {
       const LoadMask mask{loads.weights && (i < early || i >= 2 * early),

@@ -32,7 +32,7 @@ CATENARY_DEVICE void mainloop(typename GemmSm90Traits<kConfig>::Accumulators& d,
     const u32 stage = smem + state.stage * kConfig.stage_bytes();
     mbarrier_wait(full_barrier<kPipelineOf<kConfig>>(smem, state.stage), state.phase);
     if constexpr (T::kTriggersLate) {
-      if (k_tile + 1 == kConfig.stages &&
+      if (k_tile + 1 == kConfig.tile.stages &&
           pdl_trigger<kPipelineOf<kConfig>>(k_tiles) == PdlTrigger::kFirstRoundArrived) {
         griddepcontrol_launch_dependents();
       }

@@ -24,12 +24,13 @@ struct TileEpilogueOf<kConfig, Epilogue, true> {
 template <const GemmSm90Config& kConfig, class Epilogue, class P>
 CATENARY_DEVICE void run_mma_warpgroup(const P& params, u32 smem, u32 rank, u32 warpgroup) {
   using T = GemmSm90Traits<kConfig>;
-  using TileEpilogue = typename TileEpilogueOf<kConfig, Epilogue, kConfig.register_epilogue>::Type;
+  using TileEpilogue =
+      typename TileEpilogueOf<kConfig, Epilogue, kConfig.epilogue.in_registers>::Type;
   const u32 warp = threadIdx.x / 32 - 4;  // among the mma warpgroups
   const u32 staging = smem + kConfig.staging_offset() + warp * kConfig.staging_bytes();
-  const u32 row = (kConfig.cluster_m > 1 ? rank : 0) * kConfig.block_m + warp % 4 * 16 +
+  const u32 row = rank * kConfig.tile.block_m + warp % 4 * 16 +
                   (T::kPingPong ? 0 : warpgroup * kConfig.warpgroup_m());
-  const i64 n = extent_at_launch(kConfig.n, params);
+  const i64 n = extent_at_launch(kConfig.space.n, params);
   typename T::State state;
   u32 tile_number = 0;
   u32 order_phase = warpgroup ^ 1;
@@ -62,19 +63,19 @@ CATENARY_DEVICE void gemm_sm90_persistent(const P& params) {
   static_assert(kConfig.cluster_m == 1 || kConfig.cluster_n == 1, "a cluster shares A or B");
   const u32 smem = dynamic_smem();
   const u32 warp = warp_index();
-  const u32 rank = kConfig.cluster_ctas() == 1 ? 0 : cluster_rank();
+  const u32 rank = kConfig.schedule.cluster_m == 1 ? 0 : cluster_rank();
   griddepcontrol_launch_dependents();
   if (threadIdx.x == 0) init_barriers<kConfig>(params, smem);
   // No thread uses a barrier before it exists in all CTAs. Relaxed: fence.mbarrier_init releases
   // the barriers (PTX ISA 9.7.13.4).
-  if constexpr (kConfig.cluster_ctas() == 1) {
+  if constexpr (kConfig.schedule.cluster_m == 1) {
     cta_barrier();
   } else {
     cluster_arrive_relaxed();
     cluster_wait();
   }
   // setmaxnreg moves registers of the load warpgroup to the mma warpgroups.
-  constexpr bool kMoveRegisters = kConfig.consumers == 2;
+  constexpr bool kMoveRegisters = kConfig.schedule.consumers == 2;
   if (warp < 4) {
     if constexpr (kMoveRegisters) set_max_registers_decrease<T::kProducerRegisters>();
     run_load_warpgroup<kConfig>(params, smem, rank, warp);
@@ -84,7 +85,7 @@ CATENARY_DEVICE void gemm_sm90_persistent(const P& params) {
   }
   // No CTA exits while another one may still load into it or arrive at its barriers. Relaxed: no
   // data is handed over, and a release waits until the last stores are visible to the whole GPU.
-  if constexpr (kConfig.cluster_ctas() != 1) {
+  if constexpr (kConfig.schedule.cluster_m != 1) {
     cluster_arrive_relaxed();
     cluster_wait();
   }

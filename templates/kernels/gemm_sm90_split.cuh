@@ -16,18 +16,20 @@ namespace catenary {
 template <const GemmSm90Config& kConfig, class P>
 CATENARY_DEVICE bool mma_one_tile(const P& params, u32 smem, u32 warpgroup, u32 row,
                                   typename GemmSm90Traits<kConfig>::Accumulators& d) {
-  static_assert(!kConfig.ping_pong && kConfig.cluster_m == 1 && kConfig.cluster_n == 1,
+  static_assert(!kConfig.schedule.ping_pong && kConfig.schedule.cluster_m == 1,
                 "one tile, cooperative, no multicast");
-  static_assert(kConfig.ragged == Ragged::kNone, "reduce_and_store() finds its tile by number");
+  static_assert(kConfig.ragged.kind == Ragged::kNone,
+                "reduce_and_store() finds its tile by number");
   typename GemmSm90Traits<kConfig>::State state;
   // The partials barriers of the other CTAs exist before anything is sent to them.
-  if constexpr (kConfig.cluster_k > 1) cluster_wait();
+  if constexpr (kConfig.schedule.cluster_k > 1) cluster_wait();
   griddepcontrol_wait();
   bool has_tile = false;
   for_each_tile<kConfig>(params, [&](const WorkTile&, const KTileRange& range) {
     has_tile = true;
     mainloop<kConfig>(d, smem, warpgroup, range, state, [] {});
-    if constexpr (kConfig.cluster_k > 1) send_partials<kClusterSplitKOf<kConfig>>(smem, d, row);
+    if constexpr (kConfig.schedule.cluster_k > 1)
+      send_partials<kClusterSplitKOf<kConfig>>(smem, d, row);
   });
   return has_tile;
 }
@@ -37,9 +39,9 @@ CATENARY_DEVICE bool mma_one_tile(const P& params, u32 smem, u32 warpgroup, u32 
 template <const GemmSm90Config& kConfig, class Epilogue, class P>
 CATENARY_DEVICE void run_one_tile(const P& params, u32 smem, u32 warp) {
   typename GemmSm90Traits<kConfig>::Accumulators d;
-  const u32 warpgroup = warp / 4 - 1;
-  const u32 row = warpgroup * kConfig.warpgroup_m() + warp % 4 * 16;
-  const WorkTile work = find_work_tile<kConfig>(params, blockIdx.x / kConfig.cluster_k);
+  const u32 mma_warpgroup = warp / 4 - 1;  // not of warps 0 to 3, which load
+  const u32 row = mma_warpgroup * kConfig.warpgroup_m() + warp % 4 * 16;
+  const WorkTile work = find_work_tile<kConfig>(params, blockIdx.x / kConfig.schedule.cluster_k);
   ClusterEpilogue<kClusterSplitKOf<kConfig>, Epilogue> epilogue;
   // Load warps issue their loads before they prefetch.
   constexpr u32 kLoadWarps = GemmSm90Traits<kConfig>::kLoadWarps;
@@ -48,9 +50,9 @@ CATENARY_DEVICE void run_one_tile(const P& params, u32 smem, u32 warp) {
   if (warp < 4) {
     run_load_warpgroup<kConfig>(params, smem, 0, warp);
     if (warp < kLoadWarps) epilogue.prefetch(params, work);
-    if constexpr (kConfig.cluster_k > 1) cluster_wait();
+    if constexpr (kConfig.schedule.cluster_k > 1) cluster_wait();
   } else {
-    has_partials = mma_one_tile<kConfig>(params, smem, warpgroup, row, d);
+    has_partials = mma_one_tile<kConfig>(params, smem, mma_warpgroup, row, d);
   }
   // After this barrier no load or MMA uses the stages. A wait for wgmma covers only the MMAs of the
   // executing warp (PTX ISA 9.7.15.7): every warp arrives after its own.
@@ -71,7 +73,7 @@ CATENARY_DEVICE void gemm_sm90_split(const P& params) {
   // No thread uses a barrier before it exists; the mma warpgroups wait for those of the other CTAs
   // before they send partials. Relaxed: fence.mbarrier_init releases the barriers (PTX ISA
   // 9.7.13.4).
-  if constexpr (kConfig.cluster_k > 1) cluster_arrive_relaxed();
+  if constexpr (kConfig.schedule.cluster_k > 1) cluster_arrive_relaxed();
   cta_barrier();
   run_one_tile<kConfig, Epilogue>(params, smem, warp);
 }

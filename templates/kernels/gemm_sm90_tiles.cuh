@@ -12,14 +12,14 @@ namespace catenary {
 // An upper bound of the tiles of this launch; the tiles of one cluster count once.
 template <const GemmSm90Config& kConfig, class P>
 CATENARY_DEVICE u32 num_tiles(const P& params) {
-  const i64 m = extent_at_launch(kConfig.m, params);
-  const i64 n = extent_at_launch(kConfig.n, params);
+  const i64 m = extent_at_launch(kConfig.space.m, params);
+  const i64 n = extent_at_launch(kConfig.space.n, params);
   i64 count = (m + kConfig.cluster_tile_m() - 1) / kConfig.cluster_tile_m();
-  if (kConfig.ragged == Ragged::kMGrouped && m > 0) count += kConfig.num_groups + 1;
-  count *= (n + kConfig.cluster_tile_n() - 1) / kConfig.cluster_tile_n() * kConfig.split_k;
+  if (kConfig.ragged.kind == Ragged::kMGrouped && m > 0) count += kConfig.ragged.num_groups + 1;
+  count *= (n + kConfig.tile.block_n - 1) / kConfig.tile.block_n * kConfig.schedule.split_k;
 #pragma unroll
-  for (int d = kMaxDims - kConfig.batch_rank; d < kMaxDims; ++d) {
-    count *= extent_at_launch(kConfig.batch.at[d], params);
+  for (int d = kMaxDims - kConfig.space.batch_rank; d < kMaxDims; ++d) {
+    count *= extent_at_launch(kConfig.space.batch.at[d], params);
   }
   return static_cast<u32>(count);
 }
@@ -43,8 +43,7 @@ CATENARY_DEVICE void for_each_tile(const P& params, Visit visit) {
           }
         });
     if (!work.valid) continue;
-    if constexpr (kConfig.cluster_n > 1) work.n0 += cluster_rank() * kConfig.block_n;
-    if constexpr (kConfig.ragged == Ragged::kKGrouped) k_groups.find(params, work);
+    if constexpr (kConfig.ragged.kind == Ragged::kKGrouped) k_groups.find(params, work);
     if constexpr (GemmSm90Traits<kConfig>::kAddsZeroKTile)
       add_zero_k_tile<kPipelineOf<kConfig>>(work);
     visit(work, k_tile_range<kPipelineOf<kConfig>>(work));

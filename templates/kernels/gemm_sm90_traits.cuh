@@ -5,47 +5,41 @@
 
 #include "epilogue/config.cuh"
 #include "pipeline/pipeline.cuh"
-#include "shared/config.h"
+#include "shared/gemm_sm90_config.h"
 
 namespace catenary {
 
 constexpr PipelineConfig pipeline_config(const GemmSm90Config& c) {
-  const bool k_grouped = c.ragged == Ragged::kKGrouped;
-  const bool m_grouped = c.ragged == Ragged::kMGrouped;
+  const bool k_grouped = c.ragged.kind == Ragged::kKGrouped;
+  const bool m_grouped = c.ragged.kind == Ragged::kMGrouped;
   PipelineConfig p;
-  p.math = c.math;
+  p.space = c.space;
+  p.ragged = c.ragged;
   p.a = c.a;
   p.b = c.b;
   p.b2 = c.b2;
   p.dual = c.dual;
   p.uses_cp_async = c.uses_cp_async();
-  p.element_bytes = c.element_bytes();
-  p.stages = c.stages;
+  p.stages = c.tile.stages;
   p.block_k = c.block_k();
-  p.tile_m = c.block_m;
+  p.tile_m = c.tile.block_m;
   p.a_rows = c.a_box_rows();
-  p.b_rows = c.block_n;
+  p.b_rows = c.tile.block_n;
   p.tile_a_bytes = c.tile_a_bytes();
   p.tile_b_bytes = c.tile_b_bytes();
   p.stage_bytes = c.stage_bytes();
   p.tma_bytes = c.tma_bytes();
   p.barrier_offset = c.barrier_offset();
-  p.tma_full_offset = c.barrier_offset() + 8 * (2 * c.stages + 2);
+  p.tma_full_offset = c.barrier_offset() + 8 * (2 * c.tile.stages + 2);
   p.full_arrivals = (c.tma_bytes() > 0 ? 1 : 0) + (c.uses_cp_async() ? 4 : 0);
-  p.empty_arrivals = 4 * (c.ping_pong ? 1 : c.consumers) * c.cluster_m * c.cluster_n;
-  p.cluster_m = c.cluster_m;
-  p.cluster_n = c.cluster_n;
-  p.k_size = c.k.size;
-  p.k_outer = c.k_outer;
+  p.empty_arrivals = 4 * (c.schedule.ping_pong ? 1 : c.schedule.consumers) * c.schedule.cluster_m;
+  p.cluster_m = c.schedule.cluster_m;
   p.k_slices = c.k_slices();
-  p.cluster_k = c.cluster_k;
+  p.cluster_k = c.schedule.cluster_k;
   p.zero_fills_k_tails = c.zero_fills_k_tails();
-  p.check_m = c.m.scale != 0 || m_grouped || c.m.size % c.a_box_rows() != 0;
-  p.check_n = c.n.scale != 0 || c.n.size % c.block_n != 0;
-  p.check_k = c.k.scale != 0 || k_grouped || c.k.size % c.block_k() != 0;
-  p.n = c.n;
-  p.batch_rank = c.batch_rank;
-  p.ragged = c.ragged;
+  p.check_m = c.space.m.scale != 0 || m_grouped || c.space.m.size % c.a_box_rows() != 0;
+  p.check_n = c.space.n.scale != 0 || c.space.n.size % c.tile.block_n != 0;
+  p.check_k = c.space.k.scale != 0 || k_grouped || c.space.k.size % c.block_k() != 0;
   return p;
 }
 
@@ -53,27 +47,28 @@ constexpr EpilogueConfig epilogue_config(const GemmSm90Config& c) {
   constexpr i64 kFewKTiles = 16;
   EpilogueConfig e;
   e.num_accumulators = c.num_accumulators();
-  e.block_n = c.block_n;
+  e.block_n = c.tile.block_n;
   e.subtile_n = c.subtile_n();
-  e.vec = c.vec;
-  e.m_grouped = c.ragged == Ragged::kMGrouped;
-  e.whole_tiles_n = c.n.scale == 0 && c.n.size % c.cluster_tile_n() == 0;
-  e.short_mainloop = c.k.scale == 0 && c.k.size * c.k_outer <= kFewKTiles * c.block_k();
+  e.vec = c.epilogue.vec;
+  e.m_grouped = c.ragged.kind == Ragged::kMGrouped;
+  e.whole_tiles_n = c.space.n.scale == 0 && c.space.n.size % c.tile.block_n == 0;
+  e.short_mainloop =
+      c.space.k.scale == 0 && c.space.k.size * c.space.k_outer <= kFewKTiles * c.block_k();
   e.accumulator_registers = c.accumulator_registers();
   e.max_registers = c.uses_cp_async() ? 136 : 160;
-  e.split_k = c.split_k;
-  e.batch_rank = c.batch_rank;
+  e.split_k = c.schedule.split_k;
+  e.batch_rank = c.space.batch_rank;
   return e;
 }
 
 constexpr ClusterSplitKConfig cluster_split_k_config(const GemmSm90Config& c) {
   ClusterSplitKConfig s;
-  if (c.cluster_k == 0) return s;
+  if (c.schedule.cluster_k == 0) return s;
   s.num_accumulators = c.num_accumulators();
-  s.block_n = c.block_n;
-  s.vec = c.vec;
+  s.block_n = c.tile.block_n;
+  s.vec = c.epilogue.vec;
   s.threads = c.threads();
-  s.cluster_k = c.cluster_k;
+  s.cluster_k = c.schedule.cluster_k;
   s.a_rows = c.a_box_rows();
   s.reduce_rows = c.reduce_rows();
   s.row_bytes = c.partials_row_bytes();
@@ -81,10 +76,10 @@ constexpr ClusterSplitKConfig cluster_split_k_config(const GemmSm90Config& c) {
   s.slots_offset = c.partials_offset();
   s.barrier_offset = c.barrier_offset() + 8 * (c.barriers() - 1);
   s.accumulator_registers = c.accumulator_registers();
-  s.max_registers = c.ctas_per_sm == 1 ? 160 : 64;
-  s.n = c.n;
-  s.split_k = c.split_k;
-  s.batch_rank = c.batch_rank;
+  s.max_registers = c.schedule.ctas_per_sm == 1 ? 160 : 64;
+  s.n = c.space.n;
+  s.split_k = c.schedule.split_k;
+  s.batch_rank = c.space.batch_rank;
   return s;
 }
 
@@ -99,40 +94,40 @@ template <const GemmSm90Config& kConfig>
 struct GemmSm90Traits {
   static constexpr int kAccumulators = kConfig.num_accumulators();
   static constexpr int kFragments = kConfig.warpgroup_m() / 64;  // of 64 rows
-  static constexpr bool kPingPong = kConfig.ping_pong;
+  static constexpr bool kPingPong = kConfig.schedule.ping_pong;
   // NVRTC must see the values of these templates before they become template arguments.
   static_assert(kPipelineOf<kConfig>.stages > 0 && kEpilogueOf<kConfig>.block_n > 0 &&
                 kClusterSplitKOf<kConfig>.block_n > 0);
   static_assert(kConfig.warpgroup_m() % 64 == 0, "wgmma has 64 rows");
-  static_assert(!kPingPong || kConfig.consumers == 2, "ping-pong has two mma warpgroups");
-  using Accumulators = float[kAccumulators][kFragments][kConfig.block_n / 2];
-  using State = PipelineState<kConfig.stages>;
+  static_assert(!kPingPong || kConfig.schedule.consumers == 2, "ping-pong has two mma warpgroups");
+  using Accumulators = float[kAccumulators][kFragments][kConfig.tile.block_n / 2];
+  using State = PipelineState<kConfig.tile.stages>;
 
   // Empty tiles (a group without k, rows of no group) get one k-tile of zeros (add_zero_k_tile).
-  static constexpr bool kAddsZeroKTile = kConfig.ragged != Ragged::kNone && kConfig.k.scale == 0 &&
-                                         kConfig.k.size != 0 && kConfig.k_slices() == 1 &&
-                                         !kConfig.uses_cp_async();
+  static constexpr bool kAddsZeroKTile = kConfig.ragged.kind != Ragged::kNone &&
+                                         kConfig.space.k.scale == 0 && kConfig.space.k.size != 0 &&
+                                         kConfig.k_slices() == 1 && !kConfig.uses_cp_async();
   // Other tiles that may have no k-tile start from cleared accumulators. Else the first MMA of a
   // tile overwrites them.
   static constexpr bool kMayHaveNoKTile =
-      kConfig.k.scale != 0 || kConfig.k.size == 0 ||
-      (kConfig.ragged != Ragged::kNone && !kAddsZeroKTile) ||
-      kConfig.k_outer * ((kConfig.k.size + kConfig.block_k() - 1) / kConfig.block_k()) <
+      kConfig.space.k.scale != 0 || kConfig.space.k.size == 0 ||
+      (kConfig.ragged.kind != Ragged::kNone && !kAddsZeroKTile) ||
+      kConfig.space.k_outer * ((kConfig.space.k.size + kConfig.block_k() - 1) / kConfig.block_k()) <
           kConfig.k_slices();
   static constexpr bool kLoadsWeightsEarly =
-      kConfig.ragged == Ragged::kNone &&
+      kConfig.ragged.kind == Ragged::kNone &&
       (kConfig.a.weight || kConfig.b.weight || (kConfig.dual && kConfig.b2.weight));
 
   // Where two CTAs share an SM, the next kernel's weight loads would run before this one's own: it
   // is triggered late. A grid of few CTAs with few k-tiles leaves the next kernel other SMs
   // (RESULTS sm90-2).
-  static constexpr bool kTriggersLate = kConfig.ctas_per_sm > 1;
+  static constexpr bool kTriggersLate = kConfig.schedule.ctas_per_sm > 1;
   static constexpr bool kFitsPipeline =
-      kConfig.k.size * kConfig.k_outer <=
-      i64{kConfig.block_k()} * kConfig.stages * kConfig.k_slices();
+      kConfig.space.k.size * kConfig.space.k_outer <=
+      i64{kConfig.block_k()} * kConfig.tile.stages * kConfig.k_slices();
 
   // All lanes of a warp find the next tile together (MGroupedScheduler), the load warp's too.
-  static constexpr bool kWarpSchedules = kConfig.ragged == Ragged::kMGrouped;
+  static constexpr bool kWarpSchedules = kConfig.ragged.kind == Ragged::kMGrouped;
 
   static constexpr bool kCpAsync = kConfig.uses_cp_async();
   // Load warps: all four; one for weights and one for activations; one.

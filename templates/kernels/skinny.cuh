@@ -42,21 +42,22 @@ namespace catenary {
 template <const SkinnyConfig& kConfig>
 struct SkinnyTypes {
   static constexpr int kBlocks = kConfig.warp_blocks();
-  static constexpr int kColumnTiles = kConfig.columns / 8;
-  static constexpr int kXTiles = kConfig.x_columns / 8;
-  static constexpr int kRowTiles = kConfig.row_tiles;
-  static constexpr int kChunkBlocks = (kBlocks + kConfig.x_chunks - 1) / kConfig.x_chunks;
-  static constexpr int kElementBytes = math_info(kConfig.math).operand_bytes;
+  static constexpr int kColumnTiles = kConfig.tile.columns / 8;
+  static constexpr int kXTiles = kConfig.loads.x_columns / 8;
+  static constexpr int kRowTiles = kConfig.tile.row_tiles;
+  static constexpr int kChunkBlocks =
+      (kBlocks + kConfig.loads.x_chunks - 1) / kConfig.loads.x_chunks;
+  static constexpr int kElementBytes = kConfig.space.element_bytes();
   // Lower bound of every warp's blocks.
-  static constexpr i64 kMinBlocks = kConfig.k_blocks / kConfig.k_slices() / kConfig.warps_k;
+  static constexpr i64 kMinBlocks = kConfig.k_blocks() / kConfig.k_slices() / kConfig.tile.warps_k;
   using WLoad = SkinnyLoad<kConfig, kMinBlocks>;
-  static_assert((kConfig.k_blocks + kConfig.k_slices() - 1) / kConfig.k_slices() <=
-                    i64{kConfig.warps_k} * kBlocks,
+  static_assert((kConfig.k_blocks() + kConfig.k_slices() - 1) / kConfig.k_slices() <=
+                    i64{kConfig.tile.warps_k} * kBlocks,
                 "the warps' slices hold K");
   static_assert(kConfig.vectors() <= kConfig.threads(), "one vector of D per thread");
-  static_assert(kConfig.columns % kConfig.x_columns == 0, "x_columns divides columns");
-  static_assert(kConfig.ragged == Ragged::kNone ||
-                    (!kConfig.w_is_weight && kConfig.k_slices() == 1),
+  static_assert(kConfig.tile.columns % kConfig.loads.x_columns == 0, "x_columns divides columns");
+  static_assert(kConfig.ragged.kind == Ragged::kNone ||
+                    (!kConfig.loads.w_is_weight && kConfig.k_slices() == 1),
                 "the group of a CTA is known after the dependency wait");
 
   // A lane's 32 bytes of a row's block.
@@ -85,26 +86,26 @@ struct SkinnyWorkTile {
 
 template <const SkinnyConfig& kConfig>
 CATENARY_DEVICE SkinnyWorkTile find_skinny_work() {
-  constexpr i64 kTiles = (kConfig.n.size + kConfig.rows() - 1) / kConfig.rows();
-  const u32 warp_k = threadIdx.x / 32 % kConfig.warps_k;
+  constexpr i64 kTiles = (kConfig.space.n.size + kConfig.rows() - 1) / kConfig.rows();
+  const u32 warp_k = threadIdx.x / 32 % kConfig.tile.warps_k;
   SkinnyWorkTile work;
   u32 index = blockIdx.x;
   const u32 k_slice = index % kConfig.k_slices();
-  work.split = k_slice / kConfig.cluster_k;
+  work.split = k_slice / kConfig.schedule.cluster_k;
   index /= kConfig.k_slices();
   work.n0 = static_cast<i64>(index % kTiles) * kConfig.rows();
   index /= kTiles;
 #pragma unroll
-  for (int d = kMaxDims - 1; d >= kMaxDims - kConfig.batch_rank; --d) {
-    const u32 size = static_cast<u32>(kConfig.batch.at[d].size);
+  for (int d = kMaxDims - 1; d >= kMaxDims - kConfig.space.batch_rank; --d) {
+    const u32 size = static_cast<u32>(kConfig.space.batch.at[d].size);
     work.batch[d] = index % size;
     index /= size;
   }
   work.ordinal = index;
-  const i64 begin = kConfig.k_blocks * k_slice / kConfig.k_slices();
-  const i64 count = kConfig.k_blocks * (k_slice + 1) / kConfig.k_slices() - begin;
-  work.block0 = begin + count * warp_k / kConfig.warps_k;
-  work.blocks = static_cast<i32>(begin + count * (warp_k + 1) / kConfig.warps_k - work.block0);
+  const i64 begin = kConfig.k_blocks() * k_slice / kConfig.k_slices();
+  const i64 count = kConfig.k_blocks() * (k_slice + 1) / kConfig.k_slices() - begin;
+  work.block0 = begin + count * warp_k / kConfig.tile.warps_k;
+  work.blocks = static_cast<i32>(begin + count * (warp_k + 1) / kConfig.tile.warps_k - work.block0);
   return work;
 }
 
@@ -113,12 +114,12 @@ template <const SkinnyConfig& kConfig, MatrixOperand kOperand, class P>
 CATENARY_DEVICE const u8* skinny_row(const P& params, const SkinnyWorkTile& work, i64 row) {
   i64 offset = row * kOperand.stride_row;
 #pragma unroll
-  for (int d = kMaxDims - kConfig.batch_rank; d < kMaxDims; ++d) {
+  for (int d = kMaxDims - kConfig.space.batch_rank; d < kMaxDims; ++d) {
     if (kOperand.stride_batch.at[d] != 0) {
       offset += static_cast<i64>(work.batch[d]) * kOperand.stride_batch.at[d];
     }
   }
-  if constexpr (kConfig.ragged != Ragged::kNone) {
+  if constexpr (kConfig.ragged.kind != Ragged::kNone) {
     offset += static_cast<i64>(work.group) * kOperand.stride_group;
   }
   return static_cast<const u8*>(params.ptr[kOperand.slot]) +
@@ -129,10 +130,11 @@ CATENARY_DEVICE const u8* skinny_row(const P& params, const SkinnyWorkTile& work
 // row, so that loads are in bounds; their results are not stored.
 template <const SkinnyConfig& kConfig, class P>
 CATENARY_DEVICE const u8* weight_row(const P& params, const SkinnyWorkTile& work, u32 row) {
-  const u32 warp_n = threadIdx.x / 32 / kConfig.warps_k;
+  const u32 warp_n = threadIdx.x / 32 / kConfig.tile.warps_k;
   constexpr u32 kRows = kConfig.warp_rows() / kConfig.num_accumulators();
   i64 n = work.n0 + warp_n * kRows + row % kRows;
-  if (kConfig.n.size % kConfig.rows() != 0 && n >= kConfig.n.size) n = kConfig.n.size - 1;
+  if (kConfig.space.n.size % kConfig.rows() != 0 && n >= kConfig.space.n.size)
+    n = kConfig.space.n.size - 1;
   if constexpr (kConfig.dual) {
     if (row >= kRows) return skinny_row<kConfig, kConfig.w2>(params, work, n);
   }
@@ -143,7 +145,7 @@ CATENARY_DEVICE const u8* weight_row(const P& params, const SkinnyWorkTile& work
 // kernels, where other CTAs load X at the same time.
 template <const SkinnyConfig& kConfig, class P>
 CATENARY_DEVICE bool staggers_loads(const P& params) {
-  return kConfig.ragged != Ragged::kNone || params.pdl != 0;
+  return kConfig.ragged.kind != Ragged::kNone || params.pdl != 0;
 }
 
 // Issues the loads of the warp's slice (kernels/skinny_load.cuh) and runs during_load() meanwhile.
@@ -151,12 +153,12 @@ template <const SkinnyConfig& kConfig, class P, class DuringLoad>
 CATENARY_DEVICE void start_w_loads(const P& params, const SkinnyWorkTile& work, u32 slice,
                                    u32 barriers, const DuringLoad& during_load) {
   using T = SkinnyTypes<kConfig>;
-  if constexpr (kConfig.shared_blocks == 0) {
+  if constexpr (kConfig.loads.shared_blocks == 0) {
     during_load();
   } else {
     const bool full =
-        T::kMinBlocks >= kConfig.shared_blocks || work.blocks >= kConfig.shared_blocks;
-    const i32 blocks = full ? kConfig.shared_blocks : work.blocks;
+        T::kMinBlocks >= kConfig.loads.shared_blocks || work.blocks >= kConfig.loads.shared_blocks;
+    const i32 blocks = full ? kConfig.loads.shared_blocks : work.blocks;
     T::WLoad::start(
         slice, barriers, blocks, staggers_loads<kConfig>(params),
         [&](u32 row) { return weight_row<kConfig>(params, work, row); }, during_load);
@@ -174,12 +176,12 @@ CATENARY_DEVICE void load_register_blocks(const P& params, const SkinnyWorkTile&
                                           typename SkinnyTypes<kConfig>::WeightBlock* weights) {
   const u32 lane = threadIdx.x % 32;
 #pragma unroll
-  for (int t = 0; t < kConfig.row_tiles; ++t) {
+  for (int t = 0; t < kConfig.tile.row_tiles; ++t) {
     const u8* upper = weight_row<kConfig>(params, work, t * 16 + lane / 4) + lane % 4 * 32;
     const u8* lower = weight_row<kConfig>(params, work, t * 16 + lane / 4 + 8) + lane % 4 * 32;
 #pragma unroll
-    for (int i = 0; i < kConfig.register_blocks; ++i) {
-      const int block = kConfig.shared_blocks + i;
+    for (int i = 0; i < kConfig.loads.register_blocks; ++i) {
+      const int block = kConfig.loads.shared_blocks + i;
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         weights[i][t].upper.half[half] = {0, 0, 0, 0};
@@ -240,14 +242,14 @@ CATENARY_DEVICE void mma_tile(const typename SkinnyTypes<kConfig>::WeightTile& w
   for (int half = 0; half < 2; ++half) {
     U32x4 upper = weights.upper.half[half];
     U32x4 lower = weights.lower.half[half];
-    round_fragment<kConfig.math>(upper);
-    round_fragment<kConfig.math>(lower);
+    round_fragment<kConfig.space.math>(upper);
+    round_fragment<kConfig.space.math>(lower);
 #pragma unroll
     for (int j = 0; j < SkinnyTypes<kConfig>::kXTiles; ++j) {
       U32x4 b = x[j].half[half];
-      round_fragment<kConfig.math>(b);
-      mma_sync<kConfig.math>(acc[first + j], {upper.x, lower.x, upper.y, lower.y}, b.x, b.y);
-      mma_sync<kConfig.math>(acc[first + j], {upper.z, lower.z, upper.w, lower.w}, b.z, b.w);
+      round_fragment<kConfig.space.math>(b);
+      mma_sync<kConfig.space.math>(acc[first + j], {upper.x, lower.x, upper.y, lower.y}, b.x, b.y);
+      mma_sync<kConfig.space.math>(acc[first + j], {upper.z, lower.z, upper.w, lower.w}, b.z, b.w);
     }
   }
 }
@@ -263,10 +265,10 @@ CATENARY_DEVICE void mma_slice(const P& params, const SkinnyWorkTile& work, i64 
   using T = SkinnyTypes<kConfig>;
   typename T::XChunk x;
 #pragma unroll
-  for (int chunk = kConfig.x_chunks - 1; chunk >= 0; --chunk) {
+  for (int chunk = kConfig.loads.x_chunks - 1; chunk >= 0; --chunk) {
     const int first = chunk * T::kChunkBlocks;
 #pragma unroll
-    for (int column = 0; column < kConfig.columns; column += kConfig.x_columns) {
+    for (int column = 0; column < kConfig.tile.columns; column += kConfig.loads.x_columns) {
       load_x<kConfig>(params, work, chunk, column, m, x);
       if (!w_ready && column == 0) T::WLoad::wait(barriers, first, first + T::kChunkBlocks);
 #pragma unroll
@@ -274,9 +276,9 @@ CATENARY_DEVICE void mma_slice(const P& params, const SkinnyWorkTile& work, i64 
         const int block = first + i;
         if (block >= T::kBlocks || !has_block<kConfig>(work, block)) continue;
 #pragma unroll
-        for (int t = 0; t < kConfig.row_tiles; ++t) {
-          if (block >= kConfig.shared_blocks) {
-            mma_tile<kConfig>(registers[block - kConfig.shared_blocks][t], x[i], column / 8,
+        for (int t = 0; t < kConfig.tile.row_tiles; ++t) {
+          if (block >= kConfig.loads.shared_blocks) {
+            mma_tile<kConfig>(registers[block - kConfig.loads.shared_blocks][t], x[i], column / 8,
                               acc[t]);
           } else {
             mma_tile<kConfig>(read_tile<kConfig>(slice, block, t), x[i], column / 8, acc[t]);
@@ -296,7 +298,7 @@ CATENARY_DEVICE void store_accumulators(u32 to,
   // All lanes arrive: they have read the slice, which `to` may overwrite.
   warp_barrier();
 #pragma unroll
-  for (int t = 0; t < kConfig.row_tiles; ++t) {
+  for (int t = 0; t < kConfig.tile.row_tiles; ++t) {
 #pragma unroll
     for (int j = 0; j < T::kColumnTiles; ++j) {
 #pragma unroll
@@ -314,14 +316,14 @@ CATENARY_DEVICE void store_accumulators(u32 to,
 template <const SkinnyConfig& kConfig>
 CATENARY_DEVICE Vec<kConfig.vec> reduce_warps(u32 stored, u32 column, u32 row, int accumulator) {
   constexpr u32 kRows = kConfig.warp_rows() / kConfig.num_accumulators();
-  const u32 from = stored + row / kRows * kConfig.warps_k * kConfig.slice_bytes() +
+  const u32 from = stored + row / kRows * kConfig.tile.warps_k * kConfig.slice_bytes() +
                    (column * kConfig.sum_row() + accumulator * kRows + row % kRows) * 4;
   Vec<kConfig.vec> total;
 #pragma unroll
   for (int i = 0; i < kConfig.vec; ++i) {
     total.v[i] = ld_shared_f32(from + i * 4);
 #pragma unroll
-    for (int warp = 1; warp < kConfig.warps_k; ++warp) {
+    for (int warp = 1; warp < kConfig.tile.warps_k; ++warp) {
       total.v[i] += ld_shared_f32(from + warp * kConfig.slice_bytes() + i * 4);
     }
   }
@@ -336,13 +338,14 @@ CATENARY_DEVICE Coord skinny_coord(const SkinnyWorkTile& work, i64 m) {
   const i64 n = work.n0 + SkinnyCluster<kConfig>::row();
   Coord at;
 #pragma unroll
-  for (int b = 1; b <= kConfig.batch_rank; ++b) {
+  for (int b = 1; b <= kConfig.space.batch_rank; ++b) {
     at.dim[kMaxDims - 2 - b] = work.batch[kMaxDims - b];
   }
   at.dim[kMaxDims - 1] = static_cast<u32>(n);
   at.dim[kMaxDims - 2] = static_cast<u32>(work.m0) + column;
-  if constexpr (kConfig.split_k > 1) at.dim[kMaxDims - 3 - kConfig.batch_rank] = work.split;
-  const i64 left = column < m ? kConfig.n.size - n : 0;
+  if constexpr (kConfig.schedule.split_k > 1)
+    at.dim[kMaxDims - 3 - kConfig.space.batch_rank] = work.split;
+  const i64 left = column < m ? kConfig.space.n.size - n : 0;
   at.valid = left < kConfig.vec ? static_cast<i32>(left) : kConfig.vec;
   return at;
 }
@@ -363,8 +366,8 @@ template <const SkinnyConfig& kConfig>
 CATENARY_DEVICE void send_partials(u32 stored, i64 m) {
   using Cluster = SkinnyCluster<kConfig>;
 #pragma unroll
-  for (u32 distance = 1; distance < kConfig.cluster_k; ++distance) {
-    const u32 to = (Cluster::rank() + distance) % kConfig.cluster_k;
+  for (u32 distance = 1; distance < kConfig.schedule.cluster_k; ++distance) {
+    const u32 to = (Cluster::rank() + distance) % kConfig.schedule.cluster_k;
     if (Cluster::column(to) >= m) continue;
     typename Cluster::Partials partials;
     reduce_vector<kConfig>(stored, to, partials);
@@ -380,7 +383,7 @@ CATENARY_DEVICE void store_vector(const P& params, u32 stored, const Coord& at,
   using Cluster = SkinnyCluster<kConfig>;
   typename Cluster::Partials partials;
   reduce_vector<kConfig>(stored, Cluster::rank(), partials);
-  if constexpr (kConfig.cluster_k > 1) Cluster::add_partials(partials);
+  if constexpr (kConfig.schedule.cluster_k > 1) Cluster::add_partials(partials);
   if constexpr (kConfig.dual) {
     Epilogue::store(params, at, operands, partials[0], partials[1]);
   } else {
@@ -392,17 +395,18 @@ template <const SkinnyConfig& kConfig, class Epilogue, class P>
 CATENARY_DEVICE void skinny(const P& params) {
   using T = SkinnyTypes<kConfig>;
   griddepcontrol_launch_dependents();
-  const i64 m = extent_at_launch(kConfig.m, params);
-  if constexpr (kConfig.cluster_k > 1) SkinnyCluster<kConfig>::begin(m);
-  if constexpr (!kConfig.w_is_weight) griddepcontrol_wait();
+  const i64 m = extent_at_launch(kConfig.space.m, params);
+  if constexpr (kConfig.schedule.cluster_k > 1) SkinnyCluster<kConfig>::begin(m);
+  if constexpr (!kConfig.loads.w_is_weight) griddepcontrol_wait();
 
   const SkinnyWorkTile work = find_skinny_work<kConfig>();
   const u32 warp = threadIdx.x / 32;
-  const u32 barriers = dynamic_smem() + warp * kConfig.copy_groups * 8;
+  const u32 barriers = dynamic_smem() + warp * kConfig.loads.copy_groups * 8;
   const u32 slices = dynamic_smem() + kConfig.barrier_bytes();
   const u32 slice = slices + warp * kConfig.slice_bytes();
 
-  typename T::WeightBlock registers[kConfig.register_blocks > 0 ? kConfig.register_blocks : 1];
+  typename T::WeightBlock
+      registers[kConfig.loads.register_blocks > 0 ? kConfig.loads.register_blocks : 1];
   load_register_blocks<kConfig>(params, work, registers);
   typename Epilogue::Operands operands;
   // The epilogue's weights are unpacked at once, so the warp waits for them: after its loads of W.
@@ -413,8 +417,8 @@ CATENARY_DEVICE void skinny(const P& params) {
   // Before sm_90 the dependency wait is no instruction, and ptxas would move register loads of W
   // down between the MMAs, with fewer loads in flight (RESULTS skinny-32). It moves none below a
   // barrier.
-  if constexpr (!kConfig.bulk) warp_barrier();
-  if constexpr (kConfig.w_is_weight) griddepcontrol_wait();
+  if constexpr (!kConfig.loads.bulk) warp_barrier();
+  if constexpr (kConfig.loads.w_is_weight) griddepcontrol_wait();
 
   typename T::Accumulators acc = {};
   mma_slice<kConfig>(params, work, m, slice, barriers, registers, acc);
@@ -423,7 +427,7 @@ CATENARY_DEVICE void skinny(const P& params) {
   store_accumulators<kConfig>(slice, acc);
   // All threads arrive: the accumulators of all warps are visible.
   cta_barrier();
-  if constexpr (kConfig.cluster_k > 1) {
+  if constexpr (kConfig.schedule.cluster_k > 1) {
     cluster_wait();
     send_partials<kConfig>(slices, m);
   }

@@ -20,16 +20,16 @@
 #include "ptx/mbarrier.cuh"
 #include "ptx/shared.cuh"
 #include "ptx/sync.cuh"
-#include "shared/config.h"
+#include "shared/skinny_config.h"
 
 namespace catenary {
 
 template <const SkinnyConfig& kConfig>
 struct SkinnyCluster {
   using Partials = Vec<kConfig.vec>[kConfig.num_accumulators()];
-  static constexpr u32 kCtas = kConfig.cluster_k;
+  static constexpr u32 kCtas = kConfig.schedule.cluster_k;
   static constexpr u32 kVectors = kConfig.rows() / kConfig.vec;  // per column
-  static_assert(kConfig.columns % kConfig.cluster_k == 0,
+  static_assert(kConfig.tile.columns % kConfig.schedule.cluster_k == 0,
                 "CTAs of a cluster store equally many columns");
   static_assert(kConfig.vec % 2 == 0, "st.async stores 8 bytes");
 
@@ -43,7 +43,7 @@ struct SkinnyCluster {
   static CATENARY_DEVICE u32 column(u32 to) {
     const u32 column = threadIdx.x / kVectors * kCtas + to;
     // Threads without a vector get a column past every m.
-    return threadIdx.x < kConfig.vectors() ? column : kConfig.columns;
+    return threadIdx.x < kConfig.vectors() ? column : kConfig.tile.columns;
   }
   static CATENARY_DEVICE u32 row() { return threadIdx.x % kVectors * kConfig.vec; }
 

@@ -15,7 +15,7 @@
 #include "ptx/cp_async.cuh"
 #include "ptx/mbarrier.cuh"
 #include "ptx/sync.cuh"
-#include "shared/config.h"
+#include "shared/skinny_config.h"
 
 namespace catenary {
 
@@ -30,31 +30,32 @@ namespace catenary {
 // staggered, all groups complete on the last group's mbarrier.
 template <const SkinnyConfig& kConfig, i64 kMinBlocks>
 struct BulkLoad {
-  static_assert(kConfig.warp_rows() % kConfig.copy_groups == 0 && kConfig.copy_groups <= 32,
+  static_assert(kConfig.warp_rows() % kConfig.loads.copy_groups == 0 &&
+                    kConfig.loads.copy_groups <= 32,
                 "groups have equally many rows, and a lane each");
 
   template <class Row, class DuringLoad>
   static CATENARY_DEVICE void start(u32 slice, u32 barriers, i32 blocks, bool staggered,
                                     const Row& row_at, const DuringLoad& during_load) {
-    constexpr u32 kRows = kConfig.warp_rows() / kConfig.copy_groups;
+    constexpr u32 kRows = kConfig.warp_rows() / kConfig.loads.copy_groups;
     const u32 lane = threadIdx.x % 32;
     const u32 bytes = static_cast<u32>(blocks) * 128;
-    if (lane < kConfig.copy_groups) {
+    if (lane < kConfig.loads.copy_groups) {
       mbarrier_init(barriers + 8 * lane, 1);
       // The async proxy must see the initialised mbarrier (PTX ISA 9.7.13.4).
       fence_mbarrier_init();
       if (staggered) {
         mbarrier_arrive_expect_tx(barriers + 8 * lane, kRows * bytes);
-      } else if (lane + 1 == kConfig.copy_groups) {
-        mbarrier_arrive_expect_tx(barriers + 8 * lane, kConfig.copy_groups * kRows * bytes);
+      } else if (lane + 1 == kConfig.loads.copy_groups) {
+        mbarrier_arrive_expect_tx(barriers + 8 * lane, kConfig.loads.copy_groups * kRows * bytes);
       }
     }
     // All lanes arrive: the mbarriers of all groups are initialised.
     warp_barrier();
 #pragma unroll
-    for (u32 group = 0; group < kConfig.copy_groups; ++group) {
+    for (u32 group = 0; group < kConfig.loads.copy_groups; ++group) {
       if (group > 0 && staggered) mbarrier_wait(barriers + 8 * (group - 1), 0);
-      const u32 barrier = barriers + 8 * (staggered ? group : kConfig.copy_groups - 1);
+      const u32 barrier = barriers + 8 * (staggered ? group : kConfig.loads.copy_groups - 1);
 #pragma unroll
       for (u32 i = lane; i < kRows; i += 32) {
         if (kMinBlocks == 0 && bytes == 0) continue;
@@ -68,8 +69,8 @@ struct BulkLoad {
   // The first chunk with a shared block waits for the last group. start() has waited for the other
   // groups, or all groups complete on that mbarrier.
   static CATENARY_DEVICE void wait(u32 barriers, int first, int end) {
-    if (first < kConfig.shared_blocks && end >= kConfig.shared_blocks) {
-      mbarrier_wait(barriers + 8 * (kConfig.copy_groups - 1), 0);
+    if (first < kConfig.loads.shared_blocks && end >= kConfig.loads.shared_blocks) {
+      mbarrier_wait(barriers + 8 * (kConfig.loads.copy_groups - 1), 0);
     }
   }
 };
@@ -89,12 +90,13 @@ CATENARY_DEVICE void wait_for_all_but(int pending) {
 // start when the first group has completed.
 template <const SkinnyConfig& kConfig, i64 kMinBlocks>
 struct CpAsyncRowLoad {
-  static_assert(kConfig.copy_groups <= kConfig.shared_blocks || kConfig.copy_groups == 1,
+  static_assert(kConfig.loads.copy_groups <= kConfig.loads.shared_blocks ||
+                    kConfig.loads.copy_groups == 1,
                 "every group has a block");
 
   // First block of a group; groups ascend from block 0.
   static constexpr int group_begin(int group) {
-    return kConfig.shared_blocks * group / kConfig.copy_groups;
+    return kConfig.loads.shared_blocks * group / kConfig.loads.copy_groups;
   }
 
   template <class Row, class DuringLoad>
@@ -107,7 +109,7 @@ struct CpAsyncRowLoad {
 #pragma unroll
     for (u32 i = 0; i < kPasses; ++i) from[i] = row_at(i * 4 + lane / 8) + lane % 8 * 16;
 #pragma unroll
-    for (int group = kConfig.copy_groups - 1; group >= 0; --group) {
+    for (int group = kConfig.loads.copy_groups - 1; group >= 0; --group) {
 #pragma unroll
       for (u32 i = 0; i < kPasses; ++i) {
 #pragma unroll
@@ -125,16 +127,16 @@ struct CpAsyncRowLoad {
   // in flight. cp.async.wait_group covers the thread's own copies only (PTX ISA 9.7.9.25): all
   // lanes arrive at the warp barrier after their wait, before one reads what another has copied.
   static CATENARY_DEVICE void wait(u32 /*barriers*/, int first, int /*end*/) {
-    if constexpr (kConfig.shared_blocks > 0) {
-      if (first >= kConfig.shared_blocks) return;
-      wait_for_all_but<kConfig.copy_groups - 1>(((first + 1) * kConfig.copy_groups - 1) /
-                                                kConfig.shared_blocks);
+    if constexpr (kConfig.loads.shared_blocks > 0) {
+      if (first >= kConfig.loads.shared_blocks) return;
+      wait_for_all_but<kConfig.loads.copy_groups - 1>(
+          ((first + 1) * kConfig.loads.copy_groups - 1) / kConfig.loads.shared_blocks);
       warp_barrier();
     }
   }
 };
 
-template <const SkinnyConfig& kConfig, i64 kMinBlocks, bool kBulk = kConfig.bulk>
+template <const SkinnyConfig& kConfig, i64 kMinBlocks, bool kBulk = kConfig.loads.bulk>
 struct SkinnyLoad : BulkLoad<kConfig, kMinBlocks> {};
 
 template <const SkinnyConfig& kConfig, i64 kMinBlocks>

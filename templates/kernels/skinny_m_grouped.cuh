@@ -26,15 +26,15 @@ CATENARY_DEVICE void mma_group_rows(const P& params, SkinnyWorkTile& work, i64 m
   const u32 slice = slices + threadIdx.x / 32 * kConfig.slice_bytes();
   bool w_ready = false;
 #pragma unroll 1
-  for (; work.m0 < m_end; work.m0 += kConfig.columns) {
+  for (; work.m0 < m_end; work.m0 += kConfig.tile.columns) {
     const i64 left = m_end - work.m0;
-    const i64 m = left < kConfig.columns ? left : kConfig.columns;
+    const i64 m = left < kConfig.tile.columns ? left : kConfig.tile.columns;
     const Coord at = skinny_coord<kConfig>(work, m);
     typename Epilogue::Operands operands;
     if (at.valid > 0) Epilogue::load_weights(params, at, operands);
     typename SkinnyTypes<kConfig>::Accumulators acc = {};
     // Rows past the last group's end are zero: an empty sum.
-    if (work.group < kConfig.num_groups) {
+    if (work.group < kConfig.ragged.num_groups) {
       mma_slice<kConfig>(params, work, m, slice, barriers, registers, acc, w_ready);
     }
     if (at.valid > 0) Epilogue::load(params, at, operands);
@@ -61,18 +61,19 @@ CATENARY_DEVICE void skinny_m_grouped(const P& params) {
   griddepcontrol_launch_dependents();
   griddepcontrol_wait();
   SkinnyWorkTile work = find_skinny_work<kConfig>();
-  const GroupRows rows = find_occupied_group<kConfig.num_groups>(
-      static_cast<const u8*>(params.ptr[kConfig.group_ends_slot]), work.ordinal,
-      static_cast<i32>(extent_at_launch(kConfig.m, params)));
+  const GroupRows rows = find_occupied_group<kConfig.ragged.num_groups>(
+      static_cast<const u8*>(params.ptr[kConfig.ragged.group_ends_slot]), work.ordinal,
+      static_cast<i32>(extent_at_launch(kConfig.space.m, params)));
   if (rows.begin >= rows.end) return;
   work.group = rows.group;
   work.m0 = rows.begin;
   const u32 warp = threadIdx.x / 32;
-  const u32 barriers = dynamic_smem() + warp * kConfig.copy_groups * 8;
+  const u32 barriers = dynamic_smem() + warp * kConfig.loads.copy_groups * 8;
   const u32 slices = dynamic_smem() + kConfig.barrier_bytes();
 
-  typename T::WeightBlock registers[kConfig.register_blocks > 0 ? kConfig.register_blocks : 1];
-  if (work.group < kConfig.num_groups) {
+  typename T::WeightBlock
+      registers[kConfig.loads.register_blocks > 0 ? kConfig.loads.register_blocks : 1];
+  if (work.group < kConfig.ragged.num_groups) {
     load_register_blocks<kConfig>(params, work, registers);
     start_w_loads<kConfig>(params, work, slices + warp * kConfig.slice_bytes(), barriers, [] {});
   }

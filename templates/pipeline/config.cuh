@@ -9,13 +9,13 @@ namespace catenary {
 // A stage holds the tiles of A, B and, in a dual GEMM, B2, in this order. Offsets are bytes from
 // the start of dynamic shared memory, which the stages begin at.
 struct PipelineConfig {
-  MathMode math = MathMode::kBF16;
+  ContractionSpace space = {};
+  RaggedGroups ragged = {};
   Sm90Operand a = {};
   Sm90Operand b = {};
   Sm90Operand b2 = {};
   bool dual = false;
   bool uses_cp_async = false;  // some operand is loaded by cp.async
-  i32 element_bytes = 2;
 
   i32 stages = 4;
   i32 block_k = 64;
@@ -34,20 +34,15 @@ struct PipelineConfig {
   i32 cluster_m = 1;  // CTAs that share B by TMA multicast
   i32 cluster_n = 1;  // CTAs that share A; one of the two is 1
 
-  // K: the k-tiles of an outer K loop, divided over k_slices; cluster_k of them are of one cluster.
-  i64 k_size = 0;  // where K is no symbol
-  i64 k_outer = 1;
+  // The k-tiles of a tile are divided over k_slices CTAs; cluster_k of these form a cluster.
   i32 k_slices = 1;
   i32 cluster_k = 1;
   bool zero_fills_k_tails = false;
 
-  // cp.async fallback loads: where a tile may end past the matrix, and how to address it.
+  // cp.async fallback loads are predicated where a tile may end past the matrix.
   bool check_m = false;
   bool check_n = false;
   bool check_k = false;
-  Extent n = {};
-  i32 batch_rank = 0;
-  Ragged ragged = Ragged::kNone;
 };
 
 }  // namespace catenary

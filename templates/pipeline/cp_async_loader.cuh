@@ -32,7 +32,7 @@ struct CpAsyncLoader {
   static_assert(kPipeline.cluster_m == 1 && kPipeline.cluster_n == 1,
                 "cp.async writes to its own CTA only");
 
-  static constexpr i32 kBytes = kPipeline.element_bytes;
+  static constexpr i32 kBytes = kPipeline.space.element_bytes();
   using TileA = CpAsyncTile<kPipeline.a.memory, kBytes, kPipeline.a_rows, kPipeline.check_m,
                             kPipeline.check_k>;
   using TileB = CpAsyncTile<kPipeline.b.memory, kBytes, kPipeline.b_rows, kPipeline.check_n,
@@ -43,8 +43,8 @@ struct CpAsyncLoader {
   PipelineState<kPipeline.stages> oldest;  // the k-tile that completes next
   i32 in_flight = 0;                       // k-tiles issued and not complete
   u32 misaligned[3] = {0, 0, 0};           // A, B, B2: a bit for each stage
-  // K-grouped: 8 bits for each stage, how many of its 64 k are the group's own; a bit for each
-  // stage, the phase that tma_full completes next.
+  // K-grouped, per stage: how many of its 64 k belong to the group, in 8 bits (the rest is the K
+  // tail); the phase that tma_full completes next, in one bit.
   static_assert(!kPipeline.zero_fills_k_tails || kPipeline.stages <= 8, "8 bits for each stage");
   u64 stage_valid_k = 0;
   u32 tma_full_phases = 0;
@@ -88,9 +88,9 @@ struct CpAsyncLoader {
                                        const KTileRange& range, i64 k_tile, u32 smem, u32 stage,
                                        LoadMask mask) {
     i64 outer = 0;
-    if constexpr (kPipeline.k_outer > 1) outer = k_tile / range.per_outer;
+    if constexpr (kPipeline.space.k_outer > 1) outer = k_tile / range.per_outer;
     const i64 k = work.k_begin + (k_tile - outer * range.per_outer) * kPipeline.block_k;
-    const i64 n = extent_at_launch(kPipeline.n, params);
+    const i64 n = extent_at_launch(kPipeline.space.n, params);
     if constexpr (kPipeline.a.by_cp_async) {
       if (mask.includes(kPipeline.a.weight))
         issue_operand<kPipeline.a, TileA>(params, work, work.m0, work.m_end, k, outer, 0, smem,

@@ -32,7 +32,7 @@ namespace catenary {
 template <const PipelineConfig& kPipeline>
 CATENARY_DEVICE i64 valid_k(const KTileRange& range, i64 k_tile) {
   i64 outer = 0;
-  if constexpr (kPipeline.k_outer > 1) outer = k_tile / range.per_outer;
+  if constexpr (kPipeline.space.k_outer > 1) outer = k_tile / range.per_outer;
   return range.k_extent - (k_tile - outer * range.per_outer) * kPipeline.block_k;
 }
 

@@ -23,7 +23,7 @@ template <const PipelineConfig& kPipeline>
 CATENARY_DEVICE void add_zero_k_tile(WorkTile& work) {
   constexpr i64 kBlockK = kPipeline.block_k;
   if (work.k_end > work.k_begin) return;
-  work.k_begin = (kPipeline.k_size + kBlockK - 1) / kBlockK * kBlockK;
+  work.k_begin = (kPipeline.space.k.size + kBlockK - 1) / kBlockK * kBlockK;
   work.k_end = work.k_begin + 1;
 }
 
@@ -34,7 +34,7 @@ CATENARY_DEVICE KTileRange k_tile_range(const WorkTile& work) {
   const i64 k = work.k_end > work.k_begin ? work.k_end - work.k_begin : 0;
   range.k_extent = k;
   range.per_outer = (k + kBlockK - 1) / kBlockK;
-  const i64 k_tiles = range.per_outer * kPipeline.k_outer;
+  const i64 k_tiles = range.per_outer * kPipeline.space.k_outer;
   i64 k_slice = work.split;
   if constexpr (kPipeline.cluster_k > 1) k_slice = k_slice * kPipeline.cluster_k + cluster_rank();
   range.begin = k_tiles * k_slice / kPipeline.k_slices;
@@ -51,7 +51,7 @@ struct KTileCoord {
 template <const PipelineConfig& kPipeline>
 CATENARY_DEVICE KTileCoord k_tile_coord(const WorkTile& work, const KTileRange& range, i64 k_tile) {
   i64 outer = 0;
-  if constexpr (kPipeline.k_outer > 1) outer = k_tile / range.per_outer;
+  if constexpr (kPipeline.space.k_outer > 1) outer = k_tile / range.per_outer;
   const i64 inner = k_tile - outer * range.per_outer;
   return {static_cast<i32>(work.k_begin + inner * kPipeline.block_k), static_cast<i32>(outer)};
 }

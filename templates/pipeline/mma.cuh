@@ -67,7 +67,7 @@ CATENARY_DEVICE void mma_k_tile(float (&d)[kAccumulators][kFragments][kRegisters
     for (u32 f = 0; f < kFragments; ++f) {
 #pragma unroll
       for (u32 s = 0; s < kAccumulators; ++s) {
-        wgmma_k_block<kPipeline.math, 2 * kRegisters, !kKMajorA, !kKMajorB>(
+        wgmma_k_block<kPipeline.space.math, 2 * kRegisters, !kKMajorA, !kKMajorB>(
             d[s][f], advance_descriptor(a, f * kFragmentStride + i * kKBlockStride<kKMajorA>),
             advance_descriptor(b, s * kPipeline.tile_b_bytes + i * kKBlockStride<kKMajorB>),
             accumulate || i != 0);

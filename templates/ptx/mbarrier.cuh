@@ -54,7 +54,8 @@ CATENARY_DEVICE void mbarrier_expect_tx(u32 barrier, u32 bytes) {
                : "memory");
 }
 
-// The same, then one arrival. A TMA load counts its full box, elements out of bounds included.
+// Adds `bytes` to the transaction bytes that the current phase expects, and arrives. A TMA load
+// counts its full box, elements out of bounds included.
 CATENARY_DEVICE void mbarrier_arrive_expect_tx(u32 barrier, u32 bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
                : "memory");

@@ -102,7 +102,7 @@ struct MGroupedScheduler {
     if (!loaded) load(params, tiles_n, static_cast<i32>(m));
     u32 lanes = vote_ballot(tile < tile_end);
 #pragma unroll 1
-    while (lanes == 0 && first_group + 32 <= kConfig.num_groups) {
+    while (lanes == 0 && first_group + 32 <= kConfig.ragged.num_groups) {
       first_group += 32;
       first_row = static_cast<i32>(shuffle_index(static_cast<u32>(end), 31));
       first_tile = shuffle_index(tile_end, 31);
@@ -121,7 +121,7 @@ struct MGroupedScheduler {
     work.m_end = group_end;
     work.group = first_group + lane;
     // Rows past the last end have no weight: K is empty, and the weight coordinate is valid.
-    if (work.group == kConfig.num_groups) {
+    if (work.group == kConfig.ragged.num_groups) {
       work.group = 0;
       work.k_end = 0;
     }
@@ -137,9 +137,9 @@ struct MGroupedScheduler {
   template <class P>
   CATENARY_DEVICE void load(const P& params, u32 tiles_n, i32 m) {
     const u32 lane = threadIdx.x % 32;
-    const u8* ends = static_cast<const u8*>(params.ptr[kConfig.group_ends_slot]);
+    const u8* ends = static_cast<const u8*>(params.ptr[kConfig.ragged.group_ends_slot]);
     end = m;
-    if (first_group + lane < kConfig.num_groups) {
+    if (first_group + lane < kConfig.ragged.num_groups) {
       const i32 given =
           static_cast<i32>(ld_global_u32(ends + static_cast<i64>(first_group + lane) * 4));
       end = given < first_row ? first_row : given < m ? given : m;

@@ -3,9 +3,9 @@
 //
 // split_k is the fastest index: the splits of a tile run together. Then come the tiles of one batch
 // entry, swizzled: `tile_swizzle` row tiles share a sweep over N, so that concurrent CTAs share
-// rows of A and of B in L2. kConfig is the config of a contraction kernel; its tiles have
-// cluster_tile_m() rows and cluster_tile_n() columns. There are fewer than 2^31 tiles, as there are of CTAs, so 32-bit divisions
-// are enough.
+// rows of A and of B in L2. kConfig is any config with the parts `space`, `tile`, `schedule` and
+// `ragged`; its tiles have cluster_tile_m() rows. There are fewer than 2^31 tiles, as there are
+// CTAs, so 32-bit divisions are enough.
 //
 // M-grouped: the number of row tiles is an upper bound (one partial tile per group, and one group
 // more for the rows past the last end, whose K is empty). A CTA reads the group ends to find the
@@ -29,26 +29,26 @@ struct WorkTile {
 
 template <const auto& kConfig>
 CATENARY_DEVICE void swizzle_tile(u32 tile, u32 tiles_m, u32 tiles_n, WorkTile& work) {
-  constexpr u32 kSwizzle = kConfig.tile_swizzle;
+  constexpr u32 kSwizzle = kConfig.schedule.tile_swizzle;
   const u32 sweep = tile / (kSwizzle * tiles_n);
   const u32 in_sweep = tile - sweep * kSwizzle * tiles_n;
   const u32 left = tiles_m - sweep * kSwizzle;
   const u32 sweep_m = left < kSwizzle ? left : kSwizzle;
   work.m0 = static_cast<i64>(sweep * kSwizzle + in_sweep % sweep_m) * kConfig.cluster_tile_m();
-  work.n0 = static_cast<i64>(in_sweep / sweep_m) * kConfig.cluster_tile_n();
+  work.n0 = static_cast<i64>(in_sweep / sweep_m) * kConfig.tile.block_n;
 }
 
 // M-grouped: finds the group and the rows of row tile `tile`.
 template <const auto& kConfig, class P>
 CATENARY_DEVICE void find_m_group(const P& params, i64 tile, i64 m, WorkTile& work) {
-  const u8* ends = static_cast<const u8*>(params.ptr[kConfig.group_ends_slot]);
+  const u8* ends = static_cast<const u8*>(params.ptr[kConfig.ragged.group_ends_slot]);
   i64 start = 0;
   i64 left = tile;
   work.valid = false;
 #pragma unroll 4
-  for (int group = 0; group <= kConfig.num_groups; ++group) {
+  for (int group = 0; group <= kConfig.ragged.num_groups; ++group) {
     i64 end = m;
-    if (group < kConfig.num_groups) {
+    if (group < kConfig.ragged.num_groups) {
       const i64 given = static_cast<i32>(ld_global_u32(ends + static_cast<i64>(group) * 4));
       end = given < m ? given : m;  // rows become addresses: clamp what comes from device memory
     }
@@ -64,7 +64,7 @@ CATENARY_DEVICE void find_m_group(const P& params, i64 tile, i64 m, WorkTile& wo
     start = end > start ? end : start;
   }
   // Rows past the last end have no weight: K is empty, and the weight address is valid.
-  if (work.group == kConfig.num_groups) {
+  if (work.group == kConfig.ragged.num_groups) {
     work.group = 0;
     work.k_end = 0;
   }
@@ -73,7 +73,8 @@ CATENARY_DEVICE void find_m_group(const P& params, i64 tile, i64 m, WorkTile& wo
 // K-grouped: the group is the outermost batch dimension, unless there is only one group.
 template <const auto& kConfig>
 CATENARY_DEVICE u32 k_group(const WorkTile& work) {
-  if constexpr (kConfig.num_groups > 1) return work.batch[kMaxDims - kConfig.batch_rank];
+  if constexpr (kConfig.ragged.num_groups > 1)
+    return work.batch[kMaxDims - kConfig.space.batch_rank];
   return 0;
 }
 
@@ -81,7 +82,7 @@ CATENARY_DEVICE u32 k_group(const WorkTile& work) {
 template <const auto& kConfig, class P>
 CATENARY_DEVICE void find_k_group(const P& params, WorkTile& work) {
   work.group = k_group<kConfig>(work);
-  const u8* ends = static_cast<const u8*>(params.ptr[kConfig.group_ends_slot]);
+  const u8* ends = static_cast<const u8*>(params.ptr[kConfig.ragged.group_ends_slot]);
   const i64 total = work.k_end;
   const i64 end = static_cast<i32>(ld_global_u32(ends + static_cast<i64>(work.group) * 4));
   work.k_end = end < total ? end : total;
@@ -96,30 +97,29 @@ CATENARY_DEVICE void find_k_group(const P& params, WorkTile& work) {
 template <const auto& kConfig, class P, class FindCorner>
 CATENARY_DEVICE WorkTile find_work_tile(const P& params, u32 index, FindCorner find_corner) {
   WorkTile work;
-  const i64 m = extent_at_launch(kConfig.m, params);
-  const i64 n = extent_at_launch(kConfig.n, params);
+  const i64 m = extent_at_launch(kConfig.space.m, params);
+  const i64 n = extent_at_launch(kConfig.space.n, params);
   work.m_end = m;
-  work.k_end = extent_at_launch(kConfig.k, params);
+  work.k_end = extent_at_launch(kConfig.space.k, params);
   work.valid = true;
 
-  work.split = index % kConfig.split_k;
-  index /= kConfig.split_k;
-  const u32 tiles_n =
-      static_cast<u32>((n + kConfig.cluster_tile_n() - 1) / kConfig.cluster_tile_n());
+  work.split = index % kConfig.schedule.split_k;
+  index /= kConfig.schedule.split_k;
+  const u32 tiles_n = static_cast<u32>((n + kConfig.tile.block_n - 1) / kConfig.tile.block_n);
   u32 tiles_m = static_cast<u32>((m + kConfig.cluster_tile_m() - 1) / kConfig.cluster_tile_m());
   if (tiles_n == 0 || tiles_m == 0) {
     work.valid = false;
     return work;
   }
   // Each group may end in a partial tile, and so may the rows past the last end.
-  if constexpr (kConfig.ragged == Ragged::kMGrouped) tiles_m += kConfig.num_groups + 1;
+  if constexpr (kConfig.ragged.kind == Ragged::kMGrouped) tiles_m += kConfig.ragged.num_groups + 1;
   const u32 tiles = tiles_m * tiles_n;
   u32 batch = index / tiles;
   const u32 in_batch = index - batch * tiles;
   find_corner(in_batch, tiles_m, tiles_n, m, work);
 #pragma unroll
-  for (int d = kMaxDims - 1; d >= kMaxDims - kConfig.batch_rank; --d) {
-    const u32 size = static_cast<u32>(extent_at_launch(kConfig.batch.at[d], params));
+  for (int d = kMaxDims - 1; d >= kMaxDims - kConfig.space.batch_rank; --d) {
+    const u32 size = static_cast<u32>(extent_at_launch(kConfig.space.batch.at[d], params));
     if (size == 0) {
       work.valid = false;
       return work;
@@ -136,12 +136,12 @@ template <const auto& kConfig, class P>
 CATENARY_DEVICE WorkTile find_work_tile(const P& params, u32 index) {
   const auto find_corner = [&](u32 tile, u32 tiles_m, u32 tiles_n, i64 m, WorkTile& work) {
     swizzle_tile<kConfig>(tile, tiles_m, tiles_n, work);
-    if constexpr (kConfig.ragged == Ragged::kMGrouped) {
+    if constexpr (kConfig.ragged.kind == Ragged::kMGrouped) {
       find_m_group<kConfig>(params, work.m0 / kConfig.cluster_tile_m(), m, work);
     }
   };
   WorkTile work = find_work_tile<kConfig>(params, index, find_corner);
-  if constexpr (kConfig.ragged == Ragged::kKGrouped) {
+  if constexpr (kConfig.ragged.kind == Ragged::kKGrouped) {
     if (work.valid) find_k_group<kConfig>(params, work);
   }
   return work;
@@ -152,12 +152,12 @@ template <const auto& kConfig, MatrixOperand kOperand, int kElementBytes, class 
 CATENARY_DEVICE const u8* operand_address(const P& params, const WorkTile& work, i64 row) {
   i64 offset = row * kOperand.stride_row;
 #pragma unroll
-  for (int d = kMaxDims - kConfig.batch_rank; d < kMaxDims; ++d) {
+  for (int d = kMaxDims - kConfig.space.batch_rank; d < kMaxDims; ++d) {
     if (kOperand.stride_batch.at[d] != 0) {
       offset += static_cast<i64>(work.batch[d]) * kOperand.stride_batch.at[d];
     }
   }
-  if constexpr (kConfig.ragged == Ragged::kMGrouped) {
+  if constexpr (kConfig.ragged.kind == Ragged::kMGrouped) {
     offset += static_cast<i64>(work.group) * kOperand.stride_group;
   }
   return static_cast<const u8*>(params.ptr[kOperand.slot]) + offset * kElementBytes;

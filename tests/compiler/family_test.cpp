@@ -158,7 +158,7 @@ TEST_CASE("every family names what it computes, for all dtypes and math modes") 
     for (const Target& target : all_targets()) {
       for (int math = 0; math < 256; ++math) {
         ContractionProblem problem = linear;
-        problem.math = static_cast<MathMode>(math);
+        problem.space.math = static_cast<MathMode>(math);
         const bool known = math <= static_cast<int>(MathMode::kF32);
         CAPTURE(std::string(family->name()));
         CAPTURE(target.name);
@@ -212,10 +212,10 @@ TEST_CASE("signatures differ where problems do") {
     CHECK(seen.insert(problem_signature(changed)).second);
   };
   add([](auto&) {});
-  add([](auto& p) { p.math = MathMode::kF16; });
-  add([](auto& p) { p.m = 513; });
-  add([](auto& p) { p.n = Extent(2048, 2); });
-  add([](auto& p) { p.k_outer = 2; });
+  add([](auto& p) { p.space.math = MathMode::kF16; });
+  add([](auto& p) { p.space.m = 513; });
+  add([](auto& p) { p.space.n = Extent(2048, 2); });
+  add([](auto& p) { p.space.k_outer = 2; });
   add([](auto& p) { p.a[0].memory.copy_bytes = 8; });
   add([](auto& p) { p.b[0].weight = false; });
   add([](auto& p) { p.b.push_back(p.b[0]); });
@@ -223,7 +223,7 @@ TEST_CASE("signatures differ where problems do") {
   add([](auto& p) { p.size.symbol = 7; });
   add([](auto& p) { p.program.pop_back(); });
   add([](auto& p) {
-    p.ragged = Ragged::kMGrouped;
-    p.num_groups = 3;
+    p.ragged.kind = Ragged::kMGrouped;
+    p.ragged.num_groups = 3;
   });
 }

@@ -120,7 +120,7 @@ TEST_CASE("folders include only what is below them") {
   }
 }
 
-TEST_CASE("the public headers include the standard library alone") {
+TEST_CASE("the public headers include only the standard library") {
   const std::regex include("#[ \\t]*include[ \\t]*([<\"])([^>\"]+)[>\"]");
   for (const fs::path& path : sources_in("include")) {
     const std::string text = read(path);

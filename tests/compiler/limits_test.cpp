@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "ir/text/text.h"
+#include "shared/skinny_config.h"
 
 using namespace catenary;
 
@@ -57,8 +58,10 @@ TEST_CASE("a long K plans kernels within the target's limits") {
           const auto* skinny = kernel.config.get_if<SkinnyConfig>();
           if (skinny == nullptr) continue;
           // The same sum in 64 bits.
-          const i64 row = skinny->shared_blocks > 0 ? i64{skinny->shared_blocks} * 128 + 16 : 0;
-          const i64 slices = i64{skinny->warps_k} * skinny->warps_n * skinny->warp_rows() * row;
+          const i64 row =
+              skinny->loads.shared_blocks > 0 ? i64{skinny->loads.shared_blocks} * 128 + 16 : 0;
+          const i64 slices =
+              i64{skinny->tile.warps_k} * skinny->tile.warps_n * skinny->warp_rows() * row;
           CHECK(slices <= kernel.smem_bytes);
         }
       }

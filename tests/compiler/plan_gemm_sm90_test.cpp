@@ -30,7 +30,7 @@ const std::string kLarge = gemm("bf16[4096, 2048]", "bf16[8192, 2048]", "mk,nk->
 
 using Dimension = MapBinding::Dimension;
 
-// Outputs that leave by tensor copies, each with a map of its own.
+// Outputs that TMA stores write, each with its own tensor map.
 size_t boxed_outputs(const KernelPlan& kernel) {
   size_t count = 0;
   for (const ProgramLine& line : kernel.program) count += line.operand.map >= 0 ? 1 : 0;
@@ -53,14 +53,15 @@ TEST_CASE("a large contraction gets maps of its operands") {
   CHECK(kernel.maps[1].slot == 1);
   CHECK(kernel.maps[0].swizzle == Swizzle::k128);
   CHECK(kernel.maps[0].dims[0] == Dimension{Extent(2048), 2, 64});
-  CHECK(kernel.maps[0].dims[1] == Dimension{Extent(4096), 4096, c.block_m});
-  CHECK(kernel.maps[1].dims[1] == Dimension{Extent(8192), 4096, c.block_n / c.cluster_m});
-  CHECK(kernel.threads == 128 * (1 + c.consumers));
+  CHECK(kernel.maps[0].dims[1] == Dimension{Extent(4096), 4096, c.tile.block_m});
+  CHECK(kernel.maps[1].dims[1] ==
+        Dimension{Extent(8192), 4096, c.tile.block_n / c.schedule.cluster_m});
+  CHECK(kernel.threads == 128 * (1 + c.schedule.consumers));
   CHECK(kernel.smem_bytes == c.smem_bytes());
-  CHECK(kernel.cluster == c.cluster_m);
+  CHECK(kernel.cluster == c.schedule.cluster_m);
   CHECK(kernel.grid.limit == 132);
   CHECK(map_text(kernel, kernel.maps[0]) ==
-        fmt::format("'x' as 2048 x 4096 bf16 in boxes of 64 x {}", c.block_m));
+        fmt::format("'x' as 2048 x 4096 bf16 in boxes of 64 x {}", c.tile.block_m));
 }
 
 TEST_CASE("dimensions of a map beyond K and the free one") {
@@ -144,14 +145,15 @@ TEST_CASE("f32 operands along K are rounded by their maps") {
   const KernelPlan& kernel = first_kernel(plan);
   REQUIRE(family_name(kernel) == "gemm_sm90");
   const GemmSm90Config& c = config(plan);
-  CHECK(c.math == MathMode::kTF32);
+  CHECK(c.space.math == MathMode::kTF32);
   CHECK(c.block_k() == 32);
   CHECK(kernel.maps[0].as_tf32);
   CHECK(kernel.maps[1].as_tf32);
   CHECK(kernel.maps[0].dims[0] == Dimension{Extent(2048), 4, 32});
-  CHECK(kernel.maps[0].dims[1] == Dimension{Extent(4096), 8192, c.block_m});
-  CHECK(map_text(kernel, kernel.maps[0]) ==
-        fmt::format("'x' as 2048 x 4096 f32 (rounded to tf32) in boxes of 32 x {}", c.block_m));
+  CHECK(kernel.maps[0].dims[1] == Dimension{Extent(4096), 8192, c.tile.block_m});
+  CHECK(
+      map_text(kernel, kernel.maps[0]) ==
+      fmt::format("'x' as 2048 x 4096 f32 (rounded to tf32) in boxes of 32 x {}", c.tile.block_m));
   // Half the rate of 16-bit products.
   const Prediction wide = kernel.predicted;
   const Prediction narrow = first_kernel(planned(kLarge)).predicted;
@@ -210,11 +212,11 @@ TEST_CASE("a layout that wgmma does not take is named, and on no other target") 
   CHECK(first_kernel(plain).refusals.empty());
 }
 
-TEST_CASE("what no map describes is copied by threads") {
+TEST_CASE("an operand that no tensor map describes has cp.async fallback loads") {
   const struct {
     const char* why;
     std::string chain;
-    i32 a, b;  // bytes of a piece; 0: a map
+    i32 a, b;  // bytes per copy; 0: a tensor map
   } kCopied[] = {
       {"odd rows", gemm("bf16[8192, 4095]", "bf16[4096, 4095]", "mk,nk->mn"), 2, 2},
       {"rows of 4 bytes", gemm("f16[4096, 4098]", "f16[4096, 4098]", "mk,nk->mn"), 4, 4},
@@ -241,7 +243,7 @@ TEST_CASE("what no map describes is copied by threads") {
     const KernelPlan& kernel = first_kernel(plan);
     REQUIRE(family_name(kernel) == "gemm_sm90");
     const GemmSm90Config& c = config(plan);
-    CHECK(c.cluster_m == 1);
+    CHECK(c.schedule.cluster_m == 1);
     CHECK(c.a.by_cp_async == (from.a != 0));
     CHECK(c.b.by_cp_async == (from.b != 0));
     if (from.a != 0) CHECK(c.a.memory.copy_bytes == from.a);
@@ -251,7 +253,7 @@ TEST_CASE("what no map describes is copied by threads") {
     if (from.a == 0) CHECK(c.a.map == 0);
     if (from.b == 0) CHECK(c.b.map == 0);
     if (from.b == 0) CHECK(kernel.maps[0].slot == 1);
-    if (from.b == 0) CHECK(kernel.maps[0].dims[1].box == c.block_n);
+    if (from.b == 0) CHECK(kernel.maps[0].dims[1].box == c.tile.block_n);
     CHECK(kernel.config_text.find("by cp.async of") != std::string::npos);
   }
   const Plan odd = planned(kCopied[0].chain);
@@ -295,7 +297,7 @@ TEST_CASE("tiles have names, fit the target and can be forced") {
     if (is_sm90) CHECK(tile_name(config(forced)) == tile.id.tile);
   }
   CHECK(chosen == 1);
-  CHECK(names.size() > gemm_sm90_tiles().size());
+  CHECK(names.size() > gemm_sm90_shapes().size());
 }
 
 namespace {
@@ -331,15 +333,15 @@ TEST_CASE("small M: boxes of as many rows, cluster split-K, two CTAs to an SM") 
     CAPTURE(kernel.config_text);
     REQUIRE(family_name(kernel) == "gemm_sm90");
     const GemmSm90Config& c = config(plan);
-    CHECK(c.block_m == 64);
-    CHECK(c.block_n == shape.block_n);
-    CHECK(c.cluster_k == shape.cluster_k);
-    CHECK(c.split_k == 1);
-    CHECK(c.a_rows == (shape.m < 64 ? shape.m : 0));
+    CHECK(c.tile.block_m == 64);
+    CHECK(c.tile.block_n == shape.block_n);
+    CHECK(c.schedule.cluster_k == shape.cluster_k);
+    CHECK(c.schedule.split_k == 1);
+    CHECK(c.tile.a_rows == (shape.m < 64 ? shape.m : 0));
     CHECK(kernel.maps[0].dims[1].box == shape.m);
-    CHECK(kernel.maps[1].dims[1].box == c.block_n);
+    CHECK(kernel.maps[1].dims[1].box == c.tile.block_n);
     CHECK(kernel.cluster == shape.cluster_k);
-    CHECK(kernel.grid.ctas(0) == shape.n / c.block_n * shape.cluster_k);
+    CHECK(kernel.grid.ctas(0) == shape.n / c.tile.block_n * shape.cluster_k);
     CHECK(kernel.min_ctas == 2);
     CHECK(2 * (kernel.smem_bytes + 1024) <= plan.target.smem_per_sm);
   }
@@ -362,12 +364,12 @@ TEST_CASE("weight streams: every SM has the same share of the weights") {
     CAPTURE(kernel.config_text);
     REQUIRE(family_name(kernel) == "gemm_sm90");
     const GemmSm90Config& c = config(plan);
-    CHECK(c.block_n == shape.block_n);
-    CHECK(c.cluster_k == shape.cluster_k);
-    CHECK(c.ctas_per_sm == 1);
+    CHECK(c.tile.block_n == shape.block_n);
+    CHECK(c.schedule.cluster_k == shape.cluster_k);
+    CHECK(c.schedule.ctas_per_sm == 1);
     CHECK(kernel.min_ctas == 1);
     CHECK(kernel.grid.ctas(0) == 128);
-    CHECK(c.stages >= 5);
+    CHECK(c.tile.stages >= 5);
   }
 }
 
@@ -389,9 +391,9 @@ TEST_CASE("a forced name may have any number of stages") {
   PlanOptions options;
   options.force_tile = "64x64x64g1s3k4";
   const Plan plan = planned(gemm("bf16[33, 4096]", "bf16[2048, 4096]", "mk,nk->mn"), options);
-  CHECK(config(plan).stages == 3);
-  CHECK(config(plan).cluster_k == 4);
-  // Boxes of 40 rows, of which a stage keeps no more, since B's tile lies behind them.
+  CHECK(config(plan).tile.stages == 3);
+  CHECK(config(plan).schedule.cluster_k == 4);
+  // TMA boxes of A have 40 rows, and so has A in a stage; the tile of B follows it.
   CHECK(config(plan).stage_bytes() == (40 + 64) * 128);
   // 32 rows of B are too few to be rows 32 to 63 of A.
   options.force_tile = "64x32x64g1s3k4";

@@ -28,7 +28,7 @@ std::string dense(i64 m, i64 n, i64 k, const std::string& dtype = "bf16") {
 i32 raster(const std::string& chain, const std::string& tile) {
   PlanOptions options;
   options.force_tile = tile;
-  return config(planned(chain, options)).tile_swizzle;
+  return config(planned(chain, options)).schedule.tile_swizzle;
 }
 
 }  // namespace

@@ -43,9 +43,9 @@ TEST_CASE("ragged rows: B's map has the groups, A's has none") {
   const KernelPlan& kernel = first_kernel(plan);
   REQUIRE(family_name(kernel) == "gemm_sm90");
   const GemmSm90Config& c = config(plan);
-  CHECK(c.ragged == Ragged::kMGrouped);
-  CHECK(c.num_groups == 8);
-  CHECK(kernel.slots[c.group_ends_slot].name == "e");
+  CHECK(c.ragged.kind == Ragged::kMGrouped);
+  CHECK(c.ragged.num_groups == 8);
+  CHECK(kernel.slots[c.ragged.group_ends_slot].name == "e");
   CHECK(c.a.rank() == 2);
   CHECK(c.b.coord2 == kCoordGroup);
   REQUIRE(kernel.maps[1].dims.size() == 3);
@@ -58,12 +58,12 @@ TEST_CASE("ragged terms: no map has the groups, both operands lie along their fr
   const Plan plan = planned(kTerms);
   REQUIRE(family_name(first_kernel(plan)) == "gemm_sm90");
   const GemmSm90Config& c = config(plan);
-  CHECK(c.ragged == Ragged::kKGrouped);
+  CHECK(c.ragged.kind == Ragged::kKGrouped);
   CHECK_FALSE(c.a.k_major);
   CHECK_FALSE(c.b.k_major);
   CHECK(c.a.rank() == 2);
   CHECK(c.b.rank() == 2);
-  CHECK(c.batch_rank == 1);
+  CHECK(c.space.batch_rank == 1);
 }
 
 TEST_CASE("gemm_sm90 is taken where copies may start at a group's first row or term") {
@@ -87,6 +87,24 @@ TEST_CASE("gemm_sm90 is taken where copies may start at a group's first row or t
       ragged("bf16[8192, 2048]", "bf16[8, 4096, 2048] strides[8388612, 2048, 1]", 8, "mk,enk->mn"));
   CHECK_FALSE(config(groups).a.by_cp_async);
   CHECK(config(groups).b.by_cp_async);
+}
+
+TEST_CASE("K tails limit the stages of cp.async fallback loads, not those of TMA loads") {
+  const auto planned_with = [](const char* x, const char* tile) {
+    PlanOptions options;
+    options.force_tile = tile;
+    return make_plan(verified(ragged(x, "bf16[8192, 2048]", 8, "mn,mk->enk")),
+                     llvm::cantFail(find_target("h200")), options);
+  };
+  // Rows of 4095 elements: A has no tensor map.
+  CHECK(bool(planned_with("bf16[8192, 4095]", "64x64x64g1s8")));
+  CHECK(bool(planned_with("bf16[8192, 4096]", "64x64x64g1s9")));
+  auto refused = planned_with("bf16[8192, 4095]", "64x64x64g1s9");
+  REQUIRE_FALSE(refused);
+  const ErrorReport report = take_report(refused.takeError());
+  CHECK(report.code == ErrorCode::kInvalidArgument);
+  CHECK_MESSAGE(report.message.find("it has 9 stages") != std::string::npos, report.message);
+  CHECK_MESSAGE(report.message.find("the limit is 8") != std::string::npos, report.message);
 }
 
 TEST_CASE("partial row tiles cost waves") {

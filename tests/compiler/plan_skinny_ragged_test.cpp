@@ -62,7 +62,7 @@ const KernelPlan& kernel(const Plan& plan, size_t bucket = 0) {
   return plan.buckets[bucket].kernels[0];
 }
 
-// Of a plan that took the family.
+// The config of a plan that chose `skinny`.
 const SkinnyConfig& config(const Plan& plan, size_t bucket = 0) {
   REQUIRE(family_name(kernel(plan, bucket)) == "skinny");
   return kernel(plan, bucket).config.get<SkinnyConfig>();
@@ -95,17 +95,17 @@ TEST_CASE("small groups have skinny candidates, large ones and other targets hav
   }
 }
 
-TEST_CASE("the kernel has the groups, no K split, and room for the sums beside W") {
+TEST_CASE("the kernel has the groups, no split-K, and shared memory for the accumulators after W") {
   const Plan plan = planned({"40"});
   const SkinnyConfig& c = config(plan);
-  CHECK(c.ragged == Ragged::kMGrouped);
-  CHECK(c.num_groups == 8);
-  CHECK(kernel(plan).slots[c.group_ends_slot].name == "e");
+  CHECK(c.ragged.kind == Ragged::kMGrouped);
+  CHECK(c.ragged.num_groups == 8);
+  CHECK(kernel(plan).slots[c.ragged.group_ends_slot].name == "e");
   CHECK(c.w.stride_group == 14336 * 4096);
   CHECK(c.x.stride_group == 0);
-  CHECK_FALSE(c.w_is_weight);
-  CHECK(c.split_k == 1);
-  CHECK(c.slice_bytes() == 16 * c.row_bytes() + c.columns * c.sum_row() * 4);
+  CHECK_FALSE(c.loads.w_is_weight);
+  CHECK(c.schedule.split_k == 1);
+  CHECK(c.slice_bytes() == 16 * c.row_bytes() + c.tile.columns * c.sum_row() * 4);
   CHECK(kernel(plan).smem_bytes == c.smem_bytes());
   PlanOptions split;
   split.split_k = 2;
@@ -115,7 +115,7 @@ TEST_CASE("the kernel has the groups, no K split, and room for the sums beside W
 TEST_CASE("half of the groups have more rows than the mean: chunks of 16 from 5 on") {
   for (const auto& [rows, columns] : {std::pair{"1", 8}, {"8", 8}, {"32", 8}, {"33", 16}}) {
     CAPTURE(rows);
-    CHECK(config(planned({rows})).columns == columns);
+    CHECK(config(planned({rows})).tile.columns == columns);
   }
 }
 
@@ -130,7 +130,7 @@ TEST_CASE("a launch has CTAs for as many groups as may have rows") {
     ++skinny;
     const i64 tiles = ceil_div(1408, config(plan, b).rows());
     for (i64 m = bucket.lo; m <= bucket.hi; ++m) {
-      // Rows behind the last end count as one group more.
+      // Rows after the last end count as one more group.
       REQUIRE(kernel(plan, b).grid.ctas(m) == tiles * std::min<i64>(m, 65));
     }
   }

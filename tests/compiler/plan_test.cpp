@@ -10,6 +10,9 @@
 #include "compiler/plan.h"
 #include "ir/random/random_chain.h"
 #include "ir/text/text.h"
+#include "shared/gemm_sm80_config.h"
+#include "shared/gemm_sm90_config.h"
+#include "shared/skinny_config.h"
 
 using namespace catenary;
 
@@ -19,6 +22,14 @@ VerifiedChain verified(const std::string& text) {
   auto chain = verify(llvm::cantFail(parse(text)));
   if (!chain) FAIL(take_report(chain.takeError()).message);
   return std::move(*chain);
+}
+
+// y = x w^T in bf16.
+VerifiedChain linear(i64 m, i64 n, i64 k) {
+  return verified(
+      fmt::format("chain c(input x: bf16[{0}, {2}], weight w: bf16[{1}, {2}]) {{\n"
+                  "  y = contract \"mk,nk->mn\"(x, w)\n  return y: bf16 }}",
+                  m, n, k));
 }
 
 Plan planned(const VerifiedChain& chain, const char* target = "h200", PlanOptions options = {}) {
@@ -64,11 +75,11 @@ void addressed_slots(const KernelPlan& kernel, std::set<i32>& all, std::set<i32>
   if (const auto* skinny = kernel.config.get_if<SkinnyConfig>()) {
     all.insert({skinny->x.slot, skinny->w.slot});
     if (skinny->dual) all.insert(skinny->w2.slot);
-    if (skinny->ragged != Ragged::kNone) all.insert(skinny->group_ends_slot);
+    if (skinny->ragged.kind != Ragged::kNone) all.insert(skinny->ragged.group_ends_slot);
   }
   for (const MapBinding& map : kernel.maps) all.insert(map.slot);
   if (const auto* mapped = kernel.config.get_if<GemmSm90Config>()) {
-    if (mapped->ragged != Ragged::kNone) all.insert(mapped->group_ends_slot);
+    if (mapped->ragged.kind != Ragged::kNone) all.insert(mapped->ragged.group_ends_slot);
     for (const Sm90Operand& matrix : {mapped->a, mapped->b, mapped->b2}) {
       if (matrix.by_cp_async) all.insert(matrix.memory.slot);
     }
@@ -77,7 +88,7 @@ void addressed_slots(const KernelPlan& kernel, std::set<i32>& all, std::set<i32>
   if (gemm == nullptr) return;
   all.insert({gemm->a.slot, gemm->b.slot});
   if (gemm->dual) all.insert(gemm->b2.slot);
-  if (gemm->ragged != Ragged::kNone) all.insert(gemm->group_ends_slot);
+  if (gemm->ragged.kind != Ragged::kNone) all.insert(gemm->ragged.group_ends_slot);
 }
 
 // What is wrong with the memory of one bucket; empty: nothing. Workspace is never reused, so two
@@ -150,11 +161,7 @@ TEST_CASE("an operand that is broadcast along K is copied element by element") {
 
 TEST_CASE("weight streams go to the families that were measured fastest") {
   const auto family = [](i64 m, i64 n, i64 k) {
-    const VerifiedChain chain = verified(
-        fmt::format("chain c(input x: bf16[{0}, {2}], weight w: bf16[{1}, {2}]) {{ y = contract "
-                    "\"mk,nk->mn\"(x, w)\n return y: bf16 }}",
-                    m, n, k));
-    const Plan plan = planned(chain);
+    const Plan plan = planned(linear(m, n, k));
     return std::string(family_name(plan.buckets[0].kernels[0]));
   };
   CHECK(family(17, 14336, 28672) == "gemm_sm90");
@@ -211,11 +218,7 @@ TEST_CASE("axes merge only as far as 32-bit coordinates reach") {
 }
 
 TEST_CASE("a refused candidate is not chosen again") {
-  const VerifiedChain chain =
-      verified(R"(chain c(input x: bf16[4096, 4096], weight w: bf16[4096, 4096]) {
-    y = contract "mk,nk->mn"(x, w)
-    return y: bf16
-  })");
+  const VerifiedChain chain = linear(4096, 4096, 4096);
   PlanOptions options;
   std::set<std::string> seen;
   for (int i = 0; i < 4; ++i) {
@@ -252,21 +255,17 @@ TEST_CASE("every candidate that is chosen fits its target") {
 }
 
 TEST_CASE("split-K adds its partial sums in a fixed order") {
-  const VerifiedChain chain =
-      verified(R"(chain c(input x: bf16[8, 28672], weight w: bf16[1024, 28672]) {
-    y = contract "mk,nk->mn"(x, w)
-    return y: bf16
-  })");
+  const VerifiedChain chain = linear(8, 1024, 28672);
   PlanOptions options;
   options.force_tile = "16x64x128w1x4s5";
   options.split_k = 8;
   const Plan plan = planned(chain, "h200", options);
   REQUIRE(plan.buckets[0].kernels.size() == 2);
-  CHECK(gemm(plan).split_k == 8);
+  CHECK(gemm(plan).schedule.split_k == 8);
   const auto& fix_up = plan.buckets[0].kernels[1].config.get<ReduceConfig>();
-  CHECK(fix_up.size.at[0].size == gemm(plan).split_k);
+  CHECK(fix_up.size.at[0].size == gemm(plan).schedule.split_k);
   CHECK(fix_up.slices == 1);
-  CHECK(plan.workspace_bytes >= i64{4} * gemm(plan).split_k * 8 * 1024);
+  CHECK(plan.workspace_bytes >= i64{4} * gemm(plan).schedule.split_k * 8 * 1024);
 }
 
 TEST_CASE("the kernels of split-K have only the slots that they address") {
@@ -346,12 +345,7 @@ TEST_CASE("values that a kernel recomputes are among those it computes") {
 }
 
 TEST_CASE("work beyond 64 bits is predicted, not overflown") {
-  const VerifiedChain chain =
-      verified(R"(chain c(input x: bf16[4194304, 8388608], weight w: bf16[4194304, 8388608]) {
-    y = contract "mk,nk->mn"(x, w)
-    return y: bf16
-  })");
-  const Plan plan = planned(chain);
+  const Plan plan = planned(linear(4194304, 4194304, 8388608));
   CHECK(plan.buckets[0].kernels[0].predicted.flops == 0x1p68);
   CHECK(plan.roofline_us > 0);
 }
@@ -416,8 +410,8 @@ TEST_CASE("a symbolic summed label is walked by the inner loop, whatever its str
     return y: f32
   })");
   const Plan plan = planned(chain);
-  CHECK(gemm(plan).k == Extent(64, 1));
-  CHECK(gemm(plan).k_outer == 8);
+  CHECK(gemm(plan).space.k == Extent(64, 1));
+  CHECK(gemm(plan).space.k_outer == 8);
   CHECK(gemm(plan).a.stride_outer == 1);
 
   const ErrorReport report = refusal(R"(chain c[M in 0..64](

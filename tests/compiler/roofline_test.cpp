@@ -154,7 +154,7 @@ TEST_CASE("rows that do not start on a line touch two") {
   CHECK(line_share(2) > 1.98);
 }
 
-TEST_CASE("row tiles of groups lie between one a group and one more than whole ones") {
+TEST_CASE("M-grouped row tiles: as many as the rows fill, and at most one more per group") {
   CHECK(grouped_row_tiles(0, 8, 128) == 0);
   CHECK(grouped_row_tiles(8, 8, 128) == doctest::Approx(8));
   const double many = grouped_row_tiles(8192, 8, 128);

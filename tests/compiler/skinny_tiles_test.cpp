@@ -18,9 +18,9 @@ namespace {
 
 SkinnyProblem problem(i64 m, i64 n, i64 blocks, bool gated = false) {
   SkinnyProblem made;
-  made.base.m = m;
-  made.base.n = n;
-  made.base.k_blocks = blocks;
+  made.base.space.m = m;
+  made.base.space.n = n;
+  made.base.space.k = blocks * 128 / made.base.space.element_bytes();
   made.base.dual = gated;
   made.m = m;
   made.weight_bytes = n * blocks * 128 * made.base.num_accumulators();
@@ -90,27 +90,27 @@ TEST_CASE("candidates hold all of K, fit two to an SM, and come best first") {
           double last = 0;
           for (const Candidate& candidate : ranked) {
             const SkinnyConfig& c = config_of(candidate);
-            const i64 most = ceil_div(ceil_div(blocks, c.k_slices()), c.warps_k);
+            const i64 most = ceil_div(ceil_div(blocks, c.k_slices()), c.tile.warps_k);
             CHECK(c.warp_blocks() == most);
-            CHECK(blocks / c.k_slices() >= c.warps_k);
-            CHECK((c.cluster_k == 1 || (c.bulk && c.split_k == 1)));
-            CHECK(c.columns % c.cluster_k == 0);
-            CHECK(c.columns >= m);
-            CHECK(c.columns - m < 8);
+            CHECK(blocks / c.k_slices() >= c.tile.warps_k);
+            CHECK((c.schedule.cluster_k == 1 || (c.loads.bulk && c.schedule.split_k == 1)));
+            CHECK(c.tile.columns % c.schedule.cluster_k == 0);
+            CHECK(c.tile.columns >= m);
+            CHECK(c.tile.columns - m < 8);
             CHECK(c.threads() <= 1024);
             CHECK(c.vectors() <= c.threads());
             CHECK(c.smem_bytes() <= at.smem_per_cta);
             CHECK(candidate.min_ctas >= 2);
             CHECK(candidate.min_ctas * (c.smem_bytes() + 1024) <= at.smem_per_sm);
             CHECK(candidate.min_ctas * c.threads() <= threads_per_sm(at));
-            CHECK(c.bulk == (at.compute_capability() == 90));
-            CHECK(
-                (c.bulk ? 16 % c.copy_groups == 0 : c.copy_groups <= std::max(c.shared_blocks, 1)));
-            CHECK((tile_name(c).back() == 'a') == !c.bulk);
+            CHECK(c.loads.bulk == (at.compute_capability() == 90));
+            CHECK((c.loads.bulk ? 16 % c.loads.copy_groups == 0
+                                : c.loads.copy_groups <= std::max(c.loads.shared_blocks, 1)));
+            CHECK((tile_name(c).back() == 'a') == !c.loads.bulk);
             CHECK(candidate.predicted.us >= last);
             CHECK(candidate.predicted.us >= candidate.predicted.dram_us);
             last = candidate.predicted.us;
-            CHECK(names.insert(fmt::format("{} {}", tile_name(c), c.split_k)).second);
+            CHECK(names.insert(fmt::format("{} {}", tile_name(c), c.schedule.split_k)).second);
           }
         }
       }
@@ -118,7 +118,7 @@ TEST_CASE("candidates hold all of K, fit two to an SM, and come best first") {
   }
 }
 
-TEST_CASE("candidates depend on the problem alone") {
+TEST_CASE("candidates depend only on the problem") {
   for (const char* name : {"h200", "l4"}) {
     const auto first = ranked_candidates(problem(8, 4096, 112), target(name));
     const auto second = ranked_candidates(problem(8, 4096, 112), target(name));
@@ -144,8 +144,8 @@ TEST_CASE("where shared memory is small, fewer blocks are in it, and the rest in
     CAPTURE(name);
     const auto ranked = ranked_candidates(problem(8, 4096, 64), target(name));
     REQUIRE(!ranked.empty());
-    CHECK(config_of(ranked[0]).split_k == 1);
-    CHECK(config_of(ranked[0]).register_blocks > 2);
+    CHECK(config_of(ranked[0]).schedule.split_k == 1);
+    CHECK(config_of(ranked[0]).loads.register_blocks > 2);
   }
 }
 
@@ -153,12 +153,12 @@ TEST_CASE("a forced name is taken as it stands") {
   const auto ranked = forced("skinny8x1s6r2g4p3");
   REQUIRE(ranked.size() == 1);
   const SkinnyConfig& c = config_of(ranked[0]);
-  CHECK(c.warps_k == 8);
-  CHECK(c.warps_n == 1);
-  CHECK(c.shared_blocks == 6);
-  CHECK(c.register_blocks == 2);
-  CHECK(c.copy_groups == 4);
-  CHECK(c.x_chunks == 3);
+  CHECK(c.tile.warps_k == 8);
+  CHECK(c.tile.warps_n == 1);
+  CHECK(c.loads.shared_blocks == 6);
+  CHECK(c.loads.register_blocks == 2);
+  CHECK(c.loads.copy_groups == 4);
+  CHECK(c.loads.x_chunks == 3);
   CHECK(tile_name(c) == "skinny8x1s6r2g4p3");
   CHECK(forced("skinny8x1s6r2g4p3", 32).size() == 1);  // with room to spare
   CHECK(forced("skinny8x1s6r2g4p3", 64, 2).size() == 1);
@@ -171,10 +171,10 @@ TEST_CASE("a forced name may share K among CTAs, and give warps more rows of W t
   const auto ranked = forced("skinny8x1s3r1g4p2t2c2");
   REQUIRE(ranked.size() == 1);
   const SkinnyConfig& c = config_of(ranked[0]);
-  CHECK(c.row_tiles == 2);
-  CHECK(c.cluster_k == 2);
+  CHECK(c.tile.row_tiles == 2);
+  CHECK(c.schedule.cluster_k == 2);
   CHECK(c.rows() == 32);
-  CHECK(c.x_columns == c.columns);
+  CHECK(c.loads.x_columns == c.tile.columns);
   CHECK(c.partials_bytes() == 32 * 4 * 4);  // half of eight columns
   CHECK(forced("skinny2x2s4r4g4p4c4").size() == 1);
   CHECK(forced("skinny8x1s3r1g3p4t2a", 32).size() == 1);
@@ -195,14 +195,14 @@ TEST_CASE("16 rows share K in pairs, so that a warp's X meets 32 rows of W") {
   REQUIRE(first_family(plan) == "skinny");
   const KernelPlan& kernel = plan.buckets[0].kernels[0];
   const auto& c = kernel.config.get<SkinnyConfig>();
-  CHECK(c.row_tiles == 2);
-  CHECK(c.cluster_k == 2);
+  CHECK(c.tile.row_tiles == 2);
+  CHECK(c.schedule.cluster_k == 2);
   CHECK(kernel.cluster == 2);
   CHECK(kernel.grid.ctas(16) == 128);
   // Too few CTAs to draw what DRAM gives: more of them share K.
   const Plan narrow = planned(linear("1", "bf16", 512, 4096), "h200");
   REQUIRE(first_family(narrow) == "skinny");
-  CHECK(narrow.buckets[0].kernels[0].config.get<SkinnyConfig>().cluster_k > 1);
+  CHECK(narrow.buckets[0].kernels[0].config.get<SkinnyConfig>().schedule.cluster_k > 1);
 }
 
 TEST_CASE("a forced name with an a is by cp.async, on every target") {
@@ -211,13 +211,13 @@ TEST_CASE("a forced name with an a is by cp.async, on every target") {
     const auto ranked = forced("skinny8x1s2r1g2p2a", 24, 1, at.name.c_str());
     REQUIRE(ranked.size() == 1);
     const SkinnyConfig& c = config_of(ranked[0]);
-    CHECK(!c.bulk);
-    CHECK(c.shared_blocks == 2);
-    CHECK(c.register_blocks == 1);
-    CHECK(c.copy_groups == 2);
+    CHECK(!c.loads.bulk);
+    CHECK(c.loads.shared_blocks == 2);
+    CHECK(c.loads.register_blocks == 1);
+    CHECK(c.loads.copy_groups == 2);
     CHECK(tile_name(c) == "skinny8x1s2r1g2p2a");
     CHECK(c.barrier_bytes() == 0);
-    // Bulk copies are of sm_90.
+    // Loads by cp.async.bulk need sm_90.
     const bool bulk = at.compute_capability() == 90;
     CHECK(forced("skinny8x1s2r1g2p2", 24, 1, at.name.c_str()).size() == (bulk ? 1 : 0));
   }
@@ -261,7 +261,7 @@ TEST_CASE("a name that is no shape, or one that does not fit, leaves no candidat
            "skinny33x1s6r2g4p3",
            "skinny16x4s6r2g4p3",  // too many threads
            "skinny65536x65536s6r2g4p3",
-           "skinny8x2s99999999r2g4p3",  // of which products overflow
+           "skinny8x2s99999999r2g4p3",  // products overflow
            "skinny8x1s6r1g4p3",         // 56 of 64 blocks
            "skinny8x2s8r64g4p3",        // no registers for two CTAs
            "skinny8x4s6r2g4p3",         // no shared memory for two CTAs
@@ -365,7 +365,7 @@ TEST_CASE("a forced shape is the plan's, and the other family is a runner-up of 
   REQUIRE(first_family(plan) == "skinny");
   const auto& config = plan.buckets[0].kernels[0].config.get<SkinnyConfig>();
   CHECK(tile_name(config) == options.force_tile);
-  CHECK(config.w_is_weight);
+  CHECK(config.loads.w_is_weight);
 
   const Plan free = planned(linear("4", "bf16", 2048, 4096), "h200");
   CHECK(llvm::any_of(free.buckets[0].kernels[0].candidates, [](const CandidateSummary& other) {
@@ -386,7 +386,7 @@ TEST_CASE("every row count has a grid: none for no rows, one for up to 16") {
   }
 }
 
-TEST_CASE("random chains of few rows meet the family in every way that it has") {
+TEST_CASE("random chains with small M reach every variant of the family") {
   const Target at = target("h200");
   std::map<std::string, int> seen;
   for (u64 seed = 0; seed < 300; ++seed) {
@@ -406,19 +406,19 @@ TEST_CASE("random chains of few rows meet the family in every way that it has") 
       const auto* c = kernel.config.get_if<SkinnyConfig>();
       if (c == nullptr) continue;
       ++seen["kernels"];
-      seen["f16"] += c->math == MathMode::kF16;
-      seen["bf16"] += c->math == MathMode::kBF16;
-      seen["tf32"] += c->math == MathMode::kTF32;
+      seen["f16"] += c->space.math == MathMode::kF16;
+      seen["bf16"] += c->space.math == MathMode::kBF16;
+      seen["tf32"] += c->space.math == MathMode::kTF32;
       seen["gated"] += c->dual;
-      seen["split"] += c->split_k > 1;
-      seen["cluster"] += c->cluster_k > 1;
-      seen["uneven"] += c->k_blocks % (c->k_slices() * c->warps_k) != 0;
-      seen["batch"] += c->batch_rank > 0;
-      seen["symbol"] += c->m.scale != 0;
-      seen["odd n"] += c->n.size % 2 != 0;
-      seen["ragged"] += c->ragged == Ragged::kMGrouped;
-      seen["ragged, gated"] += c->ragged == Ragged::kMGrouped && c->dual;
-      seen["ragged, symbol"] += c->ragged == Ragged::kMGrouped && c->m.scale != 0;
+      seen["split"] += c->schedule.split_k > 1;
+      seen["cluster"] += c->schedule.cluster_k > 1;
+      seen["uneven"] += c->k_blocks() % (c->k_slices() * c->tile.warps_k) != 0;
+      seen["batch"] += c->space.batch_rank > 0;
+      seen["symbol"] += c->space.m.scale != 0;
+      seen["odd n"] += c->space.n.size % 2 != 0;
+      seen["ragged"] += c->ragged.kind == Ragged::kMGrouped;
+      seen["ragged, gated"] += c->ragged.kind == Ragged::kMGrouped && c->dual;
+      seen["ragged, symbol"] += c->ragged.kind == Ragged::kMGrouped && c->space.m.scale != 0;
     }
   }
   std::string text;

@@ -32,13 +32,12 @@
 namespace {
 using namespace catenary;
 __device__ constexpr GemmSm80Config kConfig{
-    .math = MathMode::kBF16,
-    .m = 8192, .n = 3072, .k = 768,
+    .space = {.math = MathMode::kBF16, .m = 8192, .n = 3072, .k = 768},
     .a = {.slot = 0, .stride_row = 768, .stride_k = 1, .copy_bytes = 16},
     .b = {.slot = 1, .stride_row = 768, .stride_k = 1, .copy_bytes = 16},
     .b2 = {.slot = 2, .stride_row = 768, .stride_k = 1, .copy_bytes = 16}, .dual = true,
-    .block_m = 128, .block_n = 64, .block_k = 32, .warps_m = 2, .warps_n = 2, .stages = 4,
-    .split_k = 1, .tile_swizzle = 8, .vec = 8,
+    .tile = {.block_m = 128, .block_n = 64, .block_k = 32, .warps_m = 2, .warps_n = 2, .stages = 4},
+    .schedule = {.split_k = 1, .tile_swizzle = 8}, .vec = 8,
 };
 using P = Params<6, 0>;
 struct Epilogue {
@@ -99,12 +98,11 @@ ctn_geglu_mlp_k0_gemm_m128n64k32(const __grid_constant__ P p) { gemm_sm80<kConfi
 namespace {
 using namespace catenary;
 __device__ constexpr GemmSm80Config kConfig{
-    .math = MathMode::kBF16,
-    .m = 8192, .n = 768, .k = 3072,
+    .space = {.math = MathMode::kBF16, .m = 8192, .n = 768, .k = 3072},
     .a = {.slot = 0, .stride_row = 3072, .stride_k = 1, .copy_bytes = 16},
     .b = {.slot = 1, .stride_row = 3072, .stride_k = 1, .copy_bytes = 16},
-    .block_m = 128, .block_n = 128, .block_k = 32, .warps_m = 2, .warps_n = 2, .stages = 4,
-    .split_k = 1, .tile_swizzle = 8, .vec = 8,
+    .tile = {.block_m = 128, .block_n = 128, .block_k = 32, .warps_m = 2, .warps_n = 2, .stages = 4},
+    .schedule = {.split_k = 1, .tile_swizzle = 8}, .vec = 8,
 };
 using P = Params<4, 0>;
 struct Epilogue {

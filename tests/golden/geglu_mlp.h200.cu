@@ -36,13 +36,13 @@
 namespace {
 using namespace catenary;
 __device__ constexpr GemmSm90Config kConfig{
-    .math = MathMode::kBF16,
-    .m = 8192, .n = 3072, .k = 768,
+    .space = {.math = MathMode::kBF16, .m = 8192, .n = 3072, .k = 768},
     .a = {.map = 0},
     .b = {.map = 1, .weight = true},
     .b2 = {.map = 2, .weight = true}, .dual = true,
-    .ping_pong = true, .block_m = 64, .block_n = 128, .consumers = 2, .stages = 5, .cluster_m = 2,
-    .split_k = 1, .tile_swizzle = 8, .vec = 8, .register_epilogue = true,
+    .tile = {.block_m = 64, .block_n = 128, .stages = 5},
+    .schedule = {.ping_pong = true, .consumers = 2, .cluster_m = 2, .split_k = 1, .tile_swizzle = 8},
+    .epilogue = {.in_registers = true, .vec = 8},
 };
 using P = Params<6, 0, 4>;
 struct Epilogue {
@@ -114,12 +114,12 @@ ctn_geglu_mlp_k0_gemm_m64n128k64(const __grid_constant__ P p) { gemm_sm90<kConfi
 namespace {
 using namespace catenary;
 __device__ constexpr GemmSm90Config kConfig{
-    .math = MathMode::kBF16,
-    .m = 8192, .n = 768, .k = 3072,
+    .space = {.math = MathMode::kBF16, .m = 8192, .n = 768, .k = 3072},
     .a = {.map = 0},
     .b = {.map = 1, .weight = true},
-    .ping_pong = true, .block_m = 128, .block_n = 128, .consumers = 2, .stages = 6, .cluster_m = 2,
-    .split_k = 1, .tile_swizzle = 8, .vec = 8, .register_epilogue = true,
+    .tile = {.block_m = 128, .block_n = 128, .stages = 6},
+    .schedule = {.ping_pong = true, .consumers = 2, .cluster_m = 2, .split_k = 1, .tile_swizzle = 8},
+    .epilogue = {.in_registers = true, .vec = 8},
 };
 using P = Params<4, 0, 3>;
 struct Epilogue {

@@ -20,12 +20,11 @@
 namespace {
 using namespace catenary;
 __device__ constexpr GemmSm80Config kConfig{
-    .math = MathMode::kBF16, .batch = extents(12), .batch_rank = 1,
-    .m = 2560, .n = 3072, .k = 1024,
+    .space = {.math = MathMode::kBF16, .batch = extents(12), .batch_rank = 1, .m = 2560, .n = 3072, .k = 1024},
     .a = {.slot = 0, .stride_row = 12288, .stride_k = 1, .stride_batch = dims(1024), .copy_bytes = 16},
     .b = {.slot = 1, .stride_row = 1024, .stride_k = 1, .stride_batch = dims(3145728), .copy_bytes = 16},
-    .block_m = 128, .block_n = 128, .block_k = 32, .warps_m = 2, .warps_n = 2, .stages = 4,
-    .split_k = 1, .tile_swizzle = 8, .vec = 8,
+    .tile = {.block_m = 128, .block_n = 128, .block_k = 32, .warps_m = 2, .warps_n = 2, .stages = 4},
+    .schedule = {.split_k = 1, .tile_swizzle = 8}, .vec = 8,
 };
 using P = Params<4, 0>;
 struct Epilogue {

@@ -23,12 +23,12 @@
 namespace {
 using namespace catenary;
 __device__ constexpr GemmSm90Config kConfig{
-    .math = MathMode::kBF16, .batch = extents(12), .batch_rank = 1,
-    .m = 2560, .n = 3072, .k = 1024,
+    .space = {.math = MathMode::kBF16, .batch = extents(12), .batch_rank = 1, .m = 2560, .n = 3072, .k = 1024},
     .a = {.map = 0, .coord2 = 7},
     .b = {.map = 1, .weight = true, .coord2 = 7},
-    .ping_pong = true, .block_m = 128, .block_n = 128, .consumers = 2, .stages = 6, .cluster_m = 2,
-    .split_k = 1, .tile_swizzle = 8, .vec = 8, .register_epilogue = true,
+    .tile = {.block_m = 128, .block_n = 128, .stages = 6},
+    .schedule = {.ping_pong = true, .consumers = 2, .cluster_m = 2, .split_k = 1, .tile_swizzle = 8},
+    .epilogue = {.in_registers = true, .vec = 8},
 };
 using P = Params<4, 0, 3>;
 struct Epilogue {

@@ -18,13 +18,12 @@
 namespace {
 using namespace catenary;
 __device__ constexpr GemmSm80Config kConfig{
-    .math = MathMode::kBF16,
-    .m = 16384, .n = 14336, .k = 4096,
+    .space = {.math = MathMode::kBF16, .m = 16384, .n = 14336, .k = 4096},
     .a = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
     .b = {.slot = 1, .stride_row = 4096, .stride_k = 1, .stride_group = 58720256, .copy_bytes = 16},
-    .block_m = 128, .block_n = 128, .block_k = 32, .warps_m = 2, .warps_n = 2, .stages = 4,
-    .split_k = 1, .tile_swizzle = 8, .vec = 8,
-    .ragged = Ragged::kMGrouped, .group_ends_slot = 2, .num_groups = 4,
+    .tile = {.block_m = 128, .block_n = 128, .block_k = 32, .warps_m = 2, .warps_n = 2, .stages = 4},
+    .schedule = {.split_k = 1, .tile_swizzle = 8}, .vec = 8,
+    .ragged = {.kind = Ragged::kMGrouped, .group_ends_slot = 2, .num_groups = 4},
 };
 using P = Params<4, 0>;
 struct Epilogue {

@@ -21,13 +21,13 @@
 namespace {
 using namespace catenary;
 __device__ constexpr GemmSm90Config kConfig{
-    .math = MathMode::kBF16,
-    .m = 16384, .n = 14336, .k = 4096,
+    .space = {.math = MathMode::kBF16, .m = 16384, .n = 14336, .k = 4096},
     .a = {.map = 0},
     .b = {.map = 1, .weight = true, .coord2 = 9},
-    .block_m = 128, .block_n = 256, .consumers = 2, .stages = 4,
-    .split_k = 1, .tile_swizzle = 8, .vec = 8, .register_epilogue = true,
-    .ragged = Ragged::kMGrouped, .group_ends_slot = 2, .num_groups = 4,
+    .tile = {.block_m = 128, .block_n = 256, .stages = 4},
+    .schedule = {.consumers = 2, .split_k = 1, .tile_swizzle = 8},
+    .epilogue = {.in_registers = true, .vec = 8},
+    .ragged = {.kind = Ragged::kMGrouped, .group_ends_slot = 2, .num_groups = 4},
 };
 using P = Params<4, 0, 3>;
 struct Epilogue {

@@ -22,12 +22,12 @@
 namespace {
 using namespace catenary;
 __device__ constexpr GemmSm90Config kConfig{
-    .math = MathMode::kBF16,
-    .m = 8192, .n = 4096, .k = 1023,
+    .space = {.math = MathMode::kBF16, .m = 8192, .n = 4096, .k = 1023},
     .a = {.by_cp_async = true, .memory = {.slot = 0, .stride_row = 1023, .stride_k = 1, .copy_bytes = 2}},
     .b = {.map = 0, .k_major = false, .weight = true},
-    .ping_pong = true, .block_m = 64, .block_n = 256, .consumers = 2, .stages = 5,
-    .split_k = 1, .tile_swizzle = 4, .vec = 8, .register_epilogue = true,
+    .tile = {.block_m = 64, .block_n = 256, .stages = 5},
+    .schedule = {.ping_pong = true, .consumers = 2, .split_k = 1, .tile_swizzle = 4},
+    .epilogue = {.in_registers = true, .vec = 8},
 };
 using P = Params<4, 0, 2>;
 struct Epilogue {

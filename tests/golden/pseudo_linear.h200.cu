@@ -10,7 +10,7 @@
 //     return y: f32
 //   }
 // plan: pointwise: pointwise, 4 elements x 1 vectors per thread, 256 threads
-//   'y' is computed from parameters alone, and the caller wants it in memory
+//   'y' depends only on parameters, and the caller wants it in memory
 //   slot 0: parameter 'x'
 //   slot 1: parameter 'w'
 //   slot 2: parameter 'b'

@@ -20,12 +20,12 @@
 namespace {
 using namespace catenary;
 __device__ constexpr SkinnyConfig kConfig{
-    .math = MathMode::kBF16,
-    .m = Extent(64, 1), .n = 2048, .k_blocks = 64,
+    .space = {.math = MathMode::kBF16, .m = Extent(64, 1), .n = 2048, .k = 4096},
     .x = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
-    .w = {.slot = 1, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16}, .bulk = false,
-    .warps_k = 16, .warps_n = 1, .shared_blocks = 3, .register_blocks = 1,
-    .columns = 8, .copy_groups = 2, .x_chunks = 2, .x_columns = 8, .split_k = 1, .vec = 2,
+    .w = {.slot = 1, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
+    .tile = {.warps_k = 16, .warps_n = 1, .columns = 8},
+    .loads = {.bulk = false, .shared_blocks = 3, .register_blocks = 1, .copy_groups = 2, .x_chunks = 2, .x_columns = 8},
+    .schedule = {.split_k = 1}, .vec = 2,
 };
 using P = Params<4, 0>;
 struct Epilogue {
@@ -70,12 +70,12 @@ ctn_small_batch_k0_skinny_w16x1(const __grid_constant__ P p) { skinny<kConfig, E
 namespace {
 using namespace catenary;
 __device__ constexpr SkinnyConfig kConfig{
-    .math = MathMode::kBF16,
-    .m = Extent(64, 1), .n = 2048, .k_blocks = 64,
+    .space = {.math = MathMode::kBF16, .m = Extent(64, 1), .n = 2048, .k = 4096},
     .x = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
-    .w = {.slot = 1, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16}, .bulk = false,
-    .warps_k = 8, .warps_n = 1, .shared_blocks = 6, .register_blocks = 2,
-    .columns = 8, .copy_groups = 2, .x_chunks = 2, .x_columns = 8, .split_k = 1, .vec = 2,
+    .w = {.slot = 1, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
+    .tile = {.warps_k = 8, .warps_n = 1, .columns = 8},
+    .loads = {.bulk = false, .shared_blocks = 6, .register_blocks = 2, .copy_groups = 2, .x_chunks = 2, .x_columns = 8},
+    .schedule = {.split_k = 1}, .vec = 2,
 };
 using P = Params<4, 0>;
 struct Epilogue {
@@ -120,12 +120,12 @@ ctn_small_batch_k0_skinny_w8x1(const __grid_constant__ P p) { skinny<kConfig, Ep
 namespace {
 using namespace catenary;
 __device__ constexpr SkinnyConfig kConfig{
-    .math = MathMode::kBF16,
-    .m = Extent(64, 1), .n = 2048, .k_blocks = 64,
+    .space = {.math = MathMode::kBF16, .m = Extent(64, 1), .n = 2048, .k = 4096},
     .x = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
-    .w = {.slot = 1, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16}, .bulk = false,
-    .warps_k = 8, .warps_n = 1, .shared_blocks = 5, .register_blocks = 3,
-    .columns = 16, .copy_groups = 5, .x_chunks = 8, .x_columns = 16, .split_k = 1, .vec = 2,
+    .w = {.slot = 1, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
+    .tile = {.warps_k = 8, .warps_n = 1, .columns = 16},
+    .loads = {.bulk = false, .shared_blocks = 5, .register_blocks = 3, .copy_groups = 5, .x_chunks = 8, .x_columns = 16},
+    .schedule = {.split_k = 1}, .vec = 2,
 };
 using P = Params<4, 0>;
 struct Epilogue {
@@ -169,12 +169,12 @@ ctn_small_batch_k0_skinny_w8x1(const __grid_constant__ P p) { skinny<kConfig, Ep
 namespace {
 using namespace catenary;
 __device__ constexpr SkinnyConfig kConfig{
-    .math = MathMode::kBF16,
-    .m = Extent(64, 1), .n = 2048, .k_blocks = 64,
+    .space = {.math = MathMode::kBF16, .m = Extent(64, 1), .n = 2048, .k = 4096},
     .x = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
-    .w = {.slot = 1, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16}, .bulk = false,
-    .warps_k = 8, .warps_n = 1, .row_tiles = 2, .shared_blocks = 3, .register_blocks = 1,
-    .columns = 24, .copy_groups = 3, .x_chunks = 4, .x_columns = 24, .split_k = 2, .vec = 4,
+    .w = {.slot = 1, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
+    .tile = {.warps_k = 8, .warps_n = 1, .row_tiles = 2, .columns = 24},
+    .loads = {.bulk = false, .shared_blocks = 3, .register_blocks = 1, .copy_groups = 3, .x_chunks = 4, .x_columns = 24},
+    .schedule = {.split_k = 2}, .vec = 4,
 };
 using P = Params<3, 0>;
 struct Epilogue {
@@ -272,12 +272,11 @@ ctn_small_batch_k0_fixup_s2(const __grid_constant__ P p) { reduce<kConfig, Prolo
 namespace {
 using namespace catenary;
 __device__ constexpr GemmSm80Config kConfig{
-    .math = MathMode::kBF16,
-    .m = Extent(64, 1), .n = 2048, .k = 4096,
+    .space = {.math = MathMode::kBF16, .m = Extent(64, 1), .n = 2048, .k = 4096},
     .a = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
-    .b = {.slot = 1, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16}, .trigger_early = true,
-    .block_m = 16, .block_n = 128, .block_k = 64, .warps_m = 1, .warps_n = 4, .stages = 6,
-    .split_k = 8, .tile_swizzle = 8, .vec = 8,
+    .b = {.slot = 1, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
+    .tile = {.block_m = 16, .block_n = 128, .block_k = 64, .warps_m = 1, .warps_n = 4, .stages = 6},
+    .schedule = {.trigger_early = true, .split_k = 8, .tile_swizzle = 8}, .vec = 8,
 };
 using P = Params<3, 0>;
 struct Epilogue {
@@ -375,12 +374,11 @@ ctn_small_batch_k0_fixup_s8(const __grid_constant__ P p) { reduce<kConfig, Prolo
 namespace {
 using namespace catenary;
 __device__ constexpr GemmSm80Config kConfig{
-    .math = MathMode::kBF16,
-    .m = Extent(64, 1), .n = 2048, .k = 4096,
+    .space = {.math = MathMode::kBF16, .m = Extent(64, 1), .n = 2048, .k = 4096},
     .a = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
-    .b = {.slot = 1, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16}, .trigger_early = true,
-    .block_m = 32, .block_n = 128, .block_k = 64, .warps_m = 1, .warps_n = 4, .stages = 4,
-    .split_k = 8, .tile_swizzle = 8, .vec = 8,
+    .b = {.slot = 1, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
+    .tile = {.block_m = 32, .block_n = 128, .block_k = 64, .warps_m = 1, .warps_n = 4, .stages = 4},
+    .schedule = {.trigger_early = true, .split_k = 8, .tile_swizzle = 8}, .vec = 8,
 };
 using P = Params<3, 0>;
 struct Epilogue {

@@ -20,12 +20,12 @@
 namespace {
 using namespace catenary;
 __device__ constexpr SkinnyConfig kConfig{
-    .math = MathMode::kBF16,
-    .m = Extent(64, 1), .n = 2048, .k_blocks = 64,
+    .space = {.math = MathMode::kBF16, .m = Extent(64, 1), .n = 2048, .k = 4096},
     .x = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
     .w = {.slot = 1, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
-    .warps_k = 8, .warps_n = 1, .row_tiles = 2, .shared_blocks = 3, .register_blocks = 1,
-    .columns = 8, .copy_groups = 2, .x_chunks = 2, .x_columns = 8, .split_k = 1, .cluster_k = 2, .vec = 2,
+    .tile = {.warps_k = 8, .warps_n = 1, .row_tiles = 2, .columns = 8},
+    .loads = {.shared_blocks = 3, .register_blocks = 1, .copy_groups = 2, .x_chunks = 2, .x_columns = 8},
+    .schedule = {.split_k = 1, .cluster_k = 2}, .vec = 2,
 };
 using P = Params<4, 0>;
 struct Epilogue {
@@ -70,12 +70,12 @@ ctn_small_batch_k0_skinny_w8x1(const __grid_constant__ P p) { skinny<kConfig, Ep
 namespace {
 using namespace catenary;
 __device__ constexpr SkinnyConfig kConfig{
-    .math = MathMode::kBF16,
-    .m = Extent(64, 1), .n = 2048, .k_blocks = 64,
+    .space = {.math = MathMode::kBF16, .m = Extent(64, 1), .n = 2048, .k = 4096},
     .x = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
     .w = {.slot = 1, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
-    .warps_k = 8, .warps_n = 1, .row_tiles = 2, .shared_blocks = 3, .register_blocks = 1,
-    .columns = 8, .copy_groups = 4, .x_chunks = 2, .x_columns = 8, .split_k = 1, .cluster_k = 2, .vec = 2,
+    .tile = {.warps_k = 8, .warps_n = 1, .row_tiles = 2, .columns = 8},
+    .loads = {.shared_blocks = 3, .register_blocks = 1, .copy_groups = 4, .x_chunks = 2, .x_columns = 8},
+    .schedule = {.split_k = 1, .cluster_k = 2}, .vec = 2,
 };
 using P = Params<4, 0>;
 struct Epilogue {
@@ -120,12 +120,12 @@ ctn_small_batch_k0_skinny_w8x1(const __grid_constant__ P p) { skinny<kConfig, Ep
 namespace {
 using namespace catenary;
 __device__ constexpr SkinnyConfig kConfig{
-    .math = MathMode::kBF16,
-    .m = Extent(64, 1), .n = 2048, .k_blocks = 64,
+    .space = {.math = MathMode::kBF16, .m = Extent(64, 1), .n = 2048, .k = 4096},
     .x = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
     .w = {.slot = 1, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
-    .warps_k = 8, .warps_n = 1, .row_tiles = 2, .shared_blocks = 3, .register_blocks = 1,
-    .columns = 16, .copy_groups = 4, .x_chunks = 2, .x_columns = 16, .split_k = 1, .cluster_k = 2, .vec = 2,
+    .tile = {.warps_k = 8, .warps_n = 1, .row_tiles = 2, .columns = 16},
+    .loads = {.shared_blocks = 3, .register_blocks = 1, .copy_groups = 4, .x_chunks = 2, .x_columns = 16},
+    .schedule = {.split_k = 1, .cluster_k = 2}, .vec = 2,
 };
 using P = Params<4, 0>;
 struct Epilogue {
@@ -170,12 +170,12 @@ ctn_small_batch_k0_skinny_w8x1(const __grid_constant__ P p) { skinny<kConfig, Ep
 namespace {
 using namespace catenary;
 __device__ constexpr SkinnyConfig kConfig{
-    .math = MathMode::kBF16,
-    .m = Extent(64, 1), .n = 2048, .k_blocks = 64,
+    .space = {.math = MathMode::kBF16, .m = Extent(64, 1), .n = 2048, .k = 4096},
     .x = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
     .w = {.slot = 1, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
-    .warps_k = 8, .warps_n = 1, .row_tiles = 2, .shared_blocks = 3, .register_blocks = 1,
-    .columns = 24, .copy_groups = 4, .x_chunks = 4, .x_columns = 24, .split_k = 1, .cluster_k = 2, .vec = 2,
+    .tile = {.warps_k = 8, .warps_n = 1, .row_tiles = 2, .columns = 24},
+    .loads = {.shared_blocks = 3, .register_blocks = 1, .copy_groups = 4, .x_chunks = 4, .x_columns = 24},
+    .schedule = {.split_k = 1, .cluster_k = 2}, .vec = 2,
 };
 using P = Params<4, 0>;
 struct Epilogue {
@@ -222,12 +222,12 @@ ctn_small_batch_k0_skinny_w8x1(const __grid_constant__ P p) { skinny<kConfig, Ep
 namespace {
 using namespace catenary;
 __device__ constexpr GemmSm90Config kConfig{
-    .math = MathMode::kBF16,
-    .m = Extent(64, 1), .n = 2048, .k = 4096,
+    .space = {.math = MathMode::kBF16, .m = Extent(64, 1), .n = 2048, .k = 4096},
     .a = {.map = 0},
     .b = {.map = 1, .weight = true},
-    .block_m = 64, .block_n = 32, .consumers = 1, .stages = 13, .a_rows = 32, .cluster_k = 2, .ctas_per_sm = 2,
-    .split_k = 1, .tile_swizzle = 8, .vec = 4,
+    .tile = {.block_m = 64, .block_n = 32, .stages = 13, .a_rows = 32},
+    .schedule = {.consumers = 1, .cluster_k = 2, .ctas_per_sm = 2, .split_k = 1, .tile_swizzle = 8},
+    .epilogue = {.vec = 4},
 };
 using P = Params<4, 0, 2>;
 struct Epilogue {
@@ -274,12 +274,12 @@ ctn_small_batch_k0_gemm_m64n32k64(const __grid_constant__ P p) { gemm_sm90<kConf
 namespace {
 using namespace catenary;
 __device__ constexpr GemmSm90Config kConfig{
-    .math = MathMode::kBF16,
-    .m = Extent(64, 1), .n = 2048, .k = 4096,
+    .space = {.math = MathMode::kBF16, .m = Extent(64, 1), .n = 2048, .k = 4096},
     .a = {.map = 0},
     .b = {.map = 1, .weight = true},
-    .block_m = 64, .block_n = 64, .consumers = 1, .stages = 6, .cluster_k = 4, .ctas_per_sm = 2,
-    .split_k = 1, .tile_swizzle = 8, .vec = 4,
+    .tile = {.block_m = 64, .block_n = 64, .stages = 6},
+    .schedule = {.consumers = 1, .cluster_k = 4, .ctas_per_sm = 2, .split_k = 1, .tile_swizzle = 8},
+    .epilogue = {.vec = 4},
 };
 using P = Params<4, 0, 2>;
 struct Epilogue {

@@ -20,12 +20,12 @@
 namespace {
 using namespace catenary;
 __device__ constexpr SkinnyConfig kConfig{
-    .math = MathMode::kBF16,
-    .m = Extent(64, 1), .n = 2048, .k_blocks = 64,
+    .space = {.math = MathMode::kBF16, .m = Extent(64, 1), .n = 2048, .k = 4096},
     .x = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
-    .w = {.slot = 1, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16}, .bulk = false,
-    .warps_k = 4, .warps_n = 1, .shared_blocks = 6, .register_blocks = 10,
-    .columns = 8, .copy_groups = 2, .x_chunks = 4, .x_columns = 8, .split_k = 1, .vec = 2,
+    .w = {.slot = 1, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
+    .tile = {.warps_k = 4, .warps_n = 1, .columns = 8},
+    .loads = {.bulk = false, .shared_blocks = 6, .register_blocks = 10, .copy_groups = 2, .x_chunks = 4, .x_columns = 8},
+    .schedule = {.split_k = 1}, .vec = 2,
 };
 using P = Params<4, 0>;
 struct Epilogue {
@@ -70,12 +70,11 @@ ctn_small_batch_k0_skinny_w4x1(const __grid_constant__ P p) { skinny<kConfig, Ep
 namespace {
 using namespace catenary;
 __device__ constexpr GemmSm80Config kConfig{
-    .math = MathMode::kBF16,
-    .m = Extent(64, 1), .n = 2048, .k = 4096,
+    .space = {.math = MathMode::kBF16, .m = Extent(64, 1), .n = 2048, .k = 4096},
     .a = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
     .b = {.slot = 1, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
-    .block_m = 32, .block_n = 64, .block_k = 128, .warps_m = 1, .warps_n = 4, .stages = 3,
-    .split_k = 1, .tile_swizzle = 8, .vec = 8,
+    .tile = {.block_m = 32, .block_n = 64, .block_k = 128, .warps_m = 1, .warps_n = 4, .stages = 3},
+    .schedule = {.split_k = 1, .tile_swizzle = 8}, .vec = 8,
 };
 using P = Params<4, 0>;
 struct Epilogue {
@@ -120,12 +119,11 @@ ctn_small_batch_k0_gemm_m32n64k128(const __grid_constant__ P p) { gemm_sm80<kCon
 namespace {
 using namespace catenary;
 __device__ constexpr GemmSm80Config kConfig{
-    .math = MathMode::kBF16,
-    .m = Extent(64, 1), .n = 2048, .k = 4096,
+    .space = {.math = MathMode::kBF16, .m = Extent(64, 1), .n = 2048, .k = 4096},
     .a = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
     .b = {.slot = 1, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
-    .block_m = 64, .block_n = 64, .block_k = 64, .warps_m = 2, .warps_n = 2, .stages = 4,
-    .split_k = 1, .tile_swizzle = 8, .vec = 8,
+    .tile = {.block_m = 64, .block_n = 64, .block_k = 64, .warps_m = 2, .warps_n = 2, .stages = 4},
+    .schedule = {.split_k = 1, .tile_swizzle = 8}, .vec = 8,
 };
 using P = Params<4, 0>;
 struct Epilogue {

@@ -22,12 +22,12 @@
 namespace {
 using namespace catenary;
 __device__ constexpr GemmSm90Config kConfig{
-    .math = MathMode::kTF32,
-    .m = 8192, .n = 4096, .k = 1024,
+    .space = {.math = MathMode::kTF32, .m = 8192, .n = 4096, .k = 1024},
     .a = {.map = 0},
     .b = {.map = 1, .weight = true},
-    .ping_pong = true, .block_m = 128, .block_n = 128, .consumers = 2, .stages = 6, .cluster_m = 2,
-    .split_k = 1, .tile_swizzle = 8, .vec = 4, .register_epilogue = true,
+    .tile = {.block_m = 128, .block_n = 128, .stages = 6},
+    .schedule = {.ping_pong = true, .consumers = 2, .cluster_m = 2, .split_k = 1, .tile_swizzle = 8},
+    .epilogue = {.in_registers = true, .vec = 4},
 };
 using P = Params<4, 0, 2>;
 struct Epilogue {

@@ -28,27 +28,24 @@ std::vector<std::string> tile_names(const GemmSm80Tile& tile) {
   for (bool gated : {false, true}) {
     for (bool wide : {false, true}) {
       GemmSm80Config config;
-      config.block_m = tile.block_m;
-      config.block_n = gated ? std::max(tile.block_n / 2, 16 * tile.warps_n) : tile.block_n;
-      config.block_k = wide ? tile.block_k / 2 : tile.block_k;
-      config.warps_m = tile.warps_m;
-      config.warps_n = tile.warps_n;
-      config.stages = tile.stages;
+      config.tile = tile;
+      if (gated) config.tile.block_n = std::max(tile.block_n / 2, 16 * tile.warps_n);
+      if (wide) config.tile.block_k = tile.block_k / 2;
       names.push_back(tile_name(config));
     }
   }
   return names;
 }
 
-// The names of one row of gemm_sm90_tiles(): single and dual GEMM, 16-bit and 32-bit operands.
-std::vector<std::string> tile_names(const GemmSm90Tile& tile, const Target& target) {
+// The names of one row of gemm_sm90_shapes(): single and dual GEMM, 16-bit and 32-bit operands.
+std::vector<std::string> tile_names(const GemmSm90Shape& shape, const Target& target) {
   std::vector<std::string> names;
   for (const MathMode math : {MathMode::kBF16, MathMode::kTF32}) {
     for (bool gated : {false, true}) {
       GemmSm90Config config;
-      config.math = math;
+      config.space.math = math;
       config.dual = gated;
-      names.push_back(tile_name(with_tile(config, tile, target)));
+      names.push_back(tile_name(with_shape(config, shape, target)));
     }
   }
   return names;
@@ -69,18 +66,21 @@ std::vector<std::string> skinny_names(u64 seed) {
   std::vector<std::string> names;
   for (int i = 0; i < 8; ++i) {
     SkinnyConfig config;
-    config.warps_k = static_cast<i32>(random.range(4, 8));
-    config.warps_n = static_cast<i32>(random.range(1, 3));
-    config.shared_blocks = static_cast<i32>(random.range(0, 4));
-    config.register_blocks = static_cast<i32>(random.range(config.shared_blocks == 0 ? 1 : 0, 2));
-    config.copy_groups = 1 << random.range(0, 4);
-    config.x_chunks = static_cast<i32>(random.range(1, config.warp_blocks()));
-    config.bulk = random.range(0, 1) == 0;
-    if (!config.bulk)
-      config.copy_groups = std::clamp(config.copy_groups, 1, std::max(config.shared_blocks, 1));
+    config.tile.warps_k = static_cast<i32>(random.range(4, 8));
+    config.tile.warps_n = static_cast<i32>(random.range(1, 3));
+    config.loads.shared_blocks = static_cast<i32>(random.range(0, 4));
+    config.loads.register_blocks =
+        static_cast<i32>(random.range(config.loads.shared_blocks == 0 ? 1 : 0, 2));
+    config.loads.copy_groups = 1 << random.range(0, 4);
+    config.loads.x_chunks = static_cast<i32>(random.range(1, config.warp_blocks()));
+    config.loads.bulk = random.range(0, 1) == 0;
+    if (!config.loads.bulk)
+      config.loads.copy_groups =
+          std::clamp(config.loads.copy_groups, 1, std::max(config.loads.shared_blocks, 1));
     // Half of them have several row tiles, or cluster split-K.
-    if (random.range(0, 1) == 0) config.row_tiles = 1 << random.range(0, 2);
-    if (config.bulk && random.range(0, 1) == 0) config.cluster_k = 1 << random.range(0, 3);
+    if (random.range(0, 1) == 0) config.tile.row_tiles = 1 << random.range(0, 2);
+    if (config.loads.bulk && random.range(0, 1) == 0)
+      config.schedule.cluster_k = 1 << random.range(0, 3);
     names.push_back(tile_name(config));
   }
   return names;
@@ -163,7 +163,7 @@ Case mapped_case(i64 index, const CaseList& list) {
   made.real_data = index % 3 == 0;
   const i64 number = index / 4;
   if (number % 4 != 3) {
-    made.tile = static_cast<int>(gemm_sm80_tiles().size() + number % gemm_sm90_tiles().size());
+    made.tile = static_cast<int>(gemm_sm80_tiles().size() + number % gemm_sm90_shapes().size());
   }
   keep_some_symbols(made, list);
   return made;
@@ -253,7 +253,7 @@ Expected<Plan> plan_case(const VerifiedChain& chain, const Target& target, const
     const auto row = static_cast<size_t>(from.tile);
     names = row < gemm_sm80_tiles().size()
                 ? tile_names(gemm_sm80_tiles()[row])
-                : tile_names(gemm_sm90_tiles()[row - gemm_sm80_tiles().size()], target);
+                : tile_names(gemm_sm90_shapes()[row - gemm_sm80_tiles().size()], target);
   }
   if (!from.options.force_tile.empty()) names.insert(names.begin(), from.options.force_tile);
   names.push_back("");

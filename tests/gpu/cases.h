@@ -20,7 +20,7 @@ struct Case {
   Chain chain;
   // Forced choices; dropped if no candidate fits them.
   PlanOptions options;
-  int tile = -1;                   // row to force, of gemm_tiles(), then of gemm_sm90_tiles()
+  int tile = -1;                   // row to force, of gemm_sm80_tiles(), then of gemm_sm90_shapes()
   std::vector<std::string> tiles;  // to force; the first that fits
   // The family that must compute it, under exactly these options; empty: any.
   std::string family;

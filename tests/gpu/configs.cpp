@@ -11,6 +11,8 @@
 #include "compiler/kernel_family.h"
 #include "ir/random/random_chain.h"
 #include "ir/text/text.h"
+#include "shared/gemm_sm80_config.h"
+#include "shared/skinny_config.h"
 #include "tests/gpu/against_simulator.h"
 #include "tests/gpu/run_case.h"
 
@@ -77,23 +79,24 @@ void count_facts(const PreparedCase& prepared, Tally& tally) {
       ++tally.families[std::string(family_name(kernel))];
       if (const auto* skinny = kernel.config.get_if<SkinnyConfig>()) {
         constexpr const char* kMath[] = {"skinny bf16", "skinny f16", "skinny tf32", "skinny f32"};
-        ++tally.dtypes[kMath[static_cast<int>(skinny->math)]];
-        if (skinny->split_k > 1) ++tally.options["skinny, split-K"];
+        ++tally.dtypes[kMath[static_cast<int>(skinny->space.math)]];
+        if (skinny->schedule.split_k > 1) ++tally.options["skinny, split-K"];
         if (skinny->dual) ++tally.options["skinny, dual GEMM"];
-        if (skinny->ragged == Ragged::kMGrouped)
+        if (skinny->ragged.kind == Ragged::kMGrouped)
           ++tally.options["skinny, M-grouped"];
-        else if (!skinny->w_is_weight)
+        else if (!skinny->loads.w_is_weight)
           ++tally.options["skinny, w not a weight"];
-        if (!skinny->bulk) ++tally.options["skinny, cp.async"];
-        const bool even = skinny->k_blocks % (skinny->split_k * skinny->warps_k) == 0;
+        if (!skinny->loads.bulk) ++tally.options["skinny, cp.async"];
+        const bool even =
+            skinny->k_blocks() % (skinny->schedule.split_k * skinny->tile.warps_k) == 0;
         if (!even) ++tally.options["skinny, uneven"];
       }
       if (const auto* gemm = kernel.config.get_if<GemmSm90Config>()) {
         constexpr const char* kMath[] = {"gemm_sm90 bf16", "gemm_sm90 f16", "gemm_sm90 tf32"};
-        ++tally.dtypes[kMath[static_cast<int>(gemm->math)]];
+        ++tally.dtypes[kMath[static_cast<int>(gemm->space.math)]];
         if (gemm->dual) ++tally.options["dual GEMM"];
-        if (gemm->ragged == Ragged::kMGrouped) ++tally.options["gemm_sm90, M-grouped"];
-        if (gemm->ragged == Ragged::kKGrouped) ++tally.options["gemm_sm90, K-grouped"];
+        if (gemm->ragged.kind == Ragged::kMGrouped) ++tally.options["gemm_sm90, M-grouped"];
+        if (gemm->ragged.kind == Ragged::kKGrouped) ++tally.options["gemm_sm90, K-grouped"];
         for (const Sm90Operand& matrix : {gemm->a, gemm->b}) {
           if (!matrix.by_cp_async) continue;
           ++tally.options[fmt::format("gemm_sm90, cp.async fallback of {} bytes",
@@ -103,12 +106,12 @@ void count_facts(const PreparedCase& prepared, Tally& tally) {
       }
       if (const auto* gemm = kernel.config.get_if<GemmSm80Config>()) {
         constexpr const char* kMath[] = {"gemm bf16", "gemm f16", "gemm tf32", "gemm f32"};
-        ++tally.dtypes[kMath[static_cast<int>(gemm->math)]];
-        if (gemm->split_k > 1) ++tally.options["split-K"];
+        ++tally.dtypes[kMath[static_cast<int>(gemm->space.math)]];
+        if (gemm->schedule.split_k > 1) ++tally.options["split-K"];
         if (gemm->dual) ++tally.options["dual GEMM"];
-        if (gemm->ragged == Ragged::kMGrouped) ++tally.options["M-grouped"];
-        if (gemm->ragged == Ragged::kKGrouped) ++tally.options["K-grouped"];
-        ++tally.options[fmt::format("tile {}x{}", gemm->block_m, gemm->block_n)];
+        if (gemm->ragged.kind == Ragged::kMGrouped) ++tally.options["M-grouped"];
+        if (gemm->ragged.kind == Ragged::kKGrouped) ++tally.options["K-grouped"];
+        ++tally.options[fmt::format("tile {}x{}", gemm->tile.block_m, gemm->tile.block_n)];
         ++tally.options[fmt::format("copies of {} and {} bytes", gemm->a.copy_bytes,
                                     gemm->b.copy_bytes)];
       }

@@ -2,42 +2,22 @@
 // Handwritten chains for `gemm_sm90` with cp.async fallback loads: no tensor map describes their
 // operands; see cases.h. Every tile without M clusters is forced once, with copies of each width
 // and tails in every dimension.
-#include "compiler/families/gemm_sm90/candidates.h"
-#include "tests/gpu/cases.h"
+#include "tests/gpu/sm90_cases.h"
 
 namespace catenary::gpu_suite {
 namespace {
 
-WrittenCase fallback(std::string name, std::string text, std::string tile, int split_k = 0) {
-  WrittenCase made;
-  made.name = "cp.async fallback, " + std::move(name);
-  made.text = std::move(text);
-  made.tile = std::move(tile);
-  made.split_k = split_k;
-  made.family = "gemm_sm90";
-  return made;
+WrittenCase fallback(const std::string& name, std::string text, std::string tile, int split_k = 0) {
+  return forced_sm90("cp.async fallback, " + name, std::move(text), std::move(tile), split_k);
 }
 
-// All Hopper GPUs have the same shared memory and therefore the same names.
-std::string name_of(const GemmSm90Tile& tile, bool dual_gemm) {
-  GemmSm90Config config;
-  config.dual = dual_gemm;
-  return tile_name(with_tile(config, tile, llvm::cantFail(find_target("h200"))));
-}
+std::string name_of(const GemmSm90Shape& shape) { return sm90_tile_name(shape, MathMode::kBF16); }
 
 std::string plain(i64 m, i64 n, i64 k, const char* dtype = "bf16") {
   return fmt::format(
       "chain a(input x: {3}[{0}, {2}], weight w: {3}[{1}, {2}], weight b: f32[{1}] align 4) {{\n"
       "  y = relu(add(contract \"mk,nk->mn\"(x, w), b))\n  return y: {3} align 2 }}",
       m, n, k, dtype);
-}
-
-std::string dual_gemm(i64 m, i64 n, i64 k) {
-  return fmt::format(
-      "chain a(input x: f16[{0}, {2}], weight w: f16[{1}, {2}], weight v: f16[{1}, {2}]) {{\n"
-      "  g = contract \"mk,nk->mn\"(x, w)\n  u = contract \"mk,nk->mn\"(x, v)\n"
-      "  h = mul(relu(g), u)\n  return h: f32 align 4 }}",
-      m, n, k);
 }
 
 std::string gemm(const char* x, const char* w, const char* equation,
@@ -51,14 +31,15 @@ std::vector<WrittenCase> every_tile() {
   constexpr i64 kSizesK[] = {1097, 1098, 1100};  // copies of 2, 4 and 8 bytes
   std::vector<WrittenCase> cases;
   size_t number = 0;
-  for (const GemmSm90Tile& tile : gemm_sm90_tiles()) {
-    if (tile.cluster_m * tile.cluster_n > 1) continue;
-    const std::string name = name_of(tile, false);
+  for (const GemmSm90Shape& shape : gemm_sm90_shapes()) {
+    if (shape.cluster_m > 1) continue;
+    const std::string name = name_of(shape);
     const i64 k = kSizesK[number++ % 3];
     cases.push_back(fallback(fmt::format("{}, K = {}", name, k), plain(300, 333, k), name));
     if (number % 3 != 0) continue;
-    const std::string pair = name_of(tile, true);
-    cases.push_back(fallback(pair + ", dual GEMM", dual_gemm(300, 203, 135), pair));
+    const std::string pair = sm90_tile_name(shape, MathMode::kBF16, /*dual=*/true);
+    cases.push_back(
+        fallback(pair + ", dual GEMM", dual_gemm_text("f16", 300, 203, 135, "f32 align 4"), pair));
   }
   return cases;
 }
@@ -92,9 +73,9 @@ std::vector<WrittenCase> every_layout(llvm::ArrayRef<std::string> tiles) {
 
 std::vector<WrittenCase> cp_async_cases() {
   std::vector<WrittenCase> cases = every_tile();
-  const std::string small = name_of({64, 64, 1, false, 1}, false);
-  const std::string ping_pong = name_of({128, 128, 2, true, 1}, false);
-  const std::string wide = name_of({128, 256, 2, false, 1}, false);
+  const std::string small = name_of({64, 64, 1, false, 1});
+  const std::string ping_pong = name_of({128, 128, 2, true, 1});
+  const std::string wide = name_of({128, 256, 2, false, 1});
   for (WrittenCase& more : every_layout({small, ping_pong, wide})) cases.push_back(std::move(more));
   cases.push_back(fallback("split-K 4", plain(70, 130, 4097), small, 4));
   WrittenCase rows = fallback("a symbol as M",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Handwritten small-M chains for `gemm_sm90`: TMA boxes with the rows of A, and cluster split-K.
 // Sizes are small enough for the simulator.
-#include "tests/gpu/cases.h"
+#include "tests/gpu/sm90_cases.h"
 
 namespace catenary::gpu_suite {
 namespace {
@@ -14,15 +14,11 @@ std::string linear(i64 m, i64 n, i64 k, const char* dtype = "bf16") {
       dtype, m, n, k);
 }
 
-WrittenCase forced(const char* tile, std::string name, std::string text,
+WrittenCase forced(const char* tile, const std::string& name, std::string text,
                    std::vector<i64> symbols = {}, int split_k = 0) {
-  WrittenCase made;
-  made.name = fmt::format("small M, {}, {}", tile, name);
-  made.text = std::move(text);
+  WrittenCase made =
+      forced_sm90(fmt::format("small M, {}, {}", tile, name), std::move(text), tile, split_k);
   made.symbols = std::move(symbols);
-  made.split_k = split_k;
-  made.tile = tile;
-  made.family = "gemm_sm90";
   return made;
 }
 

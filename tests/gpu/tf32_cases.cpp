@@ -1,29 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Handwritten chains for `gemm_sm90` on f32 operands that TMA loads round to tf32; see cases.h.
 // Every tile is forced once as a single and as a dual GEMM, with tails in every dimension.
-#include "compiler/families/gemm_sm90/candidates.h"
-#include "tests/gpu/cases.h"
+#include "tests/gpu/sm90_cases.h"
 
 namespace catenary::gpu_suite {
 namespace {
 
-WrittenCase mapped(std::string name, std::string text, std::string tile, int split_k = 0) {
-  WrittenCase made;
-  made.name = "tf32 by TMA, " + std::move(name);
-  made.text = std::move(text);
-  made.tile = std::move(tile);
-  made.split_k = split_k;
-  made.family = "gemm_sm90";
-  return made;
+WrittenCase mapped(const std::string& name, std::string text, std::string tile, int split_k = 0) {
+  return forced_sm90("tf32 by TMA, " + name, std::move(text), std::move(tile), split_k);
 }
 
-// All Hopper GPUs have the same shared memory and therefore the same names.
-std::string name_of(const GemmSm90Tile& tile, bool dual_gemm) {
-  GemmSm90Config config;
-  config.math = MathMode::kTF32;
-  config.dual = dual_gemm;
-  return tile_name(with_tile(config, tile, llvm::cantFail(find_target("h200"))));
-}
+std::string name_of(const GemmSm90Shape& shape) { return sm90_tile_name(shape, MathMode::kTF32); }
 
 std::string plain(i64 m, i64 n, i64 k) {
   return fmt::format(
@@ -32,26 +19,19 @@ std::string plain(i64 m, i64 n, i64 k) {
       m, n, k);
 }
 
-std::string dual_gemm(i64 m, i64 n, i64 k) {
-  return fmt::format(
-      "chain a(input x: f32[{0}, {2}], weight w: f32[{1}, {2}], weight v: f32[{1}, {2}]) {{\n"
-      "  g = contract \"mk,nk->mn\"(x, w)\n  u = contract \"mk,nk->mn\"(x, v)\n"
-      "  h = mul(relu(g), u)\n  return h: bf16 align 2 }}",
-      m, n, k);
-}
-
 }  // namespace
 
 std::vector<WrittenCase> tf32_cases() {
   std::vector<WrittenCase> cases;
-  for (const GemmSm90Tile& tile : gemm_sm90_tiles()) {
-    const std::string name = name_of(tile, false);
+  for (const GemmSm90Shape& shape : gemm_sm90_shapes()) {
+    const std::string name = name_of(shape);
     cases.push_back(mapped(name, plain(600, 333, 132), name));
-    const std::string pair = name_of(tile, true);
-    cases.push_back(mapped(pair + ", dual GEMM", dual_gemm(300, 203, 68), pair));
+    const std::string pair = sm90_tile_name(shape, MathMode::kTF32, /*dual=*/true);
+    cases.push_back(
+        mapped(pair + ", dual GEMM", dual_gemm_text("f32", 300, 203, 68, "bf16 align 2"), pair));
   }
-  const std::string small = name_of({64, 64, 1, false, 1}, false);
-  const std::string clustered = name_of({128, 128, 2, true, 2}, false);
+  const std::string small = name_of({64, 64, 1, false, 1});
+  const std::string clustered = name_of({128, 128, 2, true, 2});
   cases.push_back(mapped("split-K 4", plain(70, 130, 1056), small, 4));
   cases.push_back(mapped("K of one k-tile", plain(200, 264, 4), clustered));
   cases.push_back(mapped("[B, G, D]",

@@ -5,8 +5,8 @@
 // persistent.
 #include <doctest/doctest.h>
 
-#include "ir/parallel.h"
-#include "tests/support/sim_chain.h"
+#include "shared/gemm_sm90_config.h"
+#include "tests/support/sim_cases.h"
 
 using namespace catenary;
 using namespace catenary::testing;
@@ -46,25 +46,13 @@ std::string run(const Case& from, const HostCompiler& compiler) {
     return fmt::format("{}: cp.async of {} and {} bytes", from.name, cp_async_bytes(config->a),
                        cp_async_bytes(config->b));
   }
-  for (u64 seed = 1; seed <= from.seeds; ++seed) {
-    const SimulatedOutcome outcome = chain->run(seed);
-    if (outcome.name.empty()) continue;
-    return fmt::format("{}, {}, seed {}: {}: {}", from.name, from.tile, seed, outcome.name,
-                       outcome.message);
-  }
-  return "";
+  return first_failure(*chain, fmt::format("{}, {}", from.name, from.tile), from.seeds);
 }
 
 void run_all(const std::vector<Case>& cases) {
-  auto compiler = HostCompiler::get();
-  if (!compiler) {
-    MESSAGE("skipped: " << take_report(compiler.takeError()).message);
-    return;
-  }
-  std::vector<std::string> problems(cases.size());
-  parallel_for(static_cast<i64>(cases.size()), 0,
-               [&](i64 i) { problems[i] = run(cases[i], **compiler); });
-  for (const std::string& problem : problems) CHECK(problem == "");
+  run_cases(cases, [](const Case& from, i64, const HostCompiler& compiler) {
+    return run(from, compiler);
+  });
 }
 
 std::string gemm(const std::string& x, const std::string& w, const std::string& equation,

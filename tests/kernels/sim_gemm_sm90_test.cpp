@@ -6,9 +6,8 @@
 
 #include "compiler/families/gemm_sm90/candidates.h"
 #include "compiler/kernel_family.h"
-#include "ir/parallel.h"
 #include "ir/text/text.h"
-#include "tests/support/sim_chain.h"
+#include "tests/support/sim_cases.h"
 
 using namespace catenary;
 using namespace catenary::testing;
@@ -62,27 +61,16 @@ std::string run(const Case& from, const HostCompiler& compiler) {
   if (!chain) return from.name + ": " + take_report(chain.takeError()).message;
   const auto& kernels = chain->plan().buckets[find_bucket(chain->plan(), from.symbol)].kernels;
   if (family_name(kernels[0]) != "gemm_sm90") return from.name + ": another family";
-  if (kernels[0].config.get<GemmSm90Config>().tile_swizzle != from.tile_swizzle) {
+  if (kernels[0].config.get<GemmSm90Config>().schedule.tile_swizzle != from.tile_swizzle) {
     return from.name + ": another tile swizzle";
   }
-  for (u64 seed = 1; seed <= from.seeds; ++seed) {
-    const SimulatedOutcome outcome = chain->run(seed);
-    if (outcome.name.empty()) continue;
-    return fmt::format("{}, seed {}: {}: {}", from.name, seed, outcome.name, outcome.message);
-  }
-  return "";
+  return first_failure(*chain, from.name, from.seeds);
 }
 
 void run_all(const std::vector<Case>& cases) {
-  auto compiler = HostCompiler::get();
-  if (!compiler) {
-    MESSAGE("skipped: " << take_report(compiler.takeError()).message);
-    return;
-  }
-  std::vector<std::string> problems(cases.size());
-  parallel_for(static_cast<i64>(cases.size()), 0,
-               [&](i64 i) { problems[i] = run(cases[i], **compiler); });
-  for (const std::string& problem : problems) CHECK(problem == "");
+  run_cases(cases, [](const Case& from, i64, const HostCompiler& compiler) {
+    return run(from, compiler);
+  });
 }
 
 // Sizes that are multiples of no tile, and K of no k-tile.
@@ -100,8 +88,8 @@ std::string gemm(const std::string& x, const std::string& w, const std::string& 
 void run_every_tile(const std::string& chain) {
   std::vector<Case> cases;
   const Target target = llvm::cantFail(find_target("h200"));
-  for (const GemmSm90Tile& tile : gemm_sm90_tiles()) {
-    const std::string name = short_name(tile_name(with_tile(GemmSm90Config(), tile, target)));
+  for (const GemmSm90Shape& shape : gemm_sm90_shapes()) {
+    const std::string name = short_name(tile_name(with_shape(GemmSm90Config(), shape, target)));
     cases.push_back({name, chain, name, 0, 2, 1});
   }
   run_all(cases);

@@ -5,9 +5,8 @@
 #include <doctest/doctest.h>
 
 #include "compiler/kernel_family.h"
-#include "ir/parallel.h"
 #include "ir/random/random.h"
-#include "tests/support/sim_chain.h"
+#include "tests/support/sim_cases.h"
 
 using namespace catenary;
 using namespace catenary::testing;
@@ -56,15 +55,9 @@ std::string run(const Case& from, u64 seed, const HostCompiler& compiler) {
 }
 
 void run_all(const std::vector<Case>& cases) {
-  auto compiler = HostCompiler::get();
-  if (!compiler) {
-    MESSAGE("skipped: " << take_report(compiler.takeError()).message);
-    return;
-  }
-  std::vector<std::string> problems(cases.size());
-  parallel_for(static_cast<i64>(cases.size()), 0,
-               [&](i64 i) { problems[i] = run(cases[i], static_cast<u64>(i) * 100, **compiler); });
-  for (const std::string& problem : problems) CHECK(problem == "");
+  run_cases(cases, [](const Case& from, i64 index, const HostCompiler& compiler) {
+    return run(from, static_cast<u64>(index) * 100, compiler);
+  });
 }
 
 // Ascending ends of groups whose sizes are drawn from the critical ones around `block`.

@@ -4,9 +4,9 @@
 // symbol; before and after other kernels; NaN in neighbouring groups.
 #include <doctest/doctest.h>
 
-#include "ir/parallel.h"
 #include "ir/random/random.h"
-#include "tests/support/sim_chain.h"
+#include "shared/skinny_config.h"
+#include "tests/support/sim_cases.h"
 
 using namespace catenary;
 using namespace catenary::testing;
@@ -32,8 +32,8 @@ std::string wrong_kernel(const Case& from, const SimulatedChain& chain) {
   const auto& kernels = chain.plan().buckets[find_bucket(chain.plan(), from.symbol)].kernels;
   if (from.kernel >= kernels.size()) return "no such kernel";
   const auto* config = kernels[from.kernel].config.get_if<SkinnyConfig>();
-  if (config == nullptr || config->ragged != Ragged::kMGrouped) return "another kernel";
-  if (from.columns != 0 && config->columns != from.columns) return "another count of columns";
+  if (config == nullptr || config->ragged.kind != Ragged::kMGrouped) return "another kernel";
+  if (from.columns != 0 && config->tile.columns != from.columns) return "another count of columns";
   return "";
 }
 
@@ -66,15 +66,9 @@ std::string run(const Case& from, u64 seed, const HostCompiler& compiler) {
 }
 
 void run_all(const std::vector<Case>& cases) {
-  auto compiler = HostCompiler::get();
-  if (!compiler) {
-    MESSAGE("skipped: " << report(compiler.takeError()));
-    return;
-  }
-  std::vector<std::string> problems(cases.size());
-  parallel_for(static_cast<i64>(cases.size()), 0,
-               [&](i64 i) { problems[i] = run(cases[i], static_cast<u64>(i) * 100, **compiler); });
-  for (const std::string& problem : problems) CHECK(problem == "");
+  run_cases(cases, [](const Case& from, i64 index, const HostCompiler& compiler) {
+    return run(from, static_cast<u64>(index) * 100, compiler);
+  });
 }
 
 // Group ends of random sizes near multiples of 8; every fourth run has ends out of order, before

@@ -82,7 +82,7 @@ TEST_SUITE("skinny in the simulator") {
                                "  return y: f32 align 4 }}",
                                dtype, m),
                    options);
-          CHECK(skinny(chain, 0).columns == (m > 8 ? 16 : 8));
+          CHECK(skinny(chain, 0).tile.columns == (m > 8 ? 16 : 8));
           passes(chain);
         }
       }
@@ -101,7 +101,7 @@ TEST_SUITE("skinny in the simulator") {
           "chain a(input x: bf16[7, 4160], weight w: bf16[39, 4160], weight b: f32[39]) {\n"
           "  y = relu(add(contract \"mk,nk->mn\"(x, w), b))\n  return y: f32 align 4 }",
           options);
-      CHECK(skinny(chain, 0).bulk == (target.compute_capability() == 90));
+      CHECK(skinny(chain, 0).loads.bulk == (target.compute_capability() == 90));
       passes(chain);
     }
   }
@@ -116,7 +116,7 @@ TEST_SUITE("skinny in the simulator") {
       CAPTURE(tile);
       const SimulatedChain chain = make(kGated, options);
       CHECK(skinny(chain, 0).dual);
-      CHECK(skinny(chain, 0).bulk == (std::string(tile).back() != 'a'));
+      CHECK(skinny(chain, 0).loads.bulk == (std::string(tile).back() != 'a'));
       passes(chain);
     }
   }
@@ -146,7 +146,7 @@ TEST_SUITE("skinny in the simulator") {
           "chain a[M in 0..8](input x: bf16[M, 3, 576], weight w: bf16[3, 20, 576]) {\n"
           "  y = contract \"mbk,bnk->mbn\"(x, w)\n  return y: f32 }",
           options);
-      CHECK(skinny(chain, 0).cluster_k == 4);
+      CHECK(skinny(chain, 0).schedule.cluster_k == 4);
       passes(chain);
     }
     options.symbol = 0;
@@ -156,7 +156,7 @@ TEST_SUITE("skinny in the simulator") {
         "  h = cast(contract \"mk,nk->mn\"(x, w), bf16)\n"
         "  y = contract \"mk,nk->mn\"(h, v)\n  return y: f32 }",
         options);
-    CHECK(skinny(layers, 0).cluster_k == 4);
+    CHECK(skinny(layers, 0).schedule.cluster_k == 4);
     CHECK(layers.plan().buckets[0].pdl[1]);
     passes(layers);
   }
@@ -169,16 +169,16 @@ TEST_SUITE("skinny in the simulator") {
       // Else the planner may choose gemm_sm90.
       if (target == std::string("h200")) options.plan.force_tile = "skinny4x1s1r2g1p1";
       const SimulatedChain chain = make(kGated, options);
-      CHECK(skinny(chain, 0).split_k == 2);
-      CHECK(skinny(chain, 0).k_blocks % 2 == 1);
+      CHECK(skinny(chain, 0).schedule.split_k == 2);
+      CHECK(skinny(chain, 0).k_blocks() % 2 == 1);
       passes(chain);
     }
   }
 
   TEST_CASE("two layers with PDL: W is loaded before the wait, X after it") {
     const SimulatedChain chain = make(kLayers);
-    CHECK(skinny(chain, 0).w_is_weight);
-    CHECK(skinny(chain, 1).w_is_weight);
+    CHECK(skinny(chain, 0).loads.w_is_weight);
+    CHECK(skinny(chain, 1).loads.w_is_weight);
     CHECK(chain.plan().buckets[0].pdl[1]);
     // X is the previous kernel's result: a read before the wait would be a fault under every seed.
     passes(chain);
@@ -187,7 +187,7 @@ TEST_SUITE("skinny in the simulator") {
       SimulatedChainOptions options;
       options.target = target;
       const SimulatedChain other = make(kLayers, options);
-      CHECK(!skinny(other, 1).bulk);
+      CHECK(!skinny(other, 1).loads.bulk);
       passes(other);
     }
 
@@ -216,14 +216,14 @@ TEST_SUITE("skinny in the simulator") {
     SimulatedChainOptions inputs;
     inputs.weights_as_inputs = true;
     const SimulatedChain chain = make(kMadeWeight, inputs);
-    CHECK(!skinny(chain, 1).w_is_weight);
+    CHECK(!skinny(chain, 1).loads.w_is_weight);
     passes(chain);
     const SimulatedChain mixed = make(
         "chain a(input x: bf16[5, 512], weight w: bf16[24, 512], input v: bf16[24, 512]) {\n"
         "  g = contract \"mk,nk->mn\"(x, w)\n  u = contract \"mk,nk->mn\"(x, v)\n"
         "  h = mul(relu(g), u)\n  return h: f32 }",
         inputs);
-    CHECK(!skinny(mixed, 0).w_is_weight);
+    CHECK(!skinny(mixed, 0).loads.w_is_weight);
     passes(mixed);
   }
 
@@ -244,7 +244,7 @@ TEST_SUITE("skinny in the simulator") {
           options.fill = seed % 2 == 0 ? FillKind::kNanPlant : FillKind::kInfPlant;
           options.data_seed = seed;
           const SimulatedChain chain = make(text(w_first, dtype), options);
-          CHECK(skinny(chain, 0).columns == 16);
+          CHECK(skinny(chain, 0).tile.columns == 16);
           const SimulatedOutcome outcome = chain.run(seed);
           CHECK_MESSAGE(outcome.name == "", outcome.message);
         }

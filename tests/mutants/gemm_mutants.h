@@ -79,9 +79,9 @@ inline constexpr Mutant kGemmMutants[] = {
     {.name = "stage_one_row_short",
      .planted = "stage_bytes() is one row short: stages overlap",
      .base = "gemm",
-     .file = "shared/config.h",
-     .text = "return (block_m + num_accumulators() * block_n) * block_k",
-     .in_place = "return (block_m + num_accumulators() * block_n - 1) * block_k",
+     .file = "shared/gemm_sm80_config.h",
+     .text = "return (tile.block_m + num_accumulators() * tile.block_n) * tile.block_k",
+     .in_place = "return (tile.block_m + num_accumulators() * tile.block_n - 1) * tile.block_k",
      .faults = "race copy_in_flight"},
     {.name = "read_past_last_k_tile",
      .planted = "fragments after the last k-tile are read from a stage that no load has filled",
@@ -241,7 +241,8 @@ inline constexpr Mutant kGemmMutants[] = {
      .planted = "both k-slices of split-K write the same partial sums",
      .base = "split-K",
      .file = "kernels/gemm_sm80.cuh",
-     .text = "if constexpr (kConfig.split_k > 1) at.dim[kMaxDims - 3 - kConfig.batch_rank] = "
+     .text = "if constexpr (kConfig.schedule.split_k > 1) at.dim[kMaxDims - 3 - "
+             "kConfig.space.batch_rank] = "
              "work.split;",
      .in_place = "",
      .faults = "race"},
@@ -249,8 +250,8 @@ inline constexpr Mutant kGemmMutants[] = {
      .planted = "the first k-slice of split-K also takes a k-tile of the second",
      .base = "split-K",
      .file = "kernels/gemm_sm80.cuh",
-     .text = "tiles * (work.split + 1) / kConfig.split_k;",
-     .in_place = "tiles * (work.split + 1) / kConfig.split_k + (work.split == 0);",
+     .text = "tiles * (work.split + 1) / kConfig.schedule.split_k;",
+     .in_place = "tiles * (work.split + 1) / kConfig.schedule.split_k + (work.split == 0);",
      .faults = "mismatch"},
     {.name = "group_end_not_clamped",
      .planted = "a group end past the last row is not clamped",

@@ -185,8 +185,9 @@ inline constexpr Mutant kGemmSm90Mutants[] = {
      .planted = "a CTA may exit while the other one still writes to it",
      .base = kSm90PingPong,
      .file = kSm90PersistentFile,
-     .text = "  if constexpr (kConfig.cluster_ctas() != 1) {\n    cluster_arrive_relaxed();\n    "
-             "cluster_wait();\n  }\n",
+     .text =
+         "  if constexpr (kConfig.schedule.cluster_m != 1) {\n    cluster_arrive_relaxed();\n    "
+         "cluster_wait();\n  }\n",
      .in_place = "",
      .faults = "remote_exit"},
     {.name = "sm90_half_of_b",
@@ -216,7 +217,8 @@ inline constexpr Mutant kGemmSm90Mutants[] = {
      .planted = "partials are sent to CTAs that may not have started",
      .base = kSm90ClusterSplitK,
      .file = kSm90SplitFile,
-     .text = "  if constexpr (kConfig.cluster_k > 1) cluster_wait();\n  griddepcontrol_wait();\n",
+     .text = "  if constexpr (kConfig.schedule.cluster_k > 1) cluster_wait();\n  "
+             "griddepcontrol_wait();\n",
      .in_place = "  griddepcontrol_wait();\n",
      .faults = "barrier"},
     {.name = "sm90_partials_slot",

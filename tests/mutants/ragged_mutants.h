@@ -137,7 +137,7 @@ inline constexpr Mutant kRaggedMutants[] = {
      .planted = "rows of no group read the first k-tile instead of zeros",
      .base = kSm90MGroupedMany,
      .file = kKTilesFile,
-     .text = "  work.k_begin = (kPipeline.k_size + kBlockK - 1) / kBlockK * kBlockK;\n",
+     .text = "  work.k_begin = (kPipeline.space.k.size + kBlockK - 1) / kBlockK * kBlockK;\n",
      .in_place = "  work.k_begin = 0;\n",
      .faults = "mismatch"},
     {.name = "sm90_k_tail_one_kept",

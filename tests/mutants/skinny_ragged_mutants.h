@@ -19,7 +19,7 @@ inline constexpr Mutant kSkinnyRaggedMutants[] = {
      .file = kSkinnyRaggedFile,
      .text = "  griddepcontrol_wait();\n  SkinnyWorkTile work = find_skinny_work<kConfig>();\n",
      .in_place = "  SkinnyWorkTile work = find_skinny_work<kConfig>();\n  if (work.ordinal >= "
-                 "kConfig.num_groups) return;\n  griddepcontrol_wait();\n",
+                 "kConfig.ragged.num_groups) return;\n  griddepcontrol_wait();\n",
      .faults = "no_dependency_wait"},
     {.name = "skinny_ragged_ends_before_wait",
      .planted = "the group ends are read before the dependency wait",
@@ -83,7 +83,7 @@ inline constexpr Mutant kSkinnyRaggedMutants[] = {
      .base = kSkinnyManyGroups,
      .file = kSkinnyRaggedFile,
      .text = "work.group = rows.group;",
-     .in_place = "work.group = rows.group % kConfig.num_groups;",
+     .in_place = "work.group = rows.group % kConfig.ragged.num_groups;",
      .faults = "mismatch"},
     {.name = "skinny_ragged_next_row_stored",
      .planted = "the next group's first row is stored too",
@@ -125,9 +125,9 @@ inline constexpr Mutant kSkinnyRaggedMutants[] = {
     {.name = "skinny_ragged_accumulators_over_w",
      .planted = "accumulators overwrite W, which the next rows need",
      .base = kSkinnyGrouped,
-     .file = "shared/config.h",
-     .text = "ragged == Ragged::kNone ? 0 : weight_bytes();",
-     .in_place = "0 * static_cast<i32>(ragged);",
+     .file = "shared/skinny_config.h",
+     .text = "ragged.kind == Ragged::kNone ? 0 : weight_bytes();",
+     .in_place = "0 * static_cast<i32>(ragged.kind);",
      .faults = "race mismatch copy_in_flight"},
 };
 

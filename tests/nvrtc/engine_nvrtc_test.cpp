@@ -53,7 +53,7 @@ TEST_CASE("layers that keep their pre-activations compile") {
   }
 }
 
-// 128 accumulators beside three results, of which one is f32.
+// 128 accumulators and three results, one of them in f32.
 TEST_CASE("a forced tile that spills is refused; among free candidates the next best compiles") {
   if (!have_nvrtc()) return;
   const Target target = llvm::cantFail(find_target("h200"));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The log of NVRTC and ptxas: resources, warnings, the first error and the IR value behind it.
+// The log of NVRTC and ptxas: resources, warnings, the first error and the IR value that caused it.
 // Needs no NVRTC: the logs are samples of its forms.
 #include "compiler/compile/nvrtc_log.h"
 

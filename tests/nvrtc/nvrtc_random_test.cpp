@@ -33,8 +33,8 @@ std::string describe(u64 seed, const Chain& chain) {
   return fmt::format("seed {}\n{}", seed, print(chain));
 }
 
-// Plans and emits; an error is put into `problem`. A layout that no kernel family can walk is a
-// typed refusal and no failure; refusals are counted.
+// Plans and emits; an error is put into `problem`. A layout that no kernel family supports is a
+// typed refusal, which is counted and is no failure.
 std::vector<KernelSource> sources_for(const VerifiedChain& chain, const Target& target,
                                       int& refused, std::string& problem) {
   std::vector<KernelSource> sources;
@@ -97,7 +97,7 @@ TEST_CASE("random chains verify, plan for every target and emit the same bytes t
 }
 
 TEST_CASE("a value recomputed by one kernel and stored by a later one is planned") {
-  // q is computed from x alone: the kernel of d recomputes it, and the kernel that stores r (for
+  // q depends only on x: the kernel of d recomputes it, and the kernel that stores r (for
   // the contraction) stores q as well.
   const char* text = R"(chain late(input x: f32[8, 8], input w: f32[8, 8]) {
     q = relu(x)

@@ -346,7 +346,7 @@ TEST_SUITE("compile") {
     CHECK(has(report.message, "kern has 4194305 bytes"));
   }
 
-  TEST_CASE("every embedded header compiles alone, by its name, with no include path") {
+  TEST_CASE("every embedded header compiles on its own, by its name, with no include path") {
     const Nvrtc* nvrtc = nvrtc_or_skip();
     if (!nvrtc) return;
     std::vector<CompileJob> jobs;

@@ -53,8 +53,9 @@ void add_source(const Case& c, const PlanOptions& options, std::vector<Source>& 
   const KernelPlan& kernel = plan->buckets[0].kernels[0];
   if (family_name(kernel) != "skinny") return;
   const std::string name = tile_name(kernel.config.get<SkinnyConfig>());
-  sources.push_back({fmt::format("{} split {}", name, kernel.config.get<SkinnyConfig>().split_k),
-                     {emit(chain, *plan, kernel), target.arch, {}}});
+  sources.push_back(
+      {fmt::format("{} split {}", name, kernel.config.get<SkinnyConfig>().schedule.split_k),
+       {emit(chain, *plan, kernel), target.arch, {}}});
 }
 
 // Every candidate, the planner's own choice first.
@@ -62,12 +63,12 @@ std::vector<Source> candidates(const Case& c) {
   std::vector<Source> sources;
   add_source(c, {}, sources);
   SkinnyProblem problem;
-  problem.base.m = problem.m = c.m;
-  problem.base.n = c.n;
-  const i64 element_bytes = c.dtype == std::string("f32") ? 4 : 2;
-  problem.base.k_blocks = c.k * element_bytes / 128;
+  problem.base.space.m = problem.m = c.m;
+  problem.base.space.n = c.n;
+  problem.base.space.k = c.k;
+  if (c.dtype == std::string("f32")) problem.base.space.math = MathMode::kTF32;
   problem.base.dual = c.gated;
-  problem.weight_bytes = c.n * c.k * element_bytes * problem.base.num_accumulators();
+  problem.weight_bytes = c.n * problem.base.k_blocks() * 128 * problem.base.num_accumulators();
   const auto ranked = skinny_candidates(problem, llvm::cantFail(find_target(c.target)), {});
   for (const Candidate& candidate : ranked) {
     PlanOptions options;
@@ -128,7 +129,7 @@ TEST_CASE("weights of 2048 x 4096: no candidate spills") {
   }
 }
 
-TEST_CASE("other sizes, dtypes and gated pairs: the two best do not spill") {
+TEST_CASE("other sizes, dtypes and dual GEMMs: the two best do not spill") {
   const Nvrtc* nvrtc = nvrtc_or_skip();
   if (nvrtc == nullptr) return;
   const Case kCases[] = {

@@ -164,7 +164,7 @@ TEST_CASE("a contraction's identity does not know names and knows the rest") {
   CHECK(problem(linear("x", 4096, 4096, 4096, "silu")) != one);
   CHECK(problem(linear("x", 4096, 4096, 2048)) != one);
   CHECK(problem(linear("x", 2048, 4096, 4096)) != one);
-  // The one in a longer chain too, where a tensor of the chain stands in the place of a parameter.
+  // The same problem in a longer chain has the same signature, though an operand is computed there.
   const Plan longer = planned(
       "chain two(input a: bf16[4096, 4096], weight v: bf16[4096, 4096], weight w: bf16[4096, "
       "4096]) {\n  h = cast(relu(contract \"mk,nk->mn\"(a, v)), bf16)\n"

@@ -15,6 +15,9 @@
 #include "compiler/emit/emit.h"
 #include "compiler/plan.h"
 #include "runtime/engine.h"
+#include "shared/gemm_sm80_config.h"
+#include "shared/gemm_sm90_config.h"
+#include "shared/skinny_config.h"
 #include "simulator/object.h"
 #include "tests/support/temp_dir.h"
 
@@ -257,12 +260,18 @@ TEST_CASE("one compile per key: memory, then disk") {
 }
 
 TEST_CASE("a config struct has padding inside or at its end, not both") {
-  CHECK_FALSE(kEndsInPadding<GemmSm80Config>);
-  CHECK_FALSE(kEndsInPadding<SkinnyConfig>);
+  CHECK_FALSE(kEndsInPadding<Operand>);
   CHECK_FALSE(kEndsInPadding<MatrixOperand>);
   CHECK_FALSE(kEndsInPadding<Sm90Operand>);
+  CHECK_FALSE(kEndsInPadding<ContractionSpace>);
+  CHECK_FALSE(kEndsInPadding<RaggedGroups>);
+  CHECK_FALSE(kEndsInPadding<GemmSm80Config>);
+  CHECK_FALSE(kEndsInPadding<GemmSm80Schedule>);
   CHECK_FALSE(kEndsInPadding<GemmSm90Config>);
-  CHECK_FALSE(kEndsInPadding<Operand>);
+  CHECK_FALSE(kEndsInPadding<GemmSm90Schedule>);
+  CHECK_FALSE(kEndsInPadding<GemmSm90Epilogue>);
+  CHECK_FALSE(kEndsInPadding<SkinnyConfig>);
+  CHECK_FALSE(kEndsInPadding<SkinnyLoads>);
   CHECK(kEndsInPadding<PointwiseConfig>);
   CHECK(offsetof(PointwiseConfig, threads) == sizeof(Extents) + 2 * sizeof(i32));
   CHECK(kEndsInPadding<ReduceConfig>);

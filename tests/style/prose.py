@@ -3,7 +3,7 @@
 """Plain technical English: fails on words that docs/glossary.md replaces and on turns of phrase that
 stop a reader. Looks at comments, test titles, messages and documents.
 
-    tests/style/prose.py [PATH ...]     files or folders; all tracked ones without an argument
+    tests/style/prose.py [PATH ...]     files or folders; without an argument all that git does not ignore
     tests/style/prose.py --self-test
 """
 import pathlib
@@ -80,10 +80,20 @@ def check(path, text):
     return wrong
 
 
+def listed(arguments):
+    """Names of files below ROOT: those that git does not ignore, or outside a checkout all of them."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *arguments]
+    if (ROOT / ".git").exists():
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+        return sorted(name for name in done.stdout.split("\0") if name)
+    places = [ROOT / argument for argument in arguments] or [
+        entry for entry in ROOT.iterdir() if not entry.name.startswith(("build", "."))]
+    found = [path for place in places for path in ([place] if place.is_file() else place.rglob("*"))]
+    return sorted(str(path.relative_to(ROOT)) for path in found if path.is_file())
+
+
 def files(arguments):
-    listed = subprocess.run(["git", "ls-files", *arguments], cwd=ROOT, capture_output=True, text=True,
-                            check=True).stdout.split()
-    for name in listed:
+    for name in listed(arguments):
         path = pathlib.Path(name)
         known = path.suffix in CODE or path.suffix == ".md" or path.name == "CMakeLists.txt"
         if known and not name.startswith(SKIPPED):
@@ -105,7 +115,7 @@ def main():
         return 0
     count = 0
     for name, path in files(sys.argv[1:]):
-        if not path.is_file():
+        if not path.is_file():  # deleted and not yet committed
             continue
         for number, found, say in check(pathlib.Path(name), path.read_text(encoding="utf-8")):
             print(f"{name}:{number}: '{found}': say: {say}")

@@ -6,6 +6,7 @@
 
 #include "compiler/plan.h"
 #include "ir/text/text.h"
+#include "shared/gemm_sm90_config.h"
 
 namespace catenary::testing {
 

@@ -24,8 +24,8 @@ constexpr int kSplits[] = {1, 2, 3, 4, 6, 8, 12, 16};
 // Registers a thread needs, by the structure of the kernel: accumulators, two fragment buffers,
 // addresses (measured 38 to 60 beyond the first two on sm_80 and sm_90a).
 int estimated_registers(const GemmSm80Config& config) {
-  const int warp_m = config.block_m / config.warps_m;
-  const int warp_n = config.block_n / config.warps_n;
+  const int warp_m = config.tile.block_m / config.tile.warps_m;
+  const int warp_n = config.tile.block_n / config.tile.warps_n;
   const int accumulators = config.num_accumulators() * warp_m * warp_n / 32;
   const int fragments = 2 * (warp_m / 4 + config.num_accumulators() * warp_n / 4);
   // Narrow copies are many, and each has its address in flight (measured: 128x128 on four warps
@@ -37,15 +37,13 @@ int estimated_registers(const GemmSm80Config& config) {
 
 GemmSm80Config apply(const GemmSm80Config& base, const GemmSm80Tile& tile) {
   GemmSm80Config config = base;
-  config.block_m = tile.block_m;
-  config.block_n = base.dual ? std::max(tile.block_n / 2, 16 * tile.warps_n) : tile.block_n;
-  config.block_k = base.element_bytes() == 2 ? tile.block_k : tile.block_k / 2;
-  config.warps_m = tile.warps_m;
-  config.warps_n = tile.warps_n;
-  config.stages = tile.stages;
+  config.tile = tile;
+  if (base.dual) config.tile.block_n = std::max(tile.block_n / 2, 16 * tile.warps_n);
+  if (base.space.element_bytes() != 2) config.tile.block_k = tile.block_k / 2;
   return config;
 }
 
+// A predicate whose subject is the candidate; empty: the target can run it.
 std::string reject(const Target& target, const GemmSm80Config& config) {
   if (config.smem_bytes() > target.smem_per_cta) {
     return fmt::format("needs {} bytes of shared memory, {} has {} per CTA", config.smem_bytes(),
@@ -53,8 +51,8 @@ std::string reject(const Target& target, const GemmSm80Config& config) {
   }
   const int registers = estimated_registers(config);
   if (registers > 255) return fmt::format("needs about {} registers of 255", registers);
-  if (config.math == MathMode::kF32 && config.block_m * config.block_n > 128 * 64) {
-    return "f32 products keep no fragments: a smaller tile does";
+  if (config.space.math == MathMode::kF32 && config.tile.block_m * config.tile.block_n > 128 * 64) {
+    return "is larger than 128x64, the limit of true f32";
   }
   return "";
 }
@@ -67,97 +65,103 @@ int resident_ctas(const Target& target, const GemmSm80Config& config) {
 }
 
 i64 output_tiles(const ContractionProblem& problem, const GemmSm80Config& config) {
-  i64 tiles_m = ceil_div(problem.size.m, config.block_m);
-  if (config.ragged == Ragged::kMGrouped) tiles_m += config.num_groups / 2;
-  return problem.size.batch * tiles_m * ceil_div(problem.size.n, config.block_n);
+  i64 tiles_m = ceil_div(problem.size.m, config.tile.block_m);
+  if (config.ragged.kind == Ragged::kMGrouped) tiles_m += config.ragged.num_groups / 2;
+  return problem.size.batch * tiles_m * ceil_div(problem.size.n, config.tile.block_n);
 }
 
 double row_tiles(const ContractionProblem& problem, const GemmSm80Config& c) {
-  if (c.ragged != Ragged::kMGrouped) {
-    return static_cast<double>(ceil_div(problem.size.m, c.block_m));
+  if (c.ragged.kind != Ragged::kMGrouped) {
+    return static_cast<double>(ceil_div(problem.size.m, c.tile.block_m));
   }
-  const i64 groups = std::min(problem.size.m, c.num_groups);
+  const i64 groups = std::min(problem.size.m, c.ragged.num_groups);
   return grouped_row_tiles(static_cast<double>(problem.size.m), static_cast<double>(groups),
-                           c.block_m);
+                           c.tile.block_m);
 }
 
-// Clocks that a k-tile keeps shared memory busy: fragments that warps read, and what arrives; or
-// the load path with narrow copies.
+// Clocks that one k-tile keeps shared memory busy: ldmatrix of the warps' fragments, and cp.async
+// writes. Where copies of fewer than 16 bytes keep the load path busy for longer, its clocks.
 double smem_clocks(const GemmSm80Config& c) {
+  const GemmSm80Tile& tile = c.tile;
   const int accumulators = c.num_accumulators();
-  const double line = c.block_k * c.element_bytes();
+  const double line = tile.block_k * c.space.element_bytes();
   const double fragments =
-      c.warps_m * c.warps_n * (c.block_m / c.warps_m + accumulators * c.block_n / c.warps_n) * line;
-  const auto narrow = [&](const MatrixOperand& operand, int rows) {
+      tile.warps_m * tile.warps_n *
+      (tile.block_m / tile.warps_m + accumulators * tile.block_n / tile.warps_n) * line;
+  const auto narrow_copy_clocks = [&](const MatrixOperand& operand, int rows) {
     return operand.copy_bytes >= 16 ? 0.0 : rows * line / 128 * copy_clocks(operand.copy_bytes);
   };
-  const double loads =
-      narrow(c.a, c.block_m) + narrow(c.b, c.block_n) + (c.dual ? narrow(c.b2, c.block_n) : 0.0);
+  const double loads = narrow_copy_clocks(c.a, tile.block_m) +
+                       narrow_copy_clocks(c.b, tile.block_n) +
+                       (c.dual ? narrow_copy_clocks(c.b2, tile.block_n) : 0.0);
   return std::max((fragments + c.stage_bytes()) / 128, loads);
 }
 
 Prediction predict_gemm_sm80(const ContractionProblem& problem, const Target& target,
                              const GemmSm80Config& c, int resident) {
+  const GemmSm80Tile& tile = c.tile;
   const auto pitch = [&](const MatrixOperand& operand) {
-    return (operand.k_major ? operand.stride_row : operand.stride_k) * c.element_bytes();
+    return (operand.k_major ? operand.stride_row : operand.stride_k) * c.space.element_bytes();
   };
-  const double rows = c.ragged == Ragged::kNone
-                          ? static_cast<double>(std::min<i64>(c.block_m, problem.size.m))
-                          : c.block_m;
-  const double line = c.block_k * c.element_bytes();
+  const double rows = c.ragged.kind == Ragged::kNone
+                          ? static_cast<double>(std::min<i64>(tile.block_m, problem.size.m))
+                          : tile.block_m;
+  const double line = tile.block_k * c.space.element_bytes();
   Counts counts;
   counts.units = static_cast<double>(problem.size.batch) * row_tiles(problem, c) *
-                 ceil_div(problem.size.n, c.block_n) * c.split_k;
+                 ceil_div(problem.size.n, tile.block_n) * c.schedule.split_k;
   counts.resident = resident;
   counts.units_per_sm = std::ceil(counts.units / target.sm_count);
   // With PDL the CTAs of a split start packed on few SMs, while the reduction before them ends.
-  if (c.split_k > 1) {
+  if (c.schedule.split_k > 1) {
     counts.units_per_sm = std::ceil(counts.units / target.sm_count / resident) * resident;
   }
-  counts.k_tiles = std::max<double>(ceil_div(ceil_div(problem.size.k, c.block_k), c.split_k), 1);
-  counts.stages = c.stages - 1;
-  counts.mma_flop = 2.0 * c.block_m * c.block_n * c.block_k * c.num_accumulators();
+  counts.k_tiles =
+      std::max<double>(ceil_div(ceil_div(problem.size.k, tile.block_k), c.schedule.split_k), 1);
+  counts.stages = tile.stages - 1;
+  counts.mma_flop = 2.0 * tile.block_m * tile.block_n * tile.block_k * c.num_accumulators();
   counts.smem_clocks = smem_clocks(c);
-  counts.l2_bytes =
-      (rows * line_share(pitch(c.a)) + c.num_accumulators() * c.block_n * line_share(pitch(c.b))) *
-      line;
-  counts.accumulators = c.block_m * c.block_n * c.num_accumulators();
+  counts.l2_bytes = (rows * line_share(pitch(c.a)) +
+                     c.num_accumulators() * tile.block_n * line_share(pitch(c.b))) *
+                    line;
+  counts.accumulators = tile.block_m * tile.block_n * c.num_accumulators();
   counts.mma_sync = true;
-  counts.math_share = math_tflops(target, c.math) / target.tensor_tflops;
-  if (c.split_k > 1) {
-    counts.partial_bytes = 8.0 * c.split_k * c.num_accumulators() * problem.size.batch *
+  counts.math_share = math_tflops(target, c.space.math) / target.tensor_tflops;
+  if (c.schedule.split_k > 1) {
+    counts.partial_bytes = 8.0 * c.schedule.split_k * c.num_accumulators() * problem.size.batch *
                            problem.size.m * problem.size.n;
   }
-  return predict(counts, target, problem.bytes(), problem.flops(), math_tflops(target, c.math),
-                 problem.size.epilogue_flops);
+  return predict(counts, target, problem.bytes(), problem.flops(),
+                 math_tflops(target, c.space.math), problem.size.epilogue_flops);
 }
 
 bool wanted_split(const ContractionProblem& problem, const Target& target,
                   const GemmSm80Config& config, int split, const TileRequest& request) {
   if (request.split_k > 0) return split == request.split_k;
   if (split == 1) return true;
-  const i64 k_tiles = ceil_div(problem.size.k, config.block_k);
-  return config.ragged == Ragged::kNone && output_tiles(problem, config) < target.sm_count &&
+  const i64 k_tiles = ceil_div(problem.size.k, config.tile.block_k);
+  return config.ragged.kind == Ragged::kNone && output_tiles(problem, config) < target.sm_count &&
          k_tiles >= 4 * split;
 }
 
-// Should the next kernel start with this one? Of 99 shapes of few rows on an H200, launched early
-// and late, 53 of the 55 whole sums were faster late, by up to 1.5 times; of the 44 K splits 23
-// were faster early, by up to 1.27: those over about all SMs whose fix-up has something to do (more
-// than four rows) but no more than a CTA per SM.
+// Should the next kernel start with this one? With split-K it should where the grid fills about all
+// SMs, and the fix-up has more than four rows to add but no more than one CTA per SM. Measured on
+// 99 shapes with small M on an H200: without split-K a late start wins 53 of 55 (up to 1.5 times),
+// with split-K an early one wins 23 of 44 (up to 1.27 times).
 bool triggers_early(const ContractionProblem& problem, const Target& target,
                     const GemmSm80Config& c) {
   const i64 ctas = gemm_sm80_grid(c).ctas(problem.size.symbol);
   const i64 outputs = problem.size.batch * problem.size.m * problem.size.n;
-  return c.split_k > 1 && problem.size.m > 4 && 10 * ctas >= 9 * target.sm_count &&
+  return c.schedule.split_k > 1 && problem.size.m > 4 && 10 * ctas >= 9 * target.sm_count &&
          outputs <= i64{1024} * target.sm_count;
 }
 
 std::string describe(const GemmSm80Config& c, int ctas) {
+  const GemmSm80Tile& tile = c.tile;
   return fmt::format("tile {}x{}x{}, {} x {} warps, {} stages, {} KiB shared, {} CTAs per SM{}",
-                     c.block_m, c.block_n, c.block_k, c.warps_m, c.warps_n, c.stages,
-                     c.smem_bytes() / 1024, ctas,
-                     c.split_k > 1 ? fmt::format(", split-K {}", c.split_k) : "");
+                     tile.block_m, tile.block_n, tile.block_k, tile.warps_m, tile.warps_n,
+                     tile.stages, c.smem_bytes() / 1024, ctas,
+                     c.schedule.split_k > 1 ? fmt::format(", split-K {}", c.schedule.split_k) : "");
 }
 
 }  // namespace
@@ -165,38 +169,30 @@ std::string describe(const GemmSm80Config& c, int ctas) {
 llvm::ArrayRef<GemmSm80Tile> gemm_sm80_tiles() { return kTiles; }
 
 std::string tile_name(const GemmSm80Config& c) {
-  return fmt::format("{}x{}x{}w{}x{}s{}", c.block_m, c.block_n, c.block_k, c.warps_m, c.warps_n,
-                     c.stages);
+  const auto& [block_m, block_n, block_k, warps_m, warps_n, stages] = c.tile;
+  return fmt::format("{}x{}x{}w{}x{}s{}", block_m, block_n, block_k, warps_m, warps_n, stages);
 }
 
 GemmSm80Config gemm_sm80_config(const ContractionProblem& p) {
   GemmSm80Config c;
-  c.math = p.math;
-  c.batch = p.batch;
-  c.batch_rank = p.batch_rank;
-  c.m = p.m;
-  c.n = p.n;
-  c.k = p.k;
-  c.k_outer = p.k_outer;
+  c.space = p.space;
   c.a = p.a[0].memory;
   c.b = p.b[0].memory;
   c.dual = p.is_dual();
   if (c.dual) c.b2 = p.b[1].memory;
   c.vec = p.vec;
   c.ragged = p.ragged;
-  c.group_ends_slot = p.group_ends_slot;
-  c.num_groups = p.num_groups;
   return c;
 }
 
 GridRule gemm_sm80_grid(const GemmSm80Config& c) {
   GridRule grid;
-  grid.fixed = c.split_k * ceil_div(c.n.size, c.block_n);
-  for (const Extent& extent : c.batch.at) grid.fixed *= extent.size;
-  grid.size = c.m.size;
-  grid.scale = c.m.scale;
-  grid.block = c.block_m;
-  if (c.ragged == Ragged::kMGrouped) grid.extra = c.num_groups + 1;
+  grid.fixed = c.schedule.split_k * ceil_div(c.space.n.size, c.tile.block_n);
+  for (const Extent& extent : c.space.batch.at) grid.fixed *= extent.size;
+  grid.size = c.space.m.size;
+  grid.scale = c.space.m.scale;
+  grid.block = c.tile.block_m;
+  if (c.ragged.kind == Ragged::kMGrouped) grid.extra = c.ragged.num_groups + 1;
   return grid;
 }
 
@@ -209,14 +205,14 @@ std::vector<Candidate> gemm_sm80_candidates(const ContractionProblem& problem, c
       GemmSm80Config config = apply(base, tile);
       if (!request.tile.empty() && tile_name(config) != request.tile) continue;
       if (!wanted_split(problem, target, config, split, request)) continue;
-      config.split_k = split;
+      config.schedule.split_k = split;
       Candidate candidate;
       candidate.id = {"gemm_sm80", tile_name(config), split};
       candidate.min_ctas = resident_ctas(target, config);
       candidate.rejected = reject(target, config);
       candidate.predicted = predict_gemm_sm80(problem, target, config, candidate.min_ctas);
       candidate.text = describe(config, candidate.min_ctas);
-      config.trigger_early = triggers_early(problem, target, config);
+      config.schedule.trigger_early = triggers_early(problem, target, config);
       candidate.config = config;
       candidates.push_back(std::move(candidate));
     }

@@ -3,14 +3,11 @@
 #pragma once
 
 #include "compiler/families/family.h"
+#include "shared/gemm_sm80_config.h"
 
 namespace catenary {
 
-struct GemmSm80Tile {
-  int block_m, block_n, block_k;  // block_k in 16-bit elements; 32-bit operands take half
-  int warps_m, warps_n, stages;
-};
-
+// Tiles for 16-bit operands; 32-bit ones take half of block_k. A dual GEMM takes half of block_n.
 llvm::ArrayRef<GemmSm80Tile> gemm_sm80_tiles();
 
 // "128x128x32w2x2s4".

@@ -1,11 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
 // `gemm_sm80` as a family: any contraction, any stride and alignment, from sm_80 on.
 #include "compiler/emit/emit_program.h"
-#include "compiler/emit/writer.h"
+#include "compiler/emit/fields.h"
 #include "compiler/families/gemm_sm80/candidates.h"
 
 namespace catenary {
 namespace {
+
+Fields fields_of(const GemmSm80Tile& t) {
+  Fields fields;
+  fields.add("block_m", t.block_m).add("block_n", t.block_n).add("block_k", t.block_k);
+  fields.add("warps_m", t.warps_m).add("warps_n", t.warps_n).add("stages", t.stages);
+  return fields;
+}
+
+Fields fields_of(const GemmSm80Schedule& s) {
+  Fields fields;
+  fields.add_unless_default("trigger_early", s.trigger_early, false);
+  fields.add("split_k", s.split_k).add("tile_swizzle", s.tile_swizzle);
+  return fields;
+}
+
+std::string config_text(const GemmSm80Config& c) {
+  Fields fields;
+  fields.line().add("space", fields_of(c.space));
+  fields.line().add("a", fields_of(c.a));
+  fields.line().add("b", fields_of(c.b));
+  if (c.dual) fields.line().add("b2", fields_of(c.b2)).add("dual", true);
+  fields.line().add("tile", fields_of(c.tile));
+  fields.line().add("schedule", fields_of(c.schedule)).add("vec", c.vec);
+  if (c.ragged.kind != Ragged::kNone) fields.line().add("ragged", fields_of(c.ragged));
+  return fields.str();
+}
 
 class GemmSm80Family final : public ContractionFamily {
  public:
@@ -13,9 +39,9 @@ class GemmSm80Family final : public ContractionFamily {
 
   KernelText text(const KernelPlan& kernel) const override {
     const auto& c = kernel.config.get<GemmSm80Config>();
-    const ProgramText program{"Epilogue", c.vec, has_partial_vector(c.n, c.vec),
+    const ProgramText program{"Epilogue", c.vec, has_partial_vector(c.space.n, c.vec),
                               c.num_accumulators()};
-    return {"kernels/gemm_sm80.cuh", "GemmSm80Config", cpp_text(c),
+    return {"kernels/gemm_sm80.cuh", "GemmSm80Config", config_text(c),
             emit_store_program(kernel.program, program), "gemm_sm80<kConfig, Epilogue>"};
   }
 
@@ -25,14 +51,15 @@ class GemmSm80Family final : public ContractionFamily {
     c.a.slot = renumber(c.a.slot);
     c.b.slot = renumber(c.b.slot);
     if (c.dual) c.b2.slot = renumber(c.b2.slot);
-    if (c.ragged != Ragged::kNone) c.group_ends_slot = renumber(c.group_ends_slot);
+    if (c.ragged.kind != Ragged::kNone)
+      c.ragged.group_ends_slot = renumber(c.ragged.group_ends_slot);
     return c;
   }
 
   Support supports(const ContractionProblem& problem, const Target& target) const override {
     if (target.compute_capability() < 80) return {"it needs sm_80 or newer", true};
     if (!problem.is_single_or_dual()) return {"it computes one product, or two over one A", true};
-    switch (problem.math) {
+    switch (problem.space.math) {
       case MathMode::kBF16:
       case MathMode::kF16:
       case MathMode::kTF32:
@@ -58,7 +85,7 @@ class GemmSm80Family final : public ContractionFamily {
     kernel.grid = gemm_sm80_grid(c);
     kernel.threads = c.threads();
     kernel.smem_bytes = c.smem_bytes();
-    kernel.symbol = fmt::format("gemm_m{}n{}k{}", c.block_m, c.block_n, c.block_k);
+    kernel.symbol = fmt::format("gemm_m{}n{}k{}", c.tile.block_m, c.tile.block_n, c.tile.block_k);
     return kernel;
   }
 };

@@ -13,7 +13,7 @@ namespace {
 
 // Large tiles first: ties go to the earlier one. At most 64 x 256 sums a warpgroup, or 128 x 192
 // between them, fit its registers.
-constexpr GemmSm90Tile kTiles[] = {
+constexpr GemmSm90Shape kShapes[] = {
     {128, 256, 2, false, 2, 0},
     {256, 128, 2, false, 2, 0},
     {128, 128, 2, true, 2, 0},
@@ -31,12 +31,7 @@ constexpr GemmSm90Tile kTiles[] = {
     {64, 256, 1, false, 1, 0},
     {64, 128, 1, false, 1, 0},
     {64, 64, 1, false, 1, 0},
-    // N clusters: A is loaded once for two column tiles.
-    {256, 128, 2, false, 1, 0, 1, 2},
-    {128, 256, 2, false, 1, 0, 1, 2},
-    {128, 192, 2, false, 1, 0, 1, 2},
-    {128, 128, 2, true, 1, 0, 1, 2},
-    // Few rows: two CTAs to an SM, K shared by clusters.
+    // Small M: two CTAs per SM, cluster split-K.
     {64, 128, 1, false, 1, 1, 2},
     {64, 128, 1, false, 1, 2, 2},
     {64, 128, 1, false, 1, 4, 2},
@@ -56,46 +51,55 @@ constexpr GemmSm90Tile kTiles[] = {
     {128, 160, 2, false, 1, 2, 1},
 };
 
-constexpr i64 kMostRows = 256;  // of a tile
+constexpr i64 kMaxBlockM = 256;
 
 constexpr int kSplits[] = {1, 2, 3, 4, 6, 8, 12, 16};
 
-constexpr int kMaxStages = 8;
-constexpr int kMaxStagesOfOne = 20;  // of CTAs with one tile each
 constexpr int kMinStages = 2;
+constexpr int kMaxStages = 20;           // of CTAs with one tile each
+constexpr int kMaxPersistentStages = 8;  // K tails are counted in 8 bits per stage (u64)
 
 // Shared memory that the hardware keeps of each CTA (CUDA C++ Programming Guide, compute capability
 // 9.0).
 constexpr i64 kReservedSmem = 1024;
 
 i64 smem_limit(const Target& target, const GemmSm90Config& c) {
-  return c.ctas_per_sm == 1 ? target.smem_per_cta
-                            : target.smem_per_sm / c.ctas_per_sm - kReservedSmem;
+  return c.schedule.ctas_per_sm == 1 ? target.smem_per_cta
+                                     : target.smem_per_sm / c.schedule.ctas_per_sm - kReservedSmem;
 }
 
+// A predicate whose subject is the candidate; empty: the target can run it.
 std::string reject(const Target& target, const GemmSm90Config& c) {
-  if (c.stages < kMinStages || c.stages > kMaxStagesOfOne ||
+  const i32 block_n = c.tile.block_n;
+  const i32 cluster_m = c.schedule.cluster_m;
+  if (c.tile.stages < kMinStages || c.tile.stages > kMaxStages ||
       c.smem_bytes() > smem_limit(target, c)) {
     return fmt::format("needs {} bytes of shared memory, {} has {} per CTA", c.smem_bytes(),
                        target.name, smem_limit(target, c));
   }
   if (c.accumulator_registers() > 192)
     return fmt::format("needs {} accumulators", c.accumulator_registers());
-  if (c.cluster_k != 0 && c.ragged != Ragged::kNone) {
-    return "CTAs of one tile each do not walk ragged groups";
+  if (c.schedule.cluster_k != 0 && c.ragged.kind != Ragged::kNone) {
+    return "has one tile per CTA, and no scheduler of ragged groups";
   }
-  if (c.uses_cp_async() && c.cluster_m * c.cluster_n > 1) {
-    return "cp.async loads do not multicast";
+  if (c.uses_cp_async() && cluster_m > 1) {
+    return "has M clusters, which do not share cp.async fallback loads";
   }
-  const int piece = c.register_epilogue || c.cluster_k != 0 ? 8 : 64 / c.num_accumulators();
-  if (c.block_n % piece != 0) {
-    return fmt::format("{} columns are no whole pieces of the epilogue", c.block_n);
+  if (c.uses_cp_async() && c.zero_fills_k_tails() && c.tile.stages > kMaxPersistentStages) {
+    return fmt::format("has {} stages, with K tails and cp.async fallback loads the limit is {}",
+                       c.tile.stages, kMaxPersistentStages);
   }
-  if (c.block_n % (8 * c.cluster_m) != 0) {
-    return fmt::format("{} columns are no whole swizzle atoms for each CTA", c.block_n);
+  const int columns =
+      c.epilogue.in_registers || c.schedule.cluster_k != 0 ? 8 : 64 / c.num_accumulators();
+  if (block_n % columns != 0) {
+    return fmt::format("has block_n {}, no multiple of the epilogue's {} columns", block_n,
+                       columns);
   }
-  if (!c.b.k_major && c.block_n % (64 * c.cluster_m) != 0) {
-    return "B lies along N: its tile is no whole boxes";
+  if (block_n % (8 * cluster_m) != 0) {
+    return fmt::format("has block_n {}, no multiple of 8 for each of {} CTAs", block_n, cluster_m);
+  }
+  if (!c.b.k_major && block_n % (64 * cluster_m) != 0) {
+    return fmt::format("has block_n {}, and TMA boxes of an N-major B have 64 columns", block_n);
   }
   if (!c.a.k_major && c.block_m % (64 * c.cluster_n) != 0) {
     return "A lies along M: its tile is no whole boxes for each CTA";
@@ -105,20 +109,17 @@ std::string reject(const Target& target, const GemmSm90Config& c) {
 
 // Widths that fill one to four waves of the chip: 11008 columns by 512 rows leave a third of the
 // last wave idle with 128 x 128 tiles; 128 x 168 are two waves.
-std::vector<GemmSm90Tile> fitted_tiles(const GemmSm90Config& base,
-                                       const ContractionProblem& problem, const Target& target) {
-  constexpr GemmSm90Tile kShapes[] = {
-      {128, 256, 2, false, 1, 0},       {128, 256, 2, false, 2, 0},
-      {128, 128, 2, true, 1, 0},        {128, 128, 2, true, 2, 0},
-      {256, 128, 2, false, 1, 0},       {256, 128, 2, false, 2, 0},
-      {64, 256, 2, true, 1, 0},         {64, 256, 2, true, 2, 0},
-      {256, 128, 2, false, 1, 0, 1, 2}, {128, 256, 2, false, 1, 0, 1, 2},
-      {128, 128, 2, true, 1, 0, 1, 2}};
+std::vector<GemmSm90Shape> fitted_shapes(const GemmSm90Config& base,
+                                         const ContractionProblem& problem, const Target& target) {
+  constexpr GemmSm90Shape kWide[] = {{128, 256, 2, false, 1, 0}, {128, 256, 2, false, 2, 0},
+                                     {128, 128, 2, true, 1, 0},  {128, 128, 2, true, 2, 0},
+                                     {256, 128, 2, false, 1, 0}, {256, 128, 2, false, 2, 0},
+                                     {64, 256, 2, true, 1, 0},   {64, 256, 2, true, 2, 0}};
   constexpr int kMinWidth = 96;
   constexpr int kMaxWaves = 4;
-  if (!base.register_epilogue || !base.b.k_major) return {};
-  std::vector<GemmSm90Tile> fitted;
-  for (const GemmSm90Tile& shape : kShapes) {
+  if (!base.epilogue.in_registers || !base.b.k_major) return {};
+  std::vector<GemmSm90Shape> fitted;
+  for (const GemmSm90Shape& shape : kWide) {
     // 8 columns, as wgmma takes them, for each CTA and each sum.
     const int step = (base.dual ? 16 : 8) * shape.cluster_m;
     int narrower = shape.block_n;
@@ -142,28 +143,28 @@ std::vector<GemmSm90Tile> fitted_tiles(const GemmSm90Config& base,
 // Weight streams, M up to 128: a width that gives every SM a tile, and so the same share of W, or
 // every two SMs one that they share along K. Clusters of four with one CTA to an SM do not fit the
 // GPCs at once (RESULTS hw-100 ff.).
-std::vector<GemmSm90Tile> stream_tiles(const GemmSm90Config& base,
-                                       const ContractionProblem& problem, const Target& target) {
+std::vector<GemmSm90Shape> stream_shapes(const GemmSm90Config& base,
+                                         const ContractionProblem& problem, const Target& target) {
   constexpr i64 kMostRowsOfStream = 128;
   constexpr int kMinWidth = 48;
   // Without setmaxnreg 384 threads have 168 registers each: 96 for accumulators.
   const int max_width = problem.size.m > 64 ? 192 : 256;
-  if (!base.b.k_major || base.ragged != Ragged::kNone || problem.size.m > kMostRowsOfStream) {
+  if (!base.b.k_major || base.ragged.kind != Ragged::kNone || problem.size.m > kMostRowsOfStream) {
     return {};
   }
   const i64 sums = base.dual ? 2 : 1;
   const i64 n = sums * problem.size.n;
   const int block_m = problem.size.m > 64 ? 128 : 64;
-  std::vector<GemmSm90Tile> tiles;
+  std::vector<GemmSm90Shape> shapes;
   for (const int cluster_k : {1, 2}) {
     const i64 columns = target.sm_count / cluster_k / std::max<i64>(problem.size.batch, 1);
     if (columns == 0) continue;
     const i64 step = 8 * sums;  // as wgmma takes them
     const i64 width = ceil_div(ceil_div(n, columns), step) * step;
     if (width < kMinWidth || width > max_width) continue;
-    tiles.push_back({block_m, static_cast<int>(width), block_m / 64, false, 1, cluster_k, 1});
+    shapes.push_back({block_m, static_cast<int>(width), block_m / 64, false, 1, cluster_k, 1});
   }
-  return tiles;
+  return shapes;
 }
 
 // A forced name may ask for any depth of the ring.
@@ -177,9 +178,9 @@ int forced_stages(const std::string& name, int most) {
 bool wanted_split(const ContractionProblem& problem, const Target& target, const GemmSm90Config& c,
                   int split, const TileRequest& request) {
   if (request.split_k > 0) return split == request.split_k;
-  if (split == 1 || c.cluster_k != 0) return split == 1;
+  if (split == 1 || c.schedule.cluster_k != 0) return split == 1;
   const i64 steps = ceil_div(problem.size.k, c.block_k());
-  return c.ragged == Ragged::kNone && c.m.scale == 0 && c.n.scale == 0 &&
+  return c.ragged.kind == Ragged::kNone && c.space.m.scale == 0 && c.space.n.scale == 0 &&
          gemm_sm90_output_tiles(problem, c) * split <= 2 * target.sm_count && steps >= 4 * split;
 }
 
@@ -194,16 +195,18 @@ i32 choose_swizzle(const GemmSm90Config& c, const Target& target) {
   // With few tiles, or few along M or N, there are no blocks to choose.
   constexpr i64 kMinAlong = 8;
   constexpr i64 kMinWaves = 2;
-  if (c.ragged == Ragged::kKGrouped && c.cluster_m > 1) return kSquareSwizzle;
-  if (c.cluster_m > 1 || c.cluster_k != 0 || c.ragged != Ragged::kNone) return kWideSwizzle;
-  const i64 tiles_m = ceil_div(c.m.size, c.block_m);
-  const i64 tiles_n = ceil_div(c.n.size, c.block_n);
+  if (c.ragged.kind == Ragged::kKGrouped && c.schedule.cluster_m > 1) return kSquareSwizzle;
+  if (c.schedule.cluster_m > 1 || c.schedule.cluster_k != 0 || c.ragged.kind != Ragged::kNone)
+    return kWideSwizzle;
+  const i64 tiles_m = ceil_div(c.space.m.size, c.tile.block_m);
+  const i64 tiles_n = ceil_div(c.space.n.size, c.tile.block_n);
   i64 tiles = tiles_m * tiles_n;
-  for (const Extent& extent : c.batch.at) tiles *= extent.size;
+  for (const Extent& extent : c.space.batch.at) tiles *= extent.size;
   if (tiles < kMinWaves * target.sm_count) return kWideSwizzle;
   if (std::min(tiles_m, tiles_n) < kMinAlong) return kWideSwizzle;
-  const i64 bytes = c.n.size * c.k.size * c.k_outer * c.num_accumulators() * c.element_bytes();
-  return bytes <= target.l2_bytes / 3 ? kSquareSwizzle : kWideSwizzle;
+  const i64 b_bytes = c.space.n.size * c.space.k.size * c.space.k_outer * c.num_accumulators() *
+                      c.space.element_bytes();
+  return b_bytes <= target.l2_bytes / 3 ? kSquareSwizzle : kWideSwizzle;
 }
 
 // Which operands take cp.async fallback loads, of how many bytes each.
@@ -220,58 +223,59 @@ std::string fallback_text(const GemmSm90Config& c) {
 }
 
 std::string describe(const GemmSm90Config& c) {
-  std::string clusters = c.cluster_m > 1 ? fmt::format(", M clusters of {}", c.cluster_m) : "";
-  if (c.cluster_n > 1) clusters += fmt::format(", N clusters of {}", c.cluster_n);
-  if (c.cluster_k > 1) clusters += fmt::format(", cluster split-K {}", c.cluster_k);
-  if (c.cluster_k > 0) clusters += c.ctas_per_sm > 1 ? ", 2 CTAs per SM" : ", 1 CTA per SM";
-  return fmt::format("tile {}x{}x{}, {} {} warpgroups, {} stages{}, {} KiB shared{}{}", c.block_m,
-                     c.block_n, c.block_k(), c.consumers, c.ping_pong ? "ping-pong" : "cooperative",
-                     c.stages, clusters, c.smem_bytes() / 1024,
-                     c.split_k > 1 ? fmt::format(", split-K {}", c.split_k) : "", fallback_text(c));
+  const GemmSm90Schedule& s = c.schedule;
+  std::string clusters = s.cluster_m > 1 ? fmt::format(", M clusters of {}", s.cluster_m) : "";
+  if (s.cluster_k > 1) clusters += fmt::format(", cluster split-K {}", s.cluster_k);
+  if (s.cluster_k > 0) clusters += s.ctas_per_sm > 1 ? ", 2 CTAs per SM" : ", 1 CTA per SM";
+  return fmt::format("tile {}x{}x{}, {} {} warpgroups, {} stages{}, {} KiB shared{}{}",
+                     c.tile.block_m, c.tile.block_n, c.block_k(), s.consumers,
+                     s.ping_pong ? "ping-pong" : "cooperative", c.tile.stages, clusters,
+                     c.smem_bytes() / 1024,
+                     s.split_k > 1 ? fmt::format(", split-K {}", s.split_k) : "", fallback_text(c));
 }
 
 }  // namespace
 
-llvm::ArrayRef<GemmSm90Tile> gemm_sm90_tiles() { return kTiles; }
+llvm::ArrayRef<GemmSm90Shape> gemm_sm90_shapes() { return kShapes; }
 
-GemmSm90Config with_tile(const GemmSm90Config& base, const GemmSm90Tile& tile,
-                         const Target& target) {
+GemmSm90Config with_shape(const GemmSm90Config& base, const GemmSm90Shape& shape,
+                          const Target& target) {
   GemmSm90Config c = base;
-  c.block_m = tile.block_m;
-  c.block_n = base.dual ? tile.block_n / 2 : tile.block_n;
-  c.consumers = tile.consumers;
-  c.ping_pong = tile.ping_pong;
-  c.cluster_m = tile.cluster_m;
-  c.cluster_n = tile.cluster_n;
-  c.cluster_k = tile.cluster_k;
-  c.ctas_per_sm = tile.ctas_per_sm;
-  c.tile_swizzle = choose_swizzle(c, target);
+  GemmSm90Tile& tile = c.tile;
+  GemmSm90Schedule& schedule = c.schedule;
+  tile.block_m = shape.block_m;
+  tile.block_n = base.dual ? shape.block_n / 2 : shape.block_n;
+  schedule.consumers = shape.consumers;
+  schedule.ping_pong = shape.ping_pong;
+  schedule.cluster_m = shape.cluster_m;
+  schedule.cluster_k = shape.cluster_k;
+  schedule.ctas_per_sm = shape.ctas_per_sm;
+  schedule.tile_swizzle = choose_swizzle(c, target);
   // Boxes of A along M are lines of 64 rows either way.
-  if (c.a_rows != 0) c.a_rows = std::max(c.a_rows, c.block_m - c.num_accumulators() * c.block_n);
-  if (!c.a.k_major || c.ragged != Ragged::kNone || c.cluster_n > 1 || c.a_rows >= c.block_m) {
-    c.a_rows = 0;
+  if (tile.a_rows != 0) {
+    tile.a_rows = std::max(tile.a_rows, tile.block_m - c.num_accumulators() * tile.block_n);
   }
+  const bool whole_rows = !c.a.k_major || c.ragged.kind != Ragged::kNone;
+  if (whole_rows || tile.a_rows >= tile.block_m) tile.a_rows = 0;
   // More threads add the sums where each takes fewer columns.
-  if (c.cluster_k != 0) {
-    c.vec = 4;
-    c.register_epilogue = false;
-  }
-  c.stages = 0;
+  if (schedule.cluster_k != 0) c.epilogue = {.in_registers = false, .vec = 4};
+  tile.stages = 0;
+  const bool persistent = schedule.cluster_k == 0;
   const i64 fixed =
-      c.cluster_k == 0 ? c.smem_bytes() : 64 + i64{c.cluster_k - 1} * c.partials_bytes();
-  const i64 most = c.cluster_k == 0 ? kMaxStages : kMaxStagesOfOne;
+      persistent ? c.smem_bytes() : 64 + i64{schedule.cluster_k - 1} * c.partials_bytes();
+  const i64 most = persistent ? kMaxPersistentStages : kMaxStages;
   const i64 stages = (smem_limit(target, c) - fixed) / (c.stage_bytes() + 8 * c.stage_barriers());
-  c.stages = static_cast<i32>(std::clamp<i64>(stages, 0, most));
+  tile.stages = static_cast<i32>(std::clamp<i64>(stages, 0, most));
   return c;
 }
 
 std::string tile_name(const GemmSm90Config& c) {
-  return fmt::format("{}x{}x{}{}{}s{}{}{}{}{}", c.block_m, c.block_n, c.block_k(),
-                     c.ping_pong ? "p" : "g", c.consumers, c.stages,
-                     c.cluster_m > 1 ? fmt::format("c{}", c.cluster_m) : "",
-                     c.cluster_n > 1 ? fmt::format("n{}", c.cluster_n) : "",
-                     c.cluster_k > 0 ? fmt::format("k{}", c.cluster_k) : "",
-                     c.cluster_k > 0 && c.ctas_per_sm == 1 ? "w" : "");
+  const GemmSm90Schedule& s = c.schedule;
+  return fmt::format("{}x{}x{}{}{}s{}{}{}{}", c.tile.block_m, c.tile.block_n, c.block_k(),
+                     s.ping_pong ? "p" : "g", s.consumers, c.tile.stages,
+                     s.cluster_m > 1 ? fmt::format("c{}", s.cluster_m) : "",
+                     s.cluster_k > 0 ? fmt::format("k{}", s.cluster_k) : "",
+                     s.cluster_k > 0 && s.ctas_per_sm == 1 ? "w" : "");
 }
 
 std::vector<Candidate> gemm_sm90_candidates(const GemmSm90Config& base,
@@ -281,24 +285,25 @@ std::vector<Candidate> gemm_sm90_candidates(const GemmSm90Config& base,
   const auto add = [&](GemmSm90Config config, int split) {
     if (!request.tile.empty() && tile_name(config) != request.tile) return;
     if (!wanted_split(problem, target, config, split, request)) return;
-    config.split_k = split;
+    config.schedule.split_k = split;
     Candidate candidate;
     candidate.id = {"gemm_sm90", tile_name(config), split};
     candidate.config = config;
-    candidate.min_ctas = config.ctas_per_sm;
+    candidate.min_ctas = config.schedule.ctas_per_sm;
     candidate.predicted = predict_gemm_sm90(problem, target, config);
     candidate.text = describe(config);
     candidate.rejected = reject(target, config);
     candidates.push_back(std::move(candidate));
   };
   GemmSm90Config few = base;
-  few.a_rows = static_cast<i32>(std::clamp<i64>(ceil_div(problem.size.m, 8) * 8, 8, kMostRows));
-  std::vector<GemmSm90Tile> tiles(std::begin(kTiles), std::end(kTiles));
-  llvm::append_range(tiles, fitted_tiles(base, problem, target));
-  llvm::append_range(tiles, stream_tiles(base, problem, target));
-  for (const GemmSm90Tile& tile : tiles) {
-    GemmSm90Config whole = with_tile(few, tile, target);
-    whole.stages = forced_stages(request.tile, whole.stages);
+  few.tile.a_rows =
+      static_cast<i32>(std::clamp<i64>(ceil_div(problem.size.m, 8) * 8, 8, kMaxBlockM));
+  std::vector<GemmSm90Shape> shapes(std::begin(kShapes), std::end(kShapes));
+  llvm::append_range(shapes, fitted_shapes(base, problem, target));
+  llvm::append_range(shapes, stream_shapes(base, problem, target));
+  for (const GemmSm90Shape& shape : shapes) {
+    GemmSm90Config whole = with_shape(few, shape, target);
+    whole.tile.stages = forced_stages(request.tile, whole.tile.stages);
     for (const int split : kSplits) add(whole, split);
   }
   return candidates;

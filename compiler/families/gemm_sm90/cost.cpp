@@ -13,35 +13,37 @@ namespace {
 
 // Row tiles of M clusters.
 double row_tiles(const ContractionProblem& problem, const GemmSm90Config& c) {
-  if (c.ragged != Ragged::kMGrouped) {
+  if (c.ragged.kind != Ragged::kMGrouped) {
     return static_cast<double>(ceil_div(problem.size.m, c.cluster_tile_m()));
   }
-  const i64 groups = std::clamp<i64>(problem.size.m, 1, c.num_groups);
+  const i64 groups = std::clamp<i64>(problem.size.m, 1, c.ragged.num_groups);
   return grouped_row_tiles(static_cast<double>(problem.size.m), static_cast<double>(groups),
                            c.cluster_tile_m());
 }
 
 double output_tiles(const ContractionProblem& problem, const GemmSm90Config& c) {
-  return static_cast<double>(problem.size.batch) * row_tiles(problem, c) * c.cluster_m *
-         c.cluster_n * ceil_div(problem.size.n, c.cluster_tile_n()) * c.split_k;
+  return static_cast<double>(problem.size.batch) * row_tiles(problem, c) * c.schedule.cluster_m *
+         ceil_div(problem.size.n, c.tile.block_n) * c.schedule.split_k;
 }
 
 // Clocks of shared memory for a k-tile. A k-tile has four wgmma for each 64 rows. Each reads 2 KB
 // of A and 32 bytes of B for each column. In the same time TMA writes the next k-tile. With
 // cp.async fallback loads, the load path may take longer: then its clocks.
 double smem_clocks(const GemmSm90Config& c) {
-  const double reads = c.block_m / 64.0 * c.num_accumulators() * 4 * (2048 + 32.0 * c.block_n);
-  const auto narrow = [&](const Sm90Operand& operand, int lines) {
+  const double reads =
+      c.tile.block_m / 64.0 * c.num_accumulators() * 4 * (2048 + 32.0 * c.tile.block_n);
+  const auto fallback_clocks = [&](const Sm90Operand& operand, int lines) {
     return operand.by_cp_async ? lines * copy_clocks(operand.memory.copy_bytes) : 0.0;
   };
   const int lines_b = c.tile_b_bytes() / c.kRowBytes;
-  const double loads =
-      narrow(c.a, c.a_box_rows()) + narrow(c.b, lines_b) + (c.dual ? narrow(c.b2, lines_b) : 0.0);
+  const double loads = fallback_clocks(c.a, c.a_box_rows()) + fallback_clocks(c.b, lines_b) +
+                       (c.dual ? fallback_clocks(c.b2, lines_b) : 0.0);
   return std::max((reads + c.stage_bytes()) / 128, loads);
 }
 
 double pitch_share(const MatrixOperand& operand, const GemmSm90Config& c) {
-  return line_share((operand.k_major ? operand.stride_row : operand.stride_k) * c.element_bytes());
+  return line_share((operand.k_major ? operand.stride_row : operand.stride_k) *
+                    c.space.element_bytes());
 }
 
 }  // namespace
@@ -52,37 +54,38 @@ i64 gemm_sm90_output_tiles(const ContractionProblem& problem, const GemmSm90Conf
 
 Prediction predict_gemm_sm90(const ContractionProblem& problem, const Target& target,
                              const GemmSm90Config& c) {
-  const double cluster_k = std::max(c.cluster_k, 1);
+  const double cluster_k = std::max(c.schedule.cluster_k, 1);
   Counts counts;
   counts.units = output_tiles(problem, c) * cluster_k;
-  counts.resident = c.ctas_per_sm;
-  counts.persistent = c.cluster_k == 0;
-  const int sms = target.sm_count / c.cluster_ctas() * c.cluster_ctas();
-  counts.units_per_sm = std::ceil(counts.units / sms);
+  counts.resident = c.schedule.ctas_per_sm;
+  counts.persistent = c.schedule.cluster_k == 0;
+  const int clustered_sms = target.sm_count / c.cluster_ctas() * c.cluster_ctas();
+  counts.units_per_sm = std::ceil(counts.units / clustered_sms);
   counts.k_tiles =
       std::max<double>(ceil_div(ceil_div(problem.size.k, c.block_k()), c.k_slices()), 1);
-  counts.stages = c.stages;
-  counts.mma_flop = 2.0 * c.block_m * c.block_n * c.block_k() * c.num_accumulators();
+  counts.stages = c.tile.stages;
+  counts.mma_flop = 2.0 * c.tile.block_m * c.tile.block_n * c.block_k() * c.num_accumulators();
   counts.smem_clocks = smem_clocks(c);
-  counts.l2_bytes =
-      c.tile_a_bytes() * pitch_share(problem.a[0].memory, c) / c.cluster_n +
-      c.num_accumulators() * c.tile_b_bytes() * pitch_share(problem.b[0].memory, c) / c.cluster_m;
-  counts.accumulators = c.block_m * c.block_n * c.num_accumulators();
-  counts.ping_pong = c.ping_pong;
-  counts.multicast = c.cluster_m * c.cluster_n > 1;
-  counts.early_weights = c.cluster_k != 0 && c.ctas_per_sm == 1 && problem.b[0].weight;
-  counts.math_share = math_tflops(target, c.math) / target.tensor_tflops;
-  if (c.cluster_k > 1) {
-    const i64 rows = std::min<i64>(c.block_m, ceil_div(problem.size.m, 8) * 8);
-    counts.exchange_bytes = static_cast<double>(rows) * c.block_n * c.num_accumulators() * 4 *
+  counts.l2_bytes = c.tile_a_bytes() * pitch_share(problem.a[0].memory, c) +
+                    c.num_accumulators() * c.tile_b_bytes() * pitch_share(problem.b[0].memory, c) /
+                        c.schedule.cluster_m;
+  counts.accumulators = c.tile.block_m * c.tile.block_n * c.num_accumulators();
+  counts.ping_pong = c.schedule.ping_pong;
+  counts.m_cluster = c.schedule.cluster_m > 1;
+  counts.early_weights =
+      c.schedule.cluster_k != 0 && c.schedule.ctas_per_sm == 1 && problem.b[0].weight;
+  counts.math_share = math_tflops(target, c.space.math) / target.tensor_tflops;
+  if (c.schedule.cluster_k > 1) {
+    const i64 rows = std::min<i64>(c.tile.block_m, ceil_div(problem.size.m, 8) * 8);
+    counts.exchange_bytes = static_cast<double>(rows) * c.tile.block_n * c.num_accumulators() * 4 *
                             (cluster_k - 1) / cluster_k;
   }
-  if (c.split_k > 1) {
-    counts.partial_bytes = 8.0 * c.split_k * c.num_accumulators() * problem.size.batch *
+  if (c.schedule.split_k > 1) {
+    counts.partial_bytes = 8.0 * c.schedule.split_k * c.num_accumulators() * problem.size.batch *
                            problem.size.m * problem.size.n;
   }
-  return predict(counts, target, problem.bytes(), problem.flops(), math_tflops(target, c.math),
-                 problem.size.epilogue_flops);
+  return predict(counts, target, problem.bytes(), problem.flops(),
+                 math_tflops(target, c.space.math), problem.size.epilogue_flops);
 }
 
 }  // namespace catenary

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // `gemm_sm90` as a family: TMA or cp.async loads, wgmma, warp-specialised, on sm_90a.
 #include "compiler/emit/emit_program.h"
-#include "compiler/emit/writer.h"
+#include "compiler/emit/fields.h"
 #include "compiler/families/gemm_sm90/candidates.h"
 #include "compiler/families/gemm_sm90/layout.h"
 
@@ -10,14 +10,52 @@ namespace {
 
 GridRule grid_rule(const GemmSm90Config& c, const Target& target) {
   GridRule grid;
-  grid.fixed = c.split_k * c.cluster_ctas() * ceil_div(c.n.size, c.cluster_tile_n());
-  for (const Extent& extent : c.batch.at) grid.fixed *= extent.size;
-  grid.size = c.m.size;
-  grid.scale = c.m.scale;
+  grid.fixed = c.schedule.split_k * c.cluster_ctas() * ceil_div(c.space.n.size, c.tile.block_n);
+  for (const Extent& extent : c.space.batch.at) grid.fixed *= extent.size;
+  grid.size = c.space.m.size;
+  grid.scale = c.space.m.scale;
   grid.block = c.cluster_tile_m();
-  if (c.ragged == Ragged::kMGrouped) grid.extra = c.num_groups + 1;
-  if (c.cluster_k == 0) grid.limit = target.sm_count / c.cluster_ctas() * c.cluster_ctas();
+  if (c.ragged.kind == Ragged::kMGrouped) grid.extra = c.ragged.num_groups + 1;
+  if (c.schedule.cluster_k == 0)
+    grid.limit = target.sm_count / c.schedule.cluster_m * c.schedule.cluster_m;
   return grid;
+}
+
+Fields fields_of(const GemmSm90Tile& t) {
+  Fields fields;
+  fields.add("block_m", t.block_m).add("block_n", t.block_n).add("stages", t.stages);
+  fields.add_unless_default("a_rows", t.a_rows, GemmSm90Tile().a_rows);
+  return fields;
+}
+
+Fields fields_of(const GemmSm90Schedule& s) {
+  const GemmSm90Schedule d;
+  Fields fields;
+  fields.add_unless_default("ping_pong", s.ping_pong, d.ping_pong).add("consumers", s.consumers);
+  fields.add_unless_default("cluster_m", s.cluster_m, d.cluster_m);
+  fields.add_unless_default("cluster_k", s.cluster_k, d.cluster_k);
+  fields.add_unless_default("ctas_per_sm", s.ctas_per_sm, d.ctas_per_sm);
+  fields.add("split_k", s.split_k).add("tile_swizzle", s.tile_swizzle);
+  return fields;
+}
+
+Fields fields_of(const GemmSm90Epilogue& e) {
+  Fields fields;
+  fields.add_unless_default("in_registers", e.in_registers, false).add("vec", e.vec);
+  return fields;
+}
+
+std::string config_text(const GemmSm90Config& c) {
+  Fields fields;
+  fields.line().add("space", fields_of(c.space));
+  fields.line().add("a", fields_of(c.a));
+  fields.line().add("b", fields_of(c.b));
+  if (c.dual) fields.line().add("b2", fields_of(c.b2)).add("dual", true);
+  fields.line().add("tile", fields_of(c.tile));
+  fields.line().add("schedule", fields_of(c.schedule));
+  fields.line().add("epilogue", fields_of(c.epilogue));
+  if (c.ragged.kind != Ragged::kNone) fields.line().add("ragged", fields_of(c.ragged));
+  return fields.str();
 }
 
 class GemmSm90Family final : public ContractionFamily {
@@ -27,12 +65,12 @@ class GemmSm90Family final : public ContractionFamily {
   KernelText text(const KernelPlan& kernel) const override {
     const auto& c = kernel.config.get<GemmSm90Config>();
     // A thread's accumulators are pairs of columns.
-    const int vec = c.register_epilogue ? 2 : c.vec;
-    ProgramText program{"Epilogue", vec, has_partial_vector(c.n, vec), c.num_accumulators()};
-    program.register_epilogue = c.register_epilogue;
-    return {"kernels/gemm_sm90.cuh", "GemmSm90Config", cpp_text(c),
-            c.register_epilogue ? emit_register_program(kernel.program, program)
-                                : emit_store_program(kernel.program, program),
+    const int vec = c.epilogue.in_registers ? 2 : c.epilogue.vec;
+    ProgramText program{"Epilogue", vec, has_partial_vector(c.space.n, vec), c.num_accumulators()};
+    program.register_epilogue = c.epilogue.in_registers;
+    return {"kernels/gemm_sm90.cuh", "GemmSm90Config", config_text(c),
+            c.epilogue.in_registers ? emit_register_program(kernel.program, program)
+                                    : emit_store_program(kernel.program, program),
             "gemm_sm90<kConfig, Epilogue>"};
   }
 
@@ -43,7 +81,8 @@ class GemmSm90Family final : public ContractionFamily {
     for (Sm90Operand* operand : {&c.a, &c.b, &c.b2}) {
       if (operand->by_cp_async) operand->memory.slot = renumber(operand->memory.slot);
     }
-    if (c.ragged != Ragged::kNone) c.group_ends_slot = renumber(c.group_ends_slot);
+    if (c.ragged.kind != Ragged::kNone)
+      c.ragged.group_ends_slot = renumber(c.ragged.group_ends_slot);
     return c;
   }
 
@@ -54,7 +93,7 @@ class GemmSm90Family final : public ContractionFamily {
     if (!refusal.empty()) return {std::move(refusal)};
     if (!sm90_layout(problem))
       return {"an operand has no contiguous dimension, or no elements", true};
-    switch (problem.math) {
+    switch (problem.space.math) {
       case MathMode::kBF16:
       case MathMode::kF16:
       case MathMode::kTF32:
@@ -76,7 +115,8 @@ class GemmSm90Family final : public ContractionFamily {
     KernelPlan kernel;
     kernel.config = c;
     // A cluster split-K reads its epilogue's weights before the mainloop.
-    kernel.program = c.cluster_k != 0 ? with_early_weights(problem.program) : problem.program;
+    kernel.program =
+        c.schedule.cluster_k != 0 ? with_early_weights(problem.program) : problem.program;
     kernel.slots = problem.slots;
     kernel.maps = sm90_layout(problem)->maps;
     set_operand_boxes(c, kernel.maps);
@@ -86,7 +126,7 @@ class GemmSm90Family final : public ContractionFamily {
     kernel.cluster = c.cluster_ctas();
     kernel.threads = c.threads();
     kernel.smem_bytes = c.smem_bytes();
-    kernel.symbol = fmt::format("gemm_m{}n{}k{}", c.block_m, c.block_n, c.block_k());
+    kernel.symbol = fmt::format("gemm_m{}n{}k{}", c.tile.block_m, c.tile.block_n, c.block_k());
     return kernel;
   }
 };

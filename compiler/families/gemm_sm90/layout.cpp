@@ -29,10 +29,10 @@ bool find_map(const ContractionProblem& p, const ContractionOperand& given, cons
   map.slot = o.slot;
   map.dtype = given.dtype;
   map.swizzle = Swizzle::k128;
-  map.as_tf32 = p.math == MathMode::kTF32;
+  map.as_tf32 = p.space.math == MathMode::kTF32;
   const i64 bytes = dtype_bytes(given.dtype);
-  const Extent& inner = o.k_major ? p.k : row;
-  const Extent& outer = o.k_major ? row : p.k;
+  const Extent& inner = o.k_major ? p.space.k : row;
+  const Extent& outer = o.k_major ? row : p.space.k;
   const i64 outer_stride = o.k_major ? o.stride_row : o.stride_k;
   const i32 span = static_cast<i32>(128 / bytes);
   map.dims.push_back({inner, bytes, span});
@@ -45,10 +45,11 @@ bool find_map(const ContractionProblem& p, const ContractionOperand& given, cons
     coord = coordinate;
     map.dims.push_back({size, elements * bytes, 1});
   };
-  if (p.k_outer > 1 && o.stride_outer != 0) add(Extent(p.k_outer), o.stride_outer, kCoordOuterK);
-  if (grouped) add(Extent(p.num_groups), o.stride_group, kCoordGroup);
-  for (i32 d = kMaxDims - p.batch_rank; d < kMaxDims; ++d) {
-    if (o.stride_batch.at[d] != 0) add(p.batch.at[d], o.stride_batch.at[d], d);
+  if (p.space.k_outer > 1 && o.stride_outer != 0)
+    add(Extent(p.space.k_outer), o.stride_outer, kCoordOuterK);
+  if (grouped) add(Extent(p.ragged.num_groups), o.stride_group, kCoordGroup);
+  for (i32 d = kMaxDims - p.space.batch_rank; d < kMaxDims; ++d) {
+    if (o.stride_batch.at[d] != 0) add(p.space.batch.at[d], o.stride_batch.at[d], d);
   }
   if (map.dims.size() > 5 || !map_limit(map, p.slots[o.slot]).empty()) return false;
   placed.map = std::move(map);
@@ -61,7 +62,7 @@ std::optional<PlacedOperand> place(const ContractionProblem& p, const Contractio
                                    const Extent& row, bool grouped, bool unaligned) {
   const MatrixOperand& o = given.memory;
   const i64 inner_stride = o.k_major ? o.stride_k : o.stride_row;
-  if (inner_stride != 1 && !((o.k_major ? p.k : row) == Extent(1))) return std::nullopt;
+  if (inner_stride != 1 && !((o.k_major ? p.space.k : row) == Extent(1))) return std::nullopt;
   PlacedOperand placed;
   placed.operand.k_major = o.k_major;
   placed.operand.weight = given.weight;
@@ -75,18 +76,19 @@ std::optional<PlacedOperand> place(const ContractionProblem& p, const Contractio
 }
 
 bool has_extents(const ContractionProblem& p) {
-  if (p.ragged != Ragged::kNone && p.num_groups <= 0) return false;
-  for (const Extent& extent : {p.m, p.n, p.k}) {
+  if (p.ragged.kind != Ragged::kNone && p.ragged.num_groups <= 0) return false;
+  for (const Extent& extent : {p.space.m, p.space.n, p.space.k}) {
     if (extent.size <= 0 || extent.size > kMaxSize) return false;
   }
-  return llvm::none_of(p.batch.at, [](const Extent& extent) { return extent.size <= 0; }) &&
-         p.k_outer > 0;
+  return llvm::none_of(p.space.batch.at, [](const Extent& extent) { return extent.size <= 0; }) &&
+         p.space.k_outer > 0;
 }
 
 // Tiles have 32-bit numbers, with room for one more wave of CTAs.
 bool is_countable(const ContractionProblem& p) {
-  double tiles = (std::ceil(p.m.size / 64.0) + p.num_groups + 1) * std::ceil(p.n.size / 32.0);
-  for (const Extent& extent : p.batch.at) tiles *= static_cast<double>(extent.size);
+  double tiles = (std::ceil(p.space.m.size / 64.0) + p.ragged.num_groups + 1) *
+                 std::ceil(p.space.n.size / 32.0);
+  for (const Extent& extent : p.space.batch.at) tiles *= static_cast<double>(extent.size);
   return tiles < (i64{1} << 31);
 }
 
@@ -96,7 +98,7 @@ bool is_countable(const ContractionProblem& p) {
 bool fits_registers(const ContractionProblem& p) {
   constexpr int kM = kMaxDims - 2;
   constexpr int kN = kMaxDims - 1;
-  if (p.n.scale != 0 || p.n.size % 8 != 0) return false;
+  if (p.space.n.scale != 0 || p.space.n.size % 8 != 0) return false;
   return llvm::all_of(p.program, [](const ProgramLine& line) {
     const Operand& o = line.operand;
     if (line.kind == ProgramLine::Kind::kLoad) return o.stride.at[kM] == 0 || o.stride.at[kN] == 0;
@@ -111,15 +113,15 @@ std::string sm90_layout_refusal(const ContractionProblem& p) {
   // PTX ISA 9.7.15.5: 16-bit operands may be K-major or MN-major, tf32 ones are K-major.
   const bool k_major =
       p.a[0].memory.k_major && llvm::all_of(p.b, [](const auto& b) { return b.memory.k_major; });
-  if (p.math == MathMode::kF32) {
+  if (p.space.math == MathMode::kF32) {
     return "wgmma does not multiply in full f32; a contraction without f32 after its labels is "
            "tf32";
   }
-  if (p.math == MathMode::kTF32 && !k_major) {
+  if (p.space.math == MathMode::kTF32 && !k_major) {
     return "wgmma takes tf32 operands whose summed label is innermost; store them so, or as bf16";
   }
   // Rows after a group's end are zero-filled line by line, and a line is one k.
-  if (p.ragged == Ragged::kKGrouped &&
+  if (p.ragged.kind == Ragged::kKGrouped &&
       (p.a[0].memory.k_major ||
        llvm::any_of(p.b, [](const auto& b) { return b.memory.k_major; }))) {
     return "the ragged summed label is an operand's innermost label; wgmma kernels need it further "
@@ -130,25 +132,17 @@ std::string sm90_layout_refusal(const ContractionProblem& p) {
 
 std::optional<Sm90Layout> sm90_layout(const ContractionProblem& p) {
   if (!has_extents(p) || !is_countable(p)) return std::nullopt;
-  const bool m_grouped = p.ragged == Ragged::kMGrouped;
-  auto a = place(p, p.a[0], p.m, false, m_grouped && !p.a[0].memory.k_major);
-  auto b = place(p, p.b[0], p.n, m_grouped, false);
-  auto b2 = p.is_dual() ? place(p, p.b[1], p.n, m_grouped, false) : b;
+  const bool m_grouped = p.ragged.kind == Ragged::kMGrouped;
+  auto a = place(p, p.a[0], p.space.m, false, m_grouped && !p.a[0].memory.k_major);
+  auto b = place(p, p.b[0], p.space.n, m_grouped, false);
+  auto b2 = p.is_dual() ? place(p, p.b[1], p.space.n, m_grouped, false) : b;
   if (!a || !b || !b2 || b2->operand.k_major != b->operand.k_major) return std::nullopt;
   Sm90Layout layout;
   GemmSm90Config& config = layout.config;
-  config.math = p.math;
-  config.batch = p.batch;
-  config.batch_rank = p.batch_rank;
-  config.m = p.m;
-  config.n = p.n;
-  config.k = p.k;
-  config.k_outer = p.k_outer;
+  config.space = p.space;
   config.dual = p.is_dual();
-  config.vec = p.vec;
+  config.epilogue.vec = p.vec;
   config.ragged = p.ragged;
-  config.group_ends_slot = p.group_ends_slot;
-  config.num_groups = p.num_groups;
   const auto take = [&](PlacedOperand& placed) {
     if (placed.map) {
       placed.operand.map = static_cast<i32>(layout.maps.size());
@@ -159,7 +153,7 @@ std::optional<Sm90Layout> sm90_layout(const ContractionProblem& p) {
   config.a = take(*a);
   config.b = take(*b);
   if (config.dual) config.b2 = take(*b2);
-  config.register_epilogue = fits_registers(p);
+  config.epilogue.in_registers = fits_registers(p);
   return layout;
 }
 
@@ -168,9 +162,9 @@ void set_operand_boxes(const GemmSm90Config& c, std::vector<MapBinding>& maps) {
   const auto set = [&](const Sm90Operand& matrix, i32 rows) {
     if (!matrix.by_cp_async) maps[matrix.map].dims[1].box = matrix.k_major ? rows : c.block_k();
   };
-  set(c.a, c.a_box_rows() / c.cluster_n);
-  set(c.b, c.block_n / c.cluster_m);
-  if (c.dual) set(c.b2, c.block_n / c.cluster_m);
+  set(c.a, c.a_box_rows());
+  set(c.b, c.tile.block_n / c.schedule.cluster_m);
+  if (c.dual) set(c.b2, c.tile.block_n / c.schedule.cluster_m);
 }
 
 namespace {
@@ -183,13 +177,14 @@ MapBinding output_map(const GemmSm90Config& c, const Operand& o) {
   map.slot = o.slot;
   map.dtype = o.dtype;
   map.swizzle = c.subtile_n() == 64 ? Swizzle::k128 : Swizzle::k64;
-  map.dims.push_back({c.n, bytes, c.subtile_n()});
+  map.dims.push_back({c.space.n, bytes, c.subtile_n()});
   const i64 row = o.stride.at[kMaxDims - 2] * bytes;
-  map.dims.push_back({c.m, c.m == Extent(1) ? at_least_16(c.n.size * bytes) : row, 16});
+  map.dims.push_back(
+      {c.space.m, c.space.m == Extent(1) ? at_least_16(c.space.n.size * bytes) : row, 16});
   for (int d = kMaxDims - 3; d >= 0; --d) {
     if (o.stride.at[d] == 0) continue;
     // An operand's last two dimensions are rows and columns; a batch has neither.
-    map.dims.push_back({c.batch.at[d + 2], o.stride.at[d] * bytes, 1});
+    map.dims.push_back({c.space.batch.at[d + 2], o.stride.at[d] * bytes, 1});
   }
   return map;
 }
@@ -201,7 +196,7 @@ constexpr i64 kMaxParamBytes = 4096;
 
 void map_outputs(KernelPlan& kernel) {
   const auto& c = kernel.config.get<GemmSm90Config>();
-  if (!c.register_epilogue || c.cluster_k != 0 || c.split_k != 1) return;
+  if (!c.epilogue.in_registers || c.schedule.cluster_k != 0 || c.schedule.split_k != 1) return;
   const auto slots = static_cast<i64>(kernel.slots.size());
   const auto scalars = static_cast<i64>(kernel.scalars.size());
   for (ProgramLine& line : kernel.program) {

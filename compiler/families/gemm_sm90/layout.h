@@ -5,6 +5,7 @@
 
 #include "compiler/families/problem.h"
 #include "compiler/target.h"
+#include "shared/gemm_sm90_config.h"
 
 namespace catenary {
 

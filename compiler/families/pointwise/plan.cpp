@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "compiler/emit/emit_program.h"
-#include "compiler/emit/writer.h"
+#include "compiler/emit/fields.h"
 #include "compiler/families/family.h"
 #include "compiler/families/roofline.h"
 
@@ -64,6 +64,13 @@ GridRule grid_rule(const Space& space, const PointwiseConfig& config) {
   return grid;
 }
 
+std::string config_text(const PointwiseConfig& c) {
+  Fields fields;
+  fields.line().add_unless_default("size", c.size, PointwiseConfig().size);
+  fields.line().add("vec", c.vec).add("unroll", c.unroll).add("threads", c.threads);
+  return fields.str();
+}
+
 class PointwiseFamily final : public KernelFamily {
  public:
   std::string_view name() const override { return "pointwise"; }
@@ -71,7 +78,7 @@ class PointwiseFamily final : public KernelFamily {
     const auto& c = kernel.config.get<PointwiseConfig>();
     const ProgramText program{"Program", c.vec, has_partial_vector(c.size.at[kMaxDims - 1], c.vec),
                               0};
-    return {"kernels/pointwise.cuh", "PointwiseConfig", cpp_text(c),
+    return {"kernels/pointwise.cuh", "PointwiseConfig", config_text(c),
             emit_store_program(kernel.program, program), "pointwise<kConfig, Program>"};
   }
   // Its slots are those of the programs.
@@ -111,7 +118,7 @@ Expected<KernelPlan> plan_pointwise(const GroupContext& context) {
   while (config.threads > 64 && vectors / config.threads < context.target.sm_count) {
     config.threads /= 2;
   }
-  // More vectors per thread only while every SM still gets two full rounds of CTAs.
+  // More vectors per thread only while the grid still has two full waves.
   while (config.unroll < 8 && config.unroll * bytes < kBytesInFlight &&
          vectors / (config.unroll * 2 * kThreads) >= 16 * context.target.sm_count) {
     config.unroll *= 2;

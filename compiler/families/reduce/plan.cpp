@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "compiler/emit/emit_program.h"
-#include "compiler/emit/writer.h"
+#include "compiler/emit/fields.h"
 #include "compiler/families/family.h"
 #include "compiler/families/roofline.h"
 
@@ -23,7 +23,7 @@ struct ReduceSpace {
   int term_rank = 0;
 };
 
-// Axes are the summed operand's dimensions; the result's program walks those that survive.
+// Axes are the summed operand's dimensions; the result's program has those that are not summed.
 ReduceSpace make_space(const GroupContext& context) {
   ReduceSpace result;
   const ValueId sum = context.group.anchors[0].value;
@@ -65,6 +65,16 @@ void place_terms(Program& program, int axes, int terms) {
   for (ProgramLine& line : program) split_terms(line.operand.stride.at, axes, terms, i64{0});
 }
 
+std::string config_text(const ReduceConfig& c) {
+  Fields fields;
+  fields.line()
+      .add_unless_default("size", c.size, ReduceConfig().size)
+      .add("term_rank", c.term_rank);
+  fields.line().add("sums", c.sums).add("vec", c.vec).add("lanes", c.lanes);
+  fields.add("slices", c.slices);
+  return fields.str();
+}
+
 class ReduceFamily final : public KernelFamily {
  public:
   std::string_view name() const override { return "reduce"; }
@@ -73,7 +83,7 @@ class ReduceFamily final : public KernelFamily {
     const bool guarded = has_partial_vector(c.size.at[kMaxDims - 1], c.vec);
     const ProgramText terms{"Prologue", c.vec, guarded, 0};
     const ProgramText program{"Epilogue", c.vec, guarded, c.sums};
-    return {"kernels/reduce.cuh", "ReduceConfig", cpp_text(c),
+    return {"kernels/reduce.cuh", "ReduceConfig", config_text(c),
             emit_value_program(kernel.prologue, kernel.prologue_results, terms) +
                 emit_store_program(kernel.program, program),
             "reduce<kConfig, Prologue, Epilogue>"};

@@ -12,8 +12,6 @@
 namespace catenary {
 namespace {
 
-i32 bytes_of(MathMode math) { return math == MathMode::kTF32 ? 4 : 2; }
-
 struct Shape {
   int warps_k, warps_n, row_tiles = 1, cluster_k = 1;
 };
@@ -22,7 +20,7 @@ constexpr Shape kShapes[] = {{16, 1},      {8, 1},        {8, 2},       {4, 1}, 
                              {8, 1, 2, 1}, {8, 1, 2, 2},  {8, 1, 2, 4}};
 constexpr int kSplits[] = {1, 2, 4, 8};
 
-// Of one warp, in shared memory or in registers; what fits is less.
+// The most K blocks of one warp, in shared memory or in registers; fewer fit.
 constexpr int kMostBlocks = 64;
 
 // Shared memory that a CTA takes beside its own.
@@ -33,18 +31,19 @@ constexpr i64 kReservedSmem = 1024;
 // spilled 32 bytes of 78; more over chunks of 16 ragged rows: 8 x 1 warps spilled 132 bytes of 80
 // registers, none of 128, 4 x 1 warps with six blocks 8 bytes of 128).
 int estimated_registers(const SkinnyConfig& c) {
-  const int tiles = c.columns / 8;
-  const int part = static_cast<int>(ceil_div(c.warp_blocks(), c.x_chunks));
-  const bool alike = c.k_blocks % (c.k_slices() * c.warps_k) == 0;
-  const int rest = alike || c.columns == 8 ? 24 : 32;
-  const bool chunked = c.ragged != Ragged::kNone && tiles > 1;
+  const int tiles = c.tile.columns / 8;
+  const int part = static_cast<int>(ceil_div(c.warp_blocks(), c.loads.x_chunks));
+  const bool alike = c.k_blocks() % (c.k_slices() * c.tile.warps_k) == 0;
+  const int rest = alike || c.tile.columns == 8 ? 24 : 32;
+  const bool chunked = c.ragged.kind != Ragged::kNone && tiles > 1;
   const int chunks = !chunked ? 0 : c.threads() > 128 ? 32 : 52;
-  return rest + chunks + part * c.x_columns + c.row_tiles * (c.register_blocks * 16 + tiles * 4);
+  return rest + chunks + part * c.loads.x_columns +
+         c.tile.row_tiles * (c.loads.register_blocks * 16 + tiles * 4);
 }
 
 // Half of the ragged groups have more rows than the mean, and a second chunk waits for its X again.
 i32 columns_of(const SkinnyProblem& problem) {
-  const bool ragged = problem.base.ragged != Ragged::kNone;
+  const bool ragged = problem.base.ragged.kind != Ragged::kNone;
   const i64 columns = ceil_div(ragged ? 2 * problem.m : problem.m, 8) * 8;
   return static_cast<i32>(std::clamp<i64>(columns, 8, ragged ? kSkinnyRaggedRows : kSkinnyRows));
 }
@@ -58,12 +57,12 @@ int resident_ctas(const Target& target, const SkinnyConfig& c) {
   return ctas >= 2 && estimated_registers(c) <= 255 ? static_cast<int>(ctas) : 0;
 }
 
-// Bulk copies and mbarriers are those of sm_90, which the measurements are of.
+// Loads by cp.async.bulk, which complete on mbarriers, need sm_90; only sm_90 has been measured.
 bool copies_in_bulk(const Target& target) { return target.compute_capability() == 90; }
 
-// A warp's shared blocks of which two CTAs fit an SM.
+// The most shared blocks of a warp with which two CTAs fit an SM.
 i64 most_shared_blocks(const Target& target, const SkinnyConfig& c) {
-  const i64 slice = (target.smem_per_sm / 2 - kReservedSmem) / (c.warps_k * c.warps_n);
+  const i64 slice = (target.smem_per_sm / 2 - kReservedSmem) / (c.tile.warps_k * c.tile.warps_n);
   return std::max<i64>((slice / c.warp_rows() - 16) / 128, 0);
 }
 
@@ -71,15 +70,17 @@ i64 most_shared_blocks(const Target& target, const SkinnyConfig& c) {
 // in smaller parts if those are short. No copy waits for another: a group is what a part of X
 // reads. Not measured.
 void fit_async(const Target& target, SkinnyConfig& c) {
+  SkinnyLoads& loads = c.loads;
   const i32 most = c.warp_blocks();
-  c.bulk = false;
-  c.shared_blocks = static_cast<i32>(std::min<i64>(c.shared_blocks, most_shared_blocks(target, c)));
-  c.register_blocks = std::min(most - c.shared_blocks, kMostBlocks);
-  while (c.x_chunks < c.warp_blocks() && resident_ctas(target, c) == 0) {
-    c.x_chunks = std::min(c.warp_blocks(), c.x_chunks * 2);
+  loads.bulk = false;
+  loads.shared_blocks =
+      static_cast<i32>(std::min<i64>(loads.shared_blocks, most_shared_blocks(target, c)));
+  loads.register_blocks = std::min(most - loads.shared_blocks, kMostBlocks);
+  while (loads.x_chunks < c.warp_blocks() && resident_ctas(target, c) == 0) {
+    loads.x_chunks = std::min(c.warp_blocks(), loads.x_chunks * 2);
   }
-  const i64 part = ceil_div(most, c.x_chunks);
-  c.copy_groups = static_cast<i32>(std::max<i64>(ceil_div(c.shared_blocks, part), 1));
+  const i64 part = ceil_div(most, loads.x_chunks);
+  loads.copy_groups = static_cast<i32>(std::max<i64>(ceil_div(loads.shared_blocks, part), 1));
 }
 
 // A vector of D for each thread.
@@ -91,115 +92,121 @@ void fit_vectors(SkinnyConfig& c) {
 std::optional<SkinnyConfig> shaped(const SkinnyProblem& problem, const Target& target, Shape shape,
                                    int split) {
   SkinnyConfig c = problem.base;
-  c.warps_k = shape.warps_k;
-  c.warps_n = shape.warps_n;
-  c.row_tiles = shape.row_tiles;
-  c.split_k = split;
-  c.cluster_k = shape.cluster_k;
-  c.columns = columns_of(problem);
-  c.x_columns = c.columns;
+  SkinnyTile& tile = c.tile;
+  SkinnyLoads& loads = c.loads;
+  tile.warps_k = shape.warps_k;
+  tile.warps_n = shape.warps_n;
+  tile.row_tiles = shape.row_tiles;
+  c.schedule = {.split_k = split, .cluster_k = shape.cluster_k};
+  tile.columns = columns_of(problem);
+  loads.x_columns = tile.columns;
   fit_vectors(c);
-  const i64 most = ceil_div(ceil_div(c.k_blocks, c.k_slices()), c.warps_k);
+  const i64 most = ceil_div(ceil_div(c.k_blocks(), c.k_slices()), tile.warps_k);
   if (most > 2 * kMostBlocks) return std::nullopt;
   // Registers are free until X arrives, and what they hold leaves L1 to X: of 16 rows, with a
   // second or third block of eight in them, 6.5 and 5.6 us (K=4096 N=2048, overlapped).
   // Over ragged rows the third spilled.
-  const bool two = most < 4 || c.columns != 16 || c.ragged != Ragged::kNone;
-  const i64 registers = shape.warps_k == 16 || c.row_tiles > 1 ? 1 : two ? 2 : 3;
-  c.register_blocks = static_cast<i32>(std::min(most, registers));
-  c.shared_blocks = static_cast<i32>(most) - c.register_blocks;
+  const bool two = most < 4 || tile.columns != 16 || c.ragged.kind != Ragged::kNone;
+  const i64 registers = shape.warps_k == 16 || tile.row_tiles > 1 ? 1 : two ? 2 : 3;
+  loads.register_blocks = static_cast<i32>(std::min(most, registers));
+  loads.shared_blocks = static_cast<i32>(most) - loads.register_blocks;
   // The same case, us: 4 rows 4.18 with two groups, 4.44 with four; 8 rows 4.85 and 4.48; one group
   // 4.55 with one row, where two are 4.01.
   // Few bytes need no pacing, and a group's wait is a latency (N=K=512, 8 rows, plain: 3.9 us).
-  c.copy_groups = c.shared_blocks < 3 ? 1 : problem.m <= 4 ? 2 : 4;
-  const bool many = c.columns > (c.row_tiles > 1 ? 16 : 8);
-  const i64 part = many ? 1 : shape.warps_k == 16 || c.row_tiles > 1 ? 2 : 4;
-  c.x_chunks = static_cast<i32>(ceil_div(most, part));
+  loads.copy_groups = loads.shared_blocks < 3 ? 1 : problem.m <= 4 ? 2 : 4;
+  const bool many = tile.columns > (tile.row_tiles > 1 ? 16 : 8);
+  const i64 part = many ? 1 : shape.warps_k == 16 || tile.row_tiles > 1 ? 2 : 4;
+  loads.x_chunks = static_cast<i32>(ceil_div(most, part));
   if (!copies_in_bulk(target)) fit_async(target, c);
   return c;
 }
 
 // Clusters of CTAs that share K, instead of kernels that split it.
 bool shares_k(const SkinnyProblem& problem, const Target& target, int split) {
-  return copies_in_bulk(target) && split == 1 && problem.base.ragged == Ragged::kNone;
+  return copies_in_bulk(target) && split == 1 && problem.base.ragged.kind == Ragged::kNone;
 }
 
 Prediction predict_skinny(const SkinnyProblem& problem, const Target& target, const SkinnyConfig& c,
                           int resident) {
   const double rows = static_cast<double>(problem.m);
-  const double k_blocks = static_cast<double>(ceil_div(c.k_blocks, c.k_slices()));
+  const double k_blocks = static_cast<double>(ceil_div(c.k_blocks(), c.k_slices()));
   Counts counts;
   counts.streams = true;
-  counts.units = static_cast<double>(problem.batch * ceil_div(c.n.size, c.rows()) * c.k_slices());
+  counts.units =
+      static_cast<double>(problem.batch * ceil_div(c.space.n.size, c.rows()) * c.k_slices());
   counts.resident = resident;
-  counts.early_weights = c.w_is_weight && target.compute_capability() >= 90;
+  counts.early_weights = c.loads.w_is_weight && target.compute_capability() >= 90;
   const double even = counts.units / target.sm_count;
   counts.units_per_sm = counts.early_weights ? std::max(even, 1.0) : std::ceil(even);
   counts.k_tiles = counts.stages = k_blocks;
   counts.l2_bytes =
-      (c.rows() * c.num_accumulators() * line_share(c.w.stride_row * bytes_of(c.math)) + rows) *
+      (c.rows() * c.num_accumulators() * line_share(c.w.stride_row * c.space.element_bytes()) +
+       rows) *
       128;
-  counts.register_bytes = c.warps_n * rows * k_blocks * 128;
-  if (c.cluster_k > 1) {
-    counts.exchange_bytes = static_cast<double>(c.columns) * c.rows() * c.num_accumulators() * 4 *
-                            (c.cluster_k - 1) / c.cluster_k;
+  counts.register_bytes = c.tile.warps_n * rows * k_blocks * 128;
+  if (c.schedule.cluster_k > 1) {
+    counts.exchange_bytes = static_cast<double>(c.tile.columns) * c.rows() * c.num_accumulators() *
+                            4 * (c.schedule.cluster_k - 1) / c.schedule.cluster_k;
   }
-  if (c.split_k > 1) {
-    counts.partial_bytes =
-        8.0 * c.split_k * c.num_accumulators() * problem.batch * problem.m * c.n.size;
+  if (c.schedule.split_k > 1) {
+    counts.partial_bytes = 8.0 * c.schedule.split_k * c.num_accumulators() * problem.batch *
+                           problem.m * c.space.n.size;
   }
-  const double tflops = math_tflops(target, c.math);
-  const double flops = 2.0 * problem.batch * problem.m * c.n.size * c.k_blocks * 128 /
-                           bytes_of(c.math) * c.num_accumulators() +
-                       problem.epilogue_flops;
+  const double tflops = math_tflops(target, c.space.math);
+  const double flops =
+      2.0 * problem.batch * problem.m * c.space.n.size * c.space.k.size * c.num_accumulators() +
+      problem.epilogue_flops;
   return predict(counts, target, problem.weight_bytes + problem.epilogue_bytes, flops, tflops,
                  problem.epilogue_flops);
 }
 
-// "x8t2c4" behind a name's numbers: columns of X at a time, tiles of rows, CTAs that share K.
+// The suffix "x8t2c4" of a name: x_columns, row_tiles and cluster_k, where not the default.
 bool read_suffix(llvm::StringRef text, SkinnyConfig& c) {
   const auto take = [&](char letter, i32& value) {
     if (!text.startswith(llvm::StringRef(&letter, 1))) return true;
     text = text.drop_front();
     return !text.consumeInteger(10, value);
   };
-  return take('x', c.x_columns) && take('t', c.row_tiles) && take('c', c.cluster_k) &&
-         (text.empty() || text == "a");
+  return take('x', c.loads.x_columns) && take('t', c.tile.row_tiles) &&
+         take('c', c.schedule.cluster_k) && (text.empty() || text == "a");
 }
 
 bool is_power(i32 value, i32 most) {
   return value > 0 && value <= most && std::has_single_bit(static_cast<u32>(value));
 }
 
-// A forced name may be any shape that the template takes, not only those listed; by cp.async on
-// every target.
+// A forced name may be any shape that the template takes, not only those listed. With the suffix
+// "a", loads by cp.async, it is for every target.
 bool read_name(const std::string& name, const Target& target, SkinnyConfig& c) {
+  SkinnyTile& tile = c.tile;
+  SkinnyLoads& loads = c.loads;
   int length = 0;
-  const int read =
-      std::sscanf(name.c_str(), "skinny%dx%ds%dr%dg%dp%d%n", &c.warps_k, &c.warps_n,
-                  &c.shared_blocks, &c.register_blocks, &c.copy_groups, &c.x_chunks, &length);
+  const int read = std::sscanf(name.c_str(), "skinny%dx%ds%dr%dg%dp%d%n", &tile.warps_k,
+                               &tile.warps_n, &loads.shared_blocks, &loads.register_blocks,
+                               &loads.copy_groups, &loads.x_chunks, &length);
   if (read != 6 || !read_suffix(llvm::StringRef(name).drop_front(length), c)) return false;
-  c.bulk = name.back() != 'a';
+  loads.bulk = name.back() != 'a';
   const auto within = [](int value, int lo, int hi) { return value >= lo && value <= hi; };
-  const bool groups =
-      c.bulk ? is_power(c.copy_groups, 16) : within(c.copy_groups, 1, std::max(c.shared_blocks, 1));
-  const bool cluster = c.cluster_k == 1 || (c.bulk && c.ragged == Ragged::kNone);
-  return (copies_in_bulk(target) || !c.bulk) && groups && cluster && is_power(c.cluster_k, 8) &&
-         is_power(c.row_tiles, 4) && c.x_columns >= 8 && c.x_columns % 8 == 0 &&
-         c.columns % c.x_columns == 0 && within(c.warps_k, 1, 32) && within(c.warps_n, 1, 32) &&
-         c.threads() <= 1024 && within(c.shared_blocks, 0, kMostBlocks) &&
-         within(c.register_blocks, 0, kMostBlocks) && within(c.x_chunks, 1, c.warp_blocks()) &&
-         tile_name(c) == name;
+  const bool groups = loads.bulk ? is_power(loads.copy_groups, 16)
+                                 : within(loads.copy_groups, 1, std::max(loads.shared_blocks, 1));
+  const bool cluster = c.schedule.cluster_k == 1 || (loads.bulk && c.ragged.kind == Ragged::kNone);
+  return (copies_in_bulk(target) || !loads.bulk) && groups && cluster &&
+         is_power(c.schedule.cluster_k, 8) && is_power(tile.row_tiles, 4) && loads.x_columns >= 8 &&
+         loads.x_columns % 8 == 0 && tile.columns % loads.x_columns == 0 &&
+         within(tile.warps_k, 1, 32) && within(tile.warps_n, 1, 32) && c.threads() <= 1024 &&
+         within(loads.shared_blocks, 0, kMostBlocks) &&
+         within(loads.register_blocks, 0, kMostBlocks) &&
+         within(loads.x_chunks, 1, c.warp_blocks()) && tile_name(c) == name;
 }
 
 // Do the warps' slices hold K, with a block for every warp, and the threads all of D?
 bool holds(const SkinnyConfig& c) {
   // Three columns of sums: beside tests for the last block they spilled, whatever the estimate; in
   // clusters of eight 512x28672 took 18.7 / 15.4 us with 17 rows, gemm_sm90 14.3 / 14.0.
-  const bool uneven = c.k_blocks % (c.k_slices() * c.warps_k) != 0;
-  if (c.columns > 16 && (uneven || c.cluster_k == 8)) return false;
-  return ceil_div(c.k_blocks, c.k_slices()) <= i64{c.warps_k} * c.warp_blocks() &&
-         c.k_blocks / c.k_slices() >= c.warps_k && c.vectors() <= c.threads();
+  const bool uneven = c.k_blocks() % (c.k_slices() * c.tile.warps_k) != 0;
+  if (c.tile.columns > 16 && (uneven || c.schedule.cluster_k == 8)) return false;
+  return ceil_div(c.k_blocks(), c.k_slices()) <= i64{c.tile.warps_k} * c.warp_blocks() &&
+         c.k_blocks() / c.k_slices() >= c.tile.warps_k && c.vectors() <= c.threads();
 }
 
 std::string describe(const SkinnyConfig& c, int ctas) {
@@ -207,22 +214,26 @@ std::string describe(const SkinnyConfig& c, int ctas) {
       "{} rows of W, {} x {} warps, {} bytes of K per warp in shared memory and {} in registers, "
       "{} KiB "
       "shared{}, {} CTAs per SM{}{}{}",
-      c.rows(), c.warps_k, c.warps_n, c.shared_blocks * 128, c.register_blocks * 128,
-      c.smem_bytes() / 1024, c.bulk ? "" : ", by cp.async", ctas,
-      c.split_k > 1 ? fmt::format(", split-K {}", c.split_k) : "",
-      c.cluster_k > 1 ? fmt::format(", cluster split-K {}", c.cluster_k) : "",
-      c.ragged != Ragged::kNone ? fmt::format(", {} ragged rows at a time", c.columns) : "");
+      c.rows(), c.tile.warps_k, c.tile.warps_n, c.loads.shared_blocks * 128,
+      c.loads.register_blocks * 128, c.smem_bytes() / 1024, c.loads.bulk ? "" : ", by cp.async",
+      ctas, c.schedule.split_k > 1 ? fmt::format(", split-K {}", c.schedule.split_k) : "",
+      c.schedule.cluster_k > 1 ? fmt::format(", cluster split-K {}", c.schedule.cluster_k) : "",
+      c.ragged.kind != Ragged::kNone ? fmt::format(", {} ragged rows at a time", c.tile.columns)
+                                     : "");
 }
 
 }  // namespace
 
 std::string tile_name(const SkinnyConfig& c) {
+  const SkinnyTile& tile = c.tile;
+  const SkinnyLoads& loads = c.loads;
   std::string suffix;
-  if (c.x_columns < c.columns) suffix += fmt::format("x{}", c.x_columns);
-  if (c.row_tiles > 1) suffix += fmt::format("t{}", c.row_tiles);
-  if (c.cluster_k > 1) suffix += fmt::format("c{}", c.cluster_k);
-  return fmt::format("skinny{}x{}s{}r{}g{}p{}{}{}", c.warps_k, c.warps_n, c.shared_blocks,
-                     c.register_blocks, c.copy_groups, c.x_chunks, suffix, c.bulk ? "" : "a");
+  if (loads.x_columns < tile.columns) suffix += fmt::format("x{}", loads.x_columns);
+  if (tile.row_tiles > 1) suffix += fmt::format("t{}", tile.row_tiles);
+  if (c.schedule.cluster_k > 1) suffix += fmt::format("c{}", c.schedule.cluster_k);
+  return fmt::format("skinny{}x{}s{}r{}g{}p{}{}{}", tile.warps_k, tile.warps_n, loads.shared_blocks,
+                     loads.register_blocks, loads.copy_groups, loads.x_chunks, suffix,
+                     loads.bulk ? "" : "a");
 }
 
 std::vector<Candidate> skinny_candidates(const SkinnyProblem& problem, const Target& target,
@@ -232,12 +243,13 @@ std::vector<Candidate> skinny_candidates(const SkinnyProblem& problem, const Tar
     if (!holds(config)) return;
     const int min_ctas = resident_ctas(target, config);
     if (min_ctas == 0) return;
-    // Many rounds of small slices stream badly: 221 us for 28672x14336, K split in 8, where the
+    // Many waves of small slices stream badly: 221 us for 28672x14336 with split-K 8, where the
     // copy rate gives 192.
-    const i64 ctas = problem.batch * ceil_div(config.n.size, config.rows()) * config.k_slices();
-    const bool rounds = ctas > i64{4} * target.sm_count;
-    if (request.tile.empty() && rounds && config.split_k > 1 && config.shared_blocks < 3) return;
-    candidates.push_back({{"skinny", tile_name(config), config.split_k},
+    const i64 ctas =
+        problem.batch * ceil_div(config.space.n.size, config.rows()) * config.k_slices();
+    const bool small_slices = config.schedule.split_k > 1 && config.loads.shared_blocks < 3;
+    if (request.tile.empty() && small_slices && ctas > i64{4} * target.sm_count) return;
+    candidates.push_back({{"skinny", tile_name(config), config.schedule.split_k},
                           config,
                           min_ctas,
                           predict_skinny(problem, target, config, min_ctas),
@@ -246,7 +258,7 @@ std::vector<Candidate> skinny_candidates(const SkinnyProblem& problem, const Tar
   };
   for (const int split : kSplits) {
     if (request.split_k > 0 && split != request.split_k) continue;
-    if (problem.base.ragged != Ragged::kNone && split > 1) continue;
+    if (problem.base.ragged.kind != Ragged::kNone && split > 1) continue;
     for (const Shape shape : kShapes) {
       // 16 warps leave 64 registers each: enough for four rows of X (4.18 us; eight: 4.52, and 4.48
       // with eight warps).
@@ -256,8 +268,8 @@ std::vector<Candidate> skinny_candidates(const SkinnyProblem& problem, const Tar
       if (const auto config = shaped(problem, target, shape, split)) add(*config);
     }
     SkinnyConfig forced = problem.base;
-    forced.split_k = split;
-    forced.columns = forced.x_columns = columns_of(problem);
+    forced.schedule.split_k = split;
+    forced.tile.columns = forced.loads.x_columns = columns_of(problem);
     if (read_name(request.tile, target, forced)) {
       fit_vectors(forced);
       add(forced);

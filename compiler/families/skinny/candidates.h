@@ -3,6 +3,7 @@
 #pragma once
 
 #include "compiler/families/family.h"
+#include "shared/skinny_config.h"
 
 namespace catenary {
 

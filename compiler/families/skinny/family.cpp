@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// `skinny` as a family: contractions of so few rows that the time is that of reading the weights.
+// `skinny` as a family: contractions with small M, whose time is that of reading the weights.
 #include <algorithm>
 
 #include "compiler/emit/emit_program.h"
-#include "compiler/emit/writer.h"
+#include "compiler/emit/fields.h"
 #include "compiler/families/skinny/candidates.h"
 
 namespace catenary {
@@ -21,64 +21,55 @@ bool streams(const ContractionOperand& operand) {
 
 // Rows of X that meet one W: all, or the mean of the ragged groups.
 i64 rows_of_x(const ContractionProblem& p) {
-  return p.ragged == Ragged::kNone ? p.size.m : ceil_div(p.size.m, p.num_groups);
+  return p.ragged.kind == Ragged::kNone ? p.size.m : ceil_div(p.size.m, p.ragged.num_groups);
 }
 
 // Batch entries that read the same W: the kernel reads it again for each. What merges into M
 // elsewhere is a batch where M is ragged.
 i64 readers(const ContractionProblem& p) {
   i64 count = 1;
-  if (p.ragged == Ragged::kNone) return count;
+  if (p.ragged.kind == Ragged::kNone) return count;
   for (int d = 0; d < kMaxDims; ++d) {
-    if (p.b[0].memory.stride_batch.at[d] == 0) count *= p.batch.at[d].size;
+    if (p.b[0].memory.stride_batch.at[d] == 0) count *= p.space.batch.at[d].size;
   }
   return count;
 }
 
 // Ragged groups that may have rows.
 i64 occupied_groups(const ContractionProblem& p) {
-  return p.ragged == Ragged::kNone ? 1 : std::min(p.size.m, p.num_groups);
+  return p.ragged.kind == Ragged::kNone ? 1 : std::min(p.size.m, p.ragged.num_groups);
 }
 
 i64 most_rows(const ContractionProblem& p) {
-  return p.ragged == Ragged::kNone ? kSkinnyRows : kSkinnyRaggedRows;
+  return p.ragged.kind == Ragged::kNone ? kSkinnyRows : kSkinnyRaggedRows;
 }
-
-i32 element_bytes(const ContractionProblem& p) { return p.math == MathMode::kTF32 ? 4 : 2; }
 
 SkinnyConfig make_config(const ContractionProblem& p) {
   SkinnyConfig c;
-  c.math = p.math;
-  c.batch = p.batch;
-  c.batch_rank = p.batch_rank;
-  c.m = p.m;
-  c.n = p.n;
-  c.k_blocks = p.k.size * element_bytes(p) / 128;
+  c.space = p.space;
   c.x = p.a[0].memory;
   c.w = p.b[0].memory;
   c.dual = p.is_dual();
   if (c.dual) c.w2 = p.b[1].memory;
   c.ragged = p.ragged;
-  c.group_ends_slot = p.group_ends_slot;
-  c.num_groups = p.num_groups;
-  c.w_is_weight =
-      p.ragged == Ragged::kNone && llvm::all_of(p.b, [](const auto& b) { return b.weight; });
+  c.loads.w_is_weight =
+      p.ragged.kind == Ragged::kNone && llvm::all_of(p.b, [](const auto& b) { return b.weight; });
   return c;
 }
 
 SkinnyProblem make_problem(const ContractionProblem& p) {
   SkinnyProblem problem;
   problem.base = make_config(p);
-  for (const Extent& extent : p.batch.at) problem.batch *= extent.size;
+  for (const Extent& extent : p.space.batch.at) problem.batch *= extent.size;
   problem.batch *= occupied_groups(p);
   problem.m = rows_of_x(p);
   for (const ContractionOperand& b : p.b) problem.weight_bytes += b.bytes;
   problem.epilogue_bytes = p.bytes() - problem.weight_bytes;
   // W of a group without rows is not read.
-  if (p.ragged == Ragged::kMGrouped) {
-    problem.weight_bytes = problem.weight_bytes / p.num_groups * occupied_groups(p);
+  if (p.ragged.kind == Ragged::kMGrouped) {
+    problem.weight_bytes = problem.weight_bytes / p.ragged.num_groups * occupied_groups(p);
   }
-  problem.epilogue_flops = program_flops(p.program, problem.batch * problem.m * p.n.size);
+  problem.epilogue_flops = program_flops(p.program, problem.batch * problem.m * p.space.n.size);
   return problem;
 }
 
@@ -86,16 +77,54 @@ SkinnyProblem make_problem(const ContractionProblem& p) {
 // among them: no more than there are rows, however many groups there are.
 GridRule grid_rule(const SkinnyConfig& c) {
   GridRule grid;
-  grid.fixed = c.k_slices() * ceil_div(c.n.size, c.rows());
-  for (const Extent& extent : c.batch.at) grid.fixed *= extent.size;
-  grid.size = c.m.size;
-  grid.scale = c.m.scale;
-  grid.block = c.columns;
-  if (c.ragged == Ragged::kMGrouped) {
+  grid.fixed = c.k_slices() * ceil_div(c.space.n.size, c.rows());
+  for (const Extent& extent : c.space.batch.at) grid.fixed *= extent.size;
+  grid.size = c.space.m.size;
+  grid.scale = c.space.m.scale;
+  grid.block = c.tile.columns;
+  if (c.ragged.kind == Ragged::kMGrouped) {
     grid.block = 1;
-    grid.limit = grid.fixed * (c.num_groups + 1);
+    grid.limit = grid.fixed * (c.ragged.num_groups + 1);
   }
   return grid;
+}
+
+Fields fields_of(const SkinnyTile& t) {
+  Fields fields;
+  fields.add("warps_k", t.warps_k).add("warps_n", t.warps_n);
+  fields.add_unless_default("row_tiles", t.row_tiles, SkinnyTile().row_tiles)
+      .add("columns", t.columns);
+  return fields;
+}
+
+Fields fields_of(const SkinnyLoads& l) {
+  const SkinnyLoads d;
+  Fields fields;
+  fields.add_unless_default("w_is_weight", l.w_is_weight, d.w_is_weight);
+  fields.add_unless_default("bulk", l.bulk, d.bulk).add("shared_blocks", l.shared_blocks);
+  fields.add("register_blocks", l.register_blocks).add("copy_groups", l.copy_groups);
+  fields.add("x_chunks", l.x_chunks).add("x_columns", l.x_columns);
+  return fields;
+}
+
+Fields fields_of(const SkinnySchedule& s) {
+  Fields fields;
+  fields.add("split_k", s.split_k);
+  fields.add_unless_default("cluster_k", s.cluster_k, SkinnySchedule().cluster_k);
+  return fields;
+}
+
+std::string config_text(const SkinnyConfig& c) {
+  Fields fields;
+  fields.line().add("space", fields_of(c.space));
+  fields.line().add("x", fields_of(c.x));
+  fields.line().add("w", fields_of(c.w));
+  if (c.dual) fields.line().add("w2", fields_of(c.w2)).add("dual", true);
+  fields.line().add("tile", fields_of(c.tile));
+  fields.line().add("loads", fields_of(c.loads));
+  fields.line().add("schedule", fields_of(c.schedule)).add("vec", c.vec);
+  if (c.ragged.kind != Ragged::kNone) fields.line().add("ragged", fields_of(c.ragged));
+  return fields.str();
 }
 
 class SkinnyFamily final : public ContractionFamily {
@@ -104,10 +133,10 @@ class SkinnyFamily final : public ContractionFamily {
 
   KernelText text(const KernelPlan& kernel) const override {
     const auto& c = kernel.config.get<SkinnyConfig>();
-    const ProgramText program{"Epilogue", c.vec, has_partial_vector(c.n, c.vec),
+    const ProgramText program{"Epilogue", c.vec, has_partial_vector(c.space.n, c.vec),
                               c.num_accumulators()};
-    const std::string name = c.ragged == Ragged::kNone ? "skinny" : "skinny_m_grouped";
-    return {fmt::format("kernels/{}.cuh", name), "SkinnyConfig", cpp_text(c),
+    const std::string name = c.ragged.kind == Ragged::kNone ? "skinny" : "skinny_m_grouped";
+    return {fmt::format("kernels/{}.cuh", name), "SkinnyConfig", config_text(c),
             emit_store_program(kernel.program, program), name + "<kConfig, Epilogue>"};
   }
 
@@ -117,19 +146,20 @@ class SkinnyFamily final : public ContractionFamily {
     c.x.slot = renumber(c.x.slot);
     c.w.slot = renumber(c.w.slot);
     if (c.dual) c.w2.slot = renumber(c.w2.slot);
-    if (c.ragged != Ragged::kNone) c.group_ends_slot = renumber(c.group_ends_slot);
+    if (c.ragged.kind != Ragged::kNone)
+      c.ragged.group_ends_slot = renumber(c.ragged.group_ends_slot);
     return c;
   }
 
   Support supports(const ContractionProblem& p, const Target& target) const override {
     if (target.compute_capability() < 80) return {"it needs sm_80 or newer", true};
     if (!p.is_single_or_dual()) return {"it computes one product, or two over one A", true};
-    const bool ragged = p.ragged != Ragged::kNone;
-    if (ragged &&
-        (p.ragged != Ragged::kMGrouped || p.num_groups <= 0 || target.compute_capability() != 90)) {
+    const bool ragged = p.ragged.kind != Ragged::kNone;
+    if (ragged && (p.ragged.kind != Ragged::kMGrouped || p.ragged.num_groups <= 0 ||
+                   target.compute_capability() != 90)) {
       return {"it takes ragged rows only, on sm_90", true};
     }
-    switch (p.math) {
+    switch (p.space.math) {
       case MathMode::kBF16:
       case MathMode::kF16:
       case MathMode::kTF32:
@@ -137,9 +167,10 @@ class SkinnyFamily final : public ContractionFamily {
       default:
         return {"it multiplies bf16, f16 and tf32", true};
     }
-    const i64 block = 128 / element_bytes(p);
-    const bool fits = p.k_outer == 1 && p.k.scale == 0 && p.k.size > 0 && p.k.size % block == 0 &&
-                      p.n.scale == 0 && p.n.size > 0 && exact(p.batch);
+    const i64 block = 128 / p.space.element_bytes();
+    const bool fits = p.space.k_outer == 1 && p.space.k.scale == 0 && p.space.k.size > 0 &&
+                      p.space.k.size % block == 0 && p.space.n.scale == 0 && p.space.n.size > 0 &&
+                      exact(p.space.batch);
     if (!fits) return {"it takes exact sizes, and K in whole lines of 128 bytes", true};
     if (rows_of_x(p) * readers(p) > most_rows(p)) return {"it has too many rows", true};
     if (!streams(p.a[0]) || !llvm::all_of(p.b, streams)) {
@@ -159,14 +190,14 @@ class SkinnyFamily final : public ContractionFamily {
     KernelPlan kernel;
     kernel.config = c;
     kernel.program =
-        c.ragged == Ragged::kNone ? with_early_weights(problem.program) : problem.program;
+        c.ragged.kind == Ragged::kNone ? with_early_weights(problem.program) : problem.program;
     kernel.slots = problem.slots;
     kernel.scalars = problem.scalars;
     kernel.grid = grid_rule(c);
-    kernel.cluster = c.cluster_k;
+    kernel.cluster = c.schedule.cluster_k;
     kernel.threads = c.threads();
     kernel.smem_bytes = c.smem_bytes();
-    kernel.symbol = fmt::format("skinny_w{}x{}", c.warps_k, c.warps_n);
+    kernel.symbol = fmt::format("skinny_w{}x{}", c.tile.warps_k, c.tile.warps_n);
     return kernel;
   }
 };

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// A struct's designated initialisers as C++ text: named fields in declaration order, defaults left
+// out where the reader needs no reminder. What is printed is what the kernel reads.
+#pragma once
+
+#include <string>
+
+#include "compiler/emit/writer.h"
+
+namespace catenary {
+
+class Fields {
+ public:
+  // ".name = value,".
+  template <class T>
+  Fields& add(const char* name, const T& value) {
+    append(name, cpp_text(value));
+    return *this;
+  }
+  // The same; nothing where the value is the struct's default.
+  template <class T>
+  Fields& add_unless_default(const char* name, const T& value, const T& standard) {
+    return value == standard ? *this : add(name, value);
+  }
+  // ".name = {.a = 1, .b = 2},".
+  Fields& add(const char* name, const Fields& part) {
+    append(name, part.braces());
+    return *this;
+  }
+  // The fields added next start a new line.
+  Fields& line();
+
+  // Body of a `constexpr <Type> kConfig{...};`.
+  const std::string& str() const { return text_; }
+  // "{.a = 1, .b = 2}" from fields on one line.
+  std::string braces() const;
+
+ private:
+  void append(const char* name, const std::string& value);
+
+  std::string text_;
+  bool starts_line_ = false;
+};
+
+// The parts that the configs of several families have.
+Fields fields_of(const ContractionSpace& space);
+Fields fields_of(const RaggedGroups& ragged);
+Fields fields_of(const MatrixOperand& operand);
+Fields fields_of(const Sm90Operand& operand);
+
+}  // namespace catenary

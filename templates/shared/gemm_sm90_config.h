@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// The config of `gemm_sm90`.
+#pragma once
+
+#include "shared/config.h"
+
+namespace catenary {
+
+// The tile of D that a CTA computes at a time, and the pipeline that feeds it.
+struct GemmSm90Tile {
+  i32 block_m = 128;
+  i32 block_n = 256;  // columns of D; a dual GEMM has two B tiles of block_n rows
+  i32 stages = 4;
+  i32 a_rows = 0;  // rows of A in a stage, a multiple of 8, where M is no larger; 0: block_m
+  constexpr bool operator==(const GemmSm90Tile&) const = default;
+};
+
+// Which warpgroups and CTAs compute a tile, and the order of the tiles.
+struct GemmSm90Schedule {
+  bool ping_pong = false;  // consumer warpgroups take alternate tiles, else they share one
+  i32 consumers = 2;       // consumer warpgroups; cooperative ones divide a tile's rows
+  i32 cluster_m = 1;       // M cluster: CTAs with neighbouring row tiles share B by TMA multicast
+  // 0: persistent CTAs. Else one tile per cluster of cluster_k CTAs, which divide K, add their
+  // partials and exit; an SM holds ctas_per_sm of them.
+  i32 cluster_k = 0;
+  i32 ctas_per_sm = 1;
+  i32 split_k = 1;       // > 1: the split's number is the dimension before the batch dimensions
+  i32 tile_swizzle = 8;  // tiles of M that share one sweep over N, for L2 reuse
+  constexpr bool operator==(const GemmSm90Schedule&) const = default;
+};
+
+struct GemmSm90Epilogue {
+  // The epilogue runs on the accumulators of each thread, two columns at a time; else on rows that
+  // are staged in shared memory, `vec` columns at a time.
+  bool in_registers = false;
+  i32 vec = 8;
+  constexpr bool operator==(const GemmSm90Epilogue&) const = default;
+};
+
+// D = epilogue(A * B) by TMA and wgmma. A dual GEMM has a second B, multiplied by the same A. kTF32
+// operands are K-major.
+struct GemmSm90Config {
+  ContractionSpace space = {};
+  Sm90Operand a = {};
+  Sm90Operand b = {};
+  Sm90Operand b2 = {};
+  bool dual = false;
+  GemmSm90Tile tile = {};
+  GemmSm90Schedule schedule = {};
+  GemmSm90Epilogue epilogue = {};
+  RaggedGroups ragged = {};
+  constexpr bool operator==(const GemmSm90Config&) const = default;
+
+  constexpr i32 threads() const { return 128 * (1 + schedule.consumers); }
+  constexpr i32 num_accumulators() const { return dual ? 2 : 1; }
+  constexpr i32 block_k() const { return kRowBytes / space.element_bytes(); }
+  constexpr i32 cluster_tile_m() const { return tile.block_m * schedule.cluster_m; }
+  // Accumulator registers of a thread.
+  constexpr i32 accumulator_registers() const {
+    return num_accumulators() * warpgroup_m() / 64 * tile.block_n / 2;
+  }
+  // Rows of the tile of one consumer warpgroup, in wgmma fragments of 64.
+  constexpr i32 warpgroup_m() const {
+    return schedule.ping_pong ? tile.block_m : tile.block_m / schedule.consumers;
+  }
+  constexpr i32 cluster_ctas() const {
+    return schedule.cluster_k > 1 ? schedule.cluster_k : schedule.cluster_m;
+  }
+  // K-slices, each summed by one CTA.
+  constexpr i32 k_slices() const {
+    return schedule.cluster_k > 1 ? schedule.cluster_k * schedule.split_k : schedule.split_k;
+  }
+  // Rows of A in a stage. With fewer rows than block_m, wgmma reads bytes of the B tiles after them
+  // as further rows of A. Rows of D depend on their own row of A only, and rows past M are never
+  // stored. The reads must end inside the stage: a_box_rows() + num_accumulators() * block_n is at
+  // least block_m.
+  constexpr i32 a_box_rows() const { return tile.a_rows == 0 ? tile.block_m : tile.a_rows; }
+
+  // Columns of an epilogue subtile (16 rows). Half as many where registers are scarce or block_n is
+  // not a multiple of 64.
+  constexpr i32 subtile_n() const {
+    const i32 most = uses_cp_async() ? 96 : 128;  // registers that leave room for 64 columns
+    const bool halves =
+        epilogue.in_registers && (accumulator_registers() > most || tile.block_n % 64 == 32);
+    return num_accumulators() > 1 || halves ? 32 : 64;
+  }
+  // Staging of one consumer warp: two subtiles of 16-bit results (one may still be read by a TMA
+  // store), or one subtile of f32 accumulators.
+  constexpr i32 staging_bytes() const {
+    return epilogue.in_registers ? 2 * 16 * subtile_n() * 2 : 16 * 64 * 4;
+  }
+
+  // Shared memory: the pipeline stages (the A tile, then the B tiles), the staging of the consumer
+  // warps, the mbarriers: full and empty of each stage, two order barriers, and the TMA barrier of
+  // each stage whose K tail is cleared. With cluster_k there is no staging: the CTA's own partials
+  // reuse the stages, the DSMEM partials of the other CTAs follow, and the last mbarrier counts
+  // their bytes.
+  static constexpr i32 kRowBytes = 128;  // row of an operand's tile: one swizzle span
+  constexpr i32 tile_a_bytes() const { return a_box_rows() * kRowBytes; }
+  constexpr i32 tile_b_bytes() const { return tile.block_n * kRowBytes; }
+  constexpr i32 stage_bytes() const { return tile_a_bytes() + num_accumulators() * tile_b_bytes(); }
+  // Whether cp.async fills a part of a stage, and the bytes that TMA loads fill.
+  constexpr bool uses_cp_async() const {
+    return a.by_cp_async || b.by_cp_async || (dual && b2.by_cp_async);
+  }
+  constexpr i32 tma_bytes() const {
+    return (a.by_cp_async ? 0 : tile_a_bytes()) + (b.by_cp_async ? 0 : tile_b_bytes()) +
+           (!dual || b2.by_cp_async ? 0 : tile_b_bytes());
+  }
+  // TMA loads do not stop at the end of a group's K; cp.async fallback loads do.
+  constexpr bool zero_fills_k_tails() const {
+    return ragged.kind == Ragged::kKGrouped && tma_bytes() > 0;
+  }
+  constexpr i32 staging_offset() const { return tile.stages * stage_bytes(); }
+  // Rows of partials are padded by 8 floats, so that the 8-byte stores of half a warp (four rows of
+  // four lanes) hit 32 different banks.
+  constexpr i32 partials_row_bytes() const { return (num_accumulators() * tile.block_n + 8) * 4; }
+  // Rows of the tile that each CTA of a split-K cluster adds.
+  constexpr i32 reduce_rows() const { return a_box_rows() / schedule.cluster_k; }
+  constexpr i32 partials_bytes() const { return reduce_rows() * partials_row_bytes(); }
+  constexpr i32 partials_offset() const {
+    return staging_offset() > partials_bytes() ? staging_offset() : partials_bytes();
+  }
+  constexpr i32 barrier_offset() const {
+    if (schedule.cluster_k == 0) return staging_offset() + schedule.consumers * 4 * staging_bytes();
+    return partials_offset() + (schedule.cluster_k - 1) * partials_bytes();
+  }
+  constexpr i32 stage_barriers() const { return zero_fills_k_tails() ? 3 : 2; }
+  constexpr i32 barriers() const { return stage_barriers() * tile.stages + 2; }
+  constexpr i32 smem_bytes() const { return barrier_offset() + 8 * barriers(); }
+};
+
+}  // namespace catenary
