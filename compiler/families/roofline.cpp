@@ -10,13 +10,13 @@ namespace {
 
 // Latencies of a CTA that starts after another has ended: launch, first load, drain.
 constexpr double kStartLatencies = 3;
-constexpr double kExponent = 3;
 
-double together(double a, double b, double c) {
-  const double most = std::max({a, b, c});
+double norm(double exponent, std::initializer_list<double> times) {
+  const double most = std::max(times);
   if (most <= 0) return 0;
-  const auto power = [&](double x) { return std::pow(x / most, kExponent); };
-  return most * std::pow(power(a) + power(b) + power(c), 1 / kExponent);
+  double sum = 0;
+  for (const double us : times) sum += std::pow(us / most, exponent);
+  return most * std::pow(sum, 1 / exponent);
 }
 
 // K-tiles and epilogues of the busiest SM.
@@ -64,7 +64,7 @@ Prediction predict(const Counts& c, const Target& target, i64 bytes, double flop
   p.waves = c.units / (c.resident * target.sm_count);
   p.floor_us =
       std::max(static_cast<double>(bytes) / (target.dram_gbs * 1e3), flops / (floor_tflops * 1e6));
-  p.us = p.start_us + together(std::max({p.sm_us, p.l2_us, p.power_us}), p.latency_us, p.dram_us) +
+  p.us = p.start_us + norm(3, {norm(6, {p.sm_us, p.l2_us, p.power_us}), p.latency_us, p.dram_us}) +
          p.tail_us + p.reduction_us;
   return p;
 }
@@ -82,7 +82,7 @@ Prediction predict_elementwise(const Target& target, i64 bytes, double flops, do
   p.dram_us = static_cast<double>(bytes) / (rates.dram * std::max(fill, 1e-3));
   p.waves = threads / (kThreadsPerSm * target.sm_count);
   p.floor_us = std::max(static_cast<double>(bytes) / (target.dram_gbs * 1e3), p.sm_us);
-  p.us = p.start_us + together(p.sm_us, 0, p.dram_us);
+  p.us = p.start_us + norm(3, {p.sm_us, p.dram_us});
   return p;
 }
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The cost model: families count, this file turns counts and a GPU's rates into microseconds.
 //
-//   us = start + |max(sm, l2, power), latency, dram| + tail + reduction
+//   us = start + norm3(norm6(sm, l2, power), latency, dram) + tail + reduction
 //
 //   sm         k-tiles and epilogues of the busiest SM, one after the other
 //   l2         bytes that all k-tiles draw from L2 / L2's rate
 //   power      flop / the rate at the power limit
 //   latency    loads that the pipeline's stages do not cover, and CTAs that start after others
 //   dram       bytes, each operand once / DRAM's rate
-//   |a, b, c|  (a^3 + b^3 + c^3)^(1/3): times of units that run side by side
+//   normP      (a^P + b^P + ..)^(1/P): times of units that run side by side
 //   tail       what nothing overlaps: the first load, the last epilogue, the cluster's exchange
 //   reduction  the second kernel of split-K
 #pragma once

@@ -78,6 +78,11 @@ CATENARY_DEVICE void run_load_warp(const P& params, u32 smem, u32 rank, LoadMask
   });
   loader.drain(smem);
   if (!waited) griddepcontrol_wait();
+  if constexpr (kConfig.schedule.cluster_k == 0) {
+    if (persistent_pdl_trigger<kConfig>(params) == PdlTrigger::kLastLoad) {
+      griddepcontrol_launch_dependents();
+    }
+  }
 }
 
 // The zero-fill warp. The dependency wait comes before it: group ends are read from device memory.

@@ -28,8 +28,8 @@ CATENARY_DEVICE void run_mma_warpgroup(const P& params, u32 smem, u32 rank, u32 
       typename TileEpilogueOf<kConfig, Epilogue, kConfig.epilogue.in_registers>::Type;
   const u32 warp = threadIdx.x / 32 - 4;  // among the mma warpgroups
   const u32 staging = smem + kConfig.staging_offset() + warp * kConfig.staging_bytes();
-  const u32 row = rank * kConfig.tile.block_m + warp % 4 * 16 +
-                  (T::kPingPong ? 0 : warpgroup * kConfig.warpgroup_m());
+  const u32 row = (kConfig.schedule.cluster_m > 1 ? rank : 0) * kConfig.tile.block_m +
+                  warp % 4 * 16 + (T::kPingPong ? 0 : warpgroup * kConfig.warpgroup_m());
   const i64 n = extent_at_launch(kConfig.space.n, params);
   typename T::State state;
   u32 tile_number = 0;
@@ -60,15 +60,18 @@ template <const GemmSm90Config& kConfig, class Epilogue, class P>
 CATENARY_DEVICE void gemm_sm90_persistent(const P& params) {
   using T = GemmSm90Traits<kConfig>;
   static_assert(!T::kTriggersLate, "persistent CTAs do not share an SM");
-  static_assert(kConfig.cluster_m == 1 || kConfig.cluster_n == 1, "a cluster shares A or B");
+  static_assert(kConfig.schedule.cluster_m == 1 || kConfig.schedule.cluster_n == 1,
+                "a cluster shares A or B");
   const u32 smem = dynamic_smem();
   const u32 warp = warp_index();
-  const u32 rank = kConfig.schedule.cluster_m == 1 ? 0 : cluster_rank();
-  griddepcontrol_launch_dependents();
+  const u32 rank = kConfig.cluster_ctas() == 1 ? 0 : cluster_rank();
+  if (persistent_pdl_trigger<kConfig>(params) == PdlTrigger::kStart) {
+    griddepcontrol_launch_dependents();
+  }
   if (threadIdx.x == 0) init_barriers<kConfig>(params, smem);
   // No thread uses a barrier before it exists in all CTAs. Relaxed: fence.mbarrier_init releases
   // the barriers (PTX ISA 9.7.13.4).
-  if constexpr (kConfig.schedule.cluster_m == 1) {
+  if constexpr (kConfig.cluster_ctas() == 1) {
     cta_barrier();
   } else {
     cluster_arrive_relaxed();
@@ -85,7 +88,7 @@ CATENARY_DEVICE void gemm_sm90_persistent(const P& params) {
   }
   // No CTA exits while another one may still load into it or arrive at its barriers. Relaxed: no
   // data is handed over, and a release waits until the last stores are visible to the whole GPU.
-  if constexpr (kConfig.schedule.cluster_m != 1) {
+  if constexpr (kConfig.cluster_ctas() != 1) {
     cluster_arrive_relaxed();
     cluster_wait();
   }

@@ -16,7 +16,8 @@ namespace catenary {
 template <const GemmSm90Config& kConfig, class P>
 CATENARY_DEVICE bool mma_one_tile(const P& params, u32 smem, u32 warpgroup, u32 row,
                                   typename GemmSm90Traits<kConfig>::Accumulators& d) {
-  static_assert(!kConfig.schedule.ping_pong && kConfig.schedule.cluster_m == 1,
+  static_assert(!kConfig.schedule.ping_pong && kConfig.schedule.cluster_m == 1 &&
+                    kConfig.schedule.cluster_n == 1,
                 "one tile, cooperative, no multicast");
   static_assert(kConfig.ragged.kind == Ragged::kNone,
                 "reduce_and_store() finds its tile by number");

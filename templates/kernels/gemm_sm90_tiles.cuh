@@ -16,12 +16,26 @@ CATENARY_DEVICE u32 num_tiles(const P& params) {
   const i64 n = extent_at_launch(kConfig.space.n, params);
   i64 count = (m + kConfig.cluster_tile_m() - 1) / kConfig.cluster_tile_m();
   if (kConfig.ragged.kind == Ragged::kMGrouped && m > 0) count += kConfig.ragged.num_groups + 1;
-  count *= (n + kConfig.tile.block_n - 1) / kConfig.tile.block_n * kConfig.schedule.split_k;
+  count *= (n + kConfig.cluster_tile_n() - 1) / kConfig.cluster_tile_n() * kConfig.schedule.split_k;
 #pragma unroll
   for (int d = kMaxDims - kConfig.space.batch_rank; d < kMaxDims; ++d) {
     count *= extent_at_launch(kConfig.space.batch.at[d], params);
   }
   return static_cast<u32>(count);
+}
+
+// When a persistent CTA triggers the next kernel (RESULTS sm90-143). CTAs of a kernel that is
+// triggered before this one's CTAs end take SMs in the order in which these end: neighbouring tiles
+// are then not on neighbouring SMs, which share lines on the way from L2. A kernel of few k-tiles
+// gains more from an early start; clusters keep their tiles together.
+template <const GemmSm90Config& kConfig, class P>
+CATENARY_DEVICE PdlTrigger persistent_pdl_trigger(const P& params) {
+  constexpr i64 kFewKTiles = 32;
+  const u32 clusters = gridDim.x / kConfig.cluster_ctas();
+  const u32 tiles = (num_tiles<kConfig>(params) + clusters - 1) / clusters;
+  const i64 k = extent_at_launch(kConfig.space.k, params) * kConfig.space.k_outer;
+  if (tiles * k >= kFewKTiles * kConfig.block_k() * kConfig.k_slices()) return PdlTrigger::kEnd;
+  return kConfig.cluster_ctas() > 1 ? PdlTrigger::kStart : PdlTrigger::kLastLoad;
 }
 
 // Calls visit(work, range) for each valid tile of this cluster, in order: m0 is the cluster's
@@ -43,6 +57,7 @@ CATENARY_DEVICE void for_each_tile(const P& params, Visit visit) {
           }
         });
     if (!work.valid) continue;
+    if constexpr (kConfig.schedule.cluster_n > 1) work.n0 += cluster_rank() * kConfig.tile.block_n;
     if constexpr (kConfig.ragged.kind == Ragged::kKGrouped) k_groups.find(params, work);
     if constexpr (GemmSm90Traits<kConfig>::kAddsZeroKTile)
       add_zero_k_tile<kPipelineOf<kConfig>>(work);

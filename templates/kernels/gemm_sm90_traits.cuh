@@ -25,6 +25,10 @@ constexpr PipelineConfig pipeline_config(const GemmSm90Config& c) {
   p.tile_m = c.tile.block_m;
   p.a_rows = c.a_box_rows();
   p.b_rows = c.tile.block_n;
+  p.box_rows_a = c.box_rows_a();
+  p.box_rows_b = c.box_rows_b();
+  p.redirects_a = c.redirects_a();
+  p.redirects_b = c.redirects_b();
   p.tile_a_bytes = c.tile_a_bytes();
   p.tile_b_bytes = c.tile_b_bytes();
   p.stage_bytes = c.stage_bytes();
@@ -32,8 +36,10 @@ constexpr PipelineConfig pipeline_config(const GemmSm90Config& c) {
   p.barrier_offset = c.barrier_offset();
   p.tma_full_offset = c.barrier_offset() + 8 * (2 * c.tile.stages + 2);
   p.full_arrivals = (c.tma_bytes() > 0 ? 1 : 0) + (c.uses_cp_async() ? 4 : 0);
-  p.empty_arrivals = 4 * (c.schedule.ping_pong ? 1 : c.schedule.consumers) * c.schedule.cluster_m;
+  p.empty_arrivals = 4 * (c.schedule.ping_pong ? 1 : c.schedule.consumers) * c.schedule.cluster_m *
+                     c.schedule.cluster_n;
   p.cluster_m = c.schedule.cluster_m;
+  p.cluster_n = c.schedule.cluster_n;
   p.k_slices = c.k_slices();
   p.cluster_k = c.schedule.cluster_k;
   p.zero_fills_k_tails = c.zero_fills_k_tails();
@@ -51,7 +57,7 @@ constexpr EpilogueConfig epilogue_config(const GemmSm90Config& c) {
   e.subtile_n = c.subtile_n();
   e.vec = c.epilogue.vec;
   e.m_grouped = c.ragged.kind == Ragged::kMGrouped;
-  e.whole_tiles_n = c.space.n.scale == 0 && c.space.n.size % c.tile.block_n == 0;
+  e.whole_tiles_n = c.space.n.scale == 0 && c.space.n.size % c.cluster_tile_n() == 0;
   e.short_mainloop =
       c.space.k.scale == 0 && c.space.k.size * c.space.k_outer <= kFewKTiles * c.block_k();
   e.accumulator_registers = c.accumulator_registers();

@@ -22,6 +22,11 @@ struct PipelineConfig {
   i32 tile_m = 128;  // first row of A in the next CTA of an M cluster
   i32 a_rows = 128;  // of A's tile; fewer than tile_m where M is smaller
   i32 b_rows = 128;  // of B's tile
+  // Rows of a TMA box of K-major A and B; whether boxes past the matrix are loaded from rows of it.
+  i32 box_rows_a = 128;
+  i32 box_rows_b = 128;
+  bool redirects_a = false;
+  bool redirects_b = false;
   i32 tile_a_bytes = 0;
   i32 tile_b_bytes = 0;
   i32 stage_bytes = 0;

@@ -56,14 +56,16 @@ CATENARY_DEVICE KTileCoord k_tile_coord(const WorkTile& work, const KTileRange& 
   return {static_cast<i32>(work.k_begin + inner * kPipeline.block_k), static_cast<i32>(outer)};
 }
 
-// When a CTA that shares its SM triggers the next kernel, whose weight loads then compete with its
-// own (RESULTS sm90-1).
+// When a CTA triggers the next kernel.
 enum class PdlTrigger {
+  kStart,
   kLastLoad,           // the load warp has issued its last load
   kFirstRoundArrived,  // the consumers have seen every stage full once
   kEnd,                // by the end of the kernel
 };
 
+// Of a CTA that shares its SM: the next kernel's weight loads compete with its own (RESULTS
+// sm90-1).
 template <const PipelineConfig& kPipeline>
 CATENARY_DEVICE PdlTrigger pdl_trigger(i64 k_tiles) {
   if (k_tiles > 3 * kPipeline.stages) return PdlTrigger::kEnd;

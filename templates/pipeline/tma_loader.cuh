@@ -40,25 +40,50 @@ CATENARY_DEVICE void tma_load_box(const P& params, const WorkTile& work, i32 row
   }
 }
 
-// Loads kRows rows of an operand, from `row` on, for one k-tile. Each of the kCtas CTAs of a
-// cluster that share them loads its part of the rows for all.
-template <Sm90Operand kOperand, i32 kRows, i32 kBlockK, i32 kCtas, class P>
-CATENARY_DEVICE void tma_load_tile(const P& params, const WorkTile& work, u32 share, i32 row, i32 k,
-                                   i32 outer, u32 to, u32 barrier) {
+// The first row of a box that is to begin at `row`: `row`, or if it is past the matrix, of `size`
+// rows, a row of it. These rows of the tile are of no row of D, or column, that is stored.
+template <bool kRedirects>
+CATENARY_DEVICE i32 row_in_matrix(i32 row, i32 tile_row, i32 size) {
+  if constexpr (!kRedirects) return row;
+  if (row < size) return row;
+  return tile_row < size ? tile_row : 0;
+}
+
+// How one operand's tile is loaded: `rows` rows by each of `ctas` CTAs that share it, for all of
+// them, in boxes of `box_rows` (K-major).
+struct TileLoad {
+  Sm90Operand operand = {};
+  i32 rows = 128;
+  i32 box_rows = 128;
+  i32 block_k = 64;
+  i32 ctas = 1;
+  bool redirects = false;
+};
+
+// Loads this CTA's share of the rows of an operand, of `size` rows, from `row` on for one k-tile.
+template <TileLoad kLoad, class P>
+CATENARY_DEVICE void tma_load_tile(const P& params, const WorkTile& work, u32 share, i32 row,
+                                   i32 size, i32 k, i32 outer, u32 to, u32 barrier) {
+  constexpr i32 kCtas = kLoad.ctas;
   constexpr u32 kLineBytes = 128;
-  if constexpr (kOperand.k_major) {
-    constexpr i32 kRowsPerCta = kRows / kCtas;
-    const i32 first = static_cast<i32>(share) * kRowsPerCta;
-    tma_load_box<kOperand, kCtas>(params, work, row + first, k, outer,
-                                  to + static_cast<u32>(first) * kLineBytes, barrier);
+  if constexpr (kLoad.operand.k_major) {
+    const i32 first = static_cast<i32>(share) * (kLoad.rows / kCtas);
+#pragma unroll
+    for (i32 i = 0; i < kLoad.rows / kCtas; i += kLoad.box_rows) {
+      const i32 at = row_in_matrix<kLoad.redirects>(row + first + i, row, size);
+      tma_load_box<kLoad.operand, kCtas>(params, work, at, k, outer,
+                                         to + static_cast<u32>(first + i) * kLineBytes, barrier);
+    }
   } else {
     constexpr i32 kBoxRows = 64;  // elements of the free dimension in a line
-    static_assert(kRows % (kBoxRows * kCtas) == 0, "each CTA loads whole boxes");
+    static_assert(kLoad.rows % (kBoxRows * kCtas) == 0, "each CTA loads whole boxes");
 #pragma unroll
-    for (i32 i = 0; i < kRows / kBoxRows / kCtas; ++i) {
+    for (i32 i = 0; i < kLoad.rows / kBoxRows / kCtas; ++i) {
       const i32 box = i * kCtas + static_cast<i32>(share);
-      tma_load_box<kOperand, kCtas>(params, work, row + box * kBoxRows, k, outer,
-                                    to + static_cast<u32>(box) * kBlockK * kLineBytes, barrier);
+      const i32 at = row_in_matrix<kLoad.redirects>(row + box * kBoxRows, row, size);
+      tma_load_box<kLoad.operand, kCtas>(params, work, at, k, outer,
+                                         to + static_cast<u32>(box) * kLoad.block_k * kLineBytes,
+                                         barrier);
     }
   }
 }
@@ -78,32 +103,37 @@ template <const PipelineConfig& kPipeline, class P>
 CATENARY_DEVICE void tma_load_k_tile(const P& params, const WorkTile& work, const KTileRange& range,
                                      i64 k_tile, u32 smem, u32 rank, u32 stage, u32 barrier,
                                      LoadMask mask) {
-  constexpr i32 kBlockK = kPipeline.block_k;
-  const auto [k, o] = k_tile_coord<kPipeline>(work, range, k_tile);
   constexpr i32 kClusterM = kPipeline.cluster_m;
   constexpr i32 kClusterN = kPipeline.cluster_n;
+  const auto [k, o] = k_tile_coord<kPipeline>(work, range, k_tile);
   const u32 rank_m = kClusterM > 1 ? rank : 0;
   const u32 rank_n = kClusterN > 1 ? rank : 0;
   const i32 m = static_cast<i32>(work.m0 + rank_m * kPipeline.tile_m);
   const i32 n = static_cast<i32>(work.n0);
+  const i32 rows_a = static_cast<i32>(extent_at_launch(kPipeline.space.m, params));
+  const i32 rows_b = static_cast<i32>(extent_at_launch(kPipeline.space.n, params));
   const u32 a = smem + stage * kPipeline.stage_bytes;
   const u32 b = a + kPipeline.tile_a_bytes;
   if constexpr (!kPipeline.a.by_cp_async) {
+    constexpr TileLoad kLoad = {kPipeline.a,       kPipeline.a_rows, kPipeline.box_rows_a,
+                                kPipeline.block_k, kClusterN,        kPipeline.redirects_a};
     if (mask.includes(kPipeline.a.weight)) {
-      tma_load_tile<kPipeline.a, kPipeline.tile_m, kBlockK, kClusterN>(params, work, rank_n, m, k,
-                                                                       o, a, barrier);
+      tma_load_tile<kLoad>(params, work, rank_n, m, rows_a, k, o, a, barrier);
     }
   }
   if constexpr (!kPipeline.b.by_cp_async) {
+    constexpr TileLoad kLoad = {kPipeline.b,       kPipeline.b_rows, kPipeline.box_rows_b,
+                                kPipeline.block_k, kClusterM,        kPipeline.redirects_b};
     if (mask.includes(kPipeline.b.weight)) {
-      tma_load_tile<kPipeline.b, kPipeline.b_rows, kBlockK, kClusterM>(params, work, rank_m, n, k,
-                                                                       o, b, barrier);
+      tma_load_tile<kLoad>(params, work, rank_m, n, rows_b, k, o, b, barrier);
     }
   }
   if constexpr (kPipeline.dual && !kPipeline.b2.by_cp_async) {
+    constexpr TileLoad kLoad = {kPipeline.b2,      kPipeline.b_rows, kPipeline.box_rows_b,
+                                kPipeline.block_k, kClusterM,        kPipeline.redirects_b};
     if (mask.includes(kPipeline.b2.weight)) {
-      tma_load_tile<kPipeline.b2, kPipeline.b_rows, kBlockK, kClusterM>(
-          params, work, rank_m, n, k, o, b + kPipeline.tile_b_bytes, barrier);
+      tma_load_tile<kLoad>(params, work, rank_m, n, rows_b, k, o, b + kPipeline.tile_b_bytes,
+                           barrier);
     }
   }
 }

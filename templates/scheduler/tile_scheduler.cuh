@@ -4,7 +4,8 @@
 // split_k is the fastest index: the splits of a tile run together. Then come the tiles of one batch
 // entry, swizzled: `tile_swizzle` row tiles share a sweep over N, so that concurrent CTAs share
 // rows of A and of B in L2. kConfig is any config with the parts `space`, `tile`, `schedule` and
-// `ragged`; its tiles have cluster_tile_m() rows. There are fewer than 2^31 tiles, as there are
+// `ragged`; its tiles have cluster_tile_m() rows and
+// cluster_tile_n() columns. There are fewer than 2^31 tiles, as there are
 // CTAs, so 32-bit divisions are enough.
 //
 // M-grouped: the number of row tiles is an upper bound (one partial tile per group, and one group
@@ -35,7 +36,7 @@ CATENARY_DEVICE void swizzle_tile(u32 tile, u32 tiles_m, u32 tiles_n, WorkTile& 
   const u32 left = tiles_m - sweep * kSwizzle;
   const u32 sweep_m = left < kSwizzle ? left : kSwizzle;
   work.m0 = static_cast<i64>(sweep * kSwizzle + in_sweep % sweep_m) * kConfig.cluster_tile_m();
-  work.n0 = static_cast<i64>(in_sweep / sweep_m) * kConfig.tile.block_n;
+  work.n0 = static_cast<i64>(in_sweep / sweep_m) * kConfig.cluster_tile_n();
 }
 
 // M-grouped: finds the group and the rows of row tile `tile`.
@@ -105,7 +106,8 @@ CATENARY_DEVICE WorkTile find_work_tile(const P& params, u32 index, FindCorner f
 
   work.split = index % kConfig.schedule.split_k;
   index /= kConfig.schedule.split_k;
-  const u32 tiles_n = static_cast<u32>((n + kConfig.tile.block_n - 1) / kConfig.tile.block_n);
+  const u32 tiles_n =
+      static_cast<u32>((n + kConfig.cluster_tile_n() - 1) / kConfig.cluster_tile_n());
   u32 tiles_m = static_cast<u32>((m + kConfig.cluster_tile_m() - 1) / kConfig.cluster_tile_m());
   if (tiles_n == 0 || tiles_m == 0) {
     work.valid = false;

@@ -39,6 +39,7 @@ struct GemmSm80Config {
 
   constexpr i32 threads() const { return tile.warps_m * tile.warps_n * 32; }
   constexpr i32 cluster_tile_m() const { return tile.block_m; }
+  constexpr i32 cluster_tile_n() const { return tile.block_n; }
   constexpr i32 num_accumulators() const { return dual ? 2 : 1; }
   // One pipeline stage: the A tile, then the B tiles.
   constexpr i32 stage_bytes() const {

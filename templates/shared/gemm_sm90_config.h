@@ -20,6 +20,7 @@ struct GemmSm90Schedule {
   bool ping_pong = false;  // consumer warpgroups take alternate tiles, else they share one
   i32 consumers = 2;       // consumer warpgroups; cooperative ones divide a tile's rows
   i32 cluster_m = 1;       // M cluster: CTAs with neighbouring row tiles share B by TMA multicast
+  i32 cluster_n = 1;       // N cluster: neighbouring column tiles share A; not in an M cluster
   // 0: persistent CTAs. Else one tile per cluster of cluster_k CTAs, which divide K, add their
   // partials and exit; an SM holds ctas_per_sm of them.
   i32 cluster_k = 0;
@@ -55,6 +56,7 @@ struct GemmSm90Config {
   constexpr i32 num_accumulators() const { return dual ? 2 : 1; }
   constexpr i32 block_k() const { return kRowBytes / space.element_bytes(); }
   constexpr i32 cluster_tile_m() const { return tile.block_m * schedule.cluster_m; }
+  constexpr i32 cluster_tile_n() const { return tile.block_n * schedule.cluster_n; }
   // Accumulator registers of a thread.
   constexpr i32 accumulator_registers() const {
     return num_accumulators() * warpgroup_m() / 64 * tile.block_n / 2;
@@ -64,7 +66,7 @@ struct GemmSm90Config {
     return schedule.ping_pong ? tile.block_m : tile.block_m / schedule.consumers;
   }
   constexpr i32 cluster_ctas() const {
-    return schedule.cluster_k > 1 ? schedule.cluster_k : schedule.cluster_m;
+    return schedule.cluster_k > 1 ? schedule.cluster_k : schedule.cluster_m * schedule.cluster_n;
   }
   // K-slices, each summed by one CTA.
   constexpr i32 k_slices() const {
@@ -75,6 +77,36 @@ struct GemmSm90Config {
   // stored. The reads must end inside the stage: a_box_rows() + num_accumulators() * block_n is at
   // least block_m.
   constexpr i32 a_box_rows() const { return tile.a_rows == 0 ? tile.block_m : tile.a_rows; }
+
+  // Rows outside the matrix cost TMA more than twice as much as others (RESULTS sm90-142). Where
+  // the tile of a cluster may end kManyRows or more past the matrix, a K-major tile is loaded in
+  // boxes of few rows, and those past the end are loaded from rows of the matrix instead.
+  static constexpr i32 kManyRows = 16;
+  static constexpr bool redirects(const Extent& size, i32 cluster_tile) {
+    return size.scale != 0 || (cluster_tile - size.size % cluster_tile) % cluster_tile >= kManyRows;
+  }
+  // Rows of a box, of `rows` that one CTA loads: the most up to kMostRows that divide them and
+  // leave few rows of the last box outside. Widths that only 8 divides have too many such boxes.
+  static constexpr i32 box_rows(i32 rows, const Extent& size) {
+    constexpr i32 kMostRows = 32, kMostBoxes = 17;
+    for (i32 box = kMostRows; box > 8; box -= 8) {
+      const bool few_outside = size.scale != 0 || (box - size.size % box) % box < kManyRows;
+      if (rows % box == 0 && few_outside) return box;
+    }
+    return rows <= 8 * kMostBoxes ? 8 : rows;
+  }
+  constexpr bool redirects_a() const {
+    return tile.a_rows == 0 && redirects(space.m, cluster_tile_m());
+  }
+  constexpr bool redirects_b() const { return redirects(space.n, cluster_tile_n()); }
+  constexpr i32 box_rows_a() const {
+    const i32 rows = a_box_rows() / schedule.cluster_n;
+    return redirects_a() ? box_rows(rows, space.m) : rows;
+  }
+  constexpr i32 box_rows_b() const {
+    const i32 rows = tile.block_n / schedule.cluster_m;
+    return redirects_b() ? box_rows(rows, space.n) : rows;
+  }
 
   // Columns of an epilogue subtile (16 rows). Half as many where registers are scarce or block_n is
   // not a multiple of 64.

@@ -19,7 +19,8 @@ using namespace catenary;
 namespace {
 
 double sum_of(const Prediction& p) {
-  const double most = std::max({p.sm_us, p.l2_us, p.power_us});
+  const double most =
+      std::pow(std::pow(p.sm_us, 6) + std::pow(p.l2_us, 6) + std::pow(p.power_us, 6), 1.0 / 6);
   return p.start_us +
          std::cbrt(std::pow(most, 3) + std::pow(p.latency_us, 3) + std::pow(p.dram_us, 3)) +
          p.tail_us + p.reduction_us;

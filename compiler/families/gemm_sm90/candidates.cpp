@@ -31,6 +31,11 @@ constexpr GemmSm90Shape kShapes[] = {
     {64, 256, 1, false, 1, 0},
     {64, 128, 1, false, 1, 0},
     {64, 64, 1, false, 1, 0},
+    // N clusters: A is loaded once for two column tiles.
+    {256, 128, 2, false, 1, 0, 1, 2},
+    {128, 256, 2, false, 1, 0, 1, 2},
+    {128, 192, 2, false, 1, 0, 1, 2},
+    {128, 128, 2, true, 1, 0, 1, 2},
     // Small M: two CTAs per SM, cluster split-K.
     {64, 128, 1, false, 1, 1, 2},
     {64, 128, 1, false, 1, 2, 2},
@@ -82,8 +87,8 @@ std::string reject(const Target& target, const GemmSm90Config& c) {
   if (c.schedule.cluster_k != 0 && c.ragged.kind != Ragged::kNone) {
     return "has one tile per CTA, and no scheduler of ragged groups";
   }
-  if (c.uses_cp_async() && cluster_m > 1) {
-    return "has M clusters, which do not share cp.async fallback loads";
+  if (c.uses_cp_async() && c.schedule.cluster_m * c.schedule.cluster_n > 1) {
+    return "has clusters, which do not share cp.async fallback loads";
   }
   if (c.uses_cp_async() && c.zero_fills_k_tails() && c.tile.stages > kMaxPersistentStages) {
     return fmt::format("has {} stages, with K tails and cp.async fallback loads the limit is {}",
@@ -101,8 +106,9 @@ std::string reject(const Target& target, const GemmSm90Config& c) {
   if (!c.b.k_major && block_n % (64 * cluster_m) != 0) {
     return fmt::format("has block_n {}, and TMA boxes of an N-major B have 64 columns", block_n);
   }
-  if (!c.a.k_major && c.block_m % (64 * c.cluster_n) != 0) {
-    return "A lies along M: its tile is no whole boxes for each CTA";
+  if (!c.a.k_major && c.tile.block_m % (64 * c.schedule.cluster_n) != 0) {
+    return fmt::format("has block_m {}, and TMA boxes of an M-major A have 64 rows",
+                       c.tile.block_m);
   }
   return "";
 }
@@ -111,10 +117,13 @@ std::string reject(const Target& target, const GemmSm90Config& c) {
 // last wave idle with 128 x 128 tiles; 128 x 168 are two waves.
 std::vector<GemmSm90Shape> fitted_shapes(const GemmSm90Config& base,
                                          const ContractionProblem& problem, const Target& target) {
-  constexpr GemmSm90Shape kWide[] = {{128, 256, 2, false, 1, 0}, {128, 256, 2, false, 2, 0},
-                                     {128, 128, 2, true, 1, 0},  {128, 128, 2, true, 2, 0},
-                                     {256, 128, 2, false, 1, 0}, {256, 128, 2, false, 2, 0},
-                                     {64, 256, 2, true, 1, 0},   {64, 256, 2, true, 2, 0}};
+  constexpr GemmSm90Shape kWide[] = {
+      {128, 256, 2, false, 1, 0},       {128, 256, 2, false, 2, 0},
+      {128, 128, 2, true, 1, 0},        {128, 128, 2, true, 2, 0},
+      {256, 128, 2, false, 1, 0},       {256, 128, 2, false, 2, 0},
+      {64, 256, 2, true, 1, 0},         {64, 256, 2, true, 2, 0},
+      {256, 128, 2, false, 1, 0, 1, 2}, {128, 256, 2, false, 1, 0, 1, 2},
+      {128, 128, 2, true, 1, 0, 1, 2}};
   constexpr int kMinWidth = 96;
   constexpr int kMaxWaves = 4;
   if (!base.epilogue.in_registers || !base.b.k_major) return {};
@@ -225,6 +234,7 @@ std::string fallback_text(const GemmSm90Config& c) {
 std::string describe(const GemmSm90Config& c) {
   const GemmSm90Schedule& s = c.schedule;
   std::string clusters = s.cluster_m > 1 ? fmt::format(", M clusters of {}", s.cluster_m) : "";
+  if (s.cluster_n > 1) clusters += fmt::format(", N clusters of {}", s.cluster_n);
   if (s.cluster_k > 1) clusters += fmt::format(", cluster split-K {}", s.cluster_k);
   if (s.cluster_k > 0) clusters += s.ctas_per_sm > 1 ? ", 2 CTAs per SM" : ", 1 CTA per SM";
   return fmt::format("tile {}x{}x{}, {} {} warpgroups, {} stages{}, {} KiB shared{}{}",
@@ -248,6 +258,7 @@ GemmSm90Config with_shape(const GemmSm90Config& base, const GemmSm90Shape& shape
   schedule.consumers = shape.consumers;
   schedule.ping_pong = shape.ping_pong;
   schedule.cluster_m = shape.cluster_m;
+  schedule.cluster_n = shape.cluster_n;
   schedule.cluster_k = shape.cluster_k;
   schedule.ctas_per_sm = shape.ctas_per_sm;
   schedule.tile_swizzle = choose_swizzle(c, target);
@@ -255,7 +266,7 @@ GemmSm90Config with_shape(const GemmSm90Config& base, const GemmSm90Shape& shape
   if (tile.a_rows != 0) {
     tile.a_rows = std::max(tile.a_rows, tile.block_m - c.num_accumulators() * tile.block_n);
   }
-  const bool whole_rows = !c.a.k_major || c.ragged.kind != Ragged::kNone;
+  const bool whole_rows = !c.a.k_major || c.ragged.kind != Ragged::kNone || schedule.cluster_n > 1;
   if (whole_rows || tile.a_rows >= tile.block_m) tile.a_rows = 0;
   // More threads add the sums where each takes fewer columns.
   if (schedule.cluster_k != 0) c.epilogue = {.in_registers = false, .vec = 4};
@@ -271,9 +282,10 @@ GemmSm90Config with_shape(const GemmSm90Config& base, const GemmSm90Shape& shape
 
 std::string tile_name(const GemmSm90Config& c) {
   const GemmSm90Schedule& s = c.schedule;
-  return fmt::format("{}x{}x{}{}{}s{}{}{}{}", c.tile.block_m, c.tile.block_n, c.block_k(),
+  return fmt::format("{}x{}x{}{}{}s{}{}{}{}{}", c.tile.block_m, c.tile.block_n, c.block_k(),
                      s.ping_pong ? "p" : "g", s.consumers, c.tile.stages,
                      s.cluster_m > 1 ? fmt::format("c{}", s.cluster_m) : "",
+                     s.cluster_n > 1 ? fmt::format("n{}", s.cluster_n) : "",
                      s.cluster_k > 0 ? fmt::format("k{}", s.cluster_k) : "",
                      s.cluster_k > 0 && s.ctas_per_sm == 1 ? "w" : "");
 }

@@ -23,7 +23,7 @@ double row_tiles(const ContractionProblem& problem, const GemmSm90Config& c) {
 
 double output_tiles(const ContractionProblem& problem, const GemmSm90Config& c) {
   return static_cast<double>(problem.size.batch) * row_tiles(problem, c) * c.schedule.cluster_m *
-         ceil_div(problem.size.n, c.tile.block_n) * c.schedule.split_k;
+         c.schedule.cluster_n * ceil_div(problem.size.n, c.cluster_tile_n()) * c.schedule.split_k;
 }
 
 // Clocks of shared memory for a k-tile. A k-tile has four wgmma for each 64 rows. Each reads 2 KB
@@ -41,9 +41,14 @@ double smem_clocks(const GemmSm90Config& c) {
   return std::max((reads + c.stage_bytes()) / 128, loads);
 }
 
+// TMA requests the sectors of rows that do not start on a sector of 32 bytes more than once
+// (RESULTS sm90-141).
 double pitch_share(const MatrixOperand& operand, const GemmSm90Config& c) {
-  return line_share((operand.k_major ? operand.stride_row : operand.stride_k) *
-                    c.space.element_bytes());
+  constexpr i64 kSector = 32;
+  constexpr double kSplitSectors = 1.17;
+  const i64 pitch =
+      (operand.k_major ? operand.stride_row : operand.stride_k) * c.space.element_bytes();
+  return (pitch % kSector == 0 ? 1.0 : kSplitSectors) * line_share(pitch);
 }
 
 }  // namespace
@@ -66,12 +71,12 @@ Prediction predict_gemm_sm90(const ContractionProblem& problem, const Target& ta
   counts.stages = c.tile.stages;
   counts.mma_flop = 2.0 * c.tile.block_m * c.tile.block_n * c.block_k() * c.num_accumulators();
   counts.smem_clocks = smem_clocks(c);
-  counts.l2_bytes = c.tile_a_bytes() * pitch_share(problem.a[0].memory, c) +
+  counts.l2_bytes = c.tile_a_bytes() * pitch_share(problem.a[0].memory, c) / c.schedule.cluster_n +
                     c.num_accumulators() * c.tile_b_bytes() * pitch_share(problem.b[0].memory, c) /
                         c.schedule.cluster_m;
   counts.accumulators = c.tile.block_m * c.tile.block_n * c.num_accumulators();
   counts.ping_pong = c.schedule.ping_pong;
-  counts.m_cluster = c.schedule.cluster_m > 1;
+  counts.multicast = c.schedule.cluster_m * c.schedule.cluster_n > 1;
   counts.early_weights =
       c.schedule.cluster_k != 0 && c.schedule.ctas_per_sm == 1 && problem.b[0].weight;
   counts.math_share = math_tflops(target, c.space.math) / target.tensor_tflops;

@@ -10,14 +10,15 @@ namespace {
 
 GridRule grid_rule(const GemmSm90Config& c, const Target& target) {
   GridRule grid;
-  grid.fixed = c.schedule.split_k * c.cluster_ctas() * ceil_div(c.space.n.size, c.tile.block_n);
+  grid.fixed = c.schedule.split_k * c.cluster_ctas() * ceil_div(c.space.n.size, c.cluster_tile_n());
   for (const Extent& extent : c.space.batch.at) grid.fixed *= extent.size;
   grid.size = c.space.m.size;
   grid.scale = c.space.m.scale;
   grid.block = c.cluster_tile_m();
   if (c.ragged.kind == Ragged::kMGrouped) grid.extra = c.ragged.num_groups + 1;
-  if (c.schedule.cluster_k == 0)
-    grid.limit = target.sm_count / c.schedule.cluster_m * c.schedule.cluster_m;
+  if (c.schedule.cluster_k == 0) {
+    grid.limit = target.sm_count / c.cluster_ctas() * c.cluster_ctas();
+  }
   return grid;
 }
 
@@ -33,6 +34,7 @@ Fields fields_of(const GemmSm90Schedule& s) {
   Fields fields;
   fields.add_unless_default("ping_pong", s.ping_pong, d.ping_pong).add("consumers", s.consumers);
   fields.add_unless_default("cluster_m", s.cluster_m, d.cluster_m);
+  fields.add_unless_default("cluster_n", s.cluster_n, d.cluster_n);
   fields.add_unless_default("cluster_k", s.cluster_k, d.cluster_k);
   fields.add_unless_default("ctas_per_sm", s.ctas_per_sm, d.ctas_per_sm);
   fields.add("split_k", s.split_k).add("tile_swizzle", s.tile_swizzle);

@@ -162,9 +162,9 @@ void set_operand_boxes(const GemmSm90Config& c, std::vector<MapBinding>& maps) {
   const auto set = [&](const Sm90Operand& matrix, i32 rows) {
     if (!matrix.by_cp_async) maps[matrix.map].dims[1].box = matrix.k_major ? rows : c.block_k();
   };
-  set(c.a, c.a_box_rows());
-  set(c.b, c.tile.block_n / c.schedule.cluster_m);
-  if (c.dual) set(c.b2, c.tile.block_n / c.schedule.cluster_m);
+  set(c.a, c.box_rows_a());
+  set(c.b, c.box_rows_b());
+  if (c.dual) set(c.b2, c.box_rows_b());
 }
 
 namespace {
