@@ -15,6 +15,7 @@
 #include "compiler/compile/nvrtc_library.h"
 #include "compiler/compile/nvrtc_log.h"
 #include "compiler/compile/templates.h"
+#include "ir/default_numerics.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -52,6 +53,7 @@ class CompilerThread {
 
  private:
   static void* run(void* self) {
+    const DefaultNumerics numerics;  // NVRTC reads and folds the source's numbers on this thread
     static_cast<CompilerThread*>(self)->work_();
     return nullptr;
   }
@@ -138,7 +140,8 @@ std::string failure_log(const NvrtcLibrary& library, const CompileJob& job, std:
 }
 
 Error compile_failure(const NvrtcLibrary& library, const CompileJob& job, Program& program) {
-  if (program.result == kNvrtcOutOfMemory) {
+  std::string log = program.log();
+  if (program.result == kNvrtcOutOfMemory || says_out_of_memory(log)) {
     return make_error(ErrorCode::kOutOfMemory,
                       "kernel {} does not compile for {}: NVRTC ran out of memory; free memory or "
                       "compile fewer kernels at a time",
@@ -150,7 +153,6 @@ Error compile_failure(const NvrtcLibrary& library, const CompileJob& job, Progra
                       "it",
                       library.path, library.major, library.minor);
   }
-  std::string log = program.log();
   if (program.result == kNvrtcCompilationError) log = failure_log(library, job, std::move(log));
   return make_error_text(ErrorCode::kCompileFailed,
                          compile_error_message(job.source, job.arch, log, program.status()));

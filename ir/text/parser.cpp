@@ -3,8 +3,8 @@
 // ir/README.md. Resolves names to ids and names nested expressions; verify() decides whether the
 // chain is valid.
 #include <charconv>
-#include <cmath>
 
+#include "ir/default_numerics.h"
 #include "ir/names.h"
 #include "ir/text/lexer.h"
 #include "ir/text/text.h"
@@ -75,8 +75,7 @@ class Parser {
   size_t position_ = 0;
   Chain chain_;
   llvm::StringMap<ValueId> ids_;
-  llvm::StringSet<>
-      taken_;  // every name in the text: a generated name must differ from later ones too
+  llvm::StringSet<> taken_;  // every name in the text: a generated one differs from later ones too
 };
 
 bool Parser::accept(std::string_view punctuation) {
@@ -493,6 +492,7 @@ Expected<Chain> parse(std::string_view text) {
                       "the text has {} bytes: a chain has at most {}, so split it", text.size(),
                       kMaxTextBytes);
   }
+  const DefaultNumerics numerics;
   return Parser(lex(text)).run();
 }
 

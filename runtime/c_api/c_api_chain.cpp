@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // C ABI: building a chain. Checks only what the C language cannot (null, counts, enum numbers);
 // verify() checks the chain.
+#include "ir/names.h"
 #include "ir/text/text.h"
 #include "ir/verify/verify.h"
 #include "runtime/c_api/c_api.h"
@@ -39,11 +40,10 @@ Expected<TensorType> read_type(const Chain& chain, const ctn_parameter& given) {
   for (int d = 0; d < given.rank; ++d) {
     const bool symbolic = given.dims[d] == CTN_SYMBOL;
     if (symbolic && !chain.symbol) {
-      return make_error(
-          ErrorCode::kInvalidArgument,
-          "dimension {} of parameter '{}' is CTN_SYMBOL, and the chain has no symbol: "
-          "call ctn_chain_symbol first",
-          d, text_or_empty(given.name));
+      return make_error(ErrorCode::kInvalidArgument,
+                        "dimension {} of parameter {} is CTN_SYMBOL, and the chain has no symbol: "
+                        "call ctn_chain_symbol first",
+                        d, quoted(text_or_empty(given.name)));
     }
     type.shape.push_back({symbolic ? chain.symbol->hi : given.dims[d], symbolic});
   }
@@ -131,8 +131,8 @@ ctn_status ctn_chain_symbol(ctn_chain* chain, const char* name, int64_t lo, int6
     if (Error error = require(chain, "chain", name, "name")) return error;
     if (chain->chain.symbol) {
       return make_error(ErrorCode::kInvalidArgument,
-                        "chain '{}' already has the symbol {}: a chain has one symbolic size",
-                        chain->chain.name, chain->chain.symbol->name);
+                        "chain {} already has the symbol {}: a chain has one symbolic size",
+                        quoted(chain->chain.name), quoted(chain->chain.symbol->name));
     }
     chain->chain.symbol = Symbol{name, lo, hi};
     return Error::success();

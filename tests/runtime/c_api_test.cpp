@@ -190,7 +190,7 @@ TEST_CASE("wrong arguments are refused by name") {
   CHECK_STATUS(ctn_chain_parameter(c, nullptr, &value), CTN_INVALID_ARGUMENT, "parameter is null");
 
   REQUIRE(ctn_chain_symbol(c, "M", 1, 2) == CTN_OK);
-  CHECK_STATUS(ctn_chain_symbol(c, "N", 1, 2), CTN_INVALID_ARGUMENT, "'c'", "symbol M");
+  CHECK_STATUS(ctn_chain_symbol(c, "N", 1, 2), CTN_INVALID_ARGUMENT, "'c'", "symbol 'M'");
   const ctn_use uses[] = {{0, nullptr}, {0, nullptr}};
   CHECK_STATUS(ctn_chain_elementwise(c, "cos", uses, 1, nullptr, 0, nullptr, &value),
                CTN_INVALID_ARGUMENT, "'cos'");
