@@ -16,6 +16,9 @@
  * not need their engine or their chain. An executable must live until its launches have ended, and
  * as long as a graph that captured one of them.
  *
+ * Numbers: no result depends on the caller's locale, rounding mode or flush-to-zero. A function has
+ * C's own while it runs, and so has a callback; it restores the caller's. A launch changes neither.
+ *
  * Structs: set all bytes of a struct that has `struct_size` to zero, then set struct_size to its
  * sizeof. A field of 0 has its default. The library reads structs and arrays only during the call.
  */
@@ -207,7 +210,7 @@ typedef struct ctn_engine_options {
   int32_t line_info;         /* 1: profilers show the emitted source */
   int32_t allow_spills;      /* 1: accept a kernel whose registers spill */
   int32_t unfused;           /* 1: one kernel per operation, for comparison */
-  int32_t split_k;           /* CTAs that divide K; 0: the cost model chooses */
+  int32_t split_k;           /* CTAs that divide K, 1 to 16; 0: the cost model chooses */
   const char* force_tile;    /* a tile's name as explain prints it; null or "": the cost model */
   /* Called once for each distinct problem of the cache, from any thread, with one line that is
    * valid during the call. May be null. `user` is its first argument. */
@@ -334,7 +337,7 @@ typedef struct ctn_reference_args {
   const float* scalars; /* the scalar parameters in order */
   size_t num_scalars;
   int64_t symbol;  /* the symbolic size; 0 for a chain without one */
-  int32_t threads; /* 0: one per core */
+  int32_t threads; /* 1 to 1024; 0: one per core */
 } ctn_reference_args;
 
 /* Evaluates the chain on the host in double precision, rounds only at casts and outputs, and writes

@@ -6,6 +6,7 @@
 #include <cfloat>
 #include <cmath>
 
+#include "ir/default_numerics.h"
 #include "ir/names.h"
 #include "ir/verify/verify_parts.h"
 #include "llvm/ADT/StringSet.h"
@@ -129,9 +130,12 @@ Error check_attributes(const Value& value) {
   for (size_t i = 0; i < 2; ++i) {
     const double attribute = value.attributes[i];
     if (op_info(value.op).attributes[i].empty()) break;
-    if (std::fabs(attribute) <= FLT_MAX) continue;  // false for NaN
+    const bool finite = std::fabs(attribute) <= FLT_MAX;  // false for NaN
+    const bool lost = attribute != 0 && static_cast<float>(attribute) == 0;
+    if (finite && !lost) continue;
     return make_error_at(value.at, ErrorCode::kInvalidChain,
-                         "attribute '{}' of {} is {}: give a number that is finite in f32",
+                         "attribute '{}' of {} is {}: give a number that is finite in f32, and not "
+                         "so small that it is 0 there",
                          op_info(value.op).attributes[i], quoted(value.name), attribute);
   }
   return Error::success();
@@ -227,6 +231,7 @@ Error check_all_used(const Chain& chain) {
 }  // namespace
 
 Expected<VerifiedChain> verify(Chain chain) {
+  const DefaultNumerics numerics;  // with flush-to-zero a small constant would be 0
   if (Error e = check_limits(chain)) return e;
   if (Error e = check_names(chain)) return e;
   if (Error e = check_symbol(chain)) return e;
