@@ -12,6 +12,7 @@
 #include <optional>
 #include <thread>
 
+#include "compiler/compile/address_space.h"
 #include "compiler/compile/nvrtc_library.h"
 #include "compiler/compile/nvrtc_log.h"
 #include "compiler/compile/templates.h"
@@ -29,6 +30,7 @@ struct Nvrtc::Api {
 namespace {
 
 constexpr size_t kStackBytes = 8 << 20;
+constexpr i64 kProgramBytes = i64{112} << 20;
 constexpr size_t kMaxBodyBytes = 4 << 20;
 constexpr int kMaxThreads = 8;
 
@@ -68,6 +70,18 @@ Error no_thread() {
                     "no memory for a compiler thread with a stack of {} MiB: free memory or raise "
                     "the limit on threads",
                     kStackBytes >> 20);
+}
+
+// NVRTC ends the process when it gets no memory. Where the process has a limit of address space, an
+// error comes first.
+Error check_memory() {
+  const i64 left = address_space_left();
+  if (left >= kProgramBytes) return Error::success();
+  return make_error(
+      ErrorCode::kOutOfMemory,
+      "the process's limit of address space (ulimit -v) leaves {} MiB, and NVRTC needs "
+      "{}: raise the limit",
+      left >> 20, kProgramBytes >> 20);
 }
 
 // One nvrtcProgram. `result` is the first nvrtcResult that was not success.
@@ -194,6 +208,11 @@ Options full_options(const NvrtcLibrary& library, const CompileJob& job) {
 Expected<CompileResult> compile_here(const NvrtcLibrary& library, const std::string& compiler_id,
                                      const CompileJob& job) {
   const auto start = std::chrono::steady_clock::now();
+  // Where the limit is near, one program at a time.
+  static std::mutex near_limit;
+  std::unique_lock<std::mutex> alone(near_limit, std::defer_lock);
+  if (address_space_left() < kMaxThreads * kProgramBytes) alone.lock();
+  if (Error error = check_memory()) return error;
   Program program(library.api, job.source.body, job.source.symbol + ".cu");
   program.compile(full_options(library, job));
   if (program.result != kNvrtcSuccess) return compile_failure(library, job, program);
@@ -225,6 +244,7 @@ std::string word_from(llvm::StringRef text, llvm::StringRef start) {
 // nvrtcVersion gives 13.0 for every build of 13.0; PTX names the build. PTX alone is asked for: no
 // ptxas run, half the time.
 Expected<std::string> probe_compiler_id(const NvrtcLibrary& library) {
+  if (Error error = check_memory()) return error;
   std::string ptx, problem;
   auto probe = [&] {
     Program program(library.api, "extern \"C\" __global__ void probe() {}\n", "probe.cu");
@@ -264,13 +284,22 @@ Expected<const Nvrtc*> Nvrtc::get() {
   std::lock_guard lock(mutex);
   if (instance) return instance;
   auto api = std::make_unique<Api>();
+  ErrorReport no_memory;
   auto library = find_nvrtc_library([&](const NvrtcLibrary& candidate) -> Error {
     auto id = probe_compiler_id(candidate);
-    if (!id) return id.takeError();
-    api->compiler_id = std::move(*id);
-    return Error::success();
+    if (id) {
+      api->compiler_id = std::move(*id);
+      return Error::success();
+    }
+    ErrorReport problem = take_report(id.takeError());
+    if (problem.code == ErrorCode::kOutOfMemory) no_memory = problem;
+    return make_error_text(problem.code, problem.message);
   });
-  if (!library) return library.takeError();
+  if (!library) {
+    if (no_memory.code == ErrorCode::kOk) return library.takeError();
+    llvm::consumeError(library.takeError());
+    return make_error_text(no_memory.code, no_memory.message);
+  }
   api->library = std::move(*library);
   instance = new Nvrtc(std::move(api));
   return instance;
