@@ -106,6 +106,10 @@ CTN_API void ctn_string_free(char* text);
 
 /* ---- building a chain ----------------------------------------------------------------------- */
 
+/* Every call checks what it adds by the rules of a chain. A call that breaks one is refused with
+ * CTN_INVALID_CHAIN or CTN_RESOURCE_LIMIT and leaves the chain as it is. ctn_chain_verify adds what
+ * only a whole chain can break: it returns something, and every value reaches what it returns. */
+
 /* Parses `length` bytes of chain text; they need no zero byte at the end. Errors: CTN_PARSE, with
  * line and column. */
 CTN_API ctn_status ctn_chain_parse(const char* text, size_t length, ctn_chain** chain);
@@ -143,9 +147,11 @@ CTN_API ctn_status ctn_chain_parameter(ctn_chain* chain, const ctn_parameter* pa
 CTN_API ctn_status ctn_chain_constant(ctn_chain* chain, double number, const char* name,
                                       ctn_value* value);
 
-/* Divides a label of a contraction into groups: indices [ends[g-1], ends[g]) of label `label`
- * belong to index g of label `group`, with ends[-1] = 0. `ends` is an i32 parameter with one
- * element per group, in ascending order; the kernels read it on the device. */
+/* Divides a label of a contraction into groups. Group g, an index of label `group`, has the indices
+ * ends[g-1] to ends[g] - 1 of label `label`, with ends[-1] = 0. Indices from the last end on belong
+ * to no group: as rows of the result they are 0 before the epilogue, as K they are not summed.
+ * `ends` is an i32 parameter with one element per group, ascending; the kernels read it on the
+ * device. */
 typedef struct ctn_ragged {
   size_t struct_size;
   char label;

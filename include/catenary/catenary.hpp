@@ -249,8 +249,8 @@ inline Tensor contract(const std::string& equation, const Tensor& left, const Te
   return detail::contract(equation, left, right, nullptr, name, true_f32);
 }
 
-// Divides label `label` into groups: indices [ends[g-1], ends[g]) belong to index g of label
-// `group`. `ends` is an i32 parameter with one element per group, ascending.
+// Divides label `label` into groups: group g, an index of label `group`, has indices ends[g-1] to
+// ends[g] - 1. What the rest is and what `ends` must be: ctn_ragged in catenary.h.
 struct Ragged {
   char label;
   Tensor ends;
