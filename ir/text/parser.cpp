@@ -308,12 +308,8 @@ Expected<Op> Parser::operation() {
   if (!token) return token.takeError();
   const std::optional<Op> op = find_op(token->text);
   if (op && *op != Op::kParameter) return *op;
-  llvm::SmallVector<std::string_view, 32> known;
-  for (Op other : all_ops()) {
-    if (other != Op::kParameter) known.push_back(op_info(other).text);
-  }
-  return make_error_at(token->at, ErrorCode::kParse, "unknown operation {}{}: use one of {}",
-                       quoted(token->text), suggestion(token->text, known), fmt::join(known, ", "));
+  return make_error_at(token->at, ErrorCode::kParse, "unknown operation {}{}", quoted(token->text),
+                       op_choices(token->text, /*elementwise=*/false));
 }
 
 Expected<Value> Parser::call(int depth) {

@@ -14,8 +14,10 @@
 #include "ir/out_of_memory.h"
 #include "runtime/engine.h"
 
+// Every builder call checks what it adds; `info` has the facts about the values so far.
 struct ctn_chain {
   catenary::Chain chain;
+  std::vector<catenary::ValueInfo> info;
 };
 
 struct ctn_engine {

@@ -182,3 +182,65 @@ TEST_CASE("messages show a user's text escaped and cut") {
     CHECK(!has(error, "\xff"));
   }
 }
+
+TEST_CASE("an error comes from the builder call that made it, and changes nothing") {
+  ctn::Chain c("c");
+  auto x = c.input("x", ctn::bf16, {64, 128});
+  auto w = c.weight("w", ctn::bf16, {96, 128});
+  auto y = ctn::linear(x, w);
+  const auto refused = [](auto call, const char* says) {
+    CHECK_THROWS_WITH_AS(call(), doctest::Contains(says), ctn::Error);
+  };
+  refused([&] { c.input("x", ctn::bf16, {4}); }, "name 'x' is taken");
+  refused([&] { c.input("2x", ctn::bf16, {4}); }, "'2x' is not an identifier");
+  refused([&] { c.input("z", ctn::bf16, {4, -1}); }, "dimension 1 of parameter 'z' has size -1");
+  refused([&] { c.input("z", static_cast<ctn::DType>(9), {4}); },
+          "parameter 'z': parameter->dtype is 9");
+  refused([&] { ctn::linear(y, w); }, "differ in dtype");
+  refused([&] { ctn::contract("mk,nk->mx", x, w); }, "'x'");
+  refused([&] { x + w; }, "dimension 0 of 't");
+  refused([&] { ctn::sum("mn->q", y); }, "'q'");
+  refused([&] { ctn::clamp(y, 2, 1); }, "lo 2 above hi 1");
+  refused([&] { c.constant(1e300); }, "1e+300");
+  refused([&] { c.output(x, ctn::bf16); }, "output 'x' is not a computed value");
+  refused([&] { c.output(y, ctn::i32); }, "dtype i32");
+  refused([&] { c.symbol("x", 1, 4); }, "name 'x' is taken");
+  refused([&] { c.symbol("M", 4, 1); }, "range 4..1");
+  refused([&] { ctn::Chain("a b"); }, "chain name 'a b' is not an identifier");
+  for (const char* op : {"cos", "contract", "relux"}) {
+    refused([&] { ctn::elementwise(op, {x}); }, "use one of add, sub, ");
+  }
+  refused([&] { ctn::elementwise("rleu", {x}); }, "did you mean 'relu'?");
+  try {
+    ctn::elementwise("cos", {x});
+    FAIL("no error");
+  } catch (const ctn::Error& error) {
+    CHECK(!has(error.what(), "did you mean"));
+  }
+  c.output(ctn::relu(y), ctn::bf16);
+  c.verify();
+  CHECK(ctn::Chain::parse(c.text()).text() == c.text());
+}
+
+TEST_CASE("group g has rows ends[g-1] to ends[g] - 1; rows from the last end on are 0") {
+  ctn::Chain c("experts");
+  auto x = c.input("x", ctn::f32, {5, 1});
+  auto w = c.weight("w", ctn::f32, {3, 1, 1});
+  auto ends = c.input("ends", ctn::i32, {3});
+  auto b = c.weight("b", ctn::f32, {1});
+  auto y = ctn::contract("mk,enk->mn", x, w, {'m', ends, 'e'});
+  c.output(y, ctn::f32);
+  c.output(y + b, ctn::f32);
+  float x_data[] = {1, 1, 1, 1, 1};
+  float w_data[] = {10, 20, 30};
+  int32_t ends_data[] = {1, 1, 4};  // group 1 is empty
+  float b_data[] = {0.5f};
+  float out[5];
+  float biased[5];
+  ctn::run_reference(c, {x_data, w_data, ends_data, b_data, out, biased});
+  const float expected[] = {10, 30, 30, 30, 0};
+  for (int i = 0; i < 5; ++i) {
+    CHECK(out[i] == expected[i]);
+    CHECK(biased[i] == expected[i] + 0.5f);
+  }
+}
