@@ -2,24 +2,24 @@
 #include "bench/bench_command.h"
 
 #include <CLI/CLI.hpp>
-#include <cstdio>
 
 #include "bench/bench_options.h"
 #include "bench/sweep/sweeps.h"
+#include "tuner/number_option.h"
 
 namespace catenary {
 namespace {
 
 // "2/4".
 std::pair<int, int> parse_shard(const std::string& text) {
-  int part = 0;
-  int parts = 0;
-  int end = 0;
-  if (std::sscanf(text.c_str(), "%d/%d%n", &part, &parts, &end) != 2 ||
-      text.size() != static_cast<size_t>(end) || part < 1 || part > parts || parts > 64) {
-    throw CLI::ValidationError("--shard", text + " is not I/N with 1 <= I <= N <= 64");
+  const size_t slash = std::min(text.find('/'), text.size());
+  const auto part = decimal<int>(text.substr(0, slash));
+  const auto parts = decimal<int>(text.substr(std::min(slash + 1, text.size())));
+  if (!part || !parts || *part < 1 || *part > *parts || *parts > 64) {
+    throw CLI::ValidationError("--shard",
+                               catenary::quoted(text) + " is not I/N with 1 <= I <= N <= 64");
   }
-  return {part, parts};
+  return {*part, *parts};
 }
 
 }  // namespace
@@ -35,15 +35,19 @@ void add_bench(CLI::App& app, int& exit_code) {
       "Write the record to this JSON file (default: bench/results/<gpu>/; none with "
       "--compile)");
   command->add_option("--rounds", options->rounds, "Rounds of each contest")
-      ->check(CLI::Range(1, 1000))
+      ->transform(whole_number(1, 1000))
       ->capture_default_str();
-  command->add_option("--seed", options->seed, "Seed of the data")->capture_default_str();
-  command->add_option("--device", options->device, "Device number")->capture_default_str();
+  command->add_option("--seed", options->seed, "Seed of the data")
+      ->transform(whole_number(0, std::numeric_limits<u64>::max()))
+      ->capture_default_str();
+  command->add_option("--device", options->device, "Device number")
+      ->transform(whole_number(0, std::numeric_limits<int>::max()))
+      ->capture_default_str();
   command->add_option("--commit", options->commit,
                       "Commit to record (default: the one that was built)");
   command->add_option("--tile", options->tile, "Force this tile, as `--tiles all` names it");
   command->add_option("--split", options->split_k, "Force split-K with this many parts")
-      ->check(CLI::Range(1, 16));
+      ->transform(whole_number(1, 16));
   command->add_option("--tiles", options->tiles, "Also time every candidate of each case")
       ->check(CLI::IsMember({"all"}));
   auto* sweep =
@@ -54,7 +58,7 @@ void add_bench(CLI::App& app, int& exit_code) {
                        "layers drawn from --seed (random), or those of --layers (layers)")
           ->check(CLI::IsMember(bench::sweep_names()));
   command->add_option("--count", options->count, "Layers of --sweep random, over all shards")
-      ->check(CLI::Range(1, 100000))
+      ->transform(whole_number(1, 100000))
       ->capture_default_str()
       ->needs(sweep);
   command
@@ -70,7 +74,7 @@ void add_bench(CLI::App& app, int& exit_code) {
       ->add_option("--candidates", options->candidates,
                    "Also time the best N candidates of every family, and N more of weight streams; "
                    "0: every candidate (all sweeps but small)")
-      ->check(CLI::Range(0, 1000))
+      ->transform(whole_number(0, 1000))
       ->needs(sweep);
   command
       ->add_option_function<std::string>(

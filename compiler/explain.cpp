@@ -3,12 +3,13 @@
 // the text is aligned for a terminal of 100 columns, without colours. Decides nothing.
 #include "compiler/explain.h"
 
-#include "compiler/kernel_family.h"
-
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
+
+#include "compiler/kernel_family.h"
+#include "ir/default_numerics.h"
 
 namespace catenary {
 namespace {
@@ -389,10 +390,12 @@ class Explainer {
 }  // namespace
 
 std::string explain_text(const VerifiedChain& chain, const Plan& plan) {
+  const DefaultNumerics numerics;
   return Explainer(chain, plan).text();
 }
 
 json::Value explain_json(const VerifiedChain& chain, const Plan& plan) {
+  const DefaultNumerics numerics;
   return Explainer(chain, plan).value();
 }
 

@@ -7,6 +7,7 @@
 
 #include "compiler/families/binding.h"
 #include "compiler/limits.h"
+#include "ir/default_numerics.h"
 
 namespace catenary {
 namespace {
@@ -135,6 +136,7 @@ void sum_up(const VerifiedChain& chain, Plan& plan, const FusionPlan& fusion) {
 
 Expected<Plan> make_plan(const VerifiedChain& chain, const Target& target,
                          const PlanOptions& options) {
+  const DefaultNumerics numerics;
   if (target.compute_capability() < 80) {
     return make_error(ErrorCode::kUnsupported,
                       "target {} is {}: kernels need sm_80 or newer; pass another --target",

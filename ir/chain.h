@@ -23,8 +23,8 @@ struct Use {
   bool operator==(const Use&) const = default;
 };
 
-// A label of a contraction that is partitioned by device-resident inclusive ends (mixture of
-// experts). "mk,enk->mn" with label m, group e: rows [ends[e-1], ends[e]) of m use weight e.
+// A label of a contraction that ends in device memory divide into groups (mixture of experts).
+// "mk,enk->mn" with label m, group e: rows ends[e-1] to ends[e] - 1 of m use weight e.
 struct RaggedLabel {
   char label = 0;     // partitioned: an M label (M-grouped), or a K label (K-grouped, "mn,mk->enk")
   char group = 0;     // the expert label

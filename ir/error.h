@@ -2,6 +2,9 @@
 // The error class. Every error of the library is created in make_error (one breakpoint catches all)
 // and has a code, one sentence (value, rule, fix) and, for text input, a position.
 //
+// Text in a message may be the user's: make_error shows every argument that is text escaped and
+// cut, and every message is cut (message_text).
+//
 // Two kinds: the user's (every code but kInternal) and ours (kInternal; a test that gets one
 // fails). Fallible functions return llvm::Expected<T>; nothing throws across a public boundary.
 #pragma once
@@ -9,6 +12,8 @@
 #include <fmt/format.h>
 
 #include <string>
+#include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include "llvm/Support/Error.h"
@@ -79,17 +84,40 @@ struct Location {
   int column = 0;
 };
 
+// An error with a message that is already made; may have several lines, such as a compiler's log.
 Error make_error_text(ErrorCode code, std::string message, Location at = {});
+
+// `text` as a message or a line of a terminal shows it: on one line, control characters and bytes
+// that are no UTF-8 as \xNN, cut after `most` bytes. Text without any of these is unchanged.
+std::string message_text(std::string_view text, size_t most = 1024);
+
+// An argument of a message: text by message_text(), anything else as it is.
+template <typename T>
+decltype(auto) message_argument(const T& argument) {
+  if constexpr (std::is_same_v<T, char>) {
+    return message_text({&argument, 1});
+  } else if constexpr (std::is_convertible_v<const T&, std::string_view>) {
+    return message_text(argument);
+  } else {
+    return (argument);
+  }
+}
+
+// The format's text with message_argument() of each argument.
+template <typename... Args>
+std::string message_format(fmt::format_string<Args...> format, Args&&... args) {
+  return fmt::vformat(format, fmt::make_format_args(message_argument(args)...));
+}
 
 template <typename... Args>
 Error make_error(ErrorCode code, fmt::format_string<Args...> format, Args&&... args) {
-  return make_error_text(code, fmt::format(format, std::forward<Args>(args)...));
+  return make_error_text(code, message_format(format, std::forward<Args>(args)...));
 }
 
 template <typename... Args>
 Error make_error_at(Location at, ErrorCode code, fmt::format_string<Args...> format,
                     Args&&... args) {
-  return make_error_text(code, fmt::format(format, std::forward<Args>(args)...), at);
+  return make_error_text(code, message_format(format, std::forward<Args>(args)...), at);
 }
 
 // The contents of an Error (an unknown class becomes kInternal).

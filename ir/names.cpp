@@ -31,15 +31,30 @@ std::string quoted(std::string_view text) {
   return fmt::format("'{}...'", escaped(text.substr(0, kShown)));
 }
 
+namespace {
+
+// Is `a` the other with two neighbouring letters in each other's place?
+bool swapped(std::string_view a, std::string_view b) {
+  if (a.size() != b.size()) return false;
+  const auto [left, right] = std::mismatch(a.begin(), a.end(), b.begin());
+  if (a.end() - left < 2 || left[0] != right[1] || left[1] != right[0]) return false;
+  return std::equal(left + 2, a.end(), right + 2);
+}
+
+}  // namespace
+
 std::string suggestion(std::string_view text, llvm::ArrayRef<std::string_view> candidates) {
   const llvm::StringRef wanted(text.data(), text.size());
   // More than a third of the letters wrong: another word, not a typing error.
-  unsigned best = 1 + static_cast<unsigned>(text.size()) / 3 + 1;
+  unsigned best = std::max(static_cast<unsigned>(std::min<size_t>(text.size(), 64)) / 3, 1u) + 1;
   std::string_view nearest;
   for (std::string_view candidate : candidates) {
     const llvm::StringRef known(candidate.data(), candidate.size());
-    const unsigned distance = wanted.edit_distance(known, /*AllowReplacements=*/true, best);
-    if (distance < best) {
+    const unsigned distance = swapped(text, candidate)
+                                  ? 1
+                                  : wanted.edit_distance(known, /*AllowReplacements=*/true, best);
+    // With one letter each, every letter differs.
+    if (distance < best && distance < std::max(text.size(), candidate.size())) {
       best = distance;
       nearest = candidate;
     }

@@ -23,7 +23,8 @@ std::string escaped(std::string_view text);
 // escaped(text) in single quotes, truncated to 64 bytes: safe in any message.
 std::string quoted(std::string_view text);
 
-// " (did you mean 'relu'?)" for the candidate with the least edit distance, or "" if none is near.
+// " (did you mean 'relu'?)" for the candidate with the least edit distance, or "" if none is near:
+// at most a third of the letters differ, or one, or two neighbours have changed places.
 std::string suggestion(std::string_view text, llvm::ArrayRef<std::string_view> candidates);
 
 }  // namespace catenary

@@ -17,7 +17,8 @@ namespace catenary {
 namespace {
 
 constexpr std::string_view kMagic = "\x93NUMPY";
-constexpr size_t kHeaderAlign = 64;  // the data starts at a multiple of it
+constexpr size_t kHeaderAlign = 64;           // the data starts at a multiple of it
+constexpr size_t kMaxHeaderBytes = 64 << 10;  // NumPy's needs 128 for any shape
 
 struct Header {
   std::string descr;
@@ -184,7 +185,7 @@ std::optional<std::pair<size_t, size_t>> locate_header(std::string_view file) {
   if (file.size() < start) return std::nullopt;
   size_t length = byte(8) | byte(9) << 8;
   if (major == 2) length |= byte(10) << 16 | byte(11) << 24;
-  if (length > file.size() - start) return std::nullopt;
+  if (length > kMaxHeaderBytes || length > file.size() - start) return std::nullopt;
   return std::make_pair(start, length);
 }
 

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ir/ops.h"
 
+#include <fmt/ranges.h>
+
+#include "ir/names.h"
+#include "llvm/ADT/SmallVector.h"
+
 namespace catenary {
 namespace {
 
@@ -32,5 +37,15 @@ std::optional<Op> find_op(std::string_view text) {
 }
 
 llvm::ArrayRef<Op> all_ops() { return kAll; }
+
+std::string op_choices(std::string_view text, bool elementwise) {
+  llvm::SmallVector<std::string_view, 32> known;
+  for (Op op : kAll) {
+    if (op != Op::kParameter && (!elementwise || is_elementwise(op))) {
+      known.push_back(op_info(op).text);
+    }
+  }
+  return fmt::format("{}: use one of {}", suggestion(text, known), fmt::join(known, ", "));
+}
 
 }  // namespace catenary

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "llvm/ADT/ArrayRef.h"
@@ -36,6 +37,11 @@ std::optional<Op> find_op(std::string_view text);
 
 // Every op of the table, in order.
 llvm::ArrayRef<Op> all_ops();
+
+// " (did you mean 'relu'?): use one of add, ..., relu": the end of the sentence about an op that is
+// not known. `elementwise`: only ops of that kind; else every op that a call in chain text may
+// name.
+std::string op_choices(std::string_view text, bool elementwise);
 
 inline bool is_elementwise(Op op) { return op_info(op).kind != OpKind::kStructural; }
 

@@ -5,9 +5,10 @@
 #include <atomic>
 #include <exception>
 #include <mutex>
-#include <system_error>
 #include <thread>
 #include <vector>
+
+#include "ir/default_numerics.h"
 
 namespace catenary {
 
@@ -30,8 +31,11 @@ void parallel_for(i64 count, int threads, llvm::function_ref<void(i64)> body) {
   others.reserve(static_cast<size_t>(workers - 1));
   for (i64 i = 1; i < workers; ++i) {
     try {
-      others.emplace_back(work);
-    } catch (const std::system_error&) {
+      others.emplace_back([&work] {
+        const DefaultNumerics numerics;
+        work();
+      });
+    } catch (const std::exception&) {  // no thread, or no memory for one
       break;
     }
   }

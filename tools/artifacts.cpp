@@ -7,9 +7,9 @@
 #include "compiler/compile/nvrtc.h"
 #include "compiler/emit/emit.h"
 #include "compiler/explain.h"
+#include "ir/json.h"
 #include "ir/names.h"
 #include "ir/text/text.h"
-#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/Program.h"
 #include "tools/files.h"
 
@@ -146,8 +146,7 @@ Error write_plan(const std::string& folder, const VerifiedChain& chain, const Pl
   if (Error error = make_folder(folder)) return error;
   if (Error error = write(folder + "/chain.chain", print(chain.chain()), written)) return error;
   if (Error error = write(folder + "/plan.txt", explain_text(chain, plan), written)) return error;
-  return write(folder + "/plan.json", llvm::formatv("{0:2}\n", explain_json(chain, plan)).str(),
-               written);
+  return write(folder + "/plan.json", json_text(explain_json(chain, plan)) + "\n", written);
 }
 
 Error write_dump(const std::string& folder, const CompiledChain& compiled, Artifacts& written) {

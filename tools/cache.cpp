@@ -10,6 +10,7 @@
 #include "tools/command.h"
 #include "tools/engine_options.h"
 #include "tools/files.h"
+#include "tuner/number_option.h"
 
 namespace catenary::tools {
 namespace {
@@ -26,8 +27,9 @@ Error print_list(CubinCache& cache) {
   auto entries = cache.list();
   if (!entries) return entries.takeError();
   for (const CacheEntryInfo& entry : *entries) {
-    fmt::print("{}  {:<9}  {:>10}  {}  {}{}\n", entry.key_hex.substr(0, 16), entry.arch,
-               bytes_text(entry.bytes), entry.symbol, entry.compiler_id,
+    fmt::print("{}  {:<9}  {:>10}  {}  {}{}\n", entry.key_hex.substr(0, 16),
+               message_text(entry.arch), bytes_text(entry.bytes), message_text(entry.symbol),
+               message_text(entry.compiler_id),
                entry.problem.empty() ? "" : "  DAMAGED: " + entry.problem);
   }
   fmt::print("{} entries in {}\n", entries->size(), cache.directory());
@@ -45,7 +47,8 @@ Error print_stats(CubinCache& cache) {
   Group all;
   int damaged = 0;
   for (const CacheEntryInfo& entry : *entries) {
-    for (Group* group : {&all, &groups[entry.arch + ", " + entry.compiler_id]}) {
+    const std::string kind = message_text(entry.arch + ", " + entry.compiler_id);
+    for (Group* group : {&all, &groups[kind]}) {
       ++group->entries;
       group->bytes += entry.bytes;
     }
@@ -128,7 +131,7 @@ void add_cache(CLI::App& app, int& exit_code) {
   CLI::App* prune = command->add_subcommand(
       "prune", "Remove the least recently used entries until the others fit a size");
   prune->add_option("--max-size", *max_bytes, "Bytes to keep; units as in 64MiB, 1GiB")
-      ->transform(CLI::AsSizeValue(false))
+      ->transform(byte_size())
       ->default_str("256MiB");
   prune->callback([max_bytes, &exit_code] {
     exit_code = with_cache(

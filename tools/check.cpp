@@ -10,9 +10,12 @@
 #include "tools/device_run.h"
 #include "tools/evaluate.h"
 #include "tools/execution.h"
+#include "tuner/number_option.h"
 
 namespace catenary::tools {
 namespace {
+
+constexpr u64 kMaxSchedules = 1'000'000'000;
 
 struct CheckOptions : ExecutionOptions {
   i64 samples = 0;
@@ -132,6 +135,12 @@ Error check(const CheckOptions& options, const VerifiedChain& chain) {
                       "schedules, so add --device sim",
                       options.schedules, execution->where);
   }
+  if (options.seed > std::numeric_limits<u64>::max() - static_cast<u64>(options.schedules - 1)) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "--seed is {} and --schedules {}: the last seed would be beyond 64 bits, so "
+                      "start with a smaller one",
+                      options.seed, options.schedules);
+  }
   for (int i = 0; i < options.schedules; ++i) {
     const u64 seed = options.seed + static_cast<u64>(i);
     if (i > 0) {
@@ -154,11 +163,11 @@ void add_check(CLI::App& app, int& exit_code) {
       ->add_option("--samples", options->samples,
                    "Elements of each output to compare; default: all if that takes seconds, else a "
                    "sample")
-      ->check(CLI::PositiveNumber);
+      ->transform(whole_number(1, kMaxI64));
   command
       ->add_option("--schedules", options->schedules,
                    "Simulator only: check under this many consecutive seeds, starting with --seed")
-      ->check(CLI::PositiveNumber)
+      ->transform(whole_number(1, kMaxSchedules))
       ->capture_default_str();
   command->callback([options, &exit_code] {
     exit_code = with_chain(options->file,

@@ -10,12 +10,15 @@
 #include "tools/evaluate.h"
 #include "tools/progress.h"
 #include "tools/targets.h"
+#include "tuner/number_option.h"
 
 namespace catenary::tools {
 namespace {
 
 constexpr double kLongWork = 2e9;  // multiply-adds
 constexpr i64 kQuickSize = 256;
+constexpr u64 kMaxInt = std::numeric_limits<int>::max();
+constexpr u64 kMaxSeed = std::numeric_limits<u64>::max();
 
 Expected<std::shared_ptr<const CompiledChain>> compile(const VerifiedChain& chain,
                                                        const Target& target, Engine& engine) {
@@ -87,6 +90,7 @@ void add_execution_options(CLI::App& command, ExecutionOptions& options) {
           "GPU, else sim if there is a C++ compiler, else ref")
       ->check(CLI::IsMember({"cuda", "sim", "ref"}));
   command.add_option("--device-index", options.device_index, "Number of the GPU")
+      ->transform(whole_number(0, kMaxInt))
       ->capture_default_str();
   command
       .add_option("--input", options.inputs,
@@ -95,19 +99,20 @@ void add_execution_options(CLI::App& command, ExecutionOptions& options) {
   command
       .add_option("--seed", options.seed,
                   "Seed of the random inputs and of the simulator's schedule")
+      ->transform(whole_number(0, kMaxSeed))
       ->capture_default_str();
   command
       .add_option(
           "--max-size", options.max_size,
           "Reduce larger sizes to at most this, keeping remainders modulo 64; for the simulator")
-      ->check(CLI::Range(kLeastMaxSize, kMaxDimSize));
+      ->transform(whole_number(kLeastMaxSize, kMaxDimSize));
   command
       .add_option("--data", options.data, "Random inputs: normal distribution, or small integers")
       ->check(CLI::IsMember({"normal", "integer"}))
       ->capture_default_str();
   command
       .add_option("--symbol", options.symbol, "The chain's symbolic size; default: its upper bound")
-      ->check(CLI::NonNegativeNumber);
+      ->transform(whole_number(0, kMaxI64));
   command.add_option("--dump", options.dump,
                      "Write chain, plan, source, PTX, cubin and SASS into this folder");
   command.add_flag("--no-cache", options.no_cache, "Neither read nor write the cubin cache");

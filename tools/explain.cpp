@@ -4,7 +4,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "llvm/Support/FormatVariadic.h"
+#include "ir/json.h"
 #include "tools/chain_file.h"
 #include "tools/command.h"
 #include "tools/engine_options.h"
@@ -34,8 +34,8 @@ Error explain(const ExplainOptions& options, const VerifiedChain& chain) {
   }
   Expected<Plan> plan = make_plan(chain, *target, plan_options);
   if (!plan) return plan.takeError();
-  const std::string text = options.json ? llvm::formatv("{0:2}\n", explain_json(chain, *plan)).str()
-                                        : explain_text(chain, *plan);
+  const std::string text =
+      options.json ? json_text(explain_json(chain, *plan)) + "\n" : explain_text(chain, *plan);
   fmt::print("{}", text);
   return Error::success();
 }

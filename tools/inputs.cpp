@@ -3,7 +3,7 @@
 
 #include <unistd.h>
 
-#include <cstdlib>
+#include <charconv>
 #include <cstring>
 
 #include "ir/names.h"
@@ -28,10 +28,19 @@ Expected<ValueId> find_parameter(const VerifiedChain& chain, const std::string& 
       quoted(name), chain.chain().name, suggestion(name, names), names.size());
 }
 
-std::optional<float> number(const std::string& text) {
-  char* end = nullptr;
-  const float value = std::strtof(text.c_str(), &end);
-  if (text.empty() || *end != '\0') return std::nullopt;
+// Nothing: `text` is not a number. "inf" and "nan" are numbers that a user asks for.
+Expected<std::optional<float>> number(std::string_view text, const std::string& name) {
+  float value = 0;
+  const std::string_view digits = text.substr(text.starts_with('+') ? 1 : 0);
+  const char* const last = digits.data() + digits.size();
+  const auto [end, code] = std::from_chars(digits.data(), last, value);
+  if (code == std::errc::result_out_of_range && end == last) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "--input {} is {}, which is outside the range of float32: give a number from "
+                      "1.2e-38 to 3.4e38 in magnitude, or 0",
+                      name, quoted(text));
+  }
+  if (code != std::errc() || end != last) return std::optional<float>();
   return value;
 }
 
@@ -138,9 +147,12 @@ Expected<GivenInputs> read_inputs(const VerifiedChain& chain, i64 symbol,
                         "--input names parameter '{}' twice: give one file for it", binding->first);
     }
     const bool scalar = chain.value(*id).role == Role::kScalar;
-    if (const auto value = scalar ? number(binding->second) : std::optional<float>()) {
+    Expected<std::optional<float>> value =
+        scalar ? number(binding->second, binding->first) : std::optional<float>();
+    if (!value) return value.takeError();
+    if (*value) {
       std::vector<std::byte> bytes(sizeof(float));
-      std::memcpy(bytes.data(), &*value, sizeof(float));
+      std::memcpy(bytes.data(), &**value, sizeof(float));
       given[*id] = std::move(bytes);
       continue;
     }

@@ -7,6 +7,7 @@
 
 #include "ir/error.h"
 #include "ir/names.h"
+#include "ir/out_of_memory.h"
 #include "tools/chain_file.h"
 #include "tools/command.h"
 #ifdef CATENARY_WITH_BENCH
@@ -66,6 +67,7 @@ int run_command(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   using namespace catenary;
+  throw_when_out_of_memory();
   try {
     return tools::run_command(argc, argv);
   } catch (const std::bad_alloc&) {

@@ -7,14 +7,17 @@
 #include <algorithm>
 
 #include "compiler/compile/nvrtc.h"
-#include "llvm/Support/FormatVariadic.h"
+#include "ir/json.h"
 #include "tools/chain_file.h"
 #include "tools/command.h"
 #include "tools/engine_options.h"
 #include "tools/files.h"
+#include "tuner/number_option.h"
 
 namespace catenary::tools {
 namespace {
+
+constexpr u64 kMaxDevice = std::numeric_limits<int>::max();
 
 struct TuneCommand {
   std::string file;
@@ -51,7 +54,7 @@ Error write_output(const std::string& path, llvm::ArrayRef<TuningRecord> records
   llvm::json::Array array;
   for (const TuningRecord& record : records) array.push_back(tuning_json(record));
   const llvm::json::Value value = std::move(array);
-  return write_file(path, llvm::formatv("{0:2}\n", value).str());
+  return write_file(path, json_text(value) + "\n");
 }
 
 // Keeps the records, or says why not.
@@ -113,8 +116,9 @@ Error list_records() {
       fmt::print("{}  DAMAGED: {}\n", id, entry.unused);
       continue;
     }
-    fmt::print("{}  {:<6} {:<20} {:<26} {}{}\n", id, r.target, r.chain, r.winner.tile,
-               tuning_summary(r), entry.unused.empty() ? "" : "  NOT USED: " + entry.unused);
+    fmt::print("{}  {:<6} {:<20} {:<26} {}{}\n", id, message_text(r.target), message_text(r.chain),
+               message_text(r.winner.tile), tuning_summary(r),
+               entry.unused.empty() ? "" : "  NOT USED: " + entry.unused);
   }
   fmt::print("{} records in {}\n", entries->size(), store.directory());
   return Error::success();
@@ -145,12 +149,14 @@ void add_tune(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand(
       "tune", "Measure the best candidates of a chain's contractions and keep the winners");
   auto* file = command->add_option("file", options->file, "Chain file, - for standard input");
-  command->add_option("--device", options->device, "Device number")->capture_default_str();
+  command->add_option("--device", options->device, "Device number")
+      ->transform(whole_number(0, kMaxDevice))
+      ->capture_default_str();
   command->add_option("--top", options->options.top, "Rivals of the cost model's choice")
-      ->check(CLI::Range(1, 64))
+      ->transform(whole_number(1, 64))
       ->capture_default_str();
   command->add_option("--rounds", options->options.timing.rounds, "Rounds of each contest")
-      ->check(CLI::Range(1, 1000))
+      ->transform(whole_number(1, 1000))
       ->capture_default_str();
   command->add_option("--output", options->output, "Write the records to this JSON file as well");
   auto* list = command->add_flag("--list", options->list, "List the records that are kept");

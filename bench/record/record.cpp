@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "bench/record/summary.h"
+#include "ir/json.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
@@ -223,7 +224,7 @@ Error write_record(const Record& record, const std::string& path) {
     std::error_code code;
     llvm::raw_fd_ostream out(draft, code);
     if (code) return failed(code);
-    out << llvm::formatv(record.layers.empty() ? "{0:2}\n" : "{0}\n", to_json(record));
+    out << json_text(to_json(record), record.layers.empty() ? 2 : 0) << "\n";
     out.close();
     if (out.has_error()) {
       const std::error_code problem = out.error();

@@ -12,9 +12,11 @@
 #include <optional>
 #include <thread>
 
+#include "compiler/compile/address_space.h"
 #include "compiler/compile/nvrtc_library.h"
 #include "compiler/compile/nvrtc_log.h"
 #include "compiler/compile/templates.h"
+#include "ir/default_numerics.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -28,6 +30,7 @@ struct Nvrtc::Api {
 namespace {
 
 constexpr size_t kStackBytes = 8 << 20;
+constexpr i64 kProgramBytes = i64{112} << 20;
 constexpr size_t kMaxBodyBytes = 4 << 20;
 constexpr int kMaxThreads = 8;
 
@@ -52,6 +55,7 @@ class CompilerThread {
 
  private:
   static void* run(void* self) {
+    const DefaultNumerics numerics;  // NVRTC reads and folds the source's numbers on this thread
     static_cast<CompilerThread*>(self)->work_();
     return nullptr;
   }
@@ -66,6 +70,18 @@ Error no_thread() {
                     "no memory for a compiler thread with a stack of {} MiB: free memory or raise "
                     "the limit on threads",
                     kStackBytes >> 20);
+}
+
+// NVRTC ends the process when it gets no memory. Where the process has a limit of address space, an
+// error comes first.
+Error check_memory() {
+  const i64 left = address_space_left();
+  if (left >= kProgramBytes) return Error::success();
+  return make_error(
+      ErrorCode::kOutOfMemory,
+      "the process's limit of address space (ulimit -v) leaves {} MiB, and NVRTC needs "
+      "{}: raise the limit",
+      left >> 20, kProgramBytes >> 20);
 }
 
 // One nvrtcProgram. `result` is the first nvrtcResult that was not success.
@@ -138,7 +154,8 @@ std::string failure_log(const NvrtcLibrary& library, const CompileJob& job, std:
 }
 
 Error compile_failure(const NvrtcLibrary& library, const CompileJob& job, Program& program) {
-  if (program.result == kNvrtcOutOfMemory) {
+  std::string log = program.log();
+  if (program.result == kNvrtcOutOfMemory || says_out_of_memory(log)) {
     return make_error(ErrorCode::kOutOfMemory,
                       "kernel {} does not compile for {}: NVRTC ran out of memory; free memory or "
                       "compile fewer kernels at a time",
@@ -150,7 +167,6 @@ Error compile_failure(const NvrtcLibrary& library, const CompileJob& job, Progra
                       "it",
                       library.path, library.major, library.minor);
   }
-  std::string log = program.log();
   if (program.result == kNvrtcCompilationError) log = failure_log(library, job, std::move(log));
   return make_error_text(ErrorCode::kCompileFailed,
                          compile_error_message(job.source, job.arch, log, program.status()));
@@ -192,6 +208,11 @@ Options full_options(const NvrtcLibrary& library, const CompileJob& job) {
 Expected<CompileResult> compile_here(const NvrtcLibrary& library, const std::string& compiler_id,
                                      const CompileJob& job) {
   const auto start = std::chrono::steady_clock::now();
+  // Where the limit is near, one program at a time.
+  static std::mutex near_limit;
+  std::unique_lock<std::mutex> alone(near_limit, std::defer_lock);
+  if (address_space_left() < kMaxThreads * kProgramBytes) alone.lock();
+  if (Error error = check_memory()) return error;
   Program program(library.api, job.source.body, job.source.symbol + ".cu");
   program.compile(full_options(library, job));
   if (program.result != kNvrtcSuccess) return compile_failure(library, job, program);
@@ -223,6 +244,7 @@ std::string word_from(llvm::StringRef text, llvm::StringRef start) {
 // nvrtcVersion gives 13.0 for every build of 13.0; PTX names the build. PTX alone is asked for: no
 // ptxas run, half the time.
 Expected<std::string> probe_compiler_id(const NvrtcLibrary& library) {
+  if (Error error = check_memory()) return error;
   std::string ptx, problem;
   auto probe = [&] {
     Program program(library.api, "extern \"C\" __global__ void probe() {}\n", "probe.cu");
@@ -262,13 +284,22 @@ Expected<const Nvrtc*> Nvrtc::get() {
   std::lock_guard lock(mutex);
   if (instance) return instance;
   auto api = std::make_unique<Api>();
+  ErrorReport no_memory;
   auto library = find_nvrtc_library([&](const NvrtcLibrary& candidate) -> Error {
     auto id = probe_compiler_id(candidate);
-    if (!id) return id.takeError();
-    api->compiler_id = std::move(*id);
-    return Error::success();
+    if (id) {
+      api->compiler_id = std::move(*id);
+      return Error::success();
+    }
+    ErrorReport problem = take_report(id.takeError());
+    if (problem.code == ErrorCode::kOutOfMemory) no_memory = problem;
+    return make_error_text(problem.code, problem.message);
   });
-  if (!library) return library.takeError();
+  if (!library) {
+    if (no_memory.code == ErrorCode::kOk) return library.takeError();
+    llvm::consumeError(library.takeError());
+    return make_error_text(no_memory.code, no_memory.message);
+  }
   api->library = std::move(*library);
   instance = new Nvrtc(std::move(api));
   return instance;

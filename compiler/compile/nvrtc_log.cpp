@@ -17,6 +17,9 @@ namespace catenary {
 namespace {
 
 constexpr size_t kMaxLogBytes = 64 << 10;
+// Words of NVRTC, ptxas and LLVM, in any case.
+constexpr llvm::StringLiteral kOutOfMemory[] = {"out of memory", "memory allocation fail",
+                                                "failed to allocate memory", "bad_alloc"};
 
 llvm::SmallVector<llvm::StringRef> lines_of(llvm::StringRef text) {
   llvm::SmallVector<llvm::StringRef> lines;
@@ -120,6 +123,16 @@ std::optional<LogError> first_log_error(llvm::StringRef log, llvm::StringRef sym
     return error;
   }
   return std::nullopt;
+}
+
+bool says_out_of_memory(llvm::StringRef log) {
+  return llvm::any_of(lines_of(log), [](llvm::StringRef line) {
+    llvm::StringRef place, text;
+    const bool error = split_error_line(line, place, text) || line.contains("LLVM ERROR");
+    return error && llvm::any_of(kOutOfMemory, [&](llvm::StringRef words) {
+             return line.contains_insensitive(words);
+           });
+  });
 }
 
 std::string value_of_line(llvm::StringRef body, int line) {

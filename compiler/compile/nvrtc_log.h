@@ -29,6 +29,10 @@ struct LogError {
 };
 std::optional<LogError> first_log_error(llvm::StringRef log, llvm::StringRef symbol);
 
+// Does the log say that the compiler ran out of memory? Not a fault of the source: it may compile
+// later.
+bool says_out_of_memory(llvm::StringRef log);
+
 // The IR value that line `line` (1-based) of `body` computes: "%h" out of a trailing
 // "// %h = gelu %g". Empty: the line has no such comment.
 std::string value_of_line(llvm::StringRef body, int line);

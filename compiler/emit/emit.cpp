@@ -2,6 +2,7 @@
 #include "compiler/emit/emit.h"
 
 #include "compiler/kernel_family.h"
+#include "ir/default_numerics.h"
 #include "ir/text/text.h"
 
 namespace catenary {
@@ -50,6 +51,7 @@ std::string params_text(const KernelPlan& kernel) {
 }  // namespace
 
 KernelSource emit(const VerifiedChain& chain, const Plan& plan, const KernelPlan& kernel) {
+  const DefaultNumerics numerics;
   const KernelText parts = kernel.family->text(kernel);
   KernelSource source;
   source.symbol = kernel.symbol;

@@ -125,6 +125,29 @@ int vector_width(const Program& program, int limit) {
   return std::max(width, 1);
 }
 
+int live_values(const Program& program) {
+  // Loads come first, wherever their lines are.
+  const int end = static_cast<int>(program.size());
+  std::vector<int> last(program.size(), -1);
+  for (int i = 0; i < end; ++i) {
+    for (int arg : program[i].args) last[arg] = i;
+  }
+  const auto is_vector = [](const ProgramLine& line) {
+    return line.kind != ProgramLine::Kind::kConstant && line.kind != ProgramLine::Kind::kScalar &&
+           line.kind != ProgramLine::Kind::kStore;
+  };
+  int most = 0;
+  for (int at = 0; at < end; ++at) {
+    int live = 0;
+    for (int i = 0; i < end; ++i) {
+      const bool begun = i <= at || program[i].kind == ProgramLine::Kind::kLoad;
+      live += is_vector(program[i]) && begun && last[i] >= at ? 1 : 0;
+    }
+    most = std::max(most, live);
+  }
+  return most;
+}
+
 i64 program_bytes(const GroupTensors& tensors) {
   i64 bytes = 0;
   for (const MemoryLocation& place : tensors.locations) bytes += place.binding.bytes;

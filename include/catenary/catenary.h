@@ -16,6 +16,9 @@
  * not need their engine or their chain. An executable must live until its launches have ended, and
  * as long as a graph that captured one of them.
  *
+ * Numbers: no result depends on the caller's locale, rounding mode or flush-to-zero. A function has
+ * C's own while it runs, and so has a callback; it restores the caller's. A launch changes neither.
+ *
  * Structs: set all bytes of a struct that has `struct_size` to zero, then set struct_size to its
  * sizeof. A field of 0 has its default. The library reads structs and arrays only during the call.
  */
@@ -103,6 +106,10 @@ CTN_API void ctn_string_free(char* text);
 
 /* ---- building a chain ----------------------------------------------------------------------- */
 
+/* Every call checks what it adds by the rules of a chain. A call that breaks one is refused with
+ * CTN_INVALID_CHAIN or CTN_RESOURCE_LIMIT and leaves the chain as it is. ctn_chain_verify adds what
+ * only a whole chain can break: it returns something, and every value reaches what it returns. */
+
 /* Parses `length` bytes of chain text; they need no zero byte at the end. Errors: CTN_PARSE, with
  * line and column. */
 CTN_API ctn_status ctn_chain_parse(const char* text, size_t length, ctn_chain** chain);
@@ -140,9 +147,11 @@ CTN_API ctn_status ctn_chain_parameter(ctn_chain* chain, const ctn_parameter* pa
 CTN_API ctn_status ctn_chain_constant(ctn_chain* chain, double number, const char* name,
                                       ctn_value* value);
 
-/* Divides a label of a contraction into groups: indices [ends[g-1], ends[g]) of label `label`
- * belong to index g of label `group`, with ends[-1] = 0. `ends` is an i32 parameter with one
- * element per group, in ascending order; the kernels read it on the device. */
+/* Divides a label of a contraction into groups. Group g, an index of label `group`, has the indices
+ * ends[g-1] to ends[g] - 1 of label `label`, with ends[-1] = 0. Indices from the last end on belong
+ * to no group: as rows of the result they are 0 before the epilogue, as K they are not summed.
+ * `ends` is an i32 parameter with one element per group, ascending; the kernels read it on the
+ * device. */
 typedef struct ctn_ragged {
   size_t struct_size;
   char label;
@@ -207,7 +216,7 @@ typedef struct ctn_engine_options {
   int32_t line_info;         /* 1: profilers show the emitted source */
   int32_t allow_spills;      /* 1: accept a kernel whose registers spill */
   int32_t unfused;           /* 1: one kernel per operation, for comparison */
-  int32_t split_k;           /* CTAs that divide K; 0: the cost model chooses */
+  int32_t split_k;           /* CTAs that divide K, 1 to 16; 0: the cost model chooses */
   const char* force_tile;    /* a tile's name as explain prints it; null or "": the cost model */
   /* Called once for each distinct problem of the cache, from any thread, with one line that is
    * valid during the call. May be null. `user` is its first argument. */
@@ -334,7 +343,7 @@ typedef struct ctn_reference_args {
   const float* scalars; /* the scalar parameters in order */
   size_t num_scalars;
   int64_t symbol;  /* the symbolic size; 0 for a chain without one */
-  int32_t threads; /* 0: one per core */
+  int32_t threads; /* 1 to 1024; 0: one per core */
 } ctn_reference_args;
 
 /* Evaluates the chain on the host in double precision, rounds only at casts and outputs, and writes

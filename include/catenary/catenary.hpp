@@ -60,7 +60,7 @@ inline std::string take(char* text) {
 }
 
 inline const char* name_or_null(const std::string& name) {
-  return name.empty() ? nullptr : name.c_str();
+  return name.empty() ? nullptr : c_text(name);
 }
 
 }  // namespace detail
@@ -100,7 +100,7 @@ class Chain {
  public:
   explicit Chain(const std::string& name) {
     ctn_chain* chain = nullptr;
-    check(ctn_chain_create(name.c_str(), &chain));
+    check(ctn_chain_create(detail::c_text(name), &chain));
     handle_.reset(chain);
   }
 
@@ -113,7 +113,7 @@ class Chain {
 
   // Declares the symbolic size, lo <= name <= hi, before the first shape with ctn::symbol.
   void symbol(const std::string& name, std::int64_t lo, std::int64_t hi) {
-    check(ctn_chain_symbol(handle_.get(), name.c_str(), lo, hi));
+    check(ctn_chain_symbol(handle_.get(), detail::c_text(name), lo, hi));
   }
 
   // A tensor that the previous kernel of the stream may write.
@@ -170,14 +170,14 @@ class Chain {
   Tensor parameter(ctn_role role, const std::string& name, DType dtype,
                    const std::vector<std::int64_t>& shape, const Layout& layout) {
     if (!layout.strides.empty() && layout.strides.size() != shape.size()) {
-      throw std::invalid_argument("parameter '" + name + "' has " +
+      throw std::invalid_argument("parameter " + detail::quoted(name) + " has " +
                                   std::to_string(layout.strides.size()) + " strides and " +
                                   std::to_string(shape.size()) +
                                   " dimensions: give one stride per dimension");
     }
     ctn_parameter parameter{};
     parameter.struct_size = sizeof parameter;
-    parameter.name = name.c_str();
+    parameter.name = detail::c_text(name);
     parameter.role = role;
     parameter.dtype = static_cast<ctn_dtype>(dtype);
     parameter.rank = static_cast<std::int32_t>(shape.size());
@@ -234,7 +234,7 @@ inline Tensor contract(const std::string& equation, const Tensor& left, const Te
                        const ctn_ragged* ragged, const std::string& name, bool true_f32) {
   check_same_chain(left, right);
   ctn_value value = 0;
-  check(ctn_chain_contract(left.chain(), equation.c_str(), left.value(), right.value(),
+  check(ctn_chain_contract(left.chain(), c_text(equation), left.value(), right.value(),
                            true_f32 ? CTN_CONTRACT_TRUE_F32 : 0u, ragged, name_or_null(name),
                            &value));
   return Tensor(left.chain(), value, result_rank(equation));
@@ -249,8 +249,8 @@ inline Tensor contract(const std::string& equation, const Tensor& left, const Te
   return detail::contract(equation, left, right, nullptr, name, true_f32);
 }
 
-// Divides label `label` into groups: indices [ends[g-1], ends[g]) belong to index g of label
-// `group`. `ends` is an i32 parameter with one element per group, ascending.
+// Divides label `label` into groups: group g, an index of label `group`, has indices ends[g-1] to
+// ends[g] - 1. What the rest is and what `ends` must be: ctn_ragged in catenary.h.
 struct Ragged {
   char label;
   Tensor ends;
@@ -279,7 +279,8 @@ inline Tensor linear(const Tensor& x, const Tensor& w, const std::string& name =
 // sum("mn->n", t) sums over m.
 inline Tensor sum(const std::string& equation, const Tensor& x, const std::string& name = "") {
   ctn_value value = 0;
-  check(ctn_chain_sum(x.chain(), equation.c_str(), x.value(), detail::name_or_null(name), &value));
+  check(ctn_chain_sum(x.chain(), detail::c_text(equation), x.value(), detail::name_or_null(name),
+                      &value));
   return Tensor(x.chain(), value, detail::result_rank(equation));
 }
 
@@ -450,7 +451,7 @@ class Engine {
   // `target`: a GPU's name ("h200") or an architecture ("sm_80"). Needs no GPU.
   Compiled compile(const Chain& chain, const std::string& target) const {
     ctn_compiled* compiled = nullptr;
-    check(ctn_engine_compile(handle_.get(), chain.get(), target.c_str(), &compiled));
+    check(ctn_engine_compile(handle_.get(), chain.get(), detail::c_text(target), &compiled));
     return Compiled(compiled);
   }
 

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A failed call of the C ABI as a C++ exception. Part of catenary.hpp.
+// A failed call of the C ABI as a C++ exception, and text on its way to the C ABI. Part of
+// catenary.hpp.
 #ifndef CATENARY_ERROR_HPP
 #define CATENARY_ERROR_HPP
 
+#include <cstddef>
 #include <stdexcept>
+#include <string>
 
 #include "catenary/catenary.h"
 
@@ -31,6 +34,32 @@ class Error : public std::runtime_error {
 inline void check(ctn_status status) {
   if (status != CTN_OK) throw Error(status);
 }
+
+namespace detail {
+
+// `text` in quotes for a message: cut after 64 bytes, all but printable ASCII as \xNN.
+inline std::string quoted(const std::string& text) {
+  constexpr std::size_t kShown = 64;
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string out = "'";
+  for (const char c : text.substr(0, kShown)) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c >= ' ' && c <= '~') {
+      out += c;
+    } else {
+      out += {'\\', 'x', kDigits[byte >> 4], kDigits[byte & 15]};
+    }
+  }
+  return out + (text.size() > kShown ? "...'" : "'");
+}
+
+// For an argument of the C ABI, where text ends at its first zero byte.
+inline const char* c_text(const std::string& text) {
+  if (text.find('\0') == std::string::npos) return text.c_str();
+  throw std::invalid_argument(quoted(text) + " contains a zero byte: remove it");
+}
+
+}  // namespace detail
 
 }  // namespace ctn
 

@@ -3,8 +3,8 @@
 // ir/README.md. Resolves names to ids and names nested expressions; verify() decides whether the
 // chain is valid.
 #include <charconv>
-#include <cmath>
 
+#include "ir/default_numerics.h"
 #include "ir/names.h"
 #include "ir/text/lexer.h"
 #include "ir/text/text.h"
@@ -75,8 +75,7 @@ class Parser {
   size_t position_ = 0;
   Chain chain_;
   llvm::StringMap<ValueId> ids_;
-  llvm::StringSet<>
-      taken_;  // every name in the text: a generated name must differ from later ones too
+  llvm::StringSet<> taken_;  // every name in the text: a generated one differs from later ones too
 };
 
 bool Parser::accept(std::string_view punctuation) {
@@ -309,12 +308,8 @@ Expected<Op> Parser::operation() {
   if (!token) return token.takeError();
   const std::optional<Op> op = find_op(token->text);
   if (op && *op != Op::kParameter) return *op;
-  llvm::SmallVector<std::string_view, 32> known;
-  for (Op other : all_ops()) {
-    if (other != Op::kParameter) known.push_back(op_info(other).text);
-  }
-  return make_error_at(token->at, ErrorCode::kParse, "unknown operation {}{}: use one of {}",
-                       quoted(token->text), suggestion(token->text, known), fmt::join(known, ", "));
+  return make_error_at(token->at, ErrorCode::kParse, "unknown operation {}{}", quoted(token->text),
+                       op_choices(token->text, /*elementwise=*/false));
 }
 
 Expected<Value> Parser::call(int depth) {
@@ -493,6 +488,7 @@ Expected<Chain> parse(std::string_view text) {
                       "the text has {} bytes: a chain has at most {}, so split it", text.size(),
                       kMaxTextBytes);
   }
+  const DefaultNumerics numerics;
   return Parser(lex(text)).run();
 }
 

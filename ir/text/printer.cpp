@@ -115,8 +115,8 @@ std::string render_error(const ErrorReport& report, std::string_view file, std::
   std::string shown(line.substr(begin, kShown));
   std::replace(shown.begin(), shown.end(), '\t', ' ');
   const std::string indent(escaped(shown.substr(0, column - begin)).size(), ' ');
-  return fmt::format("{}:{}:{}: error: {}\n  {}\n  {}^", file, report.at.line, report.at.column,
-                     report.message, escaped(shown), indent);
+  return fmt::format("{}:{}:{}: error: {}\n  {}\n  {}^", message_text(file), report.at.line,
+                     report.at.column, report.message, escaped(shown), indent);
 }
 
 }  // namespace catenary

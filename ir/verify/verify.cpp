@@ -6,6 +6,7 @@
 #include <cfloat>
 #include <cmath>
 
+#include "ir/default_numerics.h"
 #include "ir/names.h"
 #include "ir/verify/verify_parts.h"
 #include "llvm/ADT/StringSet.h"
@@ -16,7 +17,7 @@ namespace {
 constexpr int kMaxOutputs = 32;
 constexpr i64 kMaxSymbol = i64{1} << 31;
 
-Error check_limits(const Chain& chain) {
+Error check_counts(const Chain& chain) {
   const i64 parameters =
       llvm::count_if(chain.values, [](const Value& v) { return v.op == Op::kParameter; });
   const i64 ops = static_cast<i64>(chain.values.size()) - parameters;
@@ -29,7 +30,12 @@ Error check_limits(const Chain& chain) {
   if (parameters > kMaxParameters) return over(parameters, kMaxParameters, "parameters");
   if (ops > kMaxOps) return over(ops, kMaxOps, "operations");
   if (outputs > kMaxOutputs) return over(outputs, kMaxOutputs, "outputs");
-  if (outputs == 0) {
+  return Error::success();
+}
+
+Error check_limits(const Chain& chain) {
+  if (Error e = check_counts(chain)) return e;
+  if (chain.outputs.empty()) {
     return make_error(ErrorCode::kInvalidChain,
                       "chain {} returns nothing: return a value, as in 'return y: bf16'",
                       quoted(chain.name));
@@ -69,14 +75,19 @@ Error check_names(const Chain& chain) {
   return Error::success();
 }
 
-Error check_symbol(const Chain& chain) {
-  if (!chain.symbol) return Error::success();
-  const Symbol& symbol = *chain.symbol;
+Error check_range(const Symbol& symbol) {
   if (symbol.lo < 0 || symbol.hi < symbol.lo || symbol.hi > kMaxSymbol) {
     return make_error(ErrorCode::kInvalidChain,
                       "symbol {} has the range {}..{}: give bounds with 0 <= lo <= hi <= 2^31",
                       quoted(symbol.name), symbol.lo, symbol.hi);
   }
+  return Error::success();
+}
+
+Error check_symbol_used(const Chain& chain) {
+  if (!chain.symbol) return Error::success();
+  const Symbol& symbol = *chain.symbol;
+  if (Error e = check_range(symbol)) return e;
   for (const Value& value : chain.values) {
     if (llvm::any_of(value.type.shape, [](const Dim& dim) { return dim.symbolic; })) {
       return Error::success();
@@ -129,9 +140,12 @@ Error check_attributes(const Value& value) {
   for (size_t i = 0; i < 2; ++i) {
     const double attribute = value.attributes[i];
     if (op_info(value.op).attributes[i].empty()) break;
-    if (std::fabs(attribute) <= FLT_MAX) continue;  // false for NaN
+    const bool finite = std::fabs(attribute) <= FLT_MAX;  // false for NaN
+    const bool lost = attribute != 0 && static_cast<float>(attribute) == 0;
+    if (finite && !lost) continue;
     return make_error_at(value.at, ErrorCode::kInvalidChain,
-                         "attribute '{}' of {} is {}: give a number that is finite in f32",
+                         "attribute '{}' of {} is {}: give a number that is finite in f32, and not "
+                         "so small that it is 0 there",
                          op_info(value.op).attributes[i], quoted(value.name), attribute);
   }
   return Error::success();
@@ -156,11 +170,6 @@ Expected<ValueInfo> check_value(const VerifyContext& context) {
   if (Error e = check_attributes(value)) return e;
   switch (value.op) {
     case Op::kParameter:
-      if (id > 0 && !context.is_parameter(id - 1)) {
-        return make_error_at(value.at, ErrorCode::kInvalidChain,
-                             "parameter {} comes after operation {}: declare parameters first",
-                             quoted(value.name), quoted(context.name(id - 1)));
-      }
       return check_parameter(context, value);
     case Op::kConstant:
       return ValueInfo{};
@@ -171,6 +180,14 @@ Expected<ValueInfo> check_value(const VerifyContext& context) {
     default:
       return check_elementwise(context, value);
   }
+}
+
+// Parameters come first.
+Error check_order(const VerifyContext& context, ValueId id) {
+  if (id == 0 || !context.is_parameter(id) || context.is_parameter(id - 1)) return Error::success();
+  return make_error_at(context.chain.values[id].at, ErrorCode::kInvalidChain,
+                       "parameter {} comes after operation {}: declare parameters first",
+                       quoted(context.name(id)), quoted(context.name(id - 1)));
 }
 
 Expected<TensorType> check_output(const VerifyContext& context, int i) {
@@ -224,12 +241,48 @@ Error check_all_used(const Chain& chain) {
   return Error::success();
 }
 
+// Adds the facts about the values that have none.
+Error check_values(VerifyContext& context) {
+  while (context.info.size() < context.chain.values.size()) {
+    auto info = check_value(context);
+    if (!info) return info.takeError();
+    context.info.push_back(std::move(*info));
+  }
+  return Error::success();
+}
+
 }  // namespace
 
+Error check_chain_name(const Chain& chain) {
+  llvm::StringSet<> none;
+  return check_name(chain.name, "chain name", {}, none);
+}
+
+Error check_symbol(const Chain& chain) {
+  if (Error e = check_names(chain)) return e;
+  return chain.symbol ? check_range(*chain.symbol) : Error::success();
+}
+
+Error check_last_value(const Chain& chain, std::vector<ValueInfo>& info) {
+  if (Error e = check_counts(chain)) return e;
+  if (Error e = check_names(chain)) return e;
+  VerifyContext context{chain, std::exchange(info, {})};
+  Error problem = check_values(context);
+  info = std::move(context.info);
+  return problem;
+}
+
+Error check_last_output(const Chain& chain, std::vector<ValueInfo>& info) {
+  if (Error e = check_last_value(chain, info)) return e;
+  const VerifyContext context{chain, info};
+  return check_output(context, static_cast<int>(chain.outputs.size()) - 1).takeError();
+}
+
 Expected<VerifiedChain> verify(Chain chain) {
+  const DefaultNumerics numerics;  // with flush-to-zero a small constant would be 0
   if (Error e = check_limits(chain)) return e;
   if (Error e = check_names(chain)) return e;
-  if (Error e = check_symbol(chain)) return e;
+  if (Error e = check_symbol_used(chain)) return e;
   VerifiedChain verified;
   for (Value& value : chain.values) {
     for (Dim& dim : value.type.shape) {
@@ -239,6 +292,7 @@ Expected<VerifiedChain> verify(Chain chain) {
   VerifyContext context{chain, {}};
   context.info.reserve(chain.values.size());
   for (ValueId id = 0; id < static_cast<ValueId>(chain.values.size()); ++id) {
+    if (Error e = check_order(context, id)) return e;
     auto info = check_value(context);
     if (!info) return info.takeError();
     context.info.push_back(std::move(*info));

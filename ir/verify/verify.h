@@ -68,6 +68,15 @@ class VerifiedChain {
   llvm::SmallVector<ValueId, 8> parameters_;
 };
 
+// For a builder that checks every call. The rules of the newest value, of the newest output or of
+// the symbol, as verify() has them: limits, names, types. `info`: the facts about the values that
+// were checked before; the values since are added. A value may come before a parameter here, which
+// verify() allows only in the other order.
+Error check_last_value(const Chain& chain, std::vector<ValueInfo>& info);
+Error check_last_output(const Chain& chain, std::vector<ValueInfo>& info);
+Error check_symbol(const Chain& chain);
+Error check_chain_name(const Chain& chain);
+
 // Checks every rule of the IR; the error names the value, the rule and the fix (kInvalidChain,
 // kResourceLimit), with the value's position if the chain is from text.
 Expected<VerifiedChain> verify(Chain chain);

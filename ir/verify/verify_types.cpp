@@ -74,6 +74,13 @@ Error check_strides(const TensorType& type, std::string_view who, Location at) {
                            "smaller",
                            who, stride, i);
     }
+    // No element lies a stride of a dimension of size 0 or 1 away, but planners multiply by it.
+    if (stride > limit) {
+      return make_error_at(at, ErrorCode::kResourceLimit,
+                           "dimension {} of {} has stride {}: make it at most {} elements (2^46 "
+                           "bytes), also where its size is 0 or 1",
+                           i, who, stride, limit);
+    }
     last += steps * stride;
   }
   return Error::success();

@@ -5,17 +5,11 @@
 #include <cstdlib>
 
 #include "compiler/explain.h"
-#include "llvm/Support/FormatVariadic.h"
-#include "llvm/Support/raw_ostream.h"
+#include "ir/json.h"
+#include "runtime/c_api/last_error.h"
 
 namespace catenary::c_api {
 namespace {
-
-struct LastError {
-  std::string message;
-  Location at;
-};
-thread_local LastError last_error;
 
 #define CATENARY_SAME(status, code) \
   static_assert(static_cast<int>(status) == static_cast<int>(ErrorCode::code))
@@ -45,25 +39,28 @@ CATENARY_SAME(CTN_INTERNAL, kInternal);
 
 }  // namespace
 
+ctn_status fail_out_of_memory() noexcept {
+  set_out_of_memory();
+  return CTN_OUT_OF_MEMORY;
+}
+
 ctn_status fail_text(ErrorCode code, const char* message) noexcept {
   try {
-    last_error.message = message;
+    if (set_last_error(message, {})) return static_cast<ctn_status>(code);
   } catch (...) {
-    last_error.message.clear();
   }
-  last_error.at = {};
-  return static_cast<ctn_status>(code);
+  return fail_out_of_memory();
 }
 
 ctn_status fail(Error error) noexcept {
   try {
     ErrorReport report = take_report(std::move(error));
-    last_error.message = std::move(report.message);
-    last_error.at = report.at;
-    return static_cast<ctn_status>(report.code);
+    if (set_last_error(std::move(report.message), report.at)) {
+      return static_cast<ctn_status>(report.code);
+    }
   } catch (...) {
-    return fail_text(ErrorCode::kOutOfMemory, "");
   }
+  return fail_out_of_memory();
 }
 
 Error require(const void* pointer, const char* argument) {
@@ -87,6 +84,8 @@ Error wrong_struct_size(const char* argument, size_t got, size_t want) {
 }
 
 namespace {
+
+constexpr int kMaxSplitK = 16;
 
 EngineOptions engine_options(const ctn_engine_options& given, bool simulated) {
   EngineOptions options;
@@ -139,9 +138,9 @@ const char* ctn_status_name(ctn_status status) {
   return error_code_name(static_cast<ErrorCode>(status));
 }
 
-const char* ctn_last_error(void) { return last_error.message.c_str(); }
-int32_t ctn_last_error_line(void) { return last_error.at.line; }
-int32_t ctn_last_error_column(void) { return last_error.at.column; }
+const char* ctn_last_error(void) { return last_error()->message.c_str(); }
+int32_t ctn_last_error_line(void) { return last_error()->at.line; }
+int32_t ctn_last_error_column(void) { return last_error()->at.column; }
 void ctn_string_free(char* text) { std::free(text); }
 
 ctn_status ctn_engine_create(const ctn_engine_options* options, ctn_engine** engine) {
@@ -155,6 +154,11 @@ ctn_status ctn_engine_create(const ctn_engine_options* options, ctn_engine** eng
       return make_error(ErrorCode::kInvalidArgument,
                         "options->cache_mode is {}: use a value of ctn_cache_mode",
                         given.cache_mode);
+    }
+    if (given.split_k < 0 || given.split_k > kMaxSplitK) {
+      return make_error(ErrorCode::kInvalidArgument,
+                        "options->split_k is {}: use 0 for the cost model's choice, or 1 to {}",
+                        given.split_k, kMaxSplitK);
     }
     // Kernels are compiled for the device of this process: CUDA's, or the simulator.
     Expected<bool> simulated = cuda::simulator_chosen();
@@ -220,8 +224,7 @@ ctn_status ctn_compiled_explain(const ctn_compiled* compiled, ctn_format format,
     if (format == CTN_TEXT) {
       result = explain_text(chain.chain, chain.plan);
     } else if (format == CTN_JSON) {
-      llvm::raw_string_ostream stream(result);
-      stream << llvm::formatv("{0:2}", explain_json(chain.chain, chain.plan));
+      result = json_text(explain_json(chain.chain, chain.plan));
     } else {
       return make_error(ErrorCode::kInvalidArgument, "format is {}: use CTN_TEXT or CTN_JSON",
                         format);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the files of the C ABI share: handles, and how an error crosses the ABI. Every entry is a
-// body inside guarded(): no exception leaves the library.
+// body inside guarded(): no exception leaves the library, and the host's locale and floating-point
+// environment do not enter it.
 #pragma once
 
 #include <cstring>
@@ -9,10 +10,14 @@
 #include <string>
 
 #include "catenary/catenary.h"
+#include "ir/default_numerics.h"
+#include "ir/out_of_memory.h"
 #include "runtime/engine.h"
 
+// Every builder call checks what it adds; `info` has the facts about the values so far.
 struct ctn_chain {
   catenary::Chain chain;
+  std::vector<catenary::ValueInfo> info;
 };
 
 struct ctn_engine {
@@ -29,24 +34,35 @@ struct ctn_executable {
 
 namespace catenary::c_api {
 
-// Keeps the error for ctn_last_error() and returns its status.
+// Keeps the error for ctn_last_error() and returns its status. With no memory to keep it in, the
+// status and the message are those of kOutOfMemory, which need none.
 ctn_status fail(Error error) noexcept;
 ctn_status fail_text(ErrorCode code, const char* message) noexcept;
+ctn_status fail_out_of_memory() noexcept;
 
-// Runs `body`, a callable that returns Error, and turns its error or exception into a status.
+// Runs `body`, a callable that returns Error, and turns its error or exception into a status. For a
+// launch, which computes and formats no number; every other entry uses guarded().
 template <typename Body>
-ctn_status guarded(const Body& body) noexcept {
+ctn_status guarded_launch(const Body& body) noexcept {
   try {
     Error error = body();
     if (!error) return CTN_OK;
     return fail(std::move(error));
   } catch (const std::bad_alloc&) {
-    return fail_text(ErrorCode::kOutOfMemory, "out of host memory: free some and try again");
+    return fail_out_of_memory();
   } catch (const std::exception& exception) {
     return fail_text(ErrorCode::kInternal, exception.what());
   } catch (...) {
     return fail_text(ErrorCode::kInternal, "unknown exception");
   }
+}
+
+// The same with C's locale and floating-point environment.
+template <typename Body>
+ctn_status guarded(const Body& body) noexcept {
+  throw_when_out_of_memory();
+  const DefaultNumerics numerics;
+  return guarded_launch(body);
 }
 
 // For functions that return no status: errors are dropped, and the last error does not change.

@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// C ABI: building a chain. Checks only what the C language cannot (null, counts, enum numbers);
-// verify() checks the chain.
+// C ABI: building a chain. Checks what the C language cannot (null, counts, enum numbers) and, by
+// the rules of verify(), what a call adds: an error comes from the call that made it, and the chain
+// is then as it was.
+#include <algorithm>
+
+#include "ir/names.h"
 #include "ir/text/text.h"
 #include "ir/verify/verify.h"
+#include "llvm/ADT/ScopeExit.h"
 #include "runtime/c_api/c_api.h"
 
 namespace catenary::c_api {
@@ -16,40 +21,58 @@ static_assert(static_cast<int>(Role::kInput) == CTN_INPUT);
 static_assert(static_cast<int>(Role::kWeight) == CTN_WEIGHT);
 static_assert(static_cast<int>(Role::kScalar) == CTN_SCALAR);
 
-Expected<DType> read_dtype(ctn_dtype dtype, const char* argument) {
+Expected<DType> read_dtype(ctn_dtype dtype, const std::string& argument) {
   if (dtype >= CTN_BF16 && dtype <= CTN_I32) return static_cast<DType>(dtype);
   return make_error(ErrorCode::kInvalidArgument, "{} is {}: use a value of ctn_dtype", argument,
                     dtype);
 }
 
-Error check_count(i64 count, i64 most, const char* argument) {
+Error check_count(i64 count, i64 most, const std::string& argument) {
   if (count >= 0 && count <= most) return Error::success();
   return make_error(ErrorCode::kInvalidArgument, "{} is {}: use 0 to {}", argument, count, most);
 }
 
 Expected<TensorType> read_type(const Chain& chain, const ctn_parameter& given) {
   TensorType type;
-  Expected<DType> dtype = read_dtype(given.dtype, "parameter->dtype");
+  const std::string who = fmt::format("parameter {}: ", quoted(text_or_empty(given.name)));
+  Expected<DType> dtype = read_dtype(given.dtype, who + "parameter->dtype");
   if (!dtype) return dtype.takeError();
   type.dtype = *dtype;
-  if (Error error = check_count(given.rank, kMaxRank, "parameter->rank")) return error;
+  if (Error error = check_count(given.rank, kMaxRank, who + "parameter->rank")) return error;
   if (given.rank > 0) {
     if (Error error = require(given.dims, "parameter->dims")) return error;
   }
   for (int d = 0; d < given.rank; ++d) {
     const bool symbolic = given.dims[d] == CTN_SYMBOL;
     if (symbolic && !chain.symbol) {
-      return make_error(
-          ErrorCode::kInvalidArgument,
-          "dimension {} of parameter '{}' is CTN_SYMBOL, and the chain has no symbol: "
-          "call ctn_chain_symbol first",
-          d, text_or_empty(given.name));
+      return make_error(ErrorCode::kInvalidArgument,
+                        "dimension {} of parameter {} is CTN_SYMBOL, and the chain has no symbol: "
+                        "call ctn_chain_symbol first",
+                        d, quoted(text_or_empty(given.name)));
     }
     type.shape.push_back({symbolic ? chain.symbol->hi : given.dims[d], symbolic});
   }
   if (given.strides != nullptr) type.strides.assign(given.strides, given.strides + given.rank);
   if (given.align != 0) type.align = given.align;
   return type;
+}
+
+// Runs `add`, which appends one value and returns its number, and undoes it if the value breaks a
+// rule or memory runs out.
+template <typename Add>
+Error append(ctn_chain& chain, ctn_value* value, const Add& add) {
+  const size_t before = chain.chain.values.size();
+  auto undo = llvm::make_scope_exit([&] {
+    chain.chain.values.erase(chain.chain.values.begin() + static_cast<i64>(before),
+                             chain.chain.values.end());
+    chain.info.erase(chain.info.begin() + static_cast<i64>(std::min(before, chain.info.size())),
+                     chain.info.end());
+  });
+  const ValueId id = add(chain.chain);
+  if (Error error = check_last_value(chain.chain, chain.info)) return error;
+  undo.release();
+  *value = id;
+  return Error::success();
 }
 
 }  // namespace
@@ -91,7 +114,7 @@ ctn_status ctn_chain_parse(const char* text, size_t length, ctn_chain** chain) {
     if (Error error = require(text, "text", chain, "chain")) return error;
     Expected<Chain> parsed = parse(std::string_view(text, length));
     if (!parsed) return parsed.takeError();
-    *chain = new ctn_chain{std::move(*parsed)};
+    *chain = new ctn_chain{std::move(*parsed), {}};
     return Error::success();
   });
 }
@@ -101,6 +124,7 @@ ctn_status ctn_chain_create(const char* name, ctn_chain** chain) {
     if (Error error = require(name, "name", chain, "chain")) return error;
     auto fresh = std::make_unique<ctn_chain>();
     fresh->chain.name = name;
+    if (Error error = check_chain_name(fresh->chain)) return error;
     *chain = fresh.release();
     return Error::success();
   });
@@ -131,10 +155,13 @@ ctn_status ctn_chain_symbol(ctn_chain* chain, const char* name, int64_t lo, int6
     if (Error error = require(chain, "chain", name, "name")) return error;
     if (chain->chain.symbol) {
       return make_error(ErrorCode::kInvalidArgument,
-                        "chain '{}' already has the symbol {}: a chain has one symbolic size",
-                        chain->chain.name, chain->chain.symbol->name);
+                        "chain {} already has the symbol {}: a chain has one symbolic size",
+                        quoted(chain->chain.name), quoted(chain->chain.symbol->name));
     }
     chain->chain.symbol = Symbol{name, lo, hi};
+    auto undo = llvm::make_scope_exit([&] { chain->chain.symbol.reset(); });
+    if (Error error = check_symbol(chain->chain)) return error;
+    undo.release();
     return Error::success();
   });
 }
@@ -150,17 +177,18 @@ ctn_status ctn_chain_parameter(ctn_chain* chain, const ctn_parameter* parameter,
     }
     Expected<TensorType> type = read_type(chain->chain, given);
     if (!type) return type.takeError();
-    *value = chain->chain.parameter(static_cast<Role>(given.role), text_or_empty(given.name),
-                                    std::move(*type));
-    return Error::success();
+    return append(*chain, value, [&](Chain& to) {
+      return to.parameter(static_cast<Role>(given.role), text_or_empty(given.name),
+                          std::move(*type));
+    });
   });
 }
 
 ctn_status ctn_chain_constant(ctn_chain* chain, double number, const char* name, ctn_value* value) {
   return guarded([&]() -> Error {
     if (Error error = require(chain, "chain", value, "value")) return error;
-    *value = chain->chain.constant(number, text_or_empty(name));
-    return Error::success();
+    return append(*chain, value,
+                  [&](Chain& to) { return to.constant(number, text_or_empty(name)); });
   });
 }
 
@@ -179,11 +207,12 @@ ctn_status ctn_chain_contract(ctn_chain* chain, const char* equation, ctn_value 
       if (Error error = read_struct(ragged, "ragged", given)) return error;
       label = RaggedLabel{given.label, given.group, given.ends};
     }
-    *value = chain->chain.contract(equation, left, right, text_or_empty(name));
-    Value& contraction = chain->chain.values.back();
-    contraction.true_f32 = (flags & CTN_CONTRACT_TRUE_F32) != 0;
-    contraction.ragged = label;
-    return Error::success();
+    return append(*chain, value, [&](Chain& to) {
+      const ValueId id = to.contract(equation, left, right, text_or_empty(name));
+      to.values.back().true_f32 = (flags & CTN_CONTRACT_TRUE_F32) != 0;
+      to.values.back().ragged = label;
+      return id;
+    });
   });
 }
 
@@ -196,18 +225,18 @@ ctn_status ctn_chain_elementwise(ctn_chain* chain, const char* op, const ctn_use
     }
     const std::optional<Op> found = find_op(op);
     if (!found || !is_elementwise(*found)) {
-      return make_error(ErrorCode::kInvalidArgument,
-                        "op '{}' is not elementwise: use one such as add, mul, relu or silu", op);
+      return make_error(ErrorCode::kInvalidArgument, "op {} is not elementwise{}", quoted(op),
+                        op_choices(op, true));
     }
     const OpInfo& info = op_info(*found);
     if (num_operands != static_cast<size_t>(info.arity)) {
-      return make_error(ErrorCode::kInvalidArgument, "op '{}' takes {} operand(s), got {}", op,
-                        info.arity, num_operands);
+      return make_error(ErrorCode::kInvalidArgument, "op {} takes {} operand(s), got {}",
+                        quoted(op), info.arity, num_operands);
     }
     const size_t wanted = !info.attributes[0].empty() + !info.attributes[1].empty();
     if (num_attributes != wanted) {
-      return make_error(ErrorCode::kInvalidArgument, "op '{}' takes {} attribute(s), got {}", op,
-                        wanted, num_attributes);
+      return make_error(ErrorCode::kInvalidArgument, "op {} takes {} attribute(s), got {}",
+                        quoted(op), wanted, num_attributes);
     }
     if (wanted > 0) {
       if (Error error = require(attributes, "attributes")) return error;
@@ -216,9 +245,10 @@ ctn_status ctn_chain_elementwise(ctn_chain* chain, const char* op, const ctn_use
     for (size_t i = 0; i < num_operands; ++i) {
       uses.push_back({operands[i].value, text_or_empty(operands[i].labels)});
     }
-    *value = chain->chain.elementwise(*found, uses, llvm::makeArrayRef(attributes, wanted),
-                                      text_or_empty(name));
-    return Error::success();
+    return append(*chain, value, [&](Chain& to) {
+      return to.elementwise(*found, uses, llvm::makeArrayRef(attributes, wanted),
+                            text_or_empty(name));
+    });
   });
 }
 
@@ -226,8 +256,8 @@ ctn_status ctn_chain_sum(ctn_chain* chain, const char* equation, ctn_value opera
                          const char* name, ctn_value* value) {
   return guarded([&]() -> Error {
     if (Error error = require(chain, "chain", equation, "equation", value, "value")) return error;
-    *value = chain->chain.sum(equation, operand, text_or_empty(name));
-    return Error::success();
+    return append(*chain, value,
+                  [&](Chain& to) { return to.sum(equation, operand, text_or_empty(name)); });
   });
 }
 
@@ -237,8 +267,8 @@ ctn_status ctn_chain_cast(ctn_chain* chain, ctn_value operand, ctn_dtype dtype, 
     if (Error error = require(chain, "chain", value, "value")) return error;
     Expected<DType> wanted = read_dtype(dtype, "dtype");
     if (!wanted) return wanted.takeError();
-    *value = chain->chain.cast(operand, *wanted, text_or_empty(name));
-    return Error::success();
+    return append(*chain, value,
+                  [&](Chain& to) { return to.cast(operand, *wanted, text_or_empty(name)); });
   });
 }
 
@@ -261,6 +291,9 @@ ctn_status ctn_chain_return(ctn_chain* chain, const ctn_output* output) {
     }
     if (given.align != 0) result.align = given.align;
     chain->chain.outputs.push_back(std::move(result));
+    auto undo = llvm::make_scope_exit([&] { chain->chain.outputs.pop_back(); });
+    if (Error error = check_last_output(chain->chain, chain->info)) return error;
+    undo.release();
     return Error::success();
   });
 }

@@ -12,6 +12,8 @@ namespace {
 // disable_pdl is in what older headers had as padding: the size is the same.
 static_assert(sizeof(ctn_launch_args) == 72);
 
+constexpr int kMaxThreads = 1024;
+
 // An array of `count` elements may be null only when it is empty.
 Error require_array(const void* array, size_t count, const char* argument) {
   return count == 0 ? Error::success() : require(array, argument);
@@ -75,6 +77,11 @@ Error run_reference(const VerifiedChain& chain, const ctn_reference_args& args) 
   }
   if (Error error = require_array(args.tensors, args.num_tensors, "args->tensors")) return error;
   if (Error error = require_array(args.scalars, args.num_scalars, "args->scalars")) return error;
+  if (args.threads < 0 || args.threads > kMaxThreads) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "args->threads is {}: use 0 for one per core, or 1 to {}", args.threads,
+                      kMaxThreads);
+  }
   if (Error error = check_symbol(chain.chain(), args.symbol)) return error;
 
   const ReferenceInputs inputs = bind_inputs(chain, args);
@@ -110,7 +117,7 @@ using namespace catenary;
 using namespace catenary::c_api;
 
 ctn_status ctn_executable_launch(const ctn_executable* executable, const ctn_launch_args* args) {
-  return guarded([&]() -> Error {
+  return guarded_launch([&]() -> Error {
     ctn_launch_args given;
     if (Error error = require(executable, "executable")) return error;
     if (Error error = read_struct(args, "args", given)) return error;

@@ -164,7 +164,7 @@ void CubinCache::State::warn(const std::string& message) {
     std::lock_guard lock(mutex);
     if (warned.size() >= kMaxWarnings || !warned.insert(message).second) return;
   }
-  if (options.warn) options.warn(message);
+  if (options.warn) options.warn(message_text(message, kMaxWarningBytes));
 }
 
 std::optional<Outcome> CubinCache::State::recall(const CubinId& id) {
@@ -174,7 +174,8 @@ std::optional<Outcome> CubinCache::State::recall(const CubinId& id) {
   return std::nullopt;
 }
 
-void CubinCache::State::keep(const CubinId& id, const Outcome& outcome) {
+// Without memory to keep it, the outcome is the caller's only.
+void CubinCache::State::keep(const CubinId& id, const Outcome& outcome) try {
   std::lock_guard lock(mutex);
   if (outcome.cubin) {
     memory.insert(id, outcome.cubin);
@@ -183,6 +184,7 @@ void CubinCache::State::keep(const CubinId& id, const Outcome& outcome) {
     if (failures.size() >= kMaxFailures) failures.clear();
     failures.emplace(id, outcome.error);
   }
+} catch (const std::bad_alloc&) {
 }
 
 // The verified cubin from disk; null is a miss, for any reason.
@@ -236,7 +238,8 @@ Outcome CubinCache::State::produce(const CubinId& id, const Compile& compile) {
   return outcome;
 }
 
-void CubinCache::State::store(const CubinId& id, const Cubin& cubin) {
+// Without memory for its bytes, the entry is not written.
+void CubinCache::State::store(const CubinId& id, const Cubin& cubin) try {
   if (!directory || !directory->writable()) return;
   const std::string name = CacheDirectory::entry_name(id.first);
   const std::vector<u8> bytes = serialize_entry({id.first, id.second, cubin});
@@ -246,6 +249,8 @@ void CubinCache::State::store(const CubinId& id, const Cubin& cubin) {
   } else if (Error late = size_bound.after_write(*directory, name)) {
     warn(take_report(std::move(late)).message);
   }
+} catch (const std::bad_alloc&) {
+  ++write_errors;
 }
 
 Error CubinCache::State::need_directory(bool writable) const {

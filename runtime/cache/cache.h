@@ -15,6 +15,8 @@
 
 namespace catenary {
 
+inline constexpr size_t kMaxWarningBytes = 8 << 10;  // of one warning: a path and its reason
+
 class FileSystem;
 
 struct CacheStats {

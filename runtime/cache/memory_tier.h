@@ -28,12 +28,14 @@ class MemoryTier {
     return it->second->cubin;
   }
 
+  // If it throws, nothing has changed.
   void insert(const CubinId& id, std::shared_ptr<const Cubin> cubin) {
-    const auto [it, added] = index_.try_emplace(id);
-    if (!added) return;
-    bytes_ += static_cast<i64>(cubin->image.size());
-    uses_.push_front({std::move(cubin), it});
-    it->second = uses_.begin();
+    if (index_.contains(id)) return;
+    Uses fresh;
+    fresh.push_front({std::move(cubin), {}});
+    fresh.front().indexed = index_.try_emplace(id, fresh.begin()).first;
+    bytes_ += static_cast<i64>(fresh.front().cubin->image.size());
+    uses_.splice(uses_.begin(), fresh);
     // The newest stays, whatever its size: its caller holds it.
     while (bytes_ > max_bytes_ && uses_.size() > 1) {
       bytes_ -= static_cast<i64>(uses_.back().cubin->image.size());

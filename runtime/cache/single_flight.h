@@ -25,13 +25,13 @@ class SingleFlight {
   };
 
   Result run(const Key& key, llvm::function_ref<Value()> work) {
-    std::shared_ptr<Flight> flight;
+    // Allocated before the map has an entry: an entry always has a flight.
+    auto flight = std::make_shared<Flight>();
     {
       std::unique_lock lock(mutex_);
-      auto [it, led] = flights_.try_emplace(key);
-      if (led) it->second = std::make_shared<Flight>();
-      flight = it->second;
+      const auto [it, led] = flights_.try_emplace(key, flight);
       if (!led) {
+        flight = it->second;
         flight->done.wait(lock, [&] { return flight->value || flight->thrown; });
         if (flight->thrown) std::rethrow_exception(flight->thrown);
         return {*flight->value, false};

@@ -41,7 +41,8 @@ struct TuningStore::State {
   }
   void warn(const std::string& message) {
     const std::lock_guard lock(mutex);
-    if (warned.insert(message).second && options.warn) options.warn(message);
+    if (!warned.insert(message).second || !options.warn) return;
+    options.warn(message_text(message, kMaxWarningBytes));
   }
   void apply_environment();
   void find_path(const std::string& cache_directory);

@@ -4,10 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
+#include "ir/json.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Endian.h"
-#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/SHA256.h"
 
 namespace catenary {
@@ -16,6 +18,7 @@ namespace {
 namespace json = llvm::json;
 
 constexpr llvm::StringLiteral kMagic = "catenary-tuning 2 ";
+constexpr i64 kMaxSplitK = 1 << 16;
 
 std::string hex_digest(llvm::StringRef text) {
   llvm::SHA256 hash;
@@ -32,7 +35,7 @@ bool parse_id(const json::Object* object, CandidateId& id) {
   const auto family = object->getString("family");
   const auto tile = object->getString("tile");
   const auto split = object->getInteger("split_k");
-  if (!family || !tile || !split) return false;
+  if (!family || !tile || !split || *split < 0 || *split > kMaxSplitK) return false;
   id = {family->str(), tile->str(), static_cast<int>(*split)};
   return true;
 }
@@ -59,7 +62,9 @@ bool parse_candidate(const json::Value& value, TunedCandidate& c) {
   c.p10_us = object->getNumber("p10_us").getValueOr(0);
   c.p90_us = object->getNumber("p90_us").getValueOr(0);
   c.note = object->getString("note").getValueOr("").str();
-  return true;
+  // The parser reads 1e999 as infinity.
+  const double times[] = {c.predicted_us, c.median_us.value_or(0), c.p10_us, c.p90_us};
+  return std::ranges::all_of(times, [](double us) { return std::isfinite(us); });
 }
 
 // Every text field by its name, for writing and for reading.
@@ -120,7 +125,7 @@ json::Value tuning_json(const TuningRecord& record) {
 }
 
 std::vector<u8> tuning_bytes(const TuningRecord& record) {
-  const std::string body = llvm::formatv("{0:2}\n", tuning_json(record)).str();
+  const std::string body = json_text(tuning_json(record)) + "\n";
   const std::string text = kMagic.str() + hex_digest(body) + "\n" + body;
   return {text.begin(), text.end()};
 }
@@ -130,11 +135,8 @@ Expected<TuningRecord> parse_tuning(llvm::ArrayRef<u8> bytes) {
   if (!text.consume_front(kMagic)) return corrupt("it is no tuning record of this version");
   const auto [digest, body] = text.split('\n');
   if (digest != hex_digest(body)) return corrupt("its bytes do not match their SHA-256");
-  Expected<json::Value> value = json::parse(body);
-  if (!value) {
-    llvm::consumeError(value.takeError());
-    return corrupt("it is not JSON");
-  }
+  Expected<json::Value> value = parse_json(body);
+  if (!value) return value.takeError();
   const json::Object* object = value->getAsObject();
   if (object == nullptr) return corrupt("it is no JSON object");
   TuningRecord record;
@@ -146,16 +148,17 @@ Expected<TuningRecord> parse_tuning(llvm::ArrayRef<u8> bytes) {
   });
   each_number(record, [&](const char* name, int& field) {
     const auto found = object->getInteger(name);
-    whole = whole && found;
-    if (found) field = static_cast<int>(*found);
+    whole = whole && found && *found >= 0 && *found <= std::numeric_limits<int>::max();
+    if (whole) field = static_cast<int>(*found);
   });
   whole = whole && parse_id(object->getObject("winner"), record.winner) &&
           parse_id(object->getObject("model"), record.model);
   const json::Array* candidates = object->getArray("candidates");
-  if (!whole || candidates == nullptr) return corrupt("it lacks a field");
+  if (!whole || candidates == nullptr) return corrupt("a field is missing or outside its range");
   for (const json::Value& one : *candidates) {
     record.candidates.emplace_back();
-    if (!parse_candidate(one, record.candidates.back())) return corrupt("it lacks a field");
+    if (!parse_candidate(one, record.candidates.back()))
+      return corrupt("a field is missing or outside its range");
   }
   return record;
 }
@@ -169,7 +172,7 @@ std::string tuning_summary(const TuningRecord& record) {
     text += fmt::format(", {:.2f} us by the cost model's {}", *model->median_us, model->id.tile);
     if (model->id.split_k > 1) text += fmt::format(" with split-K {}", model->id.split_k);
   }
-  return text + fmt::format(" ({}, {})", record.device, record.date.substr(0, 10));
+  return message_text(text + fmt::format(" ({}, {})", record.device, record.date.substr(0, 10)));
 }
 
 }  // namespace catenary

@@ -188,6 +188,17 @@ TEST_CASE("sources need no NVRTC, cubins do") {
   CHECK(has(doctor.out, "/nonexistent"));
 }
 
+TEST_CASE("a limit of address space is an error, where NVRTC itself would end the process") {
+  Command command;
+  const std::string compile =
+      fmt::format("compile {} --arch sm_80 --no-cache -o {}", chain("linear"), command.path("out"));
+  // Enough for the command and, in the second, for the library, but not for a compile.
+  for (const char* limit : {"prlimit --as=120000000", "prlimit --as=200000000"}) {
+    INFO(limit);
+    expect_error(command(compile, limit), 3, {"_m"});  // nvrtc_missing or out_of_memory
+  }
+}
+
 TEST_CASE("check --device ref says that no kernel ran") {
   Command command;
   for (const char* name : {"linear", "scaled", "experts"}) {

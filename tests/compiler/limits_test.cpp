@@ -7,6 +7,7 @@
 
 #include <limits>
 
+#include "compiler/emit/emit.h"
 #include "ir/text/text.h"
 #include "shared/skinny_config.h"
 
@@ -114,4 +115,41 @@ TEST_CASE("a grid's CTAs saturate instead of wrapping around") {
   grid.scale = 3;
   grid.block = 2;
   CHECK(grid.ctas(5) == 8);
+}
+
+TEST_CASE("the largest strides of dimensions of size 1 change no kernel") {
+  // In bytes they fit 46 bits; the largest 64-bit ones are refused by verify().
+  const std::string bf16 = "35184372088832";
+  const std::string f32 = "17592186044416";
+  const auto sources = [](const std::string& text, const Target& target) {
+    const auto chain = llvm::cantFail(verify(llvm::cantFail(parse(text))));
+    const Plan plan = llvm::cantFail(make_plan(chain, target));
+    std::string all;
+    for (const KernelPlan& kernel : plan.buckets[0].kernels) all += emit(chain, plan, kernel).body;
+    return all;
+  };
+  const std::string chains[] = {
+      "chain c(input x: bf16[1, 128] strides[{0}, 1], weight w: bf16[256, 128]) {{\n"
+      "  y = contract \"mk,nk->mn\"(x, w)\n  return y: bf16 strides[{0}, 1] }}",
+      "chain c(input x: bf16[64, 1, 128] strides[128, {0}, 1], weight w: bf16[1, 256, 128]\n"
+      "        strides[{0}, 128, 1]) {{\n"
+      "  y = contract \"mgk,gnk->mgn\"(x, w)\n  return y: bf16 strides[256, {0}, 1] }}",
+      "chain c(input x: f32[1, 4, 1] strides[{1}, 1, {1}], input z: f32[4, 1] strides[1, {1}]) {{\n"
+      "  y = add(x, z)\n  return y: f32 strides[{1}, 1, {1}] }}",
+      "chain c(input x: f32[1, 512] strides[{1}, 1]) {{\n"
+      "  y = sum \"mn->m\"(x)\n  return y: f32 strides[{1}] }}",
+      "chain c(input x: bf16[64, 128], weight w: bf16[1, 256, 128] strides[{0}, 128, 1],\n"
+      "        input ends: i32[1]) {{\n"
+      "  y = contract \"mk,enk->mn\"(x, w) ragged m by ends over e\n  return y: bf16 }}",
+  };
+  for (const std::string& chain : chains) {
+    for (const Target& target : all_targets()) {
+      CAPTURE(chain);
+      CAPTURE(target.name);
+      const std::string plain = sources(fmt::format(fmt::runtime(chain), 1024, 1024), target);
+      const bool same = sources(fmt::format(fmt::runtime(chain), bf16, f32), target) == plain;
+      // A group's stride is in the source of a ragged contraction, whatever the number of groups.
+      CHECK((same || chain.find("ragged") != std::string::npos));
+    }
+  }
 }

@@ -434,3 +434,29 @@ TEST_CASE("waves count the CTAs that an SM holds at their own size") {
   REQUIRE(kernel.threads == 64);
   CHECK(kernel.predicted.waves == doctest::Approx(kernel.grid.ctas(0) / (132.0 * (2048 / 64))));
 }
+
+TEST_CASE("many operands are read in narrower vectors") {
+  // y = x0 + x1 + ...: all operands are loaded before the first sum.
+  const auto vec = [](int count, const char* dtype) {
+    std::string parameters, body = "  s1 = add(x0, x1)\n";
+    for (int i = 0; i < count; ++i) {
+      parameters += fmt::format("{}input x{}: {}[1024, 4096]", i > 0 ? ", " : "", i, dtype);
+      if (i > 1) body += fmt::format("  s{} = add(s{}, x{})\n", i, i - 1, i);
+    }
+    const std::string text =
+        fmt::format("chain c({}) {{\n{}  return s{}: {} }}", parameters, body, count - 1, dtype);
+    const auto chain = llvm::cantFail(verify(llvm::cantFail(parse(text))));
+    const Plan plan = llvm::cantFail(make_plan(chain, *find_target("h200")));
+    const auto& config = plan.buckets[0].kernels[0].config.get<PointwiseConfig>();
+    CHECK(count * config.vec * config.unroll < 255);
+    return config.vec;
+  };
+  CHECK(vec(8, "bf16") == 8);
+  CHECK(vec(24, "bf16") == 8);
+  CHECK(vec(32, "bf16") == 4);
+  CHECK(vec(64, "bf16") == 2);
+  CHECK(vec(127, "bf16") == 1);
+  CHECK(vec(48, "f32") == 4);
+  CHECK(vec(64, "f32") == 2);
+  CHECK(vec(127, "f32") == 1);
+}

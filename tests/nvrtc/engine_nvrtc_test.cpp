@@ -73,3 +73,47 @@ TEST_CASE("a forced tile that spills is refused; among free candidates the next 
   if (!chosen) FAIL(take_report(chosen.takeError()).message);
   CHECK((*chosen)->buckets[0][0].cubin->resources.spill_bytes == 0);
 }
+
+// y = x0 + x1 + ... of `count` operands; with `late`, of relu of each, summed from the last, so
+// that all are held at one time.
+std::string many_operands(int count, const char* dtype, bool late) {
+  std::string parameters, body;
+  for (int i = 0; i < count; ++i) {
+    parameters += fmt::format("{}input x{}: {}[512, 256]", i > 0 ? ", " : "", i, dtype);
+    if (late) body += fmt::format("  r{0} = relu(x{0})\n", i);
+  }
+  const char* name = late ? "r" : "x";
+  std::string sum = fmt::format("{}{}", name, count - 1);
+  for (int i = count - 2; i >= 0; --i) {
+    body += fmt::format("  s{} = add({}, {}{})\n", i, sum, name, i);
+    sum = fmt::format("s{}", i);
+  }
+  return fmt::format("chain many({}) {{\n{}  return s0: {} }}", parameters, body, dtype);
+}
+
+TEST_CASE("an elementwise chain of any number of operands compiles without a spill") {
+  if (!have_nvrtc()) return;
+  Engine engine(uncached());
+  for (const char* arch : {"sm_80", "h200"}) {
+    const Target target = llvm::cantFail(find_target(arch));
+    for (const bool late : {false, true}) {
+      for (const auto& [count, dtype] : {std::pair{24, "bf16"},
+                                         {32, "bf16"},
+                                         {48, "f32"},
+                                         {64, "f32"},
+                                         {127, "bf16"},
+                                         {127, "f32"}}) {
+        CAPTURE(arch);
+        CAPTURE(late);
+        CAPTURE(count);
+        CAPTURE(dtype);
+        auto compiled =
+            engine.compile(llvm::cantFail(parse(many_operands(count, dtype, late))), target);
+        if (!compiled) FAIL(take_report(compiled.takeError()).message);
+        for (const CompiledKernel& kernel : (*compiled)->buckets[0]) {
+          CHECK(kernel.cubin->resources.spill_bytes == 0);
+        }
+      }
+    }
+  }
+}

@@ -99,6 +99,23 @@ TEST_CASE("the value of a line is in its trailing comment") {
   for (int line : {-1, 0, 6, 1 << 30}) CHECK(value_of_line(body, line) == "");
 }
 
+TEST_CASE("a log that says that memory ran out is told from an error of the source") {
+  for (const char* log :
+       {"ptxas fatal   : Memory allocation failure\n",
+        "k.cu(3): catastrophic error: out of memory\n", "nvrtc: error: Out of memory\n",
+        "LLVM ERROR: out of memory\n",
+        "k.cu(7): warning #177-D: unused\nk.cu(9): internal error: std::bad_alloc\n"}) {
+    CAPTURE(log);
+    CHECK(says_out_of_memory(log));
+  }
+  for (const char* log :
+       {"", "k.cu(12): error: identifier \"x\" is undefined\n",
+        "k.cu(7): warning: out of memory is a name\n", "// out of memory\nk.cu(1): error: y\n"}) {
+    CAPTURE(log);
+    CHECK_FALSE(says_out_of_memory(log));
+  }
+}
+
 TEST_CASE("a long log is cut, and the sentence stays first") {
   const std::string log = "k.cu(1): error: bad\n" + std::string(200'000, 'x');
   const std::string message = compile_error_message(source_of("", "k"), "sm_80", log, "status");

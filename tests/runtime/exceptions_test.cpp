@@ -48,6 +48,27 @@ TEST_CASE("a flight whose work throws: the leader and all waiting callers get th
   CHECK(after.led);
 }
 
+// Copying it throws while `armed` is set.
+struct ThrowingKey {
+  ThrowingKey() = default;
+  ThrowingKey(const ThrowingKey& other) : value(other.value) {
+    if (armed) throw std::bad_alloc();
+  }
+  bool operator<(const ThrowingKey& other) const { return value < other.value; }
+  int value = 1;
+  static inline bool armed = false;
+};
+
+TEST_CASE("a flight that could not be entered leaves nothing for the next caller") {
+  SingleFlight<ThrowingKey, int> flights;
+  ThrowingKey::armed = true;
+  CHECK_THROWS_AS(flights.run({}, [] { return 1; }), std::bad_alloc);
+  ThrowingKey::armed = false;
+  const auto after = flights.run({}, [] { return 7; });
+  CHECK(after.value == 7);
+  CHECK(after.led);
+}
+
 TEST_CASE("a loop body that throws ends the loop, and the caller gets the exception") {
   for (int threads : {1, 4}) {
     CAPTURE(threads);

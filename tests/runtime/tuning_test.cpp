@@ -10,6 +10,8 @@
 #include "compiler/compile/templates.h"
 #include "compiler/explain.h"
 #include "ir/text/text.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/SHA256.h"
 #include "runtime/engine.h"
 #include "runtime/tuning/tuning.h"
 #include "tests/support/cache_fixture.h"
@@ -147,6 +149,44 @@ TEST_CASE("a record survives its bytes, and damaged bytes are refused") {
     Expected<TuningRecord> refused = parse_tuning(llvm::ArrayRef(bytes).take_front(size));
     CHECK_FALSE(refused);
     llvm::consumeError(refused.takeError());
+  }
+}
+
+// A record whose digest is right, with `to` in place of the first `from` of its JSON.
+std::vector<u8> forged(const TuningRecord& record, const std::string& from, const std::string& to) {
+  const std::vector<u8> bytes = tuning_bytes(record);
+  const std::string text(bytes.begin(), bytes.end());
+  const size_t line = text.find('\n');
+  std::string body = text.substr(line + 1);
+  REQUIRE(body.find(from) != std::string::npos);
+  body.replace(body.find(from), from.size(), to);
+  llvm::SHA256 hash;
+  hash.update(body);
+  const std::string forged = text.substr(0, text.rfind(' ', line) + 1) +
+                             llvm::toHex(hash.final(), /*LowerCase=*/true) + "\n" + body;
+  return {forged.begin(), forged.end()};
+}
+
+TEST_CASE("a record with a right digest is held to the limits of JSON and of its fields") {
+  const TuningRecord record = sample_record(kLinear);
+  REQUIRE(parse_tuning(forged(record, "{", " {")));
+  const std::string split = "\"split_k\": 1";
+  const std::string deep = "{\"x\": " + std::string(300'000, '[');
+  const std::pair<std::string, std::string> forgeries[] = {
+      {"{", deep},
+      {"{", "{\"x\": " + std::string(100, '[') + std::string(100, ']') + ","},
+      {split, "\"split_k\": -1"},
+      {split, "\"split_k\": 4294967297"},
+      {split, "\"split_k\": 1e300"},
+      {"\"sm_count\": 132", "\"sm_count\": 4294967428"},
+      {"\"sm_count\": 132", "\"sm_count\": -132"},
+      {"\"us\": 12.25", "\"us\": 1e999"},
+  };
+  for (const auto& [from, to] : forgeries) {
+    CAPTURE(to.substr(0, 40));
+    Expected<TuningRecord> refused = parse_tuning(forged(record, from, to));
+    REQUIRE_FALSE(refused);
+    CHECK(take_report(refused.takeError()).code == ErrorCode::kCorruptArtifact);
   }
 }
 

@@ -16,6 +16,9 @@ constexpr int kThreads = 256;  // 128 and 512 were slower on an H200 (0.77 and 0
 // thread were slower on an H200 (relu(x*w+b), f32, width 4096: one vector 0.97 of the copy rate,
 // two 0.93).
 constexpr i64 kBytesInFlight = 16;
+// Floats of a thread that hold operands and values at one time, of its 255 registers. ptxas spills
+// with 256 (32 operands in vectors of 8, 64 in vectors of 4).
+constexpr int kLiveFloats = 208;
 
 Space make_space(const GroupContext& context, int& first) {
   Space space;
@@ -111,6 +114,8 @@ Expected<KernelPlan> plan_pointwise(const GroupContext& context) {
   int limit = 8;
   while (limit > 1 && limit > inner) limit /= 2;
   config.vec = vector_width(kernel.program, limit);
+  const int live = live_values(kernel.program);
+  while (config.vec > 1 && live * config.vec > kLiveFloats) config.vec /= 2;
   const i64 elements = largest_elements(space, context.symbol_hi);
   const i64 vectors = ceil_div(std::max<i64>(elements, 1), config.vec);
   const i64 bytes = std::max<i64>(streamed_bytes(kernel.program, config.vec), 1);
@@ -120,6 +125,7 @@ Expected<KernelPlan> plan_pointwise(const GroupContext& context) {
   }
   // More vectors per thread only while the grid still has two full waves.
   while (config.unroll < 8 && config.unroll * bytes < kBytesInFlight &&
+         live * config.vec * config.unroll * 2 <= kLiveFloats &&
          vectors / (config.unroll * 2 * kThreads) >= 16 * context.target.sm_count) {
     config.unroll *= 2;
   }

@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory runs out at every allocation of a call in turn, once or for good: the call succeeds or is
+// CTN_OUT_OF_MEMORY with a message, the process goes on, and the next call is right.
+#include <doctest/doctest.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <thread>
+
+#include "catenary/catenary.h"
+#include "compiler/emit/emit.h"
+#include "compiler/explain.h"
+#include "ir/json.h"
+#include "ir/text/text.h"
+#include "runtime/c_api/c_api.h"
+#include "runtime/cache/cache.h"
+#include "runtime/cache/memory_tier.h"
+#include "tests/support/cache_samples.h"
+
+// The C library's own allocator below the one of this test. Sanitizers have theirs.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && defined(__GLIBC__)
+
+namespace {
+
+thread_local bool counting __attribute__((tls_model("initial-exec"))) = false;
+long allocations = 0;  // since counting began
+long first_failure = 0;
+long last_failure = 0;
+
+bool fails() {
+  if (!counting) return false;
+  const long number = allocations++;
+  return number >= first_failure && number < last_failure;
+}
+
+// Allocations number `first` to `last` - 1 of this thread fail while it lives.
+struct FailingMemory {
+  FailingMemory(long first, long last) {
+    allocations = 0;
+    first_failure = first;
+    last_failure = last;
+    counting = true;
+  }
+  FailingMemory(const FailingMemory&) = delete;
+  FailingMemory& operator=(const FailingMemory&) = delete;
+  ~FailingMemory() { counting = false; }
+};
+
+}  // namespace
+
+extern "C" {
+void* __libc_malloc(size_t);
+void* __libc_calloc(size_t, size_t);
+void* __libc_realloc(void*, size_t);
+
+void* malloc(size_t bytes) {
+  if (!fails()) return __libc_malloc(bytes);
+  errno = ENOMEM;
+  return nullptr;
+}
+void* calloc(size_t count, size_t bytes) {
+  if (!fails()) return __libc_calloc(count, bytes);
+  errno = ENOMEM;
+  return nullptr;
+}
+void* realloc(void* old, size_t bytes) {
+  if (!fails()) return __libc_realloc(old, bytes);
+  errno = ENOMEM;
+  return nullptr;
+}
+}
+
+namespace {
+
+using namespace catenary;
+
+constexpr long kForGood = 1L << 60;
+
+const std::string kText =
+    "chain mlp[M in 1..64](input x: bf16[M, 128], weight wg: bf16[256, 128],\n"
+    "    weight wu: bf16[256, 128], weight b: bf16[256], scalar alpha: f32) {\n"
+    "  g = contract \"mk,nk->mn\"(x, wg)\n  u = contract \"mk,nk->mn\"(x, wu)\n"
+    "  y = scale(mul(silu(add(g, b)), u), alpha)\n  return y: bf16\n}\n";
+
+// Runs `call` with every allocation failing in turn, until it makes fewer. `call` returns a status;
+// `done` checks what it made and frees it.
+template <typename Call, typename Done>
+void sweep(const char* what, const Call& call, const Done& done) {
+  CAPTURE(what);
+  for (const bool for_good : {false, true}) {
+    CAPTURE(for_good);
+    for (long n = 0;; ++n) {
+      CAPTURE(n);
+      ctn_status status = CTN_INTERNAL;
+      long made = 0;
+      {
+        const FailingMemory failing(n, for_good ? kForGood : n + 1);
+        status = call();
+        made = allocations;
+      }
+      if (status == CTN_OK) {
+        done();
+      } else {
+        REQUIRE(status == CTN_OUT_OF_MEMORY);
+        CHECK(std::strstr(ctn_last_error(), "memory") != nullptr);
+      }
+      if (made <= n) {
+        CHECK(status == CTN_OK);
+        break;
+      }
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a chain is parsed, printed and verified") {
+  ctn_chain* chain = nullptr;
+  sweep(
+      "parse", [&] { return ctn_chain_parse(kText.data(), kText.size(), &chain); },
+      [&] {
+        ctn_chain_destroy(chain);
+        chain = nullptr;
+      });
+  CHECK(chain == nullptr);
+  REQUIRE(ctn_chain_parse(kText.data(), kText.size(), &chain) == CTN_OK);
+  sweep(
+      "verify", [&] { return ctn_chain_verify(chain); }, [] {});
+  char* text = nullptr;
+  sweep(
+      "print", [&] { return ctn_chain_print(chain, &text); },
+      [&] {
+        CHECK(std::strstr(text, "chain mlp") == text);
+        ctn_string_free(text);
+        text = nullptr;
+      });
+  ctn_chain_destroy(chain);
+}
+
+TEST_CASE("a chain is built: a call that failed has not changed it") {
+  ctn_chain* chain = nullptr;
+  REQUIRE(ctn_chain_create("c", &chain) == CTN_OK);
+  const int64_t dims[] = {4, 4};
+  ctn_parameter parameter{};
+  parameter.struct_size = sizeof parameter;
+  parameter.dtype = CTN_F32;
+  parameter.rank = 2;
+  parameter.dims = dims;
+  ctn_value x = 0;
+  int declared = 0;
+  sweep(
+      "parameter", [&] { return ctn_chain_parameter(chain, &parameter, &x); },
+      [&] { CHECK(x == declared++); });
+  ctn_chain_destroy(chain);
+}
+
+TEST_CASE("an error is reported: the status is its own or that of memory") {
+  const std::string wrong = "chain c(input x: f32[4]) { y = relux(x) return y: f32 }";
+  for (long n = 0; n < 200; ++n) {
+    for (const bool for_good : {false, true}) {
+      CAPTURE(n);
+      ctn_chain* chain = nullptr;
+      ctn_status status = CTN_OK;
+      {
+        const FailingMemory failing(n, for_good ? kForGood : n + 1);
+        status = ctn_chain_parse(wrong.data(), wrong.size(), &chain);
+      }
+      CHECK((status == CTN_PARSE || status == CTN_OUT_OF_MEMORY));
+      const char* word = status == CTN_PARSE ? "relux" : "memory";
+      CHECK(std::strstr(ctn_last_error(), word) != nullptr);
+    }
+  }
+}
+
+TEST_CASE("the first error of a thread needs no memory") {
+  bool right = false;
+  std::thread([&] {
+    const FailingMemory failing(0, kForGood);
+    ctn_chain* chain = nullptr;
+    const ctn_status status = ctn_chain_create("c", &chain);
+    right = status == CTN_OUT_OF_MEMORY && std::strstr(ctn_last_error(), "out of host memory") &&
+            ctn_last_error_line() == 0;
+  }).join();
+  CHECK(right);
+}
+
+TEST_CASE("a chain is planned and its sources are emitted") {
+  const VerifiedChain chain = llvm::cantFail(verify(llvm::cantFail(parse(kText))));
+  const Target target = llvm::cantFail(find_target("h200"));
+  std::string expected;
+  std::string text;
+  const auto plan_all = [&] {
+    return c_api::guarded([&]() -> Error {
+      Expected<Plan> plan = make_plan(chain, target);
+      if (!plan) return plan.takeError();
+      std::string all = explain_text(chain, *plan);
+      const PlanBucket& bucket = plan->buckets[0];
+      for (const KernelPlan& kernel : bucket.kernels) all += emit(chain, *plan, kernel).text();
+      text = std::move(all);
+      return Error::success();
+    });
+  };
+  REQUIRE(plan_all() == CTN_OK);
+  expected = text;
+  // Planning makes a hundred thousand allocations: a sample of them, spread over all.
+  long made = 0;
+  {
+    const FailingMemory counted(kForGood, kForGood);
+    REQUIRE(plan_all() == CTN_OK);
+    made = allocations;
+  }
+  const long step = made / 500 + 1;
+  for (long n = 0; n < made; n += step) {
+    for (const bool for_good : {false, true}) {
+      CAPTURE(n);
+      text.clear();
+      ctn_status status = CTN_OK;
+      {
+        const FailingMemory failing(n, for_good ? kForGood : n + 1);
+        status = plan_all();
+      }
+      CHECK((status == CTN_OK || status == CTN_OUT_OF_MEMORY));
+      if (status == CTN_OK) CHECK(text == expected);
+    }
+  }
+  CHECK(plan_all() == CTN_OK);
+  CHECK(text == expected);
+}
+
+TEST_CASE("the reference evaluates a chain") {
+  const std::string text =
+      "chain c(input x: f32[2, 3], weight w: f32[2, 3]) {\n"
+      "  y = relu(contract \"mk,nk->mn\"(x, w))\n  return y: f32 }";
+  ctn_chain* chain = nullptr;
+  REQUIRE(ctn_chain_parse(text.data(), text.size(), &chain) == CTN_OK);
+  float x[] = {1, 2, 3, -1, -2, -3};
+  float w[] = {1, 0, 1, 2, 2, 2};
+  float y[4] = {};
+  void* const tensors[] = {x, w, y};
+  ctn_reference_args args{};
+  args.struct_size = sizeof args;
+  args.tensors = tensors;
+  args.num_tensors = 3;
+  args.threads = 1;
+  sweep(
+      "reference", [&] { return ctn_reference_run(chain, &args); },
+      [&] {
+        CHECK(y[0] == 4);
+        CHECK(y[1] == 12);
+        CHECK(y[2] == 0);
+        y[0] = 0;
+      });
+  ctn_chain_destroy(chain);
+}
+
+TEST_CASE("the cache: a cubin that was compiled is returned, and the next look-up is right") {
+  const test::Sample sample(1);
+  const test::Sample other(2);
+  for (long n = 0; n < 60; ++n) {
+    CAPTURE(n);
+    CubinCache cache({.directory = "", .mode = CacheMode::kOff, .warn = {}});
+    const auto get = [&](const test::Sample& wanted) {
+      return cache.get(wanted.key, wanted.record,
+                       [&]() -> Expected<Cubin> { return wanted.cubin; });
+    };
+    REQUIRE(!!get(other));
+    try {
+      const FailingMemory failing(n, n + 1);
+      auto got = get(sample);
+      if (!got) llvm::consumeError(got.takeError());
+    } catch (const std::bad_alloc&) {
+    }
+    for (const test::Sample& wanted : {sample, other}) {
+      auto got = get(wanted);
+      REQUIRE(!!got);
+      CHECK(**got == wanted.cubin);
+    }
+  }
+}
+
+TEST_CASE("the memory tier is unchanged if an insertion fails") {
+  const test::Sample sample(1);
+  const CubinId id{sample.key, sample.record};
+  for (long n = 0; n < 4; ++n) {
+    MemoryTier tier(1 << 20);
+    auto cubin = std::make_shared<const Cubin>(sample.cubin);
+    bool thrown = false;
+    try {
+      const FailingMemory failing(n, n + 1);
+      tier.insert(id, cubin);
+    } catch (const std::bad_alloc&) {
+      thrown = true;
+    }
+    CHECK((tier.find(id) == nullptr) == thrown);
+    tier.insert(id, cubin);
+    CHECK(tier.find(id) == cubin);
+  }
+}
+
+#endif
