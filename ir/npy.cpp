@@ -8,10 +8,10 @@
 #include <string_view>
 
 #include "ir/names.h"
+#include "ir/output_file.h"
 #include "ir/reference/reference_program.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
-#include "llvm/Support/raw_ostream.h"
 
 namespace catenary {
 namespace {
@@ -238,14 +238,13 @@ Error write_npy(const std::string& path, const TensorType& type, const void* dat
   header.append(total - before - header.size() - 1, ' ');
   header += '\n';
 
-  std::error_code code;
-  llvm::raw_fd_ostream file(path, code);
-  if (code) {
-    return io_error(path, "could not be opened for writing ({}): check the directory",
-                    code.message());
-  }
-  file << llvm::StringRef(kMagic.data(), kMagic.size()) << '\1' << '\0'
-       << static_cast<char>(header.size() & 255) << static_cast<char>(header.size() >> 8) << header;
+  Expected<OutputFile> file = OutputFile::open(path);
+  if (!file) return file.takeError();
+  const char version_and_length[] = {'\1', '\0', static_cast<char>(header.size() & 255),
+                                     static_cast<char>(header.size() >> 8)};
+  file->write(llvm::StringRef(kMagic.data(), kMagic.size()));
+  file->write(llvm::StringRef(version_and_length, sizeof version_and_length));
+  file->write(header);
   const auto strides = type.strides.empty() ? contiguous_strides(type.shape) : type.strides;
   const i64 element = dtype_bytes(type.dtype);
   const i64 count = num_elements(type);
@@ -253,14 +252,10 @@ Error write_npy(const std::string& path, const TensorType& type, const void* dat
   for (i64 i = 0; i < count; ++i) {
     i64 offset = 0;
     for (size_t d = 0; d < at.size(); ++d) offset += at[d] * strides[d];
-    file.write(static_cast<const char*>(data) + offset * element, element);
+    file->write({static_cast<const char*>(data) + offset * element, static_cast<size_t>(element)});
     advance(type.shape, at);
   }
-  file.close();
-  if (!file.has_error()) return Error::success();
-  code = file.error();
-  file.clear_error();  // otherwise the stream aborts the process
-  return io_error(path, "could not be written ({}): free some space", code.message());
+  return file->commit();
 }
 
 }  // namespace catenary

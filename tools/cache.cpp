@@ -10,6 +10,7 @@
 #include "tools/command.h"
 #include "tools/engine_options.h"
 #include "tools/files.h"
+#include "tools/output.h"
 
 namespace catenary::tools {
 namespace {
@@ -18,7 +19,7 @@ Error print_path(CubinCache& cache) {
   if (cache.directory().empty()) {
     return make_error(ErrorCode::kCacheIo, "the cache has no directory: {}", cache.why_off());
   }
-  fmt::print("{}\n", cache.directory());
+  out("{}\n", cache.directory());
   return Error::success();
 }
 
@@ -26,11 +27,11 @@ Error print_list(CubinCache& cache) {
   auto entries = cache.list();
   if (!entries) return entries.takeError();
   for (const CacheEntryInfo& entry : *entries) {
-    fmt::print("{}  {:<9}  {:>10}  {}  {}{}\n", entry.key_hex.substr(0, 16), entry.arch,
-               bytes_text(entry.bytes), entry.symbol, entry.compiler_id,
-               entry.problem.empty() ? "" : "  DAMAGED: " + entry.problem);
+    out("{}  {:<9}  {:>10}  {}  {}{}\n", entry.key_hex.substr(0, 16), entry.arch,
+        bytes_text(entry.bytes), entry.symbol, entry.compiler_id,
+        entry.problem.empty() ? "" : "  DAMAGED: " + entry.problem);
   }
-  fmt::print("{} entries in {}\n", entries->size(), cache.directory());
+  out("{} entries in {}\n", entries->size(), cache.directory());
   return Error::success();
 }
 
@@ -51,11 +52,11 @@ Error print_stats(CubinCache& cache) {
     }
     damaged += entry.problem.empty() ? 0 : 1;
   }
-  fmt::print("directory  {}\nbound      {}\nentries    {} ({} damaged), {}\n", cache.directory(),
-             cache.max_bytes() == 0 ? "none" : bytes_text(cache.max_bytes()), all.entries, damaged,
-             bytes_text(all.bytes));
+  out("directory  {}\nbound      {}\nentries    {} ({} damaged), {}\n", cache.directory(),
+      cache.max_bytes() == 0 ? "none" : bytes_text(cache.max_bytes()), all.entries, damaged,
+      bytes_text(all.bytes));
   for (const auto& [name, group] : groups) {
-    fmt::print("           {:>5}, {:>10}: {}\n", group.entries, bytes_text(group.bytes), name);
+    out("           {:>5}, {:>10}: {}\n", group.entries, bytes_text(group.bytes), name);
   }
   return Error::success();
 }
@@ -67,7 +68,7 @@ Error verify_entries(CubinCache& cache) {
   for (const CacheEntryInfo& entry : *entries) {
     if (entry.problem.empty()) continue;
     ++damaged;
-    fmt::print("{}: {}\n", entry.key_hex, entry.problem);
+    out("{}: {}\n", entry.key_hex, entry.problem);
   }
   if (damaged > 0) {
     return make_error(ErrorCode::kMismatch,
@@ -75,13 +76,13 @@ Error verify_entries(CubinCache& cache) {
                       "needed, or `catenary cache clear` removes all entries",
                       damaged, entries->size());
   }
-  fmt::print("{} entries are sound\n", entries->size());
+  out("{} entries are sound\n", entries->size());
   return Error::success();
 }
 
 Error print_removed(Expected<int> removed, const CubinCache& cache) {
   if (!removed) return removed.takeError();
-  fmt::print("removed {} entries from {}\n", *removed, cache.directory());
+  out("removed {} entries from {}\n", *removed, cache.directory());
   return Error::success();
 }
 

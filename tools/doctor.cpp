@@ -13,6 +13,7 @@
 #include "tools/command.h"
 #include "tools/engine_options.h"
 #include "tools/files.h"
+#include "tools/output.h"
 
 namespace catenary::tools {
 namespace {
@@ -20,9 +21,7 @@ namespace {
 constexpr const char* kKnownArchs[] = {"sm_80",   "sm_86",   "sm_87",   "sm_89",  "sm_90a",
                                        "sm_100a", "sm_103a", "sm_120a", "sm_121a"};
 
-void print_row(const char* label, const std::string& text) {
-  fmt::print("{:<10}{}\n", label, text);
-}
+void print_row(const char* label, const std::string& text) { out("{:<10}{}\n", label, text); }
 
 void print_build() {
   print_row("catenary", CATENARY_VERSION);
@@ -127,8 +126,8 @@ int doctor() {
   const bool compiles = print_nvrtc(advice);
   print_driver(print_host_compiler(advice), advice);
   print_cache(advice);
-  for (const std::string& sentence : advice) fmt::print("\n- {}\n", sentence);
-  if (advice.empty()) fmt::print("\nnothing is missing\n");
+  for (const std::string& sentence : advice) out("\n- {}\n", sentence);
+  if (advice.empty()) out("\nnothing is missing\n");
   return compiles ? 0 : exit_code(ErrorCode::kNvrtcMissing);
 }
 

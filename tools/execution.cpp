@@ -8,8 +8,11 @@
 #include "tools/artifacts.h"
 #include "tools/engine_options.h"
 #include "tools/evaluate.h"
+#include "tools/files.h"
+#include "tools/output.h"
 #include "tools/progress.h"
 #include "tools/targets.h"
+#include "tools/usage.h"
 
 namespace catenary::tools {
 namespace {
@@ -24,8 +27,8 @@ Expected<std::shared_ptr<const CompiledChain>> compile(const VerifiedChain& chai
 }
 
 void print_notes(const Artifacts& written, const std::string& folder) {
-  fmt::print("wrote {} files into {}\n", written.files.size(), folder);
-  for (const std::string& note : written.notes) fmt::print("{}\n", note);
+  out("wrote {} files into {}\n", written.files.size(), folder);
+  for (const std::string& note : written.notes) out("{}\n", note);
 }
 
 Error prepare_device(const ExecutionOptions& options, Execution& execution) {
@@ -100,14 +103,14 @@ void add_execution_options(CLI::App& command, ExecutionOptions& options) {
       .add_option(
           "--max-size", options.max_size,
           "Reduce larger sizes to at most this, keeping remainders modulo 64; for the simulator")
-      ->check(CLI::Range(kLeastMaxSize, kMaxDimSize));
+      ->check(whole_number(kLeastMaxSize, kMaxDimSize));
   command
       .add_option("--data", options.data, "Random inputs: normal distribution, or small integers")
       ->check(CLI::IsMember({"normal", "integer"}))
       ->capture_default_str();
   command
       .add_option("--symbol", options.symbol, "The chain's symbolic size; default: its upper bound")
-      ->check(CLI::NonNegativeNumber);
+      ->check(whole_number(0));
   command.add_option("--dump", options.dump,
                      "Write chain, plan, source, PTX, cubin and SASS into this folder");
   command.add_flag("--no-cache", options.no_cache, "Neither read nor write the cubin cache");
@@ -126,10 +129,10 @@ i64 choose_max_size(const VerifiedChain& chain, const ExecutionOptions& options,
       fmt::format("chain '{}' has {:.2g} multiply-adds, which take the simulator long",
                   chain.chain().name, work);
   if (!choice.asked_for && options.inputs.empty()) {
-    fmt::print("{}: its sizes are reduced as by --max-size {}\n", fact, kQuickSize);
+    out("{}: its sizes are reduced as by --max-size {}\n", fact, kQuickSize);
     return kQuickSize;
   }
-  fmt::print(stderr, "catenary: warning: {}; --max-size {} reduces them\n", fact, kQuickSize);
+  err("catenary: warning: {}; --max-size {} reduces them\n", fact, kQuickSize);
   return 0;
 }
 
@@ -141,7 +144,7 @@ Error reduce(i64 max_size, Execution& execution) {
   for (const auto& [before, after] : reduced->sizes) {
     text += fmt::format("{}{} -> {}", text.empty() ? "" : ", ", before, after);
   }
-  if (!text.empty()) fmt::print("sizes: {}\n", text);
+  if (!text.empty()) out("sizes: {}\n", text);
   if (execution.chain.chain().symbol) {
     execution.symbol = reduce_symbol(reduced->chain, execution.symbol);
   }
@@ -152,13 +155,16 @@ Error reduce(i64 max_size, Execution& execution) {
 }  // namespace
 
 Expected<Execution> prepare(const VerifiedChain& chain, const ExecutionOptions& options) {
+  if (!options.dump.empty()) {
+    if (Error error = prepare_folder(options.dump)) return error;
+  }
   Expected<DeviceChoice> choice = choose_device(options.device);
   if (!choice) return choice.takeError();
   Execution execution(chain, choice->kind);
   Expected<i64> symbol = choose_symbol(chain, options.symbol);
   if (!symbol) return symbol.takeError();
   execution.symbol = *symbol;
-  if (!choice->why.empty()) fmt::print("{}\n", choice->why);
+  if (!choice->why.empty()) out("{}\n", choice->why);
   if (const i64 max_size = choose_max_size(chain, options, *choice, *symbol)) {
     if (Error error = reduce(max_size, execution)) return error;
   }

@@ -8,6 +8,7 @@
 #include "tools/chain_file.h"
 #include "tools/command.h"
 #include "tools/engine_options.h"
+#include "tools/output.h"
 #include "tools/targets.h"
 
 namespace catenary::tools {
@@ -36,7 +37,7 @@ Error explain(const ExplainOptions& options, const VerifiedChain& chain) {
   if (!plan) return plan.takeError();
   const std::string text = options.json ? llvm::formatv("{0:2}\n", explain_json(chain, *plan)).str()
                                         : explain_text(chain, *plan);
-  fmt::print("{}", text);
+  out("{}", text);
   return Error::success();
 }
 

@@ -8,6 +8,7 @@
 
 #include "ir/names.h"
 #include "ir/npy.h"
+#include "ir/output_file.h"
 #include "ir/reference/reference_program.h"
 #include "tools/chain_file.h"
 #include "tools/command.h"
@@ -15,6 +16,7 @@
 #include "tools/evaluate.h"
 #include "tools/execution.h"
 #include "tools/inputs.h"
+#include "tools/output.h"
 
 namespace catenary::tools {
 namespace {
@@ -46,7 +48,8 @@ struct Summary {
   }
 };
 
-using Paths = std::map<int, std::string>;  // by index of the output
+// By index of the output; each can be written.
+using Paths = std::map<int, std::string>;
 
 Expected<int> find_output(const VerifiedChain& chain, const std::string& name) {
   std::vector<std::string_view> names;
@@ -68,10 +71,18 @@ Expected<Paths> output_paths(const VerifiedChain& chain, const RunOptions& optio
     if (!binding) return binding.takeError();
     Expected<int> output = find_output(chain, binding->first);
     if (!output) return output.takeError();
+    for (const auto& [other, path] : paths) {
+      if (path == binding->second) {
+        return make_error(ErrorCode::kInvalidArgument,
+                          "--output names the file {} twice: give each output a file of its own",
+                          catenary::quoted(path));
+      }
+    }
     if (!paths.try_emplace(*output, binding->second).second) {
       return make_error(ErrorCode::kInvalidArgument,
                         "--output names output '{}' twice: give one file for it", binding->first);
     }
+    if (Error error = OutputFile::check(binding->second)) return error;
   }
   return paths;
 }
@@ -116,18 +127,18 @@ Summary summarise(const HostOutput& output) {
 }
 
 void print_summary(const std::string& name, const TensorType& type, const Summary& s) {
-  fmt::print("{}: {}", name, to_string(type));
+  out("{}: {}", name, to_string(type));
   const i64 elements = num_elements(type);
-  if (s.elements != elements) fmt::print(", sampled at {} of {} elements", s.elements, elements);
+  if (s.elements != elements) out(", sampled at {} of {} elements", s.elements, elements);
   if (s.elements == 0) {
-    fmt::print(", empty\n");
+    out(", empty\n");
     return;
   }
   const double finite = static_cast<double>(s.elements - s.not_finite);
-  fmt::print("\n  min {:.6g}, max {:.6g}, mean {:.6g}, {} not finite\n", s.least, s.greatest,
-             finite > 0 ? s.sum / finite : 0, s.not_finite);
-  fmt::print("  first [{:.6g}{}]\n", fmt::join(s.first, ", "),
-             s.elements > static_cast<i64>(s.first.size()) ? ", ..." : "");
+  out("\n  min {:.6g}, max {:.6g}, mean {:.6g}, {} not finite\n", s.least, s.greatest,
+      finite > 0 ? s.sum / finite : 0, s.not_finite);
+  out("  first [{:.6g}{}]\n", fmt::join(s.first, ", "),
+      s.elements > static_cast<i64>(s.first.size()) ? ", ..." : "");
 }
 
 Error run(const RunOptions& options, const VerifiedChain& chain) {
@@ -140,7 +151,7 @@ Error run(const RunOptions& options, const VerifiedChain& chain) {
                      ? run_on_device(*execution->executable, execution->data.inputs)
                      : run_reference(ran, *execution, !paths->empty());
   if (!outputs) return outputs.takeError();
-  fmt::print("{} ran on {}\n", chain.chain().name, execution->where);
+  out("{} ran on {}\n", chain.chain().name, execution->where);
   for (size_t i = 0; i < outputs->size(); ++i) {
     const HostOutput& output = (*outputs)[i];
     const int number = static_cast<int>(i);
@@ -149,7 +160,7 @@ Error run(const RunOptions& options, const VerifiedChain& chain) {
     const auto path = paths->find(number);
     if (path == paths->end()) continue;
     if (Error error = write_npy(path->second, output.type, output.bytes.data())) return error;
-    fmt::print("  wrote {}\n", path->second);
+    out("  wrote {}\n", path->second);
   }
   return Error::success();
 }

@@ -1,8 +1,10 @@
-# cli_test runs the built command, which exists only with the tools.
-if(TARGET catenary_command)
-  add_dependencies(cli_test catenary_command)
-  target_compile_definitions(cli_test PRIVATE CATENARY_COMMAND="$<TARGET_FILE:catenary_command>")
-else()
-  set_target_properties(cli_test PROPERTIES EXCLUDE_FROM_ALL ON)
-  set_tests_properties(cli_test PROPERTIES DISABLED ON)
-endif()
+# Tests of the command run the built one, which exists only with the tools.
+foreach(test IN ITEMS cli_test cli_output_test)
+  if(TARGET catenary_command)
+    add_dependencies(${test} catenary_command)
+    target_compile_definitions(${test} PRIVATE CATENARY_COMMAND="$<TARGET_FILE:catenary_command>")
+  else()
+    set_target_properties(${test} PROPERTIES EXCLUDE_FROM_ALL ON)
+    set_tests_properties(${test} PROPERTIES DISABLED ON)
+  endif()
+endforeach()

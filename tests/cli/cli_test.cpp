@@ -8,56 +8,12 @@
 #include "ir/text/text.h"
 #include "llvm/Support/JSON.h"
 #include "runtime/tuning/tuning.h"
-#include "tests/support/command.h"
+#include "tests/support/cli_command.h"
 
 using namespace catenary;
-using catenary::test::CommandResult;
-using catenary::test::file_text;
-using catenary::test::TempDir;
+using namespace catenary::test;
 
 namespace {
-
-const std::string kChains = std::string(CATENARY_SOURCE_DIR) + "/tests/chains/";
-
-std::string chain(const char* name) { return fmt::format("'{}{}.chain'", kChains, name); }
-
-class Command {
- public:
-  CommandResult operator()(const std::string& arguments, const std::string& environment = "") {
-    return test::run_command(CATENARY_COMMAND, folder_, arguments, environment);
-  }
-  std::string path(const std::string& name) const { return folder_ / name; }
-  bool exists(const std::string& name) const { return std::filesystem::exists(folder_ / name); }
-
- private:
-  TempDir folder_;
-};
-
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
-// Checks the exit code, one line on stderr with all `parts`, and no success on stdout.
-void expect_error(const CommandResult& result, int exit_code,
-                  std::initializer_list<std::string> parts) {
-  INFO("stderr: ", result.err);
-  CHECK(result.exit_code == exit_code);
-  CHECK(has(result.err, "error: "));
-  CHECK_FALSE(has(result.err, "terminate"));
-  for (const std::string& part : parts) {
-    INFO("wanted: ", part);
-    CHECK(has(result.err, part));
-  }
-}
-
-// An environment without a host compiler, so that nothing runs in the simulator.
-const char* const kNoCompiler = "CATENARY_CXX=/nonexistent/cxx";
-
-bool host_compiler_found(Command& command) {
-  const bool found = !has(command("doctor").out, "simulator missing");
-  if (!found) MESSAGE("skipped: no host compiler");
-  return found;
-}
 
 // A [rows, columns] array of zeros.
 void write_zeros(const std::string& path, DType dtype, i64 rows, i64 columns) {
@@ -85,7 +41,52 @@ TEST_CASE("help and version") {
   }
   expect_error(command(""), 2, {"subcommand", "[invalid_argument]"});
   expect_error(command("explian"), 2, {"'explian'", "did you mean 'explain'", "doctor"});
-  expect_error(command("explain " + chain("linear") + " --jsonn"), 2, {"--jsonn"});
+}
+
+TEST_CASE("help and version as words and as short options") {
+  Command command;
+  const std::string version = command("--version").out;
+  CHECK(command("version").out == version);
+  CHECK(command("-V").out == version);
+  CHECK(command("help").out == command("--help").out);
+  CHECK(has(command("help cache prune").out, "Usage: catenary cache prune"));
+  CHECK(command("help cache prune").exit_code == 0);
+  expect_error(command("help expalin"), 2, {"'expalin'", "did you mean 'explain'"});
+  expect_error(command("help cache prnue"), 2, {"`catenary cache`", "did you mean 'prune'"});
+}
+
+TEST_CASE("a misuse names the word, the nearest known one and the help of its subcommand") {
+  Command command;
+  const std::string file = " " + chain("linear");
+  expect_error(command("explain" + file + " --jsonn"), 2,
+               {"'--jsonn' is not an option of `catenary explain`", "did you mean '--json'",
+                "see `catenary explain --help`"});
+  expect_error(command("explain --jsonn"), 2, {"did you mean '--json'"});
+  expect_error(command("run --sede=3" + file), 2, {"'--sede'", "did you mean '--seed'"});
+  expect_error(command("cache prnue"), 2, {"'prnue'", "did you mean 'prune'", "`catenary cache`"});
+  expect_error(command("explain" + file + " second"), 2, {"'second' is one argument more"});
+  expect_error(command("--foo"), 2, {"'--foo' is not an option of `catenary`"});
+  expect_error(command("explain"), 2, {"required", "see `catenary explain --help`"});
+  expect_error(command("bench --case x"), 2, {"did you mean '--cases'", "[invalid_argument]"});
+  expect_error(command("bench --list --cases none"), 2, {"catenary: error:", "'none'"});
+}
+
+TEST_CASE("numbers outside their range are refused by a rule that can be read") {
+  Command command;
+  const std::string file = " " + chain("scaled");
+  expect_error(command("check --schedules 0" + file), 2,
+               {"--schedules", "'0' is not a whole number of 1 to 1000000"});
+  expect_error(command("check --samples -3" + file), 2,
+               {"'-3' is not a whole number of 1 or more"});
+  expect_error(command("check --samples 1.5" + file), 2, {"'1.5' is not a whole number"});
+  expect_error(command("run --symbol -2" + file), 2, {"--symbol", "0 or more"});
+  expect_error(command("tune --top 65" + file), 2, {"1 to 64"});
+  for (const char* name : {"run", "check", "tune", "cache prune", "bench"}) {
+    INFO(name);
+    const std::string help = command(fmt::format("help {}", name)).out;
+    CHECK_FALSE(has(help, "e+308"));
+    CHECK_FALSE(has(help, "797693"));
+  }
 }
 
 TEST_CASE("explain as text and as JSON") {
