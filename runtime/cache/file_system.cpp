@@ -12,6 +12,8 @@
 #include <string_view>
 #include <system_error>
 
+#include "ir/file_limit.h"
+
 namespace catenary {
 namespace {
 
@@ -66,6 +68,7 @@ ssize_t FileSystem::read(int file, void* bytes, size_t count) {
 }
 
 ssize_t FileSystem::write(int file, const void* bytes, size_t count) {
+  const FileLimitIsAnError scope;
   return or_errno(::write(file, bytes, count));
 }
 
