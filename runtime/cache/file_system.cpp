@@ -40,6 +40,10 @@ int FileSystem::unlink(int directory, const char* path) {
   return or_errno(::unlinkat(directory, path, 0));
 }
 
+int FileSystem::rmdir(int directory, const char* path) {
+  return or_errno(::unlinkat(directory, path, AT_REMOVEDIR));
+}
+
 int FileSystem::stat(int directory, const char* path, struct stat* out) {
   return or_errno(::fstatat(directory, path, out, AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH));
 }
