@@ -3,6 +3,10 @@
 #ifndef CATENARY_ERROR_HPP
 #define CATENARY_ERROR_HPP
 
+#if !defined(__cplusplus) || __cplusplus < 202002L
+#error "Catenary's C++ headers need C++20: compile with -std=c++20 (C: include catenary/catenary.h)"
+#else
+
 #include <stdexcept>
 
 #include "catenary/catenary.h"
@@ -34,4 +38,5 @@ inline void check(ctn_status status) {
 
 }  // namespace ctn
 
+#endif  // C++20
 #endif  // CATENARY_ERROR_HPP
