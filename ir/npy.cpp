@@ -146,6 +146,12 @@ Expected<TensorType> check_header(const std::string& path, const Header& header)
     return io_error(path, "is in Fortran order: save np.ascontiguousarray of it");
   }
   const auto dtype = dtype_of(header.descr);
+  if (!dtype && header.descr.starts_with('>')) {
+    return io_error(path,
+                    "is big-endian (dtype {}): save it as little-endian, as by "
+                    "array.astype(array.dtype.newbyteorder('<'))",
+                    quoted(header.descr));
+  }
   if (!dtype) {
     return io_error(path, "holds dtype {}: convert it to float32, float16, bfloat16 or int32",
                     quoted(header.descr));

@@ -93,7 +93,8 @@ void add_execution_options(CLI::App& command, ExecutionOptions& options) {
       ->capture_default_str();
   command
       .add_option("--input", options.inputs,
-                  "name=file.npy, or name=1.5 for a scalar; repeatable. Other inputs are random")
+                  "name=file.npy, name=file.npy:round to round floats to the parameter's dtype, or "
+                  "name=1.5 for a scalar; repeatable. Other inputs are random")
       ->allow_extra_args(false);
   command
       .add_option("--seed", options.seed,

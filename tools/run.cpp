@@ -49,7 +49,11 @@ struct Summary {
 };
 
 // By index of the output; each can be written.
-using Paths = std::map<int, std::string>;
+struct OutputPath {
+  std::string path;
+  bool as_f32 = false;
+};
+using Paths = std::map<int, OutputPath>;
 
 Expected<int> find_output(const VerifiedChain& chain, const std::string& name) {
   std::vector<std::string_view> names;
@@ -71,18 +75,20 @@ Expected<Paths> output_paths(const VerifiedChain& chain, const RunOptions& optio
     if (!binding) return binding.takeError();
     Expected<int> output = find_output(chain, binding->first);
     if (!output) return output.takeError();
-    for (const auto& [other, path] : paths) {
-      if (path == binding->second) {
+    OutputPath wanted{binding->second, false};
+    wanted.as_f32 = take_suffix(wanted.path, ":f32");
+    for (const auto& [other, taken] : paths) {
+      if (taken.path == wanted.path) {
         return make_error(ErrorCode::kInvalidArgument,
                           "--output names the file {} twice: give each output a file of its own",
-                          catenary::quoted(path));
+                          catenary::quoted(wanted.path));
       }
     }
-    if (!paths.try_emplace(*output, binding->second).second) {
+    if (!paths.try_emplace(*output, wanted).second) {
       return make_error(ErrorCode::kInvalidArgument,
                         "--output names output '{}' twice: give one file for it", binding->first);
     }
-    if (Error error = OutputFile::check(binding->second)) return error;
+    if (Error error = OutputFile::check(wanted.path)) return error;
   }
   return paths;
 }
@@ -111,6 +117,20 @@ Expected<std::vector<HostOutput>> run_reference(const VerifiedChain& chain,
     outputs.push_back(std::move(output));
   }
   return outputs;
+}
+
+// Every bf16 and f16 is an f32.
+Error write_array(const OutputPath& to, const HostOutput& output) {
+  if (!to.as_f32) return write_npy(to.path, output.type, output.bytes.data());
+  TensorType type = output.type;
+  type.dtype = DType::kF32;
+  const i64 elements = span_elements(output.type);
+  std::vector<float> values(static_cast<size_t>(elements));
+  for (i64 i = 0; i < elements; ++i) {
+    values[static_cast<size_t>(i)] =
+        static_cast<float>(load_element(output.type.dtype, output.bytes.data(), i));
+  }
+  return write_npy(to.path, type, values.data());
 }
 
 Summary summarise(const HostOutput& output) {
@@ -159,8 +179,8 @@ Error run(const RunOptions& options, const VerifiedChain& chain) {
                   with_symbol(ran.output_type(number), execution->symbol), summarise(output));
     const auto path = paths->find(number);
     if (path == paths->end()) continue;
-    if (Error error = write_npy(path->second, output.type, output.bytes.data())) return error;
-    out("  wrote {}\n", path->second);
+    if (Error error = write_array(path->second, output)) return error;
+    out("  wrote {}\n", path->second.path);
   }
   return Error::success();
 }
@@ -172,7 +192,10 @@ void add_run(CLI::App& app, int& exit_code) {
   CLI::App* command =
       app.add_subcommand("run", "Run a chain once, print a summary and write its outputs");
   add_execution_options(*command, *options);
-  command->add_option("--output", options->outputs, "Write an output, name=file.npy; repeatable")
+  command
+      ->add_option(
+          "--output", options->outputs,
+          "Write an output, name=file.npy, or name=file.npy:f32 for f32 elements; repeatable")
       ->allow_extra_args(false);
   command->callback([options, &exit_code] {
     exit_code =

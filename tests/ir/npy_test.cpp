@@ -210,3 +210,12 @@ TEST_CASE("a file that is shortened while it is read is an error, not a signal")
     }
   }
 }
+
+TEST_CASE("a big-endian file is called so") {
+  for (const char* dtype : {">f4", ">f2", ">i4", ">V2"}) {
+    check_refused(
+        npy(fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': (2,), }}", dtype),
+            std::string(8, 'x')),
+        "is big-endian");
+  }
+}
