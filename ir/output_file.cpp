@@ -51,7 +51,7 @@ std::string behind_links(std::string path) {
   return path;
 }
 
-// /dev/stdout and its like stand for a descriptor, which a rename would not reach.
+// /dev/stdout and its like name a descriptor, which a rename would not reach.
 bool is_device_path(const std::string& path) {
   return path.starts_with("/dev/") || path.starts_with("/proc/");
 }

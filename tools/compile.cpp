@@ -79,7 +79,7 @@ Error compile_for(const CompileCommand& command, const VerifiedChain& chain, con
                   Engine& engine) {
   const std::string folder = command.folder + "/" + job.name;
   const ArtifactKinds kinds{command.wants("source"), command.wants("ptx"), command.wants("cubin")};
-  out("{} for {} ({})\n", chain.chain().name, job.target.arch, job.target.name);
+  out("{} for {}, planned for {}\n", chain.chain().name, job.target.arch, job.target.name);
   Artifacts written;
   if (!kinds.ptx && !kinds.cubin && command.dump.empty()) {
     Expected<Plan> plan = make_plan(chain, job.target);
@@ -131,7 +131,7 @@ void add_compile(CLI::App& app, int& exit_code) {
   command->add_option("file", options->file, "Chain file, - for standard input")->required();
   command
       ->add_option(
-          "--arch", options->archs,
+          "--arch,--target", options->archs,
           "Architectures or GPU names, separated by commas (sm_80,sm_90a); default: the GPU "
           "of this machine, else h200")
       ->delimiter(',')

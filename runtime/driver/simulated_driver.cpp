@@ -19,7 +19,6 @@ namespace catenary::cuda {
 namespace {
 
 constexpr int kDriverVersion = 13000;
-constexpr const char* kDefaultTarget = "h200";
 
 thread_local int contexts_pushed = 0;
 
@@ -35,7 +34,7 @@ Expected<u64> seed_of_environment() {
 
 Expected<std::unique_ptr<SimulatedDevice>> make_device() {
   const std::string name = environment("CATENARY_SIM_TARGET");
-  Expected<Target> target = find_target(name.empty() ? kDefaultTarget : name);
+  Expected<Target> target = name.empty() ? Expected<Target>(default_target()) : find_target(name);
   if (!target) {
     return make_error(ErrorCode::kInvalidArgument, "CATENARY_SIM_TARGET: {}",
                       take_report(target.takeError()).message);

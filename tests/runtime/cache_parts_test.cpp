@@ -175,7 +175,7 @@ TEST_CASE("above some thousand entries a write prunes two folders, not all") {
   const auto left = [&](const std::string& folder) {
     return static_cast<int>((*directory)->neighbours(folder).size());
   };
-  SizeBound bound(256 * 20 * 100);  // half of what a folder with 40 entries stands for
+  SizeBound bound(256 * 20 * 100);  // half of the bytes of 256 such folders
   files.lists = 0;
   REQUIRE_FALSE(!!bound.after_write(**directory, name("ab", kEach - 1)));
   CHECK(files.lists == 2);
