@@ -43,15 +43,15 @@ template <typename T, void (*destroy)(T*)>
 struct Destroy {
   void operator()(T* handle) const noexcept { destroy(handle); }
 };
-using ChainHandle = std::unique_ptr<ctn_chain, Destroy<ctn_chain, ctn_chain_destroy>>;
-using EngineHandle = std::unique_ptr<ctn_engine, Destroy<ctn_engine, ctn_engine_destroy>>;
-using CompiledHandle = std::unique_ptr<ctn_compiled, Destroy<ctn_compiled, ctn_compiled_destroy>>;
+using ChainHandle = std::unique_ptr<ctn_chain, Destroy<ctn_chain, ctn_chain_destroy> >;
+using EngineHandle = std::unique_ptr<ctn_engine, Destroy<ctn_engine, ctn_engine_destroy> >;
+using CompiledHandle = std::unique_ptr<ctn_compiled, Destroy<ctn_compiled, ctn_compiled_destroy> >;
 using ExecutableHandle =
-    std::unique_ptr<ctn_executable, Destroy<ctn_executable, ctn_executable_destroy>>;
+    std::unique_ptr<ctn_executable, Destroy<ctn_executable, ctn_executable_destroy> >;
 
 // Copies and frees text that the library returned.
 inline std::string take(char* text) {
-  const std::unique_ptr<char, Destroy<char, ctn_string_free>> owner(text);
+  const std::unique_ptr<char, Destroy<char, ctn_string_free> > owner(text);
   return std::string(text);
 }
 
