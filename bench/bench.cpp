@@ -18,20 +18,15 @@
 namespace catenary::bench {
 namespace {
 
+// Not fmt::print, which throws where a stream cannot be written: the run goes on.
 void progress(const std::string& line) {
-  fmt::print(stderr, "{}\n", line);
+  std::fputs((line + "\n").c_str(), stderr);
   std::fflush(stderr);
 }
 
 void show(const std::string& text) {
-  fmt::print("{}", text);
+  std::fputs(text.c_str(), stdout);
   std::fflush(stdout);
-}
-
-int fail(Error error) {
-  const ErrorReport report = take_report(std::move(error));
-  progress("error: " + report.message);
-  return exit_code(report.code);
 }
 
 // "bench/results/h200/cases-20261121T012804Z.json".
@@ -96,10 +91,13 @@ int list_cases(const std::vector<Case>& cases) {
 
 int run_compile(const BenchOptions& options) {
   Expected<Target> target = find_target(options.target);
-  if (!target) return fail(target.takeError());
+  if (!target) return options.report(target.takeError());
+  if (!options.out.empty()) {
+    if (Error error = check_record(options.out)) return options.report(std::move(error));
+  }
   progress(fmt::format("compiling for {}", target->arch));
   Expected<CompileCost> cost = measure_compile_cost(*target, options.quick);
-  if (!cost) return fail(cost.takeError());
+  if (!cost) return options.report(cost.takeError());
   if (!cost->nvrtc_problem.empty()) progress("without NVRTC: " + cost->nvrtc_problem);
   show(compile_table(cost->rows));
   // The times are of this host, not of the GPU whose records are in that folder: written only on
@@ -109,19 +107,20 @@ int run_compile(const BenchOptions& options) {
   record.gpu = target->name;
   record.compiler = cost->compiler;
   record.compile = std::move(cost->rows);
-  if (Error error = write_record(record, options.out)) return fail(std::move(error));
+  if (Error error = write_record(record, options.out)) return options.report(std::move(error));
   progress("wrote " + options.out);
   return 0;
 }
 
 int run_launch(const BenchOptions& options, const Session& session) {
   Record record = device_record(options, session);
+  const std::string path = record_path(options, record, "launch");
+  if (Error error = check_record(path)) return options.report(std::move(error));
   auto rows = measure_launch_cost(session, options.quick);
-  if (!rows) return fail(rows.takeError());
+  if (!rows) return options.report(rows.takeError());
   show(launch_table(*rows));
   record.launch = std::move(*rows);
-  const std::string path = record_path(options, record, "launch");
-  if (Error error = write_record(record, path)) return fail(std::move(error));
+  if (Error error = write_record(record, path)) return options.report(std::move(error));
   progress("wrote " + path);
   return 0;
 }
@@ -136,17 +135,18 @@ std::unique_ptr<CublasLt> open_peer(const Session& session) {
 
 int run_calibrate(const BenchOptions& options, const Session& session) {
   Record record = device_record(options, session);
+  const std::string path = record_path(options, record, "calibrate");
+  if (Error error = check_record(path)) return options.report(std::move(error));
   const std::unique_ptr<CublasLt> lt = open_peer(session);
   if (lt) record.cublaslt = std::to_string(lt->version());
   RandomPool pool(options.seed);
   CalibrateOptions calibration;
   calibration.timing.rounds = options.quick ? 5 : 15;
   auto rows = calibrate(session, lt.get(), pool, calibration);
-  if (!rows) return fail(rows.takeError());
+  if (!rows) return options.report(rows.takeError());
   show(calibration_table(*rows));
   record.calibration = std::move(*rows);
-  const std::string path = record_path(options, record, "calibrate");
-  if (Error error = write_record(record, path)) return fail(std::move(error));
+  if (Error error = write_record(record, path)) return options.report(std::move(error));
   progress("wrote " + path);
   return 0;
 }
@@ -176,13 +176,14 @@ int run_sweeps(const BenchOptions& options, const Session& session) {
   request.layers = options.layers;
   request.candidates = options.candidates;
   auto spec = sweep_spec(request);
-  if (!spec) return fail(spec.takeError());
+  if (!spec) return options.report(spec.takeError());
   Record record = device_record(options, session);
   record.sweep = options.sweep;
   const std::string path = record_path(options, record, sweep_name(options).c_str());
+  if (Error error = check_record(path)) return options.report(std::move(error));
   const std::unique_ptr<CublasLt> lt = spec->peer ? open_peer(session) : nullptr;
   if (lt) record.cublaslt = std::to_string(lt->version());
-  if (Error error = find_compiler_id(record)) return fail(std::move(error));
+  if (Error error = find_compiler_id(record)) return options.report(std::move(error));
   RandomPool pool(options.seed);
   progress(fmt::format("compiling {} layers", spec->cases.size()));
   int code = 0;
@@ -200,7 +201,7 @@ int run_sweeps(const BenchOptions& options, const Session& session) {
     show(summary_table(record.layers));
     error = llvm::joinErrors(std::move(error), write_record(record, path));
   }
-  if (error) return fail(std::move(error));
+  if (error) return options.report(std::move(error));
   progress("wrote " + path);
   return code;
 }
@@ -208,17 +209,18 @@ int run_sweeps(const BenchOptions& options, const Session& session) {
 int run_cases(const BenchOptions& options, const Session& session, const std::vector<Case>& cases) {
   Record record = device_record(options, session);
   const std::string path = record_path(options, record, "cases");
+  if (Error error = check_record(path)) return options.report(std::move(error));
   const std::unique_ptr<CublasLt> lt = open_peer(session);
   if (lt) record.cublaslt = std::to_string(lt->version());
   RandomPool pool(options.seed);
   progress(fmt::format("{}: measuring the copy rate and the big product", record.device));
   auto ceilings = measure_ceilings(session, lt.get(), pool, options.quick);
-  if (!ceilings) return fail(ceilings.takeError());
+  if (!ceilings) return options.report(ceilings.takeError());
   record.ceilings = *ceilings;
   show(fmt::format("{}, driver {}, CUDA {}: copy {:.3f} TB/s, 8192^3 bf16 {:.0f} TFLOP/s\n",
                    record.device, record.driver, record.cuda, ceilings->copy_tbs,
                    ceilings->gemm_tflops));
-  if (Error error = find_compiler_id(record)) return fail(std::move(error));
+  if (Error error = find_compiler_id(record)) return options.report(std::move(error));
   show(table_head());
   int code = 0;
   for (size_t i = 0; i < cases.size(); ++i) {
@@ -233,13 +235,13 @@ int run_cases(const BenchOptions& options, const Session& session, const std::ve
       last.error = report.message;
       record.rows.push_back(std::move(last));
       llvm::consumeError(write_record(record, path));
-      return fail(make_error_text(report.code, report.message));
+      return options.report(make_error_text(report.code, report.message));
     }
     show(table_line(*row));
     if (!row->tiles.empty()) show(tile_table(*row));
     if (!row->error.empty() || !row->verified) code = 1;
     record.rows.push_back(std::move(*row));
-    if (Error error = write_record(record, path)) return fail(std::move(error));
+    if (Error error = write_record(record, path)) return options.report(std::move(error));
   }
   progress("wrote " + path);
   return code;
@@ -250,18 +252,18 @@ int run_cases(const BenchOptions& options, const Session& session, const std::ve
 int run_bench(const BenchOptions& options) {
   const std::vector<Case> cases = chosen_cases(options);
   if (cases.empty()) {
-    return fail(make_error(ErrorCode::kInvalidArgument,
-                           "no case matches '{}': `catenary bench --list` names them all",
-                           options.cases));
+    return options.report(make_error(ErrorCode::kInvalidArgument,
+                                     "no case matches '{}': `catenary bench --list` names them all",
+                                     options.cases));
   }
   if (options.list) return list_cases(cases);
   if (options.compile) return run_compile(options);
   auto session = Session::open(options.device);
-  if (!session) return fail(session.takeError());
+  if (!session) return options.report(session.takeError());
   if ((*session)->driver().simulated()) {
-    return fail(make_error(ErrorCode::kInvalidArgument,
-                           "{} keeps no time: unset CATENARY_DEVICE and run on a GPU",
-                           (*session)->info().name));
+    return options.report(make_error(ErrorCode::kInvalidArgument,
+                                     "{} keeps no time: unset CATENARY_DEVICE and run on a GPU",
+                                     (*session)->info().name));
   }
   if (options.launch) return run_launch(options, **session);
   if (options.calibrate) return run_calibrate(options, **session);

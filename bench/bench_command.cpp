@@ -24,8 +24,9 @@ std::pair<int, int> parse_shard(const std::string& text) {
 
 }  // namespace
 
-void add_bench(CLI::App& app, int& exit_code) {
+void add_bench(CLI::App& app, int& exit_code, std::function<int(Error)> report) {
   auto options = std::make_shared<bench::BenchOptions>();
+  options->report = std::move(report);
   CLI::App* command = app.add_subcommand(
       "bench", "Verify, then time chains against cuBLASLt and their unfused plans");
   command->add_option("--cases", options->cases,

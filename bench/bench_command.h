@@ -2,6 +2,10 @@
 // The `catenary bench` subcommand.
 #pragma once
 
+#include <functional>
+
+#include "ir/error.h"
+
 namespace CLI {
 class App;
 }
@@ -9,7 +13,7 @@ class App;
 namespace catenary {
 
 // Adds `bench` to `app`. Its callback sets `exit_code`: 0 done, 1 a result is wrong, 2 bad use,
-// 3 environment.
-void add_bench(CLI::App& app, int& exit_code);
+// 3 environment. `report` prints an error and returns its exit code.
+void add_bench(CLI::App& app, int& exit_code, std::function<int(Error)> report);
 
 }  // namespace catenary

@@ -2,10 +2,11 @@
 // The options of one `catenary bench`, and the run.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <utility>
 
-#include "shared/int.h"
+#include "ir/error.h"
 
 namespace catenary::bench {
 
@@ -31,6 +32,10 @@ struct BenchOptions {
   bool launch = false;
   bool calibrate = false;
   bool compile = false;
+  // Prints an error and returns its exit code.
+  std::function<int(Error)> report = [](Error error) {
+    return exit_code(take_report(std::move(error)).code);
+  };
 };
 
 // Prints tables to standard output and progress to standard error, writes the record, and returns

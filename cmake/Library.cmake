@@ -7,6 +7,7 @@ set_source_files_properties(${PROJECT_SOURCE_DIR}/runtime/c_api/c_api.cpp PROPER
 set(catenary_map ${PROJECT_SOURCE_DIR}/cmake/catenary.map)
 set_target_properties(catenary PROPERTIES LINKER_LANGUAGE CXX VERSION ${PROJECT_VERSION} SOVERSION 0
                       LINK_DEPENDS ${catenary_map})
+target_compile_features(catenary INTERFACE cxx_std_20)  # catenary.hpp
 target_link_libraries(catenary PRIVATE catenary_compiler catenary_simulator catenary_flags)
 target_link_options(catenary PRIVATE -Wl,--exclude-libs,ALL -Wl,--version-script,${catenary_map}
                     -Wl,--gc-sections -Wl,--as-needed)
@@ -35,7 +36,15 @@ install(FILES ${CMAKE_CURRENT_BINARY_DIR}/catenaryConfig.cmake
         DESTINATION ${catenary_package_dir} COMPONENT library)
 # The prefix is relative to the .pc file, so that an installed tree can be moved.
 file(RELATIVE_PATH catenary_pc_prefix /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
-configure_file(${PROJECT_SOURCE_DIR}/cmake/catenary.pc.in ${CMAKE_CURRENT_BINARY_DIR}/catenary.pc
-               @ONLY)
-install(FILES ${CMAKE_CURRENT_BINARY_DIR}/catenary.pc
+# catenary for C++20, catenary-c for the C ABI only.
+foreach(package IN ITEMS catenary catenary-c)
+  if(package STREQUAL catenary)
+    set(catenary_pc_language " -std=c++20")
+  else()
+    set(catenary_pc_language "")
+  endif()
+  configure_file(${PROJECT_SOURCE_DIR}/cmake/catenary.pc.in
+                 ${CMAKE_CURRENT_BINARY_DIR}/${package}.pc @ONLY)
+endforeach()
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/catenary.pc ${CMAKE_CURRENT_BINARY_DIR}/catenary-c.pc
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT library)

@@ -4,8 +4,14 @@
 #include <cstdlib>
 #include <vector>
 
+#include "ir/names.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringRef.h"
+
 namespace catenary {
 namespace {
+
+constexpr llvm::StringLiteral kDefaultTarget = "h200";
 
 const std::vector<Target>& table() {
   static const std::vector<Target> rows = {
@@ -25,26 +31,60 @@ int parse_arch(std::string_view arch) {
   return std::atoi(std::string(arch.substr(3)).c_str());
 }
 
+// " (did you mean 'h200'?)" for another spelling of a row: "NVIDIA H200", "H-200"; "90", "sm90",
+// "9.0", "compute_90" for an arch. Else the nearest word, or "".
+std::string meant(std::string_view text) {
+  std::string letters;
+  std::string digits;
+  for (const char c : llvm::StringRef(text.data(), text.size()).lower()) {
+    if (is_digit(c)) digits += c;
+    if (is_letter(c) || is_digit(c)) letters += c;
+  }
+  const Target* named = nullptr;
+  for (const Target& row : table()) {
+    const bool longer = named == nullptr || row.name.size() > named->name.size();
+    if (letters.find(row.name) != std::string::npos && longer) named = &row;
+  }
+  if (named != nullptr) return fmt::format(" (did you mean '{}'?)", named->name);
+  std::vector<std::string_view> words;
+  for (const Target& row : table()) {
+    if (std::to_string(row.compute_capability()) == digits) {
+      return fmt::format(" (did you mean '{}'?)", row.arch);
+    }
+    words.insert(words.end(), {row.name, row.arch});
+  }
+  return suggestion(text, words);
+}
+
 }  // namespace
 
 int Target::compute_capability() const { return parse_arch(arch); }
 
 llvm::ArrayRef<Target> all_targets() { return table(); }
 
+const Target& default_target() {
+  static const Target& row =
+      *llvm::find_if(table(), [](const Target& target) { return target.name == kDefaultTarget; });
+  return row;
+}
+
 Expected<Target> find_target(std::string_view text) {
   for (const Target& row : table()) {
-    if (row.name == text || row.arch == text) return row;
+    if (row.name == text) return row;
   }
-  // "sm_90" means its architecture-specific form, sm_90a.
-  for (const Target& row : table()) {
-    if (row.arch == fmt::format("{}a", text)) return row;
-  }
+  // "sm_90" stands for its architecture-specific form.
+  const auto has_arch = [&](const Target& row) {
+    return row.arch == text || row.arch == fmt::format("{}a", text);
+  };
+  if (has_arch(default_target())) return default_target();
+  if (const auto row = llvm::find_if(table(), has_arch); row != table().end()) return *row;
   std::string names;
   for (const Target& row : table()) {
     names += fmt::format("{}{} ({})", names.empty() ? "" : ", ", row.name, row.arch);
   }
   return make_error(ErrorCode::kInvalidArgument,
-                    "unknown target '{}': give a GPU's name or an arch; known are {}", text, names);
+                    "unknown target {}{}: give a GPU's name or an arch; known are {}", quoted(text),
+                    meant(text), names);
 }
 
 bool arch_runs_on(std::string_view arch, int cc) {

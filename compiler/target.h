@@ -31,8 +31,11 @@ struct Target {
 // Rows of targets.def.
 llvm::ArrayRef<Target> all_targets();
 
-// By name ("h200") or by arch ("sm_90a", "sm_90": the first row of that arch).
-// kInvalidArgument names the known ones.
+// What is planned for where nothing names a GPU and there is none.
+const Target& default_target();
+
+// By name ("h200") or by arch ("sm_90a", "sm_90": the default target if it has that arch, else the
+// first row with it). kInvalidArgument names the known ones, and the one that is probably meant.
 Expected<Target> find_target(std::string_view name_or_arch);
 
 // Can machine code for `arch` run on a device of compute capability cc (90 for 9.0)? "sm_90a" only

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ir/npy.h"
 
+#include <fcntl.h>
 #include <fmt/ranges.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
 #include <optional>
 #include <string_view>
 
 #include "ir/names.h"
+#include "ir/output_file.h"
 #include "ir/reference/reference_program.h"
-#include "llvm/Support/FileSystem.h"
-#include "llvm/Support/MemoryBuffer.h"
-#include "llvm/Support/raw_ostream.h"
 
 namespace catenary {
 namespace {
@@ -145,6 +147,12 @@ Expected<TensorType> check_header(const std::string& path, const Header& header)
     return io_error(path, "is in Fortran order: save np.ascontiguousarray of it");
   }
   const auto dtype = dtype_of(header.descr);
+  if (!dtype && header.descr.starts_with('>')) {
+    return io_error(path,
+                    "is big-endian (dtype {}): save it as little-endian, as by "
+                    "array.astype(array.dtype.newbyteorder('<'))",
+                    quoted(header.descr));
+  }
   if (!dtype) {
     return io_error(path, "holds dtype {}: convert it to float32, float16, bfloat16 or int32",
                     quoted(header.descr));
@@ -175,55 +183,101 @@ std::optional<i64> bytes_within(const TensorType& type, i64 limit) {
   return bytes;
 }
 
-// Offset and length of the header's text within the file.
-std::optional<std::pair<size_t, size_t>> locate_header(std::string_view file) {
-  if (file.size() < 10 || file.substr(0, 6) != kMagic) return std::nullopt;
-  const auto byte = [&](size_t i) { return static_cast<size_t>(static_cast<u8>(file[i])); };
-  const size_t major = byte(6);
+// The open file. Read and not mapped: a file that another process shortens meanwhile is an error,
+// where an access to its pages would end this one.
+class Reader {
+ public:
+  explicit Reader(const std::string& path)
+      // Opening a pipe would wait for its writer.
+      : file_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
+    if (file_ < 0 || ::fstat(file_, &info_) != 0) error_ = errno;
+  }
+  Reader(const Reader&) = delete;
+  Reader& operator=(const Reader&) = delete;
+  ~Reader() {
+    if (file_ >= 0) ::close(file_);
+  }
+
+  int error() const { return error_; }
+  bool is_regular() const { return S_ISREG(info_.st_mode); }
+  i64 bytes() const { return info_.st_size; }
+  i64 position() const { return position_; }
+
+  // Reads up to `count` bytes; fewer at the end of the file or with an error().
+  size_t read(void* to, size_t count) {
+    size_t filled = 0;
+    while (filled < count) {
+      const ssize_t got = ::read(file_, static_cast<char*>(to) + filled, count - filled);
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) error_ = errno;
+      if (got <= 0) break;
+      filled += static_cast<size_t>(got);
+    }
+    position_ += static_cast<i64>(filled);
+    return filled;
+  }
+
+ private:
+  int file_;
+  int error_ = 0;
+  i64 position_ = 0;
+  struct stat info_ = {};
+};
+
+// The header's text, with the reader at the first byte of data; nothing if it is no .npy file.
+std::optional<std::string> read_header_text(Reader& reader) {
+  u8 start[12];
+  if (reader.read(start, 10) != 10 || std::memcmp(start, kMagic.data(), kMagic.size()) != 0) {
+    return std::nullopt;
+  }
+  const int major = start[6];
   if (major != 1 && major != 2) return std::nullopt;
-  const size_t start = major == 1 ? 10 : 12;
-  if (file.size() < start) return std::nullopt;
-  size_t length = byte(8) | byte(9) << 8;
-  if (major == 2) length |= byte(10) << 16 | byte(11) << 24;
-  if (length > kMaxHeaderBytes || length > file.size() - start) return std::nullopt;
-  return std::make_pair(start, length);
+  if (major == 2 && reader.read(start + 10, 2) != 2) return std::nullopt;
+  size_t length = start[8] | start[9] << 8;
+  if (major == 2) length |= start[10] << 16 | size_t{start[11]} << 24;
+  if (length > kMaxHeaderBytes || static_cast<i64>(length) > reader.bytes()) return std::nullopt;
+  std::string text(length, '\0');
+  if (reader.read(text.data(), length) != length) return std::nullopt;
+  return text;
 }
 
 }  // namespace
 
 Expected<NpyArray> read_npy(const std::string& path) {
+  Reader reader(path);
+  const auto unreadable = [&] {
+    return io_error(path, "could not be read ({}): check the path and its permissions",
+                    std::strerror(reader.error()));
+  };
+  if (reader.error() != 0) return unreadable();
   // Reading a pipe or a device might never end.
-  if (!llvm::sys::fs::is_regular_file(path)) {
+  if (!reader.is_regular()) {
     return io_error(path, "is not a regular file: give the path of an .npy file");
   }
-  auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/false,
-                                            /*RequiresNullTerminator=*/false);
-  if (!buffer) {
-    return io_error(path, "could not be read ({}): check the path and its permissions",
-                    buffer.getError().message());
-  }
-  const std::string_view file((*buffer)->getBufferStart(), (*buffer)->getBufferSize());
-  const auto place = locate_header(file);
-  const auto header = place ? HeaderReader(file.substr(place->first, place->second)).read()
-                            : std::optional<Header>();
+  const auto text = read_header_text(reader);
+  if (reader.error() != 0) return unreadable();
+  const auto header = text ? HeaderReader(*text).read() : std::optional<Header>();
   if (!header) {
     return io_error(path,
                     "has no .npy header of version 1 or 2 at its start: write it with numpy.save");
   }
   auto type = check_header(path, *header);
   if (!type) return type.takeError();
-  const std::string_view data = file.substr(place->first + place->second);
-  const auto bytes = bytes_within(*type, static_cast<i64>(data.size()));
-  if (!bytes || *bytes != static_cast<i64>(data.size())) {
+  const auto wrong_size = [&](i64 size) {
     return io_error(path,
                     "has {} bytes of data, not those of {}: it is truncated or damaged, save it "
                     "again",
-                    data.size(), to_string(*type));
-  }
+                    size, to_string(*type));
+  };
+  const i64 size = reader.bytes() - reader.position();
+  const auto bytes = bytes_within(*type, size);
+  if (!bytes || *bytes != size) return wrong_size(size);
   NpyArray array;
   array.type = std::move(*type);
-  array.bytes.resize(data.size());
-  if (!data.empty()) std::memcpy(array.bytes.data(), data.data(), data.size());
+  array.bytes.resize(static_cast<size_t>(size));
+  const size_t got = reader.read(array.bytes.data(), array.bytes.size());
+  if (reader.error() != 0) return unreadable();
+  if (got != array.bytes.size()) return wrong_size(static_cast<i64>(got));
   return array;
 }
 
@@ -239,14 +293,13 @@ Error write_npy(const std::string& path, const TensorType& type, const void* dat
   header.append(total - before - header.size() - 1, ' ');
   header += '\n';
 
-  std::error_code code;
-  llvm::raw_fd_ostream file(path, code);
-  if (code) {
-    return io_error(path, "could not be opened for writing ({}): check the directory",
-                    code.message());
-  }
-  file << llvm::StringRef(kMagic.data(), kMagic.size()) << '\1' << '\0'
-       << static_cast<char>(header.size() & 255) << static_cast<char>(header.size() >> 8) << header;
+  Expected<OutputFile> file = OutputFile::open(path);
+  if (!file) return file.takeError();
+  const char version_and_length[] = {'\1', '\0', static_cast<char>(header.size() & 255),
+                                     static_cast<char>(header.size() >> 8)};
+  file->write(llvm::StringRef(kMagic.data(), kMagic.size()));
+  file->write(llvm::StringRef(version_and_length, sizeof version_and_length));
+  file->write(header);
   const auto strides = type.strides.empty() ? contiguous_strides(type.shape) : type.strides;
   const i64 element = dtype_bytes(type.dtype);
   const i64 count = num_elements(type);
@@ -254,14 +307,10 @@ Error write_npy(const std::string& path, const TensorType& type, const void* dat
   for (i64 i = 0; i < count; ++i) {
     i64 offset = 0;
     for (size_t d = 0; d < at.size(); ++d) offset += at[d] * strides[d];
-    file.write(static_cast<const char*>(data) + offset * element, element);
+    file->write({static_cast<const char*>(data) + offset * element, static_cast<size_t>(element)});
     advance(type.shape, at);
   }
-  file.close();
-  if (!file.has_error()) return Error::success();
-  code = file.error();
-  file.clear_error();  // otherwise the stream aborts the process
-  return io_error(path, "could not be written ({}): free some space", code.message());
+  return file->commit();
 }
 
 }  // namespace catenary

@@ -14,6 +14,7 @@
 #include "ir/parallel.h"
 #include "llvm/ADT/STLExtras.h"
 #include "runtime/executable.h"
+#include "runtime/fork_guard.h"
 
 namespace catenary {
 namespace {
@@ -134,6 +135,8 @@ Expected<CompiledChain> Engine::State::compile_plan(const KernelCompiler& compil
 }
 
 Expected<std::shared_ptr<const CompiledChain>> Engine::compile(Chain chain, const Target& target) {
+  Expected<ForkGuard> guard = ForkGuard::enter();
+  if (!guard) return guard.takeError();
   Expected<VerifiedChain> verified = verify(std::move(chain));
   if (!verified) return verified.takeError();
   Expected<const KernelCompiler*> compiler = find_compiler(state_->options.backend);
@@ -232,6 +235,8 @@ Error check_device(const CompiledChain& compiled, const cuda::DeviceInfo& info, 
 
 Expected<std::shared_ptr<const Executable>> Engine::load(
     std::shared_ptr<const CompiledChain> compiled, int device, cuda::Stream stream) {
+  Expected<ForkGuard> guard = ForkGuard::enter();
+  if (!guard) return guard.takeError();
   if (!compiled) {
     return make_error(ErrorCode::kInvalidArgument,
                       "compiled chain is null: pass what compile() returned");

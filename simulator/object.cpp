@@ -2,6 +2,8 @@
 #include "simulator/object.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -9,9 +11,9 @@
 #include <cerrno>
 #include <cstring>
 
+#include "ir/file_limit.h"
+#include "ir/temporary_folder.h"
 #include "llvm/ADT/ScopeExit.h"
-#include "llvm/ADT/SmallString.h"
-#include "llvm/Support/FileSystem.h"
 
 namespace catenary::sim {
 namespace {
@@ -25,6 +27,7 @@ Error file_trouble(int code) {
 }
 
 Error write_all(int file, llvm::ArrayRef<u8> image) {
+  const FileLimitIsAnError scope;
   while (!image.empty()) {
     const ssize_t wrote = ::write(file, image.data(), image.size());
     if (wrote < 0 && errno == EINTR) continue;
@@ -52,14 +55,12 @@ Expected<void*> open_in_memory(llvm::ArrayRef<u8> image) {
 }
 
 Expected<void*> open_by_file(llvm::ArrayRef<u8> image) {
-  llvm::SmallString<128> path;
-  int file = -1;
-  if (auto failed = llvm::sys::fs::createTemporaryFile("catenary-kernel", "so", file, path)) {
-    return file_trouble(failed.value());
-  }
+  std::string path = temporary_folder() + "/catenary-kernel-XXXXXX";
+  const int file = ::mkostemp(path.data(), O_CLOEXEC);
+  if (file < 0) return file_trouble(errno);
   const auto remove = llvm::make_scope_exit([&] {
     ::close(file);
-    llvm::sys::fs::remove(path);
+    ::unlink(path.c_str());
   });
   if (Error error = write_all(file, image)) return error;
   return ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);

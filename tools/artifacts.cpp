@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/artifacts.h"
 
-#include <cstdlib>
-
+#include "compiler/compile/environment.h"
 #include "compiler/compile/host_compiler.h"
 #include "compiler/compile/nvrtc.h"
 #include "compiler/emit/emit.h"
 #include "compiler/explain.h"
 #include "ir/json.h"
 #include "ir/names.h"
+#include "ir/output_file.h"
 #include "ir/text/text.h"
 #include "llvm/Support/Program.h"
 #include "tools/files.h"
@@ -17,7 +17,7 @@ namespace catenary::tools {
 namespace {
 
 Error write(const std::string& path, llvm::StringRef bytes, Artifacts& written) {
-  if (Error error = write_file(path, bytes)) return error;
+  if (Error error = write_output(path, bytes)) return error;
   written.files.push_back(path);
   return Error::success();
 }
@@ -31,7 +31,8 @@ struct Disassembler {
 std::optional<Disassembler> find_disassembler() {
   std::vector<std::string> folders;
   for (const char* variable : {"CUDA_HOME", "CUDA_PATH"}) {
-    if (const char* home = std::getenv(variable)) folders.push_back(std::string(home) + "/bin");
+    const std::string home = environment(variable);
+    if (!home.empty()) folders.push_back(home + "/bin");
   }
   folders.push_back("/usr/local/cuda/bin");
   const std::vector<llvm::StringRef> toolkit(folders.begin(), folders.end());
@@ -48,21 +49,26 @@ std::optional<Disassembler> find_disassembler() {
 // A disassembler that fails is a note, not an error: the other files are still useful.
 void write_sass(const Disassembler& tool, const std::string& cubin, const std::string& path,
                 Artifacts& written) {
+  const auto note = [&](const std::string& problem) {
+    written.notes.push_back(fmt::format("no SASS of {}: {}", cubin, problem));
+  };
+  Expected<OutputFile> file = OutputFile::open(path);
+  if (!file) return note(take_report(file.takeError()).message);
   std::vector<llvm::StringRef> arguments{tool.program};
   arguments.insert(arguments.end(), tool.arguments.begin(), tool.arguments.end());
   arguments.push_back(cubin);
-  const llvm::Optional<llvm::StringRef> redirects[] = {llvm::StringRef(""), llvm::StringRef(path),
+  const std::string output = file->path_for_programs();
+  const llvm::Optional<llvm::StringRef> redirects[] = {llvm::StringRef(""), llvm::StringRef(output),
                                                        llvm::StringRef("")};
   std::string problem;
   const int status =
       llvm::sys::ExecuteAndWait(tool.program, arguments, llvm::None, redirects, 60, 0, &problem);
-  if (status == 0) {
-    written.files.push_back(path);
-  } else {
-    written.notes.push_back(fmt::format("no SASS of {}: {} failed with exit code {}{}", cubin,
-                                        tool.program, status,
-                                        problem.empty() ? "" : fmt::format(" ({})", problem)));
+  if (status != 0) {
+    return note(fmt::format("{} failed with exit code {}{}", tool.program, status,
+                            problem.empty() ? "" : fmt::format(" ({})", problem)));
   }
+  if (Error error = file->commit()) return note(take_report(std::move(error)).message);
+  written.files.push_back(path);
 }
 
 Error write_ptx(const std::string& path, const CompiledKernel& kernel, Artifacts& written) {

@@ -6,10 +6,12 @@
 #include <map>
 #include <utility>
 
+#include "tools/cache_verify.h"
 #include "tools/chain_file.h"
 #include "tools/command.h"
 #include "tools/engine_options.h"
 #include "tools/files.h"
+#include "tools/output.h"
 #include "tuner/number_option.h"
 
 namespace catenary::tools {
@@ -19,7 +21,7 @@ Error print_path(CubinCache& cache) {
   if (cache.directory().empty()) {
     return make_error(ErrorCode::kCacheIo, "the cache has no directory: {}", cache.why_off());
   }
-  fmt::print("{}\n", cache.directory());
+  out("{}\n", cache.directory());
   return Error::success();
 }
 
@@ -27,12 +29,11 @@ Error print_list(CubinCache& cache) {
   auto entries = cache.list();
   if (!entries) return entries.takeError();
   for (const CacheEntryInfo& entry : *entries) {
-    fmt::print("{}  {:<9}  {:>10}  {}  {}{}\n", entry.key_hex.substr(0, 16),
-               message_text(entry.arch), bytes_text(entry.bytes), message_text(entry.symbol),
-               message_text(entry.compiler_id),
-               entry.problem.empty() ? "" : "  DAMAGED: " + entry.problem);
+    out("{}  {:<9}  {:>10}  {}  {}{}\n", entry.key_hex.substr(0, 16), message_text(entry.arch),
+        bytes_text(entry.bytes), message_text(entry.symbol), message_text(entry.compiler_id),
+        entry.problem.empty() ? "" : "  DAMAGED: " + entry.problem);
   }
-  fmt::print("{} entries in {}\n", entries->size(), cache.directory());
+  out("{} entries in {}\n", entries->size(), cache.directory());
   return Error::success();
 }
 
@@ -54,45 +55,32 @@ Error print_stats(CubinCache& cache) {
     }
     damaged += entry.problem.empty() ? 0 : 1;
   }
-  fmt::print("directory  {}\nbound      {}\nentries    {} ({} damaged), {}\n", cache.directory(),
-             cache.max_bytes() == 0 ? "none" : bytes_text(cache.max_bytes()), all.entries, damaged,
-             bytes_text(all.bytes));
+  out("directory  {}\nbound      {}\nentries    {} ({} damaged), {}\n", cache.directory(),
+      cache.max_bytes() == 0 ? "none" : bytes_text(cache.max_bytes()), all.entries, damaged,
+      bytes_text(all.bytes));
   for (const auto& [name, group] : groups) {
-    fmt::print("           {:>5}, {:>10}: {}\n", group.entries, bytes_text(group.bytes), name);
+    out("           {:>5}, {:>10}: {}\n", group.entries, bytes_text(group.bytes), name);
   }
-  return Error::success();
-}
-
-Error verify_entries(CubinCache& cache) {
-  auto entries = cache.list();
-  if (!entries) return entries.takeError();
-  int damaged = 0;
-  for (const CacheEntryInfo& entry : *entries) {
-    if (entry.problem.empty()) continue;
-    ++damaged;
-    fmt::print("{}: {}\n", entry.key_hex, entry.problem);
-  }
-  if (damaged > 0) {
-    return make_error(ErrorCode::kMismatch,
-                      "{} of {} cache entries are damaged: they are compiled again when they are "
-                      "needed, or `catenary cache clear` removes all entries",
-                      damaged, entries->size());
-  }
-  fmt::print("{} entries are sound\n", entries->size());
   return Error::success();
 }
 
 Error print_removed(Expected<int> removed, const CubinCache& cache) {
   if (!removed) return removed.takeError();
-  fmt::print("removed {} entries from {}\n", *removed, cache.directory());
+  out("removed {} entries from {}\n", *removed, cache.directory());
   return Error::success();
 }
+
+struct VerifyOptions {
+  bool remove = false;
+  std::string recompile;
+  std::vector<std::string> archs;
+};
 
 using Action = Error (*)(CubinCache&);
 
 // Runs `action` on the cache. Prints the warnings of opening it, except the one that the error of
 // `action` repeats.
-int with_cache(llvm::function_ref<Error(CubinCache&)> action) {
+Error on_cache(llvm::function_ref<Error(CubinCache&)> action) {
   std::vector<std::string> warnings;
   CacheOptions options = cache_options(true);
   const auto print = std::exchange(
@@ -102,7 +90,41 @@ int with_cache(llvm::function_ref<Error(CubinCache&)> action) {
   for (const std::string& text : warnings) {
     if (text != cache.why_off()) print(text);
   }
-  return report(std::move(error));
+  return error;
+}
+
+int with_cache(llvm::function_ref<Error(CubinCache&)> action) { return report(on_cache(action)); }
+
+// `verify`, with its options.
+void add_verify(CLI::App& parent, int& exit_code) {
+  auto options = std::make_shared<VerifyOptions>();
+  CLI::App* verify =
+      parent.add_subcommand("verify", "Verify every entry; exit code 1 if one is damaged");
+  auto* remove = verify->add_flag("--remove", options->remove, "Remove the damaged entries");
+  auto* recompile =
+      verify
+          ->add_option("--recompile", options->recompile,
+                       "Compile the kernels of this chain file again, and compare the bytes with "
+                       "those of its entries; exit code 1 if they differ")
+          ->excludes(remove);
+  verify
+      ->add_option("--arch,--target", options->archs,
+                   "What --recompile compiles for, separated by commas; default: as `catenary "
+                   "compile`")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->needs(recompile);
+  verify->callback([options, &exit_code] {
+    if (options->recompile.empty()) {
+      exit_code =
+          with_cache([&](CubinCache& cache) { return verify_entries(cache, options->remove); });
+      return;
+    }
+    exit_code = with_chain(options->recompile, [&](const VerifiedChain& chain) {
+      return on_cache(
+          [&](CubinCache& cache) { return recompile_entries(cache, chain, options->archs); });
+    });
+  });
 }
 
 void add_action(CLI::App& parent, const char* name, const char* description, Action action,
@@ -122,8 +144,7 @@ void add_cache(CLI::App& app, int& exit_code) {
   add_action(*command, "stats", "Print entries and bytes by architecture and compiler",
              &print_stats, exit_code);
   add_action(*command, "list", "List every entry", &print_list, exit_code);
-  add_action(*command, "verify", "Verify every entry; exit code 1 if one is damaged",
-             &verify_entries, exit_code);
+  add_verify(*command, exit_code);
   add_action(
       *command, "clear", "Remove every entry",
       [](CubinCache& cache) { return print_removed(cache.clear(), cache); }, exit_code);

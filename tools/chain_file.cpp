@@ -10,6 +10,8 @@
 #include "ir/text/text.h"
 #include "llvm/Support/FileSystem.h"
 
+#include "tools/output.h"
+
 namespace catenary::tools {
 namespace {
 
@@ -24,6 +26,11 @@ Expected<std::string> read_all(const std::string& path, std::FILE* file) {
   text.resize(std::fread(text.data(), 1, text.size(), file));
   if (std::ferror(file)) return unreadable(path, std::strerror(errno));
   return text;
+}
+
+bool is_about_the_chain(ErrorCode code) {
+  return code == ErrorCode::kParse || code == ErrorCode::kInvalidChain ||
+         code == ErrorCode::kUnsupported || code == ErrorCode::kResourceLimit;
 }
 
 }  // namespace
@@ -55,11 +62,13 @@ Expected<VerifiedChain> verify_chain_file(const ChainFile& file) {
 int report(Error error, const ChainFile* file) {
   if (!error) return 0;
   const ErrorReport report = take_report(std::move(error));
-  std::fflush(stdout);
+  flush_stdout();
   if (file != nullptr && report.at.line > 0) {
-    fmt::print(stderr, "{}\n", render_error(report, file->path, file->text));
+    err("{}\n", render_error(report, file->path, file->text));
+  } else if (file != nullptr && is_about_the_chain(report.code)) {
+    err("{}: error: {} [{}]\n", file->path, report.message, error_code_name(report.code));
   } else {
-    fmt::print(stderr, "catenary: error: {} [{}]\n", report.message, error_code_name(report.code));
+    err("catenary: error: {} [{}]\n", report.message, error_code_name(report.code));
   }
   return exit_code(report.code);
 }

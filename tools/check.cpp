@@ -10,6 +10,7 @@
 #include "tools/device_run.h"
 #include "tools/evaluate.h"
 #include "tools/execution.h"
+#include "tools/output.h"
 #include "tuner/number_option.h"
 
 namespace catenary::tools {
@@ -83,12 +84,12 @@ void print_rows(const std::vector<Row>& rows) {
     name = std::max(name, row.name.size());
     type = std::max(type, row.type.size());
   }
-  fmt::print("{:<{}}  {:<{}}  {:>12}  {:>12}  {:>17}  {:>10}  {}\n", "output", name, "type", type,
-             "elements", "checked", "worst error ratio", "mismatches", "result");
+  out("{:<{}}  {:<{}}  {:>12}  {:>12}  {:>17}  {:>10}  {}\n", "output", name, "type", type,
+      "elements", "checked", "worst error ratio", "mismatches", "result");
   for (const Row& row : rows) {
-    fmt::print("{:<{}}  {:<{}}  {:>12}  {:>12}  {:>17.3f}  {:>10}  {}\n", row.name, name, row.type,
-               type, row.elements, row.result.checked, row.result.worst_ratio,
-               row.result.mismatches, row.result.ok() ? "PASS" : "FAIL");
+    out("{:<{}}  {:<{}}  {:>12}  {:>12}  {:>17.3f}  {:>10}  {}\n", row.name, name, row.type, type,
+        row.elements, row.result.checked, row.result.worst_ratio, row.result.mismatches,
+        row.result.ok() ? "PASS" : "FAIL");
   }
 }
 
@@ -114,16 +115,15 @@ Error check_seed(const CheckOptions& options, const Execution& execution, u64 se
 
 void print_verdict(const CheckOptions& options, const Execution& execution) {
   if (!execution.on_device()) {
-    fmt::print("no kernel ran: this checked only that the reference accepts its own rounding\n");
+    out("no kernel ran: this checked only that the reference accepts its own rounding\n");
     return;
   }
   const bool exact = compare_mode(execution.chain, options) == CompareMode::kExact;
   const std::string seeds = options.schedules > 1 ? fmt::format(" under {} seeds from {}",
                                                                 options.schedules, options.seed)
                                                   : "";
-  fmt::print("{} kernel(s) ran on {}{}; compared with the float64 reference {}\n",
-             num_kernels(execution), execution.where, seeds,
-             exact ? "bit for bit" : "within its error bounds");
+  out("{} kernel(s) ran on {}{}; compared with the float64 reference {}\n", num_kernels(execution),
+      execution.where, seeds, exact ? "bit for bit" : "within its error bounds");
 }
 
 Error check(const CheckOptions& options, const VerifiedChain& chain) {

@@ -10,6 +10,7 @@
 #include "tools/command.h"
 #include "tools/engine_options.h"
 #include "tools/files.h"
+#include "tools/output.h"
 #include "tools/progress.h"
 #include "tools/targets.h"
 
@@ -55,30 +56,30 @@ void print_kernels(const CompiledChain& compiled) {
   for (size_t b = 0; b < compiled.buckets.size(); ++b) {
     for (const CompiledKernel& k : compiled.buckets[b]) width = std::max(width, name(b, k).size());
   }
-  fmt::print("  {:<{}}  {:>9}  {:>8}  {:>10}  {:>10}\n", "kernel", width, "registers", "spills",
-             "shared", "cubin");
+  out("  {:<{}}  {:>9}  {:>8}  {:>10}  {:>10}\n", "kernel", width, "registers", "spills", "shared",
+      "cubin");
   for (size_t b = 0; b < compiled.buckets.size(); ++b) {
     for (size_t k = 0; k < compiled.buckets[b].size(); ++k) {
       const CompiledKernel& kernel = compiled.buckets[b][k];
       const KernelResources& used = kernel.cubin->resources;
       const i64 shared = used.static_smem_bytes + compiled.plan.buckets[b].kernels[k].smem_bytes;
-      fmt::print("  {:<{}}  {:>9}  {:>8}  {:>10}  {:>10}\n", name(b, kernel), width, used.registers,
-                 bytes_text(used.spill_bytes), bytes_text(shared),
-                 bytes_text(static_cast<i64>(kernel.cubin->image.size())));
+      out("  {:<{}}  {:>9}  {:>8}  {:>10}  {:>10}\n", name(b, kernel), width, used.registers,
+          bytes_text(used.spill_bytes), bytes_text(shared),
+          bytes_text(static_cast<i64>(kernel.cubin->image.size())));
     }
   }
 }
 
 void print_written(const Artifacts& written, const std::string& folder) {
-  fmt::print("  {} files written into {}\n", written.files.size(), folder);
-  for (const std::string& note : written.notes) fmt::print("  {}\n", note);
+  out("  {} files written into {}\n", written.files.size(), folder);
+  for (const std::string& note : written.notes) out("  {}\n", note);
 }
 
 Error compile_for(const CompileCommand& command, const VerifiedChain& chain, const Job& job,
                   Engine& engine) {
   const std::string folder = command.folder + "/" + job.name;
   const ArtifactKinds kinds{command.wants("source"), command.wants("ptx"), command.wants("cubin")};
-  fmt::print("{} for {} ({})\n", chain.chain().name, job.target.arch, job.target.name);
+  out("{} for {}, planned for {}\n", chain.chain().name, job.target.arch, job.target.name);
   Artifacts written;
   if (!kinds.ptx && !kinds.cubin && command.dump.empty()) {
     Expected<Plan> plan = make_plan(chain, job.target);
@@ -108,6 +109,12 @@ Error compile_for(const CompileCommand& command, const VerifiedChain& chain, con
 Error compile(const CompileCommand& command, const VerifiedChain& chain) {
   Expected<std::vector<Job>> jobs = find_jobs(command);
   if (!jobs) return jobs.takeError();
+  for (const Job& job : *jobs) {
+    for (const std::string& folder : {command.folder, command.dump}) {
+      if (folder.empty()) continue;
+      if (Error error = prepare_folder(folder + "/" + job.name)) return error;
+    }
+  }
   Engine engine(engine_options(!command.no_cache));
   for (const Job& job : *jobs) {
     if (Error error = compile_for(command, chain, job, engine)) return error;
@@ -124,7 +131,7 @@ void add_compile(CLI::App& app, int& exit_code) {
   command->add_option("file", options->file, "Chain file, - for standard input")->required();
   command
       ->add_option(
-          "--arch", options->archs,
+          "--arch,--target", options->archs,
           "Architectures or GPU names, separated by commas (sm_80,sm_90a); default: the GPU "
           "of this machine, else h200")
       ->delimiter(',')

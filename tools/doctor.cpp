@@ -7,12 +7,15 @@
 #include "compiler/compile/host_compiler.h"
 #include "compiler/compile/nvrtc.h"
 #include "compiler/compile/templates.h"
+#include "ir/temporary_folder.h"
 #include "runtime/cache/cache.h"
 #include "runtime/driver/driver.h"
 #include "tools/chain_file.h"
 #include "tools/command.h"
 #include "tools/engine_options.h"
 #include "tools/files.h"
+#include "tools/folder_facts.h"
+#include "tools/output.h"
 
 namespace catenary::tools {
 namespace {
@@ -20,9 +23,7 @@ namespace {
 constexpr const char* kKnownArchs[] = {"sm_80",   "sm_86",   "sm_87",   "sm_89",  "sm_90a",
                                        "sm_100a", "sm_103a", "sm_120a", "sm_121a"};
 
-void print_row(const char* label, const std::string& text) {
-  fmt::print("{:<10}{}\n", label, text);
-}
+void print_row(const char* label, const std::string& text) { out("{:<10}{}\n", label, text); }
 
 void print_build() {
   print_row("catenary", CATENARY_VERSION);
@@ -114,10 +115,21 @@ void print_cache(std::vector<std::string>& advice) {
   }
   print_row("cache", fmt::format("{}: {} entries, {}", cache.directory(), entries->size(),
                                  bytes_text(bytes)));
+  print_row("", folder_facts(cache.directory()));
   if (damaged > 0) {
     advice.push_back(
         fmt::format("{} cache entries are damaged: `catenary cache verify` names them", damaged));
   }
+}
+
+// The folders besides that of the cache.
+void print_folders() {
+  const TuningStore store = tuning_store();
+  if (!store.directory().empty()) {
+    print_row("tuning", fmt::format("{}: {}", store.directory(), folder_facts(store.directory())));
+  }
+  const std::string folder = temporary_folder();
+  print_row("temporary", fmt::format("{}: {}", folder, folder_facts(folder)));
 }
 
 // A missing NVRTC is an error, a missing GPU is not: only launches need one.
@@ -127,8 +139,9 @@ int doctor() {
   const bool compiles = print_nvrtc(advice);
   print_driver(print_host_compiler(advice), advice);
   print_cache(advice);
-  for (const std::string& sentence : advice) fmt::print("\n- {}\n", sentence);
-  if (advice.empty()) fmt::print("\nnothing is missing\n");
+  print_folders();
+  for (const std::string& sentence : advice) out("\n- {}\n", sentence);
+  if (advice.empty()) out("\nnothing is missing\n");
   return compiles ? 0 : exit_code(ErrorCode::kNvrtcMissing);
 }
 

@@ -5,6 +5,8 @@
 
 #include <cstdio>
 
+#include "tools/output.h"
+
 namespace catenary::tools {
 
 CacheOptions cache_options(bool use_cache) {
@@ -13,9 +15,7 @@ CacheOptions cache_options(bool use_cache) {
     options.mode = CacheMode::kOff;
     options.directory = "off";  // not empty, so that CATENARY_CACHE does not override the mode
   }
-  options.warn = [](const std::string& text) {
-    fmt::print(stderr, "catenary: warning: {}\n", text);
-  };
+  options.warn = [](const std::string& text) { err("catenary: warning: {}\n", text); };
   return options;
 }
 

@@ -8,6 +8,8 @@
 #include "tools/artifacts.h"
 #include "tools/engine_options.h"
 #include "tools/evaluate.h"
+#include "tools/files.h"
+#include "tools/output.h"
 #include "tools/progress.h"
 #include "tools/targets.h"
 #include "tuner/number_option.h"
@@ -27,8 +29,8 @@ Expected<std::shared_ptr<const CompiledChain>> compile(const VerifiedChain& chai
 }
 
 void print_notes(const Artifacts& written, const std::string& folder) {
-  fmt::print("wrote {} files into {}\n", written.files.size(), folder);
-  for (const std::string& note : written.notes) fmt::print("{}\n", note);
+  out("wrote {} files into {}\n", written.files.size(), folder);
+  for (const std::string& note : written.notes) out("{}\n", note);
 }
 
 Error prepare_device(const ExecutionOptions& options, Execution& execution) {
@@ -94,7 +96,8 @@ void add_execution_options(CLI::App& command, ExecutionOptions& options) {
       ->capture_default_str();
   command
       .add_option("--input", options.inputs,
-                  "name=file.npy, or name=1.5 for a scalar; repeatable. Other inputs are random")
+                  "name=file.npy, name=file.npy:round to round floats to the parameter's dtype, or "
+                  "name=1.5 for a scalar; repeatable. Other inputs are random")
       ->allow_extra_args(false);
   command
       .add_option("--seed", options.seed,
@@ -131,10 +134,10 @@ i64 choose_max_size(const VerifiedChain& chain, const ExecutionOptions& options,
       fmt::format("chain '{}' has {:.2g} multiply-adds, which take the simulator long",
                   chain.chain().name, work);
   if (!choice.asked_for && options.inputs.empty()) {
-    fmt::print("{}: its sizes are reduced as by --max-size {}\n", fact, kQuickSize);
+    out("{}: its sizes are reduced as by --max-size {}\n", fact, kQuickSize);
     return kQuickSize;
   }
-  fmt::print(stderr, "catenary: warning: {}; --max-size {} reduces them\n", fact, kQuickSize);
+  err("catenary: warning: {}; --max-size {} reduces them\n", fact, kQuickSize);
   return 0;
 }
 
@@ -146,7 +149,7 @@ Error reduce(i64 max_size, Execution& execution) {
   for (const auto& [before, after] : reduced->sizes) {
     text += fmt::format("{}{} -> {}", text.empty() ? "" : ", ", before, after);
   }
-  if (!text.empty()) fmt::print("sizes: {}\n", text);
+  if (!text.empty()) out("sizes: {}\n", text);
   if (execution.chain.chain().symbol) {
     execution.symbol = reduce_symbol(reduced->chain, execution.symbol);
   }
@@ -157,13 +160,16 @@ Error reduce(i64 max_size, Execution& execution) {
 }  // namespace
 
 Expected<Execution> prepare(const VerifiedChain& chain, const ExecutionOptions& options) {
+  if (!options.dump.empty()) {
+    if (Error error = prepare_folder(options.dump)) return error;
+  }
   Expected<DeviceChoice> choice = choose_device(options.device);
   if (!choice) return choice.takeError();
   Execution execution(chain, choice->kind);
   Expected<i64> symbol = choose_symbol(chain, options.symbol);
   if (!symbol) return symbol.takeError();
   execution.symbol = *symbol;
-  if (!choice->why.empty()) fmt::print("{}\n", choice->why);
+  if (!choice->why.empty()) out("{}\n", choice->why);
   if (const i64 max_size = choose_max_size(chain, options, *choice, *symbol)) {
     if (Error error = reduce(max_size, execution)) return error;
   }

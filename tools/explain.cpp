@@ -8,6 +8,7 @@
 #include "tools/chain_file.h"
 #include "tools/command.h"
 #include "tools/engine_options.h"
+#include "tools/output.h"
 #include "tools/targets.h"
 
 namespace catenary::tools {
@@ -36,7 +37,7 @@ Error explain(const ExplainOptions& options, const VerifiedChain& chain) {
   if (!plan) return plan.takeError();
   const std::string text =
       options.json ? json_text(explain_json(chain, *plan)) + "\n" : explain_text(chain, *plan);
-  fmt::print("{}", text);
+  out("{}", text);
   return Error::success();
 }
 
@@ -48,7 +49,7 @@ void add_explain(CLI::App& app, int& exit_code) {
       app.add_subcommand("explain", "Print the plan: kernels, reasons of fusion, predicted times");
   command->add_option("file", options->file, "Chain file, - for standard input")->required();
   command->add_option(
-      "--target", options->target,
+      "--target,--arch", options->target,
       "GPU name or architecture (h200, sm_90a); default: the GPU of this machine, else h200");
   command->add_flag("--json", options->json, "Print JSON");
   command->add_flag("--tuned", options->tuned,

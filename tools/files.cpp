@@ -2,8 +2,8 @@
 #include "tools/files.h"
 
 #include "ir/names.h"
+#include "ir/output_file.h"
 #include "llvm/Support/FileSystem.h"
-#include "llvm/Support/raw_ostream.h"
 
 namespace catenary::tools {
 
@@ -15,19 +15,9 @@ Error make_folder(const std::string& path) {
                     quoted(path), code ? code.message() : "a file has that name");
 }
 
-Error write_file(const std::string& path, llvm::StringRef bytes) {
-  std::error_code code;
-  llvm::raw_fd_ostream file(path, code);
-  if (!code) {
-    file << bytes;
-    file.close();
-    code = file.error();
-    file.clear_error();  // otherwise the stream aborts the process
-  }
-  if (!code) return Error::success();
-  return make_error(ErrorCode::kIo,
-                    "{} could not be written ({}): check the folder and the free space",
-                    quoted(path), code.message());
+Error prepare_folder(const std::string& path) {
+  if (Error error = make_folder(path)) return error;
+  return OutputFile::check(path + "/any");
 }
 
 std::string bytes_text(i64 bytes) {

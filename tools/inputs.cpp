@@ -60,19 +60,38 @@ std::vector<std::byte> laid_out(const TensorType& type, const std::vector<std::b
   return bytes;
 }
 
+// The elements of a float array, rounded to `dtype`.
+NpyArray rounded(const NpyArray& array, DType dtype) {
+  NpyArray result;
+  result.type = array.type;
+  result.type.dtype = dtype;
+  const i64 count = num_elements(array.type);
+  result.bytes.resize(static_cast<size_t>(count * dtype_bytes(dtype)));
+  for (i64 i = 0; i < count; ++i) {
+    store_element(dtype, result.bytes.data(), i,
+                  load_element(array.type.dtype, array.bytes.data(), i));
+  }
+  return result;
+}
+
 Expected<std::vector<std::byte>> read_tensor(const VerifiedChain& chain, ValueId id, i64 symbol,
-                                             const std::string& path) {
+                                             std::string path) {
+  const bool round = take_suffix(path, ":round");
   Expected<NpyArray> array = read_npy(path);
   if (!array) return array.takeError();
   const TensorType type = with_symbol(chain.info(id).type, symbol);
+  const bool floats = array->type.dtype != DType::kI32 && type.dtype != DType::kI32;
+  if (round && floats) *array = rounded(*array, type.dtype);
   if (array->type.dtype != type.dtype || array->type.shape != type.shape) {
     TensorType contiguous = type;
     contiguous.strides.clear();
     contiguous.align = 16;
-    return make_error(ErrorCode::kInvalidArgument,
-                      "{} has {}, and parameter '{}' is {}: save an array of that dtype and shape",
-                      quoted(path), to_string(array->type), chain.value(id).name,
-                      to_string(contiguous));
+    const bool convertible = floats && array->type.shape == type.shape;
+    return make_error(
+        ErrorCode::kInvalidArgument,
+        "{} has {}, and parameter '{}' is {}: save an array of that dtype and shape{}",
+        quoted(path), to_string(array->type), chain.value(id).name, to_string(contiguous),
+        convertible ? ", or add :round to the file's name to round its elements" : "");
   }
   return laid_out(type, array->bytes);
 }
@@ -106,6 +125,12 @@ Error check_memory(const VerifiedChain& chain, i64 symbol) {
 }
 
 }  // namespace
+
+bool take_suffix(std::string& path, std::string_view suffix) {
+  if (!path.ends_with(fmt::format(".npy{}", suffix))) return false;
+  path.resize(path.size() - suffix.size());
+  return true;
+}
 
 Expected<std::pair<std::string, std::string>> split_binding(const std::string& text,
                                                             const std::string& option) {
@@ -156,7 +181,7 @@ Expected<GivenInputs> read_inputs(const VerifiedChain& chain, i64 symbol,
       given[*id] = std::move(bytes);
       continue;
     }
-    if (scalar && !llvm::StringRef(binding->second).endswith(".npy")) {
+    if (scalar && binding->second.find(".npy") == std::string::npos) {
       return make_error(ErrorCode::kInvalidArgument,
                         "--input {} is {}, and parameter '{}' is a scalar: give a number or an "
                         ".npy file",

@@ -17,9 +17,10 @@ using GivenInputs = std::map<ValueId, std::vector<std::byte>>;
 // one. kInvalidArgument: `wanted` is outside the range, or the chain has no symbol.
 Expected<i64> choose_symbol(const VerifiedChain& chain, i64 wanted);
 
-// Reads `bindings`: "name=file.npy", or "name=1.5" for a scalar. kInvalidArgument: an unknown or
-// repeated name, or a dtype or shape that differs from the chain's. kIo. kOutOfMemory: the tensors
-// of the chain need more memory than the machine has.
+// Reads `bindings`: "name=file.npy", "name=file.npy:round" to round a file of floats to the
+// parameter's dtype (to nearest, ties to even), or "name=1.5" for a scalar. kInvalidArgument: an
+// unknown or repeated name, or a dtype or shape that differs from the chain's. kIo. kOutOfMemory:
+// the tensors of the chain need more memory than the machine has.
 Expected<GivenInputs> read_inputs(const VerifiedChain& chain, i64 symbol,
                                   const std::vector<std::string>& bindings);
 
@@ -27,6 +28,10 @@ Expected<GivenInputs> read_inputs(const VerifiedChain& chain, i64 symbol,
 // and the last one is its size.
 ChainData make_inputs(const VerifiedChain& chain, i64 symbol, GivenInputs given, FillKind kind,
                       u64 seed);
+
+// Removes `suffix` from the end of the path of an .npy file: "a.npy:f32" -> "a.npy". False: it does
+// not end so, and stays.
+bool take_suffix(std::string& path, std::string_view suffix);
 
 // "y=out.npy" -> {"y", "out.npy"}. kInvalidArgument: the name or the file is missing.
 Expected<std::pair<std::string, std::string>> split_binding(const std::string& text,

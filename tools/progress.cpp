@@ -8,6 +8,8 @@
 #include <cstdio>
 #include <system_error>
 
+#include "tools/output.h"
+
 namespace catenary::tools {
 namespace {
 
@@ -40,7 +42,7 @@ Progress::~Progress() {
   }
   wake_.notify_all();
   if (watcher_.joinable()) watcher_.join();
-  if (drawn_ && terminal_) fmt::print(stderr, "\r\x1b[K");
+  if (drawn_ && terminal_) err("\r\x1b[K");
 }
 
 void Progress::watch() {
@@ -69,7 +71,7 @@ void Progress::show(double seconds) {
     if (fraction > 0) state += fmt::format(", about {:.0f} s left", left);
   }
   if (!terminal_) {
-    fmt::print(stderr, "catenary: {}: {}\n", what_, state);
+    err("catenary: {}: {}\n", what_, state);
     return;
   }
   std::string bar;
@@ -77,7 +79,7 @@ void Progress::show(double seconds) {
     const int full = static_cast<int>(fraction * kBarWidth);
     bar = fmt::format(" [{}{}]", std::string(full, '#'), std::string(kBarWidth - full, '.'));
   }
-  fmt::print(stderr, "\r{}{} {}\x1b[K", what_, bar, state);
+  err("\r{}{} {}\x1b[K", what_, bar, state);
   std::fflush(stderr);
 }
 

@@ -8,6 +8,7 @@
 
 #include "ir/names.h"
 #include "ir/npy.h"
+#include "ir/output_file.h"
 #include "ir/reference/reference_program.h"
 #include "tools/chain_file.h"
 #include "tools/command.h"
@@ -15,6 +16,7 @@
 #include "tools/evaluate.h"
 #include "tools/execution.h"
 #include "tools/inputs.h"
+#include "tools/output.h"
 
 namespace catenary::tools {
 namespace {
@@ -46,7 +48,12 @@ struct Summary {
   }
 };
 
-using Paths = std::map<int, std::string>;  // by index of the output
+// By index of the output; each can be written.
+struct OutputPath {
+  std::string path;
+  bool as_f32 = false;
+};
+using Paths = std::map<int, OutputPath>;
 
 Expected<int> find_output(const VerifiedChain& chain, const std::string& name) {
   std::vector<std::string_view> names;
@@ -68,10 +75,20 @@ Expected<Paths> output_paths(const VerifiedChain& chain, const RunOptions& optio
     if (!binding) return binding.takeError();
     Expected<int> output = find_output(chain, binding->first);
     if (!output) return output.takeError();
-    if (!paths.try_emplace(*output, binding->second).second) {
+    OutputPath wanted{binding->second, false};
+    wanted.as_f32 = take_suffix(wanted.path, ":f32");
+    for (const auto& [other, taken] : paths) {
+      if (taken.path == wanted.path) {
+        return make_error(ErrorCode::kInvalidArgument,
+                          "--output names the file {} twice: give each output a file of its own",
+                          catenary::quoted(wanted.path));
+      }
+    }
+    if (!paths.try_emplace(*output, wanted).second) {
       return make_error(ErrorCode::kInvalidArgument,
                         "--output names output '{}' twice: give one file for it", binding->first);
     }
+    if (Error error = OutputFile::check(wanted.path)) return error;
   }
   return paths;
 }
@@ -102,6 +119,20 @@ Expected<std::vector<HostOutput>> run_reference(const VerifiedChain& chain,
   return outputs;
 }
 
+// Every bf16 and f16 is an f32.
+Error write_array(const OutputPath& to, const HostOutput& output) {
+  if (!to.as_f32) return write_npy(to.path, output.type, output.bytes.data());
+  TensorType type = output.type;
+  type.dtype = DType::kF32;
+  const i64 elements = span_elements(output.type);
+  std::vector<float> values(static_cast<size_t>(elements));
+  for (i64 i = 0; i < elements; ++i) {
+    values[static_cast<size_t>(i)] =
+        static_cast<float>(load_element(output.type.dtype, output.bytes.data(), i));
+  }
+  return write_npy(to.path, type, values.data());
+}
+
 Summary summarise(const HostOutput& output) {
   Summary summary;
   llvm::SmallVector<i64, 4> at(output.type.rank(), 0);
@@ -116,18 +147,18 @@ Summary summarise(const HostOutput& output) {
 }
 
 void print_summary(const std::string& name, const TensorType& type, const Summary& s) {
-  fmt::print("{}: {}", name, to_string(type));
+  out("{}: {}", name, to_string(type));
   const i64 elements = num_elements(type);
-  if (s.elements != elements) fmt::print(", sampled at {} of {} elements", s.elements, elements);
+  if (s.elements != elements) out(", sampled at {} of {} elements", s.elements, elements);
   if (s.elements == 0) {
-    fmt::print(", empty\n");
+    out(", empty\n");
     return;
   }
   const double finite = static_cast<double>(s.elements - s.not_finite);
-  fmt::print("\n  min {:.6g}, max {:.6g}, mean {:.6g}, {} not finite\n", s.least, s.greatest,
-             finite > 0 ? s.sum / finite : 0, s.not_finite);
-  fmt::print("  first [{:.6g}{}]\n", fmt::join(s.first, ", "),
-             s.elements > static_cast<i64>(s.first.size()) ? ", ..." : "");
+  out("\n  min {:.6g}, max {:.6g}, mean {:.6g}, {} not finite\n", s.least, s.greatest,
+      finite > 0 ? s.sum / finite : 0, s.not_finite);
+  out("  first [{:.6g}{}]\n", fmt::join(s.first, ", "),
+      s.elements > static_cast<i64>(s.first.size()) ? ", ..." : "");
 }
 
 Error run(const RunOptions& options, const VerifiedChain& chain) {
@@ -140,7 +171,7 @@ Error run(const RunOptions& options, const VerifiedChain& chain) {
                      ? run_on_device(*execution->executable, execution->data.inputs)
                      : run_reference(ran, *execution, !paths->empty());
   if (!outputs) return outputs.takeError();
-  fmt::print("{} ran on {}\n", chain.chain().name, execution->where);
+  out("{} ran on {}\n", chain.chain().name, execution->where);
   for (size_t i = 0; i < outputs->size(); ++i) {
     const HostOutput& output = (*outputs)[i];
     const int number = static_cast<int>(i);
@@ -148,8 +179,8 @@ Error run(const RunOptions& options, const VerifiedChain& chain) {
                   with_symbol(ran.output_type(number), execution->symbol), summarise(output));
     const auto path = paths->find(number);
     if (path == paths->end()) continue;
-    if (Error error = write_npy(path->second, output.type, output.bytes.data())) return error;
-    fmt::print("  wrote {}\n", path->second);
+    if (Error error = write_array(path->second, output)) return error;
+    out("  wrote {}\n", path->second.path);
   }
   return Error::success();
 }
@@ -161,7 +192,10 @@ void add_run(CLI::App& app, int& exit_code) {
   CLI::App* command =
       app.add_subcommand("run", "Run a chain once, print a summary and write its outputs");
   add_execution_options(*command, *options);
-  command->add_option("--output", options->outputs, "Write an output, name=file.npy; repeatable")
+  command
+      ->add_option(
+          "--output", options->outputs,
+          "Write an output, name=file.npy, or name=file.npy:f32 for f32 elements; repeatable")
       ->allow_extra_args(false);
   command->callback([options, &exit_code] {
     exit_code =

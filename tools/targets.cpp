@@ -10,7 +10,7 @@ Expected<Target> choose_target(const std::string& text) {
   Expected<cuda::DeviceInfo> device = cuda::probe(0);
   if (device) return device->target;
   llvm::consumeError(device.takeError());
-  return find_target("h200");
+  return default_target();
 }
 
 }  // namespace catenary::tools

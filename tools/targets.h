@@ -8,7 +8,8 @@
 
 namespace catenary::tools {
 
-// The target with name or architecture `text`; empty: the first GPU of this machine, else h200.
+// The target with name or architecture `text`; empty: the first GPU of this machine, else
+// default_target().
 Expected<Target> choose_target(const std::string& text);
 
 }  // namespace catenary::tools

@@ -8,10 +8,12 @@
 
 #include "compiler/compile/nvrtc.h"
 #include "ir/json.h"
+#include "ir/output_file.h"
 #include "tools/chain_file.h"
 #include "tools/command.h"
 #include "tools/engine_options.h"
 #include "tools/files.h"
+#include "tools/output.h"
 #include "tuner/number_option.h"
 
 namespace catenary::tools {
@@ -29,8 +31,8 @@ struct TuneCommand {
 };
 
 void print_record(const TuningRecord& record) {
-  fmt::print("{:<26} {:>5} {:>12} {:>10} {:>10} {:>10}\n", "tile", "split", "predicted us", "us",
-             "p10", "p90");
+  out("{:<26} {:>5} {:>12} {:>10} {:>10} {:>10}\n", "tile", "split", "predicted us", "us", "p10",
+      "p90");
   std::vector<TunedCandidate> rows = record.candidates;
   std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
     if (a.median_us.has_value() != b.median_us.has_value()) return a.median_us.has_value();
@@ -41,38 +43,41 @@ void print_record(const TuningRecord& record) {
     if (row.id == record.model) note += "  cost model";
     if (row.id == record.winner) note += "  <- taken";
     if (!row.median_us) {
-      fmt::print("{:<26} {:>5} {:>12.2f} {:>32}  {}\n", row.id.tile, row.id.split_k,
-                 row.predicted_us, "not timed", note);
+      out("{:<26} {:>5} {:>12.2f} {:>32}  {}\n", row.id.tile, row.id.split_k, row.predicted_us,
+          "not timed", note);
       continue;
     }
-    fmt::print("{:<26} {:>5} {:>12.2f} {:>10.2f} {:>10.2f} {:>10.2f}{}\n", row.id.tile,
-               row.id.split_k, row.predicted_us, *row.median_us, row.p10_us, row.p90_us, note);
+    out("{:<26} {:>5} {:>12.2f} {:>10.2f} {:>10.2f} {:>10.2f}{}\n", row.id.tile, row.id.split_k,
+        row.predicted_us, *row.median_us, row.p10_us, row.p90_us, note);
   }
 }
 
-Error write_output(const std::string& path, llvm::ArrayRef<TuningRecord> records) {
+Error write_records(const std::string& path, llvm::ArrayRef<TuningRecord> records) {
   llvm::json::Array array;
   for (const TuningRecord& record : records) array.push_back(tuning_json(record));
   const llvm::json::Value value = std::move(array);
-  return write_file(path, json_text(value) + "\n");
+  return write_output(path, json_text(value) + "\n");
 }
 
 // Keeps the records, or says why not.
 Error keep(llvm::ArrayRef<TuningRecord> records) {
   TuningStore store = tuning_store();
   if (!store.writable()) {
-    fmt::print("not kept: the folder of tuning records is off or read-only (CATENARY_TUNING)\n");
+    out("not kept: the folder of tuning records is off or read-only (CATENARY_TUNING)\n");
     return Error::success();
   }
   for (const TuningRecord& record : records) {
     if (Error error = store.write(record)) return error;
   }
-  fmt::print("kept {} record{} in {}\n", records.size(), records.size() == 1 ? "" : "s",
-             store.directory());
+  out("kept {} record{} in {}\n", records.size(), records.size() == 1 ? "" : "s",
+      store.directory());
   return Error::success();
 }
 
 Error tune(const TuneCommand& command, const VerifiedChain& chain) {
+  if (!command.output.empty()) {
+    if (Error error = OutputFile::check(command.output)) return error;
+  }
   auto session = tuner::Session::open(command.device);
   if (!session) return session.takeError();
   const cuda::DeviceInfo& info = (*session)->info();
@@ -86,7 +91,7 @@ Error tune(const TuneCommand& command, const VerifiedChain& chain) {
   std::vector<std::string> contests;
   auto records =
       tuner::tune_chain(**session, pool, chain, command.options, [&](const std::string& line) {
-        fmt::print(stderr, "timing {}\n", line);
+        err("timing {}\n", line);
         contests.push_back(line);
       });
   if (!records) return records.takeError();
@@ -96,11 +101,11 @@ Error tune(const TuneCommand& command, const VerifiedChain& chain) {
     record.driver = tuner::display_driver_version();
     record.compiler = (*nvrtc)->compiler_id();
     record.date = tuner::utc_date();
-    fmt::print("{}\n", contests[i]);
+    out("{}\n", contests[i]);
     print_record(record);
   }
   if (!command.output.empty()) {
-    if (Error error = write_output(command.output, *records)) return error;
+    if (Error error = write_records(command.output, *records)) return error;
   }
   return keep(*records);
 }
@@ -113,14 +118,14 @@ Error list_records() {
     const TuningRecord& r = entry.record;
     const std::string id = entry.name.substr(0, 2) + entry.name.substr(3, 14);
     if (r.winner.tile.empty()) {
-      fmt::print("{}  DAMAGED: {}\n", id, entry.unused);
+      out("{}  DAMAGED: {}\n", id, entry.unused);
       continue;
     }
-    fmt::print("{}  {:<6} {:<20} {:<26} {}{}\n", id, message_text(r.target), message_text(r.chain),
-               message_text(r.winner.tile), tuning_summary(r),
-               entry.unused.empty() ? "" : "  NOT USED: " + entry.unused);
+    out("{}  {:<6} {:<20} {:<26} {}{}\n", id, message_text(r.target), message_text(r.chain),
+        message_text(r.winner.tile), tuning_summary(r),
+        entry.unused.empty() ? "" : "  NOT USED: " + entry.unused);
   }
-  fmt::print("{} records in {}\n", entries->size(), store.directory());
+  out("{} records in {}\n", entries->size(), store.directory());
   return Error::success();
 }
 
@@ -128,7 +133,7 @@ Error clear_records() {
   TuningStore store = tuning_store();
   Expected<int> removed = store.clear();
   if (!removed) return removed.takeError();
-  fmt::print("removed {} records from {}\n", *removed, store.directory());
+  out("removed {} records from {}\n", *removed, store.directory());
   return Error::success();
 }
 

@@ -28,7 +28,8 @@ std::optional<Integer> decimal(std::string_view text) {
 
 // For CLI::Option::transform: refuses what is no whole number from `least` to `most`.
 inline CLI::Validator whole_number(u64 least, u64 most) {
-  const std::string range = fmt::format("from {} to {}", least, most);
+  const std::string range = most >= kMaxI64 ? fmt::format("of {} or more", least)
+                                            : fmt::format("from {} to {}", least, most);
   const auto check = [least, most, range](std::string& text) -> std::string {
     const auto value = decimal<u64>(text);
     if (!value || *value < least || *value > most) {
@@ -37,8 +38,7 @@ inline CLI::Validator whole_number(u64 least, u64 most) {
     text = fmt::format("{}", *value);
     return "";
   };
-  const bool open = most >= kMaxI64;
-  return CLI::Validator(check, open ? fmt::format("{} or more", least) : range);
+  return CLI::Validator(check, range);
 }
 
 // For CLI::Option::transform: bytes with an optional unit, as in 4096, 64MiB, 1G; units of 1024.

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/record/record.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
 
 #include "bench/record/summary.h"
 #include "ir/json.h"
+#include "ir/names.h"
+#include "ir/output_file.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
-#include "llvm/Support/raw_ostream.h"
 
 namespace catenary::bench {
 namespace {
@@ -167,6 +166,17 @@ Value layers_json(llvm::ArrayRef<LayerRow> rows) {
                 {"rows", std::move(lines)}};
 }
 
+Error make_record_folder(const std::string& path) {
+  const llvm::StringRef folder = llvm::sys::path::parent_path(path);
+  if (folder.empty()) return Error::success();
+  const std::error_code code = llvm::sys::fs::create_directories(folder);
+  if (!code) return Error::success();
+  return make_error(ErrorCode::kIo,
+                    "{} cannot be written: its folder could not be created ({}), choose another "
+                    "one by --out",
+                    quoted(path), code.message());
+}
+
 }  // namespace
 
 CandidateRow candidate_row(const Entrant& entrant) {
@@ -211,30 +221,14 @@ Value to_json(const Record& record) {
   return object;
 }
 
+Error check_record(const std::string& path) {
+  if (Error error = make_record_folder(path)) return error;
+  return OutputFile::check(path);
+}
+
 Error write_record(const Record& record, const std::string& path) {
-  const auto failed = [&](const std::error_code& code) {
-    return make_error(ErrorCode::kIo, "cannot write {}: {}", path, code.message());
-  };
-  const llvm::StringRef folder = llvm::sys::path::parent_path(path);
-  if (!folder.empty()) {
-    if (const std::error_code code = llvm::sys::fs::create_directories(folder)) return failed(code);
-  }
-  const std::string draft = fmt::format("{}.{}.tmp", path, ::getpid());
-  {
-    std::error_code code;
-    llvm::raw_fd_ostream out(draft, code);
-    if (code) return failed(code);
-    out << json_text(to_json(record), record.layers.empty() ? 2 : 0) << "\n";
-    out.close();
-    if (out.has_error()) {
-      const std::error_code problem = out.error();
-      out.clear_error();
-      llvm::sys::fs::remove(draft);
-      return failed(problem);
-    }
-  }
-  if (const std::error_code code = llvm::sys::fs::rename(draft, path)) return failed(code);
-  return Error::success();
+  if (Error error = make_record_folder(path)) return error;
+  return write_output(path, json_text(to_json(record), record.layers.empty() ? 2 : 0) + "\n");
 }
 
 }  // namespace catenary::bench

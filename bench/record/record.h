@@ -106,6 +106,10 @@ struct Record {
 
 llvm::json::Value to_json(const Record& record);
 
+// Creates the folder of `path` and checks that a record can be written there: for the start of a
+// run. kIo.
+Error check_record(const std::string& path);
+
 // Writes the JSON to `path` by rename and creates its folder; sweeps have no white space. kIo.
 Error write_record(const Record& record, const std::string& path);
 

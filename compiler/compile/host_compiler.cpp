@@ -8,11 +8,12 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cstdlib>
 #include <mutex>
 
+#include "compiler/compile/environment.h"
 #include "compiler/compile/host_log.h"
 #include "compiler/compile/host_process.h"
+#include "compiler/compile/scratch_folder.h"
 #include "compiler/compile/templates.h"
 #include "compiler/target.h"
 #include "llvm/ADT/ScopeExit.h"
@@ -72,16 +73,14 @@ struct Unit {
     const std::string name = fmt::format("{}/units/unit{}", folder, ++count);
     source = name + ".cpp";
     object = name + ".so";
-    log = name + ".log";
   }
   Unit(const Unit&) = delete;
   Unit& operator=(const Unit&) = delete;
   ~Unit() {
-    for (const std::string& path : {source, object, log}) llvm::sys::fs::remove(path);
+    for (const std::string& path : {source, object}) llvm::sys::fs::remove(path);
   }
   std::string source;
   std::string object;
-  std::string log;
 };
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
@@ -130,22 +129,25 @@ std::string HostCompiler::header_digest() const {
 bool HostCompiler::supports(std::string_view) const { return true; }
 
 Expected<std::string> HostCompiler::try_out() {
-  Expected<std::string> folder = header_folder();
-  if (!folder) return folder.takeError();
-  const Unit unit(*folder);
-  const ProcessResult version = run_process({path_, "--version"}, unit.log, kProbeSeconds);
+  const ProcessResult version = run_process({path_, "--version"}, kProbeSeconds);
   if (version.status != 0 || version.output.empty()) {
     return version.problem.empty() ? "it tells no version" : version.problem;
   }
   compiler_id_ = "host " + first_line(version.output);
+  // Not header_folder(): a process that finds its kernels in the cache needs few of the headers,
+  // and only for this moment.
+  Expected<ScratchFolder> folder = ScratchFolder::make();
+  if (!folder) return folder.takeError();
+  if (Error error = write_headers(folder->path(), "shared/")) return error;
+  const Unit unit(folder->path());
   if (Error error = write_text(unit.source, kProbe)) return error;
   ProcessResult tried;
   for (const bool fills : {true, false}) {
     fills_variables_ = fills;
     std::vector<std::string> arguments{path_};
     llvm::append_range(arguments, option_list("sm_90a", {}));
-    arguments.insert(arguments.end(), {"-I", *folder, "-o", unit.object, unit.source});
-    tried = run_process(arguments, unit.log, kProbeSeconds);
+    arguments.insert(arguments.end(), {"-I", folder->path(), "-o", unit.object, unit.source});
+    tried = run_process(arguments, kProbeSeconds);
     if (tried.status != 0 || !llvm::sys::fs::exists(unit.object)) continue;
     if (probe_reads_well(unit.object)) return "";
     return fmt::format("{} misreads structs that are template arguments", compiler_id_);
@@ -160,8 +162,11 @@ Expected<std::string> HostCompiler::try_out() {
 Expected<std::unique_ptr<HostCompiler>> HostCompiler::find(llvm::ArrayRef<std::string> programs,
                                                            llvm::StringRef variable) {
   std::vector<std::string> tried;
+  // Empty: PATH.
+  llvm::SmallVector<llvm::StringRef, 2> trusted;
+  if (has_more_rights_than_its_user()) trusted = {"/usr/bin", "/bin"};
   for (const std::string& program : programs) {
-    const llvm::ErrorOr<std::string> path = llvm::sys::findProgramByName(program);
+    const llvm::ErrorOr<std::string> path = llvm::sys::findProgramByName(program, trusted);
     std::string why = program.find('/') == std::string::npos ? "not on the path" : "not there";
     if (path && llvm::sys::fs::can_execute(*path)) {
       std::unique_ptr<HostCompiler> compiler(new HostCompiler);
@@ -189,9 +194,8 @@ Expected<const HostCompiler*> HostCompiler::get() {
   static const HostCompiler* instance = nullptr;
   const std::lock_guard lock(mutex);
   if (instance != nullptr) return instance;
-  const char* chosen = std::getenv("CATENARY_CXX");
-  const bool one = chosen != nullptr && *chosen != '\0';
-  auto compiler = one ? find(std::string(chosen), "CATENARY_CXX=") : find({"g++", "clang++"}, "");
+  const std::string chosen = environment("CATENARY_CXX");
+  auto compiler = chosen.empty() ? find({"g++", "clang++"}, "") : find(chosen, "CATENARY_CXX=");
   if (!compiler) return compiler.takeError();
   return instance = compiler->release();
 }
@@ -216,15 +220,16 @@ Expected<CompileResult> HostCompiler::compile(const CompileJob& job) const {
   }
   arguments.insert(arguments.end(),
                    {"-fdiagnostics-color=never", "-Wl,-z,defs", "-o", unit.object, unit.source});
-  const ProcessResult run = run_process(arguments, unit.log, kCompileSeconds);
+  const ProcessResult run = run_process(arguments, kCompileSeconds);
   if (run.status == -1) {
     return make_error(ErrorCode::kHostCompilerMissing,
                       "{} could not be run ({}): reinstall it, or set CATENARY_CXX to another "
                       "compiler",
                       path_, run.problem);
   }
-  const auto image = llvm::MemoryBuffer::getFile(unit.object, /*IsText=*/false,
-                                                 /*RequiresNullTerminator=*/false);
+  // Volatile: read and not mapped.
+  const auto image = llvm::MemoryBuffer::getFile(
+      unit.object, /*IsText=*/false, /*RequiresNullTerminator=*/false, /*IsVolatile=*/true);
   if (run.status != 0 || !image || (*image)->getBufferSize() == 0) {
     const std::string status =
         run.status < 0 ? run.problem : fmt::format("{} gave no object", compiler_id_);

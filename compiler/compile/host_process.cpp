@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/compile/host_process.h"
 
+#include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -11,68 +13,102 @@
 #include <cstdio>
 #include <cstring>
 #include <mutex>
-#include <thread>
+#include <optional>
 
+#include "compiler/compile/child_process.h"
+#include "compiler/compile/environment.h"
+#include "compiler/compile/scratch_folder.h"
 #include "compiler/compile/templates.h"
-#include "llvm/ADT/SmallString.h"
+#include "ir/file_limit.h"
+#include "ir/temporary_folder.h"
 #include "llvm/Support/FileSystem.h"
-#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
-#include "llvm/Support/Program.h"
 
 namespace catenary {
 namespace {
 
-using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kGrace{2};  // between asking a program to end and ending it
+constexpr size_t kMaxOutput = 4 << 20;
+constexpr int kLongestPauseMs = 10;
+constexpr int kSignalled = 128;  // and the number of the signal, as shells say it
 
 // The environment of this process, but for the language of messages.
-std::vector<llvm::StringRef> english_environment() {
-  std::vector<llvm::StringRef> variables;
+std::vector<std::string> english_environment() {
+  if (has_more_rights_than_its_user()) return {"PATH=/usr/bin:/bin", "LC_ALL=C"};
+  std::vector<std::string> variables;
   for (char** variable = environ; variable != nullptr && *variable != nullptr; ++variable) {
     const llvm::StringRef text(*variable);
-    if (!text.startswith("LC_ALL=") && !text.startswith("LANGUAGE=")) variables.push_back(text);
+    const auto is = [&](const char* name) { return text.startswith(name); };
+    if (!is("LC_ALL=") && !is("LANGUAGE=") && !is("TMPDIR=")) variables.push_back(text.str());
   }
+  variables.push_back("TMPDIR=" + temporary_folder());
   variables.push_back("LC_ALL=C");
   return variables;
 }
 
-// llvm::sys::Wait with a limit would set the process's alarm and its handler, which belong to the
-// host program: this asks again and again instead.
-void wait_for(llvm::sys::ProcessInfo child, int limit_seconds, ProcessResult& result) {
-  const auto limit = steady_clock::now() + std::chrono::seconds(limit_seconds);
-  milliseconds pause(1);
-  bool asked = false;
+// Reads what is in the pipe, without waiting for more. False: its writers have closed it.
+bool read_output(int pipe, std::string& output) {
+  char bytes[16384];
   for (;;) {
-    const auto ended = llvm::sys::Wait(child, 0, /*WaitUntilTerminates=*/false, &result.problem);
-    if (ended.Pid != 0) {
-      result.status = asked ? -2 : ended.ReturnCode;
-      break;
-    }
-    const auto now = steady_clock::now();
-    if (now > limit + kGrace) {
-      ::kill(child.Pid, SIGKILL);
-    } else if (now > limit && !asked) {
-      ::kill(child.Pid, SIGTERM);
-      asked = true;
-    }
-    std::this_thread::sleep_for(pause);
-    pause = std::min(pause * 2, milliseconds(10));
-  }
-  if (asked) {
-    result.problem = fmt::format("it was ended after {} s", limit_seconds);
-  } else if (result.status < 0 && result.problem.empty()) {
-    result.problem = "it crashed";
+    const ssize_t got = ::read(pipe, bytes, sizeof bytes);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return errno == EAGAIN;
+    if (got == 0) return false;
+    const size_t room = kMaxOutput - output.size();
+    output.append(bytes, std::min(static_cast<size_t>(got), room));
   }
 }
 
-Error unwritable(const std::string& path, const std::string& reason) {
-  return make_error(ErrorCode::kIo,
-                    "'{}' could not be written ({}): free some space, or set TMPDIR to a folder "
-                    "with some",
-                    path, reason);
+// Collects the output of `child` until it ends; asks it to end at the limit, then ends it. Polls:
+// a timer or a handler would be the host process's.
+void wait_for(ChildProcess& child, int pipe, int limit_seconds, ProcessResult& result) {
+  const auto limit = steady_clock::now() + std::chrono::seconds(limit_seconds);
+  int pause_ms = 1;
+  bool asked = false;
+  bool open = true;
+  std::optional<int> status;
+  while (!(status = child.poll())) {
+    const auto now = steady_clock::now();
+    if (now > limit + kGrace) {
+      child.kill(SIGKILL);
+    } else if (now > limit && !asked) {
+      child.kill(SIGTERM);
+      asked = true;
+    }
+    pollfd ready{open ? pipe : -1, POLLIN, 0};
+    ::poll(&ready, 1, pause_ms);
+    if (open) open = read_output(pipe, result.output);
+    pause_ms = std::min(pause_ms * 2, kLongestPauseMs);
+  }
+  if (open) read_output(pipe, result.output);
+  if (asked) {
+    result.status = -2;
+    result.problem = fmt::format("it was ended after {} s", limit_seconds);
+  } else if (*status == -1) {
+    result.status = -2;
+    result.problem = "it was killed";
+  } else if (*status > kSignalled) {
+    result.status = -2;
+    result.problem = fmt::format("it crashed by signal {}", *status - kSignalled);
+  } else {
+    result.status = *status;
+  }
+}
+
+Error write_all(const std::string& folder, llvm::ArrayRef<EmbeddedTemplate> headers,
+                llvm::StringRef prefix) {
+  for (const EmbeddedTemplate& header : headers) {
+    if (!llvm::StringRef(header.name).startswith(prefix)) continue;
+    const std::string path = fmt::format("{}/{}", folder, header.name);
+    if (auto failed = llvm::sys::fs::create_directories(llvm::sys::path::parent_path(path))) {
+      return scratch_error(path, failed.message());
+    }
+    const std::string text = fmt::format("#line 1 \"{}\"\n{}", header.name, header.text);
+    if (Error error = write_text(path, text)) return error;
+  }
+  return Error::success();
 }
 
 // The folder of this process, and what is left to do when the process exits.
@@ -80,74 +116,46 @@ class Folder {
  public:
   Expected<std::string> get() {
     const std::lock_guard lock(mutex_);
-    // A child of fork() has the parent's folder in its memory, and the parent will remove it.
-    if (owner_ == ::getpid() && llvm::sys::fs::exists(path_ + "/sim/entry.h")) return path_;
-    if (Error error = make()) return error;
-    Error error = write(embedded_templates());
-    if (!error) error = write(embedded_shims());
-    if (!error) return path_;
-    remove_now();
-    return error;
+    if (folder_ && folder_->is_own() && llvm::sys::fs::exists(folder_->path() + "/sim/entry.h")) {
+      return folder_->path();
+    }
+    folder_.reset();
+    Expected<ScratchFolder> made = ScratchFolder::make();
+    if (!made) return made.takeError();
+    Error error = write_headers(made->path(), "");
+    if (!error) error = write_all(made->path(), embedded_shims(), "");
+    if (error) return error;
+    return folder_.emplace(std::move(*made)).path();
   }
 
   void remove() {
     const std::lock_guard lock(mutex_);
-    if (owner_ == ::getpid()) remove_now();
+    folder_.reset();
   }
 
  private:
-  void remove_now() {
-    if (!path_.empty()) llvm::sys::fs::remove_directories(path_);
-    path_.clear();
-  }
-
-  Error make() {
-    llvm::SmallString<128> name;
-    llvm::sys::path::system_temp_directory(/*ErasedOnReboot=*/true, name);
-    llvm::sys::path::append(name, "catenary-host-XXXXXX");
-    std::string path = name.str().str();
-    if (::mkdtemp(path.data()) == nullptr) return unwritable(path, std::strerror(errno));
-    path_ = path;
-    owner_ = ::getpid();
-    return Error::success();
-  }
-
-  Error write(llvm::ArrayRef<EmbeddedTemplate> headers) const {
-    for (const EmbeddedTemplate& header : headers) {
-      const std::string path = fmt::format("{}/{}", path_, header.name);
-      if (auto failed = llvm::sys::fs::create_directories(llvm::sys::path::parent_path(path))) {
-        return unwritable(path, failed.message());
-      }
-      const std::string text = fmt::format("#line 1 \"{}\"\n{}", header.name, header.text);
-      if (Error error = write_text(path, text)) return error;
-    }
-    return Error::success();
-  }
-
   std::mutex mutex_;
-  std::string path_;
-  pid_t owner_ = 0;
+  std::optional<ScratchFolder> folder_;
 };
 
 }  // namespace
 
-ProcessResult run_process(const std::vector<std::string>& arguments, const std::string& log,
-                          int limit_seconds) {
-  const std::vector<llvm::StringRef> words(arguments.begin(), arguments.end());
-  const std::vector<llvm::StringRef> environment = english_environment();
-  const llvm::Optional<llvm::StringRef> redirects[] = {llvm::StringRef(""), llvm::StringRef(log),
-                                                       llvm::StringRef(log)};
+ProcessResult run_process(const std::vector<std::string>& arguments, int limit_seconds) {
   ProcessResult result;
-  bool failed = false;
-  const auto child =
-      llvm::sys::ExecuteNoWait(words.front(), words, llvm::makeArrayRef(environment), redirects,
-                               /*MemoryLimit=*/0, &result.problem, &failed);
-  if (failed || child.Pid <= 0) {
-    if (result.problem.empty()) result.problem = "it does not start";
-    return result;
+  int pipe[2] = {-1, -1};
+  int failed = ::pipe2(pipe, O_CLOEXEC) == 0 ? 0 : errno;
+  ChildProcess child;
+  if (failed == 0) {
+    ::fcntl(pipe[0], F_SETFL, O_NONBLOCK);
+    failed = child.start(arguments, english_environment(), pipe[1]);
+    ::close(pipe[1]);
   }
-  wait_for(child, limit_seconds, result);
-  if (auto text = llvm::MemoryBuffer::getFile(log)) result.output = (*text)->getBuffer().str();
+  if (failed == 0) {
+    wait_for(child, pipe[0], limit_seconds, result);
+  } else {
+    result.problem = std::strerror(failed);
+  }
+  if (pipe[0] >= 0) ::close(pipe[0]);
   return result;
 }
 
@@ -161,13 +169,18 @@ Expected<std::string> header_folder() {
   return folder.get();
 }
 
+Error write_headers(const std::string& folder, llvm::StringRef prefix) {
+  return write_all(folder, embedded_templates(), prefix);
+}
+
 Error write_text(const std::string& path, llvm::StringRef text) {
+  const FileLimitIsAnError scope;
   // Not llvm::raw_fd_ostream: with it comes a terminal library that no shared library can hold.
-  std::FILE* file = std::fopen(path.c_str(), "wb");
-  if (file == nullptr) return unwritable(path, std::strerror(errno));
+  std::FILE* file = std::fopen(path.c_str(), "wbe");
+  if (file == nullptr) return scratch_error(path, std::strerror(errno));
   const bool wrote = std::fwrite(text.data(), 1, text.size(), file) == text.size();
   const bool closed = std::fclose(file) == 0;
-  return wrote && closed ? Error::success() : unwritable(path, std::strerror(errno));
+  return wrote && closed ? Error::success() : scratch_error(path, std::strerror(errno));
 }
 
 }  // namespace catenary

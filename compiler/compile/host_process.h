@@ -14,19 +14,21 @@ namespace catenary {
 struct ProcessResult {
   int status = -1;      // exit status; negative: it did not start, crashed or ran out of time
   std::string problem;  // why it is negative
-  std::string output;   // stdout and stderr
+  std::string output;   // stdout and stderr, the first 4 MiB
 };
 
-// Runs `arguments` (the first is the program's path) with messages in English, its output collected
-// in the file `log`. Thread-safe; touches no signal of the host process.
-ProcessResult run_process(const std::vector<std::string>& arguments, const std::string& log,
-                          int limit_seconds);
+// Runs `arguments` (the first is the program's path) with messages in English. Thread-safe; touches
+// no signal and no other child of the host process.
+ProcessResult run_process(const std::vector<std::string>& arguments, int limit_seconds);
 
 // A folder that no other process uses. It holds every template and every host shim under its own
 // name ("ptx/global.cuh", "sim/ptx/global.cuh"). Made at the first call, again if it is gone or
 // after fork(), removed when the process exits. Each file starts with a #line of its name, which is
 // what the compiler then reports and __builtin_FILE() gives. kIo.
 Expected<std::string> header_folder();
+
+// Writes the templates of `prefix` ("shared/") below `folder`, as in header_folder(). kIo.
+Error write_headers(const std::string& folder, llvm::StringRef prefix);
 
 // Writes the whole file. kIo.
 Error write_text(const std::string& path, llvm::StringRef text);

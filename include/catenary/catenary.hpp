@@ -3,17 +3,13 @@
 // operators, compile and load it by an Engine, launch it by an Executable. A failed call throws
 // ctn::Error; a misuse that C cannot see throws std::invalid_argument. Threads and lifetimes are
 // those of catenary.h.
-//
-//   ctn::Chain c("mlp_up");
-//   auto x = c.input("x", ctn::bf16, {8192, 4096});
-//   auto w = c.weight("w", ctn::bf16, {11008, 4096});
-//   auto b = c.weight("b", ctn::bf16, {11008});
-//   c.output(ctn::silu(ctn::linear(x, w) + b), ctn::bf16);
-//   ctn::Engine engine;
-//   auto exe = engine.prepare(c, /*device=*/0);
-//   exe.launch(stream, {x_ptr, w_ptr, b_ptr, y_ptr});
+// Example: examples/quickstart.cpp.
 #ifndef CATENARY_CATENARY_HPP
 #define CATENARY_CATENARY_HPP
+
+#if !defined(__cplusplus) || __cplusplus < 202002L
+#error "Catenary's C++ headers need C++20: compile with -std=c++20 (C: include catenary/catenary.h)"
+#else
 
 #include <cstddef>
 #include <cstdint>
@@ -47,15 +43,15 @@ template <typename T, void (*destroy)(T*)>
 struct Destroy {
   void operator()(T* handle) const noexcept { destroy(handle); }
 };
-using ChainHandle = std::unique_ptr<ctn_chain, Destroy<ctn_chain, ctn_chain_destroy>>;
-using EngineHandle = std::unique_ptr<ctn_engine, Destroy<ctn_engine, ctn_engine_destroy>>;
-using CompiledHandle = std::unique_ptr<ctn_compiled, Destroy<ctn_compiled, ctn_compiled_destroy>>;
+using ChainHandle = std::unique_ptr<ctn_chain, Destroy<ctn_chain, ctn_chain_destroy> >;
+using EngineHandle = std::unique_ptr<ctn_engine, Destroy<ctn_engine, ctn_engine_destroy> >;
+using CompiledHandle = std::unique_ptr<ctn_compiled, Destroy<ctn_compiled, ctn_compiled_destroy> >;
 using ExecutableHandle =
-    std::unique_ptr<ctn_executable, Destroy<ctn_executable, ctn_executable_destroy>>;
+    std::unique_ptr<ctn_executable, Destroy<ctn_executable, ctn_executable_destroy> >;
 
 // Copies and frees text that the library returned.
 inline std::string take(char* text) {
-  const std::unique_ptr<char, Destroy<char, ctn_string_free>> owner(text);
+  const std::unique_ptr<char, Destroy<char, ctn_string_free> > owner(text);
   return std::string(text);
 }
 
@@ -497,4 +493,5 @@ inline void run_reference(const Chain& chain, std::initializer_list<void*> tenso
 
 }  // namespace ctn
 
+#endif  // C++20
 #endif  // CATENARY_CATENARY_HPP

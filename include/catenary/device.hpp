@@ -5,6 +5,10 @@
 #ifndef CATENARY_DEVICE_HPP
 #define CATENARY_DEVICE_HPP
 
+#if !defined(__cplusplus) || __cplusplus < 202002L
+#error "Catenary's C++ headers need C++20: compile with -std=c++20 (C: include catenary/catenary.h)"
+#else
+
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -81,4 +85,5 @@ class Stream {
 
 }  // namespace ctn
 
+#endif  // C++20
 #endif  // CATENARY_DEVICE_HPP

@@ -4,6 +4,10 @@
 #ifndef CATENARY_ERROR_HPP
 #define CATENARY_ERROR_HPP
 
+#if !defined(__cplusplus) || __cplusplus < 202002L
+#error "Catenary's C++ headers need C++20: compile with -std=c++20 (C: include catenary/catenary.h)"
+#else
+
 #include <cstddef>
 #include <stdexcept>
 #include <string>
@@ -63,4 +67,5 @@ inline const char* c_text(const std::string& text) {
 
 }  // namespace ctn
 
+#endif  // C++20
 #endif  // CATENARY_ERROR_HPP

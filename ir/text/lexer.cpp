@@ -7,9 +7,13 @@
 namespace catenary {
 namespace {
 
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";  // editors write it before UTF-8
+
 class Lexer {
  public:
-  explicit Lexer(std::string_view text) : text_(text) {}
+  explicit Lexer(std::string_view text) : text_(text) {
+    if (text.starts_with(kByteOrderMark)) position_ = line_start_ = kByteOrderMark.size();
+  }
 
   Tokens run() {
     while (!done_) next();

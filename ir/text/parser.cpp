@@ -156,6 +156,7 @@ Expected<Chain> Parser::run() {
   chain_.name = std::string(chain_name->text);
   if (peek().is("[")) {
     if (Error e = symbol()) return e;
+    if (peek().is("[")) return expected("'(' (a chain has one symbol)");
   }
   if (Error e = parameters()) return e;
   if (Error e = body()) return e;
@@ -174,7 +175,7 @@ Error Parser::symbol() {
   auto hi = integer("the upper bound of the symbolic size");
   if (!hi) return hi.takeError();
   chain_.symbol = Symbol{std::string(symbol_name->text), *lo, *hi};
-  return expect("]", "after the range of the symbolic size");
+  return expect("]", "after the range (a chain has one symbol: write other sizes as numbers)");
 }
 
 Error Parser::parameters() {

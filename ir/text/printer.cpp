@@ -71,6 +71,7 @@ std::string_view line_of(std::string_view text, int line) {
     text.remove_prefix(end + 1);
   }
   text = text.substr(0, text.find('\n'));
+  if (line == 1 && text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);  // no column counts it
   if (!text.empty() && text.back() == '\r') text.remove_suffix(1);
   return text;
 }

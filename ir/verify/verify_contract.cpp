@@ -6,6 +6,9 @@
 namespace catenary {
 namespace {
 
+// Every CTA reads the ends of the groups before its own.
+constexpr i64 kMaxGroups = i64{1} << 20;
+
 // "mk,nk->mn" split into the labels of each operand and of the result.
 struct Equation {
   llvm::SmallVector<std::string_view, 2> operands;
@@ -102,6 +105,11 @@ Expected<ContractionLabel> check_ragged(const VerifyContext& context, const Valu
                          "ends {} of {} must be a parameter i32[groups] (static, contiguous, one "
                          "group or more): declare it 'input ends: i32[4]'",
                          quoted(ends.name), quoted(value.name));
+  }
+  if (type.shape[0].size > kMaxGroups) {
+    return make_error_at(value.at, ErrorCode::kResourceLimit,
+                         "ends {} of {} hold {} groups: use at most {}", quoted(ends.name),
+                         quoted(value.name), type.shape[0].size, kMaxGroups);
   }
   const char label = ragged.label;
   ContractionLabel group;

@@ -12,6 +12,7 @@
 #include <set>
 
 #include "compiler/compile/environment.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringRef.h"
 #include "runtime/cache/cache_directory.h"
 #include "runtime/cache/cache_entry.h"
@@ -323,6 +324,7 @@ Expected<std::vector<CacheEntryInfo>> CubinCache::list() const {
     if (file && !*file) continue;  // removed since the listing
     CacheEntryInfo info;
     info.key_hex = CacheDirectory::key_hex(entry.name);
+    info.path = state_->directory->full_path(entry.name);
     info.bytes = entry.identity.bytes;
     Expected<CacheEntry> content =
         file ? verified(std::move(**file), entry.name) : Expected<CacheEntry>(file.takeError());
@@ -348,6 +350,23 @@ Expected<int> CubinCache::clear() {
   if (!removed) return removed;
   for (const char* folder : {"tmp", "bad"}) {
     state_->directory->sweep(folder, std::numeric_limits<i64>::min());
+  }
+  return removed;
+}
+
+Expected<int> CubinCache::remove(llvm::ArrayRef<std::string> keys_hex) {
+  if (Error error = state_->need_directory(true)) return error;
+  auto names = state_->directory->entries();
+  if (!names) return names.takeError();
+  int removed = 0;
+  for (const EntryName& entry : *names) {
+    if (!llvm::is_contained(keys_hex, CacheDirectory::key_hex(entry.name))) continue;
+    if (!state_->directory->remove(entry.name)) {
+      return make_error(ErrorCode::kCacheIo,
+                        "cache entry {} cannot be removed: check the mode of its folder",
+                        state_->directory->full_path(entry.name));
+    }
+    ++removed;
   }
   return removed;
 }

@@ -47,6 +47,7 @@ struct CacheEntryInfo {
   std::string arch;
   std::string compiler_id;
   i64 bytes = 0;
+  std::string path;
   std::string problem;  // empty: verified
 };
 
@@ -73,11 +74,13 @@ class CubinCache {
   std::string why_off() const;
   i64 max_bytes() const;  // the bound on the directory; 0: no bound
 
-  // For `catenary cache`: verifies every entry of the directory; removes all of them; removes the
-  // least recently used ones until at most `max_bytes` are left. The last two return the number
-  // removed. kCacheIo: there is no directory, it is read-only, or an entry could not be removed.
+  // For `catenary cache`: verifies every entry of the directory; removes all of them; removes those
+  // of `keys_hex`; removes the least recently used ones until at most `max_bytes` are left. The
+  // last three return the number removed. kCacheIo: there is no directory, it is read-only, or an
+  // entry could not be removed.
   Expected<std::vector<CacheEntryInfo>> list() const;
   Expected<int> clear();
+  Expected<int> remove(llvm::ArrayRef<std::string> keys_hex);
   Expected<int> prune(i64 max_bytes);
 
  private:

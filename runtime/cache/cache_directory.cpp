@@ -26,6 +26,7 @@ constexpr mode_t kFileMode = 0600;
 constexpr i64 kTemporarySeconds = 3600;
 constexpr i64 kUseSeconds = 3600;
 constexpr size_t kMaxBadFiles = 16;
+constexpr int kMaxDepth = 16;  // of a folder in the place of a file
 constexpr int kFolderFlags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW;
 constexpr llvm::StringLiteral kSuffix = ".ctn";
 
@@ -167,8 +168,44 @@ int CacheDirectory::read_open_file(int file, EntryFile& entry) const {
   return 0;
 }
 
+Error CacheDirectory::part_error(const char* part, const std::string& problem) const {
+  return make_error(ErrorCode::kCacheIo,
+                    "cache folder {} is not used: {}; its kernels are compiled", full_path(part),
+                    problem);
+}
+
+// Whether the folder v1/`part` is there; checked like v1. Only this user can change v1, so that the
+// folder stays what it is. kCacheIo: it must not be used.
+Expected<bool> CacheDirectory::check_part(const char* part) const {
+  const int folder = retry([&] { return files_.open(root_, part, kFolderFlags, 0); });
+  if (folder == -ENOENT || folder == -ESTALE) return false;
+  if (folder < 0) return part_error(part, open_problem(folder));
+  const std::string problem = folder_problem(files_, folder);
+  files_.close(folder);
+  if (!problem.empty()) return part_error(part, problem);
+  return true;
+}
+
+// Makes the folder v1/`part`, in the place of a file or a link with that name.
+Error CacheDirectory::make_part(const char* part) {
+  const auto make = [&] {
+    const int made = retry([&] { return files_.mkdir(root_, part, kFolderMode); });
+    return made == -EEXIST ? 0 : made;
+  };
+  struct stat info;
+  if (const int made = make(); made < 0) return write_error("mkdir", made);
+  if (files_.stat(root_, part, &info) >= 0 && !S_ISDIR(info.st_mode)) {
+    retry([&] { return files_.unlink(root_, part); });
+    if (const int made = make(); made < 0) return write_error("mkdir", made);
+  }
+  return check_part(part).takeError();
+}
+
 Expected<std::optional<EntryFile>> CacheDirectory::read(const std::string& name) const {
   EntryFile entry;
+  Expected<bool> there = check_part(name.substr(0, 2).c_str());
+  if (!there) return there.takeError();
+  if (!*there) return std::nullopt;
   // O_NONBLOCK: the open of a pipe would wait for its writer.
   const int file = retry(
       [&] { return files_.open(root_, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0); });
@@ -202,16 +239,12 @@ Expected<int> CacheDirectory::create_temporary(std::string& name) {
   int file = 0;
   // The folder may have been removed by another process, and the name may be taken.
   for (int attempt = 0; attempt < 2; ++attempt) {
+    if (Error error = make_part("tmp")) return error;
     name = "tmp/" + unique_name();
     file = retry([&] {
       return files_.open(root_, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, kFileMode);
     });
-    if (file == -ENOENT) {
-      const int made = retry([&] { return files_.mkdir(root_, "tmp", kFolderMode); });
-      if (made < 0 && made != -EEXIST) return write_error("mkdir", made);
-    } else if (file != -EEXIST) {
-      break;
-    }
+    if (file != -ENOENT && file != -EEXIST) break;
   }
   if (file < 0) return write_error("open", file);
   return file;
@@ -254,10 +287,10 @@ Error CacheDirectory::write(const std::string& name, llvm::ArrayRef<u8> bytes) {
   const char* step = nullptr;
   int failure = write_temporary(*file, bytes, step);
   if (failure == 0) {
-    step = "mkdir";
-    const int made =
-        retry([&] { return files_.mkdir(root_, name.substr(0, 2).c_str(), kFolderMode); });
-    failure = made == -EEXIST ? 0 : made;
+    if (Error error = make_part(name.substr(0, 2).c_str())) {
+      retry([&] { return files_.unlink(root_, temporary.c_str()); });
+      return error;
+    }
   }
   if (failure == 0) {
     step = "rename";
@@ -272,15 +305,26 @@ void CacheDirectory::quarantine(const std::string& name, const FileIdentity& see
   struct stat info;
   if (!writable_ || files_.stat(root_, name.c_str(), &info) < 0) return;
   if (info.st_uid != ::geteuid() || identity_of(info) != seen) return;
-  retry([&] { return files_.mkdir(root_, "bad", kFolderMode); });
+  llvm::consumeError(make_part("bad"));
   std::vector<std::string> bad;
   const int listed = files_.list(root_, "bad", &bad);
   const std::string target = "bad/" + key_hex(name) + kSuffix.str();
-  files_.unlink(root_, target.c_str());
+  remove_all(target, 0);
   if (listed < 0 || bad.size() >= kMaxBadFiles ||
       files_.rename(root_, name.c_str(), target.c_str()) < 0) {
-    files_.unlink(root_, name.c_str());
+    remove_all(name, 0);
   }
+}
+
+// Removes a file, or a folder with what is in it; follows no link. False: it is still there.
+bool CacheDirectory::remove_all(const std::string& path, int depth) {
+  const int error = retry([&] { return files_.unlink(root_, path.c_str()); });
+  if (error >= 0 || error == -ENOENT) return true;
+  if ((error != -EISDIR && error != -EPERM) || depth == kMaxDepth) return false;
+  std::vector<std::string> names;
+  if (files_.list(root_, path.c_str(), &names) < 0) return false;
+  for (const std::string& name : names) remove_all(fmt::format("{}/{}", path, name), depth + 1);
+  return retry([&] { return files_.rmdir(root_, path.c_str()); }) >= 0;
 }
 
 Expected<std::vector<EntryName>> CacheDirectory::entries() const {
@@ -326,10 +370,7 @@ bool CacheDirectory::try_lock() {
 // Closing would not unlock: a forked child may hold the folder open.
 void CacheDirectory::unlock() { files_.lock(root_, LOCK_UN); }
 
-bool CacheDirectory::remove(const std::string& name) {
-  const int error = retry([&] { return files_.unlink(root_, name.c_str()); });
-  return error >= 0 || error == -ENOENT;
-}
+bool CacheDirectory::remove(const std::string& name) { return remove_all(name, 0); }
 
 void CacheDirectory::sweep_orphans() { sweep("tmp", kTemporarySeconds); }
 
@@ -341,7 +382,7 @@ void CacheDirectory::sweep(const char* folder, i64 min_age_seconds) {
     const std::string path = fmt::format("{}/{}", folder, name);
     struct stat info;
     if (files_.stat(root_, path.c_str(), &info) < 0) continue;
-    if (now - info.st_mtim.tv_sec >= min_age_seconds) files_.unlink(root_, path.c_str());
+    if (now - info.st_mtim.tv_sec >= min_age_seconds) remove_all(path, 0);
   }
 }
 

@@ -2,7 +2,7 @@
 // The cache's folder: entries are <path>/v1/<2 hex>/<62 hex>.ctn, files under construction are in
 // v1/tmp, entries that failed their check in v1/bad. Works on names and bytes; does not know what
 // an entry holds. A user who can write an entry can run code on the GPU, so a folder or a file that
-// other users may write is not used.
+// other users may write is not used; that holds for the folders below v1 as well.
 //
 // Crash safety: an entry is renamed from v1/tmp and never changed in place, so a reader sees all of
 // it or nothing. The folder is not synced: a power loss may lose entries, which costs a compile
@@ -65,8 +65,8 @@ class CacheDirectory {
   // Makes `bytes` the entry of `name`, atomically. kCacheIo names the step that failed.
   Error write(const std::string& name, llvm::ArrayRef<u8> bytes);
 
-  // Moves a bad entry to v1/bad if this user owns it and it is still the file that `seen`
-  // describes. With 16 files there, it is removed instead.
+  // Moves a bad entry, be it a file or a folder, to v1/bad if this user owns it and it is still
+  // what `seen` describes. With 16 there, it is removed instead.
   void quarantine(const std::string& name, const FileIdentity& seen);
 
   // All entries, by name. kCacheIo: a folder could not be listed.
@@ -85,7 +85,7 @@ class CacheDirectory {
   bool try_lock();
   void unlock();
 
-  // False: the entry is still there.
+  // Removes an entry, be it a file or a folder. False: it is still there.
   bool remove(const std::string& name);
 
   // Removes temporary files of dead processes, an hour after the last write.
@@ -98,11 +98,15 @@ class CacheDirectory {
   CacheDirectory(FileSystem& files, std::string path, int root, bool writable)
       : files_(files), path_(std::move(path)), root_(root), writable_(writable) {}
 
+  Expected<bool> check_part(const char* part) const;
+  Error make_part(const char* part);
+  bool remove_all(const std::string& path, int depth);
   int read_open_file(int file, EntryFile& entry) const;
   Expected<int> create_temporary(std::string& name);
   int write_temporary(int file, llvm::ArrayRef<u8> bytes, const char*& step);
   int publish(const std::string& temporary, const std::string& name);
   Error write_error(const char* step, int error) const;
+  Error part_error(const char* part, const std::string& problem) const;
 
   FileSystem& files_;
   std::string path_;

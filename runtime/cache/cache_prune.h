@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <string>
+#include <vector>
 
 #include "runtime/cache/cache_directory.h"
 
@@ -25,17 +26,22 @@ class SizeBound {
   explicit SizeBound(i64 max_bytes) : max_bytes_(max_bytes) {}
 
   // Call it after entry `name` was written. If the estimate exceeds the bound, prunes to 80% of the
-  // bound and removes orphaned temporary files; at most once in 20 minutes, and not while another
-  // process prunes. Errors: those of prune_entries().
+  // bound. Up to some thousand entries: all, with orphaned temporary files, at most once in 20
+  // minutes, and not while another process prunes. Above that, two of the 256 folders at a time, so
+  // that the time does not grow with the cache. Errors: those of prune_entries().
   Error after_write(CacheDirectory& directory, const std::string& name);
 
   i64 max_bytes() const { return max_bytes_; }
 
  private:
   bool due();
+  i64 target() const { return max_bytes_ / 5 * 4; }
+  Error prune_all(CacheDirectory& directory);
+  Error prune_folders(CacheDirectory& directory, std::vector<EntryName> neighbours);
 
   const i64 max_bytes_;
   std::atomic<i64> next_prune_ms_{0};  // by the steady clock
+  std::atomic<unsigned> next_folder_{0};
 };
 
 }  // namespace catenary

@@ -12,6 +12,8 @@
 #include <string_view>
 #include <system_error>
 
+#include "ir/file_limit.h"
+
 namespace catenary {
 namespace {
 
@@ -36,6 +38,10 @@ int FileSystem::rename(int directory, const char* from, const char* to) {
 
 int FileSystem::unlink(int directory, const char* path) {
   return or_errno(::unlinkat(directory, path, 0));
+}
+
+int FileSystem::rmdir(int directory, const char* path) {
+  return or_errno(::unlinkat(directory, path, AT_REMOVEDIR));
 }
 
 int FileSystem::stat(int directory, const char* path, struct stat* out) {
@@ -66,6 +72,7 @@ ssize_t FileSystem::read(int file, void* bytes, size_t count) {
 }
 
 ssize_t FileSystem::write(int file, const void* bytes, size_t count) {
+  const FileLimitIsAnError scope;
   return or_errno(::write(file, bytes, count));
 }
 

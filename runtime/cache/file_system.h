@@ -20,6 +20,7 @@ class FileSystem {
   virtual int mkdir(int directory, const char* path, mode_t mode);
   virtual int rename(int directory, const char* from, const char* to);
   virtual int unlink(int directory, const char* path);
+  virtual int rmdir(int directory, const char* path);
   // Does not follow a symbolic link. An empty path: `directory` itself.
   virtual int stat(int directory, const char* path, struct stat* out);
   // Names in a folder, without "." and "..", in any order.

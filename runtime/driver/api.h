@@ -36,6 +36,7 @@ inline constexpr Result kErrorInvalidValue = 1;
 inline constexpr Result kErrorOutOfMemory = 2;
 inline constexpr Result kErrorNoBinaryForGpu = 209;
 inline constexpr Result kErrorUnsupportedPtxVersion = 222;
+inline constexpr Result kErrorInvalidHandle = 400;
 inline constexpr Result kErrorLaunchFailed = 719;
 inline constexpr Result kErrorNotSupported = 801;
 inline constexpr Result kErrorStreamCaptureUnsupported = 900;

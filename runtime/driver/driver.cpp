@@ -86,7 +86,8 @@ Expected<std::unique_ptr<Driver>> Driver::open() {
   if (!library.is_open()) {
     return make_error(ErrorCode::kDriverMissing,
                       "no CUDA driver: libcuda.so.1 was not found on the loader's path ({}); "
-                      "install the NVIDIA driver, or add its folder to LD_LIBRARY_PATH",
+                      "install the NVIDIA driver, add its folder to LD_LIBRARY_PATH, or set "
+                      "CATENARY_DEVICE=sim to run in the simulator",
                       library.problem());
   }
   GetProcAddress get = nullptr;
@@ -123,7 +124,7 @@ Expected<std::unique_ptr<Driver>> Driver::over(const Api& api) {
   if (result != kSuccess || driver->device_count_ == 0) {
     return make_error(ErrorCode::kDriverMissing,
                       "the CUDA driver ({}.{}) sees no device: check nvidia-smi and "
-                      "CUDA_VISIBLE_DEVICES",
+                      "CUDA_VISIBLE_DEVICES, or set CATENARY_DEVICE=sim to run in the simulator",
                       driver->version_ / 1000, driver->version_ % 1000 / 10);
   }
   driver->contexts_->primary.resize(driver->device_count_);

@@ -136,6 +136,8 @@ Result SimulatedDevice::synchronize() {
 
 Result SimulatedDevice::explain(Result result, Error error) {
   const std::lock_guard lock(mutex_);
+  // One report per result: a caller that reads none gets the latest, and the list stays short.
+  std::erase_if(reports_, [&](const Details& details) { return details.result == result; });
   reports_.push_back({result, catenary::take_report(std::move(error))});
   return result;
 }

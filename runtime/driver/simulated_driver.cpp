@@ -10,45 +10,17 @@
 
 #include "compiler/compile/environment.h"
 #include "llvm/ADT/StringRef.h"
-#include "runtime/driver/simulated_device.h"
 #include "runtime/driver/simulated_launch.h"
+#include "runtime/driver/simulated_objects.h"
 #include "runtime/driver/tensor_map.h"
 
 namespace catenary::cuda {
 
-// The objects of the opaque handles.
-struct ContextObject {};
-struct EventObject {};
-struct FunctionObject {
-  std::shared_ptr<const sim::Object> object;
-  std::string name;
-};
-struct KernelObject {
-  FunctionObject function;
-};
-struct LibraryObject {
-  KernelObject kernel;
-};
-struct GraphObject {
-  std::vector<QueuedLaunch> launches;
-};
-struct GraphExecObject {
-  std::vector<QueuedLaunch> launches;
-};
-struct StreamObject {
-  bool blocking = true;
-  bool capturing = false;
-  GraphObject recorded;
-};
-
 namespace {
 
 constexpr int kDriverVersion = 13000;
-constexpr const char* kDefaultTarget = "h200";
 
-std::atomic<int> blocking_captures{0};
 thread_local int contexts_pushed = 0;
-thread_local int capture_mode = 0;
 
 Expected<u64> seed_of_environment() {
   const std::string text = environment("CATENARY_SIM_SEED");
@@ -62,7 +34,7 @@ Expected<u64> seed_of_environment() {
 
 Expected<std::unique_ptr<SimulatedDevice>> make_device() {
   const std::string name = environment("CATENARY_SIM_TARGET");
-  Expected<Target> target = find_target(name.empty() ? kDefaultTarget : name);
+  Expected<Target> target = name.empty() ? Expected<Target>(default_target()) : find_target(name);
   if (!target) {
     return make_error(ErrorCode::kInvalidArgument, "CATENARY_SIM_TARGET: {}",
                       take_report(target.takeError()).message);
@@ -74,7 +46,6 @@ Expected<std::unique_ptr<SimulatedDevice>> make_device() {
 
 // Set before simulator_api() returns a table; never destroyed, like a driver.
 SimulatedDevice* the_device = nullptr;
-SimulatedDevice& device() { return *the_device; }
 
 ContextObject the_context;
 
@@ -156,14 +127,28 @@ Result load_library(Library* library, const void* image, int*, void**, unsigned,
   if (!bytes) return device().explain(kErrorNoBinaryForGpu, bytes.takeError());
   auto object = sim::Object::load(*bytes);
   if (!object) return device().explain(kErrorNoBinaryForGpu, object.takeError());
-  *library = new LibraryObject{{{std::move(*object), ""}}};
+  auto made = std::make_shared<LibraryObject>(LibraryObject{{{std::move(*object), ""}}});
+  // Kernel and function are parts of their library, and live as long.
+  kernels().add(std::shared_ptr<KernelObject>(made, &made->kernel));
+  functions().add(std::shared_ptr<FunctionObject>(made, &made->kernel.function));
+  *library = libraries().add(std::move(made));
   return kSuccess;
 }
 
+Result unload_library(Library library) {
+  return with(libraries(), library, [&](LibraryObject& object) {
+    destroy(functions(), &object.kernel.function);
+    destroy(kernels(), &object.kernel);
+    return destroy(libraries(), library);
+  });
+}
+
 Result get_kernel(Kernel* kernel, Library library, const char* name) {
-  library->kernel.function.name = name;
-  *kernel = &library->kernel;
-  return kSuccess;
+  return with(libraries(), library, [&](LibraryObject& object) {
+    object.kernel.function.name = name;
+    *kernel = &object.kernel;
+    return kSuccess;
+  });
 }
 
 // The CTAs of `threads` threads that fit an SM.
@@ -174,17 +159,6 @@ Result max_active_blocks(int* blocks, Function, int threads, size_t smem) {
   const auto by_smem = static_cast<int>(static_cast<size_t>(device().target().smem_per_sm) /
                                         (smem + kReservedPerCta));
   *blocks = std::min({kMaxThreadsPerSm / std::max(threads, 1), kMaxCtasPerSm, by_smem});
-  return kSuccess;
-}
-
-Result submit(Stream stream, const std::vector<QueuedLaunch>& launches) {
-  if (stream != nullptr && stream->capturing) {
-    auto& recorded = stream->recorded.launches;
-    recorded.insert(recorded.end(), launches.begin(), launches.end());
-    return kSuccess;
-  }
-  if (stream == nullptr && blocking_captures > 0) return kErrorStreamCaptureImplicit;
-  device().enqueue(launches);
   return kSuccess;
 }
 
@@ -204,8 +178,12 @@ Result launch_kernel(const LaunchConfig* config, Function function, void** param
   }
   // Only the attribute has the size of the parameters.
   if (facts == nullptr) return kErrorInvalidValue;
-  launch.object = function->object;
-  launch.kernel = function->name;
+  const Result found = with(functions(), function, [&](FunctionObject& object) {
+    launch.object = object.object;
+    launch.kernel = object.name;
+    return kSuccess;
+  });
+  if (found != kSuccess) return found;
   launch.ctas = config->grid_x * config->grid_y * config->grid_z;
   launch.threads = config->block_x * config->block_y * config->block_z;
   launch.smem_bytes = config->shared_mem_bytes;
@@ -216,37 +194,13 @@ Result launch_kernel(const LaunchConfig* config, Function function, void** param
   return submit(config->stream, {std::move(queued)});
 }
 
-Result begin_capture(Stream stream, int) {
-  if (stream == nullptr || stream->capturing) return kErrorStreamCaptureUnsupported;
-  stream->capturing = true;
-  stream->recorded.launches.clear();
-  if (stream->blocking) ++blocking_captures;
-  return kSuccess;
-}
-
-Result end_capture(Stream stream, Graph* graph) {
-  if (stream == nullptr || !stream->capturing) return kErrorStreamCaptureUnsupported;
-  stream->capturing = false;
-  if (stream->blocking) --blocking_captures;
-  *graph = new GraphObject{std::move(stream->recorded)};
-  return kSuccess;
-}
-
-Result is_capturing(Stream stream, int* status) {
-  *status = stream != nullptr && stream->capturing ? kCaptureStatusActive : kCaptureStatusNone;
-  return stream == nullptr && blocking_captures > 0 ? kErrorStreamCaptureImplicit : kSuccess;
-}
-
-Result synchronize_stream(Stream stream) {
-  if (stream != nullptr && stream->capturing) return kErrorStreamCaptureUnsupported;
-  return device().synchronize();
-}
-
 // A copy or fill in stream order; it is complete on return.
 template <typename Work>
-Result in_stream(Stream stream, const Work& work) {
-  if (stream != nullptr && stream->capturing) return kErrorNotSupported;
-  return work();
+Result in_stream(Stream handle, const Work& work) {
+  return with_stream(handle, [&](StreamObject* stream) -> Result {
+    if (stream != nullptr && stream->capturing) return kErrorNotSupported;
+    return work();
+  });
 }
 
 void set_device_calls(Api& api) {
@@ -343,50 +297,24 @@ void set_virtual_memory_calls(Api& api) {
 
 void set_kernel_calls(Api& api) {
   api.library_load_data = load_library;
-  api.library_unload = [](Library library) { return delete library, kSuccess; };
+  api.library_unload = unload_library;
   api.library_get_kernel = get_kernel;
   api.kernel_get_function = [](Function* function, Kernel kernel) {
-    return *function = &kernel->function, kSuccess;
+    return with(kernels(), kernel, [&](KernelObject& object) {
+      *function = &object.function;
+      return kSuccess;
+    });
   };
-  api.func_load = [](Function) { return kSuccess; };
-  api.func_set_attribute = [](Function, int, int) { return kSuccess; };
+  api.func_load = [](Function function) { return check(functions(), function); };
+  api.func_set_attribute = [](Function function, int, int) { return check(functions(), function); };
   api.occupancy_max_active_blocks = max_active_blocks;
   api.launch_kernel_ex = launch_kernel;
   api.tensor_map_encode_tiled = simulated_tensor_map_encode;
 }
 
-void set_stream_calls(Api& api) {
-  api.stream_create = [](Stream* stream, unsigned flags) {
-    *stream = new StreamObject{(flags & kStreamNonBlocking) == 0, false, {}};
-    return kSuccess;
-  };
-  api.stream_destroy = [](Stream stream) {
-    if (stream->capturing && stream->blocking) --blocking_captures;
-    return delete stream, kSuccess;
-  };
-  api.stream_synchronize = synchronize_stream;
-  api.stream_is_capturing = is_capturing;
-  api.stream_begin_capture = begin_capture;
-  api.stream_end_capture = end_capture;
-  api.thread_exchange_stream_capture_mode = [](int* mode) {
-    return std::swap(*mode, capture_mode), kSuccess;
-  };
-  api.graph_instantiate = [](GraphExec* exec, Graph graph, unsigned long long) {
-    return *exec = new GraphExecObject{graph->launches}, kSuccess;
-  };
-  api.graph_launch = [](GraphExec exec, Stream stream) { return submit(stream, exec->launches); };
-  api.graph_exec_destroy = [](GraphExec exec) { return delete exec, kSuccess; };
-  api.graph_destroy = [](Graph graph) { return delete graph, kSuccess; };
-  api.event_create = [](Event* event, unsigned) { return *event = new EventObject, kSuccess; };
-  api.event_record = [](Event, Stream) { return kSuccess; };
-  api.event_synchronize = [](Event) { return device().synchronize(); };
-  api.event_elapsed_time = [](float* milliseconds, Event, Event) {
-    return *milliseconds = 0, kSuccess;
-  };
-  api.event_destroy = [](Event event) { return delete event, kSuccess; };
-}
-
 }  // namespace
+
+SimulatedDevice& device() { return *the_device; }
 
 Expected<Api> simulator_api() {
   static std::mutex mutex;

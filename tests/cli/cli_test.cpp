@@ -8,56 +8,12 @@
 #include "ir/text/text.h"
 #include "llvm/Support/JSON.h"
 #include "runtime/tuning/tuning.h"
-#include "tests/support/command.h"
+#include "tests/support/cli_command.h"
 
 using namespace catenary;
-using catenary::test::CommandResult;
-using catenary::test::file_text;
-using catenary::test::TempDir;
+using namespace catenary::test;
 
 namespace {
-
-const std::string kChains = std::string(CATENARY_SOURCE_DIR) + "/tests/chains/";
-
-std::string chain(const char* name) { return fmt::format("'{}{}.chain'", kChains, name); }
-
-class Command {
- public:
-  CommandResult operator()(const std::string& arguments, const std::string& environment = "") {
-    return test::run_command(CATENARY_COMMAND, folder_, arguments, environment);
-  }
-  std::string path(const std::string& name) const { return folder_ / name; }
-  bool exists(const std::string& name) const { return std::filesystem::exists(folder_ / name); }
-
- private:
-  TempDir folder_;
-};
-
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
-// Checks the exit code, one line on stderr with all `parts`, and no success on stdout.
-void expect_error(const CommandResult& result, int exit_code,
-                  std::initializer_list<std::string> parts) {
-  INFO("stderr: ", result.err);
-  CHECK(result.exit_code == exit_code);
-  CHECK(has(result.err, "error: "));
-  CHECK_FALSE(has(result.err, "terminate"));
-  for (const std::string& part : parts) {
-    INFO("wanted: ", part);
-    CHECK(has(result.err, part));
-  }
-}
-
-// An environment without a host compiler, so that nothing runs in the simulator.
-const char* const kNoCompiler = "CATENARY_CXX=/nonexistent/cxx";
-
-bool host_compiler_found(Command& command) {
-  const bool found = !has(command("doctor").out, "simulator missing");
-  if (!found) MESSAGE("skipped: no host compiler");
-  return found;
-}
 
 // A [rows, columns] array of zeros.
 void write_zeros(const std::string& path, DType dtype, i64 rows, i64 columns) {
@@ -85,7 +41,6 @@ TEST_CASE("help and version") {
   }
   expect_error(command(""), 2, {"subcommand", "[invalid_argument]"});
   expect_error(command("explian"), 2, {"'explian'", "did you mean 'explain'", "doctor"});
-  expect_error(command("explain " + chain("linear") + " --jsonn"), 2, {"--jsonn"});
 }
 
 TEST_CASE("explain as text and as JSON") {
@@ -329,6 +284,39 @@ TEST_CASE("input files with a wrong dtype, shape, name or format") {
                {"'alpha'", "f32[1, 1]"});
 }
 
+TEST_CASE("floats are converted where it is asked for") {
+  Command command;
+  TensorType type;
+  type.shape = {{24, false}, {32, false}};
+  std::vector<float> x(24 * 32, 1.00390625f);  // half-way between two bf16: to the even one, 1
+  x[1] = 1.01171875f;                          // likewise, to 1.015625
+  Error error = write_npy(command.path("x.npy"), type, x.data());
+  REQUIRE_FALSE(static_cast<bool>(error));
+  std::ofstream(command.path("copy.chain"))
+      << "chain copy(input x: bf16[24, 32]) {\n  y = relu(x)\n  return y: bf16\n}\n";
+  const std::string run = fmt::format("run --device ref {} --input x={}",
+                                      command.path("copy.chain"), command.path("x.npy"));
+  expect_error(command(run), 2, {"f32[24, 32]", "add :round"});
+  const CommandResult result =
+      command(run + fmt::format(":round --output y={}:f32", command.path("y.npy")));
+  INFO(result.err);
+  CHECK(result.exit_code == 0);
+  Expected<NpyArray> y = read_npy(command.path("y.npy"));
+  REQUIRE(static_cast<bool>(y));
+  CHECK(y->type.dtype == DType::kF32);
+  CHECK(load_element(DType::kF32, y->bytes.data(), 0) == 1.0);
+  CHECK(load_element(DType::kF32, y->bytes.data(), 1) == 1.015625);
+  // No integers, and no other shape.
+  type.shape = {{32, false}, {24, false}};
+  Error reshaped = write_npy(command.path("x.npy"), type, x.data());
+  REQUIRE_FALSE(static_cast<bool>(reshaped));
+  expect_error(command(run + ":round"), 2, {"bf16[32, 24]", "bf16[24, 32]"});
+  type.dtype = DType::kI32;
+  Error integers = write_npy(command.path("x.npy"), type, x.data());
+  REQUIRE_FALSE(static_cast<bool>(integers));
+  expect_error(command(run + ":round"), 2, {"i32[32, 24]"});
+}
+
 TEST_CASE("descending group ends are refused before a kernel runs") {
   Command command;
   TensorType type;
@@ -344,7 +332,8 @@ TEST_CASE("descending group ends are refused before a kernel runs") {
 
 TEST_CASE("--device cuda without a GPU is exit code 3") {
   Command command;
-  expect_error(command("check --device cuda " + chain("linear")), 3, {"[driver_missing]"});
+  expect_error(command("check --device cuda " + chain("linear")), 3,
+               {"CATENARY_DEVICE=sim", "[driver_missing]"});
   expect_error(command("run --device cuda " + chain("linear")), 3, {"[driver_missing]"});
 }
 

@@ -151,3 +151,16 @@ TEST_CASE("no source file has more than 500 lines, and each names its licence") 
   }
   CHECK(checked > 100);
 }
+
+TEST_CASE("the environment is read by secure_getenv only") {
+  const std::regex insecure("(^|[^_a-z])getenv *\\(");
+  CHECK(std::regex_search("x = std::getenv(name);", insecure));
+  CHECK_FALSE(std::regex_search("x = ::secure_getenv(name);", insecure));
+  for (const char* folder :
+       {"ir", "compiler", "simulator", "runtime", "tuner", "tools", "bench", "include"}) {
+    for (const fs::path& path : sources_in(folder)) {
+      INFO(fs::relative(path, kSource).string());
+      CHECK_FALSE(std::regex_search(read(path), insecure));
+    }
+  }
+}

@@ -4,8 +4,11 @@
 
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "ir/reference/reference.h"
 #include "llvm/Support/FileSystem.h"
@@ -173,5 +176,46 @@ TEST_SUITE("ir") {
     CHECK(report.message.find("no/such/dir/x.npy") != std::string::npos);
     // A full device: the stream must not abort the process.
     CHECK(take_report(write_npy("/dev/full", TensorType{}, &one)).code == ErrorCode::kIo);
+  }
+}
+
+TEST_CASE("a file that is shortened while it is read is an error, not a signal") {
+  const TempFile file;
+  // Large enough to be mapped by a reader that maps.
+  const i64 bytes = 16 << 20;
+  const std::string dict =
+      fmt::format("{{'descr': '<f4', 'fortran_order': False, 'shape': ({},), }}", bytes / 4);
+  const std::string whole = npy(dict, std::string(bytes, 'x'));
+  for (int i = 0; i < 40; ++i) {
+    file.write(whole);
+    std::atomic<bool> go{false};
+    std::thread shortens([&] {
+      while (!go) {
+      }
+      // Later in each round: at the header, then ever further in the data.
+      for (std::atomic<int> wait{0}; wait < i * 40000; ++wait) {
+      }
+      std::filesystem::resize_file(file.path(), 1000);
+    });
+    go = true;
+    auto array = read_npy(file.path());
+    shortens.join();
+    if (array) {
+      CHECK(array->bytes.back() == std::byte{'x'});
+    } else {
+      const ErrorReport report = take_report(array.takeError());
+      INFO(report.message);
+      CHECK(report.code == ErrorCode::kIo);
+      CHECK(report.message.find("truncated") != std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("a big-endian file is called so") {
+  for (const char* dtype : {">f4", ">f2", ">i4", ">V2"}) {
+    check_refused(
+        npy(fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': (2,), }}", dtype),
+            std::string(8, 'x')),
+        "is big-endian");
   }
 }

@@ -167,6 +167,9 @@ const Case kContractions[] = {
 const char* const kMoe = "input x: bf16[8, 4], weight w: bf16[3, 6, 4], input ends: i32[3]";
 
 const Case kRagged[] = {
+    {"input x: f32[8, 4], weight w: f32[1048577, 4, 4], input ends: i32[1048577]",
+     "y = contract \"mk,enk->mn\"(x, w) ragged m by ends over e return y: f32",
+     "ends 'ends' of 'y' hold 1048577 groups: use at most 1048576", kLimit},
     {kMoe, "y = contract \"mk,enk->mn\"(x, w) ragged k by ends over e return y: f32",
      "ragged label 'k' over 'e' does not fit equation \"mk,enk->mn\" of 'y'"},
     {kMoe, "y = contract \"mk,enk->mn\"(x, w) ragged n by ends over e return y: f32",

@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -322,6 +323,25 @@ TEST_CASE("a process killed at any point of a write leaves no bad entry") {
   for (const std::string& path : orphans) fs::last_write_time(path, old);
   CubinCache next({.directory = folder, .warn = {}});
   CHECK(files_below(folder + "/v1/tmp").empty());
+}
+
+TEST_CASE("a limit of file sizes is a warning, not a signal") {
+  TempDir dir(fast_folder());
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const rlimit limit = {64, 64};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    std::string warning;
+    CubinCache cache(
+        {.directory = dir / "cache", .warn = [&](const std::string& text) { warning = text; }});
+    const bool right = gives(cache, Sample(1)) && cache.stats().write_errors == 1 &&
+                       warning.find("File too large") != std::string::npos;
+    ::_exit(right ? 0 : 1);
+  }
+  int status = -1;
+  ::waitpid(child, &status, 0);
+  CHECK(status == 0);
+  CHECK(files_below(dir / "cache/v1/tmp").empty());
 }
 
 }  // namespace

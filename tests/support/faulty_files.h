@@ -63,6 +63,10 @@ class FaultyFiles : public FileSystem {
     if (fires(Op::kUnlink)) return -error;
     return FileSystem::unlink(directory, path);
   }
+  int rmdir(int directory, const char* path) override {
+    if (fires(Op::kUnlink)) return -error;
+    return FileSystem::rmdir(directory, path);
+  }
   int stat(int directory, const char* path, struct stat* out) override {
     if (fires(Op::kStat)) return -error;
     return FileSystem::stat(directory, path, out);

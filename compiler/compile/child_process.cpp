@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/compile/child_process.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+
+namespace catenary {
+namespace {
+
+constexpr const char* kShell = "/bin/sh";
+// The program is an argument and no text of the script, so nothing in it is the shell's.
+constexpr const char* kScript = "\"$@\" 3>&-; echo $? >&3";
+constexpr int kStatus = 3;
+constexpr int kFirstFree = 10;  // above the numbers that the child uses
+
+std::vector<char*> pointers(const std::vector<std::string>& words) {
+  std::vector<char*> list;
+  for (const std::string& word : words) list.push_back(const_cast<char*>(word.c_str()));
+  list.push_back(nullptr);
+  return list;
+}
+
+// What the child gets: every signal at its default and not blocked, a group of its own so that all
+// of it can be ended, and the three descriptors.
+class Setup {
+ public:
+  Setup(int output, int status) {
+    ::posix_spawn_file_actions_init(&files);
+    ::posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    ::posix_spawn_file_actions_adddup2(&files, output, STDOUT_FILENO);
+    ::posix_spawn_file_actions_adddup2(&files, output, STDERR_FILENO);
+    ::posix_spawn_file_actions_adddup2(&files, status, kStatus);
+    ::posix_spawnattr_init(&attributes);
+    ::posix_spawnattr_setflags(
+        &attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
+    sigset_t signals;
+    sigfillset(&signals);
+    ::posix_spawnattr_setsigdefault(&attributes, &signals);
+    sigemptyset(&signals);
+    ::posix_spawnattr_setsigmask(&attributes, &signals);
+  }
+  Setup(const Setup&) = delete;
+  Setup& operator=(const Setup&) = delete;
+  ~Setup() {
+    ::posix_spawn_file_actions_destroy(&files);
+    ::posix_spawnattr_destroy(&attributes);
+  }
+  posix_spawn_file_actions_t files;
+  posix_spawnattr_t attributes;
+};
+
+}  // namespace
+
+ChildProcess::~ChildProcess() {
+  if (status_pipe_ >= 0) ::close(status_pipe_);
+}
+
+int ChildProcess::start(const std::vector<std::string>& arguments,
+                        const std::vector<std::string>& environment, int output) {
+  if (::access(arguments.front().c_str(), X_OK) != 0) return errno;
+  std::vector<std::string> words{kShell, "-c", kScript, kShell};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  int pipe[2];
+  if (::pipe2(pipe, O_CLOEXEC | O_NONBLOCK) != 0) return errno;
+  const int outputs = ::fcntl(output, F_DUPFD_CLOEXEC, kFirstFree);
+  const int status = ::fcntl(pipe[1], F_DUPFD_CLOEXEC, kFirstFree);
+  int error = outputs < 0 || status < 0 ? errno : 0;
+  ::close(pipe[1]);
+  if (error == 0) {
+    const Setup setup(outputs, status);
+    error = ::posix_spawn(&pid_, kShell, &setup.files, &setup.attributes, pointers(words).data(),
+                          pointers(environment).data());
+  }
+  for (const int copy : {outputs, status}) {
+    if (copy >= 0) ::close(copy);
+  }
+  status_pipe_ = pipe[0];
+  return error;
+}
+
+std::optional<int> ChildProcess::poll() {
+  char bytes[16];
+  const ssize_t got = ::read(status_pipe_, bytes, sizeof bytes);
+  if (got > 0) status_text_.append(bytes, static_cast<size_t>(got));
+  if (got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR))) return std::nullopt;
+  // The shell has ended, or is about to: it leaves no zombie.
+  while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  return status_text_.empty() ? -1 : std::atoi(status_text_.c_str());
+}
+
+void ChildProcess::kill(int signal) const { ::kill(-pid_, signal); }
+
+}  // namespace catenary

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// A program that this process runs. The host process may ignore SIGCHLD or wait for all of its
+// children, and then takes the status that waitpid(2) would give: a small shell script, which runs
+// the program, sends it through a pipe.
+#pragma once
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace catenary {
+
+class ChildProcess {
+ public:
+  ChildProcess() = default;
+  ChildProcess(const ChildProcess&) = delete;
+  ChildProcess& operator=(const ChildProcess&) = delete;
+  ~ChildProcess();
+
+  // Starts `arguments` (the first is the program's path) with the variables of `environment`
+  // ("NAME=value"), every signal at its default, no input, and both outputs in the descriptor
+  // `output`. 0, or the errno of the step that failed.
+  int start(const std::vector<std::string>& arguments, const std::vector<std::string>& environment,
+            int output);
+
+  // Its exit status once it has ended, 128 and the signal for one that crashed; -1: it has ended,
+  // and how is not known.
+  std::optional<int> poll();
+
+  // Sends a signal to the program and to those that it started.
+  void kill(int signal) const;
+
+ private:
+  pid_t pid_ = 0;
+  int status_pipe_ = -1;
+  std::string status_text_;
+};
+
+}  // namespace catenary

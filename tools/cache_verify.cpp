@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/cache_verify.h"
+
+#include "compiler/compile/nvrtc.h"
+#include "runtime/engine.h"
+#include "tools/engine_options.h"
+#include "tools/output.h"
+#include "tools/progress.h"
+#include "tools/targets.h"
+
+namespace catenary::tools {
+namespace {
+
+struct Comparison {
+  int equal = 0;
+  int different = 0;
+  int absent = 0;
+};
+
+// What the cache has of a kernel that was compiled without it; null: nothing.
+std::shared_ptr<const Cubin> cached(CubinCache& cache, const KernelCompiler& compiler,
+                                    const CompiledKernel& kernel, const std::string& arch) {
+  const KeyFields fields{kernel.source.body, compiler.header_digest(), arch,
+                         compiler.option_text(arch, CompileOptions()), compiler.compiler_id()};
+  return cache.find(kernel_key(fields), key_record(fields));
+}
+
+Error compare_kernels(CubinCache& cache, const VerifiedChain& chain, const Target& target,
+                      Comparison& comparison) {
+  Expected<const Nvrtc*> compiler = Nvrtc::get();
+  if (!compiler) return compiler.takeError();
+  Engine engine(engine_options(/*use_cache=*/false));
+  const Progress progress(fmt::format("compiling for {}", target.arch));
+  auto compiled = engine.compile(chain.chain(), target);
+  if (!compiled) return compiled.takeError();
+  for (const auto& bucket : (*compiled)->buckets) {
+    for (const CompiledKernel& kernel : bucket) {
+      const auto entry = cached(cache, **compiler, kernel, target.arch);
+      const bool equal = entry && *entry == *kernel.cubin;
+      ++(!entry ? comparison.absent : equal ? comparison.equal : comparison.different);
+      out("{}  {:<9}  {}  {}\n", kernel.key.hex(), target.arch, kernel.source.symbol,
+          !entry  ? "not in the cache"
+          : equal ? "equal"
+                  : "DIFFERENT");
+    }
+  }
+  return Error::success();
+}
+
+}  // namespace
+
+Error verify_entries(CubinCache& cache, bool remove) {
+  auto entries = cache.list();
+  if (!entries) return entries.takeError();
+  std::vector<std::string> damaged;
+  for (const CacheEntryInfo& entry : *entries) {
+    if (entry.problem.empty()) continue;
+    damaged.push_back(entry.key_hex);
+    out("{}: {}\n", entry.path, entry.problem);
+  }
+  if (damaged.empty()) {
+    out("{} entries are sound\n", entries->size());
+    return Error::success();
+  }
+  if (!remove) {
+    return make_error(ErrorCode::kMismatch,
+                      "{} of {} cache entries are damaged: they are compiled again when they are "
+                      "needed, or `catenary cache verify --remove` removes them",
+                      damaged.size(), entries->size());
+  }
+  Expected<int> removed = cache.remove(damaged);
+  if (!removed) return removed.takeError();
+  out("removed {} damaged entries of {}\n", *removed, entries->size());
+  return Error::success();
+}
+
+Error recompile_entries(CubinCache& cache, const VerifiedChain& chain,
+                        const std::vector<std::string>& archs) {
+  if (cache.directory().empty()) {
+    return make_error(ErrorCode::kCacheIo, "there is no disk cache: {}", cache.why_off());
+  }
+  Comparison comparison;
+  for (const std::string& arch : archs.empty() ? std::vector<std::string>{""} : archs) {
+    Expected<Target> target = choose_target(arch);
+    if (!target) return target.takeError();
+    if (Error error = compare_kernels(cache, chain, *target, comparison)) return error;
+  }
+  if (comparison.different > 0) {
+    return make_error(ErrorCode::kMismatch,
+                      "{} of {} kernels differ from their cache entries: `catenary cache clear` "
+                      "removes all entries; find out who wrote these",
+                      comparison.different, comparison.different + comparison.equal);
+  }
+  if (comparison.equal == 0) {
+    return make_error(ErrorCode::kCacheIo,
+                      "none of the {} kernels of chain '{}' is in {}: compile the chain for the "
+                      "same --arch first",
+                      comparison.absent, chain.chain().name, cache.directory());
+  }
+  out("{} kernels are equal to their entries\n", comparison.equal);
+  return Error::success();
+}
+
+}  // namespace catenary::tools

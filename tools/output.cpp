@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/output.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+namespace catenary::tools {
+namespace {
+
+int stdout_error = 0;  // errno of the first write that failed
+
+void note_failure(bool failed) {
+  if (failed && stdout_error == 0) stdout_error = errno == 0 ? EIO : errno;
+}
+
+}  // namespace
+
+void open_standard_streams() {
+  // Opened for the other direction, so that a use of it is still an error.
+  for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(descriptor, F_GETFD) >= 0 || errno != EBADF) continue;
+    const int flags = descriptor == STDIN_FILENO ? O_WRONLY : O_RDONLY;
+    if (::open("/dev/null", flags) < 0) return;  // takes the lowest free number: this one
+  }
+  // A handler, and not SIG_IGN, which the programs that this one starts would inherit.
+  struct sigaction nothing = {};
+  nothing.sa_handler = [](int) {};
+  nothing.sa_flags = SA_RESTART;
+  ::sigaction(SIGPIPE, &nothing, nullptr);
+  ::sigaction(SIGXFSZ, &nothing, nullptr);
+  // A parent that ignores SIGCHLD would hide how the disassembler ended.
+  ::signal(SIGCHLD, SIG_DFL);
+}
+
+void write_stdout(std::string_view text) {
+  note_failure(std::fwrite(text.data(), 1, text.size(), stdout) != text.size());
+}
+
+void write_stderr(std::string_view text) {
+  // Nothing can be said about a stderr that cannot be written.
+  if (std::fwrite(text.data(), 1, text.size(), stderr) != text.size()) std::clearerr(stderr);
+}
+
+void flush_stdout() { note_failure(std::fflush(stdout) != 0); }
+
+Error finish_output() {
+  flush_stdout();
+  if (std::ferror(stdout) && stdout_error == 0) stdout_error = EIO;
+  if (stdout_error == 0 || stdout_error == EPIPE) return Error::success();
+  return make_error(ErrorCode::kIo,
+                    "standard output could not be written ({}): check its target and the free "
+                    "space",
+                    std::strerror(stdout_error));
+}
+
+}  // namespace catenary::tools
