@@ -105,6 +105,7 @@ TEST_CASE("layouts that no row names") {
       "  h = contract \"mk,nk->mn\"(x, w)\n  y = relu(h)\n  return y: bf16, h: bf16 }"};
   for (const std::string& text : chains) {
     CAPTURE(text);
+    const Plan plan = planned(text);
     std::vector<MeasuredRow> rows;
     const Plan plan = planned(text);
     for (const std::string shape : {"16-bit 64x4096x512", "16-bit 128x4096x512"}) {
