@@ -24,9 +24,11 @@ std::pair<int, int> parse_shard(const std::string& text) {
 
 }  // namespace
 
-void add_bench(CLI::App& app, int& exit_code, std::function<int(Error)> report) {
+void add_bench(CLI::App& app, int& exit_code, BenchOutput output) {
   auto options = std::make_shared<bench::BenchOptions>();
-  options->report = std::move(report);
+  options->report = std::move(output.report);
+  options->show = std::move(output.show);
+  options->result = std::move(output.result);
   CLI::App* command = app.add_subcommand(
       "bench", "Verify, then time chains against cuBLASLt and their unfused plans");
   command->add_option("--cases", options->cases,
@@ -73,6 +75,8 @@ void add_bench(CLI::App& app, int& exit_code, std::function<int(Error)> report) 
           "--shard", [options](const std::string& text) { options->shard = parse_shard(text); },
           "Only part I of N of the sweep's layers, as I/N")
       ->needs(sweep);
+  command->add_flag_callback(
+      "--json", [] {}, "Print the record as JSON in place of tables");
   command->add_flag("--quick", options->quick, "Few rounds and short batches, for a first look");
   command->add_flag("--list", options->list, "List the cases");
   command->add_flag("--launch", options->launch, "Time the host's work of a launch instead");

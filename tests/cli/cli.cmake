@@ -1,5 +1,5 @@
 # Tests of the command run the built one, which exists only with the tools.
-foreach(test IN ITEMS cli_test cli_cache_test cli_output_test cli_usage_test)
+foreach(test IN ITEMS cli_test cli_cache_test cli_json_test cli_output_test cli_usage_test)
   if(TARGET catenary_command)
     add_dependencies(${test} catenary_command)
     target_compile_definitions(${test} PRIVATE CATENARY_COMMAND="$<TARGET_FILE:catenary_command>")
