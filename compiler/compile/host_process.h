@@ -21,7 +21,7 @@ struct ProcessResult {
 // no signal and no other child of the host process.
 ProcessResult run_process(const std::vector<std::string>& arguments, int limit_seconds);
 
-// A folder that no other process uses: every template below its name, every twin below its own
+// A folder that no other process uses: every template below its name, every host shim below its own
 // ("sim/ptx/global.cuh"). Made at the first call, again if it is gone or after fork(), removed when
 // the process exits. Each file starts with a #line of its name, which is what the compiler then
 // reports and __builtin_FILE() gives. kIo.
