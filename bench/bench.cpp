@@ -24,11 +24,6 @@ void progress(const std::string& line) {
   std::fflush(stderr);
 }
 
-void show(const std::string& text) {
-  std::fputs(text.c_str(), stdout);
-  std::fflush(stdout);
-}
-
 // "bench/results/h200/cases-20261121T012804Z.json".
 std::string record_path(const BenchOptions& options, const Record& record, const char* what) {
   if (!options.out.empty()) return options.out;
@@ -81,11 +76,15 @@ std::vector<Case> chosen_cases(const BenchOptions& options) {
   return chosen;
 }
 
-int list_cases(const std::vector<Case>& cases) {
+int list_cases(const BenchOptions& options, const std::vector<Case>& cases) {
+  llvm::json::Array names;
   for (const Case& spec : cases) {
-    show(fmt::format("{:<38} {}\n", spec.name,
-                     spec.peer.name.empty() ? "no peer: against the copy rate" : spec.peer.name));
+    names.push_back(spec.name);
+    options.show(
+        fmt::format("{:<38} {}\n", spec.name,
+                    spec.peer.name.empty() ? "no peer: against the copy rate" : spec.peer.name));
   }
+  options.result(llvm::json::Object{{"cases", std::move(names)}});
   return 0;
 }
 
@@ -99,14 +98,15 @@ int run_compile(const BenchOptions& options) {
   Expected<CompileCost> cost = measure_compile_cost(*target, options.quick);
   if (!cost) return options.report(cost.takeError());
   if (!cost->nvrtc_problem.empty()) progress("without NVRTC: " + cost->nvrtc_problem);
-  show(compile_table(cost->rows));
+  options.show(compile_table(cost->rows));
   // The times are of this host, not of the GPU whose records are in that folder: written only on
   // demand.
-  if (options.out.empty()) return 0;
   Record record = new_record(options);
   record.gpu = target->name;
   record.compiler = cost->compiler;
   record.compile = std::move(cost->rows);
+  options.result(to_json(record));
+  if (options.out.empty()) return 0;
   if (Error error = write_record(record, options.out)) return options.report(std::move(error));
   progress("wrote " + options.out);
   return 0;
@@ -118,8 +118,9 @@ int run_launch(const BenchOptions& options, const Session& session) {
   if (Error error = check_record(path)) return options.report(std::move(error));
   auto rows = measure_launch_cost(session, options.quick);
   if (!rows) return options.report(rows.takeError());
-  show(launch_table(*rows));
+  options.show(launch_table(*rows));
   record.launch = std::move(*rows);
+  options.result(to_json(record));
   if (Error error = write_record(record, path)) return options.report(std::move(error));
   progress("wrote " + path);
   return 0;
@@ -144,8 +145,9 @@ int run_calibrate(const BenchOptions& options, const Session& session) {
   calibration.timing.rounds = options.quick ? 5 : 15;
   auto rows = calibrate(session, lt.get(), pool, calibration);
   if (!rows) return options.report(rows.takeError());
-  show(calibration_table(*rows));
+  options.show(calibration_table(*rows));
   record.calibration = std::move(*rows);
+  options.result(to_json(record));
   if (Error error = write_record(record, path)) return options.report(std::move(error));
   progress("wrote " + path);
   return 0;
@@ -191,14 +193,15 @@ int run_sweeps(const BenchOptions& options, const Session& session) {
       session, lt.get(), pool, spec->cases, spec->options,
       [&](size_t candidates) { progress(fmt::format("{} candidates compiled", candidates)); },
       [&](LayerRow row) -> Error {
-        show(layer_line(row));
+        options.show(layer_line(row));
         if (!row.verified) code = 1;
         record.layers.push_back(std::move(row));
         // From time to time, so that a run that is cut short has lost little.
         return record.layers.size() % 16 == 0 ? write_record(record, path) : Error::success();
       });
   if (!record.layers.empty()) {
-    show(summary_table(record.layers));
+    options.show(summary_table(record.layers));
+    options.result(to_json(record));
     error = llvm::joinErrors(std::move(error), write_record(record, path));
   }
   if (error) return options.report(std::move(error));
@@ -217,11 +220,11 @@ int run_cases(const BenchOptions& options, const Session& session, const std::ve
   auto ceilings = measure_ceilings(session, lt.get(), pool, options.quick);
   if (!ceilings) return options.report(ceilings.takeError());
   record.ceilings = *ceilings;
-  show(fmt::format("{}, driver {}, CUDA {}: copy {:.3f} TB/s, 8192^3 bf16 {:.0f} TFLOP/s\n",
-                   record.device, record.driver, record.cuda, ceilings->copy_tbs,
-                   ceilings->gemm_tflops));
+  options.show(fmt::format("{}, driver {}, CUDA {}: copy {:.3f} TB/s, 8192^3 bf16 {:.0f} TFLOP/s\n",
+                           record.device, record.driver, record.cuda, ceilings->copy_tbs,
+                           ceilings->gemm_tflops));
   if (Error error = find_compiler_id(record)) return options.report(std::move(error));
-  show(table_head());
+  options.show(table_head());
   int code = 0;
   for (size_t i = 0; i < cases.size(); ++i) {
     progress(fmt::format("[{:>2}/{}] {}", i + 1, cases.size(), cases[i].name));
@@ -234,15 +237,17 @@ int run_cases(const BenchOptions& options, const Session& session, const std::ve
       last.group = cases[i].group;
       last.error = report.message;
       record.rows.push_back(std::move(last));
+      options.result(to_json(record));
       llvm::consumeError(write_record(record, path));
       return options.report(make_error_text(report.code, report.message));
     }
-    show(table_line(*row));
-    if (!row->tiles.empty()) show(tile_table(*row));
+    options.show(table_line(*row));
+    if (!row->tiles.empty()) options.show(tile_table(*row));
     if (!row->error.empty() || !row->verified) code = 1;
     record.rows.push_back(std::move(*row));
     if (Error error = write_record(record, path)) return options.report(std::move(error));
   }
+  options.result(to_json(record));
   progress("wrote " + path);
   return code;
 }
@@ -256,7 +261,7 @@ int run_bench(const BenchOptions& options) {
                                      "no case matches '{}': `catenary bench --list` names them all",
                                      options.cases));
   }
-  if (options.list) return list_cases(cases);
+  if (options.list) return list_cases(options, cases);
   if (options.compile) return run_compile(options);
   auto session = Session::open(options.device);
   if (!session) return options.report(session.takeError());

@@ -22,11 +22,48 @@ std::pair<int, int> parse_shard(const std::string& text) {
   return {*part, *parts};
 }
 
+// What is timed instead of the cases: --sweep and what only a sweep takes.
+void add_sweep_options(CLI::App& command, const std::shared_ptr<bench::BenchOptions>& options) {
+  auto* sweep =
+      command
+          .add_option("--sweep", options->sweep,
+                      "Time many layers briefly instead: small M with many matrices (small), "
+                      "candidates of large contractions (gemm), layers of models (models), "
+                      "layers drawn from --seed (random), or those of --layers (layers)")
+          ->check(CLI::IsMember(bench::sweep_names()));
+  command.add_option("--count", options->count, "Layers of --sweep random, over all shards")
+      ->transform(whole_number(1, 100000))
+      ->capture_default_str()
+      ->needs(sweep);
+  command
+      .add_option("--kinds", options->kinds,
+                  "Kinds of --sweep random: dense,small_m,grouped,dual,experts (default: all)")
+      ->needs(sweep);
+  command
+      .add_option("--layers", options->layers,
+                  "Layers of --sweep layers: MxNxK or GxMxNxK, then :bias, :bias_silu, :bias_gelu "
+                  "or :swiglu (two weights); comma-separated")
+      ->needs(sweep);
+  command
+      .add_option("--candidates", options->candidates,
+                  "Also time the best N candidates of every family, and N more of weight streams; "
+                  "0: every candidate (all sweeps but small)")
+      ->transform(whole_number(0, 1000))
+      ->needs(sweep);
+  command
+      .add_option_function<std::string>(
+          "--shard", [options](const std::string& text) { options->shard = parse_shard(text); },
+          "Only part I of N of the sweep's layers, as I/N")
+      ->needs(sweep);
+}
+
 }  // namespace
 
-void add_bench(CLI::App& app, int& exit_code, std::function<int(Error)> report) {
+void add_bench(CLI::App& app, int& exit_code, BenchOutput output) {
   auto options = std::make_shared<bench::BenchOptions>();
-  options->report = std::move(report);
+  options->report = std::move(output.report);
+  options->show = std::move(output.show);
+  options->result = std::move(output.result);
   CLI::App* command = app.add_subcommand(
       "bench", "Verify, then time chains against cuBLASLt and their unfused plans");
   command->add_option("--cases", options->cases,
@@ -51,37 +88,9 @@ void add_bench(CLI::App& app, int& exit_code, std::function<int(Error)> report) 
       ->transform(whole_number(1, 16));
   command->add_option("--tiles", options->tiles, "Also time every candidate of each case")
       ->check(CLI::IsMember({"all"}));
-  auto* sweep =
-      command
-          ->add_option("--sweep", options->sweep,
-                       "Time many layers briefly instead: small M with many matrices (small), "
-                       "candidates of large contractions (gemm), layers of models (models), "
-                       "layers drawn from --seed (random), or those of --layers (layers)")
-          ->check(CLI::IsMember(bench::sweep_names()));
-  command->add_option("--count", options->count, "Layers of --sweep random, over all shards")
-      ->transform(whole_number(1, 100000))
-      ->capture_default_str()
-      ->needs(sweep);
-  command
-      ->add_option("--kinds", options->kinds,
-                   "Kinds of --sweep random: dense,small_m,grouped,dual,experts (default: all)")
-      ->needs(sweep);
-  command
-      ->add_option("--layers", options->layers,
-                   "Layers of --sweep layers: MxNxK or GxMxNxK, then :bias, :bias_silu, :bias_gelu "
-                   "or :swiglu (two weights); comma-separated")
-      ->needs(sweep);
-  command
-      ->add_option("--candidates", options->candidates,
-                   "Also time the best N candidates of every family, and N more of weight streams; "
-                   "0: every candidate (all sweeps but small)")
-      ->transform(whole_number(0, 1000))
-      ->needs(sweep);
-  command
-      ->add_option_function<std::string>(
-          "--shard", [options](const std::string& text) { options->shard = parse_shard(text); },
-          "Only part I of N of the sweep's layers, as I/N")
-      ->needs(sweep);
+  add_sweep_options(*command, options);
+  command->add_flag_callback(
+      "--json", [] {}, "Print the record as JSON in place of tables");
   command->add_flag("--quick", options->quick, "Few rounds and short batches, for a first look");
   command->add_flag("--list", options->list, "List the cases");
   command->add_flag("--launch", options->launch, "Time the host's work of a launch instead");

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "ir/error.h"
+#include "llvm/Support/JSON.h"
 
 namespace catenary::bench {
 
@@ -32,6 +33,9 @@ struct BenchOptions {
   bool launch = false;
   bool calibrate = false;
   bool compile = false;
+  // Where the results go: text as the run goes on, and all of them as JSON at its end.
+  std::function<void(const std::string&)> show = [](const std::string&) {};
+  std::function<void(llvm::json::Value)> result = [](llvm::json::Value) {};
   // Prints an error and returns its exit code.
   std::function<int(Error)> report = [](Error error) {
     return exit_code(take_report(std::move(error)).code);

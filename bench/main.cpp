@@ -14,13 +14,18 @@ int report(catenary::Error error) {
   return catenary::exit_code(report.code);
 }
 
+void show(const std::string& text) {
+  std::fputs(text.c_str(), stdout);
+  std::fflush(stdout);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   CLI::App app("Catenary's benchmark");
   app.require_subcommand(1);
   int code = 0;
-  catenary::add_bench(app, code, report);
+  catenary::add_bench(app, code, {report, show, [](llvm::json::Value) {}});
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -12,6 +12,7 @@
 #include "ir/text/text.h"
 #include "llvm/Support/Program.h"
 #include "tools/files.h"
+#include "tools/output.h"
 
 namespace catenary::tools {
 namespace {
@@ -104,6 +105,14 @@ Error write_kernel(const std::string& path, const CompiledKernel& kernel, Artifa
 }
 
 }  // namespace
+
+llvm::json::Value artifacts_json(const Artifacts& written) {
+  llvm::json::Array files;
+  llvm::json::Array notes;
+  for (const std::string& path : written.files) files.push_back(json_string(path));
+  for (const std::string& note : written.notes) notes.push_back(json_string(note));
+  return llvm::json::Object{{"files", std::move(files)}, {"notes", std::move(notes)}};
+}
 
 std::string bucket_folder(const VerifiedChain& chain, const Plan& plan, size_t bucket) {
   if (plan.buckets.size() == 1) return "";

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "llvm/Support/JSON.h"
 #include "runtime/engine.h"
 
 namespace catenary::tools {
@@ -21,6 +22,9 @@ struct Artifacts {
   std::vector<std::string> files;  // paths, in the order of writing
   std::vector<std::string> notes;  // one sentence per file that was not written
 };
+
+// {"files": [...], "notes": [...]}.
+llvm::json::Value artifacts_json(const Artifacts& written);
 
 // "M_1_to_16/", the folder of a bucket; "" if the plan has one bucket. A symbol may occur in
 // several buckets.

@@ -21,6 +21,7 @@ Error print_path(CubinCache& cache) {
   if (cache.directory().empty()) {
     return make_error(ErrorCode::kCacheIo, "the cache has no directory: {}", cache.why_off());
   }
+  json_result()["directory"] = json_string(cache.directory());
   out("{}\n", cache.directory());
   return Error::success();
 }
@@ -28,11 +29,15 @@ Error print_path(CubinCache& cache) {
 Error print_list(CubinCache& cache) {
   auto entries = cache.list();
   if (!entries) return entries.takeError();
+  llvm::json::Array list;
   for (const CacheEntryInfo& entry : *entries) {
+    list.push_back(entry_json(entry));
     out("{}  {:<9}  {:>10}  {}  {}{}\n", entry.key_hex.substr(0, 16), message_text(entry.arch),
         bytes_text(entry.bytes), message_text(entry.symbol), message_text(entry.compiler_id),
         entry.problem.empty() ? "" : "  DAMAGED: " + entry.problem);
   }
+  json_result()["directory"] = json_string(cache.directory());
+  json_result()["entries"] = std::move(list);
   out("{} entries in {}\n", entries->size(), cache.directory());
   return Error::success();
 }
@@ -58,14 +63,25 @@ Error print_stats(CubinCache& cache) {
   out("directory  {}\nbound      {}\nentries    {} ({} damaged), {}\n", cache.directory(),
       cache.max_bytes() == 0 ? "none" : bytes_text(cache.max_bytes()), all.entries, damaged,
       bytes_text(all.bytes));
+  llvm::json::Array list;
   for (const auto& [name, group] : groups) {
     out("           {:>5}, {:>10}: {}\n", group.entries, bytes_text(group.bytes), name);
+    list.push_back(
+        llvm::json::Object{{"name", name}, {"entries", group.entries}, {"bytes", group.bytes}});
   }
+  json_result() = llvm::json::Object{{"directory", json_string(cache.directory())},
+                                     {"max_bytes", cache.max_bytes()},
+                                     {"entries", all.entries},
+                                     {"damaged", damaged},
+                                     {"bytes", all.bytes},
+                                     {"groups", std::move(list)}};
   return Error::success();
 }
 
 Error print_removed(Expected<int> removed, const CubinCache& cache) {
   if (!removed) return removed.takeError();
+  json_result()["directory"] = json_string(cache.directory());
+  json_result()["removed"] = *removed;
   out("removed {} entries from {}\n", *removed, cache.directory());
   return Error::success();
 }
@@ -114,6 +130,7 @@ void add_verify(CLI::App& parent, int& exit_code) {
       ->delimiter(',')
       ->allow_extra_args(false)
       ->needs(recompile);
+  add_json_flag(*verify);
   verify->callback([options, &exit_code] {
     if (options->recompile.empty()) {
       exit_code =
@@ -129,9 +146,9 @@ void add_verify(CLI::App& parent, int& exit_code) {
 
 void add_action(CLI::App& parent, const char* name, const char* description, Action action,
                 int& exit_code) {
-  parent.add_subcommand(name, description)->callback([action, &exit_code] {
-    exit_code = with_cache(action);
-  });
+  CLI::App* command = parent.add_subcommand(name, description);
+  add_json_flag(*command);
+  command->callback([action, &exit_code] { exit_code = with_cache(action); });
 }
 
 }  // namespace
@@ -154,6 +171,7 @@ void add_cache(CLI::App& app, int& exit_code) {
   prune->add_option("--max-size", *max_bytes, "Bytes to keep; units as in 64MiB, 1GiB")
       ->transform(byte_size())
       ->default_str("256MiB");
+  add_json_flag(*prune);
   prune->callback([max_bytes, &exit_code] {
     exit_code = with_cache(
         [&](CubinCache& cache) { return print_removed(cache.prune(*max_bytes), cache); });

@@ -12,6 +12,7 @@ namespace catenary::tools {
 namespace {
 
 struct Comparison {
+  llvm::json::Array kernels;
   int equal = 0;
   int different = 0;
   int absent = 0;
@@ -38,10 +39,13 @@ Error compare_kernels(CubinCache& cache, const VerifiedChain& chain, const Targe
       const auto entry = cached(cache, **compiler, kernel, target.arch);
       const bool equal = entry && *entry == *kernel.cubin;
       ++(!entry ? comparison.absent : equal ? comparison.equal : comparison.different);
-      out("{}  {:<9}  {}  {}\n", kernel.key.hex(), target.arch, kernel.source.symbol,
-          !entry  ? "not in the cache"
-          : equal ? "equal"
-                  : "DIFFERENT");
+      const char* state = !entry ? "not in the cache" : equal ? "equal" : "DIFFERENT";
+      out("{}  {:<9}  {}  {}\n", kernel.key.hex(), target.arch, kernel.source.symbol, state);
+      comparison.kernels.push_back(llvm::json::Object{{"key", kernel.key.hex()},
+                                                      {"arch", target.arch},
+                                                      {"symbol", kernel.source.symbol},
+                                                      {"cached", entry != nullptr},
+                                                      {"equal", equal}});
     }
   }
   return Error::success();
@@ -49,15 +53,26 @@ Error compare_kernels(CubinCache& cache, const VerifiedChain& chain, const Targe
 
 }  // namespace
 
+llvm::json::Value entry_json(const CacheEntryInfo& entry) {
+  return llvm::json::Object{{"key", entry.key_hex},          {"path", json_string(entry.path)},
+                            {"symbol", entry.symbol},        {"arch", entry.arch},
+                            {"compiler", entry.compiler_id}, {"bytes", entry.bytes},
+                            {"problem", entry.problem}};
+}
+
 Error verify_entries(CubinCache& cache, bool remove) {
   auto entries = cache.list();
   if (!entries) return entries.takeError();
   std::vector<std::string> damaged;
+  llvm::json::Array list;
   for (const CacheEntryInfo& entry : *entries) {
     if (entry.problem.empty()) continue;
+    list.push_back(entry_json(entry));
     damaged.push_back(entry.key_hex);
     out("{}: {}\n", entry.path, entry.problem);
   }
+  json_result()["entries"] = static_cast<i64>(entries->size());
+  json_result()["damaged"] = std::move(list);
   if (damaged.empty()) {
     out("{} entries are sound\n", entries->size());
     return Error::success();
@@ -70,6 +85,7 @@ Error verify_entries(CubinCache& cache, bool remove) {
   }
   Expected<int> removed = cache.remove(damaged);
   if (!removed) return removed.takeError();
+  json_result()["removed"] = *removed;
   out("removed {} damaged entries of {}\n", *removed, entries->size());
   return Error::success();
 }
@@ -85,6 +101,7 @@ Error recompile_entries(CubinCache& cache, const VerifiedChain& chain,
     if (!target) return target.takeError();
     if (Error error = compare_kernels(cache, chain, *target, comparison)) return error;
   }
+  json_result()["kernels"] = std::move(comparison.kernels);
   if (comparison.different > 0) {
     return make_error(ErrorCode::kMismatch,
                       "{} of {} kernels differ from their cache entries: `catenary cache clear` "

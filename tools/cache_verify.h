@@ -7,9 +7,12 @@
 #include <vector>
 
 #include "ir/verify/verify.h"
+#include "llvm/Support/JSON.h"
 #include "runtime/cache/cache.h"
 
 namespace catenary::tools {
+
+llvm::json::Value entry_json(const CacheEntryInfo& entry);
 
 // Prints path and problem of every damaged entry; with `remove`, removes those. kMismatch: some are
 // damaged and stay.

@@ -33,6 +33,18 @@ bool is_about_the_chain(ErrorCode code) {
          code == ErrorCode::kUnsupported || code == ErrorCode::kResourceLimit;
 }
 
+llvm::json::Value error_json(const ErrorReport& report, const ChainFile* file) {
+  llvm::json::Object object{{"code", error_code_name(report.code)},
+                            {"message", json_string(report.message)},
+                            {"exit_code", exit_code(report.code)}};
+  if (file != nullptr) object["file"] = json_string(file->path);
+  if (report.at.line > 0) {
+    object["line"] = report.at.line;
+    object["column"] = report.at.column;
+  }
+  return object;
+}
+
 }  // namespace
 
 Expected<ChainFile> read_chain_file(const std::string& path) {
@@ -62,6 +74,7 @@ Expected<VerifiedChain> verify_chain_file(const ChainFile& file) {
 int report(Error error, const ChainFile* file) {
   if (!error) return 0;
   const ErrorReport report = take_report(std::move(error));
+  if (uses_json()) json_result()["error"] = error_json(report, file);
   flush_stdout();
   if (file != nullptr && report.at.line > 0) {
     err("{}\n", render_error(report, file->path, file->text));

@@ -77,6 +77,20 @@ Expected<std::vector<Row>> check_rows(const CheckOptions& options, const Executi
   return rows;
 }
 
+void keep_json(const std::vector<Row>& rows) {
+  llvm::json::Array outputs;
+  for (const Row& row : rows) {
+    outputs.push_back(llvm::json::Object{{"name", row.name},
+                                         {"type", row.type},
+                                         {"elements", row.elements},
+                                         {"checked", row.result.checked},
+                                         {"worst_error_ratio", json_number(row.result.worst_ratio)},
+                                         {"mismatches", row.result.mismatches},
+                                         {"ok", row.result.ok()}});
+  }
+  json_result()["outputs"] = std::move(outputs);
+}
+
 void print_rows(const std::vector<Row>& rows) {
   size_t name = 6;
   size_t type = 4;
@@ -104,7 +118,10 @@ Error check_seed(const CheckOptions& options, const Execution& execution, u64 se
   Expected<std::vector<Row>> rows = check_rows(options, execution);
   if (!rows) return rows.takeError();
   const auto wrong = llvm::find_if(*rows, [](const Row& row) { return !row.result.ok(); });
-  if (last || wrong != rows->end()) print_rows(*rows);
+  if (last || wrong != rows->end()) {
+    print_rows(*rows);
+    keep_json(*rows);
+  }
   if (wrong == rows->end()) return Error::success();
   const std::string where = execution.device == DeviceKind::kSim
                                 ? fmt::format("{}, seed {}", execution.where, seed)
@@ -114,11 +131,15 @@ Error check_seed(const CheckOptions& options, const Execution& execution, u64 se
 }
 
 void print_verdict(const CheckOptions& options, const Execution& execution) {
+  json_result()["kernels"] =
+      execution.on_device() ? static_cast<i64>(num_kernels(execution)) : i64{0};
+  json_result()["schedules"] = options.schedules;
   if (!execution.on_device()) {
     out("no kernel ran: this checked only that the reference accepts its own rounding\n");
     return;
   }
   const bool exact = compare_mode(execution.chain, options) == CompareMode::kExact;
+  json_result()["bit_for_bit"] = exact;
   const std::string seeds = options.schedules > 1 ? fmt::format(" under {} seeds from {}",
                                                                 options.schedules, options.seed)
                                                   : "";

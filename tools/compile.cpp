@@ -70,13 +70,33 @@ void print_kernels(const CompiledChain& compiled) {
   }
 }
 
+llvm::json::Value kernels_json(const CompiledChain& compiled) {
+  llvm::json::Array kernels;
+  for (size_t b = 0; b < compiled.buckets.size(); ++b) {
+    for (size_t k = 0; k < compiled.buckets[b].size(); ++k) {
+      const Cubin& cubin = *compiled.buckets[b][k].cubin;
+      const KernelResources& used = cubin.resources;
+      const i64 shared = used.static_smem_bytes + compiled.plan.buckets[b].kernels[k].smem_bytes;
+      kernels.push_back(
+          llvm::json::Object{{"symbol", cubin.symbol},
+                             {"folder", bucket_folder(compiled.chain, compiled.plan, b)},
+                             {"registers", used.registers},
+                             {"spill_bytes", used.spill_bytes},
+                             {"shared_bytes", shared},
+                             {"cubin_bytes", static_cast<i64>(cubin.image.size())}});
+    }
+  }
+  return kernels;
+}
+
 void print_written(const Artifacts& written, const std::string& folder) {
   out("  {} files written into {}\n", written.files.size(), folder);
   for (const std::string& note : written.notes) out("  {}\n", note);
 }
 
+// `result`: the target's member of --json.
 Error compile_for(const CompileCommand& command, const VerifiedChain& chain, const Job& job,
-                  Engine& engine) {
+                  Engine& engine, llvm::json::Object& result) {
   const std::string folder = command.folder + "/" + job.name;
   const ArtifactKinds kinds{command.wants("source"), command.wants("ptx"), command.wants("cubin")};
   out("{} for {}, planned for {}\n", chain.chain().name, job.target.arch, job.target.name);
@@ -86,23 +106,27 @@ Error compile_for(const CompileCommand& command, const VerifiedChain& chain, con
     if (!plan) return plan.takeError();
     if (Error error = write_sources(folder, chain, *plan, written)) return error;
     print_written(written, folder);
+    result["written"] = artifacts_json(written);
     return Error::success();
   }
   std::shared_ptr<const CompiledChain> compiled;
   {
     const Progress progress(fmt::format("compiling for {}", job.target.arch));
-    auto result = engine.compile(chain.chain(), job.target);
-    if (!result) return result.takeError();
-    compiled = std::move(*result);
+    auto made = engine.compile(chain.chain(), job.target);
+    if (!made) return made.takeError();
+    compiled = std::move(*made);
   }
   print_kernels(*compiled);
+  result["kernels"] = kernels_json(*compiled);
   if (Error error = write_kernels(folder, *compiled, kinds, written)) return error;
   print_written(written, folder);
+  result["written"] = artifacts_json(written);
   if (command.dump.empty()) return Error::success();
   const std::string dump = command.dump + "/" + job.name;
   Artifacts dumped;
   if (Error error = write_dump(dump, *compiled, dumped)) return error;
   print_written(dumped, dump);
+  result["dump"] = artifacts_json(dumped);
   return Error::success();
 }
 
@@ -116,10 +140,17 @@ Error compile(const CompileCommand& command, const VerifiedChain& chain) {
     }
   }
   Engine engine(engine_options(!command.no_cache));
+  llvm::json::Array targets;
+  Error error = Error::success();
   for (const Job& job : *jobs) {
-    if (Error error = compile_for(command, chain, job, engine)) return error;
+    llvm::json::Object result{{"arch", job.target.arch}, {"target", job.target.name}};
+    error = compile_for(command, chain, job, engine, result);
+    targets.push_back(std::move(result));
+    if (error) break;
   }
-  return Error::success();
+  json_result()["chain"] = chain.chain().name;
+  json_result()["targets"] = std::move(targets);
+  return error;
 }
 
 }  // namespace
@@ -150,6 +181,7 @@ void add_compile(CLI::App& app, int& exit_code) {
   command->add_option("--dump", options->dump,
                       "Also write chain, plan, source, PTX, cubin and SASS into this folder");
   command->add_flag("--no-cache", options->no_cache, "Neither read nor write the cubin cache");
+  add_json_flag(*command);
   command->callback([options, &exit_code] {
     exit_code = with_chain(options->file,
                            [&](const VerifiedChain& chain) { return compile(*options, chain); });

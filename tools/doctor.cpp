@@ -27,6 +27,8 @@ void print_row(const char* label, const std::string& text) { out("{:<10}{}\n", l
 
 void print_build() {
   print_row("catenary", CATENARY_VERSION);
+  json_result()["version"] = CATENARY_VERSION;
+  json_result()["templates"] = std::string(templates_digest());
   print_row("built", fmt::format("g++ {}, templates {}", __VERSION__,
                                  std::string(templates_digest()).substr(0, 16)));
 }
@@ -36,28 +38,43 @@ bool print_nvrtc(std::vector<std::string>& advice) {
   Expected<const Nvrtc*> nvrtc = Nvrtc::get();
   if (!nvrtc) {
     print_row("NVRTC", "missing");
+    json_result()["nvrtc"] = nullptr;
     advice.push_back(take_report(nvrtc.takeError()).message);
     return false;
   }
   std::string archs;
+  llvm::json::Array list;
   for (const char* arch : kKnownArchs) {
-    if ((*nvrtc)->supports(arch)) archs += fmt::format("{}{}", archs.empty() ? "" : ", ", arch);
+    if (!(*nvrtc)->supports(arch)) continue;
+    archs += fmt::format("{}{}", archs.empty() ? "" : ", ", arch);
+    list.push_back(arch);
   }
+  json_result()["nvrtc"] = llvm::json::Object{{"id", (*nvrtc)->compiler_id()},
+                                              {"path", json_string((*nvrtc)->path())},
+                                              {"archs", std::move(list)}};
   print_row("NVRTC", fmt::format("{} at {}", (*nvrtc)->compiler_id(), (*nvrtc)->path()));
   print_row("", "compiles for " + archs);
   return true;
 }
 
-void print_device(int ordinal, std::vector<std::string>& advice) {
+// Returns the device's member of --json.
+llvm::json::Value print_device(int ordinal, std::vector<std::string>& advice) {
   Expected<cuda::DeviceInfo> info = cuda::probe(ordinal);
   if (!info) {
     print_row("device", fmt::format("{}: not usable", ordinal));
     advice.push_back(take_report(info.takeError()).message);
-    return;
+    return llvm::json::Object{{"ordinal", ordinal}, {"usable", false}};
   }
   print_row("device", fmt::format("{}: {}, {}, {} SMs, {} of memory; planned for as {}", ordinal,
                                   info->name, info->target.arch, info->target.sm_count,
                                   bytes_text(info->memory_bytes), info->target.name));
+  return llvm::json::Object{{"ordinal", ordinal},
+                            {"usable", true},
+                            {"name", info->name},
+                            {"arch", info->target.arch},
+                            {"sm_count", info->target.sm_count},
+                            {"memory_bytes", info->memory_bytes},
+                            {"target", info->target.name}};
 }
 
 // True if kernels can run in the simulator.
@@ -65,9 +82,12 @@ bool print_host_compiler(std::vector<std::string>& advice) {
   Expected<const HostCompiler*> compiler = HostCompiler::get();
   if (!compiler) {
     print_row("simulator", "missing: no C++ compiler");
+    json_result()["simulator"] = nullptr;
     advice.push_back(take_report(compiler.takeError()).message);
     return false;
   }
+  json_result()["simulator"] = llvm::json::Object{{"compiler", (*compiler)->compiler_id()},
+                                                  {"path", json_string((*compiler)->path())}};
   print_row("simulator", fmt::format("kernels compiled by {} at {}", (*compiler)->compiler_id(),
                                      (*compiler)->path()));
   return true;
@@ -79,13 +99,18 @@ void print_driver(bool simulates, std::vector<std::string>& advice) {
     print_row("driver", fmt::format("missing: chains compile, and run {}",
                                     simulates ? "in the simulator" : "by the reference only"));
     advice.push_back(take_report(driver.takeError()).message);
+    json_result()["driver"] = nullptr;
     return;
   }
+  json_result()["driver"] =
+      llvm::json::Object{{"simulated", (*driver)->simulated()}, {"version", (*driver)->version()}};
   print_row("driver", (*driver)->simulated()
                           ? "the simulator (CATENARY_DEVICE=sim)"
                           : fmt::format("CUDA {}.{}", (*driver)->version() / 1000,
                                         (*driver)->version() % 1000 / 10));
-  for (int i = 0; i < (*driver)->device_count(); ++i) print_device(i, advice);
+  llvm::json::Array devices;
+  for (int i = 0; i < (*driver)->device_count(); ++i) devices.push_back(print_device(i, advice));
+  json_result()["devices"] = std::move(devices);
 }
 
 void print_cache(std::vector<std::string>& advice) {
@@ -98,6 +123,7 @@ void print_cache(std::vector<std::string>& advice) {
   }
   if (cache.directory().empty()) {
     print_row("cache", "in memory only");
+    json_result()["cache"] = nullptr;
     advice.push_back("compiled kernels are not kept on disk: " + cache.why_off());
     return;
   }
@@ -113,6 +139,11 @@ void print_cache(std::vector<std::string>& advice) {
     bytes += entry.bytes;
     damaged += entry.problem.empty() ? 0 : 1;
   }
+  json_result()["cache"] = llvm::json::Object{{"directory", json_string(cache.directory())},
+                                              {"entries", static_cast<i64>(entries->size())},
+                                              {"bytes", bytes},
+                                              {"damaged", damaged},
+                                              {"facts", folder_facts(cache.directory())}};
   print_row("cache", fmt::format("{}: {} entries, {}", cache.directory(), entries->size(),
                                  bytes_text(bytes)));
   print_row("", folder_facts(cache.directory()));
@@ -126,9 +157,13 @@ void print_cache(std::vector<std::string>& advice) {
 void print_folders() {
   const TuningStore store = tuning_store();
   if (!store.directory().empty()) {
+    json_result()["tuning"] = llvm::json::Object{{"directory", json_string(store.directory())},
+                                                 {"facts", folder_facts(store.directory())}};
     print_row("tuning", fmt::format("{}: {}", store.directory(), folder_facts(store.directory())));
   }
   const std::string folder = temporary_folder();
+  json_result()["temporary"] =
+      llvm::json::Object{{"directory", json_string(folder)}, {"facts", folder_facts(folder)}};
   print_row("temporary", fmt::format("{}: {}", folder, folder_facts(folder)));
 }
 
@@ -141,6 +176,9 @@ int doctor() {
   print_cache(advice);
   print_folders();
   for (const std::string& sentence : advice) out("\n- {}\n", sentence);
+  llvm::json::Array sentences;
+  for (const std::string& sentence : advice) sentences.push_back(json_string(sentence));
+  json_result()["advice"] = std::move(sentences);
   if (advice.empty()) out("\nnothing is missing\n");
   return compiles ? 0 : exit_code(ErrorCode::kNvrtcMissing);
 }
@@ -163,6 +201,7 @@ void add_doctor(CLI::App& app, int& exit_code) {
   auto only_device = std::make_shared<bool>(false);
   command->add_flag("--has-device", *only_device,
                     "Print nothing; exit code 0 if there is a usable GPU, else 3");
+  add_json_flag(*command);
   command->callback(
       [&exit_code, only_device] { exit_code = *only_device ? has_device() : doctor(); });
 }

@@ -29,6 +29,7 @@ Expected<std::shared_ptr<const CompiledChain>> compile(const VerifiedChain& chai
 }
 
 void print_notes(const Artifacts& written, const std::string& folder) {
+  json_result()["dump"] = artifacts_json(written);
   out("wrote {} files into {}\n", written.files.size(), folder);
   for (const std::string& note : written.notes) out("{}\n", note);
 }
@@ -119,6 +120,7 @@ void add_execution_options(CLI::App& command, ExecutionOptions& options) {
   command.add_option("--dump", options.dump,
                      "Write chain, plan, source, PTX, cubin and SASS into this folder");
   command.add_flag("--no-cache", options.no_cache, "Neither read nor write the cubin cache");
+  add_json_flag(command);
 }
 
 namespace {
@@ -146,10 +148,13 @@ Error reduce(i64 max_size, Execution& execution) {
   Expected<ReducedChain> reduced = reduce_sizes(execution.chain, max_size);
   if (!reduced) return reduced.takeError();
   std::string text;
+  llvm::json::Array sizes;
   for (const auto& [before, after] : reduced->sizes) {
     text += fmt::format("{}{} -> {}", text.empty() ? "" : ", ", before, after);
+    sizes.push_back(llvm::json::Object{{"from", before}, {"to", after}});
   }
   if (!text.empty()) out("sizes: {}\n", text);
+  json_result()["reduced_sizes"] = std::move(sizes);
   if (execution.chain.chain().symbol) {
     execution.symbol = reduce_symbol(reduced->chain, execution.symbol);
   }
@@ -186,6 +191,10 @@ Expected<Execution> prepare(const VerifiedChain& chain, const ExecutionOptions& 
     }
   }
   if (Error error = seed_execution(execution, options, options.seed)) return error;
+  json_result()["chain"] = execution.chain.chain().name;
+  json_result()["ran_on"] = execution.where;
+  json_result()["seed"] = std::to_string(options.seed);  // JSON's numbers end at 2^53
+  if (execution.chain.chain().symbol) json_result()["symbol"] = execution.symbol;
   return execution;
 }
 

@@ -4,7 +4,6 @@
 
 #include <CLI/CLI.hpp>
 
-#include "ir/json.h"
 #include "tools/chain_file.h"
 #include "tools/command.h"
 #include "tools/engine_options.h"
@@ -17,7 +16,6 @@ namespace {
 struct ExplainOptions {
   std::string file;
   std::string target;
-  bool json = false;
   bool unfused = false;
   bool tuned = false;
 };
@@ -35,9 +33,8 @@ Error explain(const ExplainOptions& options, const VerifiedChain& chain) {
   }
   Expected<Plan> plan = make_plan(chain, *target, plan_options);
   if (!plan) return plan.takeError();
-  const std::string text =
-      options.json ? json_text(explain_json(chain, *plan)) + "\n" : explain_text(chain, *plan);
-  out("{}", text);
+  if (uses_json()) json_result() = std::move(*explain_json(chain, *plan).getAsObject());
+  out("{}", explain_text(chain, *plan));
   return Error::success();
 }
 
@@ -51,7 +48,7 @@ void add_explain(CLI::App& app, int& exit_code) {
   command->add_option(
       "--target,--arch", options->target,
       "GPU name or architecture (h200, sm_90a); default: the GPU of this machine, else h200");
-  command->add_flag("--json", options->json, "Print JSON");
+  add_json_flag(*command);
   command->add_flag("--tuned", options->tuned,
                     "Use what `catenary tune` measured for the target, as compiling does");
   command->add_flag("--unfused", options->unfused, "Plan a kernel for every op");

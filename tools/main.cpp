@@ -2,6 +2,8 @@
 // The `catenary` command: argv -> a subcommand -> an exit code. Every error is one sentence on
 // stderr.
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <string_view>
 
 #include "ir/error.h"
 #include "ir/names.h"
@@ -23,7 +25,13 @@ void add_commands(CLI::App& app, int& exit_code) {
   add_run(app, exit_code);
   add_check(app, exit_code);
 #ifdef CATENARY_WITH_BENCH
-  add_bench(app, exit_code, [](Error error) { return report(std::move(error)); });
+  add_bench(app, exit_code,
+            {[](Error error) { return report(std::move(error)); },
+             [](const std::string& text) {
+               out("{}", text);
+               if (!uses_json()) flush_stdout();
+             },
+             [](llvm::json::Value result) { json_result() = std::move(*result.getAsObject()); }});
 #endif
   add_tune(app, exit_code);
   add_cache(app, exit_code);
@@ -32,6 +40,10 @@ void add_commands(CLI::App& app, int& exit_code) {
 }
 
 int run_command(int argc, char** argv) {
+  if (std::any_of(argv + 1, argv + argc,
+                  [](const char* word) { return std::string_view(word) == "--json"; })) {
+    use_json();
+  }
   int exit_code = 0;
   CLI::App app("Catenary compiles chains of linear layers to fused CUDA kernels.", "catenary");
   app.set_version_flag("-V,--version", "catenary " CATENARY_VERSION);
@@ -41,10 +53,22 @@ int run_command(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() != 0) return report(usage_error(app, error));
-    write_stdout(information(app, error));  // --help, --version
+    if (error.get_exit_code() != 0) {
+      exit_code = report(usage_error(app, error));
+    } else {
+      write_stdout(information(app, error));  // --help, --version
+    }
   }
-  return std::max(exit_code, report(finish_output()));
+  // Not report(): with --json its error would be part of what could not be written.
+  Error lost = finish_output();
+  return lost ? std::max(exit_code, report(std::move(lost))) : exit_code;
+}
+
+// An error that no subcommand has handled.
+int last_words(Error error) {
+  const int code = report(std::move(error));
+  llvm::consumeError(finish_output());
+  return code;
 }
 
 }  // namespace
@@ -57,10 +81,10 @@ int main(int argc, char** argv) {
   try {
     return tools::run_command(argc, argv);
   } catch (const std::bad_alloc&) {
-    return tools::report(make_error(ErrorCode::kOutOfMemory,
-                                    "this machine has not enough memory: make the chain's "
-                                    "tensors smaller"));
+    return tools::last_words(make_error(ErrorCode::kOutOfMemory,
+                                        "this machine has not enough memory: make the chain's "
+                                        "tensors smaller"));
   } catch (const std::exception& exception) {
-    return tools::report(make_error(ErrorCode::kInternal, "{}", exception.what()));
+    return tools::last_words(make_error(ErrorCode::kInternal, "{}", exception.what()));
   }
 }

@@ -5,13 +5,18 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <cerrno>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
+
+#include "llvm/Support/FormatVariadic.h"
 
 namespace catenary::tools {
 namespace {
 
+bool json = false;
 int stdout_error = 0;  // errno of the first write that failed
 
 void note_failure(bool failed) {
@@ -46,9 +51,35 @@ void write_stderr(std::string_view text) {
   if (std::fwrite(text.data(), 1, text.size(), stderr) != text.size()) std::clearerr(stderr);
 }
 
+llvm::json::Value json_string(const std::string& text) {
+  return llvm::json::isUTF8(text) ? text : llvm::json::fixUTF8(text);
+}
+
 void flush_stdout() { note_failure(std::fflush(stdout) != 0); }
 
+void add_json_flag(CLI::App& command) {
+  // main() looks for the word itself, so that an error of the words before it is JSON too.
+  command.add_flag_callback(
+      "--json", [] {}, "Print the results as JSON");
+}
+
+void use_json() { json = true; }
+bool uses_json() { return json; }
+
+llvm::json::Object& json_result() {
+  static llvm::json::Object& result = *new llvm::json::Object;
+  return result;
+}
+
+llvm::json::Value json_number(double number) {
+  return std::isfinite(number) ? llvm::json::Value(number) : llvm::json::Value(nullptr);
+}
+
 Error finish_output() {
+  if (json && !json_result().empty()) {
+    llvm::json::Value result(std::move(json_result()));
+    write_stdout(llvm::formatv("{0:2}\n", result).str());
+  }
   flush_stdout();
   if (std::ferror(stdout) && stdout_error == 0) stdout_error = EIO;
   if (stdout_error == 0 || stdout_error == EPIPE) return Error::success();

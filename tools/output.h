@@ -1,11 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // The command's standard streams: results on stdout, all else on stderr. A stream that cannot be
 // written never ends the work; finish_output() says at the end that results were lost.
+//
+// With --json the results are one JSON object on stdout, which finish_output() prints, in place of
+// text. An error is its member "error", and a sentence on stderr as usual.
 #pragma once
 
 #include <string_view>
 
 #include "ir/error.h"
+#include "llvm/Support/JSON.h"
+
+namespace CLI {
+class App;
+}
 
 namespace catenary::tools {
 
@@ -18,9 +26,26 @@ void write_stdout(std::string_view text);
 void write_stderr(std::string_view text);
 void flush_stdout();
 
+// Adds --json to a subcommand.
+void add_json_flag(CLI::App& command);
+
+// Chosen once, before any output: by --json among the words of the command.
+void use_json();
+bool uses_json();
+
+// What --json will print; its members are added as they become known.
+llvm::json::Object& json_result();
+
+// A number, or null for one that JSON cannot have (infinity, NaN).
+llvm::json::Value json_number(double number);
+
+// Text as UTF-8, which paths need not be.
+llvm::json::Value json_string(const std::string& text);
+
+// Text of the results; nothing with --json.
 template <typename... Args>
 void out(fmt::format_string<Args...> format, Args&&... args) {
-  write_stdout(fmt::format(format, std::forward<Args>(args)...));
+  if (!uses_json()) write_stdout(fmt::format(format, std::forward<Args>(args)...));
 }
 
 template <typename... Args>
@@ -28,7 +53,8 @@ void err(fmt::format_string<Args...> format, Args&&... args) {
   write_stderr(fmt::format(format, std::forward<Args>(args)...));
 }
 
-// Flushes stdout. kIo: some of the results could not be written. A reader that closed its pipe
+// Prints the JSON object, if there is one, and flushes stdout. kIo: some of the results could not
+// be written. A reader that closed its pipe
 // (`| head`) has what it wanted: no error.
 Error finish_output();
 

@@ -146,6 +146,23 @@ Summary summarise(const HostOutput& output) {
   return summary;
 }
 
+llvm::json::Value summary_json(const std::string& name, const TensorType& type, const Summary& s) {
+  llvm::json::Array first;
+  for (const double x : s.first) first.push_back(json_number(x));
+  const i64 finite = s.elements - s.not_finite;
+  const auto of_finite = [&](double x) { return json_number(finite > 0 ? x : NAN); };
+  return llvm::json::Object{
+      {"name", name},
+      {"type", to_string(type)},
+      {"elements", num_elements(type)},
+      {"evaluated", s.elements},
+      {"not_finite", s.not_finite},
+      {"min", of_finite(s.least)},
+      {"max", of_finite(s.greatest)},
+      {"mean", of_finite(s.sum / static_cast<double>(std::max<i64>(finite, 1)))},
+      {"first", std::move(first)}};
+}
+
 void print_summary(const std::string& name, const TensorType& type, const Summary& s) {
   out("{}: {}", name, to_string(type));
   const i64 elements = num_elements(type);
@@ -172,16 +189,22 @@ Error run(const RunOptions& options, const VerifiedChain& chain) {
                      : run_reference(ran, *execution, !paths->empty());
   if (!outputs) return outputs.takeError();
   out("{} ran on {}\n", chain.chain().name, execution->where);
+  llvm::json::Array rows;
   for (size_t i = 0; i < outputs->size(); ++i) {
     const HostOutput& output = (*outputs)[i];
     const int number = static_cast<int>(i);
-    print_summary(ran.value(ran.chain().outputs[i].value).name,
-                  with_symbol(ran.output_type(number), execution->symbol), summarise(output));
+    const std::string& name = ran.value(ran.chain().outputs[i].value).name;
+    const TensorType type = with_symbol(ran.output_type(number), execution->symbol);
+    const Summary summary = summarise(output);
+    print_summary(name, type, summary);
+    rows.push_back(summary_json(name, type, summary));
     const auto path = paths->find(number);
     if (path == paths->end()) continue;
     if (Error error = write_array(path->second, output)) return error;
     out("  wrote {}\n", path->second.path);
+    (*rows.back().getAsObject())["file"] = json_string(path->second.path);
   }
+  json_result()["outputs"] = std::move(rows);
   return Error::success();
 }
 

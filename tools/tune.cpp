@@ -52,11 +52,14 @@ void print_record(const TuningRecord& record) {
   }
 }
 
-Error write_records(const std::string& path, llvm::ArrayRef<TuningRecord> records) {
+llvm::json::Value records_json(llvm::ArrayRef<TuningRecord> records) {
   llvm::json::Array array;
   for (const TuningRecord& record : records) array.push_back(tuning_json(record));
-  const llvm::json::Value value = std::move(array);
-  return write_output(path, json_text(value) + "\n");
+  return array;
+}
+
+Error write_records(const std::string& path, llvm::ArrayRef<TuningRecord> records) {
+  return write_output(path, json_text(records_json(records)) + "\n");
 }
 
 // Keeps the records, or says why not.
@@ -69,6 +72,7 @@ Error keep(llvm::ArrayRef<TuningRecord> records) {
   for (const TuningRecord& record : records) {
     if (Error error = store.write(record)) return error;
   }
+  json_result()["kept_in"] = json_string(store.directory());
   out("kept {} record{} in {}\n", records.size(), records.size() == 1 ? "" : "s",
       store.directory());
   return Error::success();
@@ -104,6 +108,7 @@ Error tune(const TuneCommand& command, const VerifiedChain& chain) {
     out("{}\n", contests[i]);
     print_record(record);
   }
+  json_result()["records"] = records_json(*records);
   if (!command.output.empty()) {
     if (Error error = write_records(command.output, *records)) return error;
   }
@@ -114,7 +119,13 @@ Error list_records() {
   const TuningStore store = tuning_store();
   auto entries = store.list();
   if (!entries) return entries.takeError();
+  llvm::json::Array list;
   for (const TuningEntry& entry : *entries) {
+    const bool damaged = entry.record.winner.tile.empty();
+    list.push_back(llvm::json::Object{
+        {"name", entry.name},
+        {"unused", entry.unused},
+        {"record", damaged ? llvm::json::Value(nullptr) : tuning_json(entry.record)}});
     const TuningRecord& r = entry.record;
     const std::string id = entry.name.substr(0, 2) + entry.name.substr(3, 14);
     if (r.winner.tile.empty()) {
@@ -125,6 +136,8 @@ Error list_records() {
         message_text(r.winner.tile), tuning_summary(r),
         entry.unused.empty() ? "" : "  NOT USED: " + entry.unused);
   }
+  json_result()["directory"] = json_string(store.directory());
+  json_result()["records"] = std::move(list);
   out("{} records in {}\n", entries->size(), store.directory());
   return Error::success();
 }
@@ -133,6 +146,7 @@ Error clear_records() {
   TuningStore store = tuning_store();
   Expected<int> removed = store.clear();
   if (!removed) return removed.takeError();
+  json_result()["removed"] = *removed;
   out("removed {} records from {}\n", *removed, store.directory());
   return Error::success();
 }
@@ -164,6 +178,7 @@ void add_tune(CLI::App& app, int& exit_code) {
       ->transform(whole_number(1, 1000))
       ->capture_default_str();
   command->add_option("--output", options->output, "Write the records to this JSON file as well");
+  add_json_flag(*command);
   auto* list = command->add_flag("--list", options->list, "List the records that are kept");
   auto* clear = command->add_flag("--clear", options->clear, "Remove all of them");
   list->excludes(file, clear);

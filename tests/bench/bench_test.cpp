@@ -378,12 +378,12 @@ TEST_CASE("a shard that is none is refused, and so is one of nothing") {
     CAPTURE(shard);
     CLI::App app;
     int code = 0;
-    add_bench(app, code, [](Error error) { return exit_code(take_report(std::move(error)).code); });
+    add_bench(app, code, {});
     CHECK_THROWS_AS(app.parse(fmt::format("bench --sweep small --shard {}", shard)),
                     CLI::ValidationError);
   }
   CLI::App app;
   int code = 0;
-  add_bench(app, code, [](Error error) { return exit_code(take_report(std::move(error)).code); });
+  add_bench(app, code, {});
   CHECK_THROWS_AS(app.parse("bench --shard 1/2"), CLI::RequiresError);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // `catenary cache verify` and `catenary doctor` on the cache's folder; a cache that several users
 // read.
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "runtime/cache/cache_entry.h"
@@ -124,4 +125,31 @@ TEST_CASE("a cache that root has written is read by other users, in read-only mo
   // A cache that some other user could change is not used.
   REQUIRE(::system(fmt::format("chmod -R a+rX '{0}' && chmod g+w '{0}'", shared).c_str()) == 0);
   CHECK(has(as_nobody("cache stats", "ro"), "lets others write"));
+}
+
+TEST_CASE("a process with more rights than its user reads none of the user's variables") {
+  if (::geteuid() != 0 || ::access("/usr/bin/setpriv", X_OK) != 0) {
+    MESSAGE("skipped: needs root and setpriv");
+    return;
+  }
+  const TempDir folder(CATENARY_BINARY_DIR);
+  const std::string program = folder / "catenary";
+  std::filesystem::copy_file(CATENARY_COMMAND, program);
+  std::filesystem::create_directory(folder / "out");
+  REQUIRE(::chmod(folder.path().c_str(), 0755) == 0);
+  REQUIRE(::chmod((folder / "out").c_str(), 0777) == 0);
+  const auto cache_path = [&](mode_t mode) {
+    REQUIRE(::chmod(program.c_str(), mode) == 0);
+    const std::string line = fmt::format(
+        "cd '{0}/out' && setpriv --reuid 65534 --clear-groups env HOME=/nonexistent "
+        "CATENARY_CACHE_DIR='{0}/out/mine' '{1}' cache path > said 2>&1",
+        folder.path(), program);
+    REQUIRE(::system(line.c_str()) != -1);
+    return file_text(folder / "out/said");
+  };
+  CHECK(has(cache_path(0755), "out/mine"));
+  const std::string privileged = cache_path(04755);
+  INFO(privileged);
+  CHECK_FALSE(has(privileged, "mine"));
+  CHECK(has(privileged, "no folder for the cache is known"));
 }
