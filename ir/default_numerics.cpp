@@ -4,7 +4,7 @@
 namespace catenary {
 
 DefaultNumerics::DefaultNumerics() noexcept {
-  // Of the C library's own locale no copy is made: this allocates nothing and cannot fail.
+  // For "C" newlocale returns the C library's own object: it allocates nothing and cannot fail.
   static const locale_t c_locale = ::newlocale(LC_ALL_MASK, "C", nullptr);
   std::fegetenv(&environment_);
   std::fesetenv(FE_DFL_ENV);

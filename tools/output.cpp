@@ -11,7 +11,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "llvm/Support/FormatVariadic.h"
+#include "ir/json.h"
 
 namespace catenary::tools {
 namespace {
@@ -78,7 +78,7 @@ llvm::json::Value json_number(double number) {
 Error finish_output() {
   if (json && !json_result().empty()) {
     llvm::json::Value result(std::move(json_result()));
-    write_stdout(llvm::formatv("{0:2}\n", result).str());
+    write_stdout(json_text(result) + "\n");
   }
   flush_stdout();
   if (std::ferror(stdout) && stdout_error == 0) stdout_error = EIO;

@@ -231,6 +231,12 @@ Expected<CompileResult> HostCompiler::compile(const CompileJob& job) const {
   const auto image = llvm::MemoryBuffer::getFile(
       unit.object, /*IsText=*/false, /*RequiresNullTerminator=*/false, /*IsVolatile=*/true);
   if (run.status != 0 || !image || (*image)->getBufferSize() == 0) {
+    if (says_host_out_of_memory(run.output)) {
+      return make_error(ErrorCode::kOutOfMemory,
+                        "kernel {} does not compile for the simulator: {} ran out of memory; free "
+                        "memory or compile fewer kernels at a time",
+                        job.source.symbol, compiler_id_);
+    }
     const std::string status =
         run.status < 0 ? run.problem : fmt::format("{} gave no object", compiler_id_);
     return make_error_text(

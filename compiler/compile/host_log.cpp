@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/compile/host_log.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
 
 namespace catenary {
 namespace {
+
+// Words of GCC, clang and ld; the sources of kernels have none of them.
+constexpr llvm::StringLiteral kOutOfMemory[] = {
+    ": out of memory allocating ",      "virtual memory exhausted",
+    "LLVM ERROR: out of memory",        "memory exhausted",
+    "Killed signal terminated program", "std::bad_alloc"};
 
 struct ErrorLine {
   llvm::StringRef place;
@@ -40,6 +47,10 @@ int emitted_line(llvm::StringRef line, llvm::StringRef program) {
 }
 
 }  // namespace
+
+bool says_host_out_of_memory(llvm::StringRef log) {
+  return llvm::any_of(kOutOfMemory, [&](llvm::StringRef words) { return log.contains(words); });
+}
 
 std::optional<LogError> first_host_error(llvm::StringRef log, llvm::StringRef symbol) {
   const std::string program = symbol.str() + ".cu";

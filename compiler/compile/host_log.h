@@ -15,4 +15,8 @@ namespace catenary {
 //   ld: ...: undefined reference to `f'                        collect2: error: text
 std::optional<LogError> first_host_error(llvm::StringRef log, llvm::StringRef symbol);
 
+// Did a program of the compiler run out of memory, or was it killed for it? The source may compile
+// later.
+bool says_host_out_of_memory(llvm::StringRef log);
+
 }  // namespace catenary

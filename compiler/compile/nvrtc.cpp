@@ -246,7 +246,8 @@ std::string word_from(llvm::StringRef text, llvm::StringRef start) {
 Expected<std::string> probe_compiler_id(const NvrtcLibrary& library) {
   if (Error error = check_memory()) return error;
   std::string ptx, problem;
-  auto probe = [&] {
+  bool no_memory = false;
+  auto compile_probe = [&] {
     Program program(library.api, "extern \"C\" __global__ void probe() {}\n", "probe.cu");
     program.compile(
         {fmt::format("-arch=compute_{}", library.archs.front()), "--modify-stack-limit=false"});
@@ -255,11 +256,19 @@ Expected<std::string> probe_compiler_id(const NvrtcLibrary& library) {
       problem = fmt::format("{} {}", program.status(), llvm::StringRef(program.log()).trim().str());
     }
   };
+  auto probe = [&] {
+    try {
+      compile_probe();
+    } catch (const std::bad_alloc&) {  // nothing may leave a thread of ours
+      no_memory = true;
+    }
+  };
   if (library.archs.empty()) {
     problem = "it compiles for no architecture";
   } else if (!CompilerThread(probe).started()) {
     return no_thread();
   }
+  if (no_memory) return no_thread();
   const std::string version = word_from(ptx, "V1");
   const std::string build = word_from(ptx, "CL-");
   if (problem.empty() && (version.empty() || build.empty())) problem = "its PTX names no build";

@@ -59,8 +59,8 @@ int first_store(const GroupProgram& program);
 // Elements one thread takes at a time: the widest access any operand allows, at most `limit`.
 int vector_width(const Program& program, int limit);
 
-// The most operands and values, in vectors, that a thread holds at one time: all operands are loaded
-// before the first value is computed.
+// The most operands and values, in vectors, that a thread holds at one time: all operands are
+// loaded before the first value is computed.
 int live_values(const Program& program);
 
 // Bytes that the program's tensors move, each once, and its elementwise work in flops.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A failed call of the C ABI as a C++ exception, and text on its way to the C ABI. Part of
+// A failed call of the C ABI as a C++ exception, and text for the C ABI. Part of
 // catenary.hpp.
 #ifndef CATENARY_ERROR_HPP
 #define CATENARY_ERROR_HPP

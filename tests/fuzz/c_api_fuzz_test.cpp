@@ -119,7 +119,8 @@ class Calls {
 
   void parameter() {
     int64_t dims[9], strides[9];
-    for (int64_t& dim : dims) dim = random_.chance(80) ? random_.range(1, 4) : pick(random_, kSizes);
+    for (int64_t& dim : dims)
+      dim = random_.chance(80) ? random_.range(1, 4) : pick(random_, kSizes);
     for (int64_t& stride : strides) stride = pick(random_, kSizes);
     ctn_parameter given{};
     given.struct_size = random_.chance(98) ? sizeof given : pick(random_, kStructSizes);

@@ -167,7 +167,7 @@ std::vector<u8> forged(const TuningRecord& record, const std::string& from, cons
   return {forged.begin(), forged.end()};
 }
 
-TEST_CASE("a record with a right digest is held to the limits of JSON and of its fields") {
+TEST_CASE("a record with a right digest must keep the limits of JSON and of its fields") {
   const TuningRecord record = sample_record(kLinear);
   REQUIRE(parse_tuning(forged(record, "{", " {")));
   const std::string split = "\"split_k\": 1";

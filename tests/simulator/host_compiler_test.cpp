@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <fstream>
 #include <thread>
 
 #include "compiler/compile/host_log.h"
@@ -177,6 +178,29 @@ TEST_CASE("a source that does not compile: location, value and first error are r
                                   "extern \"C\" void kern(P p) { *p.to = lost(); }\n"));
     CHECK(has(undefined.message.substr(0, undefined.message.find('\n')), "lost"));
   }
+}
+
+TEST_CASE(
+    "a compiler that runs out of memory is not an error of the source, and may succeed later") {
+  const TempDir folder;
+  const std::string script = folder / "cxx";
+  const std::string full = folder / "full";
+  std::ofstream(script) << "#!/bin/sh\nif [ -e '" << full << "' ]; then\n"
+                        << "  echo 'cc1plus: out of memory allocating 65536 bytes' >&2\n"
+                        << "  exit 1\nfi\nexec g++ \"$@\"\n";
+  std::filesystem::permissions(script, std::filesystem::perms::owner_all);
+  auto compiler = HostCompiler::open(script);
+  if (!compiler) {
+    MESSAGE("skipped: " << take_report(compiler.takeError()).message);
+    return;
+  }
+  const CompileJob job{scaled_source(), "sm_90a", {}};
+  std::ofstream(full) << "";
+  const ErrorReport report = failure(**compiler, job);
+  CHECK(report.code == ErrorCode::kOutOfMemory);
+  CHECK(has(report.message, "ran out of memory"));
+  std::filesystem::remove(full);
+  CHECK(!!(*compiler)->compile(job));
 }
 
 TEST_CASE("the first error of a log: every form") {

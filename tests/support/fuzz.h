@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Seeded mutation of bytes. Execution n of a test has seed `--seed` + n and depends on it alone:
+// Seeded mutation of bytes. Execution n of a test has seed `--seed` + n and depends only on it:
 // `text_fuzz_test --seed=<n> --count=1` repeats one. `--count=<n>` makes a long run.
 #pragma once
 
