@@ -186,8 +186,8 @@ class Explainer {
     add("sm", p.sm_us);
     add("l2", p.l2_us);
     add("power", p.power_us);
-    std::string text = fmt::format("{} = start {} + norm3(norm6({})", us_text(p.us), us_text(p.start_us),
-                                   roof.empty() ? us_text(0) : roof);
+    std::string text = fmt::format("{} = start {} + norm3(norm6({})", us_text(p.us),
+                                   us_text(p.start_us), roof.empty() ? us_text(0) : roof);
     if (p.latency_us > 0) text += fmt::format(", latency {}", us_text(p.latency_us));
     text += fmt::format(", dram {})", us_text(p.dram_us));
     if (p.tail_us > 0) text += fmt::format(" + tail {}", us_text(p.tail_us));

@@ -107,7 +107,6 @@ TEST_CASE("layouts that no row names") {
     CAPTURE(text);
     const Plan plan = planned(text);
     std::vector<MeasuredRow> rows;
-    const Plan plan = planned(text);
     for (const std::string shape : {"16-bit 64x4096x512", "16-bit 128x4096x512"}) {
       for (const CandidateSummary& candidate : first_kernel(plan).candidates) {
         rows.push_back({"h200", shape, candidate.id, 3, 4});

@@ -251,7 +251,7 @@ struct Epilogue {
 extern "C" __global__ void __launch_bounds__(256, 1)
 ctn_small_batch_k0_fixup_s2(const __grid_constant__ P p) { reduce<kConfig, Prologue, Epilogue>(p); }
 
-// catenary | target sm_100a (b200) | kernel ctn_small_batch_k0_gemm_m16n128k64
+// catenary | target sm_100a (b200) | kernel ctn_small_batch_k0_gemm_m32n128k64
 // chain:
 //   chain small_batch[M in 1..64](
 //       input x: bf16[M, 4096],
@@ -262,12 +262,12 @@ ctn_small_batch_k0_fixup_s2(const __grid_constant__ P p) { reduce<kConfig, Prolo
 //     y = silu(t4)
 //     return y: bf16
 //   }
-// plan: gemm_sm80: tile 16x128x64, 1 x 4 warps, 6 stages, 108 KiB shared, 2 CTAs per SM, split-K 8
+// plan: gemm_sm80: tile 32x128x64, 1 x 4 warps, 4 stages, 80 KiB shared, 2 CTAs per SM, split-K 16
 //   'h' is a contraction: it reads its operands from memory
 //   slot 0: parameter 'x'
 //   slot 1: parameter 'w'
 //   slot 2: workspace 'partial sums'
-// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_100a,code=sm_100a -I<catenary>/templates -cubin ctn_small_batch_k0_gemm_m16n128k64.cu
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_100a,code=sm_100a -I<catenary>/templates -cubin ctn_small_batch_k0_gemm_m32n128k64.cu
 #include "kernels/gemm_sm80.cuh"
 namespace {
 using namespace catenary;
@@ -275,8 +275,8 @@ __device__ constexpr GemmSm80Config kConfig{
     .space = {.math = MathMode::kBF16, .m = Extent(64, 1), .n = 2048, .k = 4096},
     .a = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
     .b = {.slot = 1, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
-    .tile = {.block_m = 16, .block_n = 128, .block_k = 64, .warps_m = 1, .warps_n = 4, .stages = 6},
-    .schedule = {.trigger_early = true, .split_k = 8, .tile_swizzle = 8}, .vec = 8,
+    .tile = {.block_m = 32, .block_n = 128, .block_k = 64, .warps_m = 1, .warps_n = 4, .stages = 4},
+    .schedule = {.trigger_early = true, .split_k = 16, .tile_swizzle = 8}, .vec = 8,
 };
 using P = Params<3, 0>;
 struct Epilogue {
@@ -293,9 +293,9 @@ struct Epilogue {
 };
 }  // namespace
 extern "C" __global__ void __launch_bounds__(128, 2)
-ctn_small_batch_k0_gemm_m16n128k64(const __grid_constant__ P p) { gemm_sm80<kConfig, Epilogue>(p); }
+ctn_small_batch_k0_gemm_m32n128k64(const __grid_constant__ P p) { gemm_sm80<kConfig, Epilogue>(p); }
 
-// catenary | target sm_100a (b200) | kernel ctn_small_batch_k0_fixup_s8
+// catenary | target sm_100a (b200) | kernel ctn_small_batch_k0_fixup_s16
 // chain:
 //   chain small_batch[M in 1..64](
 //       input x: bf16[M, 4096],
@@ -306,17 +306,17 @@ ctn_small_batch_k0_gemm_m16n128k64(const __grid_constant__ P p) { gemm_sm80<kCon
 //     y = silu(t4)
 //     return y: bf16
 //   }
-// plan: reduce: adds 8 partial sums in ascending order
+// plan: reduce: adds 16 partial sums in ascending order
 //   adds the partial sums of split-K
 //   slot 0: parameter 'b'
 //   slot 1: output 'y'
 //   slot 2: workspace 'partial sums'
-// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_100a,code=sm_100a -I<catenary>/templates -cubin ctn_small_batch_k0_fixup_s8.cu
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_100a,code=sm_100a -I<catenary>/templates -cubin ctn_small_batch_k0_fixup_s16.cu
 #include "kernels/reduce.cuh"
 namespace {
 using namespace catenary;
 __device__ constexpr ReduceConfig kConfig{
-    .size = extents(8, 1, 1, 1, 1, 1, Extent(64, 1), 2048), .term_rank = 1,
+    .size = extents(16, 1, 1, 1, 1, 1, Extent(64, 1), 2048), .term_rank = 1,
     .sums = 1, .vec = 4, .lanes = 256, .slices = 1,
 };
 using P = Params<3, 0>;
@@ -351,7 +351,7 @@ struct Epilogue {
 };
 }  // namespace
 extern "C" __global__ void __launch_bounds__(256, 1)
-ctn_small_batch_k0_fixup_s8(const __grid_constant__ P p) { reduce<kConfig, Prologue, Epilogue>(p); }
+ctn_small_batch_k0_fixup_s16(const __grid_constant__ P p) { reduce<kConfig, Prologue, Epilogue>(p); }
 
 // catenary | target sm_100a (b200) | kernel ctn_small_batch_k0_gemm_m32n128k64
 // chain:
