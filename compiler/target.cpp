@@ -72,7 +72,7 @@ Expected<Target> find_target(std::string_view text) {
   for (const Target& row : table()) {
     if (row.name == text) return row;
   }
-  // "sm_90" stands for its architecture-specific form.
+  // "sm_90" means its architecture-specific form.
   const auto has_arch = [&](const Target& row) {
     return row.arch == text || row.arch == fmt::format("{}a", text);
   };

@@ -68,8 +68,8 @@ CATENARY_DEVICE void tma_load_tile(const P& params, const WorkTile& work, u32 sh
   constexpr u32 kLineBytes = 128;
   if constexpr (kLoad.operand.k_major) {
     const i32 first = static_cast<i32>(share) * (kLoad.rows / kCtas);
-    // Not unrolled: the rows of all boxes would stay in registers.
-#pragma unroll 1
+    // Unrolled: one box after the other in a loop takes longer than a k-tile's MMAs.
+#pragma unroll
     for (i32 i = 0; i < kLoad.rows / kCtas; i += kLoad.box_rows) {
       const i32 at = row_in_matrix<kLoad.redirects>(row + first + i, row, size);
       tma_load_box<kLoad.operand, kCtas>(params, work, at, k, outer,

@@ -80,13 +80,17 @@ struct GemmSm90Config {
 
   // Rows outside the matrix cost TMA more than twice as much as others (RESULTS sm90-142). Where
   // the tile of a cluster may end kManyRows or more past the matrix, a K-major tile is loaded in
-  // boxes of few rows, and those past the end are loaded from rows of the matrix instead.
+  // boxes of at most 32 rows, and those past the end are loaded from rows of the matrix instead.
+  // Weight streams wait for DRAM, not for TMA; the load warps of M-grouped kernels have no
+  // registers for more boxes.
   static constexpr i32 kManyRows = 16;
-  static constexpr bool redirects(const Extent& size, i32 cluster_tile) {
+  constexpr bool redirects(const Extent& size, i32 cluster_tile) const {
+    if (schedule.cluster_k != 0 || ragged.kind == Ragged::kMGrouped) return false;
     return size.scale != 0 || (cluster_tile - size.size % cluster_tile) % cluster_tile >= kManyRows;
   }
   // Rows of a box, of `rows` that one CTA loads: the most up to kMostRows that divide them and
-  // leave few rows of the last box outside. Widths that only 8 divides have too many such boxes.
+  // leave less than kManyRows of the last box outside. Many boxes of 8 would take longer than the
+  // MMAs.
   static constexpr i32 box_rows(i32 rows, const Extent& size) {
     constexpr i32 kMostRows = 32, kMostBoxes = 17;
     for (i32 box = kMostRows; box > 8; box -= 8) {

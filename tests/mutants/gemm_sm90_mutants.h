@@ -185,17 +185,16 @@ inline constexpr Mutant kGemmSm90Mutants[] = {
      .planted = "a CTA may exit while the other one still writes to it",
      .base = kSm90PingPong,
      .file = kSm90PersistentFile,
-     .text =
-         "  if constexpr (kConfig.schedule.cluster_m != 1) {\n    cluster_arrive_relaxed();\n    "
-         "cluster_wait();\n  }\n",
+     .text = "  if constexpr (kConfig.cluster_ctas() != 1) {\n    cluster_arrive_relaxed();\n    "
+             "cluster_wait();\n  }\n",
      .in_place = "",
      .faults = "remote_exit"},
     {.name = "sm90_half_of_b",
      .planted = "both CTAs load the first half of the B tile",
      .base = kSm90PingPong,
      .file = kTmaLoaderFile,
-     .text = "const i32 first = static_cast<i32>(share) * kRowsPerCta;",
-     .in_place = "const i32 first = 0 * static_cast<i32>(share) * kRowsPerCta;",
+     .text = "const i32 first = static_cast<i32>(share) * (kLoad.rows / kCtas);",
+     .in_place = "const i32 first = 0 * static_cast<i32>(share) * (kLoad.rows / kCtas);",
      .faults = "race copy_in_flight"},
     {.name = "sm90_rank_ignored",
      .planted = "both CTAs of a cluster compute the first one's rows",
