@@ -267,7 +267,7 @@ ctn_small_batch_k0_gemm_m64n32k64(const __grid_constant__ P p) { gemm_sm90<kConf
 //   slot 1: parameter 'w'
 //   slot 2: parameter 'b'
 //   slot 3: output 'y'
-//   map 0: 'x' as 4096 x up to 64 bf16 in boxes of 64 x 32
+//   map 0: 'x' as 4096 x up to 64 bf16 in boxes of 64 x 64
 //   map 1: 'w' as 4096 x 2048 bf16 in boxes of 64 x 64
 // rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_small_batch_k0_gemm_m64n64k64.cu
 #include "kernels/gemm_sm90.cuh"
