@@ -4,9 +4,9 @@
 
 namespace catenary {
 
-// From the first call on, a container of LLVM that gets no memory throws std::bad_alloc, as those
-// of the standard library do, instead of ending the process. Thread-safe; allocates nothing.
-// Concerns this library's own copy of LLVM only.
+// From the first call on, an LLVM container that gets no memory throws std::bad_alloc like the
+// containers of the standard library. Without it LLVM ends the process. Thread-safe; allocates
+// nothing. Only this library's own copy of LLVM is changed.
 void throw_when_out_of_memory();
 
 }  // namespace catenary

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// fork() while another thread compiles leaves the child with locks that no thread releases: those
-// of the caches, of NVRTC and of the loader. Such a child refuses to compile instead of hanging.
+// fork() while another thread compiles leaves the child with locks that no thread releases. The
+// caches, NVRTC and the loader hold such locks. The child refuses to compile instead of hanging.
 #pragma once
 
 #include <utility>

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""compiler/measured.def from the records of `catenary bench --sweep models --candidates N`: the
-layers of which another candidate is faster than the cost model's choice. `--check` only compares."""
+"""Writes compiler/measured.def from the records of `catenary bench --sweep models --candidates N`.
+A layer gets a row if a candidate is faster than the cost model's choice. `--check` only compares."""
 import argparse
 import json
 import pathlib

@@ -26,8 +26,8 @@ std::vector<char*> pointers(const std::vector<std::string>& words) {
   return list;
 }
 
-// What the child gets: every signal at its default and not blocked, a group of its own so that all
-// of it can be ended, and the three descriptors.
+// What the child gets: every signal at its default and not blocked, the three descriptors, and a
+// process group of its own. kill() ends the whole group.
 class Setup {
  public:
   Setup(int output, int status) {

@@ -29,7 +29,7 @@ class ChildProcess {
   // and how is not known.
   std::optional<int> poll();
 
-  // Sends a signal to the program and to those that it started.
+  // Sends a signal to the program and to its own child processes.
   void kill(int signal) const;
 
  private:

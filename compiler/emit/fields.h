@@ -48,4 +48,16 @@ Fields fields_of(const RaggedGroups& ragged);
 Fields fields_of(const MatrixOperand& operand);
 Fields fields_of(const Sm90Operand& operand);
 
+// What the config of a GEMM family says of the contraction, three or four lines: `space`, the
+// operands `a`, `b` and `b2`, `dual`.
+template <class Config>
+Fields contraction_fields(const Config& config) {
+  Fields fields;
+  fields.line().add("space", fields_of(config.space));
+  fields.line().add("a", fields_of(config.a));
+  fields.line().add("b", fields_of(config.b));
+  if (config.dual) fields.line().add("b2", fields_of(config.b2)).add("dual", true);
+  return fields;
+}
+
 }  // namespace catenary

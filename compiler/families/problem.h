@@ -74,10 +74,10 @@ Expected<ContractionProblem> make_contraction_problem(const GroupContext& contex
 // names: the same contraction in another chain has the same signature.
 std::string problem_signature(const ContractionProblem& problem);
 
-// The shape as measured.def names it, the epilogue left out: "16-bit 64x4096x512 dual", M x N x K
-// of operands of 16 bits. Above 8 rows M counts in multiples of 8, as MMAs do. Empty for a problem
-// that no row names: a symbol, a batch, groups, several outputs, or operands with other layouts
-// than contiguous rows along K and a weight for B.
+// The key of a row in measured.def: operand width and M x N x K, as in "16-bit 64x4096x512 dual".
+// The epilogue is not part of it. M above 8 is rounded up to a multiple of 8, which is what MMAs
+// compute. Empty if no row can name the problem. Rows name one layer with exact sizes and one
+// output; both operands have contiguous rows along K, and B is a weight.
 std::string problem_shape(const ContractionProblem& problem);
 
 // The rate of the instruction that forms the products, dense, in 1e12 flop/s.

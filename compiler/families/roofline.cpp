@@ -11,6 +11,7 @@ namespace {
 // Latencies of a CTA that starts after another has ended: launch, first load, drain.
 constexpr double kStartLatencies = 3;
 
+// The exponents are those of RESULTS model-1 (3) and model-5 (6).
 double norm(double exponent, std::initializer_list<double> times) {
   const double most = std::max(times);
   if (most <= 0) return 0;

@@ -74,7 +74,7 @@ Error check_strides(const TensorType& type, std::string_view who, Location at) {
                            "smaller",
                            who, stride, i);
     }
-    // No element lies a stride of a dimension of size 0 or 1 away, but planners multiply by it.
+    // The stride of a dimension of size 0 or 1 addresses no element, but planners multiply by it.
     if (stride > limit) {
       return make_error_at(at, ErrorCode::kResourceLimit,
                            "dimension {} of {} has stride {}: make it at most {} elements (2^46 "

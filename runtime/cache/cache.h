@@ -74,9 +74,9 @@ class CubinCache {
   std::string why_off() const;
   i64 max_bytes() const;  // the bound on the directory; 0: no bound
 
-  // For `catenary cache`: verifies every entry of the directory; removes all of them; removes those
-  // of `keys_hex`; removes the least recently used ones until at most `max_bytes` are left. The
-  // last three return the number removed. kCacheIo: there is no directory, it is read-only, or an
+  // For `catenary cache`. list() verifies every entry of the directory. The others remove entries
+  // and return how many: clear() all, remove() those of `keys_hex`, prune() the least recently used
+  // until at most `max_bytes` are left. kCacheIo: there is no directory, it is read-only, or an
   // entry could not be removed.
   Expected<std::vector<CacheEntryInfo>> list() const;
   Expected<int> clear();

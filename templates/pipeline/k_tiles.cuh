@@ -58,14 +58,14 @@ CATENARY_DEVICE KTileCoord k_tile_coord(const WorkTile& work, const KTileRange& 
 
 // When a CTA triggers the next kernel.
 enum class PdlTrigger {
-  kStart,
+  kStart,              // the kernel begins
   kLastLoad,           // the load warp has issued its last load
   kFirstRoundArrived,  // the consumers have seen every stage full once
-  kEnd,                // by the end of the kernel
+  kEnd,                // never before the CTA ends
 };
 
-// Of a CTA that shares its SM: the next kernel's weight loads compete with its own (RESULTS
-// sm90-1).
+// The trigger of a CTA that shares its SM. The next kernel's weight loads compete with its own
+// loads (RESULTS sm90-1).
 template <const PipelineConfig& kPipeline>
 CATENARY_DEVICE PdlTrigger pdl_trigger(i64 k_tiles) {
   if (k_tiles > 3 * kPipeline.stages) return PdlTrigger::kEnd;

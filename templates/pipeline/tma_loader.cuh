@@ -40,8 +40,9 @@ CATENARY_DEVICE void tma_load_box(const P& params, const WorkTile& work, i32 row
   }
 }
 
-// The first row of a box that is to begin at `row`: `row`, or if it is past the matrix, of `size`
-// rows, a row of it. These rows of the tile are of no row of D, or column, that is stored.
+// The first row that a box loads. A box that would begin at `row` past the matrix, which has `size`
+// rows, loads rows of the matrix instead: the rows and columns of D that it computes are not
+// stored.
 template <bool kRedirects>
 CATENARY_DEVICE i32 row_in_matrix(i32 row, i32 tile_row, i32 size) {
   if constexpr (!kRedirects) return row;
@@ -49,8 +50,8 @@ CATENARY_DEVICE i32 row_in_matrix(i32 row, i32 tile_row, i32 size) {
   return tile_row < size ? tile_row : 0;
 }
 
-// How one operand's tile is loaded: `rows` rows by each of `ctas` CTAs that share it, for all of
-// them, in boxes of `box_rows` (K-major).
+// How the tile of one operand is loaded. It has `rows` rows; each of the `ctas` CTAs that share it
+// loads an equal part for all of them, in boxes of `box_rows` if it is K-major.
 struct TileLoad {
   Sm90Operand operand = {};
   i32 rows = 128;
@@ -60,7 +61,8 @@ struct TileLoad {
   bool redirects = false;
 };
 
-// Loads this CTA's share of the rows of an operand, of `size` rows, from `row` on for one k-tile.
+// Loads part number `share` of a tile that begins at `row` of an operand with `size` rows, for one
+// k-tile.
 template <TileLoad kLoad, class P>
 CATENARY_DEVICE void tma_load_tile(const P& params, const WorkTile& work, u32 share, i32 row,
                                    i32 size, i32 k, i32 outer, u32 to, u32 barrier) {

@@ -39,6 +39,31 @@ size_t boxed_outputs(const KernelPlan& kernel) {
 
 }  // namespace
 
+// 1094 rows end 58 rows past a tile of 128, 1472 columns 64 past one of 128.
+TEST_CASE("tiles that end far past the matrix are loaded in small boxes") {
+  const auto boxes = [](i64 m, i64 n, const std::string& tile) {
+    PlanOptions options;
+    options.force_tile = tile;
+    const Plan plan =
+        planned(fmt::format("chain a(input x: bf16[{0}, 512], weight w: bf16[{1}, 512]) {{\n"
+                            "  y = contract \"mk,nk->mn\"(x, w)\n  return y: bf16 }}",
+                            m, n),
+                options);
+    const KernelPlan& kernel = first_kernel(plan);
+    return std::pair<i64, i64>(kernel.maps[0].dims[1].box, kernel.maps[1].dims[1].box);
+  };
+  CHECK(boxes(1152, 1408, "128x128x64p2s6") == std::pair<i64, i64>(128, 128));
+  // At most 15 rows outside: a whole box.
+  CHECK(boxes(1144, 1400, "128x128x64p2s6") == std::pair<i64, i64>(128, 128));
+  // 32 leaves 26 of the last box of A outside, 16 leaves 10; both leave none of B.
+  CHECK(boxes(1094, 1472, "128x128x64p2s6") == std::pair<i64, i64>(16, 32));
+  // The last tile of a cluster may be empty.
+  CHECK(boxes(1152, 1408, "128x128x64p2s6c2") == std::pair<i64, i64>(32, 64));
+  CHECK(boxes(1152, 1408, "128x128x64p2s6n2") == std::pair<i64, i64>(64, 32));
+  // A weight stream.
+  CHECK(boxes(64, 1000, "64x64x64g1s6k2").second == 64);
+}
+
 TEST_CASE("a large contraction gets maps of its operands") {
   const Plan plan = planned(kLarge);
   const KernelPlan& kernel = first_kernel(plan);

@@ -103,7 +103,7 @@ const std::vector<std::vector<i32>> kEndsOf4Groups = {{75, 150, 225, 300}, {0, 0
 TEST_CASE("M-grouped: every kind of tile") {
   std::vector<Case> cases;
   for (const char* tile : {"64x64x64g1s8", "128x128x64p2s6", "128x128x64p2s6c2", "128x256x64g2s4c2",
-                           "256x128x64g2s4", "64x256x64p2s4c2"}) {
+                           "256x128x64g2s4", "64x256x64p2s4c2", "128x128x64p2s6n2"}) {
     cases.push_back({"M-grouped", m_grouped(300, 4), tile, kEndsOf4Groups});
   }
   run_all(cases);
@@ -114,6 +114,7 @@ TEST_CASE("M-grouped: random ends around the tile") {
       {"ping-pong", m_grouped(700, 9), "128x128x64p2s6c2", many_ends(1, 4, 9, 700, 128)},
       {"ping-pong", m_grouped(700, 9), "128x128x64p2s6c2", many_ends(2, 3, 9, 700, 256)},
       {"cooperative", m_grouped(700, 9), "128x256x64g2s4c2", many_ends(3, 3, 9, 700, 256)},
+      {"N clusters", m_grouped(700, 9), "128x128x64p2s6n2", many_ends(1, 4, 9, 700, 128)},
       {"small", m_grouped(400, 7), "64x64x64g1s8", many_ends(4, 8, 7, 400, 64)},
       {"many groups", m_grouped(200, 300, "mk,enk->mn", "72, 72"), "64x128x64p2s8",
        many_ends(5, 2, 300, 200, 2)},
@@ -193,7 +194,7 @@ TEST_CASE("K-grouped: every kind of tile, ends around the k-tile") {
   std::vector<Case> cases;
   u64 seed = 1;
   for (const char* tile : {"64x64x64g1s8", "128x128x64p2s6", "128x128x64p2s6c2", "128x256x64g2s4c2",
-                           "256x128x64g2s4", "64x256x64p2s4c2"}) {
+                           "256x128x64g2s4", "64x256x64p2s4c2", "128x128x64p2s6n2"}) {
     cases.push_back({"K-grouped",
                      k_grouped(300, 4),
                      tile,

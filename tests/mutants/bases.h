@@ -79,6 +79,12 @@ inline constexpr MutantBase kMutantBases[] = {
               "  y = contract \"mk,nk->mn\"(x, w)\n  return y: f16 }",
      .tile = "128x128x64p2s6c2",
      .sm_count = 2},
+    // Both CTAs of the last cluster end past N, rows and columns are redirected into the matrix.
+    {.name = "sm90 gemm, N clusters",
+     .chain = "chain a(input x: bf16[200, 136], weight w: bf16[424, 136]) {\n"
+              "  y = contract \"mk,nk->mn\"(x, w)\n  return y: bf16 }",
+     .tile = "128x128x64p2s6n2",
+     .sm_count = 2},
     {.name = "sm90 M-grouped, 16-bit results",
      .chain = "chain a(input x: bf16[70, 72], weight w: bf16[3, 72, 72], input e: i32[3]) {\n"
               "  c = contract \"mk,gnk->mn\"(x, w) ragged m by e over g\n  y = relu(c)\n"

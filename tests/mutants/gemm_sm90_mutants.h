@@ -24,6 +24,7 @@ inline constexpr const char* kStagedFile = "epilogue/staged.cuh";
 inline constexpr const char* kStagingFile = "epilogue/staging.cuh";
 inline constexpr const char* kSm90 = "sm90 gemm";
 inline constexpr const char* kSm90RegisterEpilogue = "sm90 gemm, register epilogue";
+inline constexpr const char* kSm90NClusters = "sm90 gemm, N clusters";
 inline constexpr const char* kSm90PingPong = "sm90 gemm, ping-pong, M clusters";
 inline constexpr const char* kSm90ClusterSplitK = "sm90 gemm, cluster split-K";
 inline constexpr const char* kSm90MGrouped16Bit = "sm90 M-grouped, 16-bit results";
@@ -202,6 +203,29 @@ inline constexpr Mutant kGemmSm90Mutants[] = {
      .file = kTmaLoaderFile,
      .text = "static_cast<i32>(work.m0 + rank_m * kPipeline.tile_m);",
      .in_place = "static_cast<i32>(work.m0);",
+     .faults = "mismatch"},
+
+    // N clusters, and boxes past the matrix.
+    {.name = "sm90_columns_of_first_cta",
+     .planted = "both CTAs of an N cluster compute the first one's columns",
+     .base = kSm90NClusters,
+     .file = "kernels/gemm_sm90_tiles.cuh",
+     .text = "work.n0 += cluster_rank() * kConfig.tile.block_n;",
+     .in_place = ";",
+     .faults = "race mismatch unwritten"},
+    {.name = "sm90_half_of_a",
+     .planted = "both CTAs of an N cluster load the first half of the A tile",
+     .base = kSm90NClusters,
+     .file = kTmaLoaderFile,
+     .text = "const u32 rank_n = kClusterN > 1 ? rank : 0;",
+     .in_place = "const u32 rank_n = 0 * rank;",
+     .faults = "race copy_in_flight"},
+    {.name = "sm90_rows_redirected",
+     .planted = "a box that begins in the matrix is redirected too",
+     .base = kSm90NClusters,
+     .file = kTmaLoaderFile,
+     .text = "if (row < size) return row;",
+     .in_place = "if (row + 64 < size) return row;",
      .faults = "mismatch"},
 
     // Cluster split-K.

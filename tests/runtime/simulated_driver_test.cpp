@@ -8,93 +8,16 @@
 #include <bit>
 #include <cmath>
 
-#include "compiler/compile/host_compiler.h"
 #include "runtime/driver/simulated_launch.h"
-#include "runtime/engine.h"
-#include "tests/support/affine_chain.h"
-#include "tests/support/fake_driver.h"
+#include "tests/support/simulated_device.h"
 #include "tests/support/temp_dir.h"
 
 using namespace catenary;
 using namespace catenary::cuda;
+using namespace catenary::testing;
 using catenary::test::ScopedEnv;
-using catenary::testing::affine_compiled;
-using catenary::testing::no_cache;
 
 namespace {
-
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
-// Like llvm::cantFail, which prints no message in a release build.
-void must(Error error) {
-  if (error) FAIL(take_report(std::move(error)).message);
-}
-template <typename T>
-T must(Expected<T> result) {
-  if (!result) FAIL(take_report(result.takeError()).message);
-  return std::move(*result);
-}
-
-const Driver& driver() {
-  must(use_simulator());
-  return *must(Driver::get());
-}
-const Api& api() { return driver().api(); }
-
-bool skipped() {
-  auto compiler = HostCompiler::get();
-  if (compiler) return false;
-  llvm::consumeError(compiler.takeError());
-  MESSAGE("skipped: no host compiler");
-  return true;
-}
-
-EngineOptions for_host() {
-  EngineOptions options = no_cache();
-  options.backend = Backend::kHost;
-  return options;
-}
-
-DeviceBuffer empty_buffer(i64 bytes) {
-  REQUIRE(driver().simulated());
-  return must(DeviceBuffer::allocate(bytes));
-}
-
-DeviceBuffer buffer_of(const std::vector<float>& values) {
-  const i64 bytes = static_cast<i64>(values.size() * sizeof(float));
-  DeviceBuffer buffer = empty_buffer(bytes);
-  must(buffer.upload(values.data(), bytes));
-  return buffer;
-}
-
-std::vector<float> floats_of(const DeviceBuffer& buffer) {
-  std::vector<float> values(static_cast<size_t>(buffer.bytes()) / sizeof(float));
-  must(buffer.download(values.data(), buffer.bytes()));
-  return values;
-}
-
-void* address(const DeviceBuffer& buffer) { return reinterpret_cast<void*>(buffer.get()); }
-
-// y = x + 1, 64 elements.
-Chain increment_chain() {
-  Chain chain;
-  chain.name = "increment";
-  TensorType type;
-  type.shape = {{64, false}};
-  const ValueId x = chain.parameter(Role::kInput, "x", type);
-  const ValueId one = chain.constant(1);
-  chain.returns(chain.elementwise(Op::kAdd, {Use{x, ""}, Use{one, ""}}, {}, "y"), DType::kF32);
-  return chain;
-}
-
-LaunchArguments arguments_of(llvm::ArrayRef<void*> tensors, Stream stream = nullptr) {
-  LaunchArguments arguments;
-  arguments.tensors = tensors;
-  arguments.stream = stream;
-  return arguments;
-}
 
 // A kernel of one thread that writes `value`, or element `from` if that is not negative, to element
 // `at`, after its dependency wait.

@@ -81,7 +81,7 @@ def check(path, text):
 
 
 def listed(arguments):
-    """Names of files below ROOT: those that git does not ignore, or outside a checkout all of them."""
+    """Names of files below ROOT. In a checkout, files that git ignores are left out."""
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *arguments]
     if (ROOT / ".git").exists():
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)

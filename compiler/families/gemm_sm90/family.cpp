@@ -48,11 +48,7 @@ Fields fields_of(const GemmSm90Epilogue& e) {
 }
 
 std::string config_text(const GemmSm90Config& c) {
-  Fields fields;
-  fields.line().add("space", fields_of(c.space));
-  fields.line().add("a", fields_of(c.a));
-  fields.line().add("b", fields_of(c.b));
-  if (c.dual) fields.line().add("b2", fields_of(c.b2)).add("dual", true);
+  Fields fields = contraction_fields(c);
   fields.line().add("tile", fields_of(c.tile));
   fields.line().add("schedule", fields_of(c.schedule));
   fields.line().add("epilogue", fields_of(c.epilogue));

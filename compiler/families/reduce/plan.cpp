@@ -23,7 +23,8 @@ struct ReduceSpace {
   int term_rank = 0;
 };
 
-// Axes are the summed operand's dimensions; the result's program has those that are not summed.
+// Each dimension of the summed operand is an axis. The program of the result has only the axes
+// that are not summed.
 ReduceSpace make_space(const GroupContext& context) {
   ReduceSpace result;
   const ValueId sum = context.group.anchors[0].value;
