@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// When the planner takes `gemm_sm90`, with which maps, tile and grid; what NVRTC makes of every
-// tile. The last part needs NVRTC.
+// When the planner takes `gemm_sm90`, with which maps, tile and grid.
 #include <doctest/doctest.h>
 
 #include <cstdio>
 
 #include <set>
 
-#include "compiler/compile/nvrtc.h"
-#include "compiler/emit/emit.h"
 #include "compiler/families/gemm_sm90/candidates.h"
 #include "compiler/kernel_family.h"
-#include "shared/params.h"
 #include "tests/support/gemm_sm90_plan.h"
 
 using namespace catenary;
@@ -439,69 +435,4 @@ TEST_CASE("refused candidates are not chosen again; without any left gemm_sm80 i
   }
   CHECK(seen.size() > 8);
   CHECK(family_name(first_kernel(planned(kLarge, options))) == "gemm_sm80");
-}
-
-namespace {
-
-void check_compiles(const Nvrtc& nvrtc, const std::vector<CompileJob>& jobs) {
-  auto results = nvrtc.compile_all(jobs);
-  for (size_t i = 0; i < results.size(); ++i) {
-    if (results[i]) continue;
-    FAIL_CHECK(jobs[i].source.banner << ": "
-                                     << take_report(results[i].takeError()).message.substr(0, 400));
-  }
-}
-
-}  // namespace
-
-TEST_CASE("every tile compiles without spills") {
-  Expected<const Nvrtc*> nvrtc = Nvrtc::get();
-  if (!nvrtc) {
-    MESSAGE("skipped: " << take_report(nvrtc.takeError()).message);
-    return;
-  }
-  const std::string chains[] = {
-      "chain plain(input x: bf16[4096, 2048], weight w: bf16[8192, 2048], weight b: bf16[8192],\n"
-      "            input r: bf16[4096, 8192]) {\n"
-      "  y = add(gelu(add(contract \"mk,nk->mn\"(x, w), b)), r)\n  return y: bf16 }",
-      "chain both[K in 64..8192](input x: f16[K, 4000], input w: f16[K, 3000]) {\n"
-      "  y = contract \"km,kn->mn\"(x, w)\n  return y: f32 }",
-      "chain batch(input x: bf16[2560, 12, 1000], weight w: bf16[12, 3001, 1000],\n"
-      "            weight b: bf16[12, 3001] align 2) {\n"
-      "  y = silu(add(contract \"bgk,gnk->bgn\"(x, w), b @ \"gn\"))\n  return y: bf16 align 2 }",
-      "chain gated(input x: bf16[4096, 2048], weight w: bf16[8192, 2048],\n"
-      "            weight v: bf16[8192, 2048]) {\n"
-      "  g = contract \"mk,nk->mn\"(x, w)\n  u = contract \"mk,nk->mn\"(x, v)\n"
-      "  h = mul(silu(g), u)\n  return h: bf16 }",
-      "chain few(input x: bf16[40, 2048], weight w: bf16[3001, 2048], weight b: bf16[3001] align "
-      "2,\n"
-      "          input r: f32[40, 3001] align 4) {\n"
-      "  y = add(gelu(add(contract \"mk,nk->mn\"(x, w), b)), r)\n  return y: bf16 align 2 }",
-      "chain odd(input x: bf16[4096, 2047], weight w: bf16[8192, 2047], weight b: bf16[8192]) {\n"
-      "  y = gelu(add(contract \"mk,nk->mn\"(x, w), b))\n  return y: bf16 }",
-      "chain oddpair(input x: bf16[2050, 4098], weight w: bf16[2050, 3001],\n"
-      "              weight v: bf16[2050, 3001]) {\n"
-      "  g = contract \"km,kn->mn\"(x, w)\n  u = contract \"km,kn->mn\"(x, v)\n"
-      "  h = mul(silu(g), u)\n  return h: bf16 align 2 }",
-      "chain tf32(input x: f32[4096, 2048], weight w: f32[8192, 2048], weight b: f32[8192]) {\n"
-      "  y = gelu(add(contract \"mk,nk->mn\"(x, w), b))\n  return y: f32 }"};
-  std::vector<CompileJob> jobs;
-  for (const std::string& text : chains) {
-    const VerifiedChain chain = verified(text);
-    const Plan open = planned(text);
-    int row = 0;
-    for (const CandidateSummary& tile : first_kernel(open).candidates) {
-      if (!tile.rejected.empty() || tile.id.family != "gemm_sm90") continue;
-      // Every third of the last chains.
-      if (jobs.size() > 30 && row++ % 3 != 0) continue;
-      PlanOptions options;
-      options.force_tile = tile.id.tile;
-      const Plan plan = planned(text, options);
-      REQUIRE(family_name(first_kernel(plan)) == "gemm_sm90");
-      jobs.push_back({emit(chain, plan, first_kernel(plan)), plan.target.arch, {}});
-      jobs.back().source.banner = tile.id.tile + " of " + chain.chain().name;
-    }
-  }
-  CHECK(jobs.size() > 36);
-  check_compiles(**nvrtc, jobs);
 }
