@@ -53,24 +53,27 @@ struct Engine::State {
   CubinCache cache;
   TuningStore tuning;
 
-  // Kernels by device and key, so that chains that share one load it once.
+  // Kernels by device and identity, so that chains that share one load it once.
   struct LoadedKey {
     const cuda::Driver* driver;
     int device;
-    KernelKey key;
+    KernelKey identity;
     i64 dynamic_smem;
     auto operator<=>(const LoadedKey&) const = default;
   };
   std::mutex loaded_mutex;
   std::map<LoadedKey, std::weak_ptr<const LoadedKernel>> loaded;
 
+  ChainOptions chain_options() const {
+    return {options.plan.fuse, options.plan.split_k, options.plan.force_tile,
+            options.compile.allow_spills};
+  }
   Error compile_kernel(const KernelCompiler& compiler, const Target& target,
                        CompiledKernel& kernel);
   Expected<CompiledChain> compile_plan(const KernelCompiler& compiler, const VerifiedChain& chain,
                                        Plan plan, std::vector<RejectedCandidate>& rejected);
   Expected<std::shared_ptr<const LoadedKernel>> load_kernel(const cuda::Driver& driver, int device,
-                                                            const CompiledKernel& kernel,
-                                                            i64 dynamic_smem);
+                                                            const KernelRecord& kernel);
 };
 
 Engine::Engine(EngineOptions options) : state_(std::make_unique<State>(std::move(options))) {}
@@ -100,7 +103,7 @@ Error Engine::State::compile_kernel(const KernelCompiler& compiler, const Target
 Expected<CompiledChain> Engine::State::compile_plan(const KernelCompiler& compiler,
                                                     const VerifiedChain& chain, Plan plan,
                                                     std::vector<RejectedCandidate>& rejected) {
-  CompiledChain compiled{chain, std::move(plan), {}};
+  CompiledChain compiled{chain, std::move(plan), {}, chain_options()};
   std::vector<Job> jobs;
   for (size_t b = 0; b < compiled.plan.buckets.size(); ++b) {
     compiled.buckets.emplace_back();
@@ -179,13 +182,13 @@ Expected<std::shared_ptr<const CompiledChain>> Engine::compile(Chain chain, cons
 }
 
 Expected<std::shared_ptr<const LoadedKernel>> Engine::State::load_kernel(
-    const cuda::Driver& driver, int device, const CompiledKernel& kernel, i64 dynamic_smem) {
-  const LoadedKey key{&driver, device, kernel.key, dynamic_smem};
+    const cuda::Driver& driver, int device, const KernelRecord& kernel) {
+  const LoadedKey key{&driver, device, kernel.identity, kernel.smem_bytes};
   const std::lock_guard lock(loaded_mutex);
   if (const auto it = loaded.find(key); it != loaded.end()) {
     if (auto known = it->second.lock()) return known;
   }
-  auto fresh = LoadedKernel::load(driver, *kernel.cubin, dynamic_smem);
+  auto fresh = LoadedKernel::load(driver, *kernel.cubin, kernel.smem_bytes);
   if (!fresh) return fresh;
   std::erase_if(loaded, [](const auto& entry) { return entry.second.expired(); });
   loaded[key] = *fresh;
@@ -212,18 +215,15 @@ Error check_arch(const std::string& chain, const Cubin& cubin, const cuda::Devic
                     info.target.arch);
 }
 
-Error check_device(const CompiledChain& compiled, const cuda::DeviceInfo& info, bool simulated) {
-  const std::string& chain = compiled.chain.chain().name;
-  for (size_t b = 0; b < compiled.buckets.size(); ++b) {
-    for (size_t k = 0; k < compiled.buckets[b].size(); ++k) {
-      const Cubin& cubin = *compiled.buckets[b][k].cubin;
-      if (Error error = check_arch(chain, cubin, info, simulated)) return error;
-      const i64 smem = compiled.plan.buckets[b].kernels[k].smem_bytes;
-      if (smem > info.target.smem_per_cta) {
+Error check_device(const ChainRecord& record, const cuda::DeviceInfo& info, bool simulated) {
+  for (const BucketRecord& bucket : record.buckets) {
+    for (const KernelRecord& kernel : bucket.kernels) {
+      if (Error error = check_arch(record.name, *kernel.cubin, info, simulated)) return error;
+      if (kernel.smem_bytes > info.target.smem_per_cta) {
         return make_error(ErrorCode::kResourceLimit,
                           "kernel {} of chain '{}' needs {} bytes of shared memory, and device {} "
                           "({}) gives {}: compile it for this device",
-                          cubin.symbol, chain, smem, info.ordinal, info.name,
+                          kernel.symbol, record.name, kernel.smem_bytes, info.ordinal, info.name,
                           info.target.smem_per_cta);
       }
     }
@@ -235,30 +235,34 @@ Error check_device(const CompiledChain& compiled, const cuda::DeviceInfo& info, 
 
 Expected<std::shared_ptr<const Executable>> Engine::load(
     std::shared_ptr<const CompiledChain> compiled, int device, cuda::Stream stream) {
+  return load(compiled ? make_record(std::move(compiled)) : nullptr, device, stream);
+}
+
+Expected<std::shared_ptr<const Executable>> Engine::load(std::shared_ptr<const ChainRecord> record,
+                                                         int device, cuda::Stream stream) {
   Expected<ForkGuard> guard = ForkGuard::enter();
   if (!guard) return guard.takeError();
-  if (!compiled) {
+  if (!record) {
     return make_error(ErrorCode::kInvalidArgument,
                       "compiled chain is null: pass what compile() returned");
   }
   Expected<cuda::DeviceInfo> info = cuda::probe(device);
   if (!info) return info.takeError();
   const cuda::Driver* driver = *cuda::Driver::get();
-  if (Error error = check_device(*compiled, *info, driver->simulated())) return error;
+  if (Error error = check_device(*record, *info, driver->simulated())) return error;
   Expected<cuda::ScopedContext> scope = cuda::ScopedContext::primary(device);
   if (!scope) return scope.takeError();
   if (Error error = refuse_capture(*driver, stream)) return error;
 
   auto state = std::make_unique<Executable::State>();
-  state->compiled = std::move(compiled);
+  state->record = std::move(record);
   state->driver = driver;
   state->device = device;
   if (Error error = state->bind()) return error;
   for (size_t b = 0; b < state->buckets.size(); ++b) {
     for (size_t k = 0; k < state->buckets[b].kernels.size(); ++k) {
       BoundKernel& kernel = state->buckets[b].kernels[k];
-      auto loaded =
-          state_->load_kernel(*driver, device, state->compiled->buckets[b][k], kernel.smem_bytes);
+      auto loaded = state_->load_kernel(*driver, device, state->record->buckets[b].kernels[k]);
       if (!loaded) return loaded.takeError();
       kernel.loaded = std::move(*loaded);
       kernel.function = kernel.loaded->function();

@@ -11,23 +11,10 @@
 #include "compiler/plan.h"
 #include "runtime/cache/cache.h"
 #include "runtime/driver/driver.h"
+#include "runtime/record/chain_record.h"
 #include "runtime/tuning/tuning.h"
 
 namespace catenary {
-
-// One kernel of a bucket, compiled for the plan's arch.
-struct CompiledKernel {
-  KernelSource source;
-  KernelKey key;
-  std::shared_ptr<const Cubin> cubin;
-};
-
-// A chain whose kernels are machine code: everything short of a device.
-struct CompiledChain {
-  VerifiedChain chain;
-  Plan plan;
-  std::vector<std::vector<CompiledKernel>> buckets;  // as plan.buckets
-};
 
 // Arguments of one launch. Device addresses in the order of the chain's parameters that are not
 // scalars, then outputs in order. Null is allowed where the tensor has no elements.
@@ -44,7 +31,7 @@ struct LaunchArguments {
 class Executable {
  public:
   ~Executable();
-  const CompiledChain& compiled() const;
+  const std::shared_ptr<const ChainRecord>& record() const;  // not null
   i64 workspace_bytes() const;
   int device() const;
 
@@ -87,6 +74,8 @@ class Engine {
   // being captured (null: any blocking stream of the device; a non-blocking one is only seen when
   // it is given, but loading never breaks its capture). kArchMismatch names both architectures, or
   // says that a GPU's machine code met the simulator or the other way round.
+  Expected<std::shared_ptr<const Executable>> load(std::shared_ptr<const ChainRecord> record,
+                                                   int device, cuda::Stream stream = nullptr);
   Expected<std::shared_ptr<const Executable>> load(std::shared_ptr<const CompiledChain> compiled,
                                                    int device, cuda::Stream stream = nullptr);
 

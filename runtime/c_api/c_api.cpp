@@ -4,8 +4,6 @@
 
 #include <cstdlib>
 
-#include "compiler/explain.h"
-#include "ir/json.h"
 #include "runtime/c_api/last_error.h"
 
 namespace catenary::c_api {
@@ -105,25 +103,21 @@ EngineOptions engine_options(const ctn_engine_options& given, bool simulated) {
   return options;
 }
 
-// One kernel: what was compiled, and its plan.
-struct PlannedKernel {
-  const CompiledKernel* compiled;
-  const KernelPlan* plan;
-};
-
-Expected<PlannedKernel> find_kernel(const CompiledChain& compiled, size_t index) {
+size_t num_kernels(const ChainRecord& record) {
   size_t count = 0;
-  for (size_t b = 0; b < compiled.buckets.size(); ++b) {
-    const auto& bucket = compiled.buckets[b];
-    if (index < count + bucket.size()) {
-      return PlannedKernel{&bucket[index - count],
-                           &compiled.plan.buckets[b].kernels[index - count]};
-    }
-    count += bucket.size();
+  for (const BucketRecord& bucket : record.buckets) count += bucket.kernels.size();
+  return count;
+}
+
+Expected<const KernelRecord*> find_kernel(const ChainRecord& record, size_t index) {
+  size_t left = index;
+  for (const BucketRecord& bucket : record.buckets) {
+    if (left < bucket.kernels.size()) return &bucket.kernels[left];
+    left -= bucket.kernels.size();
   }
   return make_error(ErrorCode::kInvalidArgument,
                     "index {} names no kernel: the compiled chain has {} kernels, counted from 0",
-                    index, count);
+                    index, num_kernels(record));
 }
 
 }  // namespace
@@ -181,7 +175,7 @@ ctn_status ctn_engine_compile(ctn_engine* engine, const ctn_chain* chain, const 
     if (!found) return found.takeError();
     auto result = engine->engine.compile(ordered(chain->chain), *found);
     if (!result) return result.takeError();
-    *compiled = new ctn_compiled{std::move(*result)};
+    *compiled = new ctn_compiled{make_record(std::move(*result))};
     return Error::success();
   });
 }
@@ -192,8 +186,7 @@ ctn_status ctn_engine_load(ctn_engine* engine, const ctn_compiled* compiled, int
     if (Error error = require(engine, "engine", compiled, "compiled", executable, "executable")) {
       return error;
     }
-    auto result =
-        engine->engine.load(compiled->compiled, device, static_cast<cuda::Stream>(stream));
+    auto result = engine->engine.load(compiled->record, device, static_cast<cuda::Stream>(stream));
     if (!result) return result.takeError();
     *executable = new ctn_executable{std::move(*result)};
     return Error::success();
@@ -219,17 +212,13 @@ void ctn_compiled_destroy(ctn_compiled* compiled) { delete compiled; }
 ctn_status ctn_compiled_explain(const ctn_compiled* compiled, ctn_format format, char** text) {
   return guarded([&]() -> Error {
     if (Error error = require(compiled, "compiled", text, "text")) return error;
-    const CompiledChain& chain = *compiled->compiled;
-    std::string result;
-    if (format == CTN_TEXT) {
-      result = explain_text(chain.chain, chain.plan);
-    } else if (format == CTN_JSON) {
-      result = json_text(explain_json(chain.chain, chain.plan));
-    } else {
+    if (format != CTN_TEXT && format != CTN_JSON) {
       return make_error(ErrorCode::kInvalidArgument, "format is {}: use CTN_TEXT or CTN_JSON",
                         format);
     }
-    *text = copy_text(result);
+    Expected<std::string> result = compiled->record->texts->explain(format == CTN_JSON);
+    if (!result) return result.takeError();
+    *text = copy_text(*result);
     return Error::success();
   });
 }
@@ -237,9 +226,7 @@ ctn_status ctn_compiled_explain(const ctn_compiled* compiled, ctn_format format,
 ctn_status ctn_compiled_kernel_count(const ctn_compiled* compiled, size_t* count) {
   return guarded([&]() -> Error {
     if (Error error = require(compiled, "compiled", count, "count")) return error;
-    size_t total = 0;
-    for (const auto& bucket : compiled->compiled->buckets) total += bucket.size();
-    *count = total;
+    *count = num_kernels(*compiled->record);
     return Error::success();
   });
 }
@@ -249,16 +236,16 @@ ctn_status ctn_compiled_kernel(const ctn_compiled* compiled, size_t index, ctn_k
     ctn_kernel facts{};
     if (Error error = require(compiled, "compiled")) return error;
     if (Error error = read_struct(kernel, "kernel", facts)) return error;
-    Expected<PlannedKernel> found = find_kernel(*compiled->compiled, index);
+    Expected<const KernelRecord*> found = find_kernel(*compiled->record, index);
     if (!found) return found.takeError();
-    const Cubin& cubin = *found->compiled->cubin;
+    const Cubin& cubin = *(*found)->cubin;
     facts.name = cubin.symbol.c_str();
     facts.arch = cubin.arch.c_str();
     facts.cubin = cubin.image.data();
     facts.cubin_bytes = cubin.image.size();
-    facts.threads = found->plan->threads;
+    facts.threads = (*found)->threads;
     facts.registers = cubin.resources.registers;
-    facts.smem_bytes = found->plan->smem_bytes;
+    facts.smem_bytes = (*found)->smem_bytes;
     *kernel = facts;
     return Error::success();
   });
@@ -267,9 +254,11 @@ ctn_status ctn_compiled_kernel(const ctn_compiled* compiled, size_t index, ctn_k
 ctn_status ctn_compiled_kernel_source(const ctn_compiled* compiled, size_t index, char** text) {
   return guarded([&]() -> Error {
     if (Error error = require(compiled, "compiled", text, "text")) return error;
-    Expected<PlannedKernel> found = find_kernel(*compiled->compiled, index);
+    Expected<const KernelRecord*> found = find_kernel(*compiled->record, index);
     if (!found) return found.takeError();
-    *text = copy_text(found->compiled->source.text());
+    Expected<std::string> source = compiled->record->texts->source(index);
+    if (!source) return source.takeError();
+    *text = copy_text(*source);
     return Error::success();
   });
 }

@@ -25,7 +25,7 @@ struct ctn_engine {
 };
 
 struct ctn_compiled {
-  std::shared_ptr<const catenary::CompiledChain> compiled;
+  std::shared_ptr<const catenary::ChainRecord> record;
 };
 
 struct ctn_executable {
