@@ -15,6 +15,7 @@
 #include "llvm/ADT/STLExtras.h"
 #include "runtime/executable.h"
 #include "runtime/fork_guard.h"
+#include "runtime/lookup/pack_lookup.h"
 
 namespace catenary {
 namespace {
@@ -33,6 +34,12 @@ TuningOptions tuning_options(const EngineOptions& options) {
   return tuning;
 }
 
+LookupOptions lookup_options(const EngineOptions& options) {
+  LookupOptions lookup = options.lookup;
+  if (!lookup.warn) lookup.warn = options.cache.warn;
+  return lookup;
+}
+
 struct Job {
   size_t bucket;
   size_t kernel;
@@ -45,13 +52,15 @@ struct Engine::State {
   explicit State(EngineOptions o)
       : options(std::move(o)),
         cache(options.cache),
-        tuning(tuning_options(options), cache.directory()) {
+        tuning(tuning_options(options), cache.directory()),
+        lookup(lookup_options(options)) {
     options.compile.want_ptx = false;  // the cache keeps machine code only
   }
 
   EngineOptions options;
   CubinCache cache;
   TuningStore tuning;
+  PackLookup lookup;
 
   // Kernels by device and identity, so that chains that share one load it once.
   struct LoadedKey {
@@ -68,8 +77,13 @@ struct Engine::State {
     return {options.plan.fuse, options.plan.split_k, options.plan.force_tile,
             options.compile.allow_spills};
   }
+  ChainRequest request(const VerifiedChain& chain, const Target& target) const {
+    return make_request(chain, target, options.backend == Backend::kHost, chain_options());
+  }
   Error compile_kernel(const KernelCompiler& compiler, const Target& target,
                        CompiledKernel& kernel);
+  Expected<std::shared_ptr<const CompiledChain>> compile_chain(const VerifiedChain& chain,
+                                                               const Target& target);
   Expected<CompiledChain> compile_plan(const KernelCompiler& compiler, const VerifiedChain& chain,
                                        Plan plan, std::vector<RejectedCandidate>& rejected);
   Expected<std::shared_ptr<const LoadedKernel>> load_kernel(const cuda::Driver& driver, int device,
@@ -142,7 +156,41 @@ Expected<std::shared_ptr<const CompiledChain>> Engine::compile(Chain chain, cons
   if (!guard) return guard.takeError();
   Expected<VerifiedChain> verified = verify(std::move(chain));
   if (!verified) return verified.takeError();
-  Expected<const KernelCompiler*> compiler = find_compiler(state_->options.backend);
+  if (!state_->lookup.idle()) {
+    const ChainRequest request = state_->request(*verified, target);
+    state_->lookup.trace(request);
+    if (Error error = state_->lookup.refuse_compiling(request)) return error;
+  }
+  return state_->compile_chain(*verified, target);
+}
+
+Expected<std::shared_ptr<const ChainRecord>> Engine::obtain(Chain chain, const Target& target) {
+  Expected<ForkGuard> guard = ForkGuard::enter();
+  if (!guard) return guard.takeError();
+  Expected<VerifiedChain> verified = verify(std::move(chain));
+  if (!verified) return verified.takeError();
+  if (!state_->lookup.idle()) {
+    const ChainRequest request = state_->request(*verified, target);
+    state_->lookup.trace(request);
+    auto found = state_->lookup.find(request);
+    if (!found) return found.takeError();
+    if (*found) return std::move(*found);
+    if (Error error = state_->lookup.miss(request)) return error;
+  }
+  auto compiled = state_->compile_chain(*verified, target);
+  if (!compiled) return compiled.takeError();
+  return make_record(std::move(*compiled));
+}
+
+void Engine::add_pack(std::shared_ptr<const Pack> pack, int priority) {
+  state_->lookup.add(std::move(pack), priority);
+}
+
+std::string Engine::missed() const { return state_->lookup.missed(); }
+
+Expected<std::shared_ptr<const CompiledChain>> Engine::State::compile_chain(
+    const VerifiedChain& chain, const Target& target) {
+  Expected<const KernelCompiler*> compiler = find_compiler(options.backend);
   if (!compiler) return compiler.takeError();
   if (!(*compiler)->supports(target.arch)) {
     return make_error(ErrorCode::kUnsupported,
@@ -150,15 +198,15 @@ Expected<std::shared_ptr<const CompiledChain>> Engine::compile(Chain chain, cons
                       "another target",
                       (*compiler)->compiler_id(), target.arch, target.name);
   }
-  PlanOptions options = state_->options.plan;
-  if (!options.tuned) {
-    options.tuned = [this, &target](const std::string& signature) {
-      return state_->tuning.choice(target, signature);
+  PlanOptions plan_options = options.plan;
+  if (!plan_options.tuned) {
+    plan_options.tuned = [this, &target](const std::string& signature) {
+      return tuning.choice(target, signature);
     };
   }
   ErrorReport last;
   for (int attempt = 0; attempt <= kMaxReplans; ++attempt) {
-    Expected<Plan> plan = make_plan(*verified, target, options);
+    Expected<Plan> plan = make_plan(chain, target, plan_options);
     if (!plan) {
       // With every candidate rejected, the reason says more than that none is left.
       if (last.code == ErrorCode::kOk) return plan.takeError();
@@ -166,17 +214,16 @@ Expected<std::shared_ptr<const CompiledChain>> Engine::compile(Chain chain, cons
       break;
     }
     std::vector<RejectedCandidate> rejected;
-    Expected<CompiledChain> compiled =
-        state_->compile_plan(**compiler, *verified, std::move(*plan), rejected);
+    Expected<CompiledChain> compiled = compile_plan(**compiler, chain, std::move(*plan), rejected);
     if (compiled) return std::make_shared<const CompiledChain>(std::move(*compiled));
     last = take_report(compiled.takeError());
-    const size_t known = options.rejected.size();
+    const size_t known = plan_options.rejected.size();
     for (RejectedCandidate& candidate : rejected) {
-      if (!llvm::is_contained(options.rejected, candidate)) {
-        options.rejected.push_back(std::move(candidate));
+      if (!llvm::is_contained(plan_options.rejected, candidate)) {
+        plan_options.rejected.push_back(std::move(candidate));
       }
     }
-    if (options.rejected.size() == known) break;  // nothing new to avoid
+    if (plan_options.rejected.size() == known) break;  // nothing new to avoid
   }
   return make_error_text(last.code, last.message, last.at);
 }
@@ -280,9 +327,9 @@ Expected<std::shared_ptr<const Executable>> Engine::prepare(Chain chain, int dev
     if (!scope) return scope.takeError();
     if (Error error = refuse_capture(**cuda::Driver::get(), stream)) return error;
   }
-  Expected<std::shared_ptr<const CompiledChain>> compiled = compile(std::move(chain), info->target);
-  if (!compiled) return compiled.takeError();
-  return load(std::move(*compiled), device, stream);
+  auto record = obtain(std::move(chain), info->target);
+  if (!record) return record.takeError();
+  return load(std::move(*record), device, stream);
 }
 
 }  // namespace catenary

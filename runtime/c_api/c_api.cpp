@@ -2,6 +2,8 @@
 // C ABI: errors, text, engine, compiled chain. Converts and forwards only.
 #include "runtime/c_api/c_api.h"
 
+#include <cstddef>
+#include <cstdio>
 #include <cstdlib>
 
 #include "runtime/c_api/last_error.h"
@@ -32,6 +34,7 @@ CATENARY_SAME(CTN_DRIVER, kDriver);
 CATENARY_SAME(CTN_SIMULATOR_FAULT, kSimulatorFault);
 CATENARY_SAME(CTN_HOST_COMPILER_MISSING, kHostCompilerMissing);
 CATENARY_SAME(CTN_KERNEL_REJECTED, kKernelRejected);
+CATENARY_SAME(CTN_PACK_MISS, kPackMiss);
 CATENARY_SAME(CTN_INTERNAL, kInternal);
 #undef CATENARY_SAME
 
@@ -84,6 +87,24 @@ Error wrong_struct_size(const char* argument, size_t got, size_t want) {
 namespace {
 
 constexpr int kMaxSplitK = 16;
+// Of the options in the first header: the fields since are at the end.
+constexpr size_t kFirstEngineOptions = offsetof(ctn_engine_options, trace_file);
+
+// What the user asked for by CTN_JIT_WARN or CATENARY_JIT=warn has a place, also without `warn`.
+void warn_on_stderr(const std::string& line) {
+  std::fputs(fmt::format("catenary: warning: {}\n", line).c_str(), stderr);
+}
+
+Expected<LookupOptions> lookup_options(const ctn_engine_options& given) {
+  LookupOptions options;
+  if (given.jit != CTN_JIT_DEFAULT) options.jit = static_cast<JitMode>(given.jit - CTN_JIT_AUTO);
+  options.trace = text_or_empty(given.trace_file);
+  Expected<LookupOptions> lookup = with_environment(std::move(options));
+  if (lookup && lookup->jit == JitMode::kWarn && given.warn == nullptr) {
+    lookup->warn = warn_on_stderr;
+  }
+  return lookup;
+}
 
 EngineOptions engine_options(const ctn_engine_options& given, bool simulated) {
   EngineOptions options;
@@ -142,7 +163,13 @@ ctn_status ctn_engine_create(const ctn_engine_options* options, ctn_engine** eng
     if (Error error = require(engine, "engine")) return error;
     ctn_engine_options given{};
     if (options != nullptr) {
-      if (Error error = read_struct(options, "options", given)) return error;
+      if (Error error = read_struct(options, "options", given, kFirstEngineOptions)) {
+        return error;
+      }
+    }
+    if (given.jit < CTN_JIT_DEFAULT || given.jit > CTN_JIT_OFF) {
+      return make_error(ErrorCode::kInvalidArgument,
+                        "options->jit is {}: use a value of ctn_jit_mode", given.jit);
     }
     if (given.cache_mode < CTN_CACHE_READ_WRITE || given.cache_mode > CTN_CACHE_OFF) {
       return make_error(ErrorCode::kInvalidArgument,
@@ -157,7 +184,11 @@ ctn_status ctn_engine_create(const ctn_engine_options* options, ctn_engine** eng
     // Kernels are compiled for the device of this process: CUDA's, or the simulator.
     Expected<bool> simulated = cuda::simulator_chosen();
     if (!simulated) return simulated.takeError();
-    *engine = new ctn_engine{Engine(engine_options(given, *simulated))};
+    Expected<LookupOptions> lookup = lookup_options(given);
+    if (!lookup) return lookup.takeError();
+    EngineOptions made = engine_options(given, *simulated);
+    made.lookup = std::move(*lookup);
+    *engine = new ctn_engine{Engine(std::move(made))};
     return Error::success();
   });
 }
@@ -173,9 +204,9 @@ ctn_status ctn_engine_compile(ctn_engine* engine, const ctn_chain* chain, const 
     }
     Expected<Target> found = find_target(target);
     if (!found) return found.takeError();
-    auto result = engine->engine.compile(ordered(chain->chain), *found);
+    auto result = engine->engine.obtain(ordered(chain->chain), *found);
     if (!result) return result.takeError();
-    *compiled = new ctn_compiled{make_record(std::move(*result))};
+    *compiled = new ctn_compiled{std::move(*result)};
     return Error::success();
   });
 }

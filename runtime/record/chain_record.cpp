@@ -106,6 +106,7 @@ std::shared_ptr<const ChainRecord> make_record(std::shared_ptr<const CompiledCha
   record->workspace_bytes = compiled->plan.workspace_bytes;
   record->target = compiled->plan.target;
   record->options = compiled->options;
+  record->arch = compiled->plan.target.arch;
   add_tensors(chain, *record);
   for (size_t b = 0; b < compiled->plan.buckets.size(); ++b) {
     const PlanBucket& plan = compiled->plan.buckets[b];
@@ -115,6 +116,7 @@ std::shared_ptr<const ChainRecord> make_record(std::shared_ptr<const CompiledCha
     for (size_t k = 0; k < plan.kernels.size(); ++k) {
       bucket.kernels.push_back(
           kernel_record(chain, plan.kernels[k], compiled->buckets[b][k], *record));
+      record->arch = compiled->buckets[b][k].cubin->arch;
       bucket.kernels.back().pdl = k < plan.pdl.size() && plan.pdl[k];
     }
   }

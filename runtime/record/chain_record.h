@@ -72,6 +72,7 @@ struct ChainRecord {
   i64 workspace_bytes = 0;
   std::vector<BucketRecord> buckets;  // ascending, contiguous; one without a symbol
   Target target;                      // what it is planned for
+  std::string arch;                   // of the machine code: "sm_90a", "host:sm_90a"
   ChainOptions options;
   std::shared_ptr<const ChainTexts> texts;  // not null
 };

@@ -17,7 +17,7 @@ namespace catenary {
 struct ChainOptions {
   bool fuse = true;
   int split_k = 0;         // 0: the cost model decides
-  std::string force_tile;  // empty: the cost model decides
+  std::string force_tile = "";  // empty: the cost model decides
   bool allow_spills = false;
   bool operator==(const ChainOptions&) const = default;
 };
