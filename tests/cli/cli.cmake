@@ -9,3 +9,10 @@ foreach(name IN ITEMS cli_test cli_numbers_test cli_cache_test cli_json_test cli
     set_tests_properties(${name} PROPERTIES DISABLED ON)
   endif()
 endforeach()
+# A part of the command, without the command.
+if(TARGET catenary_tools)
+  target_link_libraries(elf_object_test PRIVATE catenary_tools)
+else()
+  set_target_properties(elf_object_test PROPERTIES EXCLUDE_FROM_ALL ON)
+  set_tests_properties(elf_object_test PROPERTIES DISABLED ON)
+endif()
