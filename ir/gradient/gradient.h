@@ -77,4 +77,7 @@ struct Gradient {
 // IR.
 Expected<Gradient> make_gradient(const VerifiedChain& forward, const GradientOptions& options = {});
 
+// The chains in text form, each after comments with its table of operands.
+std::string gradient_text(const Gradient& gradient);
+
 }  // namespace catenary
