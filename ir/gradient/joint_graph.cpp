@@ -100,10 +100,28 @@ class Placement {
 
 }  // namespace
 
+namespace {
+
+// Where one operand is placed by label, every operand is: a backward chain may read the operand
+// that the labels are from as a parameter, which has none.
+Value with_labels(const VerifiedChain& chain, ValueId id) {
+  Value value = chain.value(id);
+  const std::string& labels = chain.info(id).labels;
+  const bool labeled =
+      llvm::any_of(value.operands, [](const Use& use) { return !use.labels.empty(); });
+  for (Use& use : value.operands) {
+    const auto rank = static_cast<size_t>(chain.info(use.value).type.rank());
+    if (labeled && use.labels.empty()) use.labels = labels.substr(labels.size() - rank);
+  }
+  return value;
+}
+
+}  // namespace
+
 JointGraph::JointGraph(const VerifiedChain& forward) : forward_(forward) {
   for (ValueId id = 0; id < forward.num_values(); ++id) {
     const ValueInfo& info = forward.info(id);
-    nodes_.push_back({forward.value(id), info.type.shape, info.type.dtype});
+    nodes_.push_back({with_labels(forward, id), info.type.shape, info.type.dtype});
     nodes_.back().value.at = {};
     if (!is_parameter(id)) known_.try_emplace(key_of(forward.value(id)), id);
   }
