@@ -160,9 +160,9 @@ class Chain {
 
   const ctn_chain* get() const { return handle_.get(); }
 
- private:
   explicit Chain(detail::ChainHandle handle) : handle_(std::move(handle)) {}
 
+ private:
   Tensor parameter(ctn_role role, const std::string& name, DType dtype,
                    const std::vector<std::int64_t>& shape, const Layout& layout) {
     if (!layout.strides.empty() && layout.strides.size() != shape.size()) {
