@@ -221,7 +221,7 @@ ValueId RandomParts::unary_step(ValueId id) {
   llvm::SmallVector<Op, 16> ops;
   const double before = known(id).magnitude;
   for (Op op : all_ops()) {
-    if (op_info(op).kind != OpKind::kUnary) continue;
+    if (!is_elementwise(op) || op_info(op).arity != 1) continue;
     if (allowed(op, result_magnitude(op, before, 0))) ops.push_back(op);
   }
   const Op op = random_.pick<Op>(ops);

@@ -191,8 +191,9 @@ TEST_CASE("every operation round-trips and verifies") {
         last = chain.cast(a, DType::kBF16);
         break;
       default:
-        last = op_info(op).arity == 1 ? chain.elementwise(op, {{a, ""}}, {0.25, 0.75})
-                                      : chain.elementwise(op, {{a, "mn"}, {b, ""}});
+        llvm::SmallVector<Use, 3> uses(op_info(op).arity, Use{b, ""});
+        uses[0] = {a, uses.size() == 1 ? "" : "mn"};
+        last = chain.elementwise(op, uses, {2, 3});
         if (op_info(op).attributes[0].empty()) chain.values[last].attributes[0] = 0;
         if (op_info(op).attributes[1].empty()) chain.values[last].attributes[1] = 0;
     }
