@@ -24,6 +24,7 @@ void add_commands(CLI::App& app, int& exit_code) {
   add_compile(app, exit_code);
   add_run(app, exit_code);
   add_check(app, exit_code);
+  add_gradient(app, exit_code);
 #ifdef CATENARY_WITH_BENCH
   add_bench(app, exit_code,
             {[](Error error) { return report(std::move(error)); },

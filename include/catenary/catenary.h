@@ -483,8 +483,8 @@ typedef struct ctn_gradient_options {
 
 /* The gradient of a chain as chains: chain 0 is the forward with saved values as further outputs,
  * the others, launched in this order, are its gradient. `options` may be null. Errors:
- * CTN_INVALID_ARGUMENT (an option; no gradient is left), CTN_UNSUPPORTED (an op without a rule),
- * CTN_INVALID_CHAIN, CTN_RESOURCE_LIMIT. */
+ * CTN_INVALID_ARGUMENT (an option is wrong, or no gradient is left), CTN_INVALID_CHAIN,
+ * CTN_RESOURCE_LIMIT. */
 CTN_API ctn_status ctn_chain_gradient(const ctn_chain* chain, const ctn_gradient_options* options,
                                       ctn_gradient** gradient);
 CTN_API void ctn_gradient_destroy(ctn_gradient* gradient);
