@@ -3,6 +3,7 @@
 // launch fact; Executable::launch then allocates nothing, formats nothing and takes no lock.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -70,6 +71,9 @@ struct EngineOptions {
   TuningOptions tuning;  // its warnings go where the cache's go, if they go nowhere else
   CompileOptions compile;
   PlanOptions plan;
+  // Called when a kernel is compiled or found in the cache, on any thread, with the number that are
+  // and the number of the plan's.
+  std::function<void(i64 done, i64 all)> progress;
 };
 
 class Engine {

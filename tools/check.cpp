@@ -2,6 +2,8 @@
 // `catenary check`: runs a chain and compares every output with the float64 reference; in the
 // simulator under several seeds. Where no kernel can run, it checks that the reference accepts its
 // own values after rounding, and says so.
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 
 #include "ir/reference/compare.h"
@@ -11,6 +13,8 @@
 #include "tools/evaluate.h"
 #include "tools/execution.h"
 #include "tools/output.h"
+#include "tools/progress.h"
+#include "tools/terminal.h"
 #include "tuner/number_option.h"
 
 namespace catenary::tools {
@@ -103,7 +107,8 @@ void print_rows(const std::vector<Row>& rows) {
   for (const Row& row : rows) {
     out("{:<{}}  {:<{}}  {:>12}  {:>12}  {:>17.3f}  {:>10}  {}\n", row.name, name, row.type, type,
         row.elements, row.result.checked, row.result.worst_ratio, row.result.mismatches,
-        row.result.ok() ? "PASS" : "FAIL");
+        row.result.ok() ? colored(STDOUT_FILENO, Color::kGreen, "PASS")
+                        : colored(STDOUT_FILENO, Color::kRed, "FAIL"));
   }
 }
 
@@ -162,6 +167,7 @@ Error check(const CheckOptions& options, const VerifiedChain& chain) {
                       "start with a smaller one",
                       options.seed, options.schedules);
   }
+  Progress progress(fmt::format("checking under {} seeds", options.schedules), options.schedules);
   for (int i = 0; i < options.schedules; ++i) {
     const u64 seed = options.seed + static_cast<u64>(i);
     if (i > 0) {
@@ -169,6 +175,7 @@ Error check(const CheckOptions& options, const VerifiedChain& chain) {
     }
     const bool last = i + 1 == options.schedules;
     if (Error error = check_seed(options, *execution, seed, last)) return error;
+    progress.advance();
   }
   print_verdict(options, *execution);
   return Error::success();
