@@ -40,9 +40,11 @@ void add_sweep_options(CLI::App& command, const std::shared_ptr<bench::BenchOpti
                   "Kinds of --sweep random: dense,small_m,grouped,dual,experts (default: all)")
       ->needs(sweep);
   command
-      .add_option("--layers", options->layers,
-                  "Layers of --sweep layers: MxNxK or GxMxNxK, then :bias, :bias_silu, :bias_gelu "
-                  "or :swiglu (two weights); comma-separated")
+      .add_option(
+          "--layers", options->layers,
+          "Layers of --sweep layers: MxNxK, GxMxNxK (groups) or GeMxNxK (G experts that share "
+          "M rows), then :bias, :bias_silu, :bias_gelu or :swiglu (two weights); "
+          "comma-separated")
       ->needs(sweep);
   command
       .add_option("--candidates", options->candidates,

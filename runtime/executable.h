@@ -43,12 +43,6 @@ struct BoundTensor {
   bool weight = false;
 };
 
-// The source of one pointer of the parameter struct.
-struct BoundSlot {
-  int tensor = -1;  // -1: the workspace, at byte `offset`
-  i64 offset = 0;
-};
-
 // A tensor map, as far as it is known before a launch.
 struct BoundMap {
   size_t slot = 0;
@@ -68,7 +62,7 @@ struct BoundKernel {
   unsigned cluster = 1;  // CTAs
   size_t pointers = 0;   // of Params: at least one
   bool pdl = false;      // planned to start before the previous kernel has ended
-  std::vector<BoundSlot> slots;
+  std::vector<SlotRecord> slots;
   std::vector<BoundMap> maps;
   std::vector<int> scalars;  // indices into the scalar arguments
   std::string symbol;
@@ -85,7 +79,7 @@ struct BoundBucket {
 };
 
 struct Executable::State {
-  std::shared_ptr<const CompiledChain> compiled;
+  std::shared_ptr<const ChainRecord> record;
   const cuda::Driver* driver = nullptr;
   int device = 0;
   i64 workspace_bytes = 0;
@@ -94,11 +88,11 @@ struct Executable::State {
   std::vector<BoundTensor> tensors;
   std::vector<BoundBucket> buckets;
 
-  // bind.cpp. Fills the tables from `compiled`, all but the functions. kResourceLimit: the tensors,
+  // bind.cpp. Fills the tables from `record`, all but the functions. kResourceLimit: the tensors,
   // or the parameters of one kernel, exceed what a launch takes.
   Error bind();
   Error bind_tensors();
-  Expected<BoundKernel> bind_kernel(const KernelPlan& plan, const PlanBucket& bucket);
+  Expected<BoundKernel> bind_kernel(const KernelRecord& facts, const BucketRecord& bucket);
 
   // executable.cpp.
   const BoundBucket* find(i64 symbol) const;

@@ -60,7 +60,7 @@ Expected<std::vector<Row>> check_rows(const CheckOptions& options, const Executi
   const VerifiedChain& chain = execution.chain;
   std::vector<HostOutput> outputs;
   if (execution.on_device()) {
-    auto run = run_on_device(*execution.executable, execution.data.inputs);
+    auto run = run_on_device(*execution.executable, execution.chain, execution.data.inputs);
     if (!run) return run.takeError();
     outputs = std::move(*run);
   }
@@ -114,8 +114,10 @@ void print_rows(const std::vector<Row>& rows) {
 
 // The number of kernels in the bucket of this size.
 size_t num_kernels(const Execution& execution) {
-  const Plan& plan = execution.executable->compiled().plan;
-  return plan.buckets[find_bucket(plan, execution.symbol)].kernels.size();
+  const auto& buckets = execution.executable->record()->buckets;
+  const auto bucket =
+      llvm::find_if(buckets, [&](const BucketRecord& b) { return execution.symbol <= b.hi; });
+  return bucket->kernels.size();
 }
 
 // Runs and compares with the prepared inputs of `seed`. kMismatch: an output is wrong.

@@ -87,10 +87,10 @@ Expected<HostOutput> fetch(const cuda::DeviceBuffer& buffer, TensorType type,
 }  // namespace
 
 Expected<std::vector<HostOutput>> run_on_device(const Executable& executable,
+                                                const VerifiedChain& chain,
                                                 const ReferenceInputs& inputs) {
   Expected<cuda::ScopedContext> scope = cuda::ScopedContext::primary(executable.device());
   if (!scope) return scope.takeError();
-  const VerifiedChain& chain = executable.compiled().chain;
   std::vector<TensorType> types;
   Arguments arguments;
   if (Error error = add_inputs(chain, inputs, arguments)) return error;

@@ -185,9 +185,9 @@ Error run(const RunOptions& options, const VerifiedChain& chain) {
   Expected<Execution> execution = prepare(chain, options);
   if (!execution) return execution.takeError();
   const VerifiedChain& ran = execution->chain;
-  auto outputs = execution->on_device()
-                     ? run_on_device(*execution->executable, execution->data.inputs)
-                     : run_reference(ran, *execution, !paths->empty());
+  auto outputs = execution->on_device() ? run_on_device(*execution->executable, execution->chain,
+                                                        execution->data.inputs)
+                                        : run_reference(ran, *execution, !paths->empty());
   if (!outputs) return outputs.takeError();
   out("{} ran on {}\n", chain.chain().name, execution->where);
   llvm::json::Array rows;

@@ -42,6 +42,8 @@ typedef struct ctn_chain ctn_chain;           /* a chain under construction */
 typedef struct ctn_engine ctn_engine;         /* a compiler and its cache */
 typedef struct ctn_compiled ctn_compiled;     /* a chain as machine code for one architecture */
 typedef struct ctn_executable ctn_executable; /* a compiled chain loaded on one device */
+typedef struct ctn_pack ctn_pack;             /* compiled chains in a file or in memory, open */
+typedef struct ctn_pack_writer ctn_pack_writer; /* a pack under construction */
 
 typedef enum ctn_status {
   CTN_OK = 0,
@@ -65,6 +67,7 @@ typedef enum ctn_status {
   CTN_SIMULATOR_FAULT = 18,       /* a kernel in the simulator broke a rule of the hardware */
   CTN_HOST_COMPILER_MISSING = 19, /* no usable C++ compiler for the simulator */
   CTN_KERNEL_REJECTED = 20,       /* ptxas spilled registers or serialised wgmma */
+  CTN_PACK_MISS = 21,             /* compiling is off, and no pack has the chain */
   CTN_INTERNAL = 99               /* a broken invariant of this library: please report it */
 } ctn_status;
 
@@ -208,6 +211,11 @@ CTN_API ctn_status ctn_chain_return(ctn_chain* chain, const ctn_output* output);
 typedef int32_t ctn_cache_mode;
 enum { CTN_CACHE_READ_WRITE = 0, CTN_CACHE_READ_ONLY = 1, CTN_CACHE_OFF = 2 };
 
+/* What an engine does with a chain that no pack has. Off: CTN_PACK_MISS, and no compiler is opened.
+ * Warn: it is compiled, with one line to `warn`, or to stderr without one. */
+typedef int32_t ctn_jit_mode;
+enum { CTN_JIT_DEFAULT = 0, CTN_JIT_AUTO = 1, CTN_JIT_WARN = 2, CTN_JIT_OFF = 3 };
+
 typedef struct ctn_engine_options {
   size_t struct_size;
   /* null or "": CATENARY_CACHE_DIR, else catenary/ in XDG_CACHE_HOME, else ~/.cache/catenary */
@@ -222,14 +230,20 @@ typedef struct ctn_engine_options {
    * valid during the call. May be null. `user` is its first argument. */
   void (*warn)(void* user, const char* line);
   void* user;
+  /* A file that gets one line for each distinct chain, target and set of options that is asked for;
+   * `catenary pack build --from` reads it. null or "": CATENARY_TRACE, else none. */
+  const char* trace_file;
+  ctn_jit_mode jit; /* CTN_JIT_DEFAULT: CATENARY_JIT=auto|warn|off, else CTN_JIT_AUTO */
 } ctn_engine_options;
 
-/* `options` may be null: all defaults. */
+/* `options` may be null: all defaults. Opens the packs of CATENARY_PACK_PATH, files separated by
+ * colons, with priority 0; errors are those of ctn_pack_open. */
 CTN_API ctn_status ctn_engine_create(const ctn_engine_options* options, ctn_engine** engine);
 CTN_API void ctn_engine_destroy(ctn_engine* engine);
 
-/* Compiles for `target`, a GPU's name ("h200") or an architecture ("sm_80"). Needs no GPU. Errors:
- * CTN_INVALID_CHAIN, CTN_UNSUPPORTED, CTN_RESOURCE_LIMIT, CTN_NVRTC_MISSING, CTN_COMPILE_FAILED. */
+/* Compiles for `target`, a GPU's name ("h200") or an architecture ("sm_80"), or takes the chain from
+ * a pack of the engine. Needs no GPU. Errors: CTN_INVALID_CHAIN, CTN_UNSUPPORTED,
+ * CTN_RESOURCE_LIMIT, CTN_NVRTC_MISSING, CTN_COMPILE_FAILED, CTN_PACK_MISS. */
 CTN_API ctn_status ctn_engine_compile(ctn_engine* engine, const ctn_chain* chain,
                                       const char* target, ctn_compiled** compiled);
 
@@ -249,7 +263,8 @@ typedef int32_t ctn_format;
 enum { CTN_TEXT = 0, CTN_JSON = 1 };
 
 /* The plan: kernels, the reason of every fusion boundary, alternatives, predicted times. JSON has
- * the same facts. To be freed by ctn_string_free. */
+ * the same facts. To be freed by ctn_string_free. Of a chain of a pack: the text that was stored
+ * when it was compiled; CTN_UNSUPPORTED: the pack has none. */
 CTN_API ctn_status ctn_compiled_explain(const ctn_compiled* compiled, ctn_format format,
                                         char** text);
 
@@ -272,7 +287,8 @@ typedef struct ctn_kernel {
 CTN_API ctn_status ctn_compiled_kernel(const ctn_compiled* compiled, size_t index,
                                        ctn_kernel* kernel);
 
-/* The emitted CUDA source of one kernel, to be freed by ctn_string_free. */
+/* The emitted CUDA source of one kernel, to be freed by ctn_string_free. CTN_UNSUPPORTED: the chain
+ * is from a pack that was built without sources. */
 CTN_API ctn_status ctn_compiled_kernel_source(const ctn_compiled* compiled, size_t index,
                                               char** text);
 
@@ -334,6 +350,96 @@ CTN_API ctn_status ctn_stream_create(int32_t device, void** stream);
 CTN_API ctn_status ctn_stream_synchronize(int32_t device, void* stream);
 CTN_API void ctn_stream_destroy(int32_t device, void* stream);
 
+/* ---- packs ---------------------------------------------------------------------------------- */
+
+/* A pack holds compiled chains for one or more architectures. A chain of a pack is loaded without a
+ * compiler, a planner and a cache. It is found by what it computes (its names do not count), the
+ * exact architecture and the options of a compile. A pack is code: open only what you trust, and
+ * name its SHA-256 where others can change it. */
+
+typedef struct ctn_pack_options {
+  size_t struct_size;
+  const char* expected_sha256; /* of the whole file, 64 hex digits; null or "": any file */
+  int32_t verify_all;          /* 1: every entry is checked now, not when it is used */
+} ctn_pack_options;
+
+/* `options` may be null. Reads the header and the index; entries are read when they are asked for.
+ * A pack is thread-safe. Errors: CTN_IO, CTN_CORRUPT_ARTIFACT (no pack, damaged, or another SHA-256),
+ * CTN_UNSUPPORTED (written by a newer version). */
+CTN_API ctn_status ctn_pack_open(const char* path, const ctn_pack_options* options,
+                                 ctn_pack** pack);
+
+/* The same for `size` bytes of memory at any alignment, which stay as they are until the pack, every
+ * engine that it was added to and every compiled chain that is from it are destroyed. */
+CTN_API ctn_status ctn_pack_open_memory(const void* bytes, size_t size,
+                                        const ctn_pack_options* options, ctn_pack** pack);
+
+/* An engine that the pack was added to, and a compiled chain that is from it, do not need the
+ * handle. */
+CTN_API void ctn_pack_close(ctn_pack* pack);
+
+/* What the pack is: version, entries, architectures, families, compilers. To be freed by
+ * ctn_string_free. */
+CTN_API ctn_status ctn_pack_info(const ctn_pack* pack, ctn_format format, char** text);
+
+CTN_API ctn_status ctn_pack_entry_count(const ctn_pack* pack, size_t* count);
+
+typedef struct ctn_pack_entry_info {
+  size_t struct_size; /* set by the caller */
+  char key[65];       /* SHA-256 of chain, architecture and options as hex digits */
+  char chain[129];    /* its name */
+  char arch[32];      /* "sm_90a", "host:sm_90a" for the simulator */
+  char target[64];    /* the GPU that it is planned for, "h200" */
+  int32_t sm_count;   /* of that GPU */
+  int64_t symbol_lo;  /* the range of the symbol; both 0 without one */
+  int64_t symbol_hi;
+  size_t num_kernels; /* over all buckets of the symbol */
+  size_t code_bytes;  /* of machine code */
+} ctn_pack_entry_info;
+
+/* `index`: from 0. */
+CTN_API ctn_status ctn_pack_entry(const ctn_pack* pack, size_t index, ctn_pack_entry_info* info);
+
+/* The compiled chain of an entry, for ctn_engine_load. */
+CTN_API ctn_status ctn_pack_compiled(const ctn_pack* pack, size_t index, ctn_compiled** compiled);
+
+/* The entry for a chain with the default options; `target` as for ctn_engine_compile. Needs no
+ * engine and no compiler. CTN_PACK_MISS: the message names the nearest entry and what differs. */
+CTN_API ctn_status ctn_pack_find(const ctn_pack* pack, const ctn_chain* chain, const char* target,
+                                 ctn_compiled** compiled);
+
+/* From now on ctn_engine_compile and ctn_engine_prepare look into the pack before they compile. A
+ * higher priority is asked first; among equals the pack that was added first. */
+CTN_API ctn_status ctn_engine_add_pack(ctn_engine* engine, const ctn_pack* pack, int32_t priority);
+
+/* All chains that no pack of the engine had, each once, as the lines of a trace; "" if there is
+ * none. To be freed by ctn_string_free. Nothing counts as missed in an engine without a pack and
+ * without a trace that may compile. */
+CTN_API ctn_status ctn_engine_missed(ctn_engine* engine, char** trace_text);
+
+typedef struct ctn_pack_writer_options {
+  size_t struct_size;
+  int32_t without_explain; /* 1: ctn_compiled_explain has no text */
+  int32_t with_sources;    /* 1: ctn_compiled_kernel_source has the sources */
+} ctn_pack_writer_options;
+
+/* `options` may be null. One thread at a time may use a writer. */
+CTN_API ctn_status ctn_pack_writer_create(const ctn_pack_writer_options* options,
+                                          ctn_pack_writer** writer);
+CTN_API void ctn_pack_writer_destroy(ctn_pack_writer* writer);
+
+/* A second entry for one chain, set of options, architecture and GPU is left out. CTN_UNSUPPORTED:
+ * the machine code is not what a pack can hold. */
+CTN_API ctn_status ctn_pack_writer_add(ctn_pack_writer* writer, const ctn_compiled* compiled);
+
+/* Writes the file whole or not at all. The same chains give the same bytes, in any order. CTN_IO. */
+CTN_API ctn_status ctn_pack_writer_finish(const ctn_pack_writer* writer, const char* path);
+
+/* One compiled chain as a pack of one entry, and back. */
+CTN_API ctn_status ctn_compiled_save(const ctn_compiled* compiled, const char* path);
+CTN_API ctn_status ctn_compiled_open(const char* path, const ctn_pack_options* options,
+                                     ctn_compiled** compiled);
+
 /* ---- the reference -------------------------------------------------------------------------- */
 
 typedef struct ctn_reference_args {
@@ -349,6 +455,94 @@ typedef struct ctn_reference_args {
 /* Evaluates the chain on the host in double precision, rounds only at casts and outputs, and writes
  * the outputs. Slow: for checks. */
 CTN_API ctn_status ctn_reference_run(const ctn_chain* chain, const ctn_reference_args* args);
+
+/* ---- gradients ------------------------------------------------------------------------------ */
+
+typedef struct ctn_gradient ctn_gradient; /* the chains of a gradient */
+
+/* What the forward saves for the backward. */
+typedef int32_t ctn_recompute;
+enum {
+  CTN_RECOMPUTE_NONE = 0,  /* the fewest bytes from which no contraction or sum is repeated */
+  CTN_RECOMPUTE_ALL = 1,   /* nothing: contractions and sums are repeated */
+  CTN_RECOMPUTE_BUDGET = 2 /* at most save_budget bytes */
+};
+
+typedef struct ctn_gradient_options {
+  size_t struct_size;
+  const char* const* wanted; /* parameters; none: every input and weight of a float dtype */
+  size_t num_wanted;
+  const char* const* outputs; /* those that the loss depends on; none: all */
+  size_t num_outputs;
+  ctn_recompute recompute;
+  int32_t save_f32;    /* 1: f32 values are saved as f32, not in the dtype of the operands */
+  int64_t save_budget; /* bytes at the symbol's upper bound, for CTN_RECOMPUTE_BUDGET */
+  int32_t f32_weights; /* 1: gradients of weights are f32, not of the weight's dtype */
+  int32_t accumulate;  /* 1: gradients of weights are added to tensors of the caller */
+} ctn_gradient_options;
+
+/* The gradient of a chain as chains: chain 0 is the forward with saved values as further outputs,
+ * the others, launched in this order, are its gradient. `options` may be null. Errors:
+ * CTN_INVALID_ARGUMENT (an option; no gradient is left), CTN_UNSUPPORTED (an op without a rule),
+ * CTN_INVALID_CHAIN, CTN_RESOURCE_LIMIT. */
+CTN_API ctn_status ctn_chain_gradient(const ctn_chain* chain, const ctn_gradient_options* options,
+                                      ctn_gradient** gradient);
+CTN_API void ctn_gradient_destroy(ctn_gradient* gradient);
+
+/* The number of chains: 2 or 3. */
+CTN_API ctn_status ctn_gradient_count(const ctn_gradient* gradient, size_t* count);
+
+/* Bytes of the saved values, at the symbol's upper bound. */
+CTN_API ctn_status ctn_gradient_saved_bytes(const ctn_gradient* gradient, int64_t* bytes);
+
+/* What a chain computes. With gradients of both inputs and weights there are a dgrad and a wgrad
+ * chain; the wgrad may be launched any time after the dgrad. Otherwise there is one backward. */
+typedef int32_t ctn_pass;
+enum { CTN_FORWARD = 0, CTN_BACKWARD = 1, CTN_DGRAD = 2, CTN_WGRAD = 3 };
+
+/* Chain `index`, which the caller destroys. `pass` may be null. */
+CTN_API ctn_status ctn_gradient_chain(const ctn_gradient* gradient, size_t index, ctn_chain** chain,
+                                      ctn_pass* pass);
+
+typedef int32_t ctn_gradient_kind;
+enum {
+  CTN_GRADIENT_INPUT = 0, /* a parameter of the forward; index: its number */
+  CTN_GRADIENT_WEIGHT = 1,
+  CTN_GRADIENT_SCALAR = 2,
+  CTN_GRADIENT_OUTPUT = 3,       /* an output of the forward; index: its number */
+  CTN_GRADIENT_SAVED = 4,        /* from the forward; index: counts from 0 */
+  CTN_GRADIENT_OF_OUTPUT = 5,    /* index: the output */
+  CTN_GRADIENT_OF_INPUT = 6,     /* index: the parameter */
+  CTN_GRADIENT_OF_WEIGHT = 7,    /* index: the parameter */
+  CTN_GRADIENT_OF_SCALAR = 8,    /* index: the parameter */
+  CTN_GRADIENT_INTERMEDIATE = 9, /* from one backward chain to a later; index: counts from 0 */
+  CTN_GRADIENT_ACCUMULATOR = 10  /* what a weight gradient is added to; index: the parameter */
+};
+
+/* One operand of a chain. Two operands of equal kind and index are the same tensor. The pointers
+ * are valid until `gradient` is destroyed. */
+typedef struct ctn_gradient_operand {
+  size_t struct_size; /* set by the caller */
+  ctn_gradient_kind kind;
+  int32_t index;
+  int32_t is_output;
+  const char* name;
+  ctn_dtype dtype;
+  int32_t rank;
+  const int64_t* dims;    /* `rank` sizes, or CTN_SYMBOL */
+  const int64_t* strides; /* `rank` strides in elements */
+  int64_t bytes;          /* from the first element to the last, at the symbol's upper bound */
+  /* A gradient of a parameter and its accumulator have the parameter's memory layout, but may lack
+   * dimensions of size 1 and have the others in another order: `rank` numbers, per dimension that
+   * of the parameter's. Null for other kinds. */
+  const int32_t* parameter_dims;
+} ctn_gradient_operand;
+
+/* The operands of chain `chain`: its parameters in order, scalars too, then its outputs. */
+CTN_API ctn_status ctn_gradient_operand_count(const ctn_gradient* gradient, size_t chain,
+                                              size_t* count);
+CTN_API ctn_status ctn_gradient_binding(const ctn_gradient* gradient, size_t chain, size_t operand,
+                                        ctn_gradient_operand* binding);
 
 #ifdef __cplusplus
 }

@@ -160,9 +160,9 @@ class Chain {
 
   const ctn_chain* get() const { return handle_.get(); }
 
- private:
   explicit Chain(detail::ChainHandle handle) : handle_(std::move(handle)) {}
 
+ private:
   Tensor parameter(ctn_role role, const std::string& name, DType dtype,
                    const std::vector<std::int64_t>& shape, const Layout& layout) {
     if (!layout.strides.empty() && layout.strides.size() != shape.size()) {
@@ -367,11 +367,12 @@ class Compiled {
       ctn_kernel facts{};
       facts.struct_size = sizeof facts;
       check(ctn_compiled_kernel(handle_.get(), i, &facts));
-      char* source = nullptr;
-      check(ctn_compiled_kernel_source(handle_.get(), i, &source));
+      char* source = nullptr;  // a pack may have none
+      const ctn_status status = ctn_compiled_kernel_source(handle_.get(), i, &source);
+      if (status != CTN_UNSUPPORTED) check(status);
       kernels.push_back({facts.name,
                          facts.arch,
-                         detail::take(source),
+                         source == nullptr ? "" : detail::take(source),
                          {static_cast<const std::byte*>(facts.cubin), facts.cubin_bytes},
                          facts.threads,
                          facts.registers,
@@ -457,6 +458,8 @@ class Engine {
     check(ctn_engine_load(handle_.get(), compiled.get(), device, stream, &executable));
     return Executable(executable);
   }
+
+  ctn_engine* get() const { return handle_.get(); }
 
   // compile() for the GPU that `device` is, then load().
   Executable prepare(const Chain& chain, int device, void* stream = nullptr) const {
