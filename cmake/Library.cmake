@@ -18,6 +18,7 @@ endif()
 target_sources(catenary PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}/include FILES
                ${PROJECT_SOURCE_DIR}/include/catenary/catenary.h
                ${PROJECT_SOURCE_DIR}/include/catenary/catenary.hpp
+               ${PROJECT_SOURCE_DIR}/include/catenary/chain.hpp
                ${PROJECT_SOURCE_DIR}/include/catenary/device.hpp
                ${PROJECT_SOURCE_DIR}/include/catenary/error.hpp
                ${PROJECT_SOURCE_DIR}/include/catenary/gradient.hpp

@@ -24,9 +24,9 @@ struct RandomChainOptions {
 // several outputs, a symbolic dimension.
 Chain random_chain(u64 seed, const RandomChainOptions& options = {});
 
-// The smallest chain that greedy simplification of `chain` finds: outputs and ops dropped, smaller
-// sizes, contiguous layouts, while verify() accepts it and `fails` holds. `chain` must pass
-// verify() and fail. `fails` is called only with chains that verify() accepts.
+// The smallest chain that greedy simplification of `chain` finds: outputs and ops dropped, no
+// symbol, smaller sizes, contiguous layouts, while verify() accepts it and `fails` holds. `chain`
+// must pass verify() and fail. `fails` is called only with chains that verify() accepts.
 Chain shrink(Chain chain, llvm::function_ref<bool(const Chain&)> fails);
 
 }  // namespace catenary

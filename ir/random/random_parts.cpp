@@ -198,7 +198,8 @@ ValueId RandomParts::sum(ValueId id) {
 double RandomParts::result_magnitude(Op op, double a, double b) const {
   if (op == Op::kAdd || op == Op::kSub) return a + b;
   if (op == Op::kMul || op == Op::kScale) return a * b;
-  if (op == Op::kRelu2) return a * a;
+  if (op == Op::kRelu2 || op == Op::kSquare) return a * a;
+  if (op == Op::kPow) return a * a * a;
   return std::max(a, b);
 }
 
@@ -221,22 +222,27 @@ ValueId RandomParts::unary_step(ValueId id) {
   llvm::SmallVector<Op, 16> ops;
   const double before = known(id).magnitude;
   for (Op op : all_ops()) {
-    if (op_info(op).kind != OpKind::kUnary) continue;
+    if (!is_elementwise(op) || op_info(op).arity != 1) continue;
     if (allowed(op, result_magnitude(op, before, 0))) ops.push_back(op);
   }
   const Op op = random_.pick<Op>(ops);
+  const bool exact_only = options_.exact_only;
   double attributes[2] = {0, 0};
   double after = result_magnitude(op, before, 0);
   if (op == Op::kClamp) {
-    const double scale = options_.exact_only ? 1 : 0.25;
+    const double scale = exact_only ? 1 : 0.25;
     attributes[0] = scale * static_cast<double>(random_.range(-16, 4));
     attributes[1] = scale * static_cast<double>(random_.range(4, 16));
     after = 16;
   }
   if (op == Op::kLeakyRelu) attributes[0] = static_cast<double>(random_.range(-3, 12)) / 8;
+  if (op == Op::kPow) attributes[0] = static_cast<double>(random_.range(exact_only ? 1 : -2, 3));
   ValueId operand = id;
-  if (op == Op::kExp && random_.chance(80)) {
+  if ((op == Op::kExp || op == Op::kExp2) && random_.chance(80)) {
     operand = elementwise(Op::kClamp, use_of(id), {-8, 4}, 16);  // avoids overflow
+  }
+  if ((op == Op::kSqrt || op == Op::kRsqrt || op == Op::kLog) && random_.chance(80)) {
+    operand = elementwise(Op::kAbs, use_of(id), {}, before);  // avoids NaN
   }
   return elementwise(op, use_of(operand), attributes, after);
 }
@@ -273,8 +279,10 @@ Use RandomParts::second_operand(ValueId main, const Use& main_use, double& magni
 }
 
 ValueId RandomParts::binary_step(ValueId id) {
-  constexpr Op kOps[] = {Op::kAdd, Op::kAdd, Op::kAdd, Op::kSub, Op::kMul,
-                         Op::kMul, Op::kDiv, Op::kMin, Op::kMax, Op::kScale};
+  constexpr Op kOps[] = {Op::kAdd, Op::kAdd, Op::kAdd, Op::kAdd,   Op::kAdd, Op::kSub, Op::kSub,
+                         Op::kMul, Op::kMul, Op::kMul, Op::kMul,   Op::kDiv, Op::kDiv, Op::kMin,
+                         Op::kMax, Op::kMin, Op::kMax, Op::kScale, Op::kLt,  Op::kLe,  Op::kScale,
+                         Op::kGt,  Op::kGe,  Op::kEq,  Op::kNe};
   const double before = known(id).magnitude;
   Op op = random_.pick<Op>(kOps);
   if (!allowed(op, result_magnitude(op, before, 3))) op = Op::kMin;
@@ -301,13 +309,31 @@ ValueId RandomParts::binary_step(ValueId id) {
   return elementwise(op, {main, other}, {}, after);
 }
 
+// Chooses between `id` and a second operand by a comparison of the two, or by `id` itself.
+ValueId RandomParts::select_step(ValueId id) {
+  constexpr Op kOps[] = {Op::kLt, Op::kLe, Op::kGt, Op::kGe, Op::kEq, Op::kNe};
+  const double before = known(id).magnitude;
+  double magnitude = 2;
+  const Use main = use_of(id);
+  const Use other = second_operand(id, main, magnitude);
+  Use condition = main;
+  if (random_.chance(70)) {
+    condition = {elementwise(random_.pick<Op>(kOps), {main, other}, {}, 1), ""};
+  }
+  const bool swapped = random_.chance(50);
+  return elementwise(Op::kSelect, {condition, swapped ? other : main, swapped ? main : other}, {},
+                     std::max(before, magnitude));
+}
+
 ValueId RandomParts::steps(ValueId id, int fewest, int most) {
   const i64 count = random_.range(fewest, most);
   for (i64 i = 0; i < count; ++i) {
     if (!options_.exact_only && random_.chance(8)) {
       id = cast(id, float_dtype());
     } else {
-      id = random_.chance(50) ? unary_step(id) : binary_step(id);
+      id = random_.chance(50)   ? unary_step(id)
+           : random_.chance(88) ? binary_step(id)
+                                : select_step(id);
     }
   }
   return id;

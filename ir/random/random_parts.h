@@ -69,6 +69,7 @@ class RandomParts {
   Use second_operand(ValueId main, const Use& main_use, double& magnitude);
   ValueId unary_step(ValueId id);
   ValueId binary_step(ValueId id);
+  ValueId select_step(ValueId id);
   double result_magnitude(Op op, double a, double b) const;
   bool allowed(Op op, double magnitude) const;
 

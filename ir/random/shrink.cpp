@@ -57,6 +57,7 @@ class Shrinker {
       changed_ = false;
       drop_outputs();
       drop_ops();
+      drop_symbol();
       shrink_sizes();
       plain_layouts();
     } while (changed_);
@@ -98,6 +99,16 @@ class Shrinker {
         if (keep_if_fails(candidate)) break;
       }
     }
+  }
+
+  // A number in place of the symbol: contiguous strides must not depend on a symbol.
+  void drop_symbol() {
+    if (!chain_.symbol) return;
+    Chain candidate = chain_;
+    for (Value& value : candidate.values) {
+      for (Dim& dim : value.type.shape) dim.symbolic = false;
+    }
+    keep_if_fails(candidate);
   }
 
   // Equal sizes shrink together, so that shapes still match.

@@ -86,8 +86,8 @@ Interval ReferenceProgram::evaluate(llvm::ArrayRef<i64> at, AnchorSource anchor,
   scratch.resize(nodes_.size());
   for (size_t n = 0; n < nodes_.size(); ++n) {
     const ProgramNode& node = nodes_[n];
-    Interval operands[2];
-    for (size_t i = 0; i < node.operands.size(); ++i) operands[i] = scratch[node.operands[i]];
+    llvm::SmallVector<Interval, 3> operands;
+    for (int operand : node.operands) operands.push_back(scratch[operand]);
     if (node.op == Op::kParameter) {
       scratch[n] = {load_element(node.dtype, node.data, offset_of(at, node.strides)), 0};
     } else if (node.op == Op::kContract || node.op == Op::kSum) {
@@ -95,8 +95,7 @@ Interval ReferenceProgram::evaluate(llvm::ArrayRef<i64> at, AnchorSource anchor,
     } else if (node.op == Op::kCast) {
       scratch[n] = cast_interval(node.dtype, operands[0]);
     } else {
-      scratch[n] =
-          apply_op(node.op, llvm::makeArrayRef(operands, node.operands.size()), node.attributes);
+      scratch[n] = apply_op(node.op, operands, node.attributes);
     }
   }
   return scratch.back();

@@ -2,6 +2,7 @@
 // Rules of elementwise ops and cast: attributes and broadcasting. An operand whose use has labels
 // is aligned by them, any other by its trailing dimensions. A size of 1 broadcasts in both cases.
 #include <algorithm>
+#include <cmath>
 
 #include "ir/names.h"
 #include "ir/verify/verify_parts.h"
@@ -14,6 +15,12 @@ Error check_attributes(const Value& value) {
     return make_error_at(value.at, ErrorCode::kInvalidChain,
                          "clamp {} has lo {} above hi {}: swap them", quoted(value.name),
                          value.attributes[0], value.attributes[1]);
+  }
+  const double exponent = value.attributes[0];
+  if (value.op == Op::kPow && (std::fabs(exponent) > 64 || exponent != std::nearbyint(exponent))) {
+    return make_error_at(value.at, ErrorCode::kInvalidChain,
+                         "pow {} has exponent {}: give a whole number from -64 to 64",
+                         quoted(value.name), exponent);
   }
   if (value.op == Op::kCast && dtype_info(value.type.dtype).kind != DTypeKind::kFloat) {
     return make_error_at(value.at, ErrorCode::kInvalidChain,
