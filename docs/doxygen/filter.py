@@ -57,6 +57,7 @@ def with_end_comments(line):
     line = re.sub(r"(\S.*?)\s*/\*\s*(.*?)\s*\*/\s*$", lambda m: f"{m[1]} /**< {escaped(m[2])} */", line)
     if "/**<" in line or line.strip().startswith("#"):
         return line
+    line = re.sub(r"^(.*;)\s*/\*\s+([^*]*)$", lambda m: f"{m[1]} /**< {escaped(m[2])}", line)
     return re.sub(r"^(.*[;,{}(]\s*)//\s+(.*)$", lambda m: f"{m[1]}/**< {escaped(m[2])} */", line)
 
 
