@@ -20,9 +20,10 @@ def main():
                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
         print(run.stdout, end="")
         pages = pathlib.Path(folder, "html")
-        for page in ("catenary_8h.html", "classctn_1_1Chain.html"):
-            if "silu" not in (pages / "namespacectn.html").read_text() or not (pages / page).exists():
-                print(f"the reference lacks {page}")
+        for page, name in (("catenary_8h.html", "ctn_chain_contract"), ("namespacectn.html", "silu"),
+                           ("classctn_1_1Chain.html", "output")):
+            if not (pages / page).exists() or name not in (pages / page).read_text():
+                print(f"the reference lacks {name} on {page}")
                 return 1
     return 1 if run.returncode != 0 or run.stdout.strip() else 0
 

@@ -25,6 +25,7 @@
 #include "catenary/device.hpp"
 #include "catenary/error.hpp"
 
+// The C++ API of Catenary.
 namespace ctn {
 
 namespace detail {

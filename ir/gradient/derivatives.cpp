@@ -116,6 +116,24 @@ Expected<std::optional<Placed>> derivative(JointGraph& graph, ValueId frame, siz
     case Op::kRelu2:
     case Op::kLeakyRelu:
     case Op::kGelu:
+    case Op::kAbs:
+    case Op::kSquare:
+    case Op::kSqrt:
+    case Op::kRsqrt:
+    case Op::kRecip:
+    case Op::kPow:
+    case Op::kExp2:
+    case Op::kLog:
+    case Op::kErf:
+    case Op::kSin:
+    case Op::kCos:
+    case Op::kLt:
+    case Op::kLe:
+    case Op::kGt:
+    case Op::kGe:
+    case Op::kEq:
+    case Op::kNe:
+    case Op::kSelect:
       break;
   }
   return make_error(ErrorCode::kUnsupported,
