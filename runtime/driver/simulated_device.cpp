@@ -61,6 +61,11 @@ void SimulatedDevice::set_seed(u64 seed) {
   options_.seed = seed;
 }
 
+void SimulatedDevice::set_progress(std::function<void(u64 done, u64 all)> progress) {
+  const std::lock_guard lock(mutex_);
+  options_.progress = std::move(progress);
+}
+
 Result SimulatedDevice::allocate(DevicePtr* pointer, size_t bytes) {
   if (bytes == 0) return kErrorInvalidValue;
   const std::lock_guard lock(mutex_);
