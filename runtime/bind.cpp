@@ -81,6 +81,11 @@ Error Executable::State::bind_tensors() {
   for (size_t i = 0; i < outputs.size(); ++i) {
     tensors.push_back({chain.value(outputs[i].value).name, true, 1,
                        byte_span(chain.output_type(static_cast<int>(i)))});
+    if (outputs[i].in_place < 0) continue;
+    const auto input = llvm::find(chain.parameters(), outputs[i].in_place);
+    const int position = static_cast<int>(input - chain.parameters().begin());
+    tensors.back().in_place = rank_among(chain, position, /*scalars=*/false);
+    tensors[tensors.back().in_place].overwritten = true;
   }
   if (tensors.size() > kMaxTensors) {
     return make_error(ErrorCode::kResourceLimit,

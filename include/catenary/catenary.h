@@ -197,6 +197,11 @@ typedef struct ctn_output {
   int32_t num_strides;    /* the rank of the value, or 0: contiguous */
   const int64_t* strides; /* num_strides strides in elements; null only for 0 */
   int64_t align;          /* the address is a multiple of this many bytes; 0: 16 */
+  /* 0: memory of its own. Else 1 + an input of the same dtype and shape that the output overwrites
+   * (`x += f(x)`): the output takes the input's strides and align, every value of the chain is
+   * computed from the input as it was before the launch, and a launch takes the input's address for
+   * both. Each input at most once. */
+  ctn_value in_place;
 } ctn_output;
 
 /* Makes a value, rounded to `dtype`, the next output. */

@@ -134,18 +134,17 @@ class Chain {
 
   // Makes `value`, rounded to `dtype`, the next output.
   void output(const Tensor& value, DType dtype, const Layout& layout = {}) {
-    if (value.chain() != handle_.get()) {
-      throw std::invalid_argument("output value " + std::to_string(value.value()) +
-                                  " belongs to another chain: return a value of this one");
+    add_output(value, dtype, layout, 0);
+  }
+
+  // The same in place of `input`, which has that dtype and the value's shape: x += f(x). A launch
+  // takes the input's address for both.
+  void output_in_place(const Tensor& value, DType dtype, const Tensor& input) {
+    if (input.chain() != handle_.get()) {
+      throw std::invalid_argument("input value " + std::to_string(input.value()) +
+                                  " belongs to another chain: overwrite one of this one");
     }
-    ctn_output output{};
-    output.struct_size = sizeof output;
-    output.value = value.value();
-    output.dtype = static_cast<ctn_dtype>(dtype);
-    output.num_strides = static_cast<std::int32_t>(layout.strides.size());
-    output.strides = layout.strides.data();
-    output.align = layout.align;
-    check(ctn_chain_return(handle_.get(), &output));
+    add_output(value, dtype, {}, input.value() + 1);
   }
 
   // Throws the first rule that the chain breaks.
@@ -161,6 +160,23 @@ class Chain {
   const ctn_chain* get() const { return handle_.get(); }
 
  private:
+  // in_place: as in ctn_output.
+  void add_output(const Tensor& value, DType dtype, const Layout& layout, ctn_value in_place) {
+    if (value.chain() != handle_.get()) {
+      throw std::invalid_argument("output value " + std::to_string(value.value()) +
+                                  " belongs to another chain: return a value of this one");
+    }
+    ctn_output output{};
+    output.struct_size = sizeof output;
+    output.value = value.value();
+    output.dtype = static_cast<ctn_dtype>(dtype);
+    output.num_strides = static_cast<std::int32_t>(layout.strides.size());
+    output.strides = layout.strides.data();
+    output.align = layout.align;
+    output.in_place = in_place;
+    check(ctn_chain_return(handle_.get(), &output));
+  }
+
   explicit Chain(detail::ChainHandle handle) : handle_(std::move(handle)) {}
 
   Tensor parameter(ctn_role role, const std::string& name, DType dtype,

@@ -93,20 +93,22 @@ inline constexpr size_t kMaxStructBytes = 1024;
 
 Error wrong_struct_size(const char* argument, size_t got, size_t want);
 
-// Reads a struct of a caller that was built against this or a newer header. Bytes that this library
+// Reads a struct of a caller that was built against this or a newer header, or against an older one
+// that had its first `least` bytes: fields that it lacks are zero. Bytes that this library
 // does not know must be zero: they are options that it cannot apply. A size above kMaxStructBytes
 // is no size that a header has: the caller did not set it, and the struct is not read.
 template <typename Struct>
-Error read_struct(const Struct* given, const char* argument, Struct& out) {
+Error read_struct(const Struct* given, const char* argument, Struct& out,
+                  size_t least = sizeof(Struct)) {
   if (Error error = require(given, argument)) return error;
   const size_t size = given->struct_size;
-  if (size < sizeof(Struct) || size > kMaxStructBytes)
+  if (size < least || size > kMaxStructBytes)
     return wrong_struct_size(argument, size, sizeof(Struct));
   const auto* bytes = reinterpret_cast<const unsigned char*>(given);
   for (size_t i = sizeof(Struct); i < size; ++i) {
     if (bytes[i] != 0) return wrong_struct_size(argument, size, sizeof(Struct));
   }
-  std::memcpy(&out, given, sizeof(Struct));
+  std::memcpy(&out, given, std::min(size, sizeof(Struct)));
   return Error::success();
 }
 
