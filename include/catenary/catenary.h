@@ -170,7 +170,9 @@ CTN_API ctn_status ctn_chain_contract(ctn_chain* chain, const char* equation, ct
                                       const char* name, ctn_value* value);
 
 /* An operand. With `labels`, one letter per dimension, it broadcasts by label; with null, by
- * trailing dimension. */
+ * trailing dimension. Where the rows of the result are those of an M-grouped contraction, a label may
+ * be that of the group: "en" of b[groups, n] reads b[g, n] in a row of group g, and 0 in a row of no
+ * group. */
 typedef struct ctn_use {
   ctn_value value;
   const char* labels;
@@ -301,7 +303,8 @@ typedef struct ctn_launch_args {
 
 /* Checks the arguments, then launches the chain's kernels in order. Asynchronous; allocates
  * nothing, takes no lock, may be captured. A tensor without elements may be null. The bytes from an
- * output's first element to its last may overlap those of no other tensor. Errors:
+ * output's first element to its last may overlap those of no other tensor, but for an output in place
+ * of an input, which is given that input's address. Errors:
  * CTN_INVALID_ARGUMENT, before any kernel is launched; those of the driver. */
 CTN_API ctn_status ctn_executable_launch(const ctn_executable* executable,
                                          const ctn_launch_args* args);

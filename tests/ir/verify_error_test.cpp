@@ -308,6 +308,38 @@ TEST_CASE("ragged labels") {
   for (const Case& bad : kRagged) check_case(bad, "");
 }
 
+const Case kInPlace[] = {
+    {"input x: f32[4, 8], weight w: f32[4, 8]", "y = add(x, w) return y: f32 inplace w",
+     "output 'y' is in place of 'w', a weight: only an input is overwritten"},
+    {"input x: f32[4, 8], scalar s: f32", "y = scale(x, s) return y: f32 inplace s",
+     "in place of 's', a scalar"},
+    {"input x: f32[4, 8]", "t = relu(x) y = neg(t) return y: f32 inplace t",
+     "in place of 't', a computed value"},
+    {"input x: f32[4, 8]", "y = neg(x) return y: bf16 inplace x",
+     "output 'y' is bf16[4, 8] but in place of 'x', which is f32[4, 8]: dtype and shape must be "
+     "equal"},
+    {"input x: f32[8]", "y = add(x, constant(1)) z = sum \"n->\"(y) return z: f32 inplace x",
+     "output 'z' is f32 but in place of 'x', which is f32[8]"},
+    {"input x: f32[4, 8]", "y = neg(x) return y: f32 strides[16, 1] inplace x",
+     "output 'y' has strides of its own but is in place of 'x': leave them out"},
+    {"input x: f32[4, 8]", "y = neg(x) return y: f32 align 4 inplace x",
+     "output 'y' has an align of its own"},
+    {"input x: f32[4, 8]", "y = neg(x) z = relu(x) return y: f32 inplace x, z: f32 inplace x",
+     "outputs 'y' and 'z' are both in place of 'x'"},
+    {"input x: f32[4, 8] strides[0, 1]", "y = neg(x) return y: f32 inplace x",
+     "output 'y' overlaps itself"},
+};
+
+TEST_CASE("outputs in place of an input") {
+  for (const Case& bad : kInPlace) check_case(bad, "");
+  Chain chain = small_chain();
+  chain.outputs[0].in_place = 9;
+  check_rejected(chain, kInvalid, "in place of value number 9, which the chain does not have");
+  chain.outputs[0].in_place = 0;
+  const VerifiedChain verified = llvm::cantFail(verify(chain));
+  CHECK(verified.output_type(0) == verified.info(0).type);
+}
+
 TEST_CASE("operands by group") {
   for (const Case& bad : kGroupOperands) check_case(bad, "");
 }
