@@ -75,7 +75,7 @@ int program() {
   example::require_same(build(kFull), "moe_bias.chain");
   const Sizes size = example::choose_sizes(kFull, kSmall);
 
-  const Weights w = random_weights(size);
+  Weights w = random_weights(size);
   auto x = example::random_numbers<Bf16>(size.rows * size.in, 1, 1);
   const auto rows = static_cast<std::int32_t>(size.rows);
   // Expert 1 has no rows, expert 2 has one; the last three rows are of no expert.

@@ -81,13 +81,24 @@ Error check_group_operands(const GroupContext& context, const GroupProgram& prog
   return Error::success();
 }
 
+namespace {
+
+// The first value that the group computes, or the one that it copies.
+std::string_view group_name(const GroupContext& context) {
+  const auto& values = context.group.values;
+  return values.empty() ? context.tensors.locations.front().binding.name
+                        : context.chain.value(values.front()).name;
+}
+
+}  // namespace
+
 Error check_axes(const GroupContext& context, const Space& space, bool terms) {
   for (const Axis& axis : space.axes) {
     if ((axis.kind == AxisKind::kTerm && !terms) || axis.extent.size <= kMaxAxisSize) continue;
     return make_error(
         ErrorCode::kResourceLimit,
         "'{}' has a dimension of {} elements; a kernel's limit is {}: split it in two",
-        context.tensors.locations.front().binding.name, axis.extent.size, kMaxAxisSize);
+        group_name(context), axis.extent.size, kMaxAxisSize);
   }
   return Error::success();
 }

@@ -134,17 +134,13 @@ class Chain {
 
   // Makes `value`, rounded to `dtype`, the next output.
   void output(const Tensor& value, DType dtype, const Layout& layout = {}) {
-    add_output(value, dtype, layout, 0);
+    add_output(value, dtype, layout, nullptr);
   }
 
-  // The same in place of `input`, which has that dtype and the value's shape: x += f(x). A launch
-  // takes the input's address for both.
+  // The same in place of `input`, of that dtype and the value's shape: x += f(x). A launch takes
+  // the input's address for both.
   void output_in_place(const Tensor& value, DType dtype, const Tensor& input) {
-    if (input.chain() != handle_.get()) {
-      throw std::invalid_argument("input value " + std::to_string(input.value()) +
-                                  " belongs to another chain: overwrite one of this one");
-    }
-    add_output(value, dtype, {}, input.value() + 1);
+    add_output(value, dtype, {}, &input);
   }
 
   // Throws the first rule that the chain breaks.
@@ -160,10 +156,10 @@ class Chain {
   const ctn_chain* get() const { return handle_.get(); }
 
  private:
-  // in_place: as in ctn_output.
-  void add_output(const Tensor& value, DType dtype, const Layout& layout, ctn_value in_place) {
-    if (value.chain() != handle_.get()) {
-      throw std::invalid_argument("output value " + std::to_string(value.value()) +
+  void add_output(const Tensor& value, DType dtype, const Layout& layout, const Tensor* input) {
+    for (const Tensor* tensor : {&value, input}) {
+      if (tensor == nullptr || tensor->chain() == handle_.get()) continue;
+      throw std::invalid_argument("output value " + std::to_string(tensor->value()) +
                                   " belongs to another chain: return a value of this one");
     }
     ctn_output output{};
@@ -173,7 +169,7 @@ class Chain {
     output.num_strides = static_cast<std::int32_t>(layout.strides.size());
     output.strides = layout.strides.data();
     output.align = layout.align;
-    output.in_place = in_place;
+    if (input != nullptr) output.in_place = input->value() + 1;
     check(ctn_chain_return(handle_.get(), &output));
   }
 

@@ -232,35 +232,6 @@ TEST_SUITE("ir") {
     }
   }
 
-  TEST_CASE("operands by group: rows of no group read 0, whatever the operand is computed from") {
-    const auto chain = chain_of(
-        "chain c(input x: f32[5, 1], weight w: f32[3, 2, 1], input ends: i32[3],\n"
-        "        weight b: f32[2, 3], weight s: f32[3]) {\n"
-        "  c = contract \"mk,enk->mn\"(x, w) ragged m by ends over e\n"
-        "  y = mul(add(relu(c), add(b, 10) @ \"ne\"), s @ \"e\")\n"
-        "  z = add(add(c, 1), add(b, 10) @ \"ne\")\n  return y: f32, z: f32\n}");
-    const auto x = iota(5), w = iota(6), b = iota(6), s = iota(3, 2);
-    for (const std::vector<i32>& ends : std::vector<std::vector<i32>>{{2, 2, 3}, {0, 1, 5}}) {
-      const ReferenceInputs inputs{
-          {floats({5, 1}, x), floats({3, 2, 1}, w), ints(ends), floats({2, 3}, b), floats({3}, s)}};
-      auto reference = Reference::create(chain, inputs);
-      REQUIRE(!!reference);
-      const auto got = reference->evaluate(1);
-      for (int m = 0; m < 5; ++m) {
-        int e = 0;
-        while (e < 3 && ends[e] <= m) ++e;
-        for (int n = 0; n < 2; ++n) {
-          const double c = e < 3 ? x[m] * w[e * 2 + n] : 0;
-          const double bias = e < 3 ? b[n * 3 + e] + 10 : 0;
-          const double y = e < 3 ? (c + bias) * s[e] : 0;
-          CHECK(got[0][m * 2 + n].value == y);
-          CHECK(got[1][m * 2 + n].value == c + 1 + bias);
-          CHECK(reference->output_element(0, m * 2 + n).value == y);
-        }
-      }
-    }
-  }
-
   TEST_CASE("K-grouped: an empty group sums to 0") {
     const auto chain = chain_of(
         "chain c(input d: f32[5, 2], input x: f32[5, 3], input ends: i32[3]) {\n"
