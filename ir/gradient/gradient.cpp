@@ -164,8 +164,32 @@ std::string_view gradient_pass_text(GradientPass pass) {
   return "";
 }
 
+namespace {
+
+// What a forward chain may not have.
+Error check_forward(const VerifiedChain& forward) {
+  for (const Output& output : forward.chain().outputs) {
+    if (output.in_place < 0) continue;
+    return make_error(
+        ErrorCode::kUnsupported,
+        "output {} overwrites input {}, which the backward chains may read: leave out 'inplace'",
+        quoted(forward.value(output.value).name), quoted(forward.value(output.in_place).name));
+  }
+  for (ValueId id = 0; id < forward.num_values(); ++id) {
+    if (llvm::all_of(forward.info(id).operand_group, [](int dim) { return dim < 0; })) continue;
+    return make_error(ErrorCode::kUnsupported,
+                      "value {} takes an operand by the group of a row, which has no gradient yet: "
+                      "apply it in a chain of its own",
+                      quoted(forward.value(id).name));
+  }
+  return Error::success();
+}
+
+}  // namespace
+
 Expected<Gradient> make_gradient(const VerifiedChain& forward, const GradientOptions& options) {
   if (Error error = check_options(options)) return error;
+  if (Error error = check_forward(forward)) return error;
   Expected<std::vector<ValueId>> wanted = wanted_parameters(forward, options);
   if (!wanted) return wanted.takeError();
   Expected<std::vector<int>> outputs = chosen_outputs(forward, options);

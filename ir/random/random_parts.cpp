@@ -343,7 +343,7 @@ ValueId RandomParts::steps(ValueId id, int fewest, int most) {
 
 ValueId RandomParts::group_operand(ValueId contraction) {
   const Value contract = value(contraction);
-  const bool rows = contract.ragged && contract.op == Op::kContract &&
+  const bool rows = !options_.no_group_operands && contract.ragged &&
                     known(contraction).labels.find(contract.ragged->label) != std::string::npos;
   const double magnitude = known(contraction).magnitude;
   if (!rows || !extra_.chance(60) || !allowed(Op::kAdd, magnitude + 2)) return contraction;
@@ -367,7 +367,9 @@ ValueId RandomParts::group_operand(ValueId contraction) {
 
 ValueId RandomParts::accumulate(ValueId value_id) {
   const Known facts = known(value_id);
-  if (options_.exact_only && value(value_id).op == Op::kCast) return value_id;
+  if (options_.no_in_place || (options_.exact_only && value(value_id).op == Op::kCast)) {
+    return value_id;
+  }
   if (is_parameter(value_id) || !extra_.chance(12) || !allowed(Op::kAdd, facts.magnitude + 2)) {
     return value_id;
   }

@@ -294,9 +294,7 @@ Error Parser::outputs() {
     output.dtype = *element;
     if (Error e = layout(output.strides, output.align)) return e;
     if (accept_name("inplace")) {
-      auto input = reference();
-      if (!input) return input.takeError();
-      output.in_place = *input;
+      if (Error e = reference().moveInto(output.in_place)) return e;
     }
     chain_.outputs.push_back(std::move(output));
   } while (accept(","));

@@ -27,6 +27,7 @@ RandomChainOptions chain_options(u64 seed) {
   options.max_elements = 96;
   options.no_ragged = seed % 3 != 0;
   options.max_contractions = static_cast<int>(seed % 5 == 4 ? 0 : 2);
+  options.no_group_operands = options.no_in_place = true;  // they have no gradient
   return options;
 }
 
@@ -124,5 +125,25 @@ TEST_SUITE("ir") {
     CHECK(unsettled * 20 < checked);
     CHECK(refused * 5 < count);
     CHECK(checked > count);
+  }
+
+  TEST_CASE("a chain that overwrites an input or takes an operand by group has no gradient") {
+    const auto refusal = [](const char* text) {
+      auto gradient = make_gradient(verified_text(text), {});
+      if (gradient) return std::string();
+      const ErrorReport report = take_report(gradient.takeError());
+      CHECK(report.code == ErrorCode::kUnsupported);
+      return report.message;
+    };
+    CHECK(refusal("chain c(input x: f32[4], weight w: f32[4]) {\n"
+                  "  y = mul(x, w)\n  return y: f32 inplace x }") ==
+          "output 'y' overwrites input 'x', which the backward chains may read: leave out "
+          "'inplace'");
+    const std::string by_group = refusal(
+        "chain c(input x: f32[8, 4], weight w: f32[2, 4, 4], weight b: f32[2, 4],\n"
+        "        input e: i32[2]) {\n"
+        "  c = contract \"mk,enk->mn\"(x, w) ragged m by e over e\n"
+        "  y = add(c, b @ \"en\")\n  return y: f32 }");
+    CHECK(by_group.find("value 'y' takes an operand by the group of a row") != std::string::npos);
   }
 }
