@@ -59,13 +59,10 @@ struct EngineOptions {
   TuningOptions tuning;  // its warnings go where the cache's go, if they go nowhere else
   CompileOptions compile;
   PlanOptions plan;
-<<<<<<< HEAD
   // Called when a kernel is compiled or found in the cache, on any thread, with the number that are
   // and the number of the plan's.
   std::function<void(i64 done, i64 all)> progress;
-=======
   LookupOptions lookup;  // as it is: with_environment() reads the environment; warnings as tuning's
->>>>>>> main
 };
 
 class Engine {
