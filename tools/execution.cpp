@@ -35,6 +35,7 @@ void print_notes(const Artifacts& written, const std::string& folder) {
   for (const std::string& note : written.notes) out("{}\n", note);
 }
 
+// The engine of the device, and where the chain runs.
 Error prepare_device(const ExecutionOptions& options, Execution& execution) {
   Expected<cuda::DeviceInfo> info = cuda::probe(options.device_index);
   if (!info) return info.takeError();
@@ -47,16 +48,6 @@ Error prepare_device(const ExecutionOptions& options, Execution& execution) {
   EngineOptions engine = engine_options(!options.no_cache);
   if (simulated) engine.backend = Backend::kHost;
   execution.engine = std::make_unique<Engine>(std::move(engine));
-  auto compiled = compile(execution.chain, info->target, *execution.engine);
-  if (!compiled) return compiled.takeError();
-  if (!options.dump.empty()) {
-    Artifacts written;
-    if (Error error = write_dump(options.dump, **compiled, written)) return error;
-    print_notes(written, options.dump);
-  }
-  auto executable = execution.engine->load(std::move(*compiled), options.device_index);
-  if (!executable) return executable.takeError();
-  execution.executable = std::move(*executable);
   return Error::success();
 }
 
@@ -173,7 +164,30 @@ Error reduce(i64 max_size, Execution& execution) {
 
 }  // namespace
 
-Expected<Execution> prepare(const VerifiedChain& chain, const ExecutionOptions& options) {
+Expected<std::shared_ptr<const Executable>> load_chain(const VerifiedChain& chain,
+                                                       const ExecutionOptions& options,
+                                                       Execution& execution) {
+  if (execution.device == DeviceKind::kRef) {
+    if (!options.dump.empty()) {
+      if (Error error = dump_without_device(chain, options)) return error;
+    }
+    return nullptr;
+  }
+  Expected<cuda::DeviceInfo> info = cuda::probe(options.device_index);
+  if (!info) return info.takeError();
+  auto compiled = compile(chain, info->target, *execution.engine);
+  if (!compiled) return compiled.takeError();
+  if (!options.dump.empty()) {
+    Artifacts written;
+    if (Error error = write_dump(options.dump, **compiled, written)) return error;
+    print_notes(written, options.dump);
+  }
+  auto executable = execution.engine->load(std::move(*compiled), options.device_index);
+  if (!executable) return executable.takeError();
+  return std::shared_ptr<const Executable>(std::move(*executable));
+}
+
+Expected<Execution> prepare_inputs(const VerifiedChain& chain, const ExecutionOptions& options) {
   if (!options.dump.empty()) {
     if (Error error = prepare_folder(options.dump)) return error;
   }
@@ -190,21 +204,30 @@ Expected<Execution> prepare(const VerifiedChain& chain, const ExecutionOptions& 
   Expected<GivenInputs> given = read_inputs(execution.chain, execution.symbol, options.inputs);
   if (!given) return given.takeError();
   execution.given = std::move(*given);
-
+  execution.where = "the reference";
   if (execution.device != DeviceKind::kRef) {
     if (Error error = prepare_device(options, execution)) return error;
-  } else {
-    execution.where = "the reference";
-    if (!options.dump.empty()) {
-      if (Error error = dump_without_device(execution.chain, options)) return error;
-    }
   }
+  return execution;
+}
+
+Expected<Execution> prepare(const VerifiedChain& chain, const ExecutionOptions& options) {
+  Expected<Execution> execution = prepare_inputs(chain, options);
+  if (!execution) return execution.takeError();
+  auto executable = load_chain(execution->chain, options, *execution);
+  if (!executable) return executable.takeError();
+  execution->executable = std::move(*executable);
+  if (Error error = start_execution(*execution, options)) return error;
+  return execution;
+}
+
+Error start_execution(Execution& execution, const ExecutionOptions& options) {
   if (Error error = seed_execution(execution, options, options.seed)) return error;
   json_result()["chain"] = execution.chain.chain().name;
   json_result()["ran_on"] = execution.where;
   json_result()["seed"] = std::to_string(options.seed);  // JSON's numbers end at 2^53
   if (execution.chain.chain().symbol) json_result()["symbol"] = execution.symbol;
-  return execution;
+  return Error::success();
 }
 
 Error seed_execution(Execution& execution, const ExecutionOptions& options, u64 seed) {

@@ -49,6 +49,7 @@ void add_commands(CLI::App& app, int& exit_code, std::optional<Progress>& progre
   add_compile(app, exit_code);
   add_run(app, exit_code);
   add_check(app, exit_code);
+  add_gradient(app, exit_code);
 #ifdef CATENARY_WITH_BENCH
   add_bench(app, exit_code, bench_output(progress));
   add_output_options(*app.get_subcommand("bench"));

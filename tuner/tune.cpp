@@ -17,6 +17,13 @@ Error check_tunable(const VerifiedChain& chain) {
                       "chain '{}' has the symbol {}: tune it with a fixed size in its place", name,
                       chain.chain().symbol->name);
   }
+  if (chain.chain().outputs[0].in_place >= 0) {
+    return make_error(
+        ErrorCode::kUnsupported,
+        "chain '{}' overwrites its input '{}', so that each launch computes something "
+        "else: tune it without 'inplace', its records are the same",
+        chain.chain().name, chain.value(chain.chain().outputs[0].in_place).name);
+  }
   if (chain.chain().outputs.size() != 1) {
     return make_error(ErrorCode::kUnsupported,
                       "chain '{}' has {} outputs: tune chains of one output each", name,

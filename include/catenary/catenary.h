@@ -176,7 +176,9 @@ CTN_API ctn_status ctn_chain_contract(ctn_chain* chain, const char* equation, ct
                                       const char* name, ctn_value* value);
 
 /* An operand. With `labels`, one letter per dimension, it broadcasts by label; with null, by
- * trailing dimension. */
+ * trailing dimension. Where the rows of the result are those of an M-grouped contraction, a label may
+ * be that of the group: "en" of b[groups, n] reads b[g, n] in a row of group g, and 0 in a row of no
+ * group. */
 typedef struct ctn_use {
   ctn_value value;    /* a value of the chain */
   const char* labels; /* "mn"; null: by trailing dimension */
@@ -204,6 +206,11 @@ typedef struct ctn_output {
   int32_t num_strides;    /* the rank of the value, or 0: contiguous */
   const int64_t* strides; /* num_strides strides in elements; null only for 0 */
   int64_t align;          /* the address is a multiple of this many bytes; 0: 16 */
+  /* 0: memory of its own. Else 1 + an input of the same dtype and shape that the output overwrites
+   * (`x += f(x)`): the output takes the input's strides and align, every value of the chain is
+   * computed from the input as it was before the launch, and a launch takes the input's address for
+   * both. Each input at most once. */
+  ctn_value in_place;
 } ctn_output;
 
 /* Makes a value, rounded to `dtype`, the next output. */
@@ -320,7 +327,8 @@ typedef struct ctn_launch_args {
 
 /* Checks the arguments, then launches the chain's kernels in order. Asynchronous; allocates
  * nothing, takes no lock, may be captured. A tensor without elements may be null. The bytes from an
- * output's first element to its last may overlap those of no other tensor. Errors:
+ * output's first element to its last may overlap those of no other tensor, but for an output in place
+ * of an input, which is given that input's address. Errors:
  * CTN_INVALID_ARGUMENT, before any kernel is launched; those of the driver. */
 CTN_API ctn_status ctn_executable_launch(const ctn_executable* executable,
                                          const ctn_launch_args* args);
@@ -498,8 +506,8 @@ typedef struct ctn_gradient_options {
 
 /* The gradient of a chain as chains: chain 0 is the forward with saved values as further outputs,
  * the others, launched in this order, are its gradient. `options` may be null. Errors:
- * CTN_INVALID_ARGUMENT (an option; no gradient is left), CTN_UNSUPPORTED (an op without a rule),
- * CTN_INVALID_CHAIN, CTN_RESOURCE_LIMIT. */
+ * CTN_INVALID_ARGUMENT (an option is wrong, or no gradient is left), CTN_INVALID_CHAIN,
+ * CTN_RESOURCE_LIMIT. */
 CTN_API ctn_status ctn_chain_gradient(const ctn_chain* chain, const ctn_gradient_options* options,
                                       ctn_gradient** gradient);
 CTN_API void ctn_gradient_destroy(ctn_gradient* gradient);

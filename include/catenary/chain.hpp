@@ -130,18 +130,13 @@ class Chain {
 
   // Makes `value`, rounded to `dtype`, the next output.
   void output(const Tensor& value, DType dtype, const Layout& layout = {}) {
-    if (value.chain() != handle_.get()) {
-      throw std::invalid_argument("output value " + std::to_string(value.value()) +
-                                  " belongs to another chain: return a value of this one");
-    }
-    ctn_output output{};
-    output.struct_size = sizeof output;
-    output.value = value.value();
-    output.dtype = static_cast<ctn_dtype>(dtype);
-    output.num_strides = static_cast<std::int32_t>(layout.strides.size());
-    output.strides = layout.strides.data();
-    output.align = layout.align;
-    check(ctn_chain_return(handle_.get(), &output));
+    add_output(value, dtype, layout, nullptr);
+  }
+
+  // The same in place of `input`, of that dtype and the value's shape: x += f(x). A launch takes
+  // the input's address for both.
+  void output_in_place(const Tensor& value, DType dtype, const Tensor& input) {
+    add_output(value, dtype, {}, &input);
   }
 
   // Throws the first rule that the chain breaks.
@@ -161,6 +156,23 @@ class Chain {
   explicit Chain(detail::ChainHandle handle) : handle_(std::move(handle)) {}
 
  private:
+  void add_output(const Tensor& value, DType dtype, const Layout& layout, const Tensor* input) {
+    for (const Tensor* tensor : {&value, input}) {
+      if (tensor == nullptr || tensor->chain() == handle_.get()) continue;
+      throw std::invalid_argument("output value " + std::to_string(tensor->value()) +
+                                  " belongs to another chain: return a value of this one");
+    }
+    ctn_output output{};
+    output.struct_size = sizeof output;
+    output.value = value.value();
+    output.dtype = static_cast<ctn_dtype>(dtype);
+    output.num_strides = static_cast<std::int32_t>(layout.strides.size());
+    output.strides = layout.strides.data();
+    output.align = layout.align;
+    if (input != nullptr) output.in_place = input->value() + 1;
+    check(ctn_chain_return(handle_.get(), &output));
+  }
+
   Tensor parameter(ctn_role role, const std::string& name, DType dtype,
                    const std::vector<std::int64_t>& shape, const Layout& layout) {
     if (!layout.strides.empty() && layout.strides.size() != shape.size()) {

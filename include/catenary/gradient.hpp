@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The gradient of a chain for C++20: ctn::gradient(chain) gives the forward chain with its saved
 // values and the backward chains, with what each operand is. Header-only over catenary.h.
-// Example: examples/mlp_gradient.cpp.
+// Example: examples/gated_mlp_gradient.cpp.
 #ifndef CATENARY_GRADIENT_HPP
 #define CATENARY_GRADIENT_HPP
 

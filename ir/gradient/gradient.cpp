@@ -2,6 +2,7 @@
 // make_gradient(): checks the options against the chain, then reverse mode and partition.
 #include "ir/gradient/gradient.h"
 
+#include "ir/gradient/derivatives.h"
 #include "ir/gradient/partition.h"
 #include "ir/names.h"
 #include "llvm/ADT/STLExtras.h"
@@ -75,23 +76,45 @@ Error check_options(const GradientOptions& options) {
   return Error::success();
 }
 
+// The op that ends every way of a gradient to `parameter`, or nothing.
+std::optional<Op> blocking_op(const VerifiedChain& chain, ValueId parameter) {
+  std::vector<bool> depends(chain.num_values());
+  depends[parameter] = true;
+  for (ValueId id = 0; id < chain.num_values(); ++id) {
+    const Value& value = chain.value(id);
+    for (size_t i = 0; i < value.operands.size(); ++i) {
+      if (!depends[value.operands[i].value]) continue;
+      if (!is_differentiable(value.op, i)) return value.op;
+      depends[id] = true;
+    }
+  }
+  return std::nullopt;
+}
+
 // Every wanted parameter must have a gradient if the caller has named it.
 Error check_reached(const VerifiedChain& chain, const GradientOptions& options,
                     const Reversed& reversed) {
   if (reversed.gradients.empty() && options.wanted.empty()) {
-    return make_error(ErrorCode::kInvalidArgument,
-                      "chain {} has no gradient: no output depends on an input or a weight of a "
-                      "float dtype",
-                      quoted(chain.chain().name));
+    return make_error(
+        ErrorCode::kInvalidArgument,
+        "chain {} has no gradient: let a chosen output depend on an input or a weight "
+        "other than by a comparison",
+        quoted(chain.chain().name));
   }
-  for (const std::string& name : options.wanted) {
-    const bool reached = llvm::any_of(reversed.gradients, [&](const auto& gradient) {
-      return chain.value(gradient.first).name == name;
-    });
+  for (ValueId id : chain.parameters()) {
+    const std::string& name = chain.value(id).name;
+    if (!llvm::is_contained(options.wanted, name)) continue;
+    const bool reached = llvm::any_of(reversed.gradients,
+                                      [&](const auto& gradient) { return gradient.first == id; });
     if (reached) continue;
+    if (const auto op = blocking_op(chain, id)) {
+      return make_error(ErrorCode::kInvalidArgument,
+                        "no gradient reaches {}, because '{}' has none: leave it out of the wanted "
+                        "ones",
+                        quoted(name), op_info(*op).text);
+    }
     return make_error(ErrorCode::kInvalidArgument,
-                      "no chosen output of chain {} has a gradient for {}: leave it out of the "
-                      "wanted ones",
+                      "no chosen output of chain {} depends on {}: leave it out of the wanted ones",
                       quoted(chain.chain().name), quoted(name));
   }
   return Error::success();
@@ -148,10 +171,9 @@ Expected<Gradient> make_gradient(const VerifiedChain& forward, const GradientOpt
   Expected<std::vector<int>> outputs = chosen_outputs(forward, options);
   if (!outputs) return outputs.takeError();
   JointGraph graph(forward);
-  Expected<Reversed> reversed = reverse(graph, *wanted, *outputs);
-  if (!reversed) return reversed.takeError();
-  if (Error error = check_reached(forward, options, *reversed)) return error;
-  return partition(graph, *reversed, options);
+  const Reversed reversed = reverse(graph, *wanted, *outputs);
+  if (Error error = check_reached(forward, options, reversed)) return error;
+  return partition(graph, reversed, options);
 }
 
 }  // namespace catenary

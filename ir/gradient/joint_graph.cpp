@@ -192,7 +192,7 @@ Placed JointGraph::elementwise(ValueId frame, Op op, llvm::ArrayRef<Placed> oper
   }
   Value value;
   value.op = op;
-  const auto& dims = placement.result_dims();
+  const llvm::SmallVector<int, 4> dims = placement.result_dims();
   llvm::SmallVector<Dim, 4> shape(dims.size(), kUnit);
   const bool trailing = placement.is_trailing();
   for (const Placed& operand : placement.operands()) {
@@ -205,7 +205,13 @@ Placed JointGraph::elementwise(ValueId frame, Op op, llvm::ArrayRef<Placed> oper
     value.operands.push_back(std::move(use));
   }
   for (size_t i = 0; i < attributes.size(); ++i) value.attributes[i] = attributes[i];
-  return {append(std::move(value), shape, DType::kF32), dims};
+  const Placed result{append(std::move(value), shape, DType::kF32), dims};
+  // A dimension of size 1 that is larger in the frame: removed, as the invariant of Placed has it.
+  llvm::SmallVector<int, 4> kept;
+  for (size_t d = 0; d < dims.size(); ++d) {
+    if (shape[d] == nodes_[frame].shape[dims[d]]) kept.push_back(dims[d]);
+  }
+  return sum(frame, result, kept);
 }
 
 Placed JointGraph::cast(const Placed& x, DType dtype) {

@@ -13,7 +13,8 @@
 
 namespace catenary::gradient {
 
-// A value in a frame: dims[d] is the frame's dimension that the value's dimension d is.
+// A value in a frame: dims[d] is the frame's dimension that the value's dimension d is. A gradient
+// has the frame's size in each, a forward operand may have size 1 in place of it.
 struct Placed {
   ValueId id = -1;
   llvm::SmallVector<int, 4> dims;

@@ -24,7 +24,7 @@ class Reverse {
     }
   }
 
-  Expected<Reversed> run(llvm::ArrayRef<ValueId> wanted, llvm::ArrayRef<int> outputs) {
+  Reversed run(llvm::ArrayRef<ValueId> wanted, llvm::ArrayRef<int> outputs) {
     Reversed result;
     for (int i : outputs) {
       const ValueId value = graph_.forward().chain().outputs[i].value;
@@ -35,7 +35,7 @@ class Reverse {
     }
     for (ValueId id = graph_.num_forward() - 1; id >= 0; --id) {
       if (reaching_[id].empty() || graph_.is_parameter(id)) continue;
-      if (Error error = pass_on(id, total(id))) return error;
+      pass_on(id, total(id));
     }
     for (ValueId id : wanted) {
       if (reaching_[id].empty()) continue;
@@ -58,7 +58,7 @@ class Reverse {
     return sum;
   }
 
-  Error pass_on(ValueId id, const Placed& gradient) {
+  void pass_on(ValueId id, const Placed& gradient) {
     const Op op = graph_.node(id).value.op;
     if (op == Op::kContract) return pass_contract(id, gradient);
     if (op == Op::kSum) return pass_sum(id, gradient);
@@ -68,10 +68,8 @@ class Reverse {
       const ValueId operand = graph_.node(id).value.operands[i].value;
       if (!active_[operand] || !is_differentiable(op, i)) continue;
       auto passed = derivative(graph_, id, i, gradient);
-      if (!passed) return passed.takeError();
-      if (*passed) reaching_[operand].push_back(summed_to_operand(id, i, std::move(**passed)));
+      if (passed) reaching_[operand].push_back(summed_to_operand(id, i, std::move(*passed)));
     }
-    return Error::success();
   }
 
   // The sum over the dimensions in which operand `i` of elementwise value `frame` is broadcast.
@@ -83,15 +81,19 @@ class Reverse {
       if (graph_.node(operand.id).shape[d] == shape[operand.dims[d]])
         kept.push_back(operand.dims[d]);
     }
+    // Equal terms: their number times one of them, or, where it is known at launch only, their sum.
+    double terms = 1;
     for (int d = 0; d < static_cast<int>(shape.size()); ++d) {
       if (llvm::is_contained(kept, d) || llvm::is_contained(gradient.dims, d)) continue;
-      if (shape[d].symbolic) {  // the number of equal terms is known at launch only
+      if (shape[d].symbolic) {
         gradient = graph_.expanded(frame, gradient);
+        terms = 1;
         break;
       }
-      if (shape[d] == kUnit) continue;
-      const Placed terms = graph_.constant(static_cast<double>(shape[d].size));
-      gradient = graph_.elementwise(frame, Op::kMul, {gradient, terms});
+      terms *= static_cast<double>(shape[d].size);
+    }
+    if (terms != 1) {
+      gradient = graph_.elementwise(frame, Op::kMul, {gradient, graph_.constant(terms)});
     }
     const bool sums =
         llvm::any_of(gradient.dims, [&](int d) { return !llvm::is_contained(kept, d); });
@@ -103,22 +105,20 @@ class Reverse {
   }
 
   // A cast passes the gradient on, rounded as the cast rounds.
-  Error pass_cast(ValueId id, const Placed& gradient) {
+  void pass_cast(ValueId id, const Placed& gradient) {
     const DType dtype = graph_.node(id).dtype;
     const ValueId operand = graph_.node(id).value.operands[0].value;
-    if (!active_[operand]) return Error::success();
+    if (!active_[operand]) return;
     reaching_[operand].push_back(dtype == DType::kF32 ? gradient : graph_.cast(gradient, dtype));
-    return Error::success();
   }
 
   // Each term of a sum has the gradient of the sum.
-  Error pass_sum(ValueId id, const Placed& gradient) {
+  void pass_sum(ValueId id, const Placed& gradient) {
     const ValueId operand = graph_.node(id).value.operands[0].value;
-    if (!active_[operand]) return Error::success();
+    if (!active_[operand]) return;
     Placed passed = gradient;
     for (int& dim : passed.dims) dim = graph_.forward().info(id).operand_dims[0][dim];
     reaching_[operand].push_back(std::move(passed));
-    return Error::success();
   }
 
   // The equation's labels: left, right and result.
@@ -126,7 +126,7 @@ class Reverse {
     std::string left, right, result;
   };
 
-  Error pass_contract(ValueId id, const Placed& gradient) {
+  void pass_contract(ValueId id, const Placed& gradient) {
     const Value value = graph_.node(id).value;
     const size_t comma = value.equation.find(',');
     const size_t arrow = value.equation.find("->");
@@ -151,15 +151,16 @@ class Reverse {
     // the gradient for the right operand is a sum per group of rows.
     if (active_[left]) {
       reaching_[left].push_back(
-          k_grouped ? product(value, {right, equation.right}, {rounded.id, labels}, equation.left)
-                    : product(value, {rounded.id, labels}, {right, equation.right}, equation.left));
+          k_grouped
+              ? product(left, value, {right, equation.right}, {rounded.id, labels}, equation.left)
+              : product(left, value, {rounded.id, labels}, {right, equation.right}, equation.left));
     }
     if (active_[right]) {
       reaching_[right].push_back(
-          k_grouped ? product(value, {left, equation.left}, {rounded.id, labels}, equation.right)
-                    : product(value, {rounded.id, labels}, {left, equation.left}, equation.right));
+          k_grouped
+              ? product(right, value, {left, equation.left}, {rounded.id, labels}, equation.right)
+              : product(right, value, {rounded.id, labels}, {left, equation.left}, equation.right));
     }
-    return Error::success();
   }
 
   using Dims = llvm::SmallVector<int, 4>;
@@ -184,10 +185,11 @@ class Reverse {
     return {graph_.cast(sum, graph_.node(factor.id).dtype).id, kept};
   }
 
-  // The product of a gradient and an operand, in the frame of the other operand, whose labels are
+  // The product of a gradient and an operand, in `frame`, the other operand, whose labels are
   // `target`. Labels that neither factor has are of size 1, or the gradient does not depend on
   // them.
-  Placed product(const Value& like, Factor left, Factor right, const std::string& target) {
+  Placed product(ValueId frame, const Value& like, Factor left, Factor right,
+                 const std::string& target) {
     const bool dense = !like.ragged;
     if (dense) right = without_lonely(right, left.labels, target);
     std::string labels;
@@ -203,7 +205,7 @@ class Reverse {
     if (number) {
       const auto& dims = result.dims;
       result.id = graph_
-                      .elementwise(like.operands[0].value, Op::kMul,
+                      .elementwise(frame, Op::kMul,
                                    {Placed{left.id, left.labels.empty() ? Dims{} : dims},
                                     Placed{right.id, right.labels.empty() ? Dims{} : dims}})
                       .id;
@@ -220,8 +222,7 @@ class Reverse {
 
 }  // namespace
 
-Expected<Reversed> reverse(JointGraph& graph, llvm::ArrayRef<ValueId> wanted,
-                           llvm::ArrayRef<int> outputs) {
+Reversed reverse(JointGraph& graph, llvm::ArrayRef<ValueId> wanted, llvm::ArrayRef<int> outputs) {
   return Reverse(graph, wanted).run(wanted, outputs);
 }
 

@@ -13,9 +13,7 @@ struct Reversed {
   std::vector<std::pair<int, ValueId>> output_gradients;  // output number, parameter of the graph
 };
 
-// `wanted`: parameter values. `outputs`: the outputs that have a gradient. kUnsupported: an op on
-// the way has no derivative.
-Expected<Reversed> reverse(JointGraph& graph, llvm::ArrayRef<ValueId> wanted,
-                           llvm::ArrayRef<int> outputs);
+// `wanted`: parameter values. `outputs`: the outputs that have a gradient.
+Reversed reverse(JointGraph& graph, llvm::ArrayRef<ValueId> wanted, llvm::ArrayRef<int> outputs);
 
 }  // namespace catenary::gradient

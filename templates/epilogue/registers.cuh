@@ -70,8 +70,7 @@ struct RegisterEpilogue {
   static constexpr bool kAllFull = !kConfig.m_grouped && kConfig.block_n % kSubtileN == 0;
   // No subtile ends past N: the addresses of column operands need no clamp, and become one base
   // address.
-  static constexpr bool kWholeSubtiles =
-      kConfig.whole_tiles_n && kConfig.block_n % kSubtileN == 0;
+  static constexpr bool kWholeSubtiles = kConfig.whole_subtiles_n;
   static constexpr u32 kSubtileBytes = 16 * kSubtileN * 2;
 
   static constexpr bool any_tma_store() {
@@ -313,6 +312,7 @@ struct RegisterEpilogue {
 #pragma unroll
     for (int i = 0; i < kMaxDims - 2; ++i) coord.dim[i] = work.batch[i + 2];
     if constexpr (kConfig.split_k > 1) coord.dim[kMaxDims - 3 - kConfig.batch_rank] = work.split;
+    if constexpr (kConfig.m_grouped) coord.group = row_group(work);
     coord.valid = 2;
     return coord;
   }

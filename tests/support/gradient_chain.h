@@ -10,8 +10,8 @@
 
 namespace catenary {
 
-inline constexpr const char* kGradientChains[] = {"linear_bias_silu", "gated_mlp",
-                                                  "grouped_gated_mlp", "experts", "gelu_mlp"};
+inline constexpr const char* kGradientChains[] = {
+    "linear_bias_silu", "gated_mlp", "grouped_gated_mlp", "experts", "gelu_mlp", "rmsnorm_linear"};
 
 std::string read_text(const std::string& path);
 void write_text(const std::string& path, const std::string& text);
