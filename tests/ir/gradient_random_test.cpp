@@ -58,7 +58,7 @@ struct Outcome {
   bool refused = false;
 };
 
-// `chain` is a smooth twin.
+// `chain` is made smooth.
 Outcome outcome_of(const Chain& chain, u64 seed) {
   const VerifiedChain valid = [&] {
     auto result = verify(chain);
