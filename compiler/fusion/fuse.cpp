@@ -71,7 +71,7 @@ class Fuser {
     std::vector<bool> computed(chain_.num_values(), false);  // needs a contraction or a sum
     for (ValueId id = 0; id < chain_.num_values(); ++id) {
       const Value& v = value(id);
-      computed[id] = v.op == Op::kContract || v.op == Op::kSum;
+      computed[id] = v.op == Op::kContract || is_reduction(v.op);
       for (size_t i = 0; i < v.operands.size(); ++i) {
         const ValueId operand = v.operands[i].value;
         computed[id] = computed[id] || computed[operand];

@@ -119,9 +119,7 @@ class Chain {
     return parameter(CTN_WEIGHT, name, dtype, shape, layout);
   }
   // One float, passed by value to a launch.
-  Tensor scalar(const std::string& name) {
-    return parameter(CTN_SCALAR, name, f32, {}, Layout{{}, 4});
-  }
+  Tensor scalar(const std::string& name) { return parameter(CTN_SCALAR, name, f32, {}, Layout{}); }
   Tensor constant(double number, const std::string& name = "") {
     ctn_value value = 0;
     check(ctn_chain_constant(handle_.get(), number, detail::name_or_null(name), &value));

@@ -59,7 +59,7 @@ struct Outcome {
   bool refused = false;
 };
 
-// `chain` is a smooth twin.
+// `chain` is made smooth.
 Outcome outcome_of(const Chain& chain, u64 seed) {
   const VerifiedChain valid = [&] {
     auto result = verify(chain);
