@@ -35,6 +35,7 @@ void add_commands(CLI::App& app, int& exit_code) {
 #endif
   add_tune(app, exit_code);
   add_cache(app, exit_code);
+  add_pack(app, exit_code);
   add_doctor(app, exit_code);
   add_help(app);
 }
