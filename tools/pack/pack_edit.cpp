@@ -14,7 +14,8 @@ namespace catenary::tools {
 namespace {
 
 struct EditCommand {
-  std::vector<std::string> packs;
+  std::vector<std::string> packs;  // merge
+  std::string pack;                // split, extract
   std::string key;
   std::string output;
   std::string code;
@@ -46,7 +47,7 @@ std::string part_path(const std::string& folder, const std::string& path, std::s
 }
 
 Error split(const EditCommand& command) {
-  auto pack = Pack::open(command.packs[0]);
+  auto pack = Pack::open(command.pack);
   if (!pack) return pack.takeError();
   if (Error error = prepare_folder(command.output)) return error;
   std::map<std::string, PackWriter> writers;
@@ -58,7 +59,7 @@ Error split(const EditCommand& command) {
   }
   llvm::json::Array files;
   for (const auto& [arch, writer] : writers) {
-    const std::string path = part_path(command.output, command.packs[0], arch);
+    const std::string path = part_path(command.output, command.pack, arch);
     if (Error error = write_pack(writer, path)) return error;
     files.push_back(json_string(path));
   }
@@ -94,7 +95,7 @@ Error extract(const EditCommand& command) {
     return make_error(ErrorCode::kInvalidArgument,
                       "extract writes one thing: a pack by --output, or machine code by --code");
   }
-  auto pack = Pack::open(command.packs[0]);
+  auto pack = Pack::open(command.pack);
   if (!pack) return pack.takeError();
   Expected<size_t> row = find_row(**pack, command.key);
   if (!row) return row.takeError();
@@ -127,7 +128,7 @@ void add_pack_edit(CLI::App& pack, int& exit_code) {
   auto parts = std::make_shared<EditCommand>();
   CLI::App* split_command =
       pack.add_subcommand("split", "Write a pack for each architecture of a pack");
-  split_command->add_option("pack", parts->packs, "Pack file")->required()->expected(1);
+  split_command->add_option("pack", parts->pack, "Pack file")->required();
   parts->output = ".";
   split_command->add_option("-o,--output", parts->output, "Folder for the packs")
       ->capture_default_str();
@@ -136,7 +137,7 @@ void add_pack_edit(CLI::App& pack, int& exit_code) {
   auto one = std::make_shared<EditCommand>();
   CLI::App* extract_command =
       pack.add_subcommand("extract", "Write one entry as a pack, or its machine code as files");
-  extract_command->add_option("pack", one->packs, "Pack file")->required()->expected(1);
+  extract_command->add_option("pack", one->pack, "Pack file")->required();
   extract_command->add_option("key", one->key, "The first digits of its key")->required();
   extract_command->add_option("-o,--output", one->output, "The pack to write");
   extract_command->add_option("--code", one->code, "Folder for the machine code");
