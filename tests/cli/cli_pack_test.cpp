@@ -3,6 +3,7 @@
 // environment without a compiler; a list of misses is built and then complete.
 #include <sstream>
 
+#include "catenary/pack.hpp"
 #include "llvm/Support/JSON.h"
 #include "tests/support/cli_command.h"
 
@@ -87,6 +88,62 @@ TEST_CASE("a pack of two chains for the simulator, and what its commands say of 
   CHECK(code.exit_code == 0);
   CHECK(has(code.out, ".so"));
   expect_error(command(fmt::format("pack extract {} {}", a, key)), 2, {"writes one thing"});
+}
+
+namespace {
+
+// y = relu(x + number), 64 elements.
+ctn::Chain shifted(int number) {
+  ctn::Chain c("shifted" + std::to_string(number));
+  auto x = c.input("x", ctn::f32, {64});
+  c.output(ctn::relu(x + c.constant(number)), ctn::f32);
+  return c;
+}
+
+ctn::Engine strict_engine() {
+  ctn_engine_options options{};
+  options.cache_mode = CTN_CACHE_OFF;
+  options.jit = CTN_JIT_OFF;
+  return ctn::Engine(options);
+}
+
+}  // namespace
+
+TEST_CASE("ten unknown chains are all named, built from the list of misses, and run") {
+  Command command;
+  if (!host_compiler_found(command)) return;
+  ::setenv("CATENARY_DEVICE", "sim", 1);
+  const ctn::Engine missing = strict_engine();
+  for (int i = 0; i < 10; ++i) {
+    try {
+      missing.prepare(shifted(i), 0);
+      FAIL("chain " << i << " was compiled");
+    } catch (const ctn::Error& error) {
+      CHECK(error.code() == CTN_PACK_MISS);
+      CHECK(has(error.what(), "chain 'shifted" + std::to_string(i) + "'"));
+    }
+  }
+  const std::string missed = ctn::missed(missing);
+  CHECK(count_lines(missed) == 10);
+  std::ofstream(command.path("misses.ctrace")) << missed;
+  const CommandResult built = command(fmt::format(
+      "pack build --from {} -o {}", command.path("misses.ctrace"), command.path("ten.ctnpack")));
+  INFO(built.err);
+  REQUIRE(built.exit_code == 0);
+
+  const ctn::Engine strict = strict_engine();
+  ctn::add_pack(strict, ctn::Pack(command.path("ten.ctnpack")));
+  ctn::Buffer x(0, std::vector<float>(64, -4.0f));
+  ctn::Buffer y(0, 64 * sizeof(float));
+  ctn::Stream stream(0);
+  for (int i = 0; i < 10; ++i) {
+    strict.prepare(shifted(i), 0).launch(stream.get(), {x.get(), y.get()});
+    std::vector<float> result(64);
+    y.download(result.data());
+    CHECK(result[63] == static_cast<float>(std::max(0, i - 4)));
+  }
+  CHECK(ctn::missed(strict).empty());
+  ::unsetenv("CATENARY_DEVICE");
 }
 
 TEST_CASE("wrong use of catenary pack") {
