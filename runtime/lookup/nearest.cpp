@@ -141,7 +141,7 @@ std::string nearest_text(const ChainRequest& request,
       Differences differences = compare(request, *entry, *packed);
       if (best && best->size() <= differences.size()) continue;
       best = std::move(differences);
-      where = fmt::format("'{}' of {}", entry->record.name, pack->name());
+      where = fmt::format("'{}' of the pack {}", entry->record.name, pack->name());
     }
   }
   if (!best) {
