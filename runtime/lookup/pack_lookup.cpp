@@ -186,13 +186,13 @@ Expected<std::shared_ptr<const ChainRecord>> PackLookup::find(const ChainRequest
 }
 
 Error PackLookup::miss(const ChainRequest& request) {
+  bool first = false;
   {
     const std::lock_guard lock(mutex_);
-    if (missed_.insert({request.key, fit_of(request.target)}).second) {
-      missed_lines_ += request_line(request) + '\n';
-    }
+    first = missed_.insert({request.key, fit_of(request.target)}).second;
+    if (first) missed_lines_ += request_line(request) + '\n';
   }
-  if (mode() == JitMode::kAuto) return Error::success();
+  if (mode() == JitMode::kAuto || (mode() == JitMode::kWarn && !first)) return Error::success();
   std::vector<std::shared_ptr<const Pack>> searched;
   for (const Added& added : packs()) searched.push_back(added.pack);
   const std::string what =
