@@ -18,9 +18,11 @@ endif()
 target_sources(catenary PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}/include FILES
                ${PROJECT_SOURCE_DIR}/include/catenary/catenary.h
                ${PROJECT_SOURCE_DIR}/include/catenary/catenary.hpp
+               ${PROJECT_SOURCE_DIR}/include/catenary/chain.hpp
                ${PROJECT_SOURCE_DIR}/include/catenary/device.hpp
-               ${PROJECT_SOURCE_DIR}/include/catenary/pack.hpp
-               ${PROJECT_SOURCE_DIR}/include/catenary/error.hpp)
+               ${PROJECT_SOURCE_DIR}/include/catenary/error.hpp
+               ${PROJECT_SOURCE_DIR}/include/catenary/gradient.hpp
+               ${PROJECT_SOURCE_DIR}/include/catenary/pack.hpp)
 
 set(catenary_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/catenary)
 install(TARGETS catenary EXPORT catenaryTargets

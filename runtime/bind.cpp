@@ -58,7 +58,8 @@ Error Executable::State::bind_tensors() {
   num_scalars = record->num_scalars;
   for (const TensorRecord& tensor : record->tensors) {
     tensors.push_back({tensor.name, tensor.output, tensor.align, byte_span(tensor.type),
-                       tensor.role == Role::kWeight});
+                       tensor.role == Role::kWeight, tensor.in_place});
+    if (tensor.in_place >= 0) tensors[tensor.in_place].overwritten = true;
   }
   if (tensors.size() > kMaxTensors) {
     return make_error(ErrorCode::kResourceLimit,

@@ -4,6 +4,7 @@
 #include "runtime/engine.h"
 
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -128,11 +129,14 @@ Expected<CompiledChain> Engine::State::compile_plan(const KernelCompiler& compil
     }
   }
   const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  parallel_for(static_cast<i64>(jobs.size()), std::min(cores, kMaxCompileThreads), [&](i64 i) {
+  const auto all = static_cast<i64>(jobs.size());
+  std::atomic<i64> done{0};
+  parallel_for(all, std::min(cores, kMaxCompileThreads), [&](i64 i) {
     Job& job = jobs[i];
     Error error =
         compile_kernel(compiler, compiled.plan.target, compiled.buckets[job.bucket][job.kernel]);
     if (error) job.problem = take_report(std::move(error));
+    if (options.progress) options.progress(++done, all);
   });
   const Job* first = nullptr;
   bool all_replaceable = true;

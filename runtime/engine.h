@@ -3,6 +3,7 @@
 // launch fact; Executable::launch then allocates nothing, formats nothing and takes no lock.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -58,6 +59,9 @@ struct EngineOptions {
   TuningOptions tuning;  // its warnings go where the cache's go, if they go nowhere else
   CompileOptions compile;
   PlanOptions plan;
+  // Called when a kernel is compiled or found in the cache, on any thread, with the number that are
+  // and the number of the plan's.
+  std::function<void(i64 done, i64 all)> progress;
   LookupOptions lookup;  // as it is: with_environment() reads the environment; warnings as tuning's
 };
 

@@ -105,6 +105,9 @@ Error Executable::State::check(const LaunchArguments& arguments) const {
     if (address == nullptr || misaligned(address, tensors[i].align)) {
       if (Error error = check_tensor(arguments, i)) return error;
     }
+    if (tensors[i].in_place >= 0 && address != arguments.tensors[tensors[i].in_place]) {
+      if (Error error = wrong_place(arguments, i)) return error;
+    }
   }
   if (workspace_bytes > 0 &&
       (arguments.workspace == nullptr || misaligned(arguments.workspace, kWorkspaceAlign))) {
@@ -129,14 +132,25 @@ Error Executable::State::check_tensor(const LaunchArguments& arguments, size_t i
                     i, tensor.name, arguments.tensors[i], tensor.align);
 }
 
+// An output in place has the input's address; one without elements may have any.
+Error Executable::State::wrong_place(const LaunchArguments& arguments, size_t i) const {
+  const BoundTensor& tensor = tensors[i];
+  if (tensor.span.bytes(arguments.symbol) == 0) return Error::success();
+  return make_error(ErrorCode::kInvalidArgument,
+                    "tensor {} ('{}') is in place of tensor {} ('{}') but is at {} and not at {}: "
+                    "pass one address for both",
+                    i, tensor.name, tensor.in_place, tensors[tensor.in_place].name,
+                    arguments.tensors[i], arguments.tensors[tensor.in_place]);
+}
+
 // Sweeps the byte ranges by address: a written one may overlap no other, a read one none that is
-// written.
+// written. An output in place has the range of its input.
 Error Executable::State::check_overlap(const LaunchArguments& arguments) const {
   Range ranges[kMaxTensors + 1];
   size_t count = 0;
   for (size_t i = 0; i < tensors.size(); ++i) {
     const i64 bytes = tensors[i].span.bytes(arguments.symbol);
-    if (bytes == 0) continue;
+    if (bytes == 0 || tensors[i].overwritten) continue;
     const auto begin = reinterpret_cast<std::uintptr_t>(arguments.tensors[i]);
     ranges[count++] = {begin, begin + bytes, static_cast<int>(i), tensors[i].output};
   }
@@ -197,7 +211,8 @@ cuda::SimulatedLaunch Executable::State::describe(const BoundKernel& kernel, Lau
       region = {tensor.name, role, reinterpret_cast<std::uintptr_t>(arguments.tensors[slot.tensor]),
                 tensor.span.bytes(arguments.symbol)};
     }
-    if (region.bytes > 0) facts.tensors.push_back({std::move(region), std::move(layout)});
+    const bool in_place = slot.tensor >= 0 && tensors[slot.tensor].in_place >= 0;
+    if (region.bytes > 0) facts.tensors.push_back({std::move(region), std::move(layout), in_place});
   }
   return facts;
 }

@@ -41,6 +41,8 @@ struct BoundTensor {
   i64 align = 1;
   ByteSpan span;
   bool weight = false;
+  int in_place = -1;         // output: the tensor whose memory it takes
+  bool overwritten = false;  // input: by an output in place
 };
 
 // A tensor map, as far as it is known before a launch.
@@ -98,6 +100,7 @@ struct Executable::State {
   const BoundBucket* find(i64 symbol) const;
   Error check(const LaunchArguments& arguments) const;
   Error check_tensor(const LaunchArguments& arguments, size_t i) const;
+  Error wrong_place(const LaunchArguments& arguments, size_t i) const;
   Error check_overlap(const LaunchArguments& arguments) const;
   Error overlapping(int a, int b) const;
   Error wrong_symbol(i64 symbol) const;

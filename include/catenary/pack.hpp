@@ -20,6 +20,7 @@ using PackWriterHandle =
     std::unique_ptr<ctn_pack_writer, Destroy<ctn_pack_writer, ctn_pack_writer_destroy> >;
 }  // namespace detail
 
+// How a pack is opened.
 struct PackOptions {
   std::string expected_sha256 = {};  // of the whole file; empty: any file
   bool verify_all = false;           // every entry is checked now, not when it is used
@@ -28,6 +29,7 @@ struct PackOptions {
 // A pack that is open. Thread-safe.
 class Pack {
  public:
+  // A file.
   explicit Pack(const std::string& path, const PackOptions& options = {}) {
     const ctn_pack_options given = c_options(options);
     ctn_pack* pack = nullptr;
@@ -42,12 +44,14 @@ class Pack {
     handle_.reset(pack);
   }
 
+  // What the pack is: version, entries, architectures, families, compilers.
   std::string info(ctn_format format = CTN_TEXT) const {
     char* text = nullptr;
     check(ctn_pack_info(handle_.get(), format, &text));
     return detail::take(text);
   }
 
+  // Facts of every entry.
   std::vector<ctn_pack_entry_info> entries() const {
     std::size_t count = 0;
     check(ctn_pack_entry_count(handle_.get(), &count));
@@ -59,6 +63,7 @@ class Pack {
     return entries;
   }
 
+  // The compiled chain of entry `index`.
   Compiled compiled(std::size_t index) const {
     ctn_compiled* compiled = nullptr;
     check(ctn_pack_compiled(handle_.get(), index, &compiled));
@@ -72,6 +77,7 @@ class Pack {
     return Compiled(compiled);
   }
 
+  // For the C ABI.
   const ctn_pack* get() const { return handle_.get(); }
 
  private:
@@ -100,6 +106,7 @@ inline std::string missed(const Engine& engine) {
 // A pack under construction. One thread at a time.
 class PackWriter {
  public:
+  // What the pack holds beside machine code.
   explicit PackWriter(bool with_explain = true, bool with_sources = false) {
     ctn_pack_writer_options given{};
     given.struct_size = sizeof given;
@@ -110,7 +117,9 @@ class PackWriter {
     handle_.reset(writer);
   }
 
+  // Adds a compiled chain.
   void add(const Compiled& compiled) { check(ctn_pack_writer_add(handle_.get(), compiled.get())); }
+  // Writes the file, whole or not at all.
   void finish(const std::string& path) const {
     check(ctn_pack_writer_finish(handle_.get(), detail::c_text(path)));
   }

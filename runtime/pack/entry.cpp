@@ -66,6 +66,7 @@ ByteWriter tensor_bytes(const ChainRecord& record) {
     out.u8_(static_cast<u8>(tensor.role));
     out.u8_(tensor.output);
     out.i64_(tensor.align);
+    out.i32_(tensor.in_place);
     write_type(out, tensor.type);
   }
   out.u32_(static_cast<u32>(record.num_inputs));
@@ -206,6 +207,7 @@ void read_tensors(ByteReader& in, ChainRecord& record) {
     tensor.role = static_cast<Role>(in.u8_());
     tensor.output = in.flag();
     tensor.align = in.i64_();
+    tensor.in_place = in.i32_();
     tensor.type = read_type(in);
   }
   record.num_inputs = in.u32_();

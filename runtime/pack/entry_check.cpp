@@ -44,6 +44,19 @@ std::string type_problem(const ChainRecord& record, const TensorType& type) {
   return "";
 }
 
+// An output in place has the memory of an input, which no other output has.
+std::string in_place_problem(const ChainRecord& record, size_t i) {
+  const int input = record.tensors[i].in_place;
+  if (input == -1) return "";
+  const bool in_range = within(input, 0, static_cast<i64>(record.num_inputs) - 1);
+  if (!record.tensors[i].output || !in_range) return "is in place of no input";
+  if (record.tensors[input].type != record.tensors[i].type) return "is in place of another type";
+  for (size_t other = record.num_inputs; other < i; ++other) {
+    if (record.tensors[other].in_place == input) return "is in place of an input that another is";
+  }
+  return "";
+}
+
 std::string tensors_problem(const ChainRecord& record) {
   const size_t count = record.tensors.size();
   if (count > static_cast<size_t>(kMaxTensors)) return "it has too many tensors";
@@ -58,6 +71,7 @@ std::string tensors_problem(const ChainRecord& record) {
     if (!is_power_of_two(tensor.align) || tensor.align > tensor.type.align) {
       problem = "must be aligned to more than is declared";
     }
+    if (problem.empty()) problem = in_place_problem(record, i);
     if (tensor.name.size() > kMaxNameBytes) problem = "has too long a name";
     if (!problem.empty()) return fmt::format("its tensor {} {}", i, problem);
   }

@@ -8,6 +8,7 @@
 #include "compiler/kernel_family.h"
 #include "ir/json.h"
 #include "ir/text/text.h"
+#include "llvm/ADT/STLExtras.h"
 
 namespace catenary {
 namespace {
@@ -58,6 +59,10 @@ void add_tensors(const VerifiedChain& chain, ChainRecord& record) {
   for (size_t i = 0; i < outputs.size(); ++i) {
     record.tensors.push_back({chain.value(outputs[i].value).name, Role::kInput, true,
                               chain.output_type(static_cast<int>(i))});
+    if (outputs[i].in_place < 0) continue;
+    const auto input = llvm::find(chain.parameters(), outputs[i].in_place);
+    const int position = static_cast<int>(input - chain.parameters().begin());
+    record.tensors.back().in_place = rank_among(chain, position, false);
   }
 }
 
