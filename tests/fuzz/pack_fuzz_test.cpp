@@ -54,6 +54,7 @@ void use(const ChainRecord& record) {
   const i64 hi = record.symbol ? record.symbol->hi : 0;
   for (const TensorRecord& tensor : record.tensors) {
     REQUIRE(byte_span(tensor.type).bytes(hi) <= kMaxTensorBytes);
+    REQUIRE(tensor.in_place < static_cast<int>(record.num_inputs));
   }
   for (const BucketRecord& bucket : record.buckets) {
     for (const KernelRecord& kernel : bucket.kernels) {

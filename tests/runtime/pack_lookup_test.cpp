@@ -161,6 +161,21 @@ TEST_CASE("a miss names the nearest entry and what differs") {
   expect(miss(asked), {"'w' aligned to 16 (asked: 8)"});
   asked.w_layout = " strides[136, 1]";
   expect(miss(asked), {"'w' with strides [128, 1] (asked: [136, 1])"});
+  const auto in_place = [](const char* place) {
+    const std::string text = fmt::format(
+        "chain c(input x: f32[8, 8]) {{\n  y = relu(x)\n  return y: f32{}\n}}\n", place);
+    return must(verify(must(parse(text))));
+  };
+  LookupOptions lookup;
+  lookup.jit = JitMode::kOff;
+  const Target h200 = must(find_target("h200"));
+  lookup.packs = {pack({test::planned_record(in_place(" inplace x"), h200)})};
+  PackLookup places(std::move(lookup));
+  CHECK(must(places.find(make_request(in_place(" inplace x"), h200, false, {})))
+            ->tensors[1]
+            .in_place == 0);
+  expect(take_report(places.miss(make_request(in_place(""), h200, false, {}))),
+         {"output 0 in place of parameter 0 (asked: in its own memory)"});
   asked = {};
   asked.dtype = "f16";
   expect(miss(asked), {"of bf16 (asked: f16)"});
