@@ -87,7 +87,7 @@ void add_gradient(CLI::App& app, int& exit_code) {
       ->add_option("--chain", options->chain,
                    "Print only this chain's text: 0 is the forward, 1 the dgrad, 2 the wgrad")
       ->transform(whole_number(0, 2));
-  add_json_flag(*command);
+  add_output_options(*command);
   command->callback([options, &exit_code] {
     exit_code = with_chain(
         options->file, [&](const VerifiedChain& chain) { return print_gradient(*options, chain); });

@@ -201,7 +201,7 @@ void add_pack_build(CLI::App& pack, int& exit_code) {
                           "Write the pack without the chains that cannot be compiled; exit code 1");
   build_command->add_flag("--no-cache", options->no_cache,
                           "Neither read nor write the cubin cache");
-  add_json_flag(*build_command);
+  add_output_options(*build_command);
   build_command->callback([options, &exit_code] { exit_code = report(build(*options)); });
 }
 

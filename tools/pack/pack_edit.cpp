@@ -115,7 +115,7 @@ Error extract(const EditCommand& command) {
 void add_pack_edit(CLI::App& pack, int& exit_code) {
   const auto callback = [&exit_code](CLI::App& command, std::shared_ptr<EditCommand> options,
                                      Error (*run)(const EditCommand&)) {
-    add_json_flag(command);
+    add_output_options(command);
     command.callback([options, run, &exit_code] { exit_code = report(run(*options)); });
   };
   auto merged = std::make_shared<EditCommand>();

@@ -89,7 +89,7 @@ void add_pack_verify(CLI::App& pack, int& exit_code) {
   CLI::App* verify = pack.add_subcommand("verify", "Check every byte of a pack by its digests");
   verify->add_option("pack", words->path, "Pack file")->required();
   verify->add_option("--sha256", words->digest, "What the SHA-256 of the file must be");
-  add_json_flag(*verify);
+  add_output_options(*verify);
   verify->callback(
       [words, &exit_code] { exit_code = report(verify_pack(words->path, words->digest)); });
 
@@ -99,7 +99,7 @@ void add_pack_verify(CLI::App& pack, int& exit_code) {
   check->add_option("trace", options->trace, "Trace file, - for standard input")->required();
   check->add_option("packs", options->packs, "Pack files")->required();
   check->add_option("--misses", options->misses, "Write the misses to this file, as a trace");
-  add_json_flag(*check);
+  add_output_options(*check);
   check->callback([options, &exit_code] { exit_code = report(check_trace(*options)); });
 }
 

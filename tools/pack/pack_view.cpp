@@ -173,7 +173,7 @@ void add_pack_view(CLI::App& pack, int& exit_code) {
     if (second != nullptr) {
       command->add_option(second, words->second, second_description)->required();
     }
-    add_json_flag(*command);
+    add_output_options(*command);
     command->callback([words, run, &exit_code] { exit_code = report(run(*words)); });
   };
   add("list", "List every entry", nullptr, nullptr,
