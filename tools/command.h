@@ -16,6 +16,7 @@ void add_run(CLI::App& app, int& exit_code);
 void add_check(CLI::App& app, int& exit_code);
 void add_gradient(CLI::App& app, int& exit_code);
 void add_cache(CLI::App& app, int& exit_code);
+void add_pack(CLI::App& app, int& exit_code);
 void add_tune(CLI::App& app, int& exit_code);
 void add_doctor(CLI::App& app, int& exit_code);
 void add_completion(CLI::App& app);

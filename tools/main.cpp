@@ -56,6 +56,7 @@ void add_commands(CLI::App& app, int& exit_code, std::optional<Progress>& progre
 #endif
   add_tune(app, exit_code);
   add_cache(app, exit_code);
+  add_pack(app, exit_code);
   add_doctor(app, exit_code);
   add_completion(app);
   add_help(app);

@@ -71,6 +71,12 @@ void compare_type(const std::string& name, const TensorType& packed, const Tenso
   differences.add(name + " aligned to", packed.align, asked.align);
 }
 
+// Where output `i` is, by the position of its parameter: names do not count.
+std::string place_text(const Chain& chain, size_t i) {
+  const ValueId place = chain.outputs[i].in_place;
+  return place < 0 ? "in its own memory" : fmt::format("in place of parameter {}", place);
+}
+
 void compare_options(const ChainOptions& packed, const ChainOptions& asked,
                      Differences& differences) {
   const auto tile = [](const std::string& text) {
@@ -107,7 +113,9 @@ Differences compare(const ChainRequest& request, const PackEntry& entry,
     // Sizes of outputs follow from those of the parameters.
     if (mine.shape != theirs.shape) theirs.strides = mine.strides;
     theirs.shape = mine.shape;
-    compare_type(fmt::format("output {}", i), theirs, mine, differences);
+    const std::string name = fmt::format("output {}", i);
+    compare_type(name, theirs, mine, differences);
+    differences.add(name, place_text(packed.chain(), i), place_text(asked.chain(), i));
   }
   compare_options(entry.record.options, request.options, differences);
   return differences;
@@ -141,7 +149,7 @@ std::string nearest_text(const ChainRequest& request,
       Differences differences = compare(request, *entry, *packed);
       if (best && best->size() <= differences.size()) continue;
       best = std::move(differences);
-      where = fmt::format("'{}' of {}", entry->record.name, pack->name());
+      where = fmt::format("'{}' of the pack {}", entry->record.name, pack->name());
     }
   }
   if (!best) {

@@ -10,9 +10,9 @@
 
 namespace catenary {
 
-// "the nearest entry, 'layer' of llm.ctnpack, has M in 1..64 (asked: 65..128)". With no entry of
-// the same operations it says so. Reads at most some hundred entries; what cannot be read is passed
-// over.
+// "the nearest entry, 'layer' of the pack llm.ctnpack, has M in 1..64 (asked: 65..128)". With no
+// entry of the same operations it says so. Reads at most some hundred entries; what cannot be read
+// is passed over.
 std::string nearest_text(const ChainRequest& request,
                          llvm::ArrayRef<std::shared_ptr<const Pack>> packs);
 

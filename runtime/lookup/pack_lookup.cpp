@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <map>
 
 #include "ir/file_limit.h"
 #include "ir/text/text.h"
@@ -45,25 +46,28 @@ std::shared_ptr<ChainRecord> under_names_of(const ChainRecord& found, const Veri
   }
   size_t tensor = 0;
   size_t scalars = 0;
-  const auto same = [&](const std::string& name, Role role, const TensorType& type) {
+  std::map<ValueId, int> places;  // of the tensor parameters
+  const auto same = [&](const std::string& name, Role role, const TensorType& type, int in_place) {
     if (tensor == record->tensors.size()) return false;
     TensorRecord& mine = record->tensors[tensor++];
     mine.name = name;
-    return mine.role == role && mine.type == type;
+    return mine.role == role && mine.type == type && mine.in_place == in_place;
   };
   for (ValueId id : chain.parameters()) {
     const Value& value = chain.value(id);
     if (value.role == Role::kScalar) {
       ++scalars;
-    } else if (!same(value.name, value.role, chain.info(id).type)) {
-      return nullptr;
+    } else {
+      places[id] = static_cast<int>(tensor);
+      if (!same(value.name, value.role, chain.info(id).type, -1)) return nullptr;
     }
   }
   if (scalars != record->num_scalars || tensor != record->num_inputs) return nullptr;
   const auto& outputs = chain.chain().outputs;
   for (size_t i = 0; i < outputs.size(); ++i) {
+    const int in_place = outputs[i].in_place < 0 ? -1 : places.at(outputs[i].in_place);
     if (!same(chain.value(outputs[i].value).name, Role::kInput,
-              chain.output_type(static_cast<int>(i)))) {
+              chain.output_type(static_cast<int>(i)), in_place)) {
       return nullptr;
     }
   }
@@ -186,13 +190,13 @@ Expected<std::shared_ptr<const ChainRecord>> PackLookup::find(const ChainRequest
 }
 
 Error PackLookup::miss(const ChainRequest& request) {
+  bool first = false;
   {
     const std::lock_guard lock(mutex_);
-    if (missed_.insert({request.key, fit_of(request.target)}).second) {
-      missed_lines_ += request_line(request) + '\n';
-    }
+    first = missed_.insert({request.key, fit_of(request.target)}).second;
+    if (first) missed_lines_ += request_line(request) + '\n';
   }
-  if (mode() == JitMode::kAuto) return Error::success();
+  if (mode() == JitMode::kAuto || (mode() == JitMode::kWarn && !first)) return Error::success();
   std::vector<std::shared_ptr<const Pack>> searched;
   for (const Added& added : packs()) searched.push_back(added.pack);
   const std::string what =

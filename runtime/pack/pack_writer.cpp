@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/pack/pack_writer.h"
 
+#include <algorithm>
 #include <set>
 
 #include "ir/json.h"
@@ -172,74 +173,100 @@ std::string PackWriter::manifest() const {
          "\n";
 }
 
+// Where each part of the file begins.
+struct PackWriter::Layout {
+  std::string manifest;
+  u64 blob_table = 0;
+  u64 manifest_at = 0;
+  std::vector<u64> entries;  // in the order of entries_
+  std::map<KernelKey, u64> blobs;
+  u64 end = 0;
+};
+
+PackWriter::Layout PackWriter::layout() const {
+  Layout made;
+  made.manifest = manifest();
+  made.blob_table = kHeaderBytes + entries_.size() * kRowBytes;
+  made.manifest_at = made.blob_table + blobs_.size() * kBlobRowBytes;
+  u64 at = aligned(made.manifest_at + made.manifest.size(), 8);
+  for (const auto& [id, entry] : entries_) {
+    made.entries.push_back(at);
+    at = aligned(at + entry.bytes.size(), 8);
+  }
+  for (bool code : {false, true}) {
+    for (const auto& [digest, blob] : blobs_) {
+      if (blob.code != code) continue;
+      at = aligned(at, code ? kCodeAlign : 8);
+      made.blobs[digest] = at;
+      at += blob.bytes.size();
+    }
+  }
+  made.end = at;
+  return made;
+}
+
+std::vector<u8> PackWriter::index_bytes(const Layout& layout) const {
+  ByteWriter index;
+  size_t number = 0;
+  for (const auto& [id, entry] : entries_) {
+    index.key(id.key);
+    index.key(sha256(entry.bytes));
+    for (u64 value : {id.fit, entry.structure, layout.entries[number++]}) index.u64_(value);
+    index.u32_(static_cast<u32>(entry.bytes.size()));
+    index.u32_(0);
+  }
+  return index.take();
+}
+
+std::vector<u8> PackWriter::blob_table_bytes(const Layout& layout) const {
+  ByteWriter table;
+  for (const auto& [digest, blob] : blobs_) {
+    table.key(digest);
+    table.u64_(layout.blobs.at(digest));
+    table.u64_(blob.bytes.size());
+    table.u32_(kCodecNone);
+    table.u32_(0);
+  }
+  return table.take();
+}
+
 Expected<std::vector<u8>> PackWriter::bytes() const {
   if (entries_.size() > kMaxEntries || blobs_.size() > kMaxBlobs) {
     return make_error(ErrorCode::kResourceLimit,
                       "the pack has {} entries, and can have {}: split it by architecture",
                       entries_.size(), kMaxEntries);
   }
-  const std::string manifest_text = manifest();
-  const u64 blob_table_at = kHeaderBytes + entries_.size() * kRowBytes;
-  const u64 manifest_at = blob_table_at + blobs_.size() * kBlobRowBytes;
-  u64 at = aligned(manifest_at + manifest_text.size(), 8);
-
-  ByteWriter index;
-  for (const auto& [id, entry] : entries_) {
-    index.key(id.key);
-    index.key(sha256(entry.bytes));
-    for (u64 value : {id.fit, entry.structure, at}) index.u64_(value);
-    index.u32_(static_cast<u32>(entry.bytes.size()));
-    index.u32_(0);
-    at = aligned(at + entry.bytes.size(), 8);
-  }
-  std::map<KernelKey, u64> places;
-  for (bool code : {false, true}) {
-    for (const auto& [digest, blob] : blobs_) {
-      if (blob.code != code) continue;
-      at = aligned(at, code ? kCodeAlign : 8);
-      places[digest] = at;
-      at += blob.bytes.size();
-    }
-  }
-  ByteWriter table;
-  for (const auto& [digest, blob] : blobs_) {
-    table.key(digest);
-    table.u64_(places[digest]);
-    table.u64_(blob.bytes.size());
-    table.u32_(kCodecNone);
-    table.u32_(0);
-  }
+  const Layout places = layout();
+  const std::vector<u8> index = index_bytes(places);
+  const std::vector<u8> table = blob_table_bytes(places);
+  const llvm::ArrayRef<u8> manifest_bytes = bytes_of(places.manifest);
 
   ByteWriter header;
   header.raw(bytes_of(llvm::StringRef(kMagic.data(), kMagic.size())));
   for (u32 value : {kByteOrder, kFormat, kLaunchAbi, u32{0}}) header.u32_(value);
   for (u64 value :
-       {at, kHeaderBytes, static_cast<u64>(entries_.size()), blob_table_at,
-        static_cast<u64>(blobs_.size()), manifest_at, static_cast<u64>(manifest_text.size())}) {
+       {places.end, kHeaderBytes, static_cast<u64>(entries_.size()), places.blob_table,
+        static_cast<u64>(blobs_.size()), places.manifest_at, u64{manifest_bytes.size()}}) {
     header.u64_(value);
   }
-  for (llvm::ArrayRef<u8> part : {index.bytes(), table.bytes(), bytes_of(manifest_text)}) {
+  for (llvm::ArrayRef<u8> part :
+       {llvm::ArrayRef<u8>(index), llvm::ArrayRef<u8>(table), manifest_bytes}) {
     header.key(sha256(part));
   }
   header.align(kHeaderDigestAt);
   header.key(sha256(header.bytes()));
 
   std::vector<u8> out = header.take();
-  out.reserve(at);
-  const auto append = [&out](llvm::ArrayRef<u8> part, u64 to) {
-    out.resize(to);
-    out.insert(out.end(), part.begin(), part.end());
+  out.resize(places.end);
+  const auto put = [&out](llvm::ArrayRef<u8> part, u64 at) {
+    std::copy(part.begin(), part.end(), out.begin() + static_cast<ptrdiff_t>(at));
   };
-  append(index.bytes(), kHeaderBytes);
-  append(table.bytes(), blob_table_at);
-  append(bytes_of(manifest_text), manifest_at);
-  for (const auto& [id, entry] : entries_) append(entry.bytes, aligned(out.size(), 8));
-  for (bool code : {false, true}) {
-    for (const auto& [digest, blob] : blobs_) {
-      if (blob.code == code) append(blob.bytes, places[digest]);
-    }
-  }
-  out.resize(at);
+  put(index, kHeaderBytes);
+  put(table, places.blob_table);
+  put(manifest_bytes, places.manifest_at);
+  size_t number = 0;
+  for (const auto& [id, entry] : entries_) put(entry.bytes, places.entries[number++]);
+  for (const auto& [digest, blob] : blobs_) put(blob.bytes, places.blobs.at(digest));
   return out;
 }
 

@@ -59,7 +59,11 @@ class PackWriter {
   KernelKey add_blob(llvm::ArrayRef<u8> bytes, bool code);
   Error copy_blob(const Pack& pack, const KernelKey& digest, bool code);
   bool insert(const PackEntry& entry, std::vector<u8> bytes, u64 structure);
+  struct Layout;
+  Layout layout() const;
   std::string manifest() const;
+  std::vector<u8> index_bytes(const Layout& layout) const;
+  std::vector<u8> blob_table_bytes(const Layout& layout) const;
 
   PackContents contents_;
   std::map<Id, Entry> entries_;

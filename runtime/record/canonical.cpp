@@ -80,6 +80,7 @@ std::string structure_text(const VerifiedChain& verified) {
     output.strides.clear();
     output.align = 16;
     output.dtype = DType::kF32;
+    output.in_place = -1;
   }
   return print(chain);
 }

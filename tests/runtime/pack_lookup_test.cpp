@@ -7,6 +7,7 @@
 #include <dlfcn.h>
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <fstream>
 #include <mutex>
@@ -149,7 +150,8 @@ TEST_CASE("with compiling off a chain of a pack is loaded and launched, and NVRT
 TEST_CASE("a miss names the nearest entry and what differs") {
   LayerSizes asked;
   asked.range = "65..128";
-  expect(miss(asked), {"the nearest entry, 'layer' of in memory", "M in 1..64 (asked: 65..128)"});
+  expect(miss(asked),
+         {"the nearest entry, 'layer' of the pack in memory", "M in 1..64 (asked: 65..128)"});
   asked = {};
   asked.rows = "64";
   expect(miss(asked), {"1..64 (asked: no symbol)"});
@@ -159,6 +161,21 @@ TEST_CASE("a miss names the nearest entry and what differs") {
   expect(miss(asked), {"'w' aligned to 16 (asked: 8)"});
   asked.w_layout = " strides[136, 1]";
   expect(miss(asked), {"'w' with strides [128, 1] (asked: [136, 1])"});
+  const auto in_place = [](const char* place) {
+    const std::string text = fmt::format(
+        "chain c(input x: f32[8, 8]) {{\n  y = relu(x)\n  return y: f32{}\n}}\n", place);
+    return must(verify(must(parse(text))));
+  };
+  LookupOptions lookup;
+  lookup.jit = JitMode::kOff;
+  const Target h200 = must(find_target("h200"));
+  lookup.packs = {pack({test::planned_record(in_place(" inplace x"), h200)})};
+  PackLookup places(std::move(lookup));
+  CHECK(must(places.find(make_request(in_place(" inplace x"), h200, false, {})))
+            ->tensors[1]
+            .in_place == 0);
+  expect(take_report(places.miss(make_request(in_place(""), h200, false, {}))),
+         {"output 0 in place of parameter 0 (asked: in its own memory)"});
   asked = {};
   asked.dtype = "f16";
   expect(miss(asked), {"of bf16 (asked: f16)"});
@@ -295,6 +312,32 @@ TEST_CASE("all misses are kept, once each, as lines that give the requests back"
     CHECK(request_line(request) == line);
   }
   CHECK(count == 10);
+}
+
+TEST_CASE("threads prepare from one pack at the same time") {
+  Engine engine(strict());
+  std::vector<std::shared_ptr<const ChainRecord>> records;
+  for (int k = 1; k <= 8; ++k) {
+    LayerSizes sizes;
+    sizes.k = 128 * k;
+    records.push_back(layer_record(sizes));
+  }
+  engine.add_pack(pack(records));
+  std::atomic<int> found = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&engine, &found, t] {
+      for (int i = 0; i < 16; ++i) {
+        LayerSizes sizes;
+        sizes.k = 128 * ((i + t) % 8 + 1);
+        const Target target = must(find_target("h200"));
+        auto record = engine.obtain(layer_chain(sizes).chain(), target);
+        if (record) ++found;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(found == 64);
 }
 
 TEST_CASE("a trace has one line for each chain, target and options, also of threads") {
