@@ -8,9 +8,10 @@
 #include <mutex>
 #include <thread>
 
+#include "compiler/compile/helper/nvrtc_helper.h"
 #include "compiler/compile/host_compiler.h"
-#include "compiler/compile/nvrtc.h"
 #include "compiler/emit/emit.h"
+#include "ir/log.h"
 #include "ir/parallel.h"
 #include "llvm/ADT/STLExtras.h"
 #include "runtime/executable.h"
@@ -22,9 +23,25 @@ namespace {
 constexpr int kMaxReplans = 8;
 constexpr int kMaxCompileThreads = 8;
 
-Expected<const KernelCompiler*> find_compiler(Backend backend) {
-  if (backend == Backend::kHost) return HostCompiler::get();
-  return Nvrtc::get();
+const char* tier_text(CacheTier tier) {
+  switch (tier) {
+    case CacheTier::kMemory:
+      return "found in memory";
+    case CacheTier::kDisk:
+      return "found on disk";
+    case CacheTier::kCompiled:
+      return "compiled";
+  }
+  return "";
+}
+
+void log_plan(const VerifiedChain& chain, const Plan& plan, double ms) {
+  if (!logs(LogLevel::kInfo)) return;
+  size_t kernels = 0;
+  for (const PlanBucket& bucket : plan.buckets) kernels += bucket.kernels.size();
+  log_event(LogLevel::kInfo, "chain '{}' planned for {} ({}): {} kernels in {} buckets, {:.1f} ms",
+            chain.chain().name, plan.target.name, plan.target.arch, kernels, plan.buckets.size(),
+            ms);
 }
 
 TuningOptions tuning_options(const EngineOptions& options) {
@@ -78,20 +95,33 @@ Engine::~Engine() = default;
 CubinCache& Engine::cache() { return state_->cache; }
 TuningStore& Engine::tuning() { return state_->tuning; }
 
+Expected<const KernelCompiler*> Engine::compiler() const {
+  const EngineOptions& options = state_->options;
+  if (options.backend == Backend::kHost) return HostCompiler::get();
+  return find_nvrtc(options.helper, [this](const std::string& line) { state_->cache.warn(line); });
+}
+
 Error Engine::State::compile_kernel(const KernelCompiler& compiler, const Target& target,
                                     CompiledKernel& kernel) {
   const KeyFields fields{kernel.source.body, compiler.header_digest(), target.arch,
                          compiler.option_text(target.arch, options.compile),
                          compiler.compiler_id()};
   kernel.key = kernel_key(fields);
-  auto cubin = cache.get(kernel.key, key_record(fields), [&]() -> Expected<Cubin> {
+  const std::string& symbol = kernel.source.symbol;
+  log_event(LogLevel::kDebug, "kernel {} has key {}", symbol, kernel.key.hex());
+  const LogTimer timer;
+  CacheTier tier = CacheTier::kMemory;
+  const auto compile = [&]() -> Expected<Cubin> {
     Expected<CompileResult> result =
         compiler.compile(CompileJob{kernel.source, target.arch, options.compile});
     if (!result) return result.takeError();
     return std::move(result->cubin);
-  });
+  };
+  auto cubin = cache.get(kernel.key, key_record(fields), compile, &tier);
   if (!cubin) return cubin.takeError();
   kernel.cubin = std::move(*cubin);
+  log_event(LogLevel::kInfo, "kernel {} ({}) {} in {:.1f} ms", symbol, kernel.cubin->arch,
+            tier_text(tier), timer.ms());
   return Error::success();
 }
 
@@ -139,7 +169,7 @@ Expected<std::shared_ptr<const CompiledChain>> Engine::compile(Chain chain, cons
   if (!guard) return guard.takeError();
   Expected<VerifiedChain> verified = verify(std::move(chain));
   if (!verified) return verified.takeError();
-  Expected<const KernelCompiler*> compiler = find_compiler(state_->options.backend);
+  Expected<const KernelCompiler*> compiler = this->compiler();
   if (!compiler) return compiler.takeError();
   if (!(*compiler)->supports(target.arch)) {
     return make_error(ErrorCode::kUnsupported,
@@ -155,6 +185,7 @@ Expected<std::shared_ptr<const CompiledChain>> Engine::compile(Chain chain, cons
   }
   ErrorReport last;
   for (int attempt = 0; attempt <= kMaxReplans; ++attempt) {
+    const LogTimer timer;
     Expected<Plan> plan = make_plan(*verified, target, options);
     if (!plan) {
       // With every candidate rejected, the reason says more than that none is left.
@@ -162,11 +193,14 @@ Expected<std::shared_ptr<const CompiledChain>> Engine::compile(Chain chain, cons
       llvm::consumeError(plan.takeError());
       break;
     }
+    log_plan(*verified, *plan, timer.ms());
     std::vector<RejectedCandidate> rejected;
     Expected<CompiledChain> compiled =
         state_->compile_plan(**compiler, *verified, std::move(*plan), rejected);
     if (compiled) return std::make_shared<const CompiledChain>(std::move(*compiled));
     last = take_report(compiled.takeError());
+    log_event(LogLevel::kInfo, "chain '{}' has a kernel that is not used: {}",
+              verified->chain().name, llvm::StringRef(last.message).split('\n').first.str());
     const size_t known = options.rejected.size();
     for (RejectedCandidate& candidate : rejected) {
       if (!llvm::is_contained(options.rejected, candidate)) {
@@ -185,8 +219,11 @@ Expected<std::shared_ptr<const LoadedKernel>> Engine::State::load_kernel(
   if (const auto it = loaded.find(key); it != loaded.end()) {
     if (auto known = it->second.lock()) return known;
   }
+  const LogTimer timer;
   auto fresh = LoadedKernel::load(driver, *kernel.cubin, dynamic_smem);
   if (!fresh) return fresh;
+  log_event(LogLevel::kInfo, "kernel {} loaded on device {} in {:.1f} ms", kernel.source.symbol,
+            device, timer.ms());
   std::erase_if(loaded, [](const auto& entry) { return entry.second.expired(); });
   loaded[key] = *fresh;
   return fresh;

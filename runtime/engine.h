@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/compile/helper/options.h"
 #include "compiler/compile/kernel_compiler.h"
 #include "compiler/plan.h"
 #include "runtime/cache/cache.h"
@@ -69,6 +70,7 @@ struct EngineOptions {
   CacheOptions cache;
   TuningOptions tuning;  // its warnings go where the cache's go, if they go nowhere else
   CompileOptions compile;
+  HelperOptions helper;  // of NVRTC; without effect on keys and machine code
   PlanOptions plan;
 };
 
@@ -80,7 +82,8 @@ class Engine {
   // Verify, plan (by the records of `catenary tune` for this target, where there are some), emit,
   // compile (all kernels in parallel; cache first). A candidate that the
   // compiler rejects (kKernelRejected) is dropped and the next best is planned. Needs no GPU.
-  // Errors are those of the steps; kNvrtcMissing, kHostCompilerMissing: the backend's compiler is.
+  // Errors are those of the steps; kNvrtcMissing, kHostCompilerMissing: the backend's compiler is;
+  // kCompileTimeout, kCompilerEnded: of a helper process.
   Expected<std::shared_ptr<const CompiledChain>> compile(Chain chain, const Target& target);
 
   // Loads into the primary context of `device`. Refused with kNotWarmedCapture while `stream` is
@@ -94,6 +97,8 @@ class Engine {
   Expected<std::shared_ptr<const Executable>> prepare(Chain chain, int device,
                                                       cuda::Stream stream = nullptr);
 
+  // What this engine compiles with. Errors as those of compile().
+  Expected<const KernelCompiler*> compiler() const;
   CubinCache& cache();
   TuningStore& tuning();
 

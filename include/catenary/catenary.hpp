@@ -25,6 +25,7 @@
 #include "catenary/catenary.h"
 #include "catenary/device.hpp"
 #include "catenary/error.hpp"
+#include "catenary/log.hpp"
 
 namespace ctn {
 

@@ -4,6 +4,8 @@
 // environment do not enter it.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <exception>
 #include <new>
@@ -93,20 +95,28 @@ inline constexpr size_t kMaxStructBytes = 1024;
 
 Error wrong_struct_size(const char* argument, size_t got, size_t want);
 
-// Reads a struct of a caller that was built against this or a newer header. Bytes that this library
-// does not know must be zero: they are options that it cannot apply. A size above kMaxStructBytes
-// is no size that a header has: the caller did not set it, and the struct is not read.
+// The size of a struct in the first header that had it. Fields that were appended later are 0 for a
+// caller that does not know them.
+template <typename Struct>
+inline constexpr size_t kFirstBytes = sizeof(Struct);
+template <>
+inline constexpr size_t kFirstBytes<ctn_engine_options> = offsetof(ctn_engine_options, helper);
+
+// Reads a struct of a caller that was built against any header. Bytes that this library does not
+// know must be zero: they are options that it cannot apply. A size above kMaxStructBytes is no size
+// that a header has: the caller did not set it, and the struct is not read.
 template <typename Struct>
 Error read_struct(const Struct* given, const char* argument, Struct& out) {
   if (Error error = require(given, argument)) return error;
   const size_t size = given->struct_size;
-  if (size < sizeof(Struct) || size > kMaxStructBytes)
+  if (size < kFirstBytes<Struct> || size > kMaxStructBytes)
     return wrong_struct_size(argument, size, sizeof(Struct));
   const auto* bytes = reinterpret_cast<const unsigned char*>(given);
   for (size_t i = sizeof(Struct); i < size; ++i) {
     if (bytes[i] != 0) return wrong_struct_size(argument, size, sizeof(Struct));
   }
-  std::memcpy(&out, given, sizeof(Struct));
+  out = {};
+  std::memcpy(&out, given, std::min(size, sizeof(Struct)));
   return Error::success();
 }
 
