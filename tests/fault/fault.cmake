@@ -6,7 +6,7 @@ foreach(name IN ITEMS fake_nvrtc failing_calls)
   target_compile_options(${name} PRIVATE -Wall -Wextra -Werror)
 endforeach()
 target_link_libraries(failing_calls PRIVATE ${CMAKE_DL_LIBS})
-foreach(name IN ITEMS helper_test cli_helper_test)
+foreach(name IN ITEMS helper_test cli_helper_test command_fault_test kill_stress_test)
   add_dependencies(${name} fake_nvrtc failing_calls catenary_nvrtc)
   target_compile_definitions(${name} PRIVATE FAKE_NVRTC="$<TARGET_FILE:fake_nvrtc>"
                              FAILING_CALLS="$<TARGET_FILE:failing_calls>"
