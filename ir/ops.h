@@ -18,7 +18,7 @@ enum class Op : u8 {
 #undef CATENARY_OP
 };
 
-enum class OpKind : u8 { kStructural, kUnary, kBinary };
+enum class OpKind : u8 { kStructural, kElementwise };
 
 struct OpInfo {
   std::string_view text;
@@ -43,6 +43,6 @@ llvm::ArrayRef<Op> all_ops();
 // name.
 std::string op_choices(std::string_view text, bool elementwise);
 
-inline bool is_elementwise(Op op) { return op_info(op).kind != OpKind::kStructural; }
+inline bool is_elementwise(Op op) { return op_info(op).kind == OpKind::kElementwise; }
 
 }  // namespace catenary

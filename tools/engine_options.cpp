@@ -8,6 +8,7 @@
 #include "compiler/compile/environment.h"
 #include "compiler/compile/helper/nvrtc_helper.h"
 #include "tools/output.h"
+#include "tools/progress.h"
 
 namespace catenary::tools {
 
@@ -25,6 +26,7 @@ EngineOptions engine_options(bool use_cache) {
   EngineOptions options;
   options.cache = cache_options(use_cache);
   if (environment("CATENARY_HELPER").empty()) options.helper.use = HelperUse::kPreferred;
+  options.progress = &Progress::tell_innermost;
   return options;
 }
 

@@ -24,43 +24,77 @@ Expected<Layer::Epilogue> epilogue_of(llvm::StringRef text) {
                     text.str(), fmt::join(names, ", "));
 }
 
-Expected<std::vector<i64>> sizes_of(llvm::StringRef text) {
+Error no_layer(llvm::StringRef text) {
+  return make_error(ErrorCode::kInvalidArgument,
+                    "'{}' is no layer: write MxNxK, GxMxNxK or, for G experts that share M rows, "
+                    "GeMxNxK; sizes from 1; and :epilogue",
+                    text.str());
+}
+
+// Empty unless every part is a whole number from 1.
+std::vector<i64> sizes_of(llvm::StringRef text) {
   llvm::SmallVector<llvm::StringRef, 4> parts;
   text.split(parts, 'x');
   std::vector<i64> sizes;
   for (const llvm::StringRef part : parts) {
     i64 size = 0;
-    if (part.getAsInteger(10, size) || size < 1) break;
+    if (part.getAsInteger(10, size) || size < 1) return {};
     sizes.push_back(size);
   }
-  const bool whole = sizes.size() == parts.size() && (sizes.size() == 3 || sizes.size() == 4);
-  if (whole) return sizes;
-  return make_error(ErrorCode::kInvalidArgument,
-                    "'{}' is no layer: write MxNxK or GxMxNxK, sizes from 1, and :epilogue",
-                    text.str());
+  return sizes;
+}
+
+// Kind, groups and sizes.
+Expected<Layer> shape_of(llvm::StringRef text) {
+  const auto [experts, shared] = text.split('e');
+  Layer layer;
+  std::vector<i64> sizes = sizes_of(shared.empty() ? text : shared);
+  if (!shared.empty()) {
+    const std::vector<i64> groups = sizes_of(experts);
+    if (groups.size() != 1 || sizes.size() != 3) return no_layer(text);
+    layer.kind = Layer::Kind::kExperts;
+    layer.groups = groups[0];
+  } else if (sizes.size() == 4) {
+    layer.kind = Layer::Kind::kGrouped;
+    layer.groups = sizes[0];
+    sizes.erase(sizes.begin());
+  }
+  if (sizes.size() != 3) return no_layer(text);
+  layer.m = sizes[0];
+  layer.n = sizes[1];
+  layer.k = sizes[2];
+  return layer;
+}
+
+// Experts get equal rows, the first ones one more where M does not divide.
+void divide_rows(Layer& layer) {
+  for (i64 e = 0; e < layer.groups; ++e) {
+    layer.rows.push_back(layer.m / layer.groups + (e < layer.m % layer.groups ? 1 : 0));
+  }
 }
 
 Expected<Layer> given_layer(llvm::StringRef text) {
   const auto [size_text, epilogue_name] = text.trim().split(':');
-  auto sizes = sizes_of(size_text);
-  if (!sizes) return sizes.takeError();
+  auto layer = shape_of(size_text);
+  if (!layer) return layer.takeError();
   auto epilogue = epilogue_of(epilogue_name);
   if (!epilogue) return epilogue.takeError();
-  Layer layer;
-  layer.epilogue = *epilogue;
-  if (*epilogue == Layer::Epilogue::kSwiglu) layer.kind = Layer::Kind::kDual;
-  if (sizes->size() == 4) {
-    layer.kind = Layer::Kind::kGrouped;
-    layer.groups = sizes->front();
+  layer->epilogue = *epilogue;
+  if (layer->kind == Layer::Kind::kDense && *epilogue == Layer::Epilogue::kSwiglu) {
+    layer->kind = Layer::Kind::kDual;
   }
-  layer.group = layer.kind == Layer::Kind::kGrouped ? "grouped"
-                : layer.kind == Layer::Kind::kDual  ? "dual"
-                                                    : "dense";
-  const size_t at = sizes->size() - 3;
-  layer.m = (*sizes)[at];
-  layer.n = (*sizes)[at + 1];
-  layer.k = (*sizes)[at + 2];
-  if (layer_bytes(layer) > kMostLayerBytes || layer_flops(layer) > kMostLayerFlops) {
+  constexpr const char* kGroups[] = {"dense", "dual", "grouped", "experts"};
+  layer->group = kGroups[static_cast<int>(layer->kind)];
+  if (layer->kind == Layer::Kind::kExperts) {
+    if (*epilogue != Layer::Epilogue::kNone && *epilogue != Layer::Epilogue::kSwiglu) {
+      return make_error(ErrorCode::kInvalidArgument,
+                        "'{}' has a bias, and the peer of experts has none: write no epilogue, or "
+                        ":swiglu",
+                        text.str());
+    }
+    divide_rows(*layer);
+  }
+  if (layer_bytes(*layer) > kMostLayerBytes || layer_flops(*layer) > kMostLayerFlops) {
     return make_error(ErrorCode::kInvalidArgument,
                       "'{}' is too large: a layer has up to {:.0f} GiB and {:.0f} TFLOP",
                       text.str(), kMostLayerBytes / (i64{1} << 30), kMostLayerFlops / 1e12);

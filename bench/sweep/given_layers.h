@@ -6,8 +6,9 @@
 
 namespace catenary::bench {
 
-// "MxNxK" or "GxMxNxK" (G groups, x[G,M,K]), then ":" and an epilogue if there is one: bias,
-// bias_silu, bias_gelu, or swiglu, which makes a dual GEMM; a comma between layers. bf16. Errors,
+// "MxNxK", "GxMxNxK" (G groups, x[G,M,K]) or "GeMxNxK" (G experts with M rows in all, equal to
+// within one), then ":" and an epilogue if there is one: bias, bias_silu, bias_gelu, or swiglu,
+// which makes a dual GEMM; a comma between layers. bf16. Errors,
 // kInvalidArgument: none, a size below 1, a layer beyond the limits of random_layers.h, another
 // text.
 Expected<std::vector<Layer>> given_layers(const std::string& list);

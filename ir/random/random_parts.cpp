@@ -25,7 +25,7 @@ i64 product(llvm::ArrayRef<Dim> shape) {
 }  // namespace
 
 RandomParts::RandomParts(u64 seed, const RandomChainOptions& options)
-    : options_(options), random_(seed) {
+    : options_(options), random_(seed), extra_(seed ^ 0x6b8d3f1a5c27e490ull) {
   if (!random_.chance(25)) return;
   const i64 hi = random_.range(1, std::min<i64>(options.small_m ? 16 : 64, options.max_elements));
   symbol_ = Symbol{"M", random_.range(0, 1), hi};
@@ -198,7 +198,8 @@ ValueId RandomParts::sum(ValueId id) {
 double RandomParts::result_magnitude(Op op, double a, double b) const {
   if (op == Op::kAdd || op == Op::kSub) return a + b;
   if (op == Op::kMul || op == Op::kScale) return a * b;
-  if (op == Op::kRelu2) return a * a;
+  if (op == Op::kRelu2 || op == Op::kSquare) return a * a;
+  if (op == Op::kPow) return a * a * a;
   return std::max(a, b);
 }
 
@@ -221,22 +222,27 @@ ValueId RandomParts::unary_step(ValueId id) {
   llvm::SmallVector<Op, 16> ops;
   const double before = known(id).magnitude;
   for (Op op : all_ops()) {
-    if (op_info(op).kind != OpKind::kUnary) continue;
+    if (!is_elementwise(op) || op_info(op).arity != 1) continue;
     if (allowed(op, result_magnitude(op, before, 0))) ops.push_back(op);
   }
   const Op op = random_.pick<Op>(ops);
+  const bool exact_only = options_.exact_only;
   double attributes[2] = {0, 0};
   double after = result_magnitude(op, before, 0);
   if (op == Op::kClamp) {
-    const double scale = options_.exact_only ? 1 : 0.25;
+    const double scale = exact_only ? 1 : 0.25;
     attributes[0] = scale * static_cast<double>(random_.range(-16, 4));
     attributes[1] = scale * static_cast<double>(random_.range(4, 16));
     after = 16;
   }
   if (op == Op::kLeakyRelu) attributes[0] = static_cast<double>(random_.range(-3, 12)) / 8;
+  if (op == Op::kPow) attributes[0] = static_cast<double>(random_.range(exact_only ? 1 : -2, 3));
   ValueId operand = id;
-  if (op == Op::kExp && random_.chance(80)) {
+  if ((op == Op::kExp || op == Op::kExp2) && random_.chance(80)) {
     operand = elementwise(Op::kClamp, use_of(id), {-8, 4}, 16);  // avoids overflow
+  }
+  if ((op == Op::kSqrt || op == Op::kRsqrt || op == Op::kLog) && random_.chance(80)) {
+    operand = elementwise(Op::kAbs, use_of(id), {}, before);  // avoids NaN
   }
   return elementwise(op, use_of(operand), attributes, after);
 }
@@ -273,8 +279,10 @@ Use RandomParts::second_operand(ValueId main, const Use& main_use, double& magni
 }
 
 ValueId RandomParts::binary_step(ValueId id) {
-  constexpr Op kOps[] = {Op::kAdd, Op::kAdd, Op::kAdd, Op::kSub, Op::kMul,
-                         Op::kMul, Op::kDiv, Op::kMin, Op::kMax, Op::kScale};
+  constexpr Op kOps[] = {Op::kAdd, Op::kAdd, Op::kAdd, Op::kAdd,   Op::kAdd, Op::kSub, Op::kSub,
+                         Op::kMul, Op::kMul, Op::kMul, Op::kMul,   Op::kDiv, Op::kDiv, Op::kMin,
+                         Op::kMax, Op::kMin, Op::kMax, Op::kScale, Op::kLt,  Op::kLe,  Op::kScale,
+                         Op::kGt,  Op::kGe,  Op::kEq,  Op::kNe};
   const double before = known(id).magnitude;
   Op op = random_.pick<Op>(kOps);
   if (!allowed(op, result_magnitude(op, before, 3))) op = Op::kMin;
@@ -301,16 +309,72 @@ ValueId RandomParts::binary_step(ValueId id) {
   return elementwise(op, {main, other}, {}, after);
 }
 
+// Chooses between `id` and a second operand by a comparison of the two, or by `id` itself.
+ValueId RandomParts::select_step(ValueId id) {
+  constexpr Op kOps[] = {Op::kLt, Op::kLe, Op::kGt, Op::kGe, Op::kEq, Op::kNe};
+  const double before = known(id).magnitude;
+  double magnitude = 2;
+  const Use main = use_of(id);
+  const Use other = second_operand(id, main, magnitude);
+  Use condition = main;
+  if (random_.chance(70)) {
+    condition = {elementwise(random_.pick<Op>(kOps), {main, other}, {}, 1), ""};
+  }
+  const bool swapped = random_.chance(50);
+  return elementwise(Op::kSelect, {condition, swapped ? other : main, swapped ? main : other}, {},
+                     std::max(before, magnitude));
+}
+
 ValueId RandomParts::steps(ValueId id, int fewest, int most) {
   const i64 count = random_.range(fewest, most);
   for (i64 i = 0; i < count; ++i) {
     if (!options_.exact_only && random_.chance(8)) {
       id = cast(id, float_dtype());
     } else {
-      id = random_.chance(50) ? unary_step(id) : binary_step(id);
+      id = random_.chance(50)   ? unary_step(id)
+           : random_.chance(88) ? binary_step(id)
+                                : select_step(id);
     }
   }
   return id;
+}
+
+ValueId RandomParts::group_operand(ValueId contraction) {
+  const Value contract = value(contraction);
+  const bool rows = contract.ragged && contract.op == Op::kContract &&
+                    known(contraction).labels.find(contract.ragged->label) != std::string::npos;
+  const double magnitude = known(contraction).magnitude;
+  if (!rows || !extra_.chance(60) || !allowed(Op::kAdd, magnitude + 2)) return contraction;
+  const Known facts = known(contraction);
+  Use use{-1, std::string(1, contract.ragged->group)};
+  llvm::SmallVector<Dim, 4> shape = {known(contract.ragged->ends).shape[0]};
+  for (size_t d = 0; d < facts.shape.size(); ++d) {
+    if (facts.labels[d] == contract.ragged->label || !extra_.chance(70)) continue;
+    use.labels += facts.labels[d];
+    shape.push_back(facts.shape[d]);
+  }
+  use.value = parameter(extra_.chance(70) ? Role::kWeight : Role::kInput, float_dtype(), shape);
+  Value add;
+  add.op = Op::kAdd;
+  add.operands = {Use{contraction, ""}, use};
+  Known result = facts;
+  result.used = false;
+  result.magnitude = magnitude + 2;
+  return append(std::move(add), std::move(result));
+}
+
+ValueId RandomParts::accumulate(ValueId value_id) {
+  const Known facts = known(value_id);
+  if (options_.exact_only && value(value_id).op == Op::kCast) return value_id;
+  if (is_parameter(value_id) || !extra_.chance(12) || !allowed(Op::kAdd, facts.magnitude + 2)) {
+    return value_id;
+  }
+  const ValueId input = parameter(Role::kInput, float_dtype(), facts.shape);
+  value(input).type.strides = random_strides(facts.shape, /*may_overlap=*/false);
+  const ValueId sum =
+      elementwise(Op::kAdd, {Use{value_id, ""}, Use{input, ""}}, {}, facts.magnitude + 2);
+  in_place_ = {sum, input};
+  return sum;
 }
 
 ValueId RandomParts::join(ValueId left, ValueId right) {
@@ -344,6 +408,12 @@ Chain RandomParts::finish() {
     output.dtype = float_dtype();
     output.strides = random_strides(known_ops_[i].shape, /*may_overlap=*/false);
     output.align = random_align(output.dtype);
+    if (in_place_ && in_place_->first == static_cast<ValueId>(kFirstOp + i)) {
+      output.in_place = in_place_->second;
+      output.dtype = parameters_[output.in_place].type.dtype;
+      output.strides.clear();
+      output.align = 16;
+    }
     chain.outputs.push_back(std::move(output));
   }
   return chain;

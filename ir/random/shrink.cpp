@@ -43,7 +43,10 @@ Chain prune(const Chain& chain) {
     if (ragged) ragged->ends = renumbered[ragged->ends];
   }
   kept.outputs = chain.outputs;
-  for (Output& output : kept.outputs) output.value = renumbered[output.value];
+  for (Output& output : kept.outputs) {
+    output.value = renumbered[output.value];
+    if (output.in_place >= 0) output.in_place = renumbered[output.in_place];
+  }
   return kept;
 }
 
@@ -57,6 +60,7 @@ class Shrinker {
       changed_ = false;
       drop_outputs();
       drop_ops();
+      drop_symbol();
       shrink_sizes();
       plain_layouts();
     } while (changed_);
@@ -100,6 +104,16 @@ class Shrinker {
     }
   }
 
+  // A number in place of the symbol: contiguous strides must not depend on a symbol.
+  void drop_symbol() {
+    if (!chain_.symbol) return;
+    Chain candidate = chain_;
+    for (Value& value : candidate.values) {
+      for (Dim& dim : value.type.shape) dim.symbolic = false;
+    }
+    keep_if_fails(candidate);
+  }
+
   // Equal sizes shrink together, so that shapes still match.
   void shrink_sizes() {
     std::set<std::pair<i64, bool>> sizes;
@@ -140,6 +154,8 @@ class Shrinker {
       Chain candidate = chain_;
       candidate.outputs[i].strides.clear();
       candidate.outputs[i].align = 16;
+      keep_if_fails(candidate);
+      candidate.outputs[i].in_place = -1;
       keep_if_fails(candidate);
     }
   }

@@ -297,6 +297,7 @@ bool chain_is_exact(const VerifiedChain& chain) {
     if (value.op == Op::kConstant && value.attributes[0] != std::nearbyint(value.attributes[0])) {
       return false;
     }
+    if (value.op == Op::kPow && value.attributes[0] < 0) return false;
     if (value.op == Op::kClamp) {
       for (double bound : value.attributes) {
         if (bound != std::nearbyint(bound)) return false;

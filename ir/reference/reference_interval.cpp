@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <numbers>
+#include <optional>
 
 namespace catenary {
 namespace {
@@ -74,12 +76,11 @@ Interval multiply(Op op, const Interval& a, const Interval& b) {
                 std::fabs(a.value) * b.error + std::fabs(b.value) * a.error + a.error * b.error);
 }
 
-Interval divide(const Interval& a, const Interval& b) {
+Interval divide(Op op, const Interval& a, const Interval& b) {
   const double value = a.value / b.value;
   if (may_be_zero(b) || (b.value == 0 && may_be_zero(a))) return {0, kInfinity};
   if (!std::isfinite(value) || !std::isfinite(b.value)) return settle_f32(value, 0);
-  return finish(Op::kDiv, value,
-                (a.error + std::fabs(value) * b.error) / (std::fabs(b.value) - b.error));
+  return finish(op, value, (a.error + std::fabs(value) * b.error) / (std::fabs(b.value) - b.error));
 }
 
 template <typename F>
@@ -98,6 +99,73 @@ Interval leaky_relu(const Interval& x, double slope) {
   if (x.value - x.error > 0) steepest = 1;
   if (x.value + x.error < 0) steepest = std::fabs(slope);
   return smooth(Op::kLeakyRelu, x, value, steepest, 0, steepest);
+}
+
+// A root or a logarithm: rises or falls over x >= 0, has a limit at 0, NaN below it.
+template <typename F>
+Interval above_zero(Op op, const Interval& x, F f) {
+  if (x.error > 0 && x.value - x.error <= 0 && x.value + x.error >= 0) return {0, kInfinity};
+  return monotone(op, x, f);
+}
+
+// A sine: no error moves it by more than 2.
+Interval wave(Op op, const Interval& x, double value, double slope) {
+  const double carried = std::min((std::fabs(slope) + 0.5 * x.error) * x.error, x.error);
+  return finish(op, value, x.error == 0 ? 0 : std::min(carried, 2.0));
+}
+
+// x^n by multiplications: every power on the way to a result that f32 holds is exact as well.
+bool power_is_exact(double x, int n) {
+  double power = 1;
+  for (int i = 0; i < n; ++i) {
+    power *= x;
+    if (static_cast<double>(static_cast<float>(power)) != power) return false;
+  }
+  return true;
+}
+
+// The integer power of pown in IEEE 754-2019: x^0 is 1 for every x.
+Interval power(const Interval& x, int n) {
+  const auto f = [n](double v) { return std::pow(v, n); };
+  const double value = f(x.value);
+  if (n == 0) return {1, 0};
+  if (n < 0 && may_be_zero(x)) return {0, kInfinity};
+  double carried = 0;
+  if (x.error > 0 && std::isfinite(value)) {
+    for (double v : {x.value - x.error, x.value + x.error, may_be_zero(x) ? 0 : x.value}) {
+      carried = std::max(carried, std::fabs(f(v) - value));
+    }
+  }
+  if (!std::isfinite(value)) return settle_f32(value, carried);
+  // A reciprocal rounds unless x is a power of two; then so is the result.
+  int exponent;
+  const bool exact = x.error == 0 && (n > 0 ? power_is_exact(x.value, n)
+                                            : std::fabs(std::frexp(x.value, &exponent)) == 0.5 &&
+                                                  std::fabs(value) >= kSubnormal);
+  if (exact) return settle_f32(value, 0);
+  const double units = n > 0 ? n - 1 : -2 * n - 1;
+  return settle_f32(value, carried + units * kUnitF32 * (std::fabs(value) + carried) + kTiny);
+}
+
+// 1 or 0. Where an error decides, either is right.
+template <typename F>
+Interval truth(const Interval& x, const Interval& y, F holds) {
+  const double value = holds(x.value, y.value) ? 1 : 0;
+  if (uncertain(x) || uncertain(y)) return {value, 1};
+  const double error = x.error + y.error;
+  const bool close =
+      std::isfinite(x.value) && std::isfinite(y.value) && std::fabs(x.value - y.value) <= error;
+  return {value, error > 0 && close ? 1.0 : 0.0};
+}
+
+Interval select(const Interval& condition, const Interval& a, const Interval& b) {
+  const bool may_be_either = std::isinf(condition.error) || may_be_zero(condition);
+  if (!may_be_either) return condition.value != 0 ? a : b;
+  if (a.value == b.value) return {a.value, std::max(a.error, b.error)};
+  if (!std::isfinite(a.value) || !std::isfinite(b.value)) return {0, kInfinity};
+  const Interval& taken = condition.value != 0 ? a : b;
+  const Interval& other = condition.value != 0 ? b : a;
+  return {taken.value, std::max(taken.error, std::fabs(a.value - b.value) + other.error)};
 }
 
 // x * gate(argument(x)): the functor rounds its argument a few times; in the tail of the gate a
@@ -166,7 +234,69 @@ Interval settle_f32(double value, double error) {
   return {value, error};
 }
 
+namespace {
+
+// Ops whose result may be known although an operand is not. Nothing: another op.
+std::optional<Interval> apply_predicate(Op op, llvm::ArrayRef<Interval> operands) {
+  switch (op) {
+    case Op::kLt:
+      return truth(operands[0], operands[1], std::less<>());
+    case Op::kLe:
+      return truth(operands[0], operands[1], std::less_equal<>());
+    case Op::kGt:
+      return truth(operands[0], operands[1], std::greater<>());
+    case Op::kGe:
+      return truth(operands[0], operands[1], std::greater_equal<>());
+    case Op::kEq:
+      return truth(operands[0], operands[1], std::equal_to<>());
+    case Op::kNe:
+      return truth(operands[0], operands[1], std::not_equal_to<>());
+    case Op::kSelect:
+      return select(operands[0], operands[1], operands[2]);
+    default:
+      return std::nullopt;
+  }
+}
+
+// Roots, powers, logarithm, error function, sine, cosine.
+Interval apply_math(Op op, const Interval& x, const double (&attributes)[2]) {
+  switch (op) {
+    case Op::kAbs:
+      return {std::fabs(x.value), x.error};
+    case Op::kSquare:
+      return multiply(op, x, x);
+    case Op::kSqrt:
+      return above_zero(op, x, [](double v) { return std::sqrt(v); });
+    case Op::kRsqrt:
+      return above_zero(op, x, [](double v) { return 1 / std::sqrt(v); });
+    case Op::kRecip:
+      return divide(op, {1, 0}, x);
+    case Op::kPow:
+      return power(x, static_cast<int>(attributes[0]));
+    case Op::kExp2: {
+      if (std::exp2(x.value - x.error) >= kOverflowF32) return {kInfinity, 0};
+      const double e = std::exp2(x.value);
+      return finish(op, e, x.error == 0 ? 0 : e * std::expm1(x.error * std::numbers::ln2));
+    }
+    case Op::kLog:
+      return above_zero(op, x, [](double v) { return std::log(v); });
+    case Op::kErf: {
+      const double slope = 2 / std::sqrt(std::numbers::pi) * std::exp(-x.value * x.value);
+      return smooth(op, x, std::erf(x.value), slope, 0.49, 1.13);
+    }
+    case Op::kSin:
+      return wave(op, x, std::sin(x.value), std::cos(x.value));
+    case Op::kCos:
+      return wave(op, x, std::cos(x.value), std::sin(x.value));
+    default:
+      return {0, kInfinity};
+  }
+}
+
+}  // namespace
+
 Interval apply_op(Op op, llvm::ArrayRef<Interval> operands, const double (&attributes)[2]) {
+  if (const auto result = apply_predicate(op, operands)) return *result;
   for (const Interval& operand : operands) {
     if (uncertain(operand)) return {0, kInfinity};
   }
@@ -188,7 +318,7 @@ Interval apply_op(Op op, llvm::ArrayRef<Interval> operands, const double (&attri
     case Op::kScale:
       return multiply(op, x, y);
     case Op::kDiv:
-      return divide(x, y);
+      return divide(op, x, y);
     case Op::kMin:
       return pick(op, x, y, smaller);
     case Op::kMax:
@@ -230,6 +360,26 @@ Interval apply_op(Op op, llvm::ArrayRef<Interval> operands, const double (&attri
       if (std::exp(x.value - x.error) >= kOverflowF32) return {kInfinity, 0};
       return finish(op, e, x.error == 0 ? 0 : e * std::expm1(x.error));
     }
+    case Op::kAbs:
+    case Op::kSquare:
+    case Op::kSqrt:
+    case Op::kRsqrt:
+    case Op::kRecip:
+    case Op::kPow:
+    case Op::kExp2:
+    case Op::kLog:
+    case Op::kErf:
+    case Op::kSin:
+    case Op::kCos:
+      return apply_math(op, x, attributes);
+    case Op::kLt:
+    case Op::kLe:
+    case Op::kGt:
+    case Op::kGe:
+    case Op::kEq:
+    case Op::kNe:
+    case Op::kSelect:
+      break;  // apply_predicate() gave the result
   }
   return {0, kInfinity};
 }

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // One functor per elementwise row of ir/ops.def (f32 in, f32 out), and map(), which applies one to
 // vectors. Error bounds are in ops.def, their derivation is here; u = 2^-24. Every operation names
-// its rounding, so that a functor gives the same bits in every kernel.
+// its rounding, so that a functor gives the same bits in every kernel. Functors of mathematical
+// functions, comparisons and select are in ops_math.cuh.
 #pragma once
 
+#include "epilogue/ops_math.cuh"
 #include "epilogue/vec.cuh"
 #include "ptx/convert.cuh"
 #include "ptx/math.cuh"

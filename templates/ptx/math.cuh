@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // f32 arithmetic, approximate functions, min and max. PTX ISA 9.7.3: ex2.approx.ftz has a relative
 // error below 2^-22, rcp.approx.ftz below 1 ulp, lg2.approx.ftz an absolute error below 2^-22 in
-// (0.5, 2), else a relative one below 2^-22 (measured: RESULTS hw-33). `.NaN` min and max return
-// NaN if either operand is NaN, as the reference does.
+// (0.5, 2), else a relative one below 2^-22 (measured: RESULTS hw-33), rsqrt.approx a relative
+// error below 2^-22.9. sqrt.rn and rcp.rn round correctly. `.NaN` min and max return NaN if either
+// operand is NaN, as the reference does.
 #pragma once
 
 #include "ptx/device.cuh"
@@ -24,6 +25,25 @@ CATENARY_DEVICE float rcp_approx(float x) {
 CATENARY_DEVICE float lg2_approx(float x) {
   float v;
   asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(v) : "f"(x));
+  return v;
+}
+
+// Without .ftz: subnormal operands are not 0. rsqrt of -0 is -inf, of other negative numbers NaN.
+CATENARY_DEVICE float rsqrt_approx(float x) {
+  float v;
+  asm("rsqrt.approx.f32 %0, %1;" : "=f"(v) : "f"(x));
+  return v;
+}
+
+CATENARY_DEVICE float sqrt_rn(float x) {
+  float v;
+  asm("sqrt.rn.f32 %0, %1;" : "=f"(v) : "f"(x));
+  return v;
+}
+
+CATENARY_DEVICE float rcp_rn(float x) {
+  float v;
+  asm("rcp.rn.f32 %0, %1;" : "=f"(v) : "f"(x));
   return v;
 }
 

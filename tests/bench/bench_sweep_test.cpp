@@ -178,9 +178,10 @@ TEST_CASE("shards share out the layers of a sweep, all M of a matrix together") 
 }
 
 TEST_CASE("layers that the user names") {
-  auto layers = given_layers("331x2208x7816:bias_gelu, 8x64x512x256,64x512x1024:swiglu");
+  auto layers =
+      given_layers("331x2208x7816:bias_gelu, 8x64x512x256,64x512x1024:swiglu,3e200x512x256:swiglu");
   REQUIRE(layers);
-  REQUIRE(layers->size() == 3);
+  REQUIRE(layers->size() == 4);
   CHECK((*layers)[0].m == 331);
   CHECK((*layers)[0].n == 2208);
   CHECK((*layers)[0].k == 7816);
@@ -188,11 +189,19 @@ TEST_CASE("layers that the user names") {
   CHECK((*layers)[1].groups == 8);
   CHECK((*layers)[1].kind == Layer::Kind::kGrouped);
   CHECK((*layers)[2].kind == Layer::Kind::kDual);
+  CHECK((*layers)[3].kind == Layer::Kind::kExperts);
+  CHECK((*layers)[3].m == 200);
+  CHECK((*layers)[3].rows == std::vector<i64>{67, 67, 66});
   const std::pair<const char*, const char*> wrong[] = {{"", "--layers"},
                                                        {"64x512", "'64x512'"},
                                                        {"64x0x512", "'64x0x512'"},
                                                        {"64x512x5a", "'64x512x5a'"},
                                                        {"1x2x3x4x5", "GxMxNxK"},
+                                                       {"e64x512x512", "GeMxNxK"},
+                                                       {"3x8e64x512x512", "GeMxNxK"},
+                                                       {"8e2x64x512x512", "GeMxNxK"},
+                                                       {"8e64x512x512:bias", "swiglu"},
+                                                       {"8e", "'8e'"},
                                                        {"64x512x512:tanh", "bias_silu"},
                                                        {"1048576x65536x65536", "too large"}};
   for (const auto& [text, part] : wrong) {
@@ -303,7 +312,8 @@ TEST_CASE("a sweep verifies every kind and its candidates, without and with PDL"
   Record record;
   size_t compiled = 0;
   Error error = run_sweep(
-      *session, nullptr, pool, cases, options, [&](size_t candidates) { compiled = candidates; },
+      *session, nullptr, pool, cases, options,
+      [&](i64, i64 all) { compiled = static_cast<size_t>(all); },
       [&](LayerRow row) {
         CAPTURE(layer_line(row));
         CHECK(row.verified);

@@ -8,6 +8,7 @@
 
 #include "compiler/families/gemm_sm90/candidates.h"
 #include "compiler/kernel_family.h"
+#include "shared/params.h"
 #include "tests/support/gemm_sm90_plan.h"
 
 using namespace catenary;

@@ -48,7 +48,7 @@ Plan plan_of(const VerifiedChain& chain) {
   return std::move(*plan);
 }
 
-// A chain of one op over two inputs (or one, with attributes in their places).
+// A chain of one op over as many inputs as it has operands.
 Chain chain_of_op(Op op) {
   const OpInfo& info = op_info(op);
   Chain chain;
@@ -56,12 +56,12 @@ Chain chain_of_op(Op op) {
   TensorType type;
   type.dtype = DType::kBF16;
   type.shape = {Dim{64}, Dim{40}};
-  const ValueId x = chain.parameter(Role::kInput, "x", type);
-  llvm::SmallVector<Use, 2> operands = {Use{x, ""}};
-  if (op == Op::kScale) {
-    operands.push_back(Use{chain.parameter(Role::kScalar, "s", TensorType{}), ""});
-  } else if (info.arity == 2) {
-    operands.push_back(Use{chain.parameter(Role::kInput, "y", type), ""});
+  llvm::SmallVector<Use, 3> operands;
+  for (int i = 0; i < info.arity; ++i) {
+    const bool scalar = op == Op::kScale && i == 1;
+    operands.push_back({scalar ? chain.parameter(Role::kScalar, "s", TensorType{})
+                               : chain.parameter(Role::kInput, fmt::format("x{}", i), type),
+                        ""});
   }
   llvm::SmallVector<double, 2> attributes;
   for (std::string_view name : info.attributes) {

@@ -167,6 +167,9 @@ const std::vector<WrittenCase>& written_cases() {
     for (WrittenCase& more : small_m_cases()) all.push_back(std::move(more));
     for (WrittenCase& more : tf32_cases()) all.push_back(std::move(more));
     for (WrittenCase& more : cp_async_cases()) all.push_back(std::move(more));
+    for (WrittenCase& more : math_cases()) all.push_back(std::move(more));
+    for (WrittenCase& more : group_operand_cases()) all.push_back(std::move(more));
+    for (WrittenCase& more : in_place_cases()) all.push_back(std::move(more));
     return all;
   }();
   return cases;
@@ -196,6 +199,12 @@ const std::vector<WrittenCase>& sanitizer_cases() {
        {}},
       {"pointwise, one element",
        "chain a(input x: f32[1]) {\n  y = sigmoid(x)\n  return y: f16 align 2 }",
+       {},
+       {}},
+      {"pointwise, mathematical ops",
+       "chain a(input x: f32[20, 37] align 4, input y: f32[20, 37] align 4) {\n"
+       "  z = select(lt(x, y), add(sin(x), rsqrt(y)), mul(log(x), pow(y, exponent = -3)))\n"
+       "  return z: f32 align 4 }",
        {},
        {}},
       {"sum over rows",

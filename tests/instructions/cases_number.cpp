@@ -109,7 +109,7 @@ Case math_exact() {
   c.threads = 256;
   const std::vector<u32> as = patterns(31), others = patterns(32), cs = patterns(33);
   Bytes in(3 * 4 * kValues);
-  c.expected.assign(9 * 4 * kValues, 0);
+  c.expected.assign(11 * 4 * kValues, 0);
   for (size_t t = 0; t < kValues; ++t) {
     const float a = number(as[t]);
     // Special values are paired with each other.
@@ -129,13 +129,15 @@ Case math_exact() {
                              low,
                              any ? NAN : smaller(a, b),
                              any ? NAN : -smaller(-a, -b),
-                             std::abs(third)};
-    for (size_t i = 0; i < 9; ++i) {
+                             std::abs(third),
+                             std::sqrt(a),
+                             1 / a};
+    for (size_t i = 0; i < 11; ++i) {
       const u32 bits = std::isnan(results[i]) ? kNan : std::bit_cast<u32>(results[i]);
       put(c.expected, 4 * (i * kValues + t), bits);
     }
   }
-  c.buffers = {input(in), output(9 * 4 * kValues)};
+  c.buffers = {input(in), output(11 * 4 * kValues)};
   return c;
 }
 
@@ -145,8 +147,8 @@ Case math_approximate() {
   c.ctas = 4;
   c.threads = 256;
   Random random(34);
-  Bytes in(3 * 4 * kValues);
-  c.approximate.resize(3 * kValues);
+  Bytes in(4 * 4 * kValues);
+  c.approximate.resize(4 * kValues);
   const auto set = [&](size_t at, float x, double value, double error) {
     put(in, 4 * at, x);
     if (std::abs(value) < 0x1p-125 && at < 2 * kValues) error = 0x1p-126;
@@ -167,8 +169,14 @@ Case math_approximate() {
                    : number(static_cast<u32>(random.between(0x00800000, 0x7f7fffff)));
     const double log = std::log2(static_cast<double>(argument));
     set(2 * kValues + t, argument, log, std::max(0x1p-22, std::abs(log) * 0x1p-22));
+    // Subnormal numbers too; then the special ones.
+    const float square = t < 8 ? number(std::array<u32, 8>{0, 0x80000000, 1, 0x007fffff, 0x7f800000,
+                                                           0x7f7fffff, 0x00800000, 2}[t])
+                               : number(static_cast<u32>(random.between(1, 0x7f7fffff)));
+    const double root = 1 / std::sqrt(static_cast<double>(square));
+    set(3 * kValues + t, square, root, std::isinf(root) ? 0 : root * std::exp2(-22.9));
   }
-  c.buffers = {input(in), output(3 * 4 * kValues)};
+  c.buffers = {input(in), output(4 * 4 * kValues)};
   return c;
 }
 

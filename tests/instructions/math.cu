@@ -37,6 +37,8 @@ extern "C" __global__ void __launch_bounds__(256) math_exact(const __grid_consta
   store(out, 6 * kValues + t, min_nan(a, b));
   store(out, 7 * kValues + t, max_nan(a, b));
   store(out, 8 * kValues + t, abs_f32(c));
+  store(out, 9 * kValues + t, sqrt_rn(a));
+  store(out, 10 * kValues + t, rcp_rn(a));
 }
 
 // The input: a list for each function.
@@ -48,4 +50,5 @@ extern "C" __global__ void __launch_bounds__(256) math_approximate(const __grid_
   store(out, t, ex2_approx(load(in, t)));
   store(out, kValues + t, rcp_approx(load(in, kValues + t)));
   store(out, 2 * kValues + t, lg2_approx(load(in, 2 * kValues + t)));
+  store(out, 3 * kValues + t, rsqrt_approx(load(in, 3 * kValues + t)));
 }

@@ -346,7 +346,7 @@ TEST_SUITE("ir") {
       for (int i = 0; i < 4000; ++i) {
         const auto number = [&] { return static_cast<double>(random.range(-8000, 8000)) / 1000; };
         const double attributes[2] = {-1.5, 2};
-        Interval x[2];
+        Interval x[3];
         for (Interval& operand : x) {
           operand = {number(), std::ldexp(1, static_cast<int>(random.range(-20, 1)))};
         }

@@ -191,8 +191,9 @@ TEST_CASE("every operation round-trips and verifies") {
         last = chain.cast(a, DType::kBF16);
         break;
       default:
-        last = op_info(op).arity == 1 ? chain.elementwise(op, {{a, ""}}, {0.25, 0.75})
-                                      : chain.elementwise(op, {{a, "mn"}, {b, ""}});
+        llvm::SmallVector<Use, 3> uses(op_info(op).arity, Use{b, ""});
+        uses[0] = {a, uses.size() == 1 ? "" : "mn"};
+        last = chain.elementwise(op, uses, {2, 3});
         if (op_info(op).attributes[0].empty()) chain.values[last].attributes[0] = 0;
         if (op_info(op).attributes[1].empty()) chain.values[last].attributes[1] = 0;
     }
@@ -214,6 +215,22 @@ TEST_CASE("doubles round-trip bit for bit") {
     const double back = again.values[0].attributes[0];
     CHECK(std::memcmp(&back, &number, sizeof number) == 0);
   }
+}
+
+TEST_CASE("outputs in place round-trip and keep the input's layout") {
+  const Chain chain = parse_ok(
+      "chain c(input inplace: bf16[4, 8] strides[16, 1] align 4) {\n"
+      "  y = relu(inplace)\n  return y: bf16 inplace inplace, y: f32 align 8\n}");
+  REQUIRE(chain.outputs.size() == 2);
+  CHECK(chain.outputs[0].in_place == 0);
+  CHECK(chain.outputs[1].in_place == -1);
+  CHECK(print(chain).find("return y: bf16 inplace inplace, y: f32 align 8") != std::string::npos);
+  check_round_trip(chain);
+  const VerifiedChain verified = llvm::cantFail(verify(chain));
+  CHECK(verified.output_type(0) == verified.info(0).type);
+  auto unknown = parse("chain c(input x: f32) { y = relu(x) return y: f32 inplace z }");
+  REQUIRE(!unknown);
+  CHECK(take_report(unknown.takeError()).message.find("unknown value 'z'") != std::string::npos);
 }
 
 TEST_CASE("generated names differ from every name of the text") {
@@ -301,6 +318,7 @@ const BadText kBadTexts[] = {
     {"chain c(input x: f32) { y = relu() }", 1, 34, "expected a value's name, found ')'"},
     {"chain c(input x: f32) { y = neg(x }", 1, 35, "expected ')' to close 'neg', found '}'"},
     {"chain c(input x: f32) { y = clamp(x, lo = 1) }", 1, 44, "attribute 'hi = ...' of 'clamp'"},
+    {"chain c(input x: f32) { y = pow(x) }", 1, 34, "attribute 'exponent = ...' of 'pow'"},
     {"chain c(input x: f32) { y = clamp(x, low = 1) }", 1, 38, "no attribute 'low'"},
     {"chain c(input x: f32) { y = clamp(x, lo = 1, lo = 2) }", 1, 46, "'lo' of 'clamp' is given"},
     {"chain c(input x: f32) { y = clamp(x, lo = inf, hi = 2) }", 1, 43, "a finite number"},

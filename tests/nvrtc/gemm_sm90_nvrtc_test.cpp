@@ -5,6 +5,7 @@
 
 #include "compiler/compile/nvrtc.h"
 #include "compiler/emit/emit.h"
+#include "compiler/kernel_family.h"
 #include "tests/support/gemm_sm90_plan.h"
 
 using namespace catenary;

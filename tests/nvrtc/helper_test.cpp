@@ -347,7 +347,7 @@ TEST_CASE("the environment: on, off, a path, limits; nonsense is refused by name
   const ScopedEnv seconds("CATENARY_HELPER_SECONDS", nullptr);
   const auto read = [](const char* value) {
     const ScopedEnv use("CATENARY_HELPER", value);
-    return llvm::cantFail(with_environment({}));
+    return llvm::cantFail(with_environment(HelperOptions{}));
   };
   CHECK(read(nullptr).use == HelperUse::kOff);
   CHECK(read("off").use == HelperUse::kOff);
@@ -362,14 +362,14 @@ TEST_CASE("the environment: on, off, a path, limits; nonsense is refused by name
                                     {"CATENARY_HELPER_SECONDS", "-1"},
                                     {"CATENARY_HELPER_SECONDS", "99999999999"}}) {
     const ScopedEnv wrong(name, value);
-    auto options = with_environment({});
+    auto options = with_environment(HelperOptions{});
     REQUIRE_FALSE(options);
     const ErrorReport report = take_report(options.takeError());
     CHECK(report.code == ErrorCode::kInvalidArgument);
     CHECK_MESSAGE(has(report.message, fmt::format("{}={}", name, value)), report.message);
   }
   const ScopedEnv more("CATENARY_HELPER_MEMORY", "1000000000");
-  CHECK(llvm::cantFail(with_environment({})).memory_bytes == 1'000'000'000);
+  CHECK(llvm::cantFail(with_environment(HelperOptions{})).memory_bytes == 1'000'000'000);
 }
 
 TEST_CASE("started by hand, the helper says what it is for") {

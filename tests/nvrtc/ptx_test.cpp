@@ -62,6 +62,7 @@ const Sample kSamples[] = {
   x = fma_rn(ex2_approx(x), rcp_approx(y), lg2_approx(x));
   y = sub_rn(add_rn(x, y), div_rn(x, mul_rn(y, y)));
   x = min_number(min_nan(x, y), max_nan(abs_f32(x), y));
+  x = fma_rn(rsqrt_approx(x), sqrt_rn(y), rcp_rn(x));
   st_global_u32(p, f32_to_bits(x));)"},
     {"mma.cuh", "sm_80", "#include \"ptx/shared.cuh\"\n", R"(
   U32x4 a = ldmatrix_x4(s), c = ldmatrix_x4_trans(s);

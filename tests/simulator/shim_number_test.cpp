@@ -104,7 +104,7 @@ TEST_CASE("tf32 rounds to nearest, ties away") {
 
 TEST_CASE("approximate functions are within their bounds and flush subnormals") {
   std::mt19937 random(1);
-  double ex2 = 0, rcp = 0, lg2 = 0;
+  double ex2 = 0, rcp = 0, lg2 = 0, rsqrt = 0;
   for (int i = 0; i < 200000; ++i) {
     const float v = as_float(random() & 0x7fffffffu);
     if (!(v >= 0x1p-126f && v < kInf)) continue;
@@ -112,10 +112,18 @@ TEST_CASE("approximate functions are within their bounds and flush subnormals") 
     ex2 = std::max(ex2, relative_error(ex2_approx(exponent), exp2l(exponent)));
     rcp = std::max(rcp, relative_error(rcp_approx(-v), -1.0L / v));
     lg2 = std::max(lg2, relative_error(lg2_approx(v), log2l(v)));
+    rsqrt = std::max(rsqrt, relative_error(rsqrt_approx(v), 1 / sqrtl(v)));
   }
   CHECK(ex2 < 0x1p-22);
   CHECK(rcp < 0x1p-23);
   CHECK(lg2 < 0x1p-22);
+  CHECK(rsqrt < 0x1p-23);
+  CHECK(rsqrt_approx(0x1p-148f) == 0x1p74f);
+  CHECK(rsqrt_approx(-0.0f) == -kInf);
+  CHECK(as_bits(rsqrt_approx(-0x1p-149f)) == 0x7fffffffu);
+  CHECK(as_bits(sqrt_rn(-1.0f)) == 0x7fffffffu);
+  CHECK(as_bits(sqrt_rn(-0.0f)) == 0x80000000u);
+  CHECK(rcp_rn(0x1p127f) == 0x1p-127f);
   CHECK(ex2_approx(-127.0f) == 0.0f);
   CHECK(ex2_approx(-kInf) == 0.0f);
   CHECK(ex2_approx(128.0f) == kInf);
@@ -162,11 +170,19 @@ TEST_CASE("an accumulator in flight as an operand of a host shim is a fault") {
   const u32 bits = sim::kAccumulatorInFlight;
   const float v = as_float(bits);
   const std::vector<std::function<void()>> uses = {
-      [=] { add_rn(1.0f, v); },        [=] { fma_rn(1.0f, 1.0f, -v); },
-      [=] { max_nan(v, 0.0f); },       [=] { min_number(0.0f, v); },
-      [=] { ex2_approx(v); },          [=] { f32_to_bits(v); },
-      [=] { f32_to_bf16x2(1.0f, v); }, [=] { f32_to_f16(v); },
-      [=] { f32_to_tf32(bits); },      [=] { abs_f32(v); },
+      [=] { add_rn(1.0f, v); },
+      [=] { fma_rn(1.0f, 1.0f, -v); },
+      [=] { max_nan(v, 0.0f); },
+      [=] { min_number(0.0f, v); },
+      [=] { ex2_approx(v); },
+      [=] { f32_to_bits(v); },
+      [=] { f32_to_bf16x2(1.0f, v); },
+      [=] { f32_to_f16(v); },
+      [=] { f32_to_tf32(bits); },
+      [=] { abs_f32(v); },
+      [=] { rsqrt_approx(v); },
+      [=] { sqrt_rn(v); },
+      [=] { rcp_rn(v); },
   };
   for (size_t i = 0; i < uses.size(); ++i) {
     INFO("use ", i);

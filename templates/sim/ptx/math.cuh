@@ -29,6 +29,21 @@ CATENARY_DEVICE float lg2_approx(float x, sim::Site at = sim::here()) {
   return sim::canonical(static_cast<float>(exact));
 }
 
+CATENARY_DEVICE float rsqrt_approx(float x, sim::Site at = sim::here()) {
+  sim::use(x, sim::in(at, __func__));
+  return sim::canonical(static_cast<float>(1 / __builtin_sqrt(static_cast<double>(x))));
+}
+
+CATENARY_DEVICE float sqrt_rn(float x, sim::Site at = sim::here()) {
+  sim::use(x, sim::in(at, __func__));
+  return sim::canonical(__builtin_sqrtf(x));
+}
+
+CATENARY_DEVICE float rcp_rn(float x, sim::Site at = sim::here()) {
+  sim::use(x, sim::in(at, __func__));
+  return sim::canonical(1.0f / x);
+}
+
 CATENARY_DEVICE float add_rn(float a, float b, sim::Site at = sim::here()) {
   sim::use(a, sim::in(at, __func__));
   sim::use(b, sim::in(at, __func__));
