@@ -8,6 +8,7 @@ set_source_files_properties(${PROJECT_SOURCE_DIR}/runtime/c_api/c_api.cpp
 set(catenary_map ${PROJECT_SOURCE_DIR}/cmake/catenary.map)
 set_target_properties(catenary PROPERTIES LINKER_LANGUAGE CXX VERSION ${PROJECT_VERSION} SOVERSION 0
                       LINK_DEPENDS ${catenary_map})
+add_dependencies(catenary catenary_nvrtc)
 target_compile_features(catenary INTERFACE cxx_std_20)  # catenary.hpp
 target_link_libraries(catenary PRIVATE catenary_compiler catenary_simulator catenary_flags)
 target_link_options(catenary PRIVATE -Wl,--exclude-libs,ALL -Wl,--version-script,${catenary_map}
@@ -22,6 +23,7 @@ target_sources(catenary PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}/
                ${PROJECT_SOURCE_DIR}/include/catenary/device.hpp
                ${PROJECT_SOURCE_DIR}/include/catenary/error.hpp
                ${PROJECT_SOURCE_DIR}/include/catenary/gradient.hpp
+               ${PROJECT_SOURCE_DIR}/include/catenary/log.hpp
                ${PROJECT_SOURCE_DIR}/include/catenary/pack.h
                ${PROJECT_SOURCE_DIR}/include/catenary/pack.hpp)
 

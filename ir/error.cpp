@@ -104,6 +104,10 @@ const char* error_code_name(ErrorCode code) {
       return "kernel_rejected";
     case ErrorCode::kPackMiss:
       return "pack_miss";
+    case ErrorCode::kCompileTimeout:
+      return "compile_timeout";
+    case ErrorCode::kCompilerEnded:
+      return "compiler_ended";
     case ErrorCode::kInternal:
       return "internal";
   }
@@ -125,6 +129,8 @@ int exit_code(ErrorCode code) {
     case ErrorCode::kOutOfMemory:
     case ErrorCode::kDriver:
     case ErrorCode::kPackMiss:
+    case ErrorCode::kCompileTimeout:
+    case ErrorCode::kCompilerEnded:
     case ErrorCode::kInternal:
       return 3;
     default:

@@ -9,9 +9,10 @@
 #include <mutex>
 #include <thread>
 
+#include "compiler/compile/helper/nvrtc_helper.h"
 #include "compiler/compile/host_compiler.h"
-#include "compiler/compile/nvrtc.h"
 #include "compiler/emit/emit.h"
+#include "ir/log.h"
 #include "ir/parallel.h"
 #include "llvm/ADT/STLExtras.h"
 #include "runtime/executable.h"
@@ -24,9 +25,25 @@ namespace {
 constexpr int kMaxReplans = 8;
 constexpr int kMaxCompileThreads = 8;
 
-Expected<const KernelCompiler*> find_compiler(Backend backend) {
-  if (backend == Backend::kHost) return HostCompiler::get();
-  return Nvrtc::get();
+const char* tier_text(CacheTier tier) {
+  switch (tier) {
+    case CacheTier::kMemory:
+      return "found in memory";
+    case CacheTier::kDisk:
+      return "found on disk";
+    case CacheTier::kCompiled:
+      return "compiled";
+  }
+  return "";
+}
+
+void log_plan(const VerifiedChain& chain, const Plan& plan, double ms) {
+  if (!logs(LogLevel::kInfo)) return;
+  size_t kernels = 0;
+  for (const PlanBucket& bucket : plan.buckets) kernels += bucket.kernels.size();
+  log_event(LogLevel::kInfo, "chain '{}' planned for {} ({}): {} kernels in {} buckets, {:.1f} ms",
+            chain.chain().name, plan.target.name, plan.target.arch, kernels, plan.buckets.size(),
+            ms);
 }
 
 TuningOptions tuning_options(const EngineOptions& options) {
@@ -81,6 +98,7 @@ struct Engine::State {
   ChainRequest request(const VerifiedChain& chain, const Target& target) const {
     return make_request(chain, target, options.backend == Backend::kHost, chain_options());
   }
+  Expected<const KernelCompiler*> compiler();
   Error compile_kernel(const KernelCompiler& compiler, const Target& target,
                        CompiledKernel& kernel);
   Expected<std::shared_ptr<const CompiledChain>> compile_chain(const VerifiedChain& chain,
@@ -96,20 +114,34 @@ Engine::~Engine() = default;
 CubinCache& Engine::cache() { return state_->cache; }
 TuningStore& Engine::tuning() { return state_->tuning; }
 
+Expected<const KernelCompiler*> Engine::compiler() const { return state_->compiler(); }
+
+Expected<const KernelCompiler*> Engine::State::compiler() {
+  if (options.backend == Backend::kHost) return HostCompiler::get();
+  return find_nvrtc(options.helper, [this](const std::string& line) { cache.warn(line); });
+}
+
 Error Engine::State::compile_kernel(const KernelCompiler& compiler, const Target& target,
                                     CompiledKernel& kernel) {
   const KeyFields fields{kernel.source.body, compiler.header_digest(), target.arch,
                          compiler.option_text(target.arch, options.compile),
                          compiler.compiler_id()};
   kernel.key = kernel_key(fields);
-  auto cubin = cache.get(kernel.key, key_record(fields), [&]() -> Expected<Cubin> {
+  const std::string& symbol = kernel.source.symbol;
+  log_event(LogLevel::kDebug, "kernel {} has key {}", symbol, kernel.key.hex());
+  const LogTimer timer;
+  CacheTier tier = CacheTier::kMemory;
+  const auto compile = [&]() -> Expected<Cubin> {
     Expected<CompileResult> result =
         compiler.compile(CompileJob{kernel.source, target.arch, options.compile});
     if (!result) return result.takeError();
     return std::move(result->cubin);
-  });
+  };
+  auto cubin = cache.get(kernel.key, key_record(fields), compile, &tier);
   if (!cubin) return cubin.takeError();
   kernel.cubin = std::move(*cubin);
+  log_event(LogLevel::kInfo, "kernel {} ({}) {} in {:.1f} ms", symbol, kernel.cubin->arch,
+            tier_text(tier), timer.ms());
   return Error::success();
 }
 
@@ -178,7 +210,10 @@ Expected<std::shared_ptr<const ChainRecord>> Engine::obtain(Chain chain, const T
     state_->lookup.trace(request);
     auto found = state_->lookup.find(request);
     if (!found) return found.takeError();
-    if (*found) return std::move(*found);
+    if (*found) {
+      log_event(LogLevel::kInfo, "chain '{}' found in a pack", (*found)->name);
+      return std::move(*found);
+    }
     if (Error error = state_->lookup.miss(request)) return error;
   }
   auto compiled = state_->compile_chain(*verified, target);
@@ -194,7 +229,7 @@ std::string Engine::missed() const { return state_->lookup.missed(); }
 
 Expected<std::shared_ptr<const CompiledChain>> Engine::State::compile_chain(
     const VerifiedChain& chain, const Target& target) {
-  Expected<const KernelCompiler*> compiler = find_compiler(options.backend);
+  Expected<const KernelCompiler*> compiler = this->compiler();
   if (!compiler) return compiler.takeError();
   if (!(*compiler)->supports(target.arch)) {
     return make_error(ErrorCode::kUnsupported,
@@ -210,6 +245,7 @@ Expected<std::shared_ptr<const CompiledChain>> Engine::State::compile_chain(
   }
   ErrorReport last;
   for (int attempt = 0; attempt <= kMaxReplans; ++attempt) {
+    const LogTimer timer;
     Expected<Plan> plan = make_plan(chain, target, plan_options);
     if (!plan) {
       // With every candidate rejected, the reason says more than that none is left.
@@ -217,10 +253,13 @@ Expected<std::shared_ptr<const CompiledChain>> Engine::State::compile_chain(
       llvm::consumeError(plan.takeError());
       break;
     }
+    log_plan(chain, *plan, timer.ms());
     std::vector<RejectedCandidate> rejected;
     Expected<CompiledChain> compiled = compile_plan(**compiler, chain, std::move(*plan), rejected);
     if (compiled) return std::make_shared<const CompiledChain>(std::move(*compiled));
     last = take_report(compiled.takeError());
+    log_event(LogLevel::kInfo, "chain '{}' has a kernel that is not used: {}", chain.chain().name,
+              llvm::StringRef(last.message).split('\n').first.str());
     const size_t known = plan_options.rejected.size();
     for (RejectedCandidate& candidate : rejected) {
       if (!llvm::is_contained(plan_options.rejected, candidate)) {
@@ -239,8 +278,11 @@ Expected<std::shared_ptr<const LoadedKernel>> Engine::State::load_kernel(
   if (const auto it = loaded.find(key); it != loaded.end()) {
     if (auto known = it->second.lock()) return known;
   }
+  const LogTimer timer;
   auto fresh = LoadedKernel::load(driver, *kernel.cubin, kernel.smem_bytes);
   if (!fresh) return fresh;
+  log_event(LogLevel::kInfo, "kernel {} loaded on device {} in {:.1f} ms", kernel.symbol, device,
+            timer.ms());
   std::erase_if(loaded, [](const auto& entry) { return entry.second.expired(); });
   loaded[key] = *fresh;
   return fresh;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/compile/helper/options.h"
 #include "compiler/compile/kernel_compiler.h"
 #include "compiler/plan.h"
 #include "runtime/cache/cache.h"
@@ -58,6 +59,7 @@ struct EngineOptions {
   CacheOptions cache;
   TuningOptions tuning;  // its warnings go where the cache's go, if they go nowhere else
   CompileOptions compile;
+  HelperOptions helper;  // of NVRTC; without effect on keys and machine code
   PlanOptions plan;
   // Called when a kernel is compiled or found in the cache, on any thread, with the number that are
   // and the number of the plan's.
@@ -75,6 +77,7 @@ class Engine {
   // compiler rejects (kKernelRejected) is dropped and the next best is planned. Needs no GPU.
   // Errors are those of the steps; kNvrtcMissing, kHostCompilerMissing: the backend's compiler is;
   // kPackMiss: compiling is off. Looks in no pack.
+  // kCompileTimeout, kCompilerEnded: of a helper process.
   Expected<std::shared_ptr<const CompiledChain>> compile(Chain chain, const Target& target);
 
   // From a pack that has the chain for `target`, else by compile(). A chain of a pack needs no
@@ -102,6 +105,8 @@ class Engine {
   Expected<std::shared_ptr<const Executable>> prepare(Chain chain, int device,
                                                       cuda::Stream stream = nullptr);
 
+  // What this engine compiles with. Errors as those of compile().
+  Expected<const KernelCompiler*> compiler() const;
   CubinCache& cache();
   TuningStore& tuning();
 

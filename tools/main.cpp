@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The `catenary` command: argv -> a subcommand -> an exit code. Every error is one sentence on
 // stderr.
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstring>
 #include <optional>
 #include <string_view>
 
@@ -89,11 +92,26 @@ int run_command(int argc, char** argv) {
   return lost ? std::max(exit_code, report(std::move(lost))) : exit_code;
 }
 
+constexpr char kNoMemory[] = "this machine has not enough memory: make the chain's tensors smaller";
+
+// Where there is no memory for the sentence either. Nothing here allocates.
+void say_out_of_memory() {
+  for (const char* part : {"catenary: error: ", kNoMemory, " [out_of_memory]\n"}) {
+    [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, part, std::strlen(part));
+  }
+}
+
 // An error that no subcommand has handled.
-int last_words(Error error) {
-  const int code = report(std::move(error));
-  llvm::consumeError(finish_output());
-  return code;
+int last_words(ErrorCode code, const char* message) noexcept {
+  bool said = false;
+  try {
+    report(make_error(code, "{}", message));
+    said = true;
+    llvm::consumeError(finish_output());
+  } catch (...) {
+    if (!said) say_out_of_memory();
+  }
+  return exit_code(code);
 }
 
 }  // namespace
@@ -106,10 +124,8 @@ int main(int argc, char** argv) {
   try {
     return tools::run_command(argc, argv);
   } catch (const std::bad_alloc&) {
-    return tools::last_words(make_error(ErrorCode::kOutOfMemory,
-                                        "this machine has not enough memory: make the chain's "
-                                        "tensors smaller"));
+    return tools::last_words(ErrorCode::kOutOfMemory, tools::kNoMemory);
   } catch (const std::exception& exception) {
-    return tools::last_words(make_error(ErrorCode::kInternal, "{}", exception.what()));
+    return tools::last_words(ErrorCode::kInternal, exception.what());
   }
 }

@@ -6,7 +6,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
-#include "compiler/compile/nvrtc.h"
 #include "ir/json.h"
 #include "ir/output_file.h"
 #include "tools/chain_file.h"
@@ -91,7 +90,7 @@ Error tune(const TuneCommand& command, const VerifiedChain& chain) {
     return make_error(ErrorCode::kInvalidArgument,
                       "{} keeps no time: unset CATENARY_DEVICE and run on a GPU", info.name);
   }
-  Expected<const Nvrtc*> nvrtc = Nvrtc::get();
+  Expected<const KernelCompiler*> nvrtc = tools::nvrtc();
   if (!nvrtc) return nvrtc.takeError();
   tuner::RandomPool pool(command.options.seed);
   std::vector<std::string> contests;

@@ -70,6 +70,8 @@ typedef enum ctn_status {
   CTN_HOST_COMPILER_MISSING = 19, /* no usable C++ compiler for the simulator */
   CTN_KERNEL_REJECTED = 20,       /* ptxas spilled registers or serialised wgmma */
   CTN_PACK_MISS = 21,             /* compiling is off, and no pack has the chain */
+  CTN_COMPILE_TIMEOUT = 22,       /* NVRTC's helper process took longer than its limit */
+  CTN_COMPILER_ENDED = 23,        /* NVRTC's helper process was ended from outside */
   CTN_INTERNAL = 99               /* a broken invariant of this library: please report it */
 } ctn_status;
 
@@ -108,6 +110,26 @@ CTN_API int32_t ctn_last_error_column(void);
 
 /* Frees text that a function of this library returned as char*. Null is allowed. */
 CTN_API void ctn_string_free(char* text);
+
+/* ---- log ----------------------------------------------------------------------------------- */
+
+typedef int32_t ctn_log_level;
+enum {
+  CTN_LOG_OFF = 0,
+  CTN_LOG_WARN = 1, /* what the library goes on without, if the engine has no `warn` */
+  CTN_LOG_INFO = 2, /* what was planned, compiled, found in the cache and loaded, with times */
+  CTN_LOG_DEBUG = 3 /* keys, files, reasons of misses, helper processes */
+};
+
+/* Sends the lines of all engines of the process, up to `level`, to `callback`: one line per event,
+ * one call at a time, from any thread. `line` is valid during the call. With a null callback the
+ * lines go to stderr. Before the first call, and after ctn_reset_log, CATENARY_LOG says the level;
+ * without it nothing is logged. When the function returns, a callback that was set before is not
+ * called again. A callback may use the library; what that would log is lost. No result depends on
+ * the log, and launches log nothing. */
+CTN_API ctn_status ctn_set_log(void (*callback)(void* user, ctn_log_level level, const char* line),
+                               void* user, ctn_log_level level);
+CTN_API void ctn_reset_log(void);
 
 /* ---- building a chain ----------------------------------------------------------------------- */
 
@@ -176,9 +198,9 @@ CTN_API ctn_status ctn_chain_contract(ctn_chain* chain, const char* equation, ct
                                       const char* name, ctn_value* value);
 
 /* An operand. With `labels`, one letter per dimension, it broadcasts by label; with null, by
- * trailing dimension. Where the rows of the result are those of an M-grouped contraction, a label may
- * be that of the group: "en" of b[groups, n] reads b[g, n] in a row of group g, and 0 in a row of no
- * group. */
+ * trailing dimension. Where the rows of the result are those of an M-grouped contraction, a label
+ * may be that of the group: "en" of b[groups, n] reads b[g, n] in a row of group g, and 0 in a row
+ * of no group. */
 typedef struct ctn_use {
   ctn_value value;    /* a value of the chain */
   const char* labels; /* "mn"; null: by trailing dimension */
@@ -227,6 +249,16 @@ CTN_API ctn_status ctn_chain_return(ctn_chain* chain, const ctn_output* output);
 typedef int32_t ctn_cache_mode;
 enum { CTN_CACHE_READ_WRITE = 0, CTN_CACHE_READ_ONLY = 1, CTN_CACHE_OFF = 2 };
 
+/* Where NVRTC runs. In a helper process, a compile that crashes, hangs or needs too much memory is
+ * an error of the call; in this process it may end the process. */
+typedef int32_t ctn_helper;
+enum {
+  CTN_HELPER_ENVIRONMENT = 0, /* as CATENARY_HELPER says, else CTN_HELPER_OFF */
+  CTN_HELPER_OFF = 1,         /* in this process */
+  CTN_HELPER_PREFERRED = 2, /* in this process, with a warning, where there is no helper program */
+  CTN_HELPER_REQUIRED = 3   /* CTN_NVRTC_MISSING where there is no helper program */
+};
+
 /* What an engine does with a chain that no pack has. Off: CTN_PACK_MISS, and no compiler is opened.
  * Warn: it is compiled, with one line to `warn`, or to stderr without one. */
 typedef int32_t ctn_jit_mode;
@@ -244,13 +276,18 @@ typedef struct ctn_engine_options {
   int32_t split_k;           /* CTAs that divide K, 1 to 16; 0: the cost model chooses */
   const char* force_tile;    /* a tile's name as explain prints it; null or "": the cost model */
   /* Called once for each distinct problem of the cache, from any thread, with one line that is
-   * valid during the call. May be null. `user` is its first argument. */
+   * valid during the call. Null: the log gets the line. `user` is its first argument. */
   void (*warn)(void* user, const char* line);
   void* user;
   /* A file that gets one line for each distinct chain, target and set of options that is asked for;
    * `catenary pack build --from` reads it. null or "": CATENARY_TRACE, else none. */
   const char* trace_file;
   ctn_jit_mode jit; /* CTN_JIT_DEFAULT: CATENARY_JIT=auto|warn|off, else CTN_JIT_AUTO */
+  ctn_helper helper;
+  /* null or "": CATENARY_HELPER if that is a path, else the program installed with the library */
+  const char* helper_program;
+  int64_t helper_memory_bytes; /* of a helper's address space; 0: CATENARY_HELPER_MEMORY or 4 GiB */
+  int32_t helper_seconds;      /* of one compile; 0: CATENARY_HELPER_SECONDS or 300 */
 } ctn_engine_options;
 
 /* `options` may be null: all defaults. Opens the packs of CATENARY_PACK_PATH, files separated by
@@ -260,7 +297,8 @@ CTN_API void ctn_engine_destroy(ctn_engine* engine);
 
 /* Compiles for `target`, a GPU's name ("h200") or an architecture ("sm_80"), or takes the chain
  * from a pack of the engine. Needs no GPU. Errors: CTN_INVALID_CHAIN, CTN_UNSUPPORTED,
- * CTN_RESOURCE_LIMIT, CTN_NVRTC_MISSING, CTN_COMPILE_FAILED, CTN_PACK_MISS. */
+ * CTN_RESOURCE_LIMIT, CTN_NVRTC_MISSING, CTN_COMPILE_FAILED, CTN_KERNEL_REJECTED,
+ * CTN_OUT_OF_MEMORY, CTN_PACK_MISS; with a helper CTN_COMPILE_TIMEOUT, CTN_COMPILER_ENDED. */
 CTN_API ctn_status ctn_engine_compile(ctn_engine* engine, const ctn_chain* chain,
                                       const char* target, ctn_compiled** compiled);
 
@@ -332,9 +370,9 @@ typedef struct ctn_launch_args {
 
 /* Checks the arguments, then launches the chain's kernels in order. Asynchronous; allocates
  * nothing, takes no lock, may be captured. A tensor without elements may be null. The bytes from an
- * output's first element to its last may overlap those of no other tensor, but for an output in place
- * of an input, which is given that input's address. Errors:
- * CTN_INVALID_ARGUMENT, before any kernel is launched; those of the driver. */
+ * output's first element to its last may overlap those of no other tensor, but for an output in
+ * place of an input, which is given that input's address. Errors: CTN_INVALID_ARGUMENT, before any
+ * kernel is launched; those of the driver. */
 CTN_API ctn_status ctn_executable_launch(const ctn_executable* executable,
                                          const ctn_launch_args* args);
 

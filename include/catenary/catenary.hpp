@@ -24,6 +24,7 @@
 #include "catenary/chain.hpp"
 #include "catenary/device.hpp"
 #include "catenary/error.hpp"
+#include "catenary/log.hpp"
 
 // The C++ API of Catenary.
 namespace ctn {

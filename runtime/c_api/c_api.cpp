@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "ir/log.h"
 #include "runtime/c_api/last_error.h"
 
 namespace catenary::c_api {
@@ -35,6 +36,8 @@ CATENARY_SAME(CTN_SIMULATOR_FAULT, kSimulatorFault);
 CATENARY_SAME(CTN_HOST_COMPILER_MISSING, kHostCompilerMissing);
 CATENARY_SAME(CTN_KERNEL_REJECTED, kKernelRejected);
 CATENARY_SAME(CTN_PACK_MISS, kPackMiss);
+CATENARY_SAME(CTN_COMPILE_TIMEOUT, kCompileTimeout);
+CATENARY_SAME(CTN_COMPILER_ENDED, kCompilerEnded);
 CATENARY_SAME(CTN_INTERNAL, kInternal);
 #undef CATENARY_SAME
 
@@ -116,6 +119,10 @@ EngineOptions engine_options(const ctn_engine_options& given, bool simulated) {
       warn(user, line.c_str());
     };
   }
+  options.helper.use = static_cast<HelperUse>(given.helper);
+  options.helper.program = text_or_empty(given.helper_program);
+  options.helper.memory_bytes = given.helper_memory_bytes;
+  options.helper.seconds = given.helper_seconds;
   options.compile.line_info = given.line_info != 0;
   options.compile.allow_spills = given.allow_spills != 0;
   options.plan.fuse = given.unfused == 0;
@@ -158,6 +165,52 @@ int32_t ctn_last_error_line(void) { return last_error()->at.line; }
 int32_t ctn_last_error_column(void) { return last_error()->at.column; }
 void ctn_string_free(char* text) { std::free(text); }
 
+ctn_status ctn_set_log(void (*callback)(void* user, ctn_log_level level, const char* line),
+                       void* user, ctn_log_level level) {
+  return guarded([&]() -> Error {
+    if (level < CTN_LOG_OFF || level > CTN_LOG_DEBUG) {
+      return make_error(ErrorCode::kInvalidArgument, "level is {}: use a value of ctn_log_level",
+                        level);
+    }
+    set_log(callback, user, static_cast<LogLevel>(level));
+    return Error::success();
+  });
+}
+
+void ctn_reset_log(void) { reset_log(); }
+
+namespace {
+
+Error check_options(const ctn_engine_options& given) {
+  if (given.cache_mode < CTN_CACHE_READ_WRITE || given.cache_mode > CTN_CACHE_OFF) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "options->cache_mode is {}: use a value of ctn_cache_mode", given.cache_mode);
+  }
+  if (given.split_k < 0 || given.split_k > kMaxSplitK) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "options->split_k is {}: use 0 for the cost model's choice, or 1 to {}",
+                      given.split_k, kMaxSplitK);
+  }
+  if (given.jit < CTN_JIT_DEFAULT || given.jit > CTN_JIT_OFF) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "options->jit is {}: use a value of ctn_jit_mode", given.jit);
+  }
+  if (given.helper < CTN_HELPER_ENVIRONMENT || given.helper > CTN_HELPER_REQUIRED) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "options->helper is {}: use a value of ctn_helper", given.helper);
+  }
+  if (given.helper_memory_bytes < 0 || given.helper_seconds < 0 ||
+      given.helper_seconds > kMaxHelperSeconds) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "options->helper_memory_bytes is {} and helper_seconds is {}: use 0 for the "
+                      "defaults, or a positive number, of seconds at most {}",
+                      given.helper_memory_bytes, given.helper_seconds, kMaxHelperSeconds);
+  }
+  return Error::success();
+}
+
+}  // namespace
+
 ctn_status ctn_engine_create(const ctn_engine_options* options, ctn_engine** engine) {
   return guarded([&]() -> Error {
     if (Error error = require(engine, "engine")) return error;
@@ -167,20 +220,7 @@ ctn_status ctn_engine_create(const ctn_engine_options* options, ctn_engine** eng
         return error;
       }
     }
-    if (given.jit < CTN_JIT_DEFAULT || given.jit > CTN_JIT_OFF) {
-      return make_error(ErrorCode::kInvalidArgument,
-                        "options->jit is {}: use a value of ctn_jit_mode", given.jit);
-    }
-    if (given.cache_mode < CTN_CACHE_READ_WRITE || given.cache_mode > CTN_CACHE_OFF) {
-      return make_error(ErrorCode::kInvalidArgument,
-                        "options->cache_mode is {}: use a value of ctn_cache_mode",
-                        given.cache_mode);
-    }
-    if (given.split_k < 0 || given.split_k > kMaxSplitK) {
-      return make_error(ErrorCode::kInvalidArgument,
-                        "options->split_k is {}: use 0 for the cost model's choice, or 1 to {}",
-                        given.split_k, kMaxSplitK);
-    }
+    if (Error error = check_options(given)) return error;
     // Kernels are compiled for the device of this process: CUDA's, or the simulator.
     Expected<bool> simulated = cuda::simulator_chosen();
     if (!simulated) return simulated.takeError();

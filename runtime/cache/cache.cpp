@@ -12,6 +12,7 @@
 #include <set>
 
 #include "compiler/compile/environment.h"
+#include "ir/log.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringRef.h"
 #include "runtime/cache/cache_directory.h"
@@ -33,7 +34,7 @@ using CubinPtr = std::shared_ptr<const Cubin>;
 struct Outcome {
   CubinPtr cubin;
   ErrorReport error;
-  bool compiled = false;
+  CacheTier tier = CacheTier::kMemory;
 };
 
 // What the disk has of a key.
@@ -153,7 +154,10 @@ void CubinCache::State::open_directory() {
   const Bound bound = find_bound(options);
   if (!bound.warning.empty()) warn(bound.warning);
   if (!location.warning.empty()) warn(location.warning);
-  if (location.directory.empty()) return;
+  if (location.directory.empty()) {
+    log_event(LogLevel::kDebug, "no cache on disk: {}", why_off);
+    return;
+  }
   FileSystem& files = options.file_system ? *options.file_system : FileSystem::real();
   auto opened =
       CacheDirectory::open(files, location.directory, location.mode == CacheMode::kReadWrite);
@@ -164,6 +168,8 @@ void CubinCache::State::open_directory() {
   }
   directory = std::move(*opened);
   directory_path = directory->path();
+  log_event(LogLevel::kDebug, "cache {}, {}", directory_path,
+            directory->writable() ? "read-write" : "read-only");
 }
 
 // Called without the lock: the callback may call the cache.
@@ -172,7 +178,11 @@ void CubinCache::State::warn(const std::string& message) {
     std::lock_guard lock(mutex);
     if (warned.size() >= kMaxWarnings || !warned.insert(message).second) return;
   }
-  if (options.warn) options.warn(message_text(message, kMaxWarningBytes));
+  if (options.warn) {
+    options.warn(message_text(message, kMaxWarningBytes));
+  } else {
+    log_event(LogLevel::kWarn, "{}", message);
+  }
 }
 
 std::optional<Outcome> CubinCache::State::recall(const CubinId& id) {
@@ -204,7 +214,10 @@ Loaded CubinCache::State::load(const CubinId& id) {
     warn(take_report(file.takeError()).message);
     return {nullptr, true};
   }
-  if (!*file) return {};
+  if (!*file) {
+    log_event(LogLevel::kDebug, "no entry {}", directory->full_path(name));
+    return {};
+  }
   const FileIdentity identity = (*file)->identity;
   Expected<CacheEntry> entry = verified(std::move(**file), name);
   if (entry && entry->record != id.second) {
@@ -247,12 +260,13 @@ Outcome CubinCache::State::produce(const CubinId& id, const Compile& compile, En
   }
   Outcome outcome;
   outcome.cubin = load_locked(id, lock);
+  outcome.tier = CacheTier::kDisk;
   if (!outcome.cubin) {
     ++misses;
     Expected<Cubin> cubin = compile();
     if (cubin) {
       outcome.cubin = std::make_shared<const Cubin>(std::move(*cubin));
-      outcome.compiled = true;
+      outcome.tier = CacheTier::kCompiled;
     } else {
       outcome.error = take_report(cubin.takeError());
       lock.mark_failed();
@@ -270,7 +284,11 @@ void CubinCache::State::store(const CubinId& id, const Cubin& cubin) try {
   if (Error error = directory->write(name, bytes)) {
     ++write_errors;
     warn(take_report(std::move(error)).message);
-  } else if (Error late = size_bound.after_write(*directory, name)) {
+    return;
+  }
+  log_event(LogLevel::kDebug, "wrote entry {} of {} bytes", directory->full_path(name),
+            bytes.size());
+  if (Error late = size_bound.after_write(*directory, name)) {
     warn(take_report(std::move(late)).message);
   }
 } catch (const std::bad_alloc&) {
@@ -295,7 +313,7 @@ CubinCache::CubinCache(CacheOptions options) : state_(std::make_unique<State>(st
 CubinCache::~CubinCache() = default;
 
 Expected<CubinPtr> CubinCache::get(const KernelKey& key, const std::string& record,
-                                   const Compile& compile) {
+                                   const Compile& compile, CacheTier* tier) {
   const CubinId id{key, record};
   std::optional<Outcome> outcome = state_->recall(id);
   bool led = false;
@@ -311,7 +329,8 @@ Expected<CubinPtr> CubinCache::get(const KernelKey& key, const std::string& reco
   }
   if (!led) ++state_->memory_hits;
   // After the flight: the callers that wait for the cubin do not wait for the disk.
-  if (led && outcome->compiled) state_->store(id, *outcome->cubin);
+  if (led && outcome->tier == CacheTier::kCompiled) state_->store(id, *outcome->cubin);
+  if (tier != nullptr) *tier = led ? outcome->tier : CacheTier::kMemory;
   return outcome->cubin;
 }
 
@@ -335,6 +354,8 @@ CacheStats CubinCache::stats() const {
 const std::string& CubinCache::directory() const { return state_->directory_path; }
 
 std::string CubinCache::why_off() const { return state_->why_off; }
+
+void CubinCache::warn(const std::string& line) { state_->warn(line); }
 
 i64 CubinCache::max_bytes() const { return state_->size_bound.max_bytes(); }
 

@@ -20,6 +20,9 @@ inline constexpr size_t kMaxWarningBytes = 8 << 10;  // of one warning: a path a
 
 class FileSystem;
 
+// Where a lookup found its cubin.
+enum class CacheTier : u8 { kMemory, kDisk, kCompiled };
+
 struct CacheStats {
   u64 memory_hits = 0;  // and callers that waited for the compile of another one
   u64 disk_hits = 0;
@@ -34,7 +37,8 @@ struct CacheOptions {
   std::string directory;
   // CATENARY_CACHE=off|ro|rw overrides it if `directory` is empty.
   CacheMode mode = CacheMode::kReadWrite;
-  std::function<void(const std::string&)> warn;  // one line per distinct problem
+  // One line per distinct problem. Empty: they go to the log.
+  std::function<void(const std::string&)> warn;
   i64 memory_bytes = i64{1} << 30;  // of cubins in memory; the least recently used is dropped
   // Soft bound on the bytes of the directory; 0: no bound. Empty: CATENARY_CACHE_MAX_BYTES, else
   // 2 GiB.
@@ -67,9 +71,10 @@ class CubinCache {
   // per key; the other callers wait and share its result. Other processes that use the folder wait
   // as well, for at most `patience`. `record` is key_record(): an entry with
   // another record is a miss. Deterministic errors of `compile` (kCompileFailed, kKernelRejected,
-  // kUnsupported, kResourceLimit) are kept in memory.
+  // kUnsupported, kResourceLimit) are kept in memory. `tier`, unless null, gets where a cubin is
+  // from: memory also for a caller that waited.
   Expected<std::shared_ptr<const Cubin>> get(const KernelKey& key, const std::string& record,
-                                             const Compile& compile);
+                                             const Compile& compile, CacheTier* tier = nullptr);
 
   // Looks in memory and on disk. Null: absent.
   std::shared_ptr<const Cubin> find(const KernelKey& key, const std::string& record);
@@ -77,6 +82,8 @@ class CubinCache {
   CacheStats stats() const;
   const std::string& directory() const;  // empty: no disk tier, for the reason why_off()
   std::string why_off() const;
+  // Gives one line to the callback of the options, unless it has been given before.
+  void warn(const std::string& line);
   i64 max_bytes() const;  // the bound on the directory; 0: no bound
 
   // For `catenary cache`. list() verifies every entry of the directory. The others remove entries

@@ -25,6 +25,8 @@ static const any_function exported[] = {
     (any_function)ctn_last_error_line,
     (any_function)ctn_last_error_column,
     (any_function)ctn_string_free,
+    (any_function)ctn_set_log,
+    (any_function)ctn_reset_log,
     (any_function)ctn_chain_parse,
     (any_function)ctn_chain_create,
     (any_function)ctn_chain_destroy,

@@ -355,6 +355,29 @@ TEST_CASE("an engine refuses wrong options and targets") {
   CHECK_STATUS(ctn_engine_create(&options, &engine), CTN_INVALID_ARGUMENT, "cache_mode is 3");
   CHECK_STATUS(ctn_engine_create(nullptr, nullptr), CTN_INVALID_ARGUMENT, "engine is null");
   options.cache_mode = CTN_CACHE_OFF;
+  options.helper = 4;
+  CHECK_STATUS(ctn_engine_create(&options, &engine), CTN_INVALID_ARGUMENT, "helper is 4");
+  options.helper = CTN_HELPER_OFF;
+  options.helper_memory_bytes = -1;
+  CHECK_STATUS(ctn_engine_create(&options, &engine), CTN_INVALID_ARGUMENT,
+               "helper_memory_bytes is -1");
+  options.helper_memory_bytes = 0;
+  // A caller of the first header, which ends before the helper: what follows is not read.
+  options.helper = 4;
+  options.struct_size = offsetof(ctn_engine_options, helper);
+  REQUIRE(ctn_engine_create(&options, &engine) == CTN_OK);
+  ctn_engine_destroy(engine);
+  options.struct_size = offsetof(ctn_engine_options, trace_file) - 1;
+  CHECK_STATUS(ctn_engine_create(&options, &engine), CTN_INVALID_ARGUMENT, "options->struct_size");
+  options.helper = CTN_HELPER_REQUIRED;
+  options.helper_program = "/nonexistent/helper";
+  options.struct_size = sizeof options;
+  REQUIRE(ctn_engine_create(&options, &engine) == CTN_OK);
+  ctn_compiled* none = nullptr;
+  CHECK_STATUS(ctn_engine_compile(engine, mlp_up().get(), "h200", &none), CTN_NVRTC_MISSING,
+               "'/nonexistent/helper' is not an executable file");
+  ctn_engine_destroy(engine);
+  options.helper = CTN_HELPER_OFF;
   REQUIRE(ctn_engine_create(&options, &engine) == CTN_OK);
   ctn::Chain c = mlp_up();
   ctn_compiled* compiled = nullptr;
