@@ -192,8 +192,8 @@ TEST_CASE("wrong arguments are refused by name") {
   REQUIRE(ctn_chain_symbol(c, "M", 1, 2) == CTN_OK);
   CHECK_STATUS(ctn_chain_symbol(c, "N", 1, 2), CTN_INVALID_ARGUMENT, "'c'", "symbol 'M'");
   const ctn_use uses[] = {{0, nullptr}, {0, nullptr}};
-  CHECK_STATUS(ctn_chain_elementwise(c, "cos", uses, 1, nullptr, 0, nullptr, &value),
-               CTN_INVALID_ARGUMENT, "'cos'");
+  CHECK_STATUS(ctn_chain_elementwise(c, "cosine", uses, 1, nullptr, 0, nullptr, &value),
+               CTN_INVALID_ARGUMENT, "'cosine'");
   CHECK_STATUS(ctn_chain_elementwise(c, "contract", uses, 2, nullptr, 0, nullptr, &value),
                CTN_INVALID_ARGUMENT, "'contract'");
   CHECK_STATUS(ctn_chain_elementwise(c, "add", uses, 1, nullptr, 0, nullptr, &value),
@@ -294,7 +294,7 @@ TEST_CASE("operators and functions of the C++ header") {
   }
   CHECK(ctn::Chain::parse(text).text() == text);
   CHECK_THROWS_AS(c.input("bad", ctn::f32, {2, 2}, {{1}, 0}), std::invalid_argument);
-  CHECK_THROWS_AS(ctn::elementwise("cos", {x}), ctn::Error);
+  CHECK_THROWS_AS(ctn::elementwise("cosine", {x}), ctn::Error);
 }
 
 TEST_CASE("the reference runs on host buffers with strides, scalars and a symbol") {
