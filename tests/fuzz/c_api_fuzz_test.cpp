@@ -27,8 +27,9 @@ constexpr const char* kNames[] = {nullptr,
 constexpr const char* kEquations[] = {
     "mk,nk->mn", "mn->n", "mn->m",    "mk,enk->mn",      "mn,mk->enk",          "m,m->m", "mk,nk",
     "->",        "",      "mm,mm->m", "\xff,\xff->\xff", "abcdefgh->abcdefghi", "k,k->"};
-constexpr const char* kOps[] = {"add", "mul", "relu",     "silu", "clamp", "leaky_relu", "scale",
-                                "max", "exp", "contract", "cos",  "",      "rellu"};
+constexpr const char* kOps[] = {"add",        "mul",   "relu", "silu", "clamp",
+                                "leaky_relu", "scale", "max",  "exp",  "contract",
+                                "select",     "pow",   "tan",  "",     "rellu"};
 constexpr const char* kReductions[] = {"sum", "reduce_max", "max", "", nullptr};
 constexpr const char* kLabels[] = {nullptr, "", "m", "mn", "n", "nm", "mm", "\xff"};
 constexpr i64 kSizes[] = {0,
