@@ -2,11 +2,13 @@
 # runtime/ is linked as objects, because --exclude-libs would hide the C ABI of an archive.
 add_library(catenary SHARED $<TARGET_OBJECTS:catenary_runtime>)
 add_library(catenary::catenary ALIAS catenary)
-set_source_files_properties(${PROJECT_SOURCE_DIR}/runtime/c_api/c_api.cpp PROPERTIES
+set_source_files_properties(${PROJECT_SOURCE_DIR}/runtime/c_api/c_api.cpp
+                            ${PROJECT_SOURCE_DIR}/runtime/pack/pack_writer.cpp PROPERTIES
                             COMPILE_DEFINITIONS CATENARY_VERSION="${PROJECT_VERSION}")
 set(catenary_map ${PROJECT_SOURCE_DIR}/cmake/catenary.map)
 set_target_properties(catenary PROPERTIES LINKER_LANGUAGE CXX VERSION ${PROJECT_VERSION} SOVERSION 0
                       LINK_DEPENDS ${catenary_map})
+add_dependencies(catenary catenary_nvrtc)
 target_compile_features(catenary INTERFACE cxx_std_20)  # catenary.hpp
 target_link_libraries(catenary PRIVATE catenary_compiler catenary_simulator catenary_flags)
 target_link_options(catenary PRIVATE -Wl,--exclude-libs,ALL -Wl,--version-script,${catenary_map}
@@ -19,7 +21,11 @@ target_sources(catenary PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}/
                ${PROJECT_SOURCE_DIR}/include/catenary/catenary.hpp
                ${PROJECT_SOURCE_DIR}/include/catenary/chain.hpp
                ${PROJECT_SOURCE_DIR}/include/catenary/device.hpp
-               ${PROJECT_SOURCE_DIR}/include/catenary/error.hpp)
+               ${PROJECT_SOURCE_DIR}/include/catenary/error.hpp
+               ${PROJECT_SOURCE_DIR}/include/catenary/gradient.hpp
+               ${PROJECT_SOURCE_DIR}/include/catenary/log.hpp
+               ${PROJECT_SOURCE_DIR}/include/catenary/pack.h
+               ${PROJECT_SOURCE_DIR}/include/catenary/pack.hpp)
 
 set(catenary_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/catenary)
 install(TARGETS catenary EXPORT catenaryTargets

@@ -48,6 +48,9 @@ enum class ErrorCode : int {
   kSimulatorFault = 18,       // a kernel in the simulator broke a rule of the hardware
   kHostCompilerMissing = 19,  // no usable C++ compiler for the simulator
   kKernelRejected = 20,       // ptxas spilled registers or serialised wgmma: another plan may not
+  kPackMiss = 21,             // compiling is off, and no pack has the chain
+  kCompileTimeout = 22,       // NVRTC's helper process took longer than its limit
+  kCompilerEnded = 23,        // NVRTC's helper process was ended from outside
   kInternal = 99,             // a broken invariant of this library
 };
 

@@ -7,29 +7,30 @@
 namespace catenary {
 namespace {
 
-sigset_t file_limit_signal() {
+sigset_t set_of(int signal) {
   sigset_t signals;
   sigemptyset(&signals);
-  sigaddset(&signals, SIGXFSZ);
+  sigaddset(&signals, signal);
   return signals;
 }
 
-bool is_pending() {
+bool is_pending(int signal) {
   sigset_t pending;
-  return ::sigpending(&pending) == 0 && sigismember(&pending, SIGXFSZ) == 1;
+  return ::sigpending(&pending) == 0 && sigismember(&pending, signal) == 1;
 }
 
 }  // namespace
 
-FileLimitIsAnError::FileLimitIsAnError() : was_pending_(is_pending()) {
-  const sigset_t signals = file_limit_signal();
+WriteSignalBlocked::WriteSignalBlocked(int signal)
+    : signal_(signal), was_pending_(is_pending(signal)) {
+  const sigset_t signals = set_of(signal);
   ::pthread_sigmask(SIG_BLOCK, &signals, &before_);
 }
 
-FileLimitIsAnError::~FileLimitIsAnError() {
+WriteSignalBlocked::~WriteSignalBlocked() {
   const int kept = errno;
-  if (!was_pending_ && is_pending()) {
-    const sigset_t signals = file_limit_signal();
+  if (!was_pending_ && is_pending(signal_)) {
+    const sigset_t signals = set_of(signal_);
     const timespec now = {};
     while (::sigtimedwait(&signals, nullptr, &now) < 0 && errno == EINTR) {
     }

@@ -1,24 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 // A write beyond the process's limit of file sizes (`ulimit -f`) fails with EFBIG and sends
-// SIGXFSZ, which ends the process. Within this scope it only fails.
+// SIGXFSZ, one into a pipe without a reader fails with EPIPE and sends SIGPIPE; either signal ends
+// the process. Within these scopes the write only fails.
 #pragma once
 
 #include <signal.h>
 
 namespace catenary {
 
-// Blocks SIGXFSZ in the calling thread; at the end removes the one that its writes caused. Touches
+// Blocks `signal` in the calling thread; at the end removes the one that its writes caused. Touches
 // no handler, and keeps errno.
-class FileLimitIsAnError {
+class WriteSignalBlocked {
  public:
-  FileLimitIsAnError();
-  FileLimitIsAnError(const FileLimitIsAnError&) = delete;
-  FileLimitIsAnError& operator=(const FileLimitIsAnError&) = delete;
-  ~FileLimitIsAnError();
+  explicit WriteSignalBlocked(int signal);
+  WriteSignalBlocked(const WriteSignalBlocked&) = delete;
+  WriteSignalBlocked& operator=(const WriteSignalBlocked&) = delete;
+  ~WriteSignalBlocked();
 
  private:
+  int signal_;
   sigset_t before_;
   bool was_pending_ = false;
+};
+
+class FileLimitIsAnError : WriteSignalBlocked {
+ public:
+  FileLimitIsAnError() : WriteSignalBlocked(SIGXFSZ) {}
 };
 
 }  // namespace catenary

@@ -3,7 +3,6 @@
 
 #include "compiler/compile/environment.h"
 #include "compiler/compile/host_compiler.h"
-#include "compiler/compile/nvrtc.h"
 #include "compiler/emit/emit.h"
 #include "compiler/explain.h"
 #include "ir/json.h"
@@ -11,6 +10,7 @@
 #include "ir/output_file.h"
 #include "ir/text/text.h"
 #include "llvm/Support/Program.h"
+#include "tools/engine_options.h"
 #include "tools/files.h"
 #include "tools/output.h"
 
@@ -73,12 +73,12 @@ void write_sass(const Disassembler& tool, const std::string& cubin, const std::s
 }
 
 Error write_ptx(const std::string& path, const CompiledKernel& kernel, Artifacts& written) {
-  Expected<const Nvrtc*> nvrtc = Nvrtc::get();
-  if (!nvrtc) return nvrtc.takeError();
+  Expected<const KernelCompiler*> compiler = nvrtc();
+  if (!compiler) return compiler.takeError();
   CompileOptions options;
   options.want_ptx = true;
   Expected<CompileResult> result =
-      (*nvrtc)->compile(CompileJob{kernel.source, kernel.cubin->arch, options});
+      (*compiler)->compile(CompileJob{kernel.source, kernel.cubin->arch, options});
   if (!result) return result.takeError();
   return write(path, result->ptx, written);
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/cache_verify.h"
 
-#include "compiler/compile/nvrtc.h"
 #include "runtime/engine.h"
 #include "tools/engine_options.h"
 #include "tools/output.h"
@@ -28,9 +27,9 @@ std::shared_ptr<const Cubin> cached(CubinCache& cache, const KernelCompiler& com
 
 Error compare_kernels(CubinCache& cache, const VerifiedChain& chain, const Target& target,
                       Comparison& comparison) {
-  Expected<const Nvrtc*> compiler = Nvrtc::get();
-  if (!compiler) return compiler.takeError();
   Engine engine(engine_options(/*use_cache=*/false));
+  Expected<const KernelCompiler*> compiler = engine.compiler();
+  if (!compiler) return compiler.takeError();
   const Progress progress(fmt::format("compiling for {}", target.arch));
   auto compiled = engine.compile(chain.chain(), target);
   if (!compiled) return compiled.takeError();

@@ -2,15 +2,21 @@
 // `catenary check`: runs a chain and compares every output with the float64 reference; in the
 // simulator under several seeds. Where no kernel can run, it checks that the reference accepts its
 // own values after rounding, and says so.
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 
 #include "ir/reference/compare.h"
 #include "tools/chain_file.h"
+#include "tools/check_gradient.h"
 #include "tools/command.h"
 #include "tools/device_run.h"
 #include "tools/evaluate.h"
 #include "tools/execution.h"
+#include "tools/gradient_options.h"
 #include "tools/output.h"
+#include "tools/progress.h"
+#include "tools/terminal.h"
 #include "tuner/number_option.h"
 
 namespace catenary::tools {
@@ -21,6 +27,8 @@ constexpr u64 kMaxSchedules = 1'000'000'000;
 struct CheckOptions : ExecutionOptions {
   i64 samples = 0;
   int schedules = 1;
+  bool gradient = false;
+  GradientChoice choice;
 };
 
 struct Row {
@@ -56,7 +64,7 @@ Expected<std::vector<Row>> check_rows(const CheckOptions& options, const Executi
   const VerifiedChain& chain = execution.chain;
   std::vector<HostOutput> outputs;
   if (execution.on_device()) {
-    auto run = run_on_device(*execution.executable, execution.data.inputs);
+    auto run = run_on_device(*execution.executable, execution.chain, execution.data.inputs);
     if (!run) return run.takeError();
     outputs = std::move(*run);
   }
@@ -103,14 +111,17 @@ void print_rows(const std::vector<Row>& rows) {
   for (const Row& row : rows) {
     out("{:<{}}  {:<{}}  {:>12}  {:>12}  {:>17.3f}  {:>10}  {}\n", row.name, name, row.type, type,
         row.elements, row.result.checked, row.result.worst_ratio, row.result.mismatches,
-        row.result.ok() ? "PASS" : "FAIL");
+        row.result.ok() ? colored(STDOUT_FILENO, Color::kGreen, "PASS")
+                        : colored(STDOUT_FILENO, Color::kRed, "FAIL"));
   }
 }
 
 // The number of kernels in the bucket of this size.
 size_t num_kernels(const Execution& execution) {
-  const Plan& plan = execution.executable->compiled().plan;
-  return plan.buckets[find_bucket(plan, execution.symbol)].kernels.size();
+  const auto& buckets = execution.executable->record()->buckets;
+  const auto bucket =
+      llvm::find_if(buckets, [&](const BucketRecord& b) { return execution.symbol <= b.hi; });
+  return bucket->kernels.size();
 }
 
 // Runs and compares with the prepared inputs of `seed`. kMismatch: an output is wrong.
@@ -147,14 +158,12 @@ void print_verdict(const CheckOptions& options, const Execution& execution) {
       execution.where, seeds, exact ? "bit for bit" : "within its error bounds");
 }
 
-Error check(const CheckOptions& options, const VerifiedChain& chain) {
-  Expected<Execution> execution = prepare(chain, options);
-  if (!execution) return execution.takeError();
-  if (options.schedules > 1 && execution->device != DeviceKind::kSim) {
+Error check_schedules(const CheckOptions& options, const Execution& execution) {
+  if (options.schedules > 1 && execution.device != DeviceKind::kSim) {
     return make_error(ErrorCode::kInvalidArgument,
                       "--schedules is {}, and the chain runs on {}: only the simulator has "
                       "schedules, so add --device sim",
-                      options.schedules, execution->where);
+                      options.schedules, execution.where);
   }
   if (options.seed > std::numeric_limits<u64>::max() - static_cast<u64>(options.schedules - 1)) {
     return make_error(ErrorCode::kInvalidArgument,
@@ -162,6 +171,78 @@ Error check(const CheckOptions& options, const VerifiedChain& chain) {
                       "start with a smaller one",
                       options.seed, options.schedules);
   }
+  return Error::success();
+}
+
+// What a run of one seed gave, as rows of the table.
+Error print_gradient_rows(const std::vector<GradientRow>& rows, const std::string& where) {
+  llvm::json::Array outputs;
+  const GradientRow* wrong = nullptr;
+  for (const GradientRow& row : rows) {
+    out("{:<24} {:<12} {:<24} {:<16} worst error ratio {:.3f}  {}\n", row.chain, row.name, row.type,
+        row.kind, row.result.worst_ratio,
+        row.result.ok() ? colored(STDOUT_FILENO, Color::kGreen, "PASS")
+                        : colored(STDOUT_FILENO, Color::kRed, "FAIL"));
+    outputs.push_back(llvm::json::Object{{"chain", row.chain},
+                                         {"name", row.name},
+                                         {"type", row.type},
+                                         {"kind", row.kind},
+                                         {"elements", row.elements},
+                                         {"worst_error_ratio", json_number(row.result.worst_ratio)},
+                                         {"mismatches", row.result.mismatches},
+                                         {"ok", row.result.ok()}});
+    if (wrong == nullptr && !row.result.ok()) wrong = &row;
+  }
+  json_result()["outputs"] = std::move(outputs);
+  if (wrong == nullptr) return Error::success();
+  return make_error(ErrorCode::kMismatch, "output '{}' of chain '{}' is wrong on {}: {}",
+                    wrong->name, wrong->chain, where, to_string(wrong->result));
+}
+
+// Forward and backward, under every seed.
+Error check_gradient(const CheckOptions& options, const VerifiedChain& chain) {
+  Expected<GradientOptions> choice = gradient_options(options.choice);
+  if (!choice) return choice.takeError();
+  Expected<Execution> execution = prepare_inputs(chain, options);
+  if (!execution) return execution.takeError();
+  if (Error error = check_schedules(options, *execution)) return error;
+  Expected<GradientExecution> gradient = load_gradient(options, *choice, *execution);
+  if (!gradient) return gradient.takeError();
+  if (Error error = start_execution(*execution, options)) return error;
+  for (int i = 0; i < options.schedules; ++i) {
+    const u64 seed = options.seed + static_cast<u64>(i);
+    if (i > 0) {
+      if (Error error = seed_execution(*execution, options, seed)) return error;
+    }
+    GradientTensors tensors(gradient->gradient, execution->data, seed);
+    auto rows = check_gradient_rows(*gradient, tensors);
+    if (!rows) return rows.takeError();
+    const bool wrong = llvm::any_of(*rows, [](const GradientRow& row) { return !row.result.ok(); });
+    if (!wrong && i + 1 < options.schedules) continue;
+    if (Error error =
+            print_gradient_rows(*rows, execution->device == DeviceKind::kSim
+                                           ? fmt::format("{}, seed {}", execution->where, seed)
+                                           : execution->where)) {
+      return error;
+    }
+  }
+  out("{} chains ran on {}; {} bytes saved\n", gradient->gradient.chains.size(), execution->where,
+      gradient->gradient.saved_bytes);
+  json_result()["saved_bytes"] = gradient->gradient.saved_bytes;
+  json_result()["schedules"] = options.schedules;
+  return Error::success();
+}
+
+Error check(const CheckOptions& options, const VerifiedChain& chain) {
+  if (options.gradient) return check_gradient(options, chain);
+  if (is_given(options.choice)) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "an option of a gradient is given without --gradient: add --gradient");
+  }
+  Expected<Execution> execution = prepare(chain, options);
+  if (!execution) return execution.takeError();
+  if (Error error = check_schedules(options, *execution)) return error;
+  Progress progress(fmt::format("checking under {} seeds", options.schedules), options.schedules);
   for (int i = 0; i < options.schedules; ++i) {
     const u64 seed = options.seed + static_cast<u64>(i);
     if (i > 0) {
@@ -169,6 +250,7 @@ Error check(const CheckOptions& options, const VerifiedChain& chain) {
     }
     const bool last = i + 1 == options.schedules;
     if (Error error = check_seed(options, *execution, seed, last)) return error;
+    progress.advance();
   }
   print_verdict(options, *execution);
   return Error::success();
@@ -190,6 +272,9 @@ void add_check(CLI::App& app, int& exit_code) {
                    "Simulator only: check under this many consecutive seeds, starting with --seed")
       ->transform(whole_number(1, kMaxSchedules))
       ->capture_default_str();
+  command->add_flag("--gradient", options->gradient,
+                    "Run the forward and the backward chains, each against the reference");
+  add_gradient_options(*command, options->choice);
   command->callback([options, &exit_code] {
     exit_code = with_chain(options->file,
                            [&](const VerifiedChain& chain) { return check(*options, chain); });

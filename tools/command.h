@@ -14,8 +14,11 @@ void add_explain(CLI::App& app, int& exit_code);
 void add_compile(CLI::App& app, int& exit_code);
 void add_run(CLI::App& app, int& exit_code);
 void add_check(CLI::App& app, int& exit_code);
+void add_gradient(CLI::App& app, int& exit_code);
 void add_cache(CLI::App& app, int& exit_code);
+void add_pack(CLI::App& app, int& exit_code);
 void add_tune(CLI::App& app, int& exit_code);
 void add_doctor(CLI::App& app, int& exit_code);
+void add_completion(CLI::App& app);
 
 }  // namespace catenary::tools

@@ -4,8 +4,8 @@
 
 #include <memory>
 
+#include "compiler/compile/helper/options.h"
 #include "compiler/compile/host_compiler.h"
-#include "compiler/compile/nvrtc.h"
 #include "compiler/compile/templates.h"
 #include "ir/temporary_folder.h"
 #include "runtime/cache/cache.h"
@@ -33,9 +33,27 @@ void print_build() {
                                  std::string(templates_digest()).substr(0, 16)));
 }
 
+// Where NVRTC runs.
+void print_helper() {
+  Expected<HelperOptions> options = with_environment(engine_options(true).helper);
+  if (options && options->use != HelperUse::kOff) {
+    if (Expected<std::string> program = find_helper(*options)) {
+      json_result()["helper"] = json_string(*program);
+      print_row("", "in the helper process " + *program);
+      return;
+    } else {
+      llvm::consumeError(program.takeError());
+    }
+  } else if (!options) {
+    llvm::consumeError(options.takeError());
+  }
+  json_result()["helper"] = nullptr;
+  print_row("", "in the process of the command");
+}
+
 // True if kernels can be compiled.
 bool print_nvrtc(std::vector<std::string>& advice) {
-  Expected<const Nvrtc*> nvrtc = Nvrtc::get();
+  Expected<const KernelCompiler*> nvrtc = tools::nvrtc();
   if (!nvrtc) {
     print_row("NVRTC", "missing");
     json_result()["nvrtc"] = nullptr;
@@ -54,6 +72,7 @@ bool print_nvrtc(std::vector<std::string>& advice) {
                                               {"archs", std::move(list)}};
   print_row("NVRTC", fmt::format("{} at {}", (*nvrtc)->compiler_id(), (*nvrtc)->path()));
   print_row("", "compiles for " + archs);
+  print_helper();
   return true;
 }
 
@@ -201,7 +220,7 @@ void add_doctor(CLI::App& app, int& exit_code) {
   auto only_device = std::make_shared<bool>(false);
   command->add_flag("--has-device", *only_device,
                     "Print nothing; exit code 0 if there is a usable GPU, else 3");
-  add_json_flag(*command);
+  add_output_options(*command);
   command->callback(
       [&exit_code, only_device] { exit_code = *only_device ? has_device() : doctor(); });
 }

@@ -5,7 +5,10 @@
 
 #include <cstdio>
 
+#include "compiler/compile/environment.h"
+#include "compiler/compile/helper/nvrtc_helper.h"
 #include "tools/output.h"
+#include "tools/progress.h"
 
 namespace catenary::tools {
 
@@ -22,7 +25,14 @@ CacheOptions cache_options(bool use_cache) {
 EngineOptions engine_options(bool use_cache) {
   EngineOptions options;
   options.cache = cache_options(use_cache);
+  if (environment("CATENARY_HELPER").empty()) options.helper.use = HelperUse::kPreferred;
+  options.progress = &Progress::tell_innermost;
   return options;
+}
+
+Expected<const KernelCompiler*> nvrtc() {
+  const EngineOptions options = engine_options(/*use_cache=*/true);
+  return find_nvrtc(options.helper, options.cache.warn);
 }
 
 TuningStore tuning_store() {

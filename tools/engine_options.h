@@ -6,8 +6,12 @@
 
 namespace catenary::tools {
 
-// Warnings of the cache go to stderr. `use_cache` false: --no-cache.
+// Warnings of the cache go to stderr; compiled kernels count for the innermost Progress. NVRTC runs
+// in a helper process unless CATENARY_HELPER says otherwise. `use_cache` false: --no-cache.
 EngineOptions engine_options(bool use_cache);
+
+// NVRTC as those options say. kNvrtcMissing.
+Expected<const KernelCompiler*> nvrtc();
 
 // The same for the cache.
 CacheOptions cache_options(bool use_cache);

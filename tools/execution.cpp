@@ -6,6 +6,7 @@
 #include "ir/random/reduce_sizes.h"
 #include "runtime/driver/simulated_driver.h"
 #include "tools/artifacts.h"
+#include "tools/command_tree.h"
 #include "tools/engine_options.h"
 #include "tools/evaluate.h"
 #include "tools/files.h"
@@ -34,25 +35,19 @@ void print_notes(const Artifacts& written, const std::string& folder) {
   for (const std::string& note : written.notes) out("{}\n", note);
 }
 
+// The engine of the device, and where the chain runs.
 Error prepare_device(const ExecutionOptions& options, Execution& execution) {
   Expected<cuda::DeviceInfo> info = cuda::probe(options.device_index);
   if (!info) return info.takeError();
   const bool simulated = execution.device == DeviceKind::kSim;
+  if (simulated) {
+    if (Error error = cuda::set_simulator_progress(&Progress::tell_innermost)) return error;
+  }
   execution.where = simulated ? fmt::format("the simulator ({})", info->target.name)
                               : fmt::format("device {} ({})", info->ordinal, info->name);
   EngineOptions engine = engine_options(!options.no_cache);
   if (simulated) engine.backend = Backend::kHost;
   execution.engine = std::make_unique<Engine>(std::move(engine));
-  auto compiled = compile(execution.chain, info->target, *execution.engine);
-  if (!compiled) return compiled.takeError();
-  if (!options.dump.empty()) {
-    Artifacts written;
-    if (Error error = write_dump(options.dump, **compiled, written)) return error;
-    print_notes(written, options.dump);
-  }
-  auto executable = execution.engine->load(std::move(*compiled), options.device_index);
-  if (!executable) return executable.takeError();
-  execution.executable = std::move(*executable);
   return Error::success();
 }
 
@@ -84,7 +79,9 @@ Error dump_without_device(const VerifiedChain& chain, const ExecutionOptions& op
 }  // namespace
 
 void add_execution_options(CLI::App& command, ExecutionOptions& options) {
-  command.add_option("file", options.file, "Chain file, - for standard input")->required();
+  command.add_option("file", options.file, "Chain file, - for standard input")
+      ->required()
+      ->type_name(kChainFile);
   command
       .add_option(
           "--device", options.device,
@@ -99,6 +96,7 @@ void add_execution_options(CLI::App& command, ExecutionOptions& options) {
       .add_option("--input", options.inputs,
                   "name=file.npy, name=file.npy:round to round floats to the parameter's dtype, or "
                   "name=1.5 for a scalar; repeatable. Other inputs are random")
+      ->type_name(kBinding)
       ->allow_extra_args(false);
   command
       .add_option("--seed", options.seed,
@@ -117,10 +115,12 @@ void add_execution_options(CLI::App& command, ExecutionOptions& options) {
   command
       .add_option("--symbol", options.symbol, "The chain's symbolic size; default: its upper bound")
       ->transform(whole_number(0, kMaxI64));
-  command.add_option("--dump", options.dump,
-                     "Write chain, plan, source, PTX, cubin and SASS into this folder");
+  command
+      .add_option("--dump", options.dump,
+                  "Write chain, plan, source, PTX, cubin and SASS into this folder")
+      ->type_name(kFolder);
   command.add_flag("--no-cache", options.no_cache, "Neither read nor write the cubin cache");
-  add_json_flag(command);
+  add_output_options(command);
 }
 
 namespace {
@@ -164,7 +164,30 @@ Error reduce(i64 max_size, Execution& execution) {
 
 }  // namespace
 
-Expected<Execution> prepare(const VerifiedChain& chain, const ExecutionOptions& options) {
+Expected<std::shared_ptr<const Executable>> load_chain(const VerifiedChain& chain,
+                                                       const ExecutionOptions& options,
+                                                       Execution& execution) {
+  if (execution.device == DeviceKind::kRef) {
+    if (!options.dump.empty()) {
+      if (Error error = dump_without_device(chain, options)) return error;
+    }
+    return nullptr;
+  }
+  Expected<cuda::DeviceInfo> info = cuda::probe(options.device_index);
+  if (!info) return info.takeError();
+  auto compiled = compile(chain, info->target, *execution.engine);
+  if (!compiled) return compiled.takeError();
+  if (!options.dump.empty()) {
+    Artifacts written;
+    if (Error error = write_dump(options.dump, **compiled, written)) return error;
+    print_notes(written, options.dump);
+  }
+  auto executable = execution.engine->load(std::move(*compiled), options.device_index);
+  if (!executable) return executable.takeError();
+  return std::shared_ptr<const Executable>(std::move(*executable));
+}
+
+Expected<Execution> prepare_inputs(const VerifiedChain& chain, const ExecutionOptions& options) {
   if (!options.dump.empty()) {
     if (Error error = prepare_folder(options.dump)) return error;
   }
@@ -181,21 +204,30 @@ Expected<Execution> prepare(const VerifiedChain& chain, const ExecutionOptions& 
   Expected<GivenInputs> given = read_inputs(execution.chain, execution.symbol, options.inputs);
   if (!given) return given.takeError();
   execution.given = std::move(*given);
-
+  execution.where = "the reference";
   if (execution.device != DeviceKind::kRef) {
     if (Error error = prepare_device(options, execution)) return error;
-  } else {
-    execution.where = "the reference";
-    if (!options.dump.empty()) {
-      if (Error error = dump_without_device(execution.chain, options)) return error;
-    }
   }
+  return execution;
+}
+
+Expected<Execution> prepare(const VerifiedChain& chain, const ExecutionOptions& options) {
+  Expected<Execution> execution = prepare_inputs(chain, options);
+  if (!execution) return execution.takeError();
+  auto executable = load_chain(execution->chain, options, *execution);
+  if (!executable) return executable.takeError();
+  execution->executable = std::move(*executable);
+  if (Error error = start_execution(*execution, options)) return error;
+  return execution;
+}
+
+Error start_execution(Execution& execution, const ExecutionOptions& options) {
   if (Error error = seed_execution(execution, options, options.seed)) return error;
   json_result()["chain"] = execution.chain.chain().name;
   json_result()["ran_on"] = execution.where;
   json_result()["seed"] = std::to_string(options.seed);  // JSON's numbers end at 2^53
   if (execution.chain.chain().symbol) json_result()["symbol"] = execution.symbol;
-  return execution;
+  return Error::success();
 }
 
 Error seed_execution(Execution& execution, const ExecutionOptions& options, u64 seed) {

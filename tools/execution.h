@@ -52,6 +52,18 @@ struct Execution {
 // did not choose the simulator.
 Expected<Execution> prepare(const VerifiedChain& chain, const ExecutionOptions& options);
 
+// The first part of prepare(), before compiling: for chains that are made of this one. Then
+// load_chain() for each, then start_execution().
+Expected<Execution> prepare_inputs(const VerifiedChain& chain, const ExecutionOptions& options);
+
+// The last part: fills the inputs by the options' seed, and keeps the facts of the run for --json.
+Error start_execution(Execution& execution, const ExecutionOptions& options);
+
+// Compiles `chain` for the execution's device, writes its dump and loads it. Null for the reference.
+Expected<std::shared_ptr<const Executable>> load_chain(const VerifiedChain& chain,
+                                                       const ExecutionOptions& options,
+                                                       Execution& execution);
+
 // Sets the random inputs and the simulator's schedule of `seed`.
 Error seed_execution(Execution& execution, const ExecutionOptions& options, u64 seed);
 

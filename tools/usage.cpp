@@ -30,7 +30,9 @@ Used used_command(const CLI::App& app) {
 
 std::vector<std::string_view> subcommand_names(const CLI::App& app) {
   std::vector<std::string_view> names;
-  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
+  for (const CLI::App* command : app.get_subcommands({})) {
+    if (!command->get_group().empty()) names.push_back(command->get_name());  // not a hidden one
+  }
   return names;
 }
 

@@ -26,16 +26,23 @@ std::vector<char*> pointers(const std::vector<std::string>& words) {
   return list;
 }
 
-// What the child gets: every signal at its default and not blocked, the three descriptors, and a
-// process group of its own. kill() ends the whole group.
+// What the child gets: every signal at its default and not blocked, four descriptors and no other
+// file of the host, and a process group of its own. kill() ends the whole group.
 class Setup {
  public:
-  Setup(int output, int status) {
+  Setup(int input, int output, int status) {
     ::posix_spawn_file_actions_init(&files);
-    ::posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    if (input < 0) {
+      ::posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    } else {
+      ::posix_spawn_file_actions_adddup2(&files, input, STDIN_FILENO);
+    }
     ::posix_spawn_file_actions_adddup2(&files, output, STDOUT_FILENO);
     ::posix_spawn_file_actions_adddup2(&files, output, STDERR_FILENO);
     ::posix_spawn_file_actions_adddup2(&files, status, kStatus);
+#if __GLIBC_PREREQ(2, 34)
+    ::posix_spawn_file_actions_addclosefrom_np(&files, kStatus + 1);
+#endif
     ::posix_spawnattr_init(&attributes);
     ::posix_spawnattr_setflags(
         &attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
@@ -62,22 +69,24 @@ ChildProcess::~ChildProcess() {
 }
 
 int ChildProcess::start(const std::vector<std::string>& arguments,
-                        const std::vector<std::string>& environment, int output) {
+                        const std::vector<std::string>& environment, const Files& files) {
   if (::access(arguments.front().c_str(), X_OK) != 0) return errno;
   std::vector<std::string> words{kShell, "-c", kScript, kShell};
   words.insert(words.end(), arguments.begin(), arguments.end());
   int pipe[2];
   if (::pipe2(pipe, O_CLOEXEC | O_NONBLOCK) != 0) return errno;
-  const int outputs = ::fcntl(output, F_DUPFD_CLOEXEC, kFirstFree);
+  const int input = files.input < 0 ? -1 : ::fcntl(files.input, F_DUPFD_CLOEXEC, kFirstFree);
+  const int outputs = ::fcntl(files.output, F_DUPFD_CLOEXEC, kFirstFree);
   const int status = ::fcntl(pipe[1], F_DUPFD_CLOEXEC, kFirstFree);
-  int error = outputs < 0 || status < 0 ? errno : 0;
+  const bool copied = outputs >= 0 && status >= 0 && (files.input < 0 || input >= 0);
+  int error = copied ? 0 : errno;
   ::close(pipe[1]);
   if (error == 0) {
-    const Setup setup(outputs, status);
+    const Setup setup(input, outputs, status);
     error = ::posix_spawn(&pid_, kShell, &setup.files, &setup.attributes, pointers(words).data(),
                           pointers(environment).data());
   }
-  for (const int copy : {outputs, status}) {
+  for (const int copy : {input, outputs, status}) {
     if (copy >= 0) ::close(copy);
   }
   status_pipe_ = pipe[0];

@@ -19,11 +19,16 @@ class ChildProcess {
   ChildProcess& operator=(const ChildProcess&) = delete;
   ~ChildProcess();
 
+  struct Files {
+    int input = -1;   // -1: none
+    int output = -1;  // of both outputs
+  };
+
   // Starts `arguments` (the first is the program's path) with the variables of `environment`
-  // ("NAME=value"), every signal at its default, no input, and both outputs in the descriptor
-  // `output`. 0, or the errno of the step that failed.
+  // ("NAME=value"), every signal at its default, and no other open file than `files`. 0, or the
+  // errno of the step that failed.
   int start(const std::vector<std::string>& arguments, const std::vector<std::string>& environment,
-            int output);
+            const Files& files);
 
   // Its exit status once it has ended, 128 and the signal for one that crashed; -1: it has ended,
   // and how is not known.

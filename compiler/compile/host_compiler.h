@@ -35,7 +35,7 @@ class HostCompiler final : public KernelCompiler {
   // faults: header_digest() is that of this one, so the two must not share a cache.
   HostCompiler over(std::string folder) const;
 
-  const std::string& path() const { return path_; }
+  const std::string& path() const override { return path_; }
   // "host g++ (Debian 12.2.0-14+deb12u1) 12.2.0".
   const std::string& compiler_id() const override { return compiler_id_; }
   // Any: it only decides which parts of a template are compiled.

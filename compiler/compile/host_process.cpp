@@ -34,20 +34,6 @@ constexpr size_t kMaxOutput = 4 << 20;
 constexpr int kLongestPauseMs = 10;
 constexpr int kSignalled = 128;  // and the number of the signal, as shells say it
 
-// The environment of this process, but for the language of messages.
-std::vector<std::string> english_environment() {
-  if (has_more_rights_than_its_user()) return {"PATH=/usr/bin:/bin", "LC_ALL=C"};
-  std::vector<std::string> variables;
-  for (char** variable = environ; variable != nullptr && *variable != nullptr; ++variable) {
-    const llvm::StringRef text(*variable);
-    const auto is = [&](const char* name) { return text.startswith(name); };
-    if (!is("LC_ALL=") && !is("LANGUAGE=") && !is("TMPDIR=")) variables.push_back(text.str());
-  }
-  variables.push_back("TMPDIR=" + temporary_folder());
-  variables.push_back("LC_ALL=C");
-  return variables;
-}
-
 // Reads what is in the pipe, without waiting for more. False: its writers have closed it.
 bool read_output(int pipe, std::string& output) {
   char bytes[16384];
@@ -140,6 +126,19 @@ class Folder {
 
 }  // namespace
 
+std::vector<std::string> english_environment() {
+  if (has_more_rights_than_its_user()) return {"PATH=/usr/bin:/bin", "LC_ALL=C"};
+  std::vector<std::string> variables;
+  for (char** variable = environ; variable != nullptr && *variable != nullptr; ++variable) {
+    const llvm::StringRef text(*variable);
+    const auto is = [&](const char* name) { return text.startswith(name); };
+    if (!is("LC_ALL=") && !is("LANGUAGE=") && !is("TMPDIR=")) variables.push_back(text.str());
+  }
+  variables.push_back("TMPDIR=" + temporary_folder());
+  variables.push_back("LC_ALL=C");
+  return variables;
+}
+
 ProcessResult run_process(const std::vector<std::string>& arguments, int limit_seconds) {
   ProcessResult result;
   int pipe[2] = {-1, -1};
@@ -147,7 +146,7 @@ ProcessResult run_process(const std::vector<std::string>& arguments, int limit_s
   ChildProcess child;
   if (failed == 0) {
     ::fcntl(pipe[0], F_SETFL, O_NONBLOCK);
-    failed = child.start(arguments, english_environment(), pipe[1]);
+    failed = child.start(arguments, english_environment(), {.output = pipe[1]});
     ::close(pipe[1]);
   }
   if (failed == 0) {

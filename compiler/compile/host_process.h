@@ -17,6 +17,10 @@ struct ProcessResult {
   std::string output;   // stdout and stderr, the first 4 MiB
 };
 
+// The variables of this process for a program that it runs, with messages in English; a few fixed
+// ones in a process with more rights than its user.
+std::vector<std::string> english_environment();
+
 // Runs `arguments` (the first is the program's path) with messages in English. Thread-safe; touches
 // no signal and no other child of the host process.
 ProcessResult run_process(const std::vector<std::string>& arguments, int limit_seconds);

@@ -36,6 +36,9 @@ class KernelCompiler {
   // Can it compile for this architecture?
   virtual bool supports(std::string_view arch) const = 0;
 
+  // The library's or the program's file, for people.
+  virtual const std::string& path() const = 0;
+
   // Name and full build, part of the key.
   virtual const std::string& compiler_id() const = 0;
 

@@ -17,6 +17,7 @@
 #include "compiler/compile/nvrtc_log.h"
 #include "compiler/compile/templates.h"
 #include "ir/default_numerics.h"
+#include "ir/log.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -24,8 +25,16 @@ namespace catenary {
 
 struct Nvrtc::Api {
   NvrtcLibrary library;
-  std::string compiler_id;
+  NvrtcFacts facts;
 };
+
+namespace {
+
+NvrtcFacts facts_of(const NvrtcLibrary& library, std::string compiler_id) {
+  return {library.path, std::move(compiler_id), library.major, library.minor, library.archs};
+}
+
+}  // namespace
 
 namespace {
 
@@ -79,8 +88,8 @@ Error check_memory() {
   if (left >= kProgramBytes) return Error::success();
   return make_error(
       ErrorCode::kOutOfMemory,
-      "the process's limit of address space (ulimit -v) leaves {} MiB, and NVRTC needs "
-      "{}: raise the limit",
+      "the limit of address space of NVRTC's process (ulimit -v, or CATENARY_HELPER_MEMORY) leaves "
+      "{} MiB, and NVRTC needs {}: raise the limit",
       left >> 20, kProgramBytes >> 20);
 }
 
@@ -292,12 +301,12 @@ Expected<const Nvrtc*> Nvrtc::get() {
   static const Nvrtc* instance = nullptr;
   std::lock_guard lock(mutex);
   if (instance) return instance;
-  auto api = std::make_unique<Api>();
+  std::string compiler_id;
   ErrorReport no_memory;
   auto library = find_nvrtc_library([&](const NvrtcLibrary& candidate) -> Error {
     auto id = probe_compiler_id(candidate);
     if (id) {
-      api->compiler_id = std::move(*id);
+      compiler_id = std::move(*id);
       return Error::success();
     }
     ErrorReport problem = take_report(id.takeError());
@@ -309,8 +318,11 @@ Expected<const Nvrtc*> Nvrtc::get() {
     llvm::consumeError(library.takeError());
     return make_error_text(no_memory.code, no_memory.message);
   }
+  auto api = std::make_unique<Api>();
+  api->facts = facts_of(*library, std::move(compiler_id));
   api->library = std::move(*library);
   instance = new Nvrtc(std::move(api));
+  log_event(LogLevel::kDebug, "opened {} at {}", instance->compiler_id(), instance->path());
   return instance;
 }
 
@@ -320,23 +332,24 @@ Expected<std::unique_ptr<Nvrtc>> Nvrtc::open(const std::string& path) {
   auto id = probe_compiler_id(*library);
   if (!id) return id.takeError();
   auto api = std::make_unique<Api>();
+  api->facts = facts_of(*library, std::move(*id));
   api->library = std::move(*library);
-  api->compiler_id = std::move(*id);
   return std::unique_ptr<Nvrtc>(new Nvrtc(std::move(api)));
 }
 
 std::vector<std::string> Nvrtc::search_places() { return nvrtc_search_paths(); }
 
-const std::string& Nvrtc::path() const { return api_->library.path; }
-const std::string& Nvrtc::compiler_id() const { return api_->compiler_id; }
+const NvrtcFacts& Nvrtc::facts() const { return api_->facts; }
+const std::string& Nvrtc::path() const { return api_->facts.path; }
+const std::string& Nvrtc::compiler_id() const { return api_->facts.compiler_id; }
+bool Nvrtc::supports(std::string_view arch) const { return nvrtc_supports(api_->facts, arch); }
 
-bool Nvrtc::supports(std::string_view arch) const {
+bool nvrtc_supports(const NvrtcFacts& nvrtc, std::string_view arch) {
   llvm::StringRef rest(arch.data(), arch.size());
   int number = 0;
   if (!rest.consume_front("sm_") || rest.consumeInteger(10, number)) return false;
-  const NvrtcLibrary& library = api_->library;
-  if (!llvm::is_contained(library.archs, number)) return false;
-  const bool has_families = library.major > 12 || library.minor >= 9;
+  if (!llvm::is_contained(nvrtc.archs, number)) return false;
+  const bool has_families = nvrtc.major > 12 || nvrtc.minor >= 9;
   return rest.empty() || (rest == "a" && number >= 90) ||
          (rest == "f" && number >= 100 && has_families);
 }
@@ -396,6 +409,10 @@ Expected<CompileResult> Nvrtc::compile_checked(const CompileJob& job) const {
 std::string Nvrtc::header_digest() const { return std::string(templates_digest()); }
 
 std::string Nvrtc::option_text(std::string_view arch, const CompileOptions& options) const {
+  return nvrtc_option_text(arch, options);
+}
+
+std::string nvrtc_option_text(std::string_view arch, const CompileOptions& options) {
   return llvm::join(option_list(arch, options), "\n") +
          (options.allow_spills ? "\nspills allowed" : "\nspills refused");
 }

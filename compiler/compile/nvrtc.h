@@ -16,6 +16,22 @@
 
 namespace catenary {
 
+// What the library is, apart from its code.
+struct NvrtcFacts {
+  std::string path;
+  std::string compiler_id;  // "nvrtc 13.0.88 CL-36424714"
+  int major = 0;
+  int minor = 0;
+  std::vector<int> archs;  // 75, 80, ... : what it can compile for, ascending
+  bool operator==(const NvrtcFacts&) const = default;
+};
+
+// Whether that NVRTC compiles for `arch`, as in "sm_90a".
+bool nvrtc_supports(const NvrtcFacts& nvrtc, std::string_view arch);
+
+// The options of a compile and whether spills pass, as text lines; part of the key.
+std::string nvrtc_option_text(std::string_view arch, const CompileOptions& options);
+
 class Nvrtc final : public KernelCompiler {
  public:
   // The process's NVRTC, found and opened once. kNvrtcMissing lists every place that was tried.
@@ -29,7 +45,8 @@ class Nvrtc final : public KernelCompiler {
   // the only one.
   static std::vector<std::string> search_places();
 
-  const std::string& path() const;
+  const NvrtcFacts& facts() const;
+  const std::string& path() const override;
   // "nvrtc 13.0.88 CL-36424714": the full build, read from a probe compile's PTX header.
   const std::string& compiler_id() const override;
   // Architectures this NVRTC can compile for, as in "sm_90a".
@@ -45,8 +62,6 @@ class Nvrtc final : public KernelCompiler {
   std::vector<Expected<CompileResult>> compile_all(llvm::ArrayRef<CompileJob> jobs,
                                                    int threads = 0) const;
 
-  // The options that `job` is compiled with and whether spills pass, as text lines; part of the
-  // key.
   std::string option_text(std::string_view arch, const CompileOptions& options) const override;
 
   // templates_digest().

@@ -150,6 +150,15 @@ std::vector<std::string> nvrtc_search_paths() {
   return distinct;
 }
 
+std::string loaded_nvrtc_path() {
+  if (!environment("CATENARY_NVRTC").empty()) return "";
+  for (const char* soname : kSonames) {
+    const SharedLibrary library(soname, RTLD_NOLOAD);
+    if (library.is_open()) return library.path();
+  }
+  return "";
+}
+
 Expected<NvrtcLibrary> open_nvrtc_library(const std::string& path) {
   struct stat info;
   if (::stat(path.c_str(), &info) != 0) {

@@ -58,6 +58,10 @@ Expected<NvrtcLibrary> open_nvrtc_library(const std::string& path);
 // kNvrtcMissing lists them all, with the reason where a library was there but not usable.
 Expected<NvrtcLibrary> find_nvrtc_library(llvm::function_ref<Error(const NvrtcLibrary&)> accept);
 
+// The file of an NVRTC that this process has loaded already; empty: none, or CATENARY_NVRTC chooses
+// another.
+std::string loaded_nvrtc_path();
+
 // Descriptions of the places, in order: folders, files and sonames. CATENARY_NVRTC, where set, is
 // the only one: a wrong explicit choice is told and not passed over.
 std::vector<std::string> nvrtc_search_paths();

@@ -28,6 +28,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* The visibility of the ABI. */
 #if defined(__GNUC__)
 #define CTN_API __attribute__((visibility("default")))
 #else
@@ -38,11 +39,14 @@
 extern "C" {
 #endif
 
-typedef struct ctn_chain ctn_chain;           /* a chain under construction */
-typedef struct ctn_engine ctn_engine;         /* a compiler and its cache */
-typedef struct ctn_compiled ctn_compiled;     /* a chain as machine code for one architecture */
-typedef struct ctn_executable ctn_executable; /* a compiled chain loaded on one device */
+typedef struct ctn_chain ctn_chain;             /* a chain under construction */
+typedef struct ctn_engine ctn_engine;           /* a compiler and its cache */
+typedef struct ctn_compiled ctn_compiled;       /* a chain as machine code for one architecture */
+typedef struct ctn_executable ctn_executable;   /* a compiled chain loaded on one device */
+typedef struct ctn_pack ctn_pack;               /* compiled chains in a file or in memory, open */
+typedef struct ctn_pack_writer ctn_pack_writer; /* a pack under construction */
 
+/* The result of a call. Later versions may add numbers. */
 typedef enum ctn_status {
   CTN_OK = 0,
   CTN_INVALID_ARGUMENT = 1,    /* an argument of this API or of a launch is wrong */
@@ -65,6 +69,9 @@ typedef enum ctn_status {
   CTN_SIMULATOR_FAULT = 18,       /* a kernel in the simulator broke a rule of the hardware */
   CTN_HOST_COMPILER_MISSING = 19, /* no usable C++ compiler for the simulator */
   CTN_KERNEL_REJECTED = 20,       /* ptxas spilled registers or serialised wgmma */
+  CTN_PACK_MISS = 21,             /* compiling is off, and no pack has the chain */
+  CTN_COMPILE_TIMEOUT = 22,       /* NVRTC's helper process took longer than its limit */
+  CTN_COMPILER_ENDED = 23,        /* NVRTC's helper process was ended from outside */
   CTN_INTERNAL = 99               /* a broken invariant of this library: please report it */
 } ctn_status;
 
@@ -104,6 +111,26 @@ CTN_API int32_t ctn_last_error_column(void);
 /* Frees text that a function of this library returned as char*. Null is allowed. */
 CTN_API void ctn_string_free(char* text);
 
+/* ---- log ----------------------------------------------------------------------------------- */
+
+typedef int32_t ctn_log_level;
+enum {
+  CTN_LOG_OFF = 0,
+  CTN_LOG_WARN = 1, /* what the library goes on without, if the engine has no `warn` */
+  CTN_LOG_INFO = 2, /* what was planned, compiled, found in the cache and loaded, with times */
+  CTN_LOG_DEBUG = 3 /* keys, files, reasons of misses, helper processes */
+};
+
+/* Sends the lines of all engines of the process, up to `level`, to `callback`: one line per event,
+ * one call at a time, from any thread. `line` is valid during the call. With a null callback the
+ * lines go to stderr. Before the first call, and after ctn_reset_log, CATENARY_LOG says the level;
+ * without it nothing is logged. When the function returns, a callback that was set before is not
+ * called again. A callback may use the library; what that would log is lost. No result depends on
+ * the log, and launches log nothing. */
+CTN_API ctn_status ctn_set_log(void (*callback)(void* user, ctn_log_level level, const char* line),
+                               void* user, ctn_log_level level);
+CTN_API void ctn_reset_log(void);
+
 /* ---- building a chain ----------------------------------------------------------------------- */
 
 /* Every call checks what it adds by the rules of a chain. A call that breaks one is refused with
@@ -127,11 +154,12 @@ CTN_API ctn_status ctn_chain_verify(const ctn_chain* chain);
  * dimension of CTN_SYMBOL. A chain has at most one. */
 CTN_API ctn_status ctn_chain_symbol(ctn_chain* chain, const char* name, int64_t lo, int64_t hi);
 
+/* A parameter of a chain. */
 typedef struct ctn_parameter {
-  size_t struct_size;
-  const char* name; /* null: "t<number>" */
-  ctn_role role;
-  ctn_dtype dtype;
+  size_t struct_size;     /* sizeof the struct */
+  const char* name;       /* null: "t<number>" */
+  ctn_role role;          /* of its memory */
+  ctn_dtype dtype;        /* of its elements */
   int32_t rank;           /* number of dimensions, 0 to 8; 0 for a scalar */
   const int64_t* dims;    /* `rank` sizes in elements, or CTN_SYMBOL; null only for rank 0 */
   const int64_t* strides; /* `rank` strides in elements; null: contiguous, last dimension fastest */
@@ -153,10 +181,10 @@ CTN_API ctn_status ctn_chain_constant(ctn_chain* chain, double number, const cha
  * `ends` is an i32 parameter with one element per group, ascending; the kernels read it on the
  * device. */
 typedef struct ctn_ragged {
-  size_t struct_size;
-  char label;
-  char group;
-  ctn_value ends;
+  size_t struct_size; /* sizeof the struct */
+  char label;         /* the label that is divided */
+  char group;         /* the label of the groups */
+  ctn_value ends;     /* the parameter with the end of each group */
 } ctn_ragged;
 
 /* Multiplies f32 operands in f32. Without it they are rounded to tf32. */
@@ -170,10 +198,12 @@ CTN_API ctn_status ctn_chain_contract(ctn_chain* chain, const char* equation, ct
                                       const char* name, ctn_value* value);
 
 /* An operand. With `labels`, one letter per dimension, it broadcasts by label; with null, by
- * trailing dimension. */
+ * trailing dimension. Where the rows of the result are those of an M-grouped contraction, a label
+ * may be that of the group: "en" of b[groups, n] reads b[g, n] in a row of group g, and 0 in a row
+ * of no group. */
 typedef struct ctn_use {
-  ctn_value value;
-  const char* labels;
+  ctn_value value;    /* a value of the chain */
+  const char* labels; /* "mn"; null: by trailing dimension */
 } ctn_use;
 
 /* `op` is the name in chain text: "add", "silu", "clamp", ... `attributes` are those of the op, in
@@ -195,26 +225,48 @@ CTN_API ctn_status ctn_chain_reduce(ctn_chain* chain, const char* op, const char
 CTN_API ctn_status ctn_chain_cast(ctn_chain* chain, ctn_value operand, ctn_dtype dtype,
                                   const char* name, ctn_value* value);
 
+/* An output of a chain. */
 typedef struct ctn_output {
-  size_t struct_size;
-  ctn_value value;
-  ctn_dtype dtype;
+  size_t struct_size;     /* sizeof the struct */
+  ctn_value value;        /* what is returned */
+  ctn_dtype dtype;        /* of the elements in memory: CTN_BF16, CTN_F16 or CTN_F32 */
   int32_t num_strides;    /* the rank of the value, or 0: contiguous */
   const int64_t* strides; /* num_strides strides in elements; null only for 0 */
   int64_t align;          /* the address is a multiple of this many bytes; 0: 16 */
+  /* 0: memory of its own. Else 1 + an input of the same dtype and shape that the output overwrites
+   * (`x += f(x)`): the output takes the input's strides and align, every value of the chain is
+   * computed from the input as it was before the launch, and a launch takes the input's address for
+   * both. Each input at most once. */
+  ctn_value in_place;
 } ctn_output;
 
 /* Makes a value, rounded to `dtype`, the next output. */
-
 CTN_API ctn_status ctn_chain_return(ctn_chain* chain, const ctn_output* output);
 
 /* ---- compiling ------------------------------------------------------------------------------ */
 
+/* What an engine does with the cache on disk. */
 typedef int32_t ctn_cache_mode;
 enum { CTN_CACHE_READ_WRITE = 0, CTN_CACHE_READ_ONLY = 1, CTN_CACHE_OFF = 2 };
 
+/* Where NVRTC runs. In a helper process, a compile that crashes, hangs or needs too much memory is
+ * an error of the call; in this process it may end the process. */
+typedef int32_t ctn_helper;
+enum {
+  CTN_HELPER_ENVIRONMENT = 0, /* as CATENARY_HELPER says, else CTN_HELPER_OFF */
+  CTN_HELPER_OFF = 1,         /* in this process */
+  CTN_HELPER_PREFERRED = 2, /* in this process, with a warning, where there is no helper program */
+  CTN_HELPER_REQUIRED = 3   /* CTN_NVRTC_MISSING where there is no helper program */
+};
+
+/* What an engine does with a chain that no pack has. Off: CTN_PACK_MISS, and no compiler is opened.
+ * Warn: it is compiled, with one line to `warn`, or to stderr without one. */
+typedef int32_t ctn_jit_mode;
+enum { CTN_JIT_DEFAULT = 0, CTN_JIT_AUTO = 1, CTN_JIT_WARN = 2, CTN_JIT_OFF = 3 };
+
+/* How an engine plans, compiles and caches. */
 typedef struct ctn_engine_options {
-  size_t struct_size;
+  size_t struct_size; /* sizeof the struct */
   /* null or "": CATENARY_CACHE_DIR, else catenary/ in XDG_CACHE_HOME, else ~/.cache/catenary */
   const char* cache_directory;
   ctn_cache_mode cache_mode; /* CATENARY_CACHE overrides it if cache_directory is null or "" */
@@ -224,17 +276,29 @@ typedef struct ctn_engine_options {
   int32_t split_k;           /* CTAs that divide K, 1 to 16; 0: the cost model chooses */
   const char* force_tile;    /* a tile's name as explain prints it; null or "": the cost model */
   /* Called once for each distinct problem of the cache, from any thread, with one line that is
-   * valid during the call. May be null. `user` is its first argument. */
+   * valid during the call. Null: the log gets the line. `user` is its first argument. */
   void (*warn)(void* user, const char* line);
   void* user;
+  /* A file that gets one line for each distinct chain, target and set of options that is asked for;
+   * `catenary pack build --from` reads it. null or "": CATENARY_TRACE, else none. */
+  const char* trace_file;
+  ctn_jit_mode jit; /* CTN_JIT_DEFAULT: CATENARY_JIT=auto|warn|off, else CTN_JIT_AUTO */
+  ctn_helper helper;
+  /* null or "": CATENARY_HELPER if that is a path, else the program installed with the library */
+  const char* helper_program;
+  int64_t helper_memory_bytes; /* of a helper's address space; 0: CATENARY_HELPER_MEMORY or 4 GiB */
+  int32_t helper_seconds;      /* of one compile; 0: CATENARY_HELPER_SECONDS or 300 */
 } ctn_engine_options;
 
-/* `options` may be null: all defaults. */
+/* `options` may be null: all defaults. Opens the packs of CATENARY_PACK_PATH, files separated by
+ * colons, with priority 0; errors are those of ctn_pack_open. */
 CTN_API ctn_status ctn_engine_create(const ctn_engine_options* options, ctn_engine** engine);
 CTN_API void ctn_engine_destroy(ctn_engine* engine);
 
-/* Compiles for `target`, a GPU's name ("h200") or an architecture ("sm_80"). Needs no GPU. Errors:
- * CTN_INVALID_CHAIN, CTN_UNSUPPORTED, CTN_RESOURCE_LIMIT, CTN_NVRTC_MISSING, CTN_COMPILE_FAILED. */
+/* Compiles for `target`, a GPU's name ("h200") or an architecture ("sm_80"), or takes the chain
+ * from a pack of the engine. Needs no GPU. Errors: CTN_INVALID_CHAIN, CTN_UNSUPPORTED,
+ * CTN_RESOURCE_LIMIT, CTN_NVRTC_MISSING, CTN_COMPILE_FAILED, CTN_KERNEL_REJECTED,
+ * CTN_OUT_OF_MEMORY, CTN_PACK_MISS; with a helper CTN_COMPILE_TIMEOUT, CTN_COMPILER_ENDED. */
 CTN_API ctn_status ctn_engine_compile(ctn_engine* engine, const ctn_chain* chain,
                                       const char* target, ctn_compiled** compiled);
 
@@ -248,13 +312,16 @@ CTN_API ctn_status ctn_engine_load(ctn_engine* engine, const ctn_compiled* compi
 CTN_API ctn_status ctn_engine_prepare(ctn_engine* engine, const ctn_chain* chain, int32_t device,
                                       void* stream, ctn_executable** executable);
 
+/* Destroys the handle. Executables that were loaded from it stay. */
 CTN_API void ctn_compiled_destroy(ctn_compiled* compiled);
 
+/* The form of a text for people or for programs. */
 typedef int32_t ctn_format;
 enum { CTN_TEXT = 0, CTN_JSON = 1 };
 
 /* The plan: kernels, the reason of every fusion boundary, alternatives, predicted times. JSON has
- * the same facts. To be freed by ctn_string_free. */
+ * the same facts. To be freed by ctn_string_free. Of a chain of a pack: the text that was stored
+ * when it was compiled; CTN_UNSUPPORTED: the pack has none. */
 CTN_API ctn_status ctn_compiled_explain(const ctn_compiled* compiled, ctn_format format,
                                         char** text);
 
@@ -266,8 +333,8 @@ typedef struct ctn_kernel {
   size_t struct_size; /* set by the caller */
   const char* name;   /* the entry point in the cubin */
   const char* arch;   /* "sm_90a" */
-  const void* cubin;
-  size_t cubin_bytes;
+  const void* cubin;  /* machine code, an ELF file */
+  size_t cubin_bytes; /* its size */
   int32_t threads;    /* per CTA */
   int32_t registers;  /* per thread */
   int64_t smem_bytes; /* dynamic shared memory per CTA */
@@ -277,32 +344,35 @@ typedef struct ctn_kernel {
 CTN_API ctn_status ctn_compiled_kernel(const ctn_compiled* compiled, size_t index,
                                        ctn_kernel* kernel);
 
-/* The emitted CUDA source of one kernel, to be freed by ctn_string_free. */
+/* The emitted CUDA source of one kernel, to be freed by ctn_string_free. CTN_UNSUPPORTED: the chain
+ * is from a pack that was built without sources. */
 CTN_API ctn_status ctn_compiled_kernel_source(const ctn_compiled* compiled, size_t index,
                                               char** text);
 
 /* ---- launching ------------------------------------------------------------------------------ */
 
+/* The arguments of a launch. */
 typedef struct ctn_launch_args {
-  size_t struct_size;
+  size_t struct_size;   /* sizeof the struct */
   void* const* tensors; /* device addresses: the tensor parameters in order, then the outputs */
-  size_t num_tensors;
+  size_t num_tensors;   /* of `tensors` */
   const float* scalars; /* the scalar parameters in order */
-  size_t num_scalars;
-  int64_t symbol;      /* the symbolic size; 0 for a chain without one */
-  void* workspace;     /* ctn_executable_workspace_bytes of device memory, aligned to 256 bytes */
-  void* stream;        /* CUstream or cudaStream_t of the device's primary context; null: the
-                          default stream of the current context, which must be that one */
-  int32_t allow_pdl;   /* 1: the first kernel may start while the stream's previous kernel still
-                          runs (programmatic dependent launch) */
-  int32_t disable_pdl; /* 1: no kernel of the chain starts before the previous one has ended;
-                          overrides allow_pdl */
+  size_t num_scalars;   /* of `scalars` */
+  int64_t symbol;       /* the symbolic size; 0 for a chain without one */
+  void* workspace;      /* ctn_executable_workspace_bytes of device memory, aligned to 256 bytes */
+  void* stream;         /* CUstream or cudaStream_t of the device's primary context; null: the
+                           default stream of the current context, which must be that one */
+  int32_t allow_pdl;    /* 1: the first kernel may start while the stream's previous kernel still
+                           runs (programmatic dependent launch) */
+  int32_t disable_pdl;  /* 1: no kernel of the chain starts before the previous one has ended;
+                           overrides allow_pdl */
 } ctn_launch_args;
 
 /* Checks the arguments, then launches the chain's kernels in order. Asynchronous; allocates
  * nothing, takes no lock, may be captured. A tensor without elements may be null. The bytes from an
- * output's first element to its last may overlap those of no other tensor. Errors:
- * CTN_INVALID_ARGUMENT, before any kernel is launched; those of the driver. */
+ * output's first element to its last may overlap those of no other tensor, but for an output in
+ * place of an input, which is given that input's address. Errors: CTN_INVALID_ARGUMENT, before any
+ * kernel is launched; those of the driver. */
 CTN_API ctn_status ctn_executable_launch(const ctn_executable* executable,
                                          const ctn_launch_args* args);
 
@@ -341,22 +411,115 @@ CTN_API void ctn_stream_destroy(int32_t device, void* stream);
 
 /* ---- the reference -------------------------------------------------------------------------- */
 
+/* The arguments of an evaluation on the host. */
 typedef struct ctn_reference_args {
-  size_t struct_size;
+  size_t struct_size;   /* sizeof the struct */
   void* const* tensors; /* host addresses in the order, dtypes and strides of a launch */
-  size_t num_tensors;
+  size_t num_tensors;   /* of `tensors` */
   const float* scalars; /* the scalar parameters in order */
-  size_t num_scalars;
-  int64_t symbol;  /* the symbolic size; 0 for a chain without one */
-  int32_t threads; /* 1 to 1024; 0: one per core */
+  size_t num_scalars;   /* of `scalars` */
+  int64_t symbol;       /* the symbolic size; 0 for a chain without one */
+  int32_t threads;      /* 1 to 1024; 0: one per core */
 } ctn_reference_args;
 
 /* Evaluates the chain on the host in double precision, rounds only at casts and outputs, and writes
  * the outputs. Slow: for checks. */
 CTN_API ctn_status ctn_reference_run(const ctn_chain* chain, const ctn_reference_args* args);
 
+/* ---- gradients ------------------------------------------------------------------------------ */
+
+typedef struct ctn_gradient ctn_gradient; /* the chains of a gradient */
+
+/* What the forward saves for the backward. */
+typedef int32_t ctn_recompute;
+enum {
+  CTN_RECOMPUTE_NONE = 0,  /* the fewest bytes from which no contraction or sum is repeated */
+  CTN_RECOMPUTE_ALL = 1,   /* nothing: contractions and sums are repeated */
+  CTN_RECOMPUTE_BUDGET = 2 /* at most save_budget bytes */
+};
+
+/* What a gradient is of, and how it is computed. */
+typedef struct ctn_gradient_options {
+  size_t struct_size;         /* sizeof the struct */
+  const char* const* wanted;  /* parameters; none: every input and weight of a float dtype */
+  size_t num_wanted;          /* of `wanted` */
+  const char* const* outputs; /* those that the loss depends on; none: all */
+  size_t num_outputs;         /* of `outputs` */
+  ctn_recompute recompute;    /* what is saved */
+  int32_t save_f32;           /* 1: f32 values are saved as f32, not in the dtype of the operands */
+  int64_t save_budget;        /* bytes at the symbol's upper bound, for CTN_RECOMPUTE_BUDGET */
+  int32_t f32_weights;        /* 1: gradients of weights are f32, not of the weight's dtype */
+  int32_t accumulate;         /* 1: gradients of weights are added to tensors of the caller */
+} ctn_gradient_options;
+
+/* The gradient of a chain as chains: chain 0 is the forward with saved values as further outputs,
+ * the others, launched in this order, are its gradient. `options` may be null. Errors:
+ * CTN_INVALID_ARGUMENT (an option is wrong, or no gradient is left), CTN_INVALID_CHAIN,
+ * CTN_RESOURCE_LIMIT. */
+CTN_API ctn_status ctn_chain_gradient(const ctn_chain* chain, const ctn_gradient_options* options,
+                                      ctn_gradient** gradient);
+CTN_API void ctn_gradient_destroy(ctn_gradient* gradient);
+
+/* The number of chains: 2 or 3. */
+CTN_API ctn_status ctn_gradient_count(const ctn_gradient* gradient, size_t* count);
+
+/* Bytes of the saved values, at the symbol's upper bound. */
+CTN_API ctn_status ctn_gradient_saved_bytes(const ctn_gradient* gradient, int64_t* bytes);
+
+/* What a chain computes. With gradients of both inputs and weights there are a dgrad and a wgrad
+ * chain; the wgrad may be launched any time after the dgrad. Otherwise there is one backward. */
+typedef int32_t ctn_pass;
+enum { CTN_FORWARD = 0, CTN_BACKWARD = 1, CTN_DGRAD = 2, CTN_WGRAD = 3 };
+
+/* Chain `index`, which the caller destroys. `pass` may be null. */
+CTN_API ctn_status ctn_gradient_chain(const ctn_gradient* gradient, size_t index, ctn_chain** chain,
+                                      ctn_pass* pass);
+
+/* What an operand of a gradient is. */
+typedef int32_t ctn_gradient_kind;
+enum {
+  CTN_GRADIENT_INPUT = 0, /* a parameter of the forward; index: its number */
+  CTN_GRADIENT_WEIGHT = 1,
+  CTN_GRADIENT_SCALAR = 2,
+  CTN_GRADIENT_OUTPUT = 3,       /* an output of the forward; index: its number */
+  CTN_GRADIENT_SAVED = 4,        /* from the forward; index: counts from 0 */
+  CTN_GRADIENT_OF_OUTPUT = 5,    /* index: the output */
+  CTN_GRADIENT_OF_INPUT = 6,     /* index: the parameter */
+  CTN_GRADIENT_OF_WEIGHT = 7,    /* index: the parameter */
+  CTN_GRADIENT_OF_SCALAR = 8,    /* index: the parameter */
+  CTN_GRADIENT_INTERMEDIATE = 9, /* from one backward chain to a later; index: counts from 0 */
+  CTN_GRADIENT_ACCUMULATOR = 10  /* what a weight gradient is added to; index: the parameter */
+};
+
+/* One operand of a chain. Two operands of equal kind and index are the same tensor. The pointers
+ * are valid until `gradient` is destroyed. */
+typedef struct ctn_gradient_operand {
+  size_t struct_size;     /* set by the caller */
+  ctn_gradient_kind kind; /* what it is */
+  int32_t index;          /* as the kind says */
+  int32_t is_output;      /* 1: an output of the chain; 0: a parameter */
+  const char* name;       /* in the chain */
+  ctn_dtype dtype;        /* of its elements */
+  int32_t rank;           /* number of dimensions */
+  const int64_t* dims;    /* `rank` sizes, or CTN_SYMBOL */
+  const int64_t* strides; /* `rank` strides in elements */
+  int64_t bytes;          /* from the first element to the last, at the symbol's upper bound */
+  /* A gradient of a parameter and its accumulator have the parameter's memory layout, but may lack
+   * dimensions of size 1 and have the others in another order: `rank` numbers, per dimension that
+   * of the parameter's. Null for other kinds. */
+  const int32_t* parameter_dims;
+} ctn_gradient_operand;
+
+/* The operands of chain `chain`: its parameters in order, scalars too, then its outputs. */
+CTN_API ctn_status ctn_gradient_operand_count(const ctn_gradient* gradient, size_t chain,
+                                              size_t* count);
+CTN_API ctn_status ctn_gradient_binding(const ctn_gradient* gradient, size_t chain, size_t operand,
+                                        ctn_gradient_operand* binding);
+
 #ifdef __cplusplus
 }
 #endif
+
+#include "catenary/pack.h" /* packs: part of this ABI */
 
 #endif /* CATENARY_CATENARY_H */

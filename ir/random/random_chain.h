@@ -12,7 +12,9 @@ struct RandomChainOptions {
   i64 max_elements = 4096;  // of any tensor or value (a symbolic dimension at its largest)
   bool exact_only = false;  // only ops that keep integers in [-2, 2] exact up to the last rounding
   bool no_ragged = true;
-  int max_contractions = 2;  // 0: pointwise chains and sums
+  bool no_group_operands = false;  // taken by the group of a ragged row
+  bool no_in_place = false;        // outputs in place of an input
+  int max_contractions = 2;        // 0: pointwise chains and sums
   // Starts with a small-M contraction: up to 16 rows, K-major operands, K a multiple of 128 bytes,
   // rows aligned to 16 bytes.
   bool small_m = false;
@@ -20,8 +22,9 @@ struct RandomChainOptions {
 
 // A chain that verify() accepts: contractions of every dtype, label class and label order (several
 // labels in a class, size 1, rarely size 0), strided and padded tensors, dual GEMMs, two
-// contractions in a row, biases and residuals placed by label or by trailing dimensions, sums,
-// several outputs, a symbolic dimension.
+// contractions in a row, biases and residuals placed by label or by trailing dimensions, operands
+// taken by the group of a ragged row, sums, several outputs, one in place of an input, a symbolic
+// dimension.
 Chain random_chain(u64 seed, const RandomChainOptions& options = {});
 
 // The smallest chain that greedy simplification of `chain` finds: outputs and ops dropped, no

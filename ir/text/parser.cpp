@@ -293,6 +293,9 @@ Error Parser::outputs() {
     if (!element) return element.takeError();
     output.dtype = *element;
     if (Error e = layout(output.strides, output.align)) return e;
+    if (accept_name("inplace")) {
+      if (Error e = reference().moveInto(output.in_place)) return e;
+    }
     chain_.outputs.push_back(std::move(output));
   } while (accept(","));
   return Error::success();

@@ -12,6 +12,7 @@
 #include <set>
 
 #include "compiler/compile/environment.h"
+#include "ir/log.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringRef.h"
 #include "runtime/cache/cache_directory.h"
@@ -33,7 +34,13 @@ using CubinPtr = std::shared_ptr<const Cubin>;
 struct Outcome {
   CubinPtr cubin;
   ErrorReport error;
-  bool compiled = false;
+  CacheTier tier = CacheTier::kMemory;
+};
+
+// What the disk has of a key.
+struct Loaded {
+  CubinPtr cubin;           // verified; null is a miss, for any reason
+  bool unreadable = false;  // the reason is the folder
 };
 
 bool is_deterministic(ErrorCode code) {
@@ -119,8 +126,9 @@ struct CubinCache::State {
   void warn(const std::string& message);
   std::optional<Outcome> recall(const CubinId& id);
   void keep(const CubinId& id, const Outcome& outcome);
-  CubinPtr load(const CubinId& id);
-  Outcome produce(const CubinId& id, const Compile& compile);
+  Loaded load(const CubinId& id);
+  CubinPtr load_locked(const CubinId& id, EntryLock& lock);
+  Outcome produce(const CubinId& id, const Compile& compile, EntryLock& lock);
   void store(const CubinId& id, const Cubin& cubin);
   Error need_directory(bool writable) const;
 
@@ -146,7 +154,10 @@ void CubinCache::State::open_directory() {
   const Bound bound = find_bound(options);
   if (!bound.warning.empty()) warn(bound.warning);
   if (!location.warning.empty()) warn(location.warning);
-  if (location.directory.empty()) return;
+  if (location.directory.empty()) {
+    log_event(LogLevel::kDebug, "no cache on disk: {}", why_off);
+    return;
+  }
   FileSystem& files = options.file_system ? *options.file_system : FileSystem::real();
   auto opened =
       CacheDirectory::open(files, location.directory, location.mode == CacheMode::kReadWrite);
@@ -157,6 +168,8 @@ void CubinCache::State::open_directory() {
   }
   directory = std::move(*opened);
   directory_path = directory->path();
+  log_event(LogLevel::kDebug, "cache {}, {}", directory_path,
+            directory->writable() ? "read-write" : "read-only");
 }
 
 // Called without the lock: the callback may call the cache.
@@ -165,7 +178,11 @@ void CubinCache::State::warn(const std::string& message) {
     std::lock_guard lock(mutex);
     if (warned.size() >= kMaxWarnings || !warned.insert(message).second) return;
   }
-  if (options.warn) options.warn(message_text(message, kMaxWarningBytes));
+  if (options.warn) {
+    options.warn(message_text(message, kMaxWarningBytes));
+  } else {
+    log_event(LogLevel::kWarn, "{}", message);
+  }
 }
 
 std::optional<Outcome> CubinCache::State::recall(const CubinId& id) {
@@ -188,17 +205,19 @@ void CubinCache::State::keep(const CubinId& id, const Outcome& outcome) try {
 } catch (const std::bad_alloc&) {
 }
 
-// The verified cubin from disk; null is a miss, for any reason.
-CubinPtr CubinCache::State::load(const CubinId& id) {
-  if (!directory) return nullptr;
+Loaded CubinCache::State::load(const CubinId& id) {
+  if (!directory) return {nullptr, true};
   const std::string name = CacheDirectory::entry_name(id.first);
   Expected<std::optional<EntryFile>> file = directory->read(name);
   if (!file) {
     ++read_errors;
     warn(take_report(file.takeError()).message);
-    return nullptr;
+    return {nullptr, true};
   }
-  if (!*file) return nullptr;
+  if (!*file) {
+    log_event(LogLevel::kDebug, "no entry {}", directory->full_path(name));
+    return {};
+  }
   const FileIdentity identity = (*file)->identity;
   Expected<CacheEntry> entry = verified(std::move(**file), name);
   if (entry && entry->record != id.second) {
@@ -209,30 +228,48 @@ CubinPtr CubinCache::State::load(const CubinId& id) {
     warn(fmt::format("cache entry {} is not used: {}; the kernel is compiled again",
                      directory->full_path(name), take_report(entry.takeError()).message));
     directory->quarantine(name, identity);
-    return nullptr;
+    return {};
   }
   ++disk_hits;
   directory->mark_used(name, identity);
-  return std::make_shared<const Cubin>(std::move(entry->cubin));
+  return {std::make_shared<const Cubin>(std::move(entry->cubin))};
+}
+
+// From disk. After a miss with the entry's lock, since another process may have stored it by then.
+CubinPtr CubinCache::State::load_locked(const CubinId& id, EntryLock& lock) {
+  Loaded first = load(id);
+  if (first.cubin || first.unreadable) return first.cubin;
+  const std::string name = CacheDirectory::entry_name(id.first);
+  lock = directory->lock_entry(name, options.patience);
+  if (lock.state() == EntryLock::State::kHeld) return load(id).cubin;
+  if (lock.state() == EntryLock::State::kTimedOut && options.patience.count() > 0) {
+    warn(
+        fmt::format("another process holds the lock of cache entry {} for more than {} ms; the "
+                    "kernel is compiled here as well",
+                    directory->full_path(name), options.patience.count()));
+  }
+  return nullptr;
 }
 
 // The work of one flight. Another flight of the same key may have ended between the first recall()
-// and this one.
-Outcome CubinCache::State::produce(const CubinId& id, const Compile& compile) {
+// and this one. `lock` is the entry's until the caller has stored it.
+Outcome CubinCache::State::produce(const CubinId& id, const Compile& compile, EntryLock& lock) {
   if (std::optional<Outcome> known = recall(id)) {
     if (known->cubin) ++memory_hits;
     return *known;
   }
   Outcome outcome;
-  outcome.cubin = load(id);
+  outcome.cubin = load_locked(id, lock);
+  outcome.tier = CacheTier::kDisk;
   if (!outcome.cubin) {
     ++misses;
     Expected<Cubin> cubin = compile();
     if (cubin) {
       outcome.cubin = std::make_shared<const Cubin>(std::move(*cubin));
-      outcome.compiled = true;
+      outcome.tier = CacheTier::kCompiled;
     } else {
       outcome.error = take_report(cubin.takeError());
+      lock.mark_failed();
     }
   }
   keep(id, outcome);
@@ -247,7 +284,11 @@ void CubinCache::State::store(const CubinId& id, const Cubin& cubin) try {
   if (Error error = directory->write(name, bytes)) {
     ++write_errors;
     warn(take_report(std::move(error)).message);
-  } else if (Error late = size_bound.after_write(*directory, name)) {
+    return;
+  }
+  log_event(LogLevel::kDebug, "wrote entry {} of {} bytes", directory->full_path(name),
+            bytes.size());
+  if (Error late = size_bound.after_write(*directory, name)) {
     warn(take_report(std::move(late)).message);
   }
 } catch (const std::bad_alloc&) {
@@ -272,12 +313,13 @@ CubinCache::CubinCache(CacheOptions options) : state_(std::make_unique<State>(st
 CubinCache::~CubinCache() = default;
 
 Expected<CubinPtr> CubinCache::get(const KernelKey& key, const std::string& record,
-                                   const Compile& compile) {
+                                   const Compile& compile, CacheTier* tier) {
   const CubinId id{key, record};
   std::optional<Outcome> outcome = state_->recall(id);
   bool led = false;
+  EntryLock lock;
   if (!outcome) {
-    auto result = state_->flights.run(id, [&] { return state_->produce(id, compile); });
+    auto result = state_->flights.run(id, [&] { return state_->produce(id, compile, lock); });
     outcome = std::move(result.value);
     led = result.led;
   }
@@ -287,7 +329,8 @@ Expected<CubinPtr> CubinCache::get(const KernelKey& key, const std::string& reco
   }
   if (!led) ++state_->memory_hits;
   // After the flight: the callers that wait for the cubin do not wait for the disk.
-  if (led && outcome->compiled) state_->store(id, *outcome->cubin);
+  if (led && outcome->tier == CacheTier::kCompiled) state_->store(id, *outcome->cubin);
+  if (tier != nullptr) *tier = led ? outcome->tier : CacheTier::kMemory;
   return outcome->cubin;
 }
 
@@ -298,7 +341,7 @@ CubinPtr CubinCache::find(const KernelKey& key, const std::string& record) {
     return known->cubin;
   }
   Outcome outcome;
-  outcome.cubin = state_->load(id);
+  outcome.cubin = state_->load(id).cubin;
   if (outcome.cubin) state_->keep(id, outcome);
   return outcome.cubin;
 }
@@ -311,6 +354,8 @@ CacheStats CubinCache::stats() const {
 const std::string& CubinCache::directory() const { return state_->directory_path; }
 
 std::string CubinCache::why_off() const { return state_->why_off; }
+
+void CubinCache::warn(const std::string& line) { state_->warn(line); }
 
 i64 CubinCache::max_bytes() const { return state_->size_bound.max_bytes(); }
 
@@ -348,7 +393,7 @@ Expected<int> CubinCache::clear() {
   }
   Expected<int> removed = prune(0);
   if (!removed) return removed;
-  for (const char* folder : {"tmp", "bad"}) {
+  for (const char* folder : {"tmp", "locks", "bad"}) {
     state_->directory->sweep(folder, std::numeric_limits<i64>::min());
   }
   return removed;

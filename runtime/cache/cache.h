@@ -4,6 +4,7 @@
 // load; a bad one is a miss and one warning. A problem of the cache never fails a compile.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -19,6 +20,9 @@ inline constexpr size_t kMaxWarningBytes = 8 << 10;  // of one warning: a path a
 
 class FileSystem;
 
+// Where a lookup found its cubin.
+enum class CacheTier : u8 { kMemory, kDisk, kCompiled };
+
 struct CacheStats {
   u64 memory_hits = 0;  // and callers that waited for the compile of another one
   u64 disk_hits = 0;
@@ -33,11 +37,15 @@ struct CacheOptions {
   std::string directory;
   // CATENARY_CACHE=off|ro|rw overrides it if `directory` is empty.
   CacheMode mode = CacheMode::kReadWrite;
-  std::function<void(const std::string&)> warn;  // one line per distinct problem
+  // One line per distinct problem. Empty: they go to the log.
+  std::function<void(const std::string&)> warn;
   i64 memory_bytes = i64{1} << 30;  // of cubins in memory; the least recently used is dropped
   // Soft bound on the bytes of the directory; 0: no bound. Empty: CATENARY_CACHE_MAX_BYTES, else
   // 2 GiB.
   std::optional<i64> max_bytes = std::nullopt;
+  // How long a compile waits for another process that compiles the same kernel, before it compiles
+  // the kernel as well. 0: not at all.
+  std::chrono::milliseconds patience = std::chrono::seconds(60);
   FileSystem* file_system = nullptr;  // null: the real one; tests inject faults
 };
 
@@ -60,11 +68,13 @@ class CubinCache {
   using Compile = std::function<Expected<Cubin>()>;
 
   // The cubin of `key`: from memory, from disk, or by `compile`, which runs at most once at a time
-  // per key; the other callers wait and share its result. `record` is key_record(): an entry with
+  // per key; the other callers wait and share its result. Other processes that use the folder wait
+  // as well, for at most `patience`. `record` is key_record(): an entry with
   // another record is a miss. Deterministic errors of `compile` (kCompileFailed, kKernelRejected,
-  // kUnsupported, kResourceLimit) are kept in memory.
+  // kUnsupported, kResourceLimit) are kept in memory. `tier`, unless null, gets where a cubin is
+  // from: memory also for a caller that waited.
   Expected<std::shared_ptr<const Cubin>> get(const KernelKey& key, const std::string& record,
-                                             const Compile& compile);
+                                             const Compile& compile, CacheTier* tier = nullptr);
 
   // Looks in memory and on disk. Null: absent.
   std::shared_ptr<const Cubin> find(const KernelKey& key, const std::string& record);
@@ -72,6 +82,8 @@ class CubinCache {
   CacheStats stats() const;
   const std::string& directory() const;  // empty: no disk tier, for the reason why_off()
   std::string why_off() const;
+  // Gives one line to the callback of the options, unless it has been given before.
+  void warn(const std::string& line);
   i64 max_bytes() const;  // the bound on the directory; 0: no bound
 
   // For `catenary cache`. list() verifies every entry of the directory. The others remove entries

@@ -9,6 +9,7 @@
 
 #include "compiler/compile/environment.h"
 #include "compiler/compile/templates.h"
+#include "ir/log.h"
 #include "runtime/cache/cache_directory.h"
 
 namespace catenary {
@@ -41,8 +42,9 @@ struct TuningStore::State {
   }
   void warn(const std::string& message) {
     const std::lock_guard lock(mutex);
-    if (!warned.insert(message).second || !options.warn) return;
-    options.warn(message_text(message, kMaxWarningBytes));
+    if (!warned.insert(message).second) return;
+    if (options.warn) return options.warn(message_text(message, kMaxWarningBytes));
+    log_event(LogLevel::kWarn, "{}", message);
   }
   void apply_environment();
   void find_path(const std::string& cache_directory);

@@ -68,6 +68,32 @@ TEST_CASE("check and run") {
   CHECK(number(simulated, "kernels") == 1);
 }
 
+TEST_CASE("pack") {
+  Command command;
+  const std::string pack = command.path("a.ctnpack");
+  const Object built = object_of(
+      command(fmt::format("pack build --json --arch sm_80,h200 {} -o {}", chain("linear"), pack)));
+  CHECK(text(built, "file") == pack);
+  CHECK(text(built, "sha256").size() == 64);
+  REQUIRE(built.getObject("manifest") != nullptr);
+  CHECK(number(*built.getObject("manifest"), "entries") == 2);
+  const Object list = object_of(command("pack list --json " + pack));
+  REQUIRE(list.getArray("entries") != nullptr);
+  REQUIRE(list.getArray("entries")->size() == 2);
+  const Object& entry = *(*list.getArray("entries"))[0].getAsObject();
+  CHECK(text(entry, "chain") == "linear");
+  CHECK(number(entry, "code_bytes") > 1000);
+  const Object show =
+      object_of(command(fmt::format("pack show --json {} {}", pack, text(entry, "key"))));
+  CHECK(has(text(show, "text"), "chain linear"));
+  CHECK(show.getArray("kernels")->size() == static_cast<size_t>(number(entry, "kernels")));
+  const Object verified = object_of(command("pack verify --json " + pack));
+  CHECK(text(verified, "sha256") == text(built, "sha256"));
+  const Object same = object_of(command(fmt::format("pack diff --json {0} {0}", pack)));
+  CHECK(same.getArray("changed")->empty());
+  check_error(command("pack list --json " + command.path("absent")), "io", 2);
+}
+
 TEST_CASE("compile and explain") {
   Command command;
   const Object root =

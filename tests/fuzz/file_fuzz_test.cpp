@@ -1,25 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Mutated files: arrays, cache entries and tuning records, half of them with a digest that is right
-// again. Each is read, or refused with the error of a damaged file; what is read survives writing.
-#include <fstream>
-
-#include "ir/npy.h"
-#include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/SHA256.h"
-#include "runtime/cache/cache_entry.h"
-#include "runtime/tuning/tuning_record.h"
+// again.
+#include "tests/fuzz/file_targets.h"
 #include "tests/support/cache_samples.h"
 #include "tests/support/fuzz.h"
-#include "tests/support/temp_dir.h"
 
 using namespace catenary;
+using fuzz::text_of;
 
 namespace {
-
-std::string text_of(const std::vector<u8>& bytes) { return {bytes.begin(), bytes.end()}; }
-llvm::ArrayRef<u8> bytes_of(const std::string& text) {
-  return {reinterpret_cast<const u8*>(text.data()), text.size()};
-}
 
 std::string binary(std::initializer_list<int> bytes) {
   std::string text;
@@ -34,13 +23,6 @@ const std::vector<std::string> kNumbers = {binary({0}),
                                            binary({0, 0, 0, 0x80}),
                                            binary({0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f}),
                                            binary({0, 0, 0, 0, 0, 0, 0, 0})};
-
-void expect_code(Error error, ErrorCode code) {
-  const ErrorReport report = take_report(std::move(error));
-  CAPTURE(report.message);
-  REQUIRE(report.code == code);
-  REQUIRE(!report.message.empty());
-}
 
 std::string npy_file(const std::string& descr, const std::string& shape, size_t bytes) {
   std::string header =
@@ -68,27 +50,9 @@ TuningRecord sample_record() {
   return record;
 }
 
-// The digest at the end of an entry, over all before it.
-std::string entry_with_digest(std::string bytes) {
-  if (bytes.size() < 32) return bytes;
-  const auto digest = llvm::SHA256::hash(bytes_of(bytes).drop_back(32));
-  std::copy(digest.begin(), digest.end(), bytes.end() - 32);
-  return bytes;
-}
-
-// The digest at the end of a record's first line, over the other lines.
-std::string record_with_digest(std::string bytes) {
-  const size_t line = bytes.find('\n');
-  if (line == std::string::npos || line < 64) return bytes;
-  const auto digest = llvm::SHA256::hash(bytes_of(bytes).drop_front(line + 1));
-  return bytes.replace(line - 64, 64, llvm::toHex(digest, /*LowerCase=*/true));
-}
-
 }  // namespace
 
 TEST_CASE("mutated .npy files") {
-  const test::TempDir folder(test::fast_folder());
-  const std::string path = folder / "x.npy";
   std::vector<std::string> words = kNumbers;
   for (const char* word : {"'descr'", "'<f4'", "'|V2'", "'>f4'", "'shape'", "(", ")", ",", "{", "}",
                            "True", "False", "0", "1", "999999999999999999", "(2, 3)", "\n", " "}) {
@@ -97,13 +61,7 @@ TEST_CASE("mutated .npy files") {
   const test::Mutator mutator({npy_file("<f4", "(2, 3)", 24), npy_file("|V2", "(4,)", 8),
                                npy_file("<f2", "()", 2), npy_file("<i4", "(0, 7)", 0)},
                               words);
-  test::fuzz(10'000, [&](u64 seed) {
-    std::ofstream(path, std::ios::binary | std::ios::trunc) << mutator.input(seed);
-    Expected<NpyArray> array = read_npy(path);
-    if (!array) return expect_code(array.takeError(), ErrorCode::kIo);
-    const i64 bytes = num_elements(array->type) * dtype_bytes(array->type.dtype);
-    REQUIRE(static_cast<i64>(array->bytes.size()) == bytes);
-  });
+  test::fuzz(10'000, [&](u64 seed) { fuzz::run_npy(mutator.input(seed)); });
 }
 
 TEST_CASE("mutated cache entries") {
@@ -115,10 +73,7 @@ TEST_CASE("mutated cache entries") {
   const test::Mutator mutator(corpus, kNumbers);
   test::fuzz(10'000, [&](u64 seed) {
     const std::string changed = mutator.input(seed);
-    const std::string input = seed % 2 == 0 ? entry_with_digest(changed) : changed;
-    Expected<CacheEntry> entry = parse_entry(bytes_of(input));
-    if (!entry) return expect_code(entry.takeError(), ErrorCode::kCorruptArtifact);
-    REQUIRE(text_of(serialize_entry(*entry)) == input);
+    fuzz::run_cache_entry(seed % 2 == 0 ? fuzz::entry_with_digest(changed) : changed);
   });
 }
 
@@ -135,13 +90,6 @@ TEST_CASE("mutated tuning records") {
   const test::Mutator mutator({record}, words);
   test::fuzz(10'000, [&](u64 seed) {
     const std::string changed = mutator.input(seed);
-    const std::string input = seed % 8 == 0 ? changed : record_with_digest(changed);
-    Expected<TuningRecord> read = parse_tuning(bytes_of(input));
-    if (!read) return expect_code(read.takeError(), ErrorCode::kCorruptArtifact);
-    const std::string written = text_of(tuning_bytes(*read));
-    Expected<TuningRecord> again = parse_tuning(bytes_of(written));
-    REQUIRE(!!again);
-    REQUIRE(text_of(tuning_bytes(*again)) == written);
-    REQUIRE(tuning_summary(*again) == tuning_summary(*read));
+    fuzz::run_tuning_record(seed % 8 == 0 ? changed : fuzz::record_with_digest(changed));
   });
 }

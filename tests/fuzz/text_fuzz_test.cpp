@@ -5,8 +5,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "compiler/emit/emit.h"
-#include "ir/text/text.h"
+#include "tests/fuzz/text_target.h"
 #include "tests/support/fuzz.h"
 
 using namespace catenary;
@@ -70,44 +69,13 @@ const std::vector<std::string> kWords = {"0",
                                          "#",
                                          "\xff"};
 
-void expect_user_error(Error error) {
-  const ErrorReport report = take_report(std::move(error));
-  CAPTURE(report.message);
-  REQUIRE(report.code != ErrorCode::kInternal);
-  REQUIRE(!report.message.empty());
-}
-
-void plan_and_emit(const VerifiedChain& chain, const Target& target) {
-  Expected<Plan> plan = make_plan(chain, target);
-  if (!plan) return expect_user_error(plan.takeError());
-  for (const PlanBucket& bucket : plan->buckets) {
-    for (const KernelPlan& kernel : bucket.kernels)
-      REQUIRE(!emit(chain, *plan, kernel).body.empty());
-  }
-}
-
-void run_text(const std::string& text, const Target* target) {
-  Expected<Chain> chain = parse(text);
-  if (!chain) {
-    const ErrorReport report = take_report(chain.takeError());
-    REQUIRE(report.at.line > 0);
-    REQUIRE(!render_error(report, "file", text).empty());
-    return;
-  }
-  Expected<VerifiedChain> verified = verify(*chain);
-  if (!verified) return expect_user_error(verified.takeError());
-  Expected<Chain> again = parse(print(*chain));
-  REQUIRE(!!again);
-  REQUIRE(*again == *chain);
-  if (target != nullptr) plan_and_emit(*verified, *target);
-}
-
 }  // namespace
 
 TEST_CASE("mutated chain text") {
   const test::Mutator mutator(chain_texts(), kWords);
   const auto targets = all_targets();
   test::fuzz(20'000, [&](u64 seed) {
-    run_text(mutator.input(seed), seed % 8 == 0 ? &targets[seed / 8 % targets.size()] : nullptr);
+    fuzz::run_text(mutator.input(seed),
+                   seed % 8 == 0 ? &targets[seed / 8 % targets.size()] : nullptr);
   });
 }

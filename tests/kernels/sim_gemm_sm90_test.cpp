@@ -122,6 +122,16 @@ TEST_CASE("register epilogue") {
   run_all(cases);
 }
 
+// The last subtile of the last tile ends past N, where a bias has no elements.
+TEST_CASE("register epilogue: whole tiles with a partial subtile") {
+  const std::string dual =
+      "chain a(input x: bf16[1024, 72], weight v: bf16[960, 72], weight b: bf16[960],\n"
+      "        weight w: bf16[960, 72]) {\n"
+      "  g = add(contract \"mk,nk->mn\"(x, v), b)\n  u = contract \"mk,nk->mn\"(x, w)\n"
+      "  y = mul(relu(g), u)\n  return y: bf16 }";
+  run_all({{"dual", dual, "64x48p2c2", 0, 132, 1}});
+}
+
 // Tile widths that fill one or three waves.
 TEST_CASE("widths that fit the number of SMs") {
   run_all(

@@ -25,6 +25,8 @@ static const any_function exported[] = {
     (any_function)ctn_last_error_line,
     (any_function)ctn_last_error_column,
     (any_function)ctn_string_free,
+    (any_function)ctn_set_log,
+    (any_function)ctn_reset_log,
     (any_function)ctn_chain_parse,
     (any_function)ctn_chain_create,
     (any_function)ctn_chain_destroy,
@@ -61,7 +63,30 @@ static const any_function exported[] = {
     (any_function)ctn_stream_create,
     (any_function)ctn_stream_synchronize,
     (any_function)ctn_stream_destroy,
+    (any_function)ctn_pack_open,
+    (any_function)ctn_pack_open_memory,
+    (any_function)ctn_pack_close,
+    (any_function)ctn_pack_info,
+    (any_function)ctn_pack_entry_count,
+    (any_function)ctn_pack_entry,
+    (any_function)ctn_pack_compiled,
+    (any_function)ctn_pack_find,
+    (any_function)ctn_engine_add_pack,
+    (any_function)ctn_engine_missed,
+    (any_function)ctn_pack_writer_create,
+    (any_function)ctn_pack_writer_destroy,
+    (any_function)ctn_pack_writer_add,
+    (any_function)ctn_pack_writer_finish,
+    (any_function)ctn_compiled_save,
+    (any_function)ctn_compiled_open,
     (any_function)ctn_reference_run,
+    (any_function)ctn_chain_gradient,
+    (any_function)ctn_gradient_destroy,
+    (any_function)ctn_gradient_count,
+    (any_function)ctn_gradient_saved_bytes,
+    (any_function)ctn_gradient_chain,
+    (any_function)ctn_gradient_operand_count,
+    (any_function)ctn_gradient_binding,
 };
 
 /* y[2, 2] = relu(x[2, 3] w[2, 3]^T + 1). */
@@ -109,6 +134,25 @@ static void test_reference(void) {
   ctn_chain_destroy(chain);
 }
 
+static void test_gradient(void) {
+  ctn_chain* chain = build();
+  ctn_chain* backward = NULL;
+  ctn_gradient* gradient = NULL;
+  ctn_pass pass = CTN_FORWARD;
+  size_t count = 0;
+  ctn_gradient_operand operand = {.struct_size = sizeof operand};
+  EXPECT(ctn_chain_gradient(chain, NULL, &gradient) == CTN_OK);
+  EXPECT(ctn_gradient_count(gradient, &count) == CTN_OK && count == 3);
+  EXPECT(ctn_gradient_chain(gradient, 1, &backward, &pass) == CTN_OK && pass == CTN_DGRAD);
+  EXPECT(ctn_gradient_operand_count(gradient, 1, &count) == CTN_OK && count >= 2);
+  EXPECT(ctn_gradient_binding(gradient, 1, 0, &operand) == CTN_OK);
+  EXPECT(operand.kind == CTN_GRADIENT_WEIGHT && operand.index == 1 && operand.bytes == 24);
+  EXPECT(ctn_gradient_chain(gradient, 3, &backward, &pass) == CTN_INVALID_ARGUMENT);
+  ctn_chain_destroy(backward);
+  ctn_gradient_destroy(gradient);
+  ctn_chain_destroy(chain);
+}
+
 static void test_errors(void) {
   ctn_chain* chain = NULL;
   ctn_engine* engine = NULL;
@@ -127,6 +171,7 @@ int main(void) {
   for (size_t i = 0; i < sizeof exported / sizeof exported[0]; ++i) EXPECT(exported[i] != NULL);
   EXPECT(strlen(ctn_version()) >= 5);
   test_reference();
+  test_gradient();
   test_errors();
   return failures == 0 ? 0 : 1;
 }

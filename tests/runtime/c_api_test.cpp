@@ -297,25 +297,6 @@ TEST_CASE("operators and functions of the C++ header") {
   CHECK_THROWS_AS(ctn::elementwise("tan", {x}), ctn::Error);
 }
 
-TEST_CASE("mathematical functions of the C++ header") {
-  ctn::Chain c("math");
-  auto x = c.input("x", ctn::f32, {4, 8});
-  auto a = ctn::sqrt(ctn::abs(x)) + ctn::rsqrt(ctn::square(x)) + ctn::recip(ctn::pow(x, -3));
-  auto b = ctn::exp2(a) + ctn::log(a) + ctn::erf(a) + ctn::sin(a) + ctn::cos(a);
-  auto d = ctn::lt(a, x) + ctn::le(a, x) + ctn::gt(a, x) + ctn::ge(a, x);
-  auto e = ctn::select(ctn::ne(a, x), b, d * ctn::eq(a, x));
-  c.output(ctn::reduce_max("mn->m", e), ctn::f32);
-  c.verify();
-  const std::string text = c.text();
-  CAPTURE(text);
-  for (const char* part : {"sqrt(", "abs(", "rsqrt(", "square(", "recip(", "exponent = -3", "exp2(",
-                           "log(", "erf(", "sin(", "cos(", "lt(", "le(", "gt(", "ge(", "eq(", "ne(",
-                           "select(", "reduce_max \"mn->m\"("}) {
-    CHECK(text.find(part) != std::string::npos);
-  }
-  CHECK_THROWS_AS(ctn::pow(x, 65), ctn::Error);
-}
-
 TEST_CASE("the reference runs on host buffers with strides, scalars and a symbol") {
   ctn::Chain c("affine");
   c.symbol("M", 0, 8);
@@ -374,6 +355,29 @@ TEST_CASE("an engine refuses wrong options and targets") {
   CHECK_STATUS(ctn_engine_create(&options, &engine), CTN_INVALID_ARGUMENT, "cache_mode is 3");
   CHECK_STATUS(ctn_engine_create(nullptr, nullptr), CTN_INVALID_ARGUMENT, "engine is null");
   options.cache_mode = CTN_CACHE_OFF;
+  options.helper = 4;
+  CHECK_STATUS(ctn_engine_create(&options, &engine), CTN_INVALID_ARGUMENT, "helper is 4");
+  options.helper = CTN_HELPER_OFF;
+  options.helper_memory_bytes = -1;
+  CHECK_STATUS(ctn_engine_create(&options, &engine), CTN_INVALID_ARGUMENT,
+               "helper_memory_bytes is -1");
+  options.helper_memory_bytes = 0;
+  // A caller of the first header, which ends before the helper: what follows is not read.
+  options.helper = 4;
+  options.struct_size = offsetof(ctn_engine_options, helper);
+  REQUIRE(ctn_engine_create(&options, &engine) == CTN_OK);
+  ctn_engine_destroy(engine);
+  options.struct_size = offsetof(ctn_engine_options, trace_file) - 1;
+  CHECK_STATUS(ctn_engine_create(&options, &engine), CTN_INVALID_ARGUMENT, "options->struct_size");
+  options.helper = CTN_HELPER_REQUIRED;
+  options.helper_program = "/nonexistent/helper";
+  options.struct_size = sizeof options;
+  REQUIRE(ctn_engine_create(&options, &engine) == CTN_OK);
+  ctn_compiled* none = nullptr;
+  CHECK_STATUS(ctn_engine_compile(engine, mlp_up().get(), "h200", &none), CTN_NVRTC_MISSING,
+               "'/nonexistent/helper' is not an executable file");
+  ctn_engine_destroy(engine);
+  options.helper = CTN_HELPER_OFF;
   REQUIRE(ctn_engine_create(&options, &engine) == CTN_OK);
   ctn::Chain c = mlp_up();
   ctn_compiled* compiled = nullptr;
@@ -462,21 +466,4 @@ TEST_CASE("compile, inspect, load and launch") {
     CAPTURE(error.what());
     CHECK(missing_nvrtc(error));
   }
-}
-
-TEST_CASE("a reduction has the name that chain text has") {
-  const std::string_view text = "chain c(input x: f32[4, 8]) { y = neg(x) return y: f32 }";
-  ChainOwner owner;
-  REQUIRE(ctn_chain_parse(text.data(), text.size(), &owner.chain) == CTN_OK);
-  ctn_value top = -1;
-  CHECK(ctn_chain_reduce(owner.chain, "max", "mn->m", 0, "top", &top) == CTN_INVALID_ARGUMENT);
-  CHECK(std::string_view(ctn_last_error()).find("op 'max' is not a reduction") == 0);
-  CHECK(top == -1);
-  REQUIRE(ctn_chain_reduce(owner.chain, "reduce_max", "mn->m", 0, "top", &top) == CTN_OK);
-  ctn_output output{};
-  output.struct_size = sizeof output;
-  output.value = top;
-  output.dtype = CTN_F32;
-  REQUIRE(ctn_chain_return(owner.chain, &output) == CTN_OK);
-  CHECK(print(owner.chain).find("top = reduce_max \"mn->m\"(x)") != std::string::npos);
 }

@@ -2,23 +2,12 @@
 #include "tests/support/fuzz.h"
 
 #include <algorithm>
-#include <cstdlib>
-#include <fstream>
-#include <iterator>
 
 #include "ir/names.h"
+#include "tests/support/arguments.h"
 
 namespace catenary::test {
 namespace {
-
-// The value of `--name=<number>` among this process's arguments. doctest passes over it.
-u64 argument(const std::string& name, u64 usual) {
-  std::ifstream file("/proc/self/cmdline", std::ios::binary);
-  const std::string all{std::istreambuf_iterator<char>(file), {}};
-  const std::string start = std::string(1, '\0') + "--" + name + "=";
-  const size_t at = all.find(start);
-  return at == std::string::npos ? usual : std::strtoull(&all[at + start.size()], nullptr, 10);
-}
 
 size_t place(Random& random, size_t size) {
   return static_cast<size_t>(random.range(0, static_cast<i64>(size)));

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+// make_gradient(): checks the options against the chain, then reverse mode and partition.
+#include "ir/gradient/gradient.h"
+
+#include "ir/gradient/derivatives.h"
+#include "ir/gradient/partition.h"
+#include "ir/names.h"
+#include "llvm/ADT/STLExtras.h"
+
+namespace catenary {
+namespace {
+
+using namespace gradient;
+
+bool is_float(DType dtype) { return dtype_info(dtype).kind == DTypeKind::kFloat; }
+
+Expected<std::vector<ValueId>> wanted_parameters(const VerifiedChain& chain,
+                                                 const GradientOptions& options) {
+  std::vector<ValueId> wanted;
+  for (ValueId id : chain.parameters()) {
+    const Value& value = chain.value(id);
+    const bool standard = value.role != Role::kScalar && is_float(value.type.dtype);
+    if (options.wanted.empty() ? standard : llvm::is_contained(options.wanted, value.name)) {
+      wanted.push_back(id);
+    }
+  }
+  std::vector<std::string_view> names;
+  for (ValueId id : chain.parameters()) names.push_back(chain.value(id).name);
+  for (const std::string& name : options.wanted) {
+    if (llvm::is_contained(names, name)) continue;
+    return make_error(ErrorCode::kInvalidArgument,
+                      "{} is not a parameter of chain {}{}: want the gradient of a parameter",
+                      quoted(name), quoted(chain.chain().name), suggestion(name, names));
+  }
+  for (ValueId id : wanted) {
+    if (is_float(chain.value(id).type.dtype)) continue;
+    return make_error(ErrorCode::kInvalidArgument,
+                      "parameter {} is {}, which has no gradient: leave it out of the wanted ones",
+                      quoted(chain.value(id).name), dtype_text(chain.value(id).type.dtype));
+  }
+  return wanted;
+}
+
+Expected<std::vector<int>> chosen_outputs(const VerifiedChain& chain,
+                                          const GradientOptions& options) {
+  std::vector<int> chosen;
+  std::vector<std::string_view> names;
+  for (const Output& output : chain.chain().outputs) {
+    const std::string& name = chain.value(output.value).name;
+    if (options.outputs.empty() || llvm::is_contained(options.outputs, name)) {
+      chosen.push_back(static_cast<int>(names.size()));
+    }
+    names.push_back(name);
+  }
+  for (const std::string& name : options.outputs) {
+    if (llvm::is_contained(names, name)) continue;
+    return make_error(ErrorCode::kInvalidArgument,
+                      "{} is not an output of chain {}{}: name a value that it returns",
+                      quoted(name), quoted(chain.chain().name), suggestion(name, names));
+  }
+  return chosen;
+}
+
+Error check_options(const GradientOptions& options) {
+  if (options.save_budget < 0) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "the budget of saved values is {} bytes: give 0 bytes or more",
+                      options.save_budget);
+  }
+  if (options.save_budget != 0 && options.recompute != Recompute::kBudget) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "a budget of {} bytes is given, and saving is not by budget: choose a budget "
+                      "or leave it out",
+                      options.save_budget);
+  }
+  return Error::success();
+}
+
+// The op that ends every way of a gradient to `parameter`, or nothing.
+std::optional<Op> blocking_op(const VerifiedChain& chain, ValueId parameter) {
+  std::vector<bool> depends(chain.num_values());
+  depends[parameter] = true;
+  for (ValueId id = 0; id < chain.num_values(); ++id) {
+    const Value& value = chain.value(id);
+    for (size_t i = 0; i < value.operands.size(); ++i) {
+      if (!depends[value.operands[i].value]) continue;
+      if (!is_differentiable(value.op, i)) return value.op;
+      depends[id] = true;
+    }
+  }
+  return std::nullopt;
+}
+
+// Every wanted parameter must have a gradient if the caller has named it.
+Error check_reached(const VerifiedChain& chain, const GradientOptions& options,
+                    const Reversed& reversed) {
+  if (reversed.gradients.empty() && options.wanted.empty()) {
+    return make_error(
+        ErrorCode::kInvalidArgument,
+        "chain {} has no gradient: let a chosen output depend on an input or a weight "
+        "other than by a comparison",
+        quoted(chain.chain().name));
+  }
+  for (ValueId id : chain.parameters()) {
+    const std::string& name = chain.value(id).name;
+    if (!llvm::is_contained(options.wanted, name)) continue;
+    const bool reached = llvm::any_of(reversed.gradients,
+                                      [&](const auto& gradient) { return gradient.first == id; });
+    if (reached) continue;
+    if (const auto op = blocking_op(chain, id)) {
+      return make_error(ErrorCode::kInvalidArgument,
+                        "no gradient reaches {}, because '{}' has none: leave it out of the wanted "
+                        "ones",
+                        quoted(name), op_info(*op).text);
+    }
+    return make_error(ErrorCode::kInvalidArgument,
+                      "no chosen output of chain {} depends on {}: leave it out of the wanted ones",
+                      quoted(chain.chain().name), quoted(name));
+  }
+  return Error::success();
+}
+
+}  // namespace
+
+std::string_view gradient_kind_text(GradientKind kind) {
+  switch (kind) {
+    case GradientKind::kInput:
+      return "input";
+    case GradientKind::kWeight:
+      return "weight";
+    case GradientKind::kScalar:
+      return "scalar";
+    case GradientKind::kOutput:
+      return "output";
+    case GradientKind::kSaved:
+      return "saved value";
+    case GradientKind::kOutputGradient:
+      return "output gradient";
+    case GradientKind::kInputGradient:
+      return "input gradient";
+    case GradientKind::kWeightGradient:
+      return "weight gradient";
+    case GradientKind::kScalarGradient:
+      return "scalar gradient";
+    case GradientKind::kIntermediate:
+      return "intermediate";
+    case GradientKind::kAccumulator:
+      return "accumulator";
+  }
+  return "";
+}
+
+std::string_view gradient_pass_text(GradientPass pass) {
+  switch (pass) {
+    case GradientPass::kForward:
+      return "forward";
+    case GradientPass::kBackward:
+      return "backward";
+    case GradientPass::kDgrad:
+      return "dgrad";
+    case GradientPass::kWgrad:
+      return "wgrad";
+  }
+  return "";
+}
+
+namespace {
+
+// What a forward chain may not have.
+Error check_forward(const VerifiedChain& forward) {
+  for (const Output& output : forward.chain().outputs) {
+    if (output.in_place < 0) continue;
+    return make_error(
+        ErrorCode::kUnsupported,
+        "output {} overwrites input {}, which the backward chains may read: leave out 'inplace'",
+        quoted(forward.value(output.value).name), quoted(forward.value(output.in_place).name));
+  }
+  for (ValueId id = 0; id < forward.num_values(); ++id) {
+    if (forward.value(id).op == Op::kReduceMax) {
+      return make_error(ErrorCode::kUnsupported,
+                        "value {} is a maximum over labels, which has no gradient yet: apply it in "
+                        "a chain of its own",
+                        quoted(forward.value(id).name));
+    }
+    if (llvm::all_of(forward.info(id).operand_group, [](int dim) { return dim < 0; })) continue;
+    return make_error(ErrorCode::kUnsupported,
+                      "value {} takes an operand by the group of a row, which has no gradient yet: "
+                      "apply it in a chain of its own",
+                      quoted(forward.value(id).name));
+  }
+  return Error::success();
+}
+
+}  // namespace
+
+Expected<Gradient> make_gradient(const VerifiedChain& forward, const GradientOptions& options) {
+  if (Error error = check_options(options)) return error;
+  if (Error error = check_forward(forward)) return error;
+  Expected<std::vector<ValueId>> wanted = wanted_parameters(forward, options);
+  if (!wanted) return wanted.takeError();
+  Expected<std::vector<int>> outputs = chosen_outputs(forward, options);
+  if (!outputs) return outputs.takeError();
+  JointGraph graph(forward);
+  const Reversed reversed = reverse(graph, *wanted, *outputs);
+  if (Error error = check_reached(forward, options, reversed)) return error;
+  return partition(graph, reversed, options);
+}
+
+}  // namespace catenary

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// `catenary pack`: builds packs and looks into them. What its subcommands share.
+#include <CLI/CLI.hpp>
+
+#include "ir/json.h"
+#include "ir/output_file.h"
+#include "llvm/ADT/StringRef.h"
+#include "tools/command.h"
+#include "tools/files.h"
+#include "tools/output.h"
+#include "tools/pack/pack_commands.h"
+
+namespace catenary::tools {
+namespace {
+
+constexpr size_t kMaxPackBytes = size_t{2} << 30;
+
+}  // namespace
+
+void print_pack(const std::string& path, const std::vector<u8>& bytes) {
+  Expected<std::shared_ptr<const Pack>> pack = Pack::open_memory(bytes);
+  if (!pack) {
+    llvm::consumeError(pack.takeError());
+    return;
+  }
+  const std::string digest = sha256(bytes).hex();
+  out("{}: {} entries, {}\nsha256 {}\n", path, (*pack)->size(),
+      bytes_text(static_cast<i64>(bytes.size())), digest);
+  json_result()["file"] = json_string(path);
+  json_result()["bytes"] = static_cast<i64>(bytes.size());
+  json_result()["sha256"] = digest;
+  Expected<llvm::json::Value> manifest = parse_json((*pack)->manifest());
+  if (!manifest) {
+    llvm::consumeError(manifest.takeError());
+    return;
+  }
+  const llvm::json::Object& facts = *manifest->getAsObject();
+  for (const auto& [arch, count] : *facts.getObject("archs")) {
+    out("  {:<14} {:>6} entries\n", arch.str(), count.getAsInteger().getValueOr(0));
+  }
+  for (const auto& [family, value] : *facts.getObject("families")) {
+    const llvm::json::Object& object = *value.getAsObject();
+    out("  {:<14} {:>6} kernels, {:>10} of machine code\n", family.str(),
+        object.getInteger("kernels").getValueOr(0),
+        bytes_text(object.getInteger("bytes").getValueOr(0)));
+  }
+  json_result()["manifest"] = std::move(*manifest);
+}
+
+Error write_pack(const PackWriter& writer, const std::string& path) {
+  Expected<std::vector<u8>> bytes = writer.bytes();
+  if (!bytes) return bytes.takeError();
+  if (bytes->size() > kMaxPackBytes) {
+    return make_error(ErrorCode::kResourceLimit,
+                      "the pack would have {}, and 2 GiB is the limit: build one for each "
+                      "architecture",
+                      bytes_text(static_cast<i64>(bytes->size())));
+  }
+  const llvm::StringRef text(reinterpret_cast<const char*>(bytes->data()), bytes->size());
+  if (Error error = write_output(path, text)) return error;
+  print_pack(path, *bytes);
+  return Error::success();
+}
+
+Expected<size_t> find_row(const Pack& pack, const std::string& prefix) {
+  std::vector<size_t> found;
+  for (size_t i = 0; i < pack.size() && found.size() < 2; ++i) {
+    if (llvm::StringRef(pack.row(i).key.hex()).startswith_insensitive(prefix)) found.push_back(i);
+  }
+  if (found.size() == 1) return found[0];
+  return make_error(ErrorCode::kInvalidArgument,
+                    "{} of the pack {} begins with {}: give a key that `catenary pack list` prints",
+                    found.empty() ? "no key" : "more than one key", pack.name(), prefix);
+}
+
+std::string symbol_text(const ChainRecord& record) {
+  if (!record.symbol) return "";
+  return fmt::format("{} in {}..{}", record.symbol->name, record.symbol->lo, record.symbol->hi);
+}
+
+void add_pack(CLI::App& app, int& exit_code) {
+  CLI::App* pack = app.add_subcommand(
+      "pack", "Build packs: chains that run without a compiler; show, verify and change them");
+  pack->require_subcommand(1);
+  add_pack_build(*pack, exit_code);
+  add_pack_view(*pack, exit_code);
+  add_pack_verify(*pack, exit_code);
+  add_pack_edit(*pack, exit_code);
+}
+
+}  // namespace catenary::tools

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+// `catenary pack build`: chains and traces -> compiled -> a pack. Needs no GPU.
+#include <CLI/CLI.hpp>
+#include <atomic>
+#include <mutex>
+#include <thread>
+
+#include "ir/output_file.h"
+#include "ir/parallel.h"
+#include "tools/chain_file.h"
+#include "tools/engine_options.h"
+#include "tools/output.h"
+#include "tools/pack/pack_commands.h"
+#include "tools/pack/trace_file.h"
+#include "tools/progress.h"
+#include "tools/targets.h"
+#include "tuner/number_option.h"
+
+namespace catenary::tools {
+namespace {
+
+struct BuildCommand {
+  std::vector<std::string> files;
+  std::vector<std::string> traces;
+  std::vector<std::string> archs;
+  std::string output;
+  int jobs = 0;
+  bool simulator = false;
+  bool tuned = false;
+  bool no_cache = false;
+  bool keep_going = false;
+  PackContents contents;
+};
+
+// The requests of the chain files, for each target, then those of the traces; each once.
+Expected<std::vector<ChainRequest>> find_requests(const BuildCommand& command) {
+  std::vector<ChainRequest> requests;
+  std::vector<std::string> archs = command.archs;
+  if (archs.empty()) archs.emplace_back();
+  for (const std::string& path : command.files) {
+    Expected<ChainFile> file = read_chain_file(path);
+    if (!file) return file.takeError();
+    Expected<VerifiedChain> chain = verify_chain_file(*file);
+    if (!chain) {
+      const ErrorReport problem = take_report(chain.takeError());
+      return make_error(problem.code, "{}:{}:{}: {}", file->path, problem.at.line,
+                        problem.at.column, problem.message);
+    }
+    for (const std::string& arch : archs) {
+      Expected<Target> target = choose_target(arch);
+      if (!target) return target.takeError();
+      requests.push_back(make_request(*chain, *target, command.simulator, {}));
+    }
+  }
+  for (const std::string& path : command.traces) {
+    Expected<std::vector<ChainRequest>> traced = read_trace(path);
+    if (!traced) return traced.takeError();
+    for (ChainRequest& request : *traced) requests.push_back(std::move(request));
+  }
+  remove_duplicates(requests);
+  return requests;
+}
+
+EngineOptions options_for(const BuildCommand& command, const ChainRequest& request) {
+  EngineOptions options = engine_options(!command.no_cache);
+  options.backend = request.host ? Backend::kHost : Backend::kNvrtc;
+  options.plan.fuse = request.options.fuse;
+  options.plan.split_k = request.options.split_k;
+  options.plan.force_tile = request.options.force_tile;
+  options.compile.allow_spills = request.options.allow_spills;
+  if (!command.tuned) {
+    options.tuning.mode = CacheMode::kOff;
+    options.tuning.directory = "off";  // not empty, so that CATENARY_TUNING does not override it
+  }
+  return options;
+}
+
+// Engines by what they are made with, so that requests with equal options share one.
+class Engines {
+ public:
+  explicit Engines(const BuildCommand& command) : command_(command) {}
+  Engine& of(const ChainRequest& request) {
+    const std::lock_guard lock(mutex_);
+    std::unique_ptr<Engine>& engine =
+        engines_[options_text(request.options) + (request.host ? " host" : "")];
+    if (!engine) engine = std::make_unique<Engine>(options_for(command_, request));
+    return *engine;
+  }
+
+ private:
+  const BuildCommand& command_;
+  std::mutex mutex_;
+  std::map<std::string, std::unique_ptr<Engine>> engines_;
+};
+
+// Compiles all requests into `writer`. One report for each request; code kOk: it is in the pack.
+std::vector<ErrorReport> compile_all(const BuildCommand& command,
+                                     const std::vector<ChainRequest>& requests,
+                                     PackWriter& writer) {
+  Engines engines(command);
+  std::vector<ErrorReport> reports(requests.size());
+  std::mutex writing;
+  std::atomic<bool> stop = false;
+  Progress progress("compiling chains", static_cast<i64>(requests.size()));
+  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const int threads = command.jobs > 0 ? command.jobs : cores;
+  parallel_for(static_cast<i64>(requests.size()), threads, [&](i64 i) {
+    if (stop) return;
+    const ChainRequest& request = requests[static_cast<size_t>(i)];
+    const auto add = [&]() -> Error {
+      auto compiled = engines.of(request).compile(request.chain.chain(), request.target);
+      if (!compiled) return compiled.takeError();
+      const auto record = make_record(std::move(*compiled));
+      const std::lock_guard lock(writing);
+      return writer.add(*record).takeError();
+    };
+    if (Error error = add()) {
+      reports[static_cast<size_t>(i)] = take_report(std::move(error));
+      // Without a compiler every other one fails in the same way.
+      const ErrorCode code = reports[static_cast<size_t>(i)].code;
+      stop = stop || code == ErrorCode::kNvrtcMissing || code == ErrorCode::kHostCompilerMissing;
+    }
+    progress.advance();
+  });
+  return reports;
+}
+
+// Prints every failure. Returns the first one's report.
+ErrorReport print_failures(const std::vector<ChainRequest>& requests,
+                           const std::vector<ErrorReport>& reports) {
+  llvm::json::Array failed;
+  ErrorReport first;
+  for (size_t i = 0; i < reports.size(); ++i) {
+    if (reports[i].code == ErrorCode::kOk) continue;
+    if (first.code == ErrorCode::kOk) first = reports[i];
+    const std::string& name = requests[i].chain.chain().name;
+    err("catenary: chain '{}' for {} failed: {} [{}]\n", name, requests[i].arch(),
+        reports[i].message, error_code_name(reports[i].code));
+    failed.push_back(llvm::json::Object{{"chain", name},
+                                        {"arch", requests[i].arch()},
+                                        {"code", error_code_name(reports[i].code)},
+                                        {"message", llvm::json::fixUTF8(reports[i].message)}});
+  }
+  if (!failed.empty()) json_result()["failed"] = std::move(failed);
+  return first;
+}
+
+Error build(const BuildCommand& command) {
+  if (command.files.empty() && command.traces.empty()) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "nothing to build: name chain files, or a trace by --from");
+  }
+  if (Error error = OutputFile::check(command.output)) return error;
+  Expected<std::vector<ChainRequest>> requests = find_requests(command);
+  if (!requests) return requests.takeError();
+  PackWriter writer(command.contents);
+  const std::vector<ErrorReport> reports = compile_all(command, *requests, writer);
+  const ErrorReport failure = print_failures(*requests, reports);
+  if (failure.code != ErrorCode::kOk && !command.keep_going) {
+    return make_error(
+        failure.code,
+        "{} of {} chains were not compiled, so no pack was written: fix them, or take "
+        "the others by --keep-going",
+        requests->size() - writer.size(), requests->size());
+  }
+  if (Error error = write_pack(writer, command.output)) return error;
+  if (failure.code == ErrorCode::kOk) return Error::success();
+  return make_error(ErrorCode::kMismatch, "{} of {} chains are not in the pack {}",
+                    requests->size() - writer.size(), requests->size(), command.output);
+}
+
+}  // namespace
+
+void add_pack_build(CLI::App& pack, int& exit_code) {
+  auto options = std::make_shared<BuildCommand>();
+  CLI::App* build_command =
+      pack.add_subcommand("build", "Compile chains and traces into a pack; needs no GPU");
+  build_command->add_option("files", options->files, "Chain files");
+  build_command->add_option("-o,--output", options->output, "The pack to write")->required();
+  build_command
+      ->add_option(
+          "--from", options->traces,
+          "A trace, as CATENARY_TRACE writes it, or a list of misses; - for standard input")
+      ->allow_extra_args(false);
+  build_command
+      ->add_option("--arch,--target", options->archs,
+                   "Architectures or GPU names for the chain files, separated by commas; default: "
+                   "the GPU of this machine, else h200")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  build_command
+      ->add_option("-j,--jobs", options->jobs, "Chains that are compiled at a time; 0: one a core")
+      ->transform(whole_number(0, 1024));
+  build_command->add_flag("--simulator", options->simulator,
+                          "Machine code of the simulator, for the chain files");
+  build_command->add_flag("--tuned", options->tuned,
+                          "Use this machine's tuning records: the pack then depends on them");
+  build_command->add_flag("!--no-explain", options->contents.explain, "Leave out the plans' texts");
+  build_command->add_flag("--sources", options->contents.sources, "Add the emitted sources");
+  build_command->add_flag("--keep-going", options->keep_going,
+                          "Write the pack without the chains that cannot be compiled; exit code 1");
+  build_command->add_flag("--no-cache", options->no_cache,
+                          "Neither read nor write the cubin cache");
+  add_output_options(*build_command);
+  build_command->callback([options, &exit_code] { exit_code = report(build(*options)); });
+}
+
+}  // namespace catenary::tools

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// The subcommands of `catenary pack`, by file: each adds its own to `pack`.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "runtime/pack/pack_writer.h"
+
+namespace CLI {
+class App;
+}
+
+namespace catenary::tools {
+
+void add_pack_build(CLI::App& pack, int& exit_code);   // build
+void add_pack_view(CLI::App& pack, int& exit_code);    // list, show, diff
+void add_pack_verify(CLI::App& pack, int& exit_code);  // verify, check
+void add_pack_edit(CLI::App& pack, int& exit_code);    // merge, split, extract
+
+// What the commands that write a pack print of it, and its members of --json.
+void print_pack(const std::string& path, const std::vector<u8>& bytes);
+
+// Writes the pack and prints it. kResourceLimit, kIo.
+Error write_pack(const PackWriter& writer, const std::string& path);
+
+// The row whose key begins with `prefix`. kInvalidArgument: none or several do.
+Expected<size_t> find_row(const Pack& pack, const std::string& prefix);
+
+// "M in 1..64", or "".
+std::string symbol_text(const ChainRecord& record);
+
+}  // namespace catenary::tools
