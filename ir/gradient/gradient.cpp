@@ -176,6 +176,12 @@ Error check_forward(const VerifiedChain& forward) {
         quoted(forward.value(output.value).name), quoted(forward.value(output.in_place).name));
   }
   for (ValueId id = 0; id < forward.num_values(); ++id) {
+    if (forward.value(id).op == Op::kReduceMax) {
+      return make_error(ErrorCode::kUnsupported,
+                        "value {} is a maximum over labels, which has no gradient yet: apply it in "
+                        "a chain of its own",
+                        quoted(forward.value(id).name));
+    }
     if (llvm::all_of(forward.info(id).operand_group, [](int dim) { return dim < 0; })) continue;
     return make_error(ErrorCode::kUnsupported,
                       "value {} takes an operand by the group of a row, which has no gradient yet: "

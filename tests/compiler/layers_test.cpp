@@ -30,8 +30,8 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
     {"bench", {"shared", "ir", "compiler", "runtime", "catenary", "tuner", "bench"}},
     {"examples", {"catenary", "examples"}},
     {"tests",
-     {"shared", "sim", "ir", "compiler", "simulator", "runtime", "catenary", "tuner", "bench",
-      "tools", "tests"}},
+     {"shared", "sim", "epilogue", "ir", "compiler", "simulator", "runtime", "catenary", "tuner",
+      "bench", "tools", "tests"}},
 };
 
 // What templates/shared may include: it is the bottom.

@@ -32,8 +32,8 @@ inline constexpr const char* kEquations[] = {
     "->",        "",      "mm,mm->m", "\xff,\xff->\xff", "abcdefgh->abcdefghi", "k,k->"};
 inline constexpr const char* kOps[] = {"add",        "mul",   "relu", "silu", "clamp",
                                        "leaky_relu", "scale", "max",  "exp",  "contract",
-                                       "cos",        "",      "rellu"};
-constexpr const char* kReductions[] = {"sum", "reduce_max", "max", "", nullptr};
+                                       "select",     "pow",   "tan",  "",     "rellu"};
+inline constexpr const char* kReductions[] = {"sum", "reduce_max", "max", "", nullptr};
 inline constexpr const char* kLabels[] = {nullptr, "", "m", "mn", "n", "nm", "mm", "\xff"};
 inline constexpr i64 kSizes[] = {0,
                                  1,

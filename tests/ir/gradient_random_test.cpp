@@ -127,7 +127,9 @@ TEST_SUITE("ir") {
     CHECK(checked > count);
   }
 
-  TEST_CASE("a chain that overwrites an input or takes an operand by group has no gradient") {
+  TEST_CASE(
+      "a chain that overwrites an input, takes an operand by group or a maximum over labels has no "
+      "gradient") {
     const auto refusal = [](const char* text) {
       auto gradient = make_gradient(verified_text(text), {});
       if (gradient) return std::string();
@@ -145,5 +147,8 @@ TEST_SUITE("ir") {
         "  c = contract \"mk,enk->mn\"(x, w) ragged m by e over e\n"
         "  y = add(c, b @ \"en\")\n  return y: f32 }");
     CHECK(by_group.find("value 'y' takes an operand by the group of a row") != std::string::npos);
+    CHECK(refusal("chain c(input x: f32[8, 4]) {\n"
+                  "  y = reduce_max \"mn->m\"(x)\n  return y: f32 }")
+              .find("value 'y' is a maximum over labels") == 0);
   }
 }

@@ -207,12 +207,12 @@ TEST_CASE("an error comes from the builder call that made it, and changes nothin
   refused([&] { c.symbol("x", 1, 4); }, "name 'x' is taken");
   refused([&] { c.symbol("M", 4, 1); }, "range 4..1");
   refused([&] { ctn::Chain("a b"); }, "chain name 'a b' is not an identifier");
-  for (const char* op : {"cos", "contract", "relux"}) {
+  for (const char* op : {"conv2d", "contract", "relux"}) {
     refused([&] { ctn::elementwise(op, {x}); }, "use one of add, sub, ");
   }
   refused([&] { ctn::elementwise("rleu", {x}); }, "did you mean 'relu'?");
   try {
-    ctn::elementwise("cos", {x});
+    ctn::elementwise("conv2d", {x});
     FAIL("no error");
   } catch (const ctn::Error& error) {
     CHECK(!has(error.what(), "did you mean"));

@@ -192,8 +192,8 @@ TEST_CASE("wrong arguments are refused by name") {
   REQUIRE(ctn_chain_symbol(c, "M", 1, 2) == CTN_OK);
   CHECK_STATUS(ctn_chain_symbol(c, "N", 1, 2), CTN_INVALID_ARGUMENT, "'c'", "symbol 'M'");
   const ctn_use uses[] = {{0, nullptr}, {0, nullptr}};
-  CHECK_STATUS(ctn_chain_elementwise(c, "cosine", uses, 1, nullptr, 0, nullptr, &value),
-               CTN_INVALID_ARGUMENT, "'cosine'");
+  CHECK_STATUS(ctn_chain_elementwise(c, "tan", uses, 1, nullptr, 0, nullptr, &value),
+               CTN_INVALID_ARGUMENT, "'tan'");
   CHECK_STATUS(ctn_chain_elementwise(c, "contract", uses, 2, nullptr, 0, nullptr, &value),
                CTN_INVALID_ARGUMENT, "'contract'");
   CHECK_STATUS(ctn_chain_elementwise(c, "add", uses, 1, nullptr, 0, nullptr, &value),
@@ -294,7 +294,7 @@ TEST_CASE("operators and functions of the C++ header") {
   }
   CHECK(ctn::Chain::parse(text).text() == text);
   CHECK_THROWS_AS(c.input("bad", ctn::f32, {2, 2}, {{1}, 0}), std::invalid_argument);
-  CHECK_THROWS_AS(ctn::elementwise("cosine", {x}), ctn::Error);
+  CHECK_THROWS_AS(ctn::elementwise("tan", {x}), ctn::Error);
 }
 
 TEST_CASE("the reference runs on host buffers with strides, scalars and a symbol") {
@@ -466,21 +466,4 @@ TEST_CASE("compile, inspect, load and launch") {
     CAPTURE(error.what());
     CHECK(missing_nvrtc(error));
   }
-}
-
-TEST_CASE("a reduction has the name that chain text has") {
-  const std::string_view text = "chain c(input x: f32[4, 8]) { y = neg(x) return y: f32 }";
-  ChainOwner owner;
-  REQUIRE(ctn_chain_parse(text.data(), text.size(), &owner.chain) == CTN_OK);
-  ctn_value top = -1;
-  CHECK(ctn_chain_reduce(owner.chain, "max", "mn->m", 0, "top", &top) == CTN_INVALID_ARGUMENT);
-  CHECK(std::string_view(ctn_last_error()).find("op 'max' is not a reduction") == 0);
-  CHECK(top == -1);
-  REQUIRE(ctn_chain_reduce(owner.chain, "reduce_max", "mn->m", 0, "top", &top) == CTN_OK);
-  ctn_output output{};
-  output.struct_size = sizeof output;
-  output.value = top;
-  output.dtype = CTN_F32;
-  REQUIRE(ctn_chain_return(owner.chain, &output) == CTN_OK);
-  CHECK(print(owner.chain).find("top = reduce_max \"mn->m\"(x)") != std::string::npos);
 }

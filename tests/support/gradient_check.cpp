@@ -124,9 +124,9 @@ class Checker {
       advance(own.shape, at);
     }
     if (values.size() != gradient.values.size()) {
-      result_.wrong = fmt::format("the gradient of {} has {} elements and must have {}",
-                                  part.operands[operand.index].name, values.size(),
-                                  gradient.values.size());
+      result_.wrong =
+          fmt::format("the gradient of {} has {} elements and must have {}",
+                      part.operands[operand.index].name, values.size(), gradient.values.size());
     }
   }
 
@@ -227,7 +227,8 @@ Chain smooth_twin(const Chain& chain) {
       value.type.dtype = DType::kF32;
       value.type.align = std::max<i64>(value.type.align, 4);
     }
-    if (value.op == Op::kCast) value.op = Op::kNeg;  // the reference rounds casts to f32 too
+    if (value.op == Op::kCast) value.op = Op::kNeg;       // the reference rounds casts to f32 too
+    if (value.op == Op::kReduceMax) value.op = Op::kSum;  // a maximum has no gradient
     value.true_f32 = value.op == Op::kContract;
     for (size_t i = 0; i < value.operands.size(); ++i) {
       Use& use = value.operands[i];
