@@ -124,9 +124,9 @@ class Checker {
       advance(own.shape, at);
     }
     if (values.size() != gradient.values.size()) {
-      result_.wrong = fmt::format("the gradient of {} has {} elements and must have {}",
-                                  part.operands[operand.index].name, values.size(),
-                                  gradient.values.size());
+      result_.wrong =
+          fmt::format("the gradient of {} has {} elements and must have {}",
+                      part.operands[operand.index].name, values.size(), gradient.values.size());
     }
   }
 
@@ -216,19 +216,32 @@ bool needs_positive(const Value& value, size_t i) {
 
 }  // namespace
 
-Chain smooth_twin(const Chain& chain) {
-  Chain twin;
-  twin.name = chain.name;
-  twin.symbol = chain.symbol;
-  std::vector<ValueId> new_id(chain.values.size());
-  for (size_t id = 0; id < chain.values.size(); ++id) {
-    Value value = chain.values[id];
+Chain f32_twin(const Chain& chain) {
+  Chain twin = chain;
+  for (Value& value : twin.values) {
     if (value.op == Op::kParameter && value.type.dtype != DType::kI32) {
       value.type.dtype = DType::kF32;
       value.type.align = std::max<i64>(value.type.align, 4);
     }
-    if (value.op == Op::kCast) value.op = Op::kNeg;  // the reference rounds casts to f32 too
+    if (value.op == Op::kCast) value.type.dtype = DType::kF32;
     value.true_f32 = value.op == Op::kContract;
+  }
+  for (Output& output : twin.outputs) {
+    output.dtype = DType::kF32;
+    output.align = std::max<i64>(output.align, 4);
+  }
+  return twin;
+}
+
+Chain smooth_twin(const Chain& chain) {
+  const Chain f32 = f32_twin(chain);
+  Chain twin;
+  twin.name = f32.name;
+  twin.symbol = f32.symbol;
+  std::vector<ValueId> new_id(f32.values.size());
+  for (size_t id = 0; id < f32.values.size(); ++id) {
+    Value value = f32.values[id];
+    if (value.op == Op::kCast) value.op = Op::kNeg;  // the reference rounds casts to f32 too
     for (size_t i = 0; i < value.operands.size(); ++i) {
       Use& use = value.operands[i];
       use.value = new_id[use.value];
@@ -242,12 +255,8 @@ Chain smooth_twin(const Chain& chain) {
     if (value.ragged) value.ragged->ends = new_id[value.ragged->ends];
     new_id[id] = twin.append(std::move(value));
   }
-  twin.outputs = chain.outputs;
-  for (Output& output : twin.outputs) {
-    output.value = new_id[output.value];
-    output.dtype = DType::kF32;
-    output.align = std::max<i64>(output.align, 4);
-  }
+  twin.outputs = f32.outputs;
+  for (Output& output : twin.outputs) output.value = new_id[output.value];
   return twin;
 }
 
