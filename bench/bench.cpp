@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The run: ceilings, then case by case. The record is written after each, so that a run that is cut
 // short has lost only one case.
-#include <unistd.h>
-
-#include <cstdio>
-
 #include "bench/bench_options.h"
 #include "bench/measure/calibrate.h"
 #include "bench/measure/compile_cost.h"
@@ -17,12 +13,6 @@
 
 namespace catenary::bench {
 namespace {
-
-// Not fmt::print, which throws where a stream cannot be written: the run goes on.
-void progress(const std::string& line) {
-  std::fputs((line + "\n").c_str(), stderr);
-  std::fflush(stderr);
-}
 
 // "bench/results/h200/cases-20261121T012804Z.json".
 std::string record_path(const BenchOptions& options, const Record& record, const char* what) {
@@ -94,10 +84,11 @@ int run_compile(const BenchOptions& options) {
   if (!options.out.empty()) {
     if (Error error = check_record(options.out)) return options.report(std::move(error));
   }
-  progress(fmt::format("compiling for {}", target->arch));
-  Expected<CompileCost> cost = measure_compile_cost(*target, options.quick);
+  const std::string what = fmt::format("compiling for {}", target->arch);
+  Expected<CompileCost> cost = measure_compile_cost(
+      *target, options.quick, [&](i64 done, i64 all) { options.step(what, done, all); });
   if (!cost) return options.report(cost.takeError());
-  if (!cost->nvrtc_problem.empty()) progress("without NVRTC: " + cost->nvrtc_problem);
+  if (!cost->nvrtc_problem.empty()) options.note("without NVRTC: " + cost->nvrtc_problem);
   options.show(compile_table(cost->rows));
   // The times are of this host, not of the GPU whose records are in that folder: written only on
   // demand.
@@ -108,7 +99,7 @@ int run_compile(const BenchOptions& options) {
   options.result(to_json(record));
   if (options.out.empty()) return 0;
   if (Error error = write_record(record, options.out)) return options.report(std::move(error));
-  progress("wrote " + options.out);
+  options.note("wrote " + options.out);
   return 0;
 }
 
@@ -122,15 +113,15 @@ int run_launch(const BenchOptions& options, const Session& session) {
   record.launch = std::move(*rows);
   options.result(to_json(record));
   if (Error error = write_record(record, path)) return options.report(std::move(error));
-  progress("wrote " + path);
+  options.note("wrote " + path);
   return 0;
 }
 
 // Null, with a message, if there is no cuBLASLt.
-std::unique_ptr<CublasLt> open_peer(const Session& session) {
+std::unique_ptr<CublasLt> open_peer(const BenchOptions& options, const Session& session) {
   auto lt = CublasLt::open(session);
   if (lt) return std::move(*lt);
-  progress("no peer: " + take_report(lt.takeError()).message);
+  options.note("no peer: " + take_report(lt.takeError()).message);
   return nullptr;
 }
 
@@ -138,7 +129,7 @@ int run_calibrate(const BenchOptions& options, const Session& session) {
   Record record = device_record(options, session);
   const std::string path = record_path(options, record, "calibrate");
   if (Error error = check_record(path)) return options.report(std::move(error));
-  const std::unique_ptr<CublasLt> lt = open_peer(session);
+  const std::unique_ptr<CublasLt> lt = open_peer(options, session);
   if (lt) record.cublaslt = std::to_string(lt->version());
   RandomPool pool(options.seed);
   CalibrateOptions calibration;
@@ -149,7 +140,7 @@ int run_calibrate(const BenchOptions& options, const Session& session) {
   record.calibration = std::move(*rows);
   options.result(to_json(record));
   if (Error error = write_record(record, path)) return options.report(std::move(error));
-  progress("wrote " + path);
+  options.note("wrote " + path);
   return 0;
 }
 
@@ -183,19 +174,26 @@ int run_sweeps(const BenchOptions& options, const Session& session) {
   record.sweep = options.sweep;
   const std::string path = record_path(options, record, sweep_name(options).c_str());
   if (Error error = check_record(path)) return options.report(std::move(error));
-  const std::unique_ptr<CublasLt> lt = spec->peer ? open_peer(session) : nullptr;
+  const std::unique_ptr<CublasLt> lt = spec->peer ? open_peer(options, session) : nullptr;
   if (lt) record.cublaslt = std::to_string(lt->version());
   if (Error error = find_compiler_id(record)) return options.report(std::move(error));
   RandomPool pool(options.seed);
-  progress(fmt::format("compiling {} layers", spec->cases.size()));
+  const auto layers = static_cast<i64>(spec->cases.size());
+  const std::string compiling = fmt::format("compiling {} layers", layers);
+  options.step(compiling, 0, 0);
   int code = 0;
   Error error = run_sweep(
       session, lt.get(), pool, spec->cases, spec->options,
-      [&](size_t candidates) { progress(fmt::format("{} candidates compiled", candidates)); },
+      [&](i64 done, i64 all) {
+        options.step(compiling, done, all);
+        if (done == all) options.note(fmt::format("{} kernels compiled", all));
+      },
       [&](LayerRow row) -> Error {
         options.show(layer_line(row));
         if (!row.verified) code = 1;
+        if (record.layers.empty()) options.step("timing", 0, layers);
         record.layers.push_back(std::move(row));
+        options.step("timing", static_cast<i64>(record.layers.size()), layers);
         // From time to time, so that a run that is cut short has lost little.
         return record.layers.size() % 16 == 0 ? write_record(record, path) : Error::success();
       });
@@ -205,7 +203,7 @@ int run_sweeps(const BenchOptions& options, const Session& session) {
     error = llvm::joinErrors(std::move(error), write_record(record, path));
   }
   if (error) return options.report(std::move(error));
-  progress("wrote " + path);
+  options.note("wrote " + path);
   return code;
 }
 
@@ -213,10 +211,10 @@ int run_cases(const BenchOptions& options, const Session& session, const std::ve
   Record record = device_record(options, session);
   const std::string path = record_path(options, record, "cases");
   if (Error error = check_record(path)) return options.report(std::move(error));
-  const std::unique_ptr<CublasLt> lt = open_peer(session);
+  const std::unique_ptr<CublasLt> lt = open_peer(options, session);
   if (lt) record.cublaslt = std::to_string(lt->version());
   RandomPool pool(options.seed);
-  progress(fmt::format("{}: measuring the copy rate and the big product", record.device));
+  options.step("measuring the copy rate and the big product", 0, 0);
   auto ceilings = measure_ceilings(session, lt.get(), pool, options.quick);
   if (!ceilings) return options.report(ceilings.takeError());
   record.ceilings = *ceilings;
@@ -227,7 +225,7 @@ int run_cases(const BenchOptions& options, const Session& session, const std::ve
   options.show(table_head());
   int code = 0;
   for (size_t i = 0; i < cases.size(); ++i) {
-    progress(fmt::format("[{:>2}/{}] {}", i + 1, cases.size(), cases[i].name));
+    options.step(cases[i].name, static_cast<i64>(i), static_cast<i64>(cases.size()));
     auto row = run_case(session, lt.get(), pool, *ceilings, cases[i], case_options(options));
     if (!row) {
       // The context is lost, and with it the run: the record says in which case.
@@ -248,7 +246,7 @@ int run_cases(const BenchOptions& options, const Session& session, const std::ve
     if (Error error = write_record(record, path)) return options.report(std::move(error));
   }
   options.result(to_json(record));
-  progress("wrote " + path);
+  options.note("wrote " + path);
   return code;
 }
 

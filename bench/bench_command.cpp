@@ -66,14 +66,17 @@ void add_bench(CLI::App& app, int& exit_code, BenchOutput output) {
   options->report = std::move(output.report);
   options->show = std::move(output.show);
   options->result = std::move(output.result);
+  options->note = std::move(output.note);
+  options->step = std::move(output.step);
   CLI::App* command = app.add_subcommand(
       "bench", "Verify, then time chains against cuBLASLt and their unfused plans");
   command->add_option("--cases", options->cases,
                       "Cases to run, as comma-separated shell patterns (default: all)");
-  command->add_option(
-      "--out", options->out,
-      "Write the record to this JSON file (default: bench/results/<gpu>/; none with "
-      "--compile)");
+  command
+      ->add_option("--out", options->out,
+                   "Write the record to this JSON file (default: bench/results/<gpu>/; none with "
+                   "--compile)")
+      ->type_name("FILE");
   command->add_option("--rounds", options->rounds, "Rounds of each contest")
       ->transform(whole_number(1, 1000))
       ->capture_default_str();
@@ -91,8 +94,6 @@ void add_bench(CLI::App& app, int& exit_code, BenchOutput output) {
   command->add_option("--tiles", options->tiles, "Also time every candidate of each case")
       ->check(CLI::IsMember({"all"}));
   add_sweep_options(*command, options);
-  command->add_flag_callback(
-      "--json", [] {}, "Print the record as JSON in place of tables");
   command->add_flag("--quick", options->quick, "Few rounds and short batches, for a first look");
   command->add_flag("--list", options->list, "List the cases");
   command->add_flag("--launch", options->launch, "Time the host's work of a launch instead");
@@ -101,6 +102,7 @@ void add_bench(CLI::App& app, int& exit_code, BenchOutput output) {
   command->add_flag("--compile", options->compile,
                     "Time planning, emission, NVRTC and the cache instead (no GPU needed)");
   command->add_option("--target", options->target, "GPU that --compile compiles for")
+      ->type_name("TARGET")
       ->capture_default_str();
   command->callback([options, &exit_code] { exit_code = bench::run_bench(*options); });
 }

@@ -8,6 +8,7 @@
 
 #include "ir/error.h"
 #include "llvm/Support/JSON.h"
+#include "shared/int.h"
 
 namespace catenary::bench {
 
@@ -36,13 +37,16 @@ struct BenchOptions {
   // Where the results go: text as the run goes on, and all of them as JSON at its end.
   std::function<void(const std::string&)> show = [](const std::string&) {};
   std::function<void(llvm::json::Value)> result = [](llvm::json::Value) {};
+  // A line for people, and progress; as in BenchOutput.
+  std::function<void(const std::string&)> note = [](const std::string&) {};
+  std::function<void(const std::string&, i64, i64)> step = [](const std::string&, i64, i64) {};
   // Prints an error and returns its exit code.
   std::function<int(Error)> report = [](Error error) {
     return exit_code(take_report(std::move(error)).code);
   };
 };
 
-// Prints tables to standard output and progress to standard error, writes the record, and returns
+// Gives tables, notes and progress to the options' functions, writes the record, and returns
 // the exit code of the command: 1 if a result is wrong or a case failed.
 int run_bench(const BenchOptions& options);
 

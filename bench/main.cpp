@@ -19,13 +19,19 @@ void show(const std::string& text) {
   std::fflush(stdout);
 }
 
+void note(const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); }
+
 }  // namespace
 
 int main(int argc, char** argv) {
   CLI::App app("Catenary's benchmark");
   app.require_subcommand(1);
   int code = 0;
-  catenary::add_bench(app, code, {report, show, [](llvm::json::Value) {}});
+  catenary::add_bench(app, code,
+                      {report, show, [](llvm::json::Value) {}, note,
+                       [](const std::string& what, long long done, long long all) {
+                         if (done == 0) note(all > 0 ? what + ", of " + std::to_string(all) : what);
+                       }});
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -2,7 +2,8 @@
 # runtime/ is linked as objects, because --exclude-libs would hide the C ABI of an archive.
 add_library(catenary SHARED $<TARGET_OBJECTS:catenary_runtime>)
 add_library(catenary::catenary ALIAS catenary)
-set_source_files_properties(${PROJECT_SOURCE_DIR}/runtime/c_api/c_api.cpp PROPERTIES
+set_source_files_properties(${PROJECT_SOURCE_DIR}/runtime/c_api/c_api.cpp
+                            ${PROJECT_SOURCE_DIR}/runtime/pack/pack_writer.cpp PROPERTIES
                             COMPILE_DEFINITIONS CATENARY_VERSION="${PROJECT_VERSION}")
 set(catenary_map ${PROJECT_SOURCE_DIR}/cmake/catenary.map)
 set_target_properties(catenary PROPERTIES LINKER_LANGUAGE CXX VERSION ${PROJECT_VERSION} SOVERSION 0
@@ -20,7 +21,8 @@ target_sources(catenary PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}/
                ${PROJECT_SOURCE_DIR}/include/catenary/chain.hpp
                ${PROJECT_SOURCE_DIR}/include/catenary/device.hpp
                ${PROJECT_SOURCE_DIR}/include/catenary/error.hpp
-               ${PROJECT_SOURCE_DIR}/include/catenary/gradient.hpp)
+               ${PROJECT_SOURCE_DIR}/include/catenary/gradient.hpp
+               ${PROJECT_SOURCE_DIR}/include/catenary/pack.hpp)
 
 set(catenary_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/catenary)
 install(TARGETS catenary EXPORT catenaryTargets

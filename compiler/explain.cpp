@@ -173,6 +173,9 @@ class Explainer {
     if (slot.kind == SlotBinding::Kind::kWorkspace) {
       text += fmt::format(", at byte {}", slot.workspace_offset);
     }
+    if (slot.in_place >= 0) {
+      text += fmt::format(", in place of '{}'", parameter_name(slot.in_place));
+    }
     return text;
   }
 
@@ -227,7 +230,7 @@ class Explainer {
       line(out, fmt::format("map {}", m), map_text(k, k.maps[m]));
     }
     for (size_t s = 0; s < k.scalars.size(); ++s) {
-      line(out, fmt::format("scalar {}", s), scalar_name(k.scalars[s]));
+      line(out, fmt::format("scalar {}", s), parameter_name(k.scalars[s]));
     }
     for (const CandidateSummary& other : runner_ups(k)) {
       line(out, "runner-up", runner_up_text(k, other));
@@ -264,7 +267,7 @@ class Explainer {
     return fmt::format("{} ({:+.1f}%): {}", us_text(other.us), 100 * more, what);
   }
 
-  std::string scalar_name(int position) const {
+  std::string parameter_name(int position) const {
     return chain_.value(chain_.parameters()[position]).name;
   }
 
@@ -343,7 +346,7 @@ class Explainer {
     json::Array values, slots, scalars, runner_ups;
     for (const std::string& name : names(k)) values.push_back(name);
     for (const SlotBinding& slot : k.slots) slots.push_back(slot_json(slot));
-    for (int position : k.scalars) scalars.push_back(scalar_name(position));
+    for (int position : k.scalars) scalars.push_back(parameter_name(position));
     for (const CandidateSummary& other : Explainer::runner_ups(k)) {
       runner_ups.push_back(runner_up_json(other));
     }

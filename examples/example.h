@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the six programs share: test data, a count of wrong elements, the short form of a plan, the
+// What the programs share: test data, a count of wrong elements, the short form of a plan, the
 // choice of sizes, the comparison of a built chain with its .chain file. Uses only the public
 // headers.
 #pragma once

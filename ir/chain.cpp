@@ -10,7 +10,8 @@ bool Value::operator==(const Value& o) const {
 }
 
 bool Output::operator==(const Output& o) const {
-  return value == o.value && dtype == o.dtype && strides == o.strides && align == o.align;
+  return value == o.value && dtype == o.dtype && strides == o.strides && align == o.align &&
+         in_place == o.in_place;
 }
 
 ValueId Chain::append(Value value) {

@@ -55,6 +55,8 @@ struct Output {
   DType dtype = DType::kF32;
   llvm::SmallVector<i64, 4> strides;  // empty: contiguous
   i64 align = 16;
+  // The input whose memory the output takes, with its layout; -1: memory of its own.
+  ValueId in_place = -1;
   Location at;
   bool operator==(const Output& other) const;
 };

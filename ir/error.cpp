@@ -102,6 +102,8 @@ const char* error_code_name(ErrorCode code) {
       return "host_compiler_missing";
     case ErrorCode::kKernelRejected:
       return "kernel_rejected";
+    case ErrorCode::kPackMiss:
+      return "pack_miss";
     case ErrorCode::kInternal:
       return "internal";
   }
@@ -122,6 +124,7 @@ int exit_code(ErrorCode code) {
     case ErrorCode::kContextPoisoned:
     case ErrorCode::kOutOfMemory:
     case ErrorCode::kDriver:
+    case ErrorCode::kPackMiss:
     case ErrorCode::kInternal:
       return 3;
     default:

@@ -48,6 +48,7 @@ enum class ErrorCode : int {
   kSimulatorFault = 18,       // a kernel in the simulator broke a rule of the hardware
   kHostCompilerMissing = 19,  // no usable C++ compiler for the simulator
   kKernelRejected = 20,       // ptxas spilled registers or serialised wgmma: another plan may not
+  kPackMiss = 21,             // compiling is off, and no pack has the chain
   kInternal = 99,             // a broken invariant of this library
 };
 

@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <limits>
 
 namespace catenary {
 
@@ -33,7 +34,9 @@ llvm::SmallVector<i64, 4> contiguous_strides(llvm::ArrayRef<Dim> shape) {
   i64 step = 1;
   for (size_t i = shape.size(); i-- > 0;) {
     strides[i] = step;
-    step *= std::max<i64>(shape[i].size, 1);
+    // Messages show types that are not verified yet: beyond 64 bits a stride is the largest number.
+    const i64 size = std::max<i64>(shape[i].size, 1);
+    if (__builtin_mul_overflow(step, size, &step)) step = std::numeric_limits<i64>::max();
   }
   return strides;
 }

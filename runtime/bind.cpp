@@ -1,23 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// CompiledChain -> the tables of an Executable: the argument of each pointer, the bytes that a
-// tensor spans, its alignment. Calls no driver.
+// ChainRecord -> the tables of an Executable: the bytes that a tensor spans, its alignment, the
+// parameter struct of each kernel. Calls no driver.
 #include <algorithm>
 
 #include "runtime/executable.h"
 
 namespace catenary {
-namespace {
-
-// The index of parameter `position` among the scalars, or among the tensors.
-int rank_among(const VerifiedChain& chain, int position, bool scalars) {
-  int count = 0;
-  for (int i = 0; i < position; ++i) {
-    count += (chain.value(chain.parameters()[i]).role == Role::kScalar) == scalars;
-  }
-  return count;
-}
-
-}  // namespace
 
 ByteSpan byte_span(const TensorType& type) {
   ByteSpan span;
@@ -66,82 +54,59 @@ std::optional<TensorMapSpec> BoundMap::at(u64 base, i64 symbol) const {
 }
 
 Error Executable::State::bind_tensors() {
-  const VerifiedChain& chain = compiled->chain;
-  for (ValueId id : chain.parameters()) {
-    const Value& value = chain.value(id);
-    if (value.role == Role::kScalar) {
-      ++num_scalars;
-    } else {
-      tensors.push_back(
-          {value.name, false, 1, byte_span(chain.info(id).type), value.role == Role::kWeight});
-    }
-  }
-  num_inputs = tensors.size();
-  const auto& outputs = chain.chain().outputs;
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    tensors.push_back({chain.value(outputs[i].value).name, true, 1,
-                       byte_span(chain.output_type(static_cast<int>(i)))});
+  num_inputs = record->num_inputs;
+  num_scalars = record->num_scalars;
+  for (const TensorRecord& tensor : record->tensors) {
+    tensors.push_back({tensor.name, tensor.output, tensor.align, byte_span(tensor.type),
+                       tensor.role == Role::kWeight, tensor.in_place});
+    if (tensor.in_place >= 0) tensors[tensor.in_place].overwritten = true;
   }
   if (tensors.size() > kMaxTensors) {
     return make_error(ErrorCode::kResourceLimit,
                       "chain '{}' has {} tensors, and a launch takes at most {}: split the chain",
-                      chain.chain().name, tensors.size(), kMaxTensors);
+                      record->name, tensors.size(), kMaxTensors);
   }
   return Error::success();
 }
 
-Expected<BoundKernel> Executable::State::bind_kernel(const KernelPlan& plan,
-                                                     const PlanBucket& bucket) {
+Expected<BoundKernel> Executable::State::bind_kernel(const KernelRecord& facts,
+                                                     const BucketRecord& bucket) {
   BoundKernel kernel;
-  kernel.symbol = plan.symbol;
-  kernel.grid = plan.grid;
-  kernel.threads = static_cast<unsigned>(plan.threads);
-  kernel.smem_bytes = static_cast<unsigned>(plan.smem_bytes);
-  kernel.cluster = static_cast<unsigned>(plan.cluster);
-  kernel.pointers = std::max<size_t>(plan.slots.size(), 1);
-  for (const MapBinding& map : plan.maps) kernel.maps.push_back(bind_map(map));
-  for (int position : plan.scalars) {
-    kernel.scalars.push_back(rank_among(compiled->chain, position, true));
-  }
+  kernel.symbol = facts.symbol;
+  kernel.grid = facts.grid;
+  kernel.threads = static_cast<unsigned>(facts.threads);
+  kernel.smem_bytes = static_cast<unsigned>(facts.smem_bytes);
+  kernel.cluster = static_cast<unsigned>(facts.cluster);
+  kernel.pointers = std::max<size_t>(facts.slots.size(), 1);
+  kernel.pdl = facts.pdl;
+  kernel.slots = facts.slots;
+  kernel.scalars = facts.scalars;
+  for (const MapBinding& map : facts.maps) kernel.maps.push_back(bind_map(map));
   if (const i64 bytes = kernel.parameter_bytes(); bytes > kMaxParameterBytes) {
     return make_error(ErrorCode::kResourceLimit,
                       "kernel {} takes {} bytes of parameters ({} pointers, {} scalars), and a "
                       "launch takes at most {}: split the chain",
-                      plan.symbol, bytes, plan.slots.size(), plan.scalars.size(),
+                      facts.symbol, bytes, facts.slots.size(), facts.scalars.size(),
                       kMaxParameterBytes);
   }
-  if (const i64 ctas = plan.grid.ctas(bucket.hi); ctas > kMaxCtas) {
+  if (const i64 ctas = facts.grid.ctas(bucket.hi); ctas > kMaxCtas) {
     return make_error(ErrorCode::kResourceLimit,
                       "kernel {} needs {} CTAs, and a launch takes at most {}: split the chain",
-                      plan.symbol, ctas, kMaxCtas);
-  }
-  for (const SlotBinding& slot : plan.slots) {
-    BoundSlot bound;
-    if (slot.kind == SlotBinding::Kind::kWorkspace) {
-      bound.offset = slot.workspace_offset;
-    } else {
-      bound.tensor = slot.kind == SlotBinding::Kind::kParameter
-                         ? rank_among(compiled->chain, slot.index, false)
-                         : static_cast<int>(num_inputs) + slot.index;
-      BoundTensor& tensor = tensors[bound.tensor];
-      tensor.align = std::max(tensor.align, slot.align);
-    }
-    kernel.slots.push_back(bound);
+                      facts.symbol, ctas, kMaxCtas);
   }
   return kernel;
 }
 
 Error Executable::State::bind() {
-  workspace_bytes = compiled->plan.workspace_bytes;
+  workspace_bytes = record->workspace_bytes;
   if (Error error = bind_tensors()) return error;
-  for (const PlanBucket& plan : compiled->plan.buckets) {
+  for (const BucketRecord& facts : record->buckets) {
     BoundBucket bucket;
-    bucket.lo = plan.lo;
-    bucket.hi = plan.hi;
-    for (size_t i = 0; i < plan.kernels.size(); ++i) {
-      Expected<BoundKernel> kernel = bind_kernel(plan.kernels[i], plan);
+    bucket.lo = facts.lo;
+    bucket.hi = facts.hi;
+    for (const KernelRecord& kernel_facts : facts.kernels) {
+      Expected<BoundKernel> kernel = bind_kernel(kernel_facts, facts);
       if (!kernel) return kernel.takeError();
-      kernel->pdl = i < plan.pdl.size() && plan.pdl[i];
       bucket.kernels.push_back(std::move(*kernel));
     }
     buckets.push_back(std::move(bucket));

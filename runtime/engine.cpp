@@ -4,6 +4,7 @@
 #include "runtime/engine.h"
 
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -15,6 +16,7 @@
 #include "llvm/ADT/STLExtras.h"
 #include "runtime/executable.h"
 #include "runtime/fork_guard.h"
+#include "runtime/lookup/pack_lookup.h"
 
 namespace catenary {
 namespace {
@@ -33,6 +35,12 @@ TuningOptions tuning_options(const EngineOptions& options) {
   return tuning;
 }
 
+LookupOptions lookup_options(const EngineOptions& options) {
+  LookupOptions lookup = options.lookup;
+  if (!lookup.warn) lookup.warn = options.cache.warn;
+  return lookup;
+}
+
 struct Job {
   size_t bucket;
   size_t kernel;
@@ -45,32 +53,42 @@ struct Engine::State {
   explicit State(EngineOptions o)
       : options(std::move(o)),
         cache(options.cache),
-        tuning(tuning_options(options), cache.directory()) {
+        tuning(tuning_options(options), cache.directory()),
+        lookup(lookup_options(options)) {
     options.compile.want_ptx = false;  // the cache keeps machine code only
   }
 
   EngineOptions options;
   CubinCache cache;
   TuningStore tuning;
+  PackLookup lookup;
 
-  // Kernels by device and key, so that chains that share one load it once.
+  // Kernels by device and identity, so that chains that share one load it once.
   struct LoadedKey {
     const cuda::Driver* driver;
     int device;
-    KernelKey key;
+    KernelKey identity;
     i64 dynamic_smem;
     auto operator<=>(const LoadedKey&) const = default;
   };
   std::mutex loaded_mutex;
   std::map<LoadedKey, std::weak_ptr<const LoadedKernel>> loaded;
 
+  ChainOptions chain_options() const {
+    return {options.plan.fuse, options.plan.split_k, options.plan.force_tile,
+            options.compile.allow_spills};
+  }
+  ChainRequest request(const VerifiedChain& chain, const Target& target) const {
+    return make_request(chain, target, options.backend == Backend::kHost, chain_options());
+  }
   Error compile_kernel(const KernelCompiler& compiler, const Target& target,
                        CompiledKernel& kernel);
+  Expected<std::shared_ptr<const CompiledChain>> compile_chain(const VerifiedChain& chain,
+                                                               const Target& target);
   Expected<CompiledChain> compile_plan(const KernelCompiler& compiler, const VerifiedChain& chain,
                                        Plan plan, std::vector<RejectedCandidate>& rejected);
   Expected<std::shared_ptr<const LoadedKernel>> load_kernel(const cuda::Driver& driver, int device,
-                                                            const CompiledKernel& kernel,
-                                                            i64 dynamic_smem);
+                                                            const KernelRecord& kernel);
 };
 
 Engine::Engine(EngineOptions options) : state_(std::make_unique<State>(std::move(options))) {}
@@ -100,7 +118,7 @@ Error Engine::State::compile_kernel(const KernelCompiler& compiler, const Target
 Expected<CompiledChain> Engine::State::compile_plan(const KernelCompiler& compiler,
                                                     const VerifiedChain& chain, Plan plan,
                                                     std::vector<RejectedCandidate>& rejected) {
-  CompiledChain compiled{chain, std::move(plan), {}};
+  CompiledChain compiled{chain, std::move(plan), {}, chain_options()};
   std::vector<Job> jobs;
   for (size_t b = 0; b < compiled.plan.buckets.size(); ++b) {
     compiled.buckets.emplace_back();
@@ -111,11 +129,14 @@ Expected<CompiledChain> Engine::State::compile_plan(const KernelCompiler& compil
     }
   }
   const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  parallel_for(static_cast<i64>(jobs.size()), std::min(cores, kMaxCompileThreads), [&](i64 i) {
+  const auto all = static_cast<i64>(jobs.size());
+  std::atomic<i64> done{0};
+  parallel_for(all, std::min(cores, kMaxCompileThreads), [&](i64 i) {
     Job& job = jobs[i];
     Error error =
         compile_kernel(compiler, compiled.plan.target, compiled.buckets[job.bucket][job.kernel]);
     if (error) job.problem = take_report(std::move(error));
+    if (options.progress) options.progress(++done, all);
   });
   const Job* first = nullptr;
   bool all_replaceable = true;
@@ -139,7 +160,41 @@ Expected<std::shared_ptr<const CompiledChain>> Engine::compile(Chain chain, cons
   if (!guard) return guard.takeError();
   Expected<VerifiedChain> verified = verify(std::move(chain));
   if (!verified) return verified.takeError();
-  Expected<const KernelCompiler*> compiler = find_compiler(state_->options.backend);
+  if (!state_->lookup.idle()) {
+    const ChainRequest request = state_->request(*verified, target);
+    state_->lookup.trace(request);
+    if (Error error = state_->lookup.refuse_compiling(request)) return error;
+  }
+  return state_->compile_chain(*verified, target);
+}
+
+Expected<std::shared_ptr<const ChainRecord>> Engine::obtain(Chain chain, const Target& target) {
+  Expected<ForkGuard> guard = ForkGuard::enter();
+  if (!guard) return guard.takeError();
+  Expected<VerifiedChain> verified = verify(std::move(chain));
+  if (!verified) return verified.takeError();
+  if (!state_->lookup.idle()) {
+    const ChainRequest request = state_->request(*verified, target);
+    state_->lookup.trace(request);
+    auto found = state_->lookup.find(request);
+    if (!found) return found.takeError();
+    if (*found) return std::move(*found);
+    if (Error error = state_->lookup.miss(request)) return error;
+  }
+  auto compiled = state_->compile_chain(*verified, target);
+  if (!compiled) return compiled.takeError();
+  return make_record(std::move(*compiled));
+}
+
+void Engine::add_pack(std::shared_ptr<const Pack> pack, int priority) {
+  state_->lookup.add(std::move(pack), priority);
+}
+
+std::string Engine::missed() const { return state_->lookup.missed(); }
+
+Expected<std::shared_ptr<const CompiledChain>> Engine::State::compile_chain(
+    const VerifiedChain& chain, const Target& target) {
+  Expected<const KernelCompiler*> compiler = find_compiler(options.backend);
   if (!compiler) return compiler.takeError();
   if (!(*compiler)->supports(target.arch)) {
     return make_error(ErrorCode::kUnsupported,
@@ -147,15 +202,15 @@ Expected<std::shared_ptr<const CompiledChain>> Engine::compile(Chain chain, cons
                       "another target",
                       (*compiler)->compiler_id(), target.arch, target.name);
   }
-  PlanOptions options = state_->options.plan;
-  if (!options.tuned) {
-    options.tuned = [this, &target](const std::string& signature) {
-      return state_->tuning.choice(target, signature);
+  PlanOptions plan_options = options.plan;
+  if (!plan_options.tuned) {
+    plan_options.tuned = [this, &target](const std::string& signature) {
+      return tuning.choice(target, signature);
     };
   }
   ErrorReport last;
   for (int attempt = 0; attempt <= kMaxReplans; ++attempt) {
-    Expected<Plan> plan = make_plan(*verified, target, options);
+    Expected<Plan> plan = make_plan(chain, target, plan_options);
     if (!plan) {
       // With every candidate rejected, the reason says more than that none is left.
       if (last.code == ErrorCode::kOk) return plan.takeError();
@@ -163,29 +218,28 @@ Expected<std::shared_ptr<const CompiledChain>> Engine::compile(Chain chain, cons
       break;
     }
     std::vector<RejectedCandidate> rejected;
-    Expected<CompiledChain> compiled =
-        state_->compile_plan(**compiler, *verified, std::move(*plan), rejected);
+    Expected<CompiledChain> compiled = compile_plan(**compiler, chain, std::move(*plan), rejected);
     if (compiled) return std::make_shared<const CompiledChain>(std::move(*compiled));
     last = take_report(compiled.takeError());
-    const size_t known = options.rejected.size();
+    const size_t known = plan_options.rejected.size();
     for (RejectedCandidate& candidate : rejected) {
-      if (!llvm::is_contained(options.rejected, candidate)) {
-        options.rejected.push_back(std::move(candidate));
+      if (!llvm::is_contained(plan_options.rejected, candidate)) {
+        plan_options.rejected.push_back(std::move(candidate));
       }
     }
-    if (options.rejected.size() == known) break;  // nothing new to avoid
+    if (plan_options.rejected.size() == known) break;  // nothing new to avoid
   }
   return make_error_text(last.code, last.message, last.at);
 }
 
 Expected<std::shared_ptr<const LoadedKernel>> Engine::State::load_kernel(
-    const cuda::Driver& driver, int device, const CompiledKernel& kernel, i64 dynamic_smem) {
-  const LoadedKey key{&driver, device, kernel.key, dynamic_smem};
+    const cuda::Driver& driver, int device, const KernelRecord& kernel) {
+  const LoadedKey key{&driver, device, kernel.identity, kernel.smem_bytes};
   const std::lock_guard lock(loaded_mutex);
   if (const auto it = loaded.find(key); it != loaded.end()) {
     if (auto known = it->second.lock()) return known;
   }
-  auto fresh = LoadedKernel::load(driver, *kernel.cubin, dynamic_smem);
+  auto fresh = LoadedKernel::load(driver, *kernel.cubin, kernel.smem_bytes);
   if (!fresh) return fresh;
   std::erase_if(loaded, [](const auto& entry) { return entry.second.expired(); });
   loaded[key] = *fresh;
@@ -212,18 +266,15 @@ Error check_arch(const std::string& chain, const Cubin& cubin, const cuda::Devic
                     info.target.arch);
 }
 
-Error check_device(const CompiledChain& compiled, const cuda::DeviceInfo& info, bool simulated) {
-  const std::string& chain = compiled.chain.chain().name;
-  for (size_t b = 0; b < compiled.buckets.size(); ++b) {
-    for (size_t k = 0; k < compiled.buckets[b].size(); ++k) {
-      const Cubin& cubin = *compiled.buckets[b][k].cubin;
-      if (Error error = check_arch(chain, cubin, info, simulated)) return error;
-      const i64 smem = compiled.plan.buckets[b].kernels[k].smem_bytes;
-      if (smem > info.target.smem_per_cta) {
+Error check_device(const ChainRecord& record, const cuda::DeviceInfo& info, bool simulated) {
+  for (const BucketRecord& bucket : record.buckets) {
+    for (const KernelRecord& kernel : bucket.kernels) {
+      if (Error error = check_arch(record.name, *kernel.cubin, info, simulated)) return error;
+      if (kernel.smem_bytes > info.target.smem_per_cta) {
         return make_error(ErrorCode::kResourceLimit,
                           "kernel {} of chain '{}' needs {} bytes of shared memory, and device {} "
                           "({}) gives {}: compile it for this device",
-                          cubin.symbol, chain, smem, info.ordinal, info.name,
+                          kernel.symbol, record.name, kernel.smem_bytes, info.ordinal, info.name,
                           info.target.smem_per_cta);
       }
     }
@@ -235,30 +286,34 @@ Error check_device(const CompiledChain& compiled, const cuda::DeviceInfo& info, 
 
 Expected<std::shared_ptr<const Executable>> Engine::load(
     std::shared_ptr<const CompiledChain> compiled, int device, cuda::Stream stream) {
+  return load(compiled ? make_record(std::move(compiled)) : nullptr, device, stream);
+}
+
+Expected<std::shared_ptr<const Executable>> Engine::load(std::shared_ptr<const ChainRecord> record,
+                                                         int device, cuda::Stream stream) {
   Expected<ForkGuard> guard = ForkGuard::enter();
   if (!guard) return guard.takeError();
-  if (!compiled) {
+  if (!record) {
     return make_error(ErrorCode::kInvalidArgument,
                       "compiled chain is null: pass what compile() returned");
   }
   Expected<cuda::DeviceInfo> info = cuda::probe(device);
   if (!info) return info.takeError();
   const cuda::Driver* driver = *cuda::Driver::get();
-  if (Error error = check_device(*compiled, *info, driver->simulated())) return error;
+  if (Error error = check_device(*record, *info, driver->simulated())) return error;
   Expected<cuda::ScopedContext> scope = cuda::ScopedContext::primary(device);
   if (!scope) return scope.takeError();
   if (Error error = refuse_capture(*driver, stream)) return error;
 
   auto state = std::make_unique<Executable::State>();
-  state->compiled = std::move(compiled);
+  state->record = std::move(record);
   state->driver = driver;
   state->device = device;
   if (Error error = state->bind()) return error;
   for (size_t b = 0; b < state->buckets.size(); ++b) {
     for (size_t k = 0; k < state->buckets[b].kernels.size(); ++k) {
       BoundKernel& kernel = state->buckets[b].kernels[k];
-      auto loaded =
-          state_->load_kernel(*driver, device, state->compiled->buckets[b][k], kernel.smem_bytes);
+      auto loaded = state_->load_kernel(*driver, device, state->record->buckets[b].kernels[k]);
       if (!loaded) return loaded.takeError();
       kernel.loaded = std::move(*loaded);
       kernel.function = kernel.loaded->function();
@@ -276,9 +331,9 @@ Expected<std::shared_ptr<const Executable>> Engine::prepare(Chain chain, int dev
     if (!scope) return scope.takeError();
     if (Error error = refuse_capture(**cuda::Driver::get(), stream)) return error;
   }
-  Expected<std::shared_ptr<const CompiledChain>> compiled = compile(std::move(chain), info->target);
-  if (!compiled) return compiled.takeError();
-  return load(std::move(*compiled), device, stream);
+  auto record = obtain(std::move(chain), info->target);
+  if (!record) return record.takeError();
+  return load(std::move(*record), device, stream);
 }
 
 }  // namespace catenary

@@ -3,6 +3,7 @@
 // launch fact; Executable::launch then allocates nothing, formats nothing and takes no lock.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,23 +12,11 @@
 #include "compiler/plan.h"
 #include "runtime/cache/cache.h"
 #include "runtime/driver/driver.h"
+#include "runtime/lookup/lookup_options.h"
+#include "runtime/record/chain_record.h"
 #include "runtime/tuning/tuning.h"
 
 namespace catenary {
-
-// One kernel of a bucket, compiled for the plan's arch.
-struct CompiledKernel {
-  KernelSource source;
-  KernelKey key;
-  std::shared_ptr<const Cubin> cubin;
-};
-
-// A chain whose kernels are machine code: everything short of a device.
-struct CompiledChain {
-  VerifiedChain chain;
-  Plan plan;
-  std::vector<std::vector<CompiledKernel>> buckets;  // as plan.buckets
-};
 
 // Arguments of one launch. Device addresses in the order of the chain's parameters that are not
 // scalars, then outputs in order. Null is allowed where the tensor has no elements.
@@ -44,7 +33,7 @@ struct LaunchArguments {
 class Executable {
  public:
   ~Executable();
-  const CompiledChain& compiled() const;
+  const std::shared_ptr<const ChainRecord>& record() const;  // not null
   i64 workspace_bytes() const;
   int device() const;
 
@@ -70,6 +59,10 @@ struct EngineOptions {
   TuningOptions tuning;  // its warnings go where the cache's go, if they go nowhere else
   CompileOptions compile;
   PlanOptions plan;
+  // Called when a kernel is compiled or found in the cache, on any thread, with the number that are
+  // and the number of the plan's.
+  std::function<void(i64 done, i64 all)> progress;
+  LookupOptions lookup;  // as it is: with_environment() reads the environment; warnings as tuning's
 };
 
 class Engine {
@@ -80,17 +73,32 @@ class Engine {
   // Verify, plan (by the records of `catenary tune` for this target, where there are some), emit,
   // compile (all kernels in parallel; cache first). A candidate that the
   // compiler rejects (kKernelRejected) is dropped and the next best is planned. Needs no GPU.
-  // Errors are those of the steps; kNvrtcMissing, kHostCompilerMissing: the backend's compiler is.
+  // Errors are those of the steps; kNvrtcMissing, kHostCompilerMissing: the backend's compiler is;
+  // kPackMiss: compiling is off. Looks in no pack.
   Expected<std::shared_ptr<const CompiledChain>> compile(Chain chain, const Target& target);
+
+  // From a pack that has the chain for `target`, else by compile(). A chain of a pack needs no
+  // compiler, no planner and no cache. Errors: those of verify() and compile(); with compiling off,
+  // kPackMiss, and those of a pack that cannot be read.
+  Expected<std::shared_ptr<const ChainRecord>> obtain(Chain chain, const Target& target);
+
+  // A pack with a higher priority is asked first; among equals the one that was added first.
+  void add_pack(std::shared_ptr<const Pack> pack, int priority = 0);
+
+  // The chains that no pack had, each once, as the lines of a trace; "" if there is none. Counts
+  // only while there is a pack or a trace, or compiling is not kAuto.
+  std::string missed() const;
 
   // Loads into the primary context of `device`. Refused with kNotWarmedCapture while `stream` is
   // being captured (null: any blocking stream of the device; a non-blocking one is only seen when
   // it is given, but loading never breaks its capture). kArchMismatch names both architectures, or
   // says that a GPU's machine code met the simulator or the other way round.
+  Expected<std::shared_ptr<const Executable>> load(std::shared_ptr<const ChainRecord> record,
+                                                   int device, cuda::Stream stream = nullptr);
   Expected<std::shared_ptr<const Executable>> load(std::shared_ptr<const CompiledChain> compiled,
                                                    int device, cuda::Stream stream = nullptr);
 
-  // compile() for the device's own target, then load(). Refuses like load() before it compiles.
+  // obtain() for the device's own target, then load(). Refuses like load() before it compiles.
   Expected<std::shared_ptr<const Executable>> prepare(Chain chain, int device,
                                                       cuda::Stream stream = nullptr);
 

@@ -18,11 +18,11 @@ struct Range {
   bool written;
 };
 
-Error wrong_count(const CompiledChain& compiled, const char* what, size_t want, size_t got) {
+Error wrong_count(const ChainRecord& record, const char* what, size_t want, size_t got) {
   return make_error(ErrorCode::kInvalidArgument,
                     "chain '{}' takes {} {}, got {}: pass one each, in the order of its parameters "
                     "and then its outputs",
-                    compiled.chain.chain().name, want, what, got);
+                    record.name, want, what, got);
 }
 
 Error wrong_workspace(i64 bytes, void* workspace) {
@@ -45,7 +45,7 @@ bool misaligned(const void* address, i64 align) {
 Executable::Executable(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Executable::~Executable() = default;
 
-const CompiledChain& Executable::compiled() const { return *state_->compiled; }
+const std::shared_ptr<const ChainRecord>& Executable::record() const { return state_->record; }
 i64 Executable::workspace_bytes() const { return state_->workspace_bytes; }
 int Executable::device() const { return state_->device; }
 
@@ -74,7 +74,7 @@ Error Executable::launch(const LaunchArguments& arguments) const {
 }
 
 const BoundBucket* Executable::State::find(i64 symbol) const {
-  if (!compiled->chain.chain().symbol) return symbol == 0 ? &buckets.front() : nullptr;
+  if (!record->symbol) return symbol == 0 ? &buckets.front() : nullptr;
   for (const BoundBucket& bucket : buckets) {
     if (symbol >= bucket.lo && symbol <= bucket.hi) return &bucket;
   }
@@ -82,28 +82,31 @@ const BoundBucket* Executable::State::find(i64 symbol) const {
 }
 
 Error Executable::State::wrong_symbol(i64 symbol) const {
-  const Chain& chain = compiled->chain.chain();
-  if (!chain.symbol) {
+  if (!record->symbol) {
     return make_error(ErrorCode::kInvalidArgument,
-                      "chain '{}' has no symbolic size, got {}: pass 0", chain.name, symbol);
+                      "chain '{}' has no symbolic size, got {}: pass 0", record->name, symbol);
   }
   return make_error(ErrorCode::kInvalidArgument,
                     "{} = {} is outside {}..{}, which chain '{}' was compiled for: pass a size "
                     "inside, or compile it for a wider range",
-                    chain.symbol->name, symbol, chain.symbol->lo, chain.symbol->hi, chain.name);
+                    record->symbol->name, symbol, record->symbol->lo, record->symbol->hi,
+                    record->name);
 }
 
 Error Executable::State::check(const LaunchArguments& arguments) const {
   if (arguments.tensors.size() != tensors.size()) {
-    return wrong_count(*compiled, "tensors", tensors.size(), arguments.tensors.size());
+    return wrong_count(*record, "tensors", tensors.size(), arguments.tensors.size());
   }
   if (arguments.scalars.size() != num_scalars) {
-    return wrong_count(*compiled, "scalars", num_scalars, arguments.scalars.size());
+    return wrong_count(*record, "scalars", num_scalars, arguments.scalars.size());
   }
   for (size_t i = 0; i < tensors.size(); ++i) {
     const void* address = arguments.tensors[i];
     if (address == nullptr || misaligned(address, tensors[i].align)) {
       if (Error error = check_tensor(arguments, i)) return error;
+    }
+    if (tensors[i].in_place >= 0 && address != arguments.tensors[tensors[i].in_place]) {
+      if (Error error = wrong_place(arguments, i)) return error;
     }
   }
   if (workspace_bytes > 0 &&
@@ -129,14 +132,25 @@ Error Executable::State::check_tensor(const LaunchArguments& arguments, size_t i
                     i, tensor.name, arguments.tensors[i], tensor.align);
 }
 
+// An output in place has the input's address; one without elements may have any.
+Error Executable::State::wrong_place(const LaunchArguments& arguments, size_t i) const {
+  const BoundTensor& tensor = tensors[i];
+  if (tensor.span.bytes(arguments.symbol) == 0) return Error::success();
+  return make_error(ErrorCode::kInvalidArgument,
+                    "tensor {} ('{}') is in place of tensor {} ('{}') but is at {} and not at {}: "
+                    "pass one address for both",
+                    i, tensor.name, tensor.in_place, tensors[tensor.in_place].name,
+                    arguments.tensors[i], arguments.tensors[tensor.in_place]);
+}
+
 // Sweeps the byte ranges by address: a written one may overlap no other, a read one none that is
-// written.
+// written. An output in place has the range of its input.
 Error Executable::State::check_overlap(const LaunchArguments& arguments) const {
   Range ranges[kMaxTensors + 1];
   size_t count = 0;
   for (size_t i = 0; i < tensors.size(); ++i) {
     const i64 bytes = tensors[i].span.bytes(arguments.symbol);
-    if (bytes == 0) continue;
+    if (bytes == 0 || tensors[i].overwritten) continue;
     const auto begin = reinterpret_cast<std::uintptr_t>(arguments.tensors[i]);
     ranges[count++] = {begin, begin + bytes, static_cast<int>(i), tensors[i].output};
   }
@@ -180,7 +194,7 @@ cuda::SimulatedLaunch Executable::State::describe(const BoundKernel& kernel, Lau
   cuda::SimulatedLaunch facts;
   facts.parameter_bytes = static_cast<size_t>(kernel.parameter_bytes());
   facts.first_of_chain = order.first;
-  for (const BoundSlot& slot : kernel.slots) {
+  for (const SlotRecord& slot : kernel.slots) {
     sim::Region region;
     TensorType layout;
     if (slot.tensor < 0) {
@@ -189,8 +203,7 @@ cuda::SimulatedLaunch Executable::State::describe(const BoundKernel& kernel, Lau
     } else {
       const BoundTensor& tensor = tensors[slot.tensor];
       if (tensor.output) {
-        const int output = slot.tensor - static_cast<int>(num_inputs);
-        layout = with_symbol(compiled->chain.output_type(output), arguments.symbol);
+        layout = with_symbol(record->tensors[slot.tensor].type, arguments.symbol);
       }
       const auto role = tensor.output   ? sim::RegionRole::kOutput
                         : tensor.weight ? sim::RegionRole::kWeight
@@ -198,7 +211,8 @@ cuda::SimulatedLaunch Executable::State::describe(const BoundKernel& kernel, Lau
       region = {tensor.name, role, reinterpret_cast<std::uintptr_t>(arguments.tensors[slot.tensor]),
                 tensor.span.bytes(arguments.symbol)};
     }
-    if (region.bytes > 0) facts.tensors.push_back({std::move(region), std::move(layout)});
+    const bool in_place = slot.tensor >= 0 && tensors[slot.tensor].in_place >= 0;
+    if (region.bytes > 0) facts.tensors.push_back({std::move(region), std::move(layout), in_place});
   }
   return facts;
 }
@@ -225,7 +239,7 @@ Error Executable::State::launch_kernel(const BoundKernel& kernel, i64 ctas, Laun
   u64* words = image + kernel.maps.size() * sizeof(TensorMap) / 8;
   words[0] = 0;
   for (size_t i = 0; i < kernel.slots.size(); ++i) {
-    const BoundSlot& slot = kernel.slots[i];
+    const SlotRecord& slot = kernel.slots[i];
     const void* base = slot.tensor < 0 ? arguments.workspace : arguments.tensors[slot.tensor];
     words[i] = reinterpret_cast<std::uintptr_t>(base) + slot.offset;
   }
@@ -277,8 +291,8 @@ Error Executable::State::launch_kernel(const BoundKernel& kernel, i64 ctas, Laun
   const cuda::Result result =
       driver->api().launch_kernel_ex(&config, kernel.function, parameters, nullptr);
   if (result == cuda::kSuccess) return Error::success();
-  return driver->error(result, fmt::format("launching kernel {} of chain '{}'", kernel.symbol,
-                                           compiled->chain.chain().name));
+  return driver->error(
+      result, fmt::format("launching kernel {} of chain '{}'", kernel.symbol, record->name));
 }
 
 }  // namespace catenary

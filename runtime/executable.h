@@ -41,12 +41,8 @@ struct BoundTensor {
   i64 align = 1;
   ByteSpan span;
   bool weight = false;
-};
-
-// The source of one pointer of the parameter struct.
-struct BoundSlot {
-  int tensor = -1;  // -1: the workspace, at byte `offset`
-  i64 offset = 0;
+  int in_place = -1;         // output: the tensor whose memory it takes
+  bool overwritten = false;  // input: by an output in place
 };
 
 // A tensor map, as far as it is known before a launch.
@@ -68,7 +64,7 @@ struct BoundKernel {
   unsigned cluster = 1;  // CTAs
   size_t pointers = 0;   // of Params: at least one
   bool pdl = false;      // planned to start before the previous kernel has ended
-  std::vector<BoundSlot> slots;
+  std::vector<SlotRecord> slots;
   std::vector<BoundMap> maps;
   std::vector<int> scalars;  // indices into the scalar arguments
   std::string symbol;
@@ -85,7 +81,7 @@ struct BoundBucket {
 };
 
 struct Executable::State {
-  std::shared_ptr<const CompiledChain> compiled;
+  std::shared_ptr<const ChainRecord> record;
   const cuda::Driver* driver = nullptr;
   int device = 0;
   i64 workspace_bytes = 0;
@@ -94,16 +90,17 @@ struct Executable::State {
   std::vector<BoundTensor> tensors;
   std::vector<BoundBucket> buckets;
 
-  // bind.cpp. Fills the tables from `compiled`, all but the functions. kResourceLimit: the tensors,
+  // bind.cpp. Fills the tables from `record`, all but the functions. kResourceLimit: the tensors,
   // or the parameters of one kernel, exceed what a launch takes.
   Error bind();
   Error bind_tensors();
-  Expected<BoundKernel> bind_kernel(const KernelPlan& plan, const PlanBucket& bucket);
+  Expected<BoundKernel> bind_kernel(const KernelRecord& facts, const BucketRecord& bucket);
 
   // executable.cpp.
   const BoundBucket* find(i64 symbol) const;
   Error check(const LaunchArguments& arguments) const;
   Error check_tensor(const LaunchArguments& arguments, size_t i) const;
+  Error wrong_place(const LaunchArguments& arguments, size_t i) const;
   Error check_overlap(const LaunchArguments& arguments) const;
   Error overlapping(int a, int b) const;
   Error wrong_symbol(i64 symbol) const;

@@ -4,6 +4,7 @@
 // one named fault. Independent of chains, plans and drivers.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -40,6 +41,8 @@ struct Launch {
 struct SimulatorOptions {
   u64 seed = 1;
   i32 resident_clusters = 0;  // that run at a time; 0: drawn from the seed
+  // Called when a CTA has ended, with the number that have and the number of all launches.
+  std::function<void(u64 done, u64 all)> progress;
 };
 
 struct RunStatistics {

@@ -9,6 +9,7 @@
 #include "tools/cache_verify.h"
 #include "tools/chain_file.h"
 #include "tools/command.h"
+#include "tools/command_tree.h"
 #include "tools/engine_options.h"
 #include "tools/files.h"
 #include "tools/output.h"
@@ -122,15 +123,17 @@ void add_verify(CLI::App& parent, int& exit_code) {
           ->add_option("--recompile", options->recompile,
                        "Compile the kernels of this chain file again, and compare the bytes with "
                        "those of its entries; exit code 1 if they differ")
+          ->type_name(kChainFile)
           ->excludes(remove);
   verify
       ->add_option("--arch,--target", options->archs,
                    "What --recompile compiles for, separated by commas; default: as `catenary "
                    "compile`")
+      ->type_name(kTarget)
       ->delimiter(',')
       ->allow_extra_args(false)
       ->needs(recompile);
-  add_json_flag(*verify);
+  add_output_options(*verify);
   verify->callback([options, &exit_code] {
     if (options->recompile.empty()) {
       exit_code =
@@ -147,7 +150,7 @@ void add_verify(CLI::App& parent, int& exit_code) {
 void add_action(CLI::App& parent, const char* name, const char* description, Action action,
                 int& exit_code) {
   CLI::App* command = parent.add_subcommand(name, description);
-  add_json_flag(*command);
+  add_output_options(*command);
   command->callback([action, &exit_code] { exit_code = with_cache(action); });
 }
 
@@ -171,7 +174,7 @@ void add_cache(CLI::App& app, int& exit_code) {
   prune->add_option("--max-size", *max_bytes, "Bytes to keep; units as in 64MiB, 1GiB")
       ->transform(byte_size())
       ->default_str("256MiB");
-  add_json_flag(*prune);
+  add_output_options(*prune);
   prune->callback([max_bytes, &exit_code] {
     exit_code = with_cache(
         [&](CubinCache& cache) { return print_removed(cache.prune(*max_bytes), cache); });

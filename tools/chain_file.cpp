@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/chain_file.h"
 
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -11,6 +13,7 @@
 #include "llvm/Support/FileSystem.h"
 
 #include "tools/output.h"
+#include "tools/terminal.h"
 
 namespace catenary::tools {
 namespace {
@@ -45,6 +48,8 @@ llvm::json::Value error_json(const ErrorReport& report, const ChainFile* file) {
   return object;
 }
 
+void print_error(const std::string& text) { err("{}\n", colored_error(STDERR_FILENO, text)); }
+
 }  // namespace
 
 Expected<ChainFile> read_chain_file(const std::string& path) {
@@ -77,11 +82,13 @@ int report(Error error, const ChainFile* file) {
   if (uses_json()) json_result()["error"] = error_json(report, file);
   flush_stdout();
   if (file != nullptr && report.at.line > 0) {
-    err("{}\n", render_error(report, file->path, file->text));
+    print_error(render_error(report, file->path, file->text));
   } else if (file != nullptr && is_about_the_chain(report.code)) {
-    err("{}: error: {} [{}]\n", file->path, report.message, error_code_name(report.code));
+    print_error(fmt::format("{}: error: {} [{}]", file->path, report.message,
+                            error_code_name(report.code)));
   } else {
-    err("catenary: error: {} [{}]\n", report.message, error_code_name(report.code));
+    print_error(
+        fmt::format("catenary: error: {} [{}]", report.message, error_code_name(report.code)));
   }
   return exit_code(report.code);
 }

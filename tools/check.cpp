@@ -2,6 +2,8 @@
 // `catenary check`: runs a chain and compares every output with the float64 reference; in the
 // simulator under several seeds. Where no kernel can run, it checks that the reference accepts its
 // own values after rounding, and says so.
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 
 #include "ir/reference/compare.h"
@@ -13,6 +15,8 @@
 #include "tools/execution.h"
 #include "tools/gradient_options.h"
 #include "tools/output.h"
+#include "tools/progress.h"
+#include "tools/terminal.h"
 #include "tuner/number_option.h"
 
 namespace catenary::tools {
@@ -60,7 +64,7 @@ Expected<std::vector<Row>> check_rows(const CheckOptions& options, const Executi
   const VerifiedChain& chain = execution.chain;
   std::vector<HostOutput> outputs;
   if (execution.on_device()) {
-    auto run = run_on_device(*execution.executable, execution.data.inputs);
+    auto run = run_on_device(*execution.executable, execution.chain, execution.data.inputs);
     if (!run) return run.takeError();
     outputs = std::move(*run);
   }
@@ -107,14 +111,17 @@ void print_rows(const std::vector<Row>& rows) {
   for (const Row& row : rows) {
     out("{:<{}}  {:<{}}  {:>12}  {:>12}  {:>17.3f}  {:>10}  {}\n", row.name, name, row.type, type,
         row.elements, row.result.checked, row.result.worst_ratio, row.result.mismatches,
-        row.result.ok() ? "PASS" : "FAIL");
+        row.result.ok() ? colored(STDOUT_FILENO, Color::kGreen, "PASS")
+                        : colored(STDOUT_FILENO, Color::kRed, "FAIL"));
   }
 }
 
 // The number of kernels in the bucket of this size.
 size_t num_kernels(const Execution& execution) {
-  const Plan& plan = execution.executable->compiled().plan;
-  return plan.buckets[find_bucket(plan, execution.symbol)].kernels.size();
+  const auto& buckets = execution.executable->record()->buckets;
+  const auto bucket =
+      llvm::find_if(buckets, [&](const BucketRecord& b) { return execution.symbol <= b.hi; });
+  return bucket->kernels.size();
 }
 
 // Runs and compares with the prepared inputs of `seed`. kMismatch: an output is wrong.
@@ -173,7 +180,9 @@ Error print_gradient_rows(const std::vector<GradientRow>& rows, const std::strin
   const GradientRow* wrong = nullptr;
   for (const GradientRow& row : rows) {
     out("{:<24} {:<12} {:<24} {:<16} worst error ratio {:.3f}  {}\n", row.chain, row.name, row.type,
-        row.kind, row.result.worst_ratio, row.result.ok() ? "PASS" : "FAIL");
+        row.kind, row.result.worst_ratio,
+        row.result.ok() ? colored(STDOUT_FILENO, Color::kGreen, "PASS")
+                        : colored(STDOUT_FILENO, Color::kRed, "FAIL"));
     outputs.push_back(llvm::json::Object{{"chain", row.chain},
                                          {"name", row.name},
                                          {"type", row.type},
@@ -233,6 +242,7 @@ Error check(const CheckOptions& options, const VerifiedChain& chain) {
   Expected<Execution> execution = prepare(chain, options);
   if (!execution) return execution.takeError();
   if (Error error = check_schedules(options, *execution)) return error;
+  Progress progress(fmt::format("checking under {} seeds", options.schedules), options.schedules);
   for (int i = 0; i < options.schedules; ++i) {
     const u64 seed = options.seed + static_cast<u64>(i);
     if (i > 0) {
@@ -240,6 +250,7 @@ Error check(const CheckOptions& options, const VerifiedChain& chain) {
     }
     const bool last = i + 1 == options.schedules;
     if (Error error = check_seed(options, *execution, seed, last)) return error;
+    progress.advance();
   }
   print_verdict(options, *execution);
   return Error::success();

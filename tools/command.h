@@ -18,5 +18,6 @@ void add_gradient(CLI::App& app, int& exit_code);
 void add_cache(CLI::App& app, int& exit_code);
 void add_tune(CLI::App& app, int& exit_code);
 void add_doctor(CLI::App& app, int& exit_code);
+void add_completion(CLI::App& app);
 
 }  // namespace catenary::tools

@@ -8,6 +8,7 @@
 #include "tools/artifacts.h"
 #include "tools/chain_file.h"
 #include "tools/command.h"
+#include "tools/command_tree.h"
 #include "tools/engine_options.h"
 #include "tools/files.h"
 #include "tools/output.h"
@@ -142,11 +143,15 @@ Error compile(const CompileCommand& command, const VerifiedChain& chain) {
   Engine engine(engine_options(!command.no_cache));
   llvm::json::Array targets;
   Error error = Error::success();
+  Progress progress(jobs->size() == 1 ? fmt::format("compiling for {}", jobs->front().target.arch)
+                                      : fmt::format("compiling for {} architectures", jobs->size()),
+                    static_cast<i64>(jobs->size()));
   for (const Job& job : *jobs) {
     llvm::json::Object result{{"arch", job.target.arch}, {"target", job.target.name}};
     error = compile_for(command, chain, job, engine, result);
     targets.push_back(std::move(result));
     if (error) break;
+    progress.advance();
   }
   json_result()["chain"] = chain.chain().name;
   json_result()["targets"] = std::move(targets);
@@ -159,12 +164,15 @@ void add_compile(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<CompileCommand>();
   CLI::App* command =
       app.add_subcommand("compile", "Write source, PTX and machine code; needs no GPU");
-  command->add_option("file", options->file, "Chain file, - for standard input")->required();
+  command->add_option("file", options->file, "Chain file, - for standard input")
+      ->required()
+      ->type_name(kChainFile);
   command
       ->add_option(
           "--arch,--target", options->archs,
           "Architectures or GPU names, separated by commas (sm_80,sm_90a); default: the GPU "
           "of this machine, else h200")
+      ->type_name(kTarget)
       ->delimiter(',')
       ->allow_extra_args(false);
   command
@@ -177,11 +185,14 @@ void add_compile(CLI::App& app, int& exit_code) {
   command
       ->add_option("-o,--output", options->folder,
                    "Output folder; each architecture has a subfolder")
+      ->type_name(kFolder)
       ->capture_default_str();
-  command->add_option("--dump", options->dump,
-                      "Also write chain, plan, source, PTX, cubin and SASS into this folder");
+  command
+      ->add_option("--dump", options->dump,
+                   "Also write chain, plan, source, PTX, cubin and SASS into this folder")
+      ->type_name(kFolder);
   command->add_flag("--no-cache", options->no_cache, "Neither read nor write the cubin cache");
-  add_json_flag(*command);
+  add_output_options(*command);
   command->callback([options, &exit_code] {
     exit_code = with_chain(options->file,
                            [&](const VerifiedChain& chain) { return compile(*options, chain); });

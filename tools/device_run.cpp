@@ -25,6 +25,39 @@ struct Arguments {
   void* workspace = nullptr;
 };
 
+// With the bytes of the input that it is in place of, if there is one.
+Error add_output(const TensorType& type, const HostTensor* input, Arguments& arguments) {
+  auto buffer = cuda::DeviceBuffer::allocate(bytes_of(type) + 2 * kGuardBytes);
+  if (!buffer) return buffer.takeError();
+  if (Error error = buffer->fill(kUnwritten)) return error;
+  if (input != nullptr) {
+    if (Error error = buffer->upload(input->data, bytes_of(type), kGuardBytes)) return error;
+  }
+  arguments.tensors.push_back(address(*buffer, kGuardBytes));
+  arguments.buffers.push_back(std::move(*buffer));
+  return Error::success();
+}
+
+// Outputs in place of an input are its memory, between guard bands.
+Error add_outputs(const VerifiedChain& chain, const ReferenceInputs& inputs,
+                  llvm::ArrayRef<TensorType> types, Arguments& arguments) {
+  for (size_t i = 0; i < types.size(); ++i) {
+    const ValueId id = chain.chain().outputs[i].in_place;
+    if (id < 0) {
+      if (Error error = add_output(types[i], nullptr, arguments)) return error;
+      continue;
+    }
+    size_t position = 0;  // among the parameters
+    size_t tensor = 0;    // among those that are no scalars
+    for (; chain.parameters()[position] != id; ++position) {
+      tensor += chain.value(chain.parameters()[position]).role != Role::kScalar;
+    }
+    if (Error error = add_output(types[i], &inputs.parameters[position], arguments)) return error;
+    arguments.tensors[tensor] = arguments.tensors.back();
+  }
+  return Error::success();
+}
+
 Error add_inputs(const VerifiedChain& chain, const ReferenceInputs& inputs, Arguments& arguments) {
   for (size_t p = 0; p < inputs.parameters.size(); ++p) {
     const HostTensor& tensor = inputs.parameters[p];
@@ -38,15 +71,6 @@ Error add_inputs(const VerifiedChain& chain, const ReferenceInputs& inputs, Argu
     arguments.tensors.push_back(address(*buffer, 0));
     arguments.buffers.push_back(std::move(*buffer));
   }
-  return Error::success();
-}
-
-Error add_output(const TensorType& type, Arguments& arguments) {
-  auto buffer = cuda::DeviceBuffer::allocate(bytes_of(type) + 2 * kGuardBytes);
-  if (!buffer) return buffer.takeError();
-  if (Error error = buffer->fill(kUnwritten)) return error;
-  arguments.tensors.push_back(address(*buffer, kGuardBytes));
-  arguments.buffers.push_back(std::move(*buffer));
   return Error::success();
 }
 
@@ -87,18 +111,18 @@ Expected<HostOutput> fetch(const cuda::DeviceBuffer& buffer, TensorType type,
 }  // namespace
 
 Expected<std::vector<HostOutput>> run_on_device(const Executable& executable,
+                                                const VerifiedChain& chain,
                                                 const ReferenceInputs& inputs) {
   Expected<cuda::ScopedContext> scope = cuda::ScopedContext::primary(executable.device());
   if (!scope) return scope.takeError();
-  const VerifiedChain& chain = executable.compiled().chain;
   std::vector<TensorType> types;
   Arguments arguments;
   if (Error error = add_inputs(chain, inputs, arguments)) return error;
   const size_t first_output = arguments.buffers.size();
   for (size_t i = 0; i < chain.chain().outputs.size(); ++i) {
     types.push_back(with_symbol(chain.output_type(static_cast<int>(i)), inputs.symbol));
-    if (Error error = add_output(types.back(), arguments)) return error;
   }
+  if (Error error = add_outputs(chain, inputs, types, arguments)) return error;
   if (Error error = add_workspace(executable.workspace_bytes(), arguments)) return error;
   LaunchArguments launch;
   launch.tensors = arguments.tensors;

@@ -20,6 +20,7 @@ struct HostOutput {
 // comparison finds an element that no kernel writes; they are between guard bands. kMismatch: a
 // guard band was written. Errors of the driver.
 Expected<std::vector<HostOutput>> run_on_device(const Executable& executable,
+                                                const VerifiedChain& chain,
                                                 const ReferenceInputs& inputs);
 
 }  // namespace catenary::tools

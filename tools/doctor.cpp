@@ -201,7 +201,7 @@ void add_doctor(CLI::App& app, int& exit_code) {
   auto only_device = std::make_shared<bool>(false);
   command->add_flag("--has-device", *only_device,
                     "Print nothing; exit code 0 if there is a usable GPU, else 3");
-  add_json_flag(*command);
+  add_output_options(*command);
   command->callback(
       [&exit_code, only_device] { exit_code = *only_device ? has_device() : doctor(); });
 }

@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "tools/output.h"
+#include "tools/progress.h"
 
 namespace catenary::tools {
 
@@ -22,6 +23,7 @@ CacheOptions cache_options(bool use_cache) {
 EngineOptions engine_options(bool use_cache) {
   EngineOptions options;
   options.cache = cache_options(use_cache);
+  options.progress = &Progress::tell_innermost;
   return options;
 }
 

@@ -6,7 +6,8 @@
 
 namespace catenary::tools {
 
-// Warnings of the cache go to stderr. `use_cache` false: --no-cache.
+// Warnings of the cache go to stderr; compiled kernels count for the innermost Progress.
+// `use_cache` false: --no-cache.
 EngineOptions engine_options(bool use_cache);
 
 // The same for the cache.

@@ -6,6 +6,7 @@
 #include "ir/random/reduce_sizes.h"
 #include "runtime/driver/simulated_driver.h"
 #include "tools/artifacts.h"
+#include "tools/command_tree.h"
 #include "tools/engine_options.h"
 #include "tools/evaluate.h"
 #include "tools/files.h"
@@ -39,6 +40,9 @@ Error prepare_device(const ExecutionOptions& options, Execution& execution) {
   Expected<cuda::DeviceInfo> info = cuda::probe(options.device_index);
   if (!info) return info.takeError();
   const bool simulated = execution.device == DeviceKind::kSim;
+  if (simulated) {
+    if (Error error = cuda::set_simulator_progress(&Progress::tell_innermost)) return error;
+  }
   execution.where = simulated ? fmt::format("the simulator ({})", info->target.name)
                               : fmt::format("device {} ({})", info->ordinal, info->name);
   EngineOptions engine = engine_options(!options.no_cache);
@@ -75,7 +79,9 @@ Error dump_without_device(const VerifiedChain& chain, const ExecutionOptions& op
 }  // namespace
 
 void add_execution_options(CLI::App& command, ExecutionOptions& options) {
-  command.add_option("file", options.file, "Chain file, - for standard input")->required();
+  command.add_option("file", options.file, "Chain file, - for standard input")
+      ->required()
+      ->type_name(kChainFile);
   command
       .add_option(
           "--device", options.device,
@@ -90,6 +96,7 @@ void add_execution_options(CLI::App& command, ExecutionOptions& options) {
       .add_option("--input", options.inputs,
                   "name=file.npy, name=file.npy:round to round floats to the parameter's dtype, or "
                   "name=1.5 for a scalar; repeatable. Other inputs are random")
+      ->type_name(kBinding)
       ->allow_extra_args(false);
   command
       .add_option("--seed", options.seed,
@@ -108,10 +115,12 @@ void add_execution_options(CLI::App& command, ExecutionOptions& options) {
   command
       .add_option("--symbol", options.symbol, "The chain's symbolic size; default: its upper bound")
       ->transform(whole_number(0, kMaxI64));
-  command.add_option("--dump", options.dump,
-                     "Write chain, plan, source, PTX, cubin and SASS into this folder");
+  command
+      .add_option("--dump", options.dump,
+                  "Write chain, plan, source, PTX, cubin and SASS into this folder")
+      ->type_name(kFolder);
   command.add_flag("--no-cache", options.no_cache, "Neither read nor write the cubin cache");
-  add_json_flag(command);
+  add_output_options(command);
 }
 
 namespace {

@@ -6,6 +6,7 @@
 
 #include "tools/chain_file.h"
 #include "tools/command.h"
+#include "tools/command_tree.h"
 #include "tools/engine_options.h"
 #include "tools/output.h"
 #include "tools/targets.h"
@@ -44,11 +45,15 @@ void add_explain(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<ExplainOptions>();
   CLI::App* command =
       app.add_subcommand("explain", "Print the plan: kernels, reasons of fusion, predicted times");
-  command->add_option("file", options->file, "Chain file, - for standard input")->required();
-  command->add_option(
-      "--target,--arch", options->target,
-      "GPU name or architecture (h200, sm_90a); default: the GPU of this machine, else h200");
-  add_json_flag(*command);
+  command->add_option("file", options->file, "Chain file, - for standard input")
+      ->required()
+      ->type_name(kChainFile);
+  command
+      ->add_option(
+          "--target,--arch", options->target,
+          "GPU name or architecture (h200, sm_90a); default: the GPU of this machine, else h200")
+      ->type_name(kTarget);
+  add_output_options(*command);
   command->add_flag("--tuned", options->tuned,
                     "Use what `catenary tune` measured for the target, as compiling does");
   command->add_flag("--unfused", options->unfused, "Plan a kernel for every op");

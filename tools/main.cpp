@@ -3,6 +3,7 @@
 // stderr.
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <optional>
 #include <string_view>
 
 #include "ir/error.h"
@@ -11,6 +12,7 @@
 #include "tools/chain_file.h"
 #include "tools/command.h"
 #include "tools/output.h"
+#include "tools/progress.h"
 #include "tools/usage.h"
 #ifdef CATENARY_WITH_BENCH
 #include "bench/bench_command.h"
@@ -19,24 +21,43 @@
 namespace catenary::tools {
 namespace {
 
-void add_commands(CLI::App& app, int& exit_code) {
+#ifdef CATENARY_WITH_BENCH
+// Results are shown at once, since a run takes long and can be cut short. `progress` is that of the
+// stage.
+BenchOutput bench_output(std::optional<Progress>& progress) {
+  BenchOutput output;
+  output.report = [](Error error) { return report(std::move(error)); };
+  output.show = [](const std::string& text) {
+    out("{}", text);
+    if (!uses_json()) flush_stdout();
+  };
+  output.result = [](llvm::json::Value result) {
+    json_result() = std::move(*result.getAsObject());
+  };
+  output.note = [](const std::string& line) { err("{}\n", line); };
+  output.step = [&progress](const std::string& what, i64 done, i64 all) {
+    if (done == 0) progress.emplace(what, all);
+    progress->set_what(what);
+    progress->set(done, all);
+  };
+  return output;
+}
+#endif
+
+void add_commands(CLI::App& app, int& exit_code, std::optional<Progress>& progress) {
   add_explain(app, exit_code);
   add_compile(app, exit_code);
   add_run(app, exit_code);
   add_check(app, exit_code);
   add_gradient(app, exit_code);
 #ifdef CATENARY_WITH_BENCH
-  add_bench(app, exit_code,
-            {[](Error error) { return report(std::move(error)); },
-             [](const std::string& text) {
-               out("{}", text);
-               if (!uses_json()) flush_stdout();
-             },
-             [](llvm::json::Value result) { json_result() = std::move(*result.getAsObject()); }});
+  add_bench(app, exit_code, bench_output(progress));
+  add_output_options(*app.get_subcommand("bench"));
 #endif
   add_tune(app, exit_code);
   add_cache(app, exit_code);
   add_doctor(app, exit_code);
+  add_completion(app);
   add_help(app);
 }
 
@@ -50,7 +71,8 @@ int run_command(int argc, char** argv) {
   app.set_version_flag("-V,--version", "catenary " CATENARY_VERSION);
   app.require_subcommand(1);
   app.get_formatter()->column_width(30);
-  add_commands(app, exit_code);
+  std::optional<Progress> progress;  // of bench
+  add_commands(app, exit_code, progress);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -60,6 +82,7 @@ int run_command(int argc, char** argv) {
       write_stdout(information(app, error));  // --help, --version
     }
   }
+  progress.reset();
   // Not report(): with --json its error would be part of what could not be written.
   Error lost = finish_output();
   return lost ? std::max(exit_code, report(std::move(lost))) : exit_code;

@@ -2,6 +2,7 @@
 #include "tools/output.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -10,17 +11,36 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <mutex>
 
 #include "ir/json.h"
+#include "tools/terminal.h"
 
 namespace catenary::tools {
 namespace {
 
+constexpr std::string_view kEraseToEnd = "\x1b[K";  // ECMA-48, EL
+
 bool json = false;
+bool quiet = false;
 int stdout_error = 0;  // errno of the first write that failed
 
 void note_failure(bool failed) {
   if (failed && stdout_error == 0) stdout_error = errno == 0 ? EIO : errno;
+}
+
+std::mutex status_mutex;
+bool status_shown = false;  // guarded by status_mutex
+
+void put_stderr(std::string_view text) {
+  // Nothing can be said about a stderr that cannot be written.
+  if (std::fwrite(text.data(), 1, text.size(), stderr) != text.size()) std::clearerr(stderr);
+}
+
+// Under status_mutex.
+void erase_status() {
+  if (status_shown) put_stderr(fmt::format("\r{}", kEraseToEnd));
+  status_shown = false;
 }
 
 }  // namespace
@@ -43,12 +63,14 @@ void open_standard_streams() {
 }
 
 void write_stdout(std::string_view text) {
+  clear_status();  // the two streams may be one terminal
   note_failure(std::fwrite(text.data(), 1, text.size(), stdout) != text.size());
 }
 
 void write_stderr(std::string_view text) {
-  // Nothing can be said about a stderr that cannot be written.
-  if (std::fwrite(text.data(), 1, text.size(), stderr) != text.size()) std::clearerr(stderr);
+  const std::lock_guard lock(status_mutex);
+  erase_status();
+  put_stderr(text);
 }
 
 llvm::json::Value json_string(const std::string& text) {
@@ -57,11 +79,42 @@ llvm::json::Value json_string(const std::string& text) {
 
 void flush_stdout() { note_failure(std::fflush(stdout) != 0); }
 
-void add_json_flag(CLI::App& command) {
+bool stderr_has_room() {
+  pollfd stream = {STDERR_FILENO, POLLOUT, 0};
+  return ::poll(&stream, 1, /*milliseconds=*/0) == 1 && (stream.revents & POLLOUT) != 0;
+}
+
+void show_status(std::string_view line) {
+  const std::lock_guard lock(status_mutex);
+  if (!stderr_has_room()) return;
+  put_stderr(fmt::format("\r{}{}", line, kEraseToEnd));
+  status_shown = true;
+}
+
+void clear_status() {
+  const std::lock_guard lock(status_mutex);
+  erase_status();
+}
+
+void add_output_options(CLI::App& command) {
   // main() looks for the word itself, so that an error of the words before it is JSON too.
   command.add_flag_callback(
       "--json", [] {}, "Print the results as JSON");
+  command.add_flag_callback(
+      "-q,--quiet", [] { quiet = true; }, "Show no progress");
+  command
+      .add_option_function<std::string>(
+          "--color",
+          [](const std::string& when) {
+            choose_color(when == "auto"     ? ColorChoice::kAuto
+                         : when == "always" ? ColorChoice::kAlways
+                                            : ColorChoice::kNever);
+          },
+          "When to colour results and errors; default: auto, on a terminal")
+      ->check(CLI::IsMember({"auto", "always", "never"}));
 }
+
+bool is_quiet() { return quiet; }
 
 void use_json() { json = true; }
 bool uses_json() { return json; }

@@ -26,8 +26,19 @@ void write_stdout(std::string_view text);
 void write_stderr(std::string_view text);
 void flush_stdout();
 
-// Adds --json to a subcommand.
-void add_json_flag(CLI::App& command);
+// Whether a write to stderr would not block: false while the reader of a pipe or terminal has
+// stopped reading.
+bool stderr_has_room();
+
+// A line of the terminal on stderr that the next one replaces, and that any other text erases.
+void show_status(std::string_view line);
+void clear_status();
+
+// Adds what every subcommand has to say about its output: --json, --quiet, --color.
+void add_output_options(CLI::App& command);
+
+// By --quiet: no progress.
+bool is_quiet();
 
 // Chosen once, before any output: by --json among the words of the command.
 void use_json();

@@ -12,6 +12,7 @@
 #include "ir/reference/reference_program.h"
 #include "tools/chain_file.h"
 #include "tools/command.h"
+#include "tools/command_tree.h"
 #include "tools/device_run.h"
 #include "tools/evaluate.h"
 #include "tools/execution.h"
@@ -184,9 +185,9 @@ Error run(const RunOptions& options, const VerifiedChain& chain) {
   Expected<Execution> execution = prepare(chain, options);
   if (!execution) return execution.takeError();
   const VerifiedChain& ran = execution->chain;
-  auto outputs = execution->on_device()
-                     ? run_on_device(*execution->executable, execution->data.inputs)
-                     : run_reference(ran, *execution, !paths->empty());
+  auto outputs = execution->on_device() ? run_on_device(*execution->executable, execution->chain,
+                                                        execution->data.inputs)
+                                        : run_reference(ran, *execution, !paths->empty());
   if (!outputs) return outputs.takeError();
   out("{} ran on {}\n", chain.chain().name, execution->where);
   llvm::json::Array rows;
@@ -219,6 +220,7 @@ void add_run(CLI::App& app, int& exit_code) {
       ->add_option(
           "--output", options->outputs,
           "Write an output, name=file.npy, or name=file.npy:f32 for f32 elements; repeatable")
+      ->type_name(kBinding)
       ->allow_extra_args(false);
   command->callback([options, &exit_code] {
     exit_code =

@@ -11,9 +11,11 @@
 #include "ir/output_file.h"
 #include "tools/chain_file.h"
 #include "tools/command.h"
+#include "tools/command_tree.h"
 #include "tools/engine_options.h"
 #include "tools/files.h"
 #include "tools/output.h"
+#include "tools/progress.h"
 #include "tuner/number_option.h"
 
 namespace catenary::tools {
@@ -93,10 +95,12 @@ Error tune(const TuneCommand& command, const VerifiedChain& chain) {
   if (!nvrtc) return nvrtc.takeError();
   tuner::RandomPool pool(command.options.seed);
   std::vector<std::string> contests;
-  auto records =
-      tuner::tune_chain(**session, pool, chain, command.options, [&](const std::string& line) {
-        err("timing {}\n", line);
-        contests.push_back(line);
+  Progress progress("tuning");
+  auto records = tuner::tune_chain(
+      **session, pool, chain, command.options, [&](const std::string& contest, i64 done, i64 all) {
+        progress.set_what(fmt::format("{} {}", done % 2 == 0 ? "compiling" : "timing", contest));
+        progress.set(done, all);
+        if (done % 2 == 0) contests.push_back(contest);
       });
   if (!records) return records.takeError();
   for (size_t i = 0; i < records->size(); ++i) {
@@ -167,7 +171,8 @@ void add_tune(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<TuneCommand>();
   CLI::App* command = app.add_subcommand(
       "tune", "Measure the best candidates of a chain's contractions and keep the winners");
-  auto* file = command->add_option("file", options->file, "Chain file, - for standard input");
+  auto* file = command->add_option("file", options->file, "Chain file, - for standard input")
+                   ->type_name(kChainFile);
   command->add_option("--device", options->device, "Device number")
       ->transform(whole_number(0, kMaxDevice))
       ->capture_default_str();
@@ -177,8 +182,9 @@ void add_tune(CLI::App& app, int& exit_code) {
   command->add_option("--rounds", options->options.timing.rounds, "Rounds of each contest")
       ->transform(whole_number(1, 1000))
       ->capture_default_str();
-  command->add_option("--output", options->output, "Write the records to this JSON file as well");
-  add_json_flag(*command);
+  command->add_option("--output", options->output, "Write the records to this JSON file as well")
+      ->type_name(kFile);
+  add_output_options(*command);
   auto* list = command->add_flag("--list", options->list, "List the records that are kept");
   auto* clear = command->add_flag("--clear", options->clear, "Remove all of them");
   list->excludes(file, clear);

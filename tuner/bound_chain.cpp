@@ -28,16 +28,17 @@ Expected<std::shared_ptr<const BoundChain>> BoundChain::make(const Session& sess
 Expected<std::shared_ptr<const BoundChain>> BoundChain::load(
     const Session& session, Engine& engine, std::shared_ptr<const CompiledChain> compiled,
     const Tensors& tensors, int copies) {
-  auto executable = engine.load(std::move(compiled), session.info().ordinal, session.stream());
+  auto executable = engine.load(compiled, session.info().ordinal, session.stream());
   if (!executable) return executable.takeError();
   std::shared_ptr<BoundChain> bound(new BoundChain(session));
+  bound->compiled_ = std::move(compiled);
   bound->executable_ = std::move(*executable);
   if (Error error = bound->bind(tensors, copies)) return error;
   return std::shared_ptr<const BoundChain>(std::move(bound));
 }
 
 Error BoundChain::bind(const Tensors& tensors, int copies) {
-  const VerifiedChain& chain = executable_->compiled().chain;
+  const VerifiedChain& chain = compiled_->chain;
   std::vector<std::string> names;
   for (ValueId id : chain.parameters()) names.push_back(chain.value(id).name);
   for (const Output& output : chain.chain().outputs) {

@@ -30,14 +30,15 @@ class BoundChain {
   // previous one in the stream has ended, else none may.
   Error launch(int copy, bool pdl = false) const;
 
-  const Plan& plan() const { return executable_->compiled().plan; }
-  const CompiledChain& compiled() const { return executable_->compiled(); }
+  const Plan& plan() const { return compiled_->plan; }
+  const CompiledChain& compiled() const { return *compiled_; }
 
  private:
   explicit BoundChain(const Session& session) : session_(session) {}
   Error bind(const Tensors& tensors, int copies);
 
   const Session& session_;
+  std::shared_ptr<const CompiledChain> compiled_;
   std::shared_ptr<const Executable> executable_;
   std::vector<std::vector<void*>> arguments_;  // by copy
   cuda::DeviceBuffer workspace_;

@@ -17,6 +17,13 @@ Error check_tunable(const VerifiedChain& chain) {
                       "chain '{}' has the symbol {}: tune it with a fixed size in its place", name,
                       chain.chain().symbol->name);
   }
+  if (chain.chain().outputs[0].in_place >= 0) {
+    return make_error(
+        ErrorCode::kUnsupported,
+        "chain '{}' overwrites its input '{}', so that each launch computes something "
+        "else: tune it without 'inplace', its records are the same",
+        chain.chain().name, chain.value(chain.chain().outputs[0].in_place).name);
+  }
   if (chain.chain().outputs.size() != 1) {
     return make_error(ErrorCode::kUnsupported,
                       "chain '{}' has {} outputs: tune chains of one output each", name,
@@ -88,15 +95,28 @@ TuningRecord record_of(const Session& session, const KernelPlan& kernel, const s
   return record;
 }
 
-// One contraction's contest.
+// Equal contractions share a record.
+std::vector<const KernelPlan*> distinct_contractions(const Plan& plan) {
+  std::vector<const KernelPlan*> distinct;
+  for (const KernelPlan& kernel : plan.buckets.front().kernels) {
+    const bool known = llvm::any_of(
+        distinct, [&](const KernelPlan* other) { return other->signature == kernel.signature; });
+    if (!kernel.signature.empty() && !known) distinct.push_back(&kernel);
+  }
+  return distinct;
+}
+
+// One contraction's contest. `timing` is called when it is compiled.
 Expected<TuningRecord> tune_kernel(const Session& session, const ChainSetup& setup,
                                    const KernelPlan& kernel, const TuneOptions& options,
-                                   const PlanOptions& earlier) {
+                                   const PlanOptions& earlier,
+                                   const std::function<void()>& timing) {
   std::vector<Entrant> entrants = entrants_of(kernel, options.top, earlier);
   parallel_for(static_cast<i64>(entrants.size()), 0, [&](i64 i) {
     compile_entrant(session, setup.chain.chain(), entrants[i]);
     refuse_spilled(kernel.signature, entrants[i]);
   });
+  timing();
   auto timed = run_contest(session, entrants, {}, setup.data(), options.timing, false);
   if (!timed) return timed.takeError();
   if (!entrants.front().us) {
@@ -128,9 +148,10 @@ size_t choose_winner(llvm::ArrayRef<TunedCandidate> candidates) {
   return faster ? best : 0;
 }
 
-Expected<std::vector<TuningRecord>> tune_chain(
-    const Session& session, RandomPool& pool, const VerifiedChain& chain,
-    const TuneOptions& options, const std::function<void(const std::string& line)>& progress) {
+Expected<std::vector<TuningRecord>> tune_chain(const Session& session, RandomPool& pool,
+                                               const VerifiedChain& chain,
+                                               const TuneOptions& options,
+                                               const TuneProgress& progress) {
   if (Error error = check_tunable(chain)) return error;
   Expected<Plan> plan = make_plan(chain, session.info().target);
   if (!plan) return plan.takeError();
@@ -142,19 +163,21 @@ Expected<std::vector<TuningRecord>> tune_chain(
   if (!setup) return setup.takeError();
   std::vector<TuningRecord> records;
   PlanOptions chosen;
-  for (const KernelPlan& kernel : plan->buckets.front().kernels) {
-    // Equal contractions share a record.
-    const bool known = llvm::any_of(
-        records, [&](const TuningRecord& other) { return other.signature == kernel.signature; });
-    if (kernel.signature.empty() || known) continue;
-    progress(fmt::format("{}: {}", kernel.symbol, kernel.config_text));
-    auto record = tune_kernel(session, *setup, kernel, options, chosen);
+  const std::vector<const KernelPlan*> contests = distinct_contractions(*plan);
+  const auto steps = static_cast<i64>(2 * contests.size());
+  i64 step = 0;
+  for (const KernelPlan* kernel : contests) {
+    const auto next = [&] {
+      progress(fmt::format("{}: {}", kernel->symbol, kernel->config_text), step++, steps);
+    };
+    next();
+    auto record = tune_kernel(session, *setup, *kernel, options, chosen, next);
     if (!record) return record.takeError();
     Candidate winner;
     winner.family = record->winner.family;
     winner.tile = record->winner.tile;
     winner.split_k = record->winner.split_k;
-    chosen = tuned(std::move(chosen), kernel.signature, winner);
+    chosen = tuned(std::move(chosen), kernel->signature, winner);
     records.push_back(std::move(*record));
   }
   if (records.empty()) {

@@ -25,12 +25,17 @@ inline constexpr double kTuneMargin = 0.01;
 // was timed.
 size_t choose_winner(llvm::ArrayRef<TunedCandidate> candidates);
 
+// Called before each step of a contest, its compilation and its timing: what competes ("kernel: its
+// config"), and how many steps of all are done.
+using TuneProgress = std::function<void(const std::string& contest, i64 done, i64 all)>;
+
 // A record for each contraction, in the order of the plan. The caller fills in who measured and
-// when. Later contractions are timed with the winners of earlier ones. `progress` gets a line per
-// contest. kUnsupported: the chain has a symbol, a scalar, several outputs, or no contraction.
-// kMismatch: the cost model's choice is wrong.
-Expected<std::vector<TuningRecord>> tune_chain(
-    const Session& session, RandomPool& pool, const VerifiedChain& chain,
-    const TuneOptions& options, const std::function<void(const std::string& line)>& progress);
+// when. Later contractions are timed with the winners of earlier ones. kUnsupported: the chain has
+// a symbol, a scalar, several outputs, or no contraction. kMismatch: the cost model's choice is
+// wrong.
+Expected<std::vector<TuningRecord>> tune_chain(const Session& session, RandomPool& pool,
+                                               const VerifiedChain& chain,
+                                               const TuneOptions& options,
+                                               const TuneProgress& progress);
 
 }  // namespace catenary::tuner

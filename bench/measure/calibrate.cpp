@@ -99,7 +99,7 @@ Expected<GemmRates> gemm_rates(const Session& session, const CublasLt* lt, Rando
   };
   LayerRow result;
   if (Error error = run_sweep(
-          session, lt, pool, spec, sweep, [](size_t) {},
+          session, lt, pool, spec, sweep, [](i64, i64) {},
           [&](LayerRow row) {
             result = std::move(row);
             return Error::success();

@@ -183,7 +183,8 @@ Expected<CompileRow> measure(const Sample& sample, const Target& target, const N
 
 }  // namespace
 
-Expected<CompileCost> measure_compile_cost(const Target& target, bool quick) {
+Expected<CompileCost> measure_compile_cost(const Target& target, bool quick,
+                                           const std::function<void(i64 done, i64 all)>& progress) {
   CompileCost cost;
   const Nvrtc* nvrtc = nullptr;
   if (Expected<const Nvrtc*> found = Nvrtc::get()) {
@@ -193,6 +194,7 @@ Expected<CompileCost> measure_compile_cost(const Target& target, bool quick) {
     cost.nvrtc_problem = take_report(found.takeError()).message;
   }
   for (const Sample& sample : kSamples) {
+    progress(static_cast<i64>(cost.rows.size()), static_cast<i64>(std::size(kSamples)));
     Expected<CompileRow> row = measure(sample, target, nvrtc, quick);
     if (!row) return row.takeError();
     cost.rows.push_back(std::move(*row));

@@ -3,6 +3,8 @@
 // GPU.
 #pragma once
 
+#include <functional>
+
 #include "bench/record/record.h"
 #include "compiler/target.h"
 
@@ -16,6 +18,8 @@ struct CompileCost {
   std::string compiler;  // Nvrtc::compiler_id()
   std::string nvrtc_problem;
 };
-Expected<CompileCost> measure_compile_cost(const Target& target, bool quick);
+// `progress` is told before each chain how many are done of all.
+Expected<CompileCost> measure_compile_cost(const Target& target, bool quick,
+                                           const std::function<void(i64 done, i64 all)>& progress);
 
 }  // namespace catenary::bench

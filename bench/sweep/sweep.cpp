@@ -2,12 +2,14 @@
 #include "bench/sweep/sweep.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <limits>
 
 #include "bench/sweep/case_arenas.h"
 #include "ir/parallel.h"
 #include "ir/text/text.h"
+#include "llvm/ADT/ScopeExit.h"
 
 namespace catenary::bench {
 namespace {
@@ -43,8 +45,8 @@ class Sweep {
 
   // Verifies every chain, lists its candidates and fills the arenas.
   Error fill(RandomPool& pool);
-  // Compiles all candidates, and our kernels in peers. Returns the number of candidates.
-  size_t compile();
+  // Compiles all candidates, and our kernels in peers.
+  void compile(const SweepProgress& progress);
   // An error is a broken context.
   Expected<LayerRow> run(size_t i);
 
@@ -124,16 +126,17 @@ void Sweep::compile_tails(const Peer& peer) const {
   }
 }
 
-size_t Sweep::compile() {
+void Sweep::compile(const SweepProgress& progress) {
   std::vector<std::pair<Prepared*, Entrant*>> jobs;
   for (Prepared& one : prepared_) {
     for (Entrant& entrant : one.entrants) jobs.push_back({&one, &entrant});
     if (lt_ != nullptr && !one.entrants.empty()) jobs.push_back({&one, nullptr});
   }
-  size_t candidates = 0;
-  for (const auto& [prepared, entrant] : jobs) candidates += entrant != nullptr;
-  parallel_for(static_cast<i64>(jobs.size()), 0, [&](i64 i) {
+  const auto all = static_cast<i64>(jobs.size());
+  std::atomic<i64> done{0};
+  parallel_for(all, 0, [&](i64 i) {
     const auto& [prepared, entrant] = jobs[i];
+    const auto count = llvm::make_scope_exit([&] { progress(++done, all); });
     if (entrant == nullptr) {
       compile_tails(prepared->spec->peer);
       compile_tails(prepared->spec->second_peer);
@@ -147,7 +150,6 @@ size_t Sweep::compile() {
       if (candidate.chosen) entrant->candidate = candidate;
     }
   });
-  return candidates;
 }
 
 TimingOptions Sweep::timing(const Prepared& prepared, double predicted_us) const {
@@ -276,11 +278,10 @@ Expected<LayerRow> Sweep::run(size_t i) {
 
 Error run_sweep(const Session& session, const CublasLt* lt, RandomPool& pool,
                 llvm::ArrayRef<Case> cases, const SweepOptions& options,
-                const std::function<void(size_t candidates)>& compiled,
-                const std::function<Error(LayerRow row)>& done) {
+                const SweepProgress& compiled, const std::function<Error(LayerRow row)>& done) {
   Sweep sweep(session, lt, cases, options);
   if (Error error = sweep.fill(pool)) return error;
-  compiled(sweep.compile());
+  sweep.compile(compiled);
   for (size_t i = 0; i < cases.size(); ++i) {
     Expected<LayerRow> row = sweep.run(i);
     if (!row) return row.takeError();

@@ -25,12 +25,14 @@ struct SweepOptions {
   std::function<std::vector<Candidate>(const Case&, llvm::ArrayRef<Candidate>)> select;
 };
 
+// Called on any thread.
+using SweepProgress = std::function<void(i64 done, i64 all)>;
+
 // One row per case, handed over as it is done. `lt` may be null. A wrong result and an error of one
 // case are in its row; only a broken context, or one without memory for the arenas, ends the sweep.
-// `compiled` is told how many kernels were compiled before the first is timed.
+// `compiled` is told of the kernels that are compiled before the first is timed.
 Error run_sweep(const Session& session, const CublasLt* lt, RandomPool& pool,
                 llvm::ArrayRef<Case> cases, const SweepOptions& options,
-                const std::function<void(size_t candidates)>& compiled,
-                const std::function<Error(LayerRow row)>& done);
+                const SweepProgress& compiled, const std::function<Error(LayerRow row)>& done);
 
 }  // namespace catenary::bench

@@ -35,13 +35,16 @@ Operand bind_operand(const GroupContext& context, const TensorUse& tensor, const
     covers_all &= step != 0;
     if (a + 1 < axes) byte_steps.push_back(step * dtype_bytes(place.dtype));
   }
+  operand.by_group = tensor.rows.has_value();
+  operand.stride_group = tensor.group_step;
+  if (tensor.rows) byte_steps.push_back(tensor.group_step * dtype_bytes(place.dtype));
   if (operand.stride.at[kMaxDims - 1] == 1) {
     const i64 bytes = access_bytes(place.binding.align, byte_steps);
     operand.vec = static_cast<i32>(std::max<i64>(1, bytes / dtype_bytes(place.dtype)));
   }
   // A store stays in L2 for the next kernel unless the kernel's tensors do not fit there anyway.
   const bool fits_l2 = program_bytes(context.tensors) <= context.target.l2_bytes / 2;
-  operand.streamed = covers_all && !(tensor.store && fits_l2);
+  operand.streamed = covers_all && !tensor.rows && !(tensor.store && fits_l2);
   operand.weight = place.weight && !tensor.store;
   return operand;
 }
@@ -58,13 +61,44 @@ Program bind_program(const GroupContext& context, const GroupProgram& program, c
   return bound;
 }
 
+Error check_group_operands(const GroupContext& context, const GroupProgram& program) {
+  const auto& anchors = context.group.anchors;
+  std::optional<GroupedRows> known;
+  if (!anchors.empty()) known = context.chain.info(anchors[0].value).rows;
+  for (const TensorUse& tensor : program.tensors) {
+    if (!tensor.rows ||
+        (known && known->dim == tensor.rows->dim && known->ends == tensor.rows->ends)) {
+      continue;
+    }
+    return make_error(
+        ErrorCode::kUnsupported,
+        "'{}' is read by the group of a row outside the kernel of the ragged contraction, which "
+        "alone knows it: {}",
+        context.tensors.locations[tensor.location].binding.name,
+        context.options.fuse ? "apply it before any operation that starts another kernel"
+                             : "leave fusion on");
+  }
+  return Error::success();
+}
+
+namespace {
+
+// The first value that the group computes, or the one that it copies.
+std::string_view group_name(const GroupContext& context) {
+  const auto& values = context.group.values;
+  return values.empty() ? context.tensors.locations.front().binding.name
+                        : context.chain.value(values.front()).name;
+}
+
+}  // namespace
+
 Error check_axes(const GroupContext& context, const Space& space, bool terms) {
   for (const Axis& axis : space.axes) {
     if ((axis.kind == AxisKind::kTerm && !terms) || axis.extent.size <= kMaxAxisSize) continue;
     return make_error(
         ErrorCode::kResourceLimit,
         "'{}' has a dimension of {} elements; a kernel's limit is {}: split it in two",
-        context.chain.value(context.group.values[0]).name, axis.extent.size, kMaxAxisSize);
+        group_name(context), axis.extent.size, kMaxAxisSize);
   }
   return Error::success();
 }

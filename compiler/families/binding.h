@@ -39,6 +39,10 @@ int add_tensors(Space& space, const GroupProgram& program, llvm::ArrayRef<int> d
 Program bind_program(const GroupContext& context, const GroupProgram& program, const Space& space,
                      int first);
 
+// kUnsupported when the program takes an operand by the group of a row that the kernel does not
+// know: only that of the ragged contraction with these rows does.
+Error check_group_operands(const GroupContext& context, const GroupProgram& program);
+
 // kResourceLimit when an axis with a coordinate is longer than kMaxAxisSize. `terms`: do summed
 // axes have one?
 Error check_axes(const GroupContext& context, const Space& space, bool terms);

@@ -20,6 +20,15 @@ struct Offers {
   std::vector<FamilyRefusal> refusals;
 };
 
+// The second kernel of split-K runs the epilogue, and does not know the group of a row.
+void reject_split_k(const ContractionProblem& problem, Candidate& candidate) {
+  const bool by_group =
+      llvm::any_of(problem.program, [](const ProgramLine& line) { return line.operand.by_group; });
+  if (by_group && candidate.id.split_k > 1 && candidate.rejected.empty()) {
+    candidate.rejected = "has a second kernel, and the epilogue takes an operand by group";
+  }
+}
+
 Offers collect_offers(const ContractionProblem& problem, const Target& target,
                       const TileRequest& request) {
   Offers offers;
@@ -32,6 +41,7 @@ Offers collect_offers(const ContractionProblem& problem, const Target& target,
       continue;
     }
     for (Candidate& candidate : family->candidates(problem, target, request)) {
+      reject_split_k(problem, candidate);
       offers.all.push_back({family, std::move(candidate)});
     }
   }

@@ -322,6 +322,7 @@ bool ContractionProblem::is_single_or_dual() const {
 }
 
 Expected<ContractionProblem> make_contraction_problem(const GroupContext& context) {
+  if (Error error = check_group_operands(context, context.tensors.program)) return error;
   const auto& matrices = context.tensors.matrices;
   const bool dual = context.group.anchors.size() == 2;
   // A is the operand that both contractions of a dual GEMM share.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/fusion/fuse.h"
 
+#include "compiler/fusion/in_place.h"
+
 #include <algorithm>
 
 #include "llvm/ADT/SmallPtrSet.h"
@@ -29,6 +31,7 @@ class Fuser {
   }
 
   FusionPlan run() {
+    if (fuse_) materialise_group_operands();
     for (ValueId id = 0; id < chain_.num_values(); ++id) place(id);
     for (const Output& output : chain_.chain().outputs)
       materialise(output.value, "the caller wants");
@@ -54,6 +57,23 @@ class Fuser {
     const auto& y = chain_.info(b.operands[other].value).type;
     return a.equation == b.equation && a.true_f32 == b.true_f32 && a.ragged == b.ragged &&
            x.dtype == y.dtype && x.shape == y.shape && !(a.ragged && !shares_left);
+  }
+
+  // An operand that an epilogue takes by group is 0 in a row of no group, whatever it is computed
+  // from: it is loaded, and one that depends only on parameters is computed first.
+  void materialise_group_operands() {
+    std::vector<bool> computed(chain_.num_values(), false);  // needs a contraction or a sum
+    for (ValueId id = 0; id < chain_.num_values(); ++id) {
+      const Value& v = value(id);
+      computed[id] = v.op == Op::kContract || v.op == Op::kSum;
+      for (size_t i = 0; i < v.operands.size(); ++i) {
+        const ValueId operand = v.operands[i].value;
+        computed[id] = computed[id] || computed[operand];
+        const auto& groups = chain_.info(id).operand_group;
+        if (!groups.empty() && groups[i] >= 0 && !computed[operand])
+          materialise(operand, "an epilogue reads");
+      }
+    }
   }
 
   // Anchors that each value depends on without another contraction or sum between; a value that
@@ -160,7 +180,7 @@ class Fuser {
 
   void place(ValueId id) {
     const Value& v = value(id);
-    if (v.op == Op::kParameter || v.op == Op::kConstant) return;
+    if (v.op == Op::kParameter || v.op == Op::kConstant || group_of(id) >= 0) return;
     if (v.op == Op::kContract || v.op == Op::kSum) return place_anchor(id);
     const int latest = operands_group(v);
     if (!fuse_) {
@@ -219,6 +239,10 @@ class Fuser {
 
 }  // namespace
 
-FusionPlan fuse_chain(const VerifiedChain& chain, bool fuse) { return Fuser(chain, fuse).run(); }
+FusionPlan fuse_chain(const VerifiedChain& chain, bool fuse) {
+  FusionPlan plan = Fuser(chain, fuse).run();
+  add_copies(chain, plan);
+  return plan;
+}
 
 }  // namespace catenary

@@ -30,7 +30,8 @@ struct FusionGroup {
   std::vector<ValueId> values;                // computed here, in order, anchors included
   std::vector<GroupOutput> outputs;           // in order
   llvm::SmallVector<Dim, 4> shape;            // of the elementwise program
-  std::string why;                            // why the group starts where it starts
+  std::vector<int> copies;  // numbers of outputs in place that it copies from memory (in_place.h)
+  std::string why;          // why the group starts where it starts
 };
 
 struct FusionPlan {
@@ -46,7 +47,8 @@ inline bool reads_memory(const FusionPlan& plan, ValueId id, int reader) {
   return plan.group_of[id] >= 0 && plan.group_of[id] < reader;
 }
 
-// fuse == false: every op is a group of its own.
+// fuse == false: every op is a group of its own. Ends with the copies of outputs in place that no
+// other group can store.
 FusionPlan fuse_chain(const VerifiedChain& chain, bool fuse);
 
 }  // namespace catenary

@@ -8,8 +8,19 @@ namespace catenary {
 namespace {
 
 // For each dimension of a value, the dimension of the program's shape that indexes it; -1: none (a
-// broadcast dimension of size 1).
+// broadcast dimension of size 1); by_group(rows): the group of the row.
 using DimMap = llvm::SmallVector<int, 8>;
+
+int by_group(const GroupedRows& rows) { return -2 - (rows.ends * kMaxRank + rows.dim); }
+
+// The rows of by_group(); nothing for another entry of a DimMap.
+std::optional<GroupedRows> rows_of(int index) {
+  if (index > -2) return std::nullopt;
+  GroupedRows rows;
+  rows.dim = (-2 - index) % kMaxRank;
+  rows.ends = (-2 - index) / kMaxRank;
+  return rows;
+}
 
 DimMap identity(int rank) {
   DimMap map(rank);
@@ -48,14 +59,15 @@ class ProgramBuilder {
   }
 
   void store(ValueId id) {
-    const int from = value(id, identity(rank_));
-    for (const MemoryLocation& location : memory_.stores.at(id)) {
-      ProgramLine line;
-      line.kind = ProgramLine::Kind::kStore;
-      line.args = {from};
-      line.index = use(location, identity(rank_), true);
-      append(line, id);
-    }
+    for (const MemoryLocation& location : memory_.stores.at(id)) store(id, location);
+  }
+
+  void store(ValueId id, const MemoryLocation& location) {
+    ProgramLine line;
+    line.kind = ProgramLine::Kind::kStore;
+    line.args = {value(id, identity(rank_))};
+    line.index = use(location, identity(rank_), true);
+    append(line, id);
   }
 
  private:
@@ -63,7 +75,7 @@ class ProgramBuilder {
   DimMap canonical(ValueId id, DimMap map) const {
     const auto& shape = chain_.info(id).type.shape;
     for (size_t d = 0; d < map.size(); ++d) {
-      if (shape[d] == Dim{1, false}) map[d] = -1;
+      if (shape[d] == Dim{1, false} && !rows_of(map[d])) map[d] = -1;
     }
     return map;
   }
@@ -102,6 +114,9 @@ class ProgramBuilder {
     tensor.steps.assign(rank_, 0);
     for (size_t d = 0; d < map.size(); ++d) {
       if (map[d] >= 0) tensor.steps[map[d]] += location.strides[d];
+      if (!rows_of(map[d])) continue;
+      tensor.rows = rows_of(map[d]);
+      tensor.group_step = location.strides[d];
     }
     program_.tensors.push_back(std::move(tensor));
     return static_cast<int>(program_.tensors.size()) - 1;
@@ -153,6 +168,7 @@ class ProgramBuilder {
       for (size_t d = 0; d < info.operand_dims[i].size(); ++d) {
         if (info.operand_dims[i][d] >= 0) inner[info.operand_dims[i][d]] = map[d];
       }
+      if (info.operand_group[i] >= 0) inner[info.operand_group[i]] = by_group(*info.rows);
       line.args.push_back(value(operand, inner));
     }
     line.op = v.op;
@@ -229,11 +245,32 @@ MemoryLocation parameter_location(const VerifiedChain& chain, ValueId id) {
   return location;
 }
 
+MemoryLocation output_location(const VerifiedChain& chain, int i) {
+  const Output& output = chain.chain().outputs[i];
+  const TensorType& type = chain.output_type(i);
+  MemoryLocation location;
+  location.binding.kind = SlotBinding::Kind::kOutput;
+  location.binding.index = i;
+  location.binding.name = chain.value(output.value).name;
+  location.binding.align = type.align;
+  location.binding.bytes = span_elements(type) * dtype_bytes(type.dtype);
+  if (output.in_place >= 0) {
+    location.binding.in_place = parameter_location(chain, output.in_place).binding.index;
+  }
+  location.dtype = type.dtype;
+  location.strides = type.strides;
+  return location;
+}
+
 MemoryMap map_memory(const VerifiedChain& chain, const FusionPlan& fusion) {
   MemoryMap memory;
   std::vector<bool> read(chain.num_values(), false);  // by another group
   for (size_t g = 0; g < fusion.groups.size(); ++g) {
     mark_reads(chain, fusion, static_cast<int>(g), read);
+    for (int i : fusion.groups[g].copies) {
+      memory.copies[i] = output_location(chain, i);
+      read[chain.chain().outputs[i].value] = true;
+    }
   }
   for (const FusionGroup& group : fusion.groups) {
     for (const GroupOutput& output : group.outputs) {
@@ -242,19 +279,11 @@ MemoryMap map_memory(const VerifiedChain& chain, const FusionPlan& fusion) {
       const DType own = chain.info(id).type.dtype;
       const auto& outputs = chain.chain().outputs;
       for (int i = 0; i < static_cast<int>(outputs.size()); ++i) {
-        if (outputs[i].value != id) continue;
-        const TensorType& type = chain.output_type(i);
-        MemoryLocation location;
-        location.binding.kind = SlotBinding::Kind::kOutput;
-        location.binding.index = i;
-        location.binding.name = chain.value(id).name;
-        location.binding.align = type.align;
-        location.binding.bytes = span_elements(type) * dtype_bytes(type.dtype);
-        location.dtype = type.dtype;
-        location.strides = type.strides;
+        if (outputs[i].value != id || memory.copies.count(i) != 0) continue;
+        const MemoryLocation location = output_location(chain, i);
         stores.push_back(location);
         // An output of the value's own dtype holds every bit of it: other groups read that.
-        if (type.dtype == own) memory.home.try_emplace(id, location);
+        if (location.dtype == own) memory.home.try_emplace(id, location);
       }
       if (!read[id] || memory.home.count(id) != 0) continue;
       const TensorType& type = chain.info(id).type;
@@ -313,6 +342,7 @@ GroupTensors build_group(const VerifiedChain& chain, const FusionPlan& fusion,
     program.accumulator(group.anchors[i].value, static_cast<int>(i));
   }
   for (const GroupOutput& output : group.outputs) program.store(output.value);
+  for (int i : group.copies) program.store(chain.chain().outputs[i].value, memory.copies.at(i));
   return tensors;
 }
 

@@ -26,6 +26,9 @@ struct TensorUse {
   int location = -1;  // index into GroupTensors::locations
   llvm::SmallVector<i64, 8> steps;
   bool store = false;
+  // One dimension takes the group of the row in dimension rows->dim; 0 in a row of no group.
+  std::optional<GroupedRows> rows;
+  i64 group_step = 0;  // elements from one group to the next
 };
 
 struct GroupProgram {
@@ -50,7 +53,8 @@ struct GroupTensors {
 // Where every stored value of the chain goes: outputs and workspace. Offsets are multiples of 256.
 struct MemoryMap {
   std::map<ValueId, MemoryLocation> home;                 // what other groups read
-  std::map<ValueId, std::vector<MemoryLocation>> stores;  // all that must be written
+  std::map<ValueId, std::vector<MemoryLocation>> stores;  // all that its group must write
+  std::map<int, MemoryLocation> copies;                   // outputs that a later group copies
   i64 workspace_bytes = 0;
 };
 MemoryMap map_memory(const VerifiedChain& chain, const FusionPlan& fusion);

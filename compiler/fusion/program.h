@@ -47,6 +47,7 @@ struct SlotBinding {
   std::string name;          // for explain and errors
   i64 align = 16;            // bytes the pointer must be a multiple of
   i64 bytes = 0;             // span in memory; 0: never touched
+  int in_place = -1;         // output: position of the parameter whose memory it takes
 };
 
 }  // namespace catenary

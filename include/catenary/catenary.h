@@ -28,6 +28,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* The visibility of the ABI. */
 #if defined(__GNUC__)
 #define CTN_API __attribute__((visibility("default")))
 #else
@@ -38,11 +39,14 @@
 extern "C" {
 #endif
 
-typedef struct ctn_chain ctn_chain;           /* a chain under construction */
-typedef struct ctn_engine ctn_engine;         /* a compiler and its cache */
-typedef struct ctn_compiled ctn_compiled;     /* a chain as machine code for one architecture */
-typedef struct ctn_executable ctn_executable; /* a compiled chain loaded on one device */
+typedef struct ctn_chain ctn_chain;             /* a chain under construction */
+typedef struct ctn_engine ctn_engine;           /* a compiler and its cache */
+typedef struct ctn_compiled ctn_compiled;       /* a chain as machine code for one architecture */
+typedef struct ctn_executable ctn_executable;   /* a compiled chain loaded on one device */
+typedef struct ctn_pack ctn_pack;               /* compiled chains in a file or in memory, open */
+typedef struct ctn_pack_writer ctn_pack_writer; /* a pack under construction */
 
+/* The result of a call. Later versions may add numbers. */
 typedef enum ctn_status {
   CTN_OK = 0,
   CTN_INVALID_ARGUMENT = 1,    /* an argument of this API or of a launch is wrong */
@@ -65,6 +69,7 @@ typedef enum ctn_status {
   CTN_SIMULATOR_FAULT = 18,       /* a kernel in the simulator broke a rule of the hardware */
   CTN_HOST_COMPILER_MISSING = 19, /* no usable C++ compiler for the simulator */
   CTN_KERNEL_REJECTED = 20,       /* ptxas spilled registers or serialised wgmma */
+  CTN_PACK_MISS = 21,             /* compiling is off, and no pack has the chain */
   CTN_INTERNAL = 99               /* a broken invariant of this library: please report it */
 } ctn_status;
 
@@ -127,11 +132,12 @@ CTN_API ctn_status ctn_chain_verify(const ctn_chain* chain);
  * dimension of CTN_SYMBOL. A chain has at most one. */
 CTN_API ctn_status ctn_chain_symbol(ctn_chain* chain, const char* name, int64_t lo, int64_t hi);
 
+/* A parameter of a chain. */
 typedef struct ctn_parameter {
-  size_t struct_size;
-  const char* name; /* null: "t<number>" */
-  ctn_role role;
-  ctn_dtype dtype;
+  size_t struct_size;     /* sizeof the struct */
+  const char* name;       /* null: "t<number>" */
+  ctn_role role;          /* of its memory */
+  ctn_dtype dtype;        /* of its elements */
   int32_t rank;           /* number of dimensions, 0 to 8; 0 for a scalar */
   const int64_t* dims;    /* `rank` sizes in elements, or CTN_SYMBOL; null only for rank 0 */
   const int64_t* strides; /* `rank` strides in elements; null: contiguous, last dimension fastest */
@@ -153,10 +159,10 @@ CTN_API ctn_status ctn_chain_constant(ctn_chain* chain, double number, const cha
  * `ends` is an i32 parameter with one element per group, ascending; the kernels read it on the
  * device. */
 typedef struct ctn_ragged {
-  size_t struct_size;
-  char label;
-  char group;
-  ctn_value ends;
+  size_t struct_size; /* sizeof the struct */
+  char label;         /* the label that is divided */
+  char group;         /* the label of the groups */
+  ctn_value ends;     /* the parameter with the end of each group */
 } ctn_ragged;
 
 /* Multiplies f32 operands in f32. Without it they are rounded to tf32. */
@@ -170,10 +176,12 @@ CTN_API ctn_status ctn_chain_contract(ctn_chain* chain, const char* equation, ct
                                       const char* name, ctn_value* value);
 
 /* An operand. With `labels`, one letter per dimension, it broadcasts by label; with null, by
- * trailing dimension. */
+ * trailing dimension. Where the rows of the result are those of an M-grouped contraction, a label may
+ * be that of the group: "en" of b[groups, n] reads b[g, n] in a row of group g, and 0 in a row of no
+ * group. */
 typedef struct ctn_use {
-  ctn_value value;
-  const char* labels;
+  ctn_value value;    /* a value of the chain */
+  const char* labels; /* "mn"; null: by trailing dimension */
 } ctn_use;
 
 /* `op` is the name in chain text: "add", "silu", "clamp", ... `attributes` are those of the op, in
@@ -190,26 +198,38 @@ CTN_API ctn_status ctn_chain_sum(ctn_chain* chain, const char* equation, ctn_val
 CTN_API ctn_status ctn_chain_cast(ctn_chain* chain, ctn_value operand, ctn_dtype dtype,
                                   const char* name, ctn_value* value);
 
+/* An output of a chain. */
 typedef struct ctn_output {
-  size_t struct_size;
-  ctn_value value;
-  ctn_dtype dtype;
+  size_t struct_size;     /* sizeof the struct */
+  ctn_value value;        /* what is returned */
+  ctn_dtype dtype;        /* of the elements in memory: CTN_BF16, CTN_F16 or CTN_F32 */
   int32_t num_strides;    /* the rank of the value, or 0: contiguous */
   const int64_t* strides; /* num_strides strides in elements; null only for 0 */
   int64_t align;          /* the address is a multiple of this many bytes; 0: 16 */
+  /* 0: memory of its own. Else 1 + an input of the same dtype and shape that the output overwrites
+   * (`x += f(x)`): the output takes the input's strides and align, every value of the chain is
+   * computed from the input as it was before the launch, and a launch takes the input's address for
+   * both. Each input at most once. */
+  ctn_value in_place;
 } ctn_output;
 
 /* Makes a value, rounded to `dtype`, the next output. */
-
 CTN_API ctn_status ctn_chain_return(ctn_chain* chain, const ctn_output* output);
 
 /* ---- compiling ------------------------------------------------------------------------------ */
 
+/* What an engine does with the cache on disk. */
 typedef int32_t ctn_cache_mode;
 enum { CTN_CACHE_READ_WRITE = 0, CTN_CACHE_READ_ONLY = 1, CTN_CACHE_OFF = 2 };
 
+/* What an engine does with a chain that no pack has. Off: CTN_PACK_MISS, and no compiler is opened.
+ * Warn: it is compiled, with one line to `warn`, or to stderr without one. */
+typedef int32_t ctn_jit_mode;
+enum { CTN_JIT_DEFAULT = 0, CTN_JIT_AUTO = 1, CTN_JIT_WARN = 2, CTN_JIT_OFF = 3 };
+
+/* How an engine plans, compiles and caches. */
 typedef struct ctn_engine_options {
-  size_t struct_size;
+  size_t struct_size; /* sizeof the struct */
   /* null or "": CATENARY_CACHE_DIR, else catenary/ in XDG_CACHE_HOME, else ~/.cache/catenary */
   const char* cache_directory;
   ctn_cache_mode cache_mode; /* CATENARY_CACHE overrides it if cache_directory is null or "" */
@@ -222,14 +242,20 @@ typedef struct ctn_engine_options {
    * valid during the call. May be null. `user` is its first argument. */
   void (*warn)(void* user, const char* line);
   void* user;
+  /* A file that gets one line for each distinct chain, target and set of options that is asked for;
+   * `catenary pack build --from` reads it. null or "": CATENARY_TRACE, else none. */
+  const char* trace_file;
+  ctn_jit_mode jit; /* CTN_JIT_DEFAULT: CATENARY_JIT=auto|warn|off, else CTN_JIT_AUTO */
 } ctn_engine_options;
 
-/* `options` may be null: all defaults. */
+/* `options` may be null: all defaults. Opens the packs of CATENARY_PACK_PATH, files separated by
+ * colons, with priority 0; errors are those of ctn_pack_open. */
 CTN_API ctn_status ctn_engine_create(const ctn_engine_options* options, ctn_engine** engine);
 CTN_API void ctn_engine_destroy(ctn_engine* engine);
 
-/* Compiles for `target`, a GPU's name ("h200") or an architecture ("sm_80"). Needs no GPU. Errors:
- * CTN_INVALID_CHAIN, CTN_UNSUPPORTED, CTN_RESOURCE_LIMIT, CTN_NVRTC_MISSING, CTN_COMPILE_FAILED. */
+/* Compiles for `target`, a GPU's name ("h200") or an architecture ("sm_80"), or takes the chain
+ * from a pack of the engine. Needs no GPU. Errors: CTN_INVALID_CHAIN, CTN_UNSUPPORTED,
+ * CTN_RESOURCE_LIMIT, CTN_NVRTC_MISSING, CTN_COMPILE_FAILED, CTN_PACK_MISS. */
 CTN_API ctn_status ctn_engine_compile(ctn_engine* engine, const ctn_chain* chain,
                                       const char* target, ctn_compiled** compiled);
 
@@ -243,13 +269,16 @@ CTN_API ctn_status ctn_engine_load(ctn_engine* engine, const ctn_compiled* compi
 CTN_API ctn_status ctn_engine_prepare(ctn_engine* engine, const ctn_chain* chain, int32_t device,
                                       void* stream, ctn_executable** executable);
 
+/* Destroys the handle. Executables that were loaded from it stay. */
 CTN_API void ctn_compiled_destroy(ctn_compiled* compiled);
 
+/* The form of a text for people or for programs. */
 typedef int32_t ctn_format;
 enum { CTN_TEXT = 0, CTN_JSON = 1 };
 
 /* The plan: kernels, the reason of every fusion boundary, alternatives, predicted times. JSON has
- * the same facts. To be freed by ctn_string_free. */
+ * the same facts. To be freed by ctn_string_free. Of a chain of a pack: the text that was stored
+ * when it was compiled; CTN_UNSUPPORTED: the pack has none. */
 CTN_API ctn_status ctn_compiled_explain(const ctn_compiled* compiled, ctn_format format,
                                         char** text);
 
@@ -261,8 +290,8 @@ typedef struct ctn_kernel {
   size_t struct_size; /* set by the caller */
   const char* name;   /* the entry point in the cubin */
   const char* arch;   /* "sm_90a" */
-  const void* cubin;
-  size_t cubin_bytes;
+  const void* cubin;  /* machine code, an ELF file */
+  size_t cubin_bytes; /* its size */
   int32_t threads;    /* per CTA */
   int32_t registers;  /* per thread */
   int64_t smem_bytes; /* dynamic shared memory per CTA */
@@ -272,31 +301,34 @@ typedef struct ctn_kernel {
 CTN_API ctn_status ctn_compiled_kernel(const ctn_compiled* compiled, size_t index,
                                        ctn_kernel* kernel);
 
-/* The emitted CUDA source of one kernel, to be freed by ctn_string_free. */
+/* The emitted CUDA source of one kernel, to be freed by ctn_string_free. CTN_UNSUPPORTED: the chain
+ * is from a pack that was built without sources. */
 CTN_API ctn_status ctn_compiled_kernel_source(const ctn_compiled* compiled, size_t index,
                                               char** text);
 
 /* ---- launching ------------------------------------------------------------------------------ */
 
+/* The arguments of a launch. */
 typedef struct ctn_launch_args {
-  size_t struct_size;
+  size_t struct_size;   /* sizeof the struct */
   void* const* tensors; /* device addresses: the tensor parameters in order, then the outputs */
-  size_t num_tensors;
+  size_t num_tensors;   /* of `tensors` */
   const float* scalars; /* the scalar parameters in order */
-  size_t num_scalars;
-  int64_t symbol;      /* the symbolic size; 0 for a chain without one */
-  void* workspace;     /* ctn_executable_workspace_bytes of device memory, aligned to 256 bytes */
-  void* stream;        /* CUstream or cudaStream_t of the device's primary context; null: the
-                          default stream of the current context, which must be that one */
-  int32_t allow_pdl;   /* 1: the first kernel may start while the stream's previous kernel still
-                          runs (programmatic dependent launch) */
-  int32_t disable_pdl; /* 1: no kernel of the chain starts before the previous one has ended;
-                          overrides allow_pdl */
+  size_t num_scalars;   /* of `scalars` */
+  int64_t symbol;       /* the symbolic size; 0 for a chain without one */
+  void* workspace;      /* ctn_executable_workspace_bytes of device memory, aligned to 256 bytes */
+  void* stream;         /* CUstream or cudaStream_t of the device's primary context; null: the
+                           default stream of the current context, which must be that one */
+  int32_t allow_pdl;    /* 1: the first kernel may start while the stream's previous kernel still
+                           runs (programmatic dependent launch) */
+  int32_t disable_pdl;  /* 1: no kernel of the chain starts before the previous one has ended;
+                           overrides allow_pdl */
 } ctn_launch_args;
 
 /* Checks the arguments, then launches the chain's kernels in order. Asynchronous; allocates
  * nothing, takes no lock, may be captured. A tensor without elements may be null. The bytes from an
- * output's first element to its last may overlap those of no other tensor. Errors:
+ * output's first element to its last may overlap those of no other tensor, but for an output in place
+ * of an input, which is given that input's address. Errors:
  * CTN_INVALID_ARGUMENT, before any kernel is launched; those of the driver. */
 CTN_API ctn_status ctn_executable_launch(const ctn_executable* executable,
                                          const ctn_launch_args* args);
@@ -334,16 +366,112 @@ CTN_API ctn_status ctn_stream_create(int32_t device, void** stream);
 CTN_API ctn_status ctn_stream_synchronize(int32_t device, void* stream);
 CTN_API void ctn_stream_destroy(int32_t device, void* stream);
 
+/* ---- packs ---------------------------------------------------------------------------------- */
+
+/* A pack holds compiled chains for one or more architectures. A chain of a pack is loaded without a
+ * compiler, a planner and a cache. It is found by what it computes (its names do not count), the
+ * exact architecture and the options of a compile. A pack is code: open only what you trust, and
+ * name its SHA-256 where others can change it. */
+
+/* How a pack is opened. */
+typedef struct ctn_pack_options {
+  size_t struct_size;          /* sizeof the struct */
+  const char* expected_sha256; /* of the whole file, 64 hex digits; null or "": any file */
+  int32_t verify_all;          /* 1: every entry is checked now, not when it is used */
+} ctn_pack_options;
+
+/* `options` may be null. Reads the header and the index; entries are read when they are asked for.
+ * A pack is thread-safe. Errors: CTN_IO, CTN_CORRUPT_ARTIFACT (no pack, damaged, or another
+ * SHA-256), CTN_UNSUPPORTED (written by a newer version). */
+CTN_API ctn_status ctn_pack_open(const char* path, const ctn_pack_options* options,
+                                 ctn_pack** pack);
+
+/* The same for `size` bytes of memory at any alignment, which stay as they are until the pack,
+ * every engine that it was added to and every compiled chain that is from it are destroyed. */
+CTN_API ctn_status ctn_pack_open_memory(const void* bytes, size_t size,
+                                        const ctn_pack_options* options, ctn_pack** pack);
+
+/* An engine that the pack was added to, and a compiled chain that is from it, do not need the
+ * handle. */
+CTN_API void ctn_pack_close(ctn_pack* pack);
+
+/* What the pack is: version, entries, architectures, families, compilers. To be freed by
+ * ctn_string_free. */
+CTN_API ctn_status ctn_pack_info(const ctn_pack* pack, ctn_format format, char** text);
+
+/* The number of compiled chains in the pack. */
+CTN_API ctn_status ctn_pack_entry_count(const ctn_pack* pack, size_t* count);
+
+/* Facts of one entry. */
+typedef struct ctn_pack_entry_info {
+  size_t struct_size; /* set by the caller */
+  char key[65];       /* SHA-256 of chain, architecture and options as hex digits */
+  char chain[129];    /* its name */
+  char arch[32];      /* "sm_90a", "host:sm_90a" for the simulator */
+  char target[64];    /* the GPU that it is planned for, "h200" */
+  int32_t sm_count;   /* of that GPU */
+  int64_t symbol_lo;  /* the range of the symbol; both 0 without one */
+  int64_t symbol_hi;  /* its upper end */
+  size_t num_kernels; /* over all buckets of the symbol */
+  size_t code_bytes;  /* of machine code */
+} ctn_pack_entry_info;
+
+/* `index`: from 0. */
+CTN_API ctn_status ctn_pack_entry(const ctn_pack* pack, size_t index, ctn_pack_entry_info* info);
+
+/* The compiled chain of an entry, for ctn_engine_load. */
+CTN_API ctn_status ctn_pack_compiled(const ctn_pack* pack, size_t index, ctn_compiled** compiled);
+
+/* The entry for a chain with the default options; `target` as for ctn_engine_compile. Needs no
+ * engine and no compiler. CTN_PACK_MISS: the message names the nearest entry and what differs. */
+CTN_API ctn_status ctn_pack_find(const ctn_pack* pack, const ctn_chain* chain, const char* target,
+                                 ctn_compiled** compiled);
+
+/* From now on ctn_engine_compile and ctn_engine_prepare look into the pack before they compile. A
+ * higher priority is asked first; among equals the pack that was added first. */
+CTN_API ctn_status ctn_engine_add_pack(ctn_engine* engine, const ctn_pack* pack, int32_t priority);
+
+/* All chains that no pack of the engine had, each once, as the lines of a trace; "" if there is
+ * none. To be freed by ctn_string_free. Nothing counts as missed in an engine without a pack and
+ * without a trace that may compile. */
+CTN_API ctn_status ctn_engine_missed(ctn_engine* engine, char** trace_text);
+
+/* What a pack holds beside machine code. */
+typedef struct ctn_pack_writer_options {
+  size_t struct_size;      /* sizeof the struct */
+  int32_t without_explain; /* 1: ctn_compiled_explain has no text */
+  int32_t with_sources;    /* 1: ctn_compiled_kernel_source has the sources */
+} ctn_pack_writer_options;
+
+/* `options` may be null. One thread at a time may use a writer. */
+CTN_API ctn_status ctn_pack_writer_create(const ctn_pack_writer_options* options,
+                                          ctn_pack_writer** writer);
+CTN_API void ctn_pack_writer_destroy(ctn_pack_writer* writer);
+
+/* A second entry for one chain, set of options, architecture and GPU is left out. CTN_UNSUPPORTED:
+ * the machine code is not what a pack can hold. */
+CTN_API ctn_status ctn_pack_writer_add(ctn_pack_writer* writer, const ctn_compiled* compiled);
+
+/* Writes the file whole or not at all. The same chains give the same bytes, in any order. CTN_IO.
+ */
+CTN_API ctn_status ctn_pack_writer_finish(const ctn_pack_writer* writer, const char* path);
+
+/* One compiled chain as a pack of one entry, and back. */
+CTN_API ctn_status ctn_compiled_save(const ctn_compiled* compiled, const char* path);
+CTN_API ctn_status ctn_compiled_open(const char* path, const ctn_pack_options* options,
+                                     ctn_compiled** compiled);
+
 /* ---- the reference -------------------------------------------------------------------------- */
 
+/* The arguments of an evaluation on the host. */
 typedef struct ctn_reference_args {
-  size_t struct_size;
+  size_t struct_size;   /* sizeof the struct */
   void* const* tensors; /* host addresses in the order, dtypes and strides of a launch */
-  size_t num_tensors;
+  size_t num_tensors;   /* of `tensors` */
   const float* scalars; /* the scalar parameters in order */
-  size_t num_scalars;
-  int64_t symbol;  /* the symbolic size; 0 for a chain without one */
-  int32_t threads; /* 1 to 1024; 0: one per core */
+  size_t num_scalars;   /* of `scalars` */
+  int64_t symbol;       /* the symbolic size; 0 for a chain without one */
+  int32_t threads;      /* 1 to 1024; 0: one per core */
 } ctn_reference_args;
 
 /* Evaluates the chain on the host in double precision, rounds only at casts and outputs, and writes
@@ -362,17 +490,18 @@ enum {
   CTN_RECOMPUTE_BUDGET = 2 /* at most save_budget bytes */
 };
 
+/* What a gradient is of, and how it is computed. */
 typedef struct ctn_gradient_options {
-  size_t struct_size;
-  const char* const* wanted; /* parameters; none: every input and weight of a float dtype */
-  size_t num_wanted;
+  size_t struct_size;         /* sizeof the struct */
+  const char* const* wanted;  /* parameters; none: every input and weight of a float dtype */
+  size_t num_wanted;          /* of `wanted` */
   const char* const* outputs; /* those that the loss depends on; none: all */
-  size_t num_outputs;
-  ctn_recompute recompute;
-  int32_t save_f32;    /* 1: f32 values are saved as f32, not in the dtype of the operands */
-  int64_t save_budget; /* bytes at the symbol's upper bound, for CTN_RECOMPUTE_BUDGET */
-  int32_t f32_weights; /* 1: gradients of weights are f32, not of the weight's dtype */
-  int32_t accumulate;  /* 1: gradients of weights are added to tensors of the caller */
+  size_t num_outputs;         /* of `outputs` */
+  ctn_recompute recompute;    /* what is saved */
+  int32_t save_f32;           /* 1: f32 values are saved as f32, not in the dtype of the operands */
+  int64_t save_budget;        /* bytes at the symbol's upper bound, for CTN_RECOMPUTE_BUDGET */
+  int32_t f32_weights;        /* 1: gradients of weights are f32, not of the weight's dtype */
+  int32_t accumulate;         /* 1: gradients of weights are added to tensors of the caller */
 } ctn_gradient_options;
 
 /* The gradient of a chain as chains: chain 0 is the forward with saved values as further outputs,
@@ -398,6 +527,7 @@ enum { CTN_FORWARD = 0, CTN_BACKWARD = 1, CTN_DGRAD = 2, CTN_WGRAD = 3 };
 CTN_API ctn_status ctn_gradient_chain(const ctn_gradient* gradient, size_t index, ctn_chain** chain,
                                       ctn_pass* pass);
 
+/* What an operand of a gradient is. */
 typedef int32_t ctn_gradient_kind;
 enum {
   CTN_GRADIENT_INPUT = 0, /* a parameter of the forward; index: its number */
@@ -416,13 +546,13 @@ enum {
 /* One operand of a chain. Two operands of equal kind and index are the same tensor. The pointers
  * are valid until `gradient` is destroyed. */
 typedef struct ctn_gradient_operand {
-  size_t struct_size; /* set by the caller */
-  ctn_gradient_kind kind;
-  int32_t index;
-  int32_t is_output;
-  const char* name;
-  ctn_dtype dtype;
-  int32_t rank;
+  size_t struct_size;     /* set by the caller */
+  ctn_gradient_kind kind; /* what it is */
+  int32_t index;          /* as the kind says */
+  int32_t is_output;      /* 1: an output of the chain; 0: a parameter */
+  const char* name;       /* in the chain */
+  ctn_dtype dtype;        /* of its elements */
+  int32_t rank;           /* number of dimensions */
   const int64_t* dims;    /* `rank` sizes, or CTN_SYMBOL */
   const int64_t* strides; /* `rank` strides in elements */
   int64_t bytes;          /* from the first element to the last, at the symbol's upper bound */

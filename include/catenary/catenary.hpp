@@ -25,6 +25,7 @@
 #include "catenary/device.hpp"
 #include "catenary/error.hpp"
 
+// The C++ API of Catenary.
 namespace ctn {
 
 namespace detail {
@@ -36,9 +37,10 @@ using ExecutableHandle =
 
 }  // namespace detail
 
+// Facts of one kernel.
 struct Kernel {
-  std::string name;
-  std::string arch;
+  std::string name;                  // the entry point in the cubin
+  std::string arch;                  // "sm_90a"
   std::string source;                // the emitted CUDA source
   std::span<const std::byte> cubin;  // valid until the Compiled is destroyed
   int threads = 0;                   // per CTA
@@ -49,6 +51,7 @@ struct Kernel {
 // Machine code for one architecture.
 class Compiled {
  public:
+  // Takes the handle of the C ABI.
   explicit Compiled(ctn_compiled* handle) : handle_(handle) {}
 
   // The plan as text or as JSON.
@@ -58,6 +61,7 @@ class Compiled {
     return detail::take(text);
   }
 
+  // Over all buckets of the symbol. The source is empty where a pack has none.
   std::vector<Kernel> kernels() const {
     std::size_t count = 0;
     check(ctn_compiled_kernel_count(handle_.get(), &count));
@@ -66,11 +70,12 @@ class Compiled {
       ctn_kernel facts{};
       facts.struct_size = sizeof facts;
       check(ctn_compiled_kernel(handle_.get(), i, &facts));
-      char* source = nullptr;
-      check(ctn_compiled_kernel_source(handle_.get(), i, &source));
+      char* source = nullptr;  // a pack may have none
+      const ctn_status status = ctn_compiled_kernel_source(handle_.get(), i, &source);
+      if (status != CTN_UNSUPPORTED) check(status);
       kernels.push_back({facts.name,
                          facts.arch,
-                         detail::take(source),
+                         source == nullptr ? "" : detail::take(source),
                          {static_cast<const std::byte*>(facts.cubin), facts.cubin_bytes},
                          facts.threads,
                          facts.registers,
@@ -79,12 +84,14 @@ class Compiled {
     return kernels;
   }
 
+  // For the C ABI.
   const ctn_compiled* get() const { return handle_.get(); }
 
  private:
   detail::CompiledHandle handle_;
 };
 
+// What a launch takes beside its tensors.
 struct LaunchOptions {
   std::vector<float> scalars = {};  // the scalar parameters in order
   std::int64_t symbol = 0;          // the symbolic size; 0 for a chain without one
@@ -96,6 +103,7 @@ struct LaunchOptions {
 // A compiled chain on one device. Must outlive its launches and the graphs that captured them.
 class Executable {
  public:
+  // Takes the handle of the C ABI.
   explicit Executable(ctn_executable* handle) : handle_(handle) {}
 
   // Asynchronous, thread-safe, allowed during capture. `stream`: a CUstream or cudaStream_t of the
@@ -127,6 +135,7 @@ class Executable {
     return bytes;
   }
 
+  // What was compiled.
   Compiled compiled() const {
     ctn_compiled* compiled = nullptr;
     check(ctn_executable_compiled(handle_.get(), &compiled));
@@ -141,6 +150,7 @@ class Executable {
 class Engine {
  public:
   Engine() : Engine(nullptr) {}
+  // `options.struct_size` need not be set.
   explicit Engine(ctn_engine_options options) : Engine(with_size(options)) {}
 
   // `target`: a GPU's name ("h200") or an architecture ("sm_80"). Needs no GPU.
@@ -156,6 +166,9 @@ class Engine {
     check(ctn_engine_load(handle_.get(), compiled.get(), device, stream, &executable));
     return Executable(executable);
   }
+
+  // For the C ABI.
+  ctn_engine* get() const { return handle_.get(); }
 
   // compile() for the GPU that `device` is, then load().
   Executable prepare(const Chain& chain, int device, void* stream = nullptr) const {

@@ -23,7 +23,9 @@
 
 namespace ctn {
 
+// The type of elements in memory.
 enum class DType : ctn_dtype { bf16 = CTN_BF16, f16 = CTN_F16, f32 = CTN_F32, i32 = CTN_I32 };
+// The types without their scope.
 inline constexpr DType bf16 = DType::bf16;
 inline constexpr DType f16 = DType::f16;
 inline constexpr DType f32 = DType::f32;
@@ -55,8 +57,10 @@ inline const char* name_or_null(const std::string& name) {
 // A reference to a value of a chain. The chain must outlive it.
 class Tensor {
  public:
+  // Value `value` of a chain of the C ABI.
   Tensor(ctn_chain* chain, ctn_value value, int rank) : chain_(chain), value_(value), rank_(rank) {}
 
+  // What it refers to, its number of dimensions, and its labels; "" without labels.
   ctn_chain* chain() const { return chain_; }
   ctn_value value() const { return value_; }
   int rank() const { return rank_; }
@@ -85,6 +89,7 @@ struct Layout {
 // A chain under construction. Not thread-safe while it changes.
 class Chain {
  public:
+  // An empty chain.
   explicit Chain(const std::string& name) {
     ctn_chain* chain = nullptr;
     check(ctn_chain_create(detail::c_text(name), &chain));
@@ -125,18 +130,13 @@ class Chain {
 
   // Makes `value`, rounded to `dtype`, the next output.
   void output(const Tensor& value, DType dtype, const Layout& layout = {}) {
-    if (value.chain() != handle_.get()) {
-      throw std::invalid_argument("output value " + std::to_string(value.value()) +
-                                  " belongs to another chain: return a value of this one");
-    }
-    ctn_output output{};
-    output.struct_size = sizeof output;
-    output.value = value.value();
-    output.dtype = static_cast<ctn_dtype>(dtype);
-    output.num_strides = static_cast<std::int32_t>(layout.strides.size());
-    output.strides = layout.strides.data();
-    output.align = layout.align;
-    check(ctn_chain_return(handle_.get(), &output));
+    add_output(value, dtype, layout, nullptr);
+  }
+
+  // The same in place of `input`, of that dtype and the value's shape: x += f(x). A launch takes
+  // the input's address for both.
+  void output_in_place(const Tensor& value, DType dtype, const Tensor& input) {
+    add_output(value, dtype, {}, &input);
   }
 
   // Throws the first rule that the chain breaks.
@@ -149,11 +149,30 @@ class Chain {
     return detail::take(text);
   }
 
+  // For the C ABI.
   const ctn_chain* get() const { return handle_.get(); }
 
+  // Takes the handle of the C ABI.
   explicit Chain(detail::ChainHandle handle) : handle_(std::move(handle)) {}
 
  private:
+  void add_output(const Tensor& value, DType dtype, const Layout& layout, const Tensor* input) {
+    for (const Tensor* tensor : {&value, input}) {
+      if (tensor == nullptr || tensor->chain() == handle_.get()) continue;
+      throw std::invalid_argument("output value " + std::to_string(tensor->value()) +
+                                  " belongs to another chain: return a value of this one");
+    }
+    ctn_output output{};
+    output.struct_size = sizeof output;
+    output.value = value.value();
+    output.dtype = static_cast<ctn_dtype>(dtype);
+    output.num_strides = static_cast<std::int32_t>(layout.strides.size());
+    output.strides = layout.strides.data();
+    output.align = layout.align;
+    if (input != nullptr) output.in_place = input->value() + 1;
+    check(ctn_chain_return(handle_.get(), &output));
+  }
+
   Tensor parameter(ctn_role role, const std::string& name, DType dtype,
                    const std::vector<std::int64_t>& shape, const Layout& layout) {
     if (!layout.strides.empty() && layout.strides.size() != shape.size()) {
@@ -239,9 +258,9 @@ inline Tensor contract(const std::string& equation, const Tensor& left, const Te
 // Divides label `label` into groups: group g, an index of label `group`, has indices ends[g-1] to
 // ends[g] - 1. What the rest is and what `ends` must be: ctn_ragged in catenary.h.
 struct Ragged {
-  char label;
-  Tensor ends;
-  char group;
+  char label;   // the label that is divided
+  Tensor ends;  // i32, one element per group
+  char group;   // the label of the groups
 };
 
 // contract("mk,enk->mn", x, w, {'m', ends, 'e'}): rows grouped by expert, without padding.
@@ -286,6 +305,8 @@ inline Tensor constant_like(const Tensor& like, double number) {
   return Tensor(like.chain(), value, 0);
 }
 
+// The elementwise operations of chain text, by their names there: bounds and edge cases are in
+// ir/README.md.
 inline Tensor relu(const Tensor& x) { return elementwise("relu", {x}); }
 inline Tensor relu2(const Tensor& x) { return elementwise("relu2", {x}); }
 inline Tensor leaky_relu(const Tensor& x, double slope) {
@@ -309,6 +330,7 @@ inline Tensor scale(const Tensor& x, const Tensor& factor) {
 inline Tensor min(const Tensor& a, const Tensor& b) { return elementwise("min", {a, b}); }
 inline Tensor max(const Tensor& a, const Tensor& b) { return elementwise("max", {a, b}); }
 
+// Roots, powers and functions, by their names in chain text.
 inline Tensor abs(const Tensor& x) { return elementwise("abs", {x}); }
 inline Tensor square(const Tensor& x) { return elementwise("square", {x}); }
 inline Tensor sqrt(const Tensor& x) { return elementwise("sqrt", {x}); }
@@ -338,6 +360,7 @@ inline Tensor select(const Tensor& condition, const Tensor& a, const Tensor& b) 
   return elementwise("select", {condition, a, b});
 }
 
+// Elementwise arithmetic of values of one chain, and with a constant. A smaller value broadcasts.
 inline Tensor operator-(const Tensor& x) { return neg(x); }
 inline Tensor operator+(const Tensor& a, const Tensor& b) { return elementwise("add", {a, b}); }
 inline Tensor operator-(const Tensor& a, const Tensor& b) { return elementwise("sub", {a, b}); }

@@ -29,6 +29,7 @@ inline int device_count() {
 // Device memory, aligned to 256 bytes, freed by the destructor.
 class Buffer {
  public:
+  // `bytes` bytes whose contents are not set; 0 is allowed.
   Buffer(int device, std::size_t bytes) : device_(device), bytes_(bytes) {
     check(ctn_device_alloc(device, bytes, &address_));
   }
@@ -49,8 +50,8 @@ class Buffer {
   }
   ~Buffer() { ctn_device_free(device_, address_); }
 
-  void* get() const { return address_; }
-  std::size_t bytes() const { return bytes_; }
+  void* get() const { return address_; }        // the device address
+  std::size_t bytes() const { return bytes_; }  // the size
 
   // Copy all bytes, in order with launches on a ctn::Stream; complete on return.
   void upload(const void* from) { check(ctn_device_upload(device_, address_, from, bytes_)); }
@@ -65,6 +66,7 @@ class Buffer {
 // A stream, destroyed by the destructor; its kernels run to their end.
 class Stream {
  public:
+  // A stream of device `device`, ordered with its default stream.
   explicit Stream(int device) : device_(device) { check(ctn_stream_create(device, &stream_)); }
   Stream(Stream&& other) noexcept
       : device_(other.device_), stream_(std::exchange(other.stream_, nullptr)) {}
@@ -75,7 +77,8 @@ class Stream {
   }
   ~Stream() { ctn_stream_destroy(device_, stream_); }
 
-  void* get() const { return stream_; }
+  void* get() const { return stream_; }  // a CUstream
+  // Waits for all work of the stream.
   void synchronize() const { check(ctn_stream_synchronize(device_, stream_)); }
 
  private:

@@ -19,14 +19,15 @@ namespace ctn {
 // A failed call. what() is one sentence with the value, the rule and the fix.
 class Error : public std::runtime_error {
  public:
+  // From the last error of this thread.
   explicit Error(ctn_status status)
       : std::runtime_error(ctn_last_error()),
         status_(status),
         line_(ctn_last_error_line()),
         column_(ctn_last_error_column()) {}
-  ctn_status code() const noexcept { return status_; }
-  int line() const noexcept { return line_; }  // of the parsed text, from 1; 0: none
-  int column() const noexcept { return column_; }
+  ctn_status code() const noexcept { return status_; }  // of the failed call
+  int line() const noexcept { return line_; }           // of the parsed text, from 1; 0: none
+  int column() const noexcept { return column_; }       // of that line, from 1
 
  private:
   ctn_status status_;

@@ -9,22 +9,25 @@
 
 namespace ctn {
 
+// What the forward saves for the backward.
 enum class Recompute : ctn_recompute {
   none = CTN_RECOMPUTE_NONE,
   all = CTN_RECOMPUTE_ALL,
   budget = CTN_RECOMPUTE_BUDGET
 };
 
+// What a gradient is of, and how it is computed.
 struct GradientOptions {
   std::vector<std::string> wanted = {};   // parameters; none: every float input and weight
   std::vector<std::string> outputs = {};  // those that the loss depends on; none: all
-  Recompute recompute = Recompute::none;
+  Recompute recompute = Recompute::none;  // what is saved
   std::int64_t save_budget = 0;  // bytes at the symbol's upper bound, for Recompute::budget
   bool save_f32 = false;         // f32 values are saved as f32, not in the dtype of the operands
   bool f32_weights = false;      // gradients of weights are f32, not of the weight's dtype
   bool accumulate = false;       // gradients of weights are added to tensors of the caller
 };
 
+// What an operand of a gradient is.
 enum class GradientKind : ctn_gradient_kind {
   input = CTN_GRADIENT_INPUT,
   weight = CTN_GRADIENT_WEIGHT,
@@ -42,17 +45,18 @@ enum class GradientKind : ctn_gradient_kind {
 // One operand of a chain: its fields are those of ctn_gradient_operand. Two operands of equal kind
 // and index are the same tensor.
 struct GradientOperand {
-  GradientKind kind = GradientKind::input;
-  int index = 0;
-  bool is_output = false;
-  std::string name;
-  DType dtype = DType::f32;
-  std::vector<std::int64_t> dims;     // sizes, or ctn::symbol
-  std::vector<std::int64_t> strides;  // elements
-  std::int64_t bytes = 0;             // at the symbol's upper bound
-  std::vector<int> parameter_dims;    // of a gradient of a parameter
+  GradientKind kind = GradientKind::input;  // what it is
+  int index = 0;                            // as the kind says
+  bool is_output = false;                   // of the chain; else a parameter
+  std::string name;                         // in the chain
+  DType dtype = DType::f32;                 // of its elements
+  std::vector<std::int64_t> dims;           // sizes, or ctn::symbol
+  std::vector<std::int64_t> strides;        // elements
+  std::int64_t bytes = 0;                   // at the symbol's upper bound
+  std::vector<int> parameter_dims;          // of a gradient of a parameter
 };
 
+// What a chain of a gradient computes.
 enum class Pass : ctn_pass {
   forward = CTN_FORWARD,
   backward = CTN_BACKWARD,
@@ -60,12 +64,14 @@ enum class Pass : ctn_pass {
   wgrad = CTN_WGRAD
 };
 
+// One chain of a gradient.
 struct GradientChain {
-  Chain chain;
-  Pass pass;
+  Chain chain;                            // to be compiled as any other
+  Pass pass;                              // what it computes
   std::vector<GradientOperand> operands;  // the parameters in order, then the outputs
 };
 
+// The gradient of a chain.
 struct Gradient {
   std::vector<GradientChain> chains;  // in the order of launches; the first is the forward
   std::int64_t saved_bytes = 0;       // of saved values, at the symbol's upper bound

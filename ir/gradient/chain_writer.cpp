@@ -175,7 +175,7 @@ Expected<GradientChain> ChainWriter::forward() const {
   for (ValueId id = 0; id < graph_.num_forward(); ++id) {
     if (!saves_.saved[id] || output_of(graph_.forward(), id, saves_.dtype[id]) >= 0) continue;
     const TensorType type = saved_type(id);
-    draft.chain.outputs.push_back({id, type.dtype, type.strides, type.align, {}});
+    draft.chain.outputs.push_back({id, type.dtype, type.strides, type.align, -1, {}});
     draft.outputs.push_back({GradientKind::kSaved, number++, names_[id], {}});
   }
   return finish(std::move(draft));
@@ -193,7 +193,7 @@ Expected<GradientChain> ChainWriter::backward(const BackwardPart& part) {
   for (const auto& [parameter, gradient] : part.gradients) add_gradient(parameter, gradient, draft);
   for (ValueId id : part.intermediates) {
     const TensorType type = saved_type(id);
-    draft.chain.outputs.push_back({draft.id[id], type.dtype, type.strides, type.align, {}});
+    draft.chain.outputs.push_back({draft.id[id], type.dtype, type.strides, type.align, -1, {}});
     draft.outputs.push_back(
         {GradientKind::kIntermediate, static_cast<int>(intermediates_.size()), names_[id], {}});
     intermediates_.push_back(id);

@@ -25,6 +25,7 @@ class ChainMaker {
       if (random.chance(15)) value = parts_.sum(value);
     }
     if (random.chance(15)) value = parts_.cast(value, parts_.float_dtype());
+    parts_.accumulate(value);
     return parts_.finish();
   }
 
@@ -33,11 +34,11 @@ class ChainMaker {
   ValueId anchor() {
     --contractions_left_;
     const ValueId first = parts_.contraction(std::nullopt);
-    if (contractions_left_ == 0 || !parts_.random().chance(30)) return first;
+    if (contractions_left_ == 0 || !parts_.random().chance(30)) return parts_.group_operand(first);
     --contractions_left_;
     const ValueId second = parts_.twin(first);
-    const ValueId gate = parts_.steps(first, 0, 2);
-    const ValueId up = parts_.steps(second, 0, 1);
+    const ValueId gate = parts_.steps(parts_.group_operand(first), 0, 2);
+    const ValueId up = parts_.steps(parts_.group_operand(second), 0, 1);
     return parts_.join(gate, up);
   }
 

@@ -25,7 +25,7 @@ i64 product(llvm::ArrayRef<Dim> shape) {
 }  // namespace
 
 RandomParts::RandomParts(u64 seed, const RandomChainOptions& options)
-    : options_(options), random_(seed) {
+    : options_(options), random_(seed), extra_(seed ^ 0x6b8d3f1a5c27e490ull) {
   if (!random_.chance(25)) return;
   const i64 hi = random_.range(1, std::min<i64>(options.small_m ? 16 : 64, options.max_elements));
   symbol_ = Symbol{"M", random_.range(0, 1), hi};
@@ -339,6 +339,44 @@ ValueId RandomParts::steps(ValueId id, int fewest, int most) {
   return id;
 }
 
+ValueId RandomParts::group_operand(ValueId contraction) {
+  const Value contract = value(contraction);
+  const bool rows = contract.ragged && contract.op == Op::kContract &&
+                    known(contraction).labels.find(contract.ragged->label) != std::string::npos;
+  const double magnitude = known(contraction).magnitude;
+  if (!rows || !extra_.chance(60) || !allowed(Op::kAdd, magnitude + 2)) return contraction;
+  const Known facts = known(contraction);
+  Use use{-1, std::string(1, contract.ragged->group)};
+  llvm::SmallVector<Dim, 4> shape = {known(contract.ragged->ends).shape[0]};
+  for (size_t d = 0; d < facts.shape.size(); ++d) {
+    if (facts.labels[d] == contract.ragged->label || !extra_.chance(70)) continue;
+    use.labels += facts.labels[d];
+    shape.push_back(facts.shape[d]);
+  }
+  use.value = parameter(extra_.chance(70) ? Role::kWeight : Role::kInput, float_dtype(), shape);
+  Value add;
+  add.op = Op::kAdd;
+  add.operands = {Use{contraction, ""}, use};
+  Known result = facts;
+  result.used = false;
+  result.magnitude = magnitude + 2;
+  return append(std::move(add), std::move(result));
+}
+
+ValueId RandomParts::accumulate(ValueId value_id) {
+  const Known facts = known(value_id);
+  if (options_.exact_only && value(value_id).op == Op::kCast) return value_id;
+  if (is_parameter(value_id) || !extra_.chance(12) || !allowed(Op::kAdd, facts.magnitude + 2)) {
+    return value_id;
+  }
+  const ValueId input = parameter(Role::kInput, float_dtype(), facts.shape);
+  value(input).type.strides = random_strides(facts.shape, /*may_overlap=*/false);
+  const ValueId sum =
+      elementwise(Op::kAdd, {Use{value_id, ""}, Use{input, ""}}, {}, facts.magnitude + 2);
+  in_place_ = {sum, input};
+  return sum;
+}
+
 ValueId RandomParts::join(ValueId left, ValueId right) {
   const double product = known(left).magnitude * known(right).magnitude;
   const bool multiply = random_.chance(80) && allowed(Op::kMul, product);
@@ -370,6 +408,12 @@ Chain RandomParts::finish() {
     output.dtype = float_dtype();
     output.strides = random_strides(known_ops_[i].shape, /*may_overlap=*/false);
     output.align = random_align(output.dtype);
+    if (in_place_ && in_place_->first == static_cast<ValueId>(kFirstOp + i)) {
+      output.in_place = in_place_->second;
+      output.dtype = parameters_[output.in_place].type.dtype;
+      output.strides.clear();
+      output.align = 16;
+    }
     chain.outputs.push_back(std::move(output));
   }
   return chain;

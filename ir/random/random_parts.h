@@ -34,6 +34,13 @@ class RandomParts {
   // The same contraction as `first` (its two operands are parameters), one operand replaced.
   ValueId twin(ValueId first);
 
+  // `contraction`, if it is M-grouped and only sometimes, with an operand that is taken by the
+  // group of a row. Its kernel's epilogue is the only place for one: call it before any other op.
+  ValueId group_operand(ValueId contraction);
+
+  // `value`, only sometimes, added to a new input that the chain then returns it in place of.
+  ValueId accumulate(ValueId value);
+
   // Two values that broadcast together, multiplied or added.
   ValueId join(ValueId left, ValueId right);
 
@@ -83,10 +90,12 @@ class RandomParts {
 
   const RandomChainOptions& options_;
   Random random_;
+  Random extra_;  // of choices that leave the other chains of a seed as they are
   std::optional<Symbol> symbol_;
   bool symbol_used_ = false;
   std::vector<Value> parameters_, ops_;
   std::vector<Known> known_parameters_, known_ops_;
+  std::optional<std::pair<ValueId, ValueId>> in_place_;  // a returned value, and its input
 };
 
 }  // namespace catenary

@@ -43,7 +43,10 @@ Chain prune(const Chain& chain) {
     if (ragged) ragged->ends = renumbered[ragged->ends];
   }
   kept.outputs = chain.outputs;
-  for (Output& output : kept.outputs) output.value = renumbered[output.value];
+  for (Output& output : kept.outputs) {
+    output.value = renumbered[output.value];
+    if (output.in_place >= 0) output.in_place = renumbered[output.in_place];
+  }
   return kept;
 }
 
@@ -151,6 +154,8 @@ class Shrinker {
       Chain candidate = chain_;
       candidate.outputs[i].strides.clear();
       candidate.outputs[i].align = 16;
+      keep_if_fails(candidate);
+      candidate.outputs[i].in_place = -1;
       keep_if_fails(candidate);
     }
   }

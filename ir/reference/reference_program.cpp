@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ir/reference/reference_program.h"
 
-#include <map>
+#include <algorithm>
+#include <compare>
 #include <utility>
 
 #include "ir/reference/reference_interval.h"
@@ -9,17 +10,33 @@
 namespace catenary {
 namespace {
 
-// For each dimension of a value the root's dimension, or -1: coordinate 0.
-using DimMap = llvm::SmallVector<int, 4>;
+// What indexes a dimension of a value: the root's dimension `dim`, or -1: coordinate 0. With ends,
+// the group of the root's row.
+struct Index {
+  int dim = -1;
+  ValueId ends = -1;
+  auto operator<=>(const Index&) const = default;
+};
+
+// For each dimension of a value.
+using DimMap = llvm::SmallVector<Index, 4>;
+
+// The group of the root's row; -1: the row is of none.
+i64 group_of(const GroupCoordinate& coordinate, llvm::ArrayRef<i64> at) {
+  const i64 row = coordinate.dim < 0 ? 0 : at[coordinate.dim];
+  const std::vector<i64>& ends = *coordinate.ends;
+  const auto found = std::upper_bound(ends.begin(), ends.end(), row);
+  return found == ends.end() ? -1 : found - ends.begin();
+}
 
 class Builder {
  public:
   Builder(const VerifiedChain& chain, llvm::ArrayRef<TensorType> types,
-          llvm::ArrayRef<const void*> data, int rank)
-      : chain_(chain), types_(types), data_(data), rank_(rank) {}
+          llvm::ArrayRef<const void*> data, int rank, std::map<ValueId, std::vector<i64>>& ends)
+      : chain_(chain), types_(types), data_(data), rank_(rank), ends_(ends) {}
 
   int add(ValueId id, const DimMap& map) {
-    const auto key = std::make_pair(id, std::vector<int>(map.begin(), map.end()));
+    const auto key = std::make_pair(id, std::vector<Index>(map.begin(), map.end()));
     if (const auto found = known_.find(key); found != known_.end()) return found->second;
     const Value& value = chain_.value(id);
     ProgramNode node;
@@ -32,11 +49,17 @@ class Builder {
     if (is_elementwise(value.op) || value.op == Op::kCast) {
       for (size_t i = 0; i < value.operands.size(); ++i) {
         node.operands.push_back(add(value.operands[i].value, operand_map(id, i, map)));
+        node.operand_groups.push_back(operand_group(id, i, map));
       }
     } else {
       node.strides.assign(rank_, 0);
       for (size_t d = 0; d < map.size(); ++d) {
-        if (map[d] >= 0) node.strides[map[d]] += types_[id].strides[d];
+        const i64 stride = types_[id].strides[d];
+        if (map[d].ends >= 0) {
+          node.groups.push_back({map[d].dim, ends_of(map[d].ends), stride});
+        } else if (map[d].dim >= 0) {
+          node.strides[map[d].dim] += stride;
+        }
       }
     }
     nodes_.push_back(std::move(node));
@@ -47,12 +70,30 @@ class Builder {
 
  private:
   DimMap operand_map(ValueId id, size_t i, const DimMap& map) const {
-    DimMap result(types_[chain_.value(id).operands[i].value].rank(), -1);
-    const auto& dims = chain_.info(id).operand_dims[i];
+    DimMap result(types_[chain_.value(id).operands[i].value].rank());
+    const ValueInfo& info = chain_.info(id);
+    const auto& dims = info.operand_dims[i];
     for (size_t d = 0; d < dims.size(); ++d) {
       if (dims[d] >= 0) result[dims[d]] = map[d];
     }
+    const int group = info.operand_group[i];
+    if (group >= 0) result[group] = {map[info.rows->dim].dim, info.rows->ends};
     return result;
+  }
+
+  GroupCoordinate operand_group(ValueId id, size_t i, const DimMap& map) {
+    const ValueInfo& info = chain_.info(id);
+    if (info.operand_group[i] < 0) return {};
+    return {map[info.rows->dim].dim, ends_of(info.rows->ends), 0};
+  }
+
+  const std::vector<i64>* ends_of(ValueId id) {
+    std::vector<i64>& ends = ends_[id];
+    for (i64 g = static_cast<i64>(ends.size()); g < types_[id].shape[0].size; ++g) {
+      ends.push_back(
+          static_cast<i64>(load_element(DType::kI32, data_[id], g * types_[id].strides[0])));
+    }
+    return &ends;
   }
 
   const VerifiedChain& chain_;
@@ -60,12 +101,18 @@ class Builder {
   llvm::ArrayRef<const void*> data_;
   int rank_;
   std::vector<ProgramNode> nodes_;
-  std::map<std::pair<ValueId, std::vector<int>>, int> known_;
+  std::map<ValueId, std::vector<i64>>& ends_;
+  std::map<std::pair<ValueId, std::vector<Index>>, int> known_;
 };
 
-i64 offset_of(llvm::ArrayRef<i64> at, llvm::ArrayRef<i64> strides) {
+// The element of a parameter or an anchor at the root's coordinates. Who takes one by group ignores
+// it in a row of no group.
+i64 offset_of(llvm::ArrayRef<i64> at, const ProgramNode& node) {
   i64 offset = 0;
-  for (size_t d = 0; d < at.size(); ++d) offset += at[d] * strides[d];
+  for (size_t d = 0; d < at.size(); ++d) offset += at[d] * node.strides[d];
+  for (const GroupCoordinate& coordinate : node.groups) {
+    offset += std::max<i64>(group_of(coordinate, at), 0) * coordinate.stride;
+  }
   return offset;
 }
 
@@ -75,8 +122,8 @@ ReferenceProgram::ReferenceProgram(const VerifiedChain& chain, llvm::ArrayRef<Te
                                    llvm::ArrayRef<const void*> data, ValueId root) {
   const int rank = types[root].rank();
   DimMap identity;
-  for (int d = 0; d < rank; ++d) identity.push_back(d);
-  Builder builder(chain, types, data, rank);
+  for (int d = 0; d < rank; ++d) identity.push_back({d, -1});
+  Builder builder(chain, types, data, rank, ends_);
   builder.add(root, identity);
   nodes_ = builder.take();
 }
@@ -87,11 +134,15 @@ Interval ReferenceProgram::evaluate(llvm::ArrayRef<i64> at, AnchorSource anchor,
   for (size_t n = 0; n < nodes_.size(); ++n) {
     const ProgramNode& node = nodes_[n];
     llvm::SmallVector<Interval, 3> operands;
-    for (int operand : node.operands) operands.push_back(scratch[operand]);
+    for (size_t i = 0; i < node.operands.size(); ++i) {
+      const GroupCoordinate& group = node.operand_groups[i];
+      const bool given = group.ends == nullptr || group_of(group, at) >= 0;
+      operands.push_back(given ? scratch[node.operands[i]] : Interval{});
+    }
     if (node.op == Op::kParameter) {
-      scratch[n] = {load_element(node.dtype, node.data, offset_of(at, node.strides)), 0};
+      scratch[n] = {load_element(node.dtype, node.data, offset_of(at, node)), 0};
     } else if (node.op == Op::kContract || node.op == Op::kSum) {
-      scratch[n] = anchor(node.value, offset_of(at, node.strides));
+      scratch[n] = anchor(node.value, offset_of(at, node));
     } else if (node.op == Op::kCast) {
       scratch[n] = cast_interval(node.dtype, operands[0]);
     } else {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 
 #include "ir/reference/reference.h"
 #include "llvm/ADT/STLExtras.h"
@@ -14,13 +15,23 @@ namespace catenary {
 // Element `index` (row-major) of a contraction or a sum.
 using AnchorSource = llvm::function_ref<Interval(ValueId anchor, i64 index)>;
 
+// A coordinate that is not one of the root's: the group of its row in dimension `dim`.
+struct GroupCoordinate {
+  int dim = -1;  // a row of coordinate 0
+  const std::vector<i64>* ends = nullptr;
+  i64 stride = 0;  // kParameter, anchors: elements between groups
+};
+
 struct ProgramNode {
   ValueId value = -1;
   Op op = Op::kParameter;
-  DType dtype = DType::kF32;           // kParameter, kCast
-  const void* data = nullptr;          // kParameter
-  llvm::SmallVector<i64, 4> strides;   // kParameter, anchors: stride in each root dimension
-  llvm::SmallVector<int, 2> operands;  // nodes before this one
+  DType dtype = DType::kF32;          // kParameter, kCast
+  const void* data = nullptr;         // kParameter
+  llvm::SmallVector<i64, 4> strides;  // kParameter, anchors: stride in each root dimension
+  llvm::SmallVector<GroupCoordinate, 1> groups;  // the same: coordinates by the group of a row
+  llvm::SmallVector<int, 2> operands;            // nodes before this one
+  // Per operand that is taken by group: it is 0 in a row of no group. Others have no ends.
+  llvm::SmallVector<GroupCoordinate, 2> operand_groups;
   double attributes[2] = {0, 0};
 };
 
@@ -39,7 +50,8 @@ class ReferenceProgram {
   llvm::SmallVector<ValueId, 4> anchors() const;
 
  private:
-  std::vector<ProgramNode> nodes_;  // the root is last
+  std::vector<ProgramNode> nodes_;            // the root is last
+  std::map<ValueId, std::vector<i64>> ends_;  // that nodes take groups by
 };
 
 // Row-major position of element `index` in `shape`.

@@ -293,6 +293,11 @@ Error Parser::outputs() {
     if (!element) return element.takeError();
     output.dtype = *element;
     if (Error e = layout(output.strides, output.align)) return e;
+    if (accept_name("inplace")) {
+      auto input = reference();
+      if (!input) return input.takeError();
+      output.in_place = *input;
+    }
     chain_.outputs.push_back(std::move(output));
   } while (accept(","));
   return Error::success();

@@ -94,6 +94,9 @@ std::string print(const Chain& chain) {
     outputs.push_back(fmt::format("{}: {}{}", name_of(chain, output.value),
                                   dtype_text(output.dtype),
                                   layout_text(output.strides, output.align)));
+    if (output.in_place != -1) {
+      outputs.back() += fmt::format(" inplace {}", name_of(chain, output.in_place));
+    }
   }
   if (!outputs.empty()) body += fmt::format("  return {}\n", fmt::join(outputs, ", "));
   const std::string symbol = chain.symbol ? fmt::format("[{} in {}..{}]", chain.symbol->name,

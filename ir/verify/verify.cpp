@@ -190,6 +190,55 @@ Error check_order(const VerifyContext& context, ValueId id) {
                        quoted(context.name(id)), quoted(context.name(id - 1)));
 }
 
+// The input of an output that is in place of it; completes the output's layout.
+Error check_in_place(const VerifyContext& context, int i, std::string_view who, TensorType& type) {
+  const Chain& chain = context.chain;
+  const Output& output = chain.outputs[i];
+  const ValueId id = output.in_place;
+  if (id < 0 || id >= static_cast<ValueId>(chain.values.size())) {
+    return make_error_at(output.at, ErrorCode::kInvalidChain,
+                         "{} is in place of value number {}, which the chain does not have: name "
+                         "an input",
+                         who, id);
+  }
+  const Value& input = chain.values[id];
+  if (input.op != Op::kParameter || input.role != Role::kInput) {
+    return make_error_at(output.at, ErrorCode::kInvalidChain,
+                         "{} is in place of {}, {}: only an input is overwritten", who,
+                         quoted(input.name),
+                         input.op != Op::kParameter ? "a computed value"
+                                                    : fmt::format("a {}", role_text(input.role)));
+  }
+  for (int other = 0; other < i; ++other) {
+    if (chain.outputs[other].in_place != id) continue;
+    return make_error_at(
+        output.at, ErrorCode::kInvalidChain,
+        "outputs {} and {} are both in place of {}: give one of them memory of its "
+        "own",
+        quoted(context.name(chain.outputs[other].value)), quoted(context.name(output.value)),
+        quoted(input.name));
+  }
+  const TensorType& memory = context.info[id].type;
+  if (type.dtype != memory.dtype || type.shape != memory.shape) {
+    TensorType plain = memory;
+    plain.strides.clear();
+    plain.align = type.align = 16;
+    type.strides.clear();
+    return make_error_at(output.at, ErrorCode::kInvalidChain,
+                         "{} is {} but in place of {}, which is {}: dtype and shape must be equal",
+                         who, to_string(type), quoted(input.name), to_string(plain));
+  }
+  const bool other_strides = !output.strides.empty() && output.strides != memory.strides;
+  if (other_strides || (output.align != 16 && output.align != memory.align)) {
+    return make_error_at(output.at, ErrorCode::kInvalidChain,
+                         "{} has {} of its own but is in place of {}: leave them out", who,
+                         other_strides ? "strides" : "an align", quoted(input.name));
+  }
+  type.strides = memory.strides;
+  type.align = memory.align;
+  return Error::success();
+}
+
 Expected<TensorType> check_output(const VerifyContext& context, int i) {
   const Chain& chain = context.chain;
   const Output& output = chain.outputs[i];
@@ -214,6 +263,9 @@ Expected<TensorType> check_output(const VerifyContext& context, int i) {
   type.dtype = output.dtype;
   type.strides = output.strides;
   type.align = output.align;
+  if (output.in_place != -1) {
+    if (Error e = check_in_place(context, i, who, type)) return e;
+  }
   if (Error e = check_shape(chain, type, who, output.at)) return e;
   if (Error e = check_layout(chain, type, who, output.at)) return e;
   if (Error e = check_no_overlap(type, who, output.at)) return e;

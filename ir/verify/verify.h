@@ -27,6 +27,16 @@ struct Contraction {
   std::optional<ContractionLabel> ragged_group;
 };
 
+// A dimension whose indices are divided into groups: the rows of an M-grouped contraction, and of
+// elementwise values of them. An elementwise operand may hold the label of the group (`b @ "en"`):
+// an element in a row of group g reads index g there. In a row of no group such an operand is 0.
+struct GroupedRows {
+  int dim = -1;  // of this value
+  char group = 0;
+  ValueId ends = -1;
+  bool operator==(const GroupedRows&) const = default;
+};
+
 // What verify() has derived about one value.
 struct ValueInfo {
   TensorType type;  // shape always; strides always (contiguous for values that are not parameters)
@@ -34,6 +44,9 @@ struct ValueInfo {
   // Elementwise and cast: per operand, the operand's dimension for each dimension of this value, or
   // -1 where it is broadcast. Sum: the map from this value's dimensions to the operand's.
   llvm::SmallVector<llvm::SmallVector<int, 4>, 2> operand_dims;
+  std::optional<GroupedRows> rows;
+  // Elementwise: per operand, its dimension that takes the group of this value's row, or -1.
+  llvm::SmallVector<int, 2> operand_group;
   std::optional<Contraction> contraction;  // kContract
   llvm::SmallVector<int, 4> summed;        // kSum: the operand's dimensions that are summed
 };
@@ -41,7 +54,9 @@ struct ValueInfo {
 // Invariants of every VerifiedChain:
 //  - names are unique identifiers; operands come before their uses; every output names a value;
 //  - every type has strides; sizes are in [0, kMaxDimSize], bytes fit kMaxTensorBytes;
-//  - output tensors do not overlap themselves;
+//  - output tensors do not overlap themselves; one that is in place of an input has its dtype,
+//  shape
+//    and layout, and no other output is in place of that input;
 //  - elementwise and cast values have dtype f32 except casts, which have their own; a contraction's
 //    value is f32 and both its operands have one dtype among bf16, f16, f32;
 //  - a symbolic dimension is never inside a contiguous stride (it is outermost or strides are
@@ -53,7 +68,8 @@ class VerifiedChain {
   const ValueInfo& info(ValueId id) const { return info_[id]; }
   int num_values() const { return static_cast<int>(info_.size()); }
 
-  // The type of output `i` in memory: the value's shape, the output's dtype and strides.
+  // The type of output `i` in memory: the value's shape, the output's dtype and strides; in place
+  // of an input, its type.
   const TensorType& output_type(int i) const { return outputs_[i]; }
 
   // Parameter value ids in order (scalars included).

@@ -252,7 +252,12 @@ Expected<ValueInfo> check_contract(const VerifyContext& context, const Value& va
   const auto& group = contraction->ragged_group;
   if (group && group->result >= 0) shape[group->result] = group->size;
   auto info = computed_info(context, value, shape, std::string(equation->result));
-  if (info) info->contraction = std::move(*contraction);
+  if (!info) return info;
+  if (group && group->right >= 0) {
+    info->rows = GroupedRows{label_index(equation->result, value.ragged->label),
+                             value.ragged->group, value.ragged->ends};
+  }
+  info->contraction = std::move(*contraction);
   return info;
 }
 

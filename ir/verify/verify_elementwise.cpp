@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rules of elementwise ops and cast: attributes and broadcasting. An operand whose use has labels
 // is aligned by them, any other by its trailing dimensions. A size of 1 broadcasts in both cases.
+// Where the rows of the result are grouped, one label of an operand may be that of the group.
 #include <algorithm>
 #include <cmath>
 
@@ -45,19 +46,60 @@ std::string result_labels(const VerifyContext& context, const Value& value, int 
   return "";
 }
 
-// For each dimension of the result, the operand's dimension, or -1.
+// The grouped rows of the result: those of its operands of full rank, which must agree. An operand
+// that is aligned by labels may have its dimensions in another order.
+std::optional<GroupedRows> result_rows(const VerifyContext& context, const Value& value,
+                                       std::string_view labels, int rank) {
+  std::optional<GroupedRows> result;
+  for (const Use& use : value.operands) {
+    const ValueInfo& operand = context.info[use.value];
+    if (operand.type.rank() != rank || !operand.rows) continue;
+    GroupedRows rows = *operand.rows;
+    if (!use.labels.empty()) rows.dim = label_index(labels, use.labels[rows.dim]);
+    if (rows.dim < 0 || (result && *result != rows)) return std::nullopt;
+    result = rows;
+  }
+  return result;
+}
+
+// Where an operand is in the result.
+struct Placement {
+  llvm::SmallVector<int, 4> dims;  // for each dimension of the result, the operand's, or -1
+  int group = -1;                  // the operand's dimension that takes the group of the row
+};
+
+// The ends hold one end for each index of the operand's dimension `dim`.
+Error check_group(const VerifyContext& context, const Value& value, const Use& use, int dim,
+                  const GroupedRows& rows) {
+  const Dim& size = context.info[use.value].type.shape[dim];
+  const Dim& groups = context.info[rows.ends].type.shape[0];
+  if (size == groups) return Error::success();
+  return make_error_at(value.at, ErrorCode::kInvalidChain,
+                       "label '{}' of {} has size {} but {} holds {} ends: give {} one entry for "
+                       "each group",
+                       rows.group, quoted(context.name(use.value)), size_text(context.chain, size),
+                       quoted(context.name(rows.ends)), groups.size,
+                       quoted(context.name(use.value)));
+}
+
 // `labels` has `rank` letters or none.
-Expected<llvm::SmallVector<int, 4>> place_operand(const VerifyContext& context, const Value& value,
-                                                  const Use& use, std::string_view labels,
-                                                  int rank) {
+Expected<Placement> place_operand(const VerifyContext& context, const Value& value, const Use& use,
+                                  std::string_view labels, const std::optional<GroupedRows>& rows,
+                                  int rank) {
   const int operand_rank = context.info[use.value].type.rank();
-  llvm::SmallVector<int, 4> map(rank, -1);
+  Placement placement;
+  placement.dims.assign(rank, -1);
   if (use.labels.empty()) {
-    for (int i = 0; i < operand_rank; ++i) map[rank - operand_rank + i] = i;
-    return map;
+    for (int i = 0; i < operand_rank; ++i) placement.dims[rank - operand_rank + i] = i;
+    return placement;
   }
   for (int i = 0; i < operand_rank; ++i) {
     const int dim = label_index(labels, use.labels[i]);
+    if (dim < 0 && rows && use.labels[i] == rows->group) {
+      if (Error e = check_group(context, value, use, i, *rows)) return e;
+      placement.group = i;
+      continue;
+    }
     if (dim < 0) {
       return make_error_at(value.at, ErrorCode::kInvalidChain,
                            "label '{}' of {} is not among the labels \"{}\" of {}: {}",
@@ -66,9 +108,9 @@ Expected<llvm::SmallVector<int, 4>> place_operand(const VerifyContext& context, 
                            labels.empty() ? "name the dimensions of the larger operand with '@' too"
                                           : "use one of them");
     }
-    map[dim] = i;
+    placement.dims[dim] = i;
   }
-  return map;
+  return placement;
 }
 
 // The size that all operands agree on in each dimension.
@@ -100,6 +142,19 @@ Expected<llvm::SmallVector<Dim, 4>> common_shape(const VerifyContext& context, c
   return shape;
 }
 
+// Rows that a larger operand repeats are no longer those of the ends: false.
+bool keeps_rows(const VerifyContext& context, const Value& value, const GroupedRows& rows,
+                llvm::ArrayRef<Dim> shape, llvm::ArrayRef<llvm::SmallVector<int, 4>> maps) {
+  for (size_t i = 0; i < maps.size(); ++i) {
+    const ValueInfo& operand = context.info[value.operands[i].value];
+    if (operand.rows && maps[i][rows.dim] == operand.rows->dim &&
+        operand.type.shape[operand.rows->dim] != shape[rows.dim]) {
+      return false;
+    }
+  }
+  return true;
+}
+
 Error check_scale(const VerifyContext& context, const Value& value) {
   if (value.op != Op::kScale) return Error::success();
   const ValueId factor = value.operands[1].value;
@@ -124,15 +179,27 @@ Expected<ValueInfo> check_elementwise(const VerifyContext& context, const Value&
     if (Error e = check_labels(context, value, use.value, use.labels, where)) return e;
   }
   std::string labels = result_labels(context, value, rank);
+  std::optional<GroupedRows> rows = result_rows(context, value, labels, rank);
   llvm::SmallVector<llvm::SmallVector<int, 4>, 2> maps;
+  llvm::SmallVector<int, 2> groups;
   for (const Use& use : value.operands) {
-    auto map = place_operand(context, value, use, labels, rank);
-    if (!map) return map.takeError();
-    maps.push_back(std::move(*map));
+    auto placement = place_operand(context, value, use, labels, rows, rank);
+    if (!placement) return placement.takeError();
+    maps.push_back(std::move(placement->dims));
+    groups.push_back(placement->group);
   }
   auto shape = common_shape(context, value, rank, maps);
   if (!shape) return shape.takeError();
-
+  if (rows && !keeps_rows(context, value, *rows, *shape, maps)) {
+    if (llvm::any_of(groups, [](int dim) { return dim >= 0; })) {
+      return make_error_at(value.at, ErrorCode::kInvalidChain,
+                           "{} takes an operand by group '{}' but repeats the grouped row over {} "
+                           "rows: apply that operand first",
+                           quoted(value.name), rows->group,
+                           size_text(context.chain, (*shape)[rows->dim]));
+    }
+    rows.reset();
+  }
   auto info = computed_info(context, value, *shape, std::move(labels));
   if (!info) return info;
   for (size_t i = 0; i < maps.size(); ++i) {
@@ -142,6 +209,8 @@ Expected<ValueInfo> check_elementwise(const VerifyContext& context, const Value&
     }
   }
   info->operand_dims = std::move(maps);
+  info->operand_group = std::move(groups);
+  info->rows = rows;
   return info;
 }
 

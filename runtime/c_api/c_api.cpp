@@ -2,10 +2,10 @@
 // C ABI: errors, text, engine, compiled chain. Converts and forwards only.
 #include "runtime/c_api/c_api.h"
 
+#include <cstddef>
+#include <cstdio>
 #include <cstdlib>
 
-#include "compiler/explain.h"
-#include "ir/json.h"
 #include "runtime/c_api/last_error.h"
 
 namespace catenary::c_api {
@@ -34,6 +34,7 @@ CATENARY_SAME(CTN_DRIVER, kDriver);
 CATENARY_SAME(CTN_SIMULATOR_FAULT, kSimulatorFault);
 CATENARY_SAME(CTN_HOST_COMPILER_MISSING, kHostCompilerMissing);
 CATENARY_SAME(CTN_KERNEL_REJECTED, kKernelRejected);
+CATENARY_SAME(CTN_PACK_MISS, kPackMiss);
 CATENARY_SAME(CTN_INTERNAL, kInternal);
 #undef CATENARY_SAME
 
@@ -86,6 +87,24 @@ Error wrong_struct_size(const char* argument, size_t got, size_t want) {
 namespace {
 
 constexpr int kMaxSplitK = 16;
+// Of the options in the first header: the fields since are at the end.
+constexpr size_t kFirstEngineOptions = offsetof(ctn_engine_options, trace_file);
+
+// What the user asked for by CTN_JIT_WARN or CATENARY_JIT=warn has a place, also without `warn`.
+void warn_on_stderr(const std::string& line) {
+  std::fputs(fmt::format("catenary: warning: {}\n", line).c_str(), stderr);
+}
+
+Expected<LookupOptions> lookup_options(const ctn_engine_options& given) {
+  LookupOptions options;
+  if (given.jit != CTN_JIT_DEFAULT) options.jit = static_cast<JitMode>(given.jit - CTN_JIT_AUTO);
+  options.trace = text_or_empty(given.trace_file);
+  Expected<LookupOptions> lookup = with_environment(std::move(options));
+  if (lookup && lookup->jit == JitMode::kWarn && given.warn == nullptr) {
+    lookup->warn = warn_on_stderr;
+  }
+  return lookup;
+}
 
 EngineOptions engine_options(const ctn_engine_options& given, bool simulated) {
   EngineOptions options;
@@ -105,25 +124,21 @@ EngineOptions engine_options(const ctn_engine_options& given, bool simulated) {
   return options;
 }
 
-// One kernel: what was compiled, and its plan.
-struct PlannedKernel {
-  const CompiledKernel* compiled;
-  const KernelPlan* plan;
-};
-
-Expected<PlannedKernel> find_kernel(const CompiledChain& compiled, size_t index) {
+size_t num_kernels(const ChainRecord& record) {
   size_t count = 0;
-  for (size_t b = 0; b < compiled.buckets.size(); ++b) {
-    const auto& bucket = compiled.buckets[b];
-    if (index < count + bucket.size()) {
-      return PlannedKernel{&bucket[index - count],
-                           &compiled.plan.buckets[b].kernels[index - count]};
-    }
-    count += bucket.size();
+  for (const BucketRecord& bucket : record.buckets) count += bucket.kernels.size();
+  return count;
+}
+
+Expected<const KernelRecord*> find_kernel(const ChainRecord& record, size_t index) {
+  size_t left = index;
+  for (const BucketRecord& bucket : record.buckets) {
+    if (left < bucket.kernels.size()) return &bucket.kernels[left];
+    left -= bucket.kernels.size();
   }
   return make_error(ErrorCode::kInvalidArgument,
                     "index {} names no kernel: the compiled chain has {} kernels, counted from 0",
-                    index, count);
+                    index, num_kernels(record));
 }
 
 }  // namespace
@@ -148,7 +163,13 @@ ctn_status ctn_engine_create(const ctn_engine_options* options, ctn_engine** eng
     if (Error error = require(engine, "engine")) return error;
     ctn_engine_options given{};
     if (options != nullptr) {
-      if (Error error = read_struct(options, "options", given)) return error;
+      if (Error error = read_struct(options, "options", given, kFirstEngineOptions)) {
+        return error;
+      }
+    }
+    if (given.jit < CTN_JIT_DEFAULT || given.jit > CTN_JIT_OFF) {
+      return make_error(ErrorCode::kInvalidArgument,
+                        "options->jit is {}: use a value of ctn_jit_mode", given.jit);
     }
     if (given.cache_mode < CTN_CACHE_READ_WRITE || given.cache_mode > CTN_CACHE_OFF) {
       return make_error(ErrorCode::kInvalidArgument,
@@ -163,7 +184,11 @@ ctn_status ctn_engine_create(const ctn_engine_options* options, ctn_engine** eng
     // Kernels are compiled for the device of this process: CUDA's, or the simulator.
     Expected<bool> simulated = cuda::simulator_chosen();
     if (!simulated) return simulated.takeError();
-    *engine = new ctn_engine{Engine(engine_options(given, *simulated))};
+    Expected<LookupOptions> lookup = lookup_options(given);
+    if (!lookup) return lookup.takeError();
+    EngineOptions made = engine_options(given, *simulated);
+    made.lookup = std::move(*lookup);
+    *engine = new ctn_engine{Engine(std::move(made))};
     return Error::success();
   });
 }
@@ -179,7 +204,7 @@ ctn_status ctn_engine_compile(ctn_engine* engine, const ctn_chain* chain, const 
     }
     Expected<Target> found = find_target(target);
     if (!found) return found.takeError();
-    auto result = engine->engine.compile(ordered(chain->chain), *found);
+    auto result = engine->engine.obtain(ordered(chain->chain), *found);
     if (!result) return result.takeError();
     *compiled = new ctn_compiled{std::move(*result)};
     return Error::success();
@@ -192,8 +217,7 @@ ctn_status ctn_engine_load(ctn_engine* engine, const ctn_compiled* compiled, int
     if (Error error = require(engine, "engine", compiled, "compiled", executable, "executable")) {
       return error;
     }
-    auto result =
-        engine->engine.load(compiled->compiled, device, static_cast<cuda::Stream>(stream));
+    auto result = engine->engine.load(compiled->record, device, static_cast<cuda::Stream>(stream));
     if (!result) return result.takeError();
     *executable = new ctn_executable{std::move(*result)};
     return Error::success();
@@ -219,17 +243,13 @@ void ctn_compiled_destroy(ctn_compiled* compiled) { delete compiled; }
 ctn_status ctn_compiled_explain(const ctn_compiled* compiled, ctn_format format, char** text) {
   return guarded([&]() -> Error {
     if (Error error = require(compiled, "compiled", text, "text")) return error;
-    const CompiledChain& chain = *compiled->compiled;
-    std::string result;
-    if (format == CTN_TEXT) {
-      result = explain_text(chain.chain, chain.plan);
-    } else if (format == CTN_JSON) {
-      result = json_text(explain_json(chain.chain, chain.plan));
-    } else {
+    if (format != CTN_TEXT && format != CTN_JSON) {
       return make_error(ErrorCode::kInvalidArgument, "format is {}: use CTN_TEXT or CTN_JSON",
                         format);
     }
-    *text = copy_text(result);
+    Expected<std::string> result = compiled->record->texts->explain(format == CTN_JSON);
+    if (!result) return result.takeError();
+    *text = copy_text(*result);
     return Error::success();
   });
 }
@@ -237,9 +257,7 @@ ctn_status ctn_compiled_explain(const ctn_compiled* compiled, ctn_format format,
 ctn_status ctn_compiled_kernel_count(const ctn_compiled* compiled, size_t* count) {
   return guarded([&]() -> Error {
     if (Error error = require(compiled, "compiled", count, "count")) return error;
-    size_t total = 0;
-    for (const auto& bucket : compiled->compiled->buckets) total += bucket.size();
-    *count = total;
+    *count = num_kernels(*compiled->record);
     return Error::success();
   });
 }
@@ -249,16 +267,16 @@ ctn_status ctn_compiled_kernel(const ctn_compiled* compiled, size_t index, ctn_k
     ctn_kernel facts{};
     if (Error error = require(compiled, "compiled")) return error;
     if (Error error = read_struct(kernel, "kernel", facts)) return error;
-    Expected<PlannedKernel> found = find_kernel(*compiled->compiled, index);
+    Expected<const KernelRecord*> found = find_kernel(*compiled->record, index);
     if (!found) return found.takeError();
-    const Cubin& cubin = *found->compiled->cubin;
+    const Cubin& cubin = *(*found)->cubin;
     facts.name = cubin.symbol.c_str();
     facts.arch = cubin.arch.c_str();
     facts.cubin = cubin.image.data();
     facts.cubin_bytes = cubin.image.size();
-    facts.threads = found->plan->threads;
+    facts.threads = (*found)->threads;
     facts.registers = cubin.resources.registers;
-    facts.smem_bytes = found->plan->smem_bytes;
+    facts.smem_bytes = (*found)->smem_bytes;
     *kernel = facts;
     return Error::success();
   });
@@ -267,9 +285,11 @@ ctn_status ctn_compiled_kernel(const ctn_compiled* compiled, size_t index, ctn_k
 ctn_status ctn_compiled_kernel_source(const ctn_compiled* compiled, size_t index, char** text) {
   return guarded([&]() -> Error {
     if (Error error = require(compiled, "compiled", text, "text")) return error;
-    Expected<PlannedKernel> found = find_kernel(*compiled->compiled, index);
+    Expected<const KernelRecord*> found = find_kernel(*compiled->record, index);
     if (!found) return found.takeError();
-    *text = copy_text(found->compiled->source.text());
+    Expected<std::string> source = compiled->record->texts->source(index);
+    if (!source) return source.takeError();
+    *text = copy_text(*source);
     return Error::success();
   });
 }

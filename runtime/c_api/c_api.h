@@ -4,6 +4,7 @@
 // environment do not enter it.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <exception>
 #include <new>
@@ -13,6 +14,7 @@
 #include "ir/default_numerics.h"
 #include "ir/out_of_memory.h"
 #include "runtime/engine.h"
+#include "runtime/pack/pack_writer.h"
 
 // Every builder call checks what it adds; `info` has the facts about the values so far.
 struct ctn_chain {
@@ -25,11 +27,19 @@ struct ctn_engine {
 };
 
 struct ctn_compiled {
-  std::shared_ptr<const catenary::CompiledChain> compiled;
+  std::shared_ptr<const catenary::ChainRecord> record;
 };
 
 struct ctn_executable {
   std::shared_ptr<const catenary::Executable> executable;
+};
+
+struct ctn_pack {
+  std::shared_ptr<const catenary::Pack> pack;
+};
+
+struct ctn_pack_writer {
+  catenary::PackWriter writer;
 };
 
 namespace catenary::c_api {
@@ -93,20 +103,23 @@ inline constexpr size_t kMaxStructBytes = 1024;
 
 Error wrong_struct_size(const char* argument, size_t got, size_t want);
 
-// Reads a struct of a caller that was built against this or a newer header. Bytes that this library
-// does not know must be zero: they are options that it cannot apply. A size above kMaxStructBytes
-// is no size that a header has: the caller did not set it, and the struct is not read.
+// Reads a struct of a caller that was built against this, a newer or an older header. `first`: its
+// size in the first header that had it; later fields are at its end, and stay as `out` has them.
+// Bytes that this library does not know must be zero: they are options that it cannot apply. A size
+// above kMaxStructBytes is no size that a header has: the caller did not set it, and the struct is
+// not read.
 template <typename Struct>
-Error read_struct(const Struct* given, const char* argument, Struct& out) {
+Error read_struct(const Struct* given, const char* argument, Struct& out,
+                  size_t first = sizeof(Struct)) {
   if (Error error = require(given, argument)) return error;
   const size_t size = given->struct_size;
-  if (size < sizeof(Struct) || size > kMaxStructBytes)
+  if (size < first || size > kMaxStructBytes)
     return wrong_struct_size(argument, size, sizeof(Struct));
   const auto* bytes = reinterpret_cast<const unsigned char*>(given);
   for (size_t i = sizeof(Struct); i < size; ++i) {
     if (bytes[i] != 0) return wrong_struct_size(argument, size, sizeof(Struct));
   }
-  std::memcpy(&out, given, sizeof(Struct));
+  std::memcpy(&out, given, std::min(size, sizeof(Struct)));
   return Error::success();
 }
 

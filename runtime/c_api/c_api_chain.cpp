@@ -100,7 +100,10 @@ Chain ordered(const Chain& chain) {
     if (value.ragged) value.ragged->ends = moved(value.ragged->ends);
   }
   result.outputs = chain.outputs;
-  for (Output& output : result.outputs) output.value = moved(output.value);
+  for (Output& output : result.outputs) {
+    output.value = moved(output.value);
+    output.in_place = moved(output.in_place);
+  }
   return result;
 }
 
@@ -276,7 +279,9 @@ ctn_status ctn_chain_return(ctn_chain* chain, const ctn_output* output) {
   return guarded([&]() -> Error {
     ctn_output given{};
     if (Error error = require(chain, "chain")) return error;
-    if (Error error = read_struct(output, "output", given)) return error;
+    if (Error error = read_struct(output, "output", given, offsetof(ctn_output, in_place))) {
+      return error;
+    }
     Expected<DType> dtype = read_dtype(given.dtype, "output->dtype");
     if (!dtype) return dtype.takeError();
     if (Error error = check_count(given.num_strides, kMaxRank, "output->num_strides")) return error;
@@ -290,6 +295,7 @@ ctn_status ctn_chain_return(ctn_chain* chain, const ctn_output* output) {
       result.strides.assign(given.strides, given.strides + given.num_strides);
     }
     if (given.align != 0) result.align = given.align;
+    if (given.in_place != 0) result.in_place = given.in_place - 1;
     chain->chain.outputs.push_back(std::move(result));
     auto undo = llvm::make_scope_exit([&] { chain->chain.outputs.pop_back(); });
     if (Error error = check_last_output(chain->chain, chain->info)) return error;

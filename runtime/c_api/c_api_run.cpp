@@ -150,8 +150,7 @@ ctn_status ctn_executable_workspace_bytes(const ctn_executable* executable, int6
 ctn_status ctn_executable_compiled(const ctn_executable* executable, ctn_compiled** compiled) {
   return guarded([&]() -> Error {
     if (Error error = require(executable, "executable", compiled, "compiled")) return error;
-    const auto& owner = executable->executable;
-    *compiled = new ctn_compiled{std::shared_ptr<const CompiledChain>(owner, &owner->compiled())};
+    *compiled = new ctn_compiled{executable->executable->record()};
     return Error::success();
   });
 }

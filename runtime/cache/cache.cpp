@@ -36,6 +36,12 @@ struct Outcome {
   bool compiled = false;
 };
 
+// What the disk has of a key.
+struct Loaded {
+  CubinPtr cubin;           // verified; null is a miss, for any reason
+  bool unreadable = false;  // the reason is the folder
+};
+
 bool is_deterministic(ErrorCode code) {
   return code == ErrorCode::kCompileFailed || code == ErrorCode::kKernelRejected ||
          code == ErrorCode::kUnsupported || code == ErrorCode::kResourceLimit;
@@ -119,8 +125,9 @@ struct CubinCache::State {
   void warn(const std::string& message);
   std::optional<Outcome> recall(const CubinId& id);
   void keep(const CubinId& id, const Outcome& outcome);
-  CubinPtr load(const CubinId& id);
-  Outcome produce(const CubinId& id, const Compile& compile);
+  Loaded load(const CubinId& id);
+  CubinPtr load_locked(const CubinId& id, EntryLock& lock);
+  Outcome produce(const CubinId& id, const Compile& compile, EntryLock& lock);
   void store(const CubinId& id, const Cubin& cubin);
   Error need_directory(bool writable) const;
 
@@ -188,17 +195,16 @@ void CubinCache::State::keep(const CubinId& id, const Outcome& outcome) try {
 } catch (const std::bad_alloc&) {
 }
 
-// The verified cubin from disk; null is a miss, for any reason.
-CubinPtr CubinCache::State::load(const CubinId& id) {
-  if (!directory) return nullptr;
+Loaded CubinCache::State::load(const CubinId& id) {
+  if (!directory) return {nullptr, true};
   const std::string name = CacheDirectory::entry_name(id.first);
   Expected<std::optional<EntryFile>> file = directory->read(name);
   if (!file) {
     ++read_errors;
     warn(take_report(file.takeError()).message);
-    return nullptr;
+    return {nullptr, true};
   }
-  if (!*file) return nullptr;
+  if (!*file) return {};
   const FileIdentity identity = (*file)->identity;
   Expected<CacheEntry> entry = verified(std::move(**file), name);
   if (entry && entry->record != id.second) {
@@ -209,22 +215,38 @@ CubinPtr CubinCache::State::load(const CubinId& id) {
     warn(fmt::format("cache entry {} is not used: {}; the kernel is compiled again",
                      directory->full_path(name), take_report(entry.takeError()).message));
     directory->quarantine(name, identity);
-    return nullptr;
+    return {};
   }
   ++disk_hits;
   directory->mark_used(name, identity);
-  return std::make_shared<const Cubin>(std::move(entry->cubin));
+  return {std::make_shared<const Cubin>(std::move(entry->cubin))};
+}
+
+// From disk. After a miss with the entry's lock, since another process may have stored it by then.
+CubinPtr CubinCache::State::load_locked(const CubinId& id, EntryLock& lock) {
+  Loaded first = load(id);
+  if (first.cubin || first.unreadable) return first.cubin;
+  const std::string name = CacheDirectory::entry_name(id.first);
+  lock = directory->lock_entry(name, options.patience);
+  if (lock.state() == EntryLock::State::kHeld) return load(id).cubin;
+  if (lock.state() == EntryLock::State::kTimedOut && options.patience.count() > 0) {
+    warn(
+        fmt::format("another process holds the lock of cache entry {} for more than {} ms; the "
+                    "kernel is compiled here as well",
+                    directory->full_path(name), options.patience.count()));
+  }
+  return nullptr;
 }
 
 // The work of one flight. Another flight of the same key may have ended between the first recall()
-// and this one.
-Outcome CubinCache::State::produce(const CubinId& id, const Compile& compile) {
+// and this one. `lock` is the entry's until the caller has stored it.
+Outcome CubinCache::State::produce(const CubinId& id, const Compile& compile, EntryLock& lock) {
   if (std::optional<Outcome> known = recall(id)) {
     if (known->cubin) ++memory_hits;
     return *known;
   }
   Outcome outcome;
-  outcome.cubin = load(id);
+  outcome.cubin = load_locked(id, lock);
   if (!outcome.cubin) {
     ++misses;
     Expected<Cubin> cubin = compile();
@@ -233,6 +255,7 @@ Outcome CubinCache::State::produce(const CubinId& id, const Compile& compile) {
       outcome.compiled = true;
     } else {
       outcome.error = take_report(cubin.takeError());
+      lock.mark_failed();
     }
   }
   keep(id, outcome);
@@ -276,8 +299,9 @@ Expected<CubinPtr> CubinCache::get(const KernelKey& key, const std::string& reco
   const CubinId id{key, record};
   std::optional<Outcome> outcome = state_->recall(id);
   bool led = false;
+  EntryLock lock;
   if (!outcome) {
-    auto result = state_->flights.run(id, [&] { return state_->produce(id, compile); });
+    auto result = state_->flights.run(id, [&] { return state_->produce(id, compile, lock); });
     outcome = std::move(result.value);
     led = result.led;
   }
@@ -298,7 +322,7 @@ CubinPtr CubinCache::find(const KernelKey& key, const std::string& record) {
     return known->cubin;
   }
   Outcome outcome;
-  outcome.cubin = state_->load(id);
+  outcome.cubin = state_->load(id).cubin;
   if (outcome.cubin) state_->keep(id, outcome);
   return outcome.cubin;
 }
@@ -348,7 +372,7 @@ Expected<int> CubinCache::clear() {
   }
   Expected<int> removed = prune(0);
   if (!removed) return removed;
-  for (const char* folder : {"tmp", "bad"}) {
+  for (const char* folder : {"tmp", "locks", "bad"}) {
     state_->directory->sweep(folder, std::numeric_limits<i64>::min());
   }
   return removed;

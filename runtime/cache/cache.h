@@ -4,6 +4,7 @@
 // load; a bad one is a miss and one warning. A problem of the cache never fails a compile.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -38,6 +39,9 @@ struct CacheOptions {
   // Soft bound on the bytes of the directory; 0: no bound. Empty: CATENARY_CACHE_MAX_BYTES, else
   // 2 GiB.
   std::optional<i64> max_bytes = std::nullopt;
+  // How long a compile waits for another process that compiles the same kernel, before it compiles
+  // the kernel as well. 0: not at all.
+  std::chrono::milliseconds patience = std::chrono::seconds(60);
   FileSystem* file_system = nullptr;  // null: the real one; tests inject faults
 };
 
@@ -60,7 +64,8 @@ class CubinCache {
   using Compile = std::function<Expected<Cubin>()>;
 
   // The cubin of `key`: from memory, from disk, or by `compile`, which runs at most once at a time
-  // per key; the other callers wait and share its result. `record` is key_record(): an entry with
+  // per key; the other callers wait and share its result. Other processes that use the folder wait
+  // as well, for at most `patience`. `record` is key_record(): an entry with
   // another record is a miss. Deterministic errors of `compile` (kCompileFailed, kKernelRejected,
   // kUnsupported, kResourceLimit) are kept in memory.
   Expected<std::shared_ptr<const Cubin>> get(const KernelKey& key, const std::string& record,

@@ -363,6 +363,15 @@ void CacheDirectory::mark_used(const std::string& name, const FileIdentity& seen
   if (writable_ && age >= kUseSeconds) files_.touch(root_, name.c_str());
 }
 
+EntryLock CacheDirectory::lock_entry(const std::string& name, std::chrono::milliseconds patience) {
+  if (!writable_) return {};
+  if (Error error = make_part("locks")) {
+    llvm::consumeError(std::move(error));
+    return {};
+  }
+  return EntryLock::acquire(files_, root_, "locks/" + key_hex(name), patience);
+}
+
 bool CacheDirectory::try_lock() {
   return retry([&] { return files_.lock(root_, LOCK_EX | LOCK_NB); }) != -EWOULDBLOCK;
 }
@@ -372,7 +381,10 @@ void CacheDirectory::unlock() { files_.lock(root_, LOCK_UN); }
 
 bool CacheDirectory::remove(const std::string& name) { return remove_all(name, 0); }
 
-void CacheDirectory::sweep_orphans() { sweep("tmp", kTemporarySeconds); }
+void CacheDirectory::sweep_orphans() {
+  sweep("tmp", kTemporarySeconds);
+  sweep("locks", kTemporarySeconds);
+}
 
 void CacheDirectory::sweep(const char* folder, i64 min_age_seconds) {
   std::vector<std::string> names;

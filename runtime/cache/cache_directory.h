@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The cache's folder: entries are <path>/v1/<2 hex>/<62 hex>.ctn, files under construction are in
-// v1/tmp, entries that failed their check in v1/bad. Works on names and bytes; does not know what
-// an entry holds. A user who can write an entry can run code on the GPU, so a folder or a file that
-// other users may write is not used; that holds for the folders below v1 as well.
+// v1/tmp, entries that failed their check in v1/bad, locks of entries in v1/locks. Works on names
+// and bytes; does not know what an entry holds. A user who can write an entry can run code on the
+// GPU, so a folder or a file that other users may write is not used; that holds for the folders
+// below v1 as well.
 //
 // Crash safety: an entry is renamed from v1/tmp and never changed in place, so a reader sees all of
 // it or nothing. The folder is not synced: a power loss may lose entries, which costs a compile
@@ -17,6 +18,7 @@
 #include "compiler/emit/source.h"
 #include "ir/error.h"
 #include "llvm/ADT/ArrayRef.h"
+#include "runtime/cache/entry_lock.h"
 #include "runtime/cache/file_system.h"
 
 namespace catenary {
@@ -80,6 +82,10 @@ class CacheDirectory {
   // an hour old. Failures are ignored.
   void mark_used(const std::string& name, const FileIdentity& seen);
 
+  // The lock of an entry that this process is about to make; waits at most `patience` for another
+  // process. kUnavailable if the folder is read-only.
+  EntryLock lock_entry(const std::string& name, std::chrono::milliseconds patience);
+
   // Keeps other processes from pruning. False: one of them is pruning. True on a file system
   // without locks: two processes that prune at once only repeat some work.
   bool try_lock();
@@ -88,10 +94,10 @@ class CacheDirectory {
   // Removes an entry, be it a file or a folder. False: it is still there.
   bool remove(const std::string& name);
 
-  // Removes temporary files of dead processes, an hour after the last write.
+  // Removes temporary files and locks of dead processes, an hour after the last write.
   void sweep_orphans();
 
-  // Removes the files of v1/`folder` ("tmp" or "bad") that are at least that old.
+  // Removes the files of v1/`folder` ("tmp", "locks" or "bad") that are at least that old.
   void sweep(const char* folder, i64 min_age_seconds);
 
  private:

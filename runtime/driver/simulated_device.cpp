@@ -61,6 +61,11 @@ void SimulatedDevice::set_seed(u64 seed) {
   options_.seed = seed;
 }
 
+void SimulatedDevice::set_progress(std::function<void(u64 done, u64 all)> progress) {
+  const std::lock_guard lock(mutex_);
+  options_.progress = std::move(progress);
+}
+
 Result SimulatedDevice::allocate(DevicePtr* pointer, size_t bytes) {
   if (bytes == 0) return kErrorInvalidValue;
   const std::lock_guard lock(mutex_);
@@ -201,7 +206,7 @@ void SimulatedDevice::mark_outputs_unwritten(const std::vector<QueuedLaunch>& gr
         const auto is_used = [&](const sim::Region& other) {
           return overlap(tensor.region, other);
         };
-        if (is_written(tensor.region) && group[begin].first_of_chain &&
+        if (is_written(tensor.region) && !tensor.in_place && group[begin].first_of_chain &&
             std::none_of(used.begin(), used.begin() + static_cast<i64>(earlier), is_used)) {
           mark_unwritten(memory_, tensor);
         }

@@ -3,6 +3,7 @@
 // Knows no driver call; simulated_driver.cpp makes it a driver.
 #pragma once
 
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <vector>
@@ -27,6 +28,8 @@ class SimulatedDevice {
 
   const Target& target() const { return target_; }
   void set_seed(u64 seed);
+  // Called while kernels run, under the device's lock: it must not call the device.
+  void set_progress(std::function<void(u64 done, u64 all)> progress);
 
   Result allocate(DevicePtr* pointer, size_t bytes);
   Result release(DevicePtr pointer);

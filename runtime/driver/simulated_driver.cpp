@@ -341,6 +341,13 @@ Error set_simulator_seed(u64 seed) {
   return Error::success();
 }
 
+Error set_simulator_progress(std::function<void(u64 done, u64 all)> progress) {
+  Expected<Api> opened = simulator_api();
+  if (!opened) return opened.takeError();
+  device().set_progress(std::move(progress));
+  return Error::success();
+}
+
 std::optional<ErrorReport> take_simulator_report(Result result) {
   return device().take_report(result);
 }

@@ -9,6 +9,7 @@
 // capture.
 #pragma once
 
+#include <functional>
 #include <optional>
 
 #include "runtime/driver/api.h"
@@ -21,6 +22,10 @@ Expected<Api> simulator_api();
 // Sets the seed of later runs; a seed determines the interleaving. Default: CATENARY_SIM_SEED,
 // or 1. Errors: those of simulator_api().
 Error set_simulator_seed(u64 seed);
+
+// Sets who is told of a run's progress (sim::SimulatorOptions::progress), on the thread that waits;
+// an empty function: no one. Errors: those of simulator_api().
+Error set_simulator_progress(std::function<void(u64 done, u64 all)> progress);
 
 // The details of `result`, once. Call simulator_api() first.
 std::optional<ErrorReport> take_simulator_report(Result result);

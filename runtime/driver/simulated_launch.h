@@ -16,7 +16,8 @@ namespace catenary::cuda {
 // belong to an output; the bytes between its elements belong to the caller.
 struct SimulatedTensor {
   sim::Region region;
-  TensorType layout;  // outputs only
+  TensorType layout;      // outputs only
+  bool in_place = false;  // an output that has an input's bytes before the launch
 };
 
 // LaunchAttribute::id. value.pointer is a SimulatedLaunch, read during the call.

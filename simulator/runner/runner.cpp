@@ -43,6 +43,7 @@ Runner::Runner(Memory& memory, const std::vector<Launch>& launches, const Simula
     Grid& grid = grids_.emplace_back();
     grid.launch = &launch;
     grid.number = ++number;
+    all_ctas_ += launch.ctas;
   }
 }
 
@@ -282,6 +283,7 @@ void Runner::finish_cta(Cta& cta) {
   if (!cta.triggered) ++grid.triggered;
   cta.triggered = true;
   ++grid.finished;
+  if (options_.progress) options_.progress(++finished_ctas_, all_ctas_);
   if (grid.complete() && grid.number < grids_.size()) wake_all(grids_[grid.number].waiting);
   may_start_more_ = true;
   if (--cluster.live == 0) {

@@ -267,6 +267,8 @@ class Runner final : public Machine {
   ErrorCode code_ = ErrorCode::kSimulatorFault;
   std::string message_;
   RunStatistics statistics_;
+  u64 finished_ctas_ = 0;
+  u64 all_ctas_ = 0;
 };
 
 }  // namespace catenary::sim

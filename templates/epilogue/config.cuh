@@ -13,7 +13,7 @@ struct EpilogueConfig {
   i32 subtile_n = 64;             // register epilogue: columns of each accumulator in a subtile
   i32 vec = 8;                    // staged epilogue: columns of a vector
   bool m_grouped = false;         // a tile may hold rows of the next group
-  bool whole_tiles_n = false;     // no tile ends past N
+  bool whole_subtiles_n = false;  // register epilogue: no subtile ends past N
   bool short_mainloop = false;    // too few k-tiles to hide a long epilogue of the other warpgroup
   i32 accumulator_registers = 0;  // of a thread
   i32 max_registers = 160;        // for accumulators and prefetched columns

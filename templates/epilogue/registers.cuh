@@ -68,9 +68,9 @@ struct RegisterEpilogue {
 
   // No subtile ends past the tile, or past the rows of an M group.
   static constexpr bool kAllFull = !kConfig.m_grouped && kConfig.block_n % kSubtileN == 0;
-  // No tile ends past N: the addresses of column operands need no clamp, and become one base
+  // No subtile ends past N: the addresses of column operands need no clamp, and become one base
   // address.
-  static constexpr bool kWholeTiles = kConfig.whole_tiles_n;
+  static constexpr bool kWholeSubtiles = kConfig.whole_subtiles_n;
   static constexpr u32 kSubtileBytes = 16 * kSubtileN * 2;
 
   static constexpr bool any_tma_store() {
@@ -228,7 +228,7 @@ struct RegisterEpilogue {
 #pragma unroll
     for (u32 g = 0; g < kChunks; ++g) {
       const u32 column = n + 8 * g + threadIdx.x % 4 * 2;
-      coord.dim[kMaxDims - 1] = kWholeTiles || column < n_end ? column : n_end - 2;
+      coord.dim[kMaxDims - 1] = kWholeSubtiles || column < n_end ? column : n_end - 2;
       Epilogue::load_columns(params, coord, columns[g]);
     }
   }
@@ -312,6 +312,7 @@ struct RegisterEpilogue {
 #pragma unroll
     for (int i = 0; i < kMaxDims - 2; ++i) coord.dim[i] = work.batch[i + 2];
     if constexpr (kConfig.split_k > 1) coord.dim[kMaxDims - 3 - kConfig.batch_rank] = work.split;
+    if constexpr (kConfig.m_grouped) coord.group = row_group(work);
     coord.valid = 2;
     return coord;
   }

@@ -39,6 +39,7 @@ struct StagedEpilogue {
 #pragma unroll
     for (int i = 0; i < kMaxDims - 2; ++i) coord.dim[i] = work.batch[i + 2];
     if constexpr (kConfig.split_k > 1) coord.dim[kMaxDims - 3 - kConfig.batch_rank] = work.split;
+    if constexpr (kConfig.m_grouped) coord.group = row_group(work);
 
 #pragma unroll 1
     for (u32 subtile = 0; subtile < kFragments * kSubtiles; ++subtile) {

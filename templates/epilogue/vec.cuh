@@ -16,10 +16,14 @@ struct Vec {
   float v[V];
 };
 
+// Coord::group of a row that no ragged group has.
+inline constexpr u32 kNoGroup = ~0u;
+
 // The first element of a vector in the iteration space, and how many of its elements are inside.
 struct Coord {
   u32 dim[kMaxDims] = {};
   i32 valid = 0;
+  u32 group = kNoGroup;  // M-grouped: that of the vector's row
 };
 
 // Element offset of the operand at `at`. A recursion instead of a loop: dimensions with stride 0
@@ -27,7 +31,7 @@ struct Coord {
 template <Operand kOperand, int kDim = 0>
 CATENARY_DEVICE i64 element_offset(const Coord& at) {
   if constexpr (kDim == kMaxDims) {
-    return 0;
+    return kOperand.by_group ? static_cast<i64>(at.group) * kOperand.stride_group : 0;
   } else if constexpr (kOperand.stride.at[kDim] == 0) {
     return element_offset<kOperand, kDim + 1>(at);
   } else {
@@ -200,6 +204,13 @@ CATENARY_DEVICE Vec<V> load_vec(const P& params, const Coord& at) {
   const u8* p =
       static_cast<const u8*>(params.ptr[kOperand.slot]) + element_offset<kOperand>(at) * kBytes;
   Vec<V> out;
+  if constexpr (kOperand.by_group) {
+    if (at.group == kNoGroup) {
+#pragma unroll
+      for (int i = 0; i < V; ++i) out.v[i] = 0.0f;
+      return out;
+    }
+  }
   if constexpr (kStep == 0) {
     const float same = load_element<kOperand.dtype, access_of<kOperand>()>(p);
 #pragma unroll
@@ -261,6 +272,10 @@ template <Operand kOperand, class P>
 CATENARY_DEVICE Pair<kOperand> load_pair(const P& params, const Coord& at) {
   Pair<kOperand> out;
   if constexpr (Pair<kOperand>::kPacked) {
+    if constexpr (kOperand.by_group) {
+      out.word[0] = 0;
+      if (at.group == kNoGroup) return out;
+    }
     const u8* p =
         static_cast<const u8*>(params.ptr[kOperand.slot]) + element_offset<kOperand>(at) * 2;
     load_words<1, access_of<kOperand>()>(p, out.word);

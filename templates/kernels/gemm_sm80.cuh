@@ -334,6 +334,7 @@ CATENARY_DEVICE void run_epilogue(const P& params, u32 smem, const WorkTile& wor
   for (int d = 0; d < kMaxDims - 2; ++d) at.dim[d] = work.batch[d + 2];
   if constexpr (kConfig.schedule.split_k > 1)
     at.dim[kMaxDims - 3 - kConfig.space.batch_rank] = work.split;
+  if constexpr (kConfig.ragged.kind == Ragged::kMGrouped) at.group = row_group(work);
   at.dim[kMaxDims - 1] = static_cast<u32>(n_lane);
   at.valid = n - n_lane < V ? static_cast<i32>(n - n_lane) : V;
 

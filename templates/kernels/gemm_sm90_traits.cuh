@@ -57,7 +57,8 @@ constexpr EpilogueConfig epilogue_config(const GemmSm90Config& c) {
   e.subtile_n = c.subtile_n();
   e.vec = c.epilogue.vec;
   e.m_grouped = c.ragged.kind == Ragged::kMGrouped;
-  e.whole_tiles_n = c.space.n.scale == 0 && c.space.n.size % c.cluster_tile_n() == 0;
+  e.whole_subtiles_n = c.space.n.scale == 0 && c.space.n.size % c.cluster_tile_n() == 0 &&
+                       c.tile.block_n % c.subtile_n() == 0;
   e.short_mainloop =
       c.space.k.scale == 0 && c.space.k.size * c.space.k_outer <= kFewKTiles * c.block_k();
   e.accumulator_registers = c.accumulator_registers();

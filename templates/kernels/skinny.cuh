@@ -345,6 +345,8 @@ CATENARY_DEVICE Coord skinny_coord(const SkinnyWorkTile& work, i64 m) {
   at.dim[kMaxDims - 2] = static_cast<u32>(work.m0) + column;
   if constexpr (kConfig.schedule.split_k > 1)
     at.dim[kMaxDims - 3 - kConfig.space.batch_rank] = work.split;
+  if constexpr (kConfig.ragged.kind == Ragged::kMGrouped)
+    at.group = work.group < kConfig.ragged.num_groups ? work.group : kNoGroup;
   const i64 left = column < m ? kConfig.space.n.size - n : 0;
   at.valid = left < kConfig.vec ? static_cast<i32>(left) : kConfig.vec;
   return at;

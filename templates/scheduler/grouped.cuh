@@ -123,6 +123,7 @@ struct MGroupedScheduler {
     // Rows past the last end have no weight: K is empty, and the weight coordinate is valid.
     if (work.group == kConfig.ragged.num_groups) {
       work.group = 0;
+      work.of_group = false;
       work.k_end = 0;
     }
   }

@@ -24,7 +24,8 @@ struct WorkTile {
   i64 m0 = 0, n0 = 0;          // the tile's corner
   i64 m_end = 0;               // one past the last row of the matrix or of the group
   i64 k_begin = 0, k_end = 0;  // within one iteration of the outer K loop
-  u32 group = 0;               // ragged group
+  u32 group = 0;               // ragged group, or 0
+  bool of_group = true;        // M-grouped: the rows are of `group`, else of none
   u32 split = 0;               // split-K index
 };
 
@@ -67,8 +68,14 @@ CATENARY_DEVICE void find_m_group(const P& params, i64 tile, i64 m, WorkTile& wo
   // Rows past the last end have no weight: K is empty, and the weight address is valid.
   if (work.group == kConfig.ragged.num_groups) {
     work.group = 0;
+    work.of_group = false;
     work.k_end = 0;
   }
+}
+
+// Coord::group of the tile's rows.
+CATENARY_DEVICE u32 row_group(const WorkTile& work) {
+  return work.of_group ? work.group : kNoGroup;
 }
 
 // K-grouped: the group is the outermost batch dimension, unless there is only one group.

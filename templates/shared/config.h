@@ -70,7 +70,9 @@ struct Operand {
   bool streamed = false;      // accessed once by the whole grid: caches need not keep it
   bool weight = false;        // does not change while the chain runs: loads may move and merge
   bool before_wait = false;   // a weight whose load must stay above the dependency wait
+  bool by_group = false;      // taken by the group of a ragged row; 0 in a row of no group
   i32 map = -1;               // of an output: index into Params::map of its TMA stores
+  i64 stride_group = 0;       // elements per group
   Dims stride = {};           // elements per step of each iteration dimension
   constexpr bool operator==(const Operand&) const = default;
 };

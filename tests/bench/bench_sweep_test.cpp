@@ -312,7 +312,8 @@ TEST_CASE("a sweep verifies every kind and its candidates, without and with PDL"
   Record record;
   size_t compiled = 0;
   Error error = run_sweep(
-      *session, nullptr, pool, cases, options, [&](size_t candidates) { compiled = candidates; },
+      *session, nullptr, pool, cases, options,
+      [&](i64, i64 all) { compiled = static_cast<size_t>(all); },
       [&](LayerRow row) {
         CAPTURE(layer_line(row));
         CHECK(row.verified);

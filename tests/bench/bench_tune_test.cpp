@@ -3,6 +3,8 @@
 // the timing and what becomes of its records.
 #include <doctest/doctest.h>
 
+#include <set>
+
 #include "runtime/tuning/tuning.h"
 #include "tests/support/bench_session.h"
 #include "tests/support/temp_dir.h"
@@ -23,7 +25,7 @@ TunedCandidate candidate(std::optional<double> us) {
 std::string refusal(const Session& session, const std::string& text) {
   RandomPool pool(3);
   auto records = tune_chain(session, pool, verified(text), default_tuning(),
-                            [](const std::string&) { FAIL("it was measured"); });
+                            [](const std::string&, i64, i64) { FAIL("it was measured"); });
   REQUIRE_FALSE(records);
   const ErrorReport report = take_report(records.takeError());
   CHECK(report.code == ErrorCode::kUnsupported);
@@ -74,11 +76,17 @@ TEST_CASE("every contraction of a chain gets a record, which plans the chain fro
   TuneOptions options;
   options.timing = test::shortest();
   options.top = 1;
-  int contests = 0;
-  auto records =
-      tune_chain(*session, pool, chain, options, [&](const std::string&) { ++contests; });
+  std::vector<i64> steps;
+  std::set<std::string> contests;
+  auto records = tune_chain(*session, pool, chain, options,
+                            [&](const std::string& contest, i64 done, i64 all) {
+                              contests.insert(contest);
+                              steps.push_back(done);
+                              CHECK(all == 4);
+                            });
   REQUIRE_MESSAGE(records, take_report(records.takeError()).message);
-  CHECK(contests == 2);
+  CHECK(contests.size() == 2);
+  CHECK(steps == std::vector<i64>{0, 1, 2, 3});
   REQUIRE(records->size() == 2);
   TuningOptions where;
   where.directory = folder / "records";

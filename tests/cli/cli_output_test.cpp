@@ -127,3 +127,21 @@ TEST_CASE("two outputs never share a file") {
   CHECK(has(shell.text("err"), "'a.npy' twice"));
   CHECK_FALSE(shell.exists("a.npy"));
 }
+
+TEST_CASE("colour only where it is wanted, and never in JSON") {
+  Command command;
+  const std::string linear = chain("linear");
+  const auto colored = [](const std::string& text) { return has(text, "\x1b["); };
+  const std::string check = "check --device ref " + linear;
+  CHECK_FALSE(colored(command(check).out));
+  CHECK(colored(command(check + " --color always").out));
+  CHECK(colored(command(check, "CLICOLOR_FORCE=1").out));
+  CHECK_FALSE(colored(command(check + " --color never", "CLICOLOR_FORCE=1").out));
+  CHECK_FALSE(colored(command(check, "CLICOLOR_FORCE=1 NO_COLOR=1").out));
+  CHECK_FALSE(colored(command(check + " --json --color always").out));
+  const std::string wrong = "explain /nonexistent.chain";
+  CHECK_FALSE(colored(command(wrong).err));
+  CHECK(
+      has(command(wrong + " --color=always").err, "\x1b[1;31merror:\x1b[0m '/nonexistent.chain'"));
+  expect_error(command(check + " --color sometimes"), 2, {"--color", "sometimes", "always"});
+}

@@ -50,6 +50,9 @@ Expected<BoundChain> BoundChain::make(Suite& suite, const std::string& text, i64
   }
   bound.first_output_ = bound.buffers_.size();
   for (size_t i = 0; i < chain.chain().outputs.size(); ++i) {
+    if (chain.chain().outputs[i].in_place >= 0) {
+      return make_error(ErrorCode::kUnsupported, "BoundChain has memory of its own for outputs");
+    }
     const TensorType type = with_symbol(chain.output_type(static_cast<int>(i)), symbol);
     if (Error error = add(nullptr, span_elements(type) * dtype_bytes(type.dtype))) return error;
   }

@@ -70,7 +70,16 @@ void add_regions(MemoryImage& image, const VerifiedChain& chain, i64 symbol, i64
     }
   }
   for (size_t i = 0; i < chain.chain().outputs.size(); ++i) {
-    add(fmt::format("output {}", i), chain.output_type(static_cast<int>(i)), true);
+    const ValueId input = chain.chain().outputs[i].in_place;
+    if (input < 0) {
+      add(fmt::format("output {}", i), chain.output_type(static_cast<int>(i)), true);
+      continue;
+    }
+    Region region = *llvm::find_if(
+        image.regions, [&](const Region& one) { return one.name == chain.value(input).name; });
+    region.name = fmt::format("output {}", i);
+    region.output = region.in_place = true;
+    image.regions.push_back(std::move(region));
   }
   if (workspace_bytes == 0) return;
   Region workspace;
@@ -185,6 +194,10 @@ MemoryImage make_image(const VerifiedChain& chain, i64 symbol, i64 workspace_byt
     ++region;
   }
   for (; region < image.regions.size(); ++region) {
+    if (image.regions[region].in_place) {
+      mark_output(image, image.regions[region]);
+      continue;
+    }
     fill_guards(image, image.regions[region], random);
     fill_written(image, image.regions[region]);
   }

@@ -22,10 +22,11 @@ struct Region {
   std::string name;
   bool output = false;
   bool workspace = false;
-  TensorType type;      // without symbol; of the workspace: f32[n]
-  i64 offset = 0;       // of the first byte of the payload
-  i64 bytes = 0;        // payload
-  i64 guard_begin = 0;  // guard bands: [guard_begin, offset) and [offset + bytes, guard_end)
+  bool in_place = false;  // an output that is the memory of an input's region
+  TensorType type;        // without symbol; of the workspace: f32[n]
+  i64 offset = 0;         // of the first byte of the payload
+  i64 bytes = 0;          // payload
+  i64 guard_begin = 0;    // guard bands: [guard_begin, offset) and [offset + bytes, guard_end)
   i64 guard_end = 0;
 };
 

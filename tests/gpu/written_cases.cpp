@@ -168,6 +168,8 @@ const std::vector<WrittenCase>& written_cases() {
     for (WrittenCase& more : tf32_cases()) all.push_back(std::move(more));
     for (WrittenCase& more : cp_async_cases()) all.push_back(std::move(more));
     for (WrittenCase& more : math_cases()) all.push_back(std::move(more));
+    for (WrittenCase& more : group_operand_cases()) all.push_back(std::move(more));
+    for (WrittenCase& more : in_place_cases()) all.push_back(std::move(more));
     return all;
   }();
   return cases;

@@ -217,6 +217,22 @@ TEST_CASE("doubles round-trip bit for bit") {
   }
 }
 
+TEST_CASE("outputs in place round-trip and keep the input's layout") {
+  const Chain chain = parse_ok(
+      "chain c(input inplace: bf16[4, 8] strides[16, 1] align 4) {\n"
+      "  y = relu(inplace)\n  return y: bf16 inplace inplace, y: f32 align 8\n}");
+  REQUIRE(chain.outputs.size() == 2);
+  CHECK(chain.outputs[0].in_place == 0);
+  CHECK(chain.outputs[1].in_place == -1);
+  CHECK(print(chain).find("return y: bf16 inplace inplace, y: f32 align 8") != std::string::npos);
+  check_round_trip(chain);
+  const VerifiedChain verified = llvm::cantFail(verify(chain));
+  CHECK(verified.output_type(0) == verified.info(0).type);
+  auto unknown = parse("chain c(input x: f32) { y = relu(x) return y: f32 inplace z }");
+  REQUIRE(!unknown);
+  CHECK(take_report(unknown.takeError()).message.find("unknown value 'z'") != std::string::npos);
+}
+
 TEST_CASE("generated names differ from every name of the text") {
   const Chain chain = parse_ok(
       "chain c(input t1: f32) { a = relu(neg(t1)) t3 = relu(neg(a)) t5 = relu(t3) t5_ = neg(7) }");

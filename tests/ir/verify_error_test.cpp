@@ -198,6 +198,35 @@ const Case kRagged[] = {
     {kMoe, "y = mul(x, ends) return y: f32", "'y' uses 'ends', an i32 tensor, as an operand"},
 };
 
+// An operand by group: its label, its size, its rows.
+#define CATENARY_MOE "g = contract \"mk,enk->mn\"(x, w) ragged m by ends over e "
+const char* const kMoeBias =
+    "input x: bf16[8, 4], weight w: bf16[3, 6, 4], input ends: i32[3], input other: i32[3], weight "
+    "b: f32[3, 6], weight four: f32[4], input r: f32[8, 6]";
+const Case kGroupOperands[] = {
+    {kMoeBias, CATENARY_MOE "y = add(g, b @ \"fn\") return y: f32",
+     "label 'f' of 'b' is not among the labels \"mn\" of 'y'"},
+    {kMoeBias, CATENARY_MOE "y = add(g, four @ \"e\") return y: f32",
+     "label 'e' of 'four' has size 4 but 'ends' holds 3 ends: give 'four' one entry for each "
+     "group"},
+    {kMoeBias, "y = add(r @ \"mn\", b @ \"en\") return y: f32",
+     "label 'e' of 'b' is not among the labels \"mn\" of 'y'"},
+    {kMoeBias, CATENARY_MOE "s = sum \"mn->m\"(g) y = mul(s, four @ \"e\") return y: f32",
+     "label 'e' of 'four' is not among the labels \"m\" of 'y'"},
+    {kMoeBias,
+     CATENARY_MOE "h = contract \"mk,enk->mn\"(x, w) ragged m by other over e "
+                  "y = add(add(g, h), b @ \"en\") return y: f32",
+     "label 'e' of 'b' is not among the labels"},
+    {"input x: bf16[1, 4], weight w: bf16[3, 6, 4], input ends: i32[3], weight b: f32[3], input r: "
+     "f32[8, 6]",
+     CATENARY_MOE "t = add(g, r) y = mul(t, b @ \"e\") return y: f32",
+     "label 'e' of 'b' is not among the labels \"mn\" of 'y'"},
+    {"input x: bf16[1, 4], weight w: bf16[3, 8, 4], input ends: i32[3], weight b: f32[8, 3]",
+     CATENARY_MOE "y = add(g, b @ \"me\") return y: f32",
+     "'y' takes an operand by group 'e' but repeats the grouped row over 8 rows"},
+};
+#undef CATENARY_MOE
+
 const Case kElementwise[] = {
     {"input x: f32[4, 8], input b: f32[4]", "y = add(x, b) return y: f32",
      "dimension 1 of 'y' has size 8 in 'x' and 4 in 'b': make them equal, or align an operand by "
@@ -281,6 +310,42 @@ TEST_CASE("contractions and sums") {
 
 TEST_CASE("ragged labels") {
   for (const Case& bad : kRagged) check_case(bad, "");
+}
+
+const Case kInPlace[] = {
+    {"input x: f32[4, 8], weight w: f32[4, 8]", "y = add(x, w) return y: f32 inplace w",
+     "output 'y' is in place of 'w', a weight: only an input is overwritten"},
+    {"input x: f32[4, 8], scalar s: f32", "y = scale(x, s) return y: f32 inplace s",
+     "in place of 's', a scalar"},
+    {"input x: f32[4, 8]", "t = relu(x) y = neg(t) return y: f32 inplace t",
+     "in place of 't', a computed value"},
+    {"input x: f32[4, 8]", "y = neg(x) return y: bf16 inplace x",
+     "output 'y' is bf16[4, 8] but in place of 'x', which is f32[4, 8]: dtype and shape must be "
+     "equal"},
+    {"input x: f32[8]", "y = add(x, constant(1)) z = sum \"n->\"(y) return z: f32 inplace x",
+     "output 'z' is f32 but in place of 'x', which is f32[8]"},
+    {"input x: f32[4, 8]", "y = neg(x) return y: f32 strides[16, 1] inplace x",
+     "output 'y' has strides of its own but is in place of 'x': leave them out"},
+    {"input x: f32[4, 8]", "y = neg(x) return y: f32 align 4 inplace x",
+     "output 'y' has an align of its own"},
+    {"input x: f32[4, 8]", "y = neg(x) z = relu(x) return y: f32 inplace x, z: f32 inplace x",
+     "outputs 'y' and 'z' are both in place of 'x'"},
+    {"input x: f32[4, 8] strides[0, 1]", "y = neg(x) return y: f32 inplace x",
+     "output 'y' overlaps itself"},
+};
+
+TEST_CASE("outputs in place of an input") {
+  for (const Case& bad : kInPlace) check_case(bad, "");
+  Chain chain = small_chain();
+  chain.outputs[0].in_place = 9;
+  check_rejected(chain, kInvalid, "in place of value number 9, which the chain does not have");
+  chain.outputs[0].in_place = 0;
+  const VerifiedChain verified = llvm::cantFail(verify(chain));
+  CHECK(verified.output_type(0) == verified.info(0).type);
+}
+
+TEST_CASE("operands by group") {
+  for (const Case& bad : kGroupOperands) check_case(bad, "");
 }
 
 TEST_CASE("elementwise values") {

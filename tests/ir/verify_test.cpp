@@ -266,3 +266,10 @@ TEST_CASE("chains at the limits are accepted") {
             .shape[0]
             .size == 2147483648);
 }
+
+TEST_CASE("strides of sizes beyond 64 bits are the largest number") {
+  constexpr i64 kMost = std::numeric_limits<i64>::max();
+  const Dim shape[] = {{2, false}, {kMost, false}, {4, false}};
+  const auto strides = contiguous_strides(shape);
+  CHECK(llvm::ArrayRef<i64>(strides) == llvm::ArrayRef<i64>({kMost, 4, 1}));
+}

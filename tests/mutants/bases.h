@@ -16,6 +16,7 @@ inline constexpr i32 kWildEnds[] = {-5, 33, 90};
 inline constexpr i32 kManyEnds[] = {0,  3,  2,  9,  9,  9,  10, 11, 12, 13, 14, 15,
                                     16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27,
                                     28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 50, 50};
+inline constexpr i32 kFewEnds[] = {5, 5, 18};
 inline constexpr i32 kEmptyEnds[] = {0, 0, 70, 70};
 inline constexpr i32 kNanEnds[] = {33, 40, 90};
 inline constexpr std::pair<i64, i64> kNanRows[] = {{33, 40}, {90, 100}};
@@ -241,6 +242,36 @@ inline constexpr MutantBase kMutantBases[] = {
               "  y = contract \"bmk,gnk->bmn\"(x, w) ragged m by e over g\n  return y: f32 }",
      .tile = "skinny4x1s1r0g2p1",
      .ends = kManyEnds},
+    {.name = "M-grouped, bias by group",
+     .chain = "chain a(input x: bf16[40, 40], weight w: bf16[3, 24, 40], input e: i32[3],\n"
+              "        weight b: bf16[3, 24]) {\n"
+              "  c = contract \"mk,gnk->mn\"(x, w) ragged m by e over g\n"
+              "  y = add(c, b @ \"gn\")\n  return y: f32 }",
+     .tile = "16x64x128w1x4s5",
+     .ends = kFewEnds},
+    {.name = "sm90 M-grouped, bias by group",
+     .chain = "chain a(input x: bf16[40, 72], weight w: bf16[3, 72, 72], input e: i32[3],\n"
+              "        weight b: bf16[3, 72]) {\n"
+              "  c = contract \"mk,gnk->mn\"(x, w) ragged m by e over g\n"
+              "  y = add(c, b @ \"gn\")\n  return y: bf16 }",
+     .tile = "64x64x64g1s8",
+     .ends = kFewEnds,
+     .sm_count = 2},
+    {.name = "sm90 M-grouped, bias by group, staged",
+     .chain = "chain a(input x: bf16[40, 72], weight w: bf16[3, 72, 72], input e: i32[3],\n"
+              "        weight b: bf16[3, 72], input r: f32[40, 72]) {\n"
+              "  c = contract \"mk,gnk->mn\"(x, w) ragged m by e over g\n"
+              "  y = add(add(c, b @ \"gn\"), r)\n  return y: f32 }",
+     .tile = "64x64x64g1s8",
+     .ends = kFewEnds,
+     .sm_count = 2},
+    {.name = "skinny, M-grouped, bias by group",
+     .chain = "chain a(input x: bf16[40, 576], weight w: bf16[3, 40, 576], input e: i32[3],\n"
+              "        weight b: bf16[3, 40]) {\n"
+              "  c = contract \"mk,gnk->mn\"(x, w) ragged m by e over g\n"
+              "  y = add(c, b @ \"gn\")\n  return y: f32 }",
+     .tile = "skinny4x2s2r1g2p3",
+     .ends = kFewEnds},
     {.name = "sum",
      .chain = "chain a(input x: bf16[70, 44]) {\n"
               "  y = sum \"mn->n\"(x)\n  return y: f32 }"},

@@ -18,6 +18,7 @@
 #include "tests/mutants/elementwise_mutants.h"
 #include "tests/mutants/gemm_mutants.h"
 #include "tests/mutants/gemm_sm90_mutants.h"
+#include "tests/mutants/group_operand_mutants.h"
 #include "tests/mutants/hopper_mutants.h"
 #include "tests/mutants/ragged_mutants.h"
 #include "tests/mutants/skinny_mutants.h"
@@ -51,6 +52,7 @@ std::vector<Mutant> all_mutants() {
   all.insert(all.end(), std::begin(kHopperMutants), std::end(kHopperMutants));
   all.insert(all.end(), std::begin(kSkinnyMutants), std::end(kSkinnyMutants));
   all.insert(all.end(), std::begin(kSkinnyRaggedMutants), std::end(kSkinnyRaggedMutants));
+  all.insert(all.end(), std::begin(kGroupOperandMutants), std::end(kGroupOperandMutants));
   return all;
 }
 

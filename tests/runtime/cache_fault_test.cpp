@@ -54,9 +54,11 @@ void flip_a_byte(const std::string& path) {
 // long, a damaged entry and another miss; a third one a write above the bound.
 bool scenario(const std::string& folder, FileSystem& files) {
   const Sample first(1), second(2), third(3), fourth(4);
+  const std::chrono::milliseconds patience(1);  // with locks that say that they are held
   bool right = true;
   {
-    CubinCache cache({.directory = folder, .warn = {}, .file_system = &files});
+    CubinCache cache(
+        {.directory = folder, .warn = {}, .patience = patience, .file_system = &files});
     right &= gives(cache, first) && gives(cache, second);
   }
   if (fs::exists(entry_path(folder, second))) flip_a_byte(entry_path(folder, second));
@@ -65,10 +67,15 @@ bool scenario(const std::string& folder, FileSystem& files) {
     fs::last_write_time(entry_path(folder, first), old);
   }
   {
-    CubinCache cache({.directory = folder, .warn = {}, .file_system = &files});
+    CubinCache cache(
+        {.directory = folder, .warn = {}, .patience = patience, .file_system = &files});
     right &= gives(cache, first) & gives(cache, second) & gives(cache, third);
   }
-  CubinCache cache({.directory = folder, .warn = {}, .max_bytes = 1000, .file_system = &files});
+  CubinCache cache({.directory = folder,
+                    .warn = {},
+                    .max_bytes = 1000,
+                    .patience = patience,
+                    .file_system = &files});
   return right & gives(cache, fourth) & gives(cache, fourth);
 }
 

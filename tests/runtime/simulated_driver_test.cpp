@@ -313,6 +313,33 @@ TEST_CASE("the message of a fault has the seed") {
   must(set_simulator_seed(1));
 }
 
+TEST_CASE("progress counts the kernels as they are compiled, and their CTAs as they end") {
+  if (skipped()) return;
+  Chain chain;
+  chain.name = "long";
+  TensorType type;
+  type.shape = {{100, false}, {1000, false}};
+  const ValueId x = chain.parameter(Role::kInput, "x", type);
+  chain.returns(chain.elementwise(Op::kRelu, {Use{x, ""}}, {}, "y"), DType::kF32);
+  EngineOptions options = for_host();
+  std::vector<std::pair<i64, i64>> compiled;
+  options.progress = [&](i64 done, i64 all) { compiled.emplace_back(done, all); };
+  Engine engine(std::move(options));
+  auto executable = must(engine.prepare(std::move(chain), 0));
+  CHECK(compiled == std::vector<std::pair<i64, i64>>{{1, 1}});
+  const DeviceBuffer dx = buffer_of(std::vector<float>(100'000, 1));
+  const DeviceBuffer dy = buffer_of(std::vector<float>(100'000, 7));
+  std::vector<std::pair<u64, u64>> told;
+  must(set_simulator_progress([&](u64 done, u64 all) { told.emplace_back(done, all); }));
+  must(executable->launch(arguments_of({address(dx), address(dy)})));
+  CHECK(floats_of(dy).back() == 1);
+  must(set_simulator_progress({}));
+  REQUIRE(told.size() > 1);
+  for (size_t i = 0; i < told.size(); ++i) {
+    CHECK(told[i] == std::pair<u64, u64>(i + 1, told.size()));
+  }
+}
+
 TEST_CASE("a launch without the simulator's attribute is refused") {
   if (skipped()) return;
   Storing storing;

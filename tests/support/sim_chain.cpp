@@ -219,6 +219,16 @@ SimulatedOutcome SimulatedChain::check_output(int i, const Buffers& buffers,
   return {"mismatch", fmt::format("'{}' has {}", name, to_string(result))};
 }
 
+// The position of the parameter whose memory output `i` takes, if it does.
+std::optional<int> SimulatedChain::memory_of_output(int i) const {
+  for (const auto& [output, position] : options_.aliases) {
+    if (output == i) return position;
+  }
+  const ValueId input = chain_.chain().outputs[i].in_place;
+  if (input < 0) return std::nullopt;
+  return static_cast<int>(llvm::find(chain_.parameters(), input) - chain_.parameters().begin());
+}
+
 SimulatedOutcome SimulatedChain::run(u64 seed) const {
   sim::Memory memory;
   Buffers buffers;
@@ -244,6 +254,10 @@ SimulatedOutcome SimulatedChain::run(u64 seed) const {
   }
   const int outputs = static_cast<int>(chain_.chain().outputs.size());
   for (int i = 0; i < outputs; ++i) {
+    if (const auto position = memory_of_output(i)) {
+      buffers.outputs.push_back(buffers.parameters[*position]);
+      continue;
+    }
     buffers.outputs.push_back(
         allocate(span_bytes(with_symbol(chain_.output_type(i), options_.symbol)), nullptr));
   }

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,8 @@ struct SimulatedChainOptions {
   std::vector<i32> ends;
   // In tensors whose first dimension is the ragged label, rows [begin, end) are NaN.
   std::vector<std::pair<i64, i64>> nan_rows;
+  // Outputs that take the memory of a parameter though the chain does not say so: output, position.
+  std::vector<std::pair<int, int>> aliases;
   FillKind fill = FillKind::kExactInteger;
   u64 data_seed = 1;
   // The simulator treats weights as inputs: a kernel that reads a weight before the dependency
@@ -71,6 +74,7 @@ class SimulatedChain {
   Error fill();
   void plant_nan(i64 ragged_size);
   sim::Launch launch(size_t kernel, const Buffers& buffers, u64 seed) const;
+  std::optional<int> memory_of_output(int i) const;
   sim::Region region(const SlotBinding& slot, const Buffers& buffers) const;
   SimulatedOutcome check_output(int i, const Buffers& buffers, sim::Memory& memory) const;
 

@@ -92,16 +92,25 @@ bool is_countable(const ContractionProblem& p) {
   return tiles < (i64{1} << 31);
 }
 
+// Is the parameter of slot `slot` overwritten by an output of this kernel?
+bool is_overwritten(const ContractionProblem& p, int slot) {
+  if (p.slots[slot].kind != SlotBinding::Kind::kParameter) return false;
+  return llvm::any_of(p.slots, [&](const SlotBinding& other) {
+    return other.kind == SlotBinding::Kind::kOutput && other.in_place == p.slots[slot].index;
+  });
+}
+
 // Can the epilogue run on accumulators in registers? No operand may vary along both M and N (its
 // 16-byte vectors would be read in quarters), and outputs must be rows of 16-byte vectors, or of
-// f32 pairs.
+// f32 pairs. An operand that is overwritten must be loaded by the thread that stores it.
 bool fits_registers(const ContractionProblem& p) {
   constexpr int kM = kMaxDims - 2;
   constexpr int kN = kMaxDims - 1;
   if (p.space.n.scale != 0 || p.space.n.size % 8 != 0) return false;
-  return llvm::all_of(p.program, [](const ProgramLine& line) {
+  return llvm::all_of(p.program, [&](const ProgramLine& line) {
     const Operand& o = line.operand;
-    if (line.kind == ProgramLine::Kind::kLoad) return o.stride.at[kM] == 0 || o.stride.at[kN] == 0;
+    if (line.kind == ProgramLine::Kind::kLoad)
+      return (o.stride.at[kM] == 0 || o.stride.at[kN] == 0) && !is_overwritten(p, o.slot);
     if (line.kind != ProgramLine::Kind::kStore) return true;
     return o.stride.at[kN] == 1 && o.vec >= (o.dtype == DType::kF32 ? 2 : 8);
   });

@@ -98,6 +98,7 @@ const KernelFamily& pointwise_family() {
 }
 
 Expected<KernelPlan> plan_pointwise(const GroupContext& context) {
+  if (Error error = check_group_operands(context, context.tensors.program)) return error;
   int first = 0;
   const Space space = make_space(context, first);
   if (Error error = check_axes(context, space, /*terms=*/false)) return error;

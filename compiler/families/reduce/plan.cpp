@@ -103,6 +103,9 @@ const KernelFamily& reduce_family() {
 }
 
 Expected<KernelPlan> plan_reduce(const GroupContext& context) {
+  for (const GroupProgram* program : {&context.tensors.prologue, &context.tensors.program}) {
+    if (Error error = check_group_operands(context, *program)) return error;
+  }
   ReduceSpace reduce = make_space(context);
   if (reduce.term_rank == 0) {
     // All summed dimensions have size 1: one term, at coordinate 0.
