@@ -176,9 +176,9 @@ CTN_API ctn_status ctn_chain_contract(ctn_chain* chain, const char* equation, ct
                                       const char* name, ctn_value* value);
 
 /* An operand. With `labels`, one letter per dimension, it broadcasts by label; with null, by
- * trailing dimension. Where the rows of the result are those of an M-grouped contraction, a label may
- * be that of the group: "en" of b[groups, n] reads b[g, n] in a row of group g, and 0 in a row of no
- * group. */
+ * trailing dimension. Where the rows of the result are those of an M-grouped contraction, a label
+ * may be that of the group: "en" of b[groups, n] reads b[g, n] in a row of group g, and 0 in a row
+ * of no group. */
 typedef struct ctn_use {
   ctn_value value;    /* a value of the chain */
   const char* labels; /* "mn"; null: by trailing dimension */
@@ -327,9 +327,9 @@ typedef struct ctn_launch_args {
 
 /* Checks the arguments, then launches the chain's kernels in order. Asynchronous; allocates
  * nothing, takes no lock, may be captured. A tensor without elements may be null. The bytes from an
- * output's first element to its last may overlap those of no other tensor, but for an output in place
- * of an input, which is given that input's address. Errors:
- * CTN_INVALID_ARGUMENT, before any kernel is launched; those of the driver. */
+ * output's first element to its last may overlap those of no other tensor, but for an output in
+ * place of an input, which is given that input's address. Errors: CTN_INVALID_ARGUMENT, before any
+ * kernel is launched; those of the driver. */
 CTN_API ctn_status ctn_executable_launch(const ctn_executable* executable,
                                          const ctn_launch_args* args);
 
@@ -506,8 +506,8 @@ typedef struct ctn_gradient_options {
 
 /* The gradient of a chain as chains: chain 0 is the forward with saved values as further outputs,
  * the others, launched in this order, are its gradient. `options` may be null. Errors:
- * CTN_INVALID_ARGUMENT (an option is wrong, or no gradient is left), CTN_INVALID_CHAIN,
- * CTN_RESOURCE_LIMIT. */
+ * CTN_INVALID_ARGUMENT (an option is wrong, or no gradient is left), CTN_UNSUPPORTED (an output in
+ * place, an operand by the group of its row), CTN_INVALID_CHAIN, CTN_RESOURCE_LIMIT. */
 CTN_API ctn_status ctn_chain_gradient(const ctn_chain* chain, const ctn_gradient_options* options,
                                       ctn_gradient** gradient);
 CTN_API void ctn_gradient_destroy(ctn_gradient* gradient);
@@ -540,7 +540,7 @@ enum {
   CTN_GRADIENT_OF_WEIGHT = 7,    /* index: the parameter */
   CTN_GRADIENT_OF_SCALAR = 8,    /* index: the parameter */
   CTN_GRADIENT_INTERMEDIATE = 9, /* from one backward chain to a later; index: counts from 0 */
-  CTN_GRADIENT_ACCUMULATOR = 10  /* what a weight gradient is added to; index: the parameter */
+  CTN_GRADIENT_ACCUMULATOR = 10  /* what a weight gradient, in place of it, is added to */
 };
 
 /* One operand of a chain. Two operands of equal kind and index are the same tensor. The pointers

@@ -77,7 +77,9 @@ Outcome outcome_of(const Chain& chain, u64 seed) {
   if (!gradient) {
     const ErrorReport report = take_report(gradient.takeError());
     Outcome outcome;
-    outcome.refused = report.code == ErrorCode::kInvalidArgument;
+    // kUnsupported: an operand by the group of its row.
+    outcome.refused =
+        report.code == ErrorCode::kInvalidArgument || report.code == ErrorCode::kUnsupported;
     if (!outcome.refused) outcome.check.wrong = report.message;
     return outcome;
   }

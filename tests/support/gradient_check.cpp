@@ -229,6 +229,7 @@ Chain f32_twin(const Chain& chain) {
   for (Output& output : twin.outputs) {
     output.dtype = DType::kF32;
     output.align = std::max<i64>(output.align, 4);
+    output.in_place = -1;
   }
   return twin;
 }

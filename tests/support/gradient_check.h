@@ -9,7 +9,7 @@
 
 namespace catenary {
 
-// The same chain with every tensor, cast and output in f32, and products in f32.
+// The same chain with every tensor, cast and output in f32, products in f32, no output in place.
 Chain f32_twin(const Chain& chain);
 
 // The same chain without a rounding: tensors and outputs are f32, products are in f32, and a cast
