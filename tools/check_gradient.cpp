@@ -46,7 +46,7 @@ Expected<std::vector<GradientRow>> check_gradient_rows(const GradientExecution& 
     if (!expected) return expected.takeError();
     std::vector<HostOutput> outputs;
     if (!execution.executables.empty()) {
-      auto run = run_on_device(*execution.executables[c], inputs);
+      auto run = run_on_device(*execution.executables[c], part.chain, inputs);
       if (!run) return run.takeError();
       outputs = std::move(*run);
     }

@@ -6,6 +6,7 @@
 #include "ir/text/text.h"
 #include "tools/chain_file.h"
 #include "tools/command.h"
+#include "tools/command_tree.h"
 #include "tools/gradient_options.h"
 #include "tools/output.h"
 #include "tuner/number_option.h"
@@ -81,13 +82,15 @@ void add_gradient(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<GradientCommand>();
   CLI::App* command = app.add_subcommand(
       "gradient", "Print the forward and backward chains of a gradient, and their operands");
-  command->add_option("file", options->file, "Chain file, - for standard input")->required();
+  command->add_option("file", options->file, "Chain file, - for standard input")
+      ->required()
+      ->type_name(kChainFile);
   add_gradient_options(*command, options->choice);
   command
       ->add_option("--chain", options->chain,
                    "Print only this chain's text: 0 is the forward, 1 the dgrad, 2 the wgrad")
       ->transform(whole_number(0, 2));
-  add_json_flag(*command);
+  add_output_options(*command);
   command->callback([options, &exit_code] {
     exit_code = with_chain(
         options->file, [&](const VerifiedChain& chain) { return print_gradient(*options, chain); });

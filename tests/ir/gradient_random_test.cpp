@@ -58,7 +58,7 @@ struct Outcome {
   bool refused = false;
 };
 
-// `chain` is a smooth twin.
+// `chain` is of smooth_chain().
 Outcome outcome_of(const Chain& chain, u64 seed) {
   const VerifiedChain valid = [&] {
     auto result = verify(chain);
@@ -113,7 +113,7 @@ TEST_SUITE("ir") {
     int checked = 0, unsettled = 0, refused = 0;
     for (i64 seed = std::max<i64>(one, 0); seed < count; ++seed) {
       const Chain chain =
-          smooth_twin(random_chain(static_cast<u64>(seed), chain_options(static_cast<u64>(seed))));
+          smooth_chain(random_chain(static_cast<u64>(seed), chain_options(static_cast<u64>(seed))));
       const Outcome outcome = outcome_of(chain, static_cast<u64>(seed));
       if (outcome.check.wrong) report_mismatch(chain, static_cast<u64>(seed));
       checked += outcome.check.checked;

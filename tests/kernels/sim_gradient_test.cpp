@@ -87,11 +87,11 @@ std::vector<std::byte> as_f32(DType dtype, llvm::ArrayRef<std::byte> from) {
 // narrow dtype but parameters and output gradients.
 Gradients unrounded_gradients(const VerifiedChain& chain, const ChainData& data,
                               const GradientTensors& tensors) {
-  const VerifiedChain twin = must(verify(f32_twin(chain.chain())));
+  const VerifiedChain exact = must(verify(f32_chain(chain.chain())));
   GradientOptions options;
   options.save_f32 = true;
-  const Gradient gradient = must(make_gradient(twin, options));
-  ChainData own = fill_chain(twin, data.inputs.symbol, FillKind::kNormal, 1);
+  const Gradient gradient = must(make_gradient(exact, options));
+  ChainData own = fill_chain(exact, data.inputs.symbol, FillKind::kNormal, 1);
   for (size_t p = 0; p < own.buffers.size(); ++p) {
     const DType dtype = data.inputs.parameters[p].type.dtype;
     own.buffers[p] = dtype == DType::kI32 ? data.buffers[p] : as_f32(dtype, data.buffers[p]);

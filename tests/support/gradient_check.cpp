@@ -216,9 +216,9 @@ bool needs_positive(const Value& value, size_t i) {
 
 }  // namespace
 
-Chain f32_twin(const Chain& chain) {
-  Chain twin = chain;
-  for (Value& value : twin.values) {
+Chain f32_chain(const Chain& chain) {
+  Chain result = chain;
+  for (Value& value : result.values) {
     if (value.op == Op::kParameter && value.type.dtype != DType::kI32) {
       value.type.dtype = DType::kF32;
       value.type.align = std::max<i64>(value.type.align, 4);
@@ -226,19 +226,20 @@ Chain f32_twin(const Chain& chain) {
     if (value.op == Op::kCast) value.type.dtype = DType::kF32;
     value.true_f32 = value.op == Op::kContract;
   }
-  for (Output& output : twin.outputs) {
+  for (Output& output : result.outputs) {
     output.dtype = DType::kF32;
     output.align = std::max<i64>(output.align, 4);
+    if (output.in_place >= 0) output.strides = result.values[output.in_place].type.strides;
     output.in_place = -1;
   }
-  return twin;
+  return result;
 }
 
-Chain smooth_twin(const Chain& chain) {
-  const Chain f32 = f32_twin(chain);
-  Chain twin;
-  twin.name = f32.name;
-  twin.symbol = f32.symbol;
+Chain smooth_chain(const Chain& chain) {
+  const Chain f32 = f32_chain(chain);
+  Chain result;
+  result.name = f32.name;
+  result.symbol = f32.symbol;
   std::vector<ValueId> new_id(f32.values.size());
   for (size_t id = 0; id < f32.values.size(); ++id) {
     Value value = f32.values[id];
@@ -247,18 +248,18 @@ Chain smooth_twin(const Chain& chain) {
       Use& use = value.operands[i];
       use.value = new_id[use.value];
       if (!needs_positive(value, i)) continue;
-      const ValueId half = twin.constant(0.5, fmt::format("half_{}_{}", id, i));
-      const ValueId soft = twin.elementwise(Op::kSoftplus, {Use{use.value, ""}}, {},
-                                            fmt::format("soft_{}_{}", id, i));
-      use.value = twin.elementwise(Op::kAdd, {Use{soft, ""}, Use{half, ""}}, {},
-                                   fmt::format("above_{}_{}", id, i));
+      const ValueId half = result.constant(0.5, fmt::format("half_{}_{}", id, i));
+      const ValueId soft = result.elementwise(Op::kSoftplus, {Use{use.value, ""}}, {},
+                                              fmt::format("soft_{}_{}", id, i));
+      use.value = result.elementwise(Op::kAdd, {Use{soft, ""}, Use{half, ""}}, {},
+                                     fmt::format("above_{}_{}", id, i));
     }
     if (value.ragged) value.ragged->ends = new_id[value.ragged->ends];
-    new_id[id] = twin.append(std::move(value));
+    new_id[id] = result.append(std::move(value));
   }
-  twin.outputs = f32.outputs;
-  for (Output& output : twin.outputs) output.value = new_id[output.value];
-  return twin;
+  result.outputs = f32.outputs;
+  for (Output& output : result.outputs) output.value = new_id[output.value];
+  return result;
 }
 
 GradientCheck check_gradient(const VerifiedChain& chain, const Gradient& gradient, i64 symbol,
