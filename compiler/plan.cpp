@@ -41,7 +41,7 @@ Expected<PlannedGroup> plan_group(const GroupContext& context, i64 workspace_byt
   switch (context.group.kind) {
     case FusionGroup::Kind::kPointwise:
       return one(plan_pointwise(context));
-    case FusionGroup::Kind::kSum:
+    case FusionGroup::Kind::kReduction:
       return one(plan_reduce(context));
     case FusionGroup::Kind::kContraction:
       return plan_contraction(context, workspace_bytes);

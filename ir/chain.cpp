@@ -57,9 +57,13 @@ ValueId Chain::elementwise(Op op, llvm::ArrayRef<Use> operands, llvm::ArrayRef<d
 }
 
 ValueId Chain::sum(std::string equation, ValueId operand, std::string name) {
+  return reduce(Op::kSum, std::move(equation), operand, std::move(name));
+}
+
+ValueId Chain::reduce(Op op, std::string equation, ValueId operand, std::string name) {
   Value value;
   value.name = std::move(name);
-  value.op = Op::kSum;
+  value.op = op;
   value.operands = {Use{operand, ""}};
   value.equation = std::move(equation);
   return append(std::move(value));

@@ -40,7 +40,7 @@ struct Value {
   double attributes[2] = {0, 0};  // in the order of op_info(op).attributes
   Role role = Role::kInput;       // kParameter
   TensorType type;                // kParameter: declared. kCast: only dtype counts.
-  std::string equation;           // kContract "mk,nk->mn"; kSum "mn->n"
+  std::string equation;           // kContract "mk,nk->mn"; a reduction "mn->n"
   bool true_f32 = false;          // kContract on f32 operands: f32 instead of tf32 multiplications
   std::optional<RaggedLabel> ragged;  // kContract
   Location at;
@@ -84,6 +84,8 @@ struct Chain {
   ValueId contract(std::string equation, ValueId left, ValueId right, std::string name = "");
   ValueId elementwise(Op op, llvm::ArrayRef<Use> operands, llvm::ArrayRef<double> attributes = {},
                       std::string name = "");
+  // `op`: a reduction of ops.def.
+  ValueId reduce(Op op, std::string equation, ValueId operand, std::string name = "");
   ValueId sum(std::string equation, ValueId operand, std::string name = "");
   ValueId cast(ValueId operand, DType dtype, std::string name = "");
   void returns(ValueId value, DType dtype);

@@ -18,7 +18,7 @@ enum class Op : u8 {
 #undef CATENARY_OP
 };
 
-enum class OpKind : u8 { kStructural, kElementwise };
+enum class OpKind : u8 { kStructural, kElementwise, kReduction };
 
 struct OpInfo {
   std::string_view text;
@@ -44,5 +44,6 @@ llvm::ArrayRef<Op> all_ops();
 std::string op_choices(std::string_view text, bool elementwise);
 
 inline bool is_elementwise(Op op) { return op_info(op).kind == OpKind::kElementwise; }
+inline bool is_reduction(Op op) { return op_info(op).kind == OpKind::kReduction; }
 
 }  // namespace catenary

@@ -122,7 +122,7 @@ double reference_work(const VerifiedChain& chain, i64 symbol) {
       for (const ContractionLabel& label : contraction->k)
         per_element *= size_of(label.size, symbol);
     }
-    const ValueId counted = op == Op::kSum ? chain.value(id).operands[0].value : id;
+    const ValueId counted = is_reduction(op) ? chain.value(id).operands[0].value : id;
     for (const Dim& dim : chain.info(counted).type.shape) per_element *= size_of(dim, symbol);
     work += per_element;
   }

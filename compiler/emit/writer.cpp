@@ -69,6 +69,10 @@ std::string cpp_text(Ragged ragged) {
   return "";
 }
 
+std::string cpp_text(ReduceOp op) {
+  return op == ReduceOp::kSum ? "ReduceOp::kSum" : "ReduceOp::kMax";
+}
+
 std::string cpp_text(const Dims& dims) {
   return right_aligned("dims", dims.at, [](i64 step) { return step == 0; });
 }

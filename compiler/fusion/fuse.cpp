@@ -12,6 +12,12 @@ namespace {
 
 using Kind = FusionGroup::Kind;
 
+// "a sum": what an anchor is, for messages.
+std::string_view anchor_text(Op op) {
+  if (op == Op::kContract) return "a contraction";
+  return op == Op::kSum ? "a sum" : "a maximum";
+}
+
 bool same_shape(llvm::ArrayRef<Dim> a, llvm::ArrayRef<Dim> b) { return a == b; }
 
 std::string shape_text(llvm::ArrayRef<Dim> shape) {
@@ -83,7 +89,7 @@ class Fuser {
     partner_.assign(chain_.num_values(), -1);
     for (ValueId id = 0; id < chain_.num_values(); ++id) {
       const Value& v = value(id);
-      if (v.op == Op::kContract || v.op == Op::kSum) {
+      if (v.op == Op::kContract || is_reduction(v.op)) {
         reach[id] = {id};
         continue;
       }
@@ -138,10 +144,10 @@ class Fuser {
 
   void place_anchor(ValueId id) {
     const Value& v = value(id);
-    // A sum may form its terms itself; the tensor cores read memory.
+    // A reduction may form its terms itself; the tensor cores read memory.
     for (const Use& use : v.operands) {
       if (v.op == Op::kContract || !fuse_)
-        materialise(use.value, v.op == Op::kSum ? "a sum reads" : "a contraction reads");
+        materialise(use.value, fmt::format("{} reads", anchor_text(v.op)));
     }
     const int earlier =
         partner_.empty() || partner_[id] < 0 || partner_[id] > id ? -1 : group_of(partner_[id]);
@@ -153,9 +159,9 @@ class Fuser {
       join(earlier, id);
       return;
     }
-    const char* what = v.op == Op::kSum ? "a sum" : "a contraction";
-    add_group(v.op == Op::kSum ? Kind::kSum : Kind::kContraction, id,
-              fmt::format("'{}' is {}: it reads its operands from memory", v.name, what));
+    add_group(
+        is_reduction(v.op) ? Kind::kReduction : Kind::kContraction, id,
+        fmt::format("'{}' is {}: it reads its operands from memory", v.name, anchor_text(v.op)));
     pending_group_.resize(plan_.groups.size());
   }
 
@@ -181,7 +187,7 @@ class Fuser {
   void place(ValueId id) {
     const Value& v = value(id);
     if (v.op == Op::kParameter || v.op == Op::kConstant || group_of(id) >= 0) return;
-    if (v.op == Op::kContract || v.op == Op::kSum) return place_anchor(id);
+    if (v.op == Op::kContract || is_reduction(v.op)) return place_anchor(id);
     const int latest = operands_group(v);
     if (!fuse_) {
       add_group(Kind::kPointwise, id, "fusion is off");

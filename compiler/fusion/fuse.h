@@ -11,7 +11,7 @@
 
 namespace catenary {
 
-// A contraction or sum that a group is built around, with the shape of its own result.
+// A contraction or reduction that a group is built around, with the shape of its own result.
 struct GroupAnchor {
   ValueId value = 0;
   llvm::SmallVector<Dim, 4> shape;
@@ -24,7 +24,7 @@ struct GroupOutput {
 };
 
 struct FusionGroup {
-  enum class Kind : u8 { kPointwise, kContraction, kSum };
+  enum class Kind : u8 { kPointwise, kContraction, kReduction };
   Kind kind = Kind::kPointwise;
   llvm::SmallVector<GroupAnchor, 2> anchors;  // a dual GEMM has two; a pointwise group none
   std::vector<ValueId> values;                // computed here, in order, anchors included

@@ -331,7 +331,7 @@ GroupTensors build_group(const VerifiedChain& chain, const FusionPlan& fusion,
     if (anchor.ragged && i == 0)
       tensors.add_location(parameter_location(chain, anchor.ragged->ends));
   }
-  if (group.kind == FusionGroup::Kind::kSum) {
+  if (group.kind == FusionGroup::Kind::kReduction) {
     const ValueId operand = chain.value(group.anchors[0].value).operands[0].value;
     const int terms_rank = chain.info(operand).type.rank();
     ProgramBuilder prologue(chain, fusion, memory, index, terms_rank, tensors, tensors.prologue);

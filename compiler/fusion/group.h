@@ -21,7 +21,7 @@ struct MemoryLocation {
 };
 
 // A tensor that the program loads or stores. `steps` has one entry per dimension of the program's
-// shape (for a sum's prologue: of the summed operand's shape).
+// shape (for a reduction's prologue: of the reduced operand's shape).
 struct TensorUse {
   int location = -1;  // index into GroupTensors::locations
   llvm::SmallVector<i64, 8> steps;
@@ -41,7 +41,7 @@ struct GroupProgram {
 struct GroupTensors {
   std::vector<MemoryLocation> locations;  // in slot order
   llvm::SmallVector<int, 2> scalars;      // positions among the chain's scalar parameters
-  GroupProgram prologue;                  // kSum: the terms
+  GroupProgram prologue;                  // kReduction: the terms
   llvm::SmallVector<int, 2> prologue_results;
   GroupProgram program;  // accumulators in, stores out
   llvm::SmallVector<int, 4>

@@ -194,6 +194,11 @@ CTN_API ctn_status ctn_chain_elementwise(ctn_chain* chain, const char* op, const
 CTN_API ctn_status ctn_chain_sum(ctn_chain* chain, const char* equation, ctn_value operand,
                                  const char* name, ctn_value* value);
 
+/* A reduction by its name in chain text: "sum", or "reduce_max", which is NaN if an element is, and
+ * -inf without elements. Equation as for ctn_chain_sum. */
+CTN_API ctn_status ctn_chain_reduce(ctn_chain* chain, const char* op, const char* equation,
+                                    ctn_value operand, const char* name, ctn_value* value);
+
 /* Rounds to `dtype`. */
 CTN_API ctn_status ctn_chain_cast(ctn_chain* chain, ctn_value operand, ctn_dtype dtype,
                                   const char* name, ctn_value* value);

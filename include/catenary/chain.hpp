@@ -290,6 +290,15 @@ inline Tensor sum(const std::string& equation, const Tensor& x, const std::strin
   return Tensor(x.chain(), value, detail::result_rank(equation));
 }
 
+// reduce_max("mn->m", t) is the largest element over n: NaN if one is, -inf if there is none.
+inline Tensor reduce_max(const std::string& equation, const Tensor& x,
+                         const std::string& name = "") {
+  ctn_value value = 0;
+  check(ctn_chain_reduce(x.chain(), "reduce_max", detail::c_text(equation), x.value(),
+                         detail::name_or_null(name), &value));
+  return Tensor(x.chain(), value, detail::result_rank(equation));
+}
+
 // Rounds to `dtype`. Besides casts, a chain rounds its outputs only.
 inline Tensor cast(const Tensor& x, DType dtype, const std::string& name = "") {
   ctn_value value = 0;

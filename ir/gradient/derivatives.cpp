@@ -216,7 +216,8 @@ std::optional<Term> rule(const Site& site, size_t i) {
     case Op::kConstant:
     case Op::kContract:
     case Op::kSum:
-    case Op::kCast:  // these five: reverse.cpp
+    case Op::kReduceMax:
+    case Op::kCast:  // these six: reverse.cpp
     case Op::kLt:
     case Op::kLe:
     case Op::kGt:

@@ -89,6 +89,6 @@ class JointGraph {
 
 inline constexpr Dim kUnit{1, false};
 
-inline bool is_anchor(Op op) { return op == Op::kContract || op == Op::kSum; }
+inline bool is_anchor(Op op) { return op == Op::kContract || is_reduction(op); }
 
 }  // namespace catenary::gradient

@@ -17,12 +17,12 @@ class ChainMaker {
     const bool pointwise = contractions_left_ == 0 || (!options_.small_m && random.chance(25));
     ValueId value = pointwise ? parts_.tensor_value() : anchor();
     value = parts_.steps(value, pointwise ? 1 : 0, 5);
-    if (random.chance(15)) value = parts_.steps(parts_.sum(value), 0, 2);
+    if (random.chance(15)) value = parts_.steps(parts_.reduce(value), 0, 2);
     if (!options_.exact_only && contractions_left_ > 0 && random.chance(50)) {
       --contractions_left_;
       value = parts_.contraction(parts_.operand_from(value));
       value = parts_.steps(value, 0, 3);
-      if (random.chance(15)) value = parts_.sum(value);
+      if (random.chance(15)) value = parts_.reduce(value);
     }
     if (random.chance(15)) value = parts_.cast(value, parts_.float_dtype());
     parts_.accumulate(value);

@@ -169,27 +169,29 @@ ValueId RandomParts::cast(ValueId id, DType dtype) {
   return append(std::move(value), std::move(facts));
 }
 
-ValueId RandomParts::sum(ValueId id) {
+ValueId RandomParts::reduce(ValueId id) {
   const Known operand = known(id);
   if (operand.shape.empty()) return id;
   std::string labels;
   while (labels.size() < operand.shape.size()) labels += static_cast<char>('a' + labels.size());
   shuffle(labels);
+  const Op op = random_.chance(35) ? Op::kReduceMax : Op::kSum;
   Known facts;
   facts.magnitude = operand.magnitude;
   const size_t dropped = random_.range(0, labels.size() - 1);
   for (size_t d = 0; d < labels.size(); ++d) {
     if (d == dropped || random_.chance(40)) {
+      if (op == Op::kReduceMax) continue;
       facts.magnitude *= static_cast<double>(std::max<i64>(operand.shape[d].size, 1));
     } else {
       facts.labels += labels[d];
     }
   }
-  if (!allowed(Op::kSum, facts.magnitude)) return id;
+  if (!allowed(op, facts.magnitude)) return id;
   if (random_.chance(30)) shuffle(facts.labels);
   for (char label : facts.labels) facts.shape.push_back(operand.shape[labels.find(label)]);
   Value value;
-  value.op = Op::kSum;
+  value.op = op;
   value.operands = {Use{id, ""}};
   value.equation = labels + "->" + facts.labels;
   return append(std::move(value), std::move(facts));

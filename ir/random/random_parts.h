@@ -23,7 +23,7 @@ class RandomParts {
   ValueId steps(ValueId value, int fewest, int most);
 
   ValueId cast(ValueId value, DType dtype);
-  ValueId sum(ValueId value);
+  ValueId reduce(ValueId value);  // a sum, or a maximum
 
   // `value` as an operand of a contraction: rank 1 or more, most often cast.
   ValueId operand_from(ValueId value);

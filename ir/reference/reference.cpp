@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Binds tensors and evaluates the oracle. Anchors (contractions, sums) are computed in order, as
-// whole tensors, or element by element with a memo when only samples are needed; elementwise values
-// on demand (reference_program).
+// Binds tensors and evaluates the oracle. Anchors (contractions, reductions) are computed in order,
+// as whole tensors, or element by element with a memo when only samples are needed; elementwise
+// values on demand (reference_program).
 #include "ir/reference/reference.h"
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "ir/parallel.h"
 #include "ir/reference/reference_contract.h"
@@ -18,7 +19,7 @@ namespace {
 
 constexpr i64 kChunk = 4096;  // elements per elementwise work item
 
-bool is_anchor(Op op) { return op == Op::kContract || op == Op::kSum; }
+bool is_anchor(Op op) { return op == Op::kContract || is_reduction(op); }
 
 }  // namespace
 
@@ -47,12 +48,12 @@ class ReferenceState {
         const ContractionOperand right = operand(value.operands[1].value, threads, tensors);
         tensors[id].resize(num_elements(types_[id]));
         tasks_[id]->evaluate(left, right, threads, tensors[id]);
-      } else if (value.op == Op::kSum) {
+      } else if (is_reduction(value.op)) {
         std::vector<Interval>& result = tensors[id];
         result.resize(num_elements(types_[id]));
         parallel_for(static_cast<i64>(result.size()), threads, [&](i64 i) {
-          result[i] =
-              sum_element(id, i, [&](ValueId anchor, i64 index) { return tensors[anchor][index]; });
+          result[i] = reduce_element(
+              id, i, [&](ValueId anchor, i64 index) { return tensors[anchor][index]; });
         });
       }
     }
@@ -111,7 +112,9 @@ class ReferenceState {
     return operand;
   }
 
-  Interval sum_element(ValueId id, i64 index, AnchorSource anchor) const {
+  // Calls `visit` with every term of a reduction's element; returns their number.
+  i64 each_term(ValueId id, i64 index, AnchorSource anchor,
+                llvm::function_ref<void(const Interval&)> visit) const {
     const ValueInfo& info = chain_.info(id);
     const ValueId source = chain_.value(id).operands[0].value;
     llvm::SmallVector<i64, 4> result_at, summed_at;
@@ -125,18 +128,31 @@ class ReferenceState {
       terms *= types_[source].shape[d].size;
     }
     summed_at.assign(summed_shape.size(), 0);
-    double sum = 0, magnitudes = 0, errors = 0;
-    bool integers = true;
     std::vector<Interval> scratch;
     for (i64 t = 0; t < terms; ++t) {
       for (size_t d = 0; d < summed_at.size(); ++d) at[info.summed[d]] = summed_at[d];
-      const Interval x = program_element(source, at, anchor, scratch);
+      visit(program_element(source, at, anchor, scratch));
+      advance(summed_shape, summed_at);
+    }
+    return terms;
+  }
+
+  Interval reduce_element(ValueId id, i64 index, AnchorSource anchor) const {
+    if (chain_.value(id).op == Op::kReduceMax) {
+      Interval largest{-std::numeric_limits<double>::infinity(), 0};
+      each_term(id, index, anchor, [&](const Interval& x) {
+        largest = apply_op(Op::kMax, {largest, x}, {0, 0});
+      });
+      return largest;
+    }
+    double sum = 0, magnitudes = 0, errors = 0;
+    bool integers = true;
+    const i64 terms = each_term(id, index, anchor, [&](const Interval& x) {
       sum += x.value;
       magnitudes += std::fabs(x.value);
       errors += x.error;
       integers = integers && x.error == 0 && x.value == std::nearbyint(x.value);
-      advance(summed_shape, summed_at);
-    }
+    });
     return sum_interval(sum, magnitudes, errors, terms, integers);
   }
 
@@ -162,8 +178,8 @@ class ReferenceState {
     if (found != memo_[id].end()) return found->second;
     Interval result;
     const Value& value = chain_.value(id);
-    if (value.op == Op::kSum) {
-      result = sum_element(id, index, [&](ValueId a, i64 i) { return anchor_element(a, i); });
+    if (is_reduction(value.op)) {
+      result = reduce_element(id, index, [&](ValueId a, i64 i) { return anchor_element(a, i); });
     } else {
       result = tasks_[id]->element(index, [&](int side, i64 offset) {
         const ValueId operand = value.operands[side].value;

@@ -104,7 +104,8 @@ Interval leaky_relu(const Interval& x, double slope) {
 // A root or a logarithm: rises or falls over x >= 0, has a limit at 0, NaN below it.
 template <typename F>
 Interval above_zero(Op op, const Interval& x, F f) {
-  if (x.error > 0 && x.value - x.error <= 0 && x.value + x.error >= 0) return {0, kInfinity};
+  if (x.value + x.error < 0) return {std::numeric_limits<double>::quiet_NaN(), 0};
+  if (x.error > 0 && x.value - x.error <= 0) return {0, kInfinity};
   return monotone(op, x, f);
 }
 
@@ -306,6 +307,7 @@ Interval apply_op(Op op, llvm::ArrayRef<Interval> operands, const double (&attri
     case Op::kParameter:
     case Op::kContract:
     case Op::kSum:
+    case Op::kReduceMax:
     case Op::kCast:
       return x;
     case Op::kConstant:

@@ -141,7 +141,7 @@ Interval ReferenceProgram::evaluate(llvm::ArrayRef<i64> at, AnchorSource anchor,
     }
     if (node.op == Op::kParameter) {
       scratch[n] = {load_element(node.dtype, node.data, offset_of(at, node)), 0};
-    } else if (node.op == Op::kContract || node.op == Op::kSum) {
+    } else if (node.op == Op::kContract || is_reduction(node.op)) {
       scratch[n] = anchor(node.value, offset_of(at, node));
     } else if (node.op == Op::kCast) {
       scratch[n] = cast_interval(node.dtype, operands[0]);
@@ -155,7 +155,7 @@ Interval ReferenceProgram::evaluate(llvm::ArrayRef<i64> at, AnchorSource anchor,
 llvm::SmallVector<ValueId, 4> ReferenceProgram::anchors() const {
   llvm::SmallVector<ValueId, 4> result;
   for (const ProgramNode& node : nodes_) {
-    const bool anchor = node.op == Op::kContract || node.op == Op::kSum;
+    const bool anchor = node.op == Op::kContract || is_reduction(node.op);
     if (anchor && !llvm::is_contained(result, node.value)) result.push_back(node.value);
   }
   return result;

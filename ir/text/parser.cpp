@@ -342,10 +342,10 @@ Expected<Value> Parser::call(int depth) {
 
 Error Parser::call_head(Value& value) {
   const std::string_view op = op_info(value.op).text;
-  if (value.op == Op::kContract || value.op == Op::kSum) {
+  if (value.op == Op::kContract || is_reduction(value.op)) {
     if (peek().kind != TokenKind::kString) {
       return expected(fmt::format("an equation after '{}', such as \"{}\"", op,
-                                  value.op == Op::kSum ? "mn->n" : "mk,nk->mn"));
+                                  value.op == Op::kContract ? "mk,nk->mn" : "mn->n"));
     }
     value.equation = std::string(next().text);
   }

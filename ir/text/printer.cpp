@@ -52,7 +52,7 @@ std::string arguments_text(const Chain& chain, const Value& value) {
 
 std::string value_text(const Chain& chain, const Value& value) {
   std::string text = fmt::format("{} = {}", value.name, op_info(value.op).text);
-  if (value.op == Op::kContract || value.op == Op::kSum) {
+  if (value.op == Op::kContract || is_reduction(value.op)) {
     text += fmt::format(" \"{}\"", value.equation);
   }
   if (value.true_f32) text += " f32 ";

@@ -176,7 +176,8 @@ Expected<ValueInfo> check_value(const VerifyContext& context) {
     case Op::kContract:
       return check_contract(context, value);
     case Op::kSum:
-      return check_sum(context, value);
+    case Op::kReduceMax:
+      return check_reduction(context, value);
     default:
       return check_elementwise(context, value);
   }

@@ -42,13 +42,13 @@ struct ValueInfo {
   TensorType type;  // shape always; strides always (contiguous for values that are not parameters)
   std::string labels;  // one letter per dimension, or empty
   // Elementwise and cast: per operand, the operand's dimension for each dimension of this value, or
-  // -1 where it is broadcast. Sum: the map from this value's dimensions to the operand's.
+  // -1 where it is broadcast. Reduction: the map from this value's dimensions to the operand's.
   llvm::SmallVector<llvm::SmallVector<int, 4>, 2> operand_dims;
   std::optional<GroupedRows> rows;
   // Elementwise: per operand, its dimension that takes the group of this value's row, or -1.
   llvm::SmallVector<int, 2> operand_group;
   std::optional<Contraction> contraction;  // kContract
-  llvm::SmallVector<int, 4> summed;        // kSum: the operand's dimensions that are summed
+  llvm::SmallVector<int, 4> summed;        // reduction: the operand's dimensions that are reduced
 };
 
 // Invariants of every VerifiedChain:

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules of contract and sum: equation, labels and their classes, sizes, dtypes, ragged labels.
+// Rules of contract and reductions: equation, labels and their classes, sizes, dtypes, ragged
+// labels.
 #include "ir/names.h"
 #include "ir/verify/verify_parts.h"
 
@@ -261,7 +262,7 @@ Expected<ValueInfo> check_contract(const VerifyContext& context, const Value& va
   return info;
 }
 
-Expected<ValueInfo> check_sum(const VerifyContext& context, const Value& value) {
+Expected<ValueInfo> check_reduction(const VerifyContext& context, const Value& value) {
   auto equation = parse_equation(value, 1);
   if (!equation) return equation.takeError();
   if (Error e = check_operands(context, value, *equation)) return e;
@@ -282,7 +283,7 @@ Expected<ValueInfo> check_sum(const VerifyContext& context, const Value& value) 
   }
   if (shape.size() == labels.size()) {
     return make_error_at(value.at, ErrorCode::kInvalidChain,
-                         "equation \"{}\" of {} sums nothing: leave a label out of the result",
+                         "equation \"{}\" of {} reduces nothing: leave a label out of the result",
                          value.equation, quoted(value.name));
   }
   auto info = computed_info(context, value, shape, std::string(equation->result));

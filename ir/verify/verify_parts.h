@@ -33,7 +33,7 @@ Error check_no_overlap(const TensorType& type, std::string_view who, Location at
 
 Expected<ValueInfo> check_parameter(const VerifyContext& context, const Value& value);
 Expected<ValueInfo> check_contract(const VerifyContext& context, const Value& value);
-Expected<ValueInfo> check_sum(const VerifyContext& context, const Value& value);
+Expected<ValueInfo> check_reduction(const VerifyContext& context, const Value& value);
 
 // Every elementwise op, and cast.
 Expected<ValueInfo> check_elementwise(const VerifyContext& context, const Value& value);

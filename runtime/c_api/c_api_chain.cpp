@@ -264,6 +264,23 @@ ctn_status ctn_chain_sum(ctn_chain* chain, const char* equation, ctn_value opera
   });
 }
 
+ctn_status ctn_chain_reduce(ctn_chain* chain, const char* op, const char* equation,
+                            ctn_value operand, const char* name, ctn_value* value) {
+  return guarded([&]() -> Error {
+    if (Error error = require(chain, "chain", op, "op", equation, "equation", value, "value")) {
+      return error;
+    }
+    const std::optional<Op> found = find_op(op);
+    if (!found || !is_reduction(*found)) {
+      return make_error(ErrorCode::kInvalidArgument,
+                        "op {} is not a reduction: use sum or reduce_max", quoted(op));
+    }
+    return append(*chain, value, [&](Chain& to) {
+      return to.reduce(*found, equation, operand, text_or_empty(name));
+    });
+  });
+}
+
 ctn_status ctn_chain_cast(ctn_chain* chain, ctn_value operand, ctn_dtype dtype, const char* name,
                           ctn_value* value) {
   return guarded([&]() -> Error {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// `reduce`: out[i] = epilogue(sum over terms of prologue(i, term)), for the reduction of split-K
-// and for `sum` (bias gradients). Terms are added in a fixed order: the same plan gives the same
-// bits.
+// `reduce`: out[i] = epilogue(sum or maximum over terms of prologue(i, term)), for the reduction of
+// split-K, for `sum` (bias gradients) and `reduce_max`. Terms are combined in a fixed order: the
+// same plan gives the same bits.
 //
 //   threads of a CTA     lane 0   lane 1   ...  lanes-1     a lane is an output vector
 //     slice 0            terms 0, slices, 2 slices, ...
@@ -9,8 +9,9 @@
 //     ...
 //   shared memory: f32 [slice][sum][lane][vec]
 //
-//   timeline: PDL trigger, dependency wait | each slice adds its terms | store to shared memory |
-//     CTA barrier (all threads arrive: all slices are stored) | slice 0 adds the slices in
+//   timeline: PDL trigger, dependency wait | each slice combines its terms | store to shared memory
+//   |
+//     CTA barrier (all threads arrive: all slices are stored) | slice 0 combines the slices in
 //     ascending order and runs the epilogue
 #pragma once
 
@@ -20,6 +21,16 @@
 #include "ptx/sync.cuh"
 
 namespace catenary {
+
+// How terms combine: an op, and its result without terms.
+template <ReduceOp kOp>
+struct Reduction : op_add {
+  static CATENARY_DEVICE float identity() { return 0.0f; }
+};
+template <>
+struct Reduction<ReduceOp::kMax> : op_max {
+  static CATENARY_DEVICE float identity() { return bits_to_f32(kInfinityBits | kSignBit); }
+};
 
 template <const ReduceConfig& kConfig, class P>
 CATENARY_DEVICE i64 reduce_terms(const P& params) {
@@ -69,6 +80,7 @@ CATENARY_DEVICE void set_term(const P& params, u64 term, Coord& at) {
 template <const ReduceConfig& kConfig, class Prologue, class Program, class P>
 CATENARY_DEVICE void reduce(const P& params) {
   constexpr int V = kConfig.vec;
+  using Operator = Reduction<kConfig.op>;
   griddepcontrol_launch_dependents();
   griddepcontrol_wait();
 
@@ -80,7 +92,7 @@ CATENARY_DEVICE void reduce(const P& params) {
 
   Vec<V> sum[kConfig.sums];
 #pragma unroll
-  for (int s = 0; s < kConfig.sums; ++s) sum[s] = splat<V>(0.0f);
+  for (int s = 0; s < kConfig.sums; ++s) sum[s] = splat<V>(Operator::identity());
   const i64 terms = inside ? reduce_terms<kConfig>(params) : 0;
 #pragma unroll 4
   for (i64 term = slice; term < terms; term += kConfig.slices) {
@@ -91,7 +103,7 @@ CATENARY_DEVICE void reduce(const P& params) {
     Prologue::load(params, at, terms_in);
     Prologue::values(params, at, terms_in, value);
 #pragma unroll
-    for (int s = 0; s < kConfig.sums; ++s) sum[s] = map<V, op_add>(sum[s], value[s]);
+    for (int s = 0; s < kConfig.sums; ++s) sum[s] = map<V, Operator>(sum[s], value[s]);
   }
 
   if constexpr (kConfig.slices > 1) {
@@ -115,7 +127,7 @@ CATENARY_DEVICE void reduce(const P& params) {
       for (int s = 0; s < kConfig.sums; ++s) {
 #pragma unroll
         for (int j = 0; j < V; ++j) {
-          sum[s].v[j] = add_rn(
+          sum[s].v[j] = Operator::apply(
               sum[s].v[j],
               ld_shared_f32(smem + other * kSliceBytes + ((s * kConfig.lanes + lane) * V + j) * 4));
         }

@@ -86,8 +86,11 @@ struct PointwiseConfig {
   constexpr bool operator==(const PointwiseConfig&) const = default;
 };
 
-// `reduce`: out[i] = epilogue(sum over terms of prologue(i, term)), in a fixed order.
-// The leading `term_rank` dimensions are summed over, the others are the output's.
+// How `reduce` combines terms. The maximum is NaN if a term is, and -inf without terms.
+enum class ReduceOp : i32 { kSum, kMax };
+
+// `reduce`: out[i] = epilogue(sum or maximum over terms of prologue(i, term)), in a fixed order.
+// The leading `term_rank` dimensions are reduced, the others are the output's.
 struct ReduceConfig {
   Extents size = {};  // terms: indices 0 .. term_rank-1 (left-aligned); output: right-aligned
   i32 term_rank = 1;
@@ -95,6 +98,7 @@ struct ReduceConfig {
   i32 vec = 1;
   i32 lanes = 32;  // output vectors per CTA
   i32 slices = 8;  // threads per output vector; each adds every slices-th term
+  ReduceOp op = ReduceOp::kSum;
   constexpr bool operator==(const ReduceConfig&) const = default;
 };
 

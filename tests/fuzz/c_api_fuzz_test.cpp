@@ -29,6 +29,7 @@ constexpr const char* kEquations[] = {
     "->",        "",      "mm,mm->m", "\xff,\xff->\xff", "abcdefgh->abcdefghi", "k,k->"};
 constexpr const char* kOps[] = {"add", "mul", "relu",     "silu", "clamp", "leaky_relu", "scale",
                                 "max", "exp", "contract", "cos",  "",      "rellu"};
+constexpr const char* kReductions[] = {"sum", "reduce_max", "max", "", nullptr};
 constexpr const char* kLabels[] = {nullptr, "", "m", "mn", "n", "nm", "mm", "\xff"};
 constexpr i64 kSizes[] = {0,
                           1,
@@ -106,7 +107,10 @@ class Calls {
       case 5:
         return contract();
       case 6:
-        return made(ctn_chain_sum(chain_, pick(random_, kEquations), value(), name(), &fresh),
+        return made(random_.chance(50)
+                        ? ctn_chain_sum(chain_, pick(random_, kEquations), value(), name(), &fresh)
+                        : ctn_chain_reduce(chain_, pick(random_, kReductions),
+                                           pick(random_, kEquations), value(), name(), &fresh),
                     fresh);
       case 7:
         return made(ctn_chain_cast(chain_, value(), small(3), name(), &fresh), fresh);

@@ -35,6 +35,20 @@ std::vector<WrittenCase> math_cases() {
        "  g = select(lt(z, 0), erf(z), sin(z))\n  return g: bf16 }",
        {},
        {}},
+      {"maximum over rows, over columns, of everything, of nothing",
+       "chain a(input x: f32[70, 45] align 4, input e: f32[0, 40]) {\n"
+       "  r = reduce_max \"mn->n\"(x)\n  c = reduce_max \"mn->m\"(neg(x))\n"
+       "  o = reduce_max \"mn->\"(x)\n  n = reduce_max \"mn->n\"(e)\n"
+       "  return r: f32 align 4, c: bf16 align 2, o: f32 align 4, n: f32 }",
+       {},
+       {}},
+      {"softmax",
+       "chain a[M in 1..40](input x: bf16[M, 136], weight w: bf16[200, 136]) {\n"
+       "  y = contract \"mk,nk->mn\"(x, w)\n  m = reduce_max \"mn->m\"(y)\n"
+       "  e = exp(sub(y @ \"mn\", m @ \"m\"))\n  s = sum \"mn->m\"(e)\n"
+       "  p = div(e @ \"mn\", s @ \"m\")\n  return p: bf16 }",
+       {1, 9, 40},
+       {}},
       {"RMS norm",
        "chain a[M in 1..40](input x: bf16[M, 264], weight g: f32[264]) {\n"
        "  q = scale(sum \"mn->m\"(square(x)), 0.003787878787878788)\n"

@@ -211,6 +211,11 @@ const std::vector<WrittenCase>& sanitizer_cases() {
        "chain a(input x: bf16[70, 48]) {\n  y = sum \"mn->n\"(x)\n  return y: f32 }",
        {},
        {}},
+      {"maximum over columns",
+       "chain a(input x: f16[19, 131] align 2) {\n"
+       "  y = reduce_max \"mn->m\"(x)\n  return y: f32 align 4 }",
+       {},
+       {}},
       {"sum over columns",
        "chain a(input x: f16[19, 131] align 2) {\n"
        "  y = sum \"mn->m\"(relu2(x))\n  return y: f32 align 4 }",

@@ -185,7 +185,8 @@ TEST_CASE("every operation round-trips and verifies") {
         last = chain.contract("mk,nk->mn", a, a);
         break;
       case Op::kSum:
-        last = chain.sum("mn->m", a);
+      case Op::kReduceMax:
+        last = chain.reduce(op, "mn->m", a);
         break;
       case Op::kCast:
         last = chain.cast(a, DType::kBF16);

@@ -36,6 +36,7 @@ static const any_function exported[] = {
     (any_function)ctn_chain_contract,
     (any_function)ctn_chain_elementwise,
     (any_function)ctn_chain_sum,
+    (any_function)ctn_chain_reduce,
     (any_function)ctn_chain_cast,
     (any_function)ctn_chain_return,
     (any_function)ctn_engine_create,

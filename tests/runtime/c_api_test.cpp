@@ -444,3 +444,20 @@ TEST_CASE("compile, inspect, load and launch") {
     CHECK(missing_nvrtc(error));
   }
 }
+
+TEST_CASE("a reduction has the name that chain text has") {
+  const std::string_view text = "chain c(input x: f32[4, 8]) { y = neg(x) return y: f32 }";
+  ChainOwner owner;
+  REQUIRE(ctn_chain_parse(text.data(), text.size(), &owner.chain) == CTN_OK);
+  ctn_value top = -1;
+  CHECK(ctn_chain_reduce(owner.chain, "max", "mn->m", 0, "top", &top) == CTN_INVALID_ARGUMENT);
+  CHECK(std::string_view(ctn_last_error()).find("op 'max' is not a reduction") == 0);
+  CHECK(top == -1);
+  REQUIRE(ctn_chain_reduce(owner.chain, "reduce_max", "mn->m", 0, "top", &top) == CTN_OK);
+  ctn_output output{};
+  output.struct_size = sizeof output;
+  output.value = top;
+  output.dtype = CTN_F32;
+  REQUIRE(ctn_chain_return(owner.chain, &output) == CTN_OK);
+  CHECK(print(owner.chain).find("top = reduce_max \"mn->m\"(x)") != std::string::npos);
+}

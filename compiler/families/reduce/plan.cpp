@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Groups anchored by a sum -> `reduce` kernels.
+// Groups anchored by a reduction -> `reduce` kernels.
 #include <algorithm>
 
 #include "compiler/emit/emit_program.h"
@@ -23,8 +23,8 @@ struct ReduceSpace {
   int term_rank = 0;
 };
 
-// Each dimension of the summed operand is an axis. The program of the result has only the axes
-// that are not summed.
+// Each dimension of the reduced operand is an axis. The program of the result has only the axes
+// that are not reduced.
 ReduceSpace make_space(const GroupContext& context) {
   ReduceSpace result;
   const ValueId sum = context.group.anchors[0].value;
@@ -72,7 +72,7 @@ std::string config_text(const ReduceConfig& c) {
       .add_unless_default("size", c.size, ReduceConfig().size)
       .add("term_rank", c.term_rank);
   fields.line().add("sums", c.sums).add("vec", c.vec).add("lanes", c.lanes);
-  fields.add("slices", c.slices);
+  fields.add("slices", c.slices).add_unless_default("op", c.op, ReduceConfig().op);
   return fields.str();
 }
 
@@ -142,6 +142,9 @@ Expected<KernelPlan> plan_reduce(const GroupContext& context) {
     (axis.kind == AxisKind::kTerm ? terms : outputs) *= size;
   }
   ReduceConfig config;
+  if (context.chain.value(context.group.anchors[0].value).op == Op::kReduceMax) {
+    config.op = ReduceOp::kMax;
+  }
   config.size = space_extents(reduce.space);
   split_terms(config.size.at, axes, reduce.term_rank, Extent(1));
   place_terms(kernel.prologue, axes, reduce.term_rank);

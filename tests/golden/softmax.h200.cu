@@ -1,0 +1,1552 @@
+// catenary | target sm_90a (h200) | kernel ctn_softmax_k0_skinny_w8x1
+// chain:
+//   chain softmax[M in 1..64](
+//       input x: bf16[M, 512],
+//       weight w: bf16[1024, 512]) {
+//     y = contract "mk,nk->mn"(x, w)
+//     top = reduce_max "mn->m"(y)
+//     t4 = sub(y @ "mn", top @ "m")
+//     e = exp(t4)
+//     total = sum "mn->m"(e)
+//     t7 = recip(total)
+//     p = mul(e @ "mn", t7 @ "m")
+//     return p: bf16
+//   }
+// plan: skinny: 32 rows of W, 8 x 1 warps, 0 bytes of K per warp in shared memory and 128 in registers, 9 KiB shared, 3 CTAs per SM
+//   'y' is a contraction: it reads its operands from memory
+//   slot 0: parameter 'x'
+//   slot 1: parameter 'w'
+//   slot 2: workspace 'y'
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_softmax_k0_skinny_w8x1.cu
+#include "kernels/skinny.cuh"
+namespace {
+using namespace catenary;
+__device__ constexpr SkinnyConfig kConfig{
+    .space = {.math = MathMode::kBF16, .m = Extent(64, 1), .n = 1024, .k = 512},
+    .x = {.slot = 0, .stride_row = 512, .stride_k = 1, .copy_bytes = 16},
+    .w = {.slot = 1, .stride_row = 512, .stride_k = 1, .copy_bytes = 16},
+    .tile = {.warps_k = 8, .warps_n = 1, .row_tiles = 2, .columns = 8},
+    .loads = {.shared_blocks = 0, .register_blocks = 1, .copy_groups = 1, .x_chunks = 1, .x_columns = 8},
+    .schedule = {.split_k = 1}, .vec = 2,
+};
+using P = Params<3, 0>;
+struct Epilogue {
+  struct Operands {
+  };
+  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<2>& sum0) {
+    const Vec<2>& v_y = sum0;  // %y = contract(%x, %w)
+    store_vec<Operand{.slot = 2, .dtype = DType::kF32, .vec = 4, .stride = dims(1024, 1)}, 2, false>(p, at, v_y);  // %y
+  }
+};
+}  // namespace
+extern "C" __global__ void __launch_bounds__(256, 3)
+ctn_softmax_k0_skinny_w8x1(const __grid_constant__ P p) { skinny<kConfig, Epilogue>(p); }
+
+// catenary | target sm_90a (h200) | kernel ctn_softmax_k1_reduce_l4s128
+// chain:
+//   chain softmax[M in 1..64](
+//       input x: bf16[M, 512],
+//       weight w: bf16[1024, 512]) {
+//     y = contract "mk,nk->mn"(x, w)
+//     top = reduce_max "mn->m"(y)
+//     t4 = sub(y @ "mn", top @ "m")
+//     e = exp(t4)
+//     total = sum "mn->m"(e)
+//     t7 = recip(total)
+//     p = mul(e @ "mn", t7 @ "m")
+//     return p: bf16
+//   }
+// plan: reduce: reduce, 4 lanes x 128 slices, 1 elements per lane
+//   'top' is a maximum: it reads its operands from memory
+//   slot 0: workspace 'y'
+//   slot 1: workspace 'top'
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_softmax_k1_reduce_l4s128.cu
+#include "kernels/reduce.cuh"
+namespace {
+using namespace catenary;
+__device__ constexpr ReduceConfig kConfig{
+    .size = extents(1024, 1, 1, 1, 1, 1, 1, Extent(64, 1)), .term_rank = 1,
+    .sums = 1, .vec = 1, .lanes = 4, .slices = 128, .op = ReduceOp::kMax,
+};
+using P = Params<2, 0>;
+struct Prologue {
+  struct Operands {
+    Vec<1> v_y;
+  };
+  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
+    in.v_y = load_vec<Operand{.slot = 0, .dtype = DType::kF32, .streamed = true, .stride = dims(1, 0, 0, 0, 0, 0, 0, 1024)}, 1, true>(p, at);  // %y = contract(%x, %w)
+  }
+  static CATENARY_DEVICE void values(const P& p, const Coord& at, const Operands& in, Vec<1>* out) {
+    out[0] = in.v_y;
+  }
+};
+struct Epilogue {
+  struct Operands {
+  };
+  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<1>& sum0) {
+    const Vec<1>& v_top = sum0;  // %top = reduce_max(%y)
+    store_vec<Operand{.slot = 1, .dtype = DType::kF32, .vec = 4, .stride = dims(1)}, 1, true>(p, at, v_top);  // %top
+  }
+};
+}  // namespace
+extern "C" __global__ void __launch_bounds__(512, 1)
+ctn_softmax_k1_reduce_l4s128(const __grid_constant__ P p) { reduce<kConfig, Prologue, Epilogue>(p); }
+
+// catenary | target sm_90a (h200) | kernel ctn_softmax_k2_pointwise_v4u1
+// chain:
+//   chain softmax[M in 1..64](
+//       input x: bf16[M, 512],
+//       weight w: bf16[1024, 512]) {
+//     y = contract "mk,nk->mn"(x, w)
+//     top = reduce_max "mn->m"(y)
+//     t4 = sub(y @ "mn", top @ "m")
+//     e = exp(t4)
+//     total = sum "mn->m"(e)
+//     t7 = recip(total)
+//     p = mul(e @ "mn", t7 @ "m")
+//     return p: bf16
+//   }
+// plan: pointwise: pointwise, 4 elements x 1 vectors per thread, 64 threads
+//   't4' is [M, 1024], the kernel before it computes [M]
+//   slot 0: workspace 'y'
+//   slot 1: workspace 'top'
+//   slot 2: workspace 'e'
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_softmax_k2_pointwise_v4u1.cu
+#include "kernels/pointwise.cuh"
+namespace {
+using namespace catenary;
+__device__ constexpr PointwiseConfig kConfig{
+    .size = extents(Extent(64, 1), 1024),
+    .vec = 4, .unroll = 1, .threads = 64,
+};
+using P = Params<3, 0>;
+struct Program {
+  struct Operands {
+    Vec<4> v_y;
+    Vec<4> v_top;
+  };
+  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
+    in.v_y = load_vec<Operand{.slot = 0, .dtype = DType::kF32, .vec = 4, .streamed = true, .stride = dims(1024, 1)}, 4, false>(p, at);  // %y = contract(%x, %w)
+    in.v_top = load_vec<Operand{.slot = 1, .dtype = DType::kF32, .stride = dims(1, 0)}, 4, false>(p, at);  // %top = reduce_max(%y)
+  }
+  static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in) {
+    const Vec<4> v_t4 = map<4, op_sub>(in.v_y, in.v_top);  // %t4 = sub(%y, %top)
+    const Vec<4> v_e = map<4, op_exp>(v_t4);  // %e = exp(%t4)
+    store_vec<Operand{.slot = 2, .dtype = DType::kF32, .vec = 4, .stride = dims(1024, 1)}, 4, false>(p, at, v_e);  // %e
+  }
+};
+}  // namespace
+extern "C" __global__ void __launch_bounds__(64, 1)
+ctn_softmax_k2_pointwise_v4u1(const __grid_constant__ P p) { pointwise<kConfig, Program>(p); }
+
+// catenary | target sm_90a (h200) | kernel ctn_softmax_k3_reduce_l4s128
+// chain:
+//   chain softmax[M in 1..64](
+//       input x: bf16[M, 512],
+//       weight w: bf16[1024, 512]) {
+//     y = contract "mk,nk->mn"(x, w)
+//     top = reduce_max "mn->m"(y)
+//     t4 = sub(y @ "mn", top @ "m")
+//     e = exp(t4)
+//     total = sum "mn->m"(e)
+//     t7 = recip(total)
+//     p = mul(e @ "mn", t7 @ "m")
+//     return p: bf16
+//   }
+// plan: reduce: reduce, 4 lanes x 128 slices, 1 elements per lane
+//   'total' is a sum: it reads its operands from memory
+//   slot 0: workspace 'e'
+//   slot 1: workspace 't7'
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_softmax_k3_reduce_l4s128.cu
+#include "kernels/reduce.cuh"
+namespace {
+using namespace catenary;
+__device__ constexpr ReduceConfig kConfig{
+    .size = extents(1024, 1, 1, 1, 1, 1, 1, Extent(64, 1)), .term_rank = 1,
+    .sums = 1, .vec = 1, .lanes = 4, .slices = 128,
+};
+using P = Params<2, 0>;
+struct Prologue {
+  struct Operands {
+    Vec<1> v_e;
+  };
+  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
+    in.v_e = load_vec<Operand{.slot = 0, .dtype = DType::kF32, .streamed = true, .stride = dims(1, 0, 0, 0, 0, 0, 0, 1024)}, 1, true>(p, at);  // %e = exp(%t4)
+  }
+  static CATENARY_DEVICE void values(const P& p, const Coord& at, const Operands& in, Vec<1>* out) {
+    out[0] = in.v_e;
+  }
+};
+struct Epilogue {
+  struct Operands {
+  };
+  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<1>& sum0) {
+    const Vec<1>& v_total = sum0;  // %total = sum(%e)
+    const Vec<1> v_t7 = map<1, op_recip>(v_total);  // %t7 = recip(%total)
+    store_vec<Operand{.slot = 1, .dtype = DType::kF32, .vec = 4, .stride = dims(1)}, 1, true>(p, at, v_t7);  // %t7
+  }
+};
+}  // namespace
+extern "C" __global__ void __launch_bounds__(512, 1)
+ctn_softmax_k3_reduce_l4s128(const __grid_constant__ P p) { reduce<kConfig, Prologue, Epilogue>(p); }
+
+// catenary | target sm_90a (h200) | kernel ctn_softmax_k4_pointwise_v8u1
+// chain:
+//   chain softmax[M in 1..64](
+//       input x: bf16[M, 512],
+//       weight w: bf16[1024, 512]) {
+//     y = contract "mk,nk->mn"(x, w)
+//     top = reduce_max "mn->m"(y)
+//     t4 = sub(y @ "mn", top @ "m")
+//     e = exp(t4)
+//     total = sum "mn->m"(e)
+//     t7 = recip(total)
+//     p = mul(e @ "mn", t7 @ "m")
+//     return p: bf16
+//   }
+// plan: pointwise: pointwise, 8 elements x 1 vectors per thread, 64 threads
+//   'p' is [M, 1024], the kernel before it computes [M]
+//   slot 0: workspace 'e'
+//   slot 1: workspace 't7'
+//   slot 2: output 'p'
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_softmax_k4_pointwise_v8u1.cu
+#include "kernels/pointwise.cuh"
+namespace {
+using namespace catenary;
+__device__ constexpr PointwiseConfig kConfig{
+    .size = extents(Extent(64, 1), 1024),
+    .vec = 8, .unroll = 1, .threads = 64,
+};
+using P = Params<3, 0>;
+struct Program {
+  struct Operands {
+    Vec<8> v_e;
+    Vec<8> v_t7;
+  };
+  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
+    in.v_e = load_vec<Operand{.slot = 0, .dtype = DType::kF32, .vec = 4, .streamed = true, .stride = dims(1024, 1)}, 8, false>(p, at);  // %e = exp(%t4)
+    in.v_t7 = load_vec<Operand{.slot = 1, .dtype = DType::kF32, .stride = dims(1, 0)}, 8, false>(p, at);  // %t7 = recip(%total)
+  }
+  static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in) {
+    const Vec<8> v_p = map<8, op_mul>(in.v_e, in.v_t7);  // %p = mul(%e, %t7)
+    store_vec<Operand{.slot = 2, .dtype = DType::kBF16, .vec = 8, .stride = dims(1024, 1)}, 8, false>(p, at, v_p);  // %p
+  }
+};
+}  // namespace
+extern "C" __global__ void __launch_bounds__(64, 1)
+ctn_softmax_k4_pointwise_v8u1(const __grid_constant__ P p) { pointwise<kConfig, Program>(p); }
+
+// catenary | target sm_90a (h200) | kernel ctn_softmax_k0_skinny_w8x1
+// chain:
+//   chain softmax[M in 1..64](
+//       input x: bf16[M, 512],
+//       weight w: bf16[1024, 512]) {
+//     y = contract "mk,nk->mn"(x, w)
+//     top = reduce_max "mn->m"(y)
+//     t4 = sub(y @ "mn", top @ "m")
+//     e = exp(t4)
+//     total = sum "mn->m"(e)
+//     t7 = recip(total)
+//     p = mul(e @ "mn", t7 @ "m")
+//     return p: bf16
+//   }
+// plan: skinny: 32 rows of W, 8 x 1 warps, 0 bytes of K per warp in shared memory and 128 in registers, 9 KiB shared, 3 CTAs per SM
+//   'y' is a contraction: it reads its operands from memory
+//   slot 0: parameter 'x'
+//   slot 1: parameter 'w'
+//   slot 2: workspace 'y'
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_softmax_k0_skinny_w8x1.cu
+#include "kernels/skinny.cuh"
+namespace {
+using namespace catenary;
+__device__ constexpr SkinnyConfig kConfig{
+    .space = {.math = MathMode::kBF16, .m = Extent(64, 1), .n = 1024, .k = 512},
+    .x = {.slot = 0, .stride_row = 512, .stride_k = 1, .copy_bytes = 16},
+    .w = {.slot = 1, .stride_row = 512, .stride_k = 1, .copy_bytes = 16},
+    .tile = {.warps_k = 8, .warps_n = 1, .row_tiles = 2, .columns = 8},
+    .loads = {.shared_blocks = 0, .register_blocks = 1, .copy_groups = 1, .x_chunks = 1, .x_columns = 8},
+    .schedule = {.split_k = 1}, .vec = 2,
+};
+using P = Params<3, 0>;
+struct Epilogue {
+  struct Operands {
+  };
+  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<2>& sum0) {
+    const Vec<2>& v_y = sum0;  // %y = contract(%x, %w)
+    store_vec<Operand{.slot = 2, .dtype = DType::kF32, .vec = 4, .stride = dims(1024, 1)}, 2, false>(p, at, v_y);  // %y
+  }
+};
+}  // namespace
+extern "C" __global__ void __launch_bounds__(256, 3)
+ctn_softmax_k0_skinny_w8x1(const __grid_constant__ P p) { skinny<kConfig, Epilogue>(p); }
+
+// catenary | target sm_90a (h200) | kernel ctn_softmax_k1_reduce_l8s64
+// chain:
+//   chain softmax[M in 1..64](
+//       input x: bf16[M, 512],
+//       weight w: bf16[1024, 512]) {
+//     y = contract "mk,nk->mn"(x, w)
+//     top = reduce_max "mn->m"(y)
+//     t4 = sub(y @ "mn", top @ "m")
+//     e = exp(t4)
+//     total = sum "mn->m"(e)
+//     t7 = recip(total)
+//     p = mul(e @ "mn", t7 @ "m")
+//     return p: bf16
+//   }
+// plan: reduce: reduce, 8 lanes x 64 slices, 1 elements per lane
+//   'top' is a maximum: it reads its operands from memory
+//   slot 0: workspace 'y'
+//   slot 1: workspace 'top'
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_softmax_k1_reduce_l8s64.cu
+#include "kernels/reduce.cuh"
+namespace {
+using namespace catenary;
+__device__ constexpr ReduceConfig kConfig{
+    .size = extents(1024, 1, 1, 1, 1, 1, 1, Extent(64, 1)), .term_rank = 1,
+    .sums = 1, .vec = 1, .lanes = 8, .slices = 64, .op = ReduceOp::kMax,
+};
+using P = Params<2, 0>;
+struct Prologue {
+  struct Operands {
+    Vec<1> v_y;
+  };
+  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
+    in.v_y = load_vec<Operand{.slot = 0, .dtype = DType::kF32, .streamed = true, .stride = dims(1, 0, 0, 0, 0, 0, 0, 1024)}, 1, true>(p, at);  // %y = contract(%x, %w)
+  }
+  static CATENARY_DEVICE void values(const P& p, const Coord& at, const Operands& in, Vec<1>* out) {
+    out[0] = in.v_y;
+  }
+};
+struct Epilogue {
+  struct Operands {
+  };
+  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<1>& sum0) {
+    const Vec<1>& v_top = sum0;  // %top = reduce_max(%y)
+    store_vec<Operand{.slot = 1, .dtype = DType::kF32, .vec = 4, .stride = dims(1)}, 1, true>(p, at, v_top);  // %top
+  }
+};
+}  // namespace
+extern "C" __global__ void __launch_bounds__(512, 1)
+ctn_softmax_k1_reduce_l8s64(const __grid_constant__ P p) { reduce<kConfig, Prologue, Epilogue>(p); }
+
+// catenary | target sm_90a (h200) | kernel ctn_softmax_k2_pointwise_v4u1
+// chain:
+//   chain softmax[M in 1..64](
+//       input x: bf16[M, 512],
+//       weight w: bf16[1024, 512]) {
+//     y = contract "mk,nk->mn"(x, w)
+//     top = reduce_max "mn->m"(y)
+//     t4 = sub(y @ "mn", top @ "m")
+//     e = exp(t4)
+//     total = sum "mn->m"(e)
+//     t7 = recip(total)
+//     p = mul(e @ "mn", t7 @ "m")
+//     return p: bf16
+//   }
+// plan: pointwise: pointwise, 4 elements x 1 vectors per thread, 64 threads
+//   't4' is [M, 1024], the kernel before it computes [M]
+//   slot 0: workspace 'y'
+//   slot 1: workspace 'top'
+//   slot 2: workspace 'e'
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_softmax_k2_pointwise_v4u1.cu
+#include "kernels/pointwise.cuh"
+namespace {
+using namespace catenary;
+__device__ constexpr PointwiseConfig kConfig{
+    .size = extents(Extent(64, 1), 1024),
+    .vec = 4, .unroll = 1, .threads = 64,
+};
+using P = Params<3, 0>;
+struct Program {
+  struct Operands {
+    Vec<4> v_y;
+    Vec<4> v_top;
+  };
+  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
+    in.v_y = load_vec<Operand{.slot = 0, .dtype = DType::kF32, .vec = 4, .streamed = true, .stride = dims(1024, 1)}, 4, false>(p, at);  // %y = contract(%x, %w)
+    in.v_top = load_vec<Operand{.slot = 1, .dtype = DType::kF32, .stride = dims(1, 0)}, 4, false>(p, at);  // %top = reduce_max(%y)
+  }
+  static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in) {
+    const Vec<4> v_t4 = map<4, op_sub>(in.v_y, in.v_top);  // %t4 = sub(%y, %top)
+    const Vec<4> v_e = map<4, op_exp>(v_t4);  // %e = exp(%t4)
+    store_vec<Operand{.slot = 2, .dtype = DType::kF32, .vec = 4, .stride = dims(1024, 1)}, 4, false>(p, at, v_e);  // %e
+  }
+};
+}  // namespace
+extern "C" __global__ void __launch_bounds__(64, 1)
+ctn_softmax_k2_pointwise_v4u1(const __grid_constant__ P p) { pointwise<kConfig, Program>(p); }
+
+// catenary | target sm_90a (h200) | kernel ctn_softmax_k3_reduce_l8s64
+// chain:
+//   chain softmax[M in 1..64](
+//       input x: bf16[M, 512],
+//       weight w: bf16[1024, 512]) {
+//     y = contract "mk,nk->mn"(x, w)
+//     top = reduce_max "mn->m"(y)
+//     t4 = sub(y @ "mn", top @ "m")
+//     e = exp(t4)
+//     total = sum "mn->m"(e)
+//     t7 = recip(total)
+//     p = mul(e @ "mn", t7 @ "m")
+//     return p: bf16
+//   }
+// plan: reduce: reduce, 8 lanes x 64 slices, 1 elements per lane
+//   'total' is a sum: it reads its operands from memory
+//   slot 0: workspace 'e'
+//   slot 1: workspace 't7'
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_softmax_k3_reduce_l8s64.cu
+#include "kernels/reduce.cuh"
+namespace {
+using namespace catenary;
+__device__ constexpr ReduceConfig kConfig{
+    .size = extents(1024, 1, 1, 1, 1, 1, 1, Extent(64, 1)), .term_rank = 1,
+    .sums = 1, .vec = 1, .lanes = 8, .slices = 64,
+};
+using P = Params<2, 0>;
+struct Prologue {
+  struct Operands {
+    Vec<1> v_e;
+  };
+  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
+    in.v_e = load_vec<Operand{.slot = 0, .dtype = DType::kF32, .streamed = true, .stride = dims(1, 0, 0, 0, 0, 0, 0, 1024)}, 1, true>(p, at);  // %e = exp(%t4)
+  }
+  static CATENARY_DEVICE void values(const P& p, const Coord& at, const Operands& in, Vec<1>* out) {
+    out[0] = in.v_e;
+  }
+};
+struct Epilogue {
+  struct Operands {
+  };
+  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<1>& sum0) {
+    const Vec<1>& v_total = sum0;  // %total = sum(%e)
+    const Vec<1> v_t7 = map<1, op_recip>(v_total);  // %t7 = recip(%total)
+    store_vec<Operand{.slot = 1, .dtype = DType::kF32, .vec = 4, .stride = dims(1)}, 1, true>(p, at, v_t7);  // %t7
+  }
+};
+}  // namespace
+extern "C" __global__ void __launch_bounds__(512, 1)
+ctn_softmax_k3_reduce_l8s64(const __grid_constant__ P p) { reduce<kConfig, Prologue, Epilogue>(p); }
+
+// catenary | target sm_90a (h200) | kernel ctn_softmax_k4_pointwise_v8u1
+// chain:
+//   chain softmax[M in 1..64](
+//       input x: bf16[M, 512],
+//       weight w: bf16[1024, 512]) {
+//     y = contract "mk,nk->mn"(x, w)
+//     top = reduce_max "mn->m"(y)
+//     t4 = sub(y @ "mn", top @ "m")
+//     e = exp(t4)
+//     total = sum "mn->m"(e)
+//     t7 = recip(total)
+//     p = mul(e @ "mn", t7 @ "m")
+//     return p: bf16
+//   }
+// plan: pointwise: pointwise, 8 elements x 1 vectors per thread, 64 threads
+//   'p' is [M, 1024], the kernel before it computes [M]
+//   slot 0: workspace 'e'
+//   slot 1: workspace 't7'
+//   slot 2: output 'p'
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_softmax_k4_pointwise_v8u1.cu
+#include "kernels/pointwise.cuh"
+namespace {
+using namespace catenary;
+__device__ constexpr PointwiseConfig kConfig{
+    .size = extents(Extent(64, 1), 1024),
+    .vec = 8, .unroll = 1, .threads = 64,
+};
+using P = Params<3, 0>;
+struct Program {
+  struct Operands {
+    Vec<8> v_e;
+    Vec<8> v_t7;
+  };
+  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
+    in.v_e = load_vec<Operand{.slot = 0, .dtype = DType::kF32, .vec = 4, .streamed = true, .stride = dims(1024, 1)}, 8, false>(p, at);  // %e = exp(%t4)
+    in.v_t7 = load_vec<Operand{.slot = 1, .dtype = DType::kF32, .stride = dims(1, 0)}, 8, false>(p, at);  // %t7 = recip(%total)
+  }
+  static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in) {
+    const Vec<8> v_p = map<8, op_mul>(in.v_e, in.v_t7);  // %p = mul(%e, %t7)
+    store_vec<Operand{.slot = 2, .dtype = DType::kBF16, .vec = 8, .stride = dims(1024, 1)}, 8, false>(p, at, v_p);  // %p
+  }
+};
+}  // namespace
+extern "C" __global__ void __launch_bounds__(64, 1)
+ctn_softmax_k4_pointwise_v8u1(const __grid_constant__ P p) { pointwise<kConfig, Program>(p); }
+
+// catenary | target sm_90a (h200) | kernel ctn_softmax_k0_skinny_w8x1
+// chain:
+//   chain softmax[M in 1..64](
+//       input x: bf16[M, 512],
+//       weight w: bf16[1024, 512]) {
+//     y = contract "mk,nk->mn"(x, w)
+//     top = reduce_max "mn->m"(y)
+//     t4 = sub(y @ "mn", top @ "m")
+//     e = exp(t4)
+//     total = sum "mn->m"(e)
+//     t7 = recip(total)
+//     p = mul(e @ "mn", t7 @ "m")
+//     return p: bf16
+//   }
+// plan: skinny: 32 rows of W, 8 x 1 warps, 0 bytes of K per warp in shared memory and 128 in registers, 18 KiB shared, 2 CTAs per SM
+//   'y' is a contraction: it reads its operands from memory
+//   slot 0: parameter 'x'
+//   slot 1: parameter 'w'
+//   slot 2: workspace 'y'
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_softmax_k0_skinny_w8x1.cu
+#include "kernels/skinny.cuh"
+namespace {
+using namespace catenary;
+__device__ constexpr SkinnyConfig kConfig{
+    .space = {.math = MathMode::kBF16, .m = Extent(64, 1), .n = 1024, .k = 512},
+    .x = {.slot = 0, .stride_row = 512, .stride_k = 1, .copy_bytes = 16},
+    .w = {.slot = 1, .stride_row = 512, .stride_k = 1, .copy_bytes = 16},
+    .tile = {.warps_k = 8, .warps_n = 1, .row_tiles = 2, .columns = 16},
+    .loads = {.shared_blocks = 0, .register_blocks = 1, .copy_groups = 1, .x_chunks = 1, .x_columns = 16},
+    .schedule = {.split_k = 1}, .vec = 2,
+};
+using P = Params<3, 0>;
+struct Epilogue {
+  struct Operands {
+  };
+  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<2>& sum0) {
+    const Vec<2>& v_y = sum0;  // %y = contract(%x, %w)
+    store_vec<Operand{.slot = 2, .dtype = DType::kF32, .vec = 4, .stride = dims(1024, 1)}, 2, false>(p, at, v_y);  // %y
+  }
+};
+}  // namespace
+extern "C" __global__ void __launch_bounds__(256, 2)
+ctn_softmax_k0_skinny_w8x1(const __grid_constant__ P p) { skinny<kConfig, Epilogue>(p); }
+
+// catenary | target sm_90a (h200) | kernel ctn_softmax_k1_reduce_l16s32
+// chain:
+//   chain softmax[M in 1..64](
+//       input x: bf16[M, 512],
+//       weight w: bf16[1024, 512]) {
+//     y = contract "mk,nk->mn"(x, w)
+//     top = reduce_max "mn->m"(y)
+//     t4 = sub(y @ "mn", top @ "m")
+//     e = exp(t4)
+//     total = sum "mn->m"(e)
+//     t7 = recip(total)
+//     p = mul(e @ "mn", t7 @ "m")
+//     return p: bf16
+//   }
+// plan: reduce: reduce, 16 lanes x 32 slices, 1 elements per lane
+//   'top' is a maximum: it reads its operands from memory
+//   slot 0: workspace 'y'
+//   slot 1: workspace 'top'
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_softmax_k1_reduce_l16s32.cu
+#include "kernels/reduce.cuh"
+namespace {
+using namespace catenary;
+__device__ constexpr ReduceConfig kConfig{
+    .size = extents(1024, 1, 1, 1, 1, 1, 1, Extent(64, 1)), .term_rank = 1,
+    .sums = 1, .vec = 1, .lanes = 16, .slices = 32, .op = ReduceOp::kMax,
+};
+using P = Params<2, 0>;
+struct Prologue {
+  struct Operands {
+    Vec<1> v_y;
+  };
+  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
+    in.v_y = load_vec<Operand{.slot = 0, .dtype = DType::kF32, .streamed = true, .stride = dims(1, 0, 0, 0, 0, 0, 0, 1024)}, 1, true>(p, at);  // %y = contract(%x, %w)
+  }
+  static CATENARY_DEVICE void values(const P& p, const Coord& at, const Operands& in, Vec<1>* out) {
+    out[0] = in.v_y;
+  }
+};
+struct Epilogue {
+  struct Operands {
+  };
+  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<1>& sum0) {
+    const Vec<1>& v_top = sum0;  // %top = reduce_max(%y)
+    store_vec<Operand{.slot = 1, .dtype = DType::kF32, .vec = 4, .stride = dims(1)}, 1, true>(p, at, v_top);  // %top
+  }
+};
+}  // namespace
+extern "C" __global__ void __launch_bounds__(512, 1)
+ctn_softmax_k1_reduce_l16s32(const __grid_constant__ P p) { reduce<kConfig, Prologue, Epilogue>(p); }
+
+// catenary | target sm_90a (h200) | kernel ctn_softmax_k2_pointwise_v4u1
+// chain:
+//   chain softmax[M in 1..64](
+//       input x: bf16[M, 512],
+//       weight w: bf16[1024, 512]) {
+//     y = contract "mk,nk->mn"(x, w)
+//     top = reduce_max "mn->m"(y)
+//     t4 = sub(y @ "mn", top @ "m")
+//     e = exp(t4)
+//     total = sum "mn->m"(e)
+//     t7 = recip(total)
+//     p = mul(e @ "mn", t7 @ "m")
+//     return p: bf16
+//   }
+// plan: pointwise: pointwise, 4 elements x 1 vectors per thread, 64 threads
+//   't4' is [M, 1024], the kernel before it computes [M]
+//   slot 0: workspace 'y'
+//   slot 1: workspace 'top'
+//   slot 2: workspace 'e'
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_softmax_k2_pointwise_v4u1.cu
+#include "kernels/pointwise.cuh"
+namespace {
+using namespace catenary;
+__device__ constexpr PointwiseConfig kConfig{
+    .size = extents(Extent(64, 1), 1024),
+    .vec = 4, .unroll = 1, .threads = 64,
+};
+using P = Params<3, 0>;
+struct Program {
+  struct Operands {
+    Vec<4> v_y;
+    Vec<4> v_top;
+  };
+  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
+    in.v_y = load_vec<Operand{.slot = 0, .dtype = DType::kF32, .vec = 4, .streamed = true, .stride = dims(1024, 1)}, 4, false>(p, at);  // %y = contract(%x, %w)
+    in.v_top = load_vec<Operand{.slot = 1, .dtype = DType::kF32, .stride = dims(1, 0)}, 4, false>(p, at);  // %top = reduce_max(%y)
+  }
+  static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in) {
+    const Vec<4> v_t4 = map<4, op_sub>(in.v_y, in.v_top);  // %t4 = sub(%y, %top)
+    const Vec<4> v_e = map<4, op_exp>(v_t4);  // %e = exp(%t4)
+    store_vec<Operand{.slot = 2, .dtype = DType::kF32, .vec = 4, .stride = dims(1024, 1)}, 4, false>(p, at, v_e);  // %e
+  }
+};
+}  // namespace
+extern "C" __global__ void __launch_bounds__(64, 1)
+ctn_softmax_k2_pointwise_v4u1(const __grid_constant__ P p) { pointwise<kConfig, Program>(p); }
+
+// catenary | target sm_90a (h200) | kernel ctn_softmax_k3_reduce_l16s32
+// chain:
+//   chain softmax[M in 1..64](
+//       input x: bf16[M, 512],
+//       weight w: bf16[1024, 512]) {
+//     y = contract "mk,nk->mn"(x, w)
+//     top = reduce_max "mn->m"(y)
+//     t4 = sub(y @ "mn", top @ "m")
+//     e = exp(t4)
+//     total = sum "mn->m"(e)
+//     t7 = recip(total)
+//     p = mul(e @ "mn", t7 @ "m")
+//     return p: bf16
+//   }
+// plan: reduce: reduce, 16 lanes x 32 slices, 1 elements per lane
+//   'total' is a sum: it reads its operands from memory
+//   slot 0: workspace 'e'
+//   slot 1: workspace 't7'
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_softmax_k3_reduce_l16s32.cu
+#include "kernels/reduce.cuh"
+namespace {
+using namespace catenary;
+__device__ constexpr ReduceConfig kConfig{
+    .size = extents(1024, 1, 1, 1, 1, 1, 1, Extent(64, 1)), .term_rank = 1,
+    .sums = 1, .vec = 1, .lanes = 16, .slices = 32,
+};
+using P = Params<2, 0>;
+struct Prologue {
+  struct Operands {
+    Vec<1> v_e;
+  };
+  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
+    in.v_e = load_vec<Operand{.slot = 0, .dtype = DType::kF32, .streamed = true, .stride = dims(1, 0, 0, 0, 0, 0, 0, 1024)}, 1, true>(p, at);  // %e = exp(%t4)
+  }
+  static CATENARY_DEVICE void values(const P& p, const Coord& at, const Operands& in, Vec<1>* out) {
+    out[0] = in.v_e;
+  }
+};
+struct Epilogue {
+  struct Operands {
+  };
+  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<1>& sum0) {
+    const Vec<1>& v_total = sum0;  // %total = sum(%e)
+    const Vec<1> v_t7 = map<1, op_recip>(v_total);  // %t7 = recip(%total)
+    store_vec<Operand{.slot = 1, .dtype = DType::kF32, .vec = 4, .stride = dims(1)}, 1, true>(p, at, v_t7);  // %t7
+  }
+};
+}  // namespace
+extern "C" __global__ void __launch_bounds__(512, 1)
+ctn_softmax_k3_reduce_l16s32(const __grid_constant__ P p) { reduce<kConfig, Prologue, Epilogue>(p); }
+
+// catenary | target sm_90a (h200) | kernel ctn_softmax_k4_pointwise_v8u1
+// chain:
+//   chain softmax[M in 1..64](
+//       input x: bf16[M, 512],
+//       weight w: bf16[1024, 512]) {
+//     y = contract "mk,nk->mn"(x, w)
+//     top = reduce_max "mn->m"(y)
+//     t4 = sub(y @ "mn", top @ "m")
+//     e = exp(t4)
+//     total = sum "mn->m"(e)
+//     t7 = recip(total)
+//     p = mul(e @ "mn", t7 @ "m")
+//     return p: bf16
+//   }
+// plan: pointwise: pointwise, 8 elements x 1 vectors per thread, 64 threads
+//   'p' is [M, 1024], the kernel before it computes [M]
+//   slot 0: workspace 'e'
+//   slot 1: workspace 't7'
+//   slot 2: output 'p'
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_softmax_k4_pointwise_v8u1.cu
+#include "kernels/pointwise.cuh"
+namespace {
+using namespace catenary;
+__device__ constexpr PointwiseConfig kConfig{
+    .size = extents(Extent(64, 1), 1024),
+    .vec = 8, .unroll = 1, .threads = 64,
+};
+using P = Params<3, 0>;
+struct Program {
+  struct Operands {
+    Vec<8> v_e;
+    Vec<8> v_t7;
+  };
+  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
+    in.v_e = load_vec<Operand{.slot = 0, .dtype = DType::kF32, .vec = 4, .streamed = true, .stride = dims(1024, 1)}, 8, false>(p, at);  // %e = exp(%t4)
+    in.v_t7 = load_vec<Operand{.slot = 1, .dtype = DType::kF32, .stride = dims(1, 0)}, 8, false>(p, at);  // %t7 = recip(%total)
+  }
+  static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in) {
+    const Vec<8> v_p = map<8, op_mul>(in.v_e, in.v_t7);  // %p = mul(%e, %t7)
+    store_vec<Operand{.slot = 2, .dtype = DType::kBF16, .vec = 8, .stride = dims(1024, 1)}, 8, false>(p, at, v_p);  // %p
+  }
+};
+}  // namespace
+extern "C" __global__ void __launch_bounds__(64, 1)
+ctn_softmax_k4_pointwise_v8u1(const __grid_constant__ P p) { pointwise<kConfig, Program>(p); }
+
+// catenary | target sm_90a (h200) | kernel ctn_softmax_k0_skinny_w8x1
+// chain:
+//   chain softmax[M in 1..64](
+//       input x: bf16[M, 512],
+//       weight w: bf16[1024, 512]) {
+//     y = contract "mk,nk->mn"(x, w)
+//     top = reduce_max "mn->m"(y)
+//     t4 = sub(y @ "mn", top @ "m")
+//     e = exp(t4)
+//     total = sum "mn->m"(e)
+//     t7 = recip(total)
+//     p = mul(e @ "mn", t7 @ "m")
+//     return p: bf16
+//   }
+// plan: skinny: 32 rows of W, 8 x 1 warps, 0 bytes of K per warp in shared memory and 128 in registers, 27 KiB shared, 2 CTAs per SM
+//   'y' is a contraction: it reads its operands from memory
+//   slot 0: parameter 'x'
+//   slot 1: parameter 'w'
+//   slot 2: workspace 'y'
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_softmax_k0_skinny_w8x1.cu
+#include "kernels/skinny.cuh"
+namespace {
+using namespace catenary;
+__device__ constexpr SkinnyConfig kConfig{
+    .space = {.math = MathMode::kBF16, .m = Extent(64, 1), .n = 1024, .k = 512},
+    .x = {.slot = 0, .stride_row = 512, .stride_k = 1, .copy_bytes = 16},
+    .w = {.slot = 1, .stride_row = 512, .stride_k = 1, .copy_bytes = 16},
+    .tile = {.warps_k = 8, .warps_n = 1, .row_tiles = 2, .columns = 24},
+    .loads = {.shared_blocks = 0, .register_blocks = 1, .copy_groups = 1, .x_chunks = 1, .x_columns = 24},
+    .schedule = {.split_k = 1}, .vec = 4,
+};
+using P = Params<3, 0>;
+struct Epilogue {
+  struct Operands {
+  };
+  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<4>& sum0) {
+    const Vec<4>& v_y = sum0;  // %y = contract(%x, %w)
+    store_vec<Operand{.slot = 2, .dtype = DType::kF32, .vec = 4, .stride = dims(1024, 1)}, 4, false>(p, at, v_y);  // %y
+  }
+};
+}  // namespace
+extern "C" __global__ void __launch_bounds__(256, 2)
+ctn_softmax_k0_skinny_w8x1(const __grid_constant__ P p) { skinny<kConfig, Epilogue>(p); }
+
+// catenary | target sm_90a (h200) | kernel ctn_softmax_k1_reduce_l32s16
+// chain:
+//   chain softmax[M in 1..64](
+//       input x: bf16[M, 512],
+//       weight w: bf16[1024, 512]) {
+//     y = contract "mk,nk->mn"(x, w)
+//     top = reduce_max "mn->m"(y)
+//     t4 = sub(y @ "mn", top @ "m")
+//     e = exp(t4)
+//     total = sum "mn->m"(e)
+//     t7 = recip(total)
+//     p = mul(e @ "mn", t7 @ "m")
+//     return p: bf16
+//   }
+// plan: reduce: reduce, 32 lanes x 16 slices, 1 elements per lane
+//   'top' is a maximum: it reads its operands from memory
+//   slot 0: workspace 'y'
+//   slot 1: workspace 'top'
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_softmax_k1_reduce_l32s16.cu
+#include "kernels/reduce.cuh"
+namespace {
+using namespace catenary;
+__device__ constexpr ReduceConfig kConfig{
+    .size = extents(1024, 1, 1, 1, 1, 1, 1, Extent(64, 1)), .term_rank = 1,
+    .sums = 1, .vec = 1, .lanes = 32, .slices = 16, .op = ReduceOp::kMax,
+};
+using P = Params<2, 0>;
+struct Prologue {
+  struct Operands {
+    Vec<1> v_y;
+  };
+  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
+    in.v_y = load_vec<Operand{.slot = 0, .dtype = DType::kF32, .streamed = true, .stride = dims(1, 0, 0, 0, 0, 0, 0, 1024)}, 1, true>(p, at);  // %y = contract(%x, %w)
+  }
+  static CATENARY_DEVICE void values(const P& p, const Coord& at, const Operands& in, Vec<1>* out) {
+    out[0] = in.v_y;
+  }
+};
+struct Epilogue {
+  struct Operands {
+  };
+  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<1>& sum0) {
+    const Vec<1>& v_top = sum0;  // %top = reduce_max(%y)
+    store_vec<Operand{.slot = 1, .dtype = DType::kF32, .vec = 4, .stride = dims(1)}, 1, true>(p, at, v_top);  // %top
+  }
+};
+}  // namespace
+extern "C" __global__ void __launch_bounds__(512, 1)
+ctn_softmax_k1_reduce_l32s16(const __grid_constant__ P p) { reduce<kConfig, Prologue, Epilogue>(p); }
+
+// catenary | target sm_90a (h200) | kernel ctn_softmax_k2_pointwise_v4u1
+// chain:
+//   chain softmax[M in 1..64](
+//       input x: bf16[M, 512],
+//       weight w: bf16[1024, 512]) {
+//     y = contract "mk,nk->mn"(x, w)
+//     top = reduce_max "mn->m"(y)
+//     t4 = sub(y @ "mn", top @ "m")
+//     e = exp(t4)
+//     total = sum "mn->m"(e)
+//     t7 = recip(total)
+//     p = mul(e @ "mn", t7 @ "m")
+//     return p: bf16
+//   }
+// plan: pointwise: pointwise, 4 elements x 1 vectors per thread, 64 threads
+//   't4' is [M, 1024], the kernel before it computes [M]
+//   slot 0: workspace 'y'
+//   slot 1: workspace 'top'
+//   slot 2: workspace 'e'
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_softmax_k2_pointwise_v4u1.cu
+#include "kernels/pointwise.cuh"
+namespace {
+using namespace catenary;
+__device__ constexpr PointwiseConfig kConfig{
+    .size = extents(Extent(64, 1), 1024),
+    .vec = 4, .unroll = 1, .threads = 64,
+};
+using P = Params<3, 0>;
+struct Program {
+  struct Operands {
+    Vec<4> v_y;
+    Vec<4> v_top;
+  };
+  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
+    in.v_y = load_vec<Operand{.slot = 0, .dtype = DType::kF32, .vec = 4, .streamed = true, .stride = dims(1024, 1)}, 4, false>(p, at);  // %y = contract(%x, %w)
+    in.v_top = load_vec<Operand{.slot = 1, .dtype = DType::kF32, .stride = dims(1, 0)}, 4, false>(p, at);  // %top = reduce_max(%y)
+  }
+  static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in) {
+    const Vec<4> v_t4 = map<4, op_sub>(in.v_y, in.v_top);  // %t4 = sub(%y, %top)
+    const Vec<4> v_e = map<4, op_exp>(v_t4);  // %e = exp(%t4)
+    store_vec<Operand{.slot = 2, .dtype = DType::kF32, .vec = 4, .stride = dims(1024, 1)}, 4, false>(p, at, v_e);  // %e
+  }
+};
+}  // namespace
+extern "C" __global__ void __launch_bounds__(64, 1)
+ctn_softmax_k2_pointwise_v4u1(const __grid_constant__ P p) { pointwise<kConfig, Program>(p); }
+
+// catenary | target sm_90a (h200) | kernel ctn_softmax_k3_reduce_l32s16
+// chain:
+//   chain softmax[M in 1..64](
+//       input x: bf16[M, 512],
+//       weight w: bf16[1024, 512]) {
+//     y = contract "mk,nk->mn"(x, w)
+//     top = reduce_max "mn->m"(y)
+//     t4 = sub(y @ "mn", top @ "m")
+//     e = exp(t4)
+//     total = sum "mn->m"(e)
+//     t7 = recip(total)
+//     p = mul(e @ "mn", t7 @ "m")
+//     return p: bf16
+//   }
+// plan: reduce: reduce, 32 lanes x 16 slices, 1 elements per lane
+//   'total' is a sum: it reads its operands from memory
+//   slot 0: workspace 'e'
+//   slot 1: workspace 't7'
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_softmax_k3_reduce_l32s16.cu
+#include "kernels/reduce.cuh"
+namespace {
+using namespace catenary;
+__device__ constexpr ReduceConfig kConfig{
+    .size = extents(1024, 1, 1, 1, 1, 1, 1, Extent(64, 1)), .term_rank = 1,
+    .sums = 1, .vec = 1, .lanes = 32, .slices = 16,
+};
+using P = Params<2, 0>;
+struct Prologue {
+  struct Operands {
+    Vec<1> v_e;
+  };
+  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
+    in.v_e = load_vec<Operand{.slot = 0, .dtype = DType::kF32, .streamed = true, .stride = dims(1, 0, 0, 0, 0, 0, 0, 1024)}, 1, true>(p, at);  // %e = exp(%t4)
+  }
+  static CATENARY_DEVICE void values(const P& p, const Coord& at, const Operands& in, Vec<1>* out) {
+    out[0] = in.v_e;
+  }
+};
+struct Epilogue {
+  struct Operands {
+  };
+  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<1>& sum0) {
+    const Vec<1>& v_total = sum0;  // %total = sum(%e)
+    const Vec<1> v_t7 = map<1, op_recip>(v_total);  // %t7 = recip(%total)
+    store_vec<Operand{.slot = 1, .dtype = DType::kF32, .vec = 4, .stride = dims(1)}, 1, true>(p, at, v_t7);  // %t7
+  }
+};
+}  // namespace
+extern "C" __global__ void __launch_bounds__(512, 1)
+ctn_softmax_k3_reduce_l32s16(const __grid_constant__ P p) { reduce<kConfig, Prologue, Epilogue>(p); }
+
+// catenary | target sm_90a (h200) | kernel ctn_softmax_k4_pointwise_v8u1
+// chain:
+//   chain softmax[M in 1..64](
+//       input x: bf16[M, 512],
+//       weight w: bf16[1024, 512]) {
+//     y = contract "mk,nk->mn"(x, w)
+//     top = reduce_max "mn->m"(y)
+//     t4 = sub(y @ "mn", top @ "m")
+//     e = exp(t4)
+//     total = sum "mn->m"(e)
+//     t7 = recip(total)
+//     p = mul(e @ "mn", t7 @ "m")
+//     return p: bf16
+//   }
+// plan: pointwise: pointwise, 8 elements x 1 vectors per thread, 64 threads
+//   'p' is [M, 1024], the kernel before it computes [M]
+//   slot 0: workspace 'e'
+//   slot 1: workspace 't7'
+//   slot 2: output 'p'
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_softmax_k4_pointwise_v8u1.cu
+#include "kernels/pointwise.cuh"
+namespace {
+using namespace catenary;
+__device__ constexpr PointwiseConfig kConfig{
+    .size = extents(Extent(64, 1), 1024),
+    .vec = 8, .unroll = 1, .threads = 64,
+};
+using P = Params<3, 0>;
+struct Program {
+  struct Operands {
+    Vec<8> v_e;
+    Vec<8> v_t7;
+  };
+  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
+    in.v_e = load_vec<Operand{.slot = 0, .dtype = DType::kF32, .vec = 4, .streamed = true, .stride = dims(1024, 1)}, 8, false>(p, at);  // %e = exp(%t4)
+    in.v_t7 = load_vec<Operand{.slot = 1, .dtype = DType::kF32, .stride = dims(1, 0)}, 8, false>(p, at);  // %t7 = recip(%total)
+  }
+  static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in) {
+    const Vec<8> v_p = map<8, op_mul>(in.v_e, in.v_t7);  // %p = mul(%e, %t7)
+    store_vec<Operand{.slot = 2, .dtype = DType::kBF16, .vec = 8, .stride = dims(1024, 1)}, 8, false>(p, at, v_p);  // %p
+  }
+};
+}  // namespace
+extern "C" __global__ void __launch_bounds__(64, 1)
+ctn_softmax_k4_pointwise_v8u1(const __grid_constant__ P p) { pointwise<kConfig, Program>(p); }
+
+// catenary | target sm_90a (h200) | kernel ctn_softmax_k0_gemm_m64n32k64
+// chain:
+//   chain softmax[M in 1..64](
+//       input x: bf16[M, 512],
+//       weight w: bf16[1024, 512]) {
+//     y = contract "mk,nk->mn"(x, w)
+//     top = reduce_max "mn->m"(y)
+//     t4 = sub(y @ "mn", top @ "m")
+//     e = exp(t4)
+//     total = sum "mn->m"(e)
+//     t7 = recip(total)
+//     p = mul(e @ "mn", t7 @ "m")
+//     return p: bf16
+//   }
+// plan: gemm_sm90: tile 64x32x64, 1 cooperative warpgroups, 13 stages, cluster split-K 4, 2 CTAs per SM, 107 KiB shared
+//   'y' is a contraction: it reads its operands from memory
+//   slot 0: parameter 'x'
+//   slot 1: parameter 'w'
+//   slot 2: workspace 'y'
+//   map 0: 'x' as 512 x up to 64 bf16 in boxes of 64 x 32
+//   map 1: 'w' as 512 x 1024 bf16 in boxes of 64 x 32
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_softmax_k0_gemm_m64n32k64.cu
+#include "kernels/gemm_sm90.cuh"
+namespace {
+using namespace catenary;
+__device__ constexpr GemmSm90Config kConfig{
+    .space = {.math = MathMode::kBF16, .m = Extent(64, 1), .n = 1024, .k = 512},
+    .a = {.map = 0},
+    .b = {.map = 1, .weight = true},
+    .tile = {.block_m = 64, .block_n = 32, .stages = 13, .a_rows = 32},
+    .schedule = {.consumers = 1, .cluster_k = 4, .ctas_per_sm = 2, .split_k = 1, .tile_swizzle = 8},
+    .epilogue = {.vec = 4},
+};
+using P = Params<3, 0, 2>;
+struct Epilogue {
+  struct Operands {
+  };
+  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<4>& sum0) {
+    const Vec<4>& v_y = sum0;  // %y = contract(%x, %w)
+    store_vec<Operand{.slot = 2, .dtype = DType::kF32, .vec = 4, .stride = dims(1024, 1)}, 4, false>(p, at, v_y);  // %y
+  }
+};
+}  // namespace
+extern "C" __global__ void __launch_bounds__(256, 2)
+ctn_softmax_k0_gemm_m64n32k64(const __grid_constant__ P p) { gemm_sm90<kConfig, Epilogue>(p); }
+
+// catenary | target sm_90a (h200) | kernel ctn_softmax_k1_reduce_l32s16
+// chain:
+//   chain softmax[M in 1..64](
+//       input x: bf16[M, 512],
+//       weight w: bf16[1024, 512]) {
+//     y = contract "mk,nk->mn"(x, w)
+//     top = reduce_max "mn->m"(y)
+//     t4 = sub(y @ "mn", top @ "m")
+//     e = exp(t4)
+//     total = sum "mn->m"(e)
+//     t7 = recip(total)
+//     p = mul(e @ "mn", t7 @ "m")
+//     return p: bf16
+//   }
+// plan: reduce: reduce, 32 lanes x 16 slices, 1 elements per lane
+//   'top' is a maximum: it reads its operands from memory
+//   slot 0: workspace 'y'
+//   slot 1: workspace 'top'
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_softmax_k1_reduce_l32s16.cu
+#include "kernels/reduce.cuh"
+namespace {
+using namespace catenary;
+__device__ constexpr ReduceConfig kConfig{
+    .size = extents(1024, 1, 1, 1, 1, 1, 1, Extent(64, 1)), .term_rank = 1,
+    .sums = 1, .vec = 1, .lanes = 32, .slices = 16, .op = ReduceOp::kMax,
+};
+using P = Params<2, 0>;
+struct Prologue {
+  struct Operands {
+    Vec<1> v_y;
+  };
+  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
+    in.v_y = load_vec<Operand{.slot = 0, .dtype = DType::kF32, .streamed = true, .stride = dims(1, 0, 0, 0, 0, 0, 0, 1024)}, 1, true>(p, at);  // %y = contract(%x, %w)
+  }
+  static CATENARY_DEVICE void values(const P& p, const Coord& at, const Operands& in, Vec<1>* out) {
+    out[0] = in.v_y;
+  }
+};
+struct Epilogue {
+  struct Operands {
+  };
+  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<1>& sum0) {
+    const Vec<1>& v_top = sum0;  // %top = reduce_max(%y)
+    store_vec<Operand{.slot = 1, .dtype = DType::kF32, .vec = 4, .stride = dims(1)}, 1, true>(p, at, v_top);  // %top
+  }
+};
+}  // namespace
+extern "C" __global__ void __launch_bounds__(512, 1)
+ctn_softmax_k1_reduce_l32s16(const __grid_constant__ P p) { reduce<kConfig, Prologue, Epilogue>(p); }
+
+// catenary | target sm_90a (h200) | kernel ctn_softmax_k2_pointwise_v4u1
+// chain:
+//   chain softmax[M in 1..64](
+//       input x: bf16[M, 512],
+//       weight w: bf16[1024, 512]) {
+//     y = contract "mk,nk->mn"(x, w)
+//     top = reduce_max "mn->m"(y)
+//     t4 = sub(y @ "mn", top @ "m")
+//     e = exp(t4)
+//     total = sum "mn->m"(e)
+//     t7 = recip(total)
+//     p = mul(e @ "mn", t7 @ "m")
+//     return p: bf16
+//   }
+// plan: pointwise: pointwise, 4 elements x 1 vectors per thread, 64 threads
+//   't4' is [M, 1024], the kernel before it computes [M]
+//   slot 0: workspace 'y'
+//   slot 1: workspace 'top'
+//   slot 2: workspace 'e'
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_softmax_k2_pointwise_v4u1.cu
+#include "kernels/pointwise.cuh"
+namespace {
+using namespace catenary;
+__device__ constexpr PointwiseConfig kConfig{
+    .size = extents(Extent(64, 1), 1024),
+    .vec = 4, .unroll = 1, .threads = 64,
+};
+using P = Params<3, 0>;
+struct Program {
+  struct Operands {
+    Vec<4> v_y;
+    Vec<4> v_top;
+  };
+  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
+    in.v_y = load_vec<Operand{.slot = 0, .dtype = DType::kF32, .vec = 4, .streamed = true, .stride = dims(1024, 1)}, 4, false>(p, at);  // %y = contract(%x, %w)
+    in.v_top = load_vec<Operand{.slot = 1, .dtype = DType::kF32, .stride = dims(1, 0)}, 4, false>(p, at);  // %top = reduce_max(%y)
+  }
+  static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in) {
+    const Vec<4> v_t4 = map<4, op_sub>(in.v_y, in.v_top);  // %t4 = sub(%y, %top)
+    const Vec<4> v_e = map<4, op_exp>(v_t4);  // %e = exp(%t4)
+    store_vec<Operand{.slot = 2, .dtype = DType::kF32, .vec = 4, .stride = dims(1024, 1)}, 4, false>(p, at, v_e);  // %e
+  }
+};
+}  // namespace
+extern "C" __global__ void __launch_bounds__(64, 1)
+ctn_softmax_k2_pointwise_v4u1(const __grid_constant__ P p) { pointwise<kConfig, Program>(p); }
+
+// catenary | target sm_90a (h200) | kernel ctn_softmax_k3_reduce_l32s16
+// chain:
+//   chain softmax[M in 1..64](
+//       input x: bf16[M, 512],
+//       weight w: bf16[1024, 512]) {
+//     y = contract "mk,nk->mn"(x, w)
+//     top = reduce_max "mn->m"(y)
+//     t4 = sub(y @ "mn", top @ "m")
+//     e = exp(t4)
+//     total = sum "mn->m"(e)
+//     t7 = recip(total)
+//     p = mul(e @ "mn", t7 @ "m")
+//     return p: bf16
+//   }
+// plan: reduce: reduce, 32 lanes x 16 slices, 1 elements per lane
+//   'total' is a sum: it reads its operands from memory
+//   slot 0: workspace 'e'
+//   slot 1: workspace 't7'
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_softmax_k3_reduce_l32s16.cu
+#include "kernels/reduce.cuh"
+namespace {
+using namespace catenary;
+__device__ constexpr ReduceConfig kConfig{
+    .size = extents(1024, 1, 1, 1, 1, 1, 1, Extent(64, 1)), .term_rank = 1,
+    .sums = 1, .vec = 1, .lanes = 32, .slices = 16,
+};
+using P = Params<2, 0>;
+struct Prologue {
+  struct Operands {
+    Vec<1> v_e;
+  };
+  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
+    in.v_e = load_vec<Operand{.slot = 0, .dtype = DType::kF32, .streamed = true, .stride = dims(1, 0, 0, 0, 0, 0, 0, 1024)}, 1, true>(p, at);  // %e = exp(%t4)
+  }
+  static CATENARY_DEVICE void values(const P& p, const Coord& at, const Operands& in, Vec<1>* out) {
+    out[0] = in.v_e;
+  }
+};
+struct Epilogue {
+  struct Operands {
+  };
+  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<1>& sum0) {
+    const Vec<1>& v_total = sum0;  // %total = sum(%e)
+    const Vec<1> v_t7 = map<1, op_recip>(v_total);  // %t7 = recip(%total)
+    store_vec<Operand{.slot = 1, .dtype = DType::kF32, .vec = 4, .stride = dims(1)}, 1, true>(p, at, v_t7);  // %t7
+  }
+};
+}  // namespace
+extern "C" __global__ void __launch_bounds__(512, 1)
+ctn_softmax_k3_reduce_l32s16(const __grid_constant__ P p) { reduce<kConfig, Prologue, Epilogue>(p); }
+
+// catenary | target sm_90a (h200) | kernel ctn_softmax_k4_pointwise_v8u1
+// chain:
+//   chain softmax[M in 1..64](
+//       input x: bf16[M, 512],
+//       weight w: bf16[1024, 512]) {
+//     y = contract "mk,nk->mn"(x, w)
+//     top = reduce_max "mn->m"(y)
+//     t4 = sub(y @ "mn", top @ "m")
+//     e = exp(t4)
+//     total = sum "mn->m"(e)
+//     t7 = recip(total)
+//     p = mul(e @ "mn", t7 @ "m")
+//     return p: bf16
+//   }
+// plan: pointwise: pointwise, 8 elements x 1 vectors per thread, 64 threads
+//   'p' is [M, 1024], the kernel before it computes [M]
+//   slot 0: workspace 'e'
+//   slot 1: workspace 't7'
+//   slot 2: output 'p'
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_softmax_k4_pointwise_v8u1.cu
+#include "kernels/pointwise.cuh"
+namespace {
+using namespace catenary;
+__device__ constexpr PointwiseConfig kConfig{
+    .size = extents(Extent(64, 1), 1024),
+    .vec = 8, .unroll = 1, .threads = 64,
+};
+using P = Params<3, 0>;
+struct Program {
+  struct Operands {
+    Vec<8> v_e;
+    Vec<8> v_t7;
+  };
+  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
+    in.v_e = load_vec<Operand{.slot = 0, .dtype = DType::kF32, .vec = 4, .streamed = true, .stride = dims(1024, 1)}, 8, false>(p, at);  // %e = exp(%t4)
+    in.v_t7 = load_vec<Operand{.slot = 1, .dtype = DType::kF32, .stride = dims(1, 0)}, 8, false>(p, at);  // %t7 = recip(%total)
+  }
+  static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in) {
+    const Vec<8> v_p = map<8, op_mul>(in.v_e, in.v_t7);  // %p = mul(%e, %t7)
+    store_vec<Operand{.slot = 2, .dtype = DType::kBF16, .vec = 8, .stride = dims(1024, 1)}, 8, false>(p, at, v_p);  // %p
+  }
+};
+}  // namespace
+extern "C" __global__ void __launch_bounds__(64, 1)
+ctn_softmax_k4_pointwise_v8u1(const __grid_constant__ P p) { pointwise<kConfig, Program>(p); }
+
+// catenary | target sm_90a (h200) | kernel ctn_softmax_k0_gemm_m64n32k64
+// chain:
+//   chain softmax[M in 1..64](
+//       input x: bf16[M, 512],
+//       weight w: bf16[1024, 512]) {
+//     y = contract "mk,nk->mn"(x, w)
+//     top = reduce_max "mn->m"(y)
+//     t4 = sub(y @ "mn", top @ "m")
+//     e = exp(t4)
+//     total = sum "mn->m"(e)
+//     t7 = recip(total)
+//     p = mul(e @ "mn", t7 @ "m")
+//     return p: bf16
+//   }
+// plan: gemm_sm90: tile 64x32x64, 1 cooperative warpgroups, 8 stages, cluster split-K 4, 2 CTAs per SM, 103 KiB shared
+//   'y' is a contraction: it reads its operands from memory
+//   slot 0: parameter 'x'
+//   slot 1: parameter 'w'
+//   slot 2: workspace 'y'
+//   map 0: 'x' as 512 x up to 64 bf16 in boxes of 64 x 64
+//   map 1: 'w' as 512 x 1024 bf16 in boxes of 64 x 32
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_softmax_k0_gemm_m64n32k64.cu
+#include "kernels/gemm_sm90.cuh"
+namespace {
+using namespace catenary;
+__device__ constexpr GemmSm90Config kConfig{
+    .space = {.math = MathMode::kBF16, .m = Extent(64, 1), .n = 1024, .k = 512},
+    .a = {.map = 0},
+    .b = {.map = 1, .weight = true},
+    .tile = {.block_m = 64, .block_n = 32, .stages = 8},
+    .schedule = {.consumers = 1, .cluster_k = 4, .ctas_per_sm = 2, .split_k = 1, .tile_swizzle = 8},
+    .epilogue = {.vec = 4},
+};
+using P = Params<3, 0, 2>;
+struct Epilogue {
+  struct Operands {
+  };
+  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<4>& sum0) {
+    const Vec<4>& v_y = sum0;  // %y = contract(%x, %w)
+    store_vec<Operand{.slot = 2, .dtype = DType::kF32, .vec = 4, .stride = dims(1024, 1)}, 4, false>(p, at, v_y);  // %y
+  }
+};
+}  // namespace
+extern "C" __global__ void __launch_bounds__(256, 2)
+ctn_softmax_k0_gemm_m64n32k64(const __grid_constant__ P p) { gemm_sm90<kConfig, Epilogue>(p); }
+
+// catenary | target sm_90a (h200) | kernel ctn_softmax_k1_reduce_l32s16
+// chain:
+//   chain softmax[M in 1..64](
+//       input x: bf16[M, 512],
+//       weight w: bf16[1024, 512]) {
+//     y = contract "mk,nk->mn"(x, w)
+//     top = reduce_max "mn->m"(y)
+//     t4 = sub(y @ "mn", top @ "m")
+//     e = exp(t4)
+//     total = sum "mn->m"(e)
+//     t7 = recip(total)
+//     p = mul(e @ "mn", t7 @ "m")
+//     return p: bf16
+//   }
+// plan: reduce: reduce, 32 lanes x 16 slices, 1 elements per lane
+//   'top' is a maximum: it reads its operands from memory
+//   slot 0: workspace 'y'
+//   slot 1: workspace 'top'
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_softmax_k1_reduce_l32s16.cu
+#include "kernels/reduce.cuh"
+namespace {
+using namespace catenary;
+__device__ constexpr ReduceConfig kConfig{
+    .size = extents(1024, 1, 1, 1, 1, 1, 1, Extent(64, 1)), .term_rank = 1,
+    .sums = 1, .vec = 1, .lanes = 32, .slices = 16, .op = ReduceOp::kMax,
+};
+using P = Params<2, 0>;
+struct Prologue {
+  struct Operands {
+    Vec<1> v_y;
+  };
+  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
+    in.v_y = load_vec<Operand{.slot = 0, .dtype = DType::kF32, .streamed = true, .stride = dims(1, 0, 0, 0, 0, 0, 0, 1024)}, 1, true>(p, at);  // %y = contract(%x, %w)
+  }
+  static CATENARY_DEVICE void values(const P& p, const Coord& at, const Operands& in, Vec<1>* out) {
+    out[0] = in.v_y;
+  }
+};
+struct Epilogue {
+  struct Operands {
+  };
+  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<1>& sum0) {
+    const Vec<1>& v_top = sum0;  // %top = reduce_max(%y)
+    store_vec<Operand{.slot = 1, .dtype = DType::kF32, .vec = 4, .stride = dims(1)}, 1, true>(p, at, v_top);  // %top
+  }
+};
+}  // namespace
+extern "C" __global__ void __launch_bounds__(512, 1)
+ctn_softmax_k1_reduce_l32s16(const __grid_constant__ P p) { reduce<kConfig, Prologue, Epilogue>(p); }
+
+// catenary | target sm_90a (h200) | kernel ctn_softmax_k2_pointwise_v4u1
+// chain:
+//   chain softmax[M in 1..64](
+//       input x: bf16[M, 512],
+//       weight w: bf16[1024, 512]) {
+//     y = contract "mk,nk->mn"(x, w)
+//     top = reduce_max "mn->m"(y)
+//     t4 = sub(y @ "mn", top @ "m")
+//     e = exp(t4)
+//     total = sum "mn->m"(e)
+//     t7 = recip(total)
+//     p = mul(e @ "mn", t7 @ "m")
+//     return p: bf16
+//   }
+// plan: pointwise: pointwise, 4 elements x 1 vectors per thread, 64 threads
+//   't4' is [M, 1024], the kernel before it computes [M]
+//   slot 0: workspace 'y'
+//   slot 1: workspace 'top'
+//   slot 2: workspace 'e'
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_softmax_k2_pointwise_v4u1.cu
+#include "kernels/pointwise.cuh"
+namespace {
+using namespace catenary;
+__device__ constexpr PointwiseConfig kConfig{
+    .size = extents(Extent(64, 1), 1024),
+    .vec = 4, .unroll = 1, .threads = 64,
+};
+using P = Params<3, 0>;
+struct Program {
+  struct Operands {
+    Vec<4> v_y;
+    Vec<4> v_top;
+  };
+  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
+    in.v_y = load_vec<Operand{.slot = 0, .dtype = DType::kF32, .vec = 4, .streamed = true, .stride = dims(1024, 1)}, 4, false>(p, at);  // %y = contract(%x, %w)
+    in.v_top = load_vec<Operand{.slot = 1, .dtype = DType::kF32, .stride = dims(1, 0)}, 4, false>(p, at);  // %top = reduce_max(%y)
+  }
+  static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in) {
+    const Vec<4> v_t4 = map<4, op_sub>(in.v_y, in.v_top);  // %t4 = sub(%y, %top)
+    const Vec<4> v_e = map<4, op_exp>(v_t4);  // %e = exp(%t4)
+    store_vec<Operand{.slot = 2, .dtype = DType::kF32, .vec = 4, .stride = dims(1024, 1)}, 4, false>(p, at, v_e);  // %e
+  }
+};
+}  // namespace
+extern "C" __global__ void __launch_bounds__(64, 1)
+ctn_softmax_k2_pointwise_v4u1(const __grid_constant__ P p) { pointwise<kConfig, Program>(p); }
+
+// catenary | target sm_90a (h200) | kernel ctn_softmax_k3_reduce_l32s16
+// chain:
+//   chain softmax[M in 1..64](
+//       input x: bf16[M, 512],
+//       weight w: bf16[1024, 512]) {
+//     y = contract "mk,nk->mn"(x, w)
+//     top = reduce_max "mn->m"(y)
+//     t4 = sub(y @ "mn", top @ "m")
+//     e = exp(t4)
+//     total = sum "mn->m"(e)
+//     t7 = recip(total)
+//     p = mul(e @ "mn", t7 @ "m")
+//     return p: bf16
+//   }
+// plan: reduce: reduce, 32 lanes x 16 slices, 1 elements per lane
+//   'total' is a sum: it reads its operands from memory
+//   slot 0: workspace 'e'
+//   slot 1: workspace 't7'
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_softmax_k3_reduce_l32s16.cu
+#include "kernels/reduce.cuh"
+namespace {
+using namespace catenary;
+__device__ constexpr ReduceConfig kConfig{
+    .size = extents(1024, 1, 1, 1, 1, 1, 1, Extent(64, 1)), .term_rank = 1,
+    .sums = 1, .vec = 1, .lanes = 32, .slices = 16,
+};
+using P = Params<2, 0>;
+struct Prologue {
+  struct Operands {
+    Vec<1> v_e;
+  };
+  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
+    in.v_e = load_vec<Operand{.slot = 0, .dtype = DType::kF32, .streamed = true, .stride = dims(1, 0, 0, 0, 0, 0, 0, 1024)}, 1, true>(p, at);  // %e = exp(%t4)
+  }
+  static CATENARY_DEVICE void values(const P& p, const Coord& at, const Operands& in, Vec<1>* out) {
+    out[0] = in.v_e;
+  }
+};
+struct Epilogue {
+  struct Operands {
+  };
+  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<1>& sum0) {
+    const Vec<1>& v_total = sum0;  // %total = sum(%e)
+    const Vec<1> v_t7 = map<1, op_recip>(v_total);  // %t7 = recip(%total)
+    store_vec<Operand{.slot = 1, .dtype = DType::kF32, .vec = 4, .stride = dims(1)}, 1, true>(p, at, v_t7);  // %t7
+  }
+};
+}  // namespace
+extern "C" __global__ void __launch_bounds__(512, 1)
+ctn_softmax_k3_reduce_l32s16(const __grid_constant__ P p) { reduce<kConfig, Prologue, Epilogue>(p); }
+
+// catenary | target sm_90a (h200) | kernel ctn_softmax_k4_pointwise_v8u1
+// chain:
+//   chain softmax[M in 1..64](
+//       input x: bf16[M, 512],
+//       weight w: bf16[1024, 512]) {
+//     y = contract "mk,nk->mn"(x, w)
+//     top = reduce_max "mn->m"(y)
+//     t4 = sub(y @ "mn", top @ "m")
+//     e = exp(t4)
+//     total = sum "mn->m"(e)
+//     t7 = recip(total)
+//     p = mul(e @ "mn", t7 @ "m")
+//     return p: bf16
+//   }
+// plan: pointwise: pointwise, 8 elements x 1 vectors per thread, 64 threads
+//   'p' is [M, 1024], the kernel before it computes [M]
+//   slot 0: workspace 'e'
+//   slot 1: workspace 't7'
+//   slot 2: output 'p'
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_softmax_k4_pointwise_v8u1.cu
+#include "kernels/pointwise.cuh"
+namespace {
+using namespace catenary;
+__device__ constexpr PointwiseConfig kConfig{
+    .size = extents(Extent(64, 1), 1024),
+    .vec = 8, .unroll = 1, .threads = 64,
+};
+using P = Params<3, 0>;
+struct Program {
+  struct Operands {
+    Vec<8> v_e;
+    Vec<8> v_t7;
+  };
+  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
+    in.v_e = load_vec<Operand{.slot = 0, .dtype = DType::kF32, .vec = 4, .streamed = true, .stride = dims(1024, 1)}, 8, false>(p, at);  // %e = exp(%t4)
+    in.v_t7 = load_vec<Operand{.slot = 1, .dtype = DType::kF32, .stride = dims(1, 0)}, 8, false>(p, at);  // %t7 = recip(%total)
+  }
+  static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in) {
+    const Vec<8> v_p = map<8, op_mul>(in.v_e, in.v_t7);  // %p = mul(%e, %t7)
+    store_vec<Operand{.slot = 2, .dtype = DType::kBF16, .vec = 8, .stride = dims(1024, 1)}, 8, false>(p, at, v_p);  // %p
+  }
+};
+}  // namespace
+extern "C" __global__ void __launch_bounds__(64, 1)
+ctn_softmax_k4_pointwise_v8u1(const __grid_constant__ P p) { pointwise<kConfig, Program>(p); }
+
