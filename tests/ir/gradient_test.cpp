@@ -156,6 +156,16 @@ TEST_SUITE("ir") {
     CHECK(dx.shape[1].symbolic);
   }
 
+  TEST_CASE("a maximum is computed again from the elements that are compared with it") {
+    const Gradient gradient = gradient_of(
+        verified_text("chain c(input x: bf16[8, 16], weight w: bf16[4, 16]) {\n"
+                      "  g = contract \"mk,nk->mn\"(x, w)\n  y = reduce_max \"mn->m\"(g)\n"
+                      "  return y: f32 }"));
+    CHECK(names(gradient.chains[0], GradientKind::kSaved) == Names{"g"});
+    CHECK(names(gradient.chains[1], GradientKind::kOutput).empty());
+    CHECK(count(chain_of(gradient, 1), Op::kReduceMax) == 1);
+  }
+
   TEST_CASE("a scalar's gradient is one f32") {
     GradientOptions options;
     options.wanted = {"s"};
