@@ -334,6 +334,9 @@ void ChainWriter::add_gradient(ValueId parameter, const Placed& gradient, Draft&
     value.op = Op::kAdd;
     value.operands = {Use{sum->second, ""}, Use{output.value, ""}};
     output.value = draft.append(std::move(value), DType::kF32);
+    output.in_place = sum->second;  // and has its layout
+    output.strides.clear();
+    output.align = 16;
   } else if (draft.chain.values[output.value].name != name) {
     // An output is a computed value, and no other output.
     value.op = Op::kCast;

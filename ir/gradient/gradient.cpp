@@ -76,6 +76,31 @@ Error check_options(const GradientOptions& options) {
   return Error::success();
 }
 
+// What reverse mode has no rule for.
+Error check_supported(const VerifiedChain& chain) {
+  for (const Output& output : chain.chain().outputs) {
+    if (output.in_place < 0) continue;
+    return make_error(ErrorCode::kUnsupported,
+                      "output {} is in place of {}, which the backward may have to read: return it "
+                      "into memory of its own",
+                      quoted(chain.value(output.value).name),
+                      quoted(chain.value(output.in_place).name));
+  }
+  for (ValueId id = 0; id < chain.num_values(); ++id) {
+    const Value& value = chain.value(id);
+    const auto& groups = chain.info(id).operand_group;
+    for (size_t i = 0; i < groups.size(); ++i) {
+      if (groups[i] < 0) continue;
+      return make_error(ErrorCode::kUnsupported,
+                        "'{}' of {} takes {} by the group of the row, which has no gradient: make "
+                        "it part of the weights of the group",
+                        op_info(value.op).text, quoted(value.name),
+                        quoted(chain.value(value.operands[i].value).name));
+    }
+  }
+  return Error::success();
+}
+
 // The op that ends every way of a gradient to `parameter`, or nothing.
 std::optional<Op> blocking_op(const VerifiedChain& chain, ValueId parameter) {
   std::vector<bool> depends(chain.num_values());
@@ -164,38 +189,9 @@ std::string_view gradient_pass_text(GradientPass pass) {
   return "";
 }
 
-namespace {
-
-// What a forward chain may not have.
-Error check_forward(const VerifiedChain& forward) {
-  for (const Output& output : forward.chain().outputs) {
-    if (output.in_place < 0) continue;
-    return make_error(
-        ErrorCode::kUnsupported,
-        "output {} overwrites input {}, which the backward chains may read: leave out 'inplace'",
-        quoted(forward.value(output.value).name), quoted(forward.value(output.in_place).name));
-  }
-  for (ValueId id = 0; id < forward.num_values(); ++id) {
-    if (forward.value(id).op == Op::kReduceMax) {
-      return make_error(ErrorCode::kUnsupported,
-                        "value {} is a maximum over labels, which has no gradient yet: apply it in "
-                        "a chain of its own",
-                        quoted(forward.value(id).name));
-    }
-    if (llvm::all_of(forward.info(id).operand_group, [](int dim) { return dim < 0; })) continue;
-    return make_error(ErrorCode::kUnsupported,
-                      "value {} takes an operand by the group of a row, which has no gradient yet: "
-                      "apply it in a chain of its own",
-                      quoted(forward.value(id).name));
-  }
-  return Error::success();
-}
-
-}  // namespace
-
 Expected<Gradient> make_gradient(const VerifiedChain& forward, const GradientOptions& options) {
   if (Error error = check_options(options)) return error;
-  if (Error error = check_forward(forward)) return error;
+  if (Error error = check_supported(forward)) return error;
   Expected<std::vector<ValueId>> wanted = wanted_parameters(forward, options);
   if (!wanted) return wanted.takeError();
   Expected<std::vector<int>> outputs = chosen_outputs(forward, options);

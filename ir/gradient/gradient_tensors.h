@@ -27,7 +27,12 @@ class GradientTensors {
   // The same from the reference's values, rounded to the output's dtype.
   void keep(size_t i, size_t output, llvm::ArrayRef<Interval> values);
 
-  // The bytes of an output gradient or an accumulator.
+  // Gives a tensor in the layout of its operand, such as an output gradient.
+  void set(GradientKind kind, int index, std::vector<std::byte> bytes) {
+    tensors_[{kind, index}] = std::move(bytes);
+  }
+
+  // A tensor that is not of the forward's parameters.
   llvm::ArrayRef<std::byte> bytes(GradientKind kind, int index) const {
     return tensors_.at({kind, index});
   }

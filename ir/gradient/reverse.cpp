@@ -62,6 +62,7 @@ class Reverse {
     const Op op = graph_.node(id).value.op;
     if (op == Op::kContract) return pass_contract(id, gradient);
     if (op == Op::kSum) return pass_sum(id, gradient);
+    if (op == Op::kReduceMax) return pass_max(id, gradient);
     if (op == Op::kCast) return pass_cast(id, gradient);
     const size_t count = graph_.node(id).value.operands.size();
     for (size_t i = 0; i < count; ++i) {
@@ -119,6 +120,23 @@ class Reverse {
     Placed passed = gradient;
     for (int& dim : passed.dims) dim = graph_.forward().info(id).operand_dims[0][dim];
     reaching_[operand].push_back(std::move(passed));
+  }
+
+  // The largest elements share the gradient of their maximum equally, as in PyTorch's amax.
+  void pass_max(ValueId id, const Placed& gradient) {
+    const ValueId operand = graph_.node(id).value.operands[0].value;
+    if (!active_[operand]) return;
+    const auto& map = graph_.forward().info(id).operand_dims[0];
+    const auto in_operand = [&](Placed x) {
+      for (int& dim : x.dims) dim = map[dim];
+      return x;
+    };
+    const Placed largest = graph_.elementwise(
+        operand, Op::kEq, {graph_.forward_value(operand), in_operand(graph_.forward_value(id))});
+    const Placed count = graph_.sum(operand, largest, map);
+    const Placed share = graph_.elementwise(operand, Op::kDiv, {in_operand(gradient), count});
+    reaching_[operand].push_back(
+        graph_.elementwise(operand, Op::kSelect, {largest, share, graph_.constant(0)}));
   }
 
   // The equation's labels: left, right and result.

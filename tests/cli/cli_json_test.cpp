@@ -94,6 +94,24 @@ TEST_CASE("pack") {
   check_error(command("pack list --json " + command.path("absent")), "io", 2);
 }
 
+TEST_CASE("gradient") {
+  Command command;
+  const Object root = object_of(command("gradient --json " + chain("gradient/gated_mlp")));
+  CHECK(number(root, "saved_bytes") == 8192);
+  REQUIRE(root.getArray("chains") != nullptr);
+  REQUIRE(root.getArray("chains")->size() == 3);
+  const Object& wgrad = *(*root.getArray("chains"))[2].getAsObject();
+  CHECK(text(wgrad, "pass") == "wgrad");
+  const Object& operand = *wgrad.getArray("operands")->back().getAsObject();
+  CHECK(text(operand, "kind") == "weight gradient");
+  CHECK(number(operand, "index") == 3);
+  const Object check =
+      object_of(command("check --json --gradient --device ref " + chain("gradient/gated_mlp")));
+  CHECK(number(check, "saved_bytes") == 8192);
+  CHECK(check.getArray("outputs")->size() == 10);
+  check_error(command("gradient --json --wrt q " + chain("linear")), "invalid_argument", 2);
+}
+
 TEST_CASE("compile and explain") {
   Command command;
   const Object root =

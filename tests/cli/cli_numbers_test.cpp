@@ -48,12 +48,13 @@ TEST_CASE("every option that is a number refuses what is none") {
   Command run;
   std::vector<NumberOption> options;
   for (const char* command :
-       {"explain", "compile", "run", "check", "bench", "tune", "cache prune"}) {
+       {"explain", "compile", "run", "check", "gradient", "bench", "tune", "cache prune"}) {
     for (NumberOption& option : number_options(run, command)) options.push_back(std::move(option));
   }
   CHECK(options.size() >= 14);
   for (const auto& [command, option] : options) {
-    const bool has_file = command == "run" || command == "check" || command == "tune";
+    const bool has_file =
+        command == "run" || command == "check" || command == "gradient" || command == "tune";
     for (const char* value : {"-1", "99999999999999999999", "18446744073709551616", "1e3", "0x10",
                               "1.5", "7x", "' 7'", "inf"}) {
       const std::string line =

@@ -34,7 +34,8 @@ TEST_CASE("help and version") {
   CHECK(has(version.out, "catenary 0."));
   const CommandResult help = command("--help");
   CHECK(help.exit_code == 0);
-  for (const char* name : {"explain", "compile", "run", "check", "tune", "cache", "doctor"}) {
+  for (const char* name :
+       {"explain", "compile", "run", "check", "gradient", "tune", "cache", "doctor"}) {
     INFO(name);
     CHECK(has(help.out, name));
     CHECK(command(fmt::format("{} --help", name)).exit_code == 0);
@@ -152,6 +153,30 @@ TEST_CASE("a limit of address space is an error, where NVRTC itself would end th
     INFO(limit);
     expect_error(command(compile, limit), 3, {"_m"});  // nvrtc_missing or out_of_memory
   }
+}
+
+TEST_CASE("gradient and check --gradient") {
+  Command command;
+  const CommandResult text = command("gradient " + chain("gradient/gated_mlp"));
+  CHECK(text.exit_code == 0);
+  CHECK(has(text.out, "# out d_wg      weight gradient of wg"));
+  CHECK(has(text.out, "# Saved: 8192 bytes"));
+  const CommandResult one = command("gradient --chain 2 " + chain("gradient/gated_mlp"));
+  CHECK(one.out.starts_with("chain gated_mlp_wgrad("));
+  const CommandResult checked =
+      command("check --gradient --accumulate --device ref " + chain("gradient/experts"));
+  CHECK(checked.exit_code == 0);
+  CHECK(has(checked.out, "3 chains ran on the reference; 16384 bytes saved"));
+  expect_error(command("gradient --wrt q " + chain("gradient/gated_mlp")), 2,
+               {"'q' is not a parameter", "[invalid_argument]"});
+  expect_error(command("gradient --of z " + chain("gradient/gated_mlp")), 2,
+               {"'z' is not an output"});
+  expect_error(command("gradient --recompute all --save-budget 7 " + chain("linear")), 2,
+               {"give one of them"});
+  expect_error(command("gradient --chain 2 --wrt x " + chain("gradient/gated_mlp")), 2,
+               {"--chain is 2, and the gradient has 2 chains"});
+  expect_error(command("check --accumulate --device ref " + chain("linear")), 2,
+               {"add --gradient"});
 }
 
 TEST_CASE("check --device ref says that no kernel ran") {

@@ -9,11 +9,14 @@
 
 namespace catenary {
 
-// The same chain without a rounding: tensors and outputs are f32, products are in f32, and a cast is
-// a neg. Where an operand must be positive or apart from 0 (a denominator, the argument of log), it
-// becomes softplus(x) + 0.5. So the reference computes a function of real numbers, smooth but for
-// corners.
-Chain smooth_twin(const Chain& chain);
+// The same chain with every tensor, cast and output in f32, products in f32, no output in place.
+Chain f32_chain(const Chain& chain);
+
+// The same chain without a rounding: tensors and outputs are f32, products are in f32, and a cast
+// is a neg. Where an operand must be positive or apart from 0 (a denominator, the argument of log),
+// it becomes softplus(x) + 0.5. So the reference computes a function of real numbers, smooth but
+// for corners.
+Chain smooth_chain(const Chain& chain);
 
 struct GradientCheck {
   int checked = 0;                   // parameters that were compared

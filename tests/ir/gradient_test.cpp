@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+// The options of a gradient: what is saved, recomputed, accumulated, and in which dtype; the table
+// of operands; refusals.
+#include "ir/gradient/gradient.h"
+
+#include <doctest/doctest.h>
+
+#include "ir/text/text.h"
+#include "llvm/ADT/STLExtras.h"
+#include "tests/support/gradient_chain.h"
+
+using namespace catenary;
+
+namespace {
+
+std::string refusal(const std::string& text, const GradientOptions& options) {
+  auto gradient = make_gradient(verified_text(text), options);
+  REQUIRE_FALSE(static_cast<bool>(gradient));
+  const ErrorReport report = take_report(gradient.takeError());
+  const bool expected =
+      report.code == ErrorCode::kInvalidArgument || report.code == ErrorCode::kUnsupported;
+  CHECK(expected);
+  return report.message;
+}
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+const Chain& chain_of(const Gradient& gradient, size_t i) {
+  return gradient.chains[i].chain.chain();
+}
+
+int count(const Chain& chain, Op op) {
+  return static_cast<int>(llvm::count_if(chain.values, [&](const Value& v) { return v.op == op; }));
+}
+
+std::vector<std::string> names(const GradientChain& part, GradientKind kind) {
+  std::vector<std::string> found;
+  for (const GradientOperand& operand : part.operands) {
+    if (operand.kind == kind) found.push_back(operand.name);
+  }
+  return found;
+}
+
+using Names = std::vector<std::string>;
+
+constexpr const char* kRagged =
+    "chain c(input x: bf16[8, 4], weight w: bf16[2, 5, 4], input ends: i32[2]) {\n"
+    "  y = contract \"mk,enk->mn\"(x, w) ragged m by ends over e\n  return y: bf16 }";
+
+}  // namespace
+
+TEST_SUITE("ir") {
+  TEST_CASE("by default the forward saves what no elementwise op can give again") {
+    const Gradient gradient = gradient_of(gradient_chain("gated_mlp"));
+    REQUIRE(gradient.chains.size() == 3);
+    CHECK(gradient.saved_bytes == 2 * 32 * 64 * 2);
+    CHECK(names(gradient.chains[0], GradientKind::kSaved) == Names{"g", "u"});
+    CHECK(gradient.chains[1].pass == GradientPass::kDgrad);
+    CHECK(gradient.chains[2].pass == GradientPass::kWgrad);
+    CHECK(count(chain_of(gradient, 1), Op::kContract) == 3);
+    CHECK(count(chain_of(gradient, 2), Op::kContract) == 3);
+    CHECK(names(gradient.chains[1], GradientKind::kIntermediate) ==
+          names(gradient.chains[2], GradientKind::kIntermediate));
+  }
+
+  TEST_CASE("recompute saves nothing and repeats each contraction once") {
+    GradientOptions options;
+    options.recompute = Recompute::kAll;
+    const Gradient gradient = gradient_of(gradient_chain("gated_mlp"), options);
+    CHECK(gradient.saved_bytes == 0);
+    CHECK(chain_of(gradient, 0).outputs.size() == 1);
+    CHECK(count(chain_of(gradient, 1), Op::kContract) == 5);
+    CHECK(count(chain_of(gradient, 2), Op::kContract) == 3);
+  }
+
+  TEST_CASE("a budget is kept, and nothing is repeated above it") {
+    const VerifiedChain chain = gradient_chain("gated_mlp");
+    GradientOptions options;
+    options.recompute = Recompute::kBudget;
+    for (const auto& [budget, bytes] :
+         {std::pair<i64, i64>{8192, 8192}, {8191, 4096}, {4096, 4096}, {4095, 0}, {0, 0}}) {
+      options.save_budget = budget;
+      CHECK(gradient_of(chain, options).saved_bytes == bytes);
+    }
+  }
+
+  TEST_CASE("an output that the forward returns anyway is not saved again") {
+    const Gradient gradient = gradient_of(
+        verified_text("chain c(input x: bf16[8, 16], weight w: bf16[4, 16]) {\n"
+                      "  y = sigmoid(contract \"mk,nk->mn\"(x, w))\n  return y: bf16 }"));
+    CHECK(gradient.saved_bytes == 0);
+    CHECK(names(gradient.chains[1], GradientKind::kOutput) == Names{"y"});
+    CHECK(names(gradient.chains[0], GradientKind::kSaved).empty());
+  }
+
+  TEST_CASE("dtypes of saved values and of weight gradients") {
+    GradientOptions options;
+    options.save_f32 = true;
+    options.f32_weights = true;
+    const Gradient gradient = gradient_of(gradient_chain("gated_mlp"), options);
+    CHECK(gradient.saved_bytes == 2 * 32 * 64 * 4);
+    CHECK(gradient.chains[2].chain.output_type(0).dtype == DType::kF32);
+    CHECK(gradient.chains[1].chain.output_type(0).dtype == DType::kBF16);  // d_x
+  }
+
+  TEST_CASE("accumulated gradients are added in f32, those of inputs are not") {
+    GradientOptions options;
+    options.accumulate = true;
+    const Gradient gradient = gradient_of(gradient_chain("linear_bias_silu"), options);
+    CHECK(names(gradient.chains[1], GradientKind::kAccumulator) == Names{"sum_b"});
+    CHECK(names(gradient.chains[2], GradientKind::kAccumulator) == Names{"sum_w"});
+    const Chain& wgrad = chain_of(gradient, 2);
+    REQUIRE(wgrad.outputs.back().in_place >= 0);
+    CHECK(wgrad.values[wgrad.outputs.back().in_place].name == "sum_w");
+    CHECK(wgrad.values.back().op == Op::kAdd);
+    CHECK(wgrad.values.back().name == "d_w");
+  }
+
+  TEST_CASE("only what is wanted is computed") {
+    GradientOptions options;
+    options.wanted = {"x"};
+    const Gradient dgrad = gradient_of(gradient_chain("gated_mlp"), options);
+    REQUIRE(dgrad.chains.size() == 2);
+    CHECK(dgrad.chains[1].pass == GradientPass::kBackward);
+    CHECK(count(chain_of(dgrad, 1), Op::kContract) == 3);
+    options.wanted = {"wd"};
+    const Gradient wgrad = gradient_of(gradient_chain("gated_mlp"), options);
+    REQUIRE(wgrad.chains.size() == 2);
+    CHECK(count(chain_of(wgrad, 1), Op::kContract) == 1);
+    CHECK(names(wgrad.chains[1], GradientKind::kWeight).empty());
+  }
+
+  TEST_CASE("a gradient passes a cast rounded as the cast rounds") {
+    const VerifiedChain chain =
+        verified_text("chain c(input x: f32[8]) {\n  y = mul(cast(x, f16), 3)\n  return y: f32 }");
+    const Gradient gradient = gradient_of(chain);
+    const Chain& backward = chain_of(gradient, 1);
+    REQUIRE(count(backward, Op::kCast) == 1);
+    CHECK(backward.values.back().type.dtype == DType::kF16);
+    CHECK(gradient.chains[1].chain.output_type(0).dtype == DType::kF32);
+  }
+
+  TEST_CASE("the symbol and the layout of a parameter are those of its gradient") {
+    const Gradient gradient = gradient_of(
+        verified_text("chain c[M in 1..8](input x: bf16[3, M, 16] strides[16, 64, 1] align 2,\n"
+                      "    weight w: bf16[4, 16]) {\n"
+                      "  h = contract \"bmk,nk->bmn\"(x, w)\n  y = silu(h)\n"
+                      "  return y: bf16 strides[4, 12, 1] }"));
+    const TensorType& saved = gradient.chains[0].chain.output_type(1);
+    CHECK(saved.strides == llvm::SmallVector<i64, 4>{4, 12, 1});  // M is outermost
+    const TensorType& dx = gradient.chains[1].chain.output_type(0);
+    CHECK(dx.strides == llvm::SmallVector<i64, 4>{16, 64, 1});
+    CHECK(dx.align == 2);
+    CHECK(dx.shape[1].symbolic);
+  }
+
+  TEST_CASE("a maximum is computed again from the elements that are compared with it") {
+    const Gradient gradient = gradient_of(
+        verified_text("chain c(input x: bf16[8, 16], weight w: bf16[4, 16]) {\n"
+                      "  g = contract \"mk,nk->mn\"(x, w)\n  y = reduce_max \"mn->m\"(g)\n"
+                      "  return y: f32 }"));
+    CHECK(names(gradient.chains[0], GradientKind::kSaved) == Names{"g"});
+    CHECK(names(gradient.chains[1], GradientKind::kOutput).empty());
+    CHECK(count(chain_of(gradient, 1), Op::kReduceMax) == 1);
+  }
+
+  TEST_CASE("a scalar's gradient is one f32") {
+    GradientOptions options;
+    options.wanted = {"s"};
+    const Gradient gradient =
+        gradient_of(verified_text("chain c(input x: bf16[8, 4], scalar s: f32) {\n"
+                                  "  y = scale(x, s)\n  return y: bf16 }"),
+                    options);
+    const TensorType& ds = gradient.chains[1].chain.output_type(0);
+    CHECK(ds.rank() == 0);
+    CHECK(ds.dtype == DType::kF32);
+    CHECK(names(gradient.chains[1], GradientKind::kScalarGradient) == Names{"d_s"});
+  }
+
+  TEST_CASE("refusals") {
+    GradientOptions options;
+    options.wanted = {"z"};
+    CHECK(has(refusal(kRagged, options), "'z' is not a parameter of chain 'c'"));
+    options.wanted = {"ends"};
+    CHECK(has(refusal(kRagged, options), "parameter 'ends' is i32"));
+    options.wanted = {};
+    options.outputs = {"yy"};
+    CHECK(has(refusal(kRagged, options), "'yy' is not an output of chain 'c'"));
+    options.outputs = {};
+    options.save_budget = 4;
+    CHECK(has(refusal(kRagged, options), "saving is not by budget"));
+    options.recompute = Recompute::kBudget;
+    options.save_budget = -1;
+    CHECK(has(refusal(kRagged, options), "-1 bytes: give 0 bytes or more"));
+    const char* compared =
+        "chain c(input x: f32[4], input z: f32[4]) {\n  y = lt(x, 0)\n  q = neg(z)\n"
+        "  return y: f32, q: f32 }";
+    options = {};
+    options.wanted = {"x"};
+    CHECK(has(refusal(compared, options), "no gradient reaches 'x', because 'lt' has none"));
+    options.wanted = {"z"};
+    options.outputs = {"y"};
+    CHECK(has(refusal(compared, options), "no chosen output of chain 'c' depends on 'z'"));
+    options.wanted = {};
+    CHECK(has(refusal(compared, options), "chain 'c' has no gradient"));
+    options = {};
+    CHECK(has(
+        refusal("chain c(input x: f32[4]) {\n  y = exp(x)\n  return y: f32 inplace x }", options),
+        "output 'y' is in place of 'x'"));
+    CHECK(
+        has(refusal("chain c(input x: bf16[8, 4], weight w: bf16[2, 5, 4], weight b: bf16[2, 5],\n"
+                    "        input ends: i32[2]) {\n"
+                    "  h = contract \"mk,enk->mn\"(x, w) ragged m by ends over e\n"
+                    "  y = add(h, b @ \"en\")\n  return y: bf16 }",
+                    options),
+            "'add' of 'y' takes 'b' by the group of the row"));
+  }
+
+  TEST_CASE("gradients are chains: they print and parse") {
+    for (const char* name : kGradientChains) {
+      CAPTURE(name);
+      for (const GradientChain& part : gradient_of(gradient_chain(name)).chains) {
+        const Chain& chain = part.chain.chain();
+        auto parsed = parse(print(chain));
+        REQUIRE(static_cast<bool>(parsed));
+        CHECK(*parsed == chain);
+      }
+    }
+  }
+}
