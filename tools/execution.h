@@ -59,7 +59,8 @@ Expected<Execution> prepare_inputs(const VerifiedChain& chain, const ExecutionOp
 // The last part: fills the inputs by the options' seed, and keeps the facts of the run for --json.
 Error start_execution(Execution& execution, const ExecutionOptions& options);
 
-// Compiles `chain` for the execution's device, writes its dump and loads it. Null for the reference.
+// Compiles `chain` for the execution's device, writes its dump and loads it. Null for the
+// reference.
 Expected<std::shared_ptr<const Executable>> load_chain(const VerifiedChain& chain,
                                                        const ExecutionOptions& options,
                                                        Execution& execution);

@@ -17,7 +17,8 @@ namespace catenary {
 std::string canonical_text(const VerifiedChain& chain);
 
 // The canonical text without sizes, strides, alignments, dtypes, roles, the symbol's range and the
-// places of outputs: equal for chains that differ in these only. For finding what is near; it is no chain.
+// places of outputs: equal for chains that differ in these only. For finding what is near; it is no
+// chain.
 std::string structure_text(const VerifiedChain& chain);
 u64 structure_id(const VerifiedChain& chain);  // the first 8 bytes of its SHA-256
 

@@ -17,8 +17,8 @@ struct TensorRecord {
   std::string name;
   Role role = Role::kInput;  // kInput or kWeight; of an output: kInput
   bool output = false;
-  TensorType type;  // its align is the declared one
-  i64 align = 1;    // bytes that the address must be a multiple of, for the kernels that take it
+  TensorType type;    // its align is the declared one
+  i64 align = 1;      // bytes that the address must be a multiple of, for the kernels that take it
   int in_place = -1;  // output: the input whose memory it takes
   bool operator==(const TensorRecord&) const = default;
 };

@@ -16,7 +16,7 @@ namespace catenary {
 // other ones is another product of the same chain.
 struct ChainOptions {
   bool fuse = true;
-  int split_k = 0;         // 0: the cost model decides
+  int split_k = 0;              // 0: the cost model decides
   std::string force_tile = "";  // empty: the cost model decides
   bool allow_spills = false;
   bool operator==(const ChainOptions&) const = default;

@@ -19,8 +19,8 @@ namespace {
 
 const std::string kRoot = CATENARY_SOURCE_DIR;
 const std::string kGolden = kRoot + "/tests/golden/";
-constexpr const char* kExamples[] = {"geglu_mlp", "grouped_linear", "moe_bias", "moe_linear", "pseudo_linear",
-                                     "small_batch"};
+constexpr const char* kExamples[] = {"geglu_mlp",  "grouped_linear", "moe_bias",
+                                     "moe_linear", "pseudo_linear",  "small_batch"};
 // Whole files for these; digests for every target.
 constexpr const char* kShown[] = {"h200", "a100"};
 

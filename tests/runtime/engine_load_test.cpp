@@ -69,7 +69,8 @@ TEST_CASE("load refuses during capture, for another GPU, and where the driver do
   expect(report_of("sm_80", 0), ErrorCode::kArchMismatch, {"'affine'", "sm_80", "sm_90", "H200"});
   expect(report_of("sm_100a", 0), ErrorCode::kArchMismatch, {"sm_100a"});
   expect(report_of("sm_90a", 5), ErrorCode::kInvalidArgument, {"device 5"});
-  expect(take_report(engine.load(std::shared_ptr<const ChainRecord>(), 0).takeError()), ErrorCode::kInvalidArgument, {"null"});
+  expect(take_report(engine.load(std::shared_ptr<const ChainRecord>(), 0).takeError()),
+         ErrorCode::kInvalidArgument, {"null"});
   CHECK(std::count(fake().calls.begin(), fake().calls.end(), "load") == 0);
 
   const auto stream = reinterpret_cast<cuda::Stream>(0x77);

@@ -423,7 +423,7 @@ TEST_CASE("the environment names packs, the mode and the trace") {
   ::setenv("CATENARY_PACK_PATH", (path + "::" + path).c_str(), 1);
   ::setenv("CATENARY_JIT", "off", 1);
   ::setenv("CATENARY_TRACE", "/tmp/x", 1);
-  LookupOptions options = must(with_environment({}));
+  LookupOptions options = must(with_environment(LookupOptions{}));
   CHECK(options.packs.size() == 2);
   CHECK(options.jit == JitMode::kOff);
   CHECK(options.trace == "/tmp/x");
@@ -434,12 +434,12 @@ TEST_CASE("the environment names packs, the mode and the trace") {
   CHECK(chosen.jit == JitMode::kAuto);
   CHECK(chosen.trace == "y");
   ::setenv("CATENARY_JIT", "of", 1);
-  const ErrorReport wrong = take_report(with_environment({}).takeError());
+  const ErrorReport wrong = take_report(with_environment(LookupOptions{}).takeError());
   CHECK(wrong.code == ErrorCode::kInvalidArgument);
   CHECK(wrong.message == "CATENARY_JIT is 'of': use auto, warn or off");
   ::unsetenv("CATENARY_JIT");
   ::setenv("CATENARY_PACK_PATH", (folder / "absent").c_str(), 1);
-  const ErrorReport absent = take_report(with_environment({}).takeError());
+  const ErrorReport absent = take_report(with_environment(LookupOptions{}).takeError());
   CHECK(absent.code == ErrorCode::kIo);
   CHECK(absent.message.rfind("CATENARY_PACK_PATH: ", 0) == 0);
   ::unsetenv("CATENARY_PACK_PATH");
