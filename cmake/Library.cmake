@@ -41,6 +41,7 @@ write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/catenaryConfigVersi
                                  COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/catenaryConfig.cmake
               ${CMAKE_CURRENT_BINARY_DIR}/catenaryConfigVersion.cmake
+              ${PROJECT_SOURCE_DIR}/cmake/CatenaryPack.cmake
         DESTINATION ${catenary_package_dir} COMPONENT library)
 # The prefix is relative to the .pc file, so that an installed tree can be moved.
 file(RELATIVE_PATH catenary_pc_prefix /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // `catenary pack`: packs are built, shown, compared and changed; the examples run from a pack in an
 // environment without a compiler; a list of misses is built and then complete.
+#include <fstream>
 #include <sstream>
 
 #include "catenary/pack.hpp"
@@ -189,6 +190,39 @@ TEST_CASE("no pack is written when a chain fails, unless the others are wanted")
   REQUIRE(static_cast<bool>(json));
   REQUIRE(json->getAsObject()->getArray("failed") != nullptr);
   CHECK(json->getAsObject()->getArray("failed")->size() == 1);
+}
+
+TEST_CASE("a pack as an object file") {
+  Command command;
+  if (!host_compiler_found(command)) return;
+  const std::string pack = command.path("layers.ctnpack");
+  const std::string build = fmt::format("pack build --simulator {} -o {}", chain("linear"), pack);
+  REQUIRE(command(build).exit_code == 0);
+  const std::string object = command.path("a.o");
+  const std::string header = command.path("a.h");
+  const CommandResult made =
+      command(fmt::format("pack object {} -o {} --header {}", pack, object, header));
+  CHECK(made.exit_code == 0);
+  CHECK(has(made.out, "ctn_pack_layers"));
+  CHECK(has(file_text(header), "ctn_pack_layers_end"));
+  CHECK(has(file_text(object), file_text(pack)));
+  const std::pair<const char*, const char*> wrong[] = {{"--name 7b", "'7b'"},
+                                                       {"--machine vax", "'vax'"}};
+  for (const auto& [option, part] : wrong) {
+    const CommandResult refused =
+        command(fmt::format("pack object {} -o {} {}", pack, command.path("b.o"), option));
+    CHECK(refused.exit_code == 2);
+    CHECK(has(refused.err, part));
+    CHECK_FALSE(command.exists("b.o"));
+  }
+  std::string damaged = file_text(pack);
+  damaged[damaged.size() / 2] ^= 1;
+  std::ofstream(command.path("bad.ctnpack"), std::ios::binary) << damaged;
+  const CommandResult refused = command(
+      fmt::format("pack object {} -o {}", command.path("bad.ctnpack"), command.path("b.o")));
+  CHECK(refused.exit_code != 0);
+  CHECK(has(refused.err, "bad.ctnpack"));
+  CHECK_FALSE(command.exists("b.o"));
 }
 
 TEST_CASE("the examples run from one pack in an environment without a compiler") {

@@ -86,6 +86,7 @@ void add_pack(CLI::App& app, int& exit_code) {
   add_pack_view(*pack, exit_code);
   add_pack_verify(*pack, exit_code);
   add_pack_edit(*pack, exit_code);
+  add_pack_object(*pack, exit_code);
 }
 
 }  // namespace catenary::tools

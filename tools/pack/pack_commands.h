@@ -17,6 +17,7 @@ void add_pack_build(CLI::App& pack, int& exit_code);   // build
 void add_pack_view(CLI::App& pack, int& exit_code);    // list, show, diff
 void add_pack_verify(CLI::App& pack, int& exit_code);  // verify, check
 void add_pack_edit(CLI::App& pack, int& exit_code);    // merge, split, extract
+void add_pack_object(CLI::App& pack, int& exit_code);  // object
 
 // What the commands that write a pack print of it, and its members of --json.
 void print_pack(const std::string& path, const std::vector<u8>& bytes);
