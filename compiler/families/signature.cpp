@@ -48,17 +48,20 @@ std::string text(const ProgramLine& line) {
   return out;
 }
 
-bool has_contiguous_rows(const ContractionOperand& operand, const ContractionProblem& problem) {
+// One row has no stride.
+bool has_contiguous_rows(const ContractionOperand& operand, i64 rows,
+                         const ContractionProblem& problem) {
   return operand.memory.k_major && operand.memory.copy_bytes == 16 &&
-         operand.memory.stride_row == problem.size.k;
+         (rows == 1 || operand.memory.stride_row == problem.size.k);
 }
 
 bool is_one_layer(const ContractionProblem& p) {
   const bool exact = p.space.m.scale == 0 && p.space.n.scale == 0 && p.space.k.scale == 0;
   return exact && p.space.k_outer == 1 && p.size.batch == 1 && p.ragged.kind == Ragged::kNone &&
-         p.is_single_or_dual() && p.outputs.size() == 1 && has_contiguous_rows(p.a[0], p) &&
+         p.is_single_or_dual() && p.outputs.size() == 1 &&
+         has_contiguous_rows(p.a[0], p.size.m, p) &&
          llvm::all_of(p.b, [&](const ContractionOperand& b) {
-           return b.weight && has_contiguous_rows(b, p);
+           return b.weight && has_contiguous_rows(b, p.size.n, p);
          });
 }
 

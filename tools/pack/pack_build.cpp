@@ -195,7 +195,9 @@ void add_pack_build(CLI::App& pack, int& exit_code) {
                           "Machine code of the simulator, for the chain files");
   build_command->add_flag("--tuned", options->tuned,
                           "Use this machine's tuning records: the pack then depends on them");
-  build_command->add_flag("!--no-explain", options->contents.explain, "Leave out the plans' texts");
+  build_command->add_flag_callback(
+      "--no-explain", [options] { options->contents.explain = false; },
+      "Leave out the plans' texts");
   build_command->add_flag("--sources", options->contents.sources, "Add the emitted sources");
   build_command->add_flag("--keep-going", options->keep_going,
                           "Write the pack without the chains that cannot be compiled; exit code 1");
