@@ -113,6 +113,7 @@ CTN_API void ctn_string_free(char* text);
 
 /* ---- log ----------------------------------------------------------------------------------- */
 
+/* What is logged; each level has the lines of those before it. */
 typedef int32_t ctn_log_level;
 enum {
   CTN_LOG_OFF = 0,

@@ -16,6 +16,7 @@
 
 namespace ctn {
 
+// What is logged; each level has the lines of those before it.
 enum class LogLevel : ctn_log_level {
   off = CTN_LOG_OFF,
   warn = CTN_LOG_WARN,
@@ -23,6 +24,7 @@ enum class LogLevel : ctn_log_level {
   debug = CTN_LOG_DEBUG
 };
 
+// Gets one line of the log, which is valid during the call.
 using LogCallback = std::function<void(LogLevel level, const char* line)>;
 
 // Sends the log of the whole process, up to `level`, to `callback`, one call at a time, from any
