@@ -42,7 +42,7 @@ std::vector<WrittenCase> group_operand_cases() {
       "  return y: f32");
   const std::string odd = experts("bf16", 600, 75, 72, "weight b: bf16[4, 75] align 2",
                                   "y = add(c, b @ \"en\")\n  return y: bf16 align 2");
-  const std::string few = experts("bf16", 60, 72, 576, "weight b: bf16[4, 72]", kBias);
+  const std::string few = experts("bf16", 60, 40, 576, "weight b: bf16[4, 40]", kBias);
   const std::vector<std::vector<i32>> few_ends = {{15, 30, 45, 60}, {7, 7, 8, 41}, {0, 0, 0, 0}};
   return {
       {"bias by group, ping-pong in clusters",
