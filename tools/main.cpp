@@ -5,7 +5,9 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <optional>
 #include <string_view>
 
@@ -101,6 +103,18 @@ void say_out_of_memory() {
   }
 }
 
+// Where an exception cannot be passed on, such as out of a fiber of the simulator.
+[[noreturn]] void say_why_and_end() {
+  try {
+    if (std::exception_ptr thrown = std::current_exception()) std::rethrow_exception(thrown);
+  } catch (const std::bad_alloc&) {
+    say_out_of_memory();
+    ::_exit(exit_code(ErrorCode::kOutOfMemory));
+  } catch (...) {
+  }
+  std::abort();
+}
+
 // An error that no subcommand has handled.
 int last_words(ErrorCode code, const char* message) noexcept {
   bool said = false;
@@ -120,6 +134,7 @@ int last_words(ErrorCode code, const char* message) noexcept {
 int main(int argc, char** argv) {
   using namespace catenary;
   throw_when_out_of_memory();
+  std::set_terminate(tools::say_why_and_end);
   tools::open_standard_streams();
   try {
     return tools::run_command(argc, argv);
