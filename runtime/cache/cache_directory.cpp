@@ -30,14 +30,6 @@ constexpr int kMaxDepth = 16;  // of a folder in the place of a file
 constexpr int kFolderFlags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW;
 constexpr llvm::StringLiteral kSuffix = ".ctn";
 
-// Repeats interrupted calls. Not for close: on Linux an interrupted close has closed the file.
-template <typename Call>
-auto retry(Call call) {
-  auto result = call();
-  while (result == -EINTR) result = call();
-  return result;
-}
-
 FileIdentity identity_of(const struct stat& info) {
   return {info.st_ino, info.st_size, info.st_mtim.tv_sec * 1'000'000'000 + info.st_mtim.tv_nsec};
 }

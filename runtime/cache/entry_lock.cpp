@@ -22,13 +22,6 @@ constexpr milliseconds kLongestPoll{50};
 // systems that give one file several inode numbers.
 constexpr int kMostRounds = 1000;
 
-template <typename Call>
-auto retry(Call call) {
-  auto result = call();
-  while (result == -EINTR) result = call();
-  return result;
-}
-
 // 0 once the lock is held, -EWOULDBLOCK after `deadline`, or another error.
 int lock_until(FileSystem& files, int file, steady_clock::time_point deadline) {
   milliseconds pause = kFirstPoll;

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 
+#include <cerrno>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,15 @@ class FileSystem {
 
   static FileSystem& real();
 };
+
+// Repeats a call of FileSystem while it is interrupted. Not for close: on Linux an interrupted
+// close has closed the file.
+template <typename Call>
+auto retry(Call call) {
+  auto result = call();
+  while (result == -EINTR) result = call();
+  return result;
+}
 
 // "No space left on device" for ENOSPC and for -ENOSPC.
 std::string errno_text(int error);

@@ -15,7 +15,7 @@
 namespace catenary::tools {
 namespace {
 
-constexpr const char* kHeader =
+constexpr char kHeader[] =
     R"(/* Made by `catenary pack object`: the pack {0}, which the program links in. */
 #ifndef CTN_PACK_{1}_H
 #define CTN_PACK_{1}_H
@@ -85,8 +85,7 @@ Error write_object(const ObjectCommand& command) {
   if (Error error = write_output(command.output, *object)) return error;
   if (!command.header.empty()) {
     const std::string file = llvm::sys::path::filename(command.pack).str();
-    if (Error error =
-            write_output(command.header, fmt::format(fmt::runtime(kHeader), escaped(file), name))) {
+    if (Error error = write_output(command.header, fmt::format(kHeader, escaped(file), name))) {
       return error;
     }
   }

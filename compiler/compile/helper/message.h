@@ -34,7 +34,7 @@ std::string job_bytes(const HelperJob& job);
 std::string result_bytes(const CompileResult& result);
 std::string error_bytes(const ErrorReport& error);
 
-// kInternal: the bytes are no such message. The other errors are those that the helper sent.
+// kInternal: the bytes are no such message. Other errors come from the helper.
 Expected<HelperGreeting> parse_greeting(llvm::StringRef bytes);
 Expected<HelperJob> parse_job(llvm::StringRef bytes);
 Expected<CompileResult> parse_result(llvm::StringRef bytes);
