@@ -138,8 +138,9 @@ Error PackLookup::add_candidates(const ChainRequest& request,
   const std::vector<std::string> archs = archs_for(request);
   for (size_t arch = 0; arch < archs.size(); ++arch) {
     const KernelKey key = chain_key(request.canonical, archs[arch], request.options);
-    const auto [first, last] = pack->rows_of(key);
-    for (size_t row = first; row < last; ++row) {
+    Expected<std::pair<size_t, size_t>> rows = pack->rows_of(key);
+    if (!rows) return rows.takeError();
+    for (size_t row = rows->first; row < rows->second; ++row) {
       Expected<PackEntry> entry = pack->entry(row);
       if (!entry) return entry.takeError();
       if (entry->canonical != request.canonical) continue;
