@@ -34,7 +34,7 @@ SIZES = [1, 2, 3, 4, 6, 8, 12, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 112, 
          256, 320, 384, 448, 512, 640, 768, 896, 1024, 1280, 1536, 1792, 2048, 2560, 3072, 3584,
          4096, 5120, 6144, 7168, 8192, 12288, 16384]
 
-# Of the layout in runtime/pack/format.h.
+# The layout is that of runtime/pack/format.h.
 BLOB_TABLE_AT = 48
 BLOB_ROW = struct.Struct("<32sQQII")
 CODE_ALIGN = 4096

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A sorted table of a pack, of which only what is used is read: rows in pages, each with a digest
-// of its own. What a row means beside its key is the caller's.
+// A sorted table of a pack: rows in pages, each with a digest of its own. Only the pages that are
+// used are read. What a row means beside its key is the caller's.
 #pragma once
 
 #include <memory>

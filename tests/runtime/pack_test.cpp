@@ -485,7 +485,7 @@ TEST_CASE("a million entries open, and each is found") {
 }
 
 // Opening reads the header and 1/96 of the index, a search one page of it, whatever the pack has.
-TEST_CASE("a pack is opened and searched without a walk") {
+TEST_CASE("a pack is opened and searched without reading its index") {
   for (const u64 count : {1, 64, 65, 1000, 100'000}) {
     CAPTURE(count);
     const std::vector<u8> bytes = many_rows(count);
