@@ -25,7 +25,7 @@ double sm_us(const Counts& c, const Target& target, const Rates& rates, double e
   if (c.streams) return 0;
   const double rate = rates.mma * c.math_share * (c.mma_sync ? rates.mma_sync : 1.0);
   const double k_tile = std::max(c.mma_flop / rate, c.smem_clocks / (target.clock_ghz * 1e3)) +
-                        (c.multicast ? rates.cluster_us : 0);
+                        c.cluster_waits * rates.cluster_us;
   const double unit = std::max(c.k_tiles * k_tile, c.ping_pong ? epilogue : 0.0);
   const double resident = c.persistent ? 1 : c.resident;
   const double between = c.ping_pong ? 0 : (c.units_per_sm - 1) * epilogue / resident;
@@ -99,7 +99,9 @@ double copy_clocks(int bytes) {
 
 double grouped_row_tiles(double rows, double groups, double tile_rows) {
   if (groups <= 0 || rows <= 0) return 0;
-  return groups / (1 - std::exp(-tile_rows * groups / rows));
+  const double unlike = groups / (1 - std::exp(-tile_rows * groups / rows));
+  const double equal = groups * std::ceil(rows / groups / tile_rows);
+  return (equal + unlike) / 2;
 }
 
 }  // namespace catenary

@@ -78,7 +78,7 @@ CATENARY_DEVICE void gemm_sm90_persistent(const P& params) {
     cluster_wait();
   }
   // setmaxnreg moves registers of the load warpgroup to the mma warpgroups.
-  constexpr bool kMoveRegisters = kConfig.schedule.consumers == 2;
+  constexpr bool kMoveRegisters = kConfig.schedule.consumers > 1;
   if (warp < 4) {
     if constexpr (kMoveRegisters) set_max_registers_decrease<T::kProducerRegisters>();
     run_load_warpgroup<kConfig>(params, smem, rank, warp);

@@ -28,6 +28,12 @@ constexpr GemmSm90Shape kShapes[] = {
     {64, 192, 2, true, 1, 0},
     {64, 128, 2, true, 1, 0},
     {128, 64, 2, true, 1, 0},
+    // Three warpgroups: 704 rows are four tiles of 192, and six of 128.
+    {192, 192, 3, false, 1, 0},
+    {192, 192, 3, false, 2, 0},
+    {192, 160, 3, false, 1, 0},
+    {192, 128, 3, false, 1, 0},
+    {192, 192, 3, false, 1, 0, 1, 2},
     {64, 256, 1, false, 1, 0},
     {64, 128, 1, false, 1, 0},
     {64, 64, 1, false, 1, 0},
@@ -84,6 +90,13 @@ std::string reject(const Target& target, const GemmSm90Config& c) {
   }
   if (c.accumulator_registers() > 192)
     return fmt::format("needs {} accumulators", c.accumulator_registers());
+  // ptxas gives no instruction more registers than the kernel starts with: 128 (C7602).
+  if (c.schedule.consumers == 3 && c.accumulator_registers() > 96) {
+    return fmt::format("has three mma warpgroups with {} accumulators", c.accumulator_registers());
+  }
+  if (c.schedule.consumers == 3 && (!c.epilogue.in_registers || c.uses_cp_async())) {
+    return "has three mma warpgroups, which have no registers for this epilogue or these loads";
+  }
   if (c.schedule.cluster_k != 0 && c.ragged.kind != Ragged::kNone) {
     return "has one tile per CTA, and no scheduler of ragged groups";
   }
@@ -121,6 +134,7 @@ std::vector<GemmSm90Shape> fitted_shapes(const GemmSm90Config& base,
       {128, 256, 2, false, 1, 0},       {128, 256, 2, false, 2, 0},
       {128, 128, 2, true, 1, 0},        {128, 128, 2, true, 2, 0},
       {256, 128, 2, false, 1, 0},       {256, 128, 2, false, 2, 0},
+      {192, 192, 3, false, 1, 0},       {192, 192, 3, false, 2, 0},
       {64, 256, 2, true, 1, 0},         {64, 256, 2, true, 2, 0},
       {256, 128, 2, false, 1, 0, 1, 2}, {128, 256, 2, false, 1, 0, 1, 2},
       {128, 128, 2, true, 1, 0, 1, 2}};
@@ -191,6 +205,22 @@ bool wanted_split(const ContractionProblem& problem, const Target& target, const
   const i64 steps = ceil_div(problem.size.k, c.block_k());
   return c.ragged.kind == Ragged::kNone && c.space.m.scale == 0 && c.space.n.scale == 0 &&
          gemm_sm90_output_tiles(problem, c) * split <= 2 * target.sm_count && steps >= 4 * split;
+}
+
+// The splits of kSplits, and those that fill one or two waves.
+llvm::SmallVector<int, 10> split_factors(const ContractionProblem& problem, const Target& target,
+                                         const GemmSm90Config& c) {
+  constexpr i64 kMostSplits = 16;
+  llvm::SmallVector<int, 10> factors(std::begin(kSplits), std::end(kSplits));
+  const i64 tiles = std::max<i64>(gemm_sm90_output_tiles(problem, c), 1);
+  const i64 sms = target.sm_count / c.cluster_ctas() * c.cluster_ctas();
+  for (const i64 waves : {1, 2}) {
+    const int factor = static_cast<int>(waves * sms / tiles);
+    if (factor > 1 && factor <= kMostSplits && !llvm::is_contained(factors, factor)) {
+      factors.push_back(factor);
+    }
+  }
+  return factors;
 }
 
 // Row tiles of a band. Requests of a GPC's SMs for the same lines at about the same time leave L2
@@ -316,7 +346,7 @@ std::vector<Candidate> gemm_sm90_candidates(const GemmSm90Config& base,
   for (const GemmSm90Shape& shape : shapes) {
     GemmSm90Config whole = with_shape(few, shape, target);
     whole.tile.stages = forced_stages(request.tile, whole.tile.stages);
-    for (const int split : kSplits) add(whole, split);
+    for (const int split : split_factors(problem, target, whole)) add(whole, split);
   }
   return candidates;
 }
