@@ -36,8 +36,13 @@ double latency_us(const Counts& c, const Rates& rates, double rounds) {
   if (c.streams) {
     return rates.latency_us * (1 + (c.early_weights ? 1 : kStartLatencies) * (rounds - 1));
   }
-  const double starts = c.persistent ? 0 : std::max(rounds - 1, 0.0) * kStartLatencies;
-  return rates.latency_us * (rounds * c.k_tiles / c.stages + starts);
+  return rates.latency_us * rounds * c.k_tiles / c.stages;
+}
+
+// CTAs with MMAs that start after others have ended (RESULTS model-7).
+double restart_us(const Counts& c, const Rates& rates, double rounds) {
+  if (c.streams || c.persistent) return 0;
+  return rates.latency_us * kStartLatencies * std::max(rounds - 1, 0.0);
 }
 
 }  // namespace
@@ -57,7 +62,7 @@ Prediction predict(const Counts& c, const Target& target, i64 bytes, double flop
   p.power_us = c.units * c.k_tiles * c.mma_flop / (rates.power * c.math_share);
   p.latency_us = latency_us(c, rates, rounds);
   p.dram_us = static_cast<double>(bytes) / rates.dram;
-  p.tail_us = (c.early_weights ? 0 : rates.latency_us) + epilogue +
+  p.tail_us = (c.early_weights ? 0 : rates.latency_us) + epilogue + restart_us(c, rates, rounds) +
               std::max(c.units / target.sm_count, 1.0) * c.register_bytes / rates.register_fill +
               c.units_per_sm * c.exchange_bytes / rates.dsmem +
               epilogue_flops / (target.f32_tflops * 1e6);

@@ -6,10 +6,11 @@
 //   sm         k-tiles and epilogues of the busiest SM, one after the other
 //   l2         bytes that all k-tiles draw from L2 / L2's rate
 //   power      flop / the rate at the power limit
-//   latency    loads that the pipeline's stages do not cover, and CTAs that start after others
+//   latency    loads that the pipeline's stages do not cover
 //   dram       bytes, each operand once / DRAM's rate
 //   normP      (a^P + b^P + ..)^(1/P): times of units that run side by side
-//   tail       what nothing overlaps: the first load, the last epilogue, the cluster's exchange
+//   tail       what nothing overlaps: the first load, the last epilogue, the cluster's exchange,
+//              CTAs that start after others
 //   reduction  the second kernel of split-K
 #pragma once
 
