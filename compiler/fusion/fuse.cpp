@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/fusion/fuse.h"
 
+#include "compiler/fusion/beside.h"
 #include "compiler/fusion/in_place.h"
 
 #include <algorithm>
@@ -332,6 +333,7 @@ class Fuser {
 FusionPlan fuse_chain(const VerifiedChain& chain, bool fuse) {
   FusionPlan plan = Fuser(chain, fuse).run();
   add_copies(chain, plan);
+  if (fuse) find_beside(chain, plan);
   return plan;
 }
 
