@@ -17,7 +17,7 @@ class BesideFinder {
       if (taken[first] || !is_contraction(first)) continue;
       std::vector<int> set = {first};
       for (int other = first + 1; other < groups; ++other) {
-        if (!taken[other] && is_contraction(other) && shares_operand(first, other) &&
+        if (!taken[other] && is_contraction(other) && shares_activation(first, other) &&
             may_move(other, first)) {
           set.push_back(other);
         }
@@ -32,14 +32,17 @@ class BesideFinder {
   const Value& anchor(int group) const {
     return chain_.value(plan_.groups[group].anchors[0].value);
   }
+  bool is_weight(ValueId id) const {
+    return chain_.value(id).op == Op::kParameter && chain_.value(id).role == Role::kWeight;
+  }
   bool is_contraction(int group) const {
     return plan_.groups[group].kind == FusionGroup::Kind::kContraction && !anchor(group).ragged;
   }
 
-  bool shares_operand(int first, int other) const {
+  bool shares_activation(int first, int other) const {
     for (const Use& a : anchor(first).operands) {
       for (const Use& b : anchor(other).operands) {
-        if (a.value == b.value) return true;
+        if (a.value == b.value && !is_weight(a.value)) return true;
       }
     }
     return false;
