@@ -185,8 +185,9 @@ std::vector<GemmSm90Shape> stream_shapes(const GemmSm90Config& base,
   const int block_m = problem.size.m > 64 ? 128 : 64;
   std::vector<GemmSm90Shape> shapes;
   for (const int cluster_k : {1, 2}) {
-    const i64 columns = target.sm_count / cluster_k / std::max<i64>(problem.size.batch, 1);
-    if (columns == 0) continue;
+    const i64 columns = target.sm_count / cluster_k / std::max<i64>(problem.size.batch, 1) -
+                        (problem.parts - 1);  // last tiles that are not full
+    if (columns <= 0) continue;
     const i64 step = 8 * sums;  // as wgmma takes them
     const i64 width = ceil_div(ceil_div(n, columns), step) * step;
     if (width < kMinWidth || width > max_width) continue;
@@ -325,6 +326,18 @@ std::string tile_name(const GemmSm90Config& c) {
                      s.cluster_k > 0 && s.ctas_per_sm == 1 ? "w" : "");
 }
 
+Candidate gemm_sm90_candidate(const GemmSm90Config& config, const ContractionProblem& problem,
+                              const Target& target) {
+  Candidate candidate;
+  candidate.id = {"gemm_sm90", tile_name(config), config.schedule.split_k};
+  candidate.config = config;
+  candidate.min_ctas = config.schedule.ctas_per_sm;
+  candidate.predicted = predict_gemm_sm90(problem, target, config);
+  candidate.text = describe(config);
+  candidate.rejected = reject(target, config);
+  return candidate;
+}
+
 std::vector<Candidate> gemm_sm90_candidates(const GemmSm90Config& base,
                                             const ContractionProblem& problem, const Target& target,
                                             const TileRequest& request) {
@@ -333,14 +346,7 @@ std::vector<Candidate> gemm_sm90_candidates(const GemmSm90Config& base,
     if (!request.tile.empty() && tile_name(config) != request.tile) return;
     if (!wanted_split(problem, target, config, split, request)) return;
     config.schedule.split_k = split;
-    Candidate candidate;
-    candidate.id = {"gemm_sm90", tile_name(config), split};
-    candidate.config = config;
-    candidate.min_ctas = config.schedule.ctas_per_sm;
-    candidate.predicted = predict_gemm_sm90(problem, target, config);
-    candidate.text = describe(config);
-    candidate.rejected = reject(target, config);
-    candidates.push_back(std::move(candidate));
+    candidates.push_back(gemm_sm90_candidate(config, problem, target));
   };
   GemmSm90Config few = base;
   few.tile.a_rows =
