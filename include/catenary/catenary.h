@@ -433,5 +433,6 @@ CTN_API ctn_status ctn_reference_run(const ctn_chain* chain, const ctn_reference
 
 #include "catenary/gradient.h" /* gradients: part of this ABI */
 #include "catenary/pack.h"     /* packs: part of this ABI */
+#include "catenary/torch.h"    /* operators of PyTorch: part of this ABI */
 
 #endif /* CATENARY_CATENARY_H */
