@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // C ABI: the operators in PyTorch, and the chains that they run.
 #include "adapters/torch/describe.h"
+#include "adapters/torch/host_run.h"
 #include "adapters/torch/operators.h"
 #include "adapters/torch/registry.h"
 #include "ir/text/text.h"
@@ -104,5 +105,138 @@ ctn_status ctn_torch_set_host(ctn_torch_host host) {
     Registry::process().set_host_place(host == CTN_TORCH_SIMULATOR ? Place::kSimulator
                                                                    : Place::kReference);
     return Error::success();
+  });
+}
+
+namespace {
+
+// Handles of the ABI are the registry's own objects.
+const Bound* bound_of(const ctn_torch_binding* binding) {
+  return reinterpret_cast<const Bound*>(binding);
+}
+
+Expected<std::vector<TensorLayout>> read_layouts(llvm::ArrayRef<ctn_torch_tensor> tensors,
+                                                 Signature& signature) {
+  std::vector<TensorLayout> layouts;
+  for (const ctn_torch_tensor& tensor : tensors) {
+    if (tensor.dtype < CTN_BF16 || tensor.dtype > CTN_I32 || tensor.rank < 0 ||
+        tensor.rank > kMaxRank) {
+      return make_error(ErrorCode::kInvalidArgument,
+                        "tensor {} has dtype {} and {} dimensions: use a value of ctn_dtype and at "
+                        "most {} dimensions",
+                        layouts.size(), tensor.dtype, tensor.rank, kMaxRank);
+    }
+    const auto rank = static_cast<size_t>(tensor.rank);
+    if (rank > 0) {
+      if (Error error = require(tensor.sizes, "sizes", tensor.strides, "strides")) return error;
+    }
+    TensorLayout layout;
+    layout.dtype = static_cast<DType>(tensor.dtype);
+    layout.sizes.assign(tensor.sizes, tensor.sizes + rank);
+    layout.strides.assign(tensor.strides, tensor.strides + rank);
+    layout.align = alignment_of(tensor.address);
+    add_tensor(signature, tensor.dtype, layout.align, {tensor.sizes, rank}, {tensor.strides, rank});
+    layouts.push_back(std::move(layout));
+  }
+  return layouts;
+}
+
+// Set apart from the operators' signatures, whose dtypes are torch's numbers.
+constexpr i64 kAbiSignature = i64{1} << 32;
+
+}  // namespace
+
+ctn_status ctn_torch_bind(int64_t key, const ctn_torch_tensor* tensors, size_t num_tensors,
+                          int32_t on_gpu, int32_t device, void* stream,
+                          const ctn_torch_binding** binding) {
+  return guarded([&]() -> Error {
+    if (Error error = require(binding, "binding")) return error;
+    if (num_tensors > 0) {
+      if (Error error = require(tensors, "tensors")) return error;
+    }
+    Registry& registry = Registry::process();
+    auto form = registry.find(key);
+    if (!form) return form.takeError();
+    const Place place = on_gpu != 0 ? Place::kGpu : registry.host_place();
+    Signature signature = {key, static_cast<i64>(place) | kAbiSignature, device};
+    auto layouts = read_layouts({tensors, num_tensors}, signature);
+    if (!layouts) return layouts.takeError();
+    const Bound* bound = registry.lookup(signature);
+    if (bound == nullptr) {
+      auto made = registry.bind(*form, *layouts, signature, place, device,
+                                static_cast<cuda::Stream>(stream));
+      if (!made) return made.takeError();
+      bound = *made;
+    }
+    *binding = reinterpret_cast<const ctn_torch_binding*>(bound);
+    return Error::success();
+  });
+}
+
+namespace {
+
+Error check_index(size_t index, size_t count, const char* what) {
+  if (index < count) return Error::success();
+  return make_error(ErrorCode::kInvalidArgument, "index {} names no {}: there are {}", index, what,
+                    count);
+}
+
+}  // namespace
+
+ctn_status ctn_torch_binding_output(const ctn_torch_binding* binding, size_t index,
+                                    ctn_torch_tensor* output) {
+  return guarded([&]() -> Error {
+    if (Error error = require(binding, "binding", output, "output")) return error;
+    const std::vector<TensorLayout>& outputs = bound_of(binding)->special.outputs;
+    if (Error error = check_index(index, outputs.size(), "output")) return error;
+    static_assert(sizeof(i64) == sizeof(int64_t));
+    output->dtype = static_cast<ctn_dtype>(outputs[index].dtype);
+    output->rank = static_cast<int32_t>(outputs[index].sizes.size());
+    output->sizes = reinterpret_cast<const int64_t*>(outputs[index].sizes.data());
+    output->strides = reinterpret_cast<const int64_t*>(outputs[index].strides.data());
+    return Error::success();
+  });
+}
+
+ctn_status ctn_torch_binding_copied(const ctn_torch_binding* binding, size_t index,
+                                    int32_t* copied) {
+  return guarded([&]() -> Error {
+    if (Error error = require(binding, "binding", copied, "copied")) return error;
+    const std::vector<bool>& all = bound_of(binding)->special.copied;
+    if (Error error = check_index(index, all.size(), "tensor")) return error;
+    *copied = all[index] ? 1 : 0;
+    return Error::success();
+  });
+}
+
+ctn_status ctn_torch_binding_workspace(const ctn_torch_binding* binding, int64_t* bytes) {
+  return guarded([&]() -> Error {
+    if (Error error = require(binding, "binding", bytes, "bytes")) return error;
+    const Bound& bound = *bound_of(binding);
+    *bytes = bound.place == Place::kGpu ? bound.executable->workspace_bytes() : 0;
+    return Error::success();
+  });
+}
+
+ctn_status ctn_torch_launch(const ctn_torch_binding* binding, const ctn_launch_args* args) {
+  return guarded([&]() -> Error {
+    ctn_launch_args given;
+    if (Error error = require(binding, "binding")) return error;
+    if (Error error = read_struct(args, "args", given)) return error;
+    const Bound& bound = *bound_of(binding);
+    const size_t tensors = bound.form->tensors.size() + bound.form->outputs.size();
+    if (given.num_tensors != tensors || given.num_scalars != bound.form->num_scalars) {
+      return make_error(ErrorCode::kInvalidArgument,
+                        "the chain takes {} tensors and {} scalars, got {} and {}", tensors,
+                        bound.form->num_scalars, given.num_tensors, given.num_scalars);
+    }
+    LaunchArguments launch;
+    launch.tensors = {given.tensors, given.num_tensors};
+    launch.scalars = {given.scalars, given.num_scalars};
+    if (bound.place != Place::kGpu) return run_on_host(bound, launch.tensors, launch.scalars);
+    launch.symbol = bound.special.symbol;
+    launch.workspace = given.workspace;
+    launch.stream = static_cast<cuda::Stream>(given.stream);
+    return bound.executable->launch(launch);
   });
 }

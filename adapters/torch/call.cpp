@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "adapters/torch/call.h"
 
-#include <bit>
-
 #include "adapters/torch/host_run.h"
 #include "ir/names.h"
 
@@ -32,11 +30,6 @@ Error view_of(const Shim& shim, TensorHandle tensor, View& view) {
   CATENARY_SHIM(shim.aoti_torch_get_device_index(tensor, &view.device));
   CATENARY_SHIM(shim.aoti_torch_get_data_ptr(tensor, &view.address));
   return Error::success();
-}
-
-i64 alignment_of(const void* address) {
-  const auto bits = reinterpret_cast<uintptr_t>(address) | 16;
-  return i64{1} << std::countr_zero(bits);
 }
 
 // One call while it is made.
@@ -113,9 +106,9 @@ class Call {
   Error find_bound() {
     Signature signature = {arguments_.key, static_cast<i64>(place()), device()};
     for (const View& view : views_) {
-      signature.push_back(view.dtype | alignment_of(view.address) << 8 | view.rank << 16);
-      signature.append(view.sizes, view.sizes + view.rank);
-      signature.append(view.strides, view.strides + view.rank);
+      const auto rank = static_cast<size_t>(view.rank);
+      add_tensor(signature, view.dtype, alignment_of(view.address), {view.sizes, rank},
+                 {view.strides, rank});
     }
     bound_ = Registry::process().lookup(signature);
     return bound_ != nullptr ? Error::success() : bind(signature);
@@ -236,9 +229,8 @@ class Call {
       CATENARY_SHIM(shim_.aoti_torch_get_data_ptr(output.get(), &address));
       addresses.push_back(address);
     }
-    if (!bound_->executable) return run_reference(*bound_, addresses, arguments_.scalars);
-    if (!arguments_.on_gpu) return run_simulator(*bound_, addresses, arguments_.scalars);
-    return launch_on_gpu(addresses);
+    if (arguments_.on_gpu) return launch_on_gpu(addresses);
+    return run_on_host(*bound_, addresses, arguments_.scalars);
   }
 
   Error launch_on_gpu(llvm::ArrayRef<void*> addresses) const {

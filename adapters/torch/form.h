@@ -35,7 +35,7 @@ struct FormOutput {
   DType dtype = DType::kF32;
   std::vector<SizeSource> sizes;
   std::vector<int> order;  // dimensions from the outermost in memory to the innermost
-  bool leading = false;    // dimension 0 stands for all leading dimensions of the arguments
+  bool leading = false;    // dimension 0 is all leading dimensions of the arguments
   int in_place = -1;       // index into Form::tensors
 };
 
@@ -43,7 +43,7 @@ struct FormOutput {
 struct FormTensor {
   ValueId value = -1;
   int overwritten_by = -1;  // the output in place of it
-  // kFromTensors: dimension 0 is the chain's symbol, and stands for all leading dimensions that an
+  // kFromTensors: dimension 0 is the chain's symbol, and takes all leading dimensions that an
   // argument has beyond the declared rank.
   bool leading = false;
 };

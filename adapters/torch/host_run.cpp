@@ -39,8 +39,6 @@ size_t span_bytes(const TensorType& type, i64 symbol) {
                              (dtype_info(type.dtype).bits / 8));
 }
 
-}  // namespace
-
 Error run_reference(const Bound& bound, llvm::ArrayRef<void*> addresses,
                     llvm::ArrayRef<float> scalars) {
   const ctn_chain chain{bound.special.chain.chain(), {}};
@@ -99,6 +97,14 @@ Error run_simulator(const Bound& bound, llvm::ArrayRef<void*> addresses,
     if (Error error = copy.download(addresses[i])) return error;
   }
   return Error::success();
+}
+
+}  // namespace
+
+Error run_on_host(const Bound& bound, llvm::ArrayRef<void*> addresses,
+                  llvm::ArrayRef<float> scalars) {
+  return bound.place == Place::kSimulator ? run_simulator(bound, addresses, scalars)
+                                          : run_reference(bound, addresses, scalars);
 }
 
 }  // namespace catenary::torch_adapter

@@ -6,12 +6,9 @@
 
 namespace catenary::torch_adapter {
 
-// Addresses: the form's tensors, then its outputs. Errors: those of ctn_reference_run.
-Error run_reference(const Bound& bound, llvm::ArrayRef<void*> addresses,
-                    llvm::ArrayRef<float> scalars);
-
-// The executable is the simulator's. Errors: those of a launch.
-Error run_simulator(const Bound& bound, llvm::ArrayRef<void*> addresses,
-                    llvm::ArrayRef<float> scalars);
+// For a Bound whose place is not a GPU. Addresses: the form's tensors, then its outputs. Errors:
+// those of ctn_reference_run, or of a launch.
+Error run_on_host(const Bound& bound, llvm::ArrayRef<void*> addresses,
+                  llvm::ArrayRef<float> scalars);
 
 }  // namespace catenary::torch_adapter

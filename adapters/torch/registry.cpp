@@ -2,6 +2,7 @@
 #include "adapters/torch/registry.h"
 
 #include <algorithm>
+#include <bit>
 #include <mutex>
 
 #include "catenary/catenary.h"
@@ -29,7 +30,7 @@ Error no_form(i64 key) {
                     key);
 }
 
-// A key of 63 bits stands for one chain only as long as no other has it.
+// A key of 63 bits names one chain only as long as no other has it.
 Error same_key(const Form& a, const Form& b) {
   return make_error(ErrorCode::kResourceLimit,
                     "chains {} and {} have one key, {}: use them in two processes",
@@ -37,6 +38,10 @@ Error same_key(const Form& a, const Form& b) {
 }
 
 }  // namespace
+
+i64 alignment_of(const void* address) {
+  return i64{1} << std::countr_zero(reinterpret_cast<uintptr_t>(address) | 16);
+}
 
 struct Registry::OwnEngine {
   ctn_engine* handle = nullptr;
@@ -116,8 +121,8 @@ Expected<const Bound*> Registry::bind(const std::shared_ptr<const Form>& form,
   const bool symbolic = form->rule == LayoutRule::kFromTensors && wants_symbol(*form, arguments);
   Expected<Specialisation> special = specialise(*form, arguments, symbolic);
   if (!special) return special.takeError();
-  auto bound =
-      std::make_unique<Bound>(Bound{signature.vec(), form, std::move(*special), nullptr, false});
+  auto bound = std::make_unique<Bound>(
+      Bound{signature.vec(), form, std::move(*special), nullptr, place, false});
   bound->copies = llvm::is_contained(bound->special.copied, true);
   if (place != Place::kReference) {
     auto executable = prepare(bound->special.chain, device, stream);

@@ -24,12 +24,22 @@ struct Bound {
   std::shared_ptr<const Form> form;
   Specialisation special;
   std::shared_ptr<const Executable> executable;  // null: the reference
-  bool copies = false;                           // some argument is copied
+  Place place = Place::kReference;
+  bool copies = false;  // some argument is copied
 };
 
 // What identifies a Bound, in this order: key, place, device, then of each argument its dtype,
 // alignment and rank, sizes and strides.
 using Signature = llvm::SmallVector<i64, 48>;
+inline void add_tensor(Signature& signature, i64 dtype, i64 align, llvm::ArrayRef<int64_t> sizes,
+                       llvm::ArrayRef<int64_t> strides) {
+  signature.push_back(dtype | align << 8 | static_cast<i64>(sizes.size()) << 16);
+  signature.append(sizes.begin(), sizes.end());
+  signature.append(strides.begin(), strides.end());
+}
+
+// The largest power of 2, at most 16, that divides the address.
+i64 alignment_of(const void* address);
 
 class Registry {
  public:
@@ -53,7 +63,7 @@ class Registry {
 
   // The engine that prepares from now on; it outlives its use. Null: one of the registry's own.
   void use(Engine* engine);
-  // Of the CPU's tensors: kReference or kSimulator.
+  // What computes CPU tensors: kReference or kSimulator.
   void set_host_place(Place place) { host_place_.store(place, std::memory_order_relaxed); }
   Place host_place() const { return host_place_.load(std::memory_order_relaxed); }
 

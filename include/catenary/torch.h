@@ -4,12 +4,13 @@
  * catenary.h, which includes it; errors, lifetimes and structs are as described there.
  *
  * The operators of the namespace `catenary` are run1 to run4 by the number of outputs, and run_out,
- * which writes outputs of the caller. They take the tensors of a chain, its key, and its scalars:
- *   run1(Tensor[] inputs, int key, float[] scalars=[]) -> Tensor
- *   run_out(Tensor[] inputs, Tensor(a!)[] outs, int key, float[] scalars=[]) -> ()
- * `inputs` are the parameters in order, without scalars and without those that an output
- * overwrites, which are only in `outs`. Outputs and workspace are from torch's allocator, launches
- * are on its current stream. A first call for new layouts compiles, which a stream capture refuses.
+ * which writes outputs of the caller. train1 to train4 are the same as run1 to run4 under names to
+ * which the Python package gives gradients. They take the tensors of a chain, its key, and its
+ * scalars: run1(Tensor[] inputs, int key, float[] scalars=[]) -> Tensor run_out(Tensor[] inputs,
+ * Tensor(a!)[] outs, int key, float[] scalars=[]) -> () `inputs` are the parameters in order,
+ * without scalars and without those that an output overwrites, which are only in `outs`. Outputs
+ * and workspace are from torch's allocator, launches are on its current stream. A first call for
+ * new layouts compiles, which a stream capture refuses.
  */
 #ifndef CATENARY_TORCH_H
 #define CATENARY_TORCH_H
@@ -37,7 +38,7 @@ typedef int32_t ctn_torch_layouts;
 enum {
   CTN_TORCH_EXACT = 0, /* tensors must have them */
   /* They are examples: a call compiles the chain for the sizes, strides and alignment of its
-   * tensors. A symbol as dimension 0 of parameters stands for all leading dimensions of the tensors
+   * tensors. A symbol as dimension 0 of parameters takes all leading dimensions of the tensors
    * beyond the declared rank, as in a linear layer; after 8 different sizes of it, kernels are
    * compiled for ranges. Outputs are dense, their dimensions ordered in memory as in the chain. */
   CTN_TORCH_FROM_TENSORS = 1
@@ -54,6 +55,38 @@ CTN_API ctn_status ctn_torch_add_pack(const ctn_pack* pack, size_t* count);
 
 /* What the chain of a key takes and returns, as JSON, to be freed by ctn_string_free. */
 CTN_API ctn_status ctn_torch_describe(int64_t key, char** json);
+
+/* A tensor of the caller. */
+typedef struct ctn_torch_tensor {
+  ctn_dtype dtype;        /* of its elements */
+  int32_t rank;           /* number of dimensions, 0 to 8 */
+  const int64_t* sizes;   /* `rank` numbers */
+  const int64_t* strides; /* `rank` strides in elements */
+  void* address;          /* of the first element */
+} ctn_torch_tensor;
+
+/* A chain for layouts and a device: valid until the process ends. */
+typedef struct ctn_torch_binding ctn_torch_binding;
+
+/* What the operators do, for a caller that allocates itself: finds or compiles the chain for these
+ * tensors, one per parameter that is no scalar, in order. `on_gpu`: 1 for memory of GPU `device`
+ * and work on `stream`, 0 for host memory. */
+CTN_API ctn_status ctn_torch_bind(int64_t key, const ctn_torch_tensor* tensors, size_t num_tensors,
+                                  int32_t on_gpu, int32_t device, void* stream,
+                                  const ctn_torch_binding** binding);
+
+/* The layout that output `index` must have; the address is not written. */
+CTN_API ctn_status ctn_torch_binding_output(const ctn_torch_binding* binding, size_t index,
+                                            ctn_torch_tensor* output);
+
+/* Whether tensor `index` must be passed as a contiguous copy. */
+CTN_API ctn_status ctn_torch_binding_copied(const ctn_torch_binding* binding, size_t index,
+                                            int32_t* copied);
+CTN_API ctn_status ctn_torch_binding_workspace(const ctn_torch_binding* binding, int64_t* bytes);
+
+/* Launches on the GPU's `args->stream`, or computes on the host. `args` as for
+ * ctn_executable_launch; its symbol is not read. */
+CTN_API ctn_status ctn_torch_launch(const ctn_torch_binding* binding, const ctn_launch_args* args);
 
 /* What calls have been compiled for, as a JSON array of {key, place, device, symbol, chain}. To be
  * freed by ctn_string_free. */
