@@ -29,8 +29,11 @@ MOST_OUTPUTS = 4  # of run1 to run4; a chain with more runs by run_out
 
 _RESULTS = {1: "Tensor"} | {n: f"({', '.join(['Tensor'] * n)})" for n in range(2, MOST_OUTPUTS + 1)}
 SCHEMAS = [
-    f"{name}{n}(Tensor[] inputs, int key, float[] scalars=[]) -> {_RESULTS[n]}"
-    for name in ("run", "train")
+    f"run{n}(Tensor[] inputs, int key, float[] scalars=[]) -> {_RESULTS[n]}"
+    for n in _RESULTS
+] + [
+    # Without a default: a registered gradient sees each argument.
+    f"train{n}(Tensor[] inputs, int key, float[] scalars) -> {_RESULTS[n]}"
     for n in _RESULTS
 ] + ["run_out(Tensor[] inputs, Tensor(a!)[] outs, int key, float[] scalars=[]) -> ()"]
 
