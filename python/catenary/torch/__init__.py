@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Catenary in PyTorch: chains as operators, layers with gradients, a backend of torch.compile. See docs/pytorch.md."""
 
+from catenary.torch.compile import backend, compile, decisions
 from catenary.torch.experts import experts, register_with_transformers
 from catenary.torch.forms import ACTIVATIONS
 from catenary.torch.function import ChainFunction
@@ -18,7 +19,10 @@ __all__ = [
     "Linear",
     "SwiGLU",
     "add_pack",
+    "backend",
     "chain",
+    "compile",
+    "decisions",
     "experts",
     "glu",
     "glu_mlp",
