@@ -182,6 +182,12 @@ def use_engine(engine: Any) -> None:
     check(lib.ctn_torch_use_engine(handle.pointer if handle else None))
 
 
+def set_pdl(allow: bool) -> None:
+    """Whether the operators' kernels may start, and read weights, before the stream's previous kernel has ended
+    (programmatic dependent launch). That kernel must not write a weight: an optimiser's step may be one."""
+    check(lib.ctn_torch_set_pdl(int(allow)))
+
+
 def set_host(host: str) -> None:
     """What computes CPU tensors: "reference", in float64, or "simulator", which runs the kernels."""
     places = {"reference": 0, "simulator": 1}

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from catenary.torch.compile.expression import Expression, make
+from catenary.torch.graph.expression import Expression, make
 
 aten, prims = torch.ops.aten, torch.ops.prims
 

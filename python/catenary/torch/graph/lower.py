@@ -13,11 +13,12 @@ from torch.fx import Graph, Node
 
 from catenary import ops
 from catenary.chain import Chain, Tensor, elementwise
+from catenary.operand import symbol
 from catenary.torch import operators
-from catenary.torch.compile.axes import Dims, Mismatch, same
-from catenary.torch.compile.expression import Expression
-from catenary.torch.compile.region import Product, Region
-from catenary.torch.compile.table import aten
+from catenary.torch.graph.axes import Dims, Mismatch, same
+from catenary.torch.graph.expression import Expression
+from catenary.torch.graph.region import Product, Region, origin
+from catenary.torch.graph.table import VIEWS, aten
 
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 HIGHEST_ROWS = 65536
@@ -42,20 +43,21 @@ class Lowered:
     symbolic: bool
 
 
-def lower(region: Region, outputs: Sequence[Node], name: str = "region") -> Lowered:
-    """The chain of a region that returns `outputs`.
+def lower(region: Region, outputs: Sequence[Node], static: bool = False) -> Lowered:
+    """The chain of a region that returns `outputs`; `static`: for the sizes of the example only.
 
-    Raises Mismatch where a chain cannot have it: two symbols, more than 8 dimensions, no such value.
+    Raises Mismatch where a chain cannot have it: more than 8 dimensions, gaps in an output, no such value.
     """
-    return _Lowering(region, outputs, name).run()
+    return _Lowering(region, outputs, static).run()
 
 
 class _Lowering:
-    def __init__(self, region: Region, outputs: Sequence[Node], name: str):
+    def __init__(self, region: Region, outputs: Sequence[Node], static: bool):
         self.region = region
         self.axes = region.axes
         self.outputs = list(outputs)
-        self.chain = Chain(name)
+        self.chain = Chain("region")
+        self.static = static
         self.arguments: list[Argument] = []
         self.letters: dict[int, str] = {}
         self.symbol: Any = None
@@ -65,33 +67,25 @@ class _Lowering:
 
     def run(self) -> Lowered:
         self._find_symbol()
-        products = [self._product_operands(product) for product in self.region.products]
-        reads = [self._argument(read.node, self.axes.dims(read.dims), read.columns) for read in self.region.reads]
-        self.products = [self._contract(*operands) for operands in products]
-        self.reads = reads
+        used = _leaves([self.region.values[node] for node in self.outputs])
+        operands = {i: self._product_operands(p) for i, p in enumerate(self.region.products) if ("product", i) in used}
+        self.reads = {
+            i: self._once(read.node, self.axes.dims(read.dims), read.columns)
+            for i, read in enumerate(self.region.reads)
+            if ("input", i) in used
+        }
+        self.products = {i: self._contract(*parts) for i, parts in operands.items()}
         for node in self.outputs:
             self._output(node)
         return Lowered(self.chain, self.arguments, self.outputs, self.symbol is not None)
 
     def _find_symbol(self) -> None:
-        """One size may be symbolic; it is the chain's symbol where it is a first dimension."""
-        found: list[Any] = []
-        for dims in self._all_dims():
-            for axis in (axis for dim in dims for axis in dim):
-                size = self.axes.size(axis)
-                if not isinstance(size, int) and not any(same(size, other) for other in found):
-                    found.append(size)
-        if len(found) > 1:
-            raise Mismatch
-        if found:
-            self.symbol = found[0]
+        """The outermost axis of the rows is the chain's symbol, if its size is symbolic. Other symbolic sizes are the
+        tensors' at each call."""
+        rows = self.axes.flat((self.region.products[0].rows,))
+        if not self.static and rows and not isinstance(self.axes.size(rows[0]), int):
+            self.symbol = self.axes.size(rows[0])
             self.chain.symbol("M", 1, HIGHEST_ROWS)
-
-    def _all_dims(self) -> list[Dims]:
-        dims = [self.axes.dims(d) for d in self.region.dims.values()]
-        dims += [self.axes.dims(read.dims) for read in self.region.reads]
-        dims += [self.axes.dims([(p.inner,)]) for p in self.region.products]
-        return dims
 
     def _letter(self, axis: int) -> str:
         if axis not in self.letters:
@@ -106,7 +100,8 @@ class _Lowering:
             raise Mismatch
         return labels
 
-    def _argument(self, node: Node, dims: Dims, columns: tuple[int, int] | None) -> tuple[Tensor, str]:
+    def _argument(self, node: Node, dims: Dims, columns: tuple[int, int] | None,
+                  weight: bool = False) -> tuple[Tensor, str]:  # fmt: skip
         """A parameter for `node`, one dimension per axis."""
         value = node.meta["val"]
         labels = self._labels(dims)
@@ -123,38 +118,38 @@ class _Lowering:
                 strides.append(stride)
         name = operators.NAMES[value.dtype]
         shape = [self._dim(i, size) for i, size in enumerate(sizes)]
-        role = self.chain.weight if _is_weight(node) else self.chain.input
-        parameter = role(f"p{len(self.arguments)}", name, shape, strides, max(value.dtype.itemsize, 1))
+        role = self.chain.weight if weight and _is_parameter(node) else self.chain.input
+        first = _hint(value.storage_offset()) + (columns[0] * _hint(value.stride(-1)) if columns else 0)
+        align = 16 if first * value.dtype.itemsize % 16 == 0 else value.dtype.itemsize
+        parameter = role(f"p{len(self.arguments)}", name, shape, strides, align)
         self.arguments.append(Argument(node, columns, sizes))
         return parameter, labels
 
     def _dim(self, place: int, size: Any) -> int:
-        if isinstance(size, int):
-            return size
-        from catenary.operand import symbol
-
-        return symbol if place == 0 else _hint(size)
+        leading = place == 0 and self.symbol is not None and same(size, self.symbol)
+        return symbol if leading else _hint(size)
 
     def _product_operands(self, product: Product) -> tuple[Any, ...]:
         batch = [self.axes.flat((axis,)) for axis in product.batch]
         rows, inner, width = (self.axes.flat((axis,)) for axis in (product.rows, product.inner, product.width))
         left = self._once(product.left, [*batch, rows, inner], None)
         if product.ends is None:
-            right = self._once(product.right, [*batch, inner, width], product.columns)
+            right = self._once(product.right, [*batch, inner, width], product.columns, weight=True)
             return (left, right, None, [*batch, rows, width])
         group = self.axes.add(product.right.meta["val"].shape[0])
-        right = self._argument(product.right, [(group,), inner, width], product.columns)
+        right = self._argument(product.right, [(group,), inner, width], product.columns, weight=True)
         ends = self._argument(product.ends, [(group,)], None)
         if len(rows) != 1:
             raise Mismatch
         ragged = ops.Ragged(self._letter(rows[0]), ends[0], self._letter(group))
         return (left, right, ragged, [rows, width])
 
-    def _once(self, node: Node, dims: Dims, columns: tuple[int, int] | None) -> tuple[Tensor, str]:
+    def _once(self, node: Node, dims: Dims, columns: tuple[int, int] | None,
+              weight: bool = False) -> tuple[Tensor, str]:  # fmt: skip
         """Products of one operand take one parameter, so that the planner sees that it is shared."""
-        key = (node, columns, tuple(dims))
+        key = (origin(node), columns, tuple(dims))
         if key not in self.shared:
-            self.shared[key] = self._argument(node, dims, columns)
+            self.shared[key] = self._argument(node, dims, columns, weight)
         return self.shared[key]
 
     def _contract(self, left: Any, right: Any, ragged: Any, dims: Dims) -> tuple[Tensor, str]:
@@ -217,7 +212,7 @@ class _Lowering:
 
     def _own_labels(self, e: Expression) -> list[int]:
         """The axes of a value in the order of its dimensions: those of its first operand of full rank with labels."""
-        full = max((len(labels) for _, labels in [*self.products, *self.reads]), default=0)
+        full = max((len(labels) for _, labels in [*self.products.values(), *self.reads.values()]), default=0)
         axis_of = {letter: axis for axis, letter in self.letters.items()}
 
         def find(x: Expression) -> str | None:
@@ -234,17 +229,32 @@ class _Lowering:
         return [axis_of[letter] for letter in labels]
 
 
+def _leaves(expressions: Sequence[Expression]) -> set[tuple[str, int]]:
+    """The products and inputs that expressions read."""
+    seen: set[int] = set()
+    found: set[tuple[str, int]] = set()
+    queue = list(expressions)
+    while queue:
+        e = queue.pop()
+        if not isinstance(e, tuple) or id(e) in seen:
+            continue
+        seen.add(id(e))
+        if e[0] in ("product", "input"):
+            found.add((e[0], e[1]))
+        else:
+            queue.extend(e[1:])
+    return found
+
+
 def _is_f32(lowering: _Lowering) -> bool:
     return lowering.region.products[0].node.meta["val"].dtype == torch.float32
 
 
-def _is_weight(node: Node) -> bool:
-    """Whether a tensor is a parameter of the graph, looking through views."""
-    while node.op == "call_function" and node.args and isinstance(node.args[0], Node) and node.target in (
-        aten.permute.default, aten.reshape.default, aten.t.default, aten.slice.Tensor
-    ):  # fmt: skip
+def _is_parameter(node: Node) -> bool:
+    """Whether a tensor comes into the graph from outside, looking through views."""
+    while node.target in VIEWS or node.target is aten.slice.Tensor:
         node = node.args[0]
-    return node.op in ("get_attr",)
+    return node.op == "get_attr" or (node.op == "placeholder" and node.name.startswith(("arg", "primals")))
 
 
 def _hint(size: Any) -> int:

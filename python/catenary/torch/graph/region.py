@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch.fx import Graph, Node
 
-from catenary.torch.compile.axes import Axes, Dims, Mismatch, same
-from catenary.torch.compile.expression import Expression, make
-from catenary.torch.compile.table import POINTWISE, PRODUCTS, VIEWS, aten, is_float
+from catenary.torch.graph.axes import Axes, Dims, Mismatch, same
+from catenary.torch.graph.expression import Expression, make
+from catenary.torch.graph.table import POINTWISE, PRODUCTS, VIEWS, aten, is_float
 
 MOST_NODES = 64
 MOST_PRODUCTS = 4
@@ -235,10 +235,16 @@ class Grower:
             raise Mismatch
         shape = node.meta["val"].shape
         batch = (region.axes.add(shape[0]),) if len(shape) == 3 else ()
+        rows, inner = region.axes.add(shape[-2]), region.axes.add(left.meta["val"].shape[-1])
+        for other in region.products:  # dual GEMM: one left operand
+            if origin(other.left) == origin(left) and bool(other.batch) == bool(batch):
+                region.axes.unify((other.rows,), (rows,))
+                region.axes.unify((other.inner,), (inner,))
+                for a, b in zip(other.batch, batch):
+                    region.axes.unify((a,), (b,))
         product = Product(
             node, left, right, node.args[added_at] if added_at is not None else None,
-            node.args[2] if grouped else None, batch, region.axes.add(shape[-2]),
-            region.axes.add(left.meta["val"].shape[-1]), region.axes.add(shape[-1]),
+            node.args[2] if grouped else None, batch, rows, inner, region.axes.add(shape[-1]),
         )  # fmt: skip
         dims: Dims = [*((axis,) for axis in batch), (product.rows,), (product.width,)]
         self._put(region, node, dims, self._product_value(region, product))
@@ -290,6 +296,15 @@ def _plain(node: Node) -> bool:
         return False
     extra = node.args[3:] if node.target in (aten.addmm.default, aten.baddbmm.default, aten._grouped_mm.default) else ()
     return all(value in (None, 1) for value in extra)
+
+
+def origin(node: Node) -> Any:
+    """What identifies the memory that a node reads: equal for two views that are the same."""
+    value = node.meta["val"]
+    layout = (str(tuple(value.shape)), str(value.stride()), str(value.storage_offset()))
+    while node.target in VIEWS and isinstance(node.args[0], Node):
+        node = node.args[0]
+    return node, layout
 
 
 def _same_shape(a: Any, b: Any) -> bool:

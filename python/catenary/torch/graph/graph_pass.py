@@ -16,12 +16,12 @@ from torch.fx import Graph, Node
 from catenary import _native
 from catenary.errors import ArgumentError, Error
 from catenary.torch import operators
-from catenary.torch.compile import cost
-from catenary.torch.compile.axes import Mismatch
-from catenary.torch.compile.lower import Lowered, _hint, insert, lower
-from catenary.torch.compile.region import Grower, Region, products_of
+from catenary.torch.graph import cost
+from catenary.torch.graph.axes import Mismatch
+from catenary.torch.graph.lower import Lowered, _hint, insert, lower
+from catenary.torch.graph.region import Grower, Region, products_of
 
-logger = logging.getLogger("catenary.torch.compile")
+logger = logging.getLogger("catenary.torch.graph")
 
 ACCEPT = ("faster", "always", "never")
 
@@ -143,7 +143,8 @@ class _Run:
         except (Mismatch, Error) as error:
             reason = str(error) or "its dimensions, strides or symbols are not those of one chain"
             return decide(False, reason), None
-        ours = cost.predicted_us(text, target)
+        static = lower(region, region.outputs(), static=True).chain.text if lowered.symbolic else text
+        ours = cost.predicted_us(static, target)
         if ours == float("inf"):
             return decide(False, f"no kernel for {target} has the chain", text=text), None
         theirs = replaced_us(region, target)
@@ -181,7 +182,7 @@ def replaced_us(region: Region, target: str) -> float:
     for node in dict.fromkeys(p.node for p in region.products):
         alone = Region()
         Grower.single(alone, node)
-        text = lower(alone, [node], "product").chain.text
+        text = lower(alone, [node], static=True).chain.text
         shape = node.meta["val"].shape
         total += cost.predicted_us(text, target) * cost.peer_ratio(_hint(shape[-2]))
         written.append(node.meta["val"])

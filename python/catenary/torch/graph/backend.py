@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from catenary.torch.compile.graph_pass import CatenaryPass
+from catenary.torch.graph.graph_pass import CatenaryPass
 
 
 def backend(graph: torch.fx.GraphModule, inputs: Any, *, mode: str | None = None,
