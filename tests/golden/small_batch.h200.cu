@@ -250,7 +250,7 @@ struct Epilogue {
 extern "C" __global__ void __launch_bounds__(256, 2)
 ctn_small_batch_k0_gemm_m64n32k64(const __grid_constant__ P p) { gemm_sm90<kConfig, Epilogue>(p); }
 
-// catenary | target sm_90a (h200) | kernel ctn_small_batch_k0_gemm_m64n32k64
+// catenary | target sm_90a (h200) | kernel ctn_small_batch_k0_gemm_m64n64k64
 // chain:
 //   chain small_batch[M in 1..64](
 //       input x: bf16[M, 4096],
@@ -261,15 +261,15 @@ ctn_small_batch_k0_gemm_m64n32k64(const __grid_constant__ P p) { gemm_sm90<kConf
 //     y = silu(t4)
 //     return y: bf16
 //   }
-// plan: gemm_sm90: tile 64x32x64, 1 cooperative warpgroups, 8 stages, cluster split-K 2, 2 CTAs per SM, 101 KiB shared
+// plan: gemm_sm90: tile 64x64x64, 1 cooperative warpgroups, 6 stages, cluster split-K 4, 2 CTAs per SM, 109 KiB shared
 //   'h' is a contraction: it reads its operands from memory
 //   slot 0: parameter 'x'
 //   slot 1: parameter 'w'
 //   slot 2: parameter 'b'
 //   slot 3: output 'y'
 //   map 0: 'x' as 4096 x up to 64 bf16 in boxes of 64 x 64
-//   map 1: 'w' as 4096 x 2048 bf16 in boxes of 64 x 32
-// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_small_batch_k0_gemm_m64n32k64.cu
+//   map 1: 'w' as 4096 x 2048 bf16 in boxes of 64 x 64
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_small_batch_k0_gemm_m64n64k64.cu
 #include "kernels/gemm_sm90.cuh"
 namespace {
 using namespace catenary;
@@ -277,8 +277,8 @@ __device__ constexpr GemmSm90Config kConfig{
     .space = {.math = MathMode::kBF16, .m = Extent(64, 1), .n = 2048, .k = 4096},
     .a = {.map = 0},
     .b = {.map = 1, .weight = true},
-    .tile = {.block_m = 64, .block_n = 32, .stages = 8},
-    .schedule = {.consumers = 1, .cluster_k = 2, .ctas_per_sm = 2, .split_k = 1, .tile_swizzle = 8},
+    .tile = {.block_m = 64, .block_n = 64, .stages = 6},
+    .schedule = {.consumers = 1, .cluster_k = 4, .ctas_per_sm = 2, .split_k = 1, .tile_swizzle = 8},
     .epilogue = {.vec = 4},
 };
 using P = Params<4, 0, 2>;
@@ -300,5 +300,5 @@ struct Epilogue {
 };
 }  // namespace
 extern "C" __global__ void __launch_bounds__(256, 2)
-ctn_small_batch_k0_gemm_m64n32k64(const __grid_constant__ P p) { gemm_sm90<kConfig, Epilogue>(p); }
+ctn_small_batch_k0_gemm_m64n64k64(const __grid_constant__ P p) { gemm_sm90<kConfig, Epilogue>(p); }
 

@@ -12,7 +12,7 @@
 //     p = mul(e @ "mn", t7 @ "m")
 //     return p: bf16
 //   }
-// plan: gemm_sm90: tile 64x32x64, 1 cooperative warpgroups, 9 stages, 2 CTAs per SM, 108 KiB shared
+// plan: gemm_sm90: tile 64x32x64, 1 cooperative warpgroups, 8 stages, cluster split-K 4, 2 CTAs per SM, 103 KiB shared
 //   'y' is a contraction: it reads its operands from memory
 //   slot 0: parameter 'x'
 //   slot 1: parameter 'w'
@@ -27,8 +27,8 @@ __device__ constexpr GemmSm90Config kConfig{
     .space = {.math = MathMode::kBF16, .m = 64, .n = 1024, .k = 512},
     .a = {.map = 0},
     .b = {.map = 1, .weight = true},
-    .tile = {.block_m = 64, .block_n = 32, .stages = 9},
-    .schedule = {.consumers = 1, .cluster_k = 1, .ctas_per_sm = 2, .split_k = 1, .tile_swizzle = 8},
+    .tile = {.block_m = 64, .block_n = 32, .stages = 8},
+    .schedule = {.consumers = 1, .cluster_k = 4, .ctas_per_sm = 2, .split_k = 1, .tile_swizzle = 8},
     .epilogue = {.vec = 4},
 };
 using P = Params<3, 0, 2>;
