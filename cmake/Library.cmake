@@ -1,6 +1,7 @@
 # libcatenary.so exports only the C ABI. Install rules, CMake package, pkg-config.
-# runtime/ is linked as objects, because --exclude-libs would hide the C ABI of an archive.
-add_library(catenary SHARED $<TARGET_OBJECTS:catenary_runtime>)
+# runtime/ and adapters/ are linked as objects, because --exclude-libs would hide the C ABI of an archive.
+add_library(catenary SHARED $<TARGET_OBJECTS:catenary_runtime>
+                            $<TARGET_OBJECTS:catenary_adapters>)
 add_library(catenary::catenary ALIAS catenary)
 set_source_files_properties(${PROJECT_SOURCE_DIR}/runtime/c_api/c_api.cpp
                             ${PROJECT_SOURCE_DIR}/runtime/pack/pack_writer.cpp PROPERTIES
@@ -22,11 +23,13 @@ target_sources(catenary PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}/
                ${PROJECT_SOURCE_DIR}/include/catenary/chain.hpp
                ${PROJECT_SOURCE_DIR}/include/catenary/device.hpp
                ${PROJECT_SOURCE_DIR}/include/catenary/error.hpp
+               ${PROJECT_SOURCE_DIR}/include/catenary/facts.h
                ${PROJECT_SOURCE_DIR}/include/catenary/gradient.h
                ${PROJECT_SOURCE_DIR}/include/catenary/gradient.hpp
                ${PROJECT_SOURCE_DIR}/include/catenary/log.hpp
                ${PROJECT_SOURCE_DIR}/include/catenary/pack.h
-               ${PROJECT_SOURCE_DIR}/include/catenary/pack.hpp)
+               ${PROJECT_SOURCE_DIR}/include/catenary/pack.hpp
+               ${PROJECT_SOURCE_DIR}/include/catenary/torch.h)
 
 set(catenary_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/catenary)
 install(TARGETS catenary EXPORT catenaryTargets

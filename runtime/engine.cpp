@@ -109,6 +109,8 @@ struct Engine::State {
   ChainRequest request(const VerifiedChain& chain, const Target& target) const {
     return make_request(chain, target, options.backend == Backend::kHost, chain_options());
   }
+  // `target` must outlive the result.
+  PlanOptions tuned_plan_options(const Target& target);
   Expected<const KernelCompiler*> compiler();
   Expected<const KernelCompiler*> open_nvrtc();
   std::shared_ptr<LoadedSlot> loaded_slot(const LoadedKey& key);
@@ -128,6 +130,20 @@ CubinCache& Engine::cache() { return state_->cache; }
 TuningStore& Engine::tuning() { return state_->tuning; }
 
 Expected<const KernelCompiler*> Engine::compiler() const { return state_->compiler(); }
+
+Expected<Plan> Engine::plan(const VerifiedChain& chain, const Target& target) const {
+  return make_plan(chain, target, state_->tuned_plan_options(target));
+}
+
+PlanOptions Engine::State::tuned_plan_options(const Target& target) {
+  PlanOptions tuned = options.plan;
+  if (!tuned.tuned) {
+    tuned.tuned = [this, &target](const std::string& signature) {
+      return tuning.choice(target, signature);
+    };
+  }
+  return tuned;
+}
 
 Expected<const KernelCompiler*> Engine::State::compiler() {
   if (options.backend == Backend::kHost) return HostCompiler::get();
@@ -255,12 +271,7 @@ Expected<std::shared_ptr<const CompiledChain>> Engine::State::compile_chain(
                       "another target",
                       (*compiler)->compiler_id(), target.arch, target.name);
   }
-  PlanOptions plan_options = options.plan;
-  if (!plan_options.tuned) {
-    plan_options.tuned = [this, &target](const std::string& signature) {
-      return tuning.choice(target, signature);
-    };
-  }
+  PlanOptions plan_options = tuned_plan_options(target);
   ErrorReport last;
   for (int attempt = 0; attempt <= kMaxReplans; ++attempt) {
     const LogTimer timer;

@@ -84,6 +84,9 @@ class Engine {
   // a kernel is not in the cache, and NVRTC is another build.
   Expected<std::shared_ptr<const CompiledChain>> compile(Chain chain, const Target& target);
 
+  // The plan that compile() begins with, before a compiler refuses a candidate.
+  Expected<Plan> plan(const VerifiedChain& chain, const Target& target) const;
+
   // From a pack that has the chain for `target`, else by compile(). A chain of a pack needs no
   // compiler, no planner and no cache. Errors: those of verify() and compile(); with compiling off,
   // kPackMiss, and those of a pack that cannot be read.

@@ -265,6 +265,14 @@ enum {
 typedef int32_t ctn_jit_mode;
 enum { CTN_JIT_DEFAULT = 0, CTN_JIT_AUTO = 1, CTN_JIT_WARN = 2, CTN_JIT_OFF = 3 };
 
+/* Whose machine code an engine makes. */
+typedef int32_t ctn_backend;
+enum {
+  CTN_BACKEND_DEVICE = 0,   /* that of the process's device */
+  CTN_BACKEND_CUDA = 1,     /* of GPUs, by NVRTC */
+  CTN_BACKEND_SIMULATOR = 2 /* of the simulator, by the host's C++ compiler */
+};
+
 /* How an engine plans, compiles and caches. */
 typedef struct ctn_engine_options {
   size_t struct_size; /* sizeof the struct */
@@ -289,6 +297,7 @@ typedef struct ctn_engine_options {
   const char* helper_program;
   int64_t helper_memory_bytes; /* of a helper's address space; 0: CATENARY_HELPER_MEMORY or 4 GiB */
   int32_t helper_seconds;      /* of one compile; 0: CATENARY_HELPER_SECONDS or 300 */
+  ctn_backend backend;
   /* The build of NVRTC that kernels of the cache are of, as `catenary doctor` prints it:
    * "nvrtc 13.0.88 CL-36424714". NVRTC is then opened for a kernel that the cache does not have
    * only; another build is CTN_NVRTC_MISSING. null or "": CATENARY_NVRTC_BUILD, else NVRTC is
@@ -400,6 +409,13 @@ CTN_API void ctn_executable_destroy(ctn_executable* executable);
 /* The number of devices that this process sees, 1 or more. None is CTN_DRIVER_MISSING. */
 CTN_API ctn_status ctn_device_count(int32_t* count);
 
+/* Makes the simulator the device of this process, as CATENARY_DEVICE=sim does. For programs that go
+ * on without a GPU; also after CTN_DRIVER_MISSING. CTN_INVALID_ARGUMENT: a GPU is in use. */
+CTN_API ctn_status ctn_device_use_simulator(void);
+
+/* 1: the simulator is the device of this process, by CATENARY_DEVICE=sim or by the call above. */
+CTN_API ctn_status ctn_device_is_simulator(int32_t* simulator);
+
 /* Device memory, aligned to 256 bytes; null for 0 bytes. ctn_device_free allows null. */
 CTN_API ctn_status ctn_device_alloc(int32_t device, size_t bytes, void** address);
 CTN_API void ctn_device_free(int32_t device, void* address);
@@ -436,7 +452,9 @@ CTN_API ctn_status ctn_reference_run(const ctn_chain* chain, const ctn_reference
 }
 #endif
 
+#include "catenary/facts.h"    /* facts about a chain: part of this ABI */
 #include "catenary/gradient.h" /* gradients: part of this ABI */
 #include "catenary/pack.h"     /* packs: part of this ABI */
+#include "catenary/torch.h"    /* operators of PyTorch: part of this ABI */
 
 #endif /* CATENARY_CATENARY_H */

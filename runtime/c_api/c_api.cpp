@@ -87,6 +87,11 @@ Error wrong_struct_size(const char* argument, size_t got, size_t want) {
       argument, got, want);
 }
 
+Error check_format(ctn_format format) {
+  if (format == CTN_TEXT || format == CTN_JSON) return Error::success();
+  return make_error(ErrorCode::kInvalidArgument, "format is {}: use CTN_TEXT or CTN_JSON", format);
+}
+
 namespace {
 
 constexpr int kMaxSplitK = 16;
@@ -111,7 +116,9 @@ Expected<LookupOptions> lookup_options(const ctn_engine_options& given) {
 
 EngineOptions engine_options(const ctn_engine_options& given, bool simulated) {
   EngineOptions options;
-  options.backend = simulated ? Backend::kHost : Backend::kNvrtc;
+  const bool host =
+      given.backend == CTN_BACKEND_DEVICE ? simulated : given.backend == CTN_BACKEND_SIMULATOR;
+  options.backend = host ? Backend::kHost : Backend::kNvrtc;
   options.cache.directory = text_or_empty(given.cache_directory);
   options.cache.mode = static_cast<CacheMode>(given.cache_mode);
   if (given.warn != nullptr) {
@@ -200,6 +207,10 @@ Error check_options(const ctn_engine_options& given) {
     return make_error(ErrorCode::kInvalidArgument,
                       "options->helper is {}: use a value of ctn_helper", given.helper);
   }
+  if (given.backend < CTN_BACKEND_DEVICE || given.backend > CTN_BACKEND_SIMULATOR) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "options->backend is {}: use a value of ctn_backend", given.backend);
+  }
   if (given.helper_memory_bytes < 0 || given.helper_seconds < 0 ||
       given.helper_seconds > kMaxHelperSeconds) {
     return make_error(ErrorCode::kInvalidArgument,
@@ -222,7 +233,7 @@ ctn_status ctn_engine_create(const ctn_engine_options* options, ctn_engine** eng
       }
     }
     if (Error error = check_options(given)) return error;
-    // Kernels are compiled for the device of this process: CUDA's, or the simulator.
+    // By default kernels are compiled for the device of this process: CUDA's, or the simulator.
     Expected<bool> simulated = cuda::simulator_chosen();
     if (!simulated) return simulated.takeError();
     Expected<LookupOptions> lookup = lookup_options(given);
@@ -284,10 +295,7 @@ void ctn_compiled_destroy(ctn_compiled* compiled) { delete compiled; }
 ctn_status ctn_compiled_explain(const ctn_compiled* compiled, ctn_format format, char** text) {
   return guarded([&]() -> Error {
     if (Error error = require(compiled, "compiled", text, "text")) return error;
-    if (format != CTN_TEXT && format != CTN_JSON) {
-      return make_error(ErrorCode::kInvalidArgument, "format is {}: use CTN_TEXT or CTN_JSON",
-                        format);
-    }
+    if (Error error = check_format(format)) return error;
     Expected<std::string> result = compiled->record->texts->explain(format == CTN_JSON);
     if (!result) return result.takeError();
     *text = copy_text(*result);

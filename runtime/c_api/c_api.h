@@ -93,6 +93,9 @@ Error require(const void* pointer, const char* argument, Rest... rest) {
   return require(rest...);
 }
 
+// kInvalidArgument unless `format` is a value of ctn_format.
+Error check_format(ctn_format format);
+
 // `text`, or "" for null.
 inline std::string text_or_empty(const char* text) { return text == nullptr ? "" : text; }
 

@@ -42,6 +42,20 @@ ctn_status ctn_device_count(int32_t* count) {
   });
 }
 
+ctn_status ctn_device_use_simulator(void) {
+  return guarded([] { return cuda::use_simulator(); });
+}
+
+ctn_status ctn_device_is_simulator(int32_t* simulator) {
+  return guarded([&]() -> Error {
+    if (Error error = require(simulator, "simulator")) return error;
+    Expected<bool> chosen = cuda::simulator_chosen();
+    if (!chosen) return chosen.takeError();
+    *simulator = *chosen ? 1 : 0;
+    return Error::success();
+  });
+}
+
 ctn_status ctn_device_alloc(int32_t device, size_t bytes, void** address) {
   return guarded([&]() -> Error {
     if (Error error = require(address, "address")) return error;

@@ -116,10 +116,7 @@ void ctn_pack_close(ctn_pack* pack) { delete pack; }
 ctn_status ctn_pack_info(const ctn_pack* pack, ctn_format format, char** text) {
   return guarded([&]() -> Error {
     if (Error error = require(pack, "pack", text, "text")) return error;
-    if (format != CTN_TEXT && format != CTN_JSON) {
-      return make_error(ErrorCode::kInvalidArgument, "format is {}: use CTN_TEXT or CTN_JSON",
-                        format);
-    }
+    if (Error error = check_format(format)) return error;
     Expected<std::string> info = info_text(*pack->pack, format == CTN_JSON);
     if (!info) return info.takeError();
     *text = copy_text(*info);

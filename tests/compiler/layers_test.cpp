@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The layers of the source tree, one way only: templates/shared <- ir <- compiler, simulator <-
-// runtime <- tuner <- tools, bench, examples, tests. Checked by the text of #include lines; and the
-// size of files.
+// runtime <- adapters, tuner <- tools, bench, examples, tests. Checked by the text of #include lines;
+// and the size of files.
 #include <doctest/doctest.h>
 
 #include <filesystem>
@@ -24,6 +24,7 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
     {"compiler", {"shared", "ir", "compiler"}},
     {"simulator", {"shared", "sim", "ir", "simulator"}},
     {"runtime", {"shared", "ir", "compiler", "simulator", "runtime", "catenary"}},
+    {"adapters", {"shared", "ir", "compiler", "runtime", "catenary", "adapters"}},
     {"include", {"catenary"}},
     {"tuner", {"shared", "ir", "compiler", "runtime", "tuner"}},
     {"tools", {"shared", "ir", "compiler", "runtime", "catenary", "tuner", "bench", "tools"}},
@@ -31,7 +32,7 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
     {"examples", {"catenary", "examples"}},
     {"tests",
      {"shared", "sim", "epilogue", "ir", "compiler", "simulator", "runtime", "catenary", "tuner",
-      "bench", "tools", "tests"}},
+      "bench", "tools", "adapters", "tests"}},
 };
 
 // What templates/shared may include: it is the bottom.
@@ -156,8 +157,8 @@ TEST_CASE("the environment is read by secure_getenv only") {
   const std::regex insecure("(^|[^_a-z])getenv *\\(");
   CHECK(std::regex_search("x = std::getenv(name);", insecure));
   CHECK_FALSE(std::regex_search("x = ::secure_getenv(name);", insecure));
-  for (const char* folder :
-       {"ir", "compiler", "simulator", "runtime", "tuner", "tools", "bench", "include"}) {
+  for (const char* folder : {"ir", "compiler", "simulator", "runtime", "adapters", "tuner", "tools",
+                             "bench", "include"}) {
     for (const fs::path& path : sources_in(folder)) {
       INFO(fs::relative(path, kSource).string());
       CHECK_FALSE(std::regex_search(read(path), insecure));

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "adapters/torch/registry.h"
+
+#include <algorithm>
+#include <bit>
+#include <mutex>
+
+#include "catenary/catenary.h"
+#include "ir/json.h"
+#include "ir/names.h"
+#include "ir/text/text.h"
+#include "llvm/ADT/Hashing.h"
+#include "runtime/c_api/c_api.h"
+#include "runtime/record/canonical.h"
+
+namespace catenary::torch_adapter {
+namespace {
+
+// So many leading sizes get kernels of their own; later ones share those of a range.
+constexpr size_t kExactSizes = 8;
+
+size_t hash_of(llvm::ArrayRef<i64> signature) {
+  return llvm::hash_combine_range(signature.begin(), signature.end());
+}
+
+Error no_form(i64 key) {
+  return make_error(ErrorCode::kInvalidArgument,
+                    "no chain has the key {}: register the chain, or the pack that has it, before "
+                    "its operator runs",
+                    key);
+}
+
+// A key of 63 bits names one chain only as long as no other has it.
+Error same_key(const Form& a, const Form& b) {
+  return make_error(ErrorCode::kResourceLimit,
+                    "chains {} and {} have one key, {}: use them in two processes",
+                    quoted(a.chain.chain().name), quoted(b.chain.chain().name), a.key);
+}
+
+}  // namespace
+
+i64 alignment_of(const void* address) {
+  return i64{1} << std::countr_zero(reinterpret_cast<uintptr_t>(address) | 16);
+}
+
+struct Registry::OwnEngine {
+  ctn_engine* handle = nullptr;
+  ~OwnEngine() { ctn_engine_destroy(handle); }
+};
+
+Registry& Registry::process() {
+  static auto* registry = new Registry;  // operators may run until the process ends
+  return *registry;
+}
+
+Expected<i64> Registry::add(VerifiedChain chain, LayoutRule rule) {
+  Expected<Form> form = make_form(std::move(chain), rule);
+  if (!form) return form.takeError();
+  auto made = std::make_shared<const Form>(std::move(*form));
+  const std::lock_guard lock(mutex_);
+  const auto [it, fresh] = forms_.try_emplace(made->key, made);
+  if (!fresh && (it->second->canonical != made->canonical || it->second->rule != made->rule)) {
+    return same_key(*it->second, *made);
+  }
+  return made->key;
+}
+
+Expected<std::shared_ptr<const Form>> Registry::find(i64 key) const {
+  const std::shared_lock lock(mutex_);
+  const auto it = forms_.find(key);
+  if (it == forms_.end()) return no_form(key);
+  return it->second;
+}
+
+Expected<size_t> Registry::num_outputs(i64 key) const {
+  Expected<std::shared_ptr<const Form>> form = find(key);
+  if (!form) return form.takeError();
+  return (*form)->outputs.size();
+}
+
+const Bound* Registry::lookup(llvm::ArrayRef<i64> signature) const {
+  const size_t hash = hash_of(signature);
+  const std::shared_lock lock(mutex_);
+  const auto [first, last] = bound_.equal_range(hash);
+  for (auto it = first; it != last; ++it) {
+    if (llvm::ArrayRef<i64>(it->second->signature) == signature) return it->second.get();
+  }
+  return nullptr;
+}
+
+// Whether the argument's leading size is one too many for kernels of its own.
+bool Registry::wants_symbol(const Form& form, llvm::ArrayRef<TensorLayout> arguments) {
+  std::string text = std::to_string(form.key);
+  i64 rows = -1;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const size_t rank = form.chain.info(form.tensors[i].value).type.shape.size();
+    const size_t leading = form.tensors[i].leading && arguments[i].sizes.size() >= rank
+                               ? arguments[i].sizes.size() - rank + 1
+                               : 0;
+    if (leading > 0) {
+      rows = 1;
+      for (size_t d = 0; d < leading; ++d) rows *= arguments[i].sizes[d];
+    }
+    for (size_t d = leading; d < arguments[i].sizes.size(); ++d) {
+      text += fmt::format(" {}:{}", arguments[i].sizes[d], arguments[i].strides[d]);
+    }
+  }
+  if (rows < 0) return false;
+  const std::lock_guard lock(mutex_);
+  std::vector<i64>& sizes = leading_sizes_[text];
+  if (llvm::is_contained(sizes, rows)) return false;
+  if (sizes.size() >= kExactSizes) return true;
+  sizes.push_back(rows);
+  return false;
+}
+
+Expected<const Bound*> Registry::bind(const std::shared_ptr<const Form>& form,
+                                      llvm::ArrayRef<TensorLayout> arguments,
+                                      llvm::ArrayRef<i64> signature, Place place, int device,
+                                      cuda::Stream stream) {
+  const bool symbolic = form->rule == LayoutRule::kFromTensors && wants_symbol(*form, arguments);
+  Expected<Specialisation> special = specialise(*form, arguments, symbolic);
+  if (!special) return special.takeError();
+  auto bound = std::make_unique<Bound>(
+      Bound{signature.vec(), form, std::move(*special), nullptr, place, false});
+  bound->copies = llvm::is_contained(bound->special.copied, true);
+  if (place != Place::kReference) {
+    auto executable = prepare(bound->special.chain, device, stream);
+    if (!executable) return executable.takeError();
+    bound->executable = std::move(*executable);
+  }
+  const size_t hash = hash_of(signature);
+  const std::lock_guard lock(mutex_);
+  return bound_.emplace(hash, std::move(bound))->second.get();
+}
+
+// Two threads may prepare one chain at the same time: the engine compiles each kernel once.
+Expected<std::shared_ptr<const Executable>> Registry::prepare(const VerifiedChain& chain,
+                                                              int device, cuda::Stream stream) {
+  const std::string name = fmt::format("{} {}", device, canonical_text(chain));
+  {
+    const std::shared_lock lock(mutex_);
+    const auto it = executables_.find(name);
+    if (it != executables_.end()) return it->second;
+  }
+  Expected<Engine*> chosen = engine();
+  if (!chosen) return chosen.takeError();
+  auto executable = (*chosen)->prepare(chain.chain(), device, stream);
+  if (!executable) return executable.takeError();
+  const std::lock_guard lock(mutex_);
+  return executables_.try_emplace(name, std::move(*executable)).first->second;
+}
+
+void Registry::use(Engine* engine) {
+  const std::lock_guard lock(mutex_);
+  engine_ = engine;
+}
+
+Expected<Engine*> Registry::engine() {
+  const std::lock_guard lock(mutex_);
+  if (engine_ != nullptr) return engine_;
+  if (!own_engine_) {
+    auto own = std::make_shared<OwnEngine>();
+    const ctn_status status = ctn_engine_create(nullptr, &own->handle);
+    if (status != CTN_OK) {
+      return make_error_text(static_cast<ErrorCode>(status), ctn_last_error());
+    }
+    own_engine_ = std::move(own);
+  }
+  return &own_engine_->handle->engine;
+}
+
+std::string Registry::report() const {
+  llvm::json::Array rows;
+  const std::shared_lock lock(mutex_);
+  for (const auto& [hash, bound] : bound_) {
+    llvm::json::Object row;
+    row["key"] = bound->form->key;
+    row["place"] = bound->executable ? "device" : "reference";
+    if (bound->executable) row["device"] = bound->executable->device();
+    row["symbol"] = bound->special.symbol;
+    row["chain"] = print(bound->special.chain.chain());
+    rows.push_back(std::move(row));
+  }
+  return json_text(std::move(rows), 0);
+}
+
+}  // namespace catenary::torch_adapter

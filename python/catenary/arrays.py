@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arrays of other libraries as address, dtype, shape, strides and device: `view()`. And new ones: `empty()`.
+
+numpy and torch are read by their own attributes, which is fastest; everything else by DLPack or
+__cuda_array_interface__. No library is imported: an array of it exists, so it is loaded.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from catenary import dlpack
+from catenary.device import Array, contiguous, span
+from catenary.errors import ArgumentError
+from catenary.operand import DType
+
+
+@dataclass(slots=True)
+class View:
+    """Where an array is and how it is laid out."""
+
+    address: int
+    dtype: DType | None
+    """None: no dtype of a chain."""
+    dtype_name: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    """Elements."""
+    device: int | None
+    """The number of a GPU or of the simulator; None: host memory."""
+    library: str
+    """Whose allocator makes outputs: "numpy", "torch", or "" for `Array`."""
+    owner: Any = None
+    """Keeps the memory."""
+
+    @property
+    def on_device(self) -> bool:
+        return self.device is not None
+
+
+def view(array: Any, who: str, stream: int | None = None) -> View:
+    """A view of `array`; `who` names it in errors. `stream`: where a DLPack producer makes its data ready."""
+    kind = type(array)
+    reader = _readers.get(kind)
+    if reader is None:
+        reader = _readers[kind] = _reader(kind, array, who)
+    return reader(array, who, stream)
+
+
+_readers: dict[type, Callable[[Any, str, int | None], View]] = {}
+
+
+def _reader(kind: type, array: Any, who: str) -> Callable[[Any, str, int | None], View]:
+    if kind is Array:
+        return _view_own
+    roots = {base.__module__.partition(".")[0] for base in kind.__mro__}
+    if "torch" in roots and hasattr(array, "data_ptr"):
+        return _view_torch
+    if "numpy" in roots and hasattr(array, "__array_interface__"):
+        return _view_numpy
+    if hasattr(array, "__dlpack__") and hasattr(array, "__dlpack_device__"):
+        return _view_dlpack
+    if hasattr(array, "__cuda_array_interface__"):
+        return _view_cuda
+    raise ArgumentError(
+        f"{who} is {kind.__name__}: pass an array with __dlpack__, __cuda_array_interface__ or __array_interface__"
+    )
+
+
+def _view_own(array: Array, who: str, stream: int | None) -> View:
+    return View(array.address, array.dtype, array.dtype.name, array.shape, array.strides, array.device, "", array)
+
+
+def _view_torch(tensor: Any, who: str, stream: int | None) -> View:
+    place = tensor.device
+    if place.type not in ("cuda", "cpu"):
+        raise ArgumentError(f"{who} is on {place}: pass a tensor of the CPU or of a CUDA device")
+    name = _torch_names.get(tensor.dtype)
+    if name is None:
+        name = _torch_names.setdefault(tensor.dtype, str(tensor.dtype).removeprefix("torch."))
+    return View(
+        tensor.data_ptr(),
+        _dtype(name),
+        name,
+        tuple(tensor.shape),
+        tensor.stride(),
+        place.index if place.type == "cuda" else None,
+        "torch",
+        tensor,
+    )
+
+
+_torch_names: dict[Any, str] = {}
+
+
+def _view_numpy(array: Any, who: str, stream: int | None) -> View:
+    name = array.dtype.name
+    size = array.itemsize
+    if any(stride % size for stride in array.strides):
+        raise ArgumentError(
+            f"{who} has strides of {array.strides} bytes, which are no multiples of its element's "
+            f"{size}: pass numpy.ascontiguousarray of it"
+        )
+    return View(
+        array.__array_interface__["data"][0],
+        _dtype(name),
+        name,
+        array.shape,
+        tuple(stride // size for stride in array.strides),
+        None,
+        "numpy",
+        array,
+    )
+
+
+def _view_dlpack(array: Any, who: str, stream: int | None) -> View:
+    kind, index = array.__dlpack_device__()
+    if kind not in (dlpack.CPU, dlpack.CUDA, dlpack.CUDA_HOST, dlpack.CUDA_MANAGED):
+        raise ArgumentError(f"{who} is on DLPack device {int(kind)}: pass an array of the CPU or of a CUDA device")
+    on_device = kind in (dlpack.CUDA, dlpack.CUDA_MANAGED)
+    capsule = array.__dlpack__(stream=stream or 1) if on_device else array.__dlpack__()
+    tensor = dlpack.read(capsule)
+    name = dlpack.NAMES.get((tensor.code, tensor.bits)) if tensor.lanes == 1 else None
+    shape = tuple(tensor.shape[: tensor.ndim])
+    strides = tuple(tensor.strides[: tensor.ndim]) if tensor.strides else contiguous(shape)
+    library = "" if on_device else "numpy"
+    return View(
+        (tensor.data or 0) + tensor.byte_offset,
+        DType[name] if name else None,
+        name or f"DLPack's {tensor.code} of {tensor.bits} bits",
+        shape,
+        strides,
+        index if on_device else None,
+        library,
+        (array, capsule),
+    )
+
+
+def _view_cuda(array: Any, who: str, stream: int | None) -> View:
+    facts = array.__cuda_array_interface__
+    kinds = {"<f2": "f16", "<f4": "f32", "<i4": "i32", "<u2": "uint16"}
+    name = kinds.get(facts["typestr"], facts["typestr"])
+    size = int(facts["typestr"][2:])
+    shape = tuple(facts["shape"])
+    strides = facts.get("strides")
+    elements = contiguous(shape) if strides is None else tuple(n // size for n in strides)
+    return View(facts["data"][0], _dtype(name), name, shape, elements, 0, "", array)
+
+
+@functools.cache
+def _dtype(name: str) -> DType | None:
+    try:
+        return DType.of(name)
+    except ArgumentError:
+        return None
+
+
+def accepts(view: View, dtype: DType) -> bool:
+    """Whether an array has `dtype`; 16-bit integers are the bits of bf16 where numpy has no other type for it."""
+    return view.dtype == dtype or (dtype == DType.bf16 and view.dtype_name == "uint16")
+
+
+def empty_numpy(dtype: DType, shape: Sequence[int], strides: Sequence[int]) -> Any:
+    """A numpy array with unset elements at `strides`; bf16 as ml_dtypes.bfloat16 if installed, else uint16."""
+    import numpy
+
+    kind = {DType.f16: numpy.float16, DType.f32: numpy.float32, DType.i32: numpy.int32}.get(dtype) or _numpy_bf16()
+    memory = numpy.zeros(span(shape, strides), kind)
+    return numpy.lib.stride_tricks.as_strided(memory, shape, [n * memory.itemsize for n in strides])
+
+
+@functools.cache
+def _numpy_bf16() -> Any:
+    try:
+        import ml_dtypes
+    except ImportError:
+        return "uint16"
+    return ml_dtypes.bfloat16
+
+
+def empty(library: str, dtype: DType, shape: Sequence[int], strides: Sequence[int], device: int | None) -> Any:
+    """An array of `library` with unset elements, on a GPU, or on the host for None."""
+    if library == "torch":
+        torch = sys.modules["torch"]
+        kind = {DType.bf16: torch.bfloat16, DType.f16: torch.float16, DType.f32: torch.float32, DType.i32: torch.int32}
+        place = "cpu" if device is None else torch.device("cuda", device)
+        return torch.empty_strided(shape, strides, dtype=kind[dtype], device=place)
+    if device is None:
+        return empty_numpy(dtype, shape, strides)
+    return Array(dtype, shape, strides, device)

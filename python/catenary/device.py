@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The process's device, memory on it and streams, for programs without a framework: `Array`, `Stream`.
+
+A launch takes memory of any allocator and streams of any framework; these are optional.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from catenary import dlpack
+from catenary._native import lib
+from catenary.errors import ArgumentError, DeviceError, Handle, check, result
+from catenary.operand import DType
+
+
+def use_simulator() -> None:
+    """Makes the simulator the device of this process, as CATENARY_DEVICE=sim does. ArgumentError: a GPU is in use."""
+    check(lib.ctn_device_use_simulator())
+
+
+def is_simulator() -> bool:
+    """Whether the simulator is the device of this process."""
+    return bool(result(ctypes.c_int32, lib.ctn_device_is_simulator))
+
+
+def device_count() -> int:
+    """The number of devices that this process sees; 0 without a usable driver."""
+    try:
+        return result(ctypes.c_int32, lib.ctn_device_count)
+    except DeviceError as error:
+        if error.code != "driver_missing":
+            raise
+        return 0
+
+
+class Stream:
+    """A stream of a device, ordered with its default stream. Its kernels run to their end."""
+
+    def __init__(self, device: int = 0):
+        self.device = device
+        self._handle = Handle(lambda stream: lib.ctn_stream_destroy(device, stream), lib.ctn_stream_create, device)
+
+    @property
+    def pointer(self) -> int:
+        """The CUstream."""
+        return self._handle.pointer
+
+    def synchronize(self) -> None:
+        """Waits for all work of the stream."""
+        check(lib.ctn_stream_synchronize(self.device, self.pointer))
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return 0, self.pointer
+
+
+class Memory:
+    """Device memory, aligned to 256 bytes, freed when it is collected."""
+
+    __slots__ = ("_handle", "address", "bytes", "device")
+
+    def __init__(self, device: int, bytes: int):
+        self.device = device
+        self.bytes = bytes
+        self._handle = None
+        self.address = 0
+        if bytes:
+            self._handle = Handle(
+                lambda address: lib.ctn_device_free(device, address), lib.ctn_device_alloc, device, bytes
+            )
+            self.address = self._handle.pointer
+
+    def upload(self, host: int, bytes: int) -> None:
+        """Copies `bytes` bytes from host address `host`, in order with launches on a Stream; complete on return."""
+        check(lib.ctn_device_upload(self.device, self.address, host, bytes))
+
+    def download(self, host: int, bytes: int) -> None:
+        """Copies `bytes` bytes to host address `host`."""
+        check(lib.ctn_device_download(self.device, host, self.address, bytes))
+
+
+class Array:
+    """A strided tensor on a device: what a launch returns where its arguments have no allocator of their own.
+
+    Other libraries take it by DLPack or __cuda_array_interface__ (a GPU's only); `numpy()` copies it to the host.
+    """
+
+    def __init__(self, dtype: Any, shape: Sequence[int], strides: Sequence[int] | None = None, device: int = 0):
+        self.dtype = DType.of(dtype)
+        self.shape = tuple(shape)
+        self.strides = contiguous(self.shape) if strides is None else tuple(strides)
+        """Elements."""
+        self.device = device
+        self._memory = Memory(device, span(self.shape, self.strides) * self.dtype.itemsize)
+
+    @classmethod
+    def of(cls, host: Any, device: int = 0) -> Array:
+        """A copy of a host array: numpy's, or anything on the CPU with DLPack."""
+        from catenary.arrays import view
+
+        source = view(host, "the array")
+        if source.on_device:
+            raise ArgumentError("the array is on a device already: pass it to a launch as it is")
+        if source.dtype is None:
+            raise ArgumentError(f"the array has dtype {source.dtype_name}: use bf16, f16, f32 or i32")
+        array = cls(source.dtype, source.shape, source.strides, device)
+        if array._memory.bytes:
+            array._memory.upload(source.address, array._memory.bytes)
+        return array
+
+    @property
+    def address(self) -> int:
+        """Of the first element."""
+        return self._memory.address
+
+    def numpy(self) -> Any:
+        """A copy as a numpy array: bf16 as ml_dtypes.bfloat16 if that is installed, else as uint16."""
+        from catenary.arrays import empty_numpy, view
+
+        host = empty_numpy(self.dtype, self.shape, self.strides)
+        if self._memory.bytes:
+            self._memory.download(view(host, "").address, self._memory.bytes)
+        return host
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        self._need_gpu()
+        return dlpack.CUDA, self.device
+
+    def __dlpack__(self, *, stream: Any = None, **_: Any) -> Any:
+        self._need_gpu()
+        return dlpack.export(self, (dlpack.CUDA, self.device))
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        kinds = {DType.f16: "<f2", DType.f32: "<f4", DType.i32: "<i4"}
+        if is_simulator() or self.dtype not in kinds:
+            raise AttributeError("__cuda_array_interface__ is for f16, f32 and i32 on a GPU: use __dlpack__ or numpy()")
+        return {
+            "shape": self.shape,
+            "typestr": kinds[self.dtype],
+            "data": (self.address, False),
+            "version": 3,
+            "strides": tuple(n * self.dtype.itemsize for n in self.strides),
+        }
+
+    def _need_gpu(self) -> None:
+        if is_simulator():
+            raise ArgumentError(
+                "the array is in the simulator's memory, which other libraries cannot read: use numpy()"
+            )
+
+    def __repr__(self) -> str:
+        return f"<catenary.Array {self.dtype}{list(self.shape)} on device {self.device}>"
+
+
+def contiguous(shape: Sequence[int]) -> tuple[int, ...]:
+    """The strides, in elements, of memory in row-major order."""
+    return tuple(math.prod(shape[d + 1 :]) for d in range(len(shape)))
+
+
+def span(shape: Sequence[int], strides: Sequence[int]) -> int:
+    """Elements from the first to one past the last; 0 without elements."""
+    if 0 in shape:
+        return 0
+    return 1 + sum((n - 1) * stride for n, stride in zip(shape, strides, strict=True))

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DLPack's capsules by ctypes: reading one, and making one. Structs as in dlpack.h, version 0.8 and later 1.x."""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import POINTER, c_int32, c_int64, c_uint8, c_uint16, c_uint64, c_void_p
+from typing import Any
+
+CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13  # DLDeviceType
+_NAME = b"dltensor"
+
+
+class Tensor(ctypes.Structure):
+    """DLTensor. Strides are in elements; null: row-major."""
+
+    _fields_ = [
+        ("data", c_void_p),
+        ("device_type", c_int32),
+        ("device_id", c_int32),
+        ("ndim", c_int32),
+        ("code", c_uint8),
+        ("bits", c_uint8),
+        ("lanes", c_uint16),
+        ("shape", POINTER(c_int64)),
+        ("strides", POINTER(c_int64)),
+        ("byte_offset", c_uint64),
+    ]
+
+
+class Managed(ctypes.Structure):
+    """DLManagedTensor."""
+
+
+_Deleter = ctypes.CFUNCTYPE(None, POINTER(Managed))
+Managed._fields_ = [("tensor", Tensor), ("context", c_void_p), ("deleter", _Deleter)]
+
+_python = ctypes.pythonapi
+_get = _python.PyCapsule_GetPointer
+_get.restype, _get.argtypes = c_void_p, [ctypes.py_object, ctypes.c_char_p]
+_is_valid = _python.PyCapsule_IsValid
+_is_valid.restype, _is_valid.argtypes = ctypes.c_int, [c_void_p, ctypes.c_char_p]
+_get_raw = ctypes.PYFUNCTYPE(c_void_p, c_void_p, ctypes.c_char_p)(("PyCapsule_GetPointer", _python))
+_Destructor = ctypes.PYFUNCTYPE(None, c_void_p)
+_new = _python.PyCapsule_New
+_new.restype, _new.argtypes = ctypes.py_object, [c_void_p, ctypes.c_char_p, _Destructor]
+
+# The dtypes of a chain by DLPack's code and bits.
+NAMES = {(0, 32): "i32", (2, 16): "f16", (2, 32): "f32", (4, 16): "bf16"}
+CODES = {name: key for key, name in NAMES.items()}
+# Exported tensors that a consumer has, by address: each keeps its arrays and its memory.
+_exported: dict[int, Any] = {}
+
+
+def read(capsule: Any) -> Tensor:
+    """The tensor of a capsule, valid while the capsule is kept. The capsule stays unconsumed: it frees the tensor."""
+    return Managed.from_address(_get(capsule, _NAME)).tensor
+
+
+@_Deleter
+def _delete(managed: Any) -> None:
+    _exported.pop(ctypes.addressof(managed.contents), None)
+
+
+@_Destructor
+def _destroy(capsule: int) -> None:
+    # A consumer renames the capsule; one that nothing consumed still owns the tensor.
+    if _is_valid(capsule, _NAME):
+        _exported.pop(_get_raw(capsule, _NAME), None)
+
+
+def export(array: Any, device: tuple[int, int]) -> Any:
+    """A capsule of an `Array`, which lives until the consumer has deleted the tensor."""
+    rank = len(array.shape)
+    shape, strides = (c_int64 * rank)(*array.shape), (c_int64 * rank)(*array.strides)
+    code, bits = CODES[array.dtype.name]
+    managed = Managed(
+        Tensor(array.address, device[0], device[1], rank, code, bits, 1, shape, strides, 0), None, _delete
+    )
+    address = ctypes.addressof(managed)
+    _exported[address] = (managed, shape, strides, array)
+    return _new(address, _NAME, _destroy)

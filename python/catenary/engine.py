@@ -1,0 +1,287 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A compiler of chains and its cache: `Engine`; the log of the library."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import logging
+import os
+import re
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from catenary import _native
+from catenary._native import lib
+from catenary.chain import Chain, encode
+from catenary.compiled import Compiled, Plan, make_plan
+from catenary.device import device_count, is_simulator, use_simulator
+from catenary.errors import ArgumentError, Handle, check, text
+from catenary.executable import Executable, stream_pointer
+from catenary.pack import Pack
+
+_CACHE = {"rw": 0, "ro": 1, "off": 2}
+_JIT = {None: 0, "auto": 1, "warn": 2, "off": 3}
+_HELPER = {None: 0, "off": 1, "preferred": 2, "required": 3}
+_LEVELS = {"off": 0, "warn": 1, "info": 2, "debug": 3}
+_LOGGING = {1: logging.WARNING, 2: logging.INFO, 3: logging.DEBUG}
+_SIMULATOR = 2  # CTN_BACKEND_SIMULATOR
+_CUDA = 1
+
+logger = logging.getLogger("catenary")
+
+
+class Engine:
+    """A compiler and its cache. Thread-safe.
+
+    Args:
+        device: "cuda", "cuda:1" or 1; "sim": the simulator, for the whole process; None: a GPU where there is one,
+            else the simulator. CATENARY_DEVICE decides for None.
+        cache_directory: of kernels; None: CATENARY_CACHE_DIR, else catenary/ in the user's cache folder.
+        cache: "rw", "ro" or "off".
+        packs: files or `Pack`s that are asked before a chain is compiled, the first first.
+        jit: what happens to a chain that no pack has: "auto": it is compiled; "warn": the same, with a warning;
+            "off": PackError, and no compiler is opened; None: as CATENARY_JIT says, else "auto".
+        strict: True is jit="off".
+        trace_file: gets one line per distinct chain, for `catenary pack build --from`.
+        line_info: profilers show the emitted source.
+        allow_spills: accept a kernel whose registers spill.
+        unfused: one kernel per operation, for comparison.
+        split_k: CTAs that divide K, 1 to 16; 0: the cost model chooses.
+        force_tile: a tile's name as explain prints it.
+        helper: where NVRTC runs: "off": in this process; "preferred", "required": in a helper process; None: as
+            CATENARY_HELPER says, else "off".
+        helper_program, helper_memory_bytes, helper_seconds: the helper's program and limits; "" and 0: defaults.
+        warn: called with one line per distinct problem of the cache, from any thread; None: the log.
+    """
+
+    def __init__(
+        self,
+        *,
+        device: str | int | None = None,
+        cache_directory: str | os.PathLike[str] | None = None,
+        cache: str = "rw",
+        packs: Sequence[Pack | str | os.PathLike[str]] = (),
+        jit: str | None = None,
+        strict: bool = False,
+        trace_file: str | os.PathLike[str] = "",
+        line_info: bool = False,
+        allow_spills: bool = False,
+        unfused: bool = False,
+        split_k: int = 0,
+        force_tile: str = "",
+        helper: str | None = None,
+        helper_program: str = "",
+        helper_memory_bytes: int = 0,
+        helper_seconds: int = 0,
+        warn: Callable[[str], None] | None = None,
+    ):
+        self._device = _device_number(device)
+        # The library may call it from a thread of its own, so it outlives every handle of this engine.
+        self._warn = _native.WarnCallback(lambda user, line: warn(line.decode(errors="replace"))) if warn else None
+        self._options = dict(
+            cache_directory=encode(os.fspath(cache_directory or "")),
+            cache_mode=_choice("cache", cache, _CACHE),
+            line_info=line_info,
+            allow_spills=allow_spills,
+            unfused=unfused,
+            split_k=split_k,
+            force_tile=encode(force_tile),
+            trace_file=encode(os.fspath(trace_file)),
+            jit=_choice("jit", "off" if strict else jit, _JIT),
+            helper=_choice("helper", helper, _HELPER),
+            helper_program=encode(helper_program),
+            helper_memory_bytes=helper_memory_bytes,
+            helper_seconds=helper_seconds,
+        )
+        if self._warn is not None:
+            self._options["warn"] = self._warn
+        self._packs = [(pack if isinstance(pack, Pack) else Pack(pack), 0) for pack in packs]
+        self._handles: dict[int, Handle] = {}
+        self._prepared: dict[tuple[str, int], Executable] = {}
+        self._lock = threading.Lock()
+        # A wrong option or pack is an error of this call.
+        self._simulated = device == "sim" or is_simulator()
+        self._handle(_SIMULATOR if self._simulated else _CUDA)
+
+    @property
+    def device(self) -> str:
+        """The device of `prepare`: "cuda:0", "sim". Chooses the process's device where that is open."""
+        return "sim" if self._choose_device() else f"cuda:{self._device}"
+
+    def compile(self, chain: Chain, target: str | None = None) -> Compiled:
+        """Machine code for a GPU ("h200") or an architecture ("sm_80"); needs no GPU. None: for this device.
+
+        With device="sim" the machine code is the simulator's. Raises CompileError, UnsupportedError, PackError.
+        """
+        if target is None:
+            return self.prepare(chain).compiled
+        handle = self._handle(_SIMULATOR if self._simulated else _CUDA)
+        return Compiled(lib.ctn_engine_compile, handle.pointer, chain._handle.pointer, encode(target))
+
+    def explain(self, chain: Chain, target: str = "h200") -> Plan:
+        """The plan for `target`, without compiling."""
+        handle = next(iter(self._handles.values()))
+        return make_plan(
+            lambda kind, out: lib.ctn_engine_explain(handle.pointer, chain._handle.pointer, encode(target), kind, out)
+        )
+
+    def load(self, compiled: Compiled, device: int | None = None, stream: Any = None) -> Executable:
+        """Loads machine code on a device. CaptureError while `stream`, or for None any blocking one, is captured."""
+        handle, number = self._on_device(device)
+        return Executable(
+            number,
+            lib.ctn_engine_load,
+            handle.pointer,
+            compiled._handle.pointer,
+            number,
+            stream_pointer(stream) or None,
+        )
+
+    def prepare(self, chain: Chain, device: int | None = None, stream: Any = None) -> Executable:
+        """Plans, compiles or finds, and loads a chain. A second call for an equal chain returns the same object."""
+        handle, number = self._on_device(device)
+        key = (chain.text, number)
+        found = self._prepared.get(key)
+        if found is None:
+            made = Executable(
+                number,
+                lib.ctn_engine_prepare,
+                handle.pointer,
+                chain._handle.pointer,
+                number,
+                stream_pointer(stream) or None,
+            )
+            with self._lock:
+                found = self._prepared.setdefault(key, made)
+        return found
+
+    def add_pack(self, pack: Pack | str | os.PathLike[str], priority: int = 0) -> None:
+        """From now on the pack is asked before a chain is compiled; a higher priority is asked first."""
+        opened = pack if isinstance(pack, Pack) else Pack(pack)
+        with self._lock:
+            for handle in self._handles.values():
+                check(lib.ctn_engine_add_pack(handle.pointer, opened._handle.pointer, priority))
+            self._packs.append((opened, priority))
+
+    @property
+    def missed(self) -> str:
+        """The chains that no pack had, each once, as the lines of a trace; "" if there is none."""
+        return "".join(text(lib.ctn_engine_missed, handle.pointer) for handle in self._handles.values())
+
+    def _on_device(self, device: int | None) -> tuple[Handle, int]:
+        simulator = self._choose_device()
+        return self._handle(_SIMULATOR if simulator else _CUDA), (self._device or 0) if device is None else device
+
+    def _choose_device(self) -> bool:
+        """Whether the simulator is the device; opens the driver, or goes on without a GPU where that is allowed."""
+        if self._simulated:
+            if not is_simulator():
+                use_simulator()
+            return True
+        if is_simulator():
+            if self._device is not None:
+                raise ArgumentError(
+                    f"device is cuda:{self._device}, and the simulator is the device of this process: "
+                    "use device='sim', or a process of its own"
+                )
+            self._simulated = True
+        elif self._device is None and os.environ.get("CATENARY_DEVICE") != "cuda" and device_count() == 0:
+            logger.info("no GPU: the simulator is the device of this process")
+            use_simulator()
+            self._simulated = True
+        return self._simulated
+
+    def _handle(self, backend: int) -> Handle:
+        with self._lock:
+            handle = self._handles.get(backend)
+            if handle is None:
+                if backend == _CUDA:
+                    find_nvrtc()
+                options = _native.EngineOptions(**self._options, backend=backend)
+                handle = Handle(lib.ctn_engine_destroy, lib.ctn_engine_create, ctypes.byref(options))
+                for pack, priority in self._packs:
+                    check(lib.ctn_engine_add_pack(handle.pointer, pack._handle.pointer, priority))
+                self._handles[backend] = handle
+            return handle
+
+
+def _device_number(device: str | int | None) -> int | None:
+    if device is None or device == "sim":
+        return None
+    if isinstance(device, int) and device >= 0:
+        return device
+    match = re.fullmatch(r"cuda(?::(\d+))?", str(device))
+    if match is None:
+        raise ArgumentError(f"device is {device!r}: use 'cuda', 'cuda:1', 1 or 'sim'")
+    return int(match[1] or 0)
+
+
+def _choice(name: str, value: Any, choices: dict[Any, int]) -> int:
+    if value not in choices:
+        words = ", ".join(repr(choice) for choice in choices)
+        raise ArgumentError(f"{name} is {value!r}: use one of {words}")
+    return choices[value]
+
+
+@functools.cache
+def default_engine() -> Engine:
+    """The engine of calls that name none, with all defaults."""
+    return Engine()
+
+
+def find_nvrtc() -> None:
+    """Opens the NVRTC of this Python environment, if it has one, so that the library finds it in the process.
+
+    The library itself finds what is loaded, on the loader's path, in a toolkit, and in an active environment.
+    """
+    if os.environ.get("CATENARY_NVRTC") or "nvrtc" in _loaded:
+        return
+    _loaded.add("nvrtc")
+    for folder in map(Path, sys.path):
+        for pattern in ("nvidia/cu13/lib/libnvrtc.so.13", "nvidia/cuda_nvrtc/lib/libnvrtc.so.12"):
+            for path in folder.glob(pattern):
+                try:
+                    # The builtins, which NVRTC opens by their bare name, are opened before it.
+                    for builtins in path.parent.glob("libnvrtc-builtins.so.*"):
+                        ctypes.CDLL(str(builtins), mode=ctypes.RTLD_GLOBAL)
+                    ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
+                except OSError as error:
+                    logger.debug("%s cannot be opened: %s", path, error)
+                else:
+                    return
+
+
+_loaded: set[str] = set()
+_log_callback: Any = None
+
+
+def set_log(callback: Callable[[str, str], None] | None = None, level: str = "info") -> None:
+    """Sends what the library does to `callback(level, line)`, or to `logging.getLogger("catenary")` for None.
+
+    Args:
+        callback: one call at a time, from any thread; what it raises is printed and dropped.
+        level: "warn", "info" or "debug"; "off" logs nothing.
+    """
+    global _log_callback
+    number = _choice("level", level, _LEVELS)
+    names = {value: name for name, value in _LEVELS.items()}
+
+    def send(user: Any, at: int, line: bytes) -> None:
+        words = line.decode(errors="replace")
+        if callback is not None:
+            callback(names[at], words)
+        else:
+            logger.log(_LOGGING[at], "%s", words)
+
+    made = _native.LogCallback(send)
+    check(lib.ctn_set_log(made, None, number))
+    _log_callback = made  # the one before is not called again
+
+
+def reset_log() -> None:
+    """The log as CATENARY_LOG says, to stderr."""
+    lib.ctn_reset_log()

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a tensor of a chain is: `DType`, `Role`, the symbol, and `Operand`, a parameter or an output."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Any
+
+from catenary import _native
+from catenary.errors import ArgumentError
+
+
+class DType(enum.IntEnum):
+    """The type of elements in memory."""
+
+    bf16 = 0
+    f16 = 1
+    f32 = 2
+    i32 = 3
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return 2 if self in (DType.bf16, DType.f16) else 4
+
+    def __str__(self) -> str:
+        return self.name
+
+    @classmethod
+    def of(cls, dtype: Any) -> DType:
+        """From a DType, its name, or a dtype of numpy, torch or jax ("bfloat16", numpy.float32, torch.half)."""
+        if isinstance(dtype, cls):
+            return dtype
+        name = getattr(dtype, "name", None) or getattr(dtype, "__name__", None) or str(dtype)
+        found = _DTYPES.get(str(name).removeprefix("torch."))
+        if found is None:
+            raise ArgumentError(f"{dtype!r} is no dtype of a chain: use bf16, f16, f32, or i32 for the ends of groups")
+        return found
+
+
+_DTYPES = {
+    "bf16": DType.bf16,
+    "bfloat16": DType.bf16,
+    "f16": DType.f16,
+    "float16": DType.f16,
+    "f32": DType.f32,
+    "float32": DType.f32,
+    "i32": DType.i32,
+    "int32": DType.i32,
+}
+
+
+class Role(enum.IntEnum):
+    """The role of a parameter's memory: an input may be written by the stream's previous kernel, a weight may not."""
+
+    input = 0
+    weight = 1
+    scalar = 2
+
+
+class Symbol(int):
+    """As the size of a dimension: the chain's symbol."""
+
+    def __new__(cls) -> Symbol:
+        return super().__new__(cls, _native.SYMBOL)
+
+    def __repr__(self) -> str:
+        return "symbol"
+
+    __str__ = __repr__
+
+    def __reduce__(self):
+        return Symbol, ()
+
+
+symbol = Symbol()
+
+
+@dataclass(frozen=True)
+class SymbolRange:
+    """The chain's symbolic size: lo <= name <= hi."""
+
+    name: str
+    lo: int
+    hi: int
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A parameter or an output of a chain."""
+
+    name: str
+    """In the chain; of an output, the name of its value."""
+    is_output: bool
+    role: Role
+    """Of a parameter; Role.input for an output."""
+    dtype: DType
+    shape: tuple[int, ...]
+    """Sizes, or `catenary.symbol`."""
+    strides: tuple[int, ...]
+    """Elements from one index to the next."""
+    align: int
+    """The address is a multiple of this many bytes."""
+    bytes: int
+    """From the first element to the last, at the symbol's upper bound."""
+    in_place: int | None
+    """Of an output: the number of the parameter whose memory it takes."""
+
+    def shape_for(self, size: int) -> tuple[int, ...]:
+        """The shape where the symbol is `size`."""
+        return tuple(size if n == _native.SYMBOL else n for n in self.shape)

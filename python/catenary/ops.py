@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The operations of a chain, by the names of chain text and of include/catenary/chain.hpp."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+
+from catenary import _native
+from catenary._native import lib
+from catenary.chain import Tensor, chain_of, elementwise, encode, optional
+from catenary.operand import DType
+
+
+@dataclass(frozen=True)
+class Ragged:
+    """Divides label `label` into groups: group g, an index of `group`, has indices ends[g-1] to ends[g] - 1.
+
+    `ends` is an i32 parameter with one element per group, ascending; kernels read it on the device. Indices from the
+    last end on belong to no group.
+    """
+
+    label: str
+    ends: Tensor
+    group: str
+
+
+def contract(
+    equation: str, left: Tensor, right: Tensor, ragged: Ragged | None = None, name: str = "", true_f32: bool = False
+) -> Tensor:
+    """`contract("mk,nk->mn", x, w)`: one letter per dimension; a label of both operands only is summed.
+
+    Args:
+        ragged: rows of M or of K by group: `contract("mk,enk->mn", x, w, Ragged("m", ends, "e"))`.
+        true_f32: f32 operands are multiplied in f32, not rounded to tf32.
+    """
+    chain = chain_of(left, right) if ragged is None else chain_of(left, right, ragged.ends)
+    parts = None
+    if ragged is not None:
+        parts = ctypes.byref(
+            _native.Ragged(label=encode(ragged.label)[:1], group=encode(ragged.group)[:1], ends=ragged.ends.value)
+        )
+    return chain._value(
+        _result_rank(equation),
+        lib.ctn_chain_contract,
+        encode(equation),
+        left.value,
+        right.value,
+        int(true_f32),
+        parts,
+        optional(name),
+    )
+
+
+def linear(x: Tensor, w: Tensor, bias: Tensor | None = None, name: str = "") -> Tensor:
+    """A linear layer: x[..., k] times w[n, k], plus bias[n], is [..., n]."""
+    rows = "m" if x.rank == 2 else "abcdefgh"[: max(x.rank - 1, 0)]
+    product = contract(f"{rows}k,nk->{rows}n", x, w, name=name)
+    return product if bias is None else product + bias
+
+
+def sum(equation: str, x: Tensor, name: str = "") -> Tensor:
+    """`sum("mn->n", t)` sums over m."""
+    return x.chain._value(_result_rank(equation), lib.ctn_chain_sum, encode(equation), x.value, optional(name))
+
+
+def reduce_max(equation: str, x: Tensor, name: str = "") -> Tensor:
+    """`reduce_max("mn->m", t)` is the largest element over n: NaN if one is, -inf if there is none."""
+    return x.chain._value(
+        _result_rank(equation), lib.ctn_chain_reduce, b"reduce_max", encode(equation), x.value, optional(name)
+    )
+
+
+def cast(x: Tensor, dtype: DType, name: str = "") -> Tensor:
+    """Rounds to `dtype`. Besides casts, a chain rounds its outputs only."""
+    return x.chain._value(x.rank, lib.ctn_chain_cast, x.value, DType.of(dtype), optional(name))
+
+
+def _result_rank(equation: str) -> int:
+    return len(equation.partition("->")[2])
+
+
+def _unary(op: str):
+    def function(x: Tensor, name: str = "") -> Tensor:
+        return elementwise(op, x, name=name)
+
+    function.__name__ = function.__qualname__ = op
+    function.__doc__ = f"`{op}(x)` of every element; edge cases are in ir/README.md."
+    return function
+
+
+def _binary(op: str):
+    def function(a: Tensor | float, b: Tensor | float, name: str = "") -> Tensor:
+        return elementwise(op, a, b, name=name)
+
+    function.__name__ = function.__qualname__ = op
+    function.__doc__ = f"`{op}(a, b)` of every pair of elements; edge cases are in ir/README.md."
+    return function
+
+
+relu, relu2, gelu, gelu_tanh, quick_gelu, silu, sigmoid, tanh, softplus, exp, neg = map(
+    _unary, "relu relu2 gelu gelu_tanh quick_gelu silu sigmoid tanh softplus exp neg".split()
+)
+abs, square, sqrt, rsqrt, recip, exp2, log, erf, sin, cos = map(
+    _unary, "abs square sqrt rsqrt recip exp2 log erf sin cos".split()
+)
+add, sub, mul, div, min, max, scale = map(_binary, "add sub mul div min max scale".split())
+lt, le, gt, ge, eq, ne = map(_binary, "lt le gt ge eq ne".split())
+
+
+def leaky_relu(x: Tensor, slope: float, name: str = "") -> Tensor:
+    """x where it is positive, else slope * x."""
+    return elementwise("leaky_relu", x, attributes=[slope], name=name)
+
+
+def clamp(x: Tensor, lo: float, hi: float, name: str = "") -> Tensor:
+    """x, at least lo and at most hi; NaN stays."""
+    return elementwise("clamp", x, attributes=[lo, hi], name=name)
+
+
+def pow(x: Tensor, exponent: int, name: str = "") -> Tensor:
+    """x to a whole power from -64 to 64. x^0 is 1 for every x, also for a NaN."""
+    return elementwise("pow", x, attributes=[exponent], name=name)
+
+
+def select(condition: Tensor, a: Tensor | float, b: Tensor | float, name: str = "") -> Tensor:
+    """a where `condition` is not 0, else b. Nothing of the other operand reaches the result."""
+    return elementwise("select", condition, a, b, name=name)
