@@ -30,6 +30,7 @@ target_sources(catenary PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}/
                ${PROJECT_SOURCE_DIR}/include/catenary/device.hpp
                ${PROJECT_SOURCE_DIR}/include/catenary/error.hpp
                ${PROJECT_SOURCE_DIR}/include/catenary/facts.h
+               ${PROJECT_SOURCE_DIR}/include/catenary/facts.hpp
                ${PROJECT_SOURCE_DIR}/include/catenary/gradient.h
                ${PROJECT_SOURCE_DIR}/include/catenary/gradient.hpp
                ${PROJECT_SOURCE_DIR}/include/catenary/log.hpp
