@@ -28,6 +28,7 @@ target_sources(catenary PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}/
                ${PROJECT_SOURCE_DIR}/include/catenary/catenary.hpp
                ${PROJECT_SOURCE_DIR}/include/catenary/chain.hpp
                ${PROJECT_SOURCE_DIR}/include/catenary/device.hpp
+               ${PROJECT_SOURCE_DIR}/include/catenary/dlpack.hpp
                ${PROJECT_SOURCE_DIR}/include/catenary/error.hpp
                ${PROJECT_SOURCE_DIR}/include/catenary/facts.h
                ${PROJECT_SOURCE_DIR}/include/catenary/facts.hpp

@@ -35,16 +35,18 @@ int64_t chain_key(const ctn::Chain& chain) {
 }
 
 std::shared_ptr<Program> Program::find(int64_t key, std::string_view text) {
-  {
-    const std::lock_guard lock(table().mutex);
-    const auto found = table().programs.find(key);
-    if (found != table().programs.end()) return found->second;
-  }
+  if (std::shared_ptr<Program> found = known(key)) return found;
   std::shared_ptr<Program> program = of(ctn::Chain::parse(text));
   if (program->key() == key) return program;
   throw std::invalid_argument("the chain has the key " + std::to_string(program->key()) +
                               ", and the call names " + std::to_string(key) +
                               ": use one version of the library to make and to run it");
+}
+
+std::shared_ptr<Program> Program::known(int64_t key) {
+  const std::lock_guard lock(table().mutex);
+  const auto found = table().programs.find(key);
+  return found == table().programs.end() ? nullptr : found->second;
 }
 
 std::shared_ptr<Program> Program::of(ctn::Chain chain) {
@@ -53,10 +55,10 @@ std::shared_ptr<Program> Program::of(ctn::Chain chain) {
   return table().programs.try_emplace(program->key(), program).first->second;
 }
 
-Program::Program(ctn::Chain chain) : chain_(std::move(chain)), key_(chain_key(chain_)) {
-  const ctn::Operands facts = ctn::operands(chain_);
+Program::Program(ctn::Chain chain)
+    : chain_(std::move(chain)), key_(chain_key(chain_)), operands_(ctn::operands(chain_)) {
   std::vector<int> number;  // of each operand among the tensors
-  for (const ctn::Operand& operand : facts.operands) {
+  for (const ctn::Operand& operand : operands_.operands) {
     number.push_back(static_cast<int>(tensors_.size()));
     if (!operand.is_output && operand.role == CTN_SCALAR) {
       ++num_scalars_;

@@ -27,6 +27,11 @@ class Program {
   // if the text is of another key.
   static std::shared_ptr<Program> find(int64_t key, std::string_view text);
   static std::shared_ptr<Program> of(ctn::Chain chain);
+  // Null: the process does not have it.
+  static std::shared_ptr<Program> known(int64_t key);
+
+  // All parameters in order, then the outputs, and the symbol.
+  const ctn::Operands& operands() const { return operands_; }
 
   // The tensor parameters in order, then the outputs.
   const std::vector<ctn::Operand>& tensors() const { return tensors_; }
@@ -50,6 +55,7 @@ class Program {
 
   ctn::Chain chain_;
   int64_t key_ = 0;
+  ctn::Operands operands_;
   std::vector<ctn::Operand> tensors_;
   size_t num_outputs_ = 0;
   size_t num_scalars_ = 0;
