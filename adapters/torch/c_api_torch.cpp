@@ -87,6 +87,13 @@ ctn_status ctn_torch_use_engine(ctn_engine* engine) {
   });
 }
 
+ctn_status ctn_torch_set_pdl(int32_t allow) {
+  return guarded([&]() -> Error {
+    Registry::process().set_pdl(allow != 0);
+    return Error::success();
+  });
+}
+
 ctn_status ctn_torch_set_host(ctn_torch_host host) {
   return guarded([&]() -> Error {
     if (host != CTN_TORCH_REFERENCE && host != CTN_TORCH_SIMULATOR) {

@@ -19,10 +19,10 @@ constexpr const char* kSchemas[] = {
     "run2(Tensor[] inputs, int key, float[] scalars=[]) -> (Tensor, Tensor)",
     "run3(Tensor[] inputs, int key, float[] scalars=[]) -> (Tensor, Tensor, Tensor)",
     "run4(Tensor[] inputs, int key, float[] scalars=[]) -> (Tensor, Tensor, Tensor, Tensor)",
-    "train1(Tensor[] inputs, int key, float[] scalars=[]) -> Tensor",
-    "train2(Tensor[] inputs, int key, float[] scalars=[]) -> (Tensor, Tensor)",
-    "train3(Tensor[] inputs, int key, float[] scalars=[]) -> (Tensor, Tensor, Tensor)",
-    "train4(Tensor[] inputs, int key, float[] scalars=[]) -> (Tensor, Tensor, Tensor, Tensor)",
+    "train1(Tensor[] inputs, int key, float[] scalars) -> Tensor",
+    "train2(Tensor[] inputs, int key, float[] scalars) -> (Tensor, Tensor)",
+    "train3(Tensor[] inputs, int key, float[] scalars) -> (Tensor, Tensor, Tensor)",
+    "train4(Tensor[] inputs, int key, float[] scalars) -> (Tensor, Tensor, Tensor, Tensor)",
     "run_out(Tensor[] inputs, Tensor(a!)[] outs, int key, float[] scalars=[]) -> ()",
 };
 

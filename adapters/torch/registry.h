@@ -67,6 +67,10 @@ class Registry {
   void set_host_place(Place place) { host_place_.store(place, std::memory_order_relaxed); }
   Place host_place() const { return host_place_.load(std::memory_order_relaxed); }
 
+  // Whether a launch may start before the stream's previous kernel has ended (allow_pdl).
+  void set_pdl(bool allow) { pdl_.store(allow, std::memory_order_relaxed); }
+  bool pdl() const { return pdl_.load(std::memory_order_relaxed); }
+
   // One JSON object per executable: key, device, text of the chain.
   std::string report() const;
 
@@ -87,6 +91,7 @@ class Registry {
   struct OwnEngine;
   std::shared_ptr<OwnEngine> own_engine_;
   std::atomic<Place> host_place_ = Place::kReference;
+  std::atomic<bool> pdl_ = false;
 };
 
 }  // namespace catenary::torch_adapter

@@ -96,6 +96,10 @@ CTN_API ctn_status ctn_torch_report(char** json);
  * own with default options. */
 CTN_API ctn_status ctn_torch_use_engine(ctn_engine* engine);
 
+/* 1: the operators launch with allow_pdl, so that they read weights before the stream's previous
+ * kernel has ended: that kernel must not write them. 0, the default: they do not. */
+CTN_API ctn_status ctn_torch_set_pdl(int32_t allow);
+
 /* What computes CPU tensors: the reference in float64, or the simulator, which must be the device
  * of the process (CATENARY_DEVICE=sim). */
 typedef int32_t ctn_torch_host;

@@ -48,7 +48,8 @@ EngineOptions = _struct("ctn_engine_options", [
     ("allow_spills", c_int32), ("unfused", c_int32), ("split_k", c_int32), ("force_tile", c_char_p),
     ("warn", WarnCallback), ("user", c_void_p), ("trace_file", c_char_p), ("jit", c_int32), ("helper", c_int32),
     ("helper_program", c_char_p), ("helper_memory_bytes", c_int64), ("helper_seconds", c_int32),
-    ("backend", c_int32)])
+    ("backend", c_int32),
+    ("nvrtc_build", c_char_p)])
 Kernel = _struct("ctn_kernel", [
     ("struct_size", c_size_t), ("name", c_char_p), ("arch", c_char_p), ("cubin", c_void_p),
     ("cubin_bytes", c_size_t), ("threads", c_int32), ("registers", c_int32), ("smem_bytes", c_int64)])
@@ -77,12 +78,25 @@ PackEntryInfo = _struct("ctn_pack_entry_info", [
     ("struct_size", c_size_t), ("key", c_char * 65), ("chain", c_char * 129), ("arch", c_char * 32),
     ("target", c_char * 64), ("sm_count", c_int32), ("symbol_lo", c_int64), ("symbol_hi", c_int64),
     ("num_kernels", c_size_t), ("code_bytes", c_size_t)])
+TorchOptions = _struct(
+    "ctn_torch_options",
+    [
+        ("struct_size", c_size_t),
+        ("libtorch_cpu", c_char_p),
+        ("libtorch_cuda", c_char_p),
+        ("define_schemas", c_int32),
+    ],
+)
+TorchTensor = _struct(
+    "ctn_torch_tensor",
+    [("dtype", c_int32), ("rank", c_int32), ("sizes", _int64s), ("strides", _int64s), ("address", c_void_p)],
+)
 PackWriterOptions = _struct("ctn_pack_writer_options", [
     ("struct_size", c_size_t), ("without_explain", c_int32), ("with_sources", c_int32)])
 
 STRUCTS = {struct.__name__: struct for struct in (
     Parameter, Ragged, Use, Output, EngineOptions, Kernel, LaunchArgs, ReferenceArgs, Operand, GradientOptions,
-    GradientOperand, PackOptions, PackEntryInfo, PackWriterOptions)}
+    GradientOperand, PackOptions, PackEntryInfo, PackWriterOptions, TorchOptions, TorchTensor)}
 
 # Results and arguments by letter: s status, v nothing, i int32, I int64, u uint32, z size_t, d double, t text,
 # p pointer, a array of pointers or structs; an upper-case P is the address of a result.
@@ -115,6 +129,10 @@ FUNCTIONS = {
     "ctn_pack_find": "spptP", "ctn_engine_add_pack": "sppi", "ctn_engine_missed": "spP",
     "ctn_pack_writer_create": "spP", "ctn_pack_writer_destroy": "vp", "ctn_pack_writer_add": "spp",
     "ctn_pack_writer_finish": "spt", "ctn_compiled_save": "spt", "ctn_compiled_open": "stpP",
+    "ctn_torch_register": "sp", "ctn_torch_add_chain": "spiP", "ctn_torch_add_pack": "spP",
+    "ctn_torch_describe": "sIP", "ctn_torch_report": "sP", "ctn_torch_use_engine": "sp", "ctn_torch_set_host": "si", "ctn_torch_set_pdl": "si",
+    "ctn_torch_bind": "sIpziipP", "ctn_torch_binding_output": "spzp", "ctn_torch_binding_copied": "spzP",
+    "ctn_torch_binding_workspace": "spP", "ctn_torch_launch": "spp",
 }
 # fmt: on
 

@@ -132,6 +132,7 @@ EngineOptions engine_options(const ctn_engine_options& given, bool simulated) {
   options.helper.program = text_or_empty(given.helper_program);
   options.helper.memory_bytes = given.helper_memory_bytes;
   options.helper.seconds = given.helper_seconds;
+  options.nvrtc_build = text_or_empty(given.nvrtc_build);
   options.compile.line_info = given.line_info != 0;
   options.compile.allow_spills = given.allow_spills != 0;
   options.plan.fuse = given.unfused == 0;

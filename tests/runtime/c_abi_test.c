@@ -84,6 +84,7 @@ static const any_function exported[] = {
     (any_function)ctn_torch_report,
     (any_function)ctn_torch_use_engine,
     (any_function)ctn_torch_set_host,
+    (any_function)ctn_torch_set_pdl,
     (any_function)ctn_torch_bind,
     (any_function)ctn_torch_binding_output,
     (any_function)ctn_torch_binding_copied,

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The operators in Python, for torch without the C shim that the library calls: slower per call, the same results."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from catenary import _native
+from catenary._native import lib
+from catenary.chain import int64s
+from catenary.errors import ArgumentError, check, result
+
+_DTYPES = {torch.bfloat16: 0, torch.float16: 1, torch.float32: 2, torch.int32: 3}
+_TORCH = {number: dtype for dtype, number in _DTYPES.items()}
+
+
+def run(inputs: list[torch.Tensor], key: int, scalars: Sequence[float] = ()) -> Any:
+    """run1 to run4: allocates the outputs."""
+    from catenary.torch.operators import form_of
+
+    form = form_of(key)
+    if form.in_place:
+        raise ArgumentError(f"chain '{form.name}' overwrites inputs: call run_out, with these as outputs")
+    outputs = _call(form, inputs, None, scalars)
+    return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+
+def run_out(inputs: list[torch.Tensor], outs: list[torch.Tensor], key: int, scalars: Sequence[float] = ()) -> None:
+    """Writes outputs of the caller."""
+    from catenary.torch.operators import form_of
+
+    _call(form_of(key), form_of(key).arguments(inputs, outs), outs, scalars)
+
+
+def _call(form: Any, tensors: Sequence[torch.Tensor], outs: Sequence[torch.Tensor] | None,
+          scalars: Sequence[float]) -> list[torch.Tensor]:  # fmt: skip
+    if len(tensors) != len(form.inputs):
+        raise ArgumentError(f"chain '{form.name}' takes {len(form.inputs)} tensors, got {len(tensors)}")
+    device = tensors[0].device
+    stream = torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else None
+    binding = _bind(form, tensors, device, stream)
+    tensors = [t.contiguous() if result(ctypes.c_int32, lib.ctn_torch_binding_copied, binding, i) else t
+               for i, t in enumerate(tensors)]  # fmt: skip
+    outputs = []
+    for index in range(len(form.outputs)):
+        facts = _native.TorchTensor()
+        check(lib.ctn_torch_binding_output(binding, index, ctypes.byref(facts)))
+        sizes, strides = facts.sizes[: facts.rank], facts.strides[: facts.rank]
+        if outs is None:
+            outputs.append(torch.empty_strided(sizes, strides, dtype=_TORCH[facts.dtype], device=device))
+            continue
+        out = outs[index]
+        fits = out.device == device and out.dtype == _TORCH[facts.dtype] and list(out.shape) == list(sizes)
+        if not fits or any(n > 1 and a != b for n, a, b in zip(sizes, strides, out.stride())):
+            raise ArgumentError(
+                f"output {index} of chain '{form.name}' must be {_TORCH[facts.dtype]} of sizes {sizes} and strides "
+                f"{strides} on the inputs' device"
+            )
+        outputs.append(out)
+    bytes = result(ctypes.c_int64, lib.ctn_torch_binding_workspace, binding)
+    workspace = torch.empty(bytes, dtype=torch.uint8, device=device) if bytes else None
+    addresses = [t.data_ptr() for t in (*tensors, *outputs)]
+    arguments = _native.LaunchArgs(
+        tensors=(ctypes.c_void_p * len(addresses))(*addresses),
+        num_tensors=len(addresses),
+        scalars=(ctypes.c_float * len(scalars))(*scalars),
+        num_scalars=len(scalars),
+        workspace=workspace.data_ptr() if workspace is not None else None,
+        stream=stream,
+    )
+    check(lib.ctn_torch_launch(binding, ctypes.byref(arguments)))
+    return outputs
+
+
+def _bind(form: Any, tensors: Sequence[torch.Tensor], device: torch.device, stream: Any) -> Any:
+    for parameter, tensor in zip(form.inputs, tensors):
+        if tensor.device != device:
+            raise ArgumentError(
+                f"'{parameter.name}' is on another device than the other tensors of the call: move all to one"
+            )
+        if tensor.dtype not in _DTYPES:
+            raise ArgumentError(
+                f"'{parameter.name}' has a dtype that no chain takes: use bfloat16, float16 or float32, or int32 for "
+                "the ends of groups"
+            )
+    rows = (_native.TorchTensor * len(tensors))(
+        *((_DTYPES[t.dtype], t.dim(), int64s(t.shape), int64s(t.stride()), t.data_ptr()) for t in tensors)
+    )
+    return result(ctypes.c_void_p, lib.ctn_torch_bind, form.key, rows, len(tensors), device.type == "cuda",
+                  device.index or 0, stream)  # fmt: skip

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The chains of the layers in `catenary.torch`: their sizes are examples, each call has those of its tensors."""
+
+from __future__ import annotations
+
+import functools
+
+from catenary import ops
+from catenary.chain import Chain, Tensor
+from catenary.errors import ArgumentError
+from catenary.torch.function import ChainFunction
+
+# No two sizes are equal, so that the order of dimensions in memory is evident.
+_ROWS, _IN, _OUT, _INNER, _GROUPS = 65536, 64, 96, 160, 6
+
+ACTIVATIONS = ("relu", "relu2", "gelu", "gelu_tanh", "quick_gelu", "silu", "sigmoid", "tanh", "softplus", "exp")
+_SAME = {None: None, "none": None, "identity": None, "swish": "silu", "gelu_new": "gelu_tanh",
+         "gelu_pytorch_tanh": "gelu_tanh", "gelu_fast": "gelu_tanh", "relu_squared": "relu2"}  # fmt: skip
+
+
+def activation_name(activation: str | None) -> str | None:
+    """The chain's name of an activation, also by its name in transformers; None: no activation."""
+    name = _SAME.get(activation, activation)
+    if name is not None and name not in ACTIVATIONS:
+        raise ArgumentError(f"activation is {activation!r}: use one of {', '.join(ACTIVATIONS)}, or None")
+    return name
+
+
+def _activate(value: Tensor, activation: str | None) -> Tensor:
+    return value if activation is None else getattr(ops, activation)(value)
+
+
+class _Layer:
+    """A chain whose first parameter is x[M, k], with M symbolic."""
+
+    def __init__(self, name: str, dtype: str, exact_f32: bool):
+        self.chain = Chain(name)
+        self.dtype = dtype
+        self.exact_f32 = exact_f32
+        self.rows = self.chain.symbol("M", 1, _ROWS)
+
+    def product(self, equation: str, x: Tensor, w: Tensor, ragged: ops.Ragged | None = None) -> Tensor:
+        return ops.contract(equation, x, w, ragged, true_f32=self.exact_f32)
+
+    def function(self, value: Tensor, recompute: str = "none") -> ChainFunction:
+        self.chain.output(value, self.dtype)
+        return ChainFunction(self.chain, exact=False, recompute=recompute)
+
+
+@functools.lru_cache(maxsize=None)
+def linear(dtype: str, bias: bool, activation: str | None, exact_f32: bool, recompute: str = "none") -> ChainFunction:
+    """activation(x[..., k] w[n, k]^T + b[n])."""
+    layer = _Layer("linear", dtype, exact_f32)
+    x = layer.chain.input("x", dtype, (layer.rows, _IN))
+    w = layer.chain.weight("w", dtype, (_OUT, _IN))
+    y = layer.product("mk,nk->mn", x, w)
+    if bias:
+        y = y + layer.chain.weight("b", dtype, (_OUT,))
+    return layer.function(_activate(y, activation), recompute)
+
+
+@functools.lru_cache(maxsize=None)
+def glu(dtype: str, bias: bool, activation: str | None, exact_f32: bool, recompute: str = "none") -> ChainFunction:
+    """activation(x wg^T + bg) * (x wu^T + bu), both weights [n, k]."""
+    layer = _Layer("glu", dtype, exact_f32)
+    x = layer.chain.input("x", dtype, (layer.rows, _IN))
+    wg = layer.chain.weight("wg", dtype, (_OUT, _IN))
+    wu = layer.chain.weight("wu", dtype, (_OUT, _IN))
+    gate, up = layer.product("mk,nk->mn", x, wg), layer.product("mk,nk->mn", x, wu)
+    if bias:
+        gate = gate + layer.chain.weight("bg", dtype, (_OUT,))
+        up = up + layer.chain.weight("bu", dtype, (_OUT,))
+    return layer.function(_activate(gate, activation) * up, recompute)
+
+
+@functools.lru_cache(maxsize=None)
+def glu_mlp(dtype: str, activation: str | None, exact_f32: bool, recompute: str = "none") -> ChainFunction:
+    """(activation(x wg^T) * (x wu^T)) wd^T: wg, wu [n, k], wd [k, n]."""
+    layer = _Layer("glu_mlp", dtype, exact_f32)
+    x = layer.chain.input("x", dtype, (layer.rows, _IN))
+    wg = layer.chain.weight("wg", dtype, (_INNER, _IN))
+    wu = layer.chain.weight("wu", dtype, (_INNER, _IN))
+    wd = layer.chain.weight("wd", dtype, (_OUT, _INNER))
+    h = _activate(layer.product("mk,nk->mn", x, wg), activation) * layer.product("mk,nk->mn", x, wu)
+    return layer.function(layer.product("mk,nk->mn", ops.cast(h, dtype), wd), recompute)
+
+
+@functools.lru_cache(maxsize=None)
+def groups(dtype: str, bias: bool, activation: str | None, exact_f32: bool, recompute: str = "none") -> ChainFunction:
+    """activation(x[..., g, k] w[g, n, k]^T + b[g, n])."""
+    layer = _Layer("grouped_linear", dtype, exact_f32)
+    x = layer.chain.input("x", dtype, (layer.rows, _GROUPS, _IN))
+    w = layer.chain.weight("w", dtype, (_GROUPS, _OUT, _IN))
+    y = layer.product("mgk,gnk->mgn", x, w)
+    if bias:
+        y = y + layer.chain.weight("b", dtype, (_GROUPS, _OUT)) @ "gn"
+    return layer.function(_activate(y, activation), recompute)
+
+
+@functools.lru_cache(maxsize=None)
+def ragged(dtype: str, bias: bool, activation: str | None, exact_f32: bool, recompute: str = "none") -> ChainFunction:
+    """activation(x[m, k] w[e, n, k]^T + b[e, n]) by the group of each row, which ends[e] divide."""
+    layer = _Layer("ragged_linear", dtype, exact_f32)
+    x = layer.chain.input("x", dtype, (layer.rows, _IN))
+    w = layer.chain.weight("w", dtype, (_GROUPS, _OUT, _IN))
+    ends = layer.chain.input("ends", "i32", (_GROUPS,))
+    y = layer.product("mk,enk->mn", x, w, ops.Ragged("m", ends, "e"))
+    if bias:
+        y = y + layer.chain.weight("b", dtype, (_GROUPS, _OUT)) @ "en"
+    return layer.function(_activate(y, activation), recompute)
+
+
+@functools.lru_cache(maxsize=None)
+def ragged_glu_mlp(dtype: str, activation: str | None, exact_f32: bool, scaled: bool,
+                   recompute: str = "none") -> ChainFunction:  # fmt: skip
+    """s[m] * (activation(x wg^T) * (x wu^T)) wd^T by the group of each row: wg, wu [e, n, k], wd [e, k, n]."""
+    layer = _Layer("ragged_glu_mlp", dtype, exact_f32)
+    x = layer.chain.input("x", dtype, (layer.rows, _IN))
+    wg = layer.chain.weight("wg", dtype, (_GROUPS, _INNER, _IN))
+    wu = layer.chain.weight("wu", dtype, (_GROUPS, _INNER, _IN))
+    wd = layer.chain.weight("wd", dtype, (_GROUPS, _OUT, _INNER))
+    ends = layer.chain.input("ends", "i32", (_GROUPS,))
+    split = ops.Ragged("m", ends, "e")
+    gate, up = layer.product("mk,enk->mn", x, wg, split), layer.product("mk,enk->mn", x, wu, split)
+    h = ops.cast(_activate(gate, activation) * up, dtype)
+    y = layer.product("mk,enk->mn", h, wd, split)
+    if scaled:
+        y = y * layer.chain.input("s", dtype, (layer.rows,)).labeled("m")
+    return layer.function(y, recompute)

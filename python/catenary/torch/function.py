@@ -1,0 +1,340 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A chain as a differentiable function of tensors: `ChainFunction`, its gradient by the gradient chains."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from catenary.chain import Chain
+from catenary.errors import ArgumentError
+from catenary.gradient import GradientKind as Kind
+from catenary.gradient import GradientOperand, Recompute, gradient
+from catenary.operand import Role
+from catenary.torch import operators
+from catenary.torch.operators import Form
+
+_PARAMETERS = (Kind.input, Kind.weight)
+_GRADIENTS = (Kind.of_input, Kind.of_weight, Kind.of_scalar)
+Name = tuple[str, int]  # of a tensor of forward and backward: its kind and index
+
+
+@dataclass(frozen=True)
+class Step:
+    """A chain of a backward pass, and what its tensors are."""
+
+    form: Form
+    inputs: tuple[Name, ...]
+    scalars: tuple[int, ...]
+    outputs: tuple[Name, ...]
+    dims: tuple[tuple[int, ...] | None, ...]
+    """Per output: the parameter's dimensions in the order of the gradient's; None: the same order."""
+
+
+@dataclass(frozen=True)
+class Training:
+    """Forward and backward of a chain for one set of wanted gradients."""
+
+    forward: Form
+    results: int
+    """Outputs of the chain itself; later ones are saved values."""
+    steps: tuple[Step, ...]
+    names: tuple[str, ...]
+    """Of the tensor parameters."""
+    positions: tuple[int, ...]
+    """Their numbers among all parameters."""
+    gradients: tuple[Name | None, ...]
+    """Per tensor parameter."""
+    saved_inputs: tuple[int, ...]
+    """The tensors that the backward reads."""
+    saved_outputs: tuple[int, ...]
+
+
+class ChainFunction:
+    """A chain as a function of tensors, on any device, with gradients. Thread-safe.
+
+    Args:
+        chain: its tensor parameters in order are the arguments, then its scalars as floats.
+        exact: tensors must have the chain's sizes and strides; else these are examples, and a symbol as the first
+            dimension takes all leading dimensions.
+        recompute: what the forward saves for the backward: "none", "all" or "budget" (`catenary.gradient`).
+        save_budget: bytes, for "budget".
+    """
+
+    def __init__(self, chain: Chain, exact: bool = True, recompute: str = "none", save_budget: int = 0):
+        self._text = chain.text
+        self.exact = exact
+        self.recompute = recompute
+        self.save_budget = save_budget
+        self.form = operators.add(chain, exact)
+        # The form may be that of an equal chain with other names.
+        self._names = tuple(p.name for p in chain.parameters if p.role != Role.scalar)
+        self._trainings: dict[Any, Training] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def chain(self) -> Chain:
+        """The chain, newly parsed."""
+        return Chain.parse(self._text)
+
+    def __reduce__(self):
+        return ChainFunction, (self.chain, self.exact, self.recompute, self.save_budget)
+
+    def __deepcopy__(self, memo: dict) -> ChainFunction:
+        return self  # it has no state of a user
+
+    def __call__(self, *arguments: Any) -> Any:
+        count = len(self._names)
+        tensors, scalars = arguments[:count], arguments[count:]
+        if len(arguments) != count + self.form.scalars:
+            raise ArgumentError(
+                f"chain '{self.form.name}' takes {count} tensors ({', '.join(self._names)}) and {self.form.scalars} "
+                f"scalars, got {len(arguments)} arguments"
+            )
+        if torch.is_grad_enabled():
+            wanted = tuple(name for name, tensor in zip(self._names, tensors) if tensor.requires_grad)
+            if wanted:
+                return _apply(self.training(wanted), tensors, scalars, None)
+        return _one(operators.run(self.form, tensors, scalars))
+
+    def accumulating(self, tensors: Sequence[torch.Tensor], weights: Sequence[str]) -> Any:
+        """The outputs; the backward adds the gradients of `weights` to their `main_grad` (f32), as Megatron-LM and
+        TransformerEngine do: see docs/pytorch.md."""
+        wanted = tuple(name for name, tensor in zip(self._names, tensors) if tensor.requires_grad)
+        fused = {name: tensors[self._names.index(name)] for name in weights if name in wanted}
+        if not fused or not torch.is_grad_enabled():
+            return self(*tensors)
+        overwrite = [bool(getattr(weight, "overwrite_main_grad", False)) for weight in fused.values()]
+        if any(overwrite) and not all(overwrite):
+            raise ArgumentError(f"overwrite_main_grad is set for some of {', '.join(fused)}: set it for all or for none")
+        return _apply(self.training(wanted, tuple(fused), all(overwrite)), tensors, (), fused)
+
+    def graph_keys(self, wanted: tuple[bool, ...]) -> tuple[int, int, int]:
+        """For a graph: see graph_keys()."""
+        return graph_keys(self, wanted)
+
+    def training(self, wanted: tuple[str, ...], fused: tuple[str, ...] = (), overwrite: bool = False) -> Training:
+        """Forward and backward for gradients of the named parameters; those of `fused` are f32, and added to
+        tensors of the caller unless `overwrite`."""
+        found = self._trainings.get((wanted, fused, overwrite))
+        if found is None:
+            made = _make_training(self, wanted, fused, overwrite)
+            with self._lock:
+                found = self._trainings.setdefault((wanted, fused, overwrite), made)
+        return found
+
+
+def _make_training(function: ChainFunction, wanted: Sequence[str], fused: Sequence[str], overwrite: bool) -> Training:
+    text = function._text
+    if fused:  # only gradients of weights are f32 and accumulated
+        for name in function._names:
+            role = "weight" if name in fused else "input"
+            text = re.sub(rf"\b(input|weight) {name}:", f"{role} {name}:", text, count=1)
+    made = gradient(
+        Chain.parse(text), wanted=wanted, recompute=Recompute[function.recompute], save_budget=function.save_budget,
+        f32_weights=bool(fused), accumulate=bool(fused) and not overwrite,
+    )  # fmt: skip
+    parameters = Chain.parse(text).parameters
+    names = tuple(p.name for p in parameters if p.role != Role.scalar)
+    positions = tuple(i for i, p in enumerate(parameters) if p.role != Role.scalar)
+    scalars = [i for i, p in enumerate(parameters) if p.role == Role.scalar]
+    steps = tuple(_step(operators.add(part.chain, function.exact), part.operands, scalars) for part in made.backward)
+    made_gradients = {output for step in steps for output in step.outputs}
+    gradients = []
+    for position in positions:
+        found = [g for g in made_gradients if g[0] in ("of_input", "of_weight") and g[1] == position]
+        gradients.append(found[0] if found else None)
+    forward = _outputs(made.forward.operands)
+    read = {name for step in steps for name in step.inputs}
+    return Training(
+        forward=operators.add(made.forward.chain, function.exact),
+        results=sum(1 for kind, _ in forward if kind == "output"),
+        steps=steps,
+        names=names,
+        positions=positions,
+        gradients=tuple(gradients),
+        saved_inputs=tuple(i for i, position in enumerate(positions) if ("parameter", position) in read),
+        saved_outputs=tuple(i for i, name in enumerate(forward) if name in read),
+    )
+
+
+def _outputs(operands: Sequence[GradientOperand]) -> tuple[Name, ...]:
+    return tuple(_name(operand) for operand in operands if operand.is_output)
+
+
+def _name(operand: GradientOperand) -> Name:
+    return ("parameter" if operand.kind in _PARAMETERS else operand.kind.name, operand.index)
+
+
+def _step(form: Form, operands: Sequence[GradientOperand], scalars: Sequence[int]) -> Step:
+    inputs = [o for o in operands if not o.is_output and o.kind != Kind.scalar]
+    outputs = [o for o in operands if o.is_output]
+    dims = tuple(
+        o.parameter_dims if o.parameter_dims is not None and list(o.parameter_dims) != list(range(len(o.shape))) else None
+        for o in outputs
+    )
+    return Step(
+        form=form,
+        inputs=tuple(_name(o) for o in inputs if o.kind != Kind.accumulator),
+        scalars=tuple(scalars.index(o.index) for o in operands if not o.is_output and o.kind == Kind.scalar),
+        outputs=tuple(_name(o) for o in outputs),
+        dims=dims,
+    )
+
+
+def _one(outputs: Sequence[torch.Tensor]) -> Any:
+    return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+
+def _apply(training: Training, tensors: Sequence[Any], scalars: Sequence[float], fused: Any) -> Any:
+    return _one(_Apply.apply(training, tuple(scalars), fused, *tensors))
+
+
+class _Apply(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, training, scalars, fused, *tensors):
+        outputs = operators.run(training.forward, tensors, scalars)
+        ctx.training, ctx.scalars, ctx.fused = training, scalars, fused
+        ctx.shapes = [tensor.shape for tensor in tensors]
+        ctx.save_for_backward(
+            *(tensors[i] for i in training.saved_inputs), *(outputs[i] for i in training.saved_outputs)
+        )
+        return tuple(outputs[: training.results])
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, *gradients):
+        grads = backward(ctx.training, ctx.saved_tensors, gradients, ctx.scalars, ctx.fused, ctx.shapes)
+        return None, None, None, *grads
+
+
+def backward(training: Training, saved: Sequence[Any], gradients: Sequence[Any], scalars: Sequence[float],
+             fused: dict[str, Any] | None, shapes: Sequence[Any]) -> list[Any]:  # fmt: skip
+    """The gradients, one per tensor parameter, from what the forward saved and the output gradients."""
+    values: dict[Name, Any] = {}
+    inputs = len(training.saved_inputs)
+    for i, tensor in zip(training.saved_inputs, saved[:inputs]):
+        values["parameter", training.positions[i]] = tensor
+    for i, tensor in zip(training.saved_outputs, saved[inputs:]):
+        values[("output", i) if i < training.results else ("saved", i - training.results)] = tensor
+    for i, tensor in enumerate(gradients):
+        values[("of_output", i)] = tensor
+    for step in training.steps:
+        _run_step(step, values, scalars, _accumulators(training, fused))
+    results = []
+    for index, name in enumerate(training.gradients):
+        if name is None:
+            results.append(None)
+        elif fused is not None and training.names[index] in fused:
+            results.append(_fused_result(fused[training.names[index]]))
+        else:
+            results.append(values[name].reshape(shapes[index]))
+    return results
+
+
+def _accumulators(training: Training, fused: dict[str, Any] | None) -> dict[Name, torch.Tensor]:
+    if fused is None:
+        return {}
+    found = {}
+    for index, name in enumerate(training.gradients):
+        weight = fused.get(training.names[index])
+        if name is not None and weight is not None:
+            found[name] = main_grad(weight)
+    return found
+
+
+def _run_step(step: Step, values: dict[Name, Any], scalars: Sequence[float], accumulators: dict[Name, Any]) -> None:
+    inputs = [values[name] for name in step.inputs]
+    numbers = [scalars[i] for i in step.scalars]
+    if not accumulators or not any(name in accumulators for name in step.outputs):
+        outputs = operators.run(step.form, inputs, numbers)
+    else:
+        outputs = []
+        for i, (name, dims) in enumerate(zip(step.outputs, step.dims)):
+            given = accumulators.get(name)
+            if given is not None and dims is not None:
+                given = given.permute(dims)
+            outputs.append(given if given is not None else operators.empty(step.form, i, inputs))
+        operators.run_out(step.form, inputs, outputs, numbers)
+    for name, dims, output in zip(step.outputs, step.dims, outputs):
+        values[name] = output if dims is None else output.permute(*(dims.index(d) for d in sorted(dims)))
+
+
+def main_grad(weight: Any) -> torch.Tensor:
+    """The f32 tensor that a weight's gradient is added to: `weight.main_grad`, or what `weight.get_main_grad()`
+    returns."""
+    get = getattr(weight, "get_main_grad", None)
+    found = get() if get is not None else getattr(weight, "main_grad", None)
+    if found is None or found.dtype != torch.float32 or found.shape != weight.shape:
+        raise ArgumentError("the weight has no main_grad of f32 and its own shape: set it, or leave out fused gradients")
+    return found
+
+
+def _fused_result(weight: Any) -> torch.Tensor | None:
+    """What autograd gets for a weight whose gradient is in main_grad: the convention of Megatron-LM's hooks."""
+    if not hasattr(weight, "grad_added_to_main_grad"):
+        return None
+    weight.grad_added_to_main_grad = True
+    make = torch.zeros_like if getattr(weight, "zero_out_wgrad", False) else torch.empty_like
+    return make(weight, requires_grad=False)
+
+
+_trainings: dict[int, Training] = {}  # by the key of the forward
+
+
+def graph_keys(function: ChainFunction, wanted: tuple[bool, ...]) -> tuple[int, int, int]:
+    """For a graph: the key of a forward for the gradients of the tensors that are `wanted`, the number of its outputs,
+    and how many of these are results."""
+    names = tuple(name for name, want in zip(function._names, wanted) if want)
+    if not names:
+        return function.form.key, len(function.form.outputs), len(function.form.outputs)
+    training = function.training(names)
+    outputs = len(training.forward.outputs)
+    if outputs > operators.MOST_OUTPUTS:
+        raise ArgumentError(f"chain '{function.form.name}' has {outputs} outputs with saved values, and a graph takes "
+                            f"{operators.MOST_OUTPUTS}: use recompute='all'")
+    _trainings[training.forward.key] = training
+    return training.forward.key, outputs, training.results
+
+
+def train_call(keys: Any, arguments: tuple, tensors: Sequence[Any], scalars: Sequence[float] = ()) -> Any:
+    """A call while a graph is traced: one operator, whose gradient is registered. `keys`: graph_keys() for
+    `arguments` as a constant of the graph."""
+    wanted = tuple(torch.is_grad_enabled() and tensor.requires_grad for tensor in tensors)
+    key, count, results = keys(*arguments, wanted)
+    if any(wanted):
+        outputs = _train_operators[count](list(tensors), key, list(scalars))
+    else:
+        outputs = _run_operators[count](list(tensors), key, list(scalars))
+    outputs = (outputs,) if count == 1 else outputs
+    return outputs[0] if results == 1 else tuple(outputs[:results])
+
+
+_train_operators = operators.train
+_run_operators = operators._run
+
+
+def _setup_context(ctx, inputs, output):
+    tensors, key, scalars = inputs
+    training = _trainings[key]
+    outputs = output if isinstance(output, tuple) else (output,)
+    ctx.training, ctx.scalars = training, scalars
+    ctx.shapes = [tensor.shape for tensor in tensors]
+    ctx.save_for_backward(*(tensors[i] for i in training.saved_inputs), *(outputs[i] for i in training.saved_outputs))
+
+
+def _backward(ctx, *gradients):
+    training = ctx.training
+    grads = backward(training, ctx.saved_tensors, gradients[: training.results], ctx.scalars, None, ctx.shapes)
+    return grads, None, [None] * len(ctx.scalars)
+
+
+for _count in operators.train:
+    torch.library.register_autograd(
+        f"catenary::train{_count}", _backward, setup_context=_setup_context, lib=operators._library
+    )

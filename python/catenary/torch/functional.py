@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Layers as functions of tensors, with gradients: `linear`, `glu`, `glu_mlp`, `grouped_linear`, `grouped_glu_mlp`.
+
+Tensors are on one device: a GPU, or the CPU, where the float64 reference computes them. dtypes: bfloat16, float16,
+float32; equal for all, or those of autocast. Products are accumulated in f32, and only results are rounded.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from catenary.chain import Chain
+from catenary.errors import ArgumentError
+from catenary.torch import forms, operators
+from catenary.torch.function import ChainFunction, train_call
+
+Tensor = torch.Tensor
+
+
+def linear(x: Tensor, w: Tensor, b: Tensor | None = None, activation: str | None = None, *,
+           fuse_wgrad_accumulation: bool = False, recompute: str = "none") -> Tensor:  # fmt: skip
+    """activation(x w^T + b) in one kernel.
+
+    Args:
+        x: [..., k]. w: [n, k]. b: [n].
+        activation: one of `catenary.torch.ACTIVATIONS`, or None.
+        fuse_wgrad_accumulation: the backward adds the gradient of w to `w.main_grad`.
+        recompute: what the backward repeats: "none" saves x w^T + b, "all" repeats it.
+    """
+    tensors = (x, w) if b is None else (x, w, b)
+    return _call("linear", tensors, (b is not None, activation), recompute, ("w",) if fuse_wgrad_accumulation else ())
+
+
+def glu(x: Tensor, w: Tensor, w_up: Tensor | None = None, b: Tensor | None = None, b_up: Tensor | None = None,
+        activation: str | None = "silu", *, fuse_wgrad_accumulation: bool = False,
+        recompute: str = "none") -> Tensor:  # fmt: skip
+    """activation(x w^T + b) * (x w_up^T + b_up) in one kernel.
+
+    Args:
+        x: [..., k]. w, w_up: [n, k]; w_up None: w is both, [2n, k], the activated half first.
+        b, b_up: [n], or both in b: [2n]; None: no biases.
+    """
+    if w_up is None:
+        if fuse_wgrad_accumulation:
+            raise ArgumentError("fuse_wgrad_accumulation needs two weights: pass w and w_up")
+        w, w_up = w.chunk(2, dim=0)
+        if b is not None:
+            b, b_up = b.chunk(2, dim=0)
+    if (b is None) != (b_up is None):
+        raise ArgumentError("only one of b and b_up is given: pass both or none")
+    tensors = (x, w, w_up) if b is None else (x, w, w_up, b, b_up)
+    fused = ("wg", "wu") if fuse_wgrad_accumulation else ()
+    return _call("glu", tensors, (b is not None, activation), recompute, fused)
+
+
+def glu_mlp(x: Tensor, w_gate: Tensor, w_up: Tensor, w_down: Tensor, activation: str | None = "silu", *,
+            fuse_wgrad_accumulation: bool = False, recompute: str = "none") -> Tensor:  # fmt: skip
+    """(activation(x w_gate^T) * (x w_up^T)) w_down^T in one call: x [..., k], w_gate and w_up [n, k], w_down [k, n]."""
+    fused = ("wg", "wu", "wd") if fuse_wgrad_accumulation else ()
+    return _call("glu_mlp", (x, w_gate, w_up, w_down), (activation,), recompute, fused)
+
+
+def grouped_linear(x: Tensor, w: Tensor, b: Tensor | None = None, activation: str | None = None,
+                   offs: Tensor | None = None, *, recompute: str = "none") -> Tensor:  # fmt: skip
+    """A linear layer per group.
+
+    Args:
+        x: without offs [..., g, k]; with offs [m, k], rows ordered by group.
+        w: [g, n, k]. b: [g, n].
+        offs: i32[g], for each group the row after its last one, as in `torch.nn.functional.grouped_mm`. Rows after the
+            last end are 0 before b and activation.
+    """
+    if offs is None:
+        return _call("groups", (x, w) if b is None else (x, w, b), (b is not None, activation), recompute)
+    if b is None or not (torch.is_grad_enabled() and any(t.requires_grad for t in (x, w, b))):
+        tensors = (x, w, offs) if b is None else (x, w, offs, b)
+        return _call("ragged", tensors, (b is not None, activation), recompute)
+    # A bias by the group of its row has no gradient as a chain: it is gathered by rows.
+    product = _call("ragged", (x, w, offs), (False, None), recompute)
+    rows = torch.bucketize(torch.arange(x.shape[0], device=x.device, dtype=offs.dtype), offs, right=True)
+    y = product + b[rows.clamp(max=b.shape[0] - 1)] * (rows < b.shape[0]).unsqueeze(1)
+    name = forms.activation_name(activation)
+    return y if name is None else chain_activation(name, y)
+
+
+def grouped_glu_mlp(x: Tensor, w_gate: Tensor, w_up: Tensor | None, w_down: Tensor, offs: Tensor,
+                    activation: str | None = "silu", scale: Tensor | None = None, *,
+                    recompute: str = "none") -> Tensor:  # fmt: skip
+    """glu_mlp by the group of each row, times scale.
+
+    Args:
+        x: [m, k], rows ordered by group. w_gate, w_up: [g, n, k]; w_up None: w_gate is both, [g, 2n, k].
+        w_down: [g, k, n]. offs: i32[g] as for `grouped_linear`. scale: [m] or None.
+    """
+    if w_up is None:
+        w_gate, w_up = w_gate.chunk(2, dim=1)
+    tensors = (x, w_gate, w_up, w_down, offs) if scale is None else (x, w_gate, w_up, w_down, offs, scale)
+    return _call("ragged_glu_mlp", tensors, (activation,), recompute, (), scale is not None)
+
+
+def chain(chain: Chain | str, *, exact: bool = True, recompute: str = "none", save_budget: int = 0) -> ChainFunction:
+    """A chain, or its text, as a differentiable function of tensors: see `ChainFunction`."""
+    made = Chain.parse(chain) if isinstance(chain, str) else chain
+    return ChainFunction(made, exact, recompute, save_budget)
+
+
+def chain_activation(name: str, x: Tensor) -> Tensor:
+    """An activation of forms.ACTIVATIONS by torch."""
+    f = torch.nn.functional
+    table = {"relu2": lambda t: f.relu(t).square(), "gelu_tanh": lambda t: f.gelu(t, approximate="tanh"),
+             "quick_gelu": lambda t: t * torch.sigmoid(1.702 * t), "exp": torch.exp, "tanh": torch.tanh,
+             "sigmoid": torch.sigmoid}  # fmt: skip
+    return table[name](x) if name in table else getattr(f, name)(x)
+
+
+def _exact_f32() -> bool:
+    return torch.get_float32_matmul_precision() == "highest"
+
+
+_functions: dict[Any, ChainFunction] = {}
+
+
+def _call(kind: str, tensors: tuple[Tensor, ...], options: tuple, recompute: str, fused: tuple[str, ...] = (),
+          scaled: bool | None = None) -> Tensor:  # fmt: skip
+    x = tensors[0]
+    if torch.is_autocast_enabled(x.device.type):
+        wanted = torch.get_autocast_dtype(x.device.type)
+        tensors = tuple(t.to(wanted) if t.is_floating_point() else t for t in tensors)
+        x = tensors[0]
+    if torch.compiler.is_compiling():
+        return train_call(_call_keys, (kind, str(x.dtype), options, recompute, scaled), tensors)
+    exact = x.dtype == torch.float32 and _exact_f32()
+    key = (kind, x.dtype, options, recompute, scaled, exact)
+    function = _functions.get(key)
+    if function is None:
+        function = _functions[key] = _make(kind, x.dtype, options, recompute, scaled, exact)
+    return function.accumulating(tensors, fused) if fused else function(*tensors)
+
+
+def _make(kind: str, dtype: torch.dtype, options: tuple, recompute: str, scaled: bool | None,
+          exact: bool) -> ChainFunction:  # fmt: skip
+    name = operators.NAMES.get(dtype)
+    if name is None or name == "i32":
+        raise ArgumentError(f"x is {dtype}: use bfloat16, float16 or float32")
+    options = (*options[:-1], forms.activation_name(options[-1]))
+    more = () if scaled is None else (scaled,)
+    return getattr(forms, kind)(name, *options, exact, *more, recompute)
+
+
+@torch.compiler.assume_constant_result
+def _call_keys(kind: str, dtype: str, options: tuple, recompute: str, scaled: bool | None,
+               wanted: tuple[bool, ...]) -> tuple[int, int, int]:  # fmt: skip
+    """For a graph: the key of a forward, its outputs, and how many of these are results."""
+    torch_dtype = getattr(torch, dtype.removeprefix("torch."))
+    exact = torch_dtype == torch.float32 and _exact_f32()
+    function = _make(kind, torch_dtype, options, recompute, scaled, exact)
+    return function.graph_keys(wanted)

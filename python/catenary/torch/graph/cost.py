@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether a chain is faster than what it replaces, by the planner's cost model."""
+
+from __future__ import annotations
+
+import bisect
+import functools
+import re
+
+import torch
+
+from catenary.chain import Chain
+from catenary.engine import Engine
+from catenary.errors import Error
+
+# cuBLASLt's time over ours for one product, by its rows: geometric means of bench/results/h200/sweep-20261123.json up
+# to 64 rows, and of models-*of6-20261124.json above.
+_ROWS = (1, 2, 3, 4, 8, 16, 17, 32, 48, 64, 128, 512, 4096)
+_PEER = (1.154, 1.132, 1.130, 1.143, 1.129, 1.098, 1.087, 1.048, 1.033, 1.010, 0.98, 0.94, 0.99)
+
+
+def peer_ratio(rows: int) -> float:
+    """By what a product of this many rows is slower in cuBLASLt than the planner predicts for ours."""
+    return _PEER[min(bisect.bisect_left(_ROWS, max(rows, 1)), len(_PEER) - 1)]
+
+
+@functools.cache
+def _engine() -> Engine:
+    return Engine()
+
+
+@functools.lru_cache(maxsize=4096)
+def predicted_us(text: str, target: str) -> float:
+    """The predicted time of a chain in microseconds; infinite: no kernel has it."""
+    try:
+        return float(_engine().explain(Chain.parse(text), target).data["totals"]["predicted_us"])
+    except Error:
+        return float("inf")
+
+
+def target_of(device: torch.device) -> str:
+    """The planner's name of a device; "h200" for the CPU, where plans are only looked at."""
+    if device.type != "cuda":
+        return "h200"
+    name = torch.cuda.get_device_name(device).lower()
+    for known in ("b200", "h200", "h100", "a100", "a10", "l4", "rtx 4090"):
+        if re.search(rf"\b{known}\b", name):
+            return known.replace(" ", "")
+    major, minor = torch.cuda.get_device_capability(device)
+    return f"sm_{major}{minor}" + ("a" if major in (9, 10) else "")

@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The pass over Inductor's graphs: takes the regions that are faster as a chain, and says why of each."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch._inductor.custom_graph_pass import CustomGraphPass, get_hash_for_files
+from torch.fx import Graph, Node
+
+from catenary import _native
+from catenary.errors import ArgumentError, Error
+from catenary.torch import operators
+from catenary.torch.graph import cost
+from catenary.torch.graph.axes import Mismatch
+from catenary.torch.graph.lower import Lowered, _hint, insert, lower
+from catenary.torch.graph.region import Grower, Region, products_of
+
+logger = logging.getLogger("catenary.torch.graph")
+
+ACCEPT = ("faster", "always", "never")
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A region that was taken, or left to Inductor."""
+
+    taken: bool
+    reason: str
+    products: tuple[str, ...]
+    """Names of nodes of the graph."""
+    nodes: tuple[str, ...]
+    predicted_us: float | None
+    """Of the chain."""
+    replaced_us: float | None
+    """Of what it replaces."""
+    chain: str
+    """Its text; "" where there is none."""
+
+    def __str__(self) -> str:
+        times = f", {self.predicted_us:.1f} us for {self.replaced_us:.1f} us" if self.replaced_us is not None else ""
+        return f"{'taken' if self.taken else 'left'}: {', '.join(self.products)} ({len(self.nodes)} nodes{times}): {self.reason}"
+
+
+decisions: list[Decision] = []
+"""Of all graphs since `decisions.clear()`, in order."""
+
+
+class CatenaryPass(CustomGraphPass):
+    """A post-grad pass of Inductor: `torch._inductor.config.post_grad_custom_pre_pass = CatenaryPass()`.
+
+    Args:
+        accept: "faster": a region is taken where its predicted time is below that of what it replaces; "always": where
+            a chain can have it; "never".
+        margin: by what factor it must be faster.
+        before: a pass that runs first, such as one that is installed already.
+    """
+
+    def __init__(self, accept: str = "faster", margin: float = 1.02, before: Any = None):
+        if accept not in ACCEPT:
+            raise ArgumentError(f"accept is {accept!r}: use one of {', '.join(ACCEPT)}")
+        self.accept = accept
+        self.margin = margin
+        self.before = before
+
+    def __call__(self, graph: Graph) -> None:
+        if self.before is not None:
+            self.before(graph)
+        if self.accept != "never":
+            _Run(graph, self.accept, self.margin).run()
+
+    def uuid(self) -> Any:
+        folder = Path(__file__).parent
+        files = tuple(str(path) for path in sorted(folder.glob("*.py")))
+        before = self.before.uuid() if isinstance(self.before, CustomGraphPass) else None
+        if self.before is not None and before is None:
+            return None
+        extra = f"{_native.version} {self.accept} {self.margin} {before!r} {torch.get_float32_matmul_precision()}"
+        return get_hash_for_files(files, extra)
+
+
+class _Run:
+    def __init__(self, graph: Graph, accept: str, margin: float):
+        self.graph = graph
+        self.accept = accept
+        self.margin = margin
+
+    def run(self) -> None:
+        grower = Grower(self.graph)
+        taken = False
+        for product in products_of(self.graph):
+            if product in grower.claimed or product.op == "erased":
+                continue
+            region = self._choose(grower, product)
+            if region is not None:
+                grower.claimed.update(region.nodes)
+                fresh = Grower(self.graph)
+                fresh.claimed = grower.claimed
+                grower = fresh
+                taken = True
+        if taken:
+            from torch._inductor.pattern_matcher import stable_topological_sort
+
+            stable_topological_sort(self.graph)
+            self.graph.eliminate_dead_code()
+            self.graph.lint()
+
+    def _choose(self, grower: Grower, product: Node) -> Region | None:
+        """The largest region that is accepted, put into the graph; else None."""
+        device = product.meta["val"].device
+        if device.type == "cpu" and self.accept != "always":
+            return self._left(product, [product], "CPU tensors: the reference is no replacement for a compiled kernel")
+        stages = [r for r in grower.grow(product) if 0 < len(r.outputs()) <= operators.MOST_OUTPUTS]
+        if not stages:
+            return self._left(product, [product], "no chain has this product: its dtype, layout or options")
+        refusal: Decision | None = None
+        for region in _candidates(stages):
+            decision, lowered = self._judge(region, cost.target_of(device))
+            if lowered is not None:
+                self._take(region, lowered)
+                self._tell(decision)
+                return region
+            refusal = refusal or decision
+        if refusal is not None:
+            self._tell(refusal)
+        return None
+
+    def _judge(self, region: Region, target: str) -> tuple[Decision, Lowered | None]:
+        products = tuple(dict.fromkeys(p.node.name for p in region.products))
+        nodes = tuple(node.name for node in region.nodes)
+
+        def decide(taken: bool, reason: str, ours: Any = None, theirs: Any = None, text: str = "") -> Decision:
+            return Decision(taken, reason, products, nodes, ours, theirs, text)
+
+        try:
+            lowered = lower(region, region.outputs())
+            text = lowered.chain.text
+        except (Mismatch, Error) as error:
+            reason = str(error) or "its dimensions, strides or symbols are not those of one chain"
+            return decide(False, reason), None
+        static = lower(region, region.outputs(), static=True).chain.text if lowered.symbolic else text
+        ours = cost.predicted_us(static, target)
+        if ours == float("inf"):
+            return decide(False, f"no kernel for {target} has the chain", text=text), None
+        theirs = replaced_us(region, target)
+        if self.accept == "always" or ours * self.margin < theirs:
+            return decide(True, "predicted to be faster" if ours < theirs else "asked for", ours, theirs, text), lowered
+        return decide(False, "predicted not to be faster", ours, theirs, text), None
+
+    def _take(self, region: Region, lowered: Lowered) -> None:
+        key = operators.add(lowered.chain, exact=False).key
+        insert(self.graph, lowered, key, region, _fake)
+
+    def _left(self, product: Node, nodes: list[Node], reason: str) -> None:
+        self._tell(Decision(False, reason, (product.name,), tuple(n.name for n in nodes), None, None, ""))
+
+    def _tell(self, decision: Decision) -> None:
+        decisions.append(decision)
+        logger.info("%s", decision)
+        if decision.chain:
+            logger.debug("%s", decision.chain)
+
+
+def _candidates(stages: list[Region]) -> list[Region]:
+    """From the largest region down, one for each number of pointwise operations, at most six."""
+    return stages[::-1][:6]
+
+
+def _fake(target: Callable[..., Any], arguments: Any) -> Any:
+    return target(*arguments)
+
+
+def replaced_us(region: Region, target: str) -> float:
+    """The time of a region as Inductor runs it: a library's product each, and one pointwise kernel after them."""
+    total = 0.0
+    written: list[torch.Tensor] = []
+    for node in dict.fromkeys(p.node for p in region.products):
+        alone = Region()
+        Grower.single(alone, node)
+        text = lower(alone, [node], static=True).chain.text
+        shape = node.meta["val"].shape
+        total += cost.predicted_us(text, target) * cost.peer_ratio(_hint(shape[-2]))
+        written.append(node.meta["val"])
+    products = {p.node for p in region.products}
+    outputs = [node for node in region.outputs() if node not in products]
+    if not outputs:
+        return total
+    reads = {p.added for p in region.products} | {p.left for p in region.products} | {p.right for p in region.products}
+    pointwise = [read.node.meta["val"] for read in region.reads if read.node not in reads]
+    return total + cost.predicted_us(_copies([*written, *pointwise], [n.meta["val"] for n in outputs]), target)
+
+
+def _copies(read: list[torch.Tensor], written: list[torch.Tensor]) -> str:
+    """A pointwise chain that moves as many bytes: reads all of `read`, writes all of `written`."""
+    count = max(_elements(t) for t in written)
+    parameters, terms = [], []
+    for i, tensor in enumerate(read):
+        if _elements(tensor) == count:
+            parameters.append(f"input p{i}: {operators.NAMES[tensor.dtype]}[{count}]")
+            terms.append(f"p{i}")
+    value = terms[0] if terms else "0"
+    for term in terms[1:]:
+        value = f"add({value}, {term})"
+    names = [operators.NAMES[tensor.dtype] for tensor in written if _elements(tensor) == count]
+    body = "".join(f"  y{i} = add({value}, {i + 1})\n" for i in range(len(names)))
+    returned = ", ".join(f"y{i}: {name}" for i, name in enumerate(names))
+    return f"chain pointwise({', '.join(parameters)}) {{\n{body}  return {returned}\n}}\n"
+
+
+def _elements(tensor: torch.Tensor) -> int:
+    count = 1
+    for size in tensor.shape:
+        count *= _hint(size)
+    return count

@@ -1,0 +1,328 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A region as a chain, and the chain's operator in the graph."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.fx import Graph, Node
+
+from catenary import ops
+from catenary.chain import Chain, Tensor, elementwise
+from catenary.operand import symbol
+from catenary.torch import operators
+from catenary.torch.graph.axes import Dims, Mismatch, same
+from catenary.torch.graph.expression import Expression
+from catenary.torch.graph.region import Product, Region, origin
+from catenary.torch.graph.table import VIEWS, aten
+
+LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+HIGHEST_ROWS = 65536
+
+
+@dataclass
+class Argument:
+    """A tensor that the chain takes: a node of the graph, sliced and reshaped."""
+
+    node: Node
+    columns: tuple[int, int] | None
+    sizes: list[Any]
+
+
+@dataclass
+class Lowered:
+    """A region as a chain."""
+
+    chain: Chain
+    arguments: list[Argument]
+    outputs: list[Node]
+    symbolic: bool
+
+
+def lower(region: Region, outputs: Sequence[Node], static: bool = False) -> Lowered:
+    """The chain of a region that returns `outputs`; `static`: for the sizes of the example only.
+
+    Raises Mismatch where a chain cannot have it: more than 8 dimensions, gaps in an output, no such value.
+    """
+    return _Lowering(region, outputs, static).run()
+
+
+class _Lowering:
+    def __init__(self, region: Region, outputs: Sequence[Node], static: bool):
+        self.region = region
+        self.axes = region.axes
+        self.outputs = list(outputs)
+        self.chain = Chain("region")
+        self.static = static
+        self.arguments: list[Argument] = []
+        self.letters: dict[int, str] = {}
+        self.symbol: Any = None
+        self.made: dict[int, Tensor | float] = {}
+        self.shared: dict[Any, tuple[Tensor, str]] = {}
+        self.stored = {id(region.values[node]): node for node in self.outputs}
+
+    def run(self) -> Lowered:
+        self._find_symbol()
+        used = _leaves([self.region.values[node] for node in self.outputs])
+        operands = {i: self._product_operands(p) for i, p in enumerate(self.region.products) if ("product", i) in used}
+        self.reads = {
+            i: self._once(read.node, self.axes.dims(read.dims), read.columns)
+            for i, read in enumerate(self.region.reads)
+            if ("input", i) in used
+        }
+        self.products = {i: self._contract(*parts) for i, parts in operands.items()}
+        for node in self.outputs:
+            self._output(node)
+        return Lowered(self.chain, self.arguments, self.outputs, self.symbol is not None)
+
+    def _find_symbol(self) -> None:
+        """The outermost axis of the rows is the chain's symbol, if its size is symbolic. Other symbolic sizes are the
+        tensors' at each call."""
+        rows = self.axes.flat((self.region.products[0].rows,))
+        if not self.static and rows and not isinstance(self.axes.size(rows[0]), int):
+            self.symbol = self.axes.size(rows[0])
+            self.chain.symbol("M", 1, HIGHEST_ROWS)
+
+    def _letter(self, axis: int) -> str:
+        if axis not in self.letters:
+            if len(self.letters) == len(LETTERS):
+                raise Mismatch
+            self.letters[axis] = LETTERS[len(self.letters)]
+        return self.letters[axis]
+
+    def _labels(self, dims: Dims) -> str:
+        labels = "".join(self._letter(axis) for dim in dims for axis in dim)
+        if len(labels) > 8:
+            raise Mismatch
+        return labels
+
+    def _argument(self, node: Node, dims: Dims, columns: tuple[int, int] | None,
+                  weight: bool = False) -> tuple[Tensor, str]:  # fmt: skip
+        """A parameter for `node`, one dimension per axis."""
+        value = node.meta["val"]
+        labels = self._labels(dims)
+        sizes: list[Any] = []
+        strides: list[int] = []
+        for dim, axes in enumerate(dims):
+            step = _hint(value.stride(dim))
+            parts = []
+            for axis in reversed(axes):
+                parts.append((self.axes.size(axis), step))
+                step *= _hint(self.axes.size(axis))
+            for size, stride in reversed(parts):
+                sizes.append(size)
+                strides.append(stride)
+        name = operators.NAMES[value.dtype]
+        shape = [self._dim(i, size) for i, size in enumerate(sizes)]
+        role = self.chain.weight if weight and _is_parameter(node) else self.chain.input
+        first = _hint(value.storage_offset()) + (columns[0] * _hint(value.stride(-1)) if columns else 0)
+        align = 16 if first * value.dtype.itemsize % 16 == 0 else value.dtype.itemsize
+        parameter = role(f"p{len(self.arguments)}", name, shape, strides, align)
+        self.arguments.append(Argument(node, columns, sizes))
+        return parameter, labels
+
+    def _dim(self, place: int, size: Any) -> int:
+        leading = place == 0 and self.symbol is not None and same(size, self.symbol)
+        return symbol if leading else _hint(size)
+
+    def _product_operands(self, product: Product) -> tuple[Any, ...]:
+        batch = [self.axes.flat((axis,)) for axis in product.batch]
+        rows, inner, width = (self.axes.flat((axis,)) for axis in (product.rows, product.inner, product.width))
+        left = self._once(product.left, [*batch, rows, inner], None)
+        if product.ends is None:
+            right = self._once(product.right, [*batch, inner, width], product.columns, weight=True)
+            return (left, right, None, [*batch, rows, width])
+        group = self.axes.add(product.right.meta["val"].shape[0])
+        right = self._argument(product.right, [(group,), inner, width], product.columns, weight=True)
+        ends = self._argument(product.ends, [(group,)], None)
+        if len(rows) != 1:
+            raise Mismatch
+        ragged = ops.Ragged(self._letter(rows[0]), ends[0], self._letter(group))
+        return (left, right, ragged, [rows, width])
+
+    def _once(self, node: Node, dims: Dims, columns: tuple[int, int] | None,
+              weight: bool = False) -> tuple[Tensor, str]:  # fmt: skip
+        """Products of one operand take one parameter, so that the planner sees that it is shared."""
+        key = (origin(node), columns, tuple(dims))
+        if key not in self.shared:
+            self.shared[key] = self._argument(node, dims, columns, weight)
+        return self.shared[key]
+
+    def _contract(self, left: Any, right: Any, ragged: Any, dims: Dims) -> tuple[Tensor, str]:
+        labels = self._labels(dims)
+        exact = torch.get_float32_matmul_precision() == "highest"
+        value = ops.contract(f"{left[1]},{right[1]}->{labels}", left[0], right[0], ragged, true_f32=exact and _is_f32(self))
+        return value, labels
+
+    def _value(self, e: Expression) -> Tensor | float:
+        if isinstance(e, (int, float)):
+            return float(e)
+        if id(e) in self.made:
+            return self.made[id(e)]
+        if e[0] == "product":
+            tensor, labels = self.products[e[1]]
+            value: Any = tensor.labeled(labels)
+        elif e[0] == "input":
+            tensor, labels = self.reads[e[1]]
+            value = tensor.labeled(labels)
+        else:
+            value = self._elementwise(e)
+        node = self.stored.get(id(e))
+        if node is not None and node.meta["val"].dtype != torch.float32 and e[0] != "input":
+            # What is also stored is read as it is stored.
+            value = ops.cast(value, operators.NAMES[node.meta["val"].dtype])
+        self.made[id(e)] = value
+        return value
+
+    def _elementwise(self, e: Expression) -> Tensor:
+        op, operands = e[0], list(e[1:])
+        numbers: list[float] = []
+        if op in ("clamp", "pow"):
+            operands, numbers = operands[:1], [float(n) for n in operands[1:]]
+        values = [self._value(operand) for operand in operands]
+        if not any(isinstance(value, Tensor) for value in values):
+            raise Mismatch
+        return elementwise(op, *values, attributes=numbers)
+
+    def _output(self, node: Node) -> None:
+        value = self._value(self.region.values[node])
+        meta = node.meta["val"]
+        dims = self.axes.dims(self.region.dims[node])
+        if not isinstance(value, Tensor) or meta.dtype not in operators.NAMES:
+            raise Mismatch
+        if not _dense(meta):
+            raise Mismatch
+        order = self._own_labels(self.region.values[node])
+        wanted = [axis for dim in dims for axis in dim]
+        strides: dict[int, int] = {}
+        for dim, axes in enumerate(dims):
+            step = _hint(meta.stride(dim))
+            for axis in reversed(axes):
+                strides[axis] = step
+                step *= _hint(self.axes.size(axis))
+        own = [axis for axis in order if axis in strides]
+        if sorted(own) != sorted(wanted):
+            raise Mismatch
+        self.chain.output(value, operators.NAMES[meta.dtype], [strides[axis] for axis in own])
+        node.meta["catenary_axes"] = (own, wanted)
+
+    def _own_labels(self, e: Expression) -> list[int]:
+        """The axes of a value in the order of its dimensions: those of its first operand of full rank with labels."""
+        full = max((len(labels) for _, labels in [*self.products.values(), *self.reads.values()]), default=0)
+        axis_of = {letter: axis for axis, letter in self.letters.items()}
+
+        def find(x: Expression) -> str | None:
+            if not isinstance(x, tuple):
+                return None
+            if x[0] in ("product", "input"):
+                labels = (self.products if x[0] == "product" else self.reads)[x[1]][1]
+                return labels if len(labels) == full or x[0] == "product" else None
+            return next((found for operand in x[1:] if (found := find(operand)) is not None), None)
+
+        labels = find(e)
+        if labels is None:
+            raise Mismatch
+        return [axis_of[letter] for letter in labels]
+
+
+def _leaves(expressions: Sequence[Expression]) -> set[tuple[str, int]]:
+    """The products and inputs that expressions read."""
+    seen: set[int] = set()
+    found: set[tuple[str, int]] = set()
+    queue = list(expressions)
+    while queue:
+        e = queue.pop()
+        if not isinstance(e, tuple) or id(e) in seen:
+            continue
+        seen.add(id(e))
+        if e[0] in ("product", "input"):
+            found.add((e[0], e[1]))
+        else:
+            queue.extend(e[1:])
+    return found
+
+
+def _is_f32(lowering: _Lowering) -> bool:
+    return lowering.region.products[0].node.meta["val"].dtype == torch.float32
+
+
+def _is_parameter(node: Node) -> bool:
+    """Whether a tensor comes into the graph from outside, looking through views."""
+    while node.target in VIEWS or node.target is aten.slice.Tensor:
+        node = node.args[0]
+    return node.op == "get_attr" or (node.op == "placeholder" and node.name.startswith(("arg", "primals")))
+
+
+def _hint(size: Any) -> int:
+    return size if isinstance(size, int) else int(size.node.hint)
+
+
+def _dense(value: torch.Tensor) -> bool:
+    """Whether the elements of a tensor have no gaps."""
+    step = 1
+    for size, stride in sorted(((_hint(n), _hint(s)) for n, s in zip(value.shape, value.stride())), key=lambda p: p[1]):
+        if size == 1:
+            continue
+        if stride != step:
+            return False
+        step *= size
+    return True
+
+
+def insert(graph: Graph, lowered: Lowered, key: int, region: Region, fake: Callable[..., Any]) -> list[Node]:
+    """Puts the operator of a chain after the region, and its results in place of the outputs."""
+    order = {node: i for i, node in enumerate(graph.nodes)}
+    last = max(region.nodes, key=order.__getitem__)
+    made: list[Node] = []
+
+    def call(target: Any, *arguments: Any) -> Node:
+        node = graph.call_function(target, arguments)
+        values = torch.fx.node.map_arg(arguments, lambda n: n.meta["val"])
+        node.meta["val"] = fake(target, values)
+        made.append(node)
+        return node
+
+    with graph.inserting_before(last.next):
+        tensors = [_view(call, argument) for argument in lowered.arguments]
+        count = len(lowered.outputs)
+        result = call(operators._run[count], tensors, key)
+        results = [result] if count == 1 else [call(operator.getitem, result, i) for i in range(count)]
+        for node, value in zip(lowered.outputs, results):
+            own, wanted = node.meta.pop("catenary_axes")
+            if own != wanted:
+                value = call(aten.permute.default, value, [own.index(axis) for axis in wanted])
+            if not _equal_shapes(value.meta["val"].shape, node.meta["val"].shape):
+                value = call(aten.reshape.default, value, _static_sizes(node.meta["val"].shape))
+            node.replace_all_uses_with(value)
+            for name in ("stack_trace", "original_aten", "from_node"):
+                if name in node.meta:
+                    value.meta[name] = node.meta[name]
+    for node in reversed(list(region.nodes)):
+        if not node.users:
+            graph.erase_node(node)
+    return made
+
+
+def _view(call: Callable[..., Node], argument: Argument) -> Node:
+    node = argument.node
+    if argument.columns is not None:
+        dim = node.meta["val"].dim() - 1
+        node = call(aten.slice.Tensor, node, dim, *argument.columns)
+    if _equal_shapes(node.meta["val"].shape, argument.sizes):
+        return node
+    return call(aten.reshape.default, node, _static_sizes(argument.sizes))
+
+
+def _equal_shapes(a: Sequence[Any], b: Sequence[Any]) -> bool:
+    return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b))
+
+
+def _static_sizes(sizes: Sequence[Any]) -> list[int]:
+    """Sizes for reshape: the symbolic one is what is left."""
+    if sum(not isinstance(n, int) for n in sizes) > 1:
+        raise Mismatch
+    return [n if isinstance(n, int) else -1 for n in sizes]

@@ -1,0 +1,316 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Regions of a graph: matrix products and the pointwise operations around them that one chain computes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.fx import Graph, Node
+
+from catenary.torch.graph.axes import Axes, Dims, Mismatch, same
+from catenary.torch.graph.expression import Expression, make
+from catenary.torch.graph.table import POINTWISE, PRODUCTS, VIEWS, aten, is_float
+
+MOST_NODES = 64
+MOST_PRODUCTS = 4
+
+
+@dataclass
+class Product:
+    """A matrix product of a region. `columns`: of its right operand, where only a slice is taken."""
+
+    node: Node
+    left: Node
+    right: Node
+    added: Node | None
+    ends: Node | None
+    batch: tuple[int, ...]
+    rows: int
+    inner: int
+    width: int
+    columns: tuple[int, int] | None = None
+
+
+@dataclass
+class Read:
+    """A tensor from outside a region, at the dimensions of the node that reads it."""
+
+    node: Node
+    dims: Dims
+    columns: tuple[int, int] | None = None
+
+
+@dataclass
+class Region:
+    """Nodes of a graph that one chain computes."""
+
+    products: list[Product] = field(default_factory=list)
+    nodes: dict[Node, None] = field(default_factory=dict)
+    axes: Axes = field(default_factory=Axes)
+    dims: dict[Node, Dims] = field(default_factory=dict)
+    values: dict[Node, Expression] = field(default_factory=dict)
+    reads: list[Read] = field(default_factory=list)
+
+    def copy(self) -> Region:
+        """A copy that may grow by itself."""
+        made = Region(list(self.products), dict(self.nodes), Axes(), dict(self.dims), dict(self.values), list(self.reads))
+        made.axes._sizes, made.axes._parts = list(self.axes._sizes), dict(self.axes._parts)
+        return made
+
+    def outputs(self) -> list[Node]:
+        """The nodes whose values are used outside."""
+        return [node for node in self.nodes if any(user not in self.nodes for user in node.users)]
+
+
+class Grower:
+    """Grows regions in one graph. `order`: the position of each node."""
+
+    def __init__(self, graph: Graph):
+        self.order = {node: i for i, node in enumerate(graph.nodes)}
+        self.claimed: set[Node] = set()
+
+    def grow(self, start: Node) -> list[Region]:
+        """The regions around a product, the largest last: each adds one pointwise operation or view."""
+        region = Region()
+        try:
+            self._add_product(region, start)
+        except Mismatch:
+            return []
+        stages = [region]
+        while len(region.nodes) < MOST_NODES:
+            larger = self._larger(region)
+            if larger is None:
+                return stages
+            region = larger
+            stages.append(region)
+        return stages
+
+    @staticmethod
+    def single(region: Region, node: Node) -> None:
+        """Makes `region` that of one product."""
+        Grower._add_product(_NOTHING_CLAIMED, region, node)
+
+    def _larger(self, region: Region) -> Region | None:
+        users = {user for node in region.nodes for user in node.users if user not in region.nodes}
+        for user in sorted(users, key=self.order.__getitem__):
+            if user in self.claimed or user.op != "call_function":
+                continue
+            larger = region.copy()
+            try:
+                self._absorb(larger, user, depth=0)
+            except Mismatch:
+                continue
+            if self._convex(larger):
+                return larger
+        return None
+
+    def _absorb(self, region: Region, node: Node, depth: int) -> None:
+        if node in region.nodes:
+            return
+        if node in self.claimed or depth > 8:
+            raise Mismatch
+        if node.target in VIEWS:
+            self._absorb_view(region, node)
+        elif node.target is aten.slice.Tensor:
+            self._absorb_slice(region, node)
+        elif node.target in POINTWISE and is_float(node):
+            self._absorb_pointwise(region, node, depth)
+        else:
+            raise Mismatch
+
+    def _absorb_view(self, region: Region, node: Node) -> None:
+        source = node.args[0]
+        if source not in region.nodes:
+            raise Mismatch
+        shape = list(node.meta["val"].shape)
+        dims = region.axes.dims(region.dims[source])
+        if node.target is aten.permute.default:
+            made = [dims[d] for d in node.args[1]]
+        elif node.target in (aten.t.default, aten.transpose.int):
+            a, b = (0, 1) if node.target is aten.t.default else (node.args[1], node.args[2])
+            made = list(dims)
+            made[a], made[b] = made[b], made[a]
+        else:
+            made = region.axes.reshape(dims, shape)
+        self._put(region, node, made, region.values[source])
+
+    def _absorb_slice(self, region: Region, node: Node) -> None:
+        """Columns of a product: a product of these columns of its right operand."""
+        source, dim = node.args[0], node.args[1] if len(node.args) > 1 else 0
+        step = node.args[4] if len(node.args) > 4 else 1
+        while source in region.nodes and source.target in VIEWS:
+            source = source.args[0]
+        found = [p for p in region.products if p.node is source and p.columns is None]
+        shape = node.args[0].meta["val"].shape
+        dim %= len(shape)
+        if not found or step != 1 or node.args[0] not in region.nodes:
+            raise Mismatch
+        product = found[0]
+        width = region.axes.flat((product.width,))
+        if region.axes.dims(region.dims[node.args[0]])[dim] != width or len(width) != 1:
+            raise Mismatch
+        start = node.args[2] if len(node.args) > 2 and node.args[2] is not None else 0
+        end = min(node.args[3] if len(node.args) > 3 and node.args[3] is not None else shape[dim], shape[dim])
+        axis = region.axes.add(end - start)
+        sliced = Product(product.node, product.left, product.right, product.added, product.ends, product.batch,
+                         product.rows, product.inner, axis, (start, end))  # fmt: skip
+        dims = [(axis,) if d == dim else axes for d, axes in enumerate(region.axes.dims(region.dims[node.args[0]]))]
+        self._put(region, node, dims, self._product_value(region, sliced))
+
+    def _absorb_pointwise(self, region: Region, node: Node, depth: int) -> None:
+        shape = list(node.meta["val"].shape)
+        operands = [a for a in node.args if isinstance(a, Node)]
+        if not all(is_float(operand) for operand in operands) or not operands:
+            raise Mismatch
+        for operand in operands:  # what only this region reads is computed in it
+            if operand not in region.nodes:
+                self._absorb_producer(region, node, operand, depth)
+        inside = [o for o in operands if o in region.nodes and _same_shape(o.meta["val"].shape, shape)]
+        if not inside:
+            raise Mismatch
+        dims = region.axes.dims(region.dims[inside[0]])
+        for operand in inside[1:]:
+            for a, b in zip(dims, region.dims[operand]):
+                region.axes.unify(a, b)
+        if any(o in region.nodes and o not in inside for o in operands):
+            raise Mismatch  # a value of the region that is broadcast
+        dims = region.axes.dims(dims)
+        arguments = [self._operand(region, a, dims) if isinstance(a, Node) else a for a in node.args]
+        if any(isinstance(a, (bool, complex)) for a in arguments):
+            raise Mismatch
+        value = POINTWISE[node.target](*arguments, **{k: v for k, v in node.kwargs.items() if k != "dtype"})
+        if value is None:
+            raise Mismatch
+        self._put(region, node, dims, value)
+
+    def _absorb_producer(self, region: Region, node: Node, operand: Node, depth: int) -> None:
+        """Another product of the same rows, or pointwise work that nothing else reads."""
+        if operand in self.claimed or operand.op != "call_function":
+            return
+        trial = region.copy()
+        try:
+            if operand.target in PRODUCTS and len(trial.products) < MOST_PRODUCTS:
+                self._add_product(trial, operand)
+            elif operand.target in VIEWS or operand.target is aten.slice.Tensor:
+                self._absorb_producer(trial, node, operand.args[0], depth + 1)
+                self._absorb(trial, operand, depth + 1)
+            elif operand.target in POINTWISE and set(operand.users) <= {node, *region.nodes} and depth < 8:
+                self._absorb_pointwise(trial, operand, depth + 1)
+            else:
+                return
+        except Mismatch:
+            return
+        for name, value in trial.__dict__.items():
+            setattr(region, name, value)
+
+    def _operand(self, region: Region, operand: Node, dims: Dims) -> Expression:
+        if operand in region.nodes:
+            return region.values[operand]
+        shape = operand.meta["val"].shape
+        own: Dims = []
+        for size, axes in zip(reversed(list(shape)), reversed(dims)):
+            own.append(() if same(size, 1) else axes)
+        return self._read(region, operand, list(reversed(own)))
+
+    def _read(self, region: Region, node: Node, dims: Dims, columns: tuple[int, int] | None = None) -> Expression:
+        for i, read in enumerate(region.reads):
+            if read.node is node and read.columns == columns and region.axes.dims(read.dims) == region.axes.dims(dims):
+                return make("input", i)
+        region.reads.append(Read(node, dims, columns))
+        return make("input", len(region.reads) - 1)
+
+    def _add_product(self, region: Region, node: Node) -> None:
+        if node in region.nodes:
+            return
+        if node in self.claimed or not is_float(node) or not _plain(node):
+            raise Mismatch
+        left_at, right_at, added_at = PRODUCTS[node.target]
+        left, right = node.args[left_at], node.args[right_at]
+        if left.meta["val"].dtype != node.meta["val"].dtype:
+            raise Mismatch
+        grouped = node.target is aten._grouped_mm.default
+        if grouped and (left.meta["val"].dim() != 2 or right.meta["val"].dim() != 3):
+            raise Mismatch
+        shape = node.meta["val"].shape
+        batch = (region.axes.add(shape[0]),) if len(shape) == 3 else ()
+        rows, inner = region.axes.add(shape[-2]), region.axes.add(left.meta["val"].shape[-1])
+        for other in region.products:  # dual GEMM: one left operand
+            if origin(other.left) == origin(left) and bool(other.batch) == bool(batch):
+                region.axes.unify((other.rows,), (rows,))
+                region.axes.unify((other.inner,), (inner,))
+                for a, b in zip(other.batch, batch):
+                    region.axes.unify((a,), (b,))
+        product = Product(
+            node, left, right, node.args[added_at] if added_at is not None else None,
+            node.args[2] if grouped else None, batch, rows, inner, region.axes.add(shape[-1]),
+        )  # fmt: skip
+        dims: Dims = [*((axis,) for axis in batch), (product.rows,), (product.width,)]
+        self._put(region, node, dims, self._product_value(region, product))
+
+    def _product_value(self, region: Region, product: Product) -> Expression:
+        region.products.append(product)
+        value = make("product", len(region.products) - 1)
+        if product.added is None:
+            return value
+        dims: Dims = [*((axis,) for axis in product.batch), (product.rows,), (product.width,)]
+        shape = product.added.meta["val"].shape
+        own = [() if same(n, 1) else axes for n, axes in zip(shape, dims[len(dims) - len(shape) :])]
+        columns = product.columns if own and own[-1] else None
+        return make("add", value, self._read(region, product.added, own, columns))
+
+    def _put(self, region: Region, node: Node, dims: Dims, value: Expression) -> None:
+        region.nodes[node] = None
+        region.dims[node] = dims
+        region.values[node] = value
+
+    def _convex(self, region: Region) -> bool:
+        """No path from the region leaves it and comes back."""
+        last = max(self.order[node] for node in region.nodes)
+        below: set[Node] = set()
+        queue = [user for node in region.nodes for user in node.users if user not in region.nodes]
+        while queue:
+            node = queue.pop()
+            if node in below or self.order[node] > last:
+                continue
+            if node in region.nodes:
+                return False
+            below.add(node)
+            queue.extend(node.users)
+        return not any(read in below for node in region.nodes for read in node.all_input_nodes if read not in region.nodes)
+
+
+class _Unclaimed(Grower):
+    def __init__(self) -> None:
+        self.order = {}
+        self.claimed = set()
+
+
+_NOTHING_CLAIMED = _Unclaimed()
+
+
+def _plain(node: Node) -> bool:
+    """A product without alpha, beta, a bias of grouped_mm, or another dtype of the result."""
+    if any(value not in (None, 1) for value in node.kwargs.values()):
+        return False
+    extra = node.args[3:] if node.target in (aten.addmm.default, aten.baddbmm.default, aten._grouped_mm.default) else ()
+    return all(value in (None, 1) for value in extra)
+
+
+def origin(node: Node) -> Any:
+    """What identifies the memory that a node reads: equal for two views that are the same."""
+    value = node.meta["val"]
+    layout = (str(tuple(value.shape)), str(value.stride()), str(value.storage_offset()))
+    while node.target in VIEWS and isinstance(node.args[0], Node):
+        node = node.args[0]
+    return node, layout
+
+
+def _same_shape(a: Any, b: Any) -> bool:
+    return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b))
+
+
+def products_of(graph: Graph) -> list[Node]:
+    """The matrix products of a graph, in order."""
+    return [n for n in graph.nodes if n.op == "call_function" and n.target in PRODUCTS and isinstance(n.meta.get("val"), torch.Tensor)]

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which operations of ATen a region may hold, and what they are in a chain."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from catenary.torch.graph.expression import Expression, make
+
+aten, prims = torch.ops.aten, torch.ops.prims
+
+FLOATS = (torch.float32, torch.bfloat16, torch.float16)
+
+# Matrix products: the positions of left, right and added operand among the arguments, and the dimensions.
+PRODUCTS = {
+    aten.mm.default: (0, 1, None),
+    aten.addmm.default: (1, 2, 0),
+    aten.bmm.default: (0, 1, None),
+    aten.baddbmm.default: (1, 2, 0),
+    aten._grouped_mm.default: (0, 1, None),
+}
+
+
+def _unary(op: str) -> Callable[..., Expression]:
+    return lambda x: make(op, x)
+
+
+def _binary(op: str) -> Callable[..., Expression]:
+    return lambda a, b: make(op, a, b)
+
+
+def _add(a: Any, b: Any, alpha: float = 1) -> Expression:
+    return make("add", a, b if alpha == 1 else make("mul", b, alpha))
+
+
+def _sub(a: Any, b: Any, alpha: float = 1) -> Expression:
+    return make("sub", a, b if alpha == 1 else make("mul", b, alpha))
+
+
+def _clamp(x: Any, lo: float | None = None, hi: float | None = None) -> Expression:
+    if lo is not None and hi is not None:
+        return make("clamp", x, lo, hi)
+    if lo is not None:
+        return make("relu", x) if lo == 0 else make("max", x, lo)
+    return make("min", x, hi)
+
+
+def _gelu(x: Any, approximate: str = "none") -> Expression:
+    return make("gelu" if approximate == "none" else "gelu_tanh", x)
+
+
+def _pow(x: Any, exponent: float) -> Expression | None:
+    if float(exponent).is_integer() and abs(exponent) <= 64:
+        return make("square", x) if exponent == 2 else make("pow", x, int(exponent))
+    return None
+
+
+# An operation gets expressions and numbers, and returns an expression, or None: no chain has it.
+POINTWISE: dict[Any, Callable[..., Expression | None]] = {
+    aten.add.Tensor: _add, aten.add.Scalar: _add, aten.sub.Tensor: _sub, aten.sub.Scalar: _sub,
+    aten.mul.Tensor: _binary("mul"), aten.mul.Scalar: _binary("mul"), aten.div.Tensor: _binary("div"),
+    aten.div.Scalar: _binary("div"), aten.maximum.default: _binary("max"), aten.minimum.default: _binary("min"),
+    aten.neg.default: _unary("neg"), aten.exp.default: _unary("exp"), aten.exp2.default: _unary("exp2"),
+    aten.tanh.default: _unary("tanh"), aten.sigmoid.default: _unary("sigmoid"), aten.relu.default: _unary("relu"),
+    aten.erf.default: _unary("erf"), aten.sqrt.default: _unary("sqrt"), aten.rsqrt.default: _unary("rsqrt"),
+    aten.reciprocal.default: _unary("recip"), aten.abs.default: _unary("abs"), aten.sin.default: _unary("sin"),
+    aten.cos.default: _unary("cos"), aten.log.default: _unary("log"), aten.silu.default: _unary("silu"),
+    aten.gelu.default: _gelu, aten.clamp.default: _clamp, aten.clamp_min.default: lambda x, lo: _clamp(x, lo),
+    aten.clamp_max.default: lambda x, hi: _clamp(x, None, hi), aten.pow.Tensor_Scalar: _pow,
+    aten.square.default: _unary("square"),
+    prims.convert_element_type.default: lambda x, dtype: x,
+}  # fmt: skip
+
+VIEWS = {aten.reshape.default, aten.view.default, aten._unsafe_view.default, aten.permute.default,
+         aten.unsqueeze.default, aten.squeeze.dim, aten.squeeze.dims, aten.t.default, aten.transpose.int}  # fmt: skip
+
+
+def is_float(node: torch.fx.Node) -> bool:
+    """Whether the node is a tensor of a dtype that a chain stores."""
+    value = node.meta.get("val")
+    return isinstance(value, torch.Tensor) and value.dtype in FLOATS

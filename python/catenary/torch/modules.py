@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Modules over `catenary.torch.functional`. Their parameters have the names and shapes of their counterparts in torch
+and transformers, so that state_dict moves between them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import nn
+
+from catenary.torch import functional
+from catenary.torch.forms import activation_name
+
+Tensor = torch.Tensor
+
+
+class Linear(nn.Linear):
+    """`torch.nn.Linear` with an activation in the same kernel.
+
+    Args:
+        activation: one of `catenary.torch.ACTIVATIONS`, or None.
+        fuse_wgrad_accumulation: the backward adds to `weight.main_grad`.
+        recompute: what the backward repeats: "none" or "all".
+    """
+
+    def __init__(self, in_features: int, out_features: int, bias: bool = True, activation: str | None = None,
+                 fuse_wgrad_accumulation: bool = False, recompute: str = "none", device: Any = None,
+                 dtype: Any = None):  # fmt: skip
+        super().__init__(in_features, out_features, bias, device, dtype)
+        self.activation = activation_name(activation)
+        self.fuse_wgrad_accumulation = fuse_wgrad_accumulation
+        self.recompute = recompute
+
+    @classmethod
+    def of(cls, layer: nn.Linear, activation: str | None = None) -> Linear:
+        """A module that shares the parameters of `layer`."""
+        made = cls(layer.in_features, layer.out_features, layer.bias is not None, activation, device="meta")
+        made.weight, made.bias = layer.weight, layer.bias
+        return made
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x: [..., in_features]."""
+        return functional.linear(x, self.weight, self.bias, self.activation, recompute=self.recompute,
+                                 fuse_wgrad_accumulation=self.fuse_wgrad_accumulation)  # fmt: skip
+
+    def extra_repr(self) -> str:
+        return f"{super().extra_repr()}, activation={self.activation}"
+
+
+class GLU(nn.Module):
+    """A gated MLP: `down_proj(activation(gate_proj(x)) * up_proj(x))`, as LlamaMLP of transformers names it.
+
+    Without biases it is one call; `activation` "silu" is SwiGLU, "gelu" GEGLU.
+    """
+
+    def __init__(self, hidden_size: int, intermediate_size: int, activation: str | None = "silu", bias: bool = False,
+                 fuse_wgrad_accumulation: bool = False, recompute: str = "none", device: Any = None,
+                 dtype: Any = None):  # fmt: skip
+        super().__init__()
+        options = dict(bias=bias, device=device, dtype=dtype)
+        self.gate_proj = nn.Linear(hidden_size, intermediate_size, **options)
+        self.up_proj = nn.Linear(hidden_size, intermediate_size, **options)
+        self.down_proj = nn.Linear(intermediate_size, hidden_size, **options)
+        self.activation = activation_name(activation)
+        self.fuse_wgrad_accumulation = fuse_wgrad_accumulation
+        self.recompute = recompute
+
+    @classmethod
+    def of(cls, mlp: nn.Module, activation: str | None = "silu") -> GLU:
+        """A module that shares gate_proj, up_proj and down_proj of `mlp`."""
+        gate = mlp.gate_proj
+        made = cls(gate.in_features, gate.out_features, activation, gate.bias is not None, device="meta")
+        made.gate_proj, made.up_proj, made.down_proj = mlp.gate_proj, mlp.up_proj, mlp.down_proj
+        return made
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x: [..., hidden_size]."""
+        gate, up, down = self.gate_proj, self.up_proj, self.down_proj
+        options = dict(recompute=self.recompute, fuse_wgrad_accumulation=self.fuse_wgrad_accumulation)
+        if gate.bias is None and up.bias is None and down.bias is None:
+            return functional.glu_mlp(x, gate.weight, up.weight, down.weight, self.activation, **options)
+        h = functional.glu(x, gate.weight, up.weight, gate.bias, up.bias, self.activation, **options)
+        return functional.linear(h, down.weight, down.bias, **options)
+
+
+class SwiGLU(GLU):
+    """`GLU` with silu."""
+
+    def __init__(self, hidden_size: int, intermediate_size: int, **options: Any):
+        super().__init__(hidden_size, intermediate_size, "silu", **options)
+
+
+class GroupedLinear(nn.Module):
+    """A linear layer per group: weight [groups, out_features, in_features], bias [groups, out_features]."""
+
+    def __init__(self, groups: int, in_features: int, out_features: int, bias: bool = True,
+                 activation: str | None = None, recompute: str = "none", device: Any = None,
+                 dtype: Any = None):  # fmt: skip
+        super().__init__()
+        self.activation = activation_name(activation)
+        self.recompute = recompute
+        self.weight = nn.Parameter(torch.empty(groups, out_features, in_features, device=device, dtype=dtype))
+        bias_memory = torch.empty(groups, out_features, device=device, dtype=dtype) if bias else None
+        self.bias = nn.Parameter(bias_memory) if bias else None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """As torch.nn.Linear's, for each group."""
+        _uniform(self.weight)
+        if self.bias is not None:
+            bound = 1 / math.sqrt(self.weight.shape[2])
+            nn.init.uniform_(self.bias, -bound, bound)
+
+    def forward(self, x: Tensor, offs: Tensor | None = None) -> Tensor:
+        """x: [..., groups, in_features], or with offs (i32[groups], group ends) [rows, in_features]."""
+        return functional.grouped_linear(x, self.weight, self.bias, self.activation, offs, recompute=self.recompute)
+
+    def extra_repr(self) -> str:
+        groups, rows, columns = self.weight.shape
+        return f"groups={groups}, in_features={columns}, out_features={rows}, activation={self.activation}"
+
+
+class Experts(nn.Module):
+    """Experts of a mixture: gate_up_proj [experts, 2 * intermediate_size, hidden_size], down_proj [experts, hidden_size,
+    intermediate_size], as the experts of transformers."""
+
+    def __init__(self, num_experts: int, hidden_size: int, intermediate_size: int, activation: str | None = "silu",
+                 recompute: str = "none", device: Any = None, dtype: Any = None):  # fmt: skip
+        super().__init__()
+        options = dict(device=device, dtype=dtype)
+        self.num_experts = num_experts
+        self.activation = activation_name(activation)
+        self.recompute = recompute
+        self.gate_up_proj = nn.Parameter(torch.empty(num_experts, 2 * intermediate_size, hidden_size, **options))
+        self.down_proj = nn.Parameter(torch.empty(num_experts, hidden_size, intermediate_size, **options))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """As torch.nn.Linear's, for each expert."""
+        _uniform(self.gate_up_proj)
+        _uniform(self.down_proj)
+
+    def forward(self, hidden_states: Tensor, top_k_index: Tensor, top_k_weights: Tensor) -> Tensor:
+        """hidden_states [tokens, hidden_size], top_k_index and top_k_weights [tokens, k]."""
+        from catenary.torch.experts import experts
+
+        return experts(hidden_states, top_k_index, top_k_weights, self.gate_up_proj, self.down_proj, self.activation,
+                       recompute=self.recompute)  # fmt: skip
+
+
+def _uniform(weight: Tensor) -> None:
+    bound = 1 / math.sqrt(weight.shape[-1])
+    nn.init.uniform_(weight, -bound, bound)

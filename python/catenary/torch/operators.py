@@ -1,0 +1,296 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The operators `torch.ops.catenary.*`: schemas, implementations, fake kernels; `Form`, a chain that they know by key.
+
+They are implemented by the library through torch's C shim (torch 2.10 and newer), else in Python: `IMPLEMENTATION`
+says which. CATENARY_TORCH_OPERATORS=python chooses Python.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from catenary import _native
+from catenary._native import lib
+from catenary.chain import Chain
+from catenary.errors import ArgumentError, Error, check, result, text
+
+DTYPES = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32, "i32": torch.int32}
+NAMES = {dtype: name for name, dtype in DTYPES.items()}
+MOST_OUTPUTS = 4  # of run1 to run4; a chain with more runs by run_out
+
+_RESULTS = {1: "Tensor"} | {n: f"({', '.join(['Tensor'] * n)})" for n in range(2, MOST_OUTPUTS + 1)}
+SCHEMAS = [
+    f"run{n}(Tensor[] inputs, int key, float[] scalars=[]) -> {_RESULTS[n]}"
+    for n in _RESULTS
+] + [
+    # Without a default: a registered gradient sees each argument.
+    f"train{n}(Tensor[] inputs, int key, float[] scalars) -> {_RESULTS[n]}"
+    for n in _RESULTS
+] + ["run_out(Tensor[] inputs, Tensor(a!)[] outs, int key, float[] scalars=[]) -> ()"]
+
+
+@dataclass(frozen=True)
+class Output:
+    """An output of a form: where its sizes come from."""
+
+    dtype: torch.dtype
+    sizes: tuple[int | None, ...]
+    """Of an exact form; None: the symbol."""
+    strides: tuple[int, ...]
+    sources: tuple[Any, ...]
+    """Per dimension: [input, dimension], or a number."""
+    order: tuple[int, ...]
+    """Dimensions from the outermost in memory to the innermost."""
+    leading: bool
+    in_place: int
+
+
+@dataclass(frozen=True)
+class Input:
+    """A tensor parameter of a form."""
+
+    name: str
+    dtype: torch.dtype
+    sizes: tuple[int | None, ...]
+    strides: tuple[int, ...]
+    leading: bool
+    overwritten_by: int
+
+
+@dataclass(frozen=True)
+class Form:
+    """A chain as the operators take it. Made by `add`."""
+
+    key: int
+    name: str
+    exact: bool
+    text: str
+    scalars: int
+    symbol: tuple[int, int] | None
+    inputs: tuple[Input, ...]
+    outputs: tuple[Output, ...]
+
+    @property
+    def in_place(self) -> bool:
+        """Whether it overwrites inputs, which only run_out does."""
+        return any(output.in_place >= 0 for output in self.outputs)
+
+    def arguments(self, inputs: Sequence[torch.Tensor], outs: Sequence[torch.Tensor] = ()) -> list[torch.Tensor]:
+        """One tensor per parameter: those that an output overwrites are in `outs`."""
+        given = iter(inputs)
+        return [outs[p.overwritten_by] if p.overwritten_by >= 0 else next(given) for p in self.inputs]
+
+    def layout(self, index: int, tensors: Sequence[torch.Tensor]) -> tuple[list[Any], list[Any]]:
+        """Sizes and strides of output `index` for `tensors`, one per parameter; sizes may be symbolic."""
+        output = self.outputs[index]
+        if output.in_place >= 0:
+            return list(tensors[output.in_place].shape), list(tensors[output.in_place].stride())
+        if self.exact:
+            sizes = [n if n is not None else self._size(s, tensors) for n, s in zip(output.sizes, output.sources)]
+            return sizes, list(output.strides)
+        sizes = [s if isinstance(s, int) else self._size(s, tensors) for s in output.sources]
+        strides = _dense(sizes, output.order)
+        if not output.leading:
+            return sizes, strides
+        lead = self.leading(tensors)
+        return lead + sizes[1:], _dense(lead, range(len(lead)), strides[0]) + strides[1:]
+
+    def leading(self, tensors: Sequence[torch.Tensor]) -> list[Any]:
+        """The leading sizes of the arguments that have them."""
+        for parameter, tensor in zip(self.inputs, tensors):
+            if parameter.leading:
+                return list(tensor.shape[: tensor.dim() - len(parameter.sizes) + 1])
+        return []
+
+    def _size(self, source: Sequence[int], tensors: Sequence[torch.Tensor]) -> Any:
+        number, dim = source
+        tensor, parameter = tensors[number], self.inputs[number]
+        if not parameter.leading:
+            return tensor.shape[dim]
+        extra = tensor.dim() - len(parameter.sizes)
+        if dim > 0:
+            return tensor.shape[dim + extra]
+        rows = 1
+        for n in tensor.shape[: extra + 1]:
+            rows = rows * n
+        return rows
+
+
+def _dense(sizes: Sequence[Any], order: Sequence[int], step: Any = 1) -> list[Any]:
+    strides: list[Any] = [1] * len(sizes)
+    for dim in reversed(order):
+        strides[dim] = step
+        size = sizes[dim]
+        step = step * (max(size, 1) if isinstance(size, int) else size)
+    return strides
+
+
+@functools.lru_cache(maxsize=None)
+def form_of(key: int) -> Form:
+    """The form of a key. ArgumentError: no chain of this process has it."""
+    row = json.loads(text(lib.ctn_torch_describe, key))
+    inputs = tuple(
+        Input(p["name"], DTYPES[p["dtype"]], tuple(p["sizes"]), tuple(p["strides"]), p["leading"], p["overwritten_by"])
+        for p in row["inputs"]
+    )
+    outputs = tuple(
+        Output(DTYPES[o["dtype"]], tuple(o["sizes"]), tuple(o["strides"]), tuple(o["sources"]), tuple(o["order"]),
+               o["leading"], o["in_place"])
+        for o in row["outputs"]
+    )  # fmt: skip
+    symbol = tuple(row["symbol"]) if "symbol" in row else None
+    return Form(row["key"], row["name"], row["exact"], row["text"], row["scalars"], symbol, inputs, outputs)
+
+
+def add(chain: Chain, exact: bool = True) -> Form:
+    """Makes a chain known to the operators. `exact`: tensors must have its sizes and strides; else these are examples,
+    and a first dimension with the chain's symbol takes all leading dimensions of its tensor."""
+    return form_of(result(ctypes.c_int64, lib.ctn_torch_add_chain, chain._handle.pointer, 0 if exact else 1))
+
+
+def report() -> list[dict[str, Any]]:
+    """What the operators have been compiled for: key, place, device, symbol and text of each chain."""
+    return json.loads(text(lib.ctn_torch_report))
+
+
+def add_pack(pack: Any) -> int:
+    """Makes the chains of a `catenary.Pack` known, and takes their kernels from it. Returns how many there are."""
+    from catenary.engine import Engine
+
+    use_engine(Engine(packs=[pack]))
+    return result(ctypes.c_size_t, lib.ctn_torch_add_pack, pack._handle.pointer)
+
+
+_engine: list[Any] = []
+
+
+def use_engine(engine: Any) -> None:
+    """The `catenary.Engine` that the operators compile with from now on; None: one with default options."""
+    handle = None
+    if engine is not None:
+        handle, _ = engine._on_device(None) if not torch.cuda.is_available() else engine._on_device(0)
+    _engine.append(engine)  # a call of another thread may still use the one before
+    check(lib.ctn_torch_use_engine(handle.pointer if handle else None))
+
+
+def set_pdl(allow: bool) -> None:
+    """Whether the operators' kernels may start, and read weights, before the stream's previous kernel has ended
+    (programmatic dependent launch). That kernel must not write a weight: an optimiser's step may be one."""
+    check(lib.ctn_torch_set_pdl(int(allow)))
+
+
+def set_host(host: str) -> None:
+    """What computes CPU tensors: "reference", in float64, or "simulator", which runs the kernels."""
+    places = {"reference": 0, "simulator": 1}
+    if host not in places:
+        raise ArgumentError(f"host is {host!r}: use 'reference' or 'simulator'")
+    if host == "simulator":
+        from catenary.device import use_simulator
+
+        use_simulator()
+    check(lib.ctn_torch_set_host(places[host]))
+
+
+def run(form: Form, inputs: Sequence[torch.Tensor], scalars: Sequence[float] = ()) -> tuple[torch.Tensor, ...]:
+    """The outputs of a form for `inputs`, by the operator of their number."""
+    count = len(form.outputs)
+    if count == 1:
+        return (_run[1](list(inputs), form.key, scalars),)
+    if count <= MOST_OUTPUTS:
+        return _run[count](list(inputs), form.key, scalars)
+    outs = [empty(form, i, inputs) for i in range(count)]
+    run_out(form, inputs, outs, scalars)
+    return tuple(outs)
+
+
+def run_out(form: Form, inputs: Sequence[torch.Tensor], outs: Sequence[torch.Tensor],
+            scalars: Sequence[float] = ()) -> None:  # fmt: skip
+    """Writes outputs of the caller. `inputs` has no parameter that an output overwrites."""
+    torch.ops.catenary.run_out.default(list(inputs), list(outs), form.key, list(scalars))
+
+
+def empty(form: Form, index: int, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Memory for an output, as the operators allocate it."""
+    sizes, strides = form.layout(index, tensors)
+    return tensors[0].new_empty_strided(sizes, strides, dtype=form.outputs[index].dtype)
+
+
+def _fake(count: int) -> Any:
+    def fake(inputs: list[torch.Tensor], key: int, scalars: Sequence[float] = ()) -> Any:
+        form = form_of(key)
+        if len(form.outputs) != count or form.in_place:
+            raise ArgumentError(f"chain '{form.name}' has {len(form.outputs)} outputs, and run{count} returns {count}")
+        _check_types(form, form.arguments(inputs))
+        outputs = tuple(empty(form, i, inputs) for i in range(count))
+        return outputs[0] if count == 1 else outputs
+
+    return fake
+
+
+def _fake_out(inputs: list[torch.Tensor], outs: list[torch.Tensor], key: int, scalars: Sequence[float] = ()) -> None:
+    form = form_of(key)
+    _check_types(form, form.arguments(inputs, outs))
+
+
+def _check_types(form: Form, tensors: Sequence[torch.Tensor]) -> None:
+    if len(tensors) != len(form.inputs):
+        raise ArgumentError(f"chain '{form.name}' takes {len(form.inputs)} tensors, got {len(tensors)}")
+    for parameter, tensor in zip(form.inputs, tensors):
+        if tensor.dtype != parameter.dtype:
+            raise ArgumentError(f"'{parameter.name}' is {tensor.dtype}, and the chain takes {parameter.dtype}")
+        rank = len(parameter.sizes)
+        if tensor.dim() < rank or (tensor.dim() > rank and not parameter.leading):
+            raise ArgumentError(f"'{parameter.name}' has {tensor.dim()} dimensions, and the chain takes {rank}")
+
+
+def _libtorch(name: str) -> bytes | None:
+    path = Path(torch.__file__).parent / "lib" / name
+    return os.fsencode(path) if path.exists() else None
+
+
+def _register_shim() -> bool:
+    if os.environ.get("CATENARY_TORCH_OPERATORS") == "python":
+        return False
+    options = _native.TorchOptions(libtorch_cpu=_libtorch("libtorch_cpu.so"))
+    if torch.version.cuda is not None:
+        options.libtorch_cuda = _libtorch("libtorch_cuda.so")
+    try:
+        check(lib.ctn_torch_register(ctypes.byref(options)))
+    except Error as error:
+        if error.code not in ("unsupported", "invalid_argument"):
+            raise
+        return False
+    return True
+
+
+def _register() -> str:
+    tags = [getattr(torch.Tag, name) for name in ("pt2_compliant_tag", "needs_exact_strides") if hasattr(torch.Tag, name)]
+    for schema in SCHEMAS:
+        _library.define(schema, tags=tuple(tags))
+        name = schema.split("(")[0]
+        fake = _fake_out if name == "run_out" else _fake(int(name[-1]))
+        torch.library.register_fake(f"catenary::{name}", fake, lib=_library)
+    if _register_shim():
+        return "shim"
+    from catenary.torch import fallback
+
+    for schema in SCHEMAS:
+        name = schema.split("(")[0]
+        for key in ("CPU", "CUDA"):
+            _library.impl(name, fallback.run_out if name == "run_out" else fallback.run, key)
+    return "python"
+
+
+_library = torch.library.Library("catenary", "DEF")
+IMPLEMENTATION = _register()
+_run = {n: getattr(torch.ops.catenary, f"run{n}").default for n in _RESULTS}
+train = {n: getattr(torch.ops.catenary, f"train{n}").default for n in _RESULTS}
