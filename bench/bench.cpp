@@ -5,6 +5,7 @@
 #include "bench/measure/calibrate.h"
 #include "bench/measure/compile_cost.h"
 #include "bench/measure/launch_cost.h"
+#include "bench/measure/pack_cost.h"
 #include "bench/measure/run_case.h"
 #include "bench/record/commit.h"
 #include "bench/record/summary.h"
@@ -96,6 +97,23 @@ int run_compile(const BenchOptions& options) {
   record.gpu = target->name;
   record.compiler = cost->compiler;
   record.compile = std::move(cost->rows);
+  options.result(to_json(record));
+  if (options.out.empty()) return 0;
+  if (Error error = write_record(record, options.out)) return options.report(std::move(error));
+  options.note("wrote " + options.out);
+  return 0;
+}
+
+int run_pack(const BenchOptions& options) {
+  if (!options.out.empty()) {
+    if (Error error = check_record(options.out)) return options.report(std::move(error));
+  }
+  options.step("measuring the pack", 0, 0);
+  Expected<PackCost> cost = measure_pack_cost(options.pack, options.quick);
+  if (!cost) return options.report(cost.takeError());
+  options.show(pack_table(*cost));
+  Record record = new_record(options);
+  record.pack = std::move(*cost);
   options.result(to_json(record));
   if (options.out.empty()) return 0;
   if (Error error = write_record(record, options.out)) return options.report(std::move(error));
@@ -261,6 +279,7 @@ int run_bench(const BenchOptions& options) {
   }
   if (options.list) return list_cases(options, cases);
   if (options.compile) return run_compile(options);
+  if (!options.pack.empty()) return run_pack(options);
   auto session = Session::open(options.device);
   if (!session) return options.report(session.takeError());
   if ((*session)->driver().simulated()) {

@@ -75,7 +75,7 @@ void add_bench(CLI::App& app, int& exit_code, BenchOutput output) {
   command
       ->add_option("--out", options->out,
                    "Write the record to this JSON file (default: bench/results/<gpu>/; none with "
-                   "--compile)")
+                   "--compile and --pack)")
       ->type_name("FILE");
   command->add_option("--rounds", options->rounds, "Rounds of each contest")
       ->transform(whole_number(1, 1000))
@@ -101,6 +101,11 @@ void add_bench(CLI::App& app, int& exit_code, BenchOutput output) {
                     "Measure the device's rates and latencies instead, for the cost model");
   command->add_flag("--compile", options->compile,
                     "Time planning, emission, NVRTC and the cache instead (no GPU needed)");
+  command
+      ->add_option("--pack", options->pack,
+                   "Measure a pack instead: its bytes, and the time to open it, to find a chain in "
+                   "it and to prepare one, without the driver's part (no GPU needed)")
+      ->type_name("FILE");
   command->add_option("--target", options->target, "GPU that --compile compiles for")
       ->type_name("TARGET")
       ->capture_default_str();

@@ -34,6 +34,7 @@ struct BenchOptions {
   bool launch = false;
   bool calibrate = false;
   bool compile = false;
+  std::string pack;  // measure this pack instead
   // Where the results go: text as the run goes on, and all of them as JSON at its end.
   std::function<void(const std::string&)> show = [](const std::string&) {};
   std::function<void(llvm::json::Value)> result = [](llvm::json::Value) {};

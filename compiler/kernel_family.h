@@ -28,6 +28,11 @@ class KernelFamily {
   // The config with each slot that it addresses replaced by `renumber` of it.
   virtual KernelConfig with_slots(const KernelConfig& config,
                                   llvm::function_ref<i32(i32)> renumber) const = 0;
+  // The same for tensor maps. A family without maps keeps its config.
+  virtual KernelConfig with_maps(const KernelConfig& config,
+                                 llvm::function_ref<i32(i32)> /*renumber*/) const {
+    return config;
+  }
 };
 
 inline std::string_view family_name(const KernelPlan& kernel) { return kernel.family->name(); }

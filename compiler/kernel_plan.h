@@ -30,6 +30,7 @@ struct MapBinding {
   llvm::SmallVector<Dimension, 5> dims;
   Swizzle swizzle = Swizzle::kNone;
   bool as_tf32 = false;  // f32 elements; TMA loads round them to tf32, ties to even
+  bool operator==(const MapBinding&) const = default;
 };
 
 // Why the hardware cannot take the map, or its slot may not be aligned enough; empty: it can.
@@ -92,6 +93,18 @@ struct FamilyRefusal {
   std::string reason;
 };
 
+// A contraction that runs beside the first one of a launch, in CTAs of its own after that one's.
+struct KernelPart {
+  KernelConfig config;
+  Program program;
+  i64 ctas = 0;  // for each row tile, of which all parts have as many
+  // Do both compute the same? Not whether their programs store to the same memory.
+  bool operator==(const KernelPart& other) const {
+    return config == other.config && ctas == other.ctas;
+  }
+  bool operator!=(const KernelPart& other) const { return !(*this == other); }
+};
+
 struct KernelPlan {
   const KernelFamily* family = nullptr;
   std::string symbol;  // extern "C" name, e.g. ctn_geglu_mlp_k0_gemm_m128n128k64
@@ -99,6 +112,7 @@ struct KernelPlan {
   Program prologue;                            // reduce: what is summed; stores nothing
   llvm::SmallVector<int, 2> prologue_results;  // reduce: lines of prologue that are summed
   Program program;                             // epilogue (or the whole of a pointwise kernel)
+  std::vector<KernelPart> beside;  // further contractions of the launch; slots are of all parts
   std::vector<SlotBinding> slots;
   std::vector<MapBinding> maps;
   llvm::SmallVector<int, 2> scalars;  // parameter positions of Params::scalar

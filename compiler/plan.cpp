@@ -54,6 +54,46 @@ std::string kernel_name(const VerifiedChain& chain, size_t index) {
   return fmt::format("ctn_{}_k{}", chain.chain().name.substr(0, 40), index);
 }
 
+// The set of groups side by side that begins with group `g`; null: none.
+const std::vector<int>* set_from(const FusionPlan& fusion, int g) {
+  const auto found =
+      llvm::find_if(fusion.beside, [&](const std::vector<int>& set) { return set.front() == g; });
+  return found == fusion.beside.end() ? nullptr : &*found;
+}
+
+// The groups of the set that begins with `g` as one launch, where that is predicted to be faster
+// than their own kernels. What one of them alone has no kernel for is reported where it is planned.
+std::optional<KernelPlan> plan_set(const FusionPlan& fusion, int g,
+                                   llvm::function_ref<GroupContext(int)> context) {
+  const std::vector<int>* set = set_from(fusion, g);
+  if (set == nullptr) return std::nullopt;
+  std::vector<GroupContext> contexts;
+  double apart_us = 0;
+  for (int member : *set) {
+    contexts.push_back(context(member));
+    Expected<PlannedGroup> apart = plan_group(contexts.back(), 0);
+    if (!apart) {
+      llvm::consumeError(apart.takeError());
+      continue;
+    }
+    for (const KernelPlan& kernel : apart->kernels) apart_us += kernel.predicted.us;
+  }
+  return plan_beside(contexts, apart_us);
+}
+
+void describe_set(const VerifiedChain& chain, const FusionPlan& fusion, llvm::ArrayRef<int> set,
+                  KernelPlan& kernel) {
+  kernel.why = fusion.groups[set.front()].why;
+  for (int member : set) {
+    llvm::append_range(kernel.values, computed_values(chain, fusion, member));
+    if (member == set.front()) continue;
+    kernel.why += fmt::format("; '{}' shares an operand and the launch with it",
+                              chain.value(fusion.groups[member].anchors[0].value).name);
+  }
+  llvm::sort(kernel.values);
+  kernel.values.erase(std::unique(kernel.values.begin(), kernel.values.end()), kernel.values.end());
+}
+
 struct Bucketed {
   PlanBucket bucket;
   i64 workspace_bytes = 0;
@@ -66,16 +106,30 @@ Expected<Bucketed> plan_bucket(const VerifiedChain& chain, const Target& target,
   result.bucket.lo = range.first;
   result.bucket.hi = range.second;
   result.workspace_bytes = memory.workspace_bytes;
+  std::vector<GroupTensors> tensors;
   for (size_t g = 0; g < fusion.groups.size(); ++g) {
-    const GroupTensors tensors = build_group(chain, fusion, memory, static_cast<int>(g));
-    const GroupContext context{chain,
-                               target,
-                               options,
-                               fusion.groups[g],
-                               tensors,
-                               range.second,
-                               kernel_name(chain, result.bucket.kernels.size())};
-    Expected<PlannedGroup> planned = plan_group(context, result.workspace_bytes);
+    tensors.push_back(build_group(chain, fusion, memory, static_cast<int>(g)));
+  }
+  const auto context = [&](int g) -> GroupContext {
+    return {chain,
+            target,
+            options,
+            fusion.groups[g],
+            tensors[g],
+            range.second,
+            kernel_name(chain, result.bucket.kernels.size())};
+  };
+  std::vector<bool> done(fusion.groups.size(), false);
+  for (int g = 0; g < static_cast<int>(fusion.groups.size()); ++g) {
+    if (done[g]) continue;
+    if (auto kernel = plan_set(fusion, g, context)) {
+      for (int member : *set_from(fusion, g)) done[member] = true;
+      if (Error error = check_limits(*kernel, target, range.second)) return error;
+      describe_set(chain, fusion, *set_from(fusion, g), *kernel);
+      result.bucket.kernels.push_back(std::move(*kernel));
+      continue;
+    }
+    Expected<PlannedGroup> planned = plan_group(context(g), result.workspace_bytes);
     if (!planned) return planned.takeError();
     result.workspace_bytes = planned->workspace_bytes;
     const size_t before = result.bucket.kernels.size();
@@ -83,7 +137,7 @@ Expected<Bucketed> plan_bucket(const VerifiedChain& chain, const Target& target,
       if (Error error = check_limits(kernel, target, range.second)) return error;
       const bool first = result.bucket.kernels.size() == before;
       kernel.why = first ? fusion.groups[g].why : "adds the partial sums of split-K";
-      kernel.values = computed_values(chain, fusion, static_cast<int>(g));
+      kernel.values = computed_values(chain, fusion, g);
       result.bucket.kernels.push_back(std::move(kernel));
     }
     // The first kernel of split-K computes the anchors only.
@@ -104,6 +158,7 @@ bool same_kernels(const PlanBucket& a, const PlanBucket& b) {
   if (a.kernels.size() != b.kernels.size()) return false;
   for (size_t k = 0; k < a.kernels.size(); ++k) {
     if (!(a.kernels[k].config == b.kernels[k].config) ||
+        a.kernels[k].beside != b.kernels[k].beside ||
         a.kernels[k].min_ctas != b.kernels[k].min_ctas) {
       return false;
     }
@@ -125,6 +180,9 @@ void sum_up(const VerifiedChain& chain, Plan& plan, const FusionPlan& fusion) {
   const FusionPlan unfused = fuse_chain(chain, false);
   plan.fused_bytes = bytes_moved(chain, fusion);
   plan.fused_kernels = static_cast<int>(fusion.groups.size());
+  for (const KernelPlan& kernel : plan.buckets.back().kernels) {
+    plan.fused_kernels -= static_cast<int>(kernel.beside.size());
+  }
   plan.unfused_bytes = bytes_moved(chain, unfused);
   plan.unfused_kernels = static_cast<int>(unfused.groups.size());
   for (const KernelPlan& kernel : plan.buckets.back().kernels) {

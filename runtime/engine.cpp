@@ -9,8 +9,10 @@
 #include <mutex>
 #include <thread>
 
+#include "compiler/compile/environment.h"
 #include "compiler/compile/helper/nvrtc_helper.h"
 #include "compiler/compile/host_compiler.h"
+#include "compiler/compile/pinned_compiler.h"
 #include "compiler/emit/emit.h"
 #include "ir/log.h"
 #include "ir/parallel.h"
@@ -73,12 +75,17 @@ struct Engine::State {
         tuning(tuning_options(options), cache.directory()),
         lookup(lookup_options(options)) {
     options.compile.want_ptx = false;  // the cache keeps machine code only
+    if (options.nvrtc_build.empty()) options.nvrtc_build = environment("CATENARY_NVRTC_BUILD");
+    if (!options.nvrtc_build.empty()) {
+      pinned.emplace(options.nvrtc_build, [this] { return open_nvrtc(); });
+    }
   }
 
   EngineOptions options;
   CubinCache cache;
   TuningStore tuning;
   PackLookup lookup;
+  std::optional<PinnedCompiler> pinned;
 
   // Kernels by device and identity, so that chains that share one load it once.
   struct LoadedKey {
@@ -88,8 +95,12 @@ struct Engine::State {
     i64 dynamic_smem;
     auto operator<=>(const LoadedKey&) const = default;
   };
+  struct LoadedSlot {
+    std::mutex mutex;  // held while the kernel is loaded, so that others load meanwhile
+    std::weak_ptr<const LoadedKernel> kernel;
+  };
   std::mutex loaded_mutex;
-  std::map<LoadedKey, std::weak_ptr<const LoadedKernel>> loaded;
+  std::map<LoadedKey, std::shared_ptr<LoadedSlot>> loaded;
 
   ChainOptions chain_options() const {
     return {options.plan.fuse, options.plan.split_k, options.plan.force_tile,
@@ -101,6 +112,8 @@ struct Engine::State {
   // `target` must outlive the result.
   PlanOptions tuned_plan_options(const Target& target);
   Expected<const KernelCompiler*> compiler();
+  Expected<const KernelCompiler*> open_nvrtc();
+  std::shared_ptr<LoadedSlot> loaded_slot(const LoadedKey& key);
   Error compile_kernel(const KernelCompiler& compiler, const Target& target,
                        CompiledKernel& kernel);
   Expected<std::shared_ptr<const CompiledChain>> compile_chain(const VerifiedChain& chain,
@@ -134,6 +147,11 @@ PlanOptions Engine::State::tuned_plan_options(const Target& target) {
 
 Expected<const KernelCompiler*> Engine::State::compiler() {
   if (options.backend == Backend::kHost) return HostCompiler::get();
+  if (pinned) return &*pinned;
+  return open_nvrtc();
+}
+
+Expected<const KernelCompiler*> Engine::State::open_nvrtc() {
   return find_nvrtc(options.helper, [this](const std::string& line) { cache.warn(line); });
 }
 
@@ -227,7 +245,7 @@ Expected<std::shared_ptr<const ChainRecord>> Engine::obtain(Chain chain, const T
     auto found = state_->lookup.find(request);
     if (!found) return found.takeError();
     if (*found) {
-      log_event(LogLevel::kInfo, "chain '{}' found in a pack", (*found)->name);
+      log_event(LogLevel::kInfo, "chain '{}' is {}", (*found)->name, (*found)->from);
       return std::move(*found);
     }
     if (Error error = state_->lookup.miss(request)) return error;
@@ -282,20 +300,29 @@ Expected<std::shared_ptr<const CompiledChain>> Engine::State::compile_chain(
   return make_error_text(last.code, last.message, last.at);
 }
 
+// The slot of `key`, and no slot of a kernel that is gone. A slot that only the map holds is not
+// being loaded: every other holder has it from here, under the mutex.
+std::shared_ptr<Engine::State::LoadedSlot> Engine::State::loaded_slot(const LoadedKey& key) {
+  const std::lock_guard lock(loaded_mutex);
+  if (const auto it = loaded.find(key); it != loaded.end()) return it->second;
+  std::erase_if(loaded, [](const auto& entry) {
+    return entry.second.use_count() == 1 && entry.second->kernel.expired();
+  });
+  return loaded[key] = std::make_shared<LoadedSlot>();
+}
+
 Expected<std::shared_ptr<const LoadedKernel>> Engine::State::load_kernel(
     const cuda::Driver& driver, int device, const KernelRecord& kernel) {
-  const LoadedKey key{&driver, device, kernel.identity, kernel.smem_bytes};
-  const std::lock_guard lock(loaded_mutex);
-  if (const auto it = loaded.find(key); it != loaded.end()) {
-    if (auto known = it->second.lock()) return known;
-  }
+  const std::shared_ptr<LoadedSlot> slot =
+      loaded_slot({&driver, device, kernel.identity, kernel.smem_bytes});
+  const std::lock_guard lock(slot->mutex);
+  if (auto known = slot->kernel.lock()) return known;
   const LogTimer timer;
   auto fresh = LoadedKernel::load(driver, *kernel.cubin, kernel.smem_bytes);
   if (!fresh) return fresh;
   log_event(LogLevel::kInfo, "kernel {} loaded on device {} in {:.1f} ms", kernel.symbol, device,
             timer.ms());
-  std::erase_if(loaded, [](const auto& entry) { return entry.second.expired(); });
-  loaded[key] = *fresh;
+  slot->kernel = *fresh;
   return fresh;
 }
 

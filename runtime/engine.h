@@ -60,6 +60,9 @@ struct EngineOptions {
   TuningOptions tuning;  // its warnings go where the cache's go, if they go nowhere else
   CompileOptions compile;
   HelperOptions helper;  // of NVRTC; without effect on keys and machine code
+  // "nvrtc 13.0.88 CL-36424714": kernels of the cache are those of this build, and NVRTC is opened
+  // for what the cache does not have only. Empty: CATENARY_NVRTC_BUILD, else NVRTC's own.
+  std::string nvrtc_build = "";
   PlanOptions plan;
   // Called when a kernel is compiled or found in the cache, on any thread, with the number that are
   // and the number of the plan's.
@@ -77,7 +80,8 @@ class Engine {
   // compiler rejects (kKernelRejected) is dropped and the next best is planned. Needs no GPU.
   // Errors are those of the steps; kNvrtcMissing, kHostCompilerMissing: the backend's compiler is;
   // kPackMiss: compiling is off. Looks in no pack.
-  // kCompileTimeout, kCompilerEnded: of a helper process.
+  // kCompileTimeout, kCompilerEnded: of a helper process. With `nvrtc_build`, kNvrtcMissing also:
+  // a kernel is not in the cache, and NVRTC is another build.
   Expected<std::shared_ptr<const CompiledChain>> compile(Chain chain, const Target& target);
 
   // The plan that compile() begins with, before a compiler refuses a candidate.

@@ -47,8 +47,43 @@ Error prepare_device(const ExecutionOptions& options, Execution& execution) {
                               : fmt::format("device {} ({})", info->ordinal, info->name);
   EngineOptions engine = engine_options(!options.no_cache);
   if (simulated) engine.backend = Backend::kHost;
+  Expected<LookupOptions> lookup = with_environment(LookupOptions{});
+  if (!lookup) return lookup.takeError();
+  // What --pack does not have is said.
+  if (!options.packs.empty() && lookup->jit == JitMode::kAuto) lookup->jit = JitMode::kWarn;
+  engine.lookup = std::move(*lookup);
   execution.engine = std::make_unique<Engine>(std::move(engine));
+  for (const std::string& path : options.packs) {
+    Expected<std::shared_ptr<const Pack>> pack = Pack::open(path);
+    if (!pack) return pack.takeError();
+    execution.engine->add_pack(std::move(*pack), /*priority=*/1);
+  }
   return Error::success();
+}
+
+void print_entry(const ChainRecord& record) {
+  out("chain '{}' is {}\n", record.name, record.from);
+  llvm::json::Value& entries = json_result()["entries"];
+  if (entries.getAsArray() == nullptr) entries = llvm::json::Array();
+  entries.getAsArray()->push_back(
+      llvm::json::Object{{"chain", json_string(record.name)}, {"from", json_string(record.from)}});
+}
+
+// From a pack, else compiled; with --dump compiled, and written.
+Expected<std::shared_ptr<const ChainRecord>> obtain(const VerifiedChain& chain,
+                                                    const Target& target,
+                                                    const ExecutionOptions& options,
+                                                    Engine& engine) {
+  if (options.dump.empty()) {
+    const Progress progress("compiling");
+    return engine.obtain(chain.chain(), target);
+  }
+  auto compiled = compile(chain, target, engine);
+  if (!compiled) return compiled.takeError();
+  Artifacts written;
+  if (Error error = write_dump(options.dump, **compiled, written)) return error;
+  print_notes(written, options.dump);
+  return make_record(std::move(*compiled));
 }
 
 // --dump for the reference, which runs no kernel: the kernels for the default target.
@@ -115,10 +150,17 @@ void add_execution_options(CLI::App& command, ExecutionOptions& options) {
   command
       .add_option("--symbol", options.symbol, "The chain's symbolic size; default: its upper bound")
       ->transform(whole_number(0, kMaxI64));
+  CLI::Option* dump = command.add_option(
+      "--dump", options.dump,
+      "Compile, and write chain, plan, source, PTX, cubin and SASS into this folder");
+  dump->type_name(kFolder);
   command
-      .add_option("--dump", options.dump,
-                  "Write chain, plan, source, PTX, cubin and SASS into this folder")
-      ->type_name(kFolder);
+      .add_option("--pack", options.packs,
+                  "Take the kernels from this pack; repeatable. Default: CATENARY_PACK_PATH. What "
+                  "no pack has is compiled, unless CATENARY_JIT is off")
+      ->allow_extra_args(false)
+      ->type_name(kFile)
+      ->excludes(dump);
   command.add_flag("--no-cache", options.no_cache, "Neither read nor write the cubin cache");
   add_output_options(command);
 }
@@ -126,7 +168,7 @@ void add_execution_options(CLI::App& command, ExecutionOptions& options) {
 namespace {
 
 // The size to reduce to, 0 for none: --max-size, else, for long work in the simulator, kQuickSize.
-// A user who chose the simulator or gave inputs gets a warning and the sizes of the chain.
+// A user who chose the simulator or gave inputs or packs gets a warning and the sizes of the chain.
 i64 choose_max_size(const VerifiedChain& chain, const ExecutionOptions& options,
                     const DeviceChoice& choice, i64 symbol) {
   if (options.max_size > 0) return options.max_size;
@@ -135,7 +177,7 @@ i64 choose_max_size(const VerifiedChain& chain, const ExecutionOptions& options,
   const std::string fact =
       fmt::format("chain '{}' has {:.2g} multiply-adds, which take the simulator long",
                   chain.chain().name, work);
-  if (!choice.asked_for && options.inputs.empty()) {
+  if (!choice.asked_for && options.inputs.empty() && options.packs.empty()) {
     out("{}: its sizes are reduced as by --max-size {}\n", fact, kQuickSize);
     return kQuickSize;
   }
@@ -175,16 +217,10 @@ Expected<std::shared_ptr<const Executable>> load_chain(const VerifiedChain& chai
   }
   Expected<cuda::DeviceInfo> info = cuda::probe(options.device_index);
   if (!info) return info.takeError();
-  auto compiled = compile(chain, info->target, *execution.engine);
-  if (!compiled) return compiled.takeError();
-  if (!options.dump.empty()) {
-    Artifacts written;
-    if (Error error = write_dump(options.dump, **compiled, written)) return error;
-    print_notes(written, options.dump);
-  }
-  auto executable = execution.engine->load(std::move(*compiled), options.device_index);
-  if (!executable) return executable.takeError();
-  return std::shared_ptr<const Executable>(std::move(*executable));
+  auto record = obtain(chain, info->target, options, *execution.engine);
+  if (!record) return record.takeError();
+  if (!(*record)->from.empty()) print_entry(**record);
+  return execution.engine->load(std::move(*record), options.device_index);
 }
 
 Expected<Execution> prepare_inputs(const VerifiedChain& chain, const ExecutionOptions& options) {
@@ -193,6 +229,11 @@ Expected<Execution> prepare_inputs(const VerifiedChain& chain, const ExecutionOp
   }
   Expected<DeviceChoice> choice = choose_device(options.device);
   if (!choice) return choice.takeError();
+  if (choice->kind == DeviceKind::kRef && !options.packs.empty()) {
+    return make_error(
+        ErrorCode::kInvalidArgument,
+        "--pack names kernels, and the reference runs none: add --device cuda or sim");
+  }
   Execution execution(chain, choice->kind);
   Expected<i64> symbol = choose_symbol(chain, options.symbol);
   if (!symbol) return symbol.takeError();

@@ -26,6 +26,7 @@ struct ExecutionOptions {
   std::string data = "normal";
   i64 symbol = -1;
   std::string dump;
+  std::vector<std::string> packs;  // asked before those of CATENARY_PACK_PATH
   bool no_cache = false;
 };
 void add_execution_options(CLI::App& command, ExecutionOptions& options);

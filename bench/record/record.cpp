@@ -193,6 +193,40 @@ CandidateRow candidate_row(const Entrant& entrant) {
   return row;
 }
 
+namespace {
+
+Value part_json(const PackPart& part) {
+  return Object{{"name", text(part.name)}, {"kernels", part.kernels}, {"bytes", part.bytes}};
+}
+
+Value pack_target_json(const PackTarget& target) {
+  return Object{{"target", text(target.target)},
+                {"arch", text(target.arch)},
+                {"entries", target.entries},
+                {"find_us", number(target.find_us)},
+                {"find_worst_us", number(target.find_worst_us)},
+                {"prepare_us", number(target.prepare_us)},
+                {"prepare_worst_us", number(target.prepare_worst_us)},
+                {"all_ms", number(target.all_ms)},
+                {"all_parallel_ms", number(target.all_parallel_ms)}};
+}
+
+Value pack_json(const PackCost& pack) {
+  return Object{{"name", text(pack.name)},
+                {"bytes", pack.bytes},
+                {"entries", pack.entries},
+                {"kernels", pack.kernels},
+                {"code_bytes", pack.code_bytes},
+                {"families", array(pack.families, part_json)},
+                {"archs", array(pack.archs, part_json)},
+                {"map_us", number(pack.map_us)},
+                {"open_us", number(pack.open_us)},
+                {"threads", pack.threads},
+                {"targets", array(pack.targets, pack_target_json)}};
+}
+
+}  // namespace
+
 Value to_json(const Record& record) {
   Object object{{"device", text(record.device)},
                 {"driver", text(record.driver)},
@@ -213,6 +247,7 @@ Value to_json(const Record& record) {
   if (!record.calibration.empty()) {
     object["calibration"] = array(record.calibration, calibration_json);
   }
+  if (record.pack) object["pack"] = pack_json(*record.pack);
   if (!record.layers.empty()) {
     object["sweep_name"] = text(record.sweep);
     object["layers"] = layers_json(record.layers);

@@ -90,6 +90,39 @@ struct CalibrationRow {
   std::string note;
 };
 
+// Machine code of a pack; a blob counts once in each part that has it.
+struct PackPart {
+  std::string name;  // a family, or an architecture
+  i64 kernels = 0;
+  i64 bytes = 0;
+};
+
+// The entries of a pack for one GPU. Medians over its entries, and the slowest entry's time.
+struct PackTarget {
+  std::string target, arch;
+  i64 entries = 0;
+  double find_us = 0;  // chain -> what a load takes, read and checked
+  double find_worst_us = 0;
+  double prepare_us = 0;  // find, and all of a load but the driver's part
+  double prepare_worst_us = 0;
+  double all_ms = 0;           // every entry prepared, one after the other
+  double all_parallel_ms = 0;  // by as many threads as the host has cores
+};
+
+// A pack; needs no device.
+struct PackCost {
+  std::string name;
+  i64 bytes = 0;
+  i64 entries = 0;
+  i64 kernels = 0;     // over all entries
+  i64 code_bytes = 0;  // each blob once
+  std::vector<PackPart> families, archs;
+  double map_us = 0;   // to map the file and read its first page, for comparison
+  double open_us = 0;  // to open the pack
+  int threads = 0;     // of all_parallel_ms
+  std::vector<PackTarget> targets;
+};
+
 struct Record {
   std::string device, gpu, driver, cuda, commit, date, compiler, cublaslt;
   u64 seed = 0;
@@ -102,6 +135,7 @@ struct Record {
   std::string sweep;  // which sweep the layers are of
   std::vector<LayerRow> layers;
   std::vector<CalibrationRow> calibration;
+  std::optional<PackCost> pack;
 };
 
 llvm::json::Value to_json(const Record& record);
@@ -121,5 +155,6 @@ std::string launch_table(llvm::ArrayRef<LaunchRow> rows);
 std::string layer_line(const LayerRow& row);
 std::string calibration_table(llvm::ArrayRef<CalibrationRow> rows);
 std::string compile_table(llvm::ArrayRef<CompileRow> rows);
+std::string pack_table(const PackCost& pack);
 
 }  // namespace catenary::bench

@@ -139,4 +139,28 @@ std::string compile_table(llvm::ArrayRef<CompileRow> rows) {
   return text;
 }
 
+std::string pack_table(const PackCost& pack) {
+  const auto mib = [](i64 bytes) { return static_cast<double>(bytes) / (1 << 20); };
+  std::string text = fmt::format(
+      "{}: {} entries, {} kernels, {:.1f} MiB, of it machine code {:.1f} MiB\n"
+      "open {:.0f} us; to map the file {:.0f} us\n",
+      pack.name, pack.entries, pack.kernels, mib(pack.bytes), mib(pack.code_bytes), pack.open_us,
+      pack.map_us);
+  for (const std::vector<PackPart>* parts : {&pack.families, &pack.archs}) {
+    for (const PackPart& part : *parts) {
+      text += fmt::format("  {:<12} {:>6} kernels {:>8.1f} MiB\n", part.name, part.kernels,
+                          mib(part.bytes));
+    }
+  }
+  text += fmt::format("{:<10} {:>8} {:>9} {:>10} {:>12} {:>10} {:>9} {:>12}\n", "target", "entries",
+                      "find, us", "worst, us", "prepare, us", "worst, us", "all, ms",
+                      fmt::format("{} threads", pack.threads));
+  for (const PackTarget& one : pack.targets) {
+    text += fmt::format("{:<10} {:>8} {:>9.0f} {:>10.0f} {:>12.0f} {:>10.0f} {:>9.1f} {:>12.1f}\n",
+                        one.target, one.entries, one.find_us, one.find_worst_us, one.prepare_us,
+                        one.prepare_worst_us, one.all_ms, one.all_parallel_ms);
+  }
+  return text;
+}
+
 }  // namespace catenary::bench

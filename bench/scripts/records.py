@@ -159,6 +159,13 @@ def is_record(data):
             (has_list(data, "rows") and "ceilings" in data))
 
 
+def load_packs(results):
+    """The newest record of packs.py; None if there is none."""
+    records = [json.loads(path.read_text(encoding="utf-8"))
+               for path in sorted((results / "packs").glob("*.json"))]
+    return max(records, key=lambda record: record["date"]) if records else None
+
+
 def load(results):
     """Gpus by name. Files that are not records of the benchmark are ignored."""
     gpus = {}

@@ -11,7 +11,7 @@ tiles do not. Writes, of each GPU:
   <results>/<gpu>/sweep.svg    every shape of the sweep against its peer
 and the text between a marker line `<!-- bench:NAME -->` and the next `<!-- /bench -->` of the pages
 that --readme names. NAME is a table of report_tables.SPECIAL, `all`, or groups of cases joined by
-`+` (`gemm+epilogue`); `h200/gemm` takes one GPU only.
+`+` (`gemm+epilogue`); `h200/gemm` takes one GPU only. `packs` is the newest <results>/packs/*.json.
 Standard library only; the output depends on the records only.
 """
 import argparse
@@ -19,16 +19,18 @@ import pathlib
 import re
 import sys
 
-from records import load
+from records import load, load_packs
 from report_page import page
 from report_plots import heat_map, summary
-from report_tables import SPECIAL, case_table
+from report_tables import SPECIAL, case_table, packs_lines
 
 MARKED = re.compile(r"(<!-- bench:([^ ]+) -->\n)(.*?)(<!-- /bench -->)", re.DOTALL)
 
 
-def render(name, gpus):
+def render(name, gpus, packs):
     """The text for marker NAME. Refuses a name that no record knows."""
+    if name == "packs" and packs:
+        return packs_lines(packs) + "\n"
     chosen = gpus
     what = name
     if "/" in name:
@@ -48,9 +50,9 @@ def render(name, gpus):
     return "\n\n".join(parts) + "\n"
 
 
-def rewrite(readme, gpus):
-    return MARKED.sub(lambda m: m.group(1) + "\n" + render(m.group(2), gpus) + "\n" + m.group(4),
-                      readme)
+def rewrite(readme, gpus, packs):
+    return MARKED.sub(lambda m: (m.group(1) + "\n" + render(m.group(2), gpus, packs) + "\n" +
+                                 m.group(4)), readme)
 
 
 def write(path, text):
@@ -68,6 +70,7 @@ def main(arguments):
     if not options.results.is_dir():
         raise SystemExit(f"{options.results} is no folder: run `catenary bench` first")
     gpus = load(options.results)
+    packs = load_packs(options.results)
     for gpu in gpus.values():
         folder = options.results / gpu.name
         write(folder / "summary.svg", summary(gpu))
@@ -75,7 +78,7 @@ def main(arguments):
         write(folder / "README.md", page(gpu))
     for path in options.readme:
         if path.is_file():
-            write(path, rewrite(path.read_text(encoding="utf-8"), gpus))
+            write(path, rewrite(path.read_text(encoding="utf-8"), gpus, packs))
 
 
 if __name__ == "__main__":

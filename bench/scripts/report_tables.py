@@ -354,6 +354,28 @@ def tuned_table(gpu):
                   for shape, r in gpu.tuned.items()])
 
 
+def listed(names):
+    return ", ".join(names[:-1]) + " and " + names[-1]
+
+
+def packs_lines(record):
+    """What packs cost, in three lines for README.md."""
+    pack, many = record["pack"], record["thousand"]
+    mib = lambda count: f"{count / 2 ** 20:.1f} MiB"
+    parts = lambda rows: ", ".join(f"{row['name']} {mib(row['bytes'])}" for row in rows)
+    target = many["targets"][0]
+    return "\n".join((
+        f"- {listed(record['models'])}: {record['layers']} layers for M in "
+        f"{record['symbol'].replace(',', ' and M = ')}, for {len(pack['archs'])} architectures, are "
+        f"{pack['entries']} entries and {mib(pack['bytes'])}; {record['cores']} cores build the pack "
+        f"in {number(record['build_seconds'], 0)} s.",
+        f"- Machine code: {parts(pack['families'])}; {parts(pack['archs'])}.",
+        f"- A pack of {many['entries']:,} entries ({mib(many['bytes'])}) opens in "
+        f"{number(many['open_us'], 0)} µs; to map the file takes {number(many['map_us'], 0)} µs. "
+        f"`prepare` of an entry takes {number(target['prepare_us'], 0)} µs (slowest "
+        f"{number(target['prepare_worst_us'], 0)} µs) and the driver's load."))
+
+
 SPECIAL = {"machine": machine_line, "brief": brief_table, "ceilings": ceilings_table,
            "calibration": calibration_table,
            "models": lambda gpu: layers_table(gpu, "models"),

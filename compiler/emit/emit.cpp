@@ -48,11 +48,59 @@ std::string params_text(const KernelPlan& kernel) {
   return text;
 }
 
+// `kConfig` and the programs of a kernel, or of one part of it.
+std::string definitions(const KernelText& text) {
+  return fmt::format("__device__ constexpr {} kConfig{{\n{}\n}};\n{}", text.config_type,
+                     text.config, text.programs);
+}
+
+// A part in a namespace of its own, as scheduler/beside.cuh takes it.
+std::string part_text(const KernelText& text, size_t index, i64 ctas) {
+  return fmt::format(
+      "namespace part{} {{\n{}"
+      "struct Part {{\n"
+      "  static constexpr u32 kCtas = {};\n"
+      "  static CATENARY_DEVICE void run(const P& p, const CtaRange& ctas) {{ {}(p, ctas); }}\n"
+      "}};\n}}  // namespace part{}\n",
+      index, definitions(text), ctas, text.call, index);
+}
+
+// What stands between the namespace's opening and the kernel, and the function that it calls.
+struct KernelBody {
+  std::string text;
+  std::string call;
+};
+
+KernelBody body_of(const KernelPlan& kernel, const KernelText& parts) {
+  const std::string params = fmt::format("using P = Params<{}>;\n", params_text(kernel));
+  KernelBody body;
+  if (kernel.beside.empty()) {
+    body.text = fmt::format("__device__ constexpr {} kConfig{{\n{}\n}};\n{}{}", parts.config_type,
+                            parts.config, params, parts.programs);
+    body.call = parts.call;
+    return body;
+  }
+  i64 first = kernel.grid.fixed;
+  for (const KernelPart& part : kernel.beside) first -= part.ctas;
+  body.text = params + part_text(parts, 0, first);
+  body.call = "run_beside<part0::Part";
+  KernelPlan other = kernel;
+  for (size_t i = 0; i < kernel.beside.size(); ++i) {
+    other.config = kernel.beside[i].config;
+    other.program = kernel.beside[i].program;
+    body.text += part_text(kernel.family->text(other), i + 1, kernel.beside[i].ctas);
+    body.call += fmt::format(", part{}::Part", i + 1);
+  }
+  body.call += ">";
+  return body;
+}
+
 }  // namespace
 
 KernelSource emit(const VerifiedChain& chain, const Plan& plan, const KernelPlan& kernel) {
   const DefaultNumerics numerics;
   const KernelText parts = kernel.family->text(kernel);
+  const KernelBody body = body_of(kernel, parts);
   KernelSource source;
   source.symbol = kernel.symbol;
   source.banner = banner(chain, plan, kernel);
@@ -60,14 +108,11 @@ KernelSource emit(const VerifiedChain& chain, const Plan& plan, const KernelPlan
       "#include \"{}\"\n"
       "namespace {{\n"
       "using namespace catenary;\n"
-      "__device__ constexpr {} kConfig{{\n{}\n}};\n"
-      "using P = Params<{}>;\n"
       "{}"
       "}}  // namespace\n"
       "extern \"C\" __global__ void __launch_bounds__({}, {})\n"
       "{}(const __grid_constant__ P p) {{ {}(p); }}\n",
-      parts.header, parts.config_type, parts.config, params_text(kernel), parts.programs,
-      kernel.threads, kernel.min_ctas, kernel.symbol, parts.call);
+      parts.header, body.text, kernel.threads, kernel.min_ctas, kernel.symbol, body.call);
   return source;
 }
 

@@ -116,18 +116,19 @@ std::vector<SlotBinding> bind_slots(const GroupTensors& tensors) {
   return slots;
 }
 
+void renumber_slots(KernelPlan& kernel, llvm::function_ref<i32(i32)> renumber) {
+  for (Program* program : {&kernel.prologue, &kernel.program}) {
+    for (ProgramLine& line : *program) {
+      if (line.is_memory()) line.operand.slot = renumber(line.operand.slot);
+    }
+  }
+  for (MapBinding& map : kernel.maps) map.slot = renumber(map.slot);
+  kernel.config = kernel.family->with_slots(kernel.config, renumber);
+}
+
 void keep_addressed_slots(KernelPlan& kernel) {
   std::vector<i32> number(kernel.slots.size(), -1);
-  const auto for_each_slot = [&](llvm::function_ref<i32(i32)> visit) {
-    for (Program* program : {&kernel.prologue, &kernel.program}) {
-      for (ProgramLine& line : *program) {
-        if (line.is_memory()) line.operand.slot = visit(line.operand.slot);
-      }
-    }
-    for (MapBinding& map : kernel.maps) map.slot = visit(map.slot);
-    kernel.config = kernel.family->with_slots(kernel.config, visit);
-  };
-  for_each_slot([&](i32 slot) {
+  renumber_slots(kernel, [&](i32 slot) {
     number[slot] = 0;
     return slot;
   });
@@ -137,7 +138,7 @@ void keep_addressed_slots(KernelPlan& kernel) {
     number[slot] = static_cast<i32>(kept.size());
     kept.push_back(kernel.slots[slot]);
   }
-  for_each_slot([&](i32 slot) { return number[slot]; });
+  renumber_slots(kernel, [&](i32 slot) { return number[slot]; });
   kernel.slots = std::move(kept);
 }
 

@@ -29,6 +29,9 @@ Expected<KernelPlan> plan_pointwise(const GroupContext& context);
 Expected<KernelPlan> plan_reduce(const GroupContext& context);
 // Asks every contraction family. `workspace_bytes`: what the bucket has so far.
 Expected<PlannedGroup> plan_contraction(const GroupContext& context, i64 workspace_bytes);
+// The groups as one launch, if some family predicts less than `apart_us`, the time of their own
+// kernels, or the tile that the options force is one that they share.
+std::optional<KernelPlan> plan_beside(llvm::ArrayRef<GroupContext> contexts, double apart_us);
 
 // Appends every tensor of `program` as a column of strides to the axes; axis a has the strides of
 // the program's dimension dim_of_axis[a] (-1: none). Returns the first column's number.
@@ -52,6 +55,9 @@ Extents space_extents(const Space& space);
 
 // Slots in the order of GroupTensors::locations.
 std::vector<SlotBinding> bind_slots(const GroupTensors& tensors);
+
+// Replaces each slot that the kernel's programs, maps and config address by `renumber` of it.
+void renumber_slots(KernelPlan& kernel, llvm::function_ref<i32(i32)> renumber);
 
 // Drops the slots that the kernel's programs, maps and config do not address, and renumbers the
 // rest: a kernel of a split-K takes only a part of its group's tensors.

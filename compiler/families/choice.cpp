@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Groups anchored by a contraction: every family's candidates, one choice among them, then split-K.
+// Groups anchored by a contraction: every family's candidates, one choice among them, then split-K;
+// and the same for several groups in one launch.
 #include <algorithm>
 
+#include "compiler/families/beside.h"
 #include "compiler/families/family.h"
 #include "compiler/families/split_k.h"
 #include "llvm/ADT/STLExtras.h"
@@ -104,14 +106,16 @@ Error no_candidate(const GroupContext& context, const Offers& offers) {
                     last.rejected.empty() ? "was rejected by ptxas" : last.rejected);
 }
 
-PlannedGroup make_kernels(const GroupContext& context, const ContractionProblem& problem,
-                          const Offers& offers, const Offer& chosen, std::string signature,
-                          i64 workspace_bytes) {
+TileRequest forced_request(const PlanOptions& options) {
+  return {options.force_tile, options.split_k};
+}
+
+// Fills in what the choice says of the chosen kernel.
+void finish_kernel(const GroupContext& context, const Offers& offers, const Offer& chosen,
+                   std::string signature, KernelPlan& kernel) {
   const Candidate& candidate = chosen.candidate;
-  KernelPlan kernel = chosen.family->kernel(problem, context.target, candidate);
   kernel.family = chosen.family;
   kernel.symbol = fmt::format("{}_{}", context.name, kernel.symbol);
-  kernel.min_ctas = candidate.min_ctas;
   kernel.config_text = candidate.text;
   kernel.predicted = candidate.predicted;
   kernel.candidate = candidate.id;
@@ -121,8 +125,6 @@ PlannedGroup make_kernels(const GroupContext& context, const ContractionProblem&
     const Candidate& c = offer.candidate;
     kernel.candidates.push_back({c.id, c.text, c.predicted.us, c.rejected, &offer == &chosen});
   }
-  return apply_split_k(problem, candidate.id.split_k, context.name, workspace_bytes,
-                       std::move(kernel));
 }
 
 // A record of this user's own measurement, else a row of the shipped table. Rows are of whole GPUs:
@@ -147,32 +149,95 @@ std::optional<TunedChoice> find_measured(const PlanOptions& options,
                                           row->us, shape, row->target, row->model_us)};
 }
 
+// The measured choice, else the cost model's; null: there is none. `note`: of the measurement.
+const Offer* pick(const GroupContext& context, const ContractionProblem& problem,
+                  const std::string& signature, const Offers& offers, std::string& note) {
+  const PlanOptions& options = context.options;
+  if (!forced_request(options).is_forced()) {
+    if (const auto measured = find_measured(options, problem, context.target, signature)) {
+      note = measured->note;
+      if (const Offer* offer = find_offer(offers, signature, options.rejected, measured->id))
+        return offer;
+    }
+  }
+  note.clear();
+  return choose(offers, signature, options.rejected);
+}
+
+// One candidate for each part, with the tile of `offer`; empty: a part has none.
+std::vector<Candidate> part_candidates(llvm::ArrayRef<ContractionProblem> parts,
+                                       const Target& target, const Offer& offer) {
+  std::vector<Candidate> candidates;
+  for (const ContractionProblem& part : parts) {
+    if (!offer.family->supports(part, target)) return {};
+    auto candidate = offer.family->beside(part, target, offer.candidate);
+    if (!candidate || !candidate->rejected.empty()) return {};
+    candidates.push_back(std::move(*candidate));
+  }
+  return candidates;
+}
+
+std::optional<KernelPlan> joint_kernel(llvm::ArrayRef<ContractionProblem> parts,
+                                       const Target& target, const Offer& offer) {
+  std::vector<KernelPlan> kernels;
+  for (const Candidate& candidate : part_candidates(parts, target, offer)) {
+    kernels.push_back(offer.family->kernel(parts[kernels.size()], target, candidate));
+    kernels.back().family = offer.family;
+    kernels.back().min_ctas = candidate.min_ctas;
+  }
+  if (kernels.empty()) return std::nullopt;
+  auto kernel = join_kernels(std::move(kernels));
+  if (kernel) kernel->symbol += fmt::format("_x{}", parts.size());
+  return kernel;
+}
+
 }  // namespace
 
 Expected<PlannedGroup> plan_contraction(const GroupContext& context, i64 workspace_bytes) {
   Expected<ContractionProblem> problem = make_contraction_problem(context);
   if (!problem) return problem.takeError();
-  std::string signature = problem_signature(*problem);
-  const PlanOptions& options = context.options;
-  const TileRequest forced{options.force_tile, options.split_k};
-  const Offers offers = collect_offers(*problem, context.target, forced);
-  const Offer* offer = nullptr;
+  const std::string signature = problem_signature(*problem);
+  const Offers offers = collect_offers(*problem, context.target, forced_request(context.options));
   std::string note;
-  if (!forced.is_forced()) {
-    if (const auto measured = find_measured(options, *problem, context.target, signature)) {
-      offer = find_offer(offers, signature, options.rejected, measured->id);
-      note = measured->note;
-    }
-  }
-  if (offer == nullptr) {
-    offer = choose(offers, signature, options.rejected);
-    note.clear();
-  }
+  const Offer* offer = pick(context, *problem, signature, offers, note);
   if (offer == nullptr) return no_candidate(context, offers);
-  PlannedGroup planned =
-      make_kernels(context, *problem, offers, *offer, std::move(signature), workspace_bytes);
+  KernelPlan kernel = offer->family->kernel(*problem, context.target, offer->candidate);
+  kernel.min_ctas = offer->candidate.min_ctas;
+  finish_kernel(context, offers, *offer, signature, kernel);
+  PlannedGroup planned = apply_split_k(*problem, offer->candidate.id.split_k, context.name,
+                                       workspace_bytes, std::move(kernel));
   planned.kernels.front().tuned = std::move(note);
   return planned;
+}
+
+std::optional<KernelPlan> plan_beside(llvm::ArrayRef<GroupContext> contexts, double apart_us) {
+  const GroupContext& first = contexts.front();
+  std::vector<ContractionProblem> parts;
+  for (const GroupContext& context : contexts) {
+    Expected<ContractionProblem> part = make_contraction_problem(context);
+    if (!part) {
+      llvm::consumeError(part.takeError());
+      return std::nullopt;
+    }
+    parts.push_back(std::move(*part));
+  }
+  const auto joint = joint_problem(parts);
+  if (!joint) return std::nullopt;
+  const TileRequest forced = forced_request(first.options);
+  Offers offers = collect_offers(*joint, first.target, forced);
+  llvm::erase_if(offers.all, [&](const Offer& offer) {
+    return !joint_kernel(parts, first.target, offer).has_value();
+  });
+  const std::string signature = joint_signature(parts);
+  std::string note;
+  const Offer* offer = pick(first, *joint, signature, offers, note);
+  if (offer == nullptr) return std::nullopt;
+  if (!forced.is_forced() && offer->candidate.predicted.us >= apart_us) return std::nullopt;
+  KernelPlan kernel = *joint_kernel(parts, first.target, *offer);
+  finish_kernel(first, offers, *offer, signature, kernel);
+  kernel.config_text += fmt::format(", {} contractions side by side", parts.size());
+  kernel.tuned = std::move(note);
+  return kernel;
 }
 
 }  // namespace catenary

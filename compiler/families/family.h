@@ -3,6 +3,7 @@
 // the neutral problem; it knows no other family, and nothing outside it knows its config.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -50,6 +51,14 @@ class ContractionFamily : public KernelFamily {
   // replaces its program afterwards.
   virtual KernelPlan kernel(const ContractionProblem& problem, const Target& target,
                             const Candidate& candidate) const = 0;
+
+  // The candidate's tile for a contraction that runs beside others of that tile in one launch
+  // (scheduler/beside.cuh); nothing: it cannot. The problem is supported.
+  virtual std::optional<Candidate> beside(const ContractionProblem& /*problem*/,
+                                          const Target& /*target*/,
+                                          const Candidate& /*candidate*/) const {
+    return std::nullopt;
+  }
 };
 
 // The rows of families.def, then those added at run time, in the order of preference among equal

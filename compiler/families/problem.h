@@ -43,6 +43,8 @@ struct ContractionProblem {
   i32 vec = 4;      // adjacent columns that the epilogue's operands and outputs allow at once
   std::vector<SlotBinding> slots;
   llvm::SmallVector<int, 2> scalars;  // parameter positions
+  // Contractions side by side whose columns these are (beside.h): each ends in a tile of its own.
+  int parts = 1;
 
   // At the bucket's upper bound.
   struct Sizes {

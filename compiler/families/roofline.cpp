@@ -25,7 +25,7 @@ double sm_us(const Counts& c, const Target& target, const Rates& rates, double e
   if (c.streams) return 0;
   const double rate = rates.mma * c.math_share * (c.mma_sync ? rates.mma_sync : 1.0);
   const double k_tile = std::max(c.mma_flop / rate, c.smem_clocks / (target.clock_ghz * 1e3)) +
-                        (c.multicast ? rates.cluster_us : 0);
+                        c.cluster_waits * rates.cluster_us;
   const double unit = std::max(c.k_tiles * k_tile, c.ping_pong ? epilogue : 0.0);
   const double resident = c.persistent ? 1 : c.resident;
   const double between = c.ping_pong ? 0 : (c.units_per_sm - 1) * epilogue / resident;
@@ -36,8 +36,13 @@ double latency_us(const Counts& c, const Rates& rates, double rounds) {
   if (c.streams) {
     return rates.latency_us * (1 + (c.early_weights ? 1 : kStartLatencies) * (rounds - 1));
   }
-  const double starts = c.persistent ? 0 : std::max(rounds - 1, 0.0) * kStartLatencies;
-  return rates.latency_us * (rounds * c.k_tiles / c.stages + starts);
+  return rates.latency_us * rounds * c.k_tiles / c.stages;
+}
+
+// CTAs with MMAs that start after others have ended (RESULTS model-7).
+double restart_us(const Counts& c, const Rates& rates, double rounds) {
+  if (c.streams || c.persistent) return 0;
+  return rates.latency_us * kStartLatencies * std::max(rounds - 1, 0.0);
 }
 
 }  // namespace
@@ -57,7 +62,7 @@ Prediction predict(const Counts& c, const Target& target, i64 bytes, double flop
   p.power_us = c.units * c.k_tiles * c.mma_flop / (rates.power * c.math_share);
   p.latency_us = latency_us(c, rates, rounds);
   p.dram_us = static_cast<double>(bytes) / rates.dram;
-  p.tail_us = (c.early_weights ? 0 : rates.latency_us) + epilogue +
+  p.tail_us = (c.early_weights ? 0 : rates.latency_us) + epilogue + restart_us(c, rates, rounds) +
               std::max(c.units / target.sm_count, 1.0) * c.register_bytes / rates.register_fill +
               c.units_per_sm * c.exchange_bytes / rates.dsmem +
               epilogue_flops / (target.f32_tflops * 1e6);
@@ -99,7 +104,9 @@ double copy_clocks(int bytes) {
 
 double grouped_row_tiles(double rows, double groups, double tile_rows) {
   if (groups <= 0 || rows <= 0) return 0;
-  return groups / (1 - std::exp(-tile_rows * groups / rows));
+  const double unlike = groups / (1 - std::exp(-tile_rows * groups / rows));
+  const double equal = groups * std::ceil(rows / groups / tile_rows);
+  return (equal + unlike) / 2;
 }
 
 }  // namespace catenary

@@ -6,10 +6,11 @@
 //   sm         k-tiles and epilogues of the busiest SM, one after the other
 //   l2         bytes that all k-tiles draw from L2 / L2's rate
 //   power      flop / the rate at the power limit
-//   latency    loads that the pipeline's stages do not cover, and CTAs that start after others
+//   latency    loads that the pipeline's stages do not cover
 //   dram       bytes, each operand once / DRAM's rate
 //   normP      (a^P + b^P + ..)^(1/P): times of units that run side by side
-//   tail       what nothing overlaps: the first load, the last epilogue, the cluster's exchange
+//   tail       what nothing overlaps: the first load, the last epilogue, the cluster's exchange,
+//              CTAs that start after others
 //   reduction  the second kernel of split-K
 #pragma once
 
@@ -35,7 +36,7 @@ struct Counts {
   bool mma_sync = false;       // mma.sync, not wgmma
   bool streams = false;        // the weights are read once and no MMA limits
   bool ping_pong = false;      // the epilogue overlaps the next mainloop
-  bool multicast = false;      // a cluster shares loads
+  double cluster_waits = 0;    // of a k-tile, for the other CTAs of a cluster that shares loads
   bool early_weights = false;  // weights are loaded before the dependency wait
   double exchange_bytes = 0;   // a unit's share of a cluster split-K
   double partial_bytes = 0;    // of split-K, written and read; 0: none
@@ -58,8 +59,8 @@ double line_share(i64 pitch);
 // Clocks of an SM for one 128-byte line by cp.async in copies of `bytes` (RESULTS sm90-101).
 double copy_clocks(int bytes);
 
-// Expected row tiles of M-grouped rows: `groups` sizes drawn with mean rows / groups,
-// exponentially.
+// Expected row tiles of M-grouped rows: the mean of equal groups, and of `groups` sizes drawn with
+// mean rows / groups, exponentially.
 double grouped_row_tiles(double rows, double groups, double tile_rows);
 
 }  // namespace catenary

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/fusion/fuse.h"
 
+#include "compiler/fusion/beside.h"
 #include "compiler/fusion/in_place.h"
 
 #include <algorithm>
@@ -125,11 +126,16 @@ class Fuser {
     plan_.group_of[id] = group;
   }
 
-  // A value that other kernels must find in memory. One that depends only on parameters gets a
-  // pointwise group of its own or joins one of its shape.
+  // A value that other kernels must find in memory. One that depends only on parameters joins a
+  // group that reads them anyway, or a pointwise one of its shape that began like this; else it
+  // gets such a group.
   void materialise(ValueId id, std::string_view reader) {
     const Value& v = value(id);
     if (group_of(id) >= 0 || v.op == Op::kParameter || v.op == Op::kConstant) return;
+    if (fuse_) {
+      place_ready();
+      if (join_reader(id)) return;
+    }
     for (size_t g = 0; fuse_ && g < plan_.groups.size(); ++g) {
       if (pending_group_[g] && same_shape(plan_.groups[g].shape, shape(id))) {
         join(static_cast<int>(g), id);
@@ -140,6 +146,85 @@ class Fuser {
               fmt::format("'{}' depends only on parameters, and {} it in memory", v.name, reader));
     pending_group_.resize(plan_.groups.size());
     pending_group_.back() = true;
+  }
+
+  // Bytes of the tensor at the symbol's upper bound.
+  i64 bytes_of(ValueId id) const {
+    return num_elements(chain_.info(id).type) * dtype_bytes(chain_.info(id).type.dtype);
+  }
+
+  // The tensors in memory that `reader` takes `id` from, itself or what it recomputes `id` from.
+  // `seen`: values that this reader was asked about before.
+  void add_leaves(ValueId id, int reader, std::vector<bool>& seen,
+                  std::vector<bool>& leaves) const {
+    if (seen[id] || (reader >= 0 && group_of(id) == reader)) return;
+    seen[id] = true;
+    const Value& v = value(id);
+    if (group_of(id) >= 0 || (v.op == Op::kParameter && v.role != Role::kScalar)) {
+      leaves[id] = true;
+      return;
+    }
+    for (const Use& use : v.operands) add_leaves(use.value, reader, seen, leaves);
+  }
+
+  // What `values` are computed from, those of group `reader` (-1: of none). The matrices of a
+  // contraction do not count: an epilogue does not have their elements.
+  std::vector<bool> leaves_of(llvm::ArrayRef<ValueId> values, int reader) const {
+    std::vector<bool> seen(chain_.num_values(), false);
+    std::vector<bool> leaves(chain_.num_values(), false);
+    for (ValueId id : values) {
+      if (value(id).op == Op::kContract) continue;
+      for (const Use& use : value(id).operands) add_leaves(use.value, reader, seen, leaves);
+    }
+    return leaves;
+  }
+
+  // Places the elementwise values whose operands have their places: groups then read all that they
+  // read.
+  void place_ready() {
+    std::vector<bool> ready(chain_.num_values(), false);
+    for (ValueId id = 0; id < chain_.num_values(); ++id) {
+      const Value& v = value(id);
+      const bool anchor = v.op == Op::kContract || is_reduction(v.op);
+      ready[id] =
+          group_of(id) >= 0 ||
+          (!anchor && llvm::all_of(v.operands, [&](const Use& use) { return ready[use.value]; }));
+      if (ready[id] && !anchor) place(id);
+    }
+  }
+
+  bool is_in_place(ValueId id) const {
+    return llvm::any_of(chain_.chain().outputs, [&](const Output& output) {
+      return output.value == id && output.in_place >= 0;
+    });
+  }
+
+  // The group of the value's shape where it saves the most bytes: those of tensors that the group
+  // reads anyway. Tensors that it would read besides must be fewer bytes. An output in place is
+  // left for last, when all have read what it overwrites.
+  bool join_reader(ValueId id) {
+    if (is_in_place(id)) return false;
+    const std::vector<bool> needed = leaves_of({id}, -1);
+    int best = -1;
+    i64 most = 0;
+    for (size_t g = 0; g < plan_.groups.size(); ++g) {
+      const FusionGroup& group = plan_.groups[g];
+      if (!same_shape(group.shape, shape(id))) continue;
+      const std::vector<bool> read = leaves_of(group.values, static_cast<int>(g));
+      i64 shared = 0, added = 0;
+      for (ValueId leaf = 0; leaf < chain_.num_values(); ++leaf) {
+        if (needed[leaf]) (read[leaf] ? shared : added) += bytes_of(leaf);
+      }
+      if (shared > std::max(most, added)) {
+        best = static_cast<int>(g);
+        most = shared;
+      }
+    }
+    if (best < 0) return false;
+    plan_.groups[best].why += fmt::format(
+        "; '{}' joins it: it needs only tensors that the kernel reads anyway", value(id).name);
+    join(best, id);
+    return true;
   }
 
   void place_anchor(ValueId id) {
@@ -248,6 +333,7 @@ class Fuser {
 FusionPlan fuse_chain(const VerifiedChain& chain, bool fuse) {
   FusionPlan plan = Fuser(chain, fuse).run();
   add_copies(chain, plan);
+  if (fuse) find_beside(chain, plan);
   return plan;
 }
 

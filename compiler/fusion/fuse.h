@@ -39,6 +39,9 @@ struct FusionPlan {
   // Per value: the group that computes it, or -1 (parameters, constants, and elementwise values
   // that depend only on parameters: those are recomputed inside every group that reads them).
   std::vector<int> group_of;
+  // Contractions that may run side by side in one launch, where the first one is: ascending groups.
+  // A group is in at most one set (beside.h).
+  std::vector<std::vector<int>> beside;
 };
 
 // Does group `reader` find value `id` in memory? Only values of earlier groups; a value that

@@ -304,6 +304,16 @@ MemoryMap map_memory(const VerifiedChain& chain, const FusionPlan& fusion) {
   return memory;
 }
 
+std::vector<ValueId> read_values(const VerifiedChain& chain, const FusionPlan& fusion, int group) {
+  std::vector<bool> read(chain.num_values(), false);
+  mark_reads(chain, fusion, group, read);
+  std::vector<ValueId> values;
+  for (ValueId id = 0; id < chain.num_values(); ++id) {
+    if (read[id]) values.push_back(id);
+  }
+  return values;
+}
+
 std::vector<ValueId> computed_values(const VerifiedChain& chain, const FusionPlan& fusion,
                                      int group) {
   std::vector<bool> read(chain.num_values(), false);

@@ -61,6 +61,9 @@ MemoryMap map_memory(const VerifiedChain& chain, const FusionPlan& fusion);
 
 MemoryLocation parameter_location(const VerifiedChain& chain, ValueId id);
 
+// Values that the group reads from memory, itself or through values that it recomputes; ascending.
+std::vector<ValueId> read_values(const VerifiedChain& chain, const FusionPlan& fusion, int group);
+
 // Values that the group's kernels compute, those that they recompute included; ascending.
 std::vector<ValueId> computed_values(const VerifiedChain& chain, const FusionPlan& fusion,
                                      int group);

@@ -265,6 +265,11 @@ enum {
 typedef int32_t ctn_jit_mode;
 enum { CTN_JIT_DEFAULT = 0, CTN_JIT_AUTO = 1, CTN_JIT_WARN = 2, CTN_JIT_OFF = 3 };
 
+/* Adds a folder in which NVRTC is searched after what the process has loaded: that of a library, a
+ * toolkit's, or one that holds the wheels of Python (site-packages). Has no effect once NVRTC has
+ * been opened, or if CATENARY_NVRTC is set. */
+CTN_API ctn_status ctn_nvrtc_add_folder(const char* folder);
+
 /* Whose machine code an engine makes. */
 typedef int32_t ctn_backend;
 enum {
@@ -298,6 +303,11 @@ typedef struct ctn_engine_options {
   int64_t helper_memory_bytes; /* of a helper's address space; 0: CATENARY_HELPER_MEMORY or 4 GiB */
   int32_t helper_seconds;      /* of one compile; 0: CATENARY_HELPER_SECONDS or 300 */
   ctn_backend backend;
+  /* The build of NVRTC that kernels of the cache are of, as `catenary doctor` prints it:
+   * "nvrtc 13.0.88 CL-36424714". NVRTC is then opened for a kernel that the cache does not have
+   * only; another build is CTN_NVRTC_MISSING. null or "": CATENARY_NVRTC_BUILD, else NVRTC is
+   * opened to ask for its build. Without effect in the simulator. */
+  const char* nvrtc_build;
 } ctn_engine_options;
 
 /* `options` may be null: all defaults. Opens the packs of CATENARY_PACK_PATH, files separated by

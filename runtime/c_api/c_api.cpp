@@ -6,7 +6,9 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "compiler/compile/nvrtc_library.h"
 #include "ir/log.h"
+#include "ir/names.h"
 #include "runtime/c_api/last_error.h"
 
 namespace catenary::c_api {
@@ -130,6 +132,7 @@ EngineOptions engine_options(const ctn_engine_options& given, bool simulated) {
   options.helper.program = text_or_empty(given.helper_program);
   options.helper.memory_bytes = given.helper_memory_bytes;
   options.helper.seconds = given.helper_seconds;
+  options.nvrtc_build = text_or_empty(given.nvrtc_build);
   options.compile.line_info = given.line_info != 0;
   options.compile.allow_spills = given.allow_spills != 0;
   options.plan.fuse = given.unfused == 0;
@@ -221,6 +224,20 @@ Error check_options(const ctn_engine_options& given) {
 }
 
 }  // namespace
+
+ctn_status ctn_nvrtc_add_folder(const char* folder) {
+  return guarded([&]() -> Error {
+    if (Error error = require(folder, "folder")) return error;
+    const std::string text = folder;
+    // A helper process gets the folders separated by colons.
+    if (text.empty() || text.find(':') != std::string::npos) {
+      return make_error(ErrorCode::kInvalidArgument,
+                        "folder is {}: pass the path of a folder, without a colon", quoted(text));
+    }
+    add_nvrtc_folder(text);
+    return Error::success();
+  });
+}
 
 ctn_status ctn_engine_create(const ctn_engine_options* options, ctn_engine** engine) {
   return guarded([&]() -> Error {

@@ -34,8 +34,10 @@ Error check_index(const Pack& pack, size_t index) {
 Error fill_info(const Pack& pack, size_t index, ctn_pack_entry_info& info) {
   Expected<PackEntry> entry = pack.entry(index);
   if (!entry) return entry.takeError();
+  Expected<PackRow> row = pack.row(index);
+  if (!row) return row.takeError();
   const ChainRecord& record = entry->record;
-  copy_name(info.key, pack.row(index).key.hex());
+  copy_name(info.key, row->key.hex());
   copy_name(info.chain, record.name);
   copy_name(info.arch, record.arch);
   copy_name(info.target, record.target.name);
@@ -60,7 +62,9 @@ Expected<std::string> info_text(const Pack& pack, bool json) {
   std::string text =
       fmt::format("pack {}\nlaunch version {}, {} entries, {} blobs, {} bytes\n", pack.name(),
                   pack.header().launch_abi, pack.size(), pack.header().blobs, pack.header().bytes);
-  Expected<llvm::json::Value> manifest = parse_json(pack.manifest());
+  Expected<std::string> read = pack.manifest();
+  if (!read) return read.takeError();
+  Expected<llvm::json::Value> manifest = parse_json(*read);
   if (!manifest) return manifest.takeError();
   const llvm::json::Object* object = manifest->getAsObject();
   if (object == nullptr) return text;

@@ -133,7 +133,12 @@ std::string nearest_text(const ChainRequest& request,
   std::string where;
   size_t left = kMaxRead;
   for (const auto& pack : packs) {
-    for (size_t row : pack->rows_of_structure(structure, left)) {
+    Expected<std::vector<size_t>> rows = pack->rows_of_structure(structure, left);
+    if (!rows) {
+      llvm::consumeError(rows.takeError());
+      continue;
+    }
+    for (size_t row : *rows) {
       --left;
       Expected<PackEntry> entry = pack->entry(row);
       if (!entry) {

@@ -17,6 +17,8 @@
 namespace catenary {
 namespace {
 
+constexpr size_t kShownDigits = 16;  // of a key, as `catenary pack list` shows it
+
 i64 largest_smem(const ChainRecord& record) {
   i64 largest = 0;
   for (const BucketRecord& bucket : record.buckets) {
@@ -92,6 +94,7 @@ Error append_line(const std::string& path, std::string line) {
 struct PackLookup::Candidate {
   std::shared_ptr<const Pack> pack;
   PackEntry entry;
+  KernelKey key;
   size_t arch = 0;  // index in archs_for()
   i64 distance = 0;
   bool better_than(const Candidate& other) const {
@@ -134,14 +137,15 @@ Error PackLookup::add_candidates(const ChainRequest& request,
                                  std::optional<Candidate>& best) {
   const std::vector<std::string> archs = archs_for(request);
   for (size_t arch = 0; arch < archs.size(); ++arch) {
-    const auto [first, last] =
-        pack->rows_of(chain_key(request.canonical, archs[arch], request.options));
-    for (size_t row = first; row < last; ++row) {
+    const KernelKey key = chain_key(request.canonical, archs[arch], request.options);
+    Expected<std::pair<size_t, size_t>> rows = pack->rows_of(key);
+    if (!rows) return rows.takeError();
+    for (size_t row = rows->first; row < rows->second; ++row) {
       Expected<PackEntry> entry = pack->entry(row);
       if (!entry) return entry.takeError();
       if (entry->canonical != request.canonical) continue;
       if (largest_smem(entry->record) > request.target.smem_per_cta) continue;
-      Candidate candidate{pack, std::move(*entry), arch, 0};
+      Candidate candidate{pack, std::move(*entry), key, arch, 0};
       candidate.distance = distance(candidate.entry.record.target, request.target);
       if (!best || candidate.better_than(*best)) best = std::move(candidate);
     }
@@ -154,13 +158,15 @@ Expected<std::shared_ptr<const ChainRecord>> PackLookup::take(const ChainRequest
   const Target planned = best.entry.record.target;
   auto read = best.pack->record(std::move(best.entry));
   if (!read) return read.takeError();
-  std::shared_ptr<const ChainRecord> record = under_names_of(**read, request.chain);
+  std::shared_ptr<ChainRecord> record = under_names_of(**read, request.chain);
   if (!record) {
     return make_error(ErrorCode::kCorruptArtifact,
                       "the pack {} cannot be used: its entry of chain '{}' has the tensors of "
                       "another chain",
                       best.pack->name(), request.chain.chain().name);
   }
+  record->from = fmt::format("entry {} of the pack {}", best.key.hex().substr(0, kShownDigits),
+                             best.pack->name());
   if (planned.sm_count != request.target.sm_count) {
     warn_once(message_format(
         "chain '{}' of the pack {} is planned for {} SMs ({}), and the device has {}: it is right, "

@@ -6,9 +6,11 @@
 //        0 magic "CTNPACK1"     8 u32 byte order  12 u32 format     16 u32 launch ABI
 //       20 u32 features         24 u64 file bytes 32 u64 index at   40 u64 entries
 //       48 u64 blob table at    56 u64 blobs      64 u64 manifest at
-//       72 u64 manifest bytes   80 SHA-256 of the index            112 of the blob table
+//       72 u64 manifest bytes   80 u64 page table at  88 zeros   112 SHA-256 of the page table
 //      144 of the manifest     176 zeros         4064 SHA-256 of the header before it
-//  4096  index: rows of kRowBytes, strictly ascending by (key, fit)
+//  4096  page table: for each kPageRows rows of the index, then of the blob table
+//        0 key of the first row (32)  32 SHA-256 of the rows (32)
+//        index: rows of kRowBytes, strictly ascending by (key, fit)
 //        0 key (32)  32 SHA-256 of the entry (32)  64 fit  72 structure  80 u64 offset
 //       88 u32 bytes 92 u32 zero
 //        blob table: rows of kBlobRowBytes, strictly ascending by digest
@@ -17,9 +19,10 @@
 //        entries, each a sequence of records (entry.h); aligned to 8
 //        blobs: text aligned to 8, then machine code aligned to 4096
 //
-// The header has the digests of index, blob table and manifest; the index has those of the entries;
-// an entry names its blobs by their digests. So every byte that is used is checked before its use,
-// and nothing but what is used is read.
+// The header has the digests of page table and manifest; the page table has those of the pages of
+// index and blob table; the index has those of the entries; an entry names its blobs by their
+// digests. So every byte that is used is checked before its use, and nothing but what is used is
+// read: opening a pack reads the header and the page table, a search reads one page.
 #pragma once
 
 #include <string_view>
@@ -39,10 +42,19 @@ inline constexpr u32 kLaunchAbi = 1;
 inline constexpr u32 kOldestLaunchAbi = kLaunchAbi > 2 ? kLaunchAbi - 2 : 1;
 
 inline constexpr u64 kHeaderBytes = 4096;
+inline constexpr u64 kIndexAt = 32;  // of the header, as the places that follow
+inline constexpr u64 kBlobTableAt = 48;
+inline constexpr u64 kManifestAt = 64;
+inline constexpr u64 kPagesAt = 80;
+inline constexpr u64 kPagesDigestAt = 112;
+inline constexpr u64 kManifestDigestAt = 144;
 inline constexpr u64 kHeaderDigestAt = kHeaderBytes - 32;
 inline constexpr u64 kDigestBytes = 32;
 inline constexpr u64 kRowBytes = 96;
 inline constexpr u64 kBlobRowBytes = 56;
+inline constexpr u64 kPageRows = 64;
+inline constexpr u64 kPageEntryBytes = 64;
+constexpr u64 num_pages(u64 rows) { return (rows + kPageRows - 1) / kPageRows; }
 inline constexpr u64 kCodeAlign = 4096;
 
 inline constexpr u64 kMaxEntries = u64{1} << 24;

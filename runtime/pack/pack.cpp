@@ -18,11 +18,6 @@ namespace {
 namespace endian = llvm::support::endian;
 using namespace pack_format;  // NOLINT: the names of the layout
 
-constexpr size_t kIndexAt = 32;
-constexpr size_t kBlobTableAt = 48;
-constexpr size_t kManifestAt = 64;
-constexpr size_t kDigestsAt = 80;
-
 // Texts of a chain that came from a pack: read when they are asked for.
 class PackTexts final : public ChainTexts {
  public:
@@ -81,25 +76,22 @@ Expected<std::shared_ptr<const Pack>> Pack::open(const std::string& path,
                                                  const PackOptions& options) {
   Expected<std::unique_ptr<PackBytes>> bytes = open_pack_file(path);
   if (!bytes) return bytes.takeError();
-  std::shared_ptr<Pack> pack(new Pack);
-  pack->name_ = path;
-  pack->bytes_ = std::move(*bytes);
-  return opened(std::move(pack), options);
+  return open_bytes(path, std::move(*bytes), options);
 }
 
 Expected<std::shared_ptr<const Pack>> Pack::open_memory(llvm::ArrayRef<u8> bytes,
                                                         const PackOptions& options) {
-  std::shared_ptr<Pack> pack(new Pack);
-  pack->name_ = "in memory";
-  pack->bytes_ = pack_memory(bytes);
-  return opened(std::move(pack), options);
+  return open_bytes("in memory", pack_memory(bytes), options);
 }
 
-Expected<std::shared_ptr<const Pack>> Pack::opened(std::shared_ptr<Pack> pack,
-                                                   const PackOptions& options) {
+Expected<std::shared_ptr<const Pack>> Pack::open_bytes(std::string name,
+                                                       std::unique_ptr<PackBytes> bytes,
+                                                       const PackOptions& options) {
+  std::shared_ptr<Pack> pack(new Pack);
+  pack->name_ = std::move(name);
+  pack->bytes_ = std::move(bytes);
   if (Error error = pack->read_header()) return error;
-  if (Error error = pack->read_tables()) return error;
-  if (Error error = pack->check_rows()) return error;
+  if (Error error = pack->read_pages()) return error;
   if (!options.expected_sha256.empty()) {
     Expected<KernelKey> digest = pack->file_digest();
     if (!digest) return digest.takeError();
@@ -170,70 +162,58 @@ Expected<std::vector<u8>> Pack::section(u64 offset, u64 bytes, llvm::ArrayRef<u8
   return out;
 }
 
-Error Pack::read_tables() {
+Error Pack::read_pages() {
   const u8* header = header_bytes_.data();
-  const auto digest = [&](size_t i) {
-    return llvm::makeArrayRef(header_bytes_).slice(kDigestsAt + i * kDigestBytes, kDigestBytes);
-  };
-  struct Section {
-    u64 offset, count;
-  };
-  const auto section_at = [&](size_t at) {
-    return Section{endian::read64le(header + at), endian::read64le(header + at + 8)};
-  };
-  const Section index = section_at(kIndexAt);
-  const Section blobs = section_at(kBlobTableAt);
-  const Section manifest = section_at(kManifestAt);
+  const auto field = [&](size_t at) { return endian::read64le(header + at); };
+  header_.entries = field(kIndexAt + 8);
+  header_.blobs = field(kBlobTableAt + 8);
   const u64 total = header_.bytes;
-  if (index.count > kMaxEntries || blobs.count > kMaxBlobs || manifest.count > kMaxManifestBytes ||
-      !fits(index.offset, index.count, kRowBytes, total) ||
-      !fits(blobs.offset, blobs.count, kBlobRowBytes, total) ||
-      !fits(manifest.offset, manifest.count, 1, total)) {
+  if (header_.entries > kMaxEntries || header_.blobs > kMaxBlobs ||
+      field(kManifestAt + 8) > kMaxManifestBytes ||
+      !fits(field(kIndexAt), header_.entries, kRowBytes, total) ||
+      !fits(field(kBlobTableAt), header_.blobs, kBlobRowBytes, total) ||
+      !fits(field(kManifestAt), field(kManifestAt + 8), 1, total)) {
     return corrupt("its tables are not within the file");
   }
-  header_.entries = index.count;
-  header_.blobs = blobs.count;
-  auto read_index = section(index.offset, index.count * kRowBytes, digest(0), "its index");
-  if (!read_index) return read_index.takeError();
-  auto read_blobs = section(blobs.offset, blobs.count * kBlobRowBytes, digest(1), "its blob table");
-  if (!read_blobs) return read_blobs.takeError();
-  auto read_manifest = section(manifest.offset, manifest.count, digest(2), "its manifest");
-  if (!read_manifest) return read_manifest.takeError();
-  index_ = std::move(*read_index);
-  blobs_ = std::move(*read_blobs);
-  manifest_.assign(read_manifest->begin(), read_manifest->end());
+  const u64 index_bytes = num_pages(header_.entries) * kPageEntryBytes;
+  const u64 blob_bytes = num_pages(header_.blobs) * kPageEntryBytes;
+  if (!fits(field(kPagesAt), index_bytes + blob_bytes, 1, total)) {
+    return corrupt("its tables are not within the file");
+  }
+  auto pages = section(field(kPagesAt), index_bytes + blob_bytes,
+                       llvm::makeArrayRef(header + kPagesDigestAt, kDigestBytes), "its page table");
+  if (!pages) return pages.takeError();
+  const auto half = pages->begin() + static_cast<ptrdiff_t>(index_bytes);
+  index_.emplace(*bytes_,
+                 PagedTable::Layout{"index", field(kIndexAt), header_.entries, kRowBytes, false},
+                 std::vector<u8>(pages->begin(), half));
+  blobs_.emplace(
+      *bytes_,
+      PagedTable::Layout{"blob table", field(kBlobTableAt), header_.blobs, kBlobRowBytes, true},
+      std::vector<u8>(half, pages->end()));
   return Error::success();
 }
 
-// Sorted without equals: a search then finds what is there, and one entry only.
-Error Pack::check_rows() const {
-  for (size_t i = 0; i < size(); ++i) {
-    const PackRow here = row(i);
-    if (here.bytes > kMaxEntryBytes || !fits(here.offset, here.bytes, 1, header_.bytes)) {
-      return corrupt(fmt::format("entry {} is not within the file", i));
-    }
-    if (i == 0) continue;
-    const PackRow before = row(i - 1);
-    if (before.key == here.key && before.fit == here.fit) {
-      return corrupt(
-          fmt::format("entries {} and {} are for the same chain and the same device", i - 1, i));
-    }
-    if (std::tie(before.key, before.fit) > std::tie(here.key, here.fit)) {
-      return corrupt("its index is not sorted");
-    }
-  }
-  for (size_t i = 0; i < header_.blobs; ++i) {
-    const PackBlob here = blob_row(i);
-    if (here.bytes > kMaxBlobBytes || !fits(here.offset, here.bytes, 1, header_.bytes)) {
-      return corrupt(fmt::format("blob {} is not within the file", i));
-    }
-    if (i > 0 && blob_row(i - 1).digest >= here.digest) return corrupt("its blobs are not sorted");
-  }
-  return Error::success();
+Expected<std::string> Pack::manifest() const {
+  const u8* header = header_bytes_.data();
+  auto bytes =
+      section(endian::read64le(header + kManifestAt), endian::read64le(header + kManifestAt + 8),
+              llvm::makeArrayRef(header + kManifestDigestAt, kDigestBytes), "its manifest");
+  if (!bytes) return bytes.takeError();
+  return std::string(bytes->begin(), bytes->end());
 }
 
-PackRow Pack::row(size_t index) const {
-  const u8* at = &index_[index * kRowBytes];
+// An error of a table, which knows only the reason.
+Error Pack::named(Error error) const {
+  ErrorReport report = take_report(std::move(error));
+  if (report.code == ErrorCode::kCorruptArtifact) return corrupt(report.message);
+  return make_error_text(report.code, std::move(report.message));
+}
+
+Expected<PackRow> Pack::row(size_t index) const {
+  Expected<const u8*> bytes = index_->row(index);
+  if (!bytes) return named(bytes.takeError());
+  const u8* at = *bytes;
   PackRow row;
   row.key = key_at(at);
   row.digest = key_at(at + 32);
@@ -241,41 +221,65 @@ PackRow Pack::row(size_t index) const {
   row.structure = endian::read64le(at + 72);
   row.offset = endian::read64le(at + 80);
   row.bytes = endian::read32le(at + 88);
+  if (row.bytes > kMaxEntryBytes || !fits(row.offset, row.bytes, 1, header_.bytes)) {
+    return corrupt(fmt::format("entry {} is not within the file", index));
+  }
   return row;
 }
 
-PackBlob Pack::blob_row(size_t index) const {
-  const u8* at = &blobs_[index * kBlobRowBytes];
-  return {key_at(at), endian::read64le(at + 32), endian::read64le(at + 40)};
-}
-
-std::pair<size_t, size_t> Pack::rows_of(const KernelKey& key) const {
-  const auto key_of = [this](size_t i) { return key_at(&index_[i * kRowBytes]); };
-  size_t low = 0;
-  size_t high = size();
-  while (low < high) {
-    const size_t middle = low + (high - low) / 2;
-    if (key_of(middle) < key) {
-      low = middle + 1;
-    } else {
-      high = middle;
-    }
+Expected<PackBlob> Pack::blob_row(size_t index) const {
+  Expected<const u8*> bytes = blobs_->row(index);
+  if (!bytes) return named(bytes.takeError());
+  const u8* at = *bytes;
+  const PackBlob blob{key_at(at), endian::read64le(at + 32), endian::read64le(at + 40),
+                      endian::read32le(at + 48)};
+  if (blob.bytes > kMaxBlobBytes || !fits(blob.offset, blob.bytes, 1, header_.bytes)) {
+    return corrupt(fmt::format("blob {} is not within the file", index));
   }
-  while (high < size() && key_of(high) == key) ++high;
-  return {low, high};
+  return blob;
 }
 
-std::vector<size_t> Pack::rows_of_structure(u64 structure, size_t most) const {
+// Sorted without equals: a search then finds what is there, and one entry only.
+Error Pack::check_order(size_t index, const PackRow& before, const PackRow& here) const {
+  if (std::tie(before.key, before.fit) < std::tie(here.key, here.fit)) return Error::success();
+  if (std::tie(before.key, before.fit) > std::tie(here.key, here.fit)) {
+    return corrupt("its index is not sorted");
+  }
+  return corrupt(fmt::format("entries {} and {} are for the same chain and the same device",
+                             index - 1, index));
+}
+
+Expected<std::pair<size_t, size_t>> Pack::rows_of(const KernelKey& key) const {
+  Expected<u64> first = index_->lower_bound(key);
+  if (!first) return named(first.takeError());
+  size_t last = *first;
+  PackRow before;
+  for (; last < size(); ++last) {
+    Expected<PackRow> here = row(last);
+    if (!here) return here.takeError();
+    if (here->key != key) break;
+    if (last > *first) {
+      if (Error error = check_order(last, before, *here)) return error;
+    }
+    before = *here;
+  }
+  return std::pair<size_t, size_t>{*first, last};
+}
+
+Expected<std::vector<size_t>> Pack::rows_of_structure(u64 structure, size_t most) const {
   std::vector<size_t> found;
   for (size_t i = 0; i < size() && found.size() < most; ++i) {
-    if (endian::read64le(&index_[i * kRowBytes + 72]) == structure) found.push_back(i);
+    Expected<PackRow> here = row(i);
+    if (!here) return here.takeError();
+    if (here->structure == structure) found.push_back(i);
   }
   return found;
 }
 
 Expected<std::vector<u8>> Pack::entry_bytes(size_t index) const {
-  const PackRow at = row(index);
-  return section(at.offset, at.bytes, at.digest.bytes, fmt::format("entry {}", index).c_str());
+  Expected<PackRow> at = row(index);
+  if (!at) return at.takeError();
+  return section(at->offset, at->bytes, at->digest.bytes, fmt::format("entry {}", index).c_str());
 }
 
 Expected<PackEntry> Pack::entry(size_t index) const {
@@ -288,9 +292,10 @@ Expected<PackEntry> Pack::entry(size_t index) const {
                       report.message);
   }
   // What the entry says that it is must be what it was found by.
-  const PackRow at = row(index);
-  if (chain_key(entry->canonical, entry->record.arch, entry->record.options) != at.key ||
-      fit_of(entry->record.target) != at.fit) {
+  Expected<PackRow> at = row(index);
+  if (!at) return at.takeError();
+  if (chain_key(entry->canonical, entry->record.arch, entry->record.options) != at->key ||
+      fit_of(entry->record.target) != at->fit) {
     return corrupt(
         fmt::format("entry {} is of another chain, architecture or device than its key", index));
   }
@@ -298,26 +303,19 @@ Expected<PackEntry> Pack::entry(size_t index) const {
 }
 
 Expected<PackBlob> Pack::find_blob(const KernelKey& digest) const {
-  size_t low = 0;
-  size_t high = header_.blobs;
-  while (low < high) {
-    const size_t middle = low + (high - low) / 2;
-    if (blob_row(middle).digest < digest) {
-      low = middle + 1;
-    } else {
-      high = middle;
-    }
-  }
-  if (low == header_.blobs || blob_row(low).digest != digest) {
-    return corrupt(fmt::format("it has no blob {}", digest.hex()));
-  }
-  if (const u32 codec = endian::read32le(&blobs_[low * kBlobRowBytes + 48]); codec != kCodecNone) {
+  Expected<u64> at = blobs_->lower_bound(digest);
+  if (!at) return named(at.takeError());
+  if (*at == header_.blobs) return corrupt(fmt::format("it has no blob {}", digest.hex()));
+  Expected<PackBlob> found = blob_row(*at);
+  if (!found) return found.takeError();
+  if (found->digest != digest) return corrupt(fmt::format("it has no blob {}", digest.hex()));
+  if (found->codec != kCodecNone) {
     return make_error(ErrorCode::kUnsupported,
                       "the pack {} has blobs of codec {}, which this library does not know: use a "
                       "newer library",
-                      name_, codec);
+                      name_, found->codec);
   }
-  return blob_row(low);
+  return found;
 }
 
 Expected<std::vector<u8>> Pack::blob(const KernelKey& digest) const {
@@ -354,32 +352,39 @@ Expected<std::shared_ptr<const ChainRecord>> Pack::record(PackEntry entry) const
 }
 
 Error Pack::verify(const std::function<void()>& advance) const {
+  PackRow before;
   for (size_t i = 0; i < size(); ++i) {
+    Expected<PackRow> here = row(i);
+    if (!here) return here.takeError();
+    if (i > 0) {
+      if (Error error = check_order(i, before, *here)) return error;
+    }
+    before = *here;
     Expected<std::shared_ptr<const ChainRecord>> read = record(i);
     if (!read) return read.takeError();
     if (advance) advance();
   }
   for (size_t i = 0; i < header_.blobs; ++i) {
-    Expected<std::vector<u8>> read = blob(blob_row(i).digest);
+    Expected<PackBlob> here = blob_row(i);
+    if (!here) return here.takeError();
+    Expected<std::vector<u8>> read = blob(here->digest);
     if (!read) return read.takeError();
     if (advance) advance();
   }
-  Expected<llvm::json::Value> json = parse_json(manifest_);
+  Expected<std::string> text = manifest();
+  if (!text) return text.takeError();
+  Expected<llvm::json::Value> json = parse_json(*text);
   if (!json) {
     return corrupt("its manifest is no JSON: " + take_report(json.takeError()).message);
   }
   return Error::success();
 }
 
-// Header and index from memory, so that the digest is of what is in use, the rest from the file.
+// The header from memory: it has the digests of all that is used, so that the digest is of this.
 Expected<KernelKey> Pack::file_digest() const {
   llvm::SHA256 hash;
   hash.update(header_bytes_);
   u64 at = kHeaderBytes;
-  if (endian::read64le(&header_bytes_[kIndexAt]) == at) {
-    hash.update(index_);
-    at += index_.size();
-  }
   std::vector<u8> part(1 << 20);
   while (at < header_.bytes) {
     const llvm::MutableArrayRef<u8> piece(part.data(),

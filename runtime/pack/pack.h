@@ -5,12 +5,14 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "runtime/pack/entry.h"
 #include "runtime/pack/pack_bytes.h"
+#include "runtime/pack/paged_table.h"
 
 namespace catenary {
 
@@ -42,6 +44,7 @@ struct PackBlob {
   KernelKey digest;
   u64 offset = 0;
   u64 bytes = 0;
+  u32 codec = 0;
 };
 
 // Thread-safe. The texts of a record that it returned keep it open.
@@ -55,19 +58,24 @@ class Pack : public std::enable_shared_from_this<Pack> {
   static Expected<std::shared_ptr<const Pack>> open_memory(llvm::ArrayRef<u8> bytes,
                                                            const PackOptions& options = {});
 
+  // The same for bytes that are anywhere; `name` is for messages.
+  static Expected<std::shared_ptr<const Pack>> open_bytes(std::string name,
+                                                          std::unique_ptr<PackBytes> bytes,
+                                                          const PackOptions& options = {});
+
   const std::string& name() const { return name_; }  // the path, or "in memory"
   const PackHeader& header() const { return header_; }
-  const std::string& manifest() const { return manifest_; }  // JSON
   size_t size() const { return header_.entries; }
 
-  PackRow row(size_t index) const;  // index < size()
+  // Errors of all that follow: kCorruptArtifact, kUnsupported, kIo; each names the pack.
+  Expected<std::string> manifest() const;     // JSON
+  Expected<PackRow> row(size_t index) const;  // index < size()
   // The rows of `key`: [first, last).
-  std::pair<size_t, size_t> rows_of(const KernelKey& key) const;
-  // The first rows of chains with this structure, at most `most` of them.
-  std::vector<size_t> rows_of_structure(u64 structure, size_t most) const;
+  Expected<std::pair<size_t, size_t>> rows_of(const KernelKey& key) const;
+  // The first rows of chains with this structure, at most `most` of them. Reads the whole index.
+  Expected<std::vector<size_t>> rows_of_structure(u64 structure, size_t most) const;
 
-  // The entry of a row, checked against its row, without machine code. kCorruptArtifact,
-  // kUnsupported, kIo.
+  // The entry of a row, checked against its row, without machine code.
   Expected<PackEntry> entry(size_t index) const;
   // The bytes of the same, checked against the row's digest only: for copying.
   Expected<std::vector<u8>> entry_bytes(size_t index) const;
@@ -80,27 +88,25 @@ class Pack : public std::enable_shared_from_this<Pack> {
 
   // Checks every entry and every blob. `advance`: called after each; may be null.
   Error verify(const std::function<void()>& advance = nullptr) const;
-  // SHA-256 of the whole file. kIo.
+  // SHA-256 of the whole file.
   Expected<KernelKey> file_digest() const;
 
  private:
   Pack() = default;
   Error read_header();
-  Error read_tables();
-  Error check_rows() const;
-  PackBlob blob_row(size_t index) const;
+  Error read_pages();
+  Error check_order(size_t index, const PackRow& before, const PackRow& here) const;
+  Error named(Error error) const;
+  Expected<PackBlob> blob_row(size_t index) const;
   Expected<std::vector<u8>> section(u64 offset, u64 bytes, llvm::ArrayRef<u8> digest,
                                     const char* what) const;
   Error corrupt(std::string_view reason) const;
-  static Expected<std::shared_ptr<const Pack>> opened(std::shared_ptr<Pack> pack,
-                                                      const PackOptions& options);
 
   std::string name_;
   std::unique_ptr<PackBytes> bytes_;
   std::vector<u8> header_bytes_;
-  std::vector<u8> index_;
-  std::vector<u8> blobs_;
-  std::string manifest_;
+  std::optional<PagedTable> index_;  // set once the pack is open
+  std::optional<PagedTable> blobs_;
   PackHeader header_;
 };
 

@@ -29,6 +29,16 @@ void each_kernel(const ChainRecord& record, const Use& use) {
   }
 }
 
+// Appends the rows of the page table for a table.
+void add_pages(llvm::ArrayRef<u8> table, u64 row_bytes, ByteWriter& out) {
+  while (!table.empty()) {
+    const llvm::ArrayRef<u8> page = table.take_front(kPageRows * row_bytes);
+    out.raw(page.take_front(kDigestBytes));
+    out.key(sha256(page));
+    table = table.drop_front(page.size());
+  }
+}
+
 u64 aligned(u64 offset, u64 to) { return (offset + to - 1) / to * to; }
 
 }  // namespace
@@ -117,8 +127,9 @@ Error PackWriter::copy_blob(const Pack& pack, const KernelKey& digest, bool code
 Expected<bool> PackWriter::add(const Pack& pack, size_t index) {
   Expected<PackEntry> entry = pack.entry(index);
   if (!entry) return entry.takeError();
-  const PackRow row = pack.row(index);
-  if (entries_.contains({row.key, row.fit})) return false;
+  Expected<PackRow> row = pack.row(index);
+  if (!row) return row.takeError();
+  if (entries_.contains({row->key, row->fit})) return false;
   Expected<std::vector<u8>> bytes = pack.entry_bytes(index);
   if (!bytes) return bytes.takeError();
   std::vector<KernelKey> texts = entry->sources;
@@ -131,7 +142,7 @@ Expected<bool> PackWriter::add(const Pack& pack, size_t index) {
       if (Error error = copy_blob(pack, kernel.identity, true)) return error;
     }
   }
-  return insert(*entry, std::move(*bytes), row.structure);
+  return insert(*entry, std::move(*bytes), row->structure);
 }
 
 std::string PackWriter::manifest() const {
@@ -176,6 +187,7 @@ std::string PackWriter::manifest() const {
 // Where each part of the file begins.
 struct PackWriter::Layout {
   std::string manifest;
+  u64 index = 0;
   u64 blob_table = 0;
   u64 manifest_at = 0;
   std::vector<u64> entries;  // in the order of entries_
@@ -186,7 +198,9 @@ struct PackWriter::Layout {
 PackWriter::Layout PackWriter::layout() const {
   Layout made;
   made.manifest = manifest();
-  made.blob_table = kHeaderBytes + entries_.size() * kRowBytes;
+  const u64 pages = num_pages(entries_.size()) + num_pages(blobs_.size());
+  made.index = kHeaderBytes + pages * kPageEntryBytes;
+  made.blob_table = made.index + entries_.size() * kRowBytes;
   made.manifest_at = made.blob_table + blobs_.size() * kBlobRowBytes;
   u64 at = aligned(made.manifest_at + made.manifest.size(), 8);
   for (const auto& [id, entry] : entries_) {
@@ -240,19 +254,21 @@ Expected<std::vector<u8>> PackWriter::bytes() const {
   const std::vector<u8> index = index_bytes(places);
   const std::vector<u8> table = blob_table_bytes(places);
   const llvm::ArrayRef<u8> manifest_bytes = bytes_of(places.manifest);
+  ByteWriter pages;
+  add_pages(index, kRowBytes, pages);
+  add_pages(table, kBlobRowBytes, pages);
 
   ByteWriter header;
   header.raw(bytes_of(llvm::StringRef(kMagic.data(), kMagic.size())));
   for (u32 value : {kByteOrder, kFormat, kLaunchAbi, u32{0}}) header.u32_(value);
-  for (u64 value :
-       {places.end, kHeaderBytes, static_cast<u64>(entries_.size()), places.blob_table,
-        static_cast<u64>(blobs_.size()), places.manifest_at, u64{manifest_bytes.size()}}) {
+  for (u64 value : {places.end, places.index, static_cast<u64>(entries_.size()), places.blob_table,
+                    static_cast<u64>(blobs_.size()), places.manifest_at, u64{manifest_bytes.size()},
+                    kHeaderBytes}) {
     header.u64_(value);
   }
-  for (llvm::ArrayRef<u8> part :
-       {llvm::ArrayRef<u8>(index), llvm::ArrayRef<u8>(table), manifest_bytes}) {
-    header.key(sha256(part));
-  }
+  header.align(kPagesDigestAt);
+  header.key(sha256(pages.bytes()));
+  header.key(sha256(manifest_bytes));
   header.align(kHeaderDigestAt);
   header.key(sha256(header.bytes()));
 
@@ -261,7 +277,8 @@ Expected<std::vector<u8>> PackWriter::bytes() const {
   const auto put = [&out](llvm::ArrayRef<u8> part, u64 at) {
     std::copy(part.begin(), part.end(), out.begin() + static_cast<ptrdiff_t>(at));
   };
-  put(index, kHeaderBytes);
+  put(pages.bytes(), kHeaderBytes);
+  put(index, places.index);
   put(table, places.blob_table);
   put(manifest_bytes, places.manifest_at);
   size_t number = 0;

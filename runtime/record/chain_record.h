@@ -76,6 +76,7 @@ struct ChainRecord {
   std::string arch;                   // of the machine code: "sm_90a", "host:sm_90a"
   ChainOptions options;
   std::shared_ptr<const ChainTexts> texts;  // not null
+  std::string from;  // "entry 0123456789abcdef of the pack llm.ctnpack"; empty: it was compiled
 };
 
 // Never fails: what a launch cannot take is found when the record is bound to a device.

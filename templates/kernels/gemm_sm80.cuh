@@ -30,6 +30,7 @@
 #include "ptx/math.cuh"
 #include "ptx/shared.cuh"
 #include "ptx/sync.cuh"
+#include "scheduler/beside.cuh"
 #include "scheduler/tile_scheduler.cuh"
 #include "shared/gemm_sm80_config.h"
 #include "smem/fragment.cuh"
@@ -373,13 +374,13 @@ CATENARY_DEVICE void run_epilogue(const P& params, u32 smem, const WorkTile& wor
 }
 
 template <const GemmSm80Config& kConfig, class Epilogue, class P>
-CATENARY_DEVICE void gemm_sm80(const P& params) {
+CATENARY_DEVICE void gemm_sm80(const P& params, const CtaRange& ctas = whole_grid()) {
   using T = GemmSm80Types<kConfig>;
   constexpr int E = T::kElementBytes;
   if constexpr (kConfig.schedule.trigger_early) griddepcontrol_launch_dependents();
   griddepcontrol_wait();
 
-  const WorkTile work = find_work_tile<kConfig>(params, blockIdx.x);
+  const WorkTile work = find_work_tile<kConfig>(params, ctas.index);
   if (!work.valid) return;
   const i64 n = extent_at_launch(kConfig.space.n, params);
 

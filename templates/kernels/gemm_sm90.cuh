@@ -63,11 +63,11 @@
 namespace catenary {
 
 template <const GemmSm90Config& kConfig, class Epilogue, class P>
-CATENARY_DEVICE void gemm_sm90(const P& params) {
+CATENARY_DEVICE void gemm_sm90(const P& params, const CtaRange& ctas = whole_grid()) {
   if constexpr (kConfig.schedule.cluster_k == 0) {
     gemm_sm90_persistent<kConfig, Epilogue>(params);
   } else {
-    gemm_sm90_split<kConfig, Epilogue>(params);
+    gemm_sm90_split<kConfig, Epilogue>(params, ctas);
   }
 }
 

@@ -37,14 +37,15 @@ CATENARY_DEVICE void trigger_after_last_load(i64 k_tiles, bool last) {
 // loaded before the dependency wait, their activations after it: the first tile takes `early` more
 // iterations than it has k-tiles. One loop for both compiles faster.
 template <const GemmSm90Config& kConfig, class Loader, class P>
-CATENARY_DEVICE void run_load_warp(const P& params, u32 smem, u32 rank, LoadMask loads) {
+CATENARY_DEVICE void run_load_warp(const P& params, const CtaRange& ctas, u32 smem, u32 rank,
+                                   LoadMask loads) {
   using T = GemmSm90Traits<kConfig>;
   constexpr bool kEarlyWeights = T::kLoadsWeightsEarly && T::kCpAsync;
   typename T::State state;
   Loader loader;
   bool waited = !kEarlyWeights && loads.activations;
   if (waited) griddepcontrol_wait();
-  for_each_tile<kConfig>(params, [&](const WorkTile& work, const KTileRange& range) {
+  for_each_tile<kConfig>(params, ctas, [&](const WorkTile& work, const KTileRange& range) {
     if (T::kWarpSchedules && !T::kCpAsync && threadIdx.x != 0) return;
     const i64 count = range.end - range.begin;
     i64 early = 0;
@@ -87,26 +88,27 @@ CATENARY_DEVICE void run_load_warp(const P& params, u32 smem, u32 rank, LoadMask
 
 // The zero-fill warp. The dependency wait comes before it: group ends are read from device memory.
 template <const GemmSm90Config& kConfig, class P>
-CATENARY_DEVICE void run_zero_fill_warp(const P& params, u32 smem) {
+CATENARY_DEVICE void run_zero_fill_warp(const P& params, const CtaRange& ctas, u32 smem) {
   typename GemmSm90Traits<kConfig>::State state;
   u32 tma_full_phases = 0;
-  for_each_tile<kConfig>(params, [&](const WorkTile&, const KTileRange& range) {
+  for_each_tile<kConfig>(params, ctas, [&](const WorkTile&, const KTileRange& range) {
     zero_fill_k_tails<kPipelineOf<kConfig>>(smem, range, state, tma_full_phases);
   });
 }
 
 // Warpgroup 0: the load warps, and the zero-fill warp.
 template <const GemmSm90Config& kConfig, class P>
-CATENARY_DEVICE void run_load_warpgroup(const P& params, u32 smem, u32 rank, u32 warp) {
+CATENARY_DEVICE void run_load_warpgroup(const P& params, const CtaRange& ctas, u32 smem, u32 rank,
+                                        u32 warp) {
   using T = GemmSm90Traits<kConfig>;
   if (warp < T::kLoadWarps && (T::kCpAsync || T::kWarpSchedules || elect_one())) {
     constexpr bool kAll = T::kLoadWarps != 2;
     run_load_warp<kConfig, typename LoaderOf<kPipelineOf<kConfig>>::Type>(
-        params, smem, rank, {kAll || warp == 0, kAll || warp == 1});
+        params, ctas, smem, rank, {kAll || warp == 0, kAll || warp == 1});
   } else {
     griddepcontrol_wait();
     if constexpr (T::kZeroFillWarp) {
-      if (warp == 1) run_zero_fill_warp<kConfig>(params, smem);
+      if (warp == 1) run_zero_fill_warp<kConfig>(params, ctas, smem);
     }
   }
   warp_barrier();

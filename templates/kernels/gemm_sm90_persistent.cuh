@@ -35,7 +35,7 @@ CATENARY_DEVICE void run_mma_warpgroup(const P& params, u32 smem, u32 rank, u32 
   u32 tile_number = 0;
   u32 order_phase = warpgroup ^ 1;
   griddepcontrol_wait();
-  for_each_tile<kConfig>(params, [&](const WorkTile& work, const KTileRange& range) {
+  for_each_tile<kConfig>(params, whole_grid(), [&](const WorkTile& work, const KTileRange& range) {
     if constexpr (T::kPingPong) {
       const u32 k_tiles = static_cast<u32>(range.end - range.begin);
       if ((tile_number++ & 1) != warpgroup) return state.advance(k_tiles);
@@ -78,10 +78,10 @@ CATENARY_DEVICE void gemm_sm90_persistent(const P& params) {
     cluster_wait();
   }
   // setmaxnreg moves registers of the load warpgroup to the mma warpgroups.
-  constexpr bool kMoveRegisters = kConfig.schedule.consumers == 2;
+  constexpr bool kMoveRegisters = kConfig.schedule.consumers > 1;
   if (warp < 4) {
     if constexpr (kMoveRegisters) set_max_registers_decrease<T::kProducerRegisters>();
-    run_load_warpgroup<kConfig>(params, smem, rank, warp);
+    run_load_warpgroup<kConfig>(params, whole_grid(), smem, rank, warp);
   } else {
     if constexpr (kMoveRegisters) set_max_registers_increase<T::kConsumerRegisters>();
     run_mma_warpgroup<kConfig, Epilogue>(params, smem, rank, warp / 4 - 1);

@@ -14,8 +14,8 @@ namespace catenary {
 // An mma warpgroup of a one-tile CTA: its k-slice of the tile. Sends the partials of the rows that
 // other CTAs reduce. Returns whether the CTA has a tile.
 template <const GemmSm90Config& kConfig, class P>
-CATENARY_DEVICE bool mma_one_tile(const P& params, u32 smem, u32 warpgroup, u32 row,
-                                  typename GemmSm90Traits<kConfig>::Accumulators& d) {
+CATENARY_DEVICE bool mma_one_tile(const P& params, const CtaRange& ctas, u32 smem, u32 warpgroup,
+                                  u32 row, typename GemmSm90Traits<kConfig>::Accumulators& d) {
   static_assert(!kConfig.schedule.ping_pong && kConfig.schedule.cluster_m == 1 &&
                     kConfig.schedule.cluster_n == 1,
                 "one tile, cooperative, no multicast");
@@ -26,7 +26,7 @@ CATENARY_DEVICE bool mma_one_tile(const P& params, u32 smem, u32 warpgroup, u32 
   if constexpr (kConfig.schedule.cluster_k > 1) cluster_wait();
   griddepcontrol_wait();
   bool has_tile = false;
-  for_each_tile<kConfig>(params, [&](const WorkTile&, const KTileRange& range) {
+  for_each_tile<kConfig>(params, ctas, [&](const WorkTile&, const KTileRange& range) {
     has_tile = true;
     mainloop<kConfig>(d, smem, warpgroup, range, state, [] {});
     if constexpr (kConfig.schedule.cluster_k > 1)
@@ -38,22 +38,22 @@ CATENARY_DEVICE bool mma_one_tile(const P& params, u32 smem, u32 warpgroup, u32 
 // A CTA with one tile, or one k-slice of it. All threads run the epilogue, so registers do not move
 // between warpgroups.
 template <const GemmSm90Config& kConfig, class Epilogue, class P>
-CATENARY_DEVICE void run_one_tile(const P& params, u32 smem, u32 warp) {
+CATENARY_DEVICE void run_one_tile(const P& params, const CtaRange& ctas, u32 smem, u32 warp) {
   typename GemmSm90Traits<kConfig>::Accumulators d;
   const u32 mma_warpgroup = warp / 4 - 1;  // not of warps 0 to 3, which load
   const u32 row = mma_warpgroup * kConfig.warpgroup_m() + warp % 4 * 16;
-  const WorkTile work = find_work_tile<kConfig>(params, blockIdx.x / kConfig.schedule.cluster_k);
+  const WorkTile work = find_work_tile<kConfig>(params, ctas.index / kConfig.schedule.cluster_k);
   ClusterEpilogue<kClusterSplitKOf<kConfig>, Epilogue> epilogue;
   // Load warps issue their loads before they prefetch.
   constexpr u32 kLoadWarps = GemmSm90Traits<kConfig>::kLoadWarps;
   if (warp >= kLoadWarps) epilogue.prefetch(params, work);
   bool has_partials = false;
   if (warp < 4) {
-    run_load_warpgroup<kConfig>(params, smem, 0, warp);
+    run_load_warpgroup<kConfig>(params, ctas, smem, 0, warp);
     if (warp < kLoadWarps) epilogue.prefetch(params, work);
     if constexpr (kConfig.schedule.cluster_k > 1) cluster_wait();
   } else {
-    has_partials = mma_one_tile<kConfig>(params, smem, mma_warpgroup, row, d);
+    has_partials = mma_one_tile<kConfig>(params, ctas, smem, mma_warpgroup, row, d);
   }
   // After this barrier no load or MMA uses the stages. A wait for wgmma covers only the MMAs of the
   // executing warp (PTX ISA 9.7.15.7): every warp arrives after its own.
@@ -63,7 +63,7 @@ CATENARY_DEVICE void run_one_tile(const P& params, u32 smem, u32 warp) {
 }
 
 template <const GemmSm90Config& kConfig, class Epilogue, class P>
-CATENARY_DEVICE void gemm_sm90_split(const P& params) {
+CATENARY_DEVICE void gemm_sm90_split(const P& params, const CtaRange& ctas) {
   using T = GemmSm90Traits<kConfig>;
   const u32 smem = dynamic_smem();
   const u32 warp = warp_index();
@@ -76,7 +76,7 @@ CATENARY_DEVICE void gemm_sm90_split(const P& params) {
   // 9.7.13.4).
   if constexpr (kConfig.schedule.cluster_k > 1) cluster_arrive_relaxed();
   cta_barrier();
-  run_one_tile<kConfig, Epilogue>(params, smem, warp);
+  run_one_tile<kConfig, Epilogue>(params, ctas, smem, warp);
 }
 
 }  // namespace catenary

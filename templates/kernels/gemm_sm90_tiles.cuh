@@ -5,6 +5,7 @@
 #include "kernels/gemm_sm90_traits.cuh"
 #include "pipeline/k_tiles.cuh"
 #include "ptx/cluster.cuh"
+#include "scheduler/beside.cuh"
 #include "scheduler/grouped.cuh"
 
 namespace catenary {
@@ -38,16 +39,16 @@ CATENARY_DEVICE PdlTrigger persistent_pdl_trigger(const P& params) {
   return kConfig.cluster_ctas() > 1 ? PdlTrigger::kStart : PdlTrigger::kLastLoad;
 }
 
-// Calls visit(work, range) for each valid tile of this cluster, in order: m0 is the cluster's
-// corner, n0 this CTA's.
+// Calls visit(work, range) for each valid tile of this cluster, one of `ctas`, in order: m0 is the
+// cluster's corner, n0 this CTA's.
 template <const GemmSm90Config& kConfig, class P, class Visit>
-CATENARY_DEVICE void for_each_tile(const P& params, Visit visit) {
+CATENARY_DEVICE void for_each_tile(const P& params, const CtaRange& ctas, Visit visit) {
   const u32 count = num_tiles<kConfig>(params);
-  const u32 stride = gridDim.x / kConfig.cluster_ctas();
+  const u32 stride = ctas.count / kConfig.cluster_ctas();
   MGroupedScheduler<kConfig> m_groups;
   KGroupedRange<kConfig> k_groups;
 #pragma unroll 1
-  for (u32 index = blockIdx.x / kConfig.cluster_ctas(); index < count; index += stride) {
+  for (u32 index = ctas.index / kConfig.cluster_ctas(); index < count; index += stride) {
     WorkTile work = find_work_tile<kConfig>(
         params, index, [&](u32 tile, u32 tiles_m, u32 tiles_n, i64 m, WorkTile& found) {
           if constexpr (GemmSm90Traits<kConfig>::kWarpSchedules) {

@@ -62,7 +62,7 @@ constexpr EpilogueConfig epilogue_config(const GemmSm90Config& c) {
   e.short_mainloop =
       c.space.k.scale == 0 && c.space.k.size * c.space.k_outer <= kFewKTiles * c.block_k();
   e.accumulator_registers = c.accumulator_registers();
-  e.max_registers = c.uses_cp_async() ? 136 : 160;
+  e.max_registers = c.uses_cp_async() ? 136 : c.schedule.consumers == 3 ? 88 : 160;
   e.split_k = c.schedule.split_k;
   e.batch_rank = c.space.batch_rank;
   return e;
@@ -142,9 +142,12 @@ struct GemmSm90Traits {
   // The cp.async load warps zero-fill K tails themselves.
   static constexpr bool kZeroFillWarp = kConfig.zero_fills_k_tails() && !kCpAsync;
   static_assert(!kZeroFillWarp || kLoadWarps == 1, "warp 1 is free for zero-fill");
-  // Registers after setmaxnreg. Three warpgroups start with 168: 65,536 / 384 threads.
-  static constexpr int kProducerRegisters = kCpAsync ? 72 : 40;
-  static constexpr int kConsumerRegisters = kCpAsync ? 216 : 232;
+  // Registers after setmaxnreg. Three warpgroups start with 168, 65,536 / 384 threads; four with
+  // 128.
+  static constexpr bool kThreeConsumers = kConfig.schedule.consumers == 3;
+  static_assert(!kThreeConsumers || !kCpAsync, "cp.async load warps take 72 registers");
+  static constexpr int kProducerRegisters = kCpAsync ? 72 : kThreeConsumers ? 56 : 48;
+  static constexpr int kConsumerRegisters = kCpAsync ? 216 : kThreeConsumers ? 152 : 232;
 };
 
 }  // namespace catenary

@@ -35,6 +35,7 @@
 #include "ptx/mma.cuh"
 #include "ptx/shared.cuh"
 #include "ptx/sync.cuh"
+#include "scheduler/beside.cuh"
 #include "smem/fragment.cuh"
 
 namespace catenary {
@@ -84,12 +85,12 @@ struct SkinnyWorkTile {
   u32 ordinal = 0;  // the group's index among groups that have rows
 };
 
+// The work of the CTA with number `index`.
 template <const SkinnyConfig& kConfig>
-CATENARY_DEVICE SkinnyWorkTile find_skinny_work() {
+CATENARY_DEVICE SkinnyWorkTile find_skinny_work(u32 index) {
   constexpr i64 kTiles = (kConfig.space.n.size + kConfig.rows() - 1) / kConfig.rows();
   const u32 warp_k = threadIdx.x / 32 % kConfig.tile.warps_k;
   SkinnyWorkTile work;
-  u32 index = blockIdx.x;
   const u32 k_slice = index % kConfig.k_slices();
   work.split = k_slice / kConfig.schedule.cluster_k;
   index /= kConfig.k_slices();
@@ -394,14 +395,14 @@ CATENARY_DEVICE void store_vector(const P& params, u32 stored, const Coord& at,
 }
 
 template <const SkinnyConfig& kConfig, class Epilogue, class P>
-CATENARY_DEVICE void skinny(const P& params) {
+CATENARY_DEVICE void skinny(const P& params, const CtaRange& ctas = whole_grid()) {
   using T = SkinnyTypes<kConfig>;
   griddepcontrol_launch_dependents();
   const i64 m = extent_at_launch(kConfig.space.m, params);
   if constexpr (kConfig.schedule.cluster_k > 1) SkinnyCluster<kConfig>::begin(m);
   if constexpr (!kConfig.loads.w_is_weight) griddepcontrol_wait();
 
-  const SkinnyWorkTile work = find_skinny_work<kConfig>();
+  const SkinnyWorkTile work = find_skinny_work<kConfig>(ctas.index);
   const u32 warp = threadIdx.x / 32;
   const u32 barriers = dynamic_smem() + warp * kConfig.loads.copy_groups * 8;
   const u32 slices = dynamic_smem() + kConfig.barrier_bytes();

@@ -60,7 +60,7 @@ CATENARY_DEVICE void skinny_m_grouped(const P& params) {
   using T = SkinnyTypes<kConfig>;
   griddepcontrol_launch_dependents();
   griddepcontrol_wait();
-  SkinnyWorkTile work = find_skinny_work<kConfig>();
+  SkinnyWorkTile work = find_skinny_work<kConfig>(blockIdx.x);
   const GroupRows rows = find_occupied_group<kConfig.ragged.num_groups>(
       static_cast<const u8*>(params.ptr[kConfig.ragged.group_ends_slot]), work.ordinal,
       static_cast<i32>(extent_at_launch(kConfig.space.m, params)));

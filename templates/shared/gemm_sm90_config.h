@@ -116,8 +116,8 @@ struct GemmSm90Config {
   // not a multiple of 64.
   constexpr i32 subtile_n() const {
     const i32 most = uses_cp_async() ? 96 : 128;  // registers that leave room for 64 columns
-    const bool halves =
-        epilogue.in_registers && (accumulator_registers() > most || tile.block_n % 64 == 32);
+    const bool scarce = accumulator_registers() > most || schedule.consumers == 3;
+    const bool halves = epilogue.in_registers && (scarce || tile.block_n % 64 == 32);
     return num_accumulators() > 1 || halves ? 32 : 64;
   }
   // Staging of one consumer warp: two subtiles of 16-bit results (one may still be read by a TMA

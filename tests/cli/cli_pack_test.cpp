@@ -147,6 +147,74 @@ TEST_CASE("ten unknown chains are all named, built from the list of misses, and 
   ::unsetenv("CATENARY_DEVICE");
 }
 
+TEST_CASE("run and check take the kernels from a pack, and say which entry") {
+  Command command;
+  if (!host_compiler_found(command)) return;
+  const std::string pack = command.path("a.ctnpack");
+  const CommandResult built = command(
+      fmt::format("pack build --simulator --arch h200 {} -o {} --json", chain("linear"), pack));
+  REQUIRE(built.exit_code == 0);
+  const std::string key = first_key(command("pack list " + pack).out);
+  const std::string entry = fmt::format("is entry {} of the pack {}", key, pack);
+  const std::string no_compiler = std::string(kNoCompiler) + " CATENARY_CACHE=off ";
+  for (const char* name : {"run", "check"}) {
+    CAPTURE(name);
+    const std::string arguments = fmt::format("{} --device sim {}", name, chain("linear"));
+    const CommandResult by_option = command(arguments + " --pack " + pack, no_compiler);
+    INFO(by_option.err);
+    CHECK(by_option.exit_code == 0);
+    CHECK(has(by_option.out, entry));
+    const CommandResult by_variable =
+        command(arguments + " --json", no_compiler + "CATENARY_JIT=off CATENARY_PACK_PATH=" + pack);
+    CHECK(by_variable.exit_code == 0);
+    CHECK(has(by_variable.out, "\"from\": \"entry " + key));
+    // What the pack does not have.
+    const std::string missed = fmt::format("{} --device sim {}", name, chain("scaled"));
+    expect_error(command(missed + " --pack " + pack, no_compiler + "CATENARY_JIT=off"), 3,
+                 {"is in no pack, and compiling is off"});
+    const CommandResult compiled = command(missed + " --pack " + pack);
+    CHECK(compiled.exit_code == 0);
+    CHECK(has(compiled.err, "is in no pack, and is compiled"));
+    expect_error(command(arguments + " --pack " + command.path("absent")), 2,
+                 {"cannot open the pack"});
+    expect_error(command(fmt::format("{} --device ref {} --pack {}", name, chain("linear"), pack)),
+                 2, {"the reference runs none"});
+  }
+}
+
+TEST_CASE("a chain file is built for sizes and ranges of its symbol") {
+  Command command;
+  if (!host_compiler_found(command)) return;
+  const std::string file = command.path("rows.chain");
+  std::ofstream(file) << "chain rows[M in 1..8](input x: f32[M, 64]) {\n  y = relu(x)\n"
+                         "  return y: f32\n}\n";
+  const std::string pack = command.path("a.ctnpack");
+  const std::string build =
+      fmt::format("pack build --simulator --arch h200 '{}' -o {}", file, pack);
+  const CommandResult built = command(build + " --symbol 1..16,24");
+  INFO(built.err);
+  REQUIRE(built.exit_code == 0);
+  const CommandResult list = command("pack list " + pack);
+  CHECK(count_lines(list.out) == 3);
+  CHECK(has(list.out, "rows, M in 1..16"));
+  CHECK_FALSE(has(list.out, "1..8"));
+  // The entry without a symbol is the chain with that size.
+  std::ofstream(command.path("fixed.chain")) << "chain fixed(input x: f32[24, 64]) {\n"
+                                                "  y = relu(x)\n  return y: f32\n}\n";
+  const CommandResult fixed =
+      command(fmt::format("run --device sim {} --pack {}", command.path("fixed.chain"), pack),
+              "CATENARY_JIT=off");
+  INFO(fixed.err);
+  CHECK(fixed.exit_code == 0);
+  for (const char* wrong : {"8..1", "x", "1..", "..4", "-1..4", "1...4", "''"}) {
+    CAPTURE(wrong);
+    const CommandResult refused = command(fmt::format("{} --symbol={}", build, wrong));
+    CHECK(refused.exit_code == 2);
+    CHECK(has(refused.err, "--symbol"));
+  }
+  expect_error(command(build + " --symbol 1..4294967296"), 2, {"give bounds"});
+}
+
 TEST_CASE("wrong use of catenary pack") {
   Command command;
   expect_error(command("pack build -o " + command.path("x.ctnpack")), 2, {"nothing to build"});

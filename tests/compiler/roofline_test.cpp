@@ -127,7 +127,7 @@ TEST_CASE("more of anything is never faster") {
   CHECK(changed([](Counts& c) { c.partial_bytes = 1e6; }) > base);
   CHECK(changed([](Counts& c) { c.exchange_bytes = 1e5; }) > base);
   CHECK(changed([](Counts& c) { c.register_bytes = 1e5; }) > base);
-  CHECK(changed([](Counts& c) { c.multicast = true; }) > base);
+  CHECK(changed([](Counts& c) { c.cluster_waits = 1; }) > base);
   CHECK(changed([](Counts& c) { c.mma_sync = true; }) > base);
   CHECK(changed([](Counts& c) { c.math_share = 0.5; }) > base);
   CHECK(changed([](Counts& c) { c.persistent = false; }) > base);

@@ -98,7 +98,8 @@ bool tables_are_within(const std::vector<u8>& bytes) {
   };
   return within(at.index, at.entries, pack_format::kRowBytes) &&
          within(at.blobs, at.num_blobs, pack_format::kBlobRowBytes) &&
-         within(at.manifest, at.manifest_bytes, 1);
+         within(at.manifest, at.manifest_bytes, 1) &&
+         within(at.pages, at.num_pages(), pack_format::kPageEntryBytes);
 }
 
 std::vector<std::string> packs() {

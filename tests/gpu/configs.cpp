@@ -77,6 +77,9 @@ void count_facts(const PreparedCase& prepared, Tally& tally) {
   for (const PlanBucket& bucket : prepared.compiled->plan.buckets) {
     for (const KernelPlan& kernel : bucket.kernels) {
       ++tally.families[std::string(family_name(kernel))];
+      if (!kernel.beside.empty()) {
+        ++tally.options[fmt::format("{}, side by side", family_name(kernel))];
+      }
       if (const auto* skinny = kernel.config.get_if<SkinnyConfig>()) {
         constexpr const char* kMath[] = {"skinny bf16", "skinny f16", "skinny tf32", "skinny f32"};
         ++tally.dtypes[kMath[static_cast<int>(skinny->space.math)]];

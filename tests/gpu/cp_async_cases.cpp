@@ -32,7 +32,7 @@ std::vector<WrittenCase> every_tile() {
   std::vector<WrittenCase> cases;
   size_t number = 0;
   for (const GemmSm90Shape& shape : gemm_sm90_shapes()) {
-    if (shape.cluster_m * shape.cluster_n > 1) continue;
+    if (shape.cluster_m * shape.cluster_n > 1 || shape.consumers == 3) continue;
     const std::string name = name_of(shape);
     const i64 k = kSizesK[number++ % 3];
     cases.push_back(fallback(fmt::format("{}, K = {}", name, k), plain(300, 333, k), name));

@@ -24,6 +24,7 @@ std::string plain(i64 m, i64 n, i64 k) {
 std::vector<WrittenCase> tf32_cases() {
   std::vector<WrittenCase> cases;
   for (const GemmSm90Shape& shape : gemm_sm90_shapes()) {
+    if (shape.consumers == 3) continue;  // has no epilogue in shared memory, which odd N takes
     const std::string name = name_of(shape);
     cases.push_back(mapped(name, plain(600, 333, 132), name));
     const std::string pair = sm90_tile_name(shape, MathMode::kTF32, /*dual=*/true);

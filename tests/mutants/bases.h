@@ -272,6 +272,17 @@ inline constexpr MutantBase kMutantBases[] = {
               "  y = add(c, b @ \"gn\")\n  return y: f32 }",
      .tile = "skinny4x2s2r1g2p3",
      .ends = kFewEnds},
+    {.name = "side by side, several row tiles",
+     .chain =
+         "chain a(input x: bf16[40, 264], weight w: bf16[70, 264], weight v: bf16[24, 264]) {\n"
+         "  y = contract \"mk,nk->mn\"(x, w)\n  z = relu(contract \"mk,nk->mn\"(x, v))\n"
+         "  return y: bf16 align 4, z: f32 }",
+     .tile = "16x64x128w1x4s5"},
+    {.name = "side by side, clusters",
+     .chain = "chain a(input x: bf16[5, 576], weight w: bf16[40, 576], weight v: bf16[24, 576]) {\n"
+              "  y = contract \"mk,nk->mn\"(x, w)\n  z = contract \"mk,nk->mn\"(x, v)\n"
+              "  return y: f32, z: bf16 }",
+     .tile = "skinny4x1s1r1g1p2c2"},
     {.name = "sum",
      .chain = "chain a(input x: bf16[70, 44]) {\n"
               "  y = sum \"mn->n\"(x)\n  return y: f32 }"},

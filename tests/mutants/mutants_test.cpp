@@ -14,6 +14,7 @@
 #include "ir/parallel.h"
 #include "llvm/ADT/StringExtras.h"
 #include "tests/mutants/bases.h"
+#include "tests/mutants/beside_mutants.h"
 #include "tests/mutants/cp_async_mutants.h"
 #include "tests/mutants/elementwise_mutants.h"
 #include "tests/mutants/gemm_mutants.h"
@@ -53,6 +54,7 @@ std::vector<Mutant> all_mutants() {
   all.insert(all.end(), std::begin(kSkinnyMutants), std::end(kSkinnyMutants));
   all.insert(all.end(), std::begin(kSkinnyRaggedMutants), std::end(kSkinnyRaggedMutants));
   all.insert(all.end(), std::begin(kGroupOperandMutants), std::end(kGroupOperandMutants));
+  all.insert(all.end(), std::begin(kBesideMutants), std::end(kBesideMutants));
   return all;
 }
 

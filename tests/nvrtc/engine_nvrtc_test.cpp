@@ -8,6 +8,7 @@
 #include "compiler/kernel_family.h"
 #include "ir/text/text.h"
 #include "runtime/engine.h"
+#include "tests/support/temp_dir.h"
 
 using namespace catenary;
 
@@ -23,6 +24,12 @@ constexpr const char* kDualKeepsBoth =
     "           weight v: bf16[4096, 4096], weight b: bf16[4096], weight c: bf16[4096]) {\n"
     "  g = add(contract \"mk,nk->mn\"(x, w), b)\n  u = add(contract \"mk,nk->mn\"(x, v), c)\n"
     "  y = mul(silu(g), u)\n  return y: bf16, g: bf16, u: bf16 }";
+
+constexpr const char* kPlain =
+    "chain plain(input x: bf16[64, 128], weight w: bf16[128, 128]) {\n"
+    "  y = contract \"mk,nk->mn\"(x, w)\n  return y: bf16 }";
+
+constexpr const char* kRelu = "chain r(input x: f32[64]) { y = relu(x) return y: f32 }";
 
 bool have_nvrtc() {
   auto nvrtc = Nvrtc::get();
@@ -116,4 +123,27 @@ TEST_CASE("an elementwise chain of any number of operands compiles without a spi
       }
     }
   }
+}
+
+TEST_CASE("an engine that is pinned to this NVRTC finds what an engine without a pin compiled") {
+  if (!have_nvrtc()) return;
+  const test::TempDir folder;
+  const Target target = llvm::cantFail(find_target("h200"));
+  EngineOptions options;
+  options.cache.directory = folder.path();
+  Engine compiling(options);
+  REQUIRE(static_cast<bool>(compiling.compile(llvm::cantFail(parse(kPlain)), target)));
+  options.nvrtc_build = llvm::cantFail(Nvrtc::get())->compiler_id();
+  Engine pinned(options);
+  REQUIRE(static_cast<bool>(pinned.compile(llvm::cantFail(parse(kPlain)), target)));
+  CHECK(pinned.cache().stats().misses == 0);
+  CHECK(pinned.cache().stats().disk_hits > 0);
+  // What the cache does not have is compiled by the same build, and refused by another one.
+  CHECK(static_cast<bool>(pinned.compile(llvm::cantFail(parse(kRelu)), target)));
+  options.nvrtc_build = "nvrtc 13.9.9 CL-9";
+  Engine other(options);
+  const ErrorReport refused =
+      take_report(other.compile(llvm::cantFail(parse(kPlain)), target).takeError());
+  CHECK(refused.code == ErrorCode::kNvrtcMissing);
+  CHECK(refused.message.find("pinned to nvrtc 13.9.9 CL-9") != std::string::npos);
 }

@@ -4,6 +4,11 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
 
 #include "runtime/engine.h"
 #include "tests/support/affine_chain.h"
@@ -42,6 +47,61 @@ TEST_CASE("a load forces the lazy load, raises the shared-memory limit, and happ
     CHECK(count("unload") == 0);
   }
   CHECK(count("unload") == 6);
+}
+
+namespace {
+
+// A load that returns once two are at it.
+struct Meeting {
+  std::mutex mutex;
+  std::condition_variable changed;
+  int at_it = 0;
+  bool met = false;
+};
+Meeting& meeting() {
+  static Meeting one;
+  return one;
+}
+
+cuda::Result load_together(cuda::Library* library, const void*, int*, void**, unsigned, int*,
+                           void**, unsigned) {
+  static std::atomic<std::uintptr_t> next{1};
+  *library = reinterpret_cast<cuda::Library>(next++);
+  Meeting& here = meeting();
+  std::unique_lock lock(here.mutex);
+  here.met = here.met || ++here.at_it == 2;
+  here.changed.notify_all();
+  here.changed.wait_for(lock, std::chrono::seconds(60), [&] { return here.met; });
+  return cuda::kSuccess;
+}
+
+}  // namespace
+
+TEST_CASE("threads load different kernels at the same time") {
+  cuda::Api api = fake_api();
+  api.library_load_data = load_together;
+  // What the fake driver keeps of the other calls is for one thread.
+  api.library_unload = [](cuda::Library) { return cuda::kSuccess; };
+  api.library_get_kernel = [](cuda::Kernel* kernel, cuda::Library library, const char*) {
+    return *kernel = reinterpret_cast<cuda::Kernel>(library), cuda::kSuccess;
+  };
+  api.func_load = [](cuda::Function) { return cuda::kSuccess; };
+  api.func_set_attribute = [](cuda::Function, int, int) { return cuda::kSuccess; };
+  api.ctx_push_current = [](cuda::Context) { return cuda::kSuccess; };
+  api.ctx_pop_current = [](cuda::Context*) { return cuda::kSuccess; };
+  api.thread_exchange_stream_capture_mode = [](int*) { return cuda::kSuccess; };
+  const ScopedDriver driver = llvm::cantFail(ScopedDriver::over(api));
+  Engine engine{no_cache()};
+  const std::shared_ptr<CompiledChain> chains[] = {affine_compiled(), affine_compiled()};
+  for (auto& bucket : chains[1]->buckets) {
+    for (CompiledKernel& kernel : bucket) kernel.key.bytes[0] ^= 0xff;
+  }
+  std::vector<std::thread> threads;
+  for (const auto& chain : chains) {
+    threads.emplace_back([&engine, chain] { CHECK(static_cast<bool>(engine.load(chain, 0))); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(meeting().met);
 }
 
 TEST_CASE("an older driver without cuFuncLoad still loads") {

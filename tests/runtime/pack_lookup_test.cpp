@@ -1,64 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 // What an engine finds in packs, what a miss says, and that with compiling off no compiler's
-// library is opened: this program has its own dlopen(), which every layer calls, and which keeps
-// the names.
+// library is opened.
 #include "runtime/lookup/pack_lookup.h"
 
-#include <dlfcn.h>
 #include <doctest/doctest.h>
 
 #include <atomic>
 #include <cstdlib>
 #include <fstream>
-#include <mutex>
 #include <sstream>
 #include <thread>
 
 #include "runtime/engine.h"
 #include "tests/support/fake_driver.h"
 #include "tests/support/packed_chains.h"
+#include "tests/support/recorded_dlopen.h"
 #include "tests/support/temp_dir.h"
 
 using namespace catenary;
 using catenary::cuda::ScopedDriver;
 using catenary::testing::fake;
 using catenary::testing::fake_api;
+using test::count_opened;
 using test::layer_chain;
 using test::layer_record;
 using test::LayerSizes;
 using test::must;
 using test::pack_of;
-
-namespace {
-
-struct Opened {
-  std::mutex mutex;
-  std::vector<std::string> names;
-};
-Opened& opened_libraries() {
-  static Opened& all = *new Opened;
-  return all;
-}
-
-size_t count_opened(const std::string& part) {
-  Opened& all = opened_libraries();
-  const std::lock_guard lock(all.mutex);
-  return static_cast<size_t>(std::ranges::count_if(
-      all.names, [&](const std::string& name) { return name.find(part) != std::string::npos; }));
-}
-
-}  // namespace
-
-extern "C" void* dlopen(const char* name, int flags) noexcept {
-  using Function = void* (*)(const char*, int);
-  static const auto real = reinterpret_cast<Function>(::dlsym(RTLD_NEXT, "dlopen"));
-  if (name != nullptr) {
-    Opened& all = opened_libraries();
-    const std::lock_guard lock(all.mutex);
-    all.names.emplace_back(name);
-  }
-  return real(name, flags);
-}
 
 namespace {
 

@@ -116,8 +116,12 @@ struct PackPlaces {
     num_blobs = read64le(&bytes[56]);
     manifest = read64le(&bytes[64]);
     manifest_bytes = read64le(&bytes[72]);
+    pages = read64le(&bytes[80]);
   }
-  u64 index, entries, blobs, num_blobs, manifest, manifest_bytes;
+  u64 index, entries, blobs, num_blobs, manifest, manifest_bytes, pages;
+  u64 num_pages() const {
+    return pack_format::num_pages(entries) + pack_format::num_pages(num_blobs);
+  }
   u64 row(u64 i) const { return index + i * pack_format::kRowBytes; }
 };
 
@@ -131,8 +135,19 @@ inline void seal_header(std::vector<u8>& bytes) {
   put_digest(bytes, pack_format::kHeaderDigestAt, 0, pack_format::kHeaderDigestAt);
 }
 
-// The same for entries, index, blob table, manifest and header; the header's places are within the
-// file.
+// The rows of the page table for one table, beginning at byte `pages`. Returns where they end.
+inline u64 seal_pages(std::vector<u8>& bytes, u64 pages, u64 table, u64 rows, u64 row_bytes) {
+  for (u64 first = 0; first < rows; first += pack_format::kPageRows) {
+    const u64 at = table + first * row_bytes;
+    std::copy_n(bytes.begin() + static_cast<ptrdiff_t>(at), 32,
+                bytes.begin() + static_cast<ptrdiff_t>(pages));
+    put_digest(bytes, pages + 32, at, std::min(pack_format::kPageRows, rows - first) * row_bytes);
+    pages += pack_format::kPageEntryBytes;
+  }
+  return pages;
+}
+
+// The same for entries, page table, manifest and header; the header's places are within the file.
 inline void seal(std::vector<u8>& bytes) {
   using llvm::support::endian::read32le;
   using llvm::support::endian::read64le;
@@ -143,8 +158,9 @@ inline void seal(std::vector<u8>& bytes) {
     if (offset > bytes.size() || count > bytes.size() - offset) continue;
     put_digest(bytes, at.row(i) + 32, offset, count);
   }
-  put_digest(bytes, 80, at.index, at.entries * pack_format::kRowBytes);
-  put_digest(bytes, 112, at.blobs, at.num_blobs * pack_format::kBlobRowBytes);
+  const u64 blob_pages = seal_pages(bytes, at.pages, at.index, at.entries, pack_format::kRowBytes);
+  seal_pages(bytes, blob_pages, at.blobs, at.num_blobs, pack_format::kBlobRowBytes);
+  put_digest(bytes, 112, at.pages, at.num_pages() * pack_format::kPageEntryBytes);
   put_digest(bytes, 144, at.manifest, at.manifest_bytes);
   seal_header(bytes);
 }

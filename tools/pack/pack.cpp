@@ -29,7 +29,8 @@ void print_pack(const std::string& path, const std::vector<u8>& bytes) {
   json_result()["file"] = json_string(path);
   json_result()["bytes"] = static_cast<i64>(bytes.size());
   json_result()["sha256"] = digest;
-  Expected<llvm::json::Value> manifest = parse_json((*pack)->manifest());
+  Expected<std::string> text = (*pack)->manifest();
+  Expected<llvm::json::Value> manifest = text ? parse_json(*text) : text.takeError();
   if (!manifest) {
     llvm::consumeError(manifest.takeError());
     return;
@@ -65,7 +66,9 @@ Error write_pack(const PackWriter& writer, const std::string& path) {
 Expected<size_t> find_row(const Pack& pack, const std::string& prefix) {
   std::vector<size_t> found;
   for (size_t i = 0; i < pack.size() && found.size() < 2; ++i) {
-    if (llvm::StringRef(pack.row(i).key.hex()).startswith_insensitive(prefix)) found.push_back(i);
+    Expected<PackRow> row = pack.row(i);
+    if (!row) return row.takeError();
+    if (llvm::StringRef(row->key.hex()).startswith_insensitive(prefix)) found.push_back(i);
   }
   if (found.size() == 1) return found[0];
   return make_error(ErrorCode::kInvalidArgument,

@@ -7,6 +7,7 @@
 
 #include "ir/output_file.h"
 #include "ir/parallel.h"
+#include "ir/symbol_range.h"
 #include "tools/chain_file.h"
 #include "tools/engine_options.h"
 #include "tools/output.h"
@@ -19,10 +20,17 @@
 namespace catenary::tools {
 namespace {
 
+// Sizes of the symbol; one size: lo == hi.
+struct SizeRange {
+  i64 lo = 0;
+  i64 hi = 0;
+};
+
 struct BuildCommand {
   std::vector<std::string> files;
   std::vector<std::string> traces;
   std::vector<std::string> archs;
+  std::vector<SizeRange> symbols;  // of the chain files; empty: as they say
   std::string output;
   int jobs = 0;
   bool simulator = false;
@@ -32,24 +40,54 @@ struct BuildCommand {
   PackContents contents;
 };
 
+// "1..64" or "4096".
+std::optional<SizeRange> parse_range(const std::string& text) {
+  const size_t dots = text.find("..");
+  const auto lo = decimal<i64>(std::string_view(text).substr(0, dots));
+  const auto hi = dots == std::string::npos ? lo : decimal<i64>(text.substr(dots + 2));
+  if (!lo || !hi || *lo < 0 || *lo > *hi) return std::nullopt;
+  return SizeRange{*lo, *hi};
+}
+
+// The chain of a file, for each range of its symbol that is asked for.
+Expected<std::vector<VerifiedChain>> chains_of(const std::string& path,
+                                               const std::vector<SizeRange>& symbols) {
+  Expected<ChainFile> file = read_chain_file(path);
+  if (!file) return file.takeError();
+  Expected<VerifiedChain> chain = verify_chain_file(*file);
+  if (!chain) {
+    const ErrorReport problem = take_report(chain.takeError());
+    return make_error(problem.code, "{}:{}:{}: {}", file->path, problem.at.line, problem.at.column,
+                      problem.message);
+  }
+  if (symbols.empty() || !chain->chain().symbol) return std::vector{std::move(*chain)};
+  std::vector<VerifiedChain> chains;
+  for (const SizeRange& range : symbols) {
+    Expected<VerifiedChain> changed = with_symbol_range(*chain, range.lo, range.hi);
+    if (!changed) return changed.takeError();
+    chains.push_back(std::move(*changed));
+  }
+  return chains;
+}
+
 // The requests of the chain files, for each target, then those of the traces; each once.
 Expected<std::vector<ChainRequest>> find_requests(const BuildCommand& command) {
-  std::vector<ChainRequest> requests;
+  std::vector<Target> targets;
   std::vector<std::string> archs = command.archs;
   if (archs.empty()) archs.emplace_back();
+  for (const std::string& arch : archs) {
+    Expected<Target> target = choose_target(arch);
+    if (!target) return target.takeError();
+    targets.push_back(std::move(*target));
+  }
+  std::vector<ChainRequest> requests;
   for (const std::string& path : command.files) {
-    Expected<ChainFile> file = read_chain_file(path);
-    if (!file) return file.takeError();
-    Expected<VerifiedChain> chain = verify_chain_file(*file);
-    if (!chain) {
-      const ErrorReport problem = take_report(chain.takeError());
-      return make_error(problem.code, "{}:{}:{}: {}", file->path, problem.at.line,
-                        problem.at.column, problem.message);
-    }
-    for (const std::string& arch : archs) {
-      Expected<Target> target = choose_target(arch);
-      if (!target) return target.takeError();
-      requests.push_back(make_request(*chain, *target, command.simulator, {}));
+    Expected<std::vector<VerifiedChain>> chains = chains_of(path, command.symbols);
+    if (!chains) return chains.takeError();
+    for (const VerifiedChain& chain : *chains) {
+      for (const Target& target : targets) {
+        requests.push_back(make_request(chain, target, command.simulator, {}));
+      }
     }
   }
   for (const std::string& path : command.traces) {
@@ -64,6 +102,7 @@ Expected<std::vector<ChainRequest>> find_requests(const BuildCommand& command) {
 EngineOptions options_for(const BuildCommand& command, const ChainRequest& request) {
   EngineOptions options = engine_options(!command.no_cache);
   options.backend = request.host ? Backend::kHost : Backend::kNvrtc;
+  options.progress = nullptr;  // chains count, not kernels
   options.plan.fuse = request.options.fuse;
   options.plan.split_k = request.options.split_k;
   options.plan.force_tile = request.options.force_tile;
@@ -187,6 +226,24 @@ void add_pack_build(CLI::App& pack, int& exit_code) {
                    "Architectures or GPU names for the chain files, separated by commas; default: "
                    "the GPU of this machine, else h200")
       ->delimiter(',')
+      ->allow_extra_args(false);
+  build_command
+      ->add_option_function<std::vector<std::string>>(
+          "--symbol",
+          [options](const std::vector<std::string>& texts) {
+            for (const std::string& text : texts) {
+              const std::optional<SizeRange> range = parse_range(text);
+              if (!range) {
+                throw CLI::ValidationError("--symbol",
+                                           catenary::quoted(text) + " is no size and no range");
+              }
+              options->symbols.push_back(*range);
+            }
+          },
+          "Sizes and ranges of the chain files' symbol, such as 1..64,4096; each is compiled. "
+          "Default: the range of the file")
+      ->delimiter(',')
+      ->type_name("RANGE")
       ->allow_extra_args(false);
   build_command
       ->add_option("-j,--jobs", options->jobs, "Chains that are compiled at a time; 0: one a core")

@@ -58,13 +58,14 @@ Error list(const std::string& path) {
     const ChainRecord& record = entry->record;
     Expected<CodeSize> size = code_size(**pack, record);
     if (!size) return size.takeError();
-    const PackRow row = (*pack)->row(i);
+    Expected<PackRow> row = (*pack)->row(i);
+    if (!row) return row.takeError();
     out("{}  {:<12}  {:<8} {:>4} SMs  {:>3} kernels {:>10}  {}{}{}\n",
-        row.key.hex().substr(0, kShownKey), message_text(record.arch),
+        row->key.hex().substr(0, kShownKey), message_text(record.arch),
         message_text(record.target.name), record.target.sm_count, size->kernels,
         bytes_text(size->bytes), message_text(record.name), record.symbol ? ", " : "",
         message_text(symbol_text(record)));
-    entries.push_back(entry_facts(row, record, *size));
+    entries.push_back(entry_facts(*row, record, *size));
   }
   out("{} entries in {}\n", (*pack)->size(), path);
   json_result()["file"] = json_string(path);
@@ -75,22 +76,23 @@ Error list(const std::string& path) {
 Error show(const std::string& path, const std::string& key) {
   auto pack = Pack::open(path);
   if (!pack) return pack.takeError();
-  Expected<size_t> row = find_row(**pack, key);
+  Expected<size_t> index = find_row(**pack, key);
+  if (!index) return index.takeError();
+  Expected<PackRow> row = (*pack)->row(*index);
   if (!row) return row.takeError();
-  Expected<PackEntry> entry = (*pack)->entry(*row);
+  Expected<PackEntry> entry = (*pack)->entry(*index);
   if (!entry) return entry.takeError();
   const ChainRecord& record = entry->record;
   Expected<CodeSize> size = code_size(**pack, record);
   if (!size) return size.takeError();
-  json_result() = entry_facts((*pack)->row(*row), record, *size);
+  json_result() = entry_facts(*row, record, *size);
   json_result()["text"] = json_string(record.text);
   json_result()["made_by"] = json_string(entry->made_by);
   json_result()["workspace_bytes"] = record.workspace_bytes;
-  out("key {}\n{} for {} ({}, {} SMs), {}\nmade by {}\nworkspace {}\n\n{}\n",
-      (*pack)->row(*row).key.hex(), message_text(record.name), message_text(record.arch),
-      message_text(record.target.name), record.target.sm_count,
-      message_text(options_text(record.options)), message_text(entry->made_by),
-      bytes_text(record.workspace_bytes), record.text);
+  out("key {}\n{} for {} ({}, {} SMs), {}\nmade by {}\nworkspace {}\n\n{}\n", row->key.hex(),
+      message_text(record.name), message_text(record.arch), message_text(record.target.name),
+      record.target.sm_count, message_text(options_text(record.options)),
+      message_text(entry->made_by), bytes_text(record.workspace_bytes), record.text);
   llvm::json::Array kernels;
   for (const BucketRecord& bucket : record.buckets) {
     if (record.symbol) out("{} in {}..{}\n", record.symbol->name, bucket.lo, bucket.hi);
@@ -115,11 +117,12 @@ Error show(const std::string& path, const std::string& key) {
 }
 
 // Digests of the entries by chain and device.
-std::map<std::pair<KernelKey, u64>, KernelKey> digests(const Pack& pack) {
+Expected<std::map<std::pair<KernelKey, u64>, KernelKey>> digests(const Pack& pack) {
   std::map<std::pair<KernelKey, u64>, KernelKey> all;
   for (size_t i = 0; i < pack.size(); ++i) {
-    const PackRow row = pack.row(i);
-    all[{row.key, row.fit}] = row.digest;
+    Expected<PackRow> row = pack.row(i);
+    if (!row) return row.takeError();
+    all[{row->key, row->fit}] = row->digest;
   }
   return all;
 }
@@ -129,30 +132,32 @@ Error diff(const std::string& first, const std::string& second) {
   if (!a) return a.takeError();
   auto b = Pack::open(second);
   if (!b) return b.takeError();
-  const auto left = digests(**a);
-  const auto right = digests(**b);
+  auto left = digests(**a);
+  if (!left) return left.takeError();
+  auto right = digests(**b);
+  if (!right) return right.takeError();
   llvm::json::Array only_first, only_second, changed;
   const auto print = [](const char* sign, const KernelKey& key, llvm::json::Array& list) {
     out("{} {}\n", sign, key.hex());
     list.push_back(key.hex());
   };
-  for (const auto& [id, digest] : left) {
-    const auto other = right.find(id);
-    if (other == right.end()) {
+  for (const auto& [id, digest] : *left) {
+    const auto other = right->find(id);
+    if (other == right->end()) {
       print("-", id.first, only_first);
     } else if (other->second != digest) {
       print("~", id.first, changed);
     }
   }
-  for (const auto& [id, digest] : right) {
-    if (!left.contains(id)) print("+", id.first, only_second);
+  for (const auto& [id, digest] : *right) {
+    if (!left->contains(id)) print("+", id.first, only_second);
   }
   const size_t differing = only_first.size() + only_second.size() + changed.size();
   json_result() = llvm::json::Object{{"only_first", std::move(only_first)},
                                      {"only_second", std::move(only_second)},
                                      {"changed", std::move(changed)}};
   if (differing == 0) {
-    out("the same {} entries\n", left.size());
+    out("the same {} entries\n", left->size());
     return Error::success();
   }
   return make_error(ErrorCode::kMismatch, "{} entries differ between {} and {}", differing, first,

@@ -196,6 +196,19 @@ GridRule gemm_sm80_grid(const GemmSm80Config& c) {
   return grid;
 }
 
+Candidate gemm_sm80_candidate(GemmSm80Config config, const ContractionProblem& problem,
+                              const Target& target) {
+  Candidate candidate;
+  candidate.id = {"gemm_sm80", tile_name(config), config.schedule.split_k};
+  candidate.min_ctas = resident_ctas(target, config);
+  candidate.rejected = reject(target, config);
+  candidate.predicted = predict_gemm_sm80(problem, target, config, candidate.min_ctas);
+  candidate.text = describe(config, candidate.min_ctas);
+  config.schedule.trigger_early = triggers_early(problem, target, config);
+  candidate.config = config;
+  return candidate;
+}
+
 std::vector<Candidate> gemm_sm80_candidates(const ContractionProblem& problem, const Target& target,
                                             const TileRequest& request) {
   const GemmSm80Config base = gemm_sm80_config(problem);
@@ -206,15 +219,7 @@ std::vector<Candidate> gemm_sm80_candidates(const ContractionProblem& problem, c
       if (!request.tile.empty() && tile_name(config) != request.tile) continue;
       if (!wanted_split(problem, target, config, split, request)) continue;
       config.schedule.split_k = split;
-      Candidate candidate;
-      candidate.id = {"gemm_sm80", tile_name(config), split};
-      candidate.min_ctas = resident_ctas(target, config);
-      candidate.rejected = reject(target, config);
-      candidate.predicted = predict_gemm_sm80(problem, target, config, candidate.min_ctas);
-      candidate.text = describe(config, candidate.min_ctas);
-      config.schedule.trigger_early = triggers_early(problem, target, config);
-      candidate.config = config;
-      candidates.push_back(std::move(candidate));
+      candidates.push_back(gemm_sm80_candidate(config, problem, target));
     }
   }
   return candidates;

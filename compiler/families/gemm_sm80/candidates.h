@@ -18,6 +18,10 @@ GemmSm80Config gemm_sm80_config(const ContractionProblem& problem);
 
 GridRule gemm_sm80_grid(const GemmSm80Config& config);
 
+// `config` as a candidate for the problem.
+Candidate gemm_sm80_candidate(GemmSm80Config config, const ContractionProblem& problem,
+                              const Target& target);
+
 std::vector<Candidate> gemm_sm80_candidates(const ContractionProblem& problem, const Target& target,
                                             const TileRequest& request);
 

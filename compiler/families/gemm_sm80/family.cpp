@@ -70,6 +70,22 @@ class GemmSm80Family final : public ContractionFamily {
     return gemm_sm80_candidates(problem, target, request);
   }
 
+  std::optional<Candidate> beside(const ContractionProblem& problem, const Target& target,
+                                  const Candidate& candidate) const override {
+    const auto& shared = candidate.config.get<GemmSm80Config>();
+    GemmSm80Config config = gemm_sm80_config(problem);
+    config.tile = shared.tile;
+    // As many rows of B, in two matrices.
+    if (config.dual && !shared.dual) config.tile.block_n /= 2;
+    const bool fits = config.tile.block_n % (16 * config.tile.warps_n) == 0;
+    if (shared.schedule.split_k != 1 || config.num_accumulators() < shared.num_accumulators() ||
+        !fits) {
+      return std::nullopt;
+    }
+    config.schedule = shared.schedule;
+    return gemm_sm80_candidate(config, problem, target);
+  }
+
   KernelPlan kernel(const ContractionProblem& problem, const Target&,
                     const Candidate& candidate) const override {
     const auto& c = candidate.config.get<GemmSm80Config>();

@@ -28,6 +28,12 @@ constexpr GemmSm90Shape kShapes[] = {
     {64, 192, 2, true, 1, 0},
     {64, 128, 2, true, 1, 0},
     {128, 64, 2, true, 1, 0},
+    // Three warpgroups: 704 rows are four tiles of 192, and six of 128.
+    {192, 192, 3, false, 1, 0},
+    {192, 192, 3, false, 2, 0},
+    {192, 160, 3, false, 1, 0},
+    {192, 128, 3, false, 1, 0},
+    {192, 192, 3, false, 1, 0, 1, 2},
     {64, 256, 1, false, 1, 0},
     {64, 128, 1, false, 1, 0},
     {64, 64, 1, false, 1, 0},
@@ -84,6 +90,18 @@ std::string reject(const Target& target, const GemmSm90Config& c) {
   }
   if (c.accumulator_registers() > 192)
     return fmt::format("needs {} accumulators", c.accumulator_registers());
+  if (c.schedule.consumers == 3) {
+    // ptxas gives no instruction more registers than the kernel starts with: 128 (C7602). Group
+    // tables of a dual GEMM take some.
+    const i32 most = c.dual && c.ragged.kind == Ragged::kMGrouped ? 80 : 96;
+    if (c.accumulator_registers() > most) {
+      return fmt::format("has three mma warpgroups with {} accumulators",
+                         c.accumulator_registers());
+    }
+    if (!c.epilogue.in_registers || c.uses_cp_async()) {
+      return "has three mma warpgroups, which have no registers for this epilogue or these loads";
+    }
+  }
   if (c.schedule.cluster_k != 0 && c.ragged.kind != Ragged::kNone) {
     return "has one tile per CTA, and no scheduler of ragged groups";
   }
@@ -121,6 +139,7 @@ std::vector<GemmSm90Shape> fitted_shapes(const GemmSm90Config& base,
       {128, 256, 2, false, 1, 0},       {128, 256, 2, false, 2, 0},
       {128, 128, 2, true, 1, 0},        {128, 128, 2, true, 2, 0},
       {256, 128, 2, false, 1, 0},       {256, 128, 2, false, 2, 0},
+      {192, 192, 3, false, 1, 0},       {192, 192, 3, false, 2, 0},
       {64, 256, 2, true, 1, 0},         {64, 256, 2, true, 2, 0},
       {256, 128, 2, false, 1, 0, 1, 2}, {128, 256, 2, false, 1, 0, 1, 2},
       {128, 128, 2, true, 1, 0, 1, 2}};
@@ -166,8 +185,9 @@ std::vector<GemmSm90Shape> stream_shapes(const GemmSm90Config& base,
   const int block_m = problem.size.m > 64 ? 128 : 64;
   std::vector<GemmSm90Shape> shapes;
   for (const int cluster_k : {1, 2}) {
-    const i64 columns = target.sm_count / cluster_k / std::max<i64>(problem.size.batch, 1);
-    if (columns == 0) continue;
+    const i64 columns = target.sm_count / cluster_k / std::max<i64>(problem.size.batch, 1) -
+                        (problem.parts - 1);  // last tiles that are not full
+    if (columns <= 0) continue;
     const i64 step = 8 * sums;  // as wgmma takes them
     const i64 width = ceil_div(ceil_div(n, columns), step) * step;
     if (width < kMinWidth || width > max_width) continue;
@@ -191,6 +211,22 @@ bool wanted_split(const ContractionProblem& problem, const Target& target, const
   const i64 steps = ceil_div(problem.size.k, c.block_k());
   return c.ragged.kind == Ragged::kNone && c.space.m.scale == 0 && c.space.n.scale == 0 &&
          gemm_sm90_output_tiles(problem, c) * split <= 2 * target.sm_count && steps >= 4 * split;
+}
+
+// The splits of kSplits, and those that fill one or two waves.
+llvm::SmallVector<int, 10> split_factors(const ContractionProblem& problem, const Target& target,
+                                         const GemmSm90Config& c) {
+  constexpr i64 kMostSplits = 16;
+  llvm::SmallVector<int, 10> factors(std::begin(kSplits), std::end(kSplits));
+  const i64 tiles = std::max<i64>(gemm_sm90_output_tiles(problem, c), 1);
+  const i64 sms = target.sm_count / c.cluster_ctas() * c.cluster_ctas();
+  for (const i64 waves : {1, 2}) {
+    const int factor = static_cast<int>(waves * sms / tiles);
+    if (factor > 1 && factor <= kMostSplits && !llvm::is_contained(factors, factor)) {
+      factors.push_back(factor);
+    }
+  }
+  return factors;
 }
 
 // Row tiles of a band. Requests of a GPC's SMs for the same lines at about the same time leave L2
@@ -290,6 +326,18 @@ std::string tile_name(const GemmSm90Config& c) {
                      s.cluster_k > 0 && s.ctas_per_sm == 1 ? "w" : "");
 }
 
+Candidate gemm_sm90_candidate(const GemmSm90Config& config, const ContractionProblem& problem,
+                              const Target& target) {
+  Candidate candidate;
+  candidate.id = {"gemm_sm90", tile_name(config), config.schedule.split_k};
+  candidate.config = config;
+  candidate.min_ctas = config.schedule.ctas_per_sm;
+  candidate.predicted = predict_gemm_sm90(problem, target, config);
+  candidate.text = describe(config);
+  candidate.rejected = reject(target, config);
+  return candidate;
+}
+
 std::vector<Candidate> gemm_sm90_candidates(const GemmSm90Config& base,
                                             const ContractionProblem& problem, const Target& target,
                                             const TileRequest& request) {
@@ -298,14 +346,7 @@ std::vector<Candidate> gemm_sm90_candidates(const GemmSm90Config& base,
     if (!request.tile.empty() && tile_name(config) != request.tile) return;
     if (!wanted_split(problem, target, config, split, request)) return;
     config.schedule.split_k = split;
-    Candidate candidate;
-    candidate.id = {"gemm_sm90", tile_name(config), split};
-    candidate.config = config;
-    candidate.min_ctas = config.schedule.ctas_per_sm;
-    candidate.predicted = predict_gemm_sm90(problem, target, config);
-    candidate.text = describe(config);
-    candidate.rejected = reject(target, config);
-    candidates.push_back(std::move(candidate));
+    candidates.push_back(gemm_sm90_candidate(config, problem, target));
   };
   GemmSm90Config few = base;
   few.tile.a_rows =
@@ -316,7 +357,7 @@ std::vector<Candidate> gemm_sm90_candidates(const GemmSm90Config& base,
   for (const GemmSm90Shape& shape : shapes) {
     GemmSm90Config whole = with_shape(few, shape, target);
     whole.tile.stages = forced_stages(request.tile, whole.tile.stages);
-    for (const int split : kSplits) add(whole, split);
+    for (const int split : split_factors(problem, target, whole)) add(whole, split);
   }
   return candidates;
 }

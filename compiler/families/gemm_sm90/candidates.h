@@ -36,6 +36,10 @@ GemmSm90Config with_shape(const GemmSm90Config& base, const GemmSm90Shape& shape
 // SM; "64x112x64g1s10k1w": the same, one to an SM.
 std::string tile_name(const GemmSm90Config& config);
 
+// `config` as a candidate for the problem.
+Candidate gemm_sm90_candidate(const GemmSm90Config& config, const ContractionProblem& problem,
+                              const Target& target);
+
 // `base` has all but tile and schedule.
 std::vector<Candidate> gemm_sm90_candidates(const GemmSm90Config& base,
                                             const ContractionProblem& problem, const Target& target,

@@ -76,7 +76,8 @@ Prediction predict_gemm_sm90(const ContractionProblem& problem, const Target& ta
                         c.schedule.cluster_m;
   counts.accumulators = c.tile.block_m * c.tile.block_n * c.num_accumulators();
   counts.ping_pong = c.schedule.ping_pong;
-  counts.multicast = c.schedule.cluster_m * c.schedule.cluster_n > 1;
+  // An N cluster waits for two tiles of W, which come from DRAM (RESULTS model-7).
+  counts.cluster_waits = c.schedule.cluster_n > 1 ? 2 : c.schedule.cluster_m > 1 ? 1 : 0;
   counts.early_weights =
       c.schedule.cluster_k != 0 && c.schedule.ctas_per_sm == 1 && problem.b[0].weight;
   counts.math_share = math_tflops(target, c.space.math) / target.tensor_tflops;

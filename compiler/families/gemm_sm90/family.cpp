@@ -84,6 +84,15 @@ class GemmSm90Family final : public ContractionFamily {
     return c;
   }
 
+  KernelConfig with_maps(const KernelConfig& config,
+                         llvm::function_ref<i32(i32)> renumber) const override {
+    GemmSm90Config c = config.get<GemmSm90Config>();
+    for (Sm90Operand* operand : {&c.a, &c.b, &c.b2}) {
+      if (!operand->by_cp_async) operand->map = renumber(operand->map);
+    }
+    return c;
+  }
+
   Support supports(const ContractionProblem& problem, const Target& target) const override {
     if (target.arch != "sm_90a") return {"it needs sm_90a", true};
     if (!problem.is_single_or_dual()) return {"it computes one product, or two over one A", true};
@@ -105,6 +114,23 @@ class GemmSm90Family final : public ContractionFamily {
   std::vector<Candidate> candidates(const ContractionProblem& problem, const Target& target,
                                     const TileRequest& request) const override {
     return gemm_sm90_candidates(sm90_layout(problem)->config, problem, target, request);
+  }
+
+  // Persistent CTAs take tiles of the whole grid.
+  std::optional<Candidate> beside(const ContractionProblem& problem, const Target& target,
+                                  const Candidate& candidate) const override {
+    const auto& shared = candidate.config.get<GemmSm90Config>();
+    GemmSm90Config config = sm90_layout(problem)->config;
+    if (shared.schedule.cluster_k == 0 || shared.schedule.split_k != 1 ||
+        config.num_accumulators() < shared.num_accumulators()) {
+      return std::nullopt;
+    }
+    config.tile = shared.tile;
+    // As many rows of B, in two matrices.
+    if (config.dual && !shared.dual) config.tile.block_n /= 2;
+    config.schedule = shared.schedule;
+    config.epilogue = shared.epilogue;
+    return gemm_sm90_candidate(config, problem, target);
   }
 
   KernelPlan kernel(const ContractionProblem& problem, const Target& target,

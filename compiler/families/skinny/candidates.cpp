@@ -222,6 +222,20 @@ std::string describe(const SkinnyConfig& c, int ctas) {
                                      : "");
 }
 
+// Nothing: the config does not hold the problem, or the target not the config.
+std::optional<Candidate> as_candidate(const SkinnyProblem& problem, const Target& target,
+                                      const SkinnyConfig& config) {
+  if (!holds(config)) return std::nullopt;
+  const int min_ctas = resident_ctas(target, config);
+  if (min_ctas == 0) return std::nullopt;
+  return Candidate{{"skinny", tile_name(config), config.schedule.split_k},
+                   config,
+                   min_ctas,
+                   predict_skinny(problem, target, config, min_ctas),
+                   describe(config, min_ctas),
+                   ""};
+}
+
 }  // namespace
 
 std::string tile_name(const SkinnyConfig& c) {
@@ -240,21 +254,15 @@ std::vector<Candidate> skinny_candidates(const SkinnyProblem& problem, const Tar
                                          const TileRequest& request) {
   std::vector<Candidate> candidates;
   const auto add = [&](const SkinnyConfig& config) {
-    if (!holds(config)) return;
-    const int min_ctas = resident_ctas(target, config);
-    if (min_ctas == 0) return;
+    auto candidate = as_candidate(problem, target, config);
+    if (!candidate) return;
     // Many waves of small slices stream badly: 221 us for 28672x14336 with split-K 8, where the
     // copy rate gives 192.
     const i64 ctas =
         problem.batch * ceil_div(config.space.n.size, config.rows()) * config.k_slices();
     const bool small_slices = config.schedule.split_k > 1 && config.loads.shared_blocks < 3;
     if (request.tile.empty() && small_slices && ctas > i64{4} * target.sm_count) return;
-    candidates.push_back({{"skinny", tile_name(config), config.schedule.split_k},
-                          config,
-                          min_ctas,
-                          predict_skinny(problem, target, config, min_ctas),
-                          describe(config, min_ctas),
-                          ""});
+    candidates.push_back(std::move(*candidate));
   };
   for (const int split : kSplits) {
     if (request.split_k > 0 && split != request.split_k) continue;
@@ -276,6 +284,18 @@ std::vector<Candidate> skinny_candidates(const SkinnyProblem& problem, const Tar
     }
   }
   return candidates;
+}
+
+std::optional<Candidate> skinny_candidate_like(const SkinnyProblem& problem, const Target& target,
+                                               const SkinnyConfig& shared) {
+  SkinnyConfig config = problem.base;
+  const bool w_is_weight = config.loads.w_is_weight;
+  config.tile = shared.tile;
+  config.loads = shared.loads;
+  config.loads.w_is_weight = w_is_weight;
+  config.schedule = shared.schedule;
+  fit_vectors(config);
+  return as_candidate(problem, target, config);
 }
 
 }  // namespace catenary

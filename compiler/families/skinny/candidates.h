@@ -30,4 +30,8 @@ struct SkinnyProblem {
 std::vector<Candidate> skinny_candidates(const SkinnyProblem& problem, const Target& target,
                                          const TileRequest& request);
 
+// The candidate with the tile, loads and schedule of `shared`; nothing: it does not fit.
+std::optional<Candidate> skinny_candidate_like(const SkinnyProblem& problem, const Target& target,
+                                               const SkinnyConfig& shared);
+
 }  // namespace catenary

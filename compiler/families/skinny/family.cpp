@@ -184,6 +184,13 @@ class SkinnyFamily final : public ContractionFamily {
     return skinny_candidates(make_problem(problem), target, request);
   }
 
+  std::optional<Candidate> beside(const ContractionProblem& problem, const Target& target,
+                                  const Candidate& candidate) const override {
+    const auto& shared = candidate.config.get<SkinnyConfig>();
+    if (problem.ragged.kind != Ragged::kNone || shared.schedule.split_k != 1) return std::nullopt;
+    return skinny_candidate_like(make_problem(problem), target, shared);
+  }
+
   KernelPlan kernel(const ContractionProblem& problem, const Target&,
                     const Candidate& candidate) const override {
     const auto& c = candidate.config.get<SkinnyConfig>();

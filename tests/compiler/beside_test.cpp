@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which contractions may share a launch, and when the planner takes one.
+#include <doctest/doctest.h>
+
+#include "compiler/explain.h"
+#include "compiler/fusion/fuse.h"
+#include "compiler/plan.h"
+#include "ir/text/text.h"
+
+using namespace catenary;
+
+namespace {
+
+VerifiedChain verified(const std::string& text) {
+  auto chain = verify(llvm::cantFail(parse(text)));
+  if (!chain) FAIL(take_report(chain.takeError()).message);
+  return std::move(*chain);
+}
+
+// The names of the anchors of each set.
+std::vector<std::vector<std::string>> sets(const std::string& text) {
+  const VerifiedChain chain = verified(text);
+  const FusionPlan plan = fuse_chain(chain, true);
+  std::vector<std::vector<std::string>> names;
+  for (const auto& set : plan.beside) {
+    names.emplace_back();
+    for (int group : set) {
+      names.back().push_back(chain.value(plan.groups[group].anchors[0].value).name);
+    }
+  }
+  return names;
+}
+
+Plan planned(const std::string& text, const char* target = "h200", PlanOptions options = {}) {
+  auto plan = make_plan(verified(text), *find_target(target), options);
+  if (!plan) FAIL(take_report(plan.takeError()).message);
+  return std::move(*plan);
+}
+
+std::string qkv(i64 m, i64 n = 1024) {
+  return fmt::format(
+      "chain a(input x: bf16[{0}, 4096], weight wq: bf16[{1}, 4096], weight wk: bf16[1024, 4096],\n"
+      "        weight wv: bf16[1024, 4096]) {{\n"
+      "  q = contract \"mk,nk->mn\"(x, wq)\n  k = contract \"mk,nk->mn\"(x, wk)\n"
+      "  v = contract \"mk,nk->mn\"(x, wv)\n  return q: bf16, k: bf16, v: bf16 }}",
+      m, n);
+}
+
+using Sets = std::vector<std::vector<std::string>>;
+
+}  // namespace
+
+TEST_CASE("contractions over one activation form a set") {
+  CHECK(sets(qkv(4)) == Sets{{"q", "k", "v"}});
+}
+
+TEST_CASE("an epilogue that reads another member's result stays apart") {
+  CHECK(sets(R"(chain a(input x: bf16[8, 64], weight w: bf16[64, 64], weight v: bf16[64, 64]) {
+    y = contract "mk,nk->mn"(x, w)
+    z = contract "mk,kn->mn"(x, v)
+    t = add(z, cast(y, f32))
+    return t: f32, y: f32 })")
+            .empty());
+}
+
+TEST_CASE("an operand that is computed after the first member stays apart") {
+  CHECK(sets(R"(chain a(input x: bf16[8, 64], weight w: bf16[64, 64], weight v: bf16[48, 64]) {
+    s = contract "mk,nk->mn"(x, w)
+    y = cast(s, bf16)
+    z = contract "mk,nk->mn"(y, v)
+    u = contract "mk,nk->mn"(x, v)
+    return z: f32, u: f32 })") == Sets{{"s", "u"}});
+}
+
+TEST_CASE("what a kernel in between reads may not be overwritten before it") {
+  // r is read by y's epilogue, and z overwrites it.
+  const char* text = R"(chain a(input x: bf16[8, 64], weight w: bf16[64, 64],
+      weight v: bf16[64, 64], input r: f32[8, 64]) {
+    y = add(contract "mk,nk->mn"(x, w), r)
+    z = add(contract "mk,nk->mn"(x, v), r)
+    return y: f32, z: f32 inplace r })";
+  CHECK(sets(text).empty());
+}
+
+TEST_CASE("one launch where it is predicted to be faster") {
+  for (const char* target : {"h200", "a100"}) {
+    for (const i64 m : {1, 16, 64}) {
+      CAPTURE(m);
+      const Plan plan = planned(qkv(m, 4096), target);
+      REQUIRE(plan.buckets[0].kernels.size() == 1);
+      const KernelPlan& kernel = plan.buckets[0].kernels[0];
+      CHECK(kernel.beside.size() == 2);
+      CHECK(kernel.values.size() == 3);
+      CHECK(plan.fused_kernels == 1);
+      i64 ctas = 0;
+      for (const KernelPart& part : kernel.beside) ctas += part.ctas;
+      CHECK(ctas < kernel.grid.fixed);
+    }
+  }
+}
+
+TEST_CASE("large M keeps its kernels where those are faster") {
+  CHECK(planned(qkv(8192, 4096)).buckets[0].kernels.size() == 3);
+}
+
+TEST_CASE("all tiles of a launch run at once where one matrix of their rows would") {
+  for (const i64 n : {1024, 2048, 4096, 4104, 5120}) {
+    CAPTURE(n);
+    const KernelPlan kernel = planned(qkv(64, n)).buckets[0].kernels[0];
+    CHECK(kernel.grid.ctas(0) <= i64{132} * kernel.min_ctas);
+  }
+}
+
+TEST_CASE("explain names the contractions of a launch, and why") {
+  const VerifiedChain chain = verified(qkv(4, 4096));
+  const std::string text = explain_text(chain, planned(qkv(4, 4096)));
+  CHECK(text.find("q, k, v") != std::string::npos);
+  CHECK(text.find("3 contractions side by side") != std::string::npos);
+  const KernelPlan kernel = planned(qkv(4, 4096)).buckets[0].kernels[0];
+  CHECK(kernel.why.find("'k' shares an operand and the launch with it") != std::string::npos);
+}
+
+TEST_CASE("an unfused plan has no launch of several contractions") {
+  PlanOptions options;
+  options.fuse = false;
+  CHECK(planned(qkv(4), "h200", options).buckets[0].kernels.size() == 3);
+}

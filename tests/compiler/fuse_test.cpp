@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which values share a kernel, on chains small enough to work out by hand.
+#include <doctest/doctest.h>
+
+#include "compiler/fusion/fuse.h"
+#include "ir/text/text.h"
+#include "llvm/ADT/STLExtras.h"
+
+using namespace catenary;
+
+namespace {
+
+struct Fused {
+  VerifiedChain chain;
+  FusionPlan plan;
+
+  ValueId find(std::string_view name) const {
+    for (ValueId id = 0; id < chain.num_values(); ++id) {
+      if (chain.value(id).name == name) return id;
+    }
+    FAIL("no value is named ", name);
+    return -1;
+  }
+  int group_of(std::string_view name) const { return plan.group_of[find(name)]; }
+  const FusionGroup& group(std::string_view name) const { return plan.groups[group_of(name)]; }
+  std::vector<std::string> outputs(std::string_view name) const {
+    std::vector<std::string> names;
+    for (const GroupOutput& output : group(name).outputs) {
+      names.push_back(chain.value(output.value).name);
+    }
+    return names;
+  }
+};
+
+Fused fused(const std::string& text) {
+  auto chain = verify(llvm::cantFail(parse(text)));
+  if (!chain) FAIL(take_report(chain.takeError()).message);
+  FusionPlan plan = fuse_chain(*chain, true);
+  return {std::move(*chain), std::move(plan)};
+}
+
+using Names = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE("a value of parameters joins the kernel that reads them anyway") {
+  // The dgrad of a gated layer: h does not depend on the accumulator.
+  const Fused f = fused(R"(chain c(
+      weight wd: bf16[48, 64], input g: bf16[32, 64], input u: bf16[32, 64],
+      input dy: bf16[32, 48]) {
+    s = silu(g)
+    h = mul(s, u)
+    dh = contract "mn,nk->mk"(dy, wd)
+    du = mul(dh, s)
+    dg = mul(dh, u)
+    return h: bf16, du: bf16, dg: bf16 })");
+  CHECK(f.plan.groups.size() == 1);
+  CHECK(f.outputs("dh") == Names{"h", "du", "dg"});
+  CHECK(f.group("dh").why.find("'h' joins it") != std::string::npos);
+}
+
+TEST_CASE("it joins also where a contraction that comes first reads it") {
+  const Fused f = fused(R"(chain c(
+      weight wd: bf16[48, 64], input g: bf16[32, 64], input u: bf16[32, 64],
+      input dy: bf16[32, 48]) {
+    s = silu(g)
+    t = mul(s, u)
+    h = cast(t, bf16)
+    dh = contract "mn,nk->mk"(dy, wd)
+    dw = contract "mn,mk->nk"(dy, h)
+    du = mul(dh, s)
+    dg = mul(dh, u)
+    return dw: f32, du: bf16, dg: bf16 })");
+  CHECK(f.plan.groups.size() == 2);
+  CHECK(f.outputs("dh") == Names{"h", "du", "dg"});
+  CHECK(f.group_of("h") < f.group_of("dw"));
+}
+
+TEST_CASE("a value that would read more than it shares has a kernel of its own") {
+  const auto groups = [](const char* shape, const char* h) {
+    return fused(fmt::format(R"(chain c(
+        weight w: bf16[64, 48], weight b: bf16[64], input x: bf16[32, 48], input g: bf16{}) {{
+      y = contract "mk,nk->mn"(x, w)
+      z = add(y, b)
+      h = {}
+      return z: bf16, h: bf16 }})",
+                             shape, h))
+        .plan.groups.size();
+  };
+  CHECK(groups("[32, 64]", "silu(g)") == 2);    // shares nothing
+  CHECK(groups("[32, 64]", "add(g, b)") == 2);  // shares a row, and reads a matrix besides
+  CHECK(groups("[32, 48]", "add(g, x)") == 2);  // a matrix of the contraction, in another shape
+  // The shape fits, but the kernel has x only as a matrix.
+  const Fused square = fused(R"(chain c(weight w: bf16[48, 48], input x: bf16[32, 48]) {
+    y = contract "mk,nk->mn"(x, w)
+    h = silu(x)
+    return y: bf16, h: bf16 })");
+  CHECK(square.plan.groups.size() == 2);
+}
+
+TEST_CASE("it joins the kernel where it saves most") {
+  const Fused f = fused(R"(chain c(
+      weight w: bf16[64, 48], input x: bf16[32, 48], input v: bf16[32, 48], input g: bf16[32, 64],
+      input u: bf16[32, 64]) {
+    a = contract "mk,nk->mn"(x, w)
+    b = mul(a, g)
+    p = contract "mk,nk->mn"(v, w)
+    d = mul(p, g)
+    e = mul(d, u)
+    h = mul(g, u)
+    return b: bf16, e: bf16, h: bf16 })");
+  CHECK(f.group_of("h") == f.group_of("p"));
+}
+
+TEST_CASE("an output in place is left for the end") {
+  const Fused f = fused(R"(chain c(
+      weight w: bf16[64, 48], input x: bf16[32, 48], input g: bf16[32, 64]) {
+    a = contract "mk,nk->mn"(x, w)
+    b = mul(a, g)
+    h = silu(g)
+    return b: bf16, h: bf16 inplace g })");
+  CHECK(f.plan.groups.size() == 2);
+  CHECK(f.plan.groups[1].copies.empty());
+  CHECK(f.group_of("h") == 1);
+}
