@@ -9,11 +9,16 @@ set_source_files_properties(${PROJECT_SOURCE_DIR}/compiler/compile/helper/option
   COMPILE_DEFINITIONS "CATENARY_LIBEXEC_FROM_LIBRARY=\"${catenary_libexec_from_library}\";\
 CATENARY_LIBEXEC_FROM_COMMAND=\"${catenary_libexec_from_command}\"")
 
-add_executable(catenary_nvrtc ${PROJECT_SOURCE_DIR}/compiler/compile/helper/main.cpp)
-set_target_properties(catenary_nvrtc PROPERTIES OUTPUT_NAME catenary-nvrtc
+function(catenary_helper_program target)
+  add_executable(${target} ${PROJECT_SOURCE_DIR}/compiler/compile/helper/main.cpp)
+  set_target_properties(${target} PROPERTIES OUTPUT_NAME catenary-nvrtc)
+  target_link_libraries(${target} PRIVATE catenary_compiler)
+  target_link_options(${target} PRIVATE -Wl,--gc-sections -Wl,--as-needed)
+endfunction()
+
+catenary_helper_program(catenary_nvrtc)
+set_target_properties(catenary_nvrtc PROPERTIES
                       RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/libexec/catenary)
-target_link_libraries(catenary_nvrtc PRIVATE catenary_compiler)
-target_link_options(catenary_nvrtc PRIVATE -Wl,--gc-sections -Wl,--as-needed)
 foreach(component IN ITEMS library catenary)
   install(TARGETS catenary_nvrtc RUNTIME DESTINATION ${catenary_libexec} COMPONENT ${component})
 endforeach()

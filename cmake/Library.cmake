@@ -1,29 +1,37 @@
 # libcatenary.so exports only the C ABI. Install rules, CMake package, pkg-config.
-# runtime/ and adapters/ are linked as objects, because --exclude-libs would hide the C ABI of an archive.
-add_library(catenary SHARED $<TARGET_OBJECTS:catenary_runtime>
-                            $<TARGET_OBJECTS:catenary_adapters>)
-add_library(catenary::catenary ALIAS catenary)
 set_source_files_properties(${PROJECT_SOURCE_DIR}/runtime/c_api/c_api.cpp
                             ${PROJECT_SOURCE_DIR}/runtime/pack/pack_writer.cpp PROPERTIES
                             COMPILE_DEFINITIONS CATENARY_VERSION="${PROJECT_VERSION}")
-set(catenary_map ${PROJECT_SOURCE_DIR}/cmake/catenary.map)
-set_target_properties(catenary PROPERTIES LINKER_LANGUAGE CXX VERSION ${PROJECT_VERSION} SOVERSION 0
-                      LINK_DEPENDS ${catenary_map})
+
+# The library of every layer up to adapters. runtime/ and adapters/ are linked as objects, because
+# --exclude-libs would hide the C ABI of an archive.
+function(catenary_shared_library target)
+  set(map ${PROJECT_SOURCE_DIR}/cmake/catenary.map)
+  add_library(${target} SHARED $<TARGET_OBJECTS:catenary_runtime>
+                               $<TARGET_OBJECTS:catenary_adapters>)
+  set_target_properties(${target} PROPERTIES LINKER_LANGUAGE CXX LINK_DEPENDS ${map})
+  target_link_libraries(${target} PRIVATE catenary_compiler catenary_simulator catenary_flags)
+  target_link_options(${target} PRIVATE -Wl,--exclude-libs,ALL -Wl,--version-script,${map}
+                      -Wl,--gc-sections -Wl,--as-needed)
+  if(NOT CATENARY_SANITIZE)  # a sanitizer's runtime stays undefined until the program is linked
+    target_link_options(${target} PRIVATE -Wl,-z,defs)
+  endif()
+endfunction()
+
+catenary_shared_library(catenary)
+add_library(catenary::catenary ALIAS catenary)
+set_target_properties(catenary PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION 0)
 add_dependencies(catenary catenary_nvrtc)
 target_compile_features(catenary INTERFACE cxx_std_20)  # catenary.hpp
-target_link_libraries(catenary PRIVATE catenary_compiler catenary_simulator catenary_flags)
-target_link_options(catenary PRIVATE -Wl,--exclude-libs,ALL -Wl,--version-script,${catenary_map}
-                    -Wl,--gc-sections -Wl,--as-needed)
-if(NOT CATENARY_SANITIZE)  # a sanitizer's runtime stays undefined until the program is linked
-  target_link_options(catenary PRIVATE -Wl,-z,defs)
-endif()
 target_sources(catenary PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}/include FILES
                ${PROJECT_SOURCE_DIR}/include/catenary/catenary.h
                ${PROJECT_SOURCE_DIR}/include/catenary/catenary.hpp
                ${PROJECT_SOURCE_DIR}/include/catenary/chain.hpp
                ${PROJECT_SOURCE_DIR}/include/catenary/device.hpp
+               ${PROJECT_SOURCE_DIR}/include/catenary/dlpack.hpp
                ${PROJECT_SOURCE_DIR}/include/catenary/error.hpp
                ${PROJECT_SOURCE_DIR}/include/catenary/facts.h
+               ${PROJECT_SOURCE_DIR}/include/catenary/facts.hpp
                ${PROJECT_SOURCE_DIR}/include/catenary/gradient.h
                ${PROJECT_SOURCE_DIR}/include/catenary/gradient.hpp
                ${PROJECT_SOURCE_DIR}/include/catenary/log.hpp

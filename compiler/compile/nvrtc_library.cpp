@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <mutex>
 #include <optional>
 
 #include "compiler/compile/environment.h"
@@ -28,6 +29,16 @@ constexpr const char* kSubfolders[] = {"",
                                        "/nvidia/cuda_nvrtc/lib"};
 constexpr const char* kInProcess = "this process";
 constexpr const char* kLoaderPath = "the loader's path";
+
+// Never destroyed: a thread may compile while the process ends.
+struct AddedFolders {
+  std::mutex mutex;
+  std::vector<std::string> folders;
+};
+AddedFolders& added_folders() {
+  static AddedFolders& added = *new AddedFolders;
+  return added;
+}
 
 void append_matches(const std::string& pattern, std::vector<std::string>& out) {
   glob_t found{};
@@ -135,9 +146,28 @@ std::optional<Expected<NvrtcLibrary>> try_place(const std::string& place) {
 
 }  // namespace
 
+void add_nvrtc_folder(std::string folder) {
+  const std::lock_guard lock(added_folders().mutex);
+  added_folders().folders.push_back(std::move(folder));
+}
+
+std::vector<std::string> nvrtc_folders() {
+  llvm::SmallVector<llvm::StringRef, 4> given;
+  const std::string path = environment("CATENARY_NVRTC_PATH");
+  llvm::StringRef(path).split(given, ':', -1, false);
+  std::vector<std::string> folders;
+  for (llvm::StringRef folder : given) folders.push_back(folder.str());
+  const std::lock_guard lock(added_folders().mutex);
+  const std::vector<std::string>& added = added_folders().folders;
+  folders.insert(folders.end(), added.begin(), added.end());
+  return folders;
+}
+
 std::vector<std::string> nvrtc_search_paths() {
   if (const std::string chosen = environment("CATENARY_NVRTC"); !chosen.empty()) return {chosen};
-  std::vector<std::string> places{kInProcess, kLoaderPath};
+  std::vector<std::string> places{kInProcess};
+  for (std::string& folder : nvrtc_folders()) places.push_back(std::move(folder));
+  places.push_back(kLoaderPath);
   for (const char* variable : {"CUDA_HOME", "CUDA_PATH"}) {
     if (const std::string folder = environment(variable); !folder.empty()) places.push_back(folder);
   }

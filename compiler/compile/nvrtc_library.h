@@ -66,4 +66,9 @@ std::string loaded_nvrtc_path();
 // the only one: a wrong explicit choice is told and not passed over.
 std::vector<std::string> nvrtc_search_paths();
 
+// Folders that are searched after what the process has loaded: those of CATENARY_NVRTC_PATH, then
+// those that were added, in this order.
+std::vector<std::string> nvrtc_folders();
+void add_nvrtc_folder(std::string folder);
+
 }  // namespace catenary

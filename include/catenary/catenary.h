@@ -265,6 +265,11 @@ enum {
 typedef int32_t ctn_jit_mode;
 enum { CTN_JIT_DEFAULT = 0, CTN_JIT_AUTO = 1, CTN_JIT_WARN = 2, CTN_JIT_OFF = 3 };
 
+/* Adds a folder in which NVRTC is searched after what the process has loaded: that of a library, a
+ * toolkit's, or one that holds the wheels of Python (site-packages). Has no effect once NVRTC has
+ * been opened, or if CATENARY_NVRTC is set. */
+CTN_API ctn_status ctn_nvrtc_add_folder(const char* folder);
+
 /* Whose machine code an engine makes. */
 typedef int32_t ctn_backend;
 enum {

@@ -26,6 +26,16 @@ inline int device_count() {
   return count;
 }
 
+// Makes the simulator the device of this process; CTN_INVALID_ARGUMENT: a GPU is in use.
+inline void use_simulator() { check(ctn_device_use_simulator()); }
+
+// Whether the simulator is the device of this process.
+inline bool is_simulator() {
+  std::int32_t simulator = 0;
+  check(ctn_device_is_simulator(&simulator));
+  return simulator != 0;
+}
+
 // Device memory, aligned to 256 bytes, freed by the destructor.
 class Buffer {
  public:

@@ -109,7 +109,7 @@ FUNCTIONS = {
     "ctn_chain_verify": "sp", "ctn_chain_symbol": "sptII", "ctn_chain_parameter": "sppP",
     "ctn_chain_constant": "spdtP", "ctn_chain_contract": "sptiiuptP", "ctn_chain_elementwise": "sptpzpztP",
     "ctn_chain_sum": "sptitP", "ctn_chain_reduce": "spttitP", "ctn_chain_cast": "spiitP",
-    "ctn_chain_return": "spp", "ctn_engine_create": "spP", "ctn_engine_destroy": "vp",
+    "ctn_chain_return": "spp", "ctn_nvrtc_add_folder": "st", "ctn_engine_create": "spP", "ctn_engine_destroy": "vp",
     "ctn_engine_compile": "spptP", "ctn_engine_load": "sppipP", "ctn_engine_prepare": "sppipP",
     "ctn_compiled_destroy": "vp", "ctn_compiled_explain": "spiP", "ctn_compiled_kernel_count": "spP",
     "ctn_compiled_kernel": "spzP", "ctn_compiled_kernel_source": "spzP", "ctn_executable_launch": "spp",
@@ -137,15 +137,27 @@ FUNCTIONS = {
 # fmt: on
 
 
+def package_folders() -> list[Path]:
+    """The folders of the package: of an editable install also the one that has its binaries."""
+    import catenary
+
+    return [Path(folder) for folder in catenary.__path__]
+
+
+def wheel_folders() -> list[Path]:
+    """The folders of this Python environment that have NVIDIA's wheels."""
+    return [Path(folder) for folder in sys.path if (Path(folder) / "nvidia").is_dir()]
+
+
 def library_path() -> Path:
-    """libcatenary.so: the file or folder of CATENARY_LIBRARY, else the package's own, else that of a build tree.
+    """libcatenary.so: of CATENARY_LIBRARY, a file or folder, else of the package, else of a checkout's build tree.
 
     Raises ImportError, which names the places that were searched.
     """
-    package = Path(__file__).resolve().parent
     chosen = os.environ.get("CATENARY_LIBRARY")
-    # An editable install and a checkout have the library in the build tree.
-    places = [Path(chosen)] if chosen else [package / "lib", package.parents[1] / "build"]
+    places = [Path(chosen)] if chosen else [folder / "lib" for folder in package_folders()]
+    if not chosen:
+        places.append(Path(__file__).resolve().parents[2] / "build")
     for place in places:
         path = place / NAME if place.is_dir() else place
         if path.is_file():

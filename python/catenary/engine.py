@@ -3,15 +3,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import logging
 import os
 import re
-import sys
 import threading
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 from catenary import _native
@@ -104,7 +103,7 @@ class Engine:
         self._prepared: dict[tuple[str, int], Executable] = {}
         self._lock = threading.Lock()
         # A wrong option or pack is an error of this call.
-        self._simulated = device == "sim" or is_simulator()
+        self._simulated = device == "sim" or (device is None and is_simulator())
         self._handle(_SIMULATOR if self._simulated else _CUDA)
 
     @property
@@ -199,7 +198,7 @@ class Engine:
         with self._lock:
             handle = self._handles.get(backend)
             if handle is None:
-                if backend == _CUDA:
+                if backend == _CUDA and not os.environ.get("CATENARY_NVRTC"):
                     find_nvrtc()
                 options = _native.EngineOptions(**self._options, backend=backend)
                 handle = Handle(lib.ctn_engine_destroy, lib.ctn_engine_create, ctypes.byref(options))
@@ -233,29 +232,26 @@ def default_engine() -> Engine:
     return Engine()
 
 
+@functools.cache
 def find_nvrtc() -> None:
-    """Opens the NVRTC of this Python environment, if it has one, so that the library finds it in the process.
+    """Tells the library where this Python environment may have NVRTC: its own wheel, which torch brings as well.
 
-    The library itself finds what is loaded, on the loader's path, in a toolkit, and in an active environment.
+    Without one, cuda.pathfinder searches where it is installed. The library searches toolkits and the loader's path.
     """
-    if os.environ.get("CATENARY_NVRTC") or "nvrtc" in _loaded:
+    folders = _native.wheel_folders()
+    for folder in folders:
+        check(lib.ctn_nvrtc_add_folder(encode(str(folder))))
+    if any(next(folder.glob("nvidia/*/lib/libnvrtc.so.*"), None) for folder in folders):
         return
-    _loaded.add("nvrtc")
-    for folder in map(Path, sys.path):
-        for pattern in ("nvidia/cu13/lib/libnvrtc.so.13", "nvidia/cuda_nvrtc/lib/libnvrtc.so.12"):
-            for path in folder.glob(pattern):
-                try:
-                    # The builtins, which NVRTC opens by their bare name, are opened before it.
-                    for builtins in path.parent.glob("libnvrtc-builtins.so.*"):
-                        ctypes.CDLL(str(builtins), mode=ctypes.RTLD_GLOBAL)
-                    ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
-                except OSError as error:
-                    logger.debug("%s cannot be opened: %s", path, error)
-                else:
-                    return
+    with contextlib.suppress(ImportError):
+        from cuda import pathfinder
+
+        try:
+            pathfinder.load_nvidia_dynamic_lib("nvrtc")  # the library takes what the process has loaded
+        except Exception as error:  # what it raises differs by version
+            logger.debug("cuda.pathfinder found no NVRTC: %s", error)
 
 
-_loaded: set[str] = set()
 _log_callback: Any = None
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from catenary import _native
 from catenary._native import lib
 from catenary.chain import Chain, encode
-from catenary.errors import Handle, check, result
+from catenary.errors import ArgumentError, Handle, check, result
 from catenary.operand import DType, symbol
 
 
@@ -126,7 +126,10 @@ def gradient(
     Raises ArgumentError for an option, UnsupportedError for an output in place or an operand by the group of its row.
     """
     names = [(ctypes.c_char_p * len(group))(*map(encode, group)) for group in (wanted, outputs)]
-    kind = Recompute[recompute] if isinstance(recompute, str) else Recompute(recompute)
+    try:
+        kind = Recompute[recompute] if isinstance(recompute, str) else Recompute(recompute)
+    except (KeyError, ValueError):
+        raise ArgumentError(f"recompute is {recompute!r}: use 'none', 'all' or 'budget'") from None
     options = _native.GradientOptions(
         wanted=names[0],
         num_wanted=len(wanted),

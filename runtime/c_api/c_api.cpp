@@ -6,7 +6,9 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "compiler/compile/nvrtc_library.h"
 #include "ir/log.h"
+#include "ir/names.h"
 #include "runtime/c_api/last_error.h"
 
 namespace catenary::c_api {
@@ -222,6 +224,20 @@ Error check_options(const ctn_engine_options& given) {
 }
 
 }  // namespace
+
+ctn_status ctn_nvrtc_add_folder(const char* folder) {
+  return guarded([&]() -> Error {
+    if (Error error = require(folder, "folder")) return error;
+    const std::string text = folder;
+    // A helper process gets the folders separated by colons.
+    if (text.empty() || text.find(':') != std::string::npos) {
+      return make_error(ErrorCode::kInvalidArgument,
+                        "folder is {}: pass the path of a folder, without a colon", quoted(text));
+    }
+    add_nvrtc_folder(text);
+    return Error::success();
+  });
+}
 
 ctn_status ctn_engine_create(const ctn_engine_options* options, ctn_engine** engine) {
   return guarded([&]() -> Error {

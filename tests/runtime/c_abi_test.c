@@ -101,6 +101,7 @@ static const any_function exported[] = {
     (any_function)ctn_chain_digest,
     (any_function)ctn_compiled_chain,
     (any_function)ctn_engine_explain,
+    (any_function)ctn_nvrtc_add_folder,
     (any_function)ctn_device_use_simulator,
     (any_function)ctn_device_is_simulator,
     (any_function)ctn_chain_gradient,

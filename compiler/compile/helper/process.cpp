@@ -32,13 +32,19 @@ constexpr size_t kSaidBytes = 4096;
 // The signals of a process that does something wrong; it does the same with the same source.
 constexpr std::array kCrashes = {SIGSEGV, SIGABRT, SIGBUS, SIGILL, SIGFPE, SIGSYS, SIGTRAP};
 
-// The variables of a helper. An NVRTC that this process has loaded already is the one to use.
+// The variables of a helper. An NVRTC that this process has loaded already is the one to use; the
+// folders that were added to this process are searched there too.
 std::vector<std::string> helper_environment() {
   std::vector<std::string> variables = english_environment();
   const auto chosen = [](llvm::StringRef text) { return text.startswith("CATENARY_NVRTC="); };
   const std::string loaded = loaded_nvrtc_path();
   if (llvm::none_of(variables, chosen) && !loaded.empty()) {
     variables.push_back("CATENARY_NVRTC=" + loaded);
+  }
+  llvm::erase_if(variables,
+                 [](llvm::StringRef text) { return text.startswith("CATENARY_NVRTC_PATH="); });
+  if (const std::vector<std::string> folders = nvrtc_folders(); !folders.empty()) {
+    variables.push_back("CATENARY_NVRTC_PATH=" + llvm::join(folders, ":"));
   }
   return variables;
 }

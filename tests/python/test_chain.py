@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Building chains: the text that calls give, facts, copies, and every refusal with its type."""
+
+import copy
+import pickle
+import re
+
+import pytest
+from conftest import make_linear
+
+import catenary as ctn
+
+
+def test_calls_give_the_text_of_the_chain(linear_chain):
+    assert re.sub(r"\s+", " ", linear_chain.text) == (
+        'chain layer( input x: f32[16, 24], weight w: f32[32, 24], weight b: f32[32]) { t3 = contract "mk,nk->mn"(x, w) '
+        "t4 = add(t3, b) t5 = silu(t4) return t5: f32 } "
+    )
+
+
+def test_examples_parse_and_print_to_themselves(root):
+    files = sorted((root / "examples").glob("*.chain"))
+    assert len(files) > 8
+    for file in files:
+        chain = ctn.Chain.parse(file.read_text())
+        again = ctn.Chain.parse(chain.text)
+        assert again.text == chain.text
+        assert again.digest == chain.digest
+        assert chain.name and f"chain {chain.name}" in chain.text
+
+
+def test_every_operation_has_a_function(root):
+    table = (root / "ir/ops.def").read_text()
+    operations = re.findall(r"CATENARY_OP\(\w+, (\w+), k(?:Elementwise|Reduction)", table)
+    assert len(operations) > 30
+    assert [name for name in operations if not callable(getattr(ctn, name, None))] == []
+
+
+def test_operators_and_numbers():
+    chain = ctn.Chain("ops")
+    x = chain.input("x", "bf16", (4, 8))
+    s = chain.input("s", "float32", (4,))
+    y = (1 - x / 2) @ "mn" * (s @ "m") + -(x**2)
+    chain.output(ctn.select(ctn.gt(y, 0.0), ctn.clamp(y, -1, 7), 0.0), ctn.bf16, strides=(16, 1), align=4)
+    text = chain.text
+    for part in ("constant(1)", '@ "m"', "pow(", "clamp(", "lo = -1", "strides[16, 1]", "align 4", "bf16[4, 8]"):
+        assert part in text
+
+
+def test_symbol_ragged_in_place_and_operands():
+    chain = ctn.Chain("experts")
+    rows = chain.symbol("M", 1, 64)
+    x = chain.input("x", ctn.bf16, (rows, 32))
+    w = chain.weight("w", ctn.bf16, (4, 32, 32))
+    ends = chain.input("ends", ctn.i32, (4,))
+    alpha = chain.scalar("alpha")
+    y = ctn.contract("mk,enk->mn", x, w, ctn.Ragged("m", ends, "e"))
+    chain.output_in_place(ctn.scale(y, alpha) + x, ctn.bf16, x)
+    assert chain.symbol_range == ctn.SymbolRange("M", 1, 64)
+    assert [p.name for p in chain.parameters] == ["x", "w", "ends", "alpha"]
+    assert [p.role.name for p in chain.parameters] == ["input", "weight", "input", "scalar"]
+    assert chain.parameters[0].shape == (ctn.symbol, 32) and chain.parameters[0].shape_for(7) == (7, 32)
+    (out,) = chain.outputs
+    assert (out.in_place, out.dtype, out.is_output, out.bytes) == (0, ctn.bf16, True, 64 * 32 * 2)
+    assert "ragged m by ends over e" in chain.text and "inplace x" in chain.text
+    assert repr(chain.parameters[0].shape) == "(symbol, 32)"
+
+
+def test_digest_and_key_forget_names_only():
+    a, b, other = make_linear(name="a"), make_linear(name="b"), make_linear(n=33)
+    assert a.digest == b.digest != other.digest
+    assert re.fullmatch("[0-9a-f]{64}", a.digest)
+    assert a.key == int(a.digest, 16) >> 193 and a.key < 2**63
+
+
+def test_facts_follow_a_chain_that_grows():
+    chain = make_linear()
+    before = chain.digest
+    x = ctn.Tensor(chain, 0, 2)
+    chain.output(ctn.relu(x), ctn.f16)
+    assert len(chain.outputs) == 2 and chain.digest != before
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda c: pickle.loads(pickle.dumps(c))])
+def test_a_copy_is_an_equal_chain_of_its_own(copied, linear_chain):
+    other = copied(linear_chain)
+    assert other is not linear_chain and other.text == linear_chain.text
+    x = ctn.Tensor(other, 0, 2)
+    other.output(ctn.relu(x), ctn.f32)
+    assert len(other.outputs) == 2 and len(linear_chain.outputs) == 1
+
+
+def test_the_symbol_survives_pickling():
+    assert pickle.loads(pickle.dumps(ctn.symbol)) == ctn.symbol
+
+
+def test_dtype_of_many():
+    import numpy as np
+
+    for given, want in [
+        ("bf16", ctn.bf16),
+        ("bfloat16", ctn.bf16),
+        (np.float32, ctn.f32),
+        (np.dtype("f2"), ctn.f16),
+        (ctn.i32, ctn.i32),
+        ("torch.float16", ctn.f16),
+    ]:
+        assert ctn.DType.of(given) is want
+    with pytest.raises(ctn.ArgumentError, match=r"float64.*bf16, f16, f32"):
+        ctn.DType.of(np.float64)
+
+
+def two_chains():
+    a, b = make_linear(), make_linear()
+    return ctn.Tensor(a, 0, 2), ctn.Tensor(b, 0, 2)
+
+
+WRONG = {
+    "parse": (lambda c: ctn.Chain.parse("chain x(\n  input x f32[1])"), ctn.ParseError, "parse", "expected ':'"),
+    "empty name": (lambda c: ctn.Chain(""), ctn.ChainError, "invalid_chain", "name"),
+    "zero byte": (lambda c: ctn.Chain("a\0b"), ctn.ArgumentError, "invalid_argument", "zero byte"),
+    "no text": (lambda c: ctn.Chain(7), ctn.ArgumentError, "invalid_argument", "use str"),
+    "strides": (
+        lambda c: c.input("q", "f32", (2, 3), strides=(3,)),
+        ctn.ArgumentError,
+        "invalid_argument",
+        "1 strides and 2 dimensions",
+    ),
+    "rank": (lambda c: c.input("q", "f32", (1,) * 9), ctn.ArgumentError, "invalid_argument", "use 0 to 8"),
+    "size": (lambda c: c.input("q", "f32", (-1,)), ctn.ChainError, "invalid_chain", "-1"),
+    "too large": (lambda c: c.input("q", "f32", (2**45,)), ctn.UnsupportedError, "resource_limit", "q"),
+    "two names": (lambda c: c.input("x", "f32", (1,)), ctn.ChainError, "invalid_chain", "'x'"),
+    "symbol without a declaration": (
+        lambda c: c.input("q", "f32", (ctn.symbol,)),
+        ctn.ArgumentError,
+        "invalid_argument",
+        "symbol",
+    ),
+    "op": (lambda c: ctn.elementwise("sillu", ctn.Tensor(c, 0, 2)), ctn.ArgumentError, "invalid_argument", "silu"),
+    "shapes": (lambda c: ctn.linear(ctn.Tensor(c, 0, 2), ctn.Tensor(c, 2, 1)), ctn.ChainError, "invalid_chain", ""),
+    "two chains": (lambda c: ctn.add(*two_chains()), ctn.ArgumentError, "invalid_argument", "one chain"),
+    "output of another": (
+        lambda c: c.output(two_chains()[0], "f32"),
+        ctn.ArgumentError,
+        "invalid_argument",
+        "this chain",
+    ),
+    "no tensor": (lambda c: ctn.add(1.0, 2.0), ctn.ArgumentError, "invalid_argument", "Chain.constant"),
+    "list": (lambda c: ctn.add(ctn.Tensor(c, 0, 2), [1]), ctn.ArgumentError, "invalid_argument", "list"),
+    "in place of a weight": (
+        lambda c: c.output_in_place(ctn.Tensor(c, 1, 2), "f32", ctn.Tensor(c, 1, 2)),
+        ctn.ChainError,
+        "invalid_chain",
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_a_wrong_call_is_one_typed_sentence(case, linear_chain):
+    call, kind, code, words = WRONG[case]
+    before = linear_chain.text
+    with pytest.raises(kind) as caught:
+        call(linear_chain)
+    error = caught.value
+    assert error.code == code and words in str(error) and "\n" not in str(error)
+    assert linear_chain.text == before
+
+
+def test_a_parse_error_has_its_place_and_survives_pickling():
+    with pytest.raises(ctn.ParseError) as caught:
+        ctn.Chain.parse("chain x(\n  input x f32[1])")
+    error = pickle.loads(pickle.dumps(caught.value))
+    assert (error.line, error.column, error.code, type(error)) == (2, 11, "parse", ctn.ParseError)
+    assert isinstance(error, ValueError)
+
+
+def test_an_unfinished_chain_has_no_text():
+    chain = ctn.Chain("half")
+    chain.input("x", "f32", (2,))
+    for use in (lambda: chain.text, lambda: chain.operands, lambda: pickle.dumps(chain), chain.verify):
+        with pytest.raises(ctn.ChainError):
+            use()

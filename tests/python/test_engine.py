@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Engines: options, the device of a process, plans and kernels, packs and the strict mode, the log."""
+
+import json
+
+import pytest
+from conftest import make_linear, run_python
+
+import catenary as ctn
+
+
+def test_prepare_returns_one_executable_per_chain(engine):
+    a, b = make_linear(), make_linear()
+    assert engine.prepare(a) is engine.prepare(b) is not engine.prepare(make_linear(name="other"))
+
+
+def test_plan_is_text_data_and_a_table(engine):
+    plan = make_linear().explain("sm_80")
+    assert isinstance(plan, str) and repr(plan) == str(plan) and "kernel 0:" in plan and "sm_80" in plan
+    kernel = plan.data["buckets"][0]["kernels"][0]
+    table = plan._repr_html_()
+    for part in ("<table>", kernel["symbol"], kernel["family"], "µs", "<pre>"):
+        assert part in table
+    run = engine.prepare(make_linear())
+    assert "kernel 0:" in run.explain() and json.dumps(run.explain().data)
+
+
+def test_plan_escapes_what_a_page_would_run():
+    plan = ctn.Plan("<script>", {"buckets": []})
+    assert "<script>" not in plan._repr_html_()
+
+
+def test_kernels_have_source_and_code(engine):
+    run = engine.prepare(make_linear())
+    (kernel,) = run.kernels
+    assert 'extern "C"' in kernel.source and kernel.name in kernel.source and kernel.cubin[:4] == b"\x7fELF"
+    assert kernel.threads % 32 == 0 and kernel.smem_bytes >= 0 and kernel.name in repr(kernel)
+    assert run.compiled.chain.digest == make_linear().digest
+
+
+@pytest.mark.parametrize(
+    "options, words",
+    [
+        ({"device": "gpu"}, "device is 'gpu': use 'cuda'"),
+        ({"cache": "on"}, "cache is 'on': use one of 'rw', 'ro', 'off'"),
+        ({"jit": "never"}, "jit is 'never'"),
+        ({"helper": "yes"}, "helper is 'yes'"),
+        ({"split_k": 17}, "split_k is 17"),
+        ({"helper_seconds": -1}, "helper_seconds is -1"),
+    ],
+)
+def test_a_wrong_option_is_one_sentence(options, words):
+    with pytest.raises(ctn.ArgumentError, match=words):
+        ctn.Engine(**options)
+
+
+def test_unfused_and_forced_plans():
+    chain = make_linear()
+    fused, unfused = (len(ctn.Engine(unfused=u).explain(chain).data["buckets"][0]["kernels"]) for u in (False, True))
+    assert fused == 1 < unfused
+
+
+def test_a_target_that_is_none():
+    with pytest.raises(ctn.Error, match="h20000"):
+        make_linear().explain("h20000")
+
+
+def test_packs_and_the_strict_mode(tmp_path, engine):
+    known, other = make_linear(), make_linear(n=40)
+    path = tmp_path / "layers.pack"
+    writer = ctn.PackWriter(with_sources=True)
+    compiled = engine.prepare(known).compiled
+    writer.add(compiled)
+    writer.finish(path)
+    pack = ctn.Pack(path, verify_all=True)
+    (entry,) = pack
+    assert (len(pack), entry.chain, entry.num_kernels) == (1, "layer", 1) and pack.info["entries"]
+    with pytest.raises(IndexError):
+        pack[1]
+    strict = ctn.Engine(packs=[path], strict=True)
+    assert strict.prepare(known).kernels[0].cubin == compiled.kernels[0].cubin
+    with pytest.raises(ctn.PackError, match="nearest|differ") as caught:
+        strict.prepare(other)
+    assert caught.value.code == "pack_miss"
+    assert json.loads(strict.missed.splitlines()[0])
+    in_memory = ctn.Pack(path.read_bytes())
+    assert engine.load(in_memory.compiled(0)).chain.digest == known.digest
+    compiled.save(tmp_path / "one.pack")
+    assert ctn.Compiled.open(tmp_path / "one.pack").chain.text == known.text
+
+
+def test_a_damaged_pack(tmp_path, engine):
+    path = tmp_path / "layers.pack"
+    engine.prepare(make_linear()).compiled.save(path)
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(ctn.PackError):
+        ctn.Pack(path, verify_all=True)
+    with pytest.raises(ctn.PackError, match="SHA-256"):
+        ctn.Pack(path, expected_sha256="0" * 64)
+    with pytest.raises(ctn.Error) as caught:
+        ctn.Engine(packs=[tmp_path / "none.pack"])
+    assert caught.value.code == "io"
+
+
+def test_log_goes_to_a_function_and_to_logging(caplog, tmp_path):
+    lines = []
+    ctn.set_log(lambda level, line: lines.append((level, line)), "debug")
+    try:
+        engine = ctn.Engine(cache_directory=tmp_path)
+        engine.prepare(make_linear(n=48))
+        assert any("layer" in line for _, line in lines) and {level for level, _ in lines} >= {"info", "debug"}
+        count = len(lines)
+        with caplog.at_level("INFO", "catenary"):
+            ctn.set_log(level="info")
+            engine.prepare(make_linear(n=56))
+        assert len(lines) == count and any("layer" in record.message for record in caplog.records)
+    finally:
+        ctn.reset_log()
+    with pytest.raises(ctn.ArgumentError, match="level is 'all'"):
+        ctn.set_log(level="all")
+
+
+def test_warnings_go_to_the_engine_s_function(tmp_path):
+    lines = []
+    (tmp_path / "file").write_text("")
+    engine = ctn.Engine(cache_directory=tmp_path / "file" / "cache", warn=lines.append)
+    engine.prepare(make_linear(n=64))
+    assert len(lines) == 1 and "cache" in lines[0]
+
+
+NO_GPU = "import catenary as ctn; chain = ctn.Chain.parse('chain c(input x: f32[4]) { y = relu(x) return y: f32 }');"
+
+
+@pytest.mark.skipif(not ctn.is_simulator() and ctn.device_count() > 0, reason="there is a GPU")
+def test_without_a_gpu():
+    assert run_python(NO_GPU + "print(ctn.Engine().device)", CATENARY_DEVICE="").strip() == "sim"
+    code = (
+        NO_GPU
+        + """
+try:
+    ctn.Engine(device='cuda').prepare(chain)
+except ctn.DeviceError as error:
+    print(error.code)
+engine = ctn.Engine(device='sim'); engine.prepare(chain)
+try:
+    ctn.Engine(device='cuda:0').prepare(chain)
+except ctn.ArgumentError as error:
+    print(error)
+"""
+    )
+    code_line, sentence = run_python(code, CATENARY_DEVICE="").splitlines()
+    assert code_line == "driver_missing" and "the simulator is the device of this process" in sentence
+
+
+def test_machine_code_for_gpus_needs_none():
+    code = (
+        NO_GPU
+        + """
+engine = ctn.Engine(cache='off')
+try:
+    print(engine.compile(chain, 'sm_90a').kernels[0].arch)
+except ctn.CompileError as error:
+    print(error.code)
+"""
+    )
+    assert run_python(code, CATENARY_DEVICE="").strip() in ("sm_90a", "nvrtc_missing")
+    assert run_python(code.replace("cache='off'", "cache='off', device='sim'")).strip() == "host:sm_90a"

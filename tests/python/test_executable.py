@@ -1,0 +1,260 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calling executables: results against the reference, outputs of the caller, symbols, scalars, strides, in place; and
+every wrong argument as one typed sentence before anything runs."""
+
+import threading
+
+import numpy as np
+import pytest
+from conftest import make_linear
+
+import catenary as ctn
+
+
+def data(chain, size=0, seed=0):
+    rng = np.random.default_rng(seed)
+    out = []
+    for p in chain.parameters:
+        if p.role == ctn.Role.scalar:
+            out.append(0.5)
+            continue
+        array = rng.standard_normal(p.shape_for(size)).astype(np.float32)
+        out.append(cast(array, p.dtype))
+    return out
+
+
+def cast(array, dtype):
+    if dtype == ctn.bf16:
+        return array.astype(pytest.importorskip("ml_dtypes").bfloat16)
+    return array.astype({ctn.f16: np.float16, ctn.f32: np.float32, ctn.i32: np.int32}[dtype])
+
+
+def close(got, want, dtype):
+    # tf32 operands and sums in another order; then the rounding of the output.
+    tolerance = {ctn.f32: 2e-2, ctn.f16: 2e-2, ctn.bf16: 5e-2}[dtype]
+    np.testing.assert_allclose(
+        np.asarray(got, np.float32), np.asarray(want, np.float32), rtol=tolerance, atol=tolerance
+    )
+
+
+@pytest.mark.parametrize("dtype", [ctn.f32, ctn.f16, ctn.bf16], ids=str)
+def test_result_is_the_reference_s(dtype, engine):
+    chain = make_linear(dtype=dtype)
+    arrays = data(chain)
+    y = engine.prepare(chain)(*arrays)
+    assert y.shape == (16, 32) and y.dtype == arrays[0].dtype
+    close(y, chain.reference(*arrays), dtype)
+
+
+def test_bf16_as_bits(engine):
+    chain = make_linear(dtype=ctn.bf16)
+    arrays = data(chain)
+    layer = engine.prepare(chain)
+    bits = [a.view(np.uint16) for a in arrays]
+    out = np.zeros((16, 32), np.uint16)
+    assert layer(*bits, out=out) is out
+    assert np.array_equal(out, layer(*arrays).view(np.uint16))
+
+
+def test_arguments_by_name_and_out(engine, linear_chain):
+    layer = engine.prepare(linear_chain)
+    x, w, b = data(linear_chain)
+    out = np.full((16, 32), 7, np.float32)
+    got = layer(x, b=b, w=w, out=out)
+    assert got is out
+    assert np.array_equal(out, layer(x, w, b)) and np.array_equal(out, layer(x=x, w=w, b=b, out=[out]))
+
+
+def test_symbol_is_from_the_shapes(engine):
+    chain = ctn.Chain("rows")
+    m = chain.symbol("M", 1, 40)
+    x, w = chain.input("x", "f16", (m, 16)), chain.weight("w", "f16", (8, 16))
+    chain.output(ctn.relu(ctn.linear(x, w)), "f16")
+    layer = engine.prepare(chain)
+    for size in (1, 3, 40):
+        arrays = data(chain, size, seed=size)
+        y = layer(*arrays)
+        assert y.shape == (size, 8)
+        close(y, chain.reference(*arrays), ctn.f16)
+    for size in (0, 41):
+        with pytest.raises(ctn.ArgumentError, match=f"the size M is {size}: chain 'rows' takes 1 to 40"):
+            layer(*data(chain, size))
+    with pytest.raises(
+        ctn.ArgumentError, match=r"output .* has shape \[4, 8\], and the chain takes \[M, 8\] with M = 3"
+    ):
+        layer(*data(chain, 3), out=np.zeros((4, 8), np.float16))
+
+
+def test_scalars_several_outputs_and_strides(engine):
+    chain = ctn.Chain("two")
+    x = chain.input("x", "f32", (4, 8), strides=(1, 4))
+    a = chain.scalar("a")
+    chain.output(ctn.scale(x, a), "f32", strides=(16, 1))
+    chain.output(ctn.exp(x), "f16")
+    array = np.asfortranarray(np.random.default_rng(0).standard_normal((4, 8)).astype(np.float32))
+    run = engine.prepare(chain)
+    scaled, exponent = run(array, 0.25)
+    assert scaled.strides == (64, 4) and exponent.dtype == np.float16
+    np.testing.assert_array_equal(scaled, array * np.float32(0.25))
+    close(exponent, np.exp(array), ctn.f16)
+    # What is between the rows of an output stays.
+    wide = np.full((4, 16), 9, np.float32)
+    again, _ = run(array, a=np.float32(2), out=(wide[:, :8], None))
+    np.testing.assert_array_equal(wide[:, :8], array * 2)
+    assert again.base is wide and (wide[:, 8:] == 9).all()
+
+
+def test_output_in_place_is_its_input(engine):
+    chain = ctn.Chain("step")
+    x = chain.input("x", "f32", (8, 8))
+    chain.output_in_place(x * 2.0, "f32", x)
+    run = engine.prepare(chain)
+    array = np.ones((8, 8), np.float32)
+    assert run(array) is array and (array == 2).all()
+    run(array, out=array)
+    assert (array == 4).all()
+    with pytest.raises(ctn.ArgumentError, match="in place of an input"):
+        run(array, out=np.zeros((8, 8), np.float32))
+
+
+def test_groups_and_a_workspace(engine):
+    chain = ctn.Chain("experts")
+    x = chain.input("x", "f16", (24, 16))
+    w, v = chain.weight("w", "f16", (3, 32, 16)), chain.weight("v", "f16", (3, 16, 32))
+    ends = chain.input("ends", "i32", (3,))
+    group = ctn.Ragged("m", ends, "e")
+    h = ctn.cast(ctn.silu(ctn.contract("mk,enk->mn", x, w, group)), "f16")
+    chain.output(ctn.contract("mk,enk->mn", h, v, group), "f16")
+    run = engine.prepare(chain)
+    assert run.workspace_bytes > 0
+    arrays = [a for a in data(chain)]
+    arrays[3] = np.array([5, 5, 20], np.int32)
+    y = run(*arrays)
+    close(y, chain.reference(*arrays), ctn.f16)
+    assert (y[20:] == 0).all()
+    with pytest.raises(ctn.ArgumentError, match="workspace has .* bytes on the host"):
+        run(*arrays, workspace=np.zeros(run.workspace_bytes, np.uint8).view(np.int32))
+
+
+def test_arrays_stay_on_the_device(engine, linear_chain):
+    layer = engine.prepare(linear_chain)
+    x, w, b = data(linear_chain)
+    dw, db = ctn.Array.of(w), ctn.Array.of(b)
+    np.testing.assert_array_equal(dw.numpy(), w)
+    np.testing.assert_array_equal(layer(x, dw, db), layer(x, w, b))
+    y = layer(ctn.Array.of(x), dw, db)
+    assert isinstance(y, ctn.Array) and y.dtype is ctn.f32 and y.shape == (16, 32)
+    np.testing.assert_array_equal(y.numpy(), layer(x, w, b))
+    out = ctn.Array("f32", (16, 32))
+    assert layer(ctn.Array.of(x), dw, db, out=out) is out
+    np.testing.assert_array_equal(out.numpy(), y.numpy())
+
+
+def test_a_stream_of_the_caller(engine, linear_chain):
+    layer = engine.prepare(linear_chain)
+    x, w, b = data(linear_chain)
+    arrays = [ctn.Array.of(a) for a in (x, w, b)]
+    stream = ctn.Stream(0)
+    y = layer(*arrays, stream=stream)
+    stream.synchronize()
+    np.testing.assert_array_equal(y.numpy(), layer(x, w, b))
+    out = ctn.Array("f32", (16, 32))
+    layer.launch(stream.pointer, [a.address for a in (*arrays, out)])
+    stream.synchronize()
+    np.testing.assert_array_equal(out.numpy(), y.numpy())
+    with pytest.raises(ctn.ArgumentError, match="stream is str"):
+        layer(*arrays, stream="s")
+
+
+def test_empty_tensors(engine):
+    chain = ctn.Chain("none")
+    m = chain.symbol("M", 0, 8)
+    x, w = chain.input("x", "f32", (m, 8)), chain.weight("w", "f32", (4, 8))
+    chain.output(ctn.linear(x, w), "f32")
+    assert engine.prepare(chain)(np.zeros((0, 8), np.float32), np.zeros((4, 8), np.float32)).shape == (0, 4)
+
+
+X, W, B = np.zeros((16, 24), np.float32), np.zeros((32, 24), np.float32), np.zeros(32, np.float32)
+WRONG = {
+    "too few": (lambda f: f(X, W), "takes 3 arguments, got 2: pass x, w, b"),
+    "too many": (lambda f: f(X, W, B, B), "takes 3 arguments, got 4"),
+    "missing": (lambda f: f(X, b=B), "without 'w'"),
+    "twice": (lambda f: f(X, W, B, x=X), "'x' twice"),
+    "unknown": (lambda f: f(X, W, bias=B), "'bias' and no parameter has this name"),
+    "dtype": (lambda f: f(X.astype("f8"), W, B), "argument 'x' has dtype float64, and the chain takes f32"),
+    "half": (lambda f: f(X, W.astype("f2"), B), "argument 'w' has dtype float16"),
+    "rank": (lambda f: f(X[0], W, B), r"argument 'x' has shape \[24\], and the chain takes \[16, 24\]"),
+    "shape": (lambda f: f(X, W[:31], B), r"argument 'w' has shape \[31, 24\], and the chain takes \[32, 24\]"),
+    "strides": (lambda f: f(np.asfortranarray(X), W, B), r"argument 'x' has strides \[1, 16\], and the chain takes"),
+    "no array": (lambda f: f([1, 2], W, B), "argument 'x' is list: pass an array"),
+    "out shape": (lambda f: f(X, W, B, out=np.zeros((16, 31), np.float32)), "output 't5' has shape"),
+    "out dtype": (lambda f: f(X, W, B, out=np.zeros((16, 32), np.float64)), "output 't5' has dtype float64"),
+    "out count": (lambda f: f(X, W, B, out=[X, X]), "has 1 outputs, and out has 2"),
+    "record": (lambda f: f(np.zeros((16, 24), [("a", "f4")]), W, B), "argument 'x' has dtype"),
+    "odd strides": (
+        lambda f: f(np.zeros((16, 24, 5), "i1")[:, :, :4].view("f4")[..., 0], W, B),
+        "no multiples of its element's",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_a_wrong_argument_is_one_sentence(case, engine, linear_chain):
+    call, words = WRONG[case]
+    with pytest.raises(ctn.ArgumentError, match=words) as caught:
+        call(engine.prepare(linear_chain))
+    assert "\n" not in str(caught.value) and caught.value.code == "invalid_argument"
+
+
+def test_a_misaligned_array_is_copied(engine, linear_chain):
+    layer = engine.prepare(linear_chain)
+    x, w, b = data(linear_chain)
+    shifted = np.zeros(x.size + 1, np.float32)[1:].reshape(x.shape)
+    shifted[:] = x
+    np.testing.assert_array_equal(layer(shifted, w, b), layer(x, w, b))
+
+
+def test_threads_share_an_executable(engine, linear_chain):
+    layer = engine.prepare(linear_chain)
+    sets = [data(linear_chain, seed=i) for i in range(8)]
+    want = [layer(*s) for s in sets]
+    wrong = []
+
+    def work(i):
+        for _ in range(5):
+            if not np.array_equal(layer(*sets[i]), want[i]):
+                wrong.append(i)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(len(sets))]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert wrong == []
+
+
+def test_dlpack_of_another_library(engine, linear_chain):
+    class Foreign:
+        """An array that has DLPack only."""
+
+        def __init__(self, array):
+            self.array = array
+
+        def __dlpack__(self, **options):
+            return self.array.__dlpack__(**options)
+
+        def __dlpack_device__(self):
+            return self.array.__dlpack_device__()
+
+    x, w, b = data(linear_chain)
+    layer = engine.prepare(linear_chain)
+    np.testing.assert_array_equal(layer(Foreign(x), Foreign(w), Foreign(b)), layer(x, w, b))
+
+
+def test_reference_takes_symbols_and_refuses_the_device():
+    chain = make_linear()
+    with pytest.raises(ctn.ArgumentError, match="takes host arrays"):
+        chain.reference(ctn.Array.of(X), W, B)
+    np.testing.assert_array_equal(chain.reference(X, W, B, threads=1), np.zeros((16, 32), np.float32))
+    with pytest.raises(ctn.ArgumentError, match="threads is -1"):
+        chain.reference(X, W, B, threads=-1)

@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""catenary.jax on CPU devices: results, gradients against JAX's own, vmap, symbols, errors; the structs of the call
+against jaxlib's header."""
+
+import os
+import re
+import subprocess
+
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
+import numpy as np
+import pytest
+
+import catenary as ctn
+
+jax = pytest.importorskip("jax")
+jnp = jax.numpy
+
+from conftest import make_linear
+
+import catenary.jax as ctnj
+
+
+def silu_layer(x, w, b):
+    return jax.nn.silu(jnp.dot(x, w.T, precision="highest") + b)
+
+
+def arrays_of(chain, seed=0):
+    rng = np.random.default_rng(seed)
+    return [
+        jnp.asarray(
+            rng.standard_normal(p.shape),
+            jnp.dtype(p.dtype.name.replace("bf16", "bfloat16").replace("f16", "float16").replace("f32", "float32"))
+            if p.dtype != ctn.bf16
+            else jnp.bfloat16,
+        )
+        for p in chain.parameters
+    ]
+
+
+@pytest.fixture(params=["reference", "simulator"])
+def host(request):
+    if request.param == "simulator" and not ctn.is_simulator() and ctn.device_count() > 0:
+        pytest.skip("the device of this process is a GPU")
+    ctnj.set_host(request.param)
+    yield request.param
+    ctnj.set_host("reference")
+
+
+@pytest.mark.parametrize("dtype", [ctn.f32, ctn.bf16], ids=str)
+def test_a_call_under_jit(host, dtype):
+    chain = make_linear(dtype=dtype, true_f32=dtype == ctn.f32)
+    arrays = arrays_of(chain)
+    y = jax.jit(lambda *a: ctnj.call(chain, *a) * 2)(*arrays)
+    want = silu_layer(*(a.astype(jnp.float32) for a in arrays)) * 2
+    assert y.dtype == arrays[0].dtype
+    np.testing.assert_allclose(y.astype(jnp.float32), want, rtol=3e-2, atol=3e-2 if dtype == ctn.bf16 else 1e-4)
+    np.testing.assert_array_equal(ctnj.call(chain, *arrays) * 2, y)
+
+
+@pytest.mark.parametrize("recompute", ["none", "all"])
+def test_gradients_are_jax_s(host, recompute):
+    chain = make_linear(m=6, n=8, k=16, true_f32=True)
+    arrays = arrays_of(chain)
+    weight = jnp.asarray(np.random.default_rng(9).standard_normal((6, 8)), jnp.float32)
+    loss = lambda f: jax.jit(jax.grad(lambda *a: (f(*a) * weight).sum(), argnums=(0, 1, 2)))(*arrays)
+    got = loss(lambda *a: ctnj.call(chain, *a, recompute=recompute))
+    for g, want in zip(got, loss(silu_layer), strict=True):
+        np.testing.assert_allclose(g, want, rtol=1e-3, atol=1e-4)
+
+
+def test_gradient_of_a_transposed_weight():
+    chain = ctn.Chain("transposed")
+    x, w = chain.input("x", "f32", (4, 8)), chain.weight("w", "f32", (6, 8), strides=(1, 6))
+    chain.output(ctn.contract("mk,nk->mn", x, w, true_f32=True), "f32")
+    rng = np.random.default_rng(0)
+    a, b = (jnp.asarray(rng.standard_normal(s), jnp.float32) for s in ((4, 8), (6, 8)))
+    np.testing.assert_allclose(ctnj.call(chain, a, b), jnp.dot(a, b.T, precision="highest"), rtol=1e-5, atol=1e-5)
+    got = jax.grad(lambda w: (ctnj.call(chain, a, w) ** 2).sum())(b)
+    want = jax.grad(lambda w: (jnp.dot(a, w.T, precision="highest") ** 2).sum())(b)
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
+
+
+def test_vmap_is_a_loop_of_calls():
+    chain = make_linear(m=4, n=8, k=16, true_f32=True)
+    x, w, b = arrays_of(chain)
+    batch = jnp.stack([x, 2 * x, -x])
+    got = jax.jit(jax.vmap(lambda x: ctnj.call(chain, x, w, b)))(batch)
+    np.testing.assert_allclose(got, jax.vmap(lambda x: silu_layer(x, w, b))(batch), rtol=1e-4, atol=1e-5)
+
+
+def test_symbol_scalar_groups_and_several_outputs(host):
+    chain = ctn.Chain("experts")
+    m = chain.symbol("M", 1, 32)
+    x, w = chain.input("x", "f32", (m, 8)), chain.weight("w", "f32", (2, 8, 8))
+    ends = chain.input("ends", "i32", (2,))
+    a = chain.scalar("a")
+    y = ctn.contract("mk,enk->mn", x, w, ctn.Ragged("m", ends, "e"), true_f32=True)
+    chain.output(ctn.scale(y, a), "f32")
+    chain.output(ctn.relu(y), "f16")
+    rng = np.random.default_rng(2)
+    for size in (3, 32):
+        v = jnp.asarray(rng.standard_normal((size, 8)), jnp.float32)
+        u = jnp.asarray(rng.standard_normal((2, 8, 8)), jnp.float32)
+        e = jnp.asarray([1, size], jnp.int32)
+        scaled, half = jax.jit(lambda v, u, e: ctnj.call(chain, v, u, e, a=0.5))(v, u, e)
+        want = jnp.concatenate([v[:1] @ u[0].T, v[1:] @ u[1].T])
+        np.testing.assert_allclose(scaled, want * 0.5, rtol=1e-4, atol=1e-4)
+        assert half.dtype == jnp.float16
+    slope = jax.grad(lambda v: ctnj.call(chain, v, u, e, 2.0)[0].sum())(v)
+    np.testing.assert_allclose(slope[0], 2 * u[0].sum(0), rtol=1e-4, atol=1e-4)
+
+
+def test_in_place_is_a_new_array(host):
+    chain = ctn.Chain("step")
+    x = chain.input("x", "f32", (4, 4))
+    chain.output_in_place(x * 3.0, "f32", x)
+    a = jnp.ones((4, 4), jnp.float32)
+    y = jax.jit(lambda a: (ctnj.call(chain, a), a + 1))(a)
+    np.testing.assert_array_equal(y[0], 3 * np.ones((4, 4)))
+    np.testing.assert_array_equal(y[1], 2 * np.ones((4, 4)))
+    with pytest.raises(ctn.UnsupportedError):
+        jax.grad(lambda a: ctnj.call(chain, a).sum())(a)
+
+
+def test_wrong_arguments_are_found_while_tracing():
+    chain = make_linear()
+    x, w, b = arrays_of(chain)
+    with pytest.raises(ctn.ArgumentError, match=r"argument 'w' has shape \[31, 24\]"):
+        jax.jit(lambda w: ctnj.call(chain, x, w, b))(w[:31])
+    with pytest.raises(ctn.ArgumentError, match="argument 'x' has dtype bfloat16"):
+        ctnj.call(chain, x.astype(jnp.bfloat16), w, b)
+    with pytest.raises(ctn.ArgumentError, match="place is 'gpu'"):
+        ctnj.set_host("gpu")
+    gaps = ctn.Chain("gaps")
+    gaps.output(ctn.relu(gaps.input("x", "f32", (4, 4), strides=(8, 1))), "f32")
+    with pytest.raises(ctn.ArgumentError, match="leave gaps"):
+        ctnj.call(gaps, jnp.ones((4, 4)))
+    scaled = ctn.Chain("scaled")
+    scaled.output(ctn.scale(scaled.input("x", "f32", (4,)), scaled.scalar("a")), "f32")
+    with pytest.raises(ctn.ArgumentError, match="argument 'a' is .*: pass a float"):
+        jax.jit(lambda a: ctnj.call(scaled, jnp.ones(4), a))(1.0)
+
+
+def test_a_call_that_this_package_did_not_make_is_an_error():
+    ctnj.call(make_linear(), *arrays_of(make_linear()))  # registers the target
+    spec = jax.ShapeDtypeStruct((4,), jnp.float32)
+    with pytest.raises(Exception, match="has no text 'chain': make it by catenary.jax"):
+        jax.ffi.ffi_call("catenary", spec)(jnp.ones(4)).block_until_ready()
+    chain = make_linear()
+    with pytest.raises(Exception, match="the chain has the key"):
+        jax.ffi.ffi_call("catenary", spec)(
+            jnp.ones(4), chain=make_linear(n=99).text, key=np.int64(chain.key + 1), symbol=np.int64(0), host=np.int64(0)
+        ).block_until_ready()
+
+
+def test_structs_are_those_of_jaxlib(root, tmp_path):
+    """Offsets of adapters/xla/xla_ffi.h against xla/ffi/api/c_api.h."""
+    pairs = {
+        "Extension": ("XLA_FFI_Extension_Base", ["struct_size", "type", "next"]),
+        "Version": ("XLA_FFI_Api_Version", ["major=major_version", "minor=minor_version"]),
+        "Metadata": ("XLA_FFI_Metadata", ["version=api_version", "traits", "state_type=state_type_id"]),
+        "MetadataExtension": ("XLA_FFI_Metadata_Extension", ["metadata"]),
+        "Buffer": ("XLA_FFI_Buffer", ["dtype", "data", "rank", "dims"]),
+        "Buffers": ("XLA_FFI_Args", ["size", "types", "buffers=args"]),
+        "Bytes": ("XLA_FFI_ByteSpan", ["data=ptr", "size=len"]),
+        "Scalar": ("XLA_FFI_Scalar", ["dtype", "value"]),
+        "Array": ("XLA_FFI_Array", ["dtype", "size", "data"]),
+        "Attributes": ("XLA_FFI_Attrs", ["size", "types", "names", "values=attrs"]),
+        "ErrorCreate": ("XLA_FFI_Error_Create_Args", ["message", "code=errc"]),
+        "StreamGet": ("XLA_FFI_Stream_Get_Args", ["context=ctx", "stream"]),
+        "DeviceOrdinalGet": ("XLA_FFI_DeviceOrdinal_Get_Args", ["context=ctx", "ordinal=device_ordinal"]),
+        "Api": (
+            "XLA_FFI_Api",
+            [
+                "version=api_version",
+                "error_create=XLA_FFI_Error_Create",
+                "stream_get=XLA_FFI_Stream_Get",
+                "device_ordinal=XLA_FFI_DeviceOrdinal_Get",
+            ],
+        ),
+        "CallFrame": (
+            "XLA_FFI_CallFrame",
+            ["api", "context=ctx", "stage", "arguments=args", "results=rets", "attributes=attrs", "future"],
+        ),
+    }
+    lines = []
+    for ours, (theirs, fields) in pairs.items():
+        for field in fields:
+            a, _, b = field.partition("=")
+            lines.append(f"static_assert(offsetof(catenary::xla::{ours}, {a}) == offsetof({theirs}, {b or a}));")
+    for ours, theirs in {
+        "kArray": "AttrType_ARRAY",
+        "kScalar": "AttrType_SCALAR",
+        "kString": "AttrType_STRING",
+        "kS64": "DataType_S64",
+        "kBF16": "DataType_BF16",
+        "kF16": "DataType_F16",
+        "kF32": "DataType_F32",
+        "kS32": "DataType_S32",
+        "kExecute": "ExecutionStage_EXECUTE",
+        "kInvalidArgument": "Error_Code_INVALID_ARGUMENT",
+        "kInternal": "Error_Code_INTERNAL",
+        "kMetadataExtension": "Extension_Metadata",
+    }.items():
+        lines.append(f"static_assert(static_cast<int>(catenary::xla::{ours}) == XLA_FFI_{theirs});")
+    source = tmp_path / "layout.cpp"
+    source.write_text('#include "xla/ffi/api/c_api.h"\n#include "adapters/xla/xla_ffi.h"\n' + "\n".join(lines))
+    done = subprocess.run(
+        ["c++", "-std=c++20", "-fsyntax-only", f"-I{root}", f"-I{jax.ffi.include_dir()}", str(source)],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert re.search("API_MAJOR 0", open(f"{jax.ffi.include_dir()}/xla/ffi/api/c_api.h").read())
