@@ -80,8 +80,9 @@ std::string problem_signature(const ContractionProblem& p) {
   }
   for (const ContractionOperand& operand : p.a) out += "a " + text(operand) + "\n";
   for (const ContractionOperand& operand : p.b) out += "b " + text(operand) + "\n";
-  for (const auto& [a, b, accumulator] : p.products) {
-    out += fmt::format("product {} {} {}\n", a, b, accumulator);
+  for (const auto& [a, b, accumulator, k, k_outer] : p.products) {
+    out += fmt::format("product {} {} {}", a, b, accumulator);
+    out += a > 0 ? fmt::format(" k {} x {}\n", text(k), k_outer) : "\n";
   }
   for (const Extent& n : p.accumulator_n) out += fmt::format("accumulator {}\n", text(n));
   for (const ProgramLine& line : p.program) out += "line " + text(line) + "\n";

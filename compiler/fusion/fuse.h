@@ -26,10 +26,13 @@ struct GroupOutput {
 struct FusionGroup {
   enum class Kind : u8 { kPointwise, kContraction, kReduction };
   Kind kind = Kind::kPointwise;
-  llvm::SmallVector<GroupAnchor, 2> anchors;  // a dual GEMM has two; a pointwise group none
-  std::vector<ValueId> values;                // computed here, in order, anchors included
-  std::vector<GroupOutput> outputs;           // in order
-  llvm::SmallVector<Dim, 4> shape;            // of the elementwise program
+  llvm::SmallVector<GroupAnchor, 2> anchors;  // a pointwise group has none
+  // What each accumulator holds: the anchor; of a dual GEMM both; of contractions that are added
+  // into one accumulator their sum.
+  llvm::SmallVector<ValueId, 2> accumulators;
+  std::vector<ValueId> values;       // computed here, in order, anchors included
+  std::vector<GroupOutput> outputs;  // in order
+  llvm::SmallVector<Dim, 4> shape;   // of the elementwise program
   std::vector<int> copies;  // numbers of outputs in place that it copies from memory (in_place.h)
   std::string why;          // why the group starts where it starts
 };

@@ -348,8 +348,8 @@ GroupTensors build_group(const VerifiedChain& chain, const FusionPlan& fusion,
     tensors.prologue_results = {prologue.value(operand, identity(terms_rank))};
   }
   ProgramBuilder program(chain, fusion, memory, index, rank, tensors, tensors.program);
-  for (size_t i = 0; i < group.anchors.size(); ++i) {
-    program.accumulator(group.anchors[i].value, static_cast<int>(i));
+  for (size_t i = 0; i < group.accumulators.size(); ++i) {
+    program.accumulator(group.accumulators[i], static_cast<int>(i));
   }
   for (const GroupOutput& output : group.outputs) program.store(output.value);
   for (int i : group.copies) program.store(chain.chain().outputs[i].value, memory.copies.at(i));

@@ -123,3 +123,58 @@ TEST_CASE("an output in place is left for the end") {
   CHECK(f.plan.groups[1].copies.empty());
   CHECK(f.group_of("h") == 1);
 }
+
+namespace {
+
+// Groups, and accumulators of the last one, of p + q with these types, rules and sum.
+struct SumCase {
+  const char* x = "bf16[32, 48]";
+  const char* w = "bf16[48, 64]";
+  const char* q = "contract \"mk,kn->mn\"(z, v)";
+  const char* sum = "y = add(p, q)";
+  const char* output = "y: bf16";
+};
+
+size_t groups_of(const SumCase& c) {
+  return fused(fmt::format(R"(chain c(
+      input x: bf16[32, 48], weight w: bf16[48, 64], input z: {}, weight v: {}) {{
+    p = contract "mk,kn->mn"(x, w)
+    q = {}
+    {}
+    return {} }})",
+                           c.x, c.w, c.q, c.sum, c.output))
+      .plan.groups.size();
+}
+
+}  // namespace
+
+TEST_CASE("contractions that are only added have one accumulator") {
+  const Fused f = fused(R"(chain c(
+      input x: bf16[32, 48], weight w: bf16[48, 64], input z: bf16[32, 40], weight v: bf16[64, 40],
+      input s: bf16[32, 16], weight t: bf16[64, 16], weight b: bf16[64]) {
+    p = contract "mk,kn->mn"(x, w)
+    q = contract "mk,nk->mn"(z, v)
+    r = contract "nk,mk->mn"(t, s)
+    a = add(p, q)
+    c = add(a, r)
+    y = add(c, b)
+    return y: bf16 })");
+  REQUIRE(f.plan.groups.size() == 1);
+  CHECK(f.group("y").anchors.size() == 3);
+  CHECK(f.group("y").accumulators.size() == 1);
+  CHECK(f.group("y").accumulators[0] == f.find("c"));
+  CHECK(f.group("y").why.find("'p', 'q', 'r' are contractions that add up to 'c'") == 0);
+}
+
+TEST_CASE("other additions of contractions keep their kernels") {
+  CHECK(groups_of({}) == 1);
+  CHECK(groups_of({.x = "f16[32, 48]", .w = "f16[48, 64]"}) == 2);  // another math mode
+  CHECK(groups_of({.output = "y: bf16, q: f32"}) == 2);             // q has another reader
+  CHECK(groups_of({.sum = "y = add(p, mul(q, 2))"}) == 2);          // not only added
+  CHECK(groups_of({.sum = "y = sub(p, q)"}) == 2);
+  CHECK(groups_of({.x = "bf16[64, 48]",
+                   .w = "bf16[48, 32]",  // transposed
+                   .q = "contract \"mk,kn->mn\"(z, v)",
+                   .sum = "y = add(p, q @ \"nm\")"}) == 3);
+  CHECK(groups_of({.x = "bf16[1, 48]"}) == 3);  // broadcast
+}
