@@ -28,6 +28,7 @@ class AxesBuilder {
     p.vec = std::max(vector_width(p.program, 8), 4);
     p.slots = bind_slots(context_.tensors);
     p.scalars = context_.tensors.scalars;
+    p.row_squares = context_.group.row_squares >= 0;
     if (Error error = fill_extents()) return error;
     fill_operands();
     fill_sizes();
@@ -312,7 +313,7 @@ class AxesBuilder {
 
 }  // namespace
 
-bool ContractionProblem::is_single_or_dual() const {
+bool ContractionProblem::has_plain_products() const {
   if (a.size() != 1 || b.empty() || b.size() > 2 || accumulator_n.size() != b.size()) return false;
   for (int i = 0; i < static_cast<int>(b.size()); ++i) {
     if (!(products[i] == ContractionProduct{0, i, i}) || !(accumulator_n[i] == space.n))
@@ -329,10 +330,15 @@ Expected<ContractionProblem> make_contraction_problem(const GroupContext& contex
   const bool shares_left = dual && matrices[0] == matrices[2];
   Sides sides;
   sides.swapped = dual && !shares_left;
+  if (context.group.row_squares >= 0) {
+    const Value& first = context.chain.value(context.group.anchors[0].value);
+    sides.swapped = first.operands[0].value != context.group.row_data;
+  }
   AxesBuilder builder(context, sides);
   Expected<ContractionProblem> problem = builder.build();
   const bool ragged = context.chain.value(context.group.anchors[0].value).ragged.has_value();
-  if (!problem || dual || ragged || !builder.prefers_swap()) return problem;
+  if (!problem || dual || ragged || context.group.row_squares >= 0 || !builder.prefers_swap())
+    return problem;
   sides.swapped = true;
   return AxesBuilder(context, sides).build();
 }

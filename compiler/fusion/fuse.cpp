@@ -3,6 +3,7 @@
 
 #include "compiler/fusion/beside.h"
 #include "compiler/fusion/in_place.h"
+#include "compiler/fusion/norm.h"
 
 #include <algorithm>
 
@@ -83,17 +84,15 @@ class Fuser {
     }
   }
 
-  // Anchors that each value depends on without another contraction or sum between; a value that
-  // depends on exactly two pairable ones pairs them.
+  // Contractions that each value depends on without another one or a sum between; a value that
+  // depends on exactly two pairable ones pairs them. Sums do not count: a norm scales both.
   void find_pairs() {
     std::vector<llvm::SmallVector<ValueId, 4>> reach(chain_.num_values());
     partner_.assign(chain_.num_values(), -1);
     for (ValueId id = 0; id < chain_.num_values(); ++id) {
       const Value& v = value(id);
-      if (v.op == Op::kContract || is_reduction(v.op)) {
-        reach[id] = {id};
-        continue;
-      }
+      if (v.op == Op::kContract) reach[id] = {id};
+      if (v.op == Op::kContract || is_reduction(v.op)) continue;
       for (const Use& use : v.operands) {
         for (ValueId anchor : reach[use.value]) {
           if (!llvm::is_contained(reach[id], anchor)) reach[id].push_back(anchor);
@@ -102,8 +101,7 @@ class Fuser {
       if (reach[id].size() != 2) continue;
       const ValueId first = std::min(reach[id][0], reach[id][1]);
       const ValueId second = std::max(reach[id][0], reach[id][1]);
-      if (value(first).op == Op::kContract && value(second).op == Op::kContract &&
-          partner_[first] < 0 && partner_[second] < 0 && pairable(first, second)) {
+      if (partner_[first] < 0 && partner_[second] < 0 && pairable(first, second)) {
         partner_[first] = second;
         partner_[second] = first;
       }
@@ -330,10 +328,11 @@ class Fuser {
 
 }  // namespace
 
-FusionPlan fuse_chain(const VerifiedChain& chain, bool fuse) {
-  FusionPlan plan = Fuser(chain, fuse).run();
+FusionPlan fuse_chain(const VerifiedChain& chain, FusionOptions options) {
+  FusionPlan plan = Fuser(chain, options.fuse).run();
+  if (options.fuse && options.norms_inside) plan.has_norms_inside = move_norms_inside(chain, plan);
   add_copies(chain, plan);
-  if (fuse) find_beside(chain, plan);
+  if (options.fuse) find_beside(chain, plan);
   return plan;
 }
 
