@@ -41,6 +41,7 @@ class AxesBuilder {
     p.vec = std::max(vector_width(p.program, 8), 4);
     p.slots = bind_slots(context_.tensors);
     p.scalars = context_.tensors.scalars;
+    p.row_squares = context_.group.row_squares >= 0;
     if (Error error = fill_extents()) return error;
     fill_operands();
     fill_sizes();
@@ -402,7 +403,7 @@ class AxesBuilder {
 
 }  // namespace
 
-bool ContractionProblem::is_single_or_dual() const {
+bool ContractionProblem::has_plain_products() const {
   if (a.size() != 1 || b.empty() || b.size() > 2 || accumulator_n.size() != b.size()) return false;
   for (int i = 0; i < static_cast<int>(b.size()); ++i) {
     const ContractionProduct product{0, i, i, space.k, space.k_outer};
@@ -433,11 +434,16 @@ Expected<ContractionProblem> make_contraction_problem(const GroupContext& contex
   const auto& matrices = context.tensors.matrices;
   const bool dual = context.group.accumulators.size() == 2;
   // A is the operand that both contractions of a dual GEMM share.
-  const bool swapped = dual && matrices[0] != matrices[2];
+  bool swapped = dual && matrices[0] != matrices[2];
+  if (context.group.row_squares >= 0) {
+    const Value& first = context.chain.value(context.group.anchors[0].value);
+    swapped = first.operands[0].value != context.group.row_data;
+  }
   AxesBuilder builder(context, swapped);
   Expected<ContractionProblem> problem = builder.build();
   const bool ragged = context.chain.value(context.group.anchors[0].value).ragged.has_value();
-  if (!problem || dual || ragged || !builder.prefers_swap()) return problem;
+  if (!problem || dual || ragged || context.group.row_squares >= 0 || !builder.prefers_swap())
+    return problem;
   return AxesBuilder(context, /*swapped=*/true).build();
 }
 

@@ -46,6 +46,8 @@ struct ContractionProblem {
   i32 vec = 4;      // adjacent columns that the epilogue's operands and outputs allow at once
   std::vector<SlotBinding> slots;
   llvm::SmallVector<int, 2> scalars;  // parameter positions
+  // The epilogue takes one more accumulator: the sum of the squares of each row of A.
+  bool row_squares = false;
   // Contractions side by side whose columns these are (beside.h): each ends in a tile of its own.
   int parts = 1;
 
@@ -62,8 +64,9 @@ struct ContractionProblem {
   Sizes size;
 
   int num_accumulators() const { return static_cast<int>(accumulator_n.size()); }
-  // One A, and one or two B with an accumulator of N columns each.
-  bool is_single_or_dual() const;
+  // One A, and one or two B with an accumulator of N columns each: what today's kernels compute.
+  bool is_single_or_dual() const { return has_plain_products() && !row_squares; }
+  bool has_plain_products() const;
   bool is_dual() const { return num_accumulators() == 2; }
   // K segments, each with its own A and B, of one accumulator. Their sizes are not symbolic.
   bool is_sum() const;

@@ -51,16 +51,14 @@ class AnchorFinder {
            x.dtype == y.dtype && x.shape == y.shape && !(a.ragged && !shares_left);
   }
 
-  // Anchors that each value depends on without another contraction or sum between; a value that
-  // depends on exactly two pairable ones pairs them.
+  // Contractions that each value depends on without another one or a sum between; a value that
+  // depends on exactly two pairable ones pairs them. Sums do not count: a norm scales both.
   void find_pairs() {
     std::vector<llvm::SmallVector<ValueId, 4>> reach(chain_.num_values());
     for (ValueId id = 0; id < chain_.num_values(); ++id) {
       const Value& v = value(id);
-      if (v.op == Op::kContract || is_reduction(v.op)) {
-        reach[id] = {id};
-        continue;
-      }
+      if (v.op == Op::kContract) reach[id] = {id};
+      if (v.op == Op::kContract || is_reduction(v.op)) continue;
       for (const Use& use : v.operands) {
         for (ValueId anchor : reach[use.value]) {
           if (!llvm::is_contained(reach[id], anchor)) reach[id].push_back(anchor);
@@ -69,8 +67,7 @@ class AnchorFinder {
       if (reach[id].size() != 2) continue;
       const ValueId first = std::min(reach[id][0], reach[id][1]);
       const ValueId second = std::max(reach[id][0], reach[id][1]);
-      if (value(first).op == Op::kContract && value(second).op == Op::kContract &&
-          sets_.partner[first] < 0 && sets_.partner[second] < 0 && pairable(first, second)) {
+      if (sets_.partner[first] < 0 && sets_.partner[second] < 0 && pairable(first, second)) {
         sets_.partner[first] = second;
         sets_.partner[second] = first;
       }

@@ -4,6 +4,7 @@
 #include "compiler/fusion/anchors.h"
 #include "compiler/fusion/beside.h"
 #include "compiler/fusion/in_place.h"
+#include "compiler/fusion/norm.h"
 
 #include <algorithm>
 
@@ -318,10 +319,11 @@ class Fuser {
 
 }  // namespace
 
-FusionPlan fuse_chain(const VerifiedChain& chain, bool fuse) {
-  FusionPlan plan = Fuser(chain, fuse).run();
+FusionPlan fuse_chain(const VerifiedChain& chain, FusionOptions options) {
+  FusionPlan plan = Fuser(chain, options.fuse).run();
+  if (options.fuse && options.norms_inside) plan.has_norms_inside = move_norms_inside(chain, plan);
   add_copies(chain, plan);
-  if (fuse) find_beside(chain, plan);
+  if (options.fuse) find_beside(chain, plan);
   return plan;
 }
 

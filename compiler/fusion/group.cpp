@@ -137,7 +137,16 @@ class ProgramBuilder {
     if (reads_memory(fusion_, id, group_)) {
       return load(id, memory_.home.at(id), map);
     }
+    if (is_reduction(v.op)) return row_squares(id);
     return compute(id, map);
+  }
+
+  // A sum that this kernel forms beside its contractions: the accumulator after theirs.
+  int row_squares(ValueId id) {
+    ProgramLine line;
+    line.kind = ProgramLine::Kind::kAccumulator;
+    line.index = static_cast<int>(fusion_.groups[group_].anchors.size());
+    return append(line, id);
   }
 
   int constant(ValueId id) {

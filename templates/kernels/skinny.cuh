@@ -71,6 +71,8 @@ struct SkinnyTypes {
   using WeightBlock = WeightTile[kRowTiles];
   using XChunk = LaneBlock[kChunkBlocks][kXTiles];
   using Accumulators = float[kRowTiles][kColumnTiles][4];
+  // A lane's sums of squares of the rows of X that it loads.
+  using Squares = float[kConfig.row_squares ? kColumnTiles : 1];
 };
 
 // The work of a CTA and of this thread's warp.
@@ -255,6 +257,41 @@ CATENARY_DEVICE void mma_tile(const typename SkinnyTypes<kConfig>::WeightTile& w
   }
 }
 
+template <MathMode kMath>
+CATENARY_DEVICE void add_squares(u32 word, float& sum) {
+  static_assert(kMath == MathMode::kBF16 || kMath == MathMode::kF16 || kMath == MathMode::kTF32);
+  if constexpr (kMath == MathMode::kTF32) {
+    sum += bits_to_f32(word) * bits_to_f32(word);
+  } else {
+    float low, high;
+    unpack<kMath == MathMode::kBF16 ? DType::kBF16 : DType::kF16>(word, low, high);
+    sum += low * low;
+    sum += high * high;
+  }
+}
+
+// Adds the squares of a chunk of X to those of its rows. Blocks past the warp's are zero.
+template <const SkinnyConfig& kConfig>
+CATENARY_DEVICE void add_chunk_squares(const typename SkinnyTypes<kConfig>::XChunk& x, int column,
+                                       typename SkinnyTypes<kConfig>::Squares& squares) {
+  using T = SkinnyTypes<kConfig>;
+#pragma unroll
+  for (int i = 0; i < T::kChunkBlocks; ++i) {
+#pragma unroll
+    for (int j = 0; j < T::kXTiles; ++j) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const U32x4& words = x[i][j].half[half];
+        float& sum = squares[column / 8 + j];
+        add_squares<kConfig.space.math>(words.x, sum);
+        add_squares<kConfig.space.math>(words.y, sum);
+        add_squares<kConfig.space.math>(words.z, sum);
+        add_squares<kConfig.space.math>(words.w, sum);
+      }
+    }
+  }
+}
+
 // The MMAs of the warp's K blocks, the last chunk first: blocks in registers need no wait. w_ready:
 // an earlier call has waited for all of W.
 template <const SkinnyConfig& kConfig, class P>
@@ -262,6 +299,7 @@ CATENARY_DEVICE void mma_slice(const P& params, const SkinnyWorkTile& work, i64 
                                u32 barriers,
                                const typename SkinnyTypes<kConfig>::WeightBlock* registers,
                                typename SkinnyTypes<kConfig>::Accumulators& acc,
+                               typename SkinnyTypes<kConfig>::Squares& squares,
                                bool w_ready = false) {
   using T = SkinnyTypes<kConfig>;
   typename T::XChunk x;
@@ -271,6 +309,7 @@ CATENARY_DEVICE void mma_slice(const P& params, const SkinnyWorkTile& work, i64 
 #pragma unroll
     for (int column = 0; column < kConfig.tile.columns; column += kConfig.loads.x_columns) {
       load_x<kConfig>(params, work, chunk, column, m, x);
+      if constexpr (kConfig.row_squares) add_chunk_squares<kConfig>(x, column, squares);
       if (!w_ready && column == 0) T::WLoad::wait(barriers, first, first + T::kChunkBlocks);
 #pragma unroll
       for (int i = T::kChunkBlocks - 1; i >= 0; --i) {
@@ -290,14 +329,24 @@ CATENARY_DEVICE void mma_slice(const P& params, const SkinnyWorkTile& work, i64 
   }
 }
 
-// Stores the warp's accumulators as [column][row] at shared address `to`.
+// Stores the warp's accumulators as [column][row] at shared address `to`, and after each column's
+// rows the four lanes' sums of squares.
 template <const SkinnyConfig& kConfig>
 CATENARY_DEVICE void store_accumulators(u32 to,
-                                        const typename SkinnyTypes<kConfig>::Accumulators& acc) {
+                                        const typename SkinnyTypes<kConfig>::Accumulators& acc,
+                                        const typename SkinnyTypes<kConfig>::Squares& squares) {
   using T = SkinnyTypes<kConfig>;
   const u32 lane = threadIdx.x % 32;
   // All lanes arrive: they have read the slice, which `to` may overwrite.
   warp_barrier();
+  if constexpr (kConfig.row_squares) {
+#pragma unroll
+    for (int j = 0; j < T::kColumnTiles; ++j) {
+      const u32 column = j * 8 + lane / 4;
+      const u32 at = column * kConfig.sum_row() + kConfig.warp_rows() + lane % 4;
+      st_shared_f32(to + at * 4, squares[j]);
+    }
+  }
 #pragma unroll
   for (int t = 0; t < kConfig.tile.row_tiles; ++t) {
 #pragma unroll
@@ -331,6 +380,21 @@ CATENARY_DEVICE Vec<kConfig.vec> reduce_warps(u32 stored, u32 column, u32 row, i
   return total;
 }
 
+// The sum of squares of the row of X that is column `column` of D, over the warps along K, in
+// ascending order.
+template <const SkinnyConfig& kConfig>
+CATENARY_DEVICE float reduce_squares(u32 stored, u32 column) {
+  const u32 from = stored + (column * kConfig.sum_row() + kConfig.warp_rows()) * 4;
+  float total = 0;
+#pragma unroll
+  for (int warp = 0; warp < kConfig.tile.warps_k; ++warp) {
+    const U32x4 lanes = ld_shared_v4(from + warp * kConfig.slice_bytes());
+    total += (bits_to_f32(lanes.x) + bits_to_f32(lanes.y)) +
+             (bits_to_f32(lanes.z) + bits_to_f32(lanes.w));
+  }
+  return total;
+}
+
 // Coordinates of this thread's vector of D; valid is 0 for threads without one. Only m may be
 // symbolic. The CTAs of a cluster store every cluster_k-th column.
 template <const SkinnyConfig& kConfig>
@@ -356,12 +420,14 @@ CATENARY_DEVICE Coord skinny_coord(const SkinnyWorkTile& work, i64 m) {
 // Partials of this thread's vector in the columns of CTA `to`: sums over the warps of this CTA.
 template <const SkinnyConfig& kConfig>
 CATENARY_DEVICE void reduce_vector(u32 stored, u32 to,
-                                   typename SkinnyCluster<kConfig>::Partials& partials) {
+                                   typename SkinnyCluster<kConfig>::Partials& partials,
+                                   float& squares) {
   using Cluster = SkinnyCluster<kConfig>;
 #pragma unroll
   for (int s = 0; s < kConfig.num_accumulators(); ++s) {
     partials[s] = reduce_warps<kConfig>(stored, Cluster::column(to), Cluster::row(), s);
   }
+  if constexpr (kConfig.row_squares) squares = reduce_squares<kConfig>(stored, Cluster::column(to));
 }
 
 // Sends partials to the CTAs of the cluster that store them. Columns past m are not sent.
@@ -373,8 +439,9 @@ CATENARY_DEVICE void send_partials(u32 stored, i64 m) {
     const u32 to = (Cluster::rank() + distance) % kConfig.schedule.cluster_k;
     if (Cluster::column(to) >= m) continue;
     typename Cluster::Partials partials;
-    reduce_vector<kConfig>(stored, to, partials);
-    Cluster::send(partials, to);
+    float squares = 0;
+    reduce_vector<kConfig>(stored, to, partials, squares);
+    Cluster::send(partials, squares, to);
   }
 }
 
@@ -385,10 +452,15 @@ CATENARY_DEVICE void store_vector(const P& params, u32 stored, const Coord& at,
                                   const typename Epilogue::Operands& operands) {
   using Cluster = SkinnyCluster<kConfig>;
   typename Cluster::Partials partials;
-  reduce_vector<kConfig>(stored, Cluster::rank(), partials);
-  if constexpr (kConfig.schedule.cluster_k > 1) Cluster::add_partials(partials);
-  if constexpr (kConfig.dual) {
+  float squares = 0;
+  reduce_vector<kConfig>(stored, Cluster::rank(), partials, squares);
+  if constexpr (kConfig.schedule.cluster_k > 1) Cluster::add_partials(partials, squares);
+  if constexpr (kConfig.dual && kConfig.row_squares) {
+    Epilogue::store(params, at, operands, partials[0], partials[1], splat<kConfig.vec>(squares));
+  } else if constexpr (kConfig.dual) {
     Epilogue::store(params, at, operands, partials[0], partials[1]);
+  } else if constexpr (kConfig.row_squares) {
+    Epilogue::store(params, at, operands, partials[0], splat<kConfig.vec>(squares));
   } else {
     Epilogue::store(params, at, operands, partials[0]);
   }
@@ -424,10 +496,11 @@ CATENARY_DEVICE void skinny(const P& params, const CtaRange& ctas = whole_grid()
   if constexpr (kConfig.loads.w_is_weight) griddepcontrol_wait();
 
   typename T::Accumulators acc = {};
-  mma_slice<kConfig>(params, work, m, slice, barriers, registers, acc);
+  typename T::Squares squares = {};
+  mma_slice<kConfig>(params, work, m, slice, barriers, registers, acc, squares);
   const Coord at = skinny_coord<kConfig>(work, m);
   if (at.valid > 0) Epilogue::load(params, at, operands);
-  store_accumulators<kConfig>(slice, acc);
+  store_accumulators<kConfig>(slice, acc, squares);
   // All threads arrive: the accumulators of all warps are visible.
   cta_barrier();
   if constexpr (kConfig.schedule.cluster_k > 1) {

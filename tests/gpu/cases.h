@@ -60,6 +60,7 @@ std::vector<WrittenCase> ragged_cases_sm90();
 std::vector<WrittenCase> ragged_cases_skinny();
 std::vector<WrittenCase> small_m_cases();
 std::vector<WrittenCase> beside_cases();
+std::vector<WrittenCase> norm_cases();
 std::vector<WrittenCase> tf32_cases();
 std::vector<WrittenCase> cp_async_cases();
 std::vector<WrittenCase> math_cases();

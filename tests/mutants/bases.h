@@ -272,6 +272,11 @@ inline constexpr MutantBase kMutantBases[] = {
               "  y = add(c, b @ \"gn\")\n  return y: f32 }",
      .tile = "skinny4x2s2r1g2p3",
      .ends = kFewEnds},
+    {.name = "skinny, sums of squares",
+     .chain = "chain a(input x: bf16[9, 576], weight w: bf16[40, 576]) {\n"
+              "  q = sum \"mk->m\"(square(x))\n"
+              "  y = mul(contract \"mk,nk->mn\"(x, w), q @ \"m\")\n  return y: f32 }",
+     .tile = "skinny4x2s1r1g2p2c2"},
     {.name = "side by side, several row tiles",
      .chain =
          "chain a(input x: bf16[40, 264], weight w: bf16[70, 264], weight v: bf16[24, 264]) {\n"

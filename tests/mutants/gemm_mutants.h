@@ -216,9 +216,9 @@ inline constexpr Mutant kGemmMutants[] = {
      .base = "symbol as columns",
      .file = "kernels/gemm_sm80.cuh",
      .text = "  griddepcontrol_wait();\n\n  const WorkTile work = find_work_tile<kConfig>(params, "
-             "blockIdx.x);\n"
+             "ctas.index);\n"
              "  if (!work.valid) return;\n",
-     .in_place = "  const WorkTile work = find_work_tile<kConfig>(params, blockIdx.x);\n"
+     .in_place = "  const WorkTile work = find_work_tile<kConfig>(params, ctas.index);\n"
                  "  if (!work.valid) return;\n  griddepcontrol_wait();\n",
      .faults = "no_dependency_wait"},
     {.name = "wait_after_first_read",
@@ -226,8 +226,8 @@ inline constexpr Mutant kGemmMutants[] = {
      .base = "M-grouped",
      .file = "kernels/gemm_sm80.cuh",
      .text = "  griddepcontrol_wait();\n\n  const WorkTile work = find_work_tile<kConfig>(params, "
-             "blockIdx.x);\n",
-     .in_place = "  const WorkTile work = find_work_tile<kConfig>(params, blockIdx.x);\n"
+             "ctas.index);\n",
+     .in_place = "  const WorkTile work = find_work_tile<kConfig>(params, ctas.index);\n"
                  "  griddepcontrol_wait();\n",
      .faults = "before_dependency_wait"},
     {.name = "wait_removed",
