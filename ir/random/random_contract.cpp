@@ -231,7 +231,8 @@ ValueId RandomParts::addend(ValueId first) {
   for (const char label : texts[0]) {
     if (texts[1].find(label) == std::string::npos || result.find(label) != std::string::npos)
       continue;
-    sizes[label] = {addends_.range(1, 9), false};
+    const i64 first_size = value(contract.operands[0].value).type.shape[texts[0].find(label)].size;
+    sizes[label] = {addends_.range(1, std::max<i64>(first_size, 1)), false};
   }
   Known facts = known(first);
   facts.used = false;

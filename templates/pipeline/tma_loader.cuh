@@ -99,10 +99,12 @@ CATENARY_DEVICE void prefetch_descriptors(const P& params) {
   if constexpr (kPipeline.dual && !kPipeline.b2.by_cp_async) {
     tma_prefetch_descriptor(params.map[kPipeline.b2.map]);
   }
+  if constexpr (kPipeline.segments > 1) {
 #pragma unroll
-  for (i32 i = 0; i + 1 < kPipeline.segments; ++i) {
-    tma_prefetch_descriptor(params.map[kPipeline.more[i].a.map]);
-    tma_prefetch_descriptor(params.map[kPipeline.more[i].b.map]);
+    for (i32 i = 0; i + 1 < kPipeline.segments; ++i) {
+      tma_prefetch_descriptor(params.map[kPipeline.more[i].a.map]);
+      tma_prefetch_descriptor(params.map[kPipeline.more[i].b.map]);
+    }
   }
 }
 

@@ -172,6 +172,7 @@ const std::vector<WrittenCase>& written_cases() {
     for (WrittenCase& more : math_cases()) all.push_back(std::move(more));
     for (WrittenCase& more : group_operand_cases()) all.push_back(std::move(more));
     for (WrittenCase& more : in_place_cases()) all.push_back(std::move(more));
+    for (WrittenCase& more : sum_cases()) all.push_back(std::move(more));
     return all;
   }();
   return cases;

@@ -48,7 +48,7 @@ inline constexpr Mutant kSumMutants[] = {
      .file = "pipeline/tma_loader.cuh",
      .text = "static_cast<i32>(outer), to.stage + kPipeline.tile_a_bytes, to.barrier);",
      .in_place = "static_cast<i32>(outer), to.stage, to.barrier);",
-     .faults = "race unwritten mismatch"},
+     .faults = "copy_in_flight race unwritten mismatch"},
 };
 
 }  // namespace catenary::testing
