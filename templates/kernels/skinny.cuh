@@ -30,6 +30,7 @@
 #include "epilogue/ops.cuh"
 #include "kernels/skinny_cluster.cuh"
 #include "kernels/skinny_load.cuh"
+#include "kernels/skinny_squares.cuh"
 #include "ptx/cluster.cuh"
 #include "ptx/global.cuh"
 #include "ptx/mma.cuh"
@@ -257,41 +258,6 @@ CATENARY_DEVICE void mma_tile(const typename SkinnyTypes<kConfig>::WeightTile& w
   }
 }
 
-template <MathMode kMath>
-CATENARY_DEVICE void add_squares(u32 word, float& sum) {
-  static_assert(kMath == MathMode::kBF16 || kMath == MathMode::kF16 || kMath == MathMode::kTF32);
-  if constexpr (kMath == MathMode::kTF32) {
-    sum += bits_to_f32(word) * bits_to_f32(word);
-  } else {
-    float low, high;
-    unpack<kMath == MathMode::kBF16 ? DType::kBF16 : DType::kF16>(word, low, high);
-    sum += low * low;
-    sum += high * high;
-  }
-}
-
-// Adds the squares of a chunk of X to those of its rows. Blocks past the warp's are zero.
-template <const SkinnyConfig& kConfig>
-CATENARY_DEVICE void add_chunk_squares(const typename SkinnyTypes<kConfig>::XChunk& x, int column,
-                                       typename SkinnyTypes<kConfig>::Squares& squares) {
-  using T = SkinnyTypes<kConfig>;
-#pragma unroll
-  for (int i = 0; i < T::kChunkBlocks; ++i) {
-#pragma unroll
-    for (int j = 0; j < T::kXTiles; ++j) {
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const U32x4& words = x[i][j].half[half];
-        float& sum = squares[column / 8 + j];
-        add_squares<kConfig.space.math>(words.x, sum);
-        add_squares<kConfig.space.math>(words.y, sum);
-        add_squares<kConfig.space.math>(words.z, sum);
-        add_squares<kConfig.space.math>(words.w, sum);
-      }
-    }
-  }
-}
-
 // The MMAs of the warp's K blocks, the last chunk first: blocks in registers need no wait. w_ready:
 // an earlier call has waited for all of W.
 template <const SkinnyConfig& kConfig, class P>
@@ -339,14 +305,7 @@ CATENARY_DEVICE void store_accumulators(u32 to,
   const u32 lane = threadIdx.x % 32;
   // All lanes arrive: they have read the slice, which `to` may overwrite.
   warp_barrier();
-  if constexpr (kConfig.row_squares) {
-#pragma unroll
-    for (int j = 0; j < T::kColumnTiles; ++j) {
-      const u32 column = j * 8 + lane / 4;
-      const u32 at = column * kConfig.sum_row() + kConfig.warp_rows() + lane % 4;
-      st_shared_f32(to + at * 4, squares[j]);
-    }
-  }
+  if constexpr (kConfig.row_squares) store_squares<kConfig>(to, squares);
 #pragma unroll
   for (int t = 0; t < kConfig.tile.row_tiles; ++t) {
 #pragma unroll
@@ -376,21 +335,6 @@ CATENARY_DEVICE Vec<kConfig.vec> reduce_warps(u32 stored, u32 column, u32 row, i
     for (int warp = 1; warp < kConfig.tile.warps_k; ++warp) {
       total.v[i] += ld_shared_f32(from + warp * kConfig.slice_bytes() + i * 4);
     }
-  }
-  return total;
-}
-
-// The sum of squares of the row of X that is column `column` of D, over the warps along K, in
-// ascending order.
-template <const SkinnyConfig& kConfig>
-CATENARY_DEVICE float reduce_squares(u32 stored, u32 column) {
-  const u32 from = stored + (column * kConfig.sum_row() + kConfig.warp_rows()) * 4;
-  float total = 0;
-#pragma unroll
-  for (int warp = 0; warp < kConfig.tile.warps_k; ++warp) {
-    const U32x4 lanes = ld_shared_v4(from + warp * kConfig.slice_bytes());
-    total += (bits_to_f32(lanes.x) + bits_to_f32(lanes.y)) +
-             (bits_to_f32(lanes.z) + bits_to_f32(lanes.w));
   }
   return total;
 }
