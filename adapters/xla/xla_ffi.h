@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What XLA's FFI hands to a custom call, declared by hand: the layouts of xla/ffi/api/c_api.h, API
-// version 0.3, of which later versions only add to the ends. tests/python/test_jax.py compares them
+// version 0.3; later versions only add to the ends. tests/python/test_jax.py compares them
 // with the header of the installed jaxlib.
 #pragma once
 

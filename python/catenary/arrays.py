@@ -18,6 +18,8 @@ from catenary.device import Array, contiguous, span
 from catenary.errors import ArgumentError
 from catenary.operand import DType
 
+ANY_DEVICE = -1  # of an array that does not say on which GPU it is
+
 
 @dataclass(slots=True)
 class View:
@@ -148,7 +150,7 @@ def _view_cuda(array: Any, who: str, stream: int | None) -> View:
     shape = tuple(facts["shape"])
     strides = facts.get("strides")
     elements = contiguous(shape) if strides is None else tuple(n // size for n in strides)
-    return View(facts["data"][0], _dtype(name), name, shape, elements, 0, "", array)
+    return View(facts["data"][0], _dtype(name), name, shape, elements, ANY_DEVICE, "", array)
 
 
 @functools.cache

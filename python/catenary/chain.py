@@ -333,7 +333,8 @@ def elementwise(op: str, *operands: Tensor | float, attributes: Sequence[float] 
     """
     chain = chain_of(*operands)
     values = [operand if isinstance(operand, Tensor) else chain.constant(operand) for operand in operands]
-    uses = (_native.Use * len(values))(*((v.value, None if v.labels is None else encode(v.labels)) for v in values))
+    named = [_native.Use(v.value, None if v.labels is None else encode(v.labels)) for v in values]
+    uses = (_native.Use * len(values))(*named)
     numbers = (ctypes.c_double * len(attributes))(*attributes)
     return chain._value(
         max((v.rank for v in values), default=0),

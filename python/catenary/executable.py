@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from catenary import _native
 from catenary._native import lib
-from catenary.arrays import View, accepts, empty, view
+from catenary.arrays import ANY_DEVICE, View, accepts, empty, view
 from catenary.chain import Chain
 from catenary.compiled import Compiled, Kernel, Plan
 from catenary.device import Array, Memory, Stream, contiguous, is_simulator, span
@@ -95,9 +95,9 @@ class Signature:
                 size = got if size is None else size
                 want = size
             if got != want:
+                at = f" with {self.symbol.name} = {size}" if self.symbol and size is not None else ""
                 raise ArgumentError(
-                    f"{who} has shape {list(found.shape)}, and the chain takes {self._shape(operand)}"
-                    + (f" with {self.symbol.name} = {size}" if size is not None else "")
+                    f"{who} has shape {list(found.shape)}, and the chain takes {self._shape(operand)}{at}"
                 )
         for n, got, want in zip(found.shape, found.strides, operand.strides, strict=True):
             # The stride of a dimension of size 1 is never used, nor any of an empty tensor.
@@ -110,7 +110,8 @@ class Signature:
         return size
 
     def _shape(self, operand: Operand) -> str:
-        return "[" + ", ".join(self.symbol.name if n == _native.SYMBOL else str(n) for n in operand.shape) + "]"
+        name = self.symbol.name if self.symbol else ""
+        return "[" + ", ".join(name if n == _native.SYMBOL else str(n) for n in operand.shape) + "]"
 
     def given_outputs(self, out: Any) -> list[Any]:
         """One entry per output: the caller's array, or None."""
@@ -247,7 +248,7 @@ class _Call:
         self.out = out
         self.given_stream = stream
         self.views = [view(t, f"argument '{p.name}'", stream) for p, t in zip(signature.tensors, tensors, strict=True)]
-        self.results = [
+        self.results: list[View | None] = [
             None if o is None else view(o, f"output '{p.name}'", stream)
             for p, o in zip(signature.outputs, out, strict=True)
         ]
@@ -274,10 +275,10 @@ class _Call:
                     f"an argument is on CUDA device {found.device}, and the device of this process is "
                     "the simulator: pass host arrays"
                 )
-        for found in [*self.views, *self.results]:
-            if found is not None and found.on_device and found.device != device:
+        for place in [*self.views, *self.results]:
+            if place is not None and place.on_device and place.device not in (device, ANY_DEVICE):
                 raise ArgumentError(
-                    f"an argument is on device {found.device}, and the chain was prepared for device "
+                    f"an argument is on device {place.device}, and the chain was prepared for device "
                     f"{device}: prepare it for that device, or move the argument"
                 )
 
@@ -320,20 +321,22 @@ class _Call:
         for i, operand in enumerate(self.signature.outputs):
             if operand.in_place is not None:
                 source = self.views[numbers.index(operand.in_place)]
-                if self.results[i] is not None and self.results[i].address != source.address:
+                given = self.results[i]
+                if given is not None and given.address != source.address:
                     raise ArgumentError(
                         f"output '{operand.name}' is in place of an input: pass that input as out, or None"
                     )
                 self.out[i] = source.owner[0] if isinstance(source.owner, tuple) else source.owner
                 result.append(addresses[operand.in_place])
                 continue
-            if self.results[i] is None:
+            made = self.results[i]
+            if made is None:
                 shape = operand.shape_for(self.size)
                 self.out[i] = empty(
                     self.library, operand.dtype, shape, operand.strides, None if self.host else self.executable.device
                 )
-                self.results[i] = view(self.out[i], f"output '{operand.name}'", self.given_stream)
-            result.append(self._place(operand, self.results[i], back=True))
+                made = view(self.out[i], f"output '{operand.name}'", self.given_stream)
+            result.append(self._place(operand, made, back=True))
         return result
 
     def _place(self, operand: Operand, found: View, back: bool) -> int:

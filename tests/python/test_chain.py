@@ -13,7 +13,8 @@ import catenary as ctn
 
 def test_calls_give_the_text_of_the_chain(linear_chain):
     assert re.sub(r"\s+", " ", linear_chain.text) == (
-        'chain layer( input x: f32[16, 24], weight w: f32[32, 24], weight b: f32[32]) { t3 = contract "mk,nk->mn"(x, w) '
+        "chain layer( input x: f32[16, 24], weight w: f32[32, 24], weight b: f32[32]) { "
+        't3 = contract "mk,nk->mn"(x, w) '
         "t4 = add(t3, b) t5 = silu(t4) return t5: f32 } "
     )
 

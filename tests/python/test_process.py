@@ -2,6 +2,7 @@
 """What a process sees: handles are freed, a forked child is refused, the command, the README, the library's search."""
 
 import gc
+import json
 import os
 import re
 import subprocess
@@ -114,6 +115,16 @@ def test_the_pages_lines_run(root):
     blocks = re.findall(r"```python\n(.*?)```", (root / "docs/python.md").read_text(), re.S)
     assert len(blocks) > 3
     run_python("\n".join(blocks))
+
+
+def test_the_notebook_runs_and_says_what_it_shows(root):
+    cells = json.loads((root / "examples/chain.ipynb").read_text())["cells"]
+    code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    output = run_python("\n".join(code))
+    shown = ["".join(o["text"]) for cell in cells for o in cell.get("outputs", []) if o["output_type"] == "stream"]
+    assert len(shown) == 4
+    for text in (shown[0], shown[1], shown[3]):  # the kernel is that of the device
+        assert text.strip() in output
 
 
 def test_importing_loads_no_framework():

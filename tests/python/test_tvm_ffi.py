@@ -5,11 +5,12 @@ the package's header."""
 import pathlib
 import subprocess
 
-import catenary as ctn
 import numpy as np
 import pytest
-from catenary._native import library_path
 from conftest import make_linear
+
+import catenary as ctn
+from catenary._native import library_path
 
 tvm_ffi = pytest.importorskip("tvm_ffi")
 
@@ -53,19 +54,22 @@ def test_symbol_and_scalar(module):
         module.run(key, tensor(x[:3]), 1.0, tensor(y))
 
 
-@pytest.mark.parametrize("call, words", [
-    (lambda m, k, x: m.prepare("chain x(", CPU, 0), "expected 'input'"),
-    (lambda m, k, x: m.prepare(7, CPU, 0), "argument 0 is not chain text"),
-    (lambda m, k, x: m.prepare("chain x("), r"got 1 arguments: call prepare\(text"),
-    (lambda m, k, x: m.prepare("chain c(input x: f32[4]) { y = relu(x) return y: f32 }", 8, 0), "device_type is 8"),
-    (lambda m, k, x: m.run(k + 1, x, x), "names no chain of this process"),
-    (lambda m, k, x: m.run(k, x), r"call run\(key, parameters"),
-    (lambda m, k, x: m.run(k, x, 1.0), "argument 2 is not a tensor"),
-    (lambda m, k, x: m.run(k, x, x, x, x), r"got 5 arguments: call run"),
-    (lambda m, k, x: m.run(k, tensor(np.zeros(4)), x), "tensor 'x' has DLPack's type 2 of 64 bits"),
-    (lambda m, k, x: m.run(k, tensor(np.zeros((4, 1), np.float32)), x), "tensor 'x' has 2 dimensions"),
-    (lambda m, k, x: m.run(k, tensor(np.zeros(8, np.float32)[::2]), x), "tensor 'x' has stride 2 in dimension 0"),
-])
+@pytest.mark.parametrize(
+    "call, words",
+    [
+        (lambda m, k, x: m.prepare("chain x(", CPU, 0), "expected 'input'"),
+        (lambda m, k, x: m.prepare(7, CPU, 0), "argument 0 is not chain text"),
+        (lambda m, k, x: m.prepare("chain x("), r"got 1 arguments: call prepare\(text"),
+        (lambda m, k, x: m.prepare("chain c(input x: f32[4]) { y = relu(x) return y: f32 }", 8, 0), "device_type is 8"),
+        (lambda m, k, x: m.run(k + 1, x, x), "names no chain of this process"),
+        (lambda m, k, x: m.run(k, x), r"call run\(key, parameters"),
+        (lambda m, k, x: m.run(k, x, 1.0), "argument 2 is not a tensor"),
+        (lambda m, k, x: m.run(k, x, x, x, x), r"got 5 arguments: call run"),
+        (lambda m, k, x: m.run(k, tensor(np.zeros(4)), x), "tensor 'x' has DLPack's type 2 of 64 bits"),
+        (lambda m, k, x: m.run(k, tensor(np.zeros((4, 1), np.float32)), x), "tensor 'x' has 2 dimensions"),
+        (lambda m, k, x: m.run(k, tensor(np.zeros(8, np.float32)[::2]), x), "tensor 'x' has stride 2 in dimension 0"),
+    ],
+)
 def test_a_wrong_call_is_one_sentence(module, call, words):
     key = module.prepare("chain c(input x: f32[4]) { y = relu(x) return y: f32 }", CPU, 0)
     with pytest.raises(ValueError, match=words):
@@ -75,20 +79,50 @@ def test_a_wrong_call_is_one_sentence(module, call, words):
 def test_structs_are_those_of_the_package(root, tmp_path):
     include = pathlib.Path(tvm_ffi.__file__).parent / "include"
     source = tmp_path / "layout.cpp"
-    checks = ["sizeof(catenary::tvm_ffi::Any) == sizeof(TVMFFIAny)",
-              "offsetof(catenary::tvm_ffi::Any, integer) == offsetof(TVMFFIAny, v_int64)",
-              "sizeof(TVMFFIObject) == catenary::tvm_ffi::kObjectHeader",
-              "offsetof(catenary::tvm_ffi::ByteArray, size) == offsetof(TVMFFIByteArray, size)",
-              "sizeof(ctn::DLPackTensor) == sizeof(DLTensor)"]
-    fields = {"data": "data", "device_type": "device", "ndim": "ndim", "code": "dtype", "shape": "shape",
-              "strides": "strides", "byte_offset": "byte_offset"}
+    checks = [
+        "sizeof(catenary::tvm_ffi::Any) == sizeof(TVMFFIAny)",
+        "offsetof(catenary::tvm_ffi::Any, integer) == offsetof(TVMFFIAny, v_int64)",
+        "sizeof(TVMFFIObject) == catenary::tvm_ffi::kObjectHeader",
+        "offsetof(catenary::tvm_ffi::ByteArray, size) == offsetof(TVMFFIByteArray, size)",
+        "sizeof(ctn::DLPackTensor) == sizeof(DLTensor)",
+    ]
+    fields = {
+        "data": "data",
+        "device_type": "device",
+        "ndim": "ndim",
+        "code": "dtype",
+        "shape": "shape",
+        "strides": "strides",
+        "byte_offset": "byte_offset",
+    }
     checks += [f"offsetof(ctn::DLPackTensor, {a}) == offsetof(DLTensor, {b})" for a, b in fields.items()]
-    types = {"kNone": "None", "kInt": "Int", "kFloat": "Float", "kDLTensor": "DLTensorPtr", "kRawText": "RawStr",
-             "kSmallText": "SmallStr", "kText": "Str", "kTensor": "Tensor"}
+    types = {
+        "kNone": "None",
+        "kInt": "Int",
+        "kFloat": "Float",
+        "kDLTensor": "DLTensorPtr",
+        "kRawText": "RawStr",
+        "kSmallText": "SmallStr",
+        "kText": "Str",
+        "kTensor": "Tensor",
+    }
     checks += [f"static_cast<int>(catenary::tvm_ffi::{a}) == kTVMFFI{b}" for a, b in types.items()]
-    source.write_text('#include <tvm/ffi/c_api.h>\n#include "adapters/tvm_ffi/tvm_ffi.h"\n'
-                      '#include "catenary/dlpack.hpp"\n' + "".join(f"static_assert({c});\n" for c in checks))
-    done = subprocess.run(["c++", "-std=c++20", "-fsyntax-only", f"-I{root}", f"-I{root}/include", f"-I{include}",
-                           *(f"-I{path}" for path in include.parent.glob("3rdparty/dlpack/include")), str(source)],
-                          capture_output=True, text=True)
+    source.write_text(
+        '#include <tvm/ffi/c_api.h>\n#include "adapters/tvm_ffi/tvm_ffi.h"\n'
+        '#include "catenary/dlpack.hpp"\n' + "".join(f"static_assert({c});\n" for c in checks)
+    )
+    done = subprocess.run(
+        [
+            "c++",
+            "-std=c++20",
+            "-fsyntax-only",
+            f"-I{root}",
+            f"-I{root}/include",
+            f"-I{include}",
+            *(f"-I{path}" for path in include.parent.glob("3rdparty/dlpack/include")),
+            str(source),
+        ],
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stderr

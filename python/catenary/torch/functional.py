@@ -7,6 +7,7 @@ float32; equal for all, or those of autocast. Products are accumulated in f32, a
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import torch
@@ -131,12 +132,33 @@ _run1 = operators._run[1]
 
 def _call(kind: str, tensors: tuple[Tensor, ...], options: tuple, recompute: str, fused: tuple[str, ...] = (),
           scaled: bool | None = None) -> Tensor:  # fmt: skip
+    if type(tensors[1]) not in _PLAIN and _is_distributed(tensors[1]):
+        return _sharded(kind, tensors, options, recompute)
     if _is_compiling():
         return _traced(kind, tensors, options, recompute, scaled)
     key = _keys.get((kind, tensors[0].dtype, options, recompute, scaled))
     if key is not None and not fused and not _autocast() and not (_is_grad_enabled() and _needs_gradient(tensors)):
         return _run1(tensors, key)
     return _any_call(kind, _cast(tensors), options, recompute, fused, scaled)
+
+
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
+
+
+def _is_distributed(tensor: Tensor) -> bool:
+    module = sys.modules.get("torch.distributed.tensor")
+    return module is not None and isinstance(tensor, module.DTensor)
+
+
+def _sharded(kind: str, tensors: tuple[Tensor, ...], options: tuple, recompute: str) -> Tensor:
+    from catenary.torch.sharding import sharded_call
+
+    def local(parts: tuple[Tensor, ...], activation: str | None) -> Tensor:
+        own = (activation,) if len(options) == 1 else (len(parts) > (3 if kind == "glu" else 2), activation)
+        return _call(kind, parts, own, recompute)
+
+    name = forms.activation_name(options[-1])
+    return sharded_call(kind, tensors, local, name, lambda y: chain_activation(name, y))
 
 
 def _needs_gradient(tensors: tuple[Tensor, ...]) -> bool:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import logging
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +21,7 @@ from catenary.torch.graph import cost
 from catenary.torch.graph.axes import Mismatch
 from catenary.torch.graph.lower import Lowered, _hint, insert, lower
 from catenary.torch.graph.region import Grower, Region, products_of
-from catenary.torch.graph.table import POINTWISE, PRODUCTS, VIEWS, aten, is_library_call
+from catenary.torch.graph.table import POINTWISE, PRODUCTS, SPLITS, VIEWS, aten, is_library_call
 
 logger = logging.getLogger("catenary.torch.graph")
 
@@ -206,7 +207,7 @@ def replaced_us(region: Region, target: str) -> float:
 
 def _computes(node: Node, region: Region) -> bool:
     """Whether a node is more than a view of a product."""
-    while node.target in VIEWS or node.target is aten.slice.Tensor:
+    while node.target in VIEWS or node.target in (aten.slice.Tensor, operator.getitem, *SPLITS):
         node = node.args[0]
     return node in region.nodes and node.target in POINTWISE
 

@@ -188,7 +188,7 @@ class _Lowering:
         else:
             value = self._elementwise(e)
         node = self.stored.get(id(e))
-        if node is not None and node.meta["val"].dtype != torch.float32 and e[0] != "input":
+        if node is not None and isinstance(node.meta["val"], torch.Tensor) and node.meta["val"].dtype != torch.float32 and e[0] != "input":
             # What is also stored is read as it is stored.
             value = ops.cast(value, operators.NAMES[node.meta["val"].dtype])
         self.made[id(e)] = value
@@ -205,8 +205,10 @@ class _Lowering:
         return elementwise(op, *values, attributes=numbers)
 
     def _output(self, node: Node) -> None:
-        value = self._value(self.region.values[node])
         meta = node.meta["val"]
+        if not isinstance(meta, torch.Tensor):  # a split, of which a part is outside
+            raise Mismatch
+        value = self._value(self.region.values[node])
         dims = self.axes.dims(self.region.dims[node])
         if not isinstance(value, Tensor) or meta.dtype not in operators.NAMES:
             raise Mismatch
