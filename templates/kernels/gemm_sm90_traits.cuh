@@ -150,7 +150,7 @@ struct GemmSm90Traits {
   // 128.
   static constexpr bool kThreeConsumers = kConfig.schedule.consumers == 3;
   static_assert(!kThreeConsumers || !kCpAsync, "cp.async load warps take 72 registers");
-  static constexpr int kProducerRegisters = kCpAsync ? 72 : kThreeConsumers ? 56 : 48;
+  static constexpr int kProducerRegisters = kCpAsync ? 72 : kThreeConsumers ? 56 : 40;
   static constexpr int kConsumerRegisters = kCpAsync ? 216 : kThreeConsumers ? 152 : 232;
 };
 
