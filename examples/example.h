@@ -65,8 +65,12 @@ std::vector<T> random_numbers(std::int64_t count, double scale, std::uint32_t se
 class Check {
  public:
   void near(const char* what, std::int64_t index, double got, double expected) {
+    within(what, index, got, expected, 0x1p-7 * std::fabs(expected) + 1e-3);
+  }
+  // The same with an error of the caller's.
+  void within(const char* what, std::int64_t index, double got, double expected, double error) {
     ++compared_;
-    if (std::fabs(got - expected) <= 0x1p-7 * std::fabs(expected) + 1e-3) return;
+    if (std::fabs(got - expected) <= error) return;
     if (++wrong_ <= 5) {
       std::printf("%s, element %lld: got %g, expected %g\n", what, static_cast<long long>(index),
                   got, expected);
