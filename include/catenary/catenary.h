@@ -289,6 +289,9 @@ typedef struct ctn_engine_options {
   const char* helper_program;
   int64_t helper_memory_bytes; /* of a helper's address space; 0: CATENARY_HELPER_MEMORY or 4 GiB */
   int32_t helper_seconds;      /* of one compile; 0: CATENARY_HELPER_SECONDS or 300 */
+  /* 1: the bits of a row depend neither on the number of rows nor on other rows. Sums of products
+   * have one order for every M, and small M has no kernels of its own: it is slower. */
+  int32_t batch_invariant;
 } ctn_engine_options;
 
 /* `options` may be null: all defaults. Opens the packs of CATENARY_PACK_PATH, files separated by
