@@ -250,7 +250,7 @@ std::optional<KernelPlan> plan_beside(llvm::ArrayRef<GroupContext> contexts, dou
   const TileRequest forced = forced_request(first.options);
   Offers offers = collect_offers(*joint, first.target, forced);
   if (first.options.batch_invariant) {
-    // The order of each part where it is alone, as it may be for another M.
+    // The order of each part where it is by itself, as it may be for another M.
     const SumOrder order = invariant_order(offers);
     for (const ContractionProblem& part : parts) {
       if (invariant_order(collect_offers(part, first.target, forced)) != order) return std::nullopt;

@@ -33,7 +33,7 @@ std::vector<float> numbers(std::int64_t count, std::uint64_t seed) {
   return values;
 }
 
-// Both outputs of `m` rows, of which row `at` is `row` and the others are random.
+// Both outputs of `m` rows, where row `at` is `row` and the others are random.
 struct Result {
   std::vector<float> y, z;
 };
