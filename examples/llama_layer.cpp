@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The linear layers of one transformer layer for a few rows: norm and QKV; O and the residual;
+// The linear layers of one transformer layer for small M: norm and QKV; O and the residual;
 // norm, gate and up with SwiGLU; down and the residual. Four kernels where M is small. The gains of
 // the norms are folded into the weights: RMSNorm(x) w^T = scale(x) * (x (g w)^T).
 #include "example.h"

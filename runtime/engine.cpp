@@ -104,7 +104,7 @@ struct Engine::State {
 
   ChainOptions chain_options() const {
     return {options.plan.fuse, options.plan.split_k, options.plan.force_tile,
-            options.compile.allow_spills};
+            options.compile.allow_spills, options.plan.batch_invariant};
   }
   ChainRequest request(const VerifiedChain& chain, const Target& target) const {
     return make_request(chain, target, options.backend == Backend::kHost, chain_options());

@@ -65,7 +65,7 @@ std::string part_text(const KernelText& text, size_t index, i64 ctas) {
       index, definitions(text), ctas, text.call, index);
 }
 
-// What stands between the namespace's opening and the kernel, and the function that it calls.
+// The definitions before the kernel, and the function that it calls.
 struct KernelBody {
   std::string text;
   std::string call;

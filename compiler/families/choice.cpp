@@ -79,6 +79,27 @@ const Offer* find_offer(const Offers& offers, const std::string& signature,
   return found == offers.all.end() ? nullptr : &*found;
 }
 
+// The order that a batch-invariant plan takes: it depends on what the families support, which is
+// the same for every M, and on no prediction.
+SumOrder invariant_order(const Offers& offers) {
+  const bool wgmma = llvm::any_of(offers.all, [](const Offer& offer) {
+    return offer.candidate.rejected.empty() && offer.candidate.sums == SumOrder::kAscendingWgmma;
+  });
+  return wgmma ? SumOrder::kAscendingWgmma : SumOrder::kAscending;
+}
+
+// Keeps the candidates of that order. Returns the time of the best one without this rule.
+double keep_order(Offers& offers, SumOrder order) {
+  const double free_us = offers.all.empty() ? 0 : offers.all.front().candidate.predicted.us;
+  llvm::erase_if(offers.all, [&](const Offer& offer) { return offer.candidate.sums != order; });
+  return free_us;
+}
+
+std::string invariant_text(double us, double free_us) {
+  return fmt::format(", one order of K for every M ({:+.1f}% against the free choice)",
+                     free_us > 0 ? 100 * (us / free_us - 1) : 0.0);
+}
+
 Error no_candidate(const GroupContext& context, const Offers& offers) {
   const std::string& name = context.chain.value(context.group.anchors[0].value).name;
   const PlanOptions& options = context.options;
@@ -197,13 +218,16 @@ Expected<PlannedGroup> plan_contraction(const GroupContext& context, i64 workspa
   Expected<ContractionProblem> problem = make_contraction_problem(context);
   if (!problem) return problem.takeError();
   const std::string signature = problem_signature(*problem);
-  const Offers offers = collect_offers(*problem, context.target, forced_request(context.options));
+  Offers offers = collect_offers(*problem, context.target, forced_request(context.options));
+  const bool invariant = context.options.batch_invariant;
+  const double free_us = invariant ? keep_order(offers, invariant_order(offers)) : 0;
   std::string note;
   const Offer* offer = pick(context, *problem, signature, offers, note);
   if (offer == nullptr) return no_candidate(context, offers);
   KernelPlan kernel = offer->family->kernel(*problem, context.target, offer->candidate);
   kernel.min_ctas = offer->candidate.min_ctas;
   finish_kernel(context, offers, *offer, signature, kernel);
+  if (invariant) kernel.config_text += invariant_text(kernel.predicted.us, free_us);
   PlannedGroup planned = apply_split_k(*problem, offer->candidate.id.split_k, context.name,
                                        workspace_bytes, std::move(kernel));
   planned.kernels.front().tuned = std::move(note);
@@ -225,6 +249,14 @@ std::optional<KernelPlan> plan_beside(llvm::ArrayRef<GroupContext> contexts, dou
   if (!joint) return std::nullopt;
   const TileRequest forced = forced_request(first.options);
   Offers offers = collect_offers(*joint, first.target, forced);
+  if (first.options.batch_invariant) {
+    // The order of each part where it is by itself, as it may be for another M.
+    const SumOrder order = invariant_order(offers);
+    for (const ContractionProblem& part : parts) {
+      if (invariant_order(collect_offers(part, first.target, forced)) != order) return std::nullopt;
+    }
+    keep_order(offers, order);
+  }
   llvm::erase_if(offers.all, [&](const Offer& offer) {
     return !joint_kernel(parts, first.target, offer).has_value();
   });

@@ -13,6 +13,14 @@
 
 namespace catenary {
 
+// The order in which a candidate forms the sum of an element of D. Candidates of one order, other
+// than kOther, form the same bits whatever their tile.
+enum class SumOrder : u8 {
+  kOther,          // k-slices, or an order of its own
+  kAscending,      // k-blocks of mma.sync (true f32: terms), ascending
+  kAscendingWgmma  // k-blocks of wgmma, ascending
+};
+
 // One kernel that a family could launch for a problem.
 struct Candidate {
   CandidateId id;
@@ -21,6 +29,7 @@ struct Candidate {
   Prediction predicted;
   std::string text;      // for people: "tile 128x256x64, 2 cooperative warpgroups, ..."
   std::string rejected;  // why the target cannot run it; empty: it can
+  SumOrder sums = SumOrder::kOther;
 };
 
 // What a caller forces; empty and 0: nothing. A family whose tiles have other names offers none.

@@ -14,7 +14,7 @@
 namespace catenary {
 
 // Moves each sum of squares, with all that depends on it, into the contractions that read it, if
-// only those do. Returns whether there was one. Of a complete plan, before its copies.
+// only those do. Returns whether there was one. The plan is complete but for its copies.
 bool move_norms_inside(const VerifiedChain& chain, FusionPlan& plan);
 
 }  // namespace catenary

@@ -303,6 +303,9 @@ typedef struct ctn_engine_options {
   int64_t helper_memory_bytes; /* of a helper's address space; 0: CATENARY_HELPER_MEMORY or 4 GiB */
   int32_t helper_seconds;      /* of one compile; 0: CATENARY_HELPER_SECONDS or 300 */
   ctn_backend backend;
+  /* 1: the bits of a row depend neither on the number of rows nor on other rows. Sums of products
+   * have one order for every M, and small M has no kernels of its own: it is slower. */
+  int32_t batch_invariant;
   /* The build of NVRTC that kernels of the cache are of, as `catenary doctor` prints it:
    * "nvrtc 13.0.88 CL-36424714". NVRTC is then opened for a kernel that the cache does not have
    * only; another build is CTN_NVRTC_MISSING. null or "": CATENARY_NVRTC_BUILD, else NVRTC is

@@ -48,7 +48,7 @@ EngineOptions = _struct("ctn_engine_options", [
     ("allow_spills", c_int32), ("unfused", c_int32), ("split_k", c_int32), ("force_tile", c_char_p),
     ("warn", WarnCallback), ("user", c_void_p), ("trace_file", c_char_p), ("jit", c_int32), ("helper", c_int32),
     ("helper_program", c_char_p), ("helper_memory_bytes", c_int64), ("helper_seconds", c_int32),
-    ("backend", c_int32),
+    ("backend", c_int32), ("batch_invariant", c_int32),
     ("nvrtc_build", c_char_p)])
 Kernel = _struct("ctn_kernel", [
     ("struct_size", c_size_t), ("name", c_char_p), ("arch", c_char_p), ("cubin", c_void_p),

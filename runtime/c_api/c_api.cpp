@@ -137,6 +137,7 @@ EngineOptions engine_options(const ctn_engine_options& given, bool simulated) {
   options.compile.allow_spills = given.allow_spills != 0;
   options.plan.fuse = given.unfused == 0;
   options.plan.split_k = given.split_k;
+  options.plan.batch_invariant = given.batch_invariant != 0;
   options.plan.force_tile = text_or_empty(given.force_tile);
   return options;
 }

@@ -63,7 +63,8 @@ bool read_options(const json::Object* object, ChainOptions& options) {
   const auto tile = object->getString("force_tile");
   const auto spills = object->getBoolean("allow_spills");
   if (!fuse || !split_k || *split_k < 0 || *split_k > 64 || !tile || !spills) return false;
-  options = {*fuse, static_cast<int>(*split_k), tile->str(), *spills};
+  options = {*fuse, static_cast<int>(*split_k), tile->str(), *spills,
+             object->getBoolean("batch_invariant").getValueOr(false)};
   return true;
 }
 
@@ -93,15 +94,16 @@ std::vector<std::string> archs_for(const ChainRequest& request) {
 
 std::string request_line(const ChainRequest& request) {
   const ChainOptions& options = request.options;
-  return json_text(
-      json::Object{{"chain", print(request.chain.chain())},
-                   {"simulator", request.host},
-                   {"target", target_json(request.target)},
-                   {"options", json::Object{{"fuse", options.fuse},
-                                            {"split_k", options.split_k},
-                                            {"force_tile", json::fixUTF8(options.force_tile)},
-                                            {"allow_spills", options.allow_spills}}}},
-      0);
+  json::Object chosen{{"fuse", options.fuse},
+                      {"split_k", options.split_k},
+                      {"force_tile", json::fixUTF8(options.force_tile)},
+                      {"allow_spills", options.allow_spills}};
+  if (options.batch_invariant) chosen["batch_invariant"] = true;
+  return json_text(json::Object{{"chain", print(request.chain.chain())},
+                                {"simulator", request.host},
+                                {"target", target_json(request.target)},
+                                {"options", std::move(chosen)}},
+                   0);
 }
 
 Expected<ChainRequest> parse_request_line(llvm::StringRef line) {

@@ -87,6 +87,8 @@ void compare_options(const ChainOptions& packed, const ChainOptions& asked,
   differences.add("tile", tile(packed.force_tile), tile(asked.force_tile));
   differences.add("spills", packed.allow_spills ? "allowed" : "refused",
                   asked.allow_spills ? "allowed" : "refused");
+  differences.add("batch invariance", packed.batch_invariant ? "on" : "off",
+                  asked.batch_invariant ? "on" : "off");
 }
 
 // Both chains have the same structure, so values and outputs correspond one to one.

@@ -51,6 +51,12 @@ class ByteReader {
   explicit ByteReader(llvm::ArrayRef<u8> bytes) : rest_(bytes) {}
 
   u8 u8_() { return get<u8>(); }
+  // `count` flags, the first one lowest; other bits are an error.
+  u8 flags(int count) {
+    const u8 value = u8_();
+    ok_ = ok_ && value < 1 << count;
+    return value;
+  }
   bool flag() {
     const u8 value = u8_();
     ok_ = ok_ && value <= 1;

@@ -27,7 +27,8 @@ ByteWriter identity_bytes(const PackEntry& entry) {
   ByteWriter out;
   out.text(entry.canonical);
   out.text(entry.record.arch);
-  out.u8_(entry.record.options.fuse);
+  // Two flags: a library that does not know the second one refuses the entry.
+  out.u8_(static_cast<u8>(entry.record.options.fuse | entry.record.options.batch_invariant << 1));
   out.i32_(entry.record.options.split_k);
   out.text(entry.record.options.force_tile);
   out.u8_(entry.record.options.allow_spills);
@@ -169,7 +170,9 @@ ByteWriter provenance_bytes(const PackEntry& entry) {
 void read_identity(ByteReader& in, PackEntry& entry) {
   entry.canonical = in.text();
   entry.record.arch = in.text();
-  entry.record.options.fuse = in.flag();
+  const u8 flags = in.flags(2);
+  entry.record.options.fuse = (flags & 1) != 0;
+  entry.record.options.batch_invariant = (flags & 2) != 0;
   entry.record.options.split_k = in.i32_();
   entry.record.options.force_tile = in.text();
   entry.record.options.allow_spills = in.flag();

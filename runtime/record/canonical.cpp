@@ -92,8 +92,9 @@ u64 structure_id(const VerifiedChain& chain) {
 }
 
 std::string options_text(const ChainOptions& options) {
-  return fmt::format("fuse={:d} split_k={} force_tile={} allow_spills={:d}", options.fuse,
-                     options.split_k, options.force_tile, options.allow_spills);
+  return fmt::format("fuse={:d} split_k={} force_tile={} allow_spills={:d}{}", options.fuse,
+                     options.split_k, options.force_tile, options.allow_spills,
+                     options.batch_invariant ? " batch_invariant=1" : "");
 }
 
 KernelKey chain_key(const std::string& canonical, const std::string& arch,

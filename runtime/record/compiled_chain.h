@@ -19,6 +19,7 @@ struct ChainOptions {
   int split_k = 0;              // 0: the cost model decides
   std::string force_tile = "";  // empty: the cost model decides
   bool allow_spills = false;
+  bool batch_invariant = false;
   bool operator==(const ChainOptions&) const = default;
 };
 

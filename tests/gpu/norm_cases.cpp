@@ -14,7 +14,7 @@ std::string normed(const char* m, i64 n, i64 k, const char* dtype = "bf16") {
       dtype, m, n, k, m[0] == 'M' ? "[M in 0..40]" : "", 1.0 / static_cast<double>(k));
 }
 
-// Residual add, then QKV and a gated pair over the normalised rows.
+// Residual add, then QKV and a dual GEMM over the normalised rows.
 std::string layer(i64 m) {
   return fmt::format(
       "chain a(input p: bf16[{0}, 576], input r: bf16[{0}, 576], weight w: bf16[75, 576],\n"

@@ -23,7 +23,7 @@ std::string normed(const std::string& m, const char* dtype = "bf16") {
       m, dtype);
 }
 
-// Residual add, then QKV and a gated pair over the normalised rows.
+// Residual add, then QKV and a dual GEMM over the normalised rows.
 const char* const kLayer =
     "chain a(input p: bf16[9, 576], input r: bf16[9, 576], weight w: bf16[75, 576],\n"
     "        weight v: bf16[23, 576], weight g: bf16[40, 576], weight u: bf16[40, 576]) {\n"

@@ -105,6 +105,7 @@ EngineOptions options_for(const BuildCommand& command, const ChainRequest& reque
   options.progress = nullptr;  // chains count, not kernels
   options.plan.fuse = request.options.fuse;
   options.plan.split_k = request.options.split_k;
+  options.plan.batch_invariant = request.options.batch_invariant;
   options.plan.force_tile = request.options.force_tile;
   options.compile.allow_spills = request.options.allow_spills;
   if (!command.tuned) {

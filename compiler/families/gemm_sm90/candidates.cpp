@@ -335,6 +335,7 @@ Candidate gemm_sm90_candidate(const GemmSm90Config& config, const ContractionPro
   candidate.predicted = predict_gemm_sm90(problem, target, config);
   candidate.text = describe(config);
   candidate.rejected = reject(target, config);
+  if (config.k_slices() == 1) candidate.sums = SumOrder::kAscendingWgmma;
   return candidate;
 }
 

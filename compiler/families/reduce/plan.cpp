@@ -157,6 +157,9 @@ Expected<KernelPlan> plan_reduce(const GroupContext& context) {
   config.vec = std::min(vector_width(kernel.prologue, limit), vector_width(kernel.program, limit));
   const i64 vectors = ceil_div(std::max<i64>(outputs, 1), config.vec);
   config.lanes = static_cast<i32>(std::min<i64>(32, power_of_two_at_least(vectors)));
+  // One number of slices for every number of outputs: a slice adds the same terms.
+  constexpr i32 kInvariantLanes = 8;
+  if (context.options.batch_invariant) config.lanes = kInvariantLanes;
   config.slices = static_cast<i32>(
       std::min<i64>(512 / config.lanes, power_of_two_at_least(std::max<i64>(terms / 4, 1))));
   kernel.config = config;

@@ -234,7 +234,8 @@ std::optional<Candidate> as_candidate(const SkinnyProblem& problem, const Target
                    min_ctas,
                    predict_skinny(problem, target, config, min_ctas),
                    describe(config, min_ctas),
-                   ""};
+                   "",
+                   SumOrder::kOther};
 }
 
 }  // namespace
