@@ -102,12 +102,25 @@ bool tables_are_within(const std::vector<u8>& bytes) {
          within(at.pages, at.num_pages(), pack_format::kPageEntryBytes);
 }
 
+// Rows grouped by expert, a bias by group, a scalar, and an output in place.
+std::shared_ptr<const ChainRecord> experts_record() {
+  const char* text =
+      "chain experts[M in 1..64](input x: bf16[M, 256], weight w: bf16[4, 256, 256],\n"
+      "    weight b: bf16[4, 256], input ends: i32[4], scalar s: f32, input r: bf16[M, 256]) {\n"
+      "  h = contract \"mk,enk->mn\"(x, w) ragged m by ends over e\n"
+      "  y = add(r, scale(add(h, b @ \"en\"), s))\n  return y: bf16 inplace r\n}\n";
+  return test::planned_record(must(verify(must(parse(text)))), must(find_target("h200")));
+}
+
 std::vector<std::string> packs() {
   LayerSizes fixed;
   fixed.rows = "64";
   std::vector<std::string> corpus;
   for (const auto& records : std::vector<std::vector<std::shared_ptr<const ChainRecord>>>{
-           {}, {layer_record(fixed, "a100")}, {layer_record(), layer_record({}, "a100")}}) {
+           {},
+           {layer_record(fixed, "a100")},
+           {layer_record(), layer_record({}, "a100")},
+           {experts_record()}}) {
     corpus.push_back(text_of(test::pack_of(records, {false, false})));
   }
   return corpus;
