@@ -47,7 +47,8 @@ class Decision:
 
     def __str__(self) -> str:
         times = f", {self.predicted_us:.1f} us for {self.replaced_us:.1f} us" if self.replaced_us is not None else ""
-        return f"{'taken' if self.taken else 'left'}: {', '.join(self.products)} ({len(self.nodes)} nodes{times}): {self.reason}"
+        what = f"{', '.join(self.products)} ({len(self.nodes)} nodes{times})"
+        return f"{'taken' if self.taken else 'left'}: {what}: {self.reason}"
 
 
 decisions: list[Decision] = []
@@ -118,7 +119,10 @@ class _Run:
         device = product.meta["val"].device
         if device.type == "cpu" and self.accept != "always":
             return self._left(product, [product], "CPU tensors: the reference is no replacement for a compiled kernel")
-        if _hint(product.meta["val"].shape[-1]) < LEAST or _hint(product.args[PRODUCTS[product.target][0]].meta["val"].shape[-1]) == 1:
+        if (
+            _hint(product.meta["val"].shape[-1]) < LEAST
+            or _hint(product.args[PRODUCTS[product.target][0]].meta["val"].shape[-1]) == 1
+        ):
             return self._left(product, [product], "a product with one term, or with few columns")
         stages = [r for r in grower.grow(product) if 0 < len(r.outputs()) <= operators.MOST_OUTPUTS]
         if not stages:
