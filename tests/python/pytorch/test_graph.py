@@ -7,6 +7,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 import torch.nn.functional as F
+from conftest import run_python
 
 import catenary.torch as ct
 from catenary.torch.graph import CatenaryPass
@@ -203,6 +204,22 @@ def test_aot_inductor(near, tmp_path):
         for n in (4, 9):
             x = torch.randn(n, 16)
             near(package(x), module(x))
+
+
+def test_a_graph_from_the_cache_of_inductor(tmp_path):
+    code = (
+        "import torch, catenary.torch as ct\n"
+        "torch.manual_seed(0)\n"
+        "x, w = torch.randn(4, 8), torch.randn(16, 8)\n"
+        "f = lambda x, w: torch.nn.functional.silu(torch.nn.functional.linear(x, w))\n"
+        "with torch.no_grad():\n"
+        "    y = ct.compile(f, options={'catenary.accept': 'always'})(x, w)\n"
+        "    assert torch.allclose(y, f(x, w), atol=1e-5)\n"
+        "print(torch._dynamo.utils.counters['inductor']['fxgraph_cache_hit'], len(ct.decisions))\n"
+    )
+    places = {"TORCHINDUCTOR_CACHE_DIR": os.fspath(tmp_path), "TORCHINDUCTOR_AUTOGRAD_CACHE": "0"}
+    outputs = [run_python(code, **places).split() for _ in range(2)]
+    assert outputs == [["0", "1"], ["1", "0"]]
 
 
 def test_expressions():

@@ -19,6 +19,7 @@ from catenary.errors import ArgumentError, Error
 from catenary.torch import operators
 from catenary.torch.graph import cost
 from catenary.torch.graph.axes import Mismatch
+from catenary.torch.graph.kept_chains import keep, register_kept
 from catenary.torch.graph.lower import Lowered, _hint, insert, lower
 from catenary.torch.graph.region import Grower, Region, products_of
 from catenary.torch.graph.table import POINTWISE, PRODUCTS, SPLITS, VIEWS, aten, is_library_call
@@ -71,6 +72,7 @@ class CatenaryPass(CustomGraphPass):
         self.accept = accept
         self.margin = margin
         self.before = before
+        register_kept()
 
     def __call__(self, graph: Graph) -> None:
         if self.before is not None:
@@ -163,6 +165,7 @@ class _Run:
 
     def _take(self, region: Region, lowered: Lowered) -> None:
         key = operators.add(lowered.chain, exact=False).key
+        keep(key, lowered.chain.text)
         insert(self.graph, lowered, key, region, _fake)
 
     def _left(self, product: Node, nodes: list[Node], reason: str) -> None:
