@@ -7,6 +7,7 @@ float32; equal for all, or those of autocast. Products are accumulated in f32, a
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import torch
@@ -120,22 +121,77 @@ def _exact_f32() -> bool:
 
 
 _functions: dict[Any, ChainFunction] = {}
+_keys: dict[Any, int] = {}  # of bf16 and f16: their chains do not depend on the precision of f32 products
+_is_compiling = torch.compiler.is_compiling
+_is_grad_enabled = torch.is_grad_enabled
+_autocast = getattr(torch._C, "_is_any_autocast_enabled", None) or (
+    lambda: torch.is_autocast_enabled("cuda") or torch.is_autocast_enabled("cpu")
+)
+_run1 = operators._run[1]
 
 
 def _call(kind: str, tensors: tuple[Tensor, ...], options: tuple, recompute: str, fused: tuple[str, ...] = (),
           scaled: bool | None = None) -> Tensor:  # fmt: skip
-    x = tensors[0]
-    if torch.is_autocast_enabled(x.device.type):
-        wanted = torch.get_autocast_dtype(x.device.type)
-        tensors = tuple(t.to(wanted) if t.is_floating_point() else t for t in tensors)
-        x = tensors[0]
-    if torch.compiler.is_compiling():
-        return train_call(_call_keys, (kind, str(x.dtype), options, recompute, scaled), tensors)
-    exact = x.dtype == torch.float32 and _exact_f32()
-    key = (kind, x.dtype, options, recompute, scaled, exact)
-    function = _functions.get(key)
+    if type(tensors[1]) not in _PLAIN and _is_distributed(tensors[1]):
+        return _sharded(kind, tensors, options, recompute)
+    if _is_compiling():
+        return _traced(kind, tensors, options, recompute, scaled)
+    key = _keys.get((kind, tensors[0].dtype, options, recompute, scaled))
+    if key is not None and not fused and not _autocast() and not (_is_grad_enabled() and _needs_gradient(tensors)):
+        return _run1(tensors, key)
+    return _any_call(kind, _cast(tensors), options, recompute, fused, scaled)
+
+
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
+
+
+def _is_distributed(tensor: Tensor) -> bool:
+    module = sys.modules.get("torch.distributed.tensor")
+    return module is not None and isinstance(tensor, module.DTensor)
+
+
+def _sharded(kind: str, tensors: tuple[Tensor, ...], options: tuple, recompute: str) -> Tensor:
+    from catenary.torch.sharding import sharded_call
+
+    def local(parts: tuple[Tensor, ...], activation: str | None) -> Tensor:
+        own = (activation,) if len(options) == 1 else (len(parts) > (3 if kind == "glu" else 2), activation)
+        return _call(kind, parts, own, recompute)
+
+    name = forms.activation_name(options[-1])
+    return sharded_call(kind, tensors, local, name, lambda y: chain_activation(name, y))
+
+
+def _needs_gradient(tensors: tuple[Tensor, ...]) -> bool:
+    for tensor in tensors:
+        if tensor.requires_grad:
+            return True
+    return False
+
+
+def _cast(tensors: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """The tensors as autocast has them."""
+    device = tensors[0].device.type
+    if not torch.is_autocast_enabled(device):
+        return tensors
+    wanted = torch.get_autocast_dtype(device)
+    return tuple(t.to(wanted) if t.is_floating_point() else t for t in tensors)
+
+
+def _traced(kind: str, tensors: tuple[Tensor, ...], options: tuple, recompute: str, scaled: bool | None) -> Tensor:
+    tensors = _cast(tensors)
+    return train_call(_call_keys, (kind, str(tensors[0].dtype), options, recompute, scaled), tensors)
+
+
+def _any_call(kind: str, tensors: tuple[Tensor, ...], options: tuple, recompute: str, fused: tuple[str, ...],
+              scaled: bool | None) -> Tensor:  # fmt: skip
+    dtype = tensors[0].dtype
+    exact = dtype == torch.float32 and _exact_f32()
+    name = (kind, dtype, options, recompute, scaled, exact)
+    function = _functions.get(name)
     if function is None:
-        function = _functions[key] = _make(kind, x.dtype, options, recompute, scaled, exact)
+        function = _functions[name] = _make(kind, dtype, options, recompute, scaled, exact)
+        if dtype != torch.float32:
+            _keys[kind, dtype, options, recompute, scaled] = function.form.key
     return function.accumulating(tensors, fused) if fused else function(*tensors)
 
 

@@ -34,10 +34,13 @@ class Axes:
         return self._sizes[axis]
 
     def flat(self, axes: Sequence[int]) -> tuple[int, ...]:
-        """The axes that are left after all splits."""
+        """The axes that are left after all splits, without those of size 1."""
         result: list[int] = []
         for axis in axes:
-            result.extend(self.flat(self._parts[axis]) if axis in self._parts else (axis,))
+            if axis in self._parts:
+                result.extend(self.flat(self._parts[axis]))
+            elif not same(self._sizes[axis], 1):
+                result.append(axis)
         return tuple(result)
 
     def dims(self, dims: Dims) -> Dims:

@@ -56,7 +56,7 @@ def _times(e: Expression, number: float) -> Expression | None:
 
 
 def _simplify(e: Expression) -> Expression:
-    for rule in (_sigmoid, _silu, _gelu, _gelu_tanh, _square):
+    for rule in (_sigmoid, _silu, _gelu, _gelu_tanh, _square, _clamp):
         found = rule(e)
         if found is not None:
             return found
@@ -129,3 +129,12 @@ def _is_cube(e: Expression, x: Expression) -> bool:
 
 def _square(e: Expression) -> Expression | None:
     return make("square", e[1]) if _is(e, "mul") and e[1] is e[2] and isinstance(e[1], tuple) else None
+
+
+def _clamp(e: Expression) -> Expression | None:
+    """min(max(x, lo), hi)."""
+    outer = _with_number(e, "min")
+    inner = _with_number(outer[0], "max") if outer else None
+    if inner is not None and inner[1] <= outer[1]:
+        return make("clamp", inner[0], inner[1], outer[1])
+    return None

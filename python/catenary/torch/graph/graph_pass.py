@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import logging
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,9 +21,11 @@ from catenary.torch.graph import cost
 from catenary.torch.graph.axes import Mismatch
 from catenary.torch.graph.lower import Lowered, _hint, insert, lower
 from catenary.torch.graph.region import Grower, Region, products_of
+from catenary.torch.graph.table import POINTWISE, PRODUCTS, SPLITS, VIEWS, aten, is_library_call
 
 logger = logging.getLogger("catenary.torch.graph")
 
+LEAST = 8  # columns of a product
 ACCEPT = ("faster", "always", "never")
 
 
@@ -115,20 +118,22 @@ class _Run:
         device = product.meta["val"].device
         if device.type == "cpu" and self.accept != "always":
             return self._left(product, [product], "CPU tensors: the reference is no replacement for a compiled kernel")
+        if _hint(product.meta["val"].shape[-1]) < LEAST or _hint(product.args[PRODUCTS[product.target][0]].meta["val"].shape[-1]) == 1:
+            return self._left(product, [product], "a product with one term, or with few columns")
         stages = [r for r in grower.grow(product) if 0 < len(r.outputs()) <= operators.MOST_OUTPUTS]
         if not stages:
             return self._left(product, [product], "no chain has this product: its dtype, layout or options")
-        refusal: Decision | None = None
-        for region in _candidates(stages):
-            decision, lowered = self._judge(region, cost.target_of(device))
-            if lowered is not None:
-                self._take(region, lowered)
-                self._tell(decision)
-                return region
-            refusal = refusal or decision
-        if refusal is not None:
-            self._tell(refusal)
-        return None
+        judged = [(*self._judge(region, cost.target_of(device)), region) for region in _candidates(stages)]
+        taken = [entry for entry in judged if entry[1] is not None]
+        if not taken:
+            self._tell(judged[0][0])
+            return None
+        # The largest gain; of equal ones the smallest region, but for "always" the largest.
+        best = taken[0] if self.accept == "always" else max(reversed(taken), key=lambda entry: _gain(entry[0]))
+        decision, lowered, region = best
+        self._take(region, lowered)
+        self._tell(decision)
+        return region
 
     def _judge(self, region: Region, target: str) -> tuple[Decision, Lowered | None]:
         products = tuple(dict.fromkeys(p.node.name for p in region.products))
@@ -166,9 +171,14 @@ class _Run:
             logger.debug("%s", decision.chain)
 
 
+def _gain(decision: Decision) -> float:
+    return round(decision.replaced_us - decision.predicted_us, 2)
+
+
 def _candidates(stages: list[Region]) -> list[Region]:
-    """From the largest region down, one for each number of pointwise operations, at most six."""
-    return stages[::-1][:6]
+    """From the largest region down, at most six: those whose last node computes, and the product alone."""
+    ends = [stage for stage in stages[1:] if next(reversed(stage.nodes)).target in POINTWISE]
+    return [*ends[::-1][:5], stages[0]]
 
 
 def _fake(target: Callable[..., Any], arguments: Any) -> Any:
@@ -176,7 +186,8 @@ def _fake(target: Callable[..., Any], arguments: Any) -> Any:
 
 
 def replaced_us(region: Region, target: str) -> float:
-    """The time of a region as Inductor runs it: a library's product each, and one pointwise kernel after them."""
+    """The time of a region as Inductor runs it: a library's product each, and one pointwise kernel after them, unless
+    that is part of the kernel which reads its result."""
     total = 0.0
     written: list[torch.Tensor] = []
     for node in dict.fromkeys(p.node for p in region.products):
@@ -186,13 +197,31 @@ def replaced_us(region: Region, target: str) -> float:
         shape = node.meta["val"].shape
         total += cost.predicted_us(text, target) * cost.peer_ratio(_hint(shape[-2]))
         written.append(node.meta["val"])
-    products = {p.node for p in region.products}
-    outputs = [node for node in region.outputs() if node not in products]
+    outputs = [node for node in region.outputs() if _computes(node, region) and _is_kernel(node, region)]
     if not outputs:
         return total
     reads = {p.added for p in region.products} | {p.left for p in region.products} | {p.right for p in region.products}
     pointwise = [read.node.meta["val"] for read in region.reads if read.node not in reads]
     return total + cost.predicted_us(_copies([*written, *pointwise], [n.meta["val"] for n in outputs]), target)
+
+
+def _computes(node: Node, region: Region) -> bool:
+    """Whether a node is more than a view of a product."""
+    while node.target in VIEWS or node.target in (aten.slice.Tensor, operator.getitem, *SPLITS):
+        node = node.args[0]
+    return node in region.nodes and node.target in POINTWISE
+
+
+def _is_kernel(node: Node, region: Region) -> bool:
+    """Whether Inductor writes a node by a kernel of its own: every user outside, after views, is a library's call."""
+    queue = [user for user in node.users if user not in region.nodes]
+    while queue:
+        user = queue.pop()
+        if user.target in VIEWS:
+            queue.extend(user.users)
+        elif not is_library_call(user):
+            return False
+    return True
 
 
 def _copies(read: list[torch.Tensor], written: list[torch.Tensor]) -> str:

@@ -40,6 +40,8 @@ class Lowered:
     chain: Chain
     arguments: list[Argument]
     outputs: list[Node]
+    orders: list[tuple[list[int], list[int]]]
+    """Per output: its axes in the chain, and as the node has them."""
     symbolic: bool
 
 
@@ -59,10 +61,13 @@ class _Lowering:
         self.chain = Chain("region")
         self.static = static
         self.arguments: list[Argument] = []
+        self.orders: list[tuple[list[int], list[int]]] = []
         self.letters: dict[int, str] = {}
         self.symbol: Any = None
         self.made: dict[int, Tensor | float] = {}
         self.shared: dict[Any, tuple[Tensor, str]] = {}
+        self.units: set[int] = set()  # axes of size 1, which products keep
+        self.unit_axes: dict[str, int] = {}
         self.stored = {id(region.values[node]): node for node in self.outputs}
 
     def run(self) -> Lowered:
@@ -77,7 +82,7 @@ class _Lowering:
         self.products = {i: self._contract(*parts) for i, parts in operands.items()}
         for node in self.outputs:
             self._output(node)
-        return Lowered(self.chain, self.arguments, self.outputs, self.symbol is not None)
+        return Lowered(self.chain, self.arguments, self.outputs, self.orders, self.symbol is not None)
 
     def _find_symbol(self) -> None:
         """The outermost axis of the rows is the chain's symbol, if its size is symbolic. Other symbolic sizes are the
@@ -131,7 +136,10 @@ class _Lowering:
 
     def _product_operands(self, product: Product) -> tuple[Any, ...]:
         batch = [self.axes.flat((axis,)) for axis in product.batch]
-        rows, inner, width = (self.axes.flat((axis,)) for axis in (product.rows, product.inner, product.width))
+        rows, inner, width = (
+            self.axes.flat((axis,)) or self._unit(role, axis)
+            for role, axis in (("rows", product.rows), ("inner", product.inner), ("width", product.width))
+        )
         left = self._once(product.left, [*batch, rows, inner], None)
         if product.ends is None:
             right = self._once(product.right, [*batch, inner, width], product.columns, weight=True)
@@ -143,6 +151,14 @@ class _Lowering:
             raise Mismatch
         ragged = ops.Ragged(self._letter(rows[0]), ends[0], self._letter(group))
         return (left, right, ragged, [rows, width])
+
+    def _unit(self, role: str, axis: int) -> tuple[int]:
+        """The axis of size 1 that all products of the region share."""
+        while axis in self.axes._parts:
+            axis = self.axes._parts[axis][0]
+        found = self.unit_axes.setdefault(role, axis)
+        self.units.add(found)
+        return (found,)
 
     def _once(self, node: Node, dims: Dims, columns: tuple[int, int] | None,
               weight: bool = False) -> tuple[Tensor, str]:  # fmt: skip
@@ -172,7 +188,7 @@ class _Lowering:
         else:
             value = self._elementwise(e)
         node = self.stored.get(id(e))
-        if node is not None and node.meta["val"].dtype != torch.float32 and e[0] != "input":
+        if node is not None and isinstance(node.meta["val"], torch.Tensor) and node.meta["val"].dtype != torch.float32 and e[0] != "input":
             # What is also stored is read as it is stored.
             value = ops.cast(value, operators.NAMES[node.meta["val"].dtype])
         self.made[id(e)] = value
@@ -189,8 +205,10 @@ class _Lowering:
         return elementwise(op, *values, attributes=numbers)
 
     def _output(self, node: Node) -> None:
-        value = self._value(self.region.values[node])
         meta = node.meta["val"]
+        if not isinstance(meta, torch.Tensor):  # a split, of which a part is outside
+            raise Mismatch
+        value = self._value(self.region.values[node])
         dims = self.axes.dims(self.region.dims[node])
         if not isinstance(value, Tensor) or meta.dtype not in operators.NAMES:
             raise Mismatch
@@ -204,11 +222,14 @@ class _Lowering:
             for axis in reversed(axes):
                 strides[axis] = step
                 step *= _hint(self.axes.size(axis))
-        own = [axis for axis in order if axis in strides]
-        if sorted(own) != sorted(wanted):
+        own = [axis for axis in order if axis in strides or axis in self.units]
+        units = [axis for axis in own if axis in self.units]
+        if sorted(own) != sorted([*units, *wanted]):
             raise Mismatch
-        self.chain.output(value, operators.NAMES[meta.dtype], [strides[axis] for axis in own])
-        node.meta["catenary_axes"] = (own, wanted)
+        elements = max([strides[axis] * _hint(self.axes.size(axis)) for axis in wanted], default=1)
+        self.chain.output(value, operators.NAMES[meta.dtype], [strides.get(axis, elements) for axis in own])
+        kept = [axis for axis in own if axis not in units]
+        self.orders.append((own, own if kept == wanted else [*units, *wanted]))
 
     def _own_labels(self, e: Expression) -> list[int]:
         """The axes of a value in the order of its dimensions: those of its first operand of full rank with labels."""
@@ -291,8 +312,7 @@ def insert(graph: Graph, lowered: Lowered, key: int, region: Region, fake: Calla
         count = len(lowered.outputs)
         result = call(operators._run[count], tensors, key)
         results = [result] if count == 1 else [call(operator.getitem, result, i) for i in range(count)]
-        for node, value in zip(lowered.outputs, results):
-            own, wanted = node.meta.pop("catenary_axes")
+        for node, value, (own, wanted) in zip(lowered.outputs, results, lowered.orders):
             if own != wanted:
                 value = call(aten.permute.default, value, [own.index(axis) for axis in wanted])
             if not _equal_shapes(value.meta["val"].shape, node.meta["val"].shape):

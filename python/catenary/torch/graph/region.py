@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +12,7 @@ from torch.fx import Graph, Node
 
 from catenary.torch.graph.axes import Axes, Dims, Mismatch, same
 from catenary.torch.graph.expression import Expression, make
-from catenary.torch.graph.table import POINTWISE, PRODUCTS, VIEWS, aten, is_float
+from catenary.torch.graph.table import POINTWISE, PRODUCTS, SPLITS, VIEWS, aten, is_float
 
 MOST_NODES = 64
 MOST_PRODUCTS = 4
@@ -114,7 +115,15 @@ class Grower:
         if node.target in VIEWS:
             self._absorb_view(region, node)
         elif node.target is aten.slice.Tensor:
-            self._absorb_slice(region, node)
+            start = node.args[2] if len(node.args) > 2 and node.args[2] is not None else 0
+            end = node.args[3] if len(node.args) > 3 and node.args[3] is not None else None
+            if len(node.args) > 4 and node.args[4] != 1:
+                raise Mismatch
+            self._absorb_columns(region, node, node.args[0], node.args[1] if len(node.args) > 1 else 0, start, end)
+        elif node.target in SPLITS and node.args[0] in region.nodes:
+            self._put(region, node, region.dims[node.args[0]], region.values[node.args[0]])
+        elif node.target is operator.getitem and node.args[0] in region.nodes and node.args[0].target in SPLITS:
+            self._absorb_part(region, node)
         elif node.target in POINTWISE and is_float(node):
             self._absorb_pointwise(region, node, depth)
         else:
@@ -136,27 +145,36 @@ class Grower:
             made = region.axes.reshape(dims, shape)
         self._put(region, node, made, region.values[source])
 
-    def _absorb_slice(self, region: Region, node: Node) -> None:
+    def _absorb_part(self, region: Region, node: Node) -> None:
+        """A part of a split."""
+        split, index = node.args
+        source, sizes = split.args[0], split.args[1]
+        dim = split.args[2] if len(split.args) > 2 else 0
+        if isinstance(sizes, int):
+            start, size = index * sizes, sizes
+        else:
+            start, size = sum(sizes[:index]), sizes[index]
+        self._absorb_columns(region, node, source, dim, start, start + size)
+
+    def _absorb_columns(self, region: Region, node: Node, whole: Node, dim: int, start: int, end: int | None) -> None:
         """Columns of a product: a product of these columns of its right operand."""
-        source, dim = node.args[0], node.args[1] if len(node.args) > 1 else 0
-        step = node.args[4] if len(node.args) > 4 else 1
+        source = whole
         while source in region.nodes and source.target in VIEWS:
             source = source.args[0]
         found = [p for p in region.products if p.node is source and p.columns is None]
-        shape = node.args[0].meta["val"].shape
+        shape = whole.meta["val"].shape
         dim %= len(shape)
-        if not found or step != 1 or node.args[0] not in region.nodes:
+        if not found or whole not in region.nodes or not isinstance(shape[dim], int):
             raise Mismatch
         product = found[0]
         width = region.axes.flat((product.width,))
-        if region.axes.dims(region.dims[node.args[0]])[dim] != width or len(width) != 1:
+        if region.axes.dims(region.dims[whole])[dim] != width or len(width) != 1:
             raise Mismatch
-        start = node.args[2] if len(node.args) > 2 and node.args[2] is not None else 0
-        end = min(node.args[3] if len(node.args) > 3 and node.args[3] is not None else shape[dim], shape[dim])
+        end = shape[dim] if end is None else min(end, shape[dim])
         axis = region.axes.add(end - start)
         sliced = Product(product.node, product.left, product.right, product.added, product.ends, product.batch,
                          product.rows, product.inner, axis, (start, end))  # fmt: skip
-        dims = [(axis,) if d == dim else axes for d, axes in enumerate(region.axes.dims(region.dims[node.args[0]]))]
+        dims = [(axis,) if d == dim else axes for d, axes in enumerate(region.axes.dims(region.dims[whole]))]
         self._put(region, node, dims, self._product_value(region, sliced))
 
     def _absorb_pointwise(self, region: Region, node: Node, depth: int) -> None:
@@ -177,7 +195,10 @@ class Grower:
         if any(o in region.nodes and o not in inside for o in operands):
             raise Mismatch  # a value of the region that is broadcast
         dims = region.axes.dims(dims)
-        arguments = [self._operand(region, a, dims) if isinstance(a, Node) else a for a in node.args]
+        self._put_pointwise(region, node, dims)
+
+    def _put_pointwise(self, region: Region, node: Node, dims: Dims) -> None:
+        arguments = [self._operand(region, node, a, dims) if isinstance(a, Node) else a for a in node.args]
         if any(isinstance(a, (bool, complex)) for a in arguments):
             raise Mismatch
         value = POINTWISE[node.target](*arguments, **{k: v for k, v in node.kwargs.items() if k != "dtype"})
@@ -193,7 +214,7 @@ class Grower:
         try:
             if operand.target in PRODUCTS and len(trial.products) < MOST_PRODUCTS:
                 self._add_product(trial, operand)
-            elif operand.target in VIEWS or operand.target is aten.slice.Tensor:
+            elif operand.target in VIEWS or operand.target is aten.slice.Tensor or operand.target is operator.getitem:
                 self._absorb_producer(trial, node, operand.args[0], depth + 1)
                 self._absorb(trial, operand, depth + 1)
             elif operand.target in POINTWISE and set(operand.users) <= {node, *region.nodes} and depth < 8:
@@ -205,14 +226,20 @@ class Grower:
         for name, value in trial.__dict__.items():
             setattr(region, name, value)
 
-    def _operand(self, region: Region, operand: Node, dims: Dims) -> Expression:
+    def _operand(self, region: Region, node: Node, operand: Node, dims: Dims) -> Expression:
+        """A value of the region, pointwise work on tensors from outside that only the region reads, or such a tensor."""
         if operand in region.nodes:
             return region.values[operand]
         shape = operand.meta["val"].shape
         own: Dims = []
         for size, axes in zip(reversed(list(shape)), reversed(dims)):
             own.append(() if same(size, 1) else axes)
-        return self._read(region, operand, list(reversed(own)))
+        own.reverse()
+        computed = operand.op == "call_function" and operand.target in POINTWISE and operand not in self.claimed
+        if computed and set(operand.users) <= {node, *region.nodes} and all(is_float(n) for n in operand.all_input_nodes):
+            self._put_pointwise(region, operand, own)
+            return region.values[operand]
+        return self._read(region, operand, own)
 
     def _read(self, region: Region, node: Node, dims: Dims, columns: tuple[int, int] | None = None) -> Expression:
         for i, read in enumerate(region.reads):

@@ -77,6 +77,16 @@ POINTWISE: dict[Any, Callable[..., Expression | None]] = {
 VIEWS = {aten.reshape.default, aten.view.default, aten._unsafe_view.default, aten.permute.default,
          aten.unsqueeze.default, aten.squeeze.dim, aten.squeeze.dims, aten.t.default, aten.transpose.int}  # fmt: skip
 
+SPLITS = {aten.split.Tensor, aten.split_with_sizes.default}
+
+
+def is_library_call(node: torch.fx.Node) -> bool:
+    """Whether Inductor calls a library or an operator for a node, so that no pointwise kernel takes its operand."""
+    if node.op == "output" or node.target in PRODUCTS:
+        return True
+    namespace = getattr(node.target, "namespace", "")
+    return "attention" in str(node.target) or namespace not in ("aten", "prims", "")
+
 
 def is_float(node: torch.fx.Node) -> bool:
     """Whether the node is a tensor of a dtype that a chain stores."""

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shared by the tests of catenary.torch. They run on the CPU, where the reference computes, and on a GPU where there is
+one; `--record FILE` writes what ran on which device, and the largest errors, as JSON."""
+
+import json
+import pathlib
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
+_record = []
+
+
+def pytest_addoption(parser):
+    parser.addoption("--record", default=None, help="a JSON file with the results of each device")
+
+
+@pytest.fixture(params=DEVICES)
+def device(request):
+    return torch.device(request.param)
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    """Every test has the same random numbers and compiles its own graphs."""
+    torch.manual_seed(0)
+    torch._dynamo.reset()
+
+
+@pytest.fixture
+def near(request):
+    """near(got, wanted, dtype): both agree within the rounding of `dtype`; keeps the error for the record."""
+
+    def check(got, wanted, dtype=torch.float32, factor=1.0):
+        # f32: sums in another order. bf16, f16: one rounding of the result, 2^-9 or 2^-12, and of intermediates.
+        bound = {torch.float32: 2e-5, torch.bfloat16: 2e-2, torch.float16: 3e-3}[dtype] * factor
+        wanted = wanted.detach().double()
+        scale = max(wanted.abs().max().item(), 1e-6) if wanted.numel() else 1.0
+        error = (got.detach().double() - wanted).abs().max().item() / scale if wanted.numel() else 0.0
+        assert got.shape == wanted.shape
+        _record.append({"test": request.node.nodeid, "device": str(got.device), "error_of_largest": error})
+        assert error <= bound
+
+    return check
+
+
+def pytest_sessionfinish(session):
+    path = session.config.getoption("--record")
+    if path:
+        name = torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
+        rows = {"device": name, "torch": torch.__version__, "failed": session.testsfailed, "checks": _record}
+        pathlib.Path(path).write_text(json.dumps(rows, indent=1) + "\n")

@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""torch.compile: layers in graphs, the backend and its regions, dynamic batch, training, export, AOTInductor."""
+
+import os
+
+import pytest
+
+torch = pytest.importorskip("torch")
+import torch.nn.functional as F
+
+import catenary.torch as ct
+from catenary.torch.graph import CatenaryPass
+from catenary.torch.graph.axes import Axes, Mismatch
+from catenary.torch.graph.expression import make
+
+ALWAYS = {"catenary.accept": "always", "fx_graph_cache": False}
+
+
+@pytest.fixture(autouse=True)
+def nothing_decided():
+    ct.decisions.clear()
+
+
+def compiled(function, **options):
+    return ct.compile(function, fullgraph=True, options={**ALWAYS, **options})
+
+
+def taken():
+    return [decision for decision in ct.decisions if decision.taken]
+
+
+def randn(device, *shape):
+    return torch.randn(*shape, device=device)
+
+
+def swiglu(x, w, u, d):
+    return x + F.linear(F.silu(F.linear(x, w)) * F.linear(x, u), d)
+
+
+def packed(x, w, d):
+    gate, up = F.linear(x, w).chunk(2, -1)
+    return F.linear(F.silu(gate) * up, d)
+
+
+# name: function, shapes of arguments, text of the chain that must be in a taken region
+REGIONS = {
+    "gelu": (lambda x, w, b: F.gelu(F.linear(x, w, b)), [(16, 64), (32, 64), (32,)], " gelu("),
+    "gelu by tanh": (lambda x, w, b: F.gelu(F.linear(x, w, b), approximate="tanh"), [(2, 8, 64), (32, 64), (32,)],
+                     "gelu_tanh("),
+    "swiglu": (swiglu, [(2, 8, 64), (32, 64), (32, 64), (64, 32)], "silu("),
+    "swiglu, one row": (swiglu, [(1, 1, 64), (32, 64), (32, 64), (64, 32)], "silu("),
+    "packed": (packed, [(2, 8, 64), (64, 64), (64, 32)], "silu("),
+    "groups": (lambda x, w, b: F.silu(torch.einsum("bgk,gnk->bgn", x, w) + b), [(6, 4, 64), (4, 32, 64), (4, 32)],
+               "silu("),
+    "baddbmm": (lambda x, w, b: F.relu(torch.baddbmm(b[:, None], x.transpose(0, 1), w.transpose(1, 2))),
+                [(6, 4, 64), (4, 32, 64), (4, 32)], "relu("),
+    "residual": (lambda x, w, r: F.linear(x, w) * 0.5 + r.exp(), [(16, 64), (32, 64), (16, 32)], "exp("),
+    "sigmoid gate": (lambda x, w, r: torch.sigmoid(F.linear(x, w)) * r, [(16, 64), (32, 64), (16, 32)], "sigmoid("),
+    "clamp": (lambda x, w: F.linear(x, w).clamp(-1, 1).square(), [(16, 64), (32, 64)], "clamp("),
+    "two outputs": (lambda x, w: (F.linear(x, w), F.linear(x, w).tanh()), [(16, 64), (32, 64)], "tanh("),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REGIONS)
+def test_regions(device, near, name):
+    function, shapes, part = REGIONS[name]
+    tensors = [randn(device, *shape) / 4 for shape in shapes]
+    with torch.no_grad():
+        got = compiled(function)(*tensors)
+        wanted = function(*(t.double() for t in tensors))
+    pairs = zip(got, wanted) if isinstance(got, tuple) else [(got, wanted)]
+    for a, b in pairs:
+        near(a, b)
+    assert any(part in decision.chain for decision in taken()), [str(d) for d in ct.decisions]
+
+
+def test_a_gated_layer_is_one_region():
+    with torch.no_grad():
+        compiled(swiglu)(*(randn("cpu", *s) for s in [(2, 8, 64), (32, 64), (32, 64), (64, 32)]))
+    assert [len(d.products) for d in taken()] == [2, 1]
+    assert taken()[0].chain.count("input p0") == 1 and taken()[0].predicted_us < taken()[0].replaced_us
+
+
+def test_grouped_mm(device, near):
+    if device.type == "cuda" and torch.cuda.get_device_capability() < (8, 0):
+        pytest.skip("grouped_mm needs sm_80")
+    offs = torch.tensor([4, 8, 8, 16], dtype=torch.int32, device=device)
+    x, w = randn(device, 16, 64).bfloat16(), (randn(device, 4, 32, 64) / 8).bfloat16()
+    function = lambda x, w, o: F.silu(F.grouped_mm(x, w.transpose(1, 2), offs=o))  # noqa: E731
+    with torch.no_grad():
+        near(compiled(function)(x, w, offs), function(x, w, offs), torch.bfloat16)
+    assert "ragged" in taken()[0].chain
+
+
+def test_training(device, near):
+    for function, shapes in ((lambda x, w, b: F.gelu(F.linear(x, w, b)), [(16, 64), (32, 64), (32,)]),
+                             (swiglu, [(16, 64), (32, 64), (32, 64), (64, 32)])):  # fmt: skip
+        torch._dynamo.reset()
+        a = [(randn(device, *shape) / 4).requires_grad_() for shape in shapes]
+        b = [t.detach().double().requires_grad_() for t in a]
+        y, z = compiled(function)(*a), function(*b)
+        near(y, z)
+        out = torch.randn_like(y)
+        y.backward(out)
+        z.backward(out.double())
+        for p, q in zip(a, b):
+            near(p.grad, q.grad, factor=2)
+    assert len(taken()) >= 6
+
+
+def test_dynamic_batch(device, near):
+    layer = torch.nn.Linear(64, 32).to(device)
+    function = lambda x: F.gelu(layer(x)) * 2  # noqa: E731
+    fast = compiled(function)
+    with torch.no_grad():
+        for batch in (2, 3, 5, 17):
+            x = randn(device, batch, 8, 64)
+            torch._dynamo.mark_dynamic(x, 0)
+            near(fast(x), F.gelu(F.linear(x.double(), layer.weight.double(), layer.bias.double())) * 2)
+    assert len(ct.decisions) == 1 and "[M in " in taken()[0].chain
+
+
+def test_the_cpu_is_left_to_inductor(near):
+    x, w = randn("cpu", 16, 64), randn("cpu", 32, 64)
+    with torch.no_grad():
+        near(ct.compile(lambda x, w: F.silu(F.linear(x, w)), options={"fx_graph_cache": False})(x, w),
+             F.silu(F.linear(x.double(), w.double())))  # fmt: skip
+    assert not taken() and "reference" in ct.decisions[0].reason and str(ct.decisions[0]).startswith("left: ")
+
+
+def test_what_no_chain_has_is_left(near):
+    x, w = randn("cpu", 16, 64).double(), randn("cpu", 32, 64).double()
+    with torch.no_grad():
+        near(compiled(lambda x, w: F.linear(x, w))(x, w), F.linear(x, w))
+    assert not taken() and ct.decisions
+
+
+def test_a_pass_that_is_installed_runs_too():
+    seen = []
+
+    class Other(CatenaryPass):
+        def __call__(self, graph):
+            seen.append(len(graph.nodes))
+
+    with torch._inductor.config.patch(post_grad_custom_pre_pass=Other()), torch.no_grad():
+        compiled(lambda x, w: F.silu(F.linear(x, w)))(randn("cpu", 4, 8), randn("cpu", 16, 8))
+    assert seen and taken()
+
+
+def test_uuid_depends_on_the_options():
+    assert CatenaryPass("always").uuid() != CatenaryPass("faster").uuid() == CatenaryPass("faster").uuid()
+    with pytest.raises(Exception, match="accept is 'maybe'"):
+        CatenaryPass("maybe")
+
+
+def test_layers_in_a_graph(device, near):
+    x, w, b = (randn(device, *s).requires_grad_() for s in [(3, 2, 16), (40, 16), (40,)])
+    y = torch.compile(lambda x, w, b: ct.linear(x, w, b, "silu").sin(), fullgraph=True, backend="aot_eager")(x, w, b)
+    a = [t.detach().double().requires_grad_() for t in (x, w, b)]
+    z = F.silu(F.linear(*a)).sin()
+    near(y, z)
+    y.sum().backward()
+    z.sum().backward()
+    for p, q in zip((x, w, b), a):
+        near(p.grad, q.grad)
+
+
+def test_modules_in_a_graph_with_dynamic_batch(device, near):
+    module = ct.SwiGLU(16, 24).to(device)
+    fast = torch.compile(module, fullgraph=True, dynamic=True, backend="aot_eager")
+    for batch in (2, 3, 7):
+        x = randn(device, batch, 16)
+        near(fast(x), module(x), factor=2)
+
+
+class Layer(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = ct.Linear(16, 8, activation="silu")
+
+    def forward(self, x):
+        return self.layer(x) + 1
+
+
+def test_export(near):
+    module = Layer()
+    batch = torch.export.Dim("batch", min=2, max=64)
+    with torch.no_grad():
+        program = torch.export.export(module, (torch.randn(4, 16),), dynamic_shapes={"x": {0: batch}})
+        for n in (4, 9):
+            x = torch.randn(n, 16)
+            near(program.module()(x), module(x))
+    assert any("catenary" in str(node.target) for node in program.graph.nodes)
+
+
+def test_aot_inductor(near, tmp_path):
+    module = Layer()
+    batch = torch.export.Dim("batch", min=2, max=64)
+    with torch.no_grad():
+        program = torch.export.export(module, (torch.randn(4, 16),), dynamic_shapes={"x": {0: batch}})
+        path = torch._inductor.aoti_compile_and_package(program, package_path=os.fspath(tmp_path / "layer.pt2"))
+        package = torch._inductor.aoti_load_package(path)
+        for n in (4, 9):
+            x = torch.randn(n, 16)
+            near(package(x), module(x))
+
+
+def test_expressions():
+    x = make("product", 0)
+    assert make("div", x, make("add", make("exp", make("neg", x)), 1)) is make("silu", x)
+    assert make("mul", make("sigmoid", x), x) is make("silu", x)
+    half, root = make("mul", x, 0.5), make("mul", x, 0.7071067811865476)
+    assert make("mul", half, make("add", make("erf", root), 1)) is make("gelu", x)
+    assert make("div", x, make("add", make("exp", x), 1))[0] == "div"
+
+
+def test_axes():
+    axes = Axes()
+    rows, width = axes.add(12), axes.add(5)
+    dims = axes.reshape([(rows,), (width,)], [3, 4, 5])
+    assert [len(d) for d in dims] == [1, 1, 1] and [axes.size(d[0]) for d in dims] == [3, 4, 5]
+    assert axes.reshape(dims, [12, 5]) == [axes.flat((rows,)), (width,)]
+    other = axes.add(12)
+    axes.unify((other,), (rows,))
+    assert axes.flat((other,)) == axes.flat((rows,))
+    with pytest.raises(Mismatch):
+        axes.unify((axes.add(7),), (width,))
+    with pytest.raises(Mismatch):
+        axes.reshape([(width,)], [2, 3])

@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Layers as functions and modules: values and gradients against eager PyTorch in float64."""
+
+import copy
+import io
+import pickle
+
+import pytest
+
+torch = pytest.importorskip("torch")
+import torch.nn.functional as F
+
+import catenary as ctn
+import catenary.torch as ct
+
+SPLIT = [3, 0, 5, 2]
+
+
+def both(near, ours, theirs, *tensors, dtype=torch.float32, factor=1.0):
+    """Values and gradients of `ours` and of `theirs` in float64, on the same operands."""
+    a = [t.detach().clone().to(dtype).requires_grad_() if t.is_floating_point() else t for t in tensors]
+    b = [t.detach().double().requires_grad_() if t.is_floating_point() else t for t in a]
+    y, z = ours(*a), theirs(*b)
+    near(y, z, dtype, factor)
+    out = torch.randn_like(z)
+    y.backward(out.to(dtype))
+    z.backward(out.to(dtype).double())
+    for p, q in zip(a, b):
+        if p.is_floating_point():
+            near(p.grad, q.grad, dtype, factor)
+
+
+def randn(device, *shape):
+    return torch.randn(*shape, device=device)
+
+
+ACTIVATIONS = {
+    "silu": F.silu, "gelu": F.gelu, "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"), "relu": F.relu,
+    "sigmoid": torch.sigmoid, "tanh": torch.tanh, "softplus": F.softplus, None: lambda x: x,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+@pytest.mark.parametrize("recompute", ["none", "all"])
+def test_linear(device, near, activation, recompute):
+    x, w, b = randn(device, 3, 2, 16), randn(device, 40, 16), randn(device, 40)
+    act = ACTIVATIONS[activation]
+    both(near, lambda x, w, b: ct.linear(x, w, b, activation, recompute=recompute),
+         lambda x, w, b: act(F.linear(x, w, b)), x, w, b)  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_linear_in_half_precision(device, near, dtype):
+    both(near, lambda x, w: ct.linear(x, w, activation="silu"), lambda x, w: F.silu(F.linear(x, w)),
+         randn(device, 6, 16), randn(device, 24, 16), dtype=dtype, factor=2)  # fmt: skip
+
+
+def test_gradients_of_some(device, near):
+    x, w, b = randn(device, 5, 16), randn(device, 8, 16), randn(device, 8)
+    for wanted in (x, w, b):
+        leaf = wanted.clone().requires_grad_()
+        y = ct.linear(*(leaf if t is wanted else t for t in (x, w, b)), "silu")
+        reference = wanted.double().requires_grad_()
+        z = F.silu(F.linear(*(reference if t is wanted else t.double() for t in (x, w, b))))
+        y.sum().backward()
+        z.sum().backward()
+        near(leaf.grad, reference.grad)
+
+
+def test_glu(device, near):
+    x, w, u = randn(device, 4, 16), randn(device, 24, 16), randn(device, 24, 16)
+    both(near, lambda x, w, u: ct.glu(x, w, u), lambda x, w, u: F.silu(F.linear(x, w)) * F.linear(x, u), x, w, u)
+    packed = lambda x, w: F.gelu(F.linear(x, w[:12])) * F.linear(x, w[12:])  # noqa: E731
+    both(near, lambda x, w: ct.glu(x, w, activation="gelu"), packed, x, w)
+    b = randn(device, 24)
+    biased = lambda x, w, b: F.silu(F.linear(x, w, b)[:, :12]) * F.linear(x, w, b)[:, 12:]  # noqa: E731
+    both(near, lambda x, w, b: ct.glu(x, w, b=b), biased, x, w, b)
+
+
+def test_glu_mlp(device, near):
+    both(near, ct.glu_mlp, lambda x, g, u, d: F.linear(F.silu(F.linear(x, g)) * F.linear(x, u), d),
+         randn(device, 2, 3, 16), randn(device, 24, 16), randn(device, 24, 16), randn(device, 16, 24), factor=4)  # fmt: skip
+
+
+def test_grouped_linear(device, near):
+    x, w, b = randn(device, 5, 4, 8), randn(device, 4, 12, 8), randn(device, 4, 12)
+    both(near, lambda x, w, b: ct.grouped_linear(x, w, b, "silu"),
+         lambda x, w, b: F.silu(torch.einsum("bgk,gnk->bgn", x, w) + b), x, w, b)  # fmt: skip
+
+
+def ragged(x, w, b=None):
+    parts = []
+    for e, rows in enumerate(x.split(SPLIT)):
+        y = rows @ w[e].t()
+        parts.append(y if b is None else y + b[e])
+    return torch.cat(parts)
+
+
+def test_ragged_linear(device, near):
+    x, w, b = randn(device, 10, 8), randn(device, 4, 12, 8), randn(device, 4, 12)
+    offs = torch.tensor(SPLIT, device=device).cumsum(0).int()
+    both(near, lambda x, w: ct.grouped_linear(x, w, None, "silu", offs), lambda x, w: F.silu(ragged(x, w)), x, w)
+    both(near, lambda x, w, b: ct.grouped_linear(x, w, b, "silu", offs), lambda x, w, b: F.silu(ragged(x, w, b)), x, w, b)
+    with torch.no_grad():
+        near(ct.grouped_linear(x, w, b, "silu", offs), F.silu(ragged(x.double(), w.double(), b.double())))
+
+
+def experts(x, index, weights, gate_up, down):
+    out = torch.zeros_like(x)
+    for e in range(gate_up.shape[0]):
+        gate, up = (x @ gate_up[e].t()).chunk(2, -1)
+        out = out + ((F.silu(gate) * up) @ down[e].t()) * (weights * (index == e)).sum(-1, keepdim=True)
+    return out
+
+
+def test_experts(device, near):
+    index = torch.tensor([[0, 2], [3, 1], [2, 0], [2, 3], [0, 3]], device=device)
+    both(near, lambda *t: ct.experts(t[0], index, *t[1:]), lambda *t: experts(t[0], index, *t[1:]),
+         randn(device, 5, 8), torch.rand(5, 2, device=device), randn(device, 4, 12, 8), randn(device, 4, 8, 6),
+         factor=4)  # fmt: skip
+
+
+def test_experts_of_transformers(device):
+    hf = pytest.importorskip("transformers")
+    ct.register_with_transformers()
+    config = hf.MixtralConfig(hidden_size=32, intermediate_size=48, num_hidden_layers=1, num_attention_heads=2,
+                              num_key_value_heads=2, num_local_experts=4, vocab_size=64)  # fmt: skip
+    model = hf.MixtralForCausalLM(config).to(device)
+    ids = torch.randint(0, 64, (2, 5), device=device)
+    model.set_experts_implementation("grouped_mm")
+    wanted = model(ids).logits
+    model.set_experts_implementation("catenary")
+    assert torch.allclose(model(ids).logits, wanted, atol=1e-5)
+
+
+def test_any_chain_with_scalars(device, near):
+    text = """chain scaled(input x: f32[4, 8], weight w: f32[6, 8], scalar s: f32) {
+      c = contract "mk,nk->mn" f32 (x, w)
+      y = scale(silu(c), s)
+      return c: f32, y: f32
+    }"""
+    function = ct.chain(text)
+    x, w = randn(device, 4, 8).requires_grad_(), randn(device, 6, 8).requires_grad_()
+    c, y = function(x, w, 3.0)
+    a, b = x.detach().double().requires_grad_(), w.detach().double().requires_grad_()
+    wanted = a @ b.t()
+    near(c, wanted)
+    near(y, F.silu(wanted) * 3)
+    (c.sum() + y.sum()).backward()
+    (wanted.sum() + (F.silu(wanted) * 3).sum()).backward()
+    near(x.grad, a.grad)
+    near(w.grad, b.grad)
+    with pytest.raises(ctn.ArgumentError, match="got 2 arguments"):
+        function(x, w)
+
+
+def test_gradcheck(device):
+    """Numerical gradients by the function itself: f32 in, so steps and tolerances are those of f32."""
+    x, w = randn(device, 3, 4).requires_grad_(), randn(device, 5, 4).requires_grad_()
+    assert torch.autograd.gradcheck(lambda x, w: ct.linear(x, w, activation="tanh"), (x, w), eps=1e-2, atol=2e-2,
+                                    rtol=2e-2, fast_mode=True)  # fmt: skip
+
+
+@pytest.mark.parametrize("hook", [True, False])
+def test_main_grad(device, near, hook):
+    w = torch.nn.Parameter(randn(device, 24, 16))
+    w.main_grad = torch.ones(24, 16, device=device)
+    if hook:
+        w.grad_added_to_main_grad = False
+    x, b = randn(device, 6, 16), randn(device, 24).requires_grad_()
+    for _ in range(2):
+        ct.linear(x, w, b, "silu", fuse_wgrad_accumulation=True).sum().backward()
+    v, c = w.detach().double().requires_grad_(), b.detach().double().requires_grad_()
+    F.silu(F.linear(x.double(), v, c)).sum().backward()
+    near(w.main_grad, 1 + 2 * v.grad)
+    near(b.grad, 2 * c.grad)
+    assert w.grad_added_to_main_grad if hook else w.grad is None
+    w.overwrite_main_grad = True
+    ct.linear(x, w, b, "silu", fuse_wgrad_accumulation=True).sum().backward()
+    near(w.main_grad, v.grad)
+
+
+def test_autocast(device, near):
+    x, w = randn(device, 4, 16), randn(device, 8, 16)
+    with torch.autocast(device.type, torch.bfloat16):
+        y = ct.linear(x, w)
+    assert y.dtype == torch.bfloat16
+    near(y, F.linear(x.double(), w.double()), torch.bfloat16)
+
+
+@pytest.mark.parametrize("wrong, sentence", [
+    (lambda: ct.linear(torch.randn(2, 4).double(), torch.randn(3, 4).double()), "use bfloat16, float16 or float32"),
+    (lambda: ct.linear(torch.randn(2, 4), torch.randn(3, 5)), "4"),
+    (lambda: ct.linear(torch.randn(2, 4), torch.randn(3, 4), activation="mish"), "activation is 'mish'"),
+    (lambda: ct.glu(torch.randn(2, 4), torch.randn(3, 4), torch.randn(3, 4), b=torch.randn(3)), "pass both or none"),
+])  # fmt: skip
+def test_refusals(wrong, sentence):
+    with pytest.raises(Exception, match=sentence):
+        wrong()
+
+
+MODULES = {
+    "linear": (lambda: ct.Linear(16, 24), lambda: torch.nn.Linear(16, 24), (4, 16)),
+    "linear with silu": (lambda: ct.Linear(16, 24, activation="silu"), None, (4, 16)),
+    "glu": (lambda: ct.SwiGLU(16, 24), None, (4, 16)),
+    "glu with biases": (lambda: ct.GLU(16, 24, "gelu", bias=True), None, (4, 16)),
+    "grouped": (lambda: ct.GroupedLinear(3, 16, 24), None, (4, 3, 16)),
+}
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_modules_are_stored(device, near, name):
+    make, counterpart, shape = MODULES[name]
+    module = make().to(device)
+    x = randn(device, *shape)
+    wanted = module(x)
+    if counterpart:
+        other = counterpart().to(device)
+        other.load_state_dict(module.state_dict())
+        near(wanted, other(x))
+    file = io.BytesIO()
+    torch.save(module, file)
+    file.seek(0)
+    loaded = torch.load(file, weights_only=False)
+    fresh = make().to(device)
+    fresh.load_state_dict(module.state_dict())
+    for same in (copy.deepcopy(module), pickle.loads(pickle.dumps(module)), loaded, fresh):
+        assert torch.equal(same(x), wanted)
+
+
+def test_modules_of_transformers(near):
+    hf = pytest.importorskip("transformers")
+    from transformers.models.llama.modeling_llama import LlamaMLP
+
+    mlp = LlamaMLP(hf.LlamaConfig(hidden_size=16, intermediate_size=24, num_attention_heads=2, num_key_value_heads=2))
+    ours = ct.GLU.of(mlp)
+    assert set(ours.state_dict()) == set(mlp.state_dict())
+    x = torch.randn(2, 16)
+    wanted = copy.deepcopy(mlp).double()(x.double())
+    near(ours(x), wanted, factor=4)
+
+
+def test_a_chain_function_is_stored():
+    function = ct.chain("chain f(input x: f32[4]) { y = exp(x) return y: f32 }")
+    x = torch.randn(4)
+    for same in (pickle.loads(pickle.dumps(function)), copy.deepcopy(function)):
+        assert torch.equal(same(x), function(x))
