@@ -154,6 +154,51 @@ Expected<Bucketed> plan_bucket(const VerifiedChain& chain, const Target& target,
   return result;
 }
 
+// How a chain may be fused, with where its values are.
+struct Variant {
+  FusionPlan fusion;
+  MemoryMap memory;
+};
+
+std::vector<Variant> fusion_variants(const VerifiedChain& chain, const PlanOptions& options) {
+  std::vector<Variant> variants;
+  for (const bool inside : {false, true}) {
+    FusionPlan fusion = fuse_chain(chain, FusionOptions{options.fuse, inside});
+    if (inside && !fusion.has_norms_inside) continue;
+    MemoryMap memory = map_memory(chain, fusion);
+    variants.push_back({std::move(fusion), std::move(memory)});
+  }
+  return variants;
+}
+
+double predicted_us(const PlanBucket& bucket) {
+  double us = 0;
+  for (const KernelPlan& kernel : bucket.kernels) us += kernel.predicted.us;
+  return us;
+}
+
+// The variant that is predicted to be fastest; among equal ones the first. A later variant may have
+// no kernels: `chosen` is its number.
+Expected<Bucketed> plan_fastest(const VerifiedChain& chain, const Target& target,
+                                const PlanOptions& options, llvm::ArrayRef<Variant> variants,
+                                std::pair<i64, i64> range, size_t& chosen) {
+  chosen = 0;
+  Expected<Bucketed> best =
+      plan_bucket(chain, target, options, variants[0].fusion, variants[0].memory, range);
+  for (size_t i = 1; best && i < variants.size(); ++i) {
+    Expected<Bucketed> other =
+        plan_bucket(chain, target, options, variants[i].fusion, variants[i].memory, range);
+    if (!other) {
+      llvm::consumeError(other.takeError());
+      continue;
+    }
+    if (predicted_us(other->bucket) >= predicted_us(best->bucket)) continue;
+    best = std::move(other);
+    chosen = i;
+  }
+  return best;
+}
+
 bool same_kernels(const PlanBucket& a, const PlanBucket& b) {
   if (a.kernels.size() != b.kernels.size()) return false;
   for (size_t k = 0; k < a.kernels.size(); ++k) {
@@ -202,10 +247,10 @@ Expected<Plan> make_plan(const VerifiedChain& chain, const Target& target,
   }
   Plan plan;
   plan.target = target;
-  const FusionPlan fusion = fuse_chain(chain, options.fuse);
-  const MemoryMap memory = map_memory(chain, fusion);
+  const std::vector<Variant> variants = fusion_variants(chain, options);
+  size_t chosen = 0;
   for (const auto& range : bucket_ranges(chain)) {
-    auto planned = plan_bucket(chain, target, options, fusion, memory, range);
+    auto planned = plan_fastest(chain, target, options, variants, range, chosen);
     if (!planned) return planned.takeError();
     plan.workspace_bytes = std::max(plan.workspace_bytes, planned->workspace_bytes);
     if (!plan.buckets.empty() && same_kernels(plan.buckets.back(), planned->bucket)) {
@@ -214,7 +259,7 @@ Expected<Plan> make_plan(const VerifiedChain& chain, const Target& target,
     }
     plan.buckets.push_back(std::move(planned->bucket));
   }
-  sum_up(chain, plan, fusion);
+  sum_up(chain, plan, variants[chosen].fusion);
   return plan;
 }
 

@@ -165,7 +165,7 @@ Expected<PackTarget> measure_target(const std::string& path, const Target& targe
   if (!driver) return driver.takeError();
   Expected<cuda::DeviceInfo> info = cuda::probe(0);
   if (!info) return info.takeError();
-  const int repeats = quick ? 3 : 9;
+  const int repeats = quick ? 3 : 31;
   PackTarget row;
   row.target = target.name;
   row.arch = target.arch;

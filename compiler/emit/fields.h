@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "compiler/emit/writer.h"
 
@@ -27,6 +28,14 @@ class Fields {
     append(name, part.braces());
     return *this;
   }
+  // ".name = {{.a = 1}, {.a = 2}},".
+  using List = std::vector<Fields>;
+  Fields& add(const char* name, const List& parts) {
+    std::string text;
+    for (const Fields& part : parts) text += (text.empty() ? "" : ", ") + part.braces();
+    append(name, "{" + text + "}");
+    return *this;
+  }
   // The fields added next start a new line.
   Fields& line();
 
@@ -48,8 +57,16 @@ Fields fields_of(const RaggedGroups& ragged);
 Fields fields_of(const MatrixOperand& operand);
 Fields fields_of(const Sm90Operand& operand);
 
-// What the config of a GEMM family says of the contraction, three or four lines: `space`, the
-// operands `a`, `b` and `b2`, `dual`.
+// {.a = ..., .b = ..., .k = 64}.
+template <class MatrixOf>
+Fields fields_of(const KSegment<MatrixOf>& segment) {
+  Fields fields;
+  fields.add("a", fields_of(segment.a)).add("b", fields_of(segment.b)).add("k", segment.k);
+  return fields.add_unless_default("k_outer", segment.k_outer, i64{1});
+}
+
+// What the config of a GEMM family says of the contraction, a line each: `space`, the operands `a`,
+// `b` and `b2`, `dual`, the K segments after the first.
 template <class Config>
 Fields contraction_fields(const Config& config) {
   Fields fields;
@@ -57,6 +74,10 @@ Fields contraction_fields(const Config& config) {
   fields.line().add("a", fields_of(config.a));
   fields.line().add("b", fields_of(config.b));
   if (config.dual) fields.line().add("b2", fields_of(config.b2)).add("dual", true);
+  if (config.segments == 1) return fields;
+  Fields::List more;
+  for (i32 i = 0; i + 1 < config.segments; ++i) more.push_back(fields_of(config.more[i]));
+  fields.line().add("segments", config.segments).add("more", more);
   return fields;
 }
 

@@ -24,7 +24,7 @@ bool shares_a(const ContractionProblem& first, const ContractionProblem& other) 
   ContractionSpace space = other.space;
   space.n = first.space.n;
   return same && a == b && space == first.space && other.ragged.kind == Ragged::kNone &&
-         other.is_single_or_dual();
+         other.has_plain_products() && other.row_squares == first.row_squares;
 }
 
 template <class T>
@@ -73,7 +73,7 @@ bool has_same_launch(const KernelPlan& a, const KernelPlan& b) {
 
 std::optional<ContractionProblem> joint_problem(llvm::ArrayRef<ContractionProblem> parts) {
   ContractionProblem joint = parts.front();
-  if (joint.ragged.kind != Ragged::kNone || !joint.is_single_or_dual()) return std::nullopt;
+  if (joint.ragged.kind != Ragged::kNone || !joint.has_plain_products()) return std::nullopt;
   const bool dual = llvm::all_of(parts, [](const auto& part) { return part.is_dual(); });
   i64 columns = 0;
   i64 a_bytes = joint.a[0].bytes;

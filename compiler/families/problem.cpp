@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/families/problem.h"
 
+#include "compiler/fusion/anchors.h"
+
 #include <algorithm>
 
 namespace catenary {
@@ -9,25 +11,37 @@ namespace {
 // Room for M, N and a split-K beside the batch.
 constexpr int kMaxBatch = kMaxDims - 3;
 
-// Which side of the contraction is the kernel's A: its free labels are M.
-struct Sides {
-  bool swapped = false;  // A is the right operand
+// A product of the kernel: an anchor, and its columns of the space.
+struct Segment {
+  ValueId anchor = 0;
+  bool swapped = false;         // A is the right operand
+  int a = 0;                    // column
+  llvm::SmallVector<int, 2> b;  // columns; a dual GEMM has two
+  Space terms;                  // the summed axes
+  Axis k, outer;
 };
 
 class AxesBuilder {
  public:
-  AxesBuilder(const GroupContext& context, Sides sides) : context_(context), sides_(sides) {}
+  // `swapped`: A is the right operand of the first anchor; its free labels are M.
+  AxesBuilder(const GroupContext& context, bool swapped) : context_(context), swapped_(swapped) {
+    add_segments();
+  }
 
   Expected<ContractionProblem> build() {
     add_label_axes();
     order_axes();
     if (Error error = check_axes(context_, space_, /*terms=*/false)) return error;
+    for (const Segment& segment : segments_) {
+      if (Error error = check_axes(context_, segment.terms, /*terms=*/false)) return error;
+    }
     if (Error error = pick_matrix_axes()) return error;
     ContractionProblem& p = problem_;
     p.program = bind_program(context_, context_.tensors.program, epilogue_space(), 0);
     p.vec = std::max(vector_width(p.program, 8), 4);
     p.slots = bind_slots(context_.tensors);
     p.scalars = context_.tensors.scalars;
+    p.row_squares = context_.group.row_squares >= 0;
     if (Error error = fill_extents()) return error;
     fill_operands();
     fill_sizes();
@@ -40,42 +54,99 @@ class AxesBuilder {
   }
 
  private:
-  // Columns of the space: A, B (, B2), then the program's tensors.
-  int matrices() const { return is_dual() ? 3 : 2; }
-  bool is_dual() const { return context_.group.anchors.size() == 2; }
+  // Columns of the space: A and B of each segment (A, B and B2 of a dual GEMM), then the program's
+  // tensors.
+  int matrices() const { return static_cast<int>(places_.size()); }
+  bool is_dual() const { return context_.group.accumulators.size() == 2; }
   int store_column() const { return matrices() + first_store(context_.tensors.program); }
   i64 store_step(const Axis& axis) const {
     return axis.stride.empty() ? 0 : axis.stride[store_column()];
   }
-
-  const Value& anchor() const { return context_.chain.value(context_.group.anchors[0].value); }
-  const Contraction& contraction() const {
-    return *context_.chain.info(context_.group.anchors[0].value).contraction;
+  int columns() const {
+    return matrices() + static_cast<int>(context_.tensors.program.tensors.size());
   }
 
-  // Place numbers of the kernel's A, B, B2.
-  llvm::SmallVector<int, 3> matrix_places() const {
-    const auto& places = context_.tensors.matrices;  // left, right, left', right'
-    llvm::SmallVector<int, 3> chosen;
-    chosen.push_back(places[sides_.swapped ? 1 : 0]);
-    chosen.push_back(places[sides_.swapped ? 0 : 1]);
-    if (is_dual()) chosen.push_back(places[sides_.swapped ? 2 : 3]);
-    return chosen;
+  const Value& value(const Segment& segment) const { return context_.chain.value(segment.anchor); }
+  const Contraction& contraction(const Segment& segment) const {
+    return *context_.chain.info(segment.anchor).contraction;
+  }
+  const Value& anchor() const { return value(segments_[0]); }
+  const Contraction& contraction() const { return contraction(segments_[0]); }
+
+  void add_segments() {
+    const auto& places = context_.tensors.matrices;  // left and right of each anchor
+    const auto& anchors = context_.group.anchors;
+    const int rank = context_.chain.info(anchors[0].value).type.rank();
+    for (size_t i = 0; i < anchors.size(); ++i) {
+      Segment segment;
+      segment.anchor = anchors[i].value;
+      segment.swapped =
+          swapped_ != (i > 0 && is_mirrored(contraction(), contraction(segment), rank));
+      const int left = places[2 * i], right = places[2 * i + 1];
+      if (is_dual() && i == 1) {
+        segments_[0].b.push_back(matrices());
+        places_.push_back(segment.swapped ? left : right);
+        continue;
+      }
+      segment.a = matrices();
+      segment.b.push_back(matrices() + 1);
+      places_.push_back(segment.swapped ? right : left);
+      places_.push_back(segment.swapped ? left : right);
+      segments_.push_back(std::move(segment));
+    }
   }
 
+  // The dimension that a label has in the operand of a column, which is one of the segment's.
+  static int dim_of(const Segment& segment, const ContractionLabel& label, int column) {
+    return (column == segment.a) != segment.swapped ? label.left : label.right;
+  }
+
+  void set_strides(Axis& axis, const Segment& segment, const ContractionLabel& label) const {
+    axis.stride.resize(matrices(), 0);
+    const auto set = [&](int column) {
+      const int dim = dim_of(segment, label, column);
+      if (dim >= 0) axis.stride[column] = location(column).strides[dim];
+    };
+    set(segment.a);
+    for (int column : segment.b) set(column);
+  }
+
+  const MemoryLocation& location(int column) const {
+    return context_.tensors.locations[places_[column]];
+  }
+
+  // The label of a segment at a dimension of the result.
+  const ContractionLabel& label_at(const Segment& segment, int result) const {
+    const Contraction& c = contraction(segment);
+    for (const auto* labels : {&c.batch, &c.m, &c.n}) {
+      for (const ContractionLabel& label : *labels) {
+        if (label.result == result) return label;
+      }
+    }
+    return c.k.front();  // not reached: a result's dimension is of one of these classes
+  }
+
+  // An axis of the result, which all segments have.
   void add_axis(AxisKind kind, const ContractionLabel& label) {
     Axis axis;
     axis.kind = kind;
     axis.extent = extent_of(label.size);
-    const int a = sides_.swapped ? label.right : label.left;
-    const int b = sides_.swapped ? label.left : label.right;
-    const auto places = matrix_places();
-    for (size_t i = 0; i < places.size(); ++i) {
-      const int dim = i == 0 ? a : b;
-      axis.stride.push_back(dim < 0 ? 0 : context_.tensors.locations[places[i]].strides[dim]);
-    }
+    set_strides(axis, segments_[0], label);
+    for (const Segment& segment : llvm::drop_begin(segments_))
+      set_strides(axis, segment, label_at(segment, label.result));
     space_.axes.push_back(std::move(axis));
     result_dim_.push_back(label.result);
+  }
+
+  void add_terms(Segment& segment, char apart) const {
+    for (const auto& label : contraction(segment).k) {
+      Axis axis;
+      axis.kind = label.label == apart ? AxisKind::kFree : AxisKind::kTerm;
+      axis.extent = extent_of(label.size);
+      set_strides(axis, segment, label);
+      axis.stride.resize(columns(), 0);
+      segment.terms.axes.push_back(std::move(axis));
+    }
   }
 
   void add_label_axes() {
@@ -86,15 +157,12 @@ class AxesBuilder {
     if (ragged && !ragged_rows_) add_axis(AxisKind::kGroup, *c.ragged_group);
     for (const auto& label : c.batch) add_axis(AxisKind::kBatch, label);
     // A ragged label is never merged with its neighbours: the ends count its elements only.
-    for (const auto& label : sides_.swapped ? c.n : c.m) {
+    for (const auto& label : swapped_ ? c.n : c.m) {
       add_axis(ragged_rows_ && label.label != apart ? AxisKind::kBatch : AxisKind::kM, label);
     }
-    for (const auto& label : sides_.swapped ? c.m : c.n) add_axis(AxisKind::kN, label);
-    for (const auto& label : c.k) {
-      const bool alone = ragged && !ragged_rows_ && label.label == apart;
-      add_axis(alone ? AxisKind::kFree : AxisKind::kTerm, label);
-    }
+    for (const auto& label : swapped_ ? c.m : c.n) add_axis(AxisKind::kN, label);
     add_tensors(space_, context_.tensors.program, result_dim_);
+    for (Segment& segment : segments_) add_terms(segment, ragged_rows_ ? 0 : apart);
   }
 
   void order_axes() {
@@ -108,60 +176,68 @@ class AxesBuilder {
     for (AxisKind kind : {AxisKind::kBatch, AxisKind::kM, AxisKind::kN}) {
       sort_axes(space_, kind, store_column());
     }
-    sort_axes(space_, AxisKind::kTerm, 0);
     merge_axes(space_);
+    for (Segment& segment : segments_) {
+      sort_axes(segment.terms, AxisKind::kTerm, segment.a);
+      merge_axes(segment.terms);
+    }
   }
 
   Axis unit_axis() const {
     Axis axis;
-    axis.stride.assign(matrices() + context_.tensors.program.tensors.size(), 0);
+    axis.stride.assign(columns(), 0);
     return axis;
   }
 
-  // Removes the axis of `kind` that a tile should span from the list; the others stay.
+  // Removes the axis of `kind` that a tile should span from the space; the others stay.
   template <class Better>
-  Axis take(AxisKind kind, Better better) {
+  Axis take(Space& space, AxisKind kind, Better better) const {
     Axis* best = nullptr;
-    for (Axis& axis : space_.axes) {
+    for (Axis& axis : space.axes) {
       if (axis.kind == kind && (best == nullptr || better(axis, *best))) best = &axis;
     }
     if (best == nullptr) return unit_axis();
     Axis taken = *best;
-    space_.axes.erase(best);
+    space.axes.erase(best);
     return taken;
   }
 
-  Error pick_matrix_axes() {
-    const auto larger = [](const Axis& a, const Axis& b) {
-      return (a.extent.scale != 0) > (b.extent.scale != 0) ||
-             ((a.extent.scale != 0) == (b.extent.scale != 0) && a.extent.size > b.extent.size);
+  // The larger axis, a symbolic one before all others.
+  static bool is_larger(const Axis& a, const Axis& b) {
+    return (a.extent.scale != 0) > (b.extent.scale != 0) ||
+           ((a.extent.scale != 0) == (b.extent.scale != 0) && a.extent.size > b.extent.size);
+  }
+
+  // The outer loop's count is a constant of the kernel, so a symbolic label is the inner one.
+  Error pick_terms(Segment& segment) const {
+    const auto contiguous_k = [&](const Axis& a, const Axis& b) {
+      const auto rank = [&](const Axis& x) {
+        return 3 * (x.extent.scale != 0) + (x.stride[segment.a] == 1) +
+               (x.stride[segment.b[0]] == 1);
+      };
+      return rank(a) != rank(b) ? rank(a) > rank(b) : is_larger(a, b);
     };
+    const bool ragged_terms = anchor().ragged && !ragged_rows_;
+    segment.k = take(segment.terms, ragged_terms ? AxisKind::kFree : AxisKind::kTerm, contiguous_k);
+    segment.outer = take(segment.terms, AxisKind::kTerm, is_larger);
+    if (segment.terms.axes.empty() && segment.outer.extent.scale == 0) return Error::success();
+    return make_error(ErrorCode::kUnsupported,
+                      "'{}' = contract \"{}\": the summed labels need more than two loops, or two "
+                      "of symbolic size, the limit of every family: order their strides so that "
+                      "they merge",
+                      value(segment).name, value(segment).equation);
+  }
+
+  Error pick_matrix_axes() {
     const auto contiguous_or_larger = [&](const Axis& a, const Axis& b) {
       const bool a_contiguous = store_step(a) == 1;
       const bool b_contiguous = store_step(b) == 1;
-      return a_contiguous != b_contiguous ? a_contiguous : larger(a, b);
+      return a_contiguous != b_contiguous ? a_contiguous : is_larger(a, b);
     };
-    m_ = take(AxisKind::kM, larger);
-    n_ = take(AxisKind::kN, contiguous_or_larger);
-    const bool ragged_terms = anchor().ragged && !ragged_rows_;
-    // The outer loop's count is a constant of the kernel, so a symbolic label is the inner one.
-    const auto contiguous_k = [&](const Axis& a, const Axis& b) {
-      const auto rank = [](const Axis& x) {
-        return 3 * (x.extent.scale != 0) + (x.stride[0] == 1) + (x.stride[1] == 1);
-      };
-      return rank(a) != rank(b) ? rank(a) > rank(b) : larger(a, b);
-    };
-    k_ = take(ragged_terms ? AxisKind::kFree : AxisKind::kTerm, contiguous_k);
-    outer_ = take(AxisKind::kTerm, larger);
-    const bool more =
-        llvm::any_of(space_.axes, [](const Axis& axis) { return axis.kind == AxisKind::kTerm; });
-    if (more || outer_.extent.scale != 0) {
-      return make_error(
-          ErrorCode::kUnsupported,
-          "'{}' = contract \"{}\": the summed labels need more than two loops, or two "
-          "of symbolic size, the limit of every family: order their strides so that "
-          "they merge",
-          anchor().name, anchor().equation);
+    m_ = take(space_, AxisKind::kM, is_larger);
+    n_ = take(space_, AxisKind::kN, contiguous_or_larger);
+    for (Segment& segment : segments_) {
+      if (Error error = pick_terms(segment)) return error;
     }
     if (space_.axes.size() > kMaxBatch) {
       return make_error(ErrorCode::kUnsupported,
@@ -172,33 +248,38 @@ class AxesBuilder {
     return Error::success();
   }
 
-  MatrixOperand matrix(int column, int place, const Axis& row) const {
-    const MemoryLocation& memory = context_.tensors.locations[place];
+  MatrixOperand matrix(const Segment& segment, int column) const {
+    const MemoryLocation& memory = location(column);
+    const bool is_a = column == segment.a;
+    const Axis& row = is_a ? m_ : n_;
     const i64 bytes = dtype_bytes(memory.dtype);
     MatrixOperand operand;
-    operand.slot = place;
+    operand.slot = places_[column];
     // An axis of one step has no stride to respect.
-    operand.stride_row = row.extent == Extent(1) ? 0 : row.stride[column];
-    operand.stride_k = k_.extent == Extent(1) ? 0 : k_.stride[column];
-    operand.stride_outer = outer_.extent == Extent(1) ? 0 : outer_.stride[column];
+    const auto step = [&](const Axis& axis) {
+      return axis.extent == Extent(1) ? 0 : axis.stride[column];
+    };
+    operand.stride_row = step(row);
+    operand.stride_k = step(segment.k);
+    operand.stride_outer = step(segment.outer);
     const int count = static_cast<int>(space_.axes.size());
     llvm::SmallVector<i64, 8> steps = {operand.stride_outer * bytes};
     for (int b = 0; b < count; ++b) {
       operand.stride_batch.at[kMaxDims - count + b] = space_.axes[b].stride[column];
       steps.push_back(space_.axes[b].stride[column] * bytes);
     }
-    if (ragged_rows_ && column > 0) {
-      const int group = contraction().ragged_group->right;
+    if (ragged_rows_ && !is_a) {
+      const int group = contraction(segment).ragged_group->right;
       operand.stride_group = memory.strides[group];
       steps.push_back(operand.stride_group * bytes);
     }
     operand.k_major = operand.stride_k == 1 || operand.stride_row != 1;
     const i64 contiguous = operand.k_major ? operand.stride_k : operand.stride_row;
-    const Extent& along = operand.k_major ? k_.extent : row.extent;
+    const Extent& along = operand.k_major ? segment.k.extent : row.extent;
     steps.push_back((operand.k_major ? operand.stride_row : operand.stride_k) * bytes);
     // A tile of ragged rows (or terms) may start anywhere along the ragged dimension.
     const bool starts_anywhere =
-        anchor().ragged && (ragged_rows_ ? column == 0 && !operand.k_major : operand.k_major);
+        anchor().ragged && (ragged_rows_ ? is_a && !operand.k_major : operand.k_major);
     if (starts_anywhere) steps.push_back(bytes);
     // Elements that are not adjacent (a broadcast has stride 0) are copied one by one.
     const bool side_by_side = contiguous == 1 || along == Extent(1);
@@ -235,8 +316,8 @@ class AxesBuilder {
     p.space.batch = space_extents(space_);
     p.space.m = m_.extent;
     p.space.n = n_.extent;
-    p.space.k = k_.extent;
-    p.space.k_outer = outer_.extent.size;
+    p.space.k = segments_[0].k.extent;
+    p.space.k_outer = segments_[0].outer.extent.size;
     if (!anchor().ragged) return Error::success();
     p.ragged.kind = ragged_rows_ ? Ragged::kMGrouped : Ragged::kKGrouped;
     const ValueId ends = anchor().ragged->ends;
@@ -249,20 +330,27 @@ class AxesBuilder {
     return Error::success();
   }
 
-  ContractionOperand operand(int column, int place, const Axis& row) const {
-    const MemoryLocation& memory = context_.tensors.locations[place];
-    return {matrix(column, place, row), memory.dtype, memory.weight, memory.binding.bytes};
+  ContractionOperand operand(const Segment& segment, int column) const {
+    const MemoryLocation& memory = location(column);
+    return {matrix(segment, column), memory.dtype, memory.weight, memory.binding.bytes};
   }
 
   void fill_operands() {
     ContractionProblem& p = problem_;
-    const auto places = matrix_places();
-    p.a.push_back(operand(0, places[0], m_));
-    for (int i = 1; i < static_cast<int>(places.size()); ++i) {
-      p.b.push_back(operand(i, places[i], n_));
-      p.products.push_back({0, i - 1, i - 1});
-      p.accumulator_n.push_back(n_.extent);
+    for (const Segment& segment : segments_) {
+      ContractionProduct product;
+      product.a = static_cast<int>(p.a.size());
+      product.k = segment.k.extent;
+      product.k_outer = segment.outer.extent.size;
+      p.a.push_back(operand(segment, segment.a));
+      for (size_t i = 0; i < segment.b.size(); ++i) {
+        product.b = static_cast<int>(p.b.size());
+        product.accumulator = static_cast<int>(i);
+        p.b.push_back(operand(segment, segment.b[i]));
+        p.products.push_back(product);
+      }
     }
+    p.accumulator_n.assign(context_.group.accumulators.size(), n_.extent);
     for (size_t i = 0; i < p.program.size(); ++i) {
       const ProgramLine& line = p.program[i];
       if (line.kind == ProgramLine::Kind::kStore) {
@@ -278,7 +366,8 @@ class AxesBuilder {
     for (const Extent& extent : p.space.batch.at) size.batch *= largest(extent, size.symbol);
     size.m = largest(p.space.m, size.symbol);
     size.n = largest(p.space.n, size.symbol);
-    size.k = largest(p.space.k, size.symbol) * p.space.k_outer;
+    for (const Segment& segment : segments_)
+      size.k += largest(segment.k.extent, size.symbol) * segment.outer.extent.size;
     // K-grouped: the groups divide K.
     if (p.ragged.kind == Ragged::kKGrouped)
       size.k = ceil_div(size.k, std::max<i64>(p.ragged.num_groups, 1));
@@ -302,39 +391,60 @@ class AxesBuilder {
   }
 
   const GroupContext& context_;
-  Sides sides_;
+  bool swapped_;
   ContractionProblem problem_;
+  llvm::SmallVector<Segment, 2> segments_;
+  llvm::SmallVector<int, 4> places_;  // location of each matrix column
   Space space_;
   llvm::SmallVector<int, 8> result_dim_;
   bool ragged_rows_ = false;
-  Axis m_, n_, k_, outer_;
+  Axis m_, n_;
 };
 
 }  // namespace
 
-bool ContractionProblem::is_single_or_dual() const {
+bool ContractionProblem::has_plain_products() const {
   if (a.size() != 1 || b.empty() || b.size() > 2 || accumulator_n.size() != b.size()) return false;
   for (int i = 0; i < static_cast<int>(b.size()); ++i) {
-    if (!(products[i] == ContractionProduct{0, i, i}) || !(accumulator_n[i] == space.n))
-      return false;
+    const ContractionProduct product{0, i, i, space.k, space.k_outer};
+    if (!(products[i] == product) || !(accumulator_n[i] == space.n)) return false;
   }
   return products.size() == b.size();
+}
+
+bool ContractionProblem::is_sum() const {
+  if (a.size() < 2 || b.size() != a.size() || products.size() != a.size()) return false;
+  if (accumulator_n.size() != 1 || !(accumulator_n[0] == space.n)) return false;
+  for (int i = 0; i < static_cast<int>(a.size()); ++i) {
+    const ContractionProduct& p = products[i];
+    if (p.a != i || p.b != i || p.accumulator != 0 || p.k.scale != 0) return false;
+  }
+  return true;
+}
+
+i64 ContractionProblem::k_tiles(i64 block_k) const {
+  if (num_accumulators() == static_cast<int>(products.size())) return ceil_div(size.k, block_k);
+  i64 tiles = 0;
+  for (const ContractionProduct& p : products) tiles += p.k_outer * ceil_div(p.k.size, block_k);
+  return tiles;
 }
 
 Expected<ContractionProblem> make_contraction_problem(const GroupContext& context) {
   if (Error error = check_group_operands(context, context.tensors.program)) return error;
   const auto& matrices = context.tensors.matrices;
-  const bool dual = context.group.anchors.size() == 2;
+  const bool dual = context.group.accumulators.size() == 2;
   // A is the operand that both contractions of a dual GEMM share.
-  const bool shares_left = dual && matrices[0] == matrices[2];
-  Sides sides;
-  sides.swapped = dual && !shares_left;
-  AxesBuilder builder(context, sides);
+  bool swapped = dual && matrices[0] != matrices[2];
+  if (context.group.row_squares >= 0) {
+    const Value& first = context.chain.value(context.group.anchors[0].value);
+    swapped = first.operands[0].value != context.group.row_data;
+  }
+  AxesBuilder builder(context, swapped);
   Expected<ContractionProblem> problem = builder.build();
   const bool ragged = context.chain.value(context.group.anchors[0].value).ragged.has_value();
-  if (!problem || dual || ragged || !builder.prefers_swap()) return problem;
-  sides.swapped = true;
-  return AxesBuilder(context, sides).build();
+  if (!problem || dual || ragged || context.group.row_squares >= 0 || !builder.prefers_swap())
+    return problem;
+  return AxesBuilder(context, /*swapped=*/true).build();
 }
 
 double math_tflops(const Target& target, MathMode math) {

@@ -17,9 +17,12 @@ struct ContractionOperand {
 };
 
 // One product A x B that is summed into an accumulator. A dual GEMM has two over one A, each with
-// an accumulator of its own; two products into one accumulator would be the dx of a gated layer.
+// an accumulator of its own. Products into one accumulator, each with its own A, B and K, are the
+// dx of a gated layer: they are its K segments, in this order.
 struct ContractionProduct {
   int a = 0, b = 0, accumulator = 0;
+  Extent k;  // of product 0 and of a dual GEMM: as in the space
+  i64 k_outer = 1;
   bool operator==(const ContractionProduct&) const = default;
 };
 
@@ -43,6 +46,8 @@ struct ContractionProblem {
   i32 vec = 4;      // adjacent columns that the epilogue's operands and outputs allow at once
   std::vector<SlotBinding> slots;
   llvm::SmallVector<int, 2> scalars;  // parameter positions
+  // The epilogue takes one more accumulator: the sum of the squares of each row of A.
+  bool row_squares = false;
   // Contractions side by side whose columns these are (beside.h): each ends in a tile of its own.
   int parts = 1;
 
@@ -51,7 +56,7 @@ struct ContractionProblem {
     i64 symbol = 0;
     i64 batch = 1;  // product of the batch extents
     i64 m = 0, n = 0;
-    i64 k = 0;                  // all outer steps; of K-grouped operands, the mean of a group
+    i64 k = 0;  // all segments and outer steps; of K-grouped operands, the mean of a group
     i64 matrix_bytes = 0;       // A and B, each once
     i64 epilogue_bytes = 0;     // all other tensors, each once
     double epilogue_flops = 0;  // elementwise work over all of D
@@ -60,8 +65,13 @@ struct ContractionProblem {
 
   int num_accumulators() const { return static_cast<int>(accumulator_n.size()); }
   // One A, and one or two B with an accumulator of N columns each: what today's kernels compute.
-  bool is_single_or_dual() const;
+  bool is_single_or_dual() const { return has_plain_products() && !row_squares; }
+  bool has_plain_products() const;
   bool is_dual() const { return num_accumulators() == 2; }
+  // K segments, each with its own A and B, of one accumulator. Their sizes are not symbolic.
+  bool is_sum() const;
+  // Steps along K of `block_k` terms; each segment ends with one of its own.
+  i64 k_tiles(i64 block_k) const;
   double flops() const {
     return 2.0 * size.batch * size.m * size.n * size.k * num_accumulators() + size.epilogue_flops;
   }

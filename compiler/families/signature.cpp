@@ -58,7 +58,7 @@ bool has_contiguous_rows(const ContractionOperand& operand, i64 rows,
 bool is_one_layer(const ContractionProblem& p) {
   const bool exact = p.space.m.scale == 0 && p.space.n.scale == 0 && p.space.k.scale == 0;
   return exact && p.space.k_outer == 1 && p.size.batch == 1 && p.ragged.kind == Ragged::kNone &&
-         p.is_single_or_dual() && p.outputs.size() == 1 &&
+         p.has_plain_products() && p.outputs.size() == 1 &&
          has_contiguous_rows(p.a[0], p.size.m, p) &&
          llvm::all_of(p.b, [&](const ContractionOperand& b) {
            return b.weight && has_contiguous_rows(b, p.size.n, p);
@@ -80,10 +80,12 @@ std::string problem_signature(const ContractionProblem& p) {
   }
   for (const ContractionOperand& operand : p.a) out += "a " + text(operand) + "\n";
   for (const ContractionOperand& operand : p.b) out += "b " + text(operand) + "\n";
-  for (const auto& [a, b, accumulator] : p.products) {
-    out += fmt::format("product {} {} {}\n", a, b, accumulator);
+  for (const auto& [a, b, accumulator, k, k_outer] : p.products) {
+    out += fmt::format("product {} {} {}", a, b, accumulator);
+    out += a > 0 ? fmt::format(" k {} x {}\n", text(k), k_outer) : "\n";
   }
   for (const Extent& n : p.accumulator_n) out += fmt::format("accumulator {}\n", text(n));
+  if (p.row_squares) out += "squares of the rows of a\n";
   for (const ProgramLine& line : p.program) out += "line " + text(line) + "\n";
   return out;
 }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/fusion/fuse.h"
 
+#include "compiler/fusion/anchors.h"
 #include "compiler/fusion/beside.h"
 #include "compiler/fusion/in_place.h"
+#include "compiler/fusion/norm.h"
 
 #include <algorithm>
 
@@ -34,7 +36,7 @@ class Fuser {
  public:
   Fuser(const VerifiedChain& chain, bool fuse) : chain_(chain), fuse_(fuse) {
     plan_.group_of.assign(chain.num_values(), -1);
-    if (fuse_) find_pairs();
+    if (fuse_) sets_ = find_anchor_sets(chain);
   }
 
   FusionPlan run() {
@@ -50,21 +52,6 @@ class Fuser {
   const Value& value(ValueId id) const { return chain_.value(id); }
   llvm::ArrayRef<Dim> shape(ValueId id) const { return chain_.info(id).type.shape; }
   int group_of(ValueId id) const { return plan_.group_of[id]; }
-
-  // Contractions that may share one kernel: one equation, one operand in common on the same side,
-  // and some elementwise value that needs both.
-  bool pairable(ValueId first, ValueId second) const {
-    const Value& a = value(first);
-    const Value& b = value(second);
-    const bool shares_left = a.operands[0] == b.operands[0];
-    const bool shares_right = a.operands[1] == b.operands[1];
-    if (shares_left == shares_right) return false;
-    const int other = shares_left ? 1 : 0;
-    const auto& x = chain_.info(a.operands[other].value).type;
-    const auto& y = chain_.info(b.operands[other].value).type;
-    return a.equation == b.equation && a.true_f32 == b.true_f32 && a.ragged == b.ragged &&
-           x.dtype == y.dtype && x.shape == y.shape && !(a.ragged && !shares_left);
-  }
 
   // An operand that an epilogue takes by group is 0 in a row of no group, whatever it is computed
   // from: it is loaded, and one that depends only on parameters is computed first.
@@ -83,38 +70,14 @@ class Fuser {
     }
   }
 
-  // Anchors that each value depends on without another contraction or sum between; a value that
-  // depends on exactly two pairable ones pairs them.
-  void find_pairs() {
-    std::vector<llvm::SmallVector<ValueId, 4>> reach(chain_.num_values());
-    partner_.assign(chain_.num_values(), -1);
-    for (ValueId id = 0; id < chain_.num_values(); ++id) {
-      const Value& v = value(id);
-      if (v.op == Op::kContract || is_reduction(v.op)) {
-        reach[id] = {id};
-        continue;
-      }
-      for (const Use& use : v.operands) {
-        for (ValueId anchor : reach[use.value]) {
-          if (!llvm::is_contained(reach[id], anchor)) reach[id].push_back(anchor);
-        }
-      }
-      if (reach[id].size() != 2) continue;
-      const ValueId first = std::min(reach[id][0], reach[id][1]);
-      const ValueId second = std::max(reach[id][0], reach[id][1]);
-      if (value(first).op == Op::kContract && value(second).op == Op::kContract &&
-          partner_[first] < 0 && partner_[second] < 0 && pairable(first, second)) {
-        partner_[first] = second;
-        partner_[second] = first;
-      }
-    }
-  }
-
   int add_group(Kind kind, ValueId first, std::string why) {
     FusionGroup group;
     group.kind = kind;
     group.shape.assign(shape(first).begin(), shape(first).end());
-    if (kind != Kind::kPointwise) group.anchors.push_back({first, group.shape});
+    if (kind != Kind::kPointwise) {
+      group.anchors.push_back({first, group.shape});
+      group.accumulators.push_back(first);
+    }
     group.why = std::move(why);
     plan_.groups.push_back(std::move(group));
     join(static_cast<int>(plan_.groups.size()) - 1, first);
@@ -234,12 +197,14 @@ class Fuser {
       if (v.op == Op::kContract || !fuse_)
         materialise(use.value, fmt::format("{} reads", anchor_text(v.op)));
     }
-    const int earlier =
-        partner_.empty() || partner_[id] < 0 || partner_[id] > id ? -1 : group_of(partner_[id]);
+    if (fuse_ && sets_.sum_of[id] >= 0) return place_summand(id);
+    const ValueId partner = fuse_ ? sets_.partner[id] : -1;
+    const int earlier = partner < 0 || partner > id ? -1 : group_of(partner);
     // The pair holds only if nothing that the second half reads is computed in or after the first.
     if (earlier >= 0 && operands_group(v) < earlier) {
       FusionGroup& group = plan_.groups[earlier];
       group.anchors.push_back({id, {shape(id).begin(), shape(id).end()}});
+      group.accumulators.push_back(id);
       group.why += fmt::format("; '{}' shares an operand and an epilogue with it", v.name);
       join(earlier, id);
       return;
@@ -248,6 +213,30 @@ class Fuser {
         is_reduction(v.op) ? Kind::kReduction : Kind::kContraction, id,
         fmt::format("'{}' is {}: it reads its operands from memory", v.name, anchor_text(v.op)));
     pending_group_.resize(plan_.groups.size());
+  }
+
+  // Contractions with one accumulator start a group where the last of them is; nothing else reads
+  // the others.
+  void place_summand(ValueId id) {
+    const ContractionSum& sum = sets_.sums[sets_.sum_of[id]];
+    if (id != sum.contractions.back()) return;
+    std::string names;
+    for (ValueId part : sum.contractions)
+      names += fmt::format("{}'{}'", names.empty() ? "" : ", ", value(part).name);
+    const ValueId first = sum.contractions.front();
+    const int index = add_group(
+        Kind::kContraction, first,
+        fmt::format("{} are contractions that add up to '{}': they read their operands from "
+                    "memory and have one accumulator",
+                    names, value(sum.value).name));
+    pending_group_.resize(plan_.groups.size());
+    FusionGroup& group = plan_.groups[index];
+    group.accumulators = {sum.value};
+    for (ValueId part : llvm::drop_begin(sum.contractions)) {
+      group.anchors.push_back({part, group.shape});
+      join(index, part);
+    }
+    for (ValueId addition : sum.additions) join(index, addition);
   }
 
   int operands_group(const Value& v) const {
@@ -324,16 +313,17 @@ class Fuser {
   const VerifiedChain& chain_;
   bool fuse_;
   FusionPlan plan_;
-  std::vector<ValueId> partner_;
+  AnchorSets sets_;  // empty without fusion
   std::vector<bool> pending_group_;
 };
 
 }  // namespace
 
-FusionPlan fuse_chain(const VerifiedChain& chain, bool fuse) {
-  FusionPlan plan = Fuser(chain, fuse).run();
+FusionPlan fuse_chain(const VerifiedChain& chain, FusionOptions options) {
+  FusionPlan plan = Fuser(chain, options.fuse).run();
+  if (options.fuse && options.norms_inside) plan.has_norms_inside = move_norms_inside(chain, plan);
   add_copies(chain, plan);
-  if (fuse) find_beside(chain, plan);
+  if (options.fuse) find_beside(chain, plan);
   return plan;
 }
 

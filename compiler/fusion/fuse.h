@@ -26,12 +26,19 @@ struct GroupOutput {
 struct FusionGroup {
   enum class Kind : u8 { kPointwise, kContraction, kReduction };
   Kind kind = Kind::kPointwise;
-  llvm::SmallVector<GroupAnchor, 2> anchors;  // a dual GEMM has two; a pointwise group none
-  std::vector<ValueId> values;                // computed here, in order, anchors included
-  std::vector<GroupOutput> outputs;           // in order
-  llvm::SmallVector<Dim, 4> shape;            // of the elementwise program
+  llvm::SmallVector<GroupAnchor, 2> anchors;  // a pointwise group has none
+  // What each accumulator holds: the anchor; of a dual GEMM both; of contractions that are added
+  // into one accumulator their sum.
+  llvm::SmallVector<ValueId, 2> accumulators;
+  std::vector<ValueId> values;       // computed here, in order, anchors included
+  std::vector<GroupOutput> outputs;  // in order
+  llvm::SmallVector<Dim, 4> shape;   // of the elementwise program
   std::vector<int> copies;  // numbers of outputs in place that it copies from memory (in_place.h)
-  std::string why;          // why the group starts where it starts
+  // A sum of squares over the rows of `row_data`, the operand that all anchors share: one more
+  // accumulator, with one number for each row. -1: none (norm.h).
+  ValueId row_squares = -1;
+  ValueId row_data = -1;
+  std::string why;  // why the group starts where it starts
 };
 
 struct FusionPlan {
@@ -39,6 +46,7 @@ struct FusionPlan {
   // Per value: the group that computes it, or -1 (parameters, constants, and elementwise values
   // that depend only on parameters: those are recomputed inside every group that reads them).
   std::vector<int> group_of;
+  bool has_norms_inside = false;
   // Contractions that may run side by side in one launch, where the first one is: ascending groups.
   // A group is in at most one set (beside.h).
   std::vector<std::vector<int>> beside;
@@ -50,8 +58,16 @@ inline bool reads_memory(const FusionPlan& plan, ValueId id, int reader) {
   return plan.group_of[id] >= 0 && plan.group_of[id] < reader;
 }
 
-// fuse == false: every op is a group of its own. Ends with the copies of outputs in place that no
-// other group can store.
-FusionPlan fuse_chain(const VerifiedChain& chain, bool fuse);
+// What of a chain is fused.
+struct FusionOptions {
+  bool fuse = true;           // false: every op is a group of its own
+  bool norms_inside = false;  // sums of squares move into the contractions that scale by them
+};
+
+// Ends with the copies of outputs in place that no other group can store.
+FusionPlan fuse_chain(const VerifiedChain& chain, FusionOptions options);
+inline FusionPlan fuse_chain(const VerifiedChain& chain, bool fuse) {
+  return fuse_chain(chain, FusionOptions{fuse, false});
+}
 
 }  // namespace catenary

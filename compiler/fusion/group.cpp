@@ -137,7 +137,16 @@ class ProgramBuilder {
     if (reads_memory(fusion_, id, group_)) {
       return load(id, memory_.home.at(id), map);
     }
+    if (is_reduction(v.op)) return row_squares(id);
     return compute(id, map);
+  }
+
+  // A sum that this kernel forms beside its contractions: the accumulator after theirs.
+  int row_squares(ValueId id) {
+    ProgramLine line;
+    line.kind = ProgramLine::Kind::kAccumulator;
+    line.index = static_cast<int>(fusion_.groups[group_].anchors.size());
+    return append(line, id);
   }
 
   int constant(ValueId id) {
@@ -348,8 +357,8 @@ GroupTensors build_group(const VerifiedChain& chain, const FusionPlan& fusion,
     tensors.prologue_results = {prologue.value(operand, identity(terms_rank))};
   }
   ProgramBuilder program(chain, fusion, memory, index, rank, tensors, tensors.program);
-  for (size_t i = 0; i < group.anchors.size(); ++i) {
-    program.accumulator(group.anchors[i].value, static_cast<int>(i));
+  for (size_t i = 0; i < group.accumulators.size(); ++i) {
+    program.accumulator(group.accumulators[i], static_cast<int>(i));
   }
   for (const GroupOutput& output : group.outputs) program.store(output.value);
   for (int i : group.copies) program.store(chain.chain().outputs[i].value, memory.copies.at(i));

@@ -43,9 +43,8 @@ struct GroupTensors {
   llvm::SmallVector<int, 2> scalars;      // positions among the chain's scalar parameters
   GroupProgram prologue;                  // kReduction: the terms
   llvm::SmallVector<int, 2> prologue_results;
-  GroupProgram program;  // accumulators in, stores out
-  llvm::SmallVector<int, 4>
-      matrices;  // kContract: locations of left, right (, the pair's other operand)
+  GroupProgram program;                // accumulators in, stores out
+  llvm::SmallVector<int, 4> matrices;  // kContract: locations of left and right of each anchor
 
   int add_location(const MemoryLocation& location);  // reuses an equal one
 };

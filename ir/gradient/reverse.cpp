@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Visits the forward values from the last to the first. The gradients that reach a value are added
-// in f32 in the order of its uses from the last to the first; then its op passes the sum on.
+// in f32, contractions first, since one accumulator can hold their sum, and else in the order of
+// its uses from the last to the first; then its op passes the sum on.
 #include "ir/gradient/reverse.h"
 
 #include <algorithm>
@@ -50,12 +51,19 @@ class Reverse {
  private:
   // The sum of the gradients that reach a value.
   Placed total(ValueId id) {
+    llvm::stable_sort(reaching_[id], [&](const Placed& a, const Placed& b) {
+      return is_contraction(a) && !is_contraction(b);
+    });
     Placed sum = reaching_[id].front();
     for (size_t i = 1; i < reaching_[id].size(); ++i) {
       sum = graph_.elementwise(id, Op::kAdd, {sum, reaching_[id][i]});
     }
     if (!graph_.is_forward(sum.id)) graph_.suggest_name(sum.id, "d_" + graph_.node(id).value.name);
     return sum;
+  }
+
+  bool is_contraction(const Placed& gradient) const {
+    return graph_.node(gradient.id).value.op == Op::kContract;
   }
 
   void pass_on(ValueId id, const Placed& gradient) {

@@ -34,7 +34,8 @@ class ChainMaker {
   ValueId anchor() {
     --contractions_left_;
     const ValueId first = parts_.contraction(std::nullopt);
-    if (contractions_left_ == 0 || !parts_.random().chance(30)) return parts_.group_operand(first);
+    if (contractions_left_ == 0 || !parts_.random().chance(30))
+      return parts_.group_operand(parts_.add_products(first));
     --contractions_left_;
     const ValueId second = parts_.twin(first);
     const ValueId gate = parts_.steps(parts_.group_operand(first), 0, 2);

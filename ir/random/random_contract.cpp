@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random contractions: labels by class, their orders in each tensor, and the tensors.
 #include <algorithm>
+#include <map>
 
 #include "ir/random/random_parts.h"
 
@@ -215,6 +216,57 @@ ValueId RandomParts::twin(ValueId first) {
   Known facts = known(first);
   facts.used = false;
   return append(std::move(contract), std::move(facts));
+}
+
+// A contraction with the result of `first`: other operands and other summed sizes.
+ValueId RandomParts::addend(ValueId first) {
+  Value contract = value(first);
+  contract.name.clear();
+  const size_t comma = contract.equation.find(',');
+  const size_t arrow = contract.equation.find("->");
+  const std::string texts[2] = {contract.equation.substr(0, comma),
+                                contract.equation.substr(comma + 1, arrow - comma - 1)};
+  const std::string result = contract.equation.substr(arrow + 2);
+  std::map<char, Dim> sizes;
+  for (const char label : texts[0]) {
+    if (texts[1].find(label) == std::string::npos || result.find(label) != std::string::npos)
+      continue;
+    const i64 first_size = value(contract.operands[0].value).type.shape[texts[0].find(label)].size;
+    sizes[label] = {addends_.range(1, std::max<i64>(first_size, 1)), false};
+  }
+  Known facts = known(first);
+  facts.used = false;
+  facts.magnitude = 4;
+  for (const auto& [label, size] : sizes) facts.magnitude *= static_cast<double>(size.size);
+  for (int side = 0; side < 2; ++side) {
+    const Value like = value(contract.operands[side].value);
+    auto shape = like.type.shape;
+    for (size_t d = 0; d < shape.size(); ++d) {
+      const auto found = sizes.find(texts[side][d]);
+      if (found != sizes.end()) shape[d] = found->second;
+    }
+    contract.operands[side].value = operand(like.role, like.type.dtype, shape);
+  }
+  if (!contract.ragged && addends_.chance(20)) {
+    std::swap(contract.operands[0], contract.operands[1]);
+    contract.equation = fmt::format("{},{}->{}", texts[1], texts[0], result);
+  }
+  return append(std::move(contract), std::move(facts));
+}
+
+ValueId RandomParts::add_products(ValueId first) {
+  const Value& like = value(first);
+  const bool k_grouped =
+      like.ragged && known(first).labels.find(like.ragged->group) != std::string::npos;
+  if (options_.small_m || k_grouped || !addends_.chance(20)) return first;
+  ValueId sum = first;
+  const i64 count = addends_.range(1, 3);
+  for (i64 i = 0; i < count; ++i) {
+    const ValueId other = addend(first);
+    sum = elementwise(Op::kAdd, {Use{sum, ""}, Use{other, ""}}, {},
+                      known(sum).magnitude + known(other).magnitude);
+  }
+  return sum;
 }
 
 ValueId RandomParts::operand_from(ValueId id) {

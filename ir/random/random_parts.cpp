@@ -25,7 +25,10 @@ i64 product(llvm::ArrayRef<Dim> shape) {
 }  // namespace
 
 RandomParts::RandomParts(u64 seed, const RandomChainOptions& options)
-    : options_(options), random_(seed), extra_(seed ^ 0x6b8d3f1a5c27e490ull) {
+    : options_(options),
+      random_(seed),
+      extra_(seed ^ 0x6b8d3f1a5c27e490ull),
+      addends_(seed ^ 0x2f94c16be8073da5ull) {
   if (!random_.chance(25)) return;
   const i64 hi = random_.range(1, std::min<i64>(options.small_m ? 16 : 64, options.max_elements));
   symbol_ = Symbol{"M", random_.range(0, 1), hi};

@@ -34,6 +34,10 @@ class RandomParts {
   // The same contraction as `first` (its two operands are parameters), one operand replaced.
   ValueId twin(ValueId first);
 
+  // `first`, a contraction of two parameters, only sometimes added to others of its result, each
+  // with its own summed sizes.
+  ValueId add_products(ValueId first);
+
   // `contraction`, if it is M-grouped and only sometimes, with an operand that is taken by the
   // group of a row. Its kernel's epilogue is the only place for one: call it before any other op.
   ValueId group_operand(ValueId contraction);
@@ -86,11 +90,12 @@ class RandomParts {
   void existing_labels(Labels& labels, ValueId existing, bool on_left);
   void fit(Labels& labels);
   std::string order(const Labels& labels, bool Label::*member);
+  ValueId addend(ValueId first);
   void make_ragged(Labels& labels, Value& contract);
 
   const RandomChainOptions& options_;
   Random random_;
-  Random extra_;  // of choices that leave the other chains of a seed as they are
+  Random extra_, addends_;  // of choices that leave the other chains of a seed as they are
   std::optional<Symbol> symbol_;
   bool symbol_used_ = false;
   std::vector<Value> parameters_, ops_;

@@ -17,6 +17,10 @@ namespace catenary {
 inline constexpr i64 kBlockTerms = 16;
 inline constexpr int kLanes = 8;
 
+// The most that a step adds to the error for each unit of a partial sum that it starts with: a step
+// is a block of kBlockTerms on tensor cores (8.5 m + |s| above), a term in true f32.
+inline constexpr double step_error(bool true_f32) { return true_f32 ? 0x1p-24 : 9.5 * 0x1p-23; }
+
 // The general form: also handles infinities and overflows.
 class Accumulator {
  public:

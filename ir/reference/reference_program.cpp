@@ -2,9 +2,11 @@
 #include "ir/reference/reference_program.h"
 
 #include <algorithm>
+#include <cmath>
 #include <compare>
 #include <utility>
 
+#include "ir/reference/reference_accumulate.h"
 #include "ir/reference/reference_interval.h"
 
 namespace catenary {
@@ -51,6 +53,7 @@ class Builder {
         node.operands.push_back(add(value.operands[i].value, operand_map(id, i, map)));
         node.operand_groups.push_back(operand_group(id, i, map));
       }
+      if (value.op == Op::kAdd) add_summands(node);
     } else {
       node.strides.assign(rank_, 0);
       for (size_t d = 0; d < map.size(); ++d) {
@@ -69,6 +72,35 @@ class Builder {
   std::vector<ProgramNode> take() { return std::move(nodes_); }
 
  private:
+  void add_summands(ProgramNode& sum) const {
+    llvm::SmallVector<Summand, 2> summands;
+    for (const int operand : sum.operands) {
+      const ProgramNode& node = nodes_[operand];
+      const bool right = operand != sum.operands[0];
+      if (node.op == Op::kContract) {
+        summands.push_back({operand, right, sum_rate(node.value)});
+      } else if (!node.summands.empty()) {
+        for (Summand summand : node.summands) {
+          summand.right = right;
+          summands.push_back(summand);
+        }
+      } else {
+        return;
+      }
+    }
+    sum.summands = std::move(summands);
+  }
+
+  // The steps of a contraction's sum times the error of each (reference_accumulate.h).
+  double sum_rate(ValueId id) const {
+    i64 terms = 1;
+    const auto& shape = types_[chain_.value(id).operands[0].value].shape;
+    for (const ContractionLabel& label : chain_.info(id).contraction->k)
+      terms *= shape[label.left].size;
+    return step_error(chain_.value(id).true_f32) *
+           static_cast<double>(chain_.value(id).true_f32 ? terms : ceil_div(terms, kBlockTerms));
+  }
+
   DimMap operand_map(ValueId id, size_t i, const DimMap& map) const {
     DimMap result(types_[chain_.value(id).operands[i].value].rank());
     const ValueInfo& info = chain_.info(id);
@@ -116,6 +148,22 @@ i64 offset_of(llvm::ArrayRef<i64> at, const ProgramNode& node) {
   return offset;
 }
 
+// What one sum over the terms of all summands may add to the error of an addition. Integers that
+// f32 represents stay exact.
+double error_of_one_sum(const ProgramNode& node, llvm::ArrayRef<Interval> values) {
+  double magnitude[2] = {0, 0};
+  double rate[2] = {0, 0};
+  bool exact = true;
+  for (const Summand& summand : node.summands) {
+    const Interval& x = values[summand.node];
+    magnitude[summand.right] += std::fabs(x.value) + x.error;
+    rate[summand.right] += summand.rate;
+    exact = exact && x.error == 0;
+  }
+  if (exact && magnitude[0] + magnitude[1] <= 0x1p24) return 0;
+  return rate[0] * magnitude[1] + rate[1] * magnitude[0];
+}
+
 }  // namespace
 
 ReferenceProgram::ReferenceProgram(const VerifiedChain& chain, llvm::ArrayRef<TensorType> types,
@@ -146,6 +194,8 @@ Interval ReferenceProgram::evaluate(llvm::ArrayRef<i64> at, AnchorSource anchor,
     } else if (node.op == Op::kCast) {
       scratch[n] = cast_interval(node.dtype, operands[0]);
     } else {
+      if (!node.summands.empty() && std::isfinite(operands[0].value))
+        operands[0].error += error_of_one_sum(node, scratch);
       scratch[n] = apply_op(node.op, operands, node.attributes);
     }
   }

@@ -22,6 +22,14 @@ struct GroupCoordinate {
   i64 stride = 0;  // kParameter, anchors: elements between groups
 };
 
+// A contraction that an addition of contractions adds. A kernel may sum the terms of all of them in
+// one accumulator: each step over terms of this one then has the error of the others' sum as well.
+struct Summand {
+  int node = -1;
+  bool right = false;  // of the addition's right operand
+  double rate = 0;     // error for each unit of the others' magnitude
+};
+
 struct ProgramNode {
   ValueId value = -1;
   Op op = Op::kParameter;
@@ -33,6 +41,7 @@ struct ProgramNode {
   // Per operand that is taken by group: it is 0 in a row of no group. Others have no ends.
   llvm::SmallVector<GroupCoordinate, 2> operand_groups;
   double attributes[2] = {0, 0};
+  llvm::SmallVector<Summand, 2> summands;  // kAdd of contractions, or of additions of contractions
 };
 
 class ReferenceProgram {

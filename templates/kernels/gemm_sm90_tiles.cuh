@@ -34,7 +34,8 @@ CATENARY_DEVICE PdlTrigger persistent_pdl_trigger(const P& params) {
   constexpr i64 kFewKTiles = 32;
   const u32 clusters = gridDim.x / kConfig.cluster_ctas();
   const u32 tiles = (num_tiles<kConfig>(params) + clusters - 1) / clusters;
-  const i64 k = extent_at_launch(kConfig.space.k, params) * kConfig.space.k_outer;
+  i64 k = extent_at_launch(kConfig.space.k, params) * kConfig.space.k_outer;
+  if constexpr (kConfig.segments > 1) k = kConfig.total_k();
   if (tiles * k >= kFewKTiles * kConfig.block_k() * kConfig.k_slices()) return PdlTrigger::kEnd;
   return kConfig.cluster_ctas() > 1 ? PdlTrigger::kStart : PdlTrigger::kLastLoad;
 }

@@ -19,6 +19,9 @@ constexpr PipelineConfig pipeline_config(const GemmSm90Config& c) {
   p.b = c.b;
   p.b2 = c.b2;
   p.dual = c.dual;
+  p.segments = c.segments;
+  for (i32 i = 0; i < kMaxSegments - 1; ++i) p.more[i] = c.more[i];
+  p.more_k_tiles = c.more_k_tiles();
   p.uses_cp_async = c.uses_cp_async();
   p.stages = c.tile.stages;
   p.block_k = c.block_k();
@@ -59,8 +62,7 @@ constexpr EpilogueConfig epilogue_config(const GemmSm90Config& c) {
   e.m_grouped = c.ragged.kind == Ragged::kMGrouped;
   e.whole_subtiles_n = c.space.n.scale == 0 && c.space.n.size % c.cluster_tile_n() == 0 &&
                        c.tile.block_n % c.subtile_n() == 0;
-  e.short_mainloop =
-      c.space.k.scale == 0 && c.space.k.size * c.space.k_outer <= kFewKTiles * c.block_k();
+  e.short_mainloop = c.space.k.scale == 0 && c.total_k() <= kFewKTiles * c.block_k();
   e.accumulator_registers = c.accumulator_registers();
   e.max_registers = c.uses_cp_async() ? 136 : c.schedule.consumers == 3 ? 88 : 160;
   e.split_k = c.schedule.split_k;
@@ -106,6 +108,9 @@ struct GemmSm90Traits {
   static_assert(kPipelineOf<kConfig>.stages > 0 && kEpilogueOf<kConfig>.block_n > 0 &&
                 kClusterSplitKOf<kConfig>.block_n > 0);
   static_assert(kConfig.warpgroup_m() % 64 == 0, "wgmma has 64 rows");
+  static_assert(kConfig.segments == 1 || (!kConfig.dual && !kConfig.uses_cp_async() &&
+                                          kConfig.ragged.kind != Ragged::kKGrouped),
+                "the K segments of one accumulator, loaded by TMA");
   static_assert(!kPingPong || kConfig.schedule.consumers == 2, "ping-pong has two mma warpgroups");
   using Accumulators = float[kAccumulators][kFragments][kConfig.tile.block_n / 2];
   using State = PipelineState<kConfig.tile.stages>;
@@ -119,19 +124,18 @@ struct GemmSm90Traits {
   static constexpr bool kMayHaveNoKTile =
       kConfig.space.k.scale != 0 || kConfig.space.k.size == 0 ||
       (kConfig.ragged.kind != Ragged::kNone && !kAddsZeroKTile) ||
-      kConfig.space.k_outer * ((kConfig.space.k.size + kConfig.block_k() - 1) / kConfig.block_k()) <
+      kConfig.space.k_outer * ((kConfig.space.k.size + kConfig.block_k() - 1) / kConfig.block_k()) +
+              kConfig.more_k_tiles() <
           kConfig.k_slices();
   static constexpr bool kLoadsWeightsEarly =
-      kConfig.ragged.kind == Ragged::kNone &&
-      (kConfig.a.weight || kConfig.b.weight || (kConfig.dual && kConfig.b2.weight));
+      kConfig.ragged.kind == Ragged::kNone && kConfig.has_weight();
 
   // Where two CTAs share an SM, the next kernel's weight loads would run before this one's own: it
   // is triggered late. A grid of few CTAs with few k-tiles leaves the next kernel other SMs
   // (RESULTS sm90-2).
   static constexpr bool kTriggersLate = kConfig.schedule.ctas_per_sm > 1;
   static constexpr bool kFitsPipeline =
-      kConfig.space.k.size * kConfig.space.k_outer <=
-      i64{kConfig.block_k()} * kConfig.tile.stages * kConfig.k_slices();
+      kConfig.total_k() <= i64{kConfig.block_k()} * kConfig.tile.stages * kConfig.k_slices();
 
   // All lanes of a warp find the next tile together (MGroupedScheduler), the load warp's too.
   static constexpr bool kWarpSchedules = kConfig.ragged.kind == Ragged::kMGrouped;

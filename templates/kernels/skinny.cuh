@@ -30,6 +30,7 @@
 #include "epilogue/ops.cuh"
 #include "kernels/skinny_cluster.cuh"
 #include "kernels/skinny_load.cuh"
+#include "kernels/skinny_squares.cuh"
 #include "ptx/cluster.cuh"
 #include "ptx/global.cuh"
 #include "ptx/mma.cuh"
@@ -71,6 +72,8 @@ struct SkinnyTypes {
   using WeightBlock = WeightTile[kRowTiles];
   using XChunk = LaneBlock[kChunkBlocks][kXTiles];
   using Accumulators = float[kRowTiles][kColumnTiles][4];
+  // A lane's sums of squares of the rows of X that it loads.
+  using Squares = float[kConfig.row_squares ? kColumnTiles : 1];
 };
 
 // The work of a CTA and of this thread's warp.
@@ -262,6 +265,7 @@ CATENARY_DEVICE void mma_slice(const P& params, const SkinnyWorkTile& work, i64 
                                u32 barriers,
                                const typename SkinnyTypes<kConfig>::WeightBlock* registers,
                                typename SkinnyTypes<kConfig>::Accumulators& acc,
+                               typename SkinnyTypes<kConfig>::Squares& squares,
                                bool w_ready = false) {
   using T = SkinnyTypes<kConfig>;
   typename T::XChunk x;
@@ -271,6 +275,7 @@ CATENARY_DEVICE void mma_slice(const P& params, const SkinnyWorkTile& work, i64 
 #pragma unroll
     for (int column = 0; column < kConfig.tile.columns; column += kConfig.loads.x_columns) {
       load_x<kConfig>(params, work, chunk, column, m, x);
+      if constexpr (kConfig.row_squares) add_chunk_squares<kConfig>(x, column, squares);
       if (!w_ready && column == 0) T::WLoad::wait(barriers, first, first + T::kChunkBlocks);
 #pragma unroll
       for (int i = T::kChunkBlocks - 1; i >= 0; --i) {
@@ -290,14 +295,17 @@ CATENARY_DEVICE void mma_slice(const P& params, const SkinnyWorkTile& work, i64 
   }
 }
 
-// Stores the warp's accumulators as [column][row] at shared address `to`.
+// Stores the warp's accumulators as [column][row] at shared address `to`, and after each column's
+// rows the four lanes' sums of squares.
 template <const SkinnyConfig& kConfig>
 CATENARY_DEVICE void store_accumulators(u32 to,
-                                        const typename SkinnyTypes<kConfig>::Accumulators& acc) {
+                                        const typename SkinnyTypes<kConfig>::Accumulators& acc,
+                                        const typename SkinnyTypes<kConfig>::Squares& squares) {
   using T = SkinnyTypes<kConfig>;
   const u32 lane = threadIdx.x % 32;
   // All lanes arrive: they have read the slice, which `to` may overwrite.
   warp_barrier();
+  if constexpr (kConfig.row_squares) store_squares<kConfig>(to, squares);
 #pragma unroll
   for (int t = 0; t < kConfig.tile.row_tiles; ++t) {
 #pragma unroll
@@ -356,12 +364,14 @@ CATENARY_DEVICE Coord skinny_coord(const SkinnyWorkTile& work, i64 m) {
 // Partials of this thread's vector in the columns of CTA `to`: sums over the warps of this CTA.
 template <const SkinnyConfig& kConfig>
 CATENARY_DEVICE void reduce_vector(u32 stored, u32 to,
-                                   typename SkinnyCluster<kConfig>::Partials& partials) {
+                                   typename SkinnyCluster<kConfig>::Partials& partials,
+                                   float& squares) {
   using Cluster = SkinnyCluster<kConfig>;
 #pragma unroll
   for (int s = 0; s < kConfig.num_accumulators(); ++s) {
     partials[s] = reduce_warps<kConfig>(stored, Cluster::column(to), Cluster::row(), s);
   }
+  if constexpr (kConfig.row_squares) squares = reduce_squares<kConfig>(stored, Cluster::column(to));
 }
 
 // Sends partials to the CTAs of the cluster that store them. Columns past m are not sent.
@@ -373,8 +383,9 @@ CATENARY_DEVICE void send_partials(u32 stored, i64 m) {
     const u32 to = (Cluster::rank() + distance) % kConfig.schedule.cluster_k;
     if (Cluster::column(to) >= m) continue;
     typename Cluster::Partials partials;
-    reduce_vector<kConfig>(stored, to, partials);
-    Cluster::send(partials, to);
+    float squares = 0;
+    reduce_vector<kConfig>(stored, to, partials, squares);
+    Cluster::send(partials, squares, to);
   }
 }
 
@@ -385,10 +396,15 @@ CATENARY_DEVICE void store_vector(const P& params, u32 stored, const Coord& at,
                                   const typename Epilogue::Operands& operands) {
   using Cluster = SkinnyCluster<kConfig>;
   typename Cluster::Partials partials;
-  reduce_vector<kConfig>(stored, Cluster::rank(), partials);
-  if constexpr (kConfig.schedule.cluster_k > 1) Cluster::add_partials(partials);
-  if constexpr (kConfig.dual) {
+  float squares = 0;
+  reduce_vector<kConfig>(stored, Cluster::rank(), partials, squares);
+  if constexpr (kConfig.schedule.cluster_k > 1) Cluster::add_partials(partials, squares);
+  if constexpr (kConfig.dual && kConfig.row_squares) {
+    Epilogue::store(params, at, operands, partials[0], partials[1], splat<kConfig.vec>(squares));
+  } else if constexpr (kConfig.dual) {
     Epilogue::store(params, at, operands, partials[0], partials[1]);
+  } else if constexpr (kConfig.row_squares) {
+    Epilogue::store(params, at, operands, partials[0], splat<kConfig.vec>(squares));
   } else {
     Epilogue::store(params, at, operands, partials[0]);
   }
@@ -424,10 +440,11 @@ CATENARY_DEVICE void skinny(const P& params, const CtaRange& ctas = whole_grid()
   if constexpr (kConfig.loads.w_is_weight) griddepcontrol_wait();
 
   typename T::Accumulators acc = {};
-  mma_slice<kConfig>(params, work, m, slice, barriers, registers, acc);
+  typename T::Squares squares = {};
+  mma_slice<kConfig>(params, work, m, slice, barriers, registers, acc, squares);
   const Coord at = skinny_coord<kConfig>(work, m);
   if (at.valid > 0) Epilogue::load(params, at, operands);
-  store_accumulators<kConfig>(slice, acc);
+  store_accumulators<kConfig>(slice, acc, squares);
   // All threads arrive: the accumulators of all warps are visible.
   cta_barrier();
   if constexpr (kConfig.schedule.cluster_k > 1) {

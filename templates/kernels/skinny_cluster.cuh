@@ -56,6 +56,12 @@ struct SkinnyCluster {
     return dynamic_smem() + kConfig.partials_offset() + buffer * kConfig.partials_bytes() +
            (threadIdx.x * kConfig.num_accumulators() + accumulator) * kConfig.vec * 4;
   }
+  // The same for the sum of squares of the vector's row of X, after the vectors.
+  static CATENARY_DEVICE u32 squares_address(u32 from, u32 to) {
+    const u32 buffer = from < to ? from : from - 1;
+    return dynamic_smem() + kConfig.partials_offset() + (buffer + 1) * kConfig.partials_bytes() -
+           (kConfig.vectors() - threadIdx.x) * kConfig.kSquaresBytes;
+  }
 
   // All threads, first of all: initialises the mbarrier and arrives at the cluster barrier.
   // Relaxed: fence.mbarrier_init releases the initialisation (PTX ISA 9.7.13.4), the only write so
@@ -65,16 +71,21 @@ struct SkinnyCluster {
       const u32 columns = (static_cast<u32>(m) + kCtas - 1 - rank()) / kCtas;
       mbarrier_init(barrier(), 1);
       fence_mbarrier_init();
-      mbarrier_arrive_expect_tx(
-          barrier(), (kCtas - 1) * columns * kConfig.rows() * kConfig.num_accumulators() * 4);
+      mbarrier_arrive_expect_tx(barrier(),
+                                (kCtas - 1) * columns *
+                                    (kConfig.rows() * kConfig.num_accumulators() * 4 +
+                                     (kConfig.row_squares ? kVectors * kConfig.kSquaresBytes : 0)));
     }
     warp_barrier();
     cluster_arrive_relaxed();
   }
 
   // Sends partials to CTA `to`; after cluster_wait().
-  static CATENARY_DEVICE void send(const Partials& partials, u32 to) {
+  static CATENARY_DEVICE void send(const Partials& partials, float squares, u32 to) {
     const u32 mapped = map_shared(barrier(), to);
+    if constexpr (kConfig.row_squares) {
+      st_async_v2(map_shared(squares_address(rank(), to), to), {f32_to_bits(squares), 0}, mapped);
+    }
 #pragma unroll
     for (u32 s = 0; s < kConfig.num_accumulators(); ++s) {
       const u32 at = map_shared(partial_address(rank(), to, s), to);
@@ -87,8 +98,16 @@ struct SkinnyCluster {
   }
 
   // Adds the partials of all CTAs in ascending order of rank, which is the order of their k-slices.
-  static CATENARY_DEVICE void add_partials(Partials& partials) {
+  static CATENARY_DEVICE void add_partials(Partials& partials, float& squares) {
     mbarrier_wait(barrier(), 0);
+    if constexpr (kConfig.row_squares) {
+      const float own = squares;
+      squares = 0;
+#pragma unroll
+      for (u32 from = 0; from < kCtas; ++from) {
+        squares += from == rank() ? own : ld_shared_f32(squares_address(from, rank()));
+      }
+    }
 #pragma unroll
     for (u32 s = 0; s < kConfig.num_accumulators(); ++s) {
 #pragma unroll

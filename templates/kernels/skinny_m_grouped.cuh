@@ -33,14 +33,15 @@ CATENARY_DEVICE void mma_group_rows(const P& params, SkinnyWorkTile& work, i64 m
     typename Epilogue::Operands operands;
     if (at.valid > 0) Epilogue::load_weights(params, at, operands);
     typename SkinnyTypes<kConfig>::Accumulators acc = {};
+    typename SkinnyTypes<kConfig>::Squares no_squares = {};
     // Rows past the last group's end are zero: an empty sum.
     if (work.group < kConfig.ragged.num_groups) {
-      mma_slice<kConfig>(params, work, m, slice, barriers, registers, acc, w_ready);
+      mma_slice<kConfig>(params, work, m, slice, barriers, registers, acc, no_squares, w_ready);
     }
     if (at.valid > 0) Epilogue::load(params, at, operands);
     // All threads arrive: the accumulators of the previous rows have been read.
     if (w_ready) cta_barrier();
-    store_accumulators<kConfig>(slice + kConfig.sums_offset(), acc);
+    store_accumulators<kConfig>(slice + kConfig.sums_offset(), acc, no_squares);
     // All threads arrive: the accumulators of all warps are visible.
     cta_barrier();
     if (at.valid > 0) {

@@ -15,6 +15,9 @@ struct PipelineConfig {
   Sm90Operand b = {};
   Sm90Operand b2 = {};
   bool dual = false;
+  i32 segments = 1;  // K segments; `more` has those after the first, which TMA loads
+  KSegment<Sm90Operand> more[kMaxSegments - 1] = {};
+  i64 more_k_tiles = 0;        // of those
   bool uses_cp_async = false;  // some operand is loaded by cp.async
 
   i32 stages = 4;

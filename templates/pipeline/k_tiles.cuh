@@ -8,10 +8,11 @@
 
 namespace catenary {
 
-// The k-tiles [begin, end) of this CTA, counted over all iterations of the outer K loop.
+// The k-tiles [begin, end) of this CTA, counted over all iterations of the outer K loop, and over
+// the K segments: those of a segment come after all of the one before.
 struct KTileRange {
   i64 begin = 0, end = 0;
-  i64 per_outer = 0;  // k-tiles of one iteration of the outer K loop
+  i64 per_outer = 0;  // k-tiles of one iteration of the outer K loop of the first segment
   i64 k_extent = 0;   // elements of one iteration; its last k-tile may be partial
 };
 
@@ -34,7 +35,11 @@ CATENARY_DEVICE KTileRange k_tile_range(const WorkTile& work) {
   const i64 k = work.k_end > work.k_begin ? work.k_end - work.k_begin : 0;
   range.k_extent = k;
   range.per_outer = (k + kBlockK - 1) / kBlockK;
-  const i64 k_tiles = range.per_outer * kPipeline.space.k_outer;
+  i64 k_tiles = range.per_outer * kPipeline.space.k_outer;
+  if constexpr (kPipeline.segments > 1) {
+    // Rows of no group have no K, or begin at one k-tile past it (add_zero_k_tile).
+    if (k > 0 && work.k_begin == 0) k_tiles += kPipeline.more_k_tiles;
+  }
   i64 k_slice = work.split;
   if constexpr (kPipeline.cluster_k > 1) k_slice = k_slice * kPipeline.cluster_k + cluster_rank();
   range.begin = k_tiles * k_slice / kPipeline.k_slices;
@@ -54,6 +59,14 @@ CATENARY_DEVICE KTileCoord k_tile_coord(const WorkTile& work, const KTileRange& 
   if constexpr (kPipeline.space.k_outer > 1) outer = k_tile / range.per_outer;
   const i64 inner = k_tile - outer * range.per_outer;
   return {static_cast<i32>(work.k_begin + inner * kPipeline.block_k), static_cast<i32>(outer)};
+}
+
+// The k-tiles of segment kSegment of a tile that has all segments.
+template <const PipelineConfig& kPipeline, i32 kSegment>
+constexpr i64 segment_k_tiles() {
+  const Extent k = kSegment == 0 ? kPipeline.space.k : Extent(kPipeline.more[kSegment - 1].k);
+  const i64 outer = kSegment == 0 ? kPipeline.space.k_outer : kPipeline.more[kSegment - 1].k_outer;
+  return outer * ceil_div(k.size, kPipeline.block_k);
 }
 
 // When a CTA triggers the next kernel.

@@ -99,6 +99,53 @@ CATENARY_DEVICE void prefetch_descriptors(const P& params) {
   if constexpr (kPipeline.dual && !kPipeline.b2.by_cp_async) {
     tma_prefetch_descriptor(params.map[kPipeline.b2.map]);
   }
+  if constexpr (kPipeline.segments > 1) {
+#pragma unroll
+    for (i32 i = 0; i + 1 < kPipeline.segments; ++i) {
+      tma_prefetch_descriptor(params.map[kPipeline.more[i].a.map]);
+      tma_prefetch_descriptor(params.map[kPipeline.more[i].b.map]);
+    }
+  }
+}
+
+// The place of a k-tile's loads.
+struct StageLoad {
+  u32 rank = 0;   // of the CTA in its cluster
+  u32 stage = 0;  // shared address
+  u32 barrier = 0;
+};
+
+// Issues the TMA loads of k-tile `k_tile` of segment kSegment, or of the segments after it where it
+// has fewer k-tiles.
+template <const PipelineConfig& kPipeline, i32 kSegment, class P>
+CATENARY_DEVICE void tma_load_segment(const P& params, const WorkTile& work, i64 k_tile,
+                                      StageLoad to, LoadMask mask) {
+  constexpr i64 kTiles = segment_k_tiles<kPipeline, kSegment>();
+  if constexpr (kSegment + 1 < kPipeline.segments) {
+    if (k_tile >= kTiles) {
+      return tma_load_segment<kPipeline, kSegment + 1>(params, work, k_tile - kTiles, to, mask);
+    }
+  }
+  constexpr KSegment<Sm90Operand> kParts = kPipeline.more[kSegment - 1];
+  constexpr TileLoad kLoadA = {kParts.a,          kPipeline.a_rows,    kPipeline.box_rows_a,
+                               kPipeline.block_k, kPipeline.cluster_n, kPipeline.redirects_a};
+  constexpr TileLoad kLoadB = {kParts.b,          kPipeline.b_rows,    kPipeline.box_rows_b,
+                               kPipeline.block_k, kPipeline.cluster_m, kPipeline.redirects_b};
+  const i64 outer = kParts.k_outer > 1 ? k_tile / (kTiles / kParts.k_outer) : 0;
+  const i32 k = static_cast<i32>((k_tile - outer * (kTiles / kParts.k_outer)) * kPipeline.block_k);
+  const u32 rank_m = kPipeline.cluster_m > 1 ? to.rank : 0;
+  const u32 rank_n = kPipeline.cluster_n > 1 ? to.rank : 0;
+  if (mask.includes(kParts.a.weight)) {
+    tma_load_tile<kLoadA>(params, work, rank_n,
+                          static_cast<i32>(work.m0 + rank_m * kPipeline.tile_m),
+                          static_cast<i32>(extent_at_launch(kPipeline.space.m, params)), k,
+                          static_cast<i32>(outer), to.stage, to.barrier);
+  }
+  if (mask.includes(kParts.b.weight)) {
+    tma_load_tile<kLoadB>(params, work, rank_m, static_cast<i32>(work.n0),
+                          static_cast<i32>(extent_at_launch(kPipeline.space.n, params)), k,
+                          static_cast<i32>(outer), to.stage + kPipeline.tile_a_bytes, to.barrier);
+  }
 }
 
 // Issues the TMA loads of one k-tile, by one thread. `barrier` is that of load_barrier().
@@ -108,6 +155,13 @@ CATENARY_DEVICE void tma_load_k_tile(const P& params, const WorkTile& work, cons
                                      LoadMask mask) {
   constexpr i32 kClusterM = kPipeline.cluster_m;
   constexpr i32 kClusterN = kPipeline.cluster_n;
+  if constexpr (kPipeline.segments > 1) {
+    constexpr i64 kFirst = segment_k_tiles<kPipeline, 0>();
+    const StageLoad to = {rank, smem + stage * kPipeline.stage_bytes, barrier};
+    if (k_tile >= kFirst) {
+      return tma_load_segment<kPipeline, 1>(params, work, k_tile - kFirst, to, mask);
+    }
+  }
   const auto [k, o] = k_tile_coord<kPipeline>(work, range, k_tile);
   const u32 rank_m = kClusterM > 1 ? rank : 0;
   const u32 rank_n = kClusterN > 1 ? rank : 0;

@@ -144,6 +144,18 @@ struct MatrixOperand {
   constexpr bool operator==(const MatrixOperand&) const = default;
 };
 
+// The sum of a contraction may have several K segments, each with its own A, B and K: the kernel
+// adds A0 B0 + A1 B1 + ... in one accumulator. One after the first, with operands of either kind:
+inline constexpr i32 kMaxSegments = 4;
+template <class MatrixOf>
+struct KSegment {
+  MatrixOf a = {};
+  MatrixOf b = {};
+  i64 k = 0;
+  i64 k_outer = 1;  // as ContractionSpace::k_outer
+  constexpr bool operator==(const KSegment&) const = default;
+};
+
 // Which coordinate a tensor map's third and later dimensions take: the batch coordinate of that
 // index (0 to kMaxDims - 1), or one of these.
 inline constexpr i32 kCoordNone = -1;             // the map has no such dimension

@@ -24,13 +24,16 @@ struct GemmSm80Schedule {
   constexpr bool operator==(const GemmSm80Schedule&) const = default;
 };
 
-// D = epilogue(A * B). A dual GEMM has a second B, multiplied by the same A.
+// D = epilogue(A * B), or a sum of such products. A dual GEMM has a second B, multiplied by the
+// same A.
 struct GemmSm80Config {
   ContractionSpace space = {};
   MatrixOperand a = {};
   MatrixOperand b = {};
   MatrixOperand b2 = {};
   bool dual = false;
+  i32 segments = 1;  // K segments: the first one has a, b and the space's K, the others are `more`
+  KSegment<MatrixOperand> more[kMaxSegments - 1] = {};
   GemmSm80Tile tile = {};
   GemmSm80Schedule schedule = {};
   i32 vec = 8;  // columns one thread takes in the epilogue
@@ -41,6 +44,18 @@ struct GemmSm80Config {
   constexpr i32 cluster_tile_m() const { return tile.block_m; }
   constexpr i32 cluster_tile_n() const { return tile.block_n; }
   constexpr i32 num_accumulators() const { return dual ? 2 : 1; }
+  constexpr const MatrixOperand& segment_a(i32 segment) const {
+    return segment == 0 ? a : more[segment - 1].a;
+  }
+  constexpr const MatrixOperand& segment_b(i32 segment) const {
+    return segment == 0 ? b : more[segment - 1].b;
+  }
+  constexpr Extent segment_k(i32 segment) const {
+    return segment == 0 ? space.k : Extent(more[segment - 1].k);
+  }
+  constexpr i64 segment_k_outer(i32 segment) const {
+    return segment == 0 ? space.k_outer : more[segment - 1].k_outer;
+  }
   // One pipeline stage: the A tile, then the B tiles.
   constexpr i32 stage_bytes() const {
     return (tile.block_m + num_accumulators() * tile.block_n) * tile.block_k *

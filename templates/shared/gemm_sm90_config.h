@@ -38,14 +38,17 @@ struct GemmSm90Epilogue {
   constexpr bool operator==(const GemmSm90Epilogue&) const = default;
 };
 
-// D = epilogue(A * B) by TMA and wgmma. A dual GEMM has a second B, multiplied by the same A. kTF32
-// operands are K-major.
+// D = epilogue(A * B) by TMA and wgmma, or a sum of such products. A dual GEMM has a second B,
+// multiplied by the same A. kTF32 operands are K-major. TMA loads all operands of a sum, and those
+// of its segments have one layout in shared memory.
 struct GemmSm90Config {
   ContractionSpace space = {};
   Sm90Operand a = {};
   Sm90Operand b = {};
   Sm90Operand b2 = {};
   bool dual = false;
+  i32 segments = 1;  // K segments: the first one has a, b and the space's K, the others are `more`
+  KSegment<Sm90Operand> more[kMaxSegments - 1] = {};
   GemmSm90Tile tile = {};
   GemmSm90Schedule schedule = {};
   GemmSm90Epilogue epilogue = {};
@@ -55,6 +58,23 @@ struct GemmSm90Config {
   constexpr i32 threads() const { return 128 * (1 + schedule.consumers); }
   constexpr i32 num_accumulators() const { return dual ? 2 : 1; }
   constexpr i32 block_k() const { return kRowBytes / space.element_bytes(); }
+  // Terms of all segments, at most, and k-tiles of the segments after the first.
+  constexpr i64 total_k() const {
+    i64 terms = space.k.size * space.k_outer;
+    for (i32 i = 0; i + 1 < segments; ++i) terms += more[i].k * more[i].k_outer;
+    return terms;
+  }
+  constexpr i64 more_k_tiles() const {
+    i64 tiles = 0;
+    for (i32 i = 0; i + 1 < segments; ++i)
+      tiles += more[i].k_outer * ceil_div(more[i].k, i64{block_k()});
+    return tiles;
+  }
+  constexpr bool has_weight() const {
+    bool weight = a.weight || b.weight || (dual && b2.weight);
+    for (i32 i = 0; i + 1 < segments; ++i) weight = weight || more[i].a.weight || more[i].b.weight;
+    return weight;
+  }
   constexpr i32 cluster_tile_m() const { return tile.block_m * schedule.cluster_m; }
   constexpr i32 cluster_tile_n() const { return tile.block_n * schedule.cluster_n; }
   // Accumulator registers of a thread.

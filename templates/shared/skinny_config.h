@@ -47,6 +47,7 @@ struct SkinnyConfig {
   MatrixOperand w = {};
   MatrixOperand w2 = {};
   bool dual = false;
+  bool row_squares = false;  // the epilogue takes one more sum: of the squares of the row of X
   SkinnyTile tile = {};
   SkinnyLoads loads = {};
   SkinnySchedule schedule = {};
@@ -73,7 +74,8 @@ struct SkinnyConfig {
   }
   // The slice is reused for the warp's accumulators, [column][row]. Columns are padded by 4 floats:
   // columns 2t of a store are 40, 72 or 136 words apart, that is 8 banks, which rows g fill. An
-  // M-grouped kernel needs W again for the next rows: its accumulators follow W.
+  // M-grouped kernel needs W again for the next rows: its accumulators follow W. The padding takes
+  // the four lanes' sums of squares of the column's row of X.
   constexpr i32 sum_row() const { return warp_rows() + 4; }
   constexpr i32 weight_bytes() const { return warp_rows() * row_bytes(); }
   constexpr i32 sums_offset() const { return ragged.kind == Ragged::kNone ? 0 : weight_bytes(); }
@@ -92,7 +94,11 @@ struct SkinnyConfig {
   constexpr i32 partials_offset() const {
     return barrier_bytes() + tile.warps_k * tile.warps_n * slice_bytes();
   }
-  constexpr i32 partials_bytes() const { return vectors() * vec * num_accumulators() * 4; }
+  constexpr i32 partials_bytes() const {
+    return vectors() * (vec * num_accumulators() * 4 + (row_squares ? kSquaresBytes : 0));
+  }
+  // What st.async sends of a sum of squares, with each vector of its row.
+  static constexpr i32 kSquaresBytes = 8;
   constexpr i32 smem_bytes() const {
     return partials_offset() + (schedule.cluster_k - 1) * partials_bytes();
   }

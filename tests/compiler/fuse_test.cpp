@@ -123,3 +123,117 @@ TEST_CASE("an output in place is left for the end") {
   CHECK(f.plan.groups[1].copies.empty());
   CHECK(f.group_of("h") == 1);
 }
+
+namespace {
+
+// Groups, and accumulators of the last one, of p + q with these types, rules and sum.
+struct SumCase {
+  const char* x = "bf16[32, 48]";
+  const char* w = "bf16[48, 64]";
+  const char* q = "contract \"mk,kn->mn\"(z, v)";
+  const char* sum = "y = add(p, q)";
+  const char* output = "y: bf16";
+};
+
+size_t groups_of(const SumCase& c) {
+  return fused(fmt::format(R"(chain c(
+      input x: bf16[32, 48], weight w: bf16[48, 64], input z: {}, weight v: {}) {{
+    p = contract "mk,kn->mn"(x, w)
+    q = {}
+    {}
+    return {} }})",
+                           c.x, c.w, c.q, c.sum, c.output))
+      .plan.groups.size();
+}
+
+}  // namespace
+
+TEST_CASE("contractions that are only added have one accumulator") {
+  const Fused f = fused(R"(chain c(
+      input x: bf16[32, 48], weight w: bf16[48, 64], input z: bf16[32, 40], weight v: bf16[64, 40],
+      input s: bf16[32, 16], weight t: bf16[64, 16], weight b: bf16[64]) {
+    p = contract "mk,kn->mn"(x, w)
+    q = contract "mk,nk->mn"(z, v)
+    r = contract "nk,mk->mn"(t, s)
+    a = add(p, q)
+    c = add(a, r)
+    y = add(c, b)
+    return y: bf16 })");
+  REQUIRE(f.plan.groups.size() == 1);
+  CHECK(f.group("y").anchors.size() == 3);
+  CHECK(f.group("y").accumulators.size() == 1);
+  CHECK(f.group("y").accumulators[0] == f.find("c"));
+  CHECK(f.group("y").why.find("'p', 'q', 'r' are contractions that add up to 'c'") == 0);
+}
+
+TEST_CASE("other additions of contractions keep their kernels") {
+  CHECK(groups_of({}) == 1);
+  CHECK(groups_of({.x = "f16[32, 48]", .w = "f16[48, 64]"}) == 2);  // another math mode
+  CHECK(groups_of({.output = "y: bf16, q: f32"}) == 2);             // q has another reader
+  CHECK(groups_of({.sum = "y = add(p, mul(q, 2))"}) == 2);          // not only added
+  CHECK(groups_of({.sum = "y = sub(p, q)"}) == 2);
+  CHECK(groups_of({.x = "bf16[64, 48]",
+                   .w = "bf16[48, 32]",  // transposed
+                   .q = "contract \"mk,kn->mn\"(z, v)",
+                   .sum = "y = add(p, q @ \"nm\")"}) == 3);
+  CHECK(groups_of({.x = "bf16[1, 48]"}) == 3);  // broadcast
+}
+
+namespace {
+
+Fused with_norms(const std::string& text) {
+  auto chain = verify(llvm::cantFail(parse(text)));
+  if (!chain) FAIL(take_report(chain.takeError()).message);
+  FusionPlan plan = fuse_chain(*chain, FusionOptions{true, true});
+  return {std::move(*chain), std::move(plan)};
+}
+
+// A norm over x, then a product whose rows it scales; `more` lines, and the outputs.
+std::string norm(const std::string& more, const std::string& outputs,
+                 const std::string& data = "x") {
+  return fmt::format(
+      "chain c(input x: bf16[8, 64],{3} weight w: bf16[48, 64]) {{\n"
+      "  q = sum \"mk->m\"(square(x))\n  s = rsqrt(add(mul(q, 0.015625), 0.00001))\n{0}\n"
+      "  y = mul(contract \"mk,nk->mn\"({1}, w), s @ \"m\")\n  return {2} }}",
+      more, data, outputs, data == "p" ? " input p: bf16[8, 64]," : "");
+}
+
+}  // namespace
+
+TEST_CASE("a sum of squares moves into the contraction whose rows it scales") {
+  const Fused f = with_norms(norm("", "y: bf16"));
+  REQUIRE(f.plan.groups.size() == 1);
+  CHECK(f.plan.groups[0].row_squares == f.find("q"));
+  CHECK(f.group_of("s") == -1);
+  CHECK(f.plan.groups[0].why.find("'q' is formed from the rows that it reads") !=
+        std::string::npos);
+  CHECK(fused(norm("", "y: bf16")).plan.groups.size() == 2);
+}
+
+TEST_CASE("a norm keeps its kernel where another reader needs it, or rows differ") {
+  // The caller wants the scale.
+  CHECK_FALSE(with_norms(norm("", "y: bf16, s: f32")).plan.has_norms_inside);
+  // A pointwise kernel reads it: the normalised rows are rounded, as the chain says.
+  CHECK_FALSE(with_norms(norm("  n = cast(mul(x @ \"mk\", s @ \"m\"), bf16)", "y: bf16, n: bf16"))
+                  .plan.has_norms_inside);
+  // The product is of other rows.
+  CHECK_FALSE(with_norms(norm("", "y: bf16", "p")).plan.has_norms_inside);
+  // The sum is over rows, not along K.
+  CHECK_FALSE(with_norms(R"(chain c(input x: bf16[64, 64], weight w: bf16[48, 64]) {
+    q = sum "mk->k"(square(x))
+    y = mul(contract "mk,nk->mn"(x, w), rsqrt(q) @ "m")
+    return y: f32 })")
+                  .plan.has_norms_inside);
+}
+
+TEST_CASE("two contractions that one norm scales still form a pair") {
+  const Fused f = with_norms(R"(chain c(input x: bf16[8, 64], weight w: bf16[48, 64],
+      weight v: bf16[48, 64]) {
+    s = rsqrt(sum "mk->m"(square(x)))
+    g = mul(contract "mk,nk->mn"(x, w), s @ "m")
+    u = mul(contract "mk,nk->mn"(x, v), s @ "m")
+    h = mul(silu(g), u)
+    return h: bf16 })");
+  REQUIRE(f.plan.groups.size() == 1);
+  CHECK(f.plan.groups[0].anchors.size() == 2);
+}

@@ -86,7 +86,8 @@ void addressed_slots(const KernelPlan& kernel, std::set<i32>& all, std::set<i32>
   }
   const auto* gemm = kernel.config.get_if<GemmSm80Config>();
   if (gemm == nullptr) return;
-  all.insert({gemm->a.slot, gemm->b.slot});
+  for (i32 i = 0; i < gemm->segments; ++i)
+    all.insert({gemm->segment_a(i).slot, gemm->segment_b(i).slot});
   if (gemm->dual) all.insert(gemm->b2.slot);
   if (gemm->ragged.kind != Ragged::kNone) all.insert(gemm->ragged.group_ends_slot);
 }

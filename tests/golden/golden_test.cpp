@@ -107,6 +107,14 @@ TEST_CASE("plans and sources of chains of tf32, with an odd K, with reductions, 
   }
 }
 
+TEST_CASE("the backward of a gated MLP: several outputs, and one accumulator for dx") {
+  for (const char* name : kShown) {
+    const Texts texts = texts_of("tests/chains/gated_mlp_dgrad", *find_target(name));
+    check_or_write(fmt::format("gated_mlp_dgrad.{}.plan", name), texts.plan);
+    check_or_write(fmt::format("gated_mlp_dgrad.{}.cu", name), texts.sources);
+  }
+}
+
 TEST_CASE("the plan of a small batch where shared memory is small, and where launches overlap") {
   for (const char* name : {"l4", "b200"}) {
     const Texts texts = texts_of(examples("small_batch"), *find_target(name));

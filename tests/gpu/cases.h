@@ -60,11 +60,13 @@ std::vector<WrittenCase> ragged_cases_sm90();
 std::vector<WrittenCase> ragged_cases_skinny();
 std::vector<WrittenCase> small_m_cases();
 std::vector<WrittenCase> beside_cases();
+std::vector<WrittenCase> norm_cases();
 std::vector<WrittenCase> tf32_cases();
 std::vector<WrittenCase> cp_async_cases();
 std::vector<WrittenCase> math_cases();
 std::vector<WrittenCase> group_operand_cases();
 std::vector<WrittenCase> in_place_cases();
+std::vector<WrittenCase> sum_cases();
 
 // Small chains of every family, for the sanitizers: one launch of a few CTAs each.
 const std::vector<WrittenCase>& sanitizer_cases();

@@ -93,6 +93,7 @@ void count_facts(const PreparedCase& prepared, Tally& tally) {
         const bool even =
             skinny->k_blocks() % (skinny->schedule.split_k * skinny->tile.warps_k) == 0;
         if (!even) ++tally.options["skinny, uneven"];
+        if (skinny->row_squares) ++tally.options["skinny, norm inside"];
       }
       if (const auto* gemm = kernel.config.get_if<GemmSm90Config>()) {
         constexpr const char* kMath[] = {"gemm_sm90 bf16", "gemm_sm90 f16", "gemm_sm90 tf32"};

@@ -166,11 +166,13 @@ const std::vector<WrittenCase>& written_cases() {
     for (WrittenCase& more : ragged_cases_skinny()) all.push_back(std::move(more));
     for (WrittenCase& more : small_m_cases()) all.push_back(std::move(more));
     for (WrittenCase& more : beside_cases()) all.push_back(std::move(more));
+    for (WrittenCase& more : norm_cases()) all.push_back(std::move(more));
     for (WrittenCase& more : tf32_cases()) all.push_back(std::move(more));
     for (WrittenCase& more : cp_async_cases()) all.push_back(std::move(more));
     for (WrittenCase& more : math_cases()) all.push_back(std::move(more));
     for (WrittenCase& more : group_operand_cases()) all.push_back(std::move(more));
     for (WrittenCase& more : in_place_cases()) all.push_back(std::move(more));
+    for (WrittenCase& more : sum_cases()) all.push_back(std::move(more));
     return all;
   }();
   return cases;

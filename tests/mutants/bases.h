@@ -272,6 +272,11 @@ inline constexpr MutantBase kMutantBases[] = {
               "  y = add(c, b @ \"gn\")\n  return y: f32 }",
      .tile = "skinny4x2s2r1g2p3",
      .ends = kFewEnds},
+    {.name = "skinny, sums of squares",
+     .chain = "chain a(input x: bf16[9, 576], weight w: bf16[40, 576]) {\n"
+              "  q = sum \"mk->m\"(square(x))\n"
+              "  y = mul(contract \"mk,nk->mn\"(x, w), q @ \"m\")\n  return y: f32 }",
+     .tile = "skinny4x2s1r1g2p2c2"},
     {.name = "side by side, several row tiles",
      .chain =
          "chain a(input x: bf16[40, 264], weight w: bf16[70, 264], weight v: bf16[24, 264]) {\n"
@@ -283,6 +288,43 @@ inline constexpr MutantBase kMutantBases[] = {
               "  y = contract \"mk,nk->mn\"(x, w)\n  z = contract \"mk,nk->mn\"(x, v)\n"
               "  return y: f32, z: bf16 }",
      .tile = "skinny4x1s1r1g1p2c2"},
+    {.name = "sum of two",
+     .chain = "chain a(input x: bf16[24, 264], weight w: bf16[40, 264], input y: bf16[24, 72],\n"
+              "        weight v: bf16[40, 72]) {\n"
+              "  p = contract \"mk,nk->mn\"(x, w)\n  q = contract \"mk,nk->mn\"(y, v)\n"
+              "  z = add(p, q)\n  return z: f32 }",
+     .tile = "16x64x128w1x4s5"},
+    {.name = "sum of two, split-K",
+     .chain = "chain a(input x: bf16[24, 264], weight w: bf16[40, 264], input y: bf16[24, 300],\n"
+              "        weight v: bf16[40, 300]) {\n"
+              "  p = contract \"mk,nk->mn\"(x, w)\n  q = contract \"mk,nk->mn\"(y, v)\n"
+              "  z = add(p, q)\n  return z: f32 }",
+     .tile = "16x64x128w1x4s5",
+     .split_k = 3},
+    {.name = "M-grouped sum",
+     .chain = "chain a(input x: bf16[70, 40], weight w: bf16[3, 24, 40], input y: bf16[70, 48],\n"
+              "        weight v: bf16[3, 24, 48], input e: i32[3]) {\n"
+              "  p = contract \"mk,gnk->mn\"(x, w) ragged m by e over g\n"
+              "  q = contract \"mk,gnk->mn\"(y, v) ragged m by e over g\n"
+              "  z = add(p, q)\n  return z: f32 }",
+     .tile = "16x64x128w1x4s5",
+     .ends = kFewEnds},
+    {.name = "sm90 sum of two",
+     .chain = "chain a(input x: bf16[72, 136], weight w: bf16[72, 136], input y: bf16[72, 200],\n"
+              "        weight v: bf16[72, 200]) {\n"
+              "  p = contract \"mk,nk->mn\"(x, w)\n  q = contract \"mk,nk->mn\"(y, v)\n"
+              "  z = add(p, q)\n  return z: bf16 }",
+     .tile = "64x64x64g1s8",
+     .sm_count = 2},
+    {.name = "sm90 M-grouped sum",
+     .chain = "chain a(input x: bf16[70, 72], weight w: bf16[3, 72, 72], input y: bf16[70, 136],\n"
+              "        weight v: bf16[3, 72, 136], input e: i32[3]) {\n"
+              "  p = contract \"mk,gnk->mn\"(x, w) ragged m by e over g\n"
+              "  q = contract \"mk,gnk->mn\"(y, v) ragged m by e over g\n"
+              "  z = add(p, q)\n  return z: bf16 }",
+     .tile = "64x64x64g1s8",
+     .ends = kFewEnds,
+     .sm_count = 2},
     {.name = "sum",
      .chain = "chain a(input x: bf16[70, 44]) {\n"
               "  y = sum \"mn->n\"(x)\n  return y: f32 }"},

@@ -24,6 +24,7 @@
 #include "tests/mutants/ragged_mutants.h"
 #include "tests/mutants/skinny_mutants.h"
 #include "tests/mutants/skinny_ragged_mutants.h"
+#include "tests/mutants/sum_mutants.h"
 #include "tests/support/sim_chain.h"
 #include "tests/support/sim_hopper_gemm.h"
 #include "tests/support/temp_dir.h"
@@ -49,6 +50,7 @@ std::vector<Mutant> all_mutants() {
   all.insert(all.end(), std::begin(kGemmSm90Mutants), std::end(kGemmSm90Mutants));
   all.insert(all.end(), std::begin(kCpAsyncMutants), std::end(kCpAsyncMutants));
   all.insert(all.end(), std::begin(kRaggedMutants), std::end(kRaggedMutants));
+  all.insert(all.end(), std::begin(kSumMutants), std::end(kSumMutants));
   all.insert(all.end(), std::begin(kElementwiseMutants), std::end(kElementwiseMutants));
   all.insert(all.end(), std::begin(kHopperMutants), std::end(kHopperMutants));
   all.insert(all.end(), std::begin(kSkinnyMutants), std::end(kSkinnyMutants));

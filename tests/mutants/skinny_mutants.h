@@ -7,6 +7,35 @@
 namespace catenary::testing {
 
 inline constexpr Mutant kSkinnyMutants[] = {
+    // The sums of squares.
+    {.name = "skinny_squares_of_three_lanes",
+     .planted = "the sum of squares of a row leaves out one of the four lanes that load it",
+     .base = "skinny, sums of squares",
+     .file = "kernels/skinny_squares.cuh",
+     .text = "(bits_to_f32(lanes.z) + bits_to_f32(lanes.w))",
+     .in_place = "bits_to_f32(lanes.z)",
+     .faults = "mismatch"},
+    {.name = "skinny_squares_over_the_accumulators",
+     .planted = "sums of squares are stored one row too early, over an accumulator",
+     .base = "skinny, sums of squares",
+     .file = "kernels/skinny_squares.cuh",
+     .text = "column * kConfig.sum_row() + kConfig.warp_rows() + lane % 4",
+     .in_place = "column * kConfig.sum_row() + kConfig.warp_rows() - 4 + lane % 4",
+     .faults = "race"},
+    {.name = "skinny_squares_not_expected",
+     .planted = "the mbarrier of the partials does not expect the bytes of the sums of squares",
+     .base = "skinny, sums of squares",
+     .file = "kernels/skinny_cluster.cuh",
+     .text = "(kConfig.row_squares ? kVectors * kConfig.kSquaresBytes : 0)",
+     .in_place = "0",
+     .faults = "transaction race barrier"},
+    {.name = "skinny_squares_of_one_cta",
+     .planted = "the CTAs of a cluster do not add each other's sums of squares",
+     .base = "skinny, sums of squares",
+     .file = "kernels/skinny_cluster.cuh",
+     .text = "squares += from == rank() ? own : ld_shared_f32(squares_address(from, rank()));",
+     .in_place = "squares += from == rank() ? own : 0;",
+     .faults = "mismatch"},
     // The dependency wait.
     {.name = "skinny_wait_removed",
      .planted = "no dependency wait where W is a weight",
@@ -27,10 +56,11 @@ inline constexpr Mutant kSkinnyMutants[] = {
      .base = "skinny after a kernel",
      .file = "kernels/skinny.cuh",
      .text = "  if constexpr (kConfig.loads.w_is_weight) griddepcontrol_wait();\n\n  typename "
-             "T::Accumulators acc = {};\n  "
-             "mma_slice<kConfig>(params, work, m, slice, barriers, registers, acc);\n",
-     .in_place = "\n  typename T::Accumulators acc = {};\n  "
-                 "mma_slice<kConfig>(params, work, m, slice, barriers, registers, acc);\n  if "
+             "T::Accumulators acc = {};\n  typename T::Squares squares = {};\n  "
+             "mma_slice<kConfig>(params, work, m, slice, barriers, registers, acc, squares);\n",
+     .in_place = "\n  typename T::Accumulators acc = {};\n  typename T::Squares squares = {};\n  "
+                 "mma_slice<kConfig>(params, work, m, slice, barriers, registers, acc, "
+                 "squares);\n  if "
                  "constexpr (kConfig.loads.w_is_weight) "
                  "griddepcontrol_wait();\n",
      .faults = "before_dependency_wait"},

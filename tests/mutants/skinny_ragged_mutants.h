@@ -17,16 +17,19 @@ inline constexpr Mutant kSkinnyRaggedMutants[] = {
      .planted = "CTAs that can have no group return before the dependency wait",
      .base = kSkinnyGrouped,
      .file = kSkinnyRaggedFile,
-     .text = "  griddepcontrol_wait();\n  SkinnyWorkTile work = find_skinny_work<kConfig>();\n",
-     .in_place = "  SkinnyWorkTile work = find_skinny_work<kConfig>();\n  if (work.ordinal >= "
-                 "kConfig.ragged.num_groups) return;\n  griddepcontrol_wait();\n",
+     .text = "  griddepcontrol_wait();\n  SkinnyWorkTile work = "
+             "find_skinny_work<kConfig>(blockIdx.x);\n",
+     .in_place =
+         "  SkinnyWorkTile work = find_skinny_work<kConfig>(blockIdx.x);\n  if (work.ordinal >= "
+         "kConfig.ragged.num_groups) return;\n  griddepcontrol_wait();\n",
      .faults = "no_dependency_wait"},
     {.name = "skinny_ragged_ends_before_wait",
      .planted = "the group ends are read before the dependency wait",
      .base = kSkinnyGrouped,
      .file = kSkinnyRaggedFile,
-     .text = "  griddepcontrol_wait();\n  SkinnyWorkTile work = find_skinny_work<kConfig>();\n",
-     .in_place = "  SkinnyWorkTile work = find_skinny_work<kConfig>();\n",
+     .text = "  griddepcontrol_wait();\n  SkinnyWorkTile work = "
+             "find_skinny_work<kConfig>(blockIdx.x);\n",
+     .in_place = "  SkinnyWorkTile work = find_skinny_work<kConfig>(blockIdx.x);\n",
      .faults = "before_dependency_wait"},
     // Which group and which rows a CTA has.
     {.name = "skinny_ragged_end_not_clamped",
@@ -119,8 +122,8 @@ inline constexpr Mutant kSkinnyRaggedMutants[] = {
      .planted = "every iteration waits for the loads of W",
      .base = kSkinnyGrouped,
      .file = kSkinnyRaggedFile,
-     .text = "registers, acc, w_ready)",
-     .in_place = "registers, acc)",
+     .text = "registers, acc, no_squares, w_ready)",
+     .in_place = "registers, acc, no_squares)",
      .faults = "phase"},
     {.name = "skinny_ragged_accumulators_over_w",
      .planted = "accumulators overwrite W, which the next rows need",

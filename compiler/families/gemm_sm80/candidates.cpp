@@ -30,8 +30,11 @@ int estimated_registers(const GemmSm80Config& config) {
   const int fragments = 2 * (warp_m / 4 + config.num_accumulators() * warp_n / 4);
   // Narrow copies are many, and each has its address in flight (measured: 128x128 on four warps
   // spills 80 to 424 bytes with them and nothing without, 64x64 of tf32 needs over 168 registers).
-  const int narrowest =
-      std::min({config.a.copy_bytes, config.b.copy_bytes, config.dual ? config.b2.copy_bytes : 16});
+  int narrowest = config.dual ? config.b2.copy_bytes : 16;
+  for (int s = 0; s < config.segments; ++s) {
+    narrowest =
+        std::min({narrowest, config.segment_a(s).copy_bytes, config.segment_b(s).copy_bytes});
+  }
   return accumulators + fragments + (narrowest < 16 ? 110 : 60);
 }
 
@@ -91,9 +94,12 @@ double smem_clocks(const GemmSm80Config& c) {
   const auto narrow_copy_clocks = [&](const MatrixOperand& operand, int rows) {
     return operand.copy_bytes >= 16 ? 0.0 : rows * line / 128 * copy_clocks(operand.copy_bytes);
   };
-  const double loads = narrow_copy_clocks(c.a, tile.block_m) +
-                       narrow_copy_clocks(c.b, tile.block_n) +
-                       (c.dual ? narrow_copy_clocks(c.b2, tile.block_n) : 0.0);
+  double loads = 0;  // of the segment that takes longest
+  for (int s = 0; s < c.segments; ++s) {
+    loads = std::max(loads, narrow_copy_clocks(c.segment_a(s), tile.block_m) +
+                                narrow_copy_clocks(c.segment_b(s), tile.block_n));
+  }
+  if (c.dual) loads += narrow_copy_clocks(c.b2, tile.block_n);
   return std::max((fragments + c.stage_bytes()) / 128, loads);
 }
 
@@ -116,8 +122,7 @@ Prediction predict_gemm_sm80(const ContractionProblem& problem, const Target& ta
   if (c.schedule.split_k > 1) {
     counts.units_per_sm = std::ceil(counts.units / target.sm_count / resident) * resident;
   }
-  counts.k_tiles =
-      std::max<double>(ceil_div(ceil_div(problem.size.k, tile.block_k), c.schedule.split_k), 1);
+  counts.k_tiles = std::max<double>(ceil_div(problem.k_tiles(tile.block_k), c.schedule.split_k), 1);
   counts.stages = tile.stages - 1;
   counts.mma_flop = 2.0 * tile.block_m * tile.block_n * tile.block_k * c.num_accumulators();
   counts.smem_clocks = smem_clocks(c);
@@ -139,7 +144,7 @@ bool wanted_split(const ContractionProblem& problem, const Target& target,
                   const GemmSm80Config& config, int split, const TileRequest& request) {
   if (request.split_k > 0) return split == request.split_k;
   if (split == 1) return true;
-  const i64 k_tiles = ceil_div(problem.size.k, config.tile.block_k);
+  const i64 k_tiles = problem.k_tiles(config.tile.block_k);
   return config.ragged.kind == Ragged::kNone && output_tiles(problem, config) < target.sm_count &&
          k_tiles >= 4 * split;
 }
@@ -158,10 +163,11 @@ bool triggers_early(const ContractionProblem& problem, const Target& target,
 
 std::string describe(const GemmSm80Config& c, int ctas) {
   const GemmSm80Tile& tile = c.tile;
-  return fmt::format("tile {}x{}x{}, {} x {} warps, {} stages, {} KiB shared, {} CTAs per SM{}",
+  return fmt::format("tile {}x{}x{}, {} x {} warps, {} stages, {} KiB shared, {} CTAs per SM{}{}",
                      tile.block_m, tile.block_n, tile.block_k, tile.warps_m, tile.warps_n,
                      tile.stages, c.smem_bytes() / 1024, ctas,
-                     c.schedule.split_k > 1 ? fmt::format(", split-K {}", c.schedule.split_k) : "");
+                     c.schedule.split_k > 1 ? fmt::format(", split-K {}", c.schedule.split_k) : "",
+                     c.segments > 1 ? fmt::format(", {} K segments", c.segments) : "");
 }
 
 }  // namespace
@@ -180,6 +186,10 @@ GemmSm80Config gemm_sm80_config(const ContractionProblem& p) {
   c.b = p.b[0].memory;
   c.dual = p.is_dual();
   if (c.dual) c.b2 = p.b[1].memory;
+  if (p.is_sum()) c.segments = static_cast<i32>(p.products.size());
+  for (i32 s = 1; s < c.segments; ++s) {
+    c.more[s - 1] = {p.a[s].memory, p.b[s].memory, p.products[s].k.size, p.products[s].k_outer};
+  }
   c.vec = p.vec;
   c.ragged = p.ragged;
   return c;

@@ -47,6 +47,10 @@ class GemmSm80Family final : public ContractionFamily {
     c.a.slot = renumber(c.a.slot);
     c.b.slot = renumber(c.b.slot);
     if (c.dual) c.b2.slot = renumber(c.b2.slot);
+    for (i32 i = 0; i + 1 < c.segments; ++i) {
+      c.more[i].a.slot = renumber(c.more[i].a.slot);
+      c.more[i].b.slot = renumber(c.more[i].b.slot);
+    }
     if (c.ragged.kind != Ragged::kNone)
       c.ragged.group_ends_slot = renumber(c.ragged.group_ends_slot);
     return c;
@@ -54,7 +58,8 @@ class GemmSm80Family final : public ContractionFamily {
 
   Support supports(const ContractionProblem& problem, const Target& target) const override {
     if (target.compute_capability() < 80) return {"it needs sm_80 or newer", true};
-    if (!problem.is_single_or_dual()) return {"it computes one product, or two over one A", true};
+    if (!problem.is_single_or_dual() && !problem.is_sum())
+      return {"it computes one product, two over one A, or a sum of products", true};
     switch (problem.space.math) {
       case MathMode::kBF16:
       case MathMode::kF16:

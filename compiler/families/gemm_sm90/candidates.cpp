@@ -208,7 +208,7 @@ bool wanted_split(const ContractionProblem& problem, const Target& target, const
                   int split, const TileRequest& request) {
   if (request.split_k > 0) return split == request.split_k;
   if (split == 1 || c.schedule.cluster_k != 0) return split == 1;
-  const i64 steps = ceil_div(problem.size.k, c.block_k());
+  const i64 steps = problem.k_tiles(c.block_k());
   return c.ragged.kind == Ragged::kNone && c.space.m.scale == 0 && c.space.n.scale == 0 &&
          gemm_sm90_output_tiles(problem, c) * split <= 2 * target.sm_count && steps >= 4 * split;
 }
@@ -249,8 +249,7 @@ i32 choose_swizzle(const GemmSm90Config& c, const Target& target) {
   for (const Extent& extent : c.space.batch.at) tiles *= extent.size;
   if (tiles < kMinWaves * target.sm_count) return kWideSwizzle;
   if (std::min(tiles_m, tiles_n) < kMinAlong) return kWideSwizzle;
-  const i64 b_bytes = c.space.n.size * c.space.k.size * c.space.k_outer * c.num_accumulators() *
-                      c.space.element_bytes();
+  const i64 b_bytes = c.space.n.size * c.total_k() * c.num_accumulators() * c.space.element_bytes();
   return b_bytes <= target.l2_bytes / 3 ? kSquareSwizzle : kWideSwizzle;
 }
 
@@ -273,11 +272,12 @@ std::string describe(const GemmSm90Config& c) {
   if (s.cluster_n > 1) clusters += fmt::format(", N clusters of {}", s.cluster_n);
   if (s.cluster_k > 1) clusters += fmt::format(", cluster split-K {}", s.cluster_k);
   if (s.cluster_k > 0) clusters += s.ctas_per_sm > 1 ? ", 2 CTAs per SM" : ", 1 CTA per SM";
-  return fmt::format("tile {}x{}x{}, {} {} warpgroups, {} stages{}, {} KiB shared{}{}",
+  return fmt::format("tile {}x{}x{}, {} {} warpgroups, {} stages{}, {} KiB shared{}{}{}",
                      c.tile.block_m, c.tile.block_n, c.block_k(), s.consumers,
                      s.ping_pong ? "ping-pong" : "cooperative", c.tile.stages, clusters,
                      c.smem_bytes() / 1024,
-                     s.split_k > 1 ? fmt::format(", split-K {}", s.split_k) : "", fallback_text(c));
+                     s.split_k > 1 ? fmt::format(", split-K {}", s.split_k) : "", fallback_text(c),
+                     c.segments > 1 ? fmt::format(", {} K segments", c.segments) : "");
 }
 
 }  // namespace

@@ -66,8 +66,7 @@ Prediction predict_gemm_sm90(const ContractionProblem& problem, const Target& ta
   counts.persistent = c.schedule.cluster_k == 0;
   const int clustered_sms = target.sm_count / c.cluster_ctas() * c.cluster_ctas();
   counts.units_per_sm = std::ceil(counts.units / clustered_sms);
-  counts.k_tiles =
-      std::max<double>(ceil_div(ceil_div(problem.size.k, c.block_k()), c.k_slices()), 1);
+  counts.k_tiles = std::max<double>(ceil_div(problem.k_tiles(c.block_k()), c.k_slices()), 1);
   counts.stages = c.tile.stages;
   counts.mma_flop = 2.0 * c.tile.block_m * c.tile.block_n * c.block_k() * c.num_accumulators();
   counts.smem_clocks = smem_clocks(c);

@@ -95,8 +95,10 @@ class GemmSm90Family final : public ContractionFamily {
 
   Support supports(const ContractionProblem& problem, const Target& target) const override {
     if (target.arch != "sm_90a") return {"it needs sm_90a", true};
-    if (!problem.is_single_or_dual()) return {"it computes one product, or two over one A", true};
+    if (!problem.is_single_or_dual() && !problem.is_sum())
+      return {"it computes one product, two over one A, or a sum of products", true};
     std::string refusal = sm90_layout_refusal(problem);
+    if (refusal.empty()) refusal = sm90_sum_refusal(problem);
     if (!refusal.empty()) return {std::move(refusal)};
     if (!sm90_layout(problem))
       return {"an operand has no contiguous dimension, or no elements", true};

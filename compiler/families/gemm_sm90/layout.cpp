@@ -22,8 +22,9 @@ i64 at_least_16(i64 bytes) { return std::max<i64>(ceil_div(bytes, 16) * 16, 16);
 
 // False: no tensor map describes the operand, or it has too many dimensions. `grouped`: the ragged
 // group is one of its dimensions.
-bool find_map(const ContractionProblem& p, const ContractionOperand& given, const Extent& row,
-              bool grouped, PlacedOperand& placed) {
+bool find_map(const ContractionProblem& p, const ContractionProduct& product,
+              const ContractionOperand& given, const Extent& row, bool grouped,
+              PlacedOperand& placed) {
   const MatrixOperand& o = given.memory;
   MapBinding map;
   map.slot = o.slot;
@@ -31,8 +32,8 @@ bool find_map(const ContractionProblem& p, const ContractionOperand& given, cons
   map.swizzle = Swizzle::k128;
   map.as_tf32 = p.space.math == MathMode::kTF32;
   const i64 bytes = dtype_bytes(given.dtype);
-  const Extent& inner = o.k_major ? p.space.k : row;
-  const Extent& outer = o.k_major ? row : p.space.k;
+  const Extent& inner = o.k_major ? product.k : row;
+  const Extent& outer = o.k_major ? row : product.k;
   const i64 outer_stride = o.k_major ? o.stride_row : o.stride_k;
   const i32 span = static_cast<i32>(128 / bytes);
   map.dims.push_back({inner, bytes, span});
@@ -45,8 +46,8 @@ bool find_map(const ContractionProblem& p, const ContractionOperand& given, cons
     coord = coordinate;
     map.dims.push_back({size, elements * bytes, 1});
   };
-  if (p.space.k_outer > 1 && o.stride_outer != 0)
-    add(Extent(p.space.k_outer), o.stride_outer, kCoordOuterK);
+  if (product.k_outer > 1 && o.stride_outer != 0)
+    add(Extent(product.k_outer), o.stride_outer, kCoordOuterK);
   if (grouped) add(Extent(p.ragged.num_groups), o.stride_group, kCoordGroup);
   for (i32 d = kMaxDims - p.space.batch_rank; d < kMaxDims; ++d) {
     if (o.stride_batch.at[d] != 0) add(p.space.batch.at[d], o.stride_batch.at[d], d);
@@ -58,15 +59,16 @@ bool find_map(const ContractionProblem& p, const ContractionOperand& given, cons
 
 // Nothing: the operand has no contiguous dimension. `unaligned`: a tile may start at any element of
 // the innermost dimension, where a TMA box has to start on 16 bytes (RESULTS hw-100).
-std::optional<PlacedOperand> place(const ContractionProblem& p, const ContractionOperand& given,
-                                   const Extent& row, bool grouped, bool unaligned) {
+std::optional<PlacedOperand> place(const ContractionProblem& p, const ContractionProduct& product,
+                                   const ContractionOperand& given, const Extent& row, bool grouped,
+                                   bool unaligned) {
   const MatrixOperand& o = given.memory;
   const i64 inner_stride = o.k_major ? o.stride_k : o.stride_row;
-  if (inner_stride != 1 && !((o.k_major ? p.space.k : row) == Extent(1))) return std::nullopt;
+  if (inner_stride != 1 && !((o.k_major ? product.k : row) == Extent(1))) return std::nullopt;
   PlacedOperand placed;
   placed.operand.k_major = o.k_major;
   placed.operand.weight = given.weight;
-  if (!unaligned && find_map(p, given, row, grouped, placed)) return placed;
+  if (!unaligned && find_map(p, product, given, row, grouped, placed)) return placed;
   Sm90Operand fallback;
   fallback.k_major = o.k_major;
   fallback.weight = given.weight;
@@ -77,11 +79,12 @@ std::optional<PlacedOperand> place(const ContractionProblem& p, const Contractio
 
 bool has_extents(const ContractionProblem& p) {
   if (p.ragged.kind != Ragged::kNone && p.ragged.num_groups <= 0) return false;
-  for (const Extent& extent : {p.space.m, p.space.n, p.space.k}) {
-    if (extent.size <= 0 || extent.size > kMaxSize) return false;
-  }
-  return llvm::none_of(p.space.batch.at, [](const Extent& extent) { return extent.size <= 0; }) &&
-         p.space.k_outer > 0;
+  const auto fits = [](const Extent& extent) { return extent.size > 0 && extent.size <= kMaxSize; };
+  return fits(p.space.m) && fits(p.space.n) &&
+         llvm::all_of(
+             p.products,
+             [&](const auto& product) { return fits(product.k) && product.k_outer > 0; }) &&
+         llvm::none_of(p.space.batch.at, [](const Extent& extent) { return extent.size <= 0; });
 }
 
 // Tiles have 32-bit numbers, with room for one more wave of CTAs.
@@ -120,8 +123,8 @@ bool fits_registers(const ContractionProblem& p) {
 
 std::string sm90_layout_refusal(const ContractionProblem& p) {
   // PTX ISA 9.7.15.5: 16-bit operands may be K-major or MN-major, tf32 ones are K-major.
-  const bool k_major =
-      p.a[0].memory.k_major && llvm::all_of(p.b, [](const auto& b) { return b.memory.k_major; });
+  const auto is_k_major = [](const ContractionOperand& o) { return o.memory.k_major; };
+  const bool k_major = llvm::all_of(p.a, is_k_major) && llvm::all_of(p.b, is_k_major);
   if (p.space.math == MathMode::kF32) {
     return "wgmma does not multiply in full f32; a contraction without f32 after its labels is "
            "tf32";
@@ -139,12 +142,42 @@ std::string sm90_layout_refusal(const ContractionProblem& p) {
   return "";
 }
 
+namespace {
+
+// A and B of a product; nothing where one has no contiguous dimension.
+struct PlacedProduct {
+  std::optional<PlacedOperand> a, b;
+};
+
+PlacedProduct place_product(const ContractionProblem& p, const ContractionProduct& product) {
+  const ContractionOperand& a = p.a[product.a];
+  const bool m_grouped = p.ragged.kind == Ragged::kMGrouped;
+  return {place(p, product, a, p.space.m, false, m_grouped && !a.memory.k_major),
+          place(p, product, p.b[product.b], p.space.n, m_grouped, false)};
+}
+
+}  // namespace
+
+std::string sm90_sum_refusal(const ContractionProblem& p) {
+  if (!p.is_sum() || !has_extents(p)) return "";
+  for (const ContractionProduct& product : p.products) {
+    const PlacedProduct placed = place_product(p, product);
+    if (!placed.a || !placed.b) return "";
+    if (!placed.a->map || !placed.b->map)
+      return "an operand of contractions that are added has no tensor map; align it to 16 bytes";
+    if (placed.a->operand.k_major != p.a[0].memory.k_major ||
+        placed.b->operand.k_major != p.b[0].memory.k_major) {
+      return "the operands of contractions that are added differ in which label is innermost; "
+             "store them alike";
+    }
+  }
+  return "";
+}
+
 std::optional<Sm90Layout> sm90_layout(const ContractionProblem& p) {
   if (!has_extents(p) || !is_countable(p)) return std::nullopt;
-  const bool m_grouped = p.ragged.kind == Ragged::kMGrouped;
-  auto a = place(p, p.a[0], p.space.m, false, m_grouped && !p.a[0].memory.k_major);
-  auto b = place(p, p.b[0], p.space.n, m_grouped, false);
-  auto b2 = p.is_dual() ? place(p, p.b[1], p.space.n, m_grouped, false) : b;
+  auto [a, b] = place_product(p, p.products[0]);
+  auto b2 = p.is_dual() ? place_product(p, p.products[1]).b : b;
   if (!a || !b || !b2 || b2->operand.k_major != b->operand.k_major) return std::nullopt;
   Sm90Layout layout;
   GemmSm90Config& config = layout.config;
@@ -162,6 +195,13 @@ std::optional<Sm90Layout> sm90_layout(const ContractionProblem& p) {
   config.a = take(*a);
   config.b = take(*b);
   if (config.dual) config.b2 = take(*b2);
+  if (p.is_sum()) config.segments = static_cast<i32>(p.products.size());
+  for (i32 s = 1; s < config.segments; ++s) {
+    const ContractionProduct& product = p.products[s];
+    auto placed = place_product(p, product);
+    if (!placed.a || !placed.b) return std::nullopt;
+    config.more[s - 1] = {take(*placed.a), take(*placed.b), product.k.size, product.k_outer};
+  }
   config.epilogue.in_registers = fits_registers(p);
   return layout;
 }
@@ -174,6 +214,10 @@ void set_operand_boxes(const GemmSm90Config& c, std::vector<MapBinding>& maps) {
   set(c.a, c.box_rows_a());
   set(c.b, c.box_rows_b());
   if (c.dual) set(c.b2, c.box_rows_b());
+  for (i32 i = 0; i + 1 < c.segments; ++i) {
+    set(c.more[i].a, c.box_rows_a());
+    set(c.more[i].b, c.box_rows_b());
+  }
 }
 
 namespace {

@@ -37,7 +37,8 @@ int estimated_registers(const SkinnyConfig& c) {
   const int rest = alike || c.tile.columns == 8 ? 24 : 32;
   const bool chunked = c.ragged.kind != Ragged::kNone && tiles > 1;
   const int chunks = !chunked ? 0 : c.threads() > 128 ? 32 : 52;
-  return rest + chunks + part * c.loads.x_columns +
+  const int squares = c.row_squares ? tiles + 4 : 0;
+  return rest + chunks + squares + part * c.loads.x_columns +
          c.tile.row_tiles * (c.loads.register_blocks * 16 + tiles * 4);
 }
 
@@ -266,7 +267,9 @@ std::vector<Candidate> skinny_candidates(const SkinnyProblem& problem, const Tar
   };
   for (const int split : kSplits) {
     if (request.split_k > 0 && split != request.split_k) continue;
-    if (problem.base.ragged.kind != Ragged::kNone && split > 1) continue;
+    // The second kernel of split-K has no X to sum the squares of.
+    const bool whole_sums = problem.base.ragged.kind != Ragged::kNone || problem.base.row_squares;
+    if (whole_sums && split > 1) continue;
     for (const Shape shape : kShapes) {
       // 16 warps leave 64 registers each: enough for four rows of X (4.18 us; eight: 4.52, and 4.48
       // with eight warps).

@@ -52,6 +52,7 @@ SkinnyConfig make_config(const ContractionProblem& p) {
   c.dual = p.is_dual();
   if (c.dual) c.w2 = p.b[1].memory;
   c.ragged = p.ragged;
+  c.row_squares = p.row_squares;
   c.loads.w_is_weight =
       p.ragged.kind == Ragged::kNone && llvm::all_of(p.b, [](const auto& b) { return b.weight; });
   return c;
@@ -120,6 +121,7 @@ std::string config_text(const SkinnyConfig& c) {
   fields.line().add("x", fields_of(c.x));
   fields.line().add("w", fields_of(c.w));
   if (c.dual) fields.line().add("w2", fields_of(c.w2)).add("dual", true);
+  if (c.row_squares) fields.line().add("row_squares", true);
   fields.line().add("tile", fields_of(c.tile));
   fields.line().add("loads", fields_of(c.loads));
   fields.line().add("schedule", fields_of(c.schedule)).add("vec", c.vec);
@@ -134,7 +136,7 @@ class SkinnyFamily final : public ContractionFamily {
   KernelText text(const KernelPlan& kernel) const override {
     const auto& c = kernel.config.get<SkinnyConfig>();
     const ProgramText program{"Epilogue", c.vec, has_partial_vector(c.space.n, c.vec),
-                              c.num_accumulators()};
+                              c.num_accumulators() + (c.row_squares ? 1 : 0)};
     const std::string name = c.ragged.kind == Ragged::kNone ? "skinny" : "skinny_m_grouped";
     return {fmt::format("kernels/{}.cuh", name), "SkinnyConfig", config_text(c),
             emit_store_program(kernel.program, program), name + "<kConfig, Epilogue>"};
@@ -153,8 +155,9 @@ class SkinnyFamily final : public ContractionFamily {
 
   Support supports(const ContractionProblem& p, const Target& target) const override {
     if (target.compute_capability() < 80) return {"it needs sm_80 or newer", true};
-    if (!p.is_single_or_dual()) return {"it computes one product, or two over one A", true};
+    if (!p.has_plain_products()) return {"it computes one product, or two over one A", true};
     const bool ragged = p.ragged.kind != Ragged::kNone;
+    if (ragged && p.row_squares) return {"it sums squares of rows of one X", true};
     if (ragged && (p.ragged.kind != Ragged::kMGrouped || p.ragged.num_groups <= 0 ||
                    target.compute_capability() != 90)) {
       return {"it takes ragged rows only, on sm_90", true};

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/fusion/anchors.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/Sequence.h"
+#include "shared/config.h"
+
+namespace catenary {
+namespace {
+
+bool is_symbolic_or_empty(const ContractionLabel& label) {
+  return label.size.symbolic || label.size.size == 0;
+}
+
+class AnchorFinder {
+ public:
+  explicit AnchorFinder(const VerifiedChain& chain) : chain_(chain), uses_(chain.num_values(), 0) {
+    sets_.partner.assign(chain.num_values(), -1);
+    sets_.sum_of.assign(chain.num_values(), -1);
+    for (ValueId id = 0; id < chain.num_values(); ++id) {
+      for (const Use& use : value(id).operands) ++uses_[use.value];
+    }
+    for (const Output& output : chain.chain().outputs) ++uses_[output.value];
+  }
+
+  AnchorSets find() {
+    find_pairs();
+    find_sums();
+    return std::move(sets_);
+  }
+
+ private:
+  const Value& value(ValueId id) const { return chain_.value(id); }
+  const ValueInfo& info(ValueId id) const { return chain_.info(id); }
+
+  // Contractions that may share one kernel: one equation, one operand in common on the same side,
+  // and some elementwise value that needs both.
+  bool pairable(ValueId first, ValueId second) const {
+    const Value& a = value(first);
+    const Value& b = value(second);
+    const bool shares_left = a.operands[0] == b.operands[0];
+    const bool shares_right = a.operands[1] == b.operands[1];
+    if (shares_left == shares_right) return false;
+    const int other = shares_left ? 1 : 0;
+    const auto& x = info(a.operands[other].value).type;
+    const auto& y = info(b.operands[other].value).type;
+    return a.equation == b.equation && a.true_f32 == b.true_f32 && a.ragged == b.ragged &&
+           x.dtype == y.dtype && x.shape == y.shape && !(a.ragged && !shares_left);
+  }
+
+  // Contractions that each value depends on without another one or a sum between; a value that
+  // depends on exactly two pairable ones pairs them. Sums do not count: a norm scales both.
+  void find_pairs() {
+    std::vector<llvm::SmallVector<ValueId, 4>> reach(chain_.num_values());
+    for (ValueId id = 0; id < chain_.num_values(); ++id) {
+      const Value& v = value(id);
+      if (v.op == Op::kContract) reach[id] = {id};
+      if (v.op == Op::kContract || is_reduction(v.op)) continue;
+      for (const Use& use : v.operands) {
+        for (ValueId anchor : reach[use.value]) {
+          if (!llvm::is_contained(reach[id], anchor)) reach[id].push_back(anchor);
+        }
+      }
+      if (reach[id].size() != 2) continue;
+      const ValueId first = std::min(reach[id][0], reach[id][1]);
+      const ValueId second = std::max(reach[id][0], reach[id][1]);
+      if (sets_.partner[first] < 0 && sets_.partner[second] < 0 && pairable(first, second)) {
+        sets_.partner[first] = second;
+        sets_.partner[second] = first;
+      }
+    }
+  }
+
+  // Terms are counted at compile time, so that a k-tile's product is known by its number.
+  bool is_summand(ValueId id) const {
+    if (value(id).op != Op::kContract || sets_.partner[id] >= 0) return false;
+    const Contraction& c = *info(id).contraction;
+    const bool k_grouped = value(id).ragged && c.ragged_group->result >= 0;
+    return !k_grouped && llvm::none_of(c.k, is_symbolic_or_empty);
+  }
+
+  // Contractions that the instructions of one kernel can add: one math mode, one division of the
+  // rows into groups, and the same dimensions of the result from the same side.
+  bool addable(ValueId first, ValueId second) const {
+    const Value& a = value(first);
+    const Value& b = value(second);
+    const int rank = info(first).type.rank();
+    if (a.true_f32 != b.true_f32 ||
+        info(a.operands[0].value).type.dtype != info(b.operands[0].value).type.dtype ||
+        a.ragged.has_value() != b.ragged.has_value()) {
+      return false;
+    }
+    const Contraction& x = *info(first).contraction;
+    const Contraction& y = *info(second).contraction;
+    if (a.ragged && (a.ragged->ends != b.ragged->ends || info(first).rows != info(second).rows)) {
+      return false;
+    }
+    const auto agree = [&](bool mirrored) {
+      return llvm::all_of(llvm::seq(0, rank), [&](int d) {
+        return result_side(x, d) == side_if(result_side(y, d), mirrored);
+      });
+    };
+    return agree(false) || (!a.ragged && agree(true));
+  }
+
+  static ResultSide side_if(ResultSide side, bool mirrored) {
+    if (!mirrored || side == ResultSide::kBatch) return side;
+    return side == ResultSide::kLeft ? ResultSide::kRight : ResultSide::kLeft;
+  }
+
+  // An addition of two values of its own shape, element by element.
+  bool adds_in_place(ValueId id) const {
+    const Value& v = value(id);
+    if (v.op != Op::kAdd) return false;
+    for (size_t i = 0; i < v.operands.size(); ++i) {
+      if (info(v.operands[i].value).type.shape != info(id).type.shape) return false;
+      const auto& dims = info(id).operand_dims[i];
+      for (size_t d = 0; d < dims.size(); ++d) {
+        if (dims[d] != static_cast<int>(d)) return false;
+      }
+      if (info(id).operand_group[i] >= 0) return false;
+    }
+    return v.operands[0].value != v.operands[1].value;
+  }
+
+  // The sum that `id` is by itself: one contraction, or what its operands are, added; each of them
+  // has no other use.
+  std::optional<ContractionSum> sum_at(ValueId id,
+                                       llvm::ArrayRef<std::optional<ContractionSum>> known) const {
+    ContractionSum sum;
+    sum.value = id;
+    if (is_summand(id)) {
+      sum.contractions.push_back(id);
+      return sum;
+    }
+    if (!adds_in_place(id)) return std::nullopt;
+    for (const Use& use : value(id).operands) {
+      const auto& part = known[use.value];
+      if (!part || uses_[use.value] != 1) return std::nullopt;
+      if (!sum.contractions.empty() && !addable(sum.contractions[0], part->contractions[0]))
+        return std::nullopt;
+      llvm::append_range(sum.contractions, part->contractions);
+      llvm::append_range(sum.additions, part->additions);
+    }
+    if (sum.contractions.size() > size_t{kMaxSegments}) return std::nullopt;
+    sum.additions.push_back(id);
+    llvm::sort(sum.contractions);
+    llvm::sort(sum.additions);
+    return sum;
+  }
+
+  // The largest sums: those that are no part of another one.
+  void find_sums() {
+    std::vector<std::optional<ContractionSum>> known(chain_.num_values());
+    for (ValueId id = 0; id < chain_.num_values(); ++id) known[id] = sum_at(id, known);
+    for (ValueId id = chain_.num_values() - 1; id >= 0; --id) {
+      const auto& sum = known[id];
+      if (!sum || sum->contractions.size() < 2 || sets_.sum_of[sum->contractions[0]] >= 0) continue;
+      for (ValueId part : sum->contractions)
+        sets_.sum_of[part] = static_cast<int>(sets_.sums.size());
+      sets_.sums.push_back(*sum);
+    }
+  }
+
+  const VerifiedChain& chain_;
+  std::vector<int> uses_;  // outputs included
+  AnchorSets sets_;
+};
+
+}  // namespace
+
+ResultSide result_side(const Contraction& contraction, int dim) {
+  const auto has = [&](const auto& labels) {
+    return llvm::any_of(labels, [&](const ContractionLabel& l) { return l.result == dim; });
+  };
+  if (has(contraction.m)) return ResultSide::kLeft;
+  return has(contraction.n) ? ResultSide::kRight : ResultSide::kBatch;
+}
+
+bool is_mirrored(const Contraction& a, const Contraction& b, int rank) {
+  for (int d = 0; d < rank; ++d) {
+    if (result_side(a, d) != result_side(b, d)) return true;
+  }
+  return false;
+}
+
+AnchorSets find_anchor_sets(const VerifiedChain& chain) { return AnchorFinder(chain).find(); }
+
+}  // namespace catenary

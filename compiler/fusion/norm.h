@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// The norm inside: a sum of squares over the rows of a contraction's data operand, formed by the
+// kernel that reads those rows anyway, and what scales its result row by row, in its epilogue.
+// Taken from plain IR, where the chain scales after the product:
+//
+//   s = rsqrt(add(mul(sum "mk->m"(square(x)), 1/K), eps));  y = mul(contract(x, w), s @ "m")
+//
+// Rounding points are those of the chain. A chain that rounds the scaled x has another product:
+// there the norm keeps its kernels. Knows no family.
+#pragma once
+
+#include "compiler/fusion/fuse.h"
+
+namespace catenary {
+
+// Moves each sum of squares, with all that depends on it, into the contractions that read it, if
+// only those do. Returns whether there was one. Of a complete plan, before its copies.
+bool move_norms_inside(const VerifiedChain& chain, FusionPlan& plan);
+
+}  // namespace catenary

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Handwritten chains with a norm before a linear layer; see cases.h. `skinny` forms the sums of
+// squares of the rows that it reads.
+#include "tests/gpu/cases.h"
+
+namespace catenary::gpu_suite {
+namespace {
+
+std::string normed(const char* m, i64 n, i64 k, const char* dtype = "bf16") {
+  return fmt::format(
+      "chain a{4}(input x: {0}[{1}, {3}], weight w: {0}[{2}, {3}], weight b: f32[{2}] align 4) {{\n"
+      "  q = sum \"mk->m\"(square(x))\n  s = rsqrt(add(mul(q, {5}), 0.00001))\n"
+      "  y = add(mul(contract \"mk,nk->mn\"(x, w), s @ \"m\"), b)\n  return y: f32 align 4 }}",
+      dtype, m, n, k, m[0] == 'M' ? "[M in 0..40]" : "", 1.0 / static_cast<double>(k));
+}
+
+// Residual add, then QKV and a gated pair over the normalised rows.
+std::string layer(i64 m) {
+  return fmt::format(
+      "chain a(input p: bf16[{0}, 576], input r: bf16[{0}, 576], weight w: bf16[75, 576],\n"
+      "        weight v: bf16[23, 576], weight g: bf16[40, 576], weight u: bf16[40, 576]) {{\n"
+      "  h = cast(add(p, r), bf16)\n  q = sum \"mk->m\"(mul(h, h))\n"
+      "  s = rsqrt(add(mul(q, 0.001736111111111111), 0.00001))\n"
+      "  y = mul(contract \"mk,nk->mn\"(h, w), s @ \"m\")\n"
+      "  z = mul(contract \"mk,nk->mn\"(h, v), s @ \"m\")\n"
+      "  gg = mul(contract \"mk,nk->mn\"(h, g), s @ \"m\")\n"
+      "  uu = mul(contract \"mk,nk->mn\"(h, u), s @ \"m\")\n  t = mul(silu(gg), uu)\n"
+      "  return h: bf16, y: bf16 align 2, z: f32 align 4, t: bf16 }}",
+      m);
+}
+
+WrittenCase made(const std::string& name, std::string text, const char* tile = "",
+                 std::vector<i64> symbols = {}) {
+  WrittenCase result;
+  result.name = fmt::format("norm inside, {} {}", name, tile);
+  result.text = std::move(text);
+  result.tile = tile;
+  result.symbols = std::move(symbols);
+  return result;
+}
+
+}  // namespace
+
+std::vector<WrittenCase> norm_cases() {
+  std::vector<WrittenCase> cases;
+  for (const char* m : {"1", "7", "16", "24", "33"}) {
+    for (const char* dtype : {"bf16", "f16", "f32"}) {
+      cases.push_back(made(fmt::format("{} rows {}", m, dtype), normed(m, 75, 1088, dtype)));
+    }
+  }
+  cases.push_back(made("symbol", normed("M", 40, 576), "", {0, 1, 8, 9, 24, 25, 40}));
+  for (const char* tile : {"skinny4x2s4r1g2p5", "skinny8x1s2r1g4p3", "skinny4x2s4r1g2p5x8",
+                           "skinny8x1s2r1g2p3a", "skinny4x1s2r1g2p3c2", "skinny4x2s1r1g2p2t2c4"}) {
+    cases.push_back(made("13 rows", normed("13", 75, 1088), tile));
+  }
+  for (const i64 m : {1, 9, 40}) cases.push_back(made(fmt::format("layer of {}", m), layer(m)));
+  return cases;
+}
+
+}  // namespace catenary::gpu_suite

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// Handwritten chains whose contractions add into one accumulator, and the kernels of a gated
+// layer's backward; see cases.h.
+#include "tests/gpu/cases.h"
+#include "tests/gpu/sm90_cases.h"
+
+namespace catenary::gpu_suite {
+namespace {
+
+// dx of a gated layer: dg wg + du wu, with `k` and `l` terms.
+std::string dx(int m, int n, int k, int l, const char* dtype = "bf16") {
+  return fmt::format(
+      "chain a(input dg: {4}[{0}, {2}], weight wg: {4}[{2}, {1}], input du: {4}[{0}, {3}],\n"
+      "        weight wu: {4}[{3}, {1}]) {{\n"
+      "  g = contract \"mk,kn->mn\"(dg, wg)\n  u = contract \"mk,kn->mn\"(du, wu)\n"
+      "  y = add(g, u)\n  return y: {4} }}",
+      m, n, k, l, dtype);
+}
+
+constexpr const char* kThree =
+    "chain a(input x: bf16[136, 3, 72], weight w: bf16[3, 200, 72], input y: bf16[136, 3, 264],\n"
+    "        weight v: bf16[3, 200, 264], input z: bf16[136, 3, 64], weight u: bf16[3, 200, 64],\n"
+    "        weight b: bf16[3, 200]) {\n"
+    "  p = contract \"bgk,gnk->bgn\"(x, w)\n  q = contract \"bgk,gnk->bgn\"(y, v)\n"
+    "  r = contract \"bgk,gnk->bgn\"(z, u)\n  s = add(p, q)\n  t = add(s, r)\n"
+    "  c = relu(add(t, b))\n  return c: bf16 }";
+
+constexpr const char* kRagged =
+    "chain a(input dg: bf16[300, 136], weight wg: bf16[3, 136, 200], input du: bf16[300, 72],\n"
+    "        weight wu: bf16[3, 72, 200], input e: i32[3]) {\n"
+    "  g = contract \"mk,ekn->mn\"(dg, wg) ragged m by e over e\n"
+    "  u = contract \"mk,ekn->mn\"(du, wu) ragged m by e over e\n"
+    "  y = add(g, u)\n  return y: bf16 }";
+
+// dg, du and h beside the dgrad of the down projection.
+constexpr const char* kGated =
+    "chain a(weight wd: bf16[200, 264], input g: bf16[136, 264], input u: bf16[136, 264],\n"
+    "        input dy: bf16[136, 200]) {\n"
+    "  s = silu(g)\n  h = mul(s, u)\n  dh = contract \"mn,nk->mk\"(dy, wd)\n"
+    "  du = mul(dh, s)\n  dg = mul(dh, u)\n  return h: bf16, du: bf16, dg: bf16 }";
+
+const std::vector<std::vector<i32>> kEnds3of300 = {
+    {75, 150, 300}, {0, 0, 0}, {64, 129, 200}, {0, 300, 300}};
+
+WrittenCase ragged(const char* name, const char* tile, const char* family) {
+  return {name, kRagged, {0}, kEnds3of300, 0, tile, family};
+}
+
+}  // namespace
+
+std::vector<WrittenCase> sum_cases() {
+  return {
+      {"sum of two", dx(100, 90, 70, 150), {0}, {}},
+      {"sum of two, f32", dx(100, 90, 70, 150, "f32"), {0}, {}},
+      {"sum of three, grouped", kThree, {0}, {}},
+      {"gated backward, three outputs", kGated, {0}, {}},
+      forced_sm90("sm90 sum, ping-pong in clusters", dx(200, 200, 136, 328), "128x128x64p2s6c2"),
+      forced_sm90("sm90 sum, cooperative", dx(200, 264, 328, 72), "128x256x64g2s4"),
+      forced_sm90("sm90 sum, N clusters", dx(200, 264, 328, 72), "128x128x64p2s6n2"),
+      forced_sm90("sm90 sum, cluster split-K", dx(72, 136, 328, 200), "64x64x64g1s4k4"),
+      forced_sm90("sm90 sum, split-K", dx(72, 136, 328, 200), "64x64x64g1s8", 3),
+      forced_sm90("sm90 sum of three, grouped", kThree, "128x128x64p2s6"),
+      ragged("sm90 sum, ragged", "128x128x64p2s6", "gemm_sm90"),
+      ragged("sm80 sum, ragged", "64x64x64w2x2s4", "gemm_sm80"),
+  };
+}
+
+}  // namespace catenary::gpu_suite

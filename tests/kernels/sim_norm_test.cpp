@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// The norm inside a small-M kernel, in the simulator: sums of squares by every form of `skinny`, in
+// clusters, with a dual GEMM, side by side, and of rows that a kernel before has computed.
+#include <doctest/doctest.h>
+
+#include "compiler/families/skinny/candidates.h"
+#include "compiler/kernel_family.h"
+#include "tests/support/sim_chain.h"
+
+using namespace catenary;
+using namespace catenary::testing;
+
+namespace {
+
+constexpr u64 kSeeds = 6;
+
+std::string normed(const std::string& m, const char* dtype = "bf16") {
+  return fmt::format(
+      "chain a(input x: {1}[{0}, 1088], weight w: {1}[75, 1088], weight b: f32[75] align 4) {{\n"
+      "  q = sum \"mk->m\"(square(x))\n"
+      "  s = rsqrt(add(mul(q, 0.0009191176470588235), 0.00001))\n"
+      "  y = add(mul(contract \"mk,nk->mn\"(x, w), s @ \"m\"), b)\n  return y: f32 align 4 }}",
+      m, dtype);
+}
+
+// Residual add, then QKV and a gated pair over the normalised rows.
+const char* const kLayer =
+    "chain a(input p: bf16[9, 576], input r: bf16[9, 576], weight w: bf16[75, 576],\n"
+    "        weight v: bf16[23, 576], weight g: bf16[40, 576], weight u: bf16[40, 576]) {\n"
+    "  h = cast(add(p, r), bf16)\n  q = sum \"mk->m\"(mul(h, h))\n"
+    "  s = rsqrt(add(mul(q, 0.001736111111111111), 0.00001))\n"
+    "  y = mul(contract \"mk,nk->mn\"(h, w), s @ \"m\")\n"
+    "  z = mul(contract \"mk,nk->mn\"(h, v), s @ \"m\")\n"
+    "  gg = mul(contract \"mk,nk->mn\"(h, g), s @ \"m\")\n"
+    "  uu = mul(contract \"mk,nk->mn\"(h, u), s @ \"m\")\n  t = mul(silu(gg), uu)\n"
+    "  return h: bf16, y: bf16 align 2, z: f32 align 4, t: bf16 }";
+
+SimulatedChain make(const std::string& text, const char* tile = "", const char* target = "h200",
+                    FillKind fill = FillKind::kExactInteger) {
+  SimulatedChainOptions options;
+  options.target = target;
+  options.plan.force_tile = tile;
+  options.fill = fill;
+  auto chain = SimulatedChain::make(text, options);
+  if (!chain) FAIL(text << "\n" << take_report(chain.takeError()).message);
+  return std::move(*chain);
+}
+
+void passes(const SimulatedChain& chain) {
+  const auto& kernels = chain.plan().buckets.back().kernels;
+  CHECK(kernels.back().config.get<SkinnyConfig>().row_squares);
+  for (u64 seed = 1; seed <= kSeeds; ++seed) {
+    const SimulatedOutcome outcome = chain.run(seed);
+    const std::string text = fmt::format("seed {}: {}: {}", seed, outcome.name, outcome.message);
+    CHECK_MESSAGE(outcome.name == "", text);
+  }
+}
+
+}  // namespace
+
+TEST_SUITE("the norm inside, in the simulator") {
+  TEST_CASE("the planner's choice for every math mode") {
+    for (const char* target : {"h200", "a100"}) {
+      for (const char* dtype : {"bf16", "f16", "f32"}) {
+        for (const char* m : {"1", "8", "13"}) {
+          CAPTURE(target);
+          CAPTURE(dtype);
+          CAPTURE(m);
+          passes(make(normed(m, dtype), "", target));
+        }
+      }
+    }
+  }
+
+  TEST_CASE("forms: warps along N, uneven slices, chunks of columns, cp.async, clusters") {
+    for (const char* tile :
+         {"skinny4x2s4r1g2p5", "skinny8x1s2r1g4p3", "skinny4x2s4r1g2p5x8", "skinny8x1s2r1g2p3a",
+          "skinny4x1s2r1g2p3c2", "skinny4x2s1r1g2p2t2c4"}) {
+      CAPTURE(tile);
+      passes(make(normed("13"), tile));
+    }
+  }
+
+  TEST_CASE("normal data, and a NaN that stays in its row") {
+    for (const FillKind fill : {FillKind::kNormal, FillKind::kNanPlant, FillKind::kInfPlant}) {
+      passes(make(normed("13"), "", "h200", fill));
+    }
+  }
+
+  TEST_CASE("after a residual add; several weights, one of them gated") {
+    const SimulatedChain chain = make(kLayer);
+    const auto& kernels = chain.plan().buckets[0].kernels;
+    REQUIRE(kernels.size() == 2);
+    CHECK(kernels[1].beside.size() == 2);
+    passes(chain);
+  }
+}
