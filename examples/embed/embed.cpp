@@ -5,8 +5,8 @@
 #include <catenary/dlpack.hpp>
 #include <catenary/pack.hpp>
 
-#include "../example.h"
 #include "cuda_graph.h"
+#include "example.h"
 
 using example::Bf16;
 

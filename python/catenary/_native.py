@@ -130,7 +130,8 @@ FUNCTIONS = {
     "ctn_pack_writer_create": "spP", "ctn_pack_writer_destroy": "vp", "ctn_pack_writer_add": "spp",
     "ctn_pack_writer_finish": "spt", "ctn_compiled_save": "spt", "ctn_compiled_open": "stpP",
     "ctn_torch_register": "sp", "ctn_torch_add_chain": "spiP", "ctn_torch_add_pack": "spP",
-    "ctn_torch_describe": "sIP", "ctn_torch_report": "sP", "ctn_torch_use_engine": "sp", "ctn_torch_set_host": "si", "ctn_torch_set_pdl": "si",
+    "ctn_torch_describe": "sIP", "ctn_torch_report": "sP", "ctn_torch_use_engine": "sp",
+    "ctn_torch_set_host": "si", "ctn_torch_set_pdl": "si",
     "ctn_torch_bind": "sIpziipP", "ctn_torch_binding_output": "spzp", "ctn_torch_binding_copied": "spzP",
     "ctn_torch_binding_workspace": "spP", "ctn_torch_launch": "spp",
 }

@@ -19,6 +19,9 @@ from catenary.errors import ArgumentError, Handle, check, result
 from catenary.operand import Operand, Role
 
 
+MOST_SIZES = 1024  # distinct layouts of arguments that a chain remembers
+
+
 class Signature:
     """The operands of a chain, and how arguments of a call are bound to them."""
 
@@ -29,10 +32,14 @@ class Signature:
         self.symbol = chain.symbol_range
         self.tensors = [p for p in self.parameters if p.role != Role.scalar]
         self._names = {p.name: i for i, p in enumerate(self.parameters)}
+        self._only_tensors = len(self.tensors) == len(self.parameters)
+        self._sizes: dict[Any, int] = {}  # by what size() has accepted
 
     def bind(self, arguments: Sequence[Any], named: Mapping[str, Any]) -> tuple[list[Any], list[float]]:
         """The tensors and the scalars of a call, by position in the order of the parameters, or by name."""
         count = len(self.parameters)
+        if self._only_tensors and len(arguments) == count and not named:
+            return list(arguments), []
         if len(arguments) > count or (not named and len(arguments) != count):
             raise ArgumentError(
                 f"chain '{self.name}' takes {count} arguments, got {len(arguments)}: pass {', '.join(self._names)}"
@@ -64,6 +71,16 @@ class Signature:
 
     def size(self, views: Sequence[View], outputs: Sequence[View | None]) -> int:
         """Checks dtype, shape and strides of all tensors; returns the symbolic size, 0 without a symbol."""
+        key = tuple((v.dtype_name, v.shape, v.strides) if v is not None else None for v in (*views, *outputs))
+        size = self._sizes.get(key)
+        if size is None:
+            size = self._checked_size(views, outputs)
+            if len(self._sizes) >= MOST_SIZES:
+                self._sizes.clear()
+            self._sizes[key] = size
+        return size
+
+    def _checked_size(self, views: Sequence[View], outputs: Sequence[View | None]) -> int:
         size = None
         for operand, found in zip([*self.tensors, *self.outputs], [*views, *outputs], strict=True):
             if found is not None:
@@ -144,6 +161,7 @@ class Executable:
         """Device memory that a launch needs beside its tensors, for every size of the symbol."""
         self._signature = Signature(self.compiled.chain)
         self._workspaces: dict[int, Memory] = {}
+        self._simulated = is_simulator()  # fixed once something is loaded
 
     @property
     def chain(self) -> Chain:
@@ -262,7 +280,7 @@ class _Call:
         self.staged: list[tuple[View, Memory, bool]] = []  # host arrays, their copy, whether it is copied back
 
     def _check_places(self) -> None:
-        simulator, device = is_simulator(), self.executable.device
+        simulator, device = self.executable._simulated, self.executable.device
         foreign = [v for v in [*self.views, *self.results] if v is not None and not isinstance(v.owner, Array)]
         for found in foreign:
             if found.on_device != foreign[0].on_device:

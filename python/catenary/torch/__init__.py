@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Catenary in PyTorch: chains as operators, layers with gradients, a backend of torch.compile. See docs/pytorch.md."""
 
-from catenary.torch.graph import backend, compile, decisions
 from catenary.torch.experts import experts, register_with_transformers
 from catenary.torch.forms import ACTIVATIONS
 from catenary.torch.function import ChainFunction
 from catenary.torch.functional import chain, glu, glu_mlp, grouped_glu_mlp, grouped_linear, linear
+from catenary.torch.graph import backend, compile, decisions
 from catenary.torch.modules import GLU, Experts, GroupedLinear, Linear, SwiGLU
 from catenary.torch.operators import IMPLEMENTATION, add_pack, report, set_host, set_pdl, use_engine
 

@@ -55,7 +55,7 @@ def _call(form: Any, tensors: Sequence[torch.Tensor], outs: Sequence[torch.Tenso
             continue
         out = outs[index]
         fits = out.device == device and out.dtype == _TORCH[facts.dtype] and list(out.shape) == list(sizes)
-        if not fits or any(n > 1 and a != b for n, a, b in zip(sizes, strides, out.stride())):
+        if not fits or any(n > 1 and a != b for n, a, b in zip(sizes, strides, out.stride(), strict=False)):
             raise ArgumentError(
                 f"output {index} of chain '{form.name}' must be {_TORCH[facts.dtype]} of sizes {sizes} and strides "
                 f"{strides} on the inputs' device"
@@ -77,7 +77,7 @@ def _call(form: Any, tensors: Sequence[torch.Tensor], outs: Sequence[torch.Tenso
 
 
 def _bind(form: Any, tensors: Sequence[torch.Tensor], device: torch.device, stream: Any) -> Any:
-    for parameter, tensor in zip(form.inputs, tensors):
+    for parameter, tensor in zip(form.inputs, tensors, strict=False):
         if tensor.device != device:
             raise ArgumentError(
                 f"'{parameter.name}' is on another device than the other tensors of the call: move all to one"

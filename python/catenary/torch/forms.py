@@ -47,7 +47,7 @@ class _Layer:
         return ChainFunction(self.chain, exact=False, recompute=recompute)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def linear(dtype: str, bias: bool, activation: str | None, exact_f32: bool, recompute: str = "none") -> ChainFunction:
     """activation(x[..., k] w[n, k]^T + b[n])."""
     layer = _Layer("linear", dtype, exact_f32)
@@ -59,7 +59,7 @@ def linear(dtype: str, bias: bool, activation: str | None, exact_f32: bool, reco
     return layer.function(_activate(y, activation), recompute)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def glu(dtype: str, bias: bool, activation: str | None, exact_f32: bool, recompute: str = "none") -> ChainFunction:
     """activation(x wg^T + bg) * (x wu^T + bu), both weights [n, k]."""
     layer = _Layer("glu", dtype, exact_f32)
@@ -73,7 +73,7 @@ def glu(dtype: str, bias: bool, activation: str | None, exact_f32: bool, recompu
     return layer.function(_activate(gate, activation) * up, recompute)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def glu_mlp(dtype: str, activation: str | None, exact_f32: bool, recompute: str = "none") -> ChainFunction:
     """(activation(x wg^T) * (x wu^T)) wd^T: wg, wu [n, k], wd [k, n]."""
     layer = _Layer("glu_mlp", dtype, exact_f32)
@@ -85,7 +85,7 @@ def glu_mlp(dtype: str, activation: str | None, exact_f32: bool, recompute: str 
     return layer.function(layer.product("mk,nk->mn", ops.cast(h, dtype), wd), recompute)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def groups(dtype: str, bias: bool, activation: str | None, exact_f32: bool, recompute: str = "none") -> ChainFunction:
     """activation(x[..., g, k] w[g, n, k]^T + b[g, n])."""
     layer = _Layer("grouped_linear", dtype, exact_f32)
@@ -97,7 +97,7 @@ def groups(dtype: str, bias: bool, activation: str | None, exact_f32: bool, reco
     return layer.function(_activate(y, activation), recompute)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def ragged(dtype: str, bias: bool, activation: str | None, exact_f32: bool, recompute: str = "none") -> ChainFunction:
     """activation(x[m, k] w[e, n, k]^T + b[e, n]) by the group of each row, which ends[e] divide."""
     layer = _Layer("ragged_linear", dtype, exact_f32)
@@ -110,7 +110,7 @@ def ragged(dtype: str, bias: bool, activation: str | None, exact_f32: bool, reco
     return layer.function(_activate(y, activation), recompute)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def ragged_glu_mlp(dtype: str, activation: str | None, exact_f32: bool, scaled: bool,
                    recompute: str = "none") -> ChainFunction:  # fmt: skip
     """s[m] * (activation(x wg^T) * (x wu^T)) wd^T by the group of each row: wg, wu [e, n, k], wd [e, k, n]."""

@@ -97,7 +97,7 @@ class ChainFunction:
                 f"scalars, got {len(arguments)} arguments"
             )
         if torch.is_grad_enabled():
-            wanted = tuple(name for name, tensor in zip(self._names, tensors) if tensor.requires_grad)
+            wanted = tuple(name for name, tensor in zip(self._names, tensors, strict=False) if tensor.requires_grad)
             if wanted:
                 return _apply(self.training(wanted), tensors, scalars, None)
         return _one(operators.run(self.form, tensors, scalars))
@@ -105,13 +105,15 @@ class ChainFunction:
     def accumulating(self, tensors: Sequence[torch.Tensor], weights: Sequence[str]) -> Any:
         """The outputs; the backward adds the gradients of `weights` to their `main_grad` (f32), as Megatron-LM and
         TransformerEngine do: see docs/pytorch.md."""
-        wanted = tuple(name for name, tensor in zip(self._names, tensors) if tensor.requires_grad)
+        wanted = tuple(name for name, tensor in zip(self._names, tensors, strict=False) if tensor.requires_grad)
         fused = {name: tensors[self._names.index(name)] for name in weights if name in wanted}
         if not fused or not torch.is_grad_enabled():
             return self(*tensors)
         overwrite = [bool(getattr(weight, "overwrite_main_grad", False)) for weight in fused.values()]
         if any(overwrite) and not all(overwrite):
-            raise ArgumentError(f"overwrite_main_grad is set for some of {', '.join(fused)}: set it for all or for none")
+            raise ArgumentError(
+                f"overwrite_main_grad is set for some of {', '.join(fused)}: set it for all or for none"
+            )
         return _apply(self.training(wanted, tuple(fused), all(overwrite)), tensors, (), fused)
 
     def graph_keys(self, wanted: tuple[bool, ...]) -> tuple[int, int, int]:
@@ -175,7 +177,9 @@ def _step(form: Form, operands: Sequence[GradientOperand], scalars: Sequence[int
     inputs = [o for o in operands if not o.is_output and o.kind != Kind.scalar]
     outputs = [o for o in operands if o.is_output]
     dims = tuple(
-        o.parameter_dims if o.parameter_dims is not None and list(o.parameter_dims) != list(range(len(o.shape))) else None
+        o.parameter_dims
+        if o.parameter_dims is not None and list(o.parameter_dims) != list(range(len(o.shape)))
+        else None
         for o in outputs
     )
     return Step(
@@ -218,9 +222,9 @@ def backward(training: Training, saved: Sequence[Any], gradients: Sequence[Any],
     """The gradients, one per tensor parameter, from what the forward saved and the output gradients."""
     values: dict[Name, Any] = {}
     inputs = len(training.saved_inputs)
-    for i, tensor in zip(training.saved_inputs, saved[:inputs]):
+    for i, tensor in zip(training.saved_inputs, saved[:inputs], strict=False):
         values["parameter", training.positions[i]] = tensor
-    for i, tensor in zip(training.saved_outputs, saved[inputs:]):
+    for i, tensor in zip(training.saved_outputs, saved[inputs:], strict=False):
         values[("output", i) if i < training.results else ("saved", i - training.results)] = tensor
     for i, tensor in enumerate(gradients):
         values[("of_output", i)] = tensor
@@ -252,25 +256,28 @@ def _run_step(step: Step, values: dict[Name, Any], scalars: Sequence[float], acc
     inputs = [values[name] for name in step.inputs]
     if step.form.exact:  # autograd gives output gradients any strides
         read = [parameter for parameter in step.form.inputs if parameter.overwritten_by < 0]
-        inputs = [_laid_out(t, p.strides) if n[0] == "of_output" else t for n, t, p in zip(step.inputs, inputs, read)]
+        inputs = [
+            _laid_out(t, p.strides) if n[0] == "of_output" else t
+            for n, t, p in zip(step.inputs, inputs, read, strict=False)
+        ]
     numbers = [scalars[i] for i in step.scalars]
     if not accumulators or not any(name in accumulators for name in step.outputs):
         outputs = operators.run(step.form, inputs, numbers)
     else:
         outputs = []
-        for i, (name, dims) in enumerate(zip(step.outputs, step.dims)):
+        for i, (name, dims) in enumerate(zip(step.outputs, step.dims, strict=False)):
             given = accumulators.get(name)
             if given is not None and dims is not None:
                 given = given.permute(dims)
             outputs.append(given if given is not None else operators.empty(step.form, i, inputs))
         operators.run_out(step.form, inputs, outputs, numbers)
-    for name, dims, output in zip(step.outputs, step.dims, outputs):
+    for name, dims, output in zip(step.outputs, step.dims, outputs, strict=False):
         values[name] = output if dims is None else output.permute(*(dims.index(d) for d in sorted(dims)))
 
 
 def _laid_out(tensor: torch.Tensor, strides: Sequence[int]) -> torch.Tensor:
     """The tensor, copied where its strides are others."""
-    if all(n == 1 or a == b for n, a, b in zip(tensor.shape, tensor.stride(), strides)):
+    if all(n == 1 or a == b for n, a, b in zip(tensor.shape, tensor.stride(), strides, strict=False)):
         return tensor
     return tensor.new_empty_strided(tensor.shape, strides).copy_(tensor)
 
@@ -281,7 +288,9 @@ def main_grad(weight: Any) -> torch.Tensor:
     get = getattr(weight, "get_main_grad", None)
     found = get() if get is not None else getattr(weight, "main_grad", None)
     if found is None or found.dtype != torch.float32 or found.shape != weight.shape:
-        raise ArgumentError("the weight has no main_grad of f32 and its own shape: set it, or leave out fused gradients")
+        raise ArgumentError(
+            "the weight has no main_grad of f32 and its own shape: set it, or leave out fused gradients"
+        )
     return found
 
 
@@ -300,14 +309,16 @@ _trainings: dict[int, Training] = {}  # by the key of the forward
 def graph_keys(function: ChainFunction, wanted: tuple[bool, ...]) -> tuple[int, int, int]:
     """For a graph: the key of a forward for the gradients of the tensors that are `wanted`, the number of its outputs,
     and how many of these are results."""
-    names = tuple(name for name, want in zip(function._names, wanted) if want)
+    names = tuple(name for name, want in zip(function._names, wanted, strict=False) if want)
     if not names:
         return function.form.key, len(function.form.outputs), len(function.form.outputs)
     training = function.training(names)
     outputs = len(training.forward.outputs)
     if outputs > operators.MOST_OUTPUTS:
-        raise ArgumentError(f"chain '{function.form.name}' has {outputs} outputs with saved values, and a graph takes "
-                            f"{operators.MOST_OUTPUTS}: use recompute='all'")
+        raise ArgumentError(
+            f"chain '{function.form.name}' has {outputs} outputs with saved values, and a graph takes "
+            f"{operators.MOST_OUTPUTS}: use recompute='all'"
+        )
     _trainings[training.forward.key] = training
     return training.forward.key, outputs, training.results
 

@@ -123,8 +123,8 @@ class GroupedLinear(nn.Module):
 
 
 class Experts(nn.Module):
-    """Experts of a mixture: gate_up_proj [experts, 2 * intermediate_size, hidden_size], down_proj [experts, hidden_size,
-    intermediate_size], as the experts of transformers."""
+    """Experts of a mixture, as those of transformers: gate_up_proj [experts, 2 * intermediate_size, hidden_size],
+    down_proj [experts, hidden_size, intermediate_size]."""
 
     def __init__(self, num_experts: int, hidden_size: int, intermediate_size: int, activation: str | None = "silu",
                  recompute: str = "none", device: Any = None, dtype: Any = None):  # fmt: skip

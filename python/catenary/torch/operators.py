@@ -28,14 +28,15 @@ NAMES = {dtype: name for name, dtype in DTYPES.items()}
 MOST_OUTPUTS = 4  # of run1 to run4; a chain with more runs by run_out
 
 _RESULTS = {1: "Tensor"} | {n: f"({', '.join(['Tensor'] * n)})" for n in range(2, MOST_OUTPUTS + 1)}
-SCHEMAS = [
-    f"run{n}(Tensor[] inputs, int key, float[] scalars=[]) -> {_RESULTS[n]}"
-    for n in _RESULTS
-] + [
-    # Without a default: a registered gradient sees each argument.
-    f"train{n}(Tensor[] inputs, int key, float[] scalars) -> {_RESULTS[n]}"
-    for n in _RESULTS
-] + ["run_out(Tensor[] inputs, Tensor(a!)[] outs, int key, float[] scalars=[]) -> ()"]
+SCHEMAS = (
+    [f"run{n}(Tensor[] inputs, int key, float[] scalars=[]) -> {_RESULTS[n]}" for n in _RESULTS]
+    + [
+        # Without a default: a registered gradient sees each argument.
+        f"train{n}(Tensor[] inputs, int key, float[] scalars) -> {_RESULTS[n]}"
+        for n in _RESULTS
+    ]
+    + ["run_out(Tensor[] inputs, Tensor(a!)[] outs, int key, float[] scalars=[]) -> ()"]
+)
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,10 @@ class Form:
         if output.in_place >= 0:
             return list(tensors[output.in_place].shape), list(tensors[output.in_place].stride())
         if self.exact:
-            sizes = [n if n is not None else self._size(s, tensors) for n, s in zip(output.sizes, output.sources)]
+            sizes = [
+                n if n is not None else self._size(s, tensors)
+                for n, s in zip(output.sizes, output.sources, strict=False)
+            ]
             return sizes, list(output.strides)
         sizes = [s if isinstance(s, int) else self._size(s, tensors) for s in output.sources]
         strides = _dense(sizes, output.order)
@@ -106,7 +110,7 @@ class Form:
 
     def leading(self, tensors: Sequence[torch.Tensor]) -> list[Any]:
         """The leading sizes of the arguments that have them."""
-        for parameter, tensor in zip(self.inputs, tensors):
+        for parameter, tensor in zip(self.inputs, tensors, strict=False):
             if parameter.leading:
                 return list(tensor.shape[: tensor.dim() - len(parameter.sizes) + 1])
         return []
@@ -134,7 +138,7 @@ def _dense(sizes: Sequence[Any], order: Sequence[int], step: Any = 1) -> list[An
     return strides
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def form_of(key: int) -> Form:
     """The form of a key. ArgumentError: no chain of this process has it."""
     row = json.loads(text(lib.ctn_torch_describe, key))
@@ -244,7 +248,7 @@ def _fake_out(inputs: list[torch.Tensor], outs: list[torch.Tensor], key: int, sc
 def _check_types(form: Form, tensors: Sequence[torch.Tensor]) -> None:
     if len(tensors) != len(form.inputs):
         raise ArgumentError(f"chain '{form.name}' takes {len(form.inputs)} tensors, got {len(tensors)}")
-    for parameter, tensor in zip(form.inputs, tensors):
+    for parameter, tensor in zip(form.inputs, tensors, strict=False):
         if tensor.dtype != parameter.dtype:
             raise ArgumentError(f"'{parameter.name}' is {tensor.dtype}, and the chain takes {parameter.dtype}")
         rank = len(parameter.sizes)
@@ -273,7 +277,9 @@ def _register_shim() -> bool:
 
 
 def _register() -> str:
-    tags = [getattr(torch.Tag, name) for name in ("pt2_compliant_tag", "needs_exact_strides") if hasattr(torch.Tag, name)]
+    tags = [
+        getattr(torch.Tag, name) for name in ("pt2_compliant_tag", "needs_exact_strides") if hasattr(torch.Tag, name)
+    ]
     for schema in SCHEMAS:
         _library.define(schema, tags=tuple(tags))
         name = schema.split("(")[0]

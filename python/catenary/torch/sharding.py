@@ -63,7 +63,7 @@ def sharded_call(kind: str, tensors: Sequence[torch.Tensor], local: Callable[...
 def _split(kind: str, weights: Sequence[DTensor], dim: int) -> str:
     """How the weights are divided over a dimension of the mesh."""
     found = []
-    for weight, (columns, rows) in zip(weights, _PARAMETERS[kind]):
+    for weight, (columns, rows) in zip(weights, _PARAMETERS[kind], strict=False):
         place = weight.placements[dim]
         if isinstance(place, Replicate):
             # A bias of a layer that sums over processes is whole.

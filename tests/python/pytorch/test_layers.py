@@ -25,7 +25,7 @@ def both(near, ours, theirs, *tensors, dtype=torch.float32, factor=1.0):
     out = torch.randn_like(z)
     y.backward(out.to(dtype))
     z.backward(out.to(dtype).double())
-    for p, q in zip(a, b):
+    for p, q in zip(a, b, strict=False):
         if p.is_floating_point():
             near(p.grad, q.grad, dtype, factor)
 
@@ -70,16 +70,17 @@ def test_gradients_of_some(device, near):
 def test_glu(device, near):
     x, w, u = randn(device, 4, 16), randn(device, 24, 16), randn(device, 24, 16)
     both(near, lambda x, w, u: ct.glu(x, w, u), lambda x, w, u: F.silu(F.linear(x, w)) * F.linear(x, u), x, w, u)
-    packed = lambda x, w: F.gelu(F.linear(x, w[:12])) * F.linear(x, w[12:])  # noqa: E731
+    packed = lambda x, w: F.gelu(F.linear(x, w[:12])) * F.linear(x, w[12:])
     both(near, lambda x, w: ct.glu(x, w, activation="gelu"), packed, x, w)
     b = randn(device, 24)
-    biased = lambda x, w, b: F.silu(F.linear(x, w, b)[:, :12]) * F.linear(x, w, b)[:, 12:]  # noqa: E731
+    biased = lambda x, w, b: F.silu(F.linear(x, w, b)[:, :12]) * F.linear(x, w, b)[:, 12:]
     both(near, lambda x, w, b: ct.glu(x, w, b=b), biased, x, w, b)
 
 
 def test_glu_mlp(device, near):
     both(near, ct.glu_mlp, lambda x, g, u, d: F.linear(F.silu(F.linear(x, g)) * F.linear(x, u), d),
-         randn(device, 2, 3, 16), randn(device, 24, 16), randn(device, 24, 16), randn(device, 16, 24), factor=4)  # fmt: skip
+         randn(device, 2, 3, 16), randn(device, 24, 16), randn(device, 24, 16), randn(device, 16, 24),
+         factor=4)  # fmt: skip
 
 
 def test_grouped_linear(device, near):
@@ -100,7 +101,9 @@ def test_ragged_linear(device, near):
     x, w, b = randn(device, 10, 8), randn(device, 4, 12, 8), randn(device, 4, 12)
     offs = torch.tensor(SPLIT, device=device).cumsum(0).int()
     both(near, lambda x, w: ct.grouped_linear(x, w, None, "silu", offs), lambda x, w: F.silu(ragged(x, w)), x, w)
-    both(near, lambda x, w, b: ct.grouped_linear(x, w, b, "silu", offs), lambda x, w, b: F.silu(ragged(x, w, b)), x, w, b)
+    both(
+        near, lambda x, w, b: ct.grouped_linear(x, w, b, "silu", offs), lambda x, w, b: F.silu(ragged(x, w, b)), x, w, b
+    )
     with torch.no_grad():
         near(ct.grouped_linear(x, w, b, "silu", offs), F.silu(ragged(x.double(), w.double(), b.double())))
 

@@ -8,10 +8,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from conftest import ROOT, run_python
+
 import catenary as ctn
 import catenary.torch as ct
 from catenary.torch import operators
-from conftest import ROOT, run_python
 
 LINEAR = """chain l[M in 1..64](input x: f32[M, 8], weight w: f32[24, 8], scalar s: f32) {
   c = contract "mk,nk->mn" f32 (x, w)
@@ -144,7 +145,7 @@ def test_threads(device, near):
         thread.start()
     for thread in threads:
         thread.join()
-    for x, y in zip(inputs, results):
+    for x, y in zip(inputs, results, strict=False):
         near(y, silu_product(x, w))
 
 
@@ -231,4 +232,6 @@ def _type(text):
 
 def _types(parameters):
     parameters = re.sub(r"void\s*\(\s*\*\s*\w*\)\s*\([^()]*\)", "BoxedKernel kernel", parameters)
-    return [_type(p.rsplit(None, 1)[0] + "*" * p.rsplit(None, 1)[1].count("*")) for p in parameters.split(",") if p.strip()]
+    return [
+        _type(p.rsplit(None, 1)[0] + "*" * p.rsplit(None, 1)[1].count("*")) for p in parameters.split(",") if p.strip()
+    ]

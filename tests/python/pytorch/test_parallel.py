@@ -97,7 +97,7 @@ def refusals(rank, size):
     from torch.distributed.tensor import Replicate, Shard, distribute_tensor
 
     mesh = init_device_mesh("cpu", (size,))
-    place = lambda t, p: distribute_tensor(t, mesh, [p])  # noqa: E731
+    place = lambda t, p: distribute_tensor(t, mesh, [p])
     x, w, u = torch.randn(4, 8), torch.randn(6, 8), torch.randn(6, 8)
     with pytest.raises(Exception, match="no rule for weights placed as"):
         ct.glu(place(x, Replicate()), place(w, Shard(0)), place(u, Replicate()))

@@ -121,7 +121,7 @@ def _is_cube(e: Expression, x: Expression) -> bool:
     if not _is(e, "mul"):
         return False
     for a, b in ((e[1], e[2]), (e[2], e[1])):
-        square = _is(a, "square") and a[1] is x or _is(a, "mul") and a[1] is x and a[2] is x
+        square = (_is(a, "square") and a[1] is x) or (_is(a, "mul") and a[1] is x and a[2] is x)
         if b is x and square:
             return True
     return False

@@ -19,6 +19,7 @@ from catenary.errors import ArgumentError, Error
 from catenary.torch import operators
 from catenary.torch.graph import cost
 from catenary.torch.graph.axes import Mismatch
+from catenary.torch.graph.kept_chains import keep, register_kept
 from catenary.torch.graph.lower import Lowered, _hint, insert, lower
 from catenary.torch.graph.region import Grower, Region, products_of
 from catenary.torch.graph.table import POINTWISE, PRODUCTS, SPLITS, VIEWS, aten, is_library_call
@@ -47,7 +48,8 @@ class Decision:
 
     def __str__(self) -> str:
         times = f", {self.predicted_us:.1f} us for {self.replaced_us:.1f} us" if self.replaced_us is not None else ""
-        return f"{'taken' if self.taken else 'left'}: {', '.join(self.products)} ({len(self.nodes)} nodes{times}): {self.reason}"
+        what = f"{', '.join(self.products)} ({len(self.nodes)} nodes{times})"
+        return f"{'taken' if self.taken else 'left'}: {what}: {self.reason}"
 
 
 decisions: list[Decision] = []
@@ -70,6 +72,7 @@ class CatenaryPass(CustomGraphPass):
         self.accept = accept
         self.margin = margin
         self.before = before
+        register_kept()
 
     def __call__(self, graph: Graph) -> None:
         if self.before is not None:
@@ -118,7 +121,10 @@ class _Run:
         device = product.meta["val"].device
         if device.type == "cpu" and self.accept != "always":
             return self._left(product, [product], "CPU tensors: the reference is no replacement for a compiled kernel")
-        if _hint(product.meta["val"].shape[-1]) < LEAST or _hint(product.args[PRODUCTS[product.target][0]].meta["val"].shape[-1]) == 1:
+        if (
+            _hint(product.meta["val"].shape[-1]) < LEAST
+            or _hint(product.args[PRODUCTS[product.target][0]].meta["val"].shape[-1]) == 1
+        ):
             return self._left(product, [product], "a product with one term, or with few columns")
         stages = [r for r in grower.grow(product) if 0 < len(r.outputs()) <= operators.MOST_OUTPUTS]
         if not stages:
@@ -159,6 +165,7 @@ class _Run:
 
     def _take(self, region: Region, lowered: Lowered) -> None:
         key = operators.add(lowered.chain, exact=False).key
+        keep(key, lowered.chain.text)
         insert(self.graph, lowered, key, region, _fake)
 
     def _left(self, product: Node, nodes: list[Node], reason: str) -> None:

@@ -171,7 +171,9 @@ class _Lowering:
     def _contract(self, left: Any, right: Any, ragged: Any, dims: Dims) -> tuple[Tensor, str]:
         labels = self._labels(dims)
         exact = torch.get_float32_matmul_precision() == "highest"
-        value = ops.contract(f"{left[1]},{right[1]}->{labels}", left[0], right[0], ragged, true_f32=exact and _is_f32(self))
+        value = ops.contract(
+            f"{left[1]},{right[1]}->{labels}", left[0], right[0], ragged, true_f32=exact and _is_f32(self)
+        )
         return value, labels
 
     def _value(self, e: Expression) -> Tensor | float:
@@ -188,7 +190,12 @@ class _Lowering:
         else:
             value = self._elementwise(e)
         node = self.stored.get(id(e))
-        if node is not None and isinstance(node.meta["val"], torch.Tensor) and node.meta["val"].dtype != torch.float32 and e[0] != "input":
+        if (
+            node is not None
+            and isinstance(node.meta["val"], torch.Tensor)
+            and node.meta["val"].dtype != torch.float32
+            and e[0] != "input"
+        ):
             # What is also stored is read as it is stored.
             value = ops.cast(value, operators.NAMES[node.meta["val"].dtype])
         self.made[id(e)] = value
@@ -206,7 +213,7 @@ class _Lowering:
 
     def _output(self, node: Node) -> None:
         meta = node.meta["val"]
-        if not isinstance(meta, torch.Tensor):  # a split, of which a part is outside
+        if not isinstance(meta, torch.Tensor):  # a split with a part outside
             raise Mismatch
         value = self._value(self.region.values[node])
         dims = self.axes.dims(self.region.dims[node])
@@ -285,7 +292,9 @@ def _hint(size: Any) -> int:
 def _dense(value: torch.Tensor) -> bool:
     """Whether the elements of a tensor have no gaps."""
     step = 1
-    for size, stride in sorted(((_hint(n), _hint(s)) for n, s in zip(value.shape, value.stride())), key=lambda p: p[1]):
+    for size, stride in sorted(
+        ((_hint(n), _hint(s)) for n, s in zip(value.shape, value.stride(), strict=False)), key=lambda p: p[1]
+    ):
         if size == 1:
             continue
         if stride != step:
@@ -312,7 +321,7 @@ def insert(graph: Graph, lowered: Lowered, key: int, region: Region, fake: Calla
         count = len(lowered.outputs)
         result = call(operators._run[count], tensors, key)
         results = [result] if count == 1 else [call(operator.getitem, result, i) for i in range(count)]
-        for node, value, (own, wanted) in zip(lowered.outputs, results, lowered.orders):
+        for node, value, (own, wanted) in zip(lowered.outputs, results, lowered.orders, strict=False):
             if own != wanted:
                 value = call(aten.permute.default, value, [own.index(axis) for axis in wanted])
             if not _equal_shapes(value.meta["val"].shape, node.meta["val"].shape):
@@ -338,7 +347,7 @@ def _view(call: Callable[..., Node], argument: Argument) -> Node:
 
 
 def _equal_shapes(a: Sequence[Any], b: Sequence[Any]) -> bool:
-    return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b))
+    return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b, strict=False))
 
 
 def _static_sizes(sizes: Sequence[Any]) -> list[int]:

@@ -56,7 +56,9 @@ class Region:
 
     def copy(self) -> Region:
         """A copy that may grow by itself."""
-        made = Region(list(self.products), dict(self.nodes), Axes(), dict(self.dims), dict(self.values), list(self.reads))
+        made = Region(
+            list(self.products), dict(self.nodes), Axes(), dict(self.dims), dict(self.values), list(self.reads)
+        )
         made.axes._sizes, made.axes._parts = list(self.axes._sizes), dict(self.axes._parts)
         return made
 
@@ -190,7 +192,7 @@ class Grower:
             raise Mismatch
         dims = region.axes.dims(region.dims[inside[0]])
         for operand in inside[1:]:
-            for a, b in zip(dims, region.dims[operand]):
+            for a, b in zip(dims, region.dims[operand], strict=False):
                 region.axes.unify(a, b)
         if any(o in region.nodes and o not in inside for o in operands):
             raise Mismatch  # a value of the region that is broadcast
@@ -227,16 +229,20 @@ class Grower:
             setattr(region, name, value)
 
     def _operand(self, region: Region, node: Node, operand: Node, dims: Dims) -> Expression:
-        """A value of the region, pointwise work on tensors from outside that only the region reads, or such a tensor."""
+        """A value of the region, pointwise work on outer tensors that only the region reads, or an outer tensor."""
         if operand in region.nodes:
             return region.values[operand]
         shape = operand.meta["val"].shape
         own: Dims = []
-        for size, axes in zip(reversed(list(shape)), reversed(dims)):
+        for size, axes in zip(reversed(list(shape)), reversed(dims), strict=False):
             own.append(() if same(size, 1) else axes)
         own.reverse()
         computed = operand.op == "call_function" and operand.target in POINTWISE and operand not in self.claimed
-        if computed and set(operand.users) <= {node, *region.nodes} and all(is_float(n) for n in operand.all_input_nodes):
+        if (
+            computed
+            and set(operand.users) <= {node, *region.nodes}
+            and all(is_float(n) for n in operand.all_input_nodes)
+        ):
             self._put_pointwise(region, operand, own)
             return region.values[operand]
         return self._read(region, operand, own)
@@ -267,7 +273,7 @@ class Grower:
             if origin(other.left) == origin(left) and bool(other.batch) == bool(batch):
                 region.axes.unify((other.rows,), (rows,))
                 region.axes.unify((other.inner,), (inner,))
-                for a, b in zip(other.batch, batch):
+                for a, b in zip(other.batch, batch, strict=False):
                     region.axes.unify((a,), (b,))
         product = Product(
             node, left, right, node.args[added_at] if added_at is not None else None,
@@ -283,7 +289,7 @@ class Grower:
             return value
         dims: Dims = [*((axis,) for axis in product.batch), (product.rows,), (product.width,)]
         shape = product.added.meta["val"].shape
-        own = [() if same(n, 1) else axes for n, axes in zip(shape, dims[len(dims) - len(shape) :])]
+        own = [() if same(n, 1) else axes for n, axes in zip(shape, dims[len(dims) - len(shape) :], strict=False)]
         columns = product.columns if own and own[-1] else None
         return make("add", value, self._read(region, product.added, own, columns))
 
@@ -305,7 +311,9 @@ class Grower:
                 return False
             below.add(node)
             queue.extend(node.users)
-        return not any(read in below for node in region.nodes for read in node.all_input_nodes if read not in region.nodes)
+        return not any(
+            read in below for node in region.nodes for read in node.all_input_nodes if read not in region.nodes
+        )
 
 
 class _Unclaimed(Grower):
@@ -335,9 +343,13 @@ def origin(node: Node) -> Any:
 
 
 def _same_shape(a: Any, b: Any) -> bool:
-    return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b))
+    return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b, strict=False))
 
 
 def products_of(graph: Graph) -> list[Node]:
     """The matrix products of a graph, in order."""
-    return [n for n in graph.nodes if n.op == "call_function" and n.target in PRODUCTS and isinstance(n.meta.get("val"), torch.Tensor)]
+    return [
+        n
+        for n in graph.nodes
+        if n.op == "call_function" and n.target in PRODUCTS and isinstance(n.meta.get("val"), torch.Tensor)
+    ]
