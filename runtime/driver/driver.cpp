@@ -250,6 +250,18 @@ Expected<ScopedContext> ScopedContext::primary(int ordinal) {
   return scope;
 }
 
+Expected<ScopedContext> ScopedContext::primary_if_other(int ordinal) {
+  Expected<const Driver*> driver = Driver::get();
+  if (!driver) return driver.takeError();
+  Expected<Context> wanted = (*driver)->primary_context(ordinal);
+  if (!wanted) return wanted.takeError();
+  Context current = nullptr;
+  if ((*driver)->api().ctx_get_current(&current) == kSuccess && current == *wanted) {
+    return ScopedContext();
+  }
+  return primary(ordinal);
+}
+
 ScopedContext::ScopedContext(ScopedContext&& other) noexcept
     : active_(std::exchange(other.active_, false)) {}
 

@@ -130,6 +130,9 @@ Expected<DeviceInfo> probe(int ordinal);
 class ScopedContext {
  public:
   static Expected<ScopedContext> primary(int ordinal);
+  // The same without effect where that context is current already: for launches from threads that
+  // have none, such as those of an autograd engine.
+  static Expected<ScopedContext> primary_if_other(int ordinal);
   ScopedContext(ScopedContext&& other) noexcept;
   ScopedContext& operator=(ScopedContext&&) = delete;
   ~ScopedContext();

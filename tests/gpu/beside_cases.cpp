@@ -13,8 +13,8 @@ std::string three(const char* m, i64 k, const char* dtype = "bf16") {
       "        weight wv: {0}[40, {2}], weight b: f32[75] align 4) {{\n"
       "  q = add(contract \"mk,nk->mn\"(x, wq), b)\n  k = contract \"mk,nk->mn\"(x, wk)\n"
       "  v = silu(contract \"mk,nk->mn\"(x, wv))\n"
-      "  return q: {0} align 2, k: {0} align 2, v: f32 }}",
-      dtype, m, k, m[0] == 'M' ? "[M in 0..64]" : "");
+      "  return q: {0} align {4}, k: {0} align {4}, v: f32 }}",
+      dtype, m, k, m[0] == 'M' ? "[M in 0..64]" : "", dtype[0] == 'f' && dtype[1] == '3' ? 4 : 2);
 }
 
 // Gate and up, of one epilogue, beside a router.

@@ -24,6 +24,7 @@
 #include "tests/mutants/ragged_mutants.h"
 #include "tests/mutants/skinny_mutants.h"
 #include "tests/mutants/skinny_ragged_mutants.h"
+#include "tests/mutants/squares_mutants.h"
 #include "tests/mutants/sum_mutants.h"
 #include "tests/support/sim_chain.h"
 #include "tests/support/sim_hopper_gemm.h"
@@ -53,6 +54,7 @@ std::vector<Mutant> all_mutants() {
   all.insert(all.end(), std::begin(kSumMutants), std::end(kSumMutants));
   all.insert(all.end(), std::begin(kElementwiseMutants), std::end(kElementwiseMutants));
   all.insert(all.end(), std::begin(kHopperMutants), std::end(kHopperMutants));
+  all.insert(all.end(), std::begin(kSquaresMutants), std::end(kSquaresMutants));
   all.insert(all.end(), std::begin(kSkinnyMutants), std::end(kSkinnyMutants));
   all.insert(all.end(), std::begin(kSkinnyRaggedMutants), std::end(kSkinnyRaggedMutants));
   all.insert(all.end(), std::begin(kGroupOperandMutants), std::end(kGroupOperandMutants));

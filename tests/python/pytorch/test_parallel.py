@@ -122,6 +122,9 @@ def process(rank, size, port, name):
         os._exit(1)
     dist.barrier()
     dist.destroy_process_group()
+    sys.stdout.flush()
+    # gloo's threads may still run: at a normal end they can abort the process.
+    os._exit(0)
 
 
 @pytest.mark.parametrize("name", ["tensor_parallel", "data_parallel", "refusals"])
