@@ -132,6 +132,11 @@ class Steps:
         else:
             run = model
         arguments = self._arguments(model)
+        # A static cache counts its tokens on the device: every replay writes at the last position.
+        cache = arguments.get("past_key_values")
+        lengths = [layer.cumulative_length for layer in cache.layers] if cache is not None else []
+        for length in lengths:
+            length.fill_(self.context - 1)
         result = {}
 
         def step():
@@ -142,6 +147,8 @@ class Steps:
             else:
                 with torch.no_grad():
                     out = run(**arguments)
+                    if lengths:
+                        torch._foreach_sub_(lengths, 1)
                     result["out"] = out.logits if hasattr(out, "logits") else out.last_hidden_state
         return step, result
 
