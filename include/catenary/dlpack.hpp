@@ -13,16 +13,16 @@ namespace ctn {
 
 // DLTensor of dlpack.h, versions 0.8 to 1.x.
 struct DLPackTensor {
-  void* data = nullptr;
-  std::int32_t device_type = 0;  // 1: host memory, 2: CUDA
-  std::int32_t device_id = 0;
-  std::int32_t ndim = 0;
-  std::uint8_t code = 0;  // 0 integer, 2 float, 4 bfloat
-  std::uint8_t bits = 0;
-  std::uint16_t lanes = 1;
-  std::int64_t* shape = nullptr;
+  void* data = nullptr;             // the allocation's start
+  std::int32_t device_type = 0;     // 1: host memory, 2: CUDA
+  std::int32_t device_id = 0;       // number of the device
+  std::int32_t ndim = 0;            // dimensions
+  std::uint8_t code = 0;            // 0 integer, 2 float, 4 bfloat
+  std::uint8_t bits = 0;            // of an element
+  std::uint16_t lanes = 1;          // elements of a vector type; 1: no vector
+  std::int64_t* shape = nullptr;    // elements in each dimension
   std::int64_t* strides = nullptr;  // elements; null: the last dimension is contiguous
-  std::uint64_t byte_offset = 0;
+  std::uint64_t byte_offset = 0;    // of the first element from `data`
 };
 static_assert(sizeof(DLPackTensor) == 48);
 

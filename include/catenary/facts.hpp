@@ -25,15 +25,15 @@ struct Operand {
 
 // The chain's symbol, lo <= name <= hi.
 struct SymbolRange {
-  std::string name;
-  std::int64_t lo = 0;
-  std::int64_t hi = 0;
+  std::string name;     // as in the chain's text
+  std::int64_t lo = 0;  // the least value
+  std::int64_t hi = 0;  // the largest value
 };
 
 // The parameters of a chain in order, scalars too, then its outputs.
 struct Operands {
-  std::vector<Operand> operands;
-  std::optional<SymbolRange> symbol;
+  std::vector<Operand> operands;      // in the order of a launch
+  std::optional<SymbolRange> symbol;  // empty: the chain has none
 };
 
 namespace detail {

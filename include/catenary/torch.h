@@ -104,6 +104,7 @@ CTN_API ctn_status ctn_torch_set_pdl(int32_t allow);
  * of the process (CATENARY_DEVICE=sim). */
 typedef int32_t ctn_torch_host;
 enum { CTN_TORCH_REFERENCE = 0, CTN_TORCH_SIMULATOR = 1 };
+/* Of the whole process, from the next call on. Errors: CTN_INVALID_ARGUMENT for another value. */
 CTN_API ctn_status ctn_torch_set_host(ctn_torch_host host);
 
 #ifdef __cplusplus

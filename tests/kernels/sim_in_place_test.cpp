@@ -180,10 +180,12 @@ namespace {
 
 // What the simulator says of a chain that does not declare its first output in place of the
 // parameter at `position`, and is launched so.
-std::string undeclared(const std::string& text, int position, const char* family = "") {
+std::string undeclared(const std::string& text, int position, const char* family = "",
+                       const char* tile = "") {
   auto compiler = HostCompiler::get();
   if (!compiler) return "no compiler: " + take_report(compiler.takeError()).message;
   SimulatedChainOptions options = options_of({"", text, family}, *compiler);
+  options.plan.force_tile = tile;
   options.aliases = {{0, position}};
   auto chain = SimulatedChain::make(text, options);
   if (!chain) return take_report(chain.takeError()).message;
@@ -216,5 +218,5 @@ TEST_CASE("in place: a wrong order is found") {
   const std::string row =
       "chain a(input x: bf16[1, 72], weight w: bf16[264, 72], input y: f32[1, 264]) {\n"
       "  z = add(contract \"mk,nk->mn\"(x, w), y)\n  return z: f32 }";
-  CHECK(undeclared(row, 2, "gemm_sm90") == "race");
+  CHECK(undeclared(row, 2, "gemm_sm90", "64x64x64g1s8") == "race");
 }

@@ -88,6 +88,7 @@ class GemmSm90Family final : public ContractionFamily {
                          llvm::function_ref<i32(i32)> renumber) const override {
     GemmSm90Config c = config.get<GemmSm90Config>();
     for (Sm90Operand* operand : {&c.a, &c.b, &c.b2}) {
+      if (operand == &c.b2 && !c.dual) continue;
       if (!operand->by_cp_async) operand->map = renumber(operand->map);
     }
     return c;
