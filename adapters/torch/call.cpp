@@ -51,7 +51,7 @@ class Call {
   }
 
  private:
-  // The parameters in order: those that an output overwrites are outputs of the caller.
+  // The parameters in order. A parameter that an output overwrites is an output of the caller.
   Error gather() {
     if (Error error = check_counts()) return error;
     size_t input = 0;

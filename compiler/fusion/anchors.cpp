@@ -152,7 +152,7 @@ class AnchorFinder {
     return sum;
   }
 
-  // The largest sums: those that are no part of another one.
+  // The largest sums: no one is a part of another.
   void find_sums() {
     std::vector<std::optional<ContractionSum>> known(chain_.num_values());
     for (ValueId id = 0; id < chain_.num_values(); ++id) known[id] = sum_at(id, known);

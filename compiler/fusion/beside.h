@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which contractions may share a launch: those that read one activation, each with its own weight,
-// shape and outputs, where all that they read is in memory before the first of them runs. Knows no
-// family: whether a launch pays is the planner's choice.
+// Which contractions may share a launch. They read one activation; each has its own weight, shape
+// and outputs. All that they read is in memory before the first of them runs. Knows no family:
+// whether a launch pays is the planner's choice.
 #pragma once
 
 #include "compiler/fusion/fuse.h"

@@ -152,6 +152,11 @@ struct GemmSm90Traits {
   static_assert(!kThreeConsumers || !kCpAsync, "cp.async load warps take 72 registers");
   static constexpr int kProducerRegisters = kCpAsync ? 72 : kThreeConsumers ? 56 : 40;
   static constexpr int kConsumerRegisters = kCpAsync ? 216 : kThreeConsumers ? 152 : 232;
+  // setmaxnreg waits for ever beyond what the CTA started with (PTX ISA 9.7.17.5).
+  static_assert(kConfig.schedule.consumers == 1 ||
+                    kProducerRegisters + kConfig.schedule.consumers * kConsumerRegisters <=
+                        kConfig.threads() / 128 * (65536 / kConfig.threads() / 8 * 8),
+                "more registers than the CTA has");
 };
 
 }  // namespace catenary

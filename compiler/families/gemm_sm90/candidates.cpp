@@ -28,7 +28,7 @@ constexpr GemmSm90Shape kShapes[] = {
     {64, 192, 2, true, 1, 0},
     {64, 128, 2, true, 1, 0},
     {128, 64, 2, true, 1, 0},
-    // Three warpgroups: 704 rows are four tiles of 192, and six of 128.
+    // Three warpgroups: 528 rows are three tiles of 192, 576 rows, and five of 128, 640.
     {192, 192, 3, false, 1, 0},
     {192, 192, 3, false, 2, 0},
     {192, 160, 3, false, 1, 0},
@@ -213,7 +213,7 @@ bool wanted_split(const ContractionProblem& problem, const Target& target, const
          gemm_sm90_output_tiles(problem, c) * split <= 2 * target.sm_count && steps >= 4 * split;
 }
 
-// The splits of kSplits, and those that fill one or two waves.
+// kSplits, and the factors that fill one or two waves.
 llvm::SmallVector<int, 10> split_factors(const ContractionProblem& problem, const Target& target,
                                          const GemmSm90Config& c) {
   constexpr i64 kMostSplits = 16;

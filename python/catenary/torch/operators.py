@@ -86,7 +86,7 @@ class Form:
         return any(output.in_place >= 0 for output in self.outputs)
 
     def arguments(self, inputs: Sequence[torch.Tensor], outs: Sequence[torch.Tensor] = ()) -> list[torch.Tensor]:
-        """One tensor per parameter: those that an output overwrites are in `outs`."""
+        """One tensor per parameter. A parameter that an output overwrites is in `outs`."""
         given = iter(inputs)
         return [outs[p.overwritten_by] if p.overwritten_by >= 0 else next(given) for p in self.inputs]
 

@@ -183,7 +183,7 @@ def _gain(decision: Decision) -> float:
 
 
 def _candidates(stages: list[Region]) -> list[Region]:
-    """From the largest region down, at most six: those whose last node computes, and the product alone."""
+    """At most six regions, the largest first. The last node of each computes; the last region is the product only."""
     ends = [stage for stage in stages[1:] if next(reversed(stage.nodes)).target in POINTWISE]
     return [*ends[::-1][:5], stages[0]]
 
