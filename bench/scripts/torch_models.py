@@ -251,6 +251,7 @@ def measure(steps, options):
         out = result["out"].float().clone()
         expected = out if expected is None else expected
         entry["first_call_s"] = round(replays[name].first_call_s, 3)
+        print(f"  {name}: first call {entry['first_call_s']} s", flush=True)
         entry["error_of_largest"] = float((out - expected).abs().max() / expected.abs().max().clamp(min=1e-9))
         if name.startswith("catenary"):
             entry["regions"] = [
