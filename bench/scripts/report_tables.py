@@ -6,6 +6,7 @@ from report_plots import SWEEP_FLOOR, geometric_mean, number, sweep_ratio
 
 PEERS = ("F.linear", "torch.compile", "catenary", "catenary PDL")  # times of peers.py
 PEER_NAMES = {"catenary PDL": "catenary with PDL"}
+TRAINING_PEERS = ("eager", "batched", "compile")  # contenders of torch_training.py
 
 # README.md's table: a case and whether its time is the one with PDL. Losses are among them.
 BRIEF = (("gemm/8192x4096x4096/bf16", False), ("gemm/4096x4096x4096/bf16", False),
@@ -103,12 +104,12 @@ def brief_cells(row, with_pdl):
 
 
 def brief_table(gpu):
-    """A dozen cases in five columns, for README.md."""
-    rows = [(gpu.rows[case], with_pdl) for case, with_pdl in BRIEF if case in gpu.rows]
+    """A dozen cases and the training steps in five columns, for README.md."""
+    rows = [brief_cells(gpu.rows[case], with_pdl) for case, with_pdl in BRIEF if case in gpu.rows]
+    rows += [training_brief_cells(name, row) for name, row in gpu.training.items()]
     if not rows:
         return None
-    return table(["case", "µs", "rate", "peer µs", "speed against peer"],
-                 [brief_cells(row, with_pdl) for row, with_pdl in rows])
+    return table(["case", "µs", "rate", "peer µs", "speed against peer"], rows)
 
 
 def ceilings_table(gpu):
@@ -339,6 +340,53 @@ def large_peers_table(gpu):
                   "speed against it", "others, µs"], lines)
 
 
+def training_times(row):
+    """Ours by autograd, the peers in order, and the fastest of them against ours; None: not timed."""
+    contenders = row["contenders"]
+    peers = {name: contenders[name] for name in TRAINING_PEERS if name in contenders}
+    rated = [name for name in peers if peers[name]["speed"]]
+    best = min(rated, key=lambda name: peers[name]["speed"]) if rated else None
+    return contenders.get("catenary", contenders.get("catenary chains")), peers, best
+
+
+def tflops(row, entry):
+    return number(row["flops"] / entry["us"] * 1e-6 if entry else None, 0, " TFLOP/s")
+
+
+def training_brief_cells(name, row):
+    ours, peers, best = training_times(row)
+    peer = f", PyTorch {best}" if best else ""
+    return [f"training {name}{peer}", micros(ours and ours["us"]), tflops(row, ours),
+            micros(best and peers[best]["us"]), ratio_text(best and peers[best]["speed"])]
+
+
+def mebibytes(entry):
+    return number(entry["held_bytes"] / 2 ** 20 if entry and "held_bytes" in entry else None, 0)
+
+
+def training_table(gpu):
+    """Steps of torch_training.py: ours by phases, PyTorch's ways, and what a forward holds."""
+    if not gpu.training:
+        return None
+    lines = []
+    for name, row in gpu.training.items():
+        ours, peers, best = training_times(row)
+        chains = row["contenders"].get("catenary chains", {"phases": {}})["phases"]
+        again = row["contenders"].get("catenary recompute")
+        lines.append([name] + [micros((ours or {"phases": {}})["phases"].get(phase))
+                               for phase in ("forward", "backward")] +
+                     [micros(chains.get(phase)) for phase in ("dgrad", "wgrad")] +
+                     [micros(ours and ours["us"]), tflops(row, ours)] +
+                     [micros(peers[one]["us"] if one in peers else None) for one in TRAINING_PEERS] +
+                     [best or "–", ratio_text(best and peers[best]["speed"]), mebibytes(ours),
+                      mebibytes(best and peers[best]), micros(again and again["us"]),
+                      mebibytes(again)])
+    return table(["layer", "forward, µs", "backward, µs", "of it dgrad", "wgrad", "step, µs", "rate",
+                  "PyTorch eager, µs", "batched, µs", "torch.compile, µs", "best of PyTorch",
+                  "speed against it", "held, MiB", "held by it, MiB", "step with recompute, µs",
+                  "held, MiB"], lines)
+
+
 def choice_text(tile, split):
     return tile + (f", split-K {split}" if split > 1 else "")
 
@@ -382,4 +430,4 @@ SPECIAL = {"machine": machine_line, "brief": brief_table, "ceilings": ceilings_t
            "random": lambda gpu: layers_table(gpu, "random"),
            "launch": launch_table, "compile": compile_table, "sweep": sweep_table,
            "choices": choices_table, "peers": peers_table, "large_peers": large_peers_table,
-           "counters": counters_table, "tuned": tuned_table}
+           "counters": counters_table, "tuned": tuned_table, "training": training_table}
