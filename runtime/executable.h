@@ -84,6 +84,7 @@ struct Executable::State {
   std::shared_ptr<const ChainRecord> record;
   const cuda::Driver* driver = nullptr;
   int device = 0;
+  cuda::Context context = nullptr;  // the primary context of `device`
   i64 workspace_bytes = 0;
   size_t num_inputs = 0;  // tensors before the outputs
   size_t num_scalars = 0;

@@ -171,6 +171,7 @@ class Replay:
         synchronize()
         self.first_call_s = time.perf_counter() - start
         self.model = model
+        self.step = step  # its tensors are inputs of the graph: they must live as long
         self.graph = None
         if not torch.cuda.is_available():
             self.run = step
@@ -250,6 +251,7 @@ def measure(steps, options):
         out = result["out"].float().clone()
         expected = out if expected is None else expected
         entry["first_call_s"] = round(replays[name].first_call_s, 3)
+        print(f"  {name}: first call {entry['first_call_s']} s", flush=True)
         entry["error_of_largest"] = float((out - expected).abs().max() / expected.abs().max().clamp(min=1e-9))
         if name.startswith("catenary"):
             entry["regions"] = [
@@ -280,6 +282,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=11)
     parser.add_argument("--round-ms", type=float, default=40, help="of one contender in one round")
     parser.add_argument("--accept", choices=("", "faster", "always", "never"), default="", help="of the pass")
+    parser.add_argument("--layers", type=int, default=0, help="layers of each model; 0: its own number")
     parser.add_argument("--no-share", action="store_true", help="do not time the linear layers alone")
     parser.add_argument("--tiny", action="store_true", help="small sizes and one round: a test of this script")
     options = parser.parse_args()
@@ -297,6 +300,7 @@ def main():
         chosen = [w for w in workloads if not options.workloads or w in options.workloads.split(",")]
         for workload in chosen:
             kind, config = make(options.tiny)
+            config.num_hidden_layers = options.layers or config.num_hidden_layers
             torch.manual_seed(0)
             torch.set_default_dtype(torch.bfloat16)
             with torch.device(device):
@@ -305,7 +309,7 @@ def main():
             if name.startswith("mixtral"):
                 model.set_experts_implementation("grouped_mm")
             print(f"{name} {workload}", flush=True)
-            row = {"model": name, **measure(Steps(model, workload, options, device), options)}
+            row = {"model": name, "layers": config.num_hidden_layers, **measure(Steps(model, workload, options, device), options)}
             record["rows"].append(row)
             Path(options.out).write_text(json.dumps(record, indent=1) + "\n")
             eager = row["contenders"].get("eager", {}).get("us", float("nan"))

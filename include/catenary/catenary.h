@@ -383,8 +383,8 @@ typedef struct ctn_launch_args {
   size_t num_scalars;   /* of `scalars` */
   int64_t symbol;       /* the symbolic size; 0 for a chain without one */
   void* workspace;      /* ctn_executable_workspace_bytes of device memory, aligned to 256 bytes */
-  void* stream;         /* CUstream or cudaStream_t of the device's primary context; null: the
-                           default stream of the current context, which must be that one */
+  void* stream;         /* CUstream or cudaStream_t of the device's primary context; null: its
+                           default stream */
   int32_t allow_pdl;    /* 1: the first kernel may start while the stream's previous kernel still
                            runs (programmatic dependent launch) */
   int32_t disable_pdl;  /* 1: no kernel of the chain starts before the previous one has ended;
@@ -392,10 +392,11 @@ typedef struct ctn_launch_args {
 } ctn_launch_args;
 
 /* Checks the arguments, then launches the chain's kernels in order. Asynchronous; allocates
- * nothing, takes no lock, may be captured. A tensor without elements may be null. The bytes from an
- * output's first element to its last may overlap those of no other tensor, but for an output in
- * place of an input, which is given that input's address. Errors: CTN_INVALID_ARGUMENT, before any
- * kernel is launched; those of the driver. */
+ * nothing, takes no lock, may be captured, needs no current context and leaves the thread's as it
+ * is. A tensor without elements may be null. The bytes from an output's first element to its last
+ * may overlap those of no other tensor, but for an output in place of an input, which is given that
+ * input's address. Errors: CTN_INVALID_ARGUMENT, before any kernel is launched; those of the driver.
+ */
 CTN_API ctn_status ctn_executable_launch(const ctn_executable* executable,
                                          const ctn_launch_args* args);
 
