@@ -127,7 +127,7 @@ _is_grad_enabled = torch.is_grad_enabled
 _autocast = getattr(torch._C, "_is_any_autocast_enabled", None) or (
     lambda: torch.is_autocast_enabled("cuda") or torch.is_autocast_enabled("cpu")
 )
-_run1 = operators._run[1]
+_run1 = operators._run[1]._op  # without the Python of OpOverload.__call__
 
 
 def _call(kind: str, tensors: tuple[Tensor, ...], options: tuple, recompute: str, fused: tuple[str, ...] = (),
