@@ -118,7 +118,7 @@ def operators(rank, size):
     torch.manual_seed(0)
 
     def compare(function, theirs, tensors, places, result, factor=1):
-        a = [distribute_tensor(t, mesh, [p]).requires_grad_() for t, p in zip(tensors, places)]
+        a = [distribute_tensor(t, mesh, [p]).requires_grad_() for t, p in zip(tensors, places, strict=True)]
         b = [t.double().requires_grad_() for t in tensors]
         y, z = function(*a), theirs(*b)
         assert y.placements == (result,), y.placements
@@ -126,7 +126,7 @@ def operators(rank, size):
         out = torch.randn_like(z)
         (full(y) * out.float()).sum().backward()
         (z * out).sum().backward()
-        for p, q in zip(a, b):
+        for p, q in zip(a, b, strict=True):
             close(full(p.grad).double(), q.grad)
 
     x, w = torch.randn(4, 6, 16), torch.randn(8, 16)
