@@ -89,7 +89,8 @@ Expected<std::vector<std::byte>> read_bytes(const VerifiedChain& chain, ValueId 
 
 Expected<std::vector<std::byte>> read_tensor(const VerifiedChain& chain, ValueId id, i64 symbol,
                                              std::string path) {
-  const bool round = take_suffix(path, ":round");
+  Expected<bool> round = take_conversion(path, "round", "--input");
+  if (!round) return round.takeError();
   Expected<NpyArray> array = read_npy(path);
   if (!array) return array.takeError();
   const TensorType type = with_symbol(chain.info(id).type, symbol);
@@ -97,7 +98,7 @@ Expected<std::vector<std::byte>> read_tensor(const VerifiedChain& chain, ValueId
   if (dtype_info(type.dtype).kind == DTypeKind::kInteger && array->type.dtype == DType::kI8)
     return read_bytes(chain, id, type, path, *array);
   const bool floats = is_float(array->type.dtype) && is_float(type.dtype);
-  if (round && floats) *array = rounded(*array, type.dtype);
+  if (*round && floats) *array = rounded(*array, type.dtype);
   if (array->type.dtype != type.dtype || array->type.shape != type.shape) {
     TensorType contiguous = type;
     contiguous.strides.clear();
@@ -142,9 +143,19 @@ Error check_memory(const VerifiedChain& chain, i64 symbol) {
 
 }  // namespace
 
-bool take_suffix(std::string& path, std::string_view suffix) {
-  if (!path.ends_with(fmt::format(".npy{}", suffix))) return false;
-  path.resize(path.size() - suffix.size());
+Expected<bool> take_conversion(std::string& path, std::string_view conversion,
+                               std::string_view option) {
+  constexpr std::string_view kEnd = ".npy:";
+  const size_t at = path.rfind(kEnd);
+  if (at == std::string::npos) return false;
+  const std::string word = path.substr(at + kEnd.size());
+  if (!is_identifier(word)) return false;  // the ".npy:" is of a folder
+  if (word != conversion) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "{} {} asks for the conversion {}: give :{} or none", option, quoted(path),
+                      quoted(word), conversion);
+  }
+  path.resize(path.size() - word.size() - 1);
   return true;
 }
 
