@@ -65,25 +65,26 @@ constexpr const char* kProduct =
     "  c = cast(db, bf16)\n  return c: bf16 }";
 
 constexpr const char* kGrouped =
-    "chain a(input dy: bf16[72, 3, 40], weight w: bf16[3, 136, 40], input g: bf16[72, 3, 136]) {\n"
+    "chain a(input dy: bf16[296, 3, 40], weight w: bf16[3, 136, 40], input g: bf16[296, 3, 136]) "
+    "{\n"
     "  dh = contract \"bgk,gnk->bgn\"(dy, w)\n  da = mul(dh, g)\n"
     "  db = sum \"bgn->gn\"(da)\n  return da: bf16, db: bf16 }";
 
 // Rows of two dimensions.
 constexpr const char* kTwoLabels =
-    "chain a(input dy: bf16[5, 9, 40], weight w: bf16[136, 40], input g: bf16[5, 9, 136]) {\n"
+    "chain a(input dy: bf16[20, 17, 40], weight w: bf16[136, 40], input g: bf16[20, 17, 136]) {\n"
     "  dh = contract \"bsk,nk->bsn\"(dy, w)\n  da = mul(dh, g)\n"
     "  db = sum \"bsn->n\"(da)\n  return da: bf16, db: bf16 }";
 
 // A dual GEMM; two values are summed, and one of them twice.
 constexpr const char* kDual =
-    "chain a(input x: bf16[136, 72], weight w: bf16[200, 72], weight v: bf16[200, 72]) {\n"
+    "chain a(input x: bf16[296, 72], weight w: bf16[200, 72], weight v: bf16[200, 72]) {\n"
     "  p = contract \"mk,nk->mn\"(x, w)\n  q = contract \"mk,nk->mn\"(x, v)\n"
     "  s = relu(p)\n  h = mul(s, q)\n  a = sum \"mn->n\"(h)\n  b = sum \"mn->n\"(q)\n"
     "  c = sum \"mn->n\"(q)\n  return h: bf16, a: f32, b: f32, c: bf16 }";
 
 constexpr const char* kSegments =
-    "chain a(input x: bf16[104, 72], weight w: bf16[72, 136], input z: bf16[104, 200],\n"
+    "chain a(input x: bf16[360, 72], weight w: bf16[72, 136], input z: bf16[360, 200],\n"
     "        weight v: bf16[200, 136]) {\n"
     "  p = contract \"mk,kn->mn\"(x, w)\n  q = contract \"mk,kn->mn\"(z, v)\n"
     "  y = add(p, q)\n  s = sum \"mn->n\"(y)\n  return y: bf16, s: f32 }";
@@ -107,9 +108,9 @@ TEST_CASE("gemm_sm90: every kind of tile") {
 
 TEST_CASE("gemm_sm90: layouts, batches, several sums") {
   run_all({
-      {"17 rows", bias(17, 136, 72), "64x64x64g1s8"},
-      {"columns that are no vectors", bias(72, 90, 72), "64x64x64g1s8"},
-      {"stored in f32 too", bias(72, 136, 72, "da: f32, db: f32"), "64x64x64g1s8"},
+      {"rows past the last tile", bias(305, 136, 72), "64x64x64g1s8"},
+      {"columns that are no vectors", bias(264, 90, 72), "64x64x64g1s8"},
+      {"stored in f32 too", bias(264, 136, 72, "da: f32, db: f32"), "64x64x64g1s8"},
       {"only the sum", kProduct, "128x128x64p2s6"},
       {"grouped", kGrouped, "128x128x64p2s6"},
       {"two labels", kTwoLabels, "64x64x64g1s8"},
@@ -127,7 +128,7 @@ TEST_CASE("gemm_sm80: tiles, layouts, batches, several sums") {
       {"bias", bias(200, 264, 72), "64x64x64w2x2s4", "gemm_sm80"},
       {"bias", bias(200, 264, 72), "16x64x128w1x4s5", "gemm_sm80"},
       {"bias", bias(200, 264, 72), "128x16x64w4x1s6", "gemm_sm80"},
-      {"17 rows, odd columns", bias(17, 91, 33), "", "gemm_sm80"},
+      {"odd sizes", bias(305, 91, 33), "", "gemm_sm80"},
       {"only the sum", kProduct, "64x64x64w2x2s4", "gemm_sm80"},
       {"grouped", kGrouped, "32x64x128w1x4s3", "gemm_sm80"},
       {"two labels", kTwoLabels, "16x64x128w1x4s5", "gemm_sm80"},

@@ -70,9 +70,10 @@ inline constexpr MutantBase kMutantBases[] = {
               "  s = sum \"mn->n\"(p)\n  return p: bf16, s: f32 }",
      .tile = "32x64x128w1x4s3"},
     {.name = "sm90 column sums",
-     .chain = "chain a(input dy: bf16[70, 72], weight w: bf16[136, 72], input g: bf16[70, 136]) {\n"
-              "  d = contract \"mk,nk->mn\"(dy, w)\n  p = mul(d, g)\n"
-              "  s = sum \"mn->n\"(p)\n  return p: bf16, s: f32 }",
+     .chain =
+         "chain a(input dy: bf16[264, 72], weight w: bf16[136, 72], input g: bf16[264, 136]) {\n"
+         "  d = contract \"mk,nk->mn\"(dy, w)\n  p = mul(d, g)\n"
+         "  s = sum \"mn->n\"(p)\n  return p: bf16, s: f32 }",
      .tile = "64x64x64g1s8",
      .sm_count = 2},
     {.name = "sum in parts",

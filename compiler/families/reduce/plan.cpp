@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Groups anchored by a reduction -> `reduce` kernels.
 #include <algorithm>
+#include <cmath>
 
 #include "compiler/emit/emit_program.h"
 #include "compiler/emit/fields.h"
@@ -127,6 +128,13 @@ void choose_shape(const Reduction& r, const Program& prologue, const Program& pr
       std::min<i64>(512 / config.lanes, power_of_two_at_least(std::max<i64>(terms / 4, 1))));
 }
 
+// CTAs that keep the chip as busy as `ctas` do: where SMs have unlike numbers of them, the last
+// CTAs run while other SMs have none.
+double busy_ctas(const Target& target, double ctas) {
+  const double per_sm = ctas / target.sm_count;
+  return per_sm <= 1 ? ctas : target.sm_count * per_sm / std::ceil(per_sm);
+}
+
 // A kernel of the reduction: `bytes` that it moves.
 KernelPlan make_kernel(const Reduction& r, const ReduceConfig& config, Program prologue,
                        Program program, i64 terms, i64 bytes) {
@@ -151,9 +159,12 @@ KernelPlan make_kernel(const Reduction& r, const ReduceConfig& config, Program p
   if (config.rows > 1) kernel.config_text += fmt::format(", sums of {} rows", config.rows);
   if (config.parts > 1) kernel.config_text += fmt::format(", {} parts of the terms", config.parts);
   const i64 work = terms * r.outputs;
+  const double ctas = static_cast<double>(kernel.grid.ctas(r.context.symbol_hi));
+  const double busy = busy_ctas(r.context.target, ctas);
   kernel.predicted = predict_elementwise(
       r.context.target, bytes, program_flops(kernel.prologue, work) + static_cast<double>(work),
-      static_cast<double>(kernel.grid.ctas(r.context.symbol_hi)) * kernel.threads);
+      busy * kernel.threads);
+  if (busy > 0) kernel.predicted.waves *= ctas / busy;
   return kernel;
 }
 
@@ -211,7 +222,8 @@ PlannedGroup kernels_in_parts(const Reduction& r, int parts, i64 workspace_bytes
   store.args = {0};
   const Program to_workspace = {accumulator, store};
   const i64 terms = ceil_div(r.terms, i64{parts});
-  choose_shape(r, r.prologue, to_workspace, terms, r.outputs * parts, first);
+  // As wide as the terms: f32 results are stored by two accesses.
+  choose_shape(r, r.prologue, r.prologue, terms, r.outputs * parts, first);
   planned.kernels.push_back(make_kernel(r, first, r.prologue, to_workspace, r.terms,
                                         program_bytes(r.context.tensors) + slot.bytes));
   planned.kernels.back().prologue_results = r.context.tensors.prologue_results;
@@ -224,7 +236,7 @@ PlannedGroup kernels_in_parts(const Reduction& r, int parts, i64 workspace_bytes
   const Program from_workspace = {part_line(r, ProgramLine::Kind::kLoad, 0)};
   choose_shape(r, from_workspace, r.program, parts, r.outputs, second);
   planned.kernels.push_back(
-      make_kernel(r, second, from_workspace, r.program, parts, 2 * slot.bytes));
+      make_kernel(r, second, from_workspace, r.program, parts, slot.bytes + 4 * r.outputs));
   planned.kernels.back().prologue_results = {0};
   planned.kernels.back().symbol += fmt::format("p{}", parts);
   for (KernelPlan& kernel : planned.kernels) {
