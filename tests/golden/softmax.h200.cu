@@ -48,7 +48,7 @@ struct Epilogue {
 extern "C" __global__ void __launch_bounds__(256, 2)
 ctn_softmax_k0_gemm_m64n32k64(const __grid_constant__ P p) { gemm_sm90<kConfig, Epilogue>(p); }
 
-// catenary | target sm_90a (h200) | kernel ctn_softmax_k1_reduce_l32s16
+// catenary | target sm_90a (h200) | kernel ctn_softmax_k1_reduce_l32s8
 // chain:
 //   chain softmax(
 //       input x: bf16[64, 512],
@@ -62,17 +62,17 @@ ctn_softmax_k0_gemm_m64n32k64(const __grid_constant__ P p) { gemm_sm90<kConfig, 
 //     p = mul(e @ "mn", t7 @ "m")
 //     return p: bf16
 //   }
-// plan: reduce: reduce, 32 lanes x 16 slices, 1 elements per lane, 16 parts of the terms
+// plan: reduce: reduce, 32 lanes x 8 slices, 1 elements per lane, 32 parts of the terms
 //   'top' is a maximum: it reads its operands from memory
 //   slot 0: workspace 'y'
 //   slot 1: workspace 'parts of the terms'
-// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_softmax_k1_reduce_l32s16.cu
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_softmax_k1_reduce_l32s8.cu
 #include "kernels/reduce.cuh"
 namespace {
 using namespace catenary;
 __device__ constexpr ReduceConfig kConfig{
-    .size = extents(1024, 1, 1, 1, 1, 1, 16, 64), .term_rank = 1,
-    .sums = 1, .vec = 1, .lanes = 32, .slices = 16, .op = ReduceOp::kMax, .parts = 16, .part_dim = 6,
+    .size = extents(1024, 1, 1, 1, 1, 1, 32, 64), .term_rank = 1,
+    .sums = 1, .vec = 1, .lanes = 32, .slices = 8, .op = ReduceOp::kMax, .parts = 32, .part_dim = 6,
 };
 using P = Params<2, 0>;
 struct Prologue {
@@ -101,10 +101,10 @@ struct Epilogue {
   }
 };
 }  // namespace
-extern "C" __global__ void __launch_bounds__(512, 1)
-ctn_softmax_k1_reduce_l32s16(const __grid_constant__ P p) { reduce<kConfig, Prologue, Epilogue>(p); }
+extern "C" __global__ void __launch_bounds__(256, 1)
+ctn_softmax_k1_reduce_l32s8(const __grid_constant__ P p) { reduce<kConfig, Prologue, Epilogue>(p); }
 
-// catenary | target sm_90a (h200) | kernel ctn_softmax_k1_reduce_l32s4p16
+// catenary | target sm_90a (h200) | kernel ctn_softmax_k1_reduce_l32s8p32
 // chain:
 //   chain softmax(
 //       input x: bf16[64, 512],
@@ -118,17 +118,17 @@ ctn_softmax_k1_reduce_l32s16(const __grid_constant__ P p) { reduce<kConfig, Prol
 //     p = mul(e @ "mn", t7 @ "m")
 //     return p: bf16
 //   }
-// plan: reduce: reduce, 32 lanes x 4 slices, 1 elements per lane, of 16 parts
+// plan: reduce: reduce, 32 lanes x 8 slices, 1 elements per lane, of 32 parts
 //   combines the parts of the terms
 //   slot 0: workspace 'top'
 //   slot 1: workspace 'parts of the terms'
-// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_softmax_k1_reduce_l32s4p16.cu
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_softmax_k1_reduce_l32s8p32.cu
 #include "kernels/reduce.cuh"
 namespace {
 using namespace catenary;
 __device__ constexpr ReduceConfig kConfig{
-    .size = extents(16, 1, 1, 1, 1, 1, 1, 64), .term_rank = 1,
-    .sums = 1, .vec = 1, .lanes = 32, .slices = 4, .op = ReduceOp::kMax,
+    .size = extents(32, 1, 1, 1, 1, 1, 1, 64), .term_rank = 1,
+    .sums = 1, .vec = 1, .lanes = 32, .slices = 8, .op = ReduceOp::kMax,
 };
 using P = Params<2, 0>;
 struct Prologue {
@@ -157,8 +157,8 @@ struct Epilogue {
   }
 };
 }  // namespace
-extern "C" __global__ void __launch_bounds__(128, 1)
-ctn_softmax_k1_reduce_l32s4p16(const __grid_constant__ P p) { reduce<kConfig, Prologue, Epilogue>(p); }
+extern "C" __global__ void __launch_bounds__(256, 1)
+ctn_softmax_k1_reduce_l32s8p32(const __grid_constant__ P p) { reduce<kConfig, Prologue, Epilogue>(p); }
 
 // catenary | target sm_90a (h200) | kernel ctn_softmax_k3_pointwise_v4u1
 // chain:
@@ -209,7 +209,7 @@ struct Program {
 extern "C" __global__ void __launch_bounds__(64, 1)
 ctn_softmax_k3_pointwise_v4u1(const __grid_constant__ P p) { pointwise<kConfig, Program>(p); }
 
-// catenary | target sm_90a (h200) | kernel ctn_softmax_k4_reduce_l32s16
+// catenary | target sm_90a (h200) | kernel ctn_softmax_k4_reduce_l32s8
 // chain:
 //   chain softmax(
 //       input x: bf16[64, 512],
@@ -223,17 +223,17 @@ ctn_softmax_k3_pointwise_v4u1(const __grid_constant__ P p) { pointwise<kConfig, 
 //     p = mul(e @ "mn", t7 @ "m")
 //     return p: bf16
 //   }
-// plan: reduce: reduce, 32 lanes x 16 slices, 1 elements per lane, 16 parts of the terms
+// plan: reduce: reduce, 32 lanes x 8 slices, 1 elements per lane, 32 parts of the terms
 //   'total' is a sum: it reads its operands from memory
 //   slot 0: workspace 'e'
 //   slot 1: workspace 'parts of the terms'
-// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_softmax_k4_reduce_l32s16.cu
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_softmax_k4_reduce_l32s8.cu
 #include "kernels/reduce.cuh"
 namespace {
 using namespace catenary;
 __device__ constexpr ReduceConfig kConfig{
-    .size = extents(1024, 1, 1, 1, 1, 1, 16, 64), .term_rank = 1,
-    .sums = 1, .vec = 1, .lanes = 32, .slices = 16, .parts = 16, .part_dim = 6,
+    .size = extents(1024, 1, 1, 1, 1, 1, 32, 64), .term_rank = 1,
+    .sums = 1, .vec = 1, .lanes = 32, .slices = 8, .parts = 32, .part_dim = 6,
 };
 using P = Params<2, 0>;
 struct Prologue {
@@ -262,10 +262,10 @@ struct Epilogue {
   }
 };
 }  // namespace
-extern "C" __global__ void __launch_bounds__(512, 1)
-ctn_softmax_k4_reduce_l32s16(const __grid_constant__ P p) { reduce<kConfig, Prologue, Epilogue>(p); }
+extern "C" __global__ void __launch_bounds__(256, 1)
+ctn_softmax_k4_reduce_l32s8(const __grid_constant__ P p) { reduce<kConfig, Prologue, Epilogue>(p); }
 
-// catenary | target sm_90a (h200) | kernel ctn_softmax_k4_reduce_l32s4p16
+// catenary | target sm_90a (h200) | kernel ctn_softmax_k4_reduce_l32s8p32
 // chain:
 //   chain softmax(
 //       input x: bf16[64, 512],
@@ -279,17 +279,17 @@ ctn_softmax_k4_reduce_l32s16(const __grid_constant__ P p) { reduce<kConfig, Prol
 //     p = mul(e @ "mn", t7 @ "m")
 //     return p: bf16
 //   }
-// plan: reduce: reduce, 32 lanes x 4 slices, 1 elements per lane, of 16 parts
+// plan: reduce: reduce, 32 lanes x 8 slices, 1 elements per lane, of 32 parts
 //   combines the parts of the terms
 //   slot 0: workspace 't7'
 //   slot 1: workspace 'parts of the terms'
-// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_softmax_k4_reduce_l32s4p16.cu
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_softmax_k4_reduce_l32s8p32.cu
 #include "kernels/reduce.cuh"
 namespace {
 using namespace catenary;
 __device__ constexpr ReduceConfig kConfig{
-    .size = extents(16, 1, 1, 1, 1, 1, 1, 64), .term_rank = 1,
-    .sums = 1, .vec = 1, .lanes = 32, .slices = 4,
+    .size = extents(32, 1, 1, 1, 1, 1, 1, 64), .term_rank = 1,
+    .sums = 1, .vec = 1, .lanes = 32, .slices = 8,
 };
 using P = Params<2, 0>;
 struct Prologue {
@@ -319,8 +319,8 @@ struct Epilogue {
   }
 };
 }  // namespace
-extern "C" __global__ void __launch_bounds__(128, 1)
-ctn_softmax_k4_reduce_l32s4p16(const __grid_constant__ P p) { reduce<kConfig, Prologue, Epilogue>(p); }
+extern "C" __global__ void __launch_bounds__(256, 1)
+ctn_softmax_k4_reduce_l32s8p32(const __grid_constant__ P p) { reduce<kConfig, Prologue, Epilogue>(p); }
 
 // catenary | target sm_90a (h200) | kernel ctn_softmax_k6_pointwise_v8u1
 // chain:
