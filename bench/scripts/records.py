@@ -82,6 +82,7 @@ class Gpu:
         self.counters = {}  # rows of counters.py by case
         self.tuned = {}  # rows of tune_gaps.py by shape
         self.training = {}  # contenders of torch_training.py by row and name
+        self.whole_models = {}  # rows of torch_models.py by model, layers and workload
         self.commits = {}  # of the rows, in the order of the runs, by table
 
     def note(self, table, record):
@@ -96,6 +97,8 @@ class Gpu:
                       "training"):
             if record.get(table):
                 self.note(table, record)
+        if is_whole_models(record):
+            return self.add_whole_models(record)
         if has_list(record, "counters"):
             for row in record["counters"]:
                 replace(self.counters, row["case"], row)
@@ -148,6 +151,11 @@ class Gpu:
             self.peers[row["bias_silu"], row["k"], row["n"], row["m"]] = row
 
 
+    def add_whole_models(self, record):
+        self.note("whole_models", record)
+        for row in record["rows"]:
+            replace(self.whole_models, (row["model"], row["layers"], row["workload"]), row)
+
     def add_training(self, rows):
         """A later record replaces the contenders that it has. `speed`: that of ours against the
         contender, in the process that timed both."""
@@ -169,10 +177,14 @@ def is_peers(data):
     return has_list(data, "peers") or has_list(data, "large_peers")
 
 
+def is_whole_models(data):
+    return data.get("kind") == "whole models" and has_list(data, "rows")
+
+
 def is_record(data):
     if not isinstance(data, dict):
         return False
-    return (is_peers(data) or
+    return (is_peers(data) or is_whole_models(data) or
             any(has_list(data, key) for key in ("counters", "tuned", "training")) or
             (has_list(data, "rows") and "ceilings" in data))
 

@@ -349,6 +349,18 @@ class ReportTest(unittest.TestCase):
         self.assertIn("| training gelu_mlp/2x3x4, PyTorch compile | 16.00 | 500 TFLOP/s | 12.00 | 0.75 |\n", text)
         self.assertIn("## Training steps", (self.results / "h200" / "README.md").read_text())
 
+    def test_whole_models(self):
+        row = {"model": "llama", "layers": 8, "workload": "decode-1", "linear_us": 5.0, "contenders": {
+            "eager": {"us": 30.0, "first_call_s": 1.0}, "inductor": {"us": 12.0, "first_call_s": 40.4},
+            "catenary": {"us": 10.0, "first_call_s": 20.0, "regions": [{"taken": True}, {"taken": False}]}}}
+        failed = {"model": "x", "layers": 2, "workload": "train", "contenders": {"catenary": {"error": "no memory"}}}
+        self.save("m.json", {"kind": "whole models", "device": "NVIDIA H200", "date": "2026-11-23", "rows": [row, failed]})
+        text = self.run_report("<!-- bench:whole_models -->\n<!-- /bench -->\n<!-- bench:brief -->\n<!-- /bench -->\n")
+        self.assertIn("| Llama-3-8B, 8 layers, decode-1 | 10.00 | 12.00 | **1.20** | 30.00 | 5.00 | 1 | 40 | 20 |\n"
+                      "| x, 2 layers, train | – | – | – | – | – | 0 | – | – |\n", text)
+        self.assertIn("| Llama-3-8B, 8 layers, decode-1, torch.compile | 10.00 | – | 12.00 | **1.20** |\n", text)
+        self.assertIn("## Whole models", (self.results / "h200" / "README.md").read_text())
+
     def test_repository_shows_its_records(self):
         bench = pathlib.Path(__file__).resolve().parents[1]
         shutil.copytree(bench / "results", self.results, dirs_exist_ok=True)

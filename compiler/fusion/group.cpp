@@ -215,6 +215,22 @@ MemoryLocation location_of(const VerifiedChain& chain, const MemoryMap& memory, 
   return memory.home.at(id);
 }
 
+// Adds a matrix that the kernel reads; of a dequantised one its integers, scales and zeros.
+void add_matrix(const VerifiedChain& chain, const MemoryMap& memory, ValueId id,
+                GroupTensors& tensors) {
+  const Value& v = chain.value(id);
+  if (v.op != Op::kDequant) {
+    tensors.matrices.push_back(tensors.add_location(location_of(chain, memory, id)));
+    tensors.dequants.push_back(std::nullopt);
+    return;
+  }
+  const auto add = [&](size_t i) {
+    return tensors.add_location(parameter_location(chain, v.operands[i].value));
+  };
+  tensors.matrices.push_back(add(0));
+  tensors.dequants.push_back(DequantTensors{v.block, add(1), v.operands.size() > 2 ? add(2) : -1});
+}
+
 // What group `g` reads from memory, itself or through values that it recomputes. Returns, per
 // value, whether the group recomputes it.
 std::vector<bool> mark_reads(const VerifiedChain& chain, const FusionPlan& fusion, int g,
@@ -253,6 +269,13 @@ int GroupTensors::add_location(const MemoryLocation& location) {
   return static_cast<int>(locations.size()) - 1;
 }
 
+bool GroupTensors::is_matrix(int location) const {
+  const auto reads = [&](const std::optional<DequantTensors>& dequant) {
+    return dequant && (dequant->scale == location || dequant->zero == location);
+  };
+  return llvm::is_contained(matrices, location) || llvm::any_of(dequants, reads);
+}
+
 MemoryLocation parameter_location(const VerifiedChain& chain, ValueId id) {
   MemoryLocation location;
   const TensorType& type = chain.info(id).type;
@@ -261,10 +284,11 @@ MemoryLocation parameter_location(const VerifiedChain& chain, ValueId id) {
       static_cast<int>(llvm::find(chain.parameters(), id) - chain.parameters().begin());
   location.binding.name = chain.value(id).name;
   location.binding.align = type.align;
-  location.binding.bytes = span_elements(type) * dtype_bytes(type.dtype);
+  location.binding.bytes = span_bytes(type);
   location.dtype = type.dtype;
   location.strides = type.strides;
   location.weight = chain.value(id).role == Role::kWeight;
+  location.packed = type.packed;
   return location;
 }
 
@@ -276,7 +300,7 @@ MemoryLocation output_location(const VerifiedChain& chain, int i) {
   location.binding.index = i;
   location.binding.name = chain.value(output.value).name;
   location.binding.align = type.align;
-  location.binding.bytes = span_elements(type) * dtype_bytes(type.dtype);
+  location.binding.bytes = span_bytes(type);
   if (output.in_place >= 0) {
     location.binding.in_place = parameter_location(chain, output.in_place).binding.index;
   }
@@ -287,13 +311,13 @@ MemoryLocation output_location(const VerifiedChain& chain, int i) {
 
 // A tensor in the workspace of the map.
 MemoryLocation workspace_location(MemoryMap& memory, std::string name, DType dtype,
-                                  llvm::ArrayRef<i64> strides, i64 elements) {
+                                  llvm::ArrayRef<i64> strides, i64 bytes) {
   MemoryLocation location;
   location.binding.kind = SlotBinding::Kind::kWorkspace;
   location.binding.workspace_offset = memory.workspace_bytes;
   location.binding.name = std::move(name);
   location.binding.align = 256;
-  location.binding.bytes = elements * dtype_bytes(dtype);
+  location.binding.bytes = bytes;
   location.dtype = dtype;
   location.strides.assign(strides.begin(), strides.end());
   // An empty value has an offset of its own too: locations are told apart by it.
@@ -306,7 +330,8 @@ void map_column_sums(const VerifiedChain& chain, const FusionGroup& group, Memor
     const SummedRows rows = summed_rows(chain.info(sums.value).type, sums.summed);
     memory.column_sums[sums.value] = workspace_location(
         memory, fmt::format("sums of {} rows of {}", kSummedRows, chain.value(sums.value).name),
-        DType::kF32, rows.strides, ceil_div(rows.size.size, i64{kSummedRows}) * rows.row_stride);
+        DType::kF32, rows.strides,
+        4 * ceil_div(rows.size.size, i64{kSummedRows}) * rows.row_stride);
   }
 }
 
@@ -336,7 +361,7 @@ MemoryMap map_memory(const VerifiedChain& chain, const FusionPlan& fusion) {
       if (!read[id] || memory.home.count(id) != 0) continue;
       const TensorType& type = chain.info(id).type;
       stores.push_back(
-          workspace_location(memory, chain.value(id).name, own, type.strides, span_elements(type)));
+          workspace_location(memory, chain.value(id).name, own, type.strides, span_bytes(type)));
       memory.home[id] = stores.back();
     }
     map_column_sums(chain, group, memory);
@@ -375,9 +400,7 @@ GroupTensors build_group(const VerifiedChain& chain, const FusionPlan& fusion,
   for (size_t i = 0; i < group.anchors.size(); ++i) {
     const Value& anchor = chain.value(group.anchors[i].value);
     if (anchor.op != Op::kContract) continue;
-    for (const Use& use : anchor.operands) {
-      tensors.matrices.push_back(tensors.add_location(location_of(chain, memory, use.value)));
-    }
+    for (const Use& use : anchor.operands) add_matrix(chain, memory, use.value, tensors);
     if (anchor.ragged && i == 0)
       tensors.add_location(parameter_location(chain, anchor.ragged->ends));
   }

@@ -73,7 +73,7 @@ bool is_sticky(Result result) {
 
 struct Driver::Contexts {
   std::mutex mutex;
-  std::vector<Context> primary;  // by ordinal; null: not retained yet
+  std::vector<std::atomic<Context>> primary;  // by ordinal; null: not retained yet
 };
 
 Driver::Driver() : contexts_(std::make_unique<Contexts>()) {}
@@ -127,7 +127,7 @@ Expected<std::unique_ptr<Driver>> Driver::over(const Api& api) {
                       "CUDA_VISIBLE_DEVICES, or set CATENARY_DEVICE=sim to run in the simulator",
                       driver->version_ / 1000, driver->version_ % 1000 / 10);
   }
-  driver->contexts_->primary.resize(driver->device_count_);
+  driver->contexts_->primary = std::vector<std::atomic<Context>>(driver->device_count_);
   return driver;
 }
 
@@ -223,17 +223,18 @@ Expected<Context> Driver::primary_context(int ordinal) const {
                       "device {} does not exist: this process sees {} device(s), numbered from 0",
                       ordinal, device_count_);
   }
+  std::atomic<Context>& known = contexts_->primary[ordinal];
+  if (Context context = known.load(std::memory_order_acquire)) return context;
   const std::lock_guard lock(contexts_->mutex);
-  Context& context = contexts_->primary[ordinal];
-  if (context == nullptr) {
-    Device device = 0;
-    Result result = api_->device_get(&device, ordinal);
-    if (result == kSuccess) result = api_->device_primary_ctx_retain(&context, device);
-    if (result != kSuccess) {
-      context = nullptr;
-      return error(result, fmt::format("opening the primary context of device {}", ordinal));
-    }
+  if (Context context = known.load(std::memory_order_relaxed)) return context;
+  Context context = nullptr;
+  Device device = 0;
+  Result result = api_->device_get(&device, ordinal);
+  if (result == kSuccess) result = api_->device_primary_ctx_retain(&context, device);
+  if (result != kSuccess) {
+    return error(result, fmt::format("opening the primary context of device {}", ordinal));
   }
+  known.store(context, std::memory_order_release);
   return context;
 }
 
@@ -242,24 +243,24 @@ Expected<ScopedContext> ScopedContext::primary(int ordinal) {
   if (!driver) return driver.takeError();
   Expected<Context> context = (*driver)->primary_context(ordinal);
   if (!context) return context.takeError();
-  if (const Result result = (*driver)->api().ctx_push_current(*context); result != kSuccess) {
-    return (*driver)->error(result, fmt::format("making device {} current", ordinal));
+  return push(**driver, *context);
+}
+
+Expected<ScopedContext> ScopedContext::unless_current(const Driver& driver, Context context) {
+  Context current = nullptr;
+  if (driver.api().ctx_get_current(&current) == kSuccess && current == context) {
+    return ScopedContext();
+  }
+  return push(driver, context);
+}
+
+Expected<ScopedContext> ScopedContext::push(const Driver& driver, Context context) {
+  if (const Result result = driver.api().ctx_push_current(context); result != kSuccess) {
+    return driver.error(result, "making the device's primary context current");
   }
   ScopedContext scope;
   scope.active_ = true;
   return scope;
-}
-
-Expected<ScopedContext> ScopedContext::primary_if_other(int ordinal) {
-  Expected<const Driver*> driver = Driver::get();
-  if (!driver) return driver.takeError();
-  Expected<Context> wanted = (*driver)->primary_context(ordinal);
-  if (!wanted) return wanted.takeError();
-  Context current = nullptr;
-  if ((*driver)->api().ctx_get_current(&current) == kSuccess && current == *wanted) {
-    return ScopedContext();
-  }
-  return primary(ordinal);
 }
 
 ScopedContext::ScopedContext(ScopedContext&& other) noexcept

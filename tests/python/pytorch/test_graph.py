@@ -121,6 +121,52 @@ def test_dynamic_batch(device, near):
     assert len(ct.decisions) == 1 and "[M in " in taken()[0].chain
 
 
+def row_product(x, w):
+    """Inductor's form of x w^T for one row."""
+    return (x.float().unsqueeze(2) * w.t().float().unsqueeze(0)).sum(dim=1).to(w.dtype)
+
+
+def grouped_row_product(x, w):
+    return (x.float().unsqueeze(-1) * w.transpose(1, 2).float().unsqueeze(1)).sum(dim=2).to(w.dtype)
+
+
+ROWS = {
+    "one row": (row_product, [(1, 64), (32, 64)]),
+    "one row of groups": (grouped_row_product, [(4, 1, 64), (4, 32, 64)]),
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize("narrow_left", [True, False])
+def test_sums_of_one_row_are_products(name, narrow_left, near):
+    function, shapes = ROWS[name]
+    x, w = (torch.randn(*shape).bfloat16() for shape in shapes)
+    x = x if narrow_left else x.float()
+    call = compiled(lambda x, w: F.silu(function(x, w).float()))
+    with torch.no_grad():
+        near(call(x, w), F.silu(function(x.bfloat16(), w).float()), torch.bfloat16)
+    assert len(taken()) == 1 and " silu(" in taken()[0].chain
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_sums_that_no_region_takes_are_put_back(name):
+    function, shapes = ROWS[name]
+    x, w = (torch.randn(*shape).bfloat16() for shape in shapes)
+    graphs = []
+    before = CatenaryPass(accept="faster")
+
+    class Both(CatenaryPass):
+        def __call__(self, graph):
+            graphs.append([node.target for node in graph.nodes])
+            before(graph)
+            graphs.append([node.target for node in graph.nodes])
+
+    with torch.no_grad(), torch._inductor.config.patch(post_grad_custom_pre_pass=Both(), fx_graph_cache=False):
+        torch.compile(function, fullgraph=True)(x, w)
+    assert len(ct.decisions) == 1 and not taken()
+    assert graphs[0] == graphs[1] and torch.ops.aten.sum.dim_IntList in graphs[1]
+
+
 def test_the_cpu_is_left_to_inductor(near):
     x, w = randn("cpu", 16, 64), randn("cpu", 32, 64)
     with torch.no_grad():
@@ -204,6 +250,57 @@ def test_aot_inductor(near, tmp_path):
         for n in (4, 9):
             x = torch.randn(n, 16)
             near(package(x), module(x))
+
+
+PACKED = """chain packed[M in 1..16](input x: f32[M, 32], weight w: f32[16, 32]) {
+  y = contract "mk,nk->mn"(x, w)
+  z = silu(y)
+  return z: f32
+}
+"""
+
+
+class Packed(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = ct.chain(PACKED)
+        self.weight = torch.nn.Parameter(torch.randn(16, 32) / 8)
+
+    def forward(self, x):
+        return self.layer(x, self.weight) + 1
+
+
+def test_aot_inductor_with_a_pack(near, tmp_path):
+    """A process that loads the package and the pack compiles nothing and registers no chain of its own."""
+    module, batch = Packed(), torch.export.Dim("batch", min=2, max=16)
+    inputs = [torch.randn(n, 32) for n in (4, 9)]
+    with torch.no_grad():
+        program = torch.export.export(module, (inputs[0],), dynamic_shapes={"x": {0: batch}})
+        torch._inductor.aoti_compile_and_package(program, package_path=os.fspath(tmp_path / "layer.pt2"))
+        torch.save([(x, module(x)) for x in inputs], tmp_path / "wanted.pt")
+    make_pack = (
+        "import catenary as ctn\n"
+        f"writer = ctn.PackWriter(); writer.add(ctn.Engine().compile(ctn.Chain.parse({PACKED!r})))\n"
+        f"writer.finish({os.fspath(tmp_path / 'layer.ctnpack')!r})\n"
+    )
+    run_python(make_pack, CATENARY_DEVICE="sim")
+    load = (
+        "import torch, catenary as ctn, catenary.torch as ct\n"
+        f"package = torch._inductor.aoti_load_package({os.fspath(tmp_path / 'layer.pt2')!r})\n"
+        f"pairs = torch.load({os.fspath(tmp_path / 'wanted.pt')!r})\n"
+        "ct.set_host('simulator')\n"
+        "try:\n"
+        "    package(pairs[0][0])\n"
+        "    raise SystemExit('the chain is known without its pack')\n"
+        "except RuntimeError:\n"
+        "    pass\n"
+        f"assert ct.add_pack(ctn.Pack({os.fspath(tmp_path / 'layer.ctnpack')!r})) == 1\n"
+        "for x, wanted in pairs:\n"
+        "    assert torch.allclose(package(x), wanted, atol=1e-3), (package(x) - wanted).abs().max()\n"
+        "assert [row['place'] for row in ct.report()] == ['device'] * 2\n"
+    )
+    run_python(load, CATENARY_DEVICE="sim", CATENARY_JIT="off", CATENARY_CXX="/no/compiler",
+               CATENARY_CACHE_DIR=os.fspath(tmp_path / "cache"))  # fmt: skip
 
 
 def test_a_graph_from_the_cache_of_inductor(tmp_path):
