@@ -36,6 +36,7 @@ class AxesBuilder {
       if (Error error = check_axes(context_, segment.terms, /*terms=*/false)) return error;
     }
     if (Error error = pick_matrix_axes()) return error;
+    if (Error error = check_summed_rows()) return error;
     ContractionProblem& p = problem_;
     p.program = bind_program(context_, context_.tensors.program, epilogue_space(), 0);
     p.vec = std::max(vector_width(p.program, 8), 4);
@@ -247,6 +248,25 @@ class AxesBuilder {
                         "'{}' = contract \"{}\" needs {} batch loops, above the limit of {}: order "
                         "the strides so that labels merge",
                         anchor().name, anchor().equation, space_.axes.size(), kMaxBatch);
+    }
+    return Error::success();
+  }
+
+  // Sums of rows are over M: all of it, and no more.
+  Error check_summed_rows() const {
+    const auto& tensors = context_.tensors.program.tensors;
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      if (tensors[i].row_stride == 0) continue;
+      const size_t column = matrices() + i;
+      if (m_.extent == tensors[i].summed_rows && m_.stride[column] == tensors[i].row_stride &&
+          n_.stride[column] == 1) {
+        continue;
+      }
+      return make_error(ErrorCode::kUnsupported,
+                        "'{}' are not of the rows of a tile of '{}': sum a contiguous value over "
+                        "its outer dimensions",
+                        context_.tensors.locations[tensors[i].location].binding.name,
+                        anchor().name);
     }
     return Error::success();
   }

@@ -82,6 +82,8 @@ struct ContractionProblem {
   Sizes size;
 
   int num_accumulators() const { return static_cast<int>(accumulator_n.size()); }
+  // Stores of the program that are sums of kSummedRows rows.
+  int num_column_sums() const;
   // One A, and one or two B with an accumulator of N columns each, none of them dequantised: what
   // most kernels compute.
   bool is_single_or_dual() const { return has_plain_products() && !row_squares; }

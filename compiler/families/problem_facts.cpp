@@ -21,6 +21,11 @@ bool ContractionProblem::is_dequantised() const {
   return llvm::any_of(a, dequantised) || llvm::any_of(b, dequantised);
 }
 
+int ContractionProblem::num_column_sums() const {
+  return static_cast<int>(
+      llvm::count_if(program, [](const ProgramLine& line) { return line.operand.rows != 1; }));
+}
+
 bool ContractionProblem::is_sum() const {
   if (is_dequantised()) return false;
   if (a.size() < 2 || b.size() != a.size() || products.size() != a.size()) return false;

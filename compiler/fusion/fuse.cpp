@@ -3,8 +3,10 @@
 
 #include "compiler/fusion/anchors.h"
 #include "compiler/fusion/beside.h"
+#include "compiler/fusion/column_sums.h"
 #include "compiler/fusion/in_place.h"
 #include "compiler/fusion/norm.h"
+#include "compiler/fusion/stored_terms.h"
 
 #include <algorithm>
 
@@ -287,7 +289,7 @@ class Fuser {
     auto& outputs = plan_.groups[group_of(id)].outputs;
     if (llvm::any_of(outputs, [&](const GroupOutput& output) { return output.value == id; }))
       return;
-    outputs.push_back({id, {shape(id).begin(), shape(id).end()}});
+    outputs.push_back({id, {shape(id).begin(), shape(id).end()}, false});
   }
 
   // What the group `reader` needs of `id`: a stored value, or, through values that are recomputed,
@@ -326,6 +328,10 @@ class Fuser {
 FusionPlan fuse_chain(const VerifiedChain& chain, FusionOptions options) {
   FusionPlan plan = Fuser(chain, options.fuse).run();
   if (options.fuse && options.norms_inside) plan.has_norms_inside = move_norms_inside(chain, plan);
+  if (options.fuse && options.column_sums) {
+    const bool inside = move_column_sums_inside(chain, plan);
+    plan.has_column_sums = store_terms_in_sums(chain, plan) || inside;
+  }
   add_copies(chain, plan);
   if (options.fuse) find_beside(chain, plan);
   return plan;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/fusion/group.h"
 
+#include "compiler/fusion/column_sums.h"
+
 #include <algorithm>
 #include <set>
 
@@ -69,6 +71,15 @@ class ProgramBuilder {
     line.index = use(location, identity(rank_), true);
     append(line, id);
   }
+
+  void store_column_sums(const ColumnSums& sums) {
+    store(sums.value, memory_.column_sums.at(sums.value));
+    const SummedRows rows = summed_rows(chain_.info(sums.value).type, sums.summed);
+    program_.tensors.back().summed_rows = rows.size;
+    program_.tensors.back().row_stride = rows.row_stride;
+  }
+
+  int load_column_sums(ValueId id) { return load(id, memory_.column_sums.at(id), identity(rank_)); }
 
  private:
   // Which dimension indexes one of size 1 makes no difference, and must not make a second line.
@@ -229,6 +240,9 @@ std::vector<bool> mark_reads(const VerifiedChain& chain, const FusionPlan& fusio
   while (!todo.empty()) {
     const ValueId id = todo.back();
     todo.pop_back();
+    const bool adds_sums =
+        fusion.groups[g].adds_column_sums && id == fusion.groups[g].anchors[0].value;
+    if (adds_sums) continue;  // it reads the sums of rows, not the value
     for (const Use& use : chain.value(id).operands) {
       if (reads_memory(fusion, use.value, g)) {
         read[use.value] = true;
@@ -295,6 +309,32 @@ MemoryLocation output_location(const VerifiedChain& chain, int i) {
   return location;
 }
 
+// A tensor in the workspace of the map.
+MemoryLocation workspace_location(MemoryMap& memory, std::string name, DType dtype,
+                                  llvm::ArrayRef<i64> strides, i64 bytes) {
+  MemoryLocation location;
+  location.binding.kind = SlotBinding::Kind::kWorkspace;
+  location.binding.workspace_offset = memory.workspace_bytes;
+  location.binding.name = std::move(name);
+  location.binding.align = 256;
+  location.binding.bytes = bytes;
+  location.dtype = dtype;
+  location.strides.assign(strides.begin(), strides.end());
+  // An empty value has an offset of its own too: locations are told apart by it.
+  memory.workspace_bytes += ceil_div(std::max<i64>(location.binding.bytes, 1), 256) * 256;
+  return location;
+}
+
+void map_column_sums(const VerifiedChain& chain, const FusionGroup& group, MemoryMap& memory) {
+  for (const ColumnSums& sums : group.column_sums) {
+    const SummedRows rows = summed_rows(chain.info(sums.value).type, sums.summed);
+    memory.column_sums[sums.value] = workspace_location(
+        memory, fmt::format("sums of {} rows of {}", kSummedRows, chain.value(sums.value).name),
+        DType::kF32, rows.strides,
+        4 * ceil_div(rows.size.size, i64{kSummedRows}) * rows.row_stride);
+  }
+}
+
 MemoryMap map_memory(const VerifiedChain& chain, const FusionPlan& fusion) {
   MemoryMap memory;
   std::vector<bool> read(chain.num_values(), false);  // by another group
@@ -320,19 +360,11 @@ MemoryMap map_memory(const VerifiedChain& chain, const FusionPlan& fusion) {
       }
       if (!read[id] || memory.home.count(id) != 0) continue;
       const TensorType& type = chain.info(id).type;
-      MemoryLocation location;
-      location.binding.kind = SlotBinding::Kind::kWorkspace;
-      location.binding.workspace_offset = memory.workspace_bytes;
-      location.binding.name = chain.value(id).name;
-      location.binding.align = 256;
-      location.binding.bytes = span_bytes(type);
-      location.dtype = own;
-      location.strides = type.strides;
-      // An empty value has an offset of its own too: locations are told apart by it.
-      memory.workspace_bytes += ceil_div(std::max<i64>(location.binding.bytes, 1), 256) * 256;
-      stores.push_back(location);
-      memory.home[id] = location;
+      stores.push_back(
+          workspace_location(memory, chain.value(id).name, own, type.strides, span_bytes(type)));
+      memory.home[id] = stores.back();
     }
+    map_column_sums(chain, group, memory);
   }
   return memory;
 }
@@ -376,13 +408,21 @@ GroupTensors build_group(const VerifiedChain& chain, const FusionPlan& fusion,
     const ValueId operand = chain.value(group.anchors[0].value).operands[0].value;
     const int terms_rank = chain.info(operand).type.rank();
     ProgramBuilder prologue(chain, fusion, memory, index, terms_rank, tensors, tensors.prologue);
-    tensors.prologue_results = {prologue.value(operand, identity(terms_rank))};
+    tensors.prologue_results = {group.adds_column_sums
+                                    ? prologue.load_column_sums(operand)
+                                    : prologue.value(operand, identity(terms_rank))};
+    for (const GroupOutput& output : group.outputs) {
+      if (output.of_terms) prologue.store(output.value);
+    }
   }
   ProgramBuilder program(chain, fusion, memory, index, rank, tensors, tensors.program);
   for (size_t i = 0; i < group.accumulators.size(); ++i) {
     program.accumulator(group.accumulators[i], static_cast<int>(i));
   }
-  for (const GroupOutput& output : group.outputs) program.store(output.value);
+  for (const GroupOutput& output : group.outputs) {
+    if (!output.of_terms) program.store(output.value);
+  }
+  for (const ColumnSums& sums : group.column_sums) program.store_column_sums(sums);
   for (int i : group.copies) program.store(chain.chain().outputs[i].value, memory.copies.at(i));
   return tensors;
 }

@@ -37,6 +37,10 @@ struct TensorUse {
   // One dimension takes the group of the row in dimension rows->dim; 0 in a row of no group.
   std::optional<GroupedRows> rows;
   i64 group_step = 0;  // elements from one group to the next
+  // Sums of rows (column_sums.h): how many rows there are, and elements from one to the next. 0: an
+  // ordinary tensor.
+  Extent summed_rows;
+  i64 row_stride = 0;
 };
 
 struct GroupProgram {
@@ -49,7 +53,7 @@ struct GroupProgram {
 struct GroupTensors {
   std::vector<MemoryLocation> locations;  // in slot order
   llvm::SmallVector<int, 2> scalars;      // positions among the chain's scalar parameters
-  GroupProgram prologue;                  // kReduction: the terms
+  GroupProgram prologue;                  // kReduction: the terms, and stores of what they are for
   llvm::SmallVector<int, 2> prologue_results;
   GroupProgram program;                // accumulators in, stores out
   llvm::SmallVector<int, 4> matrices;  // kContract: locations of left and right of each anchor
@@ -65,6 +69,7 @@ struct MemoryMap {
   std::map<ValueId, MemoryLocation> home;                 // what other groups read
   std::map<ValueId, std::vector<MemoryLocation>> stores;  // all that its group must write
   std::map<int, MemoryLocation> copies;                   // outputs that a later group copies
+  std::map<ValueId, MemoryLocation> column_sums;          // sums of rows of the value
   i64 workspace_bytes = 0;
 };
 MemoryMap map_memory(const VerifiedChain& chain, const FusionPlan& fusion);

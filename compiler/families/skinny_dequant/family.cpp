@@ -143,6 +143,7 @@ class SkinnyDequantFamily final : public ContractionFamily {
       return {fmt::format("it needs sm_90, and {} is {}", target.name, target.arch)};
     if (p.space.math != MathMode::kBF16 && p.space.math != MathMode::kF16)
       return {"it multiplies quantised weights by bf16 and f16"};
+    if (p.num_column_sums() > 0) return {"it has no tiles whose rows it could sum", true};
     if (p.ragged.kind != Ragged::kNone || p.row_squares || p.size.batch != 1)
       return {"it takes one weight: write a contraction for each group or batch entry"};
     const bool exact = p.space.k_outer == 1 && p.space.k.scale == 0 && p.space.n.scale == 0 &&
