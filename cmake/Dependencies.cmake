@@ -38,3 +38,7 @@ add_library(catenary_dependencies INTERFACE)
 target_include_directories(catenary_dependencies SYSTEM INTERFACE ${llvm_include})
 target_link_libraries(catenary_dependencies INTERFACE ${formatting} ${llvm_libs}
                       ${CATENARY_TINFO} ${CATENARY_ZLIB} Threads::Threads ${CMAKE_DL_LIBS})
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  target_compile_options(catenary_dependencies INTERFACE
+                         $<$<COMPILE_LANGUAGE:CXX>:SHELL:-include ${CMAKE_CURRENT_LIST_DIR}/clang.h>)
+endif()

@@ -34,10 +34,11 @@ class Fiber {
   void* own_ = nullptr;     // stack pointer of the stopped fiber
   void* caller_ = nullptr;  // stack pointer of the stopped scheduler
   Stack* stack_ = nullptr;
-  void* caller_fake_stack_ = nullptr;  // AddressSanitizer's
-  void* own_fake_stack_ = nullptr;
-  const void* caller_bottom_ = nullptr;
-  size_t caller_bytes_ = 0;
+  // What AddressSanitizer is told of a change of stacks.
+  [[maybe_unused]] void* caller_fake_stack_ = nullptr;
+  [[maybe_unused]] void* own_fake_stack_ = nullptr;
+  [[maybe_unused]] const void* caller_bottom_ = nullptr;
+  [[maybe_unused]] size_t caller_bytes_ = 0;
   Entry entry_ = nullptr;
   void* argument_ = nullptr;
 };

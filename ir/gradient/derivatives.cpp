@@ -26,7 +26,6 @@ class Term {
   friend Term operator/(const Term& a, const Term& b) { return a.apply(Op::kDiv, b); }
   friend Term operator+(double a, const Term& b) { return a == 0 ? b : b.number(a) + b; }
   friend Term operator-(double a, const Term& b) { return b.number(a) - b; }
-  friend Term operator/(double a, const Term& b) { return b.number(a) / b; }
   friend Term operator*(double a, const Term& b) { return a == 1 ? b : b.number(a) * b; }
   friend Term operator-(const Term& a) { return a.apply(Op::kNeg); }
 

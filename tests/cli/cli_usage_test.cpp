@@ -60,6 +60,7 @@ TEST_CASE("numbers outside their range are refused by a rule that can be read") 
 TEST_CASE("other spellings of a target are suggested, and one default serves every subcommand") {
   Command command;
   const std::string file = " " + chain("linear");
+  const std::string folder = command.path("out");
   const std::pair<const char*, const char*> spellings[] = {
       {"H200", "h200"},   {"'NVIDIA H100'", "h100"}, {"sm90", "sm_90a"},
       {"90", "sm_90a"},   {"9.0", "sm_90a"},         {"compute_80", "sm_80"},
@@ -67,9 +68,9 @@ TEST_CASE("other spellings of a target are suggested, and one default serves eve
       {"h20", "h200"}};
   for (const auto& [given, meant] : spellings) {
     INFO(given);
-    for (const char* use :
-         {"explain --target ", "explain --arch ", "compile --emit source --arch "}) {
-      const CommandResult result = command(use + std::string(given) + file + " ");
+    for (const std::string& use : {std::string("explain --target "), std::string("explain --arch "),
+                                   "compile --emit source -o " + folder + " --arch "}) {
+      const CommandResult result = command(use + given + file);
       if (meant == nullptr) {
         CHECK(result.exit_code == 0);
       } else {
@@ -77,7 +78,6 @@ TEST_CASE("other spellings of a target are suggested, and one default serves eve
       }
     }
   }
-  const std::string folder = command.path("out");
   const auto planned = [&](const std::string& arch) {
     return command("compile --emit source -o " + folder + file + arch).out;
   };

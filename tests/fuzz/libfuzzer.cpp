@@ -3,6 +3,7 @@
 // CATENARY_FUZZ_TARGET chooses. Usage: tests/fuzz/README.md.
 #include "tests/fuzz/c_api_target.h"
 #include "tests/fuzz/file_targets.h"
+#include "tests/fuzz/pack_target.h"
 #include "tests/fuzz/text_target.h"
 
 namespace {
@@ -23,6 +24,15 @@ using namespace catenary;
 }
 [[maybe_unused]] void tuning_record(const u8* data, size_t size) {
   fuzz::run_tuning_record(fuzz::record_with_digest({reinterpret_cast<const char*>(data), size}));
+}
+[[maybe_unused]] void pack(const u8* data, size_t size) {
+  fuzz::run_pack(fuzz::sealed({data, data + size}));
+}
+[[maybe_unused]] void pack_entry(const u8* data, size_t size) {
+  fuzz::run_pack_entry({data, data + size});
+}
+[[maybe_unused]] void trace_line(const u8* data, size_t size) {
+  fuzz::run_trace_line({reinterpret_cast<const char*>(data), size});
 }
 [[maybe_unused]] void c_api(const u8* data, size_t size) {
   fuzz::Calls(fuzz::Bytes(data, size)).run();

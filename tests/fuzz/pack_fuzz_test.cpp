@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Mutated packs, most of them with digests that are right again, so that the checks after the
-// digests are reached. Each is refused with the error of a damaged or newer file, or all that is
-// read from it can be bound to a device and written again.
-#include "runtime/executable.h"
-#include "runtime/lookup/nearest.h"
-#include "runtime/pack/pack.h"
+// digests are reached; mutated entries and lines of a trace.
+#include "tests/fuzz/pack_target.h"
 #include "tests/support/fuzz.h"
 #include "tests/support/packed_chains.h"
 
@@ -12,12 +9,10 @@ using namespace catenary;
 using test::layer_record;
 using test::LayerSizes;
 using test::must;
-using test::PackPlaces;
 
 namespace {
 
 std::string text_of(const std::vector<u8>& bytes) { return {bytes.begin(), bytes.end()}; }
-std::vector<u8> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
 
 std::string number(u64 value, int bytes) {
   std::string text;
@@ -40,66 +35,6 @@ const std::vector<std::string>& words() {
     return list;
   }();
   return all;
-}
-
-void expect_refusal(Error error) {
-  const ErrorReport report = take_report(std::move(error));
-  CAPTURE(report.message);
-  REQUIRE((report.code == ErrorCode::kCorruptArtifact || report.code == ErrorCode::kUnsupported));
-  REQUIRE(!report.message.empty());
-}
-
-// What a launch computes from the record: no index is out of range, no sum overflows.
-void use(const ChainRecord& record) {
-  const i64 hi = record.symbol ? record.symbol->hi : 0;
-  for (const TensorRecord& tensor : record.tensors) {
-    REQUIRE(byte_span(tensor.type).bytes(hi) <= kMaxTensorBytes);
-    REQUIRE(tensor.in_place < static_cast<int>(record.num_inputs));
-  }
-  for (const BucketRecord& bucket : record.buckets) {
-    for (const KernelRecord& kernel : bucket.kernels) {
-      REQUIRE(kernel.grid.ctas(bucket.hi) >= 0);
-      for (const SlotRecord& slot : kernel.slots) {
-        REQUIRE(slot.tensor < static_cast<int>(record.tensors.size()));
-      }
-      for (const MapBinding& map : kernel.maps) {
-        REQUIRE(map.slot < static_cast<int>(kernel.slots.size()));
-        (void)bind_map(map).at(0, bucket.hi);
-      }
-    }
-  }
-}
-
-// Opens, reads everything, looks for a chain, and writes what was read.
-void execute(const std::vector<u8>& bytes, const ChainRequest& request) {
-  auto pack = Pack::open_memory(bytes);
-  if (!pack) return expect_refusal(pack.takeError());
-  PackWriter writer;
-  for (size_t i = 0; i < (*pack)->size(); ++i) {
-    auto record = (*pack)->record(i);
-    if (!record) {
-      expect_refusal(record.takeError());
-      continue;
-    }
-    use(**record);
-    Expected<bool> added = writer.add(**pack, i);
-    if (!added) expect_refusal(added.takeError());
-  }
-  REQUIRE(!nearest_text(request, {*pack}).empty());
-  const std::vector<u8> again = must(writer.bytes());
-  REQUIRE(must(Pack::open_memory(again))->size() == writer.size());
-}
-
-bool tables_are_within(const std::vector<u8>& bytes) {
-  if (bytes.size() < pack_format::kHeaderBytes) return false;
-  const PackPlaces at(bytes);
-  const auto within = [&](u64 offset, u64 count, u64 each) {
-    return offset <= bytes.size() && count <= (bytes.size() - offset) / each;
-  };
-  return within(at.index, at.entries, pack_format::kRowBytes) &&
-         within(at.blobs, at.num_blobs, pack_format::kBlobRowBytes) &&
-         within(at.manifest, at.manifest_bytes, 1) &&
-         within(at.pages, at.num_pages(), pack_format::kPageEntryBytes);
 }
 
 // Rows grouped by expert, a bias by group, a scalar, and an output in place.
@@ -126,22 +61,14 @@ std::vector<std::string> packs() {
   return corpus;
 }
 
-ChainRequest request() {
-  return make_request(test::layer_chain(), must(find_target("b200")), false, {});
-}
-
 }  // namespace
 
 TEST_CASE("mutated packs") {
   const test::Mutator mutator(packs(), words());
-  const ChainRequest asked = request();
   test::fuzz(20'000, [&](u64 seed) {
-    std::vector<u8> bytes = bytes_of(mutator.input(seed));
-    if (seed % 8 != 0 && tables_are_within(bytes)) {
-      llvm::support::endian::write64le(&bytes[24], bytes.size());
-      test::seal(bytes);
-    }
-    execute(bytes, asked);
+    std::vector<u8> bytes = fuzz::pack_bytes(mutator.input(seed));
+    if (seed % 8 != 0) bytes = fuzz::sealed(std::move(bytes));
+    fuzz::run_pack(bytes);
   });
 }
 
@@ -149,21 +76,14 @@ TEST_CASE("mutated packs") {
 TEST_CASE("mutated entries") {
   std::vector<std::string> corpus;
   for (const std::string& pack : packs()) {
-    const std::vector<u8> bytes = bytes_of(pack);
-    const auto opened = must(Pack::open_memory(bytes));
+    const auto opened = must(Pack::open_memory(fuzz::pack_bytes(pack)));
     for (size_t i = 0; i < opened->size(); ++i) {
       corpus.push_back(text_of(must(opened->entry_bytes(i))));
     }
   }
   const test::Mutator mutator(corpus, words());
-  test::fuzz(20'000, [&](u64 seed) {
-    Expected<PackEntry> entry = decode_entry(bytes_of(mutator.input(seed)));
-    if (!entry) return expect_refusal(entry.takeError());
-    REQUIRE(entry_problem(*entry).empty());
-    use(entry->record);
-    const std::vector<u8> written = encode_entry(*entry);
-    REQUIRE(encode_entry(must(decode_entry(written))) == written);
-  });
+  test::fuzz(20'000,
+             [&](u64 seed) { fuzz::run_pack_entry(fuzz::pack_bytes(mutator.input(seed))); });
 }
 
 TEST_CASE("mutated lines of a trace") {
@@ -171,16 +91,10 @@ TEST_CASE("mutated lines of a trace") {
   sizes.name = "a";
   const std::string line =
       request_line(make_request(test::layer_chain(sizes), must(find_target("h200")), true, {}));
-  const test::Mutator mutator({line, request_line(request())},
-                              {"{", "}", "\"", "\\u0000", "1e999", "-1", "null", ":", ",", "\\n",
-                               "\"arch\"", "sm_90a", "host:", "[", "true", "9223372036854775808"});
-  test::fuzz(20'000, [&](u64 seed) {
-    Expected<ChainRequest> read = parse_request_line(mutator.input(seed));
-    if (!read) {
-      REQUIRE(!take_report(read.takeError()).message.empty());
-      return;
-    }
-    const std::string written = request_line(*read);
-    REQUIRE(request_line(must(parse_request_line(written))) == written);
-  });
+  const std::string other =
+      request_line(make_request(test::layer_chain(), must(find_target("b200")), false, {}));
+  const test::Mutator mutator(
+      {line, other}, {"{", "}", "\"", "\\u0000", "1e999", "-1", "null", ":", ",", "\\n", "\"arch\"",
+                      "sm_90a", "host:", "[", "true", "9223372036854775808"});
+  test::fuzz(20'000, [&](u64 seed) { fuzz::run_trace_line(mutator.input(seed)); });
 }
