@@ -264,7 +264,7 @@ void train(const ctn::Engine& engine, const ctn::Gradient& gradient, Sizes size,
 }
 
 int program() {
-  constexpr Sizes kFull{256, 4, 32, 64};
+  constexpr Sizes kFull{64, 4, 32, 128};
   constexpr Sizes kSmall{16, 2, 24, 32};
   example::require_same(build(kSmall), "grouped_mlp_train.chain");
   const Sizes size = example::choose_sizes(kFull, kSmall);

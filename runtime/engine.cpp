@@ -389,6 +389,9 @@ Expected<std::shared_ptr<const Executable>> Engine::load(std::shared_ptr<const C
   state->record = std::move(record);
   state->driver = driver;
   state->device = device;
+  Expected<cuda::Context> context = driver->primary_context(device);
+  if (!context) return context.takeError();
+  state->context = *context;
   if (Error error = state->bind()) return error;
   for (size_t b = 0; b < state->buckets.size(); ++b) {
     for (size_t k = 0; k < state->buckets[b].kernels.size(); ++k) {

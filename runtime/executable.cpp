@@ -55,6 +55,9 @@ Error Executable::launch(const LaunchArguments& arguments) const {
   const BoundBucket* bucket = state.find(arguments.symbol);
   if (bucket == nullptr) return state.wrong_symbol(arguments.symbol);
   if (Error error = state.check(arguments)) return error;
+  // Encoding a tensor map and launching need a current context (CUDA_ERROR_INVALID_CONTEXT).
+  auto scope = cuda::ScopedContext::unless_current(*state.driver, state.context);
+  if (!scope) return scope.takeError();
 
   // The caller allows PDL for the first kernel, the plan for the others. A kernel without CTAs is
   // not launched; the next one then follows a kernel that the plan did not consider, so without

@@ -244,9 +244,6 @@ ctn_status ctn_torch_launch(const ctn_torch_binding* binding, const ctn_launch_a
     launch.symbol = bound.special.symbol;
     launch.workspace = given.workspace;
     launch.stream = static_cast<cuda::Stream>(given.stream);
-    Expected<cuda::ScopedContext> context =
-        cuda::ScopedContext::primary_if_other(bound.executable->device());
-    if (!context) return context.takeError();
     return bound.executable->launch(launch);
   });
 }

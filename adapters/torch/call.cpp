@@ -245,8 +245,6 @@ class Call {
       if (Error error = allocate({bytes}, {1}, shim_.u8, workspace)) return error;
       CATENARY_SHIM(shim_.aoti_torch_get_data_ptr(workspace.get(), &launch.workspace));
     }
-    Expected<cuda::ScopedContext> context = cuda::ScopedContext::primary_if_other(device());
-    if (!context) return context.takeError();
     return bound_->executable->launch(launch);
   }
 

@@ -81,6 +81,8 @@ class Gpu:
         self.large_peers = {}  # rows of peers.py --large by case
         self.counters = {}  # rows of counters.py by case
         self.tuned = {}  # rows of tune_gaps.py by shape
+        self.training = {}  # contenders of torch_training.py by row and name
+        self.whole_models = {}  # rows of torch_models.py by model, layers and workload
         self.commits = {}  # of the rows, in the order of the runs, by table
 
     def note(self, table, record):
@@ -91,15 +93,20 @@ class Gpu:
     def add(self, record):
         if record.get("quick") or record.get("tuning"):
             return
-        for table in ("launch", "compile", "calibration", "peers", "large_peers", "counters", "tuned"):
+        for table in ("launch", "compile", "calibration", "peers", "large_peers", "counters", "tuned",
+                      "training"):
             if record.get(table):
                 self.note(table, record)
+        if is_whole_models(record):
+            return self.add_whole_models(record)
         if has_list(record, "counters"):
             for row in record["counters"]:
                 replace(self.counters, row["case"], row)
         elif has_list(record, "tuned"):
             for row in record["tuned"]:
                 replace(self.tuned, shape_text(row), row)
+        elif has_list(record, "training"):
+            self.add_training(record["training"])
         elif is_peers(record):
             self.add_peers(record)
         elif not self.add_sweeps(record):
@@ -144,6 +151,24 @@ class Gpu:
             self.peers[row["bias_silu"], row["k"], row["n"], row["m"]] = row
 
 
+    def add_whole_models(self, record):
+        self.note("whole_models", record)
+        for row in record["rows"]:
+            replace(self.whole_models, (row["model"], row["layers"], row["workload"]), row)
+
+    def add_training(self, rows):
+        """A later record replaces the contenders that it has. `speed`: that of ours against the
+        contender, in the process that timed both."""
+        for row in rows:
+            contenders = row["contenders"]
+            ours = contenders.get("catenary", contenders.get("catenary chains"))
+            known = self.training.pop(row["row"], {"flops": row["flops"], "contenders": {}})
+            self.training[row["row"]] = known
+            for name, entry in contenders.items():
+                speed = entry["us"] / ours["us"] if ours else None
+                known["contenders"][name] = {**entry, "speed": speed}
+
+
 def has_list(data, key):
     return isinstance(data.get(key), list)
 
@@ -152,10 +177,15 @@ def is_peers(data):
     return has_list(data, "peers") or has_list(data, "large_peers")
 
 
+def is_whole_models(data):
+    return data.get("kind") == "whole models" and has_list(data, "rows")
+
+
 def is_record(data):
     if not isinstance(data, dict):
         return False
-    return (is_peers(data) or has_list(data, "counters") or has_list(data, "tuned") or
+    return (is_peers(data) or is_whole_models(data) or
+            any(has_list(data, key) for key in ("counters", "tuned", "training")) or
             (has_list(data, "rows") and "ceilings" in data))
 
 

@@ -44,6 +44,14 @@ SECTIONS = (
     ("PyTorch, small M", "peers", "One process, CUDA graphs; `torch.compile` with max-autotune."),
     ("PyTorch, large layers", "large_peers",
      "One process; each layer in the ways that PyTorch has for it, `torch.compile` with max-autotune. M x N x K, B x G x N x K, E x M x N x K."),
+    ("Training steps", "training",
+     "Forward and gradients of x and of all parameters, bf16, one process (`bench/scripts/torch_training.py`): PyTorch eager (a loop over "
+     "groups), batched (bmm, grouped_mm), `torch.compile` of that with max-autotune. Ours by autograd; dgrad and wgrad by its gradient chains. "
+     "*held*: what the forward leaves for the backward beside its result. B x G x N x K, M x N x K, E x M x N x K."),
+    ("Whole models", "whole_models",
+     "Models of transformers with random weights, bf16 (`bench/scripts/torch_models.py`): each contender is one CUDA graph of a step, in turns in "
+     "one process. Decode steps have a static cache of 1,024 positions; decode-N has N rows. `torch.compile` and "
+     "`torch.compile(backend=\"catenary\")`, both with max-autotune. *linear layers*: all of the step by F.linear in one graph."),
     ("Rates and latencies of the device", "calibration", "`catenary bench --calibrate`, for the cost model."),
     ("Host time of a launch", "launch", ""),
     ("Time to compile", "compile", "One kernel at a time. Needs no GPU; hosts differ."),

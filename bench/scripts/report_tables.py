@@ -6,16 +6,16 @@ from report_plots import SWEEP_FLOOR, geometric_mean, number, sweep_ratio
 
 PEERS = ("F.linear", "torch.compile", "catenary", "catenary PDL")  # times of peers.py
 PEER_NAMES = {"catenary PDL": "catenary with PDL"}
+TRAINING_PEERS = ("eager", "batched", "compile")  # contenders of torch_training.py
 
 # README.md's table: a case and whether its time is the one with PDL. Losses are among them.
-BRIEF = (("gemm/8192x4096x4096/bf16", False), ("gemm/4096x4096x4096/bf16", False),
-         ("gemm_bias_gelu/8192x3072x768/bf16", False), ("swiglu/8192x4096x4096/bf16", False),
-         ("grouped/2560x12x3072x1024/bf16", False),
+BRIEF = (("gemm/4096x4096x4096/bf16", False), ("swiglu/8192x4096x4096/bf16", False),
          ("grouped_bias_silu/2560x12x3072x1024/bf16", False),
          ("moe_even/4x16384x14336x4096/bf16", False),
-         ("moe_wgrad_even/4x16384x14336x4096/bf16", False),
-         ("moe_decode/8x1x14336x4096/bf16", True), ("small/1x2048x4096/bf16", True),
-         ("small/128x2048x4096/bf16", True), ("mlp/16x14336x4096/bf16", True))
+         ("small/1x2048x4096/bf16", True), ("small/128x2048x4096/bf16", True),
+         ("mlp/16x14336x4096/bf16", True))
+BRIEF_TRAINING = 3  # rows
+BRIEF_MODELS = 2
 
 
 def percent(share):
@@ -103,12 +103,14 @@ def brief_cells(row, with_pdl):
 
 
 def brief_table(gpu):
-    """A dozen cases in five columns, for README.md."""
-    rows = [(gpu.rows[case], with_pdl) for case, with_pdl in BRIEF if case in gpu.rows]
+    """A dozen rows of cases, training steps and models in five columns, for README.md."""
+    rows = [brief_cells(gpu.rows[case], with_pdl) for case, with_pdl in BRIEF if case in gpu.rows]
+    training, models = list(gpu.training.items()), list(gpu.whole_models.values())
+    rows += [training_brief_cells(name, row) for name, row in training[:BRIEF_TRAINING]]
+    rows += [model_brief_cells(row) for row in models[:BRIEF_MODELS]]
     if not rows:
         return None
-    return table(["case", "µs", "rate", "peer µs", "speed against peer"],
-                 [brief_cells(row, with_pdl) for row, with_pdl in rows])
+    return table(["case", "µs", "rate", "peer µs", "speed against peer"], rows)
 
 
 def ceilings_table(gpu):
@@ -339,6 +341,90 @@ def large_peers_table(gpu):
                   "speed against it", "others, µs"], lines)
 
 
+def training_times(row):
+    """Ours by autograd, the peers in order, and the fastest of them against ours; None: not timed."""
+    contenders = row["contenders"]
+    peers = {name: contenders[name] for name in TRAINING_PEERS if name in contenders}
+    rated = [name for name in peers if peers[name]["speed"]]
+    best = min(rated, key=lambda name: peers[name]["speed"]) if rated else None
+    return contenders.get("catenary", contenders.get("catenary chains")), peers, best
+
+
+def tflops(row, entry):
+    return number(row["flops"] / entry["us"] * 1e-6 if entry else None, 0, " TFLOP/s")
+
+
+def training_brief_cells(name, row):
+    ours, peers, best = training_times(row)
+    peer = f", PyTorch {best}" if best else ""
+    return [f"training {name}{peer}", micros(ours and ours["us"]), tflops(row, ours),
+            micros(best and peers[best]["us"]), ratio_text(best and peers[best]["speed"])]
+
+
+MODELS = {"llama": "Llama-3-8B", "qwen": "Qwen2.5-7B", "mixtral": "Mixtral-8x7B", "vit": "ViT-L", "bert": "BERT-large",
+          "llama-4": "Llama-3-8B", "mixtral-4": "Mixtral-8x7B"}
+
+
+def model_name(row):
+    return f"{MODELS.get(row['model'], row['model'])}, {row['layers']} layers, {row['workload']}"
+
+
+def model_times(row):
+    """Times of ours and of torch.compile in us, or None, and ours against it."""
+    us = {name: entry.get("us") for name, entry in row["contenders"].items()}
+    ours, peer = us.get("catenary"), us.get("inductor")
+    return ours, peer, peer / ours if ours and peer else None
+
+
+def model_brief_cells(row):
+    ours, peer, speed = model_times(row)
+    return [f"{model_name(row)}, torch.compile", micros(ours), "–", micros(peer), ratio_text(speed)]
+
+
+def whole_models_table(gpu):
+    """Steps of torch_models.py: ours, torch.compile and eager, and what the linear layers are of it."""
+    if not gpu.whole_models:
+        return None
+    lines = []
+    for row in gpu.whole_models.values():
+        ours, peer, speed = model_times(row)
+        entries = row["contenders"]
+        taken = [r for r in entries.get("catenary", {}).get("regions", []) if r["taken"]]
+        first = [entries.get(name, {}).get("first_call_s") for name in ("inductor", "catenary")]
+        lines.append([model_name(row), micros(ours), micros(peer), ratio_text(speed),
+                      micros(entries.get("eager", {}).get("us")), micros(row.get("linear_us")),
+                      f"{len(taken)}", *(number(s, 0) for s in first)])
+    return table(["step", "catenary, µs", "torch.compile, µs", "speed against it", "eager, µs", "linear layers, µs",
+                  "regions taken", "first call of torch.compile, s", "of catenary, s"], lines)
+
+
+def mebibytes(entry):
+    return number(entry["held_bytes"] / 2 ** 20 if entry and "held_bytes" in entry else None, 0)
+
+
+def training_table(gpu):
+    """Steps of torch_training.py: ours by phases, PyTorch's ways, and what a forward holds."""
+    if not gpu.training:
+        return None
+    lines = []
+    for name, row in gpu.training.items():
+        ours, peers, best = training_times(row)
+        chains = row["contenders"].get("catenary chains", {"phases": {}})["phases"]
+        again = row["contenders"].get("catenary recompute")
+        lines.append([name] + [micros((ours or {"phases": {}})["phases"].get(phase))
+                               for phase in ("forward", "backward")] +
+                     [micros(chains.get(phase)) for phase in ("dgrad", "wgrad")] +
+                     [micros(ours and ours["us"]), tflops(row, ours)] +
+                     [micros(peers[one]["us"] if one in peers else None) for one in TRAINING_PEERS] +
+                     [best or "–", ratio_text(best and peers[best]["speed"]), mebibytes(ours),
+                      mebibytes(best and peers[best]), micros(again and again["us"]),
+                      mebibytes(again)])
+    return table(["layer", "forward, µs", "backward, µs", "of it dgrad", "wgrad", "step, µs", "rate",
+                  "PyTorch eager, µs", "batched, µs", "torch.compile, µs", "best of PyTorch",
+                  "speed against it", "held, MiB", "held by it, MiB", "step with recompute, µs",
+                  "held, MiB"], lines)
+
+
 def choice_text(tile, split):
     return tile + (f", split-K {split}" if split > 1 else "")
 
@@ -382,4 +468,5 @@ SPECIAL = {"machine": machine_line, "brief": brief_table, "ceilings": ceilings_t
            "random": lambda gpu: layers_table(gpu, "random"),
            "launch": launch_table, "compile": compile_table, "sweep": sweep_table,
            "choices": choices_table, "peers": peers_table, "large_peers": large_peers_table,
-           "counters": counters_table, "tuned": tuned_table}
+           "counters": counters_table, "tuned": tuned_table, "training": training_table,
+           "whole_models": whole_models_table}

@@ -325,6 +325,42 @@ class ReportTest(unittest.TestCase):
         self.assertIn("| 2 x 64x256x128, dual | a | 11.00 | b, split-K 4 | 10.00 | 10.0% |\n"
                       "| 64x256x128, dual | a | – | b, split-K 4 | 10.00 | – |", text)
 
+    def test_training(self):
+        def entry(us, held=None, **phases):
+            return {"us": us, "phases": phases} | ({"held_bytes": held * 2 ** 20} if held is not None else {})
+
+        ours = {"catenary": entry(10.0, 3, forward=4.0, backward=6.0),
+                "catenary chains": entry(9.0, forward=4.0, dgrad=3.0, wgrad=2.0),
+                "catenary recompute": entry(12.0, 0, forward=4.0, backward=8.0)}
+        first = {"row": "gelu_mlp/2x3x4", "flops": 8e9, "problems": {},
+                 "contenders": {**ours, "eager": entry(20.0, 4), "compile": entry(1.0, 4)}}
+        # A later record of the same row has the same contender anew, and ours in that process.
+        again = {"row": "gelu_mlp/2x3x4", "flops": 8e9, "problems": {},
+                 "contenders": {"catenary": entry(16.0, 3, forward=8.0, backward=8.0), "compile": entry(12.0, 5)}}
+        failed = {"row": "experts/1x2", "flops": 1e9, "problems": {"row": "no memory"}, "contenders": {}}
+        for name, date, rows, quick in (("a.json", "20261122T000000Z", [first, failed], False),
+                                        ("b.json", "20261123T000000Z", [again], False),
+                                        ("c.json", "20261124T000000Z", [first], True)):
+            self.save(name, {"device": "NVIDIA H200", "date": date, "training": rows, "quick": quick})
+        text = self.run_report("<!-- bench:training -->\n<!-- /bench -->\n<!-- bench:brief -->\n<!-- /bench -->\n")
+        self.assertIn("| experts/1x2 | – | – | – | – | – | – | – | – | – | – | – | – | – | – | – |\n"
+                      "| gelu_mlp/2x3x4 | 8.00 | 8.00 | 3.00 | 2.00 | 16.00 | 500 TFLOP/s | 20.00 | – | 12.00 | compile | "
+                      "0.75 | 3 | 5 | 12.00 | 0 |\n", text)
+        self.assertIn("| training gelu_mlp/2x3x4, PyTorch compile | 16.00 | 500 TFLOP/s | 12.00 | 0.75 |\n", text)
+        self.assertIn("## Training steps", (self.results / "h200" / "README.md").read_text())
+
+    def test_whole_models(self):
+        row = {"model": "llama", "layers": 8, "workload": "decode-1", "linear_us": 5.0, "contenders": {
+            "eager": {"us": 30.0, "first_call_s": 1.0}, "inductor": {"us": 12.0, "first_call_s": 40.4},
+            "catenary": {"us": 10.0, "first_call_s": 20.0, "regions": [{"taken": True}, {"taken": False}]}}}
+        failed = {"model": "x", "layers": 2, "workload": "train", "contenders": {"catenary": {"error": "no memory"}}}
+        self.save("m.json", {"kind": "whole models", "device": "NVIDIA H200", "date": "2026-11-23", "rows": [row, failed]})
+        text = self.run_report("<!-- bench:whole_models -->\n<!-- /bench -->\n<!-- bench:brief -->\n<!-- /bench -->\n")
+        self.assertIn("| Llama-3-8B, 8 layers, decode-1 | 10.00 | 12.00 | **1.20** | 30.00 | 5.00 | 1 | 40 | 20 |\n"
+                      "| x, 2 layers, train | – | – | – | – | – | 0 | – | – |\n", text)
+        self.assertIn("| Llama-3-8B, 8 layers, decode-1, torch.compile | 10.00 | – | 12.00 | **1.20** |\n", text)
+        self.assertIn("## Whole models", (self.results / "h200" / "README.md").read_text())
+
     def test_repository_shows_its_records(self):
         bench = pathlib.Path(__file__).resolve().parents[1]
         shutil.copytree(bench / "results", self.results, dirs_exist_ok=True)

@@ -6,9 +6,10 @@
     bench/scripts/torch_models.py OUT.json --models llama --workloads decode-1,train
     bench/scripts/torch_models.py OUT.json --tiny              # small sizes, on the CPU too: that it runs
 
-Every contender is one CUDA graph of a step, replayed; contenders take turns, A B C A B C; a time is the median over the
-rounds. Outputs are compared with eager's. `linear_share` is the time of the step's nn.Linear layers by F.linear in one
-graph, over eager's. `first_call_s` is the first call, with all compiling. Contenders:
+Every contender is one CUDA graph of a step, replayed; contenders take turns, each round in another order; a time is the
+median over the rounds. Half of a turn is not timed: the card's clock then is that of the contender's own power.
+Outputs are compared with eager's. `linear_share` is the time of the step's nn.Linear layers by F.linear in one graph,
+over eager's. `first_call_s` is the first call, with all compiling. Contenders:
 
     eager          the model as it is
     inductor       torch.compile, mode max-autotune-no-cudagraphs
@@ -21,6 +22,7 @@ import copy
 import datetime
 import gc
 import json
+import random
 import statistics
 import subprocess
 import time
@@ -171,6 +173,7 @@ class Replay:
         synchronize()
         self.first_call_s = time.perf_counter() - start
         self.model = model
+        self.step = step  # its tensors are inputs of the graph: they must live as long
         self.graph = None
         if not torch.cuda.is_available():
             self.run = step
@@ -250,6 +253,7 @@ def measure(steps, options):
         out = result["out"].float().clone()
         expected = out if expected is None else expected
         entry["first_call_s"] = round(replays[name].first_call_s, 3)
+        print(f"  {name}: first call {entry['first_call_s']} s", flush=True)
         entry["error_of_largest"] = float((out - expected).abs().max() / expected.abs().max().clamp(min=1e-9))
         if name.startswith("catenary"):
             entry["regions"] = [
@@ -258,9 +262,11 @@ def measure(steps, options):
             ]
     count = 1 if options.tiny else max(1, round(options.round_ms * 1000 / max(time_us(replays["eager"].run, 3), 1)))
     times = {name: [] for name in replays}
+    order = random.Random(1)
     for _ in range(options.rounds):
-        for name, replay in replays.items():
-            times[name].append(time_us(replay.run, count))
+        for name in order.sample(sorted(replays), len(replays)):
+            time_us(replays[name].run, count)
+            times[name].append(time_us(replays[name].run, count))
     for name, values in times.items():
         row["contenders"][name] |= {"us": round(statistics.median(values), 2), "spread": [min(values), max(values)]}
     if not options.no_share and "eager" in replays and steps.kind != "train":
@@ -280,6 +286,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=11)
     parser.add_argument("--round-ms", type=float, default=40, help="of one contender in one round")
     parser.add_argument("--accept", choices=("", "faster", "always", "never"), default="", help="of the pass")
+    parser.add_argument("--layers", type=int, default=0, help="layers of each model; 0: its own number")
     parser.add_argument("--no-share", action="store_true", help="do not time the linear layers alone")
     parser.add_argument("--tiny", action="store_true", help="small sizes and one round: a test of this script")
     options = parser.parse_args()
@@ -297,6 +304,7 @@ def main():
         chosen = [w for w in workloads if not options.workloads or w in options.workloads.split(",")]
         for workload in chosen:
             kind, config = make(options.tiny)
+            config.num_hidden_layers = options.layers or config.num_hidden_layers
             torch.manual_seed(0)
             torch.set_default_dtype(torch.bfloat16)
             with torch.device(device):
@@ -305,7 +313,7 @@ def main():
             if name.startswith("mixtral"):
                 model.set_experts_implementation("grouped_mm")
             print(f"{name} {workload}", flush=True)
-            row = {"model": name, **measure(Steps(model, workload, options, device), options)}
+            row = {"model": name, "layers": config.num_hidden_layers, **measure(Steps(model, workload, options, device), options)}
             record["rows"].append(row)
             Path(options.out).write_text(json.dumps(record, indent=1) + "\n")
             eager = row["contenders"].get("eager", {}).get("us", float("nan"))

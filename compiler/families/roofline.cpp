@@ -45,6 +45,20 @@ double restart_us(const Counts& c, const Rates& rates, double rounds) {
   return rates.latency_us * kStartLatencies * std::max(rounds - 1, 0.0);
 }
 
+// Rounds of CTAs of a weight stream after the first, places that are empty in the last one, and SMs
+// that read more than others (RESULTS model-10).
+double stream_us(const Counts& c, const Rates& rates, double dram) {
+  constexpr double kRound = 0.2;       // latencies
+  constexpr double kEmptyPlaces = 0.2;  // of the time of the bytes that they could have read
+  constexpr double kUneven = 0.02;
+  if (!c.streams || !c.early_weights) return 0;
+  const double exact = c.units_per_sm / c.resident;
+  const double rounds = std::ceil(exact - 1e-9);
+  const double empty = exact > 1 ? rounds / exact - 1 : 0;
+  return rates.latency_us * kRound * std::max(rounds - 1, 0.0) +
+         dram * (kEmptyPlaces * empty + kUneven * (c.busiest_share - 1));
+}
+
 }  // namespace
 
 Prediction predict(const Counts& c, const Target& target, i64 bytes, double flops,
@@ -63,6 +77,7 @@ Prediction predict(const Counts& c, const Target& target, i64 bytes, double flop
   p.latency_us = latency_us(c, rates, rounds);
   p.dram_us = static_cast<double>(bytes) / rates.dram;
   p.tail_us = (c.early_weights ? 0 : rates.latency_us) + epilogue + restart_us(c, rates, rounds) +
+              stream_us(c, rates, p.dram_us) +
               std::max(c.units / target.sm_count, 1.0) * c.register_bytes / rates.register_fill +
               c.units_per_sm * c.exchange_bytes / rates.dsmem +
               epilogue_flops / (target.f32_tflops * 1e6);

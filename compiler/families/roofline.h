@@ -10,7 +10,7 @@
 //   dram       bytes, each operand once / DRAM's rate
 //   normP      (a^P + b^P + ..)^(1/P): times of units that run side by side
 //   tail       what nothing overlaps: the first load, the last epilogue, the cluster's exchange,
-//              CTAs that start after others
+//              CTAs that start after others, places of a weight stream's last round without a CTA
 //   reduction  the second kernel of split-K
 #pragma once
 
@@ -24,6 +24,7 @@ namespace catenary {
 struct Counts {
   double units = 1;            // with splits and the CTAs of cluster split-K
   double units_per_sm = 1;     // of the busiest SM
+  double busiest_share = 1;    // bytes from DRAM of the busiest SM over the mean of all
   double resident = 1;         // units that an SM works on at once
   bool persistent = false;     // an SM's units run without a start each
   double k_tiles = 1;          // of a unit

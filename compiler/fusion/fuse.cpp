@@ -21,6 +21,10 @@ std::string_view anchor_text(Op op) {
   return op == Op::kSum ? "a sum" : "a maximum";
 }
 
+// Whether a kernel computes a value of this op. A weight is dequantised by the contraction that
+// reads it.
+bool has_place(Op op) { return op != Op::kParameter && op != Op::kConstant && op != Op::kDequant; }
+
 bool same_shape(llvm::ArrayRef<Dim> a, llvm::ArrayRef<Dim> b) { return a == b; }
 
 std::string shape_text(llvm::ArrayRef<Dim> shape) {
@@ -94,7 +98,7 @@ class Fuser {
   // gets such a group.
   void materialise(ValueId id, std::string_view reader) {
     const Value& v = value(id);
-    if (group_of(id) >= 0 || v.op == Op::kParameter || v.op == Op::kConstant) return;
+    if (group_of(id) >= 0 || !has_place(v.op)) return;
     if (fuse_) {
       place_ready();
       if (join_reader(id)) return;
@@ -260,7 +264,7 @@ class Fuser {
 
   void place(ValueId id) {
     const Value& v = value(id);
-    if (v.op == Op::kParameter || v.op == Op::kConstant || group_of(id) >= 0) return;
+    if (!has_place(v.op) || group_of(id) >= 0) return;
     if (v.op == Op::kContract || is_reduction(v.op)) return place_anchor(id);
     const int latest = operands_group(v);
     if (!fuse_) {

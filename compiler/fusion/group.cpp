@@ -204,6 +204,22 @@ MemoryLocation location_of(const VerifiedChain& chain, const MemoryMap& memory, 
   return memory.home.at(id);
 }
 
+// Adds a matrix that the kernel reads; of a dequantised one its integers, scales and zeros.
+void add_matrix(const VerifiedChain& chain, const MemoryMap& memory, ValueId id,
+                GroupTensors& tensors) {
+  const Value& v = chain.value(id);
+  if (v.op != Op::kDequant) {
+    tensors.matrices.push_back(tensors.add_location(location_of(chain, memory, id)));
+    tensors.dequants.push_back(std::nullopt);
+    return;
+  }
+  const auto add = [&](size_t i) {
+    return tensors.add_location(parameter_location(chain, v.operands[i].value));
+  };
+  tensors.matrices.push_back(add(0));
+  tensors.dequants.push_back(DequantTensors{v.block, add(1), v.operands.size() > 2 ? add(2) : -1});
+}
+
 // What group `g` reads from memory, itself or through values that it recomputes. Returns, per
 // value, whether the group recomputes it.
 std::vector<bool> mark_reads(const VerifiedChain& chain, const FusionPlan& fusion, int g,
@@ -239,6 +255,13 @@ int GroupTensors::add_location(const MemoryLocation& location) {
   return static_cast<int>(locations.size()) - 1;
 }
 
+bool GroupTensors::is_matrix(int location) const {
+  const auto reads = [&](const std::optional<DequantTensors>& dequant) {
+    return dequant && (dequant->scale == location || dequant->zero == location);
+  };
+  return llvm::is_contained(matrices, location) || llvm::any_of(dequants, reads);
+}
+
 MemoryLocation parameter_location(const VerifiedChain& chain, ValueId id) {
   MemoryLocation location;
   const TensorType& type = chain.info(id).type;
@@ -247,10 +270,11 @@ MemoryLocation parameter_location(const VerifiedChain& chain, ValueId id) {
       static_cast<int>(llvm::find(chain.parameters(), id) - chain.parameters().begin());
   location.binding.name = chain.value(id).name;
   location.binding.align = type.align;
-  location.binding.bytes = span_elements(type) * dtype_bytes(type.dtype);
+  location.binding.bytes = span_bytes(type);
   location.dtype = type.dtype;
   location.strides = type.strides;
   location.weight = chain.value(id).role == Role::kWeight;
+  location.packed = type.packed;
   return location;
 }
 
@@ -262,7 +286,7 @@ MemoryLocation output_location(const VerifiedChain& chain, int i) {
   location.binding.index = i;
   location.binding.name = chain.value(output.value).name;
   location.binding.align = type.align;
-  location.binding.bytes = span_elements(type) * dtype_bytes(type.dtype);
+  location.binding.bytes = span_bytes(type);
   if (output.in_place >= 0) {
     location.binding.in_place = parameter_location(chain, output.in_place).binding.index;
   }
@@ -301,7 +325,7 @@ MemoryMap map_memory(const VerifiedChain& chain, const FusionPlan& fusion) {
       location.binding.workspace_offset = memory.workspace_bytes;
       location.binding.name = chain.value(id).name;
       location.binding.align = 256;
-      location.binding.bytes = span_elements(type) * dtype_bytes(type.dtype);
+      location.binding.bytes = span_bytes(type);
       location.dtype = own;
       location.strides = type.strides;
       // An empty value has an offset of its own too: locations are told apart by it.
@@ -344,9 +368,7 @@ GroupTensors build_group(const VerifiedChain& chain, const FusionPlan& fusion,
   for (size_t i = 0; i < group.anchors.size(); ++i) {
     const Value& anchor = chain.value(group.anchors[i].value);
     if (anchor.op != Op::kContract) continue;
-    for (const Use& use : anchor.operands) {
-      tensors.matrices.push_back(tensors.add_location(location_of(chain, memory, use.value)));
-    }
+    for (const Use& use : anchor.operands) add_matrix(chain, memory, use.value, tensors);
     if (anchor.ragged && i == 0)
       tensors.add_location(parameter_location(chain, anchor.ragged->ends));
   }

@@ -18,6 +18,14 @@ struct MemoryLocation {
   DType dtype = DType::kF32;
   llvm::SmallVector<i64, 4> strides;  // per dimension of the value
   bool weight = false;                // a parameter with role weight
+  bool packed = false;                // in the packed layout; strides are of the plain one
+};
+
+// How a matrix is dequantised as it is read: locations of its scales and zeros.
+struct DequantTensors {
+  ScaleBlock block;
+  int scale = -1;
+  int zero = -1;  // -1: none
 };
 
 // A tensor that the program loads or stores. `steps` has one entry per dimension of the program's
@@ -45,8 +53,11 @@ struct GroupTensors {
   llvm::SmallVector<int, 2> prologue_results;
   GroupProgram program;                // accumulators in, stores out
   llvm::SmallVector<int, 4> matrices;  // kContract: locations of left and right of each anchor
+  llvm::SmallVector<std::optional<DequantTensors>, 4> dequants;  // of each matrix
 
   int add_location(const MemoryLocation& location);  // reuses an equal one
+  // Do the products read the location? Scales and zeros of a dequantised matrix included.
+  bool is_matrix(int location) const;
 };
 
 // Where every stored value of the chain goes: outputs and workspace. Offsets are multiples of 256.

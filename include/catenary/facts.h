@@ -32,9 +32,11 @@ typedef struct ctn_operand {
   const int64_t* dims;    /* `rank` sizes, or CTN_SYMBOL */
   const int64_t* strides; /* `rank` strides in elements */
   int64_t align;          /* the address is a multiple of this many bytes */
-  int64_t bytes;          /* from the first element to the last, at the symbol's upper bound */
+  int64_t bytes;          /* from the first element to the last, at the symbol's upper bound; of a
+                             packed tensor with its padding */
   int32_t in_place;       /* of an output: 1 + the number of the operand whose memory it takes;
                              0: memory of its own */
+  int32_t packed;         /* 1: in the packed layout, which `strides` do not describe */
 } ctn_operand;
 
 /* `index`: from 0. */

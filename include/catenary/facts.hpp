@@ -21,6 +21,7 @@ struct Operand {
   std::int64_t align = 16;            // the address is a multiple of this many bytes
   std::int64_t bytes = 0;             // at the symbol's upper bound
   std::optional<int> in_place;        // of an output: the operand whose memory it takes
+  bool packed = false;                // in the packed layout, which `strides` do not describe
 };
 
 // The chain's symbol, lo <= name <= hi.
@@ -63,6 +64,7 @@ inline Operands operands(const Chain& chain) {
     operand.align = facts.align;
     operand.bytes = facts.bytes;
     if (facts.in_place > 0) operand.in_place = facts.in_place - 1;
+    operand.packed = facts.packed != 0;
     result.operands.push_back(std::move(operand));
   }
   const char* name = nullptr;

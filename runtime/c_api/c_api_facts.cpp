@@ -121,8 +121,9 @@ ctn_status ctn_operands_get(const ctn_operands* operands, size_t index, ctn_oper
     result.dims = facts.dims.data();
     result.strides = facts.strides.data();
     result.align = facts.type.align;
-    result.bytes = span_elements(facts.type) * dtype_bytes(facts.type.dtype);
+    result.bytes = span_bytes(facts.type);
     result.in_place = facts.in_place + 1;
+    result.packed = facts.type.packed ? 1 : 0;
     const size_t size = operand->struct_size;
     *operand = result;
     operand->struct_size = size;

@@ -34,6 +34,7 @@ struct MemoryAccess {
 inline constexpr Result kSuccess = 0;
 inline constexpr Result kErrorInvalidValue = 1;
 inline constexpr Result kErrorOutOfMemory = 2;
+inline constexpr Result kErrorInvalidContext = 201;
 inline constexpr Result kErrorNoBinaryForGpu = 209;
 inline constexpr Result kErrorUnsupportedPtxVersion = 222;
 inline constexpr Result kErrorInvalidHandle = 400;

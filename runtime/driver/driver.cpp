@@ -243,24 +243,24 @@ Expected<ScopedContext> ScopedContext::primary(int ordinal) {
   if (!driver) return driver.takeError();
   Expected<Context> context = (*driver)->primary_context(ordinal);
   if (!context) return context.takeError();
-  if (const Result result = (*driver)->api().ctx_push_current(*context); result != kSuccess) {
-    return (*driver)->error(result, fmt::format("making device {} current", ordinal));
+  return push(**driver, *context);
+}
+
+Expected<ScopedContext> ScopedContext::unless_current(const Driver& driver, Context context) {
+  Context current = nullptr;
+  if (driver.api().ctx_get_current(&current) == kSuccess && current == context) {
+    return ScopedContext();
+  }
+  return push(driver, context);
+}
+
+Expected<ScopedContext> ScopedContext::push(const Driver& driver, Context context) {
+  if (const Result result = driver.api().ctx_push_current(context); result != kSuccess) {
+    return driver.error(result, "making the device's primary context current");
   }
   ScopedContext scope;
   scope.active_ = true;
   return scope;
-}
-
-Expected<ScopedContext> ScopedContext::primary_if_other(int ordinal) {
-  Expected<const Driver*> driver = Driver::get();
-  if (!driver) return driver.takeError();
-  Expected<Context> wanted = (*driver)->primary_context(ordinal);
-  if (!wanted) return wanted.takeError();
-  Context current = nullptr;
-  if ((*driver)->api().ctx_get_current(&current) == kSuccess && current == *wanted) {
-    return ScopedContext();
-  }
-  return primary(ordinal);
 }
 
 ScopedContext::ScopedContext(ScopedContext&& other) noexcept

@@ -130,15 +130,16 @@ Expected<DeviceInfo> probe(int ordinal);
 class ScopedContext {
  public:
   static Expected<ScopedContext> primary(int ordinal);
-  // The same without effect where that context is current already: for launches from threads that
-  // have none, such as those of an autograd engine.
-  static Expected<ScopedContext> primary_if_other(int ordinal);
+  // The same for `context`, without effect where it is current already. For launches: a thread may
+  // have no context, or that of another device. Takes no lock.
+  static Expected<ScopedContext> unless_current(const Driver& driver, Context context);
   ScopedContext(ScopedContext&& other) noexcept;
   ScopedContext& operator=(ScopedContext&&) = delete;
   ~ScopedContext();
 
  private:
   ScopedContext() = default;
+  static Expected<ScopedContext> push(const Driver& driver, Context context);
   bool active_ = false;
 };
 

@@ -79,6 +79,7 @@ constexpr ResultText kResults[] = {
     {kErrorOutOfMemory, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory"},
     {kErrorNoBinaryForGpu, "CUDA_ERROR_NO_BINARY_FOR_GPU",
      "the simulator runs only kernels of the host's compiler"},
+    {kErrorInvalidContext, "CUDA_ERROR_INVALID_CONTEXT", "no context is current on this thread"},
     {kErrorLaunchFailed, "CUDA_ERROR_LAUNCH_FAILED", "a kernel failed"},
     {kErrorNotSupported, "CUDA_ERROR_NOT_SUPPORTED", "the simulator does not support this"},
     {kErrorStreamCaptureUnsupported, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
@@ -178,6 +179,7 @@ Result launch_kernel(const LaunchConfig* config, Function function, void** param
   }
   // Only the attribute has the size of the parameters.
   if (facts == nullptr) return kErrorInvalidValue;
+  if (contexts_pushed == 0) return kErrorInvalidContext;
   const Result found = with(functions(), function, [&](FunctionObject& object) {
     launch.object = object.object;
     launch.kernel = object.name;

@@ -31,6 +31,7 @@
 #include "kernels/skinny_cluster.cuh"
 #include "kernels/skinny_load.cuh"
 #include "kernels/skinny_squares.cuh"
+#include "kernels/skinny_work.cuh"
 #include "ptx/cluster.cuh"
 #include "ptx/global.cuh"
 #include "ptx/mma.cuh"
@@ -50,12 +51,13 @@ struct SkinnyTypes {
   static constexpr int kChunkBlocks =
       (kBlocks + kConfig.loads.x_chunks - 1) / kConfig.loads.x_chunks;
   static constexpr int kElementBytes = kConfig.space.element_bytes();
-  // Lower bound of every warp's blocks.
-  static constexpr i64 kMinBlocks = kConfig.k_blocks() / kConfig.k_slices() / kConfig.tile.warps_k;
+  static constexpr i64 kMinBlocks = kConfig.least_warp_blocks();
   using WLoad = SkinnyLoad<kConfig, kMinBlocks>;
-  static_assert((kConfig.k_blocks() + kConfig.k_slices() - 1) / kConfig.k_slices() <=
-                    i64{kConfig.tile.warps_k} * kBlocks,
+  static_assert(kConfig.most_slice_blocks() <= i64{kConfig.tile.warps_k} * kBlocks,
                 "the warps' slices hold K");
+  static_assert(kConfig.schedule.n_slices == 0 ||
+                    (kConfig.tile.warps_n == 1 && kConfig.rows() <= kConfig.operand_rows()),
+                "one warp's rows hold a slice of N");
   static_assert(kConfig.vectors() <= kConfig.threads(), "one vector of D per thread");
   static_assert(kConfig.tile.columns % kConfig.loads.x_columns == 0, "x_columns divides columns");
   static_assert(kConfig.ragged.kind == Ragged::kNone ||
@@ -76,75 +78,6 @@ struct SkinnyTypes {
   using Squares = float[kConfig.row_squares ? kColumnTiles : 1];
 };
 
-// The work of a CTA and of this thread's warp.
-struct SkinnyWorkTile {
-  u32 batch[kMaxDims] = {};  // right-aligned
-  u32 split = 0;
-  u32 group = 0;    // M-grouped
-  i64 m0 = 0;       // first index of D's m
-  i64 n0 = 0;       // first index of D's n
-  i64 block0 = 0;   // first K block of the warp
-  i32 blocks = 0;   // K blocks of the warp
-  u32 ordinal = 0;  // the group's index among groups that have rows
-};
-
-// The work of the CTA with number `index`.
-template <const SkinnyConfig& kConfig>
-CATENARY_DEVICE SkinnyWorkTile find_skinny_work(u32 index) {
-  constexpr i64 kTiles = (kConfig.space.n.size + kConfig.rows() - 1) / kConfig.rows();
-  const u32 warp_k = threadIdx.x / 32 % kConfig.tile.warps_k;
-  SkinnyWorkTile work;
-  const u32 k_slice = index % kConfig.k_slices();
-  work.split = k_slice / kConfig.schedule.cluster_k;
-  index /= kConfig.k_slices();
-  work.n0 = static_cast<i64>(index % kTiles) * kConfig.rows();
-  index /= kTiles;
-#pragma unroll
-  for (int d = kMaxDims - 1; d >= kMaxDims - kConfig.space.batch_rank; --d) {
-    const u32 size = static_cast<u32>(kConfig.space.batch.at[d].size);
-    work.batch[d] = index % size;
-    index /= size;
-  }
-  work.ordinal = index;
-  const i64 begin = kConfig.k_blocks() * k_slice / kConfig.k_slices();
-  const i64 count = kConfig.k_blocks() * (k_slice + 1) / kConfig.k_slices() - begin;
-  work.block0 = begin + count * warp_k / kConfig.tile.warps_k;
-  work.blocks = static_cast<i32>(begin + count * (warp_k + 1) / kConfig.tile.warps_k - work.block0);
-  return work;
-}
-
-// Address of an operand's row at the warp's first K block.
-template <const SkinnyConfig& kConfig, MatrixOperand kOperand, class P>
-CATENARY_DEVICE const u8* skinny_row(const P& params, const SkinnyWorkTile& work, i64 row) {
-  i64 offset = row * kOperand.stride_row;
-#pragma unroll
-  for (int d = kMaxDims - kConfig.space.batch_rank; d < kMaxDims; ++d) {
-    if (kOperand.stride_batch.at[d] != 0) {
-      offset += static_cast<i64>(work.batch[d]) * kOperand.stride_batch.at[d];
-    }
-  }
-  if constexpr (kConfig.ragged.kind != Ragged::kNone) {
-    offset += static_cast<i64>(work.group) * kOperand.stride_group;
-  }
-  return static_cast<const u8*>(params.ptr[kOperand.slot]) +
-         offset * SkinnyTypes<kConfig>::kElementBytes + work.block0 * 128;
-}
-
-// Address of row `row` (0 .. warp_rows() - 1) of the warp's W. Rows past n are clamped to the last
-// row, so that loads are in bounds; their results are not stored.
-template <const SkinnyConfig& kConfig, class P>
-CATENARY_DEVICE const u8* weight_row(const P& params, const SkinnyWorkTile& work, u32 row) {
-  const u32 warp_n = threadIdx.x / 32 / kConfig.tile.warps_k;
-  constexpr u32 kRows = kConfig.warp_rows() / kConfig.num_accumulators();
-  i64 n = work.n0 + warp_n * kRows + row % kRows;
-  if (kConfig.space.n.size % kConfig.rows() != 0 && n >= kConfig.space.n.size)
-    n = kConfig.space.n.size - 1;
-  if constexpr (kConfig.dual) {
-    if (row >= kRows) return skinny_row<kConfig, kConfig.w2>(params, work, n);
-  }
-  return skinny_row<kConfig, kConfig.w>(params, work, n);
-}
-
 // Whether load groups of W are issued one after another (BulkLoad): with PDL, or in M-grouped
 // kernels, where other CTAs load X at the same time.
 template <const SkinnyConfig& kConfig, class P>
@@ -160,18 +93,14 @@ CATENARY_DEVICE void start_w_loads(const P& params, const SkinnyWorkTile& work, 
   if constexpr (kConfig.loads.shared_blocks == 0) {
     during_load();
   } else {
-    const bool full =
-        T::kMinBlocks >= kConfig.loads.shared_blocks || work.blocks >= kConfig.loads.shared_blocks;
-    const i32 blocks = full ? kConfig.loads.shared_blocks : work.blocks;
+    constexpr i32 kChunks = kConfig.loads.shared_blocks * 8;
+    const bool full = T::kMinBlocks * 8 >= kChunks || work.chunks >= kChunks;
+    constexpr u32 kRows = kConfig.slice_rows() / kConfig.num_accumulators();
     T::WLoad::start(
-        slice, barriers, blocks, staggers_loads<kConfig>(params),
-        [&](u32 row) { return weight_row<kConfig>(params, work, row); }, during_load);
+        slice, barriers, {work.rows, full ? kChunks : work.chunks}, staggers_loads<kConfig>(params),
+        [&](u32 row) { return weight_row<kConfig>(params, work, row >= kRows, row % kRows); },
+        during_load);
   }
-}
-
-template <const SkinnyConfig& kConfig>
-CATENARY_DEVICE bool has_block(const SkinnyWorkTile& work, int block) {
-  return block < SkinnyTypes<kConfig>::kMinBlocks || block < work.blocks;
 }
 
 // Loads the K blocks of W that follow those in shared memory into registers.
@@ -181,8 +110,13 @@ CATENARY_DEVICE void load_register_blocks(const P& params, const SkinnyWorkTile&
   const u32 lane = threadIdx.x % 32;
 #pragma unroll
   for (int t = 0; t < kConfig.tile.row_tiles; ++t) {
-    const u8* upper = weight_row<kConfig>(params, work, t * 16 + lane / 4) + lane % 4 * 32;
-    const u8* lower = weight_row<kConfig>(params, work, t * 16 + lane / 4 + 8) + lane % 4 * 32;
+    constexpr u32 kRows = kConfig.operand_rows();
+    const u32 row = t * 16 + lane / 4;
+    const u8* upper = weight_row<kConfig>(params, work, row >= kRows, row % kRows) + lane % 4 * 32;
+    const u8* lower =
+        weight_row<kConfig>(params, work, row + 8 >= kRows, (row + 8) % kRows) + lane % 4 * 32;
+    const bool has_upper = has_row<kConfig>(work, row);
+    const bool has_lower = has_row<kConfig>(work, row + 8);
 #pragma unroll
     for (int i = 0; i < kConfig.loads.register_blocks; ++i) {
       const int block = kConfig.loads.shared_blocks + i;
@@ -190,9 +124,10 @@ CATENARY_DEVICE void load_register_blocks(const P& params, const SkinnyWorkTile&
       for (int half = 0; half < 2; ++half) {
         weights[i][t].upper.half[half] = {0, 0, 0, 0};
         weights[i][t].lower.half[half] = {0, 0, 0, 0};
-        if (!has_block<kConfig>(work, block)) continue;
-        weights[i][t].upper.half[half] = ld_global_weight_v4(upper + block * 128 + half * 16);
-        weights[i][t].lower.half[half] = ld_global_weight_v4(lower + block * 128 + half * 16);
+        if (!has_chunk<kConfig>(work, block, half)) continue;
+        const i32 at = block * 128 + half * 16;
+        if (has_upper) weights[i][t].upper.half[half] = ld_global_weight_v4(upper + at);
+        if (has_lower) weights[i][t].lower.half[half] = ld_global_weight_v4(lower + at);
       }
     }
   }
@@ -212,26 +147,42 @@ CATENARY_DEVICE void load_x(const P& params, const SkinnyWorkTile& work, int chu
     const int block = chunk * T::kChunkBlocks + i;
 #pragma unroll
     for (int j = 0; j < T::kXTiles; ++j) {
-      const bool inside = block < T::kBlocks && has_block<kConfig>(work, block) && row + 8 * j < m;
+      const bool inside = block < T::kBlocks && row + 8 * j < m;
       const u8* p = base + j * 8 * kConfig.x.stride_row * T::kElementBytes + block * 128;
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         x[i][j].half[half] = {0, 0, 0, 0};
-        if (inside) x[i][j].half[half] = ld_global_v4(p + half * 16);
+        if (inside && has_chunk<kConfig>(work, block, half))
+          x[i][j].half[half] = ld_global_v4(p + half * 16);
       }
     }
   }
 }
 
+// Offset in the slice of the row of W that row `row` of the MMAs multiplies. Rows that the CTA does
+// not have are clamped to its last row: they need no zeros, since their results are not stored.
 template <const SkinnyConfig& kConfig>
-CATENARY_DEVICE typename SkinnyTypes<kConfig>::WeightTile read_tile(u32 slice, int block, int t) {
+CATENARY_DEVICE u32 slice_row(const SkinnyWorkTile& work, u32 row) {
+  if constexpr (kConfig.schedule.n_slices == 0) return row * kConfig.row_bytes();
+  const u32 last = static_cast<u32>(work.rows) - 1;
+  const u32 index = row % kConfig.operand_rows();
+  return (row / kConfig.operand_rows() * kConfig.rows() + (index < last ? index : last)) *
+         kConfig.row_bytes();
+}
+
+template <const SkinnyConfig& kConfig>
+CATENARY_DEVICE typename SkinnyTypes<kConfig>::WeightTile read_tile(const SkinnyWorkTile& work,
+                                                                    u32 slice, int block, int t) {
   const u32 lane = threadIdx.x % 32;
-  const u32 row = slice + (t * 16 + lane / 4) * kConfig.row_bytes() + block * 128 + lane % 4 * 32;
-  typename SkinnyTypes<kConfig>::WeightTile weights;
+  const u32 from = slice + block * 128 + lane % 4 * 32;
+  const u32 upper = from + slice_row<kConfig>(work, t * 16 + lane / 4);
+  const u32 lower = from + slice_row<kConfig>(work, t * 16 + lane / 4 + 8);
+  typename SkinnyTypes<kConfig>::WeightTile weights = {};
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    weights.upper.half[half] = ld_shared_v4(row + half * 16);
-    weights.lower.half[half] = ld_shared_v4(row + 8 * kConfig.row_bytes() + half * 16);
+    if (!has_chunk<kConfig>(work, block, half)) continue;
+    weights.upper.half[half] = ld_shared_v4(upper + half * 16);
+    weights.lower.half[half] = ld_shared_v4(lower + half * 16);
   }
   return weights;
 }
@@ -287,7 +238,7 @@ CATENARY_DEVICE void mma_slice(const P& params, const SkinnyWorkTile& work, i64 
             mma_tile<kConfig>(registers[block - kConfig.loads.shared_blocks][t], x[i], column / 8,
                               acc[t]);
           } else {
-            mma_tile<kConfig>(read_tile<kConfig>(slice, block, t), x[i], column / 8, acc[t]);
+            mma_tile<kConfig>(read_tile<kConfig>(work, slice, block, t), x[i], column / 8, acc[t]);
           }
         }
       }
@@ -324,7 +275,7 @@ CATENARY_DEVICE void store_accumulators(u32 to,
 // the warps along K, in ascending order. stored: shared address of warp 0's accumulators.
 template <const SkinnyConfig& kConfig>
 CATENARY_DEVICE Vec<kConfig.vec> reduce_warps(u32 stored, u32 column, u32 row, int accumulator) {
-  constexpr u32 kRows = kConfig.warp_rows() / kConfig.num_accumulators();
+  constexpr u32 kRows = kConfig.operand_rows();
   const u32 from = stored + row / kRows * kConfig.tile.warps_k * kConfig.slice_bytes() +
                    (column * kConfig.sum_row() + accumulator * kRows + row % kRows) * 4;
   Vec<kConfig.vec> total;
@@ -356,7 +307,10 @@ CATENARY_DEVICE Coord skinny_coord(const SkinnyWorkTile& work, i64 m) {
     at.dim[kMaxDims - 3 - kConfig.space.batch_rank] = work.split;
   if constexpr (kConfig.ragged.kind == Ragged::kMGrouped)
     at.group = work.group < kConfig.ragged.num_groups ? work.group : kNoGroup;
-  const i64 left = column < m ? kConfig.space.n.size - n : 0;
+  i64 left = column < m ? kConfig.space.n.size - n : 0;
+  if constexpr (kConfig.schedule.n_slices > 0) {
+    if (SkinnyCluster<kConfig>::row() >= static_cast<u32>(work.rows)) left = 0;
+  }
   at.valid = left < kConfig.vec ? static_cast<i32>(left) : kConfig.vec;
   return at;
 }
@@ -374,10 +328,12 @@ CATENARY_DEVICE void reduce_vector(u32 stored, u32 to,
   if constexpr (kConfig.row_squares) squares = reduce_squares<kConfig>(stored, Cluster::column(to));
 }
 
-// Sends partials to the CTAs of the cluster that store them. Columns past m are not sent.
+// Sends partials to the CTAs of the cluster that store them. Columns past m and vectors past the
+// CTA's rows are not sent.
 template <const SkinnyConfig& kConfig>
-CATENARY_DEVICE void send_partials(u32 stored, i64 m) {
+CATENARY_DEVICE void send_partials(const SkinnyWorkTile& work, u32 stored, i64 m) {
   using Cluster = SkinnyCluster<kConfig>;
+  if (Cluster::row() >= static_cast<u32>(work.rows)) return;
 #pragma unroll
   for (u32 distance = 1; distance < kConfig.schedule.cluster_k; ++distance) {
     const u32 to = (Cluster::rank() + distance) % kConfig.schedule.cluster_k;
@@ -415,10 +371,10 @@ CATENARY_DEVICE void skinny(const P& params, const CtaRange& ctas = whole_grid()
   using T = SkinnyTypes<kConfig>;
   griddepcontrol_launch_dependents();
   const i64 m = extent_at_launch(kConfig.space.m, params);
-  if constexpr (kConfig.schedule.cluster_k > 1) SkinnyCluster<kConfig>::begin(m);
+  const SkinnyWorkTile work = find_skinny_work<kConfig>(ctas.index);
+  if constexpr (kConfig.schedule.cluster_k > 1) SkinnyCluster<kConfig>::begin(m, work.rows);
   if constexpr (!kConfig.loads.w_is_weight) griddepcontrol_wait();
 
-  const SkinnyWorkTile work = find_skinny_work<kConfig>(ctas.index);
   const u32 warp = threadIdx.x / 32;
   const u32 barriers = dynamic_smem() + warp * kConfig.loads.copy_groups * 8;
   const u32 slices = dynamic_smem() + kConfig.barrier_bytes();
@@ -449,7 +405,7 @@ CATENARY_DEVICE void skinny(const P& params, const CtaRange& ctas = whole_grid()
   cta_barrier();
   if constexpr (kConfig.schedule.cluster_k > 1) {
     cluster_wait();
-    send_partials<kConfig>(slices, m);
+    send_partials<kConfig>(work, slices, m);
   }
   if (at.valid > 0) store_vector<kConfig, Epilogue>(params, slices, at, operands);
 }

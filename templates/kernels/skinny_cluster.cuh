@@ -24,13 +24,14 @@
 
 namespace catenary {
 
-template <const SkinnyConfig& kConfig>
+// kConfig: SkinnyConfig, or the config of another kernel with the members that are used here.
+template <const auto& kConfig>
 struct SkinnyCluster {
   using Partials = Vec<kConfig.vec>[kConfig.num_accumulators()];
   static constexpr u32 kCtas = kConfig.schedule.cluster_k;
   static constexpr u32 kVectors = kConfig.rows() / kConfig.vec;  // per column
-  static_assert(kConfig.tile.columns % kConfig.schedule.cluster_k == 0,
-                "CTAs of a cluster store equally many columns");
+  static_assert(kConfig.tile.columns >= kConfig.schedule.cluster_k,
+                "every CTA of a cluster may have a column");
   static_assert(kConfig.vec % 2 == 0, "st.async stores 8 bytes");
 
   // 0 without a cluster.
@@ -65,16 +66,17 @@ struct SkinnyCluster {
 
   // All threads, first of all: initialises the mbarrier and arrives at the cluster barrier.
   // Relaxed: fence.mbarrier_init releases the initialisation (PTX ISA 9.7.13.4), the only write so
-  // far. Partials are expected for the columns of this CTA below m.
-  static CATENARY_DEVICE void begin(i64 m) {
+  // far. Partials are expected for the columns of this CTA below m, each of `rows` indices of D's
+  // n.
+  static CATENARY_DEVICE void begin(i64 m, i32 rows) {
     if (threadIdx.x == 0) {
       const u32 columns = (static_cast<u32>(m) + kCtas - 1 - rank()) / kCtas;
+      const u32 vectors = (static_cast<u32>(rows) + kConfig.vec - 1) / kConfig.vec;
       mbarrier_init(barrier(), 1);
       fence_mbarrier_init();
-      mbarrier_arrive_expect_tx(barrier(),
-                                (kCtas - 1) * columns *
-                                    (kConfig.rows() * kConfig.num_accumulators() * 4 +
-                                     (kConfig.row_squares ? kVectors * kConfig.kSquaresBytes : 0)));
+      mbarrier_arrive_expect_tx(barrier(), (kCtas - 1) * columns * vectors *
+                                               (kConfig.vec * kConfig.num_accumulators() * 4 +
+                                                (kConfig.row_squares ? kConfig.kSquaresBytes : 0)));
     }
     warp_barrier();
     cluster_arrive_relaxed();

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loads of a warp's slice of `skinny` (warp_rows() rows of K blocks, 128 bytes each) from global to
-// shared memory, by cp.async.bulk (sm_90) or cp.async, with one interface. All lanes of the warp
+// Loads of a warp's slice of `skinny` (slice_rows() rows of K blocks, 128 bytes each) from global
+// to shared memory, by cp.async.bulk (sm_90) or cp.async, with one interface. All lanes of the warp
 // call both functions. A slice is read in chunks of K blocks, the last chunk first.
 //
-//   start(slice, barriers, blocks, staggered, row_at, during_load): issues the loads of all rows.
-//     row_at(i) is the address of row i at the warp's block 0. during_load() runs once, while loads
-//     are in flight. staggered: other CTAs may load X at the same time
+//   start(slice, barriers, size, staggered, row_at, during_load): issues the loads of all rows that
+//     the CTA has. row_at(i) is the address of row i at the warp's block 0. during_load() runs
+//     once, while loads are in flight. staggered: other CTAs may load X at the same time
 //   wait(barriers, first, end): blocks [first, end) are visible to all lanes afterwards
 //
-// kMinBlocks: lower bound of a warp's blocks; removes checks at compile time.
+// kMinBlocks: lower bound of a warp's whole blocks; removes checks at compile time.
 #pragma once
 
 #include "ptx/bulk.cuh"
@@ -18,6 +18,27 @@
 #include "shared/skinny_config.h"
 
 namespace catenary {
+
+// What a warp loads of its slice: rows of W, as many of W2, and chunks of each.
+struct SliceSize {
+  i32 rows;
+  i32 chunks;
+};
+
+// Rows of W and W2 that the CTA has among the first `row` of the slice.
+template <const SkinnyConfig& kConfig>
+CATENARY_DEVICE u32 rows_before(const SliceSize& size, u32 row) {
+  if constexpr (kConfig.schedule.n_slices == 0) return row;
+  constexpr u32 kRows = kConfig.slice_rows() / kConfig.num_accumulators();
+  const u32 rows = static_cast<u32>(size.rows);
+  return row / kRows * rows + (row % kRows < rows ? row % kRows : rows);
+}
+
+template <const SkinnyConfig& kConfig>
+CATENARY_DEVICE bool loads_row(const SliceSize& size, u32 row) {
+  constexpr u32 kRows = kConfig.slice_rows() / kConfig.num_accumulators();
+  return kConfig.schedule.n_slices == 0 || row % kRows < static_cast<u32>(size.rows);
+}
 
 // cp.async.bulk: one bulk load per row, in groups of rows. Staggered, a group is issued when the
 // one before has completed, so that requests queued at L2 do not delay the previous kernel's loads
@@ -30,36 +51,39 @@ namespace catenary {
 // staggered, all groups complete on the last group's mbarrier.
 template <const SkinnyConfig& kConfig, i64 kMinBlocks>
 struct BulkLoad {
-  static_assert(kConfig.warp_rows() % kConfig.loads.copy_groups == 0 &&
-                    kConfig.loads.copy_groups <= 32,
-                "groups have equally many rows, and a lane each");
+  static constexpr u32 kRows = kConfig.slice_rows();
+  static constexpr u32 kGroups = kConfig.loads.copy_groups;
+  static_assert((kConfig.schedule.n_slices > 0 || kRows % kGroups == 0) && kGroups <= 32,
+                "groups of tiles have equally many rows; each group has a lane");
+
+  static CATENARY_DEVICE u32 group_begin(u32 group) { return kRows * group / kGroups; }
 
   template <class Row, class DuringLoad>
-  static CATENARY_DEVICE void start(u32 slice, u32 barriers, i32 blocks, bool staggered,
+  static CATENARY_DEVICE void start(u32 slice, u32 barriers, const SliceSize& size, bool staggered,
                                     const Row& row_at, const DuringLoad& during_load) {
-    constexpr u32 kRows = kConfig.warp_rows() / kConfig.loads.copy_groups;
     const u32 lane = threadIdx.x % 32;
-    const u32 bytes = static_cast<u32>(blocks) * 128;
-    if (lane < kConfig.loads.copy_groups) {
+    const u32 bytes = static_cast<u32>(size.chunks) * 16;
+    if (lane < kGroups) {
       mbarrier_init(barriers + 8 * lane, 1);
       // The async proxy must see the initialised mbarrier (PTX ISA 9.7.13.4).
       fence_mbarrier_init();
-      if (staggered) {
-        mbarrier_arrive_expect_tx(barriers + 8 * lane, kRows * bytes);
-      } else if (lane + 1 == kConfig.loads.copy_groups) {
-        mbarrier_arrive_expect_tx(barriers + 8 * lane, kConfig.loads.copy_groups * kRows * bytes);
+      const u32 first = staggered ? group_begin(lane) : 0;
+      const u32 rows =
+          rows_before<kConfig>(size, group_begin(lane + 1)) - rows_before<kConfig>(size, first);
+      if (staggered || lane + 1 == kGroups) {
+        mbarrier_arrive_expect_tx(barriers + 8 * lane, rows * bytes);
       }
     }
     // All lanes arrive: the mbarriers of all groups are initialised.
     warp_barrier();
 #pragma unroll
-    for (u32 group = 0; group < kConfig.loads.copy_groups; ++group) {
+    for (u32 group = 0; group < kGroups; ++group) {
       if (group > 0 && staggered) mbarrier_wait(barriers + 8 * (group - 1), 0);
-      const u32 barrier = barriers + 8 * (staggered ? group : kConfig.loads.copy_groups - 1);
+      const u32 barrier = barriers + 8 * (staggered ? group : kGroups - 1);
 #pragma unroll
-      for (u32 i = lane; i < kRows; i += 32) {
+      for (u32 row = group_begin(group) + lane; row < group_begin(group + 1); row += 32) {
         if (kMinBlocks == 0 && bytes == 0) continue;
-        const u32 row = group * kRows + i;
+        if (!loads_row<kConfig>(size, row)) continue;
         bulk_load(slice + row * kConfig.row_bytes(), row_at(row), bytes, barrier, kEvictFirst);
       }
       if (group == 0) during_load();
@@ -70,7 +94,7 @@ struct BulkLoad {
   // groups, or all groups complete on that mbarrier.
   static CATENARY_DEVICE void wait(u32 barriers, int first, int end) {
     if (first < kConfig.loads.shared_blocks && end >= kConfig.loads.shared_blocks) {
-      mbarrier_wait(barriers + 8 * (kConfig.loads.copy_groups - 1), 0);
+      mbarrier_wait(barriers + 8 * (kGroups - 1), 0);
     }
   }
 };
@@ -100,21 +124,30 @@ struct CpAsyncRowLoad {
   }
 
   template <class Row, class DuringLoad>
-  static CATENARY_DEVICE void start(u32 slice, u32 /*barriers*/, i32 blocks, bool /*staggered*/,
-                                    const Row& row_at, const DuringLoad& during_load) {
+  static CATENARY_DEVICE void start(u32 slice, u32 /*barriers*/, const SliceSize& size,
+                                    bool /*staggered*/, const Row& row_at,
+                                    const DuringLoad& during_load) {
     const u32 lane = threadIdx.x % 32;
     const u32 to = slice + lane / 8 * kConfig.row_bytes() + lane % 8 * 16;
-    constexpr u32 kPasses = kConfig.warp_rows() / 4;
+    constexpr u32 kPasses = (kConfig.slice_rows() + 3) / 4;
     const u8* from[kPasses];
+    bool has[kPasses];
 #pragma unroll
-    for (u32 i = 0; i < kPasses; ++i) from[i] = row_at(i * 4 + lane / 8) + lane % 8 * 16;
+    for (u32 i = 0; i < kPasses; ++i) {
+      const u32 row = i * 4 + lane / 8;
+      from[i] = row_at(row) + lane % 8 * 16;
+      has[i] = (kConfig.slice_rows() % 4 == 0 || row < kConfig.slice_rows()) &&
+               loads_row<kConfig>(size, row);
+    }
 #pragma unroll
     for (int group = kConfig.loads.copy_groups - 1; group >= 0; --group) {
 #pragma unroll
       for (u32 i = 0; i < kPasses; ++i) {
 #pragma unroll
         for (int block = group_begin(group); block < group_begin(group + 1); ++block) {
-          if (block >= kMinBlocks && block >= blocks) continue;
+          if (!has[i]) continue;
+          if (block >= kMinBlocks && block * 8 + static_cast<i32>(lane % 8) >= size.chunks)
+            continue;
           cp_async_16(to + i * 4 * kConfig.row_bytes() + block * 128, from[i] + block * 128, 16);
         }
       }

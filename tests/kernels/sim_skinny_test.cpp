@@ -53,6 +53,10 @@ constexpr const char* kGated =
     "  g = contract \"mk,nk->mn\"(x, w)\n  u = contract \"mk,nk->mn\"(x, v)\n"
     "  h = mul(relu(add(g, b)), u)\n  return h: f32 align 4 }";
 
+constexpr const char* kLinear =
+    "chain a(input x: bf16[9, 1088], weight w: bf16[23, 1088], weight b: f32[23] align 4) {\n"
+    "  y = add(contract \"mk,nk->mn\"(x, w), b)\n  return y: f32 align 4 }";
+
 // The second layer reads the first layer's result.
 constexpr const char* kLayers =
     "chain a(input x: bf16[5, 512], weight w: bf16[256, 512], weight v: bf16[40, 256]) {\n"
@@ -134,6 +138,45 @@ TEST_SUITE("skinny in the simulator") {
       const SimulatedChain chain = make(kGated, options);
       CHECK(tile_name(skinny(chain, 0)) == tile);
       passes(chain);
+    }
+  }
+
+  TEST_CASE("slices of N: CTAs with unlike numbers of rows, one weight and two") {
+    // 23 rows in 2, 3 and 5 slices of vectors of two rows: the last one has an odd row.
+    for (const char* tile :
+         {"skinny4x1s4r1g4p3n2", "skinny8x1s0r3g1p3n5", "skinny4x1s5r0g8p5n3",
+          "skinny8x1s3r1g3p3n5a", "skinny4x1s2r1g4p3c2n3", "skinny2x1s3r0g2p3c3n2",
+          "skinny4x1s5r0g4p5x8n2", "skinny1x1s1r2g1p1c8n1", "skinny4x1s5r0g1p5n12"}) {
+      CAPTURE(tile);
+      SimulatedChainOptions options;
+      options.plan.force_tile = tile;
+      for (const char* text : {kGated, kLinear}) {
+        const SimulatedChain chain = make(text, options);
+        CHECK(tile_name(skinny(chain, 0)) == tile);
+        passes(chain);
+      }
+    }
+  }
+
+  TEST_CASE("K of no whole blocks, and CTAs of a cluster that divide it inside a block") {
+    for (const char* dtype : {"bf16", "f32"}) {
+      for (const int k : {264, 328, 1096, 1144}) {
+        for (const char* tile :
+             {"skinny4x1s8r1g2p3", "skinny4x1s3r7g3p3a", "skinny2x2s6r4g1p10",
+              "skinny2x1s8r2g4p5c2", "skinny1x1s7r1g4p2c5n2", "skinny1x1s3r8g2p4c3n3"}) {
+          CAPTURE(dtype);
+          CAPTURE(k);
+          CAPTURE(tile);
+          SimulatedChainOptions options;
+          options.plan.force_tile = tile;
+          const SimulatedChain chain =
+              make(fmt::format("chain a(input x: {0}[5, {1}], weight w: {0}[20, {1}]) {{\n"
+                               "  y = contract \"mk,nk->mn\"(x, w)\n  return y: f32 }}",
+                               dtype, dtype[0] == 'f' ? k / 2 : k),
+                   options);
+          passes(chain);
+        }
+      }
     }
   }
 

@@ -24,6 +24,7 @@
 #include "tests/mutants/ragged_mutants.h"
 #include "tests/mutants/skinny_mutants.h"
 #include "tests/mutants/skinny_ragged_mutants.h"
+#include "tests/mutants/skinny_shares_mutants.h"
 #include "tests/mutants/squares_mutants.h"
 #include "tests/mutants/sum_mutants.h"
 #include "tests/support/sim_chain.h"
@@ -57,6 +58,7 @@ std::vector<Mutant> all_mutants() {
   all.insert(all.end(), std::begin(kSquaresMutants), std::end(kSquaresMutants));
   all.insert(all.end(), std::begin(kSkinnyMutants), std::end(kSkinnyMutants));
   all.insert(all.end(), std::begin(kSkinnyRaggedMutants), std::end(kSkinnyRaggedMutants));
+  all.insert(all.end(), std::begin(kSkinnySharesMutants), std::end(kSkinnySharesMutants));
   all.insert(all.end(), std::begin(kGroupOperandMutants), std::end(kGroupOperandMutants));
   all.insert(all.end(), std::begin(kBesideMutants), std::end(kBesideMutants));
   return all;

@@ -36,6 +36,7 @@ static const any_function exported[] = {
     (any_function)ctn_chain_parameter,
     (any_function)ctn_chain_constant,
     (any_function)ctn_chain_contract,
+    (any_function)ctn_chain_dequant,
     (any_function)ctn_chain_elementwise,
     (any_function)ctn_chain_sum,
     (any_function)ctn_chain_reduce,

@@ -374,9 +374,31 @@ TEST_CASE("a launch allocates nothing") {
   }
 }
 
+TEST_CASE("a launch needs no current context and leaves the thread's as it is") {
+  const ScopedDriver driver = llvm::cantFail(ScopedDriver::over(fake_api()));
+  Engine engine{no_cache()};
+  auto executable = llvm::cantFail(engine.load(affine_compiled(), 0));
+  Arguments arguments(8);
+  REQUIRE(fake().pushed == 0);
+  llvm::cantFail(executable->launch(arguments.launch));
+  REQUIRE(!fake().launches.empty());
+  CHECK(fake().launches.back().context_current);
+  CHECK(fake().pushed == 0);
+  {
+    const auto scope = llvm::cantFail(cuda::ScopedContext::primary(0));
+    const size_t before = fake().calls.size();
+    llvm::cantFail(executable->launch(arguments.launch));
+    CHECK(fake().calls.size() == before);  // that context is current: nothing is pushed
+    CHECK(fake().pushed == 1);
+  }
+}
+
 TEST_CASE("threads may launch one executable at once") {
   const cuda::Api api = [] {
     cuda::Api table = fake_api();
+    table.ctx_push_current = [](cuda::Context) { return 0; };
+    table.ctx_pop_current = [](cuda::Context*) { return 0; };
+    table.ctx_get_current = [](cuda::Context* context) { return *context = nullptr, 0; };
     table.launch_kernel_ex = [](const cuda::LaunchConfig*, cuda::Function, void**, void**) {
       static std::atomic<int> count{0};
       return ++count, 0;

@@ -42,6 +42,7 @@ constexpr unsigned kOne = std::bit_cast<unsigned>(1.0f);
 class Storing {
  public:
   Storing() : buffer_(empty_buffer(32)) {
+    REQUIRE(api().ctx_push_current(must(driver().primary_context(0))) == kSuccess);
     const HostCompiler* compiler = must(HostCompiler::get());
     image_ = must(compiler->compile({{"storing", "", kStoring}, "sm_90a", {}})).cubin.image;
     Kernel kernel = nullptr;
@@ -50,7 +51,11 @@ class Storing {
     REQUIRE(api().library_get_kernel(&kernel, library_, "storing") == kSuccess);
     REQUIRE(api().kernel_get_function(&function_, kernel) == kSuccess);
   }
-  ~Storing() { api().library_unload(library_); }
+  ~Storing() {
+    api().library_unload(library_);
+    Context popped = nullptr;
+    api().ctx_pop_current(&popped);
+  }
 
   // Element `at` becomes 1, or the value of element `from`. The output is the first three of each
   // four elements.
@@ -343,6 +348,10 @@ TEST_CASE("progress counts the kernels as they are compiled, and their CTAs as t
 TEST_CASE("a launch without the simulator's attribute is refused") {
   if (skipped()) return;
   Storing storing;
+  Context popped = nullptr;
+  REQUIRE(api().ctx_pop_current(&popped) == kSuccess);
+  CHECK(storing.launch(0) == kErrorInvalidContext);
+  REQUIRE(api().ctx_push_current(popped) == kSuccess);
   CHECK(storing.launch_with(0, -1, nullptr, 0) == kErrorInvalidValue);
 }
 

@@ -49,6 +49,7 @@ Result launch(const cuda::LaunchConfig* config, cuda::Function function, void** 
   seen.block = config->block_x * config->block_y * config->block_z;
   seen.smem = config->shared_mem_bytes;
   seen.stream = config->stream;
+  seen.context_current = driver.pushed > 0;
   for (unsigned i = 0; i < config->num_attributes; ++i) {
     const cuda::LaunchAttribute& attribute = config->attributes[i];
     seen.pdl |= attribute.id == cuda::kAttributeProgrammaticStreamSerialization &&
@@ -85,6 +86,10 @@ void set_device_calls(cuda::Api& api) {
     return ++fake().pushed, 0;
   };
   api.ctx_pop_current = [](cuda::Context*) { return --fake().pushed, 0; };
+  api.ctx_get_current = [](cuda::Context* context) {
+    *context = fake().pushed > 0 ? reinterpret_cast<cuda::Context>(size_t{100}) : nullptr;
+    return 0;
+  };
 }
 
 void set_memory_calls(cuda::Api& api) {

@@ -11,6 +11,7 @@
 namespace catenary::testing {
 
 struct FakeLaunch {
+  bool context_current = false;
   std::string kernel;
   unsigned grid = 0;
   unsigned block = 0;

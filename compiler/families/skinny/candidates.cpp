@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdio>
+#include <limits>
 #include <optional>
 
 #include "compiler/families/roofline.h"
@@ -13,7 +14,7 @@ namespace catenary {
 namespace {
 
 struct Shape {
-  int warps_k, warps_n, row_tiles = 1, cluster_k = 1;
+  int warps_k, warps_n, row_tiles = 1, cluster_k = 1, n_slices = 0;
 };
 constexpr Shape kShapes[] = {{16, 1},      {8, 1},        {8, 2},       {4, 1},       {4, 4},
                              {4, 2},       {16, 1, 1, 2}, {8, 1, 1, 2}, {8, 1, 1, 4}, {8, 1, 1, 8},
@@ -23,8 +24,23 @@ constexpr int kSplits[] = {1, 2, 4, 8};
 // The most K blocks of one warp, in shared memory or in registers; fewer fit.
 constexpr int kMostBlocks = 64;
 
+// The most row tiles of a warp: accumulators are registers.
+constexpr int kMostRowTiles = 8;
+
+// CTAs of a cluster, on every GPU that has clusters.
+constexpr int kMostCluster = 8;
+
+// 16 warps leave 64 registers each: enough for four rows of X (4.18 us; eight: 4.52, and 4.48 with
+// eight warps).
+constexpr i64 kMostRowsOf16Warps = 4;
+
 // Shared memory that a CTA takes beside its own.
 constexpr i64 kReservedSmem = 1024;
+
+// Do all warps have equally many whole blocks?
+bool warps_are_alike(const SkinnyConfig& c) {
+  return c.k_chunks() % (i64{8} * c.k_slices() * c.tile.warps_k) == 0;
+}
 
 // What registers hold beside X, W and sums: addresses, the epilogue's operands (measured 20 to 26;
 // more where warps have unlike counts of blocks and over eight rows of X: 8 x 1 warps with 16 rows
@@ -33,8 +49,7 @@ constexpr i64 kReservedSmem = 1024;
 int estimated_registers(const SkinnyConfig& c) {
   const int tiles = c.tile.columns / 8;
   const int part = static_cast<int>(ceil_div(c.warp_blocks(), c.loads.x_chunks));
-  const bool alike = c.k_blocks() % (c.k_slices() * c.tile.warps_k) == 0;
-  const int rest = alike || c.tile.columns == 8 ? 24 : 32;
+  const int rest = warps_are_alike(c) || c.tile.columns == 8 ? 24 : 32;
   const bool chunked = c.ragged.kind != Ragged::kNone && tiles > 1;
   const int chunks = !chunked ? 0 : c.threads() > 128 ? 32 : 52;
   const int squares = c.row_squares ? tiles + 4 : 0;
@@ -64,7 +79,7 @@ bool copies_in_bulk(const Target& target) { return target.compute_capability() =
 // The most shared blocks of a warp with which two CTAs fit an SM.
 i64 most_shared_blocks(const Target& target, const SkinnyConfig& c) {
   const i64 slice = (target.smem_per_sm / 2 - kReservedSmem) / (c.tile.warps_k * c.tile.warps_n);
-  return std::max<i64>((slice / c.warp_rows() - 16) / 128, 0);
+  return std::max<i64>((slice / c.slice_rows() - 16) / 128, 0);
 }
 
 // Elsewhere shared memory is less on most GPUs: what does not fit waits in registers, and X comes
@@ -89,6 +104,12 @@ void fit_vectors(SkinnyConfig& c) {
   while (c.vectors() > c.threads() && c.vec < 8) c.vec *= 2;
 }
 
+// As many row tiles as the rows of a slice of N take.
+void fit_row_tiles(SkinnyConfig& c) {
+  if (c.schedule.n_slices == 0) return;
+  c.tile.row_tiles = static_cast<i32>(ceil_div(i64{c.rows()} * c.num_accumulators(), 16));
+}
+
 // Nothing: a warp's slice of K has more blocks than the template can hold.
 std::optional<SkinnyConfig> shaped(const SkinnyProblem& problem, const Target& target, Shape shape,
                                    int split) {
@@ -98,11 +119,12 @@ std::optional<SkinnyConfig> shaped(const SkinnyProblem& problem, const Target& t
   tile.warps_k = shape.warps_k;
   tile.warps_n = shape.warps_n;
   tile.row_tiles = shape.row_tiles;
-  c.schedule = {.split_k = split, .cluster_k = shape.cluster_k};
+  c.schedule = {.split_k = split, .cluster_k = shape.cluster_k, .n_slices = shape.n_slices};
   tile.columns = columns_of(problem);
   loads.x_columns = tile.columns;
   fit_vectors(c);
-  const i64 most = ceil_div(ceil_div(c.k_blocks(), c.k_slices()), tile.warps_k);
+  fit_row_tiles(c);
+  const i64 most = ceil_div(c.most_slice_blocks(), tile.warps_k);
   if (most > 2 * kMostBlocks) return std::nullopt;
   // Registers are free until X arrives, and what they hold leaves L1 to X: of 16 rows, with a
   // second or third block of eight in them, 6.5 and 5.6 us (K=4096 N=2048, overlapped).
@@ -130,11 +152,11 @@ bool shares_k(const SkinnyProblem& problem, const Target& target, int split) {
 Prediction predict_skinny(const SkinnyProblem& problem, const Target& target, const SkinnyConfig& c,
                           int resident) {
   const double rows = static_cast<double>(problem.m);
-  const double k_blocks = static_cast<double>(ceil_div(c.k_blocks(), c.k_slices()));
+  const double k_blocks = static_cast<double>(c.most_slice_blocks());
   Counts counts;
   counts.streams = true;
-  counts.units =
-      static_cast<double>(problem.batch * ceil_div(c.space.n.size, c.rows()) * c.k_slices());
+  counts.units = static_cast<double>(problem.batch * c.n_tiles() * c.k_slices());
+  counts.busiest_share = busiest_share(c, problem.batch, target.sm_count);
   counts.resident = resident;
   counts.early_weights = c.loads.w_is_weight && target.compute_capability() >= 90;
   const double even = counts.units / target.sm_count;
@@ -161,7 +183,8 @@ Prediction predict_skinny(const SkinnyProblem& problem, const Target& target, co
                  problem.epilogue_flops);
 }
 
-// The suffix "x8t2c4" of a name: x_columns, row_tiles and cluster_k, where not the default.
+// The suffix "x8t2c4n66" of a name: x_columns, row_tiles, cluster_k and n_slices, where not the
+// default. Row tiles follow from slices of N.
 bool read_suffix(llvm::StringRef text, SkinnyConfig& c) {
   const auto take = [&](char letter, i32& value) {
     if (!text.startswith(llvm::StringRef(&letter, 1))) return true;
@@ -169,7 +192,8 @@ bool read_suffix(llvm::StringRef text, SkinnyConfig& c) {
     return !text.consumeInteger(10, value);
   };
   return take('x', c.loads.x_columns) && take('t', c.tile.row_tiles) &&
-         take('c', c.schedule.cluster_k) && (text.empty() || text == "a");
+         take('c', c.schedule.cluster_k) && take('n', c.schedule.n_slices) &&
+         (text.empty() || text == "a");
 }
 
 bool is_power(i32 value, i32 most) {
@@ -190,9 +214,17 @@ bool read_name(const std::string& name, const Target& target, SkinnyConfig& c) {
   const auto within = [](int value, int lo, int hi) { return value >= lo && value <= hi; };
   const bool groups = loads.bulk ? is_power(loads.copy_groups, 16)
                                  : within(loads.copy_groups, 1, std::max(loads.shared_blocks, 1));
+  const i32 n_slices = c.schedule.n_slices;
+  if (n_slices < 0 || n_slices > c.n_vectors() || (n_slices > 0 && tile.row_tiles != 1))
+    return false;
+  fit_vectors(c);
+  fit_row_tiles(c);
+  const bool rows =
+      n_slices == 0 ? is_power(tile.row_tiles, 4) && is_power(c.schedule.cluster_k, kMostCluster)
+                    : tile.warps_n == 1 && within(tile.row_tiles, 1, kMostRowTiles);
   const bool cluster = c.schedule.cluster_k == 1 || (loads.bulk && c.ragged.kind == Ragged::kNone);
   return (copies_in_bulk(target) || !loads.bulk) && groups && cluster &&
-         is_power(c.schedule.cluster_k, 8) && is_power(tile.row_tiles, 4) && loads.x_columns >= 8 &&
+         within(c.schedule.cluster_k, 1, kMostCluster) && rows && loads.x_columns >= 8 &&
          loads.x_columns % 8 == 0 && tile.columns % loads.x_columns == 0 &&
          within(tile.warps_k, 1, 32) && within(tile.warps_n, 1, 32) && c.threads() <= 1024 &&
          within(loads.shared_blocks, 0, kMostBlocks) &&
@@ -204,18 +236,20 @@ bool read_name(const std::string& name, const Target& target, SkinnyConfig& c) {
 bool holds(const SkinnyConfig& c) {
   // Three columns of sums: beside tests for the last block they spilled, whatever the estimate; in
   // clusters of eight 512x28672 took 18.7 / 15.4 us with 17 rows, gemm_sm90 14.3 / 14.0.
-  const bool uneven = c.k_blocks() % (c.k_slices() * c.tile.warps_k) != 0;
-  if (c.tile.columns > 16 && (uneven || c.schedule.cluster_k == 8)) return false;
-  return ceil_div(c.k_blocks(), c.k_slices()) <= i64{c.tile.warps_k} * c.warp_blocks() &&
-         c.k_blocks() / c.k_slices() >= c.tile.warps_k && c.vectors() <= c.threads();
+  if (c.tile.columns > 16 && (!warps_are_alike(c) || c.schedule.cluster_k == 8)) return false;
+  return c.most_slice_blocks() <= i64{c.tile.warps_k} * c.warp_blocks() &&
+         ceil_div(c.least_slice_chunks(), 8) >= c.tile.warps_k && c.vectors() <= c.threads();
 }
 
 std::string describe(const SkinnyConfig& c, int ctas) {
+  const std::string rows =
+      c.schedule.n_slices == 0
+          ? fmt::format("{} rows of W", c.rows())
+          : fmt::format("{} slices of N with at most {} rows of W", c.n_tiles(), c.rows());
   return fmt::format(
-      "{} rows of W, {} x {} warps, {} bytes of K per warp in shared memory and {} in registers, "
-      "{} KiB "
+      "{}, {} x {} warps, {} bytes of K per warp in shared memory and {} in registers, {} KiB "
       "shared{}, {} CTAs per SM{}{}{}",
-      c.rows(), c.tile.warps_k, c.tile.warps_n, c.loads.shared_blocks * 128,
+      rows, c.tile.warps_k, c.tile.warps_n, c.loads.shared_blocks * 128,
       c.loads.register_blocks * 128, c.smem_bytes() / 1024, c.loads.bulk ? "" : ", by cp.async",
       ctas, c.schedule.split_k > 1 ? fmt::format(", split-K {}", c.schedule.split_k) : "",
       c.schedule.cluster_k > 1 ? fmt::format(", cluster split-K {}", c.schedule.cluster_k) : "",
@@ -238,15 +272,95 @@ std::optional<Candidate> as_candidate(const SkinnyProblem& problem, const Target
                    SumOrder::kOther};
 }
 
+// Slices of N for as many CTAs as the SMs, or a multiple: of those that fit with even shares the
+// fastest. Side by side, every part ends in a slice of its own.
+std::optional<Candidate> even_candidate(const SkinnyProblem& problem, const Target& target,
+                                        int warps_k, int cluster_k) {
+  constexpr int kTriedRounds = 16;
+  constexpr int kLeastRows = 8;                           // X of 8 rows is as many bytes
+  const i64 held = target.smem_per_sm * target.sm_count;  // at once
+  const int least = static_cast<int>(problem.weight_bytes / (problem.batch * held));
+  std::optional<Candidate> best;
+  for (int per_sm = std::max(least, 1); per_sm < least + kTriedRounds; ++per_sm) {
+    const i64 ctas = i64{per_sm} * target.sm_count / problem.batch;
+    const i64 slices = std::min(ctas / cluster_k - (problem.parts - 1), problem.base.n_vectors());
+    if (slices < 1) continue;
+    const Shape shape{warps_k, 1, 1, cluster_k, static_cast<int>(slices)};
+    const auto config = shaped(problem, target, shape, 1);
+    if (!config || config->tile.row_tiles > kMostRowTiles || config->slice_rows() < kLeastRows ||
+        busiest_share(*config, problem.batch, target.sm_count) > kEvenShare)
+      continue;
+    auto candidate = as_candidate(problem, target, *config);
+    if (candidate && (!best || candidate->predicted.us < best->predicted.us))
+      best = std::move(candidate);
+  }
+  return best;
+}
+
+// One for each number of warps and CTAs that divide K. Clusters of more than two are placed badly
+// and exchange more (RESULTS sm90-108, skinny-105): they must be predicted to gain.
+std::vector<Candidate> even_candidates(const SkinnyProblem& problem, const Target& target) {
+  constexpr double kLargeClusterGain = 1.03;
+  std::vector<Candidate> candidates;
+  const auto best_us = [&] {
+    double us = std::numeric_limits<double>::infinity();
+    for (const Candidate& candidate : candidates) us = std::min(us, candidate.predicted.us);
+    return us;
+  };
+  for (int cluster_k = 1; cluster_k <= kMostCluster; ++cluster_k) {
+    if (cluster_k > 1 && !shares_k(problem, target, 1)) break;
+    const double limit = best_us() / (cluster_k > 2 ? kLargeClusterGain : 0);
+    for (const int warps_k : {16, 8, 4, 2}) {
+      if (warps_k == 16 && problem.m > kMostRowsOf16Warps) continue;
+      auto candidate = even_candidate(problem, target, warps_k, cluster_k);
+      if (candidate && candidate->predicted.us < limit) candidates.push_back(std::move(*candidate));
+    }
+  }
+  return candidates;
+}
+
+// Predictions of shares are no better than this: where an even candidate is as fast within it, no
+// uneven one is said to be faster.
+void prefer_even(const SkinnyProblem& problem, const Target& target,
+                 std::vector<Candidate>& candidates) {
+  constexpr double kPrecision = 1.15;
+  const auto is_even = [&](const Candidate& candidate) {
+    const auto& config = candidate.config.get<SkinnyConfig>();
+    return config.schedule.split_k == 1 &&
+           busiest_share(config, problem.batch, target.sm_count) <= kEvenShare;
+  };
+  double even_us = std::numeric_limits<double>::infinity();
+  for (const Candidate& candidate : candidates) {
+    if (is_even(candidate)) even_us = std::min(even_us, candidate.predicted.us);
+  }
+  for (Candidate& candidate : candidates) {
+    double& us = candidate.predicted.us;
+    if (!is_even(candidate) && us * kPrecision > even_us) us = std::max(us, even_us);
+  }
+  llvm::stable_sort(candidates, [&](const Candidate& a, const Candidate& b) {
+    return is_even(a) && !is_even(b);
+  });
+}
+
 }  // namespace
+
+double busiest_share(const SkinnyConfig& c, i64 batch, int sm_count) {
+  const i64 ctas = batch * c.n_tiles() * c.k_slices();
+  const double most = static_cast<double>(std::min<i64>(c.rows(), c.space.n.size)) *
+                      static_cast<double>(c.most_slice_chunks());
+  const double mean = static_cast<double>(batch * c.space.n.size * c.k_chunks()) / sm_count;
+  return static_cast<double>(ceil_div(ctas, sm_count)) * most / mean;
+}
 
 std::string tile_name(const SkinnyConfig& c) {
   const SkinnyTile& tile = c.tile;
   const SkinnyLoads& loads = c.loads;
   std::string suffix;
   if (loads.x_columns < tile.columns) suffix += fmt::format("x{}", loads.x_columns);
-  if (tile.row_tiles > 1) suffix += fmt::format("t{}", tile.row_tiles);
+  const i32 n_slices = c.schedule.n_slices;
+  if (tile.row_tiles > 1 && n_slices == 0) suffix += fmt::format("t{}", tile.row_tiles);
   if (c.schedule.cluster_k > 1) suffix += fmt::format("c{}", c.schedule.cluster_k);
+  if (n_slices > 0) suffix += fmt::format("n{}", n_slices);
   return fmt::format("skinny{}x{}s{}r{}g{}p{}{}{}", tile.warps_k, tile.warps_n, loads.shared_blocks,
                      loads.register_blocks, loads.copy_groups, loads.x_chunks, suffix,
                      loads.bulk ? "" : "a");
@@ -260,8 +374,7 @@ std::vector<Candidate> skinny_candidates(const SkinnyProblem& problem, const Tar
     if (!candidate) return;
     // Many waves of small slices stream badly: 221 us for 28672x14336 with split-K 8, where the
     // copy rate gives 192.
-    const i64 ctas =
-        problem.batch * ceil_div(config.space.n.size, config.rows()) * config.k_slices();
+    const i64 ctas = problem.batch * config.n_tiles() * config.k_slices();
     const bool small_slices = config.schedule.split_k > 1 && config.loads.shared_blocks < 3;
     if (request.tile.empty() && small_slices && ctas > i64{4} * target.sm_count) return;
     candidates.push_back(std::move(*candidate));
@@ -272,21 +385,23 @@ std::vector<Candidate> skinny_candidates(const SkinnyProblem& problem, const Tar
     const bool whole_sums = problem.base.ragged.kind != Ragged::kNone || problem.base.row_squares;
     if (whole_sums && split > 1) continue;
     for (const Shape shape : kShapes) {
-      // 16 warps leave 64 registers each: enough for four rows of X (4.18 us; eight: 4.52, and 4.48
-      // with eight warps).
-      if (shape.warps_k == 16 && problem.m > 4) continue;
+      if (shape.warps_k == 16 && problem.m > kMostRowsOf16Warps) continue;
       if (shape.cluster_k > 1 && !shares_k(problem, target, split)) continue;
       if (!request.tile.empty()) continue;
       if (const auto config = shaped(problem, target, shape, split)) add(*config);
     }
+    // With 16 warps, ragged rows and slices of N spilled 16 bytes of 64 registers.
+    if (request.tile.empty() && split == 1 && problem.base.ragged.kind == Ragged::kNone) {
+      for (Candidate& candidate : even_candidates(problem, target))
+        candidates.push_back(std::move(candidate));
+    }
     SkinnyConfig forced = problem.base;
     forced.schedule.split_k = split;
     forced.tile.columns = forced.loads.x_columns = columns_of(problem);
-    if (read_name(request.tile, target, forced)) {
-      fit_vectors(forced);
-      add(forced);
-    }
+    if (read_name(request.tile, target, forced)) add(forced);
   }
+  if (request.tile.empty() && problem.base.ragged.kind == Ragged::kNone)
+    prefer_even(problem, target, candidates);
   return candidates;
 }
 
@@ -298,6 +413,10 @@ std::optional<Candidate> skinny_candidate_like(const SkinnyProblem& problem, con
   config.loads = shared.loads;
   config.loads.w_is_weight = w_is_weight;
   config.schedule = shared.schedule;
+  // As many rows in a CTA as the joint weight's have: its slices are enough for those of all parts.
+  if (shared.schedule.n_slices > 0) {
+    config.schedule.n_slices = static_cast<i32>(ceil_div(config.space.n.size, shared.rows()));
+  }
   fit_vectors(config);
   return as_candidate(problem, target, config);
 }

@@ -13,18 +13,27 @@ inline constexpr i64 kSkinnyRaggedRows = 16;
 
 // "skinny16x1s3r1g2p2": warps along K and N, K blocks of a warp in shared memory and in registers,
 // copy groups, chunks of X. "skinny16x1s3r1g2p2a": by cp.async, not by bulk loads. In between,
-// "x16", "t2" and "c4": 16 columns of X at a time, 32 rows of W a warp, cluster split-K of 4.
+// "x16", "t2", "c4" and "n66": 16 columns of X at a time, 32 rows of W a warp, cluster split-K of
+// 4, N divided into 66 slices (then no "t").
 std::string tile_name(const SkinnyConfig& config);
 
 // The problem as `skinny` counts it: a batch entry or a ragged group reads its own W.
 struct SkinnyProblem {
   SkinnyConfig base;       // extents, operands, math
   i64 batch = 1;           // product of the batch extents and of the ragged groups with rows
+  int parts = 1;           // contractions side by side, each with slices of its own
   i64 m = 0;               // largest; of ragged groups, the mean
   i64 weight_bytes = 0;    // that are read
   i64 epilogue_bytes = 0;  // tensors of the epilogue, each once
   double epilogue_flops = 0;
 };
+
+// The most bytes of W that an SM reads over the mean of all SMs, where each has as many CTAs as any
+// other or one less.
+double busiest_share(const SkinnyConfig& config, i64 batch, int sm_count);
+
+// Shares are even up to here.
+inline constexpr double kEvenShare = 1.06;
 
 // The candidates that fit the target. Empty if there is none.
 std::vector<Candidate> skinny_candidates(const SkinnyProblem& problem, const Target& target,

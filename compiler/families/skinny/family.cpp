@@ -63,6 +63,7 @@ SkinnyProblem make_problem(const ContractionProblem& p) {
   problem.base = make_config(p);
   for (const Extent& extent : p.space.batch.at) problem.batch *= extent.size;
   problem.batch *= occupied_groups(p);
+  problem.parts = p.parts;
   problem.m = rows_of_x(p);
   for (const ContractionOperand& b : p.b) problem.weight_bytes += b.bytes;
   problem.epilogue_bytes = p.bytes() - problem.weight_bytes;
@@ -78,7 +79,7 @@ SkinnyProblem make_problem(const ContractionProblem& p) {
 // among them: no more than there are rows, however many groups there are.
 GridRule grid_rule(const SkinnyConfig& c) {
   GridRule grid;
-  grid.fixed = c.k_slices() * ceil_div(c.space.n.size, c.rows());
+  grid.fixed = c.k_slices() * c.n_tiles();
   for (const Extent& extent : c.space.batch.at) grid.fixed *= extent.size;
   grid.size = c.space.m.size;
   grid.scale = c.space.m.scale;
@@ -112,6 +113,7 @@ Fields fields_of(const SkinnySchedule& s) {
   Fields fields;
   fields.add("split_k", s.split_k);
   fields.add_unless_default("cluster_k", s.cluster_k, SkinnySchedule().cluster_k);
+  fields.add_unless_default("n_slices", s.n_slices, SkinnySchedule().n_slices);
   return fields;
 }
 
@@ -170,11 +172,11 @@ class SkinnyFamily final : public ContractionFamily {
       default:
         return {"it multiplies bf16, f16 and tf32", true};
     }
-    const i64 block = 128 / p.space.element_bytes();
+    const i64 chunk = 16 / p.space.element_bytes();
     const bool fits = p.space.k_outer == 1 && p.space.k.scale == 0 && p.space.k.size > 0 &&
-                      p.space.k.size % block == 0 && p.space.n.scale == 0 && p.space.n.size > 0 &&
+                      p.space.k.size % chunk == 0 && p.space.n.scale == 0 && p.space.n.size > 0 &&
                       exact(p.space.batch);
-    if (!fits) return {"it takes exact sizes, and K in whole lines of 128 bytes", true};
+    if (!fits) return {"it takes exact sizes, and K in whole vectors of 16 bytes", true};
     if (rows_of_x(p) * readers(p) > most_rows(p)) return {"it has too many rows", true};
     if (!streams(p.a[0]) || !llvm::all_of(p.b, streams)) {
       return {"it reads rows of 16-byte vectors along K", true};

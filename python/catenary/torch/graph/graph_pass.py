@@ -21,6 +21,7 @@ from catenary.torch.graph import cost
 from catenary.torch.graph.axes import Mismatch
 from catenary.torch.graph.kept_chains import keep, register_kept
 from catenary.torch.graph.lower import Lowered, _hint, insert, lower
+from catenary.torch.graph.matvec import RowProducts
 from catenary.torch.graph.region import Grower, Region, products_of
 from catenary.torch.graph.table import POINTWISE, PRODUCTS, SPLITS, VIEWS, aten, is_library_call
 
@@ -100,6 +101,7 @@ class _Run:
         self.margin = margin
 
     def run(self) -> None:
+        row_products = RowProducts(self.graph)
         grower = Grower(self.graph)
         taken = False
         for product in products_of(self.graph):
@@ -112,6 +114,7 @@ class _Run:
                 fresh.claimed = grower.claimed
                 grower = fresh
                 taken = True
+        row_products.restore(grower.claimed)
         if taken:
             from torch._inductor.pattern_matcher import stable_topological_sort
 
