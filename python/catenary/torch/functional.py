@@ -134,6 +134,8 @@ def _call(kind: str, tensors: tuple[Tensor, ...], options: tuple, recompute: str
     if type(tensors[1]) not in PLAIN and is_distributed(tensors) and kind in _BY_LAYER:
         return _sharded(kind, tensors, options, recompute)
     if _is_compiling():
+        if fused and _is_grad_enabled():
+            return _between_graphs(kind, tensors, options, recompute, fused, scaled)
         return _traced(kind, tensors, options, recompute, scaled)
     key = _keys.get((kind, tensors[0].dtype, options, recompute, scaled))
     if key is not None and not fused and not _autocast() and not (_is_grad_enabled() and _needs_gradient(tensors)):
@@ -187,6 +189,17 @@ def _any_call(kind: str, tensors: tuple[Tensor, ...], options: tuple, recompute:
         if dtype != torch.float32:
             _keys[kind, dtype, options, recompute, scaled] = function.form.key
     return function.accumulating(tensors, fused) if fused else function(*tensors)
+
+
+def _accumulating_call(*arguments: Any) -> Tensor:
+    return _any_call(arguments[0], _cast(arguments[1]), *arguments[2:])
+
+
+_between_graphs = torch.compiler.disable(
+    _accumulating_call,
+    reason="fuse_wgrad_accumulation changes weight.main_grad in the backward, which no graph does: leave it out, or "
+    "compile without fullgraph=True, and the layer runs between two graphs",
+)
 
 
 def _make(kind: str, dtype: torch.dtype, options: tuple, recompute: str, scaled: bool | None,

@@ -82,6 +82,37 @@ def test_a_gated_layer_is_one_region():
     assert taken()[0].chain.count("input p0") == 1 and taken()[0].predicted_us < taken()[0].replaced_us
 
 
+def qkv(x, q, k, v, b):
+    return F.linear(x, q, b), F.linear(x, k), F.linear(x, v)
+
+
+def test_products_of_one_operand_are_one_region(near):
+    shapes = [(2, 8, 64), (64, 64), (32, 64), (32, 64), (64,)]
+    tensors = [randn("cpu", *shape) / 4 for shape in shapes]
+    with torch.no_grad():
+        for got, wanted in zip(compiled(qkv)(*tensors), qkv(*(t.double() for t in tensors)), strict=True):
+            near(got, wanted)
+    assert [len(d.products) for d in taken()] == [3], [str(d) for d in ct.decisions]
+    assert taken()[0].chain.count("input p0") == 1
+
+
+def test_products_of_one_operand_are_joined_where_that_gains_more(monkeypatch):
+    """Each product by itself gains 2 us, so joined they must gain more than 6."""
+    from catenary.torch.graph import cost, graph_pass
+
+    tensors = [randn("cpu", *shape) for shape in [(8, 64), (64, 64), (32, 64), (32, 64), (64,)]]
+    monkeypatch.setattr(cost, "peer_ratio", lambda rows: 1.2)
+    monkeypatch.setattr(graph_pass, "_on_host", lambda device: False)
+    for joined, count in ((29.0, [3]), (30.5, [1, 1, 1])):
+        times = {1: 10.0, 2: 20.5, 3: joined}
+        monkeypatch.setattr(cost, "predicted_us", lambda text, target, t=times: t[text.count("contract")])
+        ct.decisions.clear()
+        torch._dynamo.reset()
+        with torch.no_grad():
+            ct.compile(qkv, options={"fx_graph_cache": False})(*tensors)
+        assert [len(d.products) for d in taken()] == count, [str(d) for d in ct.decisions]
+
+
 def test_grouped_mm(device, near):
     if device.type == "cuda" and torch.cuda.get_device_capability() < (8, 0):
         pytest.skip("grouped_mm needs sm_80")
@@ -210,6 +241,26 @@ def test_layers_in_a_graph(device, near):
     z.sum().backward()
     for p, q in zip((x, w, b), a, strict=False):
         near(p.grad, q.grad)
+
+
+def test_main_grad_in_a_graph(near):
+    """A layer that accumulates runs between graphs; one graph of all is refused."""
+    layers = [ct.Linear(16, 16, activation="silu", fuse_wgrad_accumulation=True), ct.Linear(16, 8)]
+    first = layers[0]
+    first.weight.main_grad = torch.ones(16, 16)
+    model = torch.nn.Sequential(*layers)
+    x = randn("cpu", 4, 16)
+    torch.compile(model, backend="aot_eager")(x).square().sum().backward()
+    assert first.weight.grad is None
+    w, b = (t.detach().double().requires_grad_() for t in (first.weight, first.bias))
+    F.linear(
+        F.silu(F.linear(x.double(), w, b)), *(t.detach().double() for t in layers[1].parameters())
+    ).square().sum().backward()
+    near(first.weight.main_grad, w.grad + 1, factor=2)
+    near(first.bias.grad, b.grad, factor=2)
+    torch._dynamo.reset()
+    with pytest.raises(Exception, match="fuse_wgrad_accumulation changes weight.main_grad"):
+        torch.compile(model, backend="aot_eager", fullgraph=True)(x)
 
 
 def test_modules_in_a_graph_with_dynamic_batch(device, near):

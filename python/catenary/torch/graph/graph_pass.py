@@ -91,6 +91,9 @@ class CatenaryPass(CustomGraphPass):
         return get_hash_for_files(files, extra)
 
 
+Choice = tuple[Decision, Lowered, Region]
+
+
 class _Run:
     def __init__(self, graph: Graph, accept: str, margin: float):
         self.graph = graph
@@ -122,27 +125,51 @@ class _Run:
     def _choose(self, grower: Grower, product: Node) -> Region | None:
         """The largest region that is accepted, put into the graph; else None."""
         device = product.meta["val"].device
-        if device.type == "cpu" and self.accept != "always":
+        if _on_host(device) and self.accept != "always":
             return self._left(product, [product], "CPU tensors: the reference is no replacement for a compiled kernel")
         if (
             _hint(product.meta["val"].shape[-1]) < LEAST
             or _hint(product.args[PRODUCTS[product.target][0]].meta["val"].shape[-1]) == 1
         ):
             return self._left(product, [product], "a product with one term, or with few columns")
-        stages = [r for r in grower.grow(product) if 0 < len(r.outputs()) <= operators.MOST_OUTPUTS]
+        stages = _usable(grower.grow(product))
         if not stages:
             return self._left(product, [product], "no chain has this product: its dtype, layout or options")
-        judged = [(*self._judge(region, cost.target_of(device)), region) for region in _candidates(stages)]
-        taken = [entry for entry in judged if entry[1] is not None]
-        if not taken:
-            self._tell(judged[0][0])
+        target = cost.target_of(device)
+        best, first = self._best(stages, target)
+        best = self._beside(grower, best, stages, target) or best
+        if best is None:
+            self._tell(first)
             return None
-        # The largest gain; of equal ones the smallest region, but for "always" the largest.
-        best = taken[0] if self.accept == "always" else max(reversed(taken), key=lambda entry: _gain(entry[0]))
         decision, lowered, region = best
         self._take(region, lowered)
         self._tell(decision)
         return region
+
+    def _best(self, stages: list[Region], target: str) -> tuple[Choice | None, Decision | None]:
+        """The region of the largest gain, of equal ones the smallest, but for "always" the largest; and what is said of
+        the largest."""
+        if not stages:
+            return None, None
+        judged = [(*self._judge(region, target), region) for region in _candidates(stages)]
+        taken = [entry for entry in judged if entry[1] is not None]
+        if not taken:
+            return None, judged[0][0]
+        best = taken[0] if self.accept == "always" else max(reversed(taken), key=lambda entry: _gain(entry[0]))
+        return best, judged[0][0]
+
+    def _beside(self, grower: Grower, best: Choice | None, stages: list[Region], target: str) -> Choice | None:
+        """The region with further products of its left operand, where that gains more than each by itself."""
+        alone = best[2] if best else stages[0]
+        region = grower.beside(alone)
+        joined = self._best(_usable(grower.stages(region)), target)[0] if region else None
+        if joined is None or self.accept == "always":
+            return joined
+        gain = _gain(best[0]) if best else 0.0
+        for product in dict.fromkeys(p.node for p in joined[2].products):
+            other = None if product in alone.nodes else self._best(_usable(grower.grow(product)), target)[0]
+            gain += _gain(other[0]) if other else 0.0
+        return joined if _gain(joined[0]) > gain else None
 
     def _judge(self, region: Region, target: str) -> tuple[Decision, Lowered | None]:
         products = tuple(dict.fromkeys(p.node.name for p in region.products))
@@ -181,8 +208,17 @@ class _Run:
             logger.debug("%s", decision.chain)
 
 
+def _on_host(device: torch.device) -> bool:
+    return device.type == "cpu"
+
+
 def _gain(decision: Decision) -> float:
     return round(decision.replaced_us - decision.predicted_us, 2)
+
+
+def _usable(stages: list[Region]) -> list[Region]:
+    """Those that an operator can return."""
+    return [region for region in stages if 0 < len(region.outputs()) <= operators.MOST_OUTPUTS]
 
 
 def _candidates(stages: list[Region]) -> list[Region]:

@@ -75,12 +75,16 @@ class Grower:
         self.claimed: set[Node] = set()
 
     def grow(self, start: Node) -> list[Region]:
-        """The regions around a product, the largest last: each adds one pointwise operation or view."""
+        """The regions around a product, the largest last."""
         region = Region()
         try:
             self._add_product(region, start)
         except Mismatch:
             return []
+        return self.stages(region)
+
+    def stages(self, region: Region) -> list[Region]:
+        """The region, then larger ones: each adds one pointwise operation or view."""
         stages = [region]
         while len(region.nodes) < MOST_NODES:
             larger = self._larger(region)
@@ -89,6 +93,26 @@ class Grower:
             region = larger
             stages.append(region)
         return stages
+
+    def beside(self, region: Region) -> Region | None:
+        """The region with further products of its left operand, such as those of QKV; None: there are none."""
+        left = origin(region.products[0].left)
+        found = region
+        for node in self.order:
+            if node.target not in PRODUCTS or node in found.nodes or node in self.claimed:
+                continue
+            if len({p.node for p in found.products}) == MOST_PRODUCTS:
+                break
+            if origin(node.args[PRODUCTS[node.target][0]]) != left:
+                continue
+            larger = found.copy()
+            try:
+                self._add_product(larger, node)
+            except Mismatch:
+                continue
+            if self._convex(larger):
+                found = larger
+        return None if found is region else found
 
     @staticmethod
     def single(region: Region, node: Node) -> None:
