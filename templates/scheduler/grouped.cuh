@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tile schedulers of ragged contractions. Group ends are inclusive and come from device memory.
+// Tile schedulers of ragged contractions. Group ends come from device memory.
 //
 // MGroupedScheduler (persistent): the tiles of one group come after those of the group before, so
 // that concurrent CTAs share a group's weights in L2; the tiles of a group are swizzled. The lanes
