@@ -132,7 +132,8 @@ class Explainer {
     return total;
   }
 
-  // Launches beyond one per fusion group: they add the partial sums of split-K.
+  // Launches beyond one per fusion group: they combine what CTAs have of split-K, or of the terms
+  // of a sum.
   int fix_ups() const { return static_cast<int>(last().kernels.size()) - plan_.fused_kernels; }
 
   std::vector<std::string> names(const KernelPlan& kernel) const {
@@ -279,8 +280,7 @@ class Explainer {
     const double us = predicted_us(last());
     std::string kernels =
         fmt::format("{} fused, {} unfused", plan_.fused_kernels, plan_.unfused_kernels);
-    if (fix_ups() > 0)
-      kernels += fmt::format(", and {} that add partial sums of split-K", fix_ups());
+    if (fix_ups() > 0) kernels += fmt::format(", and {} that combine partial results", fix_ups());
     line(out, "kernels", kernels);
     const i64 saved = plan_.unfused_bytes - plan_.fused_bytes;
     const double share = plan_.unfused_bytes > 0 ? 100.0 * saved / plan_.unfused_bytes : 0;

@@ -109,7 +109,7 @@ struct KernelPlan {
   const KernelFamily* family = nullptr;
   std::string symbol;  // extern "C" name, e.g. ctn_geglu_mlp_k0_gemm_m128n128k64
   KernelConfig config;
-  Program prologue;                            // reduce: what is summed; stores nothing
+  Program prologue;                            // reduce: what is summed, and stores beside it
   llvm::SmallVector<int, 2> prologue_results;  // reduce: lines of prologue that are summed
   Program program;                             // epilogue (or the whole of a pointwise kernel)
   std::vector<KernelPart> beside;  // further contractions of the launch; slots are of all parts

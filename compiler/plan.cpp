@@ -42,7 +42,7 @@ Expected<PlannedGroup> plan_group(const GroupContext& context, i64 workspace_byt
     case FusionGroup::Kind::kPointwise:
       return one(plan_pointwise(context));
     case FusionGroup::Kind::kReduction:
-      return one(plan_reduce(context));
+      return plan_reduce(context, workspace_bytes);
     case FusionGroup::Kind::kContraction:
       return plan_contraction(context, workspace_bytes);
   }
@@ -94,6 +94,12 @@ void describe_set(const VerifiedChain& chain, const FusionPlan& fusion, llvm::Ar
   kernel.values.erase(std::unique(kernel.values.begin(), kernel.values.end()), kernel.values.end());
 }
 
+// What the second kernel of a group is for.
+std::string second_why(const FusionGroup& group) {
+  return group.kind == FusionGroup::Kind::kContraction ? "adds the partial sums of split-K"
+                                                       : "combines the parts of the terms";
+}
+
 struct Bucketed {
   PlanBucket bucket;
   i64 workspace_bytes = 0;
@@ -136,12 +142,13 @@ Expected<Bucketed> plan_bucket(const VerifiedChain& chain, const Target& target,
     for (KernelPlan& kernel : planned->kernels) {
       if (Error error = check_limits(kernel, target, range.second)) return error;
       const bool first = result.bucket.kernels.size() == before;
-      kernel.why = first ? fusion.groups[g].why : "adds the partial sums of split-K";
+      kernel.why = first ? fusion.groups[g].why : second_why(fusion.groups[g]);
       kernel.values = computed_values(chain, fusion, g);
       result.bucket.kernels.push_back(std::move(kernel));
     }
     // The first kernel of split-K computes the anchors only.
-    if (result.bucket.kernels.size() - before > 1) {
+    if (result.bucket.kernels.size() - before > 1 &&
+        fusion.groups[g].kind == FusionGroup::Kind::kContraction) {
       auto& values = result.bucket.kernels[before].values;
       values.clear();
       for (const GroupAnchor& anchor : fusion.groups[g].anchors) values.push_back(anchor.value);
@@ -162,11 +169,13 @@ struct Variant {
 
 std::vector<Variant> fusion_variants(const VerifiedChain& chain, const PlanOptions& options) {
   std::vector<Variant> variants;
-  for (const bool inside : {false, true}) {
-    FusionPlan fusion = fuse_chain(chain, FusionOptions{options.fuse, inside});
-    if (inside && !fusion.has_norms_inside) continue;
-    MemoryMap memory = map_memory(chain, fusion);
-    variants.push_back({std::move(fusion), std::move(memory)});
+  for (const bool norms : {false, true}) {
+    for (const bool sums : {false, true}) {
+      FusionPlan fusion = fuse_chain(chain, FusionOptions{options.fuse, norms, sums});
+      if (norms != fusion.has_norms_inside || sums != fusion.has_column_sums) continue;
+      MemoryMap memory = map_memory(chain, fusion);
+      variants.push_back({std::move(fusion), std::move(memory)});
+    }
   }
   return variants;
 }

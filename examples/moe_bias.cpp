@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gated experts with biases, as in gpt-oss: rows [ends[e-1], ends[e]) of x go through expert e. A
-// bias has a row for each expert; its use names the expert's label, and every row of x reads that
-// of its own. Here one expert has no rows, and one has a single row.
+// Gated experts with biases, as in gpt-oss: rows ends[e-1] to ends[e] - 1 of x go through expert
+// e. A bias has a row for each expert; its use names the expert's label, and every row of x reads
+// that of its own. Here one expert has no rows, and one has a single row.
 #include <algorithm>
 
 #include "example.h"

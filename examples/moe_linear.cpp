@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One projection of a mixture of experts: rows [ends[e-1], ends[e]) of x are multiplied by the
+// One projection of a mixture of experts: rows ends[e-1] to ends[e] - 1 of x are multiplied by the
 // weight of expert e, in one launch. `ends` is in device memory: groups may change from launch to
 // launch, and the host never waits for their sizes. Here one group is empty, and none is a multiple
 // of a tile.

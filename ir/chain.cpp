@@ -6,7 +6,8 @@ namespace catenary {
 bool Value::operator==(const Value& o) const {
   return name == o.name && op == o.op && operands == o.operands &&
          attributes[0] == o.attributes[0] && attributes[1] == o.attributes[1] && role == o.role &&
-         type == o.type && equation == o.equation && true_f32 == o.true_f32 && ragged == o.ragged;
+         type == o.type && equation == o.equation && true_f32 == o.true_f32 && ragged == o.ragged &&
+         block == o.block;
 }
 
 bool Output::operator==(const Output& o) const {
@@ -66,6 +67,15 @@ ValueId Chain::reduce(Op op, std::string equation, ValueId operand, std::string 
   value.op = op;
   value.operands = {Use{operand, ""}};
   value.equation = std::move(equation);
+  return append(std::move(value));
+}
+
+ValueId Chain::dequant(llvm::ArrayRef<ValueId> operands, ScaleBlock block, std::string name) {
+  Value value;
+  value.name = std::move(name);
+  value.op = Op::kDequant;
+  for (ValueId id : operands) value.operands.push_back({id, ""});
+  value.block = block;
   return append(std::move(value));
 }
 

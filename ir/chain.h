@@ -32,6 +32,13 @@ struct RaggedLabel {
   bool operator==(const RaggedLabel&) const = default;
 };
 
+// The elements of a weight that share a scale: rows x columns of its last two dimensions.
+struct ScaleBlock {
+  i64 rows = 1;
+  i64 columns = 1;
+  bool operator==(const ScaleBlock&) const = default;
+};
+
 // One SSA value. Fields that its op does not use keep their defaults.
 struct Value {
   std::string name;
@@ -43,6 +50,7 @@ struct Value {
   std::string equation;           // kContract "mk,nk->mn"; a reduction "mn->n"
   bool true_f32 = false;          // kContract on f32 operands: f32 instead of tf32 multiplications
   std::optional<RaggedLabel> ragged;  // kContract
+  ScaleBlock block;                   // kDequant
   Location at;
 
   // Compares the meaning: positions in the text are ignored.
@@ -89,6 +97,8 @@ struct Chain {
   // `op`: a reduction of ops.def.
   ValueId reduce(Op op, std::string equation, ValueId operand, std::string name = "");
   ValueId sum(std::string equation, ValueId operand, std::string name = "");
+  // operands: q, scale and perhaps zero.
+  ValueId dequant(llvm::ArrayRef<ValueId> operands, ScaleBlock block, std::string name = "");
   ValueId cast(ValueId operand, DType dtype, std::string name = "");
   void returns(ValueId value, DType dtype);
 

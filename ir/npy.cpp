@@ -118,6 +118,7 @@ std::optional<DType> dtype_of(std::string_view descr) {
   if (descr == "<f4") return DType::kF32;
   if (descr == "<f2") return DType::kF16;
   if (descr == "<i4") return DType::kI32;
+  if (descr == "|i1" || descr == "|u1") return DType::kI8;
   if (descr == "<V2" || descr == "|V2" || descr == "<u2") return DType::kBF16;
   return std::nullopt;
 }
@@ -132,6 +133,11 @@ std::string_view descr_of(DType dtype) {
       return "<f4";
     case DType::kI32:
       return "<i4";
+    case DType::kI8:
+      return "|i1";
+    case DType::kI4:
+    case DType::kU4:
+      break;  // only outputs are written
   }
   return "";
 }

@@ -48,6 +48,11 @@ i64 num_elements(const TensorType& type) {
 }
 
 i64 span_elements(const TensorType& type) {
+  if (type.packed) {
+    i64 matrices = 1;
+    for (int i = 0; i + 2 < type.rank(); ++i) matrices *= type.shape[i].size;
+    return matrices * packed_elements(type.shape.end()[-2].size, type.shape.end()[-1].size);
+  }
   const auto strides = type.strides.empty() ? contiguous_strides(type.shape) : type.strides;
   i64 last = 0;
   for (int i = 0; i < type.rank(); ++i) {
@@ -55,6 +60,22 @@ i64 span_elements(const TensorType& type) {
     last += (type.shape[i].size - 1) * strides[i];
   }
   return last + 1;
+}
+
+i64 span_bytes(const TensorType& type) { return storage_bytes(type.dtype, span_elements(type)); }
+
+i64 element_index(const TensorType& type, llvm::ArrayRef<i64> at) {
+  i64 index = 0;
+  if (!type.packed) {
+    for (int i = 0; i < type.rank(); ++i) index += at[i] * type.strides[i];
+    return index;
+  }
+  const int outer = type.rank() - 2;
+  for (int i = 0; i < outer; ++i) index = index * type.shape[i].size + at[i];
+  const i64 rows = type.shape[outer].size;
+  const i64 columns = type.shape[outer + 1].size;
+  return index * packed_elements(rows, columns) +
+         packed_index(type.dtype, at[outer], at[outer + 1], columns);
 }
 
 TensorType with_symbol(TensorType type, i64 symbol) {
@@ -74,6 +95,7 @@ std::string to_string(const TensorType& type, std::string_view symbol) {
   if (!type.strides.empty() && type.strides != contiguous_strides(type.shape)) {
     text += fmt::format(" strides[{}]", fmt::join(type.strides, ", "));
   }
+  if (type.packed) text += " packed";
   if (type.align != 16) text += fmt::format(" align {}", type.align);
   return text;
 }

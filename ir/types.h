@@ -8,7 +8,7 @@
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/SmallVector.h"
-#include "shared/dtype.h"
+#include "shared/packed_weight.h"
 
 namespace catenary {
 
@@ -44,6 +44,9 @@ struct TensorType {
   llvm::SmallVector<i64, 4> strides;
   // The base address is a multiple of this many bytes.
   i64 align = 16;
+  // The last two dimensions are a matrix in the packed layout (shared/packed_weight.h), one matrix
+  // after the other; strides then count as if the elements were contiguous.
+  bool packed = false;
 
   int rank() const { return static_cast<int>(shape.size()); }
   bool operator==(const TensorType&) const = default;
@@ -58,8 +61,15 @@ llvm::SmallVector<i64, 4> contiguous_strides(llvm::ArrayRef<Dim> shape);
 // Product of the sizes (the largest of a symbolic one). Cannot overflow for verified types.
 i64 num_elements(const TensorType& type);
 
-// Elements from the first to one past the last that the type addresses (0 if empty).
+// Elements from the first to one past the last that the type addresses (0 if empty), padding of a
+// packed layout included.
 i64 span_elements(const TensorType& type);
+
+// The same in bytes: what the tensor takes in memory.
+i64 span_bytes(const TensorType& type);
+
+// Where the element at coordinates `at` is, in elements from the first. Strides are given.
+i64 element_index(const TensorType& type, llvm::ArrayRef<i64> at);
 
 // The same shape with `symbol` in place of each symbolic dimension.
 TensorType with_symbol(TensorType type, i64 symbol);

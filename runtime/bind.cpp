@@ -9,7 +9,11 @@ namespace catenary {
 
 ByteSpan byte_span(const TensorType& type) {
   ByteSpan span;
-  span.element = dtype_bytes(type.dtype);
+  span.dtype = type.dtype;
+  if (type.packed) {
+    span.fixed = span_elements(type);
+    return span;
+  }
   span.fixed = 1;
   bool empty = false;
   for (int d = 0; d < type.rank(); ++d) {

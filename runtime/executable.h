@@ -22,14 +22,14 @@ inline constexpr i64 kWorkspaceAlign = 256;
 
 // The bytes from a tensor's first element to its last, as a function of the symbol.
 struct ByteSpan {
-  i64 element = 1;     // bytes of one element
+  DType dtype = DType::kF32;
   i64 fixed = 0;       // elements spanned where every symbolic dimension is 1; 0: always empty
   i64 per_symbol = 0;  // elements that an increment of the symbol adds
   bool symbolic = false;
   i64 bytes(i64 symbol) const {
-    if (!symbolic) return fixed * element;
+    if (!symbolic) return storage_bytes(dtype, fixed);
     if (symbol == 0 || fixed == 0) return 0;
-    return (fixed + (symbol - 1) * per_symbol) * element;
+    return storage_bytes(dtype, fixed + (symbol - 1) * per_symbol);
   }
 };
 ByteSpan byte_span(const TensorType& type);

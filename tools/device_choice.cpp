@@ -39,10 +39,14 @@ Expected<DeviceChoice> choose_device(const std::string& device) {
         false, fmt::format("no GPU found: the kernels run in the simulator, compiled by {}",
                            (*compiler)->path()));
   }
-  llvm::consumeError(compiler.takeError());
-  return DeviceChoice{DeviceKind::kRef, false,
-                      "no GPU and no C++ compiler for the simulator found: the reference evaluates "
-                      "the chain"};
+  const ErrorReport why = take_report(compiler.takeError());
+  return DeviceChoice{
+      DeviceKind::kRef, false,
+      why.code == ErrorCode::kHostCompilerMissing
+          ? "no GPU and no C++ compiler for the simulator found: the reference evaluates the chain"
+          : fmt::format("no GPU found: the reference evaluates the chain, since the simulator "
+                        "cannot run ({})",
+                        why.message)};
 }
 
 }  // namespace catenary::tools

@@ -11,7 +11,7 @@ namespace {
 constexpr i64 kGuardBytes = 4096;
 constexpr u8 kUnwritten = 0xff;
 
-i64 bytes_of(const TensorType& type) { return span_elements(type) * dtype_bytes(type.dtype); }
+i64 bytes_of(const TensorType& type) { return span_bytes(type); }
 
 void* address(const cuda::DeviceBuffer& buffer, i64 offset) {
   return reinterpret_cast<void*>(buffer.get() + static_cast<cuda::DevicePtr>(offset));

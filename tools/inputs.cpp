@@ -74,14 +74,31 @@ NpyArray rounded(const NpyArray& array, DType dtype) {
   return result;
 }
 
+// Integers as they are in memory: packed, or two of 4 bits a byte.
+Expected<std::vector<std::byte>> read_bytes(const VerifiedChain& chain, ValueId id,
+                                            const TensorType& type, std::string_view path,
+                                            NpyArray& array) {
+  const i64 bytes = span_bytes(type);
+  if (static_cast<i64>(array.bytes.size()) == bytes) return std::move(array.bytes);
+  return make_error(
+      ErrorCode::kInvalidArgument,
+      "{} has {} bytes, and parameter '{}', {}, takes {}: save its memory as an array "
+      "of uint8",
+      quoted(path), array.bytes.size(), chain.value(id).name, to_string(type), bytes);
+}
+
 Expected<std::vector<std::byte>> read_tensor(const VerifiedChain& chain, ValueId id, i64 symbol,
                                              std::string path) {
-  const bool round = take_suffix(path, ":round");
+  Expected<bool> round = take_conversion(path, "round", "--input");
+  if (!round) return round.takeError();
   Expected<NpyArray> array = read_npy(path);
   if (!array) return array.takeError();
   const TensorType type = with_symbol(chain.info(id).type, symbol);
-  const bool floats = array->type.dtype != DType::kI32 && type.dtype != DType::kI32;
-  if (round && floats) *array = rounded(*array, type.dtype);
+  const auto is_float = [](DType d) { return dtype_info(d).kind == DTypeKind::kFloat; };
+  if (dtype_info(type.dtype).kind == DTypeKind::kInteger && array->type.dtype == DType::kI8)
+    return read_bytes(chain, id, type, path, *array);
+  const bool floats = is_float(array->type.dtype) && is_float(type.dtype);
+  if (*round && floats) *array = rounded(*array, type.dtype);
   if (array->type.dtype != type.dtype || array->type.shape != type.shape) {
     TensorType contiguous = type;
     contiguous.strides.clear();
@@ -109,11 +126,11 @@ Error check_memory(const VerifiedChain& chain, i64 symbol) {
   i64 bytes = 0;
   for (ValueId id : chain.parameters()) {
     const TensorType type = with_symbol(chain.info(id).type, symbol);
-    bytes += span_elements(type) * dtype_bytes(type.dtype);
+    bytes += span_bytes(type);
   }
   for (size_t i = 0; i < chain.chain().outputs.size(); ++i) {
     const TensorType type = with_symbol(chain.output_type(static_cast<int>(i)), symbol);
-    bytes += span_elements(type) * dtype_bytes(type.dtype);
+    bytes += span_bytes(type);
   }
   const i64 memory = i64{::sysconf(_SC_PHYS_PAGES)} * ::sysconf(_SC_PAGESIZE);
   if (bytes <= memory) return Error::success();
@@ -126,9 +143,19 @@ Error check_memory(const VerifiedChain& chain, i64 symbol) {
 
 }  // namespace
 
-bool take_suffix(std::string& path, std::string_view suffix) {
-  if (!path.ends_with(fmt::format(".npy{}", suffix))) return false;
-  path.resize(path.size() - suffix.size());
+Expected<bool> take_conversion(std::string& path, std::string_view conversion,
+                               std::string_view option) {
+  constexpr std::string_view kEnd = ".npy:";
+  const size_t at = path.rfind(kEnd);
+  if (at == std::string::npos) return false;
+  const std::string word = path.substr(at + kEnd.size());
+  if (!is_identifier(word)) return false;  // the ".npy:" is of a folder
+  if (word != conversion) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "{} {} asks for the conversion {}: give :{} or none", option, quoted(path),
+                      quoted(word), conversion);
+  }
+  path.resize(path.size() - word.size() - 1);
   return true;
 }
 

@@ -29,9 +29,10 @@ Expected<GivenInputs> read_inputs(const VerifiedChain& chain, i64 symbol,
 ChainData make_inputs(const VerifiedChain& chain, i64 symbol, GivenInputs given, FillKind kind,
                       u64 seed);
 
-// Removes `suffix` from the end of the path of an .npy file: "a.npy:f32" -> "a.npy". False: it does
-// not end so, and stays.
-bool take_suffix(std::string& path, std::string_view suffix);
+// Removes `conversion` from the end of the path of an .npy file: "a.npy:f32" -> "a.npy". False:
+// there is none. kInvalidArgument: it is another word, in the value of `option`.
+Expected<bool> take_conversion(std::string& path, std::string_view conversion,
+                               std::string_view option);
 
 // "y=out.npy" -> {"y", "out.npy"}. kInvalidArgument: the name or the file is missing.
 Expected<std::pair<std::string, std::string>> split_binding(const std::string& text,

@@ -98,10 +98,14 @@ void clear_status() {
 
 void add_output_options(CLI::App& command) {
   // main() looks for the word itself, so that an error of the words before it is JSON too.
-  command.add_flag_callback(
-      "--json", [] {}, "Print the results as JSON");
-  command.add_flag_callback(
-      "-q,--quiet", [] { quiet = true; }, "Show no progress");
+  command
+      .add_flag_callback(
+          "--json", [] {}, "Print the results as JSON")
+      ->disable_flag_override();
+  command
+      .add_flag_callback(
+          "-q,--quiet", [] { quiet = true; }, "Show no progress")
+      ->disable_flag_override();
   command
       .add_option_function<std::string>(
           "--color",

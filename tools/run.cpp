@@ -77,7 +77,9 @@ Expected<Paths> output_paths(const VerifiedChain& chain, const RunOptions& optio
     Expected<int> output = find_output(chain, binding->first);
     if (!output) return output.takeError();
     OutputPath wanted{binding->second, false};
-    wanted.as_f32 = take_suffix(wanted.path, ":f32");
+    Expected<bool> as_f32 = take_conversion(wanted.path, "f32", "--output");
+    if (!as_f32) return as_f32.takeError();
+    wanted.as_f32 = *as_f32;
     for (const auto& [other, taken] : paths) {
       if (taken.path == wanted.path) {
         return make_error(ErrorCode::kInvalidArgument,

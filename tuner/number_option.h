@@ -30,10 +30,11 @@ std::optional<Integer> decimal(std::string_view text) {
 inline CLI::Validator whole_number(u64 least, u64 most) {
   const std::string range = most >= kMaxI64 ? fmt::format("of {} or more", least)
                                             : fmt::format("from {} to {}", least, most);
-  const auto check = [least, most, range](std::string& text) -> std::string {
+  const char* bound = most > kMaxI64 ? ", below 2^64" : most == kMaxI64 ? ", below 2^63" : "";
+  const auto check = [least, most, range, bound](std::string& text) -> std::string {
     const auto value = decimal<u64>(text);
     if (!value || *value < least || *value > most) {
-      return fmt::format("{} is not a whole number {}", catenary::quoted(text), range);
+      return fmt::format("{} is not a whole number {}{}", catenary::quoted(text), range, bound);
     }
     text = fmt::format("{}", *value);
     return "";

@@ -83,7 +83,7 @@ TensorType contiguous_tensor(DType dtype, llvm::ArrayRef<i64> sizes) {
   return type;
 }
 
-i64 tensor_bytes(const TensorType& type) { return span_elements(type) * dtype_bytes(type.dtype); }
+i64 tensor_bytes(const TensorType& type) { return span_bytes(type); }
 
 i64 copy_bytes(const TensorType& type) {
   return ceil_div(tensor_bytes(type), kCopyAlign) * kCopyAlign;

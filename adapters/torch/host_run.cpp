@@ -35,8 +35,7 @@ class DeviceCopy {
 };
 
 size_t span_bytes(const TensorType& type, i64 symbol) {
-  return static_cast<size_t>(span_elements(with_symbol(type, symbol)) *
-                             (dtype_info(type.dtype).bits / 8));
+  return static_cast<size_t>(catenary::span_bytes(with_symbol(type, symbol)));
 }
 
 Error run_reference(const Bound& bound, llvm::ArrayRef<void*> addresses,

@@ -67,8 +67,12 @@ int32_t Shim::dtype_code(DType dtype) const {
       return f32;
     case DType::kI32:
       return i32;
+    case DType::kI8:
+    case DType::kI4:
+    case DType::kU4:
+      break;  // operators take no quantised weights
   }
-  return f32;
+  return -1;
 }
 
 bool Shim::find_dtype(int32_t code, DType& dtype) const {

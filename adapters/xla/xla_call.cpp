@@ -84,6 +84,10 @@ int32_t xla_dtype(ctn::DType dtype) {
       return kF32;
     case ctn::DType::i32:
       return kS32;
+    case ctn::DType::i8:
+    case ctn::DType::i4:
+    case ctn::DType::u4:
+      break;  // calls take no quantised weights
   }
   return 0;
 }

@@ -302,22 +302,13 @@ Expected<const Nvrtc*> Nvrtc::get() {
   std::lock_guard lock(mutex);
   if (instance) return instance;
   std::string compiler_id;
-  ErrorReport no_memory;
   auto library = find_nvrtc_library([&](const NvrtcLibrary& candidate) -> Error {
     auto id = probe_compiler_id(candidate);
-    if (id) {
-      compiler_id = std::move(*id);
-      return Error::success();
-    }
-    ErrorReport problem = take_report(id.takeError());
-    if (problem.code == ErrorCode::kOutOfMemory) no_memory = problem;
-    return make_error_text(problem.code, problem.message);
+    if (!id) return id.takeError();
+    compiler_id = std::move(*id);
+    return Error::success();
   });
-  if (!library) {
-    if (no_memory.code == ErrorCode::kOk) return library.takeError();
-    llvm::consumeError(library.takeError());
-    return make_error_text(no_memory.code, no_memory.message);
-  }
+  if (!library) return library.takeError();
   auto api = std::make_unique<Api>();
   api->facts = facts_of(*library, std::move(compiler_id));
   api->library = std::move(*library);

@@ -12,6 +12,7 @@
 #include <mutex>
 #include <optional>
 
+#include "compiler/compile/address_space.h"
 #include "compiler/compile/environment.h"
 #include "compiler/compile/shared_library.h"
 #include "llvm/ADT/StringExtras.h"
@@ -111,9 +112,22 @@ Expected<NvrtcLibrary> adopt(SharedLibrary& opened, const std::string& path) {
   return library;
 }
 
+// A file that is larger than what the limit of address space leaves cannot be mapped. The loader
+// says so in words only.
+Error check_room(const std::string& path) {
+  struct stat info {};
+  const i64 left = address_space_left();
+  if (::stat(path.c_str(), &info) != 0 || info.st_size <= left) return Error::success();
+  return make_error(ErrorCode::kOutOfMemory,
+                    "the limit of address space of NVRTC's process (ulimit -v, or "
+                    "CATENARY_HELPER_MEMORY) leaves {} MiB, and {} has {}: raise the limit",
+                    left >> 20, path, info.st_size >> 20);
+}
+
 Expected<NvrtcLibrary> open_file(const std::string& path) {
   SharedLibrary library(path);
   if (!library.is_open()) {
+    if (Error error = check_room(path)) return error;
     return make_error(ErrorCode::kNvrtcMissing, "{} is not a usable NVRTC: {}", path,
                       library.problem());
   }
@@ -208,6 +222,7 @@ Expected<NvrtcLibrary> open_nvrtc_library(const std::string& path) {
 Expected<NvrtcLibrary> find_nvrtc_library(llvm::function_ref<Error(const NvrtcLibrary&)> accept) {
   const bool chosen = !environment("CATENARY_NVRTC").empty();
   std::vector<std::string> tried;
+  ErrorReport no_memory;
   for (const std::string& place : nvrtc_search_paths()) {
     std::optional<Expected<NvrtcLibrary>> found;
     if (chosen) {
@@ -221,7 +236,12 @@ Expected<NvrtcLibrary> find_nvrtc_library(llvm::function_ref<Error(const NvrtcLi
     }
     Error problem = *found ? accept(**found) : found->takeError();
     if (!problem) return std::move(**found);
-    tried.push_back(fmt::format("{} ({})", place, take_report(std::move(problem)).message));
+    ErrorReport report = take_report(std::move(problem));
+    tried.push_back(fmt::format("{} ({})", place, report.message));
+    if (report.code == ErrorCode::kOutOfMemory) no_memory = std::move(report);
+  }
+  if (no_memory.code == ErrorCode::kOutOfMemory) {
+    return make_error_text(no_memory.code, no_memory.message);
   }
   return make_error(ErrorCode::kNvrtcMissing,
                     "no usable NVRTC in {}: set CATENARY_NVRTC to its file or folder, install the "

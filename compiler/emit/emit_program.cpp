@@ -88,6 +88,22 @@ class ProgramPrinter {
     out_ += fmt::format("  static constexpr Operand kOutputs[] = {{{}}};\n", list);
   }
 
+  // The stores of the sums of rows, at the coordinates of a sum.
+  void row_sums() {
+    if (text_.column_sums == 0) return;
+    out_ += fmt::format(
+        "  static CATENARY_DEVICE void store_rows(const P& p, const Coord& at, const Vec<{}>* "
+        "rows) {{\n",
+        text_.vec);
+    int number = 0;
+    each(Kind::kStore, [&](const ProgramLine& line) {
+      if (line.operand.rows == 1) return;
+      out_ += fmt::format("    store_vec<{}, {}, {}>(p, at, rows[{}]);  // %{}\n",
+                          cpp_text(line.operand), text_.vec, text_.guarded, number++, line.name);
+    });
+    out_ += "  }\n";
+  }
+
   std::string variable(int line) const {
     const ProgramLine& l = program_[line];
     if (l.kind != Kind::kLoad) return fmt::format("v_{}", l.name);
@@ -155,11 +171,23 @@ class ProgramPrinter {
                                        as_vector(line.args[0])));
       case Kind::kStore:
         if (text_.register_epilogue) return "";
+        if (line.operand.rows != 1) return add_row(line);
         return fmt::format("    store_vec<{}, {}, {}>(p, at, {});  // %{}\n",
                            cpp_text(line.operand), text_.vec, text_.guarded,
                            as_vector(line.args[0]), line.name);
     }
     return "";
+  }
+
+  // Sums of rows are in the order of the program's stores.
+  std::string add_row(const ProgramLine& line) const {
+    int number = 0;
+    for (const ProgramLine& other : program_) {
+      if (&other == &line) break;
+      number += other.operand.rows != 1 ? 1 : 0;
+    }
+    return fmt::format("    rows[{0}] = map<{1}, op_add>(rows[{0}], {2});  // %{3}\n", number,
+                       text_.vec, as_vector(line.args[0]), line.name);
   }
 
   std::string compute(const ProgramLine& line) const {
@@ -190,11 +218,13 @@ std::string emit_store_program(const Program& program, const ProgramText& text) 
   for (int i = 0; i < text.accumulators; ++i) {
     sums += fmt::format(", const Vec<{}>& sum{}", text.vec, i);
   }
+  if (text.column_sums > 0) sums = fmt::format(", Vec<{}>* rows", text.vec) + sums;
   printer.raw(
       "  static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in" + sums +
       ") {\n");
   printer.lines();
   printer.raw("  }\n");
+  printer.row_sums();
   printer.close();
   return printer.str();
 }

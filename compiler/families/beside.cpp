@@ -24,7 +24,8 @@ bool shares_a(const ContractionProblem& first, const ContractionProblem& other) 
   ContractionSpace space = other.space;
   space.n = first.space.n;
   return same && a == b && space == first.space && other.ragged.kind == Ragged::kNone &&
-         other.has_plain_products() && other.row_squares == first.row_squares;
+         other.has_plain_products() && other.row_squares == first.row_squares &&
+         other.num_column_sums() == 0 && first.num_column_sums() == 0;
 }
 
 template <class T>

@@ -35,6 +35,7 @@ Operand bind_operand(const GroupContext& context, const TensorUse& tensor, const
     covers_all &= step != 0;
     if (a + 1 < axes) byte_steps.push_back(step * dtype_bytes(place.dtype));
   }
+  operand.rows = tensor.row_stride != 0 ? kSummedRows : 1;
   operand.by_group = tensor.rows.has_value();
   operand.stride_group = tensor.group_step;
   if (tensor.rows) byte_steps.push_back(tensor.group_step * dtype_bytes(place.dtype));
@@ -44,7 +45,8 @@ Operand bind_operand(const GroupContext& context, const TensorUse& tensor, const
   }
   // A store stays in L2 for the next kernel unless the kernel's tensors do not fit there anyway.
   const bool fits_l2 = program_bytes(context.tensors) <= context.target.l2_bytes / 2;
-  operand.streamed = covers_all && !tensor.rows && !(tensor.store && fits_l2);
+  // Sums of rows are few.
+  operand.streamed = covers_all && !tensor.rows && operand.rows == 1 && !(tensor.store && fits_l2);
   operand.weight = place.weight && !tensor.store;
   return operand;
 }

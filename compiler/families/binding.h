@@ -26,7 +26,8 @@ struct PlannedGroup {
 };
 
 Expected<KernelPlan> plan_pointwise(const GroupContext& context);
-Expected<KernelPlan> plan_reduce(const GroupContext& context);
+// Two kernels where the terms are too many for the CTAs of one. `workspace_bytes`: as below.
+Expected<PlannedGroup> plan_reduce(const GroupContext& context, i64 workspace_bytes);
 // Asks every contraction family. `workspace_bytes`: what the bucket has so far.
 Expected<PlannedGroup> plan_contraction(const GroupContext& context, i64 workspace_bytes);
 // The groups as one launch, if some family predicts less than `apart_us`, the time of their own

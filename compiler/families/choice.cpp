@@ -22,13 +22,16 @@ struct Offers {
   std::vector<FamilyRefusal> refusals;
 };
 
-// The second kernel of split-K runs the epilogue, and does not know the group of a row.
+// The second kernel of split-K runs the epilogue. It does not know the group of a row, and has no
+// tiles whose rows it could sum.
 void reject_split_k(const ContractionProblem& problem, Candidate& candidate) {
+  if (candidate.id.split_k == 1 || !candidate.rejected.empty()) return;
   const bool by_group =
       llvm::any_of(problem.program, [](const ProgramLine& line) { return line.operand.by_group; });
-  if (by_group && candidate.id.split_k > 1 && candidate.rejected.empty()) {
+  if (by_group)
     candidate.rejected = "has a second kernel, and the epilogue takes an operand by group";
-  }
+  if (problem.num_column_sums() > 0)
+    candidate.rejected = "has a second kernel, and the epilogue sums the rows of its tiles";
 }
 
 Offers collect_offers(const ContractionProblem& problem, const Target& target,

@@ -36,6 +36,7 @@ class AxesBuilder {
       if (Error error = check_axes(context_, segment.terms, /*terms=*/false)) return error;
     }
     if (Error error = pick_matrix_axes()) return error;
+    if (Error error = check_summed_rows()) return error;
     ContractionProblem& p = problem_;
     p.program = bind_program(context_, context_.tensors.program, epilogue_space(), 0);
     p.vec = std::max(vector_width(p.program, 8), 4);
@@ -86,12 +87,15 @@ class AxesBuilder {
       if (is_dual() && i == 1) {
         segments_[0].b.push_back(matrices());
         places_.push_back(segment.swapped ? left : right);
+        matrix_of_.push_back(static_cast<int>(2 * i) + (segment.swapped ? 0 : 1));
         continue;
       }
       segment.a = matrices();
       segment.b.push_back(matrices() + 1);
       places_.push_back(segment.swapped ? right : left);
       places_.push_back(segment.swapped ? left : right);
+      matrix_of_.push_back(static_cast<int>(2 * i) + (segment.swapped ? 1 : 0));
+      matrix_of_.push_back(static_cast<int>(2 * i) + (segment.swapped ? 0 : 1));
       segments_.push_back(std::move(segment));
     }
   }
@@ -248,6 +252,25 @@ class AxesBuilder {
     return Error::success();
   }
 
+  // Sums of rows are over M: all of it, and no more.
+  Error check_summed_rows() const {
+    const auto& tensors = context_.tensors.program.tensors;
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      if (tensors[i].row_stride == 0) continue;
+      const size_t column = matrices() + i;
+      if (m_.extent == tensors[i].summed_rows && m_.stride[column] == tensors[i].row_stride &&
+          n_.stride[column] == 1) {
+        continue;
+      }
+      return make_error(ErrorCode::kUnsupported,
+                        "'{}' are not of the rows of a tile of '{}': sum a contiguous value over "
+                        "its outer dimensions",
+                        context_.tensors.locations[tensors[i].location].binding.name,
+                        anchor().name);
+    }
+    return Error::success();
+  }
+
   MatrixOperand matrix(const Segment& segment, int column) const {
     const MemoryLocation& memory = location(column);
     const bool is_a = column == segment.a;
@@ -288,9 +311,11 @@ class AxesBuilder {
     return operand;
   }
 
-  // Allow-list: operands of other dtypes have no product.
+  // Allow-list: operands of other dtypes have no product. A dequantised operand is multiplied in
+  // the dtype of the other one.
   Expected<MathMode> math() const {
-    const DType dtype = context_.tensors.locations[context_.tensors.matrices[0]].dtype;
+    const GroupTensors& tensors = context_.tensors;
+    const DType dtype = tensors.locations[tensors.matrices[tensors.dequants[0] ? 1 : 0]].dtype;
     switch (dtype) {
       case DType::kBF16:
         return MathMode::kBF16;
@@ -299,6 +324,9 @@ class AxesBuilder {
       case DType::kF32:
         return anchor().true_f32 ? MathMode::kF32 : MathMode::kTF32;
       case DType::kI32:
+      case DType::kI8:
+      case DType::kI4:
+      case DType::kU4:
         break;
     }
     return make_error(ErrorCode::kUnsupported,
@@ -332,7 +360,30 @@ class AxesBuilder {
 
   ContractionOperand operand(const Segment& segment, int column) const {
     const MemoryLocation& memory = location(column);
-    return {matrix(segment, column), memory.dtype, memory.weight, memory.binding.bytes};
+    ContractionOperand operand{matrix(segment, column), memory.dtype, memory.weight,
+                               memory.binding.bytes, std::nullopt};
+    const auto& dequant = context_.tensors.dequants[matrix_of_[column]];
+    if (dequant) add_dequant(segment, column, *dequant, operand);
+    return operand;
+  }
+
+  void add_dequant(const Segment& segment, int column, const DequantTensors& tensors,
+                   ContractionOperand& operand) const {
+    const auto numbers = [&](int index) {
+      const MemoryLocation& memory = context_.tensors.locations[index];
+      operand.bytes += memory.binding.bytes;
+      operand.weight = operand.weight && memory.weight;
+      return BlockOperand{index, memory.dtype, memory.strides.end()[-2], memory.strides.end()[-1]};
+    };
+    DequantisedOperand dequant;
+    dequant.block = tensors.block;
+    dequant.packed = location(column).packed;
+    dequant.scale = numbers(tensors.scale);
+    if (tensors.zero >= 0) dequant.zero = numbers(tensors.zero);
+    const auto& terms = contraction(segment).k;
+    dequant.rows_by_k = location(column).strides.size() == 2 && terms.size() == 1 &&
+                        dim_of(segment, terms[0], column) == 1;
+    operand.dequant = dequant;
   }
 
   void fill_operands() {
@@ -372,7 +423,7 @@ class AxesBuilder {
     if (p.ragged.kind == Ragged::kKGrouped)
       size.k = ceil_div(size.k, std::max<i64>(p.ragged.num_groups, 1));
     for (size_t i = 0; i < context_.tensors.locations.size(); ++i) {
-      const bool matrix = llvm::is_contained(context_.tensors.matrices, static_cast<int>(i));
+      const bool matrix = context_.tensors.is_matrix(static_cast<int>(i));
       (matrix ? size.matrix_bytes : size.epilogue_bytes) +=
           context_.tensors.locations[i].binding.bytes;
     }
@@ -394,7 +445,8 @@ class AxesBuilder {
   bool swapped_;
   ContractionProblem problem_;
   llvm::SmallVector<Segment, 2> segments_;
-  llvm::SmallVector<int, 4> places_;  // location of each matrix column
+  llvm::SmallVector<int, 4> places_;     // location of each matrix column
+  llvm::SmallVector<int, 4> matrix_of_;  // its number in GroupTensors::matrices
   Space space_;
   llvm::SmallVector<int, 8> result_dim_;
   bool ragged_rows_ = false;
@@ -402,32 +454,6 @@ class AxesBuilder {
 };
 
 }  // namespace
-
-bool ContractionProblem::has_plain_products() const {
-  if (a.size() != 1 || b.empty() || b.size() > 2 || accumulator_n.size() != b.size()) return false;
-  for (int i = 0; i < static_cast<int>(b.size()); ++i) {
-    const ContractionProduct product{0, i, i, space.k, space.k_outer};
-    if (!(products[i] == product) || !(accumulator_n[i] == space.n)) return false;
-  }
-  return products.size() == b.size();
-}
-
-bool ContractionProblem::is_sum() const {
-  if (a.size() < 2 || b.size() != a.size() || products.size() != a.size()) return false;
-  if (accumulator_n.size() != 1 || !(accumulator_n[0] == space.n)) return false;
-  for (int i = 0; i < static_cast<int>(a.size()); ++i) {
-    const ContractionProduct& p = products[i];
-    if (p.a != i || p.b != i || p.accumulator != 0 || p.k.scale != 0) return false;
-  }
-  return true;
-}
-
-i64 ContractionProblem::k_tiles(i64 block_k) const {
-  if (num_accumulators() == static_cast<int>(products.size())) return ceil_div(size.k, block_k);
-  i64 tiles = 0;
-  for (const ContractionProduct& p : products) tiles += p.k_outer * ceil_div(p.k.size, block_k);
-  return tiles;
-}
 
 Expected<ContractionProblem> make_contraction_problem(const GroupContext& context) {
   if (Error error = check_group_operands(context, context.tensors.program)) return error;
@@ -439,25 +465,16 @@ Expected<ContractionProblem> make_contraction_problem(const GroupContext& contex
     const Value& first = context.chain.value(context.group.anchors[0].value);
     swapped = first.operands[0].value != context.group.row_data;
   }
+  // A dequantised operand is B.
+  const auto& dequants = context.tensors.dequants;
+  const bool dequantised = llvm::any_of(dequants, [](const auto& d) { return d.has_value(); });
+  if (dequantised) swapped = dequants[0].has_value();
   AxesBuilder builder(context, swapped);
   Expected<ContractionProblem> problem = builder.build();
   const bool ragged = context.chain.value(context.group.anchors[0].value).ragged.has_value();
-  if (!problem || dual || ragged || context.group.row_squares >= 0 || !builder.prefers_swap())
-    return problem;
+  const bool fixed = dual || ragged || dequantised || context.group.row_squares >= 0;
+  if (!problem || fixed || !builder.prefers_swap()) return problem;
   return AxesBuilder(context, /*swapped=*/true).build();
-}
-
-double math_tflops(const Target& target, MathMode math) {
-  switch (math) {
-    case MathMode::kBF16:
-    case MathMode::kF16:
-      return target.tensor_tflops;
-    case MathMode::kTF32:
-      return target.tf32_tflops;
-    case MathMode::kF32:
-      return target.f32_tflops;
-  }
-  return 0;
 }
 
 }  // namespace catenary

@@ -8,12 +8,30 @@
 
 namespace catenary {
 
+// Scales or zeros of a dequantised operand: one number for each block of rows and columns.
+struct BlockOperand {
+  i32 slot = 0;
+  DType dtype = DType::kF32;
+  i64 stride_row = 0;     // elements from one block of rows to the next
+  i64 stride_column = 0;  // the same of columns
+};
+
+// An operand (q - zero) * scale of integers q.
+struct DequantisedOperand {
+  ScaleBlock block;
+  BlockOperand scale;
+  std::optional<BlockOperand> zero;
+  bool packed = false;     // q is in the packed layout
+  bool rows_by_k = false;  // q is a matrix whose columns are K and whose rows are the free label
+};
+
 // A matrix operand: where it is, and what may be assumed of it.
 struct ContractionOperand {
   MatrixOperand memory;
   DType dtype = DType::kBF16;
-  bool weight = false;  // may be read before the dependency wait
-  i64 bytes = 0;        // its span in memory
+  bool weight = false;  // may be read before the dependency wait, with its scales and zeros
+  i64 bytes = 0;        // its span in memory, scales and zeros included
+  std::optional<DequantisedOperand> dequant;
 };
 
 // One product A x B that is summed into an accumulator. A dual GEMM has two over one A, each with
@@ -64,10 +82,15 @@ struct ContractionProblem {
   Sizes size;
 
   int num_accumulators() const { return static_cast<int>(accumulator_n.size()); }
-  // One A, and one or two B with an accumulator of N columns each: what today's kernels compute.
+  // Stores of the program that are sums of kSummedRows rows.
+  int num_column_sums() const;
+  // One A, and one or two B with an accumulator of N columns each, none of them dequantised: what
+  // most kernels compute.
   bool is_single_or_dual() const { return has_plain_products() && !row_squares; }
   bool has_plain_products() const;
   bool is_dual() const { return num_accumulators() == 2; }
+  // Is an operand dequantised as it is read?
+  bool is_dequantised() const;
   // K segments, each with its own A and B, of one accumulator. Their sizes are not symbolic.
   bool is_sum() const;
   // Steps along K of `block_k` terms; each segment ends with one of its own.

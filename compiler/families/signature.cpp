@@ -24,19 +24,34 @@ std::string text(const Dims& dims) {
 }
 
 std::string text(const Operand& operand) {
-  const auto& [slot, dtype, vec, streamed, weight, before_wait, by_group, map, stride_group,
+  const auto& [slot, dtype, vec, streamed, weight, before_wait, by_group, map, rows, stride_group,
                stride] = operand;
   std::string out = fmt::format("{}:{}:{}:{}{}{}:{}:{}", slot, dtype_text(dtype), vec,
                                 int{streamed}, int{weight}, int{before_wait}, map, text(stride));
   if (by_group) out += fmt::format(":group {}", stride_group);
+  if (rows != 1) out += fmt::format(":rows {}", rows);
   return out;
 }
 
+std::string text(const BlockOperand& operand) {
+  const auto& [slot, dtype, row, column] = operand;
+  return fmt::format("{}:{}:{}:{}", slot, dtype_text(dtype), row, column);
+}
+
+std::string text(const DequantisedOperand& operand) {
+  const auto& [block, scale, zero, packed, rows_by_k] = operand;
+  return fmt::format(":dequant {}x{} scale {} zero {} {}{}", block.rows, block.columns, text(scale),
+                     zero ? text(*zero) : "none", int{packed}, int{rows_by_k});
+}
+
 std::string text(const ContractionOperand& operand) {
-  const auto& [memory, dtype, weight, bytes] = operand;
+  const auto& [memory, dtype, weight, bytes, dequant] = operand;
   const auto& [slot, row, k, outer, group, batch, k_major, copy_bytes] = memory;
-  return fmt::format("{}:{}:{}:{}:{}:{}:{}:{}:{}:{}", slot, dtype_text(dtype), int{weight}, row, k,
-                     outer, group, text(batch), int{k_major}, copy_bytes);
+  std::string out =
+      fmt::format("{}:{}:{}:{}:{}:{}:{}:{}:{}:{}", slot, dtype_text(dtype), int{weight}, row, k,
+                  outer, group, text(batch), int{k_major}, copy_bytes);
+  if (dequant) out += text(*dequant);
+  return out;
 }
 
 std::string text(const ProgramLine& line) {
@@ -57,8 +72,8 @@ bool has_contiguous_rows(const ContractionOperand& operand, i64 rows,
 
 bool is_one_layer(const ContractionProblem& p) {
   const bool exact = p.space.m.scale == 0 && p.space.n.scale == 0 && p.space.k.scale == 0;
-  return exact && p.space.k_outer == 1 && p.size.batch == 1 && p.ragged.kind == Ragged::kNone &&
-         p.has_plain_products() && p.outputs.size() == 1 &&
+  return exact && !p.is_dequantised() && p.space.k_outer == 1 && p.size.batch == 1 &&
+         p.ragged.kind == Ragged::kNone && p.has_plain_products() && p.outputs.size() == 1 &&
          has_contiguous_rows(p.a[0], p.size.m, p) &&
          llvm::all_of(p.b, [&](const ContractionOperand& b) {
            return b.weight && has_contiguous_rows(b, p.size.n, p);

@@ -45,10 +45,17 @@ class AnchorFinder {
     const bool shares_right = a.operands[1] == b.operands[1];
     if (shares_left == shares_right) return false;
     const int other = shares_left ? 1 : 0;
+    if (is_dequantised(first) || is_dequantised(second)) return false;
     const auto& x = info(a.operands[other].value).type;
     const auto& y = info(b.operands[other].value).type;
     return a.equation == b.equation && a.true_f32 == b.true_f32 && a.ragged == b.ragged &&
            x.dtype == y.dtype && x.shape == y.shape && !(a.ragged && !shares_left);
+  }
+
+  // No kernel has two dequantised weights.
+  bool is_dequantised(ValueId contraction) const {
+    return llvm::any_of(value(contraction).operands,
+                        [&](const Use& use) { return value(use.value).op == Op::kDequant; });
   }
 
   // Contractions that each value depends on without another one or a sum between; a value that
@@ -76,7 +83,7 @@ class AnchorFinder {
 
   // Terms are counted at compile time, so that a k-tile's product is known by its number.
   bool is_summand(ValueId id) const {
-    if (value(id).op != Op::kContract || sets_.partner[id] >= 0) return false;
+    if (value(id).op != Op::kContract || sets_.partner[id] >= 0 || is_dequantised(id)) return false;
     const Contraction& c = *info(id).contraction;
     const bool k_grouped = value(id).ragged && c.ragged_group->result >= 0;
     return !k_grouped && llvm::none_of(c.k, is_symbolic_or_empty);

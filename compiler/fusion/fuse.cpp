@@ -3,8 +3,10 @@
 
 #include "compiler/fusion/anchors.h"
 #include "compiler/fusion/beside.h"
+#include "compiler/fusion/column_sums.h"
 #include "compiler/fusion/in_place.h"
 #include "compiler/fusion/norm.h"
+#include "compiler/fusion/stored_terms.h"
 
 #include <algorithm>
 
@@ -20,6 +22,10 @@ std::string_view anchor_text(Op op) {
   if (op == Op::kContract) return "a contraction";
   return op == Op::kSum ? "a sum" : "a maximum";
 }
+
+// Whether a kernel computes a value of this op. A weight is dequantised by the contraction that
+// reads it.
+bool has_place(Op op) { return op != Op::kParameter && op != Op::kConstant && op != Op::kDequant; }
 
 bool same_shape(llvm::ArrayRef<Dim> a, llvm::ArrayRef<Dim> b) { return a == b; }
 
@@ -94,7 +100,7 @@ class Fuser {
   // gets such a group.
   void materialise(ValueId id, std::string_view reader) {
     const Value& v = value(id);
-    if (group_of(id) >= 0 || v.op == Op::kParameter || v.op == Op::kConstant) return;
+    if (group_of(id) >= 0 || !has_place(v.op)) return;
     if (fuse_) {
       place_ready();
       if (join_reader(id)) return;
@@ -260,7 +266,7 @@ class Fuser {
 
   void place(ValueId id) {
     const Value& v = value(id);
-    if (v.op == Op::kParameter || v.op == Op::kConstant || group_of(id) >= 0) return;
+    if (!has_place(v.op) || group_of(id) >= 0) return;
     if (v.op == Op::kContract || is_reduction(v.op)) return place_anchor(id);
     const int latest = operands_group(v);
     if (!fuse_) {
@@ -283,7 +289,7 @@ class Fuser {
     auto& outputs = plan_.groups[group_of(id)].outputs;
     if (llvm::any_of(outputs, [&](const GroupOutput& output) { return output.value == id; }))
       return;
-    outputs.push_back({id, {shape(id).begin(), shape(id).end()}});
+    outputs.push_back({id, {shape(id).begin(), shape(id).end()}, false});
   }
 
   // What the group `reader` needs of `id`: a stored value, or, through values that are recomputed,
@@ -322,6 +328,10 @@ class Fuser {
 FusionPlan fuse_chain(const VerifiedChain& chain, FusionOptions options) {
   FusionPlan plan = Fuser(chain, options.fuse).run();
   if (options.fuse && options.norms_inside) plan.has_norms_inside = move_norms_inside(chain, plan);
+  if (options.fuse && options.column_sums) {
+    const bool inside = move_column_sums_inside(chain, plan);
+    plan.has_column_sums = store_terms_in_sums(chain, plan) || inside;
+  }
   add_copies(chain, plan);
   if (options.fuse) find_beside(chain, plan);
   return plan;

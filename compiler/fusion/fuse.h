@@ -21,6 +21,14 @@ struct GroupAnchor {
 struct GroupOutput {
   ValueId value = 0;
   llvm::SmallVector<Dim, 4> shape;
+  bool of_terms = false;  // of a sum: stored where its terms are computed (stored_terms.h)
+};
+
+// A value whose columns another group sums over its dimensions `summed`: the kernel stores the sums
+// of every kSummedRows rows (column_sums.h).
+struct ColumnSums {
+  ValueId value = 0;
+  llvm::SmallVector<int, 4> summed;
 };
 
 struct FusionGroup {
@@ -38,6 +46,9 @@ struct FusionGroup {
   // accumulator, with one number for each row. -1: none (norm.h).
   ValueId row_squares = -1;
   ValueId row_data = -1;
+  llvm::SmallVector<ColumnSums, 1> column_sums;  // of a contraction's group
+  // The terms of a sum are such sums of its operand.
+  bool adds_column_sums = false;
   std::string why;  // why the group starts where it starts
 };
 
@@ -47,6 +58,7 @@ struct FusionPlan {
   // that depend only on parameters: those are recomputed inside every group that reads them).
   std::vector<int> group_of;
   bool has_norms_inside = false;
+  bool has_column_sums = false;
   // Contractions that may run side by side in one launch, where the first one is: ascending groups.
   // A group is in at most one set (beside.h).
   std::vector<std::vector<int>> beside;
@@ -62,12 +74,14 @@ inline bool reads_memory(const FusionPlan& plan, ValueId id, int reader) {
 struct FusionOptions {
   bool fuse = true;           // false: every op is a group of its own
   bool norms_inside = false;  // sums of squares move into the contractions that scale by them
+  // Sums over rows begin in the kernels that compute their terms, or store what else those are for.
+  bool column_sums = false;
 };
 
 // Ends with the copies of outputs in place that no other group can store.
 FusionPlan fuse_chain(const VerifiedChain& chain, FusionOptions options);
 inline FusionPlan fuse_chain(const VerifiedChain& chain, bool fuse) {
-  return fuse_chain(chain, FusionOptions{fuse, false});
+  return fuse_chain(chain, FusionOptions{fuse});
 }
 
 }  // namespace catenary

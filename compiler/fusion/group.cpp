@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/fusion/group.h"
 
+#include "compiler/fusion/column_sums.h"
+
 #include <algorithm>
 #include <set>
 
@@ -69,6 +71,15 @@ class ProgramBuilder {
     line.index = use(location, identity(rank_), true);
     append(line, id);
   }
+
+  void store_column_sums(const ColumnSums& sums) {
+    store(sums.value, memory_.column_sums.at(sums.value));
+    const SummedRows rows = summed_rows(chain_.info(sums.value).type, sums.summed);
+    program_.tensors.back().summed_rows = rows.size;
+    program_.tensors.back().row_stride = rows.row_stride;
+  }
+
+  int load_column_sums(ValueId id) { return load(id, memory_.column_sums.at(id), identity(rank_)); }
 
  private:
   // Which dimension indexes one of size 1 makes no difference, and must not make a second line.
@@ -204,6 +215,22 @@ MemoryLocation location_of(const VerifiedChain& chain, const MemoryMap& memory, 
   return memory.home.at(id);
 }
 
+// Adds a matrix that the kernel reads; of a dequantised one its integers, scales and zeros.
+void add_matrix(const VerifiedChain& chain, const MemoryMap& memory, ValueId id,
+                GroupTensors& tensors) {
+  const Value& v = chain.value(id);
+  if (v.op != Op::kDequant) {
+    tensors.matrices.push_back(tensors.add_location(location_of(chain, memory, id)));
+    tensors.dequants.push_back(std::nullopt);
+    return;
+  }
+  const auto add = [&](size_t i) {
+    return tensors.add_location(parameter_location(chain, v.operands[i].value));
+  };
+  tensors.matrices.push_back(add(0));
+  tensors.dequants.push_back(DequantTensors{v.block, add(1), v.operands.size() > 2 ? add(2) : -1});
+}
+
 // What group `g` reads from memory, itself or through values that it recomputes. Returns, per
 // value, whether the group recomputes it.
 std::vector<bool> mark_reads(const VerifiedChain& chain, const FusionPlan& fusion, int g,
@@ -213,6 +240,9 @@ std::vector<bool> mark_reads(const VerifiedChain& chain, const FusionPlan& fusio
   while (!todo.empty()) {
     const ValueId id = todo.back();
     todo.pop_back();
+    const bool adds_sums =
+        fusion.groups[g].adds_column_sums && id == fusion.groups[g].anchors[0].value;
+    if (adds_sums) continue;  // it reads the sums of rows, not the value
     for (const Use& use : chain.value(id).operands) {
       if (reads_memory(fusion, use.value, g)) {
         read[use.value] = true;
@@ -239,6 +269,13 @@ int GroupTensors::add_location(const MemoryLocation& location) {
   return static_cast<int>(locations.size()) - 1;
 }
 
+bool GroupTensors::is_matrix(int location) const {
+  const auto reads = [&](const std::optional<DequantTensors>& dequant) {
+    return dequant && (dequant->scale == location || dequant->zero == location);
+  };
+  return llvm::is_contained(matrices, location) || llvm::any_of(dequants, reads);
+}
+
 MemoryLocation parameter_location(const VerifiedChain& chain, ValueId id) {
   MemoryLocation location;
   const TensorType& type = chain.info(id).type;
@@ -247,10 +284,11 @@ MemoryLocation parameter_location(const VerifiedChain& chain, ValueId id) {
       static_cast<int>(llvm::find(chain.parameters(), id) - chain.parameters().begin());
   location.binding.name = chain.value(id).name;
   location.binding.align = type.align;
-  location.binding.bytes = span_elements(type) * dtype_bytes(type.dtype);
+  location.binding.bytes = span_bytes(type);
   location.dtype = type.dtype;
   location.strides = type.strides;
   location.weight = chain.value(id).role == Role::kWeight;
+  location.packed = type.packed;
   return location;
 }
 
@@ -262,13 +300,39 @@ MemoryLocation output_location(const VerifiedChain& chain, int i) {
   location.binding.index = i;
   location.binding.name = chain.value(output.value).name;
   location.binding.align = type.align;
-  location.binding.bytes = span_elements(type) * dtype_bytes(type.dtype);
+  location.binding.bytes = span_bytes(type);
   if (output.in_place >= 0) {
     location.binding.in_place = parameter_location(chain, output.in_place).binding.index;
   }
   location.dtype = type.dtype;
   location.strides = type.strides;
   return location;
+}
+
+// A tensor in the workspace of the map.
+MemoryLocation workspace_location(MemoryMap& memory, std::string name, DType dtype,
+                                  llvm::ArrayRef<i64> strides, i64 bytes) {
+  MemoryLocation location;
+  location.binding.kind = SlotBinding::Kind::kWorkspace;
+  location.binding.workspace_offset = memory.workspace_bytes;
+  location.binding.name = std::move(name);
+  location.binding.align = 256;
+  location.binding.bytes = bytes;
+  location.dtype = dtype;
+  location.strides.assign(strides.begin(), strides.end());
+  // An empty value has an offset of its own too: locations are told apart by it.
+  memory.workspace_bytes += ceil_div(std::max<i64>(location.binding.bytes, 1), 256) * 256;
+  return location;
+}
+
+void map_column_sums(const VerifiedChain& chain, const FusionGroup& group, MemoryMap& memory) {
+  for (const ColumnSums& sums : group.column_sums) {
+    const SummedRows rows = summed_rows(chain.info(sums.value).type, sums.summed);
+    memory.column_sums[sums.value] = workspace_location(
+        memory, fmt::format("sums of {} rows of {}", kSummedRows, chain.value(sums.value).name),
+        DType::kF32, rows.strides,
+        4 * ceil_div(rows.size.size, i64{kSummedRows}) * rows.row_stride);
+  }
 }
 
 MemoryMap map_memory(const VerifiedChain& chain, const FusionPlan& fusion) {
@@ -296,19 +360,11 @@ MemoryMap map_memory(const VerifiedChain& chain, const FusionPlan& fusion) {
       }
       if (!read[id] || memory.home.count(id) != 0) continue;
       const TensorType& type = chain.info(id).type;
-      MemoryLocation location;
-      location.binding.kind = SlotBinding::Kind::kWorkspace;
-      location.binding.workspace_offset = memory.workspace_bytes;
-      location.binding.name = chain.value(id).name;
-      location.binding.align = 256;
-      location.binding.bytes = span_elements(type) * dtype_bytes(type.dtype);
-      location.dtype = own;
-      location.strides = type.strides;
-      // An empty value has an offset of its own too: locations are told apart by it.
-      memory.workspace_bytes += ceil_div(std::max<i64>(location.binding.bytes, 1), 256) * 256;
-      stores.push_back(location);
-      memory.home[id] = location;
+      stores.push_back(
+          workspace_location(memory, chain.value(id).name, own, type.strides, span_bytes(type)));
+      memory.home[id] = stores.back();
     }
+    map_column_sums(chain, group, memory);
   }
   return memory;
 }
@@ -344,9 +400,7 @@ GroupTensors build_group(const VerifiedChain& chain, const FusionPlan& fusion,
   for (size_t i = 0; i < group.anchors.size(); ++i) {
     const Value& anchor = chain.value(group.anchors[i].value);
     if (anchor.op != Op::kContract) continue;
-    for (const Use& use : anchor.operands) {
-      tensors.matrices.push_back(tensors.add_location(location_of(chain, memory, use.value)));
-    }
+    for (const Use& use : anchor.operands) add_matrix(chain, memory, use.value, tensors);
     if (anchor.ragged && i == 0)
       tensors.add_location(parameter_location(chain, anchor.ragged->ends));
   }
@@ -354,13 +408,21 @@ GroupTensors build_group(const VerifiedChain& chain, const FusionPlan& fusion,
     const ValueId operand = chain.value(group.anchors[0].value).operands[0].value;
     const int terms_rank = chain.info(operand).type.rank();
     ProgramBuilder prologue(chain, fusion, memory, index, terms_rank, tensors, tensors.prologue);
-    tensors.prologue_results = {prologue.value(operand, identity(terms_rank))};
+    tensors.prologue_results = {group.adds_column_sums
+                                    ? prologue.load_column_sums(operand)
+                                    : prologue.value(operand, identity(terms_rank))};
+    for (const GroupOutput& output : group.outputs) {
+      if (output.of_terms) prologue.store(output.value);
+    }
   }
   ProgramBuilder program(chain, fusion, memory, index, rank, tensors, tensors.program);
   for (size_t i = 0; i < group.accumulators.size(); ++i) {
     program.accumulator(group.accumulators[i], static_cast<int>(i));
   }
-  for (const GroupOutput& output : group.outputs) program.store(output.value);
+  for (const GroupOutput& output : group.outputs) {
+    if (!output.of_terms) program.store(output.value);
+  }
+  for (const ColumnSums& sums : group.column_sums) program.store_column_sums(sums);
   for (int i : group.copies) program.store(chain.chain().outputs[i].value, memory.copies.at(i));
   return tensors;
 }

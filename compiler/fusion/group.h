@@ -18,6 +18,14 @@ struct MemoryLocation {
   DType dtype = DType::kF32;
   llvm::SmallVector<i64, 4> strides;  // per dimension of the value
   bool weight = false;                // a parameter with role weight
+  bool packed = false;                // in the packed layout; strides are of the plain one
+};
+
+// How a matrix is dequantised as it is read: locations of its scales and zeros.
+struct DequantTensors {
+  ScaleBlock block;
+  int scale = -1;
+  int zero = -1;  // -1: none
 };
 
 // A tensor that the program loads or stores. `steps` has one entry per dimension of the program's
@@ -29,6 +37,10 @@ struct TensorUse {
   // One dimension takes the group of the row in dimension rows->dim; 0 in a row of no group.
   std::optional<GroupedRows> rows;
   i64 group_step = 0;  // elements from one group to the next
+  // Sums of rows (column_sums.h): how many rows there are, and elements from one to the next. 0: an
+  // ordinary tensor.
+  Extent summed_rows;
+  i64 row_stride = 0;
 };
 
 struct GroupProgram {
@@ -41,12 +53,15 @@ struct GroupProgram {
 struct GroupTensors {
   std::vector<MemoryLocation> locations;  // in slot order
   llvm::SmallVector<int, 2> scalars;      // positions among the chain's scalar parameters
-  GroupProgram prologue;                  // kReduction: the terms
+  GroupProgram prologue;                  // kReduction: the terms, and stores of what they are for
   llvm::SmallVector<int, 2> prologue_results;
   GroupProgram program;                // accumulators in, stores out
   llvm::SmallVector<int, 4> matrices;  // kContract: locations of left and right of each anchor
+  llvm::SmallVector<std::optional<DequantTensors>, 4> dequants;  // of each matrix
 
   int add_location(const MemoryLocation& location);  // reuses an equal one
+  // Do the products read the location? Scales and zeros of a dequantised matrix included.
+  bool is_matrix(int location) const;
 };
 
 // Where every stored value of the chain goes: outputs and workspace. Offsets are multiples of 256.
@@ -54,6 +69,7 @@ struct MemoryMap {
   std::map<ValueId, MemoryLocation> home;                 // what other groups read
   std::map<ValueId, std::vector<MemoryLocation>> stores;  // all that its group must write
   std::map<int, MemoryLocation> copies;                   // outputs that a later group copies
+  std::map<ValueId, MemoryLocation> column_sums;          // sums of rows of the value
   i64 workspace_bytes = 0;
 };
 MemoryMap map_memory(const VerifiedChain& chain, const FusionPlan& fusion);

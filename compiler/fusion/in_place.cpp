@@ -31,7 +31,7 @@ Read read_of(const GroupTensors& tensors, const FusionGroup& group, int position
     const auto is_here = [&](const TensorUse& use) {
       return use.location == static_cast<int>(place);
     };
-    if (llvm::is_contained(tensors.matrices, static_cast<int>(place)) ||
+    if (tensors.is_matrix(static_cast<int>(place)) ||
         llvm::any_of(tensors.prologue.tensors, is_here)) {
       return Read::kElsewhere;
     }

@@ -77,7 +77,15 @@ typedef enum ctn_status {
 
 /* Enumerations in arguments are 32-bit integers, so that the library can refuse a wrong number. */
 typedef int32_t ctn_dtype;
-enum { CTN_BF16 = 0, CTN_F16 = 1, CTN_F32 = 2, CTN_I32 = 3 };
+enum {
+  CTN_BF16 = 0,
+  CTN_F16 = 1,
+  CTN_F32 = 2,
+  CTN_I32 = 3,
+  CTN_I8 = 4, /* this one and those below: only operands of ctn_chain_dequant */
+  CTN_I4 = 5, /* two elements a byte, the low nibble first */
+  CTN_U4 = 6
+};
 
 /* The role of a parameter. An input may be written by the previous kernel of the stream. A weight
  * does not change while the chain runs, nor, in a launch with allow_pdl, while that previous kernel
@@ -165,6 +173,7 @@ typedef struct ctn_parameter {
   const int64_t* dims;    /* `rank` sizes in elements, or CTN_SYMBOL; null only for rank 0 */
   const int64_t* strides; /* `rank` strides in elements; null: contiguous, last dimension fastest */
   int64_t align;          /* the address is a multiple of this many bytes; 0: 16 */
+  int32_t packed;         /* not 0: in the packed layout, CTN_I8, CTN_I4 or CTN_U4; no strides */
 } ctn_parameter;
 
 /* Declares a parameter. Launches take parameters in the order of their declaration, which may come
@@ -197,6 +206,14 @@ typedef struct ctn_ragged {
 CTN_API ctn_status ctn_chain_contract(ctn_chain* chain, const char* equation, ctn_value left,
                                       ctn_value right, uint32_t flags, const ctn_ragged* ragged,
                                       const char* name, ctn_value* value);
+
+/* The weight (q - zero) * scale of integers `q`, for a contraction with a bf16 or f16 operand; no
+ * other operation takes it. Blocks of block_rows x block_columns of the last two dimensions of `q`
+ * share one scale and zero: both have the shape of `q` with those sizes divided by the block's,
+ * rounded up. All three are parameters. `zero` is of CTN_I8, CTN_I4 or CTN_U4, or -1: none. */
+CTN_API ctn_status ctn_chain_dequant(ctn_chain* chain, ctn_value q, ctn_value scale, ctn_value zero,
+                                     int64_t block_rows, int64_t block_columns, const char* name,
+                                     ctn_value* value);
 
 /* An operand. With `labels`, one letter per dimension, it broadcasts by label; with null, by
  * trailing dimension. Where the rows of the result are those of an M-grouped contraction, a label

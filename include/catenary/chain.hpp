@@ -24,12 +24,23 @@
 namespace ctn {
 
 // The type of elements in memory.
-enum class DType : ctn_dtype { bf16 = CTN_BF16, f16 = CTN_F16, f32 = CTN_F32, i32 = CTN_I32 };
+enum class DType : ctn_dtype {
+  bf16 = CTN_BF16,
+  f16 = CTN_F16,
+  f32 = CTN_F32,
+  i32 = CTN_I32,
+  i8 = CTN_I8,
+  i4 = CTN_I4,
+  u4 = CTN_U4
+};
 // The types without their scope.
 inline constexpr DType bf16 = DType::bf16;
 inline constexpr DType f16 = DType::f16;
 inline constexpr DType f32 = DType::f32;
 inline constexpr DType i32 = DType::i32;
+inline constexpr DType i8 = DType::i8;
+inline constexpr DType i4 = DType::i4;
+inline constexpr DType u4 = DType::u4;
 
 // As the size of a dimension: the chain's symbol (Chain::symbol).
 inline constexpr std::int64_t symbol = CTN_SYMBOL;
@@ -84,6 +95,7 @@ class Tensor {
 struct Layout {
   std::vector<std::int64_t> strides;  // elements, one per dimension; empty: contiguous
   std::int64_t align = 0;             // the address is a multiple of this many bytes; 0: 16
+  bool packed = false;  // a parameter in the packed layout: i8, i4 or u4, as repack() writes it
 };
 
 // A chain under construction. Not thread-safe while it changes.
@@ -188,6 +200,7 @@ class Chain {
     parameter.dims = shape.data();
     parameter.strides = layout.strides.empty() ? nullptr : layout.strides.data();
     parameter.align = layout.align;
+    parameter.packed = layout.packed ? 1 : 0;
     ctn_value value = 0;
     check(ctn_chain_parameter(handle_.get(), &parameter, &value));
     return Tensor(handle_.get(), value, static_cast<int>(shape.size()));
@@ -295,6 +308,28 @@ inline Tensor reduce_max(const std::string& equation, const Tensor& x,
   check(ctn_chain_reduce(x.chain(), "reduce_max", detail::c_text(equation), x.value(),
                          detail::name_or_null(name), &value));
   return Tensor(x.chain(), value, detail::result_rank(equation));
+}
+
+// The weight (q - zero) * scale of integers `q`, for linear() and contract() with a bf16 or f16
+// tensor. block_rows x block_columns elements of `q` share a scale and a zero (ctn_chain_dequant).
+inline Tensor dequant(const Tensor& q, const Tensor& scale, const Tensor* zero,
+                      std::int64_t block_rows, std::int64_t block_columns,
+                      const std::string& name = "") {
+  detail::check_same_chain(q, scale);
+  if (zero != nullptr) detail::check_same_chain(q, *zero);
+  ctn_value value = 0;
+  check(ctn_chain_dequant(q.chain(), q.value(), scale.value(), zero ? zero->value() : -1,
+                          block_rows, block_columns, detail::name_or_null(name), &value));
+  return Tensor(q.chain(), value, q.rank());
+}
+inline Tensor dequant(const Tensor& q, const Tensor& scale, std::int64_t block_rows,
+                      std::int64_t block_columns, const std::string& name = "") {
+  return dequant(q, scale, nullptr, block_rows, block_columns, name);
+}
+inline Tensor dequant(const Tensor& q, const Tensor& scale, const Tensor& zero,
+                      std::int64_t block_rows, std::int64_t block_columns,
+                      const std::string& name = "") {
+  return dequant(q, scale, &zero, block_rows, block_columns, name);
 }
 
 // Rounds to `dtype`. Besides casts, a chain rounds its outputs only.

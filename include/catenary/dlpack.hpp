@@ -35,8 +35,13 @@ struct DLPackArguments {
 namespace detail {
 
 inline bool same_dtype(DType dtype, const DLPackTensor& tensor) {
-  const int code = dtype == DType::i32 ? 0 : dtype == DType::bf16 ? 4 : 2;
-  const int bits = dtype == DType::bf16 || dtype == DType::f16 ? 16 : 32;
+  const bool integer = dtype == DType::i32 || dtype == DType::i8 || dtype == DType::i4;
+  const int code = integer ? 0 : dtype == DType::u4 ? 1 : dtype == DType::bf16 ? 4 : 2;
+  const bool nibble = dtype == DType::i4 || dtype == DType::u4;
+  const int bits = dtype == DType::bf16 || dtype == DType::f16 ? 16
+                   : nibble                                    ? 4
+                   : dtype == DType::i8                        ? 8
+                                                               : 32;
   return tensor.code == code && tensor.bits == bits && tensor.lanes == 1;
 }
 
@@ -47,6 +52,9 @@ inline bool same_dtype(DType dtype, const DLPackTensor& tensor) {
 // Checks one tensor against its operand; the first symbolic dimension sets `symbol`.
 inline void check_tensor(const Operand& operand, const DLPackTensor& tensor, std::int64_t& symbol) {
   const auto rank = static_cast<std::int32_t>(operand.dims.size());
+  if (operand.packed) {
+    wrong_tensor(operand, "the packed layout, which DLPack has no words for: pass its address");
+  }
   if (!same_dtype(operand.dtype, tensor)) {
     wrong_tensor(operand, "DLPack's type " + std::to_string(tensor.code) + " of " +
                               std::to_string(tensor.bits) + " bits: pass the type of the chain");

@@ -32,9 +32,11 @@ typedef struct ctn_operand {
   const int64_t* dims;    /* `rank` sizes, or CTN_SYMBOL */
   const int64_t* strides; /* `rank` strides in elements */
   int64_t align;          /* the address is a multiple of this many bytes */
-  int64_t bytes;          /* from the first element to the last, at the symbol's upper bound */
+  int64_t bytes;          /* from the first element to the last, at the symbol's upper bound; of a
+                             packed tensor with its padding */
   int32_t in_place;       /* of an output: 1 + the number of the operand whose memory it takes;
                              0: memory of its own */
+  int32_t packed;         /* 1: in the packed layout, which `strides` do not describe */
 } ctn_operand;
 
 /* `index`: from 0. */
@@ -50,6 +52,20 @@ CTN_API ctn_status ctn_operands_symbol(const ctn_operands* operands, const char*
  * if they differ in names of values and letters of labels only. Errors: those of
  * ctn_chain_verify. */
 CTN_API ctn_status ctn_chain_digest(const ctn_chain* chain, char digest[65]);
+
+/* Along which dimensions the work of a chain divides over devices, as JSON: {"operands": the factor
+ * of each dimension of the parameters in order, then of the outputs; "divides": per factor, whether
+ * each device may compute the chain on its own part of the indices; "sums": per output, the factors
+ * that it sums over, so that the output is the sum of what the devices compute}. A factor is a
+ * dimension that operations set equal. To be freed by ctn_string_free. Errors: those of
+ * ctn_chain_verify. */
+CTN_API ctn_status ctn_chain_factors(const ctn_chain* chain, char** json);
+
+/* The chain of one device where factor f is divided into parts[f] equal parts: tensors without
+ * gaps, in the order of dimensions of the whole. The caller destroys it. Errors:
+ * CTN_INVALID_ARGUMENT, and those of ctn_chain_verify. */
+CTN_API ctn_status ctn_chain_shard(const ctn_chain* chain, const int64_t* parts, size_t num_parts,
+                                   ctn_chain** made);
 
 /* The chain that was compiled, also of a pack. The caller destroys it. */
 CTN_API ctn_status ctn_compiled_chain(const ctn_compiled* compiled, ctn_chain** chain);

@@ -21,6 +21,7 @@ struct Operand {
   std::int64_t align = 16;            // the address is a multiple of this many bytes
   std::int64_t bytes = 0;             // at the symbol's upper bound
   std::optional<int> in_place;        // of an output: the operand whose memory it takes
+  bool packed = false;                // in the packed layout, which `strides` do not describe
 };
 
 // The chain's symbol, lo <= name <= hi.
@@ -63,6 +64,7 @@ inline Operands operands(const Chain& chain) {
     operand.align = facts.align;
     operand.bytes = facts.bytes;
     if (facts.in_place > 0) operand.in_place = facts.in_place - 1;
+    operand.packed = facts.packed != 0;
     result.operands.push_back(std::move(operand));
   }
   const char* name = nullptr;
@@ -80,6 +82,22 @@ inline std::string digest(const Chain& chain) {
   char digits[65];
   check(ctn_chain_digest(chain.get(), digits));
   return digits;
+}
+
+// Along which dimensions the work of a chain divides over devices: the JSON of ctn_chain_factors.
+inline std::string factors(const Chain& chain) {
+  char* json = nullptr;
+  check(ctn_chain_factors(chain.get(), &json));
+  const std::string text(json);
+  ctn_string_free(json);
+  return text;
+}
+
+// The chain of one device where factor f is divided into parts[f] equal parts.
+inline Chain shard(const Chain& chain, const std::vector<std::int64_t>& parts) {
+  ctn_chain* made = nullptr;
+  check(ctn_chain_shard(chain.get(), parts.data(), parts.size(), &made));
+  return Chain(detail::ChainHandle(made));
 }
 
 // The chain that was compiled.

@@ -217,7 +217,8 @@ std::optional<Term> rule(const Site& site, size_t i) {
     case Op::kContract:
     case Op::kSum:
     case Op::kReduceMax:
-    case Op::kCast:  // these six: reverse.cpp
+    case Op::kCast:     // these six: reverse.cpp
+    case Op::kDequant:  // refused before (gradient.cpp)
     case Op::kLt:
     case Op::kLe:
     case Op::kGt:

@@ -88,6 +88,11 @@ Error check_supported(const VerifiedChain& chain) {
   }
   for (ValueId id = 0; id < chain.num_values(); ++id) {
     const Value& value = chain.value(id);
+    if (value.op == Op::kDequant) {
+      return make_error(ErrorCode::kUnsupported,
+                        "'{}' of {} has no gradient: train with the weights in bf16 or f16",
+                        op_info(value.op).text, quoted(value.name));
+    }
     const auto& groups = chain.info(id).operand_group;
     for (size_t i = 0; i < groups.size(); ++i) {
       if (groups[i] < 0) continue;

@@ -7,9 +7,7 @@
 namespace catenary {
 namespace {
 
-size_t bytes_of(const TensorType& type) {
-  return static_cast<size_t>(span_elements(type) * dtype_bytes(type.dtype));
-}
+size_t bytes_of(const TensorType& type) { return static_cast<size_t>(span_bytes(type)); }
 
 bool is_of_forward(GradientKind kind) {
   return kind == GradientKind::kInput || kind == GradientKind::kWeight ||

@@ -53,6 +53,16 @@ double element(const Fill& fill, i64 index, i64 row_size, i64 planted) {
   return 0;
 }
 
+// Of a quantised tensor: every value of 4 bits; of 8 bits as many as leave sums of integers exact,
+// or all.
+double integer(DType dtype, const Fill& fill, i64 index) {
+  Random random(fill.seed + mix64(static_cast<u64>(index)));
+  if (dtype == DType::kU4) return static_cast<double>(random.range(0, 15));
+  if (dtype == DType::kI4) return static_cast<double>(random.range(-8, 7));
+  const i64 bound = fill.kind == FillKind::kExactInteger ? 8 * fill.bound : 127;
+  return static_cast<double>(random.range(-bound, bound));
+}
+
 // Never 0, which would hide errors in what it scales.
 double scalar(const Fill& fill) {
   Random random(fill.seed);
@@ -121,14 +131,16 @@ void fill_tensor(const TensorType& type, llvm::MutableArrayRef<std::byte> buffer
   std::fill(buffer.begin(), buffer.end(), static_cast<std::byte>(poison));
   const i64 count = num_elements(type);
   if (count == 0) return;
-  const auto strides = type.strides.empty() ? contiguous_strides(type.shape) : type.strides;
+  TensorType laid_out = type;
+  if (type.strides.empty()) laid_out.strides = contiguous_strides(type.shape);
   const i64 row_size = type.rank() == 0 ? 1 : type.shape.back().size;
   const i64 planted = Random(fill.seed).range(0, count - 1);
   llvm::SmallVector<i64, 4> at(type.rank(), 0);
   for (i64 i = 0; i < count; ++i) {
-    i64 offset = 0;
-    for (size_t d = 0; d < at.size(); ++d) offset += at[d] * strides[d];
-    store_element(type.dtype, buffer.data(), offset, element(fill, i, row_size, planted));
+    const double value = dtype_info(type.dtype).kind == DTypeKind::kInteger
+                             ? integer(type.dtype, fill, i)
+                             : element(fill, i, row_size, planted);
+    store_element(type.dtype, buffer.data(), element_index(laid_out, at), value);
     advance(type.shape, at);
   }
 }
@@ -155,8 +167,7 @@ ChainData fill_chain(const VerifiedChain& chain, i64 symbol, FillKind kind, u64 
   for (ValueId id : chain.parameters()) {
     HostTensor tensor;
     tensor.type = with_symbol(chain.info(id).type, symbol);
-    const size_t bytes =
-        static_cast<size_t>(span_elements(tensor.type) * dtype_bytes(tensor.type.dtype));
+    const size_t bytes = static_cast<size_t>(span_bytes(tensor.type));
     std::vector<std::byte>& buffer = data.buffers.emplace_back(bytes);
     Fill fill{kind, seed + mix64(static_cast<u64>(id) + 1), 1, exact_integer_bound(most_terms)};
     const bool plant = kind == FillKind::kNanPlant || kind == FillKind::kInfPlant;

@@ -10,6 +10,7 @@
 
 #include "ir/parallel.h"
 #include "ir/reference/reference_contract.h"
+#include "ir/reference/reference_dequant.h"
 #include "ir/reference/reference_interval.h"
 #include "ir/reference/reference_program.h"
 #include "llvm/ADT/DenseMap.h"
@@ -29,9 +30,12 @@ class ReferenceState {
                  std::vector<const void*> data)
       : chain_(chain), types_(std::move(types)), data_(std::move(data)), memo_(types_.size()) {
     for (ValueId id = 0; id < chain.num_values(); ++id) {
-      const bool parameter = chain.value(id).op == Op::kParameter;
-      programs_.emplace_back(
-          parameter ? nullptr : std::make_unique<ReferenceProgram>(chain, types_, data_, id));
+      const Op op = chain.value(id).op;
+      const bool program = op != Op::kParameter && op != Op::kDequant;
+      programs_.emplace_back(program ? std::make_unique<ReferenceProgram>(chain, types_, data_, id)
+                                     : nullptr);
+      dequants_.emplace_back(
+          op == Op::kDequant ? std::make_unique<DequantTask>(chain, types_, data_, id) : nullptr);
       const bool contract = chain.value(id).op == Op::kContract;
       tasks_.emplace_back(
           contract ? std::make_unique<ContractionTask>(chain, types_, id, ragged_ends(id))
@@ -89,6 +93,10 @@ class ReferenceState {
     const TensorType& type = types_[id];
     std::vector<Interval> result(num_elements(type));
     const i64 size = static_cast<i64>(result.size());
+    if (dequants_[id]) {
+      parallel_for(size, threads, [&](i64 i) { result[i] = dequants_[id]->element(i); });
+      return result;
+    }
     parallel_for(ceil_div(size, kChunk), threads, [&](i64 chunk) {
       std::vector<Interval> scratch;
       llvm::SmallVector<i64, 4> at;
@@ -166,6 +174,7 @@ class ReferenceState {
 
   // One element of a computed value; computes anchors on demand.
   Interval element(ValueId id, i64 index) {
+    if (dequants_[id]) return dequants_[id]->element(index);
     llvm::SmallVector<i64, 4> at;
     unravel(index, types_[id].shape, at);
     std::vector<Interval> scratch;
@@ -195,6 +204,7 @@ class ReferenceState {
   std::vector<TensorType> types_;  // per value: no symbol; strides of its storage
   std::vector<const void*> data_;  // per value; null unless a parameter
   std::vector<std::unique_ptr<ReferenceProgram>> programs_;  // per computed value
+  std::vector<std::unique_ptr<DequantTask>> dequants_;       // per dequant
   std::vector<std::unique_ptr<ContractionTask>> tasks_;      // per contraction
   std::vector<llvm::DenseMap<i64, Interval>> memo_;          // per anchor
 };
@@ -205,6 +215,7 @@ Error check_binding(const Value& value, const TensorType& declared, const HostTe
                     TensorType& type) {
   const TensorType& given = bound.type;
   if (given.dtype != declared.dtype || given.shape != declared.shape ||
+      given.packed != declared.packed ||
       (!given.strides.empty() && given.strides.size() != given.shape.size())) {
     TensorType plain = declared;
     plain.strides.clear();
@@ -304,7 +315,9 @@ bool chain_is_exact(const VerifiedChain& chain) {
   for (const Value& value : chain.chain().values) {
     if (!op_info(value.op).exact) return false;
     const bool f32_operands =
-        value.op == Op::kContract && chain.info(value.operands[0].value).type.dtype == DType::kF32;
+        value.op == Op::kContract && llvm::all_of(value.operands, [&](const Use& use) {
+          return chain.info(use.value).type.dtype == DType::kF32;
+        });
     for (const Use& use : value.operands) {
       const Op source = chain.value(use.value).op;
       if (source == Op::kCast) return false;

@@ -131,7 +131,8 @@ ContractionTask::ContractionTask(const VerifiedChain& chain, llvm::ArrayRef<Tens
   const TensorType& left = types[value.operands[0].value];
   const TensorType& right = types[value.operands[1].value];
   const Contraction& classes = *chain.info(id).contraction;
-  tf32_ = !true_f32_ && left.dtype == DType::kF32;
+  // One f32 operand of two is a dequantised weight, which is not rounded.
+  tf32_ = !true_f32_ && left.dtype == DType::kF32 && right.dtype == DType::kF32;
   const auto add = [&](Axes& axes, llvm::ArrayRef<ContractionLabel> labels) {
     for (const ContractionLabel& label : labels) {
       const i64 size =

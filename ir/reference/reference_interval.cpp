@@ -309,6 +309,7 @@ Interval apply_op(Op op, llvm::ArrayRef<Interval> operands, const double (&attri
     case Op::kSum:
     case Op::kReduceMax:
     case Op::kCast:
+    case Op::kDequant:
       return x;
     case Op::kConstant:
       return {static_cast<float>(attributes[0]), 0};

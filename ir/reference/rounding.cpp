@@ -50,10 +50,15 @@ double round_format(const Format& format, double value) {
 
 double round_f32(double value) { return static_cast<double>(static_cast<float>(value)); }
 
-i32 round_i32(double value) {
+// To the nearest integer in [lo, hi], ties to even; NaN is 0.
+i32 round_integer(double value, double lo, double hi) {
   if (std::isnan(value)) return 0;
-  return static_cast<i32>(std::clamp(std::nearbyint(value), -0x1p31, 0x1p31 - 1));
+  return static_cast<i32>(std::clamp(std::nearbyint(value), lo, hi));
 }
+i32 round_i32(double value) { return round_integer(value, -0x1p31, 0x1p31 - 1); }
+i32 round_i8(double value) { return round_integer(value, -128, 127); }
+i32 round_i4(double value) { return round_integer(value, -8, 7); }
+i32 round_u4(double value) { return round_integer(value, 0, 15); }
 
 double decode_f16(std::uint16_t bits) {
   const int exponent = bits >> 10 & 31;
@@ -83,6 +88,17 @@ std::uint16_t encode_f16(double value) {
   return static_cast<std::uint16_t>(sign | exponent << 10 | (bits >> 42 & 1023));
 }
 
+// The bits of a 4-bit element: the low nibble of a byte first.
+u8 read_nibble(const void* data, i64 index) {
+  return static_cast<const u8*>(data)[index / 2] >> (index % 2 * 4) & 15;
+}
+
+void write_nibble(void* data, i64 index, i32 value) {
+  u8& byte = static_cast<u8*>(data)[index / 2];
+  const int shift = static_cast<int>(index % 2 * 4);
+  byte = static_cast<u8>((byte & ~(15 << shift)) | (value & 15) << shift);
+}
+
 template <typename T>
 T read(const void* data, i64 index) {
   T bits;
@@ -108,6 +124,12 @@ double load_element(DType dtype, const void* data, i64 index) {
       return read<float>(data, index);
     case DType::kI32:
       return read<i32>(data, index);
+    case DType::kI8:
+      return read<signed char>(data, index);
+    case DType::kI4:
+      return (read_nibble(data, index) ^ 8) - 8;
+    case DType::kU4:
+      return read_nibble(data, index);
   }
   return 0;
 }
@@ -131,6 +153,15 @@ void store_element(DType dtype, void* data, i64 index, double value) {
     case DType::kI32:
       write(data, index, round_i32(value));
       return;
+    case DType::kI8:
+      write(data, index, static_cast<signed char>(round_i8(value)));
+      return;
+    case DType::kI4:
+      write_nibble(data, index, round_i4(value));
+      return;
+    case DType::kU4:
+      write_nibble(data, index, round_u4(value));
+      return;
   }
 }
 
@@ -144,6 +175,12 @@ double round_to(DType dtype, double value) {
       return round_f32(value);
     case DType::kI32:
       return round_i32(value);
+    case DType::kI8:
+      return round_i8(value);
+    case DType::kI4:
+      return round_i4(value);
+    case DType::kU4:
+      return round_u4(value);
   }
   return value;
 }

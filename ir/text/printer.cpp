@@ -31,6 +31,7 @@ std::string type_text(const Chain& chain, const TensorType& type) {
   }
   std::string text(dtype_text(type.dtype));
   if (!sizes.empty()) text += fmt::format("[{}]", fmt::join(sizes, ", "));
+  if (type.packed) text += " packed";
   return text + layout_text(type.strides, type.align);
 }
 
@@ -57,6 +58,9 @@ std::string value_text(const Chain& chain, const Value& value) {
   }
   if (value.true_f32) text += " f32 ";
   text += fmt::format("({})", arguments_text(chain, value));
+  if (value.op == Op::kDequant) {
+    text += fmt::format(" block ({}, {})", value.block.rows, value.block.columns);
+  }
   if (value.ragged) {
     text += fmt::format(" ragged {} by {} over {}", value.ragged->label,
                         name_of(chain, value.ragged->ends), value.ragged->group);

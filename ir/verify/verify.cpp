@@ -118,13 +118,31 @@ Error check_reference(const Chain& chain, ValueId user, ValueId used) {
 Error check_operands(const Chain& chain, ValueId id) {
   const Value& value = chain.values[id];
   const OpInfo& info = op_info(value.op);
-  if (static_cast<int>(value.operands.size()) != info.arity) {
-    return make_error_at(value.at, ErrorCode::kInvalidChain, "{} has {} operands: '{}' takes {}",
-                         quoted(value.name), value.operands.size(), info.text, info.arity);
+  const int count = static_cast<int>(value.operands.size());
+  if (value.op == Op::kDequant ? count != 2 && count != 3 : count != info.arity) {
+    return make_error_at(
+        value.at, ErrorCode::kInvalidChain, "{} has {} operands: '{}' takes {}", quoted(value.name),
+        count, info.text,
+        value.op == Op::kDequant ? "q, a scale and perhaps a zero" : fmt::to_string(info.arity));
   }
   for (const Use& use : value.operands) {
     if (Error e = check_reference(chain, id, use.value)) return e;
     const Value& operand = chain.values[use.value];
+    if (operand.op == Op::kDequant && value.op != Op::kContract) {
+      return make_error_at(value.at, ErrorCode::kInvalidChain,
+                           "{} uses {}, a dequantised weight: only a contraction takes it, so "
+                           "multiply by it with contract",
+                           quoted(value.name), quoted(operand.name));
+    }
+    const bool integers =
+        operand.op == Op::kParameter && dtype_info(operand.type.dtype).kind == DTypeKind::kInteger;
+    if (integers && value.op != Op::kDequant) {
+      return make_error_at(value.at, ErrorCode::kInvalidChain,
+                           "{} uses {}, an {} tensor, as an operand: only dequant takes integers, "
+                           "so use dequant({}, scale)",
+                           quoted(value.name), quoted(operand.name), dtype_text(operand.type.dtype),
+                           escaped(operand.name));
+    }
     if (operand.op == Op::kParameter && operand.type.dtype == DType::kI32) {
       return make_error_at(value.at, ErrorCode::kInvalidChain,
                            "{} uses {}, an i32 tensor, as an operand: i32 is only for ragged "
@@ -178,6 +196,8 @@ Expected<ValueInfo> check_value(const VerifyContext& context) {
     case Op::kSum:
     case Op::kReduceMax:
       return check_reduction(context, value);
+    case Op::kDequant:
+      return check_dequant(context, value);
     default:
       return check_elementwise(context, value);
   }
@@ -251,6 +271,12 @@ Expected<TensorType> check_output(const VerifyContext& context, int i) {
   }
   const std::string who = fmt::format("output {}", quoted(context.name(output.value)));
   const Op op = chain.values[output.value].op;
+  if (op == Op::kDequant) {
+    return make_error_at(output.at, ErrorCode::kInvalidChain,
+                         "{} is a dequantised weight: only a contraction takes it, so return the "
+                         "contraction",
+                         who);
+  }
   if (op == Op::kParameter || op == Op::kConstant) {
     return make_error_at(output.at, ErrorCode::kInvalidChain,
                          "{} is not a computed value: return a cast of it to make a copy", who);

@@ -67,9 +67,36 @@ Error check_operands(const VerifyContext& context, const Value& value, const Equ
   return Error::success();
 }
 
+// A dequantised weight is multiplied by a 16-bit operand.
+Error check_dequant_partner(const VerifyContext& context, const Value& value, ValueId weight,
+                            ValueId other) {
+  const DType dtype = context.info[other].type.dtype;
+  const bool two = context.chain.values[other].op == Op::kDequant;
+  if (two || (dtype != DType::kBF16 && dtype != DType::kF16)) {
+    return make_error_at(
+        value.at, ErrorCode::kInvalidChain,
+        "operand {} of {} is {} and {} is a dequantised weight: that is multiplied "
+        "by bf16 or f16, so {}",
+        quoted(context.name(other)), quoted(value.name), two ? "one, too," : dtype_text(dtype),
+        quoted(context.name(weight)),
+        two ? "keep one operand in bf16" : "cast the other operand first");
+  }
+  if (value.true_f32) {
+    return make_error_at(value.at, ErrorCode::kInvalidChain,
+                         "{} asks for f32 products but {} is a dequantised weight: remove the f32 "
+                         "mark",
+                         quoted(value.name), quoted(context.name(weight)));
+  }
+  return Error::success();
+}
+
 // Both operands must have the same dtype; the message names the cast that is missing.
 Error check_contract_dtypes(const VerifyContext& context, const Value& value) {
   const ValueId ids[] = {value.operands[0].value, value.operands[1].value};
+  for (const int side : {0, 1}) {
+    if (context.chain.values[ids[side]].op == Op::kDequant)
+      return check_dequant_partner(context, value, ids[side], ids[1 - side]);
+  }
   const DType left = context.info[ids[0]].type.dtype;
   const DType right = context.info[ids[1]].type.dtype;
   if (left != right) {

@@ -28,12 +28,17 @@ Error check_shape(const Chain& chain, const TensorType& type, std::string_view w
 // which a symbolic dimension that is not the outermost forbids.
 Error check_layout(const Chain& chain, TensorType& type, std::string_view who, Location at);
 
+// The packed layout fits the type; a layout of 4-bit elements begins every row with a byte.
+Error check_packed(const TensorType& type, std::string_view who, Location at);
+Error check_nibbles(const TensorType& type, std::string_view who, Location at);
+
 // No two elements of the laid-out type share an address.
 Error check_no_overlap(const TensorType& type, std::string_view who, Location at);
 
 Expected<ValueInfo> check_parameter(const VerifyContext& context, const Value& value);
 Expected<ValueInfo> check_contract(const VerifyContext& context, const Value& value);
 Expected<ValueInfo> check_reduction(const VerifyContext& context, const Value& value);
+Expected<ValueInfo> check_dequant(const VerifyContext& context, const Value& value);
 
 // Every elementwise op, and cast.
 Expected<ValueInfo> check_elementwise(const VerifyContext& context, const Value& value);

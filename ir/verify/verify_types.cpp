@@ -19,7 +19,7 @@ Error check_shape(const Chain& chain, const TensorType& type, std::string_view w
                          "{} has {} dimensions: merge some, at most {} are allowed", who,
                          type.rank(), kMaxRank);
   }
-  const i64 limit = kMaxTensorBytes / dtype_bytes(type.dtype);
+  const i64 limit = kMaxTensorBytes / dtype_bytes(type.dtype);  // of 4 bits: half as many
   i64 elements = 1;
   for (int i = 0; i < type.rank(); ++i) {
     const Dim& dim = type.shape[i];
@@ -140,7 +140,11 @@ Expected<ValueInfo> check_parameter(const VerifyContext& context, const Value& v
   ValueInfo info;
   info.type = type;
   if (Error e = check_shape(context.chain, type, who, value.at)) return e;
+  if (type.packed) {
+    if (Error e = check_packed(type, who, value.at)) return e;
+  }
   if (Error e = check_layout(context.chain, info.type, who, value.at)) return e;
+  if (Error e = check_nibbles(info.type, who, value.at)) return e;
   return info;
 }
 

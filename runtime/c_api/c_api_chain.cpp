@@ -17,12 +17,15 @@ static_assert(static_cast<int>(DType::kBF16) == CTN_BF16);
 static_assert(static_cast<int>(DType::kF16) == CTN_F16);
 static_assert(static_cast<int>(DType::kF32) == CTN_F32);
 static_assert(static_cast<int>(DType::kI32) == CTN_I32);
+static_assert(static_cast<int>(DType::kI8) == CTN_I8);
+static_assert(static_cast<int>(DType::kI4) == CTN_I4);
+static_assert(static_cast<int>(DType::kU4) == CTN_U4);
 static_assert(static_cast<int>(Role::kInput) == CTN_INPUT);
 static_assert(static_cast<int>(Role::kWeight) == CTN_WEIGHT);
 static_assert(static_cast<int>(Role::kScalar) == CTN_SCALAR);
 
 Expected<DType> read_dtype(ctn_dtype dtype, const std::string& argument) {
-  if (dtype >= CTN_BF16 && dtype <= CTN_I32) return static_cast<DType>(dtype);
+  if (dtype >= CTN_BF16 && dtype <= CTN_U4) return static_cast<DType>(dtype);
   return make_error(ErrorCode::kInvalidArgument, "{} is {}: use a value of ctn_dtype", argument,
                     dtype);
 }
@@ -54,6 +57,7 @@ Expected<TensorType> read_type(const Chain& chain, const ctn_parameter& given) {
   }
   if (given.strides != nullptr) type.strides.assign(given.strides, given.strides + given.rank);
   if (given.align != 0) type.align = given.align;
+  type.packed = given.packed != 0;
   return type;
 }
 
@@ -174,7 +178,9 @@ ctn_status ctn_chain_parameter(ctn_chain* chain, const ctn_parameter* parameter,
   return guarded([&]() -> Error {
     ctn_parameter given{};
     if (Error error = require(chain, "chain", value, "value")) return error;
-    if (Error error = read_struct(parameter, "parameter", given)) return error;
+    if (Error error = read_struct(parameter, "parameter", given, offsetof(ctn_parameter, packed))) {
+      return error;
+    }
     if (given.role < CTN_INPUT || given.role > CTN_SCALAR) {
       return make_error(ErrorCode::kInvalidArgument,
                         "parameter->role is {}: use a value of ctn_role", given.role);
@@ -216,6 +222,19 @@ ctn_status ctn_chain_contract(ctn_chain* chain, const char* equation, ctn_value 
       to.values.back().true_f32 = (flags & CTN_CONTRACT_TRUE_F32) != 0;
       to.values.back().ragged = label;
       return id;
+    });
+  });
+}
+
+ctn_status ctn_chain_dequant(ctn_chain* chain, ctn_value q, ctn_value scale, ctn_value zero,
+                             int64_t block_rows, int64_t block_columns, const char* name,
+                             ctn_value* value) {
+  return guarded([&]() -> Error {
+    if (Error error = require(chain, "chain", value, "value")) return error;
+    llvm::SmallVector<ValueId, 3> operands = {q, scale};
+    if (zero != -1) operands.push_back(zero);
+    return append(*chain, value, [&](Chain& to) {
+      return to.dequant(operands, {block_rows, block_columns}, text_or_empty(name));
     });
   });
 }

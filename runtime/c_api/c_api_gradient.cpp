@@ -181,7 +181,7 @@ ctn_status ctn_gradient_binding(const ctn_gradient* gradient, size_t chain, size
     result.rank = arrays.type.rank();
     result.dims = arrays.dims.data();
     result.strides = arrays.strides.data();
-    result.bytes = span_elements(arrays.type) * dtype_bytes(arrays.type.dtype);
+    result.bytes = span_bytes(arrays.type);
     result.parameter_dims = is_of_parameter(facts.kind) ? arrays.parameter_dims.data() : nullptr;
     const size_t size = binding->struct_size;
     *binding = result;

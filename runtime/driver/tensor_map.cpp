@@ -16,6 +16,10 @@ constexpr int data_type(DType dtype, bool as_tf32) {
       return cuda::kTensorMapU32;
     case DType::kF32:
       return as_tf32 ? cuda::kTensorMapTF32 : cuda::kTensorMapF32;
+    case DType::kI8:
+    case DType::kI4:
+    case DType::kU4:
+      break;  // no kernel loads them by tensor map
   }
   return -1;
 }

@@ -48,8 +48,11 @@ ByteWriter chain_bytes(const ChainRecord& record) {
   return out;
 }
 
+// Set in a dtype's byte of a packed tensor: no dtype that a library without that layout knows.
+constexpr u8 kPackedBit = 0x80;
+
 void write_type(ByteWriter& out, const TensorType& type) {
-  out.u8_(static_cast<u8>(type.dtype));
+  out.u8_(static_cast<u8>(type.dtype) | (type.packed ? kPackedBit : 0));
   out.i64_(type.align);
   out.u8_(static_cast<u8>(type.rank()));
   for (int d = 0; d < type.rank(); ++d) {
@@ -190,7 +193,9 @@ void read_chain(ByteReader& in, ChainRecord& record) {
 
 TensorType read_type(ByteReader& in) {
   TensorType type;
-  type.dtype = static_cast<DType>(in.u8_());
+  const u8 dtype = in.u8_();
+  type.dtype = static_cast<DType>(dtype & ~kPackedBit);
+  type.packed = (dtype & kPackedBit) != 0;
   type.align = in.i64_();
   const int rank = in.u8_();
   for (int d = 0; d < rank && in.ok(); ++d) {

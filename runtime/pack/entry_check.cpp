@@ -19,7 +19,7 @@ constexpr size_t kMaxSymbolBytes = 512;
 bool within(i64 value, i64 lo, i64 hi) { return value >= lo && value <= hi; }
 bool is_power_of_two(i64 value) { return value > 0 && (value & (value - 1)) == 0; }
 
-bool is_dtype(DType dtype) { return dtype_bytes(dtype) > 0; }
+bool is_dtype(DType dtype) { return dtype_info(dtype).bits > 0; }
 
 // The largest size that the symbol gives a dimension.
 i64 symbol_hi(const ChainRecord& record) { return record.symbol ? record.symbol->hi : 0; }
@@ -29,6 +29,9 @@ std::string type_problem(const ChainRecord& record, const TensorType& type) {
   if (type.rank() > kMaxRank) return "has too many dimensions";
   if (!within(type.align, 1, kMaxAlign) || !is_power_of_two(type.align)) {
     return "has an alignment that is no power of two";
+  }
+  if (type.packed && (type.rank() < 2 || dtype_info(type.dtype).kind != DTypeKind::kInteger)) {
+    return "is packed and no integer matrix";
   }
   __int128 elements = 1;
   for (int d = 0; d < type.rank(); ++d) {

@@ -113,6 +113,10 @@ Number number_of(const TensorMapSpec& spec) {
       return spec.as_tf32 ? Number::kTF32 : Number::kF32;
     case DType::kI32:
       return Number::kU32;
+    case DType::kI8:
+    case DType::kI4:
+    case DType::kU4:
+      break;  // no kernel loads them by tensor map
   }
   return Number::kF32;
 }

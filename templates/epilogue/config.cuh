@@ -12,6 +12,7 @@ struct EpilogueConfig {
   i32 block_n = 128;              // columns of the tile
   i32 subtile_n = 64;             // register epilogue: columns of each accumulator in a subtile
   i32 vec = 8;                    // staged epilogue: columns of a vector
+  i32 column_sums = 0;            // staged epilogue: stores that are sums of kSummedRows rows
   bool m_grouped = false;         // a tile may hold rows of the next group
   bool whole_subtiles_n = false;  // register epilogue: no subtile ends past N
   bool short_mainloop = false;    // too few k-tiles to hide a long epilogue of the other warpgroup

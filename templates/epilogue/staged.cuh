@@ -4,6 +4,7 @@
 // whole 16-byte vectors. All other epilogues are register epilogues (epilogue/registers.cuh).
 #pragma once
 
+#include "epilogue/column_sums.cuh"
 #include "epilogue/config.cuh"
 #include "epilogue/staging.cuh"
 #include "epilogue/vec.cuh"
@@ -51,6 +52,7 @@ struct StagedEpilogue {
       warp_barrier();
       stage_subtile(staging, d, subtile);
       warp_barrier();
+      RowSums<V, kConfig.column_sums> sums;
 #pragma unroll 4
       for (u32 pass = 0; pass < 16 / kRowsPerPass; ++pass) {
         const u32 row = pass * kRowsPerPass + lane / kLanesPerRow;
@@ -61,13 +63,16 @@ struct StagedEpilogue {
           Epilogue::load_weights(params, coord, operands);
           Epilogue::load(params, coord, operands);
           if constexpr (kAccumulators > 1) {
-            Epilogue::store(params, coord, operands, staged_vec<V>(staging, row, column),
-                            staged_vec<V>(staging, row, kSubtileN + column));
+            sums.template store<Epilogue>(params, coord, operands,
+                                          staged_vec<V>(staging, row, column),
+                                          staged_vec<V>(staging, row, kSubtileN + column));
           } else {
-            Epilogue::store(params, coord, operands, staged_vec<V>(staging, row, column));
+            sums.template store<Epilogue>(params, coord, operands,
+                                          staged_vec<V>(staging, row, column));
           }
         }
       }
+      sums.template finish<Epilogue, kLanesPerRow>(params, coord, m_subtile, work.m_end);
     }
   }
 };

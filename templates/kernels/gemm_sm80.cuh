@@ -25,6 +25,7 @@
 //     mma.sync             k-block 0                k-block 1       last k-block
 #pragma once
 
+#include "epilogue/column_sums.cuh"
 #include "epilogue/ops.cuh"
 #include "kernels/gemm_sm80_mainloop.cuh"
 #include "ptx/convert.cuh"
@@ -109,6 +110,7 @@ CATENARY_DEVICE void run_epilogue(const P& params, u32 smem, const WorkTile& wor
     }
     // All lanes arrive: the 16 rows are written.
     warp_barrier();
+    RowSums<V, kConfig.column_sums> sums;
     // Four passes in flight (RESULTS sm80-32).
 #pragma unroll 4
     for (int pass = 0; pass < 16 / kRowsPerPass; ++pass) {
@@ -121,13 +123,14 @@ CATENARY_DEVICE void run_epilogue(const P& params, u32 smem, const WorkTile& wor
         Epilogue::load(params, at, operands);
         const u32 from = staging + (row * kConfig.staging_row() + column) * 4;
         if constexpr (kConfig.dual) {
-          Epilogue::store(params, at, operands, read_staged<V>(from),
-                          read_staged<V>(from + T::kWarpN * 4));
+          sums.template store<Epilogue>(params, at, operands, read_staged<V>(from),
+                                        read_staged<V>(from + T::kWarpN * 4));
         } else {
-          Epilogue::store(params, at, operands, read_staged<V>(from));
+          sums.template store<Epilogue>(params, at, operands, read_staged<V>(from));
         }
       }
     }
+    sums.template finish<Epilogue, kLanesPerRow>(params, at, m_warp + i * 16, work.m_end);
   }
 }
 

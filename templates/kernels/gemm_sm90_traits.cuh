@@ -59,6 +59,7 @@ constexpr EpilogueConfig epilogue_config(const GemmSm90Config& c) {
   e.block_n = c.tile.block_n;
   e.subtile_n = c.subtile_n();
   e.vec = c.epilogue.vec;
+  e.column_sums = c.epilogue.column_sums;
   e.m_grouped = c.ragged.kind == Ragged::kMGrouped;
   e.whole_subtiles_n = c.space.n.scale == 0 && c.space.n.size % c.cluster_tile_n() == 0 &&
                        c.tile.block_n % c.subtile_n() == 0;

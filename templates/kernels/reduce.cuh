@@ -4,7 +4,7 @@
 // same plan gives the same bits.
 //
 //   threads of a CTA     lane 0   lane 1   ...  lanes-1     a lane is an output vector
-//     slice 0            terms 0, slices, 2 slices, ...
+//     slice 0            terms 0, slices, 2 slices, ... of the part, where terms have parts
 //     slice 1            terms 1, slices+1, ...
 //     ...
 //   shared memory: f32 [slice][sum][lane][vec]
@@ -37,7 +37,8 @@ CATENARY_DEVICE i64 reduce_terms(const P& params) {
   i64 terms = 1;
 #pragma unroll
   for (int d = 0; d < kConfig.term_rank; ++d) {
-    terms *= extent_at_launch(kConfig.size.at[d], params);
+    const i64 size = extent_at_launch(kConfig.size.at[d], params);
+    terms *= d == 0 ? ceil_div(size, i64{kConfig.rows}) : size;
   }
   return terms;
 }
@@ -93,9 +94,15 @@ CATENARY_DEVICE void reduce(const P& params) {
   Vec<V> sum[kConfig.sums];
 #pragma unroll
   for (int s = 0; s < kConfig.sums; ++s) sum[s] = splat<V>(Operator::identity());
-  const i64 terms = inside ? reduce_terms<kConfig>(params) : 0;
+  i64 begin = 0;
+  i64 end = inside ? reduce_terms<kConfig>(params) : 0;
+  if constexpr (kConfig.parts > 1) {
+    const i64 part = at.dim[kConfig.part_dim];
+    begin = end * part / kConfig.parts;
+    end = end * (part + 1) / kConfig.parts;
+  }
 #pragma unroll 4
-  for (i64 term = slice; term < terms; term += kConfig.slices) {
+  for (i64 term = begin + slice; term < end; term += kConfig.slices) {
     set_term<kConfig>(params, static_cast<u64>(term), at);
     Vec<V> value[kConfig.sums];
     typename Prologue::Operands terms_in;

@@ -24,7 +24,8 @@
 
 namespace catenary {
 
-template <const SkinnyConfig& kConfig>
+// kConfig: SkinnyConfig, or the config of another kernel with the members that are used here.
+template <const auto& kConfig>
 struct SkinnyCluster {
   using Partials = Vec<kConfig.vec>[kConfig.num_accumulators()];
   static constexpr u32 kCtas = kConfig.schedule.cluster_k;

@@ -8,6 +8,12 @@
 
 namespace catenary {
 
+CATENARY_DEVICE u32 ld_global_u8(const void* p) {
+  u32 v;
+  asm volatile("ld.global.u8 %0, [%1];" : "=r"(v) : "l"(p));
+  return v;
+}
+
 CATENARY_DEVICE u16 ld_global_u16(const void* p) {
   u16 v;
   asm volatile("ld.global.u16 %0, [%1];" : "=h"(v) : "l"(p));

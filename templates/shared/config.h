@@ -62,6 +62,10 @@ constexpr Extents extents(T... size) {
   return result;
 }
 
+// Sums over rows that a contraction's kernel begins: of as many rows each, from a multiple of it
+// on. The epilogues of tiles have as many at a time.
+inline constexpr i32 kSummedRows = 16;
+
 // A tensor operand of an elementwise program.
 struct Operand {
   i32 slot = 0;               // index into Params::ptr
@@ -72,6 +76,7 @@ struct Operand {
   bool before_wait = false;   // a weight whose load must stay above the dependency wait
   bool by_group = false;      // taken by the group of a ragged row; 0 in a row of no group
   i32 map = -1;               // of an output: index into Params::map of its TMA stores
+  i32 rows = 1;               // kSummedRows: stores the f32 sums of as many rows, at row / rows
   i64 stride_group = 0;       // elements per group
   Dims stride = {};           // elements per step of each iteration dimension
   constexpr bool operator==(const Operand&) const = default;
@@ -99,6 +104,9 @@ struct ReduceConfig {
   i32 lanes = 32;  // output vectors per CTA
   i32 slices = 8;  // threads per output vector; each adds every slices-th term
   ReduceOp op = ReduceOp::kSum;
+  i32 rows = 1;  // per term of dimension 0, which counts rows: kSummedRows where it adds their sums
+  i32 parts = 1;     // of the terms, each with CTAs and results of its own
+  i32 part_dim = 0;  // the output's dimension that is the part
   constexpr bool operator==(const ReduceConfig&) const = default;
 };
 

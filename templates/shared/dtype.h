@@ -12,7 +12,7 @@ enum class DType : u8 {
 #undef CATENARY_DTYPE
 };
 
-enum class DTypeKind : u8 { kFloat, kIndex };
+enum class DTypeKind : u8 { kFloat, kIndex, kInteger };
 
 struct DTypeInfo {
   const char* text;
@@ -32,7 +32,13 @@ constexpr DTypeInfo dtype_info(DType dtype) {
   return {"", 0, DTypeKind::kIndex, 0};
 }
 
-// Storage of one element in bytes.
-constexpr i32 dtype_bytes(DType dtype) { return dtype_info(dtype).bits / 8; }
+// Bytes of the smallest piece of memory that holds one element: 1 for 4-bit dtypes. Only
+// storage_bytes() says what several elements take.
+constexpr i32 dtype_bytes(DType dtype) { return (dtype_info(dtype).bits + 7) / 8; }
+
+// Bytes of `elements` adjacent elements, the first one at the start of a byte.
+constexpr i64 storage_bytes(DType dtype, i64 elements) {
+  return (elements * dtype_info(dtype).bits + 7) / 8;
+}
 
 }  // namespace catenary

@@ -36,7 +36,8 @@ struct GemmSm80Config {
   KSegment<MatrixOperand> more[kMaxSegments - 1] = {};
   GemmSm80Tile tile = {};
   GemmSm80Schedule schedule = {};
-  i32 vec = 8;  // columns one thread takes in the epilogue
+  i32 vec = 8;          // columns one thread takes in the epilogue
+  i32 column_sums = 0;  // stores that are sums of kSummedRows rows
   RaggedGroups ragged = {};
   constexpr bool operator==(const GemmSm80Config&) const = default;
 

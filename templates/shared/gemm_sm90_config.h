@@ -35,6 +35,7 @@ struct GemmSm90Epilogue {
   // are staged in shared memory, `vec` columns at a time.
   bool in_registers = false;
   i32 vec = 8;
+  i32 column_sums = 0;  // stores that are sums of kSummedRows rows; not in registers
   constexpr bool operator==(const GemmSm90Epilogue&) const = default;
 };
 

@@ -94,6 +94,11 @@ TEST_CASE("a limit of file sizes is a sentence, and the previous file stays") {
   CHECK(has(shell.text("err"), "y.npy' could not be written (write: File too large)"));
   // Results that do not fit are reported like a full disk.
   CHECK(shell("(ulimit -f 1; $C explain " + chain("linear") + " --target h200 > out)") == 2);
+  // The simulator's compiler writes too: the reference runs, and the output says why.
+  if (shell("$C doctor | grep -q 'simulator missing'") == 0) return;
+  CHECK(shell("(ulimit -f 1; $C check " + chain("linear") + " | cat > out)") == 0);
+  CHECK(has(shell.text("out"), "the simulator cannot run ("));
+  CHECK(has(shell.text("out"), "File too large"));
 }
 
 TEST_CASE("a path that cannot be written is found before the work") {

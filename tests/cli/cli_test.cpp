@@ -148,10 +148,12 @@ TEST_CASE("a limit of address space is an error, where NVRTC itself would end th
   Command command;
   const std::string compile =
       fmt::format("compile {} --arch sm_80 --no-cache -o {}", chain("linear"), command.path("out"));
+  const bool found = !has(command("doctor").out, "NVRTC     missing");
   // Enough for the command and, in the second, for the library, but not for a compile.
   for (const char* limit : {"prlimit --as=120000000", "prlimit --as=200000000"}) {
     INFO(limit);
-    expect_error(command(compile, limit), 3, {"_m"});  // nvrtc_missing or out_of_memory
+    expect_error(command(compile, limit), 3,
+                 {found ? "raise the limit [out_of_memory]" : "[nvrtc_missing]"});
   }
 }
 
@@ -331,6 +333,11 @@ TEST_CASE("floats are converted where it is asked for") {
   CHECK(y->type.dtype == DType::kF32);
   CHECK(load_element(DType::kF32, y->bytes.data(), 0) == 1.0);
   CHECK(load_element(DType::kF32, y->bytes.data(), 1) == 1.015625);
+  // No other conversion.
+  expect_error(command(run + ":rnd"), 2, {"x.npy:rnd'", "'rnd'", "give :round or none"});
+  expect_error(command(run + fmt::format(":round --output y={}:f64", command.path("z.npy"))), 2,
+               {"z.npy:f64'", "give :f32 or none"});
+  CHECK_FALSE(command.exists("z.npy:f64"));
   // No integers, and no other shape.
   type.shape = {{32, false}, {24, false}};
   Error reshaped = write_npy(command.path("x.npy"), type, x.data());

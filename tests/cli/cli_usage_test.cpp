@@ -29,6 +29,9 @@ TEST_CASE("a misuse names the word, the nearest known one and the help of its su
   expect_error(command("explain" + file + " second"), 2, {"'second' is one argument more"});
   expect_error(command("--foo"), 2, {"'--foo' is not an option of `catenary`"});
   expect_error(command("explain"), 2, {"required", "see `catenary explain --help`"});
+  for (const char* flag : {"--json=yes", "--json=false", "--quiet=0"}) {
+    expect_error(command(fmt::format("explain {}{}", flag, file)), 2, {"[invalid_argument]"});
+  }
   expect_error(command("bench --case x"), 2, {"did you mean '--cases'", "[invalid_argument]"});
   expect_error(command("bench --list --cases none"), 2, {"catenary: error:", "'none'"});
 }
@@ -42,6 +45,9 @@ TEST_CASE("numbers outside their range are refused by a rule that can be read") 
                {"'-3' is not a whole number of 1 or more"});
   expect_error(command("check --samples 1.5" + file), 2, {"'1.5' is not a whole number"});
   expect_error(command("run --symbol -2" + file), 2, {"--symbol", "0 or more"});
+  expect_error(command("run --seed 18446744073709551616" + file), 2,
+               {"'18446744073709551616' is not a whole number of 0 or more, below 2^64"});
+  expect_error(command("check --samples 9223372036854775808" + file), 2, {"below 2^63"});
   expect_error(command("tune --top 65" + file), 2, {"1 to 64"});
   for (const char* name : {"run", "check", "tune", "cache prune", "bench"}) {
     INFO(name);

@@ -172,7 +172,7 @@ TEST_CASE("every family names what it computes, for all dtypes and math modes") 
 }
 
 TEST_CASE("operands of a dtype that nothing multiplies are refused by name") {
-  for (int i = 0; i < 4; ++i) {
+  for (int i = 0; dtype_info(static_cast<DType>(i)).bits > 0; ++i) {
     const DType dtype = static_cast<DType>(i);
     const std::string text = fmt::format(
         "chain a(input x: {0}[64, 64], weight w: {0}[64, 64]) {{\n"
@@ -180,7 +180,7 @@ TEST_CASE("operands of a dtype that nothing multiplies are refused by name") {
         dtype_text(dtype));
     auto chain = verify(llvm::cantFail(parse(text)));
     if (!chain) {
-      CHECK(dtype == DType::kI32);
+      CHECK(dtype_info(dtype).kind != DTypeKind::kFloat);
       llvm::consumeError(chain.takeError());
       continue;
     }
@@ -189,6 +189,52 @@ TEST_CASE("operands of a dtype that nothing multiplies are refused by name") {
       if (!plan) FAIL(take_report(plan.takeError()).message);
     }
   }
+}
+
+// A linear layer with a dequantised weight, of which the words in `text` may be replaced.
+std::string dequantised(llvm::StringRef from = "", llvm::StringRef to = "") {
+  std::string text =
+      "chain a(input x: bf16[4, 512], weight q: i4[64, 512] packed, weight s: bf16[64, 4],\n"
+      "        weight z: i8[64, 4]) {\n"
+      "  w = dequant(q, s, z) block (1, 128)\n"
+      "  y = contract \"mk,nk->mn\"(x, w)\n  return y: f32 }";
+  if (from.empty()) return text;
+  REQUIRE(text.find(from.str()) != std::string::npos);
+  return text.replace(text.find(from.str()), from.size(), to.str());
+}
+
+TEST_CASE("a dequantised weight is computed by the family that reads it, and refused by the rest") {
+  const ContractionProblem problem = problem_of(dequantised());
+  for (const ContractionFamily* family : contraction_families()) {
+    for (const Target& target : all_targets()) {
+      CAPTURE(target.name);
+      const bool reads = family->name() == "skinny_dequant" && target.compute_capability() == 90;
+      CHECK(static_cast<bool>(family->supports(problem, target)) == reads);
+    }
+  }
+  CHECK(family_name(first_kernel(planned(dequantised()))) == "skinny_dequant");
+}
+
+TEST_CASE("what of a dequantised weight no kernel reads is refused by one sentence") {
+  struct Refused {
+    const char *from, *to, *message;
+  };
+  for (const auto& [from, to, message] : std::vector<Refused>{
+           {" packed", "", "'q' is not in the packed layout: declare it packed"},
+           {"x: bf16[4,", "x: bf16[33,", "M is 33: it takes at most 32 rows"},
+           {"] packed", "] packed align 8", "'q' is aligned to 8 bytes: align it to 16"},
+           {"x: bf16[4, 512]", "x: bf16[4, 512] align 2", "16-byte vectors along K"},
+           {"z: i8", "z: u4", "the zeros of 'q' are u4: pass them as i8"}}) {
+    auto plan = make_plan(verified(dequantised(from, to)), llvm::cantFail(find_target("h200")));
+    REQUIRE(!plan);
+    const ErrorReport report = take_report(plan.takeError());
+    CHECK(report.code == ErrorCode::kUnsupported);
+    CHECK_MESSAGE(report.message.find(message) != std::string::npos, report.message);
+  }
+  auto plan = make_plan(verified(dequantised()), llvm::cantFail(find_target("a100")));
+  REQUIRE(!plan);
+  CHECK(take_report(plan.takeError()).message.find("needs sm_90, and a100 is sm_80") !=
+        std::string::npos);
 }
 
 TEST_CASE("problems that no family computes are refused by all with a reason") {
@@ -220,6 +266,7 @@ TEST_CASE("signatures differ where problems do") {
   add([](auto& p) { p.b[0].weight = false; });
   add([](auto& p) { p.b.push_back(p.b[0]); });
   add([](auto& p) { p.products[0].accumulator = 1; });
+  add([](auto& p) { p.b[0].dequant = DequantisedOperand{}; });
   add([](auto& p) { p.size.symbol = 7; });
   add([](auto& p) { p.program.pop_back(); });
   add([](auto& p) {

@@ -237,3 +237,93 @@ TEST_CASE("two contractions that one norm scales still form a pair") {
   REQUIRE(f.plan.groups.size() == 1);
   CHECK(f.plan.groups[0].anchors.size() == 2);
 }
+
+namespace {
+
+Fused with_sums(const std::string& text) {
+  auto chain = verify(llvm::cantFail(parse(text)));
+  if (!chain) FAIL(take_report(chain.takeError()).message);
+  FusionPlan plan = fuse_chain(*chain, {.column_sums = true});
+  return {std::move(*chain), std::move(plan)};
+}
+
+// A product, and a sum of what an elementwise op makes of it.
+std::string column_sum(const std::string& outputs, const std::string& sum = "sum \"mn->n\"(p)",
+                       const std::string& ragged = "") {
+  const bool grouped = !ragged.empty();
+  return fmt::format(
+      "chain c(input x: bf16[40, 64], weight w: bf16[{3}48, 64]{5}) {{\n"
+      "  d = contract \"mk,{4}nk->mn\"(x, w){2}\n  p = relu(d)\n  s = {1}\n  return {0} }}",
+      outputs, sum, ragged, grouped ? "2, " : "", grouped ? "e" : "",
+      grouped ? ", input e: i32[2]" : "");
+}
+
+}  // namespace
+
+TEST_CASE("a sum over rows begins in the kernel that computes its terms") {
+  const Fused f = with_sums(column_sum("s: f32"));
+  REQUIRE(f.plan.groups.size() == 2);
+  CHECK(f.plan.has_column_sums);
+  REQUIRE(f.plan.groups[0].column_sums.size() == 1);
+  CHECK(f.plan.groups[0].column_sums[0].value == f.find("p"));
+  CHECK(f.plan.groups[0].outputs.empty());  // the sum needs no element of it
+  CHECK(f.plan.groups[0].why.find("it sums every 16 rows of 'p' for 's'") != std::string::npos);
+  CHECK(f.plan.groups[1].adds_column_sums);
+  CHECK(f.plan.groups[1].why == "'s' adds sums of 16 rows");
+  // Whoever else reads it finds it in memory.
+  CHECK(with_sums(column_sum("s: f32, p: bf16")).plan.groups[0].outputs.size() == 1);
+  CHECK_FALSE(fused(column_sum("s: f32")).plan.has_column_sums);
+}
+
+TEST_CASE("a sum over rows stores what else its terms are for") {
+  const std::string text = R"(chain c(input dy: bf16[40, 64], input g: bf16[40, 64],
+      weight w: bf16[64, 48]) {
+    p = mul(dy, silu(g))
+    s = sum "mn->n"(p)
+    h = cast(p, bf16)
+    d = contract "mn,nk->mk"(h, w)
+    return s: f32, d: bf16 })";
+  CHECK(fused(text).plan.groups.size() == 3);
+  const Fused f = with_sums(text);
+  REQUIRE(f.plan.groups.size() == 2);
+  CHECK(f.plan.has_column_sums);
+  CHECK(f.group_of("h") == f.group_of("s"));
+  const auto& outputs = f.plan.groups[f.group_of("s")].outputs;
+  REQUIRE(outputs.size() == 2);
+  for (const GroupOutput& output : outputs) CHECK(output.of_terms == (output.value == f.find("h")));
+  CHECK(f.plan.groups[f.group_of("s")].why.find("has the terms of 'h' too, and stores it") !=
+        std::string::npos);
+  // Nothing is saved where the kernels read other tensors, or the sum is along the rows.
+  CHECK(with_sums(R"(chain c(input x: bf16[40, 64], input g: bf16[40, 64], weight w: bf16[64, 48]) {
+    s = sum "mn->n"(x)
+    h = silu(g)
+    d = contract "mn,nk->mk"(cast(h, bf16), w)
+    return s: f32, d: bf16 })")
+            .plan.groups.size() == 3);
+  CHECK(with_sums(R"(chain c(input g: bf16[40, 64], weight w: bf16[64, 48]) {
+    s = sum "mn->m"(g)
+    h = silu(g)
+    d = contract "mn,nk->mk"(cast(h, bf16), w)
+    return s: f32, d: bf16 })")
+            .plan.groups.size() == 3);
+}
+
+TEST_CASE("a sum reads its operand where no kernel has its rows") {
+  // Along the columns of a tile.
+  CHECK_FALSE(with_sums(column_sum("s: f32", "sum \"mn->m\"(p)")).plan.has_column_sums);
+  CHECK_FALSE(with_sums(column_sum("s: f32", "sum \"mn->\"(p)")).plan.has_column_sums);
+  CHECK_FALSE(with_sums(column_sum("s: f32", "reduce_max \"mn->n\"(p)")).plan.has_column_sums);
+  CHECK_FALSE(with_sums(column_sum("s: f32", "sum \"mn->n\"(p)", " ragged m by e over e"))
+                  .plan.has_column_sums);
+  // Of a parameter.
+  CHECK_FALSE(with_sums("chain c(input x: bf16[40, 64]) { s = sum \"mn->n\"(x) return s: f32 }")
+                  .plan.has_column_sums);
+  // Another sum of the same value has other rows: it reads the value.
+  const Fused both = with_sums(R"(chain c(input x: bf16[40, 2, 64], weight w: bf16[2, 48, 64]) {
+    p = contract "bgk,gnk->bgn"(x, w)
+    s = sum "bgn->gn"(p)
+    t = sum "bgn->n"(p)
+    return s: f32, t: f32 })");
+  CHECK(both.plan.groups[0].column_sums.size() == 1);
+  CHECK(both.plan.groups[0].outputs.size() == 1);
+}

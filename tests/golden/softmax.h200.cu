@@ -48,7 +48,7 @@ struct Epilogue {
 extern "C" __global__ void __launch_bounds__(256, 2)
 ctn_softmax_k0_gemm_m64n32k64(const __grid_constant__ P p) { gemm_sm90<kConfig, Epilogue>(p); }
 
-// catenary | target sm_90a (h200) | kernel ctn_softmax_k1_reduce_l32s16
+// catenary | target sm_90a (h200) | kernel ctn_softmax_k1_reduce_l32s8
 // chain:
 //   chain softmax(
 //       input x: bf16[64, 512],
@@ -62,17 +62,17 @@ ctn_softmax_k0_gemm_m64n32k64(const __grid_constant__ P p) { gemm_sm90<kConfig, 
 //     p = mul(e @ "mn", t7 @ "m")
 //     return p: bf16
 //   }
-// plan: reduce: reduce, 32 lanes x 16 slices, 1 elements per lane
+// plan: reduce: reduce, 32 lanes x 8 slices, 1 elements per lane, 32 parts of the terms
 //   'top' is a maximum: it reads its operands from memory
 //   slot 0: workspace 'y'
-//   slot 1: workspace 'top'
-// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_softmax_k1_reduce_l32s16.cu
+//   slot 1: workspace 'parts of the terms'
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_softmax_k1_reduce_l32s8.cu
 #include "kernels/reduce.cuh"
 namespace {
 using namespace catenary;
 __device__ constexpr ReduceConfig kConfig{
-    .size = extents(1024, 1, 1, 1, 1, 1, 1, 64), .term_rank = 1,
-    .sums = 1, .vec = 1, .lanes = 32, .slices = 16, .op = ReduceOp::kMax,
+    .size = extents(1024, 1, 1, 1, 1, 1, 32, 64), .term_rank = 1,
+    .sums = 1, .vec = 1, .lanes = 32, .slices = 8, .op = ReduceOp::kMax, .parts = 32, .part_dim = 6,
 };
 using P = Params<2, 0>;
 struct Prologue {
@@ -96,15 +96,71 @@ struct Epilogue {
   static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
   }
   static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<1>& sum0) {
-    const Vec<1>& v_top = sum0;  // %top = reduce_max(%y)
-    store_vec<Operand{.slot = 1, .dtype = DType::kF32, .vec = 4, .stride = dims(1)}, 1, false>(p, at, v_top);  // %top
+    const Vec<1>& v_all = sum0;  // terms of this part
+    store_vec<Operand{.slot = 1, .dtype = DType::kF32, .vec = 4, .stride = dims(64, 1)}, 1, false>(p, at, v_all);  // %part
   }
 };
 }  // namespace
-extern "C" __global__ void __launch_bounds__(512, 1)
-ctn_softmax_k1_reduce_l32s16(const __grid_constant__ P p) { reduce<kConfig, Prologue, Epilogue>(p); }
+extern "C" __global__ void __launch_bounds__(256, 1)
+ctn_softmax_k1_reduce_l32s8(const __grid_constant__ P p) { reduce<kConfig, Prologue, Epilogue>(p); }
 
-// catenary | target sm_90a (h200) | kernel ctn_softmax_k2_pointwise_v4u1
+// catenary | target sm_90a (h200) | kernel ctn_softmax_k1_reduce_l32s8p32
+// chain:
+//   chain softmax(
+//       input x: bf16[64, 512],
+//       weight w: bf16[1024, 512]) {
+//     y = contract "mk,nk->mn"(x, w)
+//     top = reduce_max "mn->m"(y)
+//     t4 = sub(y @ "mn", top @ "m")
+//     e = exp(t4)
+//     total = sum "mn->m"(e)
+//     t7 = recip(total)
+//     p = mul(e @ "mn", t7 @ "m")
+//     return p: bf16
+//   }
+// plan: reduce: reduce, 32 lanes x 8 slices, 1 elements per lane, of 32 parts
+//   combines the parts of the terms
+//   slot 0: workspace 'top'
+//   slot 1: workspace 'parts of the terms'
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_softmax_k1_reduce_l32s8p32.cu
+#include "kernels/reduce.cuh"
+namespace {
+using namespace catenary;
+__device__ constexpr ReduceConfig kConfig{
+    .size = extents(32, 1, 1, 1, 1, 1, 1, 64), .term_rank = 1,
+    .sums = 1, .vec = 1, .lanes = 32, .slices = 8, .op = ReduceOp::kMax,
+};
+using P = Params<2, 0>;
+struct Prologue {
+  struct Operands {
+    Vec<1> v_part;
+  };
+  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
+    in.v_part = load_vec<Operand{.slot = 1, .dtype = DType::kF32, .vec = 4, .stride = dims(64, 0, 0, 0, 0, 0, 0, 1)}, 1, false>(p, at);  // of one part's terms
+  }
+  static CATENARY_DEVICE void values(const P& p, const Coord& at, const Operands& in, Vec<1>* out) {
+    out[0] = in.v_part;
+  }
+};
+struct Epilogue {
+  struct Operands {
+  };
+  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<1>& sum0) {
+    const Vec<1>& v_top = sum0;  // %top = reduce_max(%y)
+    store_vec<Operand{.slot = 0, .dtype = DType::kF32, .vec = 4, .stride = dims(1)}, 1, false>(p, at, v_top);  // %top
+  }
+};
+}  // namespace
+extern "C" __global__ void __launch_bounds__(256, 1)
+ctn_softmax_k1_reduce_l32s8p32(const __grid_constant__ P p) { reduce<kConfig, Prologue, Epilogue>(p); }
+
+// catenary | target sm_90a (h200) | kernel ctn_softmax_k3_pointwise_v4u1
 // chain:
 //   chain softmax(
 //       input x: bf16[64, 512],
@@ -123,7 +179,7 @@ ctn_softmax_k1_reduce_l32s16(const __grid_constant__ P p) { reduce<kConfig, Prol
 //   slot 0: workspace 'y'
 //   slot 1: workspace 'top'
 //   slot 2: workspace 'e'
-// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_softmax_k2_pointwise_v4u1.cu
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_softmax_k3_pointwise_v4u1.cu
 #include "kernels/pointwise.cuh"
 namespace {
 using namespace catenary;
@@ -151,9 +207,9 @@ struct Program {
 };
 }  // namespace
 extern "C" __global__ void __launch_bounds__(64, 1)
-ctn_softmax_k2_pointwise_v4u1(const __grid_constant__ P p) { pointwise<kConfig, Program>(p); }
+ctn_softmax_k3_pointwise_v4u1(const __grid_constant__ P p) { pointwise<kConfig, Program>(p); }
 
-// catenary | target sm_90a (h200) | kernel ctn_softmax_k3_reduce_l32s16
+// catenary | target sm_90a (h200) | kernel ctn_softmax_k4_reduce_l32s8
 // chain:
 //   chain softmax(
 //       input x: bf16[64, 512],
@@ -167,17 +223,17 @@ ctn_softmax_k2_pointwise_v4u1(const __grid_constant__ P p) { pointwise<kConfig, 
 //     p = mul(e @ "mn", t7 @ "m")
 //     return p: bf16
 //   }
-// plan: reduce: reduce, 32 lanes x 16 slices, 1 elements per lane
+// plan: reduce: reduce, 32 lanes x 8 slices, 1 elements per lane, 32 parts of the terms
 //   'total' is a sum: it reads its operands from memory
 //   slot 0: workspace 'e'
-//   slot 1: workspace 't7'
-// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_softmax_k3_reduce_l32s16.cu
+//   slot 1: workspace 'parts of the terms'
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_softmax_k4_reduce_l32s8.cu
 #include "kernels/reduce.cuh"
 namespace {
 using namespace catenary;
 __device__ constexpr ReduceConfig kConfig{
-    .size = extents(1024, 1, 1, 1, 1, 1, 1, 64), .term_rank = 1,
-    .sums = 1, .vec = 1, .lanes = 32, .slices = 16,
+    .size = extents(1024, 1, 1, 1, 1, 1, 32, 64), .term_rank = 1,
+    .sums = 1, .vec = 1, .lanes = 32, .slices = 8, .parts = 32, .part_dim = 6,
 };
 using P = Params<2, 0>;
 struct Prologue {
@@ -201,16 +257,72 @@ struct Epilogue {
   static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
   }
   static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<1>& sum0) {
-    const Vec<1>& v_total = sum0;  // %total = sum(%e)
-    const Vec<1> v_t7 = map<1, op_recip>(v_total);  // %t7 = recip(%total)
-    store_vec<Operand{.slot = 1, .dtype = DType::kF32, .vec = 4, .stride = dims(1)}, 1, false>(p, at, v_t7);  // %t7
+    const Vec<1>& v_all = sum0;  // terms of this part
+    store_vec<Operand{.slot = 1, .dtype = DType::kF32, .vec = 4, .stride = dims(64, 1)}, 1, false>(p, at, v_all);  // %part
   }
 };
 }  // namespace
-extern "C" __global__ void __launch_bounds__(512, 1)
-ctn_softmax_k3_reduce_l32s16(const __grid_constant__ P p) { reduce<kConfig, Prologue, Epilogue>(p); }
+extern "C" __global__ void __launch_bounds__(256, 1)
+ctn_softmax_k4_reduce_l32s8(const __grid_constant__ P p) { reduce<kConfig, Prologue, Epilogue>(p); }
 
-// catenary | target sm_90a (h200) | kernel ctn_softmax_k4_pointwise_v8u1
+// catenary | target sm_90a (h200) | kernel ctn_softmax_k4_reduce_l32s8p32
+// chain:
+//   chain softmax(
+//       input x: bf16[64, 512],
+//       weight w: bf16[1024, 512]) {
+//     y = contract "mk,nk->mn"(x, w)
+//     top = reduce_max "mn->m"(y)
+//     t4 = sub(y @ "mn", top @ "m")
+//     e = exp(t4)
+//     total = sum "mn->m"(e)
+//     t7 = recip(total)
+//     p = mul(e @ "mn", t7 @ "m")
+//     return p: bf16
+//   }
+// plan: reduce: reduce, 32 lanes x 8 slices, 1 elements per lane, of 32 parts
+//   combines the parts of the terms
+//   slot 0: workspace 't7'
+//   slot 1: workspace 'parts of the terms'
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_softmax_k4_reduce_l32s8p32.cu
+#include "kernels/reduce.cuh"
+namespace {
+using namespace catenary;
+__device__ constexpr ReduceConfig kConfig{
+    .size = extents(32, 1, 1, 1, 1, 1, 1, 64), .term_rank = 1,
+    .sums = 1, .vec = 1, .lanes = 32, .slices = 8,
+};
+using P = Params<2, 0>;
+struct Prologue {
+  struct Operands {
+    Vec<1> v_part;
+  };
+  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
+    in.v_part = load_vec<Operand{.slot = 1, .dtype = DType::kF32, .vec = 4, .stride = dims(64, 0, 0, 0, 0, 0, 0, 1)}, 1, false>(p, at);  // of one part's terms
+  }
+  static CATENARY_DEVICE void values(const P& p, const Coord& at, const Operands& in, Vec<1>* out) {
+    out[0] = in.v_part;
+  }
+};
+struct Epilogue {
+  struct Operands {
+  };
+  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
+  }
+  static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<1>& sum0) {
+    const Vec<1>& v_total = sum0;  // %total = sum(%e)
+    const Vec<1> v_t7 = map<1, op_recip>(v_total);  // %t7 = recip(%total)
+    store_vec<Operand{.slot = 0, .dtype = DType::kF32, .vec = 4, .stride = dims(1)}, 1, false>(p, at, v_t7);  // %t7
+  }
+};
+}  // namespace
+extern "C" __global__ void __launch_bounds__(256, 1)
+ctn_softmax_k4_reduce_l32s8p32(const __grid_constant__ P p) { reduce<kConfig, Prologue, Epilogue>(p); }
+
+// catenary | target sm_90a (h200) | kernel ctn_softmax_k6_pointwise_v8u1
 // chain:
 //   chain softmax(
 //       input x: bf16[64, 512],
@@ -229,7 +341,7 @@ ctn_softmax_k3_reduce_l32s16(const __grid_constant__ P p) { reduce<kConfig, Prol
 //   slot 0: workspace 'e'
 //   slot 1: workspace 't7'
 //   slot 2: output 'p'
-// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_softmax_k4_pointwise_v8u1.cu
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_softmax_k6_pointwise_v8u1.cu
 #include "kernels/pointwise.cuh"
 namespace {
 using namespace catenary;
@@ -256,5 +368,5 @@ struct Program {
 };
 }  // namespace
 extern "C" __global__ void __launch_bounds__(64, 1)
-ctn_softmax_k4_pointwise_v8u1(const __grid_constant__ P p) { pointwise<kConfig, Program>(p); }
+ctn_softmax_k6_pointwise_v8u1(const __grid_constant__ P p) { pointwise<kConfig, Program>(p); }
 

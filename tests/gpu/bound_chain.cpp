@@ -54,7 +54,7 @@ Expected<BoundChain> BoundChain::make(Suite& suite, const std::string& text, i64
       return make_error(ErrorCode::kUnsupported, "BoundChain has memory of its own for outputs");
     }
     const TensorType type = with_symbol(chain.output_type(static_cast<int>(i)), symbol);
-    if (Error error = add(nullptr, span_elements(type) * dtype_bytes(type.dtype))) return error;
+    if (Error error = add(nullptr, span_bytes(type))) return error;
   }
   Expected<cuda::DeviceBuffer> workspace =
       cuda::DeviceBuffer::allocate(bound.executable().workspace_bytes());

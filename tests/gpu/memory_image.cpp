@@ -61,7 +61,7 @@ void add_regions(MemoryImage& image, const VerifiedChain& chain, i64 symbol, i64
     region.name = std::move(name);
     region.output = output;
     region.type = with_symbol(declared, symbol);
-    region.bytes = span_elements(region.type) * dtype_bytes(region.type.dtype);
+    region.bytes = span_bytes(region.type);
     add_region(image, std::move(region), declared.align);
   };
   for (ValueId id : chain.parameters()) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Handwritten chains whose contractions add into one accumulator, and the kernels of a gated
-// layer's backward; see cases.h.
+// Handwritten chains whose contractions add into one accumulator, the kernels of a gated layer's
+// backward, and sums over rows that begin in a contraction's epilogue; see cases.h.
 #include "tests/gpu/cases.h"
 #include "tests/gpu/sm90_cases.h"
 
@@ -39,6 +39,31 @@ constexpr const char* kGated =
     "  s = silu(g)\n  h = mul(s, u)\n  dh = contract \"mn,nk->mk\"(dy, wd)\n"
     "  du = mul(dh, s)\n  dg = mul(dh, u)\n  return h: bf16, du: bf16, dg: bf16 }";
 
+// A bias gradient beside the dgrad of its layer.
+std::string bias(int m, int n, int k) {
+  return fmt::format(
+      "chain a(input dy: bf16[{0}, {2}], weight w: bf16[{2}, {1}], input g: bf16[{0}, {1}]) {{\n"
+      "  dh = contract \"mk,kn->mn\"(dy, w)\n  da = mul(dh, g)\n  db = sum \"mn->n\"(da)\n"
+      "  return da: bf16, db: f32 }}",
+      m, n, k);
+}
+
+constexpr const char* kTwoBiases =
+    "chain a[M in 1..400](input dy: bf16[M, 3, 72], weight wg: bf16[3, 200, 72],\n"
+    "        weight wu: bf16[3, 200, 72]) {\n"
+    "  g = contract \"bgk,gnk->bgn\"(dy, wg)\n  u = contract \"bgk,gnk->bgn\"(dy, wu)\n"
+    "  h = mul(relu(g), u)\n  a = sum \"bgn->gn\"(h)\n  b = sum \"bgn->gn\"(u)\n"
+    "  return h: bf16, a: bf16, b: f32 }";
+
+constexpr const char* kManyTerms =
+    "chain a[M in 1..5000](input x: bf16[M, 77]) {\n  s = sum \"mn->n\"(x)\n"
+    "  y = relu(s)\n  return y: f32 }";
+
+constexpr const char* kStoredTerms =
+    "chain a(input dy: bf16[3000, 3, 72], input g: bf16[3000, 3, 72]) {\n"
+    "  p = mul(dy, relu(g))\n  s = sum \"bgn->gn\"(p)\n  q = mul(p, g)\n"
+    "  return s: f32, q: bf16 }";
+
 const std::vector<std::vector<i32>> kEnds3of300 = {
     {75, 150, 300}, {0, 0, 0}, {64, 129, 200}, {0, 300, 300}};
 
@@ -62,6 +87,13 @@ std::vector<WrittenCase> sum_cases() {
       forced_sm90("sm90 sum of three, grouped", kThree, "128x128x64p2s6"),
       ragged("sm90 sum, ragged", "128x128x64p2s6", "gemm_sm90"),
       ragged("sm80 sum, ragged", "64x64x64w2x2s4", "gemm_sm80"),
+      forced_sm90("sm90 column sums, ping-pong in clusters", bias(333, 200, 136),
+                  "128x128x64p2s6c2"),
+      forced_sm90("sm90 column sums, cooperative", bias(333, 264, 328), "128x256x64g2s4"),
+      {"sm80 column sums", bias(333, 93, 70), {0}, {}, 0, "64x64x64w2x2s4", "gemm_sm80"},
+      {"column sums, two of a dual GEMM", kTwoBiases, {1, 17, 400}, {}},
+      {"sum in parts", kManyTerms, {1, 900, 5000}, {}},
+      {"sum that stores what else its terms are for", kStoredTerms, {0}, {}},
   };
 }
 

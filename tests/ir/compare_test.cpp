@@ -25,7 +25,7 @@ TensorType matrix(DType dtype, i64 rows, i64 columns, i64 row_step) {
 }
 
 std::vector<double> filled(const TensorType& type, const Fill& fill) {
-  std::vector<std::byte> buffer(span_elements(type) * dtype_bytes(type.dtype));
+  std::vector<std::byte> buffer(span_bytes(type));
   fill_tensor(type, buffer, fill);
   std::vector<double> values;
   for (i64 r = 0; r < type.shape[0].size; ++r) {

@@ -191,8 +191,17 @@ TEST_CASE("every operation round-trips and verifies") {
     matrix.shape = {{4, false}, {4, false}};
     const ValueId a = chain.parameter(Role::kInput, "a", matrix);
     const ValueId b = chain.parameter(Role::kScalar, "b", {});
+    TensorType integers = matrix;
+    integers.dtype = DType::kI4;
+    integers.packed = true;
+    const bool dequant = op == Op::kDequant;
+    const ValueId q = dequant ? chain.parameter(Role::kWeight, "q", integers) : -1;
     ValueId last = -1;
     switch (op) {
+      case Op::kDequant:
+        last = chain.dequant({q, a}, {1, 1});
+        last = chain.contract("mk,nk->mn", chain.cast(a, DType::kBF16), last);
+        break;
       case Op::kParameter:
         last = chain.cast(a, DType::kF16);
         break;

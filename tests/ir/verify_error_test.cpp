@@ -4,44 +4,12 @@
 
 #include <limits>
 
-#include "ir/text/text.h"
-#include "ir/verify/verify.h"
+#include "tests/support/rejected_chain.h"
 
 using namespace catenary;
+using namespace catenary::testing;
 
 namespace {
-
-constexpr ErrorCode kInvalid = ErrorCode::kInvalidChain;
-constexpr ErrorCode kLimit = ErrorCode::kResourceLimit;
-
-ErrorReport verify_report(Chain chain) {
-  auto verified = verify(std::move(chain));
-  if (verified) return {};
-  return take_report(verified.takeError());
-}
-
-void check_rejected(Chain chain, ErrorCode code, std::string_view says) {
-  const ErrorReport report = verify_report(std::move(chain));
-  CAPTURE(report.message);
-  CAPTURE(says);
-  CHECK(report.code == code);
-  CHECK(report.message.find(says) != std::string::npos);
-}
-
-struct Case {
-  const char* parameters;
-  const char* body;
-  const char* says;
-  ErrorCode code = kInvalid;
-};
-
-void check_case(const Case& bad, std::string_view symbol) {
-  const std::string text = fmt::format("chain c{}({}) {{ {} }}", symbol, bad.parameters, bad.body);
-  CAPTURE(text);
-  auto chain = parse(text);
-  if (!chain) FAIL(render_error(take_report(chain.takeError()), "chain", text));
-  check_rejected(std::move(*chain), bad.code, bad.says);
-}
 
 TensorType tensor(std::initializer_list<i64> sizes, DType dtype = DType::kF32) {
   TensorType type;

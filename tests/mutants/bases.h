@@ -64,6 +64,21 @@ inline constexpr MutantBase kMutantBases[] = {
               "  d = contract \"tm,tn->gmn\"(x, y) ragged t by e over g\n  return d: f32 }",
      .tile = "16x64x128w1x4s5",
      .ends = kWildEnds},
+    {.name = "column sums",
+     .chain = "chain a(input dy: bf16[200, 72], weight w: bf16[90, 72], input g: bf16[200, 90]) {\n"
+              "  d = contract \"mk,nk->mn\"(dy, w)\n  p = mul(d, g)\n"
+              "  s = sum \"mn->n\"(p)\n  return p: bf16, s: f32 }",
+     .tile = "32x64x128w1x4s3"},
+    {.name = "sm90 column sums",
+     .chain =
+         "chain a(input dy: bf16[264, 72], weight w: bf16[136, 72], input g: bf16[264, 136]) {\n"
+         "  d = contract \"mk,nk->mn\"(dy, w)\n  p = mul(d, g)\n"
+         "  s = sum \"mn->n\"(p)\n  return p: bf16, s: f32 }",
+     .tile = "64x64x64g1s8",
+     .sm_count = 2},
+    {.name = "sum in parts",
+     .chain = "chain a(input x: bf16[3001, 40]) {\n"
+              "  s = sum \"mn->n\"(x)\n  return s: f32 }"},
     {.name = "sm90 gemm",
      .chain = "chain a(input x: bf16[136, 200], weight w: bf16[136, 200], weight b: f32[136],\n"
               "        input r: f32[136, 136]) {\n"

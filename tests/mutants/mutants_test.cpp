@@ -15,6 +15,7 @@
 #include "llvm/ADT/StringExtras.h"
 #include "tests/mutants/bases.h"
 #include "tests/mutants/beside_mutants.h"
+#include "tests/mutants/column_sums_mutants.h"
 #include "tests/mutants/cp_async_mutants.h"
 #include "tests/mutants/elementwise_mutants.h"
 #include "tests/mutants/gemm_mutants.h"
@@ -53,6 +54,7 @@ std::vector<Mutant> all_mutants() {
   all.insert(all.end(), std::begin(kCpAsyncMutants), std::end(kCpAsyncMutants));
   all.insert(all.end(), std::begin(kRaggedMutants), std::end(kRaggedMutants));
   all.insert(all.end(), std::begin(kSumMutants), std::end(kSumMutants));
+  all.insert(all.end(), std::begin(kColumnSumsMutants), std::end(kColumnSumsMutants));
   all.insert(all.end(), std::begin(kElementwiseMutants), std::end(kElementwiseMutants));
   all.insert(all.end(), std::begin(kHopperMutants), std::end(kHopperMutants));
   all.insert(all.end(), std::begin(kSquaresMutants), std::end(kSquaresMutants));

@@ -14,8 +14,6 @@
 namespace catenary::testing {
 namespace {
 
-i64 span_bytes(const TensorType& type) { return span_elements(type) * dtype_bytes(type.dtype); }
-
 // Row-major index -> offset in elements.
 i64 element_offset(const TensorType& type, i64 index) {
   i64 offset = 0;

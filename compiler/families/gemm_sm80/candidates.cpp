@@ -191,6 +191,7 @@ GemmSm80Config gemm_sm80_config(const ContractionProblem& p) {
     c.more[s - 1] = {p.a[s].memory, p.b[s].memory, p.products[s].k.size, p.products[s].k_outer};
   }
   c.vec = p.vec;
+  c.column_sums = p.num_column_sums();
   c.ragged = p.ragged;
   return c;
 }

@@ -25,6 +25,7 @@ std::string config_text(const GemmSm80Config& c) {
   Fields fields = contraction_fields(c);
   fields.line().add("tile", fields_of(c.tile));
   fields.line().add("schedule", fields_of(c.schedule)).add("vec", c.vec);
+  fields.add_unless_default("column_sums", c.column_sums, 0);
   if (c.ragged.kind != Ragged::kNone) fields.line().add("ragged", fields_of(c.ragged));
   return fields.str();
 }
@@ -35,8 +36,9 @@ class GemmSm80Family final : public ContractionFamily {
 
   KernelText text(const KernelPlan& kernel) const override {
     const auto& c = kernel.config.get<GemmSm80Config>();
-    const ProgramText program{"Epilogue", c.vec, has_partial_vector(c.space.n, c.vec),
-                              c.num_accumulators()};
+    ProgramText program{"Epilogue", c.vec, has_partial_vector(c.space.n, c.vec),
+                        c.num_accumulators()};
+    program.column_sums = c.column_sums;
     return {"kernels/gemm_sm80.cuh", "GemmSm80Config", config_text(c),
             emit_store_program(kernel.program, program), "gemm_sm80<kConfig, Epilogue>"};
   }

@@ -105,6 +105,9 @@ std::string reject(const Target& target, const GemmSm90Config& c) {
   if (c.schedule.cluster_k != 0 && c.ragged.kind != Ragged::kNone) {
     return "has one tile per CTA, and no scheduler of ragged groups";
   }
+  if (c.schedule.cluster_k != 0 && c.epilogue.column_sums > 0) {
+    return fmt::format("has one tile per CTA, whose epilogue does not sum {} rows", kSummedRows);
+  }
   if (c.uses_cp_async() && c.schedule.cluster_m * c.schedule.cluster_n > 1) {
     return "has clusters, which do not share cp.async fallback loads";
   }
@@ -305,7 +308,10 @@ GemmSm90Config with_shape(const GemmSm90Config& base, const GemmSm90Shape& shape
   const bool whole_rows = !c.a.k_major || c.ragged.kind != Ragged::kNone || schedule.cluster_n > 1;
   if (whole_rows || tile.a_rows >= tile.block_m) tile.a_rows = 0;
   // More threads add the sums where each takes fewer columns.
-  if (schedule.cluster_k != 0) c.epilogue = {.in_registers = false, .vec = 4};
+  if (schedule.cluster_k != 0) {
+    c.epilogue.in_registers = false;
+    c.epilogue.vec = 4;
+  }
   tile.stages = 0;
   const bool persistent = schedule.cluster_k == 0;
   const i64 fixed =

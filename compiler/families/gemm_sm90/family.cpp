@@ -44,6 +44,7 @@ Fields fields_of(const GemmSm90Schedule& s) {
 Fields fields_of(const GemmSm90Epilogue& e) {
   Fields fields;
   fields.add_unless_default("in_registers", e.in_registers, false).add("vec", e.vec);
+  fields.add_unless_default("column_sums", e.column_sums, 0);
   return fields;
 }
 
@@ -66,6 +67,7 @@ class GemmSm90Family final : public ContractionFamily {
     const int vec = c.epilogue.in_registers ? 2 : c.epilogue.vec;
     ProgramText program{"Epilogue", vec, has_partial_vector(c.space.n, vec), c.num_accumulators()};
     program.register_epilogue = c.epilogue.in_registers;
+    program.column_sums = c.epilogue.column_sums;
     return {"kernels/gemm_sm90.cuh", "GemmSm90Config", config_text(c),
             c.epilogue.in_registers ? emit_register_program(kernel.program, program)
                                     : emit_store_program(kernel.program, program),

@@ -105,11 +105,12 @@ bool is_overwritten(const ContractionProblem& p, int slot) {
 
 // Can the epilogue run on accumulators in registers? No operand may vary along both M and N (its
 // 16-byte vectors would be read in quarters), and outputs must be rows of 16-byte vectors, or of
-// f32 pairs. An operand that is overwritten must be loaded by the thread that stores it.
+// f32 pairs. An operand that is overwritten must be loaded by the thread that stores it. Rows are
+// summed where a lane has whole vectors of them.
 bool fits_registers(const ContractionProblem& p) {
   constexpr int kM = kMaxDims - 2;
   constexpr int kN = kMaxDims - 1;
-  if (p.space.n.scale != 0 || p.space.n.size % 8 != 0) return false;
+  if (p.space.n.scale != 0 || p.space.n.size % 8 != 0 || p.num_column_sums() > 0) return false;
   return llvm::all_of(p.program, [&](const ProgramLine& line) {
     const Operand& o = line.operand;
     if (line.kind == ProgramLine::Kind::kLoad)
@@ -203,6 +204,7 @@ std::optional<Sm90Layout> sm90_layout(const ContractionProblem& p) {
     config.more[s - 1] = {take(*placed.a), take(*placed.b), product.k.size, product.k_outer};
   }
   config.epilogue.in_registers = fits_registers(p);
+  config.epilogue.column_sums = p.num_column_sums();
   return layout;
 }
 

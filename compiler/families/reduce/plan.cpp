@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Groups anchored by a reduction -> `reduce` kernels.
 #include <algorithm>
+#include <cmath>
 
 #include "compiler/emit/emit_program.h"
 #include "compiler/emit/fields.h"
@@ -73,6 +74,9 @@ std::string config_text(const ReduceConfig& c) {
       .add("term_rank", c.term_rank);
   fields.line().add("sums", c.sums).add("vec", c.vec).add("lanes", c.lanes);
   fields.add("slices", c.slices).add_unless_default("op", c.op, ReduceConfig().op);
+  fields.add_unless_default("rows", c.rows, ReduceConfig().rows)
+      .add_unless_default("parts", c.parts, ReduceConfig().parts)
+      .add_unless_default("part_dim", c.part_dim, ReduceConfig().part_dim);
   return fields.str();
 }
 
@@ -95,6 +99,205 @@ class ReduceFamily final : public KernelFamily {
   }
 };
 
+// A reduction on its axes, before it has lanes and slices.
+struct Reduction {
+  const GroupContext& context;
+  ReduceSpace reduce;
+  ReduceConfig config;  // size, term_rank, op, rows
+  Program prologue, program;
+  i64 terms = 1;
+  i64 outputs = 1;
+  int free_axes = 1;
+  i64 inner = 1;
+};
+
+// Vectors, lanes and slices for `terms` terms and `outputs` results.
+void choose_shape(const Reduction& r, const Program& prologue, const Program& program, i64 terms,
+                  i64 outputs, ReduceConfig& config) {
+  int limit = 8;
+  while (limit > 1 && (limit > r.inner || outputs / (limit * 32) < r.context.target.sm_count)) {
+    limit /= 2;
+  }
+  config.vec = std::min(vector_width(prologue, limit), vector_width(program, limit));
+  const i64 vectors = ceil_div(std::max<i64>(outputs, 1), config.vec);
+  config.lanes = static_cast<i32>(std::min<i64>(32, power_of_two_at_least(vectors)));
+  // One number of slices for every number of outputs: a slice adds the same terms.
+  constexpr i32 kInvariantLanes = 8;
+  if (r.context.options.batch_invariant) config.lanes = kInvariantLanes;
+  config.slices = static_cast<i32>(
+      std::min<i64>(512 / config.lanes, power_of_two_at_least(std::max<i64>(terms / 4, 1))));
+}
+
+// CTAs that keep the chip as busy as `ctas` do: where SMs have unlike numbers of them, the last
+// CTAs run while other SMs have none.
+double busy_ctas(const Target& target, double ctas) {
+  const double per_sm = ctas / target.sm_count;
+  return per_sm <= 1 ? ctas : target.sm_count * per_sm / std::ceil(per_sm);
+}
+
+// A kernel of the reduction: `bytes` that it moves.
+KernelPlan make_kernel(const Reduction& r, const ReduceConfig& config, Program prologue,
+                       Program program, i64 terms, i64 bytes) {
+  KernelPlan kernel;
+  kernel.family = &reduce_family();
+  kernel.prologue = std::move(prologue);
+  kernel.program = std::move(program);
+  kernel.slots = bind_slots(r.context.tensors);
+  kernel.scalars = r.context.tensors.scalars;
+  kernel.config = config;
+  kernel.threads = config.lanes * config.slices;
+  kernel.smem_bytes = config.slices > 1 ? i64{4} * config.sums * kernel.threads * config.vec : 0;
+  // Sized for the symbol's largest value: CTAs outside the space leave at once.
+  i64 vectors = ceil_div(r.inner, config.vec) * config.parts;
+  const auto& axes = r.reduce.space.axes;
+  for (size_t a = r.reduce.term_rank; a + 1 < axes.size(); ++a) vectors *= axes[a].extent.size;
+  kernel.grid.size = vectors;
+  kernel.grid.block = config.lanes;
+  kernel.symbol = fmt::format("{}_reduce_l{}s{}", r.context.name, config.lanes, config.slices);
+  kernel.config_text = fmt::format("reduce, {} lanes x {} slices, {} elements per lane",
+                                   config.lanes, config.slices, config.vec);
+  if (config.rows > 1) kernel.config_text += fmt::format(", sums of {} rows", config.rows);
+  if (config.parts > 1) kernel.config_text += fmt::format(", {} parts of the terms", config.parts);
+  const i64 work = terms * r.outputs;
+  const double ctas = static_cast<double>(kernel.grid.ctas(r.context.symbol_hi));
+  const double busy = busy_ctas(r.context.target, ctas);
+  kernel.predicted = predict_elementwise(
+      r.context.target, bytes, program_flops(kernel.prologue, work) + static_cast<double>(work),
+      busy * kernel.threads);
+  if (busy > 0) kernel.predicted.waves *= ctas / busy;
+  return kernel;
+}
+
+KernelPlan whole_kernel(const Reduction& r) {
+  ReduceConfig config = r.config;
+  choose_shape(r, r.prologue, r.program, r.terms, r.outputs, config);
+  KernelPlan kernel =
+      make_kernel(r, config, r.prologue, r.program, r.terms, program_bytes(r.context.tensors));
+  kernel.prologue_results = r.context.tensors.prologue_results;
+  return kernel;
+}
+
+// A load or store of the results of the parts, f32 [part][output dimensions].
+ProgramLine part_line(const Reduction& r, ProgramLine::Kind kind, int part_dim) {
+  ProgramLine line;
+  line.kind = kind;
+  line.name = "part";
+  line.comment = kind == ProgramLine::Kind::kStore ? "to the workspace" : "of one part's terms";
+  line.operand.slot = static_cast<i32>(r.context.tensors.locations.size());
+  i64 stride = 1;
+  for (int a = 0; a < r.free_axes; ++a) {
+    line.operand.stride.at[kMaxDims - 1 - a] = stride;
+    stride *= r.config.size.at[kMaxDims - 1 - a].size;
+  }
+  line.operand.stride.at[part_dim] = stride;
+  line.operand.vec = 4;
+  while (r.inner % line.operand.vec != 0) line.operand.vec /= 2;
+  return line;
+}
+
+// The terms in `parts`, then a kernel that combines the parts in ascending order and runs the
+// program. Empty: there is no dimension left for the part.
+PlannedGroup kernels_in_parts(const Reduction& r, int parts, i64 workspace_bytes) {
+  PlannedGroup planned;
+  const int part_dim = kMaxDims - 1 - r.free_axes;
+  if (part_dim < r.config.term_rank) return planned;
+  SlotBinding slot;
+  slot.kind = SlotBinding::Kind::kWorkspace;
+  slot.workspace_offset = ceil_div(workspace_bytes, 256) * 256;
+  slot.name = "parts of the terms";
+  slot.align = 256;
+  slot.bytes = 4 * parts * r.outputs;
+  planned.workspace_bytes =
+      slot.workspace_offset + ceil_div(std::max<i64>(slot.bytes, 1), 256) * 256;
+
+  ReduceConfig first = r.config;
+  first.parts = parts;
+  first.part_dim = part_dim;
+  first.size.at[part_dim] = Extent(parts);
+  ProgramLine accumulator;
+  accumulator.kind = ProgramLine::Kind::kAccumulator;
+  accumulator.name = "all";
+  accumulator.comment = "terms of this part";
+  ProgramLine store = part_line(r, ProgramLine::Kind::kStore, part_dim);
+  store.args = {0};
+  const Program to_workspace = {accumulator, store};
+  const i64 terms = ceil_div(r.terms, i64{parts});
+  // As wide as the terms: f32 results are stored by two accesses.
+  choose_shape(r, r.prologue, r.prologue, terms, r.outputs * parts, first);
+  planned.kernels.push_back(make_kernel(r, first, r.prologue, to_workspace, r.terms,
+                                        program_bytes(r.context.tensors) + slot.bytes));
+  planned.kernels.back().prologue_results = r.context.tensors.prologue_results;
+
+  ReduceConfig second = r.config;
+  second.rows = 1;
+  for (int d = 0; d < second.term_rank; ++d) second.size.at[d] = Extent(1);
+  second.term_rank = 1;
+  second.size.at[0] = Extent(parts);
+  const Program from_workspace = {part_line(r, ProgramLine::Kind::kLoad, 0)};
+  choose_shape(r, from_workspace, r.program, parts, r.outputs, second);
+  planned.kernels.push_back(
+      make_kernel(r, second, from_workspace, r.program, parts, slot.bytes + 4 * r.outputs));
+  planned.kernels.back().prologue_results = {0};
+  planned.kernels.back().symbol += fmt::format("p{}", parts);
+  for (KernelPlan& kernel : planned.kernels) {
+    kernel.slots.push_back(slot);
+    keep_addressed_slots(kernel);
+  }
+  planned.kernels.back().config_text += fmt::format(", of {} parts", parts);
+  return planned;
+}
+
+// Fills in all but the space.
+void bind(Reduction& r) {
+  const GroupContext& context = r.context;
+  const Space& space = r.reduce.space;
+  const int axes = static_cast<int>(space.axes.size());
+  const int terms = r.reduce.term_rank;
+  r.prologue = bind_program(context, context.tensors.prologue, space, r.reduce.prologue);
+  r.program = bind_program(context, context.tensors.program, space, r.reduce.program);
+  place_terms(r.prologue, axes, terms);
+  place_terms(r.program, axes, terms);
+  for (const Axis& axis : space.axes) {
+    const i64 size = largest(axis.extent, context.symbol_hi);
+    (axis.kind == AxisKind::kTerm ? r.terms : r.outputs) *= size;
+  }
+  if (context.chain.value(context.group.anchors[0].value).op == Op::kReduceMax)
+    r.config.op = ReduceOp::kMax;
+  r.config.size = space_extents(space);
+  split_terms(r.config.size.at, axes, terms, Extent(1));
+  r.config.term_rank = terms;
+  if (context.group.adds_column_sums) r.config.rows = kSummedRows;
+  r.terms = ceil_div(r.terms, i64{r.config.rows});
+  r.free_axes = std::max(axes - terms, 1);
+  r.inner = axes > terms ? r.config.size.at[kMaxDims - 1].size : 1;
+}
+
+// A second kernel must gain as much.
+constexpr double kSplitGain = 0.9;
+
+double predicted_us(const PlannedGroup& planned) {
+  double us = 0;
+  for (const KernelPlan& kernel : planned.kernels) us += kernel.predicted.us;
+  return us;
+}
+
+// Replaces `best`, one kernel, by kernels in parts where these are predicted to gain enough. Of
+// several numbers of parts that with the widest vectors, which the prediction does not count.
+void divide_terms(const Reduction& r, i64 workspace_bytes, PlannedGroup& best) {
+  const double limit_us = kSplitGain * predicted_us(best);
+  const auto vec = [](const PlannedGroup& planned) {
+    return planned.kernels.front().config.get<ReduceConfig>().vec;
+  };
+  for (const int parts : {4, 8, 16, 32, 64}) {
+    if (r.terms < i64{16} * parts) break;
+    PlannedGroup planned = kernels_in_parts(r, parts, workspace_bytes);
+    if (planned.kernels.empty() || predicted_us(planned) >= limit_us) continue;
+    const bool wider = best.kernels.size() == 1 || vec(planned) > vec(best);
+    if (wider || (vec(planned) == vec(best) && predicted_us(planned) < predicted_us(best)))
+      best = std::move(planned);
+  }
+}
+
 }  // namespace
 
 const KernelFamily& reduce_family() {
@@ -102,11 +305,12 @@ const KernelFamily& reduce_family() {
   return family;
 }
 
-Expected<KernelPlan> plan_reduce(const GroupContext& context) {
+Expected<PlannedGroup> plan_reduce(const GroupContext& context, i64 workspace_bytes) {
   for (const GroupProgram* program : {&context.tensors.prologue, &context.tensors.program}) {
     if (Error error = check_group_operands(context, *program)) return error;
   }
-  ReduceSpace reduce = make_space(context);
+  Reduction r{context, make_space(context), {}, {}, {}};
+  ReduceSpace& reduce = r.reduce;
   if (reduce.term_rank == 0) {
     // All summed dimensions have size 1: one term, at coordinate 0.
     reduce.space.axes.insert(
@@ -118,6 +322,13 @@ Expected<KernelPlan> plan_reduce(const GroupContext& context) {
     reduce.term_rank = 1;
   }
   if (Error error = check_axes(context, reduce.space, /*terms=*/true)) return error;
+  const std::string& name = context.chain.value(context.group.anchors[0].value).name;
+  // Rows are counted along one dimension.
+  if (context.group.adds_column_sums && reduce.term_rank != 1) {
+    return make_error(ErrorCode::kUnsupported,
+                      "'{}' adds sums of rows of {} dimensions: sum neighbouring ones", name,
+                      reduce.term_rank);
+  }
   const int axes = static_cast<int>(reduce.space.axes.size());
   // A scalar result still has the vector dimension to itself.
   const int needed = std::max(axes, reduce.term_rank + 1);
@@ -125,59 +336,15 @@ Expected<KernelPlan> plan_reduce(const GroupContext& context) {
     return make_error(ErrorCode::kUnsupported,
                       "'{}' needs {} loops after merging, above the limit of {}: reorder the "
                       "strides so that neighbouring dimensions merge",
-                      context.chain.value(context.group.anchors[0].value).name, needed, kMaxDims);
+                      name, needed, kMaxDims);
   }
-  KernelPlan kernel;
-  kernel.family = &reduce_family();
-  kernel.prologue = bind_program(context, context.tensors.prologue, reduce.space, reduce.prologue);
-  kernel.prologue_results = context.tensors.prologue_results;
-  kernel.program = bind_program(context, context.tensors.program, reduce.space, reduce.program);
-  kernel.slots = bind_slots(context.tensors);
-  kernel.scalars = context.tensors.scalars;
-
-  i64 terms = 1;
-  i64 outputs = 1;
-  for (const Axis& axis : reduce.space.axes) {
-    const i64 size = largest(axis.extent, context.symbol_hi);
-    (axis.kind == AxisKind::kTerm ? terms : outputs) *= size;
-  }
-  ReduceConfig config;
-  if (context.chain.value(context.group.anchors[0].value).op == Op::kReduceMax) {
-    config.op = ReduceOp::kMax;
-  }
-  config.size = space_extents(reduce.space);
-  split_terms(config.size.at, axes, reduce.term_rank, Extent(1));
-  place_terms(kernel.prologue, axes, reduce.term_rank);
-  place_terms(kernel.program, axes, reduce.term_rank);
-  config.term_rank = reduce.term_rank;
-  const i64 inner = axes > reduce.term_rank ? config.size.at[kMaxDims - 1].size : 1;
-  int limit = 8;
-  while (limit > 1 && (limit > inner || outputs / (limit * 32) < context.target.sm_count))
-    limit /= 2;
-  config.vec = std::min(vector_width(kernel.prologue, limit), vector_width(kernel.program, limit));
-  const i64 vectors = ceil_div(std::max<i64>(outputs, 1), config.vec);
-  config.lanes = static_cast<i32>(std::min<i64>(32, power_of_two_at_least(vectors)));
-  // One number of slices for every number of outputs: a slice adds the same terms.
-  constexpr i32 kInvariantLanes = 8;
-  if (context.options.batch_invariant) config.lanes = kInvariantLanes;
-  config.slices = static_cast<i32>(
-      std::min<i64>(512 / config.lanes, power_of_two_at_least(std::max<i64>(terms / 4, 1))));
-  kernel.config = config;
-  kernel.threads = config.lanes * config.slices;
-  kernel.smem_bytes = config.slices > 1 ? i64{4} * config.sums * kernel.threads * config.vec : 0;
-  // Sized for the symbol's largest value: CTAs outside the space leave at once.
-  i64 all_vectors = ceil_div(inner, config.vec);
-  for (int a = reduce.term_rank; a + 1 < axes; ++a) all_vectors *= reduce.space.axes[a].extent.size;
-  kernel.grid.size = all_vectors;
-  kernel.grid.block = config.lanes;
-  kernel.symbol = fmt::format("{}_reduce_l{}s{}", context.name, config.lanes, config.slices);
-  kernel.config_text = fmt::format("reduce, {} lanes x {} slices, {} elements per lane",
-                                   config.lanes, config.slices, config.vec);
-  kernel.predicted = predict_elementwise(
-      context.target, program_bytes(context.tensors),
-      program_flops(kernel.prologue, terms * outputs) + static_cast<double>(terms * outputs),
-      static_cast<double>(kernel.grid.ctas(context.symbol_hi)) * kernel.threads);
-  return kernel;
+  bind(r);
+  PlannedGroup best;
+  best.workspace_bytes = workspace_bytes;
+  best.kernels.push_back(whole_kernel(r));
+  // How many parts there are depends on the number of outputs.
+  if (!context.options.batch_invariant) divide_terms(r, workspace_bytes, best);
+  return best;
 }
 
 }  // namespace catenary

@@ -158,6 +158,7 @@ class SkinnyFamily final : public ContractionFamily {
   Support supports(const ContractionProblem& p, const Target& target) const override {
     if (target.compute_capability() < 80) return {"it needs sm_80 or newer", true};
     if (!p.has_plain_products()) return {"it computes one product, or two over one A", true};
+    if (p.num_column_sums() > 0) return {"it has no tiles whose rows it could sum", true};
     const bool ragged = p.ragged.kind != Ragged::kNone;
     if (ragged && p.row_squares) return {"it sums squares of rows of one X", true};
     if (ragged && (p.ragged.kind != Ragged::kMGrouped || p.ragged.num_groups <= 0 ||

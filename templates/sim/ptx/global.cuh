@@ -6,6 +6,12 @@
 
 namespace catenary {
 
+CATENARY_DEVICE u32 ld_global_u8(const void* p, sim::Site at = sim::here()) {
+  u8 v;
+  sim::machine->load_global(&v, p, 1, sim::Read::kPlain, sim::in(at, __func__));
+  return v;
+}
+
 CATENARY_DEVICE u16 ld_global_u16(const void* p, sim::Site at = sim::here()) {
   u16 v;
   sim::machine->load_global(&v, p, 2, sim::Read::kPlain, sim::in(at, __func__));

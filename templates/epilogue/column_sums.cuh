@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sums of columns over the kSummedRows rows that a warp's epilogue has at a time. A lane adds the
+// rows that it computes, pass by pass; lanes that have the same columns then add theirs:
+//
+//   lane          0 .. kLanesPerRow-1 | kLanesPerRow .. | ...     columns of one row each
+//   pass p        row r               | row r + 1       | ...
+//   after the last pass: butterflies over lanes kLanesPerRow, 2 kLanesPerRow, .. apart
+//
+// Rows past the end add nothing. The order is that of the lanes and passes: it depends on the tile
+// and on nothing else.
+#pragma once
+
+#include "epilogue/ops.cuh"
+#include "epilogue/vec.cuh"
+#include "ptx/convert.cuh"
+#include "ptx/warp.cuh"
+
+namespace catenary {
+
+// `kSums`: stores of the epilogue that are such sums.
+template <int V, int kSums>
+struct RowSums {
+  Vec<V> of[kSums];
+
+  CATENARY_DEVICE RowSums() {
+#pragma unroll
+    for (int i = 0; i < kSums; ++i) of[i] = splat<V>(0.0f);
+  }
+
+  // The epilogue of one row's vector.
+  template <class Epilogue, class P, class... Accumulators>
+  CATENARY_DEVICE void store(const P& params, const Coord& at,
+                             const typename Epilogue::Operands& operands,
+                             const Accumulators&... accumulators) {
+    Epilogue::store(params, at, operands, of, accumulators...);
+  }
+
+  // Adds and stores the sums of the rows from `m` on. All lanes execute it.
+  template <class Epilogue, u32 kLanesPerRow, class P>
+  CATENARY_DEVICE void finish(const P& params, Coord at, i64 m, i64 m_end) {
+#pragma unroll
+    for (u32 apart = kLanesPerRow; apart < 32; apart *= 2) {
+#pragma unroll
+      for (int i = 0; i < kSums; ++i) {
+#pragma unroll
+        for (int j = 0; j < V; ++j) {
+          const float other = bits_to_f32(shuffle_xor(f32_to_bits(of[i].v[j]), apart));
+          of[i].v[j] = op_add::apply(of[i].v[j], other);
+        }
+      }
+    }
+    if (threadIdx.x % 32 < kLanesPerRow && m < m_end && at.valid > 0) {
+      at.dim[kMaxDims - 2] = static_cast<u32>(m / kSummedRows);
+      Epilogue::store_rows(params, at, of);
+    }
+  }
+};
+
+template <int V>
+struct RowSums<V, 0> {
+  template <class Epilogue, class P, class... Accumulators>
+  CATENARY_DEVICE void store(const P& params, const Coord& at,
+                             const typename Epilogue::Operands& operands,
+                             const Accumulators&... accumulators) {
+    Epilogue::store(params, at, operands, accumulators...);
+  }
+  template <class Epilogue, u32 kLanesPerRow, class P>
+  CATENARY_DEVICE void finish(const P&, const Coord&, i64, i64) {}
+};
+
+}  // namespace catenary

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// The config of `skinny_dequant`.
+#pragma once
+
+#include "shared/config.h"
+#include "shared/packed_weight.h"
+
+namespace catenary {
+
+// Scales or zeros: one number for each row of W and each block of columns.
+struct BlockNumbers {
+  i32 slot = 0;
+  DType dtype = DType::kF32;
+  i64 stride_row = 0;    // elements
+  i64 stride_block = 0;  // elements from one block of columns to the next
+  constexpr bool operator==(const BlockNumbers&) const = default;
+};
+
+// W = (q - zero) * scale; q is in the packed layout (shared/packed_weight.h).
+struct DequantOperand {
+  i32 slot = 0;
+  DType dtype = DType::kI4;  // kI8, kI4 or kU4
+  i64 block_columns = 128;   // a multiple of 32, or all of K
+  BlockNumbers scale = {};   // kBF16, kF16 or kF32
+  bool has_zero = false;
+  BlockNumbers zero = {};  // kI8
+  constexpr bool operator==(const DequantOperand&) const = default;
+};
+
+// The part of D that a CTA computes: row_tiles x 16 rows of W, and `columns` rows of X. Its warps
+// divide K.
+struct SkinnyDequantTile {
+  i32 warps = 8;
+  i32 row_tiles = 1;
+  i32 columns = 8;  // N of the MMAs: m rounded up to a multiple of 8
+  constexpr bool operator==(const SkinnyDequantTile&) const = default;
+};
+
+// Each warp has a ring of its own.
+struct SkinnyDequantLoads {
+  bool w_is_weight = true;  // q, scale and zero are weights: they are loaded before the wait
+  i32 stages = 4;           // pipeline stages of the ring
+  i32 stage_blocks = 4;     // K blocks of a stage
+  constexpr bool operator==(const SkinnyDequantLoads&) const = default;
+};
+
+struct SkinnyDequantSchedule {
+  i32 cluster_k = 1;  // cluster split-K: CTAs that divide K, each with all columns
+  constexpr bool operator==(const SkinnyDequantSchedule&) const = default;
+};
+
+// D[m, n] = epilogue(sum over k of X[m, k] * W[n, k]) for small M and a quantised W. The kernel is
+// a stream of q. N and K are exact, and K is a multiple of 32.
+struct SkinnyDequantConfig {
+  ContractionSpace space = {};
+  MatrixOperand x = {};
+  DequantOperand w = {};
+  SkinnyDequantTile tile = {};
+  SkinnyDequantLoads loads = {};
+  SkinnyDequantSchedule schedule = {};
+  i32 vec = 2;  // columns of D (rows of W) that one thread takes in the epilogue
+  // What kernels/skinny_cluster.cuh asks of a config and this family has not.
+  static constexpr bool row_squares = false;
+  static constexpr i32 kSquaresBytes = 0;
+  constexpr bool operator==(const SkinnyDequantConfig&) const = default;
+
+  // K counts in blocks of 64 columns, the last one not always whole.
+  constexpr i64 k_blocks() const { return packed_tiles(space.k.size, kPackedColumns); }
+  constexpr i32 tile_bytes() const { return packed_tile_bytes(w.dtype); }
+  constexpr i32 threads() const { return tile.warps * 32; }
+  constexpr i32 num_accumulators() const { return 1; }
+  // Indices of D's n that a CTA computes.
+  constexpr i32 rows() const { return tile.row_tiles * 16; }
+  // Vectors of D that a CTA stores: every cluster_k-th column.
+  constexpr i32 vectors() const { return rows() / vec * (tile.columns / schedule.cluster_k); }
+  constexpr i32 k_slices() const { return schedule.cluster_k; }
+  // The most K blocks of one warp.
+  constexpr i64 warp_blocks() const {
+    return ceil_div(ceil_div(k_blocks(), k_slices()), tile.warps);
+  }
+
+  // A stage: row_tiles runs of stage_blocks tiles of q, then x_rows() rows of X, `x_pitch` apart. A
+  // quarter of a warp reads 64 adjacent bytes of two rows of X, which are then in different banks.
+  constexpr i32 run_bytes() const { return loads.stage_blocks * tile_bytes(); }
+  constexpr i32 x_pitch() const { return loads.stage_blocks * 128 + 64; }
+  constexpr i32 x_rows() const {
+    return space.m.size < tile.columns ? static_cast<i32>(space.m.size) : tile.columns;
+  }
+  constexpr i32 stage_bytes() const {
+    return (tile.row_tiles * run_bytes() + x_rows() * x_pitch() + 127) / 128 * 128;
+  }
+  // The ring is reused for the warp's sums, [column][row], padded by 4 floats as in `skinny`.
+  constexpr i32 sum_row() const { return rows() + 4; }
+  constexpr i32 ring_bytes() const {
+    const i32 sums = (tile.columns * sum_row() * 4 + 127) / 128 * 128;
+    const i32 ring = loads.stages * stage_bytes();
+    return ring > sums ? ring : sums;
+  }
+  // Columns that share a scale: all of them where the block is larger.
+  constexpr i32 scale_columns() const {
+    const i64 all = k_blocks() * kPackedColumns;
+    return static_cast<i32>(w.block_columns < all ? w.block_columns : all);
+  }
+  // Blocks of columns with a part in a warp's slice of K: a slice may begin and end inside one.
+  constexpr i64 warp_scales() const {
+    const i64 all = ceil_div(space.k.size, w.block_columns);
+    const i64 columns = warp_blocks() * kPackedColumns;
+    const i64 most = (columns + w.block_columns - 2) / w.block_columns + 1;
+    return most < all ? most : all;
+  }
+  // After the ring: the slice's scales as f32, [block][row], then its zeros as pairs of X's dtype.
+  constexpr i32 scale_bytes() const { return static_cast<i32>(warp_scales()) * rows() * 4; }
+  constexpr i32 slice_bytes() const {
+    return ring_bytes() + (scale_bytes() * (w.has_zero ? 2 : 1) + 127) / 128 * 128;
+  }
+  // mbarriers: one per warp and stage, one for the DSMEM partials.
+  constexpr i32 barriers() const {
+    return tile.warps * loads.stages + (schedule.cluster_k > 1 ? 1 : 0);
+  }
+  constexpr i32 barrier_bytes() const { return (barriers() * 8 + 127) / 128 * 128; }
+  // After the slices: DSMEM partials, one buffer per other CTA of the cluster, for the columns that
+  // this CTA stores.
+  constexpr i32 partials_offset() const { return barrier_bytes() + tile.warps * slice_bytes(); }
+  constexpr i32 partials_bytes() const { return vectors() * vec * 4; }
+  constexpr i32 smem_bytes() const {
+    return partials_offset() + (schedule.cluster_k - 1) * partials_bytes();
+  }
+};
+
+}  // namespace catenary

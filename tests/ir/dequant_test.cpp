@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+// dequant and the packed layout: what verify() rejects, the text form, values of the reference.
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "ir/gradient/gradient.h"
+#include "ir/reference/reference.h"
+#include "tests/support/rejected_chain.h"
+
+using namespace catenary;
+using namespace catenary::testing;
+
+namespace {
+
+const Case kDequants[] = {
+    {"input x: bf16[4, 64], weight q: i4[8, 64], weight s: f32[8, 2]",
+     "y = contract \"mk,nk->mn\"(x, q) return y: f32",
+     "'y' uses 'q', an i4 tensor, as an operand: only dequant takes integers"},
+    {"weight q: i8[8, 64], weight s: f32[8, 2]", "w = dequant(q, s) block (1, 32) return w: f32",
+     "output 'w' is a dequantised weight: only a contraction takes it"},
+    {"weight q: i8[8, 64], weight s: f32[8, 2]",
+     "w = dequant(q, s) block (1, 32) y = relu(w) return y: f32",
+     "'y' uses 'w', a dequantised weight: only a contraction takes it"},
+    {"input x: bf16[4, 64], weight q: i8[8, 64], weight s: f32[8, 4]",
+     "y = contract \"mk,nk->mn\"(x, dequant(q, s) block (1, 32)) return y: f32",
+     "'s' of 't3' is f32[8, 4], and blocks of 1 x 32 of 'q' need f32[8, 2]: give one number"},
+    {"input x: bf16[4, 64], weight q: i8[8, 64], weight s: f32[8, 2]",
+     "y = contract \"mk,nk->mn\"(x, dequant(q, s) block (1, 0)) return y: f32",
+     "'t3' has blocks of 1 x 0: a block has 1 to 2^40 rows and columns"},
+    {"input x: bf16[4, 64], weight q: bf16[8, 64], weight s: f32[8, 2]",
+     "y = contract \"mk,nk->mn\"(x, dequant(q, s) block (1, 32)) return y: f32",
+     "weight 'q' of 't3' is bf16: declare it i8, i4 or u4"},
+    {"input x: bf16[4, 64], weight q: i4[8, 64], weight s: i8[8, 2]",
+     "y = contract \"mk,nk->mn\"(x, dequant(q, s) block (1, 32)) return y: f32",
+     "scale 's' of 't3' is i8: declare it bf16, f16 or f32"},
+    {"input x: bf16[4, 64], weight q: i4[8, 64], weight s: f32[8, 2], weight z: f32[8, 2]",
+     "y = contract \"mk,nk->mn\"(x, dequant(q, s, z) block (1, 32)) return y: f32",
+     "zero 'z' of 't4' is f32: declare it i8, i4 or u4"},
+    {"input x: bf16[4, 64], weight q: i4[8, 64], weight s: f32[8, 2]",
+     "y = contract \"mk,nk->mn\"(x, dequant(q, relu(s)) block (1, 32)) return y: f32",
+     "operand 't3' of 't4' is a computed value: dequant reads tensors from memory"},
+    {"input x: bf16[4, 64], weight q: i4[8, 64], weight s: f32[8, 2]",
+     "y = contract \"mk,nk->mn\"(x, dequant(q, s @ \"nk\") block (1, 32)) return y: f32",
+     "operand 's' of 't3' has labels: remove '@'"},
+    {"input x: f32[4, 64], weight q: i4[8, 64], weight s: f32[8, 2]",
+     "y = contract \"mk,nk->mn\"(x, dequant(q, s) block (1, 32)) return y: f32",
+     "operand 'x' of 'y' is f32 and 't3' is a dequantised weight: that is multiplied by bf16"},
+    {"input x: bf16[4, 64], weight q: i4[8, 64], weight s: f32[8, 2]",
+     "y = contract \"mk,nk->mn\" f32 (x, dequant(q, s) block (1, 32)) return y: f32",
+     "'y' asks for f32 products but 't3' is a dequantised weight"},
+    {"input x: bf16[4, 63], weight q: i4[8, 63], weight s: f32[8, 2]",
+     "y = contract \"mk,nk->mn\"(x, dequant(q, s) block (1, 32)) return y: f32",
+     "dimension 0 of parameter 'q' has stride 63 and two elements share a byte"},
+    {"input x: bf16[4, 64], weight q: i4[8, 64] strides[1, 8], weight s: f32[8, 2]",
+     "y = contract \"mk,nk->mn\"(x, dequant(q, s) block (1, 32)) return y: f32",
+     "dimension 0 of parameter 'q' has stride 1 and two elements share a byte"},
+    {"input x: bf16[4, 64] packed", "y = neg(x) return y: f32",
+     "parameter 'x' is packed and bf16: only i8, i4 and u4 have that layout"},
+    {"input x: bf16[4, 64], weight q: i4[64] packed, weight s: f32[8, 2]",
+     "y = contract \"mk,nk->mn\"(x, dequant(q, s) block (1, 32)) return y: f32",
+     "parameter 'q' is packed and has fewer than two dimensions"},
+    {"input x: bf16[4, 64], weight q: i4[8, 64] packed strides[128, 1], weight s: f32[8, 2]",
+     "y = contract \"mk,nk->mn\"(x, dequant(q, s) block (1, 32)) return y: f32",
+     "parameter 'q' is packed and has strides: leave them out"},
+};
+
+VerifiedChain verified(const std::string& text) {
+  return llvm::cantFail(verify(llvm::cantFail(parse(text))));
+}
+
+// x[1, 4] times w[2, 4], with two columns a scale.
+constexpr const char* kSmall =
+    "chain c(input x: f16[1, 4], weight q: {}[2, 4]{}, weight s: f32[2, 2], weight z: i8[2, 2]) "
+    "{{\n"
+    "  w = dequant(q, s, z) block (1, 2)\n  y = contract \"mk,nk->mn\"(x, w)\n"
+    "  return y: f32 }}";
+
+// The result for q = {{-8, 7, 1, -1}, {0, 3, -2, 5}} (u4: modulo 16).
+std::vector<Interval> small_result(DType dtype, bool packed) {
+  const VerifiedChain chain =
+      verified(fmt::format(kSmall, dtype_text(dtype), packed ? " packed" : ""));
+  const int values[2][4] = {{-8, 7, 1, -1}, {0, 3, -2, 5}};
+  const TensorType& type = chain.info(chain.parameters()[1]).type;
+  std::vector<std::byte> q(static_cast<size_t>(span_bytes(type)), std::byte{0xa5});
+  for (i64 n = 0; n < 2; ++n) {
+    for (i64 k = 0; k < 4; ++k) {
+      const int value = dtype == DType::kU4 ? values[n][k] & 15 : values[n][k];
+      store_element(dtype, q.data(), element_index(type, {n, k}), value);
+    }
+  }
+  std::vector<std::byte> x(8);
+  for (i64 k = 0; k < 4; ++k) store_element(DType::kF16, x.data(), k, static_cast<double>(1 + k));
+  const float s[4] = {2, 3, -1, 4};
+  const signed char z[4] = {1, 0, -2, 100};
+  ReferenceInputs inputs;
+  const void* data[] = {x.data(), q.data(), s, z};
+  for (size_t i = 0; i < 4; ++i)
+    inputs.parameters.push_back({chain.info(chain.parameters()[i]).type, data[i]});
+  return llvm::cantFail(Reference::create(chain, inputs)).evaluate(1)[0];
+}
+
+}  // namespace
+
+TEST_CASE("dequantised weights and packed tensors") {
+  for (const Case& bad : kDequants) check_case(bad, "");
+}
+
+TEST_CASE("values: (q - zero) * scale, exact for integers, in both layouts") {
+  // (-9 + 6 * 2) * 2 + (1 * 3 - 4) * 3; (2 + 5 * 2) * -1 + (-102 * 3 - 95 * 4) * 4.
+  for (const DType dtype : {DType::kI8, DType::kI4}) {
+    for (const bool packed : {false, true}) {
+      const auto y = small_result(dtype, packed);
+      CHECK(y[0].value == 3);
+      CHECK(y[0].error == 0);
+      CHECK(y[1].value == -12 - 4 * (306 + 380));
+    }
+  }
+  // 8, 7, 1, 15: (7 + 6 * 2) * 2 + (3 + 15 * 4) * 3.
+  CHECK(small_result(DType::kU4, true)[0].value == 38 + 189);
+}
+
+TEST_CASE("the packed layout holds every element once") {
+  for (const DType dtype : {DType::kI8, DType::kI4}) {
+    TensorType type;
+    type.dtype = dtype;
+    type.shape = {{3, false}, {37, false}, {96, false}};
+    type.packed = true;
+    CHECK(span_elements(type) == 3 * 48 * 128);
+    CHECK(span_bytes(type) == storage_bytes(dtype, span_elements(type)));
+    std::vector<bool> taken(static_cast<size_t>(span_elements(type)));
+    for (i64 e = 0; e < 3; ++e) {
+      for (i64 n = 0; n < 37; ++n) {
+        for (i64 k = 0; k < 96; ++k) {
+          const auto at = static_cast<size_t>(element_index(type, {e, n, k}));
+          REQUIRE(at < taken.size());
+          CHECK_FALSE(taken[at]);
+          taken[at] = true;
+        }
+      }
+    }
+  }
+}
+
+// Words by hand from the table of shared/packed_weight.h.
+TEST_CASE("golden positions of the packed layout") {
+  // Row 0: lane 0, word 0, nibble 0; columns 1, 2, 4 and 8: the high half, a2, the second MMA,
+  // lane 1.
+  CHECK(packed_index(DType::kI4, 0, 0, 128) == 0);
+  CHECK(packed_index(DType::kI4, 0, 1, 128) == 4);
+  CHECK(packed_index(DType::kI4, 0, 2, 128) == 2);
+  CHECK(packed_index(DType::kI4, 0, 4, 128) == 8);
+  CHECK(packed_index(DType::kI4, 0, 8, 128) == 32);
+  CHECK(packed_index(DType::kI4, 0, 32, 128) == 16);
+  CHECK(packed_index(DType::kI4, 0, 64, 128) == 1024);
+  CHECK(packed_index(DType::kI4, 1, 0, 128) == 4 * 32);
+  CHECK(packed_index(DType::kI4, 8, 0, 128) == 1);
+  CHECK(packed_index(DType::kI4, 16, 0, 128) == 2048);
+  CHECK(packed_index(DType::kI8, 0, 1, 128) == 2);
+  CHECK(packed_index(DType::kI8, 0, 2, 128) == 4);
+  CHECK(packed_index(DType::kI8, 0, 4, 128) == 8);
+  CHECK(packed_index(DType::kI8, 0, 8, 128) == 16);
+  CHECK(packed_index(DType::kI8, 0, 32, 128) == 512);
+  CHECK(packed_index(DType::kI8, 8, 0, 128) == 1);
+}
+
+TEST_CASE("a gradient is refused by the name of the op") {
+  const VerifiedChain chain = verified(fmt::format(kSmall, "i4", ""));
+  auto gradient = make_gradient(chain, {});
+  REQUIRE(!gradient);
+  const ErrorReport report = take_report(gradient.takeError());
+  CHECK(report.code == ErrorCode::kUnsupported);
+  CHECK(report.message.find("'dequant' of 'w' has no gradient") != std::string::npos);
+}
+
+TEST_CASE("text: the block, the zero and the layout tag round-trip") {
+  const std::string text = fmt::format(kSmall, "i4", " packed align 32");
+  const Chain chain = llvm::cantFail(parse(text));
+  CHECK(print(chain).find("weight q: i4[2, 4] packed align 32") != std::string::npos);
+  CHECK(print(chain).find("w = dequant(q, s, z) block (1, 2)\n") != std::string::npos);
+  CHECK(llvm::cantFail(parse(print(chain))) == chain);
+}

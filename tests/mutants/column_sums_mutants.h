@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// Faults planted into sums over rows that begin in the epilogue of a contraction.
+#pragma once
+
+#include "tests/mutants/mutant.h"
+
+namespace catenary::testing {
+
+inline constexpr const char* kColumnSums = "column sums";
+inline constexpr const char* kSm90ColumnSums = "sm90 column sums";
+inline constexpr const char* kColumnSumsFile = "epilogue/column_sums.cuh";
+
+inline constexpr Mutant kColumnSumsMutants[] = {
+    {.name = "column_sums_one_lane",
+     .planted = "only the first lanes' rows are summed",
+     .base = kColumnSums,
+     .file = kColumnSumsFile,
+     .text = "apart < 32; apart *= 2",
+     .in_place = "apart < 16; apart *= 2",
+     .faults = "mismatch"},
+    {.name = "sm90_column_sums_twice",
+     .planted = "lanes add the columns of others",
+     .base = kSm90ColumnSums,
+     .file = kColumnSumsFile,
+     .text = "u32 apart = kLanesPerRow;",
+     .in_place = "u32 apart = kLanesPerRow / 2;",
+     .faults = "mismatch"},
+    {.name = "column_sums_past_the_end",
+     .planted = "sums of rows past the matrix are stored",
+     .base = kSm90ColumnSums,
+     .file = kColumnSumsFile,
+     .text = "< kLanesPerRow && m < m_end && at.valid > 0",
+     .in_place = "< kLanesPerRow && at.valid > 0",
+     .faults = "out_of_bounds race"},
+    {.name = "column_sums_past_the_columns",
+     .planted = "sums of columns past the matrix are stored",
+     .base = kSm90ColumnSums,
+     .file = kColumnSumsFile,
+     .text = "< kLanesPerRow && m < m_end && at.valid > 0",
+     .in_place = "< kLanesPerRow && m < m_end",
+     .faults = "out_of_bounds race mismatch"},
+    {.name = "column_sums_at_their_row",
+     .planted = "a sum is stored at its first row",
+     .base = kSm90ColumnSums,
+     .file = kColumnSumsFile,
+     .text = "static_cast<u32>(m / kSummedRows)",
+     .in_place = "static_cast<u32>(m)",
+     .faults = "out_of_bounds unwritten"},
+    {.name = "column_sums_begin_at_one",
+     .planted = "a sum begins at 1",
+     .base = kSm90ColumnSums,
+     .file = kColumnSumsFile,
+     .text = "splat<V>(0.0f)",
+     .in_place = "splat<V>(1.0f)",
+     .faults = "mismatch"},
+    {.name = "reduce_all_rows",
+     .planted = "as many sums are added as there are rows",
+     .base = kColumnSums,
+     .file = "kernels/reduce.cuh",
+     .text = "d == 0 ? ceil_div(size, i64{kConfig.rows}) : size",
+     .in_place = "size",
+     .faults = "out_of_bounds"},
+    {.name = "reduce_part_from_the_first",
+     .planted = "a part of the terms begins with the first term",
+     .base = "sum in parts",
+     .file = "kernels/reduce.cuh",
+     .text = "begin = end * part / kConfig.parts;",
+     .in_place = "begin = 0;",
+     .faults = "mismatch"},
+    {.name = "reduce_part_to_the_last",
+     .planted = "a part of the terms ends with the last term",
+     .base = "sum in parts",
+     .file = "kernels/reduce.cuh",
+     .text = "end = end * (part + 1) / kConfig.parts;",
+     .in_place = "",
+     .faults = "mismatch"},
+    {.name = "reduce_whole_sums",
+     .planted = "the sums of the last rows are left out",
+     .base = kColumnSums,
+     .file = "kernels/reduce.cuh",
+     .text = "ceil_div(size, i64{kConfig.rows})",
+     .in_place = "size / kConfig.rows",
+     .faults = "mismatch"},
+};
+
+}  // namespace catenary::testing
