@@ -146,9 +146,10 @@ class Explainer {
     const Target& t = plan_.target;
     std::string out;
     line(out, "chain",
-         fmt::format("{}: {} parameters, {} values, {} outputs", chain_.chain().name,
+         fmt::format("{}: {} parameters, {} values, {} outputs{}", chain_.chain().name,
                      chain_.parameters().size(), chain_.num_values() - chain_.parameters().size(),
-                     chain_.chain().outputs.size()));
+                     chain_.chain().outputs.size(),
+                     chain_.chain().batch_invariant ? ", batch-invariant" : ""));
     line(out, "target",
          fmt::format("{} ({}): {} SMs at {:.2f} GHz, {:.0f} GB/s, {:.0f} TFLOP/s bf16, {} L2",
                      t.name, t.arch, t.sm_count, t.clock_ghz, t.dram_gbs, t.tensor_tflops,

@@ -247,8 +247,10 @@ void sum_up(const VerifiedChain& chain, Plan& plan, const FusionPlan& fusion) {
 }  // namespace
 
 Expected<Plan> make_plan(const VerifiedChain& chain, const Target& target,
-                         const PlanOptions& options) {
+                         const PlanOptions& given) {
   const DefaultNumerics numerics;
+  PlanOptions options = given;
+  options.batch_invariant |= chain.chain().batch_invariant;
   if (target.compute_capability() < 80) {
     return make_error(ErrorCode::kUnsupported,
                       "target {} is {}: kernels need sm_80 or newer; pass another --target",

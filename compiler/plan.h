@@ -55,7 +55,7 @@ struct PlanOptions {
   bool fuse = true;  // false: one kernel per op, for comparison
   int split_k = 0;   // 0: the cost model decides; else forced
   // A row's sums are formed in one order for every M: one instruction, no k-slices. The bits of a
-  // row then depend neither on M nor on other rows.
+  // row then depend neither on M nor on other rows. A chain may ask for it too.
   bool batch_invariant = false;
   // A tile's name ("128x128x32w2x2s3", "skinny16x1s3r1g2p2"); empty: the cost model decides.
   std::string force_tile;

@@ -80,6 +80,8 @@ struct Symbol {
 struct Chain {
   std::string name;
   std::optional<Symbol> symbol;
+  // The bits of a row depend neither on the number of rows nor on other rows.
+  bool batch_invariant = false;
   std::vector<Value> values;  // parameters first, then ops in order
   std::vector<Output> outputs;
 

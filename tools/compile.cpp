@@ -25,6 +25,7 @@ struct CompileCommand {
   std::string folder = ".";
   std::string dump;
   bool no_cache = false;
+  bool batch_invariant = false;
 
   bool wants(std::string_view kind) const { return llvm::is_contained(kinds, kind); }
 };
@@ -140,7 +141,9 @@ Error compile(const CompileCommand& command, const VerifiedChain& chain) {
       if (Error error = prepare_folder(folder + "/" + job.name)) return error;
     }
   }
-  Engine engine(engine_options(!command.no_cache));
+  EngineOptions options = engine_options(!command.no_cache);
+  options.plan.batch_invariant = command.batch_invariant;
+  Engine engine(std::move(options));
   llvm::json::Array targets;
   Error error = Error::success();
   Progress progress(jobs->size() == 1 ? fmt::format("compiling for {}", jobs->front().target.arch)
@@ -192,6 +195,7 @@ void add_compile(CLI::App& app, int& exit_code) {
                    "Also write chain, plan, source, PTX, cubin and SASS into this folder")
       ->type_name(kFolder);
   command->add_flag("--no-cache", options->no_cache, "Neither read nor write the cubin cache");
+  add_batch_invariant(*command, options->batch_invariant);
   add_output_options(*command);
   command->callback([options, &exit_code] {
     exit_code = with_chain(options->file,

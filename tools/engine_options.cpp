@@ -30,6 +30,12 @@ EngineOptions engine_options(bool use_cache) {
   return options;
 }
 
+void add_batch_invariant(CLI::App& command, bool& option) {
+  command.add_flag("--batch-invariant", option,
+                   "Plan so that the bits of a row depend neither on the number of rows nor on "
+                   "other rows");
+}
+
 Expected<const KernelCompiler*> nvrtc() {
   const EngineOptions options = engine_options(/*use_cache=*/true);
   return find_nvrtc(options.helper, options.cache.warn);

@@ -2,6 +2,8 @@
 // Options of the engine, the cache and the tuning store in this command.
 #pragma once
 
+#include <CLI/CLI.hpp>
+
 #include "runtime/engine.h"
 
 namespace catenary::tools {
@@ -9,6 +11,9 @@ namespace catenary::tools {
 // Warnings of the cache go to stderr; compiled kernels count for the innermost Progress. NVRTC runs
 // in a helper process unless CATENARY_HELPER says otherwise. `use_cache` false: --no-cache.
 EngineOptions engine_options(bool use_cache);
+
+// --batch-invariant.
+void add_batch_invariant(CLI::App& command, bool& option);
 
 // NVRTC as those options say. kNvrtcMissing.
 Expected<const KernelCompiler*> nvrtc();

@@ -46,6 +46,7 @@ Error prepare_device(const ExecutionOptions& options, Execution& execution) {
   execution.where = simulated ? fmt::format("the simulator ({})", info->target.name)
                               : fmt::format("device {} ({})", info->ordinal, info->name);
   EngineOptions engine = engine_options(!options.no_cache);
+  engine.plan.batch_invariant = options.batch_invariant;
   if (simulated) engine.backend = Backend::kHost;
   Expected<LookupOptions> lookup = with_environment(LookupOptions{});
   if (!lookup) return lookup.takeError();
@@ -91,7 +92,9 @@ Error dump_without_device(const VerifiedChain& chain, const ExecutionOptions& op
   Expected<Target> target = choose_target("");
   if (!target) return target.takeError();
   Artifacts written;
-  Engine engine(engine_options(!options.no_cache));
+  EngineOptions own = engine_options(!options.no_cache);
+  own.plan.batch_invariant = options.batch_invariant;
+  Engine engine(std::move(own));
   auto compiled = compile(chain, *target, engine);
   if (compiled) {
     if (Error error = write_dump(options.dump, **compiled, written)) return error;
@@ -162,6 +165,7 @@ void add_execution_options(CLI::App& command, ExecutionOptions& options) {
       ->type_name(kFile)
       ->excludes(dump);
   command.add_flag("--no-cache", options.no_cache, "Neither read nor write the cubin cache");
+  add_batch_invariant(command, options.batch_invariant);
   add_output_options(command);
 }
 

@@ -28,6 +28,7 @@ struct ExecutionOptions {
   std::string dump;
   std::vector<std::string> packs;  // asked before those of CATENARY_PACK_PATH
   bool no_cache = false;
+  bool batch_invariant = false;
 };
 void add_execution_options(CLI::App& command, ExecutionOptions& options);
 

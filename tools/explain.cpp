@@ -19,6 +19,7 @@ struct ExplainOptions {
   std::string target;
   bool unfused = false;
   bool tuned = false;
+  bool batch_invariant = false;
 };
 
 Error explain(const ExplainOptions& options, const VerifiedChain& chain) {
@@ -26,6 +27,7 @@ Error explain(const ExplainOptions& options, const VerifiedChain& chain) {
   if (!target) return target.takeError();
   PlanOptions plan_options;
   plan_options.fuse = !options.unfused;
+  plan_options.batch_invariant = options.batch_invariant;
   const TuningStore store = tuning_store();
   if (options.tuned) {
     plan_options.tuned = [&store, &target](const std::string& signature) {
@@ -56,6 +58,7 @@ void add_explain(CLI::App& app, int& exit_code) {
   add_output_options(*command);
   command->add_flag("--tuned", options->tuned,
                     "Use what `catenary tune` measured for the target, as compiling does");
+  add_batch_invariant(*command, options->batch_invariant);
   command->add_flag("--unfused", options->unfused, "Plan a kernel for every op");
   command->callback([options, &exit_code] {
     exit_code = with_chain(options->file,

@@ -252,13 +252,15 @@ std::optional<KernelPlan> plan_beside(llvm::ArrayRef<GroupContext> contexts, dou
   if (!joint) return std::nullopt;
   const TileRequest forced = forced_request(first.options);
   Offers offers = collect_offers(*joint, first.target, forced);
-  if (first.options.batch_invariant) {
+  const bool invariant = first.options.batch_invariant;
+  double free_us = 0;
+  if (invariant) {
     // The order of each part where it is by itself, as it may be for another M.
     const SumOrder order = invariant_order(offers);
     for (const ContractionProblem& part : parts) {
       if (invariant_order(collect_offers(part, first.target, forced)) != order) return std::nullopt;
     }
-    keep_order(offers, order);
+    free_us = keep_order(offers, order);
   }
   llvm::erase_if(offers.all, [&](const Offer& offer) {
     return !joint_kernel(parts, first.target, offer).has_value();
@@ -271,6 +273,7 @@ std::optional<KernelPlan> plan_beside(llvm::ArrayRef<GroupContext> contexts, dou
   KernelPlan kernel = *joint_kernel(parts, first.target, *offer);
   finish_kernel(first, offers, *offer, signature, kernel);
   kernel.config_text += fmt::format(", {} contractions side by side", parts.size());
+  if (invariant) kernel.config_text += invariant_text(kernel.predicted.us, free_us);
   kernel.tuned = std::move(note);
   return kernel;
 }

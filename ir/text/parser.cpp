@@ -98,6 +98,7 @@ Expected<Chain> Parser::run() {
     if (Error e = symbol()) return e;
     if (peek().is("[")) return expected("'(' (a chain has one symbol)");
   }
+  chain_.batch_invariant = accept_name("batch_invariant");
   if (Error e = parameters()) return e;
   if (Error e = body()) return e;
   if (peek().kind != TokenKind::kEnd) return expected("nothing after the chain's '}'");

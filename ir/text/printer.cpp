@@ -106,7 +106,8 @@ std::string print(const Chain& chain) {
   const std::string symbol = chain.symbol ? fmt::format("[{} in {}..{}]", chain.symbol->name,
                                                         chain.symbol->lo, chain.symbol->hi)
                                           : "";
-  return fmt::format("chain {}{}({}) {{\n{}}}\n", chain.name, symbol, fmt::join(parameters, ","),
+  return fmt::format("chain {}{}{}({}) {{\n{}}}\n", chain.name, symbol,
+                     chain.batch_invariant ? " batch_invariant " : "", fmt::join(parameters, ","),
                      body);
 }
 

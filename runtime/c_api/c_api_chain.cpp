@@ -87,6 +87,7 @@ Chain ordered(const Chain& chain) {
   Chain result;
   result.name = chain.name;
   result.symbol = chain.symbol;
+  result.batch_invariant = chain.batch_invariant;
   result.values.reserve(count);
   for (const bool parameters : {true, false}) {
     for (size_t i = 0; i < count; ++i) {

@@ -96,6 +96,8 @@ Differences compare(const ChainRequest& request, const PackEntry& entry,
                     const VerifiedChain& packed) {
   Differences differences;
   const VerifiedChain& asked = request.chain;
+  differences.add("batch_invariant of the chain", packed.chain().batch_invariant ? "on" : "off",
+                  asked.chain().batch_invariant ? "on" : "off");
   differences.add("machine code for", arch_text(entry.record.arch), arch_text(request.arch()));
   differences.add(asked.chain().symbol ? asked.chain().symbol->name + " in" : "symbol in",
                   range_text(packed.chain().symbol), range_text(asked.chain().symbol));

@@ -186,3 +186,13 @@ TEST_CASE("errors, wherever they are found") {
   // What is no UTF-8 is replaced.
   check_error(command("explain --json '/none\xff'"), "io", 2);
 }
+
+TEST_CASE("explain says what one order of K costs") {
+  Command command;
+  const std::string file = chain("linear") + " --target h200";
+  CHECK_FALSE(has(command("explain " + file).out, "one order of K"));
+  const CommandResult result = command("explain --batch-invariant --json " + file);
+  CHECK(result.exit_code == 0);
+  CHECK(has(result.out, "one order of K for every M ("));
+  CHECK(has(result.out, "% against the free choice)"));
+}

@@ -19,7 +19,7 @@ struct Layer {
   i64 m, n, k;
 };
 
-// Only by the cost model.
+// By the cost model, without measured choices.
 Plan planned(const Layer& layer, const Target& target) {
   const std::string text = fmt::format(
       "chain a(input x: bf16[{0}, {2}], weight w: bf16[{1}, {2}]) {{\n"

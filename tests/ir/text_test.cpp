@@ -84,6 +84,24 @@ constexpr std::string_view kPieces[] = {
 
 }  // namespace
 
+TEST_CASE("batch_invariant follows the symbol, and is no reserved word") {
+  for (const char* head : {"chain a[M in 0..4] batch_invariant", "chain a batch_invariant"}) {
+    CAPTURE(head);
+    const Chain chain = parse_ok(fmt::format("{}(input x: f32[4]) {{ return x: f32 }}", head));
+    CHECK(chain.batch_invariant);
+    check_round_trip(chain);
+  }
+  const Chain named = parse_ok("chain batch_invariant(input x: f32[4]) { return x: f32 }");
+  CHECK(named.name == "batch_invariant");
+  CHECK_FALSE(named.batch_invariant);
+  check_round_trip(named);
+  CHECK(parse_report("chain a batch_invariant batch_invariant(input x: f32[4]) { return x: f32 }")
+            .code == ErrorCode::kParse);
+  CHECK(
+      parse_report("chain a batch_invariant[M in 0..4](input x: f32[4]) { return x: f32 }").code ==
+      ErrorCode::kParse);
+}
+
 TEST_CASE("the chain has the contents of the text") {
   const Chain chain = parse_ok(kWhole);
   CHECK(chain.name == "whole_1");

@@ -79,6 +79,95 @@ TEST_CASE("a row has the same bits for every M and at every position") {
   }
 }
 
+namespace {
+
+std::vector<std::uint16_t> bf16_numbers(std::int64_t count, std::uint64_t seed) {
+  std::vector<std::uint16_t> values;
+  for (const float value : numbers(count, seed))
+    values.push_back(std::bit_cast<std::uint32_t>(value) >> 16);
+  return values;
+}
+
+// A chain that asks for it in its text, with a symbol: one engine without the option.
+constexpr std::string_view kText =
+    "chain c[M in 1..4096] batch_invariant(input x: bf16[M, 328], weight w: bf16[40, 328],\n"
+    "    weight v: bf16[40, 328]) {\n"
+    "  y = mul(silu(contract \"mk,nk->mn\"(x, w)), contract \"mk,nk->mn\"(x, v))\n"
+    "  return y: f32 }";
+
+// Its rows, where row i of `rows` is row (i + first) % rows of x.
+std::vector<float> run_symbol(const ctn::Executable& layer, const std::vector<std::uint16_t>& x,
+                              std::int64_t rows, std::int64_t first) {
+  std::vector<std::uint16_t> turned(rows * kTerms);
+  for (std::int64_t i = 0; i < rows; ++i) {
+    const auto from = x.begin() + (i + first) % rows * kTerms;
+    std::copy(from, from + kTerms, turned.begin() + i * kTerms);
+  }
+  const ctn::Buffer dx(0, turned), dw(0, bf16_numbers(kColumns * kTerms, 1)),
+      dv(0, bf16_numbers(kColumns * kTerms, 2)), dy(0, rows * kColumns * 4);
+  const ctn::Buffer workspace(0, layer.workspace_bytes());
+  const ctn::Stream stream(0);
+  layer.launch(stream.get(), {dx.get(), dw.get(), dv.get(), dy.get()},
+               {.symbol = rows, .workspace = workspace.get()});
+  std::vector<float> turned_y(rows * kColumns), y(rows * kColumns);
+  dy.download(turned_y.data());
+  for (std::int64_t i = 0; i < rows; ++i) {
+    std::copy_n(turned_y.begin() + i * kColumns, kColumns,
+                y.begin() + (i + first) % rows * kColumns);
+  }
+  return y;
+}
+
+}  // namespace
+
+TEST_CASE("every row of 64 has the same bits at M = 1 to 64 and at 4096, asked for in the text") {
+  setenv("CATENARY_DEVICE", "sim", 1);
+  const ctn::Engine engine;
+  const ctn::Executable layer = engine.prepare(ctn::Chain::parse(kText), 0);
+  const std::vector<std::uint16_t> x = bf16_numbers(4096 * kTerms, 3);
+  const std::vector<float> all = run_symbol(layer, x, 4096, 0);
+  const std::vector<float> expected(all.begin(), all.begin() + 64 * kColumns);
+  for (std::int64_t m = 1; m <= 64; ++m) {
+    CAPTURE(m);
+    const std::vector<float> y = run_symbol(layer, x, m, m / 3);
+    CHECK(std::equal(y.begin(), y.end(), expected.begin()));
+  }
+}
+
+TEST_CASE("a ragged row has the same bits whatever the sizes of the groups") {
+  setenv("CATENARY_DEVICE", "sim", 1);
+  const ctn::Engine engine;
+  constexpr std::int64_t kRows = 70;
+  const ctn::Executable layer = engine.prepare(
+      ctn::Chain::parse(
+          "chain c batch_invariant(input x: bf16[70, 328], weight w: bf16[3, 40, 328],\n"
+          "    input e: i32[3]) {\n"
+          "  y = contract \"mk,gnk->mn\"(x, w) ragged m by e over g\n  return y: f32 }"),
+      0);
+  // All groups have one weight, so a row may be of any of them.
+  std::vector<std::uint16_t> w;
+  for (int g = 0; g < 3; ++g) {
+    for (const std::uint16_t value : bf16_numbers(kColumns * kTerms, 1)) w.push_back(value);
+  }
+  const ctn::Buffer dx(0, bf16_numbers(kRows * kTerms, 3)), dw(0, w), dy(0, kRows * kColumns * 4);
+  const ctn::Buffer workspace(0, layer.workspace_bytes());
+  const ctn::Stream stream(0);
+  std::vector<float> expected;
+  for (const std::vector<std::int32_t>& ends : {std::vector<std::int32_t>{70, 70, 70},
+                                                {1, 2, 70},
+                                                {0, 33, 70},
+                                                {17, 17, 70},
+                                                {64, 65, 70}}) {
+    const ctn::Buffer de(0, ends);
+    layer.launch(stream.get(), {dx.get(), dw.get(), de.get(), dy.get()},
+                 {.workspace = workspace.get()});
+    std::vector<float> y(kRows * kColumns);
+    dy.download(y.data());
+    if (expected.empty()) expected = y;
+    CHECK(y == expected);
+  }
+}
+
 TEST_CASE("the free plan of a small M has other bits: the test can fail") {
   setenv("CATENARY_DEVICE", "sim", 1);
   const ctn::Engine engine;

@@ -433,6 +433,7 @@ TEST_CASE("names and labels do not count, anything else does") {
     return key(text.replace(text.find(from), from.size(), to));
   };
   CHECK(changed("1..8", "1..9") != key(base));
+  CHECK(changed("1..8]", "1..8] batch_invariant ") != key(base));
   CHECK(changed("weight w", "input w") != key(base));
   CHECK(changed("mul", "add") != key(base));
   CHECK(changed("y: bf16", "y: f32") != key(base));

@@ -37,6 +37,7 @@ struct BuildCommand {
   bool tuned = false;
   bool no_cache = false;
   bool keep_going = false;
+  bool batch_invariant = false;
   PackContents contents;
 };
 
@@ -81,12 +82,14 @@ Expected<std::vector<ChainRequest>> find_requests(const BuildCommand& command) {
     targets.push_back(std::move(*target));
   }
   std::vector<ChainRequest> requests;
+  ChainOptions options;
+  options.batch_invariant = command.batch_invariant;
   for (const std::string& path : command.files) {
     Expected<std::vector<VerifiedChain>> chains = chains_of(path, command.symbols);
     if (!chains) return chains.takeError();
     for (const VerifiedChain& chain : *chains) {
       for (const Target& target : targets) {
-        requests.push_back(make_request(chain, target, command.simulator, {}));
+        requests.push_back(make_request(chain, target, command.simulator, options));
       }
     }
   }
@@ -261,6 +264,7 @@ void add_pack_build(CLI::App& pack, int& exit_code) {
                           "Write the pack without the chains that cannot be compiled; exit code 1");
   build_command->add_flag("--no-cache", options->no_cache,
                           "Neither read nor write the cubin cache");
+  add_batch_invariant(*build_command, options->batch_invariant);
   add_output_options(*build_command);
   build_command->callback([options, &exit_code] { exit_code = report(build(*options)); });
 }
