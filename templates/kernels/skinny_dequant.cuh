@@ -375,7 +375,7 @@ CATENARY_DEVICE void skinny_dequant(const P& params) {
                 "32 columns have one scale");
   griddepcontrol_launch_dependents();
   const i64 m = extent_at_launch(kConfig.space.m, params);
-  if constexpr (kConfig.schedule.cluster_k > 1) Cluster::begin(m);
+  if constexpr (kConfig.schedule.cluster_k > 1) Cluster::begin(m, kConfig.rows());
   if constexpr (!kConfig.loads.w_is_weight) griddepcontrol_wait();
 
   const DequantWork work = find_dequant_work<kConfig>();
