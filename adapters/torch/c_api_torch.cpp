@@ -65,7 +65,7 @@ ctn_status ctn_torch_add_pack(const ctn_pack* pack, size_t* count) {
 ctn_status ctn_torch_describe(int64_t key, char** json) {
   return guarded([&]() -> Error {
     if (Error error = require(json, "json")) return error;
-    Expected<std::shared_ptr<const Form>> form = Registry::process().find(key);
+    Expected<const Form*> form = Registry::process().find(key);
     if (!form) return form.takeError();
     *json = copy_text(describe(**form));
     return Error::success();
@@ -170,7 +170,7 @@ ctn_status ctn_torch_bind(int64_t key, const ctn_torch_tensor* tensors, size_t n
     if (!layouts) return layouts.takeError();
     const Bound* bound = registry.lookup(signature);
     if (bound == nullptr) {
-      auto made = registry.bind(*form, *layouts, signature, place, device,
+      auto made = registry.bind(**form, *layouts, signature, place, device,
                                 static_cast<cuda::Stream>(stream));
       if (!made) return made.takeError();
       bound = *made;

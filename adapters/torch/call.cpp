@@ -35,12 +35,10 @@ Error view_of(const Shim& shim, TensorHandle tensor, View& view) {
 // One call while it is made.
 class Call {
  public:
-  Call(const Shim& shim, CallArguments& arguments) : shim_(shim), arguments_(arguments) {}
+  Call(const Shim& shim, CallArguments& arguments)
+      : shim_(shim), arguments_(arguments), form_(arguments.form) {}
 
   Error run() {
-    Expected<std::shared_ptr<const Form>> form = Registry::process().find(arguments_.key);
-    if (!form) return form.takeError();
-    form_ = std::move(*form);
     if (Error error = gather()) return error;
     if (Error error = find_bound()) return error;
     if (bound_->copies) {
@@ -104,7 +102,7 @@ class Call {
   int device() const { return arguments_.on_gpu && !views_.empty() ? views_[0].device : 0; }
 
   Error find_bound() {
-    Signature signature = {arguments_.key, static_cast<i64>(place()), device()};
+    Signature signature = {form_->key, static_cast<i64>(place()), device()};
     for (const View& view : views_) {
       const auto rank = static_cast<size_t>(view.rank);
       add_tensor(signature, view.dtype, alignment_of(view.address), {view.sizes, rank},
@@ -134,7 +132,7 @@ class Call {
     Expected<cuda::Stream> stream = current_stream();
     if (!stream) return stream.takeError();
     Expected<const Bound*> bound =
-        Registry::process().bind(form_, layouts, signature, place(), device(), *stream);
+        Registry::process().bind(*form_, layouts, signature, place(), device(), *stream);
     if (!bound) return bound.takeError();
     bound_ = *bound;
     return Error::success();
@@ -252,7 +250,7 @@ class Call {
 
   const Shim& shim_;
   CallArguments& arguments_;
-  std::shared_ptr<const Form> form_;
+  const Form* form_;
   llvm::SmallVector<TensorHandle, 8> handles_;
   llvm::SmallVector<View, 8> views_;
   Tensors copies_;

@@ -34,7 +34,7 @@ class OwnedTensor {
 using Tensors = llvm::SmallVector<OwnedTensor, 8>;
 
 struct CallArguments {
-  i64 key = 0;
+  const Form* form = nullptr;
   Tensors inputs;                       // the parameters that no output overwrites
   llvm::SmallVector<float, 4> scalars;  // in the order of the chain
   Tensors outputs;                      // empty: allocated

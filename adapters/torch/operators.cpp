@@ -73,12 +73,12 @@ Error read_tensors(const Shim& shim, Boxed list, Tensors& tensors) {
                    [&](Boxed item) { tensors.emplace_back(&shim, handle_of<TensorHandle>(item)); });
 }
 
-Error read_arguments(const Shim& shim, const Boxed* stack, CallArguments& arguments) {
+Error read_arguments(const Shim& shim, const Boxed* stack, CallArguments& arguments, i64& key) {
   size_t next = 0;
   Error inputs = read_tensors(shim, stack[next++], arguments.inputs);
   Error outputs = arguments.given_outputs ? read_tensors(shim, stack[next++], arguments.outputs)
                                           : Error::success();
-  arguments.key = static_cast<i64>(stack[next++]);
+  key = static_cast<i64>(stack[next++]);
   Error scalars = read_list(shim, stack[next], [&](Boxed item) {
     arguments.scalars.push_back(static_cast<float>(float_of(item)));
   });
@@ -91,13 +91,16 @@ void run(Boxed* stack, uint64_t num_results, bool on_gpu) {
   CallArguments arguments;
   arguments.on_gpu = on_gpu;
   arguments.given_outputs = num_results == 0;
-  if (Error error = read_arguments(shim, stack, arguments)) fail(std::move(error));
-  Expected<size_t> outputs = Registry::process().num_outputs(arguments.key);
-  if (!outputs) fail(outputs.takeError());
-  if (num_results != 0 && *outputs != num_results) {
+  i64 key = 0;
+  if (Error error = read_arguments(shim, stack, arguments, key)) fail(std::move(error));
+  Expected<const Form*> form = Registry::process().find(key);
+  if (!form) fail(form.takeError());
+  arguments.form = *form;
+  const size_t outputs = arguments.form->outputs.size();
+  if (num_results != 0 && outputs != num_results) {
     fail(make_error(ErrorCode::kInvalidArgument,
-                    "the chain has {} outputs, and run{} returns {}: call run{}", *outputs,
-                    num_results, num_results, *outputs));
+                    "the chain has {} outputs, and run{} returns {}: call run{}", outputs,
+                    num_results, num_results, outputs));
   }
   if (Error error = call(shim, arguments)) fail(std::move(error));
   for (uint64_t i = 0; i < num_results; ++i) {

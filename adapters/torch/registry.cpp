@@ -2,6 +2,7 @@
 #include "adapters/torch/registry.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <mutex>
 
@@ -18,6 +19,9 @@ namespace {
 
 // So many leading sizes get kernels of their own; later ones share those of a range.
 constexpr size_t kExactSizes = 8;
+
+// So many forms, and so many bound ones, each thread finds without a lock.
+constexpr size_t kRemembered = 256;
 
 size_t hash_of(llvm::ArrayRef<i64> signature) {
   return llvm::hash_combine_range(signature.begin(), signature.end());
@@ -56,34 +60,34 @@ Registry& Registry::process() {
 Expected<i64> Registry::add(VerifiedChain chain, LayoutRule rule) {
   Expected<Form> form = make_form(std::move(chain), rule);
   if (!form) return form.takeError();
-  auto made = std::make_shared<const Form>(std::move(*form));
+  auto made = std::make_unique<const Form>(std::move(*form));
   const std::lock_guard lock(mutex_);
-  const auto [it, fresh] = forms_.try_emplace(made->key, made);
+  const auto [it, fresh] = forms_.try_emplace(made->key, std::move(made));
   if (!fresh && (it->second->canonical != made->canonical || it->second->rule != made->rule)) {
     return same_key(*it->second, *made);
   }
-  return made->key;
+  return it->first;
 }
 
-Expected<std::shared_ptr<const Form>> Registry::find(i64 key) const {
+Expected<const Form*> Registry::find(i64 key) const {
+  static thread_local std::array<const Form*, kRemembered> remembered{};
+  const Form*& slot = remembered[static_cast<u64>(key) % kRemembered];
+  if (slot != nullptr && slot->key == key) return slot;
   const std::shared_lock lock(mutex_);
   const auto it = forms_.find(key);
   if (it == forms_.end()) return no_form(key);
-  return it->second;
-}
-
-Expected<size_t> Registry::num_outputs(i64 key) const {
-  Expected<std::shared_ptr<const Form>> form = find(key);
-  if (!form) return form.takeError();
-  return (*form)->outputs.size();
+  return slot = it->second.get();
 }
 
 const Bound* Registry::lookup(llvm::ArrayRef<i64> signature) const {
+  static thread_local std::array<const Bound*, kRemembered> remembered{};
   const size_t hash = hash_of(signature);
+  const Bound*& slot = remembered[hash % kRemembered];
+  if (slot != nullptr && llvm::ArrayRef<i64>(slot->signature) == signature) return slot;
   const std::shared_lock lock(mutex_);
   const auto [first, last] = bound_.equal_range(hash);
   for (auto it = first; it != last; ++it) {
-    if (llvm::ArrayRef<i64>(it->second->signature) == signature) return it->second.get();
+    if (llvm::ArrayRef<i64>(it->second->signature) == signature) return slot = it->second.get();
   }
   return nullptr;
 }
@@ -114,15 +118,14 @@ bool Registry::wants_symbol(const Form& form, llvm::ArrayRef<TensorLayout> argum
   return false;
 }
 
-Expected<const Bound*> Registry::bind(const std::shared_ptr<const Form>& form,
-                                      llvm::ArrayRef<TensorLayout> arguments,
+Expected<const Bound*> Registry::bind(const Form& form, llvm::ArrayRef<TensorLayout> arguments,
                                       llvm::ArrayRef<i64> signature, Place place, int device,
                                       cuda::Stream stream) {
-  const bool symbolic = form->rule == LayoutRule::kFromTensors && wants_symbol(*form, arguments);
-  Expected<Specialisation> special = specialise(*form, arguments, symbolic);
+  const bool symbolic = form.rule == LayoutRule::kFromTensors && wants_symbol(form, arguments);
+  Expected<Specialisation> special = specialise(form, arguments, symbolic);
   if (!special) return special.takeError();
   auto bound = std::make_unique<Bound>(
-      Bound{signature.vec(), form, std::move(*special), nullptr, place, false});
+      Bound{signature.vec(), &form, std::move(*special), nullptr, place, false});
   bound->copies = llvm::is_contained(bound->special.copied, true);
   if (place != Place::kReference) {
     auto executable = prepare(bound->special.chain, device, stream);

@@ -21,7 +21,7 @@ enum class Place : u8 { kGpu, kReference, kSimulator };
 // A form bound to layouts and a place: what a call needs beside addresses. Never freed.
 struct Bound {
   std::vector<i64> signature;
-  std::shared_ptr<const Form> form;
+  const Form* form = nullptr;
   Specialisation special;
   std::shared_ptr<const Executable> executable;  // null: the reference
   Place place = Place::kReference;
@@ -43,23 +43,23 @@ i64 alignment_of(const void* address);
 
 class Registry {
  public:
+  // The only one, which is never destroyed: threads remember what they have found in it.
   static Registry& process();
 
   // The same form again gives the same key. Errors of make_form().
   Expected<i64> add(VerifiedChain chain, LayoutRule rule);
-  // kInvalidArgument: no form has the key.
-  Expected<std::shared_ptr<const Form>> find(i64 key) const;
+  // Never freed. kInvalidArgument: no form has the key. Takes no lock for what the thread has found
+  // lately.
+  Expected<const Form*> find(i64 key) const;
 
-  Expected<size_t> num_outputs(i64 key) const;
-
-  // Null: nothing is bound to the signature. Allocates nothing.
+  // Null: nothing is bound to the signature. Allocates nothing; locks as find() does.
   const Bound* lookup(llvm::ArrayRef<i64> signature) const;
 
   // Specialises, prepares and binds. Errors of specialise() and of Engine::prepare(), among them
   // kNotWarmedCapture while `stream` is captured.
-  Expected<const Bound*> bind(const std::shared_ptr<const Form>& form,
-                              llvm::ArrayRef<TensorLayout> arguments, llvm::ArrayRef<i64> signature,
-                              Place place, int device, cuda::Stream stream);
+  Expected<const Bound*> bind(const Form& form, llvm::ArrayRef<TensorLayout> arguments,
+                              llvm::ArrayRef<i64> signature, Place place, int device,
+                              cuda::Stream stream);
 
   // The engine that prepares from now on; it outlives its use. Null: one of the registry's own.
   void use(Engine* engine);
@@ -75,13 +75,14 @@ class Registry {
   std::string report() const;
 
  private:
+  Registry() = default;
   Expected<std::shared_ptr<const Executable>> prepare(const VerifiedChain& chain, int device,
                                                       cuda::Stream stream);
   Expected<Engine*> engine();
   bool wants_symbol(const Form& form, llvm::ArrayRef<TensorLayout> arguments);
 
   mutable std::shared_mutex mutex_;
-  std::unordered_map<i64, std::shared_ptr<const Form>> forms_;
+  std::unordered_map<i64, std::unique_ptr<const Form>> forms_;
   std::unordered_multimap<size_t, std::unique_ptr<const Bound>> bound_;
   // By device and canonical text.
   std::unordered_map<std::string, std::shared_ptr<const Executable>> executables_;

@@ -6,9 +6,10 @@
     bench/scripts/torch_models.py OUT.json --models llama --workloads decode-1,train
     bench/scripts/torch_models.py OUT.json --tiny              # small sizes, on the CPU too: that it runs
 
-Every contender is one CUDA graph of a step, replayed; contenders take turns, A B C A B C; a time is the median over the
-rounds. Outputs are compared with eager's. `linear_share` is the time of the step's nn.Linear layers by F.linear in one
-graph, over eager's. `first_call_s` is the first call, with all compiling. Contenders:
+Every contender is one CUDA graph of a step, replayed; contenders take turns, each round in another order; a time is the
+median over the rounds. Half of a turn is not timed: the card's clock then is that of the contender's own power.
+Outputs are compared with eager's. `linear_share` is the time of the step's nn.Linear layers by F.linear in one graph,
+over eager's. `first_call_s` is the first call, with all compiling. Contenders:
 
     eager          the model as it is
     inductor       torch.compile, mode max-autotune-no-cudagraphs
@@ -21,6 +22,7 @@ import copy
 import datetime
 import gc
 import json
+import random
 import statistics
 import subprocess
 import time
@@ -260,9 +262,11 @@ def measure(steps, options):
             ]
     count = 1 if options.tiny else max(1, round(options.round_ms * 1000 / max(time_us(replays["eager"].run, 3), 1)))
     times = {name: [] for name in replays}
+    order = random.Random(1)
     for _ in range(options.rounds):
-        for name, replay in replays.items():
-            times[name].append(time_us(replay.run, count))
+        for name in order.sample(sorted(replays), len(replays)):
+            time_us(replays[name].run, count)
+            times[name].append(time_us(replays[name].run, count))
     for name, values in times.items():
         row["contenders"][name] |= {"us": round(statistics.median(values), 2), "spread": [min(values), max(values)]}
     if not options.no_share and "eager" in replays and steps.kind != "train":

@@ -7,8 +7,8 @@
     bench/scripts/torch_training.py --scale 64 --out FILE             # tiny sizes, on the CPU too: that it runs
 
 A step is the forward, then the gradients of x and of every parameter, bf16. Every result is compared with float64
-first; a contender that is wrong or fails is a line of the record. Contenders take turns, A B C A B C; a time is the
-median over the rounds. Each phase of a step is a CUDA graph, and device events are between the phases, so forward and
+first; a contender that is wrong or fails is a line of the record. Contenders take turns, each round in another order; a
+time is the median over the rounds. Half of a turn is not timed: the card's clock then is that of the contender's own power. Each phase of a step is a CUDA graph, and device events are between the phases, so forward and
 backward are timed apart and together. `held`: bytes that the forward leaves for the backward, beside its result, and
 `peak`, of the whole step, by the allocator's counts. Contenders:
 
@@ -29,6 +29,7 @@ import functools
 import gc
 import math
 import pathlib
+import random
 import statistics
 import sys
 import time
@@ -209,15 +210,16 @@ class Contender:
             self.runs[phase] = graph.replay
 
     def turn(self, count):
-        """Microseconds of each phase, the mean over `count` steps in a row after one that is not timed."""
+        """Microseconds of each phase, the mean over `count` steps in a row, after as many that are not timed."""
         if self.stream is None:
             marks = [time.perf_counter()]
             for run in self.runs.values():
                 run()
                 marks.append(time.perf_counter())
             return [1e6 * (b - a) for a, b in zip(marks, marks[1:])]
-        for run in self.runs.values():
-            run()
+        for _ in range(count):
+            for run in self.runs.values():
+                run()
         steps = [[torch.cuda.Event(enable_timing=True) for _ in range(len(self.runs) + 1)] for _ in range(count)]
         for events in steps:
             events[0].record()
@@ -321,8 +323,9 @@ def measure(row, names, options, device):
                 traceback.print_exc()
     for contender in contenders:
         contender.count = max(1, round(options.round_ms * 1e3 / max(sum(contender.turn(1)), 1)))
+    order = random.Random(1)
     for _ in range(options.rounds):
-        for contender in contenders:
+        for contender in order.sample(contenders, len(contenders)):
             contender.add_turn(contender.count)
     for contender in contenders:
         line["contenders"][contender.name] |= contender.entry()

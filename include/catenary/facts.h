@@ -53,6 +53,20 @@ CTN_API ctn_status ctn_operands_symbol(const ctn_operands* operands, const char*
  * ctn_chain_verify. */
 CTN_API ctn_status ctn_chain_digest(const ctn_chain* chain, char digest[65]);
 
+/* Along which dimensions the work of a chain divides over devices, as JSON: {"operands": the factor
+ * of each dimension of the parameters in order, then of the outputs; "divides": per factor, whether
+ * each device may compute the chain on its own part of the indices; "sums": per output, the factors
+ * that it sums over, so that the output is the sum of what the devices compute}. A factor is a
+ * dimension that operations set equal. To be freed by ctn_string_free. Errors: those of
+ * ctn_chain_verify. */
+CTN_API ctn_status ctn_chain_factors(const ctn_chain* chain, char** json);
+
+/* The chain of one device where factor f is divided into parts[f] equal parts: tensors without
+ * gaps, in the order of dimensions of the whole. The caller destroys it. Errors:
+ * CTN_INVALID_ARGUMENT, and those of ctn_chain_verify. */
+CTN_API ctn_status ctn_chain_shard(const ctn_chain* chain, const int64_t* parts, size_t num_parts,
+                                   ctn_chain** made);
+
 /* The chain that was compiled, also of a pack. The caller destroys it. */
 CTN_API ctn_status ctn_compiled_chain(const ctn_compiled* compiled, ctn_chain** chain);
 

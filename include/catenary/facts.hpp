@@ -84,6 +84,22 @@ inline std::string digest(const Chain& chain) {
   return digits;
 }
 
+// Along which dimensions the work of a chain divides over devices: the JSON of ctn_chain_factors.
+inline std::string factors(const Chain& chain) {
+  char* json = nullptr;
+  check(ctn_chain_factors(chain.get(), &json));
+  const std::string text(json);
+  ctn_string_free(json);
+  return text;
+}
+
+// The chain of one device where factor f is divided into parts[f] equal parts.
+inline Chain shard(const Chain& chain, const std::vector<std::int64_t>& parts) {
+  ctn_chain* made = nullptr;
+  check(ctn_chain_shard(chain.get(), parts.data(), parts.size(), &made));
+  return Chain(detail::ChainHandle(made));
+}
+
 // The chain that was compiled.
 inline Chain chain_of(const Compiled& compiled) {
   ctn_chain* chain = nullptr;

@@ -51,7 +51,9 @@ void RandomParts::few_row_labels(Labels& labels, DType dtype) {
   const Dim rows = symbol_ && !symbol_used_ ? new_dim() : Dim{random_.range(1, 16), false};
   const i64 block = 128 / dtype_bytes(dtype);
   const i64 most = std::clamp<i64>(options_.max_elements / (16 * block), 1, 24);
-  const Dim terms{block * random_.range(1, most), false};
+  // Some K end inside a block of 128 bytes, after a vector of 16.
+  const i64 missing = random_.chance(30) ? block / 8 * random_.range(1, 7) : 0;
+  const Dim terms{block * random_.range(1, most) - missing, false};
   const bool outer_batch = random_.chance(15);
   if (outer_batch) labels.push_back({0, {random_.range(1, 3), false}, true, true, true});
   labels.push_back({0, rows, true, false, true, true});

@@ -120,6 +120,7 @@ FUNCTIONS = {
     "ctn_stream_destroy": "vip", "ctn_reference_run": "spp",
     "ctn_chain_operands": "spP", "ctn_operands_destroy": "vp", "ctn_operands_count": "spP",
     "ctn_operands_get": "spzP", "ctn_operands_symbol": "spPPP", "ctn_chain_digest": "spP",
+    "ctn_chain_factors": "spP", "ctn_chain_shard": "sppzP",
     "ctn_compiled_chain": "spP", "ctn_engine_explain": "spptiP",
     "ctn_chain_gradient": "sppP", "ctn_gradient_destroy": "vp", "ctn_gradient_count": "spP",
     "ctn_gradient_saved_bytes": "spP", "ctn_gradient_chain": "spzPP", "ctn_gradient_operand_count": "spzP",

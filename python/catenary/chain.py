@@ -7,7 +7,9 @@ The names are those of the C++ builder, include/catenary/chain.hpp; what operati
 from __future__ import annotations
 
 import ctypes
+import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from catenary import _native
@@ -186,6 +188,16 @@ class Chain:
         """The first 63 bits of the digest: the chain's identity where an integer is needed."""
         return int(self.digest[:16], 16) >> 1
 
+    @property
+    def factors(self) -> Factors:
+        """Along which dimensions the work divides over devices."""
+        return Factors(**json.loads(text(lib.ctn_chain_factors, self._handle.pointer)))
+
+    def shard(self, parts: Sequence[int]) -> Chain:
+        """The chain of one device where factor f is divided into parts[f] equal parts. ArgumentError: it has no such
+        parts."""
+        return Chain._adopt(lib.ctn_chain_shard, self._handle.pointer, int64s(parts), len(parts))
+
     def gradient(self, **options: Any) -> Gradient:
         """The gradient as chains: `catenary.gradient(chain, ...)`."""
         from catenary.gradient import gradient
@@ -271,6 +283,19 @@ class Chain:
         if facts is None:
             facts = self._facts = _Facts(self._handle)
         return facts
+
+
+@dataclass(frozen=True)
+class Factors:
+    """Along which dimensions the work of a chain divides over devices. A factor is a dimension that operations set
+    equal; factors are numbers from 0."""
+
+    operands: list[list[int]]
+    """The factor of each dimension: of the parameters in order, scalars too, then of the outputs."""
+    divides: list[bool]
+    """Per factor: whether each device may compute the chain on its own part of the indices."""
+    sums: list[list[int]]
+    """Per output: the factors that divide and that it sums over: it is then the sum of what the devices compute."""
 
 
 class _Facts:

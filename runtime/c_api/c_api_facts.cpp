@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // C ABI: facts about a chain: its operands, its symbol, its identity, its plan.
 #include "compiler/explain.h"
+#include "ir/factors.h"
 #include "ir/json.h"
 #include "ir/text/text.h"
 #include "ir/verify/verify.h"
@@ -49,6 +50,26 @@ ctn_operands operands_of(const VerifiedChain& chain) {
     result.operands.back().in_place = output.in_place;
   }
   return result;
+}
+
+template <typename Rows>
+llvm::json::Array arrays_of(const Rows& rows) {
+  llvm::json::Array result;
+  for (const auto& row : rows) {
+    llvm::json::Array numbers;
+    for (const int number : row) numbers.push_back(number);
+    result.push_back(std::move(numbers));
+  }
+  return result;
+}
+
+std::string factors_text(const Factors& factors) {
+  llvm::json::Array divides;
+  for (const bool each : factors.divides) divides.push_back(each);
+  return json_text(llvm::json::Object{{"operands", arrays_of(factors.operands)},
+                                      {"divides", std::move(divides)},
+                                      {"sums", arrays_of(factors.sums)}},
+                   0);
 }
 
 std::string explain(const VerifiedChain& chain, const Plan& plan, ctn_format format) {
@@ -131,6 +152,33 @@ ctn_status ctn_chain_digest(const ctn_chain* chain, char digest[65]) {
     std::ranges::copy(llvm::SHA256::hash({reinterpret_cast<const u8*>(text.data()), text.size()}),
                       key.bytes.begin());
     std::memcpy(digest, key.hex().c_str(), 65);
+    return Error::success();
+  });
+}
+
+ctn_status ctn_chain_factors(const ctn_chain* chain, char** json) {
+  return guarded([&]() -> Error {
+    if (Error error = require(chain, "chain", json, "json")) return error;
+    Expected<VerifiedChain> verified = verify(ordered(chain->chain));
+    if (!verified) return verified.takeError();
+    *json = copy_text(factors_text(find_factors(*verified)));
+    return Error::success();
+  });
+}
+
+ctn_status ctn_chain_shard(const ctn_chain* chain, const int64_t* parts, size_t num_parts,
+                           ctn_chain** made) {
+  return guarded([&]() -> Error {
+    if (Error error = require(chain, "chain", made, "made")) return error;
+    if (num_parts > 0) {
+      if (Error error = require(parts, "parts")) return error;
+    }
+    Expected<VerifiedChain> verified = verify(ordered(chain->chain));
+    if (!verified) return verified.takeError();
+    const std::vector<i64> numbers(parts, parts + num_parts);
+    Expected<Chain> result = shard(*verified, numbers);
+    if (!result) return result.takeError();
+    *made = new ctn_chain{std::move(*result), {}};
     return Error::success();
   });
 }

@@ -73,7 +73,7 @@ bool is_sticky(Result result) {
 
 struct Driver::Contexts {
   std::mutex mutex;
-  std::vector<Context> primary;  // by ordinal; null: not retained yet
+  std::vector<std::atomic<Context>> primary;  // by ordinal; null: not retained yet
 };
 
 Driver::Driver() : contexts_(std::make_unique<Contexts>()) {}
@@ -127,7 +127,7 @@ Expected<std::unique_ptr<Driver>> Driver::over(const Api& api) {
                       "CUDA_VISIBLE_DEVICES, or set CATENARY_DEVICE=sim to run in the simulator",
                       driver->version_ / 1000, driver->version_ % 1000 / 10);
   }
-  driver->contexts_->primary.resize(driver->device_count_);
+  driver->contexts_->primary = std::vector<std::atomic<Context>>(driver->device_count_);
   return driver;
 }
 
@@ -223,17 +223,18 @@ Expected<Context> Driver::primary_context(int ordinal) const {
                       "device {} does not exist: this process sees {} device(s), numbered from 0",
                       ordinal, device_count_);
   }
+  std::atomic<Context>& known = contexts_->primary[ordinal];
+  if (Context context = known.load(std::memory_order_acquire)) return context;
   const std::lock_guard lock(contexts_->mutex);
-  Context& context = contexts_->primary[ordinal];
-  if (context == nullptr) {
-    Device device = 0;
-    Result result = api_->device_get(&device, ordinal);
-    if (result == kSuccess) result = api_->device_primary_ctx_retain(&context, device);
-    if (result != kSuccess) {
-      context = nullptr;
-      return error(result, fmt::format("opening the primary context of device {}", ordinal));
-    }
+  if (Context context = known.load(std::memory_order_relaxed)) return context;
+  Context context = nullptr;
+  Device device = 0;
+  Result result = api_->device_get(&device, ordinal);
+  if (result == kSuccess) result = api_->device_primary_ctx_retain(&context, device);
+  if (result != kSuccess) {
+    return error(result, fmt::format("opening the primary context of device {}", ordinal));
   }
+  known.store(context, std::memory_order_release);
   return context;
 }
 

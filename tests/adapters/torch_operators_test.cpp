@@ -189,6 +189,27 @@ TEST_CASE("after several sizes, calls share chains with a symbol") {
   CHECK(has(text, "[M in 33..64]"));
 }
 
+TEST_CASE("calls of more chains and sizes than a thread remembers find their own") {
+  std::vector<std::int64_t> keys;
+  std::string text = kLinear;
+  for (const char columns : {'2', '3', '4', '5', '6'}) {
+    text[text.find("f32[", text.find("weight")) + 4] = columns;
+    keys.push_back(key_of(text.c_str(), CTN_TORCH_EXACT));
+  }
+  for (int round = 0; round < 2; ++round) {
+    for (std::int64_t m = 1; m <= 64; ++m) {
+      const Tensor x = numbered({m, 4}, {4, 1});
+      for (size_t c = 0; c < keys.size(); ++c) {
+        const auto columns = static_cast<std::int64_t>(c) + 2;
+        const Tensor w = numbered({columns, 4}, {4, 1});
+        const Tensor y = run1({&x, &w}, keys[c], {1.0});
+        REQUIRE(y.sizes == std::vector<int64_t>{m, columns});
+        CHECK(at(y, m * columns - 1) == linear_at(x, (m - 1) * 4, w, columns - 1));
+      }
+    }
+  }
+}
+
 TEST_CASE("run_out writes outputs of the caller, in place too") {
   const std::int64_t key = key_of(kAccumulate, CTN_TORCH_EXACT);
   const Tensor x = numbered({4}, {1});

@@ -19,7 +19,15 @@ else()
   list(APPEND arguments -DCATENARY_SOURCE_DIR=${SOURCE} -DCATENARY_WERROR=ON)
 endif()
 run(${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR} -B ${WORK}/build ${arguments})
-if(MODE STREQUAL "subdirectory" AND NOT LAUNCHER)
+# A ccache with a base_dir keeps objects by paths that are relative to the build folder: it has none of these.
+set(cached ${LAUNCHER})
+if(LAUNCHER MATCHES "ccache")
+  execute_process(COMMAND ${LAUNCHER} --get-config base_dir OUTPUT_VARIABLE base OUTPUT_STRIP_TRAILING_WHITESPACE)
+  if(base)
+    set(cached "")
+  endif()
+endif()
+if(MODE STREQUAL "subdirectory" AND NOT cached)
   # Without a compiler cache the library would be compiled again, for minutes. The consumer's own files
   # show whether target, headers and options reach it.
   run(${CMAKE_COMMAND} --build ${WORK}/build --target consumer_cpp_object consumer_c_object)

@@ -9,7 +9,7 @@
 //     y = silu(t4)
 //     return y: bf16
 //   }
-// plan: skinny: 16 rows of W, 16 x 1 warps, 384 bytes of K per warp in shared memory and 128 in registers, 100 KiB shared, by cp.async, 2 CTAs per SM
+// plan: skinny: 148 slices of N with at most 14 rows of W, 16 x 1 warps, 384 bytes of K per warp in shared memory and 128 in registers, 87 KiB shared, by cp.async, 2 CTAs per SM
 //   'h' is a contraction: it reads its operands from memory
 //   slot 0: parameter 'x'
 //   slot 1: parameter 'w'
@@ -25,7 +25,7 @@ __device__ constexpr SkinnyConfig kConfig{
     .w = {.slot = 1, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
     .tile = {.warps_k = 16, .warps_n = 1, .columns = 8},
     .loads = {.bulk = false, .shared_blocks = 3, .register_blocks = 1, .copy_groups = 2, .x_chunks = 2, .x_columns = 8},
-    .schedule = {.split_k = 1}, .vec = 2,
+    .schedule = {.split_k = 1, .n_slices = 148}, .vec = 2,
 };
 using P = Params<4, 0>;
 struct Epilogue {
@@ -59,7 +59,7 @@ ctn_small_batch_k0_skinny_w16x1(const __grid_constant__ P p) { skinny<kConfig, E
 //     y = silu(t4)
 //     return y: bf16
 //   }
-// plan: skinny: 16 rows of W, 8 x 1 warps, 768 bytes of K per warp in shared memory and 256 in registers, 98 KiB shared, by cp.async, 2 CTAs per SM
+// plan: skinny: 148 slices of N with at most 14 rows of W, 8 x 1 warps, 768 bytes of K per warp in shared memory and 256 in registers, 85 KiB shared, by cp.async, 2 CTAs per SM
 //   'h' is a contraction: it reads its operands from memory
 //   slot 0: parameter 'x'
 //   slot 1: parameter 'w'
@@ -75,7 +75,7 @@ __device__ constexpr SkinnyConfig kConfig{
     .w = {.slot = 1, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
     .tile = {.warps_k = 8, .warps_n = 1, .columns = 8},
     .loads = {.bulk = false, .shared_blocks = 6, .register_blocks = 2, .copy_groups = 2, .x_chunks = 2, .x_columns = 8},
-    .schedule = {.split_k = 1}, .vec = 2,
+    .schedule = {.split_k = 1, .n_slices = 148}, .vec = 2,
 };
 using P = Params<4, 0>;
 struct Epilogue {
@@ -109,7 +109,7 @@ ctn_small_batch_k0_skinny_w8x1(const __grid_constant__ P p) { skinny<kConfig, Ep
 //     y = silu(t4)
 //     return y: bf16
 //   }
-// plan: skinny: 16 rows of W, 8 x 1 warps, 640 bytes of K per warp in shared memory and 384 in registers, 82 KiB shared, by cp.async, 2 CTAs per SM
+// plan: skinny: 148 slices of N with at most 14 rows of W, 8 x 1 warps, 640 bytes of K per warp in shared memory and 384 in registers, 71 KiB shared, by cp.async, 2 CTAs per SM
 //   'h' is a contraction: it reads its operands from memory
 //   slot 0: parameter 'x'
 //   slot 1: parameter 'w'
@@ -125,7 +125,7 @@ __device__ constexpr SkinnyConfig kConfig{
     .w = {.slot = 1, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
     .tile = {.warps_k = 8, .warps_n = 1, .columns = 16},
     .loads = {.bulk = false, .shared_blocks = 5, .register_blocks = 3, .copy_groups = 5, .x_chunks = 8, .x_columns = 16},
-    .schedule = {.split_k = 1}, .vec = 2,
+    .schedule = {.split_k = 1, .n_slices = 148}, .vec = 2,
 };
 using P = Params<4, 0>;
 struct Epilogue {
@@ -159,11 +159,12 @@ ctn_small_batch_k0_skinny_w8x1(const __grid_constant__ P p) { skinny<kConfig, Ep
 //     y = silu(t4)
 //     return y: bf16
 //   }
-// plan: skinny: 32 rows of W, 8 x 1 warps, 384 bytes of K per warp in shared memory and 128 in registers, 100 KiB shared, by cp.async, 2 CTAs per SM, split-K 2
+// plan: skinny: 148 slices of N with at most 14 rows of W, 8 x 1 warps, 768 bytes of K per warp in shared memory and 256 in registers, 85 KiB shared, by cp.async, 2 CTAs per SM
 //   'h' is a contraction: it reads its operands from memory
 //   slot 0: parameter 'x'
 //   slot 1: parameter 'w'
-//   slot 2: workspace 'partial sums'
+//   slot 2: parameter 'b'
+//   slot 3: output 'y'
 // rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_100a,code=sm_100a -I<catenary>/templates -cubin ctn_small_batch_k0_skinny_w8x1.cu
 #include "kernels/skinny.cuh"
 namespace {
@@ -172,84 +173,30 @@ __device__ constexpr SkinnyConfig kConfig{
     .space = {.math = MathMode::kBF16, .m = Extent(64, 1), .n = 2048, .k = 4096},
     .x = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
     .w = {.slot = 1, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
-    .tile = {.warps_k = 8, .warps_n = 1, .row_tiles = 2, .columns = 24},
-    .loads = {.bulk = false, .shared_blocks = 3, .register_blocks = 1, .copy_groups = 3, .x_chunks = 4, .x_columns = 24},
-    .schedule = {.split_k = 2}, .vec = 4,
+    .tile = {.warps_k = 8, .warps_n = 1, .columns = 24},
+    .loads = {.bulk = false, .shared_blocks = 6, .register_blocks = 2, .copy_groups = 6, .x_chunks = 8, .x_columns = 24},
+    .schedule = {.split_k = 1, .n_slices = 148}, .vec = 2,
 };
-using P = Params<3, 0>;
+using P = Params<4, 0>;
 struct Epilogue {
   struct Operands {
+    Vec<2> v_b;
   };
   static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
+    in.v_b = load_vec<Operand{.slot = 2, .dtype = DType::kBF16, .vec = 8, .weight = true, .before_wait = true, .stride = dims(1)}, 2, false>(p, at);  // %b = weight
   }
   static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
   }
-  static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<4>& sum0) {
-    const Vec<4>& v_sum0 = sum0;  // sum over this split's k-slice
-    store_vec<Operand{.slot = 2, .dtype = DType::kF32, .vec = 4, .stride = dims(131072, 2048, 1)}, 4, false>(p, at, v_sum0);  // %sum0
+  static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<2>& sum0) {
+    const Vec<2>& v_h = sum0;  // %h = contract(%x, %w)
+    const Vec<2> v_t4 = map<2, op_add>(v_h, in.v_b);  // %t4 = add(%h, %b)
+    const Vec<2> v_y = map<2, op_silu>(v_t4);  // %y = silu(%t4)
+    store_vec<Operand{.slot = 3, .dtype = DType::kBF16, .vec = 8, .stride = dims(2048, 1)}, 2, false>(p, at, v_y);  // %y
   }
 };
 }  // namespace
 extern "C" __global__ void __launch_bounds__(256, 2)
 ctn_small_batch_k0_skinny_w8x1(const __grid_constant__ P p) { skinny<kConfig, Epilogue>(p); }
-
-// catenary | target sm_100a (b200) | kernel ctn_small_batch_k0_fixup_s2
-// chain:
-//   chain small_batch[M in 1..64](
-//       input x: bf16[M, 4096],
-//       weight w: bf16[2048, 4096],
-//       weight b: bf16[2048]) {
-//     h = contract "mk,nk->mn"(x, w)
-//     t4 = add(h, b)
-//     y = silu(t4)
-//     return y: bf16
-//   }
-// plan: reduce: adds 2 partial sums in ascending order
-//   adds the partial sums of split-K
-//   slot 0: parameter 'b'
-//   slot 1: output 'y'
-//   slot 2: workspace 'partial sums'
-// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_100a,code=sm_100a -I<catenary>/templates -cubin ctn_small_batch_k0_fixup_s2.cu
-#include "kernels/reduce.cuh"
-namespace {
-using namespace catenary;
-__device__ constexpr ReduceConfig kConfig{
-    .size = extents(2, 1, 1, 1, 1, 1, Extent(64, 1), 2048), .term_rank = 1,
-    .sums = 1, .vec = 4, .lanes = 256, .slices = 1,
-};
-using P = Params<3, 0>;
-struct Prologue {
-  struct Operands {
-    Vec<4> v_part0;
-  };
-  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
-  }
-  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
-    in.v_part0 = load_vec<Operand{.slot = 2, .dtype = DType::kF32, .vec = 4, .stride = dims(131072, 0, 0, 0, 0, 0, 2048, 1)}, 4, false>(p, at);  // one split's sum
-  }
-  static CATENARY_DEVICE void values(const P& p, const Coord& at, const Operands& in, Vec<4>* out) {
-    out[0] = in.v_part0;
-  }
-};
-struct Epilogue {
-  struct Operands {
-    Vec<4> v_b;
-  };
-  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
-    in.v_b = load_vec<Operand{.slot = 0, .dtype = DType::kBF16, .vec = 8, .weight = true, .stride = dims(1)}, 4, false>(p, at);  // %b = weight
-  }
-  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
-  }
-  static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<4>& sum0) {
-    const Vec<4>& v_h = sum0;  // %h = contract(%x, %w)
-    const Vec<4> v_t4 = map<4, op_add>(v_h, in.v_b);  // %t4 = add(%h, %b)
-    const Vec<4> v_y = map<4, op_silu>(v_t4);  // %y = silu(%t4)
-    store_vec<Operand{.slot = 1, .dtype = DType::kBF16, .vec = 8, .stride = dims(2048, 1)}, 4, false>(p, at, v_y);  // %y
-  }
-};
-}  // namespace
-extern "C" __global__ void __launch_bounds__(256, 1)
-ctn_small_batch_k0_fixup_s2(const __grid_constant__ P p) { reduce<kConfig, Prologue, Epilogue>(p); }
 
 // catenary | target sm_100a (b200) | kernel ctn_small_batch_k0_gemm_m32n128k64
 // chain:

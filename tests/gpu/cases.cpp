@@ -81,6 +81,12 @@ std::vector<std::string> skinny_names(u64 seed) {
     if (random.range(0, 1) == 0) config.tile.row_tiles = 1 << random.range(0, 2);
     if (config.loads.bulk && random.range(0, 1) == 0)
       config.schedule.cluster_k = 1 << random.range(0, 3);
+    // A third of them have slices of N; row tiles follow from those.
+    if (random.range(0, 2) == 0) {
+      config.tile.warps_n = config.tile.row_tiles = 1;
+      config.schedule.n_slices = static_cast<i32>(random.range(1, 6));
+      if (config.loads.bulk) config.schedule.cluster_k = static_cast<i32>(random.range(1, 8));
+    }
     names.push_back(tile_name(config));
   }
   return names;

@@ -133,6 +133,46 @@ std::vector<WrittenCase> clusters() {
   };
 }
 
+std::string dual_gemm(const char* dtype, int m, int n, int k) {
+  return fmt::format(
+      "chain a(input x: {0}[{1}, {3}], weight w: {0}[{2}, {3}], weight v: {0}[{2}, {3}],\n"
+      "        weight b: {0}[{2}] align {4}) {{\n"
+      "  g = contract \"mk,nk->mn\"(x, w)\n  u = contract \"mk,nk->mn\"(x, v)\n"
+      "  h = mul(relu(add(g, b)), u)\n  return h: f32 align 4 }}",
+      dtype, m, n, k, dtype[1] == '3' ? 4 : 2);
+}
+
+// Slices of N with unlike numbers of rows, and K that ends, or is divided, inside a block of 128
+// bytes.
+std::vector<WrittenCase> shares() {
+  return {
+      with_symbols(shaped("skinny4x1s4r1g4p3n5", linear({.m = "M", .n = 46, .k = 1096})),
+                   counted(16)),
+      with_symbols(shaped("skinny4x1s2r1g4p3c2n5", linear({.m = "M", .n = 45, .k = 1096})),
+                   {0, 1, 2, 7, 8, 9, 16}),
+      with_symbols(
+          shaped("skinny2x1s3r0g2p3c3n4", linear({.dtype = "f16", .m = "M", .n = 71, .k = 1064})),
+          {0, 1, 2, 3, 8, 16}),
+      shaped("skinny1x1s1r2g1p1c7n3", linear({.m = "8", .n = 50, .k = 1320})),
+      shaped("skinny1x1s3r1g2p2c5n3", linear({.dtype = "f32", .m = "13", .n = 50, .k = 652})),
+      shaped("skinny8x1s3r0g4p3n12", linear({.m = "5", .n = 23, .k = 1480})),
+      shaped("skinny4x1s5r0g3p5n5a", linear({.m = "3", .n = 23, .k = 1096})),
+      shaped("skinny4x1s4r1g2p5x8n3a", linear({.dtype = "f32", .m = "11", .n = 40, .k = 620})),
+      shaped("skinny4x1s4r1g4p3n3", linear({.m = "9", .n = 100, .k = 1208, .role = "input"})),
+      shaped("skinny4x2s4r1g4p3", linear({.m = "6", .n = 40, .k = 1208})),
+      shaped("skinny4x1s1r2g1p2", linear({.m = "6", .n = 40, .k = 1208}), 2),
+      shaped("skinny4x1s2r1g4p3c2n5", dual_gemm("bf16", 9, 43, 1096)),
+      shaped("skinny4x1s4r1g4p3n4", dual_gemm("f16", 5, 23, 1032)),
+      shaped("skinny4x1s1r1g4p1c2n3",
+             "chain a(input x: bf16[2, 9, 1032], weight w: bf16[2, 46, 1032]) {\n"
+             "  y = contract \"bmk,bnk->bmn\"(x, w)\n  return y: f32 }"),
+      skinny("the planner's slices, padded rows",
+             "chain a(input x: bf16[7, 1096] strides[1104, 1], weight w: bf16[1041, 1096]\n"
+             "        strides[1112, 1]) {\n"
+             "  y = contract \"mk,nk->mn\"(x, w)\n  return y: bf16 strides[1047, 1] align 2 }"),
+  };
+}
+
 std::vector<WrittenCase> layouts() {
   return {
       skinny("w left of x",
@@ -167,14 +207,6 @@ std::vector<WrittenCase> layouts() {
 }
 
 std::vector<WrittenCase> epilogues() {
-  const auto dual_gemm = [](const char* dtype, int m, int n, int k) {
-    return fmt::format(
-        "chain a(input x: {0}[{1}, {3}], weight w: {0}[{2}, {3}], weight v: {0}[{2}, {3}],\n"
-        "        weight b: {0}[{2}] align {4}) {{\n"
-        "  g = contract \"mk,nk->mn\"(x, w)\n  u = contract \"mk,nk->mn\"(x, v)\n"
-        "  h = mul(relu(add(g, b)), u)\n  return h: f32 align 4 }}",
-        dtype, m, n, k, dtype[1] == '3' ? 4 : 2);
-  };
   return {
       skinny("bias, silu, residual",
              "chain a(input x: bf16[9, 1088], weight w: bf16[40, 1088], weight b: bf16[40],\n"
@@ -222,7 +254,7 @@ std::vector<WrittenCase> epilogues() {
 
 std::vector<WrittenCase> skinny_cases() {
   std::vector<WrittenCase> all = sizes();
-  for (auto* more : {&shapes, &async_shapes, &clusters, &layouts, &epilogues}) {
+  for (auto* more : {&shapes, &async_shapes, &clusters, &shares, &layouts, &epilogues}) {
     for (WrittenCase& made : (*more)()) all.push_back(std::move(made));
   }
   return all;

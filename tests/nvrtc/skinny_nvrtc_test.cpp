@@ -141,6 +141,17 @@ TEST_CASE("other sizes, dtypes and dual GEMMs: the two best do not spill") {
   for (const Case& c : kCases) CHECK(count_spills(*nvrtc, c, 2) == 0);
 }
 
+TEST_CASE("slices of N and parts of blocks: the three best do not spill") {
+  const Nvrtc* nvrtc = nvrtc_or_skip();
+  if (nvrtc == nullptr) return;
+  const Case kCases[] = {
+      {"bf16", 1, 4608, 3584, true},   {"bf16", 13, 5120, 2880, true},
+      {"bf16", 16, 3000, 1160, false}, {"bf16", 8, 1066, 1160, false},
+      {"f32", 13, 2112, 3580, true},   {"bf16", 16, 2880, 2880, true, true},
+  };
+  for (const Case& c : kCases) CHECK(count_spills(*nvrtc, c, 3) == 0);
+}
+
 TEST_CASE("by cp.async on the other targets: the two best do not spill") {
   const Nvrtc* nvrtc = nvrtc_or_skip();
   if (nvrtc == nullptr) return;

@@ -90,6 +90,21 @@ def test_the_command_runs():
     assert command("no-such").returncode == 2
 
 
+def test_entry_points_load():
+    """Those of an installed package: of the command, and of torch.compile(backend="catenary")."""
+    from importlib.metadata import PackageNotFoundError, distribution
+
+    try:
+        points = distribution("catenary").entry_points
+    except PackageNotFoundError:
+        pytest.skip("the package is not installed")
+    assert {"console_scripts", "torch_dynamo_backends"} <= {point.group for point in points}
+    for point in points:
+        if point.group == "torch_dynamo_backends":
+            pytest.importorskip("torch")
+        assert callable(point.load())
+
+
 def test_a_library_that_is_not_there():
     done = subprocess.run(
         [sys.executable, "-c", "import catenary"],

@@ -100,6 +100,8 @@ static const any_function exported[] = {
     (any_function)ctn_operands_get,
     (any_function)ctn_operands_symbol,
     (any_function)ctn_chain_digest,
+    (any_function)ctn_chain_factors,
+    (any_function)ctn_chain_shard,
     (any_function)ctn_compiled_chain,
     (any_function)ctn_engine_explain,
     (any_function)ctn_nvrtc_add_folder,

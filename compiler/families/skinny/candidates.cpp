@@ -242,14 +242,16 @@ bool holds(const SkinnyConfig& c) {
 }
 
 std::string describe(const SkinnyConfig& c, int ctas) {
+  const std::string rows =
+      c.schedule.n_slices == 0
+          ? fmt::format("{} rows of W", c.rows())
+          : fmt::format("{} slices of N with at most {} rows of W", c.n_tiles(), c.rows());
   return fmt::format(
-      "{} rows of W{}, {} x {} warps, {} bytes of K per warp in shared memory and {} in registers, "
-      "{} KiB "
+      "{}, {} x {} warps, {} bytes of K per warp in shared memory and {} in registers, {} KiB "
       "shared{}, {} CTAs per SM{}{}{}",
-      c.rows(), c.schedule.n_slices > 0 ? fmt::format(" at most of {} slices", c.n_tiles()) : "",
-      c.tile.warps_k, c.tile.warps_n, c.loads.shared_blocks * 128, c.loads.register_blocks * 128,
-      c.smem_bytes() / 1024, c.loads.bulk ? "" : ", by cp.async", ctas,
-      c.schedule.split_k > 1 ? fmt::format(", split-K {}", c.schedule.split_k) : "",
+      rows, c.tile.warps_k, c.tile.warps_n, c.loads.shared_blocks * 128,
+      c.loads.register_blocks * 128, c.smem_bytes() / 1024, c.loads.bulk ? "" : ", by cp.async",
+      ctas, c.schedule.split_k > 1 ? fmt::format(", split-K {}", c.schedule.split_k) : "",
       c.schedule.cluster_k > 1 ? fmt::format(", cluster split-K {}", c.schedule.cluster_k) : "",
       c.ragged.kind != Ragged::kNone ? fmt::format(", {} ragged rows at a time", c.tile.columns)
                                      : "");
@@ -388,7 +390,8 @@ std::vector<Candidate> skinny_candidates(const SkinnyProblem& problem, const Tar
       if (!request.tile.empty()) continue;
       if (const auto config = shaped(problem, target, shape, split)) add(*config);
     }
-    if (request.tile.empty() && split == 1) {
+    // With 16 warps, ragged rows and slices of N spilled 16 bytes of 64 registers.
+    if (request.tile.empty() && split == 1 && problem.base.ragged.kind == Ragged::kNone) {
       for (Candidate& candidate : even_candidates(problem, target))
         candidates.push_back(std::move(candidate));
     }
@@ -397,7 +400,8 @@ std::vector<Candidate> skinny_candidates(const SkinnyProblem& problem, const Tar
     forced.tile.columns = forced.loads.x_columns = columns_of(problem);
     if (read_name(request.tile, target, forced)) add(forced);
   }
-  if (request.tile.empty()) prefer_even(problem, target, candidates);
+  if (request.tile.empty() && problem.base.ragged.kind == Ragged::kNone)
+    prefer_even(problem, target, candidates);
   return candidates;
 }
 

@@ -21,6 +21,7 @@ from catenary.engine import default_engine
 from catenary.errors import ArgumentError
 from catenary.executable import Signature
 from catenary.gradient import Gradient, GradientKind, GradientOperand
+from catenary.jax.partition import partitioned
 from catenary.operand import DType, Operand, Role
 
 __all__ = ["call", "set_host"]
@@ -173,8 +174,12 @@ class _Form:
             views.append(View(0, dtype, name, tuple(array.shape), operand.strides, None, "jax"))
         return self.signature.size(views, [None] * len(self.outputs))
 
-    def launch(self, arrays: Sequence[Any], scalars: Sequence[float], size: int, host: str) -> list[Any]:
-        """One custom call."""
+    def launch(self, arrays: Sequence[Any], scalars: Sequence[float], size: int, host: str) -> Sequence[Any]:
+        """The chain on arrays, which may be divided over devices."""
+        return _divisible(self.chain.text, tuple(scalars), size, host)(*arrays)
+
+    def call(self, arrays: Sequence[Any], scalars: Sequence[float], size: int, host: str) -> list[Any]:
+        """One custom call on one device."""
         specs = [
             jax.ShapeDtypeStruct(_permuted(o.shape_for(size), self.orders[o.name]), _DTYPES[o.dtype])
             for o in self.outputs
@@ -198,6 +203,14 @@ class _Form:
     def _workspace_bytes(self) -> int:
         """Of the kernels of a GPU, as a result of the call: so XLA allocates it, also for a command buffer."""
         return self._gpu_workspace_bytes if jax.default_backend() in ("gpu", "cuda") else 0
+
+
+@functools.lru_cache(maxsize=1024)
+def _divisible(text: str, scalars: tuple[float, ...], size: int, host: str) -> Any:
+    form = _Form.parsed(text)
+    return partitioned(
+        form.chain, form.numbers, size, lambda chain, arrays, size: _Form.of(chain).call(arrays, scalars, size, host)
+    )
 
 
 def _memory_order(operand: Operand) -> tuple[int, ...]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -91,6 +92,8 @@ class ChainFunction:
     def __call__(self, *arguments: Any) -> Any:
         count = len(self._names)
         tensors, scalars = arguments[:count], arguments[count:]
+        if any(type(tensor) not in PLAIN for tensor in tensors):
+            is_distributed(tensors)
         if len(arguments) != count + self.form.scalars:
             raise ArgumentError(
                 f"chain '{self.form.name}' takes {count} tensors ({', '.join(self._names)}) and {self.form.scalars} "
@@ -189,6 +192,19 @@ def _step(form: Form, operands: Sequence[GradientOperand], scalars: Sequence[int
         outputs=tuple(_name(o) for o in outputs),
         dims=dims,
     )
+
+
+PLAIN = (torch.Tensor, torch.nn.Parameter)
+
+
+def is_distributed(tensors: Sequence[Any]) -> bool:
+    """Whether a tensor is a DTensor; the operators have rules for these from then on."""
+    module = sys.modules.get("torch.distributed.tensor")
+    if module is None or not any(isinstance(tensor, module.DTensor) for tensor in tensors):
+        return False
+    import catenary.torch.sharding_rules  # noqa: F401
+
+    return True
 
 
 def _one(outputs: Sequence[torch.Tensor]) -> Any:

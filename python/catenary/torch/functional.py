@@ -7,7 +7,6 @@ float32; equal for all, or those of autocast. Products are accumulated in f32, a
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import torch
@@ -15,7 +14,7 @@ import torch
 from catenary.chain import Chain
 from catenary.errors import ArgumentError
 from catenary.torch import forms, operators
-from catenary.torch.function import ChainFunction, train_call
+from catenary.torch.function import PLAIN, ChainFunction, is_distributed, train_call
 
 Tensor = torch.Tensor
 
@@ -127,12 +126,12 @@ _is_grad_enabled = torch.is_grad_enabled
 _autocast = getattr(torch._C, "_is_any_autocast_enabled", None) or (
     lambda: torch.is_autocast_enabled("cuda") or torch.is_autocast_enabled("cpu")
 )
-_run1 = operators._run[1]
+_run1 = operators._run[1]._op  # without the Python of OpOverload.__call__
 
 
 def _call(kind: str, tensors: tuple[Tensor, ...], options: tuple, recompute: str, fused: tuple[str, ...] = (),
           scaled: bool | None = None) -> Tensor:  # fmt: skip
-    if type(tensors[1]) not in _PLAIN and _is_distributed(tensors[1]):
+    if type(tensors[1]) not in PLAIN and is_distributed(tensors) and kind in _BY_LAYER:
         return _sharded(kind, tensors, options, recompute)
     if _is_compiling():
         return _traced(kind, tensors, options, recompute, scaled)
@@ -142,12 +141,7 @@ def _call(kind: str, tensors: tuple[Tensor, ...], options: tuple, recompute: str
     return _any_call(kind, _cast(tensors), options, recompute, fused, scaled)
 
 
-_PLAIN = (torch.Tensor, torch.nn.Parameter)
-
-
-def _is_distributed(tensor: Tensor) -> bool:
-    module = sys.modules.get("torch.distributed.tensor")
-    return module is not None and isinstance(tensor, module.DTensor)
+_BY_LAYER = ("linear", "glu", "glu_mlp")  # they know more than the operators: which part of a bias is added where
 
 
 def _sharded(kind: str, tensors: tuple[Tensor, ...], options: tuple, recompute: str) -> Tensor:

@@ -252,6 +252,57 @@ def test_aot_inductor(near, tmp_path):
             near(package(x), module(x))
 
 
+PACKED = """chain packed[M in 1..16](input x: f32[M, 32], weight w: f32[16, 32]) {
+  y = contract "mk,nk->mn"(x, w)
+  z = silu(y)
+  return z: f32
+}
+"""
+
+
+class Packed(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = ct.chain(PACKED)
+        self.weight = torch.nn.Parameter(torch.randn(16, 32) / 8)
+
+    def forward(self, x):
+        return self.layer(x, self.weight) + 1
+
+
+def test_aot_inductor_with_a_pack(near, tmp_path):
+    """A process that loads the package and the pack compiles nothing and registers no chain of its own."""
+    module, batch = Packed(), torch.export.Dim("batch", min=2, max=16)
+    inputs = [torch.randn(n, 32) for n in (4, 9)]
+    with torch.no_grad():
+        program = torch.export.export(module, (inputs[0],), dynamic_shapes={"x": {0: batch}})
+        torch._inductor.aoti_compile_and_package(program, package_path=os.fspath(tmp_path / "layer.pt2"))
+        torch.save([(x, module(x)) for x in inputs], tmp_path / "wanted.pt")
+    make_pack = (
+        "import catenary as ctn\n"
+        f"writer = ctn.PackWriter(); writer.add(ctn.Engine().compile(ctn.Chain.parse({PACKED!r})))\n"
+        f"writer.finish({os.fspath(tmp_path / 'layer.ctnpack')!r})\n"
+    )
+    run_python(make_pack, CATENARY_DEVICE="sim")
+    load = (
+        "import torch, catenary as ctn, catenary.torch as ct\n"
+        f"package = torch._inductor.aoti_load_package({os.fspath(tmp_path / 'layer.pt2')!r})\n"
+        f"pairs = torch.load({os.fspath(tmp_path / 'wanted.pt')!r})\n"
+        "ct.set_host('simulator')\n"
+        "try:\n"
+        "    package(pairs[0][0])\n"
+        "    raise SystemExit('the chain is known without its pack')\n"
+        "except RuntimeError:\n"
+        "    pass\n"
+        f"assert ct.add_pack(ctn.Pack({os.fspath(tmp_path / 'layer.ctnpack')!r})) == 1\n"
+        "for x, wanted in pairs:\n"
+        "    assert torch.allclose(package(x), wanted, atol=1e-3), (package(x) - wanted).abs().max()\n"
+        "assert [row['place'] for row in ct.report()] == ['device'] * 2\n"
+    )
+    run_python(load, CATENARY_DEVICE="sim", CATENARY_JIT="off", CATENARY_CXX="/no/compiler",
+               CATENARY_CACHE_DIR=os.fspath(tmp_path / "cache"))  # fmt: skip
+
+
 def test_a_graph_from_the_cache_of_inductor(tmp_path):
     code = (
         "import torch, catenary.torch as ct\n"

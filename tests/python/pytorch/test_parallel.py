@@ -3,6 +3,7 @@
 
 import os
 import socket
+import subprocess
 import sys
 import traceback
 
@@ -103,11 +104,60 @@ def refusals(rank, size):
         ct.glu(place(x, Replicate()), place(w, Shard(0)), place(u, Replicate()))
     with pytest.raises(Exception, match="shard its weights by columns"):
         ct.glu(place(x, Replicate()), place(w, Shard(1)), place(u, Shard(1)))
-    with pytest.raises(Exception, match="no rule for DTensors"):
-        ct.grouped_linear(place(torch.randn(2, 2, 8), Replicate()), place(torch.randn(2, 6, 8), Shard(0)))
     batch = ct.linear(place(x, Shard(0)), place(w, Replicate()))
     assert batch.placements == (Shard(0),)
     close(batch.full_tensor(), torch.nn.functional.linear(full(place(x, Shard(0))), full(place(w, Replicate()))))
+
+
+def operators(rank, size):
+    """Chains as operators on DTensors: placements of results and gradients, and their values."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import Partial, Replicate, Shard, distribute_tensor
+
+    mesh = init_device_mesh("cpu", (size,))
+    torch.manual_seed(0)
+
+    def compare(function, theirs, tensors, places, result, factor=1):
+        a = [distribute_tensor(t, mesh, [p]).requires_grad_() for t, p in zip(tensors, places, strict=True)]
+        b = [t.double().requires_grad_() for t in tensors]
+        y, z = function(*a), theirs(*b)
+        assert y.placements == (result,), y.placements
+        close(full(y).double(), z)
+        out = torch.randn_like(z)
+        (full(y) * out.float()).sum().backward()
+        (z * out).sum().backward()
+        for p, q in zip(a, b, strict=True):
+            close(full(p.grad).double(), q.grad)
+
+    x, w = torch.randn(4, 6, 16), torch.randn(8, 16)
+    product = ct.chain(
+        'chain p[M in 1..64](input x: f32[M, 4], weight w: f32[6, 4]) { y = contract "mk,nk->mn" f32(x, w)'
+        " return y: f32 }", exact=False)  # fmt: skip
+    linear = torch.nn.functional.linear
+    compare(product, linear, (x, w), (Shard(0), Replicate()), Shard(0))
+    compare(product, linear, (x, w), (Shard(1), Replicate()), Shard(1))
+    compare(product, linear, (x, w), (Replicate(), Shard(0)), Shard(2))
+    compare(product, linear, (x, w), (Shard(2), Shard(1)), Partial())
+    compare(product, linear, (x, w), (Replicate(), Replicate()), Replicate())
+    silu = ct.chain(product._text.replace("return y", "z = silu(y) return z"), exact=False)
+    activated = lambda x, w: torch.nn.functional.silu(linear(x, w))
+    compare(silu, activated, (x, w), (Replicate(), Shard(0)), Shard(2))
+    with torch.no_grad():  # an activation of a sum needs the whole sum
+        y = silu(*(distribute_tensor(t, mesh, [p]) for t, p in ((x, Shard(2)), (w, Shard(1)))))
+    assert not isinstance(y.placements[0], Partial)
+    close(full(y), activated(x, w))
+    groups = lambda x, w: torch.einsum("mgk,gnk->mgn", x, w)
+    g, v = torch.randn(3, 4, 16), torch.randn(4, 8, 16)
+    compare(ct.grouped_linear, groups, (g, v), (Shard(1), Shard(0)), Shard(1))
+    exact = ct.chain(product._text.replace("[M in 1..64]", "").replace("M, 4", "4, 16").replace("6, 4", "8, 16"))
+    compare(exact, linear, (x[:, 0], w), (Shard(0), Replicate()), Replicate())
+    offs = torch.tensor([1, 1, 3, 4], dtype=torch.int32)
+    parts = [(x[:, 0], Replicate()), (v, Shard(1)), (offs, Replicate())]
+    a, b, c = (distribute_tensor(t, mesh, [p]) for t, p in parts)
+    with torch.no_grad():
+        y = ct.grouped_linear(a.contiguous(), b, offs=c)
+    assert y.placements == (Shard(1),)
+    close(full(y), torch.stack([linear(x[i, 0], v[e]) for i, e in enumerate((0, 2, 2, 3))]))
 
 
 def process(rank, size, port, name):
@@ -127,7 +177,17 @@ def process(rank, size, port, name):
     os._exit(0)
 
 
-@pytest.mark.parametrize("name", ["tensor_parallel", "data_parallel", "refusals"])
+def test_the_example_by_torchrun(root):
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    done = subprocess.run(
+        [*command, str(root / "examples/tensor_parallel.py")], capture_output=True, text=True,
+        env={**os.environ, "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "2 x cpu: each has (192, 128)" in done.stdout
+
+
+@pytest.mark.parametrize("name", ["tensor_parallel", "data_parallel", "refusals", "operators"])
 def test_two_processes(name):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ir/factors.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "ir/error.h"
+#include "llvm/ADT/SmallSet.h"
+
+namespace catenary {
+namespace {
+
+using Set = llvm::SmallSet<int, 4>;
+
+class Finder {
+ public:
+  explicit Finder(const VerifiedChain& chain) : chain_(chain), sums_(chain.num_values()) {
+    int nodes = 0;
+    for (ValueId id = 0; id < chain.num_values(); ++id) {
+      first_.push_back(nodes);
+      nodes += chain.info(id).type.rank();
+    }
+    parent_.resize(nodes);
+    std::iota(parent_.begin(), parent_.end(), 0);
+    whole_.assign(nodes, false);
+  }
+
+  Factors run() {
+    for (ValueId id = 0; id < chain_.num_values(); ++id) join(id);
+    for (ValueId id = 0; id < chain_.num_values(); ++id) keep_groups(id);
+    for (ValueId id = 0; id < chain_.num_values(); ++id) add_sums(id);
+    for (ValueId id = 0; id < chain_.num_values(); ++id) keep_repeated(id);
+    keep_gaps();
+    keep_symbols();
+    return result();
+  }
+
+ private:
+  int root(ValueId id, int dim) const {
+    int node = first_[id] + dim;
+    while (parent_[node] != node) node = parent_[node];
+    return node;
+  }
+  // Both dimensions are one factor. -1: a tensor lacks the dimension.
+  void join(ValueId a, int dim_a, ValueId b, int dim_b) {
+    if (dim_a >= 0 && dim_b >= 0) parent_[root(a, dim_a)] = root(b, dim_b);
+  }
+  void keep(int factor) { whole_[factor] = true; }
+
+  void join(ValueId id) {
+    const Value& value = chain_.value(id);
+    const ValueInfo& info = chain_.info(id);
+    if (info.contraction) {
+      const Contraction& c = *info.contraction;
+      for (const auto* labels : {&c.batch, &c.m, &c.n, &c.k}) {
+        for (const ContractionLabel& label : *labels) join_label(id, value, label);
+      }
+      if (c.ragged_group) join_label(id, value, *c.ragged_group);
+      return;
+    }
+    for (size_t o = 0; o < info.operand_dims.size(); ++o) {
+      const ValueId operand = value.operands[o].value;
+      for (int d = 0; d < info.type.rank(); ++d) {
+        const int dim = info.operand_dims[o][d];
+        if (dim < 0 || chain_.info(operand).type.shape[dim] != info.type.shape[d]) continue;
+        join(id, d, operand, dim);  // else a dimension of size 1, which is broadcast
+      }
+    }
+  }
+
+  void join_label(ValueId id, const Value& value, const ContractionLabel& label) {
+    const ValueId left = value.operands[0].value, right = value.operands[1].value;
+    join(left, label.left, right, label.right);
+    join(left, label.left, id, label.result);
+    join(right, label.right, id, label.result);
+  }
+
+  // Group ends count the rows of the whole, so rows and groups stay whole.
+  void keep_groups(ValueId id) {
+    const Value& value = chain_.value(id);
+    const ValueInfo& info = chain_.info(id);
+    const auto keep_ends = [&](ValueId ends) {
+      if (ends >= 0) keep(root(ends, 0));
+    };
+    if (info.rows) {
+      keep(root(id, info.rows->dim));
+      keep_ends(info.rows->ends);
+    }
+    for (size_t o = 0; o < info.operand_group.size(); ++o) {
+      if (info.operand_group[o] >= 0) keep(root(value.operands[o].value, info.operand_group[o]));
+    }
+    if (!value.ragged) return;
+    keep_ends(value.ragged->ends);
+    const Contraction& c = *info.contraction;
+    const auto keep_label = [&](const ContractionLabel& label) {
+      if (label.left >= 0) keep(root(value.operands[0].value, label.left));
+      if (label.right >= 0) keep(root(value.operands[1].value, label.right));
+      if (label.result >= 0) keep(root(id, label.result));
+    };
+    if (c.ragged_group) keep_label(*c.ragged_group);
+    for (const auto* labels : {&c.batch, &c.m, &c.n, &c.k}) {
+      for (const ContractionLabel& label : *labels) {
+        if (label.label == value.ragged->label) keep_label(label);
+      }
+    }
+  }
+
+  bool has(ValueId id, int factor) const {
+    for (int d = 0; d < chain_.info(id).type.rank(); ++d) {
+      if (root(id, d) == factor) return true;
+    }
+    return false;
+  }
+
+  // What a value sums over, as far as it is linear in that sum; where it is not, the factor stays
+  // whole.
+  void add_sums(ValueId id) {
+    const Value& value = chain_.value(id);
+    const ValueInfo& info = chain_.info(id);
+    for (size_t o = 0; o < value.operands.size(); ++o) {
+      for (const int factor : sums_[value.operands[o].value]) {
+        if (!is_linear(value, o, factor)) keep(factor);
+        sums_[id].insert(factor);
+      }
+    }
+    if (info.contraction) {
+      for (const ContractionLabel& label : info.contraction->k) {
+        sums_[id].insert(root(value.operands[0].value, label.left));
+      }
+    }
+    for (const int dim : info.summed) {
+      const int factor = root(value.operands[0].value, dim);
+      if (value.op != Op::kSum) keep(factor);
+      sums_[id].insert(factor);
+    }
+    for (const int factor : sums_[id]) {
+      if (has(id, factor)) keep(factor);
+    }
+  }
+
+  // Whether the value is the sum of its parts where operand `o` is a sum over `factor`.
+  bool is_linear(const Value& value, size_t o, int factor) const {
+    switch (value.op) {
+      case Op::kCast:
+      case Op::kNeg:
+      case Op::kSum:
+        return true;
+      case Op::kAdd:
+      case Op::kSub:
+        return sums_[value.operands[1 - o].value].count(factor) > 0;
+      case Op::kContract:
+      case Op::kMul:
+      case Op::kScale:
+        return is_constant_over(value.operands[1 - o].value, factor);
+      case Op::kDiv:
+        return o == 0 && is_constant_over(value.operands[1].value, factor);
+      default:
+        return false;
+    }
+  }
+  bool is_constant_over(ValueId id, int factor) const {
+    return sums_[id].count(factor) == 0 && !has(id, factor);
+  }
+
+  void keep_repeated(ValueId id) {
+    Set seen;
+    for (int d = 0; d < chain_.info(id).type.rank(); ++d) {
+      if (!seen.insert(root(id, d)).second) keep(root(id, d));
+    }
+  }
+
+  // A tensor with gaps, or with elements that have several indices, has no parts without them.
+  void keep_gaps() {
+    const auto check = [&](ValueId id, const TensorType& type) {
+      if (span_elements(type) == num_elements(type)) return;
+      for (int d = 0; d < type.rank(); ++d) keep(root(id, d));
+    };
+    for (const ValueId id : chain_.parameters()) check(id, chain_.info(id).type);
+    for (size_t i = 0; i < chain_.chain().outputs.size(); ++i) {
+      check(chain_.chain().outputs[i].value, chain_.output_type(static_cast<int>(i)));
+    }
+  }
+
+  // The chain has one symbol, so all symbolic dimensions are divided or none.
+  void keep_symbols() {
+    Set symbolic;
+    for (ValueId id = 0; id < chain_.num_values(); ++id) {
+      for (int d = 0; d < chain_.info(id).type.rank(); ++d) {
+        if (chain_.info(id).type.shape[d].symbolic) symbolic.insert(root(id, d));
+      }
+    }
+    if (symbolic.size() < 2) return;
+    for (const int factor : symbolic) keep(factor);
+  }
+
+  int number(int factor, Factors& factors) {
+    const auto it = std::find(numbered_.begin(), numbered_.end(), factor);
+    if (it != numbered_.end()) return static_cast<int>(it - numbered_.begin());
+    numbered_.push_back(factor);
+    factors.divides.push_back(!whole_[factor]);
+    return static_cast<int>(numbered_.size()) - 1;
+  }
+
+  Factors result() {
+    Factors factors;
+    std::vector<ValueId> values(chain_.parameters().begin(), chain_.parameters().end());
+    for (const Output& output : chain_.chain().outputs) values.push_back(output.value);
+    for (const ValueId id : values) {
+      llvm::SmallVector<int, 4> dims;
+      for (int d = 0; d < chain_.info(id).type.rank(); ++d) {
+        dims.push_back(number(root(id, d), factors));
+      }
+      factors.operands.push_back(std::move(dims));
+    }
+    for (const Output& output : chain_.chain().outputs) {
+      llvm::SmallVector<int, 2> sums;
+      for (const int factor : sums_[output.value]) {
+        if (!whole_[factor] && llvm::is_contained(numbered_, factor)) sums.push_back(number(factor, factors));
+      }
+      llvm::sort(sums);
+      factors.sums.push_back(std::move(sums));
+    }
+    return factors;
+  }
+
+  const VerifiedChain& chain_;
+  std::vector<int> first_;   // the node of dimension 0, by value
+  std::vector<int> parent_;  // of each node; a root is a factor
+  std::vector<bool> whole_;  // by root: does not divide
+  std::vector<Set> sums_;    // by value
+  std::vector<int> numbered_;
+};
+
+// Dense strides in the order of dimensions of `type`.
+void set_dense(TensorType& type) {
+  llvm::SmallVector<int, 4> order(type.shape.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int a, int b) { return type.strides[a] > type.strides[b]; });
+  i64 next = 1;
+  for (const int d : llvm::reverse(order)) {
+    type.strides[d] = next;
+    next *= std::max<i64>(type.shape[d].size, 1);
+  }
+}
+
+Error divide(TensorType& type, llvm::ArrayRef<int> factors, llvm::ArrayRef<i64> parts) {
+  bool changed = false;
+  for (size_t d = 0; d < factors.size(); ++d) {
+    const i64 count = parts[factors[d]];
+    if (type.shape[d].size % count != 0) {
+      return make_error(ErrorCode::kInvalidArgument,
+                        "a dimension of {} has no {} equal parts: pass a divisor of the size",
+                        type.shape[d].size, count);
+    }
+    type.shape[d].size /= count;
+    changed |= count > 1;
+  }
+  if (changed) set_dense(type);
+  return Error::success();
+}
+
+Error check_parts(const Factors& factors, llvm::ArrayRef<i64> parts) {
+  if (parts.size() != factors.divides.size()) {
+    return make_error(ErrorCode::kInvalidArgument, "the chain has {} factors, got {} numbers",
+                      factors.divides.size(), parts.size());
+  }
+  for (size_t f = 0; f < parts.size(); ++f) {
+    if (parts[f] >= 1 && (parts[f] == 1 || factors.divides[f])) continue;
+    return make_error(ErrorCode::kInvalidArgument,
+                      "factor {} cannot be divided into {} parts: pass 1, or a number of 1 or more "
+                      "for a factor that divides",
+                      f, parts[f]);
+  }
+  return Error::success();
+}
+
+}  // namespace
+
+Factors find_factors(const VerifiedChain& chain) { return Finder(chain).run(); }
+
+Expected<Chain> shard(const VerifiedChain& chain, llvm::ArrayRef<i64> parts) {
+  const Factors factors = find_factors(chain);
+  if (Error error = check_parts(factors, parts)) return error;
+  Chain made = chain.chain();
+  const size_t parameters = chain.parameters().size();
+  for (size_t p = 0; p < factors.operands.size(); ++p) {
+    const bool is_output = p >= parameters;
+    const size_t o = p - parameters;
+    TensorType type =
+        is_output ? chain.output_type(static_cast<int>(o)) : chain.info(chain.parameters()[p]).type;
+    for (int d = 0; d < type.rank(); ++d) {
+      const i64 count = parts[factors.operands[p][d]];
+      if (!type.shape[d].symbolic || count == 1) continue;
+      made.symbol->lo = (chain.chain().symbol->lo + count - 1) / count;
+      made.symbol->hi = chain.chain().symbol->hi / count;
+    }
+    if (Error error = divide(type, factors.operands[p], parts)) return error;
+    if (is_output) {
+      if (!made.outputs[o].strides.empty()) made.outputs[o].strides = type.strides;
+    } else {
+      made.values[chain.parameters()[p]].type = type;
+    }
+  }
+  return made;
+}
+
+}  // namespace catenary

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A chain on a sharded mesh: what each device computes of it, by the factors of the chain.
+
+A dimension that divides (`catenary.Chain.factors`) keeps the axes of the mesh that its tensors have; a sum over it
+becomes a psum of the output. The others are gathered. A size that has no equal parts stays whole.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+from jax.experimental.custom_partitioning import custom_partitioning
+from jax.sharding import NamedSharding, PartitionSpec
+
+from catenary.chain import Chain
+from catenary.operand import symbol
+
+# Computes a chain, of these sizes, on arrays: chain, arrays, size of the symbol.
+Compute = Callable[[Chain, Sequence[Any], int], Sequence[Any]]
+
+
+def partitioned(chain: Chain, numbers: Sequence[int], size: int, compute: Compute) -> Callable[..., tuple[Any, ...]]:
+    """A function of the chain's arrays that XLA may divide over devices.
+
+    Args:
+        numbers: of the arrays among the chain's parameters. size: that of the symbol, 0 without one.
+    """
+    sharding = _Sharding(chain, numbers, size)
+
+    def whole(*arrays):
+        return tuple(compute(chain, arrays, size))
+
+    def partition(mesh, arrays, results):
+        axes = sharding.axes(mesh, [a.sharding for a in [*arrays, *results]])
+        parts = sharding.parts(mesh, axes)
+        local = chain if all(n == 1 for n in parts) else chain.shard(parts)
+
+        def part(*arrays):
+            made = compute(local, arrays, sharding.local_size(parts))
+            return tuple(_psum(m, sharding.summed(i, axes)) for i, m in enumerate(made))
+
+        inputs, outputs = sharding.placements(mesh, axes)
+        return mesh, part, outputs, inputs
+
+    def infer(mesh, arrays, results):
+        axes = sharding.axes(mesh, [a.sharding for a in arrays] + [None] * len(results))
+        return sharding.placements(mesh, axes)[1]
+
+    function = custom_partitioning(whole)
+    function.def_partition(partition, infer, sharding_rule=sharding.rule, **sharding.special)
+    return jax.custom_batching.sequential_vmap(function)
+
+
+def _psum(array: Any, axes: Sequence[str]) -> Any:
+    return jax.lax.psum(array, tuple(axes)) if axes else array
+
+
+class _Sharding:
+    """The factors of a chain at its arrays, and which axes of a mesh divide them."""
+
+    def __init__(self, chain: Chain, numbers: Sequence[int], size: int):
+        factors = chain.factors
+        parameters = len(chain.parameters)
+        self.inputs = [factors.operands[i] for i in numbers]
+        self.outputs = factors.operands[parameters:]
+        self.sums = factors.sums
+        self.size = size
+        kept = {f for dims in self.outputs for f in dims}
+        summed = {f for sums in self.sums for f in sums}
+        # Shardy has no factor that one result sums over and another has.
+        self.divides = [d and not (f in kept and f in summed) for f, d in enumerate(factors.divides)]
+        self.sizes = [1] * len(self.divides)
+        self.symbolic: int | None = None
+        for operand, dims in zip(chain.operands, factors.operands, strict=True):
+            for n, factor in zip(operand.shape, dims, strict=True):
+                self.sizes[factor] = size if n == symbol else n
+                self.symbolic = factor if n == symbol else self.symbolic
+        self.range = chain.symbol_range
+
+        def names(dims: Sequence[int]) -> str:
+            return " ".join(f"f{f}" for f in dims)
+
+        self.rule = f"{', '.join(map(names, self.inputs))} -> {', '.join(map(names, self.outputs))}"
+        present = {f for dims in [*self.inputs, *self.outputs] for f in dims}
+        reduced = {f for f in summed if self.divides[f] and f in present}
+        self.special = {
+            "reduction_factors": tuple(f"f{f}" for f in sorted(reduced)),
+            "need_replication_factors": tuple(f"f{f}" for f in sorted(present) if not self.divides[f]),
+        }
+
+    def axes(self, mesh: Any, shardings: Sequence[Any]) -> list[tuple[str, ...]]:
+        """Per factor, the axes that divide it: those of the first tensor that has any. Each axis divides one."""
+        found: list[tuple[str, ...]] = [()] * len(self.divides)
+        used: set[str] = set()
+        for dims, placed in zip([*self.inputs, *self.outputs], shardings, strict=True):
+            spec = getattr(placed, "spec", None) or ()
+            for factor, entry in zip(dims, spec, strict=False):
+                names = (entry,) if isinstance(entry, str) else tuple(entry or ())
+                if not names or found[factor] or used & set(names) or not self._fits(factor, mesh, names):
+                    continue
+                found[factor] = names
+                used |= set(names)
+        return found
+
+    def _fits(self, factor: int, mesh: Any, names: Sequence[str]) -> bool:
+        count = math.prod(mesh.shape[name] for name in names)
+        if not self.divides[factor] or self.sizes[factor] % count:
+            return False
+        if factor != self.symbolic:
+            return True
+        return self.range.lo <= self.size and -(-self.range.lo // count) <= self.size // count <= self.range.hi // count
+
+    def parts(self, mesh: Any, axes: Sequence[Sequence[str]]) -> list[int]:
+        return [math.prod(mesh.shape[name] for name in names) for names in axes]
+
+    def local_size(self, parts: Sequence[int]) -> int:
+        return self.size if self.symbolic is None else self.size // parts[self.symbolic]
+
+    def summed(self, output: int, axes: Sequence[Sequence[str]]) -> list[str]:
+        return [name for factor in self.sums[output] for name in axes[factor]]
+
+    def placements(self, mesh: Any, axes: Sequence[Sequence[str]]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        """Shardings of the arrays and of the results."""
+
+        def place(dims: Sequence[int]) -> NamedSharding:
+            return NamedSharding(mesh, PartitionSpec(*(axes[f] or None for f in dims)))
+
+        return tuple(map(place, self.inputs)), tuple(map(place, self.outputs))
