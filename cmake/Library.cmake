@@ -37,6 +37,8 @@ target_sources(catenary PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}/
                ${PROJECT_SOURCE_DIR}/include/catenary/log.hpp
                ${PROJECT_SOURCE_DIR}/include/catenary/pack.h
                ${PROJECT_SOURCE_DIR}/include/catenary/pack.hpp
+               ${PROJECT_SOURCE_DIR}/include/catenary/repack.h
+               ${PROJECT_SOURCE_DIR}/include/catenary/repack.hpp
                ${PROJECT_SOURCE_DIR}/include/catenary/torch.h)
 
 set(catenary_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/catenary)

@@ -49,7 +49,7 @@ llvm::ArrayRef<std::byte> RandomPool::block(DType dtype, double scale) {
     const i64 size = std::min(kChunkBytes, kBlockBytes - begin);
     TensorType type;
     type.dtype = dtype;
-    type.shape = {Dim{size / dtype_bytes(dtype), false}};
+    type.shape = {Dim{size * 8 / dtype_info(dtype).bits, false}};
     const u64 seed = mix64(seed_ ^ mix64(std::bit_cast<std::uint64_t>(scale)) ^
                            mix64(16 * static_cast<u64>(c) + static_cast<u64>(dtype)));
     fill_tensor(type, llvm::MutableArrayRef(bytes.data() + begin, static_cast<size_t>(size)),

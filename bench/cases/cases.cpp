@@ -231,6 +231,7 @@ std::vector<Case> all_cases() {
   for (const i64 width : {128, 512, 1024, 4096, 16384}) cases.push_back(pseudo_linear_case(width));
   for (const i64 width : {128, 512, 1024, 4096}) cases.push_back(pseudo_chain_case(width));
   for (Case& c : all_ragged_cases()) cases.push_back(std::move(c));
+  for (Case& c : quantised_cases()) cases.push_back(std::move(c));
   return cases;
 }
 

@@ -44,6 +44,7 @@ struct Peer {
   std::string name;  // empty: there is no peer
   std::vector<PeerStep> steps;
   std::vector<PeerScratch> scratch;
+  bool own_weights = false;  // it multiplies by weights of its own, so its result is not compared
 };
 
 struct Case {
@@ -76,6 +77,9 @@ std::vector<Case> grouped_cases(i64 b, i64 g, i64 n, i64 k);
 // ragged.cpp. Experts with `rows` rows each, shape ExMxNxK: forward, dual, and the gradients.
 std::vector<Case> ragged_cases(const std::string& kind, llvm::ArrayRef<i64> rows, i64 n, i64 k);
 std::vector<Case> all_ragged_cases();
+
+// quantised.cpp. Linear layers with int4 and int8 weights at small M, shape MxNxK.
+std::vector<Case> quantised_cases();
 
 // A peer's step `out` = silu(g_16) * u_16, and its two scratch tensors: `dtype` of `sizes`.
 PeerPointwise gate_step(const std::string& out, llvm::ArrayRef<i64> sizes,

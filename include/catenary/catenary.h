@@ -481,6 +481,7 @@ CTN_API ctn_status ctn_reference_run(const ctn_chain* chain, const ctn_reference
 #include "catenary/facts.h"    /* facts about a chain: part of this ABI */
 #include "catenary/gradient.h" /* gradients: part of this ABI */
 #include "catenary/pack.h"     /* packs: part of this ABI */
+#include "catenary/repack.h"   /* quantised weights: part of this ABI */
 #include "catenary/torch.h"    /* operators of PyTorch: part of this ABI */
 
 #endif /* CATENARY_CATENARY_H */

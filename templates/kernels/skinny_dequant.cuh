@@ -99,15 +99,17 @@ struct DequantRing {
     return left < kConfig.loads.stage_blocks ? left : kConfig.loads.stage_blocks;
   }
 
-  // Initialises the mbarriers: 1 arrival, of lane 0.
+  // Initialises the mbarriers, each with 1 arrival: that of the lane that expects a fill's bytes.
+  // The first fill of each stage is expected here.
   CATENARY_DEVICE void init() const {
-    const u32 lane = threadIdx.x % 32;
+    const i32 lane = static_cast<i32>(threadIdx.x % 32);
     if (lane < kConfig.loads.stages) {
-      mbarrier_init(barriers + lane * 8, 1);
+      mbarrier_init(barrier(lane), 1);
       // The async proxy must see the initialised mbarrier (PTX ISA 9.7.13.4).
       fence_mbarrier_init();
+      expect(lane);
     }
-    // All lanes arrive: lane 0 expects bytes on every mbarrier.
+    // All lanes arrive: the mbarriers of all stages are initialised.
     warp_barrier();
   }
 
@@ -118,24 +120,28 @@ struct DequantRing {
     return static_cast<u32>(left < columns ? left : columns) * 2;
   }
 
-  // Fill i of the ring expects its bytes of q and X, and loads q. Rows of W past n are in the last
-  // tile or clamped to it; their results are not stored. Each byte is read once: evict_first keeps
-  // X in L2.
-  CATENARY_DEVICE void load_q(i32 i) const {
+  // Expects the bytes of q and X of fill i, by one lane.
+  CATENARY_DEVICE void expect(i32 i) const {
     if (first_block(i) >= blocks) return;
+    mbarrier_arrive_expect_tx(barrier(i),
+                              q_bytes(i) * kConfig.tile.row_tiles + x_bytes(i) * x_rows);
+  }
+
+  // Bytes of a run of q in fill i.
+  CATENARY_DEVICE u32 q_bytes(i32 i) const {
+    return static_cast<u32>(stage_blocks(i)) * kConfig.tile_bytes();
+  }
+
+  // Loads q of fill i, a lane for each row tile. Row tiles past n are clamped to the last one, and
+  // its rows past n are padding; their results are not stored. Each byte is read once: evict_first
+  // keeps X in L2.
+  CATENARY_DEVICE void load_q(i32 i) const {
     const u32 lane = threadIdx.x % 32;
-    const u32 bytes = static_cast<u32>(stage_blocks(i)) * kConfig.tile_bytes();
-    if (lane == 0) {
-      mbarrier_arrive_expect_tx(barrier(i), bytes * kConfig.tile.row_tiles + x_bytes(i) * x_rows);
-    }
-    // All lanes arrive: the bytes are expected before they arrive.
-    warp_barrier();
-    if (lane < kConfig.tile.row_tiles) {
-      const i64 tile = lane < row_tiles_left ? lane : row_tiles_left - 1;
-      bulk_load(stage(i) + lane * kConfig.run_bytes(),
-                q + tile * kRowTileBytes + static_cast<i64>(first_block(i)) * kConfig.tile_bytes(),
-                bytes, barrier(i), kEvictFirst);
-    }
+    if (first_block(i) >= blocks || lane >= kConfig.tile.row_tiles) return;
+    const i64 tile = lane < row_tiles_left ? lane : row_tiles_left - 1;
+    bulk_load(stage(i) + lane * kConfig.run_bytes(),
+              q + tile * kRowTileBytes + static_cast<i64>(first_block(i)) * kConfig.tile_bytes(),
+              q_bytes(i), barrier(i), kEvictFirst);
   }
 
   CATENARY_DEVICE void load_x(i32 i) const {
@@ -144,6 +150,17 @@ struct DequantRing {
     bulk_load(stage_x(i) + lane * kConfig.x_pitch(),
               x + static_cast<i64>(lane) * kConfig.x.stride_row * 2 + first_block(i) * 128,
               x_bytes(i), barrier(i));
+  }
+
+  // Fills the stage of fill i again.
+  CATENARY_DEVICE void refill(i32 i) const {
+    // All lanes arrive: they have read the stage.
+    warp_barrier();
+    if (threadIdx.x % 32 == 0) expect(i);
+    // All lanes arrive: the bytes are expected before they come.
+    warp_barrier();
+    load_q(i);
+    load_x(i);
   }
 
   CATENARY_DEVICE u32 stage_x(i32 i) const {
@@ -286,12 +303,8 @@ CATENARY_DEVICE void sum_slice(const DequantRing<kConfig>& ring, const DequantWo
         scales += kConfig.rows() * 4;
       }
     }
-    if (ring.first_block(i + kConfig.loads.stages) < ring.blocks) {
-      // All lanes arrive: they have read the stage, which fill i + stages overwrites.
-      warp_barrier();
-      ring.load_q(i + kConfig.loads.stages);
-      ring.load_x(i + kConfig.loads.stages);
-    }
+    if (ring.first_block(i + kConfig.loads.stages) < ring.blocks)
+      ring.refill(i + kConfig.loads.stages);
   }
   // A slice may end inside a block of columns.
   if (column % kBlock != 0) sums.close_block(scales);
@@ -375,7 +388,7 @@ CATENARY_DEVICE void skinny_dequant(const P& params) {
                 "32 columns have one scale");
   griddepcontrol_launch_dependents();
   const i64 m = extent_at_launch(kConfig.space.m, params);
-  if constexpr (kConfig.schedule.cluster_k > 1) Cluster::begin(m);
+  if constexpr (kConfig.schedule.cluster_k > 1) Cluster::begin(m, kConfig.rows());
   if constexpr (!kConfig.loads.w_is_weight) griddepcontrol_wait();
 
   const DequantWork work = find_dequant_work<kConfig>();

@@ -13,6 +13,7 @@
 #include "ir/text/text.h"
 #include "shared/gemm_sm80_config.h"
 #include "shared/skinny_config.h"
+#include "shared/skinny_dequant_config.h"
 #include "tests/gpu/against_simulator.h"
 #include "tests/gpu/run_case.h"
 
@@ -94,6 +95,12 @@ void count_facts(const PreparedCase& prepared, Tally& tally) {
             skinny->k_blocks() % (skinny->schedule.split_k * skinny->tile.warps_k) == 0;
         if (!even) ++tally.options["skinny, uneven"];
         if (skinny->row_squares) ++tally.options["skinny, norm inside"];
+      }
+      if (const auto* dequant = kernel.config.get_if<SkinnyDequantConfig>()) {
+        ++tally.dtypes[fmt::format("skinny_dequant {} x {}", dtype_text(dequant->w.dtype),
+                                   math_info(dequant->space.math).text)];
+        if (dequant->w.has_zero) ++tally.options["skinny_dequant, zeros"];
+        if (dequant->schedule.cluster_k > 1) ++tally.options["skinny_dequant, cluster"];
       }
       if (const auto* gemm = kernel.config.get_if<GemmSm90Config>()) {
         constexpr const char* kMath[] = {"gemm_sm90 bf16", "gemm_sm90 f16", "gemm_sm90 tf32"};

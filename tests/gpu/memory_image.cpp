@@ -107,13 +107,18 @@ void fill_guards(MemoryImage& image, const Region& region, Random& random) {
   band(end, end + (region.guard_end - end) / size * size);
 }
 
-// Inputs: the data. Padding between rows is NaN in run A (0xff) and huge in run B.
+// Inputs: the data. Padding between rows is NaN in run A (0xff) and huge in run B; of integers it is
+// what `b` has there, since 4 bits of padding may share a byte with an element.
 void fill_input(MemoryImage& image, const Region& region, const std::vector<std::byte>& a,
                 const std::vector<std::byte>& b) {
   if (region.bytes == 0) return;
   const i64 size = dtype_bytes(region.type.dtype);
   std::memcpy(image.run_a.data() + region.offset, a.data(), static_cast<size_t>(region.bytes));
   std::memcpy(image.run_b.data() + region.offset, a.data(), static_cast<size_t>(region.bytes));
+  if (dtype_info(region.type.dtype).kind == DTypeKind::kInteger) {
+    std::memcpy(image.run_b.data() + region.offset, b.data(), static_cast<size_t>(region.bytes));
+    return;
+  }
   for (i64 at = 0; at < region.bytes; at += size) {
     if (std::memcmp(a.data() + at, b.data() + at, static_cast<size_t>(size)) != 0) {
       put(image.run_b, region.offset + at, huge_element(region.type.dtype), size);

@@ -173,6 +173,7 @@ const std::vector<WrittenCase>& written_cases() {
     for (WrittenCase& more : group_operand_cases()) all.push_back(std::move(more));
     for (WrittenCase& more : in_place_cases()) all.push_back(std::move(more));
     for (WrittenCase& more : sum_cases()) all.push_back(std::move(more));
+    for (WrittenCase& more : dequant_cases()) all.push_back(std::move(more));
     return all;
   }();
   return cases;
@@ -180,6 +181,21 @@ const std::vector<WrittenCase>& written_cases() {
 
 const std::vector<WrittenCase>& sanitizer_cases() {
   static const std::vector<WrittenCase> cases = {
+      {"skinny_dequant",
+       "chain a(input x: bf16[5, 544], weight q: i4[40, 544] packed, weight s: bf16[40, 5],\n"
+       "        weight z: i8[40, 5]) {\n"
+       "  w = dequant(q, s, z) block (1, 128)\n"
+       "  y = contract \"mk,nk->mn\"(x, w)\n  return y: bf16 }",
+       {},
+       {}},
+      {"skinny_dequant, cluster",
+       "chain a(input x: f16[5, 544], weight q: i8[40, 544] packed, weight s: f32[40, 1]) {\n"
+       "  w = dequant(q, s) block (1, 544)\n"
+       "  y = contract \"mk,nk->mn\"(x, w)\n  return y: f16 }",
+       {},
+       {},
+       0,
+       "dequant2t1s2b1c2"},
       {"pointwise, vectors",
        "chain a(input x: bf16[33, 64], weight b: bf16[64]) {\n"
        "  y = gelu(add(x, b))\n  return y: bf16 }",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cases of convert.cu and math.cu, computed in float64.
+// Cases of convert.cu, half2.cu and math.cu, computed in float64.
 #include "tests/instructions/bytes.h"
 
 namespace catenary::instructions {
@@ -97,6 +97,35 @@ Case convert_values() {
   return c;
 }
 
+float from_bf16(u16 bits) { return number(static_cast<u32>(bits) << 16); }
+
+// A finite 16-bit number: one in two of an integer up to 256 beside a power of two, as integers are
+// widened by their bits.
+u16 finite_half(Random& random, u16 one, u16 infinity) {
+  const u16 bits = static_cast<u16>(random.word());
+  if (bits % 2 == 0) return static_cast<u16>(one | (bits >> 8));
+  return (bits & infinity) == infinity ? static_cast<u16>(bits & ~infinity) : bits;
+}
+
+Case half2_pairs() {
+  Case c{.name = "differences of pairs", .file = "half2.cu", .kernel = "half2_pairs"};
+  c.ctas = 4;
+  c.threads = 256;
+  Random random(35);
+  Bytes in(4 * 4 * kValues);
+  c.expected.assign(2 * 4 * kValues, 0);
+  for (size_t t = 0; t < 2 * kValues; ++t) {  // halves
+    const u16 a = finite_half(random, 0x4300, 0x7f80), b = finite_half(random, 0x4300, 0x7f80);
+    const u16 x = finite_half(random, 0x6400, 0x7c00), y = finite_half(random, 0x6400, 0x7c00);
+    const u16 halves[] = {a, b, x, y};
+    for (size_t s = 0; s < 4; ++s) put(in, 4 * s * kValues + 2 * t, halves[s]);
+    put(c.expected, 2 * t, to_bf16(from_bf16(a) - from_bf16(b)));
+    put(c.expected, 4 * kValues + 2 * t, to_f16(number(from_f16(x)) - number(from_f16(y))));
+  }
+  c.buffers = {input(in), output(2 * 4 * kValues)};
+  return c;
+}
+
 // The minimum, where -0 is less than +0.
 float smaller(float a, float b) {
   if (a == b) return std::signbit(a) ? a : b;
@@ -184,6 +213,7 @@ Case math_approximate() {
 
 void add_number_cases(std::vector<Case>& cases) {
   cases.push_back(convert_values());
+  cases.push_back(half2_pairs());
   cases.push_back(math_exact());
   cases.push_back(math_approximate());
 }

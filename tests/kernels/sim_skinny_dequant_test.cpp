@@ -110,7 +110,7 @@ TEST_SUITE("skinny_dequant in the simulator") {
     // 23 K blocks, the last one half: uneven slices, which begin and end inside a block of columns.
     for (const char* tile :
          {"dequant1t1s1b1", "dequant2t1s2b1", "dequant4t2s2b2", "dequant4t4s3b1", "dequant8t1s4b1",
-          "dequant3t1s2b3", "dequant2t2s2b8", "dequant2t1s3b2c2", "dequant4t2s2b1c4",
+          "dequant3t1s2b3", "dequant2t2s2b4", "dequant2t1s3b2c2", "dequant4t2s2b1c4",
           "dequant2t4s2b1c8", "dequant1t1s2b2c8"}) {
       for (const i64 group : {32, 128, 1440}) {
         cases.push_back({"i4", "bf16", "bf16", false, {8, 70, 1440, group}, tile});

@@ -22,7 +22,7 @@ struct Sample {
 
 const Sample kSamples[] = {
     {"global.cuh", "sm_80", "", R"(
-  u16 a = ld_global_u16(p) + ld_global_constant_u16(p);
+  u16 a = ld_global_u16(p) + ld_global_constant_u16(p) + ld_global_u8(p);
   u32 b = ld_global_u32(p) + ld_global_constant_u32(p);
   U32x2 c = ld_global_v2(p), d = ld_global_constant_v2(p), e = ld_global_streamed_v2(p);
   U32x4 f = ld_global_v4(p), g = ld_global_constant_v4(p), h = ld_global_streamed_v4(p);
@@ -57,6 +57,8 @@ const Sample kSamples[] = {
   st_global_u16(p, f32_to_bf16(x));
   st_global_u32(p, f32_to_bits(x) + f32_to_tf32(n));
   st_global_u32(p, f32_to_bf16x2(x, 1.0f) + f32_to_f16x2(1.0f, x));)"},
+    {"half2.cuh", "sm_90", "#include \"ptx/global.cuh\"\n", R"(
+  st_global_u32(p, sub_bf16x2(n, n + 1) + sub_f16x2(n, n + 1));)"},
     {"math.cuh", "sm_80", "#include \"ptx/convert.cuh\"\n#include \"ptx/global.cuh\"\n", R"(
   float x = bits_to_f32(n), y = bits_to_f32(n + 1);
   x = fma_rn(ex2_approx(x), rcp_approx(y), lg2_approx(x));

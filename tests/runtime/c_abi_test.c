@@ -41,6 +41,8 @@ static const any_function exported[] = {
     (any_function)ctn_chain_sum,
     (any_function)ctn_chain_reduce,
     (any_function)ctn_chain_cast,
+    (any_function)ctn_packed_bytes,
+    (any_function)ctn_repack,
     (any_function)ctn_chain_return,
     (any_function)ctn_engine_create,
     (any_function)ctn_engine_destroy,

@@ -15,7 +15,7 @@ namespace {
 // Shared memory that a CTA takes beside its own.
 constexpr i64 kReservedSmem = 1024;
 
-constexpr int kWarps[] = {4, 8, 16};
+constexpr int kWarps[] = {8, 16, 4};
 constexpr int kRowTiles[] = {1, 2, 4};
 constexpr int kClusters[] = {1, 2, 4, 8};
 constexpr int kStageBlocks[] = {1, 2, 4, 8};

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// Candidates of `skinny_dequant` through NVRTC, for every dtype of integers and activations: they
+// compile without spills. Prints the registers of each.
+#include <doctest/doctest.h>
+
+#include "compiler/compile/nvrtc.h"
+#include "compiler/emit/emit.h"
+#include "compiler/kernel_family.h"
+#include "ir/text/text.h"
+
+using namespace catenary;
+
+namespace {
+
+struct Case {
+  const char *q, *x;
+  i64 m, n, k, group;
+  bool zero = false;
+};
+
+std::string text_of(const Case& c) {
+  const std::string numbers = fmt::format("[{}, {}]", c.n, ceil_div(c.k, c.group));
+  return fmt::format(
+      "chain a(input x: {0}[{1}, {2}], weight q: {3}[{4}, {2}] packed, weight s: {0}{5}{6},\n"
+      "        weight b: {0}[{4}], input r: {0}[{1}, {4}]) {{\n"
+      "  w = dequant(q, s{7}) block (1, {8})\n"
+      "  y = add(silu(add(contract \"mk,nk->mn\"(x, w), b)), r)\n  return y: {0} }}",
+      c.x, c.m, c.k, c.q, c.n, numbers, c.zero ? ", weight z: i8" + numbers : "",
+      c.zero ? ", z" : "", c.group);
+}
+
+// The first `most` candidates by prediction, compiled. Returns how many spill.
+int count_spills(const Nvrtc& nvrtc, const Case& c, size_t most) {
+  const VerifiedChain chain = llvm::cantFail(verify(llvm::cantFail(parse(text_of(c)))));
+  const Target target = llvm::cantFail(find_target("h200"));
+  const Plan first = llvm::cantFail(make_plan(chain, target));
+  const std::vector<CandidateSummary> ranked = first.buckets[0].kernels[0].candidates;
+  int spills = 0;
+  for (size_t i = 0; i < std::min(most, ranked.size()); ++i) {
+    PlanOptions options;
+    options.force_tile = ranked[i].id.tile;
+    const Plan plan = llvm::cantFail(make_plan(chain, target, options));
+    const KernelPlan& kernel = plan.buckets[0].kernels[0];
+    CHECK(family_name(kernel) == "skinny_dequant");
+    auto result = nvrtc.compile({emit(chain, plan, kernel), target.arch, {.allow_spills = true}});
+    if (!result) FAIL(take_report(result.takeError()).message);
+    const KernelResources& used = result->cubin.resources;
+    spills += used.spill_bytes > 0 ? 1 : 0;
+    MESSAGE(
+        fmt::format("{} {} M {} {}x{} g{} zero {}: {}: {:.2f} us, {} registers, {} bytes spilled",
+                    c.q, c.x, c.m, c.n, c.k, c.group, c.zero, ranked[i].id.tile, ranked[i].us,
+                    used.registers, used.spill_bytes));
+  }
+  return spills;
+}
+
+}  // namespace
+
+TEST_CASE("candidates compile without spills") {
+  auto nvrtc = Nvrtc::get();
+  if (!nvrtc) {
+    MESSAGE("skipped: " << take_report(nvrtc.takeError()).message);
+    return;
+  }
+  for (const Case& c : std::vector<Case>{{"i4", "bf16", 1, 8192, 8192, 128},
+                                         {"i4", "bf16", 8, 4096, 4096, 128},
+                                         {"i4", "f16", 16, 4096, 14336, 128},
+                                         {"u4", "bf16", 4, 4096, 4096, 32, true},
+                                         {"i8", "bf16", 16, 28672, 4096, 4096},
+                                         {"i8", "f16", 32, 3584, 37888, 128, true}}) {
+    CHECK(count_spills(**nvrtc, c, 3) == 0);
+  }
+}
