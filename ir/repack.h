@@ -30,8 +30,8 @@ enum class WeightFormat : u8 {
 
 struct RepackSource {
   WeightFormat format = WeightFormat::kPlain;
-  // Of the packed weight. A value u that the format stores unsigned becomes u in u4, u - 8 in i4
-  // and u - 128 in i8; a zero moves by as much.
+  // That of the packed weight. A value u that the format stores unsigned becomes u in u4, u - 8 in
+  // i4 and u - 128 in i8; a zero moves by as much.
   DType dtype = DType::kI4;
   i64 rows = 0;
   i64 columns = 0;

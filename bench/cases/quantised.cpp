@@ -13,7 +13,7 @@ struct Layer {
   i64 n, k;
 };
 constexpr Layer kLayers[] = {
-    {4096, 4096}, {8192, 8192}, {28672, 4096}, {4096, 14336}, {3584, 37888}};
+    {4096, 4096}, {8192, 8192}, {28672, 4096}, {4096, 14336}, {37888, 3584}};
 
 Case quantised_case(DType dtype, i64 m, const Layer& l) {
   const i64 columns = dtype == DType::kI8 ? l.k : 128;

@@ -53,8 +53,8 @@ double element(const Fill& fill, i64 index, i64 row_size, i64 planted) {
   return 0;
 }
 
-// Of a quantised tensor: every value of 4 bits; of 8 bits as many as leave sums of integers exact,
-// or all.
+// An element of a quantised tensor: any value of 4 bits; of 8 bits any that leaves sums of integers
+// exact, or any.
 double integer(DType dtype, const Fill& fill, i64 index) {
   Random random(fill.seed + mix64(static_cast<u64>(index)));
   if (dtype == DType::kU4) return static_cast<double>(random.range(0, 15));

@@ -10,14 +10,14 @@
 //   a slice:       | stage 0 | stage 1 | ... | scales | zeros |   the stages are reused for sums
 //   a stage:       | tiles of q, a run per row tile | rows of X |   stage_blocks K blocks
 //
-//   barrier                     arrivals                      phase        meaning
-//   mbarrier, per warp, stage   lane 0, expects q and X       i / stages   q and X have arrived
-//   warp barrier after init     32 lanes                      -            mbarriers are
-//   initialised warp barrier before refill  32 lanes                      -            the stage
-//   has been read warp barrier after scales   32 lanes                      -            scales and
-//   zeros are stored warp barrier before sums    32 lanes                      -            all
-//   stages have been read CTA barrier                 all threads                   - all sums are
-//   stored cluster barrier, mbarrier of the partials: skinny_cluster.cuh
+//   barrier                  arrivals                    phase         meaning
+//   mbarrier, warp and stage lane 0, expects q and X     i / stages    q and X have arrived
+//   warp, after init         32 lanes                    -             mbarriers are initialised
+//   warp, before a refill    32 lanes                    -             the stage has been read
+//   warp, after scales       32 lanes                    -             scales, zeros are stored
+//   warp, before sums        32 lanes                    -             all stages have been read
+//   CTA                      all threads                 -             all sums are stored
+//   cluster, and mbarrier of the partials: skinny_cluster.cuh
 //
 //   timeline (w_is_weight): PDL trigger | issue q of all stages | scales, zeros and weights of the
 //     epilogue | dependency wait | issue X of all stages | per stage: wait, MMAs, refill |

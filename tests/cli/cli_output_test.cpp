@@ -150,3 +150,14 @@ TEST_CASE("colour only where it is wanted, and never in JSON") {
       has(command(wrong + " --color=always").err, "\x1b[1;31merror:\x1b[0m '/nonexistent.chain'"));
   expect_error(command(check + " --color sometimes"), 2, {"--color", "sometimes", "always"});
 }
+
+TEST_CASE("bench --compile needs no GPU, and writes a record only with --out") {
+  Command command;
+  const CommandResult shown = command("bench --compile --quick");
+  CHECK(shown.exit_code == 0);
+  CHECK(has(shown.out, "gemm_bias_gelu"));
+  CHECK_FALSE(has(shown.err, "wrote"));
+  const std::string record = command.path("compile.json");
+  CHECK(command("bench --compile --quick --out '" + record + "'").exit_code == 0);
+  CHECK(has(file_text(record), "\"compile\""));
+}

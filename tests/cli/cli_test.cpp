@@ -455,17 +455,6 @@ TEST_CASE("errors name the reason why the simulator cannot run") {
   CHECK(command("doctor --has-device", "CATENARY_DEVICE=sim").exit_code == 3);
 }
 
-TEST_CASE("bench --compile needs no GPU, and writes a record only with --out") {
-  Command command;
-  const CommandResult shown = command("bench --compile --quick");
-  CHECK(shown.exit_code == 0);
-  CHECK(has(shown.out, "gemm_bias_gelu"));
-  CHECK_FALSE(has(shown.err, "wrote"));
-  const std::string record = command.path("compile.json");
-  CHECK(command("bench --compile --quick --out '" + record + "'").exit_code == 0);
-  CHECK(has(file_text(record), "\"compile\""));
-}
-
 TEST_CASE("tune needs a GPU; --list and --clear do not") {
   Command command;
   expect_error(command("tune " + chain("linear")), 3, {"[driver_missing]"});

@@ -191,7 +191,7 @@ TEST_CASE("operands of a dtype that nothing multiplies are refused by name") {
   }
 }
 
-// A linear layer with a dequantised weight, of which the words in `text` may be replaced.
+// A linear layer with a dequantised weight; the words `from` in its text become `to`.
 std::string dequantised(llvm::StringRef from = "", llvm::StringRef to = "") {
   std::string text =
       "chain a(input x: bf16[4, 512], weight q: i4[64, 512] packed, weight s: bf16[64, 4],\n"

@@ -90,6 +90,8 @@ TEST_SUITE("ir") {
       seen["symbol"] += chain.symbol.has_value();
     }
     for (Op op : all_ops()) {
+      if (op == Op::kDequant)
+        continue;  // tests/kernels/sim_skinny_dequant_test.cpp draws its chains
       CAPTURE(op_info(op).text);
       CHECK(seen[std::string(op_info(op).text)] > 0);
     }

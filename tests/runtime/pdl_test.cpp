@@ -69,6 +69,7 @@ class Steps {
   Steps() {
     must(use_simulator());
     driver_ = must(Driver::get());
+    REQUIRE(api().ctx_push_current(must(driver_->primary_context(0))) == kSuccess);
     const HostCompiler* compiler = must(HostCompiler::get());
     image_ = must(compiler->compile({{"step", "", kSource}, "sm_90a", {}})).cubin.image;
     Kernel kernel = nullptr;
@@ -83,7 +84,11 @@ class Steps {
   }
   Steps(const Steps&) = delete;
   Steps& operator=(const Steps&) = delete;
-  ~Steps() { api().library_unload(library_); }
+  ~Steps() {
+    api().library_unload(library_);
+    Context popped = nullptr;
+    api().ctx_pop_current(&popped);
+  }
 
   const Api& api() const { return driver_->api(); }
 

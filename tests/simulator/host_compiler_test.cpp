@@ -298,7 +298,8 @@ TEST_CASE("a config struct has padding inside or at its end, not both") {
   CHECK_FALSE(kEndsInPadding<SkinnyLoads>);
   CHECK(kEndsInPadding<PointwiseConfig>);
   CHECK(offsetof(PointwiseConfig, threads) == sizeof(Extents) + 2 * sizeof(i32));
-  CHECK_FALSE(kEndsInPadding<ReduceConfig>);
+  CHECK(kEndsInPadding<ReduceConfig>);
+  CHECK(offsetof(ReduceConfig, part_dim) == sizeof(Extents) + 8 * sizeof(i32));
 }
 
 TEST_CASE("many threads compile at once") {

@@ -108,8 +108,8 @@ std::optional<Candidate> as_candidate(const SkinnyDequantProblem& problem, const
                    SumOrder::kOther};
 }
 
-// The largest stages of which rings of kStages fit, so that a warp waits seldom; rings no deeper
-// than the warp's slice of K.
+// The largest stages with room for rings of kStages, so that a warp waits seldom. A ring is no
+// deeper than the warp's slice of K.
 std::optional<Candidate> deepest(const SkinnyDequantProblem& problem, const Target& target,
                                  SkinnyDequantConfig c) {
   std::optional<Candidate> best;
