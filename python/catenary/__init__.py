@@ -83,7 +83,7 @@ from catenary.ops import (
 )
 from catenary.pack import Pack, PackEntry, PackWriter
 
-bf16, f16, f32, i32 = DType
+bf16, f16, f32, i32 = DType.bf16, DType.f16, DType.f32, DType.i32
 
 __all__ = [
     "ArgumentError",

@@ -37,7 +37,7 @@ _int64s, _int32s, _pointers, _floats = POINTER(c_int64), POINTER(c_int32), POINT
 
 Parameter = _struct("ctn_parameter", [
     ("struct_size", c_size_t), ("name", c_char_p), ("role", c_int32), ("dtype", c_int32), ("rank", c_int32),
-    ("dims", _int64s), ("strides", _int64s), ("align", c_int64)])
+    ("dims", _int64s), ("strides", _int64s), ("align", c_int64), ("packed", c_int32)])
 Ragged = _struct("ctn_ragged", [("struct_size", c_size_t), ("label", c_char), ("group", c_char), ("ends", c_int32)])
 Use = _struct("ctn_use", [("value", c_int32), ("labels", c_char_p)])
 Output = _struct("ctn_output", [
@@ -63,7 +63,7 @@ ReferenceArgs = _struct("ctn_reference_args", [
 Operand = _struct("ctn_operand", [
     ("struct_size", c_size_t), ("name", c_char_p), ("is_output", c_int32), ("role", c_int32), ("dtype", c_int32),
     ("rank", c_int32), ("dims", _int64s), ("strides", _int64s), ("align", c_int64), ("bytes", c_int64),
-    ("in_place", c_int32)])
+    ("in_place", c_int32), ("packed", c_int32)])
 GradientOptions = _struct("ctn_gradient_options", [
     ("struct_size", c_size_t), ("wanted", POINTER(c_char_p)), ("num_wanted", c_size_t),
     ("outputs", POINTER(c_char_p)), ("num_outputs", c_size_t), ("recompute", c_int32), ("save_f32", c_int32),
@@ -107,7 +107,8 @@ FUNCTIONS = {
     "ctn_last_error_column": "i", "ctn_string_free": "vp", "ctn_set_log": "sppi", "ctn_reset_log": "v",
     "ctn_chain_parse": "stzP", "ctn_chain_create": "stP", "ctn_chain_destroy": "vp", "ctn_chain_print": "spP",
     "ctn_chain_verify": "sp", "ctn_chain_symbol": "sptII", "ctn_chain_parameter": "sppP",
-    "ctn_chain_constant": "spdtP", "ctn_chain_contract": "sptiiuptP", "ctn_chain_elementwise": "sptpzpztP",
+    "ctn_chain_constant": "spdtP", "ctn_chain_dequant": "spiiiIItP", "ctn_packed_bytes": "siIIP", "ctn_repack": "sp",
+    "ctn_chain_contract": "sptiiuptP", "ctn_chain_elementwise": "sptpzpztP",
     "ctn_chain_sum": "sptitP", "ctn_chain_reduce": "spttitP", "ctn_chain_cast": "spiitP",
     "ctn_chain_return": "spp", "ctn_nvrtc_add_folder": "st", "ctn_engine_create": "spP", "ctn_engine_destroy": "vp",
     "ctn_engine_compile": "spptP", "ctn_engine_load": "sppipP", "ctn_engine_prepare": "sppipP",

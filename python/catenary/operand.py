@@ -18,10 +18,16 @@ class DType(enum.IntEnum):
     f16 = 1
     f32 = 2
     i32 = 3
+    i8 = 4
+    i4 = 5
+    """Two elements a byte, the low half first; `u4` likewise."""
+    u4 = 6
 
     @property
     def itemsize(self) -> int:
-        """Bytes of one element."""
+        """Bytes of one element; of two where the dtype has 4 bits."""
+        if self in (DType.i8, DType.i4, DType.u4):
+            return 1
         return 2 if self in (DType.bf16, DType.f16) else 4
 
     def __str__(self) -> str:
