@@ -215,7 +215,8 @@ class Finder {
     for (const Output& output : chain_.chain().outputs) {
       llvm::SmallVector<int, 2> sums;
       for (const int factor : sums_[output.value]) {
-        if (!whole_[factor] && llvm::is_contained(numbered_, factor)) sums.push_back(number(factor, factors));
+        if (!whole_[factor] && llvm::is_contained(numbered_, factor))
+          sums.push_back(number(factor, factors));
       }
       llvm::sort(sums);
       factors.sums.push_back(std::move(sums));

@@ -16,8 +16,8 @@ struct Factors {
   // of ragged groups, of a tensor that has the factor twice, of a value that is not linear in a sum
   // over the factor, of dimensions that shard() cannot divide.
   std::vector<bool> divides;
-  // Per output: the factors that divide and that it sums over. The output is then the sum of what the devices
-  // compute.
+  // Per output: the factors that divide and that it sums over. The output is then the sum of what
+  // the devices compute.
   std::vector<llvm::SmallVector<int, 2>> sums;
 };
 

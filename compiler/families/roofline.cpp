@@ -48,7 +48,7 @@ double restart_us(const Counts& c, const Rates& rates, double rounds) {
 // Rounds of CTAs of a weight stream after the first, places that are empty in the last one, and SMs
 // that read more than others (RESULTS model-10).
 double stream_us(const Counts& c, const Rates& rates, double dram) {
-  constexpr double kRound = 0.2;       // latencies
+  constexpr double kRound = 0.2;        // latencies
   constexpr double kEmptyPlaces = 0.2;  // of the time of the bytes that they could have read
   constexpr double kUneven = 0.02;
   if (!c.streams || !c.early_weights) return 0;

@@ -412,8 +412,7 @@ typedef struct ctn_launch_args {
  * nothing, takes no lock, may be captured, needs no current context and leaves the thread's as it
  * is. A tensor without elements may be null. The bytes from an output's first element to its last
  * may overlap those of no other tensor, but for an output in place of an input, which is given that
- * input's address. Errors: CTN_INVALID_ARGUMENT, before any kernel is launched; those of the driver.
- */
+ * input's address. Errors: CTN_INVALID_ARGUMENT, before any kernel is launched; the driver's. */
 CTN_API ctn_status ctn_executable_launch(const ctn_executable* executable,
                                          const ctn_launch_args* args);
 

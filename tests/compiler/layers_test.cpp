@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The layers of the source tree, one way only: templates/shared <- ir <- compiler, simulator <-
-// runtime <- adapters, tuner <- tools, bench, examples, tests. Checked by the text of #include lines;
-// and the size of files.
+// runtime <- adapters, tuner <- tools, bench, examples, tests. Checked by the text of #include
+// lines; and the size of files.
 #include <doctest/doctest.h>
 
 #include <filesystem>

@@ -99,7 +99,8 @@ TEST_CASE("plans and sources of the examples") {
   }
 }
 
-TEST_CASE("plans and sources of chains of tf32, with an odd K, with reductions, and with three weights") {
+TEST_CASE(
+    "plans and sources of chains of tf32, with an odd K, with reductions, and with three weights") {
   for (const char* name : {"tf32_linear", "odd_linear", "softmax", "three_weights"}) {
     const Texts texts = texts_of(fmt::format("tests/chains/{}", name), *find_target("h200"));
     check_or_write(fmt::format("{}.h200.plan", name), texts.plan);

@@ -107,8 +107,8 @@ void fill_guards(MemoryImage& image, const Region& region, Random& random) {
   band(end, end + (region.guard_end - end) / size * size);
 }
 
-// Inputs: the data. Padding between rows is NaN in run A (0xff) and huge in run B; of integers it is
-// what `b` has there, since 4 bits of padding may share a byte with an element.
+// Inputs: the data. Padding between rows is NaN in run A (0xff) and huge in run B; of integers it
+// is what `b` has there, since 4 bits of padding may share a byte with an element.
 void fill_input(MemoryImage& image, const Region& region, const std::vector<std::byte>& a,
                 const std::vector<std::byte>& b) {
   if (region.bytes == 0) return;
