@@ -132,8 +132,8 @@ class Explainer {
     return total;
   }
 
-  // Launches beyond one per fusion group: they combine what CTAs have of split-K, or of the terms
-  // of a sum.
+  // Launches beyond one per fusion group: they combine the partial sums of split-K, or the parts of
+  // a sum.
   int fix_ups() const { return static_cast<int>(last().kernels.size()) - plan_.fused_kernels; }
 
   std::vector<std::string> names(const KernelPlan& kernel) const {

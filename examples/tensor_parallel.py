@@ -47,13 +47,13 @@ def main():
     dist.init_process_group("nccl" if gpu else "gloo")
     mesh = init_device_mesh(device.type, (size,))
 
-    alone = losses(*make(device))
+    single = losses(*make(device))
     model, x, target = make(device)
     columns, rows = ColwiseParallel(), RowwiseParallel()
     parallelize_module(model, mesh, {"gate_proj": columns, "up_proj": columns, "down_proj": rows})
     together = losses(model, x, target)
 
-    largest = max(abs(a - b) / a for a, b in zip(alone, together, strict=True))
+    largest = max(abs(a - b) / a for a, b in zip(single, together, strict=True))
     if rank == 0:
         part = tuple(model.gate_proj.weight.to_local().shape)
         print(f"{size} x {device.type}: each has {part} of the gate's ({INNER}, {HIDDEN}) weight")
@@ -61,7 +61,7 @@ def main():
             f"losses {', '.join(f'{loss:.6f}' for loss in together)}, largest difference from one device {largest:.1e}"
         )
     if largest > 1e-4:
-        raise SystemExit(f"process {rank}: losses differ from those of one device: {together}, {alone}")
+        raise SystemExit(f"process {rank}: losses differ from those of one device: {together}, {single}")
     dist.barrier()
     dist.destroy_process_group()
 

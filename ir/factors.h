@@ -12,9 +12,9 @@ namespace catenary {
 struct Factors {
   // The factor of each dimension: of the parameters in order, then of the outputs.
   std::vector<llvm::SmallVector<int, 4>> operands;
-  // Per factor: whether each device may compute the chain on its own part of the indices. Not those
-  // of ragged groups, of a tensor that has the factor twice, of a value that is not linear in a sum
-  // over the factor, of dimensions that shard() cannot divide.
+  // Per factor: whether each device may compute the chain on its own part of the indices. False
+  // where the factor is that of ragged groups, a tensor has it twice, a value is not linear in a
+  // sum over it, or shard() cannot divide a dimension.
   std::vector<bool> divides;
   // Per output: the factors that divide and that it sums over. The output is then the sum of what
   // the devices compute.

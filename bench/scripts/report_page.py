@@ -32,6 +32,8 @@ SECTIONS = (
     ("Small M", ["small"], "CUDA graphs of 100 launches over distinct weights."),
     ("Small M with bias and SiLU", ["small_bias_silu"], ""),
     ("MLP at small M", ["mlp"], "M x hidden x model: a SwiGLU dual GEMM and the projection down."),
+    ("Weights of int4 and int8", ["quantised"],
+     "M x N x K, int4 with a scale for each 128 columns, int8 with one for each row. The peer multiplies bf16 weights."),
     ("No contraction", ["pseudo_linear", "pseudo_chain8"], "`relu(x * w + b)`, and a chain of eight of them. There is no peer."),
     ("Sweep of small M", "sweep",
      "bf16 linear layers, all 64 pairs of K and N in 512, 1024, 2048, 4096, 7168, 8192, 14336, 28672, against cuBLASLt's best. Every "

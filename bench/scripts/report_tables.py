@@ -127,13 +127,15 @@ def ceilings_table(gpu):
 
 
 def machine_line(gpu):
-    """The same as a sentence, for README.md."""
+    """The newest run as a sentence, with the commits of the rows of `brief`, for README.md."""
     if gpu.record is None:
         return None
     r = gpu.record
     c = r["ceilings"]
+    shown = dict.fromkeys(gpu.rows[case].get("commit") for case, _ in BRIEF if case in gpu.rows)
+    commits = ", ".join(commit[:7] for commit in shown if commit) or r.get("commit") or "–"
     return (f"{r.get('device') or gpu.name}, driver {r.get('driver') or '–'}, CUDA "
-            f"{r.get('cuda') or '–'}, commit {r.get('commit') or '–'}, "
+            f"{r.get('cuda') or '–'}, commits of the rows {commits}, "
             f"{(r.get('date') or '–')[:10]}. In the same run a device copy reached "
             f"{number(c.get('copy_tbs'), 3, ' TB/s')} (bytes read and written), and cuBLASLt's "
             f"8192x8192x8192 bf16 GEMM {number(c.get('gemm_tflops') or None, 0, ' TFLOP/s')}.")

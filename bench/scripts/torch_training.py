@@ -178,7 +178,7 @@ class Contender:
         torch.cuda.synchronize()
 
     def memory(self):
-        """Bytes by the allocator: those that the forward leaves beside its result, and the most within a step."""
+        """Bytes by the allocator: what the forward leaves beside its result, and the most within a step."""
         if self.stream is None or not isinstance(self.step, AutogradStep):
             return {}
         self.step.y = self.step.gradients = None

@@ -24,8 +24,8 @@ struct GroupOutput {
   bool of_terms = false;  // of a sum: stored where its terms are computed (stored_terms.h)
 };
 
-// A value whose columns another group sums over its dimensions `summed`: the kernel stores the sums
-// of every kSummedRows rows (column_sums.h).
+// A value whose columns another group sums over its dimensions `summed`: the kernel stores one sum
+// for each kSummedRows rows (column_sums.h).
 struct ColumnSums {
   ValueId value = 0;
   llvm::SmallVector<int, 4> summed;

@@ -53,11 +53,11 @@ CTN_API ctn_status ctn_operands_symbol(const ctn_operands* operands, const char*
  * ctn_chain_verify. */
 CTN_API ctn_status ctn_chain_digest(const ctn_chain* chain, char digest[65]);
 
-/* Along which dimensions the work of a chain divides over devices, as JSON: {"operands": the factor
- * of each dimension of the parameters in order, then of the outputs; "divides": per factor, whether
- * each device may compute the chain on its own part of the indices; "sums": per output, the factors
- * that it sums over, so that the output is the sum of what the devices compute}. A factor is a
- * dimension that operations set equal. To be freed by ctn_string_free. Errors: those of
+/* Along which dimensions the work of a chain divides over devices, as JSON: {"operands": for each
+ * parameter and then each output, in order, the factor of each dimension; "divides": per factor,
+ * whether each device may compute the chain on its own part of the indices; "sums": per output, the
+ * factors that it sums over, so that the output is the sum of what the devices compute}. A factor
+ * is a dimension that operations set equal. To be freed by ctn_string_free. Errors: those of
  * ctn_chain_verify. */
 CTN_API ctn_status ctn_chain_factors(const ctn_chain* chain, char** json);
 

@@ -24,16 +24,26 @@ inline std::int64_t packed_bytes(DType dtype, std::int64_t rows, std::int64_t co
   return bytes;
 }
 
-// The packed form of a weight of `rows` (N) x `columns` (K) values; `dtype` of the packed weight.
-inline std::vector<std::byte> repack(WeightFormat format, DType dtype, std::int64_t rows,
-                                     std::int64_t columns, std::span<const std::byte> weight) {
-  std::vector<std::byte> packed(static_cast<std::size_t>(packed_bytes(dtype, rows, columns)));
+namespace detail {
+
+inline ctn_repack_args repack_args(WeightFormat format, DType dtype, std::int64_t rows,
+                                   std::int64_t columns) {
   ctn_repack_args args{};
   args.struct_size = sizeof args;
   args.format = static_cast<ctn_weight_format>(format);
   args.dtype = static_cast<ctn_dtype>(dtype);
   args.rows = rows;
   args.columns = columns;
+  return args;
+}
+
+}  // namespace detail
+
+// The packed form of a weight of `rows` (N) x `columns` (K) values; `dtype` of the packed weight.
+inline std::vector<std::byte> repack(WeightFormat format, DType dtype, std::int64_t rows,
+                                     std::int64_t columns, std::span<const std::byte> weight) {
+  std::vector<std::byte> packed(static_cast<std::size_t>(packed_bytes(dtype, rows, columns)));
+  ctn_repack_args args = detail::repack_args(format, dtype, rows, columns);
   args.weight = weight.data();
   args.weight_bytes = weight.size();
   args.packed = packed.data();
@@ -47,12 +57,7 @@ inline std::vector<std::int8_t> repack_zeros(WeightFormat format, DType dtype, s
                                              std::int64_t columns, std::int64_t groups,
                                              std::span<const std::byte> zeros) {
   std::vector<std::int8_t> packed(static_cast<std::size_t>(rows * groups));
-  ctn_repack_args args{};
-  args.struct_size = sizeof args;
-  args.format = static_cast<ctn_weight_format>(format);
-  args.dtype = static_cast<ctn_dtype>(dtype);
-  args.rows = rows;
-  args.columns = columns;
+  ctn_repack_args args = detail::repack_args(format, dtype, rows, columns);
   args.groups = groups;
   args.zeros = zeros.data();
   args.zeros_bytes = zeros.size();

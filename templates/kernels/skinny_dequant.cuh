@@ -4,8 +4,9 @@
 // (docs/kernels/skinny_dequant.md).
 //
 //   q of a CTA (rows are n, columns are K blocks of 64), warps = 4:
-//     16 row_tiles rows | warp 0 | warp 1 | warp 2 | warp 3 |   each warp: its k-slice, all columns
-//                                                               of X (8, 16, 24 or 32)
+//     16 row_tiles rows | warp 0 | warp 1 | warp 2 | warp 3 |   a warp: its k-slice and all columns
+//     of
+//                                                               X, which are 8, 16, 24 or 32
 //   shared memory: | mbarriers | slice of warp 0 | slice of warp 1 | ... | DSMEM partials |
 //   a slice:       | stage 0 | stage 1 | ... | scales | zeros |   the stages are reused for sums
 //   a stage:       | tiles of q, a run per row tile | rows of X |   stage_blocks K blocks
@@ -330,8 +331,7 @@ CATENARY_DEVICE void store_sums(u32 to, const DequantSums<kConfig>& sums) {
   }
 }
 
-// This thread's vector among those that CTA `to` of the cluster stores, added over the warps in
-// ascending order.
+// Adds this thread's vector over the warps in ascending order. CTA `to` of the cluster stores it.
 template <const SkinnyDequantConfig& kConfig>
 CATENARY_DEVICE void add_warps(u32 to, typename SkinnyCluster<kConfig>::Partials& partials) {
   using Cluster = SkinnyCluster<kConfig>;

@@ -3,10 +3,10 @@
 // host and device.
 //
 // A matrix of rows x columns (N x K) is cut into tiles of 16 rows and 64 columns, row tiles
-// outermost; rows and columns past its end are 0. A tile is what the 32 lanes of a warp take as A
-// of four mma.sync.m16n8k16 (templates/ptx/mma.cuh). Lane 4 g + t has rows g and g + 8, and of each
-// 32 columns those from 8 t to 8 t + 7, so that it reads 16 adjacent bytes of a 16-bit X. MMA j of
-// these columns takes columns 8 t + 4 j to 8 t + 4 j + 3:
+// outermost; rows and columns past its end are 0. A tile is A of four mma.sync.m16n8k16
+// (templates/ptx/mma.cuh). Lane 4 g + t has rows g and g + 8, and columns 8 t to 8 t + 7 of each
+// 32, so that it reads 16 adjacent bytes of a 16-bit X. MMA j of these 32 columns takes columns 8 t
+// + 4 j to 8 t + 4 j + 3:
 //
 //   register   row     columns
 //   a0         g       8 t + 4 j, + 1

@@ -108,7 +108,9 @@ void check_peer(const Case& spec, const Peer& peer) {
   }
   double flops = 0;
   std::set<std::string> written;  // scratch tensors so far; weights of the peer's own are data
-  if (peer.own_weights) written.insert("w_16");
+  for (const PeerScratch& scratch : peer.scratch) {
+    if (peer.own_weights) written.insert(scratch.name);
+  }
   const auto reads = [&](const std::string& name) {
     const bool scratch = std::any_of(peer.scratch.begin(), peer.scratch.end(),
                                      [&](const PeerScratch& s) { return s.name == name; });

@@ -315,7 +315,7 @@ TEST_CASE("a sum reads its operand where no kernel has its rows") {
   CHECK_FALSE(with_sums(column_sum("s: f32", "reduce_max \"mn->n\"(p)")).plan.has_column_sums);
   CHECK_FALSE(with_sums(column_sum("s: f32", "sum \"mn->n\"(p)", " ragged m by e over e"))
                   .plan.has_column_sums);
-  // Of a parameter.
+  // A parameter has no kernel that could add its rows.
   CHECK_FALSE(with_sums("chain c(input x: bf16[40, 64]) { s = sum \"mn->n\"(x) return s: f32 }")
                   .plan.has_column_sums);
   // Another sum of the same value has other rows: it reads the value.

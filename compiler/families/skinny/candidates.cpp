@@ -30,8 +30,7 @@ constexpr int kMostRowTiles = 8;
 // CTAs of a cluster, on every GPU that has clusters.
 constexpr int kMostCluster = 8;
 
-// 16 warps leave 64 registers each: enough for four rows of X (4.18 us; eight: 4.52, and 4.48 with
-// eight warps).
+// 16 warps leave 64 registers each: enough for four rows of X, not for eight (RESULTS skinny-115).
 constexpr i64 kMostRowsOf16Warps = 4;
 
 // Shared memory that a CTA takes beside its own.
@@ -272,8 +271,8 @@ std::optional<Candidate> as_candidate(const SkinnyProblem& problem, const Target
                    SumOrder::kOther};
 }
 
-// Slices of N for as many CTAs as the SMs, or a multiple: of those that fit with even shares the
-// fastest. Side by side, every part ends in a slice of its own.
+// N in slices, for as many CTAs as the SMs or a multiple of that: the fastest choice with even
+// shares. Side by side, every part ends in a slice of its own.
 std::optional<Candidate> even_candidate(const SkinnyProblem& problem, const Target& target,
                                         int warps_k, int cluster_k) {
   constexpr int kTriedRounds = 16;

@@ -160,14 +160,14 @@ class _Run:
 
     def _beside(self, grower: Grower, best: Choice | None, stages: list[Region], target: str) -> Choice | None:
         """The region with further products of its left operand, where that gains more than each by itself."""
-        alone = best[2] if best else stages[0]
-        region = grower.beside(alone)
+        single = best[2] if best else stages[0]
+        region = grower.beside(single)
         joined = self._best(_usable(grower.stages(region)), target)[0] if region else None
         if joined is None or self.accept == "always":
             return joined
         gain = _gain(best[0]) if best else 0.0
         for product in dict.fromkeys(p.node for p in joined[2].products):
-            other = None if product in alone.nodes else self._best(_usable(grower.grow(product)), target)[0]
+            other = None if product in single.nodes else self._best(_usable(grower.grow(product)), target)[0]
             gain += _gain(other[0]) if other else 0.0
         return joined if _gain(joined[0]) > gain else None
 
@@ -217,7 +217,7 @@ def _gain(decision: Decision) -> float:
 
 
 def _usable(stages: list[Region]) -> list[Region]:
-    """Those that an operator can return."""
+    """The regions whose outputs an operator can return."""
     return [region for region in stages if 0 < len(region.outputs()) <= operators.MOST_OUTPUTS]
 
 
