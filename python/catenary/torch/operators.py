@@ -158,6 +158,12 @@ def form_of(key: int) -> Form:
 def add(chain: Chain, exact: bool = True) -> Form:
     """Makes a chain known to the operators. `exact`: tensors must have its sizes and strides; else these are examples,
     and a first dimension with the chain's symbol takes all leading dimensions of its tensor."""
+    for operand in chain.operands:
+        if operand.dtype.name not in DTYPES:
+            raise ArgumentError(
+                f"'{operand.name}' is {operand.dtype}: operators of torch take {', '.join(DTYPES)}; launch quantised "
+                "weights by the C ABI"
+            )
     return form_of(result(ctypes.c_int64, lib.ctn_torch_add_chain, chain._handle.pointer, 0 if exact else 1))
 
 

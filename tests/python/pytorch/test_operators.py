@@ -40,6 +40,15 @@ def test_exact_layouts(device, near):
     near(torch.ops.catenary.run1([x, w], form_of(LINEAR).key, [2.0]), silu_product(x, w, 2))
 
 
+def test_quantised_weights_are_refused():
+    with pytest.raises(ctn.ArgumentError, match="'q' is i4: operators of torch take bf16, f16, f32, i32"):
+        form_of("""chain c(input x: bf16[4, 64], weight q: i4[16, 64] packed, weight s: bf16[16, 1]) {
+  w = dequant(q, s) block (1, 64)
+  y = contract "mk,nk->mn"(x, w)
+  return y: bf16
+}""")
+
+
 @pytest.mark.parametrize("shape", [(3, 16), (2, 3, 16), (2, 1, 3, 16), (0, 16), (1, 16)])
 def test_layouts_from_tensors(device, near, shape):
     x, w = torch.randn(shape, device=device), torch.randn(40, 16, device=device)
