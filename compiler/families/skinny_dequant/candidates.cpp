@@ -8,6 +8,8 @@
 #include <optional>
 
 #include "compiler/families/roofline.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringRef.h"
 
 namespace catenary {
 namespace {
@@ -15,24 +17,30 @@ namespace {
 // Shared memory that a CTA takes beside its own.
 constexpr i64 kReservedSmem = 1024;
 
-constexpr int kWarps[] = {8, 16, 4};
-constexpr int kRowTiles[] = {1, 2, 4};
+constexpr int kWarps[] = {8, 16, 4, 2};
 constexpr int kClusters[] = {1, 2, 4, 8};
-constexpr int kStageBlocks[] = {1, 2, 4, 8};
-constexpr int kStages = 4;
+constexpr int kMostStages = 8;
+constexpr i64 kMostPerSm = 12;
 
-// Addresses, counters and the epilogue's operands take about 32 registers; the rest are sums, a
-// half of a K block of X, and a fragment of q with its offsets.
+// Row tiles of a CTA, so that its sums and X fit the registers.
+int most_row_tiles(int columns) { return columns <= 8 ? 8 : columns <= 16 ? 4 : 2; }
+
+// Addresses, counters and the epilogue's operands take about 28 registers, and a fragment of q 16;
+// the rest are sums, and X, scales and zeros of two chunks, as they are and widened.
 int estimated_registers(const SkinnyDequantConfig& c) {
   const int columns = c.tile.columns / 8;
-  return 32 + c.tile.row_tiles * columns * 8 + columns * 4 + 12;
+  const int numbers =
+      c.tile.row_tiles * 2 * (c.chunk_columns() / c.scaled_columns()) * (c.w.has_zero ? 2 : 1);
+  const int x = c.chunk_blocks() * 2 * columns * 4;
+  return 28 + (c.tile.row_tiles + 1) * columns * 4 + 2 * x +
+         numbers * (c.has_row_scales() ? 1 : 4) + 16;
 }
 
 // CTAs per SM, at least two so that one streams while another ends; 0: the config does not fit.
 int resident_ctas(const Target& target, const SkinnyDequantConfig& c) {
   const i64 by_smem = target.smem_per_sm / (c.smem_bytes() + kReservedSmem);
   const i64 by_registers = 65536 / (i64{c.threads()} * estimated_registers(c));
-  const i64 ctas = std::min({by_smem, by_registers, i64{2048} / c.threads(), i64{4}});
+  const i64 ctas = std::min({by_smem, by_registers, i64{2048} / c.threads(), i64{8}});
   return ctas >= 2 && c.smem_bytes() <= target.smem_per_cta ? static_cast<int>(ctas) : 0;
 }
 
@@ -41,10 +49,19 @@ void fit_vectors(SkinnyDequantConfig& c) {
   while (c.vectors() > c.threads() && c.vec < 8) c.vec *= 2;
 }
 
-// Every warp has a K block, and every vector of D a thread.
+// Every warp has a chunk of K, every slice of N a row tile, and every vector of D a thread.
 bool holds(const SkinnyDequantConfig& c) {
-  return c.k_blocks() / c.k_slices() >= c.tile.warps && c.vectors() <= c.threads() &&
-         c.tile.columns % c.schedule.cluster_k == 0 && c.threads() <= 1024;
+  return c.k_chunks() / c.k_slices() >= c.tile.warps && c.vectors() <= c.threads() &&
+         c.tile.columns % c.schedule.cluster_k == 0 && c.threads() <= 1024 &&
+         c.schedule.n_slices <= c.n_tiles() &&
+         c.tile.row_tiles == ceil_div(c.n_tiles(), c.schedule.n_slices);
+}
+
+// Bytes of the SM that reads most over the mean of all, by the row tiles of its CTAs.
+double busiest_share(const SkinnyDequantConfig& c, int sms) {
+  const i64 ctas = c.schedule.n_slices * c.k_slices();
+  const double per_sm = static_cast<double>(ceil_div(ctas, sms)) * c.tile.row_tiles;
+  return std::max(per_sm * sms / static_cast<double>(c.n_tiles() * c.k_slices()), 1.0);
 }
 
 Prediction predict_dequant(const SkinnyDequantProblem& problem, const Target& target,
@@ -53,7 +70,8 @@ Prediction predict_dequant(const SkinnyDequantProblem& problem, const Target& ta
   const double k_blocks = static_cast<double>(ceil_div(c.k_blocks(), c.k_slices()));
   Counts counts;
   counts.streams = true;
-  counts.units = static_cast<double>(ceil_div(c.space.n.size, c.rows()) * c.k_slices());
+  counts.units = static_cast<double>(c.schedule.n_slices * c.k_slices());
+  counts.busiest_share = busiest_share(c, target.sm_count);
   counts.resident = resident;
   counts.early_weights = c.loads.w_is_weight;
   const double even = counts.units / target.sm_count;
@@ -70,25 +88,30 @@ Prediction predict_dequant(const SkinnyDequantProblem& problem, const Target& ta
                  math_tflops(target, c.space.math), problem.epilogue_flops);
 }
 
-// "t2", "s4" and so on, each once and in this order; the cluster where there is one.
+// A CTA's row tiles follow from slices of N, where the name has them, and else the slices from
+// them.
 bool read_name(const std::string& name, SkinnyDequantConfig& c) {
   int length = 0;
   const int read = std::sscanf(name.c_str(), "dequant%dt%ds%db%d%n", &c.tile.warps,
-                               &c.tile.row_tiles, &c.loads.stages, &c.loads.stage_blocks, &length);
+                               &c.tile.row_tiles, &c.loads.stages, &c.loads.stage_chunks, &length);
   if (read != 4) return false;
-  const std::string rest = name.substr(static_cast<size_t>(length));
-  if (!rest.empty() && std::sscanf(rest.c_str(), "c%d", &c.schedule.cluster_k) != 1) return false;
-  const auto within = [](int value, int hi) { return value >= 1 && value <= hi; };
-  return within(c.tile.warps, 32) && within(c.tile.row_tiles, 8) && within(c.loads.stages, 32) &&
-         within(c.loads.stage_blocks, 64) && within(c.schedule.cluster_k, 8) &&
+  llvm::StringRef rest = llvm::StringRef(name).drop_front(static_cast<size_t>(length));
+  const auto within = [](i64 value, i64 hi) { return value >= 1 && value <= hi; };
+  if (!within(c.tile.row_tiles, 32)) return false;
+  c.schedule.n_slices = ceil_div(c.n_tiles(), c.tile.row_tiles);
+  if (rest.consume_front("c") && rest.consumeInteger(10, c.schedule.cluster_k)) return false;
+  if (rest.consume_front("n") && rest.consumeInteger(10, c.schedule.n_slices)) return false;
+  return within(c.tile.warps, 32) && within(c.loads.stages, 32) &&
+         within(c.loads.stage_chunks, 64) && within(c.schedule.cluster_k, 8) &&
+         within(c.schedule.n_slices, c.n_tiles()) &&
          std::has_single_bit(static_cast<u32>(c.schedule.cluster_k)) && tile_name(c) == name;
 }
 
 std::string describe(const SkinnyDequantConfig& c, int ctas) {
   return fmt::format(
-      "{} rows of W, {} warps, {} stages of {} K blocks each, {} KiB shared, {} CTAs "
-      "per SM{}",
-      c.rows(), c.tile.warps, c.loads.stages, c.loads.stage_blocks, c.smem_bytes() / 1024, ctas,
+      "{} rows of W, {} warps, {} stages of {} columns each, {} KiB shared, {} CTAs per SM{}",
+      c.rows(), c.tile.warps, c.loads.stages, c.loads.stage_chunks * c.chunk_columns(),
+      c.smem_bytes() / 1024, ctas,
       c.schedule.cluster_k > 1 ? fmt::format(", cluster split-K {}", c.schedule.cluster_k) : "");
 }
 
@@ -108,26 +131,51 @@ std::optional<Candidate> as_candidate(const SkinnyDequantProblem& problem, const
                    SumOrder::kOther};
 }
 
-// The largest stages with room for rings of kStages, so that a warp waits seldom. A ring is no
-// deeper than the warp's slice of K.
+// The deepest ring with which two CTAs fit an SM, and no deeper than the warp's slice of K. A
+// stage of few row tiles has more chunks, so that a warp waits seldom.
 std::optional<Candidate> deepest(const SkinnyDequantProblem& problem, const Target& target,
-                                 SkinnyDequantConfig c) {
-  std::optional<Candidate> best;
-  for (const int blocks : kStageBlocks) {
-    if (best && blocks * 2 > c.warp_blocks()) break;
-    c.loads.stage_blocks = blocks;
-    c.loads.stages = static_cast<i32>(std::min<i64>(ceil_div(c.warp_blocks(), blocks), kStages));
-    if (auto candidate = as_candidate(problem, target, c)) best = std::move(candidate);
+                                 SkinnyDequantConfig c, int runs) {
+  const i64 chunks = c.warp_chunks();
+  c.loads.stage_chunks = static_cast<i32>(std::min<i64>(ceil_div(runs, c.tile.row_tiles), chunks));
+  const i64 most = std::min<i64>(ceil_div(chunks, c.loads.stage_chunks), kMostStages);
+  for (c.loads.stages = static_cast<i32>(most); c.loads.stages > 0; --c.loads.stages) {
+    if (auto candidate = as_candidate(problem, target, c)) return candidate;
   }
-  return best;
+  return std::nullopt;
+}
+
+// N in as many slices as fill the SMs a whole number of times: the choice with the fewest bytes on
+// the busiest SM, then with the most rows in a CTA.
+std::vector<Candidate> sliced(const SkinnyDequantProblem& problem, const Target& target,
+                              SkinnyDequantConfig c) {
+  std::vector<Candidate> candidates;
+  i64 last = 0;
+  for (i64 per_sm = 1; per_sm <= kMostPerSm; ++per_sm) {
+    const i64 slices =
+        std::min(std::max<i64>(per_sm * target.sm_count / c.schedule.cluster_k, 1), c.n_tiles());
+    if (slices == last) break;
+    last = slices;
+    c.tile.row_tiles = static_cast<i32>(ceil_div(c.n_tiles(), slices));
+    if (c.tile.row_tiles > most_row_tiles(c.tile.columns)) continue;
+    // As many as these row tiles need: equal slices where N divides.
+    c.schedule.n_slices = ceil_div(c.n_tiles(), c.tile.row_tiles);
+    if (c.schedule.n_slices * 8 < slices * 7) c.schedule.n_slices = slices;
+    for (const int runs : {4, 8, 16})
+    if (auto candidate = deepest(problem, target, c, runs)) candidates.push_back(std::move(*candidate));
+  }
+  return candidates;
 }
 
 }  // namespace
 
 std::string tile_name(const SkinnyDequantConfig& c) {
-  return fmt::format("dequant{}t{}s{}b{}{}", c.tile.warps, c.tile.row_tiles, c.loads.stages,
-                     c.loads.stage_blocks,
-                     c.schedule.cluster_k > 1 ? fmt::format("c{}", c.schedule.cluster_k) : "");
+  const SkinnyDequantSchedule& schedule = c.schedule;
+  std::string name = fmt::format("dequant{}t{}s{}b{}", c.tile.warps, c.tile.row_tiles,
+                                 c.loads.stages, c.loads.stage_chunks);
+  if (schedule.cluster_k > 1) name += fmt::format("c{}", schedule.cluster_k);
+  if (schedule.n_slices != ceil_div(c.n_tiles(), c.tile.row_tiles))
+    name += fmt::format("n{}", schedule.n_slices);
+  return name;
 }
 
 std::vector<Candidate> skinny_dequant_candidates(const SkinnyDequantProblem& problem,
@@ -142,23 +190,18 @@ std::vector<Candidate> skinny_dequant_candidates(const SkinnyDequantProblem& pro
     }
     return candidates;
   }
-  for (const int warps : kWarps) {
-    for (const int row_tiles : kRowTiles) {
-      for (const int cluster : kClusters) {
-        SkinnyDequantConfig c = base;
-        c.tile.warps = warps;
-        c.tile.row_tiles = row_tiles;
-        c.schedule.cluster_k = cluster;
-        if (auto candidate = deepest(problem, target, c)) candidates.push_back(*candidate);
-      }
-    }
-  }
-  // K of few blocks: fewer warps.
-  for (const int warps : {2, 1}) {
-    if (!candidates.empty()) break;
+  const auto add = [&](int warps, int cluster) {
     SkinnyDequantConfig c = base;
     c.tile.warps = warps;
-    if (auto candidate = deepest(problem, target, c)) candidates.push_back(*candidate);
+    c.schedule.cluster_k = cluster;
+    llvm::append_range(candidates, sliced(problem, target, c));
+  };
+  for (const int warps : kWarps) {
+    for (const int cluster : kClusters) add(warps, cluster);
+  }
+  // K of few chunks: fewer warps.
+  for (const int warps : {2, 1}) {
+    if (candidates.empty()) add(warps, 1);
   }
   return candidates;
 }
