@@ -6,7 +6,7 @@
 //   q of a CTA (rows are n, columns are K chunks), warps = 4:
 //     16 row_tiles rows | warp 0 | warp 1 | warp 2 | warp 3 |   a warp: its k-slice and all columns
 //     of X, which are 8, 16, 24 or 32
-//   shared memory: | mbarriers | ring of warp 0 | ring of warp 1 | ... | DSMEM partials |
+//   shared memory: | mbarriers | rings of warp 0 | rings of warp 1 | ... | DSMEM partials |
 //   a ring:        | stage 0 | stage 1 | ... |   reused for the warp's sums
 //   a stage:       | run of row tile 0 | run of row tile 1 | ... |   a run: stage_chunks chunks of
 //   q registers:     X, scales and zeros of this chunk and of the next one; the sums
@@ -146,24 +146,15 @@ CATENARY_DEVICE void add_row_tile(int t, u32 run, i32 blocks, const DequantX<kCo
   }
 }
 
-// What a chunk takes from registers. Scales of whole rows are those of the first chunk.
-template <const SkinnyDequantConfig& kConfig>
-struct DequantOperands {
-  DequantX<kConfig> x;
-  DequantNumbers<kConfig> numbers;
-};
-
-// Multiplies chunk `chunk` by `now`, and meanwhile loads the next one's operands to `next`.
+// Multiplies chunk `chunk`, with its scales and zeros `now`, and meanwhile loads the next ones.
 template <const SkinnyDequantConfig& kConfig>
 CATENARY_DEVICE void add_chunk(const DequantAddresses<kConfig>& addresses, const DequantWork& work,
                                const DequantRing<kConfig>& ring, i32 chunk,
-                               const DequantOperands<kConfig>& now, DequantOperands<kConfig>& next,
+                               const DequantNumbers<kConfig>& now, DequantNumbers<kConfig>& next,
                                DequantSums<kConfig>& sums) {
+  if (!kConfig.has_row_scales() && chunk + 1 < work.chunks) next.load(addresses, work, chunk + 1);
   ring.acquire(chunk);
-  if (chunk + 1 < work.chunks) {
-    next.x.load(addresses, chunk + 1);
-    if constexpr (!kConfig.has_row_scales()) next.numbers.load(addresses, work, chunk + 1);
-  }
+  const DequantX<kConfig> x(ring, chunk);
   const u32 from =
       ring.stage(chunk / kConfig.loads.stage_chunks) +
       chunk % kConfig.loads.stage_chunks * kConfig.chunk_blocks() * kConfig.tile_bytes();
@@ -171,9 +162,22 @@ CATENARY_DEVICE void add_chunk(const DequantAddresses<kConfig>& addresses, const
   for (int t = 0; t < kConfig.tile.row_tiles; ++t) {
     if (!has_row_tile<kConfig>(work, t)) continue;
     add_row_tile<kConfig>(t, from + t * kConfig.run_bytes(),
-                          work.blocks - chunk * kConfig.chunk_blocks(), now.x, now.numbers, sums);
+                          work.blocks - chunk * kConfig.chunk_blocks(), x, now, sums);
   }
   ring.release(chunk);
+}
+
+// The sums of the warp's k-slice. numbers[0]: those of the first chunk.
+template <const SkinnyDequantConfig& kConfig>
+CATENARY_DEVICE void sum_slice(const DequantAddresses<kConfig>& addresses, const DequantWork& work,
+                               const DequantRing<kConfig>& ring,
+                               DequantNumbers<kConfig> (&numbers)[2], DequantSums<kConfig>& sums) {
+#pragma unroll 1
+  for (i32 chunk = 0; chunk < work.chunks; chunk += 2) {
+    add_chunk<kConfig>(addresses, work, ring, chunk, numbers[0], numbers[1], sums);
+    if (chunk + 1 < work.chunks)
+      add_chunk<kConfig>(addresses, work, ring, chunk + 1, numbers[1], numbers[0], sums);
+  }
 }
 
 // Stores the warp's sums as [column][row] at shared address `to`.
@@ -243,26 +247,13 @@ CATENARY_DEVICE void send_sums(i64 m) {
   }
 }
 
-// The sums of the warp's k-slice. `operands[0]`: those of the first chunk.
-template <const SkinnyDequantConfig& kConfig>
-CATENARY_DEVICE void sum_slice(const DequantAddresses<kConfig>& addresses, const DequantWork& work,
-                               const DequantRing<kConfig>& ring,
-                               DequantOperands<kConfig> (&operands)[2],
-                               DequantSums<kConfig>& sums) {
-#pragma unroll 1
-  for (i32 chunk = 0; chunk < work.chunks; chunk += 2) {
-    add_chunk<kConfig>(addresses, work, ring, chunk, operands[0], operands[1], sums);
-    if (chunk + 1 < work.chunks)
-      add_chunk<kConfig>(addresses, work, ring, chunk + 1, operands[1], operands[0], sums);
-  }
-}
-
 template <const SkinnyDequantConfig& kConfig, class Epilogue, class P>
 CATENARY_DEVICE void skinny_dequant(const P& params) {
   using Cluster = SkinnyCluster<kConfig>;
   static_assert(kConfig.vectors() <= kConfig.threads(), "one vector of D per thread");
-  static_assert(kConfig.loads.stages <= 32 && kConfig.tile.row_tiles <= 32,
-                "a lane for each mbarrier and run of q");
+  static_assert(
+      kConfig.warp_barriers() <= 32 && kConfig.tile.row_tiles <= 32 && kConfig.tile.columns <= 32,
+      "a lane for each mbarrier, run of q and row of X");
   static_assert(i64{kConfig.tile.row_tiles} * kConfig.schedule.n_slices >= kConfig.n_tiles(),
                 "the slices hold N");
   static_assert(kConfig.space.k.size % 32 == 0 && (kConfig.w.block_columns % 32 == 0 ||
@@ -274,24 +265,32 @@ CATENARY_DEVICE void skinny_dequant(const P& params) {
   if constexpr (!kConfig.loads.w_is_weight) griddepcontrol_wait();
 
   const DequantWork work = find_dequant_work<kConfig>();
-  const DequantRing<kConfig> ring(params, work);
+  const DequantRing<kConfig> ring(params, work, m);
   ring.init();
+  // Without PDL, X can be loaded at once, and its loads do not wait for those of q.
+  const bool x_first = !kConfig.loads.w_is_weight || params.pdl == 0;
+  if (x_first) {
+    if constexpr (kConfig.loads.w_is_weight) griddepcontrol_wait();
+    ring.load_all_x();
+  }
 #pragma unroll
   for (i32 i = 0; i < kConfig.loads.stages; ++i) ring.load(i);
-  DequantOperands<kConfig> operands[2];
-  const DequantAddresses<kConfig> addresses(params, work, m);
-  operands[0].numbers.load(addresses, work, 0);
-  if constexpr (kConfig.has_row_scales()) operands[1].numbers = operands[0].numbers;
-  typename Epilogue::Operands loaded;
+  const DequantAddresses<kConfig> addresses(params, work);
+  DequantNumbers<kConfig> numbers[2];
+  numbers[0].load(addresses, work, 0);
+  if constexpr (kConfig.has_row_scales()) numbers[1] = numbers[0];
+  typename Epilogue::Operands operands;
   const Coord at = dequant_coord<kConfig>(work, m);
-  if (at.valid > 0) Epilogue::load_weights(params, at, loaded);
-  if constexpr (kConfig.loads.w_is_weight) griddepcontrol_wait();
-  operands[0].x.load(addresses, 0);
+  if (at.valid > 0) Epilogue::load_weights(params, at, operands);
+  if (!x_first) {
+    griddepcontrol_wait();
+    ring.load_all_x();
+  }
 
   DequantSums<kConfig> sums;
-  sum_slice<kConfig>(addresses, work, ring, operands, sums);
-  if constexpr (kConfig.has_row_scales()) sums.scale_rows(operands[0].numbers);
-  if (at.valid > 0) Epilogue::load(params, at, loaded);
+  sum_slice<kConfig>(addresses, work, ring, numbers, sums);
+  if constexpr (kConfig.has_row_scales()) sums.scale_rows(numbers[0]);
+  if (at.valid > 0) Epilogue::load(params, at, operands);
   store_sums<kConfig>(ring.slice, sums);
   // All threads arrive: the sums of all warps are visible.
   cta_barrier();
@@ -304,7 +303,7 @@ CATENARY_DEVICE void skinny_dequant(const P& params) {
   add_warps<kConfig>(Cluster::rank(), partials);
   float no_squares = 0;
   if constexpr (kConfig.schedule.cluster_k > 1) Cluster::add_partials(partials, no_squares);
-  Epilogue::store(params, at, loaded, partials[0]);
+  Epilogue::store(params, at, operands, partials[0]);
 }
 
 }  // namespace catenary

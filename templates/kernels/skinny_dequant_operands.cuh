@@ -1,36 +1,58 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a warp of `skinny_dequant` holds in registers for a chunk of K: X as B of the MMAs, and the
-// scales and zeros of its rows of q. They are loaded one chunk ahead.
+// What a warp of `skinny_dequant` holds in registers for a chunk of K: X as B of the MMAs, from its
+// ring, and the scales and zeros of its rows of q, loaded one chunk ahead.
 #pragma once
 
 #include "epilogue/vec.cuh"
 #include "kernels/skinny_dequant_ring.cuh"
 #include "ptx/convert.cuh"
 #include "ptx/global.cuh"
+#include "ptx/shared.cuh"
 
 namespace catenary {
 
-// Where this lane's operands of the warp's first chunk are. Lane 4 g + t has row 8 j + g of X,
-// columns 8 t to 8 t + 7 of each 32, and scales and zeros of rows g and g + 8 of each row tile.
+// X of a chunk: lane 4 g + t has row 8 j + g, columns 8 t to 8 t + 7 of each 32.
+template <const SkinnyDequantConfig& kConfig>
+struct DequantX {
+  static constexpr int kHalves = kConfig.chunk_blocks() * 2;
+  static constexpr int kColumnTiles = kConfig.tile.columns / 8;
+  U32x4 half[kHalves][kColumnTiles];
+
+  // Rows past m and columns past K are zeros. q has zeros there as well, but a zero of the chain
+  // may be subtracted from them.
+  CATENARY_DEVICE DequantX(const DequantRing<kConfig>& ring, i32 chunk) {
+    constexpr bool kWhole = kConfig.space.k.size % kConfig.chunk_columns() == 0;
+    const i32 row = static_cast<i32>(threadIdx.x % 32 / 4);
+    const i32 first = chunk % kConfig.loads.x_chunks * kConfig.chunk_columns();
+    const u32 from = ring.x_stage(chunk / kConfig.loads.x_chunks) + row * kConfig.x_pitch() +
+                     first * 2 + threadIdx.x % 4 * 16;
+    const i64 left = ring.columns - i64{chunk} * kConfig.chunk_columns();
+#pragma unroll
+    for (int j = 0; j < kColumnTiles; ++j) {
+#pragma unroll
+      for (int h = 0; h < kHalves; ++h) {
+        half[h][j] = {0, 0, 0, 0};
+        if (row + 8 * j < ring.x_rows && (kWhole || h * 32 < left))
+          half[h][j] = ld_shared_v4(from + j * 8 * kConfig.x_pitch() + h * 64);
+      }
+    }
+  }
+};
+
+// Where the scales and zeros of this lane's rows are: g and g + 8 of each row tile, lane = 4 g + t.
 template <const SkinnyDequantConfig& kConfig>
 struct DequantAddresses {
-  const u8* x;
   const u8* scale;  // of the row, at the first column of K
   const u8* zero;
   u32 column;    // of the warp's first chunk
-  i32 rows;      // of X at and after this lane's first one
   i32 last_row;  // of N, counted from this lane's first one
 
   template <class P>
-  CATENARY_DEVICE DequantAddresses(const P& params, const DequantWork& work, i64 m)
+  CATENARY_DEVICE DequantAddresses(const P& params, const DequantWork& work)
       : column(static_cast<u32>(work.block0 * kPackedColumns)) {
-    const u32 g = threadIdx.x % 32 / 4;
-    const i64 n = work.tile0 * kPackedRows + g;
-    x = static_cast<const u8*>(params.ptr[kConfig.x.slot]) +
-        (g * kConfig.x.stride_row + column + threadIdx.x % 4 * 8) * 2;
+    const i64 n = work.tile0 * kPackedRows + threadIdx.x % 32 / 4;
     scale = row_address<kConfig.w.scale>(params, n);
     zero = kConfig.w.has_zero ? row_address<kConfig.w.zero>(params, n) : nullptr;
-    rows = static_cast<i32>(m) - static_cast<i32>(g);
     last_row = static_cast<i32>(kConfig.space.n.size - 1 - n);
   }
 
@@ -49,31 +71,6 @@ struct DequantAddresses {
     if (kConfig.space.n.size % kPackedRows != 0 && row > last_row) row = last_row;
     return from + i64{block} * kNumbers.stride_block * dtype_bytes(kNumbers.dtype) +
            i64{row} * kRowBytes;
-  }
-};
-
-// X of a chunk.
-template <const SkinnyDequantConfig& kConfig>
-struct DequantX {
-  static constexpr int kHalves = kConfig.chunk_blocks() * 2;
-  static constexpr int kColumnTiles = kConfig.tile.columns / 8;
-  U32x4 half[kHalves][kColumnTiles];
-
-  // Rows past m and columns past K are zeros. q has zeros there as well, but a zero of the chain
-  // may be subtracted from them.
-  CATENARY_DEVICE void load(const DequantAddresses<kConfig>& addresses, i32 chunk) {
-    constexpr bool kWhole = kConfig.space.k.size % kConfig.chunk_columns() == 0;
-    const u8* from = addresses.x + i64{chunk} * (kConfig.chunk_columns() * 2);
-    const u32 column = addresses.column + static_cast<u32>(chunk * kConfig.chunk_columns());
-#pragma unroll
-    for (int j = 0; j < kColumnTiles; ++j) {
-#pragma unroll
-      for (int h = 0; h < kHalves; ++h) {
-        half[h][j] = {0, 0, 0, 0};
-        if (8 * j < addresses.rows && (kWhole || column + h * 32 < kConfig.space.k.size))
-          half[h][j] = ld_global_v4(from + j * 8 * kConfig.x.stride_row * 2 + h * 64);
-      }
-    }
   }
 };
 

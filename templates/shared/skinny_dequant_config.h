@@ -36,11 +36,13 @@ struct SkinnyDequantTile {
   constexpr bool operator==(const SkinnyDequantTile&) const = default;
 };
 
-// Each warp has a ring of its own.
+// Each warp has a ring of its own for q, and one for X.
 struct SkinnyDequantLoads {
   bool w_is_weight = true;  // q, scale and zero are weights: they are loaded before the wait
   i32 stages = 4;           // pipeline stages of the ring
   i32 stage_chunks = 1;     // chunks of K of a stage
+  i32 x_stages = 1;         // pipeline stages of X
+  i32 x_chunks = 1;         // chunks of K of a stage of X
   constexpr bool operator==(const SkinnyDequantLoads&) const = default;
 };
 
@@ -77,9 +79,9 @@ struct SkinnyDequantConfig {
   constexpr i32 k_slices() const { return schedule.cluster_k; }
 
   // K counts in blocks of 64 columns, the last one not always whole. A warp multiplies a chunk of
-  // them at a time, with X in registers: two, or one where X has more than 8 rows.
+  // them at a time: two, or one where X has more than 16 rows, for its registers.
   constexpr i64 k_blocks() const { return packed_tiles(space.k.size, kPackedColumns); }
-  constexpr i32 chunk_blocks() const { return tile.columns <= 8 ? 2 : 1; }
+  constexpr i32 chunk_blocks() const { return tile.columns <= 16 ? 2 : 1; }
   constexpr i32 chunk_columns() const { return chunk_blocks() * static_cast<i32>(kPackedColumns); }
   constexpr i64 k_chunks() const { return ceil_div(k_blocks(), chunk_blocks()); }
   // The most chunks of one warp.
@@ -100,16 +102,26 @@ struct SkinnyDequantConfig {
   constexpr i32 stage_blocks() const { return loads.stage_chunks * chunk_blocks(); }
   constexpr i32 run_bytes() const { return stage_blocks() * tile_bytes(); }
   constexpr i32 stage_bytes() const { return tile.row_tiles * run_bytes(); }
-  // The ring is reused for the warp's sums, [column][row], padded by 4 floats as in `skinny`.
+  // A stage of X: its rows, `x_pitch` apart. A quarter of a warp reads 64 adjacent bytes of two
+  // rows, which are then in different banks.
+  constexpr i32 x_columns() const { return loads.x_chunks * chunk_columns(); }
+  constexpr i32 x_pitch() const { return x_columns() * 2 + 64; }
+  constexpr i32 x_rows() const {
+    return space.m.size < tile.columns ? static_cast<i32>(space.m.size) : tile.columns;
+  }
+  constexpr i32 x_stage_bytes() const { return (x_rows() * x_pitch() + 127) / 128 * 128; }
+  constexpr i32 x_offset() const { return loads.stages * stage_bytes(); }
+  // A warp's rings. They are reused for its sums, [column][row], padded by 4 floats as in `skinny`.
   constexpr i32 sum_row() const { return rows() + 4; }
   constexpr i32 slice_bytes() const {
     const i32 sums = (tile.columns * sum_row() * 4 + 127) / 128 * 128;
-    const i32 ring = loads.stages * stage_bytes();
-    return ring > sums ? ring : sums;
+    const i32 rings = x_offset() + loads.x_stages * x_stage_bytes();
+    return rings > sums ? rings : sums;
   }
-  // mbarriers: one per warp and stage, one for the DSMEM partials.
+  // mbarriers: one per warp and stage, of q first, one for the DSMEM partials.
+  constexpr i32 warp_barriers() const { return loads.stages + loads.x_stages; }
   constexpr i32 barriers() const {
-    return tile.warps * loads.stages + (schedule.cluster_k > 1 ? 1 : 0);
+    return tile.warps * warp_barriers() + (schedule.cluster_k > 1 ? 1 : 0);
   }
   constexpr i32 barrier_bytes() const { return (barriers() * 8 + 127) / 128 * 128; }
   // After the slices: DSMEM partials, one buffer per other CTA of the cluster, for the columns that

@@ -17,31 +17,31 @@ namespace {
 // Shared memory that a CTA takes beside its own.
 constexpr i64 kReservedSmem = 1024;
 
-constexpr int kWarps[] = {8, 16, 4, 2};
+constexpr int kWarps[] = {8, 4, 16};
 constexpr int kClusters[] = {1, 2, 4, 8};
 constexpr int kMostStages = 8;
-constexpr i64 kMostPerSm = 12;
 
 // Row tiles of a CTA, so that its sums and X fit the registers.
-int most_row_tiles(int columns) { return columns <= 8 ? 8 : columns <= 16 ? 4 : 2; }
+int most_row_tiles(int columns) { return columns <= 16 ? 4 : 2; }
 
-// Addresses, counters and the epilogue's operands take about 28 registers, and a fragment of q 16;
-// the rest are sums, and X, scales and zeros of two chunks, as they are and widened.
+// Addresses, counters and the epilogue's operands take about 36 registers, and a fragment of q 16;
+// the rest are sums, X of a chunk, and scales and zeros of two, as they are and widened.
 int estimated_registers(const SkinnyDequantConfig& c) {
   const int columns = c.tile.columns / 8;
   const int numbers =
       c.tile.row_tiles * 2 * (c.chunk_columns() / c.scaled_columns()) * (c.w.has_zero ? 2 : 1);
   const int x = c.chunk_blocks() * 2 * columns * 4;
-  return 28 + (c.tile.row_tiles + 1) * columns * 4 + 2 * x +
-         numbers * (c.has_row_scales() ? 1 : 4) + 16;
+  const int open = columns == 1 ? 8 : columns * 4;
+  return 36 + c.tile.row_tiles * columns * 4 + open + x + numbers * (c.has_row_scales() ? 1 : 5) +
+         16;
 }
 
-// CTAs per SM, at least two so that one streams while another ends; 0: the config does not fit.
+// CTAs per SM; 0: the config does not fit.
 int resident_ctas(const Target& target, const SkinnyDequantConfig& c) {
   const i64 by_smem = target.smem_per_sm / (c.smem_bytes() + kReservedSmem);
   const i64 by_registers = 65536 / (i64{c.threads()} * estimated_registers(c));
   const i64 ctas = std::min({by_smem, by_registers, i64{2048} / c.threads(), i64{8}});
-  return ctas >= 2 && c.smem_bytes() <= target.smem_per_cta ? static_cast<int>(ctas) : 0;
+  return c.smem_bytes() <= target.smem_per_cta ? static_cast<int>(ctas) : 0;
 }
 
 // A vector of D for each thread.
@@ -64,6 +64,25 @@ double busiest_share(const SkinnyDequantConfig& c, int sms) {
   return std::max(per_sm * sms / static_cast<double>(c.n_tiles() * c.k_slices()), 1.0);
 }
 
+// Clocks in which the warps that an SM holds issue the instructions of a CTA: unpacking and MMAs of
+// each row tile and chunk, scaling, and what a chunk and a stage cost (RESULTS dequant-4).
+double issue_clocks(const SkinnyDequantConfig& c, double active_warps) {
+  constexpr double kWarpClocks = 4.2;  // from one instruction of a warp to the next
+  constexpr double kMostIssued = 2.1;  // per clock of an SM
+  constexpr double kChunk = 60;
+  constexpr double kRun = 15;
+  const double columns = c.tile.columns / 8.0;
+  const double unpack = c.w.dtype == DType::kI8 ? 14 : 11;
+  const double blocks = c.chunk_blocks();
+  const double parts = c.has_row_scales() ? 0 : c.chunk_columns() / c.scaled_columns();
+  const double row_tile = blocks * (4 * (unpack + columns) + 1) + parts * (6 + 4 * columns);
+  const double chunk =
+      kChunk + blocks * 2 * columns + kRun * c.tile.row_tiles / c.loads.stage_chunks;
+  const double issued =
+      c.tile.warps * static_cast<double>(c.warp_chunks()) * (c.tile.row_tiles * row_tile + chunk);
+  return issued / std::min(active_warps / kWarpClocks, kMostIssued);
+}
+
 Prediction predict_dequant(const SkinnyDequantProblem& problem, const Target& target,
                            const SkinnyDequantConfig& c, int resident) {
   const double rows = static_cast<double>(problem.m);
@@ -77,8 +96,11 @@ Prediction predict_dequant(const SkinnyDequantProblem& problem, const Target& ta
   const double even = counts.units / target.sm_count;
   counts.units_per_sm = counts.early_weights ? std::max(even, 1.0) : std::ceil(even);
   counts.k_tiles = counts.stages = k_blocks;
-  counts.l2_bytes = c.tile.row_tiles * c.tile_bytes() + rows * 128;
-  counts.register_bytes = rows * k_blocks * 128;
+  // All CTAs read the same X, in short rows: RESULTS dequant-4.
+  constexpr double kSharedReads = 4.3;
+  counts.l2_bytes = c.tile.row_tiles * c.tile_bytes() + kSharedReads * rows * 128;
+  const double held = std::min<double>(resident, counts.units_per_sm);
+  counts.issue_clocks = issue_clocks(c, held * c.tile.warps);
   if (c.schedule.cluster_k > 1) {
     counts.exchange_bytes = static_cast<double>(c.tile.columns) * c.rows() * 4 *
                             (c.schedule.cluster_k - 1) / c.schedule.cluster_k;
@@ -92,18 +114,19 @@ Prediction predict_dequant(const SkinnyDequantProblem& problem, const Target& ta
 // them.
 bool read_name(const std::string& name, SkinnyDequantConfig& c) {
   int length = 0;
-  const int read = std::sscanf(name.c_str(), "dequant%dt%ds%db%d%n", &c.tile.warps,
-                               &c.tile.row_tiles, &c.loads.stages, &c.loads.stage_chunks, &length);
-  if (read != 4) return false;
+  const int read = std::sscanf(name.c_str(), "dequant%dt%ds%db%dx%db%d%n", &c.tile.warps,
+                               &c.tile.row_tiles, &c.loads.stages, &c.loads.stage_chunks,
+                               &c.loads.x_stages, &c.loads.x_chunks, &length);
+  if (read != 6) return false;
   llvm::StringRef rest = llvm::StringRef(name).drop_front(static_cast<size_t>(length));
   const auto within = [](i64 value, i64 hi) { return value >= 1 && value <= hi; };
   if (!within(c.tile.row_tiles, 32)) return false;
   c.schedule.n_slices = ceil_div(c.n_tiles(), c.tile.row_tiles);
   if (rest.consume_front("c") && rest.consumeInteger(10, c.schedule.cluster_k)) return false;
   if (rest.consume_front("n") && rest.consumeInteger(10, c.schedule.n_slices)) return false;
-  return within(c.tile.warps, 32) && within(c.loads.stages, 32) &&
-         within(c.loads.stage_chunks, 64) && within(c.schedule.cluster_k, 8) &&
-         within(c.schedule.n_slices, c.n_tiles()) &&
+  return within(c.tile.warps, 32) && within(c.loads.stages, 16) && within(c.loads.x_stages, 16) &&
+         within(c.loads.stage_chunks, 64) && within(c.loads.x_chunks, 64) &&
+         within(c.schedule.cluster_k, 8) && within(c.schedule.n_slices, c.n_tiles()) &&
          std::has_single_bit(static_cast<u32>(c.schedule.cluster_k)) && tile_name(c) == name;
 }
 
@@ -115,13 +138,13 @@ std::string describe(const SkinnyDequantConfig& c, int ctas) {
       c.schedule.cluster_k > 1 ? fmt::format(", cluster split-K {}", c.schedule.cluster_k) : "");
 }
 
-// Nothing: the config does not hold the problem, or the target not the config.
+// Nothing: the config does not hold the problem, or the target not `least_ctas` of its CTAs per SM.
 std::optional<Candidate> as_candidate(const SkinnyDequantProblem& problem, const Target& target,
-                                      SkinnyDequantConfig c) {
+                                      SkinnyDequantConfig c, int least_ctas) {
   fit_vectors(c);
   if (!holds(c)) return std::nullopt;
   const int ctas = resident_ctas(target, c);
-  if (ctas == 0) return std::nullopt;
+  if (ctas < least_ctas) return std::nullopt;
   return Candidate{{"skinny_dequant", tile_name(c), 1},
                    c,
                    ctas,
@@ -131,26 +154,45 @@ std::optional<Candidate> as_candidate(const SkinnyDequantProblem& problem, const
                    SumOrder::kOther};
 }
 
-// The deepest ring with which two CTAs fit an SM, and no deeper than the warp's slice of K. A
-// stage of few row tiles has more chunks, so that a warp waits seldom.
+// The ring of X: all of the warp's X where that is a small part of the shared memory of an SM, else
+// two stages as long as that part holds.
+void fit_x_ring(const Target& target, SkinnyDequantConfig& c) {
+  constexpr i64 kMostShare = 6;  // of an SM's shared memory, for each of two CTAs
+  const i64 most = target.smem_per_sm / kMostShare / c.tile.warps;
+  const i64 chunks = c.warp_chunks();
+  const auto holds = [&](i64 stages, i64 count) {
+    c.loads.x_stages = static_cast<i32>(stages);
+    c.loads.x_chunks = static_cast<i32>(count);
+    return stages * c.x_stage_bytes() <= most;
+  };
+  if (holds(1, chunks)) return;
+  i64 count = std::bit_floor(static_cast<u64>(chunks));
+  while (!holds(2, count) && count > 1) count /= 2;
+}
+
+// The deepest ring with which two CTAs fit an SM, so that one streams while another ends, and no
+// deeper than the warp's slice of K. A stage of few row tiles has more chunks, so that a warp waits
+// seldom.
 std::optional<Candidate> deepest(const SkinnyDequantProblem& problem, const Target& target,
                                  SkinnyDequantConfig c, int runs) {
   const i64 chunks = c.warp_chunks();
   c.loads.stage_chunks = static_cast<i32>(std::min<i64>(ceil_div(runs, c.tile.row_tiles), chunks));
   const i64 most = std::min<i64>(ceil_div(chunks, c.loads.stage_chunks), kMostStages);
-  for (c.loads.stages = static_cast<i32>(most); c.loads.stages > 0; --c.loads.stages) {
-    if (auto candidate = as_candidate(problem, target, c)) return candidate;
+  fit_x_ring(target, c);
+  // One stage only where it holds all: else nothing loads while it is read.
+  for (c.loads.stages = static_cast<i32>(most); c.loads.stages >= std::min<i64>(most, 2);
+       --c.loads.stages) {
+    if (auto candidate = as_candidate(problem, target, c, 2)) return candidate;
   }
   return std::nullopt;
 }
 
-// N in as many slices as fill the SMs a whole number of times: the choice with the fewest bytes on
-// the busiest SM, then with the most rows in a CTA.
+// N in as many slices as give each SM a whole number of CTAs, `from` to `to`.
 std::vector<Candidate> sliced(const SkinnyDequantProblem& problem, const Target& target,
-                              SkinnyDequantConfig c) {
+                              SkinnyDequantConfig c, i64 from, i64 to) {
   std::vector<Candidate> candidates;
   i64 last = 0;
-  for (i64 per_sm = 1; per_sm <= kMostPerSm; ++per_sm) {
+  for (i64 per_sm = from; per_sm <= to; ++per_sm) {
     const i64 slices =
         std::min(std::max<i64>(per_sm * target.sm_count / c.schedule.cluster_k, 1), c.n_tiles());
     if (slices == last) break;
@@ -160,8 +202,11 @@ std::vector<Candidate> sliced(const SkinnyDequantProblem& problem, const Target&
     // As many as these row tiles need: equal slices where N divides.
     c.schedule.n_slices = ceil_div(c.n_tiles(), c.tile.row_tiles);
     if (c.schedule.n_slices * 8 < slices * 7) c.schedule.n_slices = slices;
-    for (const int runs : {4, 8, 16})
-    if (auto candidate = deepest(problem, target, c, runs)) candidates.push_back(std::move(*candidate));
+    for (const int runs : {4, 8}) {
+      auto candidate = deepest(problem, target, c, runs);
+      if (candidate && (candidates.empty() || candidates.back().id.tile != candidate->id.tile))
+        candidates.push_back(std::move(*candidate));
+    }
   }
   return candidates;
 }
@@ -170,8 +215,9 @@ std::vector<Candidate> sliced(const SkinnyDequantProblem& problem, const Target&
 
 std::string tile_name(const SkinnyDequantConfig& c) {
   const SkinnyDequantSchedule& schedule = c.schedule;
-  std::string name = fmt::format("dequant{}t{}s{}b{}", c.tile.warps, c.tile.row_tiles,
-                                 c.loads.stages, c.loads.stage_chunks);
+  std::string name =
+      fmt::format("dequant{}t{}s{}b{}x{}b{}", c.tile.warps, c.tile.row_tiles, c.loads.stages,
+                  c.loads.stage_chunks, c.loads.x_stages, c.loads.x_chunks);
   if (schedule.cluster_k > 1) name += fmt::format("c{}", schedule.cluster_k);
   if (schedule.n_slices != ceil_div(c.n_tiles(), c.tile.row_tiles))
     name += fmt::format("n{}", schedule.n_slices);
@@ -186,22 +232,24 @@ std::vector<Candidate> skinny_dequant_candidates(const SkinnyDequantProblem& pro
   base.tile.columns = static_cast<i32>(std::max<i64>(ceil_div(problem.m, 8), 1) * 8);
   if (!request.tile.empty()) {
     if (read_name(request.tile, base)) {
-      if (auto candidate = as_candidate(problem, target, base)) candidates.push_back(*candidate);
+      if (auto candidate = as_candidate(problem, target, base, 1)) candidates.push_back(*candidate);
     }
     return candidates;
   }
-  const auto add = [&](int warps, int cluster) {
+  // Two CTAs per SM or more: with one, the SMs that get none first get two of the next kernel.
+  const auto add = [&](int warps, int cluster, i64 from, i64 to) {
     SkinnyDequantConfig c = base;
     c.tile.warps = warps;
     c.schedule.cluster_k = cluster;
-    llvm::append_range(candidates, sliced(problem, target, c));
+    llvm::append_range(candidates, sliced(problem, target, c, from, to));
   };
+  constexpr i64 kMostPerSm = 12;
   for (const int warps : kWarps) {
-    for (const int cluster : kClusters) add(warps, cluster);
+    for (const int cluster : kClusters) add(warps, cluster, 2, kMostPerSm);
   }
-  // K of few chunks: fewer warps.
-  for (const int warps : {2, 1}) {
-    if (candidates.empty()) add(warps, 1);
+  // N of few rows, K of few chunks.
+  for (const int warps : {8, 4, 2, 1}) {
+    if (candidates.empty()) add(warps, 1, 1, 1);
   }
   return candidates;
 }

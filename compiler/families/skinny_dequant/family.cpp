@@ -59,7 +59,10 @@ Fields fields_of(const SkinnyDequantTile& t) {
 Fields fields_of(const SkinnyDequantLoads& l) {
   Fields fields;
   fields.add_unless_default("w_is_weight", l.w_is_weight, SkinnyDequantLoads().w_is_weight);
-  return fields.add("stages", l.stages).add("stage_chunks", l.stage_chunks);
+  return fields.add("stages", l.stages)
+      .add("stage_chunks", l.stage_chunks)
+      .add("x_stages", l.x_stages)
+      .add("x_chunks", l.x_chunks);
 }
 
 std::string config_text(const SkinnyDequantConfig& c) {
