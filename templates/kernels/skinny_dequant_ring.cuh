@@ -3,8 +3,8 @@
 // global to shared memory. X takes few and long loads, in a ring of its own: a load waits at L2 for
 // the requests of q before it (RESULTS dequant-3).
 //
-//   mbarrier, warp and stage: arrivals are the lanes that load, one per row tile of the CTA or per
-//   row of X, each of which expects its own bytes; phase i / stages: fill i has arrived
+//   mbarrier, warp and stage: a lane per row tile of the CTA, or per row of X, loads, expects its
+//   own bytes and arrives; phase i / stages: fill i has arrived
 #pragma once
 
 #include "ptx/bulk.cuh"
@@ -145,7 +145,7 @@ struct DequantRing {
     }
   }
 
-  // After chunk `chunk` has been read: stages of which it was the last are filled again.
+  // After chunk `chunk` has been read: stages that end with it are filled again.
   CATENARY_DEVICE void release(i32 chunk) const {
     const bool q_ends = (chunk + 1) % kConfig.loads.stage_chunks == 0;
     const bool x_ends = (chunk + 1) % kConfig.loads.x_chunks == 0;

@@ -96,6 +96,11 @@ TEST_SUITE("skinny_dequant in the simulator") {
       cases.push_back({"i4", "bf16", "bf16", m % 2 == 1, {m, 33, 160, 32}, ""});
       cases.push_back({"i8", "f16", "f32", m % 3 == 1, {m, 17, 224, 64}, ""});
     }
+    // One warp, whose threads take vectors of 16.
+    for (const i64 m : {17, 24, 32}) {
+      cases.push_back({"i8", "bf16", "bf16", true, {m, 17, 32, 32}, ""});
+      cases.push_back({"i4", "f16", "f32", false, {m, 33, 64, 64}, "", FillKind::kNormal});
+    }
     for (const i64 n : {1, 15, 16, 31, 65, 129}) {
       for (const i64 group : {32, 64, 96, 128, 352}) {
         cases.push_back({"u4", "bf16", "f16", true, {5, n, 352, group}, ""});

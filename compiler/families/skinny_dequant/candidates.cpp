@@ -8,8 +8,8 @@
 #include <optional>
 
 #include "compiler/families/roofline.h"
-#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringRef.h"
+#include "llvm/ADT/StringSet.h"
 
 namespace catenary {
 namespace {
@@ -46,7 +46,7 @@ int resident_ctas(const Target& target, const SkinnyDequantConfig& c) {
 
 // A vector of D for each thread.
 void fit_vectors(SkinnyDequantConfig& c) {
-  while (c.vectors() > c.threads() && c.vec < 8) c.vec *= 2;
+  while (c.vectors() > c.threads() && c.vec < 16) c.vec *= 2;
 }
 
 // Every warp has a chunk of K, every slice of N a row tile, and every vector of D a thread.
@@ -187,24 +187,35 @@ std::optional<Candidate> deepest(const SkinnyDequantProblem& problem, const Targ
   return std::nullopt;
 }
 
-// N in as many slices as give each SM a whole number of CTAs, `from` to `to`.
-std::vector<Candidate> sliced(const SkinnyDequantProblem& problem, const Target& target,
-                              SkinnyDequantConfig c, i64 from, i64 to) {
-  std::vector<Candidate> candidates;
-  i64 last = 0;
-  for (i64 per_sm = from; per_sm <= to; ++per_sm) {
-    const i64 slices =
-        std::min(std::max<i64>(per_sm * target.sm_count / c.schedule.cluster_k, 1), c.n_tiles());
-    if (slices == last) break;
-    last = slices;
-    c.tile.row_tiles = static_cast<i32>(ceil_div(c.n_tiles(), slices));
-    if (c.tile.row_tiles > most_row_tiles(c.tile.columns)) continue;
+// Numbers of slices of N that give each SM a whole number of CTAs, `from` to kMostPerSm, and those
+// of each number of row tiles with at least `from` CTAs per SM.
+std::vector<i64> slice_counts(const Target& target, const SkinnyDequantConfig& c, i64 from) {
+  constexpr i64 kMostPerSm = 12;
+  const i64 least = from * target.sm_count / c.schedule.cluster_k;
+  const int most = most_row_tiles(c.tile.columns);
+  std::vector<i64> counts;
+  for (i64 per_sm = from; per_sm <= kMostPerSm; ++per_sm) {
+    const i64 slices = std::max<i64>(per_sm * target.sm_count / c.schedule.cluster_k, 1);
+    const i64 tiles = ceil_div(c.n_tiles(), slices);
     // As many as these row tiles need: equal slices where N divides.
-    c.schedule.n_slices = ceil_div(c.n_tiles(), c.tile.row_tiles);
-    if (c.schedule.n_slices * 8 < slices * 7) c.schedule.n_slices = slices;
+    const i64 equal = ceil_div(c.n_tiles(), tiles);
+    if (tiles <= most)
+      counts.push_back(equal * 8 < slices * 7 && slices <= c.n_tiles() ? slices : equal);
+  }
+  for (i64 tiles = 1; tiles <= most; ++tiles) {
+    if (ceil_div(c.n_tiles(), tiles) >= least) counts.push_back(ceil_div(c.n_tiles(), tiles));
+  }
+  return counts;
+}
+
+std::vector<Candidate> sliced(const SkinnyDequantProblem& problem, const Target& target,
+                              SkinnyDequantConfig c, i64 from) {
+  std::vector<Candidate> candidates;
+  for (const i64 slices : slice_counts(target, c, from)) {
+    c.schedule.n_slices = slices;
+    c.tile.row_tiles = static_cast<i32>(ceil_div(c.n_tiles(), slices));
     for (const int runs : {4, 8}) {
-      auto candidate = deepest(problem, target, c, runs);
-      if (candidate && (candidates.empty() || candidates.back().id.tile != candidate->id.tile))
+      if (auto candidate = deepest(problem, target, c, runs))
         candidates.push_back(std::move(*candidate));
     }
   }
@@ -236,20 +247,23 @@ std::vector<Candidate> skinny_dequant_candidates(const SkinnyDequantProblem& pro
     }
     return candidates;
   }
-  // Two CTAs per SM or more: with one, the SMs that get none first get two of the next kernel.
-  const auto add = [&](int warps, int cluster, i64 from, i64 to) {
+  llvm::StringSet<> names;
+  // Two CTAs per SM or more: with one, the SMs that get none first get two of the next kernel
+  // (RESULTS dequant-5).
+  const auto add = [&](int warps, int cluster, i64 from) {
     SkinnyDequantConfig c = base;
     c.tile.warps = warps;
     c.schedule.cluster_k = cluster;
-    llvm::append_range(candidates, sliced(problem, target, c, from, to));
+    for (Candidate& candidate : sliced(problem, target, c, from)) {
+      if (names.insert(candidate.id.tile).second) candidates.push_back(std::move(candidate));
+    }
   };
-  constexpr i64 kMostPerSm = 12;
   for (const int warps : kWarps) {
-    for (const int cluster : kClusters) add(warps, cluster, 2, kMostPerSm);
+    for (const int cluster : kClusters) add(warps, cluster, 2);
   }
-  // N of few rows, K of few chunks.
+  // Small N, or a K with too few chunks.
   for (const int warps : {8, 4, 2, 1}) {
-    if (candidates.empty()) add(warps, 1, 1, 1);
+    if (candidates.empty()) add(warps, 1, 1);
   }
   return candidates;
 }
