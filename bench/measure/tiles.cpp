@@ -28,7 +28,7 @@ Expected<std::vector<CandidateRow>> time_tiles(const Session& session, const Cha
   });
   TimingOptions timing = options.timing;
   timing.rounds = std::max(5, timing.rounds / 2);
-  auto timed = run_contest(session, entrants, {}, setup.data(), timing, false);
+  auto timed = run_contest(session, entrants, {}, setup.data(), timing, true);
   if (!timed) return timed.takeError();
   for (const Entrant& entrant : entrants) rows.push_back(candidate_row(entrant));
   std::stable_sort(rows.begin(), rows.end(), [](const CandidateRow& a, const CandidateRow& b) {

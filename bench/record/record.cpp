@@ -50,8 +50,9 @@ Array array(const Rows& rows, const ToJson& to_json) {
 Value tile_json(const CandidateRow& tile) {
   return Object{{"family", text(tile.family)}, {"tile", text(tile.tile)},
                 {"split_k", tile.split_k},     {"predicted_us", number(tile.predicted_us)},
-                {"us", number(tile.us)},       {"registers", tile.registers},
-                {"chosen", tile.chosen},       {"note", text(tile.note)}};
+                {"us", number(tile.us)},       {"pdl_us", number(tile.pdl_us)},
+                {"registers", tile.registers}, {"chosen", tile.chosen},
+                {"note", text(tile.note)}};
 }
 
 Value row_json(const Row& row) {

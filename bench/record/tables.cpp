@@ -78,13 +78,13 @@ std::string table_line(const Row& row) {
 }
 
 std::string tile_table(const Row& row) {
-  std::string text = fmt::format("  {:<24} {:>5} {:>10} {:>10} {:>5}\n", "tile", "split",
-                                 "predicted", "us", "regs");
+  std::string text = fmt::format("  {:<24} {:>5} {:>10} {:>10} {:>10} {:>5}\n", "tile", "split",
+                                 "predicted", "us", "PDL us", "regs");
   for (const CandidateRow& tile : row.tiles) {
-    text += fmt::format("  {:<24} {:>5} {:>10.1f} {:>10} {:>5}{}{}\n", tile.tile, tile.split_k,
-                        tile.predicted_us, tile.us ? fmt::format("{:.2f}", *tile.us) : "-",
-                        tile.registers, tile.chosen ? "  <- cost model" : "",
-                        tile.note.empty() ? "" : "  " + tile.note);
+    text += fmt::format(
+        "  {:<24} {:>5} {:>10.1f} {:>10} {:>10} {:>5}{}{}\n", tile.tile, tile.split_k,
+        tile.predicted_us, optional_text(tile.us, 2), optional_text(tile.pdl_us, 2), tile.registers,
+        tile.chosen ? "  <- cost model" : "", tile.note.empty() ? "" : "  " + tile.note);
   }
   return text;
 }

@@ -3,7 +3,8 @@
 //
 //   us = start + norm3(norm6(sm, l2, power), latency, dram) + tail + reduction
 //
-//   sm         k-tiles and epilogues of the busiest SM, one after the other
+//   sm         k-tiles and epilogues of the busiest SM, one after the other; of a stream, its
+//              instructions
 //   l2         bytes that all k-tiles draw from L2 / L2's rate
 //   power      flop / the rate at the power limit
 //   latency    loads that the pipeline's stages do not cover
@@ -36,6 +37,7 @@ struct Counts {
   double accumulators = 0;     // of a unit's tile
   bool mma_sync = false;       // mma.sync, not wgmma
   bool streams = false;        // the weights are read once and no MMA limits
+  double issue_clocks = 0;     // of a stream's unit: clocks in which an SM issues its instructions
   bool ping_pong = false;      // the epilogue overlaps the next mainloop
   double cluster_waits = 0;    // of a k-tile, for the other CTAs of a cluster that shares loads
   bool early_weights = false;  // weights are loaded before the dependency wait

@@ -13,6 +13,7 @@
 // 8 bits, but for i4 in bf16, 2^7 + 8 + zero: there the zero is subtracted by itself.
 #pragma once
 
+#include "ptx/bits.cuh"
 #include "ptx/convert.cuh"
 #include "ptx/half2.cuh"
 #include "shared/skinny_dequant_config.h"
@@ -51,15 +52,15 @@ CATENARY_DEVICE u32 widen_pair(u32 word) {
   constexpr DType kQ = kConfig.w.dtype;
   constexpr u32 kPower = kMath == MathMode::kBF16 ? 0x43004300u : 0x64006400u;
   if constexpr (kQ == DType::kU4) {
-    return (word & 0x000f000fu) | kPower;
+    return and_xor(word, 0x000f000fu, kPower);
   } else if constexpr (kQ == DType::kI4) {
-    const u32 widened = (word & 0x000f000fu) ^ (kPower | 0x00080008u);
+    const u32 widened = and_xor(word, 0x000f000fu, kPower | 0x00080008u);
     return has_offset<kConfig>() ? widened : subtract_pair<kMath>(widened, kPower | 0x00080008u);
   } else if constexpr (kMath == MathMode::kF16) {
-    return (word & 0x00ff00ffu) ^ (kPower | 0x00800080u);
+    return and_xor(word, 0x00ff00ffu, kPower | 0x00800080u);
   } else {
     static_assert(kQ == DType::kI8, "no integers of this dtype");
-    return sub_bf16x2((word & 0x007f007fu) | kPower, (word & 0x00800080u) | kPower);
+    return sub_bf16x2(and_xor(word, 0x007f007fu, kPower), and_xor(word, 0x00800080u, kPower));
   }
 }
 

@@ -27,8 +27,8 @@ struct DequantOperand {
   constexpr bool operator==(const DequantOperand&) const = default;
 };
 
-// The part of D that a CTA computes: row_tiles x 16 rows of W, and `columns` rows of X. Its warps
-// divide K.
+// The part of D that a CTA computes: up to row_tiles x 16 rows of W, and `columns` rows of X. Its
+// warps divide K.
 struct SkinnyDequantTile {
   i32 warps = 8;
   i32 row_tiles = 1;
@@ -36,16 +36,19 @@ struct SkinnyDequantTile {
   constexpr bool operator==(const SkinnyDequantTile&) const = default;
 };
 
-// Each warp has a ring of its own.
+// Each warp has a ring of its own for q, and one for X.
 struct SkinnyDequantLoads {
   bool w_is_weight = true;  // q, scale and zero are weights: they are loaded before the wait
   i32 stages = 4;           // pipeline stages of the ring
-  i32 stage_blocks = 4;     // K blocks of a stage
+  i32 stage_chunks = 1;     // chunks of K of a stage
+  i32 x_stages = 1;         // pipeline stages of X
+  i32 x_chunks = 1;         // chunks of K of a stage of X
   constexpr bool operator==(const SkinnyDequantLoads&) const = default;
 };
 
 struct SkinnyDequantSchedule {
   i32 cluster_k = 1;  // cluster split-K: CTAs that divide K, each with all columns
+  i64 n_slices = 1;   // slices of N: its row tiles are divided evenly among them
   constexpr bool operator==(const SkinnyDequantSchedule&) const = default;
 };
 
@@ -64,58 +67,61 @@ struct SkinnyDequantConfig {
   static constexpr i32 kSquaresBytes = 0;
   constexpr bool operator==(const SkinnyDequantConfig&) const = default;
 
-  // K counts in blocks of 64 columns, the last one not always whole.
-  constexpr i64 k_blocks() const { return packed_tiles(space.k.size, kPackedColumns); }
-  constexpr i32 tile_bytes() const { return packed_tile_bytes(w.dtype); }
   constexpr i32 threads() const { return tile.warps * 32; }
   constexpr i32 num_accumulators() const { return 1; }
-  // Indices of D's n that a CTA computes.
+  // Row tiles of N, of 16 rows each; a CTA has row_tiles or one less.
+  constexpr i64 n_tiles() const { return packed_tiles(space.n.size, kPackedRows); }
+  constexpr bool has_equal_slices() const { return n_tiles() % schedule.n_slices == 0; }
+  // The most indices of D's n that a CTA computes.
   constexpr i32 rows() const { return tile.row_tiles * 16; }
   // Vectors of D that a CTA stores: every cluster_k-th column.
   constexpr i32 vectors() const { return rows() / vec * (tile.columns / schedule.cluster_k); }
   constexpr i32 k_slices() const { return schedule.cluster_k; }
-  // The most K blocks of one warp.
-  constexpr i64 warp_blocks() const {
-    return ceil_div(ceil_div(k_blocks(), k_slices()), tile.warps);
+
+  // K counts in blocks of 64 columns, the last one not always whole. A warp multiplies a chunk of
+  // them at a time: two, or one where X has more than 16 rows, for its registers.
+  constexpr i64 k_blocks() const { return packed_tiles(space.k.size, kPackedColumns); }
+  constexpr i32 chunk_blocks() const { return tile.columns <= 16 ? 2 : 1; }
+  constexpr i32 chunk_columns() const { return chunk_blocks() * static_cast<i32>(kPackedColumns); }
+  constexpr i64 k_chunks() const { return ceil_div(k_blocks(), chunk_blocks()); }
+  // The most chunks of one warp.
+  constexpr i64 warp_chunks() const {
+    return ceil_div(ceil_div(k_chunks(), k_slices()), tile.warps);
   }
 
-  // A stage: row_tiles runs of stage_blocks tiles of q, then x_rows() rows of X, `x_pitch` apart. A
-  // quarter of a warp reads 64 adjacent bytes of two rows of X, which are then in different banks.
-  constexpr i32 run_bytes() const { return loads.stage_blocks * tile_bytes(); }
-  constexpr i32 x_pitch() const { return loads.stage_blocks * 128 + 64; }
+  // One scale for a whole row of W: the sums are scaled at the end.
+  constexpr bool has_row_scales() const { return w.block_columns >= space.k.size; }
+  // Columns after which a chunk's sums are scaled: a chunk, or as many as surely have one scale.
+  constexpr i32 scaled_columns() const {
+    if (has_row_scales() || w.block_columns % chunk_columns() == 0) return chunk_columns();
+    return w.block_columns % 64 == 0 ? 64 : 32;
+  }
+
+  // A stage: row_tiles runs of stage_chunks chunks of q.
+  constexpr i32 tile_bytes() const { return packed_tile_bytes(w.dtype); }
+  constexpr i32 stage_blocks() const { return loads.stage_chunks * chunk_blocks(); }
+  constexpr i32 run_bytes() const { return stage_blocks() * tile_bytes(); }
+  constexpr i32 stage_bytes() const { return tile.row_tiles * run_bytes(); }
+  // A stage of X: its rows, `x_pitch` apart. A quarter of a warp reads 64 adjacent bytes of two
+  // rows, which are then in different banks.
+  constexpr i32 x_columns() const { return loads.x_chunks * chunk_columns(); }
+  constexpr i32 x_pitch() const { return x_columns() * 2 + 64; }
   constexpr i32 x_rows() const {
     return space.m.size < tile.columns ? static_cast<i32>(space.m.size) : tile.columns;
   }
-  constexpr i32 stage_bytes() const {
-    return (tile.row_tiles * run_bytes() + x_rows() * x_pitch() + 127) / 128 * 128;
-  }
-  // The ring is reused for the warp's sums, [column][row], padded by 4 floats as in `skinny`.
+  constexpr i32 x_stage_bytes() const { return (x_rows() * x_pitch() + 127) / 128 * 128; }
+  constexpr i32 x_offset() const { return loads.stages * stage_bytes(); }
+  // A warp's rings. They are reused for its sums, [column][row], padded by 4 floats as in `skinny`.
   constexpr i32 sum_row() const { return rows() + 4; }
-  constexpr i32 ring_bytes() const {
-    const i32 sums = (tile.columns * sum_row() * 4 + 127) / 128 * 128;
-    const i32 ring = loads.stages * stage_bytes();
-    return ring > sums ? ring : sums;
-  }
-  // Columns that share a scale: all of them where the block is larger.
-  constexpr i32 scale_columns() const {
-    const i64 all = k_blocks() * kPackedColumns;
-    return static_cast<i32>(w.block_columns < all ? w.block_columns : all);
-  }
-  // Blocks of columns with a part in a warp's slice of K: a slice may begin and end inside one.
-  constexpr i64 warp_scales() const {
-    const i64 all = ceil_div(space.k.size, w.block_columns);
-    const i64 columns = warp_blocks() * kPackedColumns;
-    const i64 most = (columns + w.block_columns - 2) / w.block_columns + 1;
-    return most < all ? most : all;
-  }
-  // After the ring: the slice's scales as f32, [block][row], then its zeros as pairs of X's dtype.
-  constexpr i32 scale_bytes() const { return static_cast<i32>(warp_scales()) * rows() * 4; }
   constexpr i32 slice_bytes() const {
-    return ring_bytes() + (scale_bytes() * (w.has_zero ? 2 : 1) + 127) / 128 * 128;
+    const i32 sums = (tile.columns * sum_row() * 4 + 127) / 128 * 128;
+    const i32 rings = x_offset() + loads.x_stages * x_stage_bytes();
+    return rings > sums ? rings : sums;
   }
-  // mbarriers: one per warp and stage, one for the DSMEM partials.
+  // mbarriers: one per warp and stage, of q first, one for the DSMEM partials.
+  constexpr i32 warp_barriers() const { return loads.stages + loads.x_stages; }
   constexpr i32 barriers() const {
-    return tile.warps * loads.stages + (schedule.cluster_k > 1 ? 1 : 0);
+    return tile.warps * warp_barriers() + (schedule.cluster_k > 1 ? 1 : 0);
   }
   constexpr i32 barrier_bytes() const { return (barriers() * 8 + 127) / 128 * 128; }
   // After the slices: DSMEM partials, one buffer per other CTA of the cluster, for the columns that

@@ -70,9 +70,9 @@ std::vector<WrittenCase> dequant_cases() {
     cases.push_back(made("scales by group, then row", {.q = q, .strides = " strides[1, 40]"}));
     cases.push_back(made("not a weight", {.q = q, .zero = true, .role = "input"}));
   }
-  for (const char* tile :
-       {"dequant1t1s1b1", "dequant4t2s2b2", "dequant4t4s3b1", "dequant3t1s2b3", "dequant2t2s2b4",
-        "dequant2t1s3b2c2", "dequant4t2s2b1c4", "dequant2t4s2b1c8"}) {
+  for (const char* tile : {"dequant1t1s1b1x1b1", "dequant4t2s2b2x1b6", "dequant4t3s3b1x2b2",
+                           "dequant3t1s2b3x3b1", "dequant2t2s2b4x2b2", "dequant2t1s3b2x1b4c2",
+                           "dequant2t2s2b1x1b2c4", "dequant1t3s2b1x2b1c8"}) {
     for (const char* q : {"i8", "i4"})
       cases.push_back(made("", {.q = q, .m = "8", .n = 70, .k = 1440}, tile));
   }

@@ -113,7 +113,7 @@ Case half2_pairs() {
   c.threads = 256;
   Random random(35);
   Bytes in(4 * 4 * kValues);
-  c.expected.assign(2 * 4 * kValues, 0);
+  c.expected.assign(3 * 4 * kValues, 0);
   for (size_t t = 0; t < 2 * kValues; ++t) {  // halves
     const u16 a = finite_half(random, 0x4300, 0x7f80), b = finite_half(random, 0x4300, 0x7f80);
     const u16 x = finite_half(random, 0x6400, 0x7c00), y = finite_half(random, 0x6400, 0x7c00);
@@ -121,8 +121,9 @@ Case half2_pairs() {
     for (size_t s = 0; s < 4; ++s) put(in, 4 * s * kValues + 2 * t, halves[s]);
     put(c.expected, 2 * t, to_bf16(from_bf16(a) - from_bf16(b)));
     put(c.expected, 4 * kValues + 2 * t, to_f16(number(from_f16(x)) - number(from_f16(y))));
+    put(c.expected, 2 * 4 * kValues + 2 * t, static_cast<u16>((a & b) ^ x));
   }
-  c.buffers = {input(in), output(2 * 4 * kValues)};
+  c.buffers = {input(in), output(3 * 4 * kValues)};
   return c;
 }
 

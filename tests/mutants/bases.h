@@ -203,34 +203,34 @@ inline constexpr MutantBase kMutantBases[] = {
               "  y = relu(add(add(contract \"mk,nk->mn\"(x, w), b), r))\n"
               "  return y: bf16 align 2 }",
      .tile = "skinny4x2s3r2g2p3"},
-    // Seven K blocks, the last one half, on two warps with two stages each; 39 rows are three row
-    // tiles on CTAs of two.
+    // 17 K blocks, the last one half: four and five chunks on two warps with two stages each. 39
+    // rows are three row tiles, one and two of them on two CTAs.
     {.name = "skinny_dequant",
      .chain =
-         "chain a(input x: bf16[5, 416], weight q: i4[39, 416] packed, weight s: bf16[39, 4],\n"
-         "        weight z: i8[39, 4], weight b: f32[39], input r: bf16[5, 39] align 2) {\n"
+         "chain a(input x: bf16[5, 1056], weight q: i4[39, 1056] packed, weight s: bf16[39, 9],\n"
+         "        weight z: i8[39, 9], weight b: f32[39], input r: bf16[5, 39] align 2) {\n"
          "  w = dequant(q, s, z) block (1, 128)\n"
          "  y = relu(add(add(contract \"mk,nk->mn\"(x, w), b), r))\n"
          "  return y: bf16 align 2 }",
-     .tile = "dequant2t2s2b1"},
+     .tile = "dequant2t2s2b1x2b1"},
     {.name = "skinny_dequant, not a weight",
      .chain = "chain a(input x: bf16[5, 416], input q: u4[39, 416] packed, input s: f32[39, 4]) {\n"
               "  w = dequant(q, s) block (1, 128)\n"
               "  y = contract \"mk,nk->mn\"(x, w)\n  return y: f32 align 4 }",
-     .tile = "dequant2t2s2b1"},
+     .tile = "dequant2t2s2b1x2b1"},
     {.name = "skinny_dequant after a kernel",
      .chain =
          "chain a(input x: bf16[5, 416], weight q: i4[64, 416] packed, weight s: bf16[64, 1],\n"
-         "        weight p: i4[40, 64] packed, weight t: bf16[40, 2]) {\n"
+         "        weight p: i4[40, 64] packed, weight t: bf16[40, 2], input r: f32[5, 40]) {\n"
          "  h = cast(contract \"mk,nk->mn\"(x, dequant(q, s) block (1, 416)), bf16)\n"
-         "  y = contract \"mk,nk->mn\"(h, dequant(p, t) block (1, 32))\n  return y: f32 }",
-     .tile = "dequant1t1s1b1"},
+         "  y = add(contract \"mk,nk->mn\"(h, dequant(p, t) block (1, 32)), r)\n  return y: f32 }",
+     .tile = "dequant1t1s1b1x1b1"},
     {.name = "skinny_dequant, cluster",
      .chain =
          "chain a(input x: f16[5, 416], weight q: i8[39, 416] packed, weight s: f32[39, 4]) {\n"
          "  w = dequant(q, s) block (1, 128)\n"
          "  y = contract \"mk,nk->mn\"(x, w)\n  return y: f32 align 4 }",
-     .tile = "dequant2t1s2b1c2"},
+     .tile = "dequant2t1s1b2x1b2c2"},
     {.name = "skinny by cp.async",
      .chain = "chain a(input x: bf16[5, 1088], weight w: bf16[39, 1088], weight b: f32[39]) {\n"
               "  y = relu(add(contract \"mk,nk->mn\"(x, w), b))\n  return y: bf16 align 2 }",

@@ -57,6 +57,8 @@ const Sample kSamples[] = {
   st_global_u16(p, f32_to_bf16(x));
   st_global_u32(p, f32_to_bits(x) + f32_to_tf32(n));
   st_global_u32(p, f32_to_bf16x2(x, 1.0f) + f32_to_f16x2(1.0f, x));)"},
+    {"bits.cuh", "sm_80", "#include \"ptx/global.cuh\"\n", R"(
+  st_global_u32(p, and_xor(n, 15u, 3u));)"},
     {"half2.cuh", "sm_90", "#include \"ptx/global.cuh\"\n", R"(
   st_global_u32(p, sub_bf16x2(n, n + 1) + sub_f16x2(n, n + 1));)"},
     {"math.cuh", "sm_80", "#include \"ptx/convert.cuh\"\n#include \"ptx/global.cuh\"\n", R"(

@@ -8,6 +8,8 @@
 #include <optional>
 
 #include "compiler/families/roofline.h"
+#include "llvm/ADT/StringRef.h"
+#include "llvm/ADT/StringSet.h"
 
 namespace catenary {
 namespace {
@@ -15,36 +17,70 @@ namespace {
 // Shared memory that a CTA takes beside its own.
 constexpr i64 kReservedSmem = 1024;
 
-constexpr int kWarps[] = {8, 16, 4};
-constexpr int kRowTiles[] = {1, 2, 4};
+constexpr int kWarps[] = {8, 4, 16};
 constexpr int kClusters[] = {1, 2, 4, 8};
-constexpr int kStageBlocks[] = {1, 2, 4, 8};
-constexpr int kStages = 4;
+constexpr int kMostStages = 8;
 
-// Addresses, counters and the epilogue's operands take about 32 registers; the rest are sums, a
-// half of a K block of X, and a fragment of q with its offsets.
+// Row tiles of a CTA, so that its sums and X fit the registers.
+int most_row_tiles(int columns) { return columns <= 16 ? 4 : 2; }
+
+// Addresses, counters and the epilogue's operands take about 36 registers, and a fragment of q 16;
+// the rest are sums, X of a chunk, and scales and zeros of two, as they are and widened.
 int estimated_registers(const SkinnyDequantConfig& c) {
   const int columns = c.tile.columns / 8;
-  return 32 + c.tile.row_tiles * columns * 8 + columns * 4 + 12;
+  const int numbers =
+      c.tile.row_tiles * 2 * (c.chunk_columns() / c.scaled_columns()) * (c.w.has_zero ? 2 : 1);
+  const int x = c.chunk_blocks() * 2 * columns * 4;
+  const int open = columns == 1 ? 8 : columns * 4;
+  return 36 + c.tile.row_tiles * columns * 4 + open + x + numbers * (c.has_row_scales() ? 1 : 5) +
+         16;
 }
 
-// CTAs per SM, at least two so that one streams while another ends; 0: the config does not fit.
+// CTAs per SM; 0: the config does not fit.
 int resident_ctas(const Target& target, const SkinnyDequantConfig& c) {
   const i64 by_smem = target.smem_per_sm / (c.smem_bytes() + kReservedSmem);
   const i64 by_registers = 65536 / (i64{c.threads()} * estimated_registers(c));
-  const i64 ctas = std::min({by_smem, by_registers, i64{2048} / c.threads(), i64{4}});
-  return ctas >= 2 && c.smem_bytes() <= target.smem_per_cta ? static_cast<int>(ctas) : 0;
+  const i64 ctas = std::min({by_smem, by_registers, i64{2048} / c.threads(), i64{8}});
+  return c.smem_bytes() <= target.smem_per_cta ? static_cast<int>(ctas) : 0;
 }
 
 // A vector of D for each thread.
 void fit_vectors(SkinnyDequantConfig& c) {
-  while (c.vectors() > c.threads() && c.vec < 8) c.vec *= 2;
+  while (c.vectors() > c.threads() && c.vec < 16) c.vec *= 2;
 }
 
-// Every warp has a K block, and every vector of D a thread.
+// Every warp has a chunk of K, every slice of N a row tile, and every vector of D a thread.
 bool holds(const SkinnyDequantConfig& c) {
-  return c.k_blocks() / c.k_slices() >= c.tile.warps && c.vectors() <= c.threads() &&
-         c.tile.columns % c.schedule.cluster_k == 0 && c.threads() <= 1024;
+  return c.k_chunks() / c.k_slices() >= c.tile.warps && c.vectors() <= c.threads() &&
+         c.tile.columns % c.schedule.cluster_k == 0 && c.threads() <= 1024 &&
+         c.schedule.n_slices <= c.n_tiles() &&
+         c.tile.row_tiles == ceil_div(c.n_tiles(), c.schedule.n_slices);
+}
+
+// Bytes of the SM that reads most over the mean of all, by the row tiles of its CTAs.
+double busiest_share(const SkinnyDequantConfig& c, int sms) {
+  const i64 ctas = c.schedule.n_slices * c.k_slices();
+  const double per_sm = static_cast<double>(ceil_div(ctas, sms)) * c.tile.row_tiles;
+  return std::max(per_sm * sms / static_cast<double>(c.n_tiles() * c.k_slices()), 1.0);
+}
+
+// Clocks in which the warps that an SM holds issue the instructions of a CTA: unpacking and MMAs of
+// each row tile and chunk, scaling, and what a chunk and a stage cost (RESULTS dequant-4).
+double issue_clocks(const SkinnyDequantConfig& c, double active_warps) {
+  constexpr double kWarpClocks = 4.2;  // from one instruction of a warp to the next
+  constexpr double kMostIssued = 2.1;  // per clock of an SM
+  constexpr double kChunk = 60;
+  constexpr double kRun = 15;
+  const double columns = c.tile.columns / 8.0;
+  const double unpack = c.w.dtype == DType::kI8 ? 14 : 11;
+  const double blocks = c.chunk_blocks();
+  const double parts = c.has_row_scales() ? 0 : c.chunk_columns() / c.scaled_columns();
+  const double row_tile = blocks * (4 * (unpack + columns) + 1) + parts * (6 + 4 * columns);
+  const double chunk =
+      kChunk + blocks * 2 * columns + kRun * c.tile.row_tiles / c.loads.stage_chunks;
+  const double issued =
+      c.tile.warps * static_cast<double>(c.warp_chunks()) * (c.tile.row_tiles * row_tile + chunk);
+  return issued / std::min(active_warps / kWarpClocks, kMostIssued);
 }
 
 Prediction predict_dequant(const SkinnyDequantProblem& problem, const Target& target,
@@ -53,14 +89,18 @@ Prediction predict_dequant(const SkinnyDequantProblem& problem, const Target& ta
   const double k_blocks = static_cast<double>(ceil_div(c.k_blocks(), c.k_slices()));
   Counts counts;
   counts.streams = true;
-  counts.units = static_cast<double>(ceil_div(c.space.n.size, c.rows()) * c.k_slices());
+  counts.units = static_cast<double>(c.schedule.n_slices * c.k_slices());
+  counts.busiest_share = busiest_share(c, target.sm_count);
   counts.resident = resident;
   counts.early_weights = c.loads.w_is_weight;
   const double even = counts.units / target.sm_count;
   counts.units_per_sm = counts.early_weights ? std::max(even, 1.0) : std::ceil(even);
   counts.k_tiles = counts.stages = k_blocks;
-  counts.l2_bytes = c.tile.row_tiles * c.tile_bytes() + rows * 128;
-  counts.register_bytes = rows * k_blocks * 128;
+  // All CTAs read the same X, in short rows: RESULTS dequant-4.
+  constexpr double kSharedReads = 4.3;
+  counts.l2_bytes = c.tile.row_tiles * c.tile_bytes() + kSharedReads * rows * 128;
+  const double held = std::min<double>(resident, counts.units_per_sm);
+  counts.issue_clocks = issue_clocks(c, held * c.tile.warps);
   if (c.schedule.cluster_k > 1) {
     counts.exchange_bytes = static_cast<double>(c.tile.columns) * c.rows() * 4 *
                             (c.schedule.cluster_k - 1) / c.schedule.cluster_k;
@@ -70,35 +110,41 @@ Prediction predict_dequant(const SkinnyDequantProblem& problem, const Target& ta
                  math_tflops(target, c.space.math), problem.epilogue_flops);
 }
 
-// "t2", "s4" and so on, each once and in this order; the cluster where there is one.
+// A CTA's row tiles follow from slices of N, where the name has them, and else the slices from
+// them.
 bool read_name(const std::string& name, SkinnyDequantConfig& c) {
   int length = 0;
-  const int read = std::sscanf(name.c_str(), "dequant%dt%ds%db%d%n", &c.tile.warps,
-                               &c.tile.row_tiles, &c.loads.stages, &c.loads.stage_blocks, &length);
-  if (read != 4) return false;
-  const std::string rest = name.substr(static_cast<size_t>(length));
-  if (!rest.empty() && std::sscanf(rest.c_str(), "c%d", &c.schedule.cluster_k) != 1) return false;
-  const auto within = [](int value, int hi) { return value >= 1 && value <= hi; };
-  return within(c.tile.warps, 32) && within(c.tile.row_tiles, 8) && within(c.loads.stages, 32) &&
-         within(c.loads.stage_blocks, 64) && within(c.schedule.cluster_k, 8) &&
+  const int read = std::sscanf(name.c_str(), "dequant%dt%ds%db%dx%db%d%n", &c.tile.warps,
+                               &c.tile.row_tiles, &c.loads.stages, &c.loads.stage_chunks,
+                               &c.loads.x_stages, &c.loads.x_chunks, &length);
+  if (read != 6) return false;
+  llvm::StringRef rest = llvm::StringRef(name).drop_front(static_cast<size_t>(length));
+  const auto within = [](i64 value, i64 hi) { return value >= 1 && value <= hi; };
+  if (!within(c.tile.row_tiles, 32)) return false;
+  c.schedule.n_slices = ceil_div(c.n_tiles(), c.tile.row_tiles);
+  if (rest.consume_front("c") && rest.consumeInteger(10, c.schedule.cluster_k)) return false;
+  if (rest.consume_front("n") && rest.consumeInteger(10, c.schedule.n_slices)) return false;
+  return within(c.tile.warps, 32) && within(c.loads.stages, 16) && within(c.loads.x_stages, 16) &&
+         within(c.loads.stage_chunks, 64) && within(c.loads.x_chunks, 64) &&
+         within(c.schedule.cluster_k, 8) && within(c.schedule.n_slices, c.n_tiles()) &&
          std::has_single_bit(static_cast<u32>(c.schedule.cluster_k)) && tile_name(c) == name;
 }
 
 std::string describe(const SkinnyDequantConfig& c, int ctas) {
   return fmt::format(
-      "{} rows of W, {} warps, {} stages of {} K blocks each, {} KiB shared, {} CTAs "
-      "per SM{}",
-      c.rows(), c.tile.warps, c.loads.stages, c.loads.stage_blocks, c.smem_bytes() / 1024, ctas,
+      "{} rows of W, {} warps, {} stages of {} columns each, {} KiB shared, {} CTAs per SM{}",
+      c.rows(), c.tile.warps, c.loads.stages, c.loads.stage_chunks * c.chunk_columns(),
+      c.smem_bytes() / 1024, ctas,
       c.schedule.cluster_k > 1 ? fmt::format(", cluster split-K {}", c.schedule.cluster_k) : "");
 }
 
-// Nothing: the config does not hold the problem, or the target not the config.
+// Nothing: the config does not hold the problem, or the target not `least_ctas` of its CTAs per SM.
 std::optional<Candidate> as_candidate(const SkinnyDequantProblem& problem, const Target& target,
-                                      SkinnyDequantConfig c) {
+                                      SkinnyDequantConfig c, int least_ctas) {
   fit_vectors(c);
   if (!holds(c)) return std::nullopt;
   const int ctas = resident_ctas(target, c);
-  if (ctas == 0) return std::nullopt;
+  if (ctas < least_ctas) return std::nullopt;
   return Candidate{{"skinny_dequant", tile_name(c), 1},
                    c,
                    ctas,
@@ -108,26 +154,85 @@ std::optional<Candidate> as_candidate(const SkinnyDequantProblem& problem, const
                    SumOrder::kOther};
 }
 
-// The largest stages with room for rings of kStages, so that a warp waits seldom. A ring is no
-// deeper than the warp's slice of K.
+// The ring of X: all of the warp's X where that is a small part of the shared memory of an SM, else
+// two stages as long as that part holds.
+void fit_x_ring(const Target& target, SkinnyDequantConfig& c) {
+  constexpr i64 kMostShare = 6;  // of an SM's shared memory, for each of two CTAs
+  const i64 most = target.smem_per_sm / kMostShare / c.tile.warps;
+  const i64 chunks = c.warp_chunks();
+  const auto holds = [&](i64 stages, i64 count) {
+    c.loads.x_stages = static_cast<i32>(stages);
+    c.loads.x_chunks = static_cast<i32>(count);
+    return stages * c.x_stage_bytes() <= most;
+  };
+  if (holds(1, chunks)) return;
+  i64 count = std::bit_floor(static_cast<u64>(chunks));
+  while (!holds(2, count) && count > 1) count /= 2;
+}
+
+// The deepest ring with which two CTAs fit an SM, so that one streams while another ends, and no
+// deeper than the warp's slice of K. A stage of few row tiles has more chunks, so that a warp waits
+// seldom.
 std::optional<Candidate> deepest(const SkinnyDequantProblem& problem, const Target& target,
-                                 SkinnyDequantConfig c) {
-  std::optional<Candidate> best;
-  for (const int blocks : kStageBlocks) {
-    if (best && blocks * 2 > c.warp_blocks()) break;
-    c.loads.stage_blocks = blocks;
-    c.loads.stages = static_cast<i32>(std::min<i64>(ceil_div(c.warp_blocks(), blocks), kStages));
-    if (auto candidate = as_candidate(problem, target, c)) best = std::move(candidate);
+                                 SkinnyDequantConfig c, int runs) {
+  const i64 chunks = c.warp_chunks();
+  c.loads.stage_chunks = static_cast<i32>(std::min<i64>(ceil_div(runs, c.tile.row_tiles), chunks));
+  const i64 most = std::min<i64>(ceil_div(chunks, c.loads.stage_chunks), kMostStages);
+  fit_x_ring(target, c);
+  // One stage only where it holds all: else nothing loads while it is read.
+  for (c.loads.stages = static_cast<i32>(most); c.loads.stages >= std::min<i64>(most, 2);
+       --c.loads.stages) {
+    if (auto candidate = as_candidate(problem, target, c, 2)) return candidate;
   }
-  return best;
+  return std::nullopt;
+}
+
+// Numbers of slices of N that give each SM a whole number of CTAs, `from` to kMostPerSm, and those
+// of each number of row tiles with at least `from` CTAs per SM.
+std::vector<i64> slice_counts(const Target& target, const SkinnyDequantConfig& c, i64 from) {
+  constexpr i64 kMostPerSm = 12;
+  const i64 least = from * target.sm_count / c.schedule.cluster_k;
+  const int most = most_row_tiles(c.tile.columns);
+  std::vector<i64> counts;
+  for (i64 per_sm = from; per_sm <= kMostPerSm; ++per_sm) {
+    const i64 slices = std::max<i64>(per_sm * target.sm_count / c.schedule.cluster_k, 1);
+    const i64 tiles = ceil_div(c.n_tiles(), slices);
+    // As many as these row tiles need: equal slices where N divides.
+    const i64 equal = ceil_div(c.n_tiles(), tiles);
+    if (tiles <= most)
+      counts.push_back(equal * 8 < slices * 7 && slices <= c.n_tiles() ? slices : equal);
+  }
+  for (i64 tiles = 1; tiles <= most; ++tiles) {
+    if (ceil_div(c.n_tiles(), tiles) >= least) counts.push_back(ceil_div(c.n_tiles(), tiles));
+  }
+  return counts;
+}
+
+std::vector<Candidate> sliced(const SkinnyDequantProblem& problem, const Target& target,
+                              SkinnyDequantConfig c, i64 from) {
+  std::vector<Candidate> candidates;
+  for (const i64 slices : slice_counts(target, c, from)) {
+    c.schedule.n_slices = slices;
+    c.tile.row_tiles = static_cast<i32>(ceil_div(c.n_tiles(), slices));
+    for (const int runs : {4, 8}) {
+      if (auto candidate = deepest(problem, target, c, runs))
+        candidates.push_back(std::move(*candidate));
+    }
+  }
+  return candidates;
 }
 
 }  // namespace
 
 std::string tile_name(const SkinnyDequantConfig& c) {
-  return fmt::format("dequant{}t{}s{}b{}{}", c.tile.warps, c.tile.row_tiles, c.loads.stages,
-                     c.loads.stage_blocks,
-                     c.schedule.cluster_k > 1 ? fmt::format("c{}", c.schedule.cluster_k) : "");
+  const SkinnyDequantSchedule& schedule = c.schedule;
+  std::string name =
+      fmt::format("dequant{}t{}s{}b{}x{}b{}", c.tile.warps, c.tile.row_tiles, c.loads.stages,
+                  c.loads.stage_chunks, c.loads.x_stages, c.loads.x_chunks);
+  if (schedule.cluster_k > 1) name += fmt::format("c{}", schedule.cluster_k);
+  if (schedule.n_slices != ceil_div(c.n_tiles(), c.tile.row_tiles))
+    name += fmt::format("n{}", schedule.n_slices);
+  return name;
 }
 
 std::vector<Candidate> skinny_dequant_candidates(const SkinnyDequantProblem& problem,
@@ -138,27 +243,27 @@ std::vector<Candidate> skinny_dequant_candidates(const SkinnyDequantProblem& pro
   base.tile.columns = static_cast<i32>(std::max<i64>(ceil_div(problem.m, 8), 1) * 8);
   if (!request.tile.empty()) {
     if (read_name(request.tile, base)) {
-      if (auto candidate = as_candidate(problem, target, base)) candidates.push_back(*candidate);
+      if (auto candidate = as_candidate(problem, target, base, 1)) candidates.push_back(*candidate);
     }
     return candidates;
   }
-  for (const int warps : kWarps) {
-    for (const int row_tiles : kRowTiles) {
-      for (const int cluster : kClusters) {
-        SkinnyDequantConfig c = base;
-        c.tile.warps = warps;
-        c.tile.row_tiles = row_tiles;
-        c.schedule.cluster_k = cluster;
-        if (auto candidate = deepest(problem, target, c)) candidates.push_back(*candidate);
-      }
-    }
-  }
-  // K of few blocks: fewer warps.
-  for (const int warps : {2, 1}) {
-    if (!candidates.empty()) break;
+  llvm::StringSet<> names;
+  // Two CTAs per SM or more: with one, the SMs that get none first get two of the next kernel
+  // (RESULTS dequant-5).
+  const auto add = [&](int warps, int cluster, i64 from) {
     SkinnyDequantConfig c = base;
     c.tile.warps = warps;
-    if (auto candidate = deepest(problem, target, c)) candidates.push_back(*candidate);
+    c.schedule.cluster_k = cluster;
+    for (Candidate& candidate : sliced(problem, target, c, from)) {
+      if (names.insert(candidate.id.tile).second) candidates.push_back(std::move(candidate));
+    }
+  };
+  for (const int warps : kWarps) {
+    for (const int cluster : kClusters) add(warps, cluster, 2);
+  }
+  // Small N, or a K with too few chunks.
+  for (const int warps : {8, 4, 2, 1}) {
+    if (candidates.empty()) add(warps, 1, 1);
   }
   return candidates;
 }

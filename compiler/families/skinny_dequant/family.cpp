@@ -59,7 +59,10 @@ Fields fields_of(const SkinnyDequantTile& t) {
 Fields fields_of(const SkinnyDequantLoads& l) {
   Fields fields;
   fields.add_unless_default("w_is_weight", l.w_is_weight, SkinnyDequantLoads().w_is_weight);
-  return fields.add("stages", l.stages).add("stage_blocks", l.stage_blocks);
+  return fields.add("stages", l.stages)
+      .add("stage_chunks", l.stage_chunks)
+      .add("x_stages", l.x_stages)
+      .add("x_chunks", l.x_chunks);
 }
 
 std::string config_text(const SkinnyDequantConfig& c) {
@@ -70,7 +73,7 @@ std::string config_text(const SkinnyDequantConfig& c) {
   fields.line().add("tile", fields_of(c.tile));
   fields.line().add("loads", fields_of(c.loads));
   Fields schedule;
-  schedule.add("cluster_k", c.schedule.cluster_k);
+  schedule.add("cluster_k", c.schedule.cluster_k).add("n_slices", c.schedule.n_slices);
   fields.line().add("schedule", schedule).add("vec", c.vec);
   return fields.str();
 }
@@ -171,7 +174,7 @@ class SkinnyDequantFamily final : public ContractionFamily {
     kernel.program = with_early_weights(problem.program);
     kernel.slots = problem.slots;
     kernel.scalars = problem.scalars;
-    kernel.grid.fixed = c.k_slices() * ceil_div(c.space.n.size, c.rows());
+    kernel.grid.fixed = c.k_slices() * c.schedule.n_slices;
     kernel.grid.size = c.space.m.size;
     kernel.grid.scale = c.space.m.scale;
     kernel.grid.block = c.tile.columns;
