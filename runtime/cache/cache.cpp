@@ -297,11 +297,16 @@ Outcome CubinCache::State::produce(const CubinId& id, const Compile& compile, En
 void CubinCache::State::store(const CubinId& id, const Outcome& outcome,
                               const KernelName& kernel) try {
   if (!directory || !directory->writable() || !is_kept_on_disk(outcome)) return;
-  CacheEntry entry{id.first, id.second, {}, outcome.error.message};
+  CacheEntry entry;
+  entry.key = id.first;
+  entry.record = id.second;
+  entry.rejection = outcome.error.message;
   if (outcome.cubin) {
     entry.cubin = *outcome.cubin;
   } else {
-    entry.cubin = {kernel.symbol, kernel.arch, kernel.compiler_id, {}, {}};
+    entry.cubin.symbol = kernel.symbol;
+    entry.cubin.arch = kernel.arch;
+    entry.cubin.compiler_id = kernel.compiler_id;
   }
   const std::string name = CacheDirectory::entry_name(id.first);
   const std::vector<u8> bytes = serialize_entry(entry);

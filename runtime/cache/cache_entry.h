@@ -26,7 +26,7 @@ struct CacheEntry {
   KernelKey key;
   std::string record;
   Cubin cubin;
-  std::string rejection;  // the message of kKernelRejected; then the cubin has no image
+  std::string rejection = {};  // the message of kKernelRejected; then the cubin has no image
 };
 
 std::vector<u8> serialize_entry(const CacheEntry& entry);

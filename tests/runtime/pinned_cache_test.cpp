@@ -54,36 +54,39 @@ class OtherBuild final : public KernelCompiler {
 };
 
 // Puts the kernels of the chain's plan into the cache, as a process with that NVRTC does that
-// rejects the first `rejections` choices of each contraction.
+// rejects the choices of the first `rejections` plans.
 void fill(const std::string& folder, const VerifiedChain& chain, const Target& target,
           int rejections = 0) {
   const PinnedCompiler compiler(kBuild, nullptr);
   EngineOptions options = pinned_to(kBuild, folder);
   CubinCache cache(options.cache);
-  PlanOptions plan_options;
-  const auto put = [&](const Plan& plan, const KernelPlan& kernel, bool rejected) {
+  const auto is_kept = [&](const Plan& plan, const KernelPlan& kernel, bool rejected) {
     const KernelSource source = emit(chain, plan, kernel);
     const KeyFields fields{source.body, compiler.header_digest(), target.arch,
                            compiler.option_text(target.arch, {}), compiler.compiler_id()};
-    auto got = cache.get(kernel_key(fields), key_record(fields), [&]() -> Expected<Cubin> {
-      if (rejected)
-        return make_error(ErrorCode::kKernelRejected, "kernel {} spills", source.symbol);
+    const auto compile = [&]() -> Expected<Cubin> {
+      if (rejected) return make_error(ErrorCode::kKernelRejected, "{} spills", source.symbol);
       Cubin cubin;
       cubin.symbol = source.symbol;
       cubin.arch = target.arch;
       cubin.compiler_id = kBuild;
       cubin.image = test::fake_code(target.arch, source.body);
       return cubin;
-    });
-    if (!got) CHECK(take_report(got.takeError()).code == ErrorCode::kKernelRejected);
+    };
+    auto got = cache.get(kernel_key(fields), key_record(fields), compile);
+    if (got) return true;
+    CHECK(take_report(got.takeError()).code == ErrorCode::kKernelRejected);
+    return false;
   };
-  for (int round = 0; round <= rejections; ++round) {
+  PlanOptions plan_options;
+  for (bool again = true; again; --rejections) {
+    again = false;
     const Plan plan = must(make_plan(chain, target, plan_options));
     for (const PlanBucket& bucket : plan.buckets) {
       for (const KernelPlan& kernel : bucket.kernels) {
-        const bool rejected = round < rejections && !kernel.signature.empty();
-        put(plan, kernel, rejected);
-        if (rejected) plan_options.rejected.push_back({kernel.signature, kernel.candidate});
+        if (is_kept(plan, kernel, rejections > 0 && !kernel.signature.empty())) continue;
+        plan_options.rejected.push_back({kernel.signature, kernel.candidate});
+        again = true;
       }
     }
   }
