@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <cstring>
 
+#include "ir/sha256.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Endian.h"
-#include "llvm/Support/SHA256.h"
 
 namespace catenary {
 namespace {
@@ -70,7 +70,7 @@ std::vector<u8> serialize_entry(const CacheEntry& entry) {
   std::ranges::copy(entry.key.bytes, out.begin() + kKeyAt);
   for (llvm::StringRef text : texts) out.insert(out.end(), text.begin(), text.end());
   out.insert(out.end(), image.begin(), image.end());
-  const auto digest = llvm::SHA256::hash(out);
+  const auto digest = sha256_digest(out);
   out.insert(out.end(), digest.begin(), digest.end());
   return out;
 }
@@ -91,7 +91,7 @@ Expected<CacheEntry> parse_entry(llvm::ArrayRef<u8> bytes) {
   }
   const llvm::ArrayRef<u8> digest = bytes.take_back(kDigestBytes);
   const llvm::ArrayRef<u8> covered = bytes.drop_back(kDigestBytes);
-  const auto actual = llvm::SHA256::hash(covered);
+  const auto actual = sha256_digest(covered);
   if (!std::ranges::equal(actual, digest)) return corrupt("its digest differs");
 
   // Four 32-bit lengths cannot overflow the sum; the image's length is checked before it is added.
