@@ -171,6 +171,14 @@ def is_bytes(view: View) -> bool:
     return view.dtype == DType.i8 or view.dtype_name == "uint8"
 
 
+def is_contiguous(view: View) -> bool:
+    """Whether elements follow each other in row-major order. The stride of a dimension of size 1 is never used."""
+    if 0 in view.shape:
+        return True
+    wanted = contiguous(view.shape)
+    return all(n == 1 or got == want for n, got, want in zip(view.shape, view.strides, wanted, strict=True))
+
+
 def empty_numpy(dtype: DType, shape: Sequence[int], strides: Sequence[int]) -> Any:
     """A numpy array with unset elements at `strides`; bf16 as ml_dtypes.bfloat16 if installed, else uint16."""
     import numpy

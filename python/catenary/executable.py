@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from catenary import _native
 from catenary._native import lib
-from catenary.arrays import ANY_DEVICE, View, accepts, empty, is_bytes, view
+from catenary.arrays import ANY_DEVICE, View, accepts, empty, is_bytes, is_contiguous, view
 from catenary.chain import Chain
 from catenary.compiled import Compiled, Kernel, Plan
 from catenary.device import Array, Memory, Stream, contiguous, is_simulator, span
@@ -139,7 +139,7 @@ class Signature:
                 f"{who} has dtype {found.dtype_name} and shape {list(found.shape)}, and the chain takes "
                 f"{operand.dtype}, {kind}: pass uint8 of shape {list(shape)}{source}"
             )
-        if found.strides != contiguous(shape) and 0 not in shape:
+        if not is_contiguous(found):
             raise ArgumentError(f"{who} has strides {list(found.strides)}: make it contiguous")
 
     def _shape(self, operand: Operand) -> str:

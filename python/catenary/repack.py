@@ -12,8 +12,7 @@ from typing import Any
 
 from catenary import _native
 from catenary._native import lib
-from catenary.arrays import View, is_bytes, view
-from catenary.device import contiguous
+from catenary.arrays import View, is_bytes, is_contiguous, view
 from catenary.errors import ArgumentError, check, result
 from catenary.operand import DType
 
@@ -129,7 +128,7 @@ def _host(array: Any, who: str, words: bool) -> View:
             f"{who} has dtype {found.dtype_name} and shape {list(found.shape)}: the format takes a matrix of "
             f"{'int32' if words else 'int8 or uint8'}"
         )
-    if 0 not in found.shape and found.strides != contiguous(found.shape):
+    if not is_contiguous(found):
         raise ArgumentError(f"{who} has strides {list(found.strides)}: make it contiguous")
     return found
 

@@ -153,6 +153,35 @@ TEST_CASE("machine code is checked when a chain is taken, not only by verify") {
   CHECK(must(pack->record(0)) != nullptr);
 }
 
+TEST_CASE("a packed tensor of an entry is an integer matrix of exact size within the limit") {
+  const auto record = test::planned_record(chain_of(kPacked), must(find_target("h200")));
+  const std::vector<u8> bytes = pack_of({record}, {false, false});
+  const PackEntry good = must(must(Pack::open_memory(bytes))->entry(0));
+  const auto problem = [&](const auto& change) {
+    PackEntry bad = good;
+    TensorType& type = bad.record.tensors[1].type;
+    REQUIRE(type.packed);
+    change(type);
+    CHECK_FALSE(decode_entry(encode_entry(bad)));
+    return entry_problem(bad);
+  };
+  constexpr i64 kLarge = i64{1} << 40;
+  CHECK(problem([](TensorType& t) { t.dtype = DType::kF16; }).find("no integer matrix") !=
+        std::string::npos);
+  CHECK(problem([](TensorType& t) {
+          t.shape[0] = {16, true};
+        }).find("packed and symbolic") != std::string::npos);
+  CHECK(problem([](TensorType& t) {
+          t.shape[0].size = t.shape[1].size = kLarge;
+        }).find("too large") != std::string::npos);
+  // Its elements fit, and the padding does not.
+  CHECK(problem([](TensorType& t) {
+          t.dtype = DType::kI8;
+          t.shape = {Dim{kLarge}, Dim{1}, Dim{1}};
+          t.strides = {1, 1, 1};
+        }).find("too large") != std::string::npos);
+}
+
 TEST_CASE("packs of the two launch versions before are loaded") {
   const std::pair<u32, u32> oldest[] = {{1, 1}, {2, 1}, {3, 1}, {4, 2}, {9, 7}};
   for (const auto& [version, expected] : oldest) {
