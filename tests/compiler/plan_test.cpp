@@ -13,6 +13,7 @@
 #include "shared/gemm_sm80_config.h"
 #include "shared/gemm_sm90_config.h"
 #include "shared/skinny_config.h"
+#include "shared/skinny_dequant_config.h"
 
 using namespace catenary;
 
@@ -76,6 +77,10 @@ void addressed_slots(const KernelPlan& kernel, std::set<i32>& all, std::set<i32>
     all.insert({skinny->x.slot, skinny->w.slot});
     if (skinny->dual) all.insert(skinny->w2.slot);
     if (skinny->ragged.kind != Ragged::kNone) all.insert(skinny->ragged.group_ends_slot);
+  }
+  if (const auto* dequant = kernel.config.get_if<SkinnyDequantConfig>()) {
+    all.insert({dequant->x.slot, dequant->w.slot, dequant->w.scale.slot});
+    if (dequant->w.has_zero) all.insert(dequant->w.zero.slot);
   }
   for (const MapBinding& map : kernel.maps) all.insert(map.slot);
   if (const auto* mapped = kernel.config.get_if<GemmSm90Config>()) {
@@ -298,10 +303,12 @@ TEST_CASE("no two values share memory, and every slot is addressed: random chain
     options.max_contractions = 1 + static_cast<int>(seed % 3);
     options.max_elements = seed % 2 == 0 ? 1 << 20 : 4096;
     options.small_m = seed % 5 == 4;
+    options.no_dequant = seed % 7 < 5;
     const Chain random = random_chain(seed, options);
     const VerifiedChain chain = llvm::cantFail(verify(random));
     PlanOptions plan_options;
-    plan_options.split_k = seed % 4 == 3 ? 2 : 0;
+    // Quantised weights have clusters only.
+    plan_options.split_k = options.no_dequant && seed % 4 == 3 ? 2 : 0;
     for (bool fuse : {true, false}) {
       plan_options.fuse = fuse;
       auto plan = make_plan(chain, llvm::cantFail(find_target("h200")), plan_options);
@@ -319,6 +326,45 @@ TEST_CASE("no two values share memory, and every slot is addressed: random chain
     }
   }
   CHECK(workspaces > 200);
+}
+
+TEST_CASE("random quantised weights of few rows have a kernel on sm_90a, and a refusal elsewhere") {
+  RandomChainOptions options;
+  options.small_m = true;
+  options.no_dequant = false;
+  int dequantised = 0, planned_here = 0;
+  for (u64 seed = 0; seed < 300; ++seed) {
+    const VerifiedChain chain = llvm::cantFail(verify(random_chain(seed, options)));
+    bool quantised = false;
+    for (ValueId id = 0; id < chain.num_values(); ++id) {
+      quantised = quantised || chain.value(id).op == Op::kDequant;
+    }
+    if (!quantised) continue;
+    ++dequantised;
+    for (const char* target : {"h200", "a100", "b200"}) {
+      auto plan = make_plan(chain, llvm::cantFail(find_target(target)));
+      if (plan) {
+        CHECK(std::string(target) == "h200");
+        ++planned_here;
+        continue;
+      }
+      CHECK(take_report(plan.takeError()).code == ErrorCode::kUnsupported);
+    }
+  }
+  const VerifiedChain chain = verified(
+      "chain c(input x: bf16[4, 128], weight q: i4[64, 128] packed, weight s: bf16[64, 1]) {\n"
+      "  y = contract \"mk,nk->mn\"(x, dequant(q, s) block (1, 128))\n  return y: bf16 }");
+  PlanOptions split;
+  split.split_k = 3;
+  auto plan = make_plan(chain, llvm::cantFail(find_target("h200")), split);
+  REQUIRE(!plan);
+  const ErrorReport refused = take_report(plan.takeError());
+  CHECK(refused.code == ErrorCode::kInvalidArgument);
+  CHECK(refused.message ==
+        "no tile for 'y' that fits h200 has split-K 3: leave it to the planner, or "
+        "choose another one");
+  CHECK(dequantised > 40);
+  CHECK(planned_here * 10 > dequantised * 7);
 }
 
 TEST_CASE("launch edges are planned where the hardware has them") {

@@ -81,6 +81,7 @@ class FloatKernel {
     if (value.op == Op::kConstant) return static_cast<float>(value.attributes[0]);
     if (value.op == Op::kContract) return contract(value, info, at);
     if (is_reduction(value.op)) return reduce(value, info, at);
+    if (value.op == Op::kDequant) return dequantised(value, at);
     Interval x[3];
     for (size_t i = 0; i < value.operands.size(); ++i) {
       llvm::SmallVector<i64, 4> place(chain_.info(value.operands[i].value).type.rank(), 0);
@@ -100,9 +101,17 @@ class FloatKernel {
 
   float parameter(ValueId id, const llvm::SmallVector<i64, 4>& at) const {
     const HostTensor& host = inputs_.parameters[id];
-    i64 offset = 0;
-    for (size_t d = 0; d < at.size(); ++d) offset += at[d] * host.type.strides[d];
-    return static_cast<float>(load_element(host.type.dtype, host.data, offset));
+    return static_cast<float>(
+        load_element(host.type.dtype, host.data, element_index(host.type, at)));
+  }
+
+  float dequantised(const Value& value, const llvm::SmallVector<i64, 4>& at) const {
+    llvm::SmallVector<i64, 4> block = at;
+    block[at.size() - 2] /= value.block.rows;
+    block[at.size() - 1] /= value.block.columns;
+    float q = parameter(value.operands[0].value, at);
+    if (value.operands.size() > 2) q -= parameter(value.operands[2].value, block);
+    return q * parameter(value.operands[1].value, block);
   }
 
   float contract(const Value& value, const ValueInfo& info, llvm::SmallVector<i64, 4> at) const {
@@ -424,6 +433,7 @@ TEST_SUITE("ir") {
     options.max_elements = 600;
     i64 checked = 0;
     for (u64 seed = 0; seed < 400; ++seed) {
+      options.no_dequant = seed % 4 != 3;
       const Chain chain = random_chain(seed, options);
       auto verified = verify(chain);
       REQUIRE(!!verified);
