@@ -328,7 +328,7 @@ TEST_CASE("no two values share memory, and every slot is addressed: random chain
   CHECK(workspaces > 200);
 }
 
-TEST_CASE("random quantised weights of few rows have a kernel on sm_90a, and a refusal elsewhere") {
+TEST_CASE("random quantised weights and small M have a kernel on sm_90a, and a refusal elsewhere") {
   RandomChainOptions options;
   options.small_m = true;
   options.no_dequant = false;

@@ -123,7 +123,7 @@ TEST_SUITE("skinny_dequant in the simulator") {
     pass(cases, 3);
   }
 
-  TEST_CASE("random chains with few rows: epilogues, symbols, several outputs") {
+  TEST_CASE("random chains with small M: epilogues, symbols, several outputs") {
     struct RandomCase {
       std::string text;
       i64 symbol;
