@@ -150,6 +150,26 @@ def test_the_kernel_s_result(dtype, zero, engine):
         assert y.shape == (rows, n)
 
 
+def test_the_state_of_a_gptq_layer_as_it_is(engine):
+    """Scales [G, N] by strides, zeros, g = 64."""
+    rng = np.random.default_rng(7)
+    n, k, group = 32, 128, 64
+    values, zeros = random_values(rng, "u4", (n, k)), random_values(rng, "u4", (n, 2))
+    qweight, qzeros = stored(values, "gptq", "u4"), stored_zeros(zeros, "gptq", "u4")
+    scales = rng.choice([0.25, 0.5, 1.0], (2, n)).astype(np.float16)
+    chain = ctn.Chain("gptq")
+    x = chain.input("x", ctn.f16, (3, k))
+    q = chain.weight("q", ctn.u4, (n, k), packed=True)
+    s = chain.weight("s", ctn.f16, (n, 2), strides=(1, n))
+    z = chain.weight("z", ctn.i8, (n, 2))
+    chain.output(ctn.linear(x, ctn.dequant(q, s, 1, group, z)), ctn.f32)
+    rows = rng.integers(-2, 3, (3, k)).astype(np.float16)
+    packed, shifts = ctn.repack(qweight, "gptq", "u4"), ctn.repack_zeros(qzeros, "gptq", "u4", n)
+    y = engine.prepare(chain)(rows, packed, scales.T, shifts)
+    weight = (values - np.repeat(zeros, group, 1)) * np.repeat(scales.T, group, 1).astype(np.float64)
+    np.testing.assert_array_equal(y, (rows.astype(np.float64) @ weight.T).astype(np.float32))
+
+
 def test_packed_weights_stay_on_the_device(engine):
     rng = np.random.default_rng(5)
     chain = linear("i4", 32, 128, 128)

@@ -4,6 +4,7 @@ Skipped where a package is not installed."""
 
 import numpy as np
 import pytest
+from conftest import run_python
 
 import catenary as ctn
 
@@ -94,3 +95,10 @@ def test_torchao_int4_weights_by_group(symmetric):
     assert (zeros == 0).all() == symmetric
     got = read_back(ctn.i4, (40, 128), 32, packed, q.scale.to(torch.float32).reshape(40, 4).numpy(), zeros)
     np.testing.assert_array_equal(got, q.dequantize().numpy())
+
+
+def test_the_example_of_a_checkpoint(root):
+    pytest.importorskip("compressed_tensors")
+    path = root / "examples/int4_checkpoint.py"
+    output = run_python(f"import runpy; runpy.run_path({str(path)!r}, run_name='__main__')")
+    assert "skinny_dequant" in output and "768 elements compared, 0 wrong" in output
