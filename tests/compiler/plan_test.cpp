@@ -328,45 +328,6 @@ TEST_CASE("no two values share memory, and every slot is addressed: random chain
   CHECK(workspaces > 200);
 }
 
-TEST_CASE("random quantised weights and small M have a kernel on sm_90a, and a refusal elsewhere") {
-  RandomChainOptions options;
-  options.small_m = true;
-  options.no_dequant = false;
-  int dequantised = 0, planned_here = 0;
-  for (u64 seed = 0; seed < 300; ++seed) {
-    const VerifiedChain chain = llvm::cantFail(verify(random_chain(seed, options)));
-    bool quantised = false;
-    for (ValueId id = 0; id < chain.num_values(); ++id) {
-      quantised = quantised || chain.value(id).op == Op::kDequant;
-    }
-    if (!quantised) continue;
-    ++dequantised;
-    for (const char* target : {"h200", "a100", "b200"}) {
-      auto plan = make_plan(chain, llvm::cantFail(find_target(target)));
-      if (plan) {
-        CHECK(std::string(target) == "h200");
-        ++planned_here;
-        continue;
-      }
-      CHECK(take_report(plan.takeError()).code == ErrorCode::kUnsupported);
-    }
-  }
-  const VerifiedChain chain = verified(
-      "chain c(input x: bf16[4, 128], weight q: i4[64, 128] packed, weight s: bf16[64, 1]) {\n"
-      "  y = contract \"mk,nk->mn\"(x, dequant(q, s) block (1, 128))\n  return y: bf16 }");
-  PlanOptions split;
-  split.split_k = 3;
-  auto plan = make_plan(chain, llvm::cantFail(find_target("h200")), split);
-  REQUIRE(!plan);
-  const ErrorReport refused = take_report(plan.takeError());
-  CHECK(refused.code == ErrorCode::kInvalidArgument);
-  CHECK(refused.message ==
-        "no tile for 'y' that fits h200 has split-K 3: leave it to the planner, or "
-        "choose another one");
-  CHECK(dequantised > 40);
-  CHECK(planned_here * 10 > dequantised * 7);
-}
-
 TEST_CASE("launch edges are planned where the hardware has them") {
   const VerifiedChain chain = verified(R"(chain c(input x: bf16[64, 64], weight w: bf16[64, 64]) {
     h = cast(contract "mk,nk->mn"(x, w), bf16)
