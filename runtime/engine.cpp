@@ -171,7 +171,8 @@ Error Engine::State::compile_kernel(const KernelCompiler& compiler, const Target
     if (!result) return result.takeError();
     return std::move(result->cubin);
   };
-  auto cubin = cache.get(kernel.key, key_record(fields), compile, &tier);
+  auto cubin = cache.get(kernel.key, key_record(fields), compile, &tier,
+                         {symbol, target.arch, compiler.compiler_id()});
   if (!cubin) return cubin.takeError();
   kernel.cubin = std::move(*cubin);
   log_event(LogLevel::kInfo, "kernel {} ({}) {} in {:.1f} ms", symbol, kernel.cubin->arch,

@@ -33,9 +33,13 @@ Error print_list(CubinCache& cache) {
   llvm::json::Array list;
   for (const CacheEntryInfo& entry : *entries) {
     list.push_back(entry_json(entry));
+    const std::string remark = !entry.problem.empty() ? "  DAMAGED: " + entry.problem
+                               : !entry.rejection.empty()
+                                   ? "  NOT USED: " + message_text(entry.rejection)
+                                   : "";
     out("{}  {:<9}  {:>10}  {}  {}{}\n", entry.key_hex.substr(0, 16), message_text(entry.arch),
         bytes_text(entry.bytes), message_text(entry.symbol), message_text(entry.compiler_id),
-        entry.problem.empty() ? "" : "  DAMAGED: " + entry.problem);
+        remark);
   }
   json_result()["directory"] = json_string(cache.directory());
   json_result()["entries"] = std::move(list);
@@ -52,7 +56,7 @@ Error print_stats(CubinCache& cache) {
   };
   std::map<std::string, Group> groups;
   Group all;
-  int damaged = 0;
+  int damaged = 0, rejected = 0;
   for (const CacheEntryInfo& entry : *entries) {
     const std::string kind = message_text(entry.arch + ", " + entry.compiler_id);
     for (Group* group : {&all, &groups[kind]}) {
@@ -60,10 +64,11 @@ Error print_stats(CubinCache& cache) {
       group->bytes += entry.bytes;
     }
     damaged += entry.problem.empty() ? 0 : 1;
+    rejected += entry.rejection.empty() ? 0 : 1;
   }
-  out("directory  {}\nbound      {}\nentries    {} ({} damaged), {}\n", cache.directory(),
-      cache.max_bytes() == 0 ? "none" : bytes_text(cache.max_bytes()), all.entries, damaged,
-      bytes_text(all.bytes));
+  out("directory  {}\nbound      {}\nentries    {} ({} damaged, {} rejected by the compiler), {}\n",
+      cache.directory(), cache.max_bytes() == 0 ? "none" : bytes_text(cache.max_bytes()),
+      all.entries, damaged, rejected, bytes_text(all.bytes));
   llvm::json::Array list;
   for (const auto& [name, group] : groups) {
     out("           {:>5}, {:>10}: {}\n", group.entries, bytes_text(group.bytes), name);
@@ -74,6 +79,7 @@ Error print_stats(CubinCache& cache) {
                                      {"max_bytes", cache.max_bytes()},
                                      {"entries", all.entries},
                                      {"damaged", damaged},
+                                     {"rejected", rejected},
                                      {"bytes", all.bytes},
                                      {"groups", std::move(list)}};
   return Error::success();

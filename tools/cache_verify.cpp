@@ -53,9 +53,13 @@ Error compare_kernels(CubinCache& cache, const VerifiedChain& chain, const Targe
 }  // namespace
 
 llvm::json::Value entry_json(const CacheEntryInfo& entry) {
-  return llvm::json::Object{{"key", entry.key_hex},          {"path", json_string(entry.path)},
-                            {"symbol", entry.symbol},        {"arch", entry.arch},
-                            {"compiler", entry.compiler_id}, {"bytes", entry.bytes},
+  return llvm::json::Object{{"key", entry.key_hex},
+                            {"path", json_string(entry.path)},
+                            {"symbol", entry.symbol},
+                            {"arch", entry.arch},
+                            {"compiler", entry.compiler_id},
+                            {"bytes", entry.bytes},
+                            {"rejection", json_string(entry.rejection)},
                             {"problem", entry.problem}};
 }
 

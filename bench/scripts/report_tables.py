@@ -456,7 +456,7 @@ def packs_lines(record):
         f"- {listed(record['models'])}: {record['layers']} layers for M in "
         f"{record['symbol'].replace(',', ' and M = ')}, for {len(pack['archs'])} architectures, are "
         f"{pack['entries']} entries and {mib(pack['bytes'])}. Building the pack takes "
-        f"{number(record['build_seconds'], 0)} s on {record['cores']} cores.",
+        f"{number(record['build_cpu_seconds'], 0)} s of processor time on {record['cores']} cores.",
         f"- Machine code: {parts(pack['families'])}; {parts(pack['archs'])}.",
         f"- A pack of {many['entries']:,} entries ({mib(many['bytes'])}) opens in "
         f"{number(many['open_us'], 0)} µs; to map the file takes {number(many['map_us'], 0)} µs. "

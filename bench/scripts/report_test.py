@@ -145,14 +145,14 @@ class ReportTest(unittest.TestCase):
         many = {"entries": 1012, "bytes": 50 << 20, "open_us": 16.4, "map_us": 9.6,
                 "targets": [{"prepare_us": 140.2, "prepare_worst_us": 505.0}]}
         data = {"date": "2026-11-24T00:00:00Z", "models": ["A-8B", "B-7B", "C"], "layers": 22,
-                "symbol": "1..64,4096", "cores": 2, "build_seconds": 36.5, "pack": pack,
+                "symbol": "1..64,4096", "cores": 2, "build_cpu_seconds": 70.5, "pack": pack,
                 "thousand": many}
         (folder / "new.json").write_text(json.dumps(data))
         (folder / "old.json").write_text(json.dumps({**data, "date": "2026-11-23T00:00:00Z",
                                                      "layers": 7}))
         text = self.run_report("<!-- bench:packs -->\n<!-- /bench -->\n")
         self.assertIn("- A-8B, B-7B and C: 22 layers for M in 1..64 and M = 4096, for 1 architectures, "
-                      "are 132 entries and 9.0 MiB. Building the pack takes 36 s on 2 cores.\n", text)
+                      "are 132 entries and 9.0 MiB. Building the pack takes 70 s of processor time on 2 cores.\n", text)
         self.assertIn("- Machine code: skinny 3.0 MiB; sm_80 3.0 MiB.\n", text)
         self.assertIn("- A pack of 1,012 entries (50.0 MiB) opens in 16 µs; to map the file takes "
                       "10 µs. `prepare` of an entry takes 140 µs (slowest 505 µs) and the driver's "

@@ -107,6 +107,12 @@ Error no_candidate(const GroupContext& context, const Offers& offers) {
   const std::string& name = context.chain.value(context.group.anchors[0].value).name;
   const PlanOptions& options = context.options;
   if (!options.force_tile.empty() || options.split_k > 0) {
+    if (options.force_tile.empty() && offers.all.empty()) {
+      return make_error(ErrorCode::kInvalidArgument,
+                        "no tile for '{}' that fits {} has split-K {}: leave it to the planner, or "
+                        "choose another one",
+                        name, context.target.name, options.split_k);
+    }
     const std::string why = offers.all.empty()
                                 ? "`catenary bench --tiles all` lists the names that fit"
                                 : "it " + offers.all.front().candidate.rejected;

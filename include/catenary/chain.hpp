@@ -93,8 +93,8 @@ class Tensor {
 
 // The memory layout of a parameter or an output; default: contiguous, address a multiple of 16.
 struct Layout {
-  std::vector<std::int64_t> strides;  // elements, one per dimension; empty: contiguous
-  std::int64_t align = 0;             // the address is a multiple of this many bytes; 0: 16
+  std::vector<std::int64_t> strides{};  // elements, one per dimension; empty: contiguous
+  std::int64_t align = 0;               // the address is a multiple of this many bytes; 0: 16
   bool packed = false;  // a parameter in the packed layout: i8, i4 or u4, as repack() writes it
 };
 

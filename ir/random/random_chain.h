@@ -14,6 +14,7 @@ struct RandomChainOptions {
   bool no_ragged = true;
   bool no_group_operands = false;  // taken by the group of a ragged row
   bool no_in_place = false;        // outputs in place of an input
+  bool no_dequant = true;          // quantised weights; with small_m as kernels take them
   int max_contractions = 2;        // 0: pointwise chains and sums
   // Starts with a small-M contraction: up to 16 rows, K-major operands, K a multiple of 128 bytes,
   // rows aligned to 16 bytes.
@@ -23,8 +24,8 @@ struct RandomChainOptions {
 // A chain that verify() accepts: contractions of every dtype, label class and label order (several
 // labels in a class, size 1, rarely size 0), strided and padded tensors, dual GEMMs, sums of
 // contractions, two contractions in a row, biases and residuals placed by label or by trailing
-// dimensions, operands taken by the group of a ragged row, sums, several outputs, one in place of
-// an input, a symbolic dimension.
+// dimensions, operands taken by the group of a ragged row, quantised weights, sums, several
+// outputs, one in place of an input, a symbolic dimension.
 Chain random_chain(u64 seed, const RandomChainOptions& options = {});
 
 // The smallest chain that greedy simplification of `chain` finds: outputs and ops dropped, no

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "ir/random/random_parts.h"
+#include "llvm/ADT/STLExtras.h"
 
 namespace catenary {
 
@@ -62,6 +63,19 @@ void RandomParts::few_row_labels(Labels& labels, DType dtype) {
   }
   labels.push_back({0, new_dim(), false, true, true});
   labels.push_back({0, terms, true, true, false, true});
+}
+
+// What kernels take with a quantised weight: no batch, K in whole multiples of 32.
+void RandomParts::plain_matrix(Labels& labels) {
+  llvm::erase_if(labels,
+                 [](const Label& label) { return label.left && label.right && label.result; });
+  for (Label& label : labels) {
+    if (!label.result) label.size.size = std::max<i64>(label.size.size / 32, 1) * 32;
+  }
+}
+
+bool RandomParts::draws_dequant(DType dtype) {
+  return !options_.no_dequant && dtype != DType::kF32 && extra_.chance(60);
 }
 
 // A tensor that a contraction reads.
@@ -153,17 +167,21 @@ void RandomParts::make_ragged(Labels& labels, Value& contract) {
 ValueId RandomParts::contraction(std::optional<ValueId> existing) {
   const bool on_left = !existing || random_.chance(80);
   const DType dtype = existing ? known(*existing).dtype : float_dtype();
+  const bool quantised = !existing && draws_dequant(dtype);
   Labels labels;
   if (existing) {
     existing_labels(labels, *existing, on_left);
   } else if (options_.small_m) {
     few_row_labels(labels, dtype);
+    if (quantised) plain_matrix(labels);
   } else {
     new_labels(labels);
   }
   Value contract;
   contract.op = Op::kContract;
-  if (!options_.no_ragged && !existing && random_.chance(25)) make_ragged(labels, contract);
+  if (!options_.no_ragged && !existing && random_.chance(25) && !(quantised && options_.small_m)) {
+    make_ragged(labels, contract);
+  }
   fit(labels);
   std::string letters = kLetters;
   if (random_.chance(50)) shuffle(letters);
@@ -195,7 +213,11 @@ ValueId RandomParts::contraction(std::optional<ValueId> existing) {
       contract.operands.push_back({*existing, ""});
     } else {
       const Role role = random_.chance(side == 0 ? 20 : 80) ? Role::kWeight : Role::kInput;
-      contract.operands.push_back({operand(role, dtype, shape_of(texts[side])), ""});
+      const auto shape = shape_of(texts[side]);
+      const bool exact = llvm::none_of(shape, [](const Dim& dim) { return dim.symbolic; });
+      const bool integers = quantised && side == 1 && shape.size() >= 2 && exact;
+      contract.operands.push_back(
+          {integers ? dequantised(role, shape) : operand(role, dtype, shape), ""});
     }
   }
   contract.equation = fmt::format("{},{}->{}", texts[0], texts[1], facts.labels);
@@ -212,7 +234,9 @@ ValueId RandomParts::contraction(std::optional<ValueId> existing) {
 ValueId RandomParts::twin(ValueId first) {
   Value contract = value(first);
   contract.name.clear();
-  Use& replaced = contract.operands[random_.chance(75) ? 1 : 0];
+  size_t side = random_.chance(75) ? 1 : 0;
+  if (!is_parameter(contract.operands[side].value)) side = 0;  // a quantised weight
+  Use& replaced = contract.operands[side];
   const Value known_one = value(replaced.value);
   replaced.value = operand(known_one.role, known_one.type.dtype, known_one.type.shape);
   Known facts = known(first);
@@ -260,7 +284,8 @@ ValueId RandomParts::add_products(ValueId first) {
   const Value& like = value(first);
   const bool k_grouped =
       like.ragged && known(first).labels.find(like.ragged->group) != std::string::npos;
-  if (options_.small_m || k_grouped || !addends_.chance(20)) return first;
+  const bool quantised = !is_parameter(like.operands[1].value);
+  if (options_.small_m || k_grouped || quantised || !addends_.chance(20)) return first;
   ValueId sum = first;
   const i64 count = addends_.range(1, 3);
   for (i64 i = 0; i < count; ++i) {

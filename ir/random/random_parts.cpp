@@ -408,7 +408,7 @@ Chain RandomParts::finish() {
     if (value.ragged) renumber(value.ragged->ends);
   }
   for (size_t i = 0; i < ops_.size(); ++i) {
-    if (ops_[i].op == Op::kConstant) continue;
+    if (ops_[i].op == Op::kConstant || ops_[i].op == Op::kDequant) continue;
     if (known_ops_[i].used && !random_.chance(6)) continue;
     Output output;
     output.value = static_cast<ValueId>(parameters_.size() + i);

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "ir/random/scale_shapes.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -68,7 +69,8 @@ class Sizes {
 
 // Strides of the reduced shape, from the innermost dimension outwards: each keeps its padding
 // modulo 64.
-llvm::SmallVector<i64, 4> reduced_strides(const TensorType& type, const Sizes& sizes) {
+llvm::SmallVector<i64, 4> reduced_strides(const TensorType& type, llvm::ArrayRef<Dim> shape,
+                                          i64 max_size) {
   llvm::SmallVector<i64, 4> strides = type.strides;
   llvm::SmallVector<int, 8> order;
   for (int i = 0; i < type.rank(); ++i) {
@@ -80,22 +82,38 @@ llvm::SmallVector<i64, 4> reduced_strides(const TensorType& type, const Sizes& s
   for (int i : order) {
     const i64 padding = type.strides[i] - span;
     // A dimension that overlaps the inner ones (a sliding window) keeps its stride.
-    strides[i] = padding >= 0 ? reduced_span + reduced(padding, sizes.max_size())
-                              : reduced(type.strides[i], sizes.max_size());
+    strides[i] = padding >= 0 ? reduced_span + reduced(padding, max_size)
+                              : reduced(type.strides[i], max_size);
     span += (type.shape[i].size - 1) * type.strides[i];
-    reduced_span += (sizes(type.shape[i].size) - 1) * strides[i];
+    reduced_span += (shape[i].size - 1) * strides[i];
   }
   return strides;
 }
 
-void reduce_type(TensorType& type, const Sizes& sizes) {
-  if (!type.strides.empty()) type.strides = reduced_strides(type, sizes);
-  for (Dim& dim : type.shape) dim.size = sizes(dim.size);
+// The parameters with new shapes, then with strides for them.
+void reduce_parameters(const VerifiedChain& chain, const Sizes& sizes, Chain& small) {
+  for (ValueId id : chain.parameters()) {
+    for (Dim& dim : small.values[id].type.shape) dim.size = sizes(dim.size);
+  }
+  match_scale_shapes(small);
+  for (ValueId id : chain.parameters()) {
+    TensorType& type = small.values[id].type;
+    if (type.strides.empty()) continue;
+    TensorType before = chain.info(id).type;
+    before.strides = type.strides;
+    type.strides = reduced_strides(before, type.shape, sizes.max_size());
+  }
 }
 
 std::set<i64, std::greater<>> sizes_of(const VerifiedChain& chain) {
+  std::set<ValueId> scales;
+  for (ValueId id = 0; id < chain.num_values(); ++id) {
+    if (chain.value(id).op != Op::kDequant) continue;
+    for (const Use& use : llvm::drop_begin(chain.value(id).operands)) scales.insert(use.value);
+  }
   std::set<i64, std::greater<>> all;
   for (ValueId id : chain.parameters()) {
+    if (scales.count(id) != 0) continue;  // their sizes follow from those of the weights
     for (const Dim& dim : chain.info(id).type.shape) all.insert(dim.size);
   }
   if (chain.chain().symbol) all.insert(chain.chain().symbol->hi);
@@ -113,10 +131,13 @@ Expected<ReducedChain> reduce_sizes(const VerifiedChain& chain, i64 max_size) {
   }
   const Sizes sizes(sizes_of(chain), max_size);
   Chain small = chain.chain();
-  for (ValueId id : chain.parameters()) reduce_type(small.values[id].type, sizes);
+  reduce_parameters(chain, sizes, small);
   for (size_t i = 0; i < small.outputs.size(); ++i) {
     if (small.outputs[i].strides.empty()) continue;
-    small.outputs[i].strides = reduced_strides(chain.output_type(static_cast<int>(i)), sizes);
+    const TensorType type = chain.output_type(static_cast<int>(i));
+    llvm::SmallVector<Dim, 4> shape = type.shape;
+    for (Dim& dim : shape) dim.size = sizes(dim.size);
+    small.outputs[i].strides = reduced_strides(type, shape, max_size);
   }
   if (small.symbol) {
     small.symbol->hi = sizes(small.symbol->hi);

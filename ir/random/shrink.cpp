@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "ir/random/random_chain.h"
+#include "ir/random/scale_shapes.h"
 #include "ir/verify/verify.h"
 
 namespace catenary {
@@ -140,6 +141,7 @@ class Shrinker {
       candidate.symbol->hi = to;
       candidate.symbol->lo = std::min(candidate.symbol->lo, to);
     }
+    match_scale_shapes(candidate);
     last_size_ = to;
     return keep_if_fails(candidate);
   }

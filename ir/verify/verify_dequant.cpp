@@ -88,6 +88,12 @@ Error check_packed(const TensorType& type, std::string_view who, Location at) {
                          "elements are",
                          who);
   }
+  if (span_bytes(type) > kMaxTensorBytes) {
+    return make_error_at(at, ErrorCode::kResourceLimit,
+                         "{} has more than 2^46 bytes with the padding of the packed layout: make "
+                         "its sizes smaller",
+                         who);
+  }
   return Error::success();
 }
 

@@ -43,6 +43,7 @@ from catenary.ops import (
     clamp,
     contract,
     cos,
+    dequant,
     div,
     eq,
     erf,
@@ -82,8 +83,10 @@ from catenary.ops import (
     tanh,
 )
 from catenary.pack import Pack, PackEntry, PackWriter
+from catenary.repack import WeightFormat, packed_bytes, repack, repack_zeros
 
 bf16, f16, f32, i32 = DType.bf16, DType.f16, DType.f32, DType.i32
+i8, i4, u4 = DType.i8, DType.i4, DType.u4
 
 __all__ = [
     "ArgumentError",
@@ -121,6 +124,7 @@ __all__ = [
     "SymbolRange",
     "Tensor",
     "UnsupportedError",
+    "WeightFormat",
     "__version__",
     "abs",
     "add",
@@ -130,6 +134,7 @@ __all__ = [
     "contract",
     "cos",
     "default_engine",
+    "dequant",
     "device_count",
     "div",
     "elementwise",
@@ -144,6 +149,8 @@ __all__ = [
     "gelu_tanh",
     "gradient",
     "gt",
+    "i4",
+    "i8",
     "i32",
     "is_simulator",
     "le",
@@ -156,12 +163,15 @@ __all__ = [
     "mul",
     "ne",
     "neg",
+    "packed_bytes",
     "pow",
     "quick_gelu",
     "recip",
     "reduce_max",
     "relu",
     "relu2",
+    "repack",
+    "repack_zeros",
     "reset_log",
     "rsqrt",
     "scale",
@@ -177,5 +187,6 @@ __all__ = [
     "sum",
     "symbol",
     "tanh",
+    "u4",
     "use_simulator",
 ]

@@ -72,6 +72,11 @@ GradientOperand = _struct("ctn_gradient_operand", [
     ("struct_size", c_size_t), ("kind", c_int32), ("index", c_int32), ("is_output", c_int32), ("name", c_char_p),
     ("dtype", c_int32), ("rank", c_int32), ("dims", _int64s), ("strides", _int64s), ("bytes", c_int64),
     ("parameter_dims", _int32s)])
+RepackArgs = _struct("ctn_repack_args", [
+    ("struct_size", c_size_t), ("format", c_int32), ("dtype", c_int32), ("rows", c_int64), ("columns", c_int64),
+    ("weight", c_void_p), ("weight_bytes", c_size_t), ("packed", c_void_p), ("packed_bytes", c_size_t),
+    ("groups", c_int64), ("zeros", c_void_p), ("zeros_bytes", c_size_t), ("packed_zeros", c_void_p),
+    ("packed_zeros_bytes", c_size_t)])
 PackOptions = _struct("ctn_pack_options", [
     ("struct_size", c_size_t), ("expected_sha256", c_char_p), ("verify_all", c_int32)])
 PackEntryInfo = _struct("ctn_pack_entry_info", [
@@ -96,7 +101,7 @@ PackWriterOptions = _struct("ctn_pack_writer_options", [
 
 STRUCTS = {struct.__name__: struct for struct in (
     Parameter, Ragged, Use, Output, EngineOptions, Kernel, LaunchArgs, ReferenceArgs, Operand, GradientOptions,
-    GradientOperand, PackOptions, PackEntryInfo, PackWriterOptions, TorchOptions, TorchTensor)}
+    GradientOperand, RepackArgs, PackOptions, PackEntryInfo, PackWriterOptions, TorchOptions, TorchTensor)}
 
 # Results and arguments by letter: s status, v nothing, i int32, I int64, u uint32, z size_t, d double, t text,
 # p pointer, a array of pointers or structs; an upper-case P is the address of a result.

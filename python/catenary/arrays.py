@@ -132,7 +132,7 @@ def _view_dlpack(array: Any, who: str, stream: int | None) -> View:
     library = "" if on_device else "numpy"
     return View(
         (tensor.data or 0) + tensor.byte_offset,
-        DType[name] if name else None,
+        _dtype(name) if name else None,
         name or f"DLPack's {tensor.code} of {tensor.bits} bits",
         shape,
         strides,
@@ -144,7 +144,7 @@ def _view_dlpack(array: Any, who: str, stream: int | None) -> View:
 
 def _view_cuda(array: Any, who: str, stream: int | None) -> View:
     facts = array.__cuda_array_interface__
-    kinds = {"<f2": "f16", "<f4": "f32", "<i4": "i32", "<u2": "uint16"}
+    kinds = {"<f2": "f16", "<f4": "f32", "<i4": "i32", "<u2": "uint16", "|i1": "i8", "|u1": "uint8"}
     name = kinds.get(facts["typestr"], facts["typestr"])
     size = int(facts["typestr"][2:])
     shape = tuple(facts["shape"])
@@ -166,11 +166,25 @@ def accepts(view: View, dtype: DType) -> bool:
     return view.dtype == dtype or (dtype == DType.bf16 and view.dtype_name == "uint16")
 
 
+def is_bytes(view: View) -> bool:
+    """Whether an array has bytes for elements, with or without sign."""
+    return view.dtype == DType.i8 or view.dtype_name == "uint8"
+
+
+def is_contiguous(view: View) -> bool:
+    """Whether elements follow each other in row-major order. The stride of a dimension of size 1 is never used."""
+    if 0 in view.shape:
+        return True
+    wanted = contiguous(view.shape)
+    return all(n == 1 or got == want for n, got, want in zip(view.shape, view.strides, wanted, strict=True))
+
+
 def empty_numpy(dtype: DType, shape: Sequence[int], strides: Sequence[int]) -> Any:
     """A numpy array with unset elements at `strides`; bf16 as ml_dtypes.bfloat16 if installed, else uint16."""
     import numpy
 
-    kind = {DType.f16: numpy.float16, DType.f32: numpy.float32, DType.i32: numpy.int32}.get(dtype) or _numpy_bf16()
+    kinds = {DType.f16: numpy.float16, DType.f32: numpy.float32, DType.i32: numpy.int32, DType.i8: numpy.int8}
+    kind = kinds.get(dtype) or _numpy_bf16()
     memory = numpy.zeros(span(shape, strides), kind)
     return numpy.lib.stride_tricks.as_strided(memory, shape, [n * memory.itemsize for n in strides])
 

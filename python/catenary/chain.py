@@ -115,7 +115,13 @@ class Chain:
         return symbol
 
     def input(
-        self, name: str, dtype: Any, shape: Sequence[int], strides: Sequence[int] | None = None, align: int = 0
+        self,
+        name: str,
+        dtype: Any,
+        shape: Sequence[int],
+        strides: Sequence[int] | None = None,
+        align: int = 0,
+        packed: bool = False,
     ) -> Tensor:
         """A tensor that the previous kernel of the stream may write.
 
@@ -123,18 +129,25 @@ class Chain:
             shape: sizes in elements, or the symbol.
             strides: elements, one per dimension; None: contiguous, the last dimension fastest.
             align: the address is a multiple of this many bytes; 0: 16.
+            packed: i8, i4 or u4 in the order that kernels read, as `repack` writes it; without strides.
         """
-        return self._parameter(Role.input, name, dtype, shape, strides, align)
+        return self._parameter(Role.input, name, dtype, shape, strides, align, packed)
 
     def weight(
-        self, name: str, dtype: Any, shape: Sequence[int], strides: Sequence[int] | None = None, align: int = 0
+        self,
+        name: str,
+        dtype: Any,
+        shape: Sequence[int],
+        strides: Sequence[int] | None = None,
+        align: int = 0,
+        packed: bool = False,
     ) -> Tensor:
         """A tensor that does not change while the chain (with allow_pdl, also the previous kernel) runs."""
-        return self._parameter(Role.weight, name, dtype, shape, strides, align)
+        return self._parameter(Role.weight, name, dtype, shape, strides, align, packed)
 
     def scalar(self, name: str) -> Tensor:
         """One float, passed by value to a launch."""
-        return self._parameter(Role.scalar, name, DType.f32, (), None, 0)
+        return self._parameter(Role.scalar, name, DType.f32, (), None, 0, False)
 
     def constant(self, number: float, name: str = "") -> Tensor:
         """A number, finite in f32."""
@@ -235,7 +248,14 @@ class Chain:
         return Chain.parse(self.text)
 
     def _parameter(
-        self, role: Role, name: str, dtype: Any, shape: Sequence[int], strides: Sequence[int] | None, align: int
+        self,
+        role: Role,
+        name: str,
+        dtype: Any,
+        shape: Sequence[int],
+        strides: Sequence[int] | None,
+        align: int,
+        packed: bool,
     ) -> Tensor:
         dims = tuple(int(n) for n in shape)
         if strides is not None and len(strides) != len(dims):
@@ -251,6 +271,7 @@ class Chain:
             dims=int64s(dims),
             strides=None if strides is None else int64s(strides),
             align=align,
+            packed=packed,
         )
         return self._value(len(dims), lib.ctn_chain_parameter, ctypes.byref(parameter))
 
@@ -327,6 +348,7 @@ class _Facts:
             facts.align,
             facts.bytes,
             facts.in_place - 1 if facts.in_place else None,
+            bool(facts.packed),
         )
 
 

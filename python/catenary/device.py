@@ -90,6 +90,8 @@ class Array:
 
     def __init__(self, dtype: Any, shape: Sequence[int], strides: Sequence[int] | None = None, device: int = 0):
         self.dtype = DType.of(dtype)
+        if self.dtype.bits < 8:
+            raise ArgumentError(f"an Array of {self.dtype} is not possible: keep two elements a byte, as i8")
         self.shape = tuple(shape)
         self.strides = contiguous(self.shape) if strides is None else tuple(strides)
         """Elements."""
@@ -98,15 +100,16 @@ class Array:
 
     @classmethod
     def of(cls, host: Any, device: int = 0) -> Array:
-        """A copy of a host array: numpy's, or anything on the CPU with DLPack."""
-        from catenary.arrays import view
+        """A copy of a host array: numpy's, or anything on the CPU with DLPack. Bytes without sign become i8."""
+        from catenary.arrays import is_bytes, view
 
         source = view(host, "the array")
         if source.on_device:
             raise ArgumentError("the array is on a device already: pass it to a launch as it is")
-        if source.dtype is None:
-            raise ArgumentError(f"the array has dtype {source.dtype_name}: use bf16, f16, f32 or i32")
-        array = cls(source.dtype, source.shape, source.strides, device)
+        dtype = DType.i8 if is_bytes(source) else source.dtype
+        if dtype is None:
+            raise ArgumentError(f"the array has dtype {source.dtype_name}: use bf16, f16, f32, i32 or bytes")
+        array = cls(dtype, source.shape, source.strides, device)
         if array._memory.bytes:
             array._memory.upload(source.address, array._memory.bytes)
         return array
@@ -135,9 +138,11 @@ class Array:
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        kinds = {DType.f16: "<f2", DType.f32: "<f4", DType.i32: "<i4"}
+        kinds = {DType.f16: "<f2", DType.f32: "<f4", DType.i32: "<i4", DType.i8: "|i1"}
         if is_simulator() or self.dtype not in kinds:
-            raise AttributeError("__cuda_array_interface__ is for f16, f32 and i32 on a GPU: use __dlpack__ or numpy()")
+            raise AttributeError(
+                "__cuda_array_interface__ is for f16, f32, i32 and i8 on a GPU: use __dlpack__ or numpy()"
+            )
         return {
             "shape": self.shape,
             "typestr": kinds[self.dtype],

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import sys
 import threading
 from collections.abc import Mapping, Sequence
@@ -11,13 +12,12 @@ from typing import Any, ClassVar
 
 from catenary import _native
 from catenary._native import lib
-from catenary.arrays import ANY_DEVICE, View, accepts, empty, view
+from catenary.arrays import ANY_DEVICE, View, accepts, empty, is_bytes, is_contiguous, view
 from catenary.chain import Chain
 from catenary.compiled import Compiled, Kernel, Plan
 from catenary.device import Array, Memory, Stream, contiguous, is_simulator, span
 from catenary.errors import ArgumentError, Handle, check, result
 from catenary.operand import Operand, Role
-
 
 MOST_SIZES = 1024  # distinct layouts of arguments that a chain remembers
 
@@ -97,6 +97,9 @@ class Signature:
 
     def _check(self, operand: Operand, found: View, size: int | None) -> int | None:
         who = f"{'output' if operand.is_output else 'argument'} '{operand.name}'"
+        if operand.is_bytes:
+            self._check_bytes(who, operand, found)
+            return size
         if not accepts(found, operand.dtype):
             raise ArgumentError(
                 f"{who} has dtype {found.dtype_name}, and the chain takes {operand.dtype}: convert it, "
@@ -125,6 +128,19 @@ class Signature:
                     "the chain"
                 )
         return size
+
+    @staticmethod
+    def _check_bytes(who: str, operand: Operand, found: View) -> None:
+        shape = operand.bytes_shape()
+        kind = "packed" if operand.packed else "two elements a byte"
+        source = ", as catenary.repack returns it" if operand.packed else ""
+        if not is_bytes(found) or found.shape != shape:
+            raise ArgumentError(
+                f"{who} has dtype {found.dtype_name} and shape {list(found.shape)}, and the chain takes "
+                f"{operand.dtype}, {kind}: pass uint8 of shape {list(shape)}{source}"
+            )
+        if not is_contiguous(found):
+            raise ArgumentError(f"{who} has strides {list(found.strides)}: make it contiguous")
 
     def _shape(self, operand: Operand) -> str:
         name = self.symbol.name if self.symbol else ""
@@ -362,7 +378,8 @@ class _Call:
         if found.on_device:
             return found.address
         shape = operand.shape_for(self.size)
-        copy = Memory(self.executable.device, span(shape, operand.strides) * operand.dtype.itemsize)
+        elements = math.prod(found.shape) if operand.is_bytes else span(shape, operand.strides)
+        copy = Memory(self.executable.device, elements * operand.dtype.itemsize)
         # An output with gaps keeps what the caller has there.
         if copy.bytes and (not operand.is_output or operand.strides != contiguous(shape)):
             copy.upload(found.address, copy.bytes)

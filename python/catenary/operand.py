@@ -24,6 +24,11 @@ class DType(enum.IntEnum):
     u4 = 6
 
     @property
+    def bits(self) -> int:
+        """Of one element."""
+        return 4 if self in (DType.i4, DType.u4) else 8 * self.itemsize
+
+    @property
     def itemsize(self) -> int:
         """Bytes of one element; of two where the dtype has 4 bits."""
         if self in (DType.i8, DType.i4, DType.u4):
@@ -41,7 +46,10 @@ class DType(enum.IntEnum):
         name = getattr(dtype, "name", None) or getattr(dtype, "__name__", None) or str(dtype)
         found = _DTYPES.get(str(name).removeprefix("torch."))
         if found is None:
-            raise ArgumentError(f"{dtype!r} is no dtype of a chain: use bf16, f16, f32, or i32 for the ends of groups")
+            raise ArgumentError(
+                f"{dtype!r} is no dtype of a chain: use bf16, f16, f32, i32 for the ends of groups, or i8, i4 and "
+                "u4 for quantised weights"
+            )
         return found
 
 
@@ -54,6 +62,10 @@ _DTYPES = {
     "float32": DType.f32,
     "i32": DType.i32,
     "int32": DType.i32,
+    "i8": DType.i8,
+    "int8": DType.i8,
+    "i4": DType.i4,
+    "u4": DType.u4,
 }
 
 
@@ -109,10 +121,23 @@ class Operand:
     align: int
     """The address is a multiple of this many bytes."""
     bytes: int
-    """From the first element to the last, at the symbol's upper bound."""
+    """From the first element to the last, at the symbol's upper bound; of a packed tensor with its padding."""
     in_place: int | None
     """Of an output: the number of the parameter whose memory it takes."""
+    packed: bool = False
+    """In the packed layout of quantised weights, which strides do not describe."""
 
     def shape_for(self, size: int) -> tuple[int, ...]:
         """The shape where the symbol is `size`."""
         return tuple(size if n == _native.SYMBOL else n for n in self.shape)
+
+    @property
+    def is_bytes(self) -> bool:
+        """Whether its array has bytes for elements: it is packed, or an element has 4 bits."""
+        return self.packed or self.dtype.bits < 8
+
+    def bytes_shape(self) -> tuple[int, ...]:
+        """The shape of its array where that has bytes: all of a packed tensor, else rows of two elements a byte."""
+        if self.packed:
+            return (self.bytes,)
+        return (*self.shape[:-1], (self.shape[-1] + 1) // 2)

@@ -59,6 +59,27 @@ def linear(x: Tensor, w: Tensor, bias: Tensor | None = None, name: str = "") -> 
     return product if bias is None else product + bias
 
 
+def dequant(
+    q: Tensor, scale: Tensor, block_rows: int, block_columns: int, zero: Tensor | None = None, name: str = ""
+) -> Tensor:
+    """The weight (q - zero) * scale of integers `q`, for `linear` and `contract` with a bf16 or f16 tensor.
+
+    Blocks of block_rows x block_columns of `q` share one scale and zero: `dequant(q, s, 1, 128)` has s[n, k / 128].
+    All three are parameters; `q` is i8, i4 or u4, and `zero` is an integer.
+    """
+    chain = chain_of(q, scale) if zero is None else chain_of(q, scale, zero)
+    return chain._value(
+        q.rank,
+        lib.ctn_chain_dequant,
+        q.value,
+        scale.value,
+        -1 if zero is None else zero.value,
+        block_rows,
+        block_columns,
+        optional(name),
+    )
+
+
 def sum(equation: str, x: Tensor, name: str = "") -> Tensor:
     """`sum("mn->n", t)` sums over m."""
     return x.chain._value(_result_rank(equation), lib.ctn_chain_sum, encode(equation), x.value, optional(name))

@@ -39,9 +39,25 @@ struct Outcome {
 
 // What the disk has of a key.
 struct Loaded {
-  CubinPtr cubin;           // verified; null is a miss, for any reason
-  bool unreadable = false;  // the reason is the folder
+  std::optional<Outcome> outcome;  // verified; empty is a miss, for any reason
+  bool unreadable = false;         // the reason is the folder
 };
+
+// The only failure that is an entry on disk: the next choice of a plan depends on it.
+bool is_kept_on_disk(const Outcome& outcome) {
+  return outcome.cubin ||
+         (outcome.error.code == ErrorCode::kKernelRejected && !outcome.error.message.empty());
+}
+
+Outcome outcome_of(CacheEntry entry) {
+  if (entry.rejection.empty()) {
+    return {std::make_shared<const Cubin>(std::move(entry.cubin)), {}, CacheTier::kDisk};
+  }
+  ErrorReport error;
+  error.code = ErrorCode::kKernelRejected;
+  error.message = std::move(entry.rejection);
+  return {nullptr, std::move(error), CacheTier::kDisk};
+}
 
 bool is_deterministic(ErrorCode code) {
   return code == ErrorCode::kCompileFailed || code == ErrorCode::kKernelRejected ||
@@ -127,9 +143,9 @@ struct CubinCache::State {
   std::optional<Outcome> recall(const CubinId& id);
   void keep(const CubinId& id, const Outcome& outcome);
   Loaded load(const CubinId& id);
-  CubinPtr load_locked(const CubinId& id, EntryLock& lock);
+  std::optional<Outcome> load_locked(const CubinId& id, EntryLock& lock);
   Outcome produce(const CubinId& id, const Compile& compile, EntryLock& lock);
-  void store(const CubinId& id, const Cubin& cubin);
+  void store(const CubinId& id, const Outcome& outcome, const KernelName& name);
   Error need_directory(bool writable) const;
 
   const CacheOptions options;
@@ -206,13 +222,13 @@ void CubinCache::State::keep(const CubinId& id, const Outcome& outcome) try {
 }
 
 Loaded CubinCache::State::load(const CubinId& id) {
-  if (!directory) return {nullptr, true};
+  if (!directory) return {std::nullopt, true};
   const std::string name = CacheDirectory::entry_name(id.first);
   Expected<std::optional<EntryFile>> file = directory->read(name);
   if (!file) {
     ++read_errors;
     warn(take_report(file.takeError()).message);
-    return {nullptr, true};
+    return {std::nullopt, true};
   }
   if (!*file) {
     log_event(LogLevel::kDebug, "no entry {}", directory->full_path(name));
@@ -232,23 +248,23 @@ Loaded CubinCache::State::load(const CubinId& id) {
   }
   ++disk_hits;
   directory->mark_used(name, identity);
-  return {std::make_shared<const Cubin>(std::move(entry->cubin))};
+  return {outcome_of(std::move(*entry))};
 }
 
 // From disk. After a miss with the entry's lock, since another process may have stored it by then.
-CubinPtr CubinCache::State::load_locked(const CubinId& id, EntryLock& lock) {
+std::optional<Outcome> CubinCache::State::load_locked(const CubinId& id, EntryLock& lock) {
   Loaded first = load(id);
-  if (first.cubin || first.unreadable) return first.cubin;
+  if (first.outcome || first.unreadable) return std::move(first.outcome);
   const std::string name = CacheDirectory::entry_name(id.first);
   lock = directory->lock_entry(name, options.patience);
-  if (lock.state() == EntryLock::State::kHeld) return load(id).cubin;
+  if (lock.state() == EntryLock::State::kHeld) return load(id).outcome;
   if (lock.state() == EntryLock::State::kTimedOut && options.patience.count() > 0) {
     warn(
         fmt::format("another process holds the lock of cache entry {} for more than {} ms; the "
                     "kernel is compiled here as well",
                     directory->full_path(name), options.patience.count()));
   }
-  return nullptr;
+  return std::nullopt;
 }
 
 // The work of one flight. Another flight of the same key may have ended between the first recall()
@@ -258,18 +274,19 @@ Outcome CubinCache::State::produce(const CubinId& id, const Compile& compile, En
     if (known->cubin) ++memory_hits;
     return *known;
   }
+  std::optional<Outcome> loaded = load_locked(id, lock);
   Outcome outcome;
-  outcome.cubin = load_locked(id, lock);
-  outcome.tier = CacheTier::kDisk;
-  if (!outcome.cubin) {
+  if (loaded) {
+    outcome = std::move(*loaded);
+  } else {
     ++misses;
+    outcome.tier = CacheTier::kCompiled;
     Expected<Cubin> cubin = compile();
     if (cubin) {
       outcome.cubin = std::make_shared<const Cubin>(std::move(*cubin));
-      outcome.tier = CacheTier::kCompiled;
     } else {
       outcome.error = take_report(cubin.takeError());
-      lock.mark_failed();
+      if (!is_kept_on_disk(outcome)) lock.mark_failed();
     }
   }
   keep(id, outcome);
@@ -277,10 +294,22 @@ Outcome CubinCache::State::produce(const CubinId& id, const Compile& compile, En
 }
 
 // Without memory for its bytes, the entry is not written.
-void CubinCache::State::store(const CubinId& id, const Cubin& cubin) try {
-  if (!directory || !directory->writable()) return;
+void CubinCache::State::store(const CubinId& id, const Outcome& outcome,
+                              const KernelName& kernel) try {
+  if (!directory || !directory->writable() || !is_kept_on_disk(outcome)) return;
+  CacheEntry entry;
+  entry.key = id.first;
+  entry.record = id.second;
+  entry.rejection = outcome.error.message;
+  if (outcome.cubin) {
+    entry.cubin = *outcome.cubin;
+  } else {
+    entry.cubin.symbol = kernel.symbol;
+    entry.cubin.arch = kernel.arch;
+    entry.cubin.compiler_id = kernel.compiler_id;
+  }
   const std::string name = CacheDirectory::entry_name(id.first);
-  const std::vector<u8> bytes = serialize_entry({id.first, id.second, cubin});
+  const std::vector<u8> bytes = serialize_entry(entry);
   if (Error error = directory->write(name, bytes)) {
     ++write_errors;
     warn(take_report(std::move(error)).message);
@@ -313,7 +342,8 @@ CubinCache::CubinCache(CacheOptions options) : state_(std::make_unique<State>(st
 CubinCache::~CubinCache() = default;
 
 Expected<CubinPtr> CubinCache::get(const KernelKey& key, const std::string& record,
-                                   const Compile& compile, CacheTier* tier) {
+                                   const Compile& compile, CacheTier* tier,
+                                   const KernelName& name) {
   const CubinId id{key, record};
   std::optional<Outcome> outcome = state_->recall(id);
   bool led = false;
@@ -323,13 +353,13 @@ Expected<CubinPtr> CubinCache::get(const KernelKey& key, const std::string& reco
     outcome = std::move(result.value);
     led = result.led;
   }
+  // After the flight: the callers that wait for the cubin do not wait for the disk.
+  if (led && outcome->tier == CacheTier::kCompiled) state_->store(id, *outcome, name);
   if (!outcome->cubin) {
     const ErrorReport& error = outcome->error;
     return make_error_text(error.code, error.message, error.at);
   }
   if (!led) ++state_->memory_hits;
-  // After the flight: the callers that wait for the cubin do not wait for the disk.
-  if (led && outcome->tier == CacheTier::kCompiled) state_->store(id, *outcome->cubin);
   if (tier != nullptr) *tier = led ? outcome->tier : CacheTier::kMemory;
   return outcome->cubin;
 }
@@ -340,10 +370,10 @@ CubinPtr CubinCache::find(const KernelKey& key, const std::string& record) {
     ++state_->memory_hits;
     return known->cubin;
   }
-  Outcome outcome;
-  outcome.cubin = state_->load(id).cubin;
-  if (outcome.cubin) state_->keep(id, outcome);
-  return outcome.cubin;
+  const std::optional<Outcome> loaded = state_->load(id).outcome;
+  if (!loaded) return nullptr;
+  state_->keep(id, *loaded);
+  return loaded->cubin;
 }
 
 CacheStats CubinCache::stats() const {
@@ -377,6 +407,7 @@ Expected<std::vector<CacheEntryInfo>> CubinCache::list() const {
       info.symbol = content->cubin.symbol;
       info.arch = content->cubin.arch;
       info.compiler_id = content->cubin.compiler_id;
+      info.rejection = std::move(content->rejection);
     } else {
       info.problem = take_report(content.takeError()).message;
     }

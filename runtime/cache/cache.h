@@ -25,8 +25,8 @@ enum class CacheTier : u8 { kMemory, kDisk, kCompiled };
 
 struct CacheStats {
   u64 memory_hits = 0;  // and callers that waited for the compile of another one
-  u64 disk_hits = 0;
-  u64 misses = 0;  // each is a compile
+  u64 disk_hits = 0;    // and kernels that are known from there to be rejected
+  u64 misses = 0;       // each is a compile
   u64 write_errors = 0;
   u64 read_errors = 0;
   u64 corrupt = 0;
@@ -56,7 +56,15 @@ struct CacheEntryInfo {
   std::string compiler_id;
   i64 bytes = 0;
   std::string path;
-  std::string problem;  // empty: verified
+  std::string rejection;  // why the compiler's result is not used; empty: a cubin
+  std::string problem;    // empty: verified
+};
+
+// What list() says of an entry without a cubin.
+struct KernelName {
+  std::string symbol;
+  std::string arch;
+  std::string compiler_id;
 };
 
 // Thread-safe; several processes may use one directory.
@@ -71,12 +79,14 @@ class CubinCache {
   // per key; the other callers wait and share its result. Other processes that use the folder wait
   // as well, for at most `patience`. `record` is key_record(): an entry with
   // another record is a miss. Deterministic errors of `compile` (kCompileFailed, kKernelRejected,
-  // kUnsupported, kResourceLimit) are kept in memory. `tier`, unless null, gets where a cubin is
-  // from: memory also for a caller that waited.
+  // kUnsupported, kResourceLimit) are kept in memory, and kKernelRejected is on disk as well, as an
+  // entry with `name`. `tier`, unless null, gets where a cubin is from: memory also for a caller
+  // that waited.
   Expected<std::shared_ptr<const Cubin>> get(const KernelKey& key, const std::string& record,
-                                             const Compile& compile, CacheTier* tier = nullptr);
+                                             const Compile& compile, CacheTier* tier = nullptr,
+                                             const KernelName& name = {});
 
-  // Looks in memory and on disk. Null: absent.
+  // Looks in memory and on disk. Null: absent, or rejected.
   std::shared_ptr<const Cubin> find(const KernelKey& key, const std::string& record);
 
   CacheStats stats() const;

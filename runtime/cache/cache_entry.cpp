@@ -6,9 +6,10 @@
 #include <algorithm>
 #include <cstring>
 
+#include "ir/sha256.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Endian.h"
-#include "llvm/Support/SHA256.h"
 
 namespace catenary {
 namespace {
@@ -16,6 +17,7 @@ namespace {
 namespace endian = llvm::support::endian;
 
 constexpr llvm::StringLiteral kMagic = "CTNCUBIN";
+constexpr llvm::StringLiteral kRejectionMagic = "CTNREJCT";
 constexpr u32 kVersion = 1;
 constexpr size_t kNumbersAt = 12;
 constexpr size_t kLengthsAt = 28;
@@ -45,14 +47,17 @@ std::string take_text(llvm::ArrayRef<u8>& rest, size_t count) {
 
 std::vector<u8> serialize_entry(const CacheEntry& entry) {
   const Cubin& cubin = entry.cubin;
+  const bool rejected = !entry.rejection.empty();
+  const llvm::ArrayRef<u8> image =
+      rejected ? llvm::arrayRefFromStringRef(entry.rejection) : llvm::makeArrayRef(cubin.image);
   const KernelResources& used = cubin.resources;
   const llvm::StringRef texts[] = {entry.record, cubin.symbol, cubin.arch, cubin.compiler_id};
-  size_t total = kHeaderBytes + cubin.image.size() + kDigestBytes;
+  size_t total = kHeaderBytes + image.size() + kDigestBytes;
   for (llvm::StringRef text : texts) total += text.size();
 
   std::vector<u8> out(kHeaderBytes);
   out.reserve(total);
-  std::ranges::copy(kMagic, out.begin());
+  std::ranges::copy(rejected ? kRejectionMagic : kMagic, out.begin());
   endian::write32le(&out[kMagic.size()], kVersion);
   const int numbers[] = {used.registers, used.spill_bytes, used.stack_bytes,
                          used.static_smem_bytes};
@@ -60,12 +65,12 @@ std::vector<u8> serialize_entry(const CacheEntry& entry) {
     endian::write32le(&out[kNumbersAt + 4 * i], static_cast<u32>(numbers[i]));
     endian::write32le(&out[kLengthsAt + 4 * i], static_cast<u32>(texts[i].size()));
   }
-  endian::write64le(&out[kImageBytesAt], cubin.image.size());
+  endian::write64le(&out[kImageBytesAt], image.size());
   endian::write64le(&out[kTotalBytesAt], total);
   std::ranges::copy(entry.key.bytes, out.begin() + kKeyAt);
   for (llvm::StringRef text : texts) out.insert(out.end(), text.begin(), text.end());
-  out.insert(out.end(), cubin.image.begin(), cubin.image.end());
-  const auto digest = llvm::SHA256::hash(out);
+  out.insert(out.end(), image.begin(), image.end());
+  const auto digest = sha256_digest(out);
   out.insert(out.end(), digest.begin(), digest.end());
   return out;
 }
@@ -75,9 +80,9 @@ Expected<CacheEntry> parse_entry(llvm::ArrayRef<u8> bytes) {
     return corrupt(fmt::format("it is truncated at {} bytes", bytes.size()));
   }
   const u8* header = bytes.data();
-  if (std::memcmp(header, kMagic.data(), kMagic.size()) != 0) {
-    return corrupt("it is not a cache entry");
-  }
+  const llvm::StringRef magic = llvm::toStringRef(bytes.take_front(kMagic.size()));
+  const bool rejected = magic == kRejectionMagic;
+  if (magic != kMagic && !rejected) return corrupt("it is not a cache entry");
   if (const u32 version = endian::read32le(header + kMagic.size()); version != kVersion) {
     return corrupt(fmt::format("it has format version {}, not {}", version, kVersion));
   }
@@ -86,7 +91,7 @@ Expected<CacheEntry> parse_entry(llvm::ArrayRef<u8> bytes) {
   }
   const llvm::ArrayRef<u8> digest = bytes.take_back(kDigestBytes);
   const llvm::ArrayRef<u8> covered = bytes.drop_back(kDigestBytes);
-  const auto actual = llvm::SHA256::hash(covered);
+  const auto actual = sha256_digest(covered);
   if (!std::ranges::equal(actual, digest)) return corrupt("its digest differs");
 
   // Four 32-bit lengths cannot overflow the sum; the image's length is checked before it is added.
@@ -107,7 +112,14 @@ Expected<CacheEntry> parse_entry(llvm::ArrayRef<u8> bytes) {
   entry.cubin.arch = take_text(rest, lengths[2]);
   entry.cubin.compiler_id = take_text(rest, lengths[3]);
   entry.cubin.resources = {number(0), number(1), number(2), number(3)};
-  entry.cubin.image = take(rest, image_bytes).vec();
+  if (!rejected) {
+    entry.cubin.image = take(rest, image_bytes).vec();
+    return entry;
+  }
+  entry.rejection = take_text(rest, image_bytes);
+  if (entry.rejection.empty() || entry.cubin.resources != KernelResources{}) {
+    return corrupt("it is a rejection without a reason, or with resources of a kernel");
+  }
   return entry;
 }
 

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bytes of one cache entry: cubin, key and key record, then the SHA-256 of all bytes before it.
-// Knows no file and no folder.
+// The bytes of one cache entry: cubin, or why there is none, key and key record, then the SHA-256
+// of all bytes before it. Knows no file and no folder.
 //
 //   0 magic "CTNCUBIN"    8 u32 version       12 u32 registers     16 u32 spill bytes
 //  20 u32 stack bytes    24 u32 static smem   28 u32 record bytes  32 u32 symbol bytes
 //  36 u32 arch bytes     40 u32 compiler bytes                     44 u64 image bytes
 //  52 u64 total bytes    60 key (32)          92 record, symbol, arch, compiler, image, SHA-256
 //  (32)
-// All integers are little-endian.
+// All integers are little-endian. With the magic "CTNREJCT" the compiler's result is not used: the
+// image is the message of the error, and the numbers are 0.
 #pragma once
 
 #include <string>
@@ -25,6 +26,7 @@ struct CacheEntry {
   KernelKey key;
   std::string record;
   Cubin cubin;
+  std::string rejection = {};  // the message of kKernelRejected; then the cubin has no image
 };
 
 std::vector<u8> serialize_entry(const CacheEntry& entry);

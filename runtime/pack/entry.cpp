@@ -3,8 +3,8 @@
 
 #include <cmath>
 
+#include "ir/sha256.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/SHA256.h"
 #include "runtime/pack/byte_stream.h"
 #include "runtime/pack/format.h"
 
@@ -343,11 +343,7 @@ Error corrupt(std::string reason) {
 
 }  // namespace
 
-KernelKey sha256(llvm::ArrayRef<u8> bytes) {
-  KernelKey digest;
-  std::ranges::copy(llvm::SHA256::hash(bytes), digest.bytes.begin());
-  return digest;
-}
+KernelKey sha256(llvm::ArrayRef<u8> bytes) { return {sha256_digest(bytes)}; }
 
 u64 fit_of(const Target& target) {
   ByteWriter out;

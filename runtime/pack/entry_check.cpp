@@ -2,6 +2,7 @@
 // entry_problem(): the rules that a decoded entry keeps, so that binding and launching it reads no
 // table beyond its end and computes no size that overflows.
 #include "ir/names.h"
+#include "llvm/ADT/STLExtras.h"
 #include "runtime/executable.h"
 #include "runtime/pack/entry.h"
 
@@ -24,6 +25,16 @@ bool is_dtype(DType dtype) { return dtype_info(dtype).bits > 0; }
 // The largest size that the symbol gives a dimension.
 i64 symbol_hi(const ChainRecord& record) { return record.symbol ? record.symbol->hi : 0; }
 
+// Elements with the padding of the packed layout; at least the limit where they are more.
+__int128 packed_span(const TensorType& type) {
+  __int128 elements = 1;
+  for (const Dim& dim : type.shape) {
+    elements *= std::max<i64>(dim.size, 1);
+    if (elements > kMaxTensorBytes) return elements;
+  }
+  return span_elements(type);
+}
+
 std::string type_problem(const ChainRecord& record, const TensorType& type) {
   if (!is_dtype(type.dtype)) return "has an unknown dtype";
   if (type.rank() > kMaxRank) return "has too many dimensions";
@@ -32,6 +43,9 @@ std::string type_problem(const ChainRecord& record, const TensorType& type) {
   }
   if (type.packed && (type.rank() < 2 || dtype_info(type.dtype).kind != DTypeKind::kInteger)) {
     return "is packed and no integer matrix";
+  }
+  if (type.packed && llvm::any_of(type.shape, [](const Dim& d) { return d.symbolic; })) {
+    return "is packed and symbolic";
   }
   __int128 elements = 1;
   for (int d = 0; d < type.rank(); ++d) {
@@ -43,6 +57,7 @@ std::string type_problem(const ChainRecord& record, const TensorType& type) {
     if (!within(type.strides[d], 0, kMaxTensorBytes)) return "has a stride out of range";
     if (dim.size > 0) elements += static_cast<__int128>(dim.size - 1) * type.strides[d];
   }
+  if (type.packed) elements = packed_span(type);
   if (elements * dtype_bytes(type.dtype) > kMaxTensorBytes) return "is too large";
   return "";
 }

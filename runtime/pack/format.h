@@ -39,7 +39,8 @@ inline constexpr u32 kFormat = 1;
 // contract, the meaning of the fields of an entry. It changes with these only, and this library
 // loads packs of the two versions before.
 inline constexpr u32 kLaunchAbi = 1;
-inline constexpr u32 kOldestLaunchAbi = kLaunchAbi > 2 ? kLaunchAbi - 2 : 1;
+constexpr u32 oldest_launch_abi(u32 own) { return own > 2 ? own - 2 : 1; }
+inline constexpr u32 kOldestLaunchAbi = oldest_launch_abi(kLaunchAbi);
 
 inline constexpr u64 kHeaderBytes = 4096;
 inline constexpr u64 kIndexAt = 32;  // of the header, as the places that follow

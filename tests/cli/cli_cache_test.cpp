@@ -49,6 +49,27 @@ TEST_CASE("verify names the damaged entries, and --remove removes only those") {
   expect_error(command("cache verify --remove", "CATENARY_CACHE=off"), 2, {"switched off"});
 }
 
+TEST_CASE("list, stats and verify know a kernel that the compiler rejected") {
+  Command command;
+  compile(command, "scaled", "sm_80");
+  const Sample rejected(1);
+  catenary::test::write_file(entry_path(command.path("cache"), rejected),
+                             serialize_entry({rejected.key,
+                                              rejected.record,
+                                              {"ctn_k", "sm_80", "nvrtc 13", {}, {}},
+                                              "it \x1bspills"}));
+  std::filesystem::permissions(entry_path(command.path("cache"), rejected),
+                               std::filesystem::perms(0600));
+  const CommandResult list = command("cache list");
+  INFO(list.err);
+  CHECK(has(list.out, "ctn_k  nvrtc 13  NOT USED: it \\x1bspills"));
+  CHECK(has(list.out, "2 entries"));
+  CHECK(has(command("cache stats").out, "2 (0 damaged, 1 rejected by the compiler)"));
+  CHECK(has(command("cache stats --json").out, "\"rejected\": 1"));
+  CHECK(has(command("cache list --json").out, "\"rejection\": \"it "));
+  CHECK(has(command("cache verify").out, "2 entries are sound"));
+}
+
 TEST_CASE("verify --recompile compares the entries of a chain with what the compiler makes") {
   Command command;
   const std::string verify = "cache verify --recompile " + chain("scaled");
@@ -133,7 +154,7 @@ TEST_CASE("a cache that root has written is read by other users, in read-only mo
   CHECK(has(as_nobody("cache verify", "ro"), "1 entries are sound"));
   const std::string none = as_nobody("cache stats", "rw");
   INFO(none);
-  CHECK(has(none, "entries    1 (0 damaged)"));
+  CHECK(has(none, "entries    1 (0 damaged, 0 rejected by the compiler)"));
   // Closed again, it is another user's cache.
   REQUIRE(::system(fmt::format("chmod -R go-rwx '{}'", shared).c_str()) == 0);
   CHECK(has(as_nobody("cache stats", "ro"), "Permission denied"));

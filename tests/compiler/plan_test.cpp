@@ -13,6 +13,7 @@
 #include "shared/gemm_sm80_config.h"
 #include "shared/gemm_sm90_config.h"
 #include "shared/skinny_config.h"
+#include "shared/skinny_dequant_config.h"
 
 using namespace catenary;
 
@@ -76,6 +77,10 @@ void addressed_slots(const KernelPlan& kernel, std::set<i32>& all, std::set<i32>
     all.insert({skinny->x.slot, skinny->w.slot});
     if (skinny->dual) all.insert(skinny->w2.slot);
     if (skinny->ragged.kind != Ragged::kNone) all.insert(skinny->ragged.group_ends_slot);
+  }
+  if (const auto* dequant = kernel.config.get_if<SkinnyDequantConfig>()) {
+    all.insert({dequant->x.slot, dequant->w.slot, dequant->w.scale.slot});
+    if (dequant->w.has_zero) all.insert(dequant->w.zero.slot);
   }
   for (const MapBinding& map : kernel.maps) all.insert(map.slot);
   if (const auto* mapped = kernel.config.get_if<GemmSm90Config>()) {
@@ -298,10 +303,12 @@ TEST_CASE("no two values share memory, and every slot is addressed: random chain
     options.max_contractions = 1 + static_cast<int>(seed % 3);
     options.max_elements = seed % 2 == 0 ? 1 << 20 : 4096;
     options.small_m = seed % 5 == 4;
+    options.no_dequant = seed % 7 < 5;
     const Chain random = random_chain(seed, options);
     const VerifiedChain chain = llvm::cantFail(verify(random));
     PlanOptions plan_options;
-    plan_options.split_k = seed % 4 == 3 ? 2 : 0;
+    // Quantised weights have clusters only.
+    plan_options.split_k = options.no_dequant && seed % 4 == 3 ? 2 : 0;
     for (bool fuse : {true, false}) {
       plan_options.fuse = fuse;
       auto plan = make_plan(chain, llvm::cantFail(find_target("h200")), plan_options);

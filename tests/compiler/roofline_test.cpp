@@ -68,8 +68,13 @@ TEST_CASE("the terms of every planned kernel add up to its prediction") {
     const VerifiedChain chain =
         llvm::cantFail(verify(llvm::cantFail(parse(text_of(entry.path())))));
     for (const Target& target : all_targets()) {
-      const Plan plan = llvm::cantFail(make_plan(chain, target));
-      for (const PlanBucket& bucket : plan.buckets) {
+      Expected<Plan> plan = make_plan(chain, target);
+      if (!plan) {  // quantised weights have kernels for sm_90a only
+        CHECK(take_report(plan.takeError()).code == ErrorCode::kUnsupported);
+        CHECK(target.arch != "sm_90a");
+        continue;
+      }
+      for (const PlanBucket& bucket : plan->buckets) {
         for (const KernelPlan& kernel : bucket.kernels) {
           if (kernel.predicted.us == 0) continue;  // counted in the kernel before
           ++kernels;

@@ -82,3 +82,11 @@ target_link_libraries(c_only PRIVATE catenary::catenary)
   run(${CMAKE_COMMAND} --build ${WORK}/c/build)
   run(${WORK}/c/build/c_only)
 endif()
+# A program with a pack inside. CATENARY_COMMAND: the command of BUILD, where it has one; its simulator needs a
+# compiler.
+if(MODE STREQUAL "package" AND CATENARY_COMMAND)
+  run(${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR}/embedded -B ${WORK}/embedded ${arguments}
+      -DCATENARY_EXECUTABLE=${CATENARY_COMMAND})
+  run(${CMAKE_COMMAND} --build ${WORK}/embedded)
+  run(${CMAKE_COMMAND} -E env --unset=PATH --unset=HOME CATENARY_DEVICE=sim ${WORK}/embedded/embedded)
+endif()

@@ -70,6 +70,8 @@ TEST_CASE("mutated cache entries") {
     const test::Sample sample(bytes, static_cast<size_t>(bytes));
     corpus.push_back(text_of(serialize_entry({sample.key, sample.record, sample.cubin})));
   }
+  corpus.push_back(
+      text_of(serialize_entry({{}, "record", {"k", "sm_90a", "n", {}, {}}, "spills"})));
   const test::Mutator mutator(corpus, kNumbers);
   test::fuzz(10'000, [&](u64 seed) {
     const std::string changed = mutator.input(seed);

@@ -54,6 +54,9 @@ std::vector<std::string> tile_names(const GemmSm90Shape& shape, const Target& ta
 // Every fourth random chain has small M.
 bool has_small_m(i64 index) { return index % 4 == 0; }
 
+// Half of those draw quantised weights.
+bool has_dequant(i64 index) { return index % 8 == 4; }
+
 // True if the case's family must compute it on this target. Forced shapes certainly fit only sm_90.
 bool names_family(const Case& from, const Target& target) {
   if (from.family.empty() || target.compute_capability() == 90) return !from.family.empty();
@@ -101,6 +104,7 @@ RandomChainOptions chain_options(i64 index, bool exact, bool small) {
   options.max_elements = index % 20 == 0 ? 1 << 18 : index % 5 < 2 ? 1 << 15 : 4096;
   if (small) options.max_elements = index % 20 == 0 ? 1 << 13 : index % 5 < 2 ? 4096 : 2048;
   options.small_m = has_small_m(index);
+  options.no_dequant = !has_dequant(index);
   if (options.small_m) options.max_elements = small ? 1 << 15 : 1 << 16;
   return options;
 }
@@ -183,7 +187,9 @@ Case random_case(i64 index, bool exact, const CaseList& list) {
   made.chain = random_chain(made.seed, chain_options(index, exact, list.small));
   made.must_be_exact = exact;
   made.real_data = !exact || index % 3 == 0;
-  if (has_small_m(index)) {
+  if (has_dequant(index)) {
+    // Tiles and slices of `skinny` are none of its kernels'.
+  } else if (has_small_m(index)) {
     if (index % 3 == 0) made.options.split_k = 2 << made.seed % 3;
     if (index % 5 < 2) made.tiles = skinny_names(made.seed);
   } else {

@@ -63,6 +63,10 @@ const Case kDequants[] = {
     {"input x: bf16[4, 64], weight q: i4[8, 64] packed strides[128, 1], weight s: f32[8, 2]",
      "y = contract \"mk,nk->mn\"(x, dequant(q, s) block (1, 32)) return y: f32",
      "parameter 'q' is packed and has strides: leave them out"},
+    {"input x: bf16[8, 4, 1], weight q: i8[1099511627776, 1, 1] packed, weight s: f32[8, 1, 1]",
+     "y = contract \"bmk,bnk->bmn\"(x, dequant(q, s) block (1, 64)) return y: f32",
+     "parameter 'q' has more than 2^46 bytes with the padding of the packed layout",
+     ErrorCode::kResourceLimit},
 };
 
 VerifiedChain verified(const std::string& text) {

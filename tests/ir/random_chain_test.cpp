@@ -31,6 +31,7 @@ RandomChainOptions any_chain(u64 seed) {
   options.exact_only = seed % 4 == 1;
   options.no_ragged = seed % 4 != 2;
   options.small_m = seed % 7 == 3;
+  options.no_dequant = seed % 3 != 0;
   return options;
 }
 
@@ -63,6 +64,12 @@ TEST_SUITE("ir") {
         const TensorType& type = valid.info(id).type;
         if (value.op == Op::kParameter) ++seen[std::string(role_text(value.role))];
         if (value.op == Op::kParameter && !value.type.strides.empty()) ++seen["strided input"];
+        if (value.op == Op::kParameter) ++seen[std::string(dtype_text(type.dtype))];
+        seen["packed"] += type.packed;
+        if (value.op == Op::kDequant) {
+          seen["zeros"] += value.operands.size() > 2;
+          seen["several rows a scale"] += value.block.rows > 1;
+        }
         for (const Dim& dim : type.shape) {
           if (dim.size <= 1) ++seen[dim.size == 0 ? "size 0" : "size 1"];
         }
@@ -90,20 +97,52 @@ TEST_SUITE("ir") {
       seen["symbol"] += chain.symbol.has_value();
     }
     for (Op op : all_ops()) {
-      if (op == Op::kDequant)
-        continue;  // tests/kernels/sim_skinny_dequant_test.cpp draws its chains
       CAPTURE(op_info(op).text);
       CHECK(seen[std::string(op_info(op).text)] > 0);
     }
-    for (const char* feature :
-         {"input",          "weight",         "scalar",         "strided input",   "strided output",
-          "by label",       "size 0",         "size 1",         "zero k",          "contract bf16",
-          "contract f16",   "contract f32",   "true f32",       "chained",         "ragged rows",
-          "ragged terms",   "output bf16",    "output f16",     "output f32",      "align 2",
-          "align 4",        "align 8",        "align 16",       "several outputs", "symbol",
-          "0 labels batch", "1 labels batch", "2 labels batch", "0 labels m",      "1 labels m",
-          "2 labels m",     "0 labels n",     "1 labels n",     "2 labels n",      "0 labels k",
-          "1 labels k",     "2 labels k"}) {
+    for (const char* feature : {"input",
+                                "weight",
+                                "scalar",
+                                "strided input",
+                                "strided output",
+                                "by label",
+                                "size 0",
+                                "size 1",
+                                "zero k",
+                                "contract bf16",
+                                "contract f16",
+                                "contract f32",
+                                "true f32",
+                                "chained",
+                                "ragged rows",
+                                "ragged terms",
+                                "output bf16",
+                                "output f16",
+                                "output f32",
+                                "align 2",
+                                "align 4",
+                                "align 8",
+                                "align 16",
+                                "several outputs",
+                                "symbol",
+                                "0 labels batch",
+                                "1 labels batch",
+                                "2 labels batch",
+                                "0 labels m",
+                                "1 labels m",
+                                "2 labels m",
+                                "0 labels n",
+                                "1 labels n",
+                                "2 labels n",
+                                "0 labels k",
+                                "1 labels k",
+                                "2 labels k",
+                                "i8",
+                                "i4",
+                                "u4",
+                                "packed",
+                                "zeros",
+                                "several rows a scale"}) {
       CAPTURE(feature);
       CHECK(seen[feature] > 2);
     }
@@ -194,5 +233,28 @@ TEST_SUITE("ir") {
       CHECK(small.values[0].type.strides.empty());
     }
     CHECK(shrunk > 3);
+  }
+
+  TEST_CASE("a quantised weight shrinks with its scales") {
+    RandomChainOptions options;
+    options.no_dequant = false;
+    const auto has_dequant = [](const Chain& c) {
+      return llvm::any_of(c.values, [](const Value& v) { return v.op == Op::kDequant; });
+    };
+    int shrunk = 0;
+    for (u64 seed = 0; seed < 40; ++seed) {
+      const Chain chain = random_chain(seed, options);
+      if (!has_dequant(chain)) continue;
+      ++shrunk;
+      const Chain small = shrink(chain, has_dequant);
+      verified(seed, small);
+      CAPTURE(print(small));
+      CHECK(has_dequant(small));
+      CHECK(small.outputs.size() == 1);
+      for (const Value& value : small.values) {
+        for (const Dim& dim : value.type.shape) CHECK(dim.size <= 2);
+      }
+    }
+    CHECK(shrunk > 5);
   }
 }

@@ -7,6 +7,8 @@
 
 #include "compiler/families/skinny_dequant/candidates.h"
 #include "compiler/kernel_family.h"
+#include "ir/random/random_chain.h"
+#include "ir/text/text.h"
 #include "tests/support/sim_cases.h"
 
 using namespace catenary;
@@ -124,6 +126,42 @@ TEST_SUITE("skinny_dequant in the simulator") {
       }
     }
     pass(cases, 3);
+  }
+
+  TEST_CASE("random chains with small M: epilogues, symbols, several outputs") {
+    struct RandomCase {
+      std::string text;
+      i64 symbol;
+      FillKind fill;
+    };
+    std::vector<RandomCase> cases;
+    for (u64 seed = 0; cases.size() < 40; ++seed) {
+      RandomChainOptions options;
+      options.small_m = true;
+      options.no_dequant = false;
+      options.exact_only = seed % 2 == 0;
+      const Chain chain = random_chain(seed, options);
+      const auto is_dequant = [](const Value& value) { return value.op == Op::kDequant; };
+      const VerifiedChain verified = llvm::cantFail(verify(chain));
+      if (llvm::none_of(chain.values, is_dequant)) continue;
+      auto plan = make_plan(verified, llvm::cantFail(find_target("h200")));
+      if (!plan) {
+        llvm::consumeError(plan.takeError());
+        continue;
+      }
+      cases.push_back({print(chain), chain.symbol ? chain.symbol->hi : 0,
+                       options.exact_only ? FillKind::kExactInteger : FillKind::kNormal});
+    }
+    run_cases(cases, [](const RandomCase& c, i64, const HostCompiler& compiler) {
+      SimulatedChainOptions options;
+      options.symbol = c.symbol;
+      options.fill = c.fill;
+      options.compiler = &compiler;
+      auto chain = SimulatedChain::make(c.text, options);
+      if (!chain) return take_report(chain.takeError()).message + "\n" + c.text;
+      const std::string wrong = first_failure(*chain, "random", 3);
+      return wrong.empty() ? wrong : wrong + "\n" + c.text;
+    });
   }
 
   TEST_CASE("integers, scales and zeros are read before the dependency wait only if weights") {

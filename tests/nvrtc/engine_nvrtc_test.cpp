@@ -79,6 +79,17 @@ TEST_CASE("a forced tile that spills is refused; among free candidates the next 
   auto chosen = Engine(uncached()).compile(llvm::cantFail(parse(text)), target);
   if (!chosen) FAIL(take_report(chosen.takeError()).message);
   CHECK((*chosen)->buckets[0][0].cubin->resources.spill_bytes == 0);
+  // The next process has the rejection from the cache.
+  const test::TempDir folder;
+  options.cache.mode = CacheMode::kReadWrite;
+  options.cache.directory = folder / "cache";
+  for (const u64 misses : {1, 0}) {
+    Engine engine(options);
+    auto again = engine.compile(llvm::cantFail(parse(text)), target);
+    REQUIRE(!again);
+    CHECK(take_report(again.takeError()).message == report.message);
+    CHECK(engine.cache().stats().misses == misses);
+  }
 }
 
 // y = x0 + x1 + ... of `count` operands; with `late`, of relu of each, summed from the last, so

@@ -6,6 +6,7 @@
 #include "compiler/compile/nvrtc.h"
 #include "compiler/emit/emit.h"
 #include "compiler/kernel_family.h"
+#include "ir/random/random_chain.h"
 #include "ir/text/text.h"
 
 using namespace catenary;
@@ -69,5 +70,38 @@ TEST_CASE("candidates compile without spills") {
                                          {"i8", "bf16", 16, 28672, 4096, 4096},
                                          {"i8", "f16", 32, 3584, 37888, 128, true}}) {
     CHECK(count_spills(**nvrtc, c, 3) == 0);
+  }
+}
+
+TEST_CASE("random chains with small M compile without spills and without a warning") {
+  auto nvrtc = Nvrtc::get();
+  if (!nvrtc) {
+    MESSAGE("skipped: " << take_report(nvrtc.takeError()).message);
+    return;
+  }
+  const Target target = llvm::cantFail(find_target("h200"));
+  int compiled = 0;
+  for (u64 seed = 0; compiled < 24; ++seed) {
+    RandomChainOptions options;
+    options.small_m = true;
+    options.no_dequant = false;
+    options.max_contractions = 1;
+    const VerifiedChain chain = llvm::cantFail(verify(random_chain(seed, options)));
+    auto plan = make_plan(chain, target);
+    if (!plan) {
+      llvm::consumeError(plan.takeError());
+      continue;
+    }
+    for (const PlanBucket& bucket : plan->buckets) {
+      for (const KernelPlan& kernel : bucket.kernels) {
+        if (family_name(kernel) != "skinny_dequant") continue;
+        ++compiled;
+        auto result = (*nvrtc)->compile({emit(chain, *plan, kernel), target.arch, {}});
+        if (!result) {
+          FAIL_CHECK(fmt::format("seed {}: {}\n{}", seed, take_report(result.takeError()).message,
+                                 print(chain.chain())));
+        }
+      }
+    }
   }
 }

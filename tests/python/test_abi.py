@@ -70,7 +70,12 @@ def c_size(field):
 
 def test_enumerations_have_the_numbers_of_the_header(headers):
     numbers = {name: int(value) for name, value in re.findall(r"(CTN_\w+) = (\d+)", headers)}
-    pairs = {"CTN_": catenary.DType, "CTN_RECOMPUTE_": catenary.Recompute, "CTN_GRADIENT_": catenary.GradientKind}
+    pairs = {
+        "CTN_": catenary.DType,
+        "CTN_RECOMPUTE_": catenary.Recompute,
+        "CTN_GRADIENT_": catenary.GradientKind,
+        "CTN_WEIGHT_": catenary.WeightFormat,
+    }
     for prefix, kind in pairs.items():
         for member in kind:
             assert numbers[prefix + member.name.upper()] == member, member

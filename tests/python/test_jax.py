@@ -140,6 +140,12 @@ def test_wrong_arguments_are_found_while_tracing():
     scaled.output(ctn.scale(scaled.input("x", "f32", (4,)), scaled.scalar("a")), "f32")
     with pytest.raises(ctn.ArgumentError, match="argument 'a' is .*: pass a float"):
         jax.jit(lambda a: ctnj.call(scaled, jnp.ones(4), a))(1.0)
+    quantised = ctn.Chain("quantised")
+    x = quantised.input("x", ctn.bf16, (4, 64))
+    q, s = quantised.weight("q", ctn.i8, (16, 64), packed=True), quantised.weight("s", ctn.bf16, (16, 1))
+    quantised.output(ctn.linear(x, ctn.dequant(q, s, 1, 64)), ctn.bf16)
+    with pytest.raises(ctn.ArgumentError, match="'q' is i8: calls of JAX take bf16, f16, f32, i32"):
+        ctnj.call(quantised, jnp.ones((4, 64), jnp.bfloat16), jnp.ones(1024, jnp.int8), jnp.ones((16, 1), jnp.bfloat16))
 
 
 def test_a_call_that_this_package_did_not_make_is_an_error():

@@ -19,13 +19,17 @@ set_tests_properties(c_abi_test PROPERTIES LABELS unit)
 
 # A sanitized library would need a sanitized consumer, which is not what users build.
 if(NOT CATENARY_SANITIZE)
+  set(command "")
+  if(TARGET catenary_command)
+    set(command $<TARGET_FILE:catenary_command>)
+  endif()
   foreach(mode IN ITEMS package subdirectory)
     add_test(NAME consumer_${mode}
              COMMAND ${CMAKE_COMMAND} -DMODE=${mode} -DSOURCE=${PROJECT_SOURCE_DIR}
                      -DBUILD=${PROJECT_BINARY_DIR} -DWORK=${PROJECT_BINARY_DIR}/consumer/${mode}
                      -DGENERATOR=${CMAKE_GENERATOR} -DCONFIG=${CMAKE_BUILD_TYPE}
                      -DC_COMPILER=${CMAKE_C_COMPILER} -DCXX_COMPILER=${CMAKE_CXX_COMPILER}
-                     -DLAUNCHER=${CMAKE_CXX_COMPILER_LAUNCHER}
+                     -DLAUNCHER=${CMAKE_CXX_COMPILER_LAUNCHER} -DCATENARY_COMMAND=${command}
                      -P ${CMAKE_CURRENT_SOURCE_DIR}/consumer/RunConsumer.cmake)
     set_tests_properties(consumer_${mode} PROPERTIES LABELS unit)
   endforeach()

@@ -4,10 +4,13 @@
 #include <doctest/doctest.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 
+#include "llvm/Support/SHA256.h"
 #include "runtime/cache/cache_entry.h"
 #include "tests/support/cache_fixture.h"
 #include "tests/support/temp_dir.h"
@@ -30,6 +33,23 @@ ErrorReport report_of(Expected<CacheEntry> entry) {
   return take_report(entry.takeError());
 }
 
+// Every prefix, a byte more, and every byte changed.
+void check_damage(const std::vector<u8>& good) {
+  REQUIRE(report_of(parse_entry(good)).code == ErrorCode::kOk);
+  for (size_t size = 0; size < good.size(); ++size) {
+    const std::vector<u8> cut(good.begin(), good.begin() + static_cast<long>(size));
+    CHECK(report_of(parse_entry(cut)).code == ErrorCode::kCorruptArtifact);
+  }
+  std::vector<u8> longer = good;
+  longer.push_back(0);
+  CHECK(report_of(parse_entry(longer)).code == ErrorCode::kCorruptArtifact);
+  for (size_t at = 0; at < good.size(); ++at) {
+    std::vector<u8> changed = good;
+    changed[at] ^= static_cast<u8>(1u << (at % 8));
+    CHECK(report_of(parse_entry(changed)).code == ErrorCode::kCorruptArtifact);
+  }
+}
+
 TEST_SUITE("entry") {
   TEST_CASE("an entry survives serialisation, with empty parts too") {
     for (const Sample& sample : {Sample(1), Sample(2, 0), Sample(3, 100'000)}) {
@@ -43,22 +63,41 @@ TEST_SUITE("entry") {
     auto empty = parse_entry(serialize_entry({}));
     REQUIRE(empty);
     CHECK(empty->cubin == Cubin{});
+    CHECK(empty->rejection == "");
+  }
+
+  TEST_CASE("a rejection survives serialisation, and is no cubin") {
+    const CacheEntry entry{
+        Sample(1).key, "record", {"kern1", "sm_90a", "nvrtc", {}, {}}, "it spills"};
+    auto back = parse_entry(serialize_entry(entry));
+    REQUIRE(back);
+    CHECK(back->key == entry.key);
+    CHECK(back->record == entry.record);
+    CHECK(back->cubin == entry.cubin);
+    CHECK(back->rejection == "it spills");
+  }
+
+  TEST_CASE("a rejection without a reason, or with registers, is refused") {
+    const auto sealed = [](std::vector<u8> bytes) {
+      const auto digest = llvm::SHA256::hash(llvm::makeArrayRef(bytes).drop_back(32));
+      std::copy(digest.begin(), digest.end(), bytes.end() - 32);
+      return report_of(parse_entry(bytes));
+    };
+    std::vector<u8> bytes = serialize_entry({});
+    std::memcpy(bytes.data(), "CTNREJCT", 8);
+    CHECK(sealed(bytes).code == ErrorCode::kCorruptArtifact);
+    bytes = serialize_entry({{}, "", {}, "it spills"});
+    CHECK(sealed(bytes).code == ErrorCode::kOk);
+    bytes[12] = 96;
+    CHECK(sealed(bytes).code == ErrorCode::kCorruptArtifact);
   }
 
   TEST_CASE("an entry that is truncated, extended or changed in any byte is refused") {
     const Sample sample(1, 700);
-    const std::vector<u8> good = serialize_entry({sample.key, sample.record, sample.cubin});
-    for (size_t size = 0; size < good.size(); ++size) {
-      const std::vector<u8> cut(good.begin(), good.begin() + static_cast<long>(size));
-      CHECK(report_of(parse_entry(cut)).code == ErrorCode::kCorruptArtifact);
-    }
-    std::vector<u8> longer = good;
-    longer.push_back(0);
-    CHECK(report_of(parse_entry(longer)).code == ErrorCode::kCorruptArtifact);
-    for (size_t at = 0; at < good.size(); ++at) {
-      std::vector<u8> changed = good;
-      changed[at] ^= static_cast<u8>(1u << (at % 8));
-      CHECK(report_of(parse_entry(changed)).code == ErrorCode::kCorruptArtifact);
+    for (const char* rejection : {"", "it spills"}) {
+      CacheEntry entry{sample.key, sample.record, sample.cubin, rejection};
+      if (!entry.rejection.empty()) entry.cubin.resources = {};
+      check_damage(serialize_entry(entry));
     }
   }
 

@@ -130,6 +130,49 @@ TEST_SUITE("tiers") {
     CHECK(compiles == before + 1);
   }
 
+  TEST_CASE("a rejected kernel is an entry on disk, other errors are not") {
+    TempDir dir(fast_folder());
+    for (const ErrorCode code : {ErrorCode::kKernelRejected, ErrorCode::kCompileFailed}) {
+      const Sample sample(static_cast<int>(code));
+      const bool kept = code == ErrorCode::kKernelRejected;
+      int compiles = 0;
+      const auto message = [&](CubinCache& cache) {
+        const auto compile = [&]() -> Expected<Cubin> {
+          ++compiles;
+          return make_error(code, "kernel kern spills {} bytes", compiles);
+        };
+        auto got =
+            cache.get(sample.key, sample.record, compile, nullptr, {"kern", "sm_90a", "nvrtc 13"});
+        REQUIRE_FALSE(got);
+        const ErrorReport report = take_report(got.takeError());
+        CHECK(report.code == code);
+        return report.message;
+      };
+      const std::string folder = dir / (kept ? "kept" : "lost");
+      Fixture first(folder);
+      CHECK(message(first.cache) == "kernel kern spills 1 bytes");
+      CHECK(message(first.cache) == "kernel kern spills 1 bytes");
+      for (const CacheMode mode : {CacheMode::kReadWrite, CacheMode::kReadOnly}) {
+        Fixture next(folder, mode);
+        const int before = compiles;
+        if (kept) CHECK(next.cache.find(sample.key, sample.record) == nullptr);
+        CHECK((message(next.cache) == "kernel kern spills 1 bytes") == kept);
+        CHECK(compiles == before + (kept ? 0 : 1));
+        CHECK(next.cache.stats().disk_hits == (kept ? 1 : 0));
+        CHECK(next.warnings.empty());
+        auto listed = next.cache.list();
+        REQUIRE(listed);
+        REQUIRE(listed->size() == (kept ? 1 : 0));
+        if (!kept) continue;
+        CHECK((*listed)[0].rejection == "kernel kern spills 1 bytes");
+        CHECK((*listed)[0].problem == "");
+        CHECK((*listed)[0].symbol == "kern");
+        CHECK((*listed)[0].arch == "sm_90a");
+        CHECK((*listed)[0].compiler_id == "nvrtc 13");
+      }
+    }
+  }
+
   TEST_CASE("a compile that ran out of memory can succeed later") {
     CubinCache cache({.directory = "", .mode = CacheMode::kOff, .warn = {}});
     const Sample sample(1);

@@ -123,6 +123,28 @@ TEST_CASE("sixteen cold processes compile a kernel once") {
   CHECK(files_in(folder / "v1/locks") == 0);
 }
 
+TEST_CASE("sixteen cold processes find out once that a kernel is rejected") {
+  const TempDir folder(fast_folder());
+  const Sample sample(4);
+  SharedCounter come, compiles;
+  std::vector<pid_t> processes;
+  for (int i = 0; i < kProcesses; ++i) {
+    processes.push_back(child([&] {
+      CubinCache cache(options_for(folder.path()));
+      ++*come;
+      auto got = cache.get(sample.key, sample.record, [&]() -> Expected<Cubin> {
+        ++*compiles;
+        while (*come < kProcesses) ::sched_yield();
+        return make_error(ErrorCode::kKernelRejected, "it spills");
+      });
+      return !got && take_report(got.takeError()).message == "it spills" ? 0 : 1;
+    }));
+  }
+  for (const pid_t process : processes) CHECK(exit_code(process) == 0);
+  CHECK(*compiles == 1);
+  CHECK(files_in(folder / "v1/locks") == 0);
+}
+
 TEST_CASE("the lock of a process that is killed is free at once") {
   const TempDir folder(fast_folder());
   const Sample sample(2);

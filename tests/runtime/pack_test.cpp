@@ -344,7 +344,7 @@ TEST_CASE("a record that this library does not know is skipped, unless it is cri
          ErrorCode::kUnsupported, "a record of kind 99");
   expect(take_report(decode_entry(with(1)).takeError()), ErrorCode::kCorruptArtifact,
          "two records of kind 1");
-  bytes.resize(bytes.size() - 8);
+  bytes.erase(bytes.end() - 8, bytes.end());
   expect(take_report(decode_entry(bytes).takeError()), ErrorCode::kCorruptArtifact, "beyond");
 }
 

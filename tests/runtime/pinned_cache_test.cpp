@@ -53,25 +53,41 @@ class OtherBuild final : public KernelCompiler {
   const std::string path_ = "/opt/libnvrtc.so.13";
 };
 
-// Puts the kernels of the chain's plan into the cache, as a process with that NVRTC does.
-void fill(const std::string& folder, const VerifiedChain& chain, const Target& target) {
+// Puts the kernels of the chain's plan into the cache, as a process with that NVRTC does that
+// rejects the choices of the first `rejections` plans.
+void fill(const std::string& folder, const VerifiedChain& chain, const Target& target,
+          int rejections = 0) {
   const PinnedCompiler compiler(kBuild, nullptr);
   EngineOptions options = pinned_to(kBuild, folder);
   CubinCache cache(options.cache);
-  const Plan plan = must(make_plan(chain, target));
-  for (const PlanBucket& bucket : plan.buckets) {
-    for (const KernelPlan& kernel : bucket.kernels) {
-      const KernelSource source = emit(chain, plan, kernel);
-      const KeyFields fields{source.body, compiler.header_digest(), target.arch,
-                             compiler.option_text(target.arch, {}), compiler.compiler_id()};
-      must(cache.get(kernel_key(fields), key_record(fields), [&]() -> Expected<Cubin> {
-        Cubin cubin;
-        cubin.symbol = source.symbol;
-        cubin.arch = target.arch;
-        cubin.compiler_id = kBuild;
-        cubin.image = test::fake_code(target.arch, source.body);
-        return cubin;
-      }));
+  const auto is_kept = [&](const Plan& plan, const KernelPlan& kernel, bool rejected) {
+    const KernelSource source = emit(chain, plan, kernel);
+    const KeyFields fields{source.body, compiler.header_digest(), target.arch,
+                           compiler.option_text(target.arch, {}), compiler.compiler_id()};
+    const auto compile = [&]() -> Expected<Cubin> {
+      if (rejected) return make_error(ErrorCode::kKernelRejected, "{} spills", source.symbol);
+      Cubin cubin;
+      cubin.symbol = source.symbol;
+      cubin.arch = target.arch;
+      cubin.compiler_id = kBuild;
+      cubin.image = test::fake_code(target.arch, source.body);
+      return cubin;
+    };
+    auto got = cache.get(kernel_key(fields), key_record(fields), compile);
+    if (got) return true;
+    CHECK(take_report(got.takeError()).code == ErrorCode::kKernelRejected);
+    return false;
+  };
+  PlanOptions plan_options;
+  for (bool again = true; again; --rejections) {
+    again = false;
+    const Plan plan = must(make_plan(chain, target, plan_options));
+    for (const PlanBucket& bucket : plan.buckets) {
+      for (const KernelPlan& kernel : bucket.kernels) {
+        if (is_kept(plan, kernel, rejections > 0 && !kernel.signature.empty())) continue;
+        plan_options.rejected.push_back({kernel.signature, kernel.candidate});
+        again = true;
+      }
     }
   }
 }
@@ -115,6 +131,25 @@ TEST_CASE("a hit opens no NVRTC; a miss does") {
       take_report(engine.prepare(layer_chain(unknown).chain(), 0).takeError());
   CHECK(missed.code == ErrorCode::kNvrtcMissing);
   CHECK(count_opened("nvrtc") > before);
+}
+
+TEST_CASE("a cache that has rejections serves a chain whose first choices are rejected") {
+  const test::TempDir folder;
+  ::setenv("CATENARY_NVRTC", (folder / "absent").c_str(), 1);
+  const ScopedDriver driver = must(ScopedDriver::over(fake_api()));
+  const Target target = must(cuda::probe(0)).target;
+  fill(folder / "cache", layer_chain(), target, 2);
+  const size_t before = count_opened("nvrtc");
+  EngineOptions read_only = pinned_to(kBuild, folder / "cache");
+  read_only.cache.mode = CacheMode::kReadOnly;
+  Engine engine(read_only);
+  const auto compiled = must(engine.compile(layer_chain().chain(), target));
+  CHECK(engine.cache().stats().misses == 0);
+  CHECK(count_opened("nvrtc") == before);
+  const Plan first = must(make_plan(layer_chain(), target));
+  CHECK_FALSE(compiled->plan.buckets[0].kernels[0].candidate ==
+              first.buckets[0].kernels[0].candidate);
+  CHECK(must(engine.prepare(layer_chain().chain(), 0)) != nullptr);
 }
 
 TEST_CASE("a key of another build is no hit") {

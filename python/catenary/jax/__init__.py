@@ -149,6 +149,12 @@ class _Form:
         self.signature = Signature(chain)
         self.tensors = self.signature.tensors
         self.outputs = self.signature.outputs
+        for operand in self.tensors:
+            if operand.dtype not in _DTYPES:
+                raise ArgumentError(
+                    f"'{operand.name}' is {operand.dtype}: calls of JAX take {', '.join(map(str, _DTYPES))}; launch "
+                    "quantised weights by an Executable"
+                )
         self.numbers = [i for i, p in enumerate(self.signature.parameters) if p.role != Role.scalar]
         self.attributes = {"chain": chain.text, "key": np.int64(chain.key)}
         self.orders = {o.name: _memory_order(o) for o in [*self.tensors, *self.outputs]}

@@ -162,7 +162,7 @@ def add(chain: Chain, exact: bool = True) -> Form:
         if operand.dtype.name not in DTYPES:
             raise ArgumentError(
                 f"'{operand.name}' is {operand.dtype}: operators of torch take {', '.join(DTYPES)}; launch quantised "
-                "weights by the C ABI"
+                "weights by an Executable"
             )
     return form_of(result(ctypes.c_int64, lib.ctn_torch_add_chain, chain._handle.pointer, 0 if exact else 1))
 

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Random quantised weights: integers, their layout, blocks, scales and zeros.
+#include "ir/random/random_parts.h"
+#include "ir/random/scale_shapes.h"
+
+namespace catenary {
+namespace {
+
+constexpr DType kIntegers[] = {DType::kI8, DType::kI4, DType::kU4};
+// Exact integers: (q - z) * s with q and z up to 16, s up to 2.
+constexpr double kMagnitude = 64;
+
+}  // namespace
+
+// With small M a row has scales of its own, as kernels take it.
+ScaleBlock RandomParts::scale_block(llvm::ArrayRef<Dim> shape) {
+  constexpr i64 kRows[] = {1, 1, 1, 2, 8};
+  constexpr i64 kColumns[] = {1, 4, 16, 32, 64, 128};
+  constexpr i64 kFewRowColumns[] = {32, 64, 128, 128};
+  ScaleBlock block;
+  if (options_.small_m) {
+    block.columns = extra_.chance(20) ? shape.back().size : extra_.pick<i64>(kFewRowColumns);
+    return block;
+  }
+  block.rows = extra_.pick<i64>(kRows);
+  block.columns = extra_.pick<i64>(kColumns);
+  return block;
+}
+
+ValueId RandomParts::dequantised(Role role, llvm::ArrayRef<Dim> shape) {
+  const bool packed = options_.small_m || extra_.chance(50);
+  DType dtype = extra_.pick<DType>(kIntegers);
+  // Two elements of 4 bits share a byte, and rows begin with one.
+  if (!packed && shape.back().size % 2 != 0) dtype = DType::kI8;
+  Value made;
+  made.op = Op::kDequant;
+  made.block = scale_block(shape);
+  const ValueId q = parameter(role, dtype, shape);
+  TensorType& type = value(q).type;
+  type.packed = packed;
+  if (packed || dtype != DType::kI8) type.strides.clear();
+  if (options_.small_m) type.align = 16;
+  made.operands.push_back({q, ""});
+  const auto scales = scale_shape(shape, made.block);
+  made.operands.push_back({parameter(role, float_dtype(), scales), ""});
+  if (extra_.chance(40)) made.operands.push_back({parameter(role, DType::kI8, scales), ""});
+  Known facts;
+  facts.shape.assign(shape.begin(), shape.end());
+  facts.magnitude = kMagnitude;
+  return append(std::move(made), std::move(facts));
+}
+
+}  // namespace catenary
