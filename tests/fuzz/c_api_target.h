@@ -298,6 +298,13 @@ class Calls {
     ctn_gradient_destroy(made);
   }
 
+  // 0 where it is negative, or more memory than a test takes.
+  static int64_t product(int64_t a, int64_t b) {
+    constexpr int64_t kMost = 1 << 16;
+    const bool fits = a >= 0 && b >= 0 && a <= kMost && b <= kMost;
+    return fits && a * b <= kMost ? a * b : 0;
+  }
+
   // Buffers have exactly the bytes that are named.
   void repack() {
     const auto size = [&] {
@@ -311,22 +318,18 @@ class Calls {
     args.columns = size();
     args.groups = random_.chance(50) ? 0 : size();
     int64_t packed = 0;
-    const ctn_status sized = ctn_packed_bytes(args.dtype, args.rows, args.columns, &packed);
-    check(sized);
-    constexpr int64_t kMost = 1 << 16;
-    if (sized != CTN_OK || packed > kMost || args.groups > kMost) packed = 8;
-    // What most formats take: 4 bytes for 32 bits of fields along one side.
+    check(ctn_packed_bytes(args.dtype, args.rows, args.columns, &packed));
+    // What most formats take: words of 32 bits along one side.
     const int64_t bits = args.dtype == CTN_I8 ? 8 : 4;
     const auto words = [&](int64_t along, int64_t other) {
-      if (along < 0 || other < 0 || along > kMost || other > kMost) return int64_t{4};
-      const int64_t plain = along * other * bits / 8;
-      return random_.chance(70) ? plain : (along * bits + 31) / 32 * 4 * other;
+      const int64_t plain = product(along, other) * bits / 8;
+      return random_.chance(70) ? plain : product((product(along, bits) + 31) / 32, other) * 4;
     };
-    std::vector<unsigned char> weight(static_cast<size_t>(words(args.columns, args.rows)), 0x5a);
-    std::vector<unsigned char> zeros(static_cast<size_t>(words(args.rows, args.groups)), 0xa5);
-    std::vector<unsigned char> to(static_cast<size_t>(packed));
-    const bool fits = args.rows > 0 && args.groups > 0 && args.rows <= kMost;
-    std::vector<unsigned char> to_zeros(static_cast<size_t>(fits ? args.rows * args.groups : 0));
+    using Buffer = std::vector<unsigned char>;
+    Buffer weight(static_cast<size_t>(words(args.columns, args.rows)), 0x5a);
+    Buffer zeros(static_cast<size_t>(words(args.rows, args.groups)), 0xa5);
+    Buffer to(static_cast<size_t>(product(packed, 1)));
+    Buffer to_zeros(static_cast<size_t>(product(args.rows, args.groups)));
     args.weight = random_.chance(90) ? weight.data() : nullptr;
     args.weight_bytes = weight.size();
     args.packed = to.data();
