@@ -104,7 +104,7 @@ void refuse_empty_values(CLI::App& app) {
       },
       "");
   for (CLI::Option* option : app.get_options()) {
-    if (option->get_items_expected_max() > 0) option->check(not_empty);
+    if (option->nonpositional() && option->get_items_expected_max() > 0) option->check(not_empty);
   }
   for (CLI::App* command : app.get_subcommands({})) refuse_empty_values(*command);
 }
