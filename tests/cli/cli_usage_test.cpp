@@ -40,7 +40,7 @@ TEST_CASE("a misuse names the word, the nearest known one and the help of its su
   expect_error(command("bench --list --cases none"), 2, {"catenary: error:", "'none'"});
 }
 
-TEST_CASE("an empty value is none, and no default stands in for it") {
+TEST_CASE("an empty value is refused, and no default is taken for it") {
   Command command;
   const std::string file = " " + chain("linear");
   const auto refuses = [&](const std::string& line) {
