@@ -3,10 +3,10 @@
 #include <cstring>
 
 #include "compiler/compile/templates.h"
+#include "ir/json.h"
 #include "ir/npy.h"
 #include "ir/reference/reference.h"
 #include "ir/text/text.h"
-#include "llvm/Support/JSON.h"
 #include "runtime/tuning/tuning.h"
 #include "tests/support/cli_command.h"
 
