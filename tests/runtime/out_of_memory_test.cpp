@@ -212,9 +212,10 @@ TEST_CASE("facts, parts for devices and gradients of a chain") {
   sweep(
       "factors", [&] { return ctn_chain_factors(chain, &factors); },
       [&] { ctn_string_free(factors); });
+  const int64_t parts[] = {1, 1, 1};
   ctn_chain* part = nullptr;
   sweep(
-      "shard", [&] { return ctn_chain_shard(chain, nullptr, 0, &part); },
+      "shard", [&] { return ctn_chain_shard(chain, parts, 3, &part); },
       [&] { ctn_chain_destroy(part); });
   ctn_gradient* gradient = nullptr;
   sweep(
