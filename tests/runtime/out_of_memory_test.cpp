@@ -13,6 +13,7 @@
 #include "compiler/emit/emit.h"
 #include "compiler/explain.h"
 #include "ir/json.h"
+#include "ir/reference/reference.h"
 #include "ir/text/text.h"
 #include "runtime/c_api/c_api.h"
 #include "runtime/cache/cache.h"
@@ -367,6 +368,28 @@ TEST_CASE("the reference evaluates a chain") {
         y[0] = 0;
       });
   ctn_chain_destroy(chain);
+}
+
+TEST_CASE("the reference evaluates single elements") {
+  const VerifiedChain chain = llvm::cantFail(
+      verify(llvm::cantFail(parse("chain c(input x: f32[12, 3], weight w: f32[12, 3]) {\n"
+                                  "  y = contract \"mk,nk->mn\"(x, w)\n  return y: f32 }"))));
+  const std::vector<float> data(36, 1);
+  ReferenceInputs inputs;
+  for (ValueId id : chain.parameters()) {
+    inputs.parameters.push_back({chain.info(id).type, data.data()});
+  }
+  double sum = 0;
+  const auto all_elements = [&] {
+    return c_api::guarded([&]() -> Error {
+      sum = 0;
+      Expected<Reference> reference = Reference::create(chain, inputs);
+      if (!reference) return reference.takeError();
+      for (i64 i = 0; i < 144; ++i) sum += reference->output_element(0, i).value;
+      return Error::success();
+    });
+  };
+  sweep("elements", all_elements, [&] { CHECK(sum == 3 * 144); });
 }
 
 TEST_CASE("the cache: a cubin that was compiled is returned, and the next look-up is right") {
