@@ -6,7 +6,7 @@
 #include <string>
 
 #include "ir/error.h"
-#include "llvm/Support/JSON.h"
+#include "ir/json.h"
 #include "shared/int.h"
 
 namespace CLI {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "ir/error.h"
-#include "llvm/Support/JSON.h"
+#include "ir/json.h"
 #include "shared/int.h"
 
 namespace catenary::bench {

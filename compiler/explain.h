@@ -6,7 +6,7 @@
 #include <string>
 
 #include "compiler/plan.h"
-#include "llvm/Support/JSON.h"
+#include "ir/json.h"
 
 namespace catenary {
 

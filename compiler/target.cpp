@@ -46,9 +46,13 @@ std::string meant(std::string_view text) {
     if (letters.find(row.name) != std::string::npos && longer) named = &row;
   }
   if (named != nullptr) return fmt::format(" (did you mean '{}'?)", named->name);
+  // "v100" has the digits of an arch and names none.
+  const llvm::StringRef word = llvm::StringRef(letters).rtrim("abcdef").rtrim("0123456789");
+  const llvm::StringRef arch_words[] = {"", "sm", "compute", "cc"};
+  const bool names_arch = llvm::is_contained(arch_words, word);
   std::vector<std::string_view> words;
   for (const Target& row : table()) {
-    if (std::to_string(row.compute_capability()) == digits) {
+    if (names_arch && std::to_string(row.compute_capability()) == digits) {
       return fmt::format(" (did you mean '{}'?)", row.arch);
     }
     words.insert(words.end(), {row.name, row.arch});

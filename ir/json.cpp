@@ -4,7 +4,11 @@
 #include <algorithm>
 
 #include "ir/default_numerics.h"
+#include "ir/dense_map.h"
 #include "llvm/Support/raw_ostream.h"
+
+CATENARY_DENSE_MAP_GROWTH(llvm::json::ObjectKey, llvm::json::Value,
+                          llvm::DenseMapInfo<llvm::StringRef>)
 
 namespace catenary {
 namespace {

@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // JSON as text. All JSON that the project writes or reads goes through these two functions: LLVM's
-// own depend on the locale of the thread, and its parser recurses without a limit.
+// own depend on the locale of the thread, and its parser recurses without a limit. Objects of JSON
+// survive that memory runs out only where this header is included: never LLVM's own.
 #pragma once
 
 #include <string>
 
 #include "ir/error.h"
 #include "llvm/Support/JSON.h"
+
+// Defined in json.cpp by ir/dense_map.h, also for what LLVM's library calls.
+template <>
+void llvm::DenseMap<llvm::json::ObjectKey, llvm::json::Value,
+                    llvm::DenseMapInfo<llvm::StringRef>>::grow(unsigned at_least);
 
 namespace catenary {
 

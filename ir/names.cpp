@@ -41,9 +41,22 @@ bool swapped(std::string_view a, std::string_view b) {
   return std::equal(left + 2, a.end(), right + 2);
 }
 
+// The one candidate that begins with `text`; "": none or several, or `text` is short.
+std::string_view only_continuation(std::string_view text,
+                                   llvm::ArrayRef<std::string_view> candidates) {
+  std::string_view found;
+  if (text.size() < 3) return found;
+  for (std::string_view candidate : candidates) {
+    if (candidate.substr(0, text.size()) != text) continue;
+    if (!found.empty()) return {};
+    found = candidate;
+  }
+  return found;
+}
+
 }  // namespace
 
-std::string suggestion(std::string_view text, llvm::ArrayRef<std::string_view> candidates) {
+std::string_view nearest_name(std::string_view text, llvm::ArrayRef<std::string_view> candidates) {
   const llvm::StringRef wanted(text.data(), text.size());
   // More than a third of the letters wrong: another word, not a typing error.
   unsigned best = std::max(static_cast<unsigned>(std::min<size_t>(text.size(), 64)) / 3, 1u) + 1;
@@ -59,7 +72,12 @@ std::string suggestion(std::string_view text, llvm::ArrayRef<std::string_view> c
       nearest = candidate;
     }
   }
-  return nearest.empty() ? "" : fmt::format(" (did you mean {}?)", quoted(nearest));
+  return nearest.empty() ? only_continuation(text, candidates) : nearest;
+}
+
+std::string suggestion(std::string_view text, llvm::ArrayRef<std::string_view> candidates) {
+  const std::string_view name = nearest_name(text, candidates);
+  return name.empty() ? "" : fmt::format(" (did you mean {}?)", quoted(name));
 }
 
 }  // namespace catenary

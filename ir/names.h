@@ -23,8 +23,11 @@ std::string escaped(std::string_view text);
 // escaped(text) in single quotes, truncated to 64 bytes: safe in any message.
 std::string quoted(std::string_view text);
 
-// " (did you mean 'relu'?)" for the candidate with the least edit distance, or "" if none is near:
-// at most a third of the letters differ, or one, or two neighbours have changed places.
+// The candidate with the least edit distance, if it is near: at most a third of the letters differ,
+// or one, or two neighbours have changed places. Else the only one that begins with `text`, or "".
+std::string_view nearest_name(std::string_view text, llvm::ArrayRef<std::string_view> candidates);
+
+// " (did you mean 'relu'?)" for the nearest name, or "".
 std::string suggestion(std::string_view text, llvm::ArrayRef<std::string_view> candidates);
 
 }  // namespace catenary

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "llvm/Support/JSON.h"
+#include "ir/json.h"
 #include "runtime/engine.h"
 
 namespace catenary::tools {

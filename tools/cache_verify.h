@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "ir/json.h"
 #include "ir/verify/verify.h"
-#include "llvm/Support/JSON.h"
 #include "runtime/cache/cache.h"
 
 namespace catenary::tools {

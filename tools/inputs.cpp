@@ -98,17 +98,17 @@ Expected<std::vector<std::byte>> read_tensor(const VerifiedChain& chain, ValueId
   if (dtype_info(type.dtype).kind == DTypeKind::kInteger && array->type.dtype == DType::kI8)
     return read_bytes(chain, id, type, path, *array);
   const bool floats = is_float(array->type.dtype) && is_float(type.dtype);
-  if (*round && floats) *array = rounded(*array, type.dtype);
-  if (array->type.dtype != type.dtype || array->type.shape != type.shape) {
+  const bool same_shape = array->type.shape == type.shape;
+  if (*round && floats && same_shape) *array = rounded(*array, type.dtype);
+  if (array->type.dtype != type.dtype || !same_shape) {
     TensorType contiguous = type;
     contiguous.strides.clear();
     contiguous.align = 16;
-    const bool convertible = floats && array->type.shape == type.shape;
     return make_error(
         ErrorCode::kInvalidArgument,
         "{} has {}, and parameter '{}' is {}: save an array of that dtype and shape{}",
         quoted(path), to_string(array->type), chain.value(id).name, to_string(contiguous),
-        convertible ? ", or add :round to the file's name to round its elements" : "");
+        floats && same_shape ? ", or add :round to the file's name to round its elements" : "");
   }
   return laid_out(type, array->bytes);
 }

@@ -65,6 +65,7 @@ void add_commands(CLI::App& app, int& exit_code, std::optional<Progress>& progre
   add_doctor(app, exit_code);
   add_completion(app);
   add_help(app);
+  refuse_empty_values(app);
 }
 
 int run_command(int argc, char** argv) {

@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "ir/error.h"
-#include "llvm/Support/JSON.h"
+#include "ir/json.h"
 
 namespace CLI {
 class App;

@@ -36,23 +36,24 @@ std::vector<std::string_view> subcommand_names(const CLI::App& app) {
   return names;
 }
 
-// "--json"; options without a long name are positional.
-std::vector<std::string> option_names(const CLI::App& command) {
+// " (did you mean '--json'?)" for an option, or "". Dashes are no letters of a name.
+std::string option_suggestion(const CLI::App& command, llvm::StringRef option) {
   std::vector<std::string> names;
-  for (const CLI::Option* option : command.get_options()) {
-    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  for (const CLI::Option* known : command.get_options()) {
+    names.insert(names.end(), known->get_lnames().begin(), known->get_lnames().end());
   }
-  return names;
+  const llvm::StringRef word = option.ltrim('-');
+  const std::vector<std::string_view> candidates(names.begin(), names.end());
+  const std::string_view name = nearest_name({word.data(), word.size()}, candidates);
+  return name.empty() ? "" : fmt::format(" (did you mean '--{}'?)", name);
 }
 
 // One sentence about a word that no option and no subcommand takes; empty: it is not known which.
 std::string unknown_word(const Used& used, const std::string& word) {
   const std::string option = word.substr(0, word.find('='));
   if (word.size() > 1 && word[0] == '-') {
-    const std::vector<std::string> known = option_names(*used.command);
-    const std::vector<std::string_view> candidates(known.begin(), known.end());
     return fmt::format("{} is not an option of `{}`{}", catenary::quoted(option), used.name,
-                       suggestion(option, candidates));
+                       option_suggestion(*used.command, option));
   }
   const std::vector<std::string_view> names = subcommand_names(*used.command);
   if (!names.empty()) {
@@ -94,6 +95,18 @@ void add_help(CLI::App& app) {
   app.add_subcommand("version", "Print the version")->callback([] {
     throw CLI::CallForVersion("catenary " CATENARY_VERSION, CLI::ExitCodes::Success);
   });
+}
+
+void refuse_empty_values(CLI::App& app) {
+  const CLI::Validator not_empty(
+      [](std::string& value) {
+        return value.empty() ? "'' is empty: give a value, or leave the option out" : std::string();
+      },
+      "");
+  for (CLI::Option* option : app.get_options()) {
+    if (option->nonpositional() && option->get_items_expected_max() > 0) option->check(not_empty);
+  }
+  for (CLI::App* command : app.get_subcommands({})) refuse_empty_values(*command);
 }
 
 std::string information(const CLI::App& app, const CLI::ParseError& request) {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "bench/measure/ceilings.h"
-#include "llvm/Support/JSON.h"
+#include "ir/json.h"
 
 namespace catenary::bench {
 

@@ -8,12 +8,14 @@
 #include <cmath>
 #include <limits>
 
+#include "ir/dense_map.h"
 #include "ir/parallel.h"
 #include "ir/reference/reference_contract.h"
 #include "ir/reference/reference_dequant.h"
 #include "ir/reference/reference_interval.h"
 #include "ir/reference/reference_program.h"
-#include "llvm/ADT/DenseMap.h"
+
+CATENARY_DENSE_MAP_GROWTH(catenary::i64, catenary::Interval)
 
 namespace catenary {
 namespace {

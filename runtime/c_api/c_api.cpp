@@ -192,7 +192,21 @@ void ctn_reset_log(void) { reset_log(); }
 
 namespace {
 
+// A flag is 0 or 1: another number is that of a field whose memory was not set.
+Error check_flags(const ctn_engine_options& given) {
+  const std::pair<const char*, int32_t> flags[] = {{"line_info", given.line_info},
+                                                   {"allow_spills", given.allow_spills},
+                                                   {"unfused", given.unfused},
+                                                   {"batch_invariant", given.batch_invariant}};
+  for (const auto& [name, flag] : flags) {
+    if (flag == 0 || flag == 1) continue;
+    return make_error(ErrorCode::kInvalidArgument, "options->{} is {}: use 0 or 1", name, flag);
+  }
+  return Error::success();
+}
+
 Error check_options(const ctn_engine_options& given) {
+  if (Error error = check_flags(given)) return error;
   if (given.cache_mode < CTN_CACHE_READ_WRITE || given.cache_mode > CTN_CACHE_OFF) {
     return make_error(ErrorCode::kInvalidArgument,
                       "options->cache_mode is {}: use a value of ctn_cache_mode", given.cache_mode);

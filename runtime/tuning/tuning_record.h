@@ -11,8 +11,8 @@
 #include "compiler/kernel_plan.h"
 #include "compiler/target.h"
 #include "ir/error.h"
+#include "ir/json.h"
 #include "llvm/ADT/ArrayRef.h"
-#include "llvm/Support/JSON.h"
 
 namespace catenary {
 

@@ -83,6 +83,27 @@ TEST_CASE("a missing helper: a warning by default, an error where it was asked f
                {"CATENARY_HELPER=maybe", "on, off"});
 }
 
+TEST_CASE("a helper beside the command that others may write is not started") {
+  Command command;
+  const std::string copy = command.path("catenary");
+  const std::string helper = command.path("catenary-nvrtc");
+  fs::copy_file(CATENARY_COMMAND, copy);
+  fs::copy_file(CATENARY_HELPER_PROGRAM, helper);
+  fs::permissions(copy, fs::perms(0755));
+  const TempDir folder;
+  for (const auto& [mode, started] : {std::pair{0755, true}, {0775, false}, {0757, false}}) {
+    CAPTURE(mode);
+    fs::permissions(helper, fs::perms(mode));
+    const std::string out = run_command(copy, folder, "doctor", kFake).out;
+    CHECK(has(out, "in the helper process " + helper) == started);
+    CHECK(has(out, "in the process of the command") == !started);
+  }
+  // A build whose files are all of one group.
+  fs::permissions(copy, fs::perms(0775));
+  fs::permissions(helper, fs::perms(0775));
+  CHECK(has(run_command(copy, folder, "doctor", kFake).out, "in the helper process " + helper));
+}
+
 TEST_CASE("Ctrl-C during a compile ends the command at once, and leaves no process and no file") {
   REQUIRE(::prctl(PR_SET_CHILD_SUBREAPER, 1) == 0);
   Command command;

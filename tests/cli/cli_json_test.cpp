@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // --json of every subcommand: stdout is one JSON object, of errors too.
+#include "ir/json.h"
 #include "ir/npy.h"
-#include "llvm/Support/JSON.h"
 #include "tests/support/cli_command.h"
 
 using namespace catenary;

@@ -5,7 +5,7 @@
 #include <sstream>
 
 #include "catenary/pack.hpp"
-#include "llvm/Support/JSON.h"
+#include "ir/json.h"
 #include "tests/support/cli_command.h"
 
 using namespace catenary;

@@ -25,6 +25,10 @@ TEST_CASE("a misuse names the word, the nearest known one and the help of its su
                 "see `catenary explain --help`"});
   expect_error(command("explain --jsonn"), 2, {"did you mean '--json'"});
   expect_error(command("run --sede=3" + file), 2, {"'--sede'", "did you mean '--seed'"});
+  // The beginning of one option, and a word with too few dashes; another word is no typing error.
+  expect_error(command("explain --batch" + file), 2, {"did you mean '--batch-invariant'"});
+  expect_error(command("explain -json" + file), 2, {"did you mean '--json'"});
+  CHECK_FALSE(has(command("explain --optimise" + file).err, "did you mean"));
   expect_error(command("cache prnue"), 2, {"'prnue'", "did you mean 'prune'", "`catenary cache`"});
   expect_error(command("explain" + file + " second"), 2, {"'second' is one argument more"});
   expect_error(command("--foo"), 2, {"'--foo' is not an option of `catenary`"});
@@ -34,6 +38,24 @@ TEST_CASE("a misuse names the word, the nearest known one and the help of its su
   }
   expect_error(command("bench --case x"), 2, {"did you mean '--cases'", "[invalid_argument]"});
   expect_error(command("bench --list --cases none"), 2, {"catenary: error:", "'none'"});
+}
+
+TEST_CASE("an empty value is refused, and no default is taken for it") {
+  Command command;
+  const std::string file = " " + chain("linear");
+  const auto refuses = [&](const std::string& line) {
+    INFO(line);
+    expect_error(command(line), 2, {"''", "see `catenary "});
+  };
+  for (const char* use : {"explain --target", "compile --arch", "compile -o", "compile --dump",
+                          "run --dump", "check --pack", "pack build -o"}) {
+    refuses(use + (" ''" + file));
+  }
+  for (const char* use : {"cache prune --max-size", "cache verify --recompile", "bench --out",
+                          "bench --cases", "tune --output"}) {
+    refuses(use + std::string(" ''"));
+  }
+  expect_error(command("explain ''"), 2, {"'' could not be read"});
 }
 
 TEST_CASE("numbers outside their range are refused by a rule that can be read") {
@@ -78,6 +100,8 @@ TEST_CASE("other spellings of a target are suggested, and one default serves eve
       }
     }
   }
+  // The digits of an arch in another name.
+  CHECK_FALSE(has(command("explain --target v100" + file).err, "did you mean 'sm_100a'"));
   const auto planned = [&](const std::string& arch) {
     return command("compile --emit source -o " + folder + file + arch).out;
   };

@@ -165,3 +165,19 @@ TEST_CASE("the environment is read by secure_getenv only") {
     }
   }
 }
+
+TEST_CASE("hash tables of LLVM are those that survive a failed allocation") {
+  const std::regex table("(Dense(Map|Set)|(Map|Set)Vector)(<|\\.h)|llvm/Support/JSON\\.h");
+  CHECK(std::regex_search("llvm::SmallDenseMap<int, int> map;", table));
+  CHECK_FALSE(std::regex_search("llvm::StringMap<int> map;", table));
+  const std::set<std::string> allowed = {"ir/json.h", "ir/json.cpp", "ir/dense_map.h",
+                                         "ir/reference/reference.cpp"};
+  for (const char* folder :
+       {"ir", "compiler", "simulator", "runtime", "adapters", "tuner", "tools", "bench"}) {
+    for (const fs::path& path : sources_in(folder)) {
+      const std::string name = fs::relative(path, kSource).string();
+      INFO(name);
+      CHECK((allowed.count(name) == 1 || !std::regex_search(read(path), table)));
+    }
+  }
+}

@@ -9,8 +9,8 @@
 
 #include "compiler/compile/host_compiler.h"
 #include "compiler/compile/nvrtc.h"
+#include "ir/json.h"
 #include "ir/random/random.h"
-#include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
 #include "runtime/driver/simulated_driver.h"
 #include "tests/support/fake_driver.h"

@@ -77,6 +77,18 @@ TEST_CASE("numbers outside their ranges are refused") {
     CHECK(has(error, fmt::format("split_k is {}", split)));
     CHECK(has(error, "1 to 16"));
   }
+  options.split_k = 0;
+  using Options = ctn_engine_options;
+  for (int32_t Options::*flag : {&Options::line_info, &Options::allow_spills, &Options::unfused,
+                                 &Options::batch_invariant}) {
+    for (const int32_t value : {-1, 2, std::numeric_limits<int32_t>::min()}) {
+      options.*flag = value;
+      const std::string error =
+          last_error(ctn_engine_create(&options, &engine), CTN_INVALID_ARGUMENT);
+      CHECK(has(error, fmt::format(" is {}: use 0 or 1", value)));
+    }
+    options.*flag = 0;
+  }
   const ctn::Chain chain = thirds();
   float x[4] = {};
   uint16_t y[4] = {};

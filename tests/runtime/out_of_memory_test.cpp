@@ -7,11 +7,13 @@
 #include <cstring>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "catenary/catenary.h"
 #include "compiler/emit/emit.h"
 #include "compiler/explain.h"
 #include "ir/json.h"
+#include "ir/reference/reference.h"
 #include "ir/text/text.h"
 #include "runtime/c_api/c_api.h"
 #include "runtime/cache/cache.h"
@@ -83,14 +85,22 @@ const std::string kText =
     "  g = contract \"mk,nk->mn\"(x, wg)\n  u = contract \"mk,nk->mn\"(x, wu)\n"
     "  y = scale(mul(silu(add(g, b)), u), alpha)\n  return y: bf16\n}\n";
 
-// Runs `call` with every allocation failing in turn, until it makes fewer. `call` returns a status;
-// `done` checks what it made and frees it.
+// Runs `call` with every allocation failing in turn, until it makes fewer; of a call that makes
+// more than `most`, with so many of them, spread over all. `call` returns a status; `done` checks
+// what it made and frees it.
 template <typename Call, typename Done>
-void sweep(const char* what, const Call& call, const Done& done) {
+void sweep(const std::string& what, const Call& call, const Done& done, long most = kForGood) {
   CAPTURE(what);
+  long step = 1;
+  if (most != kForGood) {
+    const FailingMemory counted(kForGood, kForGood);
+    REQUIRE(call() == CTN_OK);
+    step = allocations / most + 1;
+    done();
+  }
   for (const bool for_good : {false, true}) {
     CAPTURE(for_good);
-    for (long n = 0;; ++n) {
+    for (long n = 0;; n += step) {
       CAPTURE(n);
       ctn_status status = CTN_INTERNAL;
       long made = 0;
@@ -102,6 +112,7 @@ void sweep(const char* what, const Call& call, const Done& done) {
       if (status == CTN_OK) {
         done();
       } else {
+        CAPTURE(std::string(ctn_last_error()));
         REQUIRE(status == CTN_OUT_OF_MEMORY);
         CHECK(std::strstr(ctn_last_error(), "memory") != nullptr);
       }
@@ -153,6 +164,111 @@ TEST_CASE("a chain is built: a call that failed has not changed it") {
       "parameter", [&] { return ctn_chain_parameter(chain, &parameter, &x); },
       [&] { CHECK(x == declared++); });
   ctn_chain_destroy(chain);
+}
+
+TEST_CASE("every builder call: one that failed has added nothing") {
+  ctn_chain* chain = nullptr;
+  const std::string text =
+      "chain c(input x: f32[4, 4], weight q: i8[4, 4], weight s: f32[4, 1], input b: bf16[4, 4]) "
+      "{\n"
+      "  y = relu(x)\n  return y: f32\n}\n";
+  REQUIRE(ctn_chain_parse(text.data(), text.size(), &chain) == CTN_OK);
+  ctn_value last = 4;
+  ctn_value made = -1;
+  const auto adds = [&](const std::string& what, const auto& call) {
+    sweep(what, call, [&] { CHECK(made == ++last); });
+  };
+  adds("constant", [&] { return ctn_chain_constant(chain, 0.5, nullptr, &made); });
+  adds("contract",
+       [&] { return ctn_chain_contract(chain, "mk,nk->mn", 0, 0, 0, nullptr, nullptr, &made); });
+  const ctn_use uses[] = {{0, "mn"}, {4, nullptr}};
+  adds("elementwise",
+       [&] { return ctn_chain_elementwise(chain, "add", uses, 2, nullptr, 0, nullptr, &made); });
+  adds("sum", [&] { return ctn_chain_sum(chain, "mn->n", 0, nullptr, &made); });
+  adds("reduce", [&] { return ctn_chain_reduce(chain, "reduce_max", "mn->n", 0, nullptr, &made); });
+  adds("cast", [&] { return ctn_chain_cast(chain, 0, CTN_BF16, nullptr, &made); });
+  adds("dequant", [&] { return ctn_chain_dequant(chain, 1, 2, -1, 1, 4, nullptr, &made); });
+  // The first contraction and the second.
+  ctn_output output{};
+  output.struct_size = sizeof output;
+  output.value = 7;
+  output.dtype = CTN_F32;
+  sweep(
+      "return", [&] { return ctn_chain_return(chain, &output); }, [&] { ++output.value; });
+  ctn_chain_destroy(chain);
+}
+
+TEST_CASE("facts, parts for devices and gradients of a chain") {
+  ctn_chain* chain = nullptr;
+  REQUIRE(ctn_chain_parse(kText.data(), kText.size(), &chain) == CTN_OK);
+  ctn_operands* operands = nullptr;
+  sweep(
+      "operands", [&] { return ctn_chain_operands(chain, &operands); },
+      [&] { ctn_operands_destroy(operands); });
+  char digest[65] = {};
+  sweep(
+      "digest", [&] { return ctn_chain_digest(chain, digest); },
+      [&] { CHECK(std::strlen(digest) == 64); });
+  char* factors = nullptr;
+  sweep(
+      "factors", [&] { return ctn_chain_factors(chain, &factors); },
+      [&] { ctn_string_free(factors); });
+  const int64_t parts[] = {1, 1, 1};
+  ctn_chain* part = nullptr;
+  sweep(
+      "shard", [&] { return ctn_chain_shard(chain, parts, 3, &part); },
+      [&] { ctn_chain_destroy(part); });
+  ctn_gradient* gradient = nullptr;
+  sweep(
+      "gradient", [&] { return ctn_chain_gradient(chain, nullptr, &gradient); },
+      [&] {
+        size_t count = 0;
+        CHECK(ctn_gradient_count(gradient, &count) == CTN_OK);
+        CHECK(count == 3);
+        ctn_gradient_destroy(gradient);
+      },
+      400);
+  ctn_chain_destroy(chain);
+}
+
+TEST_CASE("an engine is created, and explains a chain") {
+  ctn_engine_options options{};
+  options.struct_size = sizeof options;
+  options.cache_mode = CTN_CACHE_OFF;
+  ctn_engine* engine = nullptr;
+  sweep(
+      "create", [&] { return ctn_engine_create(&options, &engine); },
+      [&] {
+        ctn_engine_destroy(engine);
+        engine = nullptr;
+      });
+  REQUIRE(ctn_engine_create(&options, &engine) == CTN_OK);
+  ctn_chain* chain = nullptr;
+  REQUIRE(ctn_chain_parse(kText.data(), kText.size(), &chain) == CTN_OK);
+  char* text = nullptr;
+  sweep(
+      "explain", [&] { return ctn_engine_explain(engine, chain, "a100", CTN_JSON, &text); },
+      [&] { ctn_string_free(text); }, 100);
+  ctn_chain_destroy(chain);
+  ctn_engine_destroy(engine);
+}
+
+TEST_CASE("a weight is repacked") {
+  const std::vector<unsigned char> weight(64 * 64, 1);
+  int64_t bytes = 0;
+  REQUIRE(ctn_packed_bytes(CTN_I8, 64, 64, &bytes) == CTN_OK);
+  std::vector<unsigned char> packed(static_cast<size_t>(bytes));
+  ctn_repack_args args{};
+  args.struct_size = sizeof args;
+  args.dtype = CTN_I8;
+  args.rows = 64;
+  args.columns = 64;
+  args.weight = weight.data();
+  args.weight_bytes = weight.size();
+  args.packed = packed.data();
+  args.packed_bytes = packed.size();
+  sweep(
+      "repack", [&] { return ctn_repack(&args); }, [&] { CHECK(packed[0] == 1); });
 }
 
 TEST_CASE("an error is reported: the status is its own or that of memory") {
@@ -252,6 +368,28 @@ TEST_CASE("the reference evaluates a chain") {
         y[0] = 0;
       });
   ctn_chain_destroy(chain);
+}
+
+TEST_CASE("the reference evaluates single elements") {
+  const VerifiedChain chain = llvm::cantFail(
+      verify(llvm::cantFail(parse("chain c(input x: f32[12, 3], weight w: f32[12, 3]) {\n"
+                                  "  y = contract \"mk,nk->mn\"(x, w)\n  return y: f32 }"))));
+  const std::vector<float> data(36, 1);
+  ReferenceInputs inputs;
+  for (ValueId id : chain.parameters()) {
+    inputs.parameters.push_back({chain.info(id).type, data.data()});
+  }
+  double sum = 0;
+  const auto all_elements = [&] {
+    return c_api::guarded([&]() -> Error {
+      sum = 0;
+      Expected<Reference> reference = Reference::create(chain, inputs);
+      if (!reference) return reference.takeError();
+      for (i64 i = 0; i < 144; ++i) sum += reference->output_element(0, i).value;
+      return Error::success();
+    });
+  };
+  sweep("elements", all_elements, [&] { CHECK(sum == 3 * 144); });
 }
 
 TEST_CASE("the cache: a cubin that was compiled is returned, and the next look-up is right") {

@@ -67,13 +67,16 @@ std::vector<std::string> own_files() {
 }
 
 // Whoever can write a program can run code as this user. It may be of root, of this user, or of the
-// user who owns the library.
+// user who owns the library; a group may write it only where that group may write the library too.
 bool is_trusted(const std::string& program, const std::string& own_file) {
-  struct stat it {
-  }, own{};
+  struct stat it = {};
+  struct stat own = {};
   if (::stat(program.c_str(), &it) != 0 || !S_ISREG(it.st_mode)) return false;
   if ((it.st_mode & S_IWOTH) != 0) return false;
-  const bool same_owner = ::stat(own_file.c_str(), &own) == 0 && own.st_uid == it.st_uid;
+  const bool own_known = ::stat(own_file.c_str(), &own) == 0;
+  const bool same_group = own_known && (own.st_mode & S_IWGRP) != 0 && own.st_gid == it.st_gid;
+  if ((it.st_mode & S_IWGRP) != 0 && !same_group) return false;
+  const bool same_owner = own_known && own.st_uid == it.st_uid;
   return it.st_uid == 0 || it.st_uid == ::geteuid() || same_owner;
 }
 
