@@ -84,6 +84,7 @@ from catenary.ops import (
 from catenary.pack import Pack, PackEntry, PackWriter
 
 bf16, f16, f32, i32 = DType.bf16, DType.f16, DType.f32, DType.i32
+e4m3, e5m2 = DType.e4m3, DType.e5m2
 
 __all__ = [
     "ArgumentError",
@@ -132,6 +133,8 @@ __all__ = [
     "default_engine",
     "device_count",
     "div",
+    "e4m3",
+    "e5m2",
     "elementwise",
     "eq",
     "erf",

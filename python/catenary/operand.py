@@ -22,11 +22,14 @@ class DType(enum.IntEnum):
     i4 = 5
     """Two elements a byte, the low half first; `u4` likewise."""
     u4 = 6
+    e4m3 = 7
+    """float8_e4m3fn: no infinity; values beyond 448 are rounded to 448."""
+    e5m2 = 8
 
     @property
     def itemsize(self) -> int:
         """Bytes of one element; of two where the dtype has 4 bits."""
-        if self in (DType.i8, DType.i4, DType.u4):
+        if self in (DType.i8, DType.i4, DType.u4, DType.e4m3, DType.e5m2):
             return 1
         return 2 if self in (DType.bf16, DType.f16) else 4
 
@@ -41,7 +44,7 @@ class DType(enum.IntEnum):
         name = getattr(dtype, "name", None) or getattr(dtype, "__name__", None) or str(dtype)
         found = _DTYPES.get(str(name).removeprefix("torch."))
         if found is None:
-            raise ArgumentError(f"{dtype!r} is no dtype of a chain: use bf16, f16, f32, or i32 for the ends of groups")
+            raise ArgumentError(f"{dtype!r} is no dtype of a chain: use bf16, f16, f32, e4m3, e5m2, or i32 for the ends of groups")
         return found
 
 
@@ -54,6 +57,10 @@ _DTYPES = {
     "float32": DType.f32,
     "i32": DType.i32,
     "int32": DType.i32,
+    "e4m3": DType.e4m3,
+    "float8_e4m3fn": DType.e4m3,
+    "e5m2": DType.e5m2,
+    "float8_e5m2": DType.e5m2,
 }
 
 

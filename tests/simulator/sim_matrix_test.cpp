@@ -192,7 +192,7 @@ TEST_CASE("a sum is rounded once, to nearest, ties to even, down to the subnorma
     for (double& v : b) v = 1;
     float d[8];
     for (float& v : d) v = c;
-    multiply(a, b, d, 1, 8, 2, true);
+    multiply(Number::kBF16, a, b, d, 1, 8, 2, true);
     for (const float v : d) CHECK(std::bit_cast<u32>(v) == std::bit_cast<u32>(d[0]));
     return d[0];
   };
