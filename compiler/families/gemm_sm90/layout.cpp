@@ -104,9 +104,9 @@ bool is_overwritten(const ContractionProblem& p, int slot) {
 }
 
 // Can the epilogue run on accumulators in registers? No operand may vary along both M and N (its
-// 16-byte vectors would be read in quarters), and outputs must be rows of 16-byte vectors, or of
-// f32 pairs. An operand that is overwritten must be loaded by the thread that stores it. Rows are
-// summed where a lane has whole vectors of them.
+// 16-byte vectors would be read in quarters), and outputs must be rows of 16-byte vectors, of 8
+// columns of fp8, or of f32 pairs. An operand that is overwritten must be loaded by the thread that
+// stores it. Rows are summed where a lane has whole vectors of them.
 bool fits_registers(const ContractionProblem& p) {
   constexpr int kM = kMaxDims - 2;
   constexpr int kN = kMaxDims - 1;
@@ -116,7 +116,7 @@ bool fits_registers(const ContractionProblem& p) {
     if (line.kind == ProgramLine::Kind::kLoad)
       return (o.stride.at[kM] == 0 || o.stride.at[kN] == 0) && !is_overwritten(p, o.slot);
     if (line.kind != ProgramLine::Kind::kStore) return true;
-    return o.stride.at[kN] == 1 && o.vec >= (o.dtype == DType::kF32 ? 2 : 8) && !is_fp8(o.dtype);
+    return o.stride.at[kN] == 1 && o.vec >= (o.dtype == DType::kF32 ? 2 : 8);
   });
 }
 
