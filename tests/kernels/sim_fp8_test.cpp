@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include "compiler/kernel_family.h"
+#include "ir/random/random_chain.h"
 #include "ir/text/text.h"
 #include "shared/gemm_sm90_config.h"
 #include "tests/support/sim_cases.h"
@@ -134,7 +135,7 @@ TEST_CASE("NaN and infinities of the operands reach their rows only") {
            {"inf e5m2", scaled(272, "", "e5m2"), "", FillKind::kInfPlant}});
 }
 
-TEST_CASE("gated, ragged, grouped, few rows, split-K, M clusters, N clusters") {
+TEST_CASE("gated, ragged, grouped, small M, split-K, M clusters, N clusters") {
   std::vector<Case> cases = {{"gated", kGated, ""},
                              {"gated 128x128x128g2", kGated, "128x128x128g2"},
                              {"gated 64x128", kGated, "64x128x128p2"},
@@ -166,4 +167,46 @@ TEST_CASE("results beyond the range are the largest finite value") {
             "  h = contract \"mk,nk->mn\"(x, w)\n  y = mul(h, 300)\n  z = mul(h, 0.001)\n"
             "  return y: e4m3, z: e5m2 }",
             ""}});
+}
+
+// Contractions of fp8 beside those of other dtypes; parameters, casts and results of fp8 in every
+// family. No kernel multiplies fp8 operands that a second contraction lays out otherwise.
+TEST_CASE("random chains") {
+  std::vector<Case> cases;
+  const FillKind fills[] = {FillKind::kExactInteger, FillKind::kNormal, FillKind::kPositive};
+  int refused = 0, fp8 = 0;
+  for (u64 seed = 0; seed < 60; ++seed) {
+    RandomChainOptions options;
+    options.small_m = true;
+    options.fp8 = true;
+    options.no_in_place = true;
+    options.max_elements = 2048;
+    const Chain chain = random_chain(seed, options);
+    const VerifiedChain valid = llvm::cantFail(verify(chain));
+    auto plan = make_plan(valid, llvm::cantFail(find_target("h200")));
+    if (!plan) {
+      CHECK(take_report(plan.takeError()).code == ErrorCode::kUnsupported);
+      ++refused;
+      continue;
+    }
+    for (ValueId id = 0; id < valid.num_values(); ++id) {
+      const auto& operands = valid.value(id).operands;
+      fp8 +=
+          valid.value(id).op == Op::kContract && is_fp8(valid.info(operands[0].value).type.dtype);
+    }
+    const i64 symbol = chain.symbol ? chain.symbol->hi : 0;
+    cases.push_back({fmt::format("seed {}", seed), print(chain), "", fills[seed % 3], symbol});
+  }
+  CHECK(refused < 30);
+  CHECK(fp8 > 5);
+  run_cases(cases, [](const Case& from, i64, const HostCompiler& compiler) -> std::string {
+    SimulatedChainOptions options;
+    options.symbol = from.symbol;
+    options.sm_count = 3;
+    options.fill = from.fill;
+    options.compiler = &compiler;
+    auto chain = SimulatedChain::make(from.chain, options);
+    if (!chain) return from.name + ": " + take_report(chain.takeError()).message;
+    return first_failure(*chain, from.name, 1);
+  });
 }
