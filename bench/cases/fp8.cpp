@@ -54,7 +54,7 @@ Case dense_case(const Layer& l, bool fast) {
   return c;
 }
 
-// The result in bf16, with the peer, or in fp8.
+// The result in bf16 or, quantised with one scale, in fp8.
 Case gated_case(const Layer& l, bool quantised) {
   Case c = fp8_case(quantised ? "gated_e4m3" : "gated", fmt::format("{}x{}x{}", l.m, l.n, l.k),
                     2 * product_flops(l.m, l.n, l.k));
@@ -67,11 +67,14 @@ Case gated_case(const Layer& l, bool quantised) {
       "  y = {4}\n  return y: {5}\n}}\n",
       l.m, l.n, l.k, quantised ? ", scalar q: f32" : "",
       quantised ? "scale(mul(silu(a), b), q)" : "mul(silu(a), b)", quantised ? "e4m3" : "bf16");
-  if (quantised) return c;
   c.peer.name = "2 cuBLASLt best + our pointwise kernel, no scales";
   const LtProblem problem = dense_problem(kFp8, l.m, l.n, l.k);
+  const PeerPointwise gate = {
+      fmt::format("chain gate(input g_16: bf16[{0}, {1}], input u_16: bf16[{0}, {1}]) {{\n"
+                  "  y = mul(silu(g_16), u_16)\n  return y: {2}\n}}\n",
+                  l.m, l.n, quantised ? "e4m3" : "bf16")};
   c.peer.steps = {PeerGemm{problem, "x", "wg", "g_16", ""},
-                  PeerGemm{problem, "x", "wu", "u_16", ""}, gate_step("y", {l.m, l.n})};
+                  PeerGemm{problem, "x", "wu", "u_16", ""}, gate};
   c.peer.scratch = gate_scratch({l.m, l.n});
   c.peer.own_weights = true;
   return c;
@@ -100,16 +103,16 @@ Case grouped_case(i64 b, i64 g, i64 n, i64 k) {
   return c;
 }
 
-// `rows` rows for each expert.
+// `rows` rows for each expert; a scale for each row, one for the weights.
 Case experts_case(i64 experts, i64 rows, i64 n, i64 k) {
   const i64 m = experts * rows;
   Case c =
       fp8_case("experts", fmt::format("{}x{}x{}x{}", experts, m, n, k), product_flops(m, n, k));
   c.chain = fmt::format(
       "chain fp8_experts(input x: e4m3[{0}, {3}], weight w: e4m3[{1}, {2}, {3}],\n"
-      "                  input ends: i32[{1}], input s: f32[{0}], weight t: f32[{1}, {2}]) {{\n"
+      "                  input ends: i32[{1}], input s: f32[{0}], scalar q: f32) {{\n"
       "  h = contract \"mk,enk->mn\"(x, w) ragged m by ends over e\n"
-      "  y = mul(mul(h, s @ \"m\"), t @ \"en\")\n  return y: bf16\n}}\n",
+      "  y = scale(mul(h, s @ \"m\"), q)\n  return y: bf16\n}}\n",
       m, experts, n, k);
   c.peer.name = "loop of cuBLASLt best, no scales";
   c.peer.own_weights = true;

@@ -12,7 +12,7 @@ namespace {
 
 using namespace gradient;
 
-// Of parameters with a gradient: fp8 has too few values for one.
+// May a parameter of this dtype have a gradient? fp8 has too few values for one.
 bool has_gradient(DType dtype) {
   return dtype_info(dtype).kind == DTypeKind::kFloat && !is_fp8(dtype);
 }

@@ -21,7 +21,7 @@ namespace catenary {
 // How a contraction is summed.
 enum class SumRule { kTensor, kTrueF32, kFp8, kFp8Fast };
 
-// Of the rule: terms of a block, the cut, its share, and terms of a partial sum (0: of all terms).
+// What a rule says: terms of a block, the cut, its share, and terms of a partial sum (0: all).
 struct SumFacts {
   i64 block_terms;
   double cut;

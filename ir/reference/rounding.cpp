@@ -93,8 +93,8 @@ std::uint16_t encode_f16(double value) {
   return static_cast<std::uint16_t>(sign | exponent << 10 | (bits >> 42 & 1023));
 }
 
-// Of e4m3 (exponent bias 7, fraction 3) and e5m2 (15, 2). All exponent bits set is infinity or NaN
-// in e5m2; in e4m3 only with all fraction bits set, a NaN.
+// e4m3 has exponent bias 7 and 3 fraction bits, e5m2 15 and 2. All exponent bits set is infinity or
+// NaN in e5m2; in e4m3 only with all fraction bits set, a NaN.
 double decode_fp8(DType dtype, u8 bits) {
   const Format& format = dtype == DType::kE4M3 ? kE4M3Format : kE5M2Format;
   const int magnitude = bits & 0x7f;

@@ -28,7 +28,7 @@ constexpr u32 operand_bytes(Number number) {
 }
 // K of one instruction: 16, 8 for tf32, 32 for fp8 (32 bytes in all cases).
 constexpr u32 mma_k(Number number) { return 32 / operand_bytes(number); }
-// Of mma.sync, and of wgmma with A in registers. wgmma takes fp8 from shared memory, too.
+// mma.sync and wgmma with A in registers take these. wgmma takes fp8 from shared memory, too.
 constexpr bool is_operand(Number number) {
   return number == Number::kBF16 || number == Number::kF16 || number == Number::kTF32;
 }

@@ -95,7 +95,7 @@ struct GemmSm90Config {
   constexpr i32 mainloop_registers() const {
     return accumulator_registers() + partial_sets() * (tile.block_n / 2);
   }
-  // Of these, the most that leave a thread enough for the rest of a promoting mainloop. setmaxnreg
+  // The most of these that leave a thread enough for the rest of a promoting mainloop. setmaxnreg
   // gives the mma warpgroups of persistent CTAs the registers of the load warpgroup.
   constexpr i32 most_mainloop_registers() const {
     if (schedule.cluster_k != 0)

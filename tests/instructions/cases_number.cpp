@@ -17,7 +17,7 @@ std::vector<u32> patterns(u64 seed) {
                            0x477fe000, 0x477fefff, 0x477ff000, 0x47800000, 0x33000000, 0x33000001,
                            0x33800000, 0x33c00000, 0x387fc000, 0x387fe000, 0x387fffff, 0x38800000,
                            0x7f7fffff, 0x7f7f8000, 0x7f7f7fff, 0x7f7ff000, 0x7f7fefff, 0x00008000,
-                           // Of e4m3 and e5m2: limits, ties, subnormals.
+                           // Limits, ties and subnormals of e4m3 and e5m2.
                            0x43e00000, 0x43e7ffff, 0x43e80000, 0xc3f00000, 0x3f880000, 0x3f980000,
                            0x3a800000, 0x3a800001, 0x3ac00000, 0x3c7fffff, 0x47600000, 0x476fffff,
                            0x47700000, 0xc7800000, 0x3f900000, 0x3fb00000, 0x37000000, 0x37000001};
