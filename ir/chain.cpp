@@ -6,8 +6,8 @@ namespace catenary {
 bool Value::operator==(const Value& o) const {
   return name == o.name && op == o.op && operands == o.operands &&
          attributes[0] == o.attributes[0] && attributes[1] == o.attributes[1] && role == o.role &&
-         type == o.type && equation == o.equation && true_f32 == o.true_f32 && ragged == o.ragged &&
-         block == o.block;
+         type == o.type && equation == o.equation && true_f32 == o.true_f32 &&
+         fast_accum == o.fast_accum && ragged == o.ragged && block == o.block;
 }
 
 bool Output::operator==(const Output& o) const {

@@ -49,6 +49,7 @@ struct Value {
   TensorType type;                // kParameter: declared. kCast: only dtype counts.
   std::string equation;           // kContract "mk,nk->mn"; a reduction "mn->n"
   bool true_f32 = false;          // kContract on f32 operands: f32 instead of tf32 multiplications
+  bool fast_accum = false;        // kContract on fp8: sums stay in the tensor cores' precision
   std::optional<RaggedLabel> ragged;  // kContract
   ScaleBlock block;                   // kDequant
   Location at;

@@ -119,6 +119,9 @@ std::optional<DType> dtype_of(std::string_view descr) {
   if (descr == "<f2") return DType::kF16;
   if (descr == "<i4") return DType::kI32;
   if (descr == "|i1" || descr == "|u1") return DType::kI8;
+  // As ml_dtypes names them: numpy keeps two types of one size apart by their kinds.
+  if (descr == "<V1" || descr == "|V1") return DType::kE4M3;
+  if (descr == "<f1" || descr == "|f1") return DType::kE5M2;
   if (descr == "<V2" || descr == "|V2" || descr == "<u2") return DType::kBF16;
   return std::nullopt;
 }
@@ -135,6 +138,10 @@ std::string_view descr_of(DType dtype) {
       return "<i4";
     case DType::kI8:
       return "|i1";
+    case DType::kE4M3:
+      return "<V1";
+    case DType::kE5M2:
+      return "<f1";
     case DType::kI4:
     case DType::kU4:
       break;  // only outputs are written

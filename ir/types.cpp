@@ -22,7 +22,7 @@ std::string_view role_text(Role role) {
 }
 
 std::optional<DType> find_dtype(std::string_view text) {
-#define CATENARY_DTYPE(id, name, bits, kind, fraction) \
+#define CATENARY_DTYPE(id, name, bits, kind, fraction, min_exponent) \
   if (text == #name) return DType::id;
 #include "shared/dtype.def"
 #undef CATENARY_DTYPE

@@ -12,13 +12,13 @@ namespace {
 constexpr u64 kAlign = 256;
 
 // NaN as bf16, as f16, and as the two halves of an f32.
-constexpr u8 kPattern[kGranule] = {0xf7, 0x7f};
+constexpr u8 kPattern[2] = {0xff, 0x7f};
 
 u64 number(const void* address) { return reinterpret_cast<std::uintptr_t>(address); }
 
 void fill_pattern(Allocation& allocation) {
   u8* bytes = reinterpret_cast<u8*>(allocation.begin);
-  for (i64 at = 0; at < allocation.bytes; ++at) bytes[at] = kPattern[at % kGranule];
+  for (i64 at = 0; at < allocation.bytes; ++at) bytes[at] = kPattern[at % 2];
 }
 
 }  // namespace

@@ -27,8 +27,8 @@ struct GlobalCell {
   GlobalAccess read;
 };
 
-// Bytes that share a cell: the smallest access.
-inline constexpr u32 kGranule = 2;
+// Bytes that share a cell: the smallest access of global memory.
+inline constexpr u32 kGranule = 1;
 
 struct Allocation {
   u64 begin = 0;

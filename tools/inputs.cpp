@@ -97,6 +97,8 @@ Expected<std::vector<std::byte>> read_tensor(const VerifiedChain& chain, ValueId
   const auto is_float = [](DType d) { return dtype_info(d).kind == DTypeKind::kFloat; };
   if (dtype_info(type.dtype).kind == DTypeKind::kInteger && array->type.dtype == DType::kI8)
     return read_bytes(chain, id, type, path, *array);
+  if (is_fp8(type.dtype) && array->type.dtype == DType::kI8)
+    array->type.dtype = type.dtype;  // bits
   const bool floats = is_float(array->type.dtype) && is_float(type.dtype);
   const bool same_shape = array->type.shape == type.shape;
   if (*round && floats && same_shape) *array = rounded(*array, type.dtype);

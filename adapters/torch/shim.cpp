@@ -70,7 +70,9 @@ int32_t Shim::dtype_code(DType dtype) const {
     case DType::kI8:
     case DType::kI4:
     case DType::kU4:
-      break;  // operators take no quantised weights
+    case DType::kE4M3:
+    case DType::kE5M2:
+      break;  // operators take no quantised weights, and no fp8
   }
   return -1;
 }

@@ -84,6 +84,10 @@ int32_t xla_dtype(ctn::DType dtype) {
       return kF32;
     case ctn::DType::i32:
       return kS32;
+    case ctn::DType::e4m3:
+      return kF8E4M3FN;
+    case ctn::DType::e5m2:
+      return kF8E5M2;
     case ctn::DType::i8:
     case ctn::DType::i4:
     case ctn::DType::u4:

@@ -232,6 +232,7 @@ std::vector<Case> all_cases() {
   for (const i64 width : {128, 512, 1024, 4096}) cases.push_back(pseudo_chain_case(width));
   for (Case& c : all_ragged_cases()) cases.push_back(std::move(c));
   for (Case& c : quantised_cases()) cases.push_back(std::move(c));
+  for (Case& c : fp8_cases()) cases.push_back(std::move(c));
   return cases;
 }
 

@@ -18,6 +18,7 @@ struct PeerGemm {
   std::string a, b, d;
   std::string bias;  // empty: none
   i64 a_offset = 0, b_offset = 0, d_offset = 0, bias_offset = 0;
+  std::string scale_a = "", scale_b = "";  // f32, one per row of A and of B; empty: 1
 };
 
 // A tensor between the steps of a peer.
@@ -77,6 +78,9 @@ std::vector<Case> grouped_cases(i64 b, i64 g, i64 n, i64 k);
 // ragged.cpp. Experts with `rows` rows each, shape ExMxNxK: forward, dual, and the gradients.
 std::vector<Case> ragged_cases(const std::string& kind, llvm::ArrayRef<i64> rows, i64 n, i64 k);
 std::vector<Case> all_ragged_cases();
+
+// fp8.cpp. Layers with e4m3 operands and scales: dense, gated, grouped, experts; shape MxNxK.
+std::vector<Case> fp8_cases();
 
 // quantised.cpp. Linear layers with int4 and int8 weights at small M, shape MxNxK.
 std::vector<Case> quantised_cases();

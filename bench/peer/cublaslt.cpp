@@ -12,6 +12,10 @@ int lt_type(DType dtype) {
       return kLtR16BF;
     case DType::kF16:
       return kLtR16F;
+    case DType::kE4M3:
+      return kLtR8FE4M3;
+    case DType::kE5M2:
+      return kLtR8FE5M2;
     default:
       return kLtR32F;
   }
@@ -74,9 +78,13 @@ CublasLt::~CublasLt() {
 }
 
 Expected<std::unique_ptr<LtMatmul>> CublasLt::matmul(const LtProblem& problem, int most,
-                                                     const void* bias) const {
+                                                     const void* bias, const void* scale_a,
+                                                     const void* scale_b) const {
   std::unique_ptr<LtMatmul> matmul(new LtMatmul(*this, problem));
   if (Error error = matmul->describe()) return error;
+  if (problem.scales != LtScales::kNone) {
+    if (Error error = matmul->set_scales(scale_a, scale_b)) return error;
+  }
   if (Error error = matmul->find_algorithms(most, bias)) return error;
   return matmul;
 }
@@ -93,13 +101,14 @@ Error LtMatmul::describe() {
   const LtFunctions& api = lt_.library_.api;
   const LtProblem& p = problem_;
   const int type = lt_type(p.dtype);
+  const int d_type = lt_type(p.d_dtype());
   const int compute = p.dtype == DType::kF32 ? kLtCompute32FFastTF32 : kLtCompute32F;
   const int op_a = p.b_n_major ? kLtOpN : kLtOpT;
   const int op_b = p.a_m_major ? kLtOpT : kLtOpN;
   const unsigned epilogue = lt_epilogue(p.epilogue);
-  const auto layout = [&](LtLayout& out, i64 rows, i64 columns, i64 leading, i64 stride) {
+  const auto layout = [&](LtLayout& out, int of, i64 rows, i64 columns, i64 leading, i64 stride) {
     int status =
-        api.layout_create(&out, type, static_cast<u64>(rows), static_cast<u64>(columns), leading);
+        api.layout_create(&out, of, static_cast<u64>(rows), static_cast<u64>(columns), leading);
     if (status != kLtSuccess || p.batch == 1) return status;
     const int count = static_cast<int>(p.batch);
     status = api.layout_set(out, kLtLayoutBatchCount, &count, sizeof count);
@@ -113,15 +122,21 @@ Error LtMatmul::describe() {
   set(kLtDescTransA, &op_a, sizeof op_a);
   set(kLtDescTransB, &op_b, sizeof op_b);
   set(kLtDescEpilogue, &epilogue, sizeof epilogue);
-  if (p.epilogue != LtEpilogue::kNone) set(kLtDescBiasDataType, &type, sizeof type);
+  if (p.epilogue != LtEpilogue::kNone) set(kLtDescBiasDataType, &d_type, sizeof d_type);
+  if (p.scales == LtScales::kRows) {
+    set(kLtDescAScaleMode, &kLtScaleOuterVec32F, sizeof kLtScaleOuterVec32F);
+    set(kLtDescBScaleMode, &kLtScaleOuterVec32F, sizeof kLtScaleOuterVec32F);
+  }
+  const signed char fast = 1;
+  if (p.fast_accum) set(kLtDescFastAccum, &fast, sizeof fast);
   // Column-major layouts: the contiguous dimension first.
   const auto operand = [&](LtLayout& out, bool k_first, i64 free, i64 leading, i64 stride) {
     if (status != kLtSuccess) return;
-    status = layout(out, k_first ? p.k : free, k_first ? free : p.k, leading, stride);
+    status = layout(out, type, k_first ? p.k : free, k_first ? free : p.k, leading, stride);
   };
   operand(a_, !p.b_n_major, p.n, p.row_b, p.batch_b);
   operand(b_, !p.a_m_major, p.m, p.row_a, p.batch_a);
-  if (status == kLtSuccess) status = layout(d_, p.n, p.m, p.row_d, p.batch_d);
+  if (status == kLtSuccess) status = layout(d_, d_type, p.n, p.m, p.row_d, p.batch_d);
   return lt_.check(status, "describing a product");
 }
 
@@ -158,6 +173,14 @@ Error LtMatmul::set_bias(const void* bias) const {
   if (problem_.epilogue == LtEpilogue::kNone) return Error::success();
   return lt_.check(lt_.library_.api.desc_set(desc_, kLtDescBiasPointer, &bias, sizeof bias),
                    "setting the bias");
+}
+
+// cuBLASLt's A is our B.
+Error LtMatmul::set_scales(const void* a, const void* b) const {
+  const LtFunctions& api = lt_.library_.api;
+  int status = api.desc_set(desc_, kLtDescAScalePointer, &b, sizeof b);
+  if (status == kLtSuccess) status = api.desc_set(desc_, kLtDescBScalePointer, &a, sizeof a);
+  return lt_.check(status, "setting the scales");
 }
 
 Error LtMatmul::run(int algorithm, const void* a, const void* b, const void* bias, void* d) const {

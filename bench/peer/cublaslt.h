@@ -15,7 +15,11 @@ namespace catenary::bench {
 // GELU is cuBLASLt's: the tanh approximation.
 enum class LtEpilogue : u8 { kNone, kBias, kReluBias, kGeluBias };
 
-// Sizes and strides in elements; D and the bias have the operands' dtype. f32 runs in tf32.
+// Scales of fp8 operands: 1, or one float for each row of A and of B (cuBLASLt 12.9 or newer).
+enum class LtScales : u8 { kNone, kRows };
+
+// Sizes and strides in elements; D and the bias have the operands' dtype, or bf16 where that is
+// fp8. f32 runs in tf32.
 struct LtProblem {
   DType dtype = DType::kBF16;
   i64 m = 0, n = 0, k = 0;
@@ -25,6 +29,9 @@ struct LtProblem {
   i64 batch = 1;
   i64 batch_a = 0, batch_b = 0, batch_d = 0;  // from one batch to the next
   LtEpilogue epilogue = LtEpilogue::kNone;
+  LtScales scales = LtScales::kNone;
+  bool fast_accum = false;  // fp8: sums are not promoted to f32
+  DType d_dtype() const { return is_fp8(dtype) ? DType::kBF16 : dtype; }
   bool operator==(const LtProblem&) const = default;
 };
 
@@ -44,6 +51,9 @@ class LtMatmul {
 
   const LtProblem& problem() const { return problem_; }
   int num_algorithms() const { return static_cast<int>(algorithms_.size()); }
+
+  // Sets the scales of A and B for later runs: device addresses. Only with LtScales::kRows.
+  Error set_scales(const void* a, const void* b) const;
 
   // Enqueues algorithm number `algorithm` on the session's stream. Pointers are device addresses;
   // `bias` is null without a bias. kUnsupported if the algorithm does not take the problem.
@@ -74,10 +84,11 @@ class CublasLt {
 
   i64 version() const { return static_cast<i64>(library_.api.version()); }  // 130100
 
-  // `most`: how many algorithms to ask for. `bias`: an address with the alignment of all biases.
-  // kUnsupported if the heuristic returns none.
-  Expected<std::unique_ptr<LtMatmul>> matmul(const LtProblem& problem, int most,
-                                             const void* bias) const;
+  // `most`: how many algorithms to ask for. `bias`: an address with the alignment of all biases;
+  // `scale_a`, `scale_b`: those of scales. kUnsupported if the heuristic returns none.
+  Expected<std::unique_ptr<LtMatmul>> matmul(const LtProblem& problem, int most, const void* bias,
+                                             const void* scale_a = nullptr,
+                                             const void* scale_b = nullptr) const;
 
  private:
   friend class LtMatmul;

@@ -15,6 +15,8 @@ struct Step {
   const TensorArena* b = nullptr;
   const TensorArena* d = nullptr;
   const TensorArena* bias = nullptr;
+  const TensorArena* scale_a = nullptr;
+  const TensorArena* scale_b = nullptr;
   i64 a_bytes = 0, b_bytes = 0, d_bytes = 0, bias_bytes = 0;  // offsets
 
   // `by`: the algorithm of a GEMM.
@@ -25,6 +27,10 @@ struct Step {
       return zeros->check(
           zeros->api().memset_d8_async(at, 0, static_cast<size_t>(zero_bytes), zeros->stream()),
           "writing zeros");
+    }
+    if (scale_a != nullptr) {
+      if (Error error = matmul->set_scales(scale_a->at(copy, 0), scale_b->at(copy, 0)))
+        return error;
     }
     return matmul->run(by, a->at(copy, a_bytes), b->at(copy, b_bytes),
                        bias == nullptr ? nullptr : bias->at(copy, bias_bytes),
@@ -60,7 +66,9 @@ Expected<Step> make_gemm(const CublasLt& lt, const PeerGemm& product, const Tens
   for (auto [name, out] : {std::pair{&product.a, &step.a},
                            {&product.b, &step.b},
                            {&product.d, &step.d},
-                           {&product.bias, &step.bias}}) {
+                           {&product.bias, &step.bias},
+                           {&product.scale_a, &step.scale_a},
+                           {&product.scale_b, &step.scale_b}}) {
     if (name->empty()) continue;
     auto arena = find(tensors, state.scratch, *name);
     if (!arena) return arena.takeError();
@@ -69,7 +77,7 @@ Expected<Step> make_gemm(const CublasLt& lt, const PeerGemm& product, const Tens
   const i64 width = dtype_bytes(product.problem.dtype);
   step.a_bytes = product.a_offset * width;
   step.b_bytes = product.b_offset * width;
-  step.d_bytes = product.d_offset * width;
+  step.d_bytes = product.d_offset * dtype_bytes(product.problem.d_dtype());
   step.bias_bytes = product.bias_offset * width;
   // Equal problems share one contest.
   for (const Step& known : state.steps) {
@@ -80,7 +88,9 @@ Expected<Step> make_gemm(const CublasLt& lt, const PeerGemm& product, const Tens
     }
   }
   auto matmul = lt.matmul(product.problem, algorithms,
-                          step.bias == nullptr ? nullptr : step.bias->at(0, step.bias_bytes));
+                          step.bias == nullptr ? nullptr : step.bias->at(0, step.bias_bytes),
+                          step.scale_a == nullptr ? nullptr : step.scale_a->at(0, 0),
+                          step.scale_b == nullptr ? nullptr : step.scale_b->at(0, 0));
   if (!matmul) return matmul.takeError();
   step.matmul = std::move(*matmul);
   step.algorithm = -1;

@@ -37,8 +37,8 @@ std::string cpp_text(float value) {
 
 std::string cpp_text(DType dtype) {
   switch (dtype) {
-#define CATENARY_DTYPE(id, text, bits, kind, fraction) \
-  case DType::id:                                      \
+#define CATENARY_DTYPE(id, text, bits, kind, fraction, min_exponent) \
+  case DType::id:                                                    \
     return "DType::" #id;
 #include "shared/dtype.def"
 #undef CATENARY_DTYPE
@@ -48,8 +48,8 @@ std::string cpp_text(DType dtype) {
 
 std::string cpp_text(MathMode math) {
   switch (math) {
-#define CATENARY_MATH(id, text, bytes, mma_k, wgmma_k, k_major) \
-  case MathMode::id:                                            \
+#define CATENARY_MATH(id, text, bytes, mma_k, wgmma_k, k_major, promote_k) \
+  case MathMode::id:                                                       \
     return "MathMode::" #id;
 #include "shared/math.def"
 #undef CATENARY_MATH

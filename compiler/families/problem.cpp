@@ -323,6 +323,10 @@ class AxesBuilder {
         return MathMode::kF16;
       case DType::kF32:
         return anchor().true_f32 ? MathMode::kF32 : MathMode::kTF32;
+      case DType::kE4M3:
+        return anchor().fast_accum ? MathMode::kE4M3Fast : MathMode::kE4M3;
+      case DType::kE5M2:
+        return anchor().fast_accum ? MathMode::kE5M2Fast : MathMode::kE5M2;
       case DType::kI32:
       case DType::kI8:
       case DType::kI4:

@@ -53,6 +53,12 @@ double math_tflops(const Target& target, MathMode math) {
       return target.tf32_tflops;
     case MathMode::kF32:
       return target.f32_tflops;
+    case MathMode::kE4M3:
+    case MathMode::kE4M3Fast:
+    case MathMode::kE5M2:
+    case MathMode::kE5M2Fast:
+      // 1,979 dense TFLOP/s on an H100 or H200 (the vendor's datasheets). None before sm_89.
+      return target.compute_capability() >= 89 ? 2 * target.tensor_tflops : 0;
   }
   return 0;
 }

@@ -32,6 +32,7 @@ struct Counts {
   double stages = 1;           // k-tiles in flight
   double mma_flop = 0;         // of a k-tile, padding included
   double smem_clocks = 0;      // clocks that a k-tile keeps shared memory or the load path busy
+  double issue_clocks = 0;     // clocks that a k-tile keeps one of its warpgroups busy
   double l2_bytes = 0;         // of a k-tile
   double register_bytes = 0;   // activations that a unit loads to registers
   double accumulators = 0;     // of a unit's tile
@@ -43,7 +44,7 @@ struct Counts {
   bool early_weights = false;  // weights are loaded before the dependency wait
   double exchange_bytes = 0;   // a unit's share of a cluster split-K
   double partial_bytes = 0;    // of split-K, written and read; 0: none
-  double math_share = 1;       // of the 16-bit tensor rate, for tf32 and f32
+  double math_share = 1;       // of the 16-bit tensor rate, for tf32, f32 and fp8
 };
 
 // `bytes` and `flops` of the whole kernel, each operand once; `floor_tflops`: the peak rate of its

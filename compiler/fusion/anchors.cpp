@@ -48,8 +48,9 @@ class AnchorFinder {
     if (is_dequantised(first) || is_dequantised(second)) return false;
     const auto& x = info(a.operands[other].value).type;
     const auto& y = info(b.operands[other].value).type;
-    return a.equation == b.equation && a.true_f32 == b.true_f32 && a.ragged == b.ragged &&
-           x.dtype == y.dtype && x.shape == y.shape && !(a.ragged && !shares_left);
+    return a.equation == b.equation && a.true_f32 == b.true_f32 && a.fast_accum == b.fast_accum &&
+           a.ragged == b.ragged && x.dtype == y.dtype && x.shape == y.shape &&
+           !(a.ragged && !shares_left);
   }
 
   // No kernel has two dequantised weights.
@@ -95,7 +96,7 @@ class AnchorFinder {
     const Value& a = value(first);
     const Value& b = value(second);
     const int rank = info(first).type.rank();
-    if (a.true_f32 != b.true_f32 ||
+    if (a.true_f32 != b.true_f32 || a.fast_accum != b.fast_accum ||
         info(a.operands[0].value).type.dtype != info(b.operands[0].value).type.dtype ||
         a.ragged.has_value() != b.ragged.has_value()) {
       return false;

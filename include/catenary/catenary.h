@@ -82,9 +82,11 @@ enum {
   CTN_F16 = 1,
   CTN_F32 = 2,
   CTN_I32 = 3,
-  CTN_I8 = 4, /* this one and those below: only operands of ctn_chain_dequant */
+  CTN_I8 = 4, /* this one, CTN_I4 and CTN_U4: only operands of ctn_chain_dequant */
   CTN_I4 = 5, /* two elements a byte, the low nibble first */
-  CTN_U4 = 6
+  CTN_U4 = 6,
+  CTN_E4M3 = 7, /* float8_e4m3fn, up to 448, no infinity; larger values are rounded to 448 */
+  CTN_E5M2 = 8  /* float8_e5m2, up to 57,344; larger values are rounded to that */
 };
 
 /* The role of a parameter. An input may be written by the previous kernel of the stream. A weight
@@ -199,10 +201,13 @@ typedef struct ctn_ragged {
 
 /* Multiplies f32 operands in f32. Without it they are rounded to tf32. */
 #define CTN_CONTRACT_TRUE_F32 1u
+/* Operands of CTN_E4M3 or CTN_E5M2: the sum stays in the tensor cores, which keep 13 fraction bits
+ * of it. Without it such sums are added to sums in f32 after every 128 terms. */
+#define CTN_CONTRACT_FAST_ACCUM 2u
 
 /* "mk,nk->mn", one letter per dimension. A label of one operand and the result is kept, a label of
- * all three is a batch label, a label of both operands only is summed. `flags`: 0 or
- * CTN_CONTRACT_TRUE_F32. `ragged` may be null. */
+ * all three is a batch label, a label of both operands only is summed. `flags`: 0, or
+ * a flag above that fits the operands' dtype. `ragged` may be null. */
 CTN_API ctn_status ctn_chain_contract(ctn_chain* chain, const char* equation, ctn_value left,
                                       ctn_value right, uint32_t flags, const ctn_ragged* ragged,
                                       const char* name, ctn_value* value);

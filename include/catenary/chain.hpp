@@ -31,7 +31,9 @@ enum class DType : ctn_dtype {
   i32 = CTN_I32,
   i8 = CTN_I8,
   i4 = CTN_I4,
-  u4 = CTN_U4
+  u4 = CTN_U4,
+  e4m3 = CTN_E4M3,
+  e5m2 = CTN_E5M2
 };
 // The types without their scope.
 inline constexpr DType bf16 = DType::bf16;
@@ -41,6 +43,8 @@ inline constexpr DType i32 = DType::i32;
 inline constexpr DType i8 = DType::i8;
 inline constexpr DType i4 = DType::i4;
 inline constexpr DType u4 = DType::u4;
+inline constexpr DType e4m3 = DType::e4m3;
+inline constexpr DType e5m2 = DType::e5m2;
 
 // As the size of a dimension: the chain's symbol (Chain::symbol).
 inline constexpr std::int64_t symbol = CTN_SYMBOL;
@@ -248,22 +252,25 @@ inline int result_rank(const std::string& equation) {
 }
 
 inline Tensor contract(const std::string& equation, const Tensor& left, const Tensor& right,
-                       const ctn_ragged* ragged, const std::string& name, bool true_f32) {
+                       const ctn_ragged* ragged, const std::string& name, bool true_f32,
+                       bool fast_accum) {
   check_same_chain(left, right);
   ctn_value value = 0;
-  check(ctn_chain_contract(left.chain(), c_text(equation), left.value(), right.value(),
-                           true_f32 ? CTN_CONTRACT_TRUE_F32 : 0u, ragged, name_or_null(name),
-                           &value));
+  const std::uint32_t flags =
+      (true_f32 ? CTN_CONTRACT_TRUE_F32 : 0u) | (fast_accum ? CTN_CONTRACT_FAST_ACCUM : 0u);
+  check(ctn_chain_contract(left.chain(), c_text(equation), left.value(), right.value(), flags,
+                           ragged, name_or_null(name), &value));
   return Tensor(left.chain(), value, result_rank(equation));
 }
 
 }  // namespace detail
 
 // contract("mk,nk->mn", x, w); labels as for ctn_chain_contract. `true_f32`: f32 operands are not
-// rounded to tf32.
+// rounded to tf32. `fast_accum`: sums of fp8 products stay in the tensor cores' precision.
 inline Tensor contract(const std::string& equation, const Tensor& left, const Tensor& right,
-                       const std::string& name = "", bool true_f32 = false) {
-  return detail::contract(equation, left, right, nullptr, name, true_f32);
+                       const std::string& name = "", bool true_f32 = false,
+                       bool fast_accum = false) {
+  return detail::contract(equation, left, right, nullptr, name, true_f32, fast_accum);
 }
 
 // Divides label `label` into groups: group g, an index of label `group`, has indices ends[g-1] to
@@ -276,14 +283,15 @@ struct Ragged {
 
 // contract("mk,enk->mn", x, w, {'m', ends, 'e'}): rows grouped by expert, without padding.
 inline Tensor contract(const std::string& equation, const Tensor& left, const Tensor& right,
-                       const Ragged& ragged, const std::string& name = "", bool true_f32 = false) {
+                       const Ragged& ragged, const std::string& name = "", bool true_f32 = false,
+                       bool fast_accum = false) {
   detail::check_same_chain(left, ragged.ends);
   ctn_ragged parts{};
   parts.struct_size = sizeof parts;
   parts.label = ragged.label;
   parts.group = ragged.group;
   parts.ends = ragged.ends.value();
-  return detail::contract(equation, left, right, &parts, name, true_f32);
+  return detail::contract(equation, left, right, &parts, name, true_f32, fast_accum);
 }
 
 // A linear layer: x[..., k] times w[n, k] is [..., n].

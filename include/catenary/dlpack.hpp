@@ -17,7 +17,7 @@ struct DLPackTensor {
   std::int32_t device_type = 0;     // 1: host memory, 2: CUDA
   std::int32_t device_id = 0;       // number of the device
   std::int32_t ndim = 0;            // dimensions
-  std::uint8_t code = 0;            // 0 integer, 2 float, 4 bfloat
+  std::uint8_t code = 0;            // 0 integer, 2 float, 4 bfloat, 10 e4m3fn, 12 e5m2
   std::uint8_t bits = 0;            // of an element
   std::uint16_t lanes = 1;          // elements of a vector type; 1: no vector
   std::int64_t* shape = nullptr;    // elements in each dimension
@@ -36,11 +36,17 @@ namespace detail {
 
 inline bool same_dtype(DType dtype, const DLPackTensor& tensor) {
   const bool integer = dtype == DType::i32 || dtype == DType::i8 || dtype == DType::i4;
-  const int code = integer ? 0 : dtype == DType::u4 ? 1 : dtype == DType::bf16 ? 4 : 2;
+  const bool fp8 = dtype == DType::e4m3 || dtype == DType::e5m2;
+  const int code = integer                ? 0
+                   : dtype == DType::u4   ? 1
+                   : dtype == DType::bf16 ? 4
+                   : dtype == DType::e4m3 ? 10
+                   : dtype == DType::e5m2 ? 12
+                                          : 2;
   const bool nibble = dtype == DType::i4 || dtype == DType::u4;
   const int bits = dtype == DType::bf16 || dtype == DType::f16 ? 16
                    : nibble                                    ? 4
-                   : dtype == DType::i8                        ? 8
+                   : dtype == DType::i8 || fp8                 ? 8
                                                                : 32;
   return tensor.code == code && tensor.bits == bits && tensor.lanes == 1;
 }

@@ -12,14 +12,17 @@ namespace {
 
 using namespace gradient;
 
-bool is_float(DType dtype) { return dtype_info(dtype).kind == DTypeKind::kFloat; }
+// May a parameter of this dtype have a gradient? fp8 has too few values for one.
+bool has_gradient(DType dtype) {
+  return dtype_info(dtype).kind == DTypeKind::kFloat && !is_fp8(dtype);
+}
 
 Expected<std::vector<ValueId>> wanted_parameters(const VerifiedChain& chain,
                                                  const GradientOptions& options) {
   std::vector<ValueId> wanted;
   for (ValueId id : chain.parameters()) {
     const Value& value = chain.value(id);
-    const bool standard = value.role != Role::kScalar && is_float(value.type.dtype);
+    const bool standard = value.role != Role::kScalar && has_gradient(value.type.dtype);
     if (options.wanted.empty() ? standard : llvm::is_contained(options.wanted, value.name)) {
       wanted.push_back(id);
     }
@@ -33,7 +36,7 @@ Expected<std::vector<ValueId>> wanted_parameters(const VerifiedChain& chain,
                       quoted(name), quoted(chain.chain().name), suggestion(name, names));
   }
   for (ValueId id : wanted) {
-    if (is_float(chain.value(id).type.dtype)) continue;
+    if (has_gradient(chain.value(id).type.dtype)) continue;
     return make_error(ErrorCode::kInvalidArgument,
                       "parameter {} is {}, which has no gradient: leave it out of the wanted ones",
                       quoted(chain.value(id).name), dtype_text(chain.value(id).type.dtype));
@@ -92,6 +95,17 @@ Error check_supported(const VerifiedChain& chain) {
       return make_error(ErrorCode::kUnsupported,
                         "'{}' of {} has no gradient: train with the weights in bf16 or f16",
                         op_info(value.op).text, quoted(value.name));
+    }
+    const bool multiplies_fp8 =
+        value.op == Op::kContract && llvm::all_of(value.operands, [&](const Use& use) {
+          return is_fp8(chain.info(use.value).type.dtype);
+        });
+    if (multiplies_fp8 || (value.op == Op::kCast && is_fp8(value.type.dtype))) {
+      return make_error(
+          ErrorCode::kUnsupported, "'{}' of {} {} {}, which has no gradient: train in bf16 or f16",
+          op_info(value.op).text, quoted(value.name), multiplies_fp8 ? "multiplies" : "rounds to",
+          dtype_text(multiplies_fp8 ? chain.info(value.operands[0].value).type.dtype
+                                    : value.type.dtype));
     }
     const auto& groups = chain.info(id).operand_group;
     for (size_t i = 0; i < groups.size(); ++i) {

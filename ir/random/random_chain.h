@@ -19,6 +19,9 @@ struct RandomChainOptions {
   // Starts with a small-M contraction: up to 16 rows, K-major operands, K a multiple of 128 bytes,
   // rows aligned to 16 bytes.
   bool small_m = false;
+  // Some tensors, casts and outputs are e4m3 or e5m2. Kernels multiply these only as small_m lays
+  // them out.
+  bool fp8 = false;
 };
 
 // A chain that verify() accepts: contractions of every dtype, label class and label order (several

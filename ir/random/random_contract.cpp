@@ -222,6 +222,7 @@ ValueId RandomParts::contraction(std::optional<ValueId> existing) {
   }
   contract.equation = fmt::format("{},{}->{}", texts[0], texts[1], facts.labels);
   contract.true_f32 = dtype == DType::kF32 && random_.chance(options_.small_m ? 15 : 50);
+  contract.fast_accum = is_fp8(dtype) && fp8_.chance(30);
   facts.shape = shape_of(facts.labels);
   facts.magnitude =
       known(contract.operands[0].value).magnitude * known(contract.operands[1].value).magnitude;

@@ -28,7 +28,8 @@ RandomParts::RandomParts(u64 seed, const RandomChainOptions& options)
     : options_(options),
       random_(seed),
       extra_(seed ^ 0x6b8d3f1a5c27e490ull),
-      addends_(seed ^ 0x2f94c16be8073da5ull) {
+      addends_(seed ^ 0x2f94c16be8073da5ull),
+      fp8_(seed ^ 0x51d7348e93c0a6f2ull) {
   if (!random_.chance(25)) return;
   const i64 hi = random_.range(1, std::min<i64>(options.small_m ? 16 : 64, options.max_elements));
   symbol_ = Symbol{"M", random_.range(0, 1), hi};
@@ -44,7 +45,11 @@ Value& RandomParts::value(ValueId id) {
 
 bool RandomParts::is_parameter(ValueId id) const { return id < kFirstOp; }
 
-DType RandomParts::float_dtype() { return random_.pick<DType>(kFloats); }
+DType RandomParts::float_dtype() {
+  const DType dtype = random_.pick<DType>(kFloats);
+  if (!options_.fp8 || !fp8_.chance(35)) return dtype;
+  return fp8_.chance(70) ? DType::kE4M3 : DType::kE5M2;
+}
 
 Dim RandomParts::new_dim() {
   if (symbol_ && !symbol_used_) {

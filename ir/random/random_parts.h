@@ -99,7 +99,7 @@ class RandomParts {
 
   const RandomChainOptions& options_;
   Random random_;
-  Random extra_, addends_;  // of choices that leave the other chains of a seed as they are
+  Random extra_, addends_, fp8_;  // of choices that leave the other chains of a seed as they are
   std::optional<Symbol> symbol_;
   bool symbol_used_ = false;
   std::vector<Value> parameters_, ops_;

@@ -25,7 +25,7 @@ bool same_bits(double a, double b) {
 // Half the distance from `x` to the next larger magnitude of the format.
 double half_step(DType dtype, double x) {
   const int fraction = dtype_info(dtype).fraction;
-  const int smallest = dtype == DType::kF16 ? -14 : -126;  // exponent of the smallest normal
+  const int smallest = dtype_info(dtype).min_exponent;
   const int exponent = x == 0 ? smallest : std::max(std::ilogb(x), smallest);
   return std::ldexp(0.5, exponent - (fraction - 1));
 }

@@ -70,8 +70,8 @@ double round_to(DType dtype, double value);
 double round_to_tf32(double value, bool ties_to_even = false);
 
 // True if a correct kernel may produce `got` (an element of `dtype`, as read by load_element):
-// round(value - error) <= got <= round(value + error). An infinity or a NaN of the reference must
-// be matched exactly (any NaN matches NaN).
+// round(value - error) <= got <= round(value + error). An infinity of the reference must be matched
+// by what the dtype rounds it to, a NaN by any NaN.
 bool accepts(const Interval& expected, DType dtype, double got);
 
 }  // namespace catenary

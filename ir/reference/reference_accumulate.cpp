@@ -12,16 +12,18 @@ namespace catenary {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kCut = 0x1p-23;    // of the largest magnitude, per term of a block
-constexpr double kHalfBlock = 8.5;  // (16 products + the partial sum) / 2
 constexpr double kSubnormal = 0x1p-149;
 
 // Above this an operand of the sum may have left f32's range (2^-23 * 2^127 is 2^104).
 constexpr double kOverflowSuspect = 0x1p100;
 
-double total_error(bool true_f32, double bound, double carried, i64 terms) {
+double total_error(SumRule rule, double bound, double carried, i64 terms) {
   const double n = static_cast<double>(terms);
-  if (!true_f32) return kCut * bound + carried + kSubnormal * (n / kBlockTerms + 1);
+  if (rule != SumRule::kTrueF32) {
+    const SumFacts facts = sum_facts(rule);
+    const double blocks = n / static_cast<double>(facts.block_terms) + 1;
+    return facts.cut * bound + carried + kSubnormal * blocks;
+  }
   if (n * kUnitF32 >= 1) return kInfinity;
   return n * kUnitF32 / (1 - n * kUnitF32) * (bound + carried) + carried + n * kSubnormal;
 }
@@ -39,16 +41,23 @@ inline Pair load(const double* from) {
   return pair;
 }
 
-template <bool kTrueF32, bool kErrors>
+template <SumRule kRule, bool kErrors>
 void accumulate_lanes(PackedTerms row, PackedTerms panel, i64 terms, LaneSums& sums) {
+  constexpr SumFacts kFacts = sum_facts(kRule);
+  constexpr bool kTrueF32 = kRule == SumRule::kTrueF32;
+  constexpr i64 kBlock = kTrueF32 ? kWholeTerms : kFacts.block_terms;
   Pair sum[kPairs], bound[kPairs], carried[kPairs];
+  Pair start[kPairs] = {};
   std::memcpy(sum, sums.sum, sizeof sum);
   std::memcpy(bound, sums.bound, sizeof bound);
   std::memcpy(carried, sums.carried, sizeof carried);
-  for (i64 first = 0; first < terms; first += kBlockTerms) {
-    const i64 last = std::min(first + kBlockTerms, terms);
+  for (i64 first = 0; first < terms; first += kBlock) {
+    const i64 last = std::min(first + kBlock, terms);
+    if constexpr (kFacts.partial_terms > 0) {
+      if (first % kFacts.partial_terms == 0) std::memcpy(start, sum, sizeof start);
+    }
     Pair largest[kPairs];
-    for (int j = 0; j < kPairs; ++j) largest[j] = magnitude(sum[j]);
+    for (int j = 0; j < kPairs; ++j) largest[j] = magnitude(sum[j] - start[j]);
     for (i64 k = first; k < last; ++k) {
       const double a = row.value[k];
       const double a_error = kErrors && row.error ? row.error[k] : 0;
@@ -69,7 +78,12 @@ void accumulate_lanes(PackedTerms row, PackedTerms panel, i64 terms, LaneSums& s
       }
     }
     if constexpr (!kTrueF32) {
-      for (int j = 0; j < kPairs; ++j) bound[j] += kHalfBlock * largest[j] + magnitude(sum[j]);
+      for (int j = 0; j < kPairs; ++j)
+        bound[j] += kFacts.share * largest[j] + magnitude(sum[j] - start[j]);
+    }
+    if constexpr (kFacts.partial_terms > 0) {
+      if (last % kFacts.partial_terms != 0 && last != terms) continue;
+      for (int j = 0; j < kPairs; ++j) bound[j] += kUnitF32 / kFacts.cut * magnitude(sum[j]);
     }
   }
   std::memcpy(sums.sum, sum, sizeof sum);
@@ -77,7 +91,38 @@ void accumulate_lanes(PackedTerms row, PackedTerms panel, i64 terms, LaneSums& s
   std::memcpy(sums.carried, carried, sizeof carried);
 }
 
+template <SumRule kRule>
+void accumulate_by(PackedTerms row, PackedTerms panel, i64 terms, LaneSums& sums) {
+  row.error || panel.error ? accumulate_lanes<kRule, true>(row, panel, terms, sums)
+                           : accumulate_lanes<kRule, false>(row, panel, terms, sums);
+}
+
 }  // namespace
+
+SumRule sum_rule(const Value& value, DType dtype) {
+  if (value.true_f32) return SumRule::kTrueF32;
+  if (!is_fp8(dtype)) return SumRule::kTensor;
+  return value.fast_accum ? SumRule::kFp8Fast : SumRule::kFp8;
+}
+
+double error_beside(SumRule rule, i64 terms) {
+  const SumFacts facts = sum_facts(rule);
+  if (rule == SumRule::kTrueF32) return facts.cut * static_cast<double>(terms);
+  // A partial sum starts from 0, and the other one is in the sum in f32.
+  if (facts.partial_terms > 0)
+    return kUnitF32 * static_cast<double>(ceil_div(terms, facts.partial_terms));
+  return facts.cut * (facts.share + 1) * static_cast<double>(ceil_div(terms, facts.block_terms));
+}
+
+// Below 2^24 every f32 sum of integers is exact; fp8 sums keep 14 bits.
+bool is_exact_sum(SumRule rule, i64 terms, double left, double right) {
+  const bool fp8 = rule == SumRule::kFp8 || rule == SumRule::kFp8Fast;
+  const i64 partial = sum_facts(rule).partial_terms;
+  const i64 in_tensor_core = partial > 0 ? std::min(terms, partial) : terms;
+  const double product = left * right;
+  return static_cast<double>(terms) * product <= 0x1p24 &&
+         (!fp8 || static_cast<double>(in_tensor_core) * product <= 0x1p14);
+}
 
 void Accumulator::add(const Interval& left, const Interval& right) {
   const double product = left.value * right.value;
@@ -90,43 +135,52 @@ void Accumulator::add(const Interval& left, const Interval& right) {
     carried_ +=
         std::fabs(left.value) * right.error + left.error * (std::fabs(right.value) + right.error);
   }
-  if (terms_ % kBlockTerms == 0) block_ = std::fabs(sum_);
+  if (facts_.partial_terms > 0 && terms_ % facts_.partial_terms == 0) start_ = sum_;
+  if (terms_ % facts_.block_terms == 0) block_ = std::fabs(sum_ - start_);
   block_ = std::max(block_, magnitude);
   sum_ += product;
   magnitudes_ += magnitude;
   if (!infinite) largest_ = std::max({largest_, magnitude, std::fabs(sum_)});
-  if (++terms_ % kBlockTerms == 0) close_block();
+  if (++terms_ % facts_.block_terms == 0) close_block();
 }
 
-void Accumulator::close_block() { bound_ += kHalfBlock * block_ + std::fabs(sum_); }
+void Accumulator::close_block() {
+  bound_ += facts_.share * block_ + std::fabs(sum_ - start_);
+  if (facts_.partial_terms > 0 && terms_ % facts_.partial_terms == 0) close_partial();
+}
+
+void Accumulator::close_partial() { bound_ += kUnitF32 / facts_.cut * std::fabs(sum_); }
 
 Interval Accumulator::result(bool exact) {
-  if (terms_ % kBlockTerms != 0) close_block();
+  if (terms_ % facts_.block_terms != 0) close_block();
+  if (facts_.partial_terms > 0 && terms_ % facts_.partial_terms != 0) close_partial();
   if (exact) return {sum_, 0};
   if (unknown_) return {std::isfinite(sum_) ? sum_ : 0, kInfinity};
   const bool overflows = std::isfinite(largest_) ? largest_ >= kOverflowF32 : false;
   if (!std::isfinite(sum_)) return overflows ? Interval{0, kInfinity} : Interval{sum_, 0};
   // Unless all terms have the same sign, an intermediate overflow depends on the order.
   if (overflows && std::fabs(sum_) < 0.99 * magnitudes_) return {0, kInfinity};
-  const double bound = true_f32_ ? magnitudes_ : bound_;
-  return settle_f32(sum_, total_error(true_f32_, bound, carried_, terms_));
+  const double bound = rule_ == SumRule::kTrueF32 ? magnitudes_ : bound_;
+  return settle_f32(sum_, total_error(rule_, bound, carried_, terms_));
 }
 
-void accumulate(bool true_f32, PackedTerms row, PackedTerms panel, i64 terms, LaneSums& sums) {
-  const bool errors = row.error || panel.error;
-  if (true_f32) {
-    errors ? accumulate_lanes<true, true>(row, panel, terms, sums)
-           : accumulate_lanes<true, false>(row, panel, terms, sums);
-  } else {
-    errors ? accumulate_lanes<false, true>(row, panel, terms, sums)
-           : accumulate_lanes<false, false>(row, panel, terms, sums);
+void accumulate(SumRule rule, PackedTerms row, PackedTerms panel, i64 terms, LaneSums& sums) {
+  switch (rule) {
+    case SumRule::kTensor:
+      return accumulate_by<SumRule::kTensor>(row, panel, terms, sums);
+    case SumRule::kTrueF32:
+      return accumulate_by<SumRule::kTrueF32>(row, panel, terms, sums);
+    case SumRule::kFp8:
+      return accumulate_by<SumRule::kFp8>(row, panel, terms, sums);
+    case SumRule::kFp8Fast:
+      return accumulate_by<SumRule::kFp8Fast>(row, panel, terms, sums);
   }
 }
 
-std::optional<Interval> lane_result(bool true_f32, const LaneSums& sums, int lane, i64 terms,
+std::optional<Interval> lane_result(SumRule rule, const LaneSums& sums, int lane, i64 terms,
                                     bool exact) {
   if (exact) return Interval{sums.sum[lane], 0};
-  const double error = total_error(true_f32, sums.bound[lane], sums.carried[lane], terms);
+  const double error = total_error(rule, sums.bound[lane], sums.carried[lane], terms);
   const bool plain = std::isfinite(sums.sum[lane]) && error < kOverflowSuspect &&
                      std::fabs(sums.sum[lane]) < kOverflowF32;
   if (!plain) return std::nullopt;

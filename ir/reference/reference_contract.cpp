@@ -16,7 +16,7 @@ namespace {
 using Axes = llvm::SmallVector<ContractionAxis, 2>;
 
 constexpr i64 kTile = 128;  // rows and columns of the result per work item
-constexpr i64 kSlab = 512;  // terms packed at a time; a multiple of kBlockTerms
+constexpr i64 kSlab = 512;  // terms packed at a time; a multiple of kWholeTerms
 
 struct Offsets {
   i64 left = 0;
@@ -60,11 +60,6 @@ void note_magnitude(double& largest, const Interval& x) {
   const bool integer = x.error == 0 && x.value == std::nearbyint(x.value);
   largest =
       std::max(largest, integer ? std::fabs(x.value) : std::numeric_limits<double>::infinity());
-}
-
-// Integers whose sum of products stays below 2^24: every order of summation is exact.
-bool exact_sum(i64 terms, double left, double right) {
-  return static_cast<double>(terms) * left * right <= 0x1p24;
 }
 
 // The packed part of one operand: `lines` rows or columns by up to kSlab terms.
@@ -126,13 +121,15 @@ class Packed {
 
 ContractionTask::ContractionTask(const VerifiedChain& chain, llvm::ArrayRef<TensorType> types,
                                  ValueId id, std::vector<i64> ends)
-    : shape_(types[id].shape), true_f32_(chain.value(id).true_f32), ends_(std::move(ends)) {
+    : shape_(types[id].shape),
+      rule_(sum_rule(chain.value(id), types[chain.value(id).operands[0].value].dtype)),
+      ends_(std::move(ends)) {
   const Value& value = chain.value(id);
   const TensorType& left = types[value.operands[0].value];
   const TensorType& right = types[value.operands[1].value];
   const Contraction& classes = *chain.info(id).contraction;
   // One f32 operand of two is a dequantised weight, which is not rounded.
-  tf32_ = !true_f32_ && left.dtype == DType::kF32 && right.dtype == DType::kF32;
+  tf32_ = rule_ != SumRule::kTrueF32 && left.dtype == DType::kF32 && right.dtype == DType::kF32;
   const auto add = [&](Axes& axes, llvm::ArrayRef<ContractionLabel> labels) {
     for (const ContractionLabel& label : labels) {
       const i64 size =
@@ -204,7 +201,7 @@ Interval ContractionTask::element(i64 index, OperandSource operand) const {
     right += nest.right;
   }
   const i64 terms = count(nest.k);
-  Accumulator sum(true_f32_);
+  Accumulator sum(rule_);
   double largest[2] = {0, 0};
   for (i64 k = 0; k < terms; ++k) {
     const Offsets step = locate(nest.k, k);
@@ -215,7 +212,7 @@ Interval ContractionTask::element(i64 index, OperandSource operand) const {
     }
     sum.add(x[0], x[1]);
   }
-  return sum.result(exact_sum(terms, largest[0], largest[1]));
+  return sum.result(is_exact_sum(rule_, terms, largest[0], largest[1]));
 }
 
 void ContractionTask::evaluate(const ContractionOperand& left, const ContractionOperand& right,
@@ -275,7 +272,7 @@ void ContractionTask::tile(const ContractionNest& nest, i64 batch, i64 row, i64 
     for (i64 panel = 0; panel < panels; ++panel) {
       const PackedTerms right = {b.value(panel * kLanes), b.error(panel * kLanes)};
       for (i64 r = 0; r < rows; ++r) {
-        accumulate(true_f32_, {a.value(r), a.error(r)}, right, static_cast<i64>(left_term.size()),
+        accumulate(rule_, {a.value(r), a.error(r)}, right, static_cast<i64>(left_term.size()),
                    sums[panel * rows + r]);
       }
     }
@@ -285,8 +282,8 @@ void ContractionTask::tile(const ContractionNest& nest, i64 batch, i64 row, i64 
     for (i64 c = 0; c < columns; ++c) {
       const i64 at = row_result[r] + column_result[c];
       const auto interval =
-          lane_result(true_f32_, sums[c / kLanes * rows + r], static_cast<int>(c % kLanes), terms,
-                      exact_sum(terms, a.largest[r], b.largest[c]));
+          lane_result(rule_, sums[c / kLanes * rows + r], static_cast<int>(c % kLanes), terms,
+                      is_exact_sum(rule_, terms, a.largest[r], b.largest[c]));
       result[at] =
           interval ? *interval
                    : element(at, [&](int side, i64 offset) { return operands[side].at(offset); });

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Contractions in the oracle: products of two operands summed in float64, with the error bound of
-// an f32 kernel (tensor cores: a running bound over blocks of 16 terms; true f32: Higham's).
+// an f32 kernel (tensor cores: a running bound over blocks of terms; true f32: Higham's).
 // Operands are a parameter's memory or computed intervals.
 #pragma once
 
 #include "ir/reference/reference.h"
+#include "ir/reference/reference_accumulate.h"
 #include "llvm/ADT/STLExtras.h"
 
 namespace catenary {
@@ -65,7 +66,7 @@ class ContractionTask {
 
   ContractionNest nest_;  // without the ragged split
   llvm::SmallVector<Dim, 4> shape_;
-  bool true_f32_ = false;
+  SumRule rule_ = SumRule::kTensor;
   bool tf32_ = false;      // operands are f32, rounded to tf32
   std::vector<i64> ends_;  // ragged ends
   char ragged_label_ = 0;

@@ -97,8 +97,8 @@ class Builder {
     const auto& shape = types_[chain_.value(id).operands[0].value].shape;
     for (const ContractionLabel& label : chain_.info(id).contraction->k)
       terms *= shape[label.left].size;
-    return step_error(chain_.value(id).true_f32) *
-           static_cast<double>(chain_.value(id).true_f32 ? terms : ceil_div(terms, kBlockTerms));
+    const DType dtype = types_[chain_.value(id).operands[0].value].dtype;
+    return error_beside(sum_rule(chain_.value(id), dtype), terms);
   }
 
   DimMap operand_map(ValueId id, size_t i, const DimMap& map) const {

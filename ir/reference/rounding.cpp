@@ -19,22 +19,27 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 struct Format {
   int fraction;
   double smallest_normal;
-  double smallest;  // subnormal
-  double largest;   // finite
+  double smallest;         // subnormal
+  double largest;          // finite
+  bool saturates = false;  // values beyond the largest become it, infinities too
 };
 constexpr Format kBF16Format{7, 0x1p-126, 0x1p-133, 0x1.fep127};
 constexpr Format kF16Format{10, 0x1p-14, 0x1p-24, 0x1.ffcp15};
 constexpr Format kTF32Format{10, 0x1p-126, 0x1p-136, 0x1.ffcp127};
+constexpr Format kE4M3Format{3, 0x1p-6, 0x1p-9, 0x1.cp8, true};
+constexpr Format kE5M2Format{2, 0x1p-14, 0x1p-16, 0x1.cp15, true};
 
 // Normal numbers: adding half of the last kept bit carries into the exponent if necessary.
 // Subnormals are fixed point: scaling by a power of two turns their rounding into rounding to an
 // integer.
 template <bool kTiesAway>
 double round_format(const Format& format, double value) {
-  if (std::isnan(value) || std::isinf(value)) return value;
+  if (std::isnan(value) || (std::isinf(value) && !format.saturates)) return value;
   const double magnitude = std::fabs(value);
   double rounded;
-  if (magnitude < format.smallest_normal) {
+  if (format.saturates && magnitude >= format.largest) {
+    rounded = format.largest;
+  } else if (magnitude < format.smallest_normal) {
     const double steps = magnitude / format.smallest;
     rounded = (kTiesAway ? std::round(steps) : std::nearbyint(steps)) * format.smallest;
   } else {
@@ -88,6 +93,37 @@ std::uint16_t encode_f16(double value) {
   return static_cast<std::uint16_t>(sign | exponent << 10 | (bits >> 42 & 1023));
 }
 
+// e4m3 has exponent bias 7 and 3 fraction bits, e5m2 15 and 2. All exponent bits set is infinity or
+// NaN in e5m2; in e4m3 only with all fraction bits set, a NaN.
+double decode_fp8(DType dtype, u8 bits) {
+  const Format& format = dtype == DType::kE4M3 ? kE4M3Format : kE5M2Format;
+  const int magnitude = bits & 0x7f;
+  const int exponent = magnitude >> format.fraction;
+  const int fraction = magnitude & ((1 << format.fraction) - 1);
+  double value;
+  if (dtype == DType::kE4M3 ? magnitude == 0x7f : magnitude > 0x7c) {
+    value = std::numeric_limits<double>::quiet_NaN();
+  } else if (dtype == DType::kE5M2 && magnitude == 0x7c) {
+    value = kInfinity;
+  } else if (exponent == 0) {
+    value = fraction * format.smallest;
+  } else {
+    value = std::ldexp((1 << format.fraction) + fraction, exponent - 1) * format.smallest;
+  }
+  return std::copysign(value, bits & 0x80 ? -1.0 : 1.0);
+}
+
+// `value` is one of the format's finite values, or NaN.
+u8 encode_fp8(const Format& format, double value) {
+  const u8 sign = std::signbit(value) ? 0x80 : 0;
+  if (std::isnan(value)) return sign | 0x7f;
+  const double steps = std::fabs(value) / format.smallest;
+  const int one = 1 << format.fraction;
+  if (steps < one) return sign | static_cast<u8>(steps);
+  const int exponent = std::ilogb(steps) - format.fraction;
+  return sign | static_cast<u8>((exponent << format.fraction) + std::ldexp(steps, -exponent));
+}
+
 // The bits of a 4-bit element: the low nibble of a byte first.
 u8 read_nibble(const void* data, i64 index) {
   return static_cast<const u8*>(data)[index / 2] >> (index % 2 * 4) & 15;
@@ -130,6 +166,9 @@ double load_element(DType dtype, const void* data, i64 index) {
       return (read_nibble(data, index) ^ 8) - 8;
     case DType::kU4:
       return read_nibble(data, index);
+    case DType::kE4M3:
+    case DType::kE5M2:
+      return decode_fp8(dtype, read<u8>(data, index));
   }
   return 0;
 }
@@ -162,6 +201,12 @@ void store_element(DType dtype, void* data, i64 index, double value) {
     case DType::kU4:
       write_nibble(data, index, round_u4(value));
       return;
+    case DType::kE4M3:
+      write(data, index, encode_fp8(kE4M3Format, round_format<false>(kE4M3Format, value)));
+      return;
+    case DType::kE5M2:
+      write(data, index, encode_fp8(kE5M2Format, round_format<false>(kE5M2Format, value)));
+      return;
   }
 }
 
@@ -181,6 +226,10 @@ double round_to(DType dtype, double value) {
       return round_i4(value);
     case DType::kU4:
       return round_u4(value);
+    case DType::kE4M3:
+      return round_format<false>(kE4M3Format, value);
+    case DType::kE5M2:
+      return round_format<false>(kE5M2Format, value);
   }
   return value;
 }
@@ -193,7 +242,7 @@ double round_to_tf32(double value, bool ties_to_even) {
 bool accepts(const Interval& expected, DType dtype, double got) {
   if (std::isinf(expected.error)) return true;
   if (std::isnan(expected.value)) return std::isnan(got);
-  if (std::isinf(expected.value)) return got == expected.value;
+  if (std::isinf(expected.value)) return got == round_to(dtype, expected.value);
   return round_to(dtype, expected.value - expected.error) <= got &&
          got <= round_to(dtype, expected.value + expected.error);
 }

@@ -99,6 +99,7 @@ Error Parser::call_head(Value& value) {
     value.equation = std::string(next().text);
   }
   if (value.op == Op::kContract && accept_name("f32")) value.true_f32 = true;
+  if (value.op == Op::kContract && accept_name("fast_accum")) value.fast_accum = true;
   return expect("(", fmt::format("before the operands of '{}'", op));
 }
 

@@ -154,10 +154,11 @@ Expected<DType> Parser::dtype() {
   if (!token) return token.takeError();
   const std::optional<DType> found = find_dtype(token->text);
   if (found) return *found;
-  return make_error_at(token->at, ErrorCode::kParse,
-                       "unknown dtype {}: use bf16, f16, f32, for ragged ends i32, or for "
-                       "quantised weights i8, i4 or u4",
-                       quoted(token->text));
+  return make_error_at(
+      token->at, ErrorCode::kParse,
+      "unknown dtype {}: use bf16, f16, f32, e4m3, e5m2, for ragged ends i32, or for "
+      "quantised weights i8, i4 or u4",
+      quoted(token->text));
 }
 
 Error Parser::shape(TensorType& type) {

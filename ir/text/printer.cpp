@@ -57,6 +57,7 @@ std::string value_text(const Chain& chain, const Value& value) {
     text += fmt::format(" \"{}\"", value.equation);
   }
   if (value.true_f32) text += " f32 ";
+  if (value.fast_accum) text += " fast_accum ";
   text += fmt::format("({})", arguments_text(chain, value));
   if (value.op == Op::kDequant) {
     text += fmt::format(" block ({}, {})", value.block.rows, value.block.columns);

@@ -283,7 +283,7 @@ Expected<TensorType> check_output(const VerifyContext& context, int i) {
   }
   if (dtype_info(output.dtype).kind != DTypeKind::kFloat) {
     return make_error_at(output.at, ErrorCode::kInvalidChain,
-                         "{} has dtype {}: return it as bf16, f16 or f32", who,
+                         "{} has dtype {}: return it as bf16, f16, f32, e4m3 or e5m2", who,
                          dtype_text(output.dtype));
   }
   TensorType type = context.info[output.value].type;

@@ -58,7 +58,7 @@ struct ValueInfo {
 //  shape
 //    and layout, and no other output is in place of that input;
 //  - elementwise and cast values have dtype f32 except casts, which have their own; a contraction's
-//    value is f32 and both its operands have one dtype among bf16, f16, f32, or one is a dequant
+//    value is f32 and both its operands have one float dtype, or one is a dequant
 //    (f32) and the other bf16 or f16;
 //  - a symbolic dimension is never inside a contiguous stride (it is outermost or strides are
 //  given).

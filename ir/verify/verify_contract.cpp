@@ -81,11 +81,12 @@ Error check_dequant_partner(const VerifyContext& context, const Value& value, Va
         quoted(context.name(weight)),
         two ? "keep one operand in bf16" : "cast the other operand first");
   }
-  if (value.true_f32) {
+  if (value.true_f32 || value.fast_accum) {
     return make_error_at(value.at, ErrorCode::kInvalidChain,
-                         "{} asks for f32 products but {} is a dequantised weight: remove the f32 "
-                         "mark",
-                         quoted(value.name), quoted(context.name(weight)));
+                         "{} asks for {} but {} is a dequantised weight: remove the word after the "
+                         "equation",
+                         quoted(value.name), value.true_f32 ? "f32 products" : "fast accumulation",
+                         quoted(context.name(weight)));
   }
   return Error::success();
 }
@@ -114,6 +115,12 @@ Error check_contract_dtypes(const VerifyContext& context, const Value& value) {
     return make_error_at(value.at, ErrorCode::kInvalidChain,
                          "{} asks for f32 products but its operands are {}: remove the f32 mark or "
                          "cast both operands to f32",
+                         quoted(value.name), dtype_text(left));
+  }
+  if (value.fast_accum && !is_fp8(left)) {
+    return make_error_at(value.at, ErrorCode::kInvalidChain,
+                         "{} asks for fast accumulation but its operands are {}, whose sums are "
+                         "f32 anyway: remove 'fast_accum' or use operands of e4m3 or e5m2",
                          quoted(value.name), dtype_text(left));
   }
   return Error::success();

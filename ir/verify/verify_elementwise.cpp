@@ -25,8 +25,8 @@ Error check_attributes(const Value& value) {
   }
   if (value.op == Op::kCast && dtype_info(value.type.dtype).kind != DTypeKind::kFloat) {
     return make_error_at(value.at, ErrorCode::kInvalidChain,
-                         "cast {} is to {}: cast to bf16, f16 or f32", quoted(value.name),
-                         dtype_text(value.type.dtype));
+                         "cast {} is to {}: cast to bf16, f16, f32, e4m3 or e5m2",
+                         quoted(value.name), dtype_text(value.type.dtype));
   }
   return Error::success();
 }

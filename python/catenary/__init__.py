@@ -87,6 +87,7 @@ from catenary.repack import WeightFormat, packed_bytes, repack, repack_zeros
 
 bf16, f16, f32, i32 = DType.bf16, DType.f16, DType.f32, DType.i32
 i8, i4, u4 = DType.i8, DType.i4, DType.u4
+e4m3, e5m2 = DType.e4m3, DType.e5m2
 
 __all__ = [
     "ArgumentError",
@@ -137,6 +138,8 @@ __all__ = [
     "dequant",
     "device_count",
     "div",
+    "e4m3",
+    "e5m2",
     "elementwise",
     "eq",
     "erf",

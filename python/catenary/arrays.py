@@ -162,8 +162,13 @@ def _dtype(name: str) -> DType | None:
 
 
 def accepts(view: View, dtype: DType) -> bool:
-    """Whether an array has `dtype`; 16-bit integers are the bits of bf16 where numpy has no other type for it."""
-    return view.dtype == dtype or (dtype == DType.bf16 and view.dtype_name == "uint16")
+    """Whether an array has `dtype`; integers are the bits of bf16 or fp8 where numpy has no other type for it."""
+    return view.dtype == dtype or view.dtype_name == _BITS.get(dtype)
+
+
+# numpy's own name of the bits of a dtype that ml_dtypes has, and its name there.
+_BITS = {DType.bf16: "uint16", DType.e4m3: "uint8", DType.e5m2: "uint8"}
+_ML_DTYPES = {DType.bf16: "bfloat16", DType.e4m3: "float8_e4m3fn", DType.e5m2: "float8_e5m2"}
 
 
 def is_bytes(view: View) -> bool:
@@ -180,31 +185,32 @@ def is_contiguous(view: View) -> bool:
 
 
 def empty_numpy(dtype: DType, shape: Sequence[int], strides: Sequence[int]) -> Any:
-    """A numpy array with unset elements at `strides`; bf16 as ml_dtypes.bfloat16 if installed, else uint16."""
+    """A numpy array with unset elements at `strides`; bf16 and fp8 of ml_dtypes if installed, else uint16 and uint8."""
     import numpy
 
     kinds = {DType.f16: numpy.float16, DType.f32: numpy.float32, DType.i32: numpy.int32, DType.i8: numpy.int8}
-    kind = kinds.get(dtype) or _numpy_bf16()
+    kind = kinds.get(dtype) or _numpy_kind(dtype)
     memory = numpy.zeros(span(shape, strides), kind)
     return numpy.lib.stride_tricks.as_strided(memory, shape, [n * memory.itemsize for n in strides])
 
 
 @functools.cache
-def _numpy_bf16() -> Any:
+def _numpy_kind(dtype: DType) -> Any:
     try:
         import ml_dtypes
     except ImportError:
-        return "uint16"
-    return ml_dtypes.bfloat16
+        return _BITS[dtype]
+    return getattr(ml_dtypes, _ML_DTYPES[dtype])
 
 
 def empty(library: str, dtype: DType, shape: Sequence[int], strides: Sequence[int], device: int | None) -> Any:
     """An array of `library` with unset elements, on a GPU, or on the host for None."""
     if library == "torch":
         torch = sys.modules["torch"]
-        kind = {DType.bf16: torch.bfloat16, DType.f16: torch.float16, DType.f32: torch.float32, DType.i32: torch.int32}
+        own = {DType.f16: "float16", DType.f32: "float32", DType.i32: "int32"}
+        kind = getattr(torch, own.get(dtype) or _ML_DTYPES[dtype])
         place = "cpu" if device is None else torch.device("cuda", device)
-        return torch.empty_strided(shape, strides, dtype=kind[dtype], device=place)
+        return torch.empty_strided(shape, strides, dtype=kind, device=place)
     if device is None:
         return empty_numpy(dtype, shape, strides)
     return Array(dtype, shape, strides, device)

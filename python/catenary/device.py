@@ -120,7 +120,7 @@ class Array:
         return self._memory.address
 
     def numpy(self) -> Any:
-        """A copy as a numpy array: bf16 as ml_dtypes.bfloat16 if that is installed, else as uint16."""
+        """A copy as a numpy array: bf16 and fp8 of ml_dtypes if that is installed, else as uint16 and uint8."""
         from catenary.arrays import empty_numpy, view
 
         host = empty_numpy(self.dtype, self.shape, self.strides)

@@ -46,7 +46,16 @@ _new = _python.PyCapsule_New
 _new.restype, _new.argtypes = ctypes.py_object, [c_void_p, ctypes.c_char_p, _Destructor]
 
 # The dtypes of a chain and bytes by DLPack's code and bits.
-NAMES = {(0, 8): "i8", (0, 32): "i32", (1, 8): "uint8", (2, 16): "f16", (2, 32): "f32", (4, 16): "bf16"}
+NAMES = {
+    (0, 8): "i8",
+    (0, 32): "i32",
+    (1, 8): "uint8",
+    (2, 16): "f16",
+    (2, 32): "f32",
+    (4, 16): "bf16",
+    (10, 8): "e4m3",
+    (12, 8): "e5m2",
+}
 CODES = {name: key for key, name in NAMES.items()}
 # Exported tensors that a consumer has, by address: each keeps its arrays and its memory.
 _exported: dict[int, Any] = {}

@@ -22,6 +22,9 @@ class DType(enum.IntEnum):
     i4 = 5
     """Two elements a byte, the low half first; `u4` likewise."""
     u4 = 6
+    e4m3 = 7
+    """float8_e4m3fn: no infinity; values beyond 448 are rounded to 448."""
+    e5m2 = 8
 
     @property
     def bits(self) -> int:
@@ -31,7 +34,7 @@ class DType(enum.IntEnum):
     @property
     def itemsize(self) -> int:
         """Bytes of one element; of two where the dtype has 4 bits."""
-        if self in (DType.i8, DType.i4, DType.u4):
+        if self in (DType.i8, DType.i4, DType.u4, DType.e4m3, DType.e5m2):
             return 1
         return 2 if self in (DType.bf16, DType.f16) else 4
 
@@ -47,8 +50,8 @@ class DType(enum.IntEnum):
         found = _DTYPES.get(str(name).removeprefix("torch."))
         if found is None:
             raise ArgumentError(
-                f"{dtype!r} is no dtype of a chain: use bf16, f16, f32, i32 for the ends of groups, or i8, i4 and "
-                "u4 for quantised weights"
+                f"{dtype!r} is no dtype of a chain: use bf16, f16, f32, e4m3, e5m2, i32 for the ends of groups, or i8, "
+                "i4 and u4 for quantised weights"
             )
         return found
 
@@ -66,6 +69,10 @@ _DTYPES = {
     "int8": DType.i8,
     "i4": DType.i4,
     "u4": DType.u4,
+    "e4m3": DType.e4m3,
+    "float8_e4m3fn": DType.e4m3,
+    "e5m2": DType.e5m2,
+    "float8_e5m2": DType.e5m2,
 }
 
 

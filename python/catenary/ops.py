@@ -26,13 +26,21 @@ class Ragged:
 
 
 def contract(
-    equation: str, left: Tensor, right: Tensor, ragged: Ragged | None = None, name: str = "", true_f32: bool = False
+    equation: str,
+    left: Tensor,
+    right: Tensor,
+    ragged: Ragged | None = None,
+    name: str = "",
+    true_f32: bool = False,
+    fast_accum: bool = False,
 ) -> Tensor:
     """`contract("mk,nk->mn", x, w)`: one letter per dimension; a label of both operands only is summed.
 
     Args:
         ragged: rows of M or of K by group: `contract("mk,enk->mn", x, w, Ragged("m", ends, "e"))`.
         true_f32: f32 operands are multiplied in f32, not rounded to tf32.
+        fast_accum: sums of fp8 products stay in the tensor cores, which keep 13 fraction bits of them; without it
+            they are added to sums in f32 after every 128 terms.
     """
     chain = chain_of(left, right) if ragged is None else chain_of(left, right, ragged.ends)
     parts = None
@@ -46,7 +54,7 @@ def contract(
         encode(equation),
         left.value,
         right.value,
-        int(true_f32),
+        int(true_f32) | 2 * int(fast_accum),
         parts,
         optional(name),
     )

@@ -20,12 +20,14 @@ static_assert(static_cast<int>(DType::kI32) == CTN_I32);
 static_assert(static_cast<int>(DType::kI8) == CTN_I8);
 static_assert(static_cast<int>(DType::kI4) == CTN_I4);
 static_assert(static_cast<int>(DType::kU4) == CTN_U4);
+static_assert(static_cast<int>(DType::kE4M3) == CTN_E4M3);
+static_assert(static_cast<int>(DType::kE5M2) == CTN_E5M2);
 static_assert(static_cast<int>(Role::kInput) == CTN_INPUT);
 static_assert(static_cast<int>(Role::kWeight) == CTN_WEIGHT);
 static_assert(static_cast<int>(Role::kScalar) == CTN_SCALAR);
 
 Expected<DType> read_dtype(ctn_dtype dtype, const std::string& argument) {
-  if (dtype >= CTN_BF16 && dtype <= CTN_U4) return static_cast<DType>(dtype);
+  if (dtype >= CTN_BF16 && dtype <= CTN_E5M2) return static_cast<DType>(dtype);
   return make_error(ErrorCode::kInvalidArgument, "{} is {}: use a value of ctn_dtype", argument,
                     dtype);
 }
@@ -207,9 +209,10 @@ ctn_status ctn_chain_contract(ctn_chain* chain, const char* equation, ctn_value 
                               const char* name, ctn_value* value) {
   return guarded([&]() -> Error {
     if (Error error = require(chain, "chain", equation, "equation", value, "value")) return error;
-    if ((flags & ~CTN_CONTRACT_TRUE_F32) != 0) {
+    if ((flags & ~(CTN_CONTRACT_TRUE_F32 | CTN_CONTRACT_FAST_ACCUM)) != 0) {
       return make_error(ErrorCode::kInvalidArgument,
-                        "flags is {:#x}: use 0 or CTN_CONTRACT_TRUE_F32", flags);
+                        "flags is {:#x}: use 0, CTN_CONTRACT_TRUE_F32 or CTN_CONTRACT_FAST_ACCUM",
+                        flags);
     }
     std::optional<RaggedLabel> label;
     if (ragged != nullptr) {
@@ -220,6 +223,7 @@ ctn_status ctn_chain_contract(ctn_chain* chain, const char* equation, ctn_value 
     return append(*chain, value, [&](Chain& to) {
       const ValueId id = to.contract(equation, left, right, text_or_empty(name));
       to.values.back().true_f32 = (flags & CTN_CONTRACT_TRUE_F32) != 0;
+      to.values.back().fast_accum = (flags & CTN_CONTRACT_FAST_ACCUM) != 0;
       to.values.back().ragged = label;
       return id;
     });

@@ -42,6 +42,7 @@ inline constexpr Result kErrorLaunchFailed = 719;
 inline constexpr Result kErrorNotSupported = 801;
 inline constexpr Result kErrorStreamCaptureUnsupported = 900;
 inline constexpr Result kErrorStreamCaptureImplicit = 906;
+inline constexpr int kTensorMapU8 = 0;
 inline constexpr int kTensorMapU32 = 2;
 inline constexpr int kTensorMapF16 = 6;
 inline constexpr int kTensorMapF32 = 7;

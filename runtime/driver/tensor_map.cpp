@@ -16,6 +16,9 @@ constexpr int data_type(DType dtype, bool as_tf32) {
       return cuda::kTensorMapU32;
     case DType::kF32:
       return as_tf32 ? cuda::kTensorMapTF32 : cuda::kTensorMapF32;
+    case DType::kE4M3:
+    case DType::kE5M2:
+      return cuda::kTensorMapU8;
     case DType::kI8:
     case DType::kI4:
     case DType::kU4:
@@ -47,7 +50,8 @@ Result simulated_tensor_map_encode(TensorMap* map, int data_type, unsigned rank,
                                    const unsigned long long* strides, const unsigned* box,
                                    const unsigned* element_strides, int interleave, int swizzle,
                                    int, int fill) {
-  constexpr DType kDTypes[] = {DType::kBF16, DType::kF16, DType::kF32, DType::kI32};
+  constexpr DType kDTypes[] = {DType::kBF16, DType::kF16, DType::kF32, DType::kI32,
+                               DType::kE4M3};  // of the same map as e5m2
   TensorMapSpec spec;
   spec.as_tf32 = data_type == kTensorMapTF32;
   bool known = false;

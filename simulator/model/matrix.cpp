@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "simulator/model/matrix.h"
 
+#include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
+
+#include "shared/fp8.h"
 
 namespace catenary::sim {
 namespace {
@@ -30,6 +34,7 @@ double memory_value(Number number, const u8* from) {
     std::memcpy(&bits, from, 4);
     return tf32_value(bits);
   }
+  if (is_fp8(number)) return fp8_value(number, *from);
   u16 bits;
   std::memcpy(&bits, from, 2);
   return number == Number::kBF16 ? bf16_value(bits) : f16_value(bits);
@@ -119,13 +124,69 @@ Error check_start(const MatrixDescriptor& d, const SharedTile& tile) {
   return Error::success();
 }
 
+// --- fp8 ---
+
+constexpr int kSumFraction = 13;
+constexpr int kNoExponent = -1000;  // of a zero
+
+// Exponents of fp8 values; subnormals have that of the smallest normal number.
+std::vector<int> exponents_of(const double* values, size_t count, int smallest) {
+  std::vector<int> exponents(count, kNoExponent);
+  for (size_t i = 0; i < count; ++i) {
+    if (values[i] != 0 && std::isfinite(values[i]))
+      exponents[i] = std::max(std::ilogb(values[i]), smallest);
+  }
+  return exponents;
+}
+
+// `value` without the bits after kSumFraction fraction bits.
+float truncated(double value) {
+  if (value == 0 || !std::isfinite(value)) return static_cast<float>(value);
+  const double unit = std::ldexp(1.0, std::ilogb(value) - kSumFraction);
+  return static_cast<float>(std::trunc(value / unit) * unit);
+}
+
+void multiply_fp8(Number number, const double* a, const double* b, float* d, u32 m, u32 n, u32 k,
+                  bool accumulate) {
+  const int smallest = number == Number::kE4M3 ? -6 : -14;
+  const std::vector<int> a_exponents = exponents_of(a, size_t{m} * k, smallest);
+  const std::vector<int> b_exponents = exponents_of(b, size_t{k} * n, smallest);
+  for (u32 row = 0; row < m; ++row) {
+    for (u32 column = 0; column < n; ++column) {
+      float& to = d[row * n + column];
+      const double before = accumulate ? to : 0.0;
+      int largest = before == 0 || !std::isfinite(before) ? kNoExponent : std::ilogb(before);
+      double plain = before;
+      for (u32 i = 0; i < k; ++i) {
+        largest = std::max(largest, a_exponents[row * k + i] + b_exponents[i * n + column]);
+        plain += a[row * k + i] * b[i * n + column];
+      }
+      if (!std::isfinite(plain) || largest <= kNoExponent) {
+        to = plain == plain ? static_cast<float>(plain) : std::bit_cast<float>(0x7fffffffu);
+        continue;
+      }
+      const double scale = std::ldexp(1.0, kSumFraction - largest);
+      i64 sum = static_cast<i64>(before * scale);  // truncates
+      for (u32 i = 0; i < k; ++i)
+        sum += static_cast<i32>(a[row * k + i] * b[i * n + column] * scale);
+      to = truncated(static_cast<double>(sum) / scale);
+    }
+  }
+}
+
 }  // namespace
 
 double bf16_value(u16 bits) { return std::bit_cast<float>(static_cast<u32>(bits) << 16); }
 double f16_value(u16 bits) { return f16_float(bits); }
 double tf32_value(u32 bits) { return std::bit_cast<float>(bits & 0xffffe000u); }
 
-void multiply(const double* a, const double* b, float* d, u32 m, u32 n, u32 k, bool accumulate) {
+double fp8_value(Number number, u8 bits) {
+  return fp8_to_f32(number == Number::kE4M3 ? kE4M3Bits : kE5M2Bits, bits);
+}
+
+void multiply(Number number, const double* a, const double* b, float* d, u32 m, u32 n, u32 k,
+              bool accumulate) {
+  if (is_fp8(number)) return multiply_fp8(number, a, b, d, m, n, k, accumulate);
   constexpr u32 kBlock = 8;
   for (u32 row = 0; row < m; ++row) {
     for (u32 column = 0; column < n; column += kBlock) {
@@ -163,7 +224,7 @@ void warp_mma(Number number, const std::array<MmaLane, 32>& lanes) {
       d[e.row * 8 + e.column] = lanes[lane].d[i];
     }
   }
-  multiply(a, b, d, 16, 8, k, true);
+  multiply(number, a, b, d, 16, 8, k, true);
   for (u32 lane = 0; lane < 32; ++lane) {
     for (u32 i = 0; i < 4; ++i) {
       const Element e = mma_d_element(lane, i);

@@ -19,11 +19,16 @@ double bf16_value(u16 bits);
 double f16_value(u16 bits);
 // The low 13 bits are ignored, as the hardware does.
 double tf32_value(u32 bits);
+double fp8_value(Number number, u8 bits);
 
-// Bytes of an operand element in registers and in shared memory: 2, or 4 for tf32.
-constexpr u32 operand_bytes(Number number) { return number == Number::kTF32 ? 4 : 2; }
-// K of one instruction: 16, or 8 for tf32 (32 bytes in both cases).
+constexpr bool is_fp8(Number number) { return number == Number::kE4M3 || number == Number::kE5M2; }
+// Bytes of an operand element in registers and in shared memory: 2, 4 for tf32, 1 for fp8.
+constexpr u32 operand_bytes(Number number) {
+  return number == Number::kTF32 ? 4 : is_fp8(number) ? 1 : 2;
+}
+// K of one instruction: 16, 8 for tf32, 32 for fp8 (32 bytes in all cases).
 constexpr u32 mma_k(Number number) { return 32 / operand_bytes(number); }
+// mma.sync and wgmma with A in registers take these. wgmma takes fp8 from shared memory, too.
 constexpr bool is_operand(Number number) {
   return number == Number::kBF16 || number == Number::kF16 || number == Number::kTF32;
 }
@@ -74,11 +79,18 @@ constexpr Element wgmma_a_element(Number number, u32 thread, u32 i) {
 
 // --- multiply-accumulate ---
 
-// d (m x n) = a (m x k) * b (k x n) + (accumulate ? d : 0), all row-major, n a multiple of 8. Each
-// element is summed in double and rounded to f32 once, to nearest. The hardware aligns the products
-// of one instruction to the largest and truncates the bits below its adder, so that its last bits
-// differ; where every sum is exact in f32, both agree bit for bit. A NaN is 0x7fffffff.
-void multiply(const double* a, const double* b, float* d, u32 m, u32 n, u32 k, bool accumulate);
+// d (m x n) = a (m x k) * b (k x n) + (accumulate ? d : 0), all row-major, n a multiple of 8. A NaN
+// is 0x7fffffff.
+//   16 bits, tf32  Each element is summed in double and rounded to f32 once, to nearest. The
+//                  hardware aligns the products of one instruction to the largest and truncates the
+//                  bits below its adder, so that its last bits differ; where every sum is exact in
+//                  f32, both agree bit for bit.
+//   fp8            As Hopper does by MMA-Sim (arXiv:2511.10909), which agrees with an H100 bit for
+//                  bit: products and d are aligned to the largest exponent (of a product: the sum
+//                  of its factors' exponents) and truncated to 13 fraction bits there; the sum is
+//                  truncated to 13 fraction bits of its own.
+void multiply(Number number, const double* a, const double* b, float* d, u32 m, u32 n, u32 k,
+              bool accumulate);
 
 // The registers of a lane in mma.sync: a[4], b[2], d[4].
 struct MmaLane {

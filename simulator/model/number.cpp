@@ -23,6 +23,7 @@ DType dtype_of(Number number) {
 }  // namespace
 
 u32 number_bytes(Number number) {
+  if (number == Number::kE4M3 || number == Number::kE5M2) return 1;
   return number == Number::kBF16 || number == Number::kF16 ? 2 : 4;
 }
 

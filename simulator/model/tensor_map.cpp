@@ -113,6 +113,10 @@ Number number_of(const TensorMapSpec& spec) {
       return spec.as_tf32 ? Number::kTF32 : Number::kF32;
     case DType::kI32:
       return Number::kU32;
+    case DType::kE4M3:
+      return Number::kE4M3;
+    case DType::kE5M2:
+      return Number::kE5M2;
     case DType::kI8:
     case DType::kI4:
     case DType::kU4:

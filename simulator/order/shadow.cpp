@@ -53,10 +53,10 @@ std::optional<Conflict> Shadow::check_readers(const Cell& cell, u32 offset,
 }
 
 std::optional<Conflict> Shadow::read(u32 offset, u32 bytes, const Access& access) {
-  const u32 end = (offset + bytes + kGranule - 1) / kGranule;
-  for (u32 i = offset / kGranule; i < end; ++i) {
+  const u32 end = (offset + bytes + kSharedGranule - 1) / kSharedGranule;
+  for (u32 i = offset / kSharedGranule; i < end; ++i) {
     Cell& cell = this->cell(i);
-    const u32 at = i * kGranule;
+    const u32 at = i * kSharedGranule;
     if (cell.writer == kMbarrier) {
       return Conflict{Conflict::Kind::kBarrier, at, 0, cell.write_site};
     }
@@ -74,10 +74,10 @@ std::optional<Conflict> Shadow::read(u32 offset, u32 bytes, const Access& access
 }
 
 std::optional<Conflict> Shadow::write(u32 offset, u32 bytes, const Access& access) {
-  const u32 end = (offset + bytes + kGranule - 1) / kGranule;
-  for (u32 i = offset / kGranule; i < end; ++i) {
+  const u32 end = (offset + bytes + kSharedGranule - 1) / kSharedGranule;
+  for (u32 i = offset / kSharedGranule; i < end; ++i) {
     Cell& cell = this->cell(i);
-    const u32 at = i * kGranule;
+    const u32 at = i * kSharedGranule;
     if (cell.writer == kMbarrier) {
       return Conflict{Conflict::Kind::kBarrier, at, 0, cell.write_site};
     }
@@ -104,7 +104,7 @@ std::optional<Conflict> Shadow::write(u32 offset, u32 bytes, const Access& acces
 }
 
 void Shadow::set_barrier(u32 offset, bool is_barrier) {
-  for (u32 i = offset / kGranule; i < (offset + 8) / kGranule; ++i) {
+  for (u32 i = offset / kSharedGranule; i < (offset + 8) / kSharedGranule; ++i) {
     cell(i) = Cell();
     if (is_barrier) cell(i).writer = kMbarrier;
   }

@@ -16,6 +16,9 @@
 
 namespace catenary::sim {
 
+// Bytes that share a cell: the smallest access of shared memory.
+inline constexpr u32 kSharedGranule = 2;
+
 // One access: made by `component` at `epoch`; `clock` is what its issuer knows (of an asynchronous
 // operation, at its issue).
 struct Access {
@@ -45,7 +48,7 @@ struct Conflict {
 class Shadow {
  public:
   explicit Shadow(u32 bytes)
-      : pages_((bytes + kPageCells * kGranule - 1) / (kPageCells * kGranule)) {}
+      : pages_((bytes + kPageCells * kSharedGranule - 1) / (kPageCells * kSharedGranule)) {}
 
   // Records a read or a write of [offset, offset + bytes), which must be inside. Returns the first
   // conflict, if any; the access is then not recorded.

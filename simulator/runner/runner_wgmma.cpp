@@ -46,8 +46,8 @@ void run_wgmma(const IssuedWgmma& p) {
     read_operand_tile(p.a, p.a_tile, p.number, p.smem, p.window, a.data(), k, 1);
   }
   read_operand_tile(p.b, p.b_tile, p.number, p.smem, p.window, b.data(), 1, n);
-  multiply(p.a_values.empty() ? a.data() : p.a_values.data(), b.data(), p.d->values.data(), kRows,
-           n, k, p.accumulate);
+  multiply(p.number, p.a_values.empty() ? a.data() : p.a_values.data(), b.data(),
+           p.d->values.data(), kRows, n, k, p.accumulate);
 }
 
 // Converges the threads of a warpgroup. Faults if other lanes of the warp wait in an instruction of
@@ -70,17 +70,18 @@ void converge_warpgroup(Runner& runner, Site site, void* payload,
 }
 
 void check_operands(Runner& runner, const WgmmaOperands& o, Site site) {
-  if (!is_operand(o.number)) {
-    runner.fault(FaultKind::kOperand, site, "multiplies numbers that are not bf16, f16 or tf32");
+  if (!is_operand(o.number) && !(is_fp8(o.number) && o.a_registers == nullptr)) {
+    runner.fault(FaultKind::kOperand, site,
+                 "multiplies numbers that are not bf16, f16, tf32, or fp8 from shared memory");
   }
   if (o.n < 8 || o.n > 256 || o.n % 8 != 0) {
     runner.fault(FaultKind::kOperand, site,
                  "has {} columns: multiples of 8 from 8 to 256 are allowed", o.n);
   }
-  if (o.number == Number::kTF32 && (o.trans_a || o.trans_b)) {
+  if (operand_bytes(o.number) != 2 && (o.trans_a || o.trans_b)) {
     runner.fault(FaultKind::kOperand, site,
-                 "transposes {}, which is tf32: only 16-bit operands can be MN-major",
-                 o.trans_a ? "A" : "B");
+                 "transposes {}, which is {}: only 16-bit operands can be MN-major",
+                 o.trans_a ? "A" : "B", o.number == Number::kTF32 ? "tf32" : "fp8");
   }
   if (o.a_registers != nullptr && o.trans_a) {
     runner.fault(FaultKind::kOperand, site, "transposes A, which is in registers");

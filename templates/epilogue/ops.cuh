@@ -189,6 +189,10 @@ CATENARY_DEVICE float round_element(float v) {
     return bf16_to_f32(f32_to_bf16(v));
   } else if constexpr (kDType == DType::kF16) {
     return f16_to_f32(f32_to_f16(v));
+  } else if constexpr (is_fp8(kDType)) {
+    float low, high;
+    widen_8bit<kDType>(narrow_8bit<kDType>(v, 0.0f), low, high);
+    return low;
   } else {
     static_assert(kDType == DType::kF32, "no cast to this dtype");
     return v;

@@ -2,7 +2,7 @@
 // The register epilogue: the elementwise program runs on wgmma accumulators in their registers. A
 // thread has pairs of adjacent columns (ptx/wgmma.cuh), so vectors are two wide. 16-bit results go
 // through the warp's staging buffers: a TMA store writes a whole subtile as a box; a partial one,
-// or an output without a tensor map, is stored by rows. f32 results fill whole sectors from
+// or an output without a tensor map, is stored by rows. f32 and fp8 results fill whole sectors from
 // registers.
 //
 //   subtile   16 rows of one 64-row fragment, 64 or 32 columns. Its accumulators are copied to
@@ -29,6 +29,7 @@
 #include "ptx/shared.cuh"
 #include "ptx/sync.cuh"
 #include "ptx/tma.cuh"
+#include "ptx/warp.cuh"
 #include "ptx/wgmma.cuh"
 #include "scheduler/tile_scheduler.cuh"
 
@@ -87,7 +88,8 @@ struct RegisterEpilogue {
   static constexpr bool kUnrolled =
       (Epilogue::kShort || kConfig.short_mainloop) && kConfig.subtile_n * kAccumulators == 64;
 
-  // The results of a subtile as stored: a pair of columns is one word of 16-bit elements, or two.
+  // The results of a subtile as stored: a pair of columns is one word of 16-bit elements, half a
+  // word of fp8, or two words.
   using Results = u32[kOutputs][kChunks][2][2];
 
   // The operands that vary along N are prefetched for the whole tile, or for one subtile where that
@@ -222,6 +224,51 @@ struct RegisterEpilogue {
     }
   }
 
+  // Columns 2t and 2t + 1 of four groups of 8 columns, in lane t of the four lanes of a row, become
+  // the 8 columns of group t: a transposition of pairs of fp8 elements.
+  static CATENARY_DEVICE void gather_columns(const u32 (&pair)[4], u32 (&word)[2]) {
+    const u32 lane = threadIdx.x % 4;
+    const u32 low_groups = pair[0] | pair[1] << 16;
+    const u32 high_groups = pair[2] | pair[3] << 16;
+    // Lanes 0 and 1 take groups 0 and 1, lanes 2 and 3 the others; `first` is of lanes 0 or 1.
+    const bool low = lane < 2;
+    const u32 other = shuffle_xor(low ? high_groups : low_groups, 2);
+    const u32 first = low ? low_groups : other;
+    const u32 last = low ? other : high_groups;
+    // Even lanes take the even group of the two. A word has two lanes' pairs of one group.
+    const u32 even_group = (first & 0xffffu) | last << 16;
+    const u32 odd_group = first >> 16 | (last & 0xffff0000u);
+    const bool even = lane % 2 == 0;
+    const u32 received = shuffle_xor(even ? odd_group : even_group, 1);
+    const u32 even_lanes = even ? even_group : received;
+    const u32 odd_lanes = even ? received : odd_group;
+    word[0] = (even_lanes & 0xffffu) | odd_lanes << 16;
+    word[1] = even_lanes >> 16 | (odd_lanes & 0xffff0000u);
+  }
+
+  // Stores fp8 results from registers: four lanes fill a sector with 32 columns of a row.
+  template <Operand kOutput, class P>
+  static CATENARY_DEVICE void store_fp8(const P& params, Coord coord, const Words& result, u32 m,
+                                        u32 m_end, u32 n, u32 n_end) {
+    const u32 lane = threadIdx.x % 32;
+#pragma unroll
+    for (u32 g = 0; g < kChunks; g += 4) {
+#pragma unroll
+      for (u32 half = 0; half < 2; ++half) {
+        const u32 pair[4] = {result[g][half][0], result[g + 1][half][0], result[g + 2][half][0],
+                             result[g + 3][half][0]};
+        u32 word[2];
+        gather_columns(pair, word);
+        const u32 row = m + lane / 4 + 8 * half;
+        const u32 column = n + 8 * (g + lane % 4);
+        coord.dim[kMaxDims - 2] = row;
+        coord.dim[kMaxDims - 1] = column;
+        u8* p = static_cast<u8*>(params.ptr[kOutput.slot]) + element_offset<kOutput>(coord);
+        if (row < m_end && column < n_end) store_words<2, false>(p, word);
+      }
+    }
+  }
+
   template <class P>
   static CATENARY_DEVICE void load_columns(const P& params, Coord coord, u32 n, u32 n_end,
                                            SubtileColumns& columns) {
@@ -254,6 +301,8 @@ struct RegisterEpilogue {
       if constexpr (kDType == DType::kF32) {
         result[kOutput][g][half][0] = f32_to_bits(v.v[0]);
         result[kOutput][g][half][1] = f32_to_bits(v.v[1]);
+      } else if constexpr (is_fp8(kDType)) {
+        result[kOutput][g][half][0] = narrow_8bit<kDType>(v.v[0], v.v[1]);
       } else {
         result[kOutput][g][half][0] = pack<kDType>(v.v[0], v.v[1]);
       }
@@ -295,6 +344,8 @@ struct RegisterEpilogue {
       constexpr Operand kOperand = Epilogue::kOutputs[kOutput];
       if constexpr (kOperand.dtype == DType::kF32) {
         store_pairs<kOperand>(params, coord, result[kOutput], m, m_end, n, n_end);
+      } else if constexpr (is_fp8(kOperand.dtype)) {
+        store_fp8<kOperand>(params, coord, result[kOutput], m, m_end, n, n_end);
       } else {
         store_subtile<kOperand>(params, staging, buffer, coord, result[kOutput], m, m_end, n,
                                 n_end);

@@ -60,11 +60,31 @@ CATENARY_DEVICE float widen_16bit(u16 bits) {
   }
 }
 
+// Two 8-bit elements.
+template <DType kDType>
+CATENARY_DEVICE void widen_8bit(u16 bits, float& low, float& high) {
+  static_assert(is_fp8(kDType), "no conversion of this dtype to f32");
+  const u32 halves = kDType == DType::kE4M3 ? e4m3x2_to_f16x2(bits) : e5m2x2_to_f16x2(bits);
+  low = f16_to_f32(static_cast<u16>(halves));
+  high = f16_to_f32(static_cast<u16>(halves >> 16));
+}
+
+template <DType kDType>
+CATENARY_DEVICE u16 narrow_8bit(float low, float high) {
+  static_assert(is_fp8(kDType), "no conversion of f32 to this dtype");
+  return kDType == DType::kE4M3 ? f32_to_e4m3x2(low, high) : f32_to_e5m2x2(low, high);
+}
+
 template <DType kDType, Access kAccess>
 CATENARY_DEVICE float load_element(const u8* p) {
   constexpr bool kConstant = kAccess == Access::kConstant;
   if constexpr (kDType == DType::kF32) {
     return bits_to_f32(kConstant ? ld_global_constant_u32(p) : ld_global_u32(p));
+  } else if constexpr (is_fp8(kDType)) {
+    float low, high;
+    widen_8bit<kDType>(static_cast<u16>(kConstant ? ld_global_constant_u8(p) : ld_global_u8(p)),
+                       low, high);
+    return low;
   } else {
     return widen_16bit<kDType>(kConstant ? ld_global_constant_u16(p) : ld_global_u16(p));
   }
@@ -76,6 +96,8 @@ CATENARY_DEVICE void store_element(u8* p, float v) {
     st_global_u16(p, f32_to_bf16(v));
   } else if constexpr (kDType == DType::kF16) {
     st_global_u16(p, f32_to_f16(v));
+  } else if constexpr (is_fp8(kDType)) {
+    st_global_u8(p, narrow_8bit<kDType>(v, 0.0f));
   } else {
     static_assert(kDType == DType::kF32, "no store of this dtype");
     st_global_u32(p, f32_to_bits(v));
@@ -102,6 +124,31 @@ CATENARY_DEVICE u32 pack(float low, float high) {
   } else {
     static_assert(kDType == DType::kF16, "no packed form of this dtype");
     return f32_to_f16x2(low, high);
+  }
+}
+
+// The elements of one 32-bit word, from and to out[0 ..]: 1, 2 or 4.
+template <DType kDType>
+CATENARY_DEVICE void unpack_word(u32 word, float* out) {
+  if constexpr (kDType == DType::kF32) {
+    out[0] = bits_to_f32(word);
+  } else if constexpr (is_fp8(kDType)) {
+    widen_8bit<kDType>(static_cast<u16>(word), out[0], out[1]);
+    widen_8bit<kDType>(static_cast<u16>(word >> 16), out[2], out[3]);
+  } else {
+    unpack<kDType>(word, out[0], out[1]);
+  }
+}
+
+template <DType kDType>
+CATENARY_DEVICE u32 pack_word(const float* in) {
+  if constexpr (kDType == DType::kF32) {
+    return f32_to_bits(in[0]);
+  } else if constexpr (is_fp8(kDType)) {
+    return narrow_8bit<kDType>(in[0], in[1]) | static_cast<u32>(narrow_8bit<kDType>(in[2], in[3]))
+                                                   << 16;
+  } else {
+    return pack<kDType>(in[0], in[1]);
   }
 }
 
@@ -157,14 +204,9 @@ CATENARY_DEVICE void load_full(const u8* p, Vec<V>& out) {
   for (int i = 0; i < V; i += kElements) {
     u32 word[kWords];
     load_words<kWords, access_of<kOperand>()>(p + i * kBytes, word);
-    if constexpr (kOperand.dtype == DType::kF32) {
 #pragma unroll
-      for (int j = 0; j < kWords; ++j) out.v[i + j] = bits_to_f32(word[j]);
-    } else {
-#pragma unroll
-      for (int j = 0; j < kWords; ++j)
-        unpack<kOperand.dtype>(word[j], out.v[i + 2 * j], out.v[i + 2 * j + 1]);
-    }
+    for (int j = 0; j < kWords; ++j)
+      unpack_word<kOperand.dtype>(word[j], out.v + i + 4 / kBytes * j);
   }
 }
 
@@ -176,14 +218,8 @@ CATENARY_DEVICE void store_full(u8* p, const Vec<V>& in) {
 #pragma unroll
   for (int i = 0; i < V; i += kElements) {
     u32 word[kWords];
-    if constexpr (kOperand.dtype == DType::kF32) {
 #pragma unroll
-      for (int j = 0; j < kWords; ++j) word[j] = f32_to_bits(in.v[i + j]);
-    } else {
-#pragma unroll
-      for (int j = 0; j < kWords; ++j)
-        word[j] = pack<kOperand.dtype>(in.v[i + 2 * j], in.v[i + 2 * j + 1]);
-    }
+    for (int j = 0; j < kWords; ++j) word[j] = pack_word<kOperand.dtype>(in.v + i + 4 / kBytes * j);
     store_words<kWords, kOperand.streamed>(p + i * kBytes, word);
   }
 }

@@ -13,13 +13,37 @@
 
 namespace catenary {
 
-// The mainloop of one tile. The MMAs of one k-tile stay in flight: a stage is released when the
-// MMAs of the next k-tile have been issued and its own have completed. overlap() runs beside the
-// last MMAs.
+// Triggers the next kernel where that is due when the first round of stages has arrived.
+template <const GemmSm90Config& kConfig>
+CATENARY_DEVICE void trigger_after_first_round(u32 k_tile, u32 k_tiles) {
+  if constexpr (GemmSm90Traits<kConfig>::kTriggersLate) {
+    if (k_tile + 1 == kConfig.tile.stages &&
+        pdl_trigger<kPipelineOf<kConfig>>(k_tiles) == PdlTrigger::kFirstRoundArrived) {
+      griddepcontrol_launch_dependents();
+    }
+  }
+}
+
+// Hands the tensor cores over to the other warpgroup: its last MMA is issued.
+template <const GemmSm90Config& kConfig>
+CATENARY_DEVICE void pass_order(u32 smem, u32 warpgroup) {
+  using T = GemmSm90Traits<kConfig>;
+  if constexpr (T::kPingPong) {
+    // Without a k-tile the lanes have not converged since they waited for order[warpgroup]. A lane
+    // still waiting would miss its phase when the barrier has completed two more.
+    if constexpr (T::kMayHaveNoKTile) warp_barrier();
+    if (threadIdx.x % 32 == 0) mbarrier_arrive(order_barrier<kConfig>(smem, warpgroup ^ 1));
+  }
+}
+
+// The mainloop of one tile where d stays in the tensor cores. The MMAs of one k-tile stay in
+// flight: a stage is released when the MMAs of the next k-tile have been issued and its own have
+// completed. overlap() runs beside the last MMAs.
 template <const GemmSm90Config& kConfig, class Overlap>
-CATENARY_DEVICE void mainloop(typename GemmSm90Traits<kConfig>::Accumulators& d, u32 smem,
-                              u32 warpgroup, const KTileRange& range,
-                              typename GemmSm90Traits<kConfig>::State& state, Overlap overlap) {
+CATENARY_DEVICE void plain_mainloop(typename GemmSm90Traits<kConfig>::Accumulators& d, u32 smem,
+                                    u32 warpgroup, const KTileRange& range,
+                                    typename GemmSm90Traits<kConfig>::State& state,
+                                    Overlap overlap) {
   using T = GemmSm90Traits<kConfig>;
   const u32 k_tiles = static_cast<u32>(range.end - range.begin);
   const u32 row = T::kPingPong ? 0 : warpgroup * kConfig.warpgroup_m();
@@ -31,12 +55,7 @@ CATENARY_DEVICE void mainloop(typename GemmSm90Traits<kConfig>::Accumulators& d,
   for (u32 k_tile = 0; k_tile < k_tiles; ++k_tile) {
     const u32 stage = smem + state.stage * kConfig.stage_bytes();
     mbarrier_wait(full_barrier<kPipelineOf<kConfig>>(smem, state.stage), state.phase);
-    if constexpr (T::kTriggersLate) {
-      if (k_tile + 1 == kConfig.tile.stages &&
-          pdl_trigger<kPipelineOf<kConfig>>(k_tiles) == PdlTrigger::kFirstRoundArrived) {
-        griddepcontrol_launch_dependents();
-      }
-    }
+    trigger_after_first_round<kConfig>(k_tile, k_tiles);
     wgmma_fence();
     mma_k_tile<kPipelineOf<kConfig>>(d, stage, row, T::kMayHaveNoKTile || k_tile != 0);
     wgmma_commit();
@@ -45,12 +64,7 @@ CATENARY_DEVICE void mainloop(typename GemmSm90Traits<kConfig>::Accumulators& d,
     previous = state.stage;
     state.advance();
   }
-  if constexpr (T::kPingPong) {
-    // Without a k-tile the lanes have not converged since they waited for order[warpgroup]. A lane
-    // still waiting would miss its phase when the barrier has completed two more.
-    if constexpr (T::kMayHaveNoKTile) warp_barrier();
-    if (threadIdx.x % 32 == 0) mbarrier_arrive(order_barrier<kConfig>(smem, warpgroup ^ 1));
-  }
+  pass_order<kConfig>(smem, warpgroup);
   overlap();
   wgmma_wait<0>();
 #pragma unroll
@@ -59,6 +73,154 @@ CATENARY_DEVICE void mainloop(typename GemmSm90Traits<kConfig>::Accumulators& d,
     for (int f = 0; f < T::kFragments; ++f) wgmma_pin(d[s][f]);
   }
   if (!T::kMayHaveNoKTile || k_tiles != 0) release_stage<kPipelineOf<kConfig>>(smem, previous);
+}
+
+// The mainloop of one tile where sums are promoted: the tensor cores sum a part (one fragment of A
+// times one B) of one k-tile in registers of their own, which are then added to d. Beside the
+// additions run the MMAs of the other warpgroup, or, with two sets of them, those of the second one
+// of two parts. Every set is complete at the end of the loop's body: else ptxas serialises the MMAs
+// (C7514).
+template <const GemmSm90Config& kConfig>
+struct PromotedMainloop {
+  using T = GemmSm90Traits<kConfig>;
+  static constexpr int kSets = kConfig.partial_sets();
+  static constexpr u32 kParts = T::kAccumulators * T::kFragments;
+  static constexpr int kRegisters = kConfig.tile.block_n / 2;
+  static_assert(math_info(kConfig.space.math).promote_k == kConfig.block_k(),
+                "sums of one k-tile are promoted");
+  static_assert(kSets == 1 || kParts == 1 || kParts % 2 == 0, "two sets take two parts");
+  using Partial = float[kRegisters];
+
+  // Part number `part` is fragment part / kAccumulators, accumulator part % kAccumulators.
+  static CATENARY_DEVICE void issue(Partial& sums, const TileDescriptors& tile, u32 part) {
+    wgmma_fence();
+    mma_partial<kPipelineOf<kConfig>>(sums, tile, part / T::kAccumulators, part % T::kAccumulators);
+    wgmma_commit();
+  }
+
+  // The pin of d keeps the additions after the wait. One of `sums` would define an accumulator
+  // while MMAs of the other set run.
+  static CATENARY_DEVICE void add(typename T::Accumulators& d, u32 part, const Partial& sums) {
+    Partial& sum = d[part % T::kAccumulators][part / T::kAccumulators];
+    wgmma_pin(sum);
+#pragma unroll
+    for (int i = 0; i < kRegisters; ++i) sum[i] += sums[i];
+  }
+
+  // Where the loop is: shared memory and warpgroup, the stage, and whether it is at the last
+  // k-tile.
+  struct Place {
+    u32 smem;
+    u32 warpgroup;
+    u32 stage;
+    bool last;
+  };
+
+  static CATENARY_DEVICE void one_set(typename T::Accumulators& d, Partial& sums,
+                                      const TileDescriptors& tile, const Place& at) {
+#pragma unroll
+    for (u32 part = 0; part < kParts; ++part) {
+      issue(sums, tile, part);
+      if (part + 1 == kParts && at.last) pass_order<kConfig>(at.smem, at.warpgroup);
+      wgmma_wait<0>();
+      if (part + 1 == kParts) release_stage<kPipelineOf<kConfig>>(at.smem, at.stage);
+      add(d, part, sums);
+    }
+  }
+
+  // Two parts of one k-tile at a time.
+  static CATENARY_DEVICE void two_parts(typename T::Accumulators& d, Partial& first,
+                                        Partial& second, const TileDescriptors& tile,
+                                        const Place& at) {
+#pragma unroll
+    for (u32 part = 0; part < kParts; part += 2) {
+      issue(first, tile, part);
+      issue(second, tile, part + 1);
+      if (part + 2 == kParts && at.last) pass_order<kConfig>(at.smem, at.warpgroup);
+      wgmma_wait<1>();
+      add(d, part, first);
+      wgmma_wait<0>();
+      if (part + 2 == kParts) release_stage<kPipelineOf<kConfig>>(at.smem, at.stage);
+      add(d, part + 1, second);
+    }
+  }
+
+  // The only part of two k-tiles, the one before in stage `stage_before`.
+  static CATENARY_DEVICE void two_k_tiles(typename T::Accumulators& d, Partial& first,
+                                          Partial& second, const TileDescriptors& tile_before,
+                                          u32 stage_before, const TileDescriptors& tile,
+                                          const Place& at) {
+    issue(first, tile_before, 0);
+    issue(second, tile, 0);
+    if (at.last) pass_order<kConfig>(at.smem, at.warpgroup);
+    wgmma_wait<1>();
+    release_stage<kPipelineOf<kConfig>>(at.smem, stage_before);
+    add(d, 0, first);
+    wgmma_wait<0>();
+    release_stage<kPipelineOf<kConfig>>(at.smem, at.stage);
+    add(d, 0, second);
+  }
+
+  template <class Overlap>
+  static CATENARY_DEVICE void run(typename T::Accumulators& d, u32 smem, u32 warpgroup,
+                                  const KTileRange& range, typename T::State& state,
+                                  Overlap overlap) {
+    const u32 k_tiles = static_cast<u32>(range.end - range.begin);
+    const u32 row = T::kPingPong ? 0 : warpgroup * kConfig.warpgroup_m();
+    const auto arrived = [&](u32 k_tile) {
+      mbarrier_wait(full_barrier<kPipelineOf<kConfig>>(smem, state.stage), state.phase);
+      trigger_after_first_round<kConfig>(k_tile, k_tiles);
+      return tile_descriptors<kPipelineOf<kConfig>>(smem + state.stage * kConfig.stage_bytes(),
+                                                    row);
+    };
+    const auto place = [&](u32 k_tile) {
+      return Place{smem, warpgroup, state.stage, k_tile + 1 == k_tiles};
+    };
+    clear_accumulators(d);
+    Partial first;
+    u32 k_tile = 0;
+    if constexpr (kSets == 2 && kParts == 1) {
+      Partial second;
+#pragma unroll 1
+      for (; k_tile + 1 < k_tiles; k_tile += 2) {
+        const TileDescriptors tile_before = arrived(k_tile);
+        const u32 stage_before = state.stage;
+        state.advance();
+        const TileDescriptors tile = arrived(k_tile + 1);
+        two_k_tiles(d, first, second, tile_before, stage_before, tile, place(k_tile + 1));
+        state.advance();
+      }
+    } else if constexpr (kSets == 2) {
+      Partial second;
+#pragma unroll 1
+      for (; k_tile < k_tiles; ++k_tile) {
+        two_parts(d, first, second, arrived(k_tile), place(k_tile));
+        state.advance();
+      }
+    }
+    if constexpr (kSets == 1 || kParts == 1) {
+      // All k-tiles; of those that are taken two at a time, the last one of an odd number.
+#pragma unroll 1
+      for (; k_tile < k_tiles; ++k_tile) {
+        one_set(d, first, arrived(k_tile), place(k_tile));
+        state.advance();
+      }
+    }
+    if (T::kMayHaveNoKTile && k_tiles == 0) pass_order<kConfig>(smem, warpgroup);
+    overlap();
+  }
+};
+
+// The mainloop of one tile.
+template <const GemmSm90Config& kConfig, class Overlap>
+CATENARY_DEVICE void mainloop(typename GemmSm90Traits<kConfig>::Accumulators& d, u32 smem,
+                              u32 warpgroup, const KTileRange& range,
+                              typename GemmSm90Traits<kConfig>::State& state, Overlap overlap) {
+  if constexpr (kConfig.promotes()) {
+    PromotedMainloop<kConfig>::run(d, smem, warpgroup, range, state, overlap);
+  } else {
+    plain_mainloop<kConfig>(d, smem, warpgroup, range, state, overlap);
+  }
 }
 
 }  // namespace catenary

@@ -64,7 +64,7 @@ constexpr EpilogueConfig epilogue_config(const GemmSm90Config& c) {
   e.whole_subtiles_n = c.space.n.scale == 0 && c.space.n.size % c.cluster_tile_n() == 0 &&
                        c.tile.block_n % c.subtile_n() == 0;
   e.short_mainloop = c.space.k.scale == 0 && c.total_k() <= kFewKTiles * c.block_k();
-  e.accumulator_registers = c.accumulator_registers();
+  e.accumulator_registers = c.mainloop_registers();
   e.max_registers = c.uses_cp_async() ? 136 : c.schedule.consumers == 3 ? 88 : 160;
   e.split_k = c.schedule.split_k;
   e.batch_rank = c.space.batch_rank;
@@ -85,7 +85,7 @@ constexpr ClusterSplitKConfig cluster_split_k_config(const GemmSm90Config& c) {
   s.slot_bytes = c.partials_bytes();
   s.slots_offset = c.partials_offset();
   s.barrier_offset = c.barrier_offset() + 8 * (c.barriers() - 1);
-  s.accumulator_registers = c.accumulator_registers();
+  s.accumulator_registers = c.mainloop_registers();
   s.max_registers = c.schedule.ctas_per_sm == 1 ? 160 : 64;
   s.n = c.space.n;
   s.split_k = c.schedule.split_k;

@@ -18,8 +18,8 @@ CATENARY_DEVICE u64 tile_descriptor(u32 tile, u32 row) {
   }
 }
 
-// Bytes from one k-block (32 bytes of K: 16 elements of 16 bits, 8 of tf32) to the next: within a
-// line where K-major, else two atoms.
+// Bytes from one k-block (32 bytes of K: 16 elements of 16 bits, 8 of tf32, 32 of fp8) to the next:
+// within a line where K-major, else two atoms.
 template <bool kKMajor>
 constexpr u32 kKBlockStride = kKMajor ? 32 : 2048;
 
@@ -30,8 +30,15 @@ CATENARY_DEVICE void wgmma_k_block(float (&d)[N / 2], u64 a, u64 b, bool scale_d
   } else if constexpr (kMath == MathMode::kF16) {
     wgmma_f16<N, kTransA, kTransB>(d, a, b, scale_d);
   } else {
-    static_assert(kMath == MathMode::kTF32 && !kTransA && !kTransB, "tf32 operands are K-major");
-    wgmma_tf32<N>(d, a, b, scale_d);
+    static_assert(!kTransA && !kTransB, "operands that do not have 16 bits are K-major");
+    if constexpr (kMath == MathMode::kE4M3 || kMath == MathMode::kE4M3Fast) {
+      wgmma_e4m3<N>(d, a, b, scale_d);
+    } else if constexpr (kMath == MathMode::kE5M2 || kMath == MathMode::kE5M2Fast) {
+      wgmma_e5m2<N>(d, a, b, scale_d);
+    } else {
+      static_assert(kMath == MathMode::kTF32, "no wgmma for this math mode");
+      wgmma_tf32<N>(d, a, b, scale_d);
+    }
   }
 }
 
@@ -46,34 +53,61 @@ CATENARY_DEVICE void clear_accumulators(float (&d)[kAccumulators][kFragments][kR
       for (int i = 0; i < kRegisters; ++i) d[s][f][i] = 0.0f;
 }
 
-// Issues all MMAs of the k-tile at shared address `stage`, for the warpgroup's rows of A from `row`
-// on. The first k-block adds to d if `accumulate` is set, and else overwrites it.
+// Descriptors of the k-tile at shared address `stage`, for the warpgroup's rows of A from `row` on.
+struct TileDescriptors {
+  u64 a;
+  u64 b;
+};
+template <const PipelineConfig& kPipeline>
+CATENARY_DEVICE TileDescriptors tile_descriptors(u32 stage, u32 row) {
+  constexpr u32 kBlockK = kPipeline.block_k;
+  static_assert(!kPipeline.dual || kPipeline.b2.k_major == kPipeline.b.k_major,
+                "B and B2 have one layout");
+  static_assert(kPipeline.a.k_major || kBlockK == 64, "64 rows are 64 lines in either layout");
+  const u64 b = tile_descriptor<kPipeline.b.k_major, kBlockK>(stage + kPipeline.tile_a_bytes, 0);
+  return {tile_descriptor<kPipeline.a.k_major, kBlockK>(stage, row), b};
+}
+
+// Issues the MMA of k-block `i` of a k-tile for 64-row fragment `f` of A and B number `s`.
+template <const PipelineConfig& kPipeline, int kRegisters>
+CATENARY_DEVICE void mma_k_block(float (&d)[kRegisters], const TileDescriptors& tile, u32 i, u32 f,
+                                 u32 s, bool accumulate) {
+  constexpr bool kKMajorA = kPipeline.a.k_major;
+  constexpr bool kKMajorB = kPipeline.b.k_major;
+  // The next 64 rows: 64 lines further if K-major, else one block of block_k = 64 lines.
+  constexpr u32 kFragmentStride = 64 * 128;
+  wgmma_k_block<kPipeline.space.math, 2 * kRegisters, !kKMajorA, !kKMajorB>(
+      d, advance_descriptor(tile.a, f * kFragmentStride + i * kKBlockStride<kKMajorA>),
+      advance_descriptor(tile.b, s * kPipeline.tile_b_bytes + i * kKBlockStride<kKMajorB>),
+      accumulate);
+}
+
+constexpr u32 kKBlocks = 128 / 32;  // of a k-tile
+
+// Issues all MMAs of a k-tile. The first k-block adds to d if `accumulate` is set, and else
+// overwrites it.
 template <const PipelineConfig& kPipeline, int kAccumulators, int kFragments, int kRegisters>
 CATENARY_DEVICE void mma_k_tile(float (&d)[kAccumulators][kFragments][kRegisters], u32 stage,
                                 u32 row, bool accumulate) {
-  constexpr bool kKMajorA = kPipeline.a.k_major;
-  constexpr bool kKMajorB = kPipeline.b.k_major;
-  constexpr u32 kBlockK = kPipeline.block_k;
-  constexpr u32 kKBlocks = 128 / 32;
-  static_assert(!kPipeline.dual || kPipeline.b2.k_major == kKMajorB, "B and B2 have one layout");
-  static_assert(kKMajorA || kBlockK == 64, "64 rows are 64 lines in either layout");
-  const u64 b = tile_descriptor<kKMajorB, kBlockK>(stage + kPipeline.tile_a_bytes, 0);
-  const u64 a = tile_descriptor<kKMajorA, kBlockK>(stage, row);
-  // The next 64 rows: 64 lines further if K-major, else one block of kBlockK = 64 lines.
-  constexpr u32 kFragmentStride = 64 * 128;
+  const TileDescriptors tile = tile_descriptors<kPipeline>(stage, row);
 #pragma unroll
   for (u32 i = 0; i < kKBlocks; ++i) {
 #pragma unroll
     for (u32 f = 0; f < kFragments; ++f) {
 #pragma unroll
       for (u32 s = 0; s < kAccumulators; ++s) {
-        wgmma_k_block<kPipeline.space.math, 2 * kRegisters, !kKMajorA, !kKMajorB>(
-            d[s][f], advance_descriptor(a, f * kFragmentStride + i * kKBlockStride<kKMajorA>),
-            advance_descriptor(b, s * kPipeline.tile_b_bytes + i * kKBlockStride<kKMajorB>),
-            accumulate || i != 0);
+        mma_k_block<kPipeline>(d[s][f], tile, i, f, s, accumulate || i != 0);
       }
     }
   }
+}
+
+// Issues the MMAs of a k-tile for one fragment and one B: p is overwritten by their sum.
+template <const PipelineConfig& kPipeline, int kRegisters>
+CATENARY_DEVICE void mma_partial(float (&p)[kRegisters], const TileDescriptors& tile, u32 f,
+                                 u32 s) {
+#pragma unroll
+  for (u32 i = 0; i < kKBlocks; ++i) mma_k_block<kPipeline>(p, tile, i, f, s, i != 0);
 }
 
 }  // namespace catenary

@@ -42,6 +42,12 @@ CATENARY_DEVICE U32x4 ld_global_v4(const void* p) {
 
 // Constant loads, of memory that no kernel writes while the chain runs. Not volatile: equal loads
 // merge and move out of loops. Legal before griddepcontrol.wait.
+CATENARY_DEVICE u32 ld_global_constant_u8(const void* p) {
+  u32 v;
+  asm("ld.global.nc.u8 %0, [%1];" : "=r"(v) : "l"(p));
+  return v;
+}
+
 CATENARY_DEVICE u16 ld_global_constant_u16(const void* p) {
   u16 v;
   asm("ld.global.nc.u16 %0, [%1];" : "=h"(v) : "l"(p));
@@ -92,6 +98,10 @@ CATENARY_DEVICE U32x4 ld_global_weight_v4(const void* p) {
                : "l"(p)
                : "memory");
   return v;
+}
+
+CATENARY_DEVICE void st_global_u8(void* p, u32 v) {
+  asm volatile("st.global.u8 [%0], %1;" ::"l"(p), "r"(v) : "memory");
 }
 
 CATENARY_DEVICE void st_global_u16(void* p, u16 v) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Warpgroup MMA of sm_90a. PTX ISA 9.7.15 (wgmma): D[64, N] (+)= A[64, K] B[K, N] with f32
-// accumulators and K = 16 elements of 16 bits or 8 of tf32. All 128 threads of a warpgroup execute
-// every function convergently. With w = warp % 4, g = lane / 4, t = lane % 4:
+// accumulators and K = 16 elements of 16 bits, 8 of tf32 or 32 of fp8. All 128 threads of a
+// warpgroup execute every function convergently. With w = warp % 4, g = lane / 4, t = lane % 4:
 //   D  d[4i], d[4i+1] -> row 16w+g, columns 8i+2t, 8i+2t+1;  d[4i+2], d[4i+3] -> row 16w+g+8
 //   A, B  descriptors of shared memory (pipeline/descriptor.cuh), the same in all threads
 // With A in registers: wgmma_registers.cuh.
@@ -52,6 +52,15 @@ struct WgmmaTF32 {
   static constexpr char kTail[] = "";
 };
 
+struct WgmmaE4M3 {
+  static constexpr char kType[] = "k32.f32.e4m3.e4m3";
+  static constexpr char kTail[] = "";
+};
+struct WgmmaE5M2 {
+  static constexpr char kType[] = "k32.f32.e5m2.e5m2";
+  static constexpr char kTail[] = "";
+};
+
 // One specialisation per N; bodies are parsed only where used. A in registers is a header of its
 // own, since even unused tokens take compile time (RESULTS nvrtc-31). A "C" operand is text that
 // becomes part of the instruction.
@@ -92,6 +101,17 @@ CATENARY_DEVICE void wgmma_f16(float (&d)[N / 2], u64 a, u64 b, bool scale_d) {
 template <int N>
 CATENARY_DEVICE void wgmma_tf32(float (&d)[N / 2], u64 a, u64 b, bool scale_d) {
   Wgmma<N, WgmmaTF32>::issue(d, a, b, scale_d);
+}
+
+// Both operands are K-major. D is f32 with 13 fraction bits (simulator/model/matrix.h).
+template <int N>
+CATENARY_DEVICE void wgmma_e4m3(float (&d)[N / 2], u64 a, u64 b, bool scale_d) {
+  Wgmma<N, WgmmaE4M3>::issue(d, a, b, scale_d);
+}
+
+template <int N>
+CATENARY_DEVICE void wgmma_e5m2(float (&d)[N / 2], u64 a, u64 b, bool scale_d) {
+  Wgmma<N, WgmmaE5M2>::issue(d, a, b, scale_d);
 }
 
 }  // namespace catenary

@@ -7,7 +7,7 @@
 namespace catenary {
 
 enum class DType : u8 {
-#define CATENARY_DTYPE(id, text, bits, kind, fraction) id,
+#define CATENARY_DTYPE(id, text, bits, kind, fraction, min_exponent) id,
 #include "shared/dtype.def"
 #undef CATENARY_DTYPE
 };
@@ -19,17 +19,23 @@ struct DTypeInfo {
   i32 bits;
   DTypeKind kind;
   i32 fraction;
+  i32 min_exponent;
 };
 
 constexpr DTypeInfo dtype_info(DType dtype) {
   switch (dtype) {
-#define CATENARY_DTYPE(id, text, bits, kind, fraction) \
-  case DType::id:                                      \
-    return {#text, bits, DTypeKind::kind, fraction};
+#define CATENARY_DTYPE(id, text, bits, kind, fraction, min_exponent) \
+  case DType::id:                                                    \
+    return {#text, bits, DTypeKind::kind, fraction, min_exponent};
 #include "shared/dtype.def"
 #undef CATENARY_DTYPE
   }
-  return {"", 0, DTypeKind::kIndex, 0};
+  return {"", 0, DTypeKind::kIndex, 0, 0};
+}
+
+// e4m3 or e5m2.
+constexpr bool is_fp8(DType dtype) {
+  return dtype_info(dtype).kind == DTypeKind::kFloat && dtype_info(dtype).bits == 8;
 }
 
 // Bytes of the smallest piece of memory that holds one element: 1 for 4-bit dtypes. Only

@@ -82,6 +82,26 @@ struct GemmSm90Config {
   constexpr i32 accumulator_registers() const {
     return num_accumulators() * warpgroup_m() / 64 * tile.block_n / 2;
   }
+  // Sums of one k-tile are added to sums in f32 (math.def). Then the registers of a thread also
+  // hold the sums of one part of the tile, one fragment times one B. Where no other warpgroup has
+  // MMAs at the time, they hold a second part, whose MMAs run beside the additions of the first.
+  constexpr bool promotes() const { return math_info(space.math).promote_k != 0; }
+  constexpr i32 partial_sets() const {
+    if (!promotes()) return 0;
+    const i32 part = tile.block_n / 2;
+    if (!schedule.ping_pong && schedule.consumers > 1) return 1;
+    return accumulator_registers() + 2 * part <= most_mainloop_registers() ? 2 : 1;
+  }
+  constexpr i32 mainloop_registers() const {
+    return accumulator_registers() + partial_sets() * (tile.block_n / 2);
+  }
+  // The most of these that leave a thread enough for the rest of a promoting mainloop. setmaxnreg
+  // gives the mma warpgroups of persistent CTAs the registers of the load warpgroup.
+  constexpr i32 most_mainloop_registers() const {
+    if (schedule.cluster_k != 0)
+      return schedule.ctas_per_sm > 1 ? 64 : schedule.consumers > 1 ? 96 : 192;
+    return schedule.consumers == 3 ? 96 : 192;
+  }
   // Rows of the tile of one consumer warpgroup, in wgmma fragments of 64.
   constexpr i32 warpgroup_m() const {
     return schedule.ping_pong ? tile.block_m : tile.block_m / schedule.consumers;

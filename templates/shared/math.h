@@ -7,9 +7,11 @@
 namespace catenary {
 
 // kTF32 rounds f32 operands to 10 fraction bits: to nearest, ties away from zero in cvt.rna, ties
-// to even in TMA loads. kF32 multiplies and adds f32 by fused multiply-add.
+// to even in TMA loads. kF32 multiplies and adds f32 by fused multiply-add. Tensor cores keep 13
+// fraction bits of a sum of fp8 products (simulator/model/matrix.h): kE4M3 and kE5M2 add such sums
+// to f32 ones every 128 of K, the fast modes do not.
 enum class MathMode : u8 {
-#define CATENARY_MATH(id, text, bytes, mma_k, wgmma_k, k_major) id,
+#define CATENARY_MATH(id, text, bytes, mma_k, wgmma_k, k_major, promote_k) id,
 #include "shared/math.def"
 #undef CATENARY_MATH
 };
@@ -20,17 +22,18 @@ struct MathInfo {
   i32 mma_k;
   i32 wgmma_k;
   bool wgmma_k_major_only;
+  i32 promote_k;
 };
 
 constexpr MathInfo math_info(MathMode math) {
   switch (math) {
-#define CATENARY_MATH(id, text, bytes, mma_k, wgmma_k, k_major) \
-  case MathMode::id:                                            \
-    return {#text, bytes, mma_k, wgmma_k, k_major};
+#define CATENARY_MATH(id, text, bytes, mma_k, wgmma_k, k_major, promote_k) \
+  case MathMode::id:                                                       \
+    return {#text, bytes, mma_k, wgmma_k, k_major, promote_k};
 #include "shared/math.def"
 #undef CATENARY_MATH
   }
-  return {"", 0, 0, 0, false};
+  return {"", 0, 0, 0, false, 0};
 }
 
 constexpr bool is_16bit(MathMode math) { return math_info(math).operand_bytes == 2; }

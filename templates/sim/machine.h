@@ -33,7 +33,7 @@ struct Position {
   u32 cluster_ctas = 1;
 };
 
-enum class Number : u8 { kF32, kBF16, kF16, kTF32, kU32 };
+enum class Number : u8 { kF32, kBF16, kF16, kTF32, kU32, kE4M3, kE5M2 };
 enum class Shuffle : u8 { kIndex, kXor, kUp, kDown };
 enum class Vote : u8 { kAny, kAll, kBallot };
 enum class Read : u8 { kPlain, kConstant };  // kConstant: ld.global.nc, legal before the wait
@@ -43,7 +43,7 @@ struct WgmmaOperands {
   Number number;
   u32 n;                   // columns of D: a multiple of 8, 8 to 256
   u64 a_descriptor;        // used where a_registers is null
-  const u32* a_registers;  // four registers, m64k16 or m64k8
+  const u32* a_registers;  // four registers, m64k32, m64k16 or m64k8
   u64 b_descriptor;
   bool scale_d;  // false: D = A * B
   bool trans_a;  // true: MN-major

@@ -41,8 +41,12 @@ void check_gemm(const PeerGemm& product, const std::map<std::string, TensorType>
   REQUIRE(types.count(product.a));
   REQUIRE(types.count(product.b));
   REQUIRE(types.count(product.d));
-  for (const std::string& name : {product.a, product.b, product.d}) {
-    CHECK(types.at(name).dtype == p.dtype);
+  for (const std::string& name : {product.a, product.b}) CHECK(types.at(name).dtype == p.dtype);
+  CHECK(types.at(product.d).dtype == p.d_dtype());
+  CHECK((p.scales == LtScales::kRows) == !product.scale_a.empty());
+  if (!product.scale_a.empty()) {
+    CHECK(num_elements(types.at(product.scale_a)) == p.m);
+    CHECK(num_elements(types.at(product.scale_b)) == p.n);
   }
   CHECK(reach(product.a_offset, p.batch, p.batch_a, p.a_m_major ? p.k : p.m, p.row_a,
               p.a_m_major ? p.m : p.k) <= num_elements(types.at(product.a)));
@@ -92,7 +96,7 @@ TEST_CASE("a case's ragged ends fill its i32 parameter and end at its rows") {
     CHECK(spec.ends.back() == types.at(types.count("x") ? "x" : "dy").shape[0].size);
     CHECK(std::is_sorted(spec.ends.begin(), spec.ends.end()));
   }
-  CHECK(ragged == 44);
+  CHECK(ragged == 46);
 }
 
 namespace {
@@ -156,7 +160,7 @@ TEST_CASE("peers compute as many flops, from the case's tensors, inside their bo
     check_peer(spec, spec.second_peer);
     ++seconds;
   }
-  CHECK(seconds == 8);
+  CHECK(seconds == 20);
 }
 
 TEST_CASE("a case's chain without its epilogue uses a subset of its tensors and the same output") {

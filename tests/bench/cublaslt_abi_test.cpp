@@ -42,6 +42,16 @@ static_assert(kLtDescTransA == CUBLASLT_MATMUL_DESC_TRANSA);
 static_assert(kLtDescTransB == CUBLASLT_MATMUL_DESC_TRANSB);
 static_assert(kLtDescEpilogue == CUBLASLT_MATMUL_DESC_EPILOGUE);
 static_assert(kLtDescBiasPointer == CUBLASLT_MATMUL_DESC_BIAS_POINTER);
+static_assert(kLtR8FE4M3 == CUDA_R_8F_E4M3);
+static_assert(kLtR8FE5M2 == CUDA_R_8F_E5M2);
+static_assert(kLtDescAScalePointer == CUBLASLT_MATMUL_DESC_A_SCALE_POINTER);
+static_assert(kLtDescBScalePointer == CUBLASLT_MATMUL_DESC_B_SCALE_POINTER);
+static_assert(kLtDescFastAccum == CUBLASLT_MATMUL_DESC_FAST_ACCUM);
+#if CUBLAS_VERSION >= 120900
+static_assert(kLtDescAScaleMode == CUBLASLT_MATMUL_DESC_A_SCALE_MODE);
+static_assert(kLtDescBScaleMode == CUBLASLT_MATMUL_DESC_B_SCALE_MODE);
+static_assert(kLtScaleOuterVec32F == CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F);
+#endif
 static_assert(kLtDescBiasDataType == CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE);
 static_assert(kLtLayoutBatchCount == CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT);
 static_assert(kLtLayoutBatchStride == CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET);

@@ -68,6 +68,7 @@ std::vector<WrittenCase> group_operand_cases();
 std::vector<WrittenCase> in_place_cases();
 std::vector<WrittenCase> sum_cases();
 std::vector<WrittenCase> dequant_cases();
+std::vector<WrittenCase> fp8_cases();
 
 // Small chains of every family, for the sanitizers: one launch of a few CTAs each.
 const std::vector<WrittenCase>& sanitizer_cases();

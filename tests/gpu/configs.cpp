@@ -82,8 +82,7 @@ void count_facts(const PreparedCase& prepared, Tally& tally) {
         ++tally.options[fmt::format("{}, side by side", family_name(kernel))];
       }
       if (const auto* skinny = kernel.config.get_if<SkinnyConfig>()) {
-        constexpr const char* kMath[] = {"skinny bf16", "skinny f16", "skinny tf32", "skinny f32"};
-        ++tally.dtypes[kMath[static_cast<int>(skinny->space.math)]];
+        ++tally.dtypes[fmt::format("skinny {}", math_info(skinny->space.math).text)];
         if (skinny->schedule.split_k > 1) ++tally.options["skinny, split-K"];
         if (skinny->dual) ++tally.options["skinny, dual GEMM"];
         if (skinny->ragged.kind == Ragged::kMGrouped)
@@ -103,8 +102,7 @@ void count_facts(const PreparedCase& prepared, Tally& tally) {
         if (dequant->schedule.cluster_k > 1) ++tally.options["skinny_dequant, cluster"];
       }
       if (const auto* gemm = kernel.config.get_if<GemmSm90Config>()) {
-        constexpr const char* kMath[] = {"gemm_sm90 bf16", "gemm_sm90 f16", "gemm_sm90 tf32"};
-        ++tally.dtypes[kMath[static_cast<int>(gemm->space.math)]];
+        ++tally.dtypes[fmt::format("gemm_sm90 {}", math_info(gemm->space.math).text)];
         if (gemm->dual) ++tally.options["dual GEMM"];
         if (gemm->ragged.kind == Ragged::kMGrouped) ++tally.options["gemm_sm90, M-grouped"];
         if (gemm->ragged.kind == Ragged::kKGrouped) ++tally.options["gemm_sm90, K-grouped"];
@@ -116,8 +114,7 @@ void count_facts(const PreparedCase& prepared, Tally& tally) {
         ++tally.options[fmt::format("tile {}", tile_name(*gemm))];
       }
       if (const auto* gemm = kernel.config.get_if<GemmSm80Config>()) {
-        constexpr const char* kMath[] = {"gemm bf16", "gemm f16", "gemm tf32", "gemm f32"};
-        ++tally.dtypes[kMath[static_cast<int>(gemm->space.math)]];
+        ++tally.dtypes[fmt::format("gemm {}", math_info(gemm->space.math).text)];
         if (gemm->schedule.split_k > 1) ++tally.options["split-K"];
         if (gemm->dual) ++tally.options["dual GEMM"];
         if (gemm->ragged.kind == Ragged::kMGrouped) ++tally.options["M-grouped"];

@@ -13,7 +13,7 @@ namespace {
 
 i64 round_up(i64 value, i64 to) { return ceil_div(value, to) * to; }
 
-// A NaN with a random payload; the pattern of 1e30 (6e4 for f16).
+// A NaN with a random payload; the pattern of 1e30 (6e4 for f16, the largest of fp8).
 u32 guard_element(DType dtype, Random& random) {
   const u32 bits = static_cast<u32>(random.next());
   switch (dtype) {
@@ -21,6 +21,10 @@ u32 guard_element(DType dtype, Random& random) {
       return 0x7fc0u | (bits & 0x803fu);
     case DType::kF16:
       return 0x7e00u | (bits & 0x81ffu);
+    case DType::kE4M3:
+      return 0x7fu | (bits & 0x80u);
+    case DType::kE5M2:
+      return 0x7eu | (bits & 0x81u);
     default:
       return 0x7fc00000u | (bits & 0x803fffffu);
   }
@@ -32,6 +36,10 @@ u32 huge_element(DType dtype) {
       return 0x7149u;
     case DType::kF16:
       return 0x7b53u;
+    case DType::kE4M3:
+      return 0x7eu;
+    case DType::kE5M2:
+      return 0x7bu;
     default:
       return 0x7149f2cau;
   }

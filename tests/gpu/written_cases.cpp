@@ -174,6 +174,7 @@ const std::vector<WrittenCase>& written_cases() {
     for (WrittenCase& more : in_place_cases()) all.push_back(std::move(more));
     for (WrittenCase& more : sum_cases()) all.push_back(std::move(more));
     for (WrittenCase& more : dequant_cases()) all.push_back(std::move(more));
+    for (WrittenCase& more : fp8_cases()) all.push_back(std::move(more));
     return all;
   }();
   return cases;
@@ -181,6 +182,14 @@ const std::vector<WrittenCase>& written_cases() {
 
 const std::vector<WrittenCase>& sanitizer_cases() {
   static const std::vector<WrittenCase> cases = {
+      {"fp8",
+       "chain a(input x: e4m3[72, 272], weight w: e4m3[136, 272], input s: f32[72]) {\n"
+       "  y = mul(contract \"mk,nk->mn\"(x, w), s @ \"m\")\n  return y: e4m3 }",
+       {},
+       {},
+       0,
+       "",
+       "gemm_sm90"},
       {"skinny_dequant",
        "chain a(input x: bf16[5, 544], weight q: i4[40, 544] packed, weight s: bf16[40, 5],\n"
        "        weight z: i8[40, 5]) {\n"

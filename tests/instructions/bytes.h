@@ -61,7 +61,17 @@ inline u16 f16_of(i32 value) {
   return static_cast<u16>((bits >> 16 & 0x8000) | ((bits & 0x7fffffff) - (112u << 23)) >> 13);
 }
 
+// Integers of magnitude up to 16 (e4m3) or 8 (e5m2) are exact. `fraction`: explicit fraction bits.
+inline u8 fp8_of(i32 value, int fraction) {
+  if (value == 0) return 0;
+  const u32 bits = std::bit_cast<u32>(static_cast<float>(value));
+  const u32 bias = fraction == 3 ? 7 : 15;
+  return static_cast<u8>((bits >> 24 & 0x80) |
+                         ((bits & 0x7fffffff) - ((127 - bias) << 23)) >> (23 - fraction));
+}
+
 inline u32 element_bytes(sim::Number number) {
+  if (number == sim::Number::kE4M3 || number == sim::Number::kE5M2) return 1;
   return number == sim::Number::kBF16 || number == sim::Number::kF16 ? 2 : 4;
 }
 
@@ -71,6 +81,8 @@ inline void put_number(Bytes& to, size_t offset, sim::Number number, i32 value) 
     put(to, offset, bf16_of(value));
   } else if (number == sim::Number::kF16) {
     put(to, offset, f16_of(value));
+  } else if (number == sim::Number::kE4M3 || number == sim::Number::kE5M2) {
+    put(to, offset, fp8_of(value, number == sim::Number::kE4M3 ? 3 : 2));
   } else {
     put(to, offset, static_cast<float>(value));
   }

@@ -13,10 +13,11 @@ Case global_copies() {
   c.threads = 64;
   const Bytes in = Random(1).bytes(kSection);
   constexpr size_t kWidths[] = {2, 4, 8, 16, 2, 4, 8, 16, 8, 16, 16};
-  c.expected.assign(12 * kSection, kUntouched);
+  c.expected.assign(13 * kSection, kUntouched);
   for (size_t s = 0; s < 11; ++s) copy(in, 0, 128 * kWidths[s], c.expected, s * kSection);
   for (size_t t = 0; t < 128; ++t) put(c.expected, 11 * kSection + 2 * t, u16{in[t]});
-  c.buffers = {input(in), output(12 * kSection)};
+  copy(in, 0, 128, c.expected, 12 * kSection);
+  c.buffers = {input(in), output(13 * kSection)};
   return c;
 }
 

@@ -16,7 +16,11 @@ std::vector<u32> patterns(u64 seed) {
                            0x3f803000, 0x3f808001, 0x3f807fff, 0x3f801001, 0x3f800fff, 0xbf801000,
                            0x477fe000, 0x477fefff, 0x477ff000, 0x47800000, 0x33000000, 0x33000001,
                            0x33800000, 0x33c00000, 0x387fc000, 0x387fe000, 0x387fffff, 0x38800000,
-                           0x7f7fffff, 0x7f7f8000, 0x7f7f7fff, 0x7f7ff000, 0x7f7fefff, 0x00008000};
+                           0x7f7fffff, 0x7f7f8000, 0x7f7f7fff, 0x7f7ff000, 0x7f7fefff, 0x00008000,
+                           // Limits, ties and subnormals of e4m3 and e5m2.
+                           0x43e00000, 0x43e7ffff, 0x43e80000, 0xc3f00000, 0x3f880000, 0x3f980000,
+                           0x3a800000, 0x3a800001, 0x3ac00000, 0x3c7fffff, 0x47600000, 0x476fffff,
+                           0x47700000, 0xc7800000, 0x3f900000, 0x3fb00000, 0x37000000, 0x37000001};
   Random random(seed);
   while (list.size() < kValues) {
     const u32 bits = random.word();
@@ -73,13 +77,48 @@ u32 from_f16(u16 bits) {
   return std::bit_cast<u32>(static_cast<float>(bits >> 15 != 0 ? -magnitude : magnitude));
 }
 
+// A format of 8 bits: explicit fraction bits, bias, largest finite value.
+struct Fp8 {
+  int fraction, bias;
+  double largest;
+};
+constexpr Fp8 kE4M3 = {3, 7, 448}, kE5M2 = {2, 15, 57344};
+
+u32 to_fp8(const Fp8& f, float x) {
+  if (std::isnan(x)) return 0x7f;
+  const u32 sign = std::signbit(x) ? 0x80 : 0;
+  const double finite = std::min(std::abs(static_cast<double>(x)), 2 * f.largest);
+  const double value = std::min(rounded(finite, f.fraction, 1 - f.bias, false), f.largest);
+  const double normal = std::ldexp(1.0, 1 - f.bias);
+  if (value < normal) return sign | static_cast<u32>(value / std::ldexp(normal, -f.fraction));
+  int exponent;
+  const double fraction = std::frexp(value, &exponent);  // 0.5 .. 1
+  return sign | static_cast<u32>(((exponent - 2 + f.bias) << f.fraction) +
+                                 static_cast<int>(std::ldexp(fraction, f.fraction + 1)));
+}
+
+// As f16, which has all of its values.
+u16 fp8_to_f16(const Fp8& f, u32 bits) {
+  const u32 magnitude = bits & 0x7f;
+  const int exponent = static_cast<int>(magnitude >> f.fraction);
+  const int fraction = static_cast<int>(magnitude & ((1u << f.fraction) - 1));
+  const bool e4m3 = f.fraction == 3;
+  if (e4m3 ? magnitude == 0x7f : magnitude > 0x7c) return 0x7fff;
+  double value = std::ldexp(exponent == 0 ? fraction : (1 << f.fraction) + fraction,
+                            std::max(exponent, 1) - f.bias - f.fraction);
+  if (!e4m3 && magnitude == 0x7c) value = HUGE_VAL;
+  return to_f16(static_cast<float>((bits & 0x80) != 0 ? -value : value));
+}
+
+u32 pair(u32 low, u32 high, int bits) { return low | high << bits; }
+
 Case convert_values() {
   Case c{.name = "conversions", .file = "convert.cu", .kernel = "convert_values"};
   c.ctas = 4;
   c.threads = 256;
   const std::vector<u32> list = patterns(30);
   Bytes in(4 * kValues);
-  c.expected.assign(7 * 4 * kValues, 0);
+  c.expected.assign(11 * 4 * kValues, 0);
   for (size_t t = 0; t < kValues; ++t) {
     put(in, 4 * t, list[t]);
     const float x = number(list[t]), y = number(list[kValues - 1 - t]);
@@ -90,10 +129,14 @@ Case convert_values() {
                          to_bf16(x) | static_cast<u32>(to_bf16(y)) << 16,
                          to_tf32(x),
                          from_f16(half),
-                         static_cast<u32>(half) << 16};
-    for (size_t i = 0; i < 7; ++i) put(c.expected, 4 * (i * kValues + t), words[i]);
+                         static_cast<u32>(half) << 16,
+                         pair(to_fp8(kE4M3, x), to_fp8(kE4M3, y), 8),
+                         pair(to_fp8(kE5M2, x), to_fp8(kE5M2, y), 8),
+                         pair(fp8_to_f16(kE4M3, half & 0xff), fp8_to_f16(kE4M3, half >> 8), 16),
+                         pair(fp8_to_f16(kE5M2, half & 0xff), fp8_to_f16(kE5M2, half >> 8), 16)};
+    for (size_t i = 0; i < 11; ++i) put(c.expected, 4 * (i * kValues + t), words[i]);
   }
-  c.buffers = {input(in), output(7 * 4 * kValues)};
+  c.buffers = {input(in), output(11 * 4 * kValues)};
   return c;
 }
 

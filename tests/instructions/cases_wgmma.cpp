@@ -99,9 +99,36 @@ void place_registers(const Operand& a, sim::Number type, Bytes& words) {
   }
 }
 
-Case wgmma_case(const Variant& v, size_t span) {
+// Two k-blocks of products as MMA-Sim describes Hopper's fp8 sums (simulator/model/matrix.h): each
+// operand of a sum is cut to 13 fraction bits of the largest exponent, and so is the sum of its
+// own.
+double fp8_sum(const i32* a, const i32* b, size_t k) {
+  constexpr int kFraction = 13;
+  const auto exponent = [](i32 value) { return std::ilogb(static_cast<double>(value)); };
+  double sum = 0;
+  for (size_t block = 0; block < k; block += 32) {
+    int largest = sum == 0 ? -1000 : std::ilogb(sum);
+    for (size_t i = block; i < block + 32; ++i) {
+      if (a[i] != 0 && b[i] != 0) largest = std::max(largest, exponent(a[i]) + exponent(b[i]));
+    }
+    if (largest == -1000) continue;
+    const double unit = std::ldexp(1.0, largest - kFraction);
+    double total = std::trunc(sum / unit);
+    for (size_t i = block; i < block + 32; ++i) total += std::trunc(a[i] * b[i] / unit);
+    sum = total * unit;
+    if (sum == 0) continue;
+    const double last = std::ldexp(1.0, std::ilogb(sum) - kFraction);
+    sum = std::trunc(sum / last) * last;
+  }
+  return sum;
+}
+
+// `wide`: fp8 values of up to 256 beside small ones, so that sums lose bits.
+Case wgmma_case(const Variant& v, size_t span, bool wide = false) {
   Case c{.name = fmt::format("wgmma {} n{}, {}", v.name, v.n,
-                             span == 0 ? "no swizzle" : fmt::format("swizzle {}", span)),
+                             wide        ? "sums that lose bits"
+                             : span == 0 ? "no swizzle"
+                                         : fmt::format("swizzle {}", span)),
          .file = "wgmma.cu",
          .kernel = "wgmma_accumulate"};
   c.threads = 128;
@@ -114,6 +141,11 @@ Case wgmma_case(const Variant& v, size_t span) {
   b.values.resize(v.n * k);
   for (i32& value : a.values) value = random.between(-6, 6);
   for (i32& value : b.values) value = random.between(-6, 6);
+  if (wide) {
+    for (std::vector<i32>* values : {&a.values, &b.values}) {
+      for (i32& value : *values) value *= 1 << random.between(0, 5);
+    }
+  }
   Bytes smem(align(b.offset + b.layout.bytes()), 0x7f), words(64 + 2 * 128 * 16);
   place(a, v.type, random, smem, words, 0);
   place(b, v.type, random, smem, words, 32);
@@ -123,8 +155,9 @@ Case wgmma_case(const Variant& v, size_t span) {
   c.expected.assign(kRowsA * v.n * 4, 0);
   for (size_t row = 0; row < kRowsA; ++row) {
     for (size_t column = 0; column < v.n; ++column) {
-      i32 sum = 0;
+      double sum = 0;
       for (size_t i = 0; i < k; ++i) sum += a.values[row * k + i] * b.values[column * k + i];
+      if (width == 1) sum = fp8_sum(&a.values[row * k], &b.values[column * k], k);
       put(c.expected, 4 * (row * v.n + column), static_cast<float>(sum));
     }
   }
@@ -153,7 +186,9 @@ void add_wgmma_cases(std::vector<Case>& cases) {
       {"bf16, both transposed,", 1007, 128, sim::Number::kBF16, false, true, true},
       {"f16, both transposed,", 1008, 128, sim::Number::kF16, false, true, true},
       {"bf16, A in registers, B transposed,", 1009, 128, sim::Number::kBF16, true, false, true},
-      {"f16, A in registers, B transposed,", 1010, 128, sim::Number::kF16, true, false, true}};
+      {"f16, A in registers, B transposed,", 1010, 128, sim::Number::kF16, true, false, true},
+      {"e4m3", 1011, 128, sim::Number::kE4M3, false, false, false},
+      {"e5m2", 1012, 64, sim::Number::kE5M2, false, false, false}};
   for (const Variant& v : variants) {
     for (const size_t span : kSpans) {
       // All N of bf16 have one layout each already.
@@ -162,6 +197,9 @@ void add_wgmma_cases(std::vector<Case>& cases) {
       for (const Case& other : cases) fresh = fresh && other.name != c.name;
       if (fresh) cases.push_back(c);
     }
+  }
+  for (const Variant& v : variants) {
+    if (element_bytes(v.type) == 1) cases.push_back(wgmma_case(v, 128, true));
   }
 }
 

@@ -26,7 +26,11 @@ extern "C" __global__ void __launch_bounds__(256) convert_values(const __grid_co
                        f32_to_bf16x2(x, y),
                        f32_to_tf32(bits),
                        f32_to_bits(f16_to_f32(half)),
-                       f32_to_bits(bf16_to_f32(half))};
+                       f32_to_bits(bf16_to_f32(half)),
+                       f32_to_e4m3x2(x, y),
+                       f32_to_e5m2x2(x, y),
+                       e4m3x2_to_f16x2(half),
+                       e5m2x2_to_f16x2(half)};
 #pragma unroll
-  for (int i = 0; i < 7; ++i) st_global_u32(out + 4 * (i * kValues + t), words[i]);
+  for (int i = 0; i < 11; ++i) st_global_u32(out + 4 * (i * kValues + t), words[i]);
 }

@@ -28,4 +28,5 @@ extern "C" __global__ void __launch_bounds__(64) global_copies(const __grid_cons
   st_global_streamed_v4(out + 9 * kSection + 16 * t, ld_global_streamed_v4(in + 16 * t));
   st_global_v4(out + 10 * kSection + 16 * t, ld_global_weight_v4(in + 16 * t));
   st_global_u16(out + 11 * kSection + 2 * t, static_cast<u16>(ld_global_u8(in + t)));
+  st_global_u8(out + 12 * kSection + t, ld_global_constant_u8(in + t));
 }

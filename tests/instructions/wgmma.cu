@@ -128,5 +128,7 @@ extern "C" __global__ void __launch_bounds__(128) wgmma_accumulate(const __grid_
     SHARED(1008, 128, (wgmma_f16<128, true, true>))
     REGISTERS(1009, 128, (wgmma_bf16_registers<128, true>))
     REGISTERS(1010, 128, (wgmma_f16_registers<128, true>))
+    SHARED(1011, 128, wgmma_e4m3<128>)
+    SHARED(1012, 64, wgmma_e5m2<64>)
   }
 }

@@ -209,6 +209,19 @@ TEST_SUITE("ir") {
     CHECK(has(
         refusal("chain c(input x: f32[4]) {\n  y = exp(x)\n  return y: f32 inplace x }", options),
         "output 'y' is in place of 'x'"));
+    const char* fp8 =
+        "chain c(input x: e4m3[8, 16], weight w: e4m3[4, 16], weight b: bf16[4]) {\n"
+        "  y = add(contract \"mk,nk->mn\"(x, w), b)\n  return y: bf16 }";
+    CHECK(has(refusal(fp8, options), "multiplies e4m3, which has no gradient: train in bf16"));
+    options.wanted = {"r"};
+    CHECK(has(refusal("chain c(input x: f32[4], input r: e4m3[4]) {\n  y = add(x, r)\n"
+                      "  return y: f32 }",
+                      options),
+              "parameter 'r' is e4m3, which has no gradient"));
+    options = {};
+    CHECK(
+        has(refusal("chain c(input x: f32[4]) {\n  y = cast(x, e5m2)\n  return y: e5m2 }", options),
+            "rounds to e5m2, which has no gradient"));
     CHECK(
         has(refusal("chain c(input x: bf16[8, 4], weight w: bf16[2, 5, 4], weight b: bf16[2, 5],\n"
                     "        input ends: i32[2]) {\n"

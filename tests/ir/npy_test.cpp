@@ -96,6 +96,8 @@ TEST_SUITE("ir") {
     CHECK(type_of("<V2", "(3,)", 6) == "bf16[3]");
     CHECK(type_of("|V2", "(3,)", 6) == "bf16[3]");
     CHECK(type_of("<u2", "(3,)", 6) == "bf16[3]");
+    CHECK(type_of("<V1", "(3,)", 3) == "e4m3[3]");
+    CHECK(type_of("<f1", "(3,)", 3) == "e5m2[3]");
     CHECK(type_of("<f4", "()", 4) == "f32");
     CHECK(type_of("<f4", "(4, 0)", 0) == "f32[4, 0]");
   }

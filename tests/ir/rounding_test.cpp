@@ -10,6 +10,7 @@
 
 #include "ir/reference/reference.h"
 #include "ir/reference/reference_interval.h"
+#include "shared/fp8.h"
 
 using namespace catenary;
 
@@ -92,6 +93,67 @@ TEST_SUITE("ir") {
   TEST_CASE("bf16 and f16: all midpoints go to even, into subnormals and infinity too") {
     check_all_midpoints(DType::kBF16);
     check_all_midpoints(DType::kF16);
+  }
+
+  // The values of fp8 by definition: sign, exponent, fraction.
+  double fp8_slowly(DType dtype, int bits) {
+    const bool e4m3 = dtype == DType::kE4M3;
+    const int fraction_bits = e4m3 ? 3 : 2, bias = e4m3 ? 7 : 15;
+    const int exponent = (bits & 127) >> fraction_bits;
+    const int fraction = bits & ((1 << fraction_bits) - 1);
+    double value = exponent == 0 ? std::ldexp(fraction, 1 - bias - fraction_bits)
+                                 : std::ldexp((1 << fraction_bits) + fraction,
+                                              exponent - bias - fraction_bits);
+    if (e4m3 && (bits & 127) == 127) value = kNan;
+    if (!e4m3 && exponent == 31) value = fraction ? kNan : kInf;
+    return bits & 128 ? -value : value;
+  }
+
+  TEST_CASE("e4m3 and e5m2: all encodings, all midpoints to even, saturation, NaN") {
+    for (const DType dtype : {DType::kE4M3, DType::kE5M2}) {
+      const int last = dtype == DType::kE4M3 ? 0x7e : 0x7b;  // largest finite
+      const Fp8Format& format = dtype == DType::kE4M3 ? kE4M3Bits : kE5M2Bits;
+      for (int bits = 0; bits < 256; ++bits) {
+        const double value = fp8_slowly(dtype, bits);
+        const double decoded = decode(dtype, static_cast<std::uint16_t>(bits));
+        const double device = fp8_to_f32(format, static_cast<u32>(bits));
+        CAPTURE(bits);
+        if (std::isnan(value)) {
+          CHECK(std::isnan(decoded));
+          CHECK(std::isnan(device));
+          continue;
+        }
+        CHECK(decoded == value);
+        CHECK(device == value);
+        if (std::isinf(value)) continue;
+        CHECK(encode(dtype, value) == bits);
+        CHECK(f32_to_fp8(format, static_cast<float>(value)) == static_cast<u32>(bits));
+        if ((bits & 127) == last) continue;
+        const double next = fp8_slowly(dtype, bits + 1);
+        const double middle = (value + next) / 2;
+        const int even = bits % 2 ? bits + 1 : bits;
+        CHECK(encode(dtype, middle) == even);
+        CHECK(encode(dtype, std::nextafter(middle, value)) == bits);
+        CHECK(encode(dtype, std::nextafter(middle, next)) == bits + 1);
+        CHECK(f32_to_fp8(format, static_cast<float>(middle)) == static_cast<u32>(even));
+        const float below = std::nextafter(static_cast<float>(middle), static_cast<float>(value));
+        CHECK(f32_to_fp8(format, below) == static_cast<u32>(bits));
+      }
+      const double largest = fp8_slowly(dtype, last);
+      for (const double beyond : {largest * 1.01, largest * 1.2, 1e30, kInf}) {
+        CHECK(encode(dtype, beyond) == last);
+        CHECK(encode(dtype, -beyond) == (last | 128));
+        CHECK(round_to(dtype, -beyond) == -largest);
+        CHECK(f32_to_fp8(format, static_cast<float>(-beyond)) == static_cast<u32>(last | 128));
+      }
+      CHECK(std::isnan(round_to(dtype, kNan)));
+      CHECK(f32_to_fp8(format, static_cast<float>(kNan)) == 0x7f);
+      CHECK(encode(dtype, kNan) == 0x7f);
+      // An infinity is stored as the largest value; nothing else is accepted for it.
+      CHECK(accepts({kInf, 0}, dtype, largest));
+      CHECK_FALSE(accepts({kInf, 0}, dtype, -largest));
+      CHECK(cast_interval(dtype, {kInf, 0}).value == largest);
+    }
   }
 
   TEST_CASE("a value is rounded once, not first to f32") {

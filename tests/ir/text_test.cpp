@@ -97,6 +97,15 @@ TEST_CASE("batch_invariant follows the symbol, and is no reserved word") {
   check_round_trip(named);
   CHECK(parse_report("chain a batch_invariant batch_invariant(input x: f32[4]) { return x: f32 }")
             .code == ErrorCode::kParse);
+  const std::string fast =
+      "chain a(input x: e4m3[4, 8], weight w: e4m3[8, 8]) {\n"
+      "  y = contract \"mk,nk->mn\" fast_accum (x, w)\n  return y: e5m2\n}\n";
+  const Chain fp8 = parse_ok(fast);
+  CHECK(fp8.values[2].fast_accum);
+  CHECK(fp8.values[0].type.dtype == DType::kE4M3);
+  CHECK(fp8.outputs[0].dtype == DType::kE5M2);
+  CHECK(parse_ok(print(fp8)) == fp8);
+  CHECK(print(fp8).find("\"mk,nk->mn\" fast_accum (x, w)") != std::string::npos);
   CHECK(
       parse_report("chain a batch_invariant[M in 0..4](input x: f32[4]) { return x: f32 }").code ==
       ErrorCode::kParse);

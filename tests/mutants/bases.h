@@ -197,6 +197,23 @@ inline constexpr MutantBase kMutantBases[] = {
               "  h = cast(relu(contract \"mk,nk->mn\"(x, w)), bf16)\n"
               "  y = contract \"mk,nk->mn\"(h, v)\n  return y: bf16 }",
      .tile = "16x64x128w1x4s5"},
+    // Five k-tiles, two fragments, results in fp8, several tiles a CTA.
+    {.name = "sm90 fp8",
+     .chain = "chain a(input x: e4m3[300, 560], weight w: e4m3[200, 560]) {\n"
+              "  y = mul(contract \"mk,nk->mn\"(x, w), 0.5)\n  return y: e4m3 }",
+     .tile = "256x128x128g2s4",
+     .sm_count = 1},
+    {.name = "sm90 fp8, ping-pong, two sets of sums",
+     .chain = "chain a(input x: e4m3[300, 496], weight w: e4m3[136, 496]) {\n"
+              "  y = contract \"mk,nk->mn\"(x, w)\n  return y: bf16 }",
+     .tile = "64x128x128p2s3",
+     .sm_count = 1},
+    {.name = "sm90 fp8 dual GEMM, two sets of sums",
+     .chain = "chain a(input x: e4m3[100, 304], weight w: e4m3[80, 304], weight v: e4m3[80, 304])"
+              " {\n  g = contract \"mk,nk->mn\"(x, w)\n  u = contract \"mk,nk->mn\"(x, v)\n"
+              "  y = mul(relu(g), u)\n  return y: bf16 }",
+     .tile = "64x64x128p2s3",
+     .sm_count = 1},
     {.name = "skinny",
      .chain = "chain a(input x: bf16[5, 1088], weight w: bf16[39, 1088], weight b: f32[39],\n"
               "        input r: bf16[5, 39] align 2) {\n"

@@ -23,6 +23,7 @@ struct Sample {
 const Sample kSamples[] = {
     {"global.cuh", "sm_80", "", R"(
   u16 a = ld_global_u16(p) + ld_global_constant_u16(p) + ld_global_u8(p);
+  st_global_u8(p, ld_global_constant_u8(p));
   u32 b = ld_global_u32(p) + ld_global_constant_u32(p);
   U32x2 c = ld_global_v2(p), d = ld_global_constant_v2(p), e = ld_global_streamed_v2(p);
   U32x4 f = ld_global_v4(p), g = ld_global_constant_v4(p), h = ld_global_streamed_v4(p);
@@ -56,7 +57,12 @@ const Sample kSamples[] = {
   st_global_u16(p, f32_to_f16(x));
   st_global_u16(p, f32_to_bf16(x));
   st_global_u32(p, f32_to_bits(x) + f32_to_tf32(n));
-  st_global_u32(p, f32_to_bf16x2(x, 1.0f) + f32_to_f16x2(1.0f, x));)"},
+  st_global_u32(p, f32_to_bf16x2(x, 1.0f) + f32_to_f16x2(1.0f, x));
+  st_global_u16(p, f32_to_e4m3x2(x, 1.0f) + f32_to_e5m2x2(1.0f, x));
+  st_global_u32(p, e4m3x2_to_f16x2(n) + e5m2x2_to_f16x2(n));)"},
+    {"convert.cuh", "sm_89", "#include \"ptx/global.cuh\"\n", R"(
+  st_global_u16(p, f32_to_e4m3x2(bits_to_f32(n), 1.0f) + f32_to_e5m2x2(1.0f, bits_to_f32(n)));
+  st_global_u32(p, e4m3x2_to_f16x2(n) + e5m2x2_to_f16x2(n));)"},
     {"bits.cuh", "sm_80", "#include \"ptx/global.cuh\"\n", R"(
   st_global_u32(p, and_xor(n, 15u, 3u));)"},
     {"half2.cuh", "sm_90", "#include \"ptx/global.cuh\"\n", R"(
@@ -152,7 +158,7 @@ CATENARY_DEVICE void all(const TensorMap& map, u32 s, const i32 (&corner)[kRank]
   fence_proxy_async_global();)"},
 };
 
-// A kernel for one N: all three types, with A in shared memory and in registers.
+// A kernel for one N: all types, with A in shared memory and in registers.
 std::string wgmma_body(int columns) {
   const std::string n = std::to_string(columns);
   const std::string args = "(d, a, b, n != 0);\n";
@@ -166,7 +172,8 @@ std::string wgmma_body(int columns) {
          n + ">" + args + "  wgmma_bf16<" + n + ", true, true>" + args + "  wgmma_f16<" + n +
          ", false, true>" + args + "  wgmma_tf32<" + n + ">" + args + "  wgmma_bf16_registers<" +
          n + ">" + with_registers + "  wgmma_f16_registers<" + n + ", true>" + with_registers +
-         "  wgmma_tf32_registers<" + n + ">" + with_registers +
+         "  wgmma_tf32_registers<" + n + ">" + with_registers + "  wgmma_e4m3<" + n + ">" + args +
+         "  wgmma_e5m2<" + n + ">" + args +
          "  wgmma_commit();\n  wgmma_wait<0>();\n  wgmma_pin(d);\n"
          "  float sum = 0;\n#pragma unroll\n  for (float v : d) sum += v;\n  red_add_f32(p, "
          "sum);\n";

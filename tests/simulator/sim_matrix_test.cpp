@@ -192,7 +192,7 @@ TEST_CASE("a sum is rounded once, to nearest, ties to even, down to the subnorma
     for (double& v : b) v = 1;
     float d[8];
     for (float& v : d) v = c;
-    multiply(a, b, d, 1, 8, 2, true);
+    multiply(Number::kBF16, a, b, d, 1, 8, 2, true);
     for (const float v : d) CHECK(std::bit_cast<u32>(v) == std::bit_cast<u32>(d[0]));
     return d[0];
   };
@@ -207,6 +207,37 @@ TEST_CASE("a sum is rounded once, to nearest, ties to even, down to the subnorma
   CHECK(std::isinf(sum(0x1p127, 0x1p127, 0)));
   CHECK(std::bit_cast<u32>(sum(std::numeric_limits<double>::infinity(),
                                -std::numeric_limits<double>::infinity(), 0)) == 0x7fffffffu);
+}
+
+// The sum of products and accumulator of one instruction of fp8.
+float fp8_sum(std::vector<double> terms, float before, bool accumulate = true) {
+  terms.resize(32);
+  double b[32 * 8];
+  for (double& v : b) v = 1;
+  float d[8];
+  for (float& v : d) v = before;
+  multiply(Number::kE4M3, terms.data(), b, d, 1, 8, 32, accumulate);
+  for (const float v : d) CHECK(std::bit_cast<u32>(v) == std::bit_cast<u32>(d[0]));
+  return d[0];
+}
+
+TEST_CASE("fp8 sums keep 13 fraction bits of the largest exponent, and of their own") {
+  CHECK(fp8_sum({1, 2, -3.5}, 0.25f) == -0.25f);
+  CHECK(fp8_sum({1, 2}, 5, false) == 3);
+  CHECK(fp8_sum({}, 0) == 0);
+  // 2^-13 of the largest stays, less is cut towards zero, whatever its sign.
+  CHECK(fp8_sum({256, 0x1p-5}, 0) == 256 + 0x1p-5f);
+  CHECK(fp8_sum({256, 0x1.8p-6}, 0) == 256);
+  CHECK(fp8_sum({256, -0x1.8p-6}, 0) == 256);
+  CHECK(fp8_sum({-256, 0x1.8p-6, 0x1.8p-6}, 0) == -256);
+  // The accumulator is an operand like the products: it is cut, too, and may be the largest.
+  CHECK(fp8_sum({0x1p-6}, 256) == 256);
+  CHECK(fp8_sum({}, 256 + 0x1p-6f) == 256);
+  CHECK(fp8_sum({256}, 0x1.fp-5f) == 256 + 0x1p-5f);
+  // The sum has 14 significant bits.
+  CHECK(fp8_sum({256, 256, 0x1p-5}, 0) == 512);
+  CHECK(std::isnan(fp8_sum({256}, std::nanf(""))));
+  CHECK(std::isinf(fp8_sum({1, HUGE_VAL}, 0)));
 }
 
 TEST_CASE("mma.sync gives the result of the triple loop, for each operand type") {

@@ -71,26 +71,27 @@ TEST_CASE("fresh memory is NaN in every float type, and unwritten") {
   Memory memory;
   void* a = memory.allocate(64);
   CHECK(count_written(*memory.find(a, 64)) == 0);
-  for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
+  for (const DType dtype :
+       {DType::kF32, DType::kBF16, DType::kF16, DType::kE4M3, DType::kE5M2}) {
     for (i64 i = 0; i < 64 / dtype_bytes(dtype); ++i) CHECK(std::isnan(load_element(dtype, a, i)));
   }
 }
 
-TEST_CASE("marks cover whole granules, and do not change the bytes") {
+TEST_CASE("marks cover bytes, and do not change them") {
   Memory memory;
   u8* a = bytes_of(memory.allocate(33));
   Allocation& allocation = *memory.find(a, 33);
-  CHECK(allocation.written.size() == 17);
+  CHECK(allocation.written.size() == 33);
   std::memset(a, 0, 33);
   memory.mark(a, 33, true);
-  CHECK(count_written(allocation) == 17);
+  CHECK(count_written(allocation) == 33);
   memory.mark(a + 4, 8, false);
-  CHECK(count_written(allocation) == 13);
+  CHECK(count_written(allocation) == 25);
   CHECK(std::all_of(a, a + 33, [](u8 byte) { return byte == 0; }));
-  memory.mark(a + 21, 2, false);  // halves of two granules: both stay written
-  CHECK(count_written(allocation) == 13);
-  memory.mark(a + 5, 2, true);  // halves of two granules: both are written
-  CHECK(count_written(allocation) == 15);
+  memory.mark(a + 21, 2, false);
+  CHECK(count_written(allocation) == 23);
+  memory.mark(a + 5, 2, true);
+  CHECK(count_written(allocation) == 25);
   memory.mark(a, 33, false);
   CHECK(count_written(allocation) == 0);
   memory.mark(a, 0, true);

@@ -173,13 +173,19 @@ TEST_CASE("operands that the instruction does not accept") {
   };
   spoiled([](WgmmaOperands& o) { o.n = 12; }, "12 columns");
   spoiled([](WgmmaOperands& o) { o.n = 264; }, "264 columns");
-  spoiled([](WgmmaOperands& o) { o.number = Number::kU32; }, "not bf16, f16 or tf32");
+  spoiled([](WgmmaOperands& o) { o.number = Number::kU32; },
+          "not bf16, f16, tf32, or fp8 from shared memory");
   p.a_in_registers = true;
   spoiled([](WgmmaOperands& o) { o.trans_a = true; }, "transposes A, which is in registers");
   p.a_in_registers = false;
   p.a.number = p.b.number = Number::kTF32;
   p.a.k = p.b.k = 32;
   spoiled([](WgmmaOperands& o) { o.trans_b = true; }, "transposes B, which is tf32");
+  const auto fp8 = [](WgmmaOperands& o) {
+    o.number = Number::kE4M3;
+    o.trans_a = true;
+  };
+  spoiled(fp8, "transposes A, which is fp8");
 }
 
 TEST_CASE("the threads of a warpgroup must pass the same descriptors and scale-d") {

@@ -68,6 +68,11 @@ class GemmSm80Family final : public ContractionFamily {
       case MathMode::kTF32:
       case MathMode::kF32:
         return {};
+      case MathMode::kE4M3:
+      case MathMode::kE4M3Fast:
+      case MathMode::kE5M2:
+      case MathMode::kE5M2Fast:
+        break;
     }
     return {"it multiplies bf16, f16, tf32 and f32"};
   }

@@ -90,6 +90,9 @@ std::string reject(const Target& target, const GemmSm90Config& c) {
   }
   if (c.accumulator_registers() > 192)
     return fmt::format("needs {} accumulators", c.accumulator_registers());
+  if (c.promotes() && c.mainloop_registers() > c.most_mainloop_registers()) {
+    return fmt::format("needs {} accumulators and sums of a k-tile", c.mainloop_registers());
+  }
   if (c.schedule.consumers == 3) {
     // ptxas gives no instruction more registers than the kernel starts with: 128 (C7602). Group
     // tables of a dual GEMM take some.

@@ -41,6 +41,18 @@ double smem_clocks(const GemmSm90Config& c) {
   return std::max((reads + c.stage_bytes()) / 128, loads);
 }
 
+// Clocks of a warpgroup for a k-tile whose sums are promoted, 0 for others: its MMAs, and for each
+// part, or each second one where there are two sets of partial sums, the wait for them and the
+// additions, one of a warp a clock.
+double promotion_clocks(const GemmSm90Config& c) {
+  constexpr double kWait = 60;  // from the last MMA to the first addition
+  if (!c.promotes()) return 0;
+  const double part = c.tile.block_n / 2.0;
+  const double parts = c.accumulator_registers() / part;
+  const double mma = 4.0 * part;  // m64nNk32 takes N / 2 clocks
+  return parts * (mma + (kWait + part) / c.partial_sets());
+}
+
 // TMA requests the sectors of rows that do not start on a sector of 32 bytes more than once
 // (RESULTS sm90-141).
 double pitch_share(const MatrixOperand& operand, const GemmSm90Config& c) {
@@ -70,6 +82,7 @@ Prediction predict_gemm_sm90(const ContractionProblem& problem, const Target& ta
   counts.stages = c.tile.stages;
   counts.mma_flop = 2.0 * c.tile.block_m * c.tile.block_n * c.block_k() * c.num_accumulators();
   counts.smem_clocks = smem_clocks(c);
+  counts.issue_clocks = promotion_clocks(c);
   counts.l2_bytes = c.tile_a_bytes() * pitch_share(problem.a[0].memory, c) / c.schedule.cluster_n +
                     c.num_accumulators() * c.tile_b_bytes() * pitch_share(problem.b[0].memory, c) /
                         c.schedule.cluster_m;

@@ -101,7 +101,7 @@ class GemmSm90Family final : public ContractionFamily {
     if (!problem.is_single_or_dual() && !problem.is_sum())
       return {"it computes one product, two over one A, or a sum of products", true};
     std::string refusal = sm90_layout_refusal(problem);
-    if (refusal.empty()) refusal = sm90_sum_refusal(problem);
+    if (refusal.empty()) refusal = sm90_map_refusal(problem);
     if (!refusal.empty()) return {std::move(refusal)};
     if (!sm90_layout(problem))
       return {"an operand has no contiguous dimension, or no elements", true};
@@ -109,11 +109,15 @@ class GemmSm90Family final : public ContractionFamily {
       case MathMode::kBF16:
       case MathMode::kF16:
       case MathMode::kTF32:
+      case MathMode::kE4M3:
+      case MathMode::kE4M3Fast:
+      case MathMode::kE5M2:
+      case MathMode::kE5M2Fast:
         return {};
       case MathMode::kF32:
         break;
     }
-    return {"it multiplies bf16, f16 and tf32"};
+    return {"it multiplies bf16, f16, tf32 and fp8"};
   }
 
   std::vector<Candidate> candidates(const ContractionProblem& problem, const Target& target,

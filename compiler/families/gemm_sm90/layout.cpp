@@ -104,9 +104,9 @@ bool is_overwritten(const ContractionProblem& p, int slot) {
 }
 
 // Can the epilogue run on accumulators in registers? No operand may vary along both M and N (its
-// 16-byte vectors would be read in quarters), and outputs must be rows of 16-byte vectors, or of
-// f32 pairs. An operand that is overwritten must be loaded by the thread that stores it. Rows are
-// summed where a lane has whole vectors of them.
+// 16-byte vectors would be read in quarters), and outputs must be rows of 16-byte vectors, of 8
+// columns of fp8, or of f32 pairs. An operand that is overwritten must be loaded by the thread that
+// stores it. Rows are summed where a lane has whole vectors of them.
 bool fits_registers(const ContractionProblem& p) {
   constexpr int kM = kMaxDims - 2;
   constexpr int kN = kMaxDims - 1;
@@ -123,15 +123,18 @@ bool fits_registers(const ContractionProblem& p) {
 }  // namespace
 
 std::string sm90_layout_refusal(const ContractionProblem& p) {
-  // PTX ISA 9.7.15.5: 16-bit operands may be K-major or MN-major, tf32 ones are K-major.
+  // PTX ISA 9.7.15.5: 16-bit operands may be K-major or MN-major, others are K-major.
   const auto is_k_major = [](const ContractionOperand& o) { return o.memory.k_major; };
   const bool k_major = llvm::all_of(p.a, is_k_major) && llvm::all_of(p.b, is_k_major);
   if (p.space.math == MathMode::kF32) {
     return "wgmma does not multiply in full f32; a contraction without f32 after its labels is "
            "tf32";
   }
-  if (p.space.math == MathMode::kTF32 && !k_major) {
-    return "wgmma takes tf32 operands whose summed label is innermost; store them so, or as bf16";
+  if (math_info(p.space.math).wgmma_k_major_only && !k_major) {
+    const bool tf32 = p.space.math == MathMode::kTF32;
+    return fmt::format(
+        "wgmma takes {} operands whose summed label is innermost; store them so, or as bf16",
+        tf32 ? "tf32" : dtype_text(p.a[0].dtype));
   }
   // Rows after a group's end are zero-filled line by line, and a line is one k.
   if (p.ragged.kind == Ragged::kKGrouped &&
@@ -159,11 +162,17 @@ PlacedProduct place_product(const ContractionProblem& p, const ContractionProduc
 
 }  // namespace
 
-std::string sm90_sum_refusal(const ContractionProblem& p) {
-  if (!p.is_sum() || !has_extents(p)) return "";
+std::string sm90_map_refusal(const ContractionProblem& p) {
+  const bool fp8 = p.space.element_bytes() == 1;
+  if ((!p.is_sum() && !fp8) || !has_extents(p)) return "";
   for (const ContractionProduct& product : p.products) {
     const PlacedProduct placed = place_product(p, product);
     if (!placed.a || !placed.b) return "";
+    if (fp8 && (!placed.a->map || !placed.b->map)) {
+      return fmt::format("an operand of {} has no tensor map; align it and its rows to 16 bytes",
+                         dtype_text(p.a[0].dtype));
+    }
+    if (!p.is_sum()) continue;
     if (!placed.a->map || !placed.b->map)
       return "an operand of contractions that are added has no tensor map; align it to 16 bytes";
     if (placed.a->operand.k_major != p.a[0].memory.k_major ||

@@ -18,8 +18,9 @@ struct Sm90Layout {
 // Why wgmma does not take the operands' layout: a sentence with the fix; "": it does.
 std::string sm90_layout_refusal(const ContractionProblem& problem);
 
-// Why the operands of a sum of products are not loaded into one pipeline; "": they are.
-std::string sm90_sum_refusal(const ContractionProblem& problem);
+// Why operands that cp.async does not load, those of a sum of products or of fp8, have no tensor
+// maps of one layout; "": they have, or cp.async may load them.
+std::string sm90_map_refusal(const ContractionProblem& problem);
 
 // Nothing: an extent is too large, or an operand has no contiguous dimension.
 std::optional<Sm90Layout> sm90_layout(const ContractionProblem& problem);

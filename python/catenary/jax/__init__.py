@@ -26,7 +26,14 @@ from catenary.operand import DType, Operand, Role
 
 __all__ = ["call", "set_host"]
 
-_DTYPES = {DType.bf16: jnp.bfloat16, DType.f16: jnp.float16, DType.f32: jnp.float32, DType.i32: jnp.int32}
+_DTYPES = {
+    DType.bf16: jnp.bfloat16,
+    DType.f16: jnp.float16,
+    DType.f32: jnp.float32,
+    DType.i32: jnp.int32,
+    DType.e4m3: jnp.float8_e4m3fn,
+    DType.e5m2: jnp.float8_e5m2,
+}
 _TARGET = "catenary"
 _HOSTS = {"reference": 0, "simulator": 1}
 _host = "reference"

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "ptx/device.cuh"
+#include "shared/fp8.h"
 
 namespace catenary {
 namespace sim {
@@ -82,6 +83,28 @@ CATENARY_DEVICE u32 f32_to_f16x2(float low, float high, sim::Site at = sim::here
 CATENARY_DEVICE u16 f32_to_bf16(float v, sim::Site at = sim::here()) {
   sim::use(v, sim::in(at, __func__));
   return static_cast<u16>(sim::bf16_bits(v));
+}
+
+CATENARY_DEVICE u16 f32_to_e4m3x2(float low, float high, sim::Site at = sim::here()) {
+  sim::use(low, sim::in(at, __func__));
+  sim::use(high, sim::in(at, __func__));
+  return static_cast<u16>(f32_to_fp8(kE4M3Bits, low) | f32_to_fp8(kE4M3Bits, high) << 8);
+}
+
+CATENARY_DEVICE u16 f32_to_e5m2x2(float low, float high, sim::Site at = sim::here()) {
+  sim::use(low, sim::in(at, __func__));
+  sim::use(high, sim::in(at, __func__));
+  return static_cast<u16>(f32_to_fp8(kE5M2Bits, low) | f32_to_fp8(kE5M2Bits, high) << 8);
+}
+
+CATENARY_DEVICE u32 e4m3x2_to_f16x2(u16 bits, sim::Site = sim::here()) {
+  return sim::f16_bits(fp8_to_f32(kE4M3Bits, bits)) |
+         sim::f16_bits(fp8_to_f32(kE4M3Bits, bits >> 8)) << 16;
+}
+
+CATENARY_DEVICE u32 e5m2x2_to_f16x2(u16 bits, sim::Site = sim::here()) {
+  return sim::f16_bits(fp8_to_f32(kE5M2Bits, bits)) |
+         sim::f16_bits(fp8_to_f32(kE5M2Bits, bits >> 8)) << 16;
 }
 
 // Ties away from zero: adds half of the last kept bit to the magnitude.

@@ -36,6 +36,12 @@ CATENARY_DEVICE U32x4 ld_global_v4(const void* p, sim::Site at = sim::here()) {
   return v;
 }
 
+CATENARY_DEVICE u32 ld_global_constant_u8(const void* p, sim::Site at = sim::here()) {
+  u8 v;
+  sim::machine->load_global(&v, p, 1, sim::Read::kConstant, sim::in(at, __func__));
+  return v;
+}
+
 CATENARY_DEVICE u16 ld_global_constant_u16(const void* p, sim::Site at = sim::here()) {
   u16 v;
   sim::machine->load_global(&v, p, 2, sim::Read::kConstant, sim::in(at, __func__));
@@ -76,6 +82,13 @@ CATENARY_DEVICE U32x4 ld_global_weight_v4(const void* p, sim::Site at = sim::her
   U32x4 v;
   sim::machine->load_global(&v, p, 16, sim::Read::kPlain, sim::in(at, __func__));
   return v;
+}
+
+CATENARY_DEVICE void st_global_u8(void* p, u32 v, sim::Site at = sim::here()) {
+  const sim::Site site = sim::in(at, __func__);
+  sim::use(v, site);
+  const u8 byte = static_cast<u8>(v);
+  sim::machine->store_global(p, &byte, 1, site);
 }
 
 CATENARY_DEVICE void st_global_u16(void* p, u16 v, sim::Site at = sim::here()) {

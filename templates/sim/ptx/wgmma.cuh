@@ -66,4 +66,16 @@ CATENARY_DEVICE void wgmma_tf32(float (&d)[N / 2], u64 a, u64 b, bool scale_d,
   sim::wgmma<N>(d, sim::Number::kTF32, a, nullptr, b, scale_d, false, false, sim::in(at, __func__));
 }
 
+template <int N>
+CATENARY_DEVICE void wgmma_e4m3(float (&d)[N / 2], u64 a, u64 b, bool scale_d,
+                                sim::Site at = sim::here()) {
+  sim::wgmma<N>(d, sim::Number::kE4M3, a, nullptr, b, scale_d, false, false, sim::in(at, __func__));
+}
+
+template <int N>
+CATENARY_DEVICE void wgmma_e5m2(float (&d)[N / 2], u64 a, u64 b, bool scale_d,
+                                sim::Site at = sim::here()) {
+  sim::wgmma<N>(d, sim::Number::kE5M2, a, nullptr, b, scale_d, false, false, sim::in(at, __func__));
+}
+
 }  // namespace catenary

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// Layers with operands of e4m3 and a scale per row of each: sums promoted to f32 every 128 of K,
+// and fast ones. The peer is cuBLASLt's fp8 GEMM with the same scales and accumulation; of gated,
+// grouped and ragged layers it has no scales, and its result is not compared.
+#include "bench/cases/cases.h"
+
+namespace catenary::bench {
+namespace {
+
+constexpr DType kFp8 = DType::kE4M3;
+
+Case fp8_case(std::string_view kind, std::string shape, double flops) {
+  Case c;
+  c.dtype = "e4m3";
+  c.group = "fp8";
+  c.shape = std::move(shape);
+  c.name = fmt::format("fp8_{}/{}/e4m3", kind, c.shape);
+  c.flops = flops;
+  c.rate = 2;
+  return c;
+}
+
+double product_flops(i64 m, i64 n, i64 k) { return 2.0 * static_cast<double>(m) * n * k; }
+
+struct Layer {
+  i64 m, n, k;
+};
+
+Case dense_case(const Layer& l, bool fast) {
+  Case c = fp8_case(fast ? "fast" : "dense", fmt::format("{}x{}x{}", l.m, l.n, l.k),
+                    product_flops(l.m, l.n, l.k));
+  c.chain = fmt::format(
+      "chain fp8(input x: e4m3[{0}, {2}], weight w: e4m3[{1}, {2}], input s: f32[{0}],\n"
+      "          weight t: f32[{1}]) {{\n"
+      "  h = contract \"mk,nk->mn\"{3}(x, w)\n"
+      "  y = mul(mul(h, s @ \"m\"), t @ \"n\")\n  return y: bf16\n}}\n",
+      l.m, l.n, l.k, fast ? " fast_accum " : "");
+  c.m = l.m;
+  c.n = l.n;
+  c.k = l.k;
+  PeerGemm gemm{dense_problem(kFp8, l.m, l.n, l.k), "x", "w", "y", ""};
+  gemm.problem.scales = LtScales::kRows;
+  gemm.problem.fast_accum = fast;
+  gemm.scale_a = "s";
+  gemm.scale_b = "t";
+  c.peer.name = "cuBLASLt best, scales per row";
+  c.peer.steps = {gemm};
+  // Scales of 1: what cuBLASLt reaches without the work of the epilogue.
+  gemm.problem.scales = LtScales::kNone;
+  gemm.scale_a = gemm.scale_b = "";
+  c.second_peer.name = "cuBLASLt best, no scales";
+  c.second_peer.steps = {gemm};
+  c.second_peer.own_weights = true;
+  return c;
+}
+
+// The result in bf16 or, quantised with one scale, in fp8.
+Case gated_case(const Layer& l, bool quantised) {
+  Case c = fp8_case(quantised ? "gated_e4m3" : "gated", fmt::format("{}x{}x{}", l.m, l.n, l.k),
+                    2 * product_flops(l.m, l.n, l.k));
+  c.chain = fmt::format(
+      "chain fp8_gated(input x: e4m3[{0}, {2}], weight wg: e4m3[{1}, {2}],\n"
+      "                weight wu: e4m3[{1}, {2}], input s: f32[{0}], weight t: f32[{1}],\n"
+      "                weight u: f32[{1}]{3}) {{\n"
+      "  g = contract \"mk,nk->mn\"(x, wg)\n  h = contract \"mk,nk->mn\"(x, wu)\n"
+      "  a = mul(mul(g, s @ \"m\"), t @ \"n\")\n  b = mul(mul(h, s @ \"m\"), u @ \"n\")\n"
+      "  y = {4}\n  return y: {5}\n}}\n",
+      l.m, l.n, l.k, quantised ? ", scalar q: f32" : "",
+      quantised ? "scale(mul(silu(a), b), q)" : "mul(silu(a), b)", quantised ? "e4m3" : "bf16");
+  c.peer.name = "2 cuBLASLt best + our pointwise kernel, no scales";
+  const LtProblem problem = dense_problem(kFp8, l.m, l.n, l.k);
+  const PeerPointwise gate = {
+      fmt::format("chain gate(input g_16: bf16[{0}, {1}], input u_16: bf16[{0}, {1}]) {{\n"
+                  "  y = mul(silu(g_16), u_16)\n  return y: {2}\n}}\n",
+                  l.m, l.n, quantised ? "e4m3" : "bf16")};
+  c.peer.steps = {PeerGemm{problem, "x", "wg", "g_16", ""},
+                  PeerGemm{problem, "x", "wu", "u_16", ""}, gate};
+  c.peer.scratch = gate_scratch({l.m, l.n});
+  c.peer.own_weights = true;
+  return c;
+}
+
+// x [B,G,K], w [G,N,K].
+Case grouped_case(i64 b, i64 g, i64 n, i64 k) {
+  Case c = fp8_case("grouped", fmt::format("{}x{}x{}x{}", b, g, n, k), g * product_flops(b, n, k));
+  c.chain = fmt::format(
+      "chain fp8_grouped(input x: e4m3[{0}, {1}, {3}], weight w: e4m3[{1}, {2}, {3}],\n"
+      "                  input s: f32[{0}], weight t: f32[{1}, {2}]) {{\n"
+      "  h = contract \"bgk,gnk->bgn\"(x, w)\n"
+      "  y = mul(mul(h, s @ \"b\"), t @ \"gn\")\n  return y: bf16\n}}\n",
+      b, g, n, k);
+  PeerGemm gemm{dense_problem(kFp8, b, n, k), "x", "w", "y", ""};
+  LtProblem& p = gemm.problem;
+  p.row_a = g * k;
+  p.row_d = g * n;
+  p.batch = g;
+  p.batch_a = k;
+  p.batch_b = n * k;
+  p.batch_d = n;
+  c.peer = loop_of(gemm);
+  c.peer.name = "loop of cuBLASLt best, no scales";
+  c.peer.own_weights = true;
+  return c;
+}
+
+// `rows` rows for each expert; a scale for each row, one for the weights.
+Case experts_case(i64 experts, i64 rows, i64 n, i64 k) {
+  const i64 m = experts * rows;
+  Case c =
+      fp8_case("experts", fmt::format("{}x{}x{}x{}", experts, m, n, k), product_flops(m, n, k));
+  c.chain = fmt::format(
+      "chain fp8_experts(input x: e4m3[{0}, {3}], weight w: e4m3[{1}, {2}, {3}],\n"
+      "                  input ends: i32[{1}], input s: f32[{0}], scalar q: f32) {{\n"
+      "  h = contract \"mk,enk->mn\"(x, w) ragged m by ends over e\n"
+      "  y = scale(mul(h, s @ \"m\"), q)\n  return y: bf16\n}}\n",
+      m, experts, n, k);
+  c.peer.name = "loop of cuBLASLt best, no scales";
+  c.peer.own_weights = true;
+  for (i64 e = 0; e < experts; ++e) {
+    c.ends.push_back(static_cast<i32>((e + 1) * rows));
+    PeerGemm gemm{dense_problem(kFp8, rows, n, k), "x", "w", "y", ""};
+    gemm.a_offset = e * rows * k;
+    gemm.b_offset = e * n * k;
+    gemm.d_offset = e * rows * n;
+    c.peer.steps.emplace_back(gemm);
+  }
+  c.note = "the peer's loop knows the group sizes on the host; shape is ExMxNxK";
+  return c;
+}
+
+}  // namespace
+
+std::vector<Case> fp8_cases() {
+  constexpr Layer kDense[] = {{4096, 4096, 4096},  {8192, 8192, 8192},  {4096, 7168, 16384},
+                              {4096, 24576, 1536}, {8192, 4096, 14336}, {512, 8192, 8192}};
+  std::vector<Case> cases;
+  for (const Layer& layer : kDense) {
+    for (const bool fast : {false, true}) cases.push_back(dense_case(layer, fast));
+  }
+  for (const Layer& layer : {Layer{4096, 14336, 4096}, Layer{8192, 8192, 8192}}) {
+    for (const bool quantised : {false, true}) cases.push_back(gated_case(layer, quantised));
+  }
+  cases.push_back(grouped_case(2560, 12, 1024, 3072));
+  cases.push_back(experts_case(8, 1024, 4096, 7168));
+  cases.push_back(experts_case(64, 128, 4096, 2048));
+  return cases;
+}
+
+}  // namespace catenary::bench

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// fp8 contractions through NVRTC: tiles of one and of two sets of partial sums, and fast ones,
+// compile without spills and without serialised wgmma.
+#include <doctest/doctest.h>
+
+#include "compiler/compile/nvrtc.h"
+#include "compiler/emit/emit.h"
+#include "compiler/kernel_family.h"
+#include "tests/support/gemm_sm90_plan.h"
+
+using namespace catenary;
+using namespace catenary::testing;
+
+namespace {
+
+const char* const kDense =
+    "chain dense(input x: e4m3[4096, 2048], weight w: e4m3[8192, 2048], input s: f32[4096],\n"
+    "            weight t: f32[8192], weight b: bf16[8192]) {\n"
+    "  h = contract \"mk,nk->mn\"(x, w)\n"
+    "  y = gelu(add(mul(mul(h, s @ \"m\"), t @ \"n\"), b))\n  return y: bf16 }";
+
+// A chain and which of its candidates are compiled: every `step`-th.
+struct Compiled {
+  const char* text;
+  int step;
+};
+
+const Compiled kChains[] = {
+    {kDense, 2},
+    {"chain fast(input x: e5m2[4096, 2048], weight w: e5m2[8192, 2048], weight t: f32[8192]) {\n"
+     "  y = mul(contract \"mk,nk->mn\" fast_accum (x, w), t)\n  return y: bf16 }",
+     9},
+    {"chain gated(input x: e4m3[4096, 2048], weight w: e4m3[8192, 2048],\n"
+     "            weight v: e4m3[8192, 2048], input s: f32[4096], weight t: f32[8192],\n"
+     "            weight u: f32[8192], scalar q: f32) {\n"
+     "  g = contract \"mk,nk->mn\"(x, w)\n  h = contract \"mk,nk->mn\"(x, v)\n"
+     "  a = mul(mul(g, s @ \"m\"), t @ \"n\")\n  b = mul(mul(h, s @ \"m\"), u @ \"n\")\n"
+     "  y = scale(mul(silu(a), b), q)\n  return y: e4m3 }",
+     3},
+    {"chain experts(input x: e4m3[4096, 2048], weight w: e4m3[8, 4096, 2048], input ends: i32[8],\n"
+     "              input s: f32[4096], weight t: f32[8, 4096]) {\n"
+     "  h = contract \"mk,enk->mn\"(x, w) ragged m by ends over e\n"
+     "  y = mul(mul(h, s @ \"m\"), t @ \"en\")\n  return y: bf16 }",
+     3},
+    {"chain grouped(input x: e4m3[2560, 12, 1024], weight w: e4m3[12, 3072, 1024],\n"
+     "              input s: f32[2560], weight t: f32[12, 3072]) {\n"
+     "  y = mul(mul(contract \"bgk,gnk->bgn\"(x, w), s @ \"b\"), t @ \"gn\")\n  return y: e4m3 }",
+     5},
+    {"chain few(input x: e4m3[40, 4096], weight w: e4m3[3072, 4096], weight t: f32[3072]) {\n"
+     "  y = mul(contract \"mk,nk->mn\"(x, w), t)\n  return y: bf16 }",
+     3},
+};
+
+}  // namespace
+
+TEST_CASE("fp8 tiles compile without spills and with asynchronous wgmma") {
+  Expected<const Nvrtc*> nvrtc = Nvrtc::get();
+  if (!nvrtc) {
+    MESSAGE("skipped: " << take_report(nvrtc.takeError()).message);
+    return;
+  }
+  std::vector<CompileJob> jobs;
+  for (const Compiled& compiled : kChains) {
+    const VerifiedChain chain = verified(compiled.text);
+    const Plan open = planned(compiled.text);
+    int row = 0;
+    for (const CandidateSummary& tile : first_kernel(open).candidates) {
+      if (!tile.rejected.empty() || row++ % compiled.step != 0) continue;
+      PlanOptions options;
+      options.force_tile = tile.id.tile;
+      const Plan plan = planned(compiled.text, options);
+      REQUIRE(family_name(first_kernel(plan)) == "gemm_sm90");
+      jobs.push_back({emit(chain, plan, first_kernel(plan)), plan.target.arch, {}});
+      jobs.back().source.banner = tile.id.tile + " of " + chain.chain().name;
+    }
+  }
+  CHECK(jobs.size() > 36);
+  auto results = (*nvrtc)->compile_all(jobs);
+  for (size_t i = 0; i < results.size(); ++i) {
+    const std::string& what = jobs[i].source.banner;
+    if (!results[i]) {
+      FAIL_CHECK(what << ": " << take_report(results[i].takeError()).message.substr(0, 400));
+    }
+  }
+}
