@@ -22,7 +22,7 @@ double norm(double exponent, std::initializer_list<double> times) {
 
 // K-tiles and epilogues of the busiest SM.
 double sm_us(const Counts& c, const Target& target, const Rates& rates, double epilogue) {
-  if (c.streams) return c.units_per_sm * c.issue_clocks / (target.clock_ghz * 1e3);
+  if (c.streams) return c.units_per_sm * c.stream_clocks / (target.clock_ghz * 1e3);
   const double rate = rates.mma * c.math_share * (c.mma_sync ? rates.mma_sync : 1.0);
   const double clocks = std::max(c.smem_clocks, c.issue_clocks);
   const double k_tile = std::max(c.mma_flop / rate, clocks / (target.clock_ghz * 1e3)) +

@@ -38,7 +38,7 @@ struct Counts {
   double accumulators = 0;     // of a unit's tile
   bool mma_sync = false;       // mma.sync, not wgmma
   bool streams = false;        // the weights are read once and no MMA limits
-  double issue_clocks = 0;     // of a stream's unit: clocks in which an SM issues its instructions
+  double stream_clocks = 0;    // of a stream's unit: clocks in which an SM issues its instructions
   bool ping_pong = false;      // the epilogue overlaps the next mainloop
   double cluster_waits = 0;    // of a k-tile, for the other CTAs of a cluster that shares loads
   bool early_weights = false;  // weights are loaded before the dependency wait

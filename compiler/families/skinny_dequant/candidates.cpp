@@ -66,7 +66,7 @@ double busiest_share(const SkinnyDequantConfig& c, int sms) {
 
 // Clocks in which the warps that an SM holds issue the instructions of a CTA: unpacking and MMAs of
 // each row tile and chunk, scaling, and what a chunk and a stage cost (RESULTS dequant-4).
-double issue_clocks(const SkinnyDequantConfig& c, double active_warps) {
+double stream_clocks(const SkinnyDequantConfig& c, double active_warps) {
   constexpr double kWarpClocks = 4.2;  // from one instruction of a warp to the next
   constexpr double kMostIssued = 2.1;  // per clock of an SM
   constexpr double kChunk = 60;
@@ -100,7 +100,7 @@ Prediction predict_dequant(const SkinnyDequantProblem& problem, const Target& ta
   constexpr double kSharedReads = 4.3;
   counts.l2_bytes = c.tile.row_tiles * c.tile_bytes() + kSharedReads * rows * 128;
   const double held = std::min<double>(resident, counts.units_per_sm);
-  counts.issue_clocks = issue_clocks(c, held * c.tile.warps);
+  counts.stream_clocks = stream_clocks(c, held * c.tile.warps);
   if (c.schedule.cluster_k > 1) {
     counts.exchange_bytes = static_cast<double>(c.tile.columns) * c.rows() * 4 *
                             (c.schedule.cluster_k - 1) / c.schedule.cluster_k;
