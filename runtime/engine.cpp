@@ -302,12 +302,16 @@ Expected<std::shared_ptr<const CompiledChain>> Engine::State::compile_chain(
 }
 
 // The slot of `key`, and no slot of a kernel that is gone. A slot that only the map holds is not
-// being loaded: every other holder has it from here, under the mutex.
+// being loaded: every other holder has it from here, under the mutex. A count of 1 does not order
+// what the last holder wrote before this read; the slot's own mutex does.
 std::shared_ptr<Engine::State::LoadedSlot> Engine::State::loaded_slot(const LoadedKey& key) {
   const std::lock_guard lock(loaded_mutex);
   if (const auto it = loaded.find(key); it != loaded.end()) return it->second;
   std::erase_if(loaded, [](const auto& entry) {
-    return entry.second.use_count() == 1 && entry.second->kernel.expired();
+    LoadedSlot& slot = *entry.second;
+    if (entry.second.use_count() > 1) return false;
+    const std::unique_lock hold(slot.mutex, std::try_to_lock);
+    return hold.owns_lock() && slot.kernel.expired();
   });
   return loaded[key] = std::make_shared<LoadedSlot>();
 }

@@ -54,19 +54,19 @@ Case dense_case(const Layer& l, bool fast) {
   return c;
 }
 
-// The result in bf16 or, quantised with one scale, in fp8.
+// The result in bf16 or, quantised with one scale, in fp8. Scales of tensors are constants.
 Case gated_case(const Layer& l, bool quantised) {
   Case c = fp8_case(quantised ? "gated_e4m3" : "gated", fmt::format("{}x{}x{}", l.m, l.n, l.k),
                     2 * product_flops(l.m, l.n, l.k));
   c.chain = fmt::format(
       "chain fp8_gated(input x: e4m3[{0}, {2}], weight wg: e4m3[{1}, {2}],\n"
       "                weight wu: e4m3[{1}, {2}], input s: f32[{0}], weight t: f32[{1}],\n"
-      "                weight u: f32[{1}]{3}) {{\n"
+      "                weight u: f32[{1}]) {{\n"
       "  g = contract \"mk,nk->mn\"(x, wg)\n  h = contract \"mk,nk->mn\"(x, wu)\n"
       "  a = mul(mul(g, s @ \"m\"), t @ \"n\")\n  b = mul(mul(h, s @ \"m\"), u @ \"n\")\n"
-      "  y = {4}\n  return y: {5}\n}}\n",
-      l.m, l.n, l.k, quantised ? ", scalar q: f32" : "",
-      quantised ? "scale(mul(silu(a), b), q)" : "mul(silu(a), b)", quantised ? "e4m3" : "bf16");
+      "  y = {3}\n  return y: {4}\n}}\n",
+      l.m, l.n, l.k, quantised ? "mul(mul(silu(a), b), 0.5)" : "mul(silu(a), b)",
+      quantised ? "e4m3" : "bf16");
   c.peer.name = "2 cuBLASLt best + our pointwise kernel, no scales";
   const LtProblem problem = dense_problem(kFp8, l.m, l.n, l.k);
   const PeerPointwise gate = {
@@ -110,9 +110,9 @@ Case experts_case(i64 experts, i64 rows, i64 n, i64 k) {
       fp8_case("experts", fmt::format("{}x{}x{}x{}", experts, m, n, k), product_flops(m, n, k));
   c.chain = fmt::format(
       "chain fp8_experts(input x: e4m3[{0}, {3}], weight w: e4m3[{1}, {2}, {3}],\n"
-      "                  input ends: i32[{1}], input s: f32[{0}], scalar q: f32) {{\n"
+      "                  input ends: i32[{1}], input s: f32[{0}]) {{\n"
       "  h = contract \"mk,enk->mn\"(x, w) ragged m by ends over e\n"
-      "  y = scale(mul(h, s @ \"m\"), q)\n  return y: bf16\n}}\n",
+      "  y = mul(mul(h, s @ \"m\"), 0.5)\n  return y: bf16\n}}\n",
       m, experts, n, k);
   c.peer.name = "loop of cuBLASLt best, no scales";
   c.peer.own_weights = true;

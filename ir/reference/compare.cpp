@@ -32,8 +32,9 @@ double half_step(DType dtype, double x) {
 
 // The distance from `expected` to the nearest value that rounds to `got`. Ignores that the format's
 // spacing halves below a power of two: there the result is at most a quarter of a unit too small.
+// Everything beyond the largest value rounds to it where the format saturates.
 double distance(DType dtype, double expected, double got) {
-  if (same_bits(expected, got) || expected == got) return 0;
+  if (same_bits(expected, got) || round_to(dtype, expected) == got) return 0;
   if (!std::isfinite(got) || !std::isfinite(expected)) return kInfinity;
   return std::max(0.0, std::fabs(got - expected) - half_step(dtype, got));
 }

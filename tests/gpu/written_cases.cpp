@@ -204,7 +204,7 @@ const std::vector<WrittenCase>& sanitizer_cases() {
        {},
        {},
        0,
-       "dequant2t1s2b1c2"},
+       "dequant2t1s2b1x1b2c2"},
       {"pointwise, vectors",
        "chain a(input x: bf16[33, 64], weight b: bf16[64]) {\n"
        "  y = gelu(add(x, b))\n  return y: bf16 }",
