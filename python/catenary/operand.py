@@ -44,7 +44,9 @@ class DType(enum.IntEnum):
         name = getattr(dtype, "name", None) or getattr(dtype, "__name__", None) or str(dtype)
         found = _DTYPES.get(str(name).removeprefix("torch."))
         if found is None:
-            raise ArgumentError(f"{dtype!r} is no dtype of a chain: use bf16, f16, f32, e4m3, e5m2, or i32 for the ends of groups")
+            raise ArgumentError(
+                f"{dtype!r} is no dtype of a chain: use bf16, f16, f32, e4m3, e5m2, or i32 for the ends of groups"
+            )
         return found
 
 
