@@ -34,6 +34,9 @@ SECTIONS = (
     ("MLP at small M", ["mlp"], "M x hidden x model: a SwiGLU dual GEMM and the projection down."),
     ("Weights of int4 and int8", ["quantised"],
      "M x N x K, int4 with a scale for each 128 columns, int8 with one for each row. The peer multiplies bf16 weights."),
+    ("fp8", ["fp8"],
+     "Operands of e4m3 with a scale for each row; `fast` sums stay in the tensor cores, the others are added to f32 every 128 of K. M x N x K, "
+     "B x G x N x K, E x M x N x K. Where the peer's name says so, it multiplies without scales."),
     ("No contraction", ["pseudo_linear", "pseudo_chain8"], "`relu(x * w + b)`, and a chain of eight of them. There is no peer."),
     ("Sweep of small M", "sweep",
      "bf16 linear layers, all 64 pairs of K and N in 512, 1024, 2048, 4096, 7168, 8192, 14336, 28672, against cuBLASLt's best. Every "

@@ -437,3 +437,49 @@ TEST_CASE("refused candidates are not chosen again; without any left gemm_sm80 i
   CHECK(seen.size() > 8);
   CHECK(family_name(first_kernel(planned(kLarge, options))) == "gemm_sm80");
 }
+
+TEST_CASE("fp8: one kernel with its scales, promoted sums that fit the registers, refusals") {
+  const auto linear = [](const std::string& x, const std::string& w, const std::string& equation) {
+    return fmt::format(
+        "chain a(input x: {}, weight w: {}, input s: f32[512], weight t: f32[1024]) {{\n"
+        "  y = mul(mul(contract {}(x, w), s @ \"m\"), t @ \"n\")\n  return y: e4m3 }}",
+        x, w, equation);
+  };
+  const std::string promoted = linear("e4m3[512, 2048]", "e4m3[1024, 2048]", "\"mk,nk->mn\"");
+  const Plan plan = planned(promoted);
+  CHECK(plan.buckets[0].kernels.size() == 1);
+  const GemmSm90Config& c = config(plan);
+  CHECK(c.space.math == MathMode::kE4M3);
+  CHECK(c.epilogue.in_registers);
+  CHECK(c.block_k() == 128);
+  CHECK(c.mainloop_registers() > c.accumulator_registers());
+  for (const CandidateSummary& tile : first_kernel(plan).candidates) {
+    if (!tile.rejected.empty()) continue;
+    PlanOptions options;
+    options.force_tile = tile.id.tile;
+    const GemmSm90Config forced = config(planned(promoted, options));
+    CHECK(forced.mainloop_registers() <= forced.most_mainloop_registers());
+  }
+  const Plan fast =
+      planned(linear("e4m3[512, 2048]", "e4m3[1024, 2048]", "\"mk,nk->mn\" fast_accum "));
+  CHECK(config(fast).space.math == MathMode::kE4M3Fast);
+  CHECK(config(fast).partial_sets() == 0);
+  // Twice the rate of 16-bit operands.
+  CHECK(math_tflops(plan.target, MathMode::kE4M3) == 2 * math_tflops(plan.target, MathMode::kBF16));
+
+  const auto refusal = [&](const std::string& text, const char* target) {
+    auto refused = make_plan(verified(text), llvm::cantFail(find_target(target)));
+    REQUIRE_FALSE(static_cast<bool>(refused));
+    const ErrorReport report = take_report(refused.takeError());
+    CHECK(report.code == ErrorCode::kUnsupported);
+    return report.message;
+  };
+  CHECK(refusal(linear("e4m3[512, 2048]", "e4m3[2048, 1024]", "\"mk,kn->mn\""), "h200")
+            .find("wgmma takes e4m3 operands whose summed label is innermost") !=
+        std::string::npos);
+  CHECK(refusal(linear("e5m2[512, 2040]", "e5m2[1024, 2040]", "\"mk,nk->mn\""), "h200")
+            .find("an operand of e5m2 has no tensor map; align it and its rows to 16 bytes") !=
+        std::string::npos);
+  CHECK(refusal(promoted, "a100").find("it multiplies bf16, f16, tf32 and f32") !=
+        std::string::npos);
+}

@@ -176,3 +176,23 @@ TEST_SUITE("ir") {
     }
   }
 }
+
+TEST_CASE("values beyond the range of a format that saturates are no distance from its largest one") {
+  const std::vector<std::pair<DType, double>> formats = {{DType::kE4M3, 448},
+                                                         {DType::kE5M2, 57344}};
+  for (const auto& [dtype, largest] : formats) {
+    CAPTURE(dtype_text(dtype));
+    std::byte memory[2] = {};
+    store_element(dtype, memory, 0, largest);
+    store_element(dtype, memory, 1, -largest);
+    const std::vector<Interval> expected = {{largest * 10, 1e-3}, {-largest * 1.5, 1e-3}};
+    const CompareResult result = compare(matrix(dtype, 1, 2, 2), memory, expected);
+    CHECK(result.ok());
+    CHECK(result.worst_ratio == 0);
+    // A result short of the largest one is wrong, and far away.
+    store_element(dtype, memory, 0, largest / 2);
+    const CompareResult wrong = compare(matrix(dtype, 1, 2, 2), memory, expected);
+    CHECK(wrong.mismatches == 1);
+    CHECK(wrong.worst_ratio > 1000);
+  }
+}

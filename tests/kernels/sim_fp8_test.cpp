@@ -22,6 +22,7 @@ struct Case {
   FillKind fill = FillKind::kExactInteger;
   i64 symbol = 0;
   int partial_sets = -1;  // that the config must have; -1: any
+  int split_k = 0;
 };
 
 // The first candidate whose name begins with `front` and whose rest has no other kind of cluster.
@@ -41,6 +42,7 @@ std::string find_tile(const Case& from) {
 std::string run(const Case& from, const HostCompiler& compiler) {
   SimulatedChainOptions options;
   options.plan.force_tile = find_tile(from);
+  options.plan.split_k = from.split_k;
   options.symbol = from.symbol;
   options.sm_count = 2;
   options.fill = from.fill;
@@ -145,6 +147,7 @@ TEST_CASE("gated, ragged, grouped, small M, split-K, M clusters, N clusters") {
                              {"grouped", kGrouped, ""},
                              {"few", kFew, ""},
                              {"few 64x64 k4", kFew, "64x64x128g1"},
+                             {"split-K", scaled(1040), "128x128x128g2", FillKind::kNormal, 0, 1, 2},
                              {"clusters", scaled(592), "256x128x128g2s4c2"},
                              {"N clusters", scaled(592), "256x128x128g2s4n2"}};
   run_all(cases);

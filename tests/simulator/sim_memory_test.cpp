@@ -71,8 +71,7 @@ TEST_CASE("fresh memory is NaN in every float type, and unwritten") {
   Memory memory;
   void* a = memory.allocate(64);
   CHECK(count_written(*memory.find(a, 64)) == 0);
-  for (const DType dtype :
-       {DType::kF32, DType::kBF16, DType::kF16, DType::kE4M3, DType::kE5M2}) {
+  for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16, DType::kE4M3, DType::kE5M2}) {
     for (i64 i = 0; i < 64 / dtype_bytes(dtype); ++i) CHECK(std::isnan(load_element(dtype, a, i)));
   }
 }
