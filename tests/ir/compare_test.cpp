@@ -177,7 +177,8 @@ TEST_SUITE("ir") {
   }
 }
 
-TEST_CASE("values beyond the range of a format that saturates are no distance from its largest one") {
+TEST_CASE(
+    "values beyond the range of a format that saturates are no distance from its largest one") {
   const std::vector<std::pair<DType, double>> formats = {{DType::kE4M3, 448},
                                                          {DType::kE5M2, 57344}};
   for (const auto& [dtype, largest] : formats) {
