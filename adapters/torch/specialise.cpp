@@ -15,14 +15,6 @@ std::string numbers(llvm::ArrayRef<i64> values) {
   return fmt::format("({})", fmt::join(values.begin(), values.end(), ", "));
 }
 
-Error wrong_dtype(const Form& form, size_t i, DType got) {
-  return make_error(
-      ErrorCode::kInvalidArgument,
-      "{} is {}, and the chain takes {}: convert the tensor, or declare the chain for it",
-      quoted(tensor_name(form, i)), dtype_text(got),
-      dtype_text(form.chain.info(form.tensors[i].value).type.dtype));
-}
-
 Error wrong_rank(const Form& form, size_t i, size_t got) {
   const TensorType& type = form.chain.info(form.tensors[i].value).type;
   return make_error(ErrorCode::kInvalidArgument,
@@ -49,6 +41,39 @@ Error wrong_strides(const Form& form, size_t i, const TensorLayout& given,
       quoted(tensor_name(form, i)), numbers(given.strides), numbers(wanted));
 }
 
+std::string dtype_name(const TensorLayout& given) {
+  return given.unsigned_bytes ? "uint8" : std::string(dtype_text(given.dtype));
+}
+
+// A parameter that is packed or has 4 bits: the argument has its bytes.
+Error check_bytes(const Form& form, size_t i, const TensorLayout& given,
+                  const TensorLayout& wanted) {
+  const TensorType& type = form.chain.info(form.tensors[i].value).type;
+  if (given.dtype != DType::kI8 || given.sizes != wanted.sizes) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "{} is {} of sizes {}, and the chain takes {}, {}: pass uint8 of sizes {}{}",
+                      quoted(tensor_name(form, i)), dtype_name(given), numbers(given.sizes),
+                      dtype_text(type.dtype), type.packed ? "packed" : "two elements a byte",
+                      numbers(wanted.sizes), type.packed ? ", as catenary.repack returns it" : "");
+  }
+  for (size_t d = 0; d < given.sizes.size(); ++d) {
+    if (given.sizes[d] > 1 && given.strides[d] != wanted.strides[d]) {
+      return wrong_strides(form, i, given, wanted.strides);
+    }
+  }
+  return Error::success();
+}
+
+// Any other parameter.
+Error check_dtype(const Form& form, size_t i, const TensorLayout& given) {
+  const DType wanted = form.chain.info(form.tensors[i].value).type.dtype;
+  if (given.dtype == wanted && !given.unsigned_bytes) return Error::success();
+  return make_error(
+      ErrorCode::kInvalidArgument,
+      "{} is {}, and the chain takes {}: convert the tensor, or declare the chain for it",
+      quoted(tensor_name(form, i)), dtype_name(given), dtype_text(wanted));
+}
+
 Error wrong_symbol(const Form& form, size_t i, i64 got) {
   const Symbol& symbol = *form.chain.chain().symbol;
   return make_error(ErrorCode::kInvalidArgument,
@@ -60,6 +85,8 @@ Error wrong_symbol(const Form& form, size_t i, i64 got) {
 // one index. Sets the symbol when the first symbolic dimension is met.
 Error check_exact(const Form& form, size_t i, const TensorLayout& given, i64& symbol) {
   const TensorType& type = form.chain.info(form.tensors[i].value).type;
+  if (const auto bytes = bytes_layout(type)) return check_bytes(form, i, given, *bytes);
+  if (Error error = check_dtype(form, i, given)) return error;
   if (given.sizes.size() != static_cast<size_t>(type.rank())) {
     return wrong_rank(form, i, given.sizes.size());
   }
@@ -154,6 +181,7 @@ class FromTensors {
   Error find_leading() {
     bool known = false;
     for (size_t i = 0; i < arguments_.size(); ++i) {
+      if (bytes_layout(declared(i))) continue;
       const size_t rank = static_cast<size_t>(declared(i).rank());
       const size_t got = arguments_[i].sizes.size();
       if (form_.tensors[i].leading ? got < rank : got != rank) return wrong_rank(form_, i, got);
@@ -177,7 +205,11 @@ class FromTensors {
   Error set_type(size_t i) {
     const TensorLayout& given = arguments_[i];
     TensorType& type = chain_.values[form_.tensors[i].value].type;
-    if (given.dtype != type.dtype) return wrong_dtype(form_, i, given.dtype);
+    if (const auto bytes = bytes_layout(declared(i))) {
+      type.align = given.align;
+      return check_bytes(form_, i, given, *bytes);
+    }
+    if (Error error = check_dtype(form_, i, given)) return error;
     const bool leading = form_.tensors[i].leading;
     const size_t merged = leading ? leading_.size() : 0;
     type.align = given.align;
@@ -257,8 +289,6 @@ class FromTensors {
 Expected<Specialisation> exactly(const Form& form, llvm::ArrayRef<TensorLayout> arguments) {
   i64 symbol = -1;
   for (size_t i = 0; i < arguments.size(); ++i) {
-    const TensorType& type = form.chain.info(form.tensors[i].value).type;
-    if (arguments[i].dtype != type.dtype) return wrong_dtype(form, i, arguments[i].dtype);
     if (Error error = check_exact(form, i, arguments[i], symbol)) return error;
   }
   symbol = std::max<i64>(symbol, 0);
