@@ -44,7 +44,7 @@ class Kind:
 
 
 def quantized_linear(x: Tensor, weight: Tensor, scale: Tensor, zero: Tensor | None = None, bias: Tensor | None = None,
-                     activation: str | None = None, *, dtype: str | None = None,
+                     activation: str | None = None, *, weight_dtype: str | None = None,
                      group: int | None = None) -> Tensor:  # fmt: skip
     """activation(x ((q - zero) * scale)^T + bias), in one kernel up to 32 rows of x.
 
@@ -57,13 +57,13 @@ def quantized_linear(x: Tensor, weight: Tensor, scale: Tensor, zero: Tensor | No
         scale: bf16, f16 or f32 [n, groups]. zero: int8 [n, groups], or None for 0.
         bias: [n] of x's dtype.
         activation: one of `catenary.torch.ACTIVATIONS`, or None.
-        dtype: of q: "i8", "i4" or "u4". None: i8 or i4, as the number of bytes says.
+        weight_dtype: of q: "i8", "i4" or "u4". None: i8 or i4, as the number of bytes says.
         group: columns that share a scale. None: k / groups.
 
     ArgumentError: an argument does not fit, or one of x, scale and bias requires a gradient, which this has not.
     """
     x, bias = _cast(x, bias)
-    kind = kind_of(weight, scale, x.shape[-1], dtype, group)
+    kind = kind_of(weight, scale, x.shape[-1], weight_dtype, group)
     _check_call(x, scale, zero, bias)
     name = forms.activation_name(activation)
     rows = x.numel() // kind.columns if kind.columns > 0 else 0
@@ -80,13 +80,13 @@ def quantized_linear(x: Tensor, weight: Tensor, scale: Tensor, zero: Tensor | No
     return operators._run[1](tensors, key)
 
 
-def dequantize(weight: Tensor, scale: Tensor, zero: Tensor | None = None, *, columns: int, dtype: str | None = None,
+def dequantize(weight: Tensor, scale: Tensor, zero: Tensor | None = None, *, columns: int, weight_dtype: str | None = None,
                group: int | None = None, result: torch.dtype = torch.bfloat16) -> Tensor:  # fmt: skip
     """The weight [n, columns] that packed bytes stand for, computed in f32 and rounded to `result`.
 
     Other arguments are those of `quantized_linear`. Operations of torch: on any device, with a gradient of `scale`.
     """
-    kind = kind_of(weight, scale, columns, dtype, group)
+    kind = kind_of(weight, scale, columns, weight_dtype, group)
     _check_blocks(scale, zero)
     return _weight(weight, scale, zero, kind, result)
 
@@ -102,7 +102,7 @@ def kind_of(weight: Tensor, scale: Tensor, columns: int, dtype: str | None, grou
             "contiguous uint8 that catenary.repack returns"
         )
     if dtype not in (None, "i8", "i4", "u4"):
-        raise ArgumentError(f"dtype is {dtype!r}: use 'i8', 'i4' or 'u4'")
+        raise ArgumentError(f"weight_dtype is {dtype!r}: use 'i8', 'i4' or 'u4'")
     bytes = {name: _bytes(name, rows, columns) for name in ("i8", "i4")}
     found = dtype or next((name for name in bytes if bytes[name] == weight.shape[0]), None)
     if found is None or bytes["i8" if found == "i8" else "i4"] != weight.shape[0]:

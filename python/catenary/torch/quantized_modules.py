@@ -25,27 +25,27 @@ class QuantizedLinear(nn.Module):
     depend on the device, so a state_dict moves between machines.
 
     Args:
-        dtype: of the weight: "i4", "u4" or "i8".
+        weight_dtype: "i4", "u4" or "i8".
         group: columns that share a scale; None: all of a row.
         symmetric: without zeros.
         activation: one of `catenary.torch.ACTIVATIONS`, or None.
         scale_dtype: of scale and bias.
     """
 
-    def __init__(self, in_features: int, out_features: int, bias: bool = True, *, dtype: str = "i4",
+    def __init__(self, in_features: int, out_features: int, bias: bool = True, *, weight_dtype: str = "i4",
                  group: int | None = 128, symmetric: bool = True, activation: str | None = None,
                  scale_dtype: torch.dtype = torch.bfloat16, device: Any = None):  # fmt: skip
         super().__init__()
-        if dtype not in ("i8", "i4", "u4"):
-            raise ArgumentError(f"dtype is {dtype!r}: use 'i8', 'i4' or 'u4'")
+        if weight_dtype not in ("i8", "i4", "u4"):
+            raise ArgumentError(f"weight_dtype is {weight_dtype!r}: use 'i8', 'i4' or 'u4'")
         if group is not None and group < 1:
             raise ArgumentError(f"group is {group}: use a positive number of columns, or None for a whole row")
         self.in_features, self.out_features = in_features, out_features
-        self.dtype = dtype
+        self.weight_dtype = weight_dtype
         self.group = in_features if group is None else min(group, in_features)
         self.activation = activation_name(activation)
         blocks = (out_features, -(-in_features // self.group))
-        size = packed_bytes(dtype, out_features, in_features)
+        size = packed_bytes(weight_dtype, out_features, in_features)
         self.register_buffer("weight", torch.zeros(size, dtype=torch.uint8, device=device))
         self.register_buffer("scale", torch.ones(blocks, dtype=scale_dtype, device=device))
         self.register_buffer("zero", None if symmetric else torch.zeros(blocks, dtype=torch.int8, device=device))
@@ -151,7 +151,7 @@ class QuantizedLinear(nn.Module):
         if kind.rows != shape[0]:
             raise ArgumentError(f"scale has shape {list(scale.shape)} and the weight {list(shape)}: pass one row each")
         device = scale.device if device is None else device
-        made = cls(kind.columns, kind.rows, bias is not None, dtype=dtype, group=kind.group, symmetric=zero is None,
+        made = cls(kind.columns, kind.rows, bias is not None, weight_dtype=dtype, group=kind.group, symmetric=zero is None,
                    activation=activation, scale_dtype=scale.dtype, device="meta")  # fmt: skip
         made.weight, made.scale = weight.to(device), scale.detach().to(device).contiguous()
         if zero is not None:
@@ -167,17 +167,17 @@ class QuantizedLinear(nn.Module):
             raise ArgumentError(f"x has {x.shape[-1]} columns: the layer has {self.in_features} features")
         bias = self.bias if self.bias is None or self.bias.dtype == x.dtype else self.bias.to(x.dtype)
         return quantized.quantized_linear(x, self.weight, self.scale, self.zero, bias, self.activation,
-                                          dtype=self.dtype, group=self.group)  # fmt: skip
+                                          weight_dtype=self.weight_dtype, group=self.group)  # fmt: skip
 
     def dequantize(self, result: torch.dtype = torch.bfloat16) -> Tensor:
         """The weight [out_features, in_features]: see `catenary.torch.dequantize`."""
-        return quantized.dequantize(self.weight, self.scale, self.zero, columns=self.in_features, dtype=self.dtype,
+        return quantized.dequantize(self.weight, self.scale, self.zero, columns=self.in_features, weight_dtype=self.weight_dtype,
                                     group=self.group, result=result)  # fmt: skip
 
     def extra_repr(self) -> str:
         return (
             f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}, "
-            f"dtype={self.dtype}, group={self.group}, symmetric={self.zero is None}, activation={self.activation}"
+            f"weight_dtype={self.weight_dtype}, group={self.group}, symmetric={self.zero is None}, activation={self.activation}"
         )
 
 
