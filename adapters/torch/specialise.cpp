@@ -131,6 +131,19 @@ bool merges(const TensorLayout& layout, size_t count, i64& stride) {
   return true;
 }
 
+// Whether rows are contiguous and begin at multiples of 16 bytes.
+bool has_vectors(const TensorLayout& layout) {
+  if (layout.align < 16) return false;
+  for (size_t d = 0; d < layout.sizes.size(); ++d) {
+    if (layout.sizes[d] <= 1) continue;
+    const bool last = d + 1 == layout.sizes.size();
+    if (last ? layout.strides[d] != 1 : storage_bytes(layout.dtype, layout.strides[d]) % 16 != 0) {
+      return false;
+    }
+  }
+  return true;
+}
+
 // Strides of `sizes` without gaps, dimensions from the outermost to the innermost in `order`.
 llvm::SmallVector<i64, 4> dense_strides(llvm::ArrayRef<i64> sizes, llvm::ArrayRef<int> order) {
   llvm::SmallVector<i64, 4> strides(sizes.size(), 1);
@@ -158,6 +171,7 @@ class FromTensors {
       : form_(form), arguments_(arguments), symbolic_(symbolic), chain_(form.chain.chain()) {}
 
   Expected<Specialisation> run() {
+    for (size_t i = 0; i < arguments_.size(); ++i) packed_ |= declared(i).packed;
     copied_.assign(arguments_.size(), false);
     if (Error error = find_leading()) return error;
     for (size_t i = 0; i < arguments_.size(); ++i) {
@@ -217,7 +231,8 @@ class FromTensors {
     type.strides.clear();
     if (leading) {
       i64 stride = 0;
-      copied_[i] = !merges(given, merged, stride) && form_.tensors[i].overwritten_by < 0;
+      const bool in_place = merges(given, merged, stride) && (!packed_ || has_vectors(given));
+      copied_[i] = !in_place && form_.tensors[i].overwritten_by < 0;
       type.shape.push_back({rows_, false});
       type.strides.push_back(stride);
     }
@@ -280,6 +295,8 @@ class FromTensors {
   const Form& form_;
   llvm::ArrayRef<TensorLayout> arguments_;
   bool symbolic_;
+  bool packed_ =
+      false;  // kernels of packed weights read other operands in vectors of 16 bytes only
   Chain chain_;
   std::vector<bool> copied_;
   llvm::SmallVector<i64, 4> leading_;

@@ -163,6 +163,25 @@ TEST_CASE("a packed weight is its bytes, and has the sizes of the chain under ei
   }
 }
 
+TEST_CASE("beside a packed weight, tensors without rows of 16-byte vectors are copied") {
+  const Form form = form_of(kQuantised, LayoutRule::kFromTensors);
+  const auto copied = [&](llvm::ArrayRef<i64> strides, i64 align) {
+    TensorLayout x = layout({5, 40}, strides, DType::kF16);
+    x.align = align;
+    return static_cast<bool>(
+        ok(specialise(form,
+                      {x, bytes({1024}, {1}, true), layout({24, 2}, {2, 1}, DType::kF16),
+                       bytes({24, 2}, {2, 1}, false)},
+                      false))
+            .copied[0]);
+  };
+  CHECK_FALSE(copied({40, 1}, 16));
+  CHECK_FALSE(copied({48, 1}, 16));
+  CHECK(copied({44, 1}, 16));
+  CHECK(copied({40, 1}, 8));
+  CHECK(copied({1, 5}, 16));
+}
+
 TEST_CASE("rows of two elements a byte: an odd number of columns, and rows with gaps") {
   const auto text = [](std::string_view strides) {
     return fmt::format(

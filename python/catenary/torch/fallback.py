@@ -44,7 +44,7 @@ def _call(form: Any, tensors: Sequence[torch.Tensor], outs: Sequence[torch.Tenso
     device = tensors[0].device
     stream = torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else None
     binding = _bind(form, tensors, device, stream)
-    tensors = [t.contiguous() if result(ctypes.c_int32, lib.ctn_torch_binding_copied, binding, i) else t
+    tensors = [t.clone(memory_format=torch.contiguous_format) if result(ctypes.c_int32, lib.ctn_torch_binding_copied, binding, i) else t
                for i, t in enumerate(tensors)]  # fmt: skip
     outputs = []
     for index in range(len(form.outputs)):

@@ -14,7 +14,6 @@ from typing import Any
 import torch
 
 from catenary.errors import ArgumentError
-from catenary.repack import packed_bytes
 from catenary.torch import forms, operators
 from catenary.torch.functional import chain_activation
 
@@ -44,7 +43,7 @@ class Kind:
 
 
 def quantized_linear(x: Tensor, weight: Tensor, scale: Tensor, zero: Tensor | None = None, bias: Tensor | None = None,
-                     activation: str | None = None, *, weight_dtype: str | None = None,
+                     activation: str | None = None, *, weight_dtype: str = "i4",
                      group: int | None = None) -> Tensor:  # fmt: skip
     """activation(x ((q - zero) * scale)^T + bias), in one kernel up to 32 rows of x.
 
@@ -57,7 +56,7 @@ def quantized_linear(x: Tensor, weight: Tensor, scale: Tensor, zero: Tensor | No
         scale: bf16, f16 or f32 [n, groups]. zero: int8 [n, groups], or None for 0.
         bias: [n] of x's dtype.
         activation: one of `catenary.torch.ACTIVATIONS`, or None.
-        weight_dtype: of q: "i8", "i4" or "u4". None: i8 or i4, as the number of bytes says.
+        weight_dtype: of q: "i8", "i4" or "u4".
         group: columns that share a scale. None: k / groups.
 
     ArgumentError: an argument does not fit, or one of x, scale and bias requires a gradient, which this has not.
@@ -75,12 +74,13 @@ def quantized_linear(x: Tensor, weight: Tensor, scale: Tensor, zero: Tensor | No
         return y if name is None else chain_activation(name, y)
     key = _key(operators.NAMES[x.dtype], kind.dtype, kind.rows, kind.columns, kind.group, operators.NAMES[scale.dtype],
                zero is not None, bias is not None, name)  # fmt: skip
-    tensors = [_in_vectors(x), weight, scale]
+    tensors = [x if x.dim() > 1 else x.unsqueeze(0), weight, scale]
     tensors += [tensor for tensor in (zero, bias) if tensor is not None]
-    return operators._run[1](tensors, key)
+    y = operators._run[1](tensors, key)
+    return y if x.dim() > 1 else y.squeeze(0)
 
 
-def dequantize(weight: Tensor, scale: Tensor, zero: Tensor | None = None, *, columns: int, weight_dtype: str | None = None,
+def dequantize(weight: Tensor, scale: Tensor, zero: Tensor | None = None, *, columns: int, weight_dtype: str = "i4",
                group: int | None = None, result: torch.dtype = torch.bfloat16) -> Tensor:  # fmt: skip
     """The weight [n, columns] that packed bytes stand for, computed in f32 and rounded to `result`.
 
@@ -91,24 +91,25 @@ def dequantize(weight: Tensor, scale: Tensor, zero: Tensor | None = None, *, col
     return _weight(weight, scale, zero, kind, result)
 
 
-def kind_of(weight: Tensor, scale: Tensor, columns: int, dtype: str | None, group: int | None) -> Kind:
+def kind_of(weight: Tensor, scale: Tensor, columns: int, dtype: str, group: int | None) -> Kind:
     """What the bytes hold, for scales [n, groups]. ArgumentError: they hold nothing of these sizes."""
     if scale.dim() != 2:
         raise ArgumentError(f"scale has shape {list(scale.shape)}: pass [n, groups]")
-    rows, groups = scale.shape
+    rows, groups = _constant(scale.shape[0]), _constant(scale.shape[1])
+    columns = _constant(columns)
     if weight.dtype not in operators.BYTES or weight.dim() != 1 or not weight.is_contiguous():
         raise ArgumentError(
             f"weight is {weight.dtype} of shape {list(weight.shape)} and strides {list(weight.stride())}: pass the "
             "contiguous uint8 that catenary.repack returns"
         )
-    if dtype not in (None, "i8", "i4", "u4"):
+    if dtype not in ("i8", "i4", "u4"):
         raise ArgumentError(f"weight_dtype is {dtype!r}: use 'i8', 'i4' or 'u4'")
-    bytes = {name: _bytes(name, rows, columns) for name in ("i8", "i4")}
-    found = dtype or next((name for name in bytes if bytes[name] == weight.shape[0]), None)
-    if found is None or bytes["i8" if found == "i8" else "i4"] != weight.shape[0]:
+    elements = -(-rows // _TILE_ROWS) * -(-columns // _TILE_COLUMNS) * _TILE_ROWS * _TILE_COLUMNS
+    bytes = elements if dtype == "i8" else elements // 2
+    if bytes != weight.shape[0]:
         raise ArgumentError(
-            f"weight has {weight.shape[0]} bytes, and a packed weight [{rows}, {columns}] has {bytes['i4']} with 4 bits, "
-            f"{bytes['i8']} with 8: pass x [..., k], scale [n, groups] and the weight of these sizes"
+            f"weight has {weight.shape[0]} bytes, and a packed weight {dtype}[{rows}, {columns}] has {bytes}: pass x "
+            "[..., k], scale [n, groups], the weight of these sizes and its weight_dtype"
         )
     if group is None:
         if groups == 0 or columns % groups != 0:
@@ -116,12 +117,12 @@ def kind_of(weight: Tensor, scale: Tensor, columns: int, dtype: str | None, grou
         group = columns // groups
     elif group < 1 or -(-columns // group) != groups:
         raise ArgumentError(f"group is {group}: {columns} columns are then no {groups} groups, as scale has")
-    return Kind(found, int(rows), int(columns), min(int(group), int(columns)))
+    return Kind(dtype, rows, columns, min(group, columns))
 
 
 def _cast(x: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor | None]:
     """As autocast has them."""
-    if not torch.is_autocast_enabled(x.device.type):
+    if x.device.type not in ("cpu", "cuda") or not torch.is_autocast_enabled(x.device.type):
         return x, bias
     wanted = torch.get_autocast_dtype(x.device.type)
     return x.to(wanted), None if bias is None else bias.to(wanted)
@@ -151,12 +152,6 @@ def _check_blocks(scale: Tensor, zero: Tensor | None) -> None:
         )
 
 
-def _in_vectors(x: Tensor) -> Tensor:
-    """Rows that begin at multiples of 16 bytes, which the kernels read."""
-    x = x.contiguous()
-    return x.clone() if x.storage_offset() % 8 != 0 else x
-
-
 @torch.compiler.assume_constant_result
 def _device_has_kernels(kind: str, index: int) -> bool:
     return kind != "cuda" or _capability(index) == (9, 0)
@@ -177,12 +172,9 @@ def _known_key(*options: Any) -> int:
     return forms.quantized_linear(*options).form.key
 
 
-@torch.compiler.assume_constant_result
-def _bytes(dtype: str, rows: int, columns: int) -> int:
-    return _known_bytes(dtype, rows, columns)
-
-
-_known_bytes = functools.cache(packed_bytes)
+def _constant(size: int) -> int:
+    """The number itself; of a size that a graph would keep symbolic, a constant of the graph: it is part of a key."""
+    return len(range(size))
 
 
 def _weight(weight: Tensor, scale: Tensor, zero: Tensor | None, kind: Kind, result: torch.dtype) -> Tensor:

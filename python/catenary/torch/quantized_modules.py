@@ -62,6 +62,8 @@ class QuantizedLinear(nn.Module):
         """
         if bits not in (4, 8):
             raise ArgumentError(f"bits is {bits}: use 4 or 8")
+        if group is not None and group < 1:
+            raise ArgumentError(f"group is {group}: use a positive number of columns, or None for a whole row")
         weight = layer.weight.detach()
         if not weight.is_floating_point() or not bool(torch.isfinite(weight).all()):
             raise ArgumentError("the weight of the layer has values that are no finite numbers: quantise finite ones")
