@@ -44,8 +44,10 @@ def _call(form: Any, tensors: Sequence[torch.Tensor], outs: Sequence[torch.Tenso
     device = tensors[0].device
     stream = torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else None
     binding = _bind(form, tensors, device, stream)
-    tensors = [t.clone(memory_format=torch.contiguous_format) if result(ctypes.c_int32, lib.ctn_torch_binding_copied, binding, i) else t
-               for i, t in enumerate(tensors)]  # fmt: skip
+    copied = [result(ctypes.c_int32, lib.ctn_torch_binding_copied, binding, i) for i in range(len(tensors))]
+    tensors = [
+        t.clone(memory_format=torch.contiguous_format) if copy else t for t, copy in zip(tensors, copied, strict=True)
+    ]
     outputs = []
     for index in range(len(form.outputs)):
         facts = _native.TorchTensor()
@@ -89,7 +91,9 @@ def _bind(form: Any, tensors: Sequence[torch.Tensor], device: torch.device, stre
                 "the ends of groups, int8 or uint8 for quantised weights"
             )
         if tensor.dtype == torch.uint8 and not parameter.bytes:
-            raise ArgumentError(f"'{parameter.name}' is uint8, and the chain takes {parameter.dtype}: convert the tensor")
+            raise ArgumentError(
+                f"'{parameter.name}' is uint8, and the chain takes {parameter.dtype}: convert the tensor"
+            )
     rows = (_native.TorchTensor * len(tensors))(
         *((_DTYPES.get(t.dtype, _INT8), t.dim(), int64s(t.shape), int64s(t.stride()), t.data_ptr()) for t in tensors)
     )

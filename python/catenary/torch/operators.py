@@ -146,8 +146,15 @@ def form_of(key: int) -> Form:
     """The form of a key. ArgumentError: no chain of this process has it."""
     row = json.loads(text(lib.ctn_torch_describe, key))
     inputs = tuple(
-        Input(p["name"], torch.uint8 if p["bytes"] else DTYPES[p["dtype"]], tuple(p["sizes"]), tuple(p["strides"]),
-              p["leading"], p["overwritten_by"], p["bytes"])
+        Input(
+            p["name"],
+            torch.uint8 if p["bytes"] else DTYPES[p["dtype"]],
+            tuple(p["sizes"]),
+            tuple(p["strides"]),
+            p["leading"],
+            p["overwritten_by"],
+            p["bytes"],
+        )
         for p in row["inputs"]
     )
     outputs = tuple(
@@ -272,8 +279,8 @@ def _check_types(form: Form, tensors: Sequence[torch.Tensor]) -> None:
 def _check_bytes(parameter: Input, tensor: torch.Tensor) -> None:
     if tensor.dtype not in BYTES or tuple(tensor.shape) != parameter.sizes:
         raise ArgumentError(
-            f"'{parameter.name}' is {tensor.dtype} of sizes {list(tensor.shape)}, and the chain takes bytes: pass uint8 "
-            f"of sizes {list(parameter.sizes)}"
+            f"'{parameter.name}' is {tensor.dtype} of sizes {list(tensor.shape)}, and the chain takes bytes: pass "
+            f"uint8 of sizes {list(parameter.sizes)}"
         )
 
 

@@ -136,7 +136,8 @@ def _check_call(x: Tensor, scale: Tensor, zero: Tensor | None, bias: Tensor | No
         raise ArgumentError(
             f"bias is {bias.dtype} of shape {list(bias.shape)}: pass {x.dtype} of shape [{scale.shape[0]}]"
         )
-    if torch.is_grad_enabled() and (x.requires_grad or scale.requires_grad or (bias is not None and bias.requires_grad)):
+    wanted = x.requires_grad or scale.requires_grad or (bias is not None and bias.requires_grad)
+    if wanted and torch.is_grad_enabled():
         raise ArgumentError(
             "a product with a quantised weight has no gradient: call it under torch.no_grad(), or pass the weight of "
             "dequantize() to torch.nn.functional.linear"

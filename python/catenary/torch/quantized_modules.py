@@ -117,9 +117,9 @@ class QuantizedLinear(nn.Module):
 
     @classmethod
     def from_torchao(cls, layer: nn.Module, activation: str | None = None) -> QuantizedLinear:
-        """From a linear layer after `torchao.quantization.quantize_` with Int8WeightOnlyConfig, or IntxWeightOnlyConfig of
-        4 or 8 bits: weights as integers with integer zeros. ArgumentError for other tensors, such as `Int4Tensor`, whose
-        zeros are floats."""
+        """From a linear layer after `torchao.quantization.quantize_` with Int8WeightOnlyConfig, or IntxWeightOnlyConfig
+        of 4 or 8 bits: weights as integers with integer zeros. ArgumentError for other tensors, such as `Int4Tensor`,
+        whose zeros are floats."""
         weight = layer.weight
         kind = type(weight).__name__
         if kind not in ("Int8Tensor", "IntxUnpackedToInt8Tensor"):
@@ -130,13 +130,15 @@ class QuantizedLinear(nn.Module):
             )
         for name in ("act_quant_kwargs", "act_pre_scale", "activation_quantization"):
             if getattr(weight, name, None) is not None:
-                raise ArgumentError(f"the layer quantises or scales its activations ({name}): only weights are quantised")
+                raise ArgumentError(
+                    f"the layer quantises or scales its activations ({name}): use a configuration of weights only"
+                )
         target = str(getattr(weight, "target_dtype", "torch.int8"))
         if target not in ("torch.int4", "torch.int8"):
             raise ArgumentError(f"the weight has values of {target}: use torch.int4 or torch.int8")
         rows, group = weight.block_size
         if rows != 1:
-            raise ArgumentError(f"{rows} rows of the weight share a scale: use a granularity by row or by group of a row")
+            raise ArgumentError(f"{rows} rows of the weight share a scale: use a granularity by row or by group")
         blocks = (weight.shape[0], -(-weight.shape[1] // group))
         zero = weight.zero_point
         if zero is not None:
@@ -153,8 +155,8 @@ class QuantizedLinear(nn.Module):
         if kind.rows != shape[0]:
             raise ArgumentError(f"scale has shape {list(scale.shape)} and the weight {list(shape)}: pass one row each")
         device = scale.device if device is None else device
-        made = cls(kind.columns, kind.rows, bias is not None, weight_dtype=dtype, group=kind.group, symmetric=zero is None,
-                   activation=activation, scale_dtype=scale.dtype, device="meta")  # fmt: skip
+        made = cls(kind.columns, kind.rows, bias is not None, weight_dtype=dtype, group=kind.group,
+                   symmetric=zero is None, activation=activation, scale_dtype=scale.dtype, device="meta")  # fmt: skip
         made.weight, made.scale = weight.to(device), scale.detach().to(device).contiguous()
         if zero is not None:
             made.zero = zero.detach().to(device).contiguous()
@@ -173,13 +175,14 @@ class QuantizedLinear(nn.Module):
 
     def dequantize(self, result: torch.dtype = torch.bfloat16) -> Tensor:
         """The weight [out_features, in_features]: see `catenary.torch.dequantize`."""
-        return quantized.dequantize(self.weight, self.scale, self.zero, columns=self.in_features, weight_dtype=self.weight_dtype,
-                                    group=self.group, result=result)  # fmt: skip
+        return quantized.dequantize(self.weight, self.scale, self.zero, columns=self.in_features, group=self.group,
+                                    weight_dtype=self.weight_dtype, result=result)  # fmt: skip
 
     def extra_repr(self) -> str:
         return (
             f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}, "
-            f"weight_dtype={self.weight_dtype}, group={self.group}, symmetric={self.zero is None}, activation={self.activation}"
+            f"weight_dtype={self.weight_dtype}, group={self.group}, symmetric={self.zero is None}, "
+            f"activation={self.activation}"
         )
 
 

@@ -41,7 +41,7 @@ def test_exact_layouts(device, near):
 
 
 def test_fp8_is_refused():
-    with pytest.raises(ctn.ArgumentError, match="'x' is e4m3: operators of torch take bf16, f16, f32, i32, i8, i4 and u4"):
+    with pytest.raises(ctn.ArgumentError, match="'x' is e4m3: operators of torch take .*, i32, i8, i4 and u4"):
         form_of("""chain c(input x: e4m3[4, 64], weight w: e4m3[16, 64]) {
   y = contract "mk,nk->mn"(x, w)
   return y: bf16
