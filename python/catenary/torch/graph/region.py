@@ -68,7 +68,7 @@ class Region:
 
 
 class Grower:
-    """Grows regions in one graph. `order`: the position of each node."""
+    """Grows regions in one graph, which is sorted. `order`: the position of each node."""
 
     def __init__(self, graph: Graph):
         self.order = {node: i for i, node in enumerate(graph.nodes)}
