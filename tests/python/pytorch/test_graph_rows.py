@@ -83,7 +83,9 @@ def llama_layer(x, n, q, k, v, o, m, gate, up, down):
 
 
 def bert_layer(x, q, k, v, o, n, m, up, down, r, s, b, c):
-    x = F.layer_norm(x + F.linear(attention(F.linear(x, q, b), F.linear(x, k, b), F.linear(x, v, b)), o, b), (WIDTH,), n, m)
+    x = F.layer_norm(
+        x + F.linear(attention(F.linear(x, q, b), F.linear(x, k, b), F.linear(x, v, b)), o, b), (WIDTH,), n, m
+    )
     return F.layer_norm(x + F.linear(F.gelu(F.linear(x, up, c)), down, b), (WIDTH,), r, s)
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products of one row or one column. Where Inductor tunes by coordinate descent (mode "max-autotune"), it writes them as
-a multiplication and a sum in f32 (`torch/_inductor/decomposition.py`, mm and bmm). The pass sees products instead. A
+"""Products of one row or one column. Where Inductor tunes by coordinate descent (mode "max-autotune"), it writes them
+as a multiplication and a sum in f32 (`torch/_inductor/decomposition.py`, mm and bmm). The pass sees products instead. A
 product that no region takes becomes the sum again."""
 
 from __future__ import annotations
