@@ -165,14 +165,15 @@ def test_a_dynamic_batch_of_one(near):
     assert "[M in " in taken()[0].chain and "[M in " not in taken()[-1].chain
 
 
-def test_operands_of_sums_are_no_outputs(near):
+@pytest.mark.parametrize("shape", [(1,), (1, 1)])
+def test_operands_of_sums_are_no_outputs(shape, near):
     """A gated layer after a norm: two products of one operand; each region has one result, which no sum reads too."""
 
     def function(x, gain, gate, up, down):
         h = F.layer_norm(x, (WIDTH,), gain)
         return F.linear(F.silu(F.linear(h, gate)) * F.linear(h, up), down).sin()
 
-    x, *w = weights((1, WIDTH), (WIDTH,), (HIDDEN, WIDTH), (HIDDEN, WIDTH), (WIDTH, HIDDEN))
+    x, *w = weights((*shape, WIDTH), (WIDTH,), (HIDDEN, WIDTH), (HIDDEN, WIDTH), (WIDTH, HIDDEN))
     near(run(function, x, *w)[0], function(x, *w), torch.bfloat16)
     assert [(len(d.products), results(d)) for d in taken()] == [(2, 1), (1, 1)], [d.chain for d in taken()]
 
