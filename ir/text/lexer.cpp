@@ -73,7 +73,13 @@ class Lexer {
       return push(TokenKind::kPunctuation, position_, position_ + 1);
     }
     bad(position_, ErrorCode::kParse,
-        fmt::format("{} is not part of the text form: remove it", quoted({&c, 1})));
+        fmt::format("{} is not part of the text form: {}", quoted({&c, 1}), instead_of(c)));
+  }
+
+  // What to do about a character that begins no token.
+  static std::string instead_of(char c) {
+    const char* op = c == '+' ? "add" : c == '*' ? "mul" : c == '/' ? "div" : nullptr;
+    return op != nullptr ? fmt::format("write {}(a, b)", op) : "remove it";
   }
 
   void name() {

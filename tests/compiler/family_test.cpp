@@ -241,6 +241,22 @@ TEST_CASE("what of a dequantised weight no kernel reads is refused by one senten
         std::string::npos);
 }
 
+TEST_CASE("columns of a dequantised weight are counted in 32 bits, and more are refused") {
+  const auto linear = [](i64 k) {
+    return fmt::format(
+        "chain a(input x: bf16[1, {0}], weight q: i4[16, {0}] packed, weight s: bf16[16, 1]) {{\n"
+        "  w = dequant(q, s) block (1, {0})\n"
+        "  y = contract \"mk,nk->mn\"(x, w)\n  return y: f32 }}",
+        k);
+  };
+  const i64 most = i64{1} << 30;
+  CHECK(family_name(first_kernel(planned(linear(most)))) == "skinny_dequant");
+  auto plan = make_plan(verified(linear(most + 64)), llvm::cantFail(find_target("h200")));
+  REQUIRE(!plan);
+  CHECK(take_report(plan.takeError()).message.find("it takes at most 1073741824 columns") !=
+        std::string::npos);
+}
+
 TEST_CASE("problems that no family computes are refused by all with a reason") {
   ContractionProblem problem = problem_of(kDual);
   problem.products[1].accumulator = 0;  // two products into one accumulator

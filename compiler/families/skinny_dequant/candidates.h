@@ -10,6 +10,8 @@ namespace catenary {
 
 // Rows of X that the family takes at most: a lane of each warp loads one.
 inline constexpr i64 kSkinnyDequantRows = 32;
+// Columns of K at most: they are counted in 32 bits.
+inline constexpr i64 kSkinnyDequantColumns = i64{1} << 30;
 
 // "dequant8t2s4b2c2": warps along K, row tiles, stages, K blocks of a stage, CTAs of a cluster.
 std::string tile_name(const SkinnyDequantConfig& config);

@@ -155,6 +155,10 @@ class SkinnyDequantFamily final : public ContractionFamily {
     if (p.size.m > kSkinnyDequantRows) {
       return {fmt::format("M is {}: it takes at most {} rows", p.size.m, kSkinnyDequantRows)};
     }
+    if (p.space.k.size > kSkinnyDequantColumns) {
+      return {fmt::format("K is {}: it takes at most {} columns", p.space.k.size,
+                          kSkinnyDequantColumns)};
+    }
     const MatrixOperand& x = p.a[0].memory;
     if (!x.k_major || x.stride_k != 1 || x.copy_bytes != 16)
       return {"it reads rows of the activations in 16-byte vectors along K"};

@@ -195,7 +195,7 @@ def test_sums_that_no_region_takes_are_put_back(name):
     with torch.no_grad(), torch._inductor.config.patch(post_grad_custom_pre_pass=Both(), fx_graph_cache=False):
         torch.compile(function, fullgraph=True)(x, w)
     assert len(ct.decisions) == 1 and not taken()
-    assert graphs[0] == graphs[1] and torch.ops.aten.sum.dim_IntList in graphs[1]
+    assert sorted(map(str, graphs[0])) == sorted(map(str, graphs[1])) and torch.ops.aten.sum.dim_IntList in graphs[1]
 
 
 def test_the_cpu_is_left_to_inductor(near):

@@ -116,9 +116,6 @@ class _Run:
                 taken = True
         row_products.restore(grower.claimed)
         if taken:
-            from torch._inductor.pattern_matcher import stable_topological_sort
-
-            stable_topological_sort(self.graph)
             self.graph.eliminate_dead_code()
             self.graph.lint()
 
@@ -194,9 +191,14 @@ class _Run:
         return decide(False, "predicted not to be faster", ours, theirs, text), None
 
     def _take(self, region: Region, lowered: Lowered) -> None:
+        """Puts the chain into the graph. The sort is here since regions grow in sorted graphs only: a user of an output
+        may stand between the region's nodes."""
+        from torch._inductor.pattern_matcher import stable_topological_sort
+
         key = operators.add(lowered.chain, exact=False).key
         keep(key, lowered.chain.text)
         insert(self.graph, lowered, key, region, _fake)
+        stable_topological_sort(self.graph)
 
     def _left(self, product: Node, nodes: list[Node], reason: str) -> None:
         self._tell(Decision(False, reason, (product.name,), tuple(n.name for n in nodes), None, None, ""))

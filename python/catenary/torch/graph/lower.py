@@ -48,7 +48,8 @@ class Lowered:
 def lower(region: Region, outputs: Sequence[Node], static: bool = False) -> Lowered:
     """The chain of a region that returns `outputs`; `static`: for the sizes of the example only.
 
-    Raises Mismatch where a chain cannot have it: more than 8 dimensions, gaps in an output, no such value.
+    Raises Mismatch where a chain cannot have it: more than 8 dimensions, gaps in an output, no such value, a reshape to
+    two symbolic sizes.
     """
     return _Lowering(region, outputs, static).run()
 
@@ -121,6 +122,8 @@ class _Lowering:
             for size, stride in reversed(parts):
                 sizes.append(size)
                 strides.append(stride)
+        if not _equal_shapes(value.shape, sizes):
+            _static_sizes(sizes)
         name = operators.NAMES[value.dtype]
         shape = [self._dim(i, size) for i, size in enumerate(sizes)]
         role = self.chain.weight if weight and _is_parameter(node) else self.chain.input
@@ -236,7 +239,10 @@ class _Lowering:
         elements = max([strides[axis] * _hint(self.axes.size(axis)) for axis in wanted], default=1)
         self.chain.output(value, operators.NAMES[meta.dtype], [strides.get(axis, elements) for axis in own])
         kept = [axis for axis in own if axis not in units]
-        self.orders.append((own, own if kept == wanted else [*units, *wanted]))
+        permuted = own if kept == wanted else [*units, *wanted]
+        if not _equal_shapes([self.axes.size(axis) for axis in permuted], meta.shape):
+            _static_sizes(meta.shape)
+        self.orders.append((own, permuted))
 
     def _own_labels(self, e: Expression) -> list[int]:
         """The axes of a value in the order of its dimensions: those of its first operand of full rank with labels."""
@@ -304,7 +310,8 @@ def _dense(value: torch.Tensor) -> bool:
 
 
 def insert(graph: Graph, lowered: Lowered, key: int, region: Region, fake: Callable[..., Any]) -> list[Node]:
-    """Puts the operator of a chain after the region, and its results in place of the outputs."""
+    """Puts the operator of a chain after the region, and its results in place of the outputs. The graph is to be sorted
+    then: users of an output may stand before the operator."""
     order = {node: i for i, node in enumerate(graph.nodes)}
     last = max(region.nodes, key=order.__getitem__)
     made: list[Node] = []
@@ -330,7 +337,7 @@ def insert(graph: Graph, lowered: Lowered, key: int, region: Region, fake: Calla
             for name in ("stack_trace", "original_aten", "from_node"):
                 if name in node.meta:
                     value.meta[name] = node.meta[name]
-    for node in reversed(list(region.nodes)):
+    for node in sorted(region.nodes, key=order.__getitem__, reverse=True):
         if not node.users:
             graph.erase_node(node)
     return made
@@ -351,7 +358,7 @@ def _equal_shapes(a: Sequence[Any], b: Sequence[Any]) -> bool:
 
 
 def _static_sizes(sizes: Sequence[Any]) -> list[int]:
-    """Sizes for reshape: the symbolic one is what is left."""
+    """Sizes for reshape: the symbolic one is what is left. Raises Mismatch where there are two."""
     if sum(not isinstance(n, int) for n in sizes) > 1:
         raise Mismatch
     return [n if isinstance(n, int) else -1 for n in sizes]

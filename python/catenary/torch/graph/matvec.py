@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products of one row or one column. Where Inductor tunes by coordinate descent (mode "max-autotune"), it writes them as
-a multiplication and a sum in f32 (`torch/_inductor/decomposition.py`, mm and bmm). The pass sees products instead. A
+"""Products of one row or one column. Where Inductor tunes by coordinate descent (mode "max-autotune"), it writes them
+as a multiplication and a sum in f32 (`torch/_inductor/decomposition.py`, mm and bmm). The pass sees products instead. A
 product that no region takes becomes the sum again."""
 
 from __future__ import annotations
@@ -13,6 +13,9 @@ from torch.fx import Graph, Node
 
 from catenary.torch.graph.table import FLOATS, aten, prims
 
+_convert = prims.convert_element_type.default
+_FORMS = (aten.mm.default, aten.bmm.default, aten.mul.Tensor, aten.sum.dim_IntList, aten.unsqueeze.default, _convert)
+
 
 @dataclass(frozen=True)
 class _Product:
@@ -20,12 +23,11 @@ class _Product:
     """The matrix product."""
     widened: Node
     """Its result in f32, in place of the sum."""
-    total: Node
-    """Inductor's sum."""
 
 
 class RowProducts:
-    """Replaces the sums of a graph by products; `restore` undoes it."""
+    """Replaces the sums of a graph by products; `restore` undoes it. The graph holds one form of each, never both: a
+    user that nothing reads would make its operand an output of a region."""
 
     def __init__(self, graph: Graph):
         self._graph = graph
@@ -35,9 +37,7 @@ class RowProducts:
         """Puts the sums back whose products are not in `taken`."""
         for product in self._products:
             if product.node not in taken:
-                product.widened.replace_all_uses_with(product.total)
-        if self._products:
-            self._graph.eliminate_dead_code()
+                self._put_back(product)
 
     def _replace(self, total: Node) -> _Product | None:
         operands = _operands(total)
@@ -51,16 +51,65 @@ class RowProducts:
         with self._graph.inserting_before(total):
             # Inductor drops the rounding of an operand that it widens at once.
             if left.meta["val"].dtype != dtype:
-                left = self._call(prims.convert_element_type.default, operands[0], dtype)
-            product = self._call(target, left, right)
-            widened = self._call(prims.convert_element_type.default, product, total.meta["val"].dtype)
+                left = self._rounded(operands[0], dtype, total)
+            product = self._call(total, target, left, right)
+            widened = self._call(total, _convert, product, total.meta["val"].dtype)
         total.replace_all_uses_with(widened)
-        return _Product(product, widened, total)
+        self._erase_unread(total)
+        return _Product(product, widened)
 
-    def _call(self, target: torch._ops.OpOverload, *arguments: object) -> Node:
+    def _put_back(self, product: _Product) -> None:
+        left, right = product.node.args
+        rank = left.meta["val"].dim() + 1
+        dtype = product.widened.meta["val"].dtype
+        with self._graph.inserting_before(product.node):
+            terms = [
+                self._call(product.node, aten.unsqueeze.default, self._widened(node, dtype, product.node), dim)
+                for node, dim in ((left, rank - 1), (right, rank - 3))
+            ]
+            scaled = self._call(product.node, aten.mul.Tensor, *terms)
+            total = self._call(product.node, aten.sum.dim_IntList, scaled, [rank - 2])
+            narrowed = self._call(product.node, _convert, total, product.node.meta["val"].dtype)
+        if product.widened in product.node.users:  # else a region has it, and reads the product
+            product.widened.replace_all_uses_with(total)
+            self._erase_unread(product.widened)
+        if product.node.users:
+            product.node.replace_all_uses_with(narrowed)
+        self._erase_unread(product.node)
+        self._erase_unread(narrowed)
+
+    def _rounded(self, node: Node, dtype: torch.dtype, place: Node) -> Node:
+        """`node` in `dtype`: one node for all products, so that they have one left operand."""
+        for user in node.users:
+            if user.target is _convert and user.args[1] == dtype and user < place:
+                return user
+        return self._call(place, _convert, node, dtype)
+
+    def _widened(self, node: Node, dtype: torch.dtype, place: Node) -> Node:
+        """`node` in `dtype`, without a rounding that nothing else reads."""
+        if node.meta["val"].dtype == dtype:
+            return node
+        if node.target is _convert and len(node.users) == 1 and node.args[0].meta["val"].dtype == dtype:
+            return node.args[0]
+        return self._call(place, _convert, node, dtype)
+
+    def _call(self, source: Node, target: torch._ops.OpOverload, *arguments: object) -> Node:
+        """A node that computes a part of what `source` does."""
         node = self._graph.call_function(target, arguments)
         node.meta["val"] = target(*[a.meta["val"] if isinstance(a, Node) else a for a in arguments])
+        for name in ("stack_trace", "original_aten", "from_node"):
+            if name in source.meta:
+                node.meta[name] = source.meta[name]
         return node
+
+    def _erase_unread(self, node: Node) -> None:
+        """Erases a node that nothing reads, and the nodes of either form that only it reads."""
+        if node.users or node.target not in _FORMS or node._erased:
+            return
+        operands = node.all_input_nodes
+        self._graph.erase_node(node)
+        for operand in operands:
+            self._erase_unread(operand)
 
 
 def _operands(total: Node) -> tuple[Node, Node] | None:
@@ -84,6 +133,6 @@ def _operands(total: Node) -> tuple[Node, Node] | None:
 
 def _narrow(node: Node) -> Node:
     """What was widened to f32, else the node itself."""
-    if node.target is prims.convert_element_type.default and node.args[1] == torch.float32:
+    if node.target is _convert and node.args[1] == torch.float32:
         return node.args[0]
     return node

@@ -68,7 +68,7 @@ class Region:
 
 
 class Grower:
-    """Grows regions in one graph. `order`: the position of each node."""
+    """Grows regions in one graph, which is sorted. `order`: the position of each node."""
 
     def __init__(self, graph: Graph):
         self.order = {node: i for i, node in enumerate(graph.nodes)}
@@ -241,7 +241,8 @@ class Grower:
             if operand.target in PRODUCTS and len(trial.products) < MOST_PRODUCTS:
                 self._add_product(trial, operand)
             elif operand.target in VIEWS or operand.target is aten.slice.Tensor or operand.target is operator.getitem:
-                self._absorb_producer(trial, node, operand.args[0], depth + 1)
+                only = set(operand.users) <= {node, *region.nodes}
+                self._absorb_producer(trial, operand if only else node, operand.args[0], depth + 1)
                 self._absorb(trial, operand, depth + 1)
             elif operand.target in POINTWISE and set(operand.users) <= {node, *region.nodes} and depth < 8:
                 self._absorb_pointwise(trial, operand, depth + 1)

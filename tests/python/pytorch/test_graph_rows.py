@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Graphs of whole layers with one row, as Inductor has them on a GPU where it tunes by coordinate descent."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+import torch.nn.functional as F
+
+import catenary.torch as ct
+from catenary.torch.graph import CatenaryPass
+
+aten = torch.ops.aten
+WIDTH, HIDDEN = 64, 96
+
+
+@pytest.fixture(autouse=True)
+def sums_of_one_row(monkeypatch):
+    """Decompositions of mm, bmm and addmm on a GPU (`torch/_inductor/decomposition.py`), for tensors of the CPU."""
+    from torch._decomp.decompositions import pw_cast_for_opmath
+    from torch._inductor import decomposition
+
+    @pw_cast_for_opmath
+    def mm(a, b, out_dtype=None):
+        return (a.unsqueeze(2) * b.unsqueeze(0)).sum(dim=1) if 1 in (a.shape[0], b.shape[1]) else NotImplemented
+
+    @pw_cast_for_opmath
+    def bmm(a, b, out_dtype=None):
+        return (a.unsqueeze(-1) * b.unsqueeze(1)).sum(dim=2) if 1 in (a.shape[1], b.shape[2]) else NotImplemented
+
+    table = {**decomposition.fast_random_decomps(), aten.mm.default: mm, aten.bmm.default: bmm}
+    del table[aten.addmm.default]
+    monkeypatch.setattr(decomposition, "fast_random_decomps", lambda: table)
+    ct.decisions.clear()
+
+
+def run(function, *tensors, accept="always", dynamic=None):
+    """The compiled function's results, and the targets of its graph before and after the pass."""
+    graphs = []
+    inner = CatenaryPass(accept=accept)
+
+    class Recorded(CatenaryPass):
+        def __call__(self, graph):
+            graphs.append([node.target for node in graph.nodes])
+            inner(graph)
+            graph.lint()
+            graphs.append([node.target for node in graph.nodes])
+
+    with torch.no_grad(), torch._inductor.config.patch(post_grad_custom_pre_pass=Recorded(), fx_graph_cache=False):
+        return torch.compile(function, fullgraph=True, dynamic=dynamic)(*tensors), graphs
+
+
+def weights(*shapes):
+    return [(torch.randn(*shape) / (8 if len(shape) == 2 else 1)).bfloat16() for shape in shapes]
+
+
+def results(decision):
+    """How many values a chain returns."""
+    return decision.chain.split("return ")[1].count(":")
+
+
+def taken():
+    return [decision for decision in ct.decisions if decision.taken]
+
+
+def rms_norm(x, gain):
+    wide = x.float()
+    return gain * (wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + 1e-6)).to(x.dtype)
+
+
+def attention(q, k, v):
+    """Of one position to itself and to what two rolled heads hold."""
+    heads = [t.view(t.shape[0], -1, 4, WIDTH // 4).transpose(1, 2) for t in (q, k, v)]
+    q, k, v = heads[0], *(torch.cat([t, t.roll(1, -1)], 2) for t in heads[1:])
+    scores = (q.float() @ k.float().transpose(2, 3)).softmax(-1).to(v.dtype)
+    return (scores @ v).transpose(1, 2).reshape(q.shape[0], -1, WIDTH)
+
+
+def llama_layer(x, n, q, k, v, o, m, gate, up, down):
+    h = rms_norm(x, n)
+    x = x + F.linear(attention(F.linear(h, q), F.linear(h, k), F.linear(h, v)), o)
+    h = rms_norm(x, m)
+    return x + F.linear(F.silu(F.linear(h, gate)) * F.linear(h, up), down)
+
+
+def bert_layer(x, q, k, v, o, n, m, up, down, r, s, b, c):
+    x = F.layer_norm(
+        x + F.linear(attention(F.linear(x, q, b), F.linear(x, k, b), F.linear(x, v, b)), o, b), (WIDTH,), n, m
+    )
+    return F.layer_norm(x + F.linear(F.gelu(F.linear(x, up, c)), down, b), (WIDTH,), r, s)
+
+
+def gpt_layer(x, q, k, v, o, n, m, up, down, r, s, b, c):
+    h = F.layer_norm(x, (WIDTH,), n, m)
+    x = x + F.linear(attention(F.linear(h, q), F.linear(h, k), F.linear(h, v)), o)
+    h = F.layer_norm(x, (WIDTH,), r, s)
+    return x + F.linear(F.gelu(F.linear(h, up), approximate="tanh"), down)
+
+
+SQUARES, VECTORS = [(WIDTH, WIDTH)] * 4, [(WIDTH,)] * 2
+NORMED = [*SQUARES, *VECTORS, (HIDDEN, WIDTH), (WIDTH, HIDDEN), *VECTORS, (WIDTH,), (HIDDEN,)]
+LAYERS = {
+    "llama": (llama_layer, [(WIDTH,), *SQUARES, (WIDTH,), *[(HIDDEN, WIDTH)] * 2, (WIDTH, HIDDEN)]),
+    "bert": (bert_layer, NORMED),
+    "gpt": (gpt_layer, NORMED),
+}
+
+
+def stack(name, count=2):
+    layer, shapes = LAYERS[name]
+
+    def model(x, *w):
+        for i in range(count):
+            x = layer(x, *w[i * len(shapes) : (i + 1) * len(shapes)])
+        return x
+
+    return model, weights(*shapes * count)
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_layers_of_one_row(name, near):
+    model, w = stack(name)
+    x = torch.randn(1, 1, WIDTH).bfloat16()
+    y, (before, after) = run(model, x, *w)
+    near(y, model(x, *w), torch.bfloat16, factor=2)  # of two layers
+    products = sum(len(decision.products) for decision in taken())
+    assert products >= 2 * len([s for s in LAYERS[name][1] if len(s) == 2])
+    assert any(len(decision.products) == 3 for decision in taken()), [str(d) for d in ct.decisions]
+    assert not {aten.mm.default, aten.addmm.default} & set(after)
+    assert before.count(aten.sum.dim_IntList) > after.count(aten.sum.dim_IntList)
+
+
+def test_a_region_does_not_read_what_depends_on_it(near):
+    """The first region has the product of `g`; its other result's user stands before it in the code."""
+
+    def function(x, y, a, b, c):
+        q = F.linear(x, a)
+        shifted = q.cumsum(-1)
+        p = F.linear(y, b)
+        z = shifted + p
+        g = F.linear(p.softmax(-1), c)
+        return z, q + g
+
+    tensors = [torch.randn(4, WIDTH), torch.randn(4, WIDTH), *(torch.randn(WIDTH, WIDTH) / 8 for _ in range(3))]
+    got, _ = run(function, *tensors)
+    for a, b in zip(got, function(*(t.double() for t in tensors)), strict=True):
+        near(a, b)
+    assert [len(decision.products) for decision in taken()] == [2, 1], [str(d) for d in ct.decisions]
+
+
+def test_widths_that_are_symbols(near):
+    """A region that needs a reshape to two symbolic sizes is left."""
+    model, w = stack("llama", 1)
+    x = torch.randn(1, 1, WIDTH).bfloat16()
+    near(run(model, x, *w, dynamic=True)[0], model(x, *w), torch.bfloat16)
+    assert taken()
+
+
+def test_a_dynamic_batch_of_one(near):
+    model, w = stack("llama", 1)
+    w = [torch.nn.Parameter(t, requires_grad=False) for t in w]
+    function = lambda x: model(x, *w)
+    for batch in (2, 5, 1):
+        x = torch.randn(batch, 1, WIDTH).bfloat16()
+        near(run(function, x, dynamic=True)[0], function(x), torch.bfloat16)
+    assert "[M in " in taken()[0].chain and "[M in " not in taken()[-1].chain
+
+
+@pytest.mark.parametrize("shape", [(1,), (1, 1)])
+def test_operands_of_sums_are_no_outputs(shape, near):
+    """A gated layer after a norm: two products of one operand; each region has one result, which no sum reads too."""
+
+    def function(x, gain, gate, up, down):
+        h = F.layer_norm(x, (WIDTH,), gain)
+        return F.linear(F.silu(F.linear(h, gate)) * F.linear(h, up), down).sin()
+
+    x, *w = weights((*shape, WIDTH), (WIDTH,), (HIDDEN, WIDTH), (HIDDEN, WIDTH), (WIDTH, HIDDEN))
+    near(run(function, x, *w)[0], function(x, *w), torch.bfloat16)
+    assert [(len(d.products), results(d)) for d in taken()] == [(2, 1), (1, 1)], [d.chain for d in taken()]
+
+
+def test_a_sum_is_put_back_between_regions(near):
+    """Four columns are left to Inductor: it has the sum, of a region's result and for a region's operand."""
+
+    def function(x, a, b, c):
+        h = F.linear(x, a).relu()
+        y = F.linear(h, b)
+        return y, F.linear(h, c) * y.repeat(1, 16)
+
+    x, *w = weights((1, WIDTH), (WIDTH, WIDTH), (4, WIDTH), (WIDTH, WIDTH))
+    got, (_, after) = run(function, x, *w)
+    for a, b in zip(got, function(x, *w), strict=True):
+        near(a, b, torch.bfloat16)
+    assert after.count(aten.sum.dim_IntList) == 1 and aten.mm.default not in after and len(taken()) == 2
