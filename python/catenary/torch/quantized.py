@@ -179,16 +179,23 @@ def _constant(size: int) -> int:
 
 
 def _weight(weight: Tensor, scale: Tensor, zero: Tensor | None, kind: Kind, result: torch.dtype) -> Tensor:
+    # q - zero has at most 8 bits, so that it is exact in bf16, and so is its product with a scale before it is rounded.
+    exact = result if scale.dtype == result else torch.float32
     values = unpack(weight, kind)
+    whole = kind.columns % kind.group == 0
+    if whole:  # otherwise the last group is a part
+        values = values.reshape(kind.rows, -1, kind.group)
     if zero is not None:
-        values = values.to(torch.int16) - _by_columns(zero, kind)
-    return (values.to(torch.float32) * _by_columns(scale.to(torch.float32), kind)).to(result)
+        values = values.to(torch.int16) - _by_columns(zero, kind, whole)
+    product = values.to(exact) * _by_columns(scale.to(exact), kind, whole)
+    return product.to(result).reshape(kind.rows, kind.columns)
 
 
-def _by_columns(blocks: Tensor, kind: Kind) -> Tensor:
-    """[rows, groups] -> [rows, columns]."""
-    whole = blocks.unsqueeze(-1).expand(-1, -1, kind.group).reshape(kind.rows, -1)
-    return whole[:, : kind.columns]
+def _by_columns(blocks: Tensor, kind: Kind, whole: bool) -> Tensor:
+    """[rows, groups] -> [rows, groups, 1], or [rows, columns] where the last group is a part."""
+    if whole:
+        return blocks.unsqueeze(-1)
+    return blocks.repeat_interleave(kind.group, 1)[:, : kind.columns]
 
 
 def unpack(weight: Tensor, kind: Kind) -> Tensor:

@@ -38,8 +38,8 @@ def rules(key: int, extra: tuple[int, ...]) -> list[Rule]:
     leading = max((n for p, n in zip(form.inputs, extra, strict=True) if p.leading), default=0)
     found = [whole]
     for factor, divides in enumerate(factors.divides):
-        if not divides or any(p.bytes and factor in dims for p, dims in zip(form.inputs, inputs, strict=True)):
-            continue  # the packed layout has no parts along a dimension
+        if not divides:
+            continue
         rows = any(p.leading and dims[0] == factor for p, dims in zip(form.inputs, inputs, strict=True))
         for dim in range(leading + 1 if rows else 1):
 

@@ -133,6 +133,10 @@ def test_dequantize_is_exact(device, dtype, shape, zero):
     assert torch.equal(wide, real.float())
     half = ct.dequantize(q.view(torch.int8), s, z, columns=shape[1], weight_dtype=dtype, group=32)
     assert torch.equal(half, real.float().to(torch.bfloat16))
+    short = s.to(torch.bfloat16)  # computed in bf16
+    wide = ct.dequantize(q, short.float(), z, columns=shape[1], weight_dtype=dtype, group=32, result=torch.float32)
+    half = ct.dequantize(q, short, z, columns=shape[1], weight_dtype=dtype, group=32)
+    assert torch.equal(half, wide.to(torch.bfloat16))
 
 
 @pytest.mark.parametrize("dtype", ["i8", "i4", "u4"])
@@ -264,6 +268,17 @@ def test_capture():
         x.copy_(torch.randn(rows, 128))
         graph.replay()
         assert (y.double() - x.double() @ real.t()).abs().max() <= 0.02 * y.abs().max()
+
+
+def test_dtensor_rules_do_not_divide_packed_bytes():
+    pytest.importorskip("torch.distributed.tensor")
+    from torch.distributed.tensor import Replicate, Shard
+
+    from catenary.torch.sharding_rules import rules
+
+    found = rules(operators.add(ctn.Chain.parse(CHAIN), exact=False).key, (1, 0, 0, 0))
+    assert all(isinstance(place, Replicate) for _, inputs in found for place in inputs[1:])
+    assert [inputs[0] for _, inputs in found] == [Replicate(), Shard(0), Shard(1)]  # rows
 
 
 @pytest.mark.parametrize("bits", [4, 8])
