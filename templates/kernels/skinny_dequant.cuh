@@ -69,14 +69,16 @@ struct DequantSums {
     }
   }
 
-  // The sums are those of unscaled products: scales them.
+  // The sums are those of unscaled products: scales them. By an addition of +0, as a sum over
+  // blocks of columns ends with one: a sum of 0 is +0 under a negative scale.
   CATENARY_DEVICE void scale_rows(const DequantNumbers<kConfig>& numbers) {
 #pragma unroll
     for (int t = 0; t < kRowTiles; ++t) {
 #pragma unroll
       for (int j = 0; j < kColumnTiles; ++j) {
 #pragma unroll
-        for (int e = 0; e < 4; ++e) total[t][j][e] *= numbers.scale(t, 0, e / 2);
+        for (int e = 0; e < 4; ++e)
+          total[t][j][e] = fma_rn(numbers.scale(t, 0, e / 2), total[t][j][e], 0.0f);
       }
     }
   }

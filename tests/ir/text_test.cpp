@@ -378,9 +378,12 @@ const BadText kBadTexts[] = {
     {"chain c(input \xc3\xa9t\xc3\xa9: f32)", 1, 15, "'\\xc3' is not part of the text form"},
     {"chain c(input x: f32) { \x01 }", 1, 25, "'\\x01' is not part"},
     {"chain c(input x: f32; input y: f32)", 1, 21, "';' is not part"},
-    {"chain c(input x: f32) { y = x + x }", 1, 31, "'+' is not part of the text form: write add("},
-    {"chain c(input x: f32) { y = x * x }", 1, 31, "'*' is not part of the text form: write mul("},
-    {"chain c(input x: f32) { y = x / x }", 1, 31, "'/' is not part of the text form: write div("},
+    {"chain c(input x: f32) { y = neg(x) + x }", 1, 36,
+     "'+' is not part of the text form: write add("},
+    {"chain c(input x: f32) { y = neg(x) * x }", 1, 36,
+     "'*' is not part of the text form: write mul("},
+    {"chain c(input x: f32) { y = neg(x) / x }", 1, 36,
+     "'/' is not part of the text form: write div("},
 };
 
 }  // namespace

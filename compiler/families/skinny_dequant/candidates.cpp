@@ -208,6 +208,7 @@ std::vector<i64> slice_counts(const Target& target, const SkinnyDequantConfig& c
   return counts;
 }
 
+// The candidates of one number of warps and CTAs along K, with stages of four and of eight runs.
 std::vector<Candidate> sliced(const SkinnyDequantProblem& problem, const Target& target,
                               SkinnyDequantConfig c, i64 from) {
   std::vector<Candidate> candidates;

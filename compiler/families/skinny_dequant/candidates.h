@@ -13,7 +13,9 @@ inline constexpr i64 kSkinnyDequantRows = 32;
 // Columns of K at most: they are counted in 32 bits.
 inline constexpr i64 kSkinnyDequantColumns = i64{1} << 30;
 
-// "dequant8t2s4b2c2": warps along K, row tiles, stages, K blocks of a stage, CTAs of a cluster.
+// "dequant8t2s3b2x1b8c2n66": warps along K, most row tiles of a CTA, stages of q and chunks of K in
+// each, stages of X and chunks in each, CTAs of a cluster, slices of N. The last two only where
+// they are not 1 and not what the row tiles need.
 std::string tile_name(const SkinnyDequantConfig& config);
 
 struct SkinnyDequantProblem {
