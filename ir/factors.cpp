@@ -28,6 +28,7 @@ class Finder {
   Factors run() {
     for (ValueId id = 0; id < chain_.num_values(); ++id) join(id);
     for (ValueId id = 0; id < chain_.num_values(); ++id) keep_groups(id);
+    for (ValueId id = 0; id < chain_.num_values(); ++id) keep_blocks(id);
     for (ValueId id = 0; id < chain_.num_values(); ++id) add_sums(id);
     for (ValueId id = 0; id < chain_.num_values(); ++id) keep_repeated(id);
     keep_gaps();
@@ -58,6 +59,10 @@ class Finder {
       if (c.ragged_group) join_label(id, value, *c.ragged_group);
       return;
     }
+    if (value.op == Op::kDequant) {
+      for (int d = 0; d < info.type.rank(); ++d) join(id, d, value.operands[0].value, d);
+      return;
+    }
     for (size_t o = 0; o < info.operand_dims.size(); ++o) {
       const ValueId operand = value.operands[o].value;
       for (int d = 0; d < info.type.rank(); ++d) {
@@ -73,6 +78,15 @@ class Finder {
     join(left, label.left, right, label.right);
     join(left, label.left, id, label.result);
     join(right, label.right, id, label.result);
+  }
+
+  // Blocks that share a scale, and bytes of a packed weight, have no parts.
+  void keep_blocks(ValueId id) {
+    if (chain_.value(id).op != Op::kDequant) return;
+    for (const Use& operand : chain_.value(id).operands) {
+      const int rank = chain_.info(operand.value).type.rank();
+      for (int d = 0; d < rank; ++d) keep(root(operand.value, d));
+    }
   }
 
   // Group ends count the rows of the whole, so rows and groups stay whole.

@@ -14,7 +14,7 @@ struct Factors {
   std::vector<llvm::SmallVector<int, 4>> operands;
   // Per factor: whether each device may compute the chain on its own part of the indices. False
   // where the factor is that of ragged groups, a tensor has it twice, a value is not linear in a
-  // sum over it, or shard() cannot divide a dimension.
+  // sum over it, it is one of a quantised weight, or shard() cannot divide a dimension.
   std::vector<bool> divides;
   // Per output: the factors that divide and that it sums over. The output is then the sum of what
   // the devices compute.

@@ -126,10 +126,10 @@ Expected<std::vector<TensorLayout>> read_layouts(llvm::ArrayRef<ctn_torch_tensor
                                                  Signature& signature) {
   std::vector<TensorLayout> layouts;
   for (const ctn_torch_tensor& tensor : tensors) {
-    if (tensor.dtype < CTN_BF16 || tensor.dtype > CTN_I32 || tensor.rank < 0 ||
+    if (tensor.dtype < CTN_BF16 || tensor.dtype > CTN_I8 || tensor.rank < 0 ||
         tensor.rank > kMaxRank) {
       return make_error(ErrorCode::kInvalidArgument,
-                        "tensor {} has dtype {} and {} dimensions: use a value of ctn_dtype and at "
+                        "tensor {} has dtype {} and {} dimensions: use CTN_BF16 to CTN_I8 and at "
                         "most {} dimensions",
                         layouts.size(), tensor.dtype, tensor.rank, kMaxRank);
     }

@@ -117,11 +117,14 @@ class Call {
     for (size_t i = 0; i < views_.size(); ++i) {
       const View& view = views_[i];
       TensorLayout layout;
-      if (!shim_.find_dtype(view.dtype, layout.dtype)) {
+      layout.unsigned_bytes = view.dtype == shim_.u8;
+      if (layout.unsigned_bytes) {
+        layout.dtype = DType::kI8;
+      } else if (!shim_.find_dtype(view.dtype, layout.dtype)) {
         return make_error(
             ErrorCode::kInvalidArgument,
             "{} has a dtype that no chain takes: use bfloat16, float16 or float32, or "
-            "int32 for the ends of groups",
+            "int32 for the ends of groups, int8 or uint8 for quantised weights",
             quoted(tensor_name(*form_, i)));
       }
       layout.sizes.assign(view.sizes, view.sizes + view.rank);

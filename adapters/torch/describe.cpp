@@ -29,8 +29,10 @@ llvm::json::Object input_row(const Form& form, size_t i) {
   row["name"] = value.name;
   row["dtype"] = std::string(dtype_text(type.dtype));
   row["role"] = std::string(role_text(value.role));
-  row["sizes"] = sizes_of(type);
-  row["strides"] = array_of(type.strides);
+  const auto bytes = bytes_layout(type);
+  row["bytes"] = bytes.has_value();
+  row["sizes"] = bytes ? array_of(bytes->sizes) : sizes_of(type);
+  row["strides"] = array_of(bytes ? bytes->strides : type.strides);
   row["leading"] = form.tensors[i].leading;
   row["overwritten_by"] = form.tensors[i].overwritten_by;
   return row;

@@ -40,7 +40,13 @@ class SizeSources {
     std::vector<SizeSource> sources(info.type.rank());
     for (int d = 0; d < info.type.rank(); ++d) sources[d].size = info.type.shape[d].size;
     if (value.op == Op::kParameter) {
+      if (bytes_layout(info.type)) {
+        for (SizeSource& source : sources) source.fixed = true;
+        return sources;
+      }
       for (int d = 0; d < info.type.rank(); ++d) sources[d] = {tensor_of_[id], d, 1};
+    } else if (value.op == Op::kDequant) {
+      return sources_[value.operands[0].value];
     } else if (info.contraction) {
       add_contraction(value, *info.contraction, sources);
     } else {
@@ -117,6 +123,22 @@ Error no_size(const Form& form, int output) {
 
 }  // namespace
 
+std::optional<TensorLayout> bytes_layout(const TensorType& type) {
+  if (!type.packed && dtype_info(type.dtype).bits >= 8) return std::nullopt;
+  TensorLayout layout{DType::kI8, {}, {}, type.align};
+  if (type.packed || type.rank() == 0) {
+    layout.sizes = {span_bytes(type)};
+    layout.strides = {1};
+    return layout;
+  }
+  for (int d = 0; d < type.rank(); ++d) {  // verify(): all strides but the last one's are even
+    const bool last = d + 1 == type.rank();
+    layout.sizes.push_back(last ? (type.shape[d].size + 1) / 2 : type.shape[d].size);
+    layout.strides.push_back(last ? 1 : type.strides[d] / 2);
+  }
+  return layout;
+}
+
 const std::string& tensor_name(const Form& form, size_t i) {
   return form.chain.value(form.tensors[i].value).name;
 }
@@ -133,8 +155,9 @@ Expected<Form> make_form(VerifiedChain chain, LayoutRule rule) {
     }
     const TensorType& type = form.chain.info(id).type;
     tensor_of[id] = static_cast<int>(form.tensors.size());
-    form.tensors.push_back(
-        {id, -1, rule == LayoutRule::kFromTensors && type.rank() > 0 && type.shape[0].symbolic});
+    form.tensors.push_back({id, -1,
+                            rule == LayoutRule::kFromTensors && type.rank() > 0 &&
+                                type.shape[0].symbolic && !bytes_layout(type)});
   }
   const SizeSources sources(form.chain, tensor_of);
   for (int i = 0; i < static_cast<int>(form.chain.chain().outputs.size()); ++i) {
@@ -143,7 +166,7 @@ Expected<Form> make_form(VerifiedChain chain, LayoutRule rule) {
     if (output.in_place >= 0) form.tensors[output.in_place].overwritten_by = i;
     if (rule == LayoutRule::kExact) continue;
     for (const SizeSource& source : output.sizes) {
-      if (source.parameter < 0 && source.size != 1) return no_size(form, i);
+      if (source.parameter < 0 && source.size != 1 && !source.fixed) return no_size(form, i);
     }
   }
   return form;

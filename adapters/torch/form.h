@@ -3,6 +3,7 @@
 // given. Knows no framework, no device and no kernel.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,13 +23,20 @@ struct TensorLayout {
   llvm::SmallVector<i64, 4> sizes;
   llvm::SmallVector<i64, 4> strides;
   i64 align = 16;  // the address is a multiple of this many bytes: a power of 2, at most 16
+  bool unsigned_bytes = false;  // the dtype is i8, and the framework's is uint8
 };
+
+// How a framework holds a parameter that is packed or has 4 bits: as i8 or uint8 with this layout.
+// Empty for other types. Its sizes are those of the chain under either rule: bytes do not tell
+// them.
+std::optional<TensorLayout> bytes_layout(const TensorType& type);
 
 // Where the size of an output's dimension comes from: a dimension of a parameter.
 struct SizeSource {
   int parameter = -1;  // index into Form::tensors; -1: the size is `size`
   int dim = -1;
   i64 size = 1;
+  bool fixed = false;  // `size` is that of a parameter of bytes
 };
 
 struct FormOutput {

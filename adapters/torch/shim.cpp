@@ -51,6 +51,7 @@ Expected<Shim> open_shim(const std::string& libtorch_cpu, const std::string& lib
   shim.f16 = shim.aoti_torch_dtype_float16();
   shim.f32 = shim.aoti_torch_dtype_float32();
   shim.i32 = shim.aoti_torch_dtype_int32();
+  shim.i8 = shim.aoti_torch_dtype_int8();
   shim.u8 = shim.aoti_torch_dtype_uint8();
   shim.cpu = shim.aoti_torch_device_type_cpu();
   shim.cuda = shim.aoti_torch_device_type_cuda();
@@ -68,17 +69,18 @@ int32_t Shim::dtype_code(DType dtype) const {
     case DType::kI32:
       return i32;
     case DType::kI8:
+      return i8;
     case DType::kI4:
     case DType::kU4:
     case DType::kE4M3:
     case DType::kE5M2:
-      break;  // operators take no quantised weights, and no fp8
+      break;  // 4 bits are bytes, and operators take no fp8
   }
   return -1;
 }
 
 bool Shim::find_dtype(int32_t code, DType& dtype) const {
-  for (const DType each : {DType::kBF16, DType::kF16, DType::kF32, DType::kI32}) {
+  for (const DType each : {DType::kBF16, DType::kF16, DType::kF32, DType::kI32, DType::kI8}) {
     if (dtype_code(each) != code) continue;
     dtype = each;
     return true;

@@ -34,11 +34,11 @@ struct Shim {
 #undef CATENARY_TORCH
 
   int32_t dtype_code(DType dtype) const;
-  // False: a dtype that no chain has.
+  // False: a dtype that no chain has, nor the bytes of a quantised weight (u8).
   bool find_dtype(int32_t code, DType& dtype) const;
 
   // Filled by open_shim() from the functions of these names.
-  int32_t bf16 = 0, f16 = 0, f32 = 0, i32 = 0, u8 = 0, cpu = 0, cuda = 0;
+  int32_t bf16 = 0, f16 = 0, f32 = 0, i32 = 0, i8 = 0, u8 = 0, cpu = 0, cuda = 0;
 };
 
 // Finds the functions in libraries that the process has already loaded; `libtorch_cuda` may be

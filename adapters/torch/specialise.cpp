@@ -15,14 +15,6 @@ std::string numbers(llvm::ArrayRef<i64> values) {
   return fmt::format("({})", fmt::join(values.begin(), values.end(), ", "));
 }
 
-Error wrong_dtype(const Form& form, size_t i, DType got) {
-  return make_error(
-      ErrorCode::kInvalidArgument,
-      "{} is {}, and the chain takes {}: convert the tensor, or declare the chain for it",
-      quoted(tensor_name(form, i)), dtype_text(got),
-      dtype_text(form.chain.info(form.tensors[i].value).type.dtype));
-}
-
 Error wrong_rank(const Form& form, size_t i, size_t got) {
   const TensorType& type = form.chain.info(form.tensors[i].value).type;
   return make_error(ErrorCode::kInvalidArgument,
@@ -49,6 +41,39 @@ Error wrong_strides(const Form& form, size_t i, const TensorLayout& given,
       quoted(tensor_name(form, i)), numbers(given.strides), numbers(wanted));
 }
 
+std::string dtype_name(const TensorLayout& given) {
+  return given.unsigned_bytes ? "uint8" : std::string(dtype_text(given.dtype));
+}
+
+// A parameter that is packed or has 4 bits: the argument has its bytes.
+Error check_bytes(const Form& form, size_t i, const TensorLayout& given,
+                  const TensorLayout& wanted) {
+  const TensorType& type = form.chain.info(form.tensors[i].value).type;
+  if (given.dtype != DType::kI8 || given.sizes != wanted.sizes) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "{} is {} of sizes {}, and the chain takes {}, {}: pass uint8 of sizes {}{}",
+                      quoted(tensor_name(form, i)), dtype_name(given), numbers(given.sizes),
+                      dtype_text(type.dtype), type.packed ? "packed" : "two elements a byte",
+                      numbers(wanted.sizes), type.packed ? ", as catenary.repack returns it" : "");
+  }
+  for (size_t d = 0; d < given.sizes.size(); ++d) {
+    if (given.sizes[d] > 1 && given.strides[d] != wanted.strides[d]) {
+      return wrong_strides(form, i, given, wanted.strides);
+    }
+  }
+  return Error::success();
+}
+
+// Any other parameter.
+Error check_dtype(const Form& form, size_t i, const TensorLayout& given) {
+  const DType wanted = form.chain.info(form.tensors[i].value).type.dtype;
+  if (given.dtype == wanted && !given.unsigned_bytes) return Error::success();
+  return make_error(
+      ErrorCode::kInvalidArgument,
+      "{} is {}, and the chain takes {}: convert the tensor, or declare the chain for it",
+      quoted(tensor_name(form, i)), dtype_name(given), dtype_text(wanted));
+}
+
 Error wrong_symbol(const Form& form, size_t i, i64 got) {
   const Symbol& symbol = *form.chain.chain().symbol;
   return make_error(ErrorCode::kInvalidArgument,
@@ -60,6 +85,8 @@ Error wrong_symbol(const Form& form, size_t i, i64 got) {
 // one index. Sets the symbol when the first symbolic dimension is met.
 Error check_exact(const Form& form, size_t i, const TensorLayout& given, i64& symbol) {
   const TensorType& type = form.chain.info(form.tensors[i].value).type;
+  if (const auto bytes = bytes_layout(type)) return check_bytes(form, i, given, *bytes);
+  if (Error error = check_dtype(form, i, given)) return error;
   if (given.sizes.size() != static_cast<size_t>(type.rank())) {
     return wrong_rank(form, i, given.sizes.size());
   }
@@ -104,6 +131,19 @@ bool merges(const TensorLayout& layout, size_t count, i64& stride) {
   return true;
 }
 
+// Whether rows are contiguous and begin at multiples of 16 bytes.
+bool has_vectors(const TensorLayout& layout) {
+  if (layout.align < 16) return false;
+  for (size_t d = 0; d < layout.sizes.size(); ++d) {
+    if (layout.sizes[d] <= 1) continue;
+    const bool last = d + 1 == layout.sizes.size();
+    if (last ? layout.strides[d] != 1 : storage_bytes(layout.dtype, layout.strides[d]) % 16 != 0) {
+      return false;
+    }
+  }
+  return true;
+}
+
 // Strides of `sizes` without gaps, dimensions from the outermost to the innermost in `order`.
 llvm::SmallVector<i64, 4> dense_strides(llvm::ArrayRef<i64> sizes, llvm::ArrayRef<int> order) {
   llvm::SmallVector<i64, 4> strides(sizes.size(), 1);
@@ -131,6 +171,7 @@ class FromTensors {
       : form_(form), arguments_(arguments), symbolic_(symbolic), chain_(form.chain.chain()) {}
 
   Expected<Specialisation> run() {
+    for (size_t i = 0; i < arguments_.size(); ++i) packed_ |= declared(i).packed;
     copied_.assign(arguments_.size(), false);
     if (Error error = find_leading()) return error;
     for (size_t i = 0; i < arguments_.size(); ++i) {
@@ -154,6 +195,7 @@ class FromTensors {
   Error find_leading() {
     bool known = false;
     for (size_t i = 0; i < arguments_.size(); ++i) {
+      if (bytes_layout(declared(i))) continue;
       const size_t rank = static_cast<size_t>(declared(i).rank());
       const size_t got = arguments_[i].sizes.size();
       if (form_.tensors[i].leading ? got < rank : got != rank) return wrong_rank(form_, i, got);
@@ -177,7 +219,11 @@ class FromTensors {
   Error set_type(size_t i) {
     const TensorLayout& given = arguments_[i];
     TensorType& type = chain_.values[form_.tensors[i].value].type;
-    if (given.dtype != type.dtype) return wrong_dtype(form_, i, given.dtype);
+    if (const auto bytes = bytes_layout(declared(i))) {
+      type.align = given.align;
+      return check_bytes(form_, i, given, *bytes);
+    }
+    if (Error error = check_dtype(form_, i, given)) return error;
     const bool leading = form_.tensors[i].leading;
     const size_t merged = leading ? leading_.size() : 0;
     type.align = given.align;
@@ -185,7 +231,8 @@ class FromTensors {
     type.strides.clear();
     if (leading) {
       i64 stride = 0;
-      copied_[i] = !merges(given, merged, stride) && form_.tensors[i].overwritten_by < 0;
+      const bool in_place = merges(given, merged, stride) && (!packed_ || has_vectors(given));
+      copied_[i] = !in_place && form_.tensors[i].overwritten_by < 0;
       type.shape.push_back({rows_, false});
       type.strides.push_back(stride);
     }
@@ -248,6 +295,8 @@ class FromTensors {
   const Form& form_;
   llvm::ArrayRef<TensorLayout> arguments_;
   bool symbolic_;
+  bool packed_ =
+      false;  // kernels of packed weights read other operands in vectors of 16 bytes only
   Chain chain_;
   std::vector<bool> copied_;
   llvm::SmallVector<i64, 4> leading_;
@@ -257,8 +306,6 @@ class FromTensors {
 Expected<Specialisation> exactly(const Form& form, llvm::ArrayRef<TensorLayout> arguments) {
   i64 symbol = -1;
   for (size_t i = 0; i < arguments.size(); ++i) {
-    const TensorType& type = form.chain.info(form.tensors[i].value).type;
-    if (arguments[i].dtype != type.dtype) return wrong_dtype(form, i, arguments[i].dtype);
     if (Error error = check_exact(form, i, arguments[i], symbol)) return error;
   }
   symbol = std::max<i64>(symbol, 0);

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import ctypes
-import math
 import sys
 import threading
 from collections.abc import Mapping, Sequence
@@ -12,7 +11,7 @@ from typing import Any, ClassVar
 
 from catenary import _native
 from catenary._native import lib
-from catenary.arrays import ANY_DEVICE, View, accepts, empty, is_bytes, is_contiguous, view
+from catenary.arrays import ANY_DEVICE, View, accepts, empty, is_bytes, view
 from catenary.chain import Chain
 from catenary.compiled import Compiled, Kernel, Plan
 from catenary.device import Array, Memory, Stream, contiguous, is_simulator, span
@@ -139,8 +138,12 @@ class Signature:
                 f"{who} has dtype {found.dtype_name} and shape {list(found.shape)}, and the chain takes "
                 f"{operand.dtype}, {kind}: pass uint8 of shape {list(shape)}{source}"
             )
-        if not is_contiguous(found):
-            raise ArgumentError(f"{who} has strides {list(found.strides)}: make it contiguous")
+        strides = operand.bytes_strides()
+        if any(n > 1 and got != want for n, got, want in zip(shape, found.strides, strides, strict=True)):
+            raise ArgumentError(
+                f"{who} has strides {list(found.strides)}, and the chain takes {list(strides)} bytes: make it "
+                "contiguous, or declare its strides in the chain"
+            )
 
     def _shape(self, operand: Operand) -> str:
         name = self.symbol.name if self.symbol else ""
@@ -378,7 +381,8 @@ class _Call:
         if found.on_device:
             return found.address
         shape = operand.shape_for(self.size)
-        elements = math.prod(found.shape) if operand.is_bytes else span(shape, operand.strides)
+        layout = (found.shape, operand.bytes_strides()) if operand.is_bytes else (shape, operand.strides)
+        elements = span(*layout)
         copy = Memory(self.executable.device, elements * operand.dtype.itemsize)
         # An output with gaps keeps what the caller has there.
         if copy.bytes and (not operand.is_output or operand.strides != contiguous(shape)):

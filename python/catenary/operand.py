@@ -148,3 +148,7 @@ class Operand:
         if self.packed:
             return (self.bytes,)
         return (*self.shape[:-1], (self.shape[-1] + 1) // 2)
+
+    def bytes_strides(self) -> tuple[int, ...]:
+        """The strides of that array: rows of two elements a byte begin with a byte."""
+        return (1,) if self.packed else (*(n // 2 for n in self.strides[:-1]), 1)

@@ -124,6 +124,7 @@ SHIM int32_t aoti_torch_dtype_bfloat16() { return fake_torch::kBF16; }
 SHIM int32_t aoti_torch_dtype_float16() { return fake_torch::kF16; }
 SHIM int32_t aoti_torch_dtype_float32() { return fake_torch::kF32; }
 SHIM int32_t aoti_torch_dtype_int32() { return fake_torch::kI32; }
+SHIM int32_t aoti_torch_dtype_int8() { return fake_torch::kI8; }
 SHIM int32_t aoti_torch_dtype_uint8() { return fake_torch::kU8; }
 SHIM int32_t aoti_torch_device_type_cpu() { return fake_torch::kCpu; }
 SHIM int32_t aoti_torch_device_type_cuda() { return fake_torch::kCuda; }

@@ -47,6 +47,20 @@ std::string text_of(const Specialisation& special) { return print(special.chain.
 const TensorLayout kW = layout({40, 16}, {16, 1});
 const TensorLayout kB = layout({40}, {1});
 
+constexpr char kQuantised[] =
+    "chain q[M in 1..64](input x: f16[M, 40], weight q: i4[24, 40] packed, weight s: f16[24, 2], "
+    "weight z: i8[24, 2]) {\n"
+    "  w = dequant(q, s, z) block (1, 32)\n"
+    "  y = contract \"mk,nk->mn\"(x, w)\n"
+    "  return y: f16\n"
+    "}\n";
+
+TensorLayout bytes(llvm::ArrayRef<i64> sizes, llvm::ArrayRef<i64> strides, bool is_unsigned) {
+  TensorLayout result = layout(sizes, strides, DType::kI8);
+  result.unsigned_bytes = is_unsigned;
+  return result;
+}
+
 }  // namespace
 
 TEST_CASE("a key is positive, the same for other names, and another for other layouts") {
@@ -122,4 +136,68 @@ TEST_CASE("from tensors: sizes that contradict each other are an error of the ch
   const Form form = form_of(kLinear, LayoutRule::kFromTensors);
   const std::string text = error_text(specialise(form, {layout({5, 9}, {9, 1}), kW, kB}, false));
   CHECK(text.find("k") != std::string::npos);
+}
+
+TEST_CASE("a packed weight is its bytes, and has the sizes of the chain under either rule") {
+  const TensorLayout s = layout({24, 2}, {2, 1}, DType::kF16);
+  const TensorLayout z = bytes({24, 2}, {2, 1}, false);
+  for (const LayoutRule rule : {LayoutRule::kExact, LayoutRule::kFromTensors}) {
+    const Form form = form_of(kQuantised, rule);
+    const TensorLayout x = layout({5, 40}, {40, 1}, DType::kF16);
+    for (const bool is_unsigned : {false, true}) {
+      const Specialisation special =
+          ok(specialise(form, {x, bytes({1024}, {1}, is_unsigned), s, z}, false));
+      CHECK(llvm::ArrayRef<i64>(special.outputs[0].sizes) == llvm::ArrayRef<i64>({5, 24}));
+      CHECK(text_of(special).find("q: i4[24, 40] packed") != std::string::npos);
+    }
+    const auto sentence = [&](const TensorLayout& q, const TensorLayout& zeros) {
+      return error_text(specialise(form, {x, q, s, zeros}, false));
+    };
+    CHECK(sentence(bytes({1023}, {1}, true), z) ==
+          "'q' is uint8 of sizes (1023), and the chain takes i4, packed: pass uint8 of sizes "
+          "(1024), as catenary.repack returns it");
+    CHECK(sentence(layout({1024}, {1}), z).find("'q' is f32 of sizes") != std::string::npos);
+    CHECK(sentence(bytes({1024}, {2}, true), z).find("'q' has strides (2)") != std::string::npos);
+    CHECK(sentence(bytes({1024}, {1}, true), bytes({24, 2}, {2, 1}, true))
+              .find("'z' is uint8, and the chain takes i8") != std::string::npos);
+  }
+}
+
+TEST_CASE("beside a packed weight, tensors without rows of 16-byte vectors are copied") {
+  const Form form = form_of(kQuantised, LayoutRule::kFromTensors);
+  const auto copied = [&](llvm::ArrayRef<i64> strides, i64 align) {
+    TensorLayout x = layout({5, 40}, strides, DType::kF16);
+    x.align = align;
+    return static_cast<bool>(
+        ok(specialise(form,
+                      {x, bytes({1024}, {1}, true), layout({24, 2}, {2, 1}, DType::kF16),
+                       bytes({24, 2}, {2, 1}, false)},
+                      false))
+            .copied[0]);
+  };
+  CHECK_FALSE(copied({40, 1}, 16));
+  CHECK_FALSE(copied({48, 1}, 16));
+  CHECK(copied({44, 1}, 16));
+  CHECK(copied({40, 1}, 8));
+  CHECK(copied({1, 5}, 16));
+}
+
+TEST_CASE("rows of two elements a byte: an odd number of columns, and rows with gaps") {
+  const auto text = [](std::string_view strides) {
+    return fmt::format(
+        "chain q(input x: f16[5, 7], weight q: u4[24, 7] strides[{}, 1], weight s: f16[24, 1]) {{\n"
+        "  w = dequant(q, s) block (1, 7)\n"
+        "  y = contract \"mk,nk->mn\"(x, w)\n"
+        "  return y: f16\n"
+        "}}\n",
+        strides);
+  };
+  const TensorLayout x = layout({5, 7}, {7, 1}, DType::kF16);
+  const TensorLayout s = layout({24, 1}, {1, 1}, DType::kF16);
+  const Form dense = form_of(text("8").c_str(), LayoutRule::kFromTensors);
+  ok(specialise(dense, {x, bytes({24, 4}, {4, 1}, true), s}, false));
+  const Form gaps = form_of(text("16").c_str(), LayoutRule::kExact);
+  ok(specialise(gaps, {x, bytes({24, 4}, {8, 1}, true), s}, false));
+  CHECK(error_text(specialise(gaps, {x, bytes({24, 4}, {4, 1}, true), s}, false))
+            .find("'q' has strides (4, 1), and the chain takes (8, 1)") != std::string::npos);
 }

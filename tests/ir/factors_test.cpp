@@ -51,6 +51,18 @@ TEST_CASE("a bias or an activation keeps K whole; a gated MLP sums over its inne
   CHECK(factors.sums[0] == Sums{2});
 }
 
+TEST_CASE("a quantised weight stays whole, and only the rows of the product divide") {
+  const VerifiedChain chain = chain_of(
+      "chain q(input x: bf16[8, 64], weight q: i4[6, 64] packed, weight s: bf16[6, 2], weight z: "
+      "i8[6, 2]) {\n"
+      "  w = dequant(q, s, z) block (1, 32)\n"
+      "  y = contract \"mk,nk->mn\"(x, w)\n  return y: bf16\n}\n");
+  const Factors factors = find_factors(chain);  // m = 0, k = 1, n = 2, then those of s and z
+  CHECK(factors.operands == std::vector<Dims>{{0, 1}, {2, 1}, {3, 4}, {5, 6}, {0, 2}});
+  CHECK(factors.divides == std::vector<bool>{true, false, false, false, false, false, false});
+  CHECK(factors.sums == std::vector<Sums>{{}});
+}
+
 TEST_CASE("rows of ragged groups, a tensor with itself, gaps and maxima stay whole") {
   const VerifiedChain ragged = chain_of(
       "chain r(input x: f32[8, 4], weight w: f32[3, 6, 4], input ends: i32[3]) {\n"

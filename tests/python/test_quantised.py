@@ -209,6 +209,20 @@ def test_facts_text_and_a_weight_that_is_not_packed():
         plain.reference(x, values.astype(np.int8), scale, zeros)
 
 
+def test_rows_of_two_elements_a_byte_with_gaps():
+    chain = ctn.Chain("gaps")
+    x = chain.input("x", ctn.f16, (2, 7))
+    q = chain.weight("q", ctn.i4, (24, 7), strides=(16, 1))
+    s = chain.weight("s", ctn.f32, (24, 1))
+    chain.output(ctn.linear(x, ctn.dequant(q, s, 1, 7)), ctn.f32)
+    memory = np.full((24, 8), 0x77, np.uint8)
+    memory[:, :4] = 0x11
+    ones, scale = np.ones((2, 7), np.float16), np.ones((24, 1), np.float32)
+    np.testing.assert_array_equal(chain.reference(ones, memory[:, :4], scale), np.full((2, 24), 7))
+    with pytest.raises(ctn.ArgumentError, match=r"'q' has strides \[4, 1\], and the chain takes \[8, 1\] bytes"):
+        chain.reference(ones, memory[:, :4].copy(), scale)
+
+
 def test_wrong_arguments(engine):
     chain = linear("i4", 32, 128, 128)
     layer = engine.prepare(chain)

@@ -8,6 +8,8 @@ from catenary.torch.functional import chain, glu, glu_mlp, grouped_glu_mlp, grou
 from catenary.torch.graph import backend, compile, decisions
 from catenary.torch.modules import GLU, Experts, GroupedLinear, Linear, SwiGLU
 from catenary.torch.operators import IMPLEMENTATION, add_pack, report, set_host, set_pdl, use_engine
+from catenary.torch.quantized import dequantize, quantized_linear
+from catenary.torch.quantized_modules import QuantizedLinear
 
 __all__ = [
     "ACTIVATIONS",
@@ -17,18 +19,21 @@ __all__ = [
     "Experts",
     "GroupedLinear",
     "Linear",
+    "QuantizedLinear",
     "SwiGLU",
     "add_pack",
     "backend",
     "chain",
     "compile",
     "decisions",
+    "dequantize",
     "experts",
     "glu",
     "glu_mlp",
     "grouped_glu_mlp",
     "grouped_linear",
     "linear",
+    "quantized_linear",
     "register_with_transformers",
     "report",
     "set_host",

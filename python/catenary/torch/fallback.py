@@ -14,7 +14,8 @@ from catenary._native import lib
 from catenary.chain import int64s
 from catenary.errors import ArgumentError, check, result
 
-_DTYPES = {torch.bfloat16: 0, torch.float16: 1, torch.float32: 2, torch.int32: 3}
+_DTYPES = {torch.bfloat16: 0, torch.float16: 1, torch.float32: 2, torch.int32: 3, torch.int8: 4}
+_INT8 = _DTYPES[torch.int8]  # of bytes, with or without sign
 _TORCH = {number: dtype for dtype, number in _DTYPES.items()}
 
 
@@ -43,8 +44,10 @@ def _call(form: Any, tensors: Sequence[torch.Tensor], outs: Sequence[torch.Tenso
     device = tensors[0].device
     stream = torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else None
     binding = _bind(form, tensors, device, stream)
-    tensors = [t.contiguous() if result(ctypes.c_int32, lib.ctn_torch_binding_copied, binding, i) else t
-               for i, t in enumerate(tensors)]  # fmt: skip
+    copied = [result(ctypes.c_int32, lib.ctn_torch_binding_copied, binding, i) for i in range(len(tensors))]
+    tensors = [
+        t.clone(memory_format=torch.contiguous_format) if copy else t for t, copy in zip(tensors, copied, strict=True)
+    ]
     outputs = []
     for index in range(len(form.outputs)):
         facts = _native.TorchTensor()
@@ -82,13 +85,17 @@ def _bind(form: Any, tensors: Sequence[torch.Tensor], device: torch.device, stre
             raise ArgumentError(
                 f"'{parameter.name}' is on another device than the other tensors of the call: move all to one"
             )
-        if tensor.dtype not in _DTYPES:
+        if tensor.dtype not in _DTYPES and tensor.dtype != torch.uint8:
             raise ArgumentError(
                 f"'{parameter.name}' has a dtype that no chain takes: use bfloat16, float16 or float32, or int32 for "
-                "the ends of groups"
+                "the ends of groups, int8 or uint8 for quantised weights"
+            )
+        if tensor.dtype == torch.uint8 and not parameter.bytes:
+            raise ArgumentError(
+                f"'{parameter.name}' is uint8, and the chain takes {parameter.dtype}: convert the tensor"
             )
     rows = (_native.TorchTensor * len(tensors))(
-        *((_DTYPES[t.dtype], t.dim(), int64s(t.shape), int64s(t.stride()), t.data_ptr()) for t in tensors)
+        *((_DTYPES.get(t.dtype, _INT8), t.dim(), int64s(t.shape), int64s(t.stride()), t.data_ptr()) for t in tensors)
     )
     return result(ctypes.c_void_p, lib.ctn_torch_bind, form.key, rows, len(tensors), device.type == "cuda",
                   device.index or 0, stream)  # fmt: skip

@@ -60,6 +60,23 @@ def linear(dtype: str, bias: bool, activation: str | None, exact_f32: bool, reco
 
 
 @functools.cache
+def quantized_linear(dtype: str, q: str, shape: tuple[int, int], group: int, scale: str, zero: bool, bias: bool,
+                     activation: str | None) -> ChainFunction:  # fmt: skip
+    """activation(x[..., k] ((q - zero) scale)^T + b[n]): q packed, of the shape [n, k]; a scale for `group` columns."""
+    layer = _Layer("quantized_linear", dtype, False)
+    n, k = shape
+    blocks = (n, -(-k // group))
+    x = layer.chain.input("x", dtype, (layer.rows, k))
+    weight = layer.chain.weight("weight", q, shape, packed=True)
+    scales = layer.chain.weight("scale", scale, blocks)
+    zeros = layer.chain.weight("zero", "i8", blocks) if zero else None
+    y = layer.product("mk,nk->mn", x, ops.dequant(weight, scales, 1, group, zeros))
+    if bias:
+        y = y + layer.chain.weight("bias", dtype, (n,))
+    return layer.function(_activate(y, activation))
+
+
+@functools.cache
 def glu(dtype: str, bias: bool, activation: str | None, exact_f32: bool, recompute: str = "none") -> ChainFunction:
     """activation(x wg^T + bg) * (x wu^T + bu), both weights [n, k]."""
     layer = _Layer("glu", dtype, exact_f32)

@@ -23,8 +23,9 @@ from catenary._native import lib
 from catenary.chain import Chain
 from catenary.errors import ArgumentError, Error, check, result, text
 
-DTYPES = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32, "i32": torch.int32}
-NAMES = {dtype: name for name, dtype in DTYPES.items()}
+NAMES = {torch.bfloat16: "bf16", torch.float16: "f16", torch.float32: "f32", torch.int32: "i32"}
+DTYPES = {name: dtype for dtype, name in NAMES.items()} | {"i8": torch.int8}  # i8: zeros and integers of dequant
+BYTES = (torch.uint8, torch.int8)  # of a parameter that is packed or has 4 bits
 MOST_OUTPUTS = 4  # of run1 to run4; a chain with more runs by run_out
 
 _RESULTS = {1: "Tensor"} | {n: f"({', '.join(['Tensor'] * n)})" for n in range(2, MOST_OUTPUTS + 1)}
@@ -65,6 +66,8 @@ class Input:
     strides: tuple[int, ...]
     leading: bool
     overwritten_by: int
+    bytes: bool = False
+    """It is packed or has 4 bits: sizes, strides and dtype are those of its bytes, for an exact form and any other."""
 
 
 @dataclass(frozen=True)
@@ -143,7 +146,15 @@ def form_of(key: int) -> Form:
     """The form of a key. ArgumentError: no chain of this process has it."""
     row = json.loads(text(lib.ctn_torch_describe, key))
     inputs = tuple(
-        Input(p["name"], DTYPES[p["dtype"]], tuple(p["sizes"]), tuple(p["strides"]), p["leading"], p["overwritten_by"])
+        Input(
+            p["name"],
+            torch.uint8 if p["bytes"] else DTYPES[p["dtype"]],
+            tuple(p["sizes"]),
+            tuple(p["strides"]),
+            p["leading"],
+            p["overwritten_by"],
+            p["bytes"],
+        )
         for p in row["inputs"]
     )
     outputs = tuple(
@@ -159,10 +170,10 @@ def add(chain: Chain, exact: bool = True) -> Form:
     """Makes a chain known to the operators. `exact`: tensors must have its sizes and strides; else these are examples,
     and a first dimension with the chain's symbol takes all leading dimensions of its tensor."""
     for operand in chain.operands:
-        if operand.dtype.name not in DTYPES:
+        if operand.dtype.name not in DTYPES and not operand.is_bytes:
             raise ArgumentError(
-                f"'{operand.name}' is {operand.dtype}: operators of torch take {', '.join(DTYPES)}; launch quantised "
-                "weights by an Executable"
+                f"'{operand.name}' is {operand.dtype}: operators of torch take {', '.join(DTYPES)}, i4 and u4; launch "
+                "fp8 by an Executable"
             )
     return form_of(result(ctypes.c_int64, lib.ctn_torch_add_chain, chain._handle.pointer, 0 if exact else 1))
 
@@ -255,11 +266,22 @@ def _check_types(form: Form, tensors: Sequence[torch.Tensor]) -> None:
     if len(tensors) != len(form.inputs):
         raise ArgumentError(f"chain '{form.name}' takes {len(form.inputs)} tensors, got {len(tensors)}")
     for parameter, tensor in zip(form.inputs, tensors, strict=False):
+        if parameter.bytes:
+            _check_bytes(parameter, tensor)
+            continue
         if tensor.dtype != parameter.dtype:
             raise ArgumentError(f"'{parameter.name}' is {tensor.dtype}, and the chain takes {parameter.dtype}")
         rank = len(parameter.sizes)
         if tensor.dim() < rank or (tensor.dim() > rank and not parameter.leading):
             raise ArgumentError(f"'{parameter.name}' has {tensor.dim()} dimensions, and the chain takes {rank}")
+
+
+def _check_bytes(parameter: Input, tensor: torch.Tensor) -> None:
+    if tensor.dtype not in BYTES or tuple(tensor.shape) != parameter.sizes:
+        raise ArgumentError(
+            f"'{parameter.name}' is {tensor.dtype} of sizes {list(tensor.shape)}, and the chain takes bytes: pass "
+            f"uint8 of sizes {list(parameter.sizes)}"
+        )
 
 
 def _libtorch(name: str) -> bytes | None:

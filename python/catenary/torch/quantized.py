@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Products with quantised weights in the packed layout of `catenary.repack`: `quantized_linear`, `dequantize`.
+
+A weight [n, k] of i8, i4 or u4 is a uint8 or int8 tensor of its packed bytes. It stands for (q - zero) * scale, with
+a scale and perhaps a zero for each `group` columns of a row.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from catenary.errors import ArgumentError
+from catenary.torch import forms, operators
+from catenary.torch.functional import chain_activation
+
+Tensor = torch.Tensor
+
+MOST_ROWS = 32  # of x; from more rows on the weight is dequantised
+_TILE_ROWS, _TILE_COLUMNS = 16, 64  # of the packed layout: templates/shared/packed_weight.h
+_KERNEL_COLUMNS = 32  # kernels need multiples of it for k, and for a group unless it is a whole row
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a packed weight holds."""
+
+    dtype: str
+    """i8, i4 or u4."""
+    rows: int
+    columns: int
+    group: int
+    """Columns that share a scale."""
+
+    @property
+    def has_kernel(self) -> bool:
+        """Whether the family `skinny_dequant` takes it."""
+        whole = self.group >= self.columns
+        return self.columns % _KERNEL_COLUMNS == 0 and (whole or self.group % _KERNEL_COLUMNS == 0)
+
+
+def quantized_linear(x: Tensor, weight: Tensor, scale: Tensor, zero: Tensor | None = None, bias: Tensor | None = None,
+                     activation: str | None = None, *, weight_dtype: str = "i4",
+                     group: int | None = None) -> Tensor:  # fmt: skip
+    """activation(x ((q - zero) * scale)^T + bias), in one kernel up to 32 rows of x.
+
+    With more rows, on a GPU without kernels (they are for compute capability 9.0), and where k or the group is no
+    multiple of 32, the weight is dequantised to x's dtype, and `torch.nn.functional.linear` multiplies.
+
+    Args:
+        x: bf16 or f16 [..., k]; under autocast its dtype.
+        weight: the packed bytes of q [n, k], one contiguous dimension of uint8 or int8, aligned to 16 bytes.
+        scale: bf16, f16 or f32 [n, groups]. zero: int8 [n, groups], or None for 0.
+        bias: [n] of x's dtype.
+        activation: one of `catenary.torch.ACTIVATIONS`, or None.
+        weight_dtype: of q: "i8", "i4" or "u4".
+        group: columns that share a scale. None: k / groups.
+
+    ArgumentError: an argument does not fit, or one of x, scale and bias requires a gradient, which this has not.
+    """
+    x, bias = _cast(x, bias)
+    kind = kind_of(weight, scale, x.shape[-1], weight_dtype, group)
+    _check_call(x, scale, zero, bias)
+    name = forms.activation_name(activation)
+    rows = x.numel() // kind.columns if kind.columns > 0 else 0
+    if rows == 0:
+        return x.new_zeros((*x.shape[:-1], kind.rows))
+    if rows > MOST_ROWS or not kind.has_kernel or not _device_has_kernels(x.device.type, x.device.index or 0):
+        wide = _weight(weight, scale, zero, kind, x.dtype)
+        y = torch.nn.functional.linear(x, wide, bias)
+        return y if name is None else chain_activation(name, y)
+    key = _key(operators.NAMES[x.dtype], kind.dtype, kind.rows, kind.columns, kind.group, operators.NAMES[scale.dtype],
+               zero is not None, bias is not None, name)  # fmt: skip
+    tensors = [x if x.dim() > 1 else x.unsqueeze(0), weight, scale]
+    tensors += [tensor for tensor in (zero, bias) if tensor is not None]
+    y = operators._run[1](tensors, key)
+    return y if x.dim() > 1 else y.squeeze(0)
+
+
+def dequantize(weight: Tensor, scale: Tensor, zero: Tensor | None = None, *, columns: int, weight_dtype: str = "i4",
+               group: int | None = None, result: torch.dtype = torch.bfloat16) -> Tensor:  # fmt: skip
+    """The weight [n, columns] that packed bytes stand for, computed in f32 and rounded to `result`.
+
+    Other arguments are those of `quantized_linear`. Operations of torch: on any device, with a gradient of `scale`.
+    """
+    kind = kind_of(weight, scale, columns, weight_dtype, group)
+    _check_blocks(scale, zero)
+    return _weight(weight, scale, zero, kind, result)
+
+
+def kind_of(weight: Tensor, scale: Tensor, columns: int, dtype: str, group: int | None) -> Kind:
+    """What the bytes hold, for scales [n, groups]. ArgumentError: they hold nothing of these sizes."""
+    if scale.dim() != 2:
+        raise ArgumentError(f"scale has shape {list(scale.shape)}: pass [n, groups]")
+    rows, groups = _constant(scale.shape[0]), _constant(scale.shape[1])
+    columns = _constant(columns)
+    if weight.dtype not in operators.BYTES or weight.dim() != 1 or not weight.is_contiguous():
+        raise ArgumentError(
+            f"weight is {weight.dtype} of shape {list(weight.shape)} and strides {list(weight.stride())}: pass the "
+            "contiguous uint8 that catenary.repack returns"
+        )
+    if dtype not in ("i8", "i4", "u4"):
+        raise ArgumentError(f"weight_dtype is {dtype!r}: use 'i8', 'i4' or 'u4'")
+    elements = -(-rows // _TILE_ROWS) * -(-columns // _TILE_COLUMNS) * _TILE_ROWS * _TILE_COLUMNS
+    bytes = elements if dtype == "i8" else elements // 2
+    if bytes != weight.shape[0]:
+        raise ArgumentError(
+            f"weight has {weight.shape[0]} bytes, and a packed weight {dtype}[{rows}, {columns}] has {bytes}: pass x "
+            "[..., k], scale [n, groups], the weight of these sizes and its weight_dtype"
+        )
+    if group is None:
+        if groups == 0 or columns % groups != 0:
+            raise ArgumentError(f"{columns} columns in {groups} groups leave a part of a group: pass group")
+        group = columns // groups
+    elif group < 1 or -(-columns // group) != groups:
+        raise ArgumentError(f"group is {group}: {columns} columns are then no {groups} groups, as scale has")
+    return Kind(dtype, rows, columns, min(group, columns))
+
+
+def _cast(x: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor | None]:
+    """As autocast has them."""
+    if x.device.type not in ("cpu", "cuda") or not torch.is_autocast_enabled(x.device.type):
+        return x, bias
+    wanted = torch.get_autocast_dtype(x.device.type)
+    return x.to(wanted), None if bias is None else bias.to(wanted)
+
+
+def _check_call(x: Tensor, scale: Tensor, zero: Tensor | None, bias: Tensor | None) -> None:
+    _check_blocks(scale, zero)
+    if x.dtype not in (torch.bfloat16, torch.float16):
+        raise ArgumentError(f"x is {x.dtype}: quantised weights are multiplied by bfloat16 and float16")
+    if bias is not None and (bias.dtype != x.dtype or bias.shape != scale.shape[:1]):
+        raise ArgumentError(
+            f"bias is {bias.dtype} of shape {list(bias.shape)}: pass {x.dtype} of shape [{scale.shape[0]}]"
+        )
+    wanted = x.requires_grad or scale.requires_grad or (bias is not None and bias.requires_grad)
+    if wanted and torch.is_grad_enabled():
+        raise ArgumentError(
+            "a product with a quantised weight has no gradient: call it under torch.no_grad(), or pass the weight of "
+            "dequantize() to torch.nn.functional.linear"
+        )
+
+
+def _check_blocks(scale: Tensor, zero: Tensor | None) -> None:
+    if scale.dtype not in (torch.bfloat16, torch.float16, torch.float32):
+        raise ArgumentError(f"scale is {scale.dtype}: use bfloat16, float16 or float32")
+    if zero is not None and (zero.dtype != torch.int8 or zero.shape != scale.shape):
+        raise ArgumentError(
+            f"zero is {zero.dtype} of shape {list(zero.shape)}: pass int8 of scale's shape, {list(scale.shape)}"
+        )
+
+
+@torch.compiler.assume_constant_result
+def _device_has_kernels(kind: str, index: int) -> bool:
+    return kind != "cuda" or _capability(index) == (9, 0)
+
+
+@functools.cache
+def _capability(index: int) -> tuple[int, int]:
+    return torch.cuda.get_device_capability(index)
+
+
+@torch.compiler.assume_constant_result
+def _key(dtype: str, q: str, rows: int, columns: int, *options: Any) -> int:
+    return _known_key(dtype, q, (rows, columns), *options)
+
+
+@functools.cache
+def _known_key(*options: Any) -> int:
+    return forms.quantized_linear(*options).form.key
+
+
+def _constant(size: int) -> int:
+    """The number itself; of a size that a graph would keep symbolic, a constant of the graph: it is part of a key."""
+    return len(range(size))
+
+
+def _weight(weight: Tensor, scale: Tensor, zero: Tensor | None, kind: Kind, result: torch.dtype) -> Tensor:
+    # q - zero has at most 8 bits, so that it is exact in bf16, and so is its product with a scale before it is rounded.
+    exact = result if scale.dtype == result else torch.float32
+    values = unpack(weight, kind)
+    whole = kind.columns % kind.group == 0
+    if whole:  # otherwise the last group is a part
+        values = values.reshape(kind.rows, -1, kind.group)
+    if zero is not None:
+        values = values.to(torch.int16) - _by_columns(zero, kind, whole)
+    product = values.to(exact) * _by_columns(scale.to(exact), kind, whole)
+    return product.to(result).reshape(kind.rows, kind.columns)
+
+
+def _by_columns(blocks: Tensor, kind: Kind, whole: bool) -> Tensor:
+    """[rows, groups] -> [rows, groups, 1], or [rows, columns] where the last group is a part."""
+    if whole:
+        return blocks.unsqueeze(-1)
+    return blocks.repeat_interleave(kind.group, 1)[:, : kind.columns]
+
+
+def unpack(weight: Tensor, kind: Kind) -> Tensor:
+    """The integers of a packed weight, int8 [rows, columns]: `packed_index` of the packed layout as a permutation."""
+    tiles = (-(-kind.rows // _TILE_ROWS), -(-kind.columns // _TILE_COLUMNS))
+    if kind.dtype == "i8":
+        # half, row % 8, column / 8 % 4, mma, pair, column % 2, row / 8 -> rows, then columns
+        values = weight.view(torch.int8).view(*tiles, 2, 8, 4, 2, 2, 2, 2).permute(0, 8, 3, 1, 2, 4, 5, 6, 7)
+    else:
+        # row % 8, column / 8 % 4, half, mma, column % 2, pair; row / 8 is the half of a byte
+        bytes = weight.view(torch.uint8)
+        values = torch.stack((bytes & 15, bytes >> 4), -1).view(*tiles, 8, 4, 2, 2, 2, 2, 2)
+        values = values.permute(0, 8, 2, 1, 4, 3, 5, 7, 6)
+    values = values.reshape(tiles[0] * _TILE_ROWS, tiles[1] * _TILE_COLUMNS)[: kind.rows, : kind.columns]
+    if kind.dtype == "i4":
+        return (values ^ 8).to(torch.int8) - 8
+    return values.to(torch.int8)
