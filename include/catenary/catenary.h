@@ -202,7 +202,7 @@ typedef struct ctn_ragged {
 /* Multiplies f32 operands in f32. Without it they are rounded to tf32. */
 #define CTN_CONTRACT_TRUE_F32 1u
 /* Operands of CTN_E4M3 or CTN_E5M2: the sum stays in the tensor cores, which keep 13 fraction bits
- * of it. Without it such sums are added to sums in f32 after every 128 terms. */
+ * of it. Without the flag, the sum of each 128 terms is added to a sum in f32. */
 #define CTN_CONTRACT_FAST_ACCUM 2u
 
 /* "mk,nk->mn", one letter per dimension. A label of one operand and the result is kept, a label of

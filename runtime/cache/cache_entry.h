@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The bytes of one cache entry: cubin, or why there is none, key and key record, then the SHA-256
-// of all bytes before it. Knows no file and no folder.
+// of all bytes before it. It does no I/O.
 //
 //   0 magic "CTNCUBIN"    8 u32 version       12 u32 registers     16 u32 spill bytes
 //  20 u32 stack bytes    24 u32 static smem   28 u32 record bytes  32 u32 symbol bytes

@@ -86,9 +86,9 @@ constexpr Element wgmma_a_element(Number number, u32 thread, u32 i) {
 //                  bits below its adder, so that its last bits differ; where every sum is exact in
 //                  f32, both agree bit for bit.
 //   fp8            As Hopper does by MMA-Sim (arXiv:2511.10909), which agrees with an H100 bit for
-//                  bit: products and d are aligned to the largest exponent (of a product: the sum
-//                  of its factors' exponents) and truncated to 13 fraction bits there; the sum is
-//                  truncated to 13 fraction bits of its own.
+//                  bit. A product's exponent is the sum of its factors' exponents. Products and d
+//                  are aligned to the largest exponent and truncated to 13 fraction bits. Their
+//                  sum is truncated to 13 fraction bits again.
 void multiply(Number number, const double* a, const double* b, float* d, u32 m, u32 n, u32 k,
               bool accumulate);
 

@@ -76,10 +76,10 @@ CATENARY_DEVICE void plain_mainloop(typename GemmSm90Traits<kConfig>::Accumulato
 }
 
 // The mainloop of one tile where sums are promoted: the tensor cores sum a part (one fragment of A
-// times one B) of one k-tile in registers of their own, which are then added to d. Beside the
-// additions run the MMAs of the other warpgroup, or, with two sets of them, those of the second one
-// of two parts. Every set is complete at the end of the loop's body: else ptxas serialises the MMAs
-// (C7514).
+// times one B) of one k-tile in registers of their own, which are then added to d. The MMAs of
+// the other warpgroup run during the additions. With two sets of partial sums, those of the second
+// part do. No MMA is in flight at the end of the loop's body, because ptxas would serialise the
+// MMAs (C7514).
 template <const GemmSm90Config& kConfig>
 struct PromotedMainloop {
   using T = GemmSm90Traits<kConfig>;
@@ -199,7 +199,7 @@ struct PromotedMainloop {
       }
     }
     if constexpr (kSets == 1 || kParts == 1) {
-      // All k-tiles; of those that are taken two at a time, the last one of an odd number.
+      // All k-tiles, or the last of an odd number where the loop above takes two at a time.
 #pragma unroll 1
       for (; k_tile < k_tiles; ++k_tile) {
         one_set(d, first, arrived(k_tile), place(k_tile));

@@ -4,8 +4,8 @@
 // (docs/kernels/skinny_dequant.md).
 //
 //   q of a CTA (rows are n, columns are K chunks), warps = 4:
-//     16 row_tiles rows | warp 0 | warp 1 | warp 2 | warp 3 |   a warp: its k-slice and all columns
-//     of X, which are 8, 16, 24 or 32
+//     16 row_tiles rows | warp 0 | warp 1 | warp 2 | warp 3 |   a warp has a k-slice and all
+//     columns of X: 8, 16, 24 or 32
 //   shared memory: | mbarriers | rings of warp 0 | rings of warp 1 | ... | DSMEM partials |
 //   a ring:        | stage 0 | stage 1 | ... |   reused for the warp's sums
 //   a stage:       | run of row tile 0 | run of row tile 1 | ... |   a run: stage_chunks chunks of

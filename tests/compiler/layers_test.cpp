@@ -166,7 +166,7 @@ TEST_CASE("the environment is read by secure_getenv only") {
   }
 }
 
-TEST_CASE("hash tables of LLVM are those that survive a failed allocation") {
+TEST_CASE("only hash tables that survive a failed allocation are used") {
   const std::regex table("(Dense(Map|Set)|(Map|Set)Vector)(<|\\.h)|llvm/Support/JSON\\.h");
   CHECK(std::regex_search("llvm::SmallDenseMap<int, int> map;", table));
   CHECK_FALSE(std::regex_search("llvm::StringMap<int> map;", table));

@@ -187,8 +187,9 @@ std::optional<Candidate> deepest(const SkinnyDequantProblem& problem, const Targ
   return std::nullopt;
 }
 
-// Numbers of slices of N that give each SM a whole number of CTAs, `from` to kMostPerSm, and those
-// of each number of row tiles with at least `from` CTAs per SM.
+// Numbers of slices of N to try. Some give each SM a whole number of CTAs, from `from` to
+// kMostPerSm. The others follow from a number of row tiles, if each SM then has `from` CTAs or
+// more.
 std::vector<i64> slice_counts(const Target& target, const SkinnyDequantConfig& c, i64 from) {
   constexpr i64 kMostPerSm = 12;
   const i64 least = from * target.sm_count / c.schedule.cluster_k;

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Products with quantised weights in the packed layout of `catenary.repack`: `quantized_linear`, `dequantize`.
 
-A weight [n, k] of i8, i4 or u4 is a uint8 or int8 tensor of its packed bytes. It stands for (q - zero) * scale, with
-a scale and perhaps a zero for each `group` columns of a row.
+A weight [n, k] of i8, i4 or u4 is a uint8 or int8 tensor of its packed bytes. Its values are (q - zero) * scale. Each
+`group` columns of a row have one scale, and one zero if there are zeros.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def quantized_linear(x: Tensor, weight: Tensor, scale: Tensor, zero: Tensor | No
 
 def dequantize(weight: Tensor, scale: Tensor, zero: Tensor | None = None, *, columns: int, weight_dtype: str = "i4",
                group: int | None = None, result: torch.dtype = torch.bfloat16) -> Tensor:  # fmt: skip
-    """The weight [n, columns] that packed bytes stand for, computed in f32 and rounded to `result`.
+    """Unpacks a weight to [n, columns], in f32, and rounds it to `result`.
 
     Other arguments are those of `quantized_linear`. Operations of torch: on any device, with a gradient of `scale`.
     """

@@ -118,8 +118,8 @@ class QuantizedLinear(nn.Module):
     @classmethod
     def from_torchao(cls, layer: nn.Module, activation: str | None = None) -> QuantizedLinear:
         """From a linear layer after `torchao.quantization.quantize_` with Int8WeightOnlyConfig, or IntxWeightOnlyConfig
-        of 4 or 8 bits: weights as integers with integer zeros. ArgumentError for other tensors, such as `Int4Tensor`,
-        whose zeros are floats."""
+        of 4 or 8 bits. Their zeros are integers. ArgumentError for other tensors, such as `Int4Tensor`, whose zeros
+        are floats."""
         weight = layer.weight
         kind = type(weight).__name__
         if kind not in ("Int8Tensor", "IntxUnpackedToInt8Tensor"):

@@ -310,8 +310,8 @@ def _dense(value: torch.Tensor) -> bool:
 
 
 def insert(graph: Graph, lowered: Lowered, key: int, region: Region, fake: Callable[..., Any]) -> list[Node]:
-    """Puts the operator of a chain after the region, and its results in place of the outputs. The graph is to be sorted
-    then: users of an output may stand before the operator."""
+    """Puts the operator of a chain after the region, and its results in place of the outputs. The caller sorts the
+    graph after it, since users of an output can stand before the operator."""
     order = {node: i for i, node in enumerate(graph.nodes)}
     last = max(region.nodes, key=order.__getitem__)
     made: list[Node] = []
