@@ -8,6 +8,7 @@
 #include <iterator>
 #include <mutex>
 #include <string_view>
+#include <type_traits>
 
 #include "ir/file_limit.h"
 
@@ -25,11 +26,12 @@ struct Log {
   std::atomic<i32> level{kNotRead};
 };
 
-// Never destroyed: threads may log until the process ends.
-Log& the_log() {
-  static Log& log = *new Log;
-  return log;
-}
+// Threads may log until the process ends, so it has no destructor. logs() may not throw, so it
+// needs no memory.
+static_assert(std::is_trivially_destructible_v<Log>);
+constinit Log the_log_of_all;
+
+Log& the_log() { return the_log_of_all; }
 
 // A callback that uses the library would wait for itself: its own lines are lost.
 thread_local bool in_callback = false;
