@@ -21,7 +21,6 @@ namespace fs = std::filesystem;
 
 constexpr const char* kCalls[] = {"open",   "read", "write", "fsync",
                                   "rename", "mmap", "spawn", "malloc"};
-constexpr long kMostMallocs = 400;  // positions of a full sweep, spread over all
 
 struct Scenario {
   std::string arguments;
@@ -29,7 +28,6 @@ struct Scenario {
   std::string program = "catenary";
   std::vector<std::string> outputs;  // in the folder: files that a run that succeeds has written
   bool cold = false;                 // without the cache of the run before
-  bool every_malloc = false;         // a full sweep tries every position, not a sample
   bool slow = false;                 // without --full only calls that start programs fail
 };
 
@@ -66,16 +64,9 @@ class Sweep {
   int runs() const { return runs_; }
 
  private:
-  // The positions after n.
-  long after(long n, const std::string& call, bool full) const {
-    if (!full) return n < 2 ? n + 1 : 8 * n;
-    const bool sampled = call == "malloc" && !scenario_.every_malloc;
-    return sampled ? n + 1 + n / (kMostMallocs / 10) : n + 1;
-  }
-
   void one_call(const std::string& call, bool for_good) {
     const bool full = argument("full", 0) != 0;
-    for (long n = 1;; n = after(n, call, full)) {
+    for (long n = 1;; n = full || n < 2 ? n + 1 : 8 * n) {
       CAPTURE(call);
       CAPTURE(for_good);
       CAPTURE(n);
@@ -202,8 +193,5 @@ TEST_CASE("run, in the simulator") {
 }
 
 TEST_CASE("cache prune") {
-  sweep({.arguments = "cache prune --max-size 0",
-         .environment = "",
-         .outputs = {},
-         .every_malloc = true});
+  sweep({.arguments = "cache prune --max-size 0", .environment = "", .outputs = {}});
 }
