@@ -17,10 +17,10 @@
 namespace catenary::torch_adapter {
 namespace {
 
-// So many leading sizes get kernels of their own; later ones share those of a range.
+// This many leading sizes get kernels of their own; later ones share those of a range.
 constexpr size_t kExactSizes = 8;
 
-// So many forms, and so many bound ones, each thread finds without a lock.
+// This many forms, and as many bound ones, each thread finds without a lock.
 constexpr size_t kRemembered = 256;
 
 size_t hash_of(llvm::ArrayRef<i64> signature) {

@@ -155,8 +155,8 @@ llvm::SmallVector<i64, 4> dense_strides(llvm::ArrayRef<i64> sizes, llvm::ArrayRe
   return strides;
 }
 
-// A stride of a dimension with at most one index says nothing: that of a dense tensor takes its
-// place, so that equal chains have one text.
+// The stride of a dimension with at most one index has no meaning: that of a dense tensor replaces
+// it, so that equal chains have one text.
 void normalise(TensorType& type) {
   i64 dense = 1;
   for (int d = type.rank(); d-- > 0;) {

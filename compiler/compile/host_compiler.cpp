@@ -30,8 +30,8 @@ constexpr int kCompileSeconds = 300;
 constexpr int kProbeSeconds = 30;
 constexpr const char* kFillVariables = "-ftrivial-auto-var-init=pattern";
 
-// What the templates ask of a C++20 compiler: config structs as template arguments, which clang++
-// 14 takes but misreads where such a struct ends in padding; the place of a call as default
+// What the templates need of a C++20 compiler: config structs as template arguments, which clang++
+// 14 accepts but misreads where such a struct ends in padding; the place of a call as a default
 // argument.
 constexpr const char* kProbe = R"(
 #include "shared/gemm_sm80_config.h"

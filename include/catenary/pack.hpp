@@ -91,7 +91,7 @@ class Pack {
   detail::PackHandle handle_;
 };
 
-// From now on the engine looks into the pack before it compiles. A higher priority is asked first.
+// From now on the engine looks into the pack before it compiles; a higher priority comes first.
 inline void add_pack(const Engine& engine, const Pack& pack, int priority = 0) {
   check(ctn_engine_add_pack(engine.get(), pack.get(), priority));
 }

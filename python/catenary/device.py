@@ -105,7 +105,7 @@ class Array:
 
         source = view(host, "the array")
         if source.on_device:
-            raise ArgumentError("the array is on a device already: pass it to a launch as it is")
+            raise ArgumentError("the array is already on a device: pass it to a launch as it is")
         dtype = DType.i8 if is_bytes(source) else source.dtype
         if dtype is None:
             raise ArgumentError(f"the array has dtype {source.dtype_name}: use bf16, f16, f32, i32 or bytes")
