@@ -295,8 +295,8 @@ class FromTensors {
   const Form& form_;
   llvm::ArrayRef<TensorLayout> arguments_;
   bool symbolic_;
-  bool packed_ =
-      false;  // kernels of packed weights read other operands in vectors of 16 bytes only
+  // Kernels of packed weights read other operands only in vectors of 16 bytes.
+  bool packed_ = false;
   Chain chain_;
   std::vector<bool> copied_;
   llvm::SmallVector<i64, 4> leading_;
