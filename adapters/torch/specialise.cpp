@@ -8,7 +8,7 @@
 namespace catenary::torch_adapter {
 namespace {
 
-// Sizes up to this one share a range of the symbol.
+// The symbol's first range is 1 to this; the others end at powers of two.
 constexpr i64 kSmallestRange = 16;
 
 std::string numbers(llvm::ArrayRef<i64> values) {
@@ -64,7 +64,7 @@ Error check_bytes(const Form& form, size_t i, const TensorLayout& given,
   return Error::success();
 }
 
-// Any other parameter.
+// The dtype of a parameter that is not passed as bytes.
 Error check_dtype(const Form& form, size_t i, const TensorLayout& given) {
   const DType wanted = form.chain.info(form.tensors[i].value).type.dtype;
   if (given.dtype == wanted && !given.unsigned_bytes) return Error::success();

@@ -107,7 +107,7 @@ std::vector<std::string> HostCompiler::option_list(std::string_view arch,
   target.arch = arch;
   std::vector<std::string> list{
       "-std=c++20", "-O1", "-fPIC", "-shared",
-      // Inline variables are each object's own.
+      // Each shared object has its own inline variables.
       "-fvisibility=hidden",
       // Products are rounded before they are added, unless a template says fma.
       "-ffp-contract=off", "-fno-exceptions", "-fno-rtti", "-fno-stack-protector", "-w",

@@ -91,7 +91,7 @@ SumOrder invariant_order(const Offers& offers) {
   return wgmma ? SumOrder::kAscendingWgmma : SumOrder::kAscending;
 }
 
-// Keeps the candidates of that order. Returns the time of the best one without this rule.
+// Keeps the candidates of that order. Returns the predicted time of the best one of any order.
 double keep_order(Offers& offers, SumOrder order) {
   const double free_us = offers.all.empty() ? 0 : offers.all.front().candidate.predicted.us;
   llvm::erase_if(offers.all, [&](const Offer& offer) { return offer.candidate.sums != order; });

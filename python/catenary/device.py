@@ -94,7 +94,7 @@ class Array:
             raise ArgumentError(f"an Array of {self.dtype} is not possible: keep two elements a byte, as i8")
         self.shape = tuple(shape)
         self.strides = contiguous(self.shape) if strides is None else tuple(strides)
-        """Elements."""
+        """In elements."""
         self.device = device
         self._memory = Memory(device, span(self.shape, self.strides) * self.dtype.itemsize)
 
@@ -116,7 +116,7 @@ class Array:
 
     @property
     def address(self) -> int:
-        """Of the first element."""
+        """Device address of the first element."""
         return self._memory.address
 
     def numpy(self) -> Any:

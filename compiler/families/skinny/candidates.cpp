@@ -109,7 +109,7 @@ void fit_row_tiles(SkinnyConfig& c) {
   c.tile.row_tiles = static_cast<i32>(ceil_div(i64{c.rows()} * c.num_accumulators(), 16));
 }
 
-// Nothing: a warp's slice of K has more blocks than the template can hold.
+// The config of a shape; nothing: a warp's slice of K has more blocks than the template can hold.
 std::optional<SkinnyConfig> shaped(const SkinnyProblem& problem, const Target& target, Shape shape,
                                    int split) {
   SkinnyConfig c = problem.base;
