@@ -74,7 +74,8 @@ inline bool reads_memory(const FusionPlan& plan, ValueId id, int reader) {
 struct FusionOptions {
   bool fuse = true;           // false: every op is a group of its own
   bool norms_inside = false;  // sums of squares move into the contractions that scale by them
-  // Sums over rows begin in the contraction kernels that compute their terms (column_sums.h).
+  // Sums over rows begin in the contraction kernels that compute their terms (column_sums.h), or
+  // their kernels store the values of pointwise kernels (stored_terms.h).
   bool column_sums = false;
 };
 

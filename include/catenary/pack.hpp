@@ -36,7 +36,7 @@ class Pack {
     check(ctn_pack_open(detail::c_text(path), &given, &pack));
     handle_.reset(pack);
   }
-  // The bytes stay as they are until all that is from the pack is destroyed.
+  // The bytes must not change until everything made from the pack is destroyed.
   explicit Pack(std::span<const std::byte> bytes, const PackOptions& options = {}) {
     const ctn_pack_options given = c_options(options);
     ctn_pack* pack = nullptr;
