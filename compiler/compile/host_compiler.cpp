@@ -131,7 +131,7 @@ bool HostCompiler::supports(std::string_view) const { return true; }
 Expected<std::string> HostCompiler::try_out() {
   const ProcessResult version = run_process({path_, "--version"}, kProbeSeconds);
   if (version.status != 0 || version.output.empty()) {
-    return version.problem.empty() ? "it tells no version" : version.problem;
+    return version.problem.empty() ? "it reports no version" : version.problem;
   }
   compiler_id_ = "host " + first_line(version.output);
   // Not header_folder(): a process that finds its kernels in the cache needs few of the headers,
