@@ -12,8 +12,8 @@
 namespace catenary {
 namespace {
 
-// Where the best tile of a contraction changes with a small M: the tile heights, and the point from
-// which the shape is an ordinary GEMM.
+// Values of a small M at which the best tile of a contraction changes: the tile heights, and the
+// point from which the shape is an ordinary GEMM.
 constexpr i64 kBucketEnds[] = {4, 8, 16, 24, 32, 64, 128, 512};
 
 std::vector<std::pair<i64, i64>> bucket_ranges(const VerifiedChain& chain) {
@@ -62,7 +62,7 @@ const std::vector<int>* set_from(const FusionPlan& fusion, int g) {
 }
 
 // The groups of the set that begins with `g` as one launch, where that is predicted to be faster
-// than their own kernels. What one of them alone has no kernel for is reported where it is planned.
+// than their own kernels. If one of them has no kernel of its own, plan_group() reports it later.
 std::optional<KernelPlan> plan_set(const FusionPlan& fusion, int g,
                                    llvm::function_ref<GroupContext(int)> context) {
   const std::vector<int>* set = set_from(fusion, g);
@@ -155,8 +155,7 @@ Expected<Bucketed> plan_bucket(const VerifiedChain& chain, const Target& target,
     }
   }
   // Every family executes the dependency wait on every path, before it reads anything but weights
-  // and before it writes; hardware before sm_90 has
-  // no programmatic launch.
+  // and before it writes. Hardware before sm_90 has no programmatic launch.
   result.bucket.pdl.assign(result.bucket.kernels.size(), target.compute_capability() >= 90);
   return result;
 }

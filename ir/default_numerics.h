@@ -8,10 +8,10 @@
 
 namespace catenary {
 
-// For its lifetime this thread has the locale "C" and C's floating-point environment: rounding to
-// nearest, subnormals kept, no traps. Restores the caller's. A host may set a locale with a decimal
-// comma, another rounding mode or flush-to-zero; plans and sources must not depend on them. Threads
-// that are started in the scope inherit the environment, but not the locale.
+// For its lifetime this thread has the locale "C" and the default floating-point environment:
+// rounding to nearest, subnormals kept, no traps. Restores the caller's. A host may set a locale
+// with a decimal comma, another rounding mode or flush-to-zero; plans and sources must not depend
+// on them. Threads that are started in the scope inherit the environment, but not the locale.
 class DefaultNumerics {
  public:
   DefaultNumerics() noexcept;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the library does, as lines for people: one line per event. Nothing depends on the log: a
-// line that cannot be made or written is lost.
+// What the library does, as text: one line per event. Nothing depends on the log: a line that
+// cannot be made or written is lost.
 #pragma once
 
 #include <fmt/format.h>
@@ -16,7 +16,7 @@ namespace catenary {
 // Values are part of the C ABI (ctn_log_level in catenary.h).
 enum class LogLevel : i32 {
   kOff = 0,
-  kWarn = 1,   // what the library goes on without
+  kWarn = 1,   // problems that do not stop the library
   kInfo = 2,   // what was planned, compiled, found and loaded, with times
   kDebug = 3,  // keys, files, reasons of misses, processes
 };
@@ -24,8 +24,8 @@ enum class LogLevel : i32 {
 using LogCallback = void (*)(void* user, i32 level, const char* line);
 
 // Process-wide. Lines up to `level` go to `callback`, one at a time, from any thread; null: to
-// stderr as "catenary: info: ...". After the return the callback before it is not called again,
-// unless this is called from it.
+// stderr as "catenary: info: ...". After the return the previous callback is not called again,
+// unless set_log() was called from it.
 void set_log(LogCallback callback, void* user, LogLevel level);
 
 // The first state again: CATENARY_LOG=off|warn|info|debug says the level, and lines go to stderr;

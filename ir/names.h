@@ -24,7 +24,7 @@ std::string escaped(std::string_view text);
 std::string quoted(std::string_view text);
 
 // The candidate with the least edit distance, if it is near: at most a third of the letters differ,
-// or one, or two neighbours have changed places. Else the only one that begins with `text`, or "".
+// or a single one, or two neighbours are swapped. Else the only one that begins with `text`, or "".
 std::string_view nearest_name(std::string_view text, llvm::ArrayRef<std::string_view> candidates);
 
 // " (did you mean 'relu'?)" for the nearest name, or "".

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sources of the formats: compressed-tensors 0.20.0, compressors/quantized_compressors
 // (pack_to_int32: value + offset, along the columns; zeros along dimension 0); vLLM,
-// model_executor/layers/ quantization: gptq (qweight packed along the input, zeros + 1 but for v2),
+// model_executor/layers/quantization: gptq (qweight packed along the input, zeros + 1 except v2),
 // awq (reverse order [0, 4, 1, 5, 2, 6, 3, 7]); torchao 0.18.0, Int4Tensor: plain i4.
 #include "ir/repack.h"
 
@@ -33,7 +33,7 @@ class Words {
 
 int bits_of(const RepackSource& source) { return dtype_info(source.dtype).bits; }
 
-// What an unsigned value loses in `dtype`.
+// What is subtracted from an unsigned value that becomes `dtype`.
 i32 offset_of(DType dtype) { return dtype == DType::kU4 ? 0 : dtype == DType::kI4 ? 8 : 128; }
 
 // The field of a word of eight that holds its column `column`.

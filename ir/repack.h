@@ -15,9 +15,8 @@ enum class WeightFormat : u8 {
   // As `dtype` says, contiguous rows: i8, or two values a byte, the low nibble first. Zeros: i8
   // [N, G].
   kPlain,
-  // compressed-tensors, "pack-quantized": i32 [N, K / fields], field k % fields of word k / fields
-  // is
-  // q + 2^(bits - 1). Zeros, the same along N: i32 [N / fields, G].
+  // compressed-tensors, "pack-quantized": i32 [N, K / fields]; field k % fields of word k / fields
+  // is q + 2^(bits - 1). Zeros, the same along N: i32 [N / fields, G].
   kCompressedTensors,
   // GPTQ: i32 [K / fields, N], unsigned. Zeros: i32 [G, N / fields], less one (modulo 2^bits).
   kGptq,

@@ -278,7 +278,7 @@ Expected<std::shared_ptr<const CompiledChain>> Engine::State::compile_chain(
     const LogTimer timer;
     Expected<Plan> plan = make_plan(chain, target, plan_options);
     if (!plan) {
-      // With every candidate rejected, the reason says more than that none is left.
+      // If every candidate was rejected, the last rejection says more than that none is left.
       if (last.code == ErrorCode::kOk) return plan.takeError();
       llvm::consumeError(plan.takeError());
       break;
@@ -301,9 +301,9 @@ Expected<std::shared_ptr<const CompiledChain>> Engine::State::compile_chain(
   return make_error_text(last.code, last.message, last.at);
 }
 
-// The slot of `key`, and no slot of a kernel that is gone. A slot that only the map holds is not
-// being loaded: every other holder has it from here, under the mutex. A count of 1 does not order
-// what the last holder wrote before this read; the slot's own mutex does.
+// Returns the slot of `key`, and removes the slots of kernels that are unloaded. A slot that only
+// the map holds is not being loaded: every other holder got it here, under the mutex. A count of 1
+// does not order what the last holder wrote before this read; the slot's own mutex does.
 std::shared_ptr<Engine::State::LoadedSlot> Engine::State::loaded_slot(const LoadedKey& key) {
   const std::lock_guard lock(loaded_mutex);
   if (const auto it = loaded.find(key); it != loaded.end()) return it->second;
@@ -333,7 +333,7 @@ Expected<std::shared_ptr<const LoadedKernel>> Engine::State::load_kernel(
 
 namespace {
 
-// Refuses before the driver is asked: its own words for this are "no kernel image is available".
+// Refuses before the driver does: its message would be "no kernel image is available".
 Error check_arch(const std::string& chain, const Cubin& cubin, const cuda::DeviceInfo& info,
                  bool simulated) {
   const std::string arch(planned_arch(cubin.arch));

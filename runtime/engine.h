@@ -27,8 +27,9 @@ struct LaunchArguments {
   i64 symbol = 0;
   void* workspace = nullptr;  // plan.workspace_bytes, aligned to 256
   cuda::Stream stream = nullptr;
-  bool allow_pdl = false;    // the stream's previous kernel may still run when this one starts
-  bool disable_pdl = false;  // no kernel starts before the one before it has ended; wins
+  bool allow_pdl = false;  // the stream's previous kernel may still run when this one starts
+  // No kernel starts before the previous one has ended; overrides allow_pdl.
+  bool disable_pdl = false;
 };
 
 class Executable {
@@ -57,17 +58,18 @@ enum class Backend : u8 { kNvrtc, kHost };
 struct EngineOptions {
   Backend backend = Backend::kNvrtc;
   CacheOptions cache;
-  TuningOptions tuning;  // its warnings go where the cache's go, if they go nowhere else
+  TuningOptions tuning;  // without a `warn` of its own, warnings go where the cache's go
   CompileOptions compile;
   HelperOptions helper;  // of NVRTC; without effect on keys and machine code
-  // "nvrtc 13.0.88 CL-36424714": kernels of the cache are those of this build, and NVRTC is opened
-  // for what the cache does not have only. Empty: CATENARY_NVRTC_BUILD, else NVRTC's own.
+  // "nvrtc 13.0.88 CL-36424714": the keys of kernels name this build, and NVRTC is opened only for
+  // kernels that are not in the cache. Empty: CATENARY_NVRTC_BUILD, else NVRTC's own.
   std::string nvrtc_build = "";
   PlanOptions plan;
-  // Called when a kernel is compiled or found in the cache, on any thread, with the number that are
-  // and the number of the plan's.
+  // Called on any thread when a kernel has been compiled or found in the cache: the number of
+  // kernels that are ready, and of all kernels of the plan.
   std::function<void(i64 done, i64 all)> progress;
-  LookupOptions lookup;  // as it is: with_environment() reads the environment; warnings as tuning's
+  // Used as given: with_environment() adds the environment. Warnings as for `tuning`.
+  LookupOptions lookup;
 };
 
 class Engine {
@@ -75,13 +77,13 @@ class Engine {
   explicit Engine(EngineOptions options = {});
   ~Engine();
 
-  // Verify, plan (by the records of `catenary tune` for this target, where there are some), emit,
-  // compile (all kernels in parallel; cache first). A candidate that the
-  // compiler rejects (kKernelRejected) is dropped and the next best is planned. Needs no GPU.
-  // Errors are those of the steps; kNvrtcMissing, kHostCompilerMissing: the backend's compiler is;
-  // kPackMiss: compiling is off. Looks in no pack.
-  // kCompileTimeout, kCompilerEnded: of a helper process. With `nvrtc_build`, kNvrtcMissing also:
-  // a kernel is not in the cache, and NVRTC is another build.
+  // Verify, plan (by the records of `catenary tune` for this target, if there are any), emit,
+  // compile (all kernels in parallel; cache first). A candidate that the compiler rejects
+  // (kKernelRejected) is dropped and the next best is planned. Needs no GPU; looks into no pack.
+  // Errors are those of the steps; kNvrtcMissing, kHostCompilerMissing: the backend's compiler is
+  // missing; kPackMiss: compiling is off; kCompileTimeout, kCompilerEnded: of a helper process.
+  // With `nvrtc_build`, kNvrtcMissing also: a kernel is not in the cache, and NVRTC is another
+  // build.
   Expected<std::shared_ptr<const CompiledChain>> compile(Chain chain, const Target& target);
 
   // The plan that compile() begins with, before a compiler refuses a candidate.
@@ -101,8 +103,8 @@ class Engine {
 
   // Loads into the primary context of `device`. Refused with kNotWarmedCapture while `stream` is
   // being captured (null: any blocking stream of the device; a non-blocking one is only seen when
-  // it is given, but loading never breaks its capture). kArchMismatch names both architectures, or
-  // says that a GPU's machine code met the simulator or the other way round.
+  // it is given, but loading never breaks its capture). kArchMismatch: the machine code is of
+  // another architecture, of a GPU for the simulator, or of the simulator for a GPU.
   Expected<std::shared_ptr<const Executable>> load(std::shared_ptr<const ChainRecord> record,
                                                    int device, cuda::Stream stream = nullptr);
   Expected<std::shared_ptr<const Executable>> load(std::shared_ptr<const CompiledChain> compiled,

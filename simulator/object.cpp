@@ -91,7 +91,7 @@ Expected<std::shared_ptr<const Object>> Object::load(llvm::ArrayRef<u8> image) {
   object->call_ = reinterpret_cast<CallFunction>(::dlsym(*handle, kCallName));
   if (object->bind_ == nullptr || object->call_ == nullptr) {
     return make_error(ErrorCode::kCompileFailed,
-                      "a shared object of {} bytes is no kernel for the simulator: it lacks {}; "
+                      "a shared object of {} bytes is not a kernel for the simulator: it lacks {}; "
                       "load the output of the host compiler",
                       image.size(), object->bind_ == nullptr ? kBindName : kCallName);
   }

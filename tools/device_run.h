@@ -16,9 +16,9 @@ struct HostOutput {
   std::vector<std::byte> bytes;
 };
 
-// Runs the chain once. Outputs are filled with 0xff bytes (NaN in every float format), so that the
-// comparison finds an element that no kernel writes; they are between guard bands. kMismatch: a
-// guard band was written. Errors of the driver.
+// Runs the chain once. Outputs are first filled with 0xff bytes (NaN in every float format), so
+// that the comparison finds an element that no kernel writes, and are between guard bands.
+// kMismatch: a kernel wrote to a guard band. Errors of the driver.
 Expected<std::vector<HostOutput>> run_on_device(const Executable& executable,
                                                 const VerifiedChain& chain,
                                                 const ReferenceInputs& inputs);

@@ -122,7 +122,7 @@ Expected<std::vector<HostOutput>> run_reference(const VerifiedChain& chain,
   return outputs;
 }
 
-// Every bf16 and f16 is an f32.
+// Every value of a float dtype is exact in f32.
 Error write_array(const OutputPath& to, const HostOutput& output) {
   if (!to.as_f32) return write_npy(to.path, output.type, output.bytes.data());
   TensorType type = output.type;

@@ -16,8 +16,9 @@ namespace catenary::tools {
 // Adds the subcommands `help` and `version`.
 void add_help(CLI::App& app);
 
-// Makes an empty value of any option a misuse: it is an unset variable of a script more often than
-// a wish, and a default would be taken in its place. Call it after all subcommands are added.
+// Makes an empty value of any option an error of usage: it comes from an unset variable of a script
+// more often than it is meant, and the default would be used in its place. Call it after all
+// subcommands are added.
 void refuse_empty_values(CLI::App& app);
 
 // The text that `--help`, `--version` and the like print.

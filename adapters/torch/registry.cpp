@@ -17,10 +17,10 @@
 namespace catenary::torch_adapter {
 namespace {
 
-// So many leading sizes get kernels of their own; later ones share those of a range.
+// This many leading sizes get kernels of their own; later ones share those of a range.
 constexpr size_t kExactSizes = 8;
 
-// So many forms, and so many bound ones, each thread finds without a lock.
+// Slots of each thread's two tables, of forms and of bound forms, that are read without a lock.
 constexpr size_t kRemembered = 256;
 
 size_t hash_of(llvm::ArrayRef<i64> signature) {
@@ -92,7 +92,7 @@ const Bound* Registry::lookup(llvm::ArrayRef<i64> signature) const {
   return nullptr;
 }
 
-// Whether the argument's leading size is one too many for kernels of its own.
+// Whether the arguments' leading size comes after kExactSizes others, so that it shares kernels.
 bool Registry::wants_symbol(const Form& form, llvm::ArrayRef<TensorLayout> arguments) {
   std::string text = std::to_string(form.key);
   i64 rows = -1;

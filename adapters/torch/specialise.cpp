@@ -8,7 +8,7 @@
 namespace catenary::torch_adapter {
 namespace {
 
-// Sizes up to this one share a range of the symbol.
+// The symbol's first range is 1 to this; the others end at powers of two.
 constexpr i64 kSmallestRange = 16;
 
 std::string numbers(llvm::ArrayRef<i64> values) {
@@ -64,7 +64,7 @@ Error check_bytes(const Form& form, size_t i, const TensorLayout& given,
   return Error::success();
 }
 
-// Any other parameter.
+// The dtype of a parameter that is not passed as bytes.
 Error check_dtype(const Form& form, size_t i, const TensorLayout& given) {
   const DType wanted = form.chain.info(form.tensors[i].value).type.dtype;
   if (given.dtype == wanted && !given.unsigned_bytes) return Error::success();
@@ -155,8 +155,8 @@ llvm::SmallVector<i64, 4> dense_strides(llvm::ArrayRef<i64> sizes, llvm::ArrayRe
   return strides;
 }
 
-// A stride of a dimension with at most one index says nothing: that of a dense tensor takes its
-// place, so that equal chains have one text.
+// The stride of a dimension with at most one index has no meaning: that of a dense tensor replaces
+// it, so that equal chains have one text.
 void normalise(TensorType& type) {
   i64 dense = 1;
   for (int d = type.rank(); d-- > 0;) {
@@ -295,8 +295,8 @@ class FromTensors {
   const Form& form_;
   llvm::ArrayRef<TensorLayout> arguments_;
   bool symbolic_;
-  bool packed_ =
-      false;  // kernels of packed weights read other operands in vectors of 16 bytes only
+  // Kernels of packed weights read other operands only in vectors of 16 bytes.
+  bool packed_ = false;
   Chain chain_;
   std::vector<bool> copied_;
   llvm::SmallVector<i64, 4> leading_;

@@ -102,8 +102,8 @@ int64_t elements(const Buffer& buffer) {
   return count;
 }
 
-// A buffer has the elements of the chain's tensor; in which order its dimensions are is the
-// caller's business, since the memory is the same.
+// A buffer must have as many elements as the chain's tensor. The order of its dimensions is left to
+// the caller, since the memory is the same.
 void check_buffer(const ctn::Operand& tensor, const Buffer& buffer, int64_t symbol) {
   int64_t want = 1;
   for (const int64_t size : tensor.dims) want *= size == ctn::symbol ? symbol : size;

@@ -20,8 +20,9 @@ Expected<Layer::Epilogue> epilogue_of(llvm::StringRef text) {
     if (epilogue_text(one) == std::string_view(text)) return one;
     names.push_back(epilogue_text(one));
   }
-  return make_error(ErrorCode::kInvalidArgument, "'{}' is no epilogue of a layer: choose among {}",
-                    text.str(), fmt::join(names, ", "));
+  return make_error(ErrorCode::kInvalidArgument,
+                    "'{}' is not an epilogue of a layer: choose among {}", text.str(),
+                    fmt::join(names, ", "));
 }
 
 Error no_layer(llvm::StringRef text) {

@@ -36,7 +36,7 @@ Expected<std::vector<std::string>> kinds_of(const std::string& list) {
   llvm::StringRef(list).split(parts, ',', -1, false);
   for (const llvm::StringRef part : parts) {
     if (!llvm::is_contained(random_kinds(), part)) {
-      return make_error(ErrorCode::kInvalidArgument, "'{}' is no kind of layer: choose among {}",
+      return make_error(ErrorCode::kInvalidArgument, "'{}' is not a kind of layer: choose among {}",
                         part.str(), fmt::join(random_kinds(), ", "));
     }
     kinds.push_back(part.str());

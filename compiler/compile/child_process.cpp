@@ -14,7 +14,7 @@ namespace catenary {
 namespace {
 
 constexpr const char* kShell = "/bin/sh";
-// The program is an argument and no text of the script, so nothing in it is the shell's.
+// The program is an argument and not a part of the script, so the shell interprets nothing in it.
 constexpr const char* kScript = "\"$@\" 3>&-; echo $? >&3";
 constexpr int kStatus = 3;
 constexpr int kFirstFree = 10;  // above the numbers that the child uses

@@ -30,8 +30,8 @@ constexpr int kCompileSeconds = 300;
 constexpr int kProbeSeconds = 30;
 constexpr const char* kFillVariables = "-ftrivial-auto-var-init=pattern";
 
-// What the templates ask of a C++20 compiler: config structs as template arguments, which clang++
-// 14 takes but misreads where such a struct ends in padding; the place of a call as default
+// What the templates need of a C++20 compiler: config structs as template arguments, which clang++
+// 14 accepts but misreads where such a struct ends in padding; the place of a call as a default
 // argument.
 constexpr const char* kProbe = R"(
 #include "shared/gemm_sm80_config.h"
@@ -107,7 +107,7 @@ std::vector<std::string> HostCompiler::option_list(std::string_view arch,
   target.arch = arch;
   std::vector<std::string> list{
       "-std=c++20", "-O1", "-fPIC", "-shared",
-      // Inline variables are each object's own.
+      // Each shared object has its own inline variables.
       "-fvisibility=hidden",
       // Products are rounded before they are added, unless a template says fma.
       "-ffp-contract=off", "-fno-exceptions", "-fno-rtti", "-fno-stack-protector", "-w",
@@ -131,7 +131,7 @@ bool HostCompiler::supports(std::string_view) const { return true; }
 Expected<std::string> HostCompiler::try_out() {
   const ProcessResult version = run_process({path_, "--version"}, kProbeSeconds);
   if (version.status != 0 || version.output.empty()) {
-    return version.problem.empty() ? "it tells no version" : version.problem;
+    return version.problem.empty() ? "it reports no version" : version.problem;
   }
   compiler_id_ = "host " + first_line(version.output);
   // Not header_folder(): a process that finds its kernels in the cache needs few of the headers,

@@ -25,7 +25,7 @@ inline bool is_host_arch(std::string_view arch) { return planned_arch(arch) != a
 class HostCompiler final : public KernelCompiler {
  public:
   // The process's compiler, found and tried out once: CATENARY_CXX alone where it is set, else g++,
-  // then clang++ on the path. kHostCompilerMissing lists what was tried and why it did not do.
+  // then clang++ on the path. kHostCompilerMissing lists what was tried and why it failed.
   static Expected<const HostCompiler*> get();
 
   // The compiler `program`, a path or a name on the path. kHostCompilerMissing.

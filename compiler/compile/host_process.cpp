@@ -32,7 +32,7 @@ using std::chrono::steady_clock;
 constexpr std::chrono::seconds kGrace{2};  // between asking a program to end and ending it
 constexpr size_t kMaxOutput = 4 << 20;
 constexpr int kLongestPauseMs = 10;
-constexpr int kSignalled = 128;  // and the number of the signal, as shells say it
+constexpr int kSignalled = 128;  // plus the number of the signal, as shells report it
 
 // Reads what is in the pipe, without waiting for more. False: its writers have closed it.
 bool read_output(int pipe, std::string& output) {
@@ -47,8 +47,8 @@ bool read_output(int pipe, std::string& output) {
   }
 }
 
-// Collects the output of `child` until it ends; asks it to end at the limit, then ends it. Polls:
-// a timer or a handler would be the host process's.
+// Collects the output of `child` until it ends; at the limit sends SIGTERM, then SIGKILL. Polls:
+// timers and signal handlers belong to the host process.
 void wait_for(ChildProcess& child, int pipe, int limit_seconds, ProcessResult& result) {
   const auto limit = steady_clock::now() + std::chrono::seconds(limit_seconds);
   int pause_ms = 1;

@@ -181,7 +181,8 @@ Error compile_failure(const NvrtcLibrary& library, const CompileJob& job, Progra
                          compile_error_message(job.source, job.arch, log, program.status()));
 }
 
-// What makes a compiled kernel unacceptable: it is slow in a way that its plan did not price.
+// Why a compiled kernel is not acceptable: it is slow in a way that the cost model does not
+// predict.
 Error check_report(const CompileJob& job, const PtxasReport& report) {
   const std::string& symbol = job.source.symbol;
   const KernelResources& used = report.resources;
@@ -208,7 +209,7 @@ Error check_report(const CompileJob& job, const PtxasReport& report) {
 
 Options full_options(const NvrtcLibrary& library, const CompileJob& job) {
   Options options = option_list(job.arch, job.options);
-  // NVRTC's own cache came with 12.9; ours makes it useless.
+  // NVRTC has a cache of its own from 12.9 on; the library's cache makes it useless.
   if (library.major > 12 || library.minor >= 9) options.push_back("--no-cache");
   options.insert(options.end(), {"-Xptxas", "-v"});
   return options;
@@ -268,7 +269,7 @@ Expected<std::string> probe_compiler_id(const NvrtcLibrary& library) {
   auto probe = [&] {
     try {
       compile_probe();
-    } catch (const std::bad_alloc&) {  // nothing may leave a thread of ours
+    } catch (const std::bad_alloc&) {  // no exception may leave this thread
       no_memory = true;
     }
   };
@@ -358,7 +359,7 @@ std::vector<Expected<CompileResult>> Nvrtc::compile_all(llvm::ArrayRef<CompileJo
       try {
         slots[i].emplace(compile_checked(jobs[i]));
       } catch (const std::bad_alloc&) {
-        // The slot stays empty: nothing may leave a thread of ours.
+        // The slot stays empty: no exception may leave this thread.
       }
     }
   };

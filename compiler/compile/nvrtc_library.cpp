@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Search and opening of NVRTC. libnvrtc 13 has no RUNPATH and opens libnvrtc-builtins by its bare
 // soname at the first compile, so the builtins beside it are opened here by their full path; the
-// loader then finds them by soname wherever they lie.
+// loader then finds them by soname wherever they are.
 #include "compiler/compile/nvrtc_library.h"
 
 #include <dlfcn.h>
@@ -100,7 +100,7 @@ Expected<NvrtcLibrary> adopt(SharedLibrary& opened, const std::string& path) {
   }
   const size_t slash = path.rfind('/');
   if (slash != std::string::npos) {
-    // Absent beside the library: the loader may still find it, which the first compile tells.
+    // If it is absent there, the loader may still find it elsewhere; the first compile shows that.
     SharedLibrary(fmt::format("{}/libnvrtc-builtins.so.{}.{}", path.substr(0, slash), library.major,
                               library.minor));
   }
@@ -113,7 +113,7 @@ Expected<NvrtcLibrary> adopt(SharedLibrary& opened, const std::string& path) {
 }
 
 // A file that is larger than what the limit of address space leaves cannot be mapped. The loader
-// says so in words only.
+// reports that only as text.
 Error check_room(const std::string& path) {
   struct stat info {};
   const i64 left = address_space_left();

@@ -54,7 +54,7 @@ struct NvrtcLibrary {
 // version outside 12.8 to 13.x.
 Expected<NvrtcLibrary> open_nvrtc_library(const std::string& path);
 
-// Tries every search place in order and takes the first library that `accept` is content with.
+// Tries every search place in order and returns the first library that `accept` has no error for.
 // kNvrtcMissing lists them all, with the reason where a library was there but not usable.
 Expected<NvrtcLibrary> find_nvrtc_library(llvm::function_ref<Error(const NvrtcLibrary&)> accept);
 
@@ -63,7 +63,7 @@ Expected<NvrtcLibrary> find_nvrtc_library(llvm::function_ref<Error(const NvrtcLi
 std::string loaded_nvrtc_path();
 
 // Descriptions of the places, in order: folders, files and sonames. CATENARY_NVRTC, where set, is
-// the only one: a wrong explicit choice is told and not passed over.
+// the only one: an explicit choice that is wrong is reported, not skipped.
 std::vector<std::string> nvrtc_search_paths();
 
 // Folders that are searched after what the process has loaded: those of CATENARY_NVRTC_PATH, then

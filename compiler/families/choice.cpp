@@ -82,8 +82,8 @@ const Offer* find_offer(const Offers& offers, const std::string& signature,
   return found == offers.all.end() ? nullptr : &*found;
 }
 
-// The order that a batch-invariant plan takes: it depends on what the families support, which is
-// the same for every M, and on no prediction.
+// The order of sums in a batch-invariant plan. It depends only on what the families support, which
+// is the same for every M, and not on predictions.
 SumOrder invariant_order(const Offers& offers) {
   const bool wgmma = llvm::any_of(offers.all, [](const Offer& offer) {
     return offer.candidate.rejected.empty() && offer.candidate.sums == SumOrder::kAscendingWgmma;
@@ -91,7 +91,7 @@ SumOrder invariant_order(const Offers& offers) {
   return wgmma ? SumOrder::kAscendingWgmma : SumOrder::kAscending;
 }
 
-// Keeps the candidates of that order. Returns the time of the best one without this rule.
+// Keeps the candidates of that order. Returns the predicted time of the best one of any order.
 double keep_order(Offers& offers, SumOrder order) {
   const double free_us = offers.all.empty() ? 0 : offers.all.front().candidate.predicted.us;
   llvm::erase_if(offers.all, [&](const Offer& offer) { return offer.candidate.sums != order; });
@@ -157,8 +157,8 @@ void finish_kernel(const GroupContext& context, const Offers& offers, const Offe
   }
 }
 
-// A record of this user's own measurement, else a row of the shipped table. Rows are of whole GPUs:
-// a part of one has other waves.
+// A tuning record of this user, else a row of measured.def. Rows are for whole GPUs: a part of a
+// GPU has other waves.
 std::optional<TunedChoice> find_measured(const PlanOptions& options,
                                          const ContractionProblem& problem, const Target& target,
                                          const std::string& signature) {

@@ -423,7 +423,7 @@ class AxesBuilder {
     size.n = largest(p.space.n, size.symbol);
     for (const Segment& segment : segments_)
       size.k += largest(segment.k.extent, size.symbol) * segment.outer.extent.size;
-    // K-grouped: the groups divide K.
+    // K-grouped: K is divided among the groups.
     if (p.ragged.kind == Ragged::kKGrouped)
       size.k = ceil_div(size.k, std::max<i64>(p.ragged.num_groups, 1));
     for (size_t i = 0; i < context_.tensors.locations.size(); ++i) {

@@ -59,8 +59,9 @@ class AnchorFinder {
                         [&](const Use& use) { return value(use.value).op == Op::kDequant; });
   }
 
-  // Contractions that each value depends on without another one or a sum between; a value that
-  // depends on exactly two pairable ones pairs them. Sums do not count: a norm scales both.
+  // For each value, the contractions that it depends on with no other one and no sum between. A
+  // value that depends on exactly two pairable ones pairs them. Sums do not count: a norm scales
+  // both.
   void find_pairs() {
     std::vector<llvm::SmallVector<ValueId, 4>> reach(chain_.num_values());
     for (ValueId id = 0; id < chain_.num_values(); ++id) {
@@ -160,7 +161,7 @@ class AnchorFinder {
     return sum;
   }
 
-  // The largest sums: no one is a part of another.
+  // The largest sums: none is a part of another.
   void find_sums() {
     std::vector<std::optional<ContractionSum>> known(chain_.num_values());
     for (ValueId id = 0; id < chain_.num_values(); ++id) known[id] = sum_at(id, known);

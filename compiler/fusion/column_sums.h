@@ -14,9 +14,9 @@
 
 namespace catenary {
 
-// Moves each sum that a kernel can form so, and says so in `why` of both groups. Returns whether
-// there is one. Knows no kernel's axes: whether the rows are those of the kernel's tiles is checked
-// where the kernel is planned.
+// Moves each such sum into the kernel that can form it, and says so in `why` of both groups.
+// Returns whether one was moved. Knows no kernel's axes: whether the rows are those of the kernel's
+// tiles is checked where the kernel is planned.
 bool move_column_sums_inside(const VerifiedChain& chain, FusionPlan& plan);
 
 // The dimensions of `type` that are `summed` as one: their size, and a step per dimension of

@@ -59,8 +59,8 @@ class Fuser {
   llvm::ArrayRef<Dim> shape(ValueId id) const { return chain_.info(id).type.shape; }
   int group_of(ValueId id) const { return plan_.group_of[id]; }
 
-  // An operand that an epilogue takes by group is 0 in a row of no group, whatever it is computed
-  // from: it is loaded, and one that depends only on parameters is computed first.
+  // An operand that an epilogue takes by group must be 0 in a row of no group, so it is loaded and
+  // never recomputed: one that depends only on parameters is stored by a kernel before.
   void materialise_group_operands() {
     std::vector<bool> computed(chain_.num_values(), false);  // needs a contraction or a sum
     for (ValueId id = 0; id < chain_.num_values(); ++id) {
@@ -96,8 +96,8 @@ class Fuser {
   }
 
   // A value that other kernels must find in memory. One that depends only on parameters joins a
-  // group that reads them anyway, or a pointwise one of its shape that began like this; else it
-  // gets such a group.
+  // group that reads them anyway, or a pointwise group of its shape that was made for another such
+  // value; else a pointwise group is made for it.
   void materialise(ValueId id, std::string_view reader) {
     const Value& v = value(id);
     if (group_of(id) >= 0 || !has_place(v.op)) return;

@@ -54,8 +54,8 @@ struct FusionGroup {
 
 struct FusionPlan {
   std::vector<FusionGroup> groups;  // in launch order
-  // Per value: the group that computes it, or -1 (parameters, constants, and elementwise values
-  // that depend only on parameters: those are recomputed inside every group that reads them).
+  // Per value: the group that computes it. -1: a parameter, a constant, or an elementwise value of
+  // parameters only, which every group that reads it recomputes.
   std::vector<int> group_of;
   bool has_norms_inside = false;
   bool has_column_sums = false;
@@ -70,11 +70,12 @@ inline bool reads_memory(const FusionPlan& plan, ValueId id, int reader) {
   return plan.group_of[id] >= 0 && plan.group_of[id] < reader;
 }
 
-// What of a chain is fused.
+// What to fuse.
 struct FusionOptions {
   bool fuse = true;           // false: every op is a group of its own
   bool norms_inside = false;  // sums of squares move into the contractions that scale by them
-  // Sums over rows begin in the kernels that compute their terms, or store what else those are for.
+  // Sums over rows begin in the contraction kernels that compute their terms (column_sums.h), or
+  // their kernels store the values of pointwise kernels (stored_terms.h).
   bool column_sums = false;
 };
 

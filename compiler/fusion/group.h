@@ -53,7 +53,7 @@ struct GroupProgram {
 struct GroupTensors {
   std::vector<MemoryLocation> locations;  // in slot order
   llvm::SmallVector<int, 2> scalars;      // positions among the chain's scalar parameters
-  GroupProgram prologue;                  // kReduction: the terms, and stores of what they are for
+  GroupProgram prologue;                  // kReduction: the terms, and stores (stored_terms.h)
   llvm::SmallVector<int, 2> prologue_results;
   GroupProgram program;                // accumulators in, stores out
   llvm::SmallVector<int, 4> matrices;  // kContract: locations of left and right of each anchor

@@ -14,8 +14,8 @@ bool is_parameter(const MemoryLocation& location, int position) {
          location.binding.index == position;
 }
 
-// Does `load` address the element that an output of the parameter's layout stores? Steps along a
-// dimension of one element make no difference.
+// Does `load` address the element that an output with the parameter's layout stores? Steps along a
+// dimension of one element do not matter.
 bool loads_own_element(const TensorUse& load, llvm::ArrayRef<Dim> shape, llvm::ArrayRef<i64> own) {
   for (size_t d = 0; d < shape.size(); ++d) {
     if (shape[d] != Dim{1, false} && load.steps[d] != own[d]) return false;

@@ -16,7 +16,7 @@ class NormMover {
       const ValueId x = squared_rows(g);
       if (x < 0 || !is_closed(g) || !move(g, x)) continue;
       moved = true;
-      --g;  // the next group has its number
+      --g;  // the next group takes this number
     }
     return moved;
   }
@@ -65,7 +65,7 @@ class NormMover {
     return (left ? c.k[0].left : c.k[0].right) == chain_.info(sum).summed[0];
   }
 
-  // The groups that read the sum's group; nothing: one of them is no contraction over x.
+  // The groups that read the sum's group. Empty: one of them is not a contraction over x.
   std::optional<std::vector<int>> readers(int g, ValueId x) const {
     const ValueId sum = plan_.groups[g].anchors[0].value;
     std::vector<int> found;

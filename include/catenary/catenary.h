@@ -16,8 +16,9 @@
  * not need their engine or their chain. An executable must live until its launches have ended, and
  * as long as a graph that captured one of them.
  *
- * Numbers: no result depends on the caller's locale, rounding mode or flush-to-zero. A function has
- * C's own while it runs, and so has a callback; it restores the caller's. A launch changes neither.
+ * Numbers: no result depends on the caller's locale, rounding mode or flush-to-zero. A function,
+ * and a callback that it calls, runs with the locale "C" and the default floating-point
+ * environment; the function restores the caller's. A launch changes neither.
  *
  * Structs: set all bytes of a struct that has `struct_size` to zero, then set struct_size to its
  * sizeof. A field of 0 has its default. The library reads structs and arrays only during the call.
@@ -50,7 +51,7 @@ typedef struct ctn_pack_writer ctn_pack_writer; /* a pack under construction */
 typedef enum ctn_status {
   CTN_OK = 0,
   CTN_INVALID_ARGUMENT = 1,    /* an argument of this API or of a launch is wrong */
-  CTN_PARSE = 2,               /* the text is not a chain */
+  CTN_PARSE = 2,               /* the text is not that of a chain */
   CTN_INVALID_CHAIN = 3,       /* the chain breaks a rule */
   CTN_UNSUPPORTED = 4,         /* the chain is valid; no kernel supports it on this target */
   CTN_RESOURCE_LIMIT = 5,      /* a limit of the chain or of the target is exceeded */
@@ -127,16 +128,16 @@ CTN_API void ctn_string_free(char* text);
 typedef int32_t ctn_log_level;
 enum {
   CTN_LOG_OFF = 0,
-  CTN_LOG_WARN = 1, /* what the library goes on without, if the engine has no `warn` */
+  CTN_LOG_WARN = 1, /* problems that do not stop the library, if the engine has no `warn` */
   CTN_LOG_INFO = 2, /* what was planned, compiled, found in the cache and loaded, with times */
   CTN_LOG_DEBUG = 3 /* keys, files, reasons of misses, helper processes */
 };
 
-/* Sends the lines of all engines of the process, up to `level`, to `callback`: one line per event,
+/* Sends the log lines of the whole process, up to `level`, to `callback`: one line per event,
  * one call at a time, from any thread. `line` is valid during the call. With a null callback the
- * lines go to stderr. Before the first call, and after ctn_reset_log, CATENARY_LOG says the level;
+ * lines go to stderr. Before the first call, and after ctn_reset_log, CATENARY_LOG sets the level;
  * without it nothing is logged. When the function returns, a callback that was set before is not
- * called again. A callback may use the library; what that would log is lost. No result depends on
+ * called again. A callback may use the library; what this would log is lost. No result depends on
  * the log, and launches log nothing. */
 CTN_API ctn_status ctn_set_log(void (*callback)(void* user, ctn_log_level level, const char* line),
                                void* user, ctn_log_level level);
@@ -183,7 +184,7 @@ typedef struct ctn_parameter {
 CTN_API ctn_status ctn_chain_parameter(ctn_chain* chain, const ctn_parameter* parameter,
                                        ctn_value* value);
 
-/* In all functions below, `name` may be null. */
+/* In this function and all builder functions below, `name` may be null. */
 CTN_API ctn_status ctn_chain_constant(ctn_chain* chain, double number, const char* name,
                                       ctn_value* value);
 
@@ -206,8 +207,8 @@ typedef struct ctn_ragged {
 #define CTN_CONTRACT_FAST_ACCUM 2u
 
 /* "mk,nk->mn", one letter per dimension. A label of one operand and the result is kept, a label of
- * all three is a batch label, a label of both operands only is summed. `flags`: 0, or
- * a flag above that fits the operands' dtype. `ragged` may be null. */
+ * all three is a batch label, a label of only the two operands is summed. `flags`: 0, or a flag
+ * above that fits the operands' dtype. `ragged` may be null. */
 CTN_API ctn_status ctn_chain_contract(ctn_chain* chain, const char* equation, ctn_value left,
                                       ctn_value right, uint32_t flags, const ctn_ragged* ragged,
                                       const char* name, ctn_value* value);
@@ -252,7 +253,7 @@ CTN_API ctn_status ctn_chain_cast(ctn_chain* chain, ctn_value operand, ctn_dtype
 typedef struct ctn_output {
   size_t struct_size;     /* sizeof the struct */
   ctn_value value;        /* what is returned */
-  ctn_dtype dtype;        /* of the elements in memory: CTN_BF16, CTN_F16 or CTN_F32 */
+  ctn_dtype dtype;        /* of the elements in memory: bf16, f16, f32, e4m3 or e5m2 */
   int32_t num_strides;    /* the rank of the value, or 0: contiguous */
   const int64_t* strides; /* num_strides strides in elements; null only for 0 */
   int64_t align;          /* the address is a multiple of this many bytes; 0: 16 */
@@ -282,8 +283,8 @@ enum {
   CTN_HELPER_REQUIRED = 3   /* CTN_NVRTC_MISSING where there is no helper program */
 };
 
-/* What an engine does with a chain that no pack has. Off: CTN_PACK_MISS, and no compiler is opened.
- * Warn: it is compiled, with one line to `warn`, or to stderr without one. */
+/* What an engine does with a chain that is in no pack. Off: CTN_PACK_MISS, and no compiler is
+ * opened. Warn: it is compiled, with one line to `warn`, or to stderr without one. */
 typedef int32_t ctn_jit_mode;
 enum { CTN_JIT_DEFAULT = 0, CTN_JIT_AUTO = 1, CTN_JIT_WARN = 2, CTN_JIT_OFF = 3 };
 
@@ -329,8 +330,8 @@ typedef struct ctn_engine_options {
    * have one order for every M, and small M has no kernels of its own: it is slower. */
   int32_t batch_invariant;
   /* The build of NVRTC that kernels of the cache are of, as `catenary doctor` prints it:
-   * "nvrtc 13.0.88 CL-36424714". NVRTC is then opened for a kernel that the cache does not have
-   * only; another build is CTN_NVRTC_MISSING. null or "": CATENARY_NVRTC_BUILD, else NVRTC is
+   * "nvrtc 13.0.88 CL-36424714". NVRTC is then opened only for a kernel that is not in the cache;
+   * another build is CTN_NVRTC_MISSING. null or "": CATENARY_NVRTC_BUILD, else NVRTC is
    * opened to ask for its build. Without effect in the simulator. */
   const char* nvrtc_build;
 } ctn_engine_options;
@@ -348,12 +349,12 @@ CTN_API ctn_status ctn_engine_compile(ctn_engine* engine, const ctn_chain* chain
                                       const char* target, ctn_compiled** compiled);
 
 /* Loads into the primary context of device `device`. Fails with CTN_NOT_WARMED_CAPTURE while
- * `stream` (a CUstream) is being captured; null checks the device's blocking streams. Errors as
- * well: CTN_DRIVER_MISSING, CTN_ARCH_MISMATCH, CTN_RESOURCE_LIMIT, CTN_OUT_OF_MEMORY. */
+ * `stream` (a CUstream) is being captured; null checks the device's blocking streams. Other errors:
+ * CTN_DRIVER_MISSING, CTN_ARCH_MISMATCH, CTN_RESOURCE_LIMIT, CTN_OUT_OF_MEMORY. */
 CTN_API ctn_status ctn_engine_load(ctn_engine* engine, const ctn_compiled* compiled, int32_t device,
                                    void* stream, ctn_executable** executable);
 
-/* Compiles for the GPU that `device` is, then loads. Errors of both. */
+/* ctn_engine_compile for the GPU of `device`, then ctn_engine_load. Errors are those of both. */
 CTN_API ctn_status ctn_engine_prepare(ctn_engine* engine, const ctn_chain* chain, int32_t device,
                                       void* stream, ctn_executable** executable);
 

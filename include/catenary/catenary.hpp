@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Catenary for C++20, header-only over the C ABI (catenary.h): build a chain from values and
-// operators, compile and load it by an Engine, launch it by an Executable. A failed call throws
-// ctn::Error; a misuse that C cannot see throws std::invalid_argument. Threads and lifetimes are
-// those of catenary.h.
-// Example: examples/quickstart.cpp.
+// operators, compile and load it with an Engine, launch it with an Executable. A failed call throws
+// ctn::Error; a misuse that the C ABI cannot detect throws std::invalid_argument. Threads and
+// lifetimes are those of catenary.h. Example: examples/quickstart.cpp.
 #ifndef CATENARY_CATENARY_HPP
 #define CATENARY_CATENARY_HPP
 
@@ -92,13 +91,13 @@ class Compiled {
   detail::CompiledHandle handle_;
 };
 
-// What a launch takes beside its tensors.
+// What a launch takes besides its tensors.
 struct LaunchOptions {
   std::vector<float> scalars = {};  // the scalar parameters in order
   std::int64_t symbol = 0;          // the symbolic size; 0 for a chain without one
   void* workspace = nullptr;        // workspace_bytes() of device memory, aligned to 256 bytes
   bool allow_pdl = false;  // the first kernel may start while the stream's previous one still runs
-  bool disable_pdl = false;  // no kernel starts before the previous one has ended; wins
+  bool disable_pdl = false;  // every kernel waits for the previous one; overrides allow_pdl
 };
 
 // A compiled chain on one device. Must outlive its launches and the graphs that captured them.

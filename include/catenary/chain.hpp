@@ -153,7 +153,7 @@ class Chain {
     add_output(value, dtype, {}, &input);
   }
 
-  // Throws the first rule that the chain breaks.
+  // Throws for the first rule that the chain breaks.
   void verify() const { check(ctn_chain_verify(handle_.get())); }
 
   // Canonical chain text.
@@ -274,7 +274,7 @@ inline Tensor contract(const std::string& equation, const Tensor& left, const Te
 }
 
 // Divides label `label` into groups: group g, an index of label `group`, has indices ends[g-1] to
-// ends[g] - 1. What the rest is and what `ends` must be: ctn_ragged in catenary.h.
+// ends[g] - 1. ctn_ragged in catenary.h describes the indices of no group, and `ends`.
 struct Ragged {
   char label;   // the label that is divided
   Tensor ends;  // i32, one element per group
@@ -340,7 +340,7 @@ inline Tensor dequant(const Tensor& q, const Tensor& scale, const Tensor& zero,
   return dequant(q, scale, &zero, block_rows, block_columns, name);
 }
 
-// Rounds to `dtype`. Besides casts, a chain rounds its outputs only.
+// Rounds to `dtype`. Besides casts, a chain rounds only its outputs.
 inline Tensor cast(const Tensor& x, DType dtype, const std::string& name = "") {
   ctn_value value = 0;
   check(ctn_chain_cast(x.chain(), x.value(), static_cast<ctn_dtype>(dtype),

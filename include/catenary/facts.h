@@ -48,8 +48,8 @@ CTN_API ctn_status ctn_operands_get(const ctn_operands* operands, size_t index,
 CTN_API ctn_status ctn_operands_symbol(const ctn_operands* operands, const char** name, int64_t* lo,
                                        int64_t* hi);
 
-/* What the chain computes as SHA-256 in 64 hex digits, and a zero byte. Two chains have one digest
- * if they differ in names of values and letters of labels only. Errors: those of
+/* What the chain computes, as a SHA-256 of 64 hex digits and a zero byte. Two chains that differ
+ * only in names of values and letters of labels have the same digest. Errors: those of
  * ctn_chain_verify. */
 CTN_API ctn_status ctn_chain_digest(const ctn_chain* chain, char digest[65]);
 

@@ -37,7 +37,7 @@ typedef struct ctn_gradient_options {
 /* The gradient of a chain as chains: chain 0 is the forward with saved values as further outputs,
  * the others, launched in this order, are its gradient. `options` may be null. Errors:
  * CTN_INVALID_ARGUMENT (an option is wrong, or no gradient is left), CTN_UNSUPPORTED (an output in
- * place, an operand by the group of its row), CTN_INVALID_CHAIN, CTN_RESOURCE_LIMIT. */
+ * place, an operand by group), CTN_INVALID_CHAIN, CTN_RESOURCE_LIMIT. */
 CTN_API ctn_status ctn_chain_gradient(const ctn_chain* chain, const ctn_gradient_options* options,
                                       ctn_gradient** gradient);
 CTN_API void ctn_gradient_destroy(ctn_gradient* gradient);
@@ -69,8 +69,8 @@ enum {
   CTN_GRADIENT_OF_INPUT = 6,     /* index: the parameter */
   CTN_GRADIENT_OF_WEIGHT = 7,    /* index: the parameter */
   CTN_GRADIENT_OF_SCALAR = 8,    /* index: the parameter */
-  CTN_GRADIENT_INTERMEDIATE = 9, /* from one backward chain to a later; index: counts from 0 */
-  CTN_GRADIENT_ACCUMULATOR = 10  /* what a weight gradient, in place of it, is added to */
+  CTN_GRADIENT_INTERMEDIATE = 9, /* from one backward chain to a later one; index: from 0 */
+  CTN_GRADIENT_ACCUMULATOR = 10  /* to which a weight gradient is added, in place */
 };
 
 /* One operand of a chain. Two operands of equal kind and index are the same tensor. The pointers
@@ -87,8 +87,8 @@ typedef struct ctn_gradient_operand {
   const int64_t* strides; /* `rank` strides in elements */
   int64_t bytes;          /* from the first element to the last, at the symbol's upper bound */
   /* A gradient of a parameter and its accumulator have the parameter's memory layout, but may lack
-   * dimensions of size 1 and have the others in another order: `rank` numbers, per dimension that
-   * of the parameter's. Null for other kinds. */
+   * dimensions of size 1 and have the others in another order. `rank` numbers: for each dimension
+   * the corresponding dimension of the parameter. Null for other kinds. */
   const int32_t* parameter_dims;
 } ctn_gradient_operand;
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Packs, as part of the C ABI: catenary.h includes this header, and its rules hold here.
+ * Catenary's C ABI, continued: packs. Part of catenary.h, which includes it; errors, lifetimes and
+ * structs are as described there.
  */
 #ifndef CATENARY_PACK_H
 #define CATENARY_PACK_H
@@ -11,9 +12,9 @@ extern "C" {
 #endif
 
 /* A pack holds compiled chains for one or more architectures. A chain of a pack is loaded without a
- * compiler, a planner and a cache. It is found by what it computes (its names do not count), the
- * exact architecture and the options of a compile. A pack is code: open only what you trust, and
- * name its SHA-256 where others can change it. */
+ * compiler, a planner or a cache. It is found by what it computes (its names do not count), the
+ * exact architecture and the compile options. A pack is code: open only what you trust, and give
+ * its SHA-256 where others can change the file. */
 
 /* How a pack is opened. */
 typedef struct ctn_pack_options {
@@ -69,13 +70,13 @@ CTN_API ctn_status ctn_pack_compiled(const ctn_pack* pack, size_t index, ctn_com
 CTN_API ctn_status ctn_pack_find(const ctn_pack* pack, const ctn_chain* chain, const char* target,
                                  ctn_compiled** compiled);
 
-/* From now on ctn_engine_compile and ctn_engine_prepare look into the pack before they compile. A
- * higher priority is asked first; among equals the pack that was added first. */
+/* From now on ctn_engine_compile and ctn_engine_prepare look into the pack before they compile.
+ * Packs with a higher priority are searched first; among equals, the one that was added first. */
 CTN_API ctn_status ctn_engine_add_pack(ctn_engine* engine, const ctn_pack* pack, int32_t priority);
 
 /* All chains that no pack of the engine had, each once, as the lines of a trace; "" if there is
- * none. To be freed by ctn_string_free. Nothing counts as missed in an engine without a pack and
- * without a trace that may compile. */
+ * none. To be freed by ctn_string_free. An engine that may compile, and has neither a pack nor a
+ * trace, records no misses. */
 CTN_API ctn_status ctn_engine_missed(ctn_engine* engine, char** trace_text);
 
 /* What a pack holds beside machine code. */

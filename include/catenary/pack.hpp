@@ -36,7 +36,7 @@ class Pack {
     check(ctn_pack_open(detail::c_text(path), &given, &pack));
     handle_.reset(pack);
   }
-  // The bytes stay as they are until all that is from the pack is destroyed.
+  // The bytes must not change until everything made from the pack is destroyed.
   explicit Pack(std::span<const std::byte> bytes, const PackOptions& options = {}) {
     const ctn_pack_options given = c_options(options);
     ctn_pack* pack = nullptr;
@@ -91,7 +91,7 @@ class Pack {
   detail::PackHandle handle_;
 };
 
-// From now on the engine looks into the pack before it compiles. A higher priority is asked first.
+// From now on the engine looks into the pack before it compiles; a higher priority comes first.
 inline void add_pack(const Engine& engine, const Pack& pack, int priority = 0) {
   check(ctn_engine_add_pack(engine.get(), pack.get(), priority));
 }

@@ -6,11 +6,15 @@
  * The operators of the namespace `catenary` are run1 to run4 by the number of outputs, and run_out,
  * which writes outputs of the caller. train1 to train4 are the same as run1 to run4 under names to
  * which the Python package gives gradients. They take the tensors of a chain, its key, and its
- * scalars: run1(Tensor[] inputs, int key, float[] scalars=[]) -> Tensor run_out(Tensor[] inputs,
- * Tensor(a!)[] outs, int key, float[] scalars=[]) -> () `inputs` are the parameters in order,
- * without scalars and without those that an output overwrites, which are only in `outs`. Outputs
- * and workspace are from torch's allocator, launches are on its current stream. A first call for
- * new layouts compiles, which a stream capture refuses.
+ * scalars:
+ *
+ *   run1(Tensor[] inputs, int key, float[] scalars=[]) -> Tensor
+ *   run_out(Tensor[] inputs, Tensor(a!)[] outs, int key, float[] scalars=[]) -> ()
+ *
+ * `inputs` are the parameters in order, without scalars and without those that an output
+ * overwrites, which are only in `outs`. Outputs and workspace are from torch's allocator, launches
+ * are on its current stream. A first call for new layouts compiles, which is refused during a
+ * stream capture.
  */
 #ifndef CATENARY_TORCH_H
 #define CATENARY_TORCH_H
@@ -70,9 +74,9 @@ typedef struct ctn_torch_tensor {
 /* A chain for layouts and a device: valid until the process ends. */
 typedef struct ctn_torch_binding ctn_torch_binding;
 
-/* What the operators do, for a caller that allocates itself: finds or compiles the chain for these
- * tensors, one per parameter that is no scalar, in order. `on_gpu`: 1 for memory of GPU `device`
- * and work on `stream`, 0 for host memory. */
+/* What the operators do, for a caller that allocates memory itself: finds or compiles the chain for
+ * these tensors, one per parameter that is no scalar, in order. `on_gpu`: 1 for memory of GPU
+ * `device` and work on `stream`, 0 for host memory. */
 CTN_API ctn_status ctn_torch_bind(int64_t key, const ctn_torch_tensor* tensors, size_t num_tensors,
                                   int32_t on_gpu, int32_t device, void* stream,
                                   const ctn_torch_binding** binding);
@@ -94,12 +98,12 @@ CTN_API ctn_status ctn_torch_launch(const ctn_torch_binding* binding, const ctn_
  * freed by ctn_string_free. */
 CTN_API ctn_status ctn_torch_report(char** json);
 
-/* The engine that the operators compile with from now on, which must stay alive; null: one of their
- * own with default options. */
+/* The engine with which the operators compile from now on; it must stay alive. Null: an engine of
+ * their own with default options. */
 CTN_API ctn_status ctn_torch_use_engine(ctn_engine* engine);
 
-/* 1: the operators launch with allow_pdl, so that they read weights before the stream's previous
- * kernel has ended: that kernel must not write them. 0, the default: they do not. */
+/* 1: the operators launch with allow_pdl: kernels may read weights before the stream's previous
+ * kernel has ended, so that kernel must not write them. 0, the default: without allow_pdl. */
 CTN_API ctn_status ctn_torch_set_pdl(int32_t allow);
 
 /* What computes CPU tensors: the reference in float64, or the simulator, which must be the device

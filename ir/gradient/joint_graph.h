@@ -89,8 +89,8 @@ class JointGraph {
 
 inline constexpr Dim kUnit{1, false};
 
-// What a backward chain repeats only if it is told to. A maximum is none: it is computed again from
-// the very elements that the backward compares with it.
+// Ops that a backward chain repeats only if it is told to. A maximum is not one of them: it is
+// computed again from the very elements that the backward compares with it.
 inline bool is_anchor(Op op) { return op == Op::kContract || op == Op::kSum; }
 
 }  // namespace catenary::gradient

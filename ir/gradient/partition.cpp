@@ -174,9 +174,9 @@ class Partition {
     if (!llvm::is_contained(first_.intermediates, id)) first_.intermediates.push_back(id);
   }
 
-  // Forward value `id` for the second part. From the first part comes what is stored anyway, the
-  // operand of a contraction, if the first part has at hand what it is computed from; and what
-  // would repeat a contraction or a sum of the first part.
+  // Forward value `id` for the second part, computed there unless the first part passes it on: the
+  // operand of a contraction, which is stored anyway, if the first part has at hand what it is
+  // computed from, and the result of a contraction or sum that the first part computes.
   void supply(ValueId id, bool is_factor, const Members& leaves) {
     if (is_given(id) || saves_->saved[id] || second_.computed[id]) return;
     if (llvm::is_contained(first_.intermediates, id)) return;

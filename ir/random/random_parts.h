@@ -42,7 +42,7 @@ class RandomParts {
   // group of a row. Its kernel's epilogue is the only place for one: call it before any other op.
   ValueId group_operand(ValueId contraction);
 
-  // `value`, only sometimes, added to a new input that the chain then returns it in place of.
+  // `value`, only sometimes added to a new input, which the chain's result then overwrites.
   ValueId accumulate(ValueId value);
 
   // Two values that broadcast together, multiplied or added.

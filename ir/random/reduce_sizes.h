@@ -25,7 +25,7 @@ struct ReducedChain {
 // kInvalidArgument: max_size is below kLeastMaxSize.
 Expected<ReducedChain> reduce_sizes(const VerifiedChain& chain, i64 max_size);
 
-// A value of the original symbol -> one in the reduced chain's range, by the same rule.
+// Maps a value of the original symbol to one in the reduced chain's range, by the same rule.
 i64 reduce_symbol(const VerifiedChain& reduced_chain, i64 symbol);
 
 }  // namespace catenary

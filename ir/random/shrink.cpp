@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // shrink(): greedy passes over single simplifications. Each is kept if the chain still verifies and
-// still fails; ends after a round without one.
+// still fails; a pass that keeps none is the last.
 #include <algorithm>
 #include <set>
 #include <utility>

@@ -164,7 +164,7 @@ Expected<ContractionLabel> check_ragged(const VerifyContext& context, const Valu
         value.at, ErrorCode::kInvalidChain,
         "ragged label {} over {} does not fit equation \"{}\" of {}: an M label needs "
         "the group only in the right operand (\"mk,enk->mn\"), a K label only in the result "
-        "alone (\"mn,mk->enk\")",
+        "(\"mn,mk->enk\")",
         quoted({&label, 1}), quoted({&ragged.group, 1}), value.equation, quoted(value.name));
   }
   const Dim groups = type.shape[0];

@@ -142,7 +142,7 @@ Expected<llvm::SmallVector<Dim, 4>> common_shape(const VerifyContext& context, c
   return shape;
 }
 
-// Rows that a larger operand repeats are no longer those of the ends: false.
+// False: a larger operand repeats rows, which then do not belong to the groups of the ends.
 bool keeps_rows(const VerifyContext& context, const Value& value, const GroupedRows& rows,
                 llvm::ArrayRef<Dim> shape, llvm::ArrayRef<llvm::SmallVector<int, 4>> maps) {
   for (size_t i = 0; i < maps.size(); ++i) {

@@ -2,7 +2,7 @@
 """Arrays of other libraries as address, dtype, shape, strides and device: `view()`. And new ones: `empty()`.
 
 numpy and torch are read by their own attributes, which is fastest; everything else by DLPack or
-__cuda_array_interface__. No library is imported: an array of it exists, so it is loaded.
+__cuda_array_interface__. No library is imported: if an array of it exists, it is loaded.
 """
 
 from __future__ import annotations

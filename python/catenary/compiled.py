@@ -89,9 +89,9 @@ class Kernel:
     cubin: bytes
     """Machine code, an ELF file."""
     threads: int
-    """Per CTA."""
+    """Threads per CTA."""
     registers: int
-    """Per thread."""
+    """Registers per thread."""
     smem_bytes: int
     """Dynamic shared memory per CTA."""
 
@@ -129,7 +129,7 @@ class Compiled:
 
     @property
     def kernels(self) -> list[Kernel]:
-        """Over all buckets of the symbol, in launch order in each."""
+        """The kernels of all buckets of the symbol, those of each bucket in launch order."""
         count = result(ctypes.c_size_t, lib.ctn_compiled_kernel_count, self._handle.pointer)
         return [self._kernel(index) for index in range(count)]
 

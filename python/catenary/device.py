@@ -94,7 +94,7 @@ class Array:
             raise ArgumentError(f"an Array of {self.dtype} is not possible: keep two elements a byte, as i8")
         self.shape = tuple(shape)
         self.strides = contiguous(self.shape) if strides is None else tuple(strides)
-        """Elements."""
+        """In elements."""
         self.device = device
         self._memory = Memory(device, span(self.shape, self.strides) * self.dtype.itemsize)
 
@@ -105,7 +105,7 @@ class Array:
 
         source = view(host, "the array")
         if source.on_device:
-            raise ArgumentError("the array is on a device already: pass it to a launch as it is")
+            raise ArgumentError("the array is already on a device: pass it to a launch as it is")
         dtype = DType.i8 if is_bytes(source) else source.dtype
         if dtype is None:
             raise ArgumentError(f"the array has dtype {source.dtype_name}: use bf16, f16, f32, i32 or bytes")
@@ -116,7 +116,7 @@ class Array:
 
     @property
     def address(self) -> int:
-        """Of the first element."""
+        """Device address of the first element."""
         return self._memory.address
 
     def numpy(self) -> Any:

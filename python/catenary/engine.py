@@ -79,7 +79,7 @@ class Engine:
         warn: Callable[[str], None] | None = None,
     ):
         self._device = _device_number(device)
-        # The library may call it from a thread of its own, so it outlives every handle of this engine.
+        # The library may call it from a thread of its own while a handle of this engine exists.
         self._warn = _native.WarnCallback(lambda user, line: warn(line.decode(errors="replace"))) if warn else None
         self._options = dict(
             cache_directory=encode(os.fspath(cache_directory or "")),

@@ -37,7 +37,7 @@ class ArgumentError(Error, ValueError):
 
 
 class ParseError(Error, ValueError):
-    """The text is no chain; `line` and `column` say where."""
+    """The text is not a chain; `line` and `column` say where."""
 
 
 class ChainError(Error, ValueError):
@@ -49,7 +49,7 @@ class UnsupportedError(Error):
 
 
 class CompileError(Error):
-    """No compiler, or the compiler did not make a kernel."""
+    """There is no compiler, or it failed to compile a kernel."""
 
 
 class DeviceError(Error):

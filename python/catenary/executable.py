@@ -189,7 +189,7 @@ class Executable:
 
     @property
     def kernels(self) -> list[Kernel]:
-        """Over all buckets of the symbol."""
+        """The kernels of all buckets of the symbol."""
         return self.compiled.kernels
 
     def explain(self) -> Plan:

@@ -20,11 +20,11 @@ class Recompute(enum.IntEnum):
     """What the forward saves for the backward."""
 
     none = 0
-    """The fewest bytes from which no contraction or sum is repeated."""
+    """The fewest bytes with which the backward repeats no contraction or sum."""
     all = 1
-    """Nothing: contractions and sums are repeated."""
+    """Nothing is saved: the backward repeats contractions and sums."""
     budget = 2
-    """At most `save_budget` bytes."""
+    """Values of at most `save_budget` bytes."""
 
 
 class GradientKind(enum.IntEnum):
@@ -65,7 +65,7 @@ class GradientOperand:
     shape: tuple[int, ...]
     """Sizes, or `catenary.symbol`."""
     strides: tuple[int, ...]
-    """Elements."""
+    """In elements."""
     bytes: int
     """From the first element to the last, at the symbol's upper bound."""
     parameter_dims: tuple[int, ...] | None
@@ -88,7 +88,7 @@ class Gradient:
 
     chains: tuple[GradientChain, ...]
     saved_bytes: int
-    """Of saved values, at the symbol's upper bound."""
+    """Bytes of the saved values, at the symbol's upper bound."""
 
     @property
     def forward(self) -> GradientChain:

@@ -28,12 +28,12 @@ class DType(enum.IntEnum):
 
     @property
     def bits(self) -> int:
-        """Of one element."""
+        """Bits of one element."""
         return 4 if self in (DType.i4, DType.u4) else 8 * self.itemsize
 
     @property
     def itemsize(self) -> int:
-        """Bytes of one element; of two where the dtype has 4 bits."""
+        """Bytes of one element; of two elements where the dtype has 4 bits."""
         if self in (DType.i8, DType.i4, DType.u4, DType.e4m3, DType.e5m2):
             return 1
         return 2 if self in (DType.bf16, DType.f16) else 4
@@ -50,8 +50,8 @@ class DType(enum.IntEnum):
         found = _DTYPES.get(str(name).removeprefix("torch."))
         if found is None:
             raise ArgumentError(
-                f"{dtype!r} is no dtype of a chain: use bf16, f16, f32, e4m3, e5m2, i32 for the ends of groups, or i8, "
-                "i4 and u4 for quantised weights"
+                f"{dtype!r} is not a dtype of a chain: use bf16, f16, f32, e4m3, e5m2, i32 for the ends of groups, or "
+                "i8, i4 and u4 for quantised weights"
             )
         return found
 
@@ -116,10 +116,10 @@ class Operand:
     """A parameter or an output of a chain."""
 
     name: str
-    """In the chain; of an output, the name of its value."""
+    """The name of the parameter, or of the value that the output stores."""
     is_output: bool
     role: Role
-    """Of a parameter; Role.input for an output."""
+    """The parameter's role; Role.input for an output."""
     dtype: DType
     shape: tuple[int, ...]
     """Sizes, or `catenary.symbol`."""
@@ -130,7 +130,7 @@ class Operand:
     bytes: int
     """From the first element to the last, at the symbol's upper bound; of a packed tensor with its padding."""
     in_place: int | None
-    """Of an output: the number of the parameter whose memory it takes."""
+    """The number of the parameter that the output overwrites; None: it overwrites none."""
     packed: bool = False
     """In the packed layout of quantised weights, which strides do not describe."""
 

@@ -24,20 +24,20 @@ class PackEntry:
     key: str
     """SHA-256 of chain, architecture and options as hex digits."""
     chain: str
-    """Its name."""
+    """The chain's name."""
     arch: str
     """ "sm_90a"; "host:sm_90a" for the simulator."""
     target: str
     """The GPU that it is planned for, "h200"."""
     sm_count: int
-    """Of that GPU."""
+    """SMs of that GPU."""
     symbol_lo: int
     """The range of the symbol; both 0 without one."""
     symbol_hi: int
     num_kernels: int
-    """Over all buckets of the symbol."""
+    """Kernels of all buckets of the symbol."""
     code_bytes: int
-    """Of machine code."""
+    """Bytes of machine code."""
 
 
 class Pack:

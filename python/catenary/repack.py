@@ -29,7 +29,7 @@ class WeightFormat(enum.IntEnum):
     gptq = 2
     """int32 [K / f, N], without a permutation of columns (g_idx). Zeros, less one: int32 [G, N / f]."""
     gptq_v2 = 3
-    """The same with zeros as they are."""
+    """As gptq, with zeros stored as they are."""
     awq = 4
     """int32 [K, N / 8]. Zeros: int32 [G, N / 8]."""
 

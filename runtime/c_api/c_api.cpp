@@ -97,10 +97,10 @@ Error check_format(ctn_format format) {
 namespace {
 
 constexpr int kMaxSplitK = 16;
-// Of the options in the first header: the fields since are at the end.
+// Bytes of the options in the first version of the header; later fields follow.
 constexpr size_t kFirstEngineOptions = offsetof(ctn_engine_options, trace_file);
 
-// What the user asked for by CTN_JIT_WARN or CATENARY_JIT=warn has a place, also without `warn`.
+// Where the warnings of CTN_JIT_WARN and CATENARY_JIT=warn go if the user gave no `warn`.
 void warn_on_stderr(const std::string& line) {
   std::fputs(fmt::format("catenary: warning: {}\n", line).c_str(), stderr);
 }

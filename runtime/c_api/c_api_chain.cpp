@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // C ABI: building a chain. Checks what the C language cannot (null, counts, enum numbers) and, by
-// the rules of verify(), what a call adds: an error comes from the call that made it, and the chain
-// is then as it was.
+// the rules of verify(), what a call adds: the call that breaks a rule reports it, and leaves the
+// chain as it was.
 #include <algorithm>
 
 #include "ir/names.h"

@@ -9,7 +9,7 @@
 namespace catenary::c_api {
 namespace {
 
-// disable_pdl is in what older headers had as padding: the size is the same.
+// disable_pdl is where the struct of older headers had padding: the size is the same.
 static_assert(sizeof(ctn_launch_args) == 72);
 
 constexpr int kMaxThreads = 1024;

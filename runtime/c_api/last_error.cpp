@@ -27,7 +27,8 @@ const Texts& texts() {
 }
 [[maybe_unused]] const Texts& made_at_load = texts();
 
-// A key's value is in the thread's own descriptor. The key goes with the library.
+// glibc keeps the value of one of the first 32 keys in the thread's descriptor, where setting it
+// needs no memory. The key is deleted when the library is unloaded.
 class Key {
  public:
   Key() {
@@ -49,7 +50,7 @@ class Key {
   bool valid_ = false;
 };
 
-// What a thread without an object of its own has when memory runs out.
+// The key's value for a thread that has no Slot and ran out of memory.
 char no_slot_but_out_of_memory;
 std::atomic<bool> marker_lost{false};  // not even the marker could be set
 

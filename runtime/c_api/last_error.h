@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A thread's last error. Keeping that memory ran out allocates nothing: a thread_local object would
-// need memory at the first use of a thread, and without it the C library ends the process.
+// A thread's last error. Recording that memory ran out allocates nothing: a thread_local object
+// would need memory at its first use in a thread, and without it the C library ends the process.
 #pragma once
 
 #include "ir/error.h"

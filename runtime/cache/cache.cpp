@@ -37,10 +37,10 @@ struct Outcome {
   CacheTier tier = CacheTier::kMemory;
 };
 
-// What the disk has of a key.
+// The result of looking for a key on disk.
 struct Loaded {
   std::optional<Outcome> outcome;  // verified; empty is a miss, for any reason
-  bool unreadable = false;         // the reason is the folder
+  bool unreadable = false;         // a miss because the folder cannot be read
 };
 
 // The only failure that is an entry on disk: the next choice of a plan depends on it.
@@ -208,7 +208,7 @@ std::optional<Outcome> CubinCache::State::recall(const CubinId& id) {
   return std::nullopt;
 }
 
-// Without memory to keep it, the outcome is the caller's only.
+// If memory for it runs out, the outcome is not kept; the caller still has it.
 void CubinCache::State::keep(const CubinId& id, const Outcome& outcome) try {
   std::lock_guard lock(mutex);
   if (outcome.cubin) {
@@ -251,7 +251,8 @@ Loaded CubinCache::State::load(const CubinId& id) {
   return {outcome_of(std::move(*entry))};
 }
 
-// From disk. After a miss with the entry's lock, since another process may have stored it by then.
+// Loads from disk. After a miss it takes the entry's lock and looks again, since another process
+// may have stored the entry by then.
 std::optional<Outcome> CubinCache::State::load_locked(const CubinId& id, EntryLock& lock) {
   Loaded first = load(id);
   if (first.outcome || first.unreadable) return std::move(first.outcome);
@@ -293,7 +294,7 @@ Outcome CubinCache::State::produce(const CubinId& id, const Compile& compile, En
   return outcome;
 }
 
-// Without memory for its bytes, the entry is not written.
+// If memory for its bytes runs out, the entry is not written.
 void CubinCache::State::store(const CubinId& id, const Outcome& outcome,
                               const KernelName& kernel) try {
   if (!directory || !directory->writable() || !is_kept_on_disk(outcome)) return;

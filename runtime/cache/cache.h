@@ -24,8 +24,8 @@ class FileSystem;
 enum class CacheTier : u8 { kMemory, kDisk, kCompiled };
 
 struct CacheStats {
-  u64 memory_hits = 0;  // and callers that waited for the compile of another one
-  u64 disk_hits = 0;    // and kernels that are known from there to be rejected
+  u64 memory_hits = 0;  // with callers that waited for another caller's compile
+  u64 disk_hits = 0;    // with kernels that an entry says are rejected
   u64 misses = 0;       // each is a compile
   u64 write_errors = 0;
   u64 read_errors = 0;
@@ -77,8 +77,8 @@ class CubinCache {
 
   // The cubin of `key`: from memory, from disk, or by `compile`, which runs at most once at a time
   // per key; the other callers wait and share its result. Other processes that use the folder wait
-  // as well, for at most `patience`. `record` is key_record(): an entry with
-  // another record is a miss. Deterministic errors of `compile` (kCompileFailed, kKernelRejected,
+  // as well, for at most `patience`. `record` is key_record(): an entry with another record is a
+  // miss. Deterministic errors of `compile` (kCompileFailed, kKernelRejected,
   // kUnsupported, kResourceLimit) are kept in memory, and kKernelRejected is on disk as well, as an
   // entry with `name`. `tier`, unless null, gets where a cubin is from: memory also for a caller
   // that waited.

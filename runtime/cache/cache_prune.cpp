@@ -16,7 +16,7 @@ constexpr i64 kFolders = 256;
 // time, so that no compile waits for more than one folder.
 constexpr i64 kFewEntries = 4096;
 
-// At least 1, so that a bound of 0 removes empty files too.
+// At least 1, so that with a bound of 0 empty files are removed too.
 i64 cost(const EntryName& entry) { return std::max<i64>(1, entry.identity.bytes); }
 
 i64 total_cost(const std::vector<EntryName>& entries) {

@@ -38,7 +38,7 @@ std::string owner_problem(const std::string& subject, const struct stat& info) {
       subject, info.st_uid, info.st_mode & 07777);
 }
 
-// A shared folder (sticky, or of another owner) must not be closed to others: use another folder.
+// The fix for a shared folder (sticky, or of another owner) is another folder, not another mode.
 std::string mode_problem(const std::string& subject, const struct stat& info) {
   const bool shared = info.st_uid != ::geteuid() || (info.st_mode & S_ISVTX) != 0;
   return fmt::format(

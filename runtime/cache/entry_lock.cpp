@@ -15,7 +15,8 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-// flock has no timeout. The first polls are close: most waits are for the end of one compile.
+// flock has no timeout, so the lock is polled: often at first, since most waits are for the end of
+// one compile.
 constexpr milliseconds kFirstPoll{1};
 constexpr milliseconds kLongestPoll{50};
 // Each round is another process that held the lock and removed the file. The bound is for file

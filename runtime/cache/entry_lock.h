@@ -3,8 +3,8 @@
 // each kernel once. It is flock(2) on a file of its own: the kernel releases it when its holder
 // dies.
 //
-// The holder removes the file before it unlocks. Who then gets the lock of the removed file sees
-// that the path names another file, or none, and begins again.
+// The holder removes the file before it unlocks. A process that then gets the lock of the removed
+// file sees that the path names another file, or none, and starts again.
 #pragma once
 
 #include <chrono>
@@ -20,7 +20,7 @@ class EntryLock {
  public:
   enum class State : u8 {
     kHeld,
-    kHolderFailed,  // a holder waited for says that its work failed: it would fail here as well
+    kHolderFailed,  // the process that held it reports that its work failed: it would fail here too
     kTimedOut,      // another process still holds it
     kUnavailable,   // the file cannot be made, or the file system has no locks
   };

@@ -23,7 +23,7 @@ using GetProcAddress = Result (*)(const char* name, void** pointer, int version,
 // Set by a fork handler, so that every launch() can check it by one load.
 std::atomic<bool> process_forked{false};
 std::atomic<const Driver*> overriding_driver{nullptr};
-std::atomic<bool> cuda_given{false};
+std::atomic<bool> cuda_given{false};  // Driver::get() has returned CUDA's driver
 std::atomic<bool> simulator_asked_for{false};
 
 void watch_forks() {

@@ -94,7 +94,7 @@ const ResultText* find_text(Result result) {
   return it == std::end(kResults) ? nullptr : it;
 }
 
-// cuLibraryLoadData gets no size: the ELF headers have it.
+// cuLibraryLoadData takes no size: it follows from the ELF headers.
 Expected<llvm::ArrayRef<u8>> elf_bytes(const void* image) {
 #if defined(__x86_64__)
   constexpr int kMachine = EM_X86_64;

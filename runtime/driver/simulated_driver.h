@@ -23,8 +23,8 @@ Expected<Api> simulator_api();
 // or 1. Errors: those of simulator_api().
 Error set_simulator_seed(u64 seed);
 
-// Sets who is told of a run's progress (sim::SimulatorOptions::progress), on the thread that waits;
-// an empty function: no one. Errors: those of simulator_api().
+// Sets the callback for a run's progress (sim::SimulatorOptions::progress), called on the thread
+// that waits; an empty function: none. Errors: those of simulator_api().
 Error set_simulator_progress(std::function<void(u64 done, u64 all)> progress);
 
 // The details of `result`, once. Call simulator_api() first.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The opaque handles that the simulator gives out. A handle that is destroyed or was never given
-// out is found before it is followed, as a fault with a name.
+// out is detected before it is dereferenced, and is a fault with a name.
 #pragma once
 
 #include <map>
@@ -47,7 +47,7 @@ class Handles {
   Expected<std::shared_ptr<T>> remove(T* handle) {
     Expected<std::shared_ptr<T>> object = find(handle);
     const std::lock_guard lock(mutex_);
-    // Only for the words of a message, so a program that makes many handles may forget some.
+    // Only a message depends on it, so some may be forgotten in a program with many handles.
     if (destroyed_.size() >= kRemembered) destroyed_.clear();
     if (object && live_.erase(handle) != 0) destroyed_.insert(handle);
     return object;

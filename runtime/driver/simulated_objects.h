@@ -11,7 +11,7 @@
 
 namespace catenary::cuda {
 
-// The one device. Only after simulator_api() has returned a table.
+// The one device. To be called only after simulator_api() has returned a table.
 SimulatedDevice& device();
 
 struct ContextObject {};

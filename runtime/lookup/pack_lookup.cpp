@@ -29,8 +29,8 @@ i64 largest_smem(const ChainRecord& record) {
   return largest;
 }
 
-// How far the GPU that an entry is planned for is from the device. 0: the same kind of GPU. Any
-// distance is right; the plan is the best one for 0 only.
+// How far the GPU that an entry is planned for is from the device. 0: the same kind of GPU. An
+// entry at any distance gives right results; its plan is meant for distance 0.
 i64 distance(const Target& planned, const Target& device) {
   const i64 sms = std::abs(planned.sm_count - device.sm_count);
   return 2 * sms + (planned.name != device.name);

@@ -39,7 +39,7 @@ std::string type_problem(const ChainRecord& record, const TensorType& type) {
   if (!is_dtype(type.dtype)) return "has an unknown dtype";
   if (type.rank() > kMaxRank) return "has too many dimensions";
   if (!within(type.align, 1, kMaxAlign) || !is_power_of_two(type.align)) {
-    return "has an alignment that is no power of two";
+    return "has an alignment that is not a power of two";
   }
   if (type.packed && (type.rank() < 2 || dtype_info(type.dtype).kind != DTypeKind::kInteger)) {
     return "is packed and no integer matrix";

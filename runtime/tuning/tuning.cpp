@@ -15,7 +15,7 @@
 namespace catenary {
 namespace {
 
-// What a folder's error says, without what the cubin cache does about it.
+// The cause in a folder's error message, without its part about the cubin cache.
 std::string cause(Error error) {
   const std::string message = take_report(std::move(error)).message;
   return message.substr(0, message.find("; "));

@@ -132,7 +132,7 @@ std::vector<u8> tuning_bytes(const TuningRecord& record) {
 
 Expected<TuningRecord> parse_tuning(llvm::ArrayRef<u8> bytes) {
   llvm::StringRef text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  if (!text.consume_front(kMagic)) return corrupt("it is no tuning record of this version");
+  if (!text.consume_front(kMagic)) return corrupt("it is not a tuning record of this version");
   const auto [digest, body] = text.split('\n');
   if (digest != hex_digest(body)) return corrupt("its bytes do not match their SHA-256");
   Expected<json::Value> value = parse_json(body);

@@ -29,7 +29,7 @@ void add_cluster_stamp(std::vector<ClusterStamp>& known, const ClusterStamp& mor
   known.push_back(more);
 }
 
-// Joins repeat: all threads of a CTA acquire the same phase from the same base.
+// Few joins are new: all threads of a CTA acquire the same phase from the same base.
 struct CachedJoin {
   StampPtr a, b, result;
 };

@@ -122,8 +122,8 @@ class Runner final : public Machine {
   // --- common to all instructions (runner.cpp, runner_report.cpp) ---
   Thread& self() { return *running_; }
   Grid& grid_of(const Thread& thread) { return *thread.cta->cluster->grid; }
-  // Ends the run: names the thread, the line and the rule. Never returns to a fiber. It returns
-  // only if no fiber runs: while the scheduler completes an operation.
+  // Ends the run: names the thread, the line and the rule. Does not return to a fiber; returns only
+  // to the scheduler, when it completes an operation and no fiber runs.
   template <typename... Args>
   void fault(FaultKind kind, Site site, fmt::format_string<Args...> format, Args&&... args) {
     fault_text(kind, site, fmt::format(format, std::forward<Args>(args)...));

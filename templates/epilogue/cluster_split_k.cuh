@@ -4,8 +4,7 @@
 // rows go where the pipeline stages were; the other CTAs send theirs through DSMEM (st.async) to
 // slots after the stages.
 //
-//   slot: reduce_rows rows of num_accumulators x block_n floats and padding
-//         (row_bytes)
+//   slot: reduce_rows rows of num_accumulators x block_n floats and padding (row_bytes)
 //
 // There is no cluster barrier here: its release is a fence of the whole GPU (MEMBAR.ALL.GPU in
 // SASS), which waits for all loads in flight on the SM, those of the next kernel's CTA too (RESULTS

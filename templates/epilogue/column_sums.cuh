@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums of columns over the kSummedRows rows that a warp's epilogue has at a time. A lane adds the
-// rows that it computes, pass by pass; lanes that have the same columns then add theirs:
+// Sums of columns over the kSummedRows rows that a warp's epilogue handles at a time. A lane adds
+// the rows that it computes, pass by pass; lanes with the same columns then add their sums:
 //
 //   lane          0 .. kLanesPerRow-1 | kLanesPerRow .. | ...     columns of one row each
 //   pass p        row r               | row r + 1       | ...
 //   after the last pass: butterflies over lanes kLanesPerRow, 2 kLanesPerRow, .. apart
 //
-// Rows past the end add nothing. The order is that of the lanes and passes: it depends on the tile
-// and on nothing else.
+// Rows past the end add nothing. The order is that of the lanes and passes: it depends only on the
+// tile.
 #pragma once
 
 #include "epilogue/ops.cuh"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Functors of ops.cuh: roots, powers, logarithm, error function, sine and cosine, comparisons and
 // select. u = 2^-24. Polynomials are minimax fits (Lawson's algorithm) with coefficients rounded to
-// f32. functors_test holds every functor against its bound.
+// f32. functors_test checks every functor against its bound.
 #pragma once
 
 #include "ptx/convert.cuh"

@@ -81,8 +81,8 @@ struct RegisterEpilogue {
   }
   static constexpr bool kTmaStores = any_tma_store();
 
-  // Unrolled subtiles save the copies of accumulators, which are most of a short epilogue. A long
-  // epilogue compiles slowly unrolled, and is so only where the mainloop is too short to hide it
+  // Unrolling saves the copies of accumulators, which are most of a short epilogue. A long epilogue
+  // compiles slowly if it is unrolled, so it is only where the mainloop is too short to hide it
   // (RESULTS sm90-7). With more than 128 accumulators no registers are left for loads that ptxas
   // hoists.
   static constexpr bool kUnrolled =

@@ -9,8 +9,8 @@
 //     ...
 //   shared memory: f32 [slice][sum][lane][vec]
 //
-//   timeline: PDL trigger, dependency wait | each slice combines its terms | store to shared memory
-//   |
+//   timeline: PDL trigger, dependency wait | each slice combines its terms | store to shared
+//   memory,
 //     CTA barrier (all threads arrive: all slices are stored) | slice 0 combines the slices in
 //     ascending order and runs the epilogue
 #pragma once

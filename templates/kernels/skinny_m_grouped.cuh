@@ -54,8 +54,8 @@ CATENARY_DEVICE void mma_group_rows(const P& params, SkinnyWorkTile& work, i64 m
 // The grid has CTAs for as many groups as can have rows; a CTA that finds no group returns.
 //
 // W is loaded after the dependency wait, even if it is a weight: the group ends, which select the
-// group, are data. A guess (i-th CTA: group i) would be wrong after the first empty group, and a
-// wrong guess reads all of its W in vain.
+// group, are data. A guess (i-th CTA: group i) would be wrong after the first empty group, and the
+// W that a wrong guess reads is wasted.
 template <const SkinnyConfig& kConfig, class Epilogue, class P>
 CATENARY_DEVICE void skinny_m_grouped(const P& params) {
   using T = SkinnyTypes<kConfig>;

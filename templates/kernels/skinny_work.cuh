@@ -2,9 +2,8 @@
 // Which rows of W and which part of K a CTA of `skinny` and its warps have, and where those are.
 //
 //   N   tiles of rows() rows, the last one past n; or n_slices, which differ by one vector at most
-//   K   k-slices of the CTAs, in lines of 128 bytes or in chunks of 16; each is divided by the
-//   warps
-//       in blocks of 128 bytes from its first chunk on. Its last block need not be whole
+//   K   k-slices of the CTAs, in lines of 128 bytes or in chunks of 16. The warps divide a k-slice
+//       in blocks of 128 bytes from its first chunk on; its last block need not be whole
 #pragma once
 
 #include "ptx/device.cuh"

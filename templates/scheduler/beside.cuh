@@ -3,7 +3,7 @@
 // number of threads and one cluster shape.
 //
 //   grid: | CTAs of part 0 | CTAs of part 1 | ... |
-//   a part has Part::kCtas CTAs for each row tile; all parts have as many row tiles
+//   a part has Part::kCtas CTAs for each row tile; all parts have the same number of row tiles
 //
 // Clusters do not cross parts: kCtas is a multiple of the cluster's CTAs.
 #pragma once

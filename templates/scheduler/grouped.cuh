@@ -59,7 +59,7 @@ CATENARY_DEVICE GroupRows find_occupied_group(const u8* ends, u32 ordinal, i32 m
       end[i] = load_group_end<kGroups>(ends, first + i * 32 + lane, m);
 #pragma unroll
     for (int i = 0; i < kLoads; ++i) {
-      // The maximum over the lanes up to this one: ends that descend take the largest before them.
+      // Prefix maximum over the lanes: an end below an earlier one becomes the largest before it.
       if (end[i] < first_row) end[i] = first_row;
 #pragma unroll
       for (u32 distance = 1; distance < 32; distance *= 2) {

@@ -4,9 +4,8 @@
 // split_k is the fastest index: the splits of a tile run together. Then come the tiles of one batch
 // entry, swizzled: `tile_swizzle` row tiles share a sweep over N, so that concurrent CTAs share
 // rows of A and of B in L2. kConfig is any config with the parts `space`, `tile`, `schedule` and
-// `ragged`; its tiles have cluster_tile_m() rows and
-// cluster_tile_n() columns. There are fewer than 2^31 tiles, as there are
-// CTAs, so 32-bit divisions are enough.
+// `ragged`; its tiles have cluster_tile_m() rows and cluster_tile_n() columns. There are fewer than
+// 2^31 tiles, since a grid has fewer than 2^31 CTAs: 32-bit divisions are enough.
 //
 // M-grouped: the number of row tiles is an upper bound (one partial tile per group, and one group
 // more for the rows past the last end, whose K is empty). A CTA reads the group ends to find the

@@ -62,8 +62,8 @@ constexpr Extents extents(T... size) {
   return result;
 }
 
-// Sums over rows that a contraction's kernel begins: of as many rows each, from a multiple of it
-// on. The epilogues of tiles have as many at a time.
+// The rows in each partial sum over rows that a contraction's epilogue stores. A partial sum starts
+// at a multiple of it, and an epilogue handles this many rows at a time.
 inline constexpr i32 kSummedRows = 16;
 
 // A tensor operand of an elementwise program.
@@ -76,7 +76,7 @@ struct Operand {
   bool before_wait = false;   // a weight whose load must stay above the dependency wait
   bool by_group = false;      // taken by the group of a ragged row; 0 in a row of no group
   i32 map = -1;               // of an output: index into Params::map of its TMA stores
-  i32 rows = 1;               // kSummedRows: stores the f32 sums of as many rows, at row / rows
+  i32 rows = 1;               // kSummedRows: stores the f32 sums of this many rows, at row / rows
   i64 stride_group = 0;       // elements per group
   Dims stride = {};           // elements per step of each iteration dimension
   constexpr bool operator==(const Operand&) const = default;
@@ -104,9 +104,9 @@ struct ReduceConfig {
   i32 lanes = 32;  // output vectors per CTA
   i32 slices = 8;  // threads per output vector; each adds every slices-th term
   ReduceOp op = ReduceOp::kSum;
-  i32 rows = 1;  // per term of dimension 0, which counts rows: kSummedRows where it adds their sums
-  i32 parts = 1;     // of the terms, each with CTAs and results of its own
-  i32 part_dim = 0;  // the output's dimension that is the part
+  i32 rows = 1;      // rows per term of dimension 0: kSummedRows if the terms are sums of rows
+  i32 parts = 1;     // parts of the terms, each with CTAs and results of its own
+  i32 part_dim = 0;  // the output dimension whose index is the part
   constexpr bool operator==(const ReduceConfig&) const = default;
 };
 
@@ -153,7 +153,8 @@ struct MatrixOperand {
 };
 
 // The sum of a contraction may have several K segments, each with its own A, B and K: the kernel
-// adds A0 B0 + A1 B1 + ... in one accumulator. One after the first, with operands of either kind:
+// adds A0 B0 + A1 B1 + ... in one accumulator. KSegment is a segment after the first; MatrixOf is
+// the family's operand type.
 inline constexpr i32 kMaxSegments = 4;
 template <class MatrixOf>
 struct KSegment {

@@ -238,8 +238,8 @@ void add_pack_build(CLI::App& pack, int& exit_code) {
             for (const std::string& text : texts) {
               const std::optional<SizeRange> range = parse_range(text);
               if (!range) {
-                throw CLI::ValidationError("--symbol",
-                                           catenary::quoted(text) + " is no size and no range");
+                throw CLI::ValidationError(
+                    "--symbol", catenary::quoted(text) + " is neither a size nor a range");
               }
               options->symbols.push_back(*range);
             }
@@ -250,7 +250,8 @@ void add_pack_build(CLI::App& pack, int& exit_code) {
       ->type_name("RANGE")
       ->allow_extra_args(false);
   build_command
-      ->add_option("-j,--jobs", options->jobs, "Chains that are compiled at a time; 0: one a core")
+      ->add_option("-j,--jobs", options->jobs,
+                   "Chains that are compiled at a time; 0: one per core")
       ->transform(whole_number(0, 1024));
   build_command->add_flag("--simulator", options->simulator,
                           "Machine code of the simulator, for the chain files");

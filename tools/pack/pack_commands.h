@@ -19,7 +19,7 @@ void add_pack_verify(CLI::App& pack, int& exit_code);  // verify, check
 void add_pack_edit(CLI::App& pack, int& exit_code);    // merge, split, extract
 void add_pack_object(CLI::App& pack, int& exit_code);  // object
 
-// What the commands that write a pack print of it, and its members of --json.
+// Prints a summary of a pack that was written, as text or as members of --json.
 void print_pack(const std::string& path, const std::vector<u8>& bytes);
 
 // Writes the pack and prints it. kResourceLimit, kIo.

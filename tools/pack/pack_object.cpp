@@ -43,7 +43,7 @@ Expected<ElfMachine> machine_of(const std::string& text) {
   if (text == "x86_64") return ElfMachine::kX86_64;
   if (text == "aarch64") return ElfMachine::kAArch64;
   return make_error(ErrorCode::kInvalidArgument,
-                    "{} is no machine of an object: choose x86_64 or aarch64",
+                    "{} is not a machine that an object can be for: choose x86_64 or aarch64",
                     catenary::quoted(text));
 }
 

@@ -75,7 +75,7 @@ class Reader {
 
 Error no_message() {
   return make_error(ErrorCode::kInternal,
-                    "the helper process sent bytes that are no message of this build");
+                    "the helper process sent bytes that are not a message of this build");
 }
 
 // The error that a message is, or success where it has something else.

@@ -13,7 +13,7 @@
 
 namespace catenary {
 
-// How a helper ends that has nothing to say.
+// Exit statuses of a helper that ends without an answer.
 inline constexpr int kHelperIdle = 40;        // no job came for a while
 inline constexpr int kHelperNoMemory = 41;    // an allocation failed, within NVRTC or elsewhere
 inline constexpr int kHelperNotStarted = 42;  // it was not started by the library

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // NVRTC in helper processes. The library does not open NVRTC: a compile that crashes, hangs or
-// needs too much memory is an error, and never the end of the host process. Keys and bytes are
-// those of Nvrtc.
+// needs too much memory is an error, and never the end of the host process. Keys and cubins are the
+// same as those of Nvrtc.
 //
 // A helper takes about as long to start as a small kernel to compile, so it is used for several:
 // there are at most as many as compiles at a time, and one that is idle for some seconds ends.

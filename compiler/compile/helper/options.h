@@ -30,8 +30,8 @@ struct HelperOptions {
   auto operator<=>(const HelperOptions&) const = default;
 };
 
-// The options with all that the environment says. kInvalidArgument names a variable that says
-// nothing usable.
+// The options, with the environment's values for those that are not set. kInvalidArgument names a
+// variable whose value is not usable.
 Expected<HelperOptions> with_environment(HelperOptions options);
 
 // The helper program: that of `options`, else the one beside the library or the running command, or

@@ -24,8 +24,8 @@
 namespace catenary {
 namespace {
 
-constexpr int kSignalled = 128;      // and the number of the signal, as shells say it
-constexpr int kCannotExecute = 126;  // and 127: what a shell says of a program that does not start
+constexpr int kSignalled = 128;      // plus the number of the signal, as shells report it
+constexpr int kCannotExecute = 126;  // or 127, as shells report a program that does not start
 constexpr std::chrono::milliseconds kGrace{2000};  // for a helper that has closed its socket
 constexpr size_t kSaidBytes = 4096;
 

@@ -21,8 +21,8 @@ constexpr GemmSm80Tile kTiles[] = {
 
 constexpr int kSplits[] = {1, 2, 3, 4, 6, 8, 12, 16};
 
-// Registers a thread needs, by the structure of the kernel: accumulators, two fragment buffers,
-// addresses (measured 38 to 60 beyond the first two on sm_80 and sm_90a).
+// Registers that a thread needs: accumulators, two fragment buffers, and the rest, addresses
+// above all (measured: 38 to 60 on sm_80 and sm_90a).
 int estimated_registers(const GemmSm80Config& config) {
   const int warp_m = config.tile.block_m / config.tile.warps_m;
   const int warp_n = config.tile.block_n / config.tile.warps_n;

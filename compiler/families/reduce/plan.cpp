@@ -128,8 +128,8 @@ void choose_shape(const Reduction& r, const Program& prologue, const Program& pr
       std::min<i64>(512 / config.lanes, power_of_two_at_least(std::max<i64>(terms / 4, 1))));
 }
 
-// CTAs that keep the chip as busy as `ctas` do: where SMs have unlike numbers of them, the last
-// CTAs run while other SMs have none.
+// The number of CTAs that keeps the chip as busy as `ctas` do: where SMs have unequal numbers of
+// CTAs, the last ones run while other SMs are idle.
 double busy_ctas(const Target& target, double ctas) {
   const double per_sm = ctas / target.sm_count;
   return per_sm <= 1 ? ctas : target.sm_count * per_sm / std::ceil(per_sm);
@@ -147,7 +147,7 @@ KernelPlan make_kernel(const Reduction& r, const ReduceConfig& config, Program p
   kernel.config = config;
   kernel.threads = config.lanes * config.slices;
   kernel.smem_bytes = config.slices > 1 ? i64{4} * config.sums * kernel.threads * config.vec : 0;
-  // Sized for the symbol's largest value: CTAs outside the space leave at once.
+  // Sized for the symbol's largest value: CTAs outside the space return at once.
   i64 vectors = ceil_div(r.inner, config.vec) * config.parts;
   const auto& axes = r.reduce.space.axes;
   for (size_t a = r.reduce.term_rank; a + 1 < axes.size(); ++a) vectors *= axes[a].extent.size;
@@ -272,7 +272,7 @@ void bind(Reduction& r) {
   r.inner = axes > terms ? r.config.size.at[kMaxDims - 1].size : 1;
 }
 
-// A second kernel must gain as much.
+// Kernels in parts are taken if their time is below this fraction of one kernel's.
 constexpr double kSplitGain = 0.9;
 
 double predicted_us(const PlannedGroup& planned) {
@@ -281,8 +281,8 @@ double predicted_us(const PlannedGroup& planned) {
   return us;
 }
 
-// Replaces `best`, one kernel, by kernels in parts where these are predicted to gain enough. Of
-// several numbers of parts that with the widest vectors, which the prediction does not count.
+// Replaces `best`, one kernel, by kernels in parts where these are predicted to gain enough. Among
+// several numbers of parts, takes the one with the widest vectors, which the prediction ignores.
 void divide_terms(const Reduction& r, i64 workspace_bytes, PlannedGroup& best) {
   const double limit_us = kSplitGain * predicted_us(best);
   const auto vec = [](const PlannedGroup& planned) {

@@ -41,10 +41,10 @@ bool warps_are_alike(const SkinnyConfig& c) {
   return c.k_chunks() % (i64{8} * c.k_slices() * c.tile.warps_k) == 0;
 }
 
-// What registers hold beside X, W and sums: addresses, the epilogue's operands (measured 20 to 26;
-// more where warps have unlike counts of blocks and over eight rows of X: 8 x 1 warps with 16 rows
-// spilled 32 bytes of 78; more over chunks of 16 ragged rows: 8 x 1 warps spilled 132 bytes of 80
-// registers, none of 128, 4 x 1 warps with six blocks 8 bytes of 128).
+// What registers hold beside X, W and sums: addresses, the epilogue's operands (measured: 20 to
+// 26). More where warps have unlike counts of blocks and over eight rows of X: 8 x 1 warps with 16
+// rows spilled 32 bytes at 78 registers. More over chunks of 16 ragged rows: 8 x 1 warps spilled
+// 132 bytes at 80 registers and none at 128, 4 x 1 warps with six blocks 8 bytes at 128.
 int estimated_registers(const SkinnyConfig& c) {
   const int tiles = c.tile.columns / 8;
   const int part = static_cast<int>(ceil_div(c.warp_blocks(), c.loads.x_chunks));
@@ -109,7 +109,7 @@ void fit_row_tiles(SkinnyConfig& c) {
   c.tile.row_tiles = static_cast<i32>(ceil_div(i64{c.rows()} * c.num_accumulators(), 16));
 }
 
-// Nothing: a warp's slice of K has more blocks than the template can hold.
+// The config of a shape; nothing: a warp's slice of K has more blocks than the template can hold.
 std::optional<SkinnyConfig> shaped(const SkinnyProblem& problem, const Target& target, Shape shape,
                                    int split) {
   SkinnyConfig c = problem.base;
