@@ -276,7 +276,10 @@ std::optional<KernelPlan> plan_beside(llvm::ArrayRef<GroupContext> contexts, dou
   std::string note;
   const Offer* offer = pick(first, *joint, signature, offers, note);
   if (offer == nullptr) return std::nullopt;
-  if (!forced.is_forced() && offer->candidate.predicted.us >= apart_us) return std::nullopt;
+  // The model tells no smaller gain from none.
+  constexpr double kLeastGain = 0.02;
+  if (!forced.is_forced() && offer->candidate.predicted.us > (1 - kLeastGain) * apart_us)
+    return std::nullopt;
   KernelPlan kernel = *joint_kernel(parts, *joint, first.target, *offer);
   finish_kernel(first, offers, *offer, signature, kernel);
   kernel.config_text += fmt::format(", {} contractions side by side", parts.size());
