@@ -23,8 +23,16 @@ bool is_same_operand(const ContractionProblem& first, MatrixOperand a,
   return same && a == b;
 }
 
+bool has_same_groups(const ContractionProblem& first, const ContractionProblem& other) {
+  const RaggedGroups& one = first.ragged;
+  const RaggedGroups& two = other.ragged;
+  if (one.kind != two.kind || one.num_groups != two.num_groups) return false;
+  return one.kind == Ragged::kNone ||
+         is_same_tensor(first.slots[one.group_ends_slot], other.slots[two.group_ends_slot]);
+}
+
 bool may_join(const ContractionProblem& first, const ContractionProblem& other) {
-  return other.ragged.kind == Ragged::kNone && other.has_plain_products() &&
+  return has_same_groups(first, other) && other.has_plain_products() &&
          other.row_squares == first.row_squares && other.num_column_sums() == 0 &&
          first.num_column_sums() == 0;
 }
@@ -33,15 +41,15 @@ bool shares_a(const ContractionProblem& first, const ContractionProblem& other) 
   ContractionSpace space = other.space;
   space.n = first.space.n;
   return is_same_operand(first, first.a[0].memory, other, other.a[0].memory) &&
-         space == first.space && may_join(first, other);
+         space == first.space && first.ragged.kind == Ragged::kNone && may_join(first, other);
 }
 
 bool shares_b(const ContractionProblem& first, const ContractionProblem& other) {
   ContractionSpace space = other.space;
   space.m = first.space.m;
   return is_same_operand(first, first.b[0].memory, other, other.b[0].memory) &&
-         space == first.space && may_join(first, other) && !first.row_squares &&
-         first.num_accumulators() == 1 && other.num_accumulators() == 1;
+         space == first.space && first.ragged.kind != Ragged::kMGrouped && may_join(first, other) &&
+         !first.row_squares && first.num_accumulators() == 1 && other.num_accumulators() == 1;
 }
 
 template <class T>
@@ -165,7 +173,7 @@ i64 persistent_rounds(llvm::ArrayRef<i64> tiles, i64 ctas) {
 
 std::optional<ContractionProblem> joint_problem(llvm::ArrayRef<ContractionProblem> parts) {
   ContractionProblem joint = parts.front();
-  if (joint.ragged.kind != Ragged::kNone || !joint.has_plain_products()) return std::nullopt;
+  if (!joint.has_plain_products()) return std::nullopt;
   if (llvm::all_of(parts, [&](const auto& part) { return shares_b(parts.front(), part); }))
     return joint_rows(parts);
   const bool dual = llvm::all_of(parts, [](const auto& part) { return part.is_dual(); });

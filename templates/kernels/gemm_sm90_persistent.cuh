@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The persistent schedule of `gemm_sm90`: a CTA computes several tiles, cooperative or ping-pong.
-// Of contractions side by side each has CTAs of its own, which share its tiles.
+// Contractions side by side have CTAs of their own.
 #pragma once
 
 #include "epilogue/registers.cuh"

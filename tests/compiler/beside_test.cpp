@@ -65,6 +65,17 @@ TEST_CASE("contractions over one activation form a set") {
   CHECK(sets(qkv(4)) == Sets{{"q", "k", "v"}});
 }
 
+TEST_CASE("ragged contractions form a set with those of the same groups") {
+  const char* text = R"(chain a(input x: bf16[64, 64], input dg: bf16[64, 32], input e: i32[3],
+      input f: i32[3], weight w: bf16[48, 64]) {
+    y = contract "tk,nk->tn"(x, w)
+    g = contract "tn,tk->enk"(dg, x) ragged t by e over e
+    u = contract "tn,tk->enk"(dg, x) ragged t by f over e
+    v = contract "tn,tk->enk"(dg, x) ragged t by e over e
+    return y: f32, g: f32, u: f32, v: bf16 })";
+  CHECK(sets(text) == Sets{{"g", "v"}});
+}
+
 TEST_CASE("an epilogue that reads another member's result stays apart") {
   CHECK(sets(R"(chain a(input x: bf16[8, 64], weight w: bf16[64, 64], weight v: bf16[64, 64]) {
     y = contract "mk,nk->mn"(x, w)

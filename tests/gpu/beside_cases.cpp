@@ -49,6 +49,12 @@ const char* const kWgrads =
     "  g = contract \"tn,tk->nk\"(dg, x)\n  u = contract \"tn,tk->nk\"(du, x)\n"
     "  return g: f32, u: bf16 }";
 
+const char* const kRaggedWgrads =
+    "chain a(input x: bf16[520, 264], input dg: bf16[520, 1544], input du: bf16[520, 200],\n"
+    "        input e: i32[5]) {\n"
+    "  g = contract \"tn,tk->enk\"(dg, x) ragged t by e over e\n"
+    "  u = contract \"tn,tk->enk\"(du, x) ragged t by e over e\n  return g: f32, u: bf16 }";
+
 WrittenCase beside(const std::string& name, std::string text, const char* tile = "",
                    std::vector<i64> symbols = {}) {
   WrittenCase made;
@@ -82,6 +88,9 @@ std::vector<WrittenCase> beside_cases() {
        {"", "64x64x64g1s6", "128x64x64p2s6", "128x128x64p2s6c2", "128x128x64p2s6n2"}) {
     cases.push_back(beside("persistent", kLarge, tile));
     cases.push_back(beside("weight gradients", kWgrads, tile));
+  }
+  for (const char* tile : {"64x64x64g1s6", "128x128x64p2s6c2"}) {
+    cases.push_back(beside("weight gradients of experts", kRaggedWgrads, tile));
   }
   cases.push_back(beside("persistent, symbol", kLargeSymbol, "64x64x64g1s6", {0, 1, 65, 1500}));
   cases.push_back(beside("several row tiles", three("40", 584), "16x64x128w1x4s5"));

@@ -59,6 +59,13 @@ const char* const kBatchedWgrads =
     "  g = contract \"btn,btk->bnk\"(dg, x)\n  u = contract \"btn,btk->bnk\"(du, x)\n"
     "  return g: f32, u: f32 }";
 
+// The same of experts: each has the rows of its group.
+const char* const kRaggedWgrads =
+    "chain a(input x: bf16[136, 72], input dg: bf16[136, 200], input du: bf16[136, 72],\n"
+    "        input e: i32[3]) {\n"
+    "  g = contract \"tn,tk->enk\"(dg, x) ragged t by e over e\n"
+    "  u = contract \"tn,tk->enk\"(du, x) ragged t by e over e\n  return g: f32, u: bf16 }";
+
 struct Run {
   std::string text;
   const char* tile = "";
@@ -149,6 +156,9 @@ TEST_SUITE("several weights in one launch, in the simulator") {
       passes({.text = wgrads(200, 72), .tile = tile, .parts = 2, .sm_count = 5});
     }
     passes({.text = wgrads(64, 64), .tile = "64x64x64g1s3", .parts = 2, .sm_count = 2});
+    for (const char* tile : {"64x64x64g1s3", "128x128x64p2s3c2"}) {
+      passes({.text = kRaggedWgrads, .tile = tile, .parts = 2, .sm_count = 6});
+    }
     passes({.text = kBatchedWgrads, .tile = "64x64x64g1s3", .parts = 2, .sm_count = 4});
   }
 
