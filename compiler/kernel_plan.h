@@ -97,7 +97,8 @@ struct FamilyRefusal {
 struct KernelPart {
   KernelConfig config;
   Program program;
-  i64 ctas = 0;  // for each row tile; all parts have equally many row tiles
+  i64 ctas =
+      0;  // for each row tile; all parts have equally many row tiles. Persistent: of the launch
   // Do both compute the same? Not whether their programs store to the same memory.
   bool operator==(const KernelPart& other) const {
     return config == other.config && ctas == other.ctas;

@@ -40,6 +40,51 @@ bool sums_computed_values(const VerifiedChain& chain) {
   return false;
 }
 
+Samples samples_of(const VerifiedChain& chain, size_t output, Reference& reference,
+                   llvm::ArrayRef<std::vector<Interval>> whole, int count, u64 seed) {
+  Samples samples;
+  samples.output = chain.value(chain.chain().outputs[output].value).name;
+  samples.type = chain.output_type(static_cast<int>(output));
+  samples.indices = sample_indices(samples.type, count, seed);
+  for (const i64 index : samples.indices) {
+    samples.expected.push_back(whole.empty() ? reference.output_element(output, index)
+                                             : whole[output][index]);
+  }
+  return samples;
+}
+
+Expected<CompareResult> compare_output(const Samples& samples, const TensorArena& output) {
+  auto packed = gather(samples, output);
+  if (!packed) return packed.takeError();
+  TensorType type;
+  type.dtype = samples.type.dtype;
+  type.shape = {Dim{static_cast<i64>(samples.indices.size()), false}};
+  CompareResult result = compare(type, packed->data(), samples.expected);
+  // Coordinates of the output instead of the sample's number.
+  for (auto* mismatch : {&result.first, &result.worst}) {
+    if (!*mismatch) continue;
+    (*mismatch)->index = samples.indices[(*mismatch)->index];
+    unravel((*mismatch)->index, samples.type.shape, (*mismatch)->at);
+  }
+  return result;
+}
+
+Expected<double> distance_of_output(const Samples& samples, const TensorArena& output) {
+  auto packed = gather(samples, output);
+  if (!packed) return packed.takeError();
+  double squares = 0;
+  double worst = 0;
+  for (size_t i = 0; i < samples.expected.size(); ++i) {
+    const double want = samples.expected[i].value;
+    const double got = load_element(samples.type.dtype, packed->data(), static_cast<i64>(i));
+    if (!std::isfinite(got)) return std::numeric_limits<double>::infinity();
+    squares += want * want;
+    worst = std::max(worst, std::fabs(got - want));
+  }
+  if (squares == 0) return worst;
+  return worst / std::sqrt(squares / static_cast<double>(samples.expected.size()));
+}
+
 }  // namespace
 
 std::vector<i64> sample_indices(const TensorType& type, int count, u64 seed) {
@@ -64,8 +109,8 @@ std::vector<i64> sample_indices(const TensorType& type, int count, u64 seed) {
   return indices;
 }
 
-Expected<Samples> sample_reference(const VerifiedChain& chain, const Tensors& tensors, int count,
-                                   u64 seed) {
+Expected<std::vector<Samples>> sample_reference(const VerifiedChain& chain, const Tensors& tensors,
+                                                int count, u64 seed) {
   ReferenceInputs inputs;
   for (ValueId id : chain.parameters()) {
     const auto found = tensors.find(chain.value(id).name);
@@ -77,50 +122,42 @@ Expected<Samples> sample_reference(const VerifiedChain& chain, const Tensors& te
   }
   Expected<Reference> reference = Reference::create(chain, inputs);
   if (!reference) return reference.takeError();
-  Samples samples;
-  samples.type = chain.output_type(0);
-  samples.indices = sample_indices(samples.type, count, seed);
-  if (sums_computed_values(chain)) {
-    const std::vector<Interval> whole = std::move(reference->evaluate()[0]);
-    for (const i64 index : samples.indices) samples.expected.push_back(whole[index]);
-    return samples;
-  }
-  for (const i64 index : samples.indices) {
-    samples.expected.push_back(reference->output_element(0, index));
+  std::vector<std::vector<Interval>> whole;
+  if (sums_computed_values(chain)) whole = reference->evaluate();
+  std::vector<Samples> samples;
+  for (size_t i = 0; i < chain.chain().outputs.size(); ++i) {
+    samples.push_back(samples_of(chain, i, *reference, whole, count, seed));
   }
   return samples;
 }
 
-Expected<CompareResult> compare_samples(const Samples& samples, const TensorArena& output) {
-  auto packed = gather(samples, output);
-  if (!packed) return packed.takeError();
-  TensorType type;
-  type.dtype = samples.type.dtype;
-  type.shape = {Dim{static_cast<i64>(samples.indices.size()), false}};
-  CompareResult result = compare(type, packed->data(), samples.expected);
-  // Coordinates of the output instead of the sample's number.
-  for (auto* mismatch : {&result.first, &result.worst}) {
-    if (!*mismatch) continue;
-    (*mismatch)->index = samples.indices[(*mismatch)->index];
-    unravel((*mismatch)->index, samples.type.shape, (*mismatch)->at);
+Expected<CompareResult> compare_samples(llvm::ArrayRef<Samples> samples, const Tensors& tensors) {
+  std::optional<CompareResult> all;
+  for (const Samples& one : samples) {
+    auto result = compare_output(one, tensors.at(one.output));
+    if (!result || !result->ok()) return result;
+    if (!all) {
+      all = std::move(*result);
+      continue;
+    }
+    all->checked += result->checked;
+    all->exact += result->exact;
+    if (result->worst_ratio > all->worst_ratio) {
+      all->worst_ratio = result->worst_ratio;
+      all->worst = result->worst;
+    }
   }
-  return result;
+  return all ? std::move(*all) : CompareResult();
 }
 
-Expected<double> coarse_distance(const Samples& samples, const TensorArena& output) {
-  auto packed = gather(samples, output);
-  if (!packed) return packed.takeError();
-  double squares = 0;
+Expected<double> coarse_distance(llvm::ArrayRef<Samples> samples, const Tensors& tensors) {
   double worst = 0;
-  for (size_t i = 0; i < samples.expected.size(); ++i) {
-    const double want = samples.expected[i].value;
-    const double got = load_element(samples.type.dtype, packed->data(), static_cast<i64>(i));
-    if (!std::isfinite(got)) return std::numeric_limits<double>::infinity();
-    squares += want * want;
-    worst = std::max(worst, std::fabs(got - want));
+  for (const Samples& one : samples) {
+    auto distance = distance_of_output(one, tensors.at(one.output));
+    if (!distance) return distance;
+    worst = std::max(worst, *distance);
   }
-  if (squares == 0) return worst;
-  return worst / std::sqrt(squares / static_cast<double>(samples.expected.size()));
+  return worst;
 }
 
 }  // namespace catenary::tuner

@@ -9,8 +9,8 @@ std::string first_line(const std::string& text) { return text.substr(0, text.fin
 // Runs `contender` on copy 0 and compares. False: the note says what is wrong.
 Expected<bool> is_right(const Session& session, const ContestData& data, const Contender& contender,
                         std::string& note) {
-  if (Error error = run_poisoned(session, data.output, contender)) return error;
-  Expected<CompareResult> result = compare_samples(data.samples, data.output);
+  if (Error error = run_poisoned(session, data, contender)) return error;
+  Expected<CompareResult> result = compare_samples(data.samples, data.tensors);
   if (!result) return result.takeError();
   if (result->ok() && result->checked > 0) return true;
   note = fmt::format("WRONG, {}: {}", contender.name, to_string(*result));
@@ -63,12 +63,15 @@ void compile_entrant(const Session& session, const Chain& chain, Entrant& entran
   entrant.registers = entrant.compiled->buckets[0][0].cubin->resources.registers;
 }
 
-Error run_poisoned(const Session& session, const TensorArena& output, const Contender& contender) {
-  const auto bytes = static_cast<size_t>(tensor_bytes(output.type));
-  if (Error error =
-          session.check(session.api().memset_d8_async(output.base(), 0xff, bytes, session.stream()),
-                        "poisoning the output")) {
-    return error;
+Error run_poisoned(const Session& session, const ContestData& data, const Contender& contender) {
+  for (const Samples& samples : data.samples) {
+    const TensorArena& output = data.tensors.at(samples.output);
+    const auto bytes = static_cast<size_t>(tensor_bytes(output.type));
+    if (Error error = session.check(
+            session.api().memset_d8_async(output.base(), 0xff, bytes, session.stream()),
+            "poisoning an output")) {
+      return error;
+    }
   }
   if (Error error = contender.launch(0)) return error;
   return session.synchronize();

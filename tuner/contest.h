@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The contest between candidates: each is compiled, verified over a poisoned output, and timed in
+// The contest between candidates: each is compiled, verified over poisoned outputs, and timed in
 // turns with all others. A candidate that fails has a note instead of a time.
 #pragma once
 
@@ -27,13 +27,12 @@ void compile_entrant(const Session& session, const Chain& chain, Entrant& entran
 // What all entrants run on.
 struct ContestData {
   const Tensors& tensors;
-  const TensorArena& output;
-  const Samples& samples;
+  llvm::ArrayRef<Samples> samples;  // of every output
   int copies = 1;
 };
 
-// Poisons copy 0 of the output, launches on it and waits.
-Error run_poisoned(const Session& session, const TensorArena& output, const Contender& contender);
+// Poisons copy 0 of the outputs, launches on it and waits.
+Error run_poisoned(const Session& session, const ContestData& data, const Contender& contender);
 
 // Verifies every compiled entrant, then times those that are right, and `others`, in turns. With
 // `pdl` each entrant is verified and timed by PDL launches as well. Returns the times of `others`.

@@ -11,10 +11,6 @@ constexpr double kMemoryPart = 0.6;
 
 }  // namespace
 
-const TensorArena& ChainSetup::output() const {
-  return tensors.at(chain.value(chain.chain().outputs[0].value).name);
-}
-
 Expected<VerifiedChain> verified_chain(const std::string& text) {
   Expected<Chain> chain = parse(text);
   if (!chain) return chain.takeError();
@@ -38,7 +34,7 @@ Expected<ChainSetup> set_up_chain(const Session& session, RandomPool& pool, Veri
   }
   Expected<Tensors> tensors = make_tensors(session, pool, chain, options.ends, copies);
   if (!tensors) return tensors.takeError();
-  Expected<Samples> samples = sample_reference(chain, *tensors, options.samples, options.seed);
+  auto samples = sample_reference(chain, *tensors, options.samples, options.seed);
   if (!samples) return samples.takeError();
   return ChainSetup{std::move(chain), copies, std::move(*tensors), std::move(*samples)};
 }

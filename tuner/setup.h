@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one chain runs on while it is measured: random tensors in rotation, and what its output
+// What one chain runs on while it is measured: random tensors in rotation, and what its outputs
 // should be.
 #pragma once
 
@@ -18,10 +18,9 @@ struct ChainSetup {
   VerifiedChain chain;
   int copies = 0;
   Tensors tensors;
-  Samples samples;
+  std::vector<Samples> samples;  // of every output
 
-  const TensorArena& output() const;
-  ContestData data() const { return {tensors, output(), samples, copies}; }
+  ContestData data() const { return {tensors, samples, copies}; }
 };
 
 // kOutOfMemory if the sets do not fit in 0.6 of the device's memory.

@@ -163,10 +163,12 @@ Expected<Tensors> make_tensors(const Session& session, RandomPool& pool, const V
     }
     tensors[value.name] = std::move(*arena);
   }
-  Expected<TensorArena> output = make_arena(chain.output_type(0), copies);
-  if (!output) return output.takeError();
-  if (Error error = output->buffer.fill(0xff)) return error;
-  tensors[chain.value(chain.chain().outputs[0].value).name] = std::move(*output);
+  for (size_t i = 0; i < chain.chain().outputs.size(); ++i) {
+    Expected<TensorArena> output = make_arena(chain.output_type(static_cast<int>(i)), copies);
+    if (!output) return output.takeError();
+    if (Error error = output->buffer.fill(0xff)) return error;
+    tensors[chain.value(chain.chain().outputs[i].value).name] = std::move(*output);
+  }
   if (Error error = session.synchronize_context()) return error;
   return tensors;
 }
@@ -178,7 +180,11 @@ i64 input_bytes(const VerifiedChain& chain) {
 }
 
 i64 set_bytes(const VerifiedChain& chain) {
-  return input_bytes(chain) + copy_bytes(chain.output_type(0));
+  i64 bytes = input_bytes(chain);
+  for (size_t i = 0; i < chain.chain().outputs.size(); ++i) {
+    bytes += copy_bytes(chain.output_type(static_cast<int>(i)));
+  }
+  return bytes;
 }
 
 }  // namespace catenary::tuner

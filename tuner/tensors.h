@@ -73,13 +73,13 @@ Error fill_random(const Session& session, llvm::ArrayRef<std::byte> block, i64 p
 // Fills every copy with `ends` (an i32 tensor), and the host's copy 0.
 Error fill_ends(llvm::ArrayRef<i32> ends, int copies, TensorArena& arena);
 
-// The arenas of every parameter of `chain`, filled, and of its only output (named after its value),
+// The arenas of every parameter of `chain`, filled, and of its outputs (named after their values),
 // poisoned. `ends` fills i32 parameters. Weights that a contraction reads are scaled by
 // 1/sqrt(terms). The device has finished when it returns.
 Expected<Tensors> make_tensors(const Session& session, RandomPool& pool, const VerifiedChain& chain,
                                llvm::ArrayRef<i32> ends, int copies);
 
-// Bytes of all inputs and weights of one copy, and of these and the output.
+// Bytes of all inputs and weights of one copy, and of these and the outputs.
 i64 input_bytes(const VerifiedChain& chain);
 i64 set_bytes(const VerifiedChain& chain);
 

@@ -17,17 +17,13 @@ Error check_tunable(const VerifiedChain& chain) {
                       "chain '{}' has the symbol {}: tune it with a fixed size in its place", name,
                       chain.chain().symbol->name);
   }
-  if (chain.chain().outputs[0].in_place >= 0) {
+  for (const Output& output : chain.chain().outputs) {
+    if (output.in_place < 0) continue;
     return make_error(
         ErrorCode::kUnsupported,
         "chain '{}' overwrites its input '{}', so that each launch computes something "
         "else: tune it without 'inplace', its records are the same",
-        chain.chain().name, chain.value(chain.chain().outputs[0].in_place).name);
-  }
-  if (chain.chain().outputs.size() != 1) {
-    return make_error(ErrorCode::kUnsupported,
-                      "chain '{}' has {} outputs: tune chains of one output each", name,
-                      chain.chain().outputs.size());
+        name, chain.value(output.in_place).name);
   }
   for (const ValueId id : chain.parameters()) {
     if (chain.value(id).role != Role::kScalar) continue;

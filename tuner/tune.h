@@ -31,7 +31,7 @@ using TuneProgress = std::function<void(const std::string& contest, i64 done, i6
 
 // A record for each contraction, in the order of the plan. The caller fills in who measured and
 // when. Later contractions are timed with the winners of earlier ones. kUnsupported: the chain has
-// a symbol, a scalar, several outputs, or no contraction. kMismatch: the cost model's choice is
+// a symbol, a scalar, an output in place, or no contraction. kMismatch: the cost model's choice is
 // wrong.
 Expected<std::vector<TuningRecord>> tune_chain(const Session& session, RandomPool& pool,
                                                const VerifiedChain& chain,

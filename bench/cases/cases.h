@@ -54,7 +54,7 @@ struct Case {
   std::string dtype;     // of the inputs ("tf32" for f32 products)
   std::string epilogue;  // of a layer (layer.h): "none", "bias", ...
   std::string shape;     // MxNxK if there is a contraction
-  std::string chain;     // text; one output
+  std::string chain;     // text
   std::string
       no_epilogue;       // the same chain without its epilogue, over the same tensors; empty: none
   double flops = 0;      // of the contractions
@@ -84,6 +84,15 @@ std::vector<Case> fp8_cases();
 
 // quantised.cpp. Linear layers with int4 and int8 weights at small M, shape MxNxK.
 std::vector<Case> quantised_cases();
+
+// beside.cpp. Several weights over one activation, and gradients of weights that read one; shape
+// MxNxK of all of them together.
+struct QkvSizes {
+  i64 k, q, kv;
+};
+Case qkv_case(i64 m, const QkvSizes& sizes);
+Case wgrads_case(i64 rows, i64 n, i64 k);  // [rows, n] and [rows, k]
+std::vector<Case> beside_cases();
 
 // A peer's step `out` = silu(g_16) * u_16, and its two scratch tensors: `dtype` of `sizes`.
 PeerPointwise gate_step(const std::string& out, llvm::ArrayRef<i64> sizes,

@@ -57,8 +57,8 @@ class CaseRun {
 };
 
 Expected<CompareResult> CaseRun::check(const Contender& contender) {
-  if (Error error = run_poisoned(session_, setup_.output(), contender)) return error;
-  return compare_samples(setup_.samples, setup_.output());
+  if (Error error = run_poisoned(session_, setup_.data(), contender)) return error;
+  return compare_samples(setup_.samples, setup_.tensors);
 }
 
 Expected<bool> CaseRun::add_ours() {
@@ -105,7 +105,7 @@ Error CaseRun::ready_no_epilogue() {
   auto bound = BoundChain::make(session_, *chain, options_.plan, setup_.tensors, setup_.copies);
   if (!bound) return bound.takeError();
   no_epilogue_ = std::move(*bound);
-  return run_poisoned(session_, setup_.output(), contender("no epilogue", no_epilogue_));
+  return run_poisoned(session_, setup_.data(), contender("no epilogue", no_epilogue_));
 }
 
 Expected<Contender> CaseRun::ready_peer(const Peer& spec, std::string& config) {
@@ -118,9 +118,9 @@ Expected<Contender> CaseRun::ready_peer(const Peer& spec, std::string& config) {
       make_peer(session_, *lt_, spec, setup_.tensors, setup_.copies, options);
   if (!peer) return peer.takeError();
   config = peer->config;
-  if (Error error = run_poisoned(session_, setup_.output(), peer->contender)) return error;
+  if (Error error = run_poisoned(session_, setup_.data(), peer->contender)) return error;
   if (spec.own_weights) return std::move(peer->contender);
-  Expected<double> distance = coarse_distance(setup_.samples, setup_.output());
+  Expected<double> distance = coarse_distance(setup_.samples, setup_.tensors);
   if (!distance) return distance.takeError();
   if (!(*distance <= kCoarseLimit)) {
     return make_error(ErrorCode::kMismatch,

@@ -32,6 +32,9 @@ SECTIONS = (
     ("Small M", ["small"], "CUDA graphs of 100 launches over distinct weights."),
     ("Small M with bias and SiLU", ["small_bias_silu"], ""),
     ("MLP at small M", ["mlp"], "M x hidden x model: a SwiGLU dual GEMM and the projection down."),
+    ("Several weights over one activation", ["qkv", "wgrads"],
+     "M x N x K of all of them together: queries, keys and values (N is that of the three), and the gradients of gate and up (M is that of both). "
+     "The peer has one GEMM for each."),
     ("Weights of int4 and int8", ["quantised"],
      "M x N x K, int4 with a scale for each 128 columns, int8 with one for each row. The peer multiplies bf16 weights."),
     ("fp8", ["fp8"],

@@ -185,8 +185,8 @@ Expected<ReadyPeer> Sweep::ready_peer(const Prepared& prepared, const Peer& spec
   }
   Expected<ReadyPeer> ready = make_peer(session_, *lt_, spec, data.tensors, data.copies, options);
   if (!ready) return ready.takeError();
-  if (Error error = run_poisoned(session_, data.output, ready->contender)) return error;
-  Expected<double> distance = coarse_distance(data.samples, data.output);
+  if (Error error = run_poisoned(session_, data, ready->contender)) return error;
+  Expected<double> distance = coarse_distance(data.samples, data.tensors);
   if (!distance) return distance.takeError();
   if (*distance <= kCoarseLimit) return ready;
   return make_error(ErrorCode::kMismatch,
@@ -220,12 +220,9 @@ Error Sweep::fill_row(Prepared& prepared, LayerRow& row) const {
   Expected<Tensors> tensors =
       arenas_.tensors(*prepared.chain, prepared.spec->ends, prepared.copies);
   if (!tensors) return tensors.takeError();
-  Expected<Samples> samples =
-      sample_reference(*prepared.chain, *tensors, options_.samples, options_.seed);
+  auto samples = sample_reference(*prepared.chain, *tensors, options_.samples, options_.seed);
   if (!samples) return samples.takeError();
-  const VerifiedChain& chain = *prepared.chain;
-  const TensorArena& output = tensors->at(chain.value(chain.chain().outputs[0].value).name);
-  const ContestData data{*tensors, output, *samples, prepared.copies};
+  const ContestData data{*tensors, *samples, prepared.copies};
   const double predicted_us = first.candidate.predicted_us;
   const TimingOptions timing = this->timing(prepared, predicted_us);
   std::vector<ReadyPeer> peers;

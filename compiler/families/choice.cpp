@@ -208,7 +208,8 @@ std::vector<Candidate> part_candidates(llvm::ArrayRef<ContractionProblem> parts,
 }
 
 std::optional<KernelPlan> joint_kernel(llvm::ArrayRef<ContractionProblem> parts,
-                                       const Target& target, const Offer& offer) {
+                                       const ContractionProblem& joint, const Target& target,
+                                       const Offer& offer) {
   std::vector<KernelPlan> kernels;
   for (const Candidate& candidate : part_candidates(parts, target, offer)) {
     kernels.push_back(offer.family->kernel(parts[kernels.size()], target, candidate));
@@ -216,7 +217,7 @@ std::optional<KernelPlan> joint_kernel(llvm::ArrayRef<ContractionProblem> parts,
     kernels.back().min_ctas = candidate.min_ctas;
   }
   if (kernels.empty()) return std::nullopt;
-  auto kernel = join_kernels(std::move(kernels));
+  auto kernel = join_kernels(std::move(kernels), joint);
   if (kernel) kernel->symbol += fmt::format("_x{}", parts.size());
   return kernel;
 }
@@ -269,14 +270,17 @@ std::optional<KernelPlan> plan_beside(llvm::ArrayRef<GroupContext> contexts, dou
     free_us = keep_order(offers, order);
   }
   llvm::erase_if(offers.all, [&](const Offer& offer) {
-    return !joint_kernel(parts, first.target, offer).has_value();
+    return !joint_kernel(parts, *joint, first.target, offer).has_value();
   });
   const std::string signature = joint_signature(parts);
   std::string note;
   const Offer* offer = pick(first, *joint, signature, offers, note);
   if (offer == nullptr) return std::nullopt;
-  if (!forced.is_forced() && offer->candidate.predicted.us >= apart_us) return std::nullopt;
-  KernelPlan kernel = *joint_kernel(parts, first.target, *offer);
+  // The model tells no smaller gain from none.
+  constexpr double kLeastGain = 0.02;
+  if (!forced.is_forced() && offer->candidate.predicted.us > (1 - kLeastGain) * apart_us)
+    return std::nullopt;
+  KernelPlan kernel = *joint_kernel(parts, *joint, first.target, *offer);
   finish_kernel(first, offers, *offer, signature, kernel);
   kernel.config_text += fmt::format(", {} contractions side by side", parts.size());
   if (invariant) kernel.config_text += invariant_text(kernel.predicted.us, free_us);

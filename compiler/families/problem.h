@@ -50,6 +50,11 @@ struct ContractionOutput {
   Operand operand;
 };
 
+// One of several contractions side by side, in rows and columns of the joint accumulator.
+struct PartSize {
+  i64 m = 0, n = 0;
+};
+
 struct ContractionProblem {
   ContractionSpace space;
   RaggedGroups ragged;
@@ -66,8 +71,10 @@ struct ContractionProblem {
   llvm::SmallVector<int, 2> scalars;  // parameter positions
   // The epilogue takes one more accumulator: the sum of the squares of each row of A.
   bool row_squares = false;
-  // Contractions side by side whose columns these are (beside.h): each ends in a tile of its own.
-  int parts = 1;
+  // Contractions side by side whose columns, or rows, these are (beside.h): each ends in a tile of
+  // its own. Empty: one contraction.
+  llvm::SmallVector<PartSize, 4> parts;
+  int num_parts() const { return parts.empty() ? 1 : static_cast<int>(parts.size()); }
 
   // At the bucket's upper bound.
   struct Sizes {

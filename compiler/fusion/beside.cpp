@@ -36,10 +36,11 @@ class BesideFinder {
     return chain_.value(id).op == Op::kParameter && chain_.value(id).role == Role::kWeight;
   }
   bool is_contraction(int group) const {
-    return plan_.groups[group].kind == FusionGroup::Kind::kContraction && !anchor(group).ragged;
+    return plan_.groups[group].kind == FusionGroup::Kind::kContraction;
   }
 
   bool shares_activation(int first, int other) const {
+    if (anchor(first).ragged != anchor(other).ragged) return false;
     for (const Use& a : anchor(first).operands) {
       for (const Use& b : anchor(other).operands) {
         if (a.value == b.value && !is_weight(a.value)) return true;

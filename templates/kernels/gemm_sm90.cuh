@@ -65,7 +65,7 @@ namespace catenary {
 template <const GemmSm90Config& kConfig, class Epilogue, class P>
 CATENARY_DEVICE void gemm_sm90(const P& params, const CtaRange& ctas = whole_grid()) {
   if constexpr (kConfig.schedule.cluster_k == 0) {
-    gemm_sm90_persistent<kConfig, Epilogue>(params);
+    gemm_sm90_persistent<kConfig, Epilogue>(params, ctas);
   } else {
     gemm_sm90_split<kConfig, Epilogue>(params, ctas);
   }

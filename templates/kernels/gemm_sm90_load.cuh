@@ -80,7 +80,7 @@ CATENARY_DEVICE void run_load_warp(const P& params, const CtaRange& ctas, u32 sm
   loader.drain(smem);
   if (!waited) griddepcontrol_wait();
   if constexpr (kConfig.schedule.cluster_k == 0) {
-    if (persistent_pdl_trigger<kConfig>(params) == PdlTrigger::kLastLoad) {
+    if (persistent_pdl_trigger<kConfig>(params, ctas) == PdlTrigger::kLastLoad) {
       griddepcontrol_launch_dependents();
     }
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The persistent schedule of `gemm_sm90`: a CTA computes several tiles, cooperative or ping-pong.
+// Contractions side by side have CTAs of their own.
 #pragma once
 
 #include "epilogue/registers.cuh"
@@ -22,7 +23,8 @@ struct TileEpilogueOf<kConfig, Epilogue, true> {
 
 // An mma warpgroup of a persistent CTA.
 template <const GemmSm90Config& kConfig, class Epilogue, class P>
-CATENARY_DEVICE void run_mma_warpgroup(const P& params, u32 smem, u32 rank, u32 warpgroup) {
+CATENARY_DEVICE void run_mma_warpgroup(const P& params, const CtaRange& ctas, u32 smem, u32 rank,
+                                       u32 warpgroup) {
   using T = GemmSm90Traits<kConfig>;
   using TileEpilogue =
       typename TileEpilogueOf<kConfig, Epilogue, kConfig.epilogue.in_registers>::Type;
@@ -35,7 +37,7 @@ CATENARY_DEVICE void run_mma_warpgroup(const P& params, u32 smem, u32 rank, u32 
   u32 tile_number = 0;
   u32 order_phase = warpgroup ^ 1;
   griddepcontrol_wait();
-  for_each_tile<kConfig>(params, whole_grid(), [&](const WorkTile& work, const KTileRange& range) {
+  for_each_tile<kConfig>(params, ctas, [&](const WorkTile& work, const KTileRange& range) {
     if constexpr (T::kPingPong) {
       const u32 k_tiles = static_cast<u32>(range.end - range.begin);
       if ((tile_number++ & 1) != warpgroup) return state.advance(k_tiles);
@@ -57,7 +59,7 @@ CATENARY_DEVICE void run_mma_warpgroup(const P& params, u32 smem, u32 rank, u32 
 }
 
 template <const GemmSm90Config& kConfig, class Epilogue, class P>
-CATENARY_DEVICE void gemm_sm90_persistent(const P& params) {
+CATENARY_DEVICE void gemm_sm90_persistent(const P& params, const CtaRange& ctas) {
   using T = GemmSm90Traits<kConfig>;
   static_assert(!T::kTriggersLate, "persistent CTAs do not share an SM");
   static_assert(kConfig.schedule.cluster_m == 1 || kConfig.schedule.cluster_n == 1,
@@ -65,7 +67,7 @@ CATENARY_DEVICE void gemm_sm90_persistent(const P& params) {
   const u32 smem = dynamic_smem();
   const u32 warp = warp_index();
   const u32 rank = kConfig.cluster_ctas() == 1 ? 0 : cluster_rank();
-  if (persistent_pdl_trigger<kConfig>(params) == PdlTrigger::kStart) {
+  if (persistent_pdl_trigger<kConfig>(params, ctas) == PdlTrigger::kStart) {
     griddepcontrol_launch_dependents();
   }
   if (threadIdx.x == 0) init_barriers<kConfig>(params, smem);
@@ -81,10 +83,10 @@ CATENARY_DEVICE void gemm_sm90_persistent(const P& params) {
   constexpr bool kMoveRegisters = kConfig.schedule.consumers > 1;
   if (warp < 4) {
     if constexpr (kMoveRegisters) set_max_registers_decrease<T::kProducerRegisters>();
-    run_load_warpgroup<kConfig>(params, whole_grid(), smem, rank, warp);
+    run_load_warpgroup<kConfig>(params, ctas, smem, rank, warp);
   } else {
     if constexpr (kMoveRegisters) set_max_registers_increase<T::kConsumerRegisters>();
-    run_mma_warpgroup<kConfig, Epilogue>(params, smem, rank, warp / 4 - 1);
+    run_mma_warpgroup<kConfig, Epilogue>(params, ctas, smem, rank, warp / 4 - 1);
   }
   // No CTA exits while another one may still load into it or arrive at its barriers. Relaxed: no
   // data is handed over, and a release waits until the last stores are visible to the whole GPU.

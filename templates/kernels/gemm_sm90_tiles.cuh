@@ -30,9 +30,9 @@ CATENARY_DEVICE u32 num_tiles(const P& params) {
 // are then not on neighbouring SMs, which share lines on the way from L2. A kernel of few k-tiles
 // gains more from an early start; clusters keep their tiles together.
 template <const GemmSm90Config& kConfig, class P>
-CATENARY_DEVICE PdlTrigger persistent_pdl_trigger(const P& params) {
+CATENARY_DEVICE PdlTrigger persistent_pdl_trigger(const P& params, const CtaRange& ctas) {
   constexpr i64 kFewKTiles = 32;
-  const u32 clusters = gridDim.x / kConfig.cluster_ctas();
+  const u32 clusters = ctas.count / kConfig.cluster_ctas();
   const u32 tiles = (num_tiles<kConfig>(params) + clusters - 1) / clusters;
   i64 k = extent_at_launch(kConfig.space.k, params) * kConfig.space.k_outer;
   if constexpr (kConfig.segments > 1) k = kConfig.total_k();

@@ -4,6 +4,7 @@
 //
 //   grid: | CTAs of part 0 | CTAs of part 1 | ... |
 //   a part has Part::kCtas CTAs for each row tile; all parts have the same number of row tiles
+//   persistent: the grid has Part::kCtas CTAs of each part, as for one row tile
 //
 // Clusters do not cross parts: kCtas is a multiple of the cluster's CTAs.
 #pragma once

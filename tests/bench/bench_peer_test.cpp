@@ -57,7 +57,8 @@ Hosts parameters(const VerifiedChain& chain, llvm::ArrayRef<i32> ends) {
 }
 
 // Evaluates `chain`, whose parameters are the named tensors in order.
-Host evaluated(const VerifiedChain& chain, const std::vector<const Host*>& arguments) {
+// Every output.
+std::vector<Host> evaluated(const VerifiedChain& chain, const std::vector<const Host*>& arguments) {
   REQUIRE(chain.parameters().size() == arguments.size());
   ReferenceInputs inputs;
   for (size_t i = 0; i < arguments.size(); ++i) {
@@ -66,12 +67,15 @@ Host evaluated(const VerifiedChain& chain, const std::vector<const Host*>& argum
   }
   Expected<Reference> reference = Reference::create(chain, inputs);
   REQUIRE(reference);
-  const std::vector<Interval> values = reference->evaluate()[0];
-  Host out = empty_host(chain.output_type(0));
-  for (size_t i = 0; i < values.size(); ++i) {
-    store_element(DType::kBF16, out.bytes.data(), static_cast<i64>(i), values[i].value);
+  std::vector<Host> outputs;
+  for (const std::vector<Interval>& values : reference->evaluate()) {
+    Host& out =
+        outputs.emplace_back(empty_host(chain.output_type(static_cast<int>(outputs.size()))));
+    for (size_t i = 0; i < values.size(); ++i) {
+      store_element(DType::kBF16, out.bytes.data(), static_cast<i64>(i), values[i].value);
+    }
   }
-  return out;
+  return outputs;
 }
 
 // D = A B^T + bias, read and written as the problem's strides say, by plain loops. That they stay
@@ -129,11 +133,14 @@ void check_peer(const Case& spec, const Peer& peer) {
   Hosts hosts = parameters(chain, spec.ends);
   std::vector<const Host*> arguments;
   for (ValueId id : chain.parameters()) arguments.push_back(&hosts.at(chain.value(id).name));
-  const Host want = evaluated(chain, arguments);
-  const std::string output = chain.value(chain.chain().outputs[0].value).name;
-  hosts[output] = empty_host(chain.output_type(0));
+  const std::vector<Host> want = evaluated(chain, arguments);
+  std::vector<std::string> outputs;
+  for (const Output& output : chain.chain().outputs) {
+    outputs.push_back(chain.value(output.value).name);
+    hosts[outputs.back()] = empty_host(want[outputs.size() - 1].type);
+    poison(hosts.at(outputs.back()));
+  }
   for (const PeerScratch& scratch : peer.scratch) hosts[scratch.name] = empty_host(scratch.type);
-  poison(hosts.at(output));
   for (const PeerStep& step : peer.steps) {
     if (const auto* product = std::get_if<PeerGemm>(&step)) {
       run(*product, hosts);
@@ -150,9 +157,11 @@ void check_peer(const Case& spec, const Peer& peer) {
       arguments.push_back(&hosts.at(pointwise.value(id).name));
     }
     hosts[pointwise.value(pointwise.chain().outputs[0].value).name] =
-        evaluated(pointwise, arguments);
+        std::move(evaluated(pointwise, arguments)[0]);
   }
-  CHECK(distance(hosts.at(output), want) < kCoarseLimit);
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    CHECK_MESSAGE(distance(hosts.at(outputs[i]), want[i]) < kCoarseLimit, outputs[i]);
+  }
 }
 
 }  // namespace
@@ -165,6 +174,11 @@ TEST_CASE("the peers of small batches compute what the chains compute") {
     ++checked;
   }
   CHECK(checked == 3);
+}
+
+TEST_CASE("the peers of several contractions over one activation compute all outputs") {
+  check_peer(qkv_case(3, {24, 16, 8}), qkv_case(3, {24, 16, 8}).peer);
+  check_peer(wgrads_case(24, 16, 8), wgrads_case(24, 16, 8).peer);
 }
 
 TEST_CASE("the peers of grouped layers and their gradients compute what the chains compute") {

@@ -57,10 +57,68 @@ TEST_CASE("what cannot be tuned is refused before anything is measured") {
   CHECK(refusal(*session, "chain c(input x: f32[64]) { y = relu(x) return y: f32 }")
             .find("no contraction") != std::string::npos);
   CHECK(refusal(*session,
-                "chain c(input x: bf16[8, 64], weight w: bf16[64, 64]) {"
-                " h = contract \"mk,nk->mn\"(x, w) y = relu(h)"
-                " return y: bf16, h: f32 }")
-            .find("2 outputs") != std::string::npos);
+                "chain c(input x: bf16[8, 64], weight w: bf16[64, 64], input r: f32[8, 64]) {"
+                " h = contract \"mk,nk->mn\"(x, w) y = add(h, r)"
+                " return h: bf16, y: f32 inplace r }")
+            .find("overwrites its input 'r'") != std::string::npos);
+}
+
+TEST_CASE("several outputs: each is compared") {
+  const auto session = test::simulated_session();
+  if (!session) return;
+  const VerifiedChain chain = verified(
+      "chain c(input x: bf16[8, 64], weight w: bf16[64, 64], weight v: bf16[24, 64]) {"
+      " y = contract \"mk,nk->mn\"(x, w) z = relu(contract \"mk,nk->mn\"(x, v))"
+      " return y: bf16, z: f32 }");
+  RandomPool pool(3);
+  auto setup = set_up_chain(*session, pool, chain, {});
+  REQUIRE_MESSAGE(setup, take_report(setup.takeError()).message);
+  REQUIRE(setup->samples.size() == 2);
+  Engine engine(engine_options(*session));
+  auto bound = BoundChain::make(*session, chain, {}, setup->tensors, setup->copies);
+  REQUIRE_MESSAGE(bound, take_report(bound.takeError()).message);
+  REQUIRE_FALSE(
+      static_cast<bool>(run_poisoned(*session, setup->data(), contender("ours", *bound))));
+  auto right = compare_samples(setup->samples, setup->tensors);
+  REQUIRE(right);
+  CHECK(right->ok());
+  const size_t elements = setup->samples[0].indices.size() + setup->samples[1].indices.size();
+  CHECK(right->checked == static_cast<i64>(elements));
+  auto near = coarse_distance(setup->samples, setup->tensors);
+  REQUIRE(near);
+  CHECK(*near < kCoarseLimit);
+  // The second one is wrong.
+  const Contender nothing{"nothing", [](int) { return Error::success(); }};
+  const ContestData second{setup->tensors, llvm::ArrayRef(setup->samples).drop_front(), 1};
+  REQUIRE_FALSE(static_cast<bool>(run_poisoned(*session, second, nothing)));
+  auto wrong = compare_samples(setup->samples, setup->tensors);
+  REQUIRE(wrong);
+  CHECK_FALSE(wrong->ok());
+  auto far = coarse_distance(setup->samples, setup->tensors);
+  REQUIRE(far);
+  CHECK(*far > kCoarseLimit);
+}
+
+TEST_CASE("contractions in one launch get one record, which is of all of them") {
+  const auto session = test::simulated_session();
+  if (!session) return;
+  const test::TempDir folder;
+  const test::ScopedEnv cache("CATENARY_CACHE_DIR", (folder / "cache").c_str());
+  RandomPool pool(3);
+  TuneOptions options;
+  options.timing = test::shortest();
+  options.top = 1;
+  auto records = tune_chain(
+      *session, pool,
+      verified("chain c(input x: bf16[8, 64], weight w: bf16[64, 64], weight v: bf16[24, 64]) {"
+               " y = contract \"mk,nk->mn\"(x, w) z = contract \"mk,nk->mn\"(x, v)"
+               " return y: bf16, z: f32 }"),
+      options, [](const std::string&, i64, i64) {});
+  REQUIRE_MESSAGE(records, take_report(records.takeError()).message);
+  REQUIRE(records->size() == 1);
+  for (const TunedCandidate& one : (*records)[0].candidates) {
+    CHECK_MESSAGE(one.median_us.has_value(), one.note);
+  }
 }
 
 TEST_CASE("every contraction of a chain gets a record, which plans the chain from then on") {

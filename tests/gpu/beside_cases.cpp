@@ -31,6 +31,30 @@ const char* const kAfterKernel =
     "  x = cast(relu(p), bf16)\n  y = contract \"mk,nk->mn\"(x, w)\n"
     "  z = contract \"mk,nk->mn\"(x, v)\n  return y: f32, z: bf16 }";
 
+// Persistent CTAs: more tiles than an H200 has SMs, in unlike shares.
+const char* const kLarge =
+    "chain a(input x: bf16[1500, 264], weight w: bf16[1544, 264], weight v: bf16[200, 264],\n"
+    "        weight b: f32[200]) {\n"
+    "  y = contract \"mk,nk->mn\"(x, w)\n  z = silu(add(contract \"mk,nk->mn\"(x, v), b))\n"
+    "  return y: bf16, z: f32 }";
+const char* const kLargeSymbol =
+    "chain a[M in 0..1500](input x: bf16[M, 264], weight w: bf16[1544, 264],\n"
+    "        weight v: bf16[75, 264]) {\n"
+    "  y = contract \"mk,nk->mn\"(x, w)\n  z = contract \"mk,nk->mn\"(x, v)\n"
+    "  return y: bf16, z: bf16 align 2 }";
+
+// The gradients of two weights that read x.
+const char* const kWgrads =
+    "chain a(input x: bf16[520, 264], input dg: bf16[520, 1544], input du: bf16[520, 200]) {\n"
+    "  g = contract \"tn,tk->nk\"(dg, x)\n  u = contract \"tn,tk->nk\"(du, x)\n"
+    "  return g: f32, u: bf16 }";
+
+const char* const kRaggedWgrads =
+    "chain a(input x: bf16[520, 264], input dg: bf16[520, 1544], input du: bf16[520, 200],\n"
+    "        input e: i32[5]) {\n"
+    "  g = contract \"tn,tk->enk\"(dg, x) ragged t by e over e\n"
+    "  u = contract \"tn,tk->enk\"(du, x) ragged t by e over e\n  return g: f32, u: bf16 }";
+
 WrittenCase beside(const std::string& name, std::string text, const char* tile = "",
                    std::vector<i64> symbols = {}) {
   WrittenCase made;
@@ -60,6 +84,15 @@ std::vector<WrittenCase> beside_cases() {
     cases.push_back(beside("72 rows", three("72", 584), tile));
     cases.push_back(beside("after another kernel", kAfterKernel, tile));
   }
+  for (const char* tile :
+       {"", "64x64x64g1s6", "128x64x64p2s6", "128x128x64p2s6c2", "128x128x64p2s6n2"}) {
+    cases.push_back(beside("persistent", kLarge, tile));
+    cases.push_back(beside("weight gradients", kWgrads, tile));
+  }
+  for (const char* tile : {"64x64x64g1s6", "128x128x64p2s6c2"}) {
+    cases.push_back(beside("weight gradients of experts", kRaggedWgrads, tile));
+  }
+  cases.push_back(beside("persistent, symbol", kLargeSymbol, "64x64x64g1s6", {0, 1, 65, 1500}));
   cases.push_back(beside("several row tiles", three("40", 584), "16x64x128w1x4s5"));
   cases.push_back(beside("a router", kRouter));
   cases.push_back(beside("a router", kRouter, "64x32x64g1s8k2"));

@@ -26,6 +26,12 @@ std::string qkv(const std::string& m, const std::string& symbol = "") {
       m, symbol);
 }
 
+// Two weights with the epilogue from registers: whole vectors of aligned rows.
+const char* const kEven =
+    "chain a(input x: bf16[400, 136], weight w: bf16[264, 136], weight v: bf16[72, 136]) {\n"
+    "  y = contract \"mk,nk->mn\"(x, w)\n  z = relu(contract \"mk,nk->mn\"(x, v))\n"
+    "  return y: bf16, z: f32 }";
+
 // Gate and up with one epilogue, and a router of N = 9 that other experts share.
 const char* const kRouter =
     "chain a(input x: bf16[5, 576], weight w: bf16[40, 576], weight u: bf16[40, 576],\n"
@@ -40,6 +46,26 @@ const char* const kAfterKernel =
     "  x = cast(relu(p), bf16)\n  y = contract \"mk,nk->mn\"(x, w)\n"
     "  z = contract \"mk,nk->mn\"(x, v)\n  return y: f32, z: bf16 }";
 
+// The gradients of two weights that read x, of unlike rows, and one of a batch of weights.
+std::string wgrads(int n, int other) {
+  return fmt::format(
+      "chain a(input x: bf16[136, 72], input dg: bf16[136, {0}], input du: bf16[136, {1}]) {{\n"
+      "  g = contract \"tn,tk->nk\"(dg, x)\n  u = contract \"tn,tk->nk\"(du, x)\n"
+      "  return g: f32, u: bf16 }}",
+      n, other);
+}
+const char* const kBatchedWgrads =
+    "chain a(input x: bf16[3, 72, 64], input dg: bf16[3, 72, 136], input du: bf16[3, 72, 136]) {\n"
+    "  g = contract \"btn,btk->bnk\"(dg, x)\n  u = contract \"btn,btk->bnk\"(du, x)\n"
+    "  return g: f32, u: f32 }";
+
+// The same of experts: each has the rows of its group.
+const char* const kRaggedWgrads =
+    "chain a(input x: bf16[136, 72], input dg: bf16[136, 200], input du: bf16[136, 72],\n"
+    "        input e: i32[3]) {\n"
+    "  g = contract \"tn,tk->enk\"(dg, x) ragged t by e over e\n"
+    "  u = contract \"tn,tk->enk\"(du, x) ragged t by e over e\n  return g: f32, u: bf16 }";
+
 struct Run {
   std::string text;
   const char* tile = "";
@@ -48,6 +74,7 @@ struct Run {
   size_t parts = 3;
   const char* target = "h200";
   i64 symbol = 0;
+  int sm_count = 0;
 };
 
 void passes(const Run& run) {
@@ -58,6 +85,7 @@ void passes(const Run& run) {
   options.plan.force_tile = run.tile;
   options.family = run.family;
   options.symbol = run.symbol;
+  options.sm_count = run.sm_count;
   auto chain = SimulatedChain::make(run.text, options);
   if (!chain) FAIL(take_report(chain.takeError()).message);
   const auto& kernels = chain->plan().buckets.back().kernels;
@@ -107,6 +135,31 @@ TEST_SUITE("several weights in one launch, in the simulator") {
   TEST_CASE("after a kernel that computes x") {
     passes({.text = kAfterKernel, .kernels = 2, .parts = 2});
     passes({.text = kAfterKernel, .tile = "64x32x64g1s8k2", .kernels = 2, .parts = 2});
+  }
+
+  TEST_CASE("persistent gemm_sm90: each part has CTAs of its own") {
+    // Seven SMs: parts of 75, 23 and 40 columns have unlike numbers of CTAs and of tiles.
+    for (const char* tile : {"64x64x64g1s3", "128x64x64p2s3", "64x128x64p2s2", "128x128x64p2s2c2",
+                             "128x128x64p2s2n2"}) {
+      passes({.text = qkv("300"), .tile = tile, .sm_count = 7});
+    }
+    passes({.text = kEven, .tile = "192x128x64g3s2", .parts = 2, .sm_count = 5});
+    passes({.text = qkv("M", "[M in 0..300]"), .tile = "64x64x64g1s3", .symbol = 0, .sm_count = 7});
+    passes(
+        {.text = qkv("M", "[M in 0..300]"), .tile = "64x64x64g1s3", .symbol = 65, .sm_count = 7});
+    passes({.text = kRouter, .tile = "64x64x64g1s3", .parts = 2, .sm_count = 3});
+    passes({.text = kAfterKernel, .tile = "64x64x64g1s3", .kernels = 2, .parts = 2, .sm_count = 2});
+  }
+
+  TEST_CASE("gradients of weights that read one activation") {
+    for (const char* tile : {"64x64x64g1s3", "128x64x64p2s3", "128x128x64p2s3n2"}) {
+      passes({.text = wgrads(200, 72), .tile = tile, .parts = 2, .sm_count = 5});
+    }
+    passes({.text = wgrads(64, 64), .tile = "64x64x64g1s3", .parts = 2, .sm_count = 2});
+    for (const char* tile : {"64x64x64g1s3", "128x128x64p2s3c2"}) {
+      passes({.text = kRaggedWgrads, .tile = tile, .parts = 2, .sm_count = 6});
+    }
+    passes({.text = kBatchedWgrads, .tile = "64x64x64g1s3", .parts = 2, .sm_count = 4});
   }
 
   TEST_CASE("a symbol: no rows, one row, the last bucket") {

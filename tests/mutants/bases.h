@@ -356,6 +356,13 @@ inline constexpr MutantBase kMutantBases[] = {
               "  y = contract \"mk,nk->mn\"(x, w)\n  z = contract \"mk,nk->mn\"(x, v)\n"
               "  return y: f32, z: bf16 }",
      .tile = "skinny4x1s1r1g1p2c2"},
+    {.name = "side by side, persistent",
+     .chain =
+         "chain a(input x: bf16[300, 136], weight w: bf16[200, 136], weight v: bf16[72, 136]) {\n"
+         "  y = contract \"mk,nk->mn\"(x, w)\n  z = relu(contract \"mk,nk->mn\"(x, v))\n"
+         "  return y: bf16, z: f32 }",
+     .tile = "64x64x64g1s8",
+     .sm_count = 5},
     {.name = "sum of two",
      .chain = "chain a(input x: bf16[24, 264], weight w: bf16[40, 264], input y: bf16[24, 72],\n"
               "        weight v: bf16[40, 72]) {\n"

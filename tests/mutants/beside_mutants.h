@@ -28,6 +28,20 @@ inline constexpr Mutant kBesideMutants[] = {
      .text = "if (index >= count)",
      .in_place = "if (index + 1 >= count)",
      .faults = "mismatch unwritten_output race out_of_bounds deadlock cluster barrier"},
+    {.name = "beside_mma_warpgroups_in_the_whole_grid",
+     .planted = "the mma warpgroups of a persistent part divide its tiles among all CTAs",
+     .base = "side by side, persistent",
+     .file = "kernels/gemm_sm90_persistent.cuh",
+     .text = "for_each_tile<kConfig>(params, ctas,",
+     .in_place = "for_each_tile<kConfig>(params, whole_grid(),",
+     .faults = "mismatch unwritten_output race deadlock"},
+    {.name = "beside_load_warps_in_the_whole_grid",
+     .planted = "the load warps of a persistent part divide its tiles among all CTAs",
+     .base = "side by side, persistent",
+     .file = "kernels/gemm_sm90_persistent.cuh",
+     .text = "run_load_warpgroup<kConfig>(params, ctas,",
+     .in_place = "run_load_warpgroup<kConfig>(params, whole_grid(),",
+     .faults = "mismatch unwritten_output race deadlock"},
 };
 
 }  // namespace catenary::testing

@@ -192,7 +192,7 @@ std::vector<GemmSm90Shape> stream_shapes(const GemmSm90Config& base,
   std::vector<GemmSm90Shape> shapes;
   for (const int cluster_k : {1, 2}) {
     const i64 columns = target.sm_count / cluster_k / std::max<i64>(problem.size.batch, 1) -
-                        (problem.parts - 1);  // last tiles that are not full
+                        (problem.num_parts() - 1);  // last tiles that are not full
     if (columns <= 0) continue;
     const i64 step = 8 * sums;  // as wgmma takes them
     const i64 width = ceil_div(ceil_div(n, columns), step) * step;
@@ -286,6 +286,16 @@ std::string describe(const GemmSm90Config& c) {
                      c.segments > 1 ? fmt::format(", {} K segments", c.segments) : "");
 }
 
+void fit_stages(GemmSm90Config& c, const Target& target) {
+  c.tile.stages = 0;
+  const bool persistent = c.schedule.cluster_k == 0;
+  const i64 fixed =
+      persistent ? c.smem_bytes() : 64 + i64{c.schedule.cluster_k - 1} * c.partials_bytes();
+  const i64 most = persistent ? kMaxPersistentStages : kMaxStages;
+  const i64 stages = (smem_limit(target, c) - fixed) / (c.stage_bytes() + 8 * c.stage_barriers());
+  c.tile.stages = static_cast<i32>(std::clamp<i64>(stages, 0, most));
+}
+
 }  // namespace
 
 llvm::ArrayRef<GemmSm90Shape> gemm_sm90_shapes() { return kShapes; }
@@ -315,14 +325,13 @@ GemmSm90Config with_shape(const GemmSm90Config& base, const GemmSm90Shape& shape
     c.epilogue.in_registers = false;
     c.epilogue.vec = 4;
   }
-  tile.stages = 0;
-  const bool persistent = schedule.cluster_k == 0;
-  const i64 fixed =
-      persistent ? c.smem_bytes() : 64 + i64{schedule.cluster_k - 1} * c.partials_bytes();
-  const i64 most = persistent ? kMaxPersistentStages : kMaxStages;
-  const i64 stages = (smem_limit(target, c) - fixed) / (c.stage_bytes() + 8 * c.stage_barriers());
-  tile.stages = static_cast<i32>(std::clamp<i64>(stages, 0, most));
+  fit_stages(c, target);
   return c;
+}
+
+void fit_persistent(GemmSm90Config& config, const Target& target) {
+  config.schedule.tile_swizzle = choose_swizzle(config, target);
+  fit_stages(config, target);
 }
 
 std::string tile_name(const GemmSm90Config& c) {

@@ -31,6 +31,9 @@ llvm::ArrayRef<GemmSm90Shape> gemm_sm90_shapes();
 GemmSm90Config with_shape(const GemmSm90Config& base, const GemmSm90Shape& shape,
                           const Target& target);
 
+// The tile swizzle of a persistent config, and as many stages as the target has room for.
+void fit_persistent(GemmSm90Config& config, const Target& target);
+
 // "128x256x64g2s4c2": g: cooperative consumer warpgroups (p: ping-pong), s: stages, c: CTAs of an M
 // cluster, n: of an N cluster. "64x64x64g1s6k4": k: CTAs of a cluster split-K (1: none), two to an
 // SM; "64x112x64g1s10k1w": the same, one to an SM.

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
+#include "compiler/families/beside.h"
 #include "compiler/families/gemm_sm90/candidates.h"
 #include "compiler/families/roofline.h"
 
@@ -24,6 +26,16 @@ double row_tiles(const ContractionProblem& problem, const GemmSm90Config& c) {
 double output_tiles(const ContractionProblem& problem, const GemmSm90Config& c) {
   return static_cast<double>(problem.size.batch) * row_tiles(problem, c) * c.schedule.cluster_m *
          c.schedule.cluster_n * ceil_div(problem.size.n, c.cluster_tile_n()) * c.schedule.split_k;
+}
+
+// Tiles of each part of contractions side by side; of a cluster, one.
+llvm::SmallVector<i64, 4> part_tiles(const ContractionProblem& problem, const GemmSm90Config& c) {
+  llvm::SmallVector<i64, 4> tiles;
+  for (const PartSize& part : problem.parts) {
+    tiles.push_back(problem.size.batch * ceil_div(part.m, c.cluster_tile_m()) *
+                    ceil_div(part.n, c.cluster_tile_n()));
+  }
+  return tiles;
 }
 
 // Clocks of shared memory for a k-tile. A k-tile has four wgmma for each 64 rows. Each reads 2 KB
@@ -78,6 +90,13 @@ Prediction predict_gemm_sm90(const ContractionProblem& problem, const Target& ta
   counts.persistent = c.schedule.cluster_k == 0;
   const int clustered_sms = target.sm_count / c.cluster_ctas() * c.cluster_ctas();
   counts.units_per_sm = std::ceil(counts.units / clustered_sms);
+  if (counts.persistent && !problem.parts.empty()) {
+    const auto tiles = part_tiles(problem, c);
+    counts.units =
+        static_cast<double>(std::accumulate(tiles.begin(), tiles.end(), i64{0})) * c.cluster_ctas();
+    counts.units_per_sm =
+        static_cast<double>(persistent_rounds(tiles, clustered_sms / c.cluster_ctas()));
+  }
   counts.k_tiles = std::max<double>(ceil_div(problem.k_tiles(c.block_k()), c.k_slices()), 1);
   counts.stages = c.tile.stages;
   counts.mma_flop = 2.0 * c.tile.block_m * c.tile.block_n * c.block_k() * c.num_accumulators();

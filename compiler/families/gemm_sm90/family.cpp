@@ -125,20 +125,22 @@ class GemmSm90Family final : public ContractionFamily {
     return gemm_sm90_candidates(sm90_layout(problem)->config, problem, target, request);
   }
 
-  // Persistent CTAs take tiles of the whole grid.
+  // Persistent CTAs keep the part's own epilogue and stages: a CTA has tiles of one part.
   std::optional<Candidate> beside(const ContractionProblem& problem, const Target& target,
                                   const Candidate& candidate) const override {
     const auto& shared = candidate.config.get<GemmSm90Config>();
     GemmSm90Config config = sm90_layout(problem)->config;
-    if (shared.schedule.cluster_k == 0 || shared.schedule.split_k != 1 ||
-        config.num_accumulators() < shared.num_accumulators()) {
+    if (shared.schedule.split_k != 1 || config.num_accumulators() < shared.num_accumulators())
       return std::nullopt;
-    }
     config.tile = shared.tile;
     // As many rows of B, in two matrices.
     if (config.dual && !shared.dual) config.tile.block_n /= 2;
     config.schedule = shared.schedule;
-    config.epilogue = shared.epilogue;
+    if (shared.schedule.cluster_k != 0) {
+      config.epilogue = shared.epilogue;
+    } else {
+      fit_persistent(config, target);
+    }
     return gemm_sm90_candidate(config, problem, target);
   }
 

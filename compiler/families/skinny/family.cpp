@@ -63,7 +63,7 @@ SkinnyProblem make_problem(const ContractionProblem& p) {
   problem.base = make_config(p);
   for (const Extent& extent : p.space.batch.at) problem.batch *= extent.size;
   problem.batch *= occupied_groups(p);
-  problem.parts = p.parts;
+  problem.parts = p.num_parts();
   problem.m = rows_of_x(p);
   for (const ContractionOperand& b : p.b) problem.weight_bytes += b.bytes;
   problem.epilogue_bytes = p.bytes() - problem.weight_bytes;
