@@ -269,8 +269,12 @@ std::optional<KernelPlan> plan_beside(llvm::ArrayRef<GroupContext> contexts, dou
     }
     free_us = keep_order(offers, order);
   }
+  // What is predicted to lose by more than the model errs needs no kernel to find that it has none.
+  constexpr double kLosesBy = 1.25;
   llvm::erase_if(offers.all, [&](const Offer& offer) {
-    return !joint_kernel(parts, *joint, first.target, offer).has_value();
+    const double us = offer.candidate.predicted.us;
+    return (!forced.is_forced() && us > kLosesBy * apart_us) ||
+           !joint_kernel(parts, *joint, first.target, offer).has_value();
   });
   const std::string signature = joint_signature(parts);
   std::string note;
