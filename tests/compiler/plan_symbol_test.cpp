@@ -40,13 +40,14 @@ void check_same(const PlanBucket& wide, const PlanBucket& own, i64 size) {
   for (size_t i = 0; i < own.kernels.size(); ++i) {
     const KernelPlan& one = wide.kernels[i];
     const KernelPlan& other = own.kernels[i];
-    CHECK(one.predicted.us == doctest::Approx(other.predicted.us).epsilon(0.05));
-    // CTAs of a symbolic size are rounded up for each row of the result, which may move the best
-    // number of parts.
+    // CTAs of a symbolic size are rounded up for each part, which may move the best number of
+    // parts.
     if (one.family->name() == "reduce") continue;
-    CHECK(one.predicted.bytes == other.predicted.bytes);
     CHECK(one.config_text == other.config_text);
     CHECK(one.grid.ctas(size) == other.grid.ctas(size));
+    if (wide.hi != size) continue;  // neighbours with the same kernels are one bucket
+    CHECK(one.predicted.us == doctest::Approx(other.predicted.us));
+    CHECK(one.predicted.bytes == other.predicted.bytes);
   }
 }
 
