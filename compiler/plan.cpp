@@ -4,6 +4,7 @@
 #include "compiler/plan.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "compiler/families/binding.h"
 #include "compiler/limits.h"
@@ -219,24 +220,42 @@ bool same_kernels(const PlanBucket& a, const PlanBucket& b) {
   return true;
 }
 
-// Bytes that the groups' kernels move, every tensor once per kernel.
-i64 bytes_moved(const VerifiedChain& chain, const FusionPlan& fusion) {
+// Bytes that the groups' kernels move at the symbol's upper bound, every tensor once per kernel.
+std::vector<i64> group_bytes(const VerifiedChain& chain, const FusionPlan& fusion, i64 symbol) {
   const MemoryMap memory = map_memory(chain, fusion);
-  i64 bytes = 0;
+  std::vector<i64> bytes;
   for (size_t g = 0; g < fusion.groups.size(); ++g) {
-    bytes += program_bytes(build_group(chain, fusion, memory, static_cast<int>(g)));
+    const GroupTensors tensors = build_group(chain, fusion, memory, static_cast<int>(g));
+    bytes.push_back(program_bytes(tensors, symbol));
   }
   return bytes;
 }
 
+// The same of all kernels of the last bucket. Contractions side by side read their operand once.
+i64 bytes_moved(const VerifiedChain& chain, const Plan& plan, const FusionPlan& fusion) {
+  const PlanBucket& bucket = plan.buckets.back();
+  std::vector<i64> bytes = group_bytes(chain, fusion, bucket.hi);
+  for (const std::vector<int>& set : fusion.beside) {
+    const ValueId anchor = fusion.groups[set.front()].anchors[0].value;
+    const auto joint = llvm::find_if(bucket.kernels, [&](const KernelPlan& kernel) {
+      return !kernel.beside.empty() && llvm::is_contained(kernel.values, anchor);
+    });
+    if (joint == bucket.kernels.end()) continue;
+    for (int member : set) bytes[member] = 0;
+    bytes[set.front()] = joint->predicted.bytes;
+  }
+  return std::accumulate(bytes.begin(), bytes.end(), i64{0});
+}
+
 void sum_up(const VerifiedChain& chain, Plan& plan, const FusionPlan& fusion) {
   const FusionPlan unfused = fuse_chain(chain, false);
-  plan.fused_bytes = bytes_moved(chain, fusion);
+  plan.fused_bytes = bytes_moved(chain, plan, fusion);
   plan.fused_kernels = static_cast<int>(fusion.groups.size());
   for (const KernelPlan& kernel : plan.buckets.back().kernels) {
     plan.fused_kernels -= static_cast<int>(kernel.beside.size());
   }
-  plan.unfused_bytes = bytes_moved(chain, unfused);
+  const auto apart = group_bytes(chain, unfused, plan.buckets.back().hi);
+  plan.unfused_bytes = std::accumulate(apart.begin(), apart.end(), i64{0});
   plan.unfused_kernels = static_cast<int>(unfused.groups.size());
   for (const KernelPlan& kernel : plan.buckets.back().kernels) {
     plan.roofline_us += kernel.predicted.floor_us;

@@ -44,7 +44,8 @@ Operand bind_operand(const GroupContext& context, const TensorUse& tensor, const
     operand.vec = static_cast<i32>(std::max<i64>(1, bytes / dtype_bytes(place.dtype)));
   }
   // A store stays in L2 for the next kernel unless the kernel's tensors do not fit there anyway.
-  const bool fits_l2 = program_bytes(context.tensors) <= context.target.l2_bytes / 2;
+  const bool fits_l2 =
+      program_bytes(context.tensors, context.symbol_hi) <= context.target.l2_bytes / 2;
   // Sums of rows are few.
   operand.streamed = covers_all && !tensor.rows && operand.rows == 1 && !(tensor.store && fits_l2);
   operand.weight = place.weight && !tensor.store;
@@ -185,9 +186,9 @@ int live_values(const Program& program) {
   return most;
 }
 
-i64 program_bytes(const GroupTensors& tensors) {
+i64 program_bytes(const GroupTensors& tensors, i64 symbol) {
   i64 bytes = 0;
-  for (const MemoryLocation& place : tensors.locations) bytes += place.binding.bytes;
+  for (const MemoryLocation& place : tensors.locations) bytes += bytes_at(place, symbol);
   return bytes;
 }
 

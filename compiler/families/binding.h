@@ -74,8 +74,9 @@ int vector_width(const Program& program, int limit);
 // loaded before the first value is computed.
 int live_values(const Program& program);
 
-// Bytes that the program's tensors move, each once, and its elementwise work in flops.
-i64 program_bytes(const GroupTensors& tensors);
+// Bytes of a group's tensors, each once, where the symbol is `symbol`, and a program's elementwise
+// work in flops.
+i64 program_bytes(const GroupTensors& tensors, i64 symbol);
 double program_flops(const Program& program, i64 elements);
 
 // The program with its weights loaded before the dependency wait (Operand::before_wait).

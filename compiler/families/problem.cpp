@@ -365,7 +365,7 @@ class AxesBuilder {
   ContractionOperand operand(const Segment& segment, int column) const {
     const MemoryLocation& memory = location(column);
     ContractionOperand operand{matrix(segment, column), memory.dtype, memory.weight,
-                               memory.binding.bytes, std::nullopt};
+                               bytes_at(memory, context_.symbol_hi), std::nullopt};
     const auto& dequant = context_.tensors.dequants[matrix_of_[column]];
     if (dequant) add_dequant(segment, column, *dequant, operand);
     return operand;
@@ -375,7 +375,7 @@ class AxesBuilder {
                    ContractionOperand& operand) const {
     const auto numbers = [&](int index) {
       const MemoryLocation& memory = context_.tensors.locations[index];
-      operand.bytes += memory.binding.bytes;
+      operand.bytes += bytes_at(memory, context_.symbol_hi);
       operand.weight = operand.weight && memory.weight;
       return BlockOperand{index, memory.dtype, memory.strides.end()[-2], memory.strides.end()[-1]};
     };
@@ -429,7 +429,7 @@ class AxesBuilder {
     for (size_t i = 0; i < context_.tensors.locations.size(); ++i) {
       const bool matrix = context_.tensors.is_matrix(static_cast<int>(i));
       (matrix ? size.matrix_bytes : size.epilogue_bytes) +=
-          context_.tensors.locations[i].binding.bytes;
+          bytes_at(context_.tensors.locations[i], size.symbol);
     }
     size.epilogue_flops = program_flops(p.program, size.batch * size.m * size.n);
   }

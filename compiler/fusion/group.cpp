@@ -276,6 +276,25 @@ bool GroupTensors::is_matrix(int location) const {
   return llvm::is_contained(matrices, location) || llvm::any_of(dequants, reads);
 }
 
+namespace {
+
+void set_shape(const TensorType& type, MemoryLocation& location) {
+  const auto symbolic = [](const Dim& dim) { return dim.symbolic; };
+  if (llvm::any_of(type.shape, symbolic)) location.shape = type.shape;
+}
+
+}  // namespace
+
+i64 bytes_at(const MemoryLocation& location, i64 symbol) {
+  if (location.shape.empty()) return location.binding.bytes;
+  TensorType type;
+  type.dtype = location.dtype;
+  type.shape = location.shape;
+  type.strides = location.strides;
+  type.packed = location.packed;
+  return span_bytes(with_symbol(std::move(type), symbol));
+}
+
 MemoryLocation parameter_location(const VerifiedChain& chain, ValueId id) {
   MemoryLocation location;
   const TensorType& type = chain.info(id).type;
@@ -287,6 +306,7 @@ MemoryLocation parameter_location(const VerifiedChain& chain, ValueId id) {
   location.binding.bytes = span_bytes(type);
   location.dtype = type.dtype;
   location.strides = type.strides;
+  set_shape(type, location);
   location.weight = chain.value(id).role == Role::kWeight;
   location.packed = type.packed;
   return location;
@@ -306,6 +326,7 @@ MemoryLocation output_location(const VerifiedChain& chain, int i) {
   }
   location.dtype = type.dtype;
   location.strides = type.strides;
+  set_shape(type, location);
   return location;
 }
 
@@ -362,6 +383,7 @@ MemoryMap map_memory(const VerifiedChain& chain, const FusionPlan& fusion) {
       const TensorType& type = chain.info(id).type;
       stores.push_back(
           workspace_location(memory, chain.value(id).name, own, type.strides, span_bytes(type)));
+      set_shape(type, stores.back());
       memory.home[id] = stores.back();
     }
     map_column_sums(chain, group, memory);

@@ -16,10 +16,15 @@ namespace catenary {
 struct MemoryLocation {
   SlotBinding binding;
   DType dtype = DType::kF32;
+  llvm::SmallVector<Dim, 4> shape;    // of the value; empty if it has no symbolic dimension
   llvm::SmallVector<i64, 4> strides;  // per dimension of the value
   bool weight = false;                // a parameter with role weight
   bool packed = false;                // in the packed layout; strides are of the plain one
 };
+
+// Bytes that the tensor spans where the symbol is `symbol`. SlotBinding::bytes is that of the
+// symbol's upper bound, which a buffer needs.
+i64 bytes_at(const MemoryLocation& location, i64 symbol);
 
 // How a matrix is dequantised as it is read: locations of its scales and zeros.
 struct DequantTensors {

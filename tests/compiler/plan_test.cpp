@@ -63,8 +63,8 @@ std::vector<std::string> computed_names(const VerifiedChain& chain, const Kernel
   return names;
 }
 
-// Slots that the kernel's code addresses, and those of them that it writes.
-void addressed_slots(const KernelPlan& kernel, std::set<i32>& all, std::set<i32>& written) {
+// Slots that one part's code addresses, and those of them that it writes.
+void add_slots_of_part(const KernelPlan& kernel, std::set<i32>& all, std::set<i32>& written) {
   for (const Program* program : {&kernel.prologue, &kernel.program}) {
     for (const ProgramLine& line : *program) {
       const bool store = line.kind == ProgramLine::Kind::kStore;
@@ -104,7 +104,13 @@ std::string memory_problem(const Plan& plan, const PlanBucket& bucket) {
   std::set<i64> ready;
   for (const KernelPlan& kernel : bucket.kernels) {
     std::set<i32> all, written;
-    addressed_slots(kernel, all, written);
+    add_slots_of_part(kernel, all, written);
+    for (const KernelPart& beside : kernel.beside) {
+      KernelPlan part = kernel;
+      part.config = beside.config;
+      part.program = beside.program;
+      add_slots_of_part(part, all, written);
+    }
     for (i32 i = 0; i < static_cast<i32>(kernel.slots.size()); ++i) {
       const SlotBinding& slot = kernel.slots[i];
       if (all.erase(i) == 0) return fmt::format("{}: slot {} is idle", kernel.symbol, i);

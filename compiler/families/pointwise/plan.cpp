@@ -138,7 +138,8 @@ Expected<KernelPlan> plan_pointwise(const GroupContext& context) {
                                    config.vec, config.unroll, config.threads);
   const Target& target = context.target;
   kernel.predicted = predict_elementwise(
-      target, program_bytes(context.tensors), program_flops(kernel.program, elements),
+      target, program_bytes(context.tensors, context.symbol_hi),
+      program_flops(kernel.program, elements),
       static_cast<double>(kernel.grid.ctas(context.symbol_hi)) * config.threads);
   return kernel;
 }

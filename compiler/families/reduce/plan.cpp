@@ -135,6 +135,37 @@ double busy_ctas(const Target& target, double ctas) {
   return per_sm <= 1 ? ctas : target.sm_count * per_sm / std::ceil(per_sm);
 }
 
+// CTAs of `lanes` vectors of results. One symbolic dimension counts as at the launch, another one
+// has its largest size: CTAs outside the space return at once.
+void set_grid(const Reduction& r, const ReduceConfig& config, GridRule& grid) {
+  const auto& axes = r.reduce.space.axes;
+  const size_t terms = r.reduce.term_rank;
+  const Extent inner = axes.size() > terms ? axes.back().extent : Extent(1);
+  i64 outer = config.parts;
+  Extent symbolic;
+  for (size_t a = terms; a + 1 < axes.size(); ++a) {
+    const Extent& extent = axes[a].extent;
+    if (extent.scale != 0 && symbolic.scale == 0) {
+      symbolic = extent;
+    } else {
+      outer *= extent.size;
+    }
+  }
+  const i64 vectors = ceil_div(inner.size, config.vec) * outer;
+  grid.block = config.lanes;
+  grid.size = symbolic.scale == 0 ? vectors : vectors * symbolic.size;
+  grid.scale = vectors * symbolic.scale;
+  if (symbolic.scale != 0 || inner.scale == 0) return;
+  // The vectors' own dimension counts at the launch: whole CTAs for each outer index, where those
+  // are fewer than CTAs for all vectors at its largest size.
+  GridRule rows;
+  rows.fixed = outer;
+  rows.size = inner.size;
+  rows.scale = inner.scale;
+  rows.block = i64{config.lanes} * config.vec;
+  if (rows.ctas(r.context.symbol_hi) <= grid.ctas(r.context.symbol_hi)) grid = rows;
+}
+
 // A kernel of the reduction: `bytes` that it moves.
 KernelPlan make_kernel(const Reduction& r, const ReduceConfig& config, Program prologue,
                        Program program, i64 terms, i64 bytes) {
@@ -147,12 +178,7 @@ KernelPlan make_kernel(const Reduction& r, const ReduceConfig& config, Program p
   kernel.config = config;
   kernel.threads = config.lanes * config.slices;
   kernel.smem_bytes = config.slices > 1 ? i64{4} * config.sums * kernel.threads * config.vec : 0;
-  // Sized for the symbol's largest value: CTAs outside the space return at once.
-  i64 vectors = ceil_div(r.inner, config.vec) * config.parts;
-  const auto& axes = r.reduce.space.axes;
-  for (size_t a = r.reduce.term_rank; a + 1 < axes.size(); ++a) vectors *= axes[a].extent.size;
-  kernel.grid.size = vectors;
-  kernel.grid.block = config.lanes;
+  set_grid(r, config, kernel.grid);
   kernel.symbol = fmt::format("{}_reduce_l{}s{}", r.context.name, config.lanes, config.slices);
   kernel.config_text = fmt::format("reduce, {} lanes x {} slices, {} elements per lane",
                                    config.lanes, config.slices, config.vec);
@@ -171,8 +197,8 @@ KernelPlan make_kernel(const Reduction& r, const ReduceConfig& config, Program p
 KernelPlan whole_kernel(const Reduction& r) {
   ReduceConfig config = r.config;
   choose_shape(r, r.prologue, r.program, r.terms, r.outputs, config);
-  KernelPlan kernel =
-      make_kernel(r, config, r.prologue, r.program, r.terms, program_bytes(r.context.tensors));
+  KernelPlan kernel = make_kernel(r, config, r.prologue, r.program, r.terms,
+                                  program_bytes(r.context.tensors, r.context.symbol_hi));
   kernel.prologue_results = r.context.tensors.prologue_results;
   return kernel;
 }
@@ -224,8 +250,9 @@ PlannedGroup kernels_in_parts(const Reduction& r, int parts, i64 workspace_bytes
   const i64 terms = ceil_div(r.terms, i64{parts});
   // As wide as the terms: f32 results are stored by two accesses.
   choose_shape(r, r.prologue, r.prologue, terms, r.outputs * parts, first);
-  planned.kernels.push_back(make_kernel(r, first, r.prologue, to_workspace, r.terms,
-                                        program_bytes(r.context.tensors) + slot.bytes));
+  planned.kernels.push_back(
+      make_kernel(r, first, r.prologue, to_workspace, r.terms,
+                  program_bytes(r.context.tensors, r.context.symbol_hi) + slot.bytes));
   planned.kernels.back().prologue_results = r.context.tensors.prologue_results;
 
   ReduceConfig second = r.config;

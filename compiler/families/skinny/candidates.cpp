@@ -278,8 +278,9 @@ std::optional<Candidate> even_candidate(const SkinnyProblem& problem, const Targ
   constexpr int kTriedRounds = 16;
   constexpr int kLeastRows = 8;                           // X of 8 rows is as many bytes
   const i64 held = target.smem_per_sm * target.sm_count;  // at once
-  const int least = static_cast<int>(problem.weight_bytes / (problem.batch * held));
   std::optional<Candidate> best;
+  if (problem.batch == 0) return best;  // there is nothing to divide
+  const int least = static_cast<int>(problem.weight_bytes / (problem.batch * held));
   for (int per_sm = std::max(least, 1); per_sm < least + kTriedRounds; ++per_sm) {
     const i64 ctas = i64{per_sm} * target.sm_count / problem.batch;
     const i64 slices = std::min(ctas / cluster_k - (problem.parts - 1), problem.base.n_vectors());
