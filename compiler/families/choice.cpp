@@ -91,6 +91,13 @@ SumOrder invariant_order(const Offers& offers) {
   return wgmma ? SumOrder::kAscendingWgmma : SumOrder::kAscending;
 }
 
+Error no_invariant_candidate(const GroupContext& context) {
+  return make_error(ErrorCode::kUnsupported,
+                    "no kernel of '{}' on {} sums K in one order for every number of rows: plan it "
+                    "without batch_invariant",
+                    context.chain.value(context.group.anchors[0].value).name, context.target.name);
+}
+
 // Keeps the candidates of that order. Returns the predicted time of the best one of any order.
 double keep_order(Offers& offers, SumOrder order) {
   const double free_us = offers.all.empty() ? 0 : offers.all.front().candidate.predicted.us;
@@ -230,7 +237,9 @@ Expected<PlannedGroup> plan_contraction(const GroupContext& context, i64 workspa
   const std::string signature = problem_signature(*problem);
   Offers offers = collect_offers(*problem, context.target, forced_request(context.options));
   const bool invariant = context.options.batch_invariant;
+  const bool computed = !offers.all.empty();
   const double free_us = invariant ? keep_order(offers, invariant_order(offers)) : 0;
+  if (computed && offers.all.empty()) return no_invariant_candidate(context);
   std::string note;
   const Offer* offer = pick(context, *problem, signature, offers, note);
   if (offer == nullptr) return no_candidate(context, offers);

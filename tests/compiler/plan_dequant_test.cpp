@@ -47,3 +47,19 @@ TEST_CASE("random quantised weights and small M have a kernel on sm_90a, and a r
   CHECK(dequantised > 40);
   CHECK(planned_here * 10 > dequantised * 7);
 }
+
+TEST_CASE("quantised weights have no order of K for every number of rows: a sentence says so") {
+  const VerifiedChain chain = llvm::cantFail(verify(llvm::cantFail(
+      parse("chain c[M in 1..8](input x: bf16[M, 128], weight q: i4[64, 128] packed,\n"
+            "    weight s: bf16[64, 1]) {\n"
+            "  y = contract \"mk,nk->mn\"(x, dequant(q, s) block (1, 128))\n  return y: bf16 }"))));
+  PlanOptions invariant;
+  invariant.batch_invariant = true;
+  auto plan = make_plan(chain, llvm::cantFail(find_target("h200")), invariant);
+  REQUIRE(!plan);
+  const ErrorReport refused = take_report(plan.takeError());
+  CHECK(refused.code == ErrorCode::kUnsupported);
+  CHECK(refused.message ==
+        "no kernel of 'y' on h200 sums K in one order for every number of rows: plan it without "
+        "batch_invariant");
+}
