@@ -60,7 +60,7 @@ const Case kSymbols[] = {
      "weight w: e4m3[8, M] strides[8, 1], weight t: f32[1, M] strides[8, 1]",
      "y = contract \"mk,nk->mn\"(dequant(x, s) block (1, 1), dequant(w, t) block (128, 1)) "
      "return y: f32",
-     "operand 'x' of 't4' is e4m3[4, M] strides[8, 1]: dequant takes a matrix"},
+     "operand 'x' of 't4' is e4m3[4, M]: dequant takes a matrix"},
 };
 
 constexpr const char* kChain =
