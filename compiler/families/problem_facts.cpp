@@ -21,6 +21,11 @@ bool ContractionProblem::is_dequantised() const {
   return llvm::any_of(a, dequantised) || llvm::any_of(b, dequantised);
 }
 
+bool ContractionProblem::is_block_scaled() const {
+  return a.size() == 1 && b.size() == 1 && products.size() == 1 && num_accumulators() == 1 &&
+         a[0].dequant && b[0].dequant && is_fp8(a[0].dtype) && is_fp8(b[0].dtype) && !row_squares;
+}
+
 int ContractionProblem::num_column_sums() const {
   return static_cast<int>(
       llvm::count_if(program, [](const ProgramLine& line) { return line.operand.rows != 1; }));

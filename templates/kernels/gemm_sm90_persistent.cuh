@@ -47,7 +47,8 @@ CATENARY_DEVICE void run_mma_warpgroup(const P& params, u32 smem, u32 rank, u32 
       order_phase ^= 1;
     }
     typename T::Accumulators d;
-    mainloop<kConfig>(d, smem, warpgroup, range, state, [&] {
+    const TileScales<kConfig> scales(params, work, work.m0 + row);
+    mainloop<kConfig>(d, smem, warpgroup, range, state, scales, [&] {
       if constexpr (!TileEpilogue::kPrefetchTile)
         TileEpilogue::prefetch(params, work, n, prefetched);
     });
