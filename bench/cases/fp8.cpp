@@ -114,6 +114,22 @@ Case gated_case(const Layer& l, bool quantised) {
   return c;
 }
 
+// Scales per block; the result in bf16.
+Case gated_blocks_case(const Layer& l) {
+  Case c = gated_case(l, false);
+  c.name = fmt::format("fp8_blocks_gated/{}/e4m3", c.shape);
+  c.chain = fmt::format(
+      "chain fp8_blocks_gated(input x: e4m3[{0}, {2}], input s: f32[{0}, {4}] strides[1, {0}],\n"
+      "                       weight wg: e4m3[{1}, {2}], weight t: f32[{3}, {4}],\n"
+      "                       weight wu: e4m3[{1}, {2}], weight u: f32[{3}, {4}]) {{\n"
+      "  d = dequant(x, s) block (1, 128)\n"
+      "  g = contract \"mk,nk->mn\"(d, dequant(wg, t) block (128, 128))\n"
+      "  h = contract \"mk,nk->mn\"(d, dequant(wu, u) block (128, 128))\n"
+      "  y = mul(silu(g), h)\n  return y: bf16\n}}\n",
+      l.m, l.n, l.k, ceil_div(l.n, 128), ceil_div(l.k, 128));
+  return c;
+}
+
 // x [B,G,K], w [G,N,K].
 Case grouped_case(i64 b, i64 g, i64 n, i64 k) {
   Case c = fp8_case("grouped", fmt::format("{}x{}x{}x{}", b, g, n, k), g * product_flops(b, n, k));
@@ -178,6 +194,7 @@ std::vector<Case> fp8_cases() {
   }
   for (const Layer& layer : {Layer{4096, 14336, 4096}, Layer{8192, 8192, 8192}}) {
     for (const bool quantised : {false, true}) cases.push_back(gated_case(layer, quantised));
+    cases.push_back(gated_blocks_case(layer));
   }
   for (const Layer& layer : kDense) cases.push_back(blocks_case(layer, true));
   for (const Layer& layer : {kDense[0], kDense[2]}) cases.push_back(blocks_case(layer, false));

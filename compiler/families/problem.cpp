@@ -480,8 +480,9 @@ Expected<ContractionProblem> make_contraction_problem(const GroupContext& contex
   const bool dequantised = llvm::any_of(dequants, [](const auto& d) { return d.has_value(); });
   if (dequantised) {
     const bool both = dequants[0] && dequants[1];
-    swapped = both ? !ragged && dequants[0]->block.rows > 1 && dequants[1]->block.rows == 1
-                   : dequants[0].has_value();
+    if (!both) swapped = dequants[0].has_value();
+    if (both && !dual && !ragged)
+      swapped = dequants[0]->block.rows > 1 && dequants[1]->block.rows == 1;
   }
   AxesBuilder builder(context, swapped);
   Expected<ContractionProblem> problem = builder.build();

@@ -90,10 +90,11 @@ struct ContractionProblem {
   // most kernels compute.
   bool is_single_or_dual() const { return has_plain_products() && !row_squares; }
   bool has_plain_products() const;
+  bool has_products_over_one_a() const;  // the same, dequantised or not
   bool is_dual() const { return num_accumulators() == 2; }
   // Is an operand dequantised as it is read?
   bool is_dequantised() const;
-  // One product of two operands of fp8 with scales per block.
+  // One product of operands of fp8 with scales per block, or two over one A.
   bool is_block_scaled() const;
   // K segments, each with its own A and B, of one accumulator. Their sizes are not symbolic.
   bool is_sum() const;

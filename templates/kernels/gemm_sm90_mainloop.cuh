@@ -108,7 +108,7 @@ struct PromotedMainloop {
                                   const Scales& scales, const KTileScales& of_k_tile) {
     Partial& sum = d[part % T::kAccumulators][part / T::kAccumulators];
     wgmma_pin(sum);
-    scales.add(sum, sums, part / T::kAccumulators, of_k_tile);
+    scales.add(sum, sums, part, of_k_tile);
   }
 
   // Where the loop is: shared memory and warpgroup, the stage, whether it is at the last k-tile,

@@ -36,22 +36,25 @@ template <const GemmSm90Config& kConfig>
 struct TileScales<kConfig, true> {
   static constexpr BlockScales kA = kConfig.scale_a;
   static constexpr BlockScales kB = kConfig.scale_b;
+  static constexpr BlockScales kB2 = kConfig.scale_b2;
+  static constexpr int kAccumulators = GemmSm90Traits<kConfig>::kAccumulators;
   static constexpr int kFragments = GemmSm90Traits<kConfig>::kFragments;
   static constexpr GemmSm90Config::ScaleBlocks kBlocks = kConfig.scale_blocks();
   static constexpr bool kChecksRows = kConfig.ragged.kind != Ragged::kNone ||
                                       kConfig.space.m.scale != 0 ||
                                       kConfig.space.m.size % kConfig.cluster_tile_m() != 0;
-  static_assert(kConfig.promotes() && !kConfig.dual && kConfig.segments == 1 &&
-                    kConfig.space.k_outer == 1,
-                "one product, whose sums are promoted");
+  static_assert(kConfig.promotes() && kConfig.segments == 1 && kConfig.space.k_outer == 1,
+                "one product, or two over one A, whose sums are promoted");
   static_assert(kBlocks.most <= 2, "columns of two blocks of B");
-  static_assert(kA.columns % kConfig.block_k() == 0 && kB.columns % kConfig.block_k() == 0,
+  static_assert(kA.columns % kConfig.block_k() == 0 && kB.columns % kConfig.block_k() == 0 &&
+                    kB2.columns % kConfig.block_k() == 0,
                 "the terms of a k-tile have one scale");
 
-  // a[2 f + h] is of the row 64 f + 8 h after the thread's first one, b[i] of the tile's block i.
+  // a[2 f + h] is of the row 64 f + 8 h after the thread's first one, b[s][i] of the tile's block i
+  // of B number s.
   struct KTile {
     float a[2 * kFragments];
-    float b[kBlocks.most];
+    float b[kAccumulators][kBlocks.most];
   };
 
   // `row`: the first one of this warp.
@@ -67,11 +70,11 @@ struct TileScales<kConfig, true> {
       constexpr i64 kLast = (kConfig.space.n.size - 1) / kB.rows;
       block = work.n0 / kB.rows;
       first_columns_ = static_cast<i32>((block + 1) * kB.rows - work.n0);
-      next_ = block < kLast ? kB.stride_row * 4 : 0;
+      more_ = block < kLast;
       if (block > kLast) block = kLast;
     }
-    b_ = static_cast<const u8*>(params.ptr[kB.slot]) +
-         (work.group * kB.stride_group + block * kB.stride_row) * 4;
+    b_[0] = of_block<kB>(params, work.group, block);
+    if constexpr (kConfig.dual) b_[1] = of_block<kB2>(params, work.group, block);
   }
 
   // The scales of k-tile `k_tile`. Those after the end of K, of a tile without a group, are 0, and
@@ -81,29 +84,29 @@ struct TileScales<kConfig, true> {
     KTile scales = {};
     if (GemmSm90Traits<kConfig>::kAddsZeroKTile && k >= kConfig.space.k.size) return scales;
     const u8* a = a_ + k / static_cast<u32>(kA.columns) * (kA.stride_column * 4);
-    const u8* b = b_ + k / static_cast<u32>(kB.columns) * (kB.stride_column * 4);
 #pragma unroll
     for (int i = 0; i < 2 * kFragments; ++i) {
       const i32 row = i / 2 * 64 + i % 2 * 8;
       if (!kChecksRows || row < rows_left_)
         scales.a[i] = bits_to_f32(ld_global_u32(a + row * kA.stride_row * 4));
     }
-    scales.b[0] = bits_to_f32(ld_global_u32(b));
-    if constexpr (kBlocks.most == 2) scales.b[1] = bits_to_f32(ld_global_u32(b + next_));
+    load_b<kB>(k, b_[0], scales.b[0]);
+    if constexpr (kConfig.dual) load_b<kB2>(k, b_[1], scales.b[1]);
     return scales;
   }
 
-  // Adds the sums of fragment `f` to `sum`. Registers 4 j to 4 j + 3 of a thread are of columns 8 j
-  // to 8 j + 7; the first two are of the first of its two rows.
+  // Adds the sums of part `part` (as in PromotedMainloop) to `sum`. Registers 4 j to 4 j + 3 of a
+  // thread are of columns 8 j to 8 j + 7; the first two are of the first of its two rows.
   template <int kRegisters>
-  CATENARY_DEVICE void add(float (&sum)[kRegisters], const float (&sums)[kRegisters], u32 f,
+  CATENARY_DEVICE void add(float (&sum)[kRegisters], const float (&sums)[kRegisters], u32 part,
                            const KTile& scales) const {
+    const u32 f = part / kAccumulators, s = part % kAccumulators;
     float scale[2][kBlocks.most];
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
 #pragma unroll
       for (int block = 0; block < kBlocks.most; ++block)
-        scale[h][block] = mul_rn(scales.a[2 * f + h], scales.b[block]);
+        scale[h][block] = mul_rn(scales.a[2 * f + h], scales.b[s][block]);
     }
 #pragma unroll
     for (int i = 0; i < kRegisters; ++i) {
@@ -114,6 +117,22 @@ struct TileScales<kConfig, true> {
   }
 
  private:
+  // Where the scales of block `block` of a group's B begin.
+  template <BlockScales kScales, class P>
+  static CATENARY_DEVICE const u8* of_block(const P& params, u32 group, i64 block) {
+    return static_cast<const u8*>(params.ptr[kScales.slot]) +
+           (group * kScales.stride_group + block * kScales.stride_row) * 4;
+  }
+
+  // Those of the tile's blocks of one B at `k`.
+  template <BlockScales kScales>
+  CATENARY_DEVICE void load_b(u32 k, const u8* from, float (&b)[kBlocks.most]) const {
+    from += k / static_cast<u32>(kScales.columns) * (kScales.stride_column * 4);
+    b[0] = bits_to_f32(ld_global_u32(from));
+    if constexpr (kBlocks.most == 2)
+      b[1] = bits_to_f32(ld_global_u32(from + (more_ ? kScales.stride_row * 4 : 0)));
+  }
+
   // Columns of the tile's first block of B. A choice between two registers where it varies.
   CATENARY_DEVICE i32 first_columns() const {
     if constexpr (kBlocks.first_columns != GemmSm90Config::kVaries) return kBlocks.first_columns;
@@ -123,9 +142,9 @@ struct TileScales<kConfig, true> {
   u32 k_begin_;
   i32 rows_left_;
   i32 first_columns_ = 0;
-  i64 next_ = 0;  // bytes to the second block of B
+  bool more_ = false;  // has B a block after the tile's first one?
   const u8* a_;
-  const u8* b_;
+  const u8* b_[kAccumulators];
 };
 
 }  // namespace catenary

@@ -65,6 +65,7 @@ struct GemmSm90Config {
   bool block_scaled = false;  // fp8: the sums of a k-tile are scaled as they are promoted
   BlockScales scale_a = {};
   BlockScales scale_b = {};
+  BlockScales scale_b2 = {};  // of a dual GEMM, in blocks as those of B
   GemmSm90Tile tile = {};
   GemmSm90Schedule schedule = {};
   GemmSm90Epilogue epilogue = {};

@@ -159,13 +159,24 @@ TEST_CASE("what is refused, and elsewhere") {
       "'w' is not a matrix with the summed label innermost");
 }
 
-TEST_CASE("two products over one activation are two kernels") {
-  const Plan plan = planned(
-      "chain a(input x: e4m3[512, 256], input s: f32[512, 2], weight w: e4m3[384, 256],\n"
-      "        weight t: f32[3, 2], weight v: e4m3[384, 256], weight u: f32[3, 2]) {\n"
-      "  d = dequant(x, s) block (1, 128)\n"
-      "  g = contract \"mk,nk->mn\"(d, dequant(w, t) block (128, 128))\n"
-      "  h = contract \"mk,nk->mn\"(d, dequant(v, u) block (128, 128))\n"
-      "  y = mul(silu(g), h)\n  return y: bf16 }");
-  CHECK(plan.buckets[0].kernels.size() == 2);
+TEST_CASE("two products over one activation are a dual GEMM where their blocks agree") {
+  const auto gated = [](const char* weights, const char* block_v) {
+    return planned(fmt::format(
+        "chain a(input x: e4m3[512, 256], input s: f32[512, 2], weight w: e4m3[384, 256],\n"
+        "        weight t: f32[3, 2], {}) {{\n"
+        "  d = dequant(x, s) block (1, 128)\n"
+        "  g = contract \"mk,nk->mn\"(d, dequant(w, t) block (128, 128))\n"
+        "  h = contract \"mk,nk->mn\"(d, dequant(v, u) block {})\n"
+        "  y = mul(silu(g), h)\n  return y: bf16 }}",
+        weights, block_v));
+  };
+  const Plan dual =
+      gated("weight v: e4m3[384, 256], weight u: f32[3, 2] strides[1, 3]", "(128, 128)");
+  REQUIRE(dual.buckets[0].kernels.size() == 1);
+  CHECK(config(dual).dual);
+  CHECK(config(dual).scale_b.stride_row == 2);
+  CHECK(config(dual).scale_b2 == BlockScales{config(dual).scale_b2.slot, 128, 128, 1, 3, 0});
+  CHECK(config(dual).scale_b2.slot != config(dual).scale_b.slot);
+  const Plan apart = gated("weight v: e4m3[384, 256], weight u: f32[2, 2]", "(256, 128)");
+  CHECK(apart.buckets[0].kernels.size() == 2);
 }

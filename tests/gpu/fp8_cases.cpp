@@ -71,6 +71,23 @@ std::string blocks_experts(const char* strides_s, const char* strides_t) {
       strides_s, strides_t);
 }
 
+const char* const kBlocksGated =
+    "chain a(input x: e4m3[264, 272], input s: f32[264, 3], weight w: e4m3[328, 272],\n"
+    "        weight t: f32[3, 3], weight v: e4m3[328, 272], weight u: f32[3, 3] strides[1, 4]) {\n"
+    "  d = dequant(x, s) block (1, 128)\n"
+    "  g = contract \"mk,nk->mn\"(d, dequant(w, t) block (128, 128))\n"
+    "  h = contract \"mk,nk->mn\"(d, dequant(v, u) block (128, 128))\n"
+    "  y = mul(relu(g), h)\n  return y: bf16 }";
+
+const char* const kBlocksGatedExperts =
+    "chain a(input x: e4m3[700, 272], input s: f32[700, 3] strides[1, 700], input ends: i32[4],\n"
+    "        weight w: e4m3[4, 136, 272], weight t: f32[4, 2, 3], weight v: e4m3[4, 136, 272],\n"
+    "        weight u: f32[4, 2, 3]) {\n"
+    "  d = dequant(x, s) block (1, 128)\n"
+    "  g = contract \"mk,enk->mn\"(d, dequant(w, t) block (128, 128)) ragged m by ends over e\n"
+    "  h = contract \"mk,enk->mn\"(d, dequant(v, u) block (128, 128)) ragged m by ends over e\n"
+    "  y = mul(relu(g), h)\n  return y: bf16 }";
+
 const char* const kBlocksRows =
     "chain a[M in 0..300](input x: e4m3[M, 1200], input s: f32[M, 10] strides[1, 300],\n"
     "                     weight w: e4m3[200, 1200], weight t: f32[2, 10]) {\n"
@@ -92,6 +109,10 @@ void add_blocks(std::vector<WrittenCase>& cases) {
       cases.push_back(made(fmt::format("blocks {} {}", dtype, rows_inside ? "rows" : "columns"),
                            blocks(dtype, 520, 392, 1040, rows_inside, dtype)));
     }
+  }
+  for (const char* tile : {"", "128x128x128g2s4", "128x96x128g2s4", "64x64x128p2s4"}) {
+    cases.push_back(made(fmt::format("blocks gated {}", tile), kBlocksGated, tile));
+    cases.push_back(made(fmt::format("blocks gated experts {}", tile), kBlocksGatedExperts, tile));
   }
   // Weight streams of a width that has columns of one block and of two.
   cases.push_back(made("blocks small M", blocks("e4m3", 9, 5400, 1200, false, "bf16")));

@@ -44,6 +44,23 @@ std::string experts(const char* strides_s, const char* strides_t) {
       strides_s, strides_t);
 }
 
+const char* const kGated =
+    "chain a(input x: e4m3[264, 272], input s: f32[264, 3], weight w: e4m3[328, 272],\n"
+    "        weight t: f32[3, 3], weight v: e4m3[328, 272], weight u: f32[3, 3] strides[1, 4]) {\n"
+    "  d = dequant(x, s) block (1, 128)\n"
+    "  g = contract \"mk,nk->mn\"(d, dequant(w, t) block (128, 128))\n"
+    "  h = contract \"mk,nk->mn\"(d, dequant(v, u) block (128, 128))\n"
+    "  y = mul(relu(g), h)\n  return y: f32 }";
+
+const char* const kGatedExperts =
+    "chain a(input x: e4m3[200, 272], input s: f32[200, 3] strides[1, 200], input ends: i32[4],\n"
+    "        weight w: e4m3[4, 136, 272], weight t: f32[4, 2, 3], weight v: e4m3[4, 136, 272],\n"
+    "        weight u: f32[4, 2, 3]) {\n"
+    "  d = dequant(x, s) block (1, 128)\n"
+    "  g = contract \"mk,enk->mn\"(d, dequant(w, t) block (128, 128)) ragged m by ends over e\n"
+    "  h = contract \"mk,enk->mn\"(d, dequant(v, u) block (128, 128)) ragged m by ends over e\n"
+    "  y = mul(relu(g), h)\n  return y: bf16 }";
+
 // The names of parameters in the order of declaration; NaN is planted into the first one.
 std::string planted(const char* first, const char* second) {
   return fmt::format(
@@ -136,6 +153,17 @@ TEST_CASE("ragged rows, scales by group, rows of no group") {
   run_tiles(cases);
 }
 
+TEST_CASE("gated: two products over one activation, dense and ragged") {
+  std::vector<Case> cases;
+  for (const char* tile : {"", "128x128x128g2", "128x96x128g2", "64x64x128p2", "64x128x128p2"}) {
+    cases.push_back({fmt::format("gated {}", tile), kGated, tile});
+    cases.push_back({fmt::format("gated experts {}", tile), kGatedExperts, tile});
+  }
+  cases.push_back({"gated normal", kGated, "", FillKind::kNormal});
+  cases.push_back({"gated nan", kGated, "64x96x128p2", FillKind::kNanPlant});
+  run_tiles(cases);
+}
+
 TEST_CASE("blocks of all of K, of several k-tiles, of all rows; the weight on the left") {
   const auto with = [](const char* scales, const char* block_x, const char* block_w) {
     return fmt::format(
@@ -190,4 +218,24 @@ TEST_CASE("a symbolic number of rows, none among them, in both orders") {
       cases.push_back({fmt::format("M {}", m), chain, "", FillKind::kExactInteger, m});
   }
   run_tiles(cases);
+}
+
+// The largest magnitude of each row and 128 columns gives its scale. The results are what a second
+// chain takes as x and s. An interval of e4m3 allows for the kernel's own largest magnitude.
+TEST_CASE("a result quantised with scales per block, in plain operations") {
+  const std::string chain =
+      "chain a(input x: bf16[40, 272], weight w: bf16[2, 128, 272]) {\n"
+      "  h = contract \"mk,bnk->mbn\"(x, w)\n"
+      "  s = mul(max(reduce_max \"mbn->mb\"(abs(h)), 0.0001), 0.002232142857142857)\n"
+      "  y = div(h, s @ \"mb\")\n  return y: e4m3, s: f32 strides[1, 40] }";
+  run_cases(std::vector<FillKind>{FillKind::kNormal, FillKind::kPositive, FillKind::kNanPlant},
+            [&](FillKind fill, i64, const HostCompiler& compiler) -> std::string {
+              SimulatedChainOptions options;
+              options.fill = fill;
+              options.sm_count = 3;
+              options.compiler = &compiler;
+              auto made = SimulatedChain::make(chain, options);
+              if (!made) return take_report(made.takeError()).message;
+              return first_failure(*made, std::string(fill_text(fill)), 2);
+            });
 }

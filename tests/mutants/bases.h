@@ -239,6 +239,15 @@ inline constexpr MutantBase kMutantBases[] = {
          "128))\n  return y: bf16 }",
      .tile = "64x128x128p2s3",
      .sm_count = 1},
+    {.name = "sm90 fp8 blocks, dual GEMM",
+     .chain = "chain a(input x: e4m3[100, 304], input s: f32[100, 3], weight w: e4m3[144, 304],\n"
+              "        weight t: f32[2, 3], weight v: e4m3[144, 304], weight u: f32[2, 3]) {\n"
+              "  d = dequant(x, s) block (1, 128)\n"
+              "  g = contract \"mk,nk->mn\"(d, dequant(w, t) block (128, 128))\n"
+              "  h = contract \"mk,nk->mn\"(d, dequant(v, u) block (128, 128))\n"
+              "  y = mul(relu(g), h)\n  return y: f32 }",
+     .tile = "64x64x128p2s3",
+     .sm_count = 1},
     {.name = "sm90 fp8 blocks, experts",
      .chain =
          "chain a(input x: e4m3[100, 272], input s: f32[100, 3], weight w: e4m3[3, 136, 272],\n"

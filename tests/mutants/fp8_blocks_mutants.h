@@ -11,6 +11,7 @@ inline constexpr const char* kSm90ScalesFile = "kernels/gemm_sm90_scales.cuh";
 inline constexpr const char* kFp8Blocks = "sm90 fp8 blocks";
 inline constexpr const char* kFp8BlocksFragments = "sm90 fp8 blocks, two fragments, N clusters";
 inline constexpr const char* kFp8BlocksPingPong = "sm90 fp8 blocks, ping-pong, two sets of sums";
+inline constexpr const char* kFp8BlocksDual = "sm90 fp8 blocks, dual GEMM";
 inline constexpr const char* kFp8BlocksExperts = "sm90 fp8 blocks, experts";
 
 inline constexpr Mutant kFp8BlocksMutants[] = {
@@ -32,8 +33,8 @@ inline constexpr Mutant kFp8BlocksMutants[] = {
      .planted = "the second fragment has the scales of the first",
      .base = kFp8BlocksFragments,
      .file = kSm90ScalesFile,
-     .text = "mul_rn(scales.a[2 * f + h], scales.b[block])",
-     .in_place = "mul_rn(scales.a[h], scales.b[block])",
+     .text = "mul_rn(scales.a[2 * f + h], scales.b[s][block])",
+     .in_place = "mul_rn(scales.a[h], scales.b[s][block])",
      .faults = "mismatch"},
     {.name = "fp8_second_block_one_group_late",
      .planted = "the second block of columns begins 8 columns late",
@@ -46,8 +47,8 @@ inline constexpr Mutant kFp8BlocksMutants[] = {
      .planted = "a tile that begins in the last block of columns reads a further one",
      .base = kFp8Blocks,
      .file = kSm90ScalesFile,
-     .text = "next_ = block < kLast ? kB.stride_row * 4 : 0;",
-     .in_place = "next_ = kB.stride_row * 4;",
+     .text = "more_ = block < kLast;",
+     .in_place = "more_ = true;",
      .faults = "out_of_bounds"},
     {.name = "fp8_block_of_a_tile_past_the_last",
      .planted = "a tile after the last column reads scales of its columns",
@@ -82,8 +83,15 @@ inline constexpr Mutant kFp8BlocksMutants[] = {
      .planted = "every group has the scales of the first one's weights",
      .base = kFp8BlocksExperts,
      .file = kSm90ScalesFile,
-     .text = "work.group * kB.stride_group",
-     .in_place = "0 * kB.stride_group",
+     .text = "group * kScales.stride_group",
+     .in_place = "0 * kScales.stride_group",
+     .faults = "mismatch"},
+    {.name = "fp8_scales_of_the_first_b",
+     .planted = "a dual GEMM: both products have the scales of the first B",
+     .base = kFp8BlocksDual,
+     .file = kSm90ScalesFile,
+     .text = "load_b<kB2>(k, b_[1], scales.b[1]);",
+     .in_place = "load_b<kB>(k, b_[0], scales.b[1]);",
      .faults = "mismatch"},
     {.name = "fp8_scales_before_the_wait",
      .planted = "the mma warpgroups read scales before the dependency wait",

@@ -51,6 +51,14 @@ const Compiled kChains[] = {
      "  y = contract \"mk,nk->mn\"(dequant(x, s) block (1, 128), dequant(w, t) block (128, 128))\n"
      "  return y: bf16 }",
      1},
+    {"chain blocks_gated(input x: e4m3[4096, 2048], input s: f32[4096, 16],\n"
+     "                   weight w: e4m3[8192, 2048], weight t: f32[64, 16],\n"
+     "                   weight v: e4m3[8192, 2048], weight u: f32[64, 16]) {\n"
+     "  d = dequant(x, s) block (1, 128)\n"
+     "  g = contract \"mk,nk->mn\"(d, dequant(w, t) block (128, 128))\n"
+     "  h = contract \"mk,nk->mn\"(d, dequant(v, u) block (128, 128))\n"
+     "  y = mul(silu(g), h)\n  return y: bf16 }",
+     2},
     {"chain blocks_experts(input x: e4m3[4096, 2048], input s: f32[4096, 16],\n"
      "                     weight w: e4m3[8, 4096, 2048], weight t: f32[8, 32, 16],\n"
      "                     input ends: i32[8]) {\n"

@@ -49,7 +49,7 @@ BlockScales scales_of(const ContractionProblem& p, const ContractionOperand& o, 
 std::string block_scales_refusal(const ContractionProblem& p) {
   const ContractionOperand& a = p.a[0];
   const ContractionOperand& b = p.b[0];
-  for (const ContractionOperand* o : {&a, &b}) {
+  for (const ContractionOperand* o : {&a, &b, &p.b.back()}) {
     std::string refusal = refusal_of(p, *o);
     if (!refusal.empty()) return refusal;
   }
@@ -79,6 +79,7 @@ void set_block_scales(const ContractionProblem& p, GemmSm90Config& config) {
   config.block_scaled = true;
   config.scale_a = scales_of(p, p.a[0], p.size.m);
   config.scale_b = scales_of(p, p.b[0], p.size.n);
+  if (p.is_dual()) config.scale_b2 = scales_of(p, p.b[1], p.size.n);
 }
 
 }  // namespace catenary

@@ -61,6 +61,7 @@ std::string config_text(const GemmSm90Config& c) {
   if (c.block_scaled) {
     fields.line().add("block_scaled", true).add("scale_a", fields_of(c.scale_a));
     fields.line().add("scale_b", fields_of(c.scale_b));
+    if (c.dual) fields.line().add("scale_b2", fields_of(c.scale_b2));
   }
   fields.line().add("tile", fields_of(c.tile));
   fields.line().add("schedule", fields_of(c.schedule));
@@ -96,6 +97,7 @@ class GemmSm90Family final : public ContractionFamily {
     if (c.block_scaled) {
       c.scale_a.slot = renumber(c.scale_a.slot);
       c.scale_b.slot = renumber(c.scale_b.slot);
+      if (c.dual) c.scale_b2.slot = renumber(c.scale_b2.slot);
     }
     if (c.ragged.kind != Ragged::kNone)
       c.ragged.group_ends_slot = renumber(c.ragged.group_ends_slot);
