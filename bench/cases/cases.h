@@ -18,7 +18,7 @@ struct PeerGemm {
   std::string a, b, d;
   std::string bias;  // empty: none
   i64 a_offset = 0, b_offset = 0, d_offset = 0, bias_offset = 0;
-  std::string scale_a = "", scale_b = "";  // f32, one per row of A and of B; empty: 1
+  std::string scale_a = "", scale_b = "";  // f32, as LtProblem::scales says; empty: 1
 };
 
 // A tensor between the steps of a peer.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Layers with operands of e4m3 and a scale per row of each: sums promoted to f32 every 128 of K,
-// and fast ones. The peer is cuBLASLt's fp8 GEMM with the same scales and accumulation; of gated,
-// grouped and ragged layers it has no scales, and its result is not compared.
+// and fast ones; and with scales per block of 1 x 128 and 128 x 128. The peer is cuBLASLt's fp8
+// GEMM with the same scales and accumulation; of gated, grouped and ragged layers it has no scales,
+// and its result is not compared.
 #include "bench/cases/cases.h"
 
 namespace catenary::bench {
@@ -54,6 +55,39 @@ Case dense_case(const Layer& l, bool fast) {
   return c;
 }
 
+// Scales per block. `rows_inside`: the order of A's scales that cuBLASLt takes; the other one is
+// compared without its scales.
+Case blocks_case(const Layer& l, bool rows_inside) {
+  Case c = fp8_case(rows_inside ? "blocks" : "blocks_k", fmt::format("{}x{}x{}", l.m, l.n, l.k),
+                    product_flops(l.m, l.n, l.k));
+  c.chain = fmt::format(
+      "chain fp8_blocks(input x: e4m3[{0}, {2}], weight w: e4m3[{1}, {2}],\n"
+      "                 input s: f32[{0}, {4}]{5}, weight t: f32[{3}, {4}]) {{\n"
+      "  y = contract \"mk,nk->mn\"(dequant(x, s) block (1, 128), dequant(w, t) block (128, 128))\n"
+      "  return y: bf16\n}}\n",
+      l.m, l.n, l.k, ceil_div(l.n, 128), ceil_div(l.k, 128),
+      rows_inside ? fmt::format(" strides[1, {}]", l.m) : "");
+  c.m = l.m;
+  c.n = l.n;
+  c.k = l.k;
+  PeerGemm gemm{dense_problem(kFp8, l.m, l.n, l.k), "x", "w", "y", ""};
+  Peer no_scales;
+  no_scales.name = "cuBLASLt best, no scales";
+  no_scales.steps = {gemm};
+  no_scales.own_weights = true;
+  if (!rows_inside) {
+    c.peer = no_scales;
+    return c;
+  }
+  gemm.problem.scales = LtScales::kBlocks;
+  gemm.scale_a = "s";
+  gemm.scale_b = "t";
+  c.peer.name = "cuBLASLt best, scales per block";
+  c.peer.steps = {gemm};
+  c.second_peer = no_scales;
+  return c;
+}
+
 // The result in bf16 or, quantised with one scale, in fp8. Scales of tensors are constants.
 Case gated_case(const Layer& l, bool quantised) {
   Case c = fp8_case(quantised ? "gated_e4m3" : "gated", fmt::format("{}x{}x{}", l.m, l.n, l.k),
@@ -80,6 +114,22 @@ Case gated_case(const Layer& l, bool quantised) {
   return c;
 }
 
+// Scales per block; the result in bf16.
+Case gated_blocks_case(const Layer& l) {
+  Case c = gated_case(l, false);
+  c.name = fmt::format("fp8_blocks_gated/{}/e4m3", c.shape);
+  c.chain = fmt::format(
+      "chain fp8_blocks_gated(input x: e4m3[{0}, {2}], input s: f32[{0}, {4}] strides[1, {0}],\n"
+      "                       weight wg: e4m3[{1}, {2}], weight t: f32[{3}, {4}],\n"
+      "                       weight wu: e4m3[{1}, {2}], weight u: f32[{3}, {4}]) {{\n"
+      "  d = dequant(x, s) block (1, 128)\n"
+      "  g = contract \"mk,nk->mn\"(d, dequant(wg, t) block (128, 128))\n"
+      "  h = contract \"mk,nk->mn\"(d, dequant(wu, u) block (128, 128))\n"
+      "  y = mul(silu(g), h)\n  return y: bf16\n}}\n",
+      l.m, l.n, l.k, ceil_div(l.n, 128), ceil_div(l.k, 128));
+  return c;
+}
+
 // x [B,G,K], w [G,N,K].
 Case grouped_case(i64 b, i64 g, i64 n, i64 k) {
   Case c = fp8_case("grouped", fmt::format("{}x{}x{}x{}", b, g, n, k), g * product_flops(b, n, k));
@@ -103,17 +153,22 @@ Case grouped_case(i64 b, i64 g, i64 n, i64 k) {
   return c;
 }
 
-// `rows` rows for each expert; a scale for each row, one for the weights.
-Case experts_case(i64 experts, i64 rows, i64 n, i64 k) {
+// `rows` rows for each expert; a scale for each row, one for the weights; or scales per block.
+Case experts_case(i64 experts, i64 rows, i64 n, i64 k, bool blocks) {
   const i64 m = experts * rows;
-  Case c =
-      fp8_case("experts", fmt::format("{}x{}x{}x{}", experts, m, n, k), product_flops(m, n, k));
-  c.chain = fmt::format(
-      "chain fp8_experts(input x: e4m3[{0}, {3}], weight w: e4m3[{1}, {2}, {3}],\n"
-      "                  input ends: i32[{1}], input s: f32[{0}]) {{\n"
-      "  h = contract \"mk,enk->mn\"(x, w) ragged m by ends over e\n"
-      "  y = mul(mul(h, s @ \"m\"), 0.5)\n  return y: bf16\n}}\n",
-      m, experts, n, k);
+  Case c = fp8_case(blocks ? "experts_blocks" : "experts",
+                    fmt::format("{}x{}x{}x{}", experts, m, n, k), product_flops(m, n, k));
+  const char* const text =
+      blocks ? "chain fp8_experts(input x: e4m3[{0}, {3}], weight w: e4m3[{1}, {2}, {3}],\n"
+               "                  input ends: i32[{1}], input s: f32[{0}, {5}] strides[1, {0}],\n"
+               "                  weight t: f32[{1}, {4}, {5}]) {{\n"
+               "  y = contract \"mk,enk->mn\"(dequant(x, s) block (1, 128), dequant(w, t) block "
+               "(128, 128))\n      ragged m by ends over e\n  return y: bf16\n}}\n"
+             : "chain fp8_experts(input x: e4m3[{0}, {3}], weight w: e4m3[{1}, {2}, {3}],\n"
+               "                  input ends: i32[{1}], input s: f32[{0}]) {{\n"
+               "  h = contract \"mk,enk->mn\"(x, w) ragged m by ends over e\n"
+               "  y = mul(mul(h, s @ \"m\"), 0.5)\n  return y: bf16\n}}\n";
+  c.chain = fmt::format(fmt::runtime(text), m, experts, n, k, ceil_div(n, 128), ceil_div(k, 128));
   c.peer.name = "loop of cuBLASLt best, no scales";
   c.peer.own_weights = true;
   for (i64 e = 0; e < experts; ++e) {
@@ -139,10 +194,15 @@ std::vector<Case> fp8_cases() {
   }
   for (const Layer& layer : {Layer{4096, 14336, 4096}, Layer{8192, 8192, 8192}}) {
     for (const bool quantised : {false, true}) cases.push_back(gated_case(layer, quantised));
+    cases.push_back(gated_blocks_case(layer));
   }
+  for (const Layer& layer : kDense) cases.push_back(blocks_case(layer, true));
+  for (const Layer& layer : {kDense[0], kDense[2]}) cases.push_back(blocks_case(layer, false));
   cases.push_back(grouped_case(2560, 12, 1024, 3072));
-  cases.push_back(experts_case(8, 1024, 4096, 7168));
-  cases.push_back(experts_case(64, 128, 4096, 2048));
+  for (const bool blocks : {false, true}) {
+    cases.push_back(experts_case(8, 1024, 4096, 7168, blocks));
+    cases.push_back(experts_case(64, 128, 4096, 2048, blocks));
+  }
   return cases;
 }
 

@@ -123,9 +123,13 @@ Error LtMatmul::describe() {
   set(kLtDescTransB, &op_b, sizeof op_b);
   set(kLtDescEpilogue, &epilogue, sizeof epilogue);
   if (p.epilogue != LtEpilogue::kNone) set(kLtDescBiasDataType, &d_type, sizeof d_type);
-  if (p.scales == LtScales::kRows) {
-    set(kLtDescAScaleMode, &kLtScaleOuterVec32F, sizeof kLtScaleOuterVec32F);
-    set(kLtDescBScaleMode, &kLtScaleOuterVec32F, sizeof kLtScaleOuterVec32F);
+  if (p.scales != LtScales::kNone) {
+    // cuBLASLt's A is our B.
+    const bool rows = p.scales == LtScales::kRows;
+    const int mode_a = rows ? kLtScaleOuterVec32F : kLtScaleBlock128;
+    const int mode_b = rows ? kLtScaleOuterVec32F : kLtScaleVec128;
+    set(kLtDescAScaleMode, &mode_a, sizeof mode_a);
+    set(kLtDescBScaleMode, &mode_b, sizeof mode_b);
   }
   const signed char fast = 1;
   if (p.fast_accum) set(kLtDescFastAccum, &fast, sizeof fast);

@@ -15,8 +15,10 @@ namespace catenary::bench {
 // GELU is cuBLASLt's: the tanh approximation.
 enum class LtEpilogue : u8 { kNone, kBias, kReluBias, kGeluBias };
 
-// Scales of fp8 operands: 1, or one float for each row of A and of B (cuBLASLt 12.9 or newer).
-enum class LtScales : u8 { kNone, kRows };
+// Scales of fp8 operands: 1, or one float for each row of A and of B, or for each row and 128
+// columns of A (rows innermost) and each 128 rows and columns of B (columns innermost, a multiple
+// of 4). cuBLASLt 12.9 or newer.
+enum class LtScales : u8 { kNone, kRows, kBlocks };
 
 // Sizes and strides in elements; D and the bias have the operands' dtype, or bf16 where that is
 // fp8. f32 runs in tf32.
@@ -52,7 +54,7 @@ class LtMatmul {
   const LtProblem& problem() const { return problem_; }
   int num_algorithms() const { return static_cast<int>(algorithms_.size()); }
 
-  // Sets the scales of A and B for later runs: device addresses. Only with LtScales::kRows.
+  // Sets the scales of A and B for later runs: device addresses. Not with LtScales::kNone.
   Error set_scales(const void* a, const void* b) const;
 
   // Enqueues algorithm number `algorithm` on the session's stream. Pointers are device addresses;

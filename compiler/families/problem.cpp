@@ -312,7 +312,7 @@ class AxesBuilder {
   }
 
   // Allow-list: operands of other dtypes have no product. A dequantised operand is multiplied in
-  // the dtype of the other one.
+  // the dtype of the other one, two of fp8 in their own.
   Expected<MathMode> math() const {
     const GroupTensors& tensors = context_.tensors;
     const DType dtype = tensors.locations[tensors.matrices[tensors.dequants[0] ? 1 : 0]].dtype;
@@ -377,16 +377,21 @@ class AxesBuilder {
       const MemoryLocation& memory = context_.tensors.locations[index];
       operand.bytes += bytes_at(memory, context_.symbol_hi);
       operand.weight = operand.weight && memory.weight;
-      return BlockOperand{index, memory.dtype, memory.strides.end()[-2], memory.strides.end()[-1]};
+      return BlockOperand{index, memory.dtype, memory.strides.end()[-2], memory.strides.end()[-1],
+                          memory.strides.size() > 2 ? memory.strides.end()[-3] : 0};
     };
     DequantisedOperand dequant;
     dequant.block = tensors.block;
     dequant.packed = location(column).packed;
     dequant.scale = numbers(tensors.scale);
     if (tensors.zero >= 0) dequant.zero = numbers(tensors.zero);
-    const auto& terms = contraction(segment).k;
-    dequant.rows_by_k = location(column).strides.size() == 2 && terms.size() == 1 &&
-                        dim_of(segment, terms[0], column) == 1;
+    const Contraction& c = contraction(segment);
+    const bool by_group = ragged_rows_ && column != segment.a;
+    const int last = by_group ? 2 : 1;
+    const int rank = static_cast<int>(location(column).strides.size());
+    dequant.rows_by_k = rank == last + 1 && c.k.size() == 1 &&
+                        dim_of(segment, c.k[0], column) == last &&
+                        (!by_group || dim_of(segment, *c.ragged_group, column) == 0);
     operand.dequant = dequant;
   }
 
@@ -469,13 +474,18 @@ Expected<ContractionProblem> make_contraction_problem(const GroupContext& contex
     const Value& first = context.chain.value(context.group.anchors[0].value);
     swapped = first.operands[0].value != context.group.row_data;
   }
-  // A dequantised operand is B.
+  // A dequantised operand is B; of two, the one whose rows share scales.
+  const bool ragged = context.chain.value(context.group.anchors[0].value).ragged.has_value();
   const auto& dequants = context.tensors.dequants;
   const bool dequantised = llvm::any_of(dequants, [](const auto& d) { return d.has_value(); });
-  if (dequantised) swapped = dequants[0].has_value();
+  if (dequantised) {
+    const bool both = dequants[0] && dequants[1];
+    if (!both) swapped = dequants[0].has_value();
+    if (both && !dual && !ragged)
+      swapped = dequants[0]->block.rows > 1 && dequants[1]->block.rows == 1;
+  }
   AxesBuilder builder(context, swapped);
   Expected<ContractionProblem> problem = builder.build();
-  const bool ragged = context.chain.value(context.group.anchors[0].value).ragged.has_value();
   const bool fixed = dual || ragged || dequantised || context.group.row_squares >= 0;
   if (!problem || fixed || !builder.prefers_swap()) return problem;
   return AxesBuilder(context, /*swapped=*/true).build();

@@ -14,15 +14,17 @@ struct BlockOperand {
   DType dtype = DType::kF32;
   i64 stride_row = 0;     // elements from one block of rows to the next
   i64 stride_column = 0;  // the same of columns
+  i64 stride_group = 0;   // the same of the group of a ragged label
 };
 
-// An operand (q - zero) * scale of integers q.
+// An operand (q - zero) * scale of integers q, or q * scale of fp8.
 struct DequantisedOperand {
   ScaleBlock block;
   BlockOperand scale;
   std::optional<BlockOperand> zero;
-  bool packed = false;     // q is in the packed layout
-  bool rows_by_k = false;  // q is a matrix whose columns are K and whose rows are the free label
+  bool packed = false;  // q is in the packed layout
+  // q is a matrix whose columns are K and whose rows are the free label, or one for each group.
+  bool rows_by_k = false;
 };
 
 // A matrix operand: where it is, and what may be assumed of it.
@@ -95,9 +97,12 @@ struct ContractionProblem {
   // most kernels compute.
   bool is_single_or_dual() const { return has_plain_products() && !row_squares; }
   bool has_plain_products() const;
+  bool has_products_over_one_a() const;  // the same, dequantised or not
   bool is_dual() const { return num_accumulators() == 2; }
   // Is an operand dequantised as it is read?
   bool is_dequantised() const;
+  // One product of operands of fp8 with scales per block, or two over one A.
+  bool is_block_scaled() const;
   // K segments, each with its own A and B, of one accumulator. Their sizes are not symbolic.
   bool is_sum() const;
   // Steps along K of `block_k` terms; each segment ends with one of its own.

@@ -7,7 +7,10 @@
 namespace catenary {
 
 bool ContractionProblem::has_plain_products() const {
-  if (is_dequantised()) return false;
+  return !is_dequantised() && has_products_over_one_a();
+}
+
+bool ContractionProblem::has_products_over_one_a() const {
   if (a.size() != 1 || b.empty() || b.size() > 2 || accumulator_n.size() != b.size()) return false;
   for (int i = 0; i < static_cast<int>(b.size()); ++i) {
     const ContractionProduct product{0, i, i, space.k, space.k_outer};
@@ -19,6 +22,12 @@ bool ContractionProblem::has_plain_products() const {
 bool ContractionProblem::is_dequantised() const {
   const auto dequantised = [](const ContractionOperand& o) { return o.dequant.has_value(); };
   return llvm::any_of(a, dequantised) || llvm::any_of(b, dequantised);
+}
+
+bool ContractionProblem::is_block_scaled() const {
+  const auto scaled = [](const ContractionOperand& o) { return o.dequant && is_fp8(o.dtype); };
+  return has_products_over_one_a() && llvm::all_of(a, scaled) && llvm::all_of(b, scaled) &&
+         !row_squares;
 }
 
 int ContractionProblem::num_column_sums() const {

@@ -321,9 +321,11 @@ bool is_exact_contraction(const VerifiedChain& chain, ValueId id) {
   if (!contraction) return true;
   i64 terms = 1;
   for (const ContractionLabel& label : contraction->k) terms *= label.size.size;
-  const DType dtype = chain.info(chain.value(id).operands[0].value).type.dtype;
-  const SumRule rule = sum_rule(chain.value(id), dtype);
-  return (rule != SumRule::kFp8 && rule != SumRule::kFp8Fast) || is_exact_sum(rule, terms, 2, 2);
+  const SumRule rule = sum_rule(chain, id);
+  const bool scaled = rule == SumRule::kFp8Scaled;
+  if (!scaled && rule != SumRule::kFp8 && rule != SumRule::kFp8Fast) return true;
+  const double magnitude = scaled ? 4 : 2;
+  return is_exact_sum(rule, terms, magnitude, magnitude);
 }
 
 }  // namespace
@@ -336,7 +338,8 @@ bool chain_is_exact(const VerifiedChain& chain) {
     if (!op_info(value.op).exact) return false;
     const bool f32_operands =
         value.op == Op::kContract && llvm::all_of(value.operands, [&](const Use& use) {
-          return chain.info(use.value).type.dtype == DType::kF32;
+          return chain.info(use.value).type.dtype == DType::kF32 &&
+                 chain.value(use.value).op != Op::kDequant;
         });
     for (const Use& use : value.operands) {
       const Op source = chain.value(use.value).op;

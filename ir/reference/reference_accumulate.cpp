@@ -13,6 +13,9 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kSubnormal = 0x1p-149;
+// A product of scales that is subnormal has an error of 2^-150, and what it scales, the sum of 128
+// products of fp8 (up to 57,344 each way), is less than 2^39: the error of one partial sum.
+constexpr double kScaledSubnormal = 0x1p-111;
 
 // Above this an operand of the sum may have left f32's range (2^-23 * 2^127 is 2^104).
 constexpr double kOverflowSuspect = 0x1p100;
@@ -22,7 +25,7 @@ double total_error(SumRule rule, double bound, double carried, i64 terms) {
   if (rule != SumRule::kTrueF32) {
     const SumFacts facts = sum_facts(rule);
     const double blocks = n / static_cast<double>(facts.block_terms) + 1;
-    return facts.cut * bound + carried + kSubnormal * blocks;
+    return facts.cut * bound + carried + (facts.scaled ? kScaledSubnormal : kSubnormal) * blocks;
   }
   if (n * kUnitF32 >= 1) return kInfinity;
   return n * kUnitF32 / (1 - n * kUnitF32) * (bound + carried) + carried + n * kSubnormal;
@@ -83,7 +86,11 @@ void accumulate_lanes(PackedTerms row, PackedTerms panel, i64 terms, LaneSums& s
     }
     if constexpr (kFacts.partial_terms > 0) {
       if (last % kFacts.partial_terms != 0 && last != terms) continue;
-      for (int j = 0; j < kPairs; ++j) bound[j] += kUnitF32 / kFacts.cut * magnitude(sum[j]);
+      for (int j = 0; j < kPairs; ++j) {
+        bound[j] += kUnitF32 / kFacts.cut * magnitude(sum[j]);
+        if constexpr (kFacts.scaled)
+          bound[j] += kUnitF32 / kFacts.cut * magnitude(sum[j] - start[j]);
+      }
     }
   }
   std::memcpy(sums.sum, sum, sizeof sum);
@@ -99,9 +106,14 @@ void accumulate_by(PackedTerms row, PackedTerms panel, i64 terms, LaneSums& sums
 
 }  // namespace
 
-SumRule sum_rule(const Value& value, DType dtype) {
+SumRule sum_rule(const VerifiedChain& chain, ValueId id) {
+  const Value& value = chain.value(id);
   if (value.true_f32) return SumRule::kTrueF32;
-  if (!is_fp8(dtype)) return SumRule::kTensor;
+  const Value& operand = chain.value(value.operands[0].value);
+  const bool scaled = operand.op == Op::kDequant;
+  const ValueId stored = scaled ? operand.operands[0].value : value.operands[0].value;
+  if (!is_fp8(chain.info(stored).type.dtype)) return SumRule::kTensor;
+  if (scaled) return SumRule::kFp8Scaled;
   return value.fast_accum ? SumRule::kFp8Fast : SumRule::kFp8;
 }
 
@@ -116,7 +128,7 @@ double error_beside(SumRule rule, i64 terms) {
 
 // Below 2^24 every f32 sum of integers is exact; fp8 sums keep 14 bits.
 bool is_exact_sum(SumRule rule, i64 terms, double left, double right) {
-  const bool fp8 = rule == SumRule::kFp8 || rule == SumRule::kFp8Fast;
+  const bool fp8 = sum_facts(rule).block_terms == 32;
   const i64 partial = sum_facts(rule).partial_terms;
   const i64 in_tensor_core = partial > 0 ? std::min(terms, partial) : terms;
   const double product = left * right;
@@ -149,7 +161,10 @@ void Accumulator::close_block() {
   if (facts_.partial_terms > 0 && terms_ % facts_.partial_terms == 0) close_partial();
 }
 
-void Accumulator::close_partial() { bound_ += kUnitF32 / facts_.cut * std::fabs(sum_); }
+void Accumulator::close_partial() {
+  bound_ += kUnitF32 / facts_.cut * std::fabs(sum_);
+  if (facts_.scaled) bound_ += kUnitF32 / facts_.cut * std::fabs(sum_ - start_);
+}
 
 Interval Accumulator::result(bool exact) {
   if (terms_ % facts_.block_terms != 0) close_block();
@@ -174,6 +189,8 @@ void accumulate(SumRule rule, PackedTerms row, PackedTerms panel, i64 terms, Lan
       return accumulate_by<SumRule::kFp8>(row, panel, terms, sums);
     case SumRule::kFp8Fast:
       return accumulate_by<SumRule::kFp8Fast>(row, panel, terms, sums);
+    case SumRule::kFp8Scaled:
+      return accumulate_by<SumRule::kFp8Scaled>(row, panel, terms, sums);
   }
 }
 

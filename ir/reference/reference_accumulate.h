@@ -9,7 +9,9 @@
 //   fp8            blocks of 32 terms, cut 2^-13, share 33: each operand of the sum loses less than
 //                  2^-13 m, and the sum is truncated to 13 fraction bits (simulator/model/matrix.h)
 // fp8 sums of 128 terms start from 0 and are added to a sum in f32, which costs 2^-24 of it; fast
-// ones do not. True f32 rounds n times: E = n u S / (1 - n u), S the sum of magnitudes, u = 2^-24.
+// ones do not. With scales per block, each is first multiplied by the product of two scales, which
+// is rounded to f32: that costs 2^-24 of it, or 2^-125 where the product is subnormal. True f32
+// rounds n times: E = n u S / (1 - n u), S the sum of magnitudes, u = 2^-24.
 #pragma once
 
 #include <optional>
@@ -19,14 +21,16 @@
 namespace catenary {
 
 // How a contraction is summed.
-enum class SumRule { kTensor, kTrueF32, kFp8, kFp8Fast };
+enum class SumRule { kTensor, kTrueF32, kFp8, kFp8Fast, kFp8Scaled };
 
-// What a rule says: terms of a block, the cut, its share, and terms of a partial sum (0: all).
+// What a rule says: terms of a block, the cut, its share, terms of a partial sum (0: all), and
+// whether partial sums are scaled.
 struct SumFacts {
   i64 block_terms;
   double cut;
   double share;
   i64 partial_terms;
+  bool scaled = false;
 };
 inline constexpr SumFacts sum_facts(SumRule rule) {
   switch (rule) {
@@ -38,6 +42,8 @@ inline constexpr SumFacts sum_facts(SumRule rule) {
       return {32, 0x1p-13, 33, 128};
     case SumRule::kFp8Fast:
       return {32, 0x1p-13, 33, 0};
+    case SumRule::kFp8Scaled:
+      return {32, 0x1p-13, 33, 128, true};
   }
   return {};
 }
@@ -47,8 +53,8 @@ inline constexpr int kLanes = 8;
 // What accumulate() takes a multiple of, with any rule.
 inline constexpr i64 kWholeTerms = 128;
 
-// The rule of contraction `value` whose operands have `dtype`.
-SumRule sum_rule(const Value& value, DType dtype);
+// The rule of contraction `id`.
+SumRule sum_rule(const VerifiedChain& chain, ValueId id);
 
 // The most that `terms` terms add to the error for each unit of another sum in their accumulator.
 double error_beside(SumRule rule, i64 terms);

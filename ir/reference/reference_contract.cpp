@@ -121,15 +121,13 @@ class Packed {
 
 ContractionTask::ContractionTask(const VerifiedChain& chain, llvm::ArrayRef<TensorType> types,
                                  ValueId id, std::vector<i64> ends)
-    : shape_(types[id].shape),
-      rule_(sum_rule(chain.value(id), types[chain.value(id).operands[0].value].dtype)),
-      ends_(std::move(ends)) {
+    : shape_(types[id].shape), rule_(sum_rule(chain, id)), ends_(std::move(ends)) {
   const Value& value = chain.value(id);
   const TensorType& left = types[value.operands[0].value];
   const TensorType& right = types[value.operands[1].value];
   const Contraction& classes = *chain.info(id).contraction;
-  // One f32 operand of two is a dequantised weight, which is not rounded.
-  tf32_ = rule_ != SumRule::kTrueF32 && left.dtype == DType::kF32 && right.dtype == DType::kF32;
+  // One f32 operand of two is a dequantised weight, and two are dequantised fp8: not rounded.
+  tf32_ = rule_ == SumRule::kTensor && left.dtype == DType::kF32 && right.dtype == DType::kF32;
   const auto add = [&](Axes& axes, llvm::ArrayRef<ContractionLabel> labels) {
     for (const ContractionLabel& label : labels) {
       const i64 size =

@@ -97,8 +97,7 @@ class Builder {
     const auto& shape = types_[chain_.value(id).operands[0].value].shape;
     for (const ContractionLabel& label : chain_.info(id).contraction->k)
       terms *= shape[label.left].size;
-    const DType dtype = types_[chain_.value(id).operands[0].value].dtype;
-    return error_beside(sum_rule(chain_.value(id), dtype), terms);
+    return error_beside(sum_rule(chain_, id), terms);
   }
 
   DimMap operand_map(ValueId id, size_t i, const DimMap& map) const {

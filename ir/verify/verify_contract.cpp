@@ -67,6 +67,37 @@ Error check_operands(const VerifyContext& context, const Value& value, const Equ
   return Error::success();
 }
 
+bool is_dequantised_fp8(const VerifyContext& context, ValueId id) {
+  const Value& value = context.chain.values[id];
+  return value.op == Op::kDequant && is_fp8(context.info[value.operands[0].value].type.dtype);
+}
+
+// Operands of fp8 with scales per block are multiplied by each other: `scaled` is one.
+Error check_fp8_partner(const VerifyContext& context, const Value& value, ValueId scaled,
+                        ValueId other) {
+  const auto stored = [&](ValueId id) {
+    return context.info[context.chain.values[id].operands[0].value].type.dtype;
+  };
+  const bool alike = is_dequantised_fp8(context, other) && stored(other) == stored(scaled);
+  if (!alike) {
+    const bool dequantised = context.chain.values[other].op == Op::kDequant;
+    return make_error_at(
+        value.at, ErrorCode::kInvalidChain,
+        "operand {} of {} is {} and {} is {} with scales: that is multiplied by {} with scales, so "
+        "dequant both",
+        quoted(context.name(other)), quoted(value.name),
+        dequantised ? dtype_text(stored(other)) : dtype_text(context.info[other].type.dtype),
+        quoted(context.name(scaled)), dtype_text(stored(scaled)), dtype_text(stored(scaled)));
+  }
+  if (value.true_f32 || value.fast_accum) {
+    return make_error_at(value.at, ErrorCode::kInvalidChain,
+                         "{} asks for {} but its operands have scales per block, which are applied "
+                         "to sums of fp8 in f32: remove the word after the equation",
+                         quoted(value.name), value.true_f32 ? "f32 products" : "fast accumulation");
+  }
+  return Error::success();
+}
+
 // A dequantised weight is multiplied by a 16-bit operand.
 Error check_dequant_partner(const VerifyContext& context, const Value& value, ValueId weight,
                             ValueId other) {
@@ -94,6 +125,10 @@ Error check_dequant_partner(const VerifyContext& context, const Value& value, Va
 // Both operands must have the same dtype; the message names the cast that is missing.
 Error check_contract_dtypes(const VerifyContext& context, const Value& value) {
   const ValueId ids[] = {value.operands[0].value, value.operands[1].value};
+  for (const int side : {0, 1}) {
+    if (is_dequantised_fp8(context, ids[side]))
+      return check_fp8_partner(context, value, ids[side], ids[1 - side]);
+  }
   for (const int side : {0, 1}) {
     if (context.chain.values[ids[side]].op == Op::kDequant)
       return check_dequant_partner(context, value, ids[side], ids[1 - side]);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules of dequant and of what it takes: integers, their scales and zeros, the packed layout.
+// Rules of dequant and of what it takes: integers or fp8, their scales and zeros, the packed
+// layout.
 #include "ir/names.h"
 #include "ir/verify/verify_parts.h"
 
@@ -36,7 +37,15 @@ Error check_dtypes(const VerifyContext& context, const Value& value) {
                          dtype_text(context.info[id].type.dtype), fix);
   };
   const auto dtype = [&](size_t i) { return context.info[value.operands[i].value].type.dtype; };
-  if (!is_integer(dtype(0))) return fail(0, "weight", "i8, i4 or u4");
+  if (is_fp8(dtype(0))) {
+    if (dtype(1) != DType::kF32) return fail(1, "scale", "f32, as scales of fp8 are");
+    if (value.operands.size() == 2) return Error::success();
+    return make_error_at(value.at, ErrorCode::kInvalidChain,
+                         "{} has zeros, and {} is {}: leave them out, only integers have them",
+                         quoted(value.name), quoted(context.name(value.operands[0].value)),
+                         dtype_text(dtype(0)));
+  }
+  if (!is_integer(dtype(0))) return fail(0, "weight", "i8, i4, u4, e4m3 or e5m2");
   if (dtype_info(dtype(1)).kind != DTypeKind::kFloat) return fail(1, "scale", "bf16, f16 or f32");
   if (value.operands.size() > 2 && !is_integer(dtype(2))) return fail(2, "zero", "i8, i4 or u4");
   return Error::success();
@@ -65,6 +74,17 @@ Error check_blocks(const VerifyContext& context, const Value& value) {
                          quoted(context.name(value.operands[0].value)), to_string(shape));
   }
   return Error::success();
+}
+
+// Symbols are for rows of fp8 that do not share scales.
+bool has_symbol_in_blocks(const TensorType& q, const ScaleBlock& block) {
+  const int rank = q.rank();
+  for (int d = 0; d < rank; ++d) {
+    if (!q.shape[d].symbolic) continue;
+    const bool row = d + 2 == rank && block.rows == 1;
+    if (!is_fp8(q.dtype) || !row) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -116,11 +136,14 @@ Expected<ValueInfo> check_dequant(const VerifyContext& context, const Value& val
   if (Error e = check_parameters(context, value)) return e;
   if (Error e = check_dtypes(context, value)) return e;
   const TensorType& q = context.info[value.operands[0].value].type;
-  if (q.rank() < 2 || llvm::any_of(q.shape, [](const Dim& d) { return d.symbolic; })) {
-    return make_error_at(value.at, ErrorCode::kInvalidChain,
-                         "weight {} of {} is {}: dequant takes a matrix of exact size, or several",
-                         quoted(context.name(value.operands[0].value)), quoted(value.name),
-                         to_string(q));
+  if (q.rank() < 2 || has_symbol_in_blocks(q, value.block)) {
+    return make_error_at(
+        value.at, ErrorCode::kInvalidChain,
+        "{} {} of {} is {}: dequant takes a matrix {}, or several",
+        is_fp8(q.dtype) ? "operand" : "weight", quoted(context.name(value.operands[0].value)),
+        quoted(value.name), to_string(q),
+        is_fp8(q.dtype) ? "whose number of rows may be a symbol where each has scales of its own"
+                        : "of exact size");
   }
   if (value.block.rows < 1 || value.block.columns < 1 || value.block.rows > kMaxDimSize ||
       value.block.columns > kMaxDimSize) {

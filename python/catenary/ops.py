@@ -72,8 +72,9 @@ def dequant(
 ) -> Tensor:
     """The weight (q - zero) * scale of integers `q`, for `linear` and `contract` with a bf16 or f16 tensor.
 
+    Of e4m3 or e5m2 it is q * scale without zeros, for a contraction with another one of that dtype.
     Blocks of block_rows x block_columns of `q` share one scale and zero: `dequant(q, s, 1, 128)` has s[n, k / 128].
-    All three are parameters; `q` is i8, i4 or u4, and `zero` is an integer.
+    All three are parameters; `zero` is an integer.
     """
     chain = chain_of(q, scale) if zero is None else chain_of(q, scale, zero)
     return chain._value(

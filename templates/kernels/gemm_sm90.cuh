@@ -44,7 +44,8 @@
 //   zero-fill warp (warp 1; K-grouped without cp.async)
 //     for each K tail:  wait tma_full[s] -> zero-fill -> proxy fence -> arrive full[s]
 //   mma warpgroups, cooperative
-//     for each k-tile:  wait full[s] -> issue MMAs, commit -> wait until only they are in flight
+//     for each k-tile:  scales per block: request them, from global memory ->
+//                       wait full[s] -> issue MMAs, commit -> wait until only they are in flight
 //                       -> release empty[previous s]
 //     for each tile:    wait for the last MMAs, release -> epilogue -> stores
 //   mma warpgroup w, ping-pong

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/gemm_sm90_barriers.cuh"
+#include "kernels/gemm_sm90_scales.cuh"
 #include "kernels/gemm_sm90_traits.cuh"
 #include "pipeline/k_tiles.cuh"
 #include "pipeline/mma.cuh"
@@ -76,8 +77,9 @@ CATENARY_DEVICE void plain_mainloop(typename GemmSm90Traits<kConfig>::Accumulato
 }
 
 // The mainloop of one tile where sums are promoted: the tensor cores sum a part (one fragment of A
-// times one B) of one k-tile in registers of their own, which are then added to d. The MMAs of
-// the other warpgroup run during the additions. With two sets of partial sums, those of the second
+// times one B) of one k-tile in registers of their own, which are then added to d, with scales per
+// block multiplied by those of the k-tile, which are requested before its wait. The MMAs of the
+// other warpgroup run during the additions. With two sets of partial sums, those of the second
 // part do. No MMA is in flight at the end of the loop's body, because ptxas would serialise the
 // MMAs (C7514).
 template <const GemmSm90Config& kConfig>
@@ -90,6 +92,8 @@ struct PromotedMainloop {
                 "sums of one k-tile are promoted");
   static_assert(kSets == 1 || kParts == 1 || kParts % 2 == 0, "two sets take two parts");
   using Partial = float[kRegisters];
+  using Scales = TileScales<kConfig>;
+  using KTileScales = typename Scales::KTile;
 
   // Part number `part` is fragment part / kAccumulators, accumulator part % kAccumulators.
   static CATENARY_DEVICE void issue(Partial& sums, const TileDescriptors& tile, u32 part) {
@@ -100,71 +104,80 @@ struct PromotedMainloop {
 
   // The pin of d keeps the additions after the wait. One of `sums` would define an accumulator
   // while MMAs of the other set run.
-  static CATENARY_DEVICE void add(typename T::Accumulators& d, u32 part, const Partial& sums) {
+  static CATENARY_DEVICE void add(typename T::Accumulators& d, u32 part, const Partial& sums,
+                                  const Scales& scales, const KTileScales& of_k_tile) {
     Partial& sum = d[part % T::kAccumulators][part / T::kAccumulators];
     wgmma_pin(sum);
-#pragma unroll
-    for (int i = 0; i < kRegisters; ++i) sum[i] += sums[i];
+    scales.add(sum, sums, part, of_k_tile);
   }
 
-  // Where the loop is: shared memory and warpgroup, the stage, and whether it is at the last
-  // k-tile.
+  // Where the loop is: shared memory and warpgroup, the stage, whether it is at the last k-tile,
+  // and the scales of the tile.
   struct Place {
     u32 smem;
     u32 warpgroup;
     u32 stage;
     bool last;
+    const Scales& scales;
   };
 
   static CATENARY_DEVICE void one_set(typename T::Accumulators& d, Partial& sums,
-                                      const TileDescriptors& tile, const Place& at) {
+                                      const TileDescriptors& tile, const KTileScales& of_k_tile,
+                                      const Place& at) {
 #pragma unroll
     for (u32 part = 0; part < kParts; ++part) {
       issue(sums, tile, part);
       if (part + 1 == kParts && at.last) pass_order<kConfig>(at.smem, at.warpgroup);
       wgmma_wait<0>();
       if (part + 1 == kParts) release_stage<kPipelineOf<kConfig>>(at.smem, at.stage);
-      add(d, part, sums);
+      add(d, part, sums, at.scales, of_k_tile);
     }
   }
 
   // Two parts of one k-tile at a time.
   static CATENARY_DEVICE void two_parts(typename T::Accumulators& d, Partial& first,
                                         Partial& second, const TileDescriptors& tile,
-                                        const Place& at) {
+                                        const KTileScales& of_k_tile, const Place& at) {
 #pragma unroll
     for (u32 part = 0; part < kParts; part += 2) {
       issue(first, tile, part);
       issue(second, tile, part + 1);
       if (part + 2 == kParts && at.last) pass_order<kConfig>(at.smem, at.warpgroup);
       wgmma_wait<1>();
-      add(d, part, first);
+      add(d, part, first, at.scales, of_k_tile);
       wgmma_wait<0>();
       if (part + 2 == kParts) release_stage<kPipelineOf<kConfig>>(at.smem, at.stage);
-      add(d, part + 1, second);
+      add(d, part + 1, second, at.scales, of_k_tile);
     }
   }
 
-  // The only part of two k-tiles, the one before in stage `stage_before`.
+  // A k-tile with its stage and scales.
+  struct KTile {
+    TileDescriptors tile;
+    u32 stage;
+    KTileScales scales;
+  };
+
+  // The only part of two k-tiles; `at` is the second one.
   static CATENARY_DEVICE void two_k_tiles(typename T::Accumulators& d, Partial& first,
-                                          Partial& second, const TileDescriptors& tile_before,
-                                          u32 stage_before, const TileDescriptors& tile,
+                                          Partial& second, const KTile& before,
+                                          const TileDescriptors& tile, const KTileScales& of_k_tile,
                                           const Place& at) {
-    issue(first, tile_before, 0);
+    issue(first, before.tile, 0);
     issue(second, tile, 0);
     if (at.last) pass_order<kConfig>(at.smem, at.warpgroup);
     wgmma_wait<1>();
-    release_stage<kPipelineOf<kConfig>>(at.smem, stage_before);
-    add(d, 0, first);
+    release_stage<kPipelineOf<kConfig>>(at.smem, before.stage);
+    add(d, 0, first, at.scales, before.scales);
     wgmma_wait<0>();
     release_stage<kPipelineOf<kConfig>>(at.smem, at.stage);
-    add(d, 0, second);
+    add(d, 0, second, at.scales, of_k_tile);
   }
 
   template <class Overlap>
   static CATENARY_DEVICE void run(typename T::Accumulators& d, u32 smem, u32 warpgroup,
                                   const KTileRange& range, typename T::State& state,
-                                  Overlap overlap) {
+                                  const Scales& scales, Overlap overlap) {
     const u32 k_tiles = static_cast<u32>(range.end - range.begin);
     const u32 row = T::kPingPong ? 0 : warpgroup * kConfig.warpgroup_m();
     const auto arrived = [&](u32 k_tile) {
@@ -174,7 +187,7 @@ struct PromotedMainloop {
                                                     row);
     };
     const auto place = [&](u32 k_tile) {
-      return Place{smem, warpgroup, state.stage, k_tile + 1 == k_tiles};
+      return Place{smem, warpgroup, state.stage, k_tile + 1 == k_tiles, scales};
     };
     clear_accumulators(d);
     Partial first;
@@ -183,18 +196,20 @@ struct PromotedMainloop {
       Partial second;
 #pragma unroll 1
       for (; k_tile + 1 < k_tiles; k_tile += 2) {
-        const TileDescriptors tile_before = arrived(k_tile);
-        const u32 stage_before = state.stage;
+        const KTileScales of_first = scales.load(range.begin + k_tile);
+        const KTileScales of_second = scales.load(range.begin + k_tile + 1);
+        const KTile before = {arrived(k_tile), state.stage, of_first};
         state.advance();
         const TileDescriptors tile = arrived(k_tile + 1);
-        two_k_tiles(d, first, second, tile_before, stage_before, tile, place(k_tile + 1));
+        two_k_tiles(d, first, second, before, tile, of_second, place(k_tile + 1));
         state.advance();
       }
     } else if constexpr (kSets == 2) {
       Partial second;
 #pragma unroll 1
       for (; k_tile < k_tiles; ++k_tile) {
-        two_parts(d, first, second, arrived(k_tile), place(k_tile));
+        const KTileScales of_k_tile = scales.load(range.begin + k_tile);
+        two_parts(d, first, second, arrived(k_tile), of_k_tile, place(k_tile));
         state.advance();
       }
     }
@@ -202,7 +217,8 @@ struct PromotedMainloop {
       // All k-tiles, or the last of an odd number where the loop above takes two at a time.
 #pragma unroll 1
       for (; k_tile < k_tiles; ++k_tile) {
-        one_set(d, first, arrived(k_tile), place(k_tile));
+        const KTileScales of_k_tile = scales.load(range.begin + k_tile);
+        one_set(d, first, arrived(k_tile), of_k_tile, place(k_tile));
         state.advance();
       }
     }
@@ -211,13 +227,14 @@ struct PromotedMainloop {
   }
 };
 
-// The mainloop of one tile.
+// The mainloop of one tile. `scales`: of its rows and columns.
 template <const GemmSm90Config& kConfig, class Overlap>
 CATENARY_DEVICE void mainloop(typename GemmSm90Traits<kConfig>::Accumulators& d, u32 smem,
                               u32 warpgroup, const KTileRange& range,
-                              typename GemmSm90Traits<kConfig>::State& state, Overlap overlap) {
+                              typename GemmSm90Traits<kConfig>::State& state,
+                              const TileScales<kConfig>& scales, Overlap overlap) {
   if constexpr (kConfig.promotes()) {
-    PromotedMainloop<kConfig>::run(d, smem, warpgroup, range, state, overlap);
+    PromotedMainloop<kConfig>::run(d, smem, warpgroup, range, state, scales, overlap);
   } else {
     plain_mainloop<kConfig>(d, smem, warpgroup, range, state, overlap);
   }

@@ -49,7 +49,8 @@ CATENARY_DEVICE void run_mma_warpgroup(const P& params, const CtaRange& ctas, u3
       order_phase ^= 1;
     }
     typename T::Accumulators d;
-    mainloop<kConfig>(d, smem, warpgroup, range, state, [&] {
+    const TileScales<kConfig> scales(params, work, work.m0 + row);
+    mainloop<kConfig>(d, smem, warpgroup, range, state, scales, [&] {
       if constexpr (!TileEpilogue::kPrefetchTile)
         TileEpilogue::prefetch(params, work, n, prefetched);
     });

@@ -26,9 +26,10 @@ CATENARY_DEVICE bool mma_one_tile(const P& params, const CtaRange& ctas, u32 sme
   if constexpr (kConfig.schedule.cluster_k > 1) cluster_wait();
   griddepcontrol_wait();
   bool has_tile = false;
-  for_each_tile<kConfig>(params, ctas, [&](const WorkTile&, const KTileRange& range) {
+  for_each_tile<kConfig>(params, ctas, [&](const WorkTile& work, const KTileRange& range) {
     has_tile = true;
-    mainloop<kConfig>(d, smem, warpgroup, range, state, [] {});
+    const TileScales<kConfig> scales(params, work, work.m0 + row);
+    mainloop<kConfig>(d, smem, warpgroup, range, state, scales, [] {});
     if constexpr (kConfig.schedule.cluster_k > 1)
       send_partials<kClusterSplitKOf<kConfig>>(smem, d, row);
   });

@@ -39,6 +39,18 @@ struct GemmSm90Epilogue {
   constexpr bool operator==(const GemmSm90Epilogue&) const = default;
 };
 
+// The scales of an fp8 operand: an f32 for each block of rows and of K. A block of A is one row or
+// all of them, one of B a multiple of 128 rows or all of them.
+struct BlockScales {
+  i32 slot = 0;
+  i64 rows = 0;           // of a block; 0: all
+  i64 columns = 128;      // of K, a multiple of 128
+  i64 stride_row = 0;     // elements from one block of rows to the next
+  i64 stride_column = 0;  // the same of K
+  i64 stride_group = 0;   // B of a ragged contraction: from one group to the next
+  constexpr bool operator==(const BlockScales&) const = default;
+};
+
 // D = epilogue(A * B) by TMA and wgmma, or a sum of such products. A dual GEMM has a second B,
 // multiplied by the same A. kTF32 operands are K-major. TMA loads all operands of a sum, and those
 // of its segments have one layout in shared memory.
@@ -50,6 +62,10 @@ struct GemmSm90Config {
   bool dual = false;
   i32 segments = 1;  // K segments: the first one has a, b and the space's K, the others are `more`
   KSegment<Sm90Operand> more[kMaxSegments - 1] = {};
+  bool block_scaled = false;  // fp8: the sums of a k-tile are scaled as they are promoted
+  BlockScales scale_a = {};
+  BlockScales scale_b = {};
+  BlockScales scale_b2 = {};  // of a dual GEMM, in blocks as those of B
   GemmSm90Tile tile = {};
   GemmSm90Schedule schedule = {};
   GemmSm90Epilogue epilogue = {};
@@ -102,6 +118,34 @@ struct GemmSm90Config {
       return schedule.ctas_per_sm > 1 ? 64 : schedule.consumers > 1 ? 96 : 192;
     return schedule.consumers == 3 ? 96 : 192;
   }
+  // How many blocks of B's scales a column tile has columns of, at most, and how many of its
+  // columns are of the first block: kVaries if that is no constant.
+  static constexpr i32 kVaries = -1;
+  struct ScaleBlocks {
+    i32 most = 1;
+    i32 first_columns = 0;
+  };
+  constexpr ScaleBlocks scale_blocks() const {
+    const i64 rows = scale_b.rows;
+    i32 most = 1;
+    i64 of_one = 0, of_first = 0;  // columns of tiles of one block; of the first block of several
+    bool varies = false;
+    // Starts repeat after rows / 8 tiles at the latest: block_n is a multiple of 8.
+    for (i64 i = 0; i < rows / 8 && i * tile.block_n < space.n.size; ++i) {
+      const i64 start = i * tile.block_n % rows;
+      const i64 left = space.n.size - i * tile.block_n;
+      const i64 columns = left < tile.block_n ? left : tile.block_n;
+      const i32 blocks = static_cast<i32>((start + columns - 1) / rows + 1);
+      if (blocks > most) most = blocks;
+      if (blocks == 1 && columns > of_one) of_one = columns;
+      if (blocks == 1) continue;
+      varies = varies || (of_first != 0 && of_first != rows - start);
+      of_first = rows - start;
+    }
+    if (most == 1) return {most, tile.block_n};
+    return {most, varies || of_one > of_first ? kVaries : static_cast<i32>(of_first)};
+  }
+
   // Rows of the tile of one consumer warpgroup, in wgmma fragments of 64.
   constexpr i32 warpgroup_m() const {
     return schedule.ping_pong ? tile.block_m : tile.block_m / schedule.consumers;

@@ -51,6 +51,8 @@ static_assert(kLtDescFastAccum == CUBLASLT_MATMUL_DESC_FAST_ACCUM);
 static_assert(kLtDescAScaleMode == CUBLASLT_MATMUL_DESC_A_SCALE_MODE);
 static_assert(kLtDescBScaleMode == CUBLASLT_MATMUL_DESC_B_SCALE_MODE);
 static_assert(kLtScaleOuterVec32F == CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F);
+static_assert(kLtScaleVec128 == CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F);
+static_assert(kLtScaleBlock128 == CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F);
 #endif
 static_assert(kLtDescBiasDataType == CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE);
 static_assert(kLtLayoutBatchCount == CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT);

@@ -30,7 +30,7 @@ const Case kDequants[] = {
      "'t3' has blocks of 1 x 0: a block has 1 to 2^40 rows and columns"},
     {"input x: bf16[4, 64], weight q: bf16[8, 64], weight s: f32[8, 2]",
      "y = contract \"mk,nk->mn\"(x, dequant(q, s) block (1, 32)) return y: f32",
-     "weight 'q' of 't3' is bf16: declare it i8, i4 or u4"},
+     "weight 'q' of 't3' is bf16: declare it i8, i4, u4, e4m3 or e5m2"},
     {"input x: bf16[4, 64], weight q: i4[8, 64], weight s: i8[8, 2]",
      "y = contract \"mk,nk->mn\"(x, dequant(q, s) block (1, 32)) return y: f32",
      "scale 's' of 't3' is i8: declare it bf16, f16 or f32"},

@@ -4,64 +4,15 @@
 // integers bit for bit, real data inside the interval, NaN and saturation.
 #include <doctest/doctest.h>
 
-#include "compiler/kernel_family.h"
 #include "ir/random/random_chain.h"
-#include "ir/text/text.h"
-#include "shared/gemm_sm90_config.h"
-#include "tests/support/sim_cases.h"
+#include "tests/support/sim_gemm_sm90.h"
 
 using namespace catenary;
 using namespace catenary::testing;
 
 namespace {
 
-struct Case {
-  std::string name;
-  std::string chain;
-  std::string tile;  // the front of a candidate's name; empty: the planner's choice
-  FillKind fill = FillKind::kExactInteger;
-  i64 symbol = 0;
-  int partial_sets = -1;  // that the config must have; -1: any
-  int split_k = 0;
-};
-
-// The first candidate whose name begins with `front` and whose rest has no other kind of cluster.
-std::string find_tile(const Case& from) {
-  if (from.tile.empty()) return "";
-  auto chain = verify(llvm::cantFail(parse(from.chain)));
-  if (!chain) return take_report(chain.takeError()).message;
-  auto plan = make_plan(*chain, llvm::cantFail(find_target("h200")));
-  if (!plan) return take_report(plan.takeError()).message;
-  for (const CandidateSummary& tile : plan->buckets.back().kernels[0].candidates) {
-    if (tile.rejected.empty() && llvm::StringRef(tile.id.tile).startswith(from.tile))
-      return tile.id.tile;
-  }
-  return "no such tile";
-}
-
-std::string run(const Case& from, const HostCompiler& compiler) {
-  SimulatedChainOptions options;
-  options.plan.force_tile = find_tile(from);
-  options.plan.split_k = from.split_k;
-  options.symbol = from.symbol;
-  options.sm_count = 2;
-  options.fill = from.fill;
-  options.compiler = &compiler;
-  auto chain = SimulatedChain::make(from.chain, options);
-  if (!chain) return from.name + ": " + take_report(chain.takeError()).message;
-  const auto& kernels = chain->plan().buckets[find_bucket(chain->plan(), from.symbol)].kernels;
-  if (family_name(kernels[0]) != "gemm_sm90") return from.name + ": another family";
-  const auto& config = kernels[0].config.get<GemmSm90Config>();
-  if (from.partial_sets >= 0 && config.partial_sets() != from.partial_sets)
-    return fmt::format("{}: {} sets of partial sums", from.name, config.partial_sets());
-  return first_failure(*chain, from.name, 2);
-}
-
-void run_all(const std::vector<Case>& cases) {
-  run_cases(cases, [](const Case& from, i64, const HostCompiler& compiler) {
-    return run(from, compiler);
-  });
-}
+using Case = SimTileCase;
 
 // Sizes that are multiples of no tile, and K of no k-tile. `k` terms, `word` after the equation.
 std::string scaled(i64 k, const std::string& word = "", const std::string& dtype = "e4m3") {
@@ -109,14 +60,15 @@ TEST_CASE("every schedule, with one and with two sets of partial sums") {
           {fmt::format("{} k{}", tile, k), scaled(k), tile, FillKind::kExactInteger, 0, sets});
     }
   }
-  run_all(cases);
+  run_tiles(cases);
 }
 
 TEST_CASE("fast sums stay in the tensor cores") {
-  run_all({{"fast", scaled(592, "fast_accum"), "128x128x128p2", FillKind::kExactInteger, 0, 0},
-           {"fast e5m2", scaled(592, "fast_accum", "e5m2"), "128x256x128g2",
-            FillKind::kExactInteger, 0, 0},
-           {"fast normal", scaled(1040, "fast_accum"), "128x128x128g2", FillKind::kNormal, 0, 0}});
+  run_tiles(
+      {{"fast", scaled(592, "fast_accum"), "128x128x128p2", FillKind::kExactInteger, 0, 0},
+       {"fast e5m2", scaled(592, "fast_accum", "e5m2"), "128x256x128g2", FillKind::kExactInteger, 0,
+        0},
+       {"fast normal", scaled(1040, "fast_accum"), "128x128x128g2", FillKind::kNormal, 0, 0}});
 }
 
 TEST_CASE("real data is inside the interval") {
@@ -128,13 +80,13 @@ TEST_CASE("real data is inside the interval") {
     cases.push_back({"gated", kGated, "", fill});
     cases.push_back({"few", kFew, "", fill});
   }
-  run_all(cases);
+  run_tiles(cases);
 }
 
 TEST_CASE("NaN and infinities of the operands reach their rows only") {
-  run_all({{"nan", scaled(272), "", FillKind::kNanPlant},
-           {"nan gated", kGated, "", FillKind::kNanPlant},
-           {"inf e5m2", scaled(272, "", "e5m2"), "", FillKind::kInfPlant}});
+  run_tiles({{"nan", scaled(272), "", FillKind::kNanPlant},
+             {"nan gated", kGated, "", FillKind::kNanPlant},
+             {"inf e5m2", scaled(272, "", "e5m2"), "", FillKind::kInfPlant}});
 }
 
 TEST_CASE("gated, ragged, grouped, small M, split-K, M clusters, N clusters") {
@@ -150,7 +102,7 @@ TEST_CASE("gated, ragged, grouped, small M, split-K, M clusters, N clusters") {
                              {"split-K", scaled(1040), "128x128x128g2", FillKind::kNormal, 0, 1, 2},
                              {"clusters", scaled(592), "256x128x128g2s4c2"},
                              {"N clusters", scaled(592), "256x128x128g2s4n2"}};
-  run_all(cases);
+  run_tiles(cases);
 }
 
 TEST_CASE("a symbolic number of rows, none among them") {
@@ -160,16 +112,16 @@ TEST_CASE("a symbolic number of rows, none among them") {
   std::vector<Case> cases;
   for (const i64 m : {0, 1, 77, 200})
     cases.push_back({fmt::format("M {}", m), chain, "", FillKind::kExactInteger, m});
-  run_all(cases);
+  run_tiles(cases);
 }
 
 // 300 * 2 and -300 * 2 are beyond 448.
 TEST_CASE("results beyond the range are the largest finite value") {
-  run_all({{"saturated",
-            "chain a(input x: e4m3[40, 128], weight w: e4m3[40, 128]) {\n"
-            "  h = contract \"mk,nk->mn\"(x, w)\n  y = mul(h, 300)\n  z = mul(h, 0.001)\n"
-            "  return y: e4m3, z: e5m2 }",
-            ""}});
+  run_tiles({{"saturated",
+              "chain a(input x: e4m3[40, 128], weight w: e4m3[40, 128]) {\n"
+              "  h = contract \"mk,nk->mn\"(x, w)\n  y = mul(h, 300)\n  z = mul(h, 0.001)\n"
+              "  return y: e4m3, z: e5m2 }",
+              ""}});
 }
 
 // Contractions of fp8 beside those of other dtypes; parameters, casts and results of fp8 in every

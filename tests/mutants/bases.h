@@ -214,6 +214,49 @@ inline constexpr MutantBase kMutantBases[] = {
               "  y = mul(relu(g), u)\n  return y: bf16 }",
      .tile = "64x64x128p2s3",
      .sm_count = 1},
+    // Tiles of one block of columns, of two, and of a part of the last.
+    {.name = "sm90 fp8 blocks",
+     .chain =
+         "chain a(input x: e4m3[300, 560], input s: f32[300, 5], weight w: e4m3[400, 560],\n"
+         "        weight t: f32[4, 5]) {\n"
+         "  y = contract \"mk,nk->mn\"(dequant(x, s) block (1, 128), dequant(w, t) block (128, "
+         "128))\n  return y: f32 }",
+     .tile = "128x192x128g2s3",
+     .sm_count = 1},
+    {.name = "sm90 fp8 blocks, two fragments, N clusters",
+     .chain =
+         "chain a(input x: e4m3[200, 304], input s: f32[200, 3] strides[1, 200],\n"
+         "        weight w: e4m3[328, 304], weight t: f32[3, 3]) {\n"
+         "  y = contract \"mk,nk->mn\"(dequant(x, s) block (1, 128), dequant(w, t) block (128, "
+         "128))\n  return y: bf16 }",
+     .tile = "256x128x128g2s4n2",
+     .sm_count = 2},
+    {.name = "sm90 fp8 blocks, ping-pong, two sets of sums",
+     .chain =
+         "chain a(input x: e4m3[300, 496], input s: f32[300, 4], weight w: e4m3[136, 496],\n"
+         "        weight t: f32[2, 4]) {\n"
+         "  y = contract \"mk,nk->mn\"(dequant(x, s) block (1, 128), dequant(w, t) block (128, "
+         "128))\n  return y: bf16 }",
+     .tile = "64x128x128p2s3",
+     .sm_count = 1},
+    {.name = "sm90 fp8 blocks, dual GEMM",
+     .chain = "chain a(input x: e4m3[100, 304], input s: f32[100, 3], weight w: e4m3[144, 304],\n"
+              "        weight t: f32[2, 3], weight v: e4m3[144, 304], weight u: f32[2, 3]) {\n"
+              "  d = dequant(x, s) block (1, 128)\n"
+              "  g = contract \"mk,nk->mn\"(d, dequant(w, t) block (128, 128))\n"
+              "  h = contract \"mk,nk->mn\"(d, dequant(v, u) block (128, 128))\n"
+              "  y = mul(relu(g), h)\n  return y: f32 }",
+     .tile = "64x64x128p2s3",
+     .sm_count = 1},
+    {.name = "sm90 fp8 blocks, experts",
+     .chain =
+         "chain a(input x: e4m3[100, 272], input s: f32[100, 3], weight w: e4m3[3, 136, 272],\n"
+         "        weight t: f32[3, 2, 3], input e: i32[3]) {\n"
+         "  y = contract \"mk,gnk->mn\"(dequant(x, s) block (1, 128), dequant(w, t) block (128, "
+         "128))\n      ragged m by e over g\n  return y: bf16 }",
+     .tile = "64x128x128g1s3",
+     .ends = kWildEnds,
+     .sm_count = 2},
     {.name = "skinny",
      .chain = "chain a(input x: bf16[5, 1088], weight w: bf16[39, 1088], weight b: f32[39],\n"
               "        input r: bf16[5, 39] align 2) {\n"

@@ -18,6 +18,7 @@
 #include "tests/mutants/column_sums_mutants.h"
 #include "tests/mutants/cp_async_mutants.h"
 #include "tests/mutants/elementwise_mutants.h"
+#include "tests/mutants/fp8_blocks_mutants.h"
 #include "tests/mutants/fp8_mutants.h"
 #include "tests/mutants/gemm_mutants.h"
 #include "tests/mutants/gemm_sm90_mutants.h"
@@ -54,6 +55,7 @@ std::vector<Mutant> all_mutants() {
   std::vector<Mutant> all(std::begin(kGemmMutants), std::end(kGemmMutants));
   all.insert(all.end(), std::begin(kGemmSm90Mutants), std::end(kGemmSm90Mutants));
   all.insert(all.end(), std::begin(kFp8Mutants), std::end(kFp8Mutants));
+  all.insert(all.end(), std::begin(kFp8BlocksMutants), std::end(kFp8BlocksMutants));
   all.insert(all.end(), std::begin(kCpAsyncMutants), std::end(kCpAsyncMutants));
   all.insert(all.end(), std::begin(kRaggedMutants), std::end(kRaggedMutants));
   all.insert(all.end(), std::begin(kSumMutants), std::end(kSumMutants));

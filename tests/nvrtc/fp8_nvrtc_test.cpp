@@ -46,6 +46,25 @@ const Compiled kChains[] = {
      "              input s: f32[2560], weight t: f32[12, 3072]) {\n"
      "  y = mul(mul(contract \"bgk,gnk->bgn\"(x, w), s @ \"b\"), t @ \"gn\")\n  return y: e4m3 }",
      5},
+    {"chain blocks(input x: e4m3[4096, 2048], input s: f32[4096, 16] strides[1, 4096],\n"
+     "             weight w: e4m3[8192, 2048], weight t: f32[64, 16]) {\n"
+     "  y = contract \"mk,nk->mn\"(dequant(x, s) block (1, 128), dequant(w, t) block (128, 128))\n"
+     "  return y: bf16 }",
+     1},
+    {"chain blocks_gated(input x: e4m3[4096, 2048], input s: f32[4096, 16],\n"
+     "                   weight w: e4m3[8192, 2048], weight t: f32[64, 16],\n"
+     "                   weight v: e4m3[8192, 2048], weight u: f32[64, 16]) {\n"
+     "  d = dequant(x, s) block (1, 128)\n"
+     "  g = contract \"mk,nk->mn\"(d, dequant(w, t) block (128, 128))\n"
+     "  h = contract \"mk,nk->mn\"(d, dequant(v, u) block (128, 128))\n"
+     "  y = mul(silu(g), h)\n  return y: bf16 }",
+     2},
+    {"chain blocks_experts(input x: e4m3[4096, 2048], input s: f32[4096, 16],\n"
+     "                     weight w: e4m3[8, 4096, 2048], weight t: f32[8, 32, 16],\n"
+     "                     input ends: i32[8]) {\n"
+     "  h = contract \"mk,enk->mn\"(dequant(x, s) block (1, 128), dequant(w, t) block (128, 128))\n"
+     "      ragged m by ends over e\n  y = silu(h)\n  return y: e4m3 }",
+     3},
     {"chain few(input x: e4m3[40, 4096], weight w: e4m3[3072, 4096], weight t: f32[3072]) {\n"
      "  y = mul(contract \"mk,nk->mn\"(x, w), t)\n  return y: bf16 }",
      3},
@@ -74,7 +93,7 @@ TEST_CASE("fp8 tiles compile without spills and with asynchronous wgmma") {
       jobs.back().source.banner = tile.id.tile + " of " + chain.chain().name;
     }
   }
-  CHECK(jobs.size() > 36);
+  CHECK(jobs.size() > 60);
   auto results = (*nvrtc)->compile_all(jobs);
   for (size_t i = 0; i < results.size(); ++i) {
     const std::string& what = jobs[i].source.banner;

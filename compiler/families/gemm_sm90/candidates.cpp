@@ -93,6 +93,10 @@ std::string reject(const Target& target, const GemmSm90Config& c) {
   if (c.promotes() && c.mainloop_registers() > c.most_mainloop_registers()) {
     return fmt::format("needs {} accumulators and sums of a k-tile", c.mainloop_registers());
   }
+  if (const i32 blocks = c.scale_blocks().most; c.block_scaled && blocks > 2) {
+    return fmt::format("has columns of {} blocks of {} that share scales, the limit is 2", blocks,
+                       c.scale_b.rows);
+  }
   if (c.schedule.consumers == 3) {
     // ptxas gives no instruction more registers than the kernel starts with: 128 (C7602). Group
     // tables of a dual GEMM take some.

@@ -55,14 +55,22 @@ double smem_clocks(const GemmSm90Config& c) {
 
 // Clocks of a warpgroup for a k-tile whose sums are promoted, 0 for others: its MMAs, and for each
 // part, or each second one where there are two sets of partial sums, the wait for them and the
-// additions, one of a warp a clock.
+// additions, one of a warp a clock. Scales per block add their loads and products, and a choice for
+// each pair of columns where the columns of B's first block vary.
 double promotion_clocks(const GemmSm90Config& c) {
   constexpr double kWait = 60;  // from the last MMA to the first addition
   if (!c.promotes()) return 0;
   const double part = c.tile.block_n / 2.0;
   const double parts = c.accumulator_registers() / part;
   const double mma = 4.0 * part;  // m64nNk32 takes N / 2 clocks
-  return parts * (mma + (kWait + part) / c.partial_sets());
+  double scales = 0;
+  if (c.block_scaled) {
+    constexpr double kLoad = 4;  // with its address
+    const auto [blocks, first_columns] = c.scale_blocks();
+    scales = (2 + blocks) * kLoad + 2 * blocks;
+    if (first_columns == GemmSm90Config::kVaries) scales += part / 2;
+  }
+  return parts * (mma + (kWait + part + scales) / c.partial_sets());
 }
 
 // TMA requests the sectors of rows that do not start on a sector of 32 bytes more than once

@@ -2,6 +2,7 @@
 // `gemm_sm90` as a family: TMA or cp.async loads, wgmma, warp-specialised, on sm_90a.
 #include "compiler/emit/emit_program.h"
 #include "compiler/emit/fields.h"
+#include "compiler/families/gemm_sm90/block_scales.h"
 #include "compiler/families/gemm_sm90/candidates.h"
 #include "compiler/families/gemm_sm90/layout.h"
 
@@ -48,8 +49,20 @@ Fields fields_of(const GemmSm90Epilogue& e) {
   return fields;
 }
 
+Fields fields_of(const BlockScales& s) {
+  Fields fields;
+  fields.add("slot", s.slot).add("rows", s.rows).add("columns", s.columns);
+  fields.add("stride_row", s.stride_row).add("stride_column", s.stride_column);
+  return fields.add_unless_default("stride_group", s.stride_group, BlockScales().stride_group);
+}
+
 std::string config_text(const GemmSm90Config& c) {
   Fields fields = contraction_fields(c);
+  if (c.block_scaled) {
+    fields.line().add("block_scaled", true).add("scale_a", fields_of(c.scale_a));
+    fields.line().add("scale_b", fields_of(c.scale_b));
+    if (c.dual) fields.line().add("scale_b2", fields_of(c.scale_b2));
+  }
   fields.line().add("tile", fields_of(c.tile));
   fields.line().add("schedule", fields_of(c.schedule));
   fields.line().add("epilogue", fields_of(c.epilogue));
@@ -81,6 +94,11 @@ class GemmSm90Family final : public ContractionFamily {
     for (Sm90Operand* operand : {&c.a, &c.b, &c.b2}) {
       if (operand->by_cp_async) operand->memory.slot = renumber(operand->memory.slot);
     }
+    if (c.block_scaled) {
+      c.scale_a.slot = renumber(c.scale_a.slot);
+      c.scale_b.slot = renumber(c.scale_b.slot);
+      if (c.dual) c.scale_b2.slot = renumber(c.scale_b2.slot);
+    }
     if (c.ragged.kind != Ragged::kNone)
       c.ragged.group_ends_slot = renumber(c.ragged.group_ends_slot);
     return c;
@@ -97,10 +115,12 @@ class GemmSm90Family final : public ContractionFamily {
   }
 
   Support supports(const ContractionProblem& problem, const Target& target) const override {
-    if (target.arch != "sm_90a") return {"it needs sm_90a", true};
-    if (!problem.is_single_or_dual() && !problem.is_sum())
+    const bool scaled = problem.is_block_scaled();
+    if (target.arch != "sm_90a") return {"it needs sm_90a", !scaled};
+    if (!problem.is_single_or_dual() && !problem.is_sum() && !scaled)
       return {"it computes one product, two over one A, or a sum of products", true};
-    std::string refusal = sm90_layout_refusal(problem);
+    std::string refusal = scaled ? block_scales_refusal(problem) : "";
+    if (refusal.empty()) refusal = sm90_layout_refusal(problem);
     if (refusal.empty()) refusal = sm90_map_refusal(problem);
     if (!refusal.empty()) return {std::move(refusal)};
     if (!sm90_layout(problem))

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "compiler/families/gemm_sm90/block_scales.h"
 #include "shared/params.h"
 
 namespace catenary {
@@ -212,6 +213,7 @@ std::optional<Sm90Layout> sm90_layout(const ContractionProblem& p) {
     if (!placed.a || !placed.b) return std::nullopt;
     config.more[s - 1] = {take(*placed.a), take(*placed.b), product.k.size, product.k_outer};
   }
+  if (p.is_block_scaled()) set_block_scales(p, config);
   config.epilogue.in_registers = fits_registers(p);
   config.epilogue.column_sums = p.num_column_sums();
   return layout;
