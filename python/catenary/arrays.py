@@ -7,10 +7,11 @@ __cuda_array_interface__. No library is imported: if an array of it exists, it i
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from catenary import dlpack
@@ -182,6 +183,24 @@ def is_contiguous(view: View) -> bool:
         return True
     wanted = contiguous(view.shape)
     return all(n == 1 or got == want for n, got, want in zip(view.shape, view.strides, wanted, strict=True))
+
+
+def contiguous_host(source: View, dtype: DType) -> View:
+    """A copy, in row-major order, of a host array of `dtype` with strides of any sign."""
+    import numpy
+
+    strides = contiguous(source.shape)
+    if 0 in source.shape:
+        return replace(source, strides=strides)
+    size = dtype.itemsize
+    ends = [(n - 1) * stride for n, stride in zip(source.shape, source.strides, strict=True)]
+    before = -sum(end for end in ends if end < 0)  # elements at lower addresses than the first one
+    after = 1 + sum(end for end in ends if end > 0)
+    memory = (ctypes.c_char * ((before + after) * size)).from_address(source.address - before * size)
+    bits = numpy.frombuffer(memory, f"u{size}")[before:]
+    steps = [stride * size for stride in source.strides]
+    copy = numpy.ascontiguousarray(numpy.lib.stride_tricks.as_strided(bits, source.shape, steps))
+    return replace(source, address=copy.ctypes.data, strides=strides, owner=copy)
 
 
 def empty_numpy(dtype: DType, shape: Sequence[int], strides: Sequence[int]) -> Any:

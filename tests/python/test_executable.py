@@ -233,6 +233,52 @@ def test_threads_share_an_executable(engine, linear_chain):
     assert wrong == []
 
 
+SOURCES = {
+    "backwards": lambda a: a[::-1],
+    "columns backwards": lambda a: a[:, ::-1],
+    "one column backwards": lambda a: a[:, 2:3][::-1],
+    "both, with gaps": lambda a: a[::-2, ::-3],
+    "backwards, broadcast": lambda a: np.broadcast_to(a[0, ::-1], (4, 6)),
+    "none backwards": lambda a: a[:0, ::-1],
+    "one backwards": lambda a: a[:1][::-1],
+    "broadcast": lambda a: np.broadcast_to(a[0], (4, 6)),
+    "transposed": lambda a: a.T,
+    "gaps": lambda a: a[::2, ::3],
+}
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f2", "i1"])
+@pytest.mark.parametrize("source", SOURCES)
+def test_an_array_is_a_copy_of_any_layout(source, dtype):
+    layout = SOURCES[source]
+    # The memory has elements before and after the array, which are not those of the copy.
+    host = layout(np.arange(100, dtype=dtype)[20:44].reshape(4, 6))
+    copy = ctn.Array.of(host)
+    assert copy.shape == host.shape and all(n <= 1 or s >= 0 for n, s in zip(copy.shape, copy.strides, strict=True))
+    np.testing.assert_array_equal(copy.numpy(), host)
+
+
+def test_an_array_that_runs_backwards_is_an_argument(engine, linear_chain):
+    layer = engine.prepare(linear_chain)
+    x, w, b = data(linear_chain)
+    np.testing.assert_array_equal(layer(x, ctn.Array.of(w[::-1]), b), layer(x, w[::-1].copy(), b))
+    with pytest.raises(ctn.ArgumentError, match=r"argument 'w' has strides \[-24, 1\]"):
+        layer(x, w[::-1], b)
+
+
+@pytest.mark.parametrize(
+    "shape, strides, words",
+    [
+        ((2, 3), (-3, 1), r"strides \[-3, 1\]: give strides of 0 or more"),
+        ((2, 3), (1,), "1 strides and 2 dimensions"),
+        ((2, -3), None, r"shape \[2, -3\]: give sizes of 0 or more"),
+    ],
+)
+def test_a_layout_that_no_array_has(shape, strides, words):
+    with pytest.raises(ctn.ArgumentError, match=words):
+        ctn.Array("f32", shape, strides)
+
+
 def test_dlpack_of_another_library(engine, linear_chain):
     class Foreign:
         """An array that has DLPack only."""
