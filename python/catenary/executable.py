@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import sys
 import threading
@@ -19,6 +20,7 @@ from catenary.errors import ArgumentError, Handle, check, result
 from catenary.operand import Operand, Role
 
 MOST_SIZES = 1024  # distinct layouts of arguments that a chain remembers
+PER_THREAD_STREAM = 2  # CU_STREAM_PER_THREAD: one address, a stream of each thread
 
 
 class Signature:
@@ -179,7 +181,8 @@ class Executable:
         self.workspace_bytes: int = result(ctypes.c_int64, lib.ctn_executable_workspace_bytes, self._handle.pointer)
         """Device memory that a launch needs beside its tensors, for every size of the symbol."""
         self._signature = Signature(self.compiled.chain)
-        self._workspaces: dict[int, Memory] = {}
+        self._workspaces: dict[tuple[int, int], _Workspace] = {}
+        self._workspaces_lock = threading.Lock()
         self._simulated = is_simulator()  # fixed once something is loaded
 
     @property
@@ -246,6 +249,13 @@ class Executable:
         self._keep()
         self._launch(stream, tensors, scalars, symbol, workspace, allow_pdl, disable_pdl)
 
+    def _workspace(self, stream: int) -> _Workspace:
+        key = (stream, threading.get_ident() if stream == PER_THREAD_STREAM else 0)
+        with self._workspaces_lock:
+            if key not in self._workspaces:
+                self._workspaces[key] = _Workspace(self.device, self.workspace_bytes)
+            return self._workspaces[key]
+
     def _keep(self) -> None:
         self._kept.add(self._handle)
 
@@ -276,6 +286,17 @@ class Executable:
         return f"<catenary.Executable '{self._signature.name}' on device {self.device}>"
 
 
+class _Workspace:
+    """The workspace of all launches on a stream. A thread that launches holds `turn`: the kernels of two launches would
+    else mix on the stream."""
+
+    __slots__ = ("memory", "turn")
+
+    def __init__(self, device: int, bytes: int):
+        self.memory = Memory(device, bytes)
+        self.turn = threading.Lock()
+
+
 class _Call:
     """One call: from arrays to addresses, the launch, and back."""
 
@@ -296,6 +317,7 @@ class _Call:
         )
         self.library = first.library if first else ""
         self.host = first is not None and not first.on_device
+        self.turn: Any = contextlib.nullcontext()
         self.staged: list[tuple[View, Memory, bool]] = []  # host arrays, their copy, whether it is copied back
 
     def _check_places(self) -> None:
@@ -339,7 +361,8 @@ class _Call:
             addresses, space = self._addresses(), self._workspace(workspace, stream, torch)
         if not waits:
             self.executable._keep()
-        self.executable._launch(stream, addresses, scalars, self.size, space, allow_pdl, disable_pdl)
+        with self.turn:
+            self.executable._launch(stream, addresses, scalars, self.size, space, allow_pdl, disable_pdl)
         if waits or self.host:
             check(lib.ctn_stream_synchronize(self.executable.device, stream))
         for host, copy, back in self.staged:
@@ -407,10 +430,9 @@ class _Call:
             memory = torch.empty(need, dtype=torch.uint8, device=torch.device("cuda", self.executable.device))
             self.staging = memory  # freed after the launch: the allocator orders its next use on the stream
             return memory.data_ptr()
-        kept = self.executable._workspaces
-        if stream not in kept:
-            kept[stream] = Memory(self.executable.device, need)
-        return kept[stream].address
+        kept = self.executable._workspace(stream)
+        self.turn = kept.turn
+        return kept.memory.address
 
 
 def _itemsize(array: Any) -> int:

@@ -9,6 +9,7 @@ import pytest
 from conftest import make_linear
 
 import catenary as ctn
+from catenary.executable import PER_THREAD_STREAM
 
 
 def data(chain, size=0, seed=0):
@@ -117,7 +118,8 @@ def test_output_in_place_is_its_input(engine):
         run(array, out=np.zeros((8, 8), np.float32))
 
 
-def test_groups_and_a_workspace(engine):
+def make_experts():
+    """Two contractions of ragged groups, which need a workspace."""
     chain = ctn.Chain("experts")
     x = chain.input("x", "f16", (24, 16))
     w, v = chain.weight("w", "f16", (3, 32, 16)), chain.weight("v", "f16", (3, 16, 32))
@@ -125,15 +127,94 @@ def test_groups_and_a_workspace(engine):
     group = ctn.Ragged("m", ends, "e")
     h = ctn.cast(ctn.silu(ctn.contract("mk,enk->mn", x, w, group)), "f16")
     chain.output(ctn.contract("mk,enk->mn", h, v, group), "f16")
+    return chain
+
+
+def expert_arrays(chain):
+    arrays = data(chain)
+    arrays[3] = np.array([5, 5, 20], np.int32)
+    return arrays
+
+
+def test_groups_and_a_workspace(engine):
+    chain = make_experts()
     run = engine.prepare(chain)
     assert run.workspace_bytes > 0
-    arrays = [a for a in data(chain)]
-    arrays[3] = np.array([5, 5, 20], np.int32)
+    arrays = expert_arrays(chain)
     y = run(*arrays)
     close(y, chain.reference(*arrays), ctn.f16)
     assert (y[20:] == 0).all()
     with pytest.raises(ctn.ArgumentError, match="workspace has .* bytes on the host"):
         run(*arrays, workspace=np.zeros(run.workspace_bytes, np.uint8).view(np.int32))
+
+
+def in_threads(count, work):
+    """The results of `work()` in threads that live at the same time."""
+    results, all_done = [], threading.Barrier(count)
+
+    def run():
+        try:
+            results.append(work())
+        finally:
+            all_done.wait(60)
+
+    threads = [threading.Thread(target=run) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(results) == count
+    return results
+
+
+class Meeting:
+    """Counts the threads that are inside at the same time: each waits a moment for another."""
+
+    def __init__(self):
+        self.inside, self.most, self.another = 0, 0, threading.Event()
+
+    def __enter__(self):
+        self.inside += 1
+        self.most = max(self.most, self.inside)
+        if self.inside > 1:
+            self.another.set()
+        self.another.wait(0.5)
+
+    def __exit__(self, *failure):
+        self.inside -= 1
+
+
+def test_threads_share_a_stream_and_its_workspace(monkeypatch):
+    run = ctn.Engine().prepare(make_experts())
+    arrays = expert_arrays(run.chain)
+    want, stream = run(*arrays), ctn.Stream()
+    allocating, launching, made = Meeting(), Meeting(), []
+
+    class Memory(ctn.device.Memory):
+        __slots__ = ()
+
+        def __init__(self, device, bytes):
+            if bytes == run.workspace_bytes:
+                made.append(bytes)
+                with allocating:
+                    pass
+            super().__init__(device, bytes)
+
+    def launch(*arguments, plain=run._launch):
+        with launching:
+            plain(*arguments)
+
+    monkeypatch.setattr("catenary.executable.Memory", Memory)
+    monkeypatch.setattr(run, "_launch", launch)
+    for y in in_threads(2, lambda: run(*arrays, stream=stream)):
+        np.testing.assert_array_equal(y, want)
+    assert len(made) == 1 and launching.most == 1
+
+
+def test_a_thread_s_own_default_stream_has_its_own_workspace(engine):
+    run = engine.prepare(make_experts())
+    one, other = in_threads(2, lambda: run._workspace(PER_THREAD_STREAM).memory.address)
+    assert one != other
 
 
 def test_arrays_stay_on_the_device(engine, linear_chain):
