@@ -168,11 +168,11 @@ class Signature:
 class Executable:
     """A compiled chain on one device. Thread-safe. Made by `Engine.prepare` and `Engine.load`.
 
-    After a launch on a stream of the caller the kernels stay loaded until the process ends, since the launch, or a
-    graph that captured it, may outlive this object.
+    After a launch on a stream of the caller the kernels stay loaded until the process ends, and so do the workspaces of
+    this object, since the launch, or a graph that captured it, may outlive this object.
     """
 
-    _kept: ClassVar[set[Handle]] = set()
+    _kept: ClassVar[dict[Handle, Any]] = {}
 
     def __init__(self, device: int, *call: Any):
         self._handle = Handle(lib.ctn_executable_destroy, *call)
@@ -257,7 +257,7 @@ class Executable:
             return self._workspaces[key]
 
     def _keep(self) -> None:
-        self._kept.add(self._handle)
+        self._kept[self._handle] = self._workspaces
 
     def _launch(
         self,

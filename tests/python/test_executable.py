@@ -2,6 +2,7 @@
 """Calling executables: results against the reference, outputs of the caller, symbols, scalars, strides, in place; and
 every wrong argument as one typed sentence before anything runs."""
 
+import gc
 import threading
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from conftest import make_linear
 
 import catenary as ctn
+from catenary.errors import Handle
 from catenary.executable import PER_THREAD_STREAM
 
 
@@ -209,6 +211,17 @@ def test_threads_share_a_stream_and_its_workspace(monkeypatch):
     for y in in_threads(2, lambda: run(*arrays, stream=stream)):
         np.testing.assert_array_equal(y, want)
     assert len(made) == 1 and launching.most == 1
+
+
+def test_a_captured_launch_keeps_its_workspace():
+    """What the launch uses is there after the executable is gone: a graph may replay it."""
+    run = ctn.Engine().prepare(make_experts())
+    stream = ctn.Stream()
+    run(*expert_arrays(run.chain), stream=stream)
+    pointer = run._workspace(stream.pointer).memory.address
+    del run
+    gc.collect()
+    assert pointer in Handle.live
 
 
 def test_a_thread_s_own_default_stream_has_its_own_workspace(engine):
