@@ -10,6 +10,7 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import threading
 
 import pytest
 
@@ -53,6 +54,42 @@ def run_python(code, **environment):
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def in_threads(count, work):
+    """The results of `work()` in threads that live at the same time."""
+    results, all_done = [], threading.Barrier(count)
+
+    def run():
+        try:
+            results.append(work())
+        finally:
+            all_done.wait(60)
+
+    threads = [threading.Thread(target=run) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(results) == count
+    return results
+
+
+class Meeting:
+    """Counts the threads that are inside at the same time: each waits a moment for another."""
+
+    def __init__(self):
+        self.inside, self.most, self.another = 0, 0, threading.Event()
+
+    def __enter__(self):
+        self.inside += 1
+        self.most = max(self.most, self.inside)
+        if self.inside > 1:
+            self.another.set()
+        self.another.wait(0.5)
+
+    def __exit__(self, *failure):
+        self.inside -= 1
 
 
 _files = collections.defaultdict(lambda: [0, 0, 0, 0.0])  # passed, failed, skipped, seconds

@@ -7,7 +7,7 @@ import threading
 
 import numpy as np
 import pytest
-from conftest import make_linear
+from conftest import Meeting, in_threads, make_linear
 
 import catenary as ctn
 from catenary.errors import Handle
@@ -148,42 +148,6 @@ def test_groups_and_a_workspace(engine):
     assert (y[20:] == 0).all()
     with pytest.raises(ctn.ArgumentError, match="workspace has .* bytes on the host"):
         run(*arrays, workspace=np.zeros(run.workspace_bytes, np.uint8).view(np.int32))
-
-
-def in_threads(count, work):
-    """The results of `work()` in threads that live at the same time."""
-    results, all_done = [], threading.Barrier(count)
-
-    def run():
-        try:
-            results.append(work())
-        finally:
-            all_done.wait(60)
-
-    threads = [threading.Thread(target=run) for _ in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(results) == count
-    return results
-
-
-class Meeting:
-    """Counts the threads that are inside at the same time: each waits a moment for another."""
-
-    def __init__(self):
-        self.inside, self.most, self.another = 0, 0, threading.Event()
-
-    def __enter__(self):
-        self.inside += 1
-        self.most = max(self.most, self.inside)
-        if self.inside > 1:
-            self.another.set()
-        self.another.wait(0.5)
-
-    def __exit__(self, *failure):
-        self.inside -= 1
 
 
 def test_threads_share_a_stream_and_its_workspace(monkeypatch):
