@@ -39,6 +39,7 @@ class View:
     """Whose allocator makes outputs: "numpy", "torch", or "" for `Array`."""
     owner: Any = None
     """Keeps the memory."""
+    writable: bool = True
 
     @property
     def on_device(self) -> bool:
@@ -117,6 +118,7 @@ def _view_numpy(array: Any, who: str, stream: int | None) -> View:
         None,
         "numpy",
         array,
+        array.flags.writeable,
     )
 
 
@@ -125,8 +127,8 @@ def _view_dlpack(array: Any, who: str, stream: int | None) -> View:
     if kind not in (dlpack.CPU, dlpack.CUDA, dlpack.CUDA_HOST, dlpack.CUDA_MANAGED):
         raise ArgumentError(f"{who} is on DLPack device {int(kind)}: pass an array of the CPU or of a CUDA device")
     on_device = kind in (dlpack.CUDA, dlpack.CUDA_MANAGED)
-    capsule = array.__dlpack__(stream=stream or 1) if on_device else array.__dlpack__()
-    tensor = dlpack.read(capsule)
+    capsule = dlpack.request(array, stream=stream or 1) if on_device else dlpack.request(array)
+    tensor, writable = dlpack.read(capsule)
     name = dlpack.NAMES.get((tensor.code, tensor.bits)) if tensor.lanes == 1 else None
     shape = tuple(tensor.shape[: tensor.ndim])
     strides = tuple(tensor.strides[: tensor.ndim]) if tensor.strides else contiguous(shape)
@@ -140,7 +142,11 @@ def _view_dlpack(array: Any, who: str, stream: int | None) -> View:
         index if on_device else None,
         library,
         (array, capsule),
+        writable and type(array).__module__.partition(".")[0] not in _IMMUTABLE,
     )
+
+
+_IMMUTABLE = ("jax", "jaxlib")  # their arrays are, and DLPack's flag does not say it
 
 
 def _view_cuda(array: Any, who: str, stream: int | None) -> View:
@@ -151,7 +157,8 @@ def _view_cuda(array: Any, who: str, stream: int | None) -> View:
     shape = tuple(facts["shape"])
     strides = facts.get("strides")
     elements = contiguous(shape) if strides is None else tuple(n // size for n in strides)
-    return View(facts["data"][0], _dtype(name), name, shape, elements, ANY_DEVICE, "", array)
+    address, read_only = facts["data"]
+    return View(address, _dtype(name), name, shape, elements, ANY_DEVICE, "", array, not read_only)
 
 
 @functools.cache

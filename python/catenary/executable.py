@@ -31,7 +31,8 @@ class Signature:
         self.parameters = chain.parameters
         self.outputs = chain.outputs
         self.symbol = chain.symbol_range
-        self.tensors = [p for p in self.parameters if p.role != Role.scalar]
+        self.numbers = [i for i, p in enumerate(self.parameters) if p.role != Role.scalar]
+        self.tensors = [self.parameters[i] for i in self.numbers]
         self._names = {p.name: i for i, p in enumerate(self.parameters)}
         self._only_tensors = len(self.tensors) == len(self.parameters)
         self._sizes: dict[Any, int] = {}  # by what size() has accepted
@@ -311,6 +312,7 @@ class _Call:
             for p, o in zip(signature.outputs, out, strict=True)
         ]
         self._check_places()
+        self._check_writable()
         self.size = signature.size(self.views, self.results)
         first = next(
             (v for v in [*self.views, *self.results] if v is not None and not isinstance(v.owner, Array)), None
@@ -339,6 +341,21 @@ class _Call:
                 raise ArgumentError(
                     f"an argument is on device {place.device}, and the chain was prepared for device "
                     f"{device}: prepare it for that device, or move the argument"
+                )
+
+    def _check_writable(self) -> None:
+        for operand, found in zip(self.signature.outputs, self.results, strict=True):
+            if found is not None and not found.writable:
+                raise ArgumentError(
+                    f"output '{operand.name}' is read-only: pass an array that may be written, or None for a new one"
+                )
+            if operand.in_place is None:
+                continue
+            number = self.signature.numbers.index(operand.in_place)
+            if not self.views[number].writable:
+                raise ArgumentError(
+                    f"argument '{self.signature.tensors[number].name}' is read-only, and an output is in its place: "
+                    "pass a copy"
                 )
 
     def run(self, scalars: list[float], workspace: Any, allow_pdl: bool, disable_pdl: bool) -> Any:
@@ -373,7 +390,7 @@ class _Call:
     def _addresses(self) -> list[int]:
         """Device addresses of all tensors; allocates outputs and copies host arrays."""
         overwritten = {p.in_place for p in self.signature.outputs}
-        numbers = [i for i, p in enumerate(self.signature.parameters) if p.role != Role.scalar]
+        numbers = self.signature.numbers
         addresses = {}
         for number, operand, found in zip(numbers, self.signature.tensors, self.views, strict=True):
             addresses[number] = self._place(operand, found, back=number in overwritten)

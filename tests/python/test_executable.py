@@ -2,6 +2,7 @@
 """Calling executables: results against the reference, outputs of the caller, symbols, scalars, strides, in place; and
 every wrong argument as one typed sentence before anything runs."""
 
+import ctypes
 import gc
 import threading
 
@@ -10,6 +11,7 @@ import pytest
 from conftest import Meeting, in_threads, make_linear
 
 import catenary as ctn
+from catenary import dlpack
 from catenary.errors import Handle
 from catenary.executable import PER_THREAD_STREAM
 
@@ -337,22 +339,73 @@ def test_a_layout_that_no_array_has(shape, strides, words):
         ctn.Array("f32", shape, strides)
 
 
-def test_dlpack_of_another_library(engine, linear_chain):
-    class Foreign:
-        """An array that has DLPack only."""
+class Foreign:
+    """An array of another library, that has DLPack only; `old`: as before its version 1.0."""
 
-        def __init__(self, array):
-            self.array = array
+    def __init__(self, array, old=False):
+        self.array, self.old = array, old
 
-        def __dlpack__(self, **options):
-            return self.array.__dlpack__(**options)
+    def __dlpack__(self, **options):
+        if self.old and "max_version" in options:
+            raise TypeError("__dlpack__() got an unexpected keyword argument 'max_version'")
+        return self.array.__dlpack__(**options)
 
-        def __dlpack_device__(self):
-            return self.array.__dlpack_device__()
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
 
+
+@pytest.mark.parametrize("old", [False, True])
+def test_dlpack_of_another_library(old, engine, linear_chain):
     x, w, b = data(linear_chain)
     layer = engine.prepare(linear_chain)
-    np.testing.assert_array_equal(layer(Foreign(x), Foreign(w), Foreign(b)), layer(x, w, b))
+    want, out = layer(x, w, b), np.zeros((16, 32), np.float32)
+    np.testing.assert_array_equal(layer(*(Foreign(a, old) for a in (x, w, b))), want)
+    layer(x, w, b, out=Foreign(out, old))
+    np.testing.assert_array_equal(out, want)
+
+
+def test_dlpack_of_a_later_version(engine, linear_chain):
+    class Later(Foreign):
+        def __dlpack__(self, **options):
+            self.managed = dlpack.Versioned(2, 0)
+            return dlpack._new(ctypes.addressof(self.managed), dlpack._VERSIONED_NAME, dlpack._Destructor())
+
+    x, w, b = data(linear_chain)
+    with pytest.raises(ctn.ArgumentError, match="exports DLPack 2.0: pass one"):
+        engine.prepare(linear_chain)(Later(x), w, b)
+
+
+def read_only(array):
+    array = array.copy()
+    array.flags.writeable = False
+    return array
+
+
+@pytest.mark.parametrize("wrap", [lambda a: a, Foreign], ids=["numpy", "dlpack"])
+def test_a_read_only_array_is_read_only(wrap, engine, linear_chain):
+    arrays = data(linear_chain)
+    layer = engine.prepare(linear_chain)
+    want = layer(*arrays)
+    np.testing.assert_array_equal(layer(*(wrap(read_only(a)) for a in arrays)), want)
+    memory = bytes(4 * 16 * 32)
+    with pytest.raises(ctn.ArgumentError, match="output 't5' is read-only: pass an array that may be written"):
+        layer(*arrays, out=wrap(np.frombuffer(memory, np.float32).reshape(16, 32)))
+    assert memory == bytes(len(memory))
+    chain = ctn.Chain("step")
+    a, x = chain.scalar("a"), chain.input("x", "f32", (8, 8))
+    chain.output_in_place(ctn.scale(x, a), "f32", x)
+    ones = read_only(np.ones((8, 8), np.float32))
+    with pytest.raises(ctn.ArgumentError, match="argument 'x' is read-only, and an output is in its place"):
+        engine.prepare(chain)(2.0, wrap(ones))
+    assert (ones == 1).all()
+
+
+def test_an_array_of_jax_is_read_only(engine, linear_chain):
+    jnp = pytest.importorskip("jax.numpy")
+    out = jnp.zeros((16, 32), jnp.float32)
+    with pytest.raises(ctn.ArgumentError, match="output 't5' is read-only"):
+        engine.prepare(linear_chain)(*data(linear_chain), out=out)
+    assert (out == 0).all()
 
 
 def test_reference_takes_symbols_and_refuses_the_device():
