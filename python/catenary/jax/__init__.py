@@ -19,10 +19,10 @@ from catenary._native import SYMBOL, lib
 from catenary.chain import Chain
 from catenary.engine import default_engine
 from catenary.errors import ArgumentError
-from catenary.executable import Signature
 from catenary.gradient import Gradient, GradientKind, GradientOperand
 from catenary.jax.partition import partitioned
 from catenary.operand import DType, Operand, Role
+from catenary.signature import Signature
 
 __all__ = ["call", "set_host"]
 
