@@ -102,7 +102,7 @@ _torch_names: dict[Any, str] = {}
 
 
 def _view_numpy(array: Any, who: str, stream: int | None) -> View:
-    name = array.dtype.name
+    name = array.dtype.name if array.dtype.isnative else array.dtype.str  # ">f4" is no dtype of a chain
     size = array.itemsize
     if any(stride % size for stride in array.strides):
         raise ArgumentError(

@@ -255,6 +255,7 @@ WRONG = {
         lambda f: f(np.zeros((16, 24, 5), "i1")[:, :, :4].view("f4")[..., 0], W, B),
         "no multiples of its element's",
     ),
+    "byte order": (lambda f: f(X.astype(">f4"), W, B), "argument 'x' has dtype >f4, and the chain takes f32"),
 }
 
 
