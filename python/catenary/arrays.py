@@ -40,6 +40,8 @@ class View:
     owner: Any = None
     """Keeps the memory."""
     writable: bool = True
+    producer: int | None = None
+    """A stream whose work makes the data ready; None: they are, for the stream of `view()`."""
 
     @property
     def on_device(self) -> bool:
@@ -103,23 +105,26 @@ _torch_names: dict[Any, str] = {}
 
 def _view_numpy(array: Any, who: str, stream: int | None) -> View:
     name = array.dtype.name if array.dtype.isnative else array.dtype.str  # ">f4" is no dtype of a chain
-    size = array.itemsize
-    if any(stride % size for stride in array.strides):
-        raise ArgumentError(
-            f"{who} has strides of {array.strides} bytes, which are no multiples of its element's "
-            f"{size}: pass numpy.ascontiguousarray of it"
-        )
     return View(
         array.__array_interface__["data"][0],
         _dtype(name),
         name,
         array.shape,
-        tuple(stride // size for stride in array.strides),
+        _element_strides(who, array.strides, array.itemsize),
         None,
         "numpy",
         array,
         array.flags.writeable,
     )
+
+
+def _element_strides(who: str, strides: Sequence[int], size: int) -> tuple[int, ...]:
+    if any(stride % size for stride in strides):
+        raise ArgumentError(
+            f"{who} has strides of {tuple(strides)} bytes, which are no multiples of its element's {size}: pass a "
+            "contiguous copy"
+        )
+    return tuple(stride // size for stride in strides)
 
 
 def _view_dlpack(array: Any, who: str, stream: int | None) -> View:
@@ -156,9 +161,15 @@ def _view_cuda(array: Any, who: str, stream: int | None) -> View:
     size = int(facts["typestr"][2:])
     shape = tuple(facts["shape"])
     strides = facts.get("strides")
-    elements = contiguous(shape) if strides is None else tuple(n // size for n in strides)
+    elements = contiguous(shape) if strides is None else _element_strides(who, strides, size)
     address, read_only = facts["data"]
-    return View(address, _dtype(name), name, shape, elements, ANY_DEVICE, "", array, not read_only)
+    producer = facts.get("stream")
+    if producer == 0:
+        raise ArgumentError(
+            f"{who} has stream 0 in its __cuda_array_interface__: give 1 for the legacy default stream, 2 for that of "
+            "the thread, or None"
+        )
+    return View(address, _dtype(name), name, shape, elements, ANY_DEVICE, "", array, not read_only, producer)
 
 
 @functools.cache

@@ -20,6 +20,7 @@ from catenary.errors import ArgumentError, Handle, check, result
 from catenary.operand import Operand
 from catenary.signature import Signature
 
+LEGACY_STREAM = 1  # CU_STREAM_LEGACY, the same as null
 PER_THREAD_STREAM = 2  # CU_STREAM_PER_THREAD: one address, a stream of each thread
 
 
@@ -176,6 +177,7 @@ class _Call:
         )
         self.library = first.library if first else ""
         self.host = first is not None and not first.on_device
+        self.ended: set[int | None] = set()  # streams of producers that were waited for
         self.turn: Any = contextlib.nullcontext()
         self.staged: list[tuple[View, Memory, bool]] = []  # host arrays, their copy, whether it is copied back
 
@@ -227,6 +229,9 @@ class _Call:
             waits = torch is None
         else:
             waits = False
+        for found in [*self.views, *self.results]:
+            if found is not None and found.producer is not None:
+                self._wait_for_producer(found, stream)
         if torch is not None and self.given_stream is not None:
             # Outputs and workspace then belong to the stream that uses them.
             with torch.cuda.stream(torch.cuda.ExternalStream(stream, device=self.executable.device)):
@@ -243,6 +248,12 @@ class _Call:
             if back and copy.bytes:
                 copy.download(host.address, copy.bytes)
         return self.out[0] if len(self.out) == 1 else tuple(self.out)
+
+    def _wait_for_producer(self, found: View, stream: int) -> None:
+        """Waits for the stream of an array's producer unless the launch is on it."""
+        if found.producer not in (None, stream or LEGACY_STREAM, *self.ended):
+            check(lib.ctn_stream_synchronize(self.executable.device, found.producer))
+            self.ended.add(found.producer)
 
     def _addresses(self) -> list[int]:
         """Device addresses of all tensors; allocates outputs and copies host arrays."""
@@ -293,6 +304,7 @@ class _Call:
             return 0
         if given is not None:
             space = view(given, "workspace", stream)
+            self._wait_for_producer(space, stream)
             size = span(space.shape, space.strides) * _itemsize(given)
             if not space.on_device or size < need:
                 raise ArgumentError(

@@ -12,6 +12,7 @@ from conftest import Meeting, in_threads, make_linear
 
 import catenary as ctn
 from catenary import dlpack
+from catenary._native import lib
 from catenary.errors import Handle
 from catenary.executable import PER_THREAD_STREAM
 
@@ -407,6 +408,86 @@ def test_an_array_of_jax_is_read_only(engine, linear_chain):
     with pytest.raises(ctn.ArgumentError, match="output 't5' is read-only"):
         engine.prepare(linear_chain)(*data(linear_chain), out=out)
     assert (out == 0).all()
+
+
+class OnCuda:
+    """An array of another library, that has __cuda_array_interface__ only."""
+
+    def __init__(self, array, **facts):
+        self.array = array
+        self.__cuda_array_interface__ = {
+            "shape": array.shape,
+            "typestr": "<f4",
+            "data": (array.address, False),
+            "version": 3,
+            **facts,
+        }
+
+
+@pytest.fixture
+def on_cuda(engine, linear_chain, monkeypatch):
+    """A layer that takes arrays of CUDA as it does on a GPU, its device arrays, and what it waits for and launches."""
+    layer = engine.prepare(linear_chain)
+    events = []
+
+    def synchronize(device, stream, plain=lib.ctn_stream_synchronize):
+        events.append(stream)
+        return 0 if stream < 100 else plain(device, stream)
+
+    def launch(*arguments, plain=layer._launch):
+        events.append("launch")
+        plain(*arguments)
+
+    monkeypatch.setattr(layer, "_simulated", False)
+    monkeypatch.setattr(lib, "ctn_stream_synchronize", synchronize)
+    monkeypatch.setattr(layer, "_launch", launch)
+    return layer, [ctn.Array.of(a) for a in data(linear_chain)], events
+
+
+@pytest.mark.parametrize(
+    "producers, stream, waits",
+    [
+        ([{}, {"stream": None}, {}], None, []),
+        ([{"stream": 1}, {}, {"stream": 2}], None, [1, 2]),
+        ([{"stream": 7}, {"stream": 7}, {"stream": 9}], None, [7, 9]),
+        ([{"stream": 1}, {"stream": 2}, {}], 0, [2]),
+    ],
+)
+def test_a_call_waits_for_producers(producers, stream, waits, on_cuda):
+    layer, arrays, events = on_cuda
+    want = layer(*arrays).numpy()
+    events.clear()
+    y = layer(*(OnCuda(a, **facts) for a, facts in zip(arrays, producers, strict=True)), stream=stream)
+    assert events[: len(waits) + 1] == [*waits, "launch"]
+    np.testing.assert_array_equal(y.numpy(), want)
+
+
+def test_a_call_on_the_producer_s_stream_does_not_wait(on_cuda):
+    layer, (x, w, b), events = on_cuda
+    stream = ctn.Stream()
+    out = ctn.Array("f32", (16, 32))
+    layer(OnCuda(x, stream=stream.pointer), w, b, out=OnCuda(out, stream=8), stream=stream)
+    assert events == [8, "launch"]
+
+
+@pytest.mark.parametrize(
+    "facts, words",
+    [
+        ({"stream": 0}, "argument 'x' has stream 0 in its __cuda_array_interface__: give 1"),
+        ({"strides": (98, 4)}, r"argument 'x' has strides of \(98, 4\) bytes, which are no multiples"),
+    ],
+)
+def test_a_wrong_array_of_cuda(facts, words, on_cuda):
+    layer, (x, w, b), _ = on_cuda
+    with pytest.raises(ctn.ArgumentError, match=words):
+        layer(OnCuda(x, **facts), w, b)
+
+
+def test_a_read_only_array_of_cuda(on_cuda):
+    layer, arrays, _ = on_cuda
+    out = ctn.Array("f32", (16, 32))
+    with pytest.raises(ctn.ArgumentError, match="output 't5' is read-only"):
+        layer(*arrays, out=OnCuda(out, data=(out.address, True)))
 
 
 def test_reference_takes_symbols_and_refuses_the_device():
