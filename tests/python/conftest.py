@@ -12,6 +12,7 @@ import sys
 import tempfile
 import threading
 
+import numpy as np
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -45,6 +46,24 @@ def make_linear(m=16, n=32, k=24, dtype=ctn.f32, name="layer", true_f32=False):
     b = chain.weight("b", dtype, (n,))
     chain.output(ctn.silu(ctn.contract("mk,nk->mn", x, w, true_f32=true_f32) + b), dtype)
     return chain
+
+
+def data(chain, size=0, seed=0):
+    rng = np.random.default_rng(seed)
+    out = []
+    for p in chain.parameters:
+        if p.role == ctn.Role.scalar:
+            out.append(0.5)
+            continue
+        array = rng.standard_normal(p.shape_for(size)).astype(np.float32)
+        out.append(cast(array, p.dtype))
+    return out
+
+
+def cast(array, dtype):
+    if dtype == ctn.bf16:
+        return array.astype(pytest.importorskip("ml_dtypes").bfloat16)
+    return array.astype({ctn.f16: np.float16, ctn.f32: np.float32, ctn.i32: np.int32}[dtype])
 
 
 def run_python(code, **environment):
