@@ -229,6 +229,8 @@ def _divisible(text: str, scalars: tuple[float, ...], size: int, host: str) -> A
 def _memory_order(operand: Operand) -> tuple[int, ...]:
     """Its dimensions from the outermost in memory to the innermost. XLA's arrays have no gaps."""
     order = tuple(sorted(range(len(operand.shape)), key=lambda d: -operand.strides[d]))
+    if 0 in operand.shape:
+        return order  # without elements there are no gaps
     step = 1
     for d in reversed(order):
         if operand.shape[d] == 1:
