@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import ctypes
 import functools
@@ -26,6 +27,7 @@ _CACHE = {"rw": 0, "ro": 1, "off": 2}
 _JIT = {None: 0, "auto": 1, "warn": 2, "off": 3}
 _HELPER = {None: 0, "off": 1, "preferred": 2, "required": 3}
 _LEVELS = {"off": 0, "warn": 1, "info": 2, "debug": 3}
+_LEVEL_NAMES = {number: name for name, number in _LEVELS.items()}
 _LOGGING = {1: logging.WARNING, 2: logging.INFO, 3: logging.DEBUG}
 _SIMULATOR = 2  # CTN_BACKEND_SIMULATOR
 _CUDA = 1
@@ -264,32 +266,43 @@ def find_nvrtc() -> None:
             logger.debug("cuda.pathfinder found no NVRTC: %s", error)
 
 
-_log_callback: Any = None
+# Where lines go; None: logging. The library has one function for all, which is never freed while it may call it.
+_log_target: Callable[[str, str], None] | None = None
+_log_is_sent = False
+
+
+@_native.LogCallback
+def _log(user: Any, at: int, line: bytes) -> None:
+    words, target = line.decode(errors="replace"), _log_target
+    if target is not None:
+        target(_LEVEL_NAMES[at], words)
+    else:
+        logger.log(_LOGGING[at], "%s", words)
 
 
 def set_log(callback: Callable[[str, str], None] | None = None, level: str = "info") -> None:
     """Sends what the library does to `callback(level, line)`, or to `logging.getLogger("catenary")` for None.
 
     Args:
-        callback: one call at a time, from any thread; what it raises is printed and dropped.
+        callback: one call at a time, from any thread, until the interpreter ends; what it raises is printed and
+            dropped.
         level: "warn", "info" or "debug"; "off" logs nothing.
     """
-    global _log_callback
+    global _log_target, _log_is_sent
     number = _choice("level", level, _LEVELS)
-    names = {value: name for name, value in _LEVELS.items()}
-
-    def send(user: Any, at: int, line: bytes) -> None:
-        words = line.decode(errors="replace")
-        if callback is not None:
-            callback(names[at], words)
-        else:
-            logger.log(_LOGGING[at], "%s", words)
-
-    made = _native.LogCallback(send)
-    check(lib.ctn_set_log(made, None, number))
-    _log_callback = made  # the one before is not called again
+    _log_target, _log_is_sent = callback, True
+    check(lib.ctn_set_log(_log, None, number))  # on return the one before is not called again
 
 
 def reset_log() -> None:
     """The log as CATENARY_LOG says, to stderr."""
+    global _log_target, _log_is_sent
     lib.ctn_reset_log()
+    _log_target, _log_is_sent = None, False
+
+
+@atexit.register
+def _end_log() -> None:
+    # A thread of the library, or what runs at the end of the process, may log after the interpreter has ended.
+    if _log_is_sent:
+        lib.ctn_set_log(None, None, _LEVELS["off"])
