@@ -81,7 +81,6 @@ class Engine:
         warn: Callable[[str], None] | None = None,
     ):
         self._device = _device_number(device)
-        # The library may call it from a thread of its own while a handle of this engine exists.
         self._warn = _native.WarnCallback(lambda user, line: warn(line.decode(errors="replace"))) if warn else None
         self._options = dict(
             cache_directory=encode(os.fspath(cache_directory or "")),
@@ -209,6 +208,7 @@ class Engine:
                     find_nvrtc()
                 options = _native.EngineOptions(**self._options, backend=backend)
                 handle = Handle(lib.ctn_engine_destroy, lib.ctn_engine_create, ctypes.byref(options))
+                handle.keeps = self._warn
                 for pack, priority in self._packs:
                     check(lib.ctn_engine_add_pack(handle.pointer, pack._handle.pointer, priority))
                 self._handles[backend] = handle

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Engines: options, the device of a process, plans and kernels, packs and the strict mode, the log."""
 
+import gc
 import json
+import weakref
 
 import pytest
 from conftest import Meeting, in_threads, make_linear, run_python
 
 import catenary as ctn
+from catenary._native import lib
 
 
 def test_prepare_returns_one_executable_per_chain(engine):
@@ -154,6 +157,21 @@ def test_warnings_go_to_the_engine_s_function(tmp_path):
     engine = ctn.Engine(cache_directory=tmp_path / "file" / "cache", warn=lines.append)
     engine.prepare(make_linear(n=64))
     assert len(lines) == 1 and "cache" in lines[0]
+
+
+def test_the_function_of_warnings_lives_as_long_as_the_handle(monkeypatch):
+    alive = []
+
+    def destroy(pointer, plain=lib.ctn_engine_destroy):
+        alive.append(function() is not None)
+        plain(pointer)
+
+    monkeypatch.setattr(lib, "ctn_engine_destroy", destroy)
+    engine = ctn.Engine(warn=print)
+    function = weakref.ref(engine._warn)
+    del engine
+    gc.collect()
+    assert alive == [True] and function() is None
 
 
 NO_GPU = "import catenary as ctn; chain = ctn.Chain.parse('chain c(input x: f32[4]) { y = relu(x) return y: f32 }');"
