@@ -81,7 +81,7 @@ class Engine:
         warn: Callable[[str], None] | None = None,
     ):
         self._device = _device_number(device)
-        self._warn = _native.WarnCallback(lambda user, line: warn(line.decode(errors="replace"))) if warn else None
+        self._warn = _warn_once(warn) if warn else None
         self._options = dict(
             cache_directory=encode(os.fspath(cache_directory or "")),
             cache_mode=_choice("cache", cache, _CACHE),
@@ -224,6 +224,18 @@ def _device_number(device: str | int | None) -> int | None:
     if match is None:
         raise ArgumentError(f"device is {device!r}: use 'cuda', 'cuda:1', 1 or 'sim'")
     return int(match[1] or 0)
+
+
+def _warn_once(warn: Callable[[str], None]) -> Any:
+    """The library's function for the handles of an engine, of which each would say the same."""
+    said: set[bytes] = set()
+
+    def send(user: Any, line: bytes) -> None:
+        if line not in said:
+            said.add(line)
+            warn(line.decode(errors="replace"))
+
+    return _native.WarnCallback(send)
 
 
 def _choice(name: str, value: Any, choices: dict[Any, int]) -> int:
