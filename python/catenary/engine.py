@@ -53,6 +53,12 @@ class Engine:
         unfused: one kernel per operation, for comparison.
         split_k: CTAs that divide K, 1 to 16; 0: the cost model chooses.
         force_tile: a tile's name as explain prints it.
+        batch_invariant: the bits of a row depend neither on the number of rows nor on other rows. Sums of products
+            have one order for every M, and small M has no kernels of its own: it is slower.
+        nvrtc_build: the build of NVRTC that kernels of the cache are of, as `catenary doctor` prints it,
+            "nvrtc 13.0.88 CL-36424714". NVRTC is then opened only for a kernel that is not in the cache, and another
+            build is a CompileError. "": CATENARY_NVRTC_BUILD, else NVRTC is opened to ask for its build. Without effect
+            in the simulator.
         helper: where NVRTC runs: "off": in this process; "preferred", "required": in a helper process; None: as
             CATENARY_HELPER says, else "off".
         helper_program, helper_memory_bytes, helper_seconds: the helper's program and limits; "" and 0: defaults.
@@ -74,6 +80,8 @@ class Engine:
         unfused: bool = False,
         split_k: int = 0,
         force_tile: str = "",
+        batch_invariant: bool = False,
+        nvrtc_build: str = "",
         helper: str | None = None,
         helper_program: str = "",
         helper_memory_bytes: int = 0,
@@ -90,6 +98,8 @@ class Engine:
             unfused=unfused,
             split_k=split_k,
             force_tile=encode(force_tile),
+            batch_invariant=batch_invariant,
+            nvrtc_build=encode(nvrtc_build),
             trace_file=encode(os.fspath(trace_file)),
             jit=_choice("jit", "off" if strict else jit, _JIT),
             helper=_choice("helper", helper, _HELPER),
