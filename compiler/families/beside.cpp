@@ -24,8 +24,9 @@ bool shares_a(const ContractionProblem& first, const ContractionProblem& other) 
   ContractionSpace space = other.space;
   space.n = first.space.n;
   return same && a == b && space == first.space && other.ragged.kind == Ragged::kNone &&
-         other.has_plain_products() && other.row_squares == first.row_squares &&
-         other.num_column_sums() == 0 && first.num_column_sums() == 0;
+         other.has_one_a() && other.has_dequants_like(first) &&
+         other.row_squares == first.row_squares && other.num_column_sums() == 0 &&
+         first.num_column_sums() == 0;
 }
 
 template <class T>
@@ -74,7 +75,7 @@ bool has_same_launch(const KernelPlan& a, const KernelPlan& b) {
 
 std::optional<ContractionProblem> joint_problem(llvm::ArrayRef<ContractionProblem> parts) {
   ContractionProblem joint = parts.front();
-  if (joint.ragged.kind != Ragged::kNone || !joint.has_plain_products()) return std::nullopt;
+  if (joint.ragged.kind != Ragged::kNone || !joint.has_one_a()) return std::nullopt;
   const bool dual = llvm::all_of(parts, [](const auto& part) { return part.is_dual(); });
   i64 columns = 0;
   i64 a_bytes = joint.a[0].bytes;

@@ -12,8 +12,10 @@ namespace catenary {
 struct BlockOperand {
   i32 slot = 0;
   DType dtype = DType::kF32;
-  i64 stride_row = 0;     // elements from one block of rows to the next
-  i64 stride_column = 0;  // the same of columns
+  i64 stride_row = 0;      // elements from one block of rows to the next
+  i64 stride_column = 0;   // the same of columns
+  i64 stride_group = 0;    // as in MatrixOperand
+  Dims stride_batch = {};  // the same
 };
 
 // An operand (q - zero) * scale of integers q.
@@ -21,8 +23,9 @@ struct DequantisedOperand {
   ScaleBlock block;
   BlockOperand scale;
   std::optional<BlockOperand> zero;
-  bool packed = false;     // q is in the packed layout
-  bool rows_by_k = false;  // q is a matrix whose columns are K and whose rows are the free label
+  bool packed = false;  // q is in the packed layout: its strides are those, padding included
+  // Every q is a matrix whose columns are K and whose rows are N: of all batch entries and groups.
+  bool rows_by_k = false;
 };
 
 // A matrix operand: where it is, and what may be assumed of it.
@@ -88,9 +91,14 @@ struct ContractionProblem {
   // most kernels compute.
   bool is_single_or_dual() const { return has_plain_products() && !row_squares; }
   bool has_plain_products() const;
+  // The same, dequantised or not.
+  bool has_one_a() const;
   bool is_dual() const { return num_accumulators() == 2; }
   // Is an operand dequantised as it is read?
   bool is_dequantised() const;
+  // Are all B of this problem and of `other` dequantised from the same dtypes in the same blocks,
+  // or none of them?
+  bool has_dequants_like(const ContractionProblem& other) const;
   // K segments, each with its own A and B, of one accumulator. Their sizes are not symbolic.
   bool is_sum() const;
   // Steps along K of `block_k` terms; each segment ends with one of its own.
@@ -114,6 +122,10 @@ std::string problem_signature(const ContractionProblem& problem);
 // compute. Empty if no row can name the problem. Rows name one layer with exact sizes and one
 // output; both operands have contiguous rows along K, and B is a weight.
 std::string problem_shape(const ContractionProblem& problem);
+
+// How products of a contraction with operands of `dtype` are formed. kUnsupported: no kernel
+// multiplies those.
+Expected<MathMode> product_math(const Value& contraction, DType dtype);
 
 // The rate of the instruction that forms the products, dense, in 1e12 flop/s.
 double math_tflops(const Target& target, MathMode math);

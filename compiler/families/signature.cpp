@@ -34,8 +34,8 @@ std::string text(const Operand& operand) {
 }
 
 std::string text(const BlockOperand& operand) {
-  const auto& [slot, dtype, row, column] = operand;
-  return fmt::format("{}:{}:{}:{}", slot, dtype_text(dtype), row, column);
+  const auto& [slot, dtype, row, column, group, batch] = operand;
+  return fmt::format("{}:{}:{}:{}:{}:{}", slot, dtype_text(dtype), row, column, group, text(batch));
 }
 
 std::string text(const DequantisedOperand& operand) {

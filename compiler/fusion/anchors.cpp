@@ -45,7 +45,13 @@ class AnchorFinder {
     const bool shares_right = a.operands[1] == b.operands[1];
     if (shares_left == shares_right) return false;
     const int other = shares_left ? 1 : 0;
-    if (is_dequantised(first) || is_dequantised(second)) return false;
+    const Value& w = value(a.operands[other].value);
+    const Value& w2 = value(b.operands[other].value);
+    if (w.op == Op::kDequant || w2.op == Op::kDequant) {
+      if (!dequantised_alike(w, w2)) return false;
+    } else if (is_dequantised(first)) {
+      return false;  // the weight is what they share
+    }
     const auto& x = info(a.operands[other].value).type;
     const auto& y = info(b.operands[other].value).type;
     return a.equation == b.equation && a.true_f32 == b.true_f32 && a.fast_accum == b.fast_accum &&
@@ -53,7 +59,19 @@ class AnchorFinder {
            !(a.ragged && !shares_left);
   }
 
-  // No kernel has two dequantised weights.
+  // Integers, scales and zeros of the same dtypes in the same blocks: one kernel reads both.
+  bool dequantised_alike(const Value& a, const Value& b) const {
+    if (a.op != b.op || !(a.block == b.block) || a.operands.size() != b.operands.size())
+      return false;
+    for (size_t i = 0; i < a.operands.size(); ++i) {
+      const TensorType& x = info(a.operands[i].value).type;
+      const TensorType& y = info(b.operands[i].value).type;
+      if (x.dtype != y.dtype || x.packed != y.packed) return false;
+    }
+    return true;
+  }
+
+  // No kernel adds products with dequantised weights.
   bool is_dequantised(ValueId contraction) const {
     return llvm::any_of(value(contraction).operands,
                         [&](const Use& use) { return value(use.value).op == Op::kDequant; });

@@ -18,7 +18,7 @@ struct MemoryLocation {
   DType dtype = DType::kF32;
   llvm::SmallVector<i64, 4> strides;  // per dimension of the value
   bool weight = false;                // a parameter with role weight
-  bool packed = false;                // in the packed layout; strides are of the plain one
+  bool packed = false;                // in the packed layout, padding included in the strides
 };
 
 // How a matrix is dequantised as it is read: locations of its scales and zeros.
