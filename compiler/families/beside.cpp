@@ -32,9 +32,9 @@ bool has_same_groups(const ContractionProblem& first, const ContractionProblem& 
 }
 
 bool may_join(const ContractionProblem& first, const ContractionProblem& other) {
-  return has_same_groups(first, other) && other.has_plain_products() &&
-         other.row_squares == first.row_squares && other.num_column_sums() == 0 &&
-         first.num_column_sums() == 0;
+  return has_same_groups(first, other) && other.has_one_a() && !other.a[0].dequant &&
+         other.has_dequants_like(first) && other.row_squares == first.row_squares &&
+         other.num_column_sums() == 0 && first.num_column_sums() == 0;
 }
 
 bool shares_a(const ContractionProblem& first, const ContractionProblem& other) {
@@ -49,7 +49,8 @@ bool shares_b(const ContractionProblem& first, const ContractionProblem& other) 
   space.m = first.space.m;
   return is_same_operand(first, first.b[0].memory, other, other.b[0].memory) &&
          space == first.space && first.ragged.kind != Ragged::kMGrouped && may_join(first, other) &&
-         !first.row_squares && first.num_accumulators() == 1 && other.num_accumulators() == 1;
+         !first.is_dequantised() && !first.row_squares && first.num_accumulators() == 1 &&
+         other.num_accumulators() == 1;
 }
 
 template <class T>
@@ -173,7 +174,7 @@ i64 persistent_rounds(llvm::ArrayRef<i64> tiles, i64 ctas) {
 
 std::optional<ContractionProblem> joint_problem(llvm::ArrayRef<ContractionProblem> parts) {
   ContractionProblem joint = parts.front();
-  if (!joint.has_plain_products()) return std::nullopt;
+  if (!joint.has_one_a()) return std::nullopt;
   if (llvm::all_of(parts, [&](const auto& part) { return shares_b(parts.front(), part); }))
     return joint_rows(parts);
   const bool dual = llvm::all_of(parts, [](const auto& part) { return part.is_dual(); });

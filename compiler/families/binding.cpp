@@ -95,6 +95,37 @@ std::string_view group_name(const GroupContext& context) {
 
 }  // namespace
 
+Expected<Orientation> find_orientation(const GroupContext& context) {
+  const GroupTensors& tensors = context.tensors;
+  const Value& first = context.chain.value(context.group.anchors[0].value);
+  const bool dual = context.group.accumulators.size() == 2;
+  const bool squares = context.group.row_squares >= 0;
+  const bool dequantised =
+      llvm::any_of(tensors.dequants, [](const auto& d) { return d.has_value(); });
+  Orientation found;
+  found.fixed = dual || first.ragged || dequantised || squares;
+  // A is the operand that both contractions of a dual GEMM share.
+  found.swapped = dual && tensors.matrices[0] != tensors.matrices[2];
+  if (squares) found.swapped = first.operands[0].value != context.group.row_data;
+  // A dequantised operand is B; of two, the one whose rows share scales.
+  if (dequantised) {
+    const auto& left = tensors.dequants[0];
+    const auto& right = tensors.dequants[1];
+    if (!left || !right) {
+      found.swapped = left.has_value();
+    } else if (!dual && !first.ragged) {
+      found.swapped = left->block.rows > 1 && right->block.rows == 1;
+    }
+  }
+  if (dequantised && found.swapped && first.ragged) {
+    return make_error(ErrorCode::kUnsupported,
+                      "'{}' = contract \"{}\": the operand with ragged rows is dequantised, and no "
+                      "kernel reads groups of those: quantise the weights of the groups instead",
+                      first.name, first.equation);
+  }
+  return found;
+}
+
 Error check_axes(const GroupContext& context, const Space& space, bool terms) {
   for (const Axis& axis : space.axes) {
     if ((axis.kind == AxisKind::kTerm && !terms) || axis.extent.size <= kMaxAxisSize) continue;

@@ -47,6 +47,15 @@ Program bind_program(const GroupContext& context, const GroupProgram& program, c
 // know: only that of the ragged contraction with these rows does.
 Error check_group_operands(const GroupContext& context, const GroupProgram& program);
 
+// Which operand of a contraction is A, whose free labels are M.
+struct Orientation {
+  bool swapped = false;  // the right one of the first anchor
+  bool fixed = false;    // no choice: operands differ in more than their labels
+};
+
+// Of the group's contractions. kUnsupported when the operand with ragged rows is dequantised.
+Expected<Orientation> find_orientation(const GroupContext& context);
+
 // kResourceLimit when an axis with a coordinate is longer than kMaxAxisSize. `terms`: do summed
 // axes have one?
 Error check_axes(const GroupContext& context, const Space& space, bool terms);

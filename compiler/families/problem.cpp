@@ -14,10 +14,11 @@ constexpr int kMaxBatch = kMaxDims - 3;
 // A product of the kernel: an anchor, and its columns of the space.
 struct Segment {
   ValueId anchor = 0;
-  bool swapped = false;         // A is the right operand
-  int a = 0;                    // column
-  llvm::SmallVector<int, 2> b;  // columns; a dual GEMM has two
-  Space terms;                  // the summed axes
+  bool swapped = false;               // A is the right operand
+  int a = 0;                          // column
+  llvm::SmallVector<int, 2> b;        // columns; a dual GEMM has two
+  llvm::SmallVector<int, 4> numbers;  // columns of scales and zeros
+  Space terms;                        // the summed axes
   Axis k, outer;
 };
 
@@ -55,8 +56,8 @@ class AxesBuilder {
   }
 
  private:
-  // Columns of the space: A and B of each segment (A, B and B2 of a dual GEMM), then the program's
-  // tensors.
+  // Columns of the space: A and B of each segment (A, B and B2 of a dual GEMM), each with its
+  // scales and zeros, then the program's tensors.
   int matrices() const { return static_cast<int>(places_.size()); }
   bool is_dual() const { return context_.group.accumulators.size() == 2; }
   int store_column() const { return matrices() + first_store(context_.tensors.program); }
@@ -75,7 +76,6 @@ class AxesBuilder {
   const Contraction& contraction() const { return contraction(segments_[0]); }
 
   void add_segments() {
-    const auto& places = context_.tensors.matrices;  // left and right of each anchor
     const auto& anchors = context_.group.anchors;
     const int rank = context_.chain.info(anchors[0].value).type.rank();
     for (size_t i = 0; i < anchors.size(); ++i) {
@@ -83,26 +83,42 @@ class AxesBuilder {
       segment.anchor = anchors[i].value;
       segment.swapped =
           swapped_ != (i > 0 && is_mirrored(contraction(), contraction(segment), rank));
-      const int left = places[2 * i], right = places[2 * i + 1];
       if (is_dual() && i == 1) {
-        segments_[0].b.push_back(matrices());
-        places_.push_back(segment.swapped ? left : right);
-        matrix_of_.push_back(static_cast<int>(2 * i) + (segment.swapped ? 0 : 1));
+        add_b(segments_[0], static_cast<int>(2 * i) + (segment.swapped ? 0 : 1));
         continue;
       }
       segment.a = matrices();
-      segment.b.push_back(matrices() + 1);
-      places_.push_back(segment.swapped ? right : left);
-      places_.push_back(segment.swapped ? left : right);
-      matrix_of_.push_back(static_cast<int>(2 * i) + (segment.swapped ? 1 : 0));
-      matrix_of_.push_back(static_cast<int>(2 * i) + (segment.swapped ? 0 : 1));
+      add_operand(segment, static_cast<int>(2 * i) + (segment.swapped ? 1 : 0));
+      add_b(segment, static_cast<int>(2 * i) + (segment.swapped ? 0 : 1));
       segments_.push_back(std::move(segment));
     }
   }
 
+  void add_b(Segment& segment, int matrix) {
+    segment.b.push_back(matrices());
+    add_operand(segment, matrix);
+  }
+
+  // An operand with its scales and zeros; `matrix` is its number in GroupTensors::matrices.
+  void add_operand(Segment& segment, int matrix) {
+    places_.push_back(context_.tensors.matrices[matrix]);
+    matrix_of_.push_back(matrix);
+    const auto& dequant = context_.tensors.dequants[matrix];
+    if (!dequant) return;
+    for (int place : {dequant->scale, dequant->zero}) {
+      if (place < 0) continue;
+      segment.numbers.push_back(matrices());
+      places_.push_back(place);
+      matrix_of_.push_back(matrix);
+    }
+  }
+
+  // Is the column, one of the segment's, that of A or of its scales?
+  static bool is_of_a(const Segment& segment, int column) { return column < segment.b[0]; }
+
   // The dimension that a label has in the operand of a column, which is one of the segment's.
   static int dim_of(const Segment& segment, const ContractionLabel& label, int column) {
-    return (column == segment.a) != segment.swapped ? label.left : label.right;
+    return is_of_a(segment, column) != segment.swapped ? label.left : label.right;
   }
 
   void set_strides(Axis& axis, const Segment& segment, const ContractionLabel& label) const {
@@ -113,6 +129,15 @@ class AxesBuilder {
     };
     set(segment.a);
     for (int column : segment.b) set(column);
+    // Numbers of blocks: a step of one row where a block has one, none along the columns.
+    for (int column : segment.numbers) {
+      const int dim = dim_of(segment, label, column);
+      const auto& strides = location(column).strides;
+      const int from_end = static_cast<int>(strides.size()) - dim;
+      const i64 rows = context_.tensors.dequants[matrix_of_[column]]->block.rows;
+      if (dim >= 0 && from_end > 1 && (from_end > 2 || rows == 1))
+        axis.stride[column] = strides[dim];
+    }
   }
 
   const MemoryLocation& location(int column) const {
@@ -311,32 +336,11 @@ class AxesBuilder {
     return operand;
   }
 
-  // Allow-list: operands of other dtypes have no product. A dequantised operand is multiplied in
-  // the dtype of the other one, two of fp8 in their own.
+  // A dequantised operand is multiplied in the dtype of the other one, two of fp8 in their own.
   Expected<MathMode> math() const {
     const GroupTensors& tensors = context_.tensors;
-    const DType dtype = tensors.locations[tensors.matrices[tensors.dequants[0] ? 1 : 0]].dtype;
-    switch (dtype) {
-      case DType::kBF16:
-        return MathMode::kBF16;
-      case DType::kF16:
-        return MathMode::kF16;
-      case DType::kF32:
-        return anchor().true_f32 ? MathMode::kF32 : MathMode::kTF32;
-      case DType::kE4M3:
-        return anchor().fast_accum ? MathMode::kE4M3Fast : MathMode::kE4M3;
-      case DType::kE5M2:
-        return anchor().fast_accum ? MathMode::kE5M2Fast : MathMode::kE5M2;
-      case DType::kI32:
-      case DType::kI8:
-      case DType::kI4:
-      case DType::kU4:
-        break;
-    }
-    return make_error(ErrorCode::kUnsupported,
-                      "'{}' = contract \"{}\" has operands of {}: no kernel multiplies those; cast "
-                      "them to bf16, f16 or f32",
-                      anchor().name, anchor().equation, dtype_text(dtype));
+    return product_math(anchor(),
+                        tensors.locations[tensors.matrices[tensors.dequants[0] ? 1 : 0]].dtype);
   }
 
   Error fill_extents() {
@@ -373,26 +377,42 @@ class AxesBuilder {
 
   void add_dequant(const Segment& segment, int column, const DequantTensors& tensors,
                    ContractionOperand& operand) const {
-    const auto numbers = [&](int index) {
-      const MemoryLocation& memory = context_.tensors.locations[index];
+    const auto numbers = [&](int numbers_column) {
+      const MemoryLocation& memory = location(numbers_column);
       operand.bytes += bytes_at(memory, context_.symbol_hi);
       operand.weight = operand.weight && memory.weight;
-      return BlockOperand{index, memory.dtype, memory.strides.end()[-2], memory.strides.end()[-1],
-                          memory.strides.size() > 2 ? memory.strides.end()[-3] : 0};
+      BlockOperand block{places_[numbers_column], memory.dtype, memory.strides.end()[-2],
+                         memory.strides.end()[-1]};
+      const int count = static_cast<int>(space_.axes.size());
+      for (int b = 0; b < count; ++b) {
+        block.stride_batch.at[kMaxDims - count + b] = space_.axes[b].stride[numbers_column];
+      }
+      if (ragged_rows_ && !is_of_a(segment, column))
+        block.stride_group = memory.strides[contraction(segment).ragged_group->right];
+      return block;
     };
     DequantisedOperand dequant;
     dequant.block = tensors.block;
     dequant.packed = location(column).packed;
-    dequant.scale = numbers(tensors.scale);
-    if (tensors.zero >= 0) dequant.zero = numbers(tensors.zero);
-    const Contraction& c = contraction(segment);
-    const bool by_group = ragged_rows_ && column != segment.a;
-    const int last = by_group ? 2 : 1;
-    const int rank = static_cast<int>(location(column).strides.size());
-    dequant.rows_by_k = rank == last + 1 && c.k.size() == 1 &&
-                        dim_of(segment, c.k[0], column) == last &&
-                        (!by_group || dim_of(segment, *c.ragged_group, column) == 0);
+    // add_operand() has placed them after q.
+    dequant.scale = numbers(column + 1);
+    if (tensors.zero >= 0) dequant.zero = numbers(column + 2);
+    dequant.rows_by_k = has_rows_by_k(segment, column, operand.memory);
     operand.dequant = dequant;
+  }
+
+  // K is the last dimension and the row (M or N) the one before; all other labels step over whole
+  // matrices.
+  bool has_rows_by_k(const Segment& segment, int column, const MatrixOperand& q) const {
+    const auto& strides = location(column).strides;
+    const int rank = static_cast<int>(strides.size());
+    const auto& terms = contraction(segment).k;
+    const i64 matrix = rank > 2 ? strides[rank - 3] : 0;
+    const auto is_whole = [&](i64 step) { return step == 0 || (matrix > 0 && step % matrix == 0); };
+    return terms.size() == 1 && dim_of(segment, terms[0], column) == rank - 1 &&
+           ((column == segment.a ? m_ : n_).extent == Extent(1) ||
+            q.stride_row == strides[rank - 2]) &&
+           llvm::all_of(q.stride_batch.at, is_whole) && is_whole(q.stride_group);
   }
 
   void fill_operands() {
@@ -466,28 +486,11 @@ class AxesBuilder {
 
 Expected<ContractionProblem> make_contraction_problem(const GroupContext& context) {
   if (Error error = check_group_operands(context, context.tensors.program)) return error;
-  const auto& matrices = context.tensors.matrices;
-  const bool dual = context.group.accumulators.size() == 2;
-  // A is the operand that both contractions of a dual GEMM share.
-  bool swapped = dual && matrices[0] != matrices[2];
-  if (context.group.row_squares >= 0) {
-    const Value& first = context.chain.value(context.group.anchors[0].value);
-    swapped = first.operands[0].value != context.group.row_data;
-  }
-  // A dequantised operand is B; of two, the one whose rows share scales.
-  const bool ragged = context.chain.value(context.group.anchors[0].value).ragged.has_value();
-  const auto& dequants = context.tensors.dequants;
-  const bool dequantised = llvm::any_of(dequants, [](const auto& d) { return d.has_value(); });
-  if (dequantised) {
-    const bool both = dequants[0] && dequants[1];
-    if (!both) swapped = dequants[0].has_value();
-    if (both && !dual && !ragged)
-      swapped = dequants[0]->block.rows > 1 && dequants[1]->block.rows == 1;
-  }
-  AxesBuilder builder(context, swapped);
+  Expected<Orientation> orientation = find_orientation(context);
+  if (!orientation) return orientation.takeError();
+  AxesBuilder builder(context, orientation->swapped);
   Expected<ContractionProblem> problem = builder.build();
-  const bool fixed = dual || ragged || dequantised || context.group.row_squares >= 0;
-  if (!problem || fixed || !builder.prefers_swap()) return problem;
+  if (!problem || orientation->fixed || !builder.prefers_swap()) return problem;
   return AxesBuilder(context, /*swapped=*/true).build();
 }
 

@@ -12,9 +12,10 @@ namespace catenary {
 struct BlockOperand {
   i32 slot = 0;
   DType dtype = DType::kF32;
-  i64 stride_row = 0;     // elements from one block of rows to the next
-  i64 stride_column = 0;  // the same of columns
-  i64 stride_group = 0;   // the same of the group of a ragged label
+  i64 stride_row = 0;      // elements from one block of rows to the next
+  i64 stride_column = 0;   // the same of columns
+  i64 stride_group = 0;    // as in MatrixOperand
+  Dims stride_batch = {};  // the same
 };
 
 // An operand (q - zero) * scale of integers q, or q * scale of fp8.
@@ -22,8 +23,8 @@ struct DequantisedOperand {
   ScaleBlock block;
   BlockOperand scale;
   std::optional<BlockOperand> zero;
-  bool packed = false;  // q is in the packed layout
-  // q is a matrix whose columns are K and whose rows are the free label, or one for each group.
+  bool packed = false;  // q is in the packed layout: its strides are those, padding included
+  // Every q is a matrix whose columns are K and whose rows are N: of all batch entries and groups.
   bool rows_by_k = false;
 };
 
@@ -97,12 +98,16 @@ struct ContractionProblem {
   // most kernels compute.
   bool is_single_or_dual() const { return has_plain_products() && !row_squares; }
   bool has_plain_products() const;
-  bool has_products_over_one_a() const;  // the same, dequantised or not
+  // The same, dequantised or not.
+  bool has_one_a() const;
   bool is_dual() const { return num_accumulators() == 2; }
   // Is an operand dequantised as it is read?
   bool is_dequantised() const;
   // One product of operands of fp8 with scales per block, or two over one A.
   bool is_block_scaled() const;
+  // Are all B of this problem and of `other` dequantised from the same dtypes in the same blocks,
+  // or none of them?
+  bool has_dequants_like(const ContractionProblem& other) const;
   // K segments, each with its own A and B, of one accumulator. Their sizes are not symbolic.
   bool is_sum() const;
   // Steps along K of `block_k` terms; each segment ends with one of its own.
@@ -126,6 +131,10 @@ std::string problem_signature(const ContractionProblem& problem);
 // compute. Empty if no row can name the problem. Rows name one layer with exact sizes and one
 // output; both operands have contiguous rows along K, and B is a weight.
 std::string problem_shape(const ContractionProblem& problem);
+
+// How products of a contraction with operands of `dtype` are formed. kUnsupported: no kernel
+// multiplies those.
+Expected<MathMode> product_math(const Value& contraction, DType dtype);
 
 // The rate of the instruction that forms the products, dense, in 1e12 flop/s.
 double math_tflops(const Target& target, MathMode math);

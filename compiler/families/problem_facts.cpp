@@ -6,11 +6,9 @@
 
 namespace catenary {
 
-bool ContractionProblem::has_plain_products() const {
-  return !is_dequantised() && has_products_over_one_a();
-}
+bool ContractionProblem::has_plain_products() const { return !is_dequantised() && has_one_a(); }
 
-bool ContractionProblem::has_products_over_one_a() const {
+bool ContractionProblem::has_one_a() const {
   if (a.size() != 1 || b.empty() || b.size() > 2 || accumulator_n.size() != b.size()) return false;
   for (int i = 0; i < static_cast<int>(b.size()); ++i) {
     const ContractionProduct product{0, i, i, space.k, space.k_outer};
@@ -26,8 +24,22 @@ bool ContractionProblem::is_dequantised() const {
 
 bool ContractionProblem::is_block_scaled() const {
   const auto scaled = [](const ContractionOperand& o) { return o.dequant && is_fp8(o.dtype); };
-  return has_products_over_one_a() && llvm::all_of(a, scaled) && llvm::all_of(b, scaled) &&
-         !row_squares;
+  return has_one_a() && llvm::all_of(a, scaled) && llvm::all_of(b, scaled) && !row_squares;
+}
+
+bool ContractionProblem::has_dequants_like(const ContractionProblem& other) const {
+  const auto alike = [](const ContractionOperand& x, const ContractionOperand& y) {
+    if (!x.dequant || !y.dequant) return !x.dequant && !y.dequant;
+    const auto zeros = [](const DequantisedOperand& d) {
+      return d.zero ? std::optional(d.zero->dtype) : std::nullopt;
+    };
+    return x.dtype == y.dtype && x.dequant->block == y.dequant->block &&
+           x.dequant->packed == y.dequant->packed &&
+           x.dequant->scale.dtype == y.dequant->scale.dtype &&
+           zeros(*x.dequant) == zeros(*y.dequant);
+  };
+  return llvm::all_of(b, [&](const auto& own) { return alike(own, other.b[0]); }) &&
+         llvm::all_of(other.b, [&](const auto& its) { return alike(its, b[0]); });
 }
 
 int ContractionProblem::num_column_sums() const {
@@ -51,6 +63,31 @@ i64 ContractionProblem::k_tiles(i64 block_k) const {
   i64 tiles = 0;
   for (const ContractionProduct& p : products) tiles += p.k_outer * ceil_div(p.k.size, block_k);
   return tiles;
+}
+
+// Allow-list: operands of other dtypes have no product.
+Expected<MathMode> product_math(const Value& contraction, DType dtype) {
+  switch (dtype) {
+    case DType::kBF16:
+      return MathMode::kBF16;
+    case DType::kF16:
+      return MathMode::kF16;
+    case DType::kF32:
+      return contraction.true_f32 ? MathMode::kF32 : MathMode::kTF32;
+    case DType::kE4M3:
+      return contraction.fast_accum ? MathMode::kE4M3Fast : MathMode::kE4M3;
+    case DType::kE5M2:
+      return contraction.fast_accum ? MathMode::kE5M2Fast : MathMode::kE5M2;
+    case DType::kI32:
+    case DType::kI8:
+    case DType::kI4:
+    case DType::kU4:
+      break;
+  }
+  return make_error(ErrorCode::kUnsupported,
+                    "'{}' = contract \"{}\" has operands of {}: no kernel multiplies those; cast "
+                    "them to bf16, f16 or f32",
+                    contraction.name, contraction.equation, dtype_text(dtype));
 }
 
 double math_tflops(const Target& target, MathMode math) {

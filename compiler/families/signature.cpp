@@ -34,10 +34,8 @@ std::string text(const Operand& operand) {
 }
 
 std::string text(const BlockOperand& operand) {
-  const auto& [slot, dtype, row, column, group] = operand;
-  std::string out = fmt::format("{}:{}:{}:{}", slot, dtype_text(dtype), row, column);
-  if (group != 0) out += fmt::format(":group {}", group);
-  return out;
+  const auto& [slot, dtype, row, column, group, batch] = operand;
+  return fmt::format("{}:{}:{}:{}:{}:{}", slot, dtype_text(dtype), row, column, group, text(batch));
 }
 
 std::string text(const DequantisedOperand& operand) {

@@ -45,28 +45,33 @@ class AnchorFinder {
     const bool shares_right = a.operands[1] == b.operands[1];
     if (shares_left == shares_right) return false;
     const int other = shares_left ? 1 : 0;
-    const ValueId p = a.operands[other].value, q = b.operands[other].value;
-    const bool dequantised = is_dequantised(first) || is_dequantised(second);
-    if (dequantised && !(has_block_scales(p) && has_block_scales(q) &&
-                         value(p).block == value(q).block && stored(p) == stored(q))) {
-      return false;
+    const Value& w = value(a.operands[other].value);
+    const Value& w2 = value(b.operands[other].value);
+    if (w.op == Op::kDequant || w2.op == Op::kDequant) {
+      if (!dequantised_alike(w, w2)) return false;
+    } else if (is_dequantised(first)) {
+      return false;  // the weight is what they share
     }
-    const auto& x = info(p).type;
-    const auto& y = info(q).type;
+    const auto& x = info(a.operands[other].value).type;
+    const auto& y = info(b.operands[other].value).type;
     return a.equation == b.equation && a.true_f32 == b.true_f32 && a.fast_accum == b.fast_accum &&
            a.ragged == b.ragged && x.dtype == y.dtype && x.shape == y.shape &&
            !(a.ragged && !shares_left);
   }
 
-  // The dtype of what a dequant reads.
-  DType stored(ValueId dequant) const { return info(value(dequant).operands[0].value).type.dtype; }
-
-  // An operand of fp8 with scales per block, which a contraction multiplies by another one.
-  bool has_block_scales(ValueId id) const {
-    return value(id).op == Op::kDequant && is_fp8(stored(id));
+  // Integers, scales and zeros of the same dtypes in the same blocks: one kernel reads both.
+  bool dequantised_alike(const Value& a, const Value& b) const {
+    if (a.op != b.op || !(a.block == b.block) || a.operands.size() != b.operands.size())
+      return false;
+    for (size_t i = 0; i < a.operands.size(); ++i) {
+      const TensorType& x = info(a.operands[i].value).type;
+      const TensorType& y = info(b.operands[i].value).type;
+      if (x.dtype != y.dtype || x.packed != y.packed) return false;
+    }
+    return true;
   }
 
-  // No kernel has two dequantised weights, but for fp8.
+  // No kernel adds products with dequantised weights.
   bool is_dequantised(ValueId contraction) const {
     return llvm::any_of(value(contraction).operands,
                         [&](const Use& use) { return value(use.value).op == Op::kDequant; });

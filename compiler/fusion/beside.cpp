@@ -33,7 +33,8 @@ class BesideFinder {
     return chain_.value(plan_.groups[group].anchors[0].value);
   }
   bool is_weight(ValueId id) const {
-    return chain_.value(id).op == Op::kParameter && chain_.value(id).role == Role::kWeight;
+    return chain_.value(id).op == Op::kDequant ||
+           (chain_.value(id).op == Op::kParameter && chain_.value(id).role == Role::kWeight);
   }
   bool is_contraction(int group) const {
     return plan_.groups[group].kind == FusionGroup::Kind::kContraction;

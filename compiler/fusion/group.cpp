@@ -231,6 +231,21 @@ void add_matrix(const VerifiedChain& chain, const MemoryMap& memory, ValueId id,
   tensors.dequants.push_back(DequantTensors{v.block, add(1), v.operands.size() > 2 ? add(2) : -1});
 }
 
+// Strides of a packed tensor, padding included: to the next row (on average over a tile of rows)
+// and to the next matrix.
+llvm::SmallVector<i64, 4> packed_strides(const TensorType& type) {
+  const int rank = type.rank();
+  const i64 columns = type.shape[rank - 1].size;
+  llvm::SmallVector<i64, 4> strides(rank, 1);
+  strides[rank - 2] = packed_tiles(columns, kPackedColumns) * kPackedColumns;
+  i64 matrices = packed_elements(type.shape[rank - 2].size, columns);
+  for (int d = rank - 3; d >= 0; --d) {
+    strides[d] = matrices;
+    matrices *= type.shape[d].size;
+  }
+  return strides;
+}
+
 // What group `g` reads from memory, itself or through values that it recomputes. Returns, per
 // value, whether the group recomputes it.
 std::vector<bool> mark_reads(const VerifiedChain& chain, const FusionPlan& fusion, int g,
@@ -306,6 +321,7 @@ MemoryLocation parameter_location(const VerifiedChain& chain, ValueId id) {
   location.binding.bytes = span_bytes(type);
   location.dtype = type.dtype;
   location.strides = type.strides;
+  if (type.packed) location.strides = packed_strides(type);
   set_shape(type, location);
   location.weight = chain.value(id).role == Role::kWeight;
   location.packed = type.packed;

@@ -19,7 +19,7 @@ struct MemoryLocation {
   llvm::SmallVector<Dim, 4> shape;    // of the value; empty if it has no symbolic dimension
   llvm::SmallVector<i64, 4> strides;  // per dimension of the value
   bool weight = false;                // a parameter with role weight
-  bool packed = false;                // in the packed layout; strides are of the plain one
+  bool packed = false;                // in the packed layout, padding included in the strides
 };
 
 // Bytes that the tensor spans where the symbol is `symbol`. SlotBinding::bytes is that of the

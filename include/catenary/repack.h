@@ -51,7 +51,8 @@ typedef struct ctn_repack_args {
   size_t packed_zeros_bytes; /* N * G */
 } ctn_repack_args;
 
-/* Bytes of a packed matrix, padding included. */
+/* Bytes of a packed matrix, padding included. The matrices of a packed tensor [E, N, K] follow each
+ * other, each with its padding. */
 CTN_API ctn_status ctn_packed_bytes(ctn_dtype dtype, int64_t rows, int64_t columns, int64_t* bytes);
 
 /* Writes a weight in the packed layout, on all cores, and its zeros as CTN_I8. Errors:

@@ -65,10 +65,8 @@ void RandomParts::few_row_labels(Labels& labels, DType dtype) {
   labels.push_back({0, terms, true, true, false, true});
 }
 
-// What kernels take with a quantised weight: no batch, K in whole multiples of 32.
-void RandomParts::plain_matrix(Labels& labels) {
-  llvm::erase_if(labels,
-                 [](const Label& label) { return label.left && label.right && label.result; });
+// What kernels take with a quantised weight: K in whole multiples of 32.
+void RandomParts::whole_terms(Labels& labels) {
   for (Label& label : labels) {
     if (!label.result) label.size.size = std::max<i64>(label.size.size / 32, 1) * 32;
   }
@@ -173,13 +171,13 @@ ValueId RandomParts::contraction(std::optional<ValueId> existing) {
     existing_labels(labels, *existing, on_left);
   } else if (options_.small_m) {
     few_row_labels(labels, dtype);
-    if (quantised) plain_matrix(labels);
+    if (quantised) whole_terms(labels);
   } else {
     new_labels(labels);
   }
   Value contract;
   contract.op = Op::kContract;
-  if (!options_.no_ragged && !existing && random_.chance(25) && !(quantised && options_.small_m)) {
+  if (!options_.no_ragged && !existing && random_.chance(25)) {
     make_ragged(labels, contract);
   }
   fit(labels);
@@ -236,10 +234,11 @@ ValueId RandomParts::twin(ValueId first) {
   Value contract = value(first);
   contract.name.clear();
   size_t side = random_.chance(75) ? 1 : 0;
-  if (!is_parameter(contract.operands[side].value)) side = 0;  // a quantised weight
   Use& replaced = contract.operands[side];
   const Value known_one = value(replaced.value);
-  replaced.value = operand(known_one.role, known_one.type.dtype, known_one.type.shape);
+  replaced.value = known_one.op == Op::kDequant
+                       ? dequantised_like(replaced.value)
+                       : operand(known_one.role, known_one.type.dtype, known_one.type.shape);
   Known facts = known(first);
   facts.used = false;
   return append(std::move(contract), std::move(facts));

@@ -50,4 +50,18 @@ ValueId RandomParts::dequantised(Role role, llvm::ArrayRef<Dim> shape) {
   return append(std::move(made), std::move(facts));
 }
 
+// Other integers, scales and zeros of the same types.
+ValueId RandomParts::dequantised_like(ValueId id) {
+  Value made = value(id);
+  made.name.clear();
+  for (Use& use : made.operands) {
+    const Value like = value(use.value);
+    use.value = parameter(like.role, like.type.dtype, like.type.shape);
+    value(use.value).type = like.type;
+  }
+  Known facts = known(id);
+  facts.used = false;
+  return append(std::move(made), std::move(facts));
+}
+
 }  // namespace catenary

@@ -87,10 +87,11 @@ class RandomParts {
   void new_labels(Labels& labels);
   void few_row_labels(Labels& labels, DType dtype);
   ValueId operand(Role role, DType dtype, llvm::ArrayRef<Dim> shape);
-  void plain_matrix(Labels& labels);
+  void whole_terms(Labels& labels);
   bool draws_dequant(DType dtype);
   ScaleBlock scale_block(llvm::ArrayRef<Dim> shape);
   ValueId dequantised(Role role, llvm::ArrayRef<Dim> shape);
+  ValueId dequantised_like(ValueId id);
   void existing_labels(Labels& labels, ValueId existing, bool on_left);
   void fit(Labels& labels);
   std::string order(const Labels& labels, bool Label::*member);

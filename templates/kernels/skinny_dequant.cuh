@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `skinny_dequant`: D[m, n] = epilogue(sum over k of X[m, k] (q[n, k] - zero) scale) for small M
-// and packed integers q. It is a stream of q: its time is that of reading q once
+// `skinny_dequant`: D[b, m, n] = epilogue(sum over k of X[b, m, k] (q[b, n, k] - zero) scale) for
+// small M and packed integers q. It is a stream of q: its time is that of reading q once
 // (docs/kernels/skinny_dequant.md).
 //
 //   q of a CTA (rows are n, columns are K chunks), warps = 4:
@@ -9,7 +9,8 @@
 //   shared memory: | mbarriers | rings of warp 0 | rings of warp 1 | ... | DSMEM partials |
 //   a ring:        | stage 0 | stage 1 | ... |   reused for the warp's sums
 //   a stage:       | run of row tile 0 | run of row tile 1 | ... |   a run: stage_chunks chunks of
-//   q registers:     X, scales and zeros of this chunk and of the next one; the sums
+//   q; in a dual GEMM those of W2 follow those of W
+//   registers:     X, scales and zeros of this chunk and of the next one; the sums
 //
 //   barrier                  arrivals                    phase         meaning
 //   mbarrier, warp and stage a lane per row tile         i / stages    fill i has arrived
@@ -37,33 +38,35 @@
 #include "ptx/cluster.cuh"
 #include "ptx/math.cuh"
 #include "ptx/sync.cuh"
+#include "scheduler/beside.cuh"
 #include "smem/fragment.cuh"
 
 namespace catenary {
 
-// The sums of a warp, per row tile and eight columns: of the products of q - zero and X, scaled.
+// The sums of a warp, per row tile of the MMAs and eight columns: of the products of q - zero and
+// X, scaled.
 template <const SkinnyDequantConfig& kConfig>
 struct DequantSums {
-  static constexpr int kRowTiles = kConfig.tile.row_tiles;
+  static constexpr int kRuns = kConfig.runs();
   static constexpr int kColumnTiles = kConfig.tile.columns / 8;
   // With one column tile, two sums in turns: an MMA waits for the one before the last.
   static constexpr int kTurns = kColumnTiles == 1 ? 2 : 1;
   using Open = float[kTurns][kColumnTiles][4];
 
-  float total[kRowTiles][kColumnTiles][4] = {};
+  float total[kRuns][kColumnTiles][4] = {};
 
   // Adds `open`, the sums of part `part` of a chunk, scaled, and clears it.
-  CATENARY_DEVICE void add_scaled(int t, Open& open, const DequantNumbers<kConfig>& numbers,
+  CATENARY_DEVICE void add_scaled(int run, Open& open, const DequantNumbers<kConfig>& numbers,
                                   int part) {
-    const float upper = numbers.scale(t, part, 0);
-    const float lower = numbers.scale(t, part, 1);
+    const float upper = numbers.scale(run, part, 0);
+    const float lower = numbers.scale(run, part, 1);
 #pragma unroll
     for (int j = 0; j < kColumnTiles; ++j) {
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
         float sum = open[0][j][e];
         if constexpr (kTurns == 2) sum += open[1][j][e];
-        total[t][j][e] = fma_rn(e < 2 ? upper : lower, sum, total[t][j][e]);
+        total[run][j][e] = fma_rn(e < 2 ? upper : lower, sum, total[run][j][e]);
         open[0][j][e] = open[kTurns - 1][j][e] = 0;
       }
     }
@@ -73,12 +76,12 @@ struct DequantSums {
   // blocks of columns ends with one: a sum of 0 is +0 under a negative scale.
   CATENARY_DEVICE void scale_rows(const DequantNumbers<kConfig>& numbers) {
 #pragma unroll
-    for (int t = 0; t < kRowTiles; ++t) {
+    for (int run = 0; run < kRuns; ++run) {
 #pragma unroll
       for (int j = 0; j < kColumnTiles; ++j) {
 #pragma unroll
         for (int e = 0; e < 4; ++e)
-          total[t][j][e] = fma_rn(numbers.scale(t, 0, e / 2), total[t][j][e], 0.0f);
+          total[run][j][e] = fma_rn(numbers.scale(run, 0, e / 2), total[run][j][e], 0.0f);
       }
     }
   }
@@ -111,9 +114,9 @@ struct DequantBlock {
   }
 };
 
-// The MMAs of row tile `t` and one chunk of `blocks` K blocks, at shared address `run`.
+// The MMAs of row tile `run` and one chunk of `blocks` K blocks, at shared address `from`.
 template <const SkinnyDequantConfig& kConfig>
-CATENARY_DEVICE void add_row_tile(int t, u32 run, i32 blocks, const DequantX<kConfig>& x,
+CATENARY_DEVICE void add_row_tile(int run, u32 from, i32 blocks, const DequantX<kConfig>& x,
                                   const DequantNumbers<kConfig>& numbers,
                                   DequantSums<kConfig>& sums) {
   constexpr int kPartHalves = kConfig.scaled_columns() / 32;
@@ -122,19 +125,19 @@ CATENARY_DEVICE void add_row_tile(int t, u32 run, i32 blocks, const DequantX<kCo
   for (int block = 0; block < kConfig.chunk_blocks(); ++block) {
     // Only the last chunk of K may lack a block.
     if (block > 0 && kConfig.k_blocks() % kConfig.chunk_blocks() != 0 && block >= blocks) {
-      if (!kConfig.has_row_scales() && kPartHalves > 2) sums.add_scaled(t, open, numbers, 0);
+      if (!kConfig.has_row_scales() && kPartHalves > 2) sums.add_scaled(run, open, numbers, 0);
       continue;
     }
-    const DequantBlock<kConfig> q(run + block * kConfig.tile_bytes());
+    const DequantBlock<kConfig> q(from + block * kConfig.tile_bytes());
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       const int half = block * 2 + h;
       const int part = half / kPartHalves;
-      const u32 upper = offset_pair<kConfig>(numbers.zero(t, part, 0));
-      const u32 lower = offset_pair<kConfig>(numbers.zero(t, part, 1));
+      const u32 upper = offset_pair<kConfig>(numbers.zero(run, part, 0));
+      const u32 lower = offset_pair<kConfig>(numbers.zero(run, part, 1));
 #pragma unroll
       for (int mma = 0; mma < 2; ++mma) {
-        auto& acc = kConfig.has_row_scales() ? sums.total[t] : open[mma % sums.kTurns];
+        auto& acc = kConfig.has_row_scales() ? sums.total[run] : open[mma % sums.kTurns];
         const U32x4 a = q.fragment(h * 2 + mma, upper, lower);
 #pragma unroll
         for (int j = 0; j < sums.kColumnTiles; ++j) {
@@ -143,7 +146,7 @@ CATENARY_DEVICE void add_row_tile(int t, u32 run, i32 blocks, const DequantX<kCo
         }
       }
       if (!kConfig.has_row_scales() && (half + 1) % kPartHalves == 0)
-        sums.add_scaled(t, open, numbers, part);
+        sums.add_scaled(run, open, numbers, part);
     }
   }
 }
@@ -161,9 +164,9 @@ CATENARY_DEVICE void add_chunk(const DequantAddresses<kConfig>& addresses, const
       ring.stage(chunk / kConfig.loads.stage_chunks) +
       chunk % kConfig.loads.stage_chunks * kConfig.chunk_blocks() * kConfig.tile_bytes();
 #pragma unroll
-  for (int t = 0; t < kConfig.tile.row_tiles; ++t) {
-    if (!has_row_tile<kConfig>(work, t)) continue;
-    add_row_tile<kConfig>(t, from + t * kConfig.run_bytes(),
+  for (int run = 0; run < kConfig.runs(); ++run) {
+    if (!has_row_tile<kConfig>(work, run)) continue;
+    add_row_tile<kConfig>(run, from + run * kConfig.run_bytes(),
                           work.blocks - chunk * kConfig.chunk_blocks(), x, now, sums);
   }
   ring.release(chunk);
@@ -182,40 +185,44 @@ CATENARY_DEVICE void sum_slice(const DequantAddresses<kConfig>& addresses, const
   }
 }
 
-// Stores the warp's sums as [column][row] at shared address `to`.
+// Stores the warp's sums as [column][row] at shared address `to`; rows of W2 follow those of W.
 template <const SkinnyDequantConfig& kConfig>
 CATENARY_DEVICE void store_sums(u32 to, const DequantSums<kConfig>& sums) {
   const u32 lane = threadIdx.x % 32;
-  // All lanes arrive: they have read all stages, which `to` overwrites.
+  // All lanes arrive: they have read all stages, which `to` may overwrite.
   warp_barrier();
 #pragma unroll
-  for (int t = 0; t < sums.kRowTiles; ++t) {
+  for (int run = 0; run < sums.kRuns; ++run) {
 #pragma unroll
     for (int j = 0; j < sums.kColumnTiles; ++j) {
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
         const u32 column = j * 8 + lane % 4 * 2 + e % 2;
-        const u32 row = t * 16 + lane / 4 + e / 2 * 8;
-        st_shared_f32(to + (column * kConfig.sum_row() + row) * 4, sums.total[t][j][e]);
+        const u32 row = run * 16 + lane / 4 + e / 2 * 8;
+        st_shared_f32(to + (column * kConfig.sum_row() + row) * 4, sums.total[run][j][e]);
       }
     }
   }
 }
 
-// Adds this thread's vector over the warps in ascending order. CTA `to` of the cluster stores it.
+// Adds this thread's vector over the warps in ascending order, of each weight. CTA `to` of the
+// cluster stores it.
 template <const SkinnyDequantConfig& kConfig>
 CATENARY_DEVICE void add_warps(u32 to, typename SkinnyCluster<kConfig>::Partials& partials) {
   using Cluster = SkinnyCluster<kConfig>;
-  const u32 from = dynamic_smem() + kConfig.barrier_bytes() +
+  const u32 from = dynamic_smem() + kConfig.barrier_bytes() + kConfig.sums_offset() +
                    (Cluster::column(to) * kConfig.sum_row() + Cluster::row()) * 4;
 #pragma unroll
-  for (int i = 0; i < kConfig.vec; ++i) {
-    float total = ld_shared_f32(from + i * 4);
+  for (int s = 0; s < kConfig.num_accumulators(); ++s) {
 #pragma unroll
-    for (int warp = 1; warp < kConfig.tile.warps; ++warp) {
-      total += ld_shared_f32(from + warp * kConfig.slice_bytes() + i * 4);
+    for (int i = 0; i < kConfig.vec; ++i) {
+      const u32 at = from + (s * kConfig.rows() + i) * 4;
+      float total = ld_shared_f32(at);
+#pragma unroll
+      for (int warp = 1; warp < kConfig.tile.warps; ++warp)
+        total += ld_shared_f32(at + warp * kConfig.slice_bytes());
+      partials[s].v[i] = total;
     }
-    partials[0].v[i] = total;
   }
 }
 
@@ -228,8 +235,13 @@ CATENARY_DEVICE Coord dequant_coord(const DequantWork& work, i64 m) {
   const i64 tiles_end = (work.tile0 + work.tiles) * kPackedRows;
   const i64 end = tiles_end < kConfig.space.n.size ? tiles_end : kConfig.space.n.size;
   Coord at;
+#pragma unroll
+  for (int b = 1; b <= kConfig.space.batch_rank; ++b)
+    at.dim[kMaxDims - 2 - b] = work.batch[kMaxDims - b];
   at.dim[kMaxDims - 1] = static_cast<u32>(n);
-  at.dim[kMaxDims - 2] = column;
+  at.dim[kMaxDims - 2] = static_cast<u32>(work.m0) + column;
+  if constexpr (kConfig.has_groups())
+    at.group = work.group < kConfig.ragged.num_groups ? work.group : kNoGroup;
   const i64 left = column < m ? end - n : 0;
   at.valid = left < kConfig.vec ? static_cast<i32>(left) : kConfig.vec;
   return at;
@@ -249,24 +261,52 @@ CATENARY_DEVICE void send_sums(i64 m) {
   }
 }
 
+// Adds this thread's vector over warps and cluster, runs the epilogue and stores the result.
 template <const SkinnyDequantConfig& kConfig, class Epilogue, class P>
-CATENARY_DEVICE void skinny_dequant(const P& params) {
+CATENARY_DEVICE void store_dequant_vector(const P& params, const Coord& at,
+                                          const typename Epilogue::Operands& operands) {
   using Cluster = SkinnyCluster<kConfig>;
+  typename Cluster::Partials partials;
+  add_warps<kConfig>(Cluster::rank(), partials);
+  float no_squares = 0;
+  if constexpr (kConfig.schedule.cluster_k > 1) Cluster::add_partials(partials, no_squares);
+  if constexpr (kConfig.dual) {
+    Epilogue::store(params, at, operands, partials[0], partials[1]);
+  } else {
+    Epilogue::store(params, at, operands, partials[0]);
+  }
+}
+
+// What a config of the kernels keeps.
+template <const SkinnyDequantConfig& kConfig>
+CATENARY_DEVICE void check_dequant_config() {
   static_assert(kConfig.vectors() <= kConfig.threads(), "one vector of D per thread");
-  static_assert(
-      kConfig.warp_barriers() <= 32 && kConfig.tile.row_tiles <= 32 && kConfig.tile.columns <= 32,
-      "a lane for each mbarrier, run of q and row of X");
+  static_assert(kConfig.warp_barriers() <= 32 && kConfig.runs() <= 32 && kConfig.tile.columns <= 32,
+                "a lane for each mbarrier, run of q and row of X");
   static_assert(i64{kConfig.tile.row_tiles} * kConfig.schedule.n_slices >= kConfig.n_tiles(),
                 "the slices hold N");
   static_assert(kConfig.space.k.size % 32 == 0 && (kConfig.w.block_columns % 32 == 0 ||
                                                    kConfig.w.block_columns >= kConfig.space.k.size),
                 "32 columns have one scale");
+  static_assert(!kConfig.dual || (kConfig.w2.dtype == kConfig.w.dtype &&
+                                  kConfig.w2.block_columns == kConfig.w.block_columns &&
+                                  kConfig.w2.has_zero == kConfig.w.has_zero &&
+                                  kConfig.w2.scale.dtype == kConfig.w.scale.dtype),
+                "W2 has the dtypes and blocks of W");
+  static_assert(!kConfig.has_groups() || (!kConfig.loads.w_is_weight && kConfig.k_slices() == 1),
+                "the group of a CTA is known after the dependency wait");
+}
+
+template <const SkinnyDequantConfig& kConfig, class Epilogue, class P>
+CATENARY_DEVICE void skinny_dequant(const P& params, const CtaRange& ctas = whole_grid()) {
+  using Cluster = SkinnyCluster<kConfig>;
+  check_dequant_config<kConfig>();
   griddepcontrol_launch_dependents();
   const i64 m = extent_at_launch(kConfig.space.m, params);
   if constexpr (kConfig.schedule.cluster_k > 1) Cluster::begin(m, kConfig.rows());
   if constexpr (!kConfig.loads.w_is_weight) griddepcontrol_wait();
 
-  const DequantWork work = find_dequant_work<kConfig>();
+  const DequantWork work = find_dequant_work<kConfig>(ctas.index);
   const DequantRing<kConfig> ring(params, work, m);
   ring.init();
   // Without PDL, X can be loaded at once, and its loads do not wait for those of q.
@@ -275,8 +315,7 @@ CATENARY_DEVICE void skinny_dequant(const P& params) {
     if constexpr (kConfig.loads.w_is_weight) griddepcontrol_wait();
     ring.load_all_x();
   }
-#pragma unroll
-  for (i32 i = 0; i < kConfig.loads.stages; ++i) ring.load(i);
+  ring.load_all_q();
   const DequantAddresses<kConfig> addresses(params, work);
   DequantNumbers<kConfig> numbers[2];
   numbers[0].load(addresses, work, 0);
@@ -300,12 +339,7 @@ CATENARY_DEVICE void skinny_dequant(const P& params) {
     cluster_wait();
     send_sums<kConfig>(m);
   }
-  if (at.valid <= 0) return;
-  typename Cluster::Partials partials;
-  add_warps<kConfig>(Cluster::rank(), partials);
-  float no_squares = 0;
-  if constexpr (kConfig.schedule.cluster_k > 1) Cluster::add_partials(partials, no_squares);
-  Epilogue::store(params, at, operands, partials[0]);
+  if (at.valid > 0) store_dequant_vector<kConfig, Epilogue>(params, at, operands);
 }
 
 }  // namespace catenary

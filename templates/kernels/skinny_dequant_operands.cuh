@@ -42,8 +42,9 @@ struct DequantX {
 // Where the scales and zeros of this lane's rows are: g and g + 8 of each row tile, lane = 4 g + t.
 template <const SkinnyDequantConfig& kConfig>
 struct DequantAddresses {
-  const u8* scale;  // of the row, at the first column of K
-  const u8* zero;
+  static constexpr int kWeights = kConfig.num_accumulators();
+  const u8* scale[kWeights];  // of the row, at the first column of K
+  const u8* zero[kWeights];
   u32 column;    // of the warp's first chunk
   i32 last_row;  // of N, counted from this lane's first one
 
@@ -51,15 +52,23 @@ struct DequantAddresses {
   CATENARY_DEVICE DequantAddresses(const P& params, const DequantWork& work)
       : column(static_cast<u32>(work.block0 * kPackedColumns)) {
     const i64 n = work.tile0 * kPackedRows + threadIdx.x % 32 / 4;
-    scale = row_address<kConfig.w.scale>(params, n);
-    zero = kConfig.w.has_zero ? row_address<kConfig.w.zero>(params, n) : nullptr;
+    set_weight<0>(params, work, n);
+    if constexpr (kConfig.dual) set_weight<1>(params, work, n);
     last_row = static_cast<i32>(kConfig.space.n.size - 1 - n);
   }
 
+  template <int kIndex, class P>
+  CATENARY_DEVICE void set_weight(const P& params, const DequantWork& work, i64 n) {
+    constexpr DequantOperand kWeight = kConfig.weight(kIndex);
+    scale[kIndex] = row_address<kWeight.scale>(params, work, n);
+    zero[kIndex] = kWeight.has_zero ? row_address<kWeight.zero>(params, work, n) : nullptr;
+  }
+
   template <BlockNumbers kNumbers, class P>
-  static CATENARY_DEVICE const u8* row_address(const P& params, i64 n) {
+  static CATENARY_DEVICE const u8* row_address(const P& params, const DequantWork& work, i64 n) {
+    const i64 first = matrix_offset<kConfig, kNumbers.stride_batch, kNumbers.stride_group>(work);
     return static_cast<const u8*>(params.ptr[kNumbers.slot]) +
-           n * kNumbers.stride_row * dtype_bytes(kNumbers.dtype);
+           (first + n * kNumbers.stride_row) * dtype_bytes(kNumbers.dtype);
   }
 
   // Address of a number of a row tile and a block of columns. Rows past n are clamped to the last
@@ -74,13 +83,13 @@ struct DequantAddresses {
   }
 };
 
-// The scales and zeros of a chunk as they are in memory.
+// The scales and zeros of a chunk as they are in memory, for each row tile of the MMAs.
 template <const SkinnyDequantConfig& kConfig>
 struct DequantNumbers {
-  static constexpr int kRowTiles = kConfig.tile.row_tiles;
+  static constexpr int kRuns = kConfig.runs();
   static constexpr int kParts = kConfig.chunk_columns() / kConfig.scaled_columns();
-  u32 scales[kRowTiles][kParts][2];
-  u32 zeros[kRowTiles][kParts][2];  // if W has zeros
+  u32 scales[kRuns][kParts][2];
+  u32 zeros[kRuns][kParts][2];  // if W has zeros
 
   CATENARY_DEVICE void load(const DequantAddresses<kConfig>& addresses, const DequantWork& work,
                             i32 chunk) {
@@ -91,26 +100,36 @@ struct DequantNumbers {
     for (int part = 0; part < kParts; ++part) {
       const u32 at = (column + part * kConfig.scaled_columns()) / kConfig.w.block_columns;
       const u32 block = kWhole || at < kLast ? at : kLast;
+      load_part<0>(addresses, work, part, block);
+      if constexpr (kConfig.dual) load_part<1>(addresses, work, part, block);
+    }
+  }
+
+  // Those of weight kIndex, W or W2.
+  template <int kIndex>
+  CATENARY_DEVICE void load_part(const DequantAddresses<kConfig>& addresses,
+                                 const DequantWork& work, int part, u32 block) {
+    constexpr DequantOperand kWeight = kConfig.weight(kIndex);
 #pragma unroll
-      for (int t = 0; t < kRowTiles; ++t) {
-        if (!has_row_tile<kConfig>(work, t)) continue;
+    for (int t = 0; t < kConfig.tile.row_tiles; ++t) {
+      if (!has_row_tile<kConfig>(work, t)) continue;
+      const int run = kIndex * kConfig.tile.row_tiles + t;
 #pragma unroll
-        for (int lower = 0; lower < 2; ++lower) {
-          const u8* scale =
-              addresses.template number<kConfig.w.scale>(addresses.scale, block, t, lower);
-          scales[t][part][lower] =
-              kConfig.w.scale.dtype == DType::kF32 ? ld_global_u32(scale) : ld_global_u16(scale);
-          if constexpr (kConfig.w.has_zero) {
-            zeros[t][part][lower] = ld_global_u8(
-                addresses.template number<kConfig.w.zero>(addresses.zero, block, t, lower));
-          }
+      for (int lower = 0; lower < 2; ++lower) {
+        const u8* scale =
+            addresses.template number<kWeight.scale>(addresses.scale[kIndex], block, t, lower);
+        scales[run][part][lower] =
+            kWeight.scale.dtype == DType::kF32 ? ld_global_u32(scale) : ld_global_u16(scale);
+        if constexpr (kWeight.has_zero) {
+          zeros[run][part][lower] = ld_global_u8(
+              addresses.template number<kWeight.zero>(addresses.zero[kIndex], block, t, lower));
         }
       }
     }
   }
 
-  CATENARY_DEVICE float scale(int t, int part, int lower) const {
-    const u32 bits = scales[t][part][lower];
+  CATENARY_DEVICE float scale(int run, int part, int lower) const {
+    const u32 bits = scales[run][part][lower];
     if constexpr (kConfig.w.scale.dtype == DType::kF32) {
       return bits_to_f32(bits);
     } else {
@@ -118,8 +137,8 @@ struct DequantNumbers {
     }
   }
 
-  CATENARY_DEVICE i32 zero(int t, int part, int lower) const {
-    return kConfig.w.has_zero ? static_cast<i32>(zeros[t][part][lower] ^ 128u) - 128 : 0;
+  CATENARY_DEVICE i32 zero(int run, int part, int lower) const {
+    return kConfig.w.has_zero ? static_cast<i32>(zeros[run][part][lower] ^ 128u) - 128 : 0;
   }
 };
 

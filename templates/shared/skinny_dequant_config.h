@@ -11,8 +11,10 @@ namespace catenary {
 struct BlockNumbers {
   i32 slot = 0;
   DType dtype = DType::kF32;
-  i64 stride_row = 0;    // elements
-  i64 stride_block = 0;  // elements from one block of columns to the next
+  i64 stride_row = 0;      // elements
+  i64 stride_block = 0;    // elements from one block of columns to the next
+  i64 stride_group = 0;    // of the group of ragged rows
+  Dims stride_batch = {};  // right-aligned batch dimensions; 0: label absent
   constexpr bool operator==(const BlockNumbers&) const = default;
 };
 
@@ -24,11 +26,14 @@ struct DequantOperand {
   BlockNumbers scale = {};   // kBF16, kF16 or kF32
   bool has_zero = false;
   BlockNumbers zero = {};  // kI8
+  // Elements from one matrix q to another, padding included.
+  i64 stride_group = 0;
+  Dims stride_batch = {};
   constexpr bool operator==(const DequantOperand&) const = default;
 };
 
-// The part of D that a CTA computes: up to row_tiles x 16 rows of W, and `columns` rows of X. Its
-// warps divide K.
+// The part of D that a CTA computes: up to row_tiles x 16 rows of W, and of W2, and `columns` rows
+// of X. Its warps divide K.
 struct SkinnyDequantTile {
   i32 warps = 8;
   i32 row_tiles = 1;
@@ -52,28 +57,43 @@ struct SkinnyDequantSchedule {
   constexpr bool operator==(const SkinnyDequantSchedule&) const = default;
 };
 
-// D[m, n] = epilogue(sum over k of X[m, k] * W[n, k]) for small M and a quantised W. The kernel is
-// a stream of q. N and K are exact, and K is a multiple of 32.
+// D[b, m, n] = epilogue(sum over k of X[b, m, k] * W[b, n, k]) for small M and a quantised W. The
+// kernel is a stream of q. N and K are exact, and K is a multiple of 32. In a dual GEMM W2 has the
+// dtypes and blocks of W. M-grouped: a CTA has W of one group and computes `columns` rows of X of
+// that group at a time; W is read again for the next ones.
 struct SkinnyDequantConfig {
   ContractionSpace space = {};
   MatrixOperand x = {};
   DequantOperand w = {};
+  DequantOperand w2 = {};
+  bool dual = false;
   SkinnyDequantTile tile = {};
   SkinnyDequantLoads loads = {};
   SkinnyDequantSchedule schedule = {};
-  i32 vec = 2;  // columns of D (rows of W) that one thread takes in the epilogue
+  i32 vec = 2;               // columns of D (rows of W) that one thread takes in the epilogue
+  RaggedGroups ragged = {};  // kNone or kMGrouped
   // What kernels/skinny_cluster.cuh asks of a config and this family has not.
   static constexpr bool row_squares = false;
   static constexpr i32 kSquaresBytes = 0;
   constexpr bool operator==(const SkinnyDequantConfig&) const = default;
 
   constexpr i32 threads() const { return tile.warps * 32; }
-  constexpr i32 num_accumulators() const { return 1; }
+  constexpr i32 num_accumulators() const { return dual ? 2 : 1; }
+  constexpr bool has_groups() const { return ragged.kind != Ragged::kNone; }
+  constexpr DequantOperand weight(int i) const { return i == 0 ? w : w2; }
+  // Matrices of a weight that are told apart by the batch.
+  constexpr i64 batch() const {
+    i64 count = 1;
+    for (const Extent& extent : space.batch.at) count *= extent.size;
+    return count;
+  }
   // Row tiles of N, of 16 rows each; a CTA has row_tiles or one less.
   constexpr i64 n_tiles() const { return packed_tiles(space.n.size, kPackedRows); }
   constexpr bool has_equal_slices() const { return n_tiles() % schedule.n_slices == 0; }
   // The most indices of D's n that a CTA computes.
   constexpr i32 rows() const { return tile.row_tiles * 16; }
+  // Row tiles of a CTA's MMAs: those of W, then those of W2.
+  constexpr i32 runs() const { return tile.row_tiles * num_accumulators(); }
   // Vectors of D that a CTA stores: every cluster_k-th column.
   constexpr i32 vectors() const { return rows() / vec * (tile.columns / schedule.cluster_k); }
   constexpr i32 k_slices() const { return schedule.cluster_k; }
@@ -97,11 +117,11 @@ struct SkinnyDequantConfig {
     return w.block_columns % 64 == 0 ? 64 : 32;
   }
 
-  // A stage: row_tiles runs of stage_chunks chunks of q.
+  // A stage: a run of stage_chunks chunks of q for each row tile of W and W2.
   constexpr i32 tile_bytes() const { return packed_tile_bytes(w.dtype); }
   constexpr i32 stage_blocks() const { return loads.stage_chunks * chunk_blocks(); }
   constexpr i32 run_bytes() const { return stage_blocks() * tile_bytes(); }
-  constexpr i32 stage_bytes() const { return tile.row_tiles * run_bytes(); }
+  constexpr i32 stage_bytes() const { return runs() * run_bytes(); }
   // A stage of X: its rows, `x_pitch` apart. A quarter of a warp reads 64 adjacent bytes of two
   // rows, which are then in different banks.
   constexpr i32 x_columns() const { return loads.x_chunks * chunk_columns(); }
@@ -112,11 +132,13 @@ struct SkinnyDequantConfig {
   constexpr i32 x_stage_bytes() const { return (x_rows() * x_pitch() + 127) / 128 * 128; }
   constexpr i32 x_offset() const { return loads.stages * stage_bytes(); }
   // A warp's rings. They are reused for its sums, [column][row], padded by 4 floats as in `skinny`.
-  constexpr i32 sum_row() const { return rows() + 4; }
+  // M-grouped: the sums follow the rings, which load the group's next rows.
+  constexpr i32 sum_row() const { return rows() * num_accumulators() + 4; }
+  constexpr i32 ring_bytes() const { return x_offset() + loads.x_stages * x_stage_bytes(); }
+  constexpr i32 sums_offset() const { return has_groups() ? ring_bytes() : 0; }
   constexpr i32 slice_bytes() const {
-    const i32 sums = (tile.columns * sum_row() * 4 + 127) / 128 * 128;
-    const i32 rings = x_offset() + loads.x_stages * x_stage_bytes();
-    return rings > sums ? rings : sums;
+    const i32 sums_end = sums_offset() + (tile.columns * sum_row() * 4 + 127) / 128 * 128;
+    return ring_bytes() > sums_end ? ring_bytes() : sums_end;
   }
   // mbarriers: one per warp and stage, of q first, one for the DSMEM partials.
   constexpr i32 warp_barriers() const { return loads.stages + loads.x_stages; }
@@ -127,7 +149,7 @@ struct SkinnyDequantConfig {
   // After the slices: DSMEM partials, one buffer per other CTA of the cluster, for the columns that
   // this CTA stores.
   constexpr i32 partials_offset() const { return barrier_bytes() + tile.warps * slice_bytes(); }
-  constexpr i32 partials_bytes() const { return vectors() * vec * 4; }
+  constexpr i32 partials_bytes() const { return vectors() * vec * num_accumulators() * 4; }
   constexpr i32 smem_bytes() const {
     return partials_offset() + (schedule.cluster_k - 1) * partials_bytes();
   }

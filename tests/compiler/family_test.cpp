@@ -9,6 +9,7 @@
 
 #include "compiler/emit/emit.h"
 #include "compiler/explain.h"
+#include "shared/skinny_dequant_config.h"
 #include "tests/support/gemm_sm90_plan.h"
 
 using namespace catenary;
@@ -195,6 +196,11 @@ TEST_CASE("operands of a dtype that nothing multiplies are refused by name") {
   }
 }
 
+std::string without(std::string text, const std::string& words) {
+  REQUIRE(text.find(words) != std::string::npos);
+  return text.erase(text.find(words), words.size());
+}
+
 // A linear layer with a dequantised weight; the words `from` in its text become `to`.
 std::string dequantised(llvm::StringRef from = "", llvm::StringRef to = "") {
   std::string text =
@@ -239,6 +245,80 @@ TEST_CASE("what of a dequantised weight no kernel reads is refused by one senten
   REQUIRE(!plan);
   CHECK(take_report(plan.takeError()).message.find("needs sm_90, and a100 is sm_80") !=
         std::string::npos);
+}
+
+TEST_CASE("what of dequantised weights of groups no kernel reads is refused by one sentence") {
+  struct Refused {
+    const char *x, *q, *s, *contract, *message;
+  };
+  for (const auto& [x, q, s, contract, message] : std::vector<Refused>{
+           {"x: bf16[4, 3, 64]", "q: i4[40, 3, 64]", "s: bf16[40, 3, 1]", "\"mbk,nbk->bmn\"(x, w)",
+            "the last two labels of 'q' are not one of the result's columns and the summed one"},
+           {"x: bf16[4, 64]", "q: i4[64, 40]", "s: bf16[64, 1]", "\"mk,kn->mn\"(x, w)",
+            "the last two labels of 'q' are not one of the result's columns and the summed one"},
+           {"x: bf16[4, 64]", "q: i4[3, 64]", "s: bf16[3, 1]", "\"mk,bk->mb\"(x, w)", ""},
+           {"x: bf16[99, 64]", "q: i4[3, 40, 64]", "s: bf16[3, 40, 1]",
+            "\"mk,enk->mn\"(x, w) ragged m by e over e",
+            "M is 99 in 3 groups: it takes at most 32 rows of a group in the mean"},
+           {"x: bf16[3, 40, 64]", "q: i4[50, 64]", "s: bf16[50, 1]",
+            "\"mk,enk->mn\"(w, x) ragged m by e over e",
+            "the operand with ragged rows is dequantised"}}) {
+    const std::string text = fmt::format(
+        "chain a(input {}, weight {} packed, weight {}, input e: i32[3]) {{\n"
+        "  w = dequant(q, s) block (1, 64)\n  y = contract {}\n  return y: f32 align 4 }}",
+        x, q, s, contract);
+    // A chain without groups has no ends.
+    const bool ragged = text.find("ragged") != std::string::npos;
+    auto plan = make_plan(verified(ragged ? text : without(text, ", input e: i32[3]")),
+                          llvm::cantFail(find_target("h200")));
+    CAPTURE(text);
+    if (std::string(message).empty()) {
+      CHECK(static_cast<bool>(plan));
+      continue;
+    }
+    REQUIRE(!plan);
+    const ErrorReport report = take_report(plan.takeError());
+    CHECK(report.code == ErrorCode::kUnsupported);
+    CHECK_MESSAGE(report.message.find(message) != std::string::npos, report.message);
+  }
+}
+
+TEST_CASE("two dequantised weights of one form are a pair; others have launches of their own") {
+  struct Pair {
+    const char *second, *scale, *dequant;
+    bool dual;
+  };
+  for (const auto& [second, scale, dequant, dual] : std::vector<Pair>{
+           {"p: i4[64, 512] packed", "t: bf16[64, 4]", "dequant(p, t) block (1, 128)", true},
+           {"p: u4[64, 512] packed", "t: bf16[64, 4]", "dequant(p, t) block (1, 128)", false},
+           {"p: i4[64, 512] packed", "t: f32[64, 4]", "dequant(p, t) block (1, 128)", false},
+           {"p: i4[64, 512] packed", "t: bf16[64, 8]", "dequant(p, t) block (1, 64)", false},
+           {"p: bf16[64, 512]", "t: bf16[64, 4]", "p", false}}) {
+    const std::string text = fmt::format(
+        "chain a(input x: bf16[4, 512], weight q: i4[64, 512] packed, weight s: bf16[64, 4],\n"
+        "        weight {}{}) {{\n"
+        "  g = contract \"mk,nk->mn\"(x, dequant(q, s) block (1, 128))\n"
+        "  u = contract \"mk,nk->mn\"(x, {})\n"
+        "  h = mul(silu(g), u)\n  return h: bf16 }}",
+        second, dequant == std::string("p") ? "" : fmt::format(", weight {}", scale), dequant);
+    CAPTURE(text);
+    const Plan plan = planned(text);
+    const KernelPlan& kernel = first_kernel(plan);
+    REQUIRE(family_name(kernel) == "skinny_dequant");
+    CHECK(kernel.config.get<SkinnyDequantConfig>().dual == dual);
+    CHECK((plan.buckets[0].kernels.size() == 1) == dual);
+  }
+}
+
+TEST_CASE("one dequantised weight of two activations is no pair") {
+  const Plan plan = planned(
+      "chain a(input x: bf16[4, 512], input z: bf16[4, 512], weight q: i4[64, 512] packed,\n"
+      "        weight s: bf16[64, 4]) {\n"
+      "  w = dequant(q, s) block (1, 128)\n"
+      "  g = contract \"mk,nk->mn\"(x, w)\n  u = contract \"mk,nk->mn\"(z, w)\n"
+      "  h = mul(silu(g), u)\n  return h: bf16 }");
+  CHECK(plan.buckets[0].kernels.size() == 2);
+  CHECK_FALSE(first_kernel(plan).config.get<SkinnyDequantConfig>().dual);
 }
 
 TEST_CASE("columns of a dequantised weight are counted in 32 bits, and more are refused") {

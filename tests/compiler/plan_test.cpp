@@ -79,8 +79,13 @@ void add_slots_of_part(const KernelPlan& kernel, std::set<i32>& all, std::set<i3
     if (skinny->ragged.kind != Ragged::kNone) all.insert(skinny->ragged.group_ends_slot);
   }
   if (const auto* dequant = kernel.config.get_if<SkinnyDequantConfig>()) {
-    all.insert({dequant->x.slot, dequant->w.slot, dequant->w.scale.slot});
-    if (dequant->w.has_zero) all.insert(dequant->w.zero.slot);
+    all.insert(dequant->x.slot);
+    for (int i = 0; i < dequant->num_accumulators(); ++i) {
+      const DequantOperand w = dequant->weight(i);
+      all.insert({w.slot, w.scale.slot});
+      if (w.has_zero) all.insert(w.zero.slot);
+    }
+    if (dequant->has_groups()) all.insert(dequant->ragged.group_ends_slot);
   }
   for (const MapBinding& map : kernel.maps) all.insert(map.slot);
   if (const auto* mapped = kernel.config.get_if<GemmSm90Config>()) {

@@ -13,6 +13,9 @@ struct Layer {
   DType q = DType::kI4;
   i64 m = 1, n = 4096, k = 4096, columns = 128;
   bool zero = false;
+  bool dual = false;
+  i64 batch = 1;
+  i64 groups = 0;  // experts; m: the mean of a group
 };
 
 SkinnyDequantProblem problem(const Layer& l) {
@@ -25,8 +28,21 @@ SkinnyDequantProblem problem(const Layer& l) {
   made.base.w.block_columns = l.columns;
   made.base.w.scale.dtype = DType::kBF16;
   made.base.w.has_zero = l.zero;
+  made.base.dual = l.dual;
+  if (l.dual) made.base.w2 = made.base.w;
+  if (l.batch > 1) {
+    made.base.space.batch_rank = 1;
+    made.base.space.batch.at[kMaxDims - 1] = Extent(l.batch);
+  }
+  if (l.groups > 0) {
+    made.base.space.m = l.m * l.groups;
+    made.base.ragged = {Ragged::kMGrouped, 0, l.groups};
+    made.base.loads.w_is_weight = false;
+  }
+  made.batch = l.batch * std::max<i64>(l.groups, 1);
   made.m = l.m;
-  made.weight_bytes = packed_elements(l.n, l.k) * dtype_info(l.q).bits / 8;
+  made.weight_bytes =
+      made.batch * (l.dual ? 2 : 1) * packed_elements(l.n, l.k) * dtype_info(l.q).bits / 8;
   made.other_bytes = l.m * (l.n + l.k) * 2;
   return made;
 }
@@ -50,6 +66,16 @@ std::vector<Layer> layers() {
         all.push_back({q, m, n, k, 128});
         all.push_back({q, m, n, k, 32, true});
         all.push_back({q, m, n, k, k});
+        all.push_back({q, m, n, k, 128, false, true});
+      }
+    }
+  }
+  for (const i64 m : {1, 5, 16, 32}) {
+    for (const bool dual : {false, true}) {
+      for (const auto& [n, k] :
+           std::vector<std::pair<i64, i64>>{{768, 2048}, {17, 96}, {4096, 4096}}) {
+        all.push_back({DType::kI4, m, n, k, 128, true, dual, 8});
+        all.push_back({DType::kI8, m, n, k, k, false, dual, 1, 64});
       }
     }
   }
@@ -57,8 +83,8 @@ std::vector<Layer> layers() {
 }
 
 std::string text_of(const Layer& l) {
-  return fmt::format("{} {}x{}x{} columns {} zero {}", dtype_text(l.q), l.m, l.n, l.k, l.columns,
-                     l.zero);
+  return fmt::format("{} {}x{}x{} columns {} zero {} dual {} batch {} groups {}", dtype_text(l.q),
+                     l.m, l.n, l.k, l.columns, l.zero, l.dual, l.batch, l.groups);
 }
 
 }  // namespace
@@ -77,6 +103,8 @@ TEST_CASE("every layer has candidates, which hold N and K and fit the target") {
         CHECK(c.schedule.n_slices <= c.n_tiles());
         CHECK(c.k_chunks() / c.k_slices() >= c.tile.warps);
         CHECK(c.vectors() <= c.threads());
+        CHECK(c.runs() <= 32);
+        CHECK((c.k_slices() == 1 || l.groups == 0));
         CHECK(c.smem_bytes() <= target.smem_per_cta);
         CHECK(candidate.min_ctas * i64{c.smem_bytes()} <= target.smem_per_sm);
         CHECK(candidate.predicted.us > 0);
@@ -147,6 +175,36 @@ TEST_CASE("slices of N differ by one row tile at most, and use no more CTAs than
         CHECK(tiles <= c.tile.row_tiles);
         CHECK(tiles >= 1);
       }
+    }
+  }
+}
+
+TEST_CASE(
+    "side by side, parts take the joint weight's threads and clusters, and hold their own N") {
+  const Target target = llvm::cantFail(find_target("h200"));
+  for (const bool dual : {false, true}) {
+    const std::vector<i64> parts = {4096, 1024, 1000, 17};
+    Layer joint{DType::kI4, 4, 4096 + 1024 + 1000 + 17, 4096};
+    joint.dual = dual;
+    for (const Candidate& candidate : candidates(joint)) {
+      const SkinnyDequantConfig& shared = config_of(candidate);
+      i64 slices = 0;
+      for (const i64 n : parts) {
+        Layer part = joint;
+        part.n = n;
+        CAPTURE(candidate.id.tile);
+        const auto own = skinny_dequant_candidate_like(problem(part), target, shared);
+        REQUIRE(own);
+        const SkinnyDequantConfig& c = config_of(*own);
+        CHECK(c.threads() == shared.threads());
+        CHECK(c.schedule.cluster_k == shared.schedule.cluster_k);
+        CHECK(c.tile.row_tiles <= shared.tile.row_tiles);
+        CHECK(i64{c.tile.row_tiles} * c.schedule.n_slices >= c.n_tiles());
+        CHECK(c.tile.row_tiles == ceil_div(c.n_tiles(), c.schedule.n_slices));
+        slices += c.schedule.n_slices;
+      }
+      // A part's last slice may be a part of one.
+      CHECK(slices <= shared.schedule.n_slices + static_cast<i64>(parts.size()));
     }
   }
 }

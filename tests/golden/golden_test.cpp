@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -105,6 +106,16 @@ TEST_CASE(
   for (const char* name :
        {"tf32_linear", "odd_linear", "fp8_linear", "fp8_blocks", "softmax", "three_weights"}) {
     const Texts texts = texts_of(fmt::format("tests/chains/{}", name), *find_target("h200"));
+    check_or_write(fmt::format("{}.h200.plan", name), texts.plan);
+    check_or_write(fmt::format("{}.h200.cu", name), texts.sources);
+  }
+}
+
+TEST_CASE("quantised weights: a pair, three in one launch, experts, a matrix for each group") {
+  for (const char* path : {"examples/int4_decode", "tests/chains/int4_three_weights",
+                           "tests/chains/int4_experts", "tests/chains/int8_grouped"}) {
+    const Texts texts = texts_of(path, *find_target("h200"));
+    const std::string name = std::filesystem::path(path).filename().string();
     check_or_write(fmt::format("{}.h200.plan", name), texts.plan);
     check_or_write(fmt::format("{}.h200.cu", name), texts.sources);
   }

@@ -100,6 +100,9 @@ void count_facts(const PreparedCase& prepared, Tally& tally) {
                                    math_info(dequant->space.math).text)];
         if (dequant->w.has_zero) ++tally.options["skinny_dequant, zeros"];
         if (dequant->schedule.cluster_k > 1) ++tally.options["skinny_dequant, cluster"];
+        if (dequant->dual) ++tally.options["skinny_dequant, dual GEMM"];
+        if (dequant->has_groups()) ++tally.options["skinny_dequant, M-grouped"];
+        if (dequant->space.batch_rank > 0) ++tally.options["skinny_dequant, batch"];
       }
       if (const auto* gemm = kernel.config.get_if<GemmSm90Config>()) {
         ++tally.dtypes[fmt::format("gemm_sm90 {}", math_info(gemm->space.math).text)];

@@ -76,7 +76,7 @@ int main(int argc, char** argv) {
   auto* configs = app.add_option("--configs", options.configs, "random chains with exact data")
                       ->check(CLI::Range(i64{0}, i64{1'000'000}));
   app.add_option("--seed", options.seed, "seed of the random chains");
-  app.add_flag("--sanitize-set", modes.sanitize, "36 small chains once, for compute-sanitizer");
+  app.add_flag("--sanitize-set", modes.sanitize, "small chains once, for compute-sanitizer");
   app.add_flag("--capture", modes.capture, "graph capture and launches with PDL");
   app.add_flag("--edges", modes.edges, "PDL after kernels that stall");
   app.add_flag("--errors", modes.errors, "wrong arguments and wrong architecture");

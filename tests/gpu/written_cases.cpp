@@ -205,6 +205,21 @@ const std::vector<WrittenCase>& sanitizer_cases() {
        {},
        0,
        "dequant2t1s2b1x1b2c2"},
+      {"skinny_dequant, pair",
+       "chain a(input x: bf16[5, 544], weight q: i4[40, 544] packed, weight s: bf16[40, 5],\n"
+       "        weight p: i4[40, 544] packed, weight t: bf16[40, 5]) {\n"
+       "  g = contract \"mk,nk->mn\"(x, dequant(q, s) block (1, 128))\n"
+       "  u = contract \"mk,nk->mn\"(x, dequant(p, t) block (1, 128))\n"
+       "  y = mul(silu(g), u)\n  return y: bf16 }",
+       {},
+       {}},
+      {"skinny_dequant, experts",
+       "chain a(input x: bf16[40, 544], weight q: i4[3, 40, 544] packed,\n"
+       "        weight s: bf16[3, 40, 5], input e: i32[3]) {\n"
+       "  w = dequant(q, s) block (1, 128)\n"
+       "  y = contract \"mk,gnk->mn\"(x, w) ragged m by e over g\n  return y: bf16 }",
+       {},
+       {{20, 20, 37}}},
       {"pointwise, vectors",
        "chain a(input x: bf16[33, 64], weight b: bf16[64]) {\n"
        "  y = gelu(add(x, b))\n  return y: bf16 }",

@@ -139,6 +139,7 @@ TEST_SUITE("skinny_dequant in the simulator") {
       RandomChainOptions options;
       options.small_m = true;
       options.no_dequant = false;
+      options.no_ragged = seed % 3 != 0;
       options.exact_only = seed % 2 == 0;
       const Chain chain = random_chain(seed, options);
       const auto is_dequant = [](const Value& value) { return value.op == Op::kDequant; };

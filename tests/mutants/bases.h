@@ -291,6 +291,47 @@ inline constexpr MutantBase kMutantBases[] = {
          "  w = dequant(q, s) block (1, 128)\n"
          "  y = contract \"mk,nk->mn\"(x, w)\n  return y: f32 align 4 }",
      .tile = "dequant2t1s1b2x1b2c2"},
+    {.name = "skinny_dequant, pair",
+     .chain =
+         "chain a(input x: bf16[5, 416], weight q: i4[39, 416] packed, weight s: bf16[39, 4],\n"
+         "        weight p: i4[39, 416] packed, weight t: bf16[39, 4], weight y: i8[39, 4],\n"
+         "        weight z: i8[39, 4]) {\n"
+         "  g = contract \"mk,nk->mn\"(x, dequant(q, s, y) block (1, 128))\n"
+         "  u = contract \"mk,nk->mn\"(x, dequant(p, t, z) block (1, 128))\n"
+         "  h = mul(relu(g), u)\n  return h: f32 align 4 }",
+     .tile = "dequant1t2s1b1x1b1c4"},
+    {.name = "skinny_dequant, side by side",
+     .chain =
+         "chain a(input x: bf16[5, 416], weight q: i4[39, 416] packed, weight s: bf16[39, 4],\n"
+         "        weight p: i4[70, 416] packed, weight t: bf16[70, 4]) {\n"
+         "  y = contract \"mk,nk->mn\"(x, dequant(q, s) block (1, 128))\n"
+         "  z = relu(contract \"mk,nk->mn\"(x, dequant(p, t) block (1, 128)))\n"
+         "  return y: f32 align 4, z: f32 }",
+     .tile = "dequant2t1s1b2x1b2c2"},
+    {.name = "skinny_dequant, batch",
+     .chain = "chain a(input x: bf16[2, 5, 416], weight q: u4[2, 39, 416] packed,\n"
+              "        weight s: bf16[2, 39, 4], weight z: i8[2, 39, 4]) {\n"
+              "  w = dequant(q, s, z) block (1, 128)\n"
+              "  y = contract \"bmk,bnk->bmn\"(x, w)\n  return y: f32 align 4 }",
+     .tile = "dequant2t2s2b1x2b1"},
+    {.name = "skinny_dequant, experts",
+     .chain = "chain a(input x: bf16[40, 800], weight q: i4[3, 39, 800] packed,\n"
+              "        weight s: bf16[3, 39, 7], input e: i32[3], weight b: f32[3, 39],\n"
+              "        input r: f32[40, 39] align 4) {\n"
+              "  w = dequant(q, s) block (1, 128)\n"
+              "  c = contract \"mk,gnk->mn\"(x, w) ragged m by e over g\n"
+              "  y = add(relu(add(c, b @ \"gn\")), r)\n  return y: f32 align 4 }",
+     .tile = "dequant2t2s2b1x2b1",
+     .ends = kWildEnds},
+    {.name = "skinny_dequant, experts, rows of none",
+     .chain = "chain a(input x: bf16[40, 800], weight q: i4[3, 39, 800] packed,\n"
+              "        weight s: bf16[3, 39, 7], input e: i32[3], weight b: f32[3, 39],\n"
+              "        input r: f32[40, 39] align 4) {\n"
+              "  w = dequant(q, s) block (1, 128)\n"
+              "  c = contract \"mk,gnk->mn\"(x, w) ragged m by e over g\n"
+              "  y = add(relu(add(c, b @ \"gn\")), r)\n  return y: f32 align 4 }",
+     .tile = "dequant2t2s2b1x2b1",
+     .ends = kFewEnds},
     {.name = "skinny by cp.async",
      .chain = "chain a(input x: bf16[5, 1088], weight w: bf16[39, 1088], weight b: f32[39]) {\n"
               "  y = relu(add(contract \"mk,nk->mn\"(x, w), b))\n  return y: bf16 align 2 }",

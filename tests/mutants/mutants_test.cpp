@@ -25,6 +25,7 @@
 #include "tests/mutants/group_operand_mutants.h"
 #include "tests/mutants/hopper_mutants.h"
 #include "tests/mutants/ragged_mutants.h"
+#include "tests/mutants/skinny_dequant_groups_mutants.h"
 #include "tests/mutants/skinny_dequant_mutants.h"
 #include "tests/mutants/skinny_mutants.h"
 #include "tests/mutants/skinny_ragged_mutants.h"
@@ -65,6 +66,7 @@ std::vector<Mutant> all_mutants() {
   all.insert(all.end(), std::begin(kSquaresMutants), std::end(kSquaresMutants));
   all.insert(all.end(), std::begin(kSkinnyMutants), std::end(kSkinnyMutants));
   all.insert(all.end(), std::begin(kSkinnyDequantMutants), std::end(kSkinnyDequantMutants));
+  all.insert(all.end(), std::begin(kDequantGroupsMutants), std::end(kDequantGroupsMutants));
   all.insert(all.end(), std::begin(kSkinnyRaggedMutants), std::end(kSkinnyRaggedMutants));
   all.insert(all.end(), std::begin(kSkinnySharesMutants), std::end(kSkinnySharesMutants));
   all.insert(all.end(), std::begin(kGroupOperandMutants), std::end(kGroupOperandMutants));

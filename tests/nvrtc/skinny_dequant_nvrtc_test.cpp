@@ -17,9 +17,34 @@ struct Case {
   const char *q, *x;
   i64 m, n, k, group;
   bool zero = false;
+  bool dual = false;
+  i64 experts = 0;  // M in groups
 };
 
+// Weights of a pair or of experts.
+std::string groups_text(const Case& c) {
+  const std::string of = c.experts > 0 ? fmt::format("{}, ", c.experts) : "";
+  const std::string numbers = fmt::format("[{}{}, {}]", of, c.n, ceil_div(c.k, c.group));
+  const auto weight = [&](const char* name) {
+    return fmt::format(", weight {0}: {1}[{2}{3}, {4}] packed, weight s{0}: {5}{6}{7}", name, c.q,
+                       of, c.n, c.k, c.x, numbers,
+                       c.zero ? fmt::format(", weight z{}: i8{}", name, numbers) : "");
+  };
+  const auto product = [&](const char* name) {
+    return fmt::format("contract \"{0}\"(x, dequant({1}, s{1}{2}) block (1, {3})){4}",
+                       c.experts > 0 ? "mk,enk->mn" : "mk,nk->mn", name,
+                       c.zero ? fmt::format(", z{}", name) : "", c.group,
+                       c.experts > 0 ? " ragged m by e over e" : "");
+  };
+  return fmt::format(
+      "chain a(input x: {0}[{1}, {2}]{3}{4}{5}) {{\n  a = {6}\n{7}  y = {8}\n  return y: {0} }}",
+      c.x, c.m, c.k, weight("g"), c.dual ? weight("u") : "",
+      c.experts > 0 ? fmt::format(", input e: i32[{}]", c.experts) : "", product("g"),
+      c.dual ? "  b = " + product("u") + "\n" : "", c.dual ? "mul(silu(a), b)" : "silu(a)");
+}
+
 std::string text_of(const Case& c) {
+  if (c.dual || c.experts > 0) return groups_text(c);
   const std::string numbers = fmt::format("[{}, {}]", c.n, ceil_div(c.k, c.group));
   return fmt::format(
       "chain a(input x: {0}[{1}, {2}], weight q: {3}[{4}, {2}] packed, weight s: {0}{5}{6},\n"
@@ -47,10 +72,11 @@ int count_spills(const Nvrtc& nvrtc, const Case& c, size_t most) {
     if (!result) FAIL(take_report(result.takeError()).message);
     const KernelResources& used = result->cubin.resources;
     spills += used.spill_bytes > 0 ? 1 : 0;
-    MESSAGE(
-        fmt::format("{} {} M {} {}x{} g{} zero {}: {}: {:.2f} us, {} registers, {} bytes spilled",
-                    c.q, c.x, c.m, c.n, c.k, c.group, c.zero, ranked[i].id.tile, ranked[i].us,
-                    used.registers, used.spill_bytes));
+    MESSAGE(fmt::format(
+        "{} {} M {} {}x{} g{} zero {} dual {} experts {}: {}: {:.2f} us, {} registers, {} "
+        "bytes spilled",
+        c.q, c.x, c.m, c.n, c.k, c.group, c.zero, c.dual, c.experts, ranked[i].id.tile,
+        ranked[i].us, used.registers, used.spill_bytes));
   }
   return spills;
 }
@@ -68,7 +94,14 @@ TEST_CASE("candidates compile without spills") {
                                          {"i4", "f16", 16, 4096, 14336, 128},
                                          {"u4", "bf16", 4, 4096, 4096, 32, true},
                                          {"i8", "bf16", 16, 28672, 4096, 4096},
-                                         {"i8", "f16", 32, 3584, 37888, 128, true}}) {
+                                         {"i8", "f16", 32, 3584, 37888, 128, true},
+                                         {"i4", "bf16", 1, 14336, 4096, 128, false, true},
+                                         {"u4", "bf16", 8, 4096, 4096, 32, true, true},
+                                         {"i8", "f16", 16, 14336, 4096, 128, false, true},
+                                         {"i4", "bf16", 32, 4096, 4096, 64, true, true},
+                                         {"i4", "bf16", 64, 768, 2048, 128, false, false, 32},
+                                         {"u4", "bf16", 128, 768, 2048, 128, true, true, 16},
+                                         {"i8", "f16", 512, 4096, 4096, 4096, false, true, 16}}) {
     CHECK(count_spills(**nvrtc, c, 3) == 0);
   }
 }

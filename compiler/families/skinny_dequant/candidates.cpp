@@ -21,19 +21,22 @@ constexpr int kWarps[] = {8, 4, 16};
 constexpr int kClusters[] = {1, 2, 4, 8};
 constexpr int kMostStages = 8;
 
-// Row tiles of a CTA, so that its sums and X fit the registers.
-int most_row_tiles(int columns) { return columns <= 16 ? 4 : 2; }
+// Row tiles of a CTA, of each weight, so that its sums and X fit the registers.
+int most_row_tiles(const SkinnyDequantConfig& c) {
+  return (c.tile.columns <= 16 ? 4 : 2) / c.num_accumulators();
+}
 
 // Addresses, counters and the epilogue's operands take about 36 registers, and a fragment of q 16;
-// the rest are sums, X of a chunk, and scales and zeros of two, as they are and widened.
+// the rest are sums, X of a chunk, and scales and zeros of two, as they are and widened. Over
+// ragged rows, what goes on from pass to pass.
 int estimated_registers(const SkinnyDequantConfig& c) {
   const int columns = c.tile.columns / 8;
   const int numbers =
-      c.tile.row_tiles * 2 * (c.chunk_columns() / c.scaled_columns()) * (c.w.has_zero ? 2 : 1);
+      c.runs() * 2 * (c.chunk_columns() / c.scaled_columns()) * (c.w.has_zero ? 2 : 1);
   const int x = c.chunk_blocks() * 2 * columns * 4;
   const int open = columns == 1 ? 8 : columns * 4;
-  return 36 + c.tile.row_tiles * columns * 4 + open + x + numbers * (c.has_row_scales() ? 1 : 5) +
-         16;
+  return 36 + c.runs() * columns * 4 + open + x + numbers * (c.has_row_scales() ? 1 : 5) + 16 +
+         (c.has_groups() ? 16 : 0);
 }
 
 // CTAs per SM; 0: the config does not fit.
@@ -52,16 +55,16 @@ void fit_vectors(SkinnyDequantConfig& c) {
 // Every warp has a chunk of K, every slice of N a row tile, and every vector of D a thread.
 bool holds(const SkinnyDequantConfig& c) {
   return c.k_chunks() / c.k_slices() >= c.tile.warps && c.vectors() <= c.threads() &&
-         c.tile.columns % c.schedule.cluster_k == 0 && c.threads() <= 1024 &&
-         c.schedule.n_slices <= c.n_tiles() &&
+         c.tile.columns % c.schedule.cluster_k == 0 && c.threads() <= 1024 && c.runs() <= 32 &&
+         !(c.has_groups() && c.k_slices() > 1) && c.schedule.n_slices <= c.n_tiles() &&
          c.tile.row_tiles == ceil_div(c.n_tiles(), c.schedule.n_slices);
 }
 
 // Bytes of the SM that reads most over the mean of all, by the row tiles of its CTAs.
-double busiest_share(const SkinnyDequantConfig& c, int sms) {
-  const i64 ctas = c.schedule.n_slices * c.k_slices();
+double busiest_share(const SkinnyDequantConfig& c, i64 batch, int sms) {
+  const i64 ctas = batch * c.schedule.n_slices * c.k_slices();
   const double per_sm = static_cast<double>(ceil_div(ctas, sms)) * c.tile.row_tiles;
-  return std::max(per_sm * sms / static_cast<double>(c.n_tiles() * c.k_slices()), 1.0);
+  return std::max(per_sm * sms / static_cast<double>(batch * c.n_tiles() * c.k_slices()), 1.0);
 }
 
 // Clocks in which the warps that an SM holds issue the instructions of a CTA: unpacking and MMAs of
@@ -76,11 +79,22 @@ double stream_clocks(const SkinnyDequantConfig& c, double active_warps) {
   const double blocks = c.chunk_blocks();
   const double parts = c.has_row_scales() ? 0 : c.chunk_columns() / c.scaled_columns();
   const double row_tile = blocks * (4 * (unpack + columns) + 1) + parts * (6 + 4 * columns);
-  const double chunk =
-      kChunk + blocks * 2 * columns + kRun * c.tile.row_tiles / c.loads.stage_chunks;
+  const double chunk = kChunk + blocks * 2 * columns + kRun * c.runs() / c.loads.stage_chunks;
   const double issued =
-      c.tile.warps * static_cast<double>(c.warp_chunks()) * (c.tile.row_tiles * row_tile + chunk);
+      c.tile.warps * static_cast<double>(c.warp_chunks()) * (c.runs() * row_tile + chunk);
   return issued / std::min(active_warps / kWarpClocks, kMostIssued);
+}
+
+// Half of the ragged groups have more rows than the mean, and a second pass reads q again.
+i32 columns_of(const SkinnyDequantProblem& problem) {
+  const i64 rows = problem.m * (problem.base.has_groups() ? 2 : 1);
+  return static_cast<i32>(std::clamp<i64>(ceil_div(rows, 8) * 8, 8, kSkinnyDequantRows));
+}
+
+// Passes over q of one of the larger groups.
+double passes(const SkinnyDequantProblem& problem, const SkinnyDequantConfig& c) {
+  if (!c.has_groups()) return 1;
+  return static_cast<double>(std::max<i64>(ceil_div(2 * problem.m, c.tile.columns), 1));
 }
 
 Prediction predict_dequant(const SkinnyDequantProblem& problem, const Target& target,
@@ -89,23 +103,26 @@ Prediction predict_dequant(const SkinnyDequantProblem& problem, const Target& ta
   const double k_blocks = static_cast<double>(ceil_div(c.k_blocks(), c.k_slices()));
   Counts counts;
   counts.streams = true;
-  counts.units = static_cast<double>(c.schedule.n_slices * c.k_slices());
-  counts.busiest_share = busiest_share(c, target.sm_count);
+  counts.units = static_cast<double>(problem.batch * c.schedule.n_slices * c.k_slices());
+  counts.busiest_share = busiest_share(c, problem.batch, target.sm_count);
   counts.resident = resident;
   counts.early_weights = c.loads.w_is_weight;
   const double even = counts.units / target.sm_count;
   counts.units_per_sm = counts.early_weights ? std::max(even, 1.0) : std::ceil(even);
-  counts.k_tiles = counts.stages = k_blocks;
+  counts.k_tiles = counts.stages = k_blocks * passes(problem, c);
   // All CTAs read the same X, in short rows: RESULTS dequant-4.
   constexpr double kSharedReads = 4.3;
-  counts.l2_bytes = c.tile.row_tiles * c.tile_bytes() + kSharedReads * rows * 128;
+  counts.l2_bytes = c.runs() * c.tile_bytes() + kSharedReads * rows * 128;
   const double held = std::min<double>(resident, counts.units_per_sm);
-  counts.stream_clocks = stream_clocks(c, held * c.tile.warps);
+  counts.stream_clocks = stream_clocks(c, held * c.tile.warps) * passes(problem, c);
   if (c.schedule.cluster_k > 1) {
     counts.exchange_bytes = static_cast<double>(c.tile.columns) * c.rows() * 4 *
-                            (c.schedule.cluster_k - 1) / c.schedule.cluster_k;
+                            c.num_accumulators() * (c.schedule.cluster_k - 1) /
+                            c.schedule.cluster_k;
   }
-  const double flops = 2.0 * problem.m * c.space.n.size * c.space.k.size + problem.epilogue_flops;
+  const double flops =
+      2.0 * problem.batch * problem.m * c.space.n.size * c.space.k.size * c.num_accumulators() +
+      problem.epilogue_flops;
   return predict(counts, target, problem.weight_bytes + problem.other_bytes, flops,
                  math_tflops(target, c.space.math), problem.epilogue_flops);
 }
@@ -132,10 +149,11 @@ bool read_name(const std::string& name, SkinnyDequantConfig& c) {
 
 std::string describe(const SkinnyDequantConfig& c, int ctas) {
   return fmt::format(
-      "{} rows of W, {} warps, {} stages of {} columns each, {} KiB shared, {} CTAs per SM{}",
-      c.rows(), c.tile.warps, c.loads.stages, c.loads.stage_chunks * c.chunk_columns(),
-      c.smem_bytes() / 1024, ctas,
-      c.schedule.cluster_k > 1 ? fmt::format(", cluster split-K {}", c.schedule.cluster_k) : "");
+      "{} rows of W{}, {} warps, {} stages of {} columns each, {} KiB shared, {} CTAs per SM{}{}",
+      c.rows(), c.dual ? " and of W2" : "", c.tile.warps, c.loads.stages,
+      c.loads.stage_chunks * c.chunk_columns(), c.smem_bytes() / 1024, ctas,
+      c.schedule.cluster_k > 1 ? fmt::format(", cluster split-K {}", c.schedule.cluster_k) : "",
+      c.has_groups() ? fmt::format(", {} ragged rows at a time", c.tile.columns) : "");
 }
 
 // Nothing: the config does not hold the problem, or the target not `least_ctas` of its CTAs per SM.
@@ -176,7 +194,7 @@ void fit_x_ring(const Target& target, SkinnyDequantConfig& c) {
 std::optional<Candidate> deepest(const SkinnyDequantProblem& problem, const Target& target,
                                  SkinnyDequantConfig c, int runs) {
   const i64 chunks = c.warp_chunks();
-  c.loads.stage_chunks = static_cast<i32>(std::min<i64>(ceil_div(runs, c.tile.row_tiles), chunks));
+  c.loads.stage_chunks = static_cast<i32>(std::min<i64>(ceil_div(runs, c.runs()), chunks));
   const i64 most = std::min<i64>(ceil_div(chunks, c.loads.stage_chunks), kMostStages);
   fit_x_ring(target, c);
   // One stage only where it holds all: else nothing loads while it is read.
@@ -190,13 +208,15 @@ std::optional<Candidate> deepest(const SkinnyDequantProblem& problem, const Targ
 // Numbers of slices of N to try. Some give each SM a whole number of CTAs, from `from` to
 // kMostPerSm. The others follow from a number of row tiles, if each SM then has `from` CTAs or
 // more.
-std::vector<i64> slice_counts(const Target& target, const SkinnyDequantConfig& c, i64 from) {
+std::vector<i64> slice_counts(const Target& target, const SkinnyDequantConfig& c, i64 batch,
+                              i64 from) {
   constexpr i64 kMostPerSm = 12;
-  const i64 least = from * target.sm_count / c.schedule.cluster_k;
-  const int most = most_row_tiles(c.tile.columns);
+  const i64 shares = batch * c.schedule.cluster_k;
+  const i64 least = from * target.sm_count / shares;
+  const int most = most_row_tiles(c);
   std::vector<i64> counts;
   for (i64 per_sm = from; per_sm <= kMostPerSm; ++per_sm) {
-    const i64 slices = std::max<i64>(per_sm * target.sm_count / c.schedule.cluster_k, 1);
+    const i64 slices = std::max<i64>(per_sm * target.sm_count / shares, 1);
     const i64 tiles = ceil_div(c.n_tiles(), slices);
     // As many as these row tiles need: equal slices where N divides.
     const i64 equal = ceil_div(c.n_tiles(), tiles);
@@ -213,7 +233,7 @@ std::vector<i64> slice_counts(const Target& target, const SkinnyDequantConfig& c
 std::vector<Candidate> sliced(const SkinnyDequantProblem& problem, const Target& target,
                               SkinnyDequantConfig c, i64 from) {
   std::vector<Candidate> candidates;
-  for (const i64 slices : slice_counts(target, c, from)) {
+  for (const i64 slices : slice_counts(target, c, problem.batch, from)) {
     c.schedule.n_slices = slices;
     c.tile.row_tiles = static_cast<i32>(ceil_div(c.n_tiles(), slices));
     for (const int runs : {4, 8}) {
@@ -242,7 +262,7 @@ std::vector<Candidate> skinny_dequant_candidates(const SkinnyDequantProblem& pro
   std::vector<Candidate> candidates;
   if (request.split_k > 1) return candidates;
   SkinnyDequantConfig base = problem.base;
-  base.tile.columns = static_cast<i32>(std::max<i64>(ceil_div(problem.m, 8), 1) * 8);
+  base.tile.columns = columns_of(problem);
   if (!request.tile.empty()) {
     if (read_name(request.tile, base)) {
       if (auto candidate = as_candidate(problem, target, base, 1)) candidates.push_back(*candidate);
@@ -268,6 +288,25 @@ std::vector<Candidate> skinny_dequant_candidates(const SkinnyDequantProblem& pro
     if (candidates.empty()) add(warps, 1, 1);
   }
   return candidates;
+}
+
+std::optional<Candidate> skinny_dequant_candidate_like(const SkinnyDequantProblem& problem,
+                                                       const Target& target,
+                                                       const SkinnyDequantConfig& shared) {
+  SkinnyDequantConfig c = problem.base;
+  if (shared.runs() % c.num_accumulators() != 0) return std::nullopt;
+  const bool w_is_weight = c.loads.w_is_weight;
+  c.tile = shared.tile;
+  c.loads = shared.loads;
+  c.loads.w_is_weight = w_is_weight;
+  c.schedule.cluster_k = shared.schedule.cluster_k;
+  // Its share of the joint weight's slices, or as many as its row tiles need.
+  const i64 share = shared.schedule.n_slices * c.n_tiles() * c.num_accumulators() /
+                    (shared.n_tiles() * shared.num_accumulators());
+  const i64 least = ceil_div(c.n_tiles(), shared.runs() / c.num_accumulators());
+  c.schedule.n_slices = std::clamp(share, least, c.n_tiles());
+  c.tile.row_tiles = static_cast<i32>(ceil_div(c.n_tiles(), c.schedule.n_slices));
+  return as_candidate(problem, target, c, 1);
 }
 
 }  // namespace catenary

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // `skinny_dequant` as a family: contractions with small M and a packed quantised weight, whose time
 // is that of reading the weight.
+#include <algorithm>
+
 #include "compiler/emit/emit_program.h"
 #include "compiler/emit/fields.h"
 #include "compiler/families/skinny_dequant/candidates.h"
@@ -9,38 +11,81 @@ namespace catenary {
 namespace {
 
 BlockNumbers numbers(const BlockOperand& o) {
-  return {o.slot, o.dtype, o.stride_row, o.stride_column};
+  return {o.slot, o.dtype, o.stride_row, o.stride_column, o.stride_group, o.stride_batch};
+}
+
+DequantOperand weight(const ContractionOperand& b) {
+  DequantOperand w;
+  w.slot = b.memory.slot;
+  w.dtype = b.dtype;
+  w.block_columns = b.dequant->block.columns;
+  w.scale = numbers(b.dequant->scale);
+  w.has_zero = b.dequant->zero.has_value();
+  if (w.has_zero) w.zero = numbers(*b.dequant->zero);
+  w.stride_group = b.memory.stride_group;
+  w.stride_batch = b.memory.stride_batch;
+  return w;
+}
+
+bool has_groups(const ContractionProblem& p) { return p.ragged.kind != Ragged::kNone; }
+
+// Rows of X that meet one W: all, or the mean of the ragged groups.
+i64 rows_of_x(const ContractionProblem& p) {
+  return has_groups(p) ? ceil_div(p.size.m, p.ragged.num_groups) : p.size.m;
+}
+
+// Ragged groups that may have rows.
+i64 occupied_groups(const ContractionProblem& p) {
+  return has_groups(p) ? std::min(p.size.m, p.ragged.num_groups) : 1;
 }
 
 SkinnyDequantConfig make_config(const ContractionProblem& p) {
   SkinnyDequantConfig c;
-  const ContractionOperand& w = p.b[0];
   c.space = p.space;
   c.x = p.a[0].memory;
-  c.w.slot = w.memory.slot;
-  c.w.dtype = w.dtype;
-  c.w.block_columns = w.dequant->block.columns;
-  c.w.scale = numbers(w.dequant->scale);
-  c.w.has_zero = w.dequant->zero.has_value();
-  if (c.w.has_zero) c.w.zero = numbers(*w.dequant->zero);
-  c.loads.w_is_weight = w.weight;
+  c.w = weight(p.b[0]);
+  c.dual = p.is_dual();
+  if (c.dual) c.w2 = weight(p.b[1]);
+  c.ragged = p.ragged;
+  c.loads.w_is_weight = !has_groups(p) && llvm::all_of(p.b, [](const auto& b) { return b.weight; });
   return c;
 }
 
 SkinnyDequantProblem make_problem(const ContractionProblem& p) {
   SkinnyDequantProblem problem;
   problem.base = make_config(p);
-  problem.m = p.size.m;
-  problem.weight_bytes = p.b[0].bytes;
+  problem.batch = std::max<i64>(problem.base.batch() * occupied_groups(p), 1);
+  problem.m = rows_of_x(p);
+  for (const ContractionOperand& b : p.b) problem.weight_bytes += b.bytes;
   problem.other_bytes = p.bytes() - problem.weight_bytes;
-  problem.epilogue_flops = p.size.epilogue_flops;
+  // W of a group without rows is not read.
+  if (has_groups(p))
+    problem.weight_bytes = problem.weight_bytes / p.ragged.num_groups * occupied_groups(p);
+  problem.epilogue_flops = program_flops(p.program, problem.batch * problem.m * p.space.n.size);
   return problem;
+}
+
+// An M-grouped launch has CTAs for as many groups as may have rows, the rows after the last end
+// among them: no more than there are rows, however many groups there are.
+GridRule grid_rule(const SkinnyDequantConfig& c) {
+  GridRule grid;
+  grid.fixed = c.k_slices() * c.schedule.n_slices * c.batch();
+  grid.size = c.space.m.size;
+  grid.scale = c.space.m.scale;
+  grid.block = c.tile.columns;
+  if (c.has_groups()) {
+    grid.block = 1;
+    grid.limit = grid.fixed * (c.ragged.num_groups + 1);
+  }
+  return grid;
 }
 
 Fields fields_of(const BlockNumbers& n) {
   Fields fields;
   fields.add("slot", n.slot).add("dtype", n.dtype).add("stride_row", n.stride_row);
-  return fields.add("stride_block", n.stride_block);
+  fields.add("stride_block", n.stride_block)
+      .add_unless_default("stride_group", n.stride_group, BlockNumbers().stride_group);
+  return fields.add_unless_default("stride_batch", n.stride_batch, BlockNumbers().stride_batch);
 }
 
 Fields fields_of(const DequantOperand& w) {
@@ -48,7 +93,8 @@ Fields fields_of(const DequantOperand& w) {
   fields.add("slot", w.slot).add("dtype", w.dtype).add("block_columns", w.block_columns);
   fields.add("scale", fields_of(w.scale));
   if (w.has_zero) fields.add("has_zero", true).add("zero", fields_of(w.zero));
-  return fields;
+  fields.add_unless_default("stride_group", w.stride_group, DequantOperand().stride_group);
+  return fields.add_unless_default("stride_batch", w.stride_batch, DequantOperand().stride_batch);
 }
 
 Fields fields_of(const SkinnyDequantTile& t) {
@@ -70,17 +116,18 @@ std::string config_text(const SkinnyDequantConfig& c) {
   fields.line().add("space", fields_of(c.space));
   fields.line().add("x", fields_of(c.x));
   fields.line().add("w", fields_of(c.w));
+  if (c.dual) fields.line().add("w2", fields_of(c.w2)).add("dual", true);
   fields.line().add("tile", fields_of(c.tile));
   fields.line().add("loads", fields_of(c.loads));
   Fields schedule;
   schedule.add("cluster_k", c.schedule.cluster_k).add("n_slices", c.schedule.n_slices);
   fields.line().add("schedule", schedule).add("vec", c.vec);
+  if (c.has_groups()) fields.line().add("ragged", fields_of(c.ragged));
   return fields.str();
 }
 
-// What of the dequantised operand the kernel does not read; empty: it reads all.
-std::string weight_refusal(const ContractionProblem& p) {
-  const ContractionOperand& w = p.b[0];
+// What of a dequantised operand the kernel does not read; empty: it reads all.
+std::string weight_refusal(const ContractionProblem& p, const ContractionOperand& w) {
   const DequantisedOperand& dequant = *w.dequant;
   const std::string& q = p.slots[w.memory.slot].name;
   if (!dequant.packed) {
@@ -91,8 +138,8 @@ std::string weight_refusal(const ContractionProblem& p) {
   }
   if (!dequant.rows_by_k) {
     return fmt::format(
-        "the columns of '{}' are not the summed label, or it is more than a matrix: "
-        "contract it as \"mk,nk->mn\"",
+        "the last two labels of '{}' are not one of the result's columns and the summed one: "
+        "contract it as \"mk,nk->mn\" or, with a matrix for each group, \"gmk,gnk->gmn\"",
         q);
   }
   if (p.slots[w.memory.slot].align < 16) {
@@ -117,52 +164,72 @@ std::string weight_refusal(const ContractionProblem& p) {
   return "";
 }
 
+// The sizes that the kernel takes.
+std::string size_refusal(const ContractionProblem& p) {
+  const bool exact = p.space.k_outer == 1 && p.space.k.scale == 0 && p.space.n.scale == 0 &&
+                     p.space.n.size > 0 && p.space.k.size > 0 && p.space.k.size % 32 == 0 &&
+                     llvm::all_of(p.space.batch.at, [](const Extent& e) { return e.scale == 0; });
+  if (!exact) return "it takes exact sizes, and K in whole multiples of 32";
+  if (rows_of_x(p) > kSkinnyDequantRows) {
+    if (!has_groups(p))
+      return fmt::format("M is {}: it takes at most {} rows", p.size.m, kSkinnyDequantRows);
+    return fmt::format("M is {} in {} groups: it takes at most {} rows of a group in the mean",
+                       p.size.m, p.ragged.num_groups, kSkinnyDequantRows);
+  }
+  if (p.space.k.size > kSkinnyDequantColumns) {
+    return fmt::format("K is {}: it takes at most {} columns", p.space.k.size,
+                       kSkinnyDequantColumns);
+  }
+  return "";
+}
+
 class SkinnyDequantFamily final : public ContractionFamily {
  public:
   std::string_view name() const override { return "skinny_dequant"; }
 
   KernelText text(const KernelPlan& kernel) const override {
     const auto& c = kernel.config.get<SkinnyDequantConfig>();
-    const ProgramText program{"Epilogue", c.vec, has_partial_vector(c.space.n, c.vec), 1};
-    return {"kernels/skinny_dequant.cuh", "SkinnyDequantConfig", config_text(c),
-            emit_store_program(kernel.program, program), "skinny_dequant<kConfig, Epilogue>"};
+    const ProgramText program{"Epilogue", c.vec, has_partial_vector(c.space.n, c.vec),
+                              c.num_accumulators()};
+    const std::string name = c.has_groups() ? "skinny_dequant_m_grouped" : "skinny_dequant";
+    return {fmt::format("kernels/{}.cuh", name), "SkinnyDequantConfig", config_text(c),
+            emit_store_program(kernel.program, program), name + "<kConfig, Epilogue>"};
   }
 
   KernelConfig with_slots(const KernelConfig& config,
                           llvm::function_ref<i32(i32)> renumber) const override {
     SkinnyDequantConfig c = config.get<SkinnyDequantConfig>();
     c.x.slot = renumber(c.x.slot);
-    c.w.slot = renumber(c.w.slot);
-    c.w.scale.slot = renumber(c.w.scale.slot);
-    if (c.w.has_zero) c.w.zero.slot = renumber(c.w.zero.slot);
+    for (DequantOperand* w : {&c.w, &c.w2}) {
+      if (w == &c.w2 && !c.dual) continue;
+      w->slot = renumber(w->slot);
+      w->scale.slot = renumber(w->scale.slot);
+      if (w->has_zero) w->zero.slot = renumber(w->zero.slot);
+    }
+    if (c.has_groups()) c.ragged.group_ends_slot = renumber(c.ragged.group_ends_slot);
     return c;
   }
 
   Support supports(const ContractionProblem& p, const Target& target) const override {
-    const bool one = p.a.size() == 1 && p.b.size() == 1 && p.products.size() == 1 &&
-                     p.num_accumulators() == 1 && p.b[0].dequant && !p.a[0].dequant;
-    if (!one) return {"it computes one product with a dequantised weight", true};
+    const bool reads = p.has_one_a() && !p.a[0].dequant && p.b[0].dequant && p.has_dequants_like(p);
+    if (!reads)
+      return {"it computes one product with a dequantised weight, or two over one A", true};
     if (target.compute_capability() != 90)
       return {fmt::format("it needs sm_90, and {} is {}", target.name, target.arch)};
     if (p.space.math != MathMode::kBF16 && p.space.math != MathMode::kF16)
       return {"it multiplies quantised weights by bf16 and f16"};
     if (p.num_column_sums() > 0) return {"it has no tiles whose rows it could sum", true};
-    if (p.ragged.kind != Ragged::kNone || p.row_squares || p.size.batch != 1)
-      return {"it takes one weight: write a contraction for each group or batch entry"};
-    const bool exact = p.space.k_outer == 1 && p.space.k.scale == 0 && p.space.n.scale == 0 &&
-                       p.space.n.size > 0 && p.space.k.size > 0 && p.space.k.size % 32 == 0;
-    if (!exact) return {"it takes exact sizes, and K in whole multiples of 32"};
-    if (p.size.m > kSkinnyDequantRows) {
-      return {fmt::format("M is {}: it takes at most {} rows", p.size.m, kSkinnyDequantRows)};
-    }
-    if (p.space.k.size > kSkinnyDequantColumns) {
-      return {fmt::format("K is {}: it takes at most {} columns", p.space.k.size,
-                          kSkinnyDequantColumns)};
-    }
+    if (p.row_squares) return {"it has no sums of squares of X", true};
+    if (has_groups(p) && (p.ragged.kind != Ragged::kMGrouped || p.ragged.num_groups <= 0))
+      return {"it takes groups of rows of the activations, one or more"};
+    if (std::string refusal = size_refusal(p); !refusal.empty()) return {refusal};
     const MatrixOperand& x = p.a[0].memory;
     if (!x.k_major || x.stride_k != 1 || x.copy_bytes != 16)
       return {"it reads rows of the activations in 16-byte vectors along K"};
-    return {weight_refusal(p)};
+    for (const ContractionOperand& w : p.b) {
+      if (std::string refusal = weight_refusal(p, w); !refusal.empty()) return {refusal};
+    }
+    return {};
   }
 
   std::vector<Candidate> candidates(const ContractionProblem& problem, const Target& target,
@@ -170,18 +237,22 @@ class SkinnyDequantFamily final : public ContractionFamily {
     return skinny_dequant_candidates(make_problem(problem), target, request);
   }
 
+  std::optional<Candidate> beside(const ContractionProblem& problem, const Target& target,
+                                  const Candidate& candidate) const override {
+    if (has_groups(problem)) return std::nullopt;
+    return skinny_dequant_candidate_like(make_problem(problem), target,
+                                         candidate.config.get<SkinnyDequantConfig>());
+  }
+
   KernelPlan kernel(const ContractionProblem& problem, const Target&,
                     const Candidate& candidate) const override {
     const auto& c = candidate.config.get<SkinnyDequantConfig>();
     KernelPlan kernel;
     kernel.config = c;
-    kernel.program = with_early_weights(problem.program);
+    kernel.program = c.has_groups() ? problem.program : with_early_weights(problem.program);
     kernel.slots = problem.slots;
     kernel.scalars = problem.scalars;
-    kernel.grid.fixed = c.k_slices() * c.schedule.n_slices;
-    kernel.grid.size = c.space.m.size;
-    kernel.grid.scale = c.space.m.scale;
-    kernel.grid.block = c.tile.columns;
+    kernel.grid = grid_rule(c);
     kernel.cluster = c.schedule.cluster_k;
     kernel.threads = c.threads();
     kernel.smem_bytes = c.smem_bytes();
