@@ -70,6 +70,18 @@ std::string stderr_of(const Body& body) {
   return test::file_text(path);
 }
 
+// Logs after the statics of all functions are destroyed, as a thread that still runs may do.
+struct LastOfProcess {
+  ~LastOfProcess() {
+    if (!armed) return;
+    log_event(LogLevel::kInfo, "at the end");
+    ::_exit(lines == 1 && !callback_destroyed ? 0 : 1);
+  }
+  bool armed = false;
+  int lines = 0;
+  bool callback_destroyed = false;
+} last;
+
 }  // namespace
 
 TEST_CASE("an engine logs what it planned, where each kernel is from, and why") {
@@ -216,4 +228,22 @@ TEST_CASE("a stderr that cannot be written loses the lines and nothing else") {
   int status = -1;
   ::waitpid(child, &status, 0);
   CHECK(status == 0);
+}
+
+TEST_CASE("a callback of C++ lives until the process ends") {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    last.armed = true;
+    struct Captured {
+      ~Captured() { last.callback_destroyed = true; }
+    };
+    ctn::set_log(
+        [held = std::make_shared<Captured>()](ctn::LogLevel, const char*) { ++last.lines; },
+        ctn::LogLevel::info);
+    std::exit(2);
+  }
+  int status = -1;
+  ::waitpid(child, &status, 0);
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 0);
 }
