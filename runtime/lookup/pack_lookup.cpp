@@ -102,7 +102,8 @@ struct PackLookup::Candidate {
   }
 };
 
-PackLookup::PackLookup(LookupOptions options) : options_(std::move(options)) {
+PackLookup::PackLookup(LookupOptions options)
+    : options_(std::move(options)), warnings_(options_.warn) {
   for (const auto& pack : options_.packs) packs_.push_back({pack, 0});
 }
 
@@ -122,14 +123,6 @@ bool PackLookup::idle() const {
   if (mode() != JitMode::kAuto || !options_.trace.empty()) return false;
   const std::lock_guard lock(mutex_);
   return packs_.empty();
-}
-
-void PackLookup::warn_once(const std::string& line) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (!warned_.insert(line).second) return;
-  }
-  if (options_.warn) options_.warn(line);
 }
 
 Error PackLookup::add_candidates(const ChainRequest& request,
