@@ -159,7 +159,7 @@ ProcessResult run_process(const std::vector<std::string>& arguments, int limit_s
   try {
     wait_for(child, output.get(), limit_seconds, result);
   } catch (...) {
-    // No memory for its output. Nobody else waits for it.
+    // There is no memory for its output, and no other caller waits for it.
     child.kill(SIGKILL);
     while (!child.poll()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     throw;

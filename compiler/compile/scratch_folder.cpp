@@ -10,13 +10,13 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <new>
 #include <vector>
 
 #include "ir/temporary_folder.h"
 #include "llvm/ADT/StringRef.h"
-#include "llvm/Support/FileSystem.h"
 
 namespace catenary {
 namespace {
@@ -42,6 +42,13 @@ std::vector<std::string> scratch_folders(const std::string& parent) {
   return found;
 }
 
+// With its content. Not LLVM's function: it is compiled without exceptions, and leaves a folder
+// open where memory runs out.
+void remove_folder(const std::string& path) {
+  std::error_code ignored;
+  std::filesystem::remove_all(path, ignored);
+}
+
 // Removes the folders whose processes have ended without doing so: their locks ended with them.
 void remove_leftovers(const std::string& parent) {
   for (const std::string& path : scratch_folders(parent)) {
@@ -49,9 +56,7 @@ void remove_leftovers(const std::string& parent) {
     if (!folder) continue;
     struct stat info;
     const bool own = ::fstat(folder.get(), &info) == 0 && info.st_uid == ::geteuid();
-    if (own && ::flock(folder.get(), LOCK_EX | LOCK_NB) == 0) {
-      llvm::sys::fs::remove_directories(path);
-    }
+    if (own && ::flock(folder.get(), LOCK_EX | LOCK_NB) == 0) remove_folder(path);
   }
 }
 
@@ -105,7 +110,7 @@ bool ScratchFolder::is_own() const { return owner_ == ::getpid(); }
 // If memory for it runs out, the next folder's process removes this one.
 void ScratchFolder::remove() noexcept {
   try {
-    if (!path_.empty() && is_own()) llvm::sys::fs::remove_directories(path_);
+    if (!path_.empty() && is_own()) remove_folder(path_);
   } catch (const std::bad_alloc&) {
   }
   path_.clear();
