@@ -13,7 +13,7 @@ namespace catenary {
 
 inline constexpr size_t kMaxWarningBytes = 8 << 10;  // of one warning: a path and its reason
 
-// Thread-safe. The callback runs without a lock, so that it may use what warns.
+// Thread-safe. The callback may use what warns: it runs without a lock, and after a CallbacksHeld.
 class Warnings {
  public:
   // Without a callback the lines go to the log.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "ir/callbacks.h"
 #include "ir/types.h"
 
 namespace catenary::adapters {
@@ -85,6 +86,7 @@ int64_t Program::bytes(size_t i, int64_t symbol) const {
 }
 
 const ctn::Executable& Program::on_device(int device) {
+  const CallbacksHeld held;
   const std::lock_guard lock(mutex_);
   std::unique_ptr<const ctn::Executable>& found = executables_[device];
   if (!found) found = std::make_unique<ctn::Executable>(engine().prepare(chain_, device));

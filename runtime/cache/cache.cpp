@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "compiler/compile/environment.h"
+#include "ir/callbacks.h"
 #include "ir/log.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringRef.h"
@@ -335,6 +336,7 @@ Expected<CubinPtr> CubinCache::get(const KernelKey& key, const std::string& reco
   const CubinId id{key, record};
   std::optional<Outcome> outcome = state_->recall(id);
   bool led = false;
+  const CallbacksHeld held;  // during the flight, and while the entry is locked
   EntryLock lock;
   if (!outcome) {
     auto result = state_->flights.run(id, [&] { return state_->produce(id, compile, lock); });

@@ -247,3 +247,46 @@ TEST_CASE("a callback of C++ lives until the process ends") {
   CHECK(WIFEXITED(status));
   CHECK(WEXITSTATUS(status) == 0);
 }
+
+TEST_CASE("a callback may wait for a thread that logs: its line comes next") {
+  std::vector<std::string> lines;
+  {
+    ctn::set_log(
+        [&](ctn::LogLevel, const char* line) {
+          lines.push_back(line);
+          if (lines.size() > 1) return;
+          std::thread([] { log_event(LogLevel::kInfo, "two"); }).join();
+          CHECK(lines.size() == 1);
+        },
+        ctn::LogLevel::info);
+    log_event(LogLevel::kInfo, "one");
+    ctn::set_log([](ctn::LogLevel, const char*) {}, ctn::LogLevel::off);
+  }
+  CHECK(lines == std::vector<std::string>{"one", "two"});
+}
+
+TEST_CASE("a callback may ask for the kernel that it is told about") {
+  const TempDir folder;
+  const test::Sample sample(1);
+  const auto compile = [&]() -> Expected<Cubin> { return sample.cubin; };
+  const auto options = [&](std::function<void(const std::string&)> warn) {
+    return CacheOptions{.directory = folder / "cache", .warn = std::move(warn)};
+  };
+  std::unique_ptr<CubinCache> cache;
+  int asked = 0;
+  const auto ask = [&] {
+    if (cache == nullptr || asked++ > 0) return;
+    CHECK(!!cache->get(sample.key, sample.record, compile));
+  };
+  cache = std::make_unique<CubinCache>(options({}));
+  ctn::set_log([&](ctn::LogLevel, const char*) { ask(); }, ctn::LogLevel::debug);
+  CHECK(!!cache->get(sample.key, sample.record, compile));
+  ctn::set_log([](ctn::LogLevel, const char*) {}, ctn::LogLevel::off);
+  CHECK(asked > 0);
+  // The same for a warning: the entry is damaged.
+  test::write_file(folder / "cache/v1/" + CacheDirectory::entry_name(sample.key), {1});
+  asked = 0;
+  cache = std::make_unique<CubinCache>(options([&](const std::string&) { ask(); }));
+  CHECK(!!cache->get(sample.key, sample.record, compile));
+  CHECK(asked > 0);
+}
