@@ -6,10 +6,12 @@
 #include <atomic>
 #include <cstdlib>
 #include <iterator>
+#include <memory>
 #include <mutex>
 #include <string_view>
 #include <type_traits>
 
+#include "ir/callbacks.h"
 #include "ir/file_limit.h"
 
 namespace catenary {
@@ -19,11 +21,26 @@ constexpr const char* kNames[] = {"off", "warn", "info", "debug"};
 constexpr i32 kNotRead = -1;  // CATENARY_LOG
 constexpr size_t kLineBytes = 8 << 10;
 
+struct Line {
+  LogLevel level;
+  std::string text;
+  Line* next = nullptr;
+};
+
+// The callback runs without the mutex. A thread that logs meanwhile leaves its line to the thread
+// that delivers, and does not wait: the callback may wait for it, as for one that compiles.
 struct Log {
-  std::mutex mutex;  // guards the callback
+  std::mutex mutex;  // guards what follows
   LogCallback callback = nullptr;
   void* user = nullptr;
-  std::atomic<i32> level{kNotRead};
+  std::atomic<i32> level{kNotRead};  // is read without the mutex too
+  Line* first = nullptr;             // the lines to deliver, in order
+  Line* last = nullptr;
+  // The process with a thread that takes the lines, and with one whose callback runs. 0: none. In a
+  // child of fork() those threads do not exist.
+  pid_t delivering = 0;
+  std::atomic<pid_t> calling{0};
+  std::atomic<u32> changing{0};  // threads in set_log(), whose turn is before the next line
 };
 
 // Threads may log until the process ends, so it has no destructor. logs() may not throw, so it
@@ -33,7 +50,7 @@ constinit Log the_log_of_all;
 
 Log& the_log() { return the_log_of_all; }
 
-// A callback that uses the library would wait for itself: its own lines are lost.
+// The lines of a callback that uses the library are lost: each would be another call.
 thread_local bool in_callback = false;
 
 i32 level_of_environment() {
@@ -56,25 +73,61 @@ bool environment_is_wrong() {
 }
 
 // One write of one line: lines of several processes do not mix.
-void write_stderr(LogLevel level, const std::string& line) {
+void write_stderr(LogLevel level, const std::string& line) noexcept try {
   const std::string text =
       fmt::format("catenary: {}: {}\n", kNames[static_cast<size_t>(level)], line);
   const WriteSignalBlocked pipe(SIGPIPE);
   const FileLimitIsAnError limit;
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
+} catch (...) {
 }
 
-void deliver(LogLevel level, const std::string& line) {
-  Log& log = the_log();
-  const std::lock_guard lock(log.mutex);
-  if (static_cast<i32>(level) > log.level.load()) return;
-  if (log.callback == nullptr) return write_stderr(level, line);
+// Null: there is none. Under the mutex.
+std::unique_ptr<Line> take_line(Log& log) {
+  std::unique_ptr<Line> line(log.first);
+  if (!line) return nullptr;
+  log.first = line->next;
+  if (log.first == nullptr) log.last = nullptr;
+  return line;
+}
+
+// Calls the callback with the mutex free, and then gives set_log() its turn.
+void call_callback(Log& log, const Line& line, std::unique_lock<std::mutex>& lock) {
+  const LogCallback callback = log.callback;
+  void* const user = log.user;
+  log.calling = ::getpid();
+  lock.unlock();
   in_callback = true;
   try {
-    log.callback(log.user, static_cast<i32>(level), line.c_str());
+    callback(user, static_cast<i32>(line.level), line.text.c_str());
   } catch (...) {
   }
   in_callback = false;
+  lock.lock();
+  log.calling = 0;
+  lock.unlock();
+  log.calling.notify_all();
+  while (const u32 threads = log.changing) log.changing.wait(threads);
+  lock.lock();
+}
+
+void deliver(LogLevel level, std::string text) {
+  Log& log = the_log();
+  std::unique_ptr<Line> added(new Line{level, std::move(text)});
+  std::unique_lock lock(log.mutex);
+  Line*& end = log.last == nullptr ? log.first : log.last->next;
+  end = log.last = added.release();
+  if (log.delivering == ::getpid()) return;
+  log.delivering = ::getpid();
+  while (const std::unique_ptr<Line> line = take_line(log)) {
+    if (static_cast<i32>(line->level) > log.level.load()) continue;
+    if (log.callback == nullptr) {
+      write_stderr(line->level, line->text);
+    } else {
+      call_callback(log, *line, lock);
+    }
+  }
+  log.delivering = 0;
 }
 
 void read_environment() {
@@ -89,11 +142,20 @@ void read_environment() {
 
 void set_log(LogCallback callback, void* user, LogLevel level) {
   Log& log = the_log();
-  std::unique_lock lock(log.mutex, std::defer_lock);
-  if (!in_callback) lock.lock();  // else this thread holds it
+  ++log.changing;
+  std::unique_lock lock(log.mutex);
+  const pid_t self = ::getpid();
+  while (log.calling == self && !in_callback) {
+    lock.unlock();
+    log.calling.wait(self);
+    lock.lock();
+  }
   log.callback = callback;
   log.user = user;
   log.level = static_cast<i32>(level);
+  lock.unlock();
+  --log.changing;
+  log.changing.notify_all();
 }
 
 void reset_log() { set_log(nullptr, nullptr, static_cast<LogLevel>(kNotRead)); }
@@ -112,7 +174,12 @@ bool logs(LogLevel level) noexcept {
 void write_log(LogLevel level, const std::string& line) noexcept {
   if (in_callback) return;
   try {
-    deliver(level, message_text(line, kLineBytes));
+    std::string text = message_text(line, kLineBytes);
+    if (CallbacksHeld::any()) {
+      CallbacksHeld::add([level, text] { deliver(level, text); });
+    } else {
+      deliver(level, std::move(text));
+    }
   } catch (...) {
   }
 }

@@ -25,7 +25,8 @@ using LogCallback = void (*)(void* user, i32 level, const char* line);
 
 // Process-wide. Lines up to `level` go to `callback`, one at a time, from any thread; null: to
 // stderr as "catenary: info: ...". After the return the previous callback is not called again,
-// unless set_log() was called from it.
+// unless set_log() was called from it. No lock is held while a callback runs: it may use the
+// library, and threads that log meanwhile do not wait.
 void set_log(LogCallback callback, void* user, LogLevel level);
 
 // The first state again: CATENARY_LOG=off|warn|info|debug says the level, and lines go to stderr;

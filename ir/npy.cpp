@@ -11,6 +11,7 @@
 #include <optional>
 #include <string_view>
 
+#include "ir/descriptor.h"
 #include "ir/names.h"
 #include "ir/output_file.h"
 #include "ir/reference/reference_program.h"
@@ -203,12 +204,7 @@ class Reader {
   explicit Reader(const std::string& path)
       // Opening a pipe would wait for its writer.
       : file_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
-    if (file_ < 0 || ::fstat(file_, &info_) != 0) error_ = errno;
-  }
-  Reader(const Reader&) = delete;
-  Reader& operator=(const Reader&) = delete;
-  ~Reader() {
-    if (file_ >= 0) ::close(file_);
+    if (!file_ || ::fstat(file_.get(), &info_) != 0) error_ = errno;
   }
 
   int error() const { return error_; }
@@ -220,7 +216,7 @@ class Reader {
   size_t read(void* to, size_t count) {
     size_t filled = 0;
     while (filled < count) {
-      const ssize_t got = ::read(file_, static_cast<char*>(to) + filled, count - filled);
+      const ssize_t got = ::read(file_.get(), static_cast<char*>(to) + filled, count - filled);
       if (got < 0 && errno == EINTR) continue;
       if (got < 0) error_ = errno;
       if (got <= 0) break;
@@ -231,7 +227,7 @@ class Reader {
   }
 
  private:
-  int file_;
+  Descriptor file_;
   int error_ = 0;
   i64 position_ = 0;
   struct stat info_ = {};

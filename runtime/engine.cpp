@@ -14,6 +14,7 @@
 #include "compiler/compile/host_compiler.h"
 #include "compiler/compile/pinned_compiler.h"
 #include "compiler/emit/emit.h"
+#include "ir/callbacks.h"
 #include "ir/log.h"
 #include "ir/parallel.h"
 #include "llvm/ADT/STLExtras.h"
@@ -320,6 +321,7 @@ Expected<std::shared_ptr<const LoadedKernel>> Engine::State::load_kernel(
     const cuda::Driver& driver, int device, const KernelRecord& kernel) {
   const std::shared_ptr<LoadedSlot> slot =
       loaded_slot({&driver, device, kernel.identity, kernel.smem_bytes});
+  const CallbacksHeld held;
   const std::lock_guard lock(slot->mutex);
   if (auto known = slot->kernel.lock()) return known;
   const LogTimer timer;

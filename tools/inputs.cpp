@@ -32,6 +32,7 @@ Expected<ValueId> find_parameter(const VerifiedChain& chain, const std::string& 
 Expected<std::optional<float>> number(std::string_view text, const std::string& name) {
   float value = 0;
   const std::string_view digits = text.substr(text.starts_with('+') ? 1 : 0);
+  if (digits.size() < text.size() && digits.starts_with('-')) return std::optional<float>();
   const char* const last = digits.data() + digits.size();
   const auto [end, code] = std::from_chars(digits.data(), last, value);
   if (code == std::errc::result_out_of_range && end == last) {

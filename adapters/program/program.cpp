@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <charconv>
 
+#include "ir/callbacks.h"
+#include "ir/types.h"
+
 namespace catenary::adapters {
 namespace {
 
@@ -23,7 +26,15 @@ const ctn::Engine& engine() {
   return made;
 }
 
-int64_t element_bytes(ctn::DType dtype) { return dtype == ctn::bf16 || dtype == ctn::f16 ? 2 : 4; }
+// The operand's type in the IR, which knows the bytes of every dtype and layout.
+TensorType type_of(const ctn::Operand& operand) {
+  TensorType type;
+  type.dtype = static_cast<DType>(operand.dtype);
+  for (const int64_t size : operand.dims) type.shape.push_back({size, size == ctn::symbol});
+  type.strides.assign(operand.strides.begin(), operand.strides.end());
+  type.packed = operand.packed;
+  return type;
+}
 
 }  // namespace
 
@@ -71,17 +82,11 @@ Program::Program(ctn::Chain chain)
 }
 
 int64_t Program::bytes(size_t i, int64_t symbol) const {
-  const ctn::Operand& tensor = tensors_[i];
-  int64_t last = 0;
-  for (size_t d = 0; d < tensor.dims.size(); ++d) {
-    const int64_t size = tensor.dims[d] == ctn::symbol ? symbol : tensor.dims[d];
-    if (size == 0) return 0;
-    last += (size - 1) * tensor.strides[d];
-  }
-  return (last + 1) * element_bytes(tensor.dtype);
+  return span_bytes(with_symbol(type_of(tensors_[i]), symbol));
 }
 
 const ctn::Executable& Program::on_device(int device) {
+  const CallbacksHeld held;
   const std::lock_guard lock(mutex_);
   std::unique_ptr<const ctn::Executable>& found = executables_[device];
   if (!found) found = std::make_unique<ctn::Executable>(engine().prepare(chain_, device));

@@ -39,7 +39,8 @@ class Program {
   size_t num_scalars() const { return num_scalars_; }
   int64_t key() const { return key_; }
 
-  // Bytes of tensor `i` from its first element to its last where the symbol is `symbol`.
+  // Bytes of tensor `i` in memory where the symbol is `symbol`: from its first element to its last,
+  // with the padding of a packed layout.
   int64_t bytes(size_t i, int64_t symbol) const;
 
   // Loaded on a device; compiles on the first call. Throws ctn::Error.

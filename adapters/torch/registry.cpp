@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "catenary/catenary.h"
+#include "ir/callbacks.h"
 #include "ir/json.h"
 #include "ir/names.h"
 #include "ir/text/text.h"
@@ -160,6 +161,7 @@ void Registry::use(Engine* engine) {
 }
 
 Expected<Engine*> Registry::engine() {
+  const CallbacksHeld held;
   const std::lock_guard lock(mutex_);
   if (engine_ != nullptr) return engine_;
   if (!own_engine_) {

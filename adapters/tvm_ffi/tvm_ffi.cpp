@@ -5,6 +5,7 @@
 
 #include <dlfcn.h>
 
+#include <climits>
 #include <optional>
 
 #include "adapters/program/program.h"
@@ -17,6 +18,8 @@ namespace {
 using adapters::Host;
 using adapters::Program;
 using Arguments = std::span<const Any>;
+
+constexpr const char* kRun = "run(key, parameters..., outputs..., [workspace])";
 
 // A function of libtvm_ffi, which the process has loaded when it calls us.
 template <typename Function>
@@ -48,6 +51,13 @@ std::string_view text(Arguments arguments, size_t i) {
 int64_t integer(Arguments arguments, size_t i) {
   if (arguments[i].type != kInt) wrong(i, "an integer");
   return arguments[i].integer;
+}
+
+int device_number(Arguments arguments, size_t i) {
+  const int64_t number = integer(arguments, i);
+  if (number >= 0 && number <= INT_MAX) return static_cast<int>(number);
+  throw std::invalid_argument("device_id is " + std::to_string(number) +
+                              ": pass the number of a device, from 0");
 }
 
 float number(Arguments arguments, size_t i) {
@@ -87,14 +97,14 @@ int64_t prepare(Arguments arguments) {
     throw std::invalid_argument("device_type is " + std::to_string(type) +
                                 ": use 1 for the CPU or 2 for CUDA");
   }
-  if (type == kCuda) made->on_device(static_cast<int>(integer(arguments, 2)));
+  if (type == kCuda) made->on_device(device_number(arguments, 2));
   return made->key();
 }
 
 // workspace_bytes(key, device_id) -> bytes of device memory that run() needs; aligned to 256.
 int64_t workspace_bytes(Arguments arguments) {
   need(arguments, 2, "workspace_bytes(key, device_id)");
-  return program(arguments)->on_device(static_cast<int>(integer(arguments, 1))).workspace_bytes();
+  return program(arguments)->on_device(device_number(arguments, 1)).workspace_bytes();
 }
 
 struct Run {
@@ -108,7 +118,7 @@ Run read_run(Arguments arguments, const ctn::Operands& chain) {
   Run run;
   size_t next = 1;
   for (const ctn::Operand& operand : chain.operands) {
-    if (next == arguments.size()) need({}, 1, "run(key, parameters..., outputs..., [workspace])");
+    need(arguments, next + 1, kRun);
     if (!operand.is_output && operand.role == CTN_SCALAR) {
       run.scalars.push_back(number(arguments, next++));
     } else {
@@ -117,11 +127,39 @@ Run read_run(Arguments arguments, const ctn::Operands& chain) {
   }
   if (next < arguments.size()) run.workspace = tensor(arguments, next++);
   if (next < arguments.size()) {
-    throw std::invalid_argument("got " + std::to_string(arguments.size()) +
-                                " arguments: call run(key, parameters..., outputs..., "
-                                "[workspace])");
+    throw std::invalid_argument("got " + std::to_string(arguments.size()) + " arguments: call " +
+                                kRun);
   }
   return run;
+}
+
+// Bytes of the tensor's elements from the first on without a gap; 0 if there are gaps.
+int64_t contiguous_bytes(const ctn::DLPackTensor& tensor) {
+  int64_t elements = 1;
+  for (int32_t d = tensor.ndim; d-- > 0;) {
+    const bool gap = tensor.strides != nullptr && tensor.strides[d] != elements;
+    if (gap && tensor.shape[d] > 1) return 0;
+    elements *= tensor.shape[d];
+  }
+  return elements * tensor.bits * tensor.lanes / 8;
+}
+
+// The address of a workspace with at least `bytes` bytes on `device`; null where none is needed.
+void* workspace_of(const ctn::DLPackTensor* given, int64_t bytes, int device) {
+  if (bytes == 0) return nullptr;
+  const std::string need = "the kernels need a workspace of " + std::to_string(bytes) + " bytes";
+  if (given == nullptr) throw std::invalid_argument(need + ": pass it after the outputs");
+  if (given->device_type != kCuda || given->device_id != device) {
+    throw std::invalid_argument(
+        need + " on device " + std::to_string(device) + ", and it is on DLPack's device " +
+        std::to_string(given->device_type) + ", number " + std::to_string(given->device_id) +
+        ": allocate it where the tensors are");
+  }
+  if (const int64_t has = contiguous_bytes(*given); has < bytes) {
+    throw std::invalid_argument(need + ", and it has " + std::to_string(has) +
+                                " contiguous ones: ask workspace_bytes for the size");
+  }
+  return static_cast<char*>(given->data) + given->byte_offset;
 }
 
 void launch(Program& program, const Run& run, const ctn::DLPackArguments& bound, int device) {
@@ -131,14 +169,7 @@ void launch(Program& program, const Run& run, const ctn::DLPackArguments& bound,
   ctn::LaunchOptions options;
   options.scalars = run.scalars;
   options.symbol = bound.symbol;
-  if (run.workspace != nullptr) {
-    options.workspace = static_cast<char*>(run.workspace->data) + run.workspace->byte_offset;
-  }
-  if (executable.workspace_bytes() > 0 && run.workspace == nullptr) {
-    throw std::invalid_argument("the kernels need a workspace of " +
-                                std::to_string(executable.workspace_bytes()) +
-                                " bytes: pass it after the outputs");
-  }
+  options.workspace = workspace_of(run.workspace, executable.workspace_bytes(), device);
   executable.launch(get_stream == nullptr ? nullptr : get_stream(kCuda, device), bound.tensors,
                     options);
 }
@@ -146,7 +177,7 @@ void launch(Program& program, const Run& run, const ctn::DLPackArguments& bound,
 // run(key, parameters..., outputs..., [workspace]): on the current stream of the tensors' device;
 // on the CPU by the simulator where that is the process's device, else by the reference.
 void run(Arguments arguments) {
-  need(arguments, 1, "run(key, parameters..., outputs..., [workspace])");
+  need(arguments, 1, kRun);
   const std::shared_ptr<Program> found = program(arguments);
   const Run given = read_run(arguments, found->operands());
   const ctn::DLPackArguments bound = ctn::bind_dlpack(found->operands(), given.tensors);

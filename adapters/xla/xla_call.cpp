@@ -146,11 +146,46 @@ Arguments arguments(const CallFrame& frame, const Program& program, int64_t symb
   return result;
 }
 
+// An error that XLA made for this call, which destroys it.
+class GivenError {
+ public:
+  GivenError(const Api& api, Error* error) : api_(api), error_(error) {}
+  GivenError(const GivenError&) = delete;
+  GivenError& operator=(const GivenError&) = delete;
+  ~GivenError() {
+    ErrorDestroy destroy{sizeof destroy, nullptr, error_};
+    api_.error_destroy(&destroy);
+  }
+  std::string message() const {
+    ErrorMessage get{sizeof get, nullptr, error_, nullptr};
+    api_.error_message(&get);
+    return get.message == nullptr ? "" : get.message;
+  }
+
+ private:
+  const Api& api_;
+  Error* error_;
+};
+
+// Throws with `what` and XLA's reason if `error` is one.
+void require(const CallFrame& frame, Error* error, const std::string& what) {
+  if (error == nullptr) return;
+  const GivenError given(*frame.api, error);
+  throw std::invalid_argument(what + " (" + given.message() + "): run it on a CUDA device");
+}
+
 int device(const CallFrame& frame) {
   // Versions before 0.2 end before this entry.
   if (frame.api->struct_size < sizeof(Api) || frame.api->device_ordinal == nullptr) return 0;
   DeviceOrdinalGet get{sizeof get, nullptr, frame.context, 0};
-  return frame.api->device_ordinal(&get) == nullptr ? get.ordinal : 0;
+  require(frame, frame.api->device_ordinal(&get), "XLA does not say which device the call is on");
+  return get.ordinal;
+}
+
+void* stream(const CallFrame& frame) {
+  StreamGet get{sizeof get, nullptr, frame.context, nullptr};
+  require(frame, frame.api->stream_get(&get), "XLA gives the call no stream");
+  return get.stream;
 }
 
 void launch(const CallFrame& frame) {
@@ -167,12 +202,8 @@ void launch(const CallFrame& frame) {
                                 ": trace the call again on a process that has the device");
   }
   options.workspace = given.workspace;
-  StreamGet get{sizeof get, nullptr, frame.context, nullptr};
-  if (frame.api->stream_get(&get) != nullptr) {
-    throw std::invalid_argument("XLA gives the call no stream: run it on a CUDA device");
-  }
   const std::vector<const void*> tensors(given.tensors.begin(), given.tensors.end());
-  executable.launch(get.stream, tensors, options);
+  executable.launch(stream(frame), tensors, options);
 }
 
 void run_on_host(const CallFrame& frame) {

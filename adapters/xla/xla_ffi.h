@@ -90,6 +90,17 @@ struct ErrorCreate {
   const char* message;
   int32_t code;
 };
+struct ErrorDestroy {
+  size_t struct_size;
+  Extension* extension;
+  Error* error;
+};
+struct ErrorMessage {
+  size_t struct_size;
+  Extension* extension;
+  Error* error;
+  const char* message;
+};
 struct StreamGet {
   size_t struct_size;
   Extension* extension;
@@ -109,8 +120,8 @@ struct Api {
   Version version;
   const void* internal;
   Error* (*error_create)(ErrorCreate*);
-  void (*error_message)(void*);
-  void (*error_destroy)(void*);
+  void (*error_message)(ErrorMessage*);
+  void (*error_destroy)(ErrorDestroy*);
   void* handler_register;
   Error* (*stream_get)(StreamGet*);
   void *type_register, *context_get, *state_set, *state_get, *memory_allocate, *memory_free,

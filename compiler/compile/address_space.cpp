@@ -9,6 +9,8 @@
 #include <charconv>
 #include <limits>
 
+#include "ir/descriptor.h"
+
 namespace catenary {
 
 i64 address_space_left() {
@@ -18,11 +20,10 @@ i64 address_space_left() {
     return kMost;
   }
   // The first number is the pages that are mapped. Nothing here allocates.
-  const int file = ::open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
-  if (file < 0) return kMost;
+  const Descriptor file(::open("/proc/self/statm", O_RDONLY | O_CLOEXEC));
+  if (!file) return kMost;
   char text[64];
-  const ssize_t bytes = ::read(file, text, sizeof text);
-  ::close(file);
+  const ssize_t bytes = ::read(file.get(), text, sizeof text);
   i64 pages = 0;
   if (bytes <= 0 || std::from_chars(text, text + bytes, pages).ec != std::errc()) return kMost;
   const i64 mapped = pages * ::sysconf(_SC_PAGESIZE);

@@ -26,6 +26,9 @@ std::vector<char*> pointers(const std::vector<std::string>& words) {
   return list;
 }
 
+// A copy of `file` above the numbers that the child uses.
+Descriptor copy_of(int file) { return Descriptor(::fcntl(file, F_DUPFD_CLOEXEC, kFirstFree)); }
+
 // What the child gets: every signal at its default and not blocked, four descriptors and no other
 // file of the host, and a process group of its own. kill() ends the whole group.
 class Setup {
@@ -64,10 +67,6 @@ class Setup {
 
 }  // namespace
 
-ChildProcess::~ChildProcess() {
-  if (status_pipe_ >= 0) ::close(status_pipe_);
-}
-
 int ChildProcess::start(const std::vector<std::string>& arguments,
                         const std::vector<std::string>& environment, const Files& files) {
   if (::access(arguments.front().c_str(), X_OK) != 0) return errno;
@@ -75,27 +74,22 @@ int ChildProcess::start(const std::vector<std::string>& arguments,
   words.insert(words.end(), arguments.begin(), arguments.end());
   int pipe[2];
   if (::pipe2(pipe, O_CLOEXEC | O_NONBLOCK) != 0) return errno;
-  const int input = files.input < 0 ? -1 : ::fcntl(files.input, F_DUPFD_CLOEXEC, kFirstFree);
-  const int outputs = ::fcntl(files.output, F_DUPFD_CLOEXEC, kFirstFree);
-  const int status = ::fcntl(pipe[1], F_DUPFD_CLOEXEC, kFirstFree);
-  const bool copied = outputs >= 0 && status >= 0 && (files.input < 0 || input >= 0);
-  int error = copied ? 0 : errno;
-  ::close(pipe[1]);
-  if (error == 0) {
-    const Setup setup(input, outputs, status);
-    error = ::posix_spawn(&pid_, kShell, &setup.files, &setup.attributes, pointers(words).data(),
-                          pointers(environment).data());
-  }
-  for (const int copy : {input, outputs, status}) {
-    if (copy >= 0) ::close(copy);
-  }
-  status_pipe_ = pipe[0];
-  return error;
+  status_pipe_ = Descriptor(pipe[0]);
+  const Descriptor written(pipe[1]);
+  Descriptor input;
+  if (files.input >= 0 && !(input = copy_of(files.input))) return errno;
+  const Descriptor outputs = copy_of(files.output);
+  if (!outputs) return errno;
+  const Descriptor status = copy_of(written.get());
+  if (!status) return errno;
+  const Setup setup(input.get(), outputs.get(), status.get());
+  return ::posix_spawn(&pid_, kShell, &setup.files, &setup.attributes, pointers(words).data(),
+                       pointers(environment).data());
 }
 
 std::optional<int> ChildProcess::poll() {
   char bytes[16];
-  const ssize_t got = ::read(status_pipe_, bytes, sizeof bytes);
+  const ssize_t got = ::read(status_pipe_.get(), bytes, sizeof bytes);
   if (got > 0) status_text_.append(bytes, static_cast<size_t>(got));
   if (got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR))) return std::nullopt;
   // The shell has ended, or is about to: it leaves no zombie.

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "ir/descriptor.h"
+
 namespace catenary {
 
 class ChildProcess {
@@ -17,7 +19,6 @@ class ChildProcess {
   ChildProcess() = default;
   ChildProcess(const ChildProcess&) = delete;
   ChildProcess& operator=(const ChildProcess&) = delete;
-  ~ChildProcess();
 
   struct Files {
     int input = -1;   // -1: none
@@ -39,7 +40,7 @@ class ChildProcess {
 
  private:
   pid_t pid_ = 0;
-  int status_pipe_ = -1;
+  Descriptor status_pipe_;
   std::string status_text_;
 };
 

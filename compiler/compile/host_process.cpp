@@ -14,6 +14,7 @@
 #include <cstring>
 #include <mutex>
 #include <optional>
+#include <thread>
 
 #include "compiler/compile/child_process.h"
 #include "compiler/compile/environment.h"
@@ -143,18 +144,26 @@ ProcessResult run_process(const std::vector<std::string>& arguments, int limit_s
   ProcessResult result;
   int pipe[2] = {-1, -1};
   int failed = ::pipe2(pipe, O_CLOEXEC) == 0 ? 0 : errno;
+  const Descriptor output(pipe[0]);
+  Descriptor input(pipe[1]);
   ChildProcess child;
   if (failed == 0) {
-    ::fcntl(pipe[0], F_SETFL, O_NONBLOCK);
-    failed = child.start(arguments, english_environment(), {.output = pipe[1]});
-    ::close(pipe[1]);
+    ::fcntl(output.get(), F_SETFL, O_NONBLOCK);
+    failed = child.start(arguments, english_environment(), {.output = input.get()});
+    input.close();
   }
-  if (failed == 0) {
-    wait_for(child, pipe[0], limit_seconds, result);
-  } else {
+  if (failed != 0) {
     result.problem = std::strerror(failed);
+    return result;
   }
-  if (pipe[0] >= 0) ::close(pipe[0]);
+  try {
+    wait_for(child, output.get(), limit_seconds, result);
+  } catch (...) {
+    // There is no memory for its output, and no other caller waits for it.
+    child.kill(SIGKILL);
+    while (!child.poll()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    throw;
+  }
   return result;
 }
 

@@ -16,6 +16,7 @@
 #include "compiler/compile/nvrtc_library.h"
 #include "compiler/compile/nvrtc_log.h"
 #include "compiler/compile/templates.h"
+#include "ir/callbacks.h"
 #include "ir/default_numerics.h"
 #include "ir/log.h"
 #include "llvm/ADT/STLExtras.h"
@@ -300,7 +301,8 @@ Expected<const Nvrtc*> Nvrtc::get() {
   static std::mutex mutex;
   // Never destroyed: threads may compile until the process ends.
   static const Nvrtc* instance = nullptr;
-  std::lock_guard lock(mutex);
+  const CallbacksHeld held;
+  const std::lock_guard lock(mutex);
   if (instance) return instance;
   std::string compiler_id;
   auto library = find_nvrtc_library([&](const NvrtcLibrary& candidate) -> Error {

@@ -10,12 +10,13 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <memory>
+#include <new>
 #include <vector>
 
 #include "ir/temporary_folder.h"
 #include "llvm/ADT/StringRef.h"
-#include "llvm/Support/FileSystem.h"
 
 namespace catenary {
 namespace {
@@ -24,8 +25,8 @@ constexpr llvm::StringLiteral kPrefix = "catenary-host-";
 constexpr int kAttempts = 8;
 constexpr size_t kMostLeftovers = 64;  // removed at a time
 
-int open_folder(const std::string& path) {
-  return ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+Descriptor open_folder(const std::string& path) {
+  return Descriptor(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
 }
 
 std::vector<std::string> scratch_folders(const std::string& parent) {
@@ -41,27 +42,33 @@ std::vector<std::string> scratch_folders(const std::string& parent) {
   return found;
 }
 
+// With its content. Not LLVM's function: it is compiled without exceptions, and leaves a folder
+// open where memory runs out.
+void remove_folder(const std::string& path) {
+  std::error_code ignored;
+  std::filesystem::remove_all(path, ignored);
+}
+
 // Removes the folders whose processes have ended without doing so: their locks ended with them.
 void remove_leftovers(const std::string& parent) {
   for (const std::string& path : scratch_folders(parent)) {
-    const int folder = open_folder(path);
-    if (folder < 0) continue;
+    const Descriptor folder = open_folder(path);
+    if (!folder) continue;
     struct stat info;
-    const bool own = ::fstat(folder, &info) == 0 && info.st_uid == ::geteuid();
-    if (own && ::flock(folder, LOCK_EX | LOCK_NB) == 0) llvm::sys::fs::remove_directories(path);
-    ::close(folder);
+    const bool own = ::fstat(folder.get(), &info) == 0 && info.st_uid == ::geteuid();
+    if (own && ::flock(folder.get(), LOCK_EX | LOCK_NB) == 0) remove_folder(path);
   }
 }
 
 // Locks the fresh folder. False: another process took it for a leftover meanwhile.
-bool lock_fresh(const std::string& path, int& folder) {
+bool lock_fresh(const std::string& path, Descriptor& folder) {
   folder = open_folder(path);
-  if (folder < 0) return false;
+  if (!folder) return false;
   // A file system without locks: no process takes it for a leftover, not even when it is one.
-  const bool locked = ::flock(folder, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
+  const bool locked = ::flock(folder.get(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
   struct stat info;
   if (locked && ::stat(path.c_str(), &info) == 0) return true;
-  ::close(std::exchange(folder, -1));
+  folder.close();
   return false;
 }
 
@@ -93,17 +100,21 @@ ScratchFolder& ScratchFolder::operator=(ScratchFolder&& other) noexcept {
   if (this == &other) return *this;
   remove();
   path_ = std::exchange(other.path_, {});
-  lock_ = std::exchange(other.lock_, -1);
+  lock_ = std::move(other.lock_);
   owner_ = other.owner_;
   return *this;
 }
 
 bool ScratchFolder::is_own() const { return owner_ == ::getpid(); }
 
-void ScratchFolder::remove() {
-  if (!path_.empty() && is_own()) llvm::sys::fs::remove_directories(path_);
+// If memory for it runs out, the next folder's process removes this one.
+void ScratchFolder::remove() noexcept {
+  try {
+    if (!path_.empty() && is_own()) remove_folder(path_);
+  } catch (const std::bad_alloc&) {
+  }
   path_.clear();
-  if (lock_ >= 0) ::close(std::exchange(lock_, -1));
+  lock_.close();
 }
 
 }  // namespace catenary

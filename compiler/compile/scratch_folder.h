@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "ir/descriptor.h"
 #include "ir/error.h"
 
 namespace catenary {
@@ -28,10 +29,10 @@ class ScratchFolder {
 
  private:
   ScratchFolder() = default;
-  void remove();
+  void remove() noexcept;
 
   std::string path_;
-  int lock_ = -1;  // the open folder, locked as long as its process lives
+  Descriptor lock_;  // the open folder, locked as long as its process lives
   pid_t owner_ = 0;
 };
 

@@ -142,7 +142,8 @@ class Chain {
     return Tensor(handle_.get(), value, 0);
   }
 
-  // Makes `value`, rounded to `dtype`, the next output.
+  // Makes `value`, rounded to `dtype`, the next output. Throws std::invalid_argument for a packed
+  // layout.
   void output(const Tensor& value, DType dtype, const Layout& layout = {}) {
     add_output(value, dtype, layout, nullptr);
   }
@@ -175,6 +176,10 @@ class Chain {
       if (tensor == nullptr || tensor->chain() == handle_.get()) continue;
       throw std::invalid_argument("output value " + std::to_string(tensor->value()) +
                                   " belongs to another chain: return a value of this one");
+    }
+    if (layout.packed) {
+      throw std::invalid_argument("output value " + std::to_string(value.value()) +
+                                  " is packed: only a parameter has that layout, so leave it out");
     }
     ctn_output output{};
     output.struct_size = sizeof output;

@@ -30,8 +30,9 @@ using LogCallback = std::function<void(LogLevel level, const char* line)>;
 // Sends the log of the whole process, up to `level`, to `callback`, one call at a time, from any
 // thread. What the callback throws is dropped. Not to be called from a callback.
 inline void set_log(LogCallback callback, LogLevel level) {
-  static std::mutex mutex;
-  static std::unique_ptr<LogCallback> current;
+  // Never destroyed: threads may log while the process ends.
+  static std::mutex& mutex = *new std::mutex;
+  static std::unique_ptr<LogCallback>& current = *new std::unique_ptr<LogCallback>;
   auto next = std::make_unique<LogCallback>(std::move(callback));
   const std::lock_guard lock(mutex);
   check(ctn_set_log(

@@ -56,7 +56,10 @@ inline std::vector<std::byte> repack(WeightFormat format, DType dtype, std::int6
 inline std::vector<std::int8_t> repack_zeros(WeightFormat format, DType dtype, std::int64_t rows,
                                              std::int64_t columns, std::int64_t groups,
                                              std::span<const std::byte> zeros) {
-  std::vector<std::int8_t> packed(static_cast<std::size_t>(rows * groups));
+  packed_bytes(dtype, rows, columns);  // refuses a wrong number of rows
+  // A group has a column or more; ctn_repack refuses other numbers of groups.
+  const bool fits = groups >= 0 && groups <= (columns > 1 ? columns : 1);
+  std::vector<std::int8_t> packed(fits ? static_cast<std::size_t>(rows * groups) : 1);
   ctn_repack_args args = detail::repack_args(format, dtype, rows, columns);
   args.groups = groups;
   args.zeros = zeros.data();

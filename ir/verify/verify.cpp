@@ -137,13 +137,16 @@ Error check_operands(const Chain& chain, ValueId id) {
     const bool integers =
         operand.op == Op::kParameter && dtype_info(operand.type.dtype).kind == DTypeKind::kInteger;
     if (integers && value.op != Op::kDequant) {
-      return make_error_at(value.at, ErrorCode::kInvalidChain,
-                           "{} uses {}, an {} tensor, as an operand: only dequant takes integers, "
-                           "so use dequant({}, scale)",
-                           quoted(value.name), quoted(operand.name), dtype_text(operand.type.dtype),
-                           escaped(operand.name));
+      return make_error_at(
+          value.at, ErrorCode::kInvalidChain,
+          "{} uses {}, which is {}, as an operand: only dequant takes integers, so "
+          "multiply by dequant({}, scale) block (rows, columns) with contract",
+          quoted(value.name), quoted(operand.name), dtype_text(operand.type.dtype),
+          escaped(operand.name));
     }
-    if (operand.op == Op::kParameter && operand.type.dtype == DType::kI32) {
+    const bool index =
+        operand.op == Op::kParameter && dtype_info(operand.type.dtype).kind == DTypeKind::kIndex;
+    if (index && value.op != Op::kDequant) {
       return make_error_at(value.at, ErrorCode::kInvalidChain,
                            "{} uses {}, an i32 tensor, as an operand: i32 is only for ragged "
                            "ends, so declare it bf16, f16 or f32",

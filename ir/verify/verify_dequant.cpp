@@ -46,7 +46,8 @@ Error check_dtypes(const VerifyContext& context, const Value& value) {
                          dtype_text(dtype(0)));
   }
   if (!is_integer(dtype(0))) return fail(0, "weight", "i8, i4, u4, e4m3 or e5m2");
-  if (dtype_info(dtype(1)).kind != DTypeKind::kFloat) return fail(1, "scale", "bf16, f16 or f32");
+  if (dtype_info(dtype(1)).kind != DTypeKind::kFloat || is_fp8(dtype(1)))
+    return fail(1, "scale", "bf16, f16 or f32");
   if (value.operands.size() > 2 && !is_integer(dtype(2))) return fail(2, "zero", "i8, i4 or u4");
   return Error::success();
 }

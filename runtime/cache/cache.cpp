@@ -9,9 +9,9 @@
 #include <map>
 #include <mutex>
 #include <optional>
-#include <set>
 
 #include "compiler/compile/environment.h"
+#include "ir/callbacks.h"
 #include "ir/log.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringRef.h"
@@ -20,12 +20,12 @@
 #include "runtime/cache/cache_prune.h"
 #include "runtime/cache/memory_tier.h"
 #include "runtime/cache/single_flight.h"
+#include "runtime/warnings.h"
 
 namespace catenary {
 namespace {
 
 constexpr size_t kMaxFailures = 1024;
-constexpr size_t kMaxWarnings = 1024;
 constexpr i64 kDefaultMaxBytes = i64{2} << 30;
 
 using CubinPtr = std::shared_ptr<const Cubin>;
@@ -136,10 +136,11 @@ struct CubinCache::State {
   explicit State(CacheOptions given)
       : options(std::move(given)),
         size_bound(find_bound(options).max_bytes),
+        warnings(options.warn),
         memory(options.memory_bytes) {}
 
   void open_directory();
-  void warn(const std::string& message);
+  void warn(const std::string& message) { warnings.warn(message); }
   std::optional<Outcome> recall(const CubinId& id);
   void keep(const CubinId& id, const Outcome& outcome);
   Loaded load(const CubinId& id);
@@ -154,10 +155,10 @@ struct CubinCache::State {
   std::string directory_path;
   std::string why_off;
 
-  std::mutex mutex;  // guards memory, failures and warned
+  Warnings warnings;
+  std::mutex mutex;  // guards memory and failures
   MemoryTier memory;
   std::map<CubinId, ErrorReport> failures;
-  std::set<std::string> warned;
 
   SingleFlight<CubinId, Outcome> flights;
   std::atomic<u64> memory_hits{0}, disk_hits{0}, misses{0};
@@ -186,19 +187,6 @@ void CubinCache::State::open_directory() {
   directory_path = directory->path();
   log_event(LogLevel::kDebug, "cache {}, {}", directory_path,
             directory->writable() ? "read-write" : "read-only");
-}
-
-// Called without the lock: the callback may call the cache.
-void CubinCache::State::warn(const std::string& message) {
-  {
-    std::lock_guard lock(mutex);
-    if (warned.size() >= kMaxWarnings || !warned.insert(message).second) return;
-  }
-  if (options.warn) {
-    options.warn(message_text(message, kMaxWarningBytes));
-  } else {
-    log_event(LogLevel::kWarn, "{}", message);
-  }
 }
 
 std::optional<Outcome> CubinCache::State::recall(const CubinId& id) {
@@ -348,6 +336,7 @@ Expected<CubinPtr> CubinCache::get(const KernelKey& key, const std::string& reco
   const CubinId id{key, record};
   std::optional<Outcome> outcome = state_->recall(id);
   bool led = false;
+  const CallbacksHeld held;  // during the flight, and while the entry is locked
   EntryLock lock;
   if (!outcome) {
     auto result = state_->flights.run(id, [&] { return state_->produce(id, compile, lock); });

@@ -16,8 +16,6 @@
 
 namespace catenary {
 
-inline constexpr size_t kMaxWarningBytes = 8 << 10;  // of one warning: a path and its reason
-
 class FileSystem;
 
 // Where a lookup found its cubin.
@@ -92,7 +90,7 @@ class CubinCache {
   CacheStats stats() const;
   const std::string& directory() const;  // empty: no disk tier, for the reason why_off()
   std::string why_off() const;
-  // Gives one line to the callback of the options, unless it has been given before.
+  // Gives one line to the callback of the options, or to the log, unless it has been given before.
   void warn(const std::string& line);
   i64 max_bytes() const;  // the bound on the directory; 0: no bound
 

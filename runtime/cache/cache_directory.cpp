@@ -74,12 +74,11 @@ std::string open_problem(int error) {
 }
 
 // Opens a folder and checks that no other user may change it.
-Expected<int> open_trusted(FileSystem& files, int parent, const char* name,
-                           const std::string& path) {
-  const int folder = retry([&] { return files.open(parent, name, kFolderFlags, 0); });
-  if (folder < 0) return unusable(path, open_problem(folder));
-  if (std::string problem = folder_problem(files, folder); !problem.empty()) {
-    files.close(folder);
+Expected<OpenFile> open_trusted(FileSystem& files, int parent, const char* name,
+                                const std::string& path) {
+  OpenFile folder(files, retry([&] { return files.open(parent, name, kFolderFlags, 0); }));
+  if (!folder) return unusable(path, open_problem(folder.get()));
+  if (std::string problem = folder_problem(files, folder.get()); !problem.empty()) {
     return unusable(path, problem);
   }
   return folder;
@@ -101,23 +100,20 @@ Expected<std::unique_ptr<CacheDirectory>> CacheDirectory::open(FileSystem& files
                                   errno_text(made)));
     }
   }
-  Expected<int> top = open_trusted(files, AT_FDCWD, path.c_str(), path);
+  Expected<OpenFile> top = open_trusted(files, AT_FDCWD, path.c_str(), path);
   if (!top) return top.takeError();
-  if (std::string problem = ancestor_problem(files, *top, path); !problem.empty()) {
-    files.close(*top);
+  if (std::string problem = ancestor_problem(files, top->get(), path); !problem.empty()) {
     return unusable(path, problem);
   }
   // On a read-only folder this fails; the open of v1, or a later write, reports it.
-  if (writable) retry([&] { return files.mkdir(*top, "v1", kFolderMode); });
-  Expected<int> root = open_trusted(files, *top, "v1", path + "/v1");
-  files.close(*top);
+  if (writable) retry([&] { return files.mkdir(top->get(), "v1", kFolderMode); });
+  Expected<OpenFile> root = open_trusted(files, top->get(), "v1", path + "/v1");
   if (!root) return root.takeError();
-  std::unique_ptr<CacheDirectory> directory(new CacheDirectory(files, path, *root, writable));
+  std::unique_ptr<CacheDirectory> directory(
+      new CacheDirectory(files, path, std::move(*root), writable));
   if (writable) directory->sweep_orphans();
   return directory;
 }
-
-CacheDirectory::~CacheDirectory() { files_.close(root_); }
 
 std::string CacheDirectory::entry_name(const KernelKey& key) {
   const std::string hex = key.hex();
@@ -169,11 +165,10 @@ Error CacheDirectory::part_error(const char* part, const std::string& problem) c
 // Whether the folder v1/`part` is there; checked like v1. Only this user can change v1, so that the
 // folder stays what it is. kCacheIo: it must not be used.
 Expected<bool> CacheDirectory::check_part(const char* part) const {
-  const int folder = retry([&] { return files_.open(root_, part, kFolderFlags, 0); });
-  if (folder == -ENOENT || folder == -ESTALE) return false;
-  if (folder < 0) return part_error(part, open_problem(folder));
-  const std::string problem = folder_problem(files_, folder);
-  files_.close(folder);
+  const OpenFile folder(files_, retry([&] { return files_.open(root_, part, kFolderFlags, 0); }));
+  if (folder.get() == -ENOENT || folder.get() == -ESTALE) return false;
+  if (!folder) return part_error(part, open_problem(folder.get()));
+  const std::string problem = folder_problem(files_, folder.get());
   if (!problem.empty()) return part_error(part, problem);
   return true;
 }
@@ -199,19 +194,17 @@ Expected<std::optional<EntryFile>> CacheDirectory::read(const std::string& name)
   if (!there) return there.takeError();
   if (!*there) return std::nullopt;
   // O_NONBLOCK: the open of a pipe would wait for its writer.
-  const int file = retry(
-      [&] { return files_.open(root_, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0); });
-  if (file == -ELOOP) {
+  const OpenFile file(files_, retry([&] {
+                        return files_.open(root_, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK,
+                                           0);
+                      }));
+  if (file.get() == -ELOOP) {
     struct stat info;
     if (files_.stat(root_, name.c_str(), &info) >= 0) entry.identity = identity_of(info);
     entry.problem = "it is a symbolic link";
     return entry;
   }
-  int error = file;
-  if (file >= 0) {
-    error = read_open_file(file, entry);
-    files_.close(file);
-  }
+  const int error = file ? read_open_file(file.get(), entry) : file.get();
   if (is_absence(error)) return std::nullopt;
   if (error < 0) {
     return make_error(ErrorCode::kCacheIo,
@@ -227,27 +220,29 @@ Error CacheDirectory::write_error(const char* step, int error) const {
                     path_, step, errno_text(error));
 }
 
-Expected<int> CacheDirectory::create_temporary(std::string& name) {
-  int file = 0;
+Expected<OpenFile> CacheDirectory::create_temporary(std::string& name) {
+  OpenFile file;
   // The folder may have been removed by another process, and the name may be taken.
   for (int attempt = 0; attempt < 2; ++attempt) {
     if (Error error = make_part("tmp")) return error;
     name = "tmp/" + unique_name();
-    file = retry([&] {
+    const auto create = [&] {
       return files_.open(root_, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, kFileMode);
-    });
-    if (file != -ENOENT && file != -EEXIST) break;
+    };
+    file = OpenFile(files_, retry(create));
+    if (file.get() != -ENOENT && file.get() != -EEXIST) break;
   }
-  if (file < 0) return write_error("open", file);
+  if (!file) return write_error("open", file.get());
   return file;
 }
 
 // Writes, syncs and closes. 0, or the first error; `step` names its call.
-int CacheDirectory::write_temporary(int file, llvm::ArrayRef<u8> bytes, const char*& step) {
+int CacheDirectory::write_temporary(OpenFile file, llvm::ArrayRef<u8> bytes, const char*& step) {
   int failure = 0;
   step = "write";
   while (!bytes.empty() && failure == 0) {
-    const ssize_t wrote = retry([&] { return files_.write(file, bytes.data(), bytes.size()); });
+    const ssize_t wrote =
+        retry([&] { return files_.write(file.get(), bytes.data(), bytes.size()); });
     // A write of 0 bytes would repeat for ever.
     if (wrote <= 0) {
       failure = wrote < 0 ? static_cast<int>(wrote) : -EIO;
@@ -257,9 +252,9 @@ int CacheDirectory::write_temporary(int file, llvm::ArrayRef<u8> bytes, const ch
   }
   if (failure == 0) {
     step = "fsync";
-    failure = std::min(0, retry([&] { return files_.fsync(file); }));
+    failure = std::min(0, retry([&] { return files_.fsync(file.get()); }));
   }
-  const int closed = files_.close(file);
+  const int closed = file.close();
   if (failure == 0 && closed < 0 && closed != -EINTR) {
     step = "close";
     failure = closed;
@@ -274,10 +269,10 @@ int CacheDirectory::publish(const std::string& temporary, const std::string& nam
 Error CacheDirectory::write(const std::string& name, llvm::ArrayRef<u8> bytes) {
   if (bytes.size() > kMaxEntryBytes) return write_error("size", EFBIG);
   std::string temporary;
-  Expected<int> file = create_temporary(temporary);
+  Expected<OpenFile> file = create_temporary(temporary);
   if (!file) return file.takeError();
   const char* step = nullptr;
-  int failure = write_temporary(*file, bytes, step);
+  int failure = write_temporary(std::move(*file), bytes, step);
   if (failure == 0) {
     if (Error error = make_part(name.substr(0, 2).c_str())) {
       retry([&] { return files_.unlink(root_, temporary.c_str()); });
@@ -364,12 +359,16 @@ EntryLock CacheDirectory::lock_entry(const std::string& name, std::chrono::milli
   return EntryLock::acquire(files_, root_, "locks/" + key_hex(name), patience);
 }
 
-bool CacheDirectory::try_lock() {
-  return retry([&] { return files_.lock(root_, LOCK_EX | LOCK_NB); }) != -EWOULDBLOCK;
+std::optional<CacheDirectory::PruneLock> CacheDirectory::try_lock() {
+  const int locked = retry([&] { return files_.lock(root_, LOCK_EX | LOCK_NB); });
+  if (locked == -EWOULDBLOCK) return std::nullopt;
+  return PruneLock(*this);
 }
 
 // Closing would not unlock: a forked child may hold the folder open.
-void CacheDirectory::unlock() { files_.lock(root_, LOCK_UN); }
+CacheDirectory::PruneLock::~PruneLock() {
+  if (directory_ != nullptr) directory_->files_.lock(directory_->root_, LOCK_UN);
+}
 
 bool CacheDirectory::remove(const std::string& name) { return remove_all(name, 0); }
 

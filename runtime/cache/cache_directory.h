@@ -49,7 +49,6 @@ class CacheDirectory {
   // symbolic link, another owner, a mode that lets others write) and the fix.
   static Expected<std::unique_ptr<CacheDirectory>> open(FileSystem& files, const std::string& path,
                                                         bool writable);
-  ~CacheDirectory();
   CacheDirectory(const CacheDirectory&) = delete;
   CacheDirectory& operator=(const CacheDirectory&) = delete;
 
@@ -86,10 +85,21 @@ class CacheDirectory {
   // process. kUnavailable if the folder is read-only.
   EntryLock lock_entry(const std::string& name, std::chrono::milliseconds patience);
 
-  // Keeps other processes from pruning. False: one of them is pruning. True on a file system
-  // without locks: two processes that prune at once only repeat some work.
-  bool try_lock();
-  void unlock();
+  // Keeps other processes from pruning while it lives.
+  class PruneLock {
+   public:
+    PruneLock(PruneLock&& other) noexcept : directory_(std::exchange(other.directory_, nullptr)) {}
+    PruneLock& operator=(PruneLock&&) = delete;
+    ~PruneLock();
+
+   private:
+    friend class CacheDirectory;
+    explicit PruneLock(const CacheDirectory& directory) : directory_(&directory) {}
+    const CacheDirectory* directory_;
+  };
+  // Empty: another process is pruning. Held on a file system without locks: two processes that
+  // prune at once only repeat some work.
+  std::optional<PruneLock> try_lock();
 
   // Removes an entry, be it a file or a folder. False: it is still there.
   bool remove(const std::string& name);
@@ -101,22 +111,23 @@ class CacheDirectory {
   void sweep(const char* folder, i64 min_age_seconds);
 
  private:
-  CacheDirectory(FileSystem& files, std::string path, int root, bool writable)
-      : files_(files), path_(std::move(path)), root_(root), writable_(writable) {}
+  CacheDirectory(FileSystem& files, std::string path, OpenFile root, bool writable)
+      : files_(files), path_(std::move(path)), folder_(std::move(root)), writable_(writable) {}
 
   Expected<bool> check_part(const char* part) const;
   Error make_part(const char* part);
   bool remove_all(const std::string& path, int depth);
   int read_open_file(int file, EntryFile& entry) const;
-  Expected<int> create_temporary(std::string& name);
-  int write_temporary(int file, llvm::ArrayRef<u8> bytes, const char*& step);
+  Expected<OpenFile> create_temporary(std::string& name);
+  int write_temporary(OpenFile file, llvm::ArrayRef<u8> bytes, const char*& step);
   int publish(const std::string& temporary, const std::string& name);
   Error write_error(const char* step, int error) const;
   Error part_error(const char* part, const std::string& problem) const;
 
   FileSystem& files_;
   std::string path_;
-  int root_;  // the open folder <path>/v1
+  OpenFile folder_;  // <path>/v1
+  const int root_ = folder_.get();
   bool writable_;
 };
 

@@ -84,14 +84,13 @@ bool SizeBound::due() {
 }
 
 Error SizeBound::prune_all(CacheDirectory& directory) {
-  if (!due() || !directory.try_lock()) return Error::success();
+  if (!due()) return Error::success();
+  const std::optional<CacheDirectory::PruneLock> lock = directory.try_lock();
+  if (!lock) return Error::success();
   directory.sweep_orphans();
   auto entries = directory.entries();
-  Error error = entries
-                    ? prune_above(directory, std::move(*entries), max_bytes_, target()).takeError()
-                    : entries.takeError();
-  directory.unlock();
-  return error;
+  if (!entries) return entries.takeError();
+  return prune_above(directory, std::move(*entries), max_bytes_, target()).takeError();
 }
 
 // Each folder has its share of the bound: keys are digests. The written entry's own folder, and

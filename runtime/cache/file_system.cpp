@@ -9,9 +9,11 @@
 
 #include <cerrno>
 #include <cstdlib>
+#include <memory>
 #include <string_view>
 #include <system_error>
 
+#include "ir/descriptor.h"
 #include "ir/file_limit.h"
 
 namespace catenary {
@@ -49,22 +51,18 @@ int FileSystem::stat(int directory, const char* path, struct stat* out) {
 }
 
 int FileSystem::list(int directory, const char* path, std::vector<std::string>* names) {
-  const int file = ::openat(directory, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  if (file < 0) return -errno;
-  DIR* stream = ::fdopendir(file);
-  if (!stream) {
-    const int error = errno;
-    ::close(file);
-    return -error;
-  }
+  Descriptor file(::openat(directory, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!file) return -errno;
+  const std::unique_ptr<DIR, int (*)(DIR*)> stream(::fdopendir(file.get()), &::closedir);
+  if (!stream) return -errno;
+  file.release();  // the stream closes it
   errno = 0;
-  while (const dirent* entry = ::readdir(stream)) {
+  while (const dirent* entry = ::readdir(stream.get())) {
     const std::string_view name = entry->d_name;
     if (name != "." && name != "..") names->emplace_back(name);
+    errno = 0;
   }
-  const int error = errno;
-  ::closedir(stream);
-  return -error;
+  return -errno;
 }
 
 ssize_t FileSystem::read(int file, void* bytes, size_t count) {

@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace catenary {
@@ -47,6 +48,32 @@ auto retry(Call call) {
   while (result == -EINTR) result = call();
   return result;
 }
+
+// Owns an open file or folder of a FileSystem and closes it, on every way out of a function.
+class OpenFile {
+ public:
+  OpenFile() = default;  // none
+  // `file`: the result of open(); a negative number is none.
+  OpenFile(FileSystem& files, int file) : files_(&files), file_(file) {}
+  OpenFile(OpenFile&& other) noexcept
+      : files_(other.files_), file_(std::exchange(other.file_, -1)) {}
+  OpenFile& operator=(OpenFile&& other) noexcept {
+    std::swap(files_, other.files_);
+    std::swap(file_, other.file_);
+    return *this;
+  }
+  ~OpenFile() { close(); }
+
+  // The open file, or the negative result of open().
+  int get() const { return file_; }
+  explicit operator bool() const { return file_ >= 0; }
+  // The result of close(), or 0 if there is none.
+  int close() { return file_ < 0 ? 0 : files_->close(std::exchange(file_, -1)); }
+
+ private:
+  FileSystem* files_ = nullptr;
+  int file_ = -1;
+};
 
 // "No space left on device" for ENOSPC and for -ENOSPC.
 std::string errno_text(int error);

@@ -23,7 +23,8 @@ struct LookupOptions {
   std::optional<JitMode> jit = std::nullopt;  // empty: CATENARY_JIT=auto|warn|off, else kAuto
   std::string trace;  // a file that gets a line for each chain; empty: CATENARY_TRACE, else none
   std::vector<std::shared_ptr<const Pack>> packs;  // of priority 0
-  std::function<void(const std::string&)> warn;    // one line per distinct problem
+  // One line per distinct problem. Empty: they go to the log.
+  std::function<void(const std::string&)> warn;
 };
 
 // `options` with what they leave open from the environment, and, before their packs, those of

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <map>
 
+#include "ir/descriptor.h"
 #include "ir/file_limit.h"
 #include "ir/text/text.h"
 #include "runtime/cache/file_system.h"
@@ -80,11 +81,10 @@ std::shared_ptr<ChainRecord> under_names_of(const ChainRecord& found, const Veri
 Error append_line(const std::string& path, std::string line) {
   line += '\n';
   const FileLimitIsAnError limit;
-  const int file = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+  const Descriptor file(::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666));
   ssize_t written = -1;
-  if (file >= 0) written = ::write(file, line.data(), line.size());
+  if (file) written = ::write(file.get(), line.data(), line.size());
   const int error = written < 0 ? errno : ENOSPC;
-  if (file >= 0) ::close(file);
   if (written == static_cast<ssize_t>(line.size())) return Error::success();
   return make_error(ErrorCode::kIo, "cannot write the trace {}: {}", path, errno_text(error));
 }
@@ -102,7 +102,8 @@ struct PackLookup::Candidate {
   }
 };
 
-PackLookup::PackLookup(LookupOptions options) : options_(std::move(options)) {
+PackLookup::PackLookup(LookupOptions options)
+    : options_(std::move(options)), warnings_(options_.warn) {
   for (const auto& pack : options_.packs) packs_.push_back({pack, 0});
 }
 
@@ -122,14 +123,6 @@ bool PackLookup::idle() const {
   if (mode() != JitMode::kAuto || !options_.trace.empty()) return false;
   const std::lock_guard lock(mutex_);
   return packs_.empty();
-}
-
-void PackLookup::warn_once(const std::string& line) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (!warned_.insert(line).second) return;
-  }
-  if (options_.warn) options_.warn(line);
 }
 
 Error PackLookup::add_candidates(const ChainRequest& request,

@@ -8,6 +8,7 @@
 
 #include "runtime/lookup/chain_request.h"
 #include "runtime/lookup/lookup_options.h"
+#include "runtime/warnings.h"
 
 namespace catenary {
 
@@ -55,13 +56,13 @@ class PackLookup {
   Error add_candidates(const ChainRequest& request, const std::shared_ptr<const Pack>& pack,
                        std::optional<Candidate>& best);
   Expected<std::shared_ptr<const ChainRecord>> take(const ChainRequest& request, Candidate best);
-  void warn_once(const std::string& line);
+  void warn_once(const std::string& line) { warnings_.warn(line); }
   JitMode mode() const { return options_.jit.value_or(JitMode::kAuto); }
 
   LookupOptions options_;
+  Warnings warnings_;
   mutable std::mutex mutex_;
   std::vector<Added> packs_;  // in the order of a search
-  std::set<std::string> warned_;
   std::set<RequestId> traced_;
   std::set<RequestId> missed_;
   std::string missed_lines_;

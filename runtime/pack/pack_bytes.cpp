@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "ir/descriptor.h"
 #include "runtime/cache/file_system.h"
 
 namespace catenary {
@@ -15,17 +16,15 @@ namespace {
 
 class FileBytes final : public PackBytes {
  public:
-  FileBytes(std::string path, int file, u64 size)
-      : path_(std::move(path)), file_(file), size_(size) {}
-  FileBytes(const FileBytes&) = delete;
-  FileBytes& operator=(const FileBytes&) = delete;
-  ~FileBytes() override { ::close(file_); }
+  FileBytes(std::string path, Descriptor file, u64 size)
+      : path_(std::move(path)), file_(std::move(file)), size_(size) {}
 
   u64 size() const override { return size_; }
 
   Error read(u64 offset, llvm::MutableArrayRef<u8> out) const override {
     while (!out.empty()) {
-      const ssize_t count = ::pread(file_, out.data(), out.size(), static_cast<off_t>(offset));
+      const ssize_t count =
+          ::pread(file_.get(), out.data(), out.size(), static_cast<off_t>(offset));
       if (count < 0 && errno == EINTR) continue;
       if (count < 0) {
         return make_error(ErrorCode::kIo, "cannot read the pack {}: {}", path_, errno_text(errno));
@@ -44,7 +43,7 @@ class FileBytes final : public PackBytes {
 
  private:
   const std::string path_;
-  const int file_;
+  const Descriptor file_;
   const u64 size_;
 };
 
@@ -68,20 +67,17 @@ class MemoryBytes final : public PackBytes {
 
 Expected<std::unique_ptr<PackBytes>> open_pack_file(const std::string& path) {
   // Without O_NONBLOCK opening a pipe would wait for its writer.
-  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat info;
-  if (file < 0 || ::fstat(file, &info) != 0) {
-    const int error = errno;
-    if (file >= 0) ::close(file);
-    return make_error(ErrorCode::kIo, "cannot open the pack {}: {}", path, errno_text(error));
+  if (!file || ::fstat(file.get(), &info) != 0) {
+    return make_error(ErrorCode::kIo, "cannot open the pack {}: {}", path, errno_text(errno));
   }
   if (!S_ISREG(info.st_mode)) {
-    ::close(file);
     return make_error(ErrorCode::kIo,
                       "the pack {} is {}: name a file that `catenary pack build` wrote", path,
                       S_ISDIR(info.st_mode) ? "a folder" : "no regular file");
   }
-  return std::make_unique<FileBytes>(path, file, static_cast<u64>(info.st_size));
+  return std::make_unique<FileBytes>(path, std::move(file), static_cast<u64>(info.st_size));
 }
 
 std::unique_ptr<PackBytes> pack_memory(llvm::ArrayRef<u8> bytes) {

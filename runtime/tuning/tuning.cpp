@@ -4,13 +4,11 @@
 #include <fcntl.h>
 
 #include <cerrno>
-#include <mutex>
-#include <set>
 
 #include "compiler/compile/environment.h"
 #include "compiler/compile/templates.h"
-#include "ir/log.h"
 #include "runtime/cache/cache_directory.h"
+#include "runtime/warnings.h"
 
 namespace catenary {
 namespace {
@@ -30,22 +28,18 @@ std::string stale(const TuningRecord& record) {
 }  // namespace
 
 struct TuningStore::State {
+  explicit State(TuningOptions given) : options(std::move(given)), warnings(options.warn) {}
+
   TuningOptions options;
+  Warnings warnings;
   std::string path;  // empty: no tuning
   std::string why_off = "tuning is switched off: set CATENARY_TUNING to ro or rw";
   std::unique_ptr<CacheDirectory> directory;  // null: nothing to read
-  std::mutex mutex;
-  std::set<std::string> warned;
 
   FileSystem& files() const {
     return options.file_system != nullptr ? *options.file_system : FileSystem::real();
   }
-  void warn(const std::string& message) {
-    const std::lock_guard lock(mutex);
-    if (!warned.insert(message).second) return;
-    if (options.warn) return options.warn(message_text(message, kMaxWarningBytes));
-    log_event(LogLevel::kWarn, "{}", message);
-  }
+  void warn(const std::string& message) { warnings.warn(message); }
   void apply_environment();
   void find_path(const std::string& cache_directory);
   Error open(bool writable);
@@ -91,8 +85,7 @@ Expected<TuningRecord> TuningStore::State::read(const std::string& name, EntryFi
 }
 
 TuningStore::TuningStore(TuningOptions options, const std::string& cache_directory)
-    : state_(std::make_unique<State>()) {
-  state_->options = std::move(options);
+    : state_(std::make_unique<State>(std::move(options))) {
   state_->find_path(cache_directory);
   if (state_->path.empty()) return;
   // Most users have no records: that is not worth a warning.

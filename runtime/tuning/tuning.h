@@ -21,8 +21,9 @@ struct TuningOptions {
   std::string directory;
   // CATENARY_TUNING=off|ro|rw overrides when `directory` is empty. An engine only reads.
   CacheMode mode = CacheMode::kReadWrite;
-  std::function<void(const std::string&)> warn;  // one line per distinct problem
-  FileSystem* file_system = nullptr;             // null: the real one
+  // One line per distinct problem. Empty: they go to the log.
+  std::function<void(const std::string&)> warn;
+  FileSystem* file_system = nullptr;  // null: the real one
 };
 
 struct TuningEntry {

@@ -98,7 +98,7 @@ TEST_CASE("scalars are numbers of float32") {
     CHECK(has(result.err, value));
     CHECK(has(result.err, "range of float32"));
   }
-  for (const char* value : {"1,5", "1.5x", "0x10", "1e", "--1"}) {
+  for (const char* value : {"1,5", "1.5x", "0x10", "1e", "--1", "+-1", "++1", "+-inf", "+"}) {
     INFO(value);
     const CommandResult result = run(line + value);
     CHECK(result.exit_code == 2);

@@ -7,6 +7,7 @@
 
 #include <cstring>
 
+#include "catenary/repack.hpp"
 #include "ir/random/random.h"
 #include "ir/reference/reference.h"
 
@@ -161,4 +162,34 @@ TEST_CASE("what is refused") {
           "the packed weight has 4096 bytes, and the format and the sizes make it 512");
   refused(repack_zeros({WeightFormat::kPlain, DType::kI4, 1, 2}, 3, byte, packed),
           "2 columns and 3 groups");
+}
+
+TEST_CASE("the C++ functions refuse sizes that are none with the library's sentence") {
+  const std::vector<std::byte> zeros(16);
+  const auto refusal = [&](std::int64_t rows, std::int64_t columns, std::int64_t groups) {
+    try {
+      ctn::repack_zeros(ctn::WeightFormat::plain, ctn::i4, rows, columns, groups, zeros);
+    } catch (const ctn::Error& error) {
+      CHECK(error.code() == CTN_INVALID_ARGUMENT);
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  const auto has = [](const std::string& text, const char* part) {
+    return text.find(part) != std::string::npos;
+  };
+  CHECK(has(refusal(-1, 64, 2), "-1 rows and 64 columns"));
+  CHECK(has(refusal(8, -1, 2), "8 rows and -1 columns"));
+  CHECK(has(refusal(8, 64, -1), "64 columns and -1 groups"));
+  CHECK(has(refusal(8, 64, std::int64_t{1} << 62), "64 columns and 4611686018427387904 groups"));
+  CHECK(refusal(8, 64, 2) == "");
+}
+
+TEST_CASE("in C++ only a parameter is packed") {
+  ctn::Chain chain("c");
+  CHECK_NOTHROW(chain.weight("q", ctn::i4, {8, 64}, {.packed = true}));
+  const ctn::Tensor x = chain.input("x", ctn::bf16, {4, 64});
+  CHECK_THROWS_WITH_AS(chain.output(ctn::relu(x), ctn::bf16, {.packed = true}),
+                       doctest::Contains("is packed: only a parameter has that layout"),
+                       std::invalid_argument);
 }

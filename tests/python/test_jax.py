@@ -182,6 +182,8 @@ def test_structs_are_those_of_jaxlib(root, tmp_path):
         "Array": ("XLA_FFI_Array", ["dtype", "size", "data"]),
         "Attributes": ("XLA_FFI_Attrs", ["size", "types", "names", "values=attrs"]),
         "ErrorCreate": ("XLA_FFI_Error_Create_Args", ["message", "code=errc"]),
+        "ErrorMessage": ("XLA_FFI_Error_GetMessage_Args", ["error", "message"]),
+        "ErrorDestroy": ("XLA_FFI_Error_Destroy_Args", ["error"]),
         "StreamGet": ("XLA_FFI_Stream_Get_Args", ["context=ctx", "stream"]),
         "DeviceOrdinalGet": ("XLA_FFI_DeviceOrdinal_Get_Args", ["context=ctx", "ordinal=device_ordinal"]),
         "Api": (
@@ -189,6 +191,8 @@ def test_structs_are_those_of_jaxlib(root, tmp_path):
             [
                 "version=api_version",
                 "error_create=XLA_FFI_Error_Create",
+                "error_message=XLA_FFI_Error_GetMessage",
+                "error_destroy=XLA_FFI_Error_Destroy",
                 "stream_get=XLA_FFI_Stream_Get",
                 "device_ordinal=XLA_FFI_DeviceOrdinal_Get",
             ],

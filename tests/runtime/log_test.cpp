@@ -70,6 +70,18 @@ std::string stderr_of(const Body& body) {
   return test::file_text(path);
 }
 
+// Logs after the statics of all functions are destroyed, as a thread that still runs may do.
+struct LastOfProcess {
+  ~LastOfProcess() {
+    if (!armed) return;
+    log_event(LogLevel::kInfo, "at the end");
+    ::_exit(lines == 1 && !callback_destroyed ? 0 : 1);
+  }
+  bool armed = false;
+  int lines = 0;
+  bool callback_destroyed = false;
+} last;
+
 }  // namespace
 
 TEST_CASE("an engine logs what it planned, where each kernel is from, and why") {
@@ -216,4 +228,65 @@ TEST_CASE("a stderr that cannot be written loses the lines and nothing else") {
   int status = -1;
   ::waitpid(child, &status, 0);
   CHECK(status == 0);
+}
+
+TEST_CASE("a callback of C++ lives until the process ends") {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    last.armed = true;
+    struct Captured {
+      ~Captured() { last.callback_destroyed = true; }
+    };
+    ctn::set_log(
+        [held = std::make_shared<Captured>()](ctn::LogLevel, const char*) { ++last.lines; },
+        ctn::LogLevel::info);
+    std::exit(2);
+  }
+  int status = -1;
+  ::waitpid(child, &status, 0);
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 0);
+}
+
+TEST_CASE("a callback may wait for a thread that logs: its line comes next") {
+  std::vector<std::string> lines;
+  {
+    ctn::set_log(
+        [&](ctn::LogLevel, const char* line) {
+          lines.push_back(line);
+          if (lines.size() > 1) return;
+          std::thread([] { log_event(LogLevel::kInfo, "two"); }).join();
+          CHECK(lines.size() == 1);
+        },
+        ctn::LogLevel::info);
+    log_event(LogLevel::kInfo, "one");
+    ctn::set_log([](ctn::LogLevel, const char*) {}, ctn::LogLevel::off);
+  }
+  CHECK(lines == std::vector<std::string>{"one", "two"});
+}
+
+TEST_CASE("a callback may ask for the kernel that it is told about") {
+  const TempDir folder;
+  const test::Sample sample(1);
+  const auto compile = [&]() -> Expected<Cubin> { return sample.cubin; };
+  const auto options = [&](std::function<void(const std::string&)> warn) {
+    return CacheOptions{.directory = folder / "cache", .warn = std::move(warn)};
+  };
+  std::unique_ptr<CubinCache> cache;
+  int asked = 0;
+  const auto ask = [&] {
+    if (cache == nullptr || asked++ > 0) return;
+    CHECK(!!cache->get(sample.key, sample.record, compile));
+  };
+  cache = std::make_unique<CubinCache>(options({}));
+  ctn::set_log([&](ctn::LogLevel, const char*) { ask(); }, ctn::LogLevel::debug);
+  CHECK(!!cache->get(sample.key, sample.record, compile));
+  ctn::set_log([](ctn::LogLevel, const char*) {}, ctn::LogLevel::off);
+  CHECK(asked > 0);
+  // The same for a warning: the entry is damaged.
+  test::write_file(folder / "cache/v1/" + CacheDirectory::entry_name(sample.key), {1});
+  asked = 0;
+  cache = std::make_unique<CubinCache>(options([&](const std::string&) { ask(); }));
+  CHECK(!!cache->get(sample.key, sample.record, compile));
+  CHECK(asked > 0);
 }

@@ -11,6 +11,7 @@
 #include <sstream>
 #include <thread>
 
+#include "ir/log.h"
 #include "runtime/engine.h"
 #include "tests/support/fake_driver.h"
 #include "tests/support/packed_chains.h"
@@ -344,6 +345,22 @@ TEST_CASE("a trace has one line for each chain, target and options, also of thre
   }
   REQUIRE(warnings.size() == 1);
   CHECK(warnings[0].find("cannot write the trace") != std::string::npos);
+}
+
+TEST_CASE("without a callback a warning goes to the log") {
+  static std::vector<std::string> lines;
+  lines.clear();
+  set_log([](void*, i32, const char* line) { lines.push_back(line); }, nullptr, LogLevel::kWarn);
+  const test::TempDir folder;
+  LookupOptions options;
+  options.trace = folder / "absent/run.ctrace";
+  PackLookup packs(options);
+  for (int i = 0; i < 2; ++i) {
+    packs.trace(make_request(layer_chain(), must(find_target("h200")), false, {}));
+  }
+  set_log(nullptr, nullptr, LogLevel::kOff);
+  REQUIRE(lines.size() == 1);
+  CHECK(lines[0].find("cannot write the trace") != std::string::npos);
 }
 
 TEST_CASE("a line that is no line of a trace is refused") {

@@ -152,6 +152,23 @@ TEST_CASE("a record survives its bytes, and damaged bytes are refused") {
   }
 }
 
+TEST_CASE("the callback of a warning may use the store that warns") {
+  const TempDir folder;
+  const TuningRecord record = sample_record(kLinear);
+  write(folder.path(), record);
+  test::write_file(file_of(folder.path(), record), {1});
+  std::unique_ptr<TuningStore> store;
+  int warnings = 0;
+  const auto warn = [&](const std::string&) {
+    ++warnings;
+    CHECK_FALSE(store->find(h200(), record.signature));
+  };
+  store =
+      std::make_unique<TuningStore>(TuningOptions{.directory = folder.path(), .warn = warn}, "");
+  CHECK_FALSE(store->find(h200(), record.signature));
+  CHECK(warnings == 1);
+}
+
 // A record whose digest is right, with `to` in place of the first `from` of its JSON.
 std::vector<u8> forged(const TuningRecord& record, const std::string& from, const std::string& to) {
   const std::vector<u8> bytes = tuning_bytes(record);

@@ -13,6 +13,7 @@
 
 #include "compiler/compile/helper/message.h"
 #include "compiler/compile/helper/serve.h"
+#include "ir/descriptor.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 // A sanitizer maps terabytes, and has its own allocator.
@@ -58,10 +59,9 @@ void limit(int resource, rlim_t most) {
 // When the machine has no memory left, the system ends this process before the library's.
 void be_ended_first() {
   constexpr char kScore[] = "500";
-  const int file = ::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
-  if (file < 0) return;
-  [[maybe_unused]] const ssize_t written = ::write(file, kScore, std::strlen(kScore));
-  ::close(file);
+  const catenary::Descriptor file(::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC));
+  if (!file) return;
+  [[maybe_unused]] const ssize_t written = ::write(file.get(), kScore, std::strlen(kScore));
 }
 
 }  // namespace

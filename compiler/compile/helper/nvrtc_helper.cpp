@@ -7,6 +7,7 @@
 
 #include "compiler/compile/nvrtc.h"
 #include "compiler/compile/templates.h"
+#include "ir/callbacks.h"
 #include "llvm/ADT/ScopeExit.h"
 
 namespace catenary {
@@ -20,6 +21,7 @@ Expected<const NvrtcHelper*> NvrtcHelper::get(const HelperOptions& options) {
   static std::mutex mutex;
   // Never destroyed: threads may compile until the process ends. Helpers end with it.
   static auto& instances = *new std::map<HelperOptions, std::unique_ptr<NvrtcHelper>>;
+  const CallbacksHeld held;
   const std::lock_guard lock(mutex);
   if (const auto it = instances.find(options); it != instances.end()) return it->second.get();
   Expected<std::string> program = find_helper(options);

@@ -12,7 +12,6 @@
 #include <chrono>
 #include <cstring>
 #include <thread>
-#include <utility>
 
 #include "compiler/compile/host_process.h"
 #include "compiler/compile/nvrtc_library.h"
@@ -54,17 +53,16 @@ std::vector<std::string> helper_environment() {
 int HelperProcess::open_and_start(const std::string& program, const HelperOptions& options) {
   int sockets[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0) return errno;
-  socket_ = sockets[0];
-  int said[2] = {-1, -1};
-  int error = ::pipe2(said, O_CLOEXEC | O_NONBLOCK) == 0 ? 0 : errno;
-  said_ = said[0];
-  if (error == 0) {
-    error = child_.start({program, fmt::format("{}", options.memory_bytes)}, helper_environment(),
-                         {.input = sockets[1], .output = said[1]});
-  }
+  socket_ = Descriptor(sockets[0]);
+  const Descriptor other_end(sockets[1]);
+  int said[2];
+  if (::pipe2(said, O_CLOEXEC | O_NONBLOCK) != 0) return errno;
+  said_ = Descriptor(said[0]);
+  const Descriptor outputs(said[1]);
+  const int error =
+      child_.start({program, fmt::format("{}", options.memory_bytes)}, helper_environment(),
+                   {.input = other_end.get(), .output = outputs.get()});
   started_ = error == 0;
-  ::close(sockets[1]);
-  if (said[1] >= 0) ::close(said[1]);
   return error;
 }
 
@@ -96,7 +94,7 @@ Expected<std::unique_ptr<HelperProcess>> HelperProcess::start(const std::string&
 }
 
 HelperProcess::~HelperProcess() {
-  if (started_ && socket_ >= 0) {
+  if (started_ && socket_) {
     child_.kill(SIGKILL);
     close_all();
     end_status();
@@ -106,7 +104,7 @@ HelperProcess::~HelperProcess() {
 
 bool HelperProcess::is_running() const {
   char byte;
-  return socket_ >= 0 && ::recv(socket_, &byte, 1, MSG_PEEK | MSG_DONTWAIT) != 0;
+  return socket_ && ::recv(socket_.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) != 0;
 }
 
 void HelperProcess::leave_to_parent() {
@@ -115,22 +113,21 @@ void HelperProcess::leave_to_parent() {
 }
 
 void HelperProcess::close_all() {
-  for (int* file : {&socket_, &said_}) {
-    if (*file >= 0) ::close(std::exchange(*file, -1));
-  }
+  socket_.close();
+  said_.close();
 }
 
 Expected<CompileResult> HelperProcess::compile(const CompileJob& job, int seconds) {
   const std::string what =
       fmt::format("kernel {} does not compile for {}", job.source.symbol, job.arch);
-  if (!send_message(socket_, job_bytes({job, seconds}))) return ended(what);
+  if (!send_message(socket_.get(), job_bytes({job, seconds}))) return ended(what);
   std::string bytes;
   if (Error error = receive(seconds, what, bytes)) return error;
   return parse_result(bytes);
 }
 
 Error HelperProcess::receive(int seconds, const std::string& what, std::string& bytes) {
-  switch (receive_message(socket_, i64{1000} * seconds, bytes)) {
+  switch (receive_message(socket_.get(), i64{1000} * seconds, bytes)) {
     case Received::kMessage:
       return Error::success();
     case Received::kEnd:
@@ -160,7 +157,7 @@ int HelperProcess::end_status() {
 Error HelperProcess::ended(const std::string& what) {
   const int status = end_status();
   char said[kSaidBytes];
-  const ssize_t bytes = ::read(said_, said, sizeof said);
+  const ssize_t bytes = ::read(said_.get(), said, sizeof said);
   close_all();
   const llvm::StringRef text(said, bytes > 0 ? static_cast<size_t>(bytes) : 0);
   const std::string line = text.trim().split('\n').first.str();

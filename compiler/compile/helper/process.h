@@ -49,8 +49,8 @@ class HelperProcess {
   ChildProcess child_;
   bool started_ = false;
   bool was_idle_ = false;
-  int socket_ = -1;
-  int said_ = -1;  // what it writes to its outputs
+  Descriptor socket_;
+  Descriptor said_;  // what it writes to its outputs
   HelperGreeting greeting_;
 };
 
