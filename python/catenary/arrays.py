@@ -7,10 +7,11 @@ __cuda_array_interface__. No library is imported: if an array of it exists, it i
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from catenary import dlpack
@@ -38,6 +39,9 @@ class View:
     """Whose allocator makes outputs: "numpy", "torch", or "" for `Array`."""
     owner: Any = None
     """Keeps the memory."""
+    writable: bool = True
+    producer: int | None = None
+    """A stream whose work makes the data ready; None: they are, for the stream of `view()`."""
 
     @property
     def on_device(self) -> bool:
@@ -100,23 +104,27 @@ _torch_names: dict[Any, str] = {}
 
 
 def _view_numpy(array: Any, who: str, stream: int | None) -> View:
-    name = array.dtype.name
-    size = array.itemsize
-    if any(stride % size for stride in array.strides):
-        raise ArgumentError(
-            f"{who} has strides of {array.strides} bytes, which are no multiples of its element's "
-            f"{size}: pass numpy.ascontiguousarray of it"
-        )
+    name = array.dtype.name if array.dtype.isnative else array.dtype.str  # ">f4" is no dtype of a chain
     return View(
         array.__array_interface__["data"][0],
         _dtype(name),
         name,
         array.shape,
-        tuple(stride // size for stride in array.strides),
+        _element_strides(who, array.strides, array.itemsize),
         None,
         "numpy",
         array,
+        array.flags.writeable,
     )
+
+
+def _element_strides(who: str, strides: Sequence[int], size: int) -> tuple[int, ...]:
+    if any(stride % size for stride in strides):
+        raise ArgumentError(
+            f"{who} has strides of {tuple(strides)} bytes, which are no multiples of its element's {size}: pass a "
+            "contiguous copy"
+        )
+    return tuple(stride // size for stride in strides)
 
 
 def _view_dlpack(array: Any, who: str, stream: int | None) -> View:
@@ -124,8 +132,8 @@ def _view_dlpack(array: Any, who: str, stream: int | None) -> View:
     if kind not in (dlpack.CPU, dlpack.CUDA, dlpack.CUDA_HOST, dlpack.CUDA_MANAGED):
         raise ArgumentError(f"{who} is on DLPack device {int(kind)}: pass an array of the CPU or of a CUDA device")
     on_device = kind in (dlpack.CUDA, dlpack.CUDA_MANAGED)
-    capsule = array.__dlpack__(stream=stream or 1) if on_device else array.__dlpack__()
-    tensor = dlpack.read(capsule)
+    capsule = dlpack.request(array, stream=stream or 1) if on_device else dlpack.request(array)
+    tensor, writable = dlpack.read(capsule)
     name = dlpack.NAMES.get((tensor.code, tensor.bits)) if tensor.lanes == 1 else None
     shape = tuple(tensor.shape[: tensor.ndim])
     strides = tuple(tensor.strides[: tensor.ndim]) if tensor.strides else contiguous(shape)
@@ -139,7 +147,11 @@ def _view_dlpack(array: Any, who: str, stream: int | None) -> View:
         index if on_device else None,
         library,
         (array, capsule),
+        writable and type(array).__module__.partition(".")[0] not in _IMMUTABLE,
     )
+
+
+_IMMUTABLE = ("jax", "jaxlib")  # their arrays are, and DLPack's flag does not say it
 
 
 def _view_cuda(array: Any, who: str, stream: int | None) -> View:
@@ -149,8 +161,15 @@ def _view_cuda(array: Any, who: str, stream: int | None) -> View:
     size = int(facts["typestr"][2:])
     shape = tuple(facts["shape"])
     strides = facts.get("strides")
-    elements = contiguous(shape) if strides is None else tuple(n // size for n in strides)
-    return View(facts["data"][0], _dtype(name), name, shape, elements, ANY_DEVICE, "", array)
+    elements = contiguous(shape) if strides is None else _element_strides(who, strides, size)
+    address, read_only = facts["data"]
+    producer = facts.get("stream")
+    if producer == 0:
+        raise ArgumentError(
+            f"{who} has stream 0 in its __cuda_array_interface__: give 1 for the legacy default stream, 2 for that of "
+            "the thread, or None"
+        )
+    return View(address, _dtype(name), name, shape, elements, ANY_DEVICE, "", array, not read_only, producer)
 
 
 @functools.cache
@@ -182,6 +201,24 @@ def is_contiguous(view: View) -> bool:
         return True
     wanted = contiguous(view.shape)
     return all(n == 1 or got == want for n, got, want in zip(view.shape, view.strides, wanted, strict=True))
+
+
+def contiguous_host(source: View, dtype: DType) -> View:
+    """A copy, in row-major order, of a host array of `dtype` with strides of any sign."""
+    import numpy
+
+    strides = contiguous(source.shape)
+    if 0 in source.shape:
+        return replace(source, strides=strides)
+    size = dtype.itemsize
+    ends = [(n - 1) * stride for n, stride in zip(source.shape, source.strides, strict=True)]
+    before = -sum(end for end in ends if end < 0)  # elements at lower addresses than the first one
+    after = 1 + sum(end for end in ends if end > 0)
+    memory = (ctypes.c_char * ((before + after) * size)).from_address(source.address - before * size)
+    bits = numpy.frombuffer(memory, f"u{size}")[before:]
+    steps = [stride * size for stride in source.strides]
+    copy = numpy.ascontiguousarray(numpy.lib.stride_tricks.as_strided(bits, source.shape, steps))
+    return replace(source, address=copy.ctypes.data, strides=strides, owner=copy)
 
 
 def empty_numpy(dtype: DType, shape: Sequence[int], strides: Sequence[int]) -> Any:

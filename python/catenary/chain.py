@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -99,7 +100,8 @@ class Chain:
         chain = cls.__new__(cls)
         chain._handle = Handle(lib.ctn_chain_destroy, *call)
         chain._facts = None
-        chain.name = chain.text.split("(", 1)[0].removeprefix("chain ").split("[")[0].strip()
+        # A symbol, a word such as batch_invariant or the parameters follow the name.
+        chain.name = re.split(r"[\s\[(]", chain.text.removeprefix("chain "), maxsplit=1)[0]
         return chain
 
     @classmethod

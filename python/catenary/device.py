@@ -95,13 +95,17 @@ class Array:
         self.shape = tuple(shape)
         self.strides = contiguous(self.shape) if strides is None else tuple(strides)
         """In elements."""
+        _check_layout(self.shape, self.strides)
         self.device = device
         self._memory = Memory(device, span(self.shape, self.strides) * self.dtype.itemsize)
 
     @classmethod
     def of(cls, host: Any, device: int = 0) -> Array:
-        """A copy of a host array: numpy's, or anything on the CPU with DLPack. Bytes without sign become i8."""
-        from catenary.arrays import is_bytes, view
+        """A copy of a host array: numpy's, or anything on the CPU with DLPack. Bytes without sign become i8.
+
+        Strides stay as they are; an array that runs backwards along a dimension becomes contiguous.
+        """
+        from catenary.arrays import contiguous_host, is_bytes, view
 
         source = view(host, "the array")
         if source.on_device:
@@ -109,6 +113,8 @@ class Array:
         dtype = DType.i8 if is_bytes(source) else source.dtype
         if dtype is None:
             raise ArgumentError(f"the array has dtype {source.dtype_name}: use bf16, f16, f32, i32 or bytes")
+        if any(n > 1 and stride < 0 for n, stride in zip(source.shape, source.strides, strict=True)):
+            source = contiguous_host(source, dtype)
         array = cls(dtype, source.shape, source.strides, device)
         if array._memory.bytes:
             array._memory.upload(source.address, array._memory.bytes)
@@ -166,8 +172,20 @@ def contiguous(shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(math.prod(shape[d + 1 :]) for d in range(len(shape)))
 
 
+def _check_layout(shape: tuple[int, ...], strides: tuple[int, ...]) -> None:
+    if len(strides) != len(shape):
+        raise ArgumentError(
+            f"an Array has {len(strides)} strides and {len(shape)} dimensions: give one stride per dimension"
+        )
+    if any(n < 0 for n in shape):
+        raise ArgumentError(f"an Array has shape {list(shape)}: give sizes of 0 or more")
+    # The stride of a dimension of size 1 is never used.
+    if any(n > 1 and stride < 0 for n, stride in zip(shape, strides, strict=True)):
+        raise ArgumentError(f"an Array has strides {list(strides)}: give strides of 0 or more elements")
+
+
 def span(shape: Sequence[int], strides: Sequence[int]) -> int:
-    """Elements from the first to one past the last; 0 without elements."""
+    """Elements from the first to one past the last of strides of 0 or more; 0 without elements."""
     if 0 in shape:
         return 0
     return 1 + sum((n - 1) * stride for n, stride in zip(shape, strides, strict=True))

@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DLPack's capsules by ctypes: reading one, and making one. Structs as in dlpack.h, version 0.8 and later 1.x."""
+"""DLPack's capsules by ctypes: reading one, and making one. Structs as in dlpack.h, version 0.8 and 1.x."""
 
 from __future__ import annotations
 
 import ctypes
-from ctypes import POINTER, c_int32, c_int64, c_uint8, c_uint16, c_uint64, c_void_p
+from ctypes import POINTER, c_int32, c_int64, c_uint8, c_uint16, c_uint32, c_uint64, c_void_p
 from typing import Any
 
+from catenary.errors import ArgumentError
+
 CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13  # DLDeviceType
-_NAME = b"dltensor"
+VERSION = (1, 0)  # the newest that is read
+_NAME, _VERSIONED_NAME = b"dltensor", b"dltensor_versioned"
+_READ_ONLY = 1  # DLPACK_FLAG_BITMASK_READ_ONLY
 
 
 class Tensor(ctypes.Structure):
@@ -35,11 +39,26 @@ class Managed(ctypes.Structure):
 _Deleter = ctypes.CFUNCTYPE(None, POINTER(Managed))
 Managed._fields_ = [("tensor", Tensor), ("context", c_void_p), ("deleter", _Deleter)]
 
+
+class Versioned(ctypes.Structure):
+    """DLManagedTensorVersioned."""
+
+    _fields_ = [
+        ("major", c_uint32),
+        ("minor", c_uint32),
+        ("context", c_void_p),
+        ("deleter", c_void_p),
+        ("flags", c_uint64),
+        ("tensor", Tensor),
+    ]
+
+
 _python = ctypes.pythonapi
 _get = _python.PyCapsule_GetPointer
 _get.restype, _get.argtypes = c_void_p, [ctypes.py_object, ctypes.c_char_p]
 _is_valid = _python.PyCapsule_IsValid
 _is_valid.restype, _is_valid.argtypes = ctypes.c_int, [c_void_p, ctypes.c_char_p]
+_is_named = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_IsValid", _python))
 _get_raw = ctypes.PYFUNCTYPE(c_void_p, c_void_p, ctypes.c_char_p)(("PyCapsule_GetPointer", _python))
 _Destructor = ctypes.PYFUNCTYPE(None, c_void_p)
 _new = _python.PyCapsule_New
@@ -61,9 +80,26 @@ CODES = {name: key for key, name in NAMES.items()}
 _exported: dict[int, Any] = {}
 
 
-def read(capsule: Any) -> Tensor:
-    """The tensor of a capsule, valid while the capsule is kept. The capsule stays unconsumed: it frees the tensor."""
-    return Managed.from_address(_get(capsule, _NAME)).tensor
+def request(array: Any, **options: Any) -> Any:
+    """A capsule of `array`; one of DLPack 1.x from a producer that has it, which says whether it is read-only."""
+    try:
+        return array.__dlpack__(max_version=VERSION, **options)
+    except TypeError:  # a producer of before 1.0
+        return array.__dlpack__(**options)
+
+
+def read(capsule: Any) -> tuple[Tensor, bool]:
+    """The tensor of a capsule and whether it may be written, valid while the capsule is kept. The capsule stays
+    unconsumed: it frees the tensor."""
+    if not _is_named(capsule, _VERSIONED_NAME):
+        return Managed.from_address(_get(capsule, _NAME)).tensor, True
+    versioned = Versioned.from_address(_get(capsule, _VERSIONED_NAME))
+    if versioned.major != VERSION[0]:
+        raise ArgumentError(
+            f"an array exports DLPack {versioned.major}.{versioned.minor}: pass one that exports 0.8 or "
+            f"{VERSION[0]}.x, as __dlpack__(max_version={VERSION}) asks for"
+        )
+    return versioned.tensor, not versioned.flags & _READ_ONLY
 
 
 @_Deleter

@@ -123,7 +123,7 @@ class Engine:
 
     def explain(self, chain: Chain, target: str = "h200") -> Plan:
         """The plan for `target`, without compiling."""
-        handle = next(iter(self._handles.values()))
+        handle = self._all_handles()[0]
         return make_plan(
             lambda kind, out: lib.ctn_engine_explain(handle.pointer, chain._handle.pointer, encode(target), kind, out)
         )
@@ -169,7 +169,7 @@ class Engine:
     @property
     def missed(self) -> str:
         """The chains that no pack had, each once, as the lines of a trace; "" if there is none."""
-        return "".join(text(lib.ctn_engine_missed, handle.pointer) for handle in self._handles.values())
+        return "".join(text(lib.ctn_engine_missed, handle.pointer) for handle in self._all_handles())
 
     def _on_device(self, device: int | None) -> tuple[Handle, int]:
         simulator = self._choose_device()
@@ -193,6 +193,11 @@ class Engine:
             use_simulator()
             self._simulated = True
         return self._simulated
+
+    def _all_handles(self) -> list[Handle]:
+        """Those of now: another thread may open a further device."""
+        with self._lock:
+            return list(self._handles.values())
 
     def _handle(self, backend: int) -> Handle:
         with self._lock:
@@ -226,10 +231,17 @@ def _choice(name: str, value: Any, choices: dict[Any, int]) -> int:
     return choices[value]
 
 
-@functools.cache
+_default: Engine | None = None
+_default_lock = threading.Lock()
+
+
 def default_engine() -> Engine:
     """The engine of calls that name none, with all defaults."""
-    return Engine()
+    global _default
+    with _default_lock:
+        if _default is None:
+            _default = Engine()
+        return _default
 
 
 @functools.cache

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A chain on a device: calling it with arrays. Checks arguments, allocates outputs and the workspace, launches."""
+"""A chain on a device: calling it with arrays. Allocates outputs and the workspace, copies host arrays, launches."""
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import sys
 import threading
@@ -11,166 +12,26 @@ from typing import Any, ClassVar
 
 from catenary import _native
 from catenary._native import lib
-from catenary.arrays import ANY_DEVICE, View, accepts, empty, is_bytes, view
+from catenary.arrays import ANY_DEVICE, View, empty, view
 from catenary.chain import Chain
 from catenary.compiled import Compiled, Kernel, Plan
 from catenary.device import Array, Memory, Stream, contiguous, is_simulator, span
 from catenary.errors import ArgumentError, Handle, check, result
-from catenary.operand import Operand, Role
+from catenary.operand import Operand
+from catenary.signature import Signature
 
-MOST_SIZES = 1024  # distinct layouts of arguments that a chain remembers
-
-
-class Signature:
-    """The operands of a chain, and how arguments of a call are bound to them."""
-
-    def __init__(self, chain: Chain):
-        self.name = chain.name
-        self.parameters = chain.parameters
-        self.outputs = chain.outputs
-        self.symbol = chain.symbol_range
-        self.tensors = [p for p in self.parameters if p.role != Role.scalar]
-        self._names = {p.name: i for i, p in enumerate(self.parameters)}
-        self._only_tensors = len(self.tensors) == len(self.parameters)
-        self._sizes: dict[Any, int] = {}  # by what size() has accepted
-
-    def bind(self, arguments: Sequence[Any], named: Mapping[str, Any]) -> tuple[list[Any], list[float]]:
-        """The tensors and the scalars of a call, by position in the order of the parameters, or by name."""
-        count = len(self.parameters)
-        if self._only_tensors and len(arguments) == count and not named:
-            return list(arguments), []
-        if len(arguments) > count or (not named and len(arguments) != count):
-            raise ArgumentError(
-                f"chain '{self.name}' takes {count} arguments, got {len(arguments)}: pass {', '.join(self._names)}"
-            )
-        values = list(arguments) + [None] * (count - len(arguments))
-        for name, value in named.items():
-            index = self._names.get(name)
-            if index is None or index < len(arguments):
-                why = "twice" if index is not None else "and no parameter has this name"
-                raise ArgumentError(f"chain '{self.name}' is called with '{name}' {why}: pass {', '.join(self._names)}")
-            values[index] = value
-        missing = [p.name for p, value in zip(self.parameters, values, strict=True) if value is None]
-        if missing:
-            raise ArgumentError(f"chain '{self.name}' is called without '{missing[0]}': pass {', '.join(self._names)}")
-        tensors, scalars = [], []
-        for parameter, value in zip(self.parameters, values, strict=True):
-            if parameter.role == Role.scalar:
-                scalars.append(self._scalar(parameter, value))
-            else:
-                tensors.append(value)
-        return tensors, scalars
-
-    @staticmethod
-    def _scalar(parameter: Operand, value: Any) -> float:
-        try:
-            return float(value)
-        except (TypeError, ValueError):
-            raise ArgumentError(f"argument '{parameter.name}' is {type(value).__name__}: pass a float") from None
-
-    def size(self, views: Sequence[View], outputs: Sequence[View | None]) -> int:
-        """Checks dtype, shape and strides of all tensors; returns the symbolic size, 0 without a symbol."""
-        key = tuple((v.dtype_name, v.shape, v.strides) if v is not None else None for v in (*views, *outputs))
-        size = self._sizes.get(key)
-        if size is None:
-            size = self._checked_size(views, outputs)
-            if len(self._sizes) >= MOST_SIZES:
-                self._sizes.clear()
-            self._sizes[key] = size
-        return size
-
-    def _checked_size(self, views: Sequence[View], outputs: Sequence[View | None]) -> int:
-        size = None
-        for operand, found in zip([*self.tensors, *self.outputs], [*views, *outputs], strict=True):
-            if found is not None:
-                size = self._check(operand, found, size)
-        if self.symbol is None:
-            return 0
-        if size is None:
-            raise ArgumentError(f"no argument of chain '{self.name}' has the size {self.symbol.name}: pass out=")
-        if not self.symbol.lo <= size <= self.symbol.hi:
-            raise ArgumentError(
-                f"the size {self.symbol.name} is {size}: chain '{self.name}' takes {self.symbol.lo} to {self.symbol.hi}"
-            )
-        return size
-
-    def _check(self, operand: Operand, found: View, size: int | None) -> int | None:
-        who = f"{'output' if operand.is_output else 'argument'} '{operand.name}'"
-        if operand.is_bytes:
-            self._check_bytes(who, operand, found)
-            return size
-        if not accepts(found, operand.dtype):
-            raise ArgumentError(
-                f"{who} has dtype {found.dtype_name}, and the chain takes {operand.dtype}: convert it, "
-                "or declare its dtype in the chain"
-            )
-        if len(found.shape) != len(operand.shape):
-            raise ArgumentError(
-                f"{who} has shape {list(found.shape)}, and the chain takes {self._shape(operand)}: pass "
-                f"{len(operand.shape)} dimensions"
-            )
-        for got, want in zip(found.shape, operand.shape, strict=True):
-            if want == _native.SYMBOL:
-                size = got if size is None else size
-                want = size
-            if got != want:
-                at = f" with {self.symbol.name} = {size}" if self.symbol and size is not None else ""
-                raise ArgumentError(
-                    f"{who} has shape {list(found.shape)}, and the chain takes {self._shape(operand)}{at}"
-                )
-        for n, got, want in zip(found.shape, found.strides, operand.strides, strict=True):
-            # The stride of a dimension of size 1 is never used, nor any of an empty tensor.
-            if n > 1 and got != want and 0 not in found.shape:
-                raise ArgumentError(
-                    f"{who} has strides {list(found.strides)}, and the chain takes "
-                    f"{list(operand.strides)} elements: make it contiguous, or declare its strides in "
-                    "the chain"
-                )
-        return size
-
-    @staticmethod
-    def _check_bytes(who: str, operand: Operand, found: View) -> None:
-        shape = operand.bytes_shape()
-        kind = "packed" if operand.packed else "two elements a byte"
-        source = ", as catenary.repack returns it" if operand.packed else ""
-        if not is_bytes(found) or found.shape != shape:
-            raise ArgumentError(
-                f"{who} has dtype {found.dtype_name} and shape {list(found.shape)}, and the chain takes "
-                f"{operand.dtype}, {kind}: pass uint8 of shape {list(shape)}{source}"
-            )
-        strides = operand.bytes_strides()
-        if any(n > 1 and got != want for n, got, want in zip(shape, found.strides, strides, strict=True)):
-            raise ArgumentError(
-                f"{who} has strides {list(found.strides)}, and the chain takes {list(strides)} bytes: make it "
-                "contiguous, or declare its strides in the chain"
-            )
-
-    def _shape(self, operand: Operand) -> str:
-        name = self.symbol.name if self.symbol else ""
-        return "[" + ", ".join(name if n == _native.SYMBOL else str(n) for n in operand.shape) + "]"
-
-    def given_outputs(self, out: Any) -> list[Any]:
-        """One entry per output: the caller's array, or None."""
-        count = len(self.outputs)
-        if out is None:
-            return [None] * count
-        given = list(out) if isinstance(out, (tuple, list)) else [out]
-        if len(given) != count:
-            raise ArgumentError(
-                f"chain '{self.name}' has {count} outputs, and out has {len(given)}: pass one each, "
-                "None for one to be allocated"
-            )
-        return given
+LEGACY_STREAM = 1  # CU_STREAM_LEGACY, the same as null
+PER_THREAD_STREAM = 2  # CU_STREAM_PER_THREAD: one address, a stream of each thread
 
 
 class Executable:
     """A compiled chain on one device. Thread-safe. Made by `Engine.prepare` and `Engine.load`.
 
-    After a launch on a stream of the caller the kernels stay loaded until the process ends, since the launch, or a
-    graph that captured it, may outlive this object.
+    After a launch on a stream of the caller the kernels stay loaded until the process ends, and so do the workspaces of
+    this object, since the launch, or a graph that captured it, may outlive this object.
     """
 
-    _kept: ClassVar[set[Handle]] = set()
+    _kept: ClassVar[dict[Handle, Any]] = {}
 
     def __init__(self, device: int, *call: Any):
         self._handle = Handle(lib.ctn_executable_destroy, *call)
@@ -179,7 +40,8 @@ class Executable:
         self.workspace_bytes: int = result(ctypes.c_int64, lib.ctn_executable_workspace_bytes, self._handle.pointer)
         """Device memory that a launch needs beside its tensors, for every size of the symbol."""
         self._signature = Signature(self.compiled.chain)
-        self._workspaces: dict[int, Memory] = {}
+        self._workspaces: dict[tuple[int, int], _Workspace] = {}
+        self._workspaces_lock = threading.Lock()
         self._simulated = is_simulator()  # fixed once something is loaded
 
     @property
@@ -246,8 +108,15 @@ class Executable:
         self._keep()
         self._launch(stream, tensors, scalars, symbol, workspace, allow_pdl, disable_pdl)
 
+    def _workspace(self, stream: int) -> _Workspace:
+        key = (stream, threading.get_ident() if stream == PER_THREAD_STREAM else 0)
+        with self._workspaces_lock:
+            if key not in self._workspaces:
+                self._workspaces[key] = _Workspace(self.device, self.workspace_bytes)
+            return self._workspaces[key]
+
     def _keep(self) -> None:
-        self._kept.add(self._handle)
+        self._kept[self._handle] = self._workspaces
 
     def _launch(
         self,
@@ -276,6 +145,17 @@ class Executable:
         return f"<catenary.Executable '{self._signature.name}' on device {self.device}>"
 
 
+class _Workspace:
+    """The workspace of all launches on a stream. A thread that launches holds `turn`: the kernels of two launches would
+    else mix on the stream."""
+
+    __slots__ = ("memory", "turn")
+
+    def __init__(self, device: int, bytes: int):
+        self.memory = Memory(device, bytes)
+        self.turn = threading.Lock()
+
+
 class _Call:
     """One call: from arrays to addresses, the launch, and back."""
 
@@ -290,12 +170,15 @@ class _Call:
             for p, o in zip(signature.outputs, out, strict=True)
         ]
         self._check_places()
+        self._check_writable()
         self.size = signature.size(self.views, self.results)
         first = next(
             (v for v in [*self.views, *self.results] if v is not None and not isinstance(v.owner, Array)), None
         )
         self.library = first.library if first else ""
         self.host = first is not None and not first.on_device
+        self.ended: set[int | None] = set()  # streams of producers that were waited for
+        self.turn: Any = contextlib.nullcontext()
         self.staged: list[tuple[View, Memory, bool]] = []  # host arrays, their copy, whether it is copied back
 
     def _check_places(self) -> None:
@@ -319,6 +202,21 @@ class _Call:
                     f"{device}: prepare it for that device, or move the argument"
                 )
 
+    def _check_writable(self) -> None:
+        for operand, found in zip(self.signature.outputs, self.results, strict=True):
+            if found is not None and not found.writable:
+                raise ArgumentError(
+                    f"output '{operand.name}' is read-only: pass an array that may be written, or None for a new one"
+                )
+            if operand.in_place is None:
+                continue
+            number = self.signature.numbers.index(operand.in_place)
+            if not self.views[number].writable:
+                raise ArgumentError(
+                    f"argument '{self.signature.tensors[number].name}' is read-only, and an output is in its place: "
+                    "pass a copy"
+                )
+
     def run(self, scalars: list[float], workspace: Any, allow_pdl: bool, disable_pdl: bool) -> Any:
         torch = sys.modules.get("torch") if self.library == "torch" and not self.host else None
         stream = self.given_stream
@@ -331,6 +229,9 @@ class _Call:
             waits = torch is None
         else:
             waits = False
+        for found in [*self.views, *self.results]:
+            if found is not None and found.producer is not None:
+                self._wait_for_producer(found, stream)
         if torch is not None and self.given_stream is not None:
             # Outputs and workspace then belong to the stream that uses them.
             with torch.cuda.stream(torch.cuda.ExternalStream(stream, device=self.executable.device)):
@@ -339,7 +240,8 @@ class _Call:
             addresses, space = self._addresses(), self._workspace(workspace, stream, torch)
         if not waits:
             self.executable._keep()
-        self.executable._launch(stream, addresses, scalars, self.size, space, allow_pdl, disable_pdl)
+        with self.turn:
+            self.executable._launch(stream, addresses, scalars, self.size, space, allow_pdl, disable_pdl)
         if waits or self.host:
             check(lib.ctn_stream_synchronize(self.executable.device, stream))
         for host, copy, back in self.staged:
@@ -347,10 +249,16 @@ class _Call:
                 copy.download(host.address, copy.bytes)
         return self.out[0] if len(self.out) == 1 else tuple(self.out)
 
+    def _wait_for_producer(self, found: View, stream: int) -> None:
+        """Waits for the stream of an array's producer unless the launch is on it."""
+        if found.producer not in (None, stream or LEGACY_STREAM, *self.ended):
+            check(lib.ctn_stream_synchronize(self.executable.device, found.producer))
+            self.ended.add(found.producer)
+
     def _addresses(self) -> list[int]:
         """Device addresses of all tensors; allocates outputs and copies host arrays."""
         overwritten = {p.in_place for p in self.signature.outputs}
-        numbers = [i for i, p in enumerate(self.signature.parameters) if p.role != Role.scalar]
+        numbers = self.signature.numbers
         addresses = {}
         for number, operand, found in zip(numbers, self.signature.tensors, self.views, strict=True):
             addresses[number] = self._place(operand, found, back=number in overwritten)
@@ -396,6 +304,7 @@ class _Call:
             return 0
         if given is not None:
             space = view(given, "workspace", stream)
+            self._wait_for_producer(space, stream)
             size = span(space.shape, space.strides) * _itemsize(given)
             if not space.on_device or size < need:
                 raise ArgumentError(
@@ -407,10 +316,9 @@ class _Call:
             memory = torch.empty(need, dtype=torch.uint8, device=torch.device("cuda", self.executable.device))
             self.staging = memory  # freed after the launch: the allocator orders its next use on the stream
             return memory.data_ptr()
-        kept = self.executable._workspaces
-        if stream not in kept:
-            kept[stream] = Memory(self.executable.device, need)
-        return kept[stream].address
+        kept = self.executable._workspace(stream)
+        self.turn = kept.turn
+        return kept.memory.address
 
 
 def _itemsize(array: Any) -> int:

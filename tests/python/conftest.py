@@ -10,7 +10,9 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import threading
 
+import numpy as np
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -46,6 +48,24 @@ def make_linear(m=16, n=32, k=24, dtype=ctn.f32, name="layer", true_f32=False):
     return chain
 
 
+def data(chain, size=0, seed=0):
+    rng = np.random.default_rng(seed)
+    out = []
+    for p in chain.parameters:
+        if p.role == ctn.Role.scalar:
+            out.append(0.5)
+            continue
+        array = rng.standard_normal(p.shape_for(size)).astype(np.float32)
+        out.append(cast(array, p.dtype))
+    return out
+
+
+def cast(array, dtype):
+    if dtype == ctn.bf16:
+        return array.astype(pytest.importorskip("ml_dtypes").bfloat16)
+    return array.astype({ctn.f16: np.float16, ctn.f32: np.float32, ctn.i32: np.int32}[dtype])
+
+
 def run_python(code, **environment):
     """A process of its own: `code` under this interpreter; its output, once it has ended with 0."""
     done = subprocess.run(
@@ -53,6 +73,42 @@ def run_python(code, **environment):
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def in_threads(count, work):
+    """The results of `work()` in threads that live at the same time."""
+    results, all_done = [], threading.Barrier(count)
+
+    def run():
+        try:
+            results.append(work())
+        finally:
+            all_done.wait(60)
+
+    threads = [threading.Thread(target=run) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(results) == count
+    return results
+
+
+class Meeting:
+    """Counts the threads that are inside at the same time: each waits a moment for another."""
+
+    def __init__(self):
+        self.inside, self.most, self.another = 0, 0, threading.Event()
+
+    def __enter__(self):
+        self.inside += 1
+        self.most = max(self.most, self.inside)
+        if self.inside > 1:
+            self.another.set()
+        self.another.wait(0.5)
+
+    def __exit__(self, *failure):
+        self.inside -= 1
 
 
 _files = collections.defaultdict(lambda: [0, 0, 0, 0.0])  # passed, failed, skipped, seconds

@@ -30,6 +30,15 @@ def test_examples_parse_and_print_to_themselves(root):
         assert chain.name and f"chain {chain.name}" in chain.text
 
 
+@pytest.mark.parametrize(
+    "head", ["layer ", "layer[M in 1..4]", "layer batch_invariant ", "layer[M in 1..4] batch_invariant "]
+)
+def test_the_name_is_what_the_text_says(head):
+    rows = "M" if "M" in head else "4"
+    chain = ctn.Chain.parse(f"chain {head}(input x: f32[{rows}, 8]) {{ y = relu(x) return y: f32 }}")
+    assert chain.name == "layer" and ctn.Chain.parse(chain.text).name == "layer"
+
+
 def test_every_operation_has_a_function(root):
     table = (root / "ir/ops.def").read_text()
     operations = re.findall(r"CATENARY_OP\(\w+, (\w+), k(?:Elementwise|Reduction)", table)

@@ -4,7 +4,7 @@
 import json
 
 import pytest
-from conftest import make_linear, run_python
+from conftest import Meeting, in_threads, make_linear, run_python
 
 import catenary as ctn
 
@@ -87,6 +87,32 @@ def test_packs_and_the_strict_mode(tmp_path, engine):
     assert engine.load(in_memory.compiled(0)).chain.digest == known.digest
     compiled.save(tmp_path / "one.pack")
     assert ctn.Compiled.open(tmp_path / "one.pack").chain.text == known.text
+
+
+def test_threads_get_one_default_engine(monkeypatch):
+    making = Meeting()
+
+    class Engine(ctn.Engine):
+        def __init__(self):
+            with making:
+                super().__init__()
+
+    monkeypatch.setattr("catenary.engine.Engine", Engine)
+    monkeypatch.setattr("catenary.engine._default", None)
+    one, other = in_threads(2, ctn.default_engine)
+    assert one is other
+
+
+def test_misses_are_read_while_another_thread_opens_a_device(monkeypatch):
+    engine = ctn.Engine()
+
+    def text(*arguments):
+        for backend in (1, 2):
+            engine._handle(backend)
+        return "line\n"
+
+    monkeypatch.setattr("catenary.engine.text", text)
+    assert engine.missed == "line\n"
 
 
 def test_a_damaged_pack(tmp_path, engine):

@@ -2,31 +2,16 @@
 """Calling executables: results against the reference, outputs of the caller, symbols, scalars, strides, in place; and
 every wrong argument as one typed sentence before anything runs."""
 
+import gc
 import threading
 
 import numpy as np
 import pytest
-from conftest import make_linear
+from conftest import Meeting, data, in_threads, make_linear
 
 import catenary as ctn
-
-
-def data(chain, size=0, seed=0):
-    rng = np.random.default_rng(seed)
-    out = []
-    for p in chain.parameters:
-        if p.role == ctn.Role.scalar:
-            out.append(0.5)
-            continue
-        array = rng.standard_normal(p.shape_for(size)).astype(np.float32)
-        out.append(cast(array, p.dtype))
-    return out
-
-
-def cast(array, dtype):
-    if dtype == ctn.bf16:
-        return array.astype(pytest.importorskip("ml_dtypes").bfloat16)
-    return array.astype({ctn.f16: np.float16, ctn.f32: np.float32, ctn.i32: np.int32}[dtype])
+from catenary.errors import Handle
+from catenary.executable import PER_THREAD_STREAM
 
 
 def close(got, want, dtype):
@@ -117,7 +102,8 @@ def test_output_in_place_is_its_input(engine):
         run(array, out=np.zeros((8, 8), np.float32))
 
 
-def test_groups_and_a_workspace(engine):
+def make_experts():
+    """Two contractions of ragged groups, which need a workspace."""
     chain = ctn.Chain("experts")
     x = chain.input("x", "f16", (24, 16))
     w, v = chain.weight("w", "f16", (3, 32, 16)), chain.weight("v", "f16", (3, 16, 32))
@@ -125,15 +111,69 @@ def test_groups_and_a_workspace(engine):
     group = ctn.Ragged("m", ends, "e")
     h = ctn.cast(ctn.silu(ctn.contract("mk,enk->mn", x, w, group)), "f16")
     chain.output(ctn.contract("mk,enk->mn", h, v, group), "f16")
+    return chain
+
+
+def expert_arrays(chain):
+    arrays = data(chain)
+    arrays[3] = np.array([5, 5, 20], np.int32)
+    return arrays
+
+
+def test_groups_and_a_workspace(engine):
+    chain = make_experts()
     run = engine.prepare(chain)
     assert run.workspace_bytes > 0
-    arrays = [a for a in data(chain)]
-    arrays[3] = np.array([5, 5, 20], np.int32)
+    arrays = expert_arrays(chain)
     y = run(*arrays)
     close(y, chain.reference(*arrays), ctn.f16)
     assert (y[20:] == 0).all()
     with pytest.raises(ctn.ArgumentError, match="workspace has .* bytes on the host"):
         run(*arrays, workspace=np.zeros(run.workspace_bytes, np.uint8).view(np.int32))
+
+
+def test_threads_share_a_stream_and_its_workspace(monkeypatch):
+    run = ctn.Engine().prepare(make_experts())
+    arrays = expert_arrays(run.chain)
+    want, stream = run(*arrays), ctn.Stream()
+    allocating, launching, made = Meeting(), Meeting(), []
+
+    class Memory(ctn.device.Memory):
+        __slots__ = ()
+
+        def __init__(self, device, bytes):
+            if bytes == run.workspace_bytes:
+                made.append(bytes)
+                with allocating:
+                    pass
+            super().__init__(device, bytes)
+
+    def launch(*arguments, plain=run._launch):
+        with launching:
+            plain(*arguments)
+
+    monkeypatch.setattr("catenary.executable.Memory", Memory)
+    monkeypatch.setattr(run, "_launch", launch)
+    for y in in_threads(2, lambda: run(*arrays, stream=stream)):
+        np.testing.assert_array_equal(y, want)
+    assert len(made) == 1 and launching.most == 1
+
+
+def test_a_captured_launch_keeps_its_workspace():
+    """What the launch uses is there after the executable is gone: a graph may replay it."""
+    run = ctn.Engine().prepare(make_experts())
+    stream = ctn.Stream()
+    run(*expert_arrays(run.chain), stream=stream)
+    pointer = run._workspace(stream.pointer).memory.address
+    del run
+    gc.collect()
+    assert pointer in Handle.live
+
+
+def test_a_thread_s_own_default_stream_has_its_own_workspace(engine):
+    run = engine.prepare(make_experts())
+    one, other = in_threads(2, lambda: run._workspace(PER_THREAD_STREAM).memory.address)
+    assert one != other
 
 
 def test_arrays_stay_on_the_device(engine, linear_chain):
@@ -195,6 +235,7 @@ WRONG = {
         lambda f: f(np.zeros((16, 24, 5), "i1")[:, :, :4].view("f4")[..., 0], W, B),
         "no multiples of its element's",
     ),
+    "byte order": (lambda f: f(X.astype(">f4"), W, B), "argument 'x' has dtype >f4, and the chain takes f32"),
 }
 
 
@@ -231,24 +272,6 @@ def test_threads_share_an_executable(engine, linear_chain):
     for t in threads:
         t.join()
     assert wrong == []
-
-
-def test_dlpack_of_another_library(engine, linear_chain):
-    class Foreign:
-        """An array that has DLPack only."""
-
-        def __init__(self, array):
-            self.array = array
-
-        def __dlpack__(self, **options):
-            return self.array.__dlpack__(**options)
-
-        def __dlpack_device__(self):
-            return self.array.__dlpack_device__()
-
-    x, w, b = data(linear_chain)
-    layer = engine.prepare(linear_chain)
-    np.testing.assert_array_equal(layer(Foreign(x), Foreign(w), Foreign(b)), layer(x, w, b))
 
 
 def test_reference_takes_symbols_and_refuses_the_device():

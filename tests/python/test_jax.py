@@ -148,6 +148,14 @@ def test_wrong_arguments_are_found_while_tracing():
         ctnj.call(quantised, jnp.ones((4, 64), jnp.bfloat16), jnp.ones(1024, jnp.int8), jnp.ones((16, 1), jnp.bfloat16))
 
 
+@pytest.mark.parametrize("shape, strides", [((4, 0), None), ((0, 4), None), ((4, 0, 3), (1, 8, 64))])
+def test_arrays_without_elements(shape, strides, host):
+    chain = ctn.Chain("none")
+    chain.output(ctn.relu(chain.input("x", "f32", shape, strides=strides)), "f32")
+    y = ctnj.call(chain, jnp.ones(shape))
+    assert y.shape == shape and y.dtype == jnp.float32
+
+
 def test_a_call_that_this_package_did_not_make_is_an_error():
     ctnj.call(make_linear(), *arrays_of(make_linear()))  # registers the target
     spec = jax.ShapeDtypeStruct((4,), jnp.float32)

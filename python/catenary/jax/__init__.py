@@ -19,10 +19,10 @@ from catenary._native import SYMBOL, lib
 from catenary.chain import Chain
 from catenary.engine import default_engine
 from catenary.errors import ArgumentError
-from catenary.executable import Signature
 from catenary.gradient import Gradient, GradientKind, GradientOperand
 from catenary.jax.partition import partitioned
 from catenary.operand import DType, Operand, Role
+from catenary.signature import Signature
 
 __all__ = ["call", "set_host"]
 
@@ -229,6 +229,8 @@ def _divisible(text: str, scalars: tuple[float, ...], size: int, host: str) -> A
 def _memory_order(operand: Operand) -> tuple[int, ...]:
     """Its dimensions from the outermost in memory to the innermost. XLA's arrays have no gaps."""
     order = tuple(sorted(range(len(operand.shape)), key=lambda d: -operand.strides[d]))
+    if 0 in operand.shape:
+        return order  # without elements there are no gaps
     step = 1
     for d in reversed(order):
         if operand.shape[d] == 1:

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arrays of other libraries as arguments and outputs: layouts, DLPack, __cuda_array_interface__, read-only memory."""
+
+import ctypes
+
+import numpy as np
+import pytest
+from conftest import data
+
+import catenary as ctn
+from catenary import dlpack
+from catenary._native import lib
+
+SOURCES = {
+    "backwards": lambda a: a[::-1],
+    "columns backwards": lambda a: a[:, ::-1],
+    "one column backwards": lambda a: a[:, 2:3][::-1],
+    "both, with gaps": lambda a: a[::-2, ::-3],
+    "backwards, broadcast": lambda a: np.broadcast_to(a[0, ::-1], (4, 6)),
+    "none backwards": lambda a: a[:0, ::-1],
+    "one backwards": lambda a: a[:1][::-1],
+    "broadcast": lambda a: np.broadcast_to(a[0], (4, 6)),
+    "transposed": lambda a: a.T,
+    "gaps": lambda a: a[::2, ::3],
+}
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f2", "i1"])
+@pytest.mark.parametrize("source", SOURCES)
+def test_an_array_is_a_copy_of_any_layout(source, dtype):
+    layout = SOURCES[source]
+    # The memory has elements before and after the array, which are not those of the copy.
+    host = layout(np.arange(100, dtype=dtype)[20:44].reshape(4, 6))
+    copy = ctn.Array.of(host)
+    assert copy.shape == host.shape and all(n <= 1 or s >= 0 for n, s in zip(copy.shape, copy.strides, strict=True))
+    np.testing.assert_array_equal(copy.numpy(), host)
+
+
+def test_an_array_that_runs_backwards_is_an_argument(engine, linear_chain):
+    layer = engine.prepare(linear_chain)
+    x, w, b = data(linear_chain)
+    np.testing.assert_array_equal(layer(x, ctn.Array.of(w[::-1]), b), layer(x, w[::-1].copy(), b))
+    with pytest.raises(ctn.ArgumentError, match=r"argument 'w' has strides \[-24, 1\]"):
+        layer(x, w[::-1], b)
+
+
+@pytest.mark.parametrize(
+    "shape, strides, words",
+    [
+        ((2, 3), (-3, 1), r"strides \[-3, 1\]: give strides of 0 or more"),
+        ((2, 3), (1,), "1 strides and 2 dimensions"),
+        ((2, -3), None, r"shape \[2, -3\]: give sizes of 0 or more"),
+    ],
+)
+def test_a_layout_that_no_array_has(shape, strides, words):
+    with pytest.raises(ctn.ArgumentError, match=words):
+        ctn.Array("f32", shape, strides)
+
+
+class Foreign:
+    """An array of another library, that has DLPack only; `old`: as before its version 1.0."""
+
+    def __init__(self, array, old=False):
+        self.array, self.old = array, old
+
+    def __dlpack__(self, **options):
+        if self.old and "max_version" in options:
+            raise TypeError("__dlpack__() got an unexpected keyword argument 'max_version'")
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
+@pytest.mark.parametrize("old", [False, True])
+def test_dlpack_of_another_library(old, engine, linear_chain):
+    x, w, b = data(linear_chain)
+    layer = engine.prepare(linear_chain)
+    want, out = layer(x, w, b), np.zeros((16, 32), np.float32)
+    np.testing.assert_array_equal(layer(*(Foreign(a, old) for a in (x, w, b))), want)
+    layer(x, w, b, out=Foreign(out, old))
+    np.testing.assert_array_equal(out, want)
+
+
+def test_dlpack_of_a_later_version(engine, linear_chain):
+    class Later(Foreign):
+        def __dlpack__(self, **options):
+            self.managed = dlpack.Versioned(2, 0)
+            return dlpack._new(ctypes.addressof(self.managed), dlpack._VERSIONED_NAME, dlpack._Destructor())
+
+    x, w, b = data(linear_chain)
+    with pytest.raises(ctn.ArgumentError, match="exports DLPack 2.0: pass one"):
+        engine.prepare(linear_chain)(Later(x), w, b)
+
+
+def read_only(array):
+    array = array.copy()
+    array.flags.writeable = False
+    return array
+
+
+@pytest.mark.parametrize("wrap", [lambda a: a, Foreign], ids=["numpy", "dlpack"])
+def test_a_read_only_array_is_read_only(wrap, engine, linear_chain):
+    arrays = data(linear_chain)
+    layer = engine.prepare(linear_chain)
+    want = layer(*arrays)
+    np.testing.assert_array_equal(layer(*(wrap(read_only(a)) for a in arrays)), want)
+    memory = bytes(4 * 16 * 32)
+    with pytest.raises(ctn.ArgumentError, match="output 't5' is read-only: pass an array that may be written"):
+        layer(*arrays, out=wrap(np.frombuffer(memory, np.float32).reshape(16, 32)))
+    assert memory == bytes(len(memory))
+    chain = ctn.Chain("step")
+    a, x = chain.scalar("a"), chain.input("x", "f32", (8, 8))
+    chain.output_in_place(ctn.scale(x, a), "f32", x)
+    ones = read_only(np.ones((8, 8), np.float32))
+    with pytest.raises(ctn.ArgumentError, match="argument 'x' is read-only, and an output is in its place"):
+        engine.prepare(chain)(2.0, wrap(ones))
+    assert (ones == 1).all()
+
+
+def test_an_array_of_jax_is_read_only(engine, linear_chain):
+    jax = pytest.importorskip("jax")
+    out = jax.device_put(np.zeros((16, 32), np.float32), jax.devices("cpu")[0])
+    with pytest.raises(ctn.ArgumentError, match="output 't5' is read-only"):
+        engine.prepare(linear_chain)(*data(linear_chain), out=out)
+    assert (out == 0).all()
+
+
+class OnCuda:
+    """An array of another library, that has __cuda_array_interface__ only."""
+
+    def __init__(self, array, **facts):
+        self.array = array
+        self.__cuda_array_interface__ = {
+            "shape": array.shape,
+            "typestr": "<f4",
+            "data": (array.address, False),
+            "version": 3,
+            **facts,
+        }
+
+
+@pytest.fixture
+def on_cuda(engine, linear_chain, monkeypatch):
+    """A layer that takes arrays of CUDA as it does on a GPU, its device arrays, and what it waits for and launches."""
+    layer = engine.prepare(linear_chain)
+    events = []
+
+    def synchronize(device, stream, plain=lib.ctn_stream_synchronize):
+        events.append(stream)
+        return 0 if stream < 100 else plain(device, stream)
+
+    def launch(*arguments, plain=layer._launch):
+        events.append("launch")
+        plain(*arguments)
+
+    monkeypatch.setattr(layer, "_simulated", False)
+    monkeypatch.setattr(lib, "ctn_stream_synchronize", synchronize)
+    monkeypatch.setattr(layer, "_launch", launch)
+    return layer, [ctn.Array.of(a) for a in data(linear_chain)], events
+
+
+@pytest.mark.parametrize(
+    "producers, stream, waits",
+    [
+        ([{}, {"stream": None}, {}], None, []),
+        ([{"stream": 1}, {}, {"stream": 2}], None, [1, 2]),
+        ([{"stream": 7}, {"stream": 7}, {"stream": 9}], None, [7, 9]),
+        ([{"stream": 1}, {"stream": 2}, {}], 0, [2]),
+    ],
+)
+def test_a_call_waits_for_producers(producers, stream, waits, on_cuda):
+    layer, arrays, events = on_cuda
+    want = layer(*arrays).numpy()
+    events.clear()
+    y = layer(*(OnCuda(a, **facts) for a, facts in zip(arrays, producers, strict=True)), stream=stream)
+    assert events[: len(waits) + 1] == [*waits, "launch"]
+    np.testing.assert_array_equal(y.numpy(), want)
+
+
+def test_a_call_on_the_producer_s_stream_does_not_wait(on_cuda):
+    layer, (x, w, b), events = on_cuda
+    stream = ctn.Stream()
+    out = ctn.Array("f32", (16, 32))
+    layer(OnCuda(x, stream=stream.pointer), w, b, out=OnCuda(out, stream=8), stream=stream)
+    assert events == [8, "launch"]
+
+
+@pytest.mark.parametrize(
+    "facts, words",
+    [
+        ({"stream": 0}, "argument 'x' has stream 0 in its __cuda_array_interface__: give 1"),
+        ({"strides": (98, 4)}, r"argument 'x' has strides of \(98, 4\) bytes, which are no multiples"),
+    ],
+)
+def test_a_wrong_array_of_cuda(facts, words, on_cuda):
+    layer, (x, w, b), _ = on_cuda
+    with pytest.raises(ctn.ArgumentError, match=words):
+        layer(OnCuda(x, **facts), w, b)
+
+
+def test_a_read_only_array_of_cuda(on_cuda):
+    layer, arrays, _ = on_cuda
+    out = ctn.Array("f32", (16, 32))
+    with pytest.raises(ctn.ArgumentError, match="output 't5' is read-only"):
+        layer(*arrays, out=OnCuda(out, data=(out.address, True)))
