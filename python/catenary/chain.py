@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from catenary import _native
 from catenary._native import lib
+from catenary.arguments import encode, int64s, integer, is_number, number, optional, shown
 from catenary.errors import ArgumentError, Handle, check, result, text
-from catenary.operand import DType, Operand, Role, Symbol, SymbolRange, symbol
+from catenary.operand import DType, Operand, Role, Symbol, SymbolRange, dims_of, symbol
 
 if TYPE_CHECKING:
     from catenary.compiled import Plan
@@ -113,14 +114,15 @@ class Chain:
     def symbol(self, name: str, lo: int, hi: int) -> Symbol:
         """Declares the symbolic size, lo <= name <= hi, before the first shape with it. Returns it for shapes."""
         self._facts = None
-        check(lib.ctn_chain_symbol(self._handle.pointer, encode(name), lo, hi))
+        bounds = integer(lo, f"the lower bound of symbol '{name}'"), integer(hi, f"the upper bound of symbol '{name}'")
+        check(lib.ctn_chain_symbol(self._handle.pointer, encode(name), *bounds))
         return symbol
 
     def input(
         self,
         name: str,
         dtype: Any,
-        shape: Sequence[int],
+        shape: Sequence[int | Symbol],
         strides: Sequence[int] | None = None,
         align: int = 0,
         packed: bool = False,
@@ -139,7 +141,7 @@ class Chain:
         self,
         name: str,
         dtype: Any,
-        shape: Sequence[int],
+        shape: Sequence[int | Symbol],
         strides: Sequence[int] | None = None,
         align: int = 0,
         packed: bool = False,
@@ -151,9 +153,9 @@ class Chain:
         """One float, passed by value to a launch."""
         return self._parameter(Role.scalar, name, DType.f32, (), None, 0, False)
 
-    def constant(self, number: float, name: str = "") -> Tensor:
+    def constant(self, value: float, name: str = "") -> Tensor:
         """A number, finite in f32."""
-        return self._value(0, lib.ctn_chain_constant, number, optional(name))
+        return self._value(0, lib.ctn_chain_constant, number(value, "the constant"), optional(name))
 
     def output(self, value: Tensor, dtype: Any, strides: Sequence[int] | None = None, align: int = 0) -> None:
         """Makes `value`, rounded to `dtype`, the next output. Strides and align as for `input`."""
@@ -254,12 +256,12 @@ class Chain:
         role: Role,
         name: str,
         dtype: Any,
-        shape: Sequence[int],
+        shape: Sequence[int | Symbol],
         strides: Sequence[int] | None,
         align: int,
         packed: bool,
     ) -> Tensor:
-        dims = tuple(int(n) for n in shape)
+        dims = tuple(_native.SYMBOL if n is symbol else int(n) for n in shape)
         if strides is not None and len(strides) != len(dims):
             raise ArgumentError(
                 f"parameter '{name}' has {len(strides)} strides and {len(dims)} dimensions: "
@@ -339,38 +341,18 @@ class _Facts:
     def _operand(handle: Handle, index: int) -> Operand:
         facts = _native.Operand()
         check(lib.ctn_operands_get(handle.pointer, index, ctypes.byref(facts)))
-        shape = tuple(symbol if n == _native.SYMBOL else n for n in facts.dims[: facts.rank])
         return Operand(
             facts.name.decode(),
             bool(facts.is_output),
             Role(facts.role),
             DType(facts.dtype),
-            shape,
+            dims_of(facts.dims[: facts.rank]),
             tuple(facts.strides[: facts.rank]),
             facts.align,
             facts.bytes,
             facts.in_place - 1 if facts.in_place else None,
             bool(facts.packed),
         )
-
-
-def encode(text: str) -> bytes:
-    """Text for the C ABI, where it ends at its first zero byte."""
-    if not isinstance(text, str):
-        raise ArgumentError(f"{text!r} is {type(text).__name__}: use str")
-    if "\0" in text:
-        raise ArgumentError(f"{text!r} contains a zero byte: remove it")
-    return text.encode()
-
-
-def optional(name: str) -> bytes | None:
-    """`name` for the C ABI; null for ""."""
-    return encode(name) if name else None
-
-
-def int64s(numbers: Sequence[int]) -> Any:
-    """An array of the C ABI."""
-    return (ctypes.c_int64 * len(numbers))(*numbers)
 
 
 def elementwise(op: str, *operands: Tensor | float, attributes: Sequence[float] = (), name: str = "") -> Tensor:
@@ -381,18 +363,19 @@ def elementwise(op: str, *operands: Tensor | float, attributes: Sequence[float] 
         name: of the value; "": "t<number>".
     """
     chain = chain_of(*operands)
-    values = [operand if isinstance(operand, Tensor) else chain.constant(operand) for operand in operands]
+    numbers = [number(value, f"attribute {i} of {op}") for i, value in enumerate(attributes)]
+    given = [operand if isinstance(operand, Tensor) else number(operand, "an operand") for operand in operands]
+    values = [operand if isinstance(operand, Tensor) else chain.constant(operand) for operand in given]
     named = [_native.Use(v.value, None if v.labels is None else encode(v.labels)) for v in values]
     uses = (_native.Use * len(values))(*named)
-    numbers = (ctypes.c_double * len(attributes))(*attributes)
     return chain._value(
         max((v.rank for v in values), default=0),
         lib.ctn_chain_elementwise,
         encode(op),
         uses,
         len(values),
-        numbers,
-        len(attributes),
+        (ctypes.c_double * len(numbers))(*numbers),
+        len(numbers),
         optional(name),
     )
 
@@ -400,9 +383,9 @@ def elementwise(op: str, *operands: Tensor | float, attributes: Sequence[float] 
 def chain_of(*operands: Any) -> Chain:
     """The one chain of the values among `operands`."""
     chains = [operand.chain for operand in operands if isinstance(operand, Tensor)]
-    wrong = [operand for operand in operands if not isinstance(operand, (Tensor, int, float))]
-    if wrong:
-        raise ArgumentError(f"{wrong[0]!r} is {type(wrong[0]).__name__}: use a value of a chain or a number")
+    for operand in operands:
+        if not isinstance(operand, Tensor) and not is_number(operand):
+            raise ArgumentError(f"{shown(operand)} is {type(operand).__name__}: use a value of a chain or a number")
     if not chains:
         raise ArgumentError("no operand is a value of a chain: use Chain.constant for a number")
     for chain in chains[1:]:

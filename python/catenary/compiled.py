@@ -12,7 +12,8 @@ from typing import Any
 
 from catenary import _native
 from catenary._native import JSON, TEXT, lib
-from catenary.chain import Chain, encode
+from catenary.arguments import encode
+from catenary.chain import Chain
 from catenary.errors import Handle, UnsupportedError, check, result, text
 
 

@@ -15,7 +15,8 @@ from typing import Any
 
 from catenary import _native
 from catenary._native import lib
-from catenary.chain import Chain, encode
+from catenary.arguments import encode
+from catenary.chain import Chain
 from catenary.compiled import Compiled, Plan, make_plan
 from catenary.device import device_count, is_simulator, use_simulator
 from catenary.errors import ArgumentError, Handle, check, text

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 from catenary import _native
 from catenary._native import lib
-from catenary.chain import Chain, encode
+from catenary.arguments import encode
+from catenary.chain import Chain
 from catenary.errors import ArgumentError, Handle, check, result
-from catenary.operand import DType, symbol
+from catenary.operand import DType, Symbol, dims_of
 
 
 class Recompute(enum.IntEnum):
@@ -62,7 +63,7 @@ class GradientOperand:
     is_output: bool
     name: str
     dtype: DType
-    shape: tuple[int, ...]
+    shape: tuple[int | Symbol, ...]
     """Sizes, or `catenary.symbol`."""
     strides: tuple[int, ...]
     """In elements."""
@@ -161,7 +162,6 @@ def _operand(handle: Handle, chain: int, number: int) -> GradientOperand:
     facts = _native.GradientOperand()
     check(lib.ctn_gradient_binding(handle.pointer, chain, number, ctypes.byref(facts)))
     rank = facts.rank
-    dims = tuple(symbol if n == _native.SYMBOL else n for n in facts.dims[:rank])
     places = tuple(facts.parameter_dims[:rank]) if facts.parameter_dims else None
     return GradientOperand(
         GradientKind(facts.kind),
@@ -169,7 +169,7 @@ def _operand(handle: Handle, chain: int, number: int) -> GradientOperand:
         bool(facts.is_output),
         facts.name.decode(),
         DType(facts.dtype),
-        dims,
+        dims_of(facts.dims[:rank]),
         tuple(facts.strides[:rank]),
         facts.bytes,
         places,

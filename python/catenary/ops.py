@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from catenary import _native
 from catenary._native import lib
-from catenary.chain import Tensor, chain_of, elementwise, encode, optional
+from catenary.arguments import encode, optional
+from catenary.chain import Tensor, chain_of, elementwise
 from catenary.operand import DType
 
 
