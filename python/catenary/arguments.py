@@ -43,9 +43,9 @@ def integer(value: Any, who: str, lo: int = -INT64, hi: int = INT64) -> int:
     return number
 
 
-def integers(values: Any, who: str, item: str) -> tuple[int, ...]:
-    """The integers of a sequence `who`; element i is called "`item` i" in errors."""
-    return tuple(integer(value, f"{item} {i} of {who}") for i, value in enumerate(items(values, who)))
+def integers(values: Any, who: str) -> tuple[int, ...]:
+    """The integers of a sequence that errors call `who`."""
+    return tuple(integer(value, f"element {i} of {who}") for i, value in enumerate(items(values, who)))
 
 
 def items(values: Any, who: str) -> Iterable[Any]:

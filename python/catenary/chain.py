@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from catenary import _native
 from catenary._native import lib
-from catenary.arguments import encode, int64s, integer, is_number, number, optional, shown
+from catenary.arguments import INT32, encode, flag, int64s, integer, integers, is_number, items, number, optional, shown
 from catenary.errors import ArgumentError, Handle, check, result, text
 from catenary.operand import DType, Operand, Role, Symbol, SymbolRange, dims_of, symbol
 
@@ -213,7 +213,8 @@ class Chain:
     def shard(self, parts: Sequence[int]) -> Chain:
         """The chain of one device where factor f is divided into parts[f] equal parts. ArgumentError: it has no such
         parts."""
-        return Chain._adopt(lib.ctn_chain_shard, self._handle.pointer, int64s(parts), len(parts))
+        numbers = integers(parts, "parts")
+        return Chain._adopt(lib.ctn_chain_shard, self._handle.pointer, int64s(numbers), len(numbers))
 
     def gradient(self, **options: Any) -> Gradient:
         """The gradient as chains: `catenary.gradient(chain, ...)`."""
@@ -234,7 +235,7 @@ class Chain:
         """
         from catenary.executable import run_reference
 
-        return run_reference(self, arguments, named, threads)
+        return run_reference(self, arguments, named, integer(threads, "threads", hi=INT32))
 
     def __str__(self) -> str:
         return self.text
@@ -261,11 +262,15 @@ class Chain:
         align: int,
         packed: bool,
     ) -> Tensor:
-        dims = tuple(_native.SYMBOL if n is symbol else int(n) for n in shape)
-        if strides is not None and len(strides) != len(dims):
+        who = f"parameter '{name}'"
+        dims = tuple(
+            _native.SYMBOL if n is symbol else integer(n, f"size {i} of {who}")
+            for i, n in enumerate(items(shape, f"the shape of {who}"))
+        )
+        steps = None if strides is None else integers(strides, f"the strides of {who}")
+        if steps is not None and len(steps) != len(dims):
             raise ArgumentError(
-                f"parameter '{name}' has {len(strides)} strides and {len(dims)} dimensions: "
-                "give one stride per dimension"
+                f"parameter '{name}' has {len(steps)} strides and {len(dims)} dimensions: give one stride per dimension"
             )
         parameter = _native.Parameter(
             name=encode(name),
@@ -273,20 +278,21 @@ class Chain:
             dtype=DType.of(dtype),
             rank=len(dims),
             dims=int64s(dims),
-            strides=None if strides is None else int64s(strides),
-            align=align,
-            packed=packed,
+            strides=None if steps is None else int64s(steps),
+            align=integer(align, f"align of {who}"),
+            packed=flag(packed, f"packed of {who}"),
         )
         return self._value(len(dims), lib.ctn_chain_parameter, ctypes.byref(parameter))
 
     def _output(self, value: Tensor, dtype: Any, strides: Sequence[int] | None, align: int, in_place: int) -> None:
         self._check_own(value)
+        steps = () if strides is None else integers(strides, "the strides of the output")
         output = _native.Output(
             value=value.value,
             dtype=DType.of(dtype),
-            num_strides=len(strides or ()),
-            strides=int64s(strides or ()),
-            align=align,
+            num_strides=len(steps),
+            strides=int64s(steps),
+            align=integer(align, "align of the output"),
             in_place=in_place,
         )
         self._facts = None

@@ -15,7 +15,7 @@ from typing import Any
 
 from catenary import _native
 from catenary._native import lib
-from catenary.arguments import encode
+from catenary.arguments import INT32, encode, integer, shown
 from catenary.chain import Chain
 from catenary.compiled import Compiled, Plan, make_plan
 from catenary.device import device_count, is_simulator, use_simulator
@@ -88,14 +88,14 @@ class Engine:
             line_info=line_info,
             allow_spills=allow_spills,
             unfused=unfused,
-            split_k=split_k,
+            split_k=integer(split_k, "split_k", hi=INT32),
             force_tile=encode(force_tile),
             trace_file=encode(os.fspath(trace_file)),
             jit=_choice("jit", "off" if strict else jit, _JIT),
             helper=_choice("helper", helper, _HELPER),
             helper_program=encode(helper_program),
-            helper_memory_bytes=helper_memory_bytes,
-            helper_seconds=helper_seconds,
+            helper_memory_bytes=integer(helper_memory_bytes, "helper_memory_bytes"),
+            helper_seconds=integer(helper_seconds, "helper_seconds", hi=INT32),
         )
         if self._warn is not None:
             self._options["warn"] = self._warn
@@ -161,7 +161,7 @@ class Engine:
 
     def add_pack(self, pack: Pack | str | os.PathLike[str], priority: int = 0) -> None:
         """From now on the pack is asked before a chain is compiled; a higher priority is asked first."""
-        opened = pack if isinstance(pack, Pack) else Pack(pack)
+        opened, priority = pack if isinstance(pack, Pack) else Pack(pack), integer(priority, "priority", hi=INT32)
         with self._lock:
             for handle in self._handles.values():
                 check(lib.ctn_engine_add_pack(handle.pointer, opened._handle.pointer, priority))
@@ -174,7 +174,8 @@ class Engine:
 
     def _on_device(self, device: int | None) -> tuple[Handle, int]:
         simulator = self._choose_device()
-        return self._handle(_SIMULATOR if simulator else _CUDA), (self._device or 0) if device is None else device
+        number = (self._device or 0) if device is None else integer(device, "device", 0, INT32)
+        return self._handle(_SIMULATOR if simulator else _CUDA), number
 
     def _choose_device(self) -> bool:
         """Whether the simulator is the device; opens the driver, or goes on without a GPU where that is allowed."""
@@ -215,13 +216,13 @@ class Engine:
 
 
 def _device_number(device: str | int | None) -> int | None:
-    if device is None or device == "sim":
+    if device is None or (isinstance(device, str) and device == "sim"):
         return None
-    if isinstance(device, int) and device >= 0:
-        return device
-    match = re.fullmatch(r"cuda(?::(\d+))?", str(device))
+    if not isinstance(device, (str, bool)) and hasattr(device, "__index__"):
+        return integer(device, "device", 0, INT32)
+    match = re.fullmatch(r"cuda(?::([0-9]{1,9}))?", str(device))  # torch.device too
     if match is None:
-        raise ArgumentError(f"device is {device!r}: use 'cuda', 'cuda:1', 1 or 'sim'")
+        raise ArgumentError(f"device is {shown(device)}: use 'cuda', 'cuda:1', 1 or 'sim'")
     return int(match[1] or 0)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from catenary import _native
 from catenary._native import lib
-from catenary.arguments import encode
+from catenary.arguments import encode, integer
 from catenary.chain import Chain
 from catenary.errors import ArgumentError, Handle, check, result
 from catenary.operand import DType, Symbol, dims_of
@@ -138,7 +138,7 @@ def gradient(
         num_outputs=len(outputs),
         recompute=kind,
         save_f32=save_f32,
-        save_budget=save_budget,
+        save_budget=integer(save_budget, "save_budget"),
         f32_weights=f32_weights,
         accumulate=accumulate,
     )

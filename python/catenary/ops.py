@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from catenary import _native
 from catenary._native import lib
-from catenary.arguments import encode, optional
+from catenary.arguments import encode, integer, optional
 from catenary.chain import Tensor, chain_of, elementwise
 from catenary.operand import DType
 
@@ -83,8 +83,8 @@ def dequant(
         q.value,
         scale.value,
         -1 if zero is None else zero.value,
-        block_rows,
-        block_columns,
+        integer(block_rows, "block_rows"),
+        integer(block_columns, "block_columns"),
         optional(name),
     )
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from catenary import _native
 from catenary._native import JSON, lib
-from catenary.arguments import encode
+from catenary.arguments import encode, integer, shown
 from catenary.chain import Chain
 from catenary.compiled import Compiled
 from catenary.errors import Handle, check, result, text
@@ -71,8 +71,9 @@ class Pack:
         return result(ctypes.c_size_t, lib.ctn_pack_entry_count, self._handle.pointer)
 
     def __getitem__(self, index: int) -> PackEntry:
+        index = integer(index, "index")
         if not 0 <= index < len(self):
-            raise IndexError(f"index is {index}, and the pack has {len(self)} entries")
+            raise IndexError(f"index is {shown(index)}, and the pack has {len(self)} entries")
         facts = _native.PackEntryInfo()
         check(lib.ctn_pack_entry(self._handle.pointer, index, ctypes.byref(facts)))
         return PackEntry(
@@ -92,7 +93,7 @@ class Pack:
 
     def compiled(self, index: int) -> Compiled:
         """The compiled chain of an entry, for `Engine.load`."""
-        return Compiled(lib.ctn_pack_compiled, self._handle.pointer, index)
+        return Compiled(lib.ctn_pack_compiled, self._handle.pointer, integer(index, "index", lo=0))
 
     def find(self, chain: Chain, target: str) -> Compiled:
         """The entry for a chain. PackError names the nearest entry and what differs."""

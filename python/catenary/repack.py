@@ -12,6 +12,7 @@ from typing import Any
 
 from catenary import _native
 from catenary._native import lib
+from catenary.arguments import integer
 from catenary.arrays import View, is_bytes, is_contiguous, view
 from catenary.errors import ArgumentError, check, result
 from catenary.operand import DType
@@ -46,7 +47,9 @@ class WeightFormat(enum.IntEnum):
 
 def packed_bytes(dtype: Any, rows: int, columns: int) -> int:
     """Bytes of a packed weight [rows, columns] of i8, i4 or u4, padding included."""
-    return result(ctypes.c_int64, lib.ctn_packed_bytes, DType.of(dtype), rows, columns)
+    return result(
+        ctypes.c_int64, lib.ctn_packed_bytes, DType.of(dtype), integer(rows, "rows"), integer(columns, "columns")
+    )
 
 
 def repack(weight: Any, format: Any, dtype: Any, columns: int | None = None) -> Any:
@@ -65,6 +68,7 @@ def repack(weight: Any, format: Any, dtype: Any, columns: int | None = None) -> 
     source = _host(weight, "weight", kind != WeightFormat.plain)
     rows, k = _sizes(kind, wanted, source)
     if columns is not None:
+        columns = integer(columns, "columns")
         if kind != WeightFormat.plain or wanted.bits == 8 or (columns + 1) // 2 != source.shape[1]:
             raise ArgumentError(f"columns is {columns}, and the weight has {k}: leave it out, unless it is {k - 1}")
         k = columns
@@ -90,7 +94,7 @@ def repack_zeros(zeros: Any, format: Any, dtype: Any, rows: int) -> Any:
     """
     import numpy
 
-    kind, wanted = WeightFormat.of(format), _integer(dtype)
+    kind, wanted, rows = WeightFormat.of(format), _integer(dtype), integer(rows, "rows", lo=0)
     source = _host(zeros, "zeros", kind != WeightFormat.plain)
     by_rows = kind in (WeightFormat.plain, WeightFormat.compressed_tensors)
     groups = source.shape[1 if by_rows else 0]
