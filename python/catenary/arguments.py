@@ -79,6 +79,11 @@ def is_number(value: Any) -> bool:
     return tuple(getattr(value, "shape", ())) == ()
 
 
+def names(values: Any, who: str) -> list[bytes]:
+    """Several names; a str is one."""
+    return [encode(name) for name in ([values] if isinstance(values, str) else items(values, who))]
+
+
 def flag(value: Any, who: str) -> bool:
     """True or False, of Python or numpy, or 1 or 0."""
     if isinstance(value, (bool, int)) or type(value).__name__ in ("bool", "bool_"):
@@ -92,6 +97,11 @@ def instance(value: Any, kind: type[Kind], who: str) -> Kind:
     if not isinstance(value, kind):
         raise ArgumentError(f"{who} is {shown(value)}, of type {type(value).__name__}: pass a catenary.{kind.__name__}")
     return value
+
+
+def instance_or_none(value: Any, kind: type[Kind], who: str) -> Kind | None:
+    """The same, or None."""
+    return None if value is None else instance(value, kind, who)
 
 
 def encode(text: Any) -> bytes:
@@ -117,7 +127,7 @@ def optional(name: str | None) -> bytes | None:
     return None if name is None or name == "" else encode(name)
 
 
-def path(value: Any, who: str) -> bytes:
+def file_path(value: Any, who: str) -> bytes:
     """The path of a file or folder for the C ABI."""
     try:
         data = os.fsencode(value)

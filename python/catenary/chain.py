@@ -15,7 +15,21 @@ from typing import TYPE_CHECKING, Any
 
 from catenary import _native
 from catenary._native import lib
-from catenary.arguments import INT32, encode, flag, int64s, integer, integers, is_number, items, number, optional, shown
+from catenary.arguments import (
+    INT32,
+    encode,
+    flag,
+    instance,
+    int64s,
+    integer,
+    integers,
+    is_number,
+    items,
+    number,
+    optional,
+    shown,
+    utf8,
+)
 from catenary.errors import ArgumentError, Handle, check, result, text
 from catenary.operand import DType, Operand, Role, Symbol, SymbolRange, dims_of, symbol
 
@@ -38,11 +52,16 @@ class Tensor:
 
     def labeled(self, labels: str) -> Tensor:
         """With a label per dimension, to broadcast by label: `y.labeled("mn") * s.labeled("m")`."""
+        encode(labels)
         return Tensor(self.chain, self.value, self.rank, labels)
 
     def __matmul__(self, labels: str) -> Tensor:
         """`s @ "m"`, as in chain text: `labeled`."""
-        return self.labeled(labels) if isinstance(labels, str) else NotImplemented
+        if not isinstance(labels, str):
+            raise ArgumentError(
+                f"{shown(labels)} is {type(labels).__name__}: give labels after @, or use linear or contract"
+            )
+        return self.labeled(labels)
 
     def __neg__(self) -> Tensor:
         return elementwise("neg", self)
@@ -108,7 +127,7 @@ class Chain:
     @classmethod
     def parse(cls, text: str) -> Chain:
         """From chain text. ParseError.line and .column say where a mistake is."""
-        data = text.encode()
+        data = utf8(text)
         return cls._adopt(lib.ctn_chain_parse, data, len(data))
 
     def symbol(self, name: str, lo: int, hi: int) -> Symbol:
@@ -163,7 +182,7 @@ class Chain:
 
     def output_in_place(self, value: Tensor, dtype: Any, input: Tensor) -> None:
         """The same in place of `input`, of that dtype and the value's shape: `x += f(x)`."""
-        self._check_own(input)
+        self._check_own(input, "the input")
         self._output(value, dtype, None, 0, input.value + 1)
 
     def verify(self) -> None:
@@ -263,6 +282,7 @@ class Chain:
         packed: bool,
     ) -> Tensor:
         who = f"parameter '{name}'"
+        label = encode(name)
         dims = tuple(
             _native.SYMBOL if n is symbol else integer(n, f"size {i} of {who}")
             for i, n in enumerate(items(shape, f"the shape of {who}"))
@@ -273,7 +293,7 @@ class Chain:
                 f"parameter '{name}' has {len(steps)} strides and {len(dims)} dimensions: give one stride per dimension"
             )
         parameter = _native.Parameter(
-            name=encode(name),
+            name=label,
             role=role,
             dtype=DType.of(dtype),
             rank=len(dims),
@@ -285,7 +305,7 @@ class Chain:
         return self._value(len(dims), lib.ctn_chain_parameter, ctypes.byref(parameter))
 
     def _output(self, value: Tensor, dtype: Any, strides: Sequence[int] | None, align: int, in_place: int) -> None:
-        self._check_own(value)
+        self._check_own(value, "the output")
         steps = () if strides is None else integers(strides, "the strides of the output")
         output = _native.Output(
             value=value.value,
@@ -298,8 +318,8 @@ class Chain:
         self._facts = None
         check(lib.ctn_chain_return(self._handle.pointer, ctypes.byref(output)))
 
-    def _check_own(self, value: Tensor) -> None:
-        if value.chain is not self:
+    def _check_own(self, value: Tensor, who: str) -> None:
+        if instance(value, Tensor, who).chain is not self:
             raise ArgumentError(
                 f"value {value.value} belongs to chain '{value.chain.name}', not to '{self.name}': "
                 "return a value of this chain"
@@ -370,6 +390,7 @@ def elementwise(op: str, *operands: Tensor | float, attributes: Sequence[float] 
     """
     chain = chain_of(*operands)
     numbers = [number(value, f"attribute {i} of {op}") for i, value in enumerate(attributes)]
+    words = encode(op), optional(name)
     given = [operand if isinstance(operand, Tensor) else number(operand, "an operand") for operand in operands]
     values = [operand if isinstance(operand, Tensor) else chain.constant(operand) for operand in given]
     named = [_native.Use(v.value, None if v.labels is None else encode(v.labels)) for v in values]
@@ -377,12 +398,12 @@ def elementwise(op: str, *operands: Tensor | float, attributes: Sequence[float] 
     return chain._value(
         max((v.rank for v in values), default=0),
         lib.ctn_chain_elementwise,
-        encode(op),
+        words[0],
         uses,
         len(values),
         (ctypes.c_double * len(numbers))(*numbers),
         len(numbers),
-        optional(name),
+        words[1],
     )
 
 

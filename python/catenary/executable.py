@@ -108,7 +108,10 @@ class Executable:
         """
         self._keep()
         size = integer(symbol, "symbol")
-        self._launch(stream, tensors, scalars, size, workspace, allow_pdl, disable_pdl)
+        try:
+            self._launch(stream, tensors, scalars, size, workspace, allow_pdl, disable_pdl)
+        except TypeError as error:  # ctypes, before anything is launched
+            raise ArgumentError(f"a launch takes addresses as int and scalars as float: {error}") from None
 
     def _workspace(self, stream: int) -> _Workspace:
         key = (stream, threading.get_ident() if stream == PER_THREAD_STREAM else 0)
