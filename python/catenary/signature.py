@@ -126,7 +126,7 @@ class Signature:
     def _check_bytes(who: str, operand: Operand, found: View) -> None:
         shape = operand.bytes_shape()
         kind = "packed" if operand.packed else "two elements a byte"
-        source = ", as catenary.repack returns it" if operand.packed else ""
+        source = f", as catenary.repack returns it for a weight {list(operand.shape)}" if operand.packed else ""
         if not is_bytes(found) or found.shape != shape:
             raise ArgumentError(
                 f"{who} has dtype {found.dtype_name} and shape {list(found.shape)}, and the chain takes "
