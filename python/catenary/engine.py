@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import ctypes
 import functools
@@ -27,6 +28,7 @@ _CACHE = {"rw": 0, "ro": 1, "off": 2}
 _JIT = {None: 0, "auto": 1, "warn": 2, "off": 3}
 _HELPER = {None: 0, "off": 1, "preferred": 2, "required": 3}
 _LEVELS = {"off": 0, "warn": 1, "info": 2, "debug": 3}
+_LEVEL_NAMES = {number: name for name, number in _LEVELS.items()}
 _LOGGING = {1: logging.WARNING, 2: logging.INFO, 3: logging.DEBUG}
 _SIMULATOR = 2  # CTN_BACKEND_SIMULATOR
 _CUDA = 1
@@ -52,6 +54,12 @@ class Engine:
         unfused: one kernel per operation, for comparison.
         split_k: CTAs that divide K, 1 to 16; 0: the cost model chooses.
         force_tile: a tile's name as explain prints it.
+        batch_invariant: the bits of a row depend neither on the number of rows nor on other rows. Sums of products
+            have one order for every M, and small M has no kernels of its own: it is slower.
+        nvrtc_build: the build of NVRTC that kernels of the cache are of, as `catenary doctor` prints it,
+            "nvrtc 13.0.88 CL-36424714". NVRTC is then opened only for a kernel that is not in the cache, and another
+            build is a CompileError. "": CATENARY_NVRTC_BUILD, else NVRTC is opened to ask for its build. Without effect
+            in the simulator.
         helper: where NVRTC runs: "off": in this process; "preferred", "required": in a helper process; None: as
             CATENARY_HELPER says, else "off".
         helper_program, helper_memory_bytes, helper_seconds: the helper's program and limits; "" and 0: defaults.
@@ -73,6 +81,8 @@ class Engine:
         unfused: bool = False,
         split_k: int = 0,
         force_tile: str = "",
+        batch_invariant: bool = False,
+        nvrtc_build: str = "",
         helper: str | None = None,
         helper_program: str | os.PathLike[str] = "",
         helper_memory_bytes: int = 0,
@@ -80,10 +90,9 @@ class Engine:
         warn: Callable[[str], None] | None = None,
     ):
         self._device = _device_number(device)
-        # The library may call it from a thread of its own while a handle of this engine exists.
         if warn is not None and not callable(warn):
             raise ArgumentError(f"warn is {shown(warn)}: pass a function that takes one line")
-        self._warn = _native.WarnCallback(lambda user, line: warn(line.decode(errors="replace"))) if warn else None
+        self._warn = _warn_once(warn) if warn else None
         self._options = dict(
             cache_directory=file_path("" if cache_directory is None else cache_directory, "cache_directory"),
             cache_mode=_choice("cache", cache, _CACHE),
@@ -92,6 +101,8 @@ class Engine:
             unfused=flag(unfused, "unfused"),
             split_k=integer(split_k, "split_k", hi=INT32),
             force_tile=encode(force_tile),
+            batch_invariant=flag(batch_invariant, "batch_invariant"),
+            nvrtc_build=encode(nvrtc_build),
             trace_file=file_path(trace_file, "trace_file"),
             jit=_choice("jit", "off" if flag(strict, "strict") else jit, _JIT),
             helper=_choice("helper", helper, _HELPER),
@@ -216,6 +227,7 @@ class Engine:
                     find_nvrtc()
                 options = _native.EngineOptions(**self._options, backend=backend)
                 handle = Handle(lib.ctn_engine_destroy, lib.ctn_engine_create, ctypes.byref(options))
+                handle.keeps = self._warn
                 for pack, priority in self._packs:
                     check(lib.ctn_engine_add_pack(handle.pointer, pack._handle.pointer, priority))
                 self._handles[backend] = handle
@@ -231,6 +243,18 @@ def _device_number(device: str | int | None) -> int | None:
     if match is None:
         raise ArgumentError(f"device is {shown(device)}: use 'cuda', 'cuda:1', 1 or 'sim'")
     return int(match[1] or 0)
+
+
+def _warn_once(warn: Callable[[str], None]) -> Any:
+    """The library's function for the handles of an engine, of which each would say the same."""
+    said: set[bytes] = set()
+
+    def send(user: Any, line: bytes) -> None:
+        if line not in said:
+            said.add(line)
+            warn(line.decode(errors="replace"))
+
+    return _native.WarnCallback(send)
 
 
 def _choice(name: str, value: Any, choices: dict[Any, int]) -> int:
@@ -273,32 +297,43 @@ def find_nvrtc() -> None:
             logger.debug("cuda.pathfinder found no NVRTC: %s", error)
 
 
-_log_callback: Any = None
+# Where lines go; None: logging. The library has one function for all, which is never freed while it may call it.
+_log_target: Callable[[str, str], None] | None = None
+_log_is_sent = False
+
+
+@_native.LogCallback
+def _log(user: Any, at: int, line: bytes) -> None:
+    words, target = line.decode(errors="replace"), _log_target
+    if target is not None:
+        target(_LEVEL_NAMES[at], words)
+    else:
+        logger.log(_LOGGING[at], "%s", words)
 
 
 def set_log(callback: Callable[[str, str], None] | None = None, level: str = "info") -> None:
     """Sends what the library does to `callback(level, line)`, or to `logging.getLogger("catenary")` for None.
 
     Args:
-        callback: one call at a time, from any thread; what it raises is printed and dropped.
+        callback: one call at a time, from any thread, until the interpreter ends; what it raises is printed and
+            dropped.
         level: "warn", "info" or "debug"; "off" logs nothing.
     """
-    global _log_callback
+    global _log_target, _log_is_sent
     number = _choice("level", level, _LEVELS)
-    names = {value: name for name, value in _LEVELS.items()}
-
-    def send(user: Any, at: int, line: bytes) -> None:
-        words = line.decode(errors="replace")
-        if callback is not None:
-            callback(names[at], words)
-        else:
-            logger.log(_LOGGING[at], "%s", words)
-
-    made = _native.LogCallback(send)
-    check(lib.ctn_set_log(made, None, number))
-    _log_callback = made  # the one before is not called again
+    _log_target, _log_is_sent = callback, True
+    check(lib.ctn_set_log(_log, None, number))  # on return the one before is not called again
 
 
 def reset_log() -> None:
     """The log as CATENARY_LOG says, to stderr."""
+    global _log_target, _log_is_sent
     lib.ctn_reset_log()
+    _log_target, _log_is_sent = None, False
+
+
+@atexit.register
+def _end_log() -> None:
+    # A thread of the library, or what runs at the end of the process, may log after the interpreter has ended.
+    if _log_is_sent:
+        lib.ctn_set_log(None, None, _LEVELS["off"])

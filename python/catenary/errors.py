@@ -131,13 +131,17 @@ def text(function, *arguments) -> str:
 
 
 class Handle:
-    """Owns a handle of the C ABI and destroys it when it is collected."""
+    """Owns a handle of the C ABI and destroys it when it is collected.
 
-    __slots__ = ("_destroy", "pointer")
+    `keeps`: what the library uses until then, such as a function that it calls.
+    """
+
+    __slots__ = ("_destroy", "keeps", "pointer")
     live: ClassVar[set[int]] = set()  # of this process, for tests of leaks
 
     def __init__(self, destroy, function, *arguments):
         self.pointer = None
+        self.keeps = None
         self._destroy = destroy
         self.pointer = result(ctypes.c_void_p, function, *arguments)
         Handle.live.add(self.pointer)

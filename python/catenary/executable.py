@@ -182,7 +182,7 @@ class _Call:
         )
         self.library = first.library if first else ""
         self.host = first is not None and not first.on_device
-        self.ended: set[int | None] = set()  # streams of producers that were waited for
+        self.ended: set[int] = set()  # streams of producers that were waited for
         self.turn: Any = contextlib.nullcontext()
         self.staged: list[tuple[View, Memory, bool]] = []  # host arrays, their copy, whether it is copied back
 

@@ -11,6 +11,13 @@ import catenary as ctn
 from catenary import dlpack
 from catenary._native import lib
 
+
+@pytest.fixture(autouse=True)
+def device(engine):
+    """Chosen before the first Array is made: the simulator where there is no GPU."""
+    return engine.device
+
+
 SOURCES = {
     "backwards": lambda a: a[::-1],
     "columns backwards": lambda a: a[:, ::-1],

@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Engines: options, the device of a process, plans and kernels, packs and the strict mode, the log."""
 
+import gc
+import inspect
 import json
+import weakref
 
 import pytest
 from conftest import Meeting, in_threads, make_linear, run_python
 
 import catenary as ctn
+from catenary import _native
+from catenary._native import lib
 
 
 def test_prepare_returns_one_executable_per_chain(engine):
@@ -58,6 +63,43 @@ def test_unfused_and_forced_plans():
     chain = make_linear()
     fused, unfused = (len(ctn.Engine(unfused=u).explain(chain).data["buckets"][0]["kernels"]) for u in (False, True))
     assert fused == 1 < unfused
+
+
+def test_every_option_of_the_c_abi_has_an_argument():
+    names = {name for name, _ in _native.EngineOptions._fields_} - {"struct_size", "user", "backend", "cache_mode"}
+    assert names <= inspect.signature(ctn.Engine).parameters.keys()
+
+
+ROWS = """chain rows[M in 1..64](input x: f16[M, 512], weight w: f16[1024, 512]) {
+  y = contract "mk,nk->mn"(x, w) return y: f16
+}"""
+
+
+def test_batch_invariant_plans():
+    chain = ctn.Chain.parse(ROWS)
+    invariant = ctn.Engine(batch_invariant=True).explain(chain)
+    assert "one order of K for every M" in " ".join(invariant.split()) and "skinny" not in str(invariant)
+    assert "skinny" in str(ctn.Engine().explain(chain))
+    word = ctn.Chain.parse(ROWS.replace("](", "] batch_invariant (", 1))
+    plans = [engine.explain(word).data["buckets"] for engine in (ctn.Engine(), ctn.Engine(batch_invariant=True))]
+    assert plans[0] == plans[1] == invariant.data["buckets"]
+
+
+def test_a_pinned_build_of_nvrtc():
+    code = """
+import catenary as ctn
+for build in ("nvrtc 0.0.0 CL-0", ""):
+    engine = ctn.Engine(cache="off", nvrtc_build=build)
+    try:
+        engine.compile(ctn.Chain.parse('chain c(input x: f32[4]) { y = relu(x) return y: f32 }'), "sm_90a")
+    except ctn.CompileError as error:
+        print(error.code, error)
+"""
+    pinned, *none = run_python(code, CATENARY_DEVICE="", CATENARY_NVRTC_BUILD="").splitlines()
+    assert pinned.startswith("nvrtc_missing ")
+    if none:
+        pytest.skip("there is no NVRTC that could be of another build")
+    assert "pinned to nvrtc 0.0.0 CL-0" in pinned
 
 
 def test_a_target_that_is_none():
@@ -153,7 +195,24 @@ def test_warnings_go_to_the_engine_s_function(tmp_path):
     (tmp_path / "file").write_text("")
     engine = ctn.Engine(cache_directory=tmp_path / "file" / "cache", warn=lines.append)
     engine.prepare(make_linear(n=64))
+    for backend in (1, 2):  # both are open where the process goes on without a GPU
+        engine._handle(backend)
     assert len(lines) == 1 and "cache" in lines[0]
+
+
+def test_the_function_of_warnings_lives_as_long_as_the_handle(monkeypatch):
+    alive = []
+
+    def destroy(pointer, plain=lib.ctn_engine_destroy):
+        alive.append(function() is not None)
+        plain(pointer)
+
+    monkeypatch.setattr(lib, "ctn_engine_destroy", destroy)
+    engine = ctn.Engine(warn=print)
+    function = weakref.ref(engine._warn)
+    del engine
+    gc.collect()
+    assert alive == [True] and function() is None
 
 
 NO_GPU = "import catenary as ctn; chain = ctn.Chain.parse('chain c(input x: f32[4]) { y = relu(x) return y: f32 }');"

@@ -82,6 +82,21 @@ ctn.set_log(lambda level, line: None)
     assert run_python(code) == ""
 
 
+def test_what_logs_after_the_interpreter_has_ended():
+    code = """
+import ctypes, catenary as ctn
+from catenary._native import lib
+ctn.set_log(lambda level, line: print(level), "debug")
+libc = ctypes.CDLL(None)
+libc.malloc.restype = ctypes.c_void_p
+# exit() calls it with the status, 0, for options, and with a place for the engine: that logs its cache.
+libc.on_exit(lib.ctn_engine_create, ctypes.c_void_p(libc.malloc(8)))
+lib.ctn_engine_create(None, ctypes.c_void_p(libc.malloc(8)))
+print("end")
+"""
+    assert run_python(code).split() == ["debug", "end"]
+
+
 def test_the_command_runs():
     def command(*words):
         return subprocess.run([sys.executable, "-m", "catenary", *words], capture_output=True, text=True)
