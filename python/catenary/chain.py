@@ -15,8 +15,23 @@ from typing import TYPE_CHECKING, Any
 
 from catenary import _native
 from catenary._native import lib
+from catenary.arguments import (
+    INT32,
+    encode,
+    flag,
+    instance,
+    int64s,
+    integer,
+    integers,
+    is_number,
+    items,
+    number,
+    optional,
+    shown,
+    utf8,
+)
 from catenary.errors import ArgumentError, Handle, check, result, text
-from catenary.operand import DType, Operand, Role, Symbol, SymbolRange, symbol
+from catenary.operand import DType, Operand, Role, Symbol, SymbolRange, dims_of, symbol
 
 if TYPE_CHECKING:
     from catenary.compiled import Plan
@@ -37,11 +52,16 @@ class Tensor:
 
     def labeled(self, labels: str) -> Tensor:
         """With a label per dimension, to broadcast by label: `y.labeled("mn") * s.labeled("m")`."""
+        encode(labels)
         return Tensor(self.chain, self.value, self.rank, labels)
 
     def __matmul__(self, labels: str) -> Tensor:
         """`s @ "m"`, as in chain text: `labeled`."""
-        return self.labeled(labels) if isinstance(labels, str) else NotImplemented
+        if not isinstance(labels, str):
+            raise ArgumentError(
+                f"{shown(labels)} is {type(labels).__name__}: give labels after @, or use linear or contract"
+            )
+        return self.labeled(labels)
 
     def __neg__(self) -> Tensor:
         return elementwise("neg", self)
@@ -107,20 +127,21 @@ class Chain:
     @classmethod
     def parse(cls, text: str) -> Chain:
         """From chain text. ParseError.line and .column say where a mistake is."""
-        data = text.encode()
+        data = utf8(text)
         return cls._adopt(lib.ctn_chain_parse, data, len(data))
 
     def symbol(self, name: str, lo: int, hi: int) -> Symbol:
         """Declares the symbolic size, lo <= name <= hi, before the first shape with it. Returns it for shapes."""
         self._facts = None
-        check(lib.ctn_chain_symbol(self._handle.pointer, encode(name), lo, hi))
+        bounds = integer(lo, f"the lower bound of symbol '{name}'"), integer(hi, f"the upper bound of symbol '{name}'")
+        check(lib.ctn_chain_symbol(self._handle.pointer, encode(name), *bounds))
         return symbol
 
     def input(
         self,
         name: str,
         dtype: Any,
-        shape: Sequence[int],
+        shape: Sequence[int | Symbol],
         strides: Sequence[int] | None = None,
         align: int = 0,
         packed: bool = False,
@@ -139,7 +160,7 @@ class Chain:
         self,
         name: str,
         dtype: Any,
-        shape: Sequence[int],
+        shape: Sequence[int | Symbol],
         strides: Sequence[int] | None = None,
         align: int = 0,
         packed: bool = False,
@@ -151,9 +172,9 @@ class Chain:
         """One float, passed by value to a launch."""
         return self._parameter(Role.scalar, name, DType.f32, (), None, 0, False)
 
-    def constant(self, number: float, name: str = "") -> Tensor:
+    def constant(self, value: float, name: str = "") -> Tensor:
         """A number, finite in f32."""
-        return self._value(0, lib.ctn_chain_constant, number, optional(name))
+        return self._value(0, lib.ctn_chain_constant, number(value, "the constant"), optional(name))
 
     def output(self, value: Tensor, dtype: Any, strides: Sequence[int] | None = None, align: int = 0) -> None:
         """Makes `value`, rounded to `dtype`, the next output. Strides and align as for `input`."""
@@ -161,7 +182,7 @@ class Chain:
 
     def output_in_place(self, value: Tensor, dtype: Any, input: Tensor) -> None:
         """The same in place of `input`, of that dtype and the value's shape: `x += f(x)`."""
-        self._check_own(input)
+        self._check_own(input, "the input")
         self._output(value, dtype, None, 0, input.value + 1)
 
     def verify(self) -> None:
@@ -211,7 +232,8 @@ class Chain:
     def shard(self, parts: Sequence[int]) -> Chain:
         """The chain of one device where factor f is divided into parts[f] equal parts. ArgumentError: it has no such
         parts."""
-        return Chain._adopt(lib.ctn_chain_shard, self._handle.pointer, int64s(parts), len(parts))
+        numbers = integers(parts, "parts")
+        return Chain._adopt(lib.ctn_chain_shard, self._handle.pointer, int64s(numbers), len(numbers))
 
     def gradient(self, **options: Any) -> Gradient:
         """The gradient as chains: `catenary.gradient(chain, ...)`."""
@@ -232,7 +254,7 @@ class Chain:
         """
         from catenary.executable import run_reference
 
-        return run_reference(self, arguments, named, threads)
+        return run_reference(self, arguments, named, integer(threads, "threads", hi=INT32))
 
     def __str__(self) -> str:
         return self.text
@@ -254,44 +276,50 @@ class Chain:
         role: Role,
         name: str,
         dtype: Any,
-        shape: Sequence[int],
+        shape: Sequence[int | Symbol],
         strides: Sequence[int] | None,
         align: int,
         packed: bool,
     ) -> Tensor:
-        dims = tuple(int(n) for n in shape)
-        if strides is not None and len(strides) != len(dims):
+        who = f"parameter '{name}'"
+        label = encode(name)
+        dims = tuple(
+            _native.SYMBOL if n is symbol else integer(n, f"size {i} of {who}")
+            for i, n in enumerate(items(shape, f"the shape of {who}"))
+        )
+        steps = None if strides is None else integers(strides, f"the strides of {who}")
+        if steps is not None and len(steps) != len(dims):
             raise ArgumentError(
-                f"parameter '{name}' has {len(strides)} strides and {len(dims)} dimensions: "
-                "give one stride per dimension"
+                f"parameter '{name}' has {len(steps)} strides and {len(dims)} dimensions: give one stride per dimension"
             )
         parameter = _native.Parameter(
-            name=encode(name),
+            name=label,
             role=role,
             dtype=DType.of(dtype),
             rank=len(dims),
             dims=int64s(dims),
-            strides=None if strides is None else int64s(strides),
-            align=align,
-            packed=packed,
+            strides=None if steps is None else int64s(steps),
+            align=integer(align, f"align of {who}"),
+            packed=flag(packed, f"packed of {who}"),
         )
         return self._value(len(dims), lib.ctn_chain_parameter, ctypes.byref(parameter))
 
     def _output(self, value: Tensor, dtype: Any, strides: Sequence[int] | None, align: int, in_place: int) -> None:
-        self._check_own(value)
+        self._check_own(value, "the output")
+        steps = () if strides is None else integers(strides, "the strides of the output")
         output = _native.Output(
             value=value.value,
             dtype=DType.of(dtype),
-            num_strides=len(strides or ()),
-            strides=int64s(strides or ()),
-            align=align,
+            num_strides=len(steps),
+            strides=int64s(steps),
+            align=integer(align, "align of the output"),
             in_place=in_place,
         )
         self._facts = None
         check(lib.ctn_chain_return(self._handle.pointer, ctypes.byref(output)))
 
-    def _check_own(self, value: Tensor) -> None:
-        if value.chain is not self:
+    def _check_own(self, value: Tensor, who: str) -> None:
+        if instance(value, Tensor, who).chain is not self:
             raise ArgumentError(
                 f"value {value.value} belongs to chain '{value.chain.name}', not to '{self.name}': "
                 "return a value of this chain"
@@ -339,38 +367,18 @@ class _Facts:
     def _operand(handle: Handle, index: int) -> Operand:
         facts = _native.Operand()
         check(lib.ctn_operands_get(handle.pointer, index, ctypes.byref(facts)))
-        shape = tuple(symbol if n == _native.SYMBOL else n for n in facts.dims[: facts.rank])
         return Operand(
             facts.name.decode(),
             bool(facts.is_output),
             Role(facts.role),
             DType(facts.dtype),
-            shape,
+            dims_of(facts.dims[: facts.rank]),
             tuple(facts.strides[: facts.rank]),
             facts.align,
             facts.bytes,
             facts.in_place - 1 if facts.in_place else None,
             bool(facts.packed),
         )
-
-
-def encode(text: str) -> bytes:
-    """Text for the C ABI, where it ends at its first zero byte."""
-    if not isinstance(text, str):
-        raise ArgumentError(f"{text!r} is {type(text).__name__}: use str")
-    if "\0" in text:
-        raise ArgumentError(f"{text!r} contains a zero byte: remove it")
-    return text.encode()
-
-
-def optional(name: str) -> bytes | None:
-    """`name` for the C ABI; null for ""."""
-    return encode(name) if name else None
-
-
-def int64s(numbers: Sequence[int]) -> Any:
-    """An array of the C ABI."""
-    return (ctypes.c_int64 * len(numbers))(*numbers)
 
 
 def elementwise(op: str, *operands: Tensor | float, attributes: Sequence[float] = (), name: str = "") -> Tensor:
@@ -381,28 +389,30 @@ def elementwise(op: str, *operands: Tensor | float, attributes: Sequence[float] 
         name: of the value; "": "t<number>".
     """
     chain = chain_of(*operands)
-    values = [operand if isinstance(operand, Tensor) else chain.constant(operand) for operand in operands]
+    numbers = [number(value, f"attribute {i} of {op}") for i, value in enumerate(attributes)]
+    words = encode(op), optional(name)
+    given = [operand if isinstance(operand, Tensor) else number(operand, "an operand") for operand in operands]
+    values = [operand if isinstance(operand, Tensor) else chain.constant(operand) for operand in given]
     named = [_native.Use(v.value, None if v.labels is None else encode(v.labels)) for v in values]
     uses = (_native.Use * len(values))(*named)
-    numbers = (ctypes.c_double * len(attributes))(*attributes)
     return chain._value(
         max((v.rank for v in values), default=0),
         lib.ctn_chain_elementwise,
-        encode(op),
+        words[0],
         uses,
         len(values),
-        numbers,
-        len(attributes),
-        optional(name),
+        (ctypes.c_double * len(numbers))(*numbers),
+        len(numbers),
+        words[1],
     )
 
 
 def chain_of(*operands: Any) -> Chain:
     """The one chain of the values among `operands`."""
     chains = [operand.chain for operand in operands if isinstance(operand, Tensor)]
-    wrong = [operand for operand in operands if not isinstance(operand, (Tensor, int, float))]
-    if wrong:
-        raise ArgumentError(f"{wrong[0]!r} is {type(wrong[0]).__name__}: use a value of a chain or a number")
+    for operand in operands:
+        if not isinstance(operand, Tensor) and not is_number(operand):
+            raise ArgumentError(f"{shown(operand)} is {type(operand).__name__}: use a value of a chain or a number")
     if not chains:
         raise ArgumentError("no operand is a value of a chain: use Chain.constant for a number")
     for chain in chains[1:]:

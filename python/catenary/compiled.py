@@ -7,12 +7,14 @@ import ctypes
 import functools
 import html
 import json
+import os
 from dataclasses import dataclass
 from typing import Any
 
 from catenary import _native
 from catenary._native import JSON, TEXT, lib
-from catenary.chain import Chain, encode
+from catenary.arguments import encode, file_path
+from catenary.chain import Chain
 from catenary.errors import Handle, UnsupportedError, check, result, text
 
 
@@ -109,14 +111,14 @@ class Compiled:
         self._handle = Handle(lib.ctn_compiled_destroy, *call)
 
     @classmethod
-    def open(cls, path: str, expected_sha256: str = "") -> Compiled:
+    def open(cls, path: str | os.PathLike[str], expected_sha256: str = "") -> Compiled:
         """What `save` wrote. PackError: the file is damaged or has another SHA-256."""
-        options = _native.PackOptions(expected_sha256=expected_sha256.encode() or None)
-        return cls(lib.ctn_compiled_open, encode(str(path)), ctypes.byref(options))
+        options = _native.PackOptions(expected_sha256=encode(expected_sha256) or None)
+        return cls(lib.ctn_compiled_open, file_path(path, "path"), ctypes.byref(options))
 
-    def save(self, path: str) -> None:
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Writes it as a pack of one entry."""
-        check(lib.ctn_compiled_save(self._handle.pointer, encode(str(path))))
+        check(lib.ctn_compiled_save(self._handle.pointer, file_path(path, "path")))
 
     @functools.cached_property
     def chain(self) -> Chain:

@@ -16,7 +16,8 @@ from typing import Any
 
 from catenary import _native
 from catenary._native import lib
-from catenary.chain import Chain, encode
+from catenary.arguments import INT32, encode, file_path, flag, instance, integer, items, shown
+from catenary.chain import Chain
 from catenary.compiled import Compiled, Plan, make_plan
 from catenary.device import device_count, is_simulator, use_simulator
 from catenary.errors import ArgumentError, Handle, check, text
@@ -43,7 +44,7 @@ class Engine:
             else the simulator. CATENARY_DEVICE decides for None.
         cache_directory: of kernels; None: CATENARY_CACHE_DIR, else catenary/ in the user's cache folder.
         cache: "rw", "ro" or "off".
-        packs: files or `Pack`s that are asked before a chain is compiled, the first first.
+        packs: a file or `Pack`, or several, that are asked before a chain is compiled, the first first.
         jit: what happens to a chain that no pack has: "auto": it is compiled; "warn": the same, with a warning;
             "off": PackError, and no compiler is opened; None: as CATENARY_JIT says, else "auto".
         strict: True is jit="off".
@@ -71,7 +72,7 @@ class Engine:
         device: str | int | None = None,
         cache_directory: str | os.PathLike[str] | None = None,
         cache: str = "rw",
-        packs: Sequence[Pack | str | os.PathLike[str]] = (),
+        packs: Sequence[Pack | str | os.PathLike[str]] | Pack | str | os.PathLike[str] = (),
         jit: str | None = None,
         strict: bool = False,
         trace_file: str | os.PathLike[str] = "",
@@ -83,33 +84,36 @@ class Engine:
         batch_invariant: bool = False,
         nvrtc_build: str = "",
         helper: str | None = None,
-        helper_program: str = "",
+        helper_program: str | os.PathLike[str] = "",
         helper_memory_bytes: int = 0,
         helper_seconds: int = 0,
         warn: Callable[[str], None] | None = None,
     ):
         self._device = _device_number(device)
+        if warn is not None and not callable(warn):
+            raise ArgumentError(f"warn is {shown(warn)}: pass a function that takes one line")
         self._warn = _warn_once(warn) if warn else None
         self._options = dict(
-            cache_directory=encode(os.fspath(cache_directory or "")),
+            cache_directory=file_path("" if cache_directory is None else cache_directory, "cache_directory"),
             cache_mode=_choice("cache", cache, _CACHE),
-            line_info=line_info,
-            allow_spills=allow_spills,
-            unfused=unfused,
-            split_k=split_k,
+            line_info=flag(line_info, "line_info"),
+            allow_spills=flag(allow_spills, "allow_spills"),
+            unfused=flag(unfused, "unfused"),
+            split_k=integer(split_k, "split_k", hi=INT32),
             force_tile=encode(force_tile),
-            batch_invariant=batch_invariant,
+            batch_invariant=flag(batch_invariant, "batch_invariant"),
             nvrtc_build=encode(nvrtc_build),
-            trace_file=encode(os.fspath(trace_file)),
-            jit=_choice("jit", "off" if strict else jit, _JIT),
+            trace_file=file_path(trace_file, "trace_file"),
+            jit=_choice("jit", "off" if flag(strict, "strict") else jit, _JIT),
             helper=_choice("helper", helper, _HELPER),
-            helper_program=encode(helper_program),
-            helper_memory_bytes=helper_memory_bytes,
-            helper_seconds=helper_seconds,
+            helper_program=file_path(helper_program, "helper_program"),
+            helper_memory_bytes=integer(helper_memory_bytes, "helper_memory_bytes"),
+            helper_seconds=integer(helper_seconds, "helper_seconds", hi=INT32),
         )
         if self._warn is not None:
             self._options["warn"] = self._warn
-        self._packs = [(pack if isinstance(pack, Pack) else Pack(pack), 0) for pack in packs]
+        given = [packs] if isinstance(packs, (Pack, str, os.PathLike)) else items(packs, "packs")
+        self._packs = [(pack if isinstance(pack, Pack) else Pack(pack), 0) for pack in given]
         self._handles: dict[int, Handle] = {}
         self._prepared: dict[tuple[str, int], Executable] = {}
         self._lock = threading.Lock()
@@ -129,11 +133,13 @@ class Engine:
         """
         if target is None:
             return self.prepare(chain).compiled
+        instance(chain, Chain, "the chain")
         handle = self._handle(_SIMULATOR if self._simulated else _CUDA)
         return Compiled(lib.ctn_engine_compile, handle.pointer, chain._handle.pointer, encode(target))
 
     def explain(self, chain: Chain, target: str = "h200") -> Plan:
         """The plan for `target`, without compiling."""
+        instance(chain, Chain, "the chain")
         handle = self._all_handles()[0]
         return make_plan(
             lambda kind, out: lib.ctn_engine_explain(handle.pointer, chain._handle.pointer, encode(target), kind, out)
@@ -141,6 +147,7 @@ class Engine:
 
     def load(self, compiled: Compiled, device: int | None = None, stream: Any = None) -> Executable:
         """Loads machine code on a device. CaptureError while `stream`, or for None any blocking one, is captured."""
+        instance(compiled, Compiled, "the machine code")
         handle, number = self._on_device(device)
         return Executable(
             number,
@@ -153,6 +160,7 @@ class Engine:
 
     def prepare(self, chain: Chain, device: int | None = None, stream: Any = None) -> Executable:
         """Plans, compiles or finds, and loads a chain. A second call for an equal chain returns the same object."""
+        instance(chain, Chain, "the chain")
         handle, number = self._on_device(device)
         key = (chain.text, number)
         found = self._prepared.get(key)
@@ -171,7 +179,7 @@ class Engine:
 
     def add_pack(self, pack: Pack | str | os.PathLike[str], priority: int = 0) -> None:
         """From now on the pack is asked before a chain is compiled; a higher priority is asked first."""
-        opened = pack if isinstance(pack, Pack) else Pack(pack)
+        opened, priority = pack if isinstance(pack, Pack) else Pack(pack), integer(priority, "priority", hi=INT32)
         with self._lock:
             for handle in self._handles.values():
                 check(lib.ctn_engine_add_pack(handle.pointer, opened._handle.pointer, priority))
@@ -184,7 +192,8 @@ class Engine:
 
     def _on_device(self, device: int | None) -> tuple[Handle, int]:
         simulator = self._choose_device()
-        return self._handle(_SIMULATOR if simulator else _CUDA), (self._device or 0) if device is None else device
+        number = (self._device or 0) if device is None else integer(device, "device", 0, INT32)
+        return self._handle(_SIMULATOR if simulator else _CUDA), number
 
     def _choose_device(self) -> bool:
         """Whether the simulator is the device; opens the driver, or goes on without a GPU where that is allowed."""
@@ -226,13 +235,13 @@ class Engine:
 
 
 def _device_number(device: str | int | None) -> int | None:
-    if device is None or device == "sim":
+    if device is None or (isinstance(device, str) and device == "sim"):
         return None
-    if isinstance(device, int) and device >= 0:
-        return device
-    match = re.fullmatch(r"cuda(?::(\d+))?", str(device))
+    if not isinstance(device, (str, bool)) and hasattr(device, "__index__"):
+        return integer(device, "device", 0, INT32)
+    match = re.fullmatch(r"cuda(?::([0-9]{1,9}))?", str(device))  # torch.device too
     if match is None:
-        raise ArgumentError(f"device is {device!r}: use 'cuda', 'cuda:1', 1 or 'sim'")
+        raise ArgumentError(f"device is {shown(device)}: use 'cuda', 'cuda:1', 1 or 'sim'")
     return int(match[1] or 0)
 
 
@@ -249,9 +258,9 @@ def _warn_once(warn: Callable[[str], None]) -> Any:
 
 
 def _choice(name: str, value: Any, choices: dict[Any, int]) -> int:
-    if value not in choices:
+    if not isinstance(value, (str, type(None))) or value not in choices:
         words = ", ".join(repr(choice) for choice in choices)
-        raise ArgumentError(f"{name} is {value!r}: use one of {words}")
+        raise ArgumentError(f"{name} is {shown(value)}: use one of {words}")
     return choices[value]
 
 

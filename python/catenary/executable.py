@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 from catenary import _native
 from catenary._native import lib
+from catenary.arguments import integer
 from catenary.arrays import ANY_DEVICE, View, empty, view
 from catenary.chain import Chain
 from catenary.compiled import Compiled, Kernel, Plan
@@ -106,7 +107,11 @@ class Executable:
             stream: a CUstream. tensors: device addresses of the tensor parameters, then of the outputs.
         """
         self._keep()
-        self._launch(stream, tensors, scalars, symbol, workspace, allow_pdl, disable_pdl)
+        size = integer(symbol, "symbol")
+        try:
+            self._launch(stream, tensors, scalars, size, workspace, allow_pdl, disable_pdl)
+        except TypeError as error:  # ctypes, before anything is launched
+            raise ArgumentError(f"a launch takes addresses as int and scalars as float: {error}") from None
 
     def _workspace(self, stream: int) -> _Workspace:
         key = (stream, threading.get_ident() if stream == PER_THREAD_STREAM else 0)

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 from catenary import _native
 from catenary._native import lib
-from catenary.chain import Chain, encode
+from catenary.arguments import flag, instance, integer, names, shown
+from catenary.chain import Chain
 from catenary.errors import ArgumentError, Handle, check, result
-from catenary.operand import DType, symbol
+from catenary.operand import DType, Symbol, dims_of
 
 
 class Recompute(enum.IntEnum):
@@ -62,7 +63,7 @@ class GradientOperand:
     is_output: bool
     name: str
     dtype: DType
-    shape: tuple[int, ...]
+    shape: tuple[int | Symbol, ...]
     """Sizes, or `catenary.symbol`."""
     strides: tuple[int, ...]
     """In elements."""
@@ -104,8 +105,8 @@ class Gradient:
 def gradient(
     chain: Chain,
     *,
-    wanted: Sequence[str] = (),
-    outputs: Sequence[str] = (),
+    wanted: Sequence[str] | str = (),
+    outputs: Sequence[str] | str = (),
     recompute: Recompute | str = Recompute.none,
     save_budget: int = 0,
     save_f32: bool = False,
@@ -125,21 +126,22 @@ def gradient(
 
     Raises ArgumentError for an option, UnsupportedError for an output in place or an operand by the group of its row.
     """
-    names = [(ctypes.c_char_p * len(group))(*map(encode, group)) for group in (wanted, outputs)]
+    instance(chain, Chain, "the chain")
+    wanted_names, output_names = names(wanted, "wanted"), names(outputs, "outputs")
     try:
         kind = Recompute[recompute] if isinstance(recompute, str) else Recompute(recompute)
-    except (KeyError, ValueError):
-        raise ArgumentError(f"recompute is {recompute!r}: use 'none', 'all' or 'budget'") from None
+    except (KeyError, TypeError, ValueError):
+        raise ArgumentError(f"recompute is {shown(recompute)}: use 'none', 'all' or 'budget'") from None
     options = _native.GradientOptions(
-        wanted=names[0],
-        num_wanted=len(wanted),
-        outputs=names[1],
-        num_outputs=len(outputs),
+        wanted=(ctypes.c_char_p * len(wanted_names))(*wanted_names),
+        num_wanted=len(wanted_names),
+        outputs=(ctypes.c_char_p * len(output_names))(*output_names),
+        num_outputs=len(output_names),
         recompute=kind,
-        save_f32=save_f32,
-        save_budget=save_budget,
-        f32_weights=f32_weights,
-        accumulate=accumulate,
+        save_f32=flag(save_f32, "save_f32"),
+        save_budget=integer(save_budget, "save_budget"),
+        f32_weights=flag(f32_weights, "f32_weights"),
+        accumulate=flag(accumulate, "accumulate"),
     )
     handle = Handle(lib.ctn_gradient_destroy, lib.ctn_chain_gradient, chain._handle.pointer, ctypes.byref(options))
     count = result(ctypes.c_size_t, lib.ctn_gradient_count, handle.pointer)
@@ -161,7 +163,6 @@ def _operand(handle: Handle, chain: int, number: int) -> GradientOperand:
     facts = _native.GradientOperand()
     check(lib.ctn_gradient_binding(handle.pointer, chain, number, ctypes.byref(facts)))
     rank = facts.rank
-    dims = tuple(symbol if n == _native.SYMBOL else n for n in facts.dims[:rank])
     places = tuple(facts.parameter_dims[:rank]) if facts.parameter_dims else None
     return GradientOperand(
         GradientKind(facts.kind),
@@ -169,7 +170,7 @@ def _operand(handle: Handle, chain: int, number: int) -> GradientOperand:
         bool(facts.is_output),
         facts.name.decode(),
         DType(facts.dtype),
-        dims,
+        dims_of(facts.dims[:rank]),
         tuple(facts.strides[:rank]),
         facts.bytes,
         places,

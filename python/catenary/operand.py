@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, NoReturn
 
 from catenary import _native
 from catenary.errors import ArgumentError
@@ -84,22 +85,40 @@ class Role(enum.IntEnum):
     scalar = 2
 
 
-class Symbol(int):
-    """As the size of a dimension: the chain's symbol."""
+class Symbol:
+    """As the size of a dimension: the chain's symbol. There is one object of this class, and no arithmetic with it."""
+
+    _only: ClassVar[Symbol | None] = None
 
     def __new__(cls) -> Symbol:
-        return super().__new__(cls, _native.SYMBOL)
+        if cls._only is None:
+            cls._only = super().__new__(cls)
+        return cls._only
 
     def __repr__(self) -> str:
         return "symbol"
 
-    __str__ = __repr__
-
     def __reduce__(self):
         return Symbol, ()
 
+    def _refuse(self, *others: Any) -> NoReturn:
+        raise ArgumentError(
+            "the symbol is computed with: as in chain text it is a size of a shape and nothing else, so write other "
+            "sizes as integers, and declare a Chain.scalar for a number that a launch passes"
+        )
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _refuse
+    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __divmod__ = __rdivmod__ = __pow__ = __rpow__ = _refuse
+    __neg__ = __pos__ = __abs__ = __invert__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse
+    __int__ = __float__ = __index__ = __round__ = __trunc__ = __floor__ = __ceil__ = _refuse
+
 
 symbol = Symbol()
+
+
+def dims_of(numbers: Sequence[int]) -> tuple[int | Symbol, ...]:
+    """A shape from sizes of the C ABI."""
+    return tuple(symbol if n == _native.SYMBOL else n for n in numbers)
 
 
 @dataclass(frozen=True)
@@ -121,7 +140,7 @@ class Operand:
     role: Role
     """The parameter's role; Role.input for an output."""
     dtype: DType
-    shape: tuple[int, ...]
+    shape: tuple[int | Symbol, ...]
     """Sizes, or `catenary.symbol`."""
     strides: tuple[int, ...]
     """Elements from one index to the next."""
@@ -136,7 +155,7 @@ class Operand:
 
     def shape_for(self, size: int) -> tuple[int, ...]:
         """The shape where the symbol is `size`."""
-        return tuple(size if n == _native.SYMBOL else n for n in self.shape)
+        return tuple(size if isinstance(n, Symbol) else n for n in self.shape)
 
     @property
     def is_bytes(self) -> bool:

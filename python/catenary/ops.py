@@ -8,7 +8,9 @@ from dataclasses import dataclass
 
 from catenary import _native
 from catenary._native import lib
-from catenary.chain import Tensor, chain_of, elementwise, encode, optional
+from catenary.arguments import encode, flag, instance, instance_or_none, integer, optional
+from catenary.chain import Tensor, chain_of, elementwise
+from catenary.errors import ArgumentError
 from catenary.operand import DType
 
 
@@ -42,19 +44,21 @@ def contract(
         fast_accum: sums of fp8 products stay in the tensor cores, which keep 13 fraction bits of them; without it
             they are added to sums in f32 after every 128 terms.
     """
-    chain = chain_of(left, right) if ragged is None else chain_of(left, right, ragged.ends)
+    values = [instance(left, Tensor, "the left operand"), instance(right, Tensor, "the right operand")]
     parts = None
-    if ragged is not None:
+    if instance_or_none(ragged, Ragged, "ragged") is not None:
+        values.append(instance(ragged.ends, Tensor, "ragged.ends"))
         parts = ctypes.byref(
-            _native.Ragged(label=encode(ragged.label)[:1], group=encode(ragged.group)[:1], ends=ragged.ends.value)
+            _native.Ragged(label=_letter(ragged.label), group=_letter(ragged.group), ends=ragged.ends.value)
         )
+    chain = chain_of(*values)
     return chain._value(
         _result_rank(equation),
         lib.ctn_chain_contract,
         encode(equation),
         left.value,
         right.value,
-        int(true_f32) | 2 * int(fast_accum),
+        int(flag(true_f32, "true_f32")) | 2 * int(flag(fast_accum, "fast_accum")),
         parts,
         optional(name),
     )
@@ -62,6 +66,7 @@ def contract(
 
 def linear(x: Tensor, w: Tensor, bias: Tensor | None = None, name: str = "") -> Tensor:
     """A linear layer: x[..., k] times w[n, k], plus bias[n], is [..., n]."""
+    instance(x, Tensor, "x")
     rows = "m" if x.rank == 2 else "abcdefgh"[: max(x.rank - 1, 0)]
     product = contract(f"{rows}k,nk->{rows}n", x, w, name=name)
     return product if bias is None else product + bias
@@ -76,26 +81,31 @@ def dequant(
     Blocks of block_rows x block_columns of `q` share one scale and zero: `dequant(q, s, 1, 128)` has s[n, k / 128].
     All three are parameters; `zero` is an integer.
     """
-    chain = chain_of(q, scale) if zero is None else chain_of(q, scale, zero)
+    values = [instance(q, Tensor, "q"), instance(scale, Tensor, "the scale")]
+    if instance_or_none(zero, Tensor, "the zero") is not None:
+        values.append(zero)
+    chain = chain_of(*values)
     return chain._value(
         q.rank,
         lib.ctn_chain_dequant,
         q.value,
         scale.value,
         -1 if zero is None else zero.value,
-        block_rows,
-        block_columns,
+        integer(block_rows, "block_rows"),
+        integer(block_columns, "block_columns"),
         optional(name),
     )
 
 
 def sum(equation: str, x: Tensor, name: str = "") -> Tensor:
     """`sum("mn->n", t)` sums over m."""
+    instance(x, Tensor, "x")
     return x.chain._value(_result_rank(equation), lib.ctn_chain_sum, encode(equation), x.value, optional(name))
 
 
 def reduce_max(equation: str, x: Tensor, name: str = "") -> Tensor:
     """`reduce_max("mn->m", t)` is the largest element over n: NaN if one is, -inf if there is none."""
+    instance(x, Tensor, "x")
     return x.chain._value(
         _result_rank(equation), lib.ctn_chain_reduce, b"reduce_max", encode(equation), x.value, optional(name)
     )
@@ -103,11 +113,19 @@ def reduce_max(equation: str, x: Tensor, name: str = "") -> Tensor:
 
 def cast(x: Tensor, dtype: DType, name: str = "") -> Tensor:
     """Rounds to `dtype`. Besides casts, a chain rounds its outputs only."""
+    instance(x, Tensor, "x")
     return x.chain._value(x.rank, lib.ctn_chain_cast, x.value, DType.of(dtype), optional(name))
 
 
 def _result_rank(equation: str) -> int:
-    return len(equation.partition("->")[2])
+    return len(encode(equation).partition(b"->")[2])
+
+
+def _letter(label: str) -> bytes:
+    data = encode(label)
+    if len(data) != 1:
+        raise ArgumentError(f"label {label!r} of a ragged contraction has {len(data)} letters: give one")
+    return data
 
 
 def _unary(op: str):

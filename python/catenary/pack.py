@@ -12,7 +12,8 @@ from typing import Any
 
 from catenary import _native
 from catenary._native import JSON, lib
-from catenary.chain import Chain, encode
+from catenary.arguments import encode, file_path, flag, instance, integer, shown
+from catenary.chain import Chain
 from catenary.compiled import Compiled
 from catenary.errors import Handle, check, result, text
 
@@ -51,7 +52,9 @@ class Pack:
 
     def __init__(self, source: str | os.PathLike[str] | bytes, expected_sha256: str = "", verify_all: bool = False):
         options = ctypes.byref(
-            _native.PackOptions(expected_sha256=encode(expected_sha256) or None, verify_all=verify_all)
+            _native.PackOptions(
+                expected_sha256=encode(expected_sha256) or None, verify_all=flag(verify_all, "verify_all")
+            )
         )
         if isinstance(source, bytes):
             # The bytes must stay as they are while anything of the pack is in use: they are never freed.
@@ -59,7 +62,7 @@ class Pack:
             address = ctypes.cast(ctypes.c_char_p(source), ctypes.c_void_p)
             self._handle = Handle(lib.ctn_pack_close, lib.ctn_pack_open_memory, address, len(source), options)
         else:
-            self._handle = Handle(lib.ctn_pack_close, lib.ctn_pack_open, encode(os.fspath(source)), options)
+            self._handle = Handle(lib.ctn_pack_close, lib.ctn_pack_open, file_path(source, "source"), options)
 
     @property
     def info(self) -> dict[str, Any]:
@@ -70,8 +73,9 @@ class Pack:
         return result(ctypes.c_size_t, lib.ctn_pack_entry_count, self._handle.pointer)
 
     def __getitem__(self, index: int) -> PackEntry:
+        index = integer(index, "index")
         if not 0 <= index < len(self):
-            raise IndexError(f"index is {index}, and the pack has {len(self)} entries")
+            raise IndexError(f"index is {shown(index)}, and the pack has {len(self)} entries")
         facts = _native.PackEntryInfo()
         check(lib.ctn_pack_entry(self._handle.pointer, index, ctypes.byref(facts)))
         return PackEntry(
@@ -91,10 +95,11 @@ class Pack:
 
     def compiled(self, index: int) -> Compiled:
         """The compiled chain of an entry, for `Engine.load`."""
-        return Compiled(lib.ctn_pack_compiled, self._handle.pointer, index)
+        return Compiled(lib.ctn_pack_compiled, self._handle.pointer, integer(index, "index", lo=0))
 
     def find(self, chain: Chain, target: str) -> Compiled:
         """The entry for a chain. PackError names the nearest entry and what differs."""
+        instance(chain, Chain, "the chain")
         return Compiled(lib.ctn_pack_find, self._handle.pointer, chain._handle.pointer, encode(target))
 
 
@@ -102,16 +107,19 @@ class PackWriter:
     """Makes a pack of compiled chains. One thread at a time."""
 
     def __init__(self, *, without_explain: bool = False, with_sources: bool = False):
-        options = _native.PackWriterOptions(without_explain=without_explain, with_sources=with_sources)
+        options = _native.PackWriterOptions(
+            without_explain=flag(without_explain, "without_explain"), with_sources=flag(with_sources, "with_sources")
+        )
         self._handle = Handle(lib.ctn_pack_writer_destroy, lib.ctn_pack_writer_create, ctypes.byref(options))
 
     def add(self, compiled: Compiled) -> None:
         """A second entry for one chain, set of options, architecture and GPU is left out."""
+        instance(compiled, Compiled, "what is added")
         check(lib.ctn_pack_writer_add(self._handle.pointer, compiled._handle.pointer))
 
     def finish(self, path: str | os.PathLike[str]) -> None:
         """Writes the file whole or not at all. The same chains give the same bytes, in any order."""
-        check(lib.ctn_pack_writer_finish(self._handle.pointer, encode(os.fspath(path))))
+        check(lib.ctn_pack_writer_finish(self._handle.pointer, file_path(path, "path")))
 
 
 _memory: list[bytes] = []

@@ -12,6 +12,7 @@ from typing import Any
 
 from catenary import _native
 from catenary._native import lib
+from catenary.arguments import integer
 from catenary.arrays import View, is_bytes, is_contiguous, view
 from catenary.errors import ArgumentError, check, result
 from catenary.operand import DType
@@ -23,7 +24,7 @@ class WeightFormat(enum.IntEnum):
     """How a weight [N, K] and its zeros for G groups of columns are stored; f: values of a 32-bit word."""
 
     plain = 0
-    """int8 [N, K], or two values a byte: uint8 [N, K / 2], the low half first. Zeros: int8 [N, G]."""
+    """int8 [N, K], a value a byte; of i4 and u4 also two: uint8 [N, K / 2], the low half first. Zeros: int8 [N, G]."""
     compressed_tensors = 1
     """int32 [N, K / f], "pack-quantized". Zeros: int32 [N / f, G]."""
     gptq = 2
@@ -46,7 +47,9 @@ class WeightFormat(enum.IntEnum):
 
 def packed_bytes(dtype: Any, rows: int, columns: int) -> int:
     """Bytes of a packed weight [rows, columns] of i8, i4 or u4, padding included."""
-    return result(ctypes.c_int64, lib.ctn_packed_bytes, DType.of(dtype), rows, columns)
+    return result(
+        ctypes.c_int64, lib.ctn_packed_bytes, DType.of(dtype), integer(rows, "rows"), integer(columns, "columns")
+    )
 
 
 def repack(weight: Any, format: Any, dtype: Any, columns: int | None = None) -> Any:
@@ -57,17 +60,24 @@ def repack(weight: Any, format: Any, dtype: Any, columns: int | None = None) -> 
         format: a WeightFormat or its name.
         dtype: of the packed weight: i8, i4 or u4. A value u that the format stores without sign becomes u in u4,
             u - 8 in i4 and u - 128 in i8.
-        columns: K, where a plain weight has two values a byte and K is odd; None: as the shape says.
+        columns: K, where a plain weight is uint8 with two values a byte and K is odd; None: as the shape says.
+
+    ArgumentError: an int8 value that the dtype does not hold, or an array that is not what `format` says.
     """
     import numpy
 
     kind, wanted = WeightFormat.of(format), _integer(dtype)
     source = _host(weight, "weight", kind != WeightFormat.plain)
     rows, k = _sizes(kind, wanted, source)
+    halves = kind == WeightFormat.plain and wanted.bits == 4 and source.dtype != DType.i8
     if columns is not None:
-        if kind != WeightFormat.plain or wanted.bits == 8 or (columns + 1) // 2 != source.shape[1]:
-            raise ArgumentError(f"columns is {columns}, and the weight has {k}: leave it out, unless it is {k - 1}")
+        columns = integer(columns, "columns")
+        if columns != k and not (halves and columns == k - 1):
+            unless = f", unless it is {k - 1}" if halves else ""
+            raise ArgumentError(f"columns is {columns}, and the weight has {k}: leave it out{unless}")
         k = columns
+    if kind == WeightFormat.plain and wanted.bits == 4 and not halves:
+        source = _two_a_byte(source, wanted)
     packed = numpy.empty(packed_bytes(wanted, rows, k), numpy.uint8)
     args = _native.RepackArgs(
         format=kind,
@@ -90,7 +100,7 @@ def repack_zeros(zeros: Any, format: Any, dtype: Any, rows: int) -> Any:
     """
     import numpy
 
-    kind, wanted = WeightFormat.of(format), _integer(dtype)
+    kind, wanted, rows = WeightFormat.of(format), _integer(dtype), integer(rows, "rows", lo=0)
     source = _host(zeros, "zeros", kind != WeightFormat.plain)
     by_rows = kind in (WeightFormat.plain, WeightFormat.compressed_tensors)
     groups = source.shape[1 if by_rows else 0]
@@ -137,13 +147,34 @@ def _sizes(kind: WeightFormat, dtype: DType, source: View) -> tuple[int, int]:
     """Rows and columns of the weight."""
     first, second = source.shape
     if kind == WeightFormat.plain:
-        return first, second * 8 // dtype.bits
+        return first, second if source.dtype == DType.i8 else second * 8 // dtype.bits
     fields = 32 // dtype.bits
     if kind == WeightFormat.compressed_tensors:
         return first, second * fields
     if kind == WeightFormat.awq:
         return second * 8, first
     return second, first * fields
+
+
+def _two_a_byte(source: View, dtype: DType) -> View:
+    """A matrix of a value a byte as rows of two values a byte, the low half first; an odd row ends with a 0."""
+    import numpy
+
+    rows, columns = source.shape
+    memory = (ctypes.c_int8 * (rows * columns)).from_address(source.address) if rows * columns else b""
+    values = numpy.frombuffer(memory, numpy.int8).reshape(rows, columns)
+    lo, hi = (-8, 7) if dtype == DType.i4 else (0, 15)
+    wrong = (values < lo) | (values > hi)
+    if wrong.any():
+        row, column = (int(n) for n in numpy.unravel_index(wrong.argmax(), wrong.shape))
+        raise ArgumentError(
+            f"weight has {values[row, column]} at [{row}, {column}], and {dtype} holds {lo} to {hi}: pass int8 with "
+            "one value of that range a byte, or uint8 with two"
+        )
+    packed = numpy.zeros((rows, (columns + 1) // 2), numpy.uint8)
+    packed[:] = values[:, 0::2] & 15
+    packed[:, : columns // 2] |= (values[:, 1::2].view(numpy.uint8) & 15) << 4
+    return view(packed, "weight")
 
 
 def _bytes(source: View) -> int:

@@ -6,11 +6,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from catenary import _native
 from catenary.arrays import View, accepts, is_bytes
 from catenary.chain import Chain
 from catenary.errors import ArgumentError
-from catenary.operand import Operand, Role
+from catenary.operand import Operand, Role, symbol
 
 MOST_SIZES = 1024  # distinct layouts of arguments that a chain remembers
 
@@ -105,7 +104,7 @@ class Signature:
                 f"{len(operand.shape)} dimensions"
             )
         for got, want in zip(found.shape, operand.shape, strict=True):
-            if want == _native.SYMBOL:
+            if want is symbol:
                 size = got if size is None else size
                 want = size
             if got != want:
@@ -127,7 +126,7 @@ class Signature:
     def _check_bytes(who: str, operand: Operand, found: View) -> None:
         shape = operand.bytes_shape()
         kind = "packed" if operand.packed else "two elements a byte"
-        source = ", as catenary.repack returns it" if operand.packed else ""
+        source = f", as catenary.repack returns it for a weight {list(operand.shape)}" if operand.packed else ""
         if not is_bytes(found) or found.shape != shape:
             raise ArgumentError(
                 f"{who} has dtype {found.dtype_name} and shape {list(found.shape)}, and the chain takes "
@@ -142,7 +141,7 @@ class Signature:
 
     def _shape(self, operand: Operand) -> str:
         name = self.symbol.name if self.symbol else ""
-        return "[" + ", ".join(name if n == _native.SYMBOL else str(n) for n in operand.shape) + "]"
+        return "[" + ", ".join(name if n is symbol else str(n) for n in operand.shape) + "]"
 
     def given_outputs(self, out: Any) -> list[Any]:
         """One entry per output: the caller's array, or None."""

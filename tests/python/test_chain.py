@@ -57,6 +57,52 @@ def test_operators_and_numbers():
         assert part in text
 
 
+def test_numbers_of_other_libraries():
+    import decimal
+    import fractions
+
+    import numpy as np
+
+    plain = ctn.Chain("numbers")
+    x = plain.input("x", ctn.f32, (4,))
+    plain.output(ctn.leaky_relu((2 + x) * 0.5, 0.25) + plain.constant(3), ctn.f32)
+    for two, half, quarter, three in (
+        (np.float32(2), np.float64(0.5), np.float16(0.25), np.int64(3)),
+        (np.uint8(2), np.array(0.5), np.array(0.25, np.float32), np.longdouble(3)),
+        (fractions.Fraction(2), decimal.Decimal("0.5"), fractions.Fraction(1, 4), decimal.Decimal(3)),
+    ):
+        chain = ctn.Chain("numbers")
+        x = chain.input("x", ctn.f32, (4,))
+        chain.output(ctn.leaky_relu(ctn.add(two, x) * half, quarter) + chain.constant(three), ctn.f32)
+        assert chain.text == plain.text
+        assert (np.float32(2) + x).rank == (x * np.float32(2)).rank == 1
+
+
+def no_numbers():
+    import numpy as np
+
+    return [True, np.True_, 1j, np.complex64(1), "0.1", b"1", None, [1], np.ones(1), np.array(True), np.array("1")]
+
+
+@pytest.mark.parametrize("value", no_numbers(), ids=lambda value: f"{type(value).__name__}-{value}")
+def test_what_is_no_number(value):
+    chain = ctn.Chain("numbers")
+    x = chain.input("x", ctn.f32, (4,))
+    for call in (
+        lambda: x + value,
+        lambda: ctn.mul(value, x),
+        lambda: ctn.select(value, x, 0),
+        lambda: ctn.leaky_relu(x, value),
+        lambda: ctn.clamp(x, 0, value),
+        lambda: chain.constant(value),
+    ):
+        with pytest.raises(ctn.ArgumentError) as caught:
+            call()
+        assert "number" in str(caught.value) and "\n" not in str(caught.value)
+    with pytest.raises(ctn.ArgumentError, match="is 1000.*finite in f32"):
+        x + 10**400
+
+
 def test_symbol_ragged_in_place_and_operands():
     chain = ctn.Chain("experts")
     rows = chain.symbol("M", 1, 64)
@@ -100,8 +146,40 @@ def test_a_copy_is_an_equal_chain_of_its_own(copied, linear_chain):
     assert len(other.outputs) == 2 and len(linear_chain.outputs) == 1
 
 
-def test_the_symbol_survives_pickling():
-    assert pickle.loads(pickle.dumps(ctn.symbol)) == ctn.symbol
+def test_the_symbol_survives_copies_and_pickling():
+    for other in (pickle.loads(pickle.dumps(ctn.symbol)), copy.copy(ctn.symbol), copy.deepcopy(ctn.symbol)):
+        assert other is ctn.symbol
+    assert {ctn.symbol: 1}[ctn.Chain("c").symbol("M", 1, 2)] == 1
+    assert ctn.symbol != -(2**63) and ctn.symbol != 0 and repr(ctn.symbol) == str(ctn.symbol) == "symbol"
+
+
+COMPUTED = {
+    "2 * M": lambda c, m: c.input("w", ctn.f16, (2 * m, 16)),
+    "M - 1": lambda c, m: c.input("w", ctn.f16, (m - 1, 16)),
+    "M // 2": lambda c, m: c.input("w", ctn.f16, (m // 2, 16)),
+    "-M": lambda c, m: c.input("w", ctn.f16, (-m, 16)),
+    "max(M, 4)": lambda c, m: c.input("w", ctn.f16, (max(m, 4), 16)),
+    "int(M)": lambda c, m: int(m),
+    "range(M)": lambda c, m: range(m),
+    "x / M": lambda c, m: ctn.Tensor(c, 0, 2) / m,
+    "M * x": lambda c, m: m * ctn.Tensor(c, 0, 2),
+    "constant(M)": lambda c, m: c.constant(m),
+    "exponent M": lambda c, m: ctn.Tensor(c, 0, 2) ** m,
+    "strides of M": lambda c, m: c.input("w", ctn.f16, (m, 16), strides=(m, 1)),
+    "align of M": lambda c, m: c.input("w", ctn.f16, (m, 16), align=m),
+    "symbol of M": lambda c, m: c.symbol("N", m, m),
+}
+
+
+@pytest.mark.parametrize("case", COMPUTED)
+def test_the_symbol_is_a_size_and_no_number(case):
+    chain = ctn.Chain("c")
+    m = chain.symbol("M", 1, 64)
+    x = chain.input("x", ctn.f16, (m, 16))
+    with pytest.raises(ctn.ArgumentError, match="symbol is computed with.*declare a Chain.scalar"):
+        COMPUTED[case](chain, m)
+    chain.output(x + 1, ctn.f16)
+    assert "input x: f16[M, 16]) {" in chain.text
 
 
 def test_dtype_of_many():

@@ -129,6 +129,38 @@ def test_an_odd_number_of_columns():
             ctn.repack(half, "plain", "i4", columns=columns)
 
 
+@pytest.mark.parametrize("shape", [(5, 7), (40, 128), (3, 1), (0, 8), (4, 0)], ids=str)
+@pytest.mark.parametrize("dtype", ["i4", "u4"])
+def test_a_value_a_byte(dtype, shape):
+    """int8 has one value of 4 bits a byte, uint8 has two."""
+    values = random_values(np.random.default_rng(8), dtype, shape).astype(np.int8)
+    before = values.copy()
+    halves = stored(np.pad(values, ((0, 0), (0, shape[1] % 2))), "plain", dtype)
+    want = ctn.repack(halves, "plain", dtype, columns=shape[1])
+    assert want.shape == (ctn.packed_bytes(dtype, *shape),)
+    for columns in (None, shape[1]):
+        np.testing.assert_array_equal(ctn.repack(values, "plain", dtype, columns), want)
+    np.testing.assert_array_equal(values, before)
+    with pytest.raises(
+        ctn.ArgumentError, match=f"columns is {shape[1] + 1}, and the weight has {shape[1]}: leave it out$"
+    ):
+        ctn.repack(values, "plain", dtype, shape[1] + 1)
+
+
+@pytest.mark.parametrize(
+    "dtype, wrong, holds", [("i4", 8, "-8 to 7"), ("i4", -9, "-8 to 7"), ("u4", -1, "0 to 15"), ("u4", 16, "0 to 15")]
+)
+def test_a_value_that_4_bits_do_not_hold(dtype, wrong, holds):
+    values = np.ones((6, 10), np.int8)
+    values[4, 3] = wrong
+    with pytest.raises(
+        ctn.ArgumentError,
+        match=rf"weight has {wrong} at \[4, 3\], and {dtype} holds {holds}: pass int8.*uint8 with two$",
+    ):
+        ctn.repack(values, "plain", dtype)
+    assert ctn.repack(values, "plain", "i8").shape == (ctn.packed_bytes("i8", 6, 10),)
+
+
 @pytest.mark.parametrize("dtype", ["i8", "i4", "u4"])
 @pytest.mark.parametrize("zero", [False, True], ids=["symmetric", "zeros"])
 def test_the_kernel_s_result(dtype, zero, engine):
@@ -228,7 +260,8 @@ def test_wrong_arguments(engine):
     layer = engine.prepare(chain)
     x, scale = np.zeros((2, 128), np.float16), np.ones((32, 1), np.float32)
     size = ctn.packed_bytes("i4", 32, 128)
-    says = rf"argument 'q' has dtype .*the chain takes i4, packed: pass uint8 of shape \[{size}\], as catenary.repack"
+    returned = rf"pass uint8 of shape \[{size}\], as catenary.repack returns it for a weight \[32, 128\]"
+    says = "argument 'q' has dtype .*the chain takes i4, packed: " + returned
     for wrong in (np.zeros((32, 64), np.uint8), np.zeros(size - 1, np.uint8), np.zeros(size // 4, np.int32)):
         with pytest.raises(ctn.ArgumentError, match=says):
             layer(x, wrong, scale)

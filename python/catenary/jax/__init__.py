@@ -15,13 +15,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from catenary._native import SYMBOL, lib
+from catenary._native import lib
 from catenary.chain import Chain
 from catenary.engine import default_engine
 from catenary.errors import ArgumentError
 from catenary.gradient import Gradient, GradientKind, GradientOperand
 from catenary.jax.partition import partitioned
-from catenary.operand import DType, Operand, Role
+from catenary.operand import DType, Operand, Role, symbol
 from catenary.signature import Signature
 
 __all__ = ["call", "set_host"]
@@ -240,7 +240,7 @@ def _memory_order(operand: Operand) -> tuple[int, ...]:
                 f"'{operand.name}' has strides {list(operand.strides)}, which leave gaps: JAX's arrays "
                 "have none, so declare contiguous strides"
             )
-        step = step * operand.shape[d] if operand.shape[d] != SYMBOL else 0  # the symbol is outermost
+        step = step * operand.shape[d] if operand.shape[d] is not symbol else 0  # the symbol is outermost
     return order
 
 
