@@ -10,6 +10,7 @@ from catenary.torch.modules import GLU, Experts, GroupedLinear, Linear, SwiGLU
 from catenary.torch.operators import IMPLEMENTATION, add_pack, report, set_host, set_pdl, use_engine
 from catenary.torch.quantized import dequantize, quantized_linear
 from catenary.torch.quantized_modules import QuantizedLinear
+from catenary.torch.scaled import quantize_fp8, scaled_grouped_linear, scaled_linear
 
 __all__ = [
     "ACTIVATIONS",
@@ -33,9 +34,12 @@ __all__ = [
     "grouped_glu_mlp",
     "grouped_linear",
     "linear",
+    "quantize_fp8",
     "quantized_linear",
     "register_with_transformers",
     "report",
+    "scaled_grouped_linear",
+    "scaled_linear",
     "set_host",
     "set_pdl",
     "use_engine",

@@ -205,8 +205,9 @@ _between_graphs = torch.compiler.disable(
 def _make(kind: str, dtype: torch.dtype, options: tuple, recompute: str, scaled: bool | None,
           exact: bool) -> ChainFunction:  # fmt: skip
     name = operators.NAMES.get(dtype)
-    if name is None or name == "i32":
-        raise ArgumentError(f"x is {dtype}: use bfloat16, float16 or float32")
+    if name not in ("bf16", "f16", "f32"):
+        scaled_one = ", or scaled_linear for fp8" if dtype in operators.FP8 else ""
+        raise ArgumentError(f"x is {dtype}: use bfloat16, float16 or float32{scaled_one}")
     options = (*options[:-1], forms.activation_name(options[-1]))
     more = () if scaled is None else (scaled,)
     return getattr(forms, kind)(name, *options, exact, *more, recompute)

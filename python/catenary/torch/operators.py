@@ -23,7 +23,8 @@ from catenary._native import lib
 from catenary.chain import Chain
 from catenary.errors import ArgumentError, Error, check, result, text
 
-NAMES = {torch.bfloat16: "bf16", torch.float16: "f16", torch.float32: "f32", torch.int32: "i32"}
+FP8 = {torch.float8_e4m3fn: "e4m3", torch.float8_e5m2: "e5m2"}
+NAMES = {torch.bfloat16: "bf16", torch.float16: "f16", torch.float32: "f32", torch.int32: "i32", **FP8}
 DTYPES = {name: dtype for dtype, name in NAMES.items()} | {"i8": torch.int8}  # i8: zeros and integers of dequant
 BYTES = (torch.uint8, torch.int8)  # of a parameter that is packed or has 4 bits
 MOST_OUTPUTS = 4  # of run1 to run4; a chain with more runs by run_out
@@ -172,8 +173,7 @@ def add(chain: Chain, exact: bool = True) -> Form:
     for operand in chain.operands:
         if operand.dtype.name not in DTYPES and not operand.is_bytes:
             raise ArgumentError(
-                f"'{operand.name}' is {operand.dtype}: operators of torch take {', '.join(DTYPES)}, i4 and u4; launch "
-                "fp8 by an Executable"
+                f"'{operand.name}' is {operand.dtype}: operators of torch take {', '.join(DTYPES)}, i4 and u4"
             )
     return form_of(result(ctypes.c_int64, lib.ctn_torch_add_chain, chain._handle.pointer, 0 if exact else 1))
 
