@@ -112,6 +112,8 @@ def quantize_fp8(x: Tensor, per: str = "row", dtype: torch.dtype = torch.float8_
         raise ArgumentError(f"per is {per!r}: use 'row' or 'tensor'")
     largest = torch.finfo(dtype).max
     wide = x.to(torch.float32)
+    if x.numel() == 0:
+        return x.to(dtype), wide.new_ones((*x.shape[:-1], 1) if per == "row" else ())
     scale = (wide.abs().amax(-1, keepdim=True) if per == "row" else wide.abs().amax()) / largest
     scale = torch.where(scale == 0, torch.ones_like(scale), scale)
     return (wide / scale).clamp(-largest, largest).to(dtype), scale
