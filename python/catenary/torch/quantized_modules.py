@@ -18,7 +18,7 @@ Tensor = torch.Tensor
 
 
 class QuantizedLinear(nn.Module):
-    """`torch.nn.Linear` with a weight of 4 or 8 bits, for inference: see `catenary.torch.quantized_linear`.
+    """`torch.nn.Linear` with a weight of 4 or 8 bits, which has no gradient: see `catenary.torch.quantized_linear`.
 
     Buffers: `weight`, uint8, the packed bytes; `scale` [out_features, groups]; `zero` int8 [out_features, groups] or
     None; `bias` [out_features] or None. `to()` and `half()` convert scale and bias. The layouts of the buffers do not
