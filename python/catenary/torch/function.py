@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import re
-import sys
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from catenary.gradient import GradientKind as Kind
 from catenary.gradient import GradientOperand, Recompute, gradient
 from catenary.operand import Role
 from catenary.torch import operators
-from catenary.torch.operators import Form
+from catenary.torch.operators import PLAIN, Form, is_distributed
 
 _PARAMETERS = (Kind.input, Kind.weight)
 _GRADIENTS = (Kind.of_input, Kind.of_weight, Kind.of_scalar)
@@ -192,19 +191,6 @@ def _step(form: Form, operands: Sequence[GradientOperand], scalars: Sequence[int
         outputs=tuple(_name(o) for o in outputs),
         dims=dims,
     )
-
-
-PLAIN = (torch.Tensor, torch.nn.Parameter)
-
-
-def is_distributed(tensors: Sequence[Any]) -> bool:
-    """Whether a tensor is a DTensor; the operators have rules for these from then on."""
-    module = sys.modules.get("torch.distributed.tensor")
-    if module is None or not any(isinstance(tensor, module.DTensor) for tensor in tensors):
-        return False
-    import catenary.torch.sharding_rules  # noqa: F401
-
-    return True
 
 
 def _one(outputs: Sequence[torch.Tensor]) -> Any:

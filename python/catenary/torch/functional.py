@@ -14,7 +14,8 @@ import torch
 from catenary.chain import Chain
 from catenary.errors import ArgumentError
 from catenary.torch import forms, operators
-from catenary.torch.function import PLAIN, ChainFunction, is_distributed, train_call
+from catenary.torch.function import ChainFunction, train_call
+from catenary.torch.operators import PLAIN, is_distributed
 
 Tensor = torch.Tensor
 

@@ -11,6 +11,7 @@ import ctypes
 import functools
 import json
 import os
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -221,9 +222,27 @@ def set_host(host: str) -> None:
     check(lib.ctn_torch_set_host(places[host]))
 
 
+PLAIN = (torch.Tensor, torch.nn.Parameter)
+
+
+def is_distributed(tensors: Sequence[Any]) -> bool:
+    """Whether a tensor is a DTensor; the operators have rules for these from then on."""
+    module = sys.modules.get("torch.distributed.tensor")
+    if module is None or not any(isinstance(tensor, module.DTensor) for tensor in tensors):
+        return False
+    import catenary.torch.sharding_rules  # noqa: F401
+
+    return True
+
+
 def run(form: Form, inputs: Sequence[torch.Tensor], scalars: Sequence[float] = ()) -> tuple[torch.Tensor, ...]:
-    """The outputs of a form for `inputs`, by the operator of their number."""
+    """The outputs of a form for `inputs`, by the operator of their number; for exact sizes on DTensors, each process
+    by the chain of its parts."""
     count = len(form.outputs)
+    if form.exact and any(type(tensor) not in PLAIN for tensor in inputs) and is_distributed(inputs):
+        from catenary.torch.sharding_rules import run_sharded
+
+        return run_sharded(form, inputs, None, scalars)
     if count == 1:
         return (_run[1](list(inputs), form.key, scalars),)
     if count <= MOST_OUTPUTS:
@@ -235,7 +254,14 @@ def run(form: Form, inputs: Sequence[torch.Tensor], scalars: Sequence[float] = (
 
 def run_out(form: Form, inputs: Sequence[torch.Tensor], outs: Sequence[torch.Tensor],
             scalars: Sequence[float] = ()) -> None:  # fmt: skip
-    """Writes outputs of the caller. `inputs` has no parameter that an output overwrites."""
+    """Writes outputs of the caller. `inputs` has no parameter that an output overwrites. DTensors: each process writes
+    its parts, whose placements are those of `outs`."""
+    tensors = [*inputs, *outs]
+    if any(type(tensor) not in PLAIN for tensor in tensors) and is_distributed(tensors):
+        from catenary.torch.sharding_rules import run_sharded
+
+        run_sharded(form, inputs, outs, scalars)
+        return
     torch.ops.catenary.run_out.default(list(inputs), list(outs), form.key, list(scalars))
 
 

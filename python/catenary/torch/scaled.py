@@ -14,7 +14,7 @@ import torch
 
 from catenary.errors import ArgumentError
 from catenary.torch import forms, operators
-from catenary.torch.function import PLAIN, is_distributed
+from catenary.torch.operators import PLAIN, is_distributed
 
 Tensor = torch.Tensor
 

@@ -317,8 +317,8 @@ def test_dtensor_rules_do_not_divide_packed_bytes():
     from catenary.torch.sharding_rules import rules
 
     found = rules(operators.add(ctn.Chain.parse(CHAIN), exact=False).key, (1, 0, 0, 0))
-    assert all(isinstance(place, Replicate) for _, inputs in found for place in inputs[1:])
-    assert [inputs[0] for _, inputs in found] == [Replicate(), Shard(0), Shard(1)]  # rows
+    assert all(isinstance(place, Replicate) for rule in found for place in rule.inputs[1:])
+    assert [rule.inputs[0] for rule in found] == [Replicate(), Shard(0), Shard(1)]  # rows
 
 
 @pytest.mark.parametrize("bits", [4, 8])
