@@ -23,7 +23,24 @@ const ctn::Engine& engine() {
   return made;
 }
 
-int64_t element_bytes(ctn::DType dtype) { return dtype == ctn::bf16 || dtype == ctn::f16 ? 2 : 4; }
+// The dtype has 8 bits or more.
+int64_t element_bytes(ctn::DType dtype) {
+  switch (dtype) {
+    case ctn::DType::bf16:
+    case ctn::DType::f16:
+      return 2;
+    case ctn::DType::f32:
+    case ctn::DType::i32:
+      return 4;
+    case ctn::DType::i8:
+    case ctn::DType::e4m3:
+    case ctn::DType::e5m2:
+    case ctn::DType::i4:
+    case ctn::DType::u4:
+      break;
+  }
+  return 1;
+}
 
 }  // namespace
 
@@ -72,6 +89,8 @@ Program::Program(ctn::Chain chain)
 
 int64_t Program::bytes(size_t i, int64_t symbol) const {
   const ctn::Operand& tensor = tensors_[i];
+  const bool nibbles = tensor.dtype == ctn::DType::i4 || tensor.dtype == ctn::DType::u4;
+  if (tensor.packed || nibbles) return tensor.bytes;
   int64_t last = 0;
   for (size_t d = 0; d < tensor.dims.size(); ++d) {
     const int64_t size = tensor.dims[d] == ctn::symbol ? symbol : tensor.dims[d];
