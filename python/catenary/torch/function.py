@@ -259,7 +259,7 @@ def _run_step(step: Step, values: dict[Name, Any], scalars: Sequence[float], acc
     if step.form.exact:  # autograd gives output gradients any strides
         read = [parameter for parameter in step.form.inputs if parameter.overwritten_by < 0]
         inputs = [
-            _laid_out(t, p.strides) if n[0] == "of_output" else t
+            operators.laid_out(t, p.strides) if n[0] == "of_output" else t
             for n, t, p in zip(step.inputs, inputs, read, strict=False)
         ]
     numbers = [scalars[i] for i in step.scalars]
@@ -275,13 +275,6 @@ def _run_step(step: Step, values: dict[Name, Any], scalars: Sequence[float], acc
         operators.run_out(step.form, inputs, outputs, numbers)
     for name, dims, output in zip(step.outputs, step.dims, outputs, strict=False):
         values[name] = output if dims is None else output.permute(*(dims.index(d) for d in sorted(dims)))
-
-
-def _laid_out(tensor: torch.Tensor, strides: Sequence[int]) -> torch.Tensor:
-    """The tensor, copied where its strides are others."""
-    if all(n == 1 or a == b for n, a, b in zip(tensor.shape, tensor.stride(), strides, strict=False)):
-        return tensor
-    return tensor.new_empty_strided(tensor.shape, strides).copy_(tensor)
 
 
 def main_grad(weight: Any) -> torch.Tensor:

@@ -271,6 +271,16 @@ def empty(form: Form, index: int, tensors: Sequence[torch.Tensor]) -> torch.Tens
     return tensors[0].new_empty_strided(sizes, strides, dtype=form.outputs[index].dtype)
 
 
+def has_strides(tensor: torch.Tensor, strides: Sequence[int]) -> bool:
+    """Whether a tensor has these strides, but for dimensions with at most one index."""
+    return all(n <= 1 or a == b for n, a, b in zip(tensor.shape, tensor.stride(), strides, strict=True))
+
+
+def laid_out(tensor: torch.Tensor, strides: Sequence[int]) -> torch.Tensor:
+    """The tensor, copied where its strides are others."""
+    return tensor if has_strides(tensor, strides) else tensor.new_empty_strided(tensor.shape, strides).copy_(tensor)
+
+
 def _fake(count: int) -> Any:
     def fake(inputs: list[torch.Tensor], key: int, scalars: Sequence[float] = ()) -> Any:
         form = form_of(key)

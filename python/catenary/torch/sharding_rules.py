@@ -107,7 +107,7 @@ def run_sharded(form: Form, inputs: Sequence[Any], outs: Sequence[Any] | None,
         placed = [[rule.inputs[i] for rule in chosen] for i in range(len(arguments))]
         parts = [t.redistribute(mesh, p).to_local() for t, p in zip(arguments, placed, strict=True)]
         given = [
-            _laid_out(part, parameter.strides) if local.exact else part
+            operators.laid_out(part, parameter.strides) if local.exact else part
             for part, parameter in zip(parts, local.inputs, strict=True)
             if parameter.overwritten_by < 0
         ]
@@ -129,7 +129,7 @@ def _write(form: Form, inputs: Sequence[torch.Tensor], outs: Sequence[torch.Tens
     laid = list(outs)
     for i in range(len(outs)):
         _, strides = form.layout(i, arguments)
-        if not _has_strides(outs[i], strides):
+        if not operators.has_strides(outs[i], strides):
             memory = outs[i].new_empty_strided(outs[i].shape, strides)
             laid[i] = memory.copy_(outs[i]) if form.outputs[i].in_place >= 0 else memory
     operators.run_out(form, inputs, laid, scalars)
@@ -201,12 +201,3 @@ def _part(key: int, divided: tuple[tuple[int, int], ...]) -> Form:
     for factor, count in divided:
         parts[factor] *= count
     return operators.add(chain.shard(parts))
-
-
-def _has_strides(tensor: torch.Tensor, strides: Sequence[int]) -> bool:
-    return all(n <= 1 or a == b for n, a, b in zip(tensor.shape, tensor.stride(), strides, strict=True))
-
-
-def _laid_out(tensor: torch.Tensor, strides: Sequence[int]) -> torch.Tensor:
-    """The tensor, copied where its strides are others."""
-    return tensor if _has_strides(tensor, strides) else tensor.new_empty_strided(tensor.shape, strides).copy_(tensor)
