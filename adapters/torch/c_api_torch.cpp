@@ -126,12 +126,14 @@ Expected<std::vector<TensorLayout>> read_layouts(llvm::ArrayRef<ctn_torch_tensor
                                                  Signature& signature) {
   std::vector<TensorLayout> layouts;
   for (const ctn_torch_tensor& tensor : tensors) {
-    if (tensor.dtype < CTN_BF16 || tensor.dtype > CTN_I8 || tensor.rank < 0 ||
-        tensor.rank > kMaxRank) {
-      return make_error(ErrorCode::kInvalidArgument,
-                        "tensor {} has dtype {} and {} dimensions: use CTN_BF16 to CTN_I8 and at "
-                        "most {} dimensions",
-                        layouts.size(), tensor.dtype, tensor.rank, kMaxRank);
+    const bool known = (tensor.dtype >= CTN_BF16 && tensor.dtype <= CTN_I8) ||
+                       tensor.dtype == CTN_E4M3 || tensor.dtype == CTN_E5M2;
+    if (!known || tensor.rank < 0 || tensor.rank > kMaxRank) {
+      return make_error(
+          ErrorCode::kInvalidArgument,
+          "tensor {} has dtype {} and {} dimensions: use CTN_BF16 to CTN_I8, CTN_E4M3 "
+          "or CTN_E5M2, and at most {} dimensions",
+          layouts.size(), tensor.dtype, tensor.rank, kMaxRank);
     }
     const auto rank = static_cast<size_t>(tensor.rank);
     if (rank > 0) {

@@ -123,8 +123,8 @@ class Call {
       } else if (!shim_.find_dtype(view.dtype, layout.dtype)) {
         return make_error(
             ErrorCode::kInvalidArgument,
-            "{} has a dtype that no chain takes: use bfloat16, float16 or float32, or "
-            "int32 for the ends of groups, int8 or uint8 for quantised weights",
+            "{} has a dtype that no chain takes: use bfloat16, float16, float32, float8_e4m3fn or "
+            "float8_e5m2, or int32 for the ends of groups, int8 or uint8 for quantised weights",
             quoted(tensor_name(*form_, i)));
       }
       layout.sizes.assign(view.sizes, view.sizes + view.rank);

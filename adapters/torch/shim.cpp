@@ -53,6 +53,8 @@ Expected<Shim> open_shim(const std::string& libtorch_cpu, const std::string& lib
   shim.i32 = shim.aoti_torch_dtype_int32();
   shim.i8 = shim.aoti_torch_dtype_int8();
   shim.u8 = shim.aoti_torch_dtype_uint8();
+  shim.e4m3 = shim.aoti_torch_dtype_float8_e4m3fn();
+  shim.e5m2 = shim.aoti_torch_dtype_float8_e5m2();
   shim.cpu = shim.aoti_torch_device_type_cpu();
   shim.cuda = shim.aoti_torch_device_type_cuda();
   return shim;
@@ -70,17 +72,20 @@ int32_t Shim::dtype_code(DType dtype) const {
       return i32;
     case DType::kI8:
       return i8;
+    case DType::kE4M3:
+      return e4m3;
+    case DType::kE5M2:
+      return e5m2;
     case DType::kI4:
     case DType::kU4:
-    case DType::kE4M3:
-    case DType::kE5M2:
-      break;  // 4 bits are bytes, and operators take no fp8
+      break;  // 4 bits are bytes
   }
   return -1;
 }
 
 bool Shim::find_dtype(int32_t code, DType& dtype) const {
-  for (const DType each : {DType::kBF16, DType::kF16, DType::kF32, DType::kI32, DType::kI8}) {
+  for (const DType each : {DType::kBF16, DType::kF16, DType::kF32, DType::kI32, DType::kI8,
+                           DType::kE4M3, DType::kE5M2}) {
     if (dtype_code(each) != code) continue;
     dtype = each;
     return true;

@@ -38,7 +38,8 @@ struct Shim {
   bool find_dtype(int32_t code, DType& dtype) const;
 
   // Filled by open_shim() from the functions of these names.
-  int32_t bf16 = 0, f16 = 0, f32 = 0, i32 = 0, i8 = 0, u8 = 0, cpu = 0, cuda = 0;
+  int32_t bf16 = 0, f16 = 0, f32 = 0, i32 = 0, i8 = 0, u8 = 0, e4m3 = 0, e5m2 = 0, cpu = 0,
+          cuda = 0;
 };
 
 // Finds the functions in libraries that the process has already loaded; `libtorch_cuda` may be

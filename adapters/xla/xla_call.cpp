@@ -91,9 +91,9 @@ int32_t xla_dtype(ctn::DType dtype) {
     case ctn::DType::i8:
     case ctn::DType::i4:
     case ctn::DType::u4:
-      break;  // calls take no quantised weights
+      break;  // bytes
   }
-  return 0;
+  return kS8;
 }
 
 int64_t elements(const Buffer& buffer) {
@@ -102,12 +102,22 @@ int64_t elements(const Buffer& buffer) {
   return count;
 }
 
-// A buffer must have as many elements as the chain's tensor. The order of its dimensions is left to
-// the caller, since the memory is the same.
-void check_buffer(const ctn::Operand& tensor, const Buffer& buffer, int64_t symbol) {
+// Elements of the buffer that holds a tensor: its bytes, where it is packed or has 4 bits.
+int64_t wanted_elements(const ctn::Operand& tensor, int64_t symbol) {
+  const bool nibbles = tensor.dtype == ctn::DType::i4 || tensor.dtype == ctn::DType::u4;
+  if (tensor.packed || nibbles) return tensor.bytes;
   int64_t want = 1;
   for (const int64_t size : tensor.dims) want *= size == ctn::symbol ? symbol : size;
-  if (buffer.dtype == xla_dtype(tensor.dtype) && elements(buffer) == want) return;
+  return want;
+}
+
+// A buffer must have as many elements as the chain's tensor. The order of its dimensions is left to
+// the caller, since the memory is the same. Bytes may be unsigned.
+void check_buffer(const ctn::Operand& tensor, const Buffer& buffer, int64_t symbol) {
+  const int64_t want = wanted_elements(tensor, symbol);
+  const int32_t dtype = xla_dtype(tensor.dtype);
+  const bool same = buffer.dtype == dtype || (dtype == kS8 && buffer.dtype == kU8);
+  if (same && elements(buffer) == want) return;
   throw std::invalid_argument(
       "the buffer of '" + tensor.name + "' has " + std::to_string(elements(buffer)) +
       " elements of XLA's type " + std::to_string(buffer.dtype) + ", and the chain takes " +

@@ -144,7 +144,7 @@ struct CallFrame {
 };
 
 // Element types of buffers and scalars.
-inline constexpr int32_t kS32 = 4, kS64 = 5, kU8 = 6, kF16 = 10, kF32 = 11, kBF16 = 16;
+inline constexpr int32_t kS8 = 2, kS32 = 4, kS64 = 5, kU8 = 6, kF16 = 10, kF32 = 11, kBF16 = 16;
 inline constexpr int32_t kF8E5M2 = 19, kF8E4M3FN = 20;
 // Codes of errors.
 inline constexpr int32_t kInvalidArgument = 3, kResourceExhausted = 8, kFailedPrecondition = 9,

@@ -62,8 +62,9 @@ CTN_API ctn_status ctn_torch_describe(int64_t key, char** json);
 
 /* A tensor of the caller. */
 typedef struct ctn_torch_tensor {
-  /* Of its elements, CTN_BF16 to CTN_I8. A parameter that is packed or has 4 bits takes its bytes
-   * as CTN_I8: all of a packed one in one dimension, else rows of two elements a byte. */
+  /* Of its elements: CTN_BF16 to CTN_I8, CTN_E4M3 or CTN_E5M2. A parameter that is packed or has
+   * 4 bits takes its bytes as CTN_I8: all of a packed one in one dimension, else rows of two
+   * elements a byte. */
   ctn_dtype dtype;
   int32_t rank;           /* number of dimensions, 0 to 8 */
   const int64_t* sizes;   /* `rank` numbers */

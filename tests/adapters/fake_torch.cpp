@@ -126,5 +126,7 @@ SHIM int32_t aoti_torch_dtype_float32() { return fake_torch::kF32; }
 SHIM int32_t aoti_torch_dtype_int32() { return fake_torch::kI32; }
 SHIM int32_t aoti_torch_dtype_int8() { return fake_torch::kI8; }
 SHIM int32_t aoti_torch_dtype_uint8() { return fake_torch::kU8; }
+SHIM int32_t aoti_torch_dtype_float8_e4m3fn() { return fake_torch::kE4M3; }
+SHIM int32_t aoti_torch_dtype_float8_e5m2() { return fake_torch::kE5M2; }
 SHIM int32_t aoti_torch_device_type_cpu() { return fake_torch::kCpu; }
 SHIM int32_t aoti_torch_device_type_cuda() { return fake_torch::kCuda; }

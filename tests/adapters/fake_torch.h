@@ -9,6 +9,7 @@
 namespace fake_torch {
 
 inline constexpr int32_t kU8 = 0, kI8 = 1, kI32 = 3, kF16 = 5, kF32 = 6, kF64 = 7, kBF16 = 15;
+inline constexpr int32_t kE5M2 = 23, kE4M3 = 24;
 inline constexpr int32_t kCpu = 0, kCuda = 1;
 
 using Kernel = void (*)(uint64_t* stack, uint64_t num_arguments, uint64_t num_results);
@@ -28,10 +29,8 @@ struct List {
 };
 
 inline int64_t element_bytes(int32_t dtype) {
-  return dtype == kU8 || dtype == kI8     ? 1
-         : dtype == kF64                  ? 8
-         : dtype == kF32 || dtype == kI32 ? 4
-                                          : 2;
+  const bool byte = dtype == kU8 || dtype == kI8 || dtype == kE4M3 || dtype == kE5M2;
+  return byte ? 1 : dtype == kF64 ? 8 : dtype == kF32 || dtype == kI32 ? 4 : 2;
 }
 
 inline Tensor make_tensor(std::vector<int64_t> sizes, std::vector<int64_t> strides,

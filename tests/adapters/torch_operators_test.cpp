@@ -23,6 +23,12 @@ constexpr char kLinear[] =
     "  y = scale(c, s)\n"
     "  return y: f32\n"
     "}\n";
+constexpr char kFp8[] =
+    "chain fp8[M in 1..64](input x: e4m3[M, 4], weight w: e4m3[3, 4], input s: f32[M]) {\n"
+    "  c = contract \"mk,nk->mn\" (x, w)\n"
+    "  y = mul(c, s @ \"m\")\n"
+    "  return y: e5m2, y: f32\n"
+    "}\n";
 constexpr char kAccumulate[] =
     "chain add(input x: f32[4], input y: f32[4]) {\n"
     "  z = add(x, y)\n"
@@ -208,6 +214,34 @@ TEST_CASE("calls of more chains and sizes than a thread remembers find their own
       }
     }
   }
+}
+
+TEST_CASE("fp8: operands and results; bytes of uint8 are none") {
+  const std::int64_t key = key_of(kFp8, CTN_TORCH_FROM_TENSORS);
+  const unsigned char values[] = {0x38, 0x40, 0xb8, 0x00};  // 1, 2, -1, 0 in e4m3
+  const Tensor x = fake_torch::make_tensor({2, 4}, {4, 1}, fake_torch::kE4M3);
+  const Tensor w = fake_torch::make_tensor({3, 4}, {4, 1}, fake_torch::kE4M3);
+  for (int i = 0; i < 8; ++i) x.data->data()[x.offset + i] = values[i % 3];
+  for (int i = 0; i < 12; ++i) w.data->data()[w.offset + i] = values[i % 4];
+  const Tensor s = numbered({2}, {1});
+  std::uint64_t stack[3] = {tensors({&x, &w, &s}), boxed(key), scalars({})};
+  fake<fake_torch::Kernel(const char*)>("fake_kernel")("CPU run2")(stack, 3, 2);
+  Tensor* made[2];
+  std::memcpy(made, stack, sizeof made);
+  CHECK(made[0]->dtype == fake_torch::kE5M2);
+  // Rows 1 2 -1 1 and 2 -1 1 2 by columns 1 2 -1 0; s is -3 and -2.
+  CHECK(at(*made[1], 0) == -18.0F);
+  CHECK(at(*made[1], 3) == 2.0F);
+  CHECK(made[0]->data->data()[made[0]->offset] == 0xcc);      // -16, the even one beside -18
+  CHECK(made[0]->data->data()[made[0]->offset + 3] == 0x40);  // 2
+  for (Tensor* tensor : made) fake<int32_t(Tensor*)>("aoti_torch_delete_tensor_object")(tensor);
+  Tensor bytes = w;
+  bytes.dtype = fake_torch::kU8;
+  std::uint64_t again[3] = {tensors({&x, &bytes, &s}), boxed(key), scalars({})};
+  CHECK(has(sentence([&] {
+              fake<fake_torch::Kernel(const char*)>("fake_kernel")("CPU run2")(again, 3, 2);
+            }),
+            "is uint8, and the chain takes e4m3"));
 }
 
 TEST_CASE("run_out writes outputs of the caller, in place too") {

@@ -140,12 +140,64 @@ def test_wrong_arguments_are_found_while_tracing():
     scaled.output(ctn.scale(scaled.input("x", "f32", (4,)), scaled.scalar("a")), "f32")
     with pytest.raises(ctn.ArgumentError, match="argument 'a' is .*: pass a float"):
         jax.jit(lambda a: ctnj.call(scaled, jnp.ones(4), a))(1.0)
-    quantised = ctn.Chain("quantised")
-    x = quantised.input("x", ctn.bf16, (4, 64))
-    q, s = quantised.weight("q", ctn.i8, (16, 64), packed=True), quantised.weight("s", ctn.bf16, (16, 1))
-    quantised.output(ctn.linear(x, ctn.dequant(q, s, 1, 64)), ctn.bf16)
-    with pytest.raises(ctn.ArgumentError, match="'q' is i8: calls of JAX take bf16, f16, f32, i32"):
-        ctnj.call(quantised, jnp.ones((4, 64), jnp.bfloat16), jnp.ones(1024, jnp.int8), jnp.ones((16, 1), jnp.bfloat16))
+    quantised, tensors, _ = quantised_layer("i4", zero=False)
+    with pytest.raises(ctn.ArgumentError, match=r"i4, packed: pass uint8 of shape \[1536\], as catenary.repack"):
+        ctnj.call(quantised, tensors[0], tensors[1][:-1], *tensors[2:])
+    with pytest.raises(ctn.Error, match="gradient"):
+        jax.grad(lambda x: ctnj.call(quantised, x, *tensors[1:]).sum().astype("float32"))(tensors[0])
+
+
+def quantised_layer(dtype, zero, rows=5, packed=True):
+    """A chain x ((q - z) s)^T of bf16 x [rows, 64], its arrays, and the result in float64."""
+    n, k, group = 48, 64, 32
+    rng = np.random.default_rng(1)
+    low, high = {"i8": (-128, 128), "i4": (-8, 8), "u4": (0, 16)}[dtype]
+    values = rng.integers(low, high, (n, k))
+    scale, zeros = rng.integers(1, 4, (n, k // group)), rng.integers(-8, 8, (n, k // group))
+    x = rng.integers(-2, 3, (rows, k))
+    stored = values.astype(np.int8)
+    if dtype != "i8":
+        stored = (values[:, 0::2] & 15 | (values[:, 1::2] & 15) << 4).astype(np.uint8)
+    chain = ctn.Chain("quantised")
+    chain.symbol("M", 1, 32)
+    a = chain.input("x", ctn.bf16, (ctn.symbol, k))
+    q, s = chain.weight("q", dtype, (n, k), packed=packed), chain.weight("s", ctn.f32, scale.shape)
+    z = chain.weight("z", ctn.i8, zeros.shape) if zero else None
+    chain.output(ctn.linear(a, ctn.dequant(q, s, 1, group, z)), ctn.bf16)
+    arrays = [jnp.asarray(x, jnp.bfloat16), ctn.repack(stored, "plain", dtype) if packed else stored]
+    arrays += [jnp.asarray(scale, jnp.float32)] + ([jnp.asarray(zeros, jnp.int8)] if zero else [])
+    wide = lambda blocks: np.repeat(blocks, group, 1)
+    return chain, arrays, x @ ((values - wide(zeros) * zero) * wide(scale)).T
+
+
+def close_to_bf16(got, wanted):
+    np.testing.assert_allclose(np.asarray(got).astype(float), wanted, rtol=2**-8, atol=1)
+
+
+@pytest.mark.parametrize("packed", [True, False], ids=["packed", "rows"])
+@pytest.mark.parametrize("dtype", ["i8", "i4", "u4"])
+@pytest.mark.parametrize("zero", [False, True], ids=["symmetric", "zeros"])
+def test_quantised_weights_are_their_bytes(dtype, zero, packed):
+    chain, arrays, wanted = quantised_layer(dtype, zero, packed=packed)
+    close_to_bf16(jax.jit(lambda *a: ctnj.call(chain, *a))(*arrays), wanted)
+    batch = jax.vmap(lambda x: ctnj.call(chain, x, *arrays[1:]))(jnp.stack([arrays[0], -arrays[0]]))
+    close_to_bf16(batch[1], -wanted)
+
+
+def test_bytes_and_fp8_in_the_simulator():
+    chain, arrays, wanted = quantised_layer("i4", True)
+    layer = ctn.Chain("fp8")
+    x, w = layer.input("x", ctn.e4m3, (64, 64)), layer.weight("w", ctn.e4m3, (32, 64))
+    layer.output(ctn.linear(x, w), ctn.e5m2)
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-2, 3, shape) for shape in ((64, 64), (32, 64)))
+    ctnj.set_host("simulator")
+    try:
+        close_to_bf16(ctnj.call(chain, *arrays), wanted)
+        y = ctnj.call(layer, jnp.asarray(a, jnp.float8_e4m3fn), jnp.asarray(b, jnp.float8_e4m3fn))
+    finally:
+        ctnj.set_host("reference")
+    np.testing.assert_array_equal(np.asarray(y).astype(float), (a @ b.T).astype(jnp.float8_e5m2).astype(float))
 
 
 @pytest.mark.parametrize("shape, strides", [((4, 0), None), ((0, 4), None), ((4, 0, 3), (1, 8, 64))])
@@ -216,6 +268,10 @@ def test_structs_are_those_of_jaxlib(root, tmp_path):
         "kF16": "DataType_F16",
         "kF32": "DataType_F32",
         "kS32": "DataType_S32",
+        "kS8": "DataType_S8",
+        "kU8": "DataType_U8",
+        "kF8E4M3FN": "DataType_F8E4M3FN",
+        "kF8E5M2": "DataType_F8E5M2",
         "kExecute": "ExecutionStage_EXECUTE",
         "kInvalidArgument": "Error_Code_INVALID_ARGUMENT",
         "kInternal": "Error_Code_INTERNAL",

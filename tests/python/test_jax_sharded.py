@@ -109,3 +109,18 @@ def test_factors():
     np.testing.assert_allclose(part.reference(a, b), a @ b.T, rtol=1e-5, atol=1e-5)
     with pytest.raises(ctn.ArgumentError, match="a dimension of 8 has no 3 equal parts"):
         chain.shard([3, 1, 1])
+
+
+def test_quantised_weights_are_whole_and_rows_divide():
+    sharded("""
+chain = ctn.Chain("quantised")
+x, s = chain.input("x", "bf16", (8, 64)), chain.weight("s", "f32", (32, 1))
+q = chain.weight("q", "i4", (32, 64), packed=True)
+chain.output(ctn.linear(x, ctn.dequant(q, s, 1, 64)), "bf16")
+values = rng.integers(-8, 8, (32, 64))
+packed = ctn.repack((values[:, 0::2] & 15 | (values[:, 1::2] & 15) << 4).astype(np.uint8), "plain", "i4")
+a = jnp.asarray(rng.integers(-2, 3, (8, 64)), jnp.bfloat16)
+y, text = run(lambda *t: ctnj.call(chain, *t), put(a, "i"), put(jnp.ones((32, 1))), put(jnp.asarray(packed)))
+assert y.sharding.spec[0] == "i" and "all-gather" not in text, text
+np.testing.assert_allclose(np.asarray(y).astype(float), np.asarray(a).astype(float) @ values.T, rtol=2**-8, atol=1)
+""")

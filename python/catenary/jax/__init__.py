@@ -33,6 +33,7 @@ _DTYPES = {
     DType.i32: jnp.int32,
     DType.e4m3: jnp.float8_e4m3fn,
     DType.e5m2: jnp.float8_e5m2,
+    DType.i8: jnp.int8,
 }
 _TARGET = "catenary"
 _HOSTS = {"reference": 0, "simulator": 1}
@@ -53,7 +54,8 @@ def call(chain: Chain, *arguments: Any, recompute: str = "none", save_budget: in
 
     Args:
         arguments, named: the chain's parameters in order or by name. Arrays have the declared dtypes and shapes; a
-            scalar is a Python float, known when the call is traced.
+            scalar is a Python float, known when the call is traced. A parameter that is packed or has 4 bits is its
+            bytes, uint8 or int8, as `catenary.repack` returns them.
         recompute, save_budget: what a gradient saves, as `catenary.gradient` takes it.
 
     Returns the output, or a tuple of several. Raises ArgumentError while it is traced. An output in place of an input
@@ -157,10 +159,9 @@ class _Form:
         self.tensors = self.signature.tensors
         self.outputs = self.signature.outputs
         for operand in self.tensors:
-            if operand.dtype not in _DTYPES:
+            if operand.dtype not in _DTYPES and not operand.is_bytes:
                 raise ArgumentError(
-                    f"'{operand.name}' is {operand.dtype}: calls of JAX take {', '.join(map(str, _DTYPES))}; launch "
-                    "quantised weights by an Executable"
+                    f"'{operand.name}' is {operand.dtype}: calls of JAX take {', '.join(map(str, _DTYPES))}, i4 and u4"
                 )
         self.numbers = [i for i, p in enumerate(self.signature.parameters) if p.role != Role.scalar]
         self.attributes = {"chain": chain.text, "key": np.int64(chain.key)}
@@ -184,7 +185,8 @@ class _Form:
         for operand, array in zip(self.tensors, arrays, strict=True):
             name = str(array.dtype)
             dtype = next((d for d, kind in _DTYPES.items() if array.dtype == kind), None)
-            views.append(View(0, dtype, name, tuple(array.shape), operand.strides, None, "jax"))
+            strides = operand.bytes_strides() if operand.is_bytes else operand.strides
+            views.append(View(0, dtype, name, tuple(array.shape), strides, None, "jax"))
         return self.signature.size(views, [None] * len(self.outputs))
 
     def launch(self, arrays: Sequence[Any], scalars: Sequence[float], size: int, host: str) -> Sequence[Any]:
@@ -228,19 +230,21 @@ def _divisible(text: str, scalars: tuple[float, ...], size: int, host: str) -> A
 
 def _memory_order(operand: Operand) -> tuple[int, ...]:
     """Its dimensions from the outermost in memory to the innermost. XLA's arrays have no gaps."""
-    order = tuple(sorted(range(len(operand.shape)), key=lambda d: -operand.strides[d]))
-    if 0 in operand.shape:
+    shape = operand.bytes_shape() if operand.is_bytes else operand.shape
+    strides = operand.bytes_strides() if operand.is_bytes else operand.strides
+    order = tuple(sorted(range(len(shape)), key=lambda d: -strides[d]))
+    if 0 in shape:
         return order  # without elements there are no gaps
     step = 1
     for d in reversed(order):
-        if operand.shape[d] == 1:
+        if shape[d] == 1:
             continue
-        if operand.strides[d] != step:
+        if strides[d] != step:
             raise ArgumentError(
                 f"'{operand.name}' has strides {list(operand.strides)}, which leave gaps: JAX's arrays "
                 "have none, so declare contiguous strides"
             )
-        step = step * operand.shape[d] if operand.shape[d] is not symbol else 0  # the symbol is outermost
+        step = step * shape[d] if shape[d] is not symbol else 0  # the symbol is outermost
     return order
 
 

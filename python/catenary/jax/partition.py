@@ -72,23 +72,35 @@ class _Sharding:
         summed = {f for sums in self.sums for f in sums}
         # Shardy has no factor that one result sums over and another has.
         self.divides = [d and not (f in kept and f in summed) for f, d in enumerate(factors.divides)]
-        self.sizes = [1] * len(self.divides)
+        self.count = len(self.divides)
+        self.sizes = [1] * self.count
         self.symbolic: int | None = None
         for operand, dims in zip(chain.operands, factors.operands, strict=True):
             for n, factor in zip(operand.shape, dims, strict=True):
                 self.sizes[factor] = size if n == symbol else n
                 self.symbolic = factor if n == symbol else self.symbolic
         self.range = chain.symbol_range
+        for place, number in enumerate(numbers):
+            operand = chain.operands[number]
+            if not operand.is_bytes:
+                continue
+            # Bytes are whole everywhere: dimensions of their own.
+            for factor in self.inputs[place]:
+                self.divides[factor] = False
+            shape = operand.bytes_shape()
+            self.inputs[place] = list(range(len(self.sizes), len(self.sizes) + len(shape)))
+            self.sizes += shape
+            self.divides += [False] * len(shape)
 
         def names(dims: Sequence[int]) -> str:
             return " ".join(f"f{f}" for f in dims)
 
         self.rule = f"{', '.join(map(names, self.inputs))} -> {', '.join(map(names, self.outputs))}"
-        present = {f for dims in [*self.inputs, *self.outputs] for f in dims}
-        reduced = {f for f in summed if self.divides[f] and f in present}
+        # In the order in which the rule names them, as Shardy asks.
+        present = list(dict.fromkeys(f for dims in [*self.inputs, *self.outputs] for f in dims))
         self.special = {
-            "reduction_factors": tuple(f"f{f}" for f in sorted(reduced)),
-            "need_replication_factors": tuple(f"f{f}" for f in sorted(present) if not self.divides[f]),
+            "reduction_factors": tuple(f"f{f}" for f in present if f in summed and self.divides[f]),
+            "need_replication_factors": tuple(f"f{f}" for f in present if not self.divides[f]),
         }
 
     def axes(self, mesh: Any, shardings: Sequence[Any]) -> list[tuple[str, ...]]:
@@ -114,7 +126,8 @@ class _Sharding:
         return self.range.lo <= self.size and -(-self.range.lo // count) <= self.size // count <= self.range.hi // count
 
     def parts(self, mesh: Any, axes: Sequence[Sequence[str]]) -> list[int]:
-        return [math.prod(mesh.shape[name] for name in names) for names in axes]
+        """Per factor of the chain."""
+        return [math.prod(mesh.shape[name] for name in names) for names in axes[: self.count]]
 
     def local_size(self, parts: Sequence[int]) -> int:
         return self.size if self.symbolic is None else self.size // parts[self.symbolic]

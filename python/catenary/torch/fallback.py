@@ -14,7 +14,8 @@ from catenary._native import lib
 from catenary.chain import int64s
 from catenary.errors import ArgumentError, check, result
 
-_DTYPES = {torch.bfloat16: 0, torch.float16: 1, torch.float32: 2, torch.int32: 3, torch.int8: 4}
+_DTYPES = {torch.bfloat16: 0, torch.float16: 1, torch.float32: 2, torch.int32: 3, torch.int8: 4,
+           torch.float8_e4m3fn: 7, torch.float8_e5m2: 8}  # fmt: skip
 _INT8 = _DTYPES[torch.int8]  # of bytes, with or without sign
 _TORCH = {number: dtype for dtype, number in _DTYPES.items()}
 
@@ -87,8 +88,8 @@ def _bind(form: Any, tensors: Sequence[torch.Tensor], device: torch.device, stre
             )
         if tensor.dtype not in _DTYPES and tensor.dtype != torch.uint8:
             raise ArgumentError(
-                f"'{parameter.name}' has a dtype that no chain takes: use bfloat16, float16 or float32, or int32 for "
-                "the ends of groups, int8 or uint8 for quantised weights"
+                f"'{parameter.name}' has a dtype that no chain takes: use bfloat16, float16, float32, float8_e4m3fn or "
+                "float8_e5m2, or int32 for the ends of groups, int8 or uint8 for quantised weights"
             )
         if tensor.dtype == torch.uint8 and not parameter.bytes:
             raise ArgumentError(

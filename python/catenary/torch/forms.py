@@ -39,8 +39,9 @@ class _Layer:
         self.exact_f32 = exact_f32
         self.rows = self.chain.symbol("M", 1, _ROWS)
 
-    def product(self, equation: str, x: Tensor, w: Tensor, ragged: ops.Ragged | None = None) -> Tensor:
-        return ops.contract(equation, x, w, ragged, true_f32=self.exact_f32)
+    def product(self, equation: str, x: Tensor, w: Tensor, ragged: ops.Ragged | None = None,
+                fast_accum: bool = False) -> Tensor:  # fmt: skip
+        return ops.contract(equation, x, w, ragged, true_f32=self.exact_f32, fast_accum=fast_accum)
 
     def function(self, value: Tensor, recompute: str = "none") -> ChainFunction:
         self.chain.output(value, self.dtype)
@@ -74,6 +75,47 @@ def quantized_linear(dtype: str, q: str, shape: tuple[int, int], group: int, sca
     if bias:
         y = y + layer.chain.weight("bias", dtype, (n,))
     return layer.function(_activate(y, activation))
+
+
+@functools.cache
+def scaled_linear(dtype: str, x_rows: bool, w_rows: bool, bias: str | None, activation: str | None, out: str,
+                  divided: bool, fast_accum: bool) -> ChainFunction:  # fmt: skip
+    """activation(x[..., k] w[n, k]^T sx sw + b[n]) / so: sx [...] or [1], sw [n] or [1], so [1]; `bias`: its dtype."""
+    layer = _Layer("scaled_linear", dtype, False)
+    x = layer.chain.input("x", dtype, (layer.rows, _IN))
+    w = layer.chain.weight("w", dtype, (_OUT, _IN))
+    sx = layer.chain.input("x_scale", "f32", (layer.rows if x_rows else 1,))
+    sw = layer.chain.weight("w_scale", "f32", (_OUT if w_rows else 1,))
+    y = layer.product("mk,nk->mn", x, w, fast_accum=fast_accum) * (sx @ "m" if x_rows else sx) * sw
+    if bias is not None:
+        y = y + layer.chain.weight("b", bias, (_OUT,))
+    return _scaled_result(layer, _activate(y, activation), out, divided)
+
+
+@functools.cache
+def scaled_ragged(dtype: str, x_rows: bool, w_scale: str, bias: str | None, activation: str | None, out: str,
+                  divided: bool, fast_accum: bool) -> ChainFunction:  # fmt: skip
+    """The same by the group of each row: w [e, n, k], sw [e, n], [e] or [1] (`w_scale`: "channel", "group", "tensor"),
+    b [e, n]."""
+    layer = _Layer("scaled_ragged", dtype, False)
+    x = layer.chain.input("x", dtype, (layer.rows, _IN))
+    w = layer.chain.weight("w", dtype, (_GROUPS, _OUT, _IN))
+    ends = layer.chain.input("ends", "i32", (_GROUPS,))
+    sx = layer.chain.input("x_scale", "f32", (layer.rows if x_rows else 1,))
+    sizes, labels = {"channel": ((_GROUPS, _OUT), "en"), "group": ((_GROUPS,), "e"), "tensor": ((1,), "")}[w_scale]
+    sw = layer.chain.weight("w_scale", "f32", sizes)
+    y = layer.product("mk,enk->mn", x, w, ops.Ragged("m", ends, "e"), fast_accum)
+    y = y * (sx @ "m" if x_rows else sx) * (sw @ labels if labels else sw)
+    if bias is not None:
+        y = y + layer.chain.weight("b", bias, (_GROUPS, _OUT)) @ "en"
+    return _scaled_result(layer, _activate(y, activation), out, divided)
+
+
+def _scaled_result(layer: _Layer, y: Tensor, out: str, divided: bool) -> ChainFunction:
+    if divided:
+        y = y / layer.chain.input("out_scale", "f32", (1,))
+    layer.chain.output(y, out)
+    return ChainFunction(layer.chain, exact=False)
 
 
 @functools.cache

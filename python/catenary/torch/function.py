@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import re
-import sys
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from catenary.gradient import GradientKind as Kind
 from catenary.gradient import GradientOperand, Recompute, gradient
 from catenary.operand import Role
 from catenary.torch import operators
-from catenary.torch.operators import Form
+from catenary.torch.operators import PLAIN, Form, is_distributed
 
 _PARAMETERS = (Kind.input, Kind.weight)
 _GRADIENTS = (Kind.of_input, Kind.of_weight, Kind.of_scalar)
@@ -194,19 +193,6 @@ def _step(form: Form, operands: Sequence[GradientOperand], scalars: Sequence[int
     )
 
 
-PLAIN = (torch.Tensor, torch.nn.Parameter)
-
-
-def is_distributed(tensors: Sequence[Any]) -> bool:
-    """Whether a tensor is a DTensor; the operators have rules for these from then on."""
-    module = sys.modules.get("torch.distributed.tensor")
-    if module is None or not any(isinstance(tensor, module.DTensor) for tensor in tensors):
-        return False
-    import catenary.torch.sharding_rules  # noqa: F401
-
-    return True
-
-
 def _one(outputs: Sequence[torch.Tensor]) -> Any:
     return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
@@ -273,7 +259,7 @@ def _run_step(step: Step, values: dict[Name, Any], scalars: Sequence[float], acc
     if step.form.exact:  # autograd gives output gradients any strides
         read = [parameter for parameter in step.form.inputs if parameter.overwritten_by < 0]
         inputs = [
-            _laid_out(t, p.strides) if n[0] == "of_output" else t
+            operators.laid_out(t, p.strides) if n[0] == "of_output" else t
             for n, t, p in zip(step.inputs, inputs, read, strict=False)
         ]
     numbers = [scalars[i] for i in step.scalars]
@@ -289,13 +275,6 @@ def _run_step(step: Step, values: dict[Name, Any], scalars: Sequence[float], acc
         operators.run_out(step.form, inputs, outputs, numbers)
     for name, dims, output in zip(step.outputs, step.dims, outputs, strict=False):
         values[name] = output if dims is None else output.permute(*(dims.index(d) for d in sorted(dims)))
-
-
-def _laid_out(tensor: torch.Tensor, strides: Sequence[int]) -> torch.Tensor:
-    """The tensor, copied where its strides are others."""
-    if all(n == 1 or a == b for n, a, b in zip(tensor.shape, tensor.stride(), strides, strict=False)):
-        return tensor
-    return tensor.new_empty_strided(tensor.shape, strides).copy_(tensor)
 
 
 def main_grad(weight: Any) -> torch.Tensor:

@@ -14,7 +14,8 @@ import torch
 from catenary.chain import Chain
 from catenary.errors import ArgumentError
 from catenary.torch import forms, operators
-from catenary.torch.function import PLAIN, ChainFunction, is_distributed, train_call
+from catenary.torch.function import ChainFunction, train_call
+from catenary.torch.operators import PLAIN, is_distributed
 
 Tensor = torch.Tensor
 
@@ -205,8 +206,9 @@ _between_graphs = torch.compiler.disable(
 def _make(kind: str, dtype: torch.dtype, options: tuple, recompute: str, scaled: bool | None,
           exact: bool) -> ChainFunction:  # fmt: skip
     name = operators.NAMES.get(dtype)
-    if name is None or name == "i32":
-        raise ArgumentError(f"x is {dtype}: use bfloat16, float16 or float32")
+    if name not in ("bf16", "f16", "f32"):
+        scaled_one = ", or scaled_linear for fp8" if dtype in operators.FP8 else ""
+        raise ArgumentError(f"x is {dtype}: use bfloat16, float16 or float32{scaled_one}")
     options = (*options[:-1], forms.activation_name(options[-1]))
     more = () if scaled is None else (scaled,)
     return getattr(forms, kind)(name, *options, exact, *more, recompute)

@@ -11,6 +11,7 @@ import ctypes
 import functools
 import json
 import os
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +24,8 @@ from catenary._native import lib
 from catenary.chain import Chain
 from catenary.errors import ArgumentError, Error, check, result, text
 
-NAMES = {torch.bfloat16: "bf16", torch.float16: "f16", torch.float32: "f32", torch.int32: "i32"}
+FP8 = {torch.float8_e4m3fn: "e4m3", torch.float8_e5m2: "e5m2"}
+NAMES = {torch.bfloat16: "bf16", torch.float16: "f16", torch.float32: "f32", torch.int32: "i32", **FP8}
 DTYPES = {name: dtype for dtype, name in NAMES.items()} | {"i8": torch.int8}  # i8: zeros and integers of dequant
 BYTES = (torch.uint8, torch.int8)  # of a parameter that is packed or has 4 bits
 MOST_OUTPUTS = 4  # of run1 to run4; a chain with more runs by run_out
@@ -172,8 +174,7 @@ def add(chain: Chain, exact: bool = True) -> Form:
     for operand in chain.operands:
         if operand.dtype.name not in DTYPES and not operand.is_bytes:
             raise ArgumentError(
-                f"'{operand.name}' is {operand.dtype}: operators of torch take {', '.join(DTYPES)}, i4 and u4; launch "
-                "fp8 by an Executable"
+                f"'{operand.name}' is {operand.dtype}: operators of torch take {', '.join(DTYPES)}, i4 and u4"
             )
     return form_of(result(ctypes.c_int64, lib.ctn_torch_add_chain, chain._handle.pointer, 0 if exact else 1))
 
@@ -221,9 +222,27 @@ def set_host(host: str) -> None:
     check(lib.ctn_torch_set_host(places[host]))
 
 
+PLAIN = (torch.Tensor, torch.nn.Parameter)
+
+
+def is_distributed(tensors: Sequence[Any]) -> bool:
+    """Whether a tensor is a DTensor; the operators have rules for these from then on."""
+    module = sys.modules.get("torch.distributed.tensor")
+    if module is None or not any(isinstance(tensor, module.DTensor) for tensor in tensors):
+        return False
+    import catenary.torch.sharding_rules  # noqa: F401
+
+    return True
+
+
 def run(form: Form, inputs: Sequence[torch.Tensor], scalars: Sequence[float] = ()) -> tuple[torch.Tensor, ...]:
-    """The outputs of a form for `inputs`, by the operator of their number."""
+    """The outputs of a form for `inputs`, by the operator of their number; for exact sizes on DTensors, each process
+    by the chain of its parts."""
     count = len(form.outputs)
+    if form.exact and any(type(tensor) not in PLAIN for tensor in inputs) and is_distributed(inputs):
+        from catenary.torch.sharding_rules import run_sharded
+
+        return run_sharded(form, inputs, None, scalars)
     if count == 1:
         return (_run[1](list(inputs), form.key, scalars),)
     if count <= MOST_OUTPUTS:
@@ -235,7 +254,14 @@ def run(form: Form, inputs: Sequence[torch.Tensor], scalars: Sequence[float] = (
 
 def run_out(form: Form, inputs: Sequence[torch.Tensor], outs: Sequence[torch.Tensor],
             scalars: Sequence[float] = ()) -> None:  # fmt: skip
-    """Writes outputs of the caller. `inputs` has no parameter that an output overwrites."""
+    """Writes outputs of the caller. `inputs` has no parameter that an output overwrites. DTensors: each process writes
+    its parts, whose placements are those of `outs`."""
+    tensors = [*inputs, *outs]
+    if any(type(tensor) not in PLAIN for tensor in tensors) and is_distributed(tensors):
+        from catenary.torch.sharding_rules import run_sharded
+
+        run_sharded(form, inputs, outs, scalars)
+        return
     torch.ops.catenary.run_out.default(list(inputs), list(outs), form.key, list(scalars))
 
 
@@ -243,6 +269,16 @@ def empty(form: Form, index: int, tensors: Sequence[torch.Tensor]) -> torch.Tens
     """Memory for an output, as the operators allocate it."""
     sizes, strides = form.layout(index, tensors)
     return tensors[0].new_empty_strided(sizes, strides, dtype=form.outputs[index].dtype)
+
+
+def has_strides(tensor: torch.Tensor, strides: Sequence[int]) -> bool:
+    """Whether a tensor has these strides, but for dimensions with at most one index."""
+    return all(n <= 1 or a == b for n, a, b in zip(tensor.shape, tensor.stride(), strides, strict=True))
+
+
+def laid_out(tensor: torch.Tensor, strides: Sequence[int]) -> torch.Tensor:
+    """The tensor, copied where its strides are others."""
+    return tensor if has_strides(tensor, strides) else tensor.new_empty_strided(tensor.shape, strides).copy_(tensor)
 
 
 def _fake(count: int) -> Any:

@@ -59,12 +59,41 @@ def quantized_linear(x: Tensor, weight: Tensor, scale: Tensor, zero: Tensor | No
         weight_dtype: of q: "i8", "i4" or "u4".
         group: columns that share a scale. None: k / groups.
 
-    ArgumentError: an argument does not fit, or one of x, scale and bias requires a gradient, which this has not.
+    x and bias have gradients: that of x multiplies by the dequantised weight, in x's dtype, and an activation is then
+    an operation of its own. ArgumentError: an argument does not fit, or scale requires a gradient, which this has not.
     """
     x, bias = _cast(x, bias)
     kind = kind_of(weight, scale, x.shape[-1], weight_dtype, group)
     _check_call(x, scale, zero, bias)
     name = forms.activation_name(activation)
+    if torch.is_grad_enabled() and (x.requires_grad or (bias is not None and bias.requires_grad)):
+        y = _Product.apply(x, weight, scale, zero, bias, kind.dtype, kind.rows, kind.columns, kind.group)
+        return y if name is None else chain_activation(name, y)
+    return _product(x, weight, scale, zero, bias, kind, name)
+
+
+class _Product(torch.autograd.Function):
+    """x W^T + bias with the gradients of x and bias. The weight is dequantised again in the backward."""
+
+    @staticmethod
+    def forward(ctx, x, weight, scale, zero, bias, *kind):
+        ctx.save_for_backward(weight, scale, zero)
+        ctx.kind = kind
+        return _product(x, weight, scale, zero, bias, Kind(*kind), None)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        weight, scale, zero = ctx.saved_tensors
+        of_x = of_bias = None
+        if ctx.needs_input_grad[0]:
+            of_x = gradient @ _weight(weight, scale, zero, Kind(*ctx.kind), gradient.dtype)
+        if ctx.needs_input_grad[4]:
+            of_bias = gradient.reshape(-1, gradient.shape[-1]).sum(0)
+        return of_x, None, None, None, of_bias, None, None, None, None
+
+
+def _product(x: Tensor, weight: Tensor, scale: Tensor, zero: Tensor | None, bias: Tensor | None, kind: Kind,
+             name: str | None) -> Tensor:  # fmt: skip
     rows = x.numel() // kind.columns if kind.columns > 0 else 0
     if rows == 0:
         return x.new_zeros((*x.shape[:-1], kind.rows))
@@ -136,11 +165,10 @@ def _check_call(x: Tensor, scale: Tensor, zero: Tensor | None, bias: Tensor | No
         raise ArgumentError(
             f"bias is {bias.dtype} of shape {list(bias.shape)}: pass {x.dtype} of shape [{scale.shape[0]}]"
         )
-    wanted = x.requires_grad or scale.requires_grad or (bias is not None and bias.requires_grad)
-    if wanted and torch.is_grad_enabled():
+    if scale.requires_grad and torch.is_grad_enabled():
         raise ArgumentError(
-            "a product with a quantised weight has no gradient: call it under torch.no_grad(), or pass the weight of "
-            "dequantize() to torch.nn.functional.linear"
+            "a product with a quantised weight has no gradient of scale: detach it, or pass the weight of dequantize() "
+            "to torch.nn.functional.linear"
         )
 
 

@@ -18,7 +18,7 @@ Tensor = torch.Tensor
 
 
 class QuantizedLinear(nn.Module):
-    """`torch.nn.Linear` with a weight of 4 or 8 bits, for inference: see `catenary.torch.quantized_linear`.
+    """`torch.nn.Linear` with a weight of 4 or 8 bits, which has no gradient: see `catenary.torch.quantized_linear`.
 
     Buffers: `weight`, uint8, the packed bytes; `scale` [out_features, groups]; `zero` int8 [out_features, groups] or
     None; `bias` [out_features] or None. `to()` and `half()` convert scale and bias. The layouts of the buffers do not
@@ -82,11 +82,7 @@ class QuantizedLinear(nn.Module):
         if values.dtype != torch.int8 or values.dim() != 2:
             raise ArgumentError(f"values is {values.dtype} of {values.dim()} dimensions: pass int8 [n, k]")
         rows = values.detach().cpu().contiguous()
-        if bits == 4:
-            low = torch.nn.functional.pad(rows, (0, rows.shape[1] % 2)) & 15
-            rows = low[:, 0::2] | (low[:, 1::2] << 4)
-        columns = values.shape[1] if bits == 4 and values.shape[1] % 2 else None
-        packed = repack(rows.contiguous(), "plain", "i4" if bits == 4 else "i8", columns)
+        packed = repack(rows, "plain", "i4" if bits == 4 else "i8")
         return cls._of(torch.from_numpy(packed), tuple(values.shape), scale, zero, bias, f"i{bits}", group, activation)
 
     @classmethod

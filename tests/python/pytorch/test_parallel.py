@@ -150,7 +150,10 @@ def operators(rank, size):
     g, v = torch.randn(3, 4, 16), torch.randn(4, 8, 16)
     compare(ct.grouped_linear, groups, (g, v), (Shard(1), Shard(0)), Shard(1))
     exact = ct.chain(product._text.replace("[M in 1..64]", "").replace("M, 4", "4, 16").replace("6, 4", "8, 16"))
-    compare(exact, linear, (x[:, 0], w), (Shard(0), Replicate()), Replicate())
+    compare(exact, linear, (x[:, 0], w), (Shard(0), Replicate()), Shard(0))
+    compare(exact, linear, (x[:, 0], w), (Replicate(), Shard(0)), Shard(1))
+    compare(exact, linear, (x[:, 0], w), (Shard(1), Shard(1)), Partial())
+    compare(exact, linear, (x[:, 0], w), (Shard(1), Shard(0)), Shard(1))  # x is smaller: it moves
     offs = torch.tensor([1, 1, 3, 4], dtype=torch.int32)
     parts = [(x[:, 0], Replicate()), (v, Shard(1)), (offs, Replicate())]
     a, b, c = (distribute_tensor(t, mesh, [p]) for t, p in parts)
@@ -158,6 +161,60 @@ def operators(rank, size):
         y = ct.grouped_linear(a.contiguous(), b, offs=c)
     assert y.placements == (Shard(1),)
     close(full(y), torch.stack([linear(x[i, 0], v[e]) for i, e in enumerate((0, 2, 2, 3))]))
+
+
+def exact_chains(rank, size):
+    """Chains for exact sizes: with a symbol, sizes without equal parts, strides, an epilogue, outputs of the caller."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import Partial, Replicate, Shard, distribute_tensor
+
+    from catenary.torch import operators
+
+    mesh = init_device_mesh("cpu", (size,))
+    torch.manual_seed(0)
+    place = lambda t, p: distribute_tensor(t, mesh, [p])
+    linear = torch.nn.functional.linear
+    text = (
+        "chain e[M in 2..64](input x: f32[M, 16], weight w: f32[6, 16] strides[1, 6], scalar s: f32) {{\n"
+        '  c = contract "mk,nk->mn" f32(x, w)\n  y = scale({}, s)\n  return y: f32\n}}\n'
+    )
+    silu = ct.chain(text.format("silu(c)"))
+    w = torch.randn(16, 6).t()
+    for rows, placed, result in ((8, Shard(0), Shard(0)), (7, Shard(0), Replicate()), (2, Shard(0), Shard(0))):
+        x = torch.randn(rows, 16)
+        with torch.no_grad():
+            y = silu(place(x, placed), place(w, Replicate()), 2.0)
+        # 7 rows are not two equal parts: columns are.
+        assert y.placements == (result,) or (rows == 7 and y.placements == (Shard(1),)), y.placements
+        close(full(y), 2 * torch.nn.functional.silu(linear(x, w)))
+    x = torch.randn(8, 16)
+    y = silu(x, place(w, Shard(0)), 1.0)  # a plain x is whole everywhere
+    assert y.placements == (Shard(1),)
+    close(full(y), torch.nn.functional.silu(linear(x, w)))
+
+    product = ct.chain(text.format("c"))
+    wanted = linear(x, w)
+    for px, pw, out in (
+        (Shard(0), Replicate(), Shard(0)), (Replicate(), Replicate(), Shard(1)), (Shard(1), Shard(1), Partial()),
+        (Shard(1), Shard(1), Replicate()), (Shard(0), Shard(0), Shard(1)),
+    ):  # fmt: skip
+        whole = distribute_tensor(torch.zeros(8, 6), mesh, [Replicate() if out == Partial() else out])
+        outs = whole if out != Partial() else type(whole).from_local(whole.to_local(), mesh, [out], run_check=False)
+        operators.run_out(product.form, [place(x, px), place(w, pw)], [outs], [1.0])
+        close(full(outs), wanted)
+    with pytest.raises(Exception, match="no rule for outputs placed as P"):
+        silu_outs = type(whole).from_local(torch.zeros(8, 6), mesh, [Partial()], run_check=False)
+        operators.run_out(silu.form, [place(x, Replicate()), place(w, Replicate())], [silu_outs], [1.0])
+
+    for exact in (True, False):  # in place of an input
+        add = ct.chain("chain add(input a: f32[4, 6], input b: f32[4, 6]) { c = add(a, b) return c: f32 inplace b }",
+                       exact=exact)  # fmt: skip
+        a, b = torch.randn(4, 6), torch.randn(4, 6)
+        for p in (Shard(0), Shard(1), Replicate()):
+            sums = place(b.clone(), p)
+            operators.run_out(add.form, [place(a, Shard(0))], [sums])
+            assert sums.placements == (p,)
+            close(full(sums), a + b)
 
 
 def process(rank, size, port, name):
@@ -187,7 +244,7 @@ def test_the_example_by_torchrun(root):
     assert "2 x cpu: each has (192, 128)" in done.stdout
 
 
-@pytest.mark.parametrize("name", ["tensor_parallel", "data_parallel", "refusals", "operators"])
+@pytest.mark.parametrize("name", ["tensor_parallel", "data_parallel", "refusals", "operators", "exact_chains"])
 def test_two_processes(name):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

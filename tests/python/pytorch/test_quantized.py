@@ -212,7 +212,7 @@ def test_autocast(device, near):
         ({"bias": torch.zeros(48)}, "bias is torch.float32"),
         ({"bias": torch.zeros(47, dtype=torch.bfloat16)}, r"of shape \[48\]"),
         ({"activation": "softmax"}, "activation is 'softmax'"),
-        ({"x": torch.zeros(2, 128, dtype=torch.bfloat16, requires_grad=True)}, r"has no gradient: .*torch.no_grad\(\)"),
+        ({"scale": torch.ones(48, 4, requires_grad=True)}, "has no gradient of scale: detach it"),
     ],
 )  # fmt: skip
 def test_wrong_arguments(change, sentence):
@@ -221,6 +221,46 @@ def test_wrong_arguments(change, sentence):
     with pytest.raises(ctn.ArgumentError, match=sentence) as caught:
         ct.quantized_linear(**arguments)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+@pytest.mark.parametrize("shape", [(5, 128), (2, 3, 128), (40, 128), (128,), (0, 128)])
+def test_gradients_of_x_and_bias(device, near, shape, compiled):
+    q, s, z, real = weight(zero=True, device=device)
+    x, b = torch.randn(shape, device=device), torch.randn(48, device=device)
+    x, b = (t.bfloat16().requires_grad_() for t in (x, b))
+    x64, b64 = (t.detach().double().requires_grad_() for t in (x, b))
+
+    def layer(x, b):
+        return ct.quantized_linear(x, q, s, z, b, "silu")
+
+    wanted = torch.nn.functional.silu(x64 @ real.t() + b64)
+    gradient = torch.randn_like(wanted).bfloat16()
+    wanted.backward(gradient.double())
+    if compiled:
+        layer = torch.compile(layer, backend="aot_eager", fullgraph=True, dynamic=False)
+    y = layer(x, b)
+    y.backward(gradient)
+    for got, want in ((y, wanted), (x.grad, x64.grad), (b.grad, b64.grad)):
+        near(got, want, torch.bfloat16)
+
+
+def test_adapters_train_on_a_quantised_layer(device):
+    """LoRA after a quantised layer: gradients go through it to the one before."""
+    first, second = (ct.QuantizedLinear.from_linear(torch.nn.Linear(64, 64), group=32).to(device) for _ in range(2))
+    down, up = (torch.nn.Linear(*sizes, bias=False, device=device) for sizes in ((64, 4), (4, 64)))
+    optimizer = torch.optim.Adam([*down.parameters(), *up.parameters()], lr=0.02)
+    x, target = (torch.randn(16, 64, device=device) for _ in range(2))
+    losses = []
+    for _ in range(12):
+        with torch.autocast(device.type, torch.bfloat16):
+            y = second(first(x) + up(down(x)))
+        loss = (y.float() - target).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < 0.9 * losses[0], losses
 
 
 @pytest.mark.parametrize("rows", [1, 40])
@@ -277,8 +317,8 @@ def test_dtensor_rules_do_not_divide_packed_bytes():
     from catenary.torch.sharding_rules import rules
 
     found = rules(operators.add(ctn.Chain.parse(CHAIN), exact=False).key, (1, 0, 0, 0))
-    assert all(isinstance(place, Replicate) for _, inputs in found for place in inputs[1:])
-    assert [inputs[0] for _, inputs in found] == [Replicate(), Shard(0), Shard(1)]  # rows
+    assert all(isinstance(place, Replicate) for rule in found for place in rule.inputs[1:])
+    assert [rule.inputs[0] for rule in found] == [Replicate(), Shard(0), Shard(1)]  # rows
 
 
 @pytest.mark.parametrize("bits", [4, 8])

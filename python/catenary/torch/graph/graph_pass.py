@@ -23,6 +23,7 @@ from catenary.torch.graph.kept_chains import keep, register_kept
 from catenary.torch.graph.lower import Lowered, _hint, insert, lower
 from catenary.torch.graph.matvec import RowProducts
 from catenary.torch.graph.region import Grower, Region, products_of
+from catenary.torch.graph.scaled import SCALED, scales_of
 from catenary.torch.graph.table import POINTWISE, PRODUCTS, SPLITS, VIEWS, aten, is_library_call
 
 logger = logging.getLogger("catenary.torch.graph")
@@ -129,6 +130,8 @@ class _Run:
             or _hint(product.args[PRODUCTS[product.target][0]].meta["val"].shape[-1]) == 1
         ):
             return self._left(product, [product], "a product with one term, or with few columns")
+        if product.target in SCALED and isinstance(why := scales_of(product), str):
+            return self._left(product, [product], why)
         stages = _usable(grower.grow(product))
         if not stages:
             return self._left(product, [product], "no chain has this product: its dtype, layout or options")
@@ -243,12 +246,15 @@ def replaced_us(region: Region, target: str) -> float:
         Grower.single(alone, node)
         text = lower(alone, [node], static=True).chain.text
         shape = node.meta["val"].shape
-        total += cost.predicted_us(text, target) * cost.peer_ratio(_hint(shape[-2]))
+        # The peer's time of fp8 is not measured by rows: equal to ours.
+        ratio = 1.0 if node.target in SCALED else cost.peer_ratio(_hint(shape[-2]))
+        total += cost.predicted_us(text, target) * ratio
         written.append(node.meta["val"])
     outputs = [node for node in region.outputs() if _computes(node, region) and _is_kernel(node, region)]
     if not outputs:
         return total
     reads = {p.added for p in region.products} | {p.left for p in region.products} | {p.right for p in region.products}
+    reads |= {scale for p in region.products if p.scales for scale in (p.scales.left, p.scales.right)}
     pointwise = [read.node.meta["val"] for read in region.reads if read.node not in reads]
     return total + cost.predicted_us(_copies([*written, *pointwise], [n.meta["val"] for n in outputs]), target)
 

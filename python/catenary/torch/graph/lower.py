@@ -80,7 +80,7 @@ class _Lowering:
             for i, read in enumerate(self.region.reads)
             if ("input", i) in used
         }
-        self.products = {i: self._contract(*parts) for i, parts in operands.items()}
+        self.products = {i: self._contract(self.region.products[i], *parts) for i, parts in operands.items()}
         for node in self.outputs:
             self._output(node)
         return Lowered(self.chain, self.arguments, self.outputs, self.orders, self.symbol is not None)
@@ -147,12 +147,12 @@ class _Lowering:
         if product.ends is None:
             right = self._once(product.right, [*batch, inner, width], product.columns, weight=True)
             return (left, right, None, [*batch, rows, width])
-        group = self.axes.add(product.right.meta["val"].shape[0])
-        right = self._argument(product.right, [(group,), inner, width], product.columns, weight=True)
-        ends = self._argument(product.ends, [(group,)], None)
+        group = self.axes.flat((product.group,)) or self._unit("group", product.group)
+        right = self._argument(product.right, [group, inner, width], product.columns, weight=True)
+        ends = self._once(product.ends, [group], None)
         if len(rows) != 1:
             raise Mismatch
-        ragged = ops.Ragged(self._letter(rows[0]), ends[0], self._letter(group))
+        ragged = ops.Ragged(self._letter(rows[0]), ends[0], self._letter(group[0]))
         return (left, right, ragged, [rows, width])
 
     def _unit(self, role: str, axis: int) -> tuple[int]:
@@ -171,12 +171,13 @@ class _Lowering:
             self.shared[key] = self._argument(node, dims, columns, weight)
         return self.shared[key]
 
-    def _contract(self, left: Any, right: Any, ragged: Any, dims: Dims) -> tuple[Tensor, str]:
+    def _contract(self, product: Product, left: Any, right: Any, ragged: Any, dims: Dims) -> tuple[Tensor, str]:
         labels = self._labels(dims)
-        exact = torch.get_float32_matmul_precision() == "highest"
-        value = ops.contract(
-            f"{left[1]},{right[1]}->{labels}", left[0], right[0], ragged, true_f32=exact and _is_f32(self)
-        )
+        is_f32 = product.left.meta["val"].dtype == torch.float32
+        exact = is_f32 and torch.get_float32_matmul_precision() == "highest"
+        fast = product.scales is not None and product.scales.fast_accum
+        equation = f"{left[1]},{right[1]}->{labels}"
+        value = ops.contract(equation, left[0], right[0], ragged, true_f32=exact, fast_accum=fast)
         return value, labels
 
     def _value(self, e: Expression) -> Tensor | float:
@@ -207,6 +208,8 @@ class _Lowering:
     def _elementwise(self, e: Expression) -> Tensor:
         op, operands = e[0], list(e[1:])
         numbers: list[float] = []
+        if op == "cast":
+            return ops.cast(self._value(operands[0]), operands[1])
         if op in ("clamp", "pow"):
             operands, numbers = operands[:1], [float(n) for n in operands[1:]]
         values = [self._value(operand) for operand in operands]
@@ -278,10 +281,6 @@ def _leaves(expressions: Sequence[Expression]) -> set[tuple[str, int]]:
         else:
             queue.extend(e[1:])
     return found
-
-
-def _is_f32(lowering: _Lowering) -> bool:
-    return lowering.region.products[0].node.meta["val"].dtype == torch.float32
 
 
 def _is_parameter(node: Node) -> bool:

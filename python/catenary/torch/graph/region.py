@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -12,7 +12,8 @@ from torch.fx import Graph, Node
 
 from catenary.torch.graph.axes import Axes, Dims, Mismatch, same
 from catenary.torch.graph.expression import Expression, make
-from catenary.torch.graph.table import POINTWISE, PRODUCTS, SPLITS, VIEWS, aten, is_float
+from catenary.torch.graph.scaled import SCALED, Scales, scales_of
+from catenary.torch.graph.table import POINTWISE, PRODUCTS, SPLITS, VIEWS, aten, is_float, is_quantised
 
 MOST_NODES = 64
 MOST_PRODUCTS = 4
@@ -31,6 +32,9 @@ class Product:
     rows: int
     inner: int
     width: int
+    group: int | None = None
+    """The axis of the groups of rows."""
+    scales: Scales | None = None
     columns: tuple[int, int] | None = None
 
 
@@ -150,7 +154,7 @@ class Grower:
             self._put(region, node, region.dims[node.args[0]], region.values[node.args[0]])
         elif node.target is operator.getitem and node.args[0] in region.nodes and node.args[0].target in SPLITS:
             self._absorb_part(region, node)
-        elif node.target in POINTWISE and is_float(node):
+        elif node.target in POINTWISE and (is_float(node) or is_quantised(node)):
             self._absorb_pointwise(region, node, depth)
         else:
             raise Mismatch
@@ -198,8 +202,7 @@ class Grower:
             raise Mismatch
         end = shape[dim] if end is None else min(end, shape[dim])
         axis = region.axes.add(end - start)
-        sliced = Product(product.node, product.left, product.right, product.added, product.ends, product.batch,
-                         product.rows, product.inner, axis, (start, end))  # fmt: skip
+        sliced = replace(product, width=axis, columns=(start, end))
         dims = [(axis,) if d == dim else axes for d, axes in enumerate(region.axes.dims(region.dims[whole]))]
         self._put(region, node, dims, self._product_value(region, sliced))
 
@@ -282,34 +285,44 @@ class Grower:
     def _add_product(self, region: Region, node: Node) -> None:
         if node in region.nodes:
             return
-        if node in self.claimed or not is_float(node) or not _plain(node):
+        if node in self.claimed or not is_float(node):
             raise Mismatch
         left_at, right_at, added_at = PRODUCTS[node.target]
         left, right = node.args[left_at], node.args[right_at]
-        if left.meta["val"].dtype != node.meta["val"].dtype:
+        added = node.args[added_at] if added_at is not None else None
+        ends = node.args[2] if node.target is aten._grouped_mm.default else None
+        scales = None
+        if node.target in SCALED:
+            scales = scales_of(node)
+            if isinstance(scales, str):
+                raise Mismatch
+            added, ends = scales.bias, scales.ends
+        elif not _plain(node) or left.meta["val"].dtype != node.meta["val"].dtype:
             raise Mismatch
-        grouped = node.target is aten._grouped_mm.default
-        if grouped and (left.meta["val"].dim() != 2 or right.meta["val"].dim() != 3):
+        if ends is not None and (left.meta["val"].dim() != 2 or right.meta["val"].dim() != 3):
             raise Mismatch
         shape = node.meta["val"].shape
         batch = (region.axes.add(shape[0]),) if len(shape) == 3 else ()
         rows, inner = region.axes.add(shape[-2]), region.axes.add(left.meta["val"].shape[-1])
+        group = None if ends is None else region.axes.add(right.meta["val"].shape[0])
         for other in region.products:  # dual GEMM: one left operand
             if origin(other.left) == origin(left) and bool(other.batch) == bool(batch):
                 region.axes.unify((other.rows,), (rows,))
                 region.axes.unify((other.inner,), (inner,))
                 for a, b in zip(other.batch, batch, strict=False):
                     region.axes.unify((a,), (b,))
-        product = Product(
-            node, left, right, node.args[added_at] if added_at is not None else None,
-            node.args[2] if grouped else None, batch, rows, inner, region.axes.add(shape[-1]),
-        )  # fmt: skip
+                if ends is not None and other.ends is ends:  # rows by the same ends are of the same groups
+                    region.axes.unify((other.group,), (group,))
+        product = Product(node, left, right, added, ends, batch, rows, inner, region.axes.add(shape[-1]), group, scales)
         dims: Dims = [*((axis,) for axis in batch), (product.rows,), (product.width,)]
         self._put(region, node, dims, self._product_value(region, product))
 
     def _product_value(self, region: Region, product: Product) -> Expression:
         region.products.append(product)
         value = make("product", len(region.products) - 1)
+        if product.scales is not None:
+            for scale, axes, columns in _scale_reads(product):
+                value = make("mul", value, self._read(region, scale, axes, columns))
         if product.added is None:
             return value
         dims: Dims = [*((axis,) for axis in product.batch), (product.rows,), (product.width,)]
@@ -348,6 +361,26 @@ class _Unclaimed(Grower):
 
 
 _NOTHING_CLAIMED = _Unclaimed()
+
+
+def _scale_reads(product: Product) -> list[tuple[Node, Dims, tuple[int, int] | None]]:
+    """The scales of a product, each at its dimensions, and the columns of it that are read."""
+    scales = product.scales
+    found: list[tuple[Node, Dims, tuple[int, int] | None]] = []
+    for node, along, axis in (
+        (scales.left, scales.left_by_rows, product.rows),
+        (scales.right, scales.right_by_columns, product.width),
+    ):
+        shape = node.meta["val"].shape
+        if node is scales.right and along and product.group is not None:
+            found.append((node, [(product.group,), (axis,)], product.columns))
+            continue
+        dims: Dims = [(axis,) if along and not same(n, 1) else () for n in shape]
+        columns = product.columns if node is scales.right and along else None
+        if columns is not None and not dims[-1]:  # only a last dimension is sliced
+            raise Mismatch
+        found.append((node, dims, columns))
+    return found
 
 
 def _plain(node: Node) -> bool:

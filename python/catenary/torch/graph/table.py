@@ -9,6 +9,8 @@ from typing import Any
 import torch
 
 from catenary.torch.graph.expression import Expression, make
+from catenary.torch.graph.scaled import SCALED
+from catenary.torch.operators import FP8
 
 aten, prims = torch.ops.aten, torch.ops.prims
 
@@ -21,6 +23,7 @@ PRODUCTS = {
     aten.bmm.default: (0, 1, None),
     aten.baddbmm.default: (1, 2, 0),
     aten._grouped_mm.default: (0, 1, None),
+    **{target: (0, 1, None) for target in SCALED},
 }
 
 
@@ -58,6 +61,16 @@ def _pow(x: Any, exponent: float) -> Expression | None:
     return None
 
 
+def _convert(x: Any, dtype: torch.dtype) -> Expression | None:
+    """Values of a region are f32 until they are stored; fp8 saturates in a chain only, so that its values must be
+    within its range."""
+    if dtype not in FP8:
+        return x
+    largest = torch.finfo(dtype).max
+    fits = isinstance(x, tuple) and x[0] == "clamp" and -largest <= x[2] and x[3] <= largest
+    return make("cast", x, FP8[dtype]) if fits else None
+
+
 # An operation gets expressions and numbers, and returns an expression, or None: no chain has it.
 POINTWISE: dict[Any, Callable[..., Expression | None]] = {
     aten.add.Tensor: _add, aten.add.Scalar: _add, aten.sub.Tensor: _sub, aten.sub.Scalar: _sub,
@@ -71,7 +84,7 @@ POINTWISE: dict[Any, Callable[..., Expression | None]] = {
     aten.gelu.default: _gelu, aten.clamp.default: _clamp, aten.clamp_min.default: lambda x, lo: _clamp(x, lo),
     aten.clamp_max.default: lambda x, hi: _clamp(x, None, hi), aten.pow.Tensor_Scalar: _pow,
     aten.square.default: _unary("square"),
-    prims.convert_element_type.default: lambda x, dtype: x,
+    prims.convert_element_type.default: _convert,
 }  # fmt: skip
 
 VIEWS = {aten.reshape.default, aten.view.default, aten._unsafe_view.default, aten.permute.default,
@@ -86,6 +99,11 @@ def is_library_call(node: torch.fx.Node) -> bool:
         return True
     namespace = getattr(node.target, "namespace", "")
     return "attention" in str(node.target) or namespace not in ("aten", "prims", "")
+
+
+def is_quantised(node: torch.fx.Node) -> bool:
+    """Whether the node rounds to fp8."""
+    return node.target is prims.convert_element_type.default and node.args[1] in FP8
 
 
 def is_float(node: torch.fx.Node) -> bool:
