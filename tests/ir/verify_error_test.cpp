@@ -65,6 +65,12 @@ const Case kTypes[] = {
 const Case kSymbols[] = {
     {"input x: f32[3, M]", "y = neg(x) return y: f32",
      "default strides of parameter 'x' would depend on M, its dimension 1"},
+    {"input x: f32[1, 2, M]", "y = neg(x) return y: f32",
+     "default strides of parameter 'x' would depend on M, its dimension 2"},
+    {"input x: f32[1, M, M]", "y = neg(x) return y: f32",
+     "default strides of parameter 'x' would depend on M, its dimension 2"},
+    {"input x: f32[0, M]", "y = neg(x) return y: f32",
+     "default strides of parameter 'x' would depend on M, its dimension 1"},
     {"input x: f32[M, M]", "y = neg(x) return y: f32",
      "default strides of parameter 'x' would depend on M, its dimension 1"},
     {"input x: f32[3, M] strides[64, 1]", "y = neg(x) return y: f32",
