@@ -91,6 +91,23 @@ Error check_dequant_partner(const VerifyContext& context, const Value& value, Va
   return Error::success();
 }
 
+// The cast that makes operands of two dtypes one, and loses nothing that was computed from them: to
+// the wider dtype, or both to one that has the values of each. A computed value is f32 until it is
+// cast, so it is rounded to the other's 16 bits.
+std::string missing_cast(const VerifyContext& context, const ValueId (&ids)[2]) {
+  const auto of = [&](int side) { return context.info[ids[side]].type.dtype; };
+  const int wider = dtype_bytes(of(1)) > dtype_bytes(of(0)) ? 1 : 0;
+  const int narrower = 1 - wider;
+  if (dtype_bytes(of(0)) == dtype_bytes(of(1)))
+    return fmt::format("both to {}", dtype_text(is_fp8(of(0)) ? DType::kBF16 : DType::kF32));
+  const Value& value = context.chain.values[ids[wider]];
+  const bool computed = value.op != Op::kParameter && value.op != Op::kCast;
+  const bool cast_wider = computed && of(wider) == DType::kF32;
+  if (cast_wider && is_fp8(of(narrower))) return "both to bf16";
+  return fmt::format("{} to {}", quoted(context.name(ids[cast_wider ? wider : narrower])),
+                     dtype_text(of(cast_wider ? narrower : wider)));
+}
+
 // Both operands must have the same dtype; the message names the cast that is missing.
 Error check_contract_dtypes(const VerifyContext& context, const Value& value) {
   const ValueId ids[] = {value.operands[0].value, value.operands[1].value};
@@ -101,15 +118,11 @@ Error check_contract_dtypes(const VerifyContext& context, const Value& value) {
   const DType left = context.info[ids[0]].type.dtype;
   const DType right = context.info[ids[1]].type.dtype;
   if (left != right) {
-    // Suggest a cast of the f32 operand (most often a computed value), not of the other.
-    const bool cast_left = left == DType::kF32 || right != DType::kF32;
-    const ValueId id = ids[cast_left ? 0 : 1];
     return make_error_at(value.at, ErrorCode::kInvalidChain,
-                         "operands of {} differ in dtype, {} is {} and {} is {}: cast {} to {} "
-                         "first",
+                         "operands of {} differ in dtype, {} is {} and {} is {}: cast {} first",
                          quoted(value.name), quoted(context.name(ids[0])), dtype_text(left),
-                         quoted(context.name(ids[1])), dtype_text(right), quoted(context.name(id)),
-                         dtype_text(cast_left ? right : left));
+                         quoted(context.name(ids[1])), dtype_text(right),
+                         missing_cast(context, ids));
   }
   if (value.true_f32 && left != DType::kF32) {
     return make_error_at(value.at, ErrorCode::kInvalidChain,
