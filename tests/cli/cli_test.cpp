@@ -457,7 +457,12 @@ TEST_CASE("errors name the reason why the simulator cannot run") {
 
 TEST_CASE("tune needs a GPU; --list and --clear do not") {
   Command command;
-  expect_error(command("tune " + chain("linear")), 3, {"[driver_missing]"});
+  for (const std::string& timed : {"tune " + chain("linear"), std::string("bench")}) {
+    const CommandResult missing = command(timed);
+    CHECK(missing.exit_code == 3);
+    CHECK(has(missing.err, "[driver_missing]"));
+    CHECK_FALSE(has(missing.err, "CATENARY_DEVICE"));  // which they refuse
+  }
   expect_error(command("tune " + chain("linear"), "CATENARY_DEVICE=sim"), 2, {"keeps no time"});
   expect_error(command("tune"), 2, {"--list"});
   expect_error(command("tune --list --clear"), 2, {"--clear"});
