@@ -140,13 +140,13 @@ TEST_CASE("CATENARY_LOG says the level; lines go to stderr; nonsense is told onc
   };
   CHECK(logged(nullptr) == "");
   CHECK(logged("off") == "");
-  CHECK(logged("warn") == "catenary: warn: e\n");
-  CHECK(logged("info") == "catenary: info: b\\x0ac\\x0ad\ncatenary: warn: e\n");
+  CHECK(logged("warn") == "catenary: warning: e\n");
+  CHECK(logged("info") == "catenary: info: b\\x0ac\\x0ad\ncatenary: warning: e\n");
   CHECK(logged("debug") ==
-        "catenary: debug: a 1\ncatenary: info: b\\x0ac\\x0ad\ncatenary: warn: e\n");
+        "catenary: debug: a 1\ncatenary: info: b\\x0ac\\x0ad\ncatenary: warning: e\n");
   CHECK(logged("loud") ==
-        "catenary: warn: CATENARY_LOG=loud is not usable: give off, warn, info or debug\n"
-        "catenary: warn: e\n");
+        "catenary: warning: CATENARY_LOG=loud is not usable: give off, warn, info or debug\n"
+        "catenary: warning: e\n");
 }
 
 TEST_CASE("a callback may throw, use the library, or replace itself") {
