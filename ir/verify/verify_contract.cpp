@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rules of contract and reductions: equation, labels and their classes, sizes, dtypes, ragged
 // labels.
+#include "ir/counted.h"
 #include "ir/names.h"
 #include "ir/verify/verify_parts.h"
 
@@ -34,8 +35,8 @@ Expected<Equation> parse_equation(const Value& value, size_t num_operands) {
   }
   equation.operands.push_back(rest);
   if (equation.operands.size() != num_operands) {
-    return fail(
-        fmt::format("has {} operands and needs {}", equation.operands.size(), num_operands));
+    return fail(fmt::format("has {} and needs {}", counted(equation.operands.size(), "operand"),
+                            num_operands));
   }
   for (std::string_view labels :
        {equation.operands.front(), equation.operands.back(), equation.result}) {
@@ -279,8 +280,8 @@ Error check_labels(const VerifyContext& context, const Value& value, ValueId ten
   }
   const int rank = context.info[tensor].type.rank();
   if (static_cast<int>(labels.size()) != rank) {
-    return fail(fmt::format("has {} labels for", labels.size()),
-                fmt::format("it has {} dimensions, so name each once", rank));
+    return fail(fmt::format("has {} for", counted(labels.size(), "label")),
+                fmt::format("it has {}, so name each once", counted(rank, "dimension")));
   }
   return Error::success();
 }

@@ -57,8 +57,8 @@ namespace {
 Error check_strides(const TensorType& type, std::string_view who, Location at) {
   if (static_cast<int>(type.strides.size()) != type.rank()) {
     return make_error_at(at, ErrorCode::kInvalidChain,
-                         "{} has {} strides and {} dimensions: give one stride per dimension", who,
-                         type.strides.size(), type.rank());
+                         "{} has {} and {}: give one stride per dimension", who,
+                         counted(type.strides.size(), "stride"), counted(type.rank(), "dimension"));
   }
   const i64 limit = kMaxTensorBytes / dtype_bytes(type.dtype);
   i64 last = 0;

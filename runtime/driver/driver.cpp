@@ -11,6 +11,7 @@
 
 #include "compiler/compile/environment.h"
 #include "compiler/compile/shared_library.h"
+#include "ir/counted.h"
 #include "runtime/driver/api.h"
 #include "runtime/driver/simulated_driver.h"
 #include "runtime/driver/simulator_advice.h"
@@ -220,8 +221,8 @@ Error Driver::error(Result result, const std::string& what) const {
 Expected<Context> Driver::primary_context(int ordinal) const {
   if (ordinal < 0 || ordinal >= device_count_) {
     return make_error(ErrorCode::kInvalidArgument,
-                      "device {} does not exist: this process sees {} device(s), numbered from 0",
-                      ordinal, device_count_);
+                      "device {} does not exist: this process sees {}, numbered from 0", ordinal,
+                      counted(device_count_, "device"));
   }
   std::atomic<Context>& known = contexts_->primary[ordinal];
   if (Context context = known.load(std::memory_order_acquire)) return context;

@@ -267,7 +267,7 @@ TEST_CASE("no pack is written when a chain fails, unless the others are wanted")
       fmt::format("pack build --from {} -o {}", trace, command.path("x.ctnpack"));
   const CommandResult failed = command(build);
   CHECK(failed.exit_code == 2);
-  CHECK(has(failed.err, "1 of 2 chains were not compiled, so no pack was written"));
+  CHECK(has(failed.err, "1 of 2 chains was not compiled, so no pack was written"));
   CHECK_FALSE(command.exists("x.ctnpack"));
   const CommandResult partly = command(build + " --keep-going --json");
   CHECK(partly.exit_code == 1);

@@ -39,7 +39,7 @@ const Case kTypes[] = {
     {"input x: f32[1,1,1,1,1,1,1,1,1]", "y = neg(x) return y: f32",
      "parameter 'x' has 9 dimensions", kLimit},
     {"input x: f32[4, 4] strides[4]", "y = neg(x) return y: f32",
-     "parameter 'x' has 1 strides and 2 dimensions"},
+     "parameter 'x' has 1 stride and 2 dimensions"},
     {"input x: f32[4, 4] strides[-4, 1]", "y = neg(x) return y: f32",
      "dimension 0 of parameter 'x' has stride -4"},
     {"input x: f32[4, 4] strides[9223372036854775807, 1]", "y = neg(x) return y: f32",
@@ -89,7 +89,7 @@ const Case kContractions[] = {
     {"input x: f32[4, 4]", "y = contract \"mknk\"(x, x) return y: f32",
      "equation 'mknk' of 'y' has no '->'"},
     {"input x: f32[4, 4]", "y = contract \"mk->m\"(x, x) return y: f32",
-     "equation 'mk->m' of 'y' has 1 operands and needs 2"},
+     "equation 'mk->m' of 'y' has 1 operand and needs 2"},
     {"input x: f32[4, 4]", "y = contract \"mk,nk,k->mn\"(x, x) return y: f32",
      "of 'y' has 3 operands and needs 2"},
     {"input x: f32[4, 4]", "y = contract \"mk, nk->mn\"(x, x) return y: f32",
@@ -149,7 +149,7 @@ const Case kContractions[] = {
     {"input x: f32[4, 4]", "y = sum \"mn->nm\"(x) return y: f32", "of 'y' reduces nothing"},
     {"input x: f32[4, 4]", "y = reduce_max \"mn->nm\"(x) return y: f32", "of 'y' reduces nothing"},
     {"input x: f32[4, 4]", "y = reduce_max \"mn->k\"(x) return y: f32", "label 'k' in the result"},
-    {"input x: f32[4, 4]", "y = sum \"m->\"(x) return y: f32", "of 'y' has 1 labels for 'x'"},
+    {"input x: f32[4, 4]", "y = sum \"m->\"(x) return y: f32", "of 'y' has 1 label for 'x'"},
     {"input x: f32[4, 4]", "y = sum \"mm->m\"(x) return y: f32",
      "of 'y' repeats label 'm' for 'x'"},
 };
@@ -233,12 +233,12 @@ const Case kElementwise[] = {
     {"input x: f32[4, 4]", "y = neg(x @ \"m,\") return y: f32",
      "of 'y' has a label that is not a letter for 'x'"},
     {"input x: f32[4], scalar s: f32", "y = mul(x, s @ \"m\") return y: f32",
-     "of 'y' has 1 labels for 's'"},
+     "of 'y' has 1 label for 's'"},
     {"input x: f32[4], input z: f32[4]", "y = scale(x, z) return y: f32",
      "scale 'y' has factor 'z' with 1 dimensions"},
     {"input x: f32[4]", "y = neg(x, x) return y: f32", "'y' has 2 operands: 'neg' takes 1"},
-    {"input x: f32[4]", "y = mul(x) return y: f32", "'y' has 1 operands: 'mul' takes 2"},
-    {"input x: f32[4, 4]", "y = contract \"mk,nk->mn\"(x) return y: f32", "'y' has 1 operands"},
+    {"input x: f32[4]", "y = mul(x) return y: f32", "'y' has 1 operand: 'mul' takes 2"},
+    {"input x: f32[4, 4]", "y = contract \"mk,nk->mn\"(x) return y: f32", "'y' has 1 operand"},
     {"input x: f32[4]", "y = clamp(x, lo = 2, hi = 1) return y: f32",
      "clamp 'y' has lo 2 above hi 1"},
     {"input x: f32[4]", "y = pow(x, exponent = 2.5) return y: f32",
@@ -394,7 +394,7 @@ TEST_CASE("operands that are unknown or not defined yet") {
   chain = small_chain();
   chain.values[0].op = Op::kConstant;
   chain.values[0].operands = {{1, ""}};
-  check_rejected(chain, kInvalid, "'x' has 1 operands: 'constant' takes 0");
+  check_rejected(chain, kInvalid, "'x' has 1 operand: 'constant' takes 0");
   for (ValueId id : {-1, 2}) {
     chain = small_chain();
     chain.outputs[0].value = id;

@@ -90,7 +90,7 @@ TEST_CASE("an engine logs what it planned, where each kernel is from, and why") 
     const Captured log(ctn::LogLevel::debug);
     Engine engine(options);
     if (!compile(engine)) return;
-    CHECK(log.count("chain 'c' planned for a100 (sm_80): 1 kernels in 1 buckets") == 1);
+    CHECK(log.count("chain 'c' planned for a100 (sm_80): 1 kernel in 1 bucket") == 1);
     CHECK(log.count(" compiled in ") == 1);
     CHECK(log.count(" has key ") == 1);
     // Another look, with the lock of the entry.

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <thread>
 
+#include "ir/counted.h"
 #include "ir/output_file.h"
 #include "ir/parallel.h"
 #include "ir/symbol_range.h"
@@ -240,17 +241,18 @@ Error build(const BuildCommand& command) {
   PackWriter writer(command.contents);
   const std::vector<ErrorReport> reports = compile_all(command, *requests, writer);
   const ErrorReport failure = print_failures(*requests, reports);
+  const size_t missing = requests->size() - writer.size();
   if (failure.code != ErrorCode::kOk && !command.keep_going) {
-    return make_error(
-        failure.code,
-        "{} of {} chains were not compiled, so no pack was written: fix them, or take "
-        "the others by --keep-going",
-        requests->size() - writer.size(), requests->size());
+    return make_error(failure.code,
+                      "{} of {} {} not compiled, so no pack was written: fix what failed, or take "
+                      "the others by --keep-going",
+                      missing, counted(requests->size(), "chain"), missing == 1 ? "was" : "were");
   }
   if (Error error = write_pack(writer, command.output)) return error;
   if (failure.code == ErrorCode::kOk) return Error::success();
-  return make_error(ErrorCode::kMismatch, "{} of {} chains are not in the pack {}",
-                    requests->size() - writer.size(), requests->size(), command.output);
+  return make_error(ErrorCode::kMismatch, "{} of {} {} not in the pack {}", missing,
+                    counted(requests->size(), "chain"), missing == 1 ? "is" : "are",
+                    command.output);
 }
 
 }  // namespace
@@ -290,7 +292,6 @@ void add_pack_build(CLI::App& pack, int& exit_code) {
           },
           "Sizes and ranges of the chain files' symbol, such as 1..64,4096; each is compiled. "
           "Default: the range of the file")
-      ->delimiter(',')
       ->type_name("RANGE")
       ->allow_extra_args(false);
   build_command
