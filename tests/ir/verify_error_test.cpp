@@ -262,7 +262,7 @@ const Case kOutputs[] = {
     {"", "k = constant(1) return k: f32", "output 'k' is not a computed value"},
     {"input x: f32[4]", "y = neg(x) return y: i32", "output 'y' has dtype i32"},
     {"input x: f32[4]", "y = neg(x) return y: f32 strides[1, 1]",
-     "output 'y' has 2 strides and 1 dimensions"},
+     "output 'y' has 2 strides and 1 dimension"},
     {"input x: f32[4]", "y = neg(x) return y: f32 strides[-1]",
      "dimension 0 of output 'y' has stride -1"},
     {"input x: f32[4]", "y = neg(x) return y: f32 align 2", "output 'y' has align 2"},
