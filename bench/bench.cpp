@@ -11,6 +11,7 @@
 #include "bench/record/summary.h"
 #include "bench/sweep/sweeps.h"
 #include "compiler/compile/nvrtc.h"
+#include "ir/counted.h"
 
 namespace catenary::bench {
 namespace {
@@ -204,7 +205,7 @@ int run_sweeps(const BenchOptions& options, const Session& session) {
       session, lt.get(), pool, spec->cases, spec->options,
       [&](i64 done, i64 all) {
         options.step(compiling, done, all);
-        if (done == all) options.note(fmt::format("{} kernels compiled", all));
+        if (done == all) options.note(counted(all, "kernel") + " compiled");
       },
       [&](LayerRow row) -> Error {
         options.show(layer_line(row));

@@ -9,6 +9,7 @@
 #include <cmath>
 
 #include "compiler/kernel_family.h"
+#include "ir/counted.h"
 #include "ir/default_numerics.h"
 
 namespace catenary {
@@ -146,9 +147,10 @@ class Explainer {
     const Target& t = plan_.target;
     std::string out;
     line(out, "chain",
-         fmt::format("{}: {} parameters, {} values, {} outputs{}", chain_.chain().name,
-                     chain_.parameters().size(), chain_.num_values() - chain_.parameters().size(),
-                     chain_.chain().outputs.size(),
+         fmt::format("{}: {}, {}, {}{}", chain_.chain().name,
+                     counted(chain_.parameters().size(), "parameter"),
+                     counted(chain_.num_values() - chain_.parameters().size(), "value"),
+                     counted(chain_.chain().outputs.size(), "output"),
                      chain_.chain().batch_invariant ? ", batch-invariant" : ""));
     line(out, "target",
          fmt::format("{} ({}): {} SMs at {:.2f} GHz, {:.0f} GB/s, {:.0f} TFLOP/s bf16, {} L2",
@@ -160,13 +162,13 @@ class Explainer {
   // "ceil(M * 8 / 16) x 4 = 32": how the grid follows the symbol, and what it is at the upper end.
   std::string grid_text(const GridRule& grid, i64 hi) const {
     const i64 ctas = grid.ctas(hi);
-    if (grid.scale == 0) return fmt::format("{} CTAs", ctas);
+    if (grid.scale == 0) return counted(ctas, "CTA");
     std::string rows = symbol()->name;
     if (grid.scale != 1) rows += fmt::format(" * {}", grid.scale);
     if (grid.block != 1) rows = fmt::format("ceil({} / {})", rows, grid.block);
     if (grid.extra != 0) rows = fmt::format("({} + {})", rows, grid.extra);
     if (grid.fixed != 1) rows += fmt::format(" * {}", grid.fixed);
-    return fmt::format("{} = {} CTAs", rows, ctas);
+    return fmt::format("{} = {}", rows, counted(ctas, "CTA"));
   }
 
   std::string slot_text(const SlotBinding& slot) const {

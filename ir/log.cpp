@@ -74,8 +74,9 @@ bool environment_is_wrong() {
 
 // One write of one line: lines of several processes do not mix.
 void write_stderr(LogLevel level, const std::string& line) noexcept try {
-  const std::string text =
-      fmt::format("catenary: {}: {}\n", kNames[static_cast<size_t>(level)], line);
+  const char* const what =
+      level == LogLevel::kWarn ? "warning" : kNames[static_cast<size_t>(level)];
+  const std::string text = fmt::format("catenary: {}: {}\n", what, line);
   const WriteSignalBlocked pipe(SIGPIPE);
   const FileLimitIsAnError limit;
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());

@@ -156,11 +156,13 @@ Error io_error(const std::string& path, fmt::format_string<Args...> format, Args
                     fmt::format(format, std::forward<Args>(args)...));
 }
 
-Expected<TensorType> check_header(const std::string& path, const Header& header) {
+// The type of the elements, without bytes yet.
+Expected<NpyArray> check_header(const std::string& path, const Header& header) {
   if (header.fortran_order) {
     return io_error(path, "is in Fortran order: save np.ascontiguousarray of it");
   }
-  const auto dtype = dtype_of(header.descr);
+  const bool wide = header.descr == "<f8" || header.descr == "<i8";
+  const auto dtype = dtype_of(wide ? header.descr.substr(0, 2) + "4" : header.descr);
   if (!dtype && header.descr.starts_with('>')) {
     return io_error(path,
                     "is big-endian (dtype {}): save it as little-endian, as by "
@@ -175,18 +177,19 @@ Expected<TensorType> check_header(const std::string& path, const Header& header)
     return io_error(path, "has {} dimensions: reshape it to at most {}", header.shape.size(),
                     kMaxRank);
   }
-  TensorType type;
-  type.dtype = *dtype;
+  NpyArray array;
+  array.type.dtype = *dtype;
+  array.wide = wide;
   for (i64 size : header.shape) {
     if (size > kMaxDimSize) return io_error(path, "has size {}: make it at most 2^40", size);
-    type.shape.push_back({size, false});
+    array.type.shape.push_back({size, false});
   }
-  return type;
+  return array;
 }
 
-// Bytes of a contiguous tensor, or nothing if they exceed `limit`.
-std::optional<i64> bytes_within(const TensorType& type, i64 limit) {
-  i64 bytes = dtype_bytes(type.dtype);
+// Bytes of contiguous elements of `element` bytes, or nothing if they exceed `limit`.
+std::optional<i64> bytes_within(const TensorType& type, i64 element, i64 limit) {
+  i64 bytes = element;
   for (const Dim& dim : type.shape) {
     if (dim.size == 0) return 0;
   }
@@ -270,24 +273,43 @@ Expected<NpyArray> read_npy(const std::string& path) {
     return io_error(path,
                     "has no .npy header of version 1 or 2 at its start: write it with numpy.save");
   }
-  auto type = check_header(path, *header);
-  if (!type) return type.takeError();
+  Expected<NpyArray> array = check_header(path, *header);
+  if (!array) return array.takeError();
   const auto wrong_size = [&](i64 size) {
     return io_error(path,
                     "has {} bytes of data, not those of {}: it is truncated or damaged, save it "
                     "again",
-                    size, to_string(*type));
+                    size, to_string(*array));
   };
   const i64 size = reader.bytes() - reader.position();
-  const auto bytes = bytes_within(*type, size);
+  const i64 element = array->wide ? 8 : dtype_bytes(array->type.dtype);
+  const auto bytes = bytes_within(array->type, element, size);
   if (!bytes || *bytes != size) return wrong_size(size);
-  NpyArray array;
-  array.type = std::move(*type);
-  array.bytes.resize(static_cast<size_t>(size));
-  const size_t got = reader.read(array.bytes.data(), array.bytes.size());
+  array->bytes.resize(static_cast<size_t>(size));
+  const size_t got = reader.read(array->bytes.data(), array->bytes.size());
   if (reader.error() != 0) return unreadable();
-  if (got != array.bytes.size()) return wrong_size(static_cast<i64>(got));
+  if (got != array->bytes.size()) return wrong_size(static_cast<i64>(got));
   return array;
+}
+
+std::string to_string(const NpyArray& array) {
+  std::string text = to_string(array.type);
+  if (array.wide) text.replace(0, 3, array.type.dtype == DType::kF32 ? "f64" : "i64");
+  return text;
+}
+
+i64 wide_integer(const NpyArray& array, i64 index) {
+  i64 value = 0;
+  std::memcpy(&value, array.bytes.data() + index * 8, sizeof value);
+  return value;
+}
+
+double npy_element(const NpyArray& array, i64 index) {
+  if (!array.wide) return load_element(array.type.dtype, array.bytes.data(), index);
+  if (array.type.dtype == DType::kI32) return static_cast<double>(wide_integer(array, index));
+  double value = 0;
+  std::memcpy(&value, array.bytes.data() + index * 8, sizeof value);
+  return value;
 }
 
 Error write_npy(const std::string& path, const TensorType& type, const void* data) {

@@ -32,11 +32,16 @@ std::optional<DType> find_dtype(std::string_view text) {
 llvm::SmallVector<i64, 4> contiguous_strides(llvm::ArrayRef<Dim> shape) {
   llvm::SmallVector<i64, 4> strides(shape.size());
   i64 step = 1;
+  i64 exact_step = 1;  // without symbolic dimensions
   for (size_t i = shape.size(); i-- > 0;) {
-    strides[i] = step;
+    strides[i] = shape[i] == Dim{1, false} ? exact_step : step;
     // Messages show types that are not verified yet: beyond 64 bits a stride is the largest number.
     const i64 size = std::max<i64>(shape[i].size, 1);
-    if (__builtin_mul_overflow(step, size, &step)) step = std::numeric_limits<i64>::max();
+    for (i64* product : {&step, &exact_step}) {
+      if (product == &exact_step && shape[i].symbolic) continue;
+      if (__builtin_mul_overflow(*product, size, product))
+        *product = std::numeric_limits<i64>::max();
+    }
   }
   return strides;
 }

@@ -55,7 +55,7 @@ struct TensorType {
 std::optional<DType> find_dtype(std::string_view text);
 inline std::string_view dtype_text(DType dtype) { return dtype_info(dtype).text; }
 
-// Row-major strides of `shape` at its largest size.
+// Row-major strides of `shape` at its largest size; those of sizes of 1 are the same for any M.
 llvm::SmallVector<i64, 4> contiguous_strides(llvm::ArrayRef<Dim> shape);
 
 // Product of the sizes (the largest of a symbolic one). Cannot overflow for verified types.

@@ -15,6 +15,7 @@
 #include "compiler/compile/pinned_compiler.h"
 #include "compiler/emit/emit.h"
 #include "ir/callbacks.h"
+#include "ir/counted.h"
 #include "ir/log.h"
 #include "ir/parallel.h"
 #include "llvm/ADT/STLExtras.h"
@@ -44,9 +45,9 @@ void log_plan(const VerifiedChain& chain, const Plan& plan, double ms) {
   if (!logs(LogLevel::kInfo)) return;
   size_t kernels = 0;
   for (const PlanBucket& bucket : plan.buckets) kernels += bucket.kernels.size();
-  log_event(LogLevel::kInfo, "chain '{}' planned for {} ({}): {} kernels in {} buckets, {:.1f} ms",
-            chain.chain().name, plan.target.name, plan.target.arch, kernels, plan.buckets.size(),
-            ms);
+  log_event(LogLevel::kInfo, "chain '{}' planned for {} ({}): {} in {}, {:.1f} ms",
+            chain.chain().name, plan.target.name, plan.target.arch, counted(kernels, "kernel"),
+            counted(plan.buckets.size(), "bucket"), ms);
 }
 
 TuningOptions tuning_options(const EngineOptions& options) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // `catenary cache`: shows, verifies and removes the cubins on disk.
 #include "runtime/cache/cache.h"
+#include "ir/counted.h"
 
 #include <CLI/CLI.hpp>
 #include <map>
@@ -43,7 +44,7 @@ Error print_list(CubinCache& cache) {
   }
   json_result()["directory"] = json_string(cache.directory());
   json_result()["entries"] = std::move(list);
-  out("{} entries in {}\n", entries->size(), cache.directory());
+  out("{} in {}\n", counted(entries->size(), "entry"), cache.directory());
   return Error::success();
 }
 
@@ -89,7 +90,7 @@ Error print_removed(Expected<int> removed, const CubinCache& cache) {
   if (!removed) return removed.takeError();
   json_result()["directory"] = json_string(cache.directory());
   json_result()["removed"] = *removed;
-  out("removed {} entries from {}\n", *removed, cache.directory());
+  out("removed {} from {}\n", counted(*removed, "entry"), cache.directory());
   return Error::success();
 }
 

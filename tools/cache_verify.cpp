@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/cache_verify.h"
 
+#include "ir/counted.h"
 #include "runtime/engine.h"
 #include "tools/engine_options.h"
 #include "tools/output.h"
@@ -77,7 +78,7 @@ Error verify_entries(CubinCache& cache, bool remove) {
   json_result()["entries"] = static_cast<i64>(entries->size());
   json_result()["damaged"] = std::move(list);
   if (damaged.empty()) {
-    out("{} entries are sound\n", entries->size());
+    out("{} {} sound\n", counted(entries->size(), "entry"), entries->size() == 1 ? "is" : "are");
     return Error::success();
   }
   if (!remove) {
@@ -89,7 +90,7 @@ Error verify_entries(CubinCache& cache, bool remove) {
   Expected<int> removed = cache.remove(damaged);
   if (!removed) return removed.takeError();
   json_result()["removed"] = *removed;
-  out("removed {} damaged entries of {}\n", *removed, entries->size());
+  out("removed {} of {}\n", counted(*removed, "damaged entry"), entries->size());
   return Error::success();
 }
 
@@ -107,17 +108,23 @@ Error recompile_entries(CubinCache& cache, const VerifiedChain& chain,
   json_result()["kernels"] = std::move(comparison.kernels);
   if (comparison.different > 0) {
     return make_error(ErrorCode::kMismatch,
-                      "{} of {} kernels differ from their cache entries: `catenary cache clear` "
-                      "removes all entries; find out who wrote these",
-                      comparison.different, comparison.different + comparison.equal);
+                      "{} of {} {}: `catenary cache clear` removes all entries; find out who "
+                      "wrote {}",
+                      comparison.different,
+                      counted(comparison.different + comparison.equal, "kernel"),
+                      comparison.different == 1 ? "differs from its cache entry"
+                                                : "differ from their cache entries",
+                      comparison.different == 1 ? "this one" : "these");
   }
   if (comparison.equal == 0) {
     return make_error(ErrorCode::kCacheIo,
-                      "none of the {} kernels of chain '{}' is in {}: compile the chain for the "
+                      "chain '{}' has {}, and {} has none of them: compile the chain for the "
                       "same --arch first",
-                      comparison.absent, chain.chain().name, cache.directory());
+                      chain.chain().name, counted(comparison.absent, "kernel"), cache.directory());
   }
-  out("{} kernels are equal to their entries\n", comparison.equal);
+  out("{} equal to {}\n",
+      comparison.equal == 1 ? "1 kernel is" : fmt::format("{} kernels are", comparison.equal),
+      comparison.equal == 1 ? "its entry" : "their entries");
   return Error::success();
 }
 

@@ -6,6 +6,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "ir/counted.h"
 #include "ir/reference/compare.h"
 #include "tools/chain_file.h"
 #include "tools/check_gradient.h"
@@ -154,8 +155,9 @@ void print_verdict(const CheckOptions& options, const Execution& execution) {
   const std::string seeds = options.schedules > 1 ? fmt::format(" under {} seeds from {}",
                                                                 options.schedules, options.seed)
                                                   : "";
-  out("{} kernel(s) ran on {}{}; compared with the float64 reference {}\n", num_kernels(execution),
-      execution.where, seeds, exact ? "bit for bit" : "within its error bounds");
+  out("{} ran on {}{}; compared with the float64 reference {}\n",
+      counted(num_kernels(execution), "kernel"), execution.where, seeds,
+      exact ? "bit for bit" : "within its error bounds");
 }
 
 Error check_schedules(const CheckOptions& options, const Execution& execution) {
@@ -226,8 +228,8 @@ Error check_gradient(const CheckOptions& options, const VerifiedChain& chain) {
       return error;
     }
   }
-  out("{} chains ran on {}; {} bytes saved\n", gradient->gradient.chains.size(), execution->where,
-      gradient->gradient.saved_bytes);
+  out("{} ran on {}; {} saved\n", counted(gradient->gradient.chains.size(), "chain"),
+      execution->where, counted(gradient->gradient.saved_bytes, "byte"));
   json_result()["saved_bytes"] = gradient->gradient.saved_bytes;
   json_result()["schedules"] = options.schedules;
   return Error::success();

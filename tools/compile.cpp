@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "ir/counted.h"
 #include "tools/artifacts.h"
 #include "tools/chain_file.h"
 #include "tools/command.h"
@@ -92,7 +93,7 @@ llvm::json::Value kernels_json(const CompiledChain& compiled) {
 }
 
 void print_written(const Artifacts& written, const std::string& folder) {
-  out("  {} files written into {}\n", written.files.size(), folder);
+  out("  {} written into {}\n", counted(written.files.size(), "file"), folder);
   for (const std::string& note : written.notes) out("  {}\n", note);
 }
 

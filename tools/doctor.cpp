@@ -7,6 +7,7 @@
 #include "compiler/compile/helper/options.h"
 #include "compiler/compile/host_compiler.h"
 #include "compiler/compile/templates.h"
+#include "ir/counted.h"
 #include "ir/temporary_folder.h"
 #include "runtime/cache/cache.h"
 #include "runtime/driver/driver.h"
@@ -163,7 +164,7 @@ void print_cache(std::vector<std::string>& advice) {
                                               {"bytes", bytes},
                                               {"damaged", damaged},
                                               {"facts", folder_facts(cache.directory())}};
-  print_row("cache", fmt::format("{}: {} entries, {}", cache.directory(), entries->size(),
+  print_row("cache", fmt::format("{}: {}, {}", cache.directory(), counted(entries->size(), "entry"),
                                  bytes_text(bytes)));
   print_row("", folder_facts(cache.directory()));
   if (damaged > 0) {

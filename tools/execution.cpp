@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "ir/counted.h"
 #include "ir/random/reduce_sizes.h"
 #include "runtime/driver/simulated_driver.h"
 #include "tools/artifacts.h"
@@ -31,7 +32,7 @@ Expected<std::shared_ptr<const CompiledChain>> compile(const VerifiedChain& chai
 
 void print_notes(const Artifacts& written, const std::string& folder) {
   json_result()["dump"] = artifacts_json(written);
-  out("wrote {} files into {}\n", written.files.size(), folder);
+  out("wrote {} into {}\n", counted(written.files.size(), "file"), folder);
   for (const std::string& note : written.notes) out("{}\n", note);
 }
 

@@ -3,6 +3,7 @@
 // nothing.
 #include <CLI/CLI.hpp>
 
+#include "ir/counted.h"
 #include "ir/text/text.h"
 #include "tools/chain_file.h"
 #include "tools/command.h"
@@ -64,8 +65,8 @@ Error print_gradient(const GradientCommand& command, const VerifiedChain& chain)
   if (!gradient) return gradient.takeError();
   if (command.chain >= static_cast<int>(gradient->chains.size())) {
     return make_error(ErrorCode::kInvalidArgument,
-                      "--chain is {}, and the gradient has {} chains: use 0 to {}", command.chain,
-                      gradient->chains.size(), gradient->chains.size() - 1);
+                      "--chain is {}, and the gradient has {}: use 0 to {}", command.chain,
+                      counted(gradient->chains.size(), "chain"), gradient->chains.size() - 1);
   }
   keep_json(*gradient);
   if (command.chain >= 0) {

@@ -21,11 +21,10 @@ Expected<ValueId> find_parameter(const VerifiedChain& chain, const std::string& 
     if (chain.value(id).name == name) return id;
     names.push_back(chain.value(id).name);
   }
-  return make_error(
-      ErrorCode::kInvalidArgument,
-      "--input names {}, which is not a parameter of chain '{}'{}: name one of its {} "
-      "parameters",
-      quoted(name), chain.chain().name, suggestion(name, names), names.size());
+  return make_error(ErrorCode::kInvalidArgument,
+                    "--input names {}, which is not a parameter of chain '{}'{}: name one of {}",
+                    quoted(name), chain.chain().name, suggestion(name, names),
+                    fmt::join(names, ", "));
 }
 
 // Nothing: `text` is not a number. "inf" and "nan" are numbers that a user asks for.
@@ -61,7 +60,7 @@ std::vector<std::byte> laid_out(const TensorType& type, const std::vector<std::b
   return bytes;
 }
 
-// The elements of a float array, rounded to `dtype`.
+// The elements of an array, each rounded once to `dtype`.
 NpyArray rounded(const NpyArray& array, DType dtype) {
   NpyArray result;
   result.type = array.type;
@@ -69,10 +68,24 @@ NpyArray rounded(const NpyArray& array, DType dtype) {
   const i64 count = num_elements(array.type);
   result.bytes.resize(static_cast<size_t>(count * dtype_bytes(dtype)));
   for (i64 i = 0; i < count; ++i) {
-    store_element(dtype, result.bytes.data(), i,
-                  load_element(array.type.dtype, array.bytes.data(), i));
+    store_element(dtype, result.bytes.data(), i, npy_element(array, i));
   }
   return result;
+}
+
+// The elements of an array of int64 as `dtype`, i8 or i32, which must have them all.
+Expected<NpyArray> narrowed(const NpyArray& array, DType dtype, const std::string& path) {
+  const i64 limit = i64{1} << (8 * dtype_bytes(dtype) - 1);
+  const i64 count = num_elements(array.type);
+  for (i64 i = 0; i < count; ++i) {
+    const i64 value = wide_integer(array, i);
+    if (value >= -limit && value < limit) continue;
+    return make_error(ErrorCode::kInvalidArgument,
+                      "{} has {} as element {}, outside the range of {}: give integers from {} to "
+                      "{}",
+                      quoted(path), value, i, dtype_text(dtype), -limit, limit - 1);
+  }
+  return rounded(array, dtype);
 }
 
 // Integers as they are in memory: packed, or two of 4 bits a byte.
@@ -102,15 +115,20 @@ Expected<std::vector<std::byte>> read_tensor(const VerifiedChain& chain, ValueId
     array->type.dtype = type.dtype;  // bits
   const bool floats = is_float(array->type.dtype) && is_float(type.dtype);
   const bool same_shape = array->type.shape == type.shape;
+  const bool integers = array->wide && array->type.dtype == DType::kI32 &&
+                        (type.dtype == DType::kI32 || type.dtype == DType::kI8) && !type.packed;
   if (*round && floats && same_shape) *array = rounded(*array, type.dtype);
-  if (array->type.dtype != type.dtype || !same_shape) {
+  if (integers && same_shape) {
+    if (Error error = narrowed(*array, type.dtype, path).moveInto(*array)) return error;
+  }
+  if (array->wide || array->type.dtype != type.dtype || !same_shape) {
     TensorType contiguous = type;
     contiguous.strides.clear();
     contiguous.align = 16;
     return make_error(
         ErrorCode::kInvalidArgument,
         "{} has {}, and parameter '{}' is {}: save an array of that dtype and shape{}",
-        quoted(path), to_string(array->type), chain.value(id).name, to_string(contiguous),
+        quoted(path), to_string(*array), chain.value(id).name, to_string(contiguous),
         floats && same_shape ? ", or add :round to the file's name to round its elements" : "");
   }
   return laid_out(type, array->bytes);

@@ -18,9 +18,10 @@ using GivenInputs = std::map<ValueId, std::vector<std::byte>>;
 Expected<i64> choose_symbol(const VerifiedChain& chain, i64 wanted);
 
 // Reads `bindings`: "name=file.npy", "name=file.npy:round" to round a file of floats to the
-// parameter's dtype (to nearest, ties to even), or "name=1.5" for a scalar. kInvalidArgument: an
-// unknown or repeated name, or a dtype or shape that differs from the chain's. kIo. kOutOfMemory:
-// the tensors of the chain need more memory than the machine has.
+// parameter's dtype (to nearest, ties to even), or "name=1.5" for a scalar. int64 may be the file
+// of an i32 or i8. kInvalidArgument: an unknown or repeated name, a dtype or shape that differs
+// from the chain's, or an integer that the dtype does not have. kIo. kOutOfMemory: the tensors of
+// the chain need more memory than the machine has.
 Expected<GivenInputs> read_inputs(const VerifiedChain& chain, i64 symbol,
                                   const std::vector<std::string>& bindings);
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 
+#include "ir/counted.h"
 #include "ir/names.h"
 #include "ir/npy.h"
 #include "ir/output_file.h"
@@ -174,9 +175,13 @@ void print_summary(const std::string& name, const TensorType& type, const Summar
     out(", empty\n");
     return;
   }
-  const double finite = static_cast<double>(s.elements - s.not_finite);
-  out("\n  min {:.6g}, max {:.6g}, mean {:.6g}, {} not finite\n", s.least, s.greatest,
-      finite > 0 ? s.sum / finite : 0, s.not_finite);
+  const i64 finite = s.elements - s.not_finite;
+  if (finite == 0) {
+    out("\n  none of {} is finite\n", counted(s.elements, "element"));
+  } else {
+    out("\n  min {:.6g}, max {:.6g}, mean {:.6g}, {} not finite\n", s.least, s.greatest,
+        s.sum / static_cast<double>(finite), s.not_finite);
+  }
   out("  first [{:.6g}{}]\n", fmt::join(s.first, ", "),
       s.elements > static_cast<i64>(s.first.size()) ? ", ..." : "");
 }

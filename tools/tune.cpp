@@ -2,6 +2,7 @@
 // `catenary tune`: measures the best candidates of a chain's contractions on a device and stores
 // the winners, which later compiles for that device take. Also lists and removes stored records.
 #include "tuner/tune.h"
+#include "ir/counted.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -74,8 +75,7 @@ Error keep(llvm::ArrayRef<TuningRecord> records) {
     if (Error error = store.write(record)) return error;
   }
   json_result()["kept_in"] = json_string(store.directory());
-  out("kept {} record{} in {}\n", records.size(), records.size() == 1 ? "" : "s",
-      store.directory());
+  out("kept {} in {}\n", counted(records.size(), "record"), store.directory());
   return Error::success();
 }
 
@@ -141,7 +141,7 @@ Error list_records() {
   }
   json_result()["directory"] = json_string(store.directory());
   json_result()["records"] = std::move(list);
-  out("{} records in {}\n", entries->size(), store.directory());
+  out("{} in {}\n", counted(entries->size(), "record"), store.directory());
   return Error::success();
 }
 
@@ -150,7 +150,7 @@ Error clear_records() {
   Expected<int> removed = store.clear();
   if (!removed) return removed.takeError();
   json_result()["removed"] = *removed;
-  out("removed {} records from {}\n", *removed, store.directory());
+  out("removed {} from {}\n", counted(*removed, "record"), store.directory());
   return Error::success();
 }
 

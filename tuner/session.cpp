@@ -4,11 +4,13 @@
 #include <ctime>
 #include <fstream>
 
+#include "runtime/driver/simulator_advice.h"
+
 namespace catenary::tuner {
 
 Expected<std::unique_ptr<Session>> Session::open(int ordinal) {
   Expected<cuda::DeviceInfo> info = cuda::probe(ordinal);
-  if (!info) return info.takeError();
+  if (!info) return cuda::without_simulator_advice(info.takeError());
   Expected<cuda::ScopedContext> context = cuda::ScopedContext::primary(ordinal);
   if (!context) return context.takeError();
   Expected<const cuda::Driver*> driver = cuda::Driver::get();

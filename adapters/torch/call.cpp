@@ -2,6 +2,7 @@
 #include "adapters/torch/call.h"
 
 #include "adapters/torch/host_run.h"
+#include "ir/counted.h"
 #include "ir/names.h"
 
 namespace catenary::torch_adapter {
@@ -75,18 +76,18 @@ class Call {
     }
     if (arguments_.inputs.size() + overwritten != form_->tensors.size()) {
       return make_error(ErrorCode::kInvalidArgument,
-                        "chain {} takes {} tensors, got {}: pass its parameters in order, without "
+                        "chain {} takes {}, got {}: pass its parameters in order, without "
                         "scalars and those that an output overwrites",
-                        quoted(name), form_->tensors.size() - overwritten,
+                        quoted(name), counted(form_->tensors.size() - overwritten, "tensor"),
                         arguments_.inputs.size());
     }
     if (arguments_.given_outputs && arguments_.outputs.size() != form_->outputs.size()) {
-      return make_error(ErrorCode::kInvalidArgument, "chain {} has {} outputs, got {}",
-                        quoted(name), form_->outputs.size(), arguments_.outputs.size());
+      return make_error(ErrorCode::kInvalidArgument, "chain {} has {}, got {}", quoted(name),
+                        counted(form_->outputs.size(), "output"), arguments_.outputs.size());
     }
     if (arguments_.scalars.size() == form_->num_scalars) return Error::success();
-    return make_error(ErrorCode::kInvalidArgument, "chain {} takes {} scalars, got {}",
-                      quoted(name), form_->num_scalars, arguments_.scalars.size());
+    return make_error(ErrorCode::kInvalidArgument, "chain {} takes {}, got {}", quoted(name),
+                      counted(form_->num_scalars, "scalar"), arguments_.scalars.size());
   }
 
   Error check_device(size_t i) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Records as text for people.
 #include "bench/record/summary.h"
+#include "ir/counted.h"
 
 namespace catenary::bench {
 namespace {
@@ -142,10 +143,10 @@ std::string compile_table(llvm::ArrayRef<CompileRow> rows) {
 std::string pack_table(const PackCost& pack) {
   const auto mib = [](i64 bytes) { return static_cast<double>(bytes) / (1 << 20); };
   std::string text = fmt::format(
-      "{}: {} entries, {} kernels, {:.1f} MiB, of it machine code {:.1f} MiB\n"
+      "{}: {}, {}, {:.1f} MiB, of it machine code {:.1f} MiB\n"
       "open {:.0f} us; to map the file {:.0f} us\n",
-      pack.name, pack.entries, pack.kernels, mib(pack.bytes), mib(pack.code_bytes), pack.open_us,
-      pack.map_us);
+      pack.name, counted(pack.entries, "entry"), counted(pack.kernels, "kernel"), mib(pack.bytes),
+      mib(pack.code_bytes), pack.open_us, pack.map_us);
   for (const std::vector<PackPart>* parts : {&pack.families, &pack.archs}) {
     for (const PackPart& part : *parts) {
       text += fmt::format("  {:<12} {:>6} kernels {:>8.1f} MiB\n", part.name, part.kernels,
@@ -154,7 +155,7 @@ std::string pack_table(const PackCost& pack) {
   }
   text += fmt::format("{:<10} {:>8} {:>9} {:>10} {:>12} {:>10} {:>9} {:>12}\n", "target", "entries",
                       "find, us", "worst, us", "prepare, us", "worst, us", "all, ms",
-                      fmt::format("{} threads", pack.threads));
+                      counted(pack.threads, "thread"));
   for (const PackTarget& one : pack.targets) {
     text += fmt::format("{:<10} {:>8} {:>9.0f} {:>10.0f} {:>12.0f} {:>10.0f} {:>9.1f} {:>12.1f}\n",
                         one.target, one.entries, one.find_us, one.find_worst_us, one.prepare_us,

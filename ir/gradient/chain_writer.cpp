@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "ir/default_strides.h"
 #include "llvm/ADT/STLExtras.h"
 
 namespace catenary::gradient {
@@ -24,10 +25,8 @@ llvm::SmallVector<i64, 4> plain_strides(llvm::ArrayRef<Dim> shape) {
 
 // Nothing where contiguous strides say the same and may be left out.
 llvm::SmallVector<i64, 4> written_strides(llvm::ArrayRef<Dim> shape, llvm::ArrayRef<i64> strides) {
-  for (size_t d = 1; d < shape.size(); ++d) {
-    if (shape[d].symbolic) return {strides.begin(), strides.end()};
-  }
-  if (strides == llvm::makeArrayRef(contiguous_strides(shape))) return {};
+  if (inner_symbolic_dim(shape) < 0 && strides == llvm::makeArrayRef(contiguous_strides(shape)))
+    return {};
   return {strides.begin(), strides.end()};
 }
 

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ir/default_strides.h"
+
 namespace catenary {
 namespace {
 
@@ -65,9 +67,8 @@ void RandomParts::shuffle(std::string& text) {
 
 llvm::SmallVector<i64, 4> RandomParts::random_strides(llvm::ArrayRef<Dim> shape, bool may_overlap) {
   llvm::SmallVector<i64, 4> strides;
-  bool needed = false;  // contiguous strides must not depend on the symbol
-  for (size_t d = 1; d < shape.size(); ++d) needed |= shape[d].symbolic;
-  if (!needed && random_.chance(60)) return strides;
+  // Contiguous strides must not depend on the symbol.
+  if (inner_symbolic_dim(shape) < 0 && random_.chance(60)) return strides;
   std::string dims;  // from the innermost out
   for (size_t d = shape.size(); d-- > 0;) dims += static_cast<char>(d);
   if (random_.chance(40)) shuffle(dims);

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "ir/counted.h"
 #include "ir/reference/reference_program.h"
 
 namespace catenary {
@@ -76,8 +77,9 @@ CompareResult compare(const TensorType& type, const void* data, llvm::ArrayRef<I
 }
 
 std::string to_string(const CompareResult& result) {
-  std::string text = fmt::format("{} elements, {} mismatches, worst error {:.3g} of the allowed",
-                                 result.checked, result.mismatches, result.worst_ratio);
+  std::string text =
+      fmt::format("{}, {}, worst error {:.3g} of the allowed", counted(result.checked, "element"),
+                  counted(result.mismatches, "mismatch"), result.worst_ratio);
   const auto describe = [&](const char* which, const Mismatch& m) {
     text += fmt::format("; {} at [{}]: got {:.9g}, expected {:.9g} +- {:.3g} ({} {:.9g})", which,
                         fmt::join(m.at, ", "), m.got, m.expected.value, m.expected.error,

@@ -3,6 +3,19 @@
 #include "ir/text/parser.h"
 
 namespace catenary {
+namespace {
+
+// "clamp(x, lo = 0, hi = 1)".
+std::string with_attributes(Op op) {
+  std::string text = fmt::format("{}(x", op_info(op).text);
+  int number = 0;
+  for (const std::string_view name : op_info(op).attributes) {
+    if (!name.empty()) text += fmt::format(", {} = {}", name, number++);
+  }
+  return text + ")";
+}
+
+}  // namespace
 
 Error Parser::body() {
   if (Error e = expect("{", "before the chain's body")) return e;
@@ -130,7 +143,8 @@ Error Parser::arguments(Value& value, int depth) {
   if (value.op == Op::kCast) return expected("',' and the dtype to cast to");
   for (std::string_view needed : op_info(value.op).attributes) {
     if (!needed.empty() && !llvm::is_contained(seen, needed)) {
-      return expected(fmt::format("attribute '{} = ...' of '{}'", needed, op_info(value.op).text));
+      return expected(fmt::format("attribute '{} = ...' of '{}', whose numbers are named as in {}",
+                                  needed, op_info(value.op).text, with_attributes(value.op)));
     }
   }
   return expect(")", close);

@@ -6,6 +6,7 @@
 #include <cfloat>
 #include <cmath>
 
+#include "ir/counted.h"
 #include "ir/default_numerics.h"
 #include "ir/names.h"
 #include "ir/verify/verify_parts.h"
@@ -121,8 +122,8 @@ Error check_operands(const Chain& chain, ValueId id) {
   const int count = static_cast<int>(value.operands.size());
   if (value.op == Op::kDequant ? count != 2 && count != 3 : count != info.arity) {
     return make_error_at(
-        value.at, ErrorCode::kInvalidChain, "{} has {} operands: '{}' takes {}", quoted(value.name),
-        count, info.text,
+        value.at, ErrorCode::kInvalidChain, "{} has {}: '{}' takes {}", quoted(value.name),
+        counted(count, "operand"), info.text,
         value.op == Op::kDequant ? "q, a scale and perhaps a zero" : fmt::to_string(info.arity));
   }
   for (const Use& use : value.operands) {

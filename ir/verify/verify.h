@@ -60,8 +60,8 @@ struct ValueInfo {
 //  - elementwise and cast values have dtype f32 except casts, which have their own; a contraction's
 //    value is f32 and both its operands have one float dtype, or one is a dequant
 //    (f32) and the other bf16 or f16;
-//  - a symbolic dimension is never inside a contiguous stride (it is outermost or strides are
-//  given).
+//  - a symbolic dimension is never inside a contiguous stride (outside it are sizes of 1, or
+//  strides are given).
 class VerifiedChain {
  public:
   const Chain& chain() const { return chain_; }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rules of contract and reductions: equation, labels and their classes, sizes, dtypes, ragged
 // labels.
+#include "ir/counted.h"
 #include "ir/names.h"
 #include "ir/verify/verify_parts.h"
 
@@ -34,8 +35,8 @@ Expected<Equation> parse_equation(const Value& value, size_t num_operands) {
   }
   equation.operands.push_back(rest);
   if (equation.operands.size() != num_operands) {
-    return fail(
-        fmt::format("has {} operands and needs {}", equation.operands.size(), num_operands));
+    return fail(fmt::format("has {} and needs {}", counted(equation.operands.size(), "operand"),
+                            num_operands));
   }
   for (std::string_view labels :
        {equation.operands.front(), equation.operands.back(), equation.result}) {
@@ -122,6 +123,23 @@ Error check_dequant_partner(const VerifyContext& context, const Value& value, Va
   return Error::success();
 }
 
+// The cast that makes operands of two dtypes one, and loses nothing that was computed from them: to
+// the wider dtype, or both to one that has the values of each. A computed value is f32 until it is
+// cast, so it is rounded to the other's 16 bits.
+std::string missing_cast(const VerifyContext& context, const ValueId (&ids)[2]) {
+  const auto of = [&](int side) { return context.info[ids[side]].type.dtype; };
+  const int wider = dtype_bytes(of(1)) > dtype_bytes(of(0)) ? 1 : 0;
+  const int narrower = 1 - wider;
+  if (dtype_bytes(of(0)) == dtype_bytes(of(1)))
+    return fmt::format("both to {}", dtype_text(is_fp8(of(0)) ? DType::kBF16 : DType::kF32));
+  const Value& value = context.chain.values[ids[wider]];
+  const bool computed = value.op != Op::kParameter && value.op != Op::kCast;
+  const bool cast_wider = computed && of(wider) == DType::kF32;
+  if (cast_wider && is_fp8(of(narrower))) return "both to bf16";
+  return fmt::format("{} to {}", quoted(context.name(ids[cast_wider ? wider : narrower])),
+                     dtype_text(of(cast_wider ? narrower : wider)));
+}
+
 // Both operands must have the same dtype; the message names the cast that is missing.
 Error check_contract_dtypes(const VerifyContext& context, const Value& value) {
   const ValueId ids[] = {value.operands[0].value, value.operands[1].value};
@@ -136,15 +154,11 @@ Error check_contract_dtypes(const VerifyContext& context, const Value& value) {
   const DType left = context.info[ids[0]].type.dtype;
   const DType right = context.info[ids[1]].type.dtype;
   if (left != right) {
-    // Suggest a cast of the f32 operand (most often a computed value), not of the other.
-    const bool cast_left = left == DType::kF32 || right != DType::kF32;
-    const ValueId id = ids[cast_left ? 0 : 1];
     return make_error_at(value.at, ErrorCode::kInvalidChain,
-                         "operands of {} differ in dtype, {} is {} and {} is {}: cast {} to {} "
-                         "first",
+                         "operands of {} differ in dtype, {} is {} and {} is {}: cast {} first",
                          quoted(value.name), quoted(context.name(ids[0])), dtype_text(left),
-                         quoted(context.name(ids[1])), dtype_text(right), quoted(context.name(id)),
-                         dtype_text(cast_left ? right : left));
+                         quoted(context.name(ids[1])), dtype_text(right),
+                         missing_cast(context, ids));
   }
   if (value.true_f32 && left != DType::kF32) {
     return make_error_at(value.at, ErrorCode::kInvalidChain,
@@ -301,8 +315,8 @@ Error check_labels(const VerifyContext& context, const Value& value, ValueId ten
   }
   const int rank = context.info[tensor].type.rank();
   if (static_cast<int>(labels.size()) != rank) {
-    return fail(fmt::format("has {} labels for", labels.size()),
-                fmt::format("it has {} dimensions, so name each once", rank));
+    return fail(fmt::format("has {} for", counted(labels.size(), "label")),
+                fmt::format("it has {}, so name each once", counted(rank, "dimension")));
   }
   return Error::success();
 }

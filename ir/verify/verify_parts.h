@@ -25,7 +25,7 @@ std::string size_text(const Chain& chain, const Dim& dim);
 Error check_shape(const Chain& chain, const TensorType& type, std::string_view who, Location at);
 
 // Count and sign of the strides, bytes that they span, and align. Empty strides become contiguous,
-// which a symbolic dimension that is not the outermost forbids.
+// which a symbolic dimension inside a size other than 1 forbids.
 Error check_layout(const Chain& chain, TensorType& type, std::string_view who, Location at);
 
 // The packed layout fits the type; a layout of 4-bit elements begins every row with a byte.

@@ -2,6 +2,8 @@
 // Rules of one tensor type: sizes, bytes, strides, alignment, overlap.
 #include <algorithm>
 
+#include "ir/counted.h"
+#include "ir/default_strides.h"
 #include "ir/names.h"
 #include "ir/verify/verify_parts.h"
 #include "llvm/Support/MathExtras.h"
@@ -55,8 +57,8 @@ namespace {
 Error check_strides(const TensorType& type, std::string_view who, Location at) {
   if (static_cast<int>(type.strides.size()) != type.rank()) {
     return make_error_at(at, ErrorCode::kInvalidChain,
-                         "{} has {} strides and {} dimensions: give one stride per dimension", who,
-                         type.strides.size(), type.rank());
+                         "{} has {} and {}: give one stride per dimension", who,
+                         counted(type.strides.size(), "stride"), counted(type.rank(), "dimension"));
   }
   const i64 limit = kMaxTensorBytes / dtype_bytes(type.dtype);
   i64 last = 0;
@@ -96,13 +98,12 @@ Error check_layout(const Chain& chain, TensorType& type, std::string_view who, L
                          who, type.align, least);
   }
   if (!type.strides.empty()) return check_strides(type, who, at);
-  for (int i = 1; i < type.rank(); ++i) {
-    if (!type.shape[i].symbolic) continue;
+  if (const int dim = inner_symbolic_dim(type.shape); dim >= 0) {
     return make_error_at(
         at, ErrorCode::kInvalidChain,
         "default strides of {} would depend on {}, its dimension {}: make that the "
-        "outermost dimension or give strides",
-        who, chain.symbol->name, i);
+        "outermost dimension of a size above 1, or give strides",
+        who, chain.symbol->name, dim);
   }
   type.strides = contiguous_strides(type.shape);
   return Error::success();

@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "compiler/compile/nvrtc_library.h"
+#include "ir/counted.h"
 #include "ir/log.h"
 #include "ir/names.h"
 #include "runtime/c_api/last_error.h"
@@ -155,8 +156,8 @@ Expected<const KernelRecord*> find_kernel(const ChainRecord& record, size_t inde
     left -= bucket.kernels.size();
   }
   return make_error(ErrorCode::kInvalidArgument,
-                    "index {} names no kernel: the compiled chain has {} kernels, counted from 0",
-                    index, num_kernels(record));
+                    "index {} names no kernel: the compiled chain has {}, counted from 0", index,
+                    counted(num_kernels(record), "kernel"));
 }
 
 }  // namespace

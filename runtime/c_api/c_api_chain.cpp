@@ -4,6 +4,7 @@
 // chain as it was.
 #include <algorithm>
 
+#include "ir/counted.h"
 #include "ir/names.h"
 #include "ir/text/text.h"
 #include "ir/verify/verify.h"
@@ -257,13 +258,13 @@ ctn_status ctn_chain_elementwise(ctn_chain* chain, const char* op, const ctn_use
     }
     const OpInfo& info = op_info(*found);
     if (num_operands != static_cast<size_t>(info.arity)) {
-      return make_error(ErrorCode::kInvalidArgument, "op {} takes {} operand(s), got {}",
-                        quoted(op), info.arity, num_operands);
+      return make_error(ErrorCode::kInvalidArgument, "op {} takes {}, got {}", quoted(op),
+                        counted(info.arity, "operand"), num_operands);
     }
     const size_t wanted = !info.attributes[0].empty() + !info.attributes[1].empty();
     if (num_attributes != wanted) {
-      return make_error(ErrorCode::kInvalidArgument, "op {} takes {} attribute(s), got {}",
-                        quoted(op), wanted, num_attributes);
+      return make_error(ErrorCode::kInvalidArgument, "op {} takes {}, got {}", quoted(op),
+                        counted(wanted, "attribute"), num_attributes);
     }
     if (wanted > 0) {
       if (Error error = require(attributes, "attributes")) return error;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // C ABI: facts about a chain: its operands, its symbol, its identity, its plan.
 #include "compiler/explain.h"
+#include "ir/counted.h"
 #include "ir/factors.h"
 #include "ir/json.h"
 #include "ir/text/text.h"
@@ -109,8 +110,8 @@ ctn_status ctn_operands_get(const ctn_operands* operands, size_t index, ctn_oper
     if (Error error = read_struct(operand, "operand", result)) return error;
     if (index >= operands->operands.size()) {
       return make_error(ErrorCode::kInvalidArgument,
-                        "index {} names no operand: the chain has {} operands, counted from 0",
-                        index, operands->operands.size());
+                        "index {} names no operand: the chain has {}, counted from 0", index,
+                        counted(operands->operands.size(), "operand"));
     }
     const ctn_operands::Operand& facts = operands->operands[index];
     result.name = facts.name.c_str();

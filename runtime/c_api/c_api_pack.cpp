@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // C ABI: packs, and one compiled chain as a file.
+#include "ir/counted.h"
 #include "ir/json.h"
 #include "ir/output_file.h"
 #include "runtime/c_api/c_api.h"
@@ -27,8 +28,8 @@ void copy_name(char (&out)[kBytes], const std::string& text) {
 Error check_index(const Pack& pack, size_t index) {
   if (index < pack.size()) return Error::success();
   return make_error(ErrorCode::kInvalidArgument,
-                    "index {} names no entry: the pack {} has {} entries, counted from 0", index,
-                    pack.name(), pack.size());
+                    "index {} names no entry: the pack {} has {}, counted from 0", index,
+                    pack.name(), counted(pack.size(), "entry"));
 }
 
 Error fill_info(const Pack& pack, size_t index, ctn_pack_entry_info& info) {
@@ -59,9 +60,9 @@ Error fill_info(const Pack& pack, size_t index, ctn_pack_entry_info& info) {
 
 Expected<std::string> info_text(const Pack& pack, bool json) {
   if (json) return pack.manifest();
-  std::string text =
-      fmt::format("pack {}\nlaunch version {}, {} entries, {} blobs, {} bytes\n", pack.name(),
-                  pack.header().launch_abi, pack.size(), pack.header().blobs, pack.header().bytes);
+  std::string text = fmt::format("pack {}\nlaunch version {}, {}, {}, {} bytes\n", pack.name(),
+                                 pack.header().launch_abi, counted(pack.size(), "entry"),
+                                 counted(pack.header().blobs, "blob"), pack.header().bytes);
   Expected<std::string> read = pack.manifest();
   if (!read) return read.takeError();
   Expected<llvm::json::Value> manifest = parse_json(*read);
@@ -73,8 +74,8 @@ Expected<std::string> info_text(const Pack& pack, bool json) {
   }
   if (const auto* archs = object->getObject("archs")) {
     for (const auto& [arch, count] : *archs) {
-      text += fmt::format("{}: {} entries\n", message_text(arch.str()),
-                          count.getAsInteger().getValueOr(0));
+      text += fmt::format("{}: {}\n", message_text(arch.str()),
+                          counted(count.getAsInteger().getValueOr(0), "entry"));
     }
   }
   return text;
@@ -250,8 +251,8 @@ ctn_status ctn_compiled_open(const char* path, const ctn_pack_options* options,
     if (!pack) return pack.takeError();
     if ((*pack)->size() != 1) {
       return make_error(ErrorCode::kInvalidArgument,
-                        "the pack {} has {} entries, and one is needed: use ctn_pack_compiled",
-                        (*pack)->name(), (*pack)->size());
+                        "the pack {} has {}, and one is needed: use ctn_pack_compiled",
+                        (*pack)->name(), counted((*pack)->size(), "entry"));
     }
     auto record = (*pack)->record(0);
     if (!record) return record.takeError();

@@ -11,8 +11,10 @@
 
 #include "compiler/compile/environment.h"
 #include "compiler/compile/shared_library.h"
+#include "ir/counted.h"
 #include "runtime/driver/api.h"
 #include "runtime/driver/simulated_driver.h"
+#include "runtime/driver/simulator_advice.h"
 
 namespace catenary::cuda {
 namespace {
@@ -86,9 +88,8 @@ Expected<std::unique_ptr<Driver>> Driver::open() {
   if (!library.is_open()) {
     return make_error(ErrorCode::kDriverMissing,
                       "no CUDA driver: libcuda.so.1 was not found on the loader's path ({}); "
-                      "install the NVIDIA driver, add its folder to LD_LIBRARY_PATH, or set "
-                      "CATENARY_DEVICE=sim to run in the simulator",
-                      library.problem());
+                      "install the NVIDIA driver or add its folder to LD_LIBRARY_PATH{}",
+                      library.problem(), kSimulatorAdvice);
   }
   GetProcAddress get = nullptr;
   library.need("cuGetProcAddress_v2", get);
@@ -124,8 +125,8 @@ Expected<std::unique_ptr<Driver>> Driver::over(const Api& api) {
   if (result != kSuccess || driver->device_count_ == 0) {
     return make_error(ErrorCode::kDriverMissing,
                       "the CUDA driver ({}.{}) sees no device: check nvidia-smi and "
-                      "CUDA_VISIBLE_DEVICES, or set CATENARY_DEVICE=sim to run in the simulator",
-                      driver->version_ / 1000, driver->version_ % 1000 / 10);
+                      "CUDA_VISIBLE_DEVICES{}",
+                      driver->version_ / 1000, driver->version_ % 1000 / 10, kSimulatorAdvice);
   }
   driver->contexts_->primary = std::vector<std::atomic<Context>>(driver->device_count_);
   return driver;
@@ -220,8 +221,8 @@ Error Driver::error(Result result, const std::string& what) const {
 Expected<Context> Driver::primary_context(int ordinal) const {
   if (ordinal < 0 || ordinal >= device_count_) {
     return make_error(ErrorCode::kInvalidArgument,
-                      "device {} does not exist: this process sees {} device(s), numbered from 0",
-                      ordinal, device_count_);
+                      "device {} does not exist: this process sees {}, numbered from 0", ordinal,
+                      counted(device_count_, "device"));
   }
   std::atomic<Context>& known = contexts_->primary[ordinal];
   if (Context context = known.load(std::memory_order_acquire)) return context;

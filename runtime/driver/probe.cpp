@@ -4,6 +4,7 @@
 #include <cctype>
 #include <cstdlib>
 
+#include "ir/counted.h"
 #include "runtime/driver/api.h"
 
 namespace catenary::cuda {
@@ -41,8 +42,8 @@ std::string arch_of(int capability) {
 Error check_ordinal(const Driver& driver, int ordinal) {
   if (ordinal >= 0 && ordinal < driver.device_count()) return Error::success();
   return make_error(ErrorCode::kInvalidArgument,
-                    "device {} does not exist: this process sees {} device(s), numbered from 0",
-                    ordinal, driver.device_count());
+                    "device {} does not exist: this process sees {}, numbered from 0", ordinal,
+                    counted(driver.device_count(), "device"));
 }
 
 }  // namespace

@@ -177,22 +177,30 @@ Expected<std::shared_ptr<const ChainRecord>> PackLookup::find(const ChainRequest
     for (; i < all.size() && all[i].priority == priority; ++i) {
       if (Error error = add_candidates(request, all[i].pack, best)) {
         if (mode() == JitMode::kOff) return error;
-        warn_once(take_report(std::move(error)).message);
+        warn_unread(request, std::move(error));
       }
     }
     if (!best) continue;
     auto record = take(request, std::move(*best));
     if (record || mode() == JitMode::kOff) return record;
-    warn_once(take_report(record.takeError()).message);
+    warn_unread(request, record.takeError());
   }
   return nullptr;
 }
 
+void PackLookup::warn_unread(const ChainRequest& request, Error error) {
+  warn_once(take_report(std::move(error)).message);
+  const std::lock_guard lock(mutex_);
+  unread_.insert({request.key, fit_of(request.target)});
+}
+
 Error PackLookup::miss(const ChainRequest& request) {
   bool first = false;
+  bool unread = false;
   {
     const std::lock_guard lock(mutex_);
     first = missed_.insert({request.key, fit_of(request.target)}).second;
+    unread = unread_.contains({request.key, fit_of(request.target)});
     if (first) missed_lines_ += request_line(request) + '\n';
   }
   if (mode() == JitMode::kAuto || (mode() == JitMode::kWarn && !first)) return Error::success();
@@ -203,6 +211,10 @@ Error PackLookup::miss(const ChainRequest& request) {
                      request.target.name == request.target.arch || request.host
                          ? request.arch()
                          : request.target.name + " (" + request.arch() + ")");
+  if (unread) {
+    warn_once(what + " that can be read, and is compiled");
+    return Error::success();
+  }
   const std::string why = nearest_text(request, searched);
   if (mode() == JitMode::kWarn) {
     warn_once(message_format("{}, and is compiled: {}", what, why));

@@ -57,6 +57,7 @@ class PackLookup {
                        std::optional<Candidate>& best);
   Expected<std::shared_ptr<const ChainRecord>> take(const ChainRequest& request, Candidate best);
   void warn_once(const std::string& line) { warnings_.warn(line); }
+  void warn_unread(const ChainRequest& request, Error error);
   JitMode mode() const { return options_.jit.value_or(JitMode::kAuto); }
 
   LookupOptions options_;
@@ -65,6 +66,7 @@ class PackLookup {
   std::vector<Added> packs_;  // in the order of a search
   std::set<RequestId> traced_;
   std::set<RequestId> missed_;
+  std::set<RequestId> unread_;  // asked of a pack that cannot be read, which a warning has said
   std::string missed_lines_;
 };
 

@@ -267,7 +267,7 @@ TEST_CASE("errors are exceptions with the sentence and the code, and free every 
   elsewhere.device_type = fake_torch::kCuda;
   CHECK(has(sentence([&] { run1({&x, &w}, 12345, {1.0}); }), "no chain has the key 12345"));
   CHECK(has(sentence([&] { run1({&x}, key, {1.0}); }), "takes 2 tensors, got 1"));
-  CHECK(has(sentence([&] { run1({&x, &w}, key); }), "takes 1 scalars, got 0"));
+  CHECK(has(sentence([&] { run1({&x, &w}, key); }), "takes 1 scalar, got 0"));
   CHECK(has(sentence([&] { run1({&half, &w}, key, {1.0}); }), "dtype that no chain takes"));
   CHECK(has(sentence([&] { run1({&x, &elsewhere}, key, {1.0}); }), "on another device"));
   CHECK(has(sentence([&] { run1({&x}, in_place); }), "call run_out"));

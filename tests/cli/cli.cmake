@@ -1,5 +1,5 @@
 # Tests of the command run the built one, which exists only with the tools.
-foreach(name IN ITEMS cli_test cli_numbers_test cli_cache_test cli_json_test cli_output_test
+foreach(name IN ITEMS cli_test cli_inputs_test cli_numbers_test cli_cache_test cli_json_test cli_output_test
                       cli_pack_test cli_usage_test cli_completion_test cli_helper_test
                       command_fault_test kill_stress_test)
   if(TARGET catenary_command)

@@ -43,9 +43,9 @@ TEST_CASE("verify names the damaged entries, and --remove removes only those") {
   const CommandResult removed = command("cache verify --remove");
   CHECK(removed.exit_code == 0);
   CHECK(has(removed.out, paths[0]));
-  CHECK(has(removed.out, "removed 1 damaged entries of 2"));
+  CHECK(has(removed.out, "removed 1 damaged entry of 2"));
   CHECK(entries(command) == std::vector<std::string>{paths[1]});
-  CHECK(has(command("cache verify --remove").out, "1 entries are sound"));
+  CHECK(has(command("cache verify --remove").out, "1 entry is sound"));
   expect_error(command("cache verify --remove", "CATENARY_CACHE=off"), 2, {"switched off"});
 }
 
@@ -73,11 +73,11 @@ TEST_CASE("list, stats and verify know a kernel that the compiler rejected") {
 TEST_CASE("verify --recompile compares the entries of a chain with what the compiler makes") {
   Command command;
   const std::string verify = "cache verify --recompile " + chain("scaled");
-  expect_error(command(verify), 2, {"none of the 1 kernels"});
+  expect_error(command(verify), 2, {"has 1 kernel, and"});
   expect_error(command(verify, "CATENARY_CACHE=off"), 2, {"there is no disk cache"});
   compile(command, "scaled", "sm_80,sm_90a");
   expect_error(command("cache verify --recompile " + chain("linear")), 2,
-               {"none of the 1 kernels", "compile the chain"});
+               {"has 1 kernel, and", "compile the chain"});
   const CommandResult equal = command(verify + " --arch sm_80,sm_90a");
   INFO(equal.err);
   CHECK(equal.exit_code == 0);
@@ -92,7 +92,7 @@ TEST_CASE("verify --recompile compares the entries of a chain with what the comp
   }
   CHECK(has(command("cache verify").out, "2 entries are sound"));
   const CommandResult different = command(verify + " --arch sm_80,sm_90a");
-  expect_error(different, 1, {"1 of 2 kernels differ", "[mismatch]"});
+  expect_error(different, 1, {"1 of 2 kernels differs from its cache entry", "[mismatch]"});
   CHECK(has(different.out, "DIFFERENT"));
   CHECK(entries(command).size() == 2);
   expect_error(command("cache verify --arch sm_80"), 2, {"--recompile"});
@@ -151,7 +151,7 @@ TEST_CASE("a cache that root has written is read by other users, in read-only mo
     REQUIRE(::system(line.c_str()) == 0);
     return file_text(command.path("said"));
   };
-  CHECK(has(as_nobody("cache verify", "ro"), "1 entries are sound"));
+  CHECK(has(as_nobody("cache verify", "ro"), "1 entry is sound"));
   const std::string none = as_nobody("cache stats", "rw");
   INFO(none);
   CHECK(has(none, "entries    1 (0 damaged, 0 rejected by the compiler)"));

@@ -206,13 +206,31 @@ TEST_CASE("a chain file is built for sizes and ranges of its symbol") {
               "CATENARY_JIT=off");
   INFO(fixed.err);
   CHECK(fixed.exit_code == 0);
-  for (const char* wrong : {"8..1", "x", "1..", "..4", "-1..4", "1...4", "''"}) {
+  for (const char* wrong :
+       {"8..1", "x", "1..", "..4", "-1..4", "1...4", "''", "1..4,,5", "1..4,", ",5"}) {
     CAPTURE(wrong);
     const CommandResult refused = command(fmt::format("{} --symbol={}", build, wrong));
     CHECK(refused.exit_code == 2);
     CHECK(has(refused.err, "--symbol"));
   }
   expect_error(command(build + " --symbol 1..4294967296"), 2, {"give bounds"});
+  expect_error(command(build + " --symbol 1..4,,5"), 2, {"'1..4,,5' has an empty part"});
+}
+
+TEST_CASE("options of chain files are refused where they would do nothing") {
+  Command command;
+  const std::string pack = command.path("x.ctnpack");
+  const std::string build = fmt::format("pack build --simulator {} -o {}", chain("linear"), pack);
+  expect_error(command(build + " --symbol 1..4"), 2, {"--symbol", "no chain file has a symbolic"});
+  expect_error(command(build + " --arch h200,,sm_80"), 2, {"'h200,,sm_80' has an empty part"});
+  std::ofstream(command.path("run.ctrace")) << "\n";
+  for (const char* option : {"--arch sm_80", "--symbol 1..4", "--simulator", "--batch-invariant"}) {
+    CAPTURE(option);
+    expect_error(command(fmt::format("pack build --from {} -o {} {}", command.path("run.ctrace"),
+                                     pack, option)),
+                 2, {std::string(option, std::strcspn(option, " ")).c_str(), "is for chain files"});
+  }
+  CHECK_FALSE(command.exists("x.ctnpack"));
 }
 
 TEST_CASE("wrong use of catenary pack") {
@@ -249,7 +267,7 @@ TEST_CASE("no pack is written when a chain fails, unless the others are wanted")
       fmt::format("pack build --from {} -o {}", trace, command.path("x.ctnpack"));
   const CommandResult failed = command(build);
   CHECK(failed.exit_code == 2);
-  CHECK(has(failed.err, "1 of 2 chains were not compiled, so no pack was written"));
+  CHECK(has(failed.err, "1 of 2 chains was not compiled, so no pack was written"));
   CHECK_FALSE(command.exists("x.ctnpack"));
   const CommandResult partly = command(build + " --keep-going --json");
   CHECK(partly.exit_code == 1);

@@ -422,6 +422,21 @@ TEST_CASE("a symbol that can only be 0 has its bucket, and no other size has") {
   CHECK(find_bucket(plan, 1) == -1);
 }
 
+TEST_CASE("a leading size of 1 plans what the chain without it does") {
+  const auto kernels = [](const char* one, const char* a) {
+    const Plan plan = planned(verified(
+        fmt::format("chain c[S in 1..512](input x: bf16[{0}S, 512], weight w: bf16[256, 512]) {{\n"
+                    "  y = relu(contract \"{1}sk,nk->{1}sn\"(x, w))\n  return y: bf16 }}",
+                    one, a)));
+    std::vector<std::string> texts;
+    for (const PlanBucket& bucket : plan.buckets) {
+      for (const KernelPlan& kernel : bucket.kernels) texts.push_back(kernel.config_text);
+    }
+    return texts;
+  };
+  CHECK(kernels("1, ", "b") == kernels("", ""));
+}
+
 TEST_CASE("a symbolic summed label is walked by the inner loop, whatever its stride") {
   const VerifiedChain chain = verified(R"(chain c[M in 0..64](
       input x: bf16[32, M, 8] strides[1024, 16, 1], input w: bf16[16, M, 8] strides[1024, 16, 1]) {

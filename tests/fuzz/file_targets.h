@@ -55,7 +55,8 @@ inline void run_npy(const std::string& bytes) {
   FUZZ_REQUIRE(::pwrite(file, bytes.data(), bytes.size(), 0) == size);
   Expected<NpyArray> array = read_npy(fmt::format("/proc/self/fd/{}", file));
   if (!array) return expect_code(array.takeError(), ErrorCode::kIo);
-  const i64 data = num_elements(array->type) * dtype_bytes(array->type.dtype);
+  const i64 element = array->wide ? 8 : dtype_bytes(array->type.dtype);
+  const i64 data = num_elements(array->type) * element;
   FUZZ_REQUIRE(static_cast<i64>(array->bytes.size()) == data);
 }
 

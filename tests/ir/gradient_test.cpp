@@ -142,6 +142,15 @@ TEST_SUITE("ir") {
     CHECK(gradient.chains[1].chain.output_type(0).dtype == DType::kF32);
   }
 
+  TEST_CASE("a leading size of 1 before the symbol needs no strides") {
+    const Gradient gradient = gradient_of(
+        verified_text("chain c[S in 1..8](input x: bf16[1, S, 16], weight w: bf16[4, 16]) {\n"
+                      "  y = sigmoid(contract \"bsk,nk->bsn\"(x, w))\n  return y: bf16 }"));
+    for (const GradientChain& chain : gradient.chains) {
+      for (const Output& output : chain.chain.chain().outputs) CHECK(output.strides.empty());
+    }
+  }
+
   TEST_CASE("the symbol and the layout of a parameter are those of its gradient") {
     const Gradient gradient = gradient_of(
         verified_text("chain c[M in 1..8](input x: bf16[3, M, 16] strides[16, 64, 1] align 2,\n"

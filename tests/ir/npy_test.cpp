@@ -89,7 +89,7 @@ TEST_SUITE("ir") {
           npy(fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': {}, }}", descr, shape),
               std::string(bytes, 'x')));
       auto array = read_npy(file.path());
-      return array ? to_string(array->type) : take_report(array.takeError()).message;
+      return array ? to_string(*array) : take_report(array.takeError()).message;
     };
     CHECK(type_of("<f2", "(5,)", 10) == "f16[5]");
     CHECK(type_of("<i4", "(1, 2)", 8) == "i32[1, 2]");
@@ -98,8 +98,31 @@ TEST_SUITE("ir") {
     CHECK(type_of("<u2", "(3,)", 6) == "bf16[3]");
     CHECK(type_of("<V1", "(3,)", 3) == "e4m3[3]");
     CHECK(type_of("<f1", "(3,)", 3) == "e5m2[3]");
+    CHECK(type_of("<f8", "(2, 1)", 16) == "f64[2, 1]");
+    CHECK(type_of("<i8", "(2,)", 16) == "i64[2]");
     CHECK(type_of("<f4", "()", 4) == "f32");
     CHECK(type_of("<f4", "(4, 0)", 0) == "f32[4, 0]");
+  }
+
+  TEST_CASE("elements of 8 bytes are read as they are") {
+    const TempFile file;
+    const auto read = [&](const char* descr, const auto& values) {
+      file.write(
+          npy(fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': (2,), }}", descr),
+              std::string(reinterpret_cast<const char*>(values), 16)));
+      auto array = read_npy(file.path());
+      REQUIRE(!!array);
+      CHECK(array->wide);
+      return std::move(*array);
+    };
+    const double floats[] = {1 + 0x1p-40, -1e300};
+    const NpyArray f64 = read("<f8", floats);
+    CHECK(npy_element(f64, 0) == 1 + 0x1p-40);
+    CHECK(npy_element(f64, 1) == -1e300);
+    const i64 integers[] = {-7, i64{1} << 40};
+    const NpyArray i64s = read("<i8", integers);
+    CHECK(npy_element(i64s, 0) == -7);
+    CHECK(wide_integer(i64s, 1) == i64{1} << 40);
   }
 
   TEST_CASE("writes the bytes of numpy.save, gathers strides, reads them back") {
@@ -155,7 +178,9 @@ TEST_SUITE("ir") {
                   ".npy header");
     check_refused(npy(std::string(kDict) + "}", data), ".npy header");
     check_refused(dict("<f4", "True", "(2, 3)"), "Fortran order");
-    check_refused(dict("<f8", "False", "(3,)"), "'<f8'");
+    check_refused(dict("<c8", "False", "(3,)"), "'<c8'");
+    check_refused(dict("<f8", "True", "(3, 1)"), "Fortran order: save np.ascontiguousarray");
+    check_refused(dict("<f8", "False", "(4,)"), "24 bytes of data, not those of f64[4]");
     check_refused(dict(">f4", "False", "(2, 3)"), "'>f4'");
     check_refused(dict("<f4", "False", "(2, 4)"), "24 bytes of data");
     check_refused(dict("<f4", "False", "(2, 2)"), "24 bytes of data");

@@ -83,6 +83,17 @@ TEST_SUITE("ir") {
           std::vector<double>{0, 6, 0, 24});
   }
 
+  TEST_CASE("a leading size of 1 and a symbol: [1, S, k] as torch's users write it") {
+    const auto chain = chain_of(
+        "chain c[S in 1..8](input x: f32[1, S, 3], weight w: f32[2, 3]) {\n"
+        "  y = contract \"bsk,nk->bsn\" f32(x, w)\n  return y: f32\n}");
+    const auto x = iota(6), w = iota(6, -2);
+    ReferenceInputs inputs;
+    inputs.symbol = 2;
+    inputs.parameters = {floats({1, 2, 3}, x), floats({2, 3}, w)};
+    CHECK(values_of(chain, inputs) == std::vector<double>{-4, 14, -13, 32});
+  }
+
   TEST_CASE("every label class at once, in any order, with strides") {
     const auto chain = chain_of(
         "chain c(input x: f32[3, 2, 4] strides[1, 3, 7], weight w: f32[5, 3, 4]) {\n"

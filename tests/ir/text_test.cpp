@@ -355,6 +355,9 @@ const BadText kBadTexts[] = {
     {"chain c(input x: f32) { y = relu() }", 1, 34, "expected a value's name, found ')'"},
     {"chain c(input x: f32) { y = neg(x }", 1, 35, "expected ')' to close 'neg', found '}'"},
     {"chain c(input x: f32) { y = clamp(x, lo = 1) }", 1, 44, "attribute 'hi = ...' of 'clamp'"},
+    {"chain c(input x: f32) { y = clamp(x, 0, 1) }", 1, 42,
+     "attribute 'lo = ...' of 'clamp', whose numbers are named as in clamp(x, lo = 0, hi = 1), "
+     "found ')'"},
     {"chain c(input x: f32) { y = pow(x) }", 1, 34, "attribute 'exponent = ...' of 'pow'"},
     {"chain c(input x: f32) { y = clamp(x, low = 1) }", 1, 38, "no attribute 'low'"},
     {"chain c(input x: f32) { y = clamp(x, lo = 1, lo = 2) }", 1, 46, "'lo' of 'clamp' is given"},

@@ -39,7 +39,7 @@ const Case kTypes[] = {
     {"input x: f32[1,1,1,1,1,1,1,1,1]", "y = neg(x) return y: f32",
      "parameter 'x' has 9 dimensions", kLimit},
     {"input x: f32[4, 4] strides[4]", "y = neg(x) return y: f32",
-     "parameter 'x' has 1 strides and 2 dimensions"},
+     "parameter 'x' has 1 stride and 2 dimensions"},
     {"input x: f32[4, 4] strides[-4, 1]", "y = neg(x) return y: f32",
      "dimension 0 of parameter 'x' has stride -4"},
     {"input x: f32[4, 4] strides[9223372036854775807, 1]", "y = neg(x) return y: f32",
@@ -65,6 +65,12 @@ const Case kTypes[] = {
 const Case kSymbols[] = {
     {"input x: f32[3, M]", "y = neg(x) return y: f32",
      "default strides of parameter 'x' would depend on M, its dimension 1"},
+    {"input x: f32[1, 2, M]", "y = neg(x) return y: f32",
+     "default strides of parameter 'x' would depend on M, its dimension 2"},
+    {"input x: f32[1, M, M]", "y = neg(x) return y: f32",
+     "default strides of parameter 'x' would depend on M, its dimension 2"},
+    {"input x: f32[0, M]", "y = neg(x) return y: f32",
+     "default strides of parameter 'x' would depend on M, its dimension 1"},
     {"input x: f32[M, M]", "y = neg(x) return y: f32",
      "default strides of parameter 'x' would depend on M, its dimension 1"},
     {"input x: f32[3, M] strides[64, 1]", "y = neg(x) return y: f32",
@@ -83,7 +89,7 @@ const Case kContractions[] = {
     {"input x: f32[4, 4]", "y = contract \"mknk\"(x, x) return y: f32",
      "equation 'mknk' of 'y' has no '->'"},
     {"input x: f32[4, 4]", "y = contract \"mk->m\"(x, x) return y: f32",
-     "equation 'mk->m' of 'y' has 1 operands and needs 2"},
+     "equation 'mk->m' of 'y' has 1 operand and needs 2"},
     {"input x: f32[4, 4]", "y = contract \"mk,nk,k->mn\"(x, x) return y: f32",
      "of 'y' has 3 operands and needs 2"},
     {"input x: f32[4, 4]", "y = contract \"mk, nk->mn\"(x, x) return y: f32",
@@ -105,7 +111,17 @@ const Case kContractions[] = {
     {"input x: f32[4, 768], input w: f32[8, 512]", "y = contract \"mk,nk->mn\"(x, w) return y: f32",
      "label 'k' of 'y' has size 768 in 'x' and 512 in 'w'"},
     {"input x: f16[4, 4], input w: bf16[4, 4]", "y = contract \"mk,nk->mn\"(x, w) return y: f32",
-     "'x' is f16 and 'w' is bf16: cast 'x' to bf16 first"},
+     "'x' is f16 and 'w' is bf16: cast both to f32 first"},
+    {"input x: bf16[4, 4], input w: e4m3[4, 4]", "y = contract \"mk,nk->mn\"(x, w) return y: f32",
+     "cast 'w' to bf16 first"},
+    {"input x: e5m2[4, 4], input w: f16[4, 4]", "y = contract \"mk,nk->mn\"(x, w) return y: f32",
+     "cast 'x' to f16 first"},
+    {"input x: f32[4, 4], input w: bf16[4, 4]", "y = contract \"mk,nk->mn\"(x, w) return y: f32",
+     "cast 'w' to f32 first"},
+    {"input x: e4m3[4, 4], input w: e5m2[4, 4]", "y = contract \"mk,nk->mn\"(x, w) return y: f32",
+     "cast both to bf16 first"},
+    {"input x: bf16[4, 4], input w: e4m3[4, 4]",
+     "h = relu(x) y = contract \"mk,nk->mn\"(h, w) return y: f32", "cast both to bf16 first"},
     {"input x: bf16[4, 4], input w: bf16[4, 4]",
      "h = relu(x) y = contract \"mk,nk->mn\"(h, w) return y: f32", "cast 'h' to bf16 first"},
     {"input x: bf16[4, 4], input w: bf16[4, 4]",
@@ -133,7 +149,7 @@ const Case kContractions[] = {
     {"input x: f32[4, 4]", "y = sum \"mn->nm\"(x) return y: f32", "of 'y' reduces nothing"},
     {"input x: f32[4, 4]", "y = reduce_max \"mn->nm\"(x) return y: f32", "of 'y' reduces nothing"},
     {"input x: f32[4, 4]", "y = reduce_max \"mn->k\"(x) return y: f32", "label 'k' in the result"},
-    {"input x: f32[4, 4]", "y = sum \"m->\"(x) return y: f32", "of 'y' has 1 labels for 'x'"},
+    {"input x: f32[4, 4]", "y = sum \"m->\"(x) return y: f32", "of 'y' has 1 label for 'x'"},
     {"input x: f32[4, 4]", "y = sum \"mm->m\"(x) return y: f32",
      "of 'y' repeats label 'm' for 'x'"},
 };
@@ -217,12 +233,12 @@ const Case kElementwise[] = {
     {"input x: f32[4, 4]", "y = neg(x @ \"m,\") return y: f32",
      "of 'y' has a label that is not a letter for 'x'"},
     {"input x: f32[4], scalar s: f32", "y = mul(x, s @ \"m\") return y: f32",
-     "of 'y' has 1 labels for 's'"},
+     "of 'y' has 1 label for 's'"},
     {"input x: f32[4], input z: f32[4]", "y = scale(x, z) return y: f32",
      "scale 'y' has factor 'z' with 1 dimensions"},
     {"input x: f32[4]", "y = neg(x, x) return y: f32", "'y' has 2 operands: 'neg' takes 1"},
-    {"input x: f32[4]", "y = mul(x) return y: f32", "'y' has 1 operands: 'mul' takes 2"},
-    {"input x: f32[4, 4]", "y = contract \"mk,nk->mn\"(x) return y: f32", "'y' has 1 operands"},
+    {"input x: f32[4]", "y = mul(x) return y: f32", "'y' has 1 operand: 'mul' takes 2"},
+    {"input x: f32[4, 4]", "y = contract \"mk,nk->mn\"(x) return y: f32", "'y' has 1 operand"},
     {"input x: f32[4]", "y = clamp(x, lo = 2, hi = 1) return y: f32",
      "clamp 'y' has lo 2 above hi 1"},
     {"input x: f32[4]", "y = pow(x, exponent = 2.5) return y: f32",
@@ -246,7 +262,7 @@ const Case kOutputs[] = {
     {"", "k = constant(1) return k: f32", "output 'k' is not a computed value"},
     {"input x: f32[4]", "y = neg(x) return y: i32", "output 'y' has dtype i32"},
     {"input x: f32[4]", "y = neg(x) return y: f32 strides[1, 1]",
-     "output 'y' has 2 strides and 1 dimensions"},
+     "output 'y' has 2 strides and 1 dimension"},
     {"input x: f32[4]", "y = neg(x) return y: f32 strides[-1]",
      "dimension 0 of output 'y' has stride -1"},
     {"input x: f32[4]", "y = neg(x) return y: f32 align 2", "output 'y' has align 2"},
@@ -378,7 +394,7 @@ TEST_CASE("operands that are unknown or not defined yet") {
   chain = small_chain();
   chain.values[0].op = Op::kConstant;
   chain.values[0].operands = {{1, ""}};
-  check_rejected(chain, kInvalid, "'x' has 1 operands: 'constant' takes 0");
+  check_rejected(chain, kInvalid, "'x' has 1 operand: 'constant' takes 0");
   for (ValueId id : {-1, 2}) {
     chain = small_chain();
     chain.outputs[0].value = id;

@@ -225,6 +225,23 @@ TEST_CASE("strides, alignment and output types") {
   CHECK(chain.num_values() == 5);
 }
 
+TEST_CASE("sizes of 1 outside of a symbolic dimension have a stride that does not depend on it") {
+  for (const int hi : {16, 64}) {
+    const VerifiedChain chain = verify_text(
+        fmt::format("chain c[S in 1..{}](input x: bf16[1, 1, S, 40], weight w: bf16[24, 40]) {{"
+                    " y = contract \"absk,nk->absn\"(x, w) return y: bf16 }}",
+                    hi));
+    CHECK(info(chain, "x").type.strides == Strides{40, 40, 40, 1});
+    CHECK(chain.output_type(0).strides == Strides{24, 24, 24, 1});
+  }
+  const VerifiedChain chain = verify_text(
+      "chain c[S in 1..16](input x: f32[S, 1, 8], input z: f32[1, 6, 8], input s: f32[1, S]) {"
+      " y = neg(x) u = neg(z) v = neg(s) return y: f32, u: f32, v: f32 }");
+  CHECK(info(chain, "x").type.strides == Strides{8, 8, 1});
+  CHECK(info(chain, "z").type.strides == Strides{48, 8, 1});
+  CHECK(info(chain, "s").type.strides == Strides{1, 1});
+}
+
 TEST_CASE("verify sets a symbolic dimension to the symbol's upper bound") {
   Chain built;
   built.name = "built";

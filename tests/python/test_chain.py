@@ -212,7 +212,7 @@ WRONG = {
         lambda c: c.input("q", "f32", (2, 3), strides=(3,)),
         ctn.ArgumentError,
         "invalid_argument",
-        "1 strides and 2 dimensions",
+        "1 stride and 2 dimensions",
     ),
     "rank": (lambda c: c.input("q", "f32", (1,) * 9), ctn.ArgumentError, "invalid_argument", "use 0 to 8"),
     "size": (lambda c: c.input("q", "f32", (-1,)), ctn.ChainError, "invalid_chain", "-1"),

@@ -102,7 +102,7 @@ TEST_CASE("an engine logs what it planned, where each kernel is from, and why") 
     const Captured log(ctn::LogLevel::debug);
     Engine engine(options);
     if (!compile(engine)) return;
-    CHECK(log.count("chain 'c' planned for a100 (sm_80): 1 kernels in 1 buckets") == 1);
+    CHECK(log.count("chain 'c' planned for a100 (sm_80): 1 kernel in 1 bucket") == 1);
     CHECK(log.count(" compiled in ") == 1);
     CHECK(log.count(" has key ") == 1);
     // Another look, with the lock of the entry.
@@ -152,13 +152,13 @@ TEST_CASE("CATENARY_LOG says the level; lines go to stderr; nonsense is told onc
   };
   CHECK(logged(nullptr) == "");
   CHECK(logged("off") == "");
-  CHECK(logged("warn") == "catenary: warn: e\n");
-  CHECK(logged("info") == "catenary: info: b\\x0ac\\x0ad\ncatenary: warn: e\n");
+  CHECK(logged("warn") == "catenary: warning: e\n");
+  CHECK(logged("info") == "catenary: info: b\\x0ac\\x0ad\ncatenary: warning: e\n");
   CHECK(logged("debug") ==
-        "catenary: debug: a 1\ncatenary: info: b\\x0ac\\x0ad\ncatenary: warn: e\n");
+        "catenary: debug: a 1\ncatenary: info: b\\x0ac\\x0ad\ncatenary: warning: e\n");
   CHECK(logged("loud") ==
-        "catenary: warn: CATENARY_LOG=loud is not usable: give off, warn, info or debug\n"
-        "catenary: warn: e\n");
+        "catenary: warning: CATENARY_LOG=loud is not usable: give off, warn, info or debug\n"
+        "catenary: warning: e\n");
 }
 
 TEST_CASE("a callback may throw, use the library, or replace itself") {

@@ -132,7 +132,7 @@ TEST_CASE("a pack in memory outlives its handle in an engine and in compiled cha
     const ctn::Pack pack(std::as_bytes(std::span(bytes)));
     ctn::add_pack(strict, pack, 3);
     CHECK(pack.entries().size() == 2);
-    CHECK(pack.info().find("host:sm_90a: 1 entries") != std::string::npos);
+    CHECK(pack.info().find("host:sm_90a: 1 entry") != std::string::npos);
     CHECK(pack.info(CTN_JSON).find("\"entries\": 2") != std::string::npos);
     return pack.find(layer(), "h200");
   }();

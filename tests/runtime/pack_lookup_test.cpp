@@ -258,6 +258,28 @@ TEST_CASE("a pack that cannot be read is a warning where compiling can replace i
   }
 }
 
+TEST_CASE("an entry that cannot be read has that reason only") {
+  static std::vector<u8> bytes = pack_of({layer_record()});
+  std::vector<std::string> warnings;
+  LookupOptions options;
+  options.jit = JitMode::kWarn;
+  options.warn = [&](const std::string& line) { warnings.push_back(line); };
+  options.packs = {must(Pack::open_memory(bytes))};
+  PackLookup packs(std::move(options));
+  const test::PackPlaces at(bytes);
+  u8& byte = bytes[llvm::support::endian::read64le(&bytes[at.row(0) + 80]) + 20];
+  const ChainRequest request = make_request(layer_chain(), must(find_target("h200")), false, {});
+  byte ^= 1;
+  auto found = packs.find(request);
+  byte ^= 1;  // sound again, so that the entry could be found to have the chain
+  CHECK(must(std::move(found)) == nullptr);
+  REQUIRE_FALSE(static_cast<bool>(packs.miss(request)));
+  REQUIRE(warnings.size() == 2);
+  CHECK(warnings[0].find("the digest of entry 0 differs") != std::string::npos);
+  CHECK(warnings[1].find("is in no pack that can be read, and is compiled") != std::string::npos);
+  CHECK(warnings[1].find("cannot run") == std::string::npos);
+}
+
 TEST_CASE("all misses are kept, once each, as lines that give the requests back") {
   Engine engine(strict());
   engine.add_pack(pack({layer_record()}));

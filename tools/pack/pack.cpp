@@ -2,6 +2,7 @@
 // `catenary pack`: builds packs and looks into them. What its subcommands share.
 #include <CLI/CLI.hpp>
 
+#include "ir/counted.h"
 #include "ir/json.h"
 #include "ir/output_file.h"
 #include "llvm/ADT/StringRef.h"
@@ -24,7 +25,7 @@ void print_pack(const std::string& path, const std::vector<u8>& bytes) {
     return;
   }
   const std::string digest = sha256(bytes).hex();
-  out("{}: {} entries, {}\nsha256 {}\n", path, (*pack)->size(),
+  out("{}: {}, {}\nsha256 {}\n", path, counted((*pack)->size(), "entry"),
       bytes_text(static_cast<i64>(bytes.size())), digest);
   json_result()["file"] = json_string(path);
   json_result()["bytes"] = static_cast<i64>(bytes.size());

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <thread>
 
+#include "ir/counted.h"
 #include "ir/output_file.h"
 #include "ir/parallel.h"
 #include "ir/symbol_range.h"
@@ -50,9 +51,26 @@ std::optional<SizeRange> parse_range(const std::string& text) {
   return SizeRange{*lo, *hi};
 }
 
-// The chain of a file, for each range of its symbol that is asked for.
+// The parts of "a,b"; none is empty.
+std::vector<std::string> list_parts(const std::vector<std::string>& texts, const char* option) {
+  std::vector<std::string> parts;
+  for (const std::string& text : texts) {
+    for (size_t begin = 0, end = 0; end != std::string::npos; begin = end + 1) {
+      end = text.find(',', begin);
+      parts.push_back(text.substr(begin, end == std::string::npos ? end : end - begin));
+      if (!parts.back().empty()) continue;
+      throw CLI::ValidationError(
+          option, catenary::quoted(text) + " has an empty part: separate its parts by one comma");
+    }
+  }
+  return parts;
+}
+
+// The chain of a file, for each range of its symbol that is asked for. Sets `has_symbol` if it has
+// one.
 Expected<std::vector<VerifiedChain>> chains_of(const std::string& path,
-                                               const std::vector<SizeRange>& symbols) {
+                                               const std::vector<SizeRange>& symbols,
+                                               bool& has_symbol) {
   Expected<ChainFile> file = read_chain_file(path);
   if (!file) return file.takeError();
   Expected<VerifiedChain> chain = verify_chain_file(*file);
@@ -61,6 +79,7 @@ Expected<std::vector<VerifiedChain>> chains_of(const std::string& path,
     return make_error(problem.code, "{}:{}:{}: {}", file->path, problem.at.line, problem.at.column,
                       problem.message);
   }
+  has_symbol |= chain->chain().symbol.has_value();
   if (symbols.empty() || !chain->chain().symbol) return std::vector{std::move(*chain)};
   std::vector<VerifiedChain> chains;
   for (const SizeRange& range : symbols) {
@@ -82,16 +101,21 @@ Expected<std::vector<ChainRequest>> find_requests(const BuildCommand& command) {
     targets.push_back(std::move(*target));
   }
   std::vector<ChainRequest> requests;
+  bool has_symbol = false;
   ChainOptions options;
   options.batch_invariant = command.batch_invariant;
   for (const std::string& path : command.files) {
-    Expected<std::vector<VerifiedChain>> chains = chains_of(path, command.symbols);
+    Expected<std::vector<VerifiedChain>> chains = chains_of(path, command.symbols, has_symbol);
     if (!chains) return chains.takeError();
     for (const VerifiedChain& chain : *chains) {
       for (const Target& target : targets) {
         requests.push_back(make_request(chain, target, command.simulator, options));
       }
     }
+  }
+  if (!command.symbols.empty() && !has_symbol) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "--symbol is given, and no chain file has a symbolic size: leave it out");
   }
   for (const std::string& path : command.traces) {
     Expected<std::vector<ChainRequest>> traced = read_trace(path);
@@ -188,28 +212,47 @@ ErrorReport print_failures(const std::vector<ChainRequest>& requests,
   return first;
 }
 
-Error build(const BuildCommand& command) {
-  if (command.files.empty() && command.traces.empty()) {
+// The options that say something of the chain files need one.
+Error check_files(const BuildCommand& command) {
+  if (!command.files.empty()) return Error::success();
+  if (command.traces.empty()) {
     return make_error(ErrorCode::kInvalidArgument,
                       "nothing to build: name chain files, or a trace by --from");
   }
+  const std::pair<bool, const char*> options[] = {{!command.archs.empty(), "--arch"},
+                                                  {!command.symbols.empty(), "--symbol"},
+                                                  {command.simulator, "--simulator"},
+                                                  {command.batch_invariant, "--batch-invariant"}};
+  for (const auto& [given, option] : options) {
+    if (!given) continue;
+    return make_error(ErrorCode::kInvalidArgument,
+                      "{} is for chain files, and a trace says it for each of its chains: name "
+                      "chain files, or leave it out",
+                      option);
+  }
+  return Error::success();
+}
+
+Error build(const BuildCommand& command) {
+  if (Error error = check_files(command)) return error;
   if (Error error = OutputFile::check(command.output)) return error;
   Expected<std::vector<ChainRequest>> requests = find_requests(command);
   if (!requests) return requests.takeError();
   PackWriter writer(command.contents);
   const std::vector<ErrorReport> reports = compile_all(command, *requests, writer);
   const ErrorReport failure = print_failures(*requests, reports);
+  const size_t missing = requests->size() - writer.size();
   if (failure.code != ErrorCode::kOk && !command.keep_going) {
-    return make_error(
-        failure.code,
-        "{} of {} chains were not compiled, so no pack was written: fix them, or take "
-        "the others by --keep-going",
-        requests->size() - writer.size(), requests->size());
+    return make_error(failure.code,
+                      "{} of {} {} not compiled, so no pack was written: fix what failed, or take "
+                      "the others by --keep-going",
+                      missing, counted(requests->size(), "chain"), missing == 1 ? "was" : "were");
   }
   if (Error error = write_pack(writer, command.output)) return error;
   if (failure.code == ErrorCode::kOk) return Error::success();
-  return make_error(ErrorCode::kMismatch, "{} of {} chains are not in the pack {}",
-                    requests->size() - writer.size(), requests->size(), command.output);
+  return make_error(ErrorCode::kMismatch, "{} of {} {} not in the pack {}", missing,
+                    counted(requests->size(), "chain"), missing == 1 ? "is" : "are",
+                    command.output);
 }
 
 }  // namespace
@@ -226,16 +269,19 @@ void add_pack_build(CLI::App& pack, int& exit_code) {
           "A trace, as CATENARY_TRACE writes it, or a list of misses; - for standard input")
       ->allow_extra_args(false);
   build_command
-      ->add_option("--arch,--target", options->archs,
-                   "Architectures or GPU names for the chain files, separated by commas; default: "
-                   "the GPU of this machine, else h200")
-      ->delimiter(',')
+      ->add_option_function<std::vector<std::string>>(
+          "--arch,--target",
+          [options](const std::vector<std::string>& texts) {
+            options->archs = list_parts(texts, "--arch");
+          },
+          "Architectures or GPU names for the chain files, separated by commas; default: "
+          "the GPU of this machine, else h200")
       ->allow_extra_args(false);
   build_command
       ->add_option_function<std::vector<std::string>>(
           "--symbol",
           [options](const std::vector<std::string>& texts) {
-            for (const std::string& text : texts) {
+            for (const std::string& text : list_parts(texts, "--symbol")) {
               const std::optional<SizeRange> range = parse_range(text);
               if (!range) {
                 throw CLI::ValidationError(
@@ -246,7 +292,6 @@ void add_pack_build(CLI::App& pack, int& exit_code) {
           },
           "Sizes and ranges of the chain files' symbol, such as 1..64,4096; each is compiled. "
           "Default: the range of the file")
-      ->delimiter(',')
       ->type_name("RANGE")
       ->allow_extra_args(false);
   build_command

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <map>
 
+#include "ir/counted.h"
 #include "ir/output_file.h"
 #include "llvm/Support/Path.h"
 #include "tools/chain_file.h"
@@ -36,7 +37,9 @@ Error merge(const EditCommand& command) {
   }
   if (Error error = write_pack(writer, command.output)) return error;
   json_result()["left_out"] = left_out;
-  if (left_out > 0) out("{} entries were in an earlier pack\n", left_out);
+  if (left_out > 0) {
+    out("{} {} in an earlier pack\n", counted(left_out, "entry"), left_out == 1 ? "was" : "were");
+  }
   return Error::success();
 }
 

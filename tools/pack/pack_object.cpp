@@ -2,6 +2,7 @@
 // `catenary pack object`: a pack as an object file, so that a program has it inside.
 #include <CLI/CLI.hpp>
 
+#include "ir/counted.h"
 #include "ir/names.h"
 #include "ir/output_file.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -89,7 +90,7 @@ Error write_object(const ObjectCommand& command) {
       return error;
     }
   }
-  out("{}: {} entries, {}\n", command.output, (*pack)->size(),
+  out("{}: {}, {}\n", command.output, counted((*pack)->size(), "entry"),
       bytes_text(static_cast<i64>(bytes->size())));
   out("extern const unsigned char ctn_pack_{0}[], ctn_pack_{0}_end[];\n", name);
   json_result()["file"] = json_string(command.output);

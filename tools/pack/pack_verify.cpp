@@ -3,6 +3,7 @@
 // program asked for.
 #include <CLI/CLI.hpp>
 
+#include "ir/counted.h"
 #include "ir/output_file.h"
 #include "runtime/lookup/pack_lookup.h"
 #include "tools/chain_file.h"
@@ -29,7 +30,7 @@ Error verify_pack(const std::string& path, const std::string& digest) {
   json_result()["file"] = json_string(path);
   json_result()["entries"] = static_cast<i64>((*pack)->size());
   json_result()["sha256"] = whole->hex();
-  out("{}: {} entries verified\nsha256 {}\n", path, (*pack)->size(), whole->hex());
+  out("{}: {} verified\nsha256 {}\n", path, counted((*pack)->size(), "entry"), whole->hex());
   return Error::success();
 }
 
@@ -72,11 +73,11 @@ Error check_trace(const CheckCommand& command) {
   json_result()["asked"] = static_cast<i64>(requests->size());
   json_result()["missed"] = std::move(missed);
   if (count == 0) {
-    out("all {} chains of {} are in the packs\n", requests->size(), command.trace);
+    out("the packs have all of {}, {}\n", command.trace, counted(requests->size(), "chain"));
     return Error::success();
   }
-  return make_error(ErrorCode::kMismatch, "{} of {} chains are in no pack", count,
-                    requests->size());
+  return make_error(ErrorCode::kMismatch, "{} of {} {} in no pack", count,
+                    counted(requests->size(), "chain"), count == 1 ? "is" : "are");
 }
 
 }  // namespace

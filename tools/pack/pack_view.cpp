@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <map>
 
+#include "ir/counted.h"
 #include "runtime/record/canonical.h"
 #include "tools/chain_file.h"
 #include "tools/files.h"
@@ -67,7 +68,7 @@ Error list(const std::string& path) {
         message_text(symbol_text(record)));
     entries.push_back(entry_facts(*row, record, *size));
   }
-  out("{} entries in {}\n", (*pack)->size(), path);
+  out("{} in {}\n", counted((*pack)->size(), "entry"), path);
   json_result()["file"] = json_string(path);
   json_result()["entries"] = std::move(entries);
   return Error::success();
@@ -157,11 +158,11 @@ Error diff(const std::string& first, const std::string& second) {
                                      {"only_second", std::move(only_second)},
                                      {"changed", std::move(changed)}};
   if (differing == 0) {
-    out("the same {} entries\n", left->size());
+    out("the same {}\n", counted(left->size(), "entry"));
     return Error::success();
   }
-  return make_error(ErrorCode::kMismatch, "{} entries differ between {} and {}", differing, first,
-                    second);
+  return make_error(ErrorCode::kMismatch, "{} {} between {} and {}", counted(differing, "entry"),
+                    differing == 1 ? "differs" : "differ", first, second);
 }
 
 }  // namespace

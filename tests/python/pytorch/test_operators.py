@@ -101,7 +101,7 @@ def test_opcheck(device):
         (lambda x, w: ([x[:, :4], w], [1.0]), "has sizes"),
         (lambda x, w: ([x.repeat(20, 1), w], [1.0]), "M = 100"),
         (lambda x, w: ([x], [1.0]), "takes 2 tensors, got 1"),
-        (lambda x, w: ([x, w], []), "takes 1 scalars, got 0"),
+        (lambda x, w: ([x, w], []), "takes 1 scalar, got 0"),
         (lambda x, w: ([x[0], w], [1.0]), "dimensions"),
     ],
 )
