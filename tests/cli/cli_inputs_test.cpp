@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `catenary run` with files of numpy: what is converted and what is not, values without a finite one.
+// `catenary run` with files of numpy: what is converted and what is not, values without a finite
+// one.
 #include <fstream>
 
 #include "ir/npy.h"
@@ -99,7 +100,8 @@ TEST_CASE("an output without a finite element is said to have none") {
   Command command;
   std::ofstream(command.path("log.chain"))
       << "chain log(input x: f32[3]) {\n  y = log(x)\n  return y: f32\n}\n";
-  const TensorType type{.shape = {{3, false}}};
+  TensorType type;
+  type.shape = {{3, false}};
   const auto printed = [&](const std::vector<float>& x) {
     Error error = write_npy(command.path("x.npy"), type, x.data());
     REQUIRE_FALSE(static_cast<bool>(error));

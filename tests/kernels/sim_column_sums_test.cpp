@@ -116,7 +116,7 @@ TEST_CASE("gemm_sm90: layouts, batches, several sums") {
       {"two labels", kTwoLabels, "64x64x64g1s8"},
       {"dual", kDual, "64x64x64g1s8"},
       {"K segments", kSegments, "128x128x64p2s6"},
-      {"symbol", kSymbol, "64x64x64g1s8", "gemm_sm90", 1},
+      {"symbol", kSymbol, "64x64x64g1s8", "gemm_sm90", 129},
       {"symbol", kSymbol, "64x64x64g1s8", "gemm_sm90", 177},
       {"symbol", kSymbol, "128x128x64p2s6", "gemm_sm90", 400},
   });
