@@ -138,7 +138,7 @@ void add_group_cases(std::vector<WrittenCase>& cases) {
   for (const char* tile :
        {"dequant2t1s2b1x2b1", "dequant4t2s2b2x1b6", "dequant2t1s3b2x1b4c2", "dequant1t2s2b2x1b2c8"})
     cases.push_back(made_of("pair", pair({.m = "8", .n = 70, .k = 1440}), tile));
-  for (const char* tile : {"dequant1t1s1b1x1b1", "dequant4t2s2b2x1b6", "dequant3t1s2b3x3b1"}) {
+  for (const char* tile : {"dequant1t1s1b1x1b1", "dequant2t2s2b2x1b2", "dequant3t1s2b3x3b1"}) {
     cases.push_back(made_of("experts", experts({.n = 70, .k = 1440}, false), tile, {}, all_ends));
     cases.push_back(made_of("three in one launch", side_by_side({.n = 70, .k = 1440}), tile));
   }
