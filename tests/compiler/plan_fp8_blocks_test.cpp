@@ -150,7 +150,7 @@ TEST_CASE("what is refused, and elsewhere") {
       "        weight t: f32[2, 2, 2]) {\n"
       "  y = contract \"bmk,bnk->bmn\"(dequant(x, s) block (1, 128), dequant(w, t) block (128, "
       "128))\n  return y: bf16 }",
-      "'x' is not a matrix with the summed label innermost: contract it as \"mk,nk->mn\"");
+      "scales per block are of two matrices: write a contraction for each batch entry");
   check_refused(
       "chain a(input x: e4m3[64, 256], input s: f32[64, 2], weight w: e4m3[256, 256],\n"
       "        weight t: f32[2, 2]) {\n"

@@ -43,7 +43,7 @@ const Case kDequants[] = {
      "scale 's' of 't3' is e5m2: declare it bf16, f16 or f32"},
     {"input x: bf16[4, 64], weight q: i32[8, 64], weight s: f32[8, 2]",
      "y = contract \"mk,nk->mn\"(x, dequant(q, s) block (1, 32)) return y: f32",
-     "weight 'q' of 't3' is i32: declare it i8, i4 or u4"},
+     "weight 'q' of 't3' is i32: declare it i8, i4, u4, e4m3 or e5m2"},
     {"input x: bf16[4, 64], weight q: i8[8, 64], weight s: i32[8, 2]",
      "y = contract \"mk,nk->mn\"(x, dequant(q, s) block (1, 32)) return y: f32",
      "scale 's' of 't3' is i32: declare it bf16, f16 or f32"},
