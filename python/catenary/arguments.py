@@ -21,6 +21,11 @@ INT64 = 2**63 - 1  # the least integer of 64 bits is CTN_SYMBOL, so ranges are s
 Kind = TypeVar("Kind")
 
 
+def counted(count: int, noun: str) -> str:
+    """As in "1 stride" and "2 strides"."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 def shown(value: Any) -> str:
     """`value` in one line of an error, shortened."""
     try:

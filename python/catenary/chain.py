@@ -17,6 +17,7 @@ from catenary import _native
 from catenary._native import lib
 from catenary.arguments import (
     INT32,
+    counted,
     encode,
     flag,
     instance,
@@ -290,7 +291,8 @@ class Chain:
         steps = None if strides is None else integers(strides, f"the strides of {who}")
         if steps is not None and len(steps) != len(dims):
             raise ArgumentError(
-                f"parameter '{name}' has {len(steps)} strides and {len(dims)} dimensions: give one stride per dimension"
+                f"parameter '{name}' has {counted(len(steps), 'stride')} and {counted(len(dims), 'dimension')}: "
+                "give one stride per dimension"
             )
         parameter = _native.Parameter(
             name=label,

@@ -13,6 +13,7 @@ from typing import Any
 
 from catenary import dlpack
 from catenary._native import lib
+from catenary.arguments import counted
 from catenary.errors import ArgumentError, DeviceError, Handle, check, result
 from catenary.operand import DType
 
@@ -175,7 +176,8 @@ def contiguous(shape: Sequence[int]) -> tuple[int, ...]:
 def _check_layout(shape: tuple[int, ...], strides: tuple[int, ...]) -> None:
     if len(strides) != len(shape):
         raise ArgumentError(
-            f"an Array has {len(strides)} strides and {len(shape)} dimensions: give one stride per dimension"
+            f"an Array has {counted(len(strides), 'stride')} and {counted(len(shape), 'dimension')}: "
+            "give one stride per dimension"
         )
     if any(n < 0 for n in shape):
         raise ArgumentError(f"an Array has shape {list(shape)}: give sizes of 0 or more")
