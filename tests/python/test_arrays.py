@@ -55,7 +55,7 @@ def test_an_array_that_runs_backwards_is_an_argument(engine, linear_chain):
     "shape, strides, words",
     [
         ((2, 3), (-3, 1), r"strides \[-3, 1\]: give strides of 0 or more"),
-        ((2, 3), (1,), "1 strides and 2 dimensions"),
+        ((2, 3), (1,), "1 stride and 2 dimensions"),
         ((2, -3), None, r"shape \[2, -3\]: give sizes of 0 or more"),
     ],
 )
