@@ -180,3 +180,13 @@ TEST_CASE("two products over one activation are a dual GEMM where their blocks a
   const Plan apart = gated("weight v: e4m3[384, 256], weight u: f32[2, 2]", "(256, 128)");
   CHECK(apart.buckets[0].kernels.size() == 2);
 }
+
+TEST_CASE("fp8 without elements is refused for that reason") {
+  for (const char* sizes : {"0, 64", "4, 0"}) {
+    const bool rows = sizes[0] == '0';
+    check_refused(fmt::format("chain z(input x: e4m3[{}], weight w: e4m3[32, {}]) {{\n"
+                              "  y = contract \"mk,nk->mn\"(x, w)\n  return y: f32 }}",
+                              sizes, rows ? 64 : 0),
+                  "gemm_sm90: an operand has no contiguous dimension, or no elements");
+  }
+}

@@ -124,7 +124,8 @@ class GemmSm90Family final : public ContractionFamily {
     if (refusal.empty()) refusal = sm90_map_refusal(problem);
     if (!refusal.empty()) return {std::move(refusal)};
     if (!sm90_layout(problem))
-      return {"an operand has no contiguous dimension, or no elements", true};
+      return {"an operand has no contiguous dimension, or no elements",
+              !is_fp8(problem.a[0].dtype)};
     switch (problem.space.math) {
       case MathMode::kBF16:
       case MathMode::kF16:
