@@ -53,7 +53,8 @@ struct Orientation {
   bool fixed = false;    // no choice: operands differ in more than their labels
 };
 
-// Of the group's contractions. kUnsupported when the operand with ragged rows is dequantised.
+// How the group's contractions are oriented. kUnsupported when the operand with ragged rows is
+// dequantised.
 Expected<Orientation> find_orientation(const GroupContext& context);
 
 // kResourceLimit when an axis with a coordinate is longer than kMaxAxisSize. `terms`: do summed

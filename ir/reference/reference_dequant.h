@@ -14,9 +14,9 @@ class DequantTask {
               llvm::ArrayRef<const void*> data, ValueId id);
 
   // The element at coordinates `at` of the weight. Error 0 where f32 represents the value. A scale
-  // that is not finite makes any result acceptable: a kernel scales the sum over a block. A scale
-  // of fp8 that is NaN makes it NaN, one of 2^63 or more any result: a kernel multiplies it by that
-  // of the other operand first.
+  // that is not finite makes any result acceptable: a kernel scales the sum over a block. For fp8
+  // a NaN scale gives NaN, and a scale of 2^63 or more makes any result acceptable: a kernel first
+  // multiplies the scales of both operands.
   Interval element(llvm::ArrayRef<i64> at) const;
 
   // The same by row-major index.

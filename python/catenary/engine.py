@@ -246,7 +246,7 @@ def _device_number(device: str | int | None) -> int | None:
 
 
 def _warn_once(warn: Callable[[str], None]) -> Any:
-    """The library's function for the handles of an engine, of which each would say the same."""
+    """The callback of an engine's handles: each handle warns, and a line is passed on once."""
     said: set[bytes] = set()
 
     def send(user: Any, line: bytes) -> None:

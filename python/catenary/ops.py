@@ -77,7 +77,7 @@ def dequant(
 ) -> Tensor:
     """The weight (q - zero) * scale of integers `q`, for `linear` and `contract` with a bf16 or f16 tensor.
 
-    Of e4m3 or e5m2 it is q * scale without zeros, for a contraction with another one of that dtype.
+    For q of e4m3 or e5m2 the weight is q * scale, without zeros; the other operand has the same dtype.
     Blocks of block_rows x block_columns of `q` share one scale and zero: `dequant(q, s, 1, 128)` has s[n, k / 128].
     All three are parameters; `zero` is an integer.
     """

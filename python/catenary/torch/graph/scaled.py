@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products of fp8 with scales in a graph: which a chain has, and where their scales stand."""
+"""Products of fp8 with scales in a graph: which a chain can compute, and where their scales are."""
 
 from __future__ import annotations
 
