@@ -15,9 +15,9 @@ namespace catenary::bench {
 // GELU is cuBLASLt's: the tanh approximation.
 enum class LtEpilogue : u8 { kNone, kBias, kReluBias, kGeluBias };
 
-// Scales of fp8 operands: 1, or one float for each row of A and of B, or for each row and 128
-// columns of A (rows innermost) and each 128 rows and columns of B (columns innermost, a multiple
-// of 4). cuBLASLt 12.9 or newer.
+// Scales of fp8 operands, from cuBLASLt 12.9 on. kNone: 1. kRows: a float for each row of A and B.
+// kBlocks: a float for each row and 128 columns of A, rows innermost, and for each 128 rows and 128
+// columns of B, columns innermost and their number a multiple of 4.
 enum class LtScales : u8 { kNone, kRows, kBlocks };
 
 // Sizes and strides in elements; D and the bias have the operands' dtype, or bf16 where that is

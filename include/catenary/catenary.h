@@ -202,8 +202,8 @@ typedef struct ctn_ragged {
 
 /* Multiplies f32 operands in f32. Without it they are rounded to tf32. */
 #define CTN_CONTRACT_TRUE_F32 1u
-/* Operands of CTN_E4M3 or CTN_E5M2: the sum stays in the tensor cores, which keep 13 fraction bits
- * of it. Without the flag, the sum of each 128 terms is added to a sum in f32. */
+/* Operands of CTN_E4M3 or CTN_E5M2: the tensor cores keep the whole sum, with 13 fraction bits.
+ * Without the flag, sums of 128 terms are added in f32. */
 #define CTN_CONTRACT_FAST_ACCUM 2u
 
 /* "mk,nk->mn", one letter per dimension. A label of one operand and the result is kept, a label of

@@ -50,8 +50,8 @@ struct TileScales<kConfig, true> {
                     kB2.columns % kConfig.block_k() == 0,
                 "the terms of a k-tile have one scale");
 
-  // a[2 f + h] is of the row 64 f + 8 h after the thread's first one, b[s][i] of the tile's block i
-  // of B number s.
+  // a[2 f + h] scales the row 64 f + 8 h after the thread's first row. b[s][i] scales block i of
+  // the tile in B (s = 0) or B2 (s = 1).
   struct KTile {
     float a[2 * kFragments];
     float b[kAccumulators][kBlocks.most];

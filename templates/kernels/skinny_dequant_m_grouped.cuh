@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `skinny_dequant` for an M-grouped contraction: experts with quantised weights. A CTA has a slice
-// of N of one group and computes all rows of that group, `columns` rows at a time. Most groups need
+// `skinny_dequant` for an M-grouped contraction: experts with quantised weights. A CTA computes
+// one slice of N for all rows of one group, `columns` rows at a time. Most groups need
 // one pass; each pass streams q, which is in L2 after the first one.
 //
 //   blockIdx.x = (i * batches + batch) * n_slices + slice, for the i-th group that has rows

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Products of fp8 tensors with scales: `scaled_linear`, `scaled_grouped_linear`, `quantize_fp8`.
 
-A scale is f32 and multiplies: a tensor x stands for x * x_scale. Kernels are for compute capability 9.0, with k a
+A scale is f32: the value of a tensor x is x * x_scale. Kernels are for compute capability 9.0, with k a
 multiple of 16; on the CPU the reference, or the simulator, takes any k.
 """
 

@@ -56,7 +56,7 @@ class ScaledLinear(nn.Module):
     def of(cls, weight: Tensor, weight_scale: Tensor, bias: Tensor | None = None, *, per: str = "row",
            input_scale: Tensor | None = None, activation: str | None = None,
            fast_accum: bool = False) -> ScaledLinear:  # fmt: skip
-        """From an fp8 weight [n, k] that stands for weight * weight_scale.
+        """From an fp8 weight [n, k], whose value is weight * weight_scale.
 
         weight_scale: [n], [n, 1] or one element. input_scale: one element, for per="static". Both become f32.
         """

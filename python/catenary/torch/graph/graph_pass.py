@@ -194,8 +194,8 @@ class _Run:
         return decide(False, "predicted not to be faster", ours, theirs, text), None
 
     def _take(self, region: Region, lowered: Lowered) -> None:
-        """Puts the chain into the graph. The graph is sorted here, since regions grow only in sorted graphs. A user of
-        an output can stand before the operator."""
+        """Puts the chain into the graph. The graph is sorted here, since regions grow only in sorted graphs. The
+        operator may come after a user of its output."""
         from torch._inductor.pattern_matcher import stable_topological_sort
 
         key = operators.add(lowered.chain, exact=False).key

@@ -310,7 +310,7 @@ def _dense(value: torch.Tensor) -> bool:
 
 def insert(graph: Graph, lowered: Lowered, key: int, region: Region, fake: Callable[..., Any]) -> list[Node]:
     """Puts the operator of a chain after the region, and its results in place of the outputs. The caller sorts the
-    graph after it, since users of an output can stand before the operator."""
+    graph afterwards: the operator may come after a user of its output."""
     order = {node: i for i, node in enumerate(graph.nodes)}
     last = max(region.nodes, key=order.__getitem__)
     made: list[Node] = []
