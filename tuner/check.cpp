@@ -29,12 +29,14 @@ Expected<std::vector<std::byte>> gather(const Samples& samples, const TensorAren
 }
 
 // Does a contraction read a computed value? Then an element needs whole rows of it, and evaluating
-// all elements at once, on all cores, is faster than sample by sample.
+// all elements at once, on all cores, is faster than sample by sample. A dequantised parameter is
+// as cheap as a stored one.
 bool sums_computed_values(const VerifiedChain& chain) {
   for (const Value& value : chain.chain().values) {
     if (value.op != Op::kContract) continue;
     for (const Use& use : value.operands) {
-      if (chain.value(use.value).op != Op::kParameter) return true;
+      const Op op = chain.value(use.value).op;
+      if (op != Op::kParameter && op != Op::kDequant) return true;
     }
   }
   return false;

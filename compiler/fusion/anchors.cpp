@@ -41,8 +41,8 @@ class AnchorFinder {
   bool pairable(ValueId first, ValueId second) const {
     const Value& a = value(first);
     const Value& b = value(second);
-    const bool shares_left = a.operands[0] == b.operands[0];
-    const bool shares_right = a.operands[1] == b.operands[1];
+    const bool shares_left = same_operand(a.operands[0], b.operands[0]);
+    const bool shares_right = same_operand(a.operands[1], b.operands[1]);
     if (shares_left == shares_right) return false;
     const int other = shares_left ? 1 : 0;
     const Value& w = value(a.operands[other].value);
@@ -57,6 +57,15 @@ class AnchorFinder {
     return a.equation == b.equation && a.true_f32 == b.true_f32 && a.fast_accum == b.fast_accum &&
            a.ragged == b.ragged && x.dtype == y.dtype && x.shape == y.shape &&
            !(a.ragged && !shares_left);
+  }
+
+  // One value, or one parameter dequantised twice by the same scales.
+  bool same_operand(const Use& a, const Use& b) const {
+    if (a == b) return true;
+    const Value& x = value(a.value);
+    const Value& y = value(b.value);
+    return x.op == Op::kDequant && y.op == Op::kDequant && a.labels == b.labels &&
+           x.operands == y.operands && x.block == y.block;
   }
 
   // Integers, scales and zeros of the same dtypes in the same blocks: one kernel reads both.

@@ -78,8 +78,9 @@ CATENARY_DEVICE void plain_mainloop(typename GemmSm90Traits<kConfig>::Accumulato
 
 // The mainloop of one tile where sums are promoted: the tensor cores sum a part (one fragment of A
 // times one B) of one k-tile in registers of their own, which are then added to d, with scales per
-// block multiplied by those of the k-tile, which are requested before its wait. The MMAs of the
-// other warpgroup run during the additions. With two sets of partial sums, those of the second
+// block multiplied by those of the k-tile. Scales are requested one round of the loop early: ptxas
+// multiplies them with each other before it issues the MMAs. The MMAs of the other warpgroup run
+// during the additions. With two sets of partial sums, those of the second
 // part do. No MMA is in flight at the end of the loop's body, because ptxas would serialise the
 // MMAs (C7514).
 template <const GemmSm90Config& kConfig>
@@ -189,15 +190,24 @@ struct PromotedMainloop {
     const auto place = [&](u32 k_tile) {
       return Place{smem, warpgroup, state.stage, k_tile + 1 == k_tiles, scales};
     };
+    // The scales of `k_tile`, or of the last one.
+    const auto scales_of = [&](u32 k_tile) {
+      return scales.load(range.begin + (k_tile < k_tiles ? k_tile : k_tiles - 1));
+    };
     clear_accumulators(d);
     Partial first;
     u32 k_tile = 0;
+    KTileScales next = {};
+    if (!T::kMayHaveNoKTile || k_tiles != 0) next = scales_of(0);
     if constexpr (kSets == 2 && kParts == 1) {
       Partial second;
+      KTileScales next_second = {};
+      if (k_tiles > 1) next_second = scales_of(1);
 #pragma unroll 1
       for (; k_tile + 1 < k_tiles; k_tile += 2) {
-        const KTileScales of_first = scales.load(range.begin + k_tile);
-        const KTileScales of_second = scales.load(range.begin + k_tile + 1);
+        const KTileScales of_first = next, of_second = next_second;
+        next = scales_of(k_tile + 2);
+        next_second = scales_of(k_tile + 3);
         const KTile before = {arrived(k_tile), state.stage, of_first};
         state.advance();
         const TileDescriptors tile = arrived(k_tile + 1);
@@ -208,7 +218,8 @@ struct PromotedMainloop {
       Partial second;
 #pragma unroll 1
       for (; k_tile < k_tiles; ++k_tile) {
-        const KTileScales of_k_tile = scales.load(range.begin + k_tile);
+        const KTileScales of_k_tile = next;
+        next = scales_of(k_tile + 1);
         two_parts(d, first, second, arrived(k_tile), of_k_tile, place(k_tile));
         state.advance();
       }
@@ -217,7 +228,8 @@ struct PromotedMainloop {
       // All k-tiles, or the last of an odd number where the loop above takes two at a time.
 #pragma unroll 1
       for (; k_tile < k_tiles; ++k_tile) {
-        const KTileScales of_k_tile = scales.load(range.begin + k_tile);
+        const KTileScales of_k_tile = next;
+        next = scales_of(k_tile + 1);
         one_set(d, first, arrived(k_tile), of_k_tile, place(k_tile));
         state.advance();
       }

@@ -103,10 +103,16 @@ struct GemmSm90Config {
   // MMAs at the time, they hold a second part, whose MMAs run beside the additions of the first.
   constexpr bool promotes() const { return math_info(space.math).promote_k != 0; }
   constexpr i32 partial_sets() const {
+    constexpr i32 kMostScales = 8;  // of this k-tile and the next one, beside two sets
     if (!promotes()) return 0;
-    const i32 part = tile.block_n / 2;
     if (!schedule.ping_pong && schedule.consumers > 1) return 1;
+    if (2 * scale_registers() > kMostScales) return 1;
+    const i32 part = tile.block_n / 2;
     return accumulator_registers() + 2 * part <= most_mainloop_registers() ? 2 : 1;
+  }
+  // A thread's scales per block for one k-tile.
+  constexpr i32 scale_registers() const {
+    return block_scaled ? warpgroup_m() / 32 + num_accumulators() * scale_blocks().most : 0;
   }
   constexpr i32 mainloop_registers() const {
     return accumulator_registers() + partial_sets() * (tile.block_n / 2);

@@ -181,6 +181,23 @@ TEST_CASE("two products over one activation are a dual GEMM where their blocks a
   CHECK(apart.buckets[0].kernels.size() == 2);
 }
 
+TEST_CASE("an activation dequantised twice is one activation, by other scales it is another") {
+  const auto gated = [](const char* parameters, const char* scales) {
+    return planned(fmt::format(
+        "chain a(input x: e4m3[512, 256], {}\n"
+        "        weight w: e4m3[384, 256], weight t: f32[3, 2], weight v: e4m3[384, 256]) {{\n"
+        "  g = contract \"mk,nk->mn\"(dequant(x, s) block (1, 128), dequant(w, t) block (128, "
+        "128))\n"
+        "  h = contract \"mk,nk->mn\"(dequant(x, {}) block (1, 128), dequant(v, t) block (128, "
+        "128))\n"
+        "  y = mul(silu(g), h)\n  return y: bf16 }}",
+        parameters, scales));
+  };
+  const char* const two = "input s: f32[512, 2], input r: f32[512, 2],";
+  CHECK(gated("input s: f32[512, 2],", "s").buckets[0].kernels.size() == 1);
+  CHECK(gated(two, "r").buckets[0].kernels.size() == 2);
+}
+
 TEST_CASE("fp8 without elements is refused for that reason") {
   for (const char* sizes : {"0, 64", "4, 0"}) {
     const bool rows = sizes[0] == '0';

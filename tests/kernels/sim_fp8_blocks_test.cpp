@@ -159,6 +159,12 @@ TEST_CASE("gated: two products over one activation, dense and ragged") {
     cases.push_back({fmt::format("gated {}", tile), kGated, tile});
     cases.push_back({fmt::format("gated experts {}", tile), kGatedExperts, tile});
   }
+  std::string twice = kGated;
+  const std::string name = "d = dequant(x, s) block (1, 128)\n", use = "(d, ";
+  twice.replace(twice.find(name), name.size(), "");
+  for (size_t at = twice.find(use); at != std::string::npos; at = twice.find(use))
+    twice.replace(at, use.size(), "(dequant(x, s) block (1, 128), ");
+  cases.push_back({"gated, dequantised twice", twice, ""});
   cases.push_back({"gated normal", kGated, "", FillKind::kNormal});
   cases.push_back({"gated nan", kGated, "64x96x128p2", FillKind::kNanPlant});
   run_tiles(cases);

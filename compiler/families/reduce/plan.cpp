@@ -213,7 +213,7 @@ ProgramLine part_line(const Reduction& r, ProgramLine::Kind kind, int part_dim) 
   i64 stride = 1;
   for (int a = 0; a < r.free_axes; ++a) {
     line.operand.stride.at[kMaxDims - 1 - a] = stride;
-    stride *= r.config.size.at[kMaxDims - 1 - a].size;
+    stride *= largest(r.config.size.at[kMaxDims - 1 - a], r.context.symbol_hi);
   }
   line.operand.stride.at[part_dim] = stride;
   line.operand.vec = 4;
