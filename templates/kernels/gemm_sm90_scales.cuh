@@ -3,9 +3,9 @@
 // they are added to d.
 //
 // Every thread of an mma warpgroup reads the scales of its own rows and columns from global memory,
-// in the order of any strides, before it waits for the k-tile. They arrive while the MMAs run. No
-// barrier counts them, and they take no room in the stages: a k-tile of 128 x 128 has 129 scales,
-// and most are in L1 after the first k-tile of a sector.
+// in the order of any strides, one k-tile early. They arrive while MMAs run. No barrier counts
+// them, and they take no room in the stages: a k-tile of 128 x 128 has 129 scales, and most are in
+// L1 after the first k-tile of a sector.
 #pragma once
 
 #include "kernels/gemm_sm90_traits.cuh"
@@ -111,7 +111,8 @@ struct TileScales<kConfig, true> {
 #pragma unroll
     for (int i = 0; i < kRegisters; ++i) {
       const float(&of_row)[kBlocks.most] = scale[i / 2 % 2];
-      const bool second = kBlocks.most == 2 && i / 4 * 8 >= first_columns();
+      const i32 column = i / 4 * 8 / kBlocks.step * kBlocks.step;
+      const bool second = kBlocks.most == 2 && column >= first_columns();
       sum[i] = fma_rn(sums[i], second ? of_row[kBlocks.most - 1] : of_row[0], sum[i]);
     }
   }

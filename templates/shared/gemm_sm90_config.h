@@ -103,20 +103,11 @@ struct GemmSm90Config {
   // MMAs at the time, they hold a second part, whose MMAs run beside the additions of the first.
   constexpr bool promotes() const { return math_info(space.math).promote_k != 0; }
   constexpr i32 partial_sets() const {
-    constexpr i32 kMostScales = 8;  // of this k-tile and the next one, beside two sets
     if (!promotes()) return 0;
     if (!schedule.ping_pong && schedule.consumers > 1) return 1;
-    if (2 * scale_registers() > kMostScales) return 1;
-    const i32 part = tile.block_n / 2;
-    return accumulator_registers() + 2 * part <= most_mainloop_registers() ? 2 : 1;
+    return registers_with(2) <= most_mainloop_registers() ? 2 : 1;
   }
-  // A thread's scales per block for one k-tile.
-  constexpr i32 scale_registers() const {
-    return block_scaled ? warpgroup_m() / 32 + num_accumulators() * scale_blocks().most : 0;
-  }
-  constexpr i32 mainloop_registers() const {
-    return accumulator_registers() + partial_sets() * (tile.block_n / 2);
-  }
+  constexpr i32 mainloop_registers() const { return registers_with(partial_sets()); }
   // The most of these that leave a thread enough for the rest of a promoting mainloop. setmaxnreg
   // gives the mma warpgroups of persistent CTAs the registers of the load warpgroup.
   constexpr i32 most_mainloop_registers() const {
@@ -124,15 +115,34 @@ struct GemmSm90Config {
       return schedule.ctas_per_sm > 1 ? 64 : schedule.consumers > 1 ? 96 : 192;
     return schedule.consumers == 3 ? 96 : 192;
   }
+  // Two cooperative warpgroups whose sums are promoted issue the MMAs of a part in turns: one adds
+  // while those of the other one run. Without turns both wait at the same time.
+  constexpr bool takes_turns() const {
+    return promotes() && !schedule.ping_pong && schedule.consumers == 2 && schedule.cluster_k == 0;
+  }
+  // A thread's scales per block for one k-tile.
+  constexpr i32 scale_registers() const {
+    return block_scaled ? warpgroup_m() / 32 + num_accumulators() * scale_blocks().most : 0;
+  }
+  // The scales of a k-tile and of the next one have a few registers to themselves; a ping-pong
+  // warpgroup counts its tiles in two of them.
+  constexpr i32 registers_with(i32 sets) const {
+    const i32 scales = 2 * scale_registers() - (schedule.ping_pong ? 8 : 10);
+    return accumulator_registers() + sets * (tile.block_n / 2) + (scales > 0 ? scales : 0);
+  }
   // How many blocks of B's scales a column tile has columns of, at most, and how many of its
   // columns are of the first block: kVaries if that is no constant.
   static constexpr i32 kVaries = -1;
+  // Every number of columns of a first block is a multiple of `step`.
   struct ScaleBlocks {
     i32 most = 1;
     i32 first_columns = 0;
+    i32 step = 8;
   };
   constexpr ScaleBlocks scale_blocks() const {
     const i64 rows = scale_b.rows;
+    i32 step = 8;
+    while (rows % (2 * step) == 0 && tile.block_n % (2 * step) == 0) step *= 2;
     i32 most = 1;
     i64 of_one = 0, of_first = 0;  // columns of tiles of one block; of the first block of several
     bool varies = false;
@@ -148,8 +158,8 @@ struct GemmSm90Config {
       varies = varies || (of_first != 0 && of_first != rows - start);
       of_first = rows - start;
     }
-    if (most == 1) return {most, tile.block_n};
-    return {most, varies || of_one > of_first ? kVaries : static_cast<i32>(of_first)};
+    if (most == 1) return {most, tile.block_n, step};
+    return {most, varies || of_one > of_first ? kVaries : static_cast<i32>(of_first), step};
   }
 
   // Rows of the tile of one consumer warpgroup, in wgmma fragments of 64.

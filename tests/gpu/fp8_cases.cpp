@@ -95,10 +95,9 @@ const char* const kBlocksRows =
     "  return y: f32 }";
 
 void add_blocks(std::vector<WrittenCase>& cases) {
-  for (const char* tile :
-       {"256x128x128g2s4", "256x128x128g2s4c2", "256x128x128g2s4n2", "128x192x128g2s4",
-        "128x128x128g2s6", "128x128x128p2s6", "64x192x128p2s5", "64x128x128p2s8", "128x64x128p2s8",
-        "64x128x128g1s8", "64x64x128g1s6k4"}) {
+  for (const char* tile : {"256x128x128g2s4", "256x128x128g2s4c2", "256x128x128g2s4n2",
+                           "128x192x128g2s4", "128x128x128g2s6", "64x192x128p2s5", "64x128x128p2s8",
+                           "128x64x128p2s8", "64x128x128g1s8", "64x64x128g1s6k4"}) {
     for (const i64 k : {112, 592, 2064}) {
       cases.push_back(made(fmt::format("blocks {} K {}", tile, k),
                            blocks("e4m3", 520, 328, k, k != 592, "bf16"), tile));

@@ -56,7 +56,7 @@ double smem_clocks(const GemmSm90Config& c) {
 // Clocks of a warpgroup for a k-tile whose sums are promoted, 0 for others: its MMAs, and for each
 // part, or each second one where there are two sets of partial sums, the wait for them and the
 // additions, one of a warp a clock. Scales per block add their loads and products, and a choice for
-// each pair of columns where the columns of B's first block vary.
+// each step of columns where the columns of B's first block vary.
 double promotion_clocks(const GemmSm90Config& c) {
   constexpr double kWait = 150;  // from the last MMA to the first addition (RESULTS fp8-3)
   if (!c.promotes()) return 0;
@@ -66,9 +66,9 @@ double promotion_clocks(const GemmSm90Config& c) {
   double scales = 0;
   if (c.block_scaled) {
     constexpr double kLoad = 4;  // with its address
-    const auto [blocks, first_columns] = c.scale_blocks();
+    const auto [blocks, first_columns, step] = c.scale_blocks();
     scales = (2 + blocks) * kLoad + 2 * blocks;
-    if (first_columns == GemmSm90Config::kVaries) scales += part / 2;
+    if (first_columns == GemmSm90Config::kVaries) scales += 3.0 * c.tile.block_n / step;
   }
   return parts * (mma + (kWait + part + scales) / c.partial_sets());
 }
