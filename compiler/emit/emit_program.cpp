@@ -40,22 +40,6 @@ class ProgramPrinter {
     out_ += "  }\n";
   }
 
-  // Requests a row's part of the operands that vary along M and N, and whose rows are contiguous
-  // and begin on 16 bytes.
-  void row_prefetch() {
-    if (!text_.prefetches_rows) return;
-    out_ +=
-        "  static CATENARY_DEVICE void prefetch_row(const P& p, const Coord& at, i64 columns) {\n";
-    each(Kind::kLoad, [&](const ProgramLine& line) {
-      const Operand& o = line.operand;
-      const bool varies = o.stride.at[kMaxDims - 1] == 1 && o.stride.at[kMaxDims - 2] != 0;
-      if (!varies || o.by_group || o.vec * dtype_bytes(o.dtype) < 16) return;
-      out_ += fmt::format("    prefetch_elements<{}>(p, at, columns);  // {}\n", cpp_text(o),
-                          line.comment);
-    });
-    out_ += "  }\n";
-  }
-
   void lines() {
     for (const ProgramLine& line : program_) out_ += print(line);
   }
@@ -230,7 +214,6 @@ bool has_partial_vector(const Extent& inner, int vec) {
 std::string emit_store_program(const Program& program, const ProgramText& text) {
   ProgramPrinter printer(program, text);
   printer.open();
-  printer.row_prefetch();
   std::string sums;
   for (int i = 0; i < text.accumulators; ++i) {
     sums += fmt::format(", const Vec<{}>& sum{}", text.vec, i);

@@ -14,7 +14,6 @@ struct ProgramText {
   bool guarded = false;  // the last vector of a row may be partial
   int accumulators = 0;  // arguments of store()
   bool register_epilogue = false;
-  bool prefetches_rows = false;  // with prefetch_row(), for operands that vary along M and N
   int column_sums = 0;  // stores that are sums of kSummedRows rows: store() adds a row to them
 };
 

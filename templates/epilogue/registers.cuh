@@ -368,10 +368,6 @@ struct RegisterEpilogue {
     return coord;
   }
 
-  // Operands that vary along M and N are those of the staged epilogue.
-  template <int kFragments, class P>
-  static CATENARY_DEVICE void request(const P&, const WorkTile&, i64, i64) {}
-
   // Loads the columns of the tile, before the mainloop; or those of its first subtile, while the
   // last MMAs run.
   template <class P>

@@ -22,23 +22,6 @@ struct StagedEpilogue {
   static CATENARY_DEVICE void prefetch(const P&, const WorkTile&, i64, PrefetchedColumns&) {}
   static CATENARY_DEVICE void finish() {}
 
-  // Requests the operands of this warp's rows of the tile into L2, before the mainloop: lane l
-  // those of row l. `m_warp`: the first row of fragment 0.
-  template <int kFragments, class P>
-  static CATENARY_DEVICE void request(const P& params, const WorkTile& work, i64 m_warp, i64 n) {
-    const u32 lane = threadIdx.x % 32;
-    const i64 left = n - work.n0;
-    Coord coord = first_coord(work);
-    coord.dim[kMaxDims - 1] = static_cast<u32>(work.n0);
-#pragma unroll
-    for (u32 row = lane; row < 16 * kFragments; row += 32) {
-      const i64 m = m_warp + row / 16 * 64 + row % 16;
-      coord.dim[kMaxDims - 2] = static_cast<u32>(m);
-      if (m < work.m_end && left > 0)
-        Epilogue::prefetch_row(params, coord, left < kConfig.block_n ? left : kConfig.block_n);
-    }
-  }
-
   // Computes and stores this warp's rows of the tile, which begin at `m_warp` in fragment 0, one
   // subtile (16 rows, 64 / kAccumulators columns) at a time.
   template <class P, int kAccumulators, int kFragments, int kRegisters>
@@ -53,9 +36,11 @@ struct StagedEpilogue {
     const u32 lane = threadIdx.x % 32;
     const u32 column = lane % kLanesPerRow * V;
 
-    // Rows whose operands are requested before the values of the first one are stored.
-    constexpr u32 kPasses = 16 / kRowsPerPass, kTogether = kPasses < 2 ? kPasses : 2;
-    Coord coord = first_coord(work);
+    Coord coord;
+#pragma unroll
+    for (int i = 0; i < kMaxDims - 2; ++i) coord.dim[i] = work.batch[i + 2];
+    if constexpr (kConfig.split_k > 1) coord.dim[kMaxDims - 3 - kConfig.batch_rank] = work.split;
+    if constexpr (kConfig.m_grouped) coord.group = row_group(work);
 
 #pragma unroll 1
     for (u32 subtile = 0; subtile < kFragments * kSubtiles; ++subtile) {
@@ -68,47 +53,27 @@ struct StagedEpilogue {
       stage_subtile(staging, d, subtile);
       warp_barrier();
       RowSums<V, kConfig.column_sums> sums;
-#pragma unroll 2
-      for (u32 pass = 0; pass < kPasses; pass += kTogether) {
-        typename Epilogue::Operands operands[kTogether];
-        const auto inside = [&](u32 i) {
-          const i64 m = m_subtile + (pass + i) * kRowsPerPass + lane / kLanesPerRow;
-          coord.dim[kMaxDims - 2] = static_cast<u32>(m);
-          return m < work.m_end && coord.valid > 0;
-        };
-#pragma unroll
-        for (u32 i = 0; i < kTogether; ++i) {
-          if (!inside(i)) continue;
-          Epilogue::load_weights(params, coord, operands[i]);
-          Epilogue::load(params, coord, operands[i]);
-        }
-#pragma unroll
-        for (u32 i = 0; i < kTogether; ++i) {
-          if (!inside(i)) continue;
-          const u32 row = (pass + i) * kRowsPerPass + lane / kLanesPerRow;
+#pragma unroll 4
+      for (u32 pass = 0; pass < 16 / kRowsPerPass; ++pass) {
+        const u32 row = pass * kRowsPerPass + lane / kLanesPerRow;
+        const i64 m = m_subtile + row;
+        coord.dim[kMaxDims - 2] = static_cast<u32>(m);
+        if (m < work.m_end && coord.valid > 0) {
+          typename Epilogue::Operands operands;
+          Epilogue::load_weights(params, coord, operands);
+          Epilogue::load(params, coord, operands);
           if constexpr (kAccumulators > 1) {
-            sums.template store<Epilogue>(params, coord, operands[i],
+            sums.template store<Epilogue>(params, coord, operands,
                                           staged_vec<V>(staging, row, column),
                                           staged_vec<V>(staging, row, kSubtileN + column));
           } else {
-            sums.template store<Epilogue>(params, coord, operands[i],
+            sums.template store<Epilogue>(params, coord, operands,
                                           staged_vec<V>(staging, row, column));
           }
         }
       }
       sums.template finish<Epilogue, kLanesPerRow>(params, coord, m_subtile, work.m_end);
     }
-  }
-
- private:
-  // The tile's batch, split and group.
-  static CATENARY_DEVICE Coord first_coord(const WorkTile& work) {
-    Coord coord;
-#pragma unroll
-    for (int i = 0; i < kMaxDims - 2; ++i) coord.dim[i] = work.batch[i + 2];
-    if constexpr (kConfig.split_k > 1) coord.dim[kMaxDims - 3 - kConfig.batch_rank] = work.split;
-    if constexpr (kConfig.m_grouped) coord.group = row_group(work);
-    return coord;
   }
 };
 

@@ -4,7 +4,6 @@
 // written.
 #pragma once
 
-#include "ptx/bulk.cuh"
 #include "ptx/convert.cuh"
 #include "ptx/global.cuh"
 #include "shared/config.h"
@@ -321,17 +320,6 @@ CATENARY_DEVICE Pair<kOperand> load_pair(const P& params, const Coord& at) {
     out.word[0] = f32_to_bits(in.v[0]), out.word[1] = f32_to_bits(in.v[1]);
   }
   return out;
-}
-
-// Requests `columns` elements of a row of the operand, from `at` on, into L2: whole units of 16
-// bytes, the first of which is aligned.
-template <Operand kOperand, class P>
-CATENARY_DEVICE void prefetch_elements(const P& params, const Coord& at, i64 columns) {
-  constexpr int kBytes = dtype_bytes(kOperand.dtype);
-  const u32 bytes = static_cast<u32>(columns) * kBytes / 16 * 16;
-  const u8* p =
-      static_cast<const u8*>(params.ptr[kOperand.slot]) + element_offset<kOperand>(at) * kBytes;
-  if (bytes != 0) bulk_prefetch_l2(p, bytes);
 }
 
 // The value of an extent at launch.

@@ -25,13 +25,11 @@
 //                (pipeline/k_tail.cuh)                                   cp.async warps
 //   order[w]     ping-pong: 4, one of each warp of the other warpgroup   warpgroup w    w == 0: 1
 //                when it has issued the last MMA of its tile                            w == 1: 0
-//                two cooperative warpgroups with promoted sums: the
-//                same, when it has issued the MMAs of a part
 //   partials     cluster split-K: 1, thread 0's arrive.expect_tx;        all threads    0, only
 //                st.async of the other CTAs delivers the bytes
 //
-// With ping-pong, order[w] also makes the phases of full[s] unambiguous: a warpgroup waits for a
-// phase only when the phase before it is complete.
+// order[w] also makes the phases of full[s] unambiguous: a warpgroup waits for a phase only when
+// the phase before it is complete.
 //
 // Per-role timeline (steady state)
 //
@@ -46,12 +44,9 @@
 //   zero-fill warp (warp 1; K-grouped without cp.async)
 //     for each K tail:  wait tma_full[s] -> zero-fill -> proxy fence -> arrive full[s]
 //   mma warpgroups, cooperative
-//     for each k-tile:  wait full[s] -> issue MMAs, commit -> wait until only they are in flight
+//     for each k-tile:  scales per block: request those of the next one, from global memory ->
+//                       wait full[s] -> issue MMAs, commit -> wait until only they are in flight
 //                       -> release empty[previous s]
-//     promoted sums:    scales per block: request those of the next k-tile, from global memory ->
-//                       wait full[s] -> for each part: wait order[w] -> issue MMAs, commit ->
-//                       arrive order[other w] -> wait for them -> after the last part release
-//                       empty[s] -> add to the sums
 //     for each tile:    wait for the last MMAs, release -> epilogue -> stores
 //   mma warpgroup w, ping-pong
 //     for each second tile:  wait order[w] -> k-tiles as above -> arrive order[other w] -> wait for

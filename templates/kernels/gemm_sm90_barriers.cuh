@@ -28,7 +28,7 @@ CATENARY_DEVICE void init_barriers(const P& params, u32 smem) {
   }
   if constexpr (kConfig.schedule.cluster_k > 1) {
     init_partials_barrier<kClusterSplitKOf<kConfig>>(smem);
-  } else if constexpr (kConfig.schedule.ping_pong || kConfig.takes_turns()) {
+  } else if constexpr (kConfig.schedule.ping_pong) {
     mbarrier_init(order_barrier<kConfig>(smem, 0), 4);
     mbarrier_init(order_barrier<kConfig>(smem, 1), 4);
   }

@@ -113,36 +113,21 @@ struct PromotedMainloop {
   }
 
   // Where the loop is: shared memory and warpgroup, the stage, whether it is at the last k-tile,
-  // the scales of the tile, and the phase of order[warpgroup] that comes next.
+  // and the scales of the tile.
   struct Place {
     u32 smem;
     u32 warpgroup;
     u32 stage;
     bool last;
     const Scales& scales;
-    u32& order_phase;
   };
-
-  // issue() when the other warpgroup has issued its MMAs (GemmSm90Config::takes_turns). The MMAs
-  // converge the lanes, so that none still waits for a phase when lane 0 arrives.
-  static CATENARY_DEVICE void issue_in_turn(Partial& sums, const TileDescriptors& tile, u32 part,
-                                            const Place& at) {
-    if constexpr (kConfig.takes_turns()) {
-      mbarrier_wait(order_barrier<kConfig>(at.smem, at.warpgroup), at.order_phase);
-      at.order_phase ^= 1;
-    }
-    issue(sums, tile, part);
-    if constexpr (kConfig.takes_turns()) {
-      if (threadIdx.x % 32 == 0) mbarrier_arrive(order_barrier<kConfig>(at.smem, at.warpgroup ^ 1));
-    }
-  }
 
   static CATENARY_DEVICE void one_set(typename T::Accumulators& d, Partial& sums,
                                       const TileDescriptors& tile, const KTileScales& of_k_tile,
                                       const Place& at) {
 #pragma unroll
     for (u32 part = 0; part < kParts; ++part) {
-      issue_in_turn(sums, tile, part, at);
+      issue(sums, tile, part);
       if (part + 1 == kParts && at.last) pass_order<kConfig>(at.smem, at.warpgroup);
       wgmma_wait<0>();
       if (part + 1 == kParts) release_stage<kPipelineOf<kConfig>>(at.smem, at.stage);
@@ -193,7 +178,7 @@ struct PromotedMainloop {
   template <class Overlap>
   static CATENARY_DEVICE void run(typename T::Accumulators& d, u32 smem, u32 warpgroup,
                                   const KTileRange& range, typename T::State& state,
-                                  const Scales& scales, u32& order_phase, Overlap overlap) {
+                                  const Scales& scales, Overlap overlap) {
     const u32 k_tiles = static_cast<u32>(range.end - range.begin);
     const u32 row = T::kPingPong ? 0 : warpgroup * kConfig.warpgroup_m();
     const auto arrived = [&](u32 k_tile) {
@@ -203,7 +188,7 @@ struct PromotedMainloop {
                                                     row);
     };
     const auto place = [&](u32 k_tile) {
-      return Place{smem, warpgroup, state.stage, k_tile + 1 == k_tiles, scales, order_phase};
+      return Place{smem, warpgroup, state.stage, k_tile + 1 == k_tiles, scales};
     };
     // The scales of `k_tile`, or of the last one.
     const auto scales_of = [&](u32 k_tile) {
@@ -254,16 +239,14 @@ struct PromotedMainloop {
   }
 };
 
-// The mainloop of one tile. `scales`: of its rows and columns. `order_phase`: the next one of
-// order[warpgroup], for warpgroups that take turns.
+// The mainloop of one tile. `scales`: of its rows and columns.
 template <const GemmSm90Config& kConfig, class Overlap>
 CATENARY_DEVICE void mainloop(typename GemmSm90Traits<kConfig>::Accumulators& d, u32 smem,
                               u32 warpgroup, const KTileRange& range,
                               typename GemmSm90Traits<kConfig>::State& state,
-                              const TileScales<kConfig>& scales, u32& order_phase,
-                              Overlap overlap) {
+                              const TileScales<kConfig>& scales, Overlap overlap) {
   if constexpr (kConfig.promotes()) {
-    PromotedMainloop<kConfig>::run(d, smem, warpgroup, range, state, scales, order_phase, overlap);
+    PromotedMainloop<kConfig>::run(d, smem, warpgroup, range, state, scales, overlap);
   } else {
     plain_mainloop<kConfig>(d, smem, warpgroup, range, state, overlap);
   }

@@ -42,7 +42,6 @@ CATENARY_DEVICE void run_mma_warpgroup(const P& params, const CtaRange& ctas, u3
       const u32 k_tiles = static_cast<u32>(range.end - range.begin);
       if ((tile_number++ & 1) != warpgroup) return state.advance(k_tiles);
     }
-    TileEpilogue::template request<T::kFragments>(params, work, work.m0 + row, n);
     typename TileEpilogue::PrefetchedColumns prefetched;
     if constexpr (TileEpilogue::kPrefetchTile) TileEpilogue::prefetch(params, work, n, prefetched);
     if constexpr (T::kPingPong) {
@@ -51,7 +50,7 @@ CATENARY_DEVICE void run_mma_warpgroup(const P& params, const CtaRange& ctas, u3
     }
     typename T::Accumulators d;
     const TileScales<kConfig> scales(params, work, work.m0 + row);
-    mainloop<kConfig>(d, smem, warpgroup, range, state, scales, order_phase, [&] {
+    mainloop<kConfig>(d, smem, warpgroup, range, state, scales, [&] {
       if constexpr (!TileEpilogue::kPrefetchTile)
         TileEpilogue::prefetch(params, work, n, prefetched);
     });

@@ -29,8 +29,7 @@ CATENARY_DEVICE bool mma_one_tile(const P& params, const CtaRange& ctas, u32 sme
   for_each_tile<kConfig>(params, ctas, [&](const WorkTile& work, const KTileRange& range) {
     has_tile = true;
     const TileScales<kConfig> scales(params, work, work.m0 + row);
-    u32 order_phase = 0;  // of no barrier: no warpgroup takes turns here
-    mainloop<kConfig>(d, smem, warpgroup, range, state, scales, order_phase, [] {});
+    mainloop<kConfig>(d, smem, warpgroup, range, state, scales, [] {});
     if constexpr (kConfig.schedule.cluster_k > 1)
       send_partials<kClusterSplitKOf<kConfig>>(smem, d, row);
   });

@@ -101,29 +101,16 @@ CATENARY_DEVICE void reduce(const P& params) {
     begin = end * part / kConfig.parts;
     end = end * (part + 1) / kConfig.parts;
   }
-  // Several terms at a time: their operands are requested before values of the first one are
-  // stored, where the prologue stores some. One operand leaves registers for more terms.
-  constexpr int kTogether = sizeof(typename Prologue::Operands) <= sizeof(Vec<V>) ? 4 : 2;
-#pragma unroll 1
-  for (i64 term = begin + slice; term < end; term += kTogether * kConfig.slices) {
-    Coord of_term[kTogether];
-    typename Prologue::Operands terms_in[kTogether];
+#pragma unroll 4
+  for (i64 term = begin + slice; term < end; term += kConfig.slices) {
+    set_term<kConfig>(params, static_cast<u64>(term), at);
+    Vec<V> value[kConfig.sums];
+    typename Prologue::Operands terms_in;
+    Prologue::load_weights(params, at, terms_in);
+    Prologue::load(params, at, terms_in);
+    Prologue::values(params, at, terms_in, value);
 #pragma unroll
-    for (int t = 0; t < kTogether; ++t) {
-      of_term[t] = at;
-      if (term + t * kConfig.slices >= end) continue;
-      set_term<kConfig>(params, static_cast<u64>(term + t * kConfig.slices), of_term[t]);
-      Prologue::load_weights(params, of_term[t], terms_in[t]);
-      Prologue::load(params, of_term[t], terms_in[t]);
-    }
-#pragma unroll
-    for (int t = 0; t < kTogether; ++t) {
-      if (term + t * kConfig.slices >= end) continue;
-      Vec<V> value[kConfig.sums];
-      Prologue::values(params, of_term[t], terms_in[t], value);
-#pragma unroll
-      for (int s = 0; s < kConfig.sums; ++s) sum[s] = map<V, Operator>(sum[s], value[s]);
-    }
+    for (int s = 0; s < kConfig.sums; ++s) sum[s] = map<V, Operator>(sum[s], value[s]);
   }
 
   if constexpr (kConfig.slices > 1) {

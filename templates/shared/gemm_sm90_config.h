@@ -115,19 +115,15 @@ struct GemmSm90Config {
       return schedule.ctas_per_sm > 1 ? 64 : schedule.consumers > 1 ? 96 : 192;
     return schedule.consumers == 3 ? 96 : 192;
   }
-  // Two cooperative warpgroups whose sums are promoted issue the MMAs of a part in turns: one adds
-  // while those of the other one run. Without turns both wait at the same time.
-  constexpr bool takes_turns() const {
-    return promotes() && !schedule.ping_pong && schedule.consumers == 2 && schedule.cluster_k == 0;
-  }
   // A thread's scales per block for one k-tile.
   constexpr i32 scale_registers() const {
     return block_scaled ? warpgroup_m() / 32 + num_accumulators() * scale_blocks().most : 0;
   }
-  // The scales of a k-tile and of the next one have a few registers to themselves; a ping-pong
-  // warpgroup counts its tiles in two of them.
+  // The scales of a k-tile and of the next one have a few registers to themselves, fewer where a
+  // ping-pong warpgroup counts its tiles, rows have groups, or there are two products.
   constexpr i32 registers_with(i32 sets) const {
-    const i32 scales = 2 * scale_registers() - (schedule.ping_pong ? 8 : 10);
+    const i32 free = schedule.ping_pong ? (ragged.kind != Ragged::kNone ? 4 : 8) : dual ? 6 : 10;
+    const i32 scales = 2 * scale_registers() - free;
     return accumulator_registers() + sets * (tile.block_n / 2) + (scales > 0 ? scales : 0);
   }
   // How many blocks of B's scales a column tile has columns of, at most, and how many of its

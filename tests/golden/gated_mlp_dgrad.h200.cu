@@ -63,10 +63,6 @@ struct Epilogue {
     in.v_g = load_vec<Operand{.slot = 2, .dtype = DType::kBF16, .vec = 8, .streamed = true, .stride = dims(14336, 1)}, 8, false>(p, at);  // %g = input
     in.v_u = load_vec<Operand{.slot = 3, .dtype = DType::kBF16, .vec = 8, .streamed = true, .stride = dims(14336, 1)}, 8, false>(p, at);  // %u = input
   }
-  static CATENARY_DEVICE void prefetch_row(const P& p, const Coord& at, i64 columns) {
-    prefetch_elements<Operand{.slot = 2, .dtype = DType::kBF16, .vec = 8, .streamed = true, .stride = dims(14336, 1)}>(p, at, columns);  // %g = input
-    prefetch_elements<Operand{.slot = 3, .dtype = DType::kBF16, .vec = 8, .streamed = true, .stride = dims(14336, 1)}>(p, at, columns);  // %u = input
-  }
   static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<8>& sum0) {
     const Vec<8>& v_d_h = sum0;  // %d_h = contract(%d_y, %wd)
     const Vec<8> v_t6 = map<8, op_silu>(in.v_g);  // %t6 = silu(%g)

@@ -109,7 +109,7 @@ void add_blocks(std::vector<WrittenCase>& cases) {
                            blocks(dtype, 520, 392, 1040, rows_inside, dtype)));
     }
   }
-  for (const char* tile : {"", "128x128x128g2s4", "128x96x128g2s4", "64x64x128p2s4"}) {
+  for (const char* tile : {"", "256x64x128g2s4", "128x96x128g2s4", "64x64x128p2s4"}) {
     cases.push_back(made(fmt::format("blocks gated {}", tile), kBlocksGated, tile));
     cases.push_back(made(fmt::format("blocks gated experts {}", tile), kBlocksGatedExperts, tile));
   }

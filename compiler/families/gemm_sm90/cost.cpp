@@ -55,22 +55,31 @@ double smem_clocks(const GemmSm90Config& c) {
 
 // Clocks of a warpgroup for a k-tile whose sums are promoted, 0 for others: its MMAs, and for each
 // part, or each second one where there are two sets of partial sums, the wait for them and the
-// additions, one of a warp a clock. Scales per block add their loads and products, and a choice for
-// each step of columns where the columns of B's first block vary.
+// additions, one of a warp a clock. Cooperative warpgroups add while the MMAs of the others run,
+// but all of them wait for the stage. Scales per block add their loads and products, and a choice
+// for each step of columns where the columns of B's first block vary; they arrive a round of the
+// loop after they are requested. The constants are measured (RESULTS fp8-3).
 double promotion_clocks(const GemmSm90Config& c) {
-  constexpr double kWait = 150;  // from the last MMA to the first addition (RESULTS fp8-3)
+  constexpr double kWait = 150;       // from the last MMA to the first addition
+  constexpr double kStageWait = 175;  // cooperative: from one k-tile to the next
+  constexpr double kScaleLatency = 930, kTwoBlocks = 700;
   if (!c.promotes()) return 0;
   const double part = c.tile.block_n / 2.0;
   const double parts = c.accumulator_registers() / part;
-  const double mma = 4.0 * part;  // m64nNk32 takes N / 2 clocks
-  double scales = 0;
+  const double mma = 4.0 * part;                                      // m64nNk32 takes N / 2 clocks
+  const double rounds = c.partial_sets() == 2 && parts == 1 ? 2 : 1;  // k-tiles in one
+  double scales = 0, least = 0, choices = 0;
   if (c.block_scaled) {
     constexpr double kLoad = 4;  // with its address
-    const auto [blocks, first_columns, step] = c.scale_blocks();
+    const int blocks = c.scale_blocks().most;
     scales = (2 + blocks) * kLoad + 2 * blocks;
-    if (first_columns == GemmSm90Config::kVaries) scales += 3.0 * c.tile.block_n / step;
+    if (blocks == 2) choices = kTwoBlocks;
+    least = kScaleLatency / rounds;
   }
-  return parts * (mma + (kWait + part + scales) / c.partial_sets());
+  double clocks = parts * (mma + (kWait + part + scales) / c.partial_sets());
+  if (!c.schedule.ping_pong && c.schedule.consumers > 1)
+    clocks = std::max(clocks, c.schedule.consumers * parts * mma + kStageWait);
+  return std::max(clocks + choices, least);
 }
 
 // TMA requests the sectors of rows that do not start on a sector of 32 bytes more than once

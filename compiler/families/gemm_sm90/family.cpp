@@ -80,7 +80,6 @@ class GemmSm90Family final : public ContractionFamily {
     const int vec = c.epilogue.in_registers ? 2 : c.epilogue.vec;
     ProgramText program{"Epilogue", vec, has_partial_vector(c.space.n, vec), c.num_accumulators()};
     program.register_epilogue = c.epilogue.in_registers;
-    program.prefetches_rows = !c.epilogue.in_registers && c.schedule.cluster_k == 0;
     program.column_sums = c.epilogue.column_sums;
     return {"kernels/gemm_sm90.cuh", "GemmSm90Config", config_text(c),
             c.epilogue.in_registers ? emit_register_program(kernel.program, program)

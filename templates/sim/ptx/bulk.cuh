@@ -8,12 +8,12 @@
 namespace catenary {
 
 CATENARY_DEVICE void bulk_load(u32 to, const void* from, u32 bytes, u32 barrier,
-                               u64 = kEvictNormal, sim::Site at = sim::here()) {
+                               u64 policy = kEvictNormal, sim::Site at = sim::here()) {
   sim::machine->bulk_load(to, from, bytes, barrier, 0, sim::in(at, __func__));
 }
 
 CATENARY_DEVICE void bulk_load_multicast(u32 to, const void* from, u32 bytes, u32 barrier, u16 mask,
-                                         u64 = kEvictNormal, sim::Site at = sim::here()) {
+                                         u64 policy = kEvictNormal, sim::Site at = sim::here()) {
   sim::machine->bulk_load(to, from, bytes, barrier, mask, sim::in(at, __func__));
 }
 
