@@ -78,11 +78,10 @@ CATENARY_DEVICE void plain_mainloop(typename GemmSm90Traits<kConfig>::Accumulato
 
 // The mainloop of one tile where sums are promoted: the tensor cores sum a part (one fragment of A
 // times one B) of one k-tile in registers of their own, which are then added to d, with scales per
-// block multiplied by those of the k-tile. Scales are requested one round of the loop early: ptxas
-// multiplies them with each other before it issues the MMAs. The MMAs of the other warpgroup run
-// during the additions. With two sets of partial sums, those of the second
-// part do. No MMA is in flight at the end of the loop's body, because ptxas would serialise the
-// MMAs (C7514).
+// block multiplied by those of the k-tile. The scales are requested a round of the loop early:
+// ptxas multiplies them with each other before it issues the MMAs. The MMAs of the other warpgroup
+// run during the additions. With two sets of partial sums, those of the second part do. No MMA is
+// in flight at the end of the loop's body, because ptxas would serialise the MMAs (C7514).
 template <const GemmSm90Config& kConfig>
 struct PromotedMainloop {
   using T = GemmSm90Traits<kConfig>;

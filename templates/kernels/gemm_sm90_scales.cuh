@@ -111,8 +111,7 @@ struct TileScales<kConfig, true> {
 #pragma unroll
     for (int i = 0; i < kRegisters; ++i) {
       const float(&of_row)[kBlocks.most] = scale[i / 2 % 2];
-      const i32 column = i / 4 * 8 / kBlocks.step * kBlocks.step;
-      const bool second = kBlocks.most == 2 && column >= first_columns();
+      const bool second = kBlocks.most == 2 && i / 4 * 8 >= first_columns();
       sum[i] = fma_rn(sums[i], second ? of_row[kBlocks.most - 1] : of_row[0], sum[i]);
     }
   }

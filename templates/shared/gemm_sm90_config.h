@@ -129,16 +129,12 @@ struct GemmSm90Config {
   // How many blocks of B's scales a column tile has columns of, at most, and how many of its
   // columns are of the first block: kVaries if that is no constant.
   static constexpr i32 kVaries = -1;
-  // Every number of columns of a first block is a multiple of `step`.
   struct ScaleBlocks {
     i32 most = 1;
     i32 first_columns = 0;
-    i32 step = 8;
   };
   constexpr ScaleBlocks scale_blocks() const {
     const i64 rows = scale_b.rows;
-    i32 step = 8;
-    while (rows % (2 * step) == 0 && tile.block_n % (2 * step) == 0) step *= 2;
     i32 most = 1;
     i64 of_one = 0, of_first = 0;  // columns of tiles of one block; of the first block of several
     bool varies = false;
@@ -154,8 +150,8 @@ struct GemmSm90Config {
       varies = varies || (of_first != 0 && of_first != rows - start);
       of_first = rows - start;
     }
-    if (most == 1) return {most, tile.block_n, step};
-    return {most, varies || of_one > of_first ? kVaries : static_cast<i32>(of_first), step};
+    if (most == 1) return {most, tile.block_n};
+    return {most, varies || of_one > of_first ? kVaries : static_cast<i32>(of_first)};
   }
 
   // Rows of the tile of one consumer warpgroup, in wgmma fragments of 64.

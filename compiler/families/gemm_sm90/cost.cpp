@@ -56,9 +56,9 @@ double smem_clocks(const GemmSm90Config& c) {
 // Clocks of a warpgroup for a k-tile whose sums are promoted, 0 for others: its MMAs, and for each
 // part, or each second one where there are two sets of partial sums, the wait for them and the
 // additions, one of a warp a clock. Cooperative warpgroups add while the MMAs of the others run,
-// but all of them wait for the stage. Scales per block add their loads and products, and a choice
-// for each step of columns where the columns of B's first block vary; they arrive a round of the
-// loop after they are requested. The constants are measured (RESULTS fp8-3).
+// but all of them wait for the stage. Scales per block add their loads and products, and more where
+// a tile has columns of two blocks; they arrive a round of the loop after they are requested. The
+// constants are measured (RESULTS fp8-3).
 double promotion_clocks(const GemmSm90Config& c) {
   constexpr double kWait = 150;       // from the last MMA to the first addition
   constexpr double kStageWait = 175;  // cooperative: from one k-tile to the next
@@ -66,20 +66,20 @@ double promotion_clocks(const GemmSm90Config& c) {
   if (!c.promotes()) return 0;
   const double part = c.tile.block_n / 2.0;
   const double parts = c.accumulator_registers() / part;
-  const double mma = 4.0 * part;                                      // m64nNk32 takes N / 2 clocks
-  const double rounds = c.partial_sets() == 2 && parts == 1 ? 2 : 1;  // k-tiles in one
-  double scales = 0, least = 0, choices = 0;
+  const double mma = 4.0 * part;  // m64nNk32 takes N / 2 clocks
+  const double k_tiles_in_round = c.partial_sets() == 2 && parts == 1 ? 2 : 1;
+  double scales = 0, two_blocks = 0, least = 0;
   if (c.block_scaled) {
     constexpr double kLoad = 4;  // with its address
     const int blocks = c.scale_blocks().most;
     scales = (2 + blocks) * kLoad + 2 * blocks;
-    if (blocks == 2) choices = kTwoBlocks;
-    least = kScaleLatency / rounds;
+    if (blocks == 2) two_blocks = kTwoBlocks;
+    least = kScaleLatency / k_tiles_in_round;
   }
   double clocks = parts * (mma + (kWait + part + scales) / c.partial_sets());
   if (!c.schedule.ping_pong && c.schedule.consumers > 1)
     clocks = std::max(clocks, c.schedule.consumers * parts * mma + kStageWait);
-  return std::max(clocks + choices, least);
+  return std::max(clocks + two_blocks, least);
 }
 
 // TMA requests the sectors of rows that do not start on a sector of 32 bytes more than once
