@@ -165,6 +165,21 @@ def test_a_dynamic_batch_of_one(near):
     assert "[M in " in taken()[0].chain and "[M in " not in taken()[-1].chain
 
 
+@pytest.mark.parametrize("rows", [1, 2])
+def test_sums_are_left_where_they_are_faster(rows, monkeypatch, near):
+    """A product of one row against Inductor's sum, one of two rows against the library."""
+    from catenary.torch.graph import cost, graph_pass
+
+    monkeypatch.setattr(graph_pass, "_on_host", lambda device: False)
+    monkeypatch.setattr(cost, "predicted_us", lambda text, target: 10.0)
+    x, w = weights((rows, WIDTH), (WIDTH, WIDTH))
+    got, (before, after) = run(F.linear, x, w, accept="faster")
+    near(got, F.linear(x, w), torch.bfloat16)
+    assert [d.taken for d in ct.decisions] == [rows == 2]
+    assert ct.decisions[0].replaced_us == pytest.approx(10 * (cost.ROW_SUM if rows == 1 else cost.peer_ratio(2)))
+    assert (aten.sum.dim_IntList in after) == (rows == 1)
+
+
 @pytest.mark.parametrize("shape", [(1,), (1, 1)])
 def test_operands_of_sums_are_no_outputs(shape, near):
     """A gated layer after a norm: two products of one operand; each region has one result, which no sum reads too."""

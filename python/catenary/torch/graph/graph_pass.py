@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -102,7 +102,7 @@ class _Run:
         self.margin = margin
 
     def run(self) -> None:
-        row_products = RowProducts(self.graph)
+        self.row_products = RowProducts(self.graph)
         grower = Grower(self.graph)
         taken = False
         for product in products_of(self.graph):
@@ -115,7 +115,7 @@ class _Run:
                 fresh.claimed = grower.claimed
                 grower = fresh
                 taken = True
-        row_products.restore(grower.claimed)
+        self.row_products.restore(grower.claimed)
         if taken:
             self.graph.eliminate_dead_code()
             self.graph.lint()
@@ -188,7 +188,7 @@ class _Run:
         ours = cost.predicted_us(static, target)
         if ours == float("inf"):
             return decide(False, f"no kernel for {target} has the chain", text=text), None
-        theirs = replaced_us(region, target)
+        theirs = replaced_us(region, target, self.row_products)
         if self.accept == "always" or ours * self.margin < theirs:
             return decide(True, "predicted to be faster" if ours < theirs else "asked for", ours, theirs, text), lowered
         return decide(False, "predicted not to be faster", ours, theirs, text), None
@@ -236,9 +236,9 @@ def _fake(target: Callable[..., Any], arguments: Any) -> Any:
     return target(*arguments)
 
 
-def replaced_us(region: Region, target: str) -> float:
-    """The time of a region as Inductor runs it: a library's product each, and one pointwise kernel after them, unless
-    that is part of the kernel which reads its result."""
+def replaced_us(region: Region, target: str, sums: Container[Node] = ()) -> float:
+    """The time of a region as Inductor runs it: a library's product each, or a kernel of Inductor of those in `sums`,
+    and one pointwise kernel after them, unless that is part of the kernel which reads its result."""
     total = 0.0
     written: list[torch.Tensor] = []
     for node in dict.fromkeys(p.node for p in region.products):
@@ -248,6 +248,8 @@ def replaced_us(region: Region, target: str) -> float:
         shape = node.meta["val"].shape
         # The peer's time of fp8 is not measured by rows: equal to ours.
         ratio = 1.0 if node.target in SCALED else cost.peer_ratio(_hint(shape[-2]))
+        if node in sums:
+            ratio = cost.ROW_SUM
         total += cost.predicted_us(text, target) * ratio
         written.append(node.meta["val"])
     outputs = [node for node in region.outputs() if _computes(node, region) and _is_kernel(node, region)]

@@ -33,6 +33,10 @@ class RowProducts:
         self._graph = graph
         self._products = [found for node in list(graph.nodes) if (found := self._replace(node)) is not None]
 
+    def __contains__(self, node: Node) -> bool:
+        """Whether a product stands for a sum."""
+        return any(product.node is node for product in self._products)
+
     def restore(self, taken: Container[Node]) -> None:
         """Puts the sums back whose products are not in `taken`."""
         for product in self._products:
