@@ -237,8 +237,8 @@ def _fake(target: Callable[..., Any], arguments: Any) -> Any:
 
 
 def replaced_us(region: Region, target: str, sums: Container[Node] = ()) -> float:
-    """The time of a region as Inductor runs it: a library's product each, or a kernel of Inductor of those in `sums`,
-    and one pointwise kernel after them, unless that is part of the kernel which reads its result."""
+    """The time of a region as Inductor runs it: a library's product each, or a kernel of Inductor of those in `sums`;
+    and one pointwise kernel after them, unless that is part of the sums' kernels or of the one that reads its result."""
     total = 0.0
     written: list[torch.Tensor] = []
     for node in dict.fromkeys(p.node for p in region.products):
@@ -253,7 +253,7 @@ def replaced_us(region: Region, target: str, sums: Container[Node] = ()) -> floa
         total += cost.predicted_us(text, target) * ratio
         written.append(node.meta["val"])
     outputs = [node for node in region.outputs() if _computes(node, region) and _is_kernel(node, region)]
-    if not outputs:
+    if not outputs or all(p.node in sums for p in region.products):
         return total
     reads = {p.added for p in region.products} | {p.left for p in region.products} | {p.right for p in region.products}
     reads |= {scale for p in region.products if p.scales for scale in (p.scales.left, p.scales.right)}
