@@ -34,7 +34,7 @@ class RowProducts:
         self._products = [found for node in list(graph.nodes) if (found := self._replace(node)) is not None]
 
     def __contains__(self, node: Node) -> bool:
-        """Whether a product stands for a sum."""
+        """Whether a product replaces a sum."""
         return any(product.node is node for product in self._products)
 
     def restore(self, taken: Container[Node]) -> None:
