@@ -19,7 +19,7 @@ _ROWS = (1, 2, 3, 4, 8, 16, 17, 32, 48, 64, 128, 512, 4096)
 _PEER = (1.154, 1.132, 1.130, 1.143, 1.129, 1.098, 1.087, 1.048, 1.033, 1.010, 0.98, 0.94, 0.99)
 
 ROW_SUM = 0.94
-"""The same of a product of one row that Inductor computes as a sum (RESULTS torch-2)."""
+"""Inductor's time of a product of one row, which it computes as a sum, over ours (RESULTS torch-2)."""
 
 
 def peer_ratio(rows: int) -> float:
