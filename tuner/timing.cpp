@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <optional>
+#include <random>
 
 namespace catenary::tuner {
 namespace {
@@ -192,8 +194,15 @@ Expected<std::vector<Timing>> time_contenders(const Session& session,
   std::vector<Lane> lanes(contenders.size());
   for (size_t i = 0; i < lanes.size(); ++i) lanes[i].contender = &contenders[i];
   if (Error error = prepare(session, *timer, options, lanes)) return error;
+  // The power limit makes a kernel slower after one that heats the chip: each round has another
+  // order (RESULTS timing-1).
+  std::vector<size_t> order(lanes.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::mt19937 random(1);
   for (int round = 0; round < options.rounds; ++round) {
-    for (Lane& lane : lanes) {
+    std::shuffle(order.begin(), order.end(), random);
+    for (const size_t which : order) {
+      Lane& lane = lanes[which];
       Expected<double> us = timer->batch(lane, lane.enqueues);
       if (!us) return us.takeError();
       lane.us.push_back(*us);

@@ -234,6 +234,7 @@ std::vector<Case> all_cases() {
   for (Case& c : quantised_cases()) cases.push_back(std::move(c));
   for (Case& c : fp8_cases()) cases.push_back(std::move(c));
   for (Case& c : beside_cases()) cases.push_back(std::move(c));
+  for (Case& c : all_tensor_epilogue_cases()) cases.push_back(std::move(c));
   return cases;
 }
 

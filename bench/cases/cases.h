@@ -94,6 +94,11 @@ Case qkv_case(i64 m, const QkvSizes& sizes);
 Case wgrads_case(i64 rows, i64 n, i64 k);  // [rows, n] and [rows, k]
 std::vector<Case> beside_cases();
 
+// tensor_epilogues.cpp. Epilogues that read tensors of the size of the result; shape MxNxK, or
+// MxGxNxK with a weight for each group.
+std::vector<Case> tensor_epilogue_cases(i64 m, i64 groups, i64 n, i64 k);
+std::vector<Case> all_tensor_epilogue_cases();
+
 // A peer's step `out` = silu(g_16) * u_16, and its two scratch tensors: `dtype` of `sizes`.
 PeerPointwise gate_step(const std::string& out, llvm::ArrayRef<i64> sizes,
                         DType dtype = DType::kBF16);

@@ -18,9 +18,7 @@ class ProgramPrinter {
   void open() {
     out_ += fmt::format("struct {} {{\n", text_.name);
     out_ += "  struct Operands {\n";
-    each(Kind::kLoad, [&](const ProgramLine& line) {
-      out_ += fmt::format("    Vec<{}> v_{};\n", text_.vec, line.name);
-    });
+    each(Kind::kLoad, [&](const ProgramLine& line) { out_ += member(line); });
     out_ += "  };\n";
     loads("load_weights", true);
     loads("load", false);
@@ -34,8 +32,7 @@ class ProgramPrinter {
         function);
     each(Kind::kLoad, [&](const ProgramLine& line) {
       if (line.operand.weight != weights) return;
-      out_ += fmt::format("    in.v_{} = load_vec<{}, {}, {}>(p, at);  // {}\n", line.name,
-                          cpp_text(line.operand), text_.vec, text_.guarded, line.comment);
+      out_ += load("Operands", line);
     });
     out_ += "  }\n";
   }
@@ -49,31 +46,27 @@ class ProgramPrinter {
   const std::string& str() const { return out_; }
 
   // The operands of accumulators that stay where they lie: those that differ from column to column
-  // of D, as pairs which wait in registers, and the others; each with a struct and a function.
+  // of D, from row to row, or both. Each kind has a struct; the last is read from shared memory.
   void open_in_registers() {
     out_ += fmt::format("struct {} {{\n", text_.name);
-    for (const bool columns : {true, false}) {
-      out_ += columns ? "  struct Columns {\n" : "  struct Rows {\n";
-      each_of(columns, [&](const ProgramLine& line) {
-        if (columns) {
-          out_ += fmt::format("    static constexpr Operand o_{0} = {1};\n    Pair<o_{0}> v_{0};\n",
-                              line.name, cpp_text(line.operand));
-        } else {
-          out_ += fmt::format("    Vec<{}> v_{};\n", text_.vec, line.name);
-        }
-      });
+    for (const Varies varies : {Varies::kColumns, Varies::kRows, Varies::kBoth}) {
+      out_ += fmt::format("  struct {} {{\n", type_of(varies));
+      each_of(varies, [&](const ProgramLine& line) { out_ += member(line); });
+      out_ += "  };\n";
+      if (varies == Varies::kBoth) continue;
       out_ += fmt::format(
-          "  }};\n  static CATENARY_DEVICE void {}(const P& p, const Coord& at, "
-          "{}& in) {{\n",
-          columns ? "load_columns" : "load_rows", columns ? "Columns" : "Rows");
-      each_of(columns, [&](const ProgramLine& line) {
-        out_ += columns ? fmt::format("    in.v_{0} = load_pair<Columns::o_{0}>(p, at);  // {1}\n",
-                                      line.name, line.comment)
-                        : fmt::format("    in.v_{} = load_vec<{}, {}, false>(p, at);  // {}\n",
-                                      line.name, cpp_text(line.operand), text_.vec, line.comment);
-      });
+          "  static CATENARY_DEVICE void load_{}(const P& p, const Coord& at, {}& in) {{\n",
+          varies == Varies::kColumns ? "columns" : "rows", type_of(varies));
+      each_of(varies, [&](const ProgramLine& line) { out_ += load(type_of(varies), line); });
       out_ += "  }\n";
     }
+    std::string list;
+    int count = 0;
+    each_of(Varies::kBoth, [&](const ProgramLine& line) {
+      list += fmt::format("{}Matrices::o_{}", count++ > 0 ? ", " : "", line.name);
+    });
+    out_ += fmt::format("  static constexpr int kMatrixCount = {};\n", count);
+    if (count > 0) out_ += fmt::format("  static constexpr Operand kMatrices[] = {{{}}};\n", list);
   }
 
   // The outputs' places, in the order of the program's stores.
@@ -107,9 +100,10 @@ class ProgramPrinter {
   std::string variable(int line) const {
     const ProgramLine& l = program_[line];
     if (l.kind != Kind::kLoad) return fmt::format("v_{}", l.name);
-    if (!text_.register_epilogue) return fmt::format("in.v_{}", l.name);
-    return varies_along_n(l) ? fmt::format("columns.v_{}.values()", l.name)
-                             : fmt::format("rows.v_{}", l.name);
+    constexpr const char* kNames[] = {"columns", "rows", "matrices"};
+    const char* operands =
+        text_.register_epilogue ? kNames[static_cast<int>(varies_along(l))] : "in";
+    return fmt::format("{}.v_{}.values()", operands, l.name);
   }
 
   // Constants and scalars are floats; map() takes them as they are, stores and rounds do not.
@@ -120,6 +114,17 @@ class ProgramPrinter {
   }
 
  private:
+  // An operand as a member of a struct, and its load into that struct.
+  std::string member(const ProgramLine& line) const {
+    return fmt::format("    static constexpr Operand o_{0} = {1};\n    Loaded<o_{0}, {2}> v_{0};\n",
+                       line.name, cpp_text(line.operand), text_.vec);
+  }
+  std::string load(const char* type, const ProgramLine& line) const {
+    return fmt::format("    in.v_{0} = load_operand<{1}::o_{0}, {2}, {3}>(p, at);  // {4}\n",
+                       line.name, type, text_.vec, text_.guarded && !text_.register_epilogue,
+                       line.comment);
+  }
+
   template <class F>
   void each(Kind kind, F f) {
     for (const ProgramLine& line : program_) {
@@ -139,14 +144,22 @@ class ProgramPrinter {
     return lines <= kMostLines;
   }
 
-  static bool varies_along_n(const ProgramLine& line) {
-    return line.operand.stride.at[kMaxDims - 1] != 0;
+  // Along which of M and N an operand varies; a scalar counts as a row.
+  enum class Varies { kColumns, kRows, kBoth };
+  static Varies varies_along(const ProgramLine& line) {
+    const Dims& stride = line.operand.stride;
+    if (stride.at[kMaxDims - 1] == 0) return Varies::kRows;
+    return stride.at[kMaxDims - 2] == 0 ? Varies::kColumns : Varies::kBoth;
+  }
+  static const char* type_of(Varies varies) {
+    constexpr const char* kTypes[] = {"Columns", "Rows", "Matrices"};
+    return kTypes[static_cast<int>(varies)];
   }
 
   template <class F>
-  void each_of(bool columns, F f) {
+  void each_of(Varies varies, F f) {
     each(Kind::kLoad, [&](const ProgramLine& line) {
-      if (varies_along_n(line) == columns) f(line);
+      if (varies_along(line) == varies) f(line);
     });
   }
 
@@ -239,8 +252,7 @@ std::string emit_register_program(const Program& program, const ProgramText& tex
   }
   printer.raw(
       fmt::format("  static CATENARY_DEVICE void values(const P& p, const Columns& columns, const "
-                  "Rows& rows{}, "
-                  "Vec<{}>* out) {{\n",
+                  "Rows& rows, const Matrices& matrices{}, Vec<{}>* out) {{\n",
                   sums, text.vec));
   printer.lines();
   int output = 0;

@@ -12,6 +12,7 @@
 #pragma once
 
 #include "epilogue/config.cuh"
+#include "epilogue/operand.cuh"
 #include "epilogue/vec.cuh"
 #include "ptx/cluster.cuh"
 #include "ptx/convert.cuh"

@@ -6,6 +6,8 @@
 //   pass p        row r               | row r + 1       | ...
 //   after the last pass: butterflies over lanes kLanesPerRow, 2 kLanesPerRow, .. apart
 //
+// The register epilogue has two rows of a lane's columns at a time, and no passes.
+//
 // Rows past the end add nothing. The order is that of the lanes and passes: it depends only on the
 // tile.
 #pragma once
@@ -67,5 +69,35 @@ struct RowSums<V, 0> {
   template <class Epilogue, u32 kLanesPerRow, class P>
   CATENARY_DEVICE void finish(const P&, const Coord&, i64, i64) {}
 };
+
+// Adds the kSummedRows rows of a subtile that begins at row m and column n, and stores the sums. A
+// lane has two rows of two columns in each chunk of 8 columns, as bits of f32 values.
+template <Operand kOutput, u32 kChunks, class P>
+CATENARY_DEVICE void store_column_sums(const P& params, Coord at, const u32 (&value)[kChunks][2][2],
+                                       u32 m, u32 m_end, u32 n, u32 n_end) {
+  const u32 lane = threadIdx.x % 32;
+  at.dim[kMaxDims - 2] = m / kSummedRows;
+#pragma unroll
+  for (u32 g = 0; g < kChunks; ++g) {
+    u32 sums[2];
+#pragma unroll
+    for (u32 j = 0; j < 2; ++j) {
+      float sum = 0.0f;
+#pragma unroll
+      for (u32 half = 0; half < 2; ++half) {
+        const float term = bits_to_f32(value[g][half][j]);
+        if (m + lane / 4 + 8 * half < m_end) sum = op_add::apply(sum, term);
+      }
+#pragma unroll
+      for (u32 apart = 4; apart < 32; apart *= 2)
+        sum = op_add::apply(sum, bits_to_f32(shuffle_xor(f32_to_bits(sum), apart)));
+      sums[j] = f32_to_bits(sum);
+    }
+    const u32 column = n + 8 * g + lane % 4 * 2;
+    at.dim[kMaxDims - 1] = column;
+    u8* p = static_cast<u8*>(params.ptr[kOutput.slot]) + element_offset<kOutput>(at) * 4;
+    if (lane < 4 && m < m_end && column < n_end) store_words<2, false>(p, sums);
+  }
+}
 
 }  // namespace catenary

@@ -7,20 +7,23 @@
 //
 //   subtile   16 rows of one 64-row fragment, 64 or 32 columns. Its accumulators are copied to
 //             registers of their own, so that one loop body handles all subtiles.
-//   staging   two buffers, each one subtile of 16-bit results: rows of 128 or 64 bytes in 16-byte
-//             chunks; chunk c of row r is at c ^ (r % 8), or at c ^ (r / 2 % 4) where two rows
-//             share 128 bytes. These are the swizzles of tensor maps. Neither the eight rows that
-//             one stmatrix writes nor the 128 bytes that a quarter warp reads hit a bank twice.
+//   staging   two buffers, each one subtile of 16-bit results in chunks as subtile_chunk places
+//             them; then the buffers of MatrixOperands
 //
 // TMA stores alternate between the buffers. Lane 0 issues each store as a bulk group of its own;
 // before a buffer is written again it waits until only the other buffer's store may still read.
 //
-// An operand may vary along M or along N, but not along both. Columns are loaded once for all rows:
-// of the whole tile before the mainloop, or of one subtile ahead. Rows are loaded once for all
-// columns of a subtile. Coordinates are clamped to the matrix: only stores need a guard.
+// Operands that vary along N are loaded once for all rows: of the whole tile before the mainloop,
+// or of one subtile ahead. Those that vary along M are loaded once for all columns of a subtile.
+// Coordinates are clamped to the matrix: only stores need a guard. Those that vary along both:
+// epilogue/matrix_operands.cuh.
 #pragma once
 
+#include "epilogue/column_sums.cuh"
 #include "epilogue/config.cuh"
+#include "epilogue/matrix_operands.cuh"
+#include "epilogue/operand.cuh"
+#include "epilogue/staging.cuh"
 #include "epilogue/vec.cuh"
 #include "ptx/atomic.cuh"
 #include "ptx/bulk.cuh"
@@ -73,6 +76,7 @@ struct RegisterEpilogue {
   // address.
   static constexpr bool kWholeSubtiles = kConfig.whole_subtiles_n;
   static constexpr u32 kSubtileBytes = 16 * kSubtileN * 2;
+  using Matrices = MatrixOperands<kConfig, Epilogue>;
 
   static constexpr bool any_tma_store() {
     bool any = false;
@@ -97,13 +101,8 @@ struct RegisterEpilogue {
   static constexpr u32 kColumnWords = sizeof(typename Epilogue::Columns) / 4;
   static constexpr bool kPrefetchTile =
       kConfig.accumulator_registers + kColumnWords * kSubtiles * kChunks <= kConfig.max_registers;
-  using PrefetchedColumns = typename Epilogue::Columns[kPrefetchTile ? kSubtiles : 1][kChunks];
+  using Prefetched = typename Epilogue::Columns[kPrefetchTile ? kSubtiles : 1][kChunks];
   using SubtileColumns = typename Epilogue::Columns[kChunks];
-
-  static CATENARY_DEVICE u32 chunk_address(u32 staging, u32 row, u32 chunk) {
-    const u32 swizzle = kChunks == 8 ? row % 8 : row / 2 % 4;
-    return staging + (row * kChunks + (chunk ^ swizzle)) * 16;
-  }
 
   // The words of one output: [8 columns][row g, row g + 8][words of a pair].
   using Words = u32[kChunks][2][2];
@@ -118,7 +117,7 @@ struct RegisterEpilogue {
 #pragma unroll
     for (u32 g = 0; g < kChunks; g += 2) {
       // Lane l addresses row l % 8 of matrix l / 8: rows 0-7 and 8-15 of chunk g, then of g + 1.
-      const u32 to = chunk_address(staging, lane % 16, g + lane / 16);
+      const u32 to = subtile_chunk<kChunks>(staging, lane % 16, g + lane / 16);
       stmatrix_x4(to, {word[g][0][0], word[g][1][0], word[g + 1][0][0], word[g + 1][1][0]});
     }
   }
@@ -128,7 +127,7 @@ struct RegisterEpilogue {
 #pragma unroll
     for (u32 pass = 0; pass < kPasses; ++pass) {
       rows[pass] = ld_shared_v4(
-          chunk_address(staging, pass * kRowsPerPass + lane / kChunks, lane % kChunks));
+          subtile_chunk<kChunks>(staging, pass * kRowsPerPass + lane / kChunks, lane % kChunks));
     }
   }
 
@@ -314,7 +313,8 @@ struct RegisterEpilogue {
   template <class P>
   static CATENARY_DEVICE void compute(const P& params, const Coord& coord,
                                       const float (&d)[kAccumulators][kSubtileN / 2],
-                                      const SubtileColumns& columns, u32 m, u32 m_end,
+                                      const SubtileColumns& columns,
+                                      const typename Matrices::Subtile& matrices, u32 m, u32 m_end,
                                       Results& result) {
     typename Epilogue::Rows rows[2];
     load_rows(params, coord, m, m_end, rows);
@@ -325,10 +325,12 @@ struct RegisterEpilogue {
         const u32 r = 4 * g + 2 * half;
         Vec<2> out[kOutputs];
         const Vec<2> first = {d[0][r], d[0][r + 1]};
+        const auto pair = matrices.pair(g, half);
         if constexpr (kAccumulators == 1) {
-          Epilogue::values(params, columns[g], rows[half], first, out);
+          Epilogue::values(params, columns[g], rows[half], pair, first, out);
         } else {
-          Epilogue::values(params, columns[g], rows[half], first, {d[1][r], d[1][r + 1]}, out);
+          Epilogue::values(params, columns[g], rows[half], pair, first, {d[1][r], d[1][r + 1]},
+                           out);
         }
         keep_results<0>(out, g, half, result);
       }
@@ -342,7 +344,9 @@ struct RegisterEpilogue {
                                             u32 m_end, u32 n, u32 n_end) {
     if constexpr (kOutput < kOutputs) {
       constexpr Operand kOperand = Epilogue::kOutputs[kOutput];
-      if constexpr (kOperand.dtype == DType::kF32) {
+      if constexpr (kOperand.rows != 1) {
+        store_column_sums<kOperand, kChunks>(params, coord, result[kOutput], m, m_end, n, n_end);
+      } else if constexpr (kOperand.dtype == DType::kF32) {
         store_pairs<kOperand>(params, coord, result[kOutput], m, m_end, n, n_end);
       } else if constexpr (is_fp8(kOperand.dtype)) {
         store_fp8<kOperand>(params, coord, result[kOutput], m, m_end, n, n_end);
@@ -368,11 +372,33 @@ struct RegisterEpilogue {
     return coord;
   }
 
+  // Before the mainloop: starts the copies of the first two subtiles' matrix operands.
+  template <int kFragments, class P>
+  static CATENARY_DEVICE void request(const P& params, u32 staging, const WorkTile& work,
+                                      i64 m_warp, i64 n) {
+    if constexpr (Matrices::kCount > 0) {
+      for (u32 subtile = 0; subtile < 2; ++subtile)
+        request_subtile<kFragments>(params, staging, coordinates(work), work, m_warp, n, subtile);
+    }
+  }
+
+  // One group of cp.async, empty past the last subtile.
+  template <int kFragments, class P>
+  static CATENARY_DEVICE void request_subtile(const P& params, u32 staging, const Coord& coord,
+                                              const WorkTile& work, i64 m_warp, i64 n,
+                                              u32 subtile) {
+    if (subtile >= kFragments * kSubtiles) return cp_async_commit();
+    const u32 m = static_cast<u32>(m_warp) + subtile / kSubtiles * 64;
+    const u32 n0 = static_cast<u32>(work.n0) + subtile % kSubtiles * kSubtileN;
+    Matrices::request(params, staging + 2 * kSubtileBytes, subtile, coord, m,
+                      static_cast<u32>(work.m_end), n0, column_end(work, n));
+  }
+
   // Loads the columns of the tile, before the mainloop; or those of its first subtile, while the
   // last MMAs run.
   template <class P>
-  static CATENARY_DEVICE void prefetch(const P& params, const WorkTile& work, i64 n,
-                                       PrefetchedColumns& prefetched) {
+  static CATENARY_DEVICE void prefetch(const P& params, const WorkTile& work, i64, i64 n,
+                                       Prefetched& prefetched) {
     const Coord coord = coordinates(work);
     const u32 n0 = static_cast<u32>(work.n0);
 #pragma unroll
@@ -399,7 +425,7 @@ struct RegisterEpilogue {
   // whole tile, loads the columns of the next subtile.
   template <class P>
   static CATENARY_DEVICE void subtile_columns(const P& params, const Coord& coord, u32 n0,
-                                              u32 n_end, u32 subtile, PrefetchedColumns& prefetched,
+                                              u32 n_end, u32 subtile, Prefetched& prefetched,
                                               SubtileColumns& columns) {
 #pragma unroll
     for (u32 g = 0; g < kChunks; ++g) {
@@ -422,7 +448,7 @@ struct RegisterEpilogue {
   template <class P, int kFragments, int kRegisters>
   static CATENARY_DEVICE void run(const P& params, u32 staging, const WorkTile& work, i64 m_warp,
                                   i64 n, const float (&d)[kAccumulators][kFragments][kRegisters],
-                                  PrefetchedColumns& prefetched) {
+                                  Prefetched& prefetched) {
     const u32 n0 = static_cast<u32>(work.n0);
     const u32 n_end = column_end(work, n);
     const u32 m_end = static_cast<u32>(work.m_end);
@@ -437,8 +463,13 @@ struct RegisterEpilogue {
       float accumulators[kAccumulators][kSubtileN / 2];
       copy_subtile<kUnrolled>(accumulators, d, subtile);
       const u32 m = static_cast<u32>(m_warp) + subtile / kSubtiles * 64;
+      typename Matrices::Subtile matrices;
+      if constexpr (Matrices::kCount > 0) {
+        Matrices::read(staging + 2 * kSubtileBytes, subtile, matrices);
+        request_subtile<kFragments>(params, staging, coord, work, m_warp, n, subtile + 2);
+      }
       Results result;
-      compute(params, coord, accumulators, columns, m, m_end, result);
+      compute(params, coord, accumulators, columns, matrices, m, m_end, result);
       store_outputs<0>(params, staging, buffer, coord, result, m, m_end,
                        n0 + subtile % kSubtiles * kSubtileN, n_end);
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Transposes wgmma accumulators through shared memory: a warp writes a subtile of 16 rows and 64
+// Shared memory of the epilogues. Subtiles of 16-bit elements: subtile_chunk. The staged epilogue
+// transposes wgmma accumulators through shared memory: a warp writes a subtile of 16 rows and 64
 // columns of f32 into its staging buffer and reads it back as vectors of adjacent columns.
 //
 //   staging   16 rows of 16 chunks of 16 bytes; chunk c of row r is at c ^ (c / 8) ^ s(r), with
@@ -15,6 +16,17 @@
 #include "ptx/shared.cuh"
 
 namespace catenary {
+
+// The address of a 16-byte chunk in a subtile of 16-bit elements, rows of 64 or 128 bytes: chunk c
+// of row r is at c ^ (r % 8), or at c ^ (r / 2 % 4) where two rows share 128 bytes. These are the
+// swizzles of tensor maps. Neither the eight rows that stmatrix and ldmatrix access at once nor the
+// 128 bytes of a quarter warp hit a bank twice.
+template <u32 kChunks>
+CATENARY_DEVICE u32 subtile_chunk(u32 subtile, u32 row, u32 chunk) {
+  static_assert(kChunks == 4 || kChunks == 8, "rows of 64 or 128 bytes");
+  const u32 swizzle = kChunks == 8 ? row % 8 : row / 2 % 4;
+  return subtile + (row * kChunks + (chunk ^ swizzle)) * 16;
+}
 
 CATENARY_DEVICE u32 staged_chunk(u32 staging, u32 row, u32 chunk) {
   const u32 swizzled = chunk ^ (chunk >> 3) ^ ((row & 3) << 1) ^ (row & 1);

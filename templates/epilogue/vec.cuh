@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Vec<V>: V adjacent f32 values of one row; Coord: its position in the iteration space; loads and
-// stores with conversion. Elements past the row's end (index >= valid) are neither read nor
-// written.
+// Vec<V>: V adjacent f32 values of one row; Coord: its position in the iteration space; conversions
+// and stores. Elements past the row's end (index >= valid) are neither read nor written. Loads:
+// epilogue/operand.cuh.
 #pragma once
 
 #include "ptx/convert.cuh"
@@ -40,16 +40,6 @@ CATENARY_DEVICE i64 element_offset(const Coord& at) {
   }
 }
 
-// Load instruction of an operand: ld.global, with L1::no_allocate, or ld.global.nc.
-enum class Access : u8 { kPlain, kStreamed, kConstant };
-
-template <Operand kOperand>
-constexpr Access access_of() {
-  if (kOperand.before_wait) return Access::kPlain;
-  if (kOperand.weight) return Access::kConstant;
-  return kOperand.streamed ? Access::kStreamed : Access::kPlain;
-}
-
 template <DType kDType>
 CATENARY_DEVICE float widen_16bit(u16 bits) {
   if constexpr (kDType == DType::kBF16) {
@@ -73,21 +63,6 @@ template <DType kDType>
 CATENARY_DEVICE u16 narrow_8bit(float low, float high) {
   static_assert(is_fp8(kDType), "no conversion of f32 to this dtype");
   return kDType == DType::kE4M3 ? f32_to_e4m3x2(low, high) : f32_to_e5m2x2(low, high);
-}
-
-template <DType kDType, Access kAccess>
-CATENARY_DEVICE float load_element(const u8* p) {
-  constexpr bool kConstant = kAccess == Access::kConstant;
-  if constexpr (kDType == DType::kF32) {
-    return bits_to_f32(kConstant ? ld_global_constant_u32(p) : ld_global_u32(p));
-  } else if constexpr (is_fp8(kDType)) {
-    float low, high;
-    widen_8bit<kDType>(static_cast<u16>(kConstant ? ld_global_constant_u8(p) : ld_global_u8(p)),
-                       low, high);
-    return low;
-  } else {
-    return widen_16bit<kDType>(kConstant ? ld_global_constant_u16(p) : ld_global_u16(p));
-  }
 }
 
 template <DType kDType>
@@ -153,23 +128,6 @@ CATENARY_DEVICE u32 pack_word(const float* in) {
 }
 
 // kWords 32-bit words (at most 16 bytes) at an address aligned to their size.
-template <int kWords, Access kAccess>
-CATENARY_DEVICE void load_words(const u8* p, u32* word) {
-  if constexpr (kWords == 4) {
-    const U32x4 w = kAccess == Access::kConstant   ? ld_global_constant_v4(p)
-                    : kAccess == Access::kStreamed ? ld_global_streamed_v4(p)
-                                                   : ld_global_v4(p);
-    word[0] = w.x, word[1] = w.y, word[2] = w.z, word[3] = w.w;
-  } else if constexpr (kWords == 2) {
-    const U32x2 w = kAccess == Access::kConstant   ? ld_global_constant_v2(p)
-                    : kAccess == Access::kStreamed ? ld_global_streamed_v2(p)
-                                                   : ld_global_v2(p);
-    word[0] = w.x, word[1] = w.y;
-  } else {
-    word[0] = kAccess == Access::kConstant ? ld_global_constant_u32(p) : ld_global_u32(p);
-  }
-}
-
 template <int kWords, bool kStreamed>
 CATENARY_DEVICE void store_words(u8* p, const u32* word) {
   if constexpr (kWords == 4) {
@@ -196,21 +154,6 @@ constexpr int access_elements() {
 }
 
 template <Operand kOperand, int V>
-CATENARY_DEVICE void load_full(const u8* p, Vec<V>& out) {
-  constexpr int kElements = access_elements<kOperand, V>();
-  constexpr int kBytes = dtype_bytes(kOperand.dtype);
-  constexpr int kWords = kElements * kBytes >= 4 ? kElements * kBytes / 4 : 1;
-#pragma unroll
-  for (int i = 0; i < V; i += kElements) {
-    u32 word[kWords];
-    load_words<kWords, access_of<kOperand>()>(p + i * kBytes, word);
-#pragma unroll
-    for (int j = 0; j < kWords; ++j)
-      unpack_word<kOperand.dtype>(word[j], out.v + i + 4 / kBytes * j);
-  }
-}
-
-template <Operand kOperand, int V>
 CATENARY_DEVICE void store_full(u8* p, const Vec<V>& in) {
   constexpr int kElements = access_elements<kOperand, V>();
   constexpr int kBytes = dtype_bytes(kOperand.dtype);
@@ -231,42 +174,7 @@ constexpr bool is_vector_access() {
          access_elements<kOperand, V>() * dtype_bytes(kOperand.dtype) >= 4;
 }
 
-// V elements of the operand at `at`; elements past `valid` are 0. kGuarded: valid may be less than
-// V.
-template <Operand kOperand, int V, bool kGuarded, class P>
-CATENARY_DEVICE Vec<V> load_vec(const P& params, const Coord& at) {
-  constexpr i64 kStep = kOperand.stride.at[kMaxDims - 1];
-  constexpr int kBytes = dtype_bytes(kOperand.dtype);
-  const u8* p =
-      static_cast<const u8*>(params.ptr[kOperand.slot]) + element_offset<kOperand>(at) * kBytes;
-  Vec<V> out;
-  if constexpr (kOperand.by_group) {
-    if (at.group == kNoGroup) {
-#pragma unroll
-      for (int i = 0; i < V; ++i) out.v[i] = 0.0f;
-      return out;
-    }
-  }
-  if constexpr (kStep == 0) {
-    const float same = load_element<kOperand.dtype, access_of<kOperand>()>(p);
-#pragma unroll
-    for (int i = 0; i < V; ++i) out.v[i] = same;
-  } else if constexpr (is_vector_access<kOperand, V>() && !kGuarded) {
-    load_full<kOperand, V>(p, out);
-  } else if (is_vector_access<kOperand, V>() && at.valid == V) {
-    load_full<kOperand, V>(p, out);
-  } else {
-#pragma unroll
-    for (int i = 0; i < V; ++i) {
-      const bool inside = !kGuarded || i < at.valid;
-      out.v[i] = inside
-                     ? load_element<kOperand.dtype, access_of<kOperand>()>(p + i * kStep * kBytes)
-                     : 0.0f;
-    }
-  }
-  return out;
-}
-
+// kGuarded: `valid` may be less than V.
 template <Operand kOperand, int V, bool kGuarded, class P>
 CATENARY_DEVICE void store_vec(const P& params, const Coord& at, const Vec<V>& in) {
   constexpr i64 kStep = kOperand.stride.at[kMaxDims - 1];
@@ -282,44 +190,6 @@ CATENARY_DEVICE void store_vec(const P& params, const Coord& at, const Vec<V>& i
       if (!kGuarded || i < at.valid) store_element<kOperand.dtype>(p + i * kStep * kBytes, in.v[i]);
     }
   }
-}
-
-// Two adjacent elements of a row, loaded ahead of their use: kept as one register where one access
-// takes both 16-bit elements.
-template <Operand kOperand>
-struct Pair {
-  static constexpr bool kPacked =
-      dtype_bytes(kOperand.dtype) == 2 && is_vector_access<kOperand, 2>();
-  u32 word[kPacked ? 1 : 2];
-
-  CATENARY_DEVICE Vec<2> values() const {
-    Vec<2> out;
-    if constexpr (kPacked) {
-      unpack<kOperand.dtype>(word[0], out.v[0], out.v[1]);
-    } else {
-      out.v[0] = bits_to_f32(word[0]), out.v[1] = bits_to_f32(word[1]);
-    }
-    return out;
-  }
-};
-
-// Both elements must be inside.
-template <Operand kOperand, class P>
-CATENARY_DEVICE Pair<kOperand> load_pair(const P& params, const Coord& at) {
-  Pair<kOperand> out;
-  if constexpr (Pair<kOperand>::kPacked) {
-    if constexpr (kOperand.by_group) {
-      out.word[0] = 0;
-      if (at.group == kNoGroup) return out;
-    }
-    const u8* p =
-        static_cast<const u8*>(params.ptr[kOperand.slot]) + element_offset<kOperand>(at) * 2;
-    load_words<1, access_of<kOperand>()>(p, out.word);
-  } else {
-    const Vec<2> in = load_vec<kOperand, 2, false>(params, at);
-    out.word[0] = f32_to_bits(in.v[0]), out.word[1] = f32_to_bits(in.v[1]);
-  }
-  return out;
 }
 
 // The value of an extent at launch.

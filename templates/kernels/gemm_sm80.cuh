@@ -26,6 +26,7 @@
 #pragma once
 
 #include "epilogue/column_sums.cuh"
+#include "epilogue/operand.cuh"
 #include "epilogue/ops.cuh"
 #include "kernels/gemm_sm80_mainloop.cuh"
 #include "ptx/convert.cuh"

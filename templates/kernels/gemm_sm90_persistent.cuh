@@ -42,8 +42,12 @@ CATENARY_DEVICE void run_mma_warpgroup(const P& params, const CtaRange& ctas, u3
       const u32 k_tiles = static_cast<u32>(range.end - range.begin);
       if ((tile_number++ & 1) != warpgroup) return state.advance(k_tiles);
     }
-    typename TileEpilogue::PrefetchedColumns prefetched;
-    if constexpr (TileEpilogue::kPrefetchTile) TileEpilogue::prefetch(params, work, n, prefetched);
+    typename TileEpilogue::Prefetched prefetched;
+    const auto prefetch = [&] {
+      TileEpilogue::prefetch(params, work, work.m0 + row, n, prefetched);
+    };
+    TileEpilogue::template request<T::kFragments>(params, staging, work, work.m0 + row, n);
+    if constexpr (TileEpilogue::kPrefetchTile) prefetch();
     if constexpr (T::kPingPong) {
       mbarrier_wait(order_barrier<kConfig>(smem, warpgroup), order_phase);
       order_phase ^= 1;
@@ -51,8 +55,7 @@ CATENARY_DEVICE void run_mma_warpgroup(const P& params, const CtaRange& ctas, u3
     typename T::Accumulators d;
     const TileScales<kConfig> scales(params, work, work.m0 + row);
     mainloop<kConfig>(d, smem, warpgroup, range, state, scales, [&] {
-      if constexpr (!TileEpilogue::kPrefetchTile)
-        TileEpilogue::prefetch(params, work, n, prefetched);
+      if constexpr (!TileEpilogue::kPrefetchTile) prefetch();
     });
     TileEpilogue::run(params, staging, work, work.m0 + row, n, d, prefetched);
   });

@@ -58,6 +58,7 @@ constexpr EpilogueConfig epilogue_config(const GemmSm90Config& c) {
   e.num_accumulators = c.num_accumulators();
   e.block_n = c.tile.block_n;
   e.subtile_n = c.subtile_n();
+  e.matrices = c.epilogue.matrices;
   e.vec = c.epilogue.vec;
   e.column_sums = c.epilogue.column_sums;
   e.m_grouped = c.ragged.kind == Ragged::kMGrouped;

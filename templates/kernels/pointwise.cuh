@@ -10,6 +10,7 @@
 //   timeline: PDL trigger | load weights | dependency wait | load operands | compute, store
 #pragma once
 
+#include "epilogue/operand.cuh"
 #include "epilogue/ops.cuh"
 #include "ptx/sync.cuh"
 

@@ -15,6 +15,7 @@
 //     ascending order and runs the epilogue
 #pragma once
 
+#include "epilogue/operand.cuh"
 #include "epilogue/ops.cuh"
 #include "ptx/math.cuh"
 #include "ptx/shared.cuh"

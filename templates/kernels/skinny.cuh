@@ -27,6 +27,7 @@
 // in whole 128-byte lines (RESULTS skinny-31).
 #pragma once
 
+#include "epilogue/operand.cuh"
 #include "epilogue/ops.cuh"
 #include "kernels/skinny_cluster.cuh"
 #include "kernels/skinny_load.cuh"

@@ -30,6 +30,7 @@
 // added: total = fma(scale, open, total). No weight is rounded.
 #pragma once
 
+#include "epilogue/operand.cuh"
 #include "epilogue/ops.cuh"
 #include "kernels/skinny_cluster.cuh"
 #include "kernels/skinny_dequant_operands.cuh"

@@ -35,7 +35,8 @@ struct GemmSm90Epilogue {
   // are staged in shared memory, `vec` columns at a time.
   bool in_registers = false;
   i32 vec = 8;
-  i32 column_sums = 0;  // stores that are sums of kSummedRows rows; not in registers
+  i32 column_sums = 0;  // stores that are sums of kSummedRows rows
+  i32 matrices = 0;     // in registers: operands that vary along both M and N
   constexpr bool operator==(const GemmSm90Epilogue&) const = default;
 };
 
@@ -205,18 +206,20 @@ struct GemmSm90Config {
     return redirects_b() ? box_rows(rows, space.n) : rows;
   }
 
-  // Columns of an epilogue subtile (16 rows). Half as many where registers are scarce or block_n is
-  // not a multiple of 64.
+  // Columns of an epilogue subtile (16 rows). Half as many where registers are scarce, operands
+  // take further ones, or block_n is not a multiple of 64.
   constexpr i32 subtile_n() const {
     const i32 most = uses_cp_async() ? 96 : 128;  // registers that leave room for 64 columns
-    const bool scarce = accumulator_registers() > most || schedule.consumers == 3;
+    const bool scarce =
+        accumulator_registers() > most || schedule.consumers == 3 || epilogue.matrices > 0;
     const bool halves = epilogue.in_registers && (scarce || tile.block_n % 64 == 32);
     return num_accumulators() > 1 || halves ? 32 : 64;
   }
   // Staging of one consumer warp: two subtiles of 16-bit results (one may still be read by a TMA
-  // store), or one subtile of f32 accumulators.
+  // store) and two of each matrix operand, or one subtile of f32 accumulators.
   constexpr i32 staging_bytes() const {
-    return epilogue.in_registers ? 2 * 16 * subtile_n() * 2 : 16 * 64 * 4;
+    const i32 subtiles = 2 * (1 + epilogue.matrices);
+    return epilogue.in_registers ? subtiles * 16 * subtile_n() * 2 : 16 * 64 * 4;
   }
 
   // Shared memory: the pipeline stages (the A tile, then the B tiles), the staging of the consumer

@@ -156,8 +156,10 @@ void check_peer(const Case& spec, const Peer& peer) {
     for (ValueId id : pointwise.parameters()) {
       arguments.push_back(&hosts.at(pointwise.value(id).name));
     }
-    hosts[pointwise.value(pointwise.chain().outputs[0].value).name] =
-        std::move(evaluated(pointwise, arguments)[0]);
+    std::vector<Host> results = evaluated(pointwise, arguments);
+    for (size_t i = 0; i < results.size(); ++i) {
+      hosts[pointwise.value(pointwise.chain().outputs[i].value).name] = std::move(results[i]);
+    }
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
     CHECK_MESSAGE(distance(hosts.at(outputs[i]), want[i]) < kCoarseLimit, outputs[i]);
@@ -179,6 +181,12 @@ TEST_CASE("the peers of small batches compute what the chains compute") {
 TEST_CASE("the peers of several contractions over one activation compute all outputs") {
   check_peer(qkv_case(3, {24, 16, 8}), qkv_case(3, {24, 16, 8}).peer);
   check_peer(wgrads_case(24, 16, 8), wgrads_case(24, 16, 8).peer);
+}
+
+TEST_CASE("the peers of products whose epilogue reads tensors compute what the chains compute") {
+  for (const i64 groups : {1, 3}) {
+    for (const Case& spec : tensor_epilogue_cases(5, groups, 16, 24)) check_peer(spec, spec.peer);
+  }
 }
 
 TEST_CASE("the peers of grouped layers and their gradients compute what the chains compute") {

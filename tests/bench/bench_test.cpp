@@ -155,7 +155,8 @@ void check_peer(const Case& spec, const Peer& peer) {
       CHECK(types.at(name).dtype == type.dtype);
     }
     for (ValueId id : chain.parameters()) reads(chain.value(id).name);
-    written.insert(chain.value(chain.chain().outputs[0].value).name);
+    for (const Output& output : chain.chain().outputs)
+      written.insert(chain.value(output.value).name);
   }
   CHECK(flops == doctest::Approx(spec.flops));
   // Weights of its own: another arrangement of the outputs.

@@ -105,7 +105,7 @@ std::string reject(const Target& target, const GemmSm90Config& c) {
       return fmt::format("has three mma warpgroups with {} accumulators",
                          c.accumulator_registers());
     }
-    if (!c.epilogue.in_registers || c.uses_cp_async()) {
+    if (!c.epilogue.in_registers || c.epilogue.matrices > 0 || c.uses_cp_async()) {
       return "has three mma warpgroups, which have no registers for this epilogue or these loads";
     }
   }
@@ -327,6 +327,7 @@ GemmSm90Config with_shape(const GemmSm90Config& base, const GemmSm90Shape& shape
   // More threads add the sums where each takes fewer columns.
   if (schedule.cluster_k != 0) {
     c.epilogue.in_registers = false;
+    c.epilogue.matrices = 0;
     c.epilogue.vec = 4;
   }
   fit_stages(c, target);
@@ -369,6 +370,11 @@ std::vector<Candidate> gemm_sm90_candidates(const GemmSm90Config& base,
     if (!request.tile.empty() && tile_name(config) != request.tile) return;
     if (!wanted_split(problem, target, config, split, request)) return;
     config.schedule.split_k = split;
+    // A split kernel stores its sums only: the reduction reads the epilogue's operands.
+    if (split > 1 && config.epilogue.matrices > 0) {
+      config.epilogue.matrices = 0;
+      fit_stages(config, target);
+    }
     candidates.push_back(gemm_sm90_candidate(config, problem, target));
   };
   GemmSm90Config few = base;

@@ -46,6 +46,7 @@ Fields fields_of(const GemmSm90Epilogue& e) {
   Fields fields;
   fields.add_unless_default("in_registers", e.in_registers, false).add("vec", e.vec);
   fields.add_unless_default("column_sums", e.column_sums, 0);
+  fields.add_unless_default("matrices", e.matrices, 0);
   return fields;
 }
 

@@ -104,18 +104,30 @@ bool is_overwritten(const ContractionProblem& p, int slot) {
   });
 }
 
-// Can the epilogue run on accumulators in registers? No operand may vary along both M and N (its
-// 16-byte vectors would be read in quarters), and outputs must be rows of 16-byte vectors, of 8
-// columns of fp8, or of f32 pairs. An operand that is overwritten must be loaded by the thread that
-// stores it. Rows are summed where a lane has whole vectors of them.
+// Operands that vary along both M and N.
+int num_matrices(const ContractionProblem& p) {
+  return static_cast<int>(llvm::count_if(p.program, [](const ProgramLine& line) {
+    return line.kind == ProgramLine::Kind::kLoad && line.operand.stride.at[kMaxDims - 2] != 0 &&
+           line.operand.stride.at[kMaxDims - 1] != 0;
+  }));
+}
+
+// Can the epilogue run on accumulators in registers? Operands that vary along both M and N must be
+// rows of 16-byte vectors of 16-bit elements, outputs such rows, or rows of 8 columns of fp8, or of
+// f32 pairs. An operand that is overwritten must be loaded by the thread that stores it.
 bool fits_registers(const ContractionProblem& p) {
   constexpr int kM = kMaxDims - 2;
   constexpr int kN = kMaxDims - 1;
-  if (p.space.n.scale != 0 || p.space.n.size % 8 != 0 || p.num_column_sums() > 0) return false;
+  constexpr int kMostMatrices = 4;  // more leave too little shared memory for the pipeline
+  if (p.space.n.scale != 0 || p.space.n.size % 8 != 0 || num_matrices(p) > kMostMatrices)
+    return false;
   return llvm::all_of(p.program, [&](const ProgramLine& line) {
     const Operand& o = line.operand;
-    if (line.kind == ProgramLine::Kind::kLoad)
-      return (o.stride.at[kM] == 0 || o.stride.at[kN] == 0) && !is_overwritten(p, o.slot);
+    if (line.kind == ProgramLine::Kind::kLoad) {
+      const bool vectors = o.stride.at[kN] == 1 && o.vec >= 8 && dtype_bytes(o.dtype) == 2;
+      return (o.stride.at[kM] == 0 || o.stride.at[kN] == 0 || (vectors && !o.by_group)) &&
+             !is_overwritten(p, o.slot);
+    }
     if (line.kind != ProgramLine::Kind::kStore) return true;
     return o.stride.at[kN] == 1 && o.vec >= (o.dtype == DType::kF32 ? 2 : 8);
   });
@@ -216,6 +228,7 @@ std::optional<Sm90Layout> sm90_layout(const ContractionProblem& p) {
   if (p.is_block_scaled()) set_block_scales(p, config);
   config.epilogue.in_registers = fits_registers(p);
   config.epilogue.column_sums = p.num_column_sums();
+  if (config.epilogue.in_registers) config.epilogue.matrices = num_matrices(p);
   return layout;
 }
 
