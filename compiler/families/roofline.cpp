@@ -65,7 +65,8 @@ double stream_us(const Counts& c, const Rates& rates, double dram) {
 Prediction predict(const Counts& c, const Target& target, i64 bytes, double flops,
                    double floor_tflops, double epilogue_flops) {
   const Rates rates = rates_of(target);
-  const double epilogue = c.streams ? 0 : c.accumulators / rates.epilogue;
+  const double epilogue =
+      c.streams ? 0 : c.accumulators / rates.epilogue + c.epilogue_waits * rates.latency_us;
   const double rounds = c.streams && c.early_weights ? std::max(c.units_per_sm / c.resident, 1.0)
                                                      : std::ceil(c.units_per_sm / c.resident);
   Prediction p;

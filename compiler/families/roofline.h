@@ -36,6 +36,7 @@ struct Counts {
   double l2_bytes = 0;         // of a k-tile
   double register_bytes = 0;   // activations that a unit loads to registers
   double accumulators = 0;     // of a unit's tile
+  double epilogue_waits = 0;   // latencies that a unit's epilogue waits for its operands
   bool mma_sync = false;       // mma.sync, not wgmma
   bool streams = false;        // the weights are read once and no MMA limits
   double stream_clocks = 0;    // of a stream's unit: clocks in which an SM issues its instructions

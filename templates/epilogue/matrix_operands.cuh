@@ -29,9 +29,9 @@ struct MatrixOperands {
   static constexpr u32 kRowsPerPass = 32 / kChunks;
   static constexpr u32 kBytes = 16 * kConfig.subtile_n * 2;  // of one operand's subtile
 
-  // The operands of one subtile, a pair of columns in each word.
-  struct Subtile {
-    u32 word[kCount > 0 ? kCount : 1][kChunks][2];  // [8 columns][row g, row g + 8]
+  // The operands of 16 columns, a pair of columns in each word.
+  struct Chunks {
+    u32 word[kCount > 0 ? kCount : 1][2][2];  // [8 columns][row g, row g + 8]
 
     CATENARY_DEVICE typename Epilogue::Matrices pair(u32 chunk, u32 half) const {
       if constexpr (kCount == 0) {
@@ -65,24 +65,26 @@ struct MatrixOperands {
     cp_async_commit();
   }
 
-  // Waits for the copies of a subtile, one group after which was started, and reads it. All lanes
-  // have read their words when it returns, so the buffer is free.
-  static CATENARY_DEVICE void read(u32 buffers, u32 subtile, Subtile& out) {
+  // Waits for the copies of a subtile, after which one more group was started.
+  static CATENARY_DEVICE void wait() {
+    if constexpr (kCount > 0) {
+      cp_async_wait<1>();
+      warp_barrier();  // the other lanes' copies
+    }
+  }
+
+  // Reads chunks g and g + 1 of a subtile. A barrier of the warp must follow before its buffer
+  // takes the copies of another one.
+  static CATENARY_DEVICE void read(u32 buffers, u32 subtile, u32 g, Chunks& out) {
     const u32 lane = threadIdx.x % 32;
-    cp_async_wait<1>();
-    warp_barrier();  // the other lanes' copies
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
-#pragma unroll
-      for (u32 g = 0; g < kChunks; g += 2) {
-        // Lane l addresses row l % 8 of matrix l / 8: rows 0-7 and 8-15 of chunk g, then of g + 1.
-        const u32 from = buffer(buffers, subtile) + i * kBytes;
-        const U32x4 w = ldmatrix_x4(subtile_chunk<kChunks>(from, lane % 16, g + lane / 16));
-        out.word[i][g][0] = w.x, out.word[i][g][1] = w.y;
-        out.word[i][g + 1][0] = w.z, out.word[i][g + 1][1] = w.w;
-      }
+      // Lane l addresses row l % 8 of matrix l / 8: rows 0-7 and 8-15 of chunk g, then of g + 1.
+      const u32 from = buffer(buffers, subtile) + i * kBytes;
+      const U32x4 w = ldmatrix_x4(subtile_chunk<kChunks>(from, lane % 16, g + lane / 16));
+      out.word[i][0][0] = w.x, out.word[i][0][1] = w.y;
+      out.word[i][1][0] = w.z, out.word[i][1][1] = w.w;
     }
-    warp_barrier();
   }
 
  private:

@@ -309,30 +309,33 @@ struct RegisterEpilogue {
     }
   }
 
-  // Computes the results of one subtile from row m on.
+  // Computes the results of subtile number `subtile`, whose rows begin at m. `matrices`: the
+  // buffers of its matrix operands.
   template <class P>
   static CATENARY_DEVICE void compute(const P& params, const Coord& coord,
                                       const float (&d)[kAccumulators][kSubtileN / 2],
-                                      const SubtileColumns& columns,
-                                      const typename Matrices::Subtile& matrices, u32 m, u32 m_end,
-                                      Results& result) {
+                                      const SubtileColumns& columns, u32 matrices, u32 subtile,
+                                      u32 m, u32 m_end, Results& result) {
     typename Epilogue::Rows rows[2];
     load_rows(params, coord, m, m_end, rows);
 #pragma unroll
-    for (u32 g = 0; g < kChunks; ++g) {
+    for (u32 g = 0; g < kChunks; g += 2) {
+      typename Matrices::Chunks chunks;
+      Matrices::read(matrices, subtile, g, chunks);
 #pragma unroll
-      for (u32 half = 0; half < 2; ++half) {
-        const u32 r = 4 * g + 2 * half;
+      for (u32 i = 0; i < 4; ++i) {
+        const u32 chunk = g + i / 2, half = i % 2;
+        const u32 r = 4 * chunk + 2 * half;
         Vec<2> out[kOutputs];
         const Vec<2> first = {d[0][r], d[0][r + 1]};
-        const auto pair = matrices.pair(g, half);
+        const auto pair = chunks.pair(i / 2, half);
         if constexpr (kAccumulators == 1) {
-          Epilogue::values(params, columns[g], rows[half], pair, first, out);
+          Epilogue::values(params, columns[chunk], rows[half], pair, first, out);
         } else {
-          Epilogue::values(params, columns[g], rows[half], pair, first, {d[1][r], d[1][r + 1]},
+          Epilogue::values(params, columns[chunk], rows[half], pair, first, {d[1][r], d[1][r + 1]},
                            out);
         }
-        keep_results<0>(out, g, half, result);
+        keep_results<0>(out, chunk, half, result);
       }
     }
   }
@@ -463,13 +466,14 @@ struct RegisterEpilogue {
       float accumulators[kAccumulators][kSubtileN / 2];
       copy_subtile<kUnrolled>(accumulators, d, subtile);
       const u32 m = static_cast<u32>(m_warp) + subtile / kSubtiles * 64;
-      typename Matrices::Subtile matrices;
+      const u32 matrices = staging + 2 * kSubtileBytes;
+      Matrices::wait();
+      Results result;
+      compute(params, coord, accumulators, columns, matrices, subtile, m, m_end, result);
       if constexpr (Matrices::kCount > 0) {
-        Matrices::read(staging + 2 * kSubtileBytes, subtile, matrices);
+        warp_barrier();  // all lanes have read the buffer
         request_subtile<kFragments>(params, staging, coord, work, m_warp, n, subtile + 2);
       }
-      Results result;
-      compute(params, coord, accumulators, columns, matrices, m, m_end, result);
       store_outputs<0>(params, staging, buffer, coord, result, m, m_end,
                        n0 + subtile % kSubtiles * kSubtileN, n_end);
     }

@@ -75,3 +75,54 @@ TEST_CASE("every tile compiles without spills") {
   CHECK(jobs.size() > 36);
   check_compiles(**nvrtc, jobs);
 }
+
+TEST_CASE("tiles whose epilogue reads matrices and sums rows compile without spills") {
+  Expected<const Nvrtc*> nvrtc = Nvrtc::get();
+  if (!nvrtc) {
+    MESSAGE("skipped: " << take_report(nvrtc.takeError()).message);
+    return;
+  }
+  const std::string chains[] = {
+      "chain dglu(input x: bf16[8192, 4096], weight w: bf16[4096, 14336],\n"
+      "           input g: bf16[8192, 14336], input u: bf16[8192, 14336]) {\n"
+      "  p = cast(contract \"mk,kn->mn\"(x, w), bf16)\n  a = silu(g)\n  h = mul(a, u)\n"
+      "  du = mul(p, a)\n  s = sigmoid(g)\n  one = constant(1)\n"
+      "  t = mul(s, add(one, mul(g, sub(one, s))))\n  dg = mul(mul(p, u), t)\n"
+      "  return h: bf16, du: bf16, dg: bf16 }",
+      "chain grouped(input x: bf16[2560, 12, 1024], weight w: bf16[12, 1024, 3000],\n"
+      "           input g: bf16[2560, 12, 3000], input u: bf16[2560, 12, 3000]) {\n"
+      "  p = cast(contract \"bgk,gkn->bgn\"(x, w), bf16)\n  a = silu(g)\n  h = mul(a, u)\n"
+      "  du = mul(p, a)\n  s = sigmoid(g)\n  one = constant(1)\n"
+      "  t = mul(s, add(one, mul(g, sub(one, s))))\n  dg = mul(mul(p, u), t)\n"
+      "  return h: bf16, du: bf16, dg: bf16 }",
+      "chain dgelu(input x: bf16[8192, 768], weight w: bf16[768, 3072], weight b: bf16[3072],\n"
+      "            input a: bf16[8192, 3072]) {\n"
+      "  p = cast(contract \"mk,kn->mn\"(x, w), bf16)\n  c = add(a, b)\n  h = gelu_tanh(c)\n"
+      "  s = sigmoid(mul(c, mul(c, c)))\n  da = mul(p, mul(s, add(c, s)))\n"
+      "  db = sum \"mn->n\"(da)\n  return h: bf16, da: bf16, db: f32 }",
+      "chain experts(input x: bf16[8192, 1024], weight w: bf16[8, 1024, 3072],\n"
+      "              input g: bf16[8192, 3072], input u: bf16[8192, 3072], input ends: i32[8]) {\n"
+      "  p = cast(contract \"mk,ekn->mn\"(x, w) ragged m by ends over e, bf16)\n"
+      "  a = silu(g)\n  h = mul(a, u)\n  du = mul(p, a)\n  dg = mul(mul(p, u), sigmoid(g))\n"
+      "  return h: bf16, du: bf16, dg: bf16 }"};
+  std::vector<CompileJob> jobs;
+  for (const std::string& text : chains) {
+    const VerifiedChain chain = verified(text);
+    const Plan open = planned(text);
+    const auto kernel = [](const Plan& plan) -> const KernelPlan& {
+      for (const KernelPlan& k : plan.buckets[0].kernels)
+        if (k.family->name() == "gemm_sm90") return k;
+      FAIL("no gemm_sm90");
+      return plan.buckets[0].kernels[0];
+    };
+    for (const CandidateSummary& tile : kernel(open).candidates) {
+      if (!tile.rejected.empty() || tile.id.family != "gemm_sm90" || tile.id.split_k > 1) continue;
+      PlanOptions options;
+      options.force_tile = tile.id.tile;
+      const Plan plan = planned(text, options);
+      jobs.push_back({emit(chain, plan, kernel(plan)), plan.target.arch, {}});
+      jobs.back().source.banner = tile.id.tile + " of " + chain.chain().name;
+    }
+  }
+  check_compiles(**nvrtc, jobs);
+}

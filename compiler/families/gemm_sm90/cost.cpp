@@ -8,6 +8,7 @@
 
 #include "compiler/families/beside.h"
 #include "compiler/families/gemm_sm90/candidates.h"
+#include "compiler/families/gemm_sm90/layout.h"
 #include "compiler/families/roofline.h"
 
 namespace catenary {
@@ -82,6 +83,14 @@ double promotion_clocks(const GemmSm90Config& c) {
   return std::max(clocks + two_blocks, least);
 }
 
+// A warp's epilogue waits for operands that vary along both M and N, two subtiles of 32 columns at
+// a time. After the loads of the mainloop, such a wait takes two latencies (RESULTS train-3).
+double epilogue_waits(const ContractionProblem& problem, const GemmSm90Config& c) {
+  if (c.schedule.split_k > 1 || c.schedule.cluster_k != 0) return 0;
+  if (sm90_matrix_operands(problem) == 0) return 0;
+  return c.warpgroup_m() / 64.0 * c.tile.block_n / 32;
+}
+
 // TMA requests the sectors of rows that do not start on a sector of 32 bytes more than once
 // (RESULTS sm90-141).
 double pitch_share(const MatrixOperand& operand, const GemmSm90Config& c) {
@@ -123,6 +132,7 @@ Prediction predict_gemm_sm90(const ContractionProblem& problem, const Target& ta
                     c.num_accumulators() * c.tile_b_bytes() * pitch_share(problem.b[0].memory, c) /
                         c.schedule.cluster_m;
   counts.accumulators = c.tile.block_m * c.tile.block_n * c.num_accumulators();
+  counts.epilogue_waits = epilogue_waits(problem, c);
   counts.ping_pong = c.schedule.ping_pong;
   // An N cluster waits for two tiles of W, which come from DRAM (RESULTS model-7).
   counts.cluster_waits = c.schedule.cluster_n > 1 ? 2 : c.schedule.cluster_m > 1 ? 1 : 0;

@@ -104,14 +104,6 @@ bool is_overwritten(const ContractionProblem& p, int slot) {
   });
 }
 
-// Operands that vary along both M and N.
-int num_matrices(const ContractionProblem& p) {
-  return static_cast<int>(llvm::count_if(p.program, [](const ProgramLine& line) {
-    return line.kind == ProgramLine::Kind::kLoad && line.operand.stride.at[kMaxDims - 2] != 0 &&
-           line.operand.stride.at[kMaxDims - 1] != 0;
-  }));
-}
-
 // Can the epilogue run on accumulators in registers? Operands that vary along both M and N must be
 // rows of 16-byte vectors of 16-bit elements, outputs such rows, or rows of 8 columns of fp8, or of
 // f32 pairs. An operand that is overwritten must be loaded by the thread that stores it.
@@ -119,7 +111,7 @@ bool fits_registers(const ContractionProblem& p) {
   constexpr int kM = kMaxDims - 2;
   constexpr int kN = kMaxDims - 1;
   constexpr int kMostMatrices = 4;  // more leave too little shared memory for the pipeline
-  if (p.space.n.scale != 0 || p.space.n.size % 8 != 0 || num_matrices(p) > kMostMatrices)
+  if (p.space.n.scale != 0 || p.space.n.size % 8 != 0 || sm90_matrix_operands(p) > kMostMatrices)
     return false;
   return llvm::all_of(p.program, [&](const ProgramLine& line) {
     const Operand& o = line.operand;
@@ -134,6 +126,13 @@ bool fits_registers(const ContractionProblem& p) {
 }
 
 }  // namespace
+
+int sm90_matrix_operands(const ContractionProblem& p) {
+  return static_cast<int>(llvm::count_if(p.program, [](const ProgramLine& line) {
+    return line.kind == ProgramLine::Kind::kLoad && line.operand.stride.at[kMaxDims - 2] != 0 &&
+           line.operand.stride.at[kMaxDims - 1] != 0;
+  }));
+}
 
 std::string sm90_layout_refusal(const ContractionProblem& p) {
   // PTX ISA 9.7.15.5: 16-bit operands may be K-major or MN-major, others are K-major.
@@ -228,7 +227,7 @@ std::optional<Sm90Layout> sm90_layout(const ContractionProblem& p) {
   if (p.is_block_scaled()) set_block_scales(p, config);
   config.epilogue.in_registers = fits_registers(p);
   config.epilogue.column_sums = p.num_column_sums();
-  if (config.epilogue.in_registers) config.epilogue.matrices = num_matrices(p);
+  if (config.epilogue.in_registers) config.epilogue.matrices = sm90_matrix_operands(p);
   return layout;
 }
 

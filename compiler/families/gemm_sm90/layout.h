@@ -22,6 +22,9 @@ std::string sm90_layout_refusal(const ContractionProblem& problem);
 // maps of one layout; "": they have, or cp.async may load them.
 std::string sm90_map_refusal(const ContractionProblem& problem);
 
+// Operands of the epilogue that vary along both M and N.
+int sm90_matrix_operands(const ContractionProblem& problem);
+
 // Nothing: an extent is too large, or an operand has no contiguous dimension.
 std::optional<Sm90Layout> sm90_layout(const ContractionProblem& problem);
 
