@@ -27,7 +27,9 @@ double sm_us(const Counts& c, const Target& target, const Rates& rates, double e
   const double clocks = std::max(c.smem_clocks, c.issue_clocks);
   const double k_tile = std::max(c.mma_flop / rate, clocks / (target.clock_ghz * 1e3)) +
                         c.cluster_waits * rates.cluster_us;
-  const double unit = std::max(c.k_tiles * k_tile, c.ping_pong ? epilogue : 0.0);
+  const double mainloop = c.k_tiles * k_tile;
+  // Two ping-pong warpgroups alternate: one has its epilogue while the other has its mainloop.
+  const double unit = c.ping_pong ? std::max(mainloop, (mainloop + epilogue) / 2) : mainloop;
   const double resident = c.persistent ? 1 : c.resident;
   const double between = c.ping_pong ? 0 : (c.units_per_sm - 1) * epilogue / resident;
   return c.units_per_sm * unit + between;
@@ -65,8 +67,13 @@ double stream_us(const Counts& c, const Rates& rates, double dram) {
 Prediction predict(const Counts& c, const Target& target, i64 bytes, double flops,
                    double floor_tflops, double epilogue_flops) {
   const Rates rates = rates_of(target);
-  const double epilogue =
-      c.streams ? 0 : c.accumulators / rates.epilogue + c.epilogue_waits * rates.latency_us;
+  const double elementwise = epilogue_flops / (target.f32_tflops * 1e6);
+  const double waits = c.epilogue_waits * rates.latency_us;
+  const double work =
+      c.accumulators / rates.epilogue + elementwise * target.sm_count / std::max(c.units, 1.0);
+  // After the loads of a mainloop, a load takes twice as long (RESULTS train-3).
+  const double epilogue = c.streams ? 0 : work + 2 * waits;
+  const double last_epilogue = c.streams ? elementwise : work + waits;
   const double rounds = c.streams && c.early_weights ? std::max(c.units_per_sm / c.resident, 1.0)
                                                      : std::ceil(c.units_per_sm / c.resident);
   Prediction p;
@@ -78,11 +85,10 @@ Prediction predict(const Counts& c, const Target& target, i64 bytes, double flop
   p.power_us = c.units * c.k_tiles * c.mma_flop / (rates.power * c.math_share);
   p.latency_us = latency_us(c, rates, rounds);
   p.dram_us = static_cast<double>(bytes) / rates.dram;
-  p.tail_us = (c.early_weights ? 0 : rates.latency_us) + epilogue + restart_us(c, rates, rounds) +
-              stream_us(c, rates, p.dram_us) +
+  p.tail_us = (c.early_weights ? 0 : rates.latency_us) + last_epilogue +
+              restart_us(c, rates, rounds) + stream_us(c, rates, p.dram_us) +
               std::max(c.units / target.sm_count, 1.0) * c.register_bytes / rates.register_fill +
-              c.units_per_sm * c.exchange_bytes / rates.dsmem +
-              epilogue_flops / (target.f32_tflops * 1e6);
+              c.units_per_sm * c.exchange_bytes / rates.dsmem;
   if (c.partial_bytes > 0) p.reduction_us = rates.reduction_us + c.partial_bytes / rates.dram;
   p.waves = c.units / (c.resident * target.sm_count);
   p.floor_us =

@@ -111,8 +111,9 @@ struct op_gelu_tanh {
 struct op_quick_gelu {
   static CATENARY_DEVICE float apply(float x) { return gate(x, mul_rn(-1.702f * kLog2E, x)); }
 };
+// The exponent is that of op_sigmoid: where a gradient needs both, they share their instructions.
 struct op_silu {
-  static CATENARY_DEVICE float apply(float x) { return gate(x, mul_rn(-kLog2E, x)); }
+  static CATENARY_DEVICE float apply(float x) { return gate(x, mul_rn(x, -kLog2E)); }
 };
 struct op_sigmoid {
   static CATENARY_DEVICE float apply(float x) { return sigmoid_f32(x); }

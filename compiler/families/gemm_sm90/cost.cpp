@@ -84,11 +84,11 @@ double promotion_clocks(const GemmSm90Config& c) {
 }
 
 // A warp's epilogue waits for operands that vary along both M and N, two subtiles of 32 columns at
-// a time. After the loads of the mainloop, such a wait takes two latencies (RESULTS train-3).
+// a time.
 double epilogue_waits(const ContractionProblem& problem, const GemmSm90Config& c) {
   if (c.schedule.split_k > 1 || c.schedule.cluster_k != 0) return 0;
   if (sm90_matrix_operands(problem) == 0) return 0;
-  return c.warpgroup_m() / 64.0 * c.tile.block_n / 32;
+  return c.warpgroup_m() / 64.0 * c.tile.block_n / 64;
 }
 
 // TMA requests the sectors of rows that do not start on a sector of 32 bytes more than once
