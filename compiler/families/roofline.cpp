@@ -11,6 +11,10 @@ namespace {
 // Latencies of a CTA that starts after another has ended: launch, first load, drain.
 constexpr double kStartLatencies = 3;
 
+// Of CTAs in clusters, which wait for each other before the first load and after the last store
+// (RESULTS model-11).
+constexpr double kClusterLatencies = 0.5;
+
 // The exponents are those of RESULTS model-1 (3) and model-5 (6).
 double norm(double exponent, std::initializer_list<double> times) {
   const double most = std::max(times);
@@ -85,7 +89,8 @@ Prediction predict(const Counts& c, const Target& target, i64 bytes, double flop
   p.power_us = c.units * c.k_tiles * c.mma_flop / (rates.power * c.math_share);
   p.latency_us = latency_us(c, rates, rounds);
   p.dram_us = static_cast<double>(bytes) / rates.dram;
-  p.tail_us = (c.early_weights ? 0 : rates.latency_us) + last_epilogue +
+  const double cluster = c.cluster_waits > 0 ? kClusterLatencies * rates.latency_us : 0;
+  p.tail_us = (c.early_weights ? 0 : rates.latency_us) + cluster + last_epilogue +
               restart_us(c, rates, rounds) + stream_us(c, rates, p.dram_us) +
               std::max(c.units / target.sm_count, 1.0) * c.register_bytes / rates.register_fill +
               c.units_per_sm * c.exchange_bytes / rates.dsmem;

@@ -124,8 +124,13 @@ void choose_shape(const Reduction& r, const Program& prologue, const Program& pr
   // One number of slices for every number of outputs: a slice adds the same terms.
   constexpr i32 kInvariantLanes = 8;
   if (r.context.options.batch_invariant) config.lanes = kInvariantLanes;
+  // A CTA ends with a sum over its slices. Where CTAs fill the SMs anyway, small ones overlap that
+  // with the terms of others (RESULTS reduce-2).
+  constexpr i64 kManyCtas = 8;
+  const bool many = vectors / config.lanes >= kManyCtas * r.context.target.sm_count;
+  const i64 threads = many && !r.context.options.batch_invariant ? 256 : 512;
   config.slices = static_cast<i32>(
-      std::min<i64>(512 / config.lanes, power_of_two_at_least(std::max<i64>(terms / 4, 1))));
+      std::min<i64>(threads / config.lanes, power_of_two_at_least(std::max<i64>(terms / 4, 1))));
 }
 
 // The number of CTAs that keeps the chip as busy as `ctas` do: where SMs have unequal numbers of
@@ -187,9 +192,12 @@ KernelPlan make_kernel(const Reduction& r, const ReduceConfig& config, Program p
   const i64 work = terms * r.outputs;
   const double ctas = static_cast<double>(kernel.grid.ctas(r.context.symbol_hi));
   const double busy = busy_ctas(r.context.target, ctas);
+  // Small CTAs share an SM.
+  const double at_once =
+      std::clamp(ctas / r.context.target.sm_count, 1.0, std::max(512.0 / kernel.threads, 1.0));
   kernel.predicted = predict_elementwise(
       r.context.target, bytes, program_flops(kernel.prologue, work) + static_cast<double>(work),
-      busy * kernel.threads);
+      busy * at_once * kernel.threads);
   if (busy > 0) kernel.predicted.waves *= ctas / busy;
   return kernel;
 }
