@@ -101,9 +101,8 @@ struct StagedEpilogue {
         }
         if constexpr (kPrefetchTile) prefetched = next;
       }
-      const i64 m_subtile = m_warp + subtile / kSubtiles * 64;
       sums.template finish<Epilogue, kLanesPerRow>(params, vector_of(work, m_warp, n, subtile, 0),
-                                                   m_subtile, work.m_end);
+                                                   m_warp + subtile / kSubtiles * 64, work.m_end);
     }
   }
 

@@ -45,11 +45,14 @@ struct Epilogue {
   };
   static CATENARY_DEVICE void load_rows(const P& p, const Coord& at, Rows& in) {
   }
+  struct Matrices {
+  };
+  static constexpr int kMatrixCount = 0;
   static constexpr int kOutputCount = 1;
   static constexpr bool kShort = false;
   static constexpr Operand kOutputs[] = {
       Operand{.slot = 4, .dtype = DType::kBF16, .vec = 8, .streamed = true, .map = 2, .stride = dims(4096, 1)}};
-  static CATENARY_DEVICE void values(const P& p, const Columns& columns, const Rows& rows, const Vec<2>& sum0, Vec<2>* out) {
+  static CATENARY_DEVICE void values(const P& p, const Columns& columns, const Rows& rows, const Matrices& matrices, const Vec<2>& sum0, Vec<2>* out) {
     const Vec<2>& v_h = sum0;  // %h = contract(%t4, %t5)
     const Vec<2> v_y = map<2, op_silu>(v_h);  // %y = silu(%h)
     out[0] = v_y;  // %y

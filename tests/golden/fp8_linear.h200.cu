@@ -38,24 +38,28 @@ using P = Params<5, 1, 2>;
 struct Epilogue {
   struct Columns {
     static constexpr Operand o_sw = Operand{.slot = 3, .dtype = DType::kF32, .vec = 4, .weight = true, .stride = dims(1)};
-    Pair<o_sw> v_sw;
+    Loaded<o_sw, 2> v_sw;
   };
   static CATENARY_DEVICE void load_columns(const P& p, const Coord& at, Columns& in) {
-    in.v_sw = load_pair<Columns::o_sw>(p, at);  // %sw = weight
+    in.v_sw = load_operand<Columns::o_sw, 2, false>(p, at);  // %sw = weight
   }
   struct Rows {
-    Vec<2> v_sx;
+    static constexpr Operand o_sx = Operand{.slot = 2, .dtype = DType::kF32, .stride = dims(1, 0)};
+    Loaded<o_sx, 2> v_sx;
   };
   static CATENARY_DEVICE void load_rows(const P& p, const Coord& at, Rows& in) {
-    in.v_sx = load_vec<Operand{.slot = 2, .dtype = DType::kF32, .stride = dims(1, 0)}, 2, false>(p, at);  // %sx = input
+    in.v_sx = load_operand<Rows::o_sx, 2, false>(p, at);  // %sx = input
   }
+  struct Matrices {
+  };
+  static constexpr int kMatrixCount = 0;
   static constexpr int kOutputCount = 1;
   static constexpr bool kShort = false;
   static constexpr Operand kOutputs[] = {
       Operand{.slot = 4, .dtype = DType::kE4M3, .vec = 16, .streamed = true, .stride = dims(14336, 1)}};
-  static CATENARY_DEVICE void values(const P& p, const Columns& columns, const Rows& rows, const Vec<2>& sum0, Vec<2>* out) {
+  static CATENARY_DEVICE void values(const P& p, const Columns& columns, const Rows& rows, const Matrices& matrices, const Vec<2>& sum0, Vec<2>* out) {
     const Vec<2>& v_h = sum0;  // %h = contract(%x, %w)
-    const Vec<2> v_t6 = map<2, op_mul>(v_h, rows.v_sx);  // %t6 = mul(%h, %sx)
+    const Vec<2> v_t6 = map<2, op_mul>(v_h, rows.v_sx.values());  // %t6 = mul(%h, %sx)
     const Vec<2> v_t7 = map<2, op_mul>(v_t6, columns.v_sw.values());  // %t7 = mul(%t6, %sw)
     const Vec<2> v_t8 = map<2, op_silu>(v_t7);  // %t8 = silu(%t7)
     const float v_out = p.scalar[0];  // %out = scalar

@@ -51,30 +51,32 @@ __device__ constexpr GemmSm80Config kConfig{
 using P = Params<7, 0>;
 struct Epilogue {
   struct Operands {
-    Vec<8> v_g;
-    Vec<8> v_u;
+    static constexpr Operand o_g = Operand{.slot = 2, .dtype = DType::kBF16, .vec = 8, .streamed = true, .stride = dims(14336, 1)};
+    Loaded<o_g, 8> v_g;
+    static constexpr Operand o_u = Operand{.slot = 3, .dtype = DType::kBF16, .vec = 8, .streamed = true, .stride = dims(14336, 1)};
+    Loaded<o_u, 8> v_u;
   };
   static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
   }
   static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
-    in.v_g = load_vec<Operand{.slot = 2, .dtype = DType::kBF16, .vec = 8, .streamed = true, .stride = dims(14336, 1)}, 8, false>(p, at);  // %g = input
-    in.v_u = load_vec<Operand{.slot = 3, .dtype = DType::kBF16, .vec = 8, .streamed = true, .stride = dims(14336, 1)}, 8, false>(p, at);  // %u = input
+    in.v_g = load_operand<Operands::o_g, 8, false>(p, at);  // %g = input
+    in.v_u = load_operand<Operands::o_u, 8, false>(p, at);  // %u = input
   }
   static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<8>& sum0) {
     const Vec<8>& v_d_h = sum0;  // %d_h = contract(%d_y, %wd)
-    const Vec<8> v_t6 = map<8, op_silu>(in.v_g);  // %t6 = silu(%g)
-    const Vec<8> v_t7 = map<8, op_mul>(v_t6, in.v_u);  // %t7 = mul(%t6, %u)
+    const Vec<8> v_t6 = map<8, op_silu>(in.v_g.values());  // %t6 = silu(%g)
+    const Vec<8> v_t7 = map<8, op_mul>(v_t6, in.v_u.values());  // %t7 = mul(%t6, %u)
     const Vec<8> v_h = round_to<DType::kBF16, 8>(v_t7);  // %h = cast(%t7)
     store_vec<Operand{.slot = 4, .dtype = DType::kBF16, .vec = 8, .streamed = true, .stride = dims(14336, 1)}, 8, false>(p, at, v_h);  // %h
     const Vec<8> v_d_t7 = round_to<DType::kBF16, 8>(v_d_h);  // %d_t7 = cast(%d_h)
     const Vec<8> v_d_u = map<8, op_mul>(v_d_t7, v_t6);  // %d_u = mul(%d_t7, %t6)
     const Vec<8> v_d_u_bf16 = round_to<DType::kBF16, 8>(v_d_u);  // %d_u_bf16 = cast(%d_u)
     store_vec<Operand{.slot = 5, .dtype = DType::kBF16, .vec = 8, .streamed = true, .stride = dims(14336, 1)}, 8, false>(p, at, v_d_u_bf16);  // %d_u_bf16
-    const Vec<8> v_d_t6 = map<8, op_mul>(v_d_t7, in.v_u);  // %d_t6 = mul(%d_t7, %u)
-    const Vec<8> v_t0 = map<8, op_sigmoid>(in.v_g);  // %t0 = sigmoid(%g)
+    const Vec<8> v_d_t6 = map<8, op_mul>(v_d_t7, in.v_u.values());  // %d_t6 = mul(%d_t7, %u)
+    const Vec<8> v_t0 = map<8, op_sigmoid>(in.v_g.values());  // %t0 = sigmoid(%g)
     const float v_t1 = 1.0f;  // %t1 = constant
     const Vec<8> v_t2 = map<8, op_sub>(v_t1, v_t0);  // %t2 = sub(%t1, %t0)
-    const Vec<8> v_t3 = map<8, op_mul>(in.v_g, v_t2);  // %t3 = mul(%g, %t2)
+    const Vec<8> v_t3 = map<8, op_mul>(in.v_g.values(), v_t2);  // %t3 = mul(%g, %t2)
     const Vec<8> v_t4 = map<8, op_add>(v_t1, v_t3);  // %t4 = add(%t1, %t3)
     const Vec<8> v_t5 = map<8, op_mul>(v_t0, v_t4);  // %t5 = mul(%t0, %t4)
     const Vec<8> v_d_g = map<8, op_mul>(v_d_t6, v_t5);  // %d_g = mul(%d_t6, %t5)

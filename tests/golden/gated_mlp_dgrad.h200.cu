@@ -1,4 +1,4 @@
-// catenary | target sm_90a (h200) | kernel ctn_gated_mlp_dgrad_k0_gemm_m128n256k64
+// catenary | target sm_90a (h200) | kernel ctn_gated_mlp_dgrad_k0_gemm_m128n128k64
 // chain:
 //   chain gated_mlp_dgrad(
 //       weight wg: bf16[14336, 4096],
@@ -28,7 +28,7 @@
 //     d_x = add(t8, t9)
 //     return d_x: bf16, h: bf16, d_u_bf16: bf16, d_g_bf16: bf16
 //   }
-// plan: gemm_sm90: tile 128x256x64, 2 cooperative warpgroups, 4 stages, 224 KiB shared
+// plan: gemm_sm90: tile 128x128x64, 2 ping-pong warpgroups, 5 stages, M clusters of 2, 208 KiB shared
 //   'd_h' is a contraction: it reads its operands from memory; 'h' joins it: it needs only tensors that the kernel reads anyway
 //   slot 0: parameter 'd_y'
 //   slot 1: parameter 'wd'
@@ -39,7 +39,10 @@
 //   slot 6: output 'd_g_bf16'
 //   map 0: 'd_y' as 4096 x 8192 bf16 in boxes of 64 x 128
 //   map 1: 'wd' as 14336 x 4096 bf16 in boxes of 64 x 64
-// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_gated_mlp_dgrad_k0_gemm_m128n256k64.cu
+//   map 2: 'h' as 14336 x 8192 bf16 in boxes of 32 x 16
+//   map 3: 'd_u_bf16' as 14336 x 8192 bf16 in boxes of 32 x 16
+//   map 4: 'd_g_bf16' as 14336 x 8192 bf16 in boxes of 32 x 16
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_gated_mlp_dgrad_k0_gemm_m128n128k64.cu
 #include "kernels/gemm_sm90.cuh"
 namespace {
 using namespace catenary;
@@ -47,47 +50,59 @@ __device__ constexpr GemmSm90Config kConfig{
     .space = {.math = MathMode::kBF16, .m = 8192, .n = 14336, .k = 4096},
     .a = {.map = 0},
     .b = {.map = 1, .k_major = false, .weight = true},
-    .tile = {.block_m = 128, .block_n = 256, .stages = 4},
-    .schedule = {.consumers = 2, .split_k = 1, .tile_swizzle = 8},
-    .epilogue = {.vec = 8},
+    .tile = {.block_m = 128, .block_n = 128, .stages = 5},
+    .schedule = {.ping_pong = true, .consumers = 2, .cluster_m = 2, .split_k = 1, .tile_swizzle = 8},
+    .epilogue = {.in_registers = true, .vec = 8, .matrices = 2},
 };
-using P = Params<7, 0, 2>;
+using P = Params<7, 0, 5>;
 struct Epilogue {
-  struct Operands {
-    Vec<8> v_g;
-    Vec<8> v_u;
+  struct Columns {
   };
-  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
+  static CATENARY_DEVICE void load_columns(const P& p, const Coord& at, Columns& in) {
   }
-  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
-    in.v_g = load_vec<Operand{.slot = 2, .dtype = DType::kBF16, .vec = 8, .streamed = true, .stride = dims(14336, 1)}, 8, false>(p, at);  // %g = input
-    in.v_u = load_vec<Operand{.slot = 3, .dtype = DType::kBF16, .vec = 8, .streamed = true, .stride = dims(14336, 1)}, 8, false>(p, at);  // %u = input
+  struct Rows {
+  };
+  static CATENARY_DEVICE void load_rows(const P& p, const Coord& at, Rows& in) {
   }
-  static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<8>& sum0) {
-    const Vec<8>& v_d_h = sum0;  // %d_h = contract(%d_y, %wd)
-    const Vec<8> v_t6 = map<8, op_silu>(in.v_g);  // %t6 = silu(%g)
-    const Vec<8> v_t7 = map<8, op_mul>(v_t6, in.v_u);  // %t7 = mul(%t6, %u)
-    const Vec<8> v_h = round_to<DType::kBF16, 8>(v_t7);  // %h = cast(%t7)
-    store_vec<Operand{.slot = 4, .dtype = DType::kBF16, .vec = 8, .streamed = true, .stride = dims(14336, 1)}, 8, false>(p, at, v_h);  // %h
-    const Vec<8> v_d_t7 = round_to<DType::kBF16, 8>(v_d_h);  // %d_t7 = cast(%d_h)
-    const Vec<8> v_d_u = map<8, op_mul>(v_d_t7, v_t6);  // %d_u = mul(%d_t7, %t6)
-    const Vec<8> v_d_u_bf16 = round_to<DType::kBF16, 8>(v_d_u);  // %d_u_bf16 = cast(%d_u)
-    store_vec<Operand{.slot = 5, .dtype = DType::kBF16, .vec = 8, .streamed = true, .stride = dims(14336, 1)}, 8, false>(p, at, v_d_u_bf16);  // %d_u_bf16
-    const Vec<8> v_d_t6 = map<8, op_mul>(v_d_t7, in.v_u);  // %d_t6 = mul(%d_t7, %u)
-    const Vec<8> v_t0 = map<8, op_sigmoid>(in.v_g);  // %t0 = sigmoid(%g)
+  struct Matrices {
+    static constexpr Operand o_g = Operand{.slot = 2, .dtype = DType::kBF16, .vec = 8, .streamed = true, .stride = dims(14336, 1)};
+    Loaded<o_g, 2> v_g;
+    static constexpr Operand o_u = Operand{.slot = 3, .dtype = DType::kBF16, .vec = 8, .streamed = true, .stride = dims(14336, 1)};
+    Loaded<o_u, 2> v_u;
+  };
+  static constexpr int kMatrixCount = 2;
+  static constexpr Operand kMatrices[] = {Matrices::o_g, Matrices::o_u};
+  static constexpr int kOutputCount = 3;
+  static constexpr bool kShort = false;
+  static constexpr Operand kOutputs[] = {
+      Operand{.slot = 4, .dtype = DType::kBF16, .vec = 8, .streamed = true, .map = 2, .stride = dims(14336, 1)},
+      Operand{.slot = 5, .dtype = DType::kBF16, .vec = 8, .streamed = true, .map = 3, .stride = dims(14336, 1)},
+      Operand{.slot = 6, .dtype = DType::kBF16, .vec = 8, .streamed = true, .map = 4, .stride = dims(14336, 1)}};
+  static CATENARY_DEVICE void values(const P& p, const Columns& columns, const Rows& rows, const Matrices& matrices, const Vec<2>& sum0, Vec<2>* out) {
+    const Vec<2>& v_d_h = sum0;  // %d_h = contract(%d_y, %wd)
+    const Vec<2> v_t6 = map<2, op_silu>(matrices.v_g.values());  // %t6 = silu(%g)
+    const Vec<2> v_t7 = map<2, op_mul>(v_t6, matrices.v_u.values());  // %t7 = mul(%t6, %u)
+    const Vec<2> v_h = round_to<DType::kBF16, 2>(v_t7);  // %h = cast(%t7)
+    const Vec<2> v_d_t7 = round_to<DType::kBF16, 2>(v_d_h);  // %d_t7 = cast(%d_h)
+    const Vec<2> v_d_u = map<2, op_mul>(v_d_t7, v_t6);  // %d_u = mul(%d_t7, %t6)
+    const Vec<2> v_d_u_bf16 = round_to<DType::kBF16, 2>(v_d_u);  // %d_u_bf16 = cast(%d_u)
+    const Vec<2> v_d_t6 = map<2, op_mul>(v_d_t7, matrices.v_u.values());  // %d_t6 = mul(%d_t7, %u)
+    const Vec<2> v_t0 = map<2, op_sigmoid>(matrices.v_g.values());  // %t0 = sigmoid(%g)
     const float v_t1 = 1.0f;  // %t1 = constant
-    const Vec<8> v_t2 = map<8, op_sub>(v_t1, v_t0);  // %t2 = sub(%t1, %t0)
-    const Vec<8> v_t3 = map<8, op_mul>(in.v_g, v_t2);  // %t3 = mul(%g, %t2)
-    const Vec<8> v_t4 = map<8, op_add>(v_t1, v_t3);  // %t4 = add(%t1, %t3)
-    const Vec<8> v_t5 = map<8, op_mul>(v_t0, v_t4);  // %t5 = mul(%t0, %t4)
-    const Vec<8> v_d_g = map<8, op_mul>(v_d_t6, v_t5);  // %d_g = mul(%d_t6, %t5)
-    const Vec<8> v_d_g_bf16 = round_to<DType::kBF16, 8>(v_d_g);  // %d_g_bf16 = cast(%d_g)
-    store_vec<Operand{.slot = 6, .dtype = DType::kBF16, .vec = 8, .streamed = true, .stride = dims(14336, 1)}, 8, false>(p, at, v_d_g_bf16);  // %d_g_bf16
+    const Vec<2> v_t2 = map<2, op_sub>(v_t1, v_t0);  // %t2 = sub(%t1, %t0)
+    const Vec<2> v_t3 = map<2, op_mul>(matrices.v_g.values(), v_t2);  // %t3 = mul(%g, %t2)
+    const Vec<2> v_t4 = map<2, op_add>(v_t1, v_t3);  // %t4 = add(%t1, %t3)
+    const Vec<2> v_t5 = map<2, op_mul>(v_t0, v_t4);  // %t5 = mul(%t0, %t4)
+    const Vec<2> v_d_g = map<2, op_mul>(v_d_t6, v_t5);  // %d_g = mul(%d_t6, %t5)
+    const Vec<2> v_d_g_bf16 = round_to<DType::kBF16, 2>(v_d_g);  // %d_g_bf16 = cast(%d_g)
+    out[0] = v_h;  // %h
+    out[1] = v_d_u_bf16;  // %d_u_bf16
+    out[2] = v_d_g_bf16;  // %d_g_bf16
   }
 };
 }  // namespace
 extern "C" __global__ void __launch_bounds__(384, 1)
-ctn_gated_mlp_dgrad_k0_gemm_m128n256k64(const __grid_constant__ P p) { gemm_sm90<kConfig, Epilogue>(p); }
+ctn_gated_mlp_dgrad_k0_gemm_m128n128k64(const __grid_constant__ P p) { gemm_sm90<kConfig, Epilogue>(p); }
 
 // catenary | target sm_90a (h200) | kernel ctn_gated_mlp_dgrad_k1_gemm_m128n256k64
 // chain:
@@ -154,11 +169,14 @@ struct Epilogue {
   };
   static CATENARY_DEVICE void load_rows(const P& p, const Coord& at, Rows& in) {
   }
+  struct Matrices {
+  };
+  static constexpr int kMatrixCount = 0;
   static constexpr int kOutputCount = 1;
   static constexpr bool kShort = true;
   static constexpr Operand kOutputs[] = {
       Operand{.slot = 4, .dtype = DType::kBF16, .vec = 8, .streamed = true, .map = 4, .stride = dims(4096, 1)}};
-  static CATENARY_DEVICE void values(const P& p, const Columns& columns, const Rows& rows, const Vec<2>& sum0, Vec<2>* out) {
+  static CATENARY_DEVICE void values(const P& p, const Columns& columns, const Rows& rows, const Matrices& matrices, const Vec<2>& sum0, Vec<2>* out) {
     const Vec<2>& v_d_x = sum0;  // %d_x = add(%t8, %t9)
     out[0] = v_d_x;  // %d_x
   }

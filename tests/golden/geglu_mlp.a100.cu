@@ -42,21 +42,23 @@ __device__ constexpr GemmSm80Config kConfig{
 using P = Params<6, 0>;
 struct Epilogue {
   struct Operands {
-    Vec<8> v_bg;
-    Vec<8> v_bu;
+    static constexpr Operand o_bg = Operand{.slot = 3, .dtype = DType::kBF16, .vec = 8, .weight = true, .stride = dims(1)};
+    Loaded<o_bg, 8> v_bg;
+    static constexpr Operand o_bu = Operand{.slot = 4, .dtype = DType::kBF16, .vec = 8, .weight = true, .stride = dims(1)};
+    Loaded<o_bu, 8> v_bu;
   };
   static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
-    in.v_bg = load_vec<Operand{.slot = 3, .dtype = DType::kBF16, .vec = 8, .weight = true, .stride = dims(1)}, 8, false>(p, at);  // %bg = weight
-    in.v_bu = load_vec<Operand{.slot = 4, .dtype = DType::kBF16, .vec = 8, .weight = true, .stride = dims(1)}, 8, false>(p, at);  // %bu = weight
+    in.v_bg = load_operand<Operands::o_bg, 8, false>(p, at);  // %bg = weight
+    in.v_bu = load_operand<Operands::o_bu, 8, false>(p, at);  // %bu = weight
   }
   static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
   }
   static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<8>& sum0, const Vec<8>& sum1) {
     const Vec<8>& v_g = sum0;  // %g = contract(%x, %wg)
     const Vec<8>& v_u = sum1;  // %u = contract(%x, %wu)
-    const Vec<8> v_t9 = map<8, op_add>(v_g, in.v_bg);  // %t9 = add(%g, %bg)
+    const Vec<8> v_t9 = map<8, op_add>(v_g, in.v_bg.values());  // %t9 = add(%g, %bg)
     const Vec<8> v_t10 = map<8, op_gelu_tanh>(v_t9);  // %t10 = gelu_tanh(%t9)
-    const Vec<8> v_t11 = map<8, op_add>(v_u, in.v_bu);  // %t11 = add(%u, %bu)
+    const Vec<8> v_t11 = map<8, op_add>(v_u, in.v_bu.values());  // %t11 = add(%u, %bu)
     const Vec<8> v_t12 = map<8, op_mul>(v_t10, v_t11);  // %t12 = mul(%t10, %t11)
     const Vec<8> v_h = round_to<DType::kBF16, 8>(v_t12);  // %h = cast(%t12)
     store_vec<Operand{.slot = 5, .dtype = DType::kBF16, .vec = 8, .streamed = true, .stride = dims(3072, 1)}, 8, false>(p, at, v_h);  // %h
@@ -107,16 +109,17 @@ __device__ constexpr GemmSm80Config kConfig{
 using P = Params<4, 0>;
 struct Epilogue {
   struct Operands {
-    Vec<8> v_bd;
+    static constexpr Operand o_bd = Operand{.slot = 2, .dtype = DType::kBF16, .vec = 8, .weight = true, .stride = dims(1)};
+    Loaded<o_bd, 8> v_bd;
   };
   static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
-    in.v_bd = load_vec<Operand{.slot = 2, .dtype = DType::kBF16, .vec = 8, .weight = true, .stride = dims(1)}, 8, false>(p, at);  // %bd = weight
+    in.v_bd = load_operand<Operands::o_bd, 8, false>(p, at);  // %bd = weight
   }
   static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
   }
   static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<8>& sum0) {
     const Vec<8>& v_d = sum0;  // %d = contract(%h, %wd)
-    const Vec<8> v_y = map<8, op_add>(v_d, in.v_bd);  // %y = add(%d, %bd)
+    const Vec<8> v_y = map<8, op_add>(v_d, in.v_bd.values());  // %y = add(%d, %bd)
     store_vec<Operand{.slot = 3, .dtype = DType::kBF16, .vec = 8, .streamed = true, .stride = dims(768, 1)}, 8, false>(p, at, v_y);  // %y
   }
 };

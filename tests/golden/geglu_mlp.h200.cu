@@ -48,23 +48,26 @@ using P = Params<6, 0, 4>;
 struct Epilogue {
   struct Columns {
     static constexpr Operand o_bg = Operand{.slot = 3, .dtype = DType::kBF16, .vec = 8, .weight = true, .stride = dims(1)};
-    Pair<o_bg> v_bg;
+    Loaded<o_bg, 2> v_bg;
     static constexpr Operand o_bu = Operand{.slot = 4, .dtype = DType::kBF16, .vec = 8, .weight = true, .stride = dims(1)};
-    Pair<o_bu> v_bu;
+    Loaded<o_bu, 2> v_bu;
   };
   static CATENARY_DEVICE void load_columns(const P& p, const Coord& at, Columns& in) {
-    in.v_bg = load_pair<Columns::o_bg>(p, at);  // %bg = weight
-    in.v_bu = load_pair<Columns::o_bu>(p, at);  // %bu = weight
+    in.v_bg = load_operand<Columns::o_bg, 2, false>(p, at);  // %bg = weight
+    in.v_bu = load_operand<Columns::o_bu, 2, false>(p, at);  // %bu = weight
   }
   struct Rows {
   };
   static CATENARY_DEVICE void load_rows(const P& p, const Coord& at, Rows& in) {
   }
+  struct Matrices {
+  };
+  static constexpr int kMatrixCount = 0;
   static constexpr int kOutputCount = 1;
   static constexpr bool kShort = false;
   static constexpr Operand kOutputs[] = {
       Operand{.slot = 5, .dtype = DType::kBF16, .vec = 8, .streamed = true, .map = 3, .stride = dims(3072, 1)}};
-  static CATENARY_DEVICE void values(const P& p, const Columns& columns, const Rows& rows, const Vec<2>& sum0, const Vec<2>& sum1, Vec<2>* out) {
+  static CATENARY_DEVICE void values(const P& p, const Columns& columns, const Rows& rows, const Matrices& matrices, const Vec<2>& sum0, const Vec<2>& sum1, Vec<2>* out) {
     const Vec<2>& v_g = sum0;  // %g = contract(%x, %wg)
     const Vec<2>& v_u = sum1;  // %u = contract(%x, %wu)
     const Vec<2> v_t9 = map<2, op_add>(v_g, columns.v_bg.values());  // %t9 = add(%g, %bg)
@@ -79,7 +82,7 @@ struct Epilogue {
 extern "C" __global__ void __launch_bounds__(384, 1)
 ctn_geglu_mlp_k0_gemm_m64n128k64(const __grid_constant__ P p) { gemm_sm90<kConfig, Epilogue>(p); }
 
-// catenary | target sm_90a (h200) | kernel ctn_geglu_mlp_k1_gemm_m128n128k64
+// catenary | target sm_90a (h200) | kernel ctn_geglu_mlp_k1_gemm_m192n128k64
 // chain:
 //   chain geglu_mlp(
 //       input x: bf16[8192, 768],
@@ -100,16 +103,16 @@ ctn_geglu_mlp_k0_gemm_m64n128k64(const __grid_constant__ P p) { gemm_sm90<kConfi
 //     y = add(d, bd)
 //     return y: bf16
 //   }
-// plan: gemm_sm90: tile 128x128x64, 2 ping-pong warpgroups, 6 stages, M clusters of 2, 224 KiB shared
+// plan: gemm_sm90: tile 192x128x64, 3 cooperative warpgroups, 5 stages, 224 KiB shared
 //   'd' is a contraction: it reads its operands from memory
 //   slot 0: workspace 'h'
 //   slot 1: parameter 'wd'
 //   slot 2: parameter 'bd'
 //   slot 3: output 'y'
-//   map 0: 'h' as 3072 x 8192 bf16 in boxes of 64 x 128
-//   map 1: 'wd' as 3072 x 768 bf16 in boxes of 64 x 64
-//   map 2: 'y' as 768 x 8192 bf16 in boxes of 64 x 16
-// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_geglu_mlp_k1_gemm_m128n128k64.cu
+//   map 0: 'h' as 3072 x 8192 bf16 in boxes of 64 x 32
+//   map 1: 'wd' as 3072 x 768 bf16 in boxes of 64 x 128
+//   map 2: 'y' as 768 x 8192 bf16 in boxes of 32 x 16
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_geglu_mlp_k1_gemm_m192n128k64.cu
 #include "kernels/gemm_sm90.cuh"
 namespace {
 using namespace catenary;
@@ -117,34 +120,37 @@ __device__ constexpr GemmSm90Config kConfig{
     .space = {.math = MathMode::kBF16, .m = 8192, .n = 768, .k = 3072},
     .a = {.map = 0},
     .b = {.map = 1, .weight = true},
-    .tile = {.block_m = 128, .block_n = 128, .stages = 6},
-    .schedule = {.ping_pong = true, .consumers = 2, .cluster_m = 2, .split_k = 1, .tile_swizzle = 8},
+    .tile = {.block_m = 192, .block_n = 128, .stages = 5},
+    .schedule = {.consumers = 3, .split_k = 1, .tile_swizzle = 8},
     .epilogue = {.in_registers = true, .vec = 8},
 };
 using P = Params<4, 0, 3>;
 struct Epilogue {
   struct Columns {
     static constexpr Operand o_bd = Operand{.slot = 2, .dtype = DType::kBF16, .vec = 8, .weight = true, .stride = dims(1)};
-    Pair<o_bd> v_bd;
+    Loaded<o_bd, 2> v_bd;
   };
   static CATENARY_DEVICE void load_columns(const P& p, const Coord& at, Columns& in) {
-    in.v_bd = load_pair<Columns::o_bd>(p, at);  // %bd = weight
+    in.v_bd = load_operand<Columns::o_bd, 2, false>(p, at);  // %bd = weight
   }
   struct Rows {
   };
   static CATENARY_DEVICE void load_rows(const P& p, const Coord& at, Rows& in) {
   }
+  struct Matrices {
+  };
+  static constexpr int kMatrixCount = 0;
   static constexpr int kOutputCount = 1;
   static constexpr bool kShort = true;
   static constexpr Operand kOutputs[] = {
       Operand{.slot = 3, .dtype = DType::kBF16, .vec = 8, .streamed = true, .map = 2, .stride = dims(768, 1)}};
-  static CATENARY_DEVICE void values(const P& p, const Columns& columns, const Rows& rows, const Vec<2>& sum0, Vec<2>* out) {
+  static CATENARY_DEVICE void values(const P& p, const Columns& columns, const Rows& rows, const Matrices& matrices, const Vec<2>& sum0, Vec<2>* out) {
     const Vec<2>& v_d = sum0;  // %d = contract(%h, %wd)
     const Vec<2> v_y = map<2, op_add>(v_d, columns.v_bd.values());  // %y = add(%d, %bd)
     out[0] = v_y;  // %y
   }
 };
 }  // namespace
-extern "C" __global__ void __launch_bounds__(384, 1)
-ctn_geglu_mlp_k1_gemm_m128n128k64(const __grid_constant__ P p) { gemm_sm90<kConfig, Epilogue>(p); }
+extern "C" __global__ void __launch_bounds__(512, 1)
+ctn_geglu_mlp_k1_gemm_m192n128k64(const __grid_constant__ P p) { gemm_sm90<kConfig, Epilogue>(p); }
 

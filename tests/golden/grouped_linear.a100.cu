@@ -29,16 +29,17 @@ __device__ constexpr GemmSm80Config kConfig{
 using P = Params<4, 0>;
 struct Epilogue {
   struct Operands {
-    Vec<8> v_b;
+    static constexpr Operand o_b = Operand{.slot = 2, .dtype = DType::kBF16, .vec = 8, .weight = true, .stride = dims(3072, 0, 1)};
+    Loaded<o_b, 8> v_b;
   };
   static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
-    in.v_b = load_vec<Operand{.slot = 2, .dtype = DType::kBF16, .vec = 8, .weight = true, .stride = dims(3072, 0, 1)}, 8, false>(p, at);  // %b = weight
+    in.v_b = load_operand<Operands::o_b, 8, false>(p, at);  // %b = weight
   }
   static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
   }
   static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<8>& sum0) {
     const Vec<8>& v_h = sum0;  // %h = contract(%x, %w)
-    const Vec<8> v_t4 = map<8, op_add>(v_h, in.v_b);  // %t4 = add(%h, %b)
+    const Vec<8> v_t4 = map<8, op_add>(v_h, in.v_b.values());  // %t4 = add(%h, %b)
     const Vec<8> v_y = map<8, op_silu>(v_t4);  // %y = silu(%t4)
     store_vec<Operand{.slot = 3, .dtype = DType::kBF16, .vec = 8, .streamed = true, .stride = dims(3072, 36864, 1)}, 8, false>(p, at, v_y);  // %y
   }

@@ -34,20 +34,23 @@ using P = Params<4, 0, 3>;
 struct Epilogue {
   struct Columns {
     static constexpr Operand o_b = Operand{.slot = 2, .dtype = DType::kBF16, .vec = 8, .weight = true, .stride = dims(3072, 0, 1)};
-    Pair<o_b> v_b;
+    Loaded<o_b, 2> v_b;
   };
   static CATENARY_DEVICE void load_columns(const P& p, const Coord& at, Columns& in) {
-    in.v_b = load_pair<Columns::o_b>(p, at);  // %b = weight
+    in.v_b = load_operand<Columns::o_b, 2, false>(p, at);  // %b = weight
   }
   struct Rows {
   };
   static CATENARY_DEVICE void load_rows(const P& p, const Coord& at, Rows& in) {
   }
+  struct Matrices {
+  };
+  static constexpr int kMatrixCount = 0;
   static constexpr int kOutputCount = 1;
   static constexpr bool kShort = false;
   static constexpr Operand kOutputs[] = {
       Operand{.slot = 3, .dtype = DType::kBF16, .vec = 8, .streamed = true, .map = 2, .stride = dims(3072, 36864, 1)}};
-  static CATENARY_DEVICE void values(const P& p, const Columns& columns, const Rows& rows, const Vec<2>& sum0, Vec<2>* out) {
+  static CATENARY_DEVICE void values(const P& p, const Columns& columns, const Rows& rows, const Matrices& matrices, const Vec<2>& sum0, Vec<2>* out) {
     const Vec<2>& v_h = sum0;  // %h = contract(%x, %w)
     const Vec<2> v_t4 = map<2, op_add>(v_h, columns.v_b.values());  // %t4 = add(%h, %b)
     const Vec<2> v_y = map<2, op_silu>(v_t4);  // %y = silu(%t4)

@@ -108,16 +108,17 @@ __device__ constexpr SkinnyDequantConfig kConfig{
 using P = Params<5, 0>;
 struct Epilogue {
   struct Operands {
-    Vec<2> v_r;
+    static constexpr Operand o_r = Operand{.slot = 3, .dtype = DType::kBF16, .vec = 8, .streamed = true, .stride = dims(4096, 1)};
+    Loaded<o_r, 2> v_r;
   };
   static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
   }
   static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
-    in.v_r = load_vec<Operand{.slot = 3, .dtype = DType::kBF16, .vec = 8, .streamed = true, .stride = dims(4096, 1)}, 2, false>(p, at);  // %r = input
+    in.v_r = load_operand<Operands::o_r, 2, false>(p, at);  // %r = input
   }
   static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<2>& sum0) {
     const Vec<2>& v_t16 = sum0;  // %t16 = contract(%h, %wd)
-    const Vec<2> v_y = map<2, op_add>(v_t16, in.v_r);  // %y = add(%t16, %r)
+    const Vec<2> v_y = map<2, op_add>(v_t16, in.v_r.values());  // %y = add(%t16, %r)
     store_vec<Operand{.slot = 4, .dtype = DType::kBF16, .vec = 8, .stride = dims(4096, 1)}, 2, false>(p, at, v_y);  // %y
   }
 };
@@ -235,16 +236,17 @@ __device__ constexpr SkinnyDequantConfig kConfig{
 using P = Params<5, 0>;
 struct Epilogue {
   struct Operands {
-    Vec<2> v_r;
+    static constexpr Operand o_r = Operand{.slot = 3, .dtype = DType::kBF16, .vec = 8, .streamed = true, .stride = dims(4096, 1)};
+    Loaded<o_r, 2> v_r;
   };
   static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
   }
   static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
-    in.v_r = load_vec<Operand{.slot = 3, .dtype = DType::kBF16, .vec = 8, .streamed = true, .stride = dims(4096, 1)}, 2, false>(p, at);  // %r = input
+    in.v_r = load_operand<Operands::o_r, 2, false>(p, at);  // %r = input
   }
   static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<2>& sum0) {
     const Vec<2>& v_t16 = sum0;  // %t16 = contract(%h, %wd)
-    const Vec<2> v_y = map<2, op_add>(v_t16, in.v_r);  // %y = add(%t16, %r)
+    const Vec<2> v_y = map<2, op_add>(v_t16, in.v_r.values());  // %y = add(%t16, %r)
     store_vec<Operand{.slot = 4, .dtype = DType::kBF16, .vec = 8, .stride = dims(4096, 1)}, 2, false>(p, at, v_y);  // %y
   }
 };

@@ -50,23 +50,25 @@ __device__ constexpr GemmSm80Config kConfig{
 using P = Params<7, 0>;
 struct Epilogue {
   struct Operands {
-    Vec<8> v_bg;
-    Vec<8> v_bu;
+    static constexpr Operand o_bg = Operand{.slot = 4, .dtype = DType::kBF16, .vec = 8, .weight = true, .by_group = true, .stride_group = 2880, .stride = dims(1)};
+    Loaded<o_bg, 8> v_bg;
+    static constexpr Operand o_bu = Operand{.slot = 5, .dtype = DType::kBF16, .vec = 8, .weight = true, .by_group = true, .stride_group = 2880, .stride = dims(1)};
+    Loaded<o_bu, 8> v_bu;
   };
   static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
-    in.v_bg = load_vec<Operand{.slot = 4, .dtype = DType::kBF16, .vec = 8, .weight = true, .by_group = true, .stride_group = 2880, .stride = dims(1)}, 8, false>(p, at);  // %bg = weight
-    in.v_bu = load_vec<Operand{.slot = 5, .dtype = DType::kBF16, .vec = 8, .weight = true, .by_group = true, .stride_group = 2880, .stride = dims(1)}, 8, false>(p, at);  // %bu = weight
+    in.v_bg = load_operand<Operands::o_bg, 8, false>(p, at);  // %bg = weight
+    in.v_bu = load_operand<Operands::o_bu, 8, false>(p, at);  // %bu = weight
   }
   static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
   }
   static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<8>& sum0, const Vec<8>& sum1) {
     const Vec<8>& v_g = sum0;  // %g = contract(%x, %wg)
     const Vec<8>& v_u = sum1;  // %u = contract(%x, %wu)
-    const Vec<8> v_t10 = map<8, op_add>(v_g, in.v_bg);  // %t10 = add(%g, %bg)
+    const Vec<8> v_t10 = map<8, op_add>(v_g, in.v_bg.values());  // %t10 = add(%g, %bg)
     const float v_t11 = 7.0f;  // %t11 = constant
     const Vec<8> v_gate = map<8, op_min>(v_t10, v_t11);  // %gate = min(%t10, %t11)
     const Vec<8> v_t15 = map<8, op_quick_gelu>(v_gate);  // %t15 = quick_gelu(%gate)
-    const Vec<8> v_t13 = map<8, op_add>(v_u, in.v_bu);  // %t13 = add(%u, %bu)
+    const Vec<8> v_t13 = map<8, op_add>(v_u, in.v_bu.values());  // %t13 = add(%u, %bu)
     const Vec<8> v_up = map<8, op_clamp>(v_t13, -0x1.cp+2f, 7.0f);  // %up = clamp(%t13)
     const float v_t16 = 1.0f;  // %t16 = constant
     const Vec<8> v_t17 = map<8, op_add>(v_up, v_t16);  // %t17 = add(%up, %t16)
@@ -128,16 +130,17 @@ __device__ constexpr GemmSm80Config kConfig{
 using P = Params<5, 0>;
 struct Epilogue {
   struct Operands {
-    Vec<8> v_bd;
+    static constexpr Operand o_bd = Operand{.slot = 3, .dtype = DType::kBF16, .vec = 8, .weight = true, .by_group = true, .stride_group = 2880, .stride = dims(1)};
+    Loaded<o_bd, 8> v_bd;
   };
   static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
-    in.v_bd = load_vec<Operand{.slot = 3, .dtype = DType::kBF16, .vec = 8, .weight = true, .by_group = true, .stride_group = 2880, .stride = dims(1)}, 8, false>(p, at);  // %bd = weight
+    in.v_bd = load_operand<Operands::o_bd, 8, false>(p, at);  // %bd = weight
   }
   static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
   }
   static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<8>& sum0) {
     const Vec<8>& v_d = sum0;  // %d = contract(%h, %wd)
-    const Vec<8> v_y = map<8, op_add>(v_d, in.v_bd);  // %y = add(%d, %bd)
+    const Vec<8> v_y = map<8, op_add>(v_d, in.v_bd.values());  // %y = add(%d, %bd)
     store_vec<Operand{.slot = 4, .dtype = DType::kBF16, .vec = 8, .streamed = true, .stride = dims(2880, 1)}, 8, false>(p, at, v_y);  // %y
   }
 };

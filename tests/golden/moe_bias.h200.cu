@@ -56,23 +56,26 @@ using P = Params<7, 0, 4>;
 struct Epilogue {
   struct Columns {
     static constexpr Operand o_bg = Operand{.slot = 4, .dtype = DType::kBF16, .vec = 8, .weight = true, .by_group = true, .stride_group = 2880, .stride = dims(1)};
-    Pair<o_bg> v_bg;
+    Loaded<o_bg, 2> v_bg;
     static constexpr Operand o_bu = Operand{.slot = 5, .dtype = DType::kBF16, .vec = 8, .weight = true, .by_group = true, .stride_group = 2880, .stride = dims(1)};
-    Pair<o_bu> v_bu;
+    Loaded<o_bu, 2> v_bu;
   };
   static CATENARY_DEVICE void load_columns(const P& p, const Coord& at, Columns& in) {
-    in.v_bg = load_pair<Columns::o_bg>(p, at);  // %bg = weight
-    in.v_bu = load_pair<Columns::o_bu>(p, at);  // %bu = weight
+    in.v_bg = load_operand<Columns::o_bg, 2, false>(p, at);  // %bg = weight
+    in.v_bu = load_operand<Columns::o_bu, 2, false>(p, at);  // %bu = weight
   }
   struct Rows {
   };
   static CATENARY_DEVICE void load_rows(const P& p, const Coord& at, Rows& in) {
   }
+  struct Matrices {
+  };
+  static constexpr int kMatrixCount = 0;
   static constexpr int kOutputCount = 1;
   static constexpr bool kShort = false;
   static constexpr Operand kOutputs[] = {
       Operand{.slot = 6, .dtype = DType::kBF16, .vec = 8, .streamed = true, .map = 3, .stride = dims(2880, 1)}};
-  static CATENARY_DEVICE void values(const P& p, const Columns& columns, const Rows& rows, const Vec<2>& sum0, const Vec<2>& sum1, Vec<2>* out) {
+  static CATENARY_DEVICE void values(const P& p, const Columns& columns, const Rows& rows, const Matrices& matrices, const Vec<2>& sum0, const Vec<2>& sum1, Vec<2>* out) {
     const Vec<2>& v_g = sum0;  // %g = contract(%x, %wg)
     const Vec<2>& v_u = sum1;  // %u = contract(%x, %wu)
     const Vec<2> v_t10 = map<2, op_add>(v_g, columns.v_bg.values());  // %t10 = add(%g, %bg)
@@ -146,20 +149,23 @@ using P = Params<5, 0, 3>;
 struct Epilogue {
   struct Columns {
     static constexpr Operand o_bd = Operand{.slot = 3, .dtype = DType::kBF16, .vec = 8, .weight = true, .by_group = true, .stride_group = 2880, .stride = dims(1)};
-    Pair<o_bd> v_bd;
+    Loaded<o_bd, 2> v_bd;
   };
   static CATENARY_DEVICE void load_columns(const P& p, const Coord& at, Columns& in) {
-    in.v_bd = load_pair<Columns::o_bd>(p, at);  // %bd = weight
+    in.v_bd = load_operand<Columns::o_bd, 2, false>(p, at);  // %bd = weight
   }
   struct Rows {
   };
   static CATENARY_DEVICE void load_rows(const P& p, const Coord& at, Rows& in) {
   }
+  struct Matrices {
+  };
+  static constexpr int kMatrixCount = 0;
   static constexpr int kOutputCount = 1;
   static constexpr bool kShort = true;
   static constexpr Operand kOutputs[] = {
       Operand{.slot = 4, .dtype = DType::kBF16, .vec = 8, .streamed = true, .map = 2, .stride = dims(2880, 1)}};
-  static CATENARY_DEVICE void values(const P& p, const Columns& columns, const Rows& rows, const Vec<2>& sum0, Vec<2>* out) {
+  static CATENARY_DEVICE void values(const P& p, const Columns& columns, const Rows& rows, const Matrices& matrices, const Vec<2>& sum0, Vec<2>* out) {
     const Vec<2>& v_d = sum0;  // %d = contract(%h, %wd)
     const Vec<2> v_y = map<2, op_add>(v_d, columns.v_bd.values());  // %y = add(%d, %bd)
     out[0] = v_y;  // %y

@@ -39,11 +39,14 @@ struct Epilogue {
   };
   static CATENARY_DEVICE void load_rows(const P& p, const Coord& at, Rows& in) {
   }
+  struct Matrices {
+  };
+  static constexpr int kMatrixCount = 0;
   static constexpr int kOutputCount = 1;
   static constexpr bool kShort = true;
   static constexpr Operand kOutputs[] = {
       Operand{.slot = 3, .dtype = DType::kBF16, .vec = 8, .streamed = true, .map = 2, .stride = dims(14336, 1)}};
-  static CATENARY_DEVICE void values(const P& p, const Columns& columns, const Rows& rows, const Vec<2>& sum0, Vec<2>* out) {
+  static CATENARY_DEVICE void values(const P& p, const Columns& columns, const Rows& rows, const Matrices& matrices, const Vec<2>& sum0, Vec<2>* out) {
     const Vec<2>& v_y = sum0;  // %y = contract(%x, %w)
     out[0] = v_y;  // %y
   }

@@ -33,20 +33,23 @@ using P = Params<4, 0, 2>;
 struct Epilogue {
   struct Columns {
     static constexpr Operand o_b = Operand{.slot = 2, .dtype = DType::kBF16, .vec = 8, .weight = true, .stride = dims(1)};
-    Pair<o_b> v_b;
+    Loaded<o_b, 2> v_b;
   };
   static CATENARY_DEVICE void load_columns(const P& p, const Coord& at, Columns& in) {
-    in.v_b = load_pair<Columns::o_b>(p, at);  // %b = weight
+    in.v_b = load_operand<Columns::o_b, 2, false>(p, at);  // %b = weight
   }
   struct Rows {
   };
   static CATENARY_DEVICE void load_rows(const P& p, const Coord& at, Rows& in) {
   }
+  struct Matrices {
+  };
+  static constexpr int kMatrixCount = 0;
   static constexpr int kOutputCount = 1;
   static constexpr bool kShort = true;
   static constexpr Operand kOutputs[] = {
       Operand{.slot = 3, .dtype = DType::kBF16, .vec = 8, .streamed = true, .map = 1, .stride = dims(4096, 1)}};
-  static CATENARY_DEVICE void values(const P& p, const Columns& columns, const Rows& rows, const Vec<2>& sum0, Vec<2>* out) {
+  static CATENARY_DEVICE void values(const P& p, const Columns& columns, const Rows& rows, const Matrices& matrices, const Vec<2>& sum0, Vec<2>* out) {
     const Vec<2>& v_t3 = sum0;  // %t3 = contract(%x, %w)
     const Vec<2> v_h = map<2, op_add>(v_t3, columns.v_b.values());  // %h = add(%t3, %b)
     const Vec<2> v_y = map<2, op_relu>(v_h);  // %y = relu(%h)

@@ -26,20 +26,23 @@ __device__ constexpr PointwiseConfig kConfig{
 using P = Params<4, 0>;
 struct Program {
   struct Operands {
-    Vec<4> v_x;
-    Vec<4> v_w;
-    Vec<4> v_b;
+    static constexpr Operand o_x = Operand{.slot = 0, .dtype = DType::kF32, .vec = 4, .streamed = true, .stride = dims(4096, 1)};
+    Loaded<o_x, 4> v_x;
+    static constexpr Operand o_w = Operand{.slot = 1, .dtype = DType::kF32, .vec = 4, .weight = true, .stride = dims(1)};
+    Loaded<o_w, 4> v_w;
+    static constexpr Operand o_b = Operand{.slot = 2, .dtype = DType::kF32, .vec = 4, .weight = true, .stride = dims(1)};
+    Loaded<o_b, 4> v_b;
   };
   static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
-    in.v_w = load_vec<Operand{.slot = 1, .dtype = DType::kF32, .vec = 4, .weight = true, .stride = dims(1)}, 4, false>(p, at);  // %w = weight
-    in.v_b = load_vec<Operand{.slot = 2, .dtype = DType::kF32, .vec = 4, .weight = true, .stride = dims(1)}, 4, false>(p, at);  // %b = weight
+    in.v_w = load_operand<Operands::o_w, 4, false>(p, at);  // %w = weight
+    in.v_b = load_operand<Operands::o_b, 4, false>(p, at);  // %b = weight
   }
   static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
-    in.v_x = load_vec<Operand{.slot = 0, .dtype = DType::kF32, .vec = 4, .streamed = true, .stride = dims(4096, 1)}, 4, false>(p, at);  // %x = input
+    in.v_x = load_operand<Operands::o_x, 4, false>(p, at);  // %x = input
   }
   static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in) {
-    const Vec<4> v_t3 = map<4, op_mul>(in.v_x, in.v_w);  // %t3 = mul(%x, %w)
-    const Vec<4> v_t4 = map<4, op_add>(v_t3, in.v_b);  // %t4 = add(%t3, %b)
+    const Vec<4> v_t3 = map<4, op_mul>(in.v_x.values(), in.v_w.values());  // %t3 = mul(%x, %w)
+    const Vec<4> v_t4 = map<4, op_add>(v_t3, in.v_b.values());  // %t4 = add(%t3, %b)
     const Vec<4> v_y = map<4, op_relu>(v_t4);  // %y = relu(%t4)
     store_vec<Operand{.slot = 3, .dtype = DType::kF32, .vec = 4, .streamed = true, .stride = dims(4096, 1)}, 4, false>(p, at, v_y);  // %y
   }

@@ -30,16 +30,17 @@ __device__ constexpr SkinnyConfig kConfig{
 using P = Params<4, 0>;
 struct Epilogue {
   struct Operands {
-    Vec<2> v_b;
+    static constexpr Operand o_b = Operand{.slot = 2, .dtype = DType::kBF16, .vec = 8, .weight = true, .before_wait = true, .stride = dims(1)};
+    Loaded<o_b, 2> v_b;
   };
   static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
-    in.v_b = load_vec<Operand{.slot = 2, .dtype = DType::kBF16, .vec = 8, .weight = true, .before_wait = true, .stride = dims(1)}, 2, false>(p, at);  // %b = weight
+    in.v_b = load_operand<Operands::o_b, 2, false>(p, at);  // %b = weight
   }
   static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
   }
   static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<2>& sum0) {
     const Vec<2>& v_h = sum0;  // %h = contract(%x, %w)
-    const Vec<2> v_t4 = map<2, op_add>(v_h, in.v_b);  // %t4 = add(%h, %b)
+    const Vec<2> v_t4 = map<2, op_add>(v_h, in.v_b.values());  // %t4 = add(%h, %b)
     const Vec<2> v_y = map<2, op_silu>(v_t4);  // %y = silu(%t4)
     store_vec<Operand{.slot = 3, .dtype = DType::kBF16, .vec = 8, .stride = dims(2048, 1)}, 2, false>(p, at, v_y);  // %y
   }
@@ -80,16 +81,17 @@ __device__ constexpr SkinnyConfig kConfig{
 using P = Params<4, 0>;
 struct Epilogue {
   struct Operands {
-    Vec<2> v_b;
+    static constexpr Operand o_b = Operand{.slot = 2, .dtype = DType::kBF16, .vec = 8, .weight = true, .before_wait = true, .stride = dims(1)};
+    Loaded<o_b, 2> v_b;
   };
   static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
-    in.v_b = load_vec<Operand{.slot = 2, .dtype = DType::kBF16, .vec = 8, .weight = true, .before_wait = true, .stride = dims(1)}, 2, false>(p, at);  // %b = weight
+    in.v_b = load_operand<Operands::o_b, 2, false>(p, at);  // %b = weight
   }
   static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
   }
   static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<2>& sum0) {
     const Vec<2>& v_h = sum0;  // %h = contract(%x, %w)
-    const Vec<2> v_t4 = map<2, op_add>(v_h, in.v_b);  // %t4 = add(%h, %b)
+    const Vec<2> v_t4 = map<2, op_add>(v_h, in.v_b.values());  // %t4 = add(%h, %b)
     const Vec<2> v_y = map<2, op_silu>(v_t4);  // %y = silu(%t4)
     store_vec<Operand{.slot = 3, .dtype = DType::kBF16, .vec = 8, .stride = dims(2048, 1)}, 2, false>(p, at, v_y);  // %y
   }
@@ -130,16 +132,17 @@ __device__ constexpr SkinnyConfig kConfig{
 using P = Params<4, 0>;
 struct Epilogue {
   struct Operands {
-    Vec<2> v_b;
+    static constexpr Operand o_b = Operand{.slot = 2, .dtype = DType::kBF16, .vec = 8, .weight = true, .before_wait = true, .stride = dims(1)};
+    Loaded<o_b, 2> v_b;
   };
   static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
-    in.v_b = load_vec<Operand{.slot = 2, .dtype = DType::kBF16, .vec = 8, .weight = true, .before_wait = true, .stride = dims(1)}, 2, false>(p, at);  // %b = weight
+    in.v_b = load_operand<Operands::o_b, 2, false>(p, at);  // %b = weight
   }
   static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
   }
   static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<2>& sum0) {
     const Vec<2>& v_h = sum0;  // %h = contract(%x, %w)
-    const Vec<2> v_t4 = map<2, op_add>(v_h, in.v_b);  // %t4 = add(%h, %b)
+    const Vec<2> v_t4 = map<2, op_add>(v_h, in.v_b.values());  // %t4 = add(%h, %b)
     const Vec<2> v_y = map<2, op_silu>(v_t4);  // %y = silu(%t4)
     store_vec<Operand{.slot = 3, .dtype = DType::kBF16, .vec = 8, .stride = dims(2048, 1)}, 2, false>(p, at, v_y);  // %y
   }
@@ -180,16 +183,17 @@ __device__ constexpr SkinnyConfig kConfig{
 using P = Params<4, 0>;
 struct Epilogue {
   struct Operands {
-    Vec<2> v_b;
+    static constexpr Operand o_b = Operand{.slot = 2, .dtype = DType::kBF16, .vec = 8, .weight = true, .before_wait = true, .stride = dims(1)};
+    Loaded<o_b, 2> v_b;
   };
   static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
-    in.v_b = load_vec<Operand{.slot = 2, .dtype = DType::kBF16, .vec = 8, .weight = true, .before_wait = true, .stride = dims(1)}, 2, false>(p, at);  // %b = weight
+    in.v_b = load_operand<Operands::o_b, 2, false>(p, at);  // %b = weight
   }
   static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
   }
   static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<2>& sum0) {
     const Vec<2>& v_h = sum0;  // %h = contract(%x, %w)
-    const Vec<2> v_t4 = map<2, op_add>(v_h, in.v_b);  // %t4 = add(%h, %b)
+    const Vec<2> v_t4 = map<2, op_add>(v_h, in.v_b.values());  // %t4 = add(%h, %b)
     const Vec<2> v_y = map<2, op_silu>(v_t4);  // %y = silu(%t4)
     store_vec<Operand{.slot = 3, .dtype = DType::kBF16, .vec = 8, .stride = dims(2048, 1)}, 2, false>(p, at, v_y);  // %y
   }
@@ -269,29 +273,31 @@ __device__ constexpr ReduceConfig kConfig{
 using P = Params<3, 0>;
 struct Prologue {
   struct Operands {
-    Vec<4> v_part0;
+    static constexpr Operand o_part0 = Operand{.slot = 2, .dtype = DType::kF32, .vec = 4, .stride = dims(131072, 0, 0, 0, 0, 0, 2048, 1)};
+    Loaded<o_part0, 4> v_part0;
   };
   static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
   }
   static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
-    in.v_part0 = load_vec<Operand{.slot = 2, .dtype = DType::kF32, .vec = 4, .stride = dims(131072, 0, 0, 0, 0, 0, 2048, 1)}, 4, false>(p, at);  // one split's sum
+    in.v_part0 = load_operand<Operands::o_part0, 4, false>(p, at);  // one split's sum
   }
   static CATENARY_DEVICE void values(const P& p, const Coord& at, const Operands& in, Vec<4>* out) {
-    out[0] = in.v_part0;
+    out[0] = in.v_part0.values();
   }
 };
 struct Epilogue {
   struct Operands {
-    Vec<4> v_b;
+    static constexpr Operand o_b = Operand{.slot = 0, .dtype = DType::kBF16, .vec = 8, .weight = true, .stride = dims(1)};
+    Loaded<o_b, 4> v_b;
   };
   static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
-    in.v_b = load_vec<Operand{.slot = 0, .dtype = DType::kBF16, .vec = 8, .weight = true, .stride = dims(1)}, 4, false>(p, at);  // %b = weight
+    in.v_b = load_operand<Operands::o_b, 4, false>(p, at);  // %b = weight
   }
   static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
   }
   static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<4>& sum0) {
     const Vec<4>& v_h = sum0;  // %h = contract(%x, %w)
-    const Vec<4> v_t4 = map<4, op_add>(v_h, in.v_b);  // %t4 = add(%h, %b)
+    const Vec<4> v_t4 = map<4, op_add>(v_h, in.v_b.values());  // %t4 = add(%h, %b)
     const Vec<4> v_y = map<4, op_silu>(v_t4);  // %y = silu(%t4)
     store_vec<Operand{.slot = 1, .dtype = DType::kBF16, .vec = 8, .stride = dims(2048, 1)}, 4, false>(p, at, v_y);  // %y
   }
@@ -371,29 +377,31 @@ __device__ constexpr ReduceConfig kConfig{
 using P = Params<3, 0>;
 struct Prologue {
   struct Operands {
-    Vec<4> v_part0;
+    static constexpr Operand o_part0 = Operand{.slot = 2, .dtype = DType::kF32, .vec = 4, .stride = dims(131072, 0, 0, 0, 0, 0, 2048, 1)};
+    Loaded<o_part0, 4> v_part0;
   };
   static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
   }
   static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
-    in.v_part0 = load_vec<Operand{.slot = 2, .dtype = DType::kF32, .vec = 4, .stride = dims(131072, 0, 0, 0, 0, 0, 2048, 1)}, 4, false>(p, at);  // one split's sum
+    in.v_part0 = load_operand<Operands::o_part0, 4, false>(p, at);  // one split's sum
   }
   static CATENARY_DEVICE void values(const P& p, const Coord& at, const Operands& in, Vec<4>* out) {
-    out[0] = in.v_part0;
+    out[0] = in.v_part0.values();
   }
 };
 struct Epilogue {
   struct Operands {
-    Vec<4> v_b;
+    static constexpr Operand o_b = Operand{.slot = 0, .dtype = DType::kBF16, .vec = 8, .weight = true, .stride = dims(1)};
+    Loaded<o_b, 4> v_b;
   };
   static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
-    in.v_b = load_vec<Operand{.slot = 0, .dtype = DType::kBF16, .vec = 8, .weight = true, .stride = dims(1)}, 4, false>(p, at);  // %b = weight
+    in.v_b = load_operand<Operands::o_b, 4, false>(p, at);  // %b = weight
   }
   static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
   }
   static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<4>& sum0) {
     const Vec<4>& v_h = sum0;  // %h = contract(%x, %w)
-    const Vec<4> v_t4 = map<4, op_add>(v_h, in.v_b);  // %t4 = add(%h, %b)
+    const Vec<4> v_t4 = map<4, op_add>(v_h, in.v_b.values());  // %t4 = add(%h, %b)
     const Vec<4> v_y = map<4, op_silu>(v_t4);  // %y = silu(%t4)
     store_vec<Operand{.slot = 1, .dtype = DType::kBF16, .vec = 8, .stride = dims(2048, 1)}, 4, false>(p, at, v_y);  // %y
   }

@@ -77,15 +77,16 @@ __device__ constexpr ReduceConfig kConfig{
 using P = Params<2, 0>;
 struct Prologue {
   struct Operands {
-    Vec<1> v_y;
+    static constexpr Operand o_y = Operand{.slot = 0, .dtype = DType::kF32, .streamed = true, .stride = dims(1, 0, 0, 0, 0, 0, 0, 1024)};
+    Loaded<o_y, 1> v_y;
   };
   static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
   }
   static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
-    in.v_y = load_vec<Operand{.slot = 0, .dtype = DType::kF32, .streamed = true, .stride = dims(1, 0, 0, 0, 0, 0, 0, 1024)}, 1, false>(p, at);  // %y = contract(%x, %w)
+    in.v_y = load_operand<Operands::o_y, 1, false>(p, at);  // %y = contract(%x, %w)
   }
   static CATENARY_DEVICE void values(const P& p, const Coord& at, const Operands& in, Vec<1>* out) {
-    out[0] = in.v_y;
+    out[0] = in.v_y.values();
   }
 };
 struct Epilogue {
@@ -133,15 +134,16 @@ __device__ constexpr ReduceConfig kConfig{
 using P = Params<2, 0>;
 struct Prologue {
   struct Operands {
-    Vec<1> v_part;
+    static constexpr Operand o_part = Operand{.slot = 1, .dtype = DType::kF32, .vec = 4, .stride = dims(64, 0, 0, 0, 0, 0, 0, 1)};
+    Loaded<o_part, 1> v_part;
   };
   static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
   }
   static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
-    in.v_part = load_vec<Operand{.slot = 1, .dtype = DType::kF32, .vec = 4, .stride = dims(64, 0, 0, 0, 0, 0, 0, 1)}, 1, false>(p, at);  // of one part's terms
+    in.v_part = load_operand<Operands::o_part, 1, false>(p, at);  // of one part's terms
   }
   static CATENARY_DEVICE void values(const P& p, const Coord& at, const Operands& in, Vec<1>* out) {
-    out[0] = in.v_part;
+    out[0] = in.v_part.values();
   }
 };
 struct Epilogue {
@@ -190,17 +192,19 @@ __device__ constexpr PointwiseConfig kConfig{
 using P = Params<3, 0>;
 struct Program {
   struct Operands {
-    Vec<4> v_y;
-    Vec<4> v_top;
+    static constexpr Operand o_y = Operand{.slot = 0, .dtype = DType::kF32, .vec = 4, .streamed = true, .stride = dims(1024, 1)};
+    Loaded<o_y, 4> v_y;
+    static constexpr Operand o_top = Operand{.slot = 1, .dtype = DType::kF32, .stride = dims(1, 0)};
+    Loaded<o_top, 4> v_top;
   };
   static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
   }
   static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
-    in.v_y = load_vec<Operand{.slot = 0, .dtype = DType::kF32, .vec = 4, .streamed = true, .stride = dims(1024, 1)}, 4, false>(p, at);  // %y = contract(%x, %w)
-    in.v_top = load_vec<Operand{.slot = 1, .dtype = DType::kF32, .stride = dims(1, 0)}, 4, false>(p, at);  // %top = reduce_max(%y)
+    in.v_y = load_operand<Operands::o_y, 4, false>(p, at);  // %y = contract(%x, %w)
+    in.v_top = load_operand<Operands::o_top, 4, false>(p, at);  // %top = reduce_max(%y)
   }
   static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in) {
-    const Vec<4> v_t4 = map<4, op_sub>(in.v_y, in.v_top);  // %t4 = sub(%y, %top)
+    const Vec<4> v_t4 = map<4, op_sub>(in.v_y.values(), in.v_top.values());  // %t4 = sub(%y, %top)
     const Vec<4> v_e = map<4, op_exp>(v_t4);  // %e = exp(%t4)
     store_vec<Operand{.slot = 2, .dtype = DType::kF32, .vec = 4, .stride = dims(1024, 1)}, 4, false>(p, at, v_e);  // %e
   }
@@ -238,15 +242,16 @@ __device__ constexpr ReduceConfig kConfig{
 using P = Params<2, 0>;
 struct Prologue {
   struct Operands {
-    Vec<1> v_e;
+    static constexpr Operand o_e = Operand{.slot = 0, .dtype = DType::kF32, .streamed = true, .stride = dims(1, 0, 0, 0, 0, 0, 0, 1024)};
+    Loaded<o_e, 1> v_e;
   };
   static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
   }
   static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
-    in.v_e = load_vec<Operand{.slot = 0, .dtype = DType::kF32, .streamed = true, .stride = dims(1, 0, 0, 0, 0, 0, 0, 1024)}, 1, false>(p, at);  // %e = exp(%t4)
+    in.v_e = load_operand<Operands::o_e, 1, false>(p, at);  // %e = exp(%t4)
   }
   static CATENARY_DEVICE void values(const P& p, const Coord& at, const Operands& in, Vec<1>* out) {
-    out[0] = in.v_e;
+    out[0] = in.v_e.values();
   }
 };
 struct Epilogue {
@@ -294,15 +299,16 @@ __device__ constexpr ReduceConfig kConfig{
 using P = Params<2, 0>;
 struct Prologue {
   struct Operands {
-    Vec<1> v_part;
+    static constexpr Operand o_part = Operand{.slot = 1, .dtype = DType::kF32, .vec = 4, .stride = dims(64, 0, 0, 0, 0, 0, 0, 1)};
+    Loaded<o_part, 1> v_part;
   };
   static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
   }
   static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
-    in.v_part = load_vec<Operand{.slot = 1, .dtype = DType::kF32, .vec = 4, .stride = dims(64, 0, 0, 0, 0, 0, 0, 1)}, 1, false>(p, at);  // of one part's terms
+    in.v_part = load_operand<Operands::o_part, 1, false>(p, at);  // of one part's terms
   }
   static CATENARY_DEVICE void values(const P& p, const Coord& at, const Operands& in, Vec<1>* out) {
-    out[0] = in.v_part;
+    out[0] = in.v_part.values();
   }
 };
 struct Epilogue {
@@ -352,17 +358,19 @@ __device__ constexpr PointwiseConfig kConfig{
 using P = Params<3, 0>;
 struct Program {
   struct Operands {
-    Vec<8> v_e;
-    Vec<8> v_t7;
+    static constexpr Operand o_e = Operand{.slot = 0, .dtype = DType::kF32, .vec = 4, .streamed = true, .stride = dims(1024, 1)};
+    Loaded<o_e, 8> v_e;
+    static constexpr Operand o_t7 = Operand{.slot = 1, .dtype = DType::kF32, .stride = dims(1, 0)};
+    Loaded<o_t7, 8> v_t7;
   };
   static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
   }
   static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
-    in.v_e = load_vec<Operand{.slot = 0, .dtype = DType::kF32, .vec = 4, .streamed = true, .stride = dims(1024, 1)}, 8, false>(p, at);  // %e = exp(%t4)
-    in.v_t7 = load_vec<Operand{.slot = 1, .dtype = DType::kF32, .stride = dims(1, 0)}, 8, false>(p, at);  // %t7 = recip(%total)
+    in.v_e = load_operand<Operands::o_e, 8, false>(p, at);  // %e = exp(%t4)
+    in.v_t7 = load_operand<Operands::o_t7, 8, false>(p, at);  // %t7 = recip(%total)
   }
   static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in) {
-    const Vec<8> v_p = map<8, op_mul>(in.v_e, in.v_t7);  // %p = mul(%e, %t7)
+    const Vec<8> v_p = map<8, op_mul>(in.v_e.values(), in.v_t7.values());  // %p = mul(%e, %t7)
     store_vec<Operand{.slot = 2, .dtype = DType::kBF16, .vec = 8, .stride = dims(1024, 1)}, 8, false>(p, at, v_p);  // %p
   }
 };

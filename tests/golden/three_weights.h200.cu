@@ -42,16 +42,17 @@ __device__ constexpr GemmSm90Config kConfig{
 };
 struct Epilogue {
   struct Operands {
-    Vec<4> v_bq;
+    static constexpr Operand o_bq = Operand{.slot = 2, .dtype = DType::kBF16, .vec = 8, .weight = true, .before_wait = true, .stride = dims(1)};
+    Loaded<o_bq, 4> v_bq;
   };
   static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
-    in.v_bq = load_vec<Operand{.slot = 2, .dtype = DType::kBF16, .vec = 8, .weight = true, .before_wait = true, .stride = dims(1)}, 4, false>(p, at);  // %bq = weight
+    in.v_bq = load_operand<Operands::o_bq, 4, false>(p, at);  // %bq = weight
   }
   static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
   }
   static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<4>& sum0) {
     const Vec<4>& v_t5 = sum0;  // %t5 = contract(%x, %wq)
-    const Vec<4> v_q = map<4, op_add>(v_t5, in.v_bq);  // %q = add(%t5, %bq)
+    const Vec<4> v_q = map<4, op_add>(v_t5, in.v_bq.values());  // %q = add(%t5, %bq)
     store_vec<Operand{.slot = 3, .dtype = DType::kBF16, .vec = 8, .stride = dims(1)}, 4, false>(p, at, v_q);  // %q
   }
 };

@@ -76,6 +76,20 @@ inline constexpr MutantBase kMutantBases[] = {
          "  s = sum \"mn->n\"(p)\n  return p: bf16, s: f32 }",
      .tile = "64x64x64g1s8",
      .sm_count = 2},
+    {.name = "sm90 column sums, staged",
+     .chain =
+         "chain a(input dy: bf16[264, 72], weight w: bf16[136, 72], input g: f32[264, 136]) {\n"
+         "  d = contract \"mk,nk->mn\"(dy, w)\n  p = mul(d, g)\n"
+         "  s = sum \"mn->n\"(p)\n  return p: bf16, s: f32 }",
+     .tile = "64x64x64g1s8",
+     .sm_count = 2},
+    {.name = "sm90 matrix operands",
+     .chain = "chain a(input dy: bf16[264, 72], weight w: bf16[136, 72], input g: bf16[264, 136],\n"
+              "        input u: bf16[264, 136], weight b: bf16[136]) {\n"
+              "  d = contract \"mk,nk->mn\"(dy, w)\n  p = add(mul(d, g), b)\n  q = mul(d, u)\n"
+              "  s = sum \"mn->n\"(p)\n  return p: bf16, q: bf16, s: f32 }",
+     .tile = "64x128x64g1s7",
+     .sm_count = 2},
     {.name = "sum in parts",
      .chain = "chain a(input x: bf16[3001, 40]) {\n"
               "  s = sum \"mn->n\"(x)\n  return s: f32 }"},

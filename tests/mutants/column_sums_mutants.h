@@ -7,7 +7,7 @@
 namespace catenary::testing {
 
 inline constexpr const char* kColumnSums = "column sums";
-inline constexpr const char* kSm90ColumnSums = "sm90 column sums";
+inline constexpr const char* kSm90ColumnSums = "sm90 column sums, staged";
 inline constexpr const char* kColumnSumsFile = "epilogue/column_sums.cuh";
 
 inline constexpr Mutant kColumnSumsMutants[] = {
@@ -15,8 +15,8 @@ inline constexpr Mutant kColumnSumsMutants[] = {
      .planted = "only the first lanes' rows are summed",
      .base = kColumnSums,
      .file = kColumnSumsFile,
-     .text = "apart < 32; apart *= 2",
-     .in_place = "apart < 16; apart *= 2",
+     .text = "apart = kLanesPerRow; apart < 32;",
+     .in_place = "apart = kLanesPerRow; apart < 16;",
      .faults = "mismatch"},
     {.name = "sm90_column_sums_twice",
      .planted = "lanes add the columns of others",
@@ -27,7 +27,7 @@ inline constexpr Mutant kColumnSumsMutants[] = {
      .faults = "mismatch"},
     {.name = "column_sums_past_the_end",
      .planted = "sums of rows past the matrix are stored",
-     .base = kSm90ColumnSums,
+     .base = kColumnSums,
      .file = kColumnSumsFile,
      .text = "< kLanesPerRow && m < m_end && at.valid > 0",
      .in_place = "< kLanesPerRow && at.valid > 0",

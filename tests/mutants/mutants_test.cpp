@@ -24,6 +24,7 @@
 #include "tests/mutants/gemm_sm90_mutants.h"
 #include "tests/mutants/group_operand_mutants.h"
 #include "tests/mutants/hopper_mutants.h"
+#include "tests/mutants/matrix_operands_mutants.h"
 #include "tests/mutants/ragged_mutants.h"
 #include "tests/mutants/skinny_dequant_groups_mutants.h"
 #include "tests/mutants/skinny_dequant_mutants.h"
@@ -61,6 +62,7 @@ std::vector<Mutant> all_mutants() {
   all.insert(all.end(), std::begin(kRaggedMutants), std::end(kRaggedMutants));
   all.insert(all.end(), std::begin(kSumMutants), std::end(kSumMutants));
   all.insert(all.end(), std::begin(kColumnSumsMutants), std::end(kColumnSumsMutants));
+  all.insert(all.end(), std::begin(kMatrixOperandsMutants), std::end(kMatrixOperandsMutants));
   all.insert(all.end(), std::begin(kElementwiseMutants), std::end(kElementwiseMutants));
   all.insert(all.end(), std::begin(kHopperMutants), std::end(kHopperMutants));
   all.insert(all.end(), std::begin(kSquaresMutants), std::end(kSquaresMutants));
@@ -227,7 +229,7 @@ TEST_SUITE("mutants") {
     const std::vector<std::string> bases = all_bases();
     std::set<std::string> names;
     for (const Mutant& mutant : all_mutants()) {
-      CAPTURE(mutant.name);
+      INFO(std::string(mutant.name));
       CHECK(names.insert(mutant.name).second);
       CHECK(llvm::is_contained(bases, mutant.base));
       const std::string text = mutate(mutant);
