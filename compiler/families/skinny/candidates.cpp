@@ -156,7 +156,9 @@ Prediction predict_skinny(const SkinnyProblem& problem, const Target& target, co
   counts.streams = true;
   counts.units = static_cast<double>(problem.batch * c.n_tiles() * c.k_slices());
   counts.busiest_share = busiest_share(c, problem.batch, target.sm_count);
-  counts.resident = resident;
+  // Clusters that do not fit the GPCs leave places empty.
+  counts.resident =
+      static_cast<double>(target.ctas_at_once(c.schedule.cluster_k, resident)) / target.sm_count;
   counts.early_weights = c.loads.w_is_weight && target.compute_capability() >= 90;
   const double even = counts.units / target.sm_count;
   counts.units_per_sm = counts.early_weights ? std::max(even, 1.0) : std::ceil(even);
@@ -271,8 +273,8 @@ std::optional<Candidate> as_candidate(const SkinnyProblem& problem, const Target
                    SumOrder::kOther};
 }
 
-// N in slices, for as many CTAs as the SMs or a multiple of that: the fastest choice with even
-// shares. Side by side, every part ends in a slice of its own.
+// N in slices, for as many CTAs as the SMs or a multiple of that, or as clusters fit at once: the
+// fastest choice with even shares. Side by side, every part ends in a slice of its own.
 std::optional<Candidate> even_candidate(const SkinnyProblem& problem, const Target& target,
                                         int warps_k, int cluster_k) {
   constexpr int kTriedRounds = 16;
@@ -281,18 +283,24 @@ std::optional<Candidate> even_candidate(const SkinnyProblem& problem, const Targ
   std::optional<Candidate> best;
   if (problem.batch == 0) return best;  // there is nothing to divide
   const int least = static_cast<int>(problem.weight_bytes / (problem.batch * held));
-  for (int per_sm = std::max(least, 1); per_sm < least + kTriedRounds; ++per_sm) {
-    const i64 ctas = i64{per_sm} * target.sm_count / problem.batch;
-    const i64 slices = std::min(ctas / cluster_k - (problem.parts - 1), problem.base.n_vectors());
-    if (slices < 1) continue;
+  const auto attempt = [&](i64 ctas) {
+    const i64 slices =
+        std::min(ctas / problem.batch / cluster_k - (problem.parts - 1), problem.base.n_vectors());
+    if (slices < 1) return;
     const Shape shape{warps_k, 1, 1, cluster_k, static_cast<int>(slices)};
     const auto config = shaped(problem, target, shape, 1);
     if (!config || config->tile.row_tiles > kMostRowTiles || config->slice_rows() < kLeastRows ||
         busiest_share(*config, problem.batch, target.sm_count) > kEvenShare)
-      continue;
+      return;
     auto candidate = as_candidate(problem, target, *config);
     if (candidate && (!best || candidate->predicted.us < best->predicted.us))
       best = std::move(candidate);
+  };
+  for (int per_sm = std::max(least, 1); per_sm < least + kTriedRounds; ++per_sm) {
+    const i64 even = i64{per_sm} * target.sm_count;
+    const i64 at_once = target.ctas_at_once(cluster_k, per_sm);
+    attempt(even);
+    if (at_once != even) attempt(at_once);
   }
   return best;
 }

@@ -105,7 +105,8 @@ Prediction predict_dequant(const SkinnyDequantProblem& problem, const Target& ta
   counts.streams = true;
   counts.units = static_cast<double>(problem.batch * c.schedule.n_slices * c.k_slices());
   counts.busiest_share = busiest_share(c, problem.batch, target.sm_count);
-  counts.resident = resident;
+  counts.resident =
+      static_cast<double>(target.ctas_at_once(c.schedule.cluster_k, resident)) / target.sm_count;
   counts.early_weights = c.loads.w_is_weight;
   const double even = counts.units / target.sm_count;
   counts.units_per_sm = counts.early_weights ? std::max(even, 1.0) : std::ceil(even);
