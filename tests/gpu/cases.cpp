@@ -20,7 +20,7 @@ namespace {
 constexpr int kForcedSplits[] = {2, 3, 4, 6, 8};
 // Small cases: the most multiply-adds per launch, and the size that larger cases are reduced to.
 constexpr double kSmallWork = 2e6;
-constexpr i64 kSmallSize = 200;
+constexpr i64 kSmallSize = 136;
 
 // The names of one row of gemm_sm80_tiles(): 32-bit operands halve K, a dual GEMM halves N.
 std::vector<std::string> tile_names(const GemmSm80Tile& tile) {

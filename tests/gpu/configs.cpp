@@ -25,9 +25,8 @@ constexpr double kShrinkSeconds = 20;
 // Host threads that prepare cases; take() returns them in order.
 class Preparation {
  public:
-  // Cases [begin, end).
-  Preparation(const Suite& suite, i64 begin, i64 end)
-      : suite_(suite), ready_(static_cast<size_t>(end)), next_(begin) {
+  Preparation(const Suite& suite, llvm::ArrayRef<i64> cases)
+      : suite_(suite), cases_(cases), ready_(cases.size()) {
     const unsigned cores = std::max(std::thread::hardware_concurrency(), 1u);
     const int wanted =
         suite.options().threads > 0 ? suite.options().threads : static_cast<int>(cores);
@@ -39,14 +38,14 @@ class Preparation {
     for (std::thread& thread : threads_) thread.join();
   }
 
-  // Null if the time limit is reached before the case is ready.
-  std::unique_ptr<PreparedCase> take(i64 index) {
+  // The case at `position` of the list. Null if the time limit is reached before it is ready.
+  std::unique_ptr<PreparedCase> take(size_t position) {
     std::unique_lock lock(mutex_);
-    const auto is_ready = [&] { return ready_[static_cast<size_t>(index)] != nullptr; };
+    const auto is_ready = [&] { return ready_[position] != nullptr; };
     while (!changed_.wait_for(lock, std::chrono::milliseconds(200), is_ready)) {
       if (suite_.out_of_time()) return nullptr;
     }
-    return std::move(ready_[static_cast<size_t>(index)]);
+    return std::move(ready_[position]);
   }
 
   i64 prepared() const { return done_; }
@@ -54,22 +53,24 @@ class Preparation {
  private:
   void work() {
     while (!stop_ && !suite_.out_of_time()) {
-      const i64 index = next_++;
-      if (index >= static_cast<i64>(ready_.size())) return;
-      auto prepared =
-          std::make_unique<PreparedCase>(prepare_case(suite_, make_case(index, suite_.cases())));
+      const size_t position = next_++;
+      if (position >= ready_.size()) return;
+      auto prepared = std::make_unique<PreparedCase>(
+          prepare_case(suite_, make_case(cases_[position], suite_.cases())));
       ++done_;
       const std::lock_guard lock(mutex_);
-      ready_[static_cast<size_t>(index)] = std::move(prepared);
+      ready_[position] = std::move(prepared);
       changed_.notify_all();
     }
   }
 
   const Suite& suite_;
+  llvm::ArrayRef<i64> cases_;
   std::vector<std::unique_ptr<PreparedCase>> ready_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::atomic<i64> next_, done_{0};
+  std::atomic<size_t> next_{0};
+  std::atomic<i64> done_{0};
   std::atomic<bool> stop_{false};
   std::vector<std::thread> threads_;
 };
@@ -250,33 +251,41 @@ void report_simulator(Suite& suite) {
       true);
 }
 
+// The numbers of the cases that the options name. Neighbours, which are alike, are in different
+// parts.
+std::vector<i64> wanted_cases(const Suite& suite) {
+  const SuiteOptions& options = suite.options();
+  const i64 count = num_cases(suite.cases());
+  if (options.only_case >= count) return {};
+  if (options.only_case >= 0) return {options.only_case};
+  std::vector<i64> cases;
+  for (i64 i = std::min(options.part, options.parts) - 1; i < count; i += options.parts)
+    cases.push_back(i);
+  return cases;
+}
+
 }  // namespace
 
 void run_configs(Suite& suite) {
-  const SuiteOptions& options = suite.options();
-  const i64 only = options.only_case;
-  const i64 count = num_cases(suite.cases());
-  const i64 part = std::min(options.part, options.parts);
-  const i64 begin = only < 0 ? count * (part - 1) / options.parts : std::min(only, count);
-  const i64 end = only < 0 ? count * part / options.parts : std::min(only + 1, count);
-  suite.progress(fmt::format("{} configs, seed {}", end - begin, suite.options().seed), true);
+  const std::vector<i64> cases = wanted_cases(suite);
+  suite.progress(fmt::format("{} configs, seed {}", cases.size(), suite.options().seed), true);
   Runner runner(suite);
-  i64 done = begin;
+  size_t done = 0;
   {
-    Preparation preparation(suite, begin, end);
-    for (; done < end && !suite.should_stop(); ++done) {
+    Preparation preparation(suite, cases);
+    for (; done < cases.size() && !suite.should_stop(); ++done) {
       const std::unique_ptr<PreparedCase> prepared = preparation.take(done);
       if (!prepared) break;
       run_one(suite, runner, *prepared);
-      suite.progress(fmt::format("{} of {} configs run, {} prepared, {} failed", done + 1, count,
-                                 preparation.prepared(), suite.tally().failed));
+      suite.progress(fmt::format("{} of {} configs run, {} prepared, {} failed", done + 1,
+                                 cases.size(), preparation.prepared(), suite.tally().failed));
     }
   }
   const Tally& t = suite.tally();
   suite.progress(
       fmt::format("configs: {} of {} done; {} passed, {} failed, {} unsupported; {} bitwise, {} on "
                   "real data, worst error {:.3f} of the allowed ({})",
-                  done - begin, end - begin, t.passed, t.failed, t.skipped, t.exact, t.real_data,
+                  done, cases.size(), t.passed, t.failed, t.skipped, t.exact, t.real_data,
                   t.worst_error_ratio, t.worst_case),
       true);
   if (suite.options().against_simulator) report_simulator(suite);

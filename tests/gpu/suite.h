@@ -31,7 +31,7 @@ struct SuiteOptions {
   // Runs every config also in the simulator and compares its bytes with the device's.
   bool against_simulator = false;
   i64 only_case = -1;  // run only this config
-  i64 part = 1;        // run only this of `parts` equal parts of the configs
+  i64 part = 1;        // run only this of `parts` parts of the configs
   i64 parts = 1;
   // Rehearsals only: the fault of the stand-in. "wrong": one wrong element; "missing": one element
   // is not written; "beyond": one is written past the end.
