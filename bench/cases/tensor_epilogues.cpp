@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products whose epilogue reads tensors of the size of the result: a residual that is added, and
 // the backward passes of a gated layer and of GELU. The peer is cuBLASLt and a pointwise kernel;
-// the second peer and `no_epilogue` are the product by itself.
+// `no_epilogue` is the product by itself.
 #include "bench/cases/cases.h"
 #include "bench/tuner.h"
 
@@ -115,10 +115,6 @@ Case tail_case(const Sizes& s, const Tail& tail) {
   c.peer.steps = {PeerGemm{product_problem(s), "x", "w", "p", ""},
                   PeerPointwise{tail_text(s, tail)}};
   c.peer.scratch = {{"p", stored}};
-  c.second_peer.name = "cuBLASLt best, product only";
-  c.second_peer.steps = {PeerGemm{product_problem(s), "x", "w", "p", ""}};
-  c.second_peer.scratch = {{"p", stored}};
-  c.second_peer.own_weights = true;
   return c;
 }
 

@@ -35,6 +35,9 @@ SECTIONS = (
     ("Several weights over one activation", ["qkv", "wgrads"],
      "M x N x K of all of them together: queries, keys and values (N is that of the three), and the gradients of gate and up (M is that of both). "
      "The peer has one GEMM for each."),
+    ("Epilogues that read tensors", ["tensor_epilogue"],
+     "M x N x K, M x G x N x K: a product and a residual, or the backward of a gate (it reads two tensors of the size of the result and writes "
+     "three) and of GELU. The peer is cuBLASLt and our pointwise kernel."),
     ("Weights of int4 and int8", ["quantised"],
      "M x N x K, int4 with a scale for each 128 columns, int8 with one for each row. The peer multiplies bf16 weights."),
     ("fp8", ["fp8"],

@@ -176,7 +176,7 @@ TEST_CASE("peers compute as many flops, from the case's tensors, inside their bo
     check_peer(spec, spec.second_peer);
     ++seconds;
   }
-  CHECK(seconds == 46);
+  CHECK(seconds == 38);
 }
 
 TEST_CASE("a case's chain without its epilogue uses a subset of its tensors and the same output") {
