@@ -11,8 +11,8 @@ namespace {
 // Latencies of a CTA that starts after another has ended: launch, first load, drain.
 constexpr double kStartLatencies = 3;
 
-// Of CTAs in clusters, which wait for each other before the first load and after the last store
-// (RESULTS model-11).
+// CTAs of a cluster wait for each other before the first load and after the last store (RESULTS
+// model-11).
 constexpr double kClusterLatencies = 0.5;
 
 // The exponents are those of RESULTS model-1 (3) and model-5 (6).

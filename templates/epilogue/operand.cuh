@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loads of operands. An operand stays in its registers as it lies in memory until it is used: 16
+// Loads of operands. An operand stays in its registers as it is in memory until it is used: 16
 // bits of a bf16, not the 32 of its f32 value, so that more of them can be loaded ahead.
 #pragma once
 
