@@ -19,9 +19,10 @@ void add_gradient_options(CLI::App& command, GradientChoice& choice) {
       ->allow_extra_args(false);
   command
       .add_option("--recompute", choice.recompute,
-                  "none: the forward saves what a contraction or a sum computes; all: it saves "
-                  "nothing, and the backward computes them again")
-      ->check(CLI::IsMember({"none", "all"}))
+                  "none: the forward saves what a contraction or a sum computes; unstored: also "
+                  "the operands that it stores for its own contractions; all: it saves nothing, "
+                  "and the backward computes them again")
+      ->check(CLI::IsMember({"none", "unstored", "all"}))
       ->capture_default_str();
   command
       .add_option("--save-budget", choice.save_budget,
@@ -39,15 +40,19 @@ Expected<GradientOptions> gradient_options(const GradientChoice& choice) {
   GradientOptions options;
   options.wanted = choice.wanted;
   options.outputs = choice.outputs;
-  options.recompute = choice.recompute == "all" ? Recompute::kAll : Recompute::kNone;
+  options.recompute = choice.recompute == "all"        ? Recompute::kAll
+                      : choice.recompute == "unstored" ? Recompute::kUnstored
+                                                       : Recompute::kNone;
   options.save_f32 = choice.save_f32;
   options.f32_weights = choice.f32_weights;
   options.accumulate = choice.accumulate;
   if (choice.save_budget < 0) return options;
-  if (options.recompute == Recompute::kAll) {
-    return make_error(ErrorCode::kInvalidArgument,
-                      "--recompute all saves nothing, and --save-budget is {}: give one of them",
-                      choice.save_budget);
+  if (options.recompute != Recompute::kNone) {
+    return make_error(
+        ErrorCode::kInvalidArgument,
+        "--recompute {} says what is saved, and so does --save-budget {}: give one of "
+        "them",
+        choice.recompute, choice.save_budget);
   }
   options.recompute = Recompute::kBudget;
   options.save_budget = choice.save_budget;

@@ -15,9 +15,10 @@ typedef struct ctn_gradient ctn_gradient; /* the chains of a gradient */
 /* What the forward saves for the backward. */
 typedef int32_t ctn_recompute;
 enum {
-  CTN_RECOMPUTE_NONE = 0,  /* the fewest bytes from which no contraction or sum is repeated */
-  CTN_RECOMPUTE_ALL = 1,   /* nothing: contractions and sums are repeated */
-  CTN_RECOMPUTE_BUDGET = 2 /* at most save_budget bytes */
+  CTN_RECOMPUTE_NONE = 0,    /* the fewest bytes from which no contraction or sum is repeated */
+  CTN_RECOMPUTE_ALL = 1,     /* nothing: contractions and sums are repeated */
+  CTN_RECOMPUTE_BUDGET = 2,  /* at most save_budget bytes */
+  CTN_RECOMPUTE_UNSTORED = 3 /* as NONE, and what the forward stores for its contractions */
 };
 
 /* What a gradient is of, and how it is computed. */

@@ -13,7 +13,8 @@ namespace ctn {
 enum class Recompute : ctn_recompute {
   none = CTN_RECOMPUTE_NONE,
   all = CTN_RECOMPUTE_ALL,
-  budget = CTN_RECOMPUTE_BUDGET
+  budget = CTN_RECOMPUTE_BUDGET,
+  unstored = CTN_RECOMPUTE_UNSTORED
 };
 
 // What a gradient is of, and how it is computed.

@@ -108,6 +108,23 @@ class Saver {
     }
   }
 
+  // Adds values that the backward needs and the forward stores anyway: operands of its
+  // contractions.
+  void add_stored(SavePlan& plan) const {
+    for (ValueId id = 0; id < graph_.num_forward(); ++id) {
+      const JointNode& node = graph_.node(id);
+      if (node.value.op != Op::kContract) continue;
+      for (const Use& use : node.value.operands) {
+        const ValueId operand = use.value;
+        const Op op = graph_.node(operand).value.op;
+        if (plan.saved[operand] || op == Op::kParameter || op == Op::kConstant) continue;
+        if (!llvm::is_contained(needed_, operand)) continue;
+        plan.saved[operand] = true;
+        plan.bytes += bytes_[operand];
+      }
+    }
+  }
+
   SavePlan cut() const {
     const ValueId count = graph_.num_forward();
     const int source = 2 * count;
@@ -183,7 +200,9 @@ SavePlan plan_saves(const JointGraph& graph, llvm::ArrayRef<ValueId> needed,
   Saver saver(graph, needed, options);
   if (options.recompute == Recompute::kAll) saver.repeat_all();
   if (options.recompute == Recompute::kBudget) saver.repeat_until(options.save_budget);
-  return saver.cut();
+  SavePlan plan = saver.cut();
+  if (options.recompute == Recompute::kUnstored) saver.add_stored(plan);
+  return plan;
 }
 
 int output_of(const VerifiedChain& forward, ValueId id, DType dtype) {

@@ -26,6 +26,8 @@ class Recompute(enum.IntEnum):
     """Nothing is saved: the backward repeats contractions and sums."""
     budget = 2
     """Values of at most `save_budget` bytes."""
+    unstored = 3
+    """As `none`, and elementwise results that the forward stores for its own contractions."""
 
 
 class GradientKind(enum.IntEnum):
@@ -131,7 +133,7 @@ def gradient(
     try:
         kind = Recompute[recompute] if isinstance(recompute, str) else Recompute(recompute)
     except (KeyError, TypeError, ValueError):
-        raise ArgumentError(f"recompute is {shown(recompute)}: use 'none', 'all' or 'budget'") from None
+        raise ArgumentError(f"recompute is {shown(recompute)}: use 'none', 'unstored', 'all' or 'budget'") from None
     options = _native.GradientOptions(
         wanted=(ctypes.c_char_p * len(wanted_names))(*wanted_names),
         num_wanted=len(wanted_names),

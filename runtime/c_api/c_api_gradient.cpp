@@ -47,7 +47,7 @@ Expected<GradientOptions> read_options(const ctn_gradient_options* options) {
           read_names(given.outputs, given.num_outputs, "options->outputs", result.outputs)) {
     return error;
   }
-  if (given.recompute < CTN_RECOMPUTE_NONE || given.recompute > CTN_RECOMPUTE_BUDGET) {
+  if (given.recompute < CTN_RECOMPUTE_NONE || given.recompute > CTN_RECOMPUTE_UNSTORED) {
     return make_error(ErrorCode::kInvalidArgument,
                       "options->recompute is {}: use a value of ctn_recompute", given.recompute);
   }

@@ -279,7 +279,7 @@ class Calls {
     options.struct_size = sizeof options;
     options.wanted = wanted;
     options.num_wanted = random_.chance(70) ? 0 : static_cast<size_t>(random_.range(0, 2));
-    options.recompute = random_.chance(90) ? random_.range(0, 2) : small(5);
+    options.recompute = random_.chance(90) ? random_.range(0, 3) : small(5);
     options.save_f32 = random_.range(0, 1);
     options.save_budget = random_.chance(90) ? random_.range(0, 100) : pick(random_, kSizes);
     options.f32_weights = random_.range(0, 1);

@@ -36,7 +36,7 @@ GradientOptions gradient_options(const Chain& chain, u64 seed) {
   options.save_f32 = true;
   options.f32_weights = true;
   options.accumulate = random.chance(30);
-  options.recompute = static_cast<Recompute>(random.range(0, 2));
+  options.recompute = static_cast<Recompute>(random.range(0, 3));
   if (options.recompute == Recompute::kBudget) options.save_budget = random.range(0, 2000);
   if (random.chance(50)) return options;
   // All parameters, scalars too, or some.

@@ -86,6 +86,23 @@ TEST_SUITE("ir") {
     }
   }
 
+  TEST_CASE(
+      "unstored: what the forward stores for its contractions is saved, and not stored again") {
+    GradientOptions options;
+    const Gradient fewest = gradient_of(gradient_chain("gated_mlp"), options);
+    options.recompute = Recompute::kUnstored;
+    const Gradient kept = gradient_of(gradient_chain("gated_mlp"), options);
+    CHECK(kept.saved_bytes == fewest.saved_bytes + 32 * 64 * 2);
+    CHECK(names(fewest.chains[0], GradientKind::kSaved) == Names{"g", "u"});
+    CHECK(names(kept.chains[0], GradientKind::kSaved) == Names{"g", "u", "h"});
+    CHECK(chain_of(kept, 1).outputs.size() + 1 == chain_of(fewest, 1).outputs.size());
+    // A layer without another contraction after it stores nothing for one.
+    options.recompute = Recompute::kNone;
+    const i64 bytes = gradient_of(gradient_chain("linear_bias_silu"), options).saved_bytes;
+    options.recompute = Recompute::kUnstored;
+    CHECK(gradient_of(gradient_chain("linear_bias_silu"), options).saved_bytes == bytes);
+  }
+
   TEST_CASE("an output that the forward returns anyway is not saved again") {
     const Gradient gradient = gradient_of(
         verified_text("chain c(input x: bf16[8, 16], weight w: bf16[4, 16]) {\n"

@@ -62,7 +62,7 @@ class ChainFunction:
         chain: its tensor parameters in order are the arguments, then its scalars as floats.
         exact: tensors must have the chain's sizes and strides; else these are examples, and a symbol as the first
             dimension takes all leading dimensions.
-        recompute: what the forward saves for the backward: "none", "all" or "budget" (`catenary.gradient`).
+        recompute: what the forward saves for the backward: "none", "unstored", "all" or "budget" (`catenary.gradient`).
         save_budget: bytes, for "budget".
     """
 
