@@ -26,10 +26,10 @@ struct StagedEpilogue {
   static constexpr u32 kPasses = 16 / kRowsPerPass;  // in a subtile
 
   // Passes whose operands are loaded together, one group ahead of their use: as many as have
-  // registers for two groups beside the accumulators, up to a subtile's. Stores and loads keep
-  // their order, so loads in a pass would wait for the stores before them. ptxas waits for all
-  // loads of a loop at once: loads of a later pass must not be in flight where those of an earlier
-  // one are waited for (RESULTS train-3).
+  // registers for two groups beside the accumulators, up to a subtile's. Loads and stores keep
+  // their order, so a pass that loads its own operands waits for them. ptxas waits for all loads of
+  // a loop at once, so no load of a later pass may be in flight where an earlier one is waited for
+  // (RESULTS train-3).
   static constexpr u32 group_passes() {
     constexpr u32 kWords = sizeof(Operands) / 4;  // an empty struct has none
     constexpr i32 kFree =

@@ -18,9 +18,11 @@ namespace catenary::gpu_suite {
 namespace {
 
 constexpr int kForcedSplits[] = {2, 3, 4, 6, 8};
-// Small cases: the most multiply-adds per launch, and the size that larger cases are reduced to.
+// Small cases: the most multiply-adds per launch, and the size that larger cases are reduced to;
+// another one where a family must take them, or weights are quantised, which needs a longer K.
 constexpr double kSmallWork = 2e6;
 constexpr i64 kSmallSize = 136;
+constexpr i64 kFamilySize = 200;
 
 // The names of one row of gemm_sm80_tiles(): 32-bit operands halve K, a dual GEMM halves N.
 std::vector<std::string> tile_names(const GemmSm80Tile& tile) {
@@ -144,7 +146,10 @@ void reduce_work(Case& made) {
   double work = 0;
   for (i64 symbol : made.symbols) work = std::max(work, multiply_adds(*chain, symbol));
   if (work <= kSmallWork) return;
-  Expected<ReducedChain> small = reduce_sizes(*chain, kSmallSize);
+  const bool quantised = llvm::any_of(
+      made.chain.values, [](const Value& value) { return value.op == Op::kDequant; });
+  const bool of_family = quantised || !made.family.empty();
+  Expected<ReducedChain> small = reduce_sizes(*chain, of_family ? kFamilySize : kSmallSize);
   if (!small) return llvm::consumeError(small.takeError());
   if (made.chain.symbol) {
     for (i64& symbol : made.symbols) symbol = reduce_symbol(small->chain, symbol);

@@ -113,35 +113,45 @@ Gradients unrounded_gradients(const VerifiedChain& chain, const ChainData& data,
   return gradients_of(gradient, own_tensors, data.inputs.symbol);
 }
 
+// Runs forward and backward of a chain, and compares each kernel's results with the reference of
+// its chain and the gradients with those of unrounded values.
+void check_golden(const char* name, Recompute recompute) {
+  INFO(name << ", recompute " << static_cast<int>(recompute));
+  const VerifiedChain chain = gradient_chain(name);
+  ExecutionOptions options;
+  options.device = "sim";
+  options.no_cache = true;
+  Execution execution = simulated(chain, options);
+  GradientOptions gradient_options;
+  gradient_options.f32_weights = true;
+  gradient_options.recompute = recompute;
+  const GradientExecution loaded = must(load_gradient(options, gradient_options, execution));
+  for (u64 seed = 1; seed <= 2; ++seed) {
+    if (Error error = seed_execution(execution, options, seed)) {
+      FAIL(take_report(std::move(error)).message);
+    }
+    GradientTensors tensors(loaded.gradient, execution.data, seed);
+    for (const GradientRow& row : must(check_gradient_rows(loaded, tensors))) {
+      INFO(row.chain, " ", row.name, " ", to_string(row.result));
+      CHECK(row.result.ok());
+    }
+    const Gradients got = gradients_of(loaded.gradient, tensors, execution.symbol);
+    const Gradients want = unrounded_gradients(chain, execution.data, tensors);
+    for (const auto& [key, values] : want) {
+      CAPTURE(key.second);
+      CHECK(distance(got.at(key), values) < 0x1p-6);
+    }
+  }
+}
+
 }  // namespace
 
 TEST_CASE("forward and backward of the golden chains") {
   if (!has_compiler()) return;
-  for (const char* name : kGradientChains) {
-    CAPTURE(name);
-    const VerifiedChain chain = gradient_chain(name);
-    ExecutionOptions options;
-    options.device = "sim";
-    options.no_cache = true;
-    Execution execution = simulated(chain, options);
-    GradientOptions gradient_options;
-    gradient_options.f32_weights = true;
-    const GradientExecution loaded = must(load_gradient(options, gradient_options, execution));
-    for (u64 seed = 1; seed <= 2; ++seed) {
-      if (Error error = seed_execution(execution, options, seed)) {
-        FAIL(take_report(std::move(error)).message);
-      }
-      GradientTensors tensors(loaded.gradient, execution.data, seed);
-      for (const GradientRow& row : must(check_gradient_rows(loaded, tensors))) {
-        INFO(row.chain, " ", row.name, " ", to_string(row.result));
-        CHECK(row.result.ok());
-      }
-      const Gradients got = gradients_of(loaded.gradient, tensors, execution.symbol);
-      const Gradients want = unrounded_gradients(chain, execution.data, tensors);
-      for (const auto& [key, values] : want) {
-        CAPTURE(key.second);
-        CHECK(distance(got.at(key), values) < 0x1p-6);
-      }
-    }
-  }
+  for (const char* name : kGradientChains) check_golden(name, Recompute::kNone);
+}
+
+TEST_CASE("the operands that the forward stores are saved") {
+  if (!has_compiler()) return;
+  for (const char* name : {"gated_mlp", "gelu_mlp"}) check_golden(name, Recompute::kUnstored);
 }

@@ -4,22 +4,10 @@
 // SMs, so that a CTA has several tiles and its pipeline stages wrap.
 #pragma once
 
+#include "tests/mutants/group_ends.h"
 #include "tests/mutants/mutant.h"
 
 namespace catenary::testing {
-
-// Group ends before the first row, out of order and past the last row: a kernel must clamp them to
-// the label's size.
-inline constexpr i32 kWildEnds[] = {-5, 33, 90};
-
-// The same for more groups than a warp has lanes, with an empty first group.
-inline constexpr i32 kManyEnds[] = {0,  3,  2,  9,  9,  9,  10, 11, 12, 13, 14, 15,
-                                    16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27,
-                                    28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 50, 50};
-inline constexpr i32 kFewEnds[] = {5, 5, 18};
-inline constexpr i32 kEmptyEnds[] = {0, 0, 70, 70};
-inline constexpr i32 kNanEnds[] = {33, 40, 90};
-inline constexpr std::pair<i64, i64> kNanRows[] = {{33, 40}, {90, 100}};
 
 inline constexpr MutantBase kMutantBases[] = {
     {.name = "gemm",
@@ -69,24 +57,17 @@ inline constexpr MutantBase kMutantBases[] = {
               "  d = contract \"mk,nk->mn\"(dy, w)\n  p = mul(d, g)\n"
               "  s = sum \"mn->n\"(p)\n  return p: bf16, s: f32 }",
      .tile = "32x64x128w1x4s3"},
-    {.name = "sm90 column sums",
-     .chain =
-         "chain a(input dy: bf16[264, 72], weight w: bf16[136, 72], input g: bf16[264, 136]) {\n"
-         "  d = contract \"mk,nk->mn\"(dy, w)\n  p = mul(d, g)\n"
-         "  s = sum \"mn->n\"(p)\n  return p: bf16, s: f32 }",
-     .tile = "64x64x64g1s8",
-     .sm_count = 2},
     {.name = "sm90 column sums, staged",
      .chain =
          "chain a(input dy: bf16[264, 72], weight w: bf16[136, 72], input g: f32[264, 136]) {\n"
-         "  d = contract \"mk,nk->mn\"(dy, w)\n  p = mul(d, g)\n"
-         "  s = sum \"mn->n\"(p)\n  return p: bf16, s: f32 }",
+         "  p = mul(contract \"mk,nk->mn\"(dy, w), g)\n  s = sum \"mn->n\"(p)\n"
+         "  return p: bf16, s: f32 }",
      .tile = "64x64x64g1s8",
      .sm_count = 2},
     {.name = "sm90 matrix operands",
-     .chain = "chain a(input dy: bf16[264, 72], weight w: bf16[136, 72], input g: bf16[264, 136],\n"
+     .chain = "chain a(input x: bf16[264, 72], weight w: bf16[136, 72], input g: bf16[264, 136],\n"
               "        input u: bf16[264, 136], weight b: bf16[136]) {\n"
-              "  d = contract \"mk,nk->mn\"(dy, w)\n  p = add(mul(d, g), b)\n  q = mul(d, u)\n"
+              "  d = contract \"mk,nk->mn\"(x, w)\n  p = add(mul(d, g), b)\n  q = mul(d, u)\n"
               "  s = sum \"mn->n\"(p)\n  return p: bf16, q: bf16, s: f32 }",
      .tile = "64x128x64g1s7",
      .sm_count = 2},

@@ -26,7 +26,7 @@ def inputs_of(chain, seed=3):
     return [rng.standard_normal(p.shape).astype(np.float32) for p in chain.parameters]
 
 
-@pytest.mark.parametrize("recompute", ["none", "all"])
+@pytest.mark.parametrize("recompute", ["none", "unstored", "all"])
 @pytest.mark.parametrize("on_device", [False, True])
 def test_gradients_are_the_slope_of_the_loss(recompute, on_device, engine):
     chain = make_linear(m=5, n=8, k=12, true_f32=True)
