@@ -146,8 +146,8 @@ void reduce_work(Case& made) {
   double work = 0;
   for (i64 symbol : made.symbols) work = std::max(work, multiply_adds(*chain, symbol));
   if (work <= kSmallWork) return;
-  const bool quantised = llvm::any_of(
-      made.chain.values, [](const Value& value) { return value.op == Op::kDequant; });
+  const bool quantised =
+      llvm::any_of(made.chain.values, [](const Value& value) { return value.op == Op::kDequant; });
   const bool of_family = quantised || !made.family.empty();
   Expected<ReducedChain> small = reduce_sizes(*chain, of_family ? kFamilySize : kSmallSize);
   if (!small) return llvm::consumeError(small.takeError());
