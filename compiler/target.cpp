@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/target.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <vector>
 
@@ -65,13 +66,15 @@ std::string meant(std::string_view text) {
 int Target::compute_capability() const { return parse_arch(arch); }
 
 i64 Target::ctas_at_once(int cluster, int per_sm) const {
-  constexpr i64 kGpcs = 8;
+  constexpr int kGpcSms = 16;
   if (cluster <= 1) return i64{sm_count} * per_sm;
+  const i64 gpcs = std::max(sm_count / kGpcSms, 1);
   const i64 tpcs = sm_count / 2;
-  const i64 larger = tpcs % kGpcs;  // GPCs with one more
+  const i64 larger = tpcs % gpcs;  // GPCs with one more
   const auto clusters = [&](i64 gpc_tpcs) { return 2 * gpc_tpcs * per_sm / cluster; };
-  const i64 least = tpcs / kGpcs;
-  return cluster * ((kGpcs - larger) * clusters(least) + larger * clusters(least + 1));
+  const i64 least = tpcs / gpcs;
+  const i64 all = (gpcs - larger) * clusters(least) + larger * clusters(least + 1);
+  return cluster * std::max<i64>(all, 1);
 }
 
 llvm::ArrayRef<Target> all_targets() { return table(); }

@@ -175,3 +175,17 @@ TEST_CASE("parts side by side have no more slices together than the joint weight
     CHECK(sliced > 0);
   }
 }
+
+TEST_CASE("clusters that run at once fit the GPCs: 6 of 16 SMs and 2 of 18") {
+  const Target target = llvm::cantFail(find_target("h100"));
+  CHECK(target.ctas_at_once(1, 2) == 264);
+  CHECK(target.ctas_at_once(2, 1) == 132);
+  CHECK(target.ctas_at_once(3, 2) == 3 * (6 * 10 + 2 * 12));
+  CHECK(target.ctas_at_once(4, 1) == 4 * (6 * 4 + 2 * 4));
+  CHECK(target.ctas_at_once(5, 2) == 5 * (6 * 6 + 2 * 7));
+  Target slice = target;  // at least one cluster, also where the SMs are fewer
+  for (const int sms : {1, 2, 16}) {
+    slice.sm_count = sms;
+    CHECK(slice.ctas_at_once(8, 1) == (sms == 16 ? 16 : 8));
+  }
+}

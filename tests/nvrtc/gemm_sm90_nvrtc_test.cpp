@@ -115,8 +115,11 @@ TEST_CASE("tiles whose epilogue reads matrices and sums rows compile without spi
       FAIL("no gemm_sm90");
       return plan.buckets[0].kernels[0];
     };
+    int row = 0;
     for (const CandidateSummary& tile : kernel(open).candidates) {
       if (!tile.rejected.empty() || tile.id.family != "gemm_sm90" || tile.id.split_k > 1) continue;
+      // Every second of all chains but the first.
+      if (&text != &chains[0] && row++ % 2 != 0) continue;
       PlanOptions options;
       options.force_tile = tile.id.tile;
       const Plan plan = planned(text, options);
@@ -124,5 +127,6 @@ TEST_CASE("tiles whose epilogue reads matrices and sums rows compile without spi
       jobs.back().source.banner = tile.id.tile + " of " + chain.chain().name;
     }
   }
+  CHECK(jobs.size() > 30);
   check_compiles(**nvrtc, jobs);
 }
