@@ -45,8 +45,8 @@ class ProgramPrinter {
   void close() { out_ += "};\n"; }
   const std::string& str() const { return out_; }
 
-  // The operands of accumulators that stay where they lie: those that differ from column to column
-  // of D, from row to row, or both. Each kind has a struct; the last is read from shared memory.
+  // The operands of a register epilogue in three structs: column operands, row operands, and
+  // matrix operands, which are read from shared memory.
   void open_in_registers() {
     out_ += fmt::format("struct {} {{\n", text_.name);
     for (const Varies varies : {Varies::kColumns, Varies::kRows, Varies::kBoth}) {

@@ -17,8 +17,8 @@ enum class Recompute : int {
   kNone = 0,    // the fewest bytes from which no contraction or sum is computed again
   kAll = 1,     // nothing: contractions and sums are computed again from the parameters
   kBudget = 2,  // at most save_budget bytes: computes again what frees the most bytes per operation
-  // As kNone, and the operands of contractions that the forward stores for its own contractions and
-  // the backward multiplies: its kernels write them once, not twice.
+  // As kNone, and values that the forward stores for its own contractions and the backward reads:
+  // they are stored once, not twice.
   kUnstored = 3,
 };
 

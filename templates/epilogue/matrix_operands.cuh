@@ -7,9 +7,8 @@
 //   buffers   of a warp: two of each operand, which subtiles take in turn; each holds 16 rows, in
 //             chunks as subtile_chunk places them
 //
-// cp.async and not loads into registers: ptxas waits for all loads of a loop at once, also for
-// those that were just issued (RESULTS train-3). Only the warp uses its buffers: its barriers order
-// them.
+// cp.async and not loads into registers: ptxas waits for all loads of a loop at once, the newest
+// ones too (RESULTS train-3). A warp has buffers of its own, ordered by its barriers.
 #pragma once
 
 #include "epilogue/config.cuh"

@@ -13,9 +13,9 @@
 // TMA stores alternate between the buffers. Lane 0 issues each store as a bulk group of its own;
 // before a buffer is written again it waits until only the other buffer's store may still read.
 //
-// Operands that vary along N are loaded once for all rows: of the whole tile before the mainloop,
-// or of one subtile ahead. Those that vary along M are loaded once for all columns of a subtile.
-// Coordinates are clamped to the matrix: only stores need a guard. Those that vary along both:
+// Column operands are loaded once for all rows: for the whole tile before the mainloop, or one
+// subtile ahead. Row operands are loaded once for all columns of a subtile. Their coordinates are
+// clamped to the matrix: only stores need a guard. For operands that vary along both M and N see
 // epilogue/matrix_operands.cuh.
 #pragma once
 

@@ -18,8 +18,8 @@
 namespace catenary {
 
 // The address of a 16-byte chunk in a subtile of 16-bit elements, rows of 64 or 128 bytes: chunk c
-// of row r is at c ^ (r % 8), or at c ^ (r / 2 % 4) where two rows share 128 bytes. These are the
-// swizzles of tensor maps. Neither the eight rows that stmatrix and ldmatrix access at once nor the
+// of row r is at c ^ (r % 8), or at c ^ (r / 2 % 4) where two rows share 128 bytes, as tensor maps
+// swizzle them. Neither the eight rows that stmatrix and ldmatrix access at once nor the
 // 128 bytes of a quarter warp hit a bank twice.
 template <u32 kChunks>
 CATENARY_DEVICE u32 subtile_chunk(u32 subtile, u32 row, u32 chunk) {
