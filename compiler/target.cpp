@@ -66,14 +66,13 @@ std::string meant(std::string_view text) {
 int Target::compute_capability() const { return parse_arch(arch); }
 
 i64 Target::ctas_at_once(int cluster, int per_sm) const {
-  constexpr int kGpcSms = 16;
+  constexpr i64 kFullGpc = 18, kSmallerGpc = 16;
   if (cluster <= 1) return i64{sm_count} * per_sm;
-  const i64 gpcs = std::max(sm_count / kGpcSms, 1);
-  const i64 tpcs = sm_count / 2;
-  const i64 larger = tpcs % gpcs;  // GPCs with one more
-  const auto clusters = [&](i64 gpc_tpcs) { return 2 * gpc_tpcs * per_sm / cluster; };
-  const i64 least = tpcs / gpcs;
-  const i64 all = (gpcs - larger) * clusters(least) + larger * clusters(least + 1);
+  const auto clusters = [&](i64 sms) { return sms * per_sm / cluster; };
+  const i64 full = std::max<i64>(sm_count / kFullGpc - 1, 0);
+  const i64 rest = sm_count - full * kFullGpc;
+  const i64 smaller = std::min(rest, kSmallerGpc);
+  const i64 all = full * clusters(kFullGpc) + clusters(smaller) + clusters(rest - smaller);
   return cluster * std::max<i64>(all, 1);
 }
 

@@ -28,8 +28,8 @@ struct Target {
   int compute_capability() const;  // 90 for sm_90a, 100 for sm_100a
 
   // CTAs in clusters of `cluster` that run at once, `per_sm` on an SM. A cluster stays in one GPC
-  // (CUDA C++ Programming Guide, thread block clusters). Assumed: GPCs of 16 SMs or little more, as
-  // even as pairs of SMs (TPCs) allow. At least one cluster.
+  // (CUDA C++ Programming Guide, thread block clusters). Assumed: GPCs of 18 SMs, but the last two
+  // have 16 and the rest (RESULTS hw-107). At least one cluster.
   i64 ctas_at_once(int cluster, int per_sm) const;
 };
 

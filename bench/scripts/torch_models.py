@@ -260,7 +260,9 @@ def measure(steps, options):
                 {"taken": d.taken, "reason": d.reason, "products": d.products, "nodes": len(d.nodes),
                  "predicted_us": d.predicted_us, "replaced_us": d.replaced_us, "chain": d.chain} for d in ct.decisions
             ]
-    count = 1 if options.tiny else max(1, round(options.round_ms * 1000 / max(time_us(replays["eager"].run, 3), 1)))
+    if not replays:
+        return row
+    count = 1 if options.tiny else max(1, round(options.round_ms * 1000 / max(time_us(next(iter(replays.values())).run, 3), 1)))
     times = {name: [] for name in replays}
     order = random.Random(1)
     for _ in range(options.rounds):

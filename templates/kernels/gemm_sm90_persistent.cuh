@@ -30,7 +30,7 @@ CATENARY_DEVICE void run_mma_warpgroup(const P& params, const CtaRange& ctas, u3
       typename TileEpilogueOf<kConfig, Epilogue, kConfig.epilogue.in_registers>::Type;
   const u32 warp = threadIdx.x / 32 - 4;  // among the mma warpgroups
   const u32 staging = smem + kConfig.staging_offset() + warp * kConfig.staging_bytes();
-  const u32 row = (kConfig.schedule.cluster_m > 1 ? rank : 0) * kConfig.tile.block_m +
+  const u32 row = cluster_row<kPipelineOf<kConfig>>(rank) * kConfig.tile.block_m +
                   warp % 4 * 16 + (T::kPingPong ? 0 : warpgroup * kConfig.warpgroup_m());
   const i64 n = extent_at_launch(kConfig.space.n, params);
   typename T::State state;
@@ -66,8 +66,6 @@ template <const GemmSm90Config& kConfig, class Epilogue, class P>
 CATENARY_DEVICE void gemm_sm90_persistent(const P& params, const CtaRange& ctas) {
   using T = GemmSm90Traits<kConfig>;
   static_assert(!T::kTriggersLate, "persistent CTAs do not share an SM");
-  static_assert(kConfig.schedule.cluster_m == 1 || kConfig.schedule.cluster_n == 1,
-                "a cluster shares A or B");
   const u32 smem = dynamic_smem();
   const u32 warp = warp_index();
   const u32 rank = kConfig.cluster_ctas() == 1 ? 0 : cluster_rank();

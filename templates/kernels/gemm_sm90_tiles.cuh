@@ -59,7 +59,9 @@ CATENARY_DEVICE void for_each_tile(const P& params, const CtaRange& ctas, Visit 
           }
         });
     if (!work.valid) continue;
-    if constexpr (kConfig.schedule.cluster_n > 1) work.n0 += cluster_rank() * kConfig.tile.block_n;
+    if constexpr (kConfig.schedule.cluster_n > 1) {
+      work.n0 += cluster_column<kPipelineOf<kConfig>>(cluster_rank()) * kConfig.tile.block_n;
+    }
     if constexpr (kConfig.ragged.kind == Ragged::kKGrouped) k_groups.find(params, work);
     if constexpr (GemmSm90Traits<kConfig>::kAddsZeroKTile)
       add_zero_k_tile<kPipelineOf<kConfig>>(work);

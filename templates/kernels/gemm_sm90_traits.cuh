@@ -39,10 +39,9 @@ constexpr PipelineConfig pipeline_config(const GemmSm90Config& c) {
   p.barrier_offset = c.barrier_offset();
   p.tma_full_offset = c.barrier_offset() + 8 * (2 * c.tile.stages + 2);
   p.full_arrivals = (c.tma_bytes() > 0 ? 1 : 0) + (c.uses_cp_async() ? 4 : 0);
-  p.empty_arrivals = 4 * (c.schedule.ping_pong ? 1 : c.schedule.consumers) * c.schedule.cluster_m *
-                     c.schedule.cluster_n;
   p.cluster_m = c.schedule.cluster_m;
   p.cluster_n = c.schedule.cluster_n;
+  p.empty_arrivals = 4 * (c.schedule.ping_pong ? 1 : c.schedule.consumers) * p.sharing_ctas();
   p.k_slices = c.k_slices();
   p.cluster_k = c.schedule.cluster_k;
   p.zero_fills_k_tails = c.zero_fills_k_tails();

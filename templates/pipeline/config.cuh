@@ -39,8 +39,12 @@ struct PipelineConfig {
   i32 tma_full_offset = 0;  // one barrier a stage, where zero_fills_k_tails
   i32 full_arrivals = 1;
   i32 empty_arrivals = 4;
-  i32 cluster_m = 1;  // CTAs that share B by TMA multicast
-  i32 cluster_n = 1;  // CTAs that share A; one of the two is 1
+  // A cluster has cluster_m row tiles times cluster_n column tiles; the rank of a CTA counts row
+  // tiles first. TMA multicast loads A once for a row tile, and B once for a column tile.
+  i32 cluster_m = 1;
+  i32 cluster_n = 1;
+  // CTAs with which a CTA shares a tile, and itself: it loads into these, and these into it.
+  constexpr i32 sharing_ctas() const { return cluster_m + cluster_n - 1; }
 
   // The k-tiles of a tile are divided over k_slices CTAs; cluster_k of these form a cluster.
   i32 k_slices = 1;

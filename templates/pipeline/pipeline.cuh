@@ -60,17 +60,40 @@ CATENARY_DEVICE void acquire_stage(u32 smem, const PipelineState<kPipeline.stage
   mbarrier_wait(empty_barrier<kPipeline>(smem, state.stage), state.phase ^ 1);
 }
 
-// Releases a stage that this warp has read: one arrival in each CTA of the cluster, because each of
-// them loads into it.
+// Row and column, in its cluster, of the CTA of rank `rank`.
+template <const PipelineConfig& kPipeline>
+CATENARY_DEVICE u32 cluster_row(u32 rank) {
+  return kPipeline.cluster_m == 1 ? 0 : rank % kPipeline.cluster_m;
+}
+template <const PipelineConfig& kPipeline>
+CATENARY_DEVICE u32 cluster_column(u32 rank) {
+  return kPipeline.cluster_n == 1 ? 0 : rank / kPipeline.cluster_m;
+}
+
+// Whether the CTA of rank `other` loads into this CTA: it has the same row tile or column tile. In a
+// cluster of one row or one column all do.
+template <const PipelineConfig& kPipeline>
+CATENARY_DEVICE bool shares_tile(u32 other) {
+  constexpr u32 kCtas = kPipeline.cluster_m * kPipeline.cluster_n;
+  if constexpr (kPipeline.cluster_m > 1 && kPipeline.cluster_n > 1) {
+    const u32 rank = cluster_rank();
+    if (cluster_row<kPipeline>(other) != cluster_row<kPipeline>(rank) &&
+        cluster_column<kPipeline>(other) != cluster_column<kPipeline>(rank)) {
+      return false;
+    }
+  }
+  return other < kCtas;
+}
+
+// Releases a stage that this warp has read: one arrival in each CTA that loads into it.
 template <const PipelineConfig& kPipeline>
 CATENARY_DEVICE void release_stage(u32 smem, u32 stage) {
-  constexpr u32 kCtas = kPipeline.cluster_m * kPipeline.cluster_n;
   const u32 lane = threadIdx.x % 32;
   const u32 empty = empty_barrier<kPipeline>(smem, stage);
-  if constexpr (kCtas == 1) {
+  if constexpr (kPipeline.cluster_m * kPipeline.cluster_n == 1) {
     if (lane == 0) mbarrier_arrive(empty);
   } else {
-    if (lane < kCtas) mbarrier_release_remote(map_shared(empty, lane));
+    if (shares_tile<kPipeline>(lane)) mbarrier_release_remote(map_shared(empty, lane));
   }
 }
 

@@ -21,10 +21,10 @@ CATENARY_DEVICE i32 map_coordinate(const WorkTile& work, i32 outer) {
   return 0;
 }
 
-// Loads one TMA box to shared address `to`, of this CTA or of all kCtas of its cluster.
-template <Sm90Operand kOperand, i32 kCtas, class P>
+// Loads one TMA box to shared address `to`, of this CTA or of those whose ranks are bits of `ctas`.
+template <Sm90Operand kOperand, bool kMulticast, class P>
 CATENARY_DEVICE void tma_load_box(const P& params, const WorkTile& work, i32 row, i32 k, i32 outer,
-                                  u32 to, u32 barrier) {
+                                  u32 to, u32 barrier, u16 ctas) {
   constexpr i32 kRank = kOperand.rank();
   i32 coord[kRank];
   coord[0] = kOperand.k_major ? k : row;
@@ -32,9 +32,8 @@ CATENARY_DEVICE void tma_load_box(const P& params, const WorkTile& work, i32 row
   if constexpr (kRank > 2) coord[2] = map_coordinate<kOperand.coord2>(work, outer);
   if constexpr (kRank > 3) coord[3] = map_coordinate<kOperand.coord3>(work, outer);
   if constexpr (kRank > 4) coord[4] = map_coordinate<kOperand.coord4>(work, outer);
-  if constexpr (kCtas > 1) {
-    constexpr u16 kAll = (1 << kCtas) - 1;
-    tma_load_multicast(to, params.map[kOperand.map], coord, barrier, kAll);
+  if constexpr (kMulticast) {
+    tma_load_multicast(to, params.map[kOperand.map], coord, barrier, ctas);
   } else {
     tma_load(to, params.map[kOperand.map], coord, barrier);
   }
@@ -61,32 +60,53 @@ struct TileLoad {
   bool redirects = false;
 };
 
-// Loads part number `share` of a tile that begins at `row` of an operand with `size` rows, for one
-// k-tile.
+// Which part of a tile a CTA loads, and the ranks of the CTAs that share the tile, as bits.
+struct TileShare {
+  u32 part = 0;
+  u16 ctas = 1;
+};
+
+// CTAs with one row tile share A, those with one column tile share B.
+template <const PipelineConfig& kPipeline>
+CATENARY_DEVICE TileShare share_of_a(u32 rank) {
+  u32 row = 0;
+#pragma unroll
+  for (i32 i = 0; i < kPipeline.cluster_n; ++i) row |= 1u << (i * kPipeline.cluster_m);
+  return {cluster_column<kPipeline>(rank), static_cast<u16>(row << cluster_row<kPipeline>(rank))};
+}
+template <const PipelineConfig& kPipeline>
+CATENARY_DEVICE TileShare share_of_b(u32 rank) {
+  constexpr u32 kColumn = (1u << kPipeline.cluster_m) - 1;
+  return {cluster_row<kPipeline>(rank),
+          static_cast<u16>(kColumn << (cluster_column<kPipeline>(rank) * kPipeline.cluster_m))};
+}
+
+// Loads a CTA's share of a tile that begins at `row` of an operand with `size` rows, for one k-tile.
 template <TileLoad kLoad, class P>
-CATENARY_DEVICE void tma_load_tile(const P& params, const WorkTile& work, u32 share, i32 row,
+CATENARY_DEVICE void tma_load_tile(const P& params, const WorkTile& work, TileShare share, i32 row,
                                    i32 size, i32 k, i32 outer, u32 to, u32 barrier) {
   constexpr i32 kCtas = kLoad.ctas;
   constexpr u32 kLineBytes = 128;
   if constexpr (kLoad.operand.k_major) {
-    const i32 first = static_cast<i32>(share) * (kLoad.rows / kCtas);
+    const i32 first = static_cast<i32>(share.part) * (kLoad.rows / kCtas);
     // Unrolled: one box after the other in a loop takes longer than a k-tile's MMAs.
 #pragma unroll
     for (i32 i = 0; i < kLoad.rows / kCtas; i += kLoad.box_rows) {
       const i32 at = row_in_matrix<kLoad.redirects>(row + first + i, row, size);
-      tma_load_box<kLoad.operand, kCtas>(params, work, at, k, outer,
-                                         to + static_cast<u32>(first + i) * kLineBytes, barrier);
+      tma_load_box<kLoad.operand, (kCtas > 1)>(params, work, at, k, outer,
+                                               to + static_cast<u32>(first + i) * kLineBytes,
+                                               barrier, share.ctas);
     }
   } else {
     constexpr i32 kBoxRows = 64;  // elements of the free dimension in a line
     static_assert(kLoad.rows % (kBoxRows * kCtas) == 0, "each CTA loads whole boxes");
 #pragma unroll
     for (i32 i = 0; i < kLoad.rows / kBoxRows / kCtas; ++i) {
-      const i32 box = i * kCtas + static_cast<i32>(share);
+      const i32 box = i * kCtas + static_cast<i32>(share.part);
       const i32 at = row_in_matrix<kLoad.redirects>(row + box * kBoxRows, row, size);
-      tma_load_box<kLoad.operand, kCtas>(params, work, at, k, outer,
-                                         to + static_cast<u32>(box) * kLoad.block_k * kLineBytes,
-                                         barrier);
+      tma_load_box<kLoad.operand, (kCtas > 1)>(
+          params, work, at, k, outer, to + static_cast<u32>(box) * kLoad.block_k * kLineBytes,
+          barrier, share.ctas);
     }
   }
 }
@@ -133,16 +153,16 @@ CATENARY_DEVICE void tma_load_segment(const P& params, const WorkTile& work, i64
                                kPipeline.block_k, kPipeline.cluster_m, kPipeline.redirects_b};
   const i64 outer = kParts.k_outer > 1 ? k_tile / (kTiles / kParts.k_outer) : 0;
   const i32 k = static_cast<i32>((k_tile - outer * (kTiles / kParts.k_outer)) * kPipeline.block_k);
-  const u32 rank_m = kPipeline.cluster_m > 1 ? to.rank : 0;
-  const u32 rank_n = kPipeline.cluster_n > 1 ? to.rank : 0;
+  const TileShare share_a = share_of_a<kPipeline>(to.rank);
+  const TileShare share_b = share_of_b<kPipeline>(to.rank);
   if (mask.includes(kParts.a.weight)) {
-    tma_load_tile<kLoadA>(params, work, rank_n,
-                          static_cast<i32>(work.m0 + rank_m * kPipeline.tile_m),
+    tma_load_tile<kLoadA>(params, work, share_a,
+                          static_cast<i32>(work.m0 + cluster_row<kPipeline>(to.rank) * kPipeline.tile_m),
                           static_cast<i32>(extent_at_launch(kPipeline.space.m, params)), k,
                           static_cast<i32>(outer), to.stage, to.barrier);
   }
   if (mask.includes(kParts.b.weight)) {
-    tma_load_tile<kLoadB>(params, work, rank_m, static_cast<i32>(work.n0),
+    tma_load_tile<kLoadB>(params, work, share_b, static_cast<i32>(work.n0),
                           static_cast<i32>(extent_at_launch(kPipeline.space.n, params)), k,
                           static_cast<i32>(outer), to.stage + kPipeline.tile_a_bytes, to.barrier);
   }
@@ -163,9 +183,9 @@ CATENARY_DEVICE void tma_load_k_tile(const P& params, const WorkTile& work, cons
     }
   }
   const auto [k, o] = k_tile_coord<kPipeline>(work, range, k_tile);
-  const u32 rank_m = kClusterM > 1 ? rank : 0;
-  const u32 rank_n = kClusterN > 1 ? rank : 0;
-  const i32 m = static_cast<i32>(work.m0 + rank_m * kPipeline.tile_m);
+  const TileShare share_a = share_of_a<kPipeline>(rank);
+  const TileShare share_b = share_of_b<kPipeline>(rank);
+  const i32 m = static_cast<i32>(work.m0 + cluster_row<kPipeline>(rank) * kPipeline.tile_m);
   const i32 n = static_cast<i32>(work.n0);
   const i32 rows_a = static_cast<i32>(extent_at_launch(kPipeline.space.m, params));
   const i32 rows_b = static_cast<i32>(extent_at_launch(kPipeline.space.n, params));
@@ -175,21 +195,21 @@ CATENARY_DEVICE void tma_load_k_tile(const P& params, const WorkTile& work, cons
     constexpr TileLoad kLoad = {kPipeline.a,       kPipeline.a_rows, kPipeline.box_rows_a,
                                 kPipeline.block_k, kClusterN,        kPipeline.redirects_a};
     if (mask.includes(kPipeline.a.weight)) {
-      tma_load_tile<kLoad>(params, work, rank_n, m, rows_a, k, o, a, barrier);
+      tma_load_tile<kLoad>(params, work, share_a, m, rows_a, k, o, a, barrier);
     }
   }
   if constexpr (!kPipeline.b.by_cp_async) {
     constexpr TileLoad kLoad = {kPipeline.b,       kPipeline.b_rows, kPipeline.box_rows_b,
                                 kPipeline.block_k, kClusterM,        kPipeline.redirects_b};
     if (mask.includes(kPipeline.b.weight)) {
-      tma_load_tile<kLoad>(params, work, rank_m, n, rows_b, k, o, b, barrier);
+      tma_load_tile<kLoad>(params, work, share_b, n, rows_b, k, o, b, barrier);
     }
   }
   if constexpr (kPipeline.dual && !kPipeline.b2.by_cp_async) {
     constexpr TileLoad kLoad = {kPipeline.b2,      kPipeline.b_rows, kPipeline.box_rows_b,
                                 kPipeline.block_k, kClusterM,        kPipeline.redirects_b};
     if (mask.includes(kPipeline.b2.weight)) {
-      tma_load_tile<kLoad>(params, work, rank_m, n, rows_b, k, o, b + kPipeline.tile_b_bytes,
+      tma_load_tile<kLoad>(params, work, share_b, n, rows_b, k, o, b + kPipeline.tile_b_bytes,
                            barrier);
     }
   }

@@ -19,8 +19,8 @@ struct GemmSm90Tile {
 struct GemmSm90Schedule {
   bool ping_pong = false;  // consumer warpgroups take alternate tiles, else they share one
   i32 consumers = 2;       // consumer warpgroups; cooperative ones divide a tile's rows
-  i32 cluster_m = 1;       // M cluster: CTAs with neighbouring row tiles share B by TMA multicast
-  i32 cluster_n = 1;       // N cluster: neighbouring column tiles share A; not in an M cluster
+  i32 cluster_m = 1;       // CTAs with neighbouring row tiles share B by TMA multicast
+  i32 cluster_n = 1;       // CTAs with neighbouring column tiles share A
   // 0: persistent CTAs. Else one tile per cluster of cluster_k CTAs, which divide K, add their
   // partials and exit; an SM holds ctas_per_sm of them.
   i32 cluster_k = 0;

@@ -176,13 +176,14 @@ TEST_CASE("parts side by side have no more slices together than the joint weight
   }
 }
 
-TEST_CASE("clusters that run at once fit the GPCs: 6 of 16 SMs and 2 of 18") {
+TEST_CASE("clusters that run at once fit the GPCs: 6 of 18 SMs, one of 16 and one of 8") {
   const Target target = llvm::cantFail(find_target("h100"));
   CHECK(target.ctas_at_once(1, 2) == 264);
   CHECK(target.ctas_at_once(2, 1) == 132);
-  CHECK(target.ctas_at_once(3, 2) == 3 * (6 * 10 + 2 * 12));
-  CHECK(target.ctas_at_once(4, 1) == 4 * (6 * 4 + 2 * 4));
-  CHECK(target.ctas_at_once(5, 2) == 5 * (6 * 6 + 2 * 7));
+  CHECK(target.ctas_at_once(3, 2) == 3 * (6 * 12 + 10 + 5));
+  CHECK(target.ctas_at_once(4, 1) == 4 * (6 * 4 + 4 + 2));
+  CHECK(target.ctas_at_once(5, 2) == 5 * (6 * 7 + 6 + 3));
+  CHECK(target.ctas_at_once(8, 1) == 8 * (6 * 2 + 2 + 1));
   Target slice = target;  // at least one cluster, also where the SMs are fewer
   for (const int sms : {1, 2, 16}) {
     slice.sm_count = sms;

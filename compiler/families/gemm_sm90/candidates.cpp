@@ -134,6 +134,10 @@ std::string reject(const Target& target, const GemmSm90Config& c) {
   if (!c.b.k_major && block_n % (64 * cluster_m) != 0) {
     return fmt::format("has block_n {}, and TMA boxes of an N-major B have 64 columns", block_n);
   }
+  if (c.a_box_rows() % (8 * c.schedule.cluster_n) != 0) {
+    return fmt::format("has {} rows, no multiple of 8 for each of {} CTAs", c.a_box_rows(),
+                       c.schedule.cluster_n);
+  }
   if (!c.a.k_major && c.tile.block_m % (64 * c.schedule.cluster_n) != 0) {
     return fmt::format("has block_m {}, and TMA boxes of an M-major A have 64 rows",
                        c.tile.block_m);
@@ -141,10 +145,34 @@ std::string reject(const Target& target, const GemmSm90Config& c) {
   return "";
 }
 
+// Clusters of four and eight CTAs: where L2 limits a mainloop, tiles that more CTAs share take less
+// from it. They leave some SMs idle, so that only some problems gain. Not larger than D. Clusters of
+// three and six fill half of the SMs (RESULTS sm90-144).
+std::vector<GemmSm90Shape> clustered_shapes(const ContractionProblem& problem) {
+  constexpr GemmSm90Shape kTiles[] = {
+      {128, 256, 2, false, 1}, {256, 128, 2, false, 1}, {128, 192, 2, false, 1},
+      {128, 128, 2, true, 1},  {192, 192, 3, false, 1}, {192, 128, 3, false, 1},
+      {64, 256, 2, true, 1},   {64, 128, 2, true, 1},   {128, 64, 2, true, 1},
+      {64, 128, 1, false, 1},  {64, 64, 1, false, 1}};
+  constexpr std::pair<int, int> kClusters[] = {{2, 2}, {4, 1}, {1, 4}, {4, 2}, {2, 4}};
+  std::vector<GemmSm90Shape> shapes;
+  for (GemmSm90Shape shape : kTiles) {
+    for (const auto& [m, n] : kClusters) {
+      if (m > ceil_div(problem.size.m, shape.block_m)) continue;
+      if (n > ceil_div(problem.size.n, shape.block_n)) continue;
+      shape.cluster_m = m;
+      shape.cluster_n = n;
+      shapes.push_back(shape);
+    }
+  }
+  return shapes;
+}
+
 // Widths that fill one to four waves of the chip: 11008 columns by 512 rows leave a third of the
 // last wave idle with 128 x 128 tiles; 128 x 168 are two waves.
 std::vector<GemmSm90Shape> fitted_shapes(const GemmSm90Config& base,
-                                         const ContractionProblem& problem, const Target& target) {
+                                         const ContractionProblem& problem, const Target& target,
+                                         llvm::ArrayRef<GemmSm90Shape> clustered) {
   constexpr GemmSm90Shape kWide[] = {
       {128, 256, 2, false, 1, 0},       {128, 256, 2, false, 2, 0},
       {128, 128, 2, true, 1, 0},        {128, 128, 2, true, 2, 0},
@@ -156,15 +184,18 @@ std::vector<GemmSm90Shape> fitted_shapes(const GemmSm90Config& base,
   constexpr int kMinWidth = 96;
   constexpr int kMaxWaves = 4;
   if (!base.epilogue.in_registers || !base.b.k_major) return {};
+  std::vector<GemmSm90Shape> wide(std::begin(kWide), std::end(kWide));
+  llvm::append_range(wide, clustered);
   std::vector<GemmSm90Shape> fitted;
-  for (const GemmSm90Shape& shape : kWide) {
+  for (const GemmSm90Shape& shape : wide) {
     // 8 columns, as wgmma takes them, for each CTA and each sum.
     const int step = (base.dual ? 16 : 8) * shape.cluster_m;
     int narrower = shape.block_n;
     for (int waves = 1; waves <= kMaxWaves; ++waves) {
       const i64 rows =
           problem.size.batch * ceil_div(problem.size.m, i64{shape.block_m} * shape.cluster_m);
-      const i64 clusters = target.sm_count / (shape.cluster_m * shape.cluster_n);
+      const int ctas = shape.cluster_m * shape.cluster_n;
+      const i64 clusters = target.ctas_at_once(ctas, 1) / ctas;
       const i64 columns = waves * clusters / std::max<i64>(rows, 1) * shape.cluster_n;
       if (columns == 0) continue;
       const i64 n = base.dual ? 2 * problem.size.n : problem.size.n;
@@ -229,7 +260,7 @@ llvm::SmallVector<int, 10> split_factors(const ContractionProblem& problem, cons
   constexpr i64 kMostSplits = 16;
   llvm::SmallVector<int, 10> factors(std::begin(kSplits), std::end(kSplits));
   const i64 tiles = std::max<i64>(gemm_sm90_output_tiles(problem, c), 1);
-  const i64 sms = target.sm_count / c.cluster_ctas() * c.cluster_ctas();
+  const i64 sms = target.ctas_at_once(c.cluster_ctas(), 1);
   for (const i64 waves : {1, 2}) {
     const int factor = static_cast<int>(waves * sms / tiles);
     if (factor > 1 && factor <= kMostSplits && !llvm::is_contained(factors, factor)) {
@@ -278,8 +309,14 @@ std::string fallback_text(const GemmSm90Config& c) {
 
 std::string describe(const GemmSm90Config& c) {
   const GemmSm90Schedule& s = c.schedule;
-  std::string clusters = s.cluster_m > 1 ? fmt::format(", M clusters of {}", s.cluster_m) : "";
-  if (s.cluster_n > 1) clusters += fmt::format(", N clusters of {}", s.cluster_n);
+  std::string clusters;
+  if (s.cluster_m > 1 && s.cluster_n > 1) {
+    clusters = fmt::format(", clusters of {} x {}", s.cluster_m, s.cluster_n);
+  } else if (s.cluster_m > 1) {
+    clusters = fmt::format(", M clusters of {}", s.cluster_m);
+  } else if (s.cluster_n > 1) {
+    clusters = fmt::format(", N clusters of {}", s.cluster_n);
+  }
   if (s.cluster_k > 1) clusters += fmt::format(", cluster split-K {}", s.cluster_k);
   if (s.cluster_k > 0) clusters += s.ctas_per_sm > 1 ? ", 2 CTAs per SM" : ", 1 CTA per SM";
   return fmt::format("tile {}x{}x{}, {} {} warpgroups, {} stages{}, {} KiB shared{}{}{}",
@@ -381,7 +418,9 @@ std::vector<Candidate> gemm_sm90_candidates(const GemmSm90Config& base,
   few.tile.a_rows =
       static_cast<i32>(std::clamp<i64>(ceil_div(problem.size.m, 8) * 8, 8, kMaxBlockM));
   std::vector<GemmSm90Shape> shapes(std::begin(kShapes), std::end(kShapes));
-  llvm::append_range(shapes, fitted_shapes(base, problem, target));
+  const std::vector<GemmSm90Shape> clustered = clustered_shapes(problem);
+  llvm::append_range(shapes, clustered);
+  llvm::append_range(shapes, fitted_shapes(base, problem, target, clustered));
   llvm::append_range(shapes, stream_shapes(base, problem, target));
   for (const GemmSm90Shape& shape : shapes) {
     GemmSm90Config whole = with_shape(few, shape, target);

@@ -114,8 +114,9 @@ Prediction predict_gemm_sm90(const ContractionProblem& problem, const Target& ta
   counts.units = output_tiles(problem, c) * cluster_k;
   counts.resident = c.schedule.ctas_per_sm;
   counts.persistent = c.schedule.cluster_k == 0;
-  const int clustered_sms = target.sm_count / c.cluster_ctas() * c.cluster_ctas();
-  counts.units_per_sm = std::ceil(counts.units / clustered_sms);
+  const i64 clustered_sms =
+      target.ctas_at_once(c.cluster_ctas(), c.schedule.ctas_per_sm) / c.schedule.ctas_per_sm;
+  counts.units_per_sm = std::ceil(counts.units / static_cast<double>(clustered_sms));
   if (counts.persistent && !problem.parts.empty()) {
     const auto tiles = part_tiles(problem, c);
     counts.units =
@@ -135,7 +136,7 @@ Prediction predict_gemm_sm90(const ContractionProblem& problem, const Target& ta
   counts.epilogue_waits = epilogue_waits(problem, c);
   counts.ping_pong = c.schedule.ping_pong;
   // An N cluster waits for two tiles of W, which come from DRAM (RESULTS model-7).
-  counts.cluster_waits = c.schedule.cluster_n > 1 ? 2 : c.schedule.cluster_m > 1 ? 1 : 0;
+  counts.cluster_waits = (c.schedule.cluster_n > 1 ? 2 : 0) + (c.schedule.cluster_m > 1 ? 1 : 0);
   counts.early_weights =
       c.schedule.cluster_k != 0 && c.schedule.ctas_per_sm == 1 && problem.b[0].weight;
   counts.math_share = math_tflops(target, c.space.math) / target.tensor_tflops;

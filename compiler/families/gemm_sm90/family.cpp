@@ -18,7 +18,7 @@ GridRule grid_rule(const GemmSm90Config& c, const Target& target) {
   grid.block = c.cluster_tile_m();
   if (c.ragged.kind == Ragged::kMGrouped) grid.extra = c.ragged.num_groups + 1;
   if (c.schedule.cluster_k == 0) {
-    grid.limit = target.sm_count / c.cluster_ctas() * c.cluster_ctas();
+    grid.limit = target.ctas_at_once(c.cluster_ctas(), 1);
   }
   return grid;
 }
