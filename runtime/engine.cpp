@@ -408,6 +408,7 @@ Expected<std::shared_ptr<const Executable>> Engine::load(std::shared_ptr<const C
       if (!loaded) return loaded.takeError();
       kernel.loaded = std::move(*loaded);
       kernel.function = kernel.loaded->function();
+      if (Error error = state->fit_clusters(kernel)) return error;
     }
   }
   return std::shared_ptr<const Executable>(new Executable(std::move(state)));

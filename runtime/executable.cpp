@@ -40,6 +40,21 @@ bool misaligned(const void* address, i64 align) {
   return reinterpret_cast<std::uintptr_t>(address) % static_cast<std::uintptr_t>(align) != 0;
 }
 
+void add_cluster(const BoundKernel& kernel, cuda::LaunchConfig& config) {
+  if (kernel.cluster > 1) {
+    cuda::LaunchAttribute& attribute = config.attributes[config.num_attributes++] = {};
+    attribute.id = cuda::kAttributeClusterDimension;
+    attribute.value.cluster = {kernel.cluster, 1, 1};
+  }
+  // The default policy places clusters of four on half of the SMs where an SM has room for two CTAs
+  // (RESULTS hw-40).
+  if (kernel.cluster > 2) {
+    cuda::LaunchAttribute& attribute = config.attributes[config.num_attributes++] = {};
+    attribute.id = cuda::kAttributeClusterSchedulingPolicy;
+    attribute.value.cluster_policy = cuda::kClusterPolicyLoadBalancing;
+  }
+}
+
 }  // namespace
 
 Executable::Executable(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -234,6 +249,28 @@ Error Executable::State::encode_maps(const BoundKernel& kernel, i64 symbol, cons
   return Error::success();
 }
 
+Error Executable::State::fit_clusters(BoundKernel& kernel) const {
+  if (kernel.cluster <= 2 || kernel.grid.limit == 0) return Error::success();
+  cuda::LaunchAttribute attributes[2];
+  cuda::LaunchConfig config{};
+  config.grid_x = static_cast<unsigned>(kernel.grid.limit);
+  config.grid_y = config.grid_z = config.block_y = config.block_z = 1;
+  config.block_x = kernel.threads;
+  config.shared_mem_bytes = kernel.smem_bytes;
+  config.attributes = attributes;
+  add_cluster(kernel, config);
+  int clusters = 0;
+  const cuda::Result result =
+      driver->api().occupancy_max_active_clusters(&clusters, kernel.function, &config);
+  if (result != cuda::kSuccess) {
+    return driver->error(result, fmt::format("asking for the clusters of kernel {} of chain '{}'",
+                                             kernel.symbol, record->name));
+  }
+  const i64 fitting = std::max<i64>(clusters, 1) * kernel.cluster;
+  kernel.grid.limit = std::min(kernel.grid.limit, fitting);
+  return Error::success();
+}
+
 Error Executable::State::launch_kernel(const BoundKernel& kernel, i64 ctas, LaunchOrder order,
                                        const LaunchArguments& arguments) const {
   // Params<pointers, scalars, maps> of templates/shared/params.h: maps; pointers and the symbol,
@@ -271,18 +308,7 @@ Error Executable::State::launch_kernel(const BoundKernel& kernel, i64 ctas, Laun
     attribute.id = cuda::kAttributeProgrammaticStreamSerialization;
     attribute.value.programmatic_stream_serialization_allowed = 1;
   }
-  if (kernel.cluster > 1) {
-    cuda::LaunchAttribute& attribute = attributes[config.num_attributes++] = {};
-    attribute.id = cuda::kAttributeClusterDimension;
-    attribute.value.cluster = {kernel.cluster, 1, 1};
-  }
-  // The default policy places clusters of four on half of the SMs where an SM has room for two CTAs
-  // (RESULTS hw-40).
-  if (kernel.cluster > 2) {
-    cuda::LaunchAttribute& attribute = attributes[config.num_attributes++] = {};
-    attribute.id = cuda::kAttributeClusterSchedulingPolicy;
-    attribute.value.cluster_policy = cuda::kClusterPolicyLoadBalancing;
-  }
+  add_cluster(kernel, config);
   cuda::SimulatedLaunch facts;
   if (driver->simulated()) {
     facts = describe(kernel, order, arguments);

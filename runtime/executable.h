@@ -96,6 +96,9 @@ struct Executable::State {
   Error bind();
   Error bind_tensors();
   Expected<BoundKernel> bind_kernel(const KernelRecord& facts, const BucketRecord& bucket);
+  // Limits a persistent grid of clusters to those that the device runs at once: one more would
+  // begin after the others have ended. The kernel is loaded.
+  Error fit_clusters(BoundKernel& kernel) const;
 
   // executable.cpp.
   const BoundBucket* find(i64 symbol) const;

@@ -163,6 +163,20 @@ Result max_active_blocks(int* blocks, Function, int threads, size_t smem) {
   return kSuccess;
 }
 
+// The clusters that fit the GPCs, as planning assumes them.
+Result max_active_clusters(int* clusters, Function function, const LaunchConfig* config) {
+  int per_sm = 0;
+  max_active_blocks(&per_sm, function, static_cast<int>(config->block_x), config->shared_mem_bytes);
+  *clusters = 0;
+  for (unsigned i = 0; i < config->num_attributes; ++i) {
+    const LaunchAttribute& given = config->attributes[i];
+    if (given.id != kAttributeClusterDimension) continue;
+    const auto ctas = static_cast<int>(given.value.cluster.x);
+    *clusters = static_cast<int>(device().target().ctas_at_once(ctas, per_sm) / ctas);
+  }
+  return kSuccess;
+}
+
 Result launch_kernel(const LaunchConfig* config, Function function, void** parameters, void**) {
   const SimulatedLaunch* facts = nullptr;
   QueuedLaunch queued;
@@ -310,6 +324,7 @@ void set_kernel_calls(Api& api) {
   api.func_load = [](Function function) { return check(functions(), function); };
   api.func_set_attribute = [](Function function, int, int) { return check(functions(), function); };
   api.occupancy_max_active_blocks = max_active_blocks;
+  api.occupancy_max_active_clusters = max_active_clusters;
   api.launch_kernel_ex = launch_kernel;
   api.tensor_map_encode_tiled = simulated_tensor_map_encode;
 }

@@ -30,8 +30,8 @@ CATENARY_DEVICE void run_mma_warpgroup(const P& params, const CtaRange& ctas, u3
       typename TileEpilogueOf<kConfig, Epilogue, kConfig.epilogue.in_registers>::Type;
   const u32 warp = threadIdx.x / 32 - 4;  // among the mma warpgroups
   const u32 staging = smem + kConfig.staging_offset() + warp * kConfig.staging_bytes();
-  const u32 row = cluster_row<kPipelineOf<kConfig>>(rank) * kConfig.tile.block_m +
-                  warp % 4 * 16 + (T::kPingPong ? 0 : warpgroup * kConfig.warpgroup_m());
+  const u32 row = cluster_row<kPipelineOf<kConfig>>(rank) * kConfig.tile.block_m + warp % 4 * 16 +
+                  (T::kPingPong ? 0 : warpgroup * kConfig.warpgroup_m());
   const i64 n = extent_at_launch(kConfig.space.n, params);
   typename T::State state;
   u32 tile_number = 0;

@@ -70,8 +70,8 @@ CATENARY_DEVICE u32 cluster_column(u32 rank) {
   return kPipeline.cluster_n == 1 ? 0 : rank / kPipeline.cluster_m;
 }
 
-// Whether the CTA of rank `other` loads into this CTA: it has the same row tile or column tile. In a
-// cluster of one row or one column all do.
+// Whether the CTA of rank `other` loads into this CTA: it has the same row tile or column tile. In
+// a cluster of one row or one column all do.
 template <const PipelineConfig& kPipeline>
 CATENARY_DEVICE bool shares_tile(u32 other) {
   constexpr u32 kCtas = kPipeline.cluster_m * kPipeline.cluster_n;

@@ -81,7 +81,8 @@ CATENARY_DEVICE TileShare share_of_b(u32 rank) {
           static_cast<u16>(kColumn << (cluster_column<kPipeline>(rank) * kPipeline.cluster_m))};
 }
 
-// Loads a CTA's share of a tile that begins at `row` of an operand with `size` rows, for one k-tile.
+// Loads a CTA's share of a tile that begins at `row` of an operand with `size` rows, for one
+// k-tile.
 template <TileLoad kLoad, class P>
 CATENARY_DEVICE void tma_load_tile(const P& params, const WorkTile& work, TileShare share, i32 row,
                                    i32 size, i32 k, i32 outer, u32 to, u32 barrier) {
@@ -156,10 +157,11 @@ CATENARY_DEVICE void tma_load_segment(const P& params, const WorkTile& work, i64
   const TileShare share_a = share_of_a<kPipeline>(to.rank);
   const TileShare share_b = share_of_b<kPipeline>(to.rank);
   if (mask.includes(kParts.a.weight)) {
-    tma_load_tile<kLoadA>(params, work, share_a,
-                          static_cast<i32>(work.m0 + cluster_row<kPipeline>(to.rank) * kPipeline.tile_m),
-                          static_cast<i32>(extent_at_launch(kPipeline.space.m, params)), k,
-                          static_cast<i32>(outer), to.stage, to.barrier);
+    tma_load_tile<kLoadA>(
+        params, work, share_a,
+        static_cast<i32>(work.m0 + cluster_row<kPipeline>(to.rank) * kPipeline.tile_m),
+        static_cast<i32>(extent_at_launch(kPipeline.space.m, params)), k, static_cast<i32>(outer),
+        to.stage, to.barrier);
   }
   if (mask.includes(kParts.b.weight)) {
     tma_load_tile<kLoadB>(params, work, share_b, static_cast<i32>(work.n0),

@@ -162,7 +162,7 @@ ctn_small_batch_k0_skinny_w8x1(const __grid_constant__ P p) { skinny<kConfig, Ep
 //     y = silu(t4)
 //     return y: bf16
 //   }
-// plan: skinny: 32 slices of N with at most 64 rows of W, 4 x 1 warps, 384 bytes of K per warp in shared memory and 128 in registers, 104 KiB shared, 2 CTAs per SM, cluster split-K 4
+// plan: skinny: 33 slices of N with at most 64 rows of W, 4 x 1 warps, 384 bytes of K per warp in shared memory and 128 in registers, 104 KiB shared, 2 CTAs per SM, cluster split-K 4
 //   'h' is a contraction: it reads its operands from memory
 //   slot 0: parameter 'x'
 //   slot 1: parameter 'w'
@@ -178,7 +178,7 @@ __device__ constexpr SkinnyConfig kConfig{
     .w = {.slot = 1, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
     .tile = {.warps_k = 4, .warps_n = 1, .row_tiles = 4, .columns = 24},
     .loads = {.shared_blocks = 3, .register_blocks = 1, .copy_groups = 4, .x_chunks = 4, .x_columns = 24},
-    .schedule = {.split_k = 1, .cluster_k = 4, .n_slices = 32}, .vec = 4,
+    .schedule = {.split_k = 1, .cluster_k = 4, .n_slices = 33}, .vec = 4,
 };
 using P = Params<4, 0>;
 struct Epilogue {

@@ -39,7 +39,17 @@ std::vector<std::string> tile_names(const GemmSm80Tile& tile) {
   return names;
 }
 
-// The names of one row of gemm_sm90_shapes(): single and dual GEMM, 16-bit and 32-bit operands.
+// Shapes that random cases force: those of any problem, and clusters of four and eight CTAs.
+const std::vector<GemmSm90Shape>& sm90_shapes() {
+  static const std::vector<GemmSm90Shape> all = [] {
+    std::vector<GemmSm90Shape> shapes = gemm_sm90_shapes().vec();
+    llvm::append_range(shapes, gemm_sm90_clustered_shapes());
+    return shapes;
+  }();
+  return all;
+}
+
+// The names of one row of sm90_shapes(): single and dual GEMM, 16-bit and 32-bit operands.
 std::vector<std::string> tile_names(const GemmSm90Shape& shape, const Target& target) {
   std::vector<std::string> names;
   for (const MathMode math : {MathMode::kBF16, MathMode::kTF32}) {
@@ -178,7 +188,7 @@ Case mapped_case(i64 index, const CaseList& list) {
   made.real_data = index % 3 == 0;
   const i64 number = index / 4;
   if (number % 4 != 3) {
-    made.tile = static_cast<int>(gemm_sm80_tiles().size() + number % gemm_sm90_shapes().size());
+    made.tile = static_cast<int>(gemm_sm80_tiles().size() + number % sm90_shapes().size());
   }
   keep_some_symbols(made, list);
   return made;
@@ -270,7 +280,7 @@ Expected<Plan> plan_case(const VerifiedChain& chain, const Target& target, const
     const auto row = static_cast<size_t>(from.tile);
     names = row < gemm_sm80_tiles().size()
                 ? tile_names(gemm_sm80_tiles()[row])
-                : tile_names(gemm_sm90_shapes()[row - gemm_sm80_tiles().size()], target);
+                : tile_names(sm90_shapes()[row - gemm_sm80_tiles().size()], target);
   }
   if (!from.options.force_tile.empty()) names.insert(names.begin(), from.options.force_tile);
   names.push_back("");

@@ -20,7 +20,7 @@ struct Case {
   Chain chain;
   // Forced choices; dropped if no candidate fits them.
   PlanOptions options;
-  int tile = -1;                   // row to force, of gemm_sm80_tiles(), then of gemm_sm90_shapes()
+  int tile = -1;                   // row to force, of gemm_sm80_tiles(), then of sm90_shapes()
   std::vector<std::string> tiles;  // to force; the first that fits
   // The family that must compute it, under exactly these options; empty: any.
   std::string family;
@@ -67,6 +67,7 @@ std::vector<WrittenCase> math_cases();
 std::vector<WrittenCase> group_operand_cases();
 std::vector<WrittenCase> in_place_cases();
 std::vector<WrittenCase> sum_cases();
+std::vector<WrittenCase> cluster_cases();
 std::vector<WrittenCase> dequant_cases();
 std::vector<WrittenCase> fp8_cases();
 

@@ -143,6 +143,7 @@ TEST_SUITE("several weights in one launch, in the simulator") {
                              "128x128x64p2s2n2"}) {
       passes({.text = qkv("300"), .tile = tile, .sm_count = 7});
     }
+    passes({.text = qkv("300"), .tile = "64x64x64g1s3c4", .sm_count = 12});
     passes({.text = kEven, .tile = "192x128x64g3s2", .parts = 2, .sm_count = 5});
     passes({.text = qkv("M", "[M in 0..300]"), .tile = "64x64x64g1s3", .symbol = 0, .sm_count = 7});
     passes(

@@ -100,7 +100,7 @@ constexpr const char* kSymbol =
 TEST_CASE("gemm_sm90: every kind of tile") {
   std::vector<Case> cases;
   for (const char* tile : {"64x64x64g1s8", "128x128x64p2s6", "128x128x64p2s6c2", "128x256x64g2s4",
-                           "128x128x64p2s6n2", "256x128x64g2s4"}) {
+                           "128x128x64p2s6n2", "256x128x64g2s4", "128x128x64p2s6c2n2"}) {
     cases.push_back({"bias", bias(200, 264, 72), tile});
   }
   run_all(cases);

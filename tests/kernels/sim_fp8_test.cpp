@@ -101,7 +101,8 @@ TEST_CASE("gated, ragged, grouped, small M, split-K, M clusters, N clusters") {
                              {"few 64x64 k4", kFew, "64x64x128g1"},
                              {"split-K", scaled(1040), "128x128x128g2", FillKind::kNormal, 0, 1, 2},
                              {"clusters", scaled(592), "256x128x128g2s4c2"},
-                             {"N clusters", scaled(592), "256x128x128g2s4n2"}};
+                             {"N clusters", scaled(592), "256x128x128g2s4n2"},
+                             {"clusters of 2 x 2", scaled(592), "64x64x128g1s8c2n2"}};
   run_tiles(cases);
 }
 

@@ -182,14 +182,15 @@ TEST_CASE("N clusters") {
   run_all(cases);
 }
 
-// Each CTA shares A with those of its row and B with those of its column. Row tiles, column tiles or
-// both may be missing in the last cluster.
+// Each CTA shares A with those of its row and B with those of its column. Row tiles, column tiles
+// or both may be missing in the last cluster.
 TEST_CASE("clusters of M x N") {
   std::vector<Case> cases;
   for (const char* tile : {"128x128p2c2n2", "64x128p2c4n2", "64x64g1c2n4", "128x192g2c3n2"}) {
     cases.push_back({"bias", kBiasRelu, tile, 0, 8});
     cases.push_back({"many k-tiles", gemm("bf16[300, 712]", "bf16[264, 712]", "mk,nk->mn"), tile});
-    cases.push_back({"batches", gemm("bf16[270, 3, 72]", "bf16[3, 392, 72]", "bgk,gnk->bgn"), tile});
+    cases.push_back(
+        {"batches", gemm("bf16[270, 3, 72]", "bf16[3, 392, 72]", "bgk,gnk->bgn"), tile});
     cases.push_back({"staged", gemm("bf16[270, 72]", "bf16[531, 72]", "mk,nk->mn", "f32"), tile});
   }
   for (const char* tile : {"128x128p2c2n2", "128x256g2c2n2"}) {

@@ -79,6 +79,7 @@ TEST_CASE("tensors of the size of the result in the epilogue of every schedule")
       {"five", sums(136, 136, 72, 5), "64x64x64g1s8", kStaged},
       {"M cluster", sums(300, 264, 136, 1), "128x128x64p2s6c2"},
       {"N cluster", sums(136, 520, 136, 2), "128x256x64g2s3n2", 2},
+      {"clusters of 2 x 4", sums(136, 520, 136, 1), "64x128x64p2s7c2n4"},
       {"256 rows", sums(264, 136, 136, 1), "256x128x64g2s4"},
       {"rows that are no vectors", sums(136, 132, 72, 1), "64x64x64g1s8", kStaged},
   });

@@ -102,8 +102,9 @@ const std::vector<std::vector<i32>> kEndsOf4Groups = {{75, 150, 225, 300}, {0, 0
 
 TEST_CASE("M-grouped: every kind of tile") {
   std::vector<Case> cases;
-  for (const char* tile : {"64x64x64g1s8", "128x128x64p2s6", "128x128x64p2s6c2", "128x256x64g2s4c2",
-                           "256x128x64g2s4", "64x256x64p2s4c2", "128x128x64p2s6n2"}) {
+  for (const char* tile :
+       {"64x64x64g1s8", "128x128x64p2s6", "128x128x64p2s6c2", "128x256x64g2s4c2", "256x128x64g2s4",
+        "64x256x64p2s4c2", "128x128x64p2s6n2", "64x64x64g1s8c2n2"}) {
     cases.push_back({"M-grouped", m_grouped(300, 4), tile, kEndsOf4Groups});
   }
   run_all(cases);
@@ -193,8 +194,9 @@ TEST_CASE("M-grouped: dual GEMM") {
 TEST_CASE("K-grouped: every kind of tile, ends around the k-tile") {
   std::vector<Case> cases;
   u64 seed = 1;
-  for (const char* tile : {"64x64x64g1s8", "128x128x64p2s6", "128x128x64p2s6c2", "128x256x64g2s4c2",
-                           "256x128x64g2s4", "64x256x64p2s4c2", "128x128x64p2s6n2"}) {
+  for (const char* tile :
+       {"64x64x64g1s8", "128x128x64p2s6", "128x128x64p2s6c2", "128x256x64g2s4c2", "256x128x64g2s4",
+        "64x256x64p2s4c2", "128x128x64p2s6n2", "128x128x64p2s6c2n2"}) {
     cases.push_back({"K-grouped",
                      k_grouped(300, 4),
                      tile,

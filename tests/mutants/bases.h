@@ -96,6 +96,11 @@ inline constexpr MutantBase kMutantBases[] = {
               "  y = contract \"mk,nk->mn\"(x, w)\n  return y: bf16 }",
      .tile = "128x128x64p2s6n2",
      .sm_count = 2},
+    {.name = "sm90 gemm, clusters of 2 x 2",
+     .chain = "chain a(input x: bf16[200, 264], weight w: bf16[424, 264]) {\n"
+              "  y = contract \"mk,nk->mn\"(x, w)\n  return y: bf16 }",
+     .tile = "64x128x64p2s8c2n2",
+     .sm_count = 4},
     {.name = "sm90 M-grouped, 16-bit results",
      .chain = "chain a(input x: bf16[70, 72], weight w: bf16[3, 72, 72], input e: i32[3]) {\n"
               "  c = contract \"mk,gnk->mn\"(x, w) ragged m by e over g\n  y = relu(c)\n"

@@ -15,6 +15,7 @@
 #include "llvm/ADT/StringExtras.h"
 #include "tests/mutants/bases.h"
 #include "tests/mutants/beside_mutants.h"
+#include "tests/mutants/cluster_mutants.h"
 #include "tests/mutants/column_sums_mutants.h"
 #include "tests/mutants/cp_async_mutants.h"
 #include "tests/mutants/elementwise_mutants.h"
@@ -63,6 +64,7 @@ std::vector<Mutant> all_mutants() {
   all.insert(all.end(), std::begin(kSumMutants), std::end(kSumMutants));
   all.insert(all.end(), std::begin(kColumnSumsMutants), std::end(kColumnSumsMutants));
   all.insert(all.end(), std::begin(kMatrixOperandsMutants), std::end(kMatrixOperandsMutants));
+  all.insert(all.end(), std::begin(kClusterMutants), std::end(kClusterMutants));
   all.insert(all.end(), std::begin(kElementwiseMutants), std::end(kElementwiseMutants));
   all.insert(all.end(), std::begin(kHopperMutants), std::end(kHopperMutants));
   all.insert(all.end(), std::begin(kSquaresMutants), std::end(kSquaresMutants));

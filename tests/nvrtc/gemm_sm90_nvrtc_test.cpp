@@ -62,8 +62,8 @@ TEST_CASE("every tile compiles without spills") {
     int row = 0;
     for (const CandidateSummary& tile : first_kernel(open).candidates) {
       if (!tile.rejected.empty() || tile.id.family != "gemm_sm90") continue;
-      // Every third of the last chains.
-      if (jobs.size() > 30 && row++ % 3 != 0) continue;
+      // Every fifth of the last chains.
+      if (jobs.size() > 30 && row++ % 5 != 0) continue;
       PlanOptions options;
       options.force_tile = tile.id.tile;
       const Plan plan = planned(text, options);

@@ -137,6 +137,11 @@ void set_kernel_calls(cuda::Api& api) {
   api.func_set_attribute = [](cuda::Function, int which, int value) {
     return note("attribute " + std::to_string(which) + "=" + std::to_string(value)), 0;
   };
+  api.occupancy_max_active_clusters = [](int* clusters, cuda::Function,
+                                         const cuda::LaunchConfig* config) {
+    note("clusters of " + std::to_string(config->attributes[0].value.cluster.x));
+    return *clusters = fake().clusters, fake().clusters_result;
+  };
   api.launch_kernel_ex = launch;
   api.tensor_map_encode_tiled = cuda::simulated_tensor_map_encode;
   api.stream_is_capturing = [](cuda::Stream stream, int* status) {

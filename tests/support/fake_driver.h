@@ -37,6 +37,8 @@ struct FakeDriver {
   cuda::Result load_result = 0;
   cuda::Result get_kernel_result = 0;
   cuda::Result launch_result = 0;
+  cuda::Result clusters_result = 0;
+  int clusters = 66;     // that run at once
   int fail_launch = -1;  // index of the launch that returns launch_result; -1: none
   size_t image_bytes = 64;
 

@@ -145,25 +145,13 @@ std::string reject(const Target& target, const GemmSm90Config& c) {
   return "";
 }
 
-// Clusters of four and eight CTAs: where L2 limits a mainloop, tiles that more CTAs share take less
-// from it. They leave some SMs idle, so that only some problems gain. Not larger than D. Clusters of
-// three and six fill half of the SMs (RESULTS sm90-144).
+// Clusters of four and eight CTAs, where they are not larger than D.
 std::vector<GemmSm90Shape> clustered_shapes(const ContractionProblem& problem) {
-  constexpr GemmSm90Shape kTiles[] = {
-      {128, 256, 2, false, 1}, {256, 128, 2, false, 1}, {128, 192, 2, false, 1},
-      {128, 128, 2, true, 1},  {192, 192, 3, false, 1}, {192, 128, 3, false, 1},
-      {64, 256, 2, true, 1},   {64, 128, 2, true, 1},   {128, 64, 2, true, 1},
-      {64, 128, 1, false, 1},  {64, 64, 1, false, 1}};
-  constexpr std::pair<int, int> kClusters[] = {{2, 2}, {4, 1}, {1, 4}, {4, 2}, {2, 4}};
   std::vector<GemmSm90Shape> shapes;
-  for (GemmSm90Shape shape : kTiles) {
-    for (const auto& [m, n] : kClusters) {
-      if (m > ceil_div(problem.size.m, shape.block_m)) continue;
-      if (n > ceil_div(problem.size.n, shape.block_n)) continue;
-      shape.cluster_m = m;
-      shape.cluster_n = n;
-      shapes.push_back(shape);
-    }
+  for (const GemmSm90Shape& shape : gemm_sm90_clustered_shapes()) {
+    if (shape.cluster_m > ceil_div(problem.size.m, shape.block_m)) continue;
+    if (shape.cluster_n > ceil_div(problem.size.n, shape.block_n)) continue;
+    shapes.push_back(shape);
   }
   return shapes;
 }
@@ -340,6 +328,24 @@ void fit_stages(GemmSm90Config& c, const Target& target) {
 }  // namespace
 
 llvm::ArrayRef<GemmSm90Shape> gemm_sm90_shapes() { return kShapes; }
+
+std::vector<GemmSm90Shape> gemm_sm90_clustered_shapes() {
+  constexpr GemmSm90Shape kTiles[] = {
+      {128, 256, 2, false, 1}, {256, 128, 2, false, 1}, {128, 192, 2, false, 1},
+      {128, 128, 2, true, 1},  {192, 192, 3, false, 1}, {192, 128, 3, false, 1},
+      {64, 256, 2, true, 1},   {64, 128, 2, true, 1},   {128, 64, 2, true, 1},
+      {64, 128, 1, false, 1},  {64, 64, 1, false, 1}};
+  constexpr std::pair<int, int> kClusters[] = {{2, 2}, {4, 1}, {1, 4}, {4, 2}, {2, 4}};
+  std::vector<GemmSm90Shape> shapes;
+  for (GemmSm90Shape shape : kTiles) {
+    for (const auto& [m, n] : kClusters) {
+      shape.cluster_m = m;
+      shape.cluster_n = n;
+      shapes.push_back(shape);
+    }
+  }
+  return shapes;
+}
 
 GemmSm90Config with_shape(const GemmSm90Config& base, const GemmSm90Shape& shape,
                           const Target& target) {

@@ -25,6 +25,11 @@ inline constexpr i32 kWideSwizzle = 8;
 
 llvm::ArrayRef<GemmSm90Shape> gemm_sm90_shapes();
 
+// Clusters of four and eight CTAs: where L2 limits a mainloop, tiles that more CTAs share take less
+// from it. Some SMs stay idle, so that only some problems gain. Not of three or six CTAs: these
+// fill half of the SMs (RESULTS sm90-145).
+std::vector<GemmSm90Shape> gemm_sm90_clustered_shapes();
+
 // The config with that shape, its tile swizzle and as many stages as the target has room for.
 // `base.tile.a_rows` is M rounded up to 8, or 0. It stays, or grows to what the tile needs, where
 // it is less than block_m.

@@ -101,6 +101,13 @@ double pitch_share(const MatrixOperand& operand, const GemmSm90Config& c) {
   return (pitch % kSector == 0 ? 1.0 : kSplitSectors) * line_share(pitch);
 }
 
+// What leaves L2 of a tile that `ctas` CTAs share, for each of them. Without multicast, requests of
+// neighbouring SMs for one line leave it once as well: the saving is less (RESULTS model-13).
+double multicast_share(int ctas) {
+  constexpr double kSaving = 0.85;
+  return std::pow(ctas, -kSaving);
+}
+
 }  // namespace
 
 i64 gemm_sm90_output_tiles(const ContractionProblem& problem, const GemmSm90Config& c) {
@@ -129,14 +136,15 @@ Prediction predict_gemm_sm90(const ContractionProblem& problem, const Target& ta
   counts.mma_flop = 2.0 * c.tile.block_m * c.tile.block_n * c.block_k() * c.num_accumulators();
   counts.smem_clocks = smem_clocks(c);
   counts.issue_clocks = promotion_clocks(c);
-  counts.l2_bytes = c.tile_a_bytes() * pitch_share(problem.a[0].memory, c) / c.schedule.cluster_n +
-                    c.num_accumulators() * c.tile_b_bytes() * pitch_share(problem.b[0].memory, c) /
-                        c.schedule.cluster_m;
+  counts.l2_bytes = c.tile_a_bytes() * pitch_share(problem.a[0].memory, c) *
+                        multicast_share(c.schedule.cluster_n) +
+                    c.num_accumulators() * c.tile_b_bytes() * pitch_share(problem.b[0].memory, c) *
+                        multicast_share(c.schedule.cluster_m);
   counts.accumulators = c.tile.block_m * c.tile.block_n * c.num_accumulators();
   counts.epilogue_waits = epilogue_waits(problem, c);
   counts.ping_pong = c.schedule.ping_pong;
   // An N cluster waits for two tiles of W, which come from DRAM (RESULTS model-7).
-  counts.cluster_waits = (c.schedule.cluster_n > 1 ? 2 : 0) + (c.schedule.cluster_m > 1 ? 1 : 0);
+  counts.cluster_waits = c.schedule.cluster_n > 1 ? 2 : c.schedule.cluster_m > 1 ? 1 : 0;
   counts.early_weights =
       c.schedule.cluster_k != 0 && c.schedule.ctas_per_sm == 1 && problem.b[0].weight;
   counts.math_share = math_tflops(target, c.space.math) / target.tensor_tflops;

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// `gemm_sm90` in clusters of four and eight CTAs, which share A along rows and B along columns.
+#include <fmt/format.h>
+
+#include "tests/gpu/cases.h"
+
+namespace catenary::gpu_suite {
+namespace {
+
+std::string dense(i64 m, i64 n, i64 k, const char* x = "mk", const char* w = "nk") {
+  const auto sizes = [](const char* labels, i64 rows, char row, i64 depth) {
+    return labels[0] == row ? fmt::format("{}, {}", rows, depth)
+                            : fmt::format("{}, {}", depth, rows);
+  };
+  return fmt::format(
+      "chain a(input x: bf16[{}], weight w: bf16[{}], weight b: f32[{}]) {{\n"
+      "  y = relu(add(contract \"{},{}->mn\"(x, w), b))\n  return y: bf16 }}",
+      sizes(x, m, 'm', k), sizes(w, n, 'n', k), n, x, w);
+}
+
+constexpr const char* kBatched =
+    "chain a(input x: f16[515, 3, 328], weight w: f16[3, 784, 328]) {\n"
+    "  y = contract \"bgk,gnk->bgn\"(x, w)\n  return y: f16 }";
+
+constexpr const char* kSymbolic =
+    "chain a[M in 0..900](input x: bf16[M, 1100], weight w: bf16[520, 1100]) {\n"
+    "  y = contract \"mk,nk->mn\"(x, w)\n  return y: f32 }";
+
+constexpr const char* kDual =
+    "chain a(input x: bf16[600, 520], weight w: bf16[584, 520], weight v: bf16[584, 520]) {\n"
+    "  g = contract \"mk,nk->mn\"(x, w)\n  u = contract \"mk,nk->mn\"(x, v)\n"
+    "  h = mul(relu(g), u)\n  return h: bf16 }";
+
+constexpr const char* kResidual =
+    "chain a(input x: bf16[600, 520], weight w: bf16[584, 520], input r: bf16[600, 584]) {\n"
+    "  y = add(contract \"mk,nk->mn\"(x, w), r)\n  return y: bf16 }";
+
+constexpr const char* kMGrouped =
+    "chain a(input x: bf16[900, 264], weight w: bf16[4, 392, 264], input e: i32[4]) {\n"
+    "  y = contract \"mk,gnk->mn\"(x, w) ragged m by e over g\n  return y: bf16 }";
+
+constexpr const char* kKGrouped =
+    "chain a(input x: bf16[900, 264], input w: bf16[900, 392], input e: i32[4]) {\n"
+    "  y = contract \"km,kn->gmn\"(x, w) ragged k by e over g\n  return y: f32 }";
+
+constexpr const char* kFp8 =
+    "chain a(input x: e4m3[600, 1040], weight w: e4m3[520, 1040], input s: f32[600]) {\n"
+    "  y = mul(contract \"mk,nk->mn\"(x, w), s @ \"m\")\n  return y: bf16 }";
+
+const std::vector<std::vector<i32>> kEnds4of900 = {
+    {225, 450, 675, 900}, {0, 0, 0, 0}, {0, 0, 900, 900}, {1, 130, 131, 800}, {-5, 400, 390, 2000}};
+
+WrittenCase forced(const char* name, const std::string& text, const char* tile, int split_k = 0) {
+  return {name, text, {0}, {}, split_k, tile, "gemm_sm90"};
+}
+
+}  // namespace
+
+std::vector<WrittenCase> cluster_cases() {
+  return {
+      forced("clusters of 2 x 2", dense(2050, 2056, 520), "128x128x64p2s6c2n2"),
+      forced("clusters of 2 x 4", dense(1100, 1544, 1096), "128x128x64p2s6c2n4"),
+      forced("clusters of 4 x 2", dense(1100, 1544, 1096), "64x128x64p2s8c4n2"),
+      forced("clusters of 4 x 1", dense(1100, 1544, 5560), "64x256x64p2s4c4"),
+      forced("clusters of 1 x 4", dense(520, 2312, 1096), "192x128x64g3s5n4"),
+      forced("clusters of 2 x 4, cooperative", dense(600, 2312, 1096), "128x256x64g2s4c2n4"),
+      forced("clusters of 4 x 2, 256 rows", dense(2312, 600, 1096), "256x128x64g2s4c4n2"),
+      forced("clusters of 2 x 2, one warpgroup", dense(300, 328, 1096), "64x64x64g1s8c2n2"),
+      forced("clusters of 2 x 2, split-K", dense(300, 392, 5560), "64x128x64p2s8c2n2", 3),
+      forced("clusters of 2 x 2, M-major A", dense(1032, 776, 1100, "km"), "128x128x64p2s6c2n2"),
+      forced("clusters of 2 x 2, N-major B", dense(1030, 776, 1100, "mk", "kn"),
+             "128x128x64p2s6c2n2"),
+      forced("clusters of 2 x 4, groups", kBatched, "128x128x64p2s6c2n4"),
+      forced("clusters of 2 x 2, dual GEMM", kDual, "128x64x64p2s6c2n2"),
+      forced("clusters of 2 x 2, residual", kResidual, "128x128x64p2s5c2n2"),
+      forced("clusters of 2 x 2, fp8", kFp8, "128x128x128p2s6c2n2"),
+      {"clusters of 4 x 1, symbol",
+       kSymbolic,
+       {0, 1, 500, 900},
+       {},
+       0,
+       "64x128x64p2s8c4",
+       "gemm_sm90"},
+      {"clusters of 2 x 2, M-grouped",
+       kMGrouped,
+       {0},
+       kEnds4of900,
+       0,
+       "64x128x64p2s8c2n2",
+       "gemm_sm90"},
+      {"clusters of 2 x 2, K-grouped",
+       kKGrouped,
+       {0},
+       kEnds4of900,
+       0,
+       "128x128x64p2s6c2n2",
+       "gemm_sm90"},
+  };
+}
+
+}  // namespace catenary::gpu_suite

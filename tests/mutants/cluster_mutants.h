@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Mutants of clusters of M x N in `gemm_sm90`: which CTAs share a tile.
+#pragma once
+
+#include "tests/mutants/mutant.h"
+
+namespace catenary::testing {
+
+inline constexpr const char* kSm90Clusters = "sm90 gemm, clusters of 2 x 2";
+
+inline constexpr Mutant kClusterMutants[] = {
+    {.name = "sm90_released_in_own_row_only",
+     .planted = "a stage is not released in the CTAs that load its B",
+     .base = kSm90Clusters,
+     .file = "pipeline/pipeline.cuh",
+     .text = "if (cluster_row<kPipeline>(other) != cluster_row<kPipeline>(rank) &&\n        "
+             "cluster_column<kPipeline>(other) != cluster_column<kPipeline>(rank)) {",
+     .in_place = "if (cluster_row<kPipeline>(other) != cluster_row<kPipeline>(rank)) {",
+     .faults = "deadlock"},
+    {.name = "sm90_released_in_whole_cluster",
+     .planted = "a stage is released in a CTA that does not load into it",
+     .base = kSm90Clusters,
+     .file = "pipeline/pipeline.cuh",
+     .text = "if constexpr (kPipeline.cluster_m > 1 && kPipeline.cluster_n > 1) {",
+     .in_place = "if constexpr (false) {",
+     .faults = "barrier race copy_in_flight deadlock phase"},
+    {.name = "sm90_a_of_other_row",
+     .planted = "A is sent to the CTAs of the other row as well",
+     .base = kSm90Clusters,
+     .file = "pipeline/tma_loader.cuh",
+     .text = "row |= 1u << (i * kPipeline.cluster_m);",
+     .in_place = "row |= 3u << (i * kPipeline.cluster_m);",
+     .faults = "out_of_bounds barrier race copy_in_flight deadlock"},
+    {.name = "sm90_b_of_first_column",
+     .planted = "B is sent to the CTAs of the first column",
+     .base = kSm90Clusters,
+     .file = "pipeline/tma_loader.cuh",
+     .text = "kColumn << (cluster_column<kPipeline>(rank) * kPipeline.cluster_m)",
+     .in_place = "kColumn",
+     .faults = "barrier race copy_in_flight deadlock mismatch phase"},
+    {.name = "sm90_a_in_one_part",
+     .planted = "the CTAs of a row load one part of A each, all of them the first",
+     .base = kSm90Clusters,
+     .file = "pipeline/tma_loader.cuh",
+     .text = "return {cluster_column<kPipeline>(rank), static_cast<u16>(row",
+     .in_place = "return {cluster_row<kPipeline>(rank), static_cast<u16>(row",
+     .faults = "race copy_in_flight mismatch unwritten"},
+};
+
+}  // namespace catenary::testing
