@@ -175,11 +175,12 @@ struct GemmSm90Config {
   // Rows outside the matrix cost TMA more than twice as much as others (RESULTS sm90-142). Where
   // the tile of a cluster may end kManyRows or more past the matrix, a K-major tile is loaded in
   // boxes of at most 32 rows, and those past the end are loaded from rows of the matrix instead.
-  // Weight streams wait for DRAM, not for TMA; the load warps of M-grouped kernels have no
-  // registers for more boxes.
+  // Weight streams (one mma warpgroup, one tile) wait for DRAM, not for TMA; the load warps of
+  // M-grouped kernels have no registers for more boxes.
   static constexpr i32 kManyRows = 16;
   constexpr bool redirects(const Extent& size, i32 cluster_tile) const {
-    if (schedule.cluster_k != 0 || ragged.kind == Ragged::kMGrouped) return false;
+    const bool is_stream = schedule.cluster_k != 0 && schedule.consumers == 1;
+    if (is_stream || ragged.kind == Ragged::kMGrouped) return false;
     return size.scale != 0 || (cluster_tile - size.size % cluster_tile) % cluster_tile >= kManyRows;
   }
   // Rows of a box, of `rows` that one CTA loads: the most up to kMostRows that divide them and

@@ -23,7 +23,7 @@ constexpr const char* kBatched =
     "  y = contract \"bgk,gnk->bgn\"(x, w)\n  return y: f16 }";
 
 constexpr const char* kSymbolic =
-    "chain a[M in 0..900](input x: bf16[M, 1100], weight w: bf16[520, 1100]) {\n"
+    "chain a[M in 0..900](input x: bf16[M, 1104], weight w: bf16[520, 1104]) {\n"
     "  y = contract \"mk,nk->mn\"(x, w)\n  return y: f32 }";
 
 constexpr const char* kDual =
@@ -48,7 +48,7 @@ constexpr const char* kFp8 =
     "  y = mul(contract \"mk,nk->mn\"(x, w), s @ \"m\")\n  return y: bf16 }";
 
 const std::vector<std::vector<i32>> kEnds4of900 = {
-    {225, 450, 675, 900}, {0, 0, 0, 0}, {0, 0, 900, 900}, {1, 130, 131, 800}, {-5, 400, 390, 2000}};
+    {225, 450, 675, 900}, {0, 0, 0, 0}, {0, 0, 900, 900}, {1, 130, 131, 800}};
 
 WrittenCase forced(const char* name, const std::string& text, const char* tile, int split_k = 0) {
   return {name, text, {0}, {}, split_k, tile, "gemm_sm90"};
@@ -67,8 +67,8 @@ std::vector<WrittenCase> cluster_cases() {
       forced("clusters of 4 x 2, 256 rows", dense(2312, 600, 1096), "256x128x64g2s4c4n2"),
       forced("clusters of 2 x 2, one warpgroup", dense(300, 328, 1096), "64x64x64g1s8c2n2"),
       forced("clusters of 2 x 2, split-K", dense(300, 392, 5560), "64x128x64p2s8c2n2", 3),
-      forced("clusters of 2 x 2, M-major A", dense(1032, 776, 1100, "km"), "128x128x64p2s6c2n2"),
-      forced("clusters of 2 x 2, N-major B", dense(1030, 776, 1100, "mk", "kn"),
+      forced("clusters of 2 x 2, M-major A", dense(1032, 776, 1096, "km"), "128x128x64p2s6c2n2"),
+      forced("clusters of 2 x 2, N-major B", dense(1030, 776, 1096, "mk", "kn"),
              "128x128x64p2s6c2n2"),
       forced("clusters of 2 x 4, groups", kBatched, "128x128x64p2s6c2n4"),
       forced("clusters of 2 x 2, dual GEMM", kDual, "128x64x64p2s6c2n2"),

@@ -55,11 +55,14 @@ constexpr GemmSm90Shape kShapes[] = {
     {64, 32, 1, false, 1, 2, 2},
     {64, 32, 1, false, 1, 4, 2},
     {64, 32, 1, false, 1, 8, 2},
-    // Medium M, deep K: one CTA to an SM, K divided over clusters of two (RESULTS model-2).
+    // Medium M, deep K: one CTA to an SM, K divided over clusters (RESULTS model-2).
     {128, 128, 2, false, 1, 2, 1},
     {128, 64, 2, false, 1, 2, 1},
     {128, 96, 2, false, 1, 2, 1},
     {128, 160, 2, false, 1, 2, 1},
+    {128, 128, 2, false, 1, 4, 1},
+    {128, 64, 2, false, 1, 4, 1},
+    {128, 96, 2, false, 1, 4, 1},
 };
 
 constexpr i64 kMaxBlockM = 256;
