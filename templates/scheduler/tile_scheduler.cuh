@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tile scheduler: linear tile index -> batch entry, corner, group, and split-K index.
 //
-// split_k is the fastest index: the splits of a tile run together. Then come the tiles of one batch
-// entry, swizzled: `tile_swizzle` row tiles share a sweep over N, so that concurrent CTAs share
-// rows of A and of B in L2. kConfig is any config with the parts `space`, `tile`, `schedule` and
+// The tiles of one batch entry are swizzled: `tile_swizzle` row tiles share a sweep over N, so that
+// concurrent CTAs share rows of A and of B in L2. Then come the batch entries, and split_k is the
+// slowest index: neighbouring CTAs, which share requests to L2, have the same K (RESULTS sm90-146).
+// kConfig is any config with the parts `space`, `tile`, `schedule` and
 // `ragged`; its tiles have cluster_tile_m() rows and cluster_tile_n() columns. There are fewer than
 // 2^31 tiles, since a grid has fewer than 2^31 CTAs: 32-bit divisions are enough.
 //
@@ -110,8 +111,6 @@ CATENARY_DEVICE WorkTile find_work_tile(const P& params, u32 index, FindCorner f
   work.k_end = extent_at_launch(kConfig.space.k, params);
   work.valid = true;
 
-  work.split = index % kConfig.schedule.split_k;
-  index /= kConfig.schedule.split_k;
   const u32 tiles_n =
       static_cast<u32>((n + kConfig.cluster_tile_n() - 1) / kConfig.cluster_tile_n());
   u32 tiles_m = static_cast<u32>((m + kConfig.cluster_tile_m() - 1) / kConfig.cluster_tile_m());
@@ -135,8 +134,9 @@ CATENARY_DEVICE WorkTile find_work_tile(const P& params, u32 index, FindCorner f
     work.batch[d] = batch % size;
     batch /= size;
   }
+  work.split = batch;
   // A grid for the symbol's upper bound may have more CTAs than tiles.
-  work.valid = work.valid && batch == 0;
+  work.valid = work.valid && work.split < kConfig.schedule.split_k;
   return work;
 }
 
