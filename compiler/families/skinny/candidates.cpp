@@ -52,7 +52,8 @@ int estimated_registers(const SkinnyConfig& c) {
   const bool chunked = c.ragged.kind != Ragged::kNone && tiles > 1;
   const int chunks = !chunked ? 0 : c.threads() > 128 ? 32 : 52;
   const int squares = c.row_squares ? tiles + 4 : 0;
-  return rest + chunks + squares + part * c.loads.x_columns +
+  const int gain = c.gain.used ? part * 8 : 0;
+  return rest + chunks + squares + gain + part * c.loads.x_columns +
          c.tile.row_tiles * (c.loads.register_blocks * 16 + tiles * 4);
 }
 
@@ -150,7 +151,8 @@ bool shares_k(const SkinnyProblem& problem, const Target& target, int split) {
 
 Prediction predict_skinny(const SkinnyProblem& problem, const Target& target, const SkinnyConfig& c,
                           int resident) {
-  const double rows = static_cast<double>(problem.m);
+  // A gain is as many bytes as a row of X.
+  const double rows = static_cast<double>(problem.m + (c.gain.used ? 1 : 0));
   const double k_blocks = static_cast<double>(c.most_slice_blocks());
   Counts counts;
   counts.streams = true;
