@@ -2,7 +2,7 @@
 // The gain inside: an operand that is x times a vector along K, rounded to the dtype of both, is
 // formed by the contractions as they load x. Taken from plain IR:
 //
-//   xg = cast(mul(x, g @ "k"), bf16);  y = contract "mk,nk->mn"(xg, w)
+//   xg = cast(mul(x @ "mk", g @ "k"), bf16);  y = contract "mk,nk->mn"(xg, w)
 //
 // Only where those contractions alone read xg: it is then not stored, but x is. Knows no family.
 #pragma once

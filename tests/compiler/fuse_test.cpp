@@ -282,7 +282,7 @@ TEST_CASE("rows that a gain multiplies are stored in place of the product") {
       weight g: bf16[64], weight w: bf16[48, 64], weight v: bf16[32, 64]) {
     h = cast(add(p, r), bf16)
     s = rsqrt(sum "mk->m"(square(h)))
-    hg = cast(mul(h, g @ "k"), bf16)
+    hg = cast(mul(h @ "mk", g @ "k"), bf16)
     y = mul(contract "mk,nk->mn"(hg, w), s @ "m")
     z = mul(contract "mk,nk->mn"(hg, v), s @ "m")
     return y: bf16, z: bf16 })");
@@ -300,7 +300,7 @@ TEST_CASE("a gain keeps its kernel where another reader needs the product, or it
     const Fused f = with_gains(text);
     return !f.plan.has_gains_inside && f.group_of("xg") >= 0;
   };
-  const std::string scaled = "cast(mul(x, g @ \"k\"), bf16)";
+  const std::string scaled = "cast(mul(x @ \"mk\", g @ \"k\"), bf16)";
   CHECK_FALSE(stays(gain(scaled)));
   // The caller wants it, or a pointwise kernel reads it.
   CHECK(stays(gain(scaled, "", ", xg: bf16")));
@@ -308,10 +308,10 @@ TEST_CASE("a gain keeps its kernel where another reader needs the product, or it
   // A contraction of other rows.
   CHECK(stays(gain(scaled, "  e = contract \"mk,mn->kn\"(xg, x)", ", e: f32")));
   // One number for each row, not along K.
-  CHECK(stays(gain("cast(mul(x, s @ \"m\"), bf16)", "  e = mul(g, g)", ", e: f32")));
+  CHECK(stays(gain("cast(mul(x @ \"mk\", s @ \"m\"), bf16)", "  e = mul(g, g)", ", e: f32")));
   // The gain has another dtype; there is one more factor.
   CHECK(stays(gain(scaled, "", "", "f32[64]")));
-  CHECK(stays(gain("cast(mul(mul(x, 2.0), g @ \"k\"), bf16)")));
+  CHECK(stays(gain("cast(mul(mul(x, 2.0) @ \"mk\", g @ \"k\"), bf16)")));
 }
 
 namespace {

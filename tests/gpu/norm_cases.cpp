@@ -38,7 +38,7 @@ std::string gained(const char* m, i64 k, const char* dtype = "bf16", bool norm =
   return fmt::format(
       "chain a{6}(input x: {0}[{1}, {2}], {3} g: {0}[{2}], weight w: {0}[75, {2}],\n"
       "        weight b: f32[75] align 4) {{\n{4}"
-      "  xg = cast(mul(x, g @ \"k\"), {0})\n  p = contract \"mk,nk->mn\"(xg, w)\n"
+      "  xg = cast(mul(x @ \"mk\", g @ \"k\"), {0})\n  p = contract \"mk,nk->mn\"(xg, w)\n"
       "  y = add({5}, b)\n  return y: f32 align 4 }}",
       dtype, m, k, role, norm ? scale : "", norm ? "mul(p, s @ \"m\")" : "p",
       m[0] == 'M' ? "[M in 0..40]" : "");
@@ -51,7 +51,7 @@ std::string gained_layer(i64 m) {
       "        weight w: bf16[75, 576], weight v: bf16[23, 576], weight g: bf16[40, 576],\n"
       "        weight u: bf16[40, 576]) {{\n  h = cast(add(p, r), bf16)\n"
       "  s = rsqrt(add(mul(sum \"mk->m\"(square(h)), 0.001736111111111111), 0.00001))\n"
-      "  he = cast(mul(h, e @ \"k\"), bf16)\n"
+      "  he = cast(mul(h @ \"mk\", e @ \"k\"), bf16)\n"
       "  y = mul(contract \"mk,nk->mn\"(he, w), s @ \"m\")\n"
       "  z = mul(contract \"mk,nk->mn\"(he, v), s @ \"m\")\n"
       "  gg = mul(contract \"mk,nk->mn\"(he, g), s @ \"m\")\n"

@@ -49,7 +49,7 @@ std::string text_of(const Case& c) {
     extra += fmt::format(", weight e: {}[{}]", c.dtype, c.k);
     body = fmt::format(
         "  s = rsqrt(add(mul(sum \"mk->m\"(square(x)), {1}), 0.00001))\n"
-        "  xe = cast(mul(x, e @ \"k\"), {0})\n{2}",
+        "  xe = cast(mul(x @ \"mk\", e @ \"k\"), {0})\n{2}",
         c.dtype, 1.0 / static_cast<double>(c.k), scaled_rows(body));
   }
   body += c.epilogue ? "  z = add(silu(add(y, b)), r)\n" : "";
