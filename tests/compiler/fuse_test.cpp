@@ -302,6 +302,7 @@ TEST_CASE("a gain keeps its kernel where another reader needs the product, or it
   };
   const std::string scaled = "cast(mul(x @ \"mk\", g @ \"k\"), bf16)";
   CHECK_FALSE(stays(gain(scaled)));
+  CHECK_FALSE(stays(gain("cast(mul(x, g), bf16)")));
   // The caller wants it, or a pointwise kernel reads it.
   CHECK(stays(gain(scaled, "", ", xg: bf16")));
   CHECK(stays(gain(scaled, "  e = relu(xg)", ", e: f32")));

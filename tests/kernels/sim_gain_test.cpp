@@ -159,6 +159,24 @@ TEST_SUITE("the gain inside, in the simulator") {
     passes(chain);
   }
 
+  TEST_CASE("rows that the epilogue of a product computes: it stores them, and no product with g") {
+    const SimulatedChain chain = make(
+        "chain a(input o: bf16[9, 264], input r: bf16[9, 576], weight v: bf16[576, 264],\n"
+        "        weight g: bf16[576], weight t: bf16[40, 576], weight u: bf16[40, 576]) {\n"
+        "  h = cast(add(contract \"mk,nk->mn\"(o, v), r), bf16)\n"
+        "  s = rsqrt(add(mul(sum \"mk->m\"(square(h @ \"mk\")), 0.001736111111111111), 0.00001))\n"
+        "  hg = cast(mul(h @ \"mk\", g @ \"k\"), bf16)\n"
+        "  tt = mul(contract \"mk,nk->mn\"(hg, t), s @ \"m\")\n"
+        "  uu = mul(contract \"mk,nk->mn\"(hg, u), s @ \"m\")\n"
+        "  q = mul(silu(tt), uu)\n  return h: bf16, q: bf16 }");
+    CHECK(chain.plan().buckets[0].kernels.size() == 2);
+    const auto& last = chain.plan().buckets[0].kernels[1];
+    CHECK(last.config.get<SkinnyConfig>().dual);
+    CHECK(last.config.get<SkinnyConfig>().row_squares);
+    CHECK(last.config.get<SkinnyConfig>().gain.used);
+    runs(chain);
+  }
+
   TEST_CASE("a gain that a kernel before has computed") {
     const SimulatedChain chain = make(
         "chain a(input p: bf16[9, 576], input d: bf16[576, 24], input e: bf16[24],\n"

@@ -47,7 +47,7 @@ inline constexpr Mutant kGainMutants[] = {
              "prefetch_gain<kConfig>(params, work);\n",
      .in_place = "  typename T::GainChunk early;\n"
                  "  if constexpr (kConfig.gain.used) load_gain<kConfig>(params, work, 0, early);\n",
-     .faults = "race"},
+     .faults = "before_dependency_wait"},
 };
 
 }  // namespace catenary::testing
