@@ -83,6 +83,7 @@ void add_gains(std::vector<WrittenCase>& cases) {
     cases.push_back(
         made(fmt::format("gain in parts, {}", role), gained("11", 1160, "bf16", true, role)));
   }
+  cases.push_back(made("gain, 24 rows in whole blocks", gained("24", 1024)));
   cases.push_back(made("gain, symbol", gained("M", 576), "", {0, 1, 8, 9, 24, 25, 40}));
   for (const char* tile :
        {"skinny4x2s4r1g2p5", "skinny8x1s2r1g4p3", "skinny4x2s4r1g2p5x8", "skinny8x1s2r1g2p3a",

@@ -136,6 +136,21 @@ TEST_SUITE("the gain inside, in the simulator") {
     }
   }
 
+  TEST_CASE("a symbol: inside for as many rows as the kernel takes, outside for more") {
+    std::string text = gained({.m = "M", .k = 1024});
+    text.insert(text.find('('), "[M in 0..40]");
+    SimulatedChainOptions options;
+    options.target = "h200";
+    for (const i64 symbol : {0, 1, 9, 24, 25, 40}) {
+      options.symbol = symbol;
+      auto chain = SimulatedChain::make(text, options);
+      REQUIRE(chain);
+      const auto& kernels = chain->plan().buckets[find_bucket(chain->plan(), symbol)].kernels;
+      CHECK((kernels.size() == 1) == (symbol <= 24));
+      CHECK(chain->run(1).name == "");
+    }
+  }
+
   TEST_CASE("split-K has no squares; the parts multiply by their own gain") {
     const Form form{.norm = false};
     const SimulatedChain chain =
