@@ -169,13 +169,15 @@ struct Variant {
 
 std::vector<Variant> fusion_variants(const VerifiedChain& chain, const PlanOptions& options) {
   std::vector<Variant> variants;
-  for (const bool norms : {false, true}) {
-    for (const bool sums : {false, true}) {
-      FusionPlan fusion = fuse_chain(chain, FusionOptions{options.fuse, norms, sums});
-      if (norms != fusion.has_norms_inside || sums != fusion.has_column_sums) continue;
-      MemoryMap memory = map_memory(chain, fusion);
-      variants.push_back({std::move(fusion), std::move(memory)});
+  for (int choice = 0; choice < 8; ++choice) {
+    const bool gains = (choice & 4) != 0, norms = (choice & 2) != 0, sums = (choice & 1) != 0;
+    FusionPlan fusion = fuse_chain(chain, FusionOptions{options.fuse, norms, gains, sums});
+    if (gains != fusion.has_gains_inside || norms != fusion.has_norms_inside ||
+        sums != fusion.has_column_sums) {
+      continue;
     }
+    MemoryMap memory = map_memory(chain, fusion);
+    variants.push_back({std::move(fusion), std::move(memory)});
   }
   return variants;
 }

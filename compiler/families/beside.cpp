@@ -23,6 +23,11 @@ bool is_same_operand(const ContractionProblem& first, MatrixOperand a,
   return same && a == b;
 }
 
+bool has_same_gain(const ContractionProblem& first, const ContractionProblem& other) {
+  if (!first.gain || !other.gain) return !first.gain && !other.gain;
+  return is_same_operand(first, first.gain->memory, other, other.gain->memory);
+}
+
 bool has_same_groups(const ContractionProblem& first, const ContractionProblem& other) {
   const RaggedGroups& one = first.ragged;
   const RaggedGroups& two = other.ragged;
@@ -34,7 +39,8 @@ bool has_same_groups(const ContractionProblem& first, const ContractionProblem& 
 bool may_join(const ContractionProblem& first, const ContractionProblem& other) {
   return has_same_groups(first, other) && other.has_one_a() && !other.a[0].dequant &&
          other.has_dequants_like(first) && other.row_squares == first.row_squares &&
-         other.num_column_sums() == 0 && first.num_column_sums() == 0;
+         has_same_gain(first, other) && other.num_column_sums() == 0 &&
+         first.num_column_sums() == 0;
 }
 
 bool shares_a(const ContractionProblem& first, const ContractionProblem& other) {
@@ -49,8 +55,8 @@ bool shares_b(const ContractionProblem& first, const ContractionProblem& other) 
   space.m = first.space.m;
   return is_same_operand(first, first.b[0].memory, other, other.b[0].memory) &&
          space == first.space && first.ragged.kind != Ragged::kMGrouped && may_join(first, other) &&
-         !first.is_dequantised() && !first.row_squares && first.num_accumulators() == 1 &&
-         other.num_accumulators() == 1;
+         !first.is_dequantised() && !first.row_squares && !first.gain &&
+         first.num_accumulators() == 1 && other.num_accumulators() == 1;
 }
 
 template <class T>
@@ -179,7 +185,7 @@ std::optional<ContractionProblem> joint_problem(llvm::ArrayRef<ContractionProble
     return joint_rows(parts);
   const bool dual = llvm::all_of(parts, [](const auto& part) { return part.is_dual(); });
   i64 columns = 0;
-  i64 a_bytes = joint.a[0].bytes;
+  const i64 a_bytes = joint.a[0].bytes + (joint.gain ? joint.gain->bytes : 0);
   joint.size.matrix_bytes = a_bytes;
   joint.size.epilogue_bytes = 0;
   joint.size.epilogue_flops = 0;

@@ -99,14 +99,14 @@ Expected<Orientation> find_orientation(const GroupContext& context) {
   const GroupTensors& tensors = context.tensors;
   const Value& first = context.chain.value(context.group.anchors[0].value);
   const bool dual = context.group.accumulators.size() == 2;
-  const bool squares = context.group.row_squares >= 0;
+  const bool given = context.group.row_data >= 0;  // A is that operand
   const bool dequantised =
       llvm::any_of(tensors.dequants, [](const auto& d) { return d.has_value(); });
   Orientation found;
-  found.fixed = dual || first.ragged || dequantised || squares;
+  found.fixed = dual || first.ragged || dequantised || given;
   // A is the operand that both contractions of a dual GEMM share.
   found.swapped = dual && tensors.matrices[0] != tensors.matrices[2];
-  if (squares) found.swapped = first.operands[0].value != context.group.row_data;
+  if (given) found.swapped = first.operands[0].value != context.group.row_data;
   // A dequantised operand is B; of two, the one whose rows share scales.
   if (dequantised) {
     const auto& left = tensors.dequants[0];

@@ -44,6 +44,7 @@ class AxesBuilder {
     p.slots = bind_slots(context_.tensors);
     p.scalars = context_.tensors.scalars;
     p.row_squares = context_.group.row_squares >= 0;
+    p.gain = gain_operand(context_);
     if (Error error = fill_extents()) return error;
     fill_operands();
     fill_sizes();

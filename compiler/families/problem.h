@@ -74,6 +74,9 @@ struct ContractionProblem {
   llvm::SmallVector<int, 2> scalars;  // parameter positions
   // The epilogue takes one more accumulator: the sum of the squares of each row of A.
   bool row_squares = false;
+  // A vector along K by which A is multiplied as it is loaded, in A's dtype. The squares are those
+  // of A before that.
+  std::optional<ContractionOperand> gain;
   // Contractions side by side whose columns, or rows, these are (beside.h): each ends in a tile of
   // its own. Empty: one contraction.
   llvm::SmallVector<PartSize, 4> parts;
@@ -94,9 +97,9 @@ struct ContractionProblem {
   int num_accumulators() const { return static_cast<int>(accumulator_n.size()); }
   // Stores of the program that are sums of kSummedRows rows.
   int num_column_sums() const;
-  // One A, and one or two B with an accumulator of N columns each, none of them dequantised: what
-  // most kernels compute.
-  bool is_single_or_dual() const { return has_plain_products() && !row_squares; }
+  // One A, and one or two B with an accumulator of N columns each, none of them dequantised, and
+  // nothing else to form from A: what most kernels compute.
+  bool is_single_or_dual() const { return has_plain_products() && !row_squares && !gain; }
   bool has_plain_products() const;
   // The same, dequantised or not.
   bool has_one_a() const;
@@ -121,6 +124,9 @@ struct ContractionProblem {
 // kUnsupported when K needs more than two loops or two symbolic ones, or the batch more than five;
 // kResourceLimit when an axis is too long.
 Expected<ContractionProblem> make_contraction_problem(const GroupContext& context);
+
+// The gain of a problem: its only stride is along K. Nothing: the group has none.
+std::optional<ContractionOperand> gain_operand(const GroupContext& context);
 
 // Everything that a kernel's time depends on and nothing that the planner chooses or the chain
 // names: the same contraction in another chain has the same signature.

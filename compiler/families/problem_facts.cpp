@@ -24,7 +24,7 @@ bool ContractionProblem::is_dequantised() const {
 
 bool ContractionProblem::is_block_scaled() const {
   const auto scaled = [](const ContractionOperand& o) { return o.dequant && is_fp8(o.dtype); };
-  return has_one_a() && llvm::all_of(a, scaled) && llvm::all_of(b, scaled) && !row_squares;
+  return has_one_a() && llvm::all_of(a, scaled) && llvm::all_of(b, scaled) && !row_squares && !gain;
 }
 
 bool ContractionProblem::has_dequants_like(const ContractionProblem& other) const {
@@ -63,6 +63,21 @@ i64 ContractionProblem::k_tiles(i64 block_k) const {
   i64 tiles = 0;
   for (const ContractionProduct& p : products) tiles += p.k_outer * ceil_div(p.k.size, block_k);
   return tiles;
+}
+
+std::optional<ContractionOperand> gain_operand(const GroupContext& context) {
+  if (context.tensors.gain < 0) return std::nullopt;
+  const MemoryLocation& place = context.tensors.locations[context.tensors.gain];
+  ContractionOperand gain;
+  gain.memory.slot = context.tensors.gain;
+  gain.memory.stride_k = place.strides[0];
+  const i64 bytes = dtype_bytes(place.dtype);
+  gain.memory.copy_bytes = static_cast<i32>(
+      gain.memory.stride_k == 1 ? std::max(access_bytes(place.binding.align, {}), bytes) : bytes);
+  gain.dtype = place.dtype;
+  gain.weight = place.weight;
+  gain.bytes = bytes_at(place, context.symbol_hi);
+  return gain;
 }
 
 // Allow-list: operands of other dtypes have no product.

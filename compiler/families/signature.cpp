@@ -101,6 +101,7 @@ std::string problem_signature(const ContractionProblem& p) {
   }
   for (const Extent& n : p.accumulator_n) out += fmt::format("accumulator {}\n", text(n));
   if (p.row_squares) out += "squares of the rows of a\n";
+  if (p.gain) out += "gain of a " + text(*p.gain) + "\n";
   for (const ProgramLine& line : p.program) out += "line " + text(line) + "\n";
   return out;
 }

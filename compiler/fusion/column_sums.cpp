@@ -38,7 +38,7 @@ class SumMover {
   bool forms_rows(int source, int reader) const {
     if (source < 0 || source >= reader) return false;
     const FusionGroup& group = plan_.groups[source];
-    return group.kind == FusionGroup::Kind::kContraction && group.row_squares < 0 &&
+    return group.kind == FusionGroup::Kind::kContraction && group.row_squares < 0 && !group.gain &&
            !chain_.value(group.anchors[0].value).ragged;
   }
 

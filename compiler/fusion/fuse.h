@@ -31,6 +31,13 @@ struct ColumnSums {
   llvm::SmallVector<int, 4> summed;
 };
 
+// An operand of contractions that is `data` times `gain`, a vector along K, rounded to the dtype of
+// all three (gain.h).
+struct LoadGain {
+  ValueId data = -1;
+  ValueId gain = -1;
+};
+
 struct FusionGroup {
   enum class Kind : u8 { kPointwise, kContraction, kReduction };
   Kind kind = Kind::kPointwise;
@@ -42,10 +49,13 @@ struct FusionGroup {
   std::vector<GroupOutput> outputs;  // in order
   llvm::SmallVector<Dim, 4> shape;   // of the elementwise program
   std::vector<int> copies;  // numbers of outputs in place that it copies from memory (in_place.h)
-  // A sum of squares over the rows of `row_data`, the operand that all anchors share: one more
-  // accumulator, with one number for each row. -1: none (norm.h).
-  ValueId row_squares = -1;
+  // The operand that all anchors share, where one of these two is there.
   ValueId row_data = -1;
+  // A sum of squares over the rows of `row_data`, before a gain: one more accumulator, with one
+  // number for each row. -1: none (norm.h).
+  ValueId row_squares = -1;
+  // The kernel forms `row_data` as it loads the rows.
+  std::optional<LoadGain> gain;
   llvm::SmallVector<ColumnSums, 1> column_sums;  // of a contraction's group
   // The terms of a sum are such sums of its operand.
   bool adds_column_sums = false;
@@ -58,6 +68,7 @@ struct FusionPlan {
   // parameters only, which every group that reads it recomputes.
   std::vector<int> group_of;
   bool has_norms_inside = false;
+  bool has_gains_inside = false;
   bool has_column_sums = false;
   // Contractions that may run side by side in one launch, where the first one is: ascending groups.
   // A group is in at most one set (beside.h).
@@ -74,6 +85,7 @@ inline bool reads_memory(const FusionPlan& plan, ValueId id, int reader) {
 struct FusionOptions {
   bool fuse = true;           // false: every op is a group of its own
   bool norms_inside = false;  // sums of squares move into the contractions that scale by them
+  bool gains_inside = false;  // operands times a vector along K are formed by their contractions
   // Sums over rows begin in the contraction kernels that compute their terms (column_sums.h), or
   // their kernels store the values of pointwise kernels (stored_terms.h).
   bool column_sums = false;

@@ -288,7 +288,8 @@ bool GroupTensors::is_matrix(int location) const {
   const auto reads = [&](const std::optional<DequantTensors>& dequant) {
     return dequant && (dequant->scale == location || dequant->zero == location);
   };
-  return llvm::is_contained(matrices, location) || llvm::any_of(dequants, reads);
+  return llvm::is_contained(matrices, location) || llvm::any_of(dequants, reads) ||
+         gain == location;
 }
 
 namespace {
@@ -438,10 +439,14 @@ GroupTensors build_group(const VerifiedChain& chain, const FusionPlan& fusion,
   for (size_t i = 0; i < group.anchors.size(); ++i) {
     const Value& anchor = chain.value(group.anchors[i].value);
     if (anchor.op != Op::kContract) continue;
-    for (const Use& use : anchor.operands) add_matrix(chain, memory, use.value, tensors);
+    for (const Use& use : anchor.operands) {
+      const bool scaled = group.gain && use.value == group.row_data;
+      add_matrix(chain, memory, scaled ? group.gain->data : use.value, tensors);
+    }
     if (anchor.ragged && i == 0)
       tensors.add_location(parameter_location(chain, anchor.ragged->ends));
   }
+  if (group.gain) tensors.gain = tensors.add_location(location_of(chain, memory, group.gain->gain));
   if (group.kind == FusionGroup::Kind::kReduction) {
     const ValueId operand = chain.value(group.anchors[0].value).operands[0].value;
     const int terms_rank = chain.info(operand).type.rank();

@@ -63,9 +63,11 @@ struct GroupTensors {
   GroupProgram program;                // accumulators in, stores out
   llvm::SmallVector<int, 4> matrices;  // kContract: locations of left and right of each anchor
   llvm::SmallVector<std::optional<DequantTensors>, 4> dequants;  // of each matrix
+  int gain = -1;  // location of the vector by which A is multiplied (LoadGain); -1: none
 
   int add_location(const MemoryLocation& location);  // reuses an equal one
-  // Do the products read the location? Scales and zeros of a dequantised matrix included.
+  // Do the products read the location? Scales and zeros of a dequantised matrix and a gain
+  // included.
   bool is_matrix(int location) const;
 };
 

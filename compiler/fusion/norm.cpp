@@ -53,7 +53,8 @@ class NormMover {
                          [&](const Output& output) { return plan_.group_of[output.value] == g; });
   }
 
-  // Do the contraction's rows have the sum's label, and does it sum the same dimension of x?
+  // Do the contraction's rows have the sum's label, and does it sum the same dimension of its
+  // operand x?
   bool multiplies_rows(ValueId contraction, ValueId sum, ValueId x) const {
     const Value& v = value(contraction);
     const Contraction& c = *chain_.info(contraction).contraction;
@@ -73,10 +74,12 @@ class NormMover {
       const auto read = read_values(chain_, plan_, r);
       if (llvm::none_of(read, [&](ValueId id) { return plan_.group_of[id] == g; })) continue;
       const FusionGroup& reader = plan_.groups[r];
+      if (reader.gain && reader.gain->data != x) return std::nullopt;
+      const ValueId operand = reader.gain ? reader.row_data : x;
       const bool fits = reader.kind == FusionGroup::Kind::kContraction && reader.row_squares < 0 &&
                         reader.accumulators.size() == reader.anchors.size() &&
                         llvm::all_of(reader.anchors, [&](const GroupAnchor& anchor) {
-                          return multiplies_rows(anchor.value, sum, x);
+                          return multiplies_rows(anchor.value, sum, operand);
                         });
       if (!fits) return std::nullopt;
       found.push_back(r);
@@ -90,7 +93,7 @@ class NormMover {
     const ValueId sum = plan_.groups[g].anchors[0].value;
     for (int r : *found) {
       plan_.groups[r].row_squares = sum;
-      plan_.groups[r].row_data = x;
+      if (!plan_.groups[r].gain) plan_.groups[r].row_data = x;
       plan_.groups[r].why +=
           fmt::format("; '{}' is formed from the rows that it reads", value(sum).name);
     }

@@ -30,6 +30,7 @@
 #include "epilogue/operand.cuh"
 #include "epilogue/ops.cuh"
 #include "kernels/skinny_cluster.cuh"
+#include "kernels/skinny_gain.cuh"
 #include "kernels/skinny_load.cuh"
 #include "kernels/skinny_squares.cuh"
 #include "kernels/skinny_work.cuh"
@@ -74,6 +75,7 @@ struct SkinnyTypes {
   };
   using WeightBlock = WeightTile[kRowTiles];
   using XChunk = LaneBlock[kChunkBlocks][kXTiles];
+  using GainChunk = LaneBlock[kChunkBlocks];
   using Accumulators = float[kRowTiles][kColumnTiles][4];
   // A lane's sums of squares of the rows of X that it loads.
   using Squares = float[kConfig.row_squares ? kColumnTiles : 1];
@@ -224,10 +226,13 @@ CATENARY_DEVICE void mma_slice(const P& params, const SkinnyWorkTile& work, i64 
 #pragma unroll
   for (int chunk = kConfig.loads.x_chunks - 1; chunk >= 0; --chunk) {
     const int first = chunk * T::kChunkBlocks;
+    typename T::GainChunk gain;
+    if constexpr (kConfig.gain.used) load_gain<kConfig>(params, work, chunk, gain);
 #pragma unroll
     for (int column = 0; column < kConfig.tile.columns; column += kConfig.loads.x_columns) {
       load_x<kConfig>(params, work, chunk, column, m, x);
       if constexpr (kConfig.row_squares) add_chunk_squares<kConfig>(x, column, squares);
+      if constexpr (kConfig.gain.used) scale_chunk<kConfig>(gain, x);
       if (!w_ready && column == 0) T::WLoad::wait(barriers, first, first + T::kChunkBlocks);
 #pragma unroll
       for (int i = T::kChunkBlocks - 1; i >= 0; --i) {
@@ -390,6 +395,7 @@ CATENARY_DEVICE void skinny(const P& params, const CtaRange& ctas = whole_grid()
     const Coord early = skinny_coord<kConfig>(work, m);
     if (early.valid > 0) Epilogue::load_weights(params, early, operands);
   });
+  if constexpr (kConfig.gain.used && kConfig.gain.weight) prefetch_gain<kConfig>(params, work);
   // Before sm_90 the dependency wait is no instruction, and ptxas would move register loads of W
   // down between the MMAs, with fewer loads in flight (RESULTS skinny-32). It moves none below a
   // barrier.

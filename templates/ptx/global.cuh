@@ -100,6 +100,12 @@ CATENARY_DEVICE U32x4 ld_global_weight_v4(const void* p) {
   return v;
 }
 
+// A hint: prefetches the line of 128 bytes at `p` to L2. Volatile, so that it stays above
+// griddepcontrol.wait.
+CATENARY_DEVICE void prefetch_l2(const void* p) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(p) : "memory");
+}
+
 CATENARY_DEVICE void st_global_u8(void* p, u32 v) {
   asm volatile("st.global.u8 [%0], %1;" ::"l"(p), "r"(v) : "memory");
 }

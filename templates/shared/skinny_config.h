@@ -40,6 +40,14 @@ struct SkinnySchedule {
   constexpr bool operator==(const SkinnySchedule&) const = default;
 };
 
+// A vector along K by which X is multiplied as it is loaded, in the dtype of X.
+struct SkinnyGain {
+  bool used = false;
+  i32 slot = 0;
+  bool weight = true;  // it may be read before the dependency wait
+  constexpr bool operator==(const SkinnyGain&) const = default;
+};
+
 // D[b, m, n] = epilogue(sum over k of X[b, m, k] * W[b, n, k]) for small M: the kernel is a weight
 // stream. All of W is requested before the dependency wait. In a dual GEMM half of a warp's rows
 // are W's, half W2's. M-grouped: a CTA has W of one group and computes `columns` rows of X of that
@@ -51,6 +59,7 @@ struct SkinnyConfig {
   MatrixOperand w2 = {};
   bool dual = false;
   bool row_squares = false;  // the epilogue takes one more sum: of the squares of the row of X
+  SkinnyGain gain = {};      // after the squares
   SkinnyTile tile = {};
   SkinnyLoads loads = {};
   SkinnySchedule schedule = {};

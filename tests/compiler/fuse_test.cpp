@@ -240,6 +240,83 @@ TEST_CASE("two contractions that one norm scales still form a pair") {
 
 namespace {
 
+Fused with_gains(const std::string& text) {
+  auto chain = verify(llvm::cantFail(parse(text)));
+  if (!chain) FAIL(take_report(chain.takeError()).message);
+  FusionPlan plan = fuse_chain(*chain, {.norms_inside = true, .gains_inside = true});
+  return {std::move(*chain), std::move(plan)};
+}
+
+// `xg` is `scaled`, the product is over it; `more` lines, and the outputs beside y.
+std::string gain(const std::string& scaled, const std::string& more = "",
+                 const std::string& outputs = "", const char* g = "bf16[64]") {
+  return fmt::format(
+      "chain c(input x: bf16[8, 64], weight g: {3}, weight w: bf16[48, 64]) {{\n"
+      "  s = rsqrt(sum \"mk->m\"(square(x)))\n  xg = {0}\n{1}\n"
+      "  y = mul(contract \"mk,nk->mn\"(xg, w), s @ \"m\")\n  return y: bf16{2} }}",
+      scaled, more, outputs, g);
+}
+
+}  // namespace
+
+TEST_CASE("a gain moves into the contraction that reads the product with it") {
+  const Fused f = with_gains(R"(chain c(input x: bf16[8, 64], weight g: bf16[64],
+      weight w: bf16[48, 64]) {
+    s = rsqrt(sum "mk->m"(square(x)))
+    xg = cast(mul(g @ "k", x @ "mk"), bf16)
+    y = mul(contract "mk,nk->mn"(xg, w), s @ "m")
+    return y: bf16 })");
+  REQUIRE(f.plan.groups.size() == 1);
+  const FusionGroup& group = f.plan.groups[0];
+  REQUIRE(group.gain);
+  CHECK(group.gain->data == f.find("x"));
+  CHECK(group.gain->gain == f.find("g"));
+  CHECK(group.row_data == f.find("xg"));
+  CHECK(group.row_squares >= 0);
+  CHECK(f.group_of("xg") == -1);
+  CHECK(group.why.find("it multiplies 'x' by 'g' as it loads it") != std::string::npos);
+}
+
+TEST_CASE("rows that a gain multiplies are stored in place of the product") {
+  const Fused f = with_gains(R"(chain c(input p: bf16[8, 64], input r: bf16[8, 64],
+      weight g: bf16[64], weight w: bf16[48, 64], weight v: bf16[32, 64]) {
+    h = cast(add(p, r), bf16)
+    s = rsqrt(sum "mk->m"(square(h)))
+    hg = cast(mul(h @ "mk", g @ "k"), bf16)
+    y = mul(contract "mk,nk->mn"(hg, w), s @ "m")
+    z = mul(contract "mk,nk->mn"(hg, v), s @ "m")
+    return y: bf16, z: bf16 })");
+  REQUIRE(f.plan.groups.size() == 3);
+  REQUIRE(f.plan.groups[0].outputs.size() == 1);
+  CHECK(f.plan.groups[0].outputs[0].value == f.find("h"));
+  for (const int g : {1, 2}) {
+    CHECK(f.plan.groups[g].gain);
+    CHECK(f.plan.groups[g].row_squares >= 0);
+  }
+}
+
+TEST_CASE("a gain keeps its kernel where another reader needs the product, or it is another one") {
+  const auto stays = [](const std::string& text) {
+    const Fused f = with_gains(text);
+    return !f.plan.has_gains_inside && f.group_of("xg") >= 0;
+  };
+  const std::string scaled = "cast(mul(x @ \"mk\", g @ \"k\"), bf16)";
+  CHECK_FALSE(stays(gain(scaled)));
+  CHECK_FALSE(stays(gain("cast(mul(x, g), bf16)")));
+  // The caller wants it, or a pointwise kernel reads it.
+  CHECK(stays(gain(scaled, "", ", xg: bf16")));
+  CHECK(stays(gain(scaled, "  e = relu(xg)", ", e: f32")));
+  // A contraction of other rows.
+  CHECK(stays(gain(scaled, "  e = contract \"mk,mn->kn\"(xg, x)", ", e: f32")));
+  // One number for each row, not along K.
+  CHECK(stays(gain("cast(mul(x @ \"mk\", s @ \"m\"), bf16)", "  e = mul(g, g)", ", e: f32")));
+  // The gain has another dtype; there is one more factor.
+  CHECK(stays(gain(scaled, "", "", "f32[64]")));
+  CHECK(stays(gain("cast(mul(mul(x, 2.0) @ \"mk\", g @ \"k\"), bf16)")));
+}
+
+namespace {
+
 Fused with_sums(const std::string& text) {
   auto chain = verify(llvm::cantFail(parse(text)));
   if (!chain) FAIL(take_report(chain.takeError()).message);

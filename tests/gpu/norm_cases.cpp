@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Handwritten chains with a norm before a linear layer; see cases.h. `skinny` forms the sums of
-// squares of the rows that it reads.
+// squares of the rows that it reads, and multiplies them by a gain.
 #include "tests/gpu/cases.h"
 
 namespace catenary::gpu_suite {
@@ -29,6 +29,37 @@ std::string layer(i64 m) {
       m);
 }
 
+// The rows times a gain, rounded, before the product; with the norm's scale after it or without.
+std::string gained(const char* m, i64 k, const char* dtype = "bf16", bool norm = true,
+                   const char* role = "weight") {
+  const std::string scale =
+      fmt::format("  s = rsqrt(add(mul(sum \"mk->m\"(square(x)), {}), 0.00001))\n",
+                  1.0 / static_cast<double>(k));
+  return fmt::format(
+      "chain a{6}(input x: {0}[{1}, {2}], {3} g: {0}[{2}], weight w: {0}[75, {2}],\n"
+      "        weight b: f32[75] align 4) {{\n{4}"
+      "  xg = cast(mul(x @ \"mk\", g @ \"k\"), {0})\n  p = contract \"mk,nk->mn\"(xg, w)\n"
+      "  y = add({5}, b)\n  return y: f32 align 4 }}",
+      dtype, m, k, role, norm ? scale : "", norm ? "mul(p, s @ \"m\")" : "p",
+      m[0] == 'M' ? "[M in 0..40]" : "");
+}
+
+// Residual add, then QKV and a dual GEMM over the normalised rows times a gain.
+std::string gained_layer(i64 m) {
+  return fmt::format(
+      "chain a(input p: bf16[{0}, 576], input r: bf16[{0}, 576], weight e: bf16[576],\n"
+      "        weight w: bf16[75, 576], weight v: bf16[23, 576], weight g: bf16[40, 576],\n"
+      "        weight u: bf16[40, 576]) {{\n  h = cast(add(p, r), bf16)\n"
+      "  s = rsqrt(add(mul(sum \"mk->m\"(square(h)), 0.001736111111111111), 0.00001))\n"
+      "  he = cast(mul(h @ \"mk\", e @ \"k\"), bf16)\n"
+      "  y = mul(contract \"mk,nk->mn\"(he, w), s @ \"m\")\n"
+      "  z = mul(contract \"mk,nk->mn\"(he, v), s @ \"m\")\n"
+      "  gg = mul(contract \"mk,nk->mn\"(he, g), s @ \"m\")\n"
+      "  uu = mul(contract \"mk,nk->mn\"(he, u), s @ \"m\")\n  t = mul(silu(gg), uu)\n"
+      "  return h: bf16, y: bf16 align 2, z: f32 align 4, t: bf16 }}",
+      m);
+}
+
 WrittenCase made(const std::string& name, std::string text, const char* tile = "",
                  std::vector<i64> symbols = {}) {
   WrittenCase result;
@@ -37,6 +68,31 @@ WrittenCase made(const std::string& name, std::string text, const char* tile = "
   result.tile = tile;
   result.symbols = std::move(symbols);
   return result;
+}
+
+void add_gains(std::vector<WrittenCase>& cases) {
+  for (const char* m : {"1", "8", "13", "24", "33"}) {
+    for (const char* dtype : {"bf16", "f16"}) {
+      for (const bool norm : {false, true}) {
+        cases.push_back(made(fmt::format("gain, {} rows {}{}", m, dtype, norm ? "" : ", no norm"),
+                             gained(m, 1088, dtype, norm)));
+      }
+    }
+  }
+  for (const char* role : {"weight", "input"}) {
+    cases.push_back(
+        made(fmt::format("gain in parts, {}", role), gained("11", 1160, "bf16", true, role)));
+  }
+  cases.push_back(made("gain, 24 rows in whole blocks", gained("24", 1024)));
+  cases.push_back(made("gain, symbol", gained("M", 576), "", {0, 1, 8, 9, 24, 25, 40}));
+  for (const char* tile :
+       {"skinny4x2s4r1g2p5", "skinny8x1s2r1g4p3", "skinny4x2s4r1g2p5x8", "skinny8x1s2r1g2p3a",
+        "skinny4x1s2r1g2p3c2", "skinny4x2s1r1g2p2t2c4", "skinny4x1s2r1g2p3c2n5"}) {
+    cases.push_back(made("gain, 13 rows", gained("13", 1088), tile));
+  }
+  for (const i64 m : {1, 9, 24, 40}) {
+    cases.push_back(made(fmt::format("gain, layer of {}", m), gained_layer(m)));
+  }
 }
 
 }  // namespace
@@ -54,6 +110,7 @@ std::vector<WrittenCase> norm_cases() {
     cases.push_back(made("13 rows", normed("13", 75, 1088), tile));
   }
   for (const i64 m : {1, 9, 40}) cases.push_back(made(fmt::format("layer of {}", m), layer(m)));
+  add_gains(cases);
   return cases;
 }
 

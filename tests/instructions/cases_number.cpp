@@ -151,12 +151,12 @@ u16 finite_half(Random& random, u16 one, u16 infinity) {
 }
 
 Case half2_pairs() {
-  Case c{.name = "differences of pairs", .file = "half2.cu", .kernel = "half2_pairs"};
+  Case c{.name = "differences and products of pairs", .file = "half2.cu", .kernel = "half2_pairs"};
   c.ctas = 4;
   c.threads = 256;
   Random random(35);
   Bytes in(4 * 4 * kValues);
-  c.expected.assign(3 * 4 * kValues, 0);
+  c.expected.assign(5 * 4 * kValues, 0);
   for (size_t t = 0; t < 2 * kValues; ++t) {  // halves
     const u16 a = finite_half(random, 0x4300, 0x7f80), b = finite_half(random, 0x4300, 0x7f80);
     const u16 x = finite_half(random, 0x6400, 0x7c00), y = finite_half(random, 0x6400, 0x7c00);
@@ -165,8 +165,10 @@ Case half2_pairs() {
     put(c.expected, 2 * t, to_bf16(from_bf16(a) - from_bf16(b)));
     put(c.expected, 4 * kValues + 2 * t, to_f16(number(from_f16(x)) - number(from_f16(y))));
     put(c.expected, 2 * 4 * kValues + 2 * t, static_cast<u16>((a & b) ^ x));
+    put(c.expected, 3 * 4 * kValues + 2 * t, to_bf16(from_bf16(a) * from_bf16(b)));
+    put(c.expected, 4 * 4 * kValues + 2 * t, to_f16(number(from_f16(x)) * number(from_f16(y))));
   }
-  c.buffers = {input(in), output(3 * 4 * kValues)};
+  c.buffers = {input(in), output(5 * 4 * kValues)};
   return c;
 }
 

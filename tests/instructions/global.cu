@@ -15,6 +15,7 @@ extern "C" __global__ void __launch_bounds__(64) global_copies(const __grid_cons
   const u32 t = blockIdx.x * 64 + threadIdx.x;
   const u8* in = static_cast<const u8*>(p.ptr[0]);
   u8* out = static_cast<u8*>(p.ptr[1]);
+  prefetch_l2(in + 16 * t);
   griddepcontrol_wait();
   st_global_u16(out + 2 * t, ld_global_u16(in + 2 * t));
   st_global_u32(out + kSection + 4 * t, ld_global_u32(in + 4 * t));

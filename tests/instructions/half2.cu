@@ -12,7 +12,7 @@ using P = Params<2, 0>;
 constexpr u32 kValues = 1024;
 }  // namespace
 
-// In: words of bf16, of f16 and their subtrahends, a section each.
+// In: words of bf16 and their subtrahends, then of f16, a section each. Products of the same.
 extern "C" __global__ void __launch_bounds__(256) half2_pairs(const __grid_constant__ P p) {
   const u32 t = blockIdx.x * 256 + threadIdx.x;
   const u8* in = static_cast<const u8*>(p.ptr[0]);
@@ -26,4 +26,8 @@ extern "C" __global__ void __launch_bounds__(256) half2_pairs(const __grid_const
   st_global_u32(out + 4 * (2 * kValues + t),
                 and_xor(ld_global_u32(in + 4 * t), ld_global_u32(in + 4 * (kValues + t)),
                         ld_global_u32(in + 4 * (2 * kValues + t))));
+  st_global_u32(out + 4 * (3 * kValues + t),
+                mul_bf16x2(ld_global_u32(in + 4 * t), ld_global_u32(in + 4 * (kValues + t))));
+  st_global_u32(out + 4 * (4 * kValues + t), mul_f16x2(ld_global_u32(in + 4 * (2 * kValues + t)),
+                                                       ld_global_u32(in + 4 * (3 * kValues + t))));
 }

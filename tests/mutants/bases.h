@@ -429,6 +429,12 @@ inline constexpr MutantBase kMutantBases[] = {
               "  q = sum \"mk->m\"(square(x))\n"
               "  y = mul(contract \"mk,nk->mn\"(x, w), q @ \"m\")\n  return y: f32 }",
      .tile = "skinny4x2s1r1g2p2c2"},
+    {.name = "skinny, a gain",
+     .chain = "chain a(input x: bf16[9, 576], input d: bf16[3, 576],\n"
+              "        weight w: bf16[40, 576]) {\n  q = sum \"mk->m\"(square(x))\n"
+              "  g = cast(sum \"jk->k\"(d), bf16)\n  xg = cast(mul(x @ \"mk\", g @ \"k\"), bf16)\n"
+              "  y = mul(contract \"mk,nk->mn\"(xg, w), q @ \"m\")\n  return y: f32 }",
+     .tile = "skinny4x2s1r1g2p2c2"},
     {.name = "side by side, several row tiles",
      .chain =
          "chain a(input x: bf16[40, 264], weight w: bf16[70, 264], weight v: bf16[24, 264]) {\n"

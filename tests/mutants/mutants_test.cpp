@@ -21,6 +21,7 @@
 #include "tests/mutants/elementwise_mutants.h"
 #include "tests/mutants/fp8_blocks_mutants.h"
 #include "tests/mutants/fp8_mutants.h"
+#include "tests/mutants/gain_mutants.h"
 #include "tests/mutants/gemm_mutants.h"
 #include "tests/mutants/gemm_sm90_mutants.h"
 #include "tests/mutants/group_operand_mutants.h"
@@ -68,6 +69,7 @@ std::vector<Mutant> all_mutants() {
   all.insert(all.end(), std::begin(kElementwiseMutants), std::end(kElementwiseMutants));
   all.insert(all.end(), std::begin(kHopperMutants), std::end(kHopperMutants));
   all.insert(all.end(), std::begin(kSquaresMutants), std::end(kSquaresMutants));
+  all.insert(all.end(), std::begin(kGainMutants), std::end(kGainMutants));
   all.insert(all.end(), std::begin(kSkinnyMutants), std::end(kSkinnyMutants));
   all.insert(all.end(), std::begin(kSkinnyDequantMutants), std::end(kSkinnyDequantMutants));
   all.insert(all.end(), std::begin(kDequantGroupsMutants), std::end(kDequantGroupsMutants));

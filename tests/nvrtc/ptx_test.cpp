@@ -32,7 +32,8 @@ const Sample kSamples[] = {
   st_global_u32(p, b);
   st_global_v2(p, c), st_global_v2(p, d), st_global_v2(p, e);
   st_global_v4(p, f), st_global_v4(p, g), st_global_v4(p, i);
-  st_global_streamed_v4(p, h);)"},
+  st_global_streamed_v4(p, h);
+  prefetch_l2(p);)"},
     {"shared.cuh", "sm_80", "", R"(
   s = dynamic_smem();
   st_shared_u16(s, ld_shared_u16(s + 2));
@@ -65,6 +66,8 @@ const Sample kSamples[] = {
   st_global_u32(p, e4m3x2_to_f16x2(n) + e5m2x2_to_f16x2(n));)"},
     {"bits.cuh", "sm_80", "#include \"ptx/global.cuh\"\n", R"(
   st_global_u32(p, and_xor(n, 15u, 3u));)"},
+    {"half2.cuh", "sm_80", "#include \"ptx/global.cuh\"\n", R"(
+  st_global_u32(p, mul_bf16x2(n, n + 1) + mul_f16x2(n, n + 1));)"},
     {"half2.cuh", "sm_90", "#include \"ptx/global.cuh\"\n", R"(
   st_global_u32(p, sub_bf16x2(n, n + 1) + sub_f16x2(n, n + 1));)"},
     {"math.cuh", "sm_80", "#include \"ptx/convert.cuh\"\n#include \"ptx/global.cuh\"\n", R"(

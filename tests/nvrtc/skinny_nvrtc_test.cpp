@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Candidates of `skinny` through NVRTC for every target, plain and with a full epilogue: they
-// compile without spills. Prints the registers of each.
+// Candidates of `skinny` through NVRTC for every target, plain, with a full epilogue and with a
+// norm and a gain inside: they compile without spills. Prints the registers of each.
 #include <doctest/doctest.h>
 
 #include "compiler/compile/nvrtc.h"
@@ -19,7 +19,20 @@ struct Case {
   bool epilogue;
   bool gated = false;
   const char* target = "h200";
+  bool gain = false;  // and a norm
 };
+
+// The same products, over the rows that the gain has multiplied, times the norm's scale.
+std::string scaled_rows(std::string body) {
+  for (const char* weight : {"w", "v"}) {
+    const std::string from = fmt::format("contract \"mk,nk->mn\"(x, {})", weight);
+    const size_t at = body.find(from);
+    if (at == std::string::npos) continue;
+    body.replace(at, from.size(),
+                 fmt::format("mul(contract \"mk,nk->mn\"(xe, {}), s @ \"m\")", weight));
+  }
+  return body;
+}
 
 std::string text_of(const Case& c) {
   std::string extra =
@@ -31,6 +44,13 @@ std::string text_of(const Case& c) {
     body =
         "  g = contract \"mk,nk->mn\"(x, w)\n  u = contract \"mk,nk->mn\"(x, v)\n"
         "  y = mul(silu(g), u)\n";
+  }
+  if (c.gain) {
+    extra += fmt::format(", weight e: {}[{}]", c.dtype, c.k);
+    body = fmt::format(
+        "  s = rsqrt(add(mul(sum \"mk->m\"(square(x)), {1}), 0.00001))\n"
+        "  xe = cast(mul(x @ \"mk\", e @ \"k\"), {0})\n{2}",
+        c.dtype, 1.0 / static_cast<double>(c.k), scaled_rows(body));
   }
   body += c.epilogue ? "  z = add(silu(add(y, b)), r)\n" : "";
   return fmt::format(
@@ -52,6 +72,8 @@ void add_source(const Case& c, const PlanOptions& options, std::vector<Source>& 
   if (!plan) FAIL(options.force_tile << ": " << take_report(plan.takeError()).message);
   const KernelPlan& kernel = plan->buckets[0].kernels[0];
   if (family_name(kernel) != "skinny") return;
+  CHECK(kernel.config.get<SkinnyConfig>().gain.used == c.gain);
+  CHECK(kernel.config.get<SkinnyConfig>().row_squares == c.gain);
   const std::string name = tile_name(kernel.config.get<SkinnyConfig>());
   sources.push_back(
       {fmt::format("{} split {}", name, kernel.config.get<SkinnyConfig>().schedule.split_k),
@@ -68,6 +90,7 @@ std::vector<Source> candidates(const Case& c) {
   problem.base.space.k = c.k;
   if (c.dtype == std::string("f32")) problem.base.space.math = MathMode::kTF32;
   problem.base.dual = c.gated;
+  problem.base.gain.used = problem.base.row_squares = c.gain;
   problem.weight_bytes = c.n * problem.base.k_blocks() * 128 * problem.base.num_accumulators();
   const auto ranked = skinny_candidates(problem, llvm::cantFail(find_target(c.target)), {});
   for (const Candidate& candidate : ranked) {
@@ -94,9 +117,9 @@ int count_spills(const Nvrtc& nvrtc, const Case& c, size_t most) {
   std::vector<CompileJob> jobs;
   for (const Source& source : sources) jobs.push_back(source.job);
   auto results = nvrtc.compile_all(jobs);
-  const std::string what =
-      fmt::format("{}: {} {}x{}x{}{}{}", c.target, c.dtype, c.m, c.n, c.k,
-                  c.epilogue ? " with epilogue" : "", c.gated ? ", gated" : "");
+  const std::string what = fmt::format("{}: {} {}x{}x{}{}{}{}", c.target, c.dtype, c.m, c.n, c.k,
+                                       c.epilogue ? " with epilogue" : "", c.gated ? ", gated" : "",
+                                       c.gain ? ", norm and gain inside" : "");
   std::string registers;
   int spills = 0;
   for (size_t i = 0; i < results.size(); ++i) {
@@ -165,6 +188,28 @@ TEST_CASE("by cp.async on the other targets: the two best do not spill") {
         {"bf16", 8, 14336, 4096, true, true, target},
     };
     for (const Case& c : kCases) CHECK(count_spills(*nvrtc, c, 2) == 0);
+  }
+}
+
+TEST_CASE("with a norm and a gain inside: the three best do not spill") {
+  const Nvrtc* nvrtc = nvrtc_or_skip();
+  if (nvrtc == nullptr) return;
+  const Case kCases[] = {
+      {"bf16", 1, 2048, 4096, true},
+      {"bf16", 4, 4608, 3584, true},
+      {"bf16", 8, 4096, 14336, true},
+      {"f16", 16, 2048, 4096, true},
+      {"bf16", 24, 6144, 4096, true},
+      {"bf16", 1, 14336, 4096, true, true},
+      {"bf16", 8, 14336, 4096, true, true},
+      {"bf16", 16, 14336, 4096, true, true},
+      {"bf16", 13, 3000, 1160, true},
+      {"bf16", 8, 2048, 4096, true, false, "a100"},
+      {"f16", 16, 2048, 4096, true, false, "l4"},
+  };
+  for (Case c : kCases) {
+    c.gain = true;
+    CHECK(count_spills(*nvrtc, c, 3) == 0);
   }
 }
 

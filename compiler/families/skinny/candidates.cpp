@@ -52,7 +52,8 @@ int estimated_registers(const SkinnyConfig& c) {
   const bool chunked = c.ragged.kind != Ragged::kNone && tiles > 1;
   const int chunks = !chunked ? 0 : c.threads() > 128 ? 32 : 52;
   const int squares = c.row_squares ? tiles + 4 : 0;
-  return rest + chunks + squares + part * c.loads.x_columns +
+  const int gain = c.gain.used ? part * 8 : 0;
+  return rest + chunks + squares + gain + part * c.loads.x_columns +
          c.tile.row_tiles * (c.loads.register_blocks * 16 + tiles * 4);
 }
 
@@ -98,6 +99,15 @@ void fit_async(const Target& target, SkinnyConfig& c) {
   loads.copy_groups = static_cast<i32>(std::max<i64>(ceil_div(loads.shared_blocks, part), 1));
 }
 
+// A chunk of X is more registers with its gain: blocks of W that do not fit beside both wait in
+// shared memory. Not measured.
+void fit_gain(const Target& target, SkinnyConfig& c) {
+  while (c.gain.used && c.loads.register_blocks > 1 && resident_ctas(target, c) == 0) {
+    --c.loads.register_blocks;
+    ++c.loads.shared_blocks;
+  }
+}
+
 // A vector of D for each thread.
 void fit_vectors(SkinnyConfig& c) {
   while (c.vectors() > c.threads() && c.vec < 8) c.vec *= 2;
@@ -132,13 +142,14 @@ std::optional<SkinnyConfig> shaped(const SkinnyProblem& problem, const Target& t
   const i64 registers = shape.warps_k == 16 || tile.row_tiles > 1 ? 1 : two ? 2 : 3;
   loads.register_blocks = static_cast<i32>(std::min(most, registers));
   loads.shared_blocks = static_cast<i32>(most) - loads.register_blocks;
+  const bool many = tile.columns > (tile.row_tiles > 1 ? 16 : 8);
+  const i64 part = many ? 1 : shape.warps_k == 16 || tile.row_tiles > 1 ? 2 : 4;
+  loads.x_chunks = static_cast<i32>(ceil_div(most, part));
+  fit_gain(target, c);
   // The same case, us: 4 rows 4.18 with two groups, 4.44 with four; 8 rows 4.85 and 4.48; one group
   // 4.55 with one row, where two are 4.01.
   // Few bytes need no pacing, and a group's wait is a latency (N=K=512, 8 rows, plain: 3.9 us).
   loads.copy_groups = loads.shared_blocks < 3 ? 1 : problem.m <= 4 ? 2 : 4;
-  const bool many = tile.columns > (tile.row_tiles > 1 ? 16 : 8);
-  const i64 part = many ? 1 : shape.warps_k == 16 || tile.row_tiles > 1 ? 2 : 4;
-  loads.x_chunks = static_cast<i32>(ceil_div(most, part));
   if (!copies_in_bulk(target)) fit_async(target, c);
   return c;
 }
@@ -150,7 +161,8 @@ bool shares_k(const SkinnyProblem& problem, const Target& target, int split) {
 
 Prediction predict_skinny(const SkinnyProblem& problem, const Target& target, const SkinnyConfig& c,
                           int resident) {
-  const double rows = static_cast<double>(problem.m);
+  // A gain is as many bytes as a row of X.
+  const double rows = static_cast<double>(problem.m + (c.gain.used ? 1 : 0));
   const double k_blocks = static_cast<double>(c.most_slice_blocks());
   Counts counts;
   counts.streams = true;

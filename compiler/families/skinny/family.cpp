@@ -40,6 +40,16 @@ i64 occupied_groups(const ContractionProblem& p) {
   return p.ragged.kind == Ragged::kNone ? 1 : std::min(p.size.m, p.ragged.num_groups);
 }
 
+// Why the gain cannot be multiplied in; empty: it can, or there is none.
+std::string gain_refusal(const ContractionProblem& p) {
+  if (!p.gain) return "";
+  if (p.ragged.kind != Ragged::kNone) return "it multiplies rows of one X by a gain";
+  if (p.gain->dtype != p.a[0].dtype || !is_16bit(p.space.math))
+    return "it multiplies X by a gain of its own dtype, bf16 or f16";
+  if (p.gain->memory.copy_bytes != 16) return "it reads a gain in vectors of 16 bytes along K";
+  return "";
+}
+
 i64 most_rows(const ContractionProblem& p) {
   return p.ragged.kind == Ragged::kNone ? kSkinnyRows : kSkinnyRaggedRows;
 }
@@ -53,6 +63,7 @@ SkinnyConfig make_config(const ContractionProblem& p) {
   if (c.dual) c.w2 = p.b[1].memory;
   c.ragged = p.ragged;
   c.row_squares = p.row_squares;
+  if (p.gain) c.gain = {true, p.gain->memory.slot, p.gain->weight};
   c.loads.w_is_weight =
       p.ragged.kind == Ragged::kNone && llvm::all_of(p.b, [](const auto& b) { return b.weight; });
   return c;
@@ -109,6 +120,13 @@ Fields fields_of(const SkinnyLoads& l) {
   return fields;
 }
 
+Fields fields_of(const SkinnyGain& g) {
+  Fields fields;
+  fields.add("used", g.used).add("slot", g.slot);
+  fields.add_unless_default("weight", g.weight, SkinnyGain().weight);
+  return fields;
+}
+
 Fields fields_of(const SkinnySchedule& s) {
   Fields fields;
   fields.add("split_k", s.split_k);
@@ -124,6 +142,7 @@ std::string config_text(const SkinnyConfig& c) {
   fields.line().add("w", fields_of(c.w));
   if (c.dual) fields.line().add("w2", fields_of(c.w2)).add("dual", true);
   if (c.row_squares) fields.line().add("row_squares", true);
+  if (c.gain.used) fields.line().add("gain", fields_of(c.gain));
   fields.line().add("tile", fields_of(c.tile));
   fields.line().add("loads", fields_of(c.loads));
   fields.line().add("schedule", fields_of(c.schedule)).add("vec", c.vec);
@@ -150,6 +169,7 @@ class SkinnyFamily final : public ContractionFamily {
     c.x.slot = renumber(c.x.slot);
     c.w.slot = renumber(c.w.slot);
     if (c.dual) c.w2.slot = renumber(c.w2.slot);
+    if (c.gain.used) c.gain.slot = renumber(c.gain.slot);
     if (c.ragged.kind != Ragged::kNone)
       c.ragged.group_ends_slot = renumber(c.ragged.group_ends_slot);
     return c;
@@ -161,6 +181,7 @@ class SkinnyFamily final : public ContractionFamily {
     if (p.num_column_sums() > 0) return {"it has no tiles whose rows it could sum", true};
     const bool ragged = p.ragged.kind != Ragged::kNone;
     if (ragged && p.row_squares) return {"it sums squares of rows of one X", true};
+    if (std::string refusal = gain_refusal(p); !refusal.empty()) return {std::move(refusal), true};
     if (ragged && (p.ragged.kind != Ragged::kMGrouped || p.ragged.num_groups <= 0 ||
                    target.compute_capability() != 90)) {
       return {"it takes ragged rows only, on sm_90", true};

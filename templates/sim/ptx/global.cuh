@@ -84,6 +84,11 @@ CATENARY_DEVICE U32x4 ld_global_weight_v4(const void* p, sim::Site at = sim::her
   return v;
 }
 
+// Nothing in the simulator but the check of the address.
+CATENARY_DEVICE void prefetch_l2(const void* p, sim::Site at = sim::here()) {
+  sim::machine->bulk_prefetch(p, 16, sim::in(at, __func__));
+}
+
 CATENARY_DEVICE void st_global_u8(void* p, u32 v, sim::Site at = sim::here()) {
   const sim::Site site = sim::in(at, __func__);
   sim::use(v, site);
