@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 import operator
 from collections.abc import Callable, Container
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +15,12 @@ from torch._inductor.custom_graph_pass import CustomGraphPass, get_hash_for_file
 from torch.fx import Graph, Node
 
 from catenary import _native
+from catenary.chain import Chain
 from catenary.errors import ArgumentError, Error
 from catenary.torch import operators
 from catenary.torch.graph import cost
 from catenary.torch.graph.axes import Mismatch
+from catenary.torch.graph.early_start import EarlyStarts
 from catenary.torch.graph.kept_chains import keep, register_kept
 from catenary.torch.graph.lower import Lowered, _hint, insert, lower
 from catenary.torch.graph.matvec import RowProducts
@@ -30,6 +32,7 @@ logger = logging.getLogger("catenary.torch.graph")
 
 LEAST = 8  # columns of a product
 ACCEPT = ("faster", "always", "never")
+PDL = ("auto", "never")
 
 
 @dataclass(frozen=True)
@@ -47,11 +50,13 @@ class Decision:
     """Of what it replaces."""
     chain: str
     """Its text; "" where there is none."""
+    pdl: bool = False
+    """Whether its operator may start, and read weights, before the stream's previous kernel has ended."""
 
     def __str__(self) -> str:
         times = f", {self.predicted_us:.1f} us for {self.replaced_us:.1f} us" if self.replaced_us is not None else ""
         what = f"{', '.join(self.products)} ({len(self.nodes)} nodes{times})"
-        return f"{'taken' if self.taken else 'left'}: {what}: {self.reason}"
+        return f"{'taken' if self.taken else 'left'}: {what}: {self.reason}{', with PDL' if self.pdl else ''}"
 
 
 decisions: list[Decision] = []
@@ -66,13 +71,17 @@ class CatenaryPass(CustomGraphPass):
             a chain can have it; "never".
         margin: by what factor it must be faster.
         before: a pass that runs first, such as one that is installed already.
+        pdl: "auto": operators start early (programmatic dependent launch) where that is right whatever ran before the
+            graph; "never": only with `set_pdl(True)`.
     """
 
-    def __init__(self, accept: str = "faster", margin: float = 1.02, before: Any = None):
-        if accept not in ACCEPT:
-            raise ArgumentError(f"accept is {accept!r}: use one of {', '.join(ACCEPT)}")
+    def __init__(self, accept: str = "faster", margin: float = 1.02, before: Any = None, pdl: str = "auto"):
+        for name, value, known in (("accept", accept, ACCEPT), ("pdl", pdl, PDL)):
+            if value not in known:
+                raise ArgumentError(f"{name} is {value!r}: use one of {', '.join(known)}")
         self.accept = accept
         self.margin = margin
+        self.pdl = pdl
         self.before = before
         register_kept()
 
@@ -80,7 +89,7 @@ class CatenaryPass(CustomGraphPass):
         if self.before is not None:
             self.before(graph)
         if self.accept != "never":
-            _Run(graph, self.accept, self.margin).run()
+            _Run(graph, self.accept, self.margin, self.pdl).run()
 
     def uuid(self) -> Any:
         folder = Path(__file__).parent
@@ -88,7 +97,8 @@ class CatenaryPass(CustomGraphPass):
         before = self.before.uuid() if isinstance(self.before, CustomGraphPass) else None
         if self.before is not None and before is None:
             return None
-        extra = f"{_native.version} {self.accept} {self.margin} {before!r} {torch.get_float32_matmul_precision()}"
+        options = f"{self.accept} {self.margin} {self.pdl}"
+        extra = f"{_native.version} {options} {before!r} {torch.get_float32_matmul_precision()}"
         return get_hash_for_files(files, extra)
 
 
@@ -96,15 +106,18 @@ Choice = tuple[Decision, Lowered, Region]
 
 
 class _Run:
-    def __init__(self, graph: Graph, accept: str, margin: float):
+    def __init__(self, graph: Graph, accept: str, margin: float, pdl: str):
         self.graph = graph
         self.accept = accept
         self.margin = margin
+        self.pdl = pdl
+        self.told: list[Decision] = []
+        self.calls: list[tuple[Node, Chain, int]] = []
+        """Of each region that was taken: the operator's node, its chain and its place in `told`."""
 
     def run(self) -> None:
         self.row_products = RowProducts(self.graph)
         grower = Grower(self.graph)
-        taken = False
         for product in products_of(self.graph):
             if product in grower.claimed or product.op == "erased":
                 continue
@@ -114,11 +127,22 @@ class _Run:
                 fresh = Grower(self.graph)
                 fresh.claimed = grower.claimed
                 grower = fresh
-                taken = True
         self.row_products.restore(grower.claimed)
-        if taken:
+        if self.calls:
             self.graph.eliminate_dead_code()
+            self._set_keys()
             self.graph.lint()
+        self._report()
+
+    def _set_keys(self) -> None:
+        """The final key of each operator: only the final graph says which may start early."""
+        starts = EarlyStarts(self.graph)
+        for call, chain, place in self.calls:
+            pdl = self.pdl == "auto" and starts.allowed(call, chain)
+            form = operators.add(chain, exact=False, pdl=pdl)
+            keep(form)
+            call.args = (call.args[0], form.key)
+            self.told[place] = replace(self.told[place], pdl=pdl)
 
     def _choose(self, grower: Grower, product: Node) -> Region | None:
         """The largest region that is accepted, put into the graph; else None."""
@@ -139,11 +163,11 @@ class _Run:
         best, first = self._best(stages, target)
         best = self._beside(grower, best, stages, target) or best
         if best is None:
-            self._tell(first)
+            self.told.append(first)
             return None
         decision, lowered, region = best
         self._take(region, lowered)
-        self._tell(decision)
+        self.told.append(decision)
         return region
 
     def _best(self, stages: list[Region], target: str) -> tuple[Choice | None, Decision | None]:
@@ -199,18 +223,19 @@ class _Run:
         from torch._inductor.pattern_matcher import stable_topological_sort
 
         key = operators.add(lowered.chain, exact=False).key
-        keep(key, lowered.chain.text)
-        insert(self.graph, lowered, key, region, _fake)
+        call = insert(self.graph, lowered, key, region, _fake)
+        self.calls.append((call, lowered.chain, len(self.told)))
         stable_topological_sort(self.graph)
 
     def _left(self, product: Node, nodes: list[Node], reason: str) -> None:
-        self._tell(Decision(False, reason, (product.name,), tuple(n.name for n in nodes), None, None, ""))
+        self.told.append(Decision(False, reason, (product.name,), tuple(n.name for n in nodes), None, None, ""))
 
-    def _tell(self, decision: Decision) -> None:
-        decisions.append(decision)
-        logger.info("%s", decision)
-        if decision.chain:
-            logger.debug("%s", decision.chain)
+    def _report(self) -> None:
+        for decision in self.told:
+            decisions.append(decision)
+            logger.info("%s", decision)
+            if decision.chain:
+                logger.debug("%s", decision.chain)
 
 
 def _on_host(device: torch.device) -> bool:

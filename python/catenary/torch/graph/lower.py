@@ -308,18 +308,16 @@ def _dense(value: torch.Tensor) -> bool:
     return True
 
 
-def insert(graph: Graph, lowered: Lowered, key: int, region: Region, fake: Callable[..., Any]) -> list[Node]:
-    """Puts the operator of a chain after the region, and its results in place of the outputs. The caller sorts the
-    graph afterwards: the operator may come after a user of its output."""
+def insert(graph: Graph, lowered: Lowered, key: int, region: Region, fake: Callable[..., Any]) -> Node:
+    """Puts the operator of a chain after the region, and its results in place of the outputs. Returns the operator's
+    node. The caller sorts the graph afterwards: the operator may come after a user of its output."""
     order = {node: i for i, node in enumerate(graph.nodes)}
     last = max(region.nodes, key=order.__getitem__)
-    made: list[Node] = []
 
     def call(target: Any, *arguments: Any) -> Node:
         node = graph.call_function(target, arguments)
         values = torch.fx.node.map_arg(arguments, lambda n: n.meta["val"])
         node.meta["val"] = fake(target, values)
-        made.append(node)
         return node
 
     with graph.inserting_before(last.next):
@@ -339,7 +337,7 @@ def insert(graph: Graph, lowered: Lowered, key: int, region: Region, fake: Calla
     for node in sorted(region.nodes, key=order.__getitem__, reverse=True):
         if not node.users:
             graph.erase_node(node)
-    return made
+    return result
 
 
 def _view(call: Callable[..., Node], argument: Argument) -> Node:
