@@ -156,3 +156,33 @@ def test_keys():
     forms = [operators.add(chain, exact=exact, pdl=pdl) for exact in (True, False) for pdl in (True, False)]
     assert len({form.key for form in forms}) == 4
     assert [(form.exact, form.pdl) for form in forms] == [(e, p) for e in (True, False) for p in (True, False)]
+
+
+PACKAGE = """
+import sys, torch, catenary.torch as ct
+from catenary.torch.graph import CatenaryPass
+from catenary.torch.operators import form_of
+torch.manual_seed(0)
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(8, 16)
+    def forward(self, x):
+        return torch.nn.functional.silu(self.layer(x.sin()))
+model, x, first = Model(), torch.randn(4, 8), CatenaryPass("always")
+with torch.no_grad():
+    if sys.argv[1] == "make":
+        program = torch.export.export(model, (x,))
+        torch._inductor.aoti_compile_and_package(program, package_path=PATH,
+                                                 inductor_configs={"post_grad_custom_pre_pass": first})
+    package = torch._inductor.aoti_load_package(PATH)
+    assert torch.allclose(package(x), model(x), atol=1e-5)
+print(len(ct.decisions), *[form_of(row['key']).pdl for row in ct.report()])
+"""
+
+
+def test_a_package_starts_early_too(tmp_path):
+    code = PACKAGE.replace("PATH", repr(os.fspath(tmp_path / "model.pt2")))
+    places = {"TORCHINDUCTOR_CACHE_DIR": os.fspath(tmp_path)}
+    outputs = [run_python(code.replace("sys.argv[1]", repr(how)), **places).split() for how in ("make", "load")]
+    assert outputs == [["1", "True"], ["0", "True"]]
