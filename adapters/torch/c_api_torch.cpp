@@ -27,15 +27,17 @@ ctn_status ctn_torch_register(const ctn_torch_options* options) {
 ctn_status ctn_torch_add_chain(const ctn_chain* chain, ctn_torch_layouts layouts, int64_t* key) {
   return guarded([&]() -> Error {
     if (Error error = require(chain, "chain", key, "key")) return error;
-    if (layouts != CTN_TORCH_EXACT && layouts != CTN_TORCH_FROM_TENSORS) {
+    const ctn_torch_layouts rule = layouts & ~CTN_TORCH_ALLOW_PDL;
+    if (rule != CTN_TORCH_EXACT && rule != CTN_TORCH_FROM_TENSORS) {
       return make_error(ErrorCode::kInvalidArgument,
-                        "layouts is {}: use a value of ctn_torch_layouts", layouts);
+                        "layouts is {}: use values of ctn_torch_layouts", layouts);
     }
     Expected<VerifiedChain> verified = verify(ordered(chain->chain));
     if (!verified) return verified.takeError();
     Expected<i64> added = Registry::process().add(
         std::move(*verified),
-        layouts == CTN_TORCH_EXACT ? LayoutRule::kExact : LayoutRule::kFromTensors);
+        rule == CTN_TORCH_EXACT ? LayoutRule::kExact : LayoutRule::kFromTensors,
+        (layouts & CTN_TORCH_ALLOW_PDL) != 0);
     if (!added) return added.takeError();
     *key = *added;
     return Error::success();
@@ -246,6 +248,8 @@ ctn_status ctn_torch_launch(const ctn_torch_binding* binding, const ctn_launch_a
     launch.symbol = bound.special.symbol;
     launch.workspace = given.workspace;
     launch.stream = static_cast<cuda::Stream>(given.stream);
+    launch.allow_pdl = given.allow_pdl != 0 || Registry::process().allow_pdl(*bound.form);
+    launch.disable_pdl = given.disable_pdl != 0;
     return bound.executable->launch(launch);
   });
 }

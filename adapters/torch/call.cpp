@@ -243,7 +243,7 @@ class Call {
     launch.scalars = arguments_.scalars;
     launch.symbol = bound_->special.symbol;
     launch.stream = *stream;
-    launch.allow_pdl = Registry::process().pdl();
+    launch.allow_pdl = Registry::process().allow_pdl(*form_);
     OwnedTensor workspace;
     if (const i64 bytes = bound_->executable->workspace_bytes(); bytes > 0) {
       if (Error error = allocate({bytes}, {1}, shim_.u8, workspace)) return error;

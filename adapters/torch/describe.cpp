@@ -67,6 +67,7 @@ std::string describe(const Form& form) {
   root["key"] = form.key;
   root["name"] = form.chain.chain().name;
   root["exact"] = form.rule == LayoutRule::kExact;
+  root["allow_pdl"] = form.allow_pdl;
   root["text"] = print(form.chain.chain());
   root["scalars"] = static_cast<i64>(form.num_scalars);
   if (const auto& symbol = form.chain.chain().symbol) {

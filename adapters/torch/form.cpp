@@ -14,10 +14,11 @@ namespace {
 
 constexpr char kSchema[] = "catenary.form.1";
 
-i64 form_key(LayoutRule rule, const std::string& canonical) {
+i64 form_key(LayoutRule rule, bool allow_pdl, const std::string& canonical) {
   llvm::SHA256 hash;
   hash.update(kSchema);
   hash.update(rule == LayoutRule::kExact ? " exact " : " from tensors ");
+  if (allow_pdl) hash.update("pdl ");
   hash.update(canonical);
   const u64 bits = llvm::support::endian::read64le(hash.final().data());
   return static_cast<i64>(std::max<u64>(bits >> 1, 1));
@@ -143,10 +144,10 @@ const std::string& tensor_name(const Form& form, size_t i) {
   return form.chain.value(form.tensors[i].value).name;
 }
 
-Expected<Form> make_form(VerifiedChain chain, LayoutRule rule) {
+Expected<Form> make_form(VerifiedChain chain, LayoutRule rule, bool allow_pdl) {
   std::string canonical = canonical_text(chain);
-  const i64 key = form_key(rule, canonical);
-  Form form{std::move(chain), rule, std::move(canonical), key, {}, {}, 0};
+  const i64 key = form_key(rule, allow_pdl, canonical);
+  Form form{std::move(chain), rule, std::move(canonical), allow_pdl, key, {}, {}, 0};
   std::vector<int> tensor_of(form.chain.num_values(), -1);
   for (ValueId id : form.chain.parameters()) {
     if (form.chain.value(id).role == Role::kScalar) {

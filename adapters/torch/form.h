@@ -59,15 +59,16 @@ struct FormTensor {
 struct Form {
   VerifiedChain chain;
   LayoutRule rule = LayoutRule::kExact;
-  std::string canonical;  // of the chain
-  i64 key = 0;            // positive: 63 bits of SHA-256 over rule and canonical text
+  std::string canonical;   // of the chain
+  bool allow_pdl = false;  // a call may start before the stream's previous kernel has ended
+  i64 key = 0;             // positive: 63 bits of SHA-256 over rule, allow_pdl and canonical text
   std::vector<FormTensor> tensors;
   std::vector<FormOutput> outputs;
   size_t num_scalars = 0;
 };
 
 // kUnsupported: with kFromTensors, an output whose size no parameter has.
-Expected<Form> make_form(VerifiedChain chain, LayoutRule rule);
+Expected<Form> make_form(VerifiedChain chain, LayoutRule rule, bool allow_pdl = false);
 
 // The name of tensor `i` of the form: of its parameter.
 const std::string& tensor_name(const Form& form, size_t i);

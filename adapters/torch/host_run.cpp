@@ -84,6 +84,7 @@ Error run_simulator(const Bound& bound, llvm::ArrayRef<void*> addresses,
   launch.scalars = scalars;
   launch.symbol = symbol;
   launch.workspace = workspace.address();
+  launch.allow_pdl = Registry::process().allow_pdl(form);
   {
     Expected<cuda::ScopedContext> scope = cuda::ScopedContext::primary(0);
     if (!scope) return scope.takeError();

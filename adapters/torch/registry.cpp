@@ -58,14 +58,16 @@ Registry& Registry::process() {
   return *registry;
 }
 
-Expected<i64> Registry::add(VerifiedChain chain, LayoutRule rule) {
-  Expected<Form> form = make_form(std::move(chain), rule);
+Expected<i64> Registry::add(VerifiedChain chain, LayoutRule rule, bool allow_pdl) {
+  Expected<Form> form = make_form(std::move(chain), rule, allow_pdl);
   if (!form) return form.takeError();
   auto made = std::make_unique<const Form>(std::move(*form));
   const std::lock_guard lock(mutex_);
   const auto [it, fresh] = forms_.try_emplace(made->key, std::move(made));
-  if (!fresh && (it->second->canonical != made->canonical || it->second->rule != made->rule)) {
-    return same_key(*it->second, *made);
+  const Form& known = *it->second;
+  if (!fresh && (known.canonical != made->canonical || known.rule != made->rule ||
+                 known.allow_pdl != made->allow_pdl)) {
+    return same_key(known, *made);
   }
   return it->first;
 }

@@ -47,7 +47,7 @@ class Registry {
   static Registry& process();
 
   // The same form again gives the same key. Errors of make_form().
-  Expected<i64> add(VerifiedChain chain, LayoutRule rule);
+  Expected<i64> add(VerifiedChain chain, LayoutRule rule, bool allow_pdl = false);
   // Never freed. kInvalidArgument: no form has the key. Takes no lock for what the thread has found
   // lately.
   Expected<const Form*> find(i64 key) const;
@@ -67,9 +67,11 @@ class Registry {
   void set_host_place(Place place) { host_place_.store(place, std::memory_order_relaxed); }
   Place host_place() const { return host_place_.load(std::memory_order_relaxed); }
 
-  // Whether a launch may start before the stream's previous kernel has ended (allow_pdl).
+  // Whether launches of all forms may start before the stream's previous kernel has ended.
   void set_pdl(bool allow) { pdl_.store(allow, std::memory_order_relaxed); }
-  bool pdl() const { return pdl_.load(std::memory_order_relaxed); }
+  bool allow_pdl(const Form& form) const {
+    return form.allow_pdl || pdl_.load(std::memory_order_relaxed);
+  }
 
   // One JSON object per executable: key, device, text of the chain.
   std::string report() const;

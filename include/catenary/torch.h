@@ -45,7 +45,10 @@ enum {
    * tensors. A symbol as dimension 0 of parameters takes all leading dimensions of the tensors
    * beyond the declared rank, as in a linear layer; after 8 different sizes of it, kernels are
    * compiled for ranges. Outputs are dense, their dimensions ordered in memory as in the chain. */
-  CTN_TORCH_FROM_TENSORS = 1
+  CTN_TORCH_FROM_TENSORS = 1,
+  /* Added to either: calls of this key launch with allow_pdl. A caller of the operator makes sure
+   * that no kernel that may still run writes a weight. */
+  CTN_TORCH_ALLOW_PDL = 2
 };
 
 /* Makes a chain known to the operators. `key` is the same in every process: 63 bits of a SHA-256
@@ -92,7 +95,8 @@ CTN_API ctn_status ctn_torch_binding_copied(const ctn_torch_binding* binding, si
 CTN_API ctn_status ctn_torch_binding_workspace(const ctn_torch_binding* binding, int64_t* bytes);
 
 /* Launches on the GPU's `args->stream`, or computes on the host. `args` as for
- * ctn_executable_launch; its symbol is not read. */
+ * ctn_executable_launch; its symbol is not read. With allow_pdl of the arguments, of the key or of
+ * ctn_torch_set_pdl it launches with allow_pdl. */
 CTN_API ctn_status ctn_torch_launch(const ctn_torch_binding* binding, const ctn_launch_args* args);
 
 /* What calls have been compiled for, as a JSON array of {key, place, device, symbol, chain}. To be
@@ -103,8 +107,9 @@ CTN_API ctn_status ctn_torch_report(char** json);
  * their own with default options. */
 CTN_API ctn_status ctn_torch_use_engine(ctn_engine* engine);
 
-/* 1: the operators launch with allow_pdl: kernels may read weights before the stream's previous
- * kernel has ended, so that kernel must not write them. 0, the default: without allow_pdl. */
+/* 1: all operators launch with allow_pdl: kernels may read weights before the stream's previous
+ * kernel has ended, so that kernel must not write them. 0, the default: only those whose key has
+ * CTN_TORCH_ALLOW_PDL. */
 CTN_API ctn_status ctn_torch_set_pdl(int32_t allow);
 
 /* What computes CPU tensors: the reference in float64, or the simulator, which must be the device

@@ -120,6 +120,11 @@ SHIM int32_t aoti_torch_delete_tensor_object(Tensor* tensor) {
   return 0;
 }
 
+SHIM int32_t aoti_torch_get_current_cuda_stream(int32_t, void** stream) {
+  *stream = reinterpret_cast<void*>(fake_torch::kStream);
+  return 0;
+}
+
 SHIM int32_t aoti_torch_dtype_bfloat16() { return fake_torch::kBF16; }
 SHIM int32_t aoti_torch_dtype_float16() { return fake_torch::kF16; }
 SHIM int32_t aoti_torch_dtype_float32() { return fake_torch::kF32; }

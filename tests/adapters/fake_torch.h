@@ -11,6 +11,7 @@ namespace fake_torch {
 inline constexpr int32_t kU8 = 0, kI8 = 1, kI32 = 3, kF16 = 5, kF32 = 6, kF64 = 7, kBF16 = 15;
 inline constexpr int32_t kE5M2 = 23, kE4M3 = 24;
 inline constexpr int32_t kCpu = 0, kCuda = 1;
+inline constexpr uintptr_t kStream = 0x55;  // the current stream
 
 using Kernel = void (*)(uint64_t* stack, uint64_t num_arguments, uint64_t num_results);
 

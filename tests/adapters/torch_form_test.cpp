@@ -70,6 +70,7 @@ TEST_CASE("a key is positive, the same for other names, and another for other la
   CHECK(exact.key > 0);
   CHECK(form_of(renamed.c_str(), LayoutRule::kExact).key == exact.key);
   CHECK(form_of(kLinear, LayoutRule::kFromTensors).key != exact.key);
+  CHECK(ok(make_form(ok(verify(ok(parse(kLinear)))), LayoutRule::kExact, true)).key != exact.key);
 }
 
 TEST_CASE("sizes of outputs come from parameters") {

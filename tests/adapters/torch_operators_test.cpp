@@ -11,6 +11,7 @@
 
 #include "catenary/catenary.hpp"
 #include "tests/adapters/fake_torch.h"
+#include "tests/support/fake_driver.h"
 
 namespace {
 
@@ -56,6 +57,7 @@ void register_once() {
   ctn_torch_options options{};
   options.struct_size = sizeof options;
   options.libtorch_cpu = CATENARY_FAKE_TORCH;
+  options.libtorch_cuda = CATENARY_FAKE_TORCH;
   options.define_schemas = 1;
   REQUIRE(ctn_torch_register(&options) == CTN_OK);
 }
@@ -242,6 +244,54 @@ TEST_CASE("fp8: operands and results; bytes of uint8 are none") {
               fake<fake_torch::Kernel(const char*)>("fake_kernel")("CPU run2")(again, 3, 2);
             }),
             "is uint8, and the chain takes e4m3"));
+}
+
+TEST_CASE("only calls of a key with PDL launch with it, by the operator and by the ABI") {
+  auto driver = llvm::cantFail(catenary::cuda::ScopedDriver::over(catenary::testing::fake_api()));
+  ctn_engine_options options{};
+  options.cache_mode = CTN_CACHE_OFF;
+  ctn::Engine engine(options);
+  REQUIRE(ctn_torch_use_engine(engine.get()) == CTN_OK);
+  const std::int64_t waits = key_of(kLinear, CTN_TORCH_FROM_TENSORS);
+  const std::int64_t early = key_of(kLinear, CTN_TORCH_FROM_TENSORS | CTN_TORCH_ALLOW_PDL);
+  CHECK(waits != early);
+  const Tensor x = fake_torch::make_tensor({5, 4}, {4, 1}, fake_torch::kF32, fake_torch::kCuda, 0);
+  const Tensor w = fake_torch::make_tensor({3, 4}, {4, 1}, fake_torch::kF32, fake_torch::kCuda, 0);
+  const std::int64_t x_sizes[] = {5, 4}, w_sizes[] = {3, 4}, strides[] = {4, 1};
+  const Tensor y = fake_torch::make_tensor({5, 3}, {3, 1});
+  void* addresses[] = {x.data->data() + x.offset, w.data->data() + w.offset,
+                       y.data->data() + y.offset};
+  const ctn_torch_tensor given[] = {{CTN_F32, 2, x_sizes, strides, addresses[0]},
+                                    {CTN_F32, 2, w_sizes, strides, addresses[1]}};
+  const float scale = 1;
+  ctn_launch_args args{};
+  args.struct_size = sizeof args;
+  args.tensors = addresses;
+  args.num_tensors = 3;
+  args.scalars = &scale;
+  args.num_scalars = 1;
+  auto& launches = catenary::testing::fake().launches;
+  for (const std::int64_t key : {waits, early}) {
+    const ctn_torch_binding* binding = nullptr;
+    const ctn_status status = ctn_torch_bind(key, given, 2, 1, 0, nullptr, &binding);
+    if (status == CTN_NVRTC_MISSING) break;
+    REQUIRE(status == CTN_OK);
+    for (const bool all : {false, true}) {
+      launches.clear();
+      REQUIRE(ctn_torch_set_pdl(all) == CTN_OK);
+      REQUIRE(ctn_torch_launch(binding, &args) == CTN_OK);
+      std::uint64_t stack[3] = {tensors({&x, &w}), boxed(key), scalars({1.0})};
+      fake<fake_torch::Kernel(const char*)>("fake_kernel")("CUDA run1")(stack, 3, 1);
+      Tensor* made = nullptr;
+      std::memcpy(&made, stack, sizeof made);
+      fake<int32_t(Tensor*)>("aoti_torch_delete_tensor_object")(made);
+      REQUIRE(launches.size() == 2);
+      for (const auto& launch : launches) CHECK(launch.pdl == (all || key == early));
+      CHECK(launches[1].stream == reinterpret_cast<void*>(fake_torch::kStream));
+    }
+  }
+  CHECK(ctn_torch_set_pdl(0) == CTN_OK);
+  CHECK(ctn_torch_use_engine(nullptr) == CTN_OK);
 }
 
 TEST_CASE("run_out writes outputs of the caller, in place too") {

@@ -79,6 +79,8 @@ class Form:
     key: int
     name: str
     exact: bool
+    pdl: bool
+    """Its calls launch with PDL whatever `set_pdl` says."""
     text: str
     scalars: int
     symbol: tuple[int, int] | None
@@ -165,18 +167,21 @@ def form_of(key: int) -> Form:
         for o in row["outputs"]
     )  # fmt: skip
     symbol = tuple(row["symbol"]) if "symbol" in row else None
-    return Form(row["key"], row["name"], row["exact"], row["text"], row["scalars"], symbol, inputs, outputs)
+    return Form(row["key"], row["name"], row["exact"], row["allow_pdl"], row["text"], row["scalars"], symbol, inputs,
+                outputs)  # fmt: skip
 
 
-def add(chain: Chain, exact: bool = True) -> Form:
+def add(chain: Chain, exact: bool = True, pdl: bool = False) -> Form:
     """Makes a chain known to the operators. `exact`: tensors must have its sizes and strides; else these are examples,
-    and a first dimension with the chain's symbol takes all leading dimensions of its tensor."""
+    and a first dimension with the chain's symbol takes all leading dimensions of its tensor. `pdl`: calls of its key
+    may start before the stream's previous kernel has ended; no kernel that may still run then writes a weight."""
     for operand in chain.operands:
         if operand.dtype.name not in DTYPES and not operand.is_bytes:
             raise ArgumentError(
                 f"'{operand.name}' is {operand.dtype}: operators of torch take {', '.join(DTYPES)}, i4 and u4"
             )
-    return form_of(result(ctypes.c_int64, lib.ctn_torch_add_chain, chain._handle.pointer, 0 if exact else 1))
+    layouts = (0 if exact else 1) + (2 if pdl else 0)  # of ctn_torch_layouts
+    return form_of(result(ctypes.c_int64, lib.ctn_torch_add_chain, chain._handle.pointer, layouts))
 
 
 def report() -> list[dict[str, Any]]:
@@ -205,7 +210,7 @@ def use_engine(engine: Any) -> None:
 
 
 def set_pdl(allow: bool) -> None:
-    """Whether the operators' kernels may start, and read weights, before the stream's previous kernel has ended
+    """Whether the kernels of all operators may start, and read weights, before the stream's previous kernel has ended
     (programmatic dependent launch). That kernel must not write a weight: an optimiser's step may be one."""
     check(lib.ctn_torch_set_pdl(int(allow)))
 

@@ -17,7 +17,7 @@ def backend(graph: torch.fx.GraphModule, inputs: Any, *, mode: str | None = None
 
     Args:
         mode: a mode of torch.compile, "reduce-overhead" or "max-autotune".
-        options: options of Inductor; and "catenary.accept", "catenary.margin": those of `CatenaryPass`.
+        options: options of Inductor; and "catenary.accept", "catenary.margin", "catenary.pdl": those of `CatenaryPass`.
     """
     from torch._inductor import config
     from torch._inductor.compile_fx import compile_fx

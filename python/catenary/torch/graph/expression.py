@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a region computes, as expressions; activations that decompositions took apart are recognised here.
 
-An expression is a number, or a tuple (op, *operands): ("product", i), ("input", i), ("silu", e), ("clamp", e, lo, hi).
+An expression is a number, or a tuple (op, *operands): ("product", i), ("input", i), ("silu", e), ("clamp", e, lo, hi),
+("norm", i): what a norm multiplies rows by.
 Equal expressions are one object, so that comparing them is cheap.
 """
 

@@ -4,32 +4,35 @@
 from __future__ import annotations
 
 import logging
-import operator
 from collections.abc import Callable, Container
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch._inductor.custom_graph_pass import CustomGraphPass, get_hash_for_files
 from torch.fx import Graph, Node
 
 from catenary import _native
+from catenary.chain import Chain
 from catenary.errors import ArgumentError, Error
 from catenary.torch import operators
 from catenary.torch.graph import cost
 from catenary.torch.graph.axes import Mismatch
+from catenary.torch.graph.early_start import EarlyStarts
 from catenary.torch.graph.kept_chains import keep, register_kept
 from catenary.torch.graph.lower import Lowered, _hint, insert, lower
 from catenary.torch.graph.matvec import RowProducts
 from catenary.torch.graph.region import Grower, Region, products_of
+from catenary.torch.graph.replaced import is_alone, replaced_us
 from catenary.torch.graph.scaled import SCALED, scales_of
-from catenary.torch.graph.table import POINTWISE, PRODUCTS, SPLITS, VIEWS, aten, is_library_call
+from catenary.torch.graph.table import POINTWISE, PRODUCTS
 
 logger = logging.getLogger("catenary.torch.graph")
 
 LEAST = 8  # columns of a product
 ACCEPT = ("faster", "always", "never")
+PDL = ("auto", "never")
 
 
 @dataclass(frozen=True)
@@ -47,11 +50,13 @@ class Decision:
     """Of what it replaces."""
     chain: str
     """Its text; "" where there is none."""
+    pdl: bool = False
+    """Whether its operator may start, and read weights, before the stream's previous kernel has ended."""
 
     def __str__(self) -> str:
         times = f", {self.predicted_us:.1f} us for {self.replaced_us:.1f} us" if self.replaced_us is not None else ""
         what = f"{', '.join(self.products)} ({len(self.nodes)} nodes{times})"
-        return f"{'taken' if self.taken else 'left'}: {what}: {self.reason}"
+        return f"{'taken' if self.taken else 'left'}: {what}: {self.reason}{', with PDL' if self.pdl else ''}"
 
 
 decisions: list[Decision] = []
@@ -66,13 +71,17 @@ class CatenaryPass(CustomGraphPass):
             a chain can have it; "never".
         margin: by what factor it must be faster.
         before: a pass that runs first, such as one that is installed already.
+        pdl: "auto": operators start early (programmatic dependent launch) where that is right whatever ran before the
+            graph; "never": only with `set_pdl(True)`.
     """
 
-    def __init__(self, accept: str = "faster", margin: float = 1.02, before: Any = None):
-        if accept not in ACCEPT:
-            raise ArgumentError(f"accept is {accept!r}: use one of {', '.join(ACCEPT)}")
+    def __init__(self, accept: str = "faster", margin: float = 1.02, before: Any = None, pdl: str = "auto"):
+        for name, value, known in (("accept", accept, ACCEPT), ("pdl", pdl, PDL)):
+            if value not in known:
+                raise ArgumentError(f"{name} is {value!r}: use one of {', '.join(known)}")
         self.accept = accept
         self.margin = margin
+        self.pdl = pdl
         self.before = before
         register_kept()
 
@@ -80,7 +89,7 @@ class CatenaryPass(CustomGraphPass):
         if self.before is not None:
             self.before(graph)
         if self.accept != "never":
-            _Run(graph, self.accept, self.margin).run()
+            _Run(graph, self.accept, self.margin, self.pdl).run()
 
     def uuid(self) -> Any:
         folder = Path(__file__).parent
@@ -88,23 +97,35 @@ class CatenaryPass(CustomGraphPass):
         before = self.before.uuid() if isinstance(self.before, CustomGraphPass) else None
         if self.before is not None and before is None:
             return None
-        extra = f"{_native.version} {self.accept} {self.margin} {before!r} {torch.get_float32_matmul_precision()}"
+        options = f"{self.accept} {self.margin} {self.pdl}"
+        extra = f"{_native.version} {options} {before!r} {torch.get_float32_matmul_precision()}"
         return get_hash_for_files(files, extra)
 
 
-Choice = tuple[Decision, Lowered, Region]
+class Choice(NamedTuple):
+    """A region that is accepted. `gain`: in microseconds, with what it makes possible after it."""
+
+    decision: Decision
+    lowered: Lowered
+    region: Region
+    gain: float
 
 
 class _Run:
-    def __init__(self, graph: Graph, accept: str, margin: float):
+    def __init__(self, graph: Graph, accept: str, margin: float, pdl: str):
         self.graph = graph
         self.accept = accept
         self.margin = margin
+        self.pdl = pdl
+        self.gains: dict[Node, float] = {}
+        """What a norm before a product, and before those beside it, gains where a region computes the norm's x."""
+        self.told: list[Decision] = []
+        self.calls: list[tuple[Node, Chain, int]] = []
+        """Of each region that was taken: the operator's node, its chain and its place in `told`."""
 
     def run(self) -> None:
         self.row_products = RowProducts(self.graph)
         grower = Grower(self.graph)
-        taken = False
         for product in products_of(self.graph):
             if product in grower.claimed or product.op == "erased":
                 continue
@@ -114,11 +135,22 @@ class _Run:
                 fresh = Grower(self.graph)
                 fresh.claimed = grower.claimed
                 grower = fresh
-                taken = True
         self.row_products.restore(grower.claimed)
-        if taken:
+        if self.calls:
             self.graph.eliminate_dead_code()
+            self._set_keys()
             self.graph.lint()
+        self._report()
+
+    def _set_keys(self) -> None:
+        """The final key of each operator: only the final graph says which may start early."""
+        starts = EarlyStarts(self.graph)
+        for call, chain, place in self.calls:
+            pdl = self.pdl == "auto" and starts.allowed(call, chain)
+            form = operators.add(chain, exact=False, pdl=pdl)
+            keep(form)
+            call.args = (call.args[0], form.key)
+            self.told[place] = replace(self.told[place], pdl=pdl)
 
     def _choose(self, grower: Grower, product: Node) -> Region | None:
         """The largest region that is accepted, put into the graph; else None."""
@@ -132,46 +164,94 @@ class _Run:
             return self._left(product, [product], "a product with one term, or with few columns")
         if product.target in SCALED and isinstance(why := scales_of(product), str):
             return self._left(product, [product], why)
+        target = cost.target_of(device)
+        best, first = self._plain(grower, product, target)
+        if first is None:
+            return self._left(product, [product], "no chain has this product: its dtype, layout or options")
+        best = self._with_norm(grower, product, best, target) or best
+        if best is None:
+            self.told.append(first)
+            return None
+        self._take(best.region, best.lowered)
+        self.told.append(best.decision)
+        return best.region
+
+    def _plain(self, grower: Grower, product: Node, target: str,
+               ahead: bool = True) -> tuple[Choice | None, Decision | None]:  # fmt: skip
+        """The region around a product, without a norm before it; and what is said of the largest. `ahead`: it may be
+        taken for a gain after it."""
         stages = _usable(grower.grow(product))
         if not stages:
-            return self._left(product, [product], "no chain has this product: its dtype, layout or options")
-        target = cost.target_of(device)
-        best, first = self._best(stages, target)
-        best = self._beside(grower, best, stages, target) or best
-        if best is None:
-            self._tell(first)
-            return None
-        decision, lowered, region = best
-        self._take(region, lowered)
-        self._tell(decision)
-        return region
+            return None, None
+        best, first = self._best(grower, stages, target, ahead)
+        return self._beside(grower, best, stages, target) or best, first
 
-    def _best(self, stages: list[Region], target: str) -> tuple[Choice | None, Decision | None]:
+    def _best(self, grower: Grower, stages: list[Region], target: str, ahead: bool = False,
+              ready: Container[Node] = ()) -> tuple[Choice | None, Decision | None]:  # fmt: skip
         """The region of the largest gain, of equal ones the smallest, but for "always" the largest; and what is said of
         the largest."""
         if not stages:
             return None, None
-        judged = [(*self._judge(region, target), region) for region in _candidates(stages)]
-        taken = [entry for entry in judged if entry[1] is not None]
+        judged: list[tuple[Decision, Choice | None]] = []
+        for region in _candidates(stages):
+            after = self._after(grower, region, target) if ahead and self.accept != "always" else 0.0
+            judged.append(self._judge(region, target, after, ready))
+        taken = [choice for _, choice in judged if choice is not None]
         if not taken:
             return None, judged[0][0]
-        best = taken[0] if self.accept == "always" else max(reversed(taken), key=lambda entry: _gain(entry[0]))
+        best = taken[0] if self.accept == "always" else max(reversed(taken), key=lambda choice: choice.gain)
         return best, judged[0][0]
 
     def _beside(self, grower: Grower, best: Choice | None, stages: list[Region], target: str) -> Choice | None:
         """The region with further products of its left operand, where that gains more than each by itself."""
-        single = best[2] if best else stages[0]
-        region = grower.beside(single)
-        joined = self._best(_usable(grower.stages(region)), target)[0] if region else None
+        region = grower.beside(best.region if best else stages[0])
+        joined = self._best(grower, _usable(grower.stages(region)), target)[0] if region else None
         if joined is None or self.accept == "always":
             return joined
-        gain = _gain(best[0]) if best else 0.0
-        for product in dict.fromkeys(p.node for p in joined[2].products):
-            other = None if product in single.nodes else self._best(_usable(grower.grow(product)), target)[0]
-            gain += _gain(other[0]) if other else 0.0
-        return joined if _gain(joined[0]) > gain else None
+        return joined if joined.gain > self._apart(grower, best, joined.region, target) else None
 
-    def _judge(self, region: Region, target: str) -> tuple[Decision, Lowered | None]:
+    def _with_norm(self, grower: Grower, product: Node, best: Choice | None, target: str,
+                   ready: Container[Node] = ()) -> Choice | None:  # fmt: skip
+        """The region with the norm before the product and all products of it, where that gains more than `best` and
+        each other product by itself."""
+        region = grower.with_norm(product)
+        joined = self._best(grower, _usable(grower.stages(region)), target, ready=ready)[0] if region else None
+        if joined is None or self.accept == "always":
+            return joined
+        return joined if joined.gain > self._apart(grower, best, joined.region, target) else None
+
+    def _apart(self, grower: Grower, best: Choice | None, region: Region, target: str) -> float:
+        """The gain of `best` and of each other product of a region by itself, in regions that have no node twice."""
+        gain = best.gain if best else 0.0
+        claimed = grower.claimed
+        grower.claimed = claimed | set(best.region.nodes if best else ())
+        for product in dict.fromkeys(p.node for p in region.products):
+            other = self._best(grower, _usable(grower.grow(product)), target)[0]
+            if other is not None:
+                gain += other.gain
+                grower.claimed = grower.claimed | set(other.region.nodes)
+        grower.claimed = claimed
+        return round(gain, 2)
+
+    def _after(self, grower: Grower, region: Region, target: str) -> float:
+        """What regions after this one gain by a norm of its results, which Inductor computes with the results else."""
+        gain = 0.0
+        for x in region.outputs():
+            norm = grower.norms.get(x)
+            if norm is None or not region.nodes.keys().isdisjoint(norm.products) or is_alone(x, self.row_products):
+                continue
+            product = norm.products[0]
+            if product not in self.gains:
+                best, _ = self._plain(grower, product, target, ahead=False)
+                joined = self._with_norm(grower, product, best, target, ready={x})
+                apart = self._apart(grower, best, joined.region, target) if joined else 0.0
+                self.gains[product] = joined.gain - apart if joined else 0.0
+            gain += self.gains[product]
+        return gain
+
+    def _judge(self, region: Region, target: str, after: float,
+               ready: Container[Node]) -> tuple[Decision, Choice | None]:  # fmt: skip
+        """`after`: what other regions gain by this one."""
         products = tuple(dict.fromkeys(p.node.name for p in region.products))
         nodes = tuple(node.name for node in region.nodes)
 
@@ -188,10 +268,15 @@ class _Run:
         ours = cost.predicted_us(static, target)
         if ours == float("inf"):
             return decide(False, f"no kernel for {target} has the chain", text=text), None
-        theirs = replaced_us(region, target, self.row_products)
-        if self.accept == "always" or ours * self.margin < theirs:
-            return decide(True, "predicted to be faster" if ours < theirs else "asked for", ours, theirs, text), lowered
-        return decide(False, "predicted not to be faster", ours, theirs, text), None
+        theirs = replaced_us(region, target, self.row_products, ready)
+        gain = round(theirs + after - ours, 2)
+        if self.accept != "always" and ours * self.margin >= theirs + after:
+            return decide(False, "predicted not to be faster", ours, theirs, text), None
+        reason = "predicted to be faster" if ours < theirs else "asked for"
+        if self.accept != "always" and ours * self.margin >= theirs:
+            reason = "predicted to be faster with the norm after it"
+        decision = decide(True, reason, ours, theirs, text)
+        return decision, Choice(decision, lowered, region, gain)
 
     def _take(self, region: Region, lowered: Lowered) -> None:
         """Puts the chain into the graph. The graph is sorted here, since regions grow only in sorted graphs. The
@@ -199,26 +284,23 @@ class _Run:
         from torch._inductor.pattern_matcher import stable_topological_sort
 
         key = operators.add(lowered.chain, exact=False).key
-        keep(key, lowered.chain.text)
-        insert(self.graph, lowered, key, region, _fake)
+        call = insert(self.graph, lowered, key, region, _fake)
+        self.calls.append((call, lowered.chain, len(self.told)))
         stable_topological_sort(self.graph)
 
     def _left(self, product: Node, nodes: list[Node], reason: str) -> None:
-        self._tell(Decision(False, reason, (product.name,), tuple(n.name for n in nodes), None, None, ""))
+        self.told.append(Decision(False, reason, (product.name,), tuple(n.name for n in nodes), None, None, ""))
 
-    def _tell(self, decision: Decision) -> None:
-        decisions.append(decision)
-        logger.info("%s", decision)
-        if decision.chain:
-            logger.debug("%s", decision.chain)
+    def _report(self) -> None:
+        for decision in self.told:
+            decisions.append(decision)
+            logger.info("%s", decision)
+            if decision.chain:
+                logger.debug("%s", decision.chain)
 
 
 def _on_host(device: torch.device) -> bool:
     return device.type == "cpu"
-
-
-def _gain(decision: Decision) -> float:
-    return round(decision.replaced_us - decision.predicted_us, 2)
 
 
 def _usable(stages: list[Region]) -> list[Region]:
@@ -234,71 +316,3 @@ def _candidates(stages: list[Region]) -> list[Region]:
 
 def _fake(target: Callable[..., Any], arguments: Any) -> Any:
     return target(*arguments)
-
-
-def replaced_us(region: Region, target: str, sums: Container[Node] = ()) -> float:
-    """The time of a region as Inductor runs it: a library's product each, or a kernel of Inductor of those in `sums`;
-    and one pointwise kernel after them, unless that is part of the sums' kernels or of the one that reads its result."""
-    total = 0.0
-    written: list[torch.Tensor] = []
-    for node in dict.fromkeys(p.node for p in region.products):
-        alone = Region()
-        Grower.single(alone, node)
-        text = lower(alone, [node], static=True).chain.text
-        shape = node.meta["val"].shape
-        # The peer's time of fp8 is not measured by rows: equal to ours.
-        ratio = 1.0 if node.target in SCALED else cost.peer_ratio(_hint(shape[-2]))
-        if node in sums:
-            ratio = cost.ROW_SUM
-        total += cost.predicted_us(text, target) * ratio
-        written.append(node.meta["val"])
-    outputs = [node for node in region.outputs() if _computes(node, region) and _is_kernel(node, region)]
-    if not outputs or all(p.node in sums for p in region.products):
-        return total
-    reads = {p.added for p in region.products} | {p.left for p in region.products} | {p.right for p in region.products}
-    reads |= {scale for p in region.products if p.scales for scale in (p.scales.left, p.scales.right)}
-    pointwise = [read.node.meta["val"] for read in region.reads if read.node not in reads]
-    return total + cost.predicted_us(_copies([*written, *pointwise], [n.meta["val"] for n in outputs]), target)
-
-
-def _computes(node: Node, region: Region) -> bool:
-    """Whether a node is more than a view of a product."""
-    while node.target in VIEWS or node.target in (aten.slice.Tensor, operator.getitem, *SPLITS):
-        node = node.args[0]
-    return node in region.nodes and node.target in POINTWISE
-
-
-def _is_kernel(node: Node, region: Region) -> bool:
-    """Whether Inductor writes a node by a kernel of its own: every user outside, after views, is a library's call."""
-    queue = [user for user in node.users if user not in region.nodes]
-    while queue:
-        user = queue.pop()
-        if user.target in VIEWS:
-            queue.extend(user.users)
-        elif not is_library_call(user):
-            return False
-    return True
-
-
-def _copies(read: list[torch.Tensor], written: list[torch.Tensor]) -> str:
-    """A pointwise chain that moves as many bytes: reads all of `read`, writes all of `written`."""
-    count = max(_elements(t) for t in written)
-    parameters, terms = [], []
-    for i, tensor in enumerate(read):
-        if _elements(tensor) == count:
-            parameters.append(f"input p{i}: {operators.NAMES[tensor.dtype]}[{count}]")
-            terms.append(f"p{i}")
-    value = terms[0] if terms else "0"
-    for term in terms[1:]:
-        value = f"add({value}, {term})"
-    names = [operators.NAMES[tensor.dtype] for tensor in written if _elements(tensor) == count]
-    body = "".join(f"  y{i} = add({value}, {i + 1})\n" for i in range(len(names)))
-    returned = ", ".join(f"y{i}: {name}" for i, name in enumerate(names))
-    return f"chain pointwise({', '.join(parameters)}) {{\n{body}  return {returned}\n}}\n"
-
-
-def _elements(tensor: torch.Tensor) -> int:
-    count = 1
-    for size in tensor.shape:
-        count *= _hint(size)
-    return count

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The chains of graphs that Inductor keeps in its cache: a graph from the cache holds keys, and no pass registers their
-chains again. They are files beside the cache, one per key."""
+chains again. They are files beside the cache, one per key; the name says whether the key allows PDL."""
 
 from __future__ import annotations
 
@@ -21,14 +21,17 @@ def _folder() -> Path:
     return Path(cache_dir()) / "catenary"
 
 
-def keep(key: int, text: str) -> None:
+_PDL = ".pdl.chain"
+
+
+def keep(form: operators.Form) -> None:
     """Writes a chain for later processes. A folder that cannot be written keeps nothing: the cache's neither."""
-    path = _folder() / f"{key}.chain"
+    path = _folder() / f"{form.key}{_PDL if form.pdl else '.chain'}"
     _known.add(path.name)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as file:
-            file.write(text)
+            file.write(form.text)
         os.replace(file.name, path)
     except OSError:
         pass
@@ -41,6 +44,6 @@ def register_kept() -> None:
             continue
         _known.add(path.name)
         try:
-            operators.add(Chain.parse(path.read_text()), exact=False)
+            operators.add(Chain.parse(path.read_text()), exact=False, pdl=path.name.endswith(_PDL))
         except (OSError, UnicodeDecodeError, Error):
             continue  # a file of another version: its graphs have another uuid

@@ -17,7 +17,7 @@ from catenary.operand import symbol
 from catenary.torch import operators
 from catenary.torch.graph.axes import Dims, Mismatch, same
 from catenary.torch.graph.expression import Expression
-from catenary.torch.graph.region import Product, Region, origin
+from catenary.torch.graph.region import Product, Region, RowNorm, origin
 from catenary.torch.graph.table import VIEWS, aten
 
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -69,14 +69,16 @@ class _Lowering:
         self.shared: dict[Any, tuple[Tensor, str]] = {}
         self.units: set[int] = set()  # axes of size 1, which products keep
         self.unit_axes: dict[str, int] = {}
+        self.norms: dict[int, tuple[Tensor, Tensor, str, str]] = {}  # left operand, scale of its rows, their labels
         self.stored = {id(region.values[node]): node for node in self.outputs}
 
     def run(self) -> Lowered:
         self._find_symbol()
-        used = _leaves([self.region.values[node] for node in self.outputs])
+        gains = [norm.gain for norm in self.region.norms if norm.gain is not None]
+        used = _leaves([*gains, *(self.region.values[node] for node in self.outputs)])
         operands = {i: self._product_operands(p) for i, p in enumerate(self.region.products) if ("product", i) in used}
         self.reads = {
-            i: self._once(read.node, self.axes.dims(read.dims), read.columns)
+            i: self._once(read.node, self.axes.dims(read.dims), read.columns, read.weight)
             for i, read in enumerate(self.region.reads)
             if ("input", i) in used
         }
@@ -143,7 +145,10 @@ class _Lowering:
             self.axes.flat((axis,)) or self._unit(role, axis)
             for role, axis in (("rows", product.rows), ("inner", product.inner), ("width", product.width))
         )
-        left = self._once(product.left, [*batch, rows, inner], None)
+        if product.norm is None:
+            left = self._once(product.left, [*batch, rows, inner], None)
+        else:
+            left = self._once(*self._norm_input(self.region.norms[product.norm], rows, inner), None)
         if product.ends is None:
             right = self._once(product.right, [*batch, inner, width], product.columns, weight=True)
             return (left, right, None, [*batch, rows, width])
@@ -154,6 +159,29 @@ class _Lowering:
             raise Mismatch
         ragged = ops.Ragged(self._letter(rows[0]), ends[0], self._letter(group[0]))
         return (left, right, ragged, [rows, width])
+
+    def _norm_input(self, norm: RowNorm, rows: tuple[int, ...], inner: tuple[int, ...]) -> tuple[Node, Dims]:
+        """What a norm is of, at dimensions that have all axes of the product's left operand."""
+        dims = self.axes.dims(norm.dims)
+        present = {axis for dim in dims for axis in dim}
+        dims[0] = (*(axis for axis in rows if axis not in present), *dims[0])
+        dims[-1] = (*dims[-1], *(axis for axis in inner if axis not in present))
+        return norm.norm.x, dims
+
+    def _normed(self, index: int, x: Tensor, labels: str, rows: str) -> tuple[Tensor, Tensor, str, str]:
+        """The left operand of products after a norm, without the scale of its rows, and that scale: products of one
+        norm have one of each. Rows are scaled after the product, where its kernel can form the sum."""
+        if index not in self.norms:
+            norm = self.region.norms[index]
+            total = ops.sum(f"{labels}->{rows}", ops.square(x))
+            mean = elementwise("mul", total, 1 / norm.norm.width)
+            scale = elementwise("rsqrt", elementwise("add", mean, norm.norm.eps))
+            left = x
+            if norm.gain is not None:
+                gained = elementwise("mul", x.labeled(labels), self._value(norm.gain))
+                left = ops.cast(gained, operators.NAMES[norm.norm.x.meta["val"].dtype])
+            self.norms[index] = (left, scale, labels, rows)
+        return self.norms[index]
 
     def _unit(self, role: str, axis: int) -> tuple[int]:
         """The axis of size 1 that all products of the region share."""
@@ -176,8 +204,12 @@ class _Lowering:
         is_f32 = product.left.meta["val"].dtype == torch.float32
         exact = is_f32 and torch.get_float32_matmul_precision() == "highest"
         fast = product.scales is not None and product.scales.fast_accum
+        operand = left[0]
+        if product.norm is not None:
+            inner = self._labels([self.axes.flat((product.inner,)) or self._unit("inner", product.inner)])
+            operand = self._normed(product.norm, *left, left[1].removesuffix(inner))[0]
         equation = f"{left[1]},{right[1]}->{labels}"
-        value = ops.contract(equation, left[0], right[0], ragged, true_f32=exact, fast_accum=fast)
+        value = ops.contract(equation, operand, right[0], ragged, true_f32=exact, fast_accum=fast)
         return value, labels
 
     def _value(self, e: Expression) -> Tensor | float:
@@ -190,6 +222,9 @@ class _Lowering:
             value: Any = tensor.labeled(labels)
         elif e[0] == "input":
             tensor, labels = self.reads[e[1]]
+            value = tensor.labeled(labels)
+        elif e[0] == "norm":
+            _, tensor, _, labels = self.norms[e[1]]
             value = tensor.labeled(labels)
         else:
             value = self._elementwise(e)
@@ -308,18 +343,16 @@ def _dense(value: torch.Tensor) -> bool:
     return True
 
 
-def insert(graph: Graph, lowered: Lowered, key: int, region: Region, fake: Callable[..., Any]) -> list[Node]:
-    """Puts the operator of a chain after the region, and its results in place of the outputs. The caller sorts the
-    graph afterwards: the operator may come after a user of its output."""
+def insert(graph: Graph, lowered: Lowered, key: int, region: Region, fake: Callable[..., Any]) -> Node:
+    """Puts the operator of a chain after the region, and its results in place of the outputs. Returns the operator's
+    node. The caller sorts the graph afterwards: the operator may come after a user of its output."""
     order = {node: i for i, node in enumerate(graph.nodes)}
     last = max(region.nodes, key=order.__getitem__)
-    made: list[Node] = []
 
     def call(target: Any, *arguments: Any) -> Node:
         node = graph.call_function(target, arguments)
         values = torch.fx.node.map_arg(arguments, lambda n: n.meta["val"])
         node.meta["val"] = fake(target, values)
-        made.append(node)
         return node
 
     with graph.inserting_before(last.next):
@@ -339,7 +372,7 @@ def insert(graph: Graph, lowered: Lowered, key: int, region: Region, fake: Calla
     for node in sorted(region.nodes, key=order.__getitem__, reverse=True):
         if not node.users:
             graph.erase_node(node)
-    return made
+    return result
 
 
 def _view(call: Callable[..., Node], argument: Argument) -> Node:

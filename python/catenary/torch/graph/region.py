@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -12,6 +13,7 @@ from torch.fx import Graph, Node
 
 from catenary.torch.graph.axes import Axes, Dims, Mismatch, same
 from catenary.torch.graph.expression import Expression, make
+from catenary.torch.graph.norm import Norm, norm_of
 from catenary.torch.graph.scaled import SCALED, Scales, scales_of
 from catenary.torch.graph.table import POINTWISE, PRODUCTS, SPLITS, VIEWS, aten, is_float, is_quantised
 
@@ -36,6 +38,8 @@ class Product:
     """The axis of the groups of rows."""
     scales: Scales | None = None
     columns: tuple[int, int] | None = None
+    norm: int | None = None
+    """The index of the norm that computes the left operand."""
 
 
 @dataclass
@@ -45,6 +49,16 @@ class Read:
     node: Node
     dims: Dims
     columns: tuple[int, int] | None = None
+    weight: bool = False
+
+
+@dataclass
+class RowNorm:
+    """A norm of a region: its x by rows, and the gain's expression."""
+
+    norm: Norm
+    dims: Dims
+    gain: Expression | None
 
 
 @dataclass
@@ -57,12 +71,12 @@ class Region:
     dims: dict[Node, Dims] = field(default_factory=dict)
     values: dict[Node, Expression] = field(default_factory=dict)
     reads: list[Read] = field(default_factory=list)
+    norms: list[RowNorm] = field(default_factory=list)
 
     def copy(self) -> Region:
         """A copy that may grow by itself."""
-        made = Region(
-            list(self.products), dict(self.nodes), Axes(), dict(self.dims), dict(self.values), list(self.reads)
-        )
+        lists = (list(self.reads), list(self.norms))
+        made = Region(list(self.products), dict(self.nodes), Axes(), dict(self.dims), dict(self.values), *lists)
         made.axes._sizes, made.axes._parts = list(self.axes._sizes), dict(self.axes._parts)
         return made
 
@@ -77,6 +91,16 @@ class Grower:
     def __init__(self, graph: Graph):
         self.order = {node: i for i, node in enumerate(graph.nodes)}
         self.claimed: set[Node] = set()
+
+    @functools.cached_property
+    def norms(self) -> dict[Node, Norm]:
+        """The norms that regions may have, by what they are of."""
+        found = [norm_of(product) for product in self.order if product.target in PRODUCTS]
+        return {norm.x: norm for norm in found if norm is not None and len(norm.products) <= MOST_PRODUCTS}
+
+    @functools.cached_property
+    def _in_norms(self) -> set[Node]:
+        return {node for norm in self.norms.values() for node in norm.nodes}
 
     def grow(self, start: Node) -> list[Region]:
         """The regions around a product, the largest last."""
@@ -118,6 +142,19 @@ class Grower:
                 found = larger
         return None if found is region else found
 
+    def with_norm(self, product: Node) -> Region | None:
+        """The region of all products that read the norm before `product`, and of the norm; None: it has none."""
+        norm = next((norm for norm in self.norms.values() if product in norm.products), None)
+        if norm is None:
+            return None
+        region = Region()
+        try:
+            for node in norm.products:
+                self._add_product(region, node, norm)
+        except Mismatch:
+            return None
+        return region if self._convex(region) else None
+
     @staticmethod
     def single(region: Region, node: Node) -> None:
         """Makes `region` that of one product."""
@@ -140,7 +177,7 @@ class Grower:
     def _absorb(self, region: Region, node: Node, depth: int) -> None:
         if node in region.nodes:
             return
-        if node in self.claimed or depth > 8:
+        if node in self.claimed or node in self._in_norms or depth > 8:  # a part of a norm is of no use
             raise Mismatch
         if node.target in VIEWS:
             self._absorb_view(region, node)
@@ -282,7 +319,26 @@ class Grower:
         region.reads.append(Read(node, dims, columns))
         return make("input", len(region.reads) - 1)
 
-    def _add_product(self, region: Region, node: Node) -> None:
+    def _add_norm(self, region: Region, norm: Norm, rows: int, inner: int) -> int:
+        """The index of a norm whose result has these axes."""
+        if region.norms:
+            return 0
+        region.nodes.update(dict.fromkeys(norm.nodes))
+        shape = list(norm.x.meta["val"].shape)
+        dims = region.axes.reshape([(rows,), (inner,)], shape)
+        gain = None
+        if norm.gain is not None:
+            own: Dims = [*[()] * (norm.gain.meta["val"].dim() - 1), (inner,)]
+            first = len(region.reads)
+            gain = self._operand(region, norm.reader, norm.gain, own)
+            if not all(read.node.op in ("placeholder", "get_attr") for read in region.reads[first:]):
+                raise Mismatch  # Inductor would compute the gain by a kernel of its own
+            for read in region.reads[first:]:
+                read.weight = True
+        region.norms.append(RowNorm(norm, dims, gain))
+        return 0
+
+    def _add_product(self, region: Region, node: Node, norm: Norm | None = None) -> None:
         if node in region.nodes:
             return
         if node in self.claimed or not is_float(node):
@@ -314,6 +370,8 @@ class Grower:
                 if ends is not None and other.ends is ends:  # rows by the same ends are of the same groups
                     region.axes.unify((other.group,), (group,))
         product = Product(node, left, right, added, ends, batch, rows, inner, region.axes.add(shape[-1]), group, scales)
+        if norm is not None:
+            product.norm = self._add_norm(region, norm, rows, inner)
         dims: Dims = [*((axis,) for axis in batch), (product.rows,), (product.width,)]
         self._put(region, node, dims, self._product_value(region, product))
 
@@ -323,6 +381,8 @@ class Grower:
         if product.scales is not None:
             for scale, axes, columns in _scale_reads(product):
                 value = make("mul", value, self._read(region, scale, axes, columns))
+        if product.norm is not None:
+            value = make("mul", value, make("norm", product.norm))
         if product.added is None:
             return value
         dims: Dims = [*((axis,) for axis in product.batch), (product.rows,), (product.width,)]
