@@ -134,9 +134,9 @@ CATENARY_DEVICE WorkTile find_work_tile(const P& params, u32 index, FindCorner f
     work.batch[d] = batch % size;
     batch /= size;
   }
-  work.split = batch;
+  if constexpr (kConfig.schedule.split_k > 1) work.split = batch;
   // A grid for the symbol's upper bound may have more CTAs than tiles.
-  work.valid = work.valid && work.split < kConfig.schedule.split_k;
+  work.valid = work.valid && batch < kConfig.schedule.split_k;
   return work;
 }
 
