@@ -134,9 +134,12 @@ CATENARY_DEVICE WorkTile find_work_tile(const P& params, u32 index, FindCorner f
     work.batch[d] = batch % size;
     batch /= size;
   }
-  if constexpr (kConfig.schedule.split_k > 1) work.split = batch;
+  if constexpr (kConfig.schedule.split_k > 1) {
+    work.split = batch % kConfig.schedule.split_k;
+    batch /= kConfig.schedule.split_k;
+  }
   // A grid for the symbol's upper bound may have more CTAs than tiles.
-  work.valid = work.valid && batch < kConfig.schedule.split_k;
+  work.valid = work.valid && batch == 0;
   return work;
 }
 
