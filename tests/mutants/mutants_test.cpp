@@ -27,6 +27,7 @@
 #include "tests/mutants/group_operand_mutants.h"
 #include "tests/mutants/hopper_mutants.h"
 #include "tests/mutants/matrix_operands_mutants.h"
+#include "tests/mutants/quantised_bases.h"
 #include "tests/mutants/ragged_mutants.h"
 #include "tests/mutants/skinny_dequant_groups_mutants.h"
 #include "tests/mutants/skinny_dequant_mutants.h"
@@ -49,9 +50,18 @@ constexpr u64 kSeeds = 20;
 // Runs a base, or a mutant of it, with one seed.
 using Program = std::function<SimulatedOutcome(u64 seed)>;
 
+llvm::ArrayRef<MutantBase> mutant_bases() {
+  static const std::vector<MutantBase> all = [] {
+    std::vector<MutantBase> bases(std::begin(kMutantBases), std::end(kMutantBases));
+    bases.insert(bases.end(), std::begin(kQuantisedMutantBases), std::end(kQuantisedMutantBases));
+    return bases;
+  }();
+  return all;
+}
+
 std::vector<std::string> all_bases() {
   std::vector<std::string> names = {kHopper, kHopperCluster};
-  for (const MutantBase& base : kMutantBases) names.push_back(base.name);
+  for (const MutantBase& base : mutant_bases()) names.push_back(base.name);
   return names;
 }
 
@@ -155,7 +165,8 @@ Expected<Program> make_program(llvm::StringRef base, const HostCompiler& compile
   if (base == kHopper || base == kHopperCluster) {
     return hopper_program(hopper, base == kHopperCluster, compiler);
   }
-  const auto* it = llvm::find_if(kMutantBases, [&](const MutantBase& b) { return base == b.name; });
+  const auto it =
+      llvm::find_if(mutant_bases(), [&](const MutantBase& b) { return base == b.name; });
   return chain_program(*it, compiler);
 }
 

@@ -112,6 +112,46 @@ TEST_CASE("an older driver without cuFuncLoad still loads") {
   CHECK(static_cast<bool>(engine.load(affine_compiled(), 0)));
 }
 
+TEST_CASE("a persistent grid has no more clusters than run at once; those of two always do") {
+  const ScopedDriver driver = llvm::cantFail(ScopedDriver::over(fake_api()));
+  Engine engine{no_cache()};
+  const auto grid = [&](int cluster, i64 limit) {
+    auto compiled = affine_compiled();
+    KernelPlan& plan = compiled->plan.buckets[1].kernels[0];
+    plan.cluster = cluster;
+    plan.grid.limit = limit;
+    const auto executable = llvm::cantFail(engine.load(std::move(compiled), 0));
+    alignas(256) static unsigned char x[2048], b[32], y[1024], workspace[4096];
+    void* tensors[] = {x, b, y};
+    const float alpha = 1;
+    LaunchArguments arguments;
+    arguments.tensors = tensors;
+    arguments.scalars = alpha;
+    arguments.workspace = workspace;
+    arguments.symbol = 64;
+    fake().launches.clear();
+    llvm::cantFail(executable->launch(arguments));
+    return fake().launches.at(0).grid;
+  };
+  fake().clusters = 7;
+  CHECK(grid(4, 48) == 28);
+  CHECK(grid(8, 48) == 48);
+  CHECK(grid(2, 48) == 48);
+  CHECK(grid(4, 0) == 64);
+  fake().clusters = 0;  // the driver's answer for what never fits: the launch says why
+  CHECK(grid(4, 48) == 4);
+  const auto asked = [](const std::string& call) { return llvm::is_contained(fake().calls, call); };
+  CHECK(asked("clusters of 4"));
+  CHECK(!asked("clusters of 2"));
+  fake().clusters_result = 1;
+  auto compiled = affine_compiled();
+  compiled->plan.buckets[1].kernels[0].cluster = 4;
+  compiled->plan.buckets[1].kernels[0].grid.limit = 48;
+  const ErrorReport report = take_report(engine.load(compiled, 0).takeError());
+  CHECK(report.code == ErrorCode::kDriver);
+  CHECK(report.message.find("asking for the clusters of kernel k_all") != std::string::npos);
+}
+
 TEST_CASE("load refuses during capture, for another GPU, and where the driver does") {
   const ScopedDriver driver = llvm::cantFail(ScopedDriver::over(fake_api()));
   Engine engine{no_cache()};

@@ -137,38 +137,6 @@ std::shared_ptr<CompiledChain> mapped_chain() {
   return compiled;
 }
 
-TEST_CASE("a persistent grid has no more clusters than run at once; those of two always do") {
-  Loaded loaded;
-  const auto grid = [&](int cluster, i64 limit) {
-    auto compiled = affine_compiled();
-    KernelPlan& plan = compiled->plan.buckets[1].kernels[0];
-    plan.cluster = cluster;
-    plan.grid.limit = limit;
-    const auto executable = llvm::cantFail(loaded.engine.load(std::move(compiled), 0));
-    Arguments arguments(64);
-    fake().launches.clear();
-    llvm::cantFail(executable->launch(arguments.launch));
-    return fake().launches.at(0).grid;
-  };
-  fake().clusters = 7;
-  CHECK(grid(4, 48) == 28);
-  CHECK(grid(8, 48) == 48);
-  CHECK(grid(2, 48) == 48);
-  CHECK(grid(4, 0) == 64);
-  fake().clusters = 0;  // the driver's answer for what never fits: the launch says why
-  CHECK(grid(4, 48) == 4);
-  const auto asked = [](const std::string& call) { return llvm::is_contained(fake().calls, call); };
-  CHECK(asked("clusters of 4"));
-  CHECK(!asked("clusters of 2"));
-  fake().clusters_result = 1;
-  auto compiled = affine_compiled();
-  compiled->plan.buckets[1].kernels[0].cluster = 4;
-  compiled->plan.buckets[1].kernels[0].grid.limit = 48;
-  const ErrorReport report = take_report(loaded.engine.load(compiled, 0).takeError());
-  CHECK(report.code == ErrorCode::kDriver);
-  CHECK(report.message.find("asking for the clusters of kernel k_all") != std::string::npos);
-}
-
 TEST_CASE("tensor maps are encoded at each launch, before the pointers") {
   Loaded loaded;
   const auto executable = llvm::cantFail(loaded.engine.load(mapped_chain(), 0));
