@@ -207,8 +207,7 @@ TEST_CASE("small M, split-K, cluster split-K, M clusters, N clusters") {
               0},
              {"split-K", blocks({264, 328, 1040}), "128x128x128g2", FillKind::kNormal, 0, 1, 2},
              {"clusters", blocks({}), "256x128x128g2s4c2"},
-             {"N clusters", blocks({}), "256x128x128g2s4n2"},
-             {"clusters of 2 x 2", blocks({}), "64x64x128g1s8c2n2"}});
+             {"N clusters", blocks({}), "256x128x128g2s4n2"}});
 }
 
 TEST_CASE("a symbolic number of rows, none among them, in both orders") {

@@ -82,10 +82,31 @@ i64 smem_limit(const Target& target, const GemmSm90Config& c) {
                                      : target.smem_per_sm / c.schedule.ctas_per_sm - kReservedSmem;
 }
 
+// Why the CTAs of a cluster cannot load equal parts of a tile in TMA boxes; empty: they can.
+std::string reject_boxes(const GemmSm90Config& c) {
+  const i32 block_n = c.tile.block_n;
+  const i32 cluster_m = c.schedule.cluster_m;
+  const i32 cluster_n = c.schedule.cluster_n;
+  if (block_n % (8 * cluster_m) != 0) {
+    return fmt::format("has block_n {}, no multiple of 8 for each of {} CTAs", block_n, cluster_m);
+  }
+  if (!c.b.k_major && block_n % (64 * cluster_m) != 0) {
+    return fmt::format("has block_n {}, and TMA boxes of an N-major B have 64 columns", block_n);
+  }
+  if (c.a_box_rows() % (8 * cluster_n) != 0) {
+    return fmt::format("has {} rows, no multiple of 8 for each of {} CTAs", c.a_box_rows(),
+                       cluster_n);
+  }
+  if (!c.a.k_major && c.tile.block_m % (64 * cluster_n) != 0) {
+    return fmt::format("has block_m {}, and TMA boxes of an M-major A have 64 rows",
+                       c.tile.block_m);
+  }
+  return "";
+}
+
 // A predicate whose subject is the candidate; empty: the target can run it.
 std::string reject(const Target& target, const GemmSm90Config& c) {
   const i32 block_n = c.tile.block_n;
-  const i32 cluster_m = c.schedule.cluster_m;
   if (c.tile.stages < kMinStages || c.tile.stages > kMaxStages ||
       c.smem_bytes() > smem_limit(target, c)) {
     return fmt::format("needs {} bytes of shared memory, {} has {} per CTA", c.smem_bytes(),
@@ -99,6 +120,9 @@ std::string reject(const Target& target, const GemmSm90Config& c) {
   if (const i32 blocks = c.scale_blocks().most; c.block_scaled && blocks > 2) {
     return fmt::format("has columns of {} blocks of {} that share scales, the limit is 2", blocks,
                        c.scale_b.rows);
+  }
+  if (c.block_scaled && c.schedule.cluster_m * c.schedule.cluster_n > 2) {
+    return "has more than two CTAs in a cluster, which leaves no registers for scales per block";
   }
   if (c.schedule.consumers == 3) {
     // ptxas gives no instruction more registers than the kernel starts with: 128 (C7602). Group
@@ -131,31 +155,17 @@ std::string reject(const Target& target, const GemmSm90Config& c) {
     return fmt::format("has block_n {}, no multiple of the epilogue's {} columns", block_n,
                        columns);
   }
-  if (block_n % (8 * cluster_m) != 0) {
-    return fmt::format("has block_n {}, no multiple of 8 for each of {} CTAs", block_n, cluster_m);
-  }
-  if (!c.b.k_major && block_n % (64 * cluster_m) != 0) {
-    return fmt::format("has block_n {}, and TMA boxes of an N-major B have 64 columns", block_n);
-  }
-  if (c.a_box_rows() % (8 * c.schedule.cluster_n) != 0) {
-    return fmt::format("has {} rows, no multiple of 8 for each of {} CTAs", c.a_box_rows(),
-                       c.schedule.cluster_n);
-  }
-  if (!c.a.k_major && c.tile.block_m % (64 * c.schedule.cluster_n) != 0) {
-    return fmt::format("has block_m {}, and TMA boxes of an M-major A have 64 rows",
-                       c.tile.block_m);
-  }
-  return "";
+  return reject_boxes(c);
 }
 
-// Clusters of four and eight CTAs, where they are not larger than D.
-std::vector<GemmSm90Shape> clustered_shapes(const ContractionProblem& problem) {
-  std::vector<GemmSm90Shape> shapes;
-  for (const GemmSm90Shape& shape : gemm_sm90_clustered_shapes()) {
-    if (shape.cluster_m > ceil_div(problem.size.m, shape.block_m)) continue;
-    if (shape.cluster_n > ceil_div(problem.size.n, shape.block_n)) continue;
-    shapes.push_back(shape);
-  }
+// Clusters of four and eight CTAs that are not larger than D; where a tile is forced, all.
+std::vector<GemmSm90Shape> clustered_shapes(const ContractionProblem& problem, bool forced) {
+  std::vector<GemmSm90Shape> shapes = gemm_sm90_clustered_shapes();
+  if (forced) return shapes;
+  llvm::erase_if(shapes, [&](const GemmSm90Shape& shape) {
+    return shape.cluster_m > ceil_div(problem.size.m, shape.block_m) ||
+           shape.cluster_n > ceil_div(problem.size.n, shape.block_n);
+  });
   return shapes;
 }
 
@@ -427,7 +437,7 @@ std::vector<Candidate> gemm_sm90_candidates(const GemmSm90Config& base,
   few.tile.a_rows =
       static_cast<i32>(std::clamp<i64>(ceil_div(problem.size.m, 8) * 8, 8, kMaxBlockM));
   std::vector<GemmSm90Shape> shapes(std::begin(kShapes), std::end(kShapes));
-  const std::vector<GemmSm90Shape> clustered = clustered_shapes(problem);
+  const std::vector<GemmSm90Shape> clustered = clustered_shapes(problem, !request.tile.empty());
   llvm::append_range(shapes, clustered);
   llvm::append_range(shapes, fitted_shapes(base, problem, target, clustered));
   llvm::append_range(shapes, stream_shapes(base, problem, target));

@@ -140,9 +140,13 @@ Prediction predict_gemm_sm90(const ContractionProblem& problem, const Target& ta
                         multicast_share(c.schedule.cluster_n) +
                     c.num_accumulators() * c.tile_b_bytes() * pitch_share(problem.b[0].memory, c) *
                         multicast_share(c.schedule.cluster_m);
-  // Neighbouring CTAs have unlike K: they share fewer requests to L2 (RESULTS sm90-146).
+  // Neighbouring CTAs have unlike K: they share fewer requests to L2 (RESULTS sm90-146). Those of
+  // one row tile share no B.
   constexpr double kUnlikeK = 1.15;
-  if (c.schedule.cluster_k > 1 && c.schedule.ctas_per_sm == 1) counts.l2_bytes *= kUnlikeK;
+  const bool shares_b = problem.size.m > c.cluster_tile_m();
+  if (c.schedule.cluster_k > 1 && c.schedule.ctas_per_sm == 1 && shares_b) {
+    counts.l2_bytes *= kUnlikeK;
+  }
   counts.accumulators = c.tile.block_m * c.tile.block_n * c.num_accumulators();
   counts.epilogue_waits = epilogue_waits(problem, c);
   counts.ping_pong = c.schedule.ping_pong;
