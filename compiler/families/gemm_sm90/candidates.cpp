@@ -158,10 +158,14 @@ std::string reject(const Target& target, const GemmSm90Config& c) {
   return reject_boxes(c);
 }
 
-// Clusters of four and eight CTAs that are not larger than D; where a tile is forced, all.
-std::vector<GemmSm90Shape> clustered_shapes(const ContractionProblem& problem, bool forced) {
+// Clusters of four and eight CTAs that are not larger than D; where a tile is forced, all. Ragged
+// groups have few row tiles, and wait for the weights of all of a cluster's tiles (RESULTS
+// sm90-145).
+std::vector<GemmSm90Shape> clustered_shapes(const GemmSm90Config& base,
+                                            const ContractionProblem& problem, bool forced) {
   std::vector<GemmSm90Shape> shapes = gemm_sm90_clustered_shapes();
   if (forced) return shapes;
+  if (base.ragged.kind != Ragged::kNone) return {};
   llvm::erase_if(shapes, [&](const GemmSm90Shape& shape) {
     return shape.cluster_m > ceil_div(problem.size.m, shape.block_m) ||
            shape.cluster_n > ceil_div(problem.size.n, shape.block_n);
@@ -437,7 +441,8 @@ std::vector<Candidate> gemm_sm90_candidates(const GemmSm90Config& base,
   few.tile.a_rows =
       static_cast<i32>(std::clamp<i64>(ceil_div(problem.size.m, 8) * 8, 8, kMaxBlockM));
   std::vector<GemmSm90Shape> shapes(std::begin(kShapes), std::end(kShapes));
-  const std::vector<GemmSm90Shape> clustered = clustered_shapes(problem, !request.tile.empty());
+  const std::vector<GemmSm90Shape> clustered =
+      clustered_shapes(base, problem, !request.tile.empty());
   llvm::append_range(shapes, clustered);
   llvm::append_range(shapes, fitted_shapes(base, problem, target, clustered));
   llvm::append_range(shapes, stream_shapes(base, problem, target));
