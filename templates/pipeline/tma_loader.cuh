@@ -221,7 +221,7 @@ CATENARY_DEVICE void tma_load_k_tile(const P& params, const WorkTile& work, cons
 template <const PipelineConfig& kPipeline>
 struct TmaLoader {
   // Waits for a free stage and, if `expects`, expects the bytes of all its TMA loads. Loads of the
-  // other load warp or of the other CTA may arrive before: the transaction count is then negative
+  // other load warp or of other CTAs may arrive before: the transaction count is then negative
   // for a while, and the phase stays open because this arrival is pending.
   static CATENARY_DEVICE void acquire(u32 smem, const PipelineState<kPipeline.stages>& state,
                                       u32 barrier, bool expects) {
