@@ -96,8 +96,8 @@ struct Executable::State {
   Error bind();
   Error bind_tensors();
   Expected<BoundKernel> bind_kernel(const KernelRecord& facts, const BucketRecord& bucket);
-  // Limits a persistent grid of clusters to those that the device runs at once: one more would
-  // begin after the others have ended. The kernel is loaded.
+  // Limits a persistent grid to the clusters that the device runs at once. A further cluster would
+  // begin only after others have ended. The kernel is loaded.
   Error fit_clusters(BoundKernel& kernel) const;
 
   // executable.cpp.

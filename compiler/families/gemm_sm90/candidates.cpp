@@ -207,8 +207,10 @@ std::vector<GemmSm90Shape> fitted_shapes(const GemmSm90Config& base,
       const i64 width = ceil_div(ceil_div(n, columns), step) * step;
       if (width >= narrower || width < kMinWidth || width % 64 == 0) continue;
       narrower = static_cast<int>(width);
-      fitted.push_back(shape);
-      fitted.back().block_n = narrower;
+      GemmSm90Shape narrow = shape;
+      narrow.block_n = narrower;
+      // Shapes of 256 and of 192 columns may have one width.
+      if (!llvm::is_contained(fitted, narrow)) fitted.push_back(narrow);
     }
   }
   return fitted;

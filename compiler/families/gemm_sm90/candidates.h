@@ -16,6 +16,7 @@ struct GemmSm90Shape {
   int cluster_k = 0;    // as in GemmSm90Schedule
   int ctas_per_sm = 1;  // as there
   int cluster_n = 1;    // as there
+  constexpr bool operator==(const GemmSm90Shape&) const = default;
 };
 
 // Row tiles of one sweep over N (`tile_swizzle`). With four, the tiles of a GPC's CTAs form a
