@@ -11,9 +11,10 @@
 namespace catenary {
 namespace {
 
-// A candidate with the family that offers it.
+// A candidate with the family that offers it, for the contraction as it is or transposed.
 struct Offer {
   const ContractionFamily* family;
+  const ContractionProblem* problem;
   Candidate candidate;
 };
 
@@ -34,21 +35,28 @@ void reject_split_k(const ContractionProblem& problem, Candidate& candidate) {
     candidate.rejected = "has a second kernel, and the epilogue sums the rows of its tiles";
 }
 
-Offers collect_offers(const ContractionProblem& problem, const Target& target,
-                      const TileRequest& request) {
+void add_offers(const ContractionFamily& family, const ContractionProblem& problem,
+                const Target& target, const TileRequest& request, Offers& offers) {
+  const auto support = family.supports(problem, target);
+  if (!support) {
+    if (!support.silent && !problem.transposed)
+      offers.refusals.push_back({std::string(family.name()), support.refusal});
+    return;
+  }
+  for (Candidate& candidate : family.candidates(problem, target, request)) {
+    reject_split_k(problem, candidate);
+    offers.all.push_back({&family, &problem, std::move(candidate)});
+  }
+}
+
+// `transposed`: the same contraction, or null.
+Offers collect_offers(const ContractionProblem& problem, const ContractionProblem* transposed,
+                      const Target& target, const TileRequest& request) {
   Offers offers;
   for (const ContractionFamily* family : contraction_families()) {
-    const auto support = family->supports(problem, target);
-    if (!support) {
-      if (!support.silent) {
-        offers.refusals.push_back({std::string(family->name()), support.refusal});
-      }
-      continue;
-    }
-    for (Candidate& candidate : family->candidates(problem, target, request)) {
-      reject_split_k(problem, candidate);
-      offers.all.push_back({family, std::move(candidate)});
-    }
+    add_offers(*family, problem, target, request, offers);
+    if (transposed != nullptr && family->takes_transposed())
+      add_offers(*family, *transposed, target, request, offers);
   }
   std::stable_sort(offers.all.begin(), offers.all.end(), [](const Offer& a, const Offer& b) {
     const bool a_runs = a.candidate.rejected.empty();
@@ -235,7 +243,9 @@ Expected<PlannedGroup> plan_contraction(const GroupContext& context, i64 workspa
   Expected<ContractionProblem> problem = make_contraction_problem(context);
   if (!problem) return problem.takeError();
   const std::string signature = problem_signature(*problem);
-  Offers offers = collect_offers(*problem, context.target, forced_request(context.options));
+  const auto transposed = make_transposed_problem(context, *problem);
+  Offers offers = collect_offers(*problem, transposed ? &*transposed : nullptr, context.target,
+                                 forced_request(context.options));
   const bool invariant = context.options.batch_invariant;
   const bool computed = !offers.all.empty();
   const double free_us = invariant ? keep_order(offers, invariant_order(offers)) : 0;
@@ -243,12 +253,13 @@ Expected<PlannedGroup> plan_contraction(const GroupContext& context, i64 workspa
   std::string note;
   const Offer* offer = pick(context, *problem, signature, offers, note);
   if (offer == nullptr) return no_candidate(context, offers);
-  KernelPlan kernel = offer->family->kernel(*problem, context.target, offer->candidate);
+  KernelPlan kernel = offer->family->kernel(*offer->problem, context.target, offer->candidate);
   kernel.min_ctas = offer->candidate.min_ctas;
   finish_kernel(context, offers, *offer, signature, kernel);
   if (invariant) kernel.config_text += invariant_text(kernel.predicted.us, free_us);
-  PlannedGroup planned = apply_split_k(*problem, offer->candidate.id.split_k, context.name,
-                                       workspace_bytes, std::move(kernel));
+  PlannedGroup planned =
+      apply_split_k(*problem, offer->problem->transposed, offer->candidate.id.split_k, context.name,
+                    workspace_bytes, std::move(kernel));
   planned.kernels.front().tuned = std::move(note);
   return planned;
 }
@@ -267,14 +278,15 @@ std::optional<KernelPlan> plan_beside(llvm::ArrayRef<GroupContext> contexts, dou
   const auto joint = joint_problem(parts);
   if (!joint) return std::nullopt;
   const TileRequest forced = forced_request(first.options);
-  Offers offers = collect_offers(*joint, first.target, forced);
+  Offers offers = collect_offers(*joint, nullptr, first.target, forced);
   const bool invariant = first.options.batch_invariant;
   double free_us = 0;
   if (invariant) {
     // The order of each part where it is by itself, as it may be for another M.
     const SumOrder order = invariant_order(offers);
     for (const ContractionProblem& part : parts) {
-      if (invariant_order(collect_offers(part, first.target, forced)) != order) return std::nullopt;
+      if (invariant_order(collect_offers(part, nullptr, first.target, forced)) != order)
+        return std::nullopt;
     }
     free_us = keep_order(offers, order);
   }

@@ -24,8 +24,10 @@ struct Segment {
 
 class AxesBuilder {
  public:
-  // `swapped`: A is the right operand of the first anchor; its free labels are M.
-  AxesBuilder(const GroupContext& context, bool swapped) : context_(context), swapped_(swapped) {
+  // `swapped`: A is the right operand of the first anchor; its free labels are M. `transposed`: M
+  // is the axis along which outputs are contiguous, else N.
+  AxesBuilder(const GroupContext& context, bool swapped, bool transposed = false)
+      : context_(context), swapped_(swapped), transposed_(transposed) {
     add_segments();
   }
 
@@ -39,6 +41,8 @@ class AxesBuilder {
     if (Error error = pick_matrix_axes()) return error;
     if (Error error = check_summed_rows()) return error;
     ContractionProblem& p = problem_;
+    p.swapped = swapped_;
+    p.transposed = transposed_;
     p.program = bind_program(context_, context_.tensors.program, epilogue_space(), 0);
     p.vec = std::max(vector_width(p.program, 8), 4);
     p.slots = bind_slots(context_.tensors);
@@ -264,8 +268,13 @@ class AxesBuilder {
       const bool b_contiguous = store_step(b) == 1;
       return a_contiguous != b_contiguous ? a_contiguous : is_larger(a, b);
     };
-    m_ = take(space_, AxisKind::kM, is_larger);
-    n_ = take(space_, AxisKind::kN, contiguous_or_larger);
+    if (transposed_) {
+      m_ = take(space_, AxisKind::kM, contiguous_or_larger);
+      n_ = take(space_, AxisKind::kN, is_larger);
+    } else {
+      m_ = take(space_, AxisKind::kM, is_larger);
+      n_ = take(space_, AxisKind::kN, contiguous_or_larger);
+    }
     for (Segment& segment : segments_) {
       if (Error error = pick_terms(segment)) return error;
     }
@@ -473,6 +482,7 @@ class AxesBuilder {
 
   const GroupContext& context_;
   bool swapped_;
+  bool transposed_;
   ContractionProblem problem_;
   llvm::SmallVector<Segment, 2> segments_;
   llvm::SmallVector<int, 4> places_;     // location of each matrix column
@@ -493,6 +503,25 @@ Expected<ContractionProblem> make_contraction_problem(const GroupContext& contex
   Expected<ContractionProblem> problem = builder.build();
   if (!problem || orientation->fixed || !builder.prefers_swap()) return problem;
   return AxesBuilder(context, /*swapped=*/true).build();
+}
+
+std::optional<ContractionProblem> make_transposed_problem(const GroupContext& context,
+                                                          const ContractionProblem& problem) {
+  Expected<Orientation> orientation = find_orientation(context);
+  if (!orientation || orientation->fixed || problem.num_column_sums() > 0) {
+    llvm::consumeError(orientation.takeError());
+    return std::nullopt;
+  }
+  auto found = AxesBuilder(context, !problem.swapped, /*transposed=*/true).build();
+  if (!found) {
+    llvm::consumeError(found.takeError());
+    return std::nullopt;
+  }
+  const bool corresponds = found->space.m == problem.space.n && found->space.n == problem.space.m &&
+                           found->space.batch_rank == problem.space.batch_rank &&
+                           found->space.batch == problem.space.batch;
+  if (!corresponds) return std::nullopt;
+  return std::move(*found);
 }
 
 }  // namespace catenary

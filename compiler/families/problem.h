@@ -61,6 +61,9 @@ struct PartSize {
 struct ContractionProblem {
   ContractionSpace space;
   RaggedGroups ragged;
+  bool swapped = false;  // A is the right operand of the first contraction
+  // D^T = B^T * A^T: the outputs are contiguous along M instead of N (make_transposed_problem).
+  bool transposed = false;
 
   llvm::SmallVector<ContractionOperand, 1> a;
   llvm::SmallVector<ContractionOperand, 2> b;
@@ -124,6 +127,12 @@ struct ContractionProblem {
 // kUnsupported when K needs more than two loops or two symbolic ones, or the batch more than five;
 // kResourceLimit when an axis is too long.
 Expected<ContractionProblem> make_contraction_problem(const GroupContext& context);
+
+// The same contraction with A and B exchanged: what are rows of D in `problem` are columns here.
+// A tile may then have any multiple of 8 of them. Nothing: the operands' roles are fixed, or the
+// axes do not correspond.
+std::optional<ContractionProblem> make_transposed_problem(const GroupContext& context,
+                                                          const ContractionProblem& problem);
 
 // The gain of a problem: its only stride is along K. Nothing: the group has none.
 std::optional<ContractionOperand> gain_operand(const GroupContext& context);

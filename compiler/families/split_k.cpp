@@ -8,8 +8,10 @@
 namespace catenary {
 namespace {
 
-// The split kernel's own program: accumulators to f32 partial sums.
-Program partial_stores(const ContractionProblem& p, int first_slot, const Dims& stride) {
+// The split kernel's own program: accumulators to f32 partial sums. `transposed`: the kernel's rows
+// are columns of the partial sums.
+Program partial_stores(const ContractionProblem& p, bool transposed, int first_slot, Dims stride) {
+  if (transposed) std::swap(stride.at[kMaxDims - 1], stride.at[kMaxDims - 2]);
   Program program;
   for (int s = 0; s < p.num_accumulators(); ++s) {
     ProgramLine accumulator;
@@ -115,8 +117,8 @@ KernelPlan reduction_kernel(const ContractionProblem& p, int split_k, const std:
 
 }  // namespace
 
-PlannedGroup apply_split_k(const ContractionProblem& problem, int split_k, const std::string& name,
-                           i64 workspace_bytes, KernelPlan kernel) {
+PlannedGroup apply_split_k(const ContractionProblem& problem, bool transposed, int split_k,
+                           const std::string& name, i64 workspace_bytes, KernelPlan kernel) {
   PlannedGroup planned;
   planned.workspace_bytes = workspace_bytes;
   if (split_k == 1) {
@@ -128,7 +130,7 @@ PlannedGroup apply_split_k(const ContractionProblem& problem, int split_k, const
   planned.workspace_bytes = offset + layout.accumulator_bytes * problem.num_accumulators();
   KernelPlan reduction = reduction_kernel(problem, split_k, name, layout, offset);
   const int first_slot = static_cast<int>(problem.slots.size());
-  kernel.program = partial_stores(problem, first_slot, layout.stride);
+  kernel.program = partial_stores(problem, transposed, first_slot, layout.stride);
   kernel.slots = reduction.slots;
   kernel.scalars.clear();
   keep_addressed_slots(kernel);

@@ -11,11 +11,13 @@ struct EpilogueConfig {
   i32 num_accumulators = 1;       // 2: dual GEMM
   i32 block_n = 128;              // columns of the tile
   i32 subtile_n = 64;             // register epilogue: columns of each accumulator in a subtile
+  i32 staging_bytes = 0;          // of a warp
   i32 matrices = 0;               // register epilogue: operands that vary along both M and N
   i32 vec = 8;                    // staged epilogue: columns of a vector
   i32 column_sums = 0;            // staged epilogue: stores that are sums of kSummedRows rows
   bool m_grouped = false;         // a tile may hold rows of the next group
   bool whole_subtiles_n = false;  // register epilogue: no subtile ends past N
+  bool odd_n = false;             // register epilogue: the last pair of columns is one column
   bool short_mainloop = false;    // too few k-tiles to hide a long epilogue of the other warpgroup
   i32 accumulator_registers = 0;  // of a thread
   i32 max_registers = 160;        // for accumulators and prefetched columns

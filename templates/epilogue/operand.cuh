@@ -7,6 +7,11 @@
 
 namespace catenary {
 
+// Is the operand contiguous along M, in columns of D? Then D is computed transposed.
+constexpr bool is_m_major(const Operand& operand) {
+  return operand.stride.at[kMaxDims - 2] == 1 && operand.stride.at[kMaxDims - 1] != 1;
+}
+
 // Load instruction of an operand: ld.global, with L1::no_allocate, or ld.global.nc.
 enum class Access : u8 { kPlain, kStreamed, kConstant };
 

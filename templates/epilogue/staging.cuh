@@ -28,6 +28,12 @@ CATENARY_DEVICE u32 subtile_chunk(u32 subtile, u32 row, u32 chunk) {
   return subtile + (row * kChunks + (chunk ^ swizzle)) * 16;
 }
 
+// The same of a subtile whose columns are contiguous, of 16 rows each: chunk h (8 rows) of column c
+// is at h ^ (c / 4 % 2), as tensor maps swizzle rows of 32 bytes.
+CATENARY_DEVICE u32 subtile_column_chunk(u32 subtile, u32 column, u32 chunk) {
+  return subtile + (column * 2 + (chunk ^ (column / 4 % 2))) * 16;
+}
+
 CATENARY_DEVICE u32 staged_chunk(u32 staging, u32 row, u32 chunk) {
   const u32 swizzled = chunk ^ (chunk >> 3) ^ ((row & 3) << 1) ^ (row & 1);
   return staging + row * 256 + (swizzled << 4);

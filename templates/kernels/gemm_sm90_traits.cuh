@@ -57,12 +57,14 @@ constexpr EpilogueConfig epilogue_config(const GemmSm90Config& c) {
   e.num_accumulators = c.num_accumulators();
   e.block_n = c.tile.block_n;
   e.subtile_n = c.subtile_n();
+  e.staging_bytes = c.staging_bytes();
   e.matrices = c.epilogue.matrices;
   e.vec = c.epilogue.vec;
   e.column_sums = c.epilogue.column_sums;
   e.m_grouped = c.ragged.kind == Ragged::kMGrouped;
   e.whole_subtiles_n = c.space.n.scale == 0 && c.space.n.size % c.cluster_tile_n() == 0 &&
                        c.tile.block_n % c.subtile_n() == 0;
+  e.odd_n = c.space.n.scale == 0 && c.space.n.size % 2 != 0;
   e.short_mainloop = c.space.k.scale == 0 && c.total_k() <= kFewKTiles * c.block_k();
   e.accumulator_registers = c.mainloop_registers();
   e.max_registers = c.uses_cp_async() ? 136 : c.schedule.consumers == 3 ? 88 : 160;

@@ -68,6 +68,7 @@ std::vector<WrittenCase> group_operand_cases();
 std::vector<WrittenCase> in_place_cases();
 std::vector<WrittenCase> sum_cases();
 std::vector<WrittenCase> cluster_cases();
+std::vector<WrittenCase> transposed_cases();
 std::vector<WrittenCase> dequant_cases();
 std::vector<WrittenCase> fp8_cases();
 

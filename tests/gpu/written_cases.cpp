@@ -174,6 +174,7 @@ const std::vector<WrittenCase>& written_cases() {
     for (WrittenCase& more : in_place_cases()) all.push_back(std::move(more));
     for (WrittenCase& more : sum_cases()) all.push_back(std::move(more));
     for (WrittenCase& more : cluster_cases()) all.push_back(std::move(more));
+    for (WrittenCase& more : transposed_cases()) all.push_back(std::move(more));
     for (WrittenCase& more : dequant_cases()) all.push_back(std::move(more));
     for (WrittenCase& more : fp8_cases()) all.push_back(std::move(more));
     return all;

@@ -11,60 +11,6 @@
 namespace catenary {
 namespace {
 
-// Large tiles first: ties go to the earlier one. At most 64 x 256 sums a warpgroup, or 128 x 192
-// between them, fit its registers.
-constexpr GemmSm90Shape kShapes[] = {
-    {128, 256, 2, false, 2, 0},
-    {256, 128, 2, false, 2, 0},
-    {128, 128, 2, true, 2, 0},
-    {128, 256, 2, false, 1, 0},
-    {256, 128, 2, false, 1, 0},
-    {128, 128, 2, true, 1, 0},
-    {128, 192, 2, false, 2, 0},
-    {128, 192, 2, false, 1, 0},
-    {64, 256, 2, true, 2, 0},
-    {64, 256, 2, true, 1, 0},
-    {128, 128, 2, false, 1, 0},
-    {64, 192, 2, true, 1, 0},
-    {64, 128, 2, true, 1, 0},
-    {128, 64, 2, true, 1, 0},
-    // Three warpgroups: 528 rows are three tiles of 192, 576 rows, and five of 128, 640.
-    {192, 192, 3, false, 1, 0},
-    {192, 192, 3, false, 2, 0},
-    {192, 160, 3, false, 1, 0},
-    {192, 128, 3, false, 1, 0},
-    {192, 192, 3, false, 1, 0, 1, 2},
-    {64, 256, 1, false, 1, 0},
-    {64, 128, 1, false, 1, 0},
-    {64, 64, 1, false, 1, 0},
-    // N clusters: A is loaded once for two column tiles.
-    {256, 128, 2, false, 1, 0, 1, 2},
-    {128, 256, 2, false, 1, 0, 1, 2},
-    {128, 192, 2, false, 1, 0, 1, 2},
-    {128, 128, 2, true, 1, 0, 1, 2},
-    // Small M: two CTAs per SM, cluster split-K.
-    {64, 128, 1, false, 1, 1, 2},
-    {64, 128, 1, false, 1, 2, 2},
-    {64, 128, 1, false, 1, 4, 2},
-    {64, 128, 1, false, 1, 8, 2},
-    {64, 64, 1, false, 1, 1, 2},
-    {64, 64, 1, false, 1, 2, 2},
-    {64, 64, 1, false, 1, 4, 2},
-    {64, 64, 1, false, 1, 8, 2},
-    {64, 32, 1, false, 1, 1, 2},
-    {64, 32, 1, false, 1, 2, 2},
-    {64, 32, 1, false, 1, 4, 2},
-    {64, 32, 1, false, 1, 8, 2},
-    // Medium M, deep K: one CTA to an SM, K divided over clusters (RESULTS model-2).
-    {128, 128, 2, false, 1, 2, 1},
-    {128, 64, 2, false, 1, 2, 1},
-    {128, 96, 2, false, 1, 2, 1},
-    {128, 160, 2, false, 1, 2, 1},
-    {128, 128, 2, false, 1, 4, 1},
-    {128, 64, 2, false, 1, 4, 1},
-    {128, 96, 2, false, 1, 4, 1},
-};
-
 constexpr i64 kMaxBlockM = 256;
 
 constexpr int kSplits[] = {1, 2, 3, 4, 6, 8, 12, 16};
@@ -158,92 +104,6 @@ std::string reject(const Target& target, const GemmSm90Config& c) {
   return reject_boxes(c);
 }
 
-// Clusters of four and eight CTAs that are not larger than D; where a tile is forced, all. Ragged
-// groups have few row tiles, and wait for the weights of all of a cluster's tiles (RESULTS
-// sm90-145).
-std::vector<GemmSm90Shape> clustered_shapes(const GemmSm90Config& base,
-                                            const ContractionProblem& problem, bool forced) {
-  std::vector<GemmSm90Shape> shapes = gemm_sm90_clustered_shapes();
-  if (forced) return shapes;
-  if (base.ragged.kind != Ragged::kNone) return {};
-  llvm::erase_if(shapes, [&](const GemmSm90Shape& shape) {
-    return shape.cluster_m > ceil_div(problem.size.m, shape.block_m) ||
-           shape.cluster_n > ceil_div(problem.size.n, shape.block_n);
-  });
-  return shapes;
-}
-
-// Widths that fill one to four waves of the chip: 11008 columns by 512 rows leave a third of the
-// last wave idle with 128 x 128 tiles; 128 x 168 are two waves.
-std::vector<GemmSm90Shape> fitted_shapes(const GemmSm90Config& base,
-                                         const ContractionProblem& problem, const Target& target,
-                                         llvm::ArrayRef<GemmSm90Shape> clustered) {
-  constexpr GemmSm90Shape kWide[] = {
-      {128, 256, 2, false, 1, 0},       {128, 256, 2, false, 2, 0},
-      {128, 128, 2, true, 1, 0},        {128, 128, 2, true, 2, 0},
-      {256, 128, 2, false, 1, 0},       {256, 128, 2, false, 2, 0},
-      {192, 192, 3, false, 1, 0},       {192, 192, 3, false, 2, 0},
-      {64, 256, 2, true, 1, 0},         {64, 256, 2, true, 2, 0},
-      {256, 128, 2, false, 1, 0, 1, 2}, {128, 256, 2, false, 1, 0, 1, 2},
-      {128, 128, 2, true, 1, 0, 1, 2}};
-  constexpr int kMinWidth = 96;
-  constexpr int kMaxWaves = 4;
-  if (!base.epilogue.in_registers || !base.b.k_major) return {};
-  std::vector<GemmSm90Shape> wide(std::begin(kWide), std::end(kWide));
-  llvm::append_range(wide, clustered);
-  std::vector<GemmSm90Shape> fitted;
-  for (const GemmSm90Shape& shape : wide) {
-    // 8 columns, as wgmma takes them, for each CTA and each sum.
-    const int step = (base.dual ? 16 : 8) * shape.cluster_m;
-    int narrower = shape.block_n;
-    for (int waves = 1; waves <= kMaxWaves; ++waves) {
-      const i64 rows =
-          problem.size.batch * ceil_div(problem.size.m, i64{shape.block_m} * shape.cluster_m);
-      const int ctas = shape.cluster_m * shape.cluster_n;
-      const i64 clusters = target.ctas_at_once(ctas, 1) / ctas;
-      const i64 columns = waves * clusters / std::max<i64>(rows, 1) * shape.cluster_n;
-      if (columns == 0) continue;
-      const i64 n = base.dual ? 2 * problem.size.n : problem.size.n;
-      const i64 width = ceil_div(ceil_div(n, columns), step) * step;
-      if (width >= narrower || width < kMinWidth || width % 64 == 0) continue;
-      narrower = static_cast<int>(width);
-      GemmSm90Shape narrow = shape;
-      narrow.block_n = narrower;
-      // Shapes of 256 and of 192 columns may have one width.
-      if (!llvm::is_contained(fitted, narrow)) fitted.push_back(narrow);
-    }
-  }
-  return fitted;
-}
-
-// Weight streams, M up to 128: a width that gives every SM a tile, and so the same share of W, or
-// every two SMs one that they share along K. Clusters of four with one CTA to an SM do not fit the
-// GPCs at once (RESULTS hw-100 ff.).
-std::vector<GemmSm90Shape> stream_shapes(const GemmSm90Config& base,
-                                         const ContractionProblem& problem, const Target& target) {
-  constexpr i64 kMostRowsOfStream = 128;
-  constexpr int kMinWidth = 48;
-  // Without setmaxnreg 384 threads have 168 registers each: 96 for accumulators.
-  const int max_width = problem.size.m > 64 ? 192 : 256;
-  if (!base.b.k_major || base.ragged.kind != Ragged::kNone || problem.size.m > kMostRowsOfStream) {
-    return {};
-  }
-  const i64 sums = base.dual ? 2 : 1;
-  const i64 n = sums * problem.size.n;
-  const int block_m = problem.size.m > 64 ? 128 : 64;
-  std::vector<GemmSm90Shape> shapes;
-  for (const int cluster_k : {1, 2}) {
-    const i64 columns = target.sm_count / cluster_k / std::max<i64>(problem.size.batch, 1) -
-                        (problem.num_parts() - 1);  // last tiles that are not full
-    if (columns <= 0) continue;
-    const i64 step = 8 * sums;  // as wgmma takes them
-    const i64 width = ceil_div(ceil_div(n, columns), step) * step;
-    if (width < kMinWidth || width > max_width) continue;
-    shapes.push_back({block_m, static_cast<int>(width), block_m / 64, false, 1, cluster_k, 1});
-  }
-  return shapes;
-}
-
 // A forced name may ask for any depth of the ring.
 int forced_stages(const std::string& name, int most) {
   const size_t at = name.rfind('s');
@@ -314,7 +174,7 @@ std::string fallback_text(const GemmSm90Config& c) {
   return text.empty() ? "" : text + " bytes";
 }
 
-std::string describe(const GemmSm90Config& c) {
+std::string describe(const GemmSm90Config& c, bool transposed) {
   const GemmSm90Schedule& s = c.schedule;
   std::string clusters;
   if (s.cluster_m > 1 && s.cluster_n > 1) {
@@ -326,12 +186,12 @@ std::string describe(const GemmSm90Config& c) {
   }
   if (s.cluster_k > 1) clusters += fmt::format(", cluster split-K {}", s.cluster_k);
   if (s.cluster_k > 0) clusters += s.ctas_per_sm > 1 ? ", 2 CTAs per SM" : ", 1 CTA per SM";
-  return fmt::format("tile {}x{}x{}, {} {} warpgroups, {} stages{}, {} KiB shared{}{}{}",
-                     c.tile.block_m, c.tile.block_n, c.block_k(), s.consumers,
-                     s.ping_pong ? "ping-pong" : "cooperative", c.tile.stages, clusters,
-                     c.smem_bytes() / 1024,
-                     s.split_k > 1 ? fmt::format(", split-K {}", s.split_k) : "", fallback_text(c),
-                     c.segments > 1 ? fmt::format(", {} K segments", c.segments) : "");
+  return fmt::format(
+      "tile {}x{}x{}{}, {} {} warpgroups, {} stages{}, {} KiB shared{}{}{}", c.tile.block_m,
+      c.tile.block_n, c.block_k(), transposed ? " of the transposed product" : "", s.consumers,
+      s.ping_pong ? "ping-pong" : "cooperative", c.tile.stages, clusters, c.smem_bytes() / 1024,
+      s.split_k > 1 ? fmt::format(", split-K {}", s.split_k) : "", fallback_text(c),
+      c.segments > 1 ? fmt::format(", {} K segments", c.segments) : "");
 }
 
 void fit_stages(GemmSm90Config& c, const Target& target) {
@@ -345,26 +205,6 @@ void fit_stages(GemmSm90Config& c, const Target& target) {
 }
 
 }  // namespace
-
-llvm::ArrayRef<GemmSm90Shape> gemm_sm90_shapes() { return kShapes; }
-
-std::vector<GemmSm90Shape> gemm_sm90_clustered_shapes() {
-  constexpr GemmSm90Shape kTiles[] = {
-      {128, 256, 2, false, 1}, {256, 128, 2, false, 1}, {128, 192, 2, false, 1},
-      {128, 128, 2, true, 1},  {192, 192, 3, false, 1}, {192, 128, 3, false, 1},
-      {64, 256, 2, true, 1},   {64, 128, 2, true, 1},   {128, 64, 2, true, 1},
-      {64, 128, 1, false, 1},  {64, 64, 1, false, 1}};
-  constexpr std::pair<int, int> kClusters[] = {{2, 2}, {4, 1}, {1, 4}, {4, 2}, {2, 4}};
-  std::vector<GemmSm90Shape> shapes;
-  for (GemmSm90Shape shape : kTiles) {
-    for (const auto& [m, n] : kClusters) {
-      shape.cluster_m = m;
-      shape.cluster_n = n;
-      shapes.push_back(shape);
-    }
-  }
-  return shapes;
-}
 
 GemmSm90Config with_shape(const GemmSm90Config& base, const GemmSm90Shape& shape,
                           const Target& target) {
@@ -401,26 +241,28 @@ void fit_persistent(GemmSm90Config& config, const Target& target) {
   fit_stages(config, target);
 }
 
-std::string tile_name(const GemmSm90Config& c) {
+std::string tile_name(const GemmSm90Config& c, bool transposed) {
   const GemmSm90Schedule& s = c.schedule;
-  return fmt::format("{}x{}x{}{}{}s{}{}{}{}{}", c.tile.block_m, c.tile.block_n, c.block_k(),
+  return fmt::format("{}x{}x{}{}{}s{}{}{}{}{}{}", c.tile.block_m, c.tile.block_n, c.block_k(),
                      s.ping_pong ? "p" : "g", s.consumers, c.tile.stages,
                      s.cluster_m > 1 ? fmt::format("c{}", s.cluster_m) : "",
                      s.cluster_n > 1 ? fmt::format("n{}", s.cluster_n) : "",
                      s.cluster_k > 0 ? fmt::format("k{}", s.cluster_k) : "",
-                     s.cluster_k > 0 && s.ctas_per_sm == 1 ? "w" : "");
+                     s.cluster_k > 0 && s.ctas_per_sm == 1 ? "w" : "", transposed ? "t" : "");
 }
 
 Candidate gemm_sm90_candidate(const GemmSm90Config& config, const ContractionProblem& problem,
                               const Target& target) {
   Candidate candidate;
-  candidate.id = {"gemm_sm90", tile_name(config), config.schedule.split_k};
+  candidate.id = {"gemm_sm90", tile_name(config, problem.transposed), config.schedule.split_k};
   candidate.config = config;
   candidate.min_ctas = config.schedule.ctas_per_sm;
   candidate.predicted = predict_gemm_sm90(problem, target, config);
-  candidate.text = describe(config);
+  candidate.text = describe(config, problem.transposed);
   candidate.rejected = reject(target, config);
-  if (config.k_slices() == 1) candidate.sums = SumOrder::kAscendingWgmma;
+  // A batch-invariant order is that of D's own rows: transposed MMAs are not proven to give its
+  // bits.
+  if (config.k_slices() == 1 && !problem.transposed) candidate.sums = SumOrder::kAscendingWgmma;
   return candidate;
 }
 
@@ -429,7 +271,7 @@ std::vector<Candidate> gemm_sm90_candidates(const GemmSm90Config& base,
                                             const TileRequest& request) {
   std::vector<Candidate> candidates;
   const auto add = [&](GemmSm90Config config, int split) {
-    if (!request.tile.empty() && tile_name(config) != request.tile) return;
+    if (!request.tile.empty() && tile_name(config, problem.transposed) != request.tile) return;
     if (!wanted_split(problem, target, config, split, request)) return;
     config.schedule.split_k = split;
     // A split kernel stores its sums only: the reduction reads the epilogue's operands.
@@ -442,13 +284,8 @@ std::vector<Candidate> gemm_sm90_candidates(const GemmSm90Config& base,
   GemmSm90Config few = base;
   few.tile.a_rows =
       static_cast<i32>(std::clamp<i64>(ceil_div(problem.size.m, 8) * 8, 8, kMaxBlockM));
-  std::vector<GemmSm90Shape> shapes(std::begin(kShapes), std::end(kShapes));
-  const std::vector<GemmSm90Shape> clustered =
-      clustered_shapes(base, problem, !request.tile.empty());
-  llvm::append_range(shapes, clustered);
-  llvm::append_range(shapes, fitted_shapes(base, problem, target, clustered));
-  llvm::append_range(shapes, stream_shapes(base, problem, target));
-  for (const GemmSm90Shape& shape : shapes) {
+  for (const GemmSm90Shape& shape :
+       gemm_sm90_shapes_of(base, problem, target, !request.tile.empty())) {
     GemmSm90Config whole = with_shape(few, shape, target);
     whole.tile.stages = forced_stages(request.tile, whole.tile.stages);
     for (const int split : split_factors(problem, target, whole)) add(whole, split);

@@ -125,9 +125,12 @@ class GemmSm90Family final : public ContractionFamily {
     if (refusal.empty()) refusal = sm90_layout_refusal(problem);
     if (refusal.empty()) refusal = sm90_map_refusal(problem);
     if (!refusal.empty()) return {std::move(refusal)};
-    if (!sm90_layout(problem))
+    const auto layout = sm90_layout(problem);
+    if (!layout)
       return {"an operand has no contiguous dimension, or no elements",
               !is_fp8(problem.a[0].dtype)};
+    if (problem.transposed && !layout->config.epilogue.in_registers)
+      return {"only the register epilogue stores columns"};
     switch (problem.space.math) {
       case MathMode::kBF16:
       case MathMode::kF16:
@@ -142,6 +145,8 @@ class GemmSm90Family final : public ContractionFamily {
     }
     return {"it multiplies bf16, f16, tf32 and fp8"};
   }
+
+  bool takes_transposed() const override { return true; }
 
   std::vector<Candidate> candidates(const ContractionProblem& problem, const Target& target,
                                     const TileRequest& request) const override {
@@ -184,7 +189,8 @@ class GemmSm90Family final : public ContractionFamily {
     kernel.cluster = c.cluster_ctas();
     kernel.threads = c.threads();
     kernel.smem_bytes = c.smem_bytes();
-    kernel.symbol = fmt::format("gemm_m{}n{}k{}", c.tile.block_m, c.tile.block_n, c.block_k());
+    kernel.symbol = fmt::format("gemm_{}m{}n{}k{}", problem.transposed ? "t" : "", c.tile.block_m,
+                                c.tile.block_n, c.block_k());
     return kernel;
   }
 };

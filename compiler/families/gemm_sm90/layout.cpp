@@ -104,24 +104,45 @@ bool is_overwritten(const ContractionProblem& p, int slot) {
   });
 }
 
+constexpr int kM = kMaxDims - 2;
+constexpr int kN = kMaxDims - 1;
+
+// Are the columns of a 16-bit operand made of 16-byte vectors?
+bool has_column_vectors(const ContractionProblem& p, const Operand& o) {
+  constexpr i64 kElements = 8;
+  const SlotBinding& slot = p.slots[o.slot];
+  if (o.stride.at[kM] != 1 || dtype_bytes(o.dtype) != 2 || p.space.m.scale != 0 ||
+      p.space.m.size % kElements != 0 || slot.align % 16 != 0 || slot.workspace_offset % 16 != 0) {
+    return false;
+  }
+  for (int d = 0; d < kMaxDims; ++d) {
+    if (d != kM && o.stride.at[d] % kElements != 0) return false;
+  }
+  return true;
+}
+
 // Can the epilogue run on accumulators in registers? Operands that vary along both M and N must be
 // rows of 16-byte vectors of 16-bit elements, outputs such rows, or rows of 8 columns of fp8, or of
-// f32 pairs. An operand that is overwritten must be loaded by the thread that stores it.
+// f32 pairs; of a transposed problem columns of such vectors, or of f32. An operand that is
+// overwritten must be loaded by the thread that stores it.
 bool fits_registers(const ContractionProblem& p) {
-  constexpr int kM = kMaxDims - 2;
-  constexpr int kN = kMaxDims - 1;
   constexpr int kMostMatrices = 4;  // more leave too little shared memory for the pipeline
-  if (p.space.n.scale != 0 || p.space.n.size % 8 != 0 || sm90_matrix_operands(p) > kMostMatrices)
-    return false;
+  if (p.space.n.scale != 0 || sm90_matrix_operands(p) > kMostMatrices) return false;
+  if (!p.transposed && p.space.n.size % 8 != 0) return false;
+  const auto has_vectors = [&](const Operand& o) {
+    if (p.transposed) return has_column_vectors(p, o);
+    return o.stride.at[kN] == 1 && o.vec >= 8 && dtype_bytes(o.dtype) <= 2;
+  };
   return llvm::all_of(p.program, [&](const ProgramLine& line) {
     const Operand& o = line.operand;
     if (line.kind == ProgramLine::Kind::kLoad) {
-      const bool vectors = o.stride.at[kN] == 1 && o.vec >= 8 && dtype_bytes(o.dtype) == 2;
-      return (o.stride.at[kM] == 0 || o.stride.at[kN] == 0 || (vectors && !o.by_group)) &&
+      const bool vectors = has_vectors(o) && dtype_bytes(o.dtype) == 2 && !o.by_group;
+      return (o.stride.at[kM] == 0 || o.stride.at[kN] == 0 || vectors) &&
              !is_overwritten(p, o.slot);
     }
     if (line.kind != ProgramLine::Kind::kStore) return true;
-    return o.stride.at[kN] == 1 && o.vec >= (o.dtype == DType::kF32 ? 2 : 8);
+    if (o.dtype != DType::kF32) return has_vectors(o);
+    return p.transposed ? o.stride.at[kM] == 1 : o.stride.at[kN] == 1 && o.vec >= 2;
   });
 }
 
@@ -129,8 +150,8 @@ bool fits_registers(const ContractionProblem& p) {
 
 int sm90_matrix_operands(const ContractionProblem& p) {
   return static_cast<int>(llvm::count_if(p.program, [](const ProgramLine& line) {
-    return line.kind == ProgramLine::Kind::kLoad && line.operand.stride.at[kMaxDims - 2] != 0 &&
-           line.operand.stride.at[kMaxDims - 1] != 0;
+    return line.kind == ProgramLine::Kind::kLoad && line.operand.stride.at[kM] != 0 &&
+           line.operand.stride.at[kN] != 0;
   }));
 }
 
@@ -247,18 +268,24 @@ void set_operand_boxes(const GemmSm90Config& c, std::vector<MapBinding>& maps) {
 
 namespace {
 
-// The output of a store as a tensor whose boxes are the epilogue's subtiles: columns, rows, then
-// the dimensions along which it has a stride, in the order of epilogue/registers.cuh.
+// The output of a store as a tensor whose boxes are the epilogue's subtiles: columns and rows, the
+// contiguous ones first, then the dimensions along which it has a stride, in the order of
+// epilogue/subtile_stores.cuh.
 MapBinding output_map(const GemmSm90Config& c, const Operand& o) {
+  const bool m_major = o.stride.at[kM] == 1 && o.stride.at[kN] != 1;
   const i64 bytes = dtype_bytes(o.dtype);
   MapBinding map;
   map.slot = o.slot;
   map.dtype = o.dtype;
-  map.swizzle = c.subtile_n() == 64 ? Swizzle::k128 : Swizzle::k64;
-  map.dims.push_back({c.space.n, bytes, c.subtile_n()});
-  const i64 row = o.stride.at[kMaxDims - 2] * bytes;
-  map.dims.push_back(
-      {c.space.m, c.space.m == Extent(1) ? at_least_16(c.space.n.size * bytes) : row, 16});
+  constexpr i32 kWarpgroupRows = 64, kWarps = 4;
+  const i32 inner_box = m_major ? kWarpgroupRows : c.subtile_n();
+  map.swizzle = inner_box == 64 ? Swizzle::k128 : Swizzle::k64;
+  const Extent& inner = m_major ? c.space.m : c.space.n;
+  const Extent& outer = m_major ? c.space.n : c.space.m;
+  map.dims.push_back({inner, bytes, inner_box});
+  const i64 pitch = o.stride.at[m_major ? kN : kM] * bytes;
+  map.dims.push_back({outer, outer == Extent(1) ? at_least_16(inner.size * bytes) : pitch,
+                      m_major ? c.subtile_n() / kWarps : 16});
   for (int d = kMaxDims - 3; d >= 0; --d) {
     if (o.stride.at[d] == 0) continue;
     // An operand's last two dimensions are rows and columns; a batch has neither.

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// `gemm_sm90` on transposed products: rows of its tiles are columns of D, which the epilogue stores
+// along M.
+#include <fmt/format.h>
+
+#include "tests/gpu/cases.h"
+
+namespace catenary::gpu_suite {
+namespace {
+
+std::string dense(i64 m, i64 n, i64 k, const char* x = "mk", const char* w = "nk") {
+  const auto sizes = [](const char* labels, i64 rows, char row, i64 depth) {
+    return labels[0] == row ? fmt::format("{}, {}", rows, depth)
+                            : fmt::format("{}, {}", depth, rows);
+  };
+  return fmt::format(
+      "chain a(input x: bf16[{}], weight w: bf16[{}], weight b: f32[{}]) {{\n"
+      "  y = relu(add(contract \"{},{}->mn\"(x, w), b))\n  return y: bf16 }}",
+      sizes(x, m, 'm', k), sizes(w, n, 'n', k), n, x, w);
+}
+
+// A factor for each row of D: an odd number of them is an odd number of the tile's columns.
+std::string scaled_rows(i64 m, i64 n, i64 k) {
+  return fmt::format(
+      "chain a(input x: f16[{0}, {2}], weight w: f16[{1}, {2}], input s: f32[{0}]) {{\n"
+      "  y = mul(contract \"mk,nk->mn\"(x, w), s @ \"m\")\n  return y: f16 }}",
+      m, n, k);
+}
+
+constexpr const char* kResidual =
+    "chain a(input x: bf16[301, 520], weight w: bf16[584, 520], input r: bf16[301, 584],\n"
+    "        input t: bf16[301, 584], input s: bf16[301]) {\n"
+    "  y = add(mul(contract \"mk,nk->mn\"(x, w), r), t)\n  z = mul(y, s @ \"m\")\n"
+    "  return y: bf16, z: f32 }";
+
+constexpr const char* kBatched =
+    "chain a(input x: bf16[143, 3, 328], weight w: bf16[3, 784, 328], weight b: bf16[3, 784]) {\n"
+    "  y = silu(add(contract \"bgk,gnk->bgn\"(x, w), b @ \"gn\"))\n  return y: bf16 }";
+
+constexpr const char* kSum =
+    "chain a(input x: bf16[290, 520], weight w: bf16[520, 328],\n"
+    "        input z: bf16[290, 264], weight v: bf16[264, 328]) {\n"
+    "  y = add(contract \"mk,kn->mn\"(x, w), contract \"mk,kn->mn\"(z, v))\n  return y: bf16 }";
+
+constexpr const char* kTf32 =
+    "chain a(input x: f32[290, 260], weight w: f32[328, 260]) {\n"
+    "  y = contract \"mk,nk->mn\"(x, w)\n  return y: f32 }";
+
+constexpr const char* kFp8 =
+    "chain a(input x: e4m3[290, 1040], weight w: e4m3[520, 1040], input s: f32[290]) {\n"
+    "  y = mul(contract \"mk,nk->mn\"(x, w), s @ \"m\")\n  return y: bf16 }";
+
+WrittenCase forced(const char* name, const std::string& text, const char* tile, int split_k = 0) {
+  return {name, text, {0}, {}, split_k, tile, "gemm_sm90"};
+}
+
+}  // namespace
+
+std::vector<WrittenCase> transposed_cases() {
+  return {
+      forced("transposed, ping-pong", dense(144, 2568, 520), "128x72x64p2s6t"),
+      forced("transposed, 64 rows", dense(301, 1544, 1096), "64x152x64p2s6t"),
+      forced("transposed, cooperative", dense(229, 1544, 1096), "128x232x64g2s4t"),
+      forced("transposed, 256 rows", dense(131, 2056, 264), "256x128x64g2s4t"),
+      forced("transposed, 192 rows", dense(333, 1544, 264), "192x168x64g3s4t"),
+      forced("transposed, one warpgroup", dense(97, 392, 264), "64x104x64g1s6t"),
+      forced("transposed, M clusters", dense(301, 1544, 1096), "128x80x64p2s6c2t"),
+      forced("transposed, N clusters", dense(301, 1544, 1096), "128x152x64g2s5n2t"),
+      forced("transposed, split-K", dense(301, 776, 5560), "128x104x64p2s6t", 3),
+      forced("transposed, N-major A", dense(301, 776, 520, "mk", "kn"), "128x104x64p2s6t"),
+      forced("transposed, M-major B", dense(304, 776, 520, "km", "nk"), "128x128x64p2s5t"),
+      forced("transposed, odd M", scaled_rows(229, 584, 264), "128x80x64p2s6t"),
+      forced("transposed, M of one more tile", scaled_rows(161, 584, 264), "128x80x64p2s6t"),
+      forced("transposed, residual", kResidual, "128x104x64p2s4t"),
+      forced("transposed, groups", kBatched, "128x144x64g2s5t"),
+      forced("transposed, sum of products", kSum, "128x104x64p2s6t"),
+      forced("transposed, tf32", kTf32, "128x104x32p2s6t"),
+      forced("transposed, fp8", kFp8, "128x104x128p2s6t"),
+  };
+}
+
+}  // namespace catenary::gpu_suite
