@@ -32,7 +32,7 @@ struct Counts {
   double stages = 1;           // k-tiles in flight
   double mma_flop = 0;         // of a k-tile, padding included
   double smem_clocks = 0;      // clocks that a k-tile keeps shared memory or the load path busy
-  double issue_clocks = 0;     // clocks that a k-tile keeps one of its warpgroups busy
+  double issue_clocks = 0;     // clocks that a k-tile keeps a warpgroup, or the way from L2, busy
   double l2_bytes = 0;         // of a k-tile
   double register_bytes = 0;   // activations that a unit loads to registers
   double accumulators = 0;     // of a unit's tile

@@ -101,6 +101,18 @@ inline constexpr MutantBase kMutantBases[] = {
               "  y = contract \"mk,nk->mn\"(x, w)\n  return y: bf16 }",
      .tile = "64x128x64p2s8c2n2",
      .sm_count = 4},
+    {.name = "sm90 gemm, transposed",
+     .chain = "chain a(input x: bf16[151, 136], weight w: bf16[328, 136], input s: f32[151]) {\n"
+              "  y = mul(contract \"mk,nk->mn\"(x, w), s @ \"m\")\n  return y: bf16 }",
+     .tile = "64x136x64p2s6t",
+     .sm_count = 2},
+    {.name = "sm90 gemm, transposed, residual",
+     .chain =
+         "chain a(input x: bf16[151, 136], weight w: bf16[328, 136], input r: bf16[151, 328],\n"
+         "        input t: bf16[151, 328]) {\n"
+         "  y = add(mul(contract \"mk,nk->mn\"(x, w), r), t)\n  return y: bf16 }",
+     .tile = "64x104x64p2s5t",
+     .sm_count = 2},
     {.name = "sm90 M-grouped, 16-bit results",
      .chain = "chain a(input x: bf16[70, 72], weight w: bf16[3, 72, 72], input e: i32[3]) {\n"
               "  c = contract \"mk,gnk->mn\"(x, w) ragged m by e over g\n  y = relu(c)\n"

@@ -3,6 +3,7 @@
 // its sums of rows.
 #pragma once
 
+#include "tests/mutants/gemm_sm90_mutants.h"
 #include "tests/mutants/mutant.h"
 
 namespace catenary::testing {
@@ -58,30 +59,30 @@ inline constexpr Mutant kMatrixOperandsMutants[] = {
     {.name = "matrix_buffers_in_staging",
      .planted = "the buffers are those of the results",
      .base = kMatrixOperands,
-     .file = kMatrixEpilogueFile,
-     .text = "const u32 matrices = staging + 2 * kSubtileBytes;",
-     .in_place = "const u32 matrices = staging;",
+     .file = kSubtileStoresFile,
+     .text = "return staging + 2 * kSubtileBytes;",
+     .in_place = "return staging;",
      .faults = "unwritten race mismatch copy_in_flight"},
     {.name = "matrix_rows_past_the_end",
      .planted = "rows past the matrix are copied",
      .base = kMatrixOperands,
      .file = kMatrixOperandsFile,
-     .text = "m + row < m_end && n + 8 * chunk < n_end",
-     .in_place = "n + 8 * chunk < n_end",
+     .text = "m + row < m_end && n + column < n_end",
+     .in_place = "n + column < n_end",
      .faults = "out_of_bounds unwritten"},
     {.name = "matrix_columns_past_the_end",
      .planted = "columns past the matrix are copied",
      .base = kMatrixOperands,
      .file = kMatrixOperandsFile,
-     .text = "m + row < m_end && n + 8 * chunk < n_end",
+     .text = "m + row < m_end && n + column < n_end",
      .in_place = "m + row < m_end",
      .faults = "out_of_bounds unwritten"},
     {.name = "matrix_operands_swapped",
      .planted = "both operands are copied to the place of the first",
      .base = kMatrixOperands,
      .file = kMatrixOperandsFile,
-     .text = "cp_async_16(to + kOperand * kBytes, ",
-     .in_place = "cp_async_16(to, ",
+     .text = "copy<kOperand + 1>(params, to + kBytes, ",
+     .in_place = "copy<kOperand + 1>(params, to, ",
      .faults = "unwritten race mismatch copy_in_flight"},
     {.name = "matrix_sums_rows_past_the_end",
      .planted = "rows past the matrix are summed",

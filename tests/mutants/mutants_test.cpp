@@ -36,6 +36,7 @@
 #include "tests/mutants/skinny_shares_mutants.h"
 #include "tests/mutants/squares_mutants.h"
 #include "tests/mutants/sum_mutants.h"
+#include "tests/mutants/transposed_mutants.h"
 #include "tests/support/sim_chain.h"
 #include "tests/support/sim_hopper_gemm.h"
 #include "tests/support/temp_dir.h"
@@ -76,6 +77,7 @@ std::vector<Mutant> all_mutants() {
   all.insert(all.end(), std::begin(kColumnSumsMutants), std::end(kColumnSumsMutants));
   all.insert(all.end(), std::begin(kMatrixOperandsMutants), std::end(kMatrixOperandsMutants));
   all.insert(all.end(), std::begin(kClusterMutants), std::end(kClusterMutants));
+  all.insert(all.end(), std::begin(kTransposedMutants), std::end(kTransposedMutants));
   all.insert(all.end(), std::begin(kElementwiseMutants), std::end(kElementwiseMutants));
   all.insert(all.end(), std::begin(kHopperMutants), std::end(kHopperMutants));
   all.insert(all.end(), std::begin(kSquaresMutants), std::end(kSquaresMutants));

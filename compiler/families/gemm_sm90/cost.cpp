@@ -102,10 +102,28 @@ double pitch_share(const MatrixOperand& operand, const GemmSm90Config& c) {
 }
 
 // What leaves L2 of a tile that `ctas` CTAs share, for each of them. Without multicast, requests of
-// neighbouring SMs for one line leave it once as well: the saving is less (RESULTS model-13).
+// neighbouring SMs for one line leave it once as well: the saving is less (RESULTS model-14).
 double multicast_share(int ctas) {
-  constexpr double kSaving = 0.85;
+  constexpr double kSaving = 0.95;
   return std::pow(ctas, -kSaving);
+}
+
+// Clocks in which an SM takes a k-tile from L2, 64 bytes a clock at most: multicast saves none of
+// them (RESULTS model-14).
+double ingest_clocks(const GemmSm90Config& c) {
+  constexpr double kBytesPerClock = 57;
+  return c.stage_bytes() / kBytesPerClock;
+}
+
+// Accumulators of a unit as its epilogue's time counts them, in those of two warpgroups that store
+// rows: one warpgroup hides fewer of its waits, and columns have a barrier for each subtile
+// (RESULTS model-14).
+double counted_accumulators(const ContractionProblem& problem, const GemmSm90Config& c) {
+  constexpr double kOneWarpgroup = 1.2, kTransposed = 1.2;
+  double accumulators = c.tile.block_m * c.tile.block_n * c.num_accumulators();
+  if (c.schedule.ping_pong) accumulators *= kOneWarpgroup;
+  if (problem.transposed && c.schedule.split_k == 1) accumulators *= kTransposed;
+  return accumulators;
 }
 
 }  // namespace
@@ -136,6 +154,7 @@ Prediction predict_gemm_sm90(const ContractionProblem& problem, const Target& ta
   counts.mma_flop = 2.0 * c.tile.block_m * c.tile.block_n * c.block_k() * c.num_accumulators();
   counts.smem_clocks = smem_clocks(c);
   counts.issue_clocks = promotion_clocks(c);
+  if (counts.persistent) counts.issue_clocks = std::max(counts.issue_clocks, ingest_clocks(c));
   counts.l2_bytes = c.tile_a_bytes() * pitch_share(problem.a[0].memory, c) *
                         multicast_share(c.schedule.cluster_n) +
                     c.num_accumulators() * c.tile_b_bytes() * pitch_share(problem.b[0].memory, c) *
@@ -147,7 +166,7 @@ Prediction predict_gemm_sm90(const ContractionProblem& problem, const Target& ta
   if (c.schedule.cluster_k > 1 && c.schedule.ctas_per_sm == 1 && shares_b) {
     counts.l2_bytes *= kUnlikeK;
   }
-  counts.accumulators = c.tile.block_m * c.tile.block_n * c.num_accumulators();
+  counts.accumulators = counted_accumulators(problem, c);
   counts.epilogue_waits = epilogue_waits(problem, c);
   counts.ping_pong = c.schedule.ping_pong;
   // An N cluster waits for two tiles of W, which come from DRAM (RESULTS model-7).
