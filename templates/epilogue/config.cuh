@@ -12,6 +12,7 @@ struct EpilogueConfig {
   i32 block_n = 128;              // columns of the tile
   i32 subtile_n = 64;             // register epilogue: columns of each accumulator in a subtile
   i32 staging_bytes = 0;          // of a warp
+  bool stores_pairs = false;      // register epilogue: two subtiles are stored at a time
   i32 matrices = 0;               // register epilogue: operands that vary along both M and N
   i32 vec = 8;                    // staged epilogue: columns of a vector
   i32 column_sums = 0;            // staged epilogue: stores that are sums of kSummedRows rows

@@ -269,8 +269,16 @@ struct RegisterEpilogue {
         warp_barrier();  // all lanes have read the buffer
         request_subtile<kFragments>(params, staging, coord, work, m_warp, n, subtile + 2);
       }
-      Stores::template store_outputs<0>(params, staging, buffer, coord, result, m, m_end,
-                                        n0 + subtile % kSubtiles * kSubtileN, n_end);
+      if constexpr (Stores::kPairs) {
+        const auto place_of = [&](u32 i) -> typename Stores::Place {
+          return {static_cast<u32>(m_warp) + i / kSubtiles * 64, n0 + i % kSubtiles * kSubtileN};
+        };
+        Stores::store_in_pairs(params, staging, buffer, coord, result[0], subtile,
+                               subtile + 1 == kFragments * kSubtiles, place_of, m_end, n_end);
+      } else {
+        Stores::template store_outputs<0>(params, staging, buffer, coord, result, m, m_end,
+                                          n0 + subtile % kSubtiles * kSubtileN, n_end);
+      }
     }
   }
 };

@@ -8,6 +8,7 @@
 //
 // TMA stores alternate between the buffers. Lane 0 issues each store as a bulk group of its own;
 // before a buffer is written again it waits until only the other buffer's store may still read.
+// Subtiles of 32 columns are stored in pairs, whose two boxes count as one.
 //
 // Outputs that are contiguous along M (D is computed transposed): 16 rows of a column would be a
 // quarter of a line. The four warps of a warpgroup stage their rows together, 64 rows of a column
@@ -57,6 +58,10 @@ struct SubtileStores {
   }
   static constexpr bool kMMajor = any_m_major();
   static constexpr u32 kPartColumns = kSubtileN / 4;  // that a warp stores
+
+  // Is every store one of a pair? Then it is the only one, of 16-bit results by TMA.
+  static constexpr bool kPairs =
+      kConfig.stores_pairs && kOutputs == 1 && Epilogue::kOutputs[0].rows == 1 && any_tma_store();
 
   // The results of a subtile as stored: a pair of columns is one word of 16-bit elements, half a
   // word of fp8, or two words.
@@ -188,6 +193,66 @@ struct SubtileStores {
     }
   }
 
+  // Stores the subtile that is staged in the warp's, or the warpgroup's, buffer at `from`.
+  template <Operand kOutput, class P>
+  static CATENARY_DEVICE void store_staged(const P& params, u32 from, const Coord& coord, u32 m,
+                                           u32 m_end, u32 n, u32 n_end) {
+    constexpr bool kHasMap = kOutput.map >= 0;
+    const u32 warp = threadIdx.x / 32 % 4;
+    const u32 part = from + (kMMajor ? warp * kPartColumns * 128 : 0);
+    const u32 row = kMMajor ? m - 16 * warp : m;
+    const u32 column = kMMajor ? n + warp * kPartColumns : n;
+    const u32 columns = kMMajor ? kPartColumns : kSubtileN;
+    if (kHasMap && (kAllFull || ((kMMajor || m + 16 <= m_end) && column + columns <= n_end))) {
+      if constexpr (kHasMap) {
+        if (threadIdx.x % 32 == 0) tma_store_box<kOutput>(params, part, coord, row, column);
+      }
+    } else if constexpr (kMMajor && (!kHasMap || !kAllFull)) {
+      store_columns<kOutput>(params, part, coord, row, m_end, column, n_end);
+    } else if constexpr (!kHasMap || !kAllFull) {
+      SubtileRows rows;
+      read_rows(part, rows);
+      store_rows<kOutput>(params, rows, coord, m, m_end, n, n_end);
+    }
+  }
+
+  // The first row and column of a subtile.
+  struct Place {
+    u32 m, n;
+  };
+
+  // Stages subtile number `subtile`; the second of a pair, or the last one of a tile, has the pair
+  // stored. place_of(i): where subtile i is.
+  template <class P, class PlaceOf>
+  static CATENARY_DEVICE void store_in_pairs(const P& params, u32 staging, u32& buffer,
+                                             const Coord& coord, const Words& word, u32 subtile,
+                                             bool last, PlaceOf place_of, u32 m_end, u32 n_end) {
+    constexpr Operand kOutput = Epilogue::kOutputs[0];
+    const u32 base = kMMajor ? warpgroup_staging(staging) + 4 * buffer : staging + buffer;
+    constexpr u32 kBytes = kMMajor ? 4 * kSubtileBytes : kSubtileBytes;
+    const bool second = subtile % 2 != 0;
+    if (!kMMajor && !second) {
+      wait_tma_stores<2>();
+      warp_barrier();
+    }
+    stage_words(base + (second ? kBytes : 0), word);
+    if (!second && !last) return;
+    fence_proxy_async_shared();
+    if constexpr (kMMajor) {
+      wait_tma_stores<0>();
+      warpgroup_barrier();
+    } else {
+      warp_barrier();
+    }
+    const Place first = place_of(subtile & ~1u);
+    store_staged<kOutput>(params, base, coord, first.m, m_end, first.n, n_end);
+    if (second) {
+      const Place at = place_of(subtile);
+      store_staged<kOutput>(params, base + kBytes, coord, at.m, m_end, at.n, n_end);
+    }
+    buffer = 2 * kSubtileBytes - buffer;
+  }
+
   // All four warps: 128 arrivals.
   static CATENARY_DEVICE void warpgroup_barrier() {
     const u32 warpgroup = threadIdx.x / 128;
@@ -223,22 +288,12 @@ struct SubtileStores {
                                             const Coord& coord, const Words& word, u32 m, u32 m_end,
                                             u32 n, u32 n_end) {
     constexpr bool kHasMap = kOutput.map >= 0;
-    const u32 warp = threadIdx.x / 32 % 4;
     const u32 to = warpgroup_staging(staging) + 4 * buffer;
     stage_words(to, word);
     if constexpr (kHasMap) fence_proxy_async_shared();
     wait_tma_stores<0>();
     warpgroup_barrier();
-    const u32 from = to + warp * kPartColumns * 128;
-    const u32 first_row = m - 16 * warp, first_column = n + warp * kPartColumns;
-    if (kHasMap && (kAllFull || first_column + kPartColumns <= n_end)) {
-      if constexpr (kHasMap) {
-        if (threadIdx.x % 32 == 0)
-          tma_store_box<kOutput>(params, from, coord, first_row, first_column);
-      }
-    } else if constexpr (!kHasMap || !kAllFull) {
-      store_columns<kOutput>(params, from, coord, first_row, m_end, first_column, n_end);
-    }
+    store_staged<kOutput>(params, to, coord, m, m_end, n, n_end);
     buffer = kSubtileBytes - buffer;
   }
 

@@ -58,6 +58,7 @@ constexpr EpilogueConfig epilogue_config(const GemmSm90Config& c) {
   e.block_n = c.tile.block_n;
   e.subtile_n = c.subtile_n();
   e.staging_bytes = c.staging_bytes();
+  e.stores_pairs = c.stores_pairs();
   e.matrices = c.epilogue.matrices;
   e.vec = c.epilogue.vec;
   e.column_sums = c.epilogue.column_sums;

@@ -216,10 +216,15 @@ struct GemmSm90Config {
     const bool halves = epilogue.in_registers && (scarce || tile.block_n % 64 == 32);
     return num_accumulators() > 1 || halves ? 32 : 64;
   }
-  // Staging of one consumer warp: two subtiles of 16-bit results (one may still be read by a TMA
-  // store) and two of each matrix operand, or one subtile of f32 accumulators.
+  // Two subtiles of 32 columns are stored at a time: one fence and one barrier for both.
+  constexpr bool stores_pairs() const {
+    return epilogue.in_registers && schedule.ping_pong && num_accumulators() == 1 &&
+           epilogue.matrices == 0 && subtile_n() == 32;
+  }
+  // Staging of one consumer warp: two subtiles, or pairs, of 16-bit results (one may still be read
+  // by a TMA store) and two of each matrix operand, or one subtile of f32 accumulators.
   constexpr i32 staging_bytes() const {
-    const i32 subtiles = 2 * (1 + epilogue.matrices);
+    const i32 subtiles = stores_pairs() ? 4 : 2 * (1 + epilogue.matrices);
     return epilogue.in_registers ? subtiles * 16 * subtile_n() * 2 : 16 * 64 * 4;
   }
 

@@ -60,6 +60,11 @@ std::string reject(const Target& target, const GemmSm90Config& c) {
   }
   if (c.accumulator_registers() > 192)
     return fmt::format("needs {} accumulators", c.accumulator_registers());
+  // More leave a long epilogue too few registers.
+  constexpr i32 kMostOfPingPong = 160;
+  if (c.schedule.ping_pong && c.accumulator_registers() > kMostOfPingPong) {
+    return fmt::format("has ping-pong warpgroups with {} accumulators", c.accumulator_registers());
+  }
   if (c.promotes() && c.mainloop_registers() > c.most_mainloop_registers()) {
     return fmt::format("needs {} accumulators and sums of a k-tile", c.mainloop_registers());
   }
