@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstdint>
 #include <cstring>
 
 #include "shared/fp8.h"
@@ -127,49 +128,107 @@ Error check_start(const MatrixDescriptor& d, const SharedTile& tile) {
 // --- fp8 ---
 
 constexpr int kSumFraction = 13;
-constexpr int kNoExponent = -1000;  // of a zero
+constexpr std::int16_t kNoExponent = -1000;  // of a zero
 
-// Exponents of fp8 values; subnormals have that of the smallest normal number.
-std::vector<int> exponents_of(const double* values, size_t count, int smallest) {
-  std::vector<int> exponents(count, kNoExponent);
-  for (size_t i = 0; i < count; ++i) {
-    if (values[i] != 0 && std::isfinite(values[i]))
-      exponents[i] = std::max(std::ilogb(values[i]), smallest);
-  }
-  return exponents;
+// Of a normal double.
+int exponent_of(double value) {
+  return static_cast<int>(std::bit_cast<u64>(value) >> 52 & 0x7ff) - 1023;
+}
+double power_of_two(int exponent) {
+  return std::bit_cast<double>(static_cast<u64>(1023 + exponent) << 52);
 }
 
-// `value` without the bits after kSumFraction fraction bits.
-float truncated(double value) {
-  if (value == 0 || !std::isfinite(value)) return static_cast<float>(value);
-  const double unit = std::ldexp(1.0, std::ilogb(value) - kSumFraction);
-  return static_cast<float>(std::trunc(value / unit) * unit);
+// fp8 values in f32, which also holds their products exactly, and their exponents; subnormals have
+// that of the smallest normal number. Infinities and NaNs are replaced by zero.
+struct Fp8Operand {
+  Fp8Operand(const double* from, size_t count, int smallest)
+      : values(count), exponents(count, kNoExponent) {
+    for (size_t i = 0; i < count; ++i) {
+      if (!std::isfinite(from[i])) {
+        finite = false;
+      } else if (from[i] != 0) {
+        values[i] = static_cast<float>(from[i]);
+        exponents[i] = static_cast<std::int16_t>(std::max(exponent_of(from[i]), smallest));
+      }
+    }
+  }
+  std::vector<float> values;
+  std::vector<std::int16_t> exponents;
+  bool finite = true;  // all were
+};
+
+// One row of d while it is computed, by column: arrays, for loops that the compiler vectorises.
+struct Fp8Row {
+  explicit Fp8Row(u32 n) : before(n), largest(n), scale(n), sum(n) {}
+  std::vector<double> before;
+  std::vector<std::int16_t> largest;  // exponent of `before` and of the products
+  std::vector<float> scale;           // of the products
+  std::vector<i32> sum;               // scaled
+  void start(const float* d) {
+    for (size_t j = 0; j < before.size(); ++j) {
+      before[j] = d == nullptr ? 0.0 : d[j];
+      const bool counts = before[j] != 0 && std::isfinite(before[j]);
+      largest[j] = counts ? static_cast<std::int16_t>(exponent_of(before[j])) : kNoExponent;
+    }
+  }
+  void find_largest(const std::int16_t* a, const std::int16_t* b, u32 k) {
+    const size_t n = largest.size();
+    for (u32 i = 0; i < k; ++i) {
+      for (size_t j = 0; j < n; ++j)
+        largest[j] = std::max(largest[j], static_cast<std::int16_t>(a[i] + b[i * n + j]));
+    }
+  }
+  // Products are zero where `largest` is below `smallest_product`.
+  void scale_before(int smallest_product) {
+    for (size_t j = 0; j < before.size(); ++j) {
+      const double wide = power_of_two(kSumFraction - std::max(largest[j], kNoExponent));
+      scale[j] = largest[j] >= smallest_product ? static_cast<float>(wide) : 0.0f;
+      sum[j] = std::isfinite(before[j]) ? static_cast<i32>(before[j] * wide) : 0;
+    }
+  }
+  // Each product is truncated.
+  void add_products(const float* a, const float* b, u32 k) {
+    const size_t n = sum.size();
+    for (u32 i = 0; i < k; ++i) {
+      for (size_t j = 0; j < n; ++j) sum[j] += static_cast<i32>(a[i] * b[i * n + j] * scale[j]);
+    }
+  }
+};
+
+// `sum` without the bits after kSumFraction fraction bits, times 2^exponent.
+float truncated(i32 sum, int exponent) {
+  const auto magnitude = static_cast<u32>(std::abs(sum));
+  const int surplus = std::max(static_cast<int>(std::bit_width(magnitude)) - 1 - kSumFraction, 0);
+  const double kept = magnitude >> surplus << surplus;
+  return static_cast<float>((sum < 0 ? -kept : kept) * power_of_two(exponent));
+}
+
+double plain_sum(const double* a, const double* b, u32 n, u32 k, double before) {
+  for (u32 i = 0; i < k; ++i) before += a[i] * b[i * n];
+  return before;
 }
 
 void multiply_fp8(Number number, const double* a, const double* b, float* d, u32 m, u32 n, u32 k,
                   bool accumulate) {
   const int smallest = number == Number::kE4M3 ? -6 : -14;
-  const std::vector<int> a_exponents = exponents_of(a, size_t{m} * k, smallest);
-  const std::vector<int> b_exponents = exponents_of(b, size_t{k} * n, smallest);
-  for (u32 row = 0; row < m; ++row) {
-    for (u32 column = 0; column < n; ++column) {
-      float& to = d[row * n + column];
-      const double before = accumulate ? to : 0.0;
-      int largest = before == 0 || !std::isfinite(before) ? kNoExponent : std::ilogb(before);
-      double plain = before;
-      for (u32 i = 0; i < k; ++i) {
-        largest = std::max(largest, a_exponents[row * k + i] + b_exponents[i * n + column]);
-        plain += a[row * k + i] * b[i * n + column];
+  const Fp8Operand x(a, size_t{m} * k, smallest), y(b, size_t{k} * n, smallest);
+  Fp8Row sums(n);
+  for (u32 row = 0; row < m; ++row, a += k, d += n) {
+    sums.start(accumulate ? d : nullptr);
+    sums.find_largest(&x.exponents[row * k], y.exponents.data(), k);
+    sums.scale_before(2 * smallest);
+    sums.add_products(&x.values[row * k], y.values.data(), k);
+    for (u32 j = 0; j < n; ++j) {
+      const double before = sums.before[j];
+      const bool none = sums.largest[j] <= kNoExponent;
+      if (none || !std::isfinite(before) || !x.finite || !y.finite) {
+        const double plain = plain_sum(a, b + j, n, k, before);
+        if (none || !std::isfinite(plain)) {
+          d[j] = plain == plain ? static_cast<float>(plain) : std::bit_cast<float>(0x7fffffffu);
+          continue;
+        }
       }
-      if (!std::isfinite(plain) || largest <= kNoExponent) {
-        to = plain == plain ? static_cast<float>(plain) : std::bit_cast<float>(0x7fffffffu);
-        continue;
-      }
-      const double scale = std::ldexp(1.0, kSumFraction - largest);
-      i64 sum = static_cast<i64>(before * scale);  // truncates
-      for (u32 i = 0; i < k; ++i)
-        sum += static_cast<i32>(a[row * k + i] * b[i * n + column] * scale);
-      to = truncated(static_cast<double>(sum) / scale);
+      d[j] = truncated(sums.sum[j], sums.largest[j] - kSumFraction);
     }
   }
 }

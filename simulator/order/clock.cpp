@@ -19,6 +19,20 @@ void raise_all(std::vector<u32>& v, const std::vector<u32>& other) {
   for (size_t i = 0; i < other.size(); ++i) v[i] = std::max(v[i], other[i]);
 }
 
+// Whether `v` holds at least what `other` does, everywhere.
+bool covers(const std::vector<u32>& v, const std::vector<u32>& other) {
+  const size_t common = std::min(v.size(), other.size());
+  u32 missing = 0;
+  for (size_t i = 0; i < common; ++i) missing |= static_cast<u32>(v[i] < other[i]);
+  for (size_t i = common; i < other.size(); ++i) missing |= other[i];
+  return missing == 0;
+}
+
+bool covers(const Stamp& stamp, const Stamp& other) {
+  return other.other_clusters.empty() && stamp.dependency_waited >= other.dependency_waited &&
+         covers(stamp.seen, other.seen) && covers(stamp.fenced, other.fenced);
+}
+
 void add_cluster_stamp(std::vector<ClusterStamp>& known, const ClusterStamp& more) {
   for (ClusterStamp& other : known) {
     if (other.cluster == more.cluster) {
@@ -106,6 +120,8 @@ StampPtr join(const StampPtr& a, const StampPtr& b) {
   for (const CachedJoin& r : join_cache) {
     if (r.a == a && r.b == b) return r.result;
   }
+  if (covers(*a, *b)) return a;
+  if (covers(*b, *a)) return b;
   auto stamp = std::make_shared<Stamp>(*a);
   raise_all(stamp->seen, b->seen);
   raise_all(stamp->fenced, b->fenced);

@@ -240,6 +240,42 @@ TEST_CASE("fp8 sums keep 13 fraction bits of the largest exponent, and of their 
   CHECK(std::isinf(fp8_sum({1, HUGE_VAL}, 0)));
 }
 
+TEST_CASE("fp8: an element depends on its own row and column, whatever is in the others") {
+  std::mt19937 random(3);
+  constexpr u32 kM = 2, kN = 24, kK = 32;
+  for (const Number number : {Number::kE4M3, Number::kE5M2}) {
+    const auto draw = [&] {
+      const double value = fp8_value(number, static_cast<u8>(random()));
+      return std::isfinite(value) ? value : 0.0;
+    };
+    double a[kM * kK], b[kK * kN];
+    float d[kM * kN];
+    for (double& v : a) v = draw();
+    for (double& v : b) v = draw();
+    for (float& v : d) v = static_cast<float>(draw() * 0x1p-9);
+    b[5] = HUGE_VAL;
+    b[kN + 6] = std::nan("");
+    d[7] = -HUGE_VALF;
+    for (u32 i = 0; i < kK; ++i) b[i * kN + 8] = 0;
+    d[8] = 0x1p-140f;
+    float together[kM * kN];
+    std::memcpy(together, d, sizeof d);
+    multiply(number, a, b, together, kM, kN, kK, true);
+    for (u32 e = 0; e < kM * kN; ++e) {
+      double column[kK * 8];
+      float alone[8];
+      for (u32 i = 0; i < kK * 8; ++i) column[i] = b[i / 8 * kN + e % kN];
+      for (float& v : alone) v = d[e];
+      multiply(number, a + e / kN * kK, column, alone, 1, 8, kK, true);
+      CHECK(std::bit_cast<u32>(alone[0]) == std::bit_cast<u32>(together[e]));
+    }
+    CHECK(!std::isfinite(together[5]));
+    CHECK(std::isnan(together[6]));
+    CHECK(together[7] == -HUGE_VALF);
+    CHECK(together[8] == 0x1p-140f);
+  }
+}
+
 TEST_CASE("mma.sync gives the result of the triple loop, for each operand type") {
   std::mt19937 random(7);
   const auto draw = [&] { return static_cast<i32>(random() % 33) - 16; };

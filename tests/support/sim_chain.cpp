@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
+#include <mutex>
 
 #include "compiler/emit/emit.h"
 #include "ir/reference/compare.h"
@@ -22,6 +24,33 @@ i64 element_offset(const TensorType& type, i64 index) {
     index /= type.shape[d].size;
   }
   return offset;
+}
+
+// The kernel, compiled once by the process's compiler: many cases differ only in data or schedules.
+// A compiler over other headers compiles every time.
+Expected<std::shared_ptr<const sim::Object>> compiled_object(const HostCompiler& compiler,
+                                                             const CompileJob& job) {
+  static std::mutex mutex;
+  static std::map<std::string, std::shared_ptr<const sim::Object>> known;
+  bool keep = false;
+  if (auto shared = HostCompiler::get()) {
+    keep = *shared == &compiler;
+  } else {
+    llvm::consumeError(shared.takeError());
+  }
+  const std::string key = job.arch + "\n" + job.source.symbol + "\n" + job.source.body;
+  if (keep) {
+    const std::lock_guard lock(mutex);
+    if (const auto it = known.find(key); it != known.end()) return it->second;
+  }
+  auto compiled = compiler.compile(job);
+  if (!compiled) return compiled.takeError();
+  auto object = sim::Object::load(compiled->cubin.image);
+  if (object && keep) {
+    const std::lock_guard lock(mutex);
+    known.emplace(key, *object);
+  }
+  return object;
 }
 
 }  // namespace
@@ -83,10 +112,8 @@ Error SimulatedChain::compile() {
     options_.compiler = *found;
   }
   for (const KernelPlan& kernel : plan_.buckets[bucket_].kernels) {
-    auto compiled =
-        options_.compiler->compile({emit(chain_, plan_, kernel), plan_.target.arch, {}});
-    if (!compiled) return compiled.takeError();
-    auto object = sim::Object::load(compiled->cubin.image);
+    auto object =
+        compiled_object(*options_.compiler, {emit(chain_, plan_, kernel), plan_.target.arch, {}});
     if (!object) return object.takeError();
     objects_.push_back(std::move(*object));
   }
