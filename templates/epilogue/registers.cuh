@@ -66,10 +66,9 @@ struct RegisterEpilogue {
 
   // Unrolling saves the copies of accumulators, which are most of a short epilogue. A long epilogue
   // compiles slowly if it is unrolled, so it is only where the mainloop is too short to hide it
-  // (RESULTS sm90-7). With more than 128 accumulators no registers are left for loads that ptxas
-  // hoists.
+  // (RESULTS sm90-7, sm90-148), and no operands vary along both M and N, whose loads ptxas hoists.
   static constexpr bool kUnrolled =
-      (Epilogue::kShort || kConfig.short_mainloop) && kConfig.subtile_n * kAccumulators == 64;
+      Epilogue::kShort || (kConfig.short_mainloop && kConfig.matrices == 0);
 
   // The operands that vary along N are prefetched for the whole tile, or for one subtile where that
   // takes too many registers. An empty struct has no words.

@@ -25,7 +25,6 @@ constexpr GemmSm90Shape kShapes[] = {
     // sm90-148).
     {128, 160, 2, true, 2, 0},
     {128, 160, 2, true, 1, 0},
-    {192, 104, 2, true, 1, 0},
     {128, 128, 2, false, 1, 0},
     {64, 192, 2, true, 1, 0},
     {64, 128, 2, true, 1, 0},
@@ -85,9 +84,8 @@ std::vector<GemmSm90Shape> clustered_shapes(const GemmSm90Config& base,
 // block_n: the most columns.
 std::vector<GemmSm90Shape> transposed_bases() {
   constexpr GemmSm90Shape kTiles[] = {{128, 256, 2, false, 1}, {256, 128, 2, false, 1},
-                                      {128, 160, 2, true, 1},  {192, 104, 2, true, 1},
-                                      {64, 256, 2, true, 1},   {192, 192, 3, false, 1},
-                                      {64, 256, 1, false, 1}};
+                                      {128, 160, 2, true, 1},  {64, 256, 2, true, 1},
+                                      {192, 192, 3, false, 1}, {64, 256, 1, false, 1}};
   constexpr std::pair<int, int> kClusters[] = {{1, 1}, {2, 1}, {1, 2}};
   std::vector<GemmSm90Shape> shapes;
   for (GemmSm90Shape shape : kTiles) {
