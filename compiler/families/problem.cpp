@@ -35,9 +35,8 @@ class AxesBuilder {
     add_label_axes();
     order_axes();
     if (Error error = check_axes(context_, space_, /*terms=*/false)) return error;
-    for (const Segment& segment : segments_) {
+    for (const Segment& segment : segments_)
       if (Error error = check_axes(context_, segment.terms, /*terms=*/false)) return error;
-    }
     if (Error error = pick_matrix_axes()) return error;
     if (Error error = check_summed_rows()) return error;
     ContractionProblem& p = problem_;
@@ -51,7 +50,7 @@ class AxesBuilder {
     p.gain = gain_operand(context_);
     if (Error error = fill_extents()) return error;
     fill_operands();
-    fill_sizes();
+    p.size = problem_sizes(context_, p);
     return std::move(p);
   }
 
@@ -236,7 +235,7 @@ class AxesBuilder {
     return taken;
   }
 
-  // The larger axis, a symbolic one before all others.
+  // A symbolic axis is larger than all others.
   static bool is_larger(const Axis& a, const Axis& b) {
     return (a.extent.scale != 0) > (b.extent.scale != 0) ||
            ((a.extent.scale != 0) == (b.extent.scale != 0) && a.extent.size > b.extent.size);
@@ -268,13 +267,10 @@ class AxesBuilder {
       const bool b_contiguous = store_step(b) == 1;
       return a_contiguous != b_contiguous ? a_contiguous : is_larger(a, b);
     };
-    if (transposed_) {
-      m_ = take(space_, AxisKind::kM, contiguous_or_larger);
-      n_ = take(space_, AxisKind::kN, is_larger);
-    } else {
-      m_ = take(space_, AxisKind::kM, is_larger);
-      n_ = take(space_, AxisKind::kN, contiguous_or_larger);
-    }
+    // The axis along which a tile stores vectors.
+    (transposed_ ? m_ : n_) =
+        take(space_, transposed_ ? AxisKind::kM : AxisKind::kN, contiguous_or_larger);
+    (transposed_ ? n_ : m_) = take(space_, transposed_ ? AxisKind::kN : AxisKind::kM, is_larger);
     for (Segment& segment : segments_) {
       if (Error error = pick_terms(segment)) return error;
     }
@@ -449,26 +445,6 @@ class AxesBuilder {
     }
   }
 
-  void fill_sizes() {
-    ContractionProblem& p = problem_;
-    ContractionProblem::Sizes& size = p.size;
-    size.symbol = context_.symbol_hi;
-    for (const Extent& extent : p.space.batch.at) size.batch *= largest(extent, size.symbol);
-    size.m = largest(p.space.m, size.symbol);
-    size.n = largest(p.space.n, size.symbol);
-    for (const Segment& segment : segments_)
-      size.k += largest(segment.k.extent, size.symbol) * segment.outer.extent.size;
-    // K-grouped: K is divided among the groups.
-    if (p.ragged.kind == Ragged::kKGrouped)
-      size.k = ceil_div(size.k, std::max<i64>(p.ragged.num_groups, 1));
-    for (size_t i = 0; i < context_.tensors.locations.size(); ++i) {
-      const bool matrix = context_.tensors.is_matrix(static_cast<int>(i));
-      (matrix ? size.matrix_bytes : size.epilogue_bytes) +=
-          bytes_at(context_.tensors.locations[i], size.symbol);
-    }
-    size.epilogue_flops = program_flops(p.program, size.batch * size.m * size.n);
-  }
-
   // Batch axes, M, N with the program's columns only.
   Space epilogue_space() const {
     Space space;
@@ -507,20 +483,17 @@ Expected<ContractionProblem> make_contraction_problem(const GroupContext& contex
 
 std::optional<ContractionProblem> make_transposed_problem(const GroupContext& context,
                                                           const ContractionProblem& problem) {
-  Expected<Orientation> orientation = find_orientation(context);
-  if (!orientation || orientation->fixed || problem.num_column_sums() > 0) {
-    llvm::consumeError(orientation.takeError());
-    return std::nullopt;
-  }
+  // No error: `problem` is the context's.
+  const bool fixed = llvm::cantFail(find_orientation(context)).fixed;
+  if (fixed || problem.num_column_sums() > 0) return std::nullopt;
   auto found = AxesBuilder(context, !problem.swapped, /*transposed=*/true).build();
   if (!found) {
     llvm::consumeError(found.takeError());
     return std::nullopt;
   }
-  const bool corresponds = found->space.m == problem.space.n && found->space.n == problem.space.m &&
-                           found->space.batch_rank == problem.space.batch_rank &&
-                           found->space.batch == problem.space.batch;
-  if (!corresponds) return std::nullopt;
+  const ContractionSpace &of_d = problem.space, &space = found->space;
+  const bool same_batch = space.batch_rank == of_d.batch_rank && space.batch == of_d.batch;
+  if (!same_batch || !(space.m == of_d.n) || !(space.n == of_d.m)) return std::nullopt;
   return std::move(*found);
 }
 

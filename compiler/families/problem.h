@@ -128,6 +128,10 @@ struct ContractionProblem {
 // kResourceLimit when an axis is too long.
 Expected<ContractionProblem> make_contraction_problem(const GroupContext& context);
 
+// The sizes of a problem that is complete but for them.
+ContractionProblem::Sizes problem_sizes(const GroupContext& context,
+                                        const ContractionProblem& problem);
+
 // The same contraction with A and B exchanged: what are rows of D in `problem` are columns here.
 // A tile may then have any multiple of 8 of them. Nothing: the operands' roles are fixed, or the
 // axes do not correspond.

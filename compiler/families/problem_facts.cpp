@@ -6,6 +6,28 @@
 
 namespace catenary {
 
+ContractionProblem::Sizes problem_sizes(const GroupContext& context, const ContractionProblem& p) {
+  ContractionProblem::Sizes size;
+  size.symbol = context.symbol_hi;
+  for (const Extent& extent : p.space.batch.at) size.batch *= largest(extent, size.symbol);
+  size.m = largest(p.space.m, size.symbol);
+  size.n = largest(p.space.n, size.symbol);
+  for (const ContractionProduct& product : p.products) {
+    // The second product of a dual GEMM has the K of the first.
+    if (product.accumulator == 0) size.k += largest(product.k, size.symbol) * product.k_outer;
+  }
+  // K-grouped: K is divided among the groups.
+  if (p.ragged.kind == Ragged::kKGrouped)
+    size.k = ceil_div(size.k, std::max<i64>(p.ragged.num_groups, 1));
+  for (size_t i = 0; i < context.tensors.locations.size(); ++i) {
+    const bool matrix = context.tensors.is_matrix(static_cast<int>(i));
+    (matrix ? size.matrix_bytes : size.epilogue_bytes) +=
+        bytes_at(context.tensors.locations[i], size.symbol);
+  }
+  size.epilogue_flops = program_flops(p.program, size.batch * size.m * size.n);
+  return size;
+}
+
 bool ContractionProblem::has_plain_products() const { return !is_dequantised() && has_one_a(); }
 
 bool ContractionProblem::has_one_a() const {

@@ -1,4 +1,4 @@
-// catenary | target sm_90a (h200) | kernel ctn_geglu_mlp_k0_gemm_m64n128k64
+// catenary | target sm_90a (h200) | kernel ctn_geglu_mlp_k0_gemm_m128n80k64
 // chain:
 //   chain geglu_mlp(
 //       input x: bf16[8192, 768],
@@ -19,7 +19,7 @@
 //     y = add(d, bd)
 //     return y: bf16
 //   }
-// plan: gemm_sm90: tile 64x128x64, 2 ping-pong warpgroups, 5 stages, M clusters of 2, 216 KiB shared
+// plan: gemm_sm90: tile 128x80x64, 2 ping-pong warpgroups, 5 stages, 196 KiB shared
 //   'g' is a contraction: it reads its operands from memory; 'u' shares an operand and an epilogue with it
 //   slot 0: parameter 'x'
 //   slot 1: parameter 'wg'
@@ -27,11 +27,11 @@
 //   slot 3: parameter 'bg'
 //   slot 4: parameter 'bu'
 //   slot 5: workspace 'h'
-//   map 0: 'x' as 768 x 8192 bf16 in boxes of 64 x 64
-//   map 1: 'wg' as 768 x 3072 bf16 in boxes of 64 x 64
-//   map 2: 'wu' as 768 x 3072 bf16 in boxes of 64 x 64
+//   map 0: 'x' as 768 x 8192 bf16 in boxes of 64 x 128
+//   map 1: 'wg' as 768 x 3072 bf16 in boxes of 64 x 16
+//   map 2: 'wu' as 768 x 3072 bf16 in boxes of 64 x 16
 //   map 3: 'h' as 3072 x 8192 bf16 in boxes of 32 x 16
-// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_geglu_mlp_k0_gemm_m64n128k64.cu
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_geglu_mlp_k0_gemm_m128n80k64.cu
 #include "kernels/gemm_sm90.cuh"
 namespace {
 using namespace catenary;
@@ -40,8 +40,8 @@ __device__ constexpr GemmSm90Config kConfig{
     .a = {.map = 0},
     .b = {.map = 1, .weight = true},
     .b2 = {.map = 2, .weight = true}, .dual = true,
-    .tile = {.block_m = 64, .block_n = 128, .stages = 5},
-    .schedule = {.ping_pong = true, .consumers = 2, .cluster_m = 2, .split_k = 1, .tile_swizzle = 8},
+    .tile = {.block_m = 128, .block_n = 80, .stages = 5},
+    .schedule = {.ping_pong = true, .consumers = 2, .split_k = 1, .tile_swizzle = 4},
     .epilogue = {.in_registers = true, .vec = 8},
 };
 using P = Params<6, 0, 4>;
@@ -80,9 +80,9 @@ struct Epilogue {
 };
 }  // namespace
 extern "C" __global__ void __launch_bounds__(384, 1)
-ctn_geglu_mlp_k0_gemm_m64n128k64(const __grid_constant__ P p) { gemm_sm90<kConfig, Epilogue>(p); }
+ctn_geglu_mlp_k0_gemm_m128n80k64(const __grid_constant__ P p) { gemm_sm90<kConfig, Epilogue>(p); }
 
-// catenary | target sm_90a (h200) | kernel ctn_geglu_mlp_k1_gemm_m192n128k64
+// catenary | target sm_90a (h200) | kernel ctn_geglu_mlp_k1_gemm_m128n192k64
 // chain:
 //   chain geglu_mlp(
 //       input x: bf16[8192, 768],
@@ -103,16 +103,16 @@ ctn_geglu_mlp_k0_gemm_m64n128k64(const __grid_constant__ P p) { gemm_sm90<kConfi
 //     y = add(d, bd)
 //     return y: bf16
 //   }
-// plan: gemm_sm90: tile 192x128x64, 3 cooperative warpgroups, 5 stages, 224 KiB shared
+// plan: gemm_sm90: tile 128x192x64, 2 cooperative warpgroups, 4 stages, 192 KiB shared
 //   'd' is a contraction: it reads its operands from memory
 //   slot 0: workspace 'h'
 //   slot 1: parameter 'wd'
 //   slot 2: parameter 'bd'
 //   slot 3: output 'y'
-//   map 0: 'h' as 3072 x 8192 bf16 in boxes of 64 x 32
-//   map 1: 'wd' as 3072 x 768 bf16 in boxes of 64 x 128
-//   map 2: 'y' as 768 x 8192 bf16 in boxes of 32 x 16
-// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_geglu_mlp_k1_gemm_m192n128k64.cu
+//   map 0: 'h' as 3072 x 8192 bf16 in boxes of 64 x 128
+//   map 1: 'wd' as 3072 x 768 bf16 in boxes of 64 x 192
+//   map 2: 'y' as 768 x 8192 bf16 in boxes of 64 x 16
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_geglu_mlp_k1_gemm_m128n192k64.cu
 #include "kernels/gemm_sm90.cuh"
 namespace {
 using namespace catenary;
@@ -120,8 +120,8 @@ __device__ constexpr GemmSm90Config kConfig{
     .space = {.math = MathMode::kBF16, .m = 8192, .n = 768, .k = 3072},
     .a = {.map = 0},
     .b = {.map = 1, .weight = true},
-    .tile = {.block_m = 192, .block_n = 128, .stages = 5},
-    .schedule = {.consumers = 3, .split_k = 1, .tile_swizzle = 8},
+    .tile = {.block_m = 128, .block_n = 192, .stages = 4},
+    .schedule = {.consumers = 2, .split_k = 1, .tile_swizzle = 8},
     .epilogue = {.in_registers = true, .vec = 8},
 };
 using P = Params<4, 0, 3>;
@@ -151,6 +151,6 @@ struct Epilogue {
   }
 };
 }  // namespace
-extern "C" __global__ void __launch_bounds__(512, 1)
-ctn_geglu_mlp_k1_gemm_m192n128k64(const __grid_constant__ P p) { gemm_sm90<kConfig, Epilogue>(p); }
+extern "C" __global__ void __launch_bounds__(384, 1)
+ctn_geglu_mlp_k1_gemm_m128n192k64(const __grid_constant__ P p) { gemm_sm90<kConfig, Epilogue>(p); }
 

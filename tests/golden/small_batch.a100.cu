@@ -153,57 +153,6 @@ struct Epilogue {
 extern "C" __global__ void __launch_bounds__(256, 1)
 ctn_small_batch_k0_fixup_s3(const __grid_constant__ P p) { reduce<kConfig, Prologue, Epilogue>(p); }
 
-// catenary | target sm_80 (a100) | kernel ctn_small_batch_k0_skinny_w8x1
-// chain:
-//   chain small_batch[M in 1..64](
-//       input x: bf16[M, 4096],
-//       weight w: bf16[2048, 4096],
-//       weight b: bf16[2048]) {
-//     h = contract "mk,nk->mn"(x, w)
-//     t4 = add(h, b)
-//     y = silu(t4)
-//     return y: bf16
-//   }
-// plan: skinny: 16 rows of W, 8 x 1 warps, 512 bytes of K per warp in shared memory and 512 in registers, 66 KiB shared, by cp.async, 2 CTAs per SM
-//   'h' is a contraction: it reads its operands from memory
-//   slot 0: parameter 'x'
-//   slot 1: parameter 'w'
-//   slot 2: parameter 'b'
-//   slot 3: output 'y'
-// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_80,code=sm_80 -I<catenary>/templates -cubin ctn_small_batch_k0_skinny_w8x1.cu
-#include "kernels/skinny.cuh"
-namespace {
-using namespace catenary;
-__device__ constexpr SkinnyConfig kConfig{
-    .space = {.math = MathMode::kBF16, .m = Extent(64, 1), .n = 2048, .k = 4096},
-    .x = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
-    .w = {.slot = 1, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
-    .tile = {.warps_k = 8, .warps_n = 1, .columns = 24},
-    .loads = {.bulk = false, .shared_blocks = 4, .register_blocks = 4, .copy_groups = 4, .x_chunks = 8, .x_columns = 24},
-    .schedule = {.split_k = 1}, .vec = 2,
-};
-using P = Params<4, 0>;
-struct Epilogue {
-  struct Operands {
-    static constexpr Operand o_b = Operand{.slot = 2, .dtype = DType::kBF16, .vec = 8, .weight = true, .before_wait = true, .stride = dims(1)};
-    Loaded<o_b, 2> v_b;
-  };
-  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
-    in.v_b = load_operand<Operands::o_b, 2, false>(p, at);  // %b = weight
-  }
-  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
-  }
-  static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<2>& sum0) {
-    const Vec<2>& v_h = sum0;  // %h = contract(%x, %w)
-    const Vec<2> v_t4 = map<2, op_add>(v_h, in.v_b.values());  // %t4 = add(%h, %b)
-    const Vec<2> v_y = map<2, op_silu>(v_t4);  // %y = silu(%t4)
-    store_vec<Operand{.slot = 3, .dtype = DType::kBF16, .vec = 8, .stride = dims(2048, 1)}, 2, false>(p, at, v_y);  // %y
-  }
-};
-}  // namespace
-extern "C" __global__ void __launch_bounds__(256, 2)
-ctn_small_batch_k0_skinny_w8x1(const __grid_constant__ P p) { skinny<kConfig, Epilogue>(p); }
-
 // catenary | target sm_80 (a100) | kernel ctn_small_batch_k0_gemm_m16n128k64
 // chain:
 //   chain small_batch[M in 1..64](

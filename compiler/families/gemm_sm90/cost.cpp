@@ -101,13 +101,6 @@ double pitch_share(const MatrixOperand& operand, const GemmSm90Config& c) {
   return (pitch % kSector == 0 ? 1.0 : kSplitSectors) * line_share(pitch);
 }
 
-// What leaves L2 of a tile that `ctas` CTAs share, for each of them. Without multicast, requests of
-// neighbouring SMs for one line leave it once as well: the saving is less (RESULTS model-14).
-double multicast_share(int ctas) {
-  constexpr double kSaving = 0.95;
-  return std::pow(ctas, -kSaving);
-}
-
 // Clocks in which an SM takes a k-tile from L2, 64 bytes a clock at most: multicast saves none of
 // them (RESULTS model-14).
 double ingest_clocks(const GemmSm90Config& c) {
@@ -115,13 +108,30 @@ double ingest_clocks(const GemmSm90Config& c) {
   return c.stage_bytes() / kBytesPerClock;
 }
 
-// Accumulators of a unit as its epilogue's time counts them, in those of two warpgroups that store
-// rows: one warpgroup hides fewer of its waits, and columns have a barrier for each subtile
-// (RESULTS model-14).
+// Clocks in which TMA starts the boxes of a k-tile: many small ones, of tiles that end far past the
+// matrix, take longer than their bytes (RESULTS model-14).
+double box_clocks(const GemmSm90Config& c) {
+  constexpr double kClocksPerBox = 38;
+  constexpr i32 kRowsOfLines = 64;  // of a box along the free dimension
+  const auto boxes = [](const Sm90Operand& operand, i32 rows, i32 box_rows) {
+    if (operand.by_cp_async) return 0;
+    return rows / (operand.k_major ? box_rows : kRowsOfLines);
+  };
+  return kClocksPerBox *
+         (boxes(c.a, c.a_box_rows() / c.schedule.cluster_n, c.box_rows_a()) +
+          c.num_accumulators() * boxes(c.b, c.tile.block_n / c.schedule.cluster_m, c.box_rows_b()));
+}
+
+// Accumulators of a unit as its epilogue's time counts them, in those of a kernel without
+// persistent CTAs. One warpgroup hides fewer waits than two; subtiles of 32 columns have twice the
+// waits; columns of transposed products have a barrier for each subtile (RESULTS model-14).
 double counted_accumulators(const ContractionProblem& problem, const GemmSm90Config& c) {
-  constexpr double kOneWarpgroup = 1.2, kTransposed = 1.2;
+  constexpr double kPersistent = 0.74, kOneWarpgroup = 1.2, kNarrow = 1.4, kTransposed = 1.5;
   double accumulators = c.tile.block_m * c.tile.block_n * c.num_accumulators();
+  if (c.schedule.cluster_k != 0) return accumulators;
+  accumulators *= kPersistent;
   if (c.schedule.ping_pong) accumulators *= kOneWarpgroup;
+  if (c.num_accumulators() == 1 && c.subtile_n() == 32) accumulators *= kNarrow;
   if (problem.transposed && c.schedule.split_k == 1) accumulators *= kTransposed;
   return accumulators;
 }
@@ -154,11 +164,12 @@ Prediction predict_gemm_sm90(const ContractionProblem& problem, const Target& ta
   counts.mma_flop = 2.0 * c.tile.block_m * c.tile.block_n * c.block_k() * c.num_accumulators();
   counts.smem_clocks = smem_clocks(c);
   counts.issue_clocks = promotion_clocks(c);
-  if (counts.persistent) counts.issue_clocks = std::max(counts.issue_clocks, ingest_clocks(c));
-  counts.l2_bytes = c.tile_a_bytes() * pitch_share(problem.a[0].memory, c) *
-                        multicast_share(c.schedule.cluster_n) +
-                    c.num_accumulators() * c.tile_b_bytes() * pitch_share(problem.b[0].memory, c) *
-                        multicast_share(c.schedule.cluster_m);
+  if (counts.persistent)
+    counts.issue_clocks = std::max({counts.issue_clocks, ingest_clocks(c), box_clocks(c)});
+  // What leaves L2: multicast tiles once for the CTAs that share them (RESULTS model-14).
+  counts.l2_bytes = c.tile_a_bytes() * pitch_share(problem.a[0].memory, c) / c.schedule.cluster_n +
+                    c.num_accumulators() * c.tile_b_bytes() * pitch_share(problem.b[0].memory, c) /
+                        c.schedule.cluster_m;
   // Neighbouring CTAs have unlike K: they share fewer requests to L2 (RESULTS sm90-146). Those of
   // one row tile share no B.
   constexpr double kUnlikeK = 1.15;
