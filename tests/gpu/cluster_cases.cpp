@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `gemm_sm90` in clusters of four and eight CTAs, which share A along rows and B along columns.
+// `gemm_sm90` in clusters of four and eight CTAs, which share A along rows and B along columns, and
+// with pairs of subtiles stored at a time.
 #include <fmt/format.h>
 
 #include "tests/gpu/cases.h"
@@ -72,6 +73,8 @@ std::vector<WrittenCase> cluster_cases() {
              "128x128x64p2s6c2n2"),
       forced("clusters of 2 x 4, groups", kBatched, "128x128x64p2s6c2n4"),
       forced("clusters of 2 x 2, dual GEMM", kDual, "128x64x64p2s6c2n2"),
+      forced("stores in pairs", dense(1100, 1544, 1096), "128x160x64p2s5"),
+      forced("stores in pairs, M clusters", dense(600, 2312, 520), "128x160x64p2s5c2"),
       forced("clusters of 2 x 2, residual", kResidual, "128x128x64p2s5c2n2"),
       forced("clusters of 2 x 2, fp8", kFp8, "128x128x128p2s6c2n2"),
       {"clusters of 4 x 1, symbol",

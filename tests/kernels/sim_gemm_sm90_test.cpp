@@ -113,7 +113,7 @@ TEST_CASE("register epilogue") {
       "  g = add(contract \"mk,nk->mn\"(x, v), b)\n  u = contract \"mk,nk->mn\"(x, w)\n"
       "  y = mul(mul(relu(g), u), s)\n  return y: bf16, g: bf16 }";
   std::vector<Case> cases;
-  for (const char* tile : {"128x256g2c2", "128x128p2", "128x192g2", "64x64g1"}) {
+  for (const char* tile : {"128x256g2c2", "128x128p2", "128x160p2", "128x192g2", "64x64g1"}) {
     cases.push_back({std::string("single ") + tile, chain, tile});
   }
   for (const char* tile : {"128x128g2", "128x64p2", "64x96p2", "64x32g1"}) {

@@ -21,10 +21,6 @@ constexpr GemmSm90Shape kShapes[] = {
     {128, 192, 2, false, 1, 0},
     {64, 256, 2, true, 2, 0},
     {64, 256, 2, true, 1, 0},
-    // 128 x 160 take 53 of the 64 bytes a clock that an SM gets from L2, 128 x 128 all (RESULTS
-    // sm90-148).
-    {128, 160, 2, true, 2, 0},
-    {128, 160, 2, true, 1, 0},
     {128, 128, 2, false, 1, 0},
     {64, 192, 2, true, 1, 0},
     {64, 128, 2, true, 1, 0},
@@ -65,6 +61,10 @@ constexpr GemmSm90Shape kShapes[] = {
     {128, 64, 2, false, 1, 4, 1},
     {128, 96, 2, false, 1, 4, 1},
 };
+
+// Not of the staged epilogue, whose subtiles have 64 columns. A k-tile of 128 x 160 takes 58 of the
+// 64 bytes a clock that an SM gets from L2, one of 128 x 128 all of them (RESULTS sm90-148).
+constexpr GemmSm90Shape kRegisterShapes[] = {{128, 160, 2, true, 2, 0}, {128, 160, 2, true, 1, 0}};
 
 // Clusters of four and eight CTAs that are not larger than D; where a tile is forced, all. Ragged
 // groups have few row tiles, and wait for the weights of all of a cluster's tiles (RESULTS
@@ -234,6 +234,7 @@ std::vector<GemmSm90Shape> gemm_sm90_shapes_of(const GemmSm90Config& base,
   if (problem.transposed)
     return forced ? forced_transposed_shapes() : transposed_shapes(base, problem, target);
   std::vector<GemmSm90Shape> shapes(std::begin(kShapes), std::end(kShapes));
+  if (base.epilogue.in_registers) llvm::append_range(shapes, llvm::makeArrayRef(kRegisterShapes));
   const std::vector<GemmSm90Shape> clustered = clustered_shapes(base, problem, forced);
   llvm::append_range(shapes, clustered);
   llvm::append_range(shapes, fitted_shapes(base, problem, target, clustered));
