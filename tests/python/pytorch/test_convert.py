@@ -57,7 +57,8 @@ def test_the_state_of_a_module(hopper, near):
     copies = [made, copy.deepcopy(layer), pickle.loads(pickle.dumps(layer)), torch.load(file, weights_only=False)]
     for other in copies:
         assert torch.equal(other(x), wanted)
-    near(wanted, expected(layer, x).relu())
+    # Sums of fp8 products have 13 fraction bits in the tensor cores.
+    near(wanted, expected(layer, x).relu(), factor=16)
     half = copies[1].half()
     assert half.weight.dtype == E4M3 and half.weight_scale.dtype == torch.float32 and half.bias.dtype == torch.float16
     near(half(x.half()), expected(layer, x.half()).relu(), torch.float16)
