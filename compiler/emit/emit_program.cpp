@@ -121,8 +121,7 @@ class ProgramPrinter {
   }
   std::string load(const char* type, const ProgramLine& line) const {
     return fmt::format("    in.v_{0} = load_operand<{1}::o_{0}, {2}, {3}>(p, at);  // {4}\n",
-                       line.name, type, text_.vec, text_.guarded,
-                       line.comment);
+                       line.name, type, text_.vec, text_.guarded, line.comment);
   }
 
   template <class F>
