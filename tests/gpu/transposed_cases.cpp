@@ -8,17 +8,6 @@
 namespace catenary::gpu_suite {
 namespace {
 
-std::string dense(i64 m, i64 n, i64 k, const char* x = "mk", const char* w = "nk") {
-  const auto sizes = [](const char* labels, i64 rows, char row, i64 depth) {
-    return labels[0] == row ? fmt::format("{}, {}", rows, depth)
-                            : fmt::format("{}, {}", depth, rows);
-  };
-  return fmt::format(
-      "chain a(input x: bf16[{}], weight w: bf16[{}], weight b: f32[{}]) {{\n"
-      "  y = relu(add(contract \"{},{}->mn\"(x, w), b))\n  return y: bf16 }}",
-      sizes(x, m, 'm', k), sizes(w, n, 'n', k), n, x, w);
-}
-
 // A factor for each row of D: an odd number of them is an odd number of the tile's columns.
 std::string scaled_rows(i64 m, i64 n, i64 k) {
   return fmt::format(
@@ -58,17 +47,17 @@ WrittenCase forced(const char* name, const std::string& text, const char* tile, 
 
 std::vector<WrittenCase> transposed_cases() {
   return {
-      forced("transposed, ping-pong", dense(144, 2568, 520), "128x72x64p2s6t"),
-      forced("transposed, 64 rows", dense(301, 1544, 1096), "64x152x64p2s6t"),
-      forced("transposed, cooperative", dense(229, 1544, 1096), "128x232x64g2s4t"),
-      forced("transposed, 256 rows", dense(131, 2056, 264), "256x128x64g2s4t"),
-      forced("transposed, 192 rows", dense(333, 1544, 264), "192x168x64g3s4t"),
-      forced("transposed, one warpgroup", dense(97, 392, 264), "64x104x64g1s6t"),
-      forced("transposed, M clusters", dense(301, 1544, 1096), "128x80x64p2s6c2t"),
-      forced("transposed, N clusters", dense(301, 1544, 1096), "128x152x64g2s5n2t"),
-      forced("transposed, split-K", dense(301, 776, 5560), "128x104x64p2s6t", 3),
-      forced("transposed, N-major A", dense(301, 776, 520, "mk", "kn"), "128x104x64p2s6t"),
-      forced("transposed, M-major B", dense(304, 776, 520, "km", "nk"), "128x128x64p2s5t"),
+      forced("transposed, ping-pong", dense_chain(144, 2568, 520), "128x72x64p2s6t"),
+      forced("transposed, 64 rows", dense_chain(301, 1544, 1096), "64x152x64p2s6t"),
+      forced("transposed, cooperative", dense_chain(229, 1544, 1096), "128x232x64g2s4t"),
+      forced("transposed, 256 rows", dense_chain(131, 2056, 264), "256x128x64g2s4t"),
+      forced("transposed, 192 rows", dense_chain(333, 1544, 264), "192x168x64g3s4t"),
+      forced("transposed, one warpgroup", dense_chain(97, 392, 264), "64x104x64g1s6t"),
+      forced("transposed, M clusters", dense_chain(301, 1544, 1096), "128x80x64p2s6c2t"),
+      forced("transposed, N clusters", dense_chain(301, 1544, 1096), "128x152x64g2s5n2t"),
+      forced("transposed, split-K", dense_chain(301, 776, 5560), "128x104x64p2s6t", 3),
+      forced("transposed, N-major A", dense_chain(301, 776, 520, "mk", "kn"), "128x104x64p2s6t"),
+      forced("transposed, M-major B", dense_chain(304, 776, 520, "km", "nk"), "128x128x64p2s5t"),
       forced("transposed, odd M", scaled_rows(229, 584, 264), "128x80x64p2s6t"),
       forced("transposed, M of one more tile", scaled_rows(161, 584, 264), "128x80x64p2s6t"),
       forced("transposed, residual", kResidual, "128x104x64p2s4t"),

@@ -81,21 +81,27 @@ std::vector<GemmSm90Shape> clustered_shapes(const GemmSm90Config& base,
   return shapes;
 }
 
-// block_n: the most columns.
-std::vector<GemmSm90Shape> transposed_bases() {
-  constexpr GemmSm90Shape kTiles[] = {{128, 256, 2, false, 1}, {256, 128, 2, false, 1},
-                                      {128, 160, 2, true, 1},  {64, 256, 2, true, 1},
-                                      {192, 192, 3, false, 1}, {64, 256, 1, false, 1}};
-  constexpr std::pair<int, int> kClusters[] = {{1, 1}, {2, 1}, {1, 2}};
+// Each tile in clusters of each size, M x N.
+std::vector<GemmSm90Shape> in_clusters(llvm::ArrayRef<GemmSm90Shape> tiles,
+                                       llvm::ArrayRef<std::pair<int, int>> sizes) {
   std::vector<GemmSm90Shape> shapes;
-  for (GemmSm90Shape shape : kTiles) {
-    for (const auto& [m, n] : kClusters) {
+  for (GemmSm90Shape shape : tiles) {
+    for (const auto& [m, n] : sizes) {
       shape.cluster_m = m;
       shape.cluster_n = n;
       shapes.push_back(shape);
     }
   }
   return shapes;
+}
+
+// block_n: the most columns.
+std::vector<GemmSm90Shape> transposed_bases() {
+  constexpr GemmSm90Shape kTiles[] = {{128, 256, 2, false, 1}, {256, 128, 2, false, 1},
+                                      {128, 160, 2, true, 1},  {64, 256, 2, true, 1},
+                                      {192, 192, 3, false, 1}, {64, 256, 1, false, 1}};
+  constexpr std::pair<int, int> kClusters[] = {{1, 1}, {2, 1}, {1, 2}};
+  return in_clusters(kTiles, kClusters);
 }
 
 // Every width that a forced name may have.
@@ -217,15 +223,7 @@ std::vector<GemmSm90Shape> gemm_sm90_clustered_shapes() {
       {64, 256, 2, true, 1},   {64, 128, 2, true, 1},   {128, 64, 2, true, 1},
       {64, 128, 1, false, 1},  {64, 64, 1, false, 1}};
   constexpr std::pair<int, int> kClusters[] = {{2, 2}, {4, 1}, {1, 4}, {4, 2}, {2, 4}};
-  std::vector<GemmSm90Shape> shapes;
-  for (GemmSm90Shape shape : kTiles) {
-    for (const auto& [m, n] : kClusters) {
-      shape.cluster_m = m;
-      shape.cluster_n = n;
-      shapes.push_back(shape);
-    }
-  }
-  return shapes;
+  return in_clusters(kTiles, kClusters);
 }
 
 std::vector<GemmSm90Shape> gemm_sm90_shapes_of(const GemmSm90Config& base,
