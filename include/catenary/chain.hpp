@@ -324,7 +324,8 @@ inline Tensor reduce_max(const std::string& equation, const Tensor& x,
 }
 
 // The weight (q - zero) * scale of integers `q`, for linear() and contract() with a bf16 or f16
-// tensor; or q * scale of e4m3 or e5m2, without zeros, with another one of that dtype. block_rows x block_columns elements of `q` share a scale and a zero (ctn_chain_dequant).
+// tensor; or q * scale of e4m3 or e5m2, without zeros, with another one of that dtype. block_rows x
+// block_columns elements of `q` share a scale and a zero (ctn_chain_dequant).
 inline Tensor dequant(const Tensor& q, const Tensor& scale, const Tensor* zero,
                       std::int64_t block_rows, std::int64_t block_columns,
                       const std::string& name = "") {
