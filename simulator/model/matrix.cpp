@@ -130,7 +130,7 @@ Error check_start(const MatrixDescriptor& d, const SharedTile& tile) {
 constexpr int kSumFraction = 13;
 constexpr std::int16_t kNoExponent = -1000;  // of a zero
 
-// Of a normal double.
+// The exponent of `value`, which is a normal number.
 int exponent_of(double value) {
   return static_cast<int>(std::bit_cast<u64>(value) >> 52 & 0x7ff) - 1023;
 }

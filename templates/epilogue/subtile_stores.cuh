@@ -12,10 +12,9 @@
 //
 // Outputs that are contiguous along M (D is computed transposed): 16 rows of a column would be a
 // quarter of a line. The four warps of a warpgroup stage their rows together, 64 rows of a column
-// in 128 bytes, and each stores a quarter of the columns. One barrier of the warpgroup for each
-// subtile, which each warp reaches after it has written the buffer and its store from the other one
-// has been read: what it orders is the writes before this subtile's stores, and the last stores
-// before the next subtile's writes.
+// in 128 bytes, and each stores a quarter of the columns. The warpgroup has one barrier for each
+// subtile. A warp arrives after it has written its rows and after TMA has read its last store. So
+// all rows are written before this subtile is stored, and the other buffer is free for the next.
 #pragma once
 
 #include "epilogue/column_sums.cuh"
@@ -117,8 +116,8 @@ struct SubtileStores {
     }
   }
 
-  // Stores a warp's quarter of a staged subtile of an output that is contiguous along M: the lines
-  // of its columns, staged from `from` on, before n_end.
+  // Stores a warp's quarter of a staged subtile, for an output that is contiguous along M. The
+  // warp's columns are in shared memory at `from`. Columns at or after n_end are not stored.
   template <Operand kOutput, class P>
   static CATENARY_DEVICE void store_columns(const P& params, u32 from, Coord coord, u32 m,
                                             u32 m_end, u32 n, u32 n_end) {

@@ -72,9 +72,6 @@ std::vector<WrittenCase> transposed_cases();
 std::vector<WrittenCase> dequant_cases();
 std::vector<WrittenCase> fp8_cases();
 
-// y = relu(x w + b) in bf16, with `x` and `w` as the labels of both operands.
-std::string dense_chain(i64 m, i64 n, i64 k, const char* x = "mk", const char* w = "nk");
-
 // Small chains of every family, for the sanitizers: one launch of a few CTAs each.
 const std::vector<WrittenCase>& sanitizer_cases();
 

@@ -3,20 +3,9 @@
 // with pairs of subtiles stored at a time.
 #include <fmt/format.h>
 
-#include "tests/gpu/cases.h"
+#include "tests/gpu/sm90_cases.h"
 
 namespace catenary::gpu_suite {
-
-std::string dense_chain(i64 m, i64 n, i64 k, const char* x, const char* w) {
-  const auto sizes = [](const char* labels, i64 rows, char row, i64 depth) {
-    return labels[0] == row ? fmt::format("{}, {}", rows, depth)
-                            : fmt::format("{}, {}", depth, rows);
-  };
-  return fmt::format(
-      "chain a(input x: bf16[{}], weight w: bf16[{}], weight b: f32[{}]) {{\n"
-      "  y = relu(add(contract \"{},{}->mn\"(x, w), b))\n  return y: bf16 }}",
-      sizes(x, m, 'm', k), sizes(w, n, 'n', k), n, x, w);
-}
 
 namespace {
 
@@ -52,33 +41,33 @@ constexpr const char* kFp8 =
 const std::vector<std::vector<i32>> kEnds4of900 = {
     {225, 450, 675, 900}, {0, 0, 0, 0}, {0, 0, 900, 900}, {1, 130, 131, 800}};
 
-WrittenCase forced(const char* name, const std::string& text, const char* tile, int split_k = 0) {
-  return {name, text, {0}, {}, split_k, tile, "gemm_sm90"};
-}
-
 }  // namespace
 
 std::vector<WrittenCase> cluster_cases() {
   return {
-      forced("clusters of 2 x 2", dense_chain(2050, 2056, 520), "128x128x64p2s6c2n2"),
-      forced("clusters of 2 x 4", dense_chain(1100, 1544, 1096), "128x128x64p2s6c2n4"),
-      forced("clusters of 4 x 2", dense_chain(1100, 1544, 1096), "64x128x64p2s8c4n2"),
-      forced("clusters of 4 x 1", dense_chain(1100, 1544, 5560), "64x256x64p2s4c4"),
-      forced("clusters of 1 x 4", dense_chain(520, 2312, 1096), "192x128x64g3s5n4"),
-      forced("clusters of 2 x 4, cooperative", dense_chain(600, 2312, 1096), "128x256x64g2s4c2n4"),
-      forced("clusters of 4 x 2, 256 rows", dense_chain(2312, 600, 1096), "256x128x64g2s4c4n2"),
-      forced("clusters of 2 x 2, one warpgroup", dense_chain(300, 328, 1096), "64x64x64g1s8c2n2"),
-      forced("clusters of 2 x 2, split-K", dense_chain(300, 392, 5560), "64x128x64p2s8c2n2", 3),
-      forced("clusters of 2 x 2, M-major A", dense_chain(1032, 776, 1096, "km"),
-             "128x128x64p2s6c2n2"),
-      forced("clusters of 2 x 2, N-major B", dense_chain(1030, 776, 1096, "mk", "kn"),
-             "128x128x64p2s6c2n2"),
-      forced("clusters of 2 x 4, groups", kBatched, "128x128x64p2s6c2n4"),
-      forced("clusters of 2 x 2, dual GEMM", kDual, "128x64x64p2s6c2n2"),
-      forced("stores in pairs", dense_chain(1100, 1544, 1096), "128x160x64p2s5"),
-      forced("stores in pairs, M clusters", dense_chain(600, 2312, 520), "128x160x64p2s5c2"),
-      forced("clusters of 2 x 2, residual", kResidual, "128x128x64p2s5c2n2"),
-      forced("clusters of 2 x 2, fp8", kFp8, "128x128x128p2s6c2n2"),
+      forced_sm90("clusters of 2 x 2", dense_chain(2050, 2056, 520), "128x128x64p2s6c2n2"),
+      forced_sm90("clusters of 2 x 4", dense_chain(1100, 1544, 1096), "128x128x64p2s6c2n4"),
+      forced_sm90("clusters of 4 x 2", dense_chain(1100, 1544, 1096), "64x128x64p2s8c4n2"),
+      forced_sm90("clusters of 4 x 1", dense_chain(1100, 1544, 5560), "64x256x64p2s4c4"),
+      forced_sm90("clusters of 1 x 4", dense_chain(520, 2312, 1096), "192x128x64g3s5n4"),
+      forced_sm90("clusters of 2 x 4, cooperative", dense_chain(600, 2312, 1096),
+                  "128x256x64g2s4c2n4"),
+      forced_sm90("clusters of 4 x 2, 256 rows", dense_chain(2312, 600, 1096),
+                  "256x128x64g2s4c4n2"),
+      forced_sm90("clusters of 2 x 2, one warpgroup", dense_chain(300, 328, 1096),
+                  "64x64x64g1s8c2n2"),
+      forced_sm90("clusters of 2 x 2, split-K", dense_chain(300, 392, 5560), "64x128x64p2s8c2n2",
+                  3),
+      forced_sm90("clusters of 2 x 2, M-major A", dense_chain(1032, 776, 1096, "km"),
+                  "128x128x64p2s6c2n2"),
+      forced_sm90("clusters of 2 x 2, N-major B", dense_chain(1030, 776, 1096, "mk", "kn"),
+                  "128x128x64p2s6c2n2"),
+      forced_sm90("clusters of 2 x 4, groups", kBatched, "128x128x64p2s6c2n4"),
+      forced_sm90("clusters of 2 x 2, dual GEMM", kDual, "128x64x64p2s6c2n2"),
+      forced_sm90("stores in pairs", dense_chain(1100, 1544, 1096), "128x160x64p2s5"),
+      forced_sm90("stores in pairs, M clusters", dense_chain(600, 2312, 520), "128x160x64p2s5c2"),
+      forced_sm90("clusters of 2 x 2, residual", kResidual, "128x128x64p2s5c2n2"),
+      forced_sm90("clusters of 2 x 2, fp8", kFp8, "128x128x128p2s6c2n2"),
       {"clusters of 4 x 1, symbol",
        kSymbolic,
        {260, 500, 900},

@@ -20,6 +20,17 @@ std::string sm90_tile_name(const GemmSm90Shape& shape, MathMode math, bool dual)
   return tile_name(with_shape(config, shape, llvm::cantFail(find_target("h200"))));
 }
 
+std::string dense_chain(i64 m, i64 n, i64 k, const char* x, const char* w) {
+  const auto sizes = [](const char* labels, i64 rows, char row, i64 depth) {
+    return labels[0] == row ? fmt::format("{}, {}", rows, depth)
+                            : fmt::format("{}, {}", depth, rows);
+  };
+  return fmt::format(
+      "chain a(input x: bf16[{}], weight w: bf16[{}], weight b: f32[{}]) {{\n"
+      "  y = relu(add(contract \"{},{}->mn\"(x, w), b))\n  return y: bf16 }}",
+      sizes(x, m, 'm', k), sizes(w, n, 'n', k), n, x, w);
+}
+
 std::string dual_gemm_text(const char* dtype, i64 m, i64 n, i64 k, const char* output) {
   return fmt::format(
       "chain a(input x: {3}[{0}, {2}], weight w: {3}[{1}, {2}], weight v: {3}[{1}, {2}]) {{\n"

@@ -14,6 +14,9 @@ WrittenCase forced_sm90(std::string name, std::string text, std::string tile, in
 // therefore the same names.
 std::string sm90_tile_name(const GemmSm90Shape& shape, MathMode math, bool dual = false);
 
+// y = relu(x w + b) in bf16. `x` and `w` are the labels of the operands.
+std::string dense_chain(i64 m, i64 n, i64 k, const char* x = "mk", const char* w = "nk");
+
 // h = relu(x w^T) * (x v^T), where x is m x k, and w and v are n x k.
 std::string dual_gemm_text(const char* dtype, i64 m, i64 n, i64 k, const char* output);
 

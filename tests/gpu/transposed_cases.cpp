@@ -3,7 +3,7 @@
 // along M.
 #include <fmt/format.h>
 
-#include "tests/gpu/cases.h"
+#include "tests/gpu/sm90_cases.h"
 
 namespace catenary::gpu_suite {
 namespace {
@@ -39,32 +39,30 @@ constexpr const char* kFp8 =
     "chain a(input x: e4m3[290, 1040], weight w: e4m3[520, 1040], input s: f32[290]) {\n"
     "  y = mul(contract \"mk,nk->mn\"(x, w), s @ \"m\")\n  return y: bf16 }";
 
-WrittenCase forced(const char* name, const std::string& text, const char* tile, int split_k = 0) {
-  return {name, text, {0}, {}, split_k, tile, "gemm_sm90"};
-}
-
 }  // namespace
 
 std::vector<WrittenCase> transposed_cases() {
   return {
-      forced("transposed, ping-pong", dense_chain(144, 2568, 520), "128x72x64p2s6t"),
-      forced("transposed, 64 rows", dense_chain(301, 1544, 1096), "64x152x64p2s6t"),
-      forced("transposed, cooperative", dense_chain(229, 1544, 1096), "128x232x64g2s4t"),
-      forced("transposed, 256 rows", dense_chain(131, 2056, 264), "256x128x64g2s4t"),
-      forced("transposed, 192 rows", dense_chain(333, 1544, 264), "192x168x64g3s4t"),
-      forced("transposed, one warpgroup", dense_chain(97, 392, 264), "64x104x64g1s6t"),
-      forced("transposed, M clusters", dense_chain(301, 1544, 1096), "128x80x64p2s6c2t"),
-      forced("transposed, N clusters", dense_chain(301, 1544, 1096), "128x152x64g2s5n2t"),
-      forced("transposed, split-K", dense_chain(301, 776, 5560), "128x104x64p2s6t", 3),
-      forced("transposed, N-major A", dense_chain(301, 776, 520, "mk", "kn"), "128x104x64p2s6t"),
-      forced("transposed, M-major B", dense_chain(304, 776, 520, "km", "nk"), "128x128x64p2s5t"),
-      forced("transposed, odd M", scaled_rows(229, 584, 264), "128x80x64p2s6t"),
-      forced("transposed, M of one more tile", scaled_rows(161, 584, 264), "128x80x64p2s6t"),
-      forced("transposed, residual", kResidual, "128x104x64p2s4t"),
-      forced("transposed, groups", kBatched, "128x144x64g2s5t"),
-      forced("transposed, sum of products", kSum, "128x104x64p2s6t"),
-      forced("transposed, tf32", kTf32, "128x104x32p2s6t"),
-      forced("transposed, fp8", kFp8, "128x104x128p2s6t"),
+      forced_sm90("transposed, ping-pong", dense_chain(144, 2568, 520), "128x72x64p2s6t"),
+      forced_sm90("transposed, 64 rows", dense_chain(301, 1544, 1096), "64x152x64p2s6t"),
+      forced_sm90("transposed, cooperative", dense_chain(229, 1544, 1096), "128x232x64g2s4t"),
+      forced_sm90("transposed, 256 rows", dense_chain(131, 2056, 264), "256x128x64g2s4t"),
+      forced_sm90("transposed, 192 rows", dense_chain(333, 1544, 264), "192x168x64g3s4t"),
+      forced_sm90("transposed, one warpgroup", dense_chain(97, 392, 264), "64x104x64g1s6t"),
+      forced_sm90("transposed, M clusters", dense_chain(301, 1544, 1096), "128x80x64p2s6c2t"),
+      forced_sm90("transposed, N clusters", dense_chain(301, 1544, 1096), "128x152x64g2s5n2t"),
+      forced_sm90("transposed, split-K", dense_chain(301, 776, 5560), "128x104x64p2s6t", 3),
+      forced_sm90("transposed, N-major A", dense_chain(301, 776, 520, "mk", "kn"),
+                  "128x104x64p2s6t"),
+      forced_sm90("transposed, M-major B", dense_chain(304, 776, 520, "km", "nk"),
+                  "128x128x64p2s5t"),
+      forced_sm90("transposed, odd M", scaled_rows(229, 584, 264), "128x80x64p2s6t"),
+      forced_sm90("transposed, M of one more tile", scaled_rows(161, 584, 264), "128x80x64p2s6t"),
+      forced_sm90("transposed, residual", kResidual, "128x104x64p2s4t"),
+      forced_sm90("transposed, groups", kBatched, "128x144x64g2s5t"),
+      forced_sm90("transposed, sum of products", kSum, "128x104x64p2s6t"),
+      forced_sm90("transposed, tf32", kTf32, "128x104x32p2s6t"),
+      forced_sm90("transposed, fp8", kFp8, "128x104x128p2s6t"),
   };
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Transposed products of `gemm_sm90` in the simulator: every schedule, partial tiles and subtiles
-// of both dimensions, operands along M, N and both, 16-bit and f32 outputs, batches, layouts.
+// Transposed products of `gemm_sm90` in the simulator, with every schedule. Tiles and subtiles are
+// partial along M and N. Operands of the epilogue vary along M, along N or along both. Outputs have
+// 16 bits or are f32.
 #include <doctest/doctest.h>
 
 #include "compiler/kernel_family.h"

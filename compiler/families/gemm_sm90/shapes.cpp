@@ -162,8 +162,8 @@ std::vector<GemmSm90Shape> fitted_shapes(const GemmSm90Config& base,
   return fitted;
 }
 
-// Tiles of a transposed problem, whose columns are rows of D: widths that divide these evenly, and
-// those that fill waves.
+// Tiles of a transposed problem. Their columns are rows of D. Some widths divide the rows evenly,
+// others fill whole waves.
 std::vector<GemmSm90Shape> transposed_shapes(const GemmSm90Config& base,
                                              const ContractionProblem& problem,
                                              const Target& target) {
