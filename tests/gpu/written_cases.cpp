@@ -418,6 +418,30 @@ const std::vector<WrittenCase>& sanitizer_cases() {
        0,
        "128x128x64p2s6c2",
        "gemm_sm90"},
+      {"gemm_sm90, transposed",
+       "chain a(input x: bf16[150, 136], weight w: bf16[264, 136], weight b: bf16[264]) {\n"
+       "  y = add(contract \"mk,nk->mn\"(x, w), b)\n  return y: bf16 }",
+       {},
+       {},
+       0,
+       "128x80x64p2s6c2t",
+       "gemm_sm90"},
+      {"gemm_sm90, transposed, residual",
+       "chain a(input x: bf16[150, 136], weight w: bf16[264, 136], input r: bf16[150, 264]) {\n"
+       "  y = mul(contract \"mk,nk->mn\"(x, w), r)\n  return y: bf16 }",
+       {},
+       {},
+       0,
+       "128x104x64p2s4t",
+       "gemm_sm90"},
+      {"gemm_sm90, stores in pairs",
+       "chain a(input x: bf16[300, 136], weight w: bf16[392, 136]) {\n"
+       "  y = contract \"mk,nk->mn\"(x, w)\n  return y: bf16 }",
+       {},
+       {},
+       0,
+       "128x160x64p2s5c2",
+       "gemm_sm90"},
       {"skinny, M-grouped",
        "chain a(input x: bf16[40, 576], weight w: bf16[4, 39, 576], weight b: f32[39] align 4,\n"
        "        input e: i32[4]) {\n"
