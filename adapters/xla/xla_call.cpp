@@ -167,7 +167,7 @@ class GivenError {
     api_.error_destroy(&destroy);
   }
   std::string message() const {
-    ErrorMessage get{sizeof get, nullptr, error_, nullptr};
+    ErrorMessage get{sizeof get, nullptr, error_, nullptr, 0};
     api_.error_message(&get);
     return get.message == nullptr ? "" : get.message;
   }

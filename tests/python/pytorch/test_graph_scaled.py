@@ -65,7 +65,8 @@ def test_a_product_with_what_follows_is_one_chain(device, near, call, rows, m):
     module = passed(lambda x, w, sx, sw, r: F.silu(call(x, w, sx, sw)).float() * r, tensors)
     assert not left(module) and "silu(" in taken()[0].chain and len(taken()) == 1
     got = module(*(t.to(device) for t in tensors))
-    near(got, F.silu(wide(x, w, sx.double(), sw.double())) * r.double(), torch.bfloat16)
+    wanted = F.silu(wide(x, w, sx.double(), sw.double())) * r.double()
+    near(got, wanted.to(device), torch.bfloat16)
 
 
 def test_bias_fast_sums_and_a_result_of_f32(near):
