@@ -140,6 +140,20 @@ void add_fitted_widths(GemmSm90Shape shape, const GemmSm90Config& base,
   }
 }
 
+// Widths of `shape` that divide the columns evenly over as many tiles as its own width takes: 704
+// columns are four tiles of 176, or of 192 with a twelfth of the work wasted.
+void add_even_width(GemmSm90Shape shape, const GemmSm90Config& base,
+                    const ContractionProblem& problem, int min_width,
+                    std::vector<GemmSm90Shape>& shapes) {
+  const int step = (base.dual ? 16 : 8) * shape.cluster_m;
+  const i64 n = base.dual ? 2 * problem.size.n : problem.size.n;
+  const i64 tiles = ceil_div(n, i64{shape.block_n} * shape.cluster_n) * shape.cluster_n;
+  const i64 width = ceil_div(ceil_div(n, tiles), step) * step;
+  if (width >= shape.block_n || width < min_width) return;
+  shape.block_n = static_cast<int>(width);
+  if (!llvm::is_contained(shapes, shape)) shapes.push_back(shape);
+}
+
 std::vector<GemmSm90Shape> fitted_shapes(const GemmSm90Config& base,
                                          const ContractionProblem& problem, const Target& target,
                                          llvm::ArrayRef<GemmSm90Shape> clustered) {
@@ -154,10 +168,12 @@ std::vector<GemmSm90Shape> fitted_shapes(const GemmSm90Config& base,
   constexpr int kMinWidth = 96;
   if (!base.epilogue.in_registers || !base.b.k_major) return {};
   std::vector<GemmSm90Shape> fitted;
-  for (const GemmSm90Shape& shape : kWide)
-    add_fitted_widths(shape, base, problem, target, kMinWidth, fitted);
-  for (const GemmSm90Shape& shape : clustered)
-    add_fitted_widths(shape, base, problem, target, kMinWidth, fitted);
+  for (const llvm::ArrayRef<GemmSm90Shape> wide : {llvm::makeArrayRef(kWide), clustered}) {
+    for (const GemmSm90Shape& shape : wide) {
+      add_fitted_widths(shape, base, problem, target, kMinWidth, fitted);
+      add_even_width(shape, base, problem, kMinWidth, fitted);
+    }
+  }
   llvm::erase_if(fitted, [](const GemmSm90Shape& shape) { return shape.block_n % 64 == 0; });
   return fitted;
 }
