@@ -66,6 +66,7 @@ constexpr EpilogueConfig epilogue_config(const GemmSm90Config& c) {
   e.whole_subtiles_n = c.space.n.scale == 0 && c.space.n.size % c.cluster_tile_n() == 0 &&
                        c.tile.block_n % c.subtile_n() == 0;
   e.odd_n = c.space.n.scale == 0 && c.space.n.size % 2 != 0;
+  e.scarce_registers = c.accumulator_registers() > 160;
   e.short_mainloop = c.space.k.scale == 0 && c.total_k() <= kFewKTiles * c.block_k();
   e.accumulator_registers = c.mainloop_registers();
   e.max_registers = c.uses_cp_async() ? 136 : c.schedule.consumers == 3 ? 88 : 160;

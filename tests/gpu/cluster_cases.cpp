@@ -66,6 +66,8 @@ std::vector<WrittenCase> cluster_cases() {
       forced_sm90("clusters of 2 x 2, dual GEMM", kDual, "128x64x64p2s6c2n2"),
       forced_sm90("stores in pairs", dense_chain(1100, 1544, 1096), "128x160x64p2s5"),
       forced_sm90("stores in pairs, M clusters", dense_chain(600, 2312, 520), "128x160x64p2s5c2"),
+      forced_sm90("stores in pairs, 176 columns", dense_chain(600, 1408, 520), "128x176x64p2s5c2"),
+      forced_sm90("stores in pairs, 168 columns", dense_chain(400, 1336, 520), "128x168x64p2s5"),
       forced_sm90("clusters of 2 x 2, residual", kResidual, "128x128x64p2s5c2n2"),
       forced_sm90("clusters of 2 x 2, fp8", kFp8, "128x128x128p2s6c2n2"),
       {"clusters of 4 x 1, symbol",

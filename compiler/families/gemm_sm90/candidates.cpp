@@ -61,7 +61,7 @@ std::string reject(const Target& target, const GemmSm90Config& c) {
   if (c.accumulator_registers() > 192)
     return fmt::format("needs {} accumulators", c.accumulator_registers());
   // More leave a long epilogue too few registers.
-  constexpr i32 kMostOfPingPong = 160;
+  constexpr i32 kMostOfPingPong = 176;
   if (c.schedule.ping_pong && c.accumulator_registers() > kMostOfPingPong) {
     return fmt::format("has ping-pong warpgroups with {} accumulators", c.accumulator_registers());
   }

@@ -95,19 +95,28 @@ std::vector<GemmSm90Shape> in_clusters(llvm::ArrayRef<GemmSm90Shape> tiles,
   return shapes;
 }
 
+// The most columns of ping-pong tiles of 128 rows. More than 160 leave registers for one result of
+// a thread's accumulators and vectors.
+int ping_pong_columns(const GemmSm90Config& base, const ContractionProblem& problem) {
+  return base.epilogue.matrices == 0 && problem.outputs.size() == 1 ? 176 : 160;
+}
+
 // block_n: the most columns.
-std::vector<GemmSm90Shape> transposed_bases() {
-  constexpr GemmSm90Shape kTiles[] = {{128, 256, 2, false, 1}, {256, 128, 2, false, 1},
-                                      {128, 160, 2, true, 1},  {64, 256, 2, true, 1},
-                                      {192, 192, 3, false, 1}, {64, 256, 1, false, 1}};
+std::vector<GemmSm90Shape> transposed_bases(const GemmSm90Config& base,
+                                            const ContractionProblem& problem) {
+  const GemmSm90Shape tiles[] = {
+      {128, 256, 2, false, 1}, {256, 128, 2, false, 1},
+      {64, 256, 2, true, 1},   {128, ping_pong_columns(base, problem), 2, true, 1},
+      {192, 192, 3, false, 1}, {64, 256, 1, false, 1}};
   constexpr std::pair<int, int> kClusters[] = {{1, 1}, {2, 1}, {1, 2}};
-  return in_clusters(kTiles, kClusters);
+  return in_clusters(tiles, kClusters);
 }
 
 // Every width that a forced name may have.
-std::vector<GemmSm90Shape> forced_transposed_shapes() {
+std::vector<GemmSm90Shape> forced_transposed_shapes(const GemmSm90Config& base,
+                                                    const ContractionProblem& problem) {
   std::vector<GemmSm90Shape> shapes;
-  for (GemmSm90Shape shape : transposed_bases()) {
+  for (GemmSm90Shape shape : transposed_bases(base, problem)) {
     for (int width = shape.block_n; width > 0; width -= 8) {
       shape.block_n = width;
       shapes.push_back(shape);
@@ -157,18 +166,25 @@ void add_even_width(GemmSm90Shape shape, const GemmSm90Config& base,
 std::vector<GemmSm90Shape> fitted_shapes(const GemmSm90Config& base,
                                          const ContractionProblem& problem, const Target& target,
                                          llvm::ArrayRef<GemmSm90Shape> clustered) {
-  constexpr GemmSm90Shape kWide[] = {
-      {128, 256, 2, false, 1, 0},       {128, 256, 2, false, 2, 0},
-      {128, 168, 2, true, 1, 0},        {128, 168, 2, true, 2, 0},
-      {256, 128, 2, false, 1, 0},       {256, 128, 2, false, 2, 0},
-      {192, 192, 3, false, 1, 0},       {192, 192, 3, false, 2, 0},
-      {64, 256, 2, true, 1, 0},         {64, 256, 2, true, 2, 0},
-      {256, 128, 2, false, 1, 0, 1, 2}, {128, 256, 2, false, 1, 0, 1, 2},
-      {128, 168, 2, true, 1, 0, 1, 2}};
+  // Narrower than these.
+  const int ping_pong = ping_pong_columns(base, problem) + 8;
+  const GemmSm90Shape wide_shapes[] = {{128, 256, 2, false, 1, 0},
+                                       {128, 256, 2, false, 2, 0},
+                                       {128, ping_pong, 2, true, 1, 0},
+                                       {128, ping_pong, 2, true, 2, 0},
+                                       {256, 128, 2, false, 1, 0},
+                                       {256, 128, 2, false, 2, 0},
+                                       {192, 192, 3, false, 1, 0},
+                                       {192, 192, 3, false, 2, 0},
+                                       {64, 256, 2, true, 1, 0},
+                                       {64, 256, 2, true, 2, 0},
+                                       {256, 128, 2, false, 1, 0, 1, 2},
+                                       {128, 256, 2, false, 1, 0, 1, 2},
+                                       {128, ping_pong, 2, true, 1, 0, 1, 2}};
   constexpr int kMinWidth = 96;
   if (!base.epilogue.in_registers || !base.b.k_major) return {};
   std::vector<GemmSm90Shape> fitted;
-  for (const llvm::ArrayRef<GemmSm90Shape> wide : {llvm::makeArrayRef(kWide), clustered}) {
+  for (const llvm::ArrayRef<GemmSm90Shape> wide : {llvm::makeArrayRef(wide_shapes), clustered}) {
     for (const GemmSm90Shape& shape : wide) {
       add_fitted_widths(shape, base, problem, target, kMinWidth, fitted);
       add_even_width(shape, base, problem, kMinWidth, fitted);
@@ -184,17 +200,18 @@ std::vector<GemmSm90Shape> transposed_shapes(const GemmSm90Config& base,
                                              const ContractionProblem& problem,
                                              const Target& target) {
   constexpr int kMinWidth = 64;
-  constexpr i64 kMostTiles = 12;  // of more, the last one wastes little
+  constexpr i64 kMostTiles = 12;  // of more, one tile more or less changes little
   std::vector<GemmSm90Shape> shapes;
-  for (GemmSm90Shape shape : transposed_bases()) {
-    const int most = shape.block_n;
-    for (i64 tiles = 1; tiles <= kMostTiles; ++tiles) {
-      const i64 width = ceil_div(ceil_div(problem.size.n, tiles), 8) * 8;
-      shape.block_n = static_cast<int>(width);
-      if (width >= kMinWidth && width <= most && !llvm::is_contained(shapes, shape))
-        shapes.push_back(shape);
-    }
-    shape.block_n = most;
+  const auto add = [&](GemmSm90Shape shape, i64 tiles) {
+    const i64 step = i64{8} * shape.cluster_m;
+    const i64 width = ceil_div(ceil_div(problem.size.n, tiles), step) * step;
+    if (width < kMinWidth || width > shape.block_n) return;
+    shape.block_n = static_cast<int>(width);
+    if (!llvm::is_contained(shapes, shape)) shapes.push_back(shape);
+  };
+  for (const GemmSm90Shape& shape : transposed_bases(base, problem)) {
+    for (i64 tiles = 1; tiles <= kMostTiles; ++tiles) add(shape, tiles);
+    add(shape, ceil_div(problem.size.n, i64{shape.block_n} * shape.cluster_n) * shape.cluster_n);
     add_fitted_widths(shape, base, problem, target, kMinWidth, shapes);
   }
   return shapes;
@@ -246,7 +263,8 @@ std::vector<GemmSm90Shape> gemm_sm90_shapes_of(const GemmSm90Config& base,
                                                const ContractionProblem& problem,
                                                const Target& target, bool forced) {
   if (problem.transposed)
-    return forced ? forced_transposed_shapes() : transposed_shapes(base, problem, target);
+    return forced ? forced_transposed_shapes(base, problem)
+                  : transposed_shapes(base, problem, target);
   std::vector<GemmSm90Shape> shapes(std::begin(kShapes), std::end(kShapes));
   if (base.epilogue.in_registers) llvm::append_range(shapes, llvm::makeArrayRef(kRegisterShapes));
   const std::vector<GemmSm90Shape> clustered = clustered_shapes(base, problem, forced);
