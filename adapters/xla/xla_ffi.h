@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What XLA's FFI hands to a custom call, declared by hand: the layouts of xla/ffi/api/c_api.h, API
-// version 0.4, of which 0.3 is a prefix. tests/python/test_jax.py compares them with the header of the
-// installed jaxlib.
+// version 0.4. Version 0.3 has a prefix of each. tests/python/test_jax.py compares them with the
+// header of the installed jaxlib.
 #pragma once
 
 #include <cstddef>

@@ -40,7 +40,15 @@ TEST_CASE("bands are square where B stays in L2 and there are tiles for blocks")
   SUBCASE("B is 32 MiB of an L2 of 60") { CHECK(raster(dense(8192, 4096, 4096), single) == 8); }
   SUBCASE("six columns of tiles") { CHECK(raster(dense(8192, 768, 1024), single) == 8); }
   SUBCASE("fewer than two waves") { CHECK(raster(dense(2048, 2048, 1024), single) == 8); }
-  SUBCASE("pairs of CTAs share B") { CHECK(raster(dense(8192, 4096, 1024), single + "c2") == 8); }
+  SUBCASE("M clusters of two that share A go along N") {
+    CHECK(raster(dense(8192, 4096, 1024), single + "c2") == 2);
+    CHECK(raster(dense(8192, 4096, 4096), single + "c2") == 8);
+  }
+  SUBCASE("N clusters of two that share B go along M") {
+    CHECK(raster(dense(4096, 4096, 1024), single + "n2") == 32);
+    CHECK(raster(dense(32768, 4096, 1024), single + "n2") == 4);
+  }
+  SUBCASE("larger clusters") { CHECK(raster(dense(8192, 4096, 1024), single + "c2n2") == 8); }
   SUBCASE("ragged rows") {
     const char* ragged =
         "chain a(input x: bf16[8192, 1024], weight w: bf16[2, 2048, 1024], input ends: i32[2]) {\n"

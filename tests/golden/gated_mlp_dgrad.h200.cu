@@ -1,4 +1,4 @@
-// catenary | target sm_90a (h200) | kernel ctn_gated_mlp_dgrad_k0_gemm_m128n128k64
+// catenary | target sm_90a (h200) | kernel ctn_gated_mlp_dgrad_k0_gemm_tm128n152k64
 // chain:
 //   chain gated_mlp_dgrad(
 //       weight wg: bf16[14336, 4096],
@@ -28,7 +28,7 @@
 //     d_x = add(t8, t9)
 //     return d_x: bf16, h: bf16, d_u_bf16: bf16, d_g_bf16: bf16
 //   }
-// plan: gemm_sm90: tile 128x128x64, 2 ping-pong warpgroups, 5 stages, M clusters of 2, 208 KiB shared
+// plan: gemm_sm90: tile 128x152x64 of the transposed product, 2 ping-pong warpgroups, 5 stages, N clusters of 2, 223 KiB shared
 //   'd_h' is a contraction: it reads its operands from memory; 'h' joins it: it needs only tensors that the kernel reads anyway
 //   slot 0: parameter 'd_y'
 //   slot 1: parameter 'wd'
@@ -37,22 +37,22 @@
 //   slot 4: output 'h'
 //   slot 5: output 'd_u_bf16'
 //   slot 6: output 'd_g_bf16'
-//   map 0: 'd_y' as 4096 x 8192 bf16 in boxes of 64 x 128
-//   map 1: 'wd' as 14336 x 4096 bf16 in boxes of 64 x 64
-//   map 2: 'h' as 14336 x 8192 bf16 in boxes of 32 x 16
-//   map 3: 'd_u_bf16' as 14336 x 8192 bf16 in boxes of 32 x 16
-//   map 4: 'd_g_bf16' as 14336 x 8192 bf16 in boxes of 32 x 16
-// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_gated_mlp_dgrad_k0_gemm_m128n128k64.cu
+//   map 0: 'wd' as 14336 x 4096 bf16 in boxes of 64 x 64
+//   map 1: 'd_y' as 4096 x 8192 bf16 in boxes of 64 x 152
+//   map 2: 'h' as 14336 x 8192 bf16 in boxes of 64 x 8
+//   map 3: 'd_u_bf16' as 14336 x 8192 bf16 in boxes of 64 x 8
+//   map 4: 'd_g_bf16' as 14336 x 8192 bf16 in boxes of 64 x 8
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_gated_mlp_dgrad_k0_gemm_tm128n152k64.cu
 #include "kernels/gemm_sm90.cuh"
 namespace {
 using namespace catenary;
 __device__ constexpr GemmSm90Config kConfig{
-    .space = {.math = MathMode::kBF16, .m = 8192, .n = 14336, .k = 4096},
-    .a = {.map = 0},
-    .b = {.map = 1, .k_major = false, .weight = true},
-    .tile = {.block_m = 128, .block_n = 128, .stages = 5},
-    .schedule = {.ping_pong = true, .consumers = 2, .cluster_m = 2, .split_k = 1, .tile_swizzle = 8},
-    .epilogue = {.in_registers = true, .vec = 8, .matrices = 2},
+    .space = {.math = MathMode::kBF16, .m = 14336, .n = 8192, .k = 4096},
+    .a = {.map = 0, .k_major = false, .weight = true},
+    .b = {.map = 1},
+    .tile = {.block_m = 128, .block_n = 152, .stages = 5},
+    .schedule = {.ping_pong = true, .consumers = 2, .cluster_n = 2, .split_k = 1, .tile_swizzle = 8},
+    .epilogue = {.in_registers = true, .vec = 4, .matrices = 2},
 };
 using P = Params<7, 0, 5>;
 struct Epilogue {
@@ -65,9 +65,9 @@ struct Epilogue {
   static CATENARY_DEVICE void load_rows(const P& p, const Coord& at, Rows& in) {
   }
   struct Matrices {
-    static constexpr Operand o_g = Operand{.slot = 2, .dtype = DType::kBF16, .vec = 8, .streamed = true, .stride = dims(14336, 1)};
+    static constexpr Operand o_g = Operand{.slot = 2, .dtype = DType::kBF16, .streamed = true, .stride = dims(1, 14336)};
     Loaded<o_g, 2> v_g;
-    static constexpr Operand o_u = Operand{.slot = 3, .dtype = DType::kBF16, .vec = 8, .streamed = true, .stride = dims(14336, 1)};
+    static constexpr Operand o_u = Operand{.slot = 3, .dtype = DType::kBF16, .streamed = true, .stride = dims(1, 14336)};
     Loaded<o_u, 2> v_u;
   };
   static constexpr int kMatrixCount = 2;
@@ -75,9 +75,9 @@ struct Epilogue {
   static constexpr int kOutputCount = 3;
   static constexpr bool kShort = false;
   static constexpr Operand kOutputs[] = {
-      Operand{.slot = 4, .dtype = DType::kBF16, .vec = 8, .streamed = true, .map = 2, .stride = dims(14336, 1)},
-      Operand{.slot = 5, .dtype = DType::kBF16, .vec = 8, .streamed = true, .map = 3, .stride = dims(14336, 1)},
-      Operand{.slot = 6, .dtype = DType::kBF16, .vec = 8, .streamed = true, .map = 4, .stride = dims(14336, 1)}};
+      Operand{.slot = 4, .dtype = DType::kBF16, .streamed = true, .map = 2, .stride = dims(1, 14336)},
+      Operand{.slot = 5, .dtype = DType::kBF16, .streamed = true, .map = 3, .stride = dims(1, 14336)},
+      Operand{.slot = 6, .dtype = DType::kBF16, .streamed = true, .map = 4, .stride = dims(1, 14336)}};
   static CATENARY_DEVICE void values(const P& p, const Columns& columns, const Rows& rows, const Matrices& matrices, const Vec<2>& sum0, Vec<2>* out) {
     const Vec<2>& v_d_h = sum0;  // %d_h = contract(%d_y, %wd)
     const Vec<2> v_t6 = map<2, op_silu>(matrices.v_g.values());  // %t6 = silu(%g)
@@ -102,7 +102,7 @@ struct Epilogue {
 };
 }  // namespace
 extern "C" __global__ void __launch_bounds__(384, 1)
-ctn_gated_mlp_dgrad_k0_gemm_m128n128k64(const __grid_constant__ P p) { gemm_sm90<kConfig, Epilogue>(p); }
+ctn_gated_mlp_dgrad_k0_gemm_tm128n152k64(const __grid_constant__ P p) { gemm_sm90<kConfig, Epilogue>(p); }
 
 // catenary | target sm_90a (h200) | kernel ctn_gated_mlp_dgrad_k1_gemm_m128n256k64
 // chain:

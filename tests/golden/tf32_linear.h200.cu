@@ -26,7 +26,7 @@ __device__ constexpr GemmSm90Config kConfig{
     .a = {.map = 0},
     .b = {.map = 1, .weight = true},
     .tile = {.block_m = 128, .block_n = 128, .stages = 6},
-    .schedule = {.ping_pong = true, .consumers = 2, .cluster_m = 2, .split_k = 1, .tile_swizzle = 8},
+    .schedule = {.ping_pong = true, .consumers = 2, .cluster_m = 2, .split_k = 1, .tile_swizzle = 2},
     .epilogue = {.in_registers = true, .vec = 4},
 };
 using P = Params<4, 0, 2>;

@@ -149,21 +149,29 @@ llvm::SmallVector<int, 10> split_factors(const ContractionProblem& problem, cons
 // does not stay in L2 is read half as often by bands of 8 (4096x4096x4096 184 and 187 us; 64 ragged
 // groups 2,734 and 2,930). Ragged terms in clusters of two: bands of 4 clusters 2,886 to 2,966 us,
 // of 16 2,909 to 3,073 (experts' wgrad).
+//
+// A cluster of two multicasts one operand and asks for two tiles of the other. Neighbouring
+// clusters share those: M clusters in bands of two go along N, N clusters along M, where what each
+// band reads again stays in L2 (RESULTS sm90-149).
 i32 choose_swizzle(const GemmSm90Config& c, const Target& target) {
+  const GemmSm90Schedule& s = c.schedule;
+  if (c.ragged.kind == Ragged::kKGrouped && s.cluster_m > 1) return kSquareSwizzle;
+  if (s.cluster_k != 0 || c.ragged.kind != Ragged::kNone) return kWideSwizzle;
+  const i64 tiles_m = ceil_div(c.space.m.size, c.cluster_tile_m());
+  const i64 tiles_n = ceil_div(c.space.n.size, c.cluster_tile_n());
+  const i64 row_bytes = c.total_k() * c.space.element_bytes();
+  const bool a_stays = c.space.m.size * row_bytes <= target.l2_bytes / 3;
+  const bool b_stays = c.space.n.size * c.num_accumulators() * row_bytes <= target.l2_bytes / 3;
+  if (s.cluster_m == 2 && s.cluster_n == 1) return b_stays ? kPairSwizzle : kWideSwizzle;
+  if (s.cluster_m == 1 && s.cluster_n == 2 && c.space.m.scale == 0 && a_stays)
+    return static_cast<i32>(std::max<i64>(tiles_m, 1));
   // With few tiles, or few along M or N, there are no blocks to choose.
   constexpr i64 kMinAlong = 8;
   constexpr i64 kMinWaves = 2;
-  if (c.ragged.kind == Ragged::kKGrouped && c.schedule.cluster_m > 1) return kSquareSwizzle;
-  if (c.schedule.cluster_m > 1 || c.schedule.cluster_k != 0 || c.ragged.kind != Ragged::kNone)
-    return kWideSwizzle;
-  const i64 tiles_m = ceil_div(c.space.m.size, c.tile.block_m);
-  const i64 tiles_n = ceil_div(c.space.n.size, c.tile.block_n);
-  i64 tiles = tiles_m * tiles_n;
+  if (s.cluster_m > 1 || std::min(tiles_m, tiles_n) < kMinAlong) return kWideSwizzle;
+  i64 tiles = tiles_m * tiles_n * s.cluster_n;
   for (const Extent& extent : c.space.batch.at) tiles *= extent.size;
-  if (tiles < kMinWaves * target.sm_count) return kWideSwizzle;
-  if (std::min(tiles_m, tiles_n) < kMinAlong) return kWideSwizzle;
-  const i64 b_bytes = c.space.n.size * c.total_k() * c.num_accumulators() * c.space.element_bytes();
-  return b_bytes <= target.l2_bytes / 3 ? kSquareSwizzle : kWideSwizzle;
+  return tiles >= kMinWaves * target.sm_count && b_stays ? kSquareSwizzle : kWideSwizzle;
 }
 
 // Which operands take cp.async fallback loads, of how many bytes each.

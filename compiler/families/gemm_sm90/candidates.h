@@ -10,6 +10,7 @@ namespace catenary {
 
 // Row tiles of one sweep over N (`tile_swizzle`). With four, the tiles of a GPC's CTAs form a
 // square.
+inline constexpr i32 kPairSwizzle = 2;
 inline constexpr i32 kSquareSwizzle = 4;
 inline constexpr i32 kWideSwizzle = 8;
 

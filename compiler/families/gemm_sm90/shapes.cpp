@@ -158,7 +158,9 @@ void add_even_width(GemmSm90Shape shape, const GemmSm90Config& base,
   const i64 n = base.dual ? 2 * problem.size.n : problem.size.n;
   const i64 tiles = ceil_div(n, i64{shape.block_n} * shape.cluster_n) * shape.cluster_n;
   const i64 width = ceil_div(ceil_div(n, tiles), step) * step;
-  if (width >= shape.block_n || width < min_width) return;
+  // Small M takes the time of the weights' bytes.
+  const bool fills = problem.size.m / std::max<i64>(base.ragged.num_groups, 1) >= shape.block_m;
+  if (!fills || width >= shape.block_n || width < min_width) return;
   shape.block_n = static_cast<int>(width);
   if (!llvm::is_contained(shapes, shape)) shapes.push_back(shape);
 }
@@ -206,12 +208,17 @@ std::vector<GemmSm90Shape> transposed_shapes(const GemmSm90Config& base,
     const i64 step = i64{8} * shape.cluster_m;
     const i64 width = ceil_div(ceil_div(problem.size.n, tiles), step) * step;
     if (width < kMinWidth || width > shape.block_n) return;
+    if (tiles > kMostTiles && width == shape.block_n)
+      return;  // as good as one that is not transposed
     shape.block_n = static_cast<int>(width);
     if (!llvm::is_contained(shapes, shape)) shapes.push_back(shape);
   };
   for (const GemmSm90Shape& shape : transposed_bases(base, problem)) {
     for (i64 tiles = 1; tiles <= kMostTiles; ++tiles) add(shape, tiles);
-    add(shape, ceil_div(problem.size.n, i64{shape.block_n} * shape.cluster_n) * shape.cluster_n);
+    const i64 fewest =
+        ceil_div(problem.size.n, i64{shape.block_n} * shape.cluster_n) * shape.cluster_n;
+    add(shape, fewest);
+    add(shape, fewest + shape.cluster_n);
     add_fitted_widths(shape, base, problem, target, kMinWidth, shapes);
   }
   return shapes;
