@@ -88,7 +88,7 @@ double promotion_clocks(const GemmSm90Config& c) {
 double epilogue_waits(const ContractionProblem& problem, const GemmSm90Config& c) {
   if (c.schedule.split_k > 1 || c.schedule.cluster_k != 0) return 0;
   if (sm90_matrix_operands(problem) == 0) return 0;
-  return c.warpgroup_m() / 64.0 * c.tile.block_n / 64;
+  return c.warpgroup_m() / 64.0 * ceil_div(c.tile.block_n, 64);
 }
 
 // TMA requests the sectors of rows that do not start on a sector of 32 bytes more than once
@@ -123,11 +123,14 @@ double box_clocks(const GemmSm90Config& c) {
 }
 
 // Accumulators of a unit as its epilogue's time counts them, in those of a kernel without
-// persistent CTAs. One warpgroup hides fewer waits than two; subtiles of 32 columns have twice the
-// waits; columns of transposed products have a barrier for each subtile (RESULTS model-14).
+// persistent CTAs. A subtile that ends past the tile takes as long as others. One warpgroup hides
+// fewer waits than two; subtiles of 32 columns have twice the waits; columns of transposed products
+// have a barrier for each subtile (RESULTS model-14).
 double counted_accumulators(const ContractionProblem& problem, const GemmSm90Config& c) {
   constexpr double kPersistent = 0.74, kOneWarpgroup = 1.2, kNarrow = 1.4, kTransposed = 1.5;
-  double accumulators = c.tile.block_m * c.tile.block_n * c.num_accumulators();
+  i64 columns = c.tile.block_n;
+  if (c.epilogue.in_registers) columns = ceil_div(columns, c.subtile_n()) * c.subtile_n();
+  double accumulators = static_cast<double>(c.tile.block_m * columns * c.num_accumulators());
   if (c.schedule.cluster_k != 0) return accumulators;
   accumulators *= kPersistent;
   if (c.schedule.ping_pong) accumulators *= kOneWarpgroup;
