@@ -124,6 +124,22 @@ def test_grouped_mm(device, near):
     assert "ragged" in taken()[0].chain
 
 
+def test_a_grouped_product_alone_stays_with_the_library():
+    """Its time is not measured by rows: a chain of it must save a kernel."""
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    from catenary.torch.graph import CatenaryPass
+
+    x = torch.empty(32, 1024, dtype=torch.bfloat16, device="meta")
+    w = torch.empty(8, 2048, 1024, dtype=torch.bfloat16, device="meta")
+    ends = torch.empty(8, dtype=torch.int32, device="meta")
+    product = lambda x, w, o: torch.ops.aten._grouped_mm.default(x, w.transpose(1, 2), o)
+    for function, count in ((product, 0), (lambda x, w, o: F.relu(product(x, w, o)) * 2, 1)):
+        ct.decisions.clear()
+        CatenaryPass("faster")(make_fx(function, tracing_mode="fake")(x, w, ends).graph)
+        assert len(taken()) == count, [str(d) for d in ct.decisions]
+
+
 def test_training(device, near):
     for function, shapes in ((lambda x, w, b: F.gelu(F.linear(x, w, b)), [(16, 64), (32, 64), (32,)]),
                              (swiglu, [(16, 64), (32, 64), (32, 64), (64, 32)])):  # fmt: skip

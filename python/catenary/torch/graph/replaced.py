@@ -28,8 +28,7 @@ def replaced_us(region: Region, target: str, sums: Container[Node] = (), ready: 
         Grower.single(alone, node)
         text = lower(alone, [node], static=True).chain.text
         shape = node.meta["val"].shape
-        # The peer's time of fp8 is not measured by rows: equal to ours.
-        ratio = 1.0 if node.target in SCALED else cost.peer_ratio(_hint(shape[-2]))
+        ratio = 1.0 if _is_unmeasured(node) else cost.peer_ratio(_hint(shape[-2]))
         if node in sums:
             ratio = cost.ROW_SUM
         total += cost.predicted_us(text, target) * ratio
@@ -44,6 +43,11 @@ def replaced_us(region: Region, target: str, sums: Container[Node] = (), ready: 
     reads |= {scale for p in region.products if p.scales for scale in (p.scales.left, p.scales.right)}
     pointwise = [read.node.meta["val"] for read in region.reads if read.node not in reads]
     return total + cost.predicted_us(_copies([*written, *pointwise], [n.meta["val"] for n in outputs]), target)
+
+
+def _is_unmeasured(node: Node) -> bool:
+    """Whether the peer's time of a product is not measured by rows, and taken as equal to ours: fp8 and ragged groups."""
+    return node.target in SCALED or node.target is aten._grouped_mm.default
 
 
 def _computes(node: Node, region: Region) -> bool:
