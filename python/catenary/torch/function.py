@@ -20,36 +20,38 @@ from catenary.torch import operators
 from catenary.torch.operators import PLAIN, Form, is_distributed
 
 _PARAMETERS = (Kind.input, Kind.weight)
-_GRADIENTS = (Kind.of_input, Kind.of_weight, Kind.of_scalar)
 Name = tuple[str, int]  # of a tensor of forward and backward: its kind and index
 
 
 @dataclass(frozen=True)
 class Step:
-    """A chain of a backward pass, and what its tensors are."""
+    """A chain of a backward pass. Its tensors are numbers of `Training.count` places."""
 
     form: Form
-    inputs: tuple[Name, ...]
+    inputs: tuple[int, ...]
     scalars: tuple[int, ...]
-    outputs: tuple[Name, ...]
+    outputs: tuple[int, ...]
     dims: tuple[tuple[int, ...] | None, ...]
     """Per output: the parameter's dimensions in the order of the gradient's; None: the same order."""
+    output_gradients: frozenset[int]
+    """Of `inputs`, those whose strides are autograd's."""
 
 
 @dataclass(frozen=True)
 class Training:
-    """Forward and backward of a chain for one set of wanted gradients."""
+    """Forward and backward of a chain for one set of wanted gradients. The backward's tensors have places: first what
+    the forward saved, then the output gradients, then what steps write."""
 
     forward: Form
     results: int
     """Outputs of the chain itself; later ones are saved values."""
     steps: tuple[Step, ...]
+    count: int
+    """Places."""
     names: tuple[str, ...]
     """Of the tensor parameters."""
-    positions: tuple[int, ...]
-    """Their numbers among all parameters."""
-    gradients: tuple[Name | None, ...]
-    """Per tensor parameter."""
+    gradients: tuple[int | None, ...]
+    """Per tensor parameter, the place of its gradient."""
     saved_inputs: tuple[int, ...]
     """The tensors that the backward reads."""
     saved_outputs: tuple[int, ...]
@@ -101,7 +103,7 @@ class ChainFunction:
         if torch.is_grad_enabled():
             wanted = tuple(name for name, tensor in zip(self._names, tensors, strict=False) if tensor.requires_grad)
             if wanted:
-                return _apply(self.training(wanted), tensors, scalars, None)
+                return apply(self.training(wanted), tensors, scalars, None)
         return _one(operators.run(self.form, tensors, scalars))
 
     def accumulating(self, tensors: Sequence[torch.Tensor], weights: Sequence[str]) -> Any:
@@ -116,7 +118,11 @@ class ChainFunction:
             raise ArgumentError(
                 f"overwrite_main_grad is set for some of {', '.join(fused)}: set it for all or for none"
             )
-        return _apply(self.training(wanted, tuple(fused), all(overwrite)), tensors, (), fused)
+        return apply(self.training(wanted, tuple(fused), all(overwrite)), tensors, (), fused)
+
+    def training_of(self, wanted: Sequence[bool]) -> Training:
+        """Forward and backward for gradients of the tensors that are `wanted`."""
+        return self.training(tuple(name for name, want in zip(self._names, wanted, strict=True) if want))
 
     def graph_keys(self, wanted: tuple[bool, ...]) -> tuple[int, int, int]:
         """For a graph: see graph_keys()."""
@@ -147,23 +153,34 @@ def _make_training(function: ChainFunction, wanted: Sequence[str], fused: Sequen
     names = tuple(p.name for p in parameters if p.role != Role.scalar)
     positions = tuple(i for i, p in enumerate(parameters) if p.role != Role.scalar)
     scalars = [i for i, p in enumerate(parameters) if p.role == Role.scalar]
-    steps = tuple(_step(operators.add(part.chain, function.exact), part.operands, scalars) for part in made.backward)
-    made_gradients = {output for step in steps for output in step.outputs}
+    forward = _outputs(made.forward.operands)
+    results = sum(1 for kind, _ in forward if kind == "output")
+    read = {_name(o) for part in made.backward for o in part.operands if not o.is_output}
+    saved_inputs = tuple(i for i, position in enumerate(positions) if ("parameter", position) in read)
+    saved_outputs = tuple(i for i, name in enumerate(forward) if name in read)
+    places: dict[Name, int] = {}
+    for name in (
+        *(("parameter", positions[i]) for i in saved_inputs), *(forward[i] for i in saved_outputs),
+        *(("of_output", i) for i in range(results)),
+    ):  # fmt: skip
+        places[name] = len(places)
+    steps = tuple(
+        _step(operators.add(part.chain, function.exact), part.operands, scalars, places) for part in made.backward
+    )
+    written = {place for step in steps for place in step.outputs}
     gradients = []
     for position in positions:
-        found = [g for g in made_gradients if g[0] in ("of_input", "of_weight") and g[1] == position]
-        gradients.append(found[0] if found else None)
-    forward = _outputs(made.forward.operands)
-    read = {name for step in steps for name in step.inputs}
+        found = [places.get((kind, position)) for kind in ("of_input", "of_weight")]
+        gradients.append(next((place for place in found if place in written), None))
     return Training(
         forward=operators.add(made.forward.chain, function.exact),
-        results=sum(1 for kind, _ in forward if kind == "output"),
+        results=results,
         steps=steps,
+        count=len(places),
         names=names,
-        positions=positions,
         gradients=tuple(gradients),
-        saved_inputs=tuple(i for i, position in enumerate(positions) if ("parameter", position) in read),
-        saved_outputs=tuple(i for i, name in enumerate(forward) if name in read),
+        saved_inputs=saved_inputs,
+        saved_outputs=saved_outputs,
     )
 
 
@@ -175,8 +192,9 @@ def _name(operand: GradientOperand) -> Name:
     return ("parameter" if operand.kind in _PARAMETERS else operand.kind.name, operand.index)
 
 
-def _step(form: Form, operands: Sequence[GradientOperand], scalars: Sequence[int]) -> Step:
-    inputs = [o for o in operands if not o.is_output and o.kind != Kind.scalar]
+def _step(form: Form, operands: Sequence[GradientOperand], scalars: Sequence[int], places: dict[Name, int]) -> Step:
+    """Adds places for what the step writes."""
+    inputs = [o for o in operands if not o.is_output and o.kind not in (Kind.scalar, Kind.accumulator)]
     outputs = [o for o in operands if o.is_output]
     dims = tuple(
         o.parameter_dims
@@ -186,10 +204,11 @@ def _step(form: Form, operands: Sequence[GradientOperand], scalars: Sequence[int
     )
     return Step(
         form=form,
-        inputs=tuple(_name(o) for o in inputs if o.kind != Kind.accumulator),
+        inputs=tuple(places[_name(o)] for o in inputs),
         scalars=tuple(scalars.index(o.index) for o in operands if not o.is_output and o.kind == Kind.scalar),
-        outputs=tuple(_name(o) for o in outputs),
+        outputs=tuple(places.setdefault(_name(o), len(places)) for o in outputs),
         dims=dims,
+        output_gradients=frozenset(i for i, o in enumerate(inputs) if o.kind == Kind.of_output),
     )
 
 
@@ -197,8 +216,14 @@ def _one(outputs: Sequence[torch.Tensor]) -> Any:
     return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
 
-def _apply(training: Training, tensors: Sequence[Any], scalars: Sequence[float], fused: Any) -> Any:
-    return _one(_Apply.apply(training, tuple(scalars), fused, *tensors))
+_in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
+
+
+def apply(training: Training, tensors: Sequence[Any], scalars: Sequence[float], fused: Any) -> Any:
+    """The outputs, with a gradient. `fused`: see ChainFunction.accumulating."""
+    # Without a transform of functorch, the Python of Function.apply has nothing to do.
+    call = _Apply.apply if _in_functorch() else _plain_apply
+    return _one(call(training, tuple(scalars), fused, *tensors))
 
 
 class _Apply(torch.autograd.Function):
@@ -208,9 +233,9 @@ class _Apply(torch.autograd.Function):
         ctx.training, ctx.scalars, ctx.fused = training, scalars, fused
         ctx.shapes = [tensor.shape for tensor in tensors]
         ctx.save_for_backward(
-            *(tensors[i] for i in training.saved_inputs), *(outputs[i] for i in training.saved_outputs)
+            *[tensors[i] for i in training.saved_inputs], *[outputs[i] for i in training.saved_outputs]
         )
-        return tuple(outputs[: training.results])
+        return outputs if len(outputs) == training.results else outputs[: training.results]
 
     @staticmethod
     @torch.autograd.function.once_differentiable
@@ -219,62 +244,58 @@ class _Apply(torch.autograd.Function):
         return None, None, None, *grads
 
 
+_plain_apply = super(torch.autograd.Function, _Apply).apply
+
+
 def backward(training: Training, saved: Sequence[Any], gradients: Sequence[Any], scalars: Sequence[float],
              fused: dict[str, Any] | None, shapes: Sequence[Any]) -> list[Any]:  # fmt: skip
     """The gradients, one per tensor parameter, from what the forward saved and the output gradients."""
-    values: dict[Name, Any] = {}
-    inputs = len(training.saved_inputs)
-    for i, tensor in zip(training.saved_inputs, saved[:inputs], strict=False):
-        values["parameter", training.positions[i]] = tensor
-    for i, tensor in zip(training.saved_outputs, saved[inputs:], strict=False):
-        values[("output", i) if i < training.results else ("saved", i - training.results)] = tensor
-    for i, tensor in enumerate(gradients):
-        values[("of_output", i)] = tensor
+    values: list[Any] = [*saved, *gradients]
+    values += [None] * (training.count - len(values))
+    accumulators = _accumulators(training, fused) if fused is not None else None
     for step in training.steps:
-        _run_step(step, values, scalars, _accumulators(training, fused))
+        _run_step(step, values, scalars, accumulators)
     results = []
-    for index, name in enumerate(training.gradients):
-        if name is None:
+    for index, place in enumerate(training.gradients):
+        if place is None:
             results.append(None)
         elif fused is not None and training.names[index] in fused:
             results.append(_fused_result(fused[training.names[index]]))
         else:
-            results.append(values[name].reshape(shapes[index]))
+            gradient = values[place]
+            results.append(gradient if gradient.shape == shapes[index] else gradient.reshape(shapes[index]))
     return results
 
 
-def _accumulators(training: Training, fused: dict[str, Any] | None) -> dict[Name, torch.Tensor]:
-    if fused is None:
-        return {}
+def _accumulators(training: Training, fused: dict[str, Any]) -> dict[int, torch.Tensor]:
+    """By the place of the gradient."""
     found = {}
-    for index, name in enumerate(training.gradients):
+    for index, place in enumerate(training.gradients):
         weight = fused.get(training.names[index])
-        if name is not None and weight is not None:
-            found[name] = main_grad(weight)
+        if place is not None and weight is not None:
+            found[place] = main_grad(weight)
     return found
 
 
-def _run_step(step: Step, values: dict[Name, Any], scalars: Sequence[float], accumulators: dict[Name, Any]) -> None:
-    inputs = [values[name] for name in step.inputs]
-    if step.form.exact:  # autograd gives output gradients any strides
+def _run_step(step: Step, values: list[Any], scalars: Sequence[float], accumulators: dict[int, Any] | None) -> None:
+    inputs = [values[place] for place in step.inputs]
+    if step.form.exact and step.output_gradients:  # autograd gives output gradients any strides
         read = [parameter for parameter in step.form.inputs if parameter.overwritten_by < 0]
-        inputs = [
-            operators.laid_out(t, p.strides) if n[0] == "of_output" else t
-            for n, t, p in zip(step.inputs, inputs, read, strict=False)
-        ]
-    numbers = [scalars[i] for i in step.scalars]
-    if not accumulators or not any(name in accumulators for name in step.outputs):
-        outputs = operators.run(step.form, inputs, numbers)
+        for i in step.output_gradients:
+            inputs[i] = operators.laid_out(inputs[i], read[i].strides)
+    numbers = [scalars[i] for i in step.scalars] if step.scalars else ()
+    if not accumulators or not any(place in accumulators for place in step.outputs):
+        outputs: Any = operators.run(step.form, inputs, numbers)
     else:
         outputs = []
-        for i, (name, dims) in enumerate(zip(step.outputs, step.dims, strict=False)):
-            given = accumulators.get(name)
+        for i, (place, dims) in enumerate(zip(step.outputs, step.dims, strict=False)):
+            given = accumulators.get(place)
             if given is not None and dims is not None:
                 given = given.permute(dims)
             outputs.append(given if given is not None else operators.empty(step.form, i, inputs))
         operators.run_out(step.form, inputs, outputs, numbers)
-    for name, dims, output in zip(step.outputs, step.dims, outputs, strict=False):
-        values[name] = output if dims is None else output.permute(*(dims.index(d) for d in sorted(dims)))
+    for place, dims, output in zip(step.outputs, step.dims, outputs, strict=False):
+        values[place] = output if dims is None else output.permute(*(dims.index(d) for d in sorted(dims)))
 
 
 def main_grad(weight: Any) -> torch.Tensor:
@@ -304,10 +325,9 @@ _trainings: dict[int, Training] = {}  # by the key of the forward
 def graph_keys(function: ChainFunction, wanted: tuple[bool, ...]) -> tuple[int, int, int]:
     """For a graph: the key of a forward for the gradients of the tensors that are `wanted`, the number of its outputs,
     and how many of these are results."""
-    names = tuple(name for name, want in zip(function._names, wanted, strict=False) if want)
-    if not names:
+    if not any(wanted):
         return function.form.key, len(function.form.outputs), len(function.form.outputs)
-    training = function.training(names)
+    training = function.training_of(wanted)
     outputs = len(training.forward.outputs)
     if outputs > operators.MOST_OUTPUTS:
         raise ArgumentError(

@@ -14,7 +14,7 @@ import torch
 from catenary.chain import Chain
 from catenary.errors import ArgumentError
 from catenary.torch import forms, operators
-from catenary.torch.function import ChainFunction, train_call
+from catenary.torch.function import ChainFunction, Training, apply, train_call
 from catenary.torch.operators import PLAIN, is_distributed
 
 Tensor = torch.Tensor
@@ -121,7 +121,9 @@ def _exact_f32() -> bool:
 
 
 _functions: dict[Any, ChainFunction] = {}
-_keys: dict[Any, int] = {}  # of bf16 and f16: their chains do not depend on the precision of f32 products
+# Of bf16 and f16: their chains do not depend on the precision of f32 products.
+_keys: dict[Any, int] = {}
+_trainings: dict[Any, Training] = {}
 _is_compiling = torch.compiler.is_compiling
 _is_grad_enabled = torch.is_grad_enabled
 _autocast = getattr(torch._C, "_is_any_autocast_enabled", None) or (
@@ -138,9 +140,16 @@ def _call(kind: str, tensors: tuple[Tensor, ...], options: tuple, recompute: str
         if fused and _is_grad_enabled():
             return _between_graphs(kind, tensors, options, recompute, fused, scaled)
         return _traced(kind, tensors, options, recompute, scaled)
-    key = _keys.get((kind, tensors[0].dtype, options, recompute, scaled))
-    if key is not None and not fused and not _autocast() and not (_is_grad_enabled() and _needs_gradient(tensors)):
-        return _run1(tensors, key)
+    if not fused and not _autocast():
+        name = (kind, tensors[0].dtype, options, recompute, scaled)
+        if not (_is_grad_enabled() and _needs_gradient(tensors)):
+            key = _keys.get(name)
+            if key is not None:
+                return _run1(tensors, key)
+        elif type(tensors[0]) in PLAIN and type(tensors[1]) in PLAIN:
+            training = _trainings.get((*name, *[tensor.requires_grad for tensor in tensors]))
+            if training is not None:
+                return apply(training, tensors, (), None)
     return _any_call(kind, _cast(tensors), options, recompute, fused, scaled)
 
 
@@ -189,7 +198,12 @@ def _any_call(kind: str, tensors: tuple[Tensor, ...], options: tuple, recompute:
         function = _functions[name] = _make(kind, dtype, options, recompute, scaled, exact)
         if dtype != torch.float32:
             _keys[kind, dtype, options, recompute, scaled] = function.form.key
-    return function.accumulating(tensors, fused) if fused else function(*tensors)
+    if fused:
+        return function.accumulating(tensors, fused)
+    if dtype != torch.float32 and torch.is_grad_enabled() and _needs_gradient(tensors):
+        wanted = [tensor.requires_grad for tensor in tensors]
+        _trainings[(kind, dtype, options, recompute, scaled, *wanted)] = function.training_of(wanted)
+    return function(*tensors)
 
 
 def _accumulating_call(*arguments: Any) -> Tensor:

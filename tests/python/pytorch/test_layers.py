@@ -248,3 +248,23 @@ def test_a_chain_function_is_stored():
     x = torch.randn(4)
     for same in (pickle.loads(pickle.dumps(function)), copy.deepcopy(function)):
         assert torch.equal(same(x), function(x))
+
+
+def test_calls_that_want_other_gradients_of_the_same_layer(device, near):
+    """Forward and backward are found again by the tensors that want gradients."""
+    given = [torch.randn(*shape, device=device).bfloat16() for shape in ((6, 32), (16, 32), (16,))]
+    out = torch.randn(6, 16, device=device).bfloat16()
+    for _ in range(2):
+        for wanted in ((True, True, True), (False, True, False), (True, False, False), (False, False, False)):
+            tensors = [t.clone().requires_grad_(want) for t, want in zip(given, wanted, strict=True)]
+            exact = [t.detach().double().requires_grad_(want) for t, want in zip(given, wanted, strict=True)]
+            y, z = ct.linear(*tensors, "silu"), F.silu(F.linear(*exact))
+            near(y, z, torch.bfloat16)
+            assert y.requires_grad == any(wanted)
+            if any(wanted):
+                y.backward(out)
+                z.backward(out.double())
+            for got, want in zip(tensors, exact, strict=True):
+                assert (got.grad is None) == (want.grad is None)
+                if want.grad is not None:
+                    near(got.grad, want.grad, torch.bfloat16)
