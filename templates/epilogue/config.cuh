@@ -19,7 +19,7 @@ struct EpilogueConfig {
   bool m_grouped = false;         // a tile may hold rows of the next group
   bool whole_subtiles_n = false;  // register epilogue: no subtile ends past N
   bool odd_n = false;             // register epilogue: the last pair of columns is one column
-  bool scarce_registers = false;  // beside the accumulators, for operands of the whole tile
+  bool scarce_registers = false;  // register epilogue: more than 160 are accumulators
   bool short_mainloop = false;    // too few k-tiles to hide a long epilogue of the other warpgroup
   i32 accumulator_registers = 0;  // of a thread
   i32 max_registers = 160;        // for accumulators and prefetched columns

@@ -67,13 +67,10 @@ struct RegisterEpilogue {
   // Unrolling saves the copies of accumulators, which are most of a short epilogue. A long epilogue
   // compiles slowly if it is unrolled, so it is only where the mainloop is too short to hide it
   // (RESULTS sm90-7, sm90-148). ptxas hoists the loads of operands: those that vary along both M
-  // and N leave too few registers, beside more than 160 accumulators all do.
-  static constexpr bool kLoads = kConfig.matrices > 0 || sizeof(typename Epilogue::Columns) +
-                                                                 sizeof(typename Epilogue::Rows) >
-                                                             0;
+  // and N leave too few registers, and so do all of them beside more than 160 accumulators.
   static constexpr bool kUnrolled =
-      (Epilogue::kShort && !(kConfig.scarce_registers && kLoads)) ||
-      (kConfig.short_mainloop && kConfig.matrices == 0 && !kConfig.scarce_registers);
+      !kConfig.scarce_registers &&
+      (Epilogue::kShort || (kConfig.short_mainloop && kConfig.matrices == 0));
 
   // The operands that vary along N are prefetched for the whole tile, or for one subtile where that
   // takes too many registers. An empty struct has no words.
