@@ -162,7 +162,11 @@ struct SubtileStores {
     }
     tma_store(params.map[kOutput.map], map_coord, from,
               kOutput.streamed ? kEvictFirst : kEvictNormal);
-    bulk_commit();
+  }
+
+  // The TMA stores since the last call are a bulk group, empty where there are none.
+  static CATENARY_DEVICE void commit_tma_stores() {
+    if (threadIdx.x % 32 == 0) bulk_commit();
   }
 
   // Stores 16-bit results through the staging buffer at offset `buffer`: that of the TMA store
@@ -182,6 +186,7 @@ struct SubtileStores {
       warp_barrier();
       if constexpr (kHasMap) {
         if (threadIdx.x % 32 == 0) tma_store_box<kOutput>(params, staging + buffer, coord, m, n);
+        commit_tma_stores();
       }
       buffer = kSubtileBytes - buffer;
     } else if constexpr (!kHasMap || !kAllFull) {
@@ -221,7 +226,8 @@ struct SubtileStores {
   };
 
   // Stages subtile number `subtile`; the second of a pair, or the last one of a tile, has the pair
-  // stored. place_of(i): where subtile i is.
+  // stored. A pair is one bulk group, also where one of it or both are stored by rows, so that all
+  // but the last one are those of the other buffers. place_of(i): where subtile i is.
   template <class P, class PlaceOf>
   static CATENARY_DEVICE void store_in_pairs(const P& params, u32 staging, u32& buffer,
                                              const Coord& coord, const Words& word, u32 subtile,
@@ -231,7 +237,7 @@ struct SubtileStores {
     constexpr u32 kBytes = kMMajor ? 4 * kSubtileBytes : kSubtileBytes;
     const bool second = subtile % 2 != 0;
     if (!kMMajor && !second) {
-      wait_tma_stores<2>();
+      wait_tma_stores<1>();
       warp_barrier();
     }
     stage_words(base + (second ? kBytes : 0), word);
@@ -249,6 +255,7 @@ struct SubtileStores {
       const Place at = place_of(subtile);
       store_staged<kOutput>(params, base + kBytes, coord, at.m, m_end, at.n, n_end);
     }
+    commit_tma_stores();
     buffer = 2 * kSubtileBytes - buffer;
   }
 
@@ -293,6 +300,7 @@ struct SubtileStores {
     wait_tma_stores<0>();
     warpgroup_barrier();
     store_staged<kOutput>(params, to, coord, m, m_end, n, n_end);
+    if constexpr (kHasMap) commit_tma_stores();
     buffer = kSubtileBytes - buffer;
   }
 

@@ -22,7 +22,7 @@ struct Case {
   int sm_count = 2;
   u64 seeds = 2;
   FillKind fill = FillKind::kExactInteger;
-  i32 tile_swizzle = 8;  // that the plan must have
+  i32 tile_swizzle = 0;  // that the plan must have; 0: any
 };
 
 std::string short_name(const std::string& tile) {
@@ -61,9 +61,9 @@ std::string run(const Case& from, const HostCompiler& compiler) {
   if (!chain) return from.name + ": " + take_report(chain.takeError()).message;
   const auto& kernels = chain->plan().buckets[find_bucket(chain->plan(), from.symbol)].kernels;
   if (family_name(kernels[0]) != "gemm_sm90") return from.name + ": another family";
-  if (kernels[0].config.get<GemmSm90Config>().schedule.tile_swizzle != from.tile_swizzle) {
+  const i32 tile_swizzle = kernels[0].config.get<GemmSm90Config>().schedule.tile_swizzle;
+  if (from.tile_swizzle != 0 && tile_swizzle != from.tile_swizzle)
     return from.name + ": another tile swizzle";
-  }
   return first_failure(*chain, from.name, from.seeds);
 }
 
@@ -140,11 +140,25 @@ TEST_CASE("widths that fit the number of SMs") {
         "128x112p2c2", 0, 132, 1}});
 }
 
-// Sweeps of four row tiles; the last one has two.
-TEST_CASE("tile swizzle of four") {
-  Case swizzled{"swizzled", gemm("bf16[580, 72]", "bf16[520, 72]", "mk,nk->mn"), "64x64g1"};
-  swizzled.tile_swizzle = 4;
-  run_all({swizzled});
+// Six subtiles of 32 columns for each fragment: the last one is stored by rows in every tile.
+TEST_CASE("widths that divide the columns evenly") {
+  run_all({{"704 columns", gemm("bf16[280, 72]", "bf16[704, 72]", "mk,nk->mn"), "128x176p2"},
+           {"clusters", gemm("bf16[280, 72]", "bf16[352, 72]", "mk,nk->mn"), "128x176p2c2"},
+           {"664 columns", gemm("bf16[280, 72]", "bf16[664, 72]", "mk,nk->mn"), "128x168p2"}});
+}
+
+// The last sweep along N has fewer row tiles. Along M, a sweep has all of them.
+TEST_CASE("tile swizzles") {
+  Case square{"square", gemm("bf16[580, 72]", "bf16[520, 72]", "mk,nk->mn"), "64x64g1"};
+  square.tile_swizzle = 4;
+  Case pairs{"pairs", gemm("bf16[900, 72]", "bf16[392, 72]", "mk,nk->mn"), "128x128p2c2"};
+  pairs.tile_swizzle = 2;
+  Case along_m{"along M", gemm("bf16[900, 72]", "bf16[392, 72]", "mk,nk->mn"), "128x128p2n2"};
+  along_m.tile_swizzle = 8;
+  Case along_fewer{"along fewer rows", gemm("bf16[600, 72]", "bf16[520, 72]", "mk,nk->mn"),
+                   "128x128p2n2"};
+  along_fewer.tile_swizzle = 5;
+  run_all({square, pairs, along_m, along_fewer});
 }
 
 TEST_CASE("K-major and MN-major operands") {

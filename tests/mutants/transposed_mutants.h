@@ -13,6 +13,7 @@ inline constexpr const char* kSm90Transposed = "sm90 gemm, transposed";
 inline constexpr const char* kSm90TransposedResidual = "sm90 gemm, transposed, residual";
 
 inline constexpr const char* kSm90Pairs = "sm90 gemm, stores in pairs";
+inline constexpr const char* kSm90PartialPairs = "sm90 gemm, stores in pairs, partial subtiles";
 inline constexpr const char* kSm90TransposedPairs = "sm90 gemm, transposed, stores in pairs";
 
 inline constexpr Mutant kTransposedMutants[] = {
@@ -20,8 +21,22 @@ inline constexpr Mutant kTransposedMutants[] = {
      .planted = "a pair is staged while the store before the last one reads its buffers",
      .base = kSm90Pairs,
      .file = kSubtileStoresFile,
-     .text = "      wait_tma_stores<2>();\n      warp_barrier();",
+     .text = "      wait_tma_stores<1>();\n      warp_barrier();",
      .in_place = "      warp_barrier();",
+     .faults = "copy_in_flight"},
+    {.name = "pairs_wait_for_one_less",
+     .planted = "a pair is staged while a store of the pair before the last one reads its buffers",
+     .base = kSm90PartialPairs,
+     .file = kSubtileStoresFile,
+     .text = "      wait_tma_stores<1>();\n      warp_barrier();",
+     .in_place = "      wait_tma_stores<2>();\n      warp_barrier();",
+     .faults = "copy_in_flight"},
+    {.name = "pairs_not_committed",
+     .planted = "the stores of a pair are no bulk group, so that no wait is for them",
+     .base = kSm90PartialPairs,
+     .file = kSubtileStoresFile,
+     .text = "    commit_tma_stores();\n    buffer = 2 * kSubtileBytes - buffer;",
+     .in_place = "    buffer = 2 * kSubtileBytes - buffer;",
      .faults = "copy_in_flight"},
     {.name = "pairs_in_one_buffer",
      .planted = "all pairs of a tile have the same buffers",
@@ -97,8 +112,8 @@ inline constexpr Mutant kTransposedMutants[] = {
      .planted = "subtiles are staged in one buffer",
      .base = kSm90Transposed,
      .file = kSubtileStoresFile,
-     .text = "(params, to, coord, m, m_end, n, n_end);\n    buffer = kSubtileBytes - buffer;",
-     .in_place = "(params, to, coord, m, m_end, n, n_end);",
+     .text = "if constexpr (kHasMap) commit_tma_stores();\n    buffer = kSubtileBytes - buffer;",
+     .in_place = "if constexpr (kHasMap) commit_tma_stores();",
      .faults = "race copy_in_flight"},
     {.name = "transposed_box_past_the_tile",
      .planted = "a box ends in the columns of the next tile",

@@ -96,9 +96,10 @@ std::vector<GemmSm90Shape> in_clusters(llvm::ArrayRef<GemmSm90Shape> tiles,
 }
 
 // The most columns of ping-pong tiles of 128 rows. More than 160 leave registers for one result of
-// a thread's accumulators and vectors.
+// a thread's accumulators and vectors, and for loads by TMA only.
 int ping_pong_columns(const GemmSm90Config& base, const ContractionProblem& problem) {
-  return base.epilogue.matrices == 0 && problem.outputs.size() == 1 ? 176 : 160;
+  const bool one_result = base.epilogue.matrices == 0 && problem.outputs.size() == 1;
+  return one_result && !base.uses_cp_async() ? 176 : 160;
 }
 
 // block_n: the most columns.
@@ -113,10 +114,9 @@ std::vector<GemmSm90Shape> transposed_bases(const GemmSm90Config& base,
 }
 
 // Every width that a forced name may have.
-std::vector<GemmSm90Shape> forced_transposed_shapes(const GemmSm90Config& base,
-                                                    const ContractionProblem& problem) {
+std::vector<GemmSm90Shape> with_all_widths(llvm::ArrayRef<GemmSm90Shape> bases) {
   std::vector<GemmSm90Shape> shapes;
-  for (GemmSm90Shape shape : transposed_bases(base, problem)) {
+  for (GemmSm90Shape shape : bases) {
     for (int width = shape.block_n; width > 0; width -= 8) {
       shape.block_n = width;
       shapes.push_back(shape);
@@ -165,29 +165,35 @@ void add_even_width(GemmSm90Shape shape, const GemmSm90Config& base,
   if (!llvm::is_contained(shapes, shape)) shapes.push_back(shape);
 }
 
+// Tiles that widths are fitted to, beside those in large clusters. The widest ping-pong tile has no
+// other source.
+std::vector<GemmSm90Shape> wide_bases(const GemmSm90Config& base,
+                                      const ContractionProblem& problem) {
+  const int ping_pong = ping_pong_columns(base, problem) + 8;  // fitted widths are narrower
+  return {{128, 256, 2, false, 1, 0},
+          {128, 256, 2, false, 2, 0},
+          {128, ping_pong, 2, true, 1, 0},
+          {128, ping_pong, 2, true, 2, 0},
+          {256, 128, 2, false, 1, 0},
+          {256, 128, 2, false, 2, 0},
+          {192, 192, 3, false, 1, 0},
+          {192, 192, 3, false, 2, 0},
+          {64, 256, 2, true, 1, 0},
+          {64, 256, 2, true, 2, 0},
+          {256, 128, 2, false, 1, 0, 1, 2},
+          {128, 256, 2, false, 1, 0, 1, 2},
+          {128, ping_pong, 2, true, 1, 0, 1, 2}};
+}
+
 std::vector<GemmSm90Shape> fitted_shapes(const GemmSm90Config& base,
                                          const ContractionProblem& problem, const Target& target,
                                          llvm::ArrayRef<GemmSm90Shape> clustered) {
-  // Narrower than these.
-  const int ping_pong = ping_pong_columns(base, problem) + 8;
-  const GemmSm90Shape wide_shapes[] = {{128, 256, 2, false, 1, 0},
-                                       {128, 256, 2, false, 2, 0},
-                                       {128, ping_pong, 2, true, 1, 0},
-                                       {128, ping_pong, 2, true, 2, 0},
-                                       {256, 128, 2, false, 1, 0},
-                                       {256, 128, 2, false, 2, 0},
-                                       {192, 192, 3, false, 1, 0},
-                                       {192, 192, 3, false, 2, 0},
-                                       {64, 256, 2, true, 1, 0},
-                                       {64, 256, 2, true, 2, 0},
-                                       {256, 128, 2, false, 1, 0, 1, 2},
-                                       {128, 256, 2, false, 1, 0, 1, 2},
-                                       {128, ping_pong, 2, true, 1, 0, 1, 2}};
   constexpr int kMinWidth = 96;
   if (!base.epilogue.in_registers || !base.b.k_major) return {};
   std::vector<GemmSm90Shape> fitted;
-  for (const llvm::ArrayRef<GemmSm90Shape> wide : {llvm::makeArrayRef(wide_shapes), clustered}) {
-    for (const GemmSm90Shape& shape : wide) {
+  const std::vector<GemmSm90Shape> wide = wide_bases(base, problem);
+  for (const llvm::ArrayRef<GemmSm90Shape> bases : {llvm::makeArrayRef(wide), clustered}) {
+    for (const GemmSm90Shape& shape : bases) {
       add_fitted_widths(shape, base, problem, target, kMinWidth, fitted);
       add_even_width(shape, base, problem, kMinWidth, fitted);
     }
@@ -270,13 +276,17 @@ std::vector<GemmSm90Shape> gemm_sm90_shapes_of(const GemmSm90Config& base,
                                                const ContractionProblem& problem,
                                                const Target& target, bool forced) {
   if (problem.transposed)
-    return forced ? forced_transposed_shapes(base, problem)
+    return forced ? with_all_widths(transposed_bases(base, problem))
                   : transposed_shapes(base, problem, target);
   std::vector<GemmSm90Shape> shapes(std::begin(kShapes), std::end(kShapes));
   if (base.epilogue.in_registers) llvm::append_range(shapes, llvm::makeArrayRef(kRegisterShapes));
   const std::vector<GemmSm90Shape> clustered = clustered_shapes(base, problem, forced);
   llvm::append_range(shapes, clustered);
   llvm::append_range(shapes, fitted_shapes(base, problem, target, clustered));
+  if (forced && base.epilogue.in_registers && base.b.k_major) {
+    for (const GemmSm90Shape& shape : with_all_widths(wide_bases(base, problem)))
+      if (!llvm::is_contained(shapes, shape)) shapes.push_back(shape);
+  }
   llvm::append_range(shapes, stream_shapes(base, problem, target));
   return shapes;
 }
