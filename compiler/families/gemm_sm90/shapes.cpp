@@ -165,8 +165,7 @@ void add_even_width(GemmSm90Shape shape, const GemmSm90Config& base,
   if (!llvm::is_contained(shapes, shape)) shapes.push_back(shape);
 }
 
-// Tiles that widths are fitted to, beside those in large clusters. The widest ping-pong tile has no
-// other source.
+// Tiles that widths are fitted to, beside those in large clusters.
 std::vector<GemmSm90Shape> wide_bases(const GemmSm90Config& base,
                                       const ContractionProblem& problem) {
   const int ping_pong = ping_pong_columns(base, problem) + 8;  // fitted widths are narrower
